@@ -236,7 +236,7 @@ func copyState(ctx context.Context, g *generation, path string, o Options,
 	var cat []byte
 	skip := map[uint64]bool{}
 	if len(moved) > 0 {
-		if cat, err = encodeCatalog(g.cat.without(moved)); err != nil {
+		if cat, err = encodeCatalog(withoutMoved(g.cat, moved)); err != nil {
 			return err
 		}
 		for _, m := range moved {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/verified"
 	"github.com/anndb/anndb/internal/par"
 )
@@ -93,14 +94,14 @@ const maxNumbered = 64
 // stays true.
 func (g *generation) verify(ctx context.Context, coll string, object uint64, kind codec.Kind,
 	vals []value) error {
-	if g.store.verify == VerifyNever {
+	if g.store.mode == verifyNever {
 		return nil
 	}
 	seen := g.store.verified.Section(object, kind)
 	var todo []int
 	bytes := 0
 	for i := range vals {
-		if vals[i].payload != nil && (g.store.verify == VerifyAlways || !seen.Has(vals[i].number())) {
+		if vals[i].payload != nil && (g.store.mode == verifyAlways || !seen.Has(vals[i].number())) {
 			todo = append(todo, i)
 			bytes += len(vals[i].payload)
 		}
@@ -197,9 +198,9 @@ func (x indexArrays) Blocks(ctx context.Context, r arrays.Run, kind codec.Kind) 
 
 // Damage implements arrays.Source.
 func (x indexArrays) Damage(object uint64, err error) error {
-	return &CorruptError{
+	return fail.Corrupt(fail.Damage{
 		Collection: x.st.c.Name, Object: object, Offset: -1, Err: fmt.Errorf("index %q: %w", x.name, err),
-	}
+	})
 }
 
 // Once implements arrays.Source.

@@ -6,6 +6,8 @@ import (
 	"hash/crc32"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -85,7 +87,7 @@ func entryValue(bucket string, key []byte, n uint64) []byte {
 
 // entryNumber returns the number that key maps to; ok reports whether the value is valid.
 func entryNumber(bucket string, key, value []byte) (n uint64, ok bool) {
-	if len(value) != entrySize || len(key) < 9 || len(key) > 9+MaxKey {
+	if len(value) != entrySize || len(key) < 9 || len(key) > 9+rows.MaxKey {
 		return 0, false
 	}
 	return binary.BigEndian.Uint64(value), binary.BigEndian.Uint32(value[8:]) == entrySum(bucket, key, value[:8])
@@ -94,4 +96,19 @@ func entryNumber(bucket string, key, value []byte) (n uint64, ok bool) {
 func entrySum(bucket string, key, number []byte) uint32 {
 	sum := crc32.Checksum([]byte(bucket), castagnoli)
 	return crc32.Update(crc32.Update(sum, castagnoli, key), castagnoli, number)
+}
+
+// keyOf returns the key in the keys bucket of a user key.
+func keyOf(coll uint64, key []byte) []byte {
+	b := make([]byte, 8, 8+len(key))
+	binary.BigEndian.PutUint64(b, coll)
+	return append(b, key...)
+}
+
+// validKey checks the length of a user key.
+func validKey(key []byte) error {
+	if len(key) < 1 || len(key) > rows.MaxKey {
+		return fmt.Errorf("%w: %d bytes, want 1 to %d", fail.Key, len(key), rows.MaxKey)
+	}
+	return nil
 }

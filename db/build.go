@@ -259,7 +259,7 @@ func (d *DB) publishIndex(
 			return err
 		}
 		if job.overtaken == nil && !m.Of.Predicts() && m.Info.Name != autoIndex {
-			replaced = c.removeAuto(tx)
+			replaced = removeAuto(c, tx)
 		}
 		if r := c.index(m.Info.Name); r != nil {
 			replaced = append(replaced, r.objects()...)
@@ -293,7 +293,7 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *kind.Manifest) error {
 		if r == nil {
 			return "", nil
 		}
-		other, err := storedManifest(tx, c, r)
+		other, err := storedManifest(tx, c, r, kindOf)
 		if err != nil {
 			return "", nil // damage in another index does not stop this build
 		}
@@ -308,16 +308,16 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *kind.Manifest) error {
 
 // removeAuto removes the index that maintenance has built from the entry of a collection, unless
 // a label model uses it, and returns its objects.
-func (c *collection) removeAuto(tx *bbolt.Tx) []uint64 {
+func removeAuto(c *collection, tx *bbolt.Tx) []uint64 {
 	r := c.index(autoIndex)
 	if r == nil {
 		return nil
 	}
-	if m, err := storedManifest(tx, c, r); err != nil || !m.Auto {
+	if m, err := storedManifest(tx, c, r, kindOf); err != nil || !m.Auto {
 		return nil
 	}
 	for i := range c.Indexes {
-		m, err := storedManifest(tx, c, &c.Indexes[i])
+		m, err := storedManifest(tx, c, &c.Indexes[i], kindOf)
 		if err != nil || m.Own.Uses() == autoIndex {
 			return nil // also if a damaged model may use it
 		}
@@ -359,8 +359,4 @@ func (c Collection) DropIndex(ctx context.Context, name string) error {
 		entry.Indexes = slices.DeleteFunc(entry.Indexes, func(x indexRef) bool { return x.Name == name })
 		return removed, nil
 	})
-}
-
-func noIndex(c *collection, name string) error {
-	return fail.NoIndexNamed(name, c.Name, c.indexNames())
 }

@@ -2,7 +2,6 @@ package db
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,6 +29,39 @@ type catalog struct {
 	Collections []*collection
 }
 
+// storedStorage selects how dense vectors are stored: the values of db.Storage.
+type storedStorage uint8
+
+const (
+	storageAuto storedStorage = iota
+	storageFloat32
+)
+
+// storedNumbering is the number of the first feature or coordinate in files: the values of
+// db.Numbering.
+type storedNumbering string
+
+const (
+	fromZero storedNumbering = "0"
+	fromOne  storedNumbering = "1"
+)
+
+// first returns the number of the first feature.
+func (n storedNumbering) first() uint32 {
+	if n == fromOne {
+		return 1
+	}
+	return 0
+}
+
+// check refuses a value that is no numbering.
+func (n storedNumbering) check() error {
+	if n != "" && n != fromZero && n != fromOne {
+		return fmt.Errorf("%w: numbering %q, want %q, %q or none", fail.Option, n, fromZero, fromOne)
+	}
+	return nil
+}
+
 // collection is a collection's entry in the catalog. Rows below sealed() are stored in chunks,
 // the others in the tail bucket.
 type collection struct {
@@ -39,10 +71,10 @@ type collection struct {
 	Named  bool `json:",omitempty"` // features have names
 	// Numbering is the number of the first feature or coordinate in imported and exported
 	// files.
-	Numbering Numbering `json:",omitempty"`
-	Dim       int       // coordinates, or feature numbers in use
+	Numbering storedNumbering `json:",omitempty"`
+	Dim       int             // coordinates, or feature numbers in use
 	Metric    vector.Metric
-	Storage   Storage
+	Storage   storedStorage
 	Rows      uint32 // allocated row numbers
 	Live      uint32 // rows that are not deleted
 	// Revision counts the changes of labels and payloads of stored rows.
@@ -70,7 +102,7 @@ func (r *indexRef) objects() []uint64 { return append([]uint64{r.Object}, r.Part
 // format describes the stored form of the rows.
 func (c *collection) format() rows.Format {
 	return rows.Format{
-		ID: c.ID, Sparse: c.Sparse, Dim: c.Dim, Norms: c.Metric == vector.Cosine, Bytes: c.Storage == StorageAuto,
+		ID: c.ID, Sparse: c.Sparse, Dim: c.Dim, Norms: c.Metric == vector.Cosine, Bytes: c.Storage == storageAuto,
 	}
 }
 
@@ -90,34 +122,11 @@ func (c *collection) index(name string) *indexRef {
 	return nil
 }
 
-// schema returns what the collection was created with.
-func (c *collection) schema() Schema {
-	s := Schema{Metric: c.Metric, Storage: c.Storage, Numbering: c.Numbering}
-	switch {
-	case c.Named:
-		s.Features = Named
-	case c.Sparse:
-		s.Features = Numbered
-	default:
-		s.Dim = c.Dim
-	}
-	return s
-}
-
-func (c *collection) info() CollectionInfo {
-	return CollectionInfo{
-		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Numbering: c.Numbering, Dim: c.Dim,
-		Metric: c.Metric, Storage: c.Storage,
-		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.sealed()), ChunkRows: 1 << c.shift(),
-		Indexes: c.indexNames(),
-	}
-}
-
 // about returns what kinds of index know of the collection.
 func (c *collection) about() kind.Collection {
 	return kind.Collection{
 		Name: c.Name, Sparse: c.Sparse, Dim: c.Dim, Metric: c.Metric, Rows: c.Rows, Live: c.Live,
-		Renamed: c.Named || c.Numbering.First() > 0,
+		Renamed: c.Named || c.Numbering.first() > 0,
 	}
 }
 
@@ -160,7 +169,7 @@ func (c *catalog) byID(id uint64) *collection {
 // validate refuses a catalog that this program cannot have written.
 func (c *catalog) validate() error {
 	if c.Object >= maxObject {
-		return corruptf("", "catalog: %d objects", c.Object)
+		return fail.Corruptf("", "catalog: %d objects", c.Object)
 	}
 	objects, names := map[uint64]bool{}, map[string]bool{}
 	claim := func(id uint64) bool {
@@ -170,27 +179,27 @@ func (c *catalog) validate() error {
 	}
 	for _, x := range c.Collections {
 		if x == nil || checkName(x.Name) != nil || names[x.Name] || !claim(x.ID) {
-			return corruptf("", "catalog: bad collection entry")
+			return fail.Corruptf("", "catalog: bad collection entry")
 		}
 		names[x.Name] = true
-		dims := x.Dim >= 1 && x.Dim <= MaxDim
+		dims := x.Dim >= 1 && x.Dim <= largestDim
 		if x.Sparse {
-			dims = x.Dim >= 0 && x.Dim <= MaxFeature+1 && x.Metric == vector.Cosine
+			dims = x.Dim >= 0 && x.Dim <= largestFeature+1 && x.Metric == vector.Cosine
 		}
 		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct ||
-			x.Storage > StorageFloat32 || x.Live > x.Rows || x.Revision >= maxObject || x.Named && !x.Sparse ||
+			x.Storage > storageFloat32 || x.Live > x.Rows || x.Revision >= maxObject || x.Named && !x.Sparse ||
 			x.Numbering.check() != nil {
-			return corruptf(x.Name, "catalog: impossible values")
+			return fail.Corruptf(x.Name, "catalog: impossible values")
 		}
 		indexes := map[string]bool{}
 		for _, r := range x.Indexes {
 			if checkName(r.Name) != nil || indexes[r.Name] {
-				return corruptf(x.Name, "catalog: bad index entry")
+				return fail.Corruptf(x.Name, "catalog: bad index entry")
 			}
 			indexes[r.Name] = true
 			for _, object := range r.objects() {
 				if !claim(object) {
-					return corruptf(x.Name, "catalog: bad index entry")
+					return fail.Corruptf(x.Name, "catalog: bad index entry")
 				}
 			}
 		}
@@ -200,8 +209,8 @@ func (c *catalog) validate() error {
 
 // checkName checks the name of a collection or an index.
 func checkName(name string) error {
-	if name == "" || len(name) > MaxName || !utf8.ValidString(name) {
-		return fmt.Errorf("%w: %q (want 1 to %d bytes of UTF-8)", fail.Name, name, MaxName)
+	if name == "" || len(name) > longestName || !utf8.ValidString(name) {
+		return fmt.Errorf("%w: %q (want 1 to %d bytes of UTF-8)", fail.Name, name, longestName)
 	}
 	if strings.ContainsFunc(name, control) {
 		return fmt.Errorf("%w: %q has control characters", fail.Name, name)
@@ -221,11 +230,11 @@ var catalogKey = codec.Key(0, codec.KindCatalog, 0)
 func getCatalog(tx *bbolt.Tx) (*catalog, error) {
 	meta := tx.Bucket(bucketMeta)
 	if meta == nil {
-		return nil, fmt.Errorf("%w: no bucket %q", ErrNotDatabase, bucketMeta)
+		return nil, fmt.Errorf("%w: no bucket %q", fail.ErrNotDatabase, bucketMeta)
 	}
 	value := meta.Get(catalogKey[:])
 	if value == nil {
-		return nil, fmt.Errorf("%w: no catalog", ErrNotDatabase)
+		return nil, fmt.Errorf("%w: no catalog", fail.ErrNotDatabase)
 	}
 	payload, err := decodeBlock("", catalogKey[:], value, true)
 	if err != nil {
@@ -238,11 +247,11 @@ func getCatalog(tx *bbolt.Tx) (*catalog, error) {
 // later version may have changed everything else.
 func decodeCatalog(payload []byte) (*catalog, error) {
 	if err := checkShape(payload); err != nil {
-		return nil, corruptf("", "catalog: %w", err)
+		return nil, fail.Corruptf("", "catalog: %w", err)
 	}
 	var version struct{ Format int }
 	if err := json.Unmarshal(payload, &version); err != nil {
-		return nil, corruptf("", "catalog: %v", err)
+		return nil, fail.Corruptf("", "catalog: %v", err)
 	}
 	if version.Format > catalogFormat {
 		return nil, fmt.Errorf("%w: catalog format %d, this program reads %d", fail.NewerFormat,
@@ -250,7 +259,7 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 	}
 	var c catalog
 	if err := json.Unmarshal(payload, &c); err != nil {
-		return nil, corruptf("", "catalog: %v", err)
+		return nil, fail.Corruptf("", "catalog: %v", err)
 	}
 	return &c, c.validate()
 }
@@ -277,36 +286,6 @@ func encodeCatalog(c *catalog) ([]byte, error) {
 			fail.Full, len(c.Collections), len(b), maxCatalog)
 	}
 	return codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, b), nil
-}
-
-// decodeBlock parses a stored block, checks that its kind matches the key and, if verify is
-// true, its checksum, and returns the raw payload as stored.
-func decodeBlock(coll string, key, value []byte, verify bool) ([]byte, error) {
-	object, kind, chunk := codec.ParseKey(key)
-	b, err := codec.Parse(value)
-	if err == nil && b.Kind != kind {
-		err = fmt.Errorf("block is of kind %v", b.Kind)
-	}
-	if err == nil && verify {
-		err = b.Verify(key)
-	}
-	if err == nil {
-		var data []byte
-		if data, err = b.Data(limitOf(kind)); err == nil {
-			return data, nil
-		}
-	}
-	return nil, blockError(coll, object, kind, chunk, err)
-}
-
-// blockError adds the location of a block to the error for its damage.
-func blockError(coll string, object uint64, kind codec.Kind, chunk uint32, err error) error {
-	if errors.Is(err, codec.ErrNewerFormat) {
-		return fmt.Errorf("%w: collection %q object %d section %v chunk %d: %w", fail.NewerFormat,
-			coll, object, kind, chunk, err)
-	}
-	return &CorruptError{Collection: coll, Object: object, Section: kind.String(), Chunk: chunk,
-		Offset: -1, Err: err}
 }
 
 // markKey returns the key of the mark of an object that awaits removal or is not published yet.

@@ -93,7 +93,7 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *openFile, st *collStat
 		if size < stageBytes {
 			return nil
 		}
-		err := errors.Join(ctx.Err(), next.apply(ops))
+		err := errors.Join(ctx.Err(), applyOps(next, ops))
 		ops, size = ops[:0], 0
 		return err
 	}
@@ -126,7 +126,7 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *openFile, st *collStat
 			return bytes, err
 		}
 	}
-	return bytes, errors.Join(ctx.Err(), next.apply(ops))
+	return bytes, errors.Join(ctx.Err(), applyOps(next, ops))
 }
 
 // deletedRow copies the key and the vector of a deleted row.
@@ -137,7 +137,7 @@ func (s *Snapshot) deletedRow(st *collState, row uint32) (r Row, err error) {
 		return r, err
 	}
 	r = Row{Key: slices.Clone(key), Row: row}
-	return r, st.copyVector(&r)
+	return r, copyVector(st, &r)
 }
 
 // deletedKeys yields copies of the keys that rows had when they were copied and that no row has
@@ -218,7 +218,7 @@ func (s *Snapshot) readChanges(
 		}
 		to, ok, err := copied.find(r.Key)
 		if err == nil && !ok {
-			err = corruptf(st.c.Name, "the copy lacks key %q", r.Key)
+			err = fail.Corruptf(st.c.Name, "the copy lacks key %q", r.Key)
 		}
 		if err != nil {
 			return nil, err
@@ -240,8 +240,8 @@ func (s *Snapshot) readChanges(
 	return ops, nil
 }
 
-// apply commits row changes to a file that is not yet open as a database.
-func (s *openFile) apply(ops []op) error {
+// applyOps commits row changes to a file that is not yet open as a database.
+func applyOps(s *openFile, ops []op) error {
 	if len(ops) == 0 {
 		return nil
 	}

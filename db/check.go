@@ -362,7 +362,7 @@ func checkContents(kind codec.Kind, data []byte) error {
 		}
 		return set.Validate()
 	case codec.KindManifest:
-		_, err := decodeManifest(data)
+		_, err := decodeManifest(data, kindOf)
 		return err
 	}
 	return nil
@@ -390,7 +390,7 @@ func (c *checker) collection(x *collection) {
 	if len(keys) != int(x.Live) {
 		fail(fmt.Errorf("%d keys for %d live rows", len(keys), x.Live))
 	}
-	st.g.locked(func() { err = st.checkChanges() })
+	st.g.locked(func() { err = checkChanges(st) })
 	if err != nil {
 		fail(err)
 		return
@@ -424,7 +424,7 @@ func (c *checker) collection(x *collection) {
 	}
 	c.labelCounts(x.Name, counts, fail)
 	for i := range x.Indexes {
-		err := st.checkIndex(c.ctx, &x.Indexes[i])
+		err := checkIndex(c.ctx, st, &x.Indexes[i])
 		if err != nil {
 			fail(fmt.Errorf("index %q: %w", x.Indexes[i].Name, err))
 		}
@@ -432,14 +432,14 @@ func (c *checker) collection(x *collection) {
 }
 
 // checkIndex checks that the arrays of an index are consistent with each other.
-func (st *collState) checkIndex(ctx context.Context, r *indexRef) (err error) {
+func checkIndex(ctx context.Context, st *collState, r *indexRef) (err error) {
 	defer guard(st.g.store, setFaults(), &err)
 	x, err := st.index(ctx, r)
 	if err != nil {
 		return err
 	}
 	if learns := x.m.Of.Predicts(); r.Labels != learns {
-		return corruptf(st.c.Name, "the catalog has Labels = %v for an index of kind %s",
+		return fail.Corruptf(st.c.Name, "the catalog has Labels = %v for an index of kind %s",
 			r.Labels, x.m.Kind)
 	}
 	if _, err := st.Relabelled(r.Object); err != nil {
@@ -450,7 +450,7 @@ func (st *collState) checkIndex(ctx context.Context, r *indexRef) (err error) {
 
 // checkChanges checks that the changes of labels and payloads belong to rows that are not
 // deleted, and that the set of these rows is complete. The caller has locked the generation.
-func (st *collState) checkChanges() (err error) {
+func checkChanges(st *collState) (err error) {
 	g := st.g
 	defer guard(g.store, setFaults(), &err)
 	set, err := readSet(g.tx, st.c.Name, st.c.ID, codec.KindChanged, st.c.Rows)
@@ -471,7 +471,7 @@ func (st *collState) checkChanges() (err error) {
 		return nil
 	})
 	if err == nil && set.GetCardinality() != uint64(n) {
-		err = corruptf(st.c.Name, "%d rows are in the set of changed rows, %d changes exist",
+		err = fail.Corruptf(st.c.Name, "%d rows are in the set of changed rows, %d changes exist",
 			set.GetCardinality(), n)
 	}
 	return err
@@ -501,22 +501,4 @@ func (c *checker) rowLabels(st *collState, r *Row, fail func(error)) {
 			fail(fmt.Errorf("row %d has label %q, whose set does not hold it", r.Row, l))
 		}
 	}
-}
-
-// cachedLabel is like labelRows and caches the set for the following rows.
-func (st *collState) cachedLabel(label string) (*roaring.Bitmap, error) {
-	st.indexMu.Lock()
-	defer st.indexMu.Unlock()
-	if set, ok := st.labelSets[label]; ok {
-		return set, nil
-	}
-	set, err := st.labelRows(label)
-	if err != nil {
-		return nil, err
-	}
-	if st.labelSets == nil {
-		st.labelSets = map[string]*roaring.Bitmap{}
-	}
-	st.labelSets[label] = set
-	return set, nil
 }

@@ -29,7 +29,7 @@ func (c Collection) Name() string { return c.name }
 // Errors: ErrNotFound.
 func (c Collection) Info() (info CollectionInfo, err error) {
 	err = c.read(func(st *collState) error {
-		info = st.c.info()
+		info = infoOf(st.c)
 		return nil
 	})
 	return info, err

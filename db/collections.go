@@ -38,8 +38,8 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 		}
 		cat.Object++
 		cat.Collections = append(cat.Collections, &collection{
-			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: s.Storage,
-			Sparse: s.Features != 0, Named: s.Features == Named, Numbering: s.Numbering,
+			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: storedStorage(s.Storage),
+			Sparse: s.Features != 0, Named: s.Features == Named, Numbering: storedNumbering(s.Numbering),
 		})
 		return nil, nil
 	})
@@ -112,15 +112,6 @@ func (d *DB) removeMarked(id uint64) (done bool, err error) {
 	return done, err
 }
 
-// forget removes the cached state of a removed object.
-func (s *openFile) forget(id uint64) {
-	s.verified.Forget(id)
-	s.checked.Forget(id)
-	s.validated.Forget(id)
-	s.fresh.Delete(id)
-	s.features.Delete(id)
-}
-
 // removeSome deletes up to sweepKeys entries of an object from all buckets and reports whether
 // none is left.
 func removeSome(tx *bbolt.Tx, object uint64) (done bool, err error) {
@@ -167,22 +158,6 @@ func removeSome(tx *bbolt.Tx, object uint64) (done bool, err error) {
 	}
 	k := codec.Key(object, codec.KindManifest, 0)
 	return true, tx.Bucket(bucketMeta).Delete(k[:])
-}
-
-// removePrefix deletes up to limit entries whose keys have the prefix.
-func removePrefix(b *bbolt.Bucket, prefix []byte, limit int) (int, error) {
-	// Deleting under a cursor moves the cursor, so the keys are collected first.
-	var keys [][]byte
-	c := b.Cursor()
-	for k, _ := c.Seek(prefix); len(keys) < limit && k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-		keys = append(keys, slices.Clone(k))
-	}
-	for _, k := range keys {
-		if err := b.Delete(k); err != nil {
-			return 0, fmt.Errorf("db: remove: %w", err)
-		}
-	}
-	return len(keys), nil
 }
 
 // Collections lists the collections of the latest state.
@@ -244,7 +219,7 @@ func (s *Snapshot) statuses(unmaintained *sync.Map) (out []IndexStatus) {
 	for _, c := range s.gen.cat.Collections {
 		for i := range c.Indexes {
 			m, err := s.gen.colls[c.Name].manifestOf(&c.Indexes[i])
-			status := c.status(&c.Indexes[i], m, err)
+			status := indexStatus(c, &c.Indexes[i], m, err)
 			if err == nil {
 				status.Relabelled, err = s.gen.colls[c.Name].stale(m.Object, m.Info.Rows)
 			}
@@ -289,4 +264,28 @@ func (d *DB) Stats() (st Stats, err error) {
 		return nil
 	})
 	return st, err
+}
+
+// schemaOf returns what the collection was created with.
+func schemaOf(c *collection) Schema {
+	s := Schema{Metric: c.Metric, Storage: Storage(c.Storage), Numbering: Numbering(c.Numbering)}
+	switch {
+	case c.Named:
+		s.Features = Named
+	case c.Sparse:
+		s.Features = Numbered
+	default:
+		s.Dim = c.Dim
+	}
+	return s
+}
+
+// infoOf returns the public description of a collection.
+func infoOf(c *collection) CollectionInfo {
+	return CollectionInfo{
+		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Numbering: Numbering(c.Numbering), Dim: c.Dim,
+		Metric: c.Metric, Storage: Storage(c.Storage),
+		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.sealed()), ChunkRows: 1 << c.shift(),
+		Indexes: c.indexNames(),
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -103,7 +102,7 @@ func (st *collState) loadRows(ctx context.Context) (err error) {
 	st.base = query.View{Metric: c.Metric, Dim: c.Dim, Rows: rs, LiveCount: int(c.Live)}
 	st.base.Deleted, st.base.DeletedBits = deletedRows, kind.BitsOf(deletedRows, int(c.Rows))
 	if err := st.base.Validate(); err != nil {
-		return corruptf(c.Name, "%w", err)
+		return fail.Corruptf(c.Name, "%w", err)
 	}
 	return nil
 }
@@ -119,7 +118,7 @@ func (st *collState) tombstones() (deletedRows *roaring.Bitmap, err error) {
 		return nil, err
 	}
 	if live := c.Rows - uint32(deletedRows.GetCardinality()); live != c.Live {
-		return nil, corruptf(c.Name, "%d rows are not deleted, the catalog counts %d", live, c.Live)
+		return nil, fail.Corruptf(c.Name, "%d rows are not deleted, the catalog counts %d", live, c.Live)
 	}
 	if deletedRows.IsEmpty() {
 		return nil, nil
@@ -173,7 +172,7 @@ func (st *collState) eachTail(f func(row uint32, payload []byte) error) error {
 		if row != want {
 			return blockError(c.Name, c.ID, codec.KindTail, want, errors.New("row is missing"))
 		}
-		check := g.store.verify == VerifyAlways || g.store.verify == VerifyFirst && !seen.Has(row)
+		check := g.store.mode == verifyAlways || g.store.mode == verifyFirst && !seen.Has(row)
 		p, err := decodeBlock(c.Name, k, v, check)
 		if err != nil {
 			return err
@@ -216,78 +215,4 @@ func (st *collState) DeletedSet() *roaring.Bitmap {
 func (st *collState) Deleted(row uint32) bool {
 	d := st.DeletedSet()
 	return d != nil && d.Contains(row)
-}
-
-// copyVector copies the vector of a row out of the map. load must have
-// succeeded.
-func (st *collState) copyVector(r *Row) (err error) {
-	if !st.c.Sparse {
-		r.Vector = slices.Clone(st.base.Rows.Vector(int(r.Row), make([]float32, st.c.Dim)))
-		return nil
-	}
-	x := st.sparseRows.Row(r.Row)
-	r.Sparse = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
-	if st.c.Named {
-		r.Features, err = st.named(r.Sparse)
-		r.Sparse = vector.Sparse{}
-	}
-	return err
-}
-
-// Key returns the user key of a row, aliasing the map. The row must exist.
-func (st *collState) Key(row uint32) ([]byte, error) {
-	if err := st.keysLoad.do(context.Background(), st.loadKeys); err != nil {
-		return nil, err
-	}
-	shift := st.c.shift()
-	chunk := int(row >> shift)
-	if chunk >= len(st.keyRaw) {
-		return st.tailKeys[row-st.c.sealed()], nil
-	}
-	tab := st.keyTabs[chunk].Load()
-	if tab == nil {
-		t, err := codec.NewStrings(st.keyRaw[chunk])
-		if err == nil && t.Len() != 1<<shift {
-			err = fmt.Errorf("%d keys, want %d", t.Len(), 1<<shift)
-		}
-		if err != nil {
-			return nil, blockError(st.c.Name, st.c.ID, codec.KindKeys, uint32(chunk), err)
-		}
-		tab = &t
-		st.keyTabs[chunk].Store(tab)
-	}
-	return tab.At(int(row & (1<<shift - 1))), nil
-}
-
-func (st *collState) loadKeys(ctx context.Context) error {
-	vals, err := st.g.section(ctx, st.c.Name, st.c.ID, codec.KindKeys, int(st.c.chunks()))
-	if err != nil {
-		return err
-	}
-	st.keyRaw = make([][]byte, 0, len(vals))
-	for _, v := range vals {
-		st.keyRaw = append(st.keyRaw, v.payload)
-	}
-	st.keyTabs = make([]atomic.Pointer[codec.Strings], len(vals))
-	return nil
-}
-
-// labelRows returns the set of rows that carry a label, including deleted ones; nil if no row
-// ever had it.
-func (st *collState) labelRows(label string) (*roaring.Bitmap, error) {
-	if err := st.g.store.verifyPages(partLabels | partSets); err != nil {
-		return nil, err
-	}
-	st.g.state.Lock()
-	defer st.g.state.Unlock()
-	k := keyOf(st.c.ID, []byte(label))
-	v := st.g.tx.Bucket(bucketLabels).Get(k)
-	if v == nil {
-		return nil, nil
-	}
-	object, err := labelObject(st.c.Name, k, v)
-	if err != nil {
-		return nil, err
-	}
-	return readSet(st.g.tx, st.c.Name, object, codec.KindLabelRows, st.c.Rows)
 }

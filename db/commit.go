@@ -3,7 +3,6 @@ package db
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -240,13 +239,6 @@ func (a *applier) revision(coll uint64, row uint32) (uint64, error) {
 	return x.revision, nil
 }
 
-// keyOf returns the key in the keys bucket of a user key.
-func keyOf(coll uint64, key []byte) []byte {
-	b := make([]byte, 8, 8+len(key))
-	binary.BigEndian.PutUint64(b, coll)
-	return append(b, key...)
-}
-
 func (a *applier) apply(ops []op) error {
 	type entry struct{ key, value []byte }
 	var fresh []entry
@@ -277,7 +269,7 @@ func (a *applier) apply(ops []op) error {
 			row, ok = entryNumber(string(bucketKeys), k, old)
 		}
 		if !ok || old != nil && (row >= uint64(t.c.Rows) || t.c.Live == 0) || old == nil && o.what == opChange {
-			return corruptf(o.coll, "key %q points to no row", o.row.Key)
+			return fail.Corruptf(o.coll, "key %q points to no row", o.row.Key)
 		}
 		if o.what == opChange {
 			t.change(uint32(row), o)
@@ -434,20 +426,6 @@ func (a *applier) takeTail(tail *bbolt.Bucket, c *collection, row uint32) (rows.
 		return rows.Row{}, fmt.Errorf("db: delete row: %w", err)
 	}
 	return r, nil
-}
-
-// readTail decodes and verifies a tail row. The result does not alias value.
-func readTail(c *collection, key, value []byte) (rows.Row, error) {
-	payload, err := decodeBlock(c.Name, key, value, true)
-	if err != nil {
-		return rows.Row{}, err
-	}
-	_, _, row := codec.ParseKey(key)
-	out, err := c.format().DecodeOne(payload)
-	if err != nil {
-		return rows.Row{}, blockError(c.Name, c.ID, codec.KindTail, row, err)
-	}
-	return out, nil
 }
 
 // writeChanges writes the changes of labels and payloads, deletes those of deleted rows, and

@@ -90,9 +90,11 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 // Unwrap returns the reason.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// corruptf returns an error for damage that concerns no single block.
-func corruptf(coll, format string, a ...any) error {
-	return &CorruptError{Collection: coll, Offset: -1, Err: fmt.Errorf(format, a...)}
+func init() {
+	fail.Corrupt = func(d fail.Damage) error {
+		e := CorruptError(d)
+		return &e
+	}
 }
 
 // flattened is an error whose reason was available only as text.

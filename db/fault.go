@@ -30,3 +30,10 @@ func caught(f *openFile, recovered any, old bool, err *error) {
 		*err = translate(f.Damage(r))
 	}
 }
+
+// keyFailure carries an error out of a filter; guard recovers and returns it.
+type keyFailure struct{ error }
+
+// callbackPanic wraps the panic value of a caller's function, so that guard passes it on and
+// does not report it as damage.
+type callbackPanic struct{ value any }

@@ -33,7 +33,7 @@ func FuzzCatalog(f *testing.F) {
 		{Format: 1},
 		{Format: 1, Object: 3, Collections: []*collection{
 			{ID: 1, Name: "a", Dim: 3, Metric: vector.L2, Rows: 7, Live: 5, Indexes: []indexRef{{Name: "x", Object: 2}}},
-			{ID: 3, Name: "b", Dim: MaxDim, Metric: vector.Cosine, Storage: StorageFloat32},
+			{ID: 3, Name: "b", Dim: MaxDim, Metric: vector.Cosine, Storage: storageFloat32},
 		}},
 	} {
 		data, err := json.Marshal(c)
@@ -53,7 +53,7 @@ func FuzzCatalog(f *testing.F) {
 			return
 		}
 		for _, x := range c.Collections {
-			if i := x.info(); i.Sealed > i.Rows || i.Live > i.Rows || i.ChunkRows < 1 {
+			if i := infoOf(x); i.Sealed > i.Rows || i.Live > i.Rows || i.ChunkRows < 1 {
 				t.Fatalf("impossible collection %+v", i)
 			}
 			if found, err := c.find(x.Name); found != x || err != nil || c.byID(x.ID) != x {
@@ -80,7 +80,7 @@ func FuzzManifest(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := decodeManifest(data)
+		m, err := decodeManifest(data, kindOf)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("untyped error %v", err)
@@ -96,7 +96,7 @@ func FuzzManifest(f *testing.F) {
 		}
 		if again, err := encodeManifest(m); err != nil {
 			t.Fatal(err)
-		} else if _, err := decodeManifest(again); err != nil {
+		} else if _, err := decodeManifest(again, kindOf); err != nil {
 			t.Fatalf("refuses its own encoding: %v", err)
 		}
 	})

@@ -362,7 +362,7 @@ func TestHostileShape(t *testing.T) {
 	var errs [2]error
 	used := peak(func() {
 		_, errs[0] = decodeCatalog(many)
-		_, errs[1] = decodeManifest(points)
+		_, errs[1] = decodeManifest(points, kindOf)
 	})
 	for _, err := range errs {
 		if !errors.Is(err, ErrCorrupt) {

@@ -1,16 +1,10 @@
 package db
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"math"
+	"cmp"
+	"slices"
 	"time"
 
-	"go.etcd.io/bbolt"
-
-	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
@@ -97,75 +91,43 @@ func publicInfo(m *kind.Manifest) IndexInfo {
 	return i
 }
 
-func encodeManifest(m *kind.Manifest) ([]byte, error) {
-	stored := *m
-	if err := stored.Encode(); err != nil {
-		return nil, fail.Wrapf(err, "index %q: encode manifest", m.Info.Name)
-	}
-	b, err := json.Marshal(&stored)
-	if err != nil {
-		return nil, fail.Wrapf(err, "index %q: encode manifest", m.Info.Name)
-	}
-	if err := checkShape(b); err != nil || len(b) > maxManifest {
-		return nil, fmt.Errorf(
-			"%w: index %q: a description of %d bytes, want at most %d: a label model may have too many labels",
-			fail.Full, m.Info.Name, len(b), maxManifest)
-	}
-	return b, nil
+// Index describes an index.
+//
+// Errors: ErrNotFound.
+func (c Collection) Index(name string) (info IndexInfo, err error) {
+	err = c.read(func(st *collState) (err error) {
+		info, err = indexInfoOf(st, name)
+		return err
+	})
+	return info, err
 }
 
-// storedManifest reads the manifest of an index in a transaction.
-func storedManifest(tx *bbolt.Tx, c *collection, r *indexRef) (*kind.Manifest, error) {
-	key := codec.Key(r.Object, codec.KindManifest, 0)
-	payload, err := decodeBlock(c.Name, key[:], tx.Bucket(bucketMeta).Get(key[:]), true)
-	if err != nil {
-		return nil, err
-	}
-	return decodeManifest(payload)
-}
-
-// putManifest writes the manifest of an index, and a copy of it among the blocks, which is
-// stored far from it in the file and allows rebuilding a damaged index.
-func putManifest(tx *bbolt.Tx, object uint64, data []byte) error {
-	key := codec.Key(object, codec.KindManifest, 0)
-	value := codec.Encode(key[:], codec.Header{Kind: codec.KindManifest}, data)
-	for _, bucket := range [][]byte{bucketMeta, bucketBlocks} {
-		if err := tx.Bucket(bucket).Put(key[:], value); err != nil {
-			return fail.Wrapf(err, "put manifest")
+// Indexes describes the indexes of a collection, by name.
+//
+// Errors: ErrNotFound.
+func (c Collection) Indexes() (out []IndexInfo, err error) {
+	err = c.read(func(st *collState) error {
+		for _, r := range st.c.Indexes {
+			info, err := indexInfoOf(st, r.Name)
+			if err != nil {
+				return err
+			}
+			out = append(out, info)
 		}
-	}
-	return nil
+		return nil
+	})
+	slices.SortFunc(out, func(a, b IndexInfo) int { return cmp.Compare(a.Name, b.Name) })
+	return out, err
 }
 
-// retireManifest deletes the manifest of an object that is no longer the main object of an
-// index. The copy among the blocks is removed with the object, because removing it now would
-// rewrite the blocks next to it.
-func retireManifest(tx *bbolt.Tx, object uint64) error {
-	key := codec.Key(object, codec.KindManifest, 0)
-	if err := tx.Bucket(bucketMeta).Delete(key[:]); err != nil {
-		return fail.Wrapf(err, "delete manifest")
+func indexInfoOf(st *collState, name string) (IndexInfo, error) {
+	r := st.c.index(name)
+	if r == nil {
+		return IndexInfo{}, noIndex(st.c, name)
 	}
-	return nil
-}
-
-// decodeManifest decodes a manifest and refuses shapes that no build can have written, so that
-// later arithmetic on them cannot overflow.
-func decodeManifest(b []byte) (*kind.Manifest, error) {
-	var m kind.Manifest
-	err := checkShape(b)
-	if err == nil {
-		err = json.Unmarshal(b, &m)
-	}
+	m, err := st.manifestOf(r)
 	if err != nil {
-		return nil, fmt.Errorf("%w: index manifest: %w", ErrCorrupt, err)
+		return IndexInfo{}, err
 	}
-	if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 {
-		err = errors.New("row count")
-	} else {
-		err = m.Decode(kindOf)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: index manifest of %q: %w", ErrCorrupt, m.Info.Name, err)
-	}
-	return &m, nil
+	return publicInfo(m), nil
 }

@@ -1,7 +1,6 @@
 package db
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +51,7 @@ func (st *collState) readManifest(r *indexRef, bucket []byte) (*kind.Manifest, e
 	if err != nil {
 		return nil, fail.Wrapf(err, "index %q", r.Name)
 	}
-	m, err := decodeManifest(payload)
+	m, err := decodeManifest(payload, st.g.store.kinds)
 	if err != nil {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fail.Wrapf(err, "index %q", r.Name))
 	}
@@ -119,8 +118,8 @@ func (st *collState) target(ctx context.Context, name string) (*query.View, *ind
 // searchIndex returns the index for a search for rows: the named index, or the only one if name is
 // empty. nil means an exact scan of the rows.
 func (st *collState) searchIndex(ctx context.Context, name string) (*indexState, error) {
-	name, err := st.only(name, Flat, func(k kind.Kind) bool { return !k.Predicts() })
-	if err != nil || name == Flat {
+	name, err := st.only(name, kind.ScanName, func(k kind.Kind) bool { return !k.Predicts() })
+	if err != nil || name == kind.ScanName {
 		return nil, err
 	}
 	r := st.c.index(name)
@@ -165,50 +164,9 @@ func (st *collState) only(name, none string, suits func(kind.Kind) bool) (string
 		return auto, nil
 	case found > 1:
 		return "", fmt.Errorf("%w: collection %q has the indexes %q, name one", fail.Option,
-			st.c.Name, st.c.info().Indexes)
+			st.c.Name, st.c.indexNames())
 	}
 	return name, nil
-}
-
-// Index describes an index.
-//
-// Errors: ErrNotFound.
-func (c Collection) Index(name string) (info IndexInfo, err error) {
-	err = c.read(func(st *collState) (err error) {
-		info, err = st.indexInfo(name)
-		return err
-	})
-	return info, err
-}
-
-// Indexes describes the indexes of a collection, by name.
-//
-// Errors: ErrNotFound.
-func (c Collection) Indexes() (out []IndexInfo, err error) {
-	err = c.read(func(st *collState) error {
-		for _, r := range st.c.Indexes {
-			info, err := st.indexInfo(r.Name)
-			if err != nil {
-				return err
-			}
-			out = append(out, info)
-		}
-		return nil
-	})
-	slices.SortFunc(out, func(a, b IndexInfo) int { return cmp.Compare(a.Name, b.Name) })
-	return out, err
-}
-
-func (st *collState) indexInfo(name string) (IndexInfo, error) {
-	r := st.c.index(name)
-	if r == nil {
-		return IndexInfo{}, noIndex(st.c, name)
-	}
-	m, err := st.manifestOf(r)
-	if err != nil {
-		return IndexInfo{}, err
-	}
-	return publicInfo(m), nil
 }
 
 // ManifestNamed implements kind.Source.
@@ -236,7 +194,9 @@ func (st *collState) IndexNames() []string { return st.c.indexNames() }
 
 func (st *collState) Guard(old bool, err *error) { caught(st.g.store, recover(), old, err) }
 
-func (st *collState) Corrupt(format string, a ...any) error { return corruptf(st.c.Name, format, a...) }
+func (st *collState) Corrupt(format string, a ...any) error {
+	return fail.Corruptf(st.c.Name, format, a...)
+}
 
 func (st *collState) Shared(object uint64, empty any) any {
 	x, _ := st.g.store.fresh.LoadOrStore(object, empty)
@@ -247,3 +207,7 @@ func (st *collState) DenseRow(row int, x []float32) []float32 { return st.base.R
 func (st *collState) SparseRow(row uint32) vector.Sparse      { return st.sparseRows.Row(row) }
 
 var _ kind.Source = (*collState)(nil)
+
+func noIndex(c *collection, name string) error {
+	return fail.NoIndexNamed(name, c.Name, c.indexNames())
+}

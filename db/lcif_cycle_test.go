@@ -38,7 +38,7 @@ func redirect(t *testing.T, d *DB, index, neighbors string) {
 		if err != nil {
 			return err
 		}
-		m, err := decodeManifest(payload)
+		m, err := decodeManifest(payload, kindOf)
 		if err != nil {
 			return err
 		}

@@ -5,12 +5,16 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/db/internal/rows"
 )
 
 // A file may come from an untrusted source, and valid checksums are easy to compute. Therefore
 // the work and the memory that a block causes are bounded by its length, and the decoded length
 // is bounded by the limit of its kind.
+
+// pageSize is the page size of new files.
+const pageSize = page.Size
 
 const (
 	// maxCatalog is the largest size of a catalog in bytes, about 100,000 collections.
@@ -24,9 +28,9 @@ const (
 	maxValues  = 1 << 22
 
 	// maxCold is the largest size in bytes of the labels and the payload of one row.
-	maxCold = MaxPayload + MaxLabels*(MaxKey+2) + 2
+	maxCold = rows.MaxPayload + rows.MaxLabels*(rows.MaxKey+2) + 2
 	// maxTail is the largest size of a row that is not in a chunk yet.
-	maxTail = 4 + max(4*MaxDim, 8*MaxFeatures) + 2 + MaxKey + maxCold
+	maxTail = 4 + max(4*largestDim, 8*rows.MaxFeatures) + 2 + rows.MaxKey + maxCold
 	// maxSet is the largest size of a set of 65,536 rows: a bitmap and its header.
 	maxSet = 8<<10 + 64
 
@@ -34,9 +38,15 @@ const (
 	maxObject = 1 << 61
 )
 
-// The limits of rows are those of their stored form.
-var _ = [1]struct{}{}[(MaxKey-rows.MaxKey)|(MaxLabels-rows.MaxLabels)|
-	(MaxPayload-rows.MaxPayload)|(MaxFeatures-rows.MaxFeatures)]
+// The limits of rows that their stored form does not determine; package db documents them.
+const (
+	largestDim     = 1 << 16
+	longestName    = 255
+	largestFeature = 1<<28 - 1
+	// maxRows is the largest number of rows, one less than the number of row numbers, so that a
+	// count of rows fits a uint32.
+	maxRows = 1<<32 - 1
+)
 
 // limitOf returns the largest size in bytes of a block of the kind after decompression. Blocks
 // that are read in place have no limit of their own.

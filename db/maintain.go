@@ -202,13 +202,13 @@ func (d *DB) tryStep(
 			return err
 		}
 		at.m = m
-		changed, err := st.changedRows(ctx, m)
+		changed, err := changedRows(ctx, st, m)
 		due := changed > 0 && float64(changed) >= share*float64(m.Info.Rows) ||
-			st.tunable(m) || m.Own.RewriteDue(st.DeletedSet(), m, share)
+			tunable(st, m) || m.Own.RewriteDue(st.DeletedSet(), m, share)
 		if err != nil || !due || st.c.Live == 0 {
 			return err
 		}
-		rebuilt := st.tunable(m)
+		rebuilt := tunable(st, m)
 		if !rebuilt {
 			s, rebuilt, err = m.Of.Absorb(ctx, st, m, timer)
 		}
@@ -252,7 +252,7 @@ type stepBase struct {
 // changedRows returns the number of rows written, deleted or relabelled since an index was made.
 // Rows that were deleted before and left out do not count, if the index has recorded their
 // number.
-func (st *collState) changedRows(ctx context.Context, m *kind.Manifest) (int, error) {
+func changedRows(ctx context.Context, st *collState, m *kind.Manifest) (int, error) {
 	if err := st.Load(ctx); err != nil {
 		return 0, err
 	}
@@ -266,7 +266,7 @@ func (st *collState) changedRows(ctx context.Context, m *kind.Manifest) (int, er
 
 // tunable reports whether the tuning of an index was put off for lack of rows, and there are
 // enough now.
-func (st *collState) tunable(m *kind.Manifest) bool {
+func tunable(st *collState, m *kind.Manifest) bool {
 	return m.Requested != nil && st.c.Live >= kind.HeldOutOf
 }
 

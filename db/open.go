@@ -92,7 +92,7 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, fileError(asSystem(err))
 	}
-	d := newDB(path, opts, newOpenFile(f, opts))
+	d := newDB(path, opts, newOpenFile(f, verifyMode(opts.Verify), kindOf))
 	d.file, err = filepath.EvalSymlinks(path)
 	if err == nil {
 		err = d.settleName()
@@ -284,4 +284,21 @@ func tick(deadline <-chan time.Time) bool {
 	case <-time.After(time.Millisecond):
 		return true
 	}
+}
+
+// storeOptions returns the options of a database for its file.
+func (o *Options) storeOptions() store.Options {
+	return store.Options{
+		ReadOnly: o.ReadOnly, NoSync: o.Sync == Off, AcceptOlder: o.AcceptOlder, Trust: o.Verify == VerifyNever,
+		Timeout: o.Timeout, Reserve: o.MapReserve, MaxSize: o.MaxSize, Logger: o.Logger, Layout: &layout,
+	}
+}
+
+// openValid opens a file that is known to be complete.
+func openValid(path string, o Options) (*openFile, error) {
+	f, err := store.OpenValid(path, o.storeOptions())
+	if err != nil {
+		return nil, fileError(err)
+	}
+	return newOpenFile(f, verifyMode(o.Verify), kindOf), nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -28,9 +29,6 @@ const (
 	MaxFeature = 1<<28 - 1
 	// MaxFeatures is the largest number of features of one sparse row.
 	MaxFeatures = 1 << 16
-	// maxRows is the largest number of rows, one less than the number of row numbers, so that a
-	// count of rows fits a uint32.
-	maxRows = 1<<32 - 1
 )
 
 // Limits of the length of a dense vector. Queries have no minimum length, and the zero vector
@@ -45,6 +43,11 @@ const (
 	// rows are denormal and have lost digits.
 	MinCosineNorm = 0x1p-126
 )
+
+// The limits are those of the stored form.
+var _ = [1]struct{}{}[(MaxKey-rows.MaxKey)|(MaxLabels-rows.MaxLabels)|
+	(MaxPayload-rows.MaxPayload)|(MaxFeatures-rows.MaxFeatures)|
+	(MaxDim-largestDim)|(MaxName-longestName)|(MaxFeature-largestFeature)]
 
 // VerifyMode selects when reads verify block checksums. Check verifies all of them in any mode.
 type VerifyMode uint8
@@ -181,21 +184,8 @@ const (
 	NumberedFromOne  Numbering = "1"
 )
 
-// check refuses a value that is no numbering.
-func (n Numbering) check() error {
-	if n != NumberedUnknown && n != NumberedFromZero && n != NumberedFromOne {
-		return fmt.Errorf("%w: numbering %q, want %q, %q or none", fail.Option, n, NumberedFromZero, NumberedFromOne)
-	}
-	return nil
-}
-
 // First returns the number of the first feature.
-func (n Numbering) First() uint32 {
-	if n == NumberedFromOne {
-		return 1
-	}
-	return 0
-}
+func (n Numbering) First() uint32 { return storedNumbering(n).first() }
 
 // Schema describes the rows of a collection: dense vectors of Dim coordinates, or sparse ones
 // if Features is set.
@@ -237,7 +227,7 @@ func (s Schema) resolve() (Schema, error) {
 			return s, fmt.Errorf("%w: sparse rows are compared by cosine, not by %v", fail.Option, s.Metric)
 		}
 		s.Metric = vector.Cosine
-		return s, s.Numbering.check()
+		return s, storedNumbering(s.Numbering).check()
 	}
 	s.Metric = cmp.Or(s.Metric, vector.L2)
 	switch {
@@ -248,7 +238,7 @@ func (s Schema) resolve() (Schema, error) {
 	case s.Storage > StorageFloat32:
 		return s, fmt.Errorf("%w: unknown storage %d", fail.Option, s.Storage)
 	}
-	return s, s.Numbering.check()
+	return s, storedNumbering(s.Numbering).check()
 }
 
 // Feature is a named feature and its value.

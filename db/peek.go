@@ -105,7 +105,7 @@ func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error
 			found = true
 			w.Walk(b, page.Values)
 		case string(bucketSets):
-			if cat, err := peekCatalog(blocks); err == nil && cat.relabelled() {
+			if cat, err := peekCatalog(blocks); err == nil && anyRelabelled(cat) {
 				w.Walk(b, page.Values)
 			}
 		}
@@ -127,18 +127,18 @@ func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error
 	}
 	st.LiveBytes = max(0, st.FileBytes-st.FreeBytes)
 	for _, c := range cat.Collections {
-		st.Collections = append(st.Collections, c.info())
+		st.Collections = append(st.Collections, infoOf(c))
 		for i := range c.Indexes {
 			r := &c.Indexes[i]
 			key := codec.Key(r.Object, codec.KindManifest, 0)
 			var man *kind.Manifest
 			data, err := decodeBlock(c.Name, key[:], blocks[string(key[:])], true)
 			if err == nil {
-				man, err = decodeManifest(data)
+				man, err = decodeManifest(data, kindOf)
 			}
-			status := c.status(r, man, err)
+			status := indexStatus(c, r, man, err)
 			if err == nil {
-				if status.Relabelled, err = c.peekStale(blocks, r.Object, status.Rows); err != nil {
+				if status.Relabelled, err = peekStale(c, blocks, r.Object, status.Rows); err != nil {
 					status.Error = err.Error()
 				}
 			}
@@ -157,8 +157,8 @@ func peekCatalog(blocks map[string][]byte) (*catalog, error) {
 	return decodeCatalog(data)
 }
 
-// relabelled reports whether an index that learns from labels may be behind by changed labels.
-func (c *catalog) relabelled() bool {
+// anyRelabelled reports whether an index that learns from labels may be behind by changed labels.
+func anyRelabelled(c *catalog) bool {
 	for _, x := range c.Collections {
 		if x.Revision > 0 && slices.ContainsFunc(x.Indexes, func(r indexRef) bool { return r.Labels }) {
 			return true
@@ -168,7 +168,7 @@ func (c *catalog) relabelled() bool {
 }
 
 // peekStale is collState.stale for blocks that were read without a transaction.
-func (c *collection) peekStale(blocks map[string][]byte, object uint64, n int) (int, error) {
+func peekStale(c *collection, blocks map[string][]byte, object uint64, n int) (int, error) {
 	read := func(object uint64, kind codec.Kind, chunk uint32) (*roaring.Bitmap, error) {
 		key := codec.Key(object, kind, chunk)
 		value, ok := blocks[string(key[:])]
@@ -194,9 +194,9 @@ func (c *collection) peekStale(blocks map[string][]byte, object uint64, n int) (
 	return stale, nil
 }
 
-// status returns the status of an index from its manifest, or from the error if the manifest
+// indexStatus returns the status of an index from its manifest, or from the error if the manifest
 // cannot be read.
-func (c *collection) status(r *indexRef, m *kind.Manifest, err error) IndexStatus {
+func indexStatus(c *collection, r *indexRef, m *kind.Manifest, err error) IndexStatus {
 	st := IndexStatus{Collection: c.Name, Index: r.Name, Segments: 1}
 	if err != nil {
 		st.Error = err.Error()

@@ -159,7 +159,7 @@ func (d *DB) buildAuto(ctx context.Context, coll string) (IndexInfo, error) {
 	}
 	return d.build(ctx, &building{
 		Job:       kind.Job{Coll: coll, Name: autoIndex, Opts: o, Timer: kind.NewTimer(ctx)},
-		overtaken: func(c *collection) bool { return !c.lacksIndex() },
+		overtaken: func(c *collection) bool { return !lacksIndex(c) },
 		auto:      true,
 	})
 }
@@ -171,14 +171,14 @@ func (p *policy) toBuild(room int64) (found *collection, failed error) {
 	err := p.d.View(func(s *Snapshot) (err error) {
 		defer guard(s.gen.store, setFaults(), &err)
 		for _, c := range s.gen.cat.Collections {
-			if !p.calm[c.ID] || !c.lacksIndex() || !c.paysIndex() {
+			if !p.calm[c.ID] || !lacksIndex(c) || !paysIndex(c) {
 				continue
 			}
 			if f, ok := p.failed[c.ID]; ok && float64(c.Rows) < (1+kind.Drift)*float64(f.rows) {
 				failed = errors.Join(failed, f.err)
 				continue
 			}
-			memory, err := s.gen.colls[c.Name].buildMemory()
+			memory, err := buildMemory(s.gen.colls[c.Name])
 			failed = errors.Join(failed, err)
 			if err == nil && memory <= p.o.Memory && memory/4 <= room/2 {
 				found = c
@@ -191,13 +191,13 @@ func (p *policy) toBuild(room int64) (found *collection, failed error) {
 }
 
 // lacksIndex reports whether no index finds rows and the program has not dropped one that did.
-func (c *collection) lacksIndex() bool {
+func lacksIndex(c *collection) bool {
 	return !c.Unindexed && c.index(autoIndex) == nil &&
 		!slices.ContainsFunc(c.Indexes, func(r indexRef) bool { return !r.Labels })
 }
 
 // paysIndex reports whether exact scans are slow enough for an index.
-func (c *collection) paysIndex() bool {
+func paysIndex(c *collection) bool {
 	if c.Sparse {
 		return c.Live >= autoSparseRows
 	}
@@ -205,7 +205,7 @@ func (c *collection) paysIndex() bool {
 }
 
 // buildMemory estimates the memory of a build.
-func (st *collState) buildMemory() (n int64, err error) {
+func buildMemory(st *collState) (n int64, err error) {
 	if !st.c.Sparse {
 		return int64(st.c.Rows) * int64(buildRowBytes+buildCoordinateBytes*st.c.Dim), nil
 	}

@@ -128,17 +128,17 @@ func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (ou
 		o = &PredictOptions{}
 	}
 	err = c.read(func(st *collState) (err error) {
-		out, err = st.predict(ctx, q, o)
+		out, err = predictLabels(ctx, st, q, o)
 		return err
 	})
 	return out, err
 }
 
-func (st *collState) predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {
+func predictLabels(ctx context.Context, st *collState, q Query, o *PredictOptions) (out Predictions, err error) {
 	if err := checkStrategy(o.Strategy); err != nil {
 		return out, err
 	}
-	resolved, x, err := st.queryModel(ctx, q, o.Index)
+	resolved, x, err := queryModel(ctx, st, q, o.Index)
 	if err != nil {
 		return out, err
 	}
@@ -149,7 +149,7 @@ func (st *collState) predict(ctx context.Context, q Query, o *PredictOptions) (o
 	}
 	out.Labels, out.Stats = named(nil, model.Label, a.Labels), PredictStats{a.Stats, resolved.unknown}
 	if o.Explain {
-		if err := st.explainLabels(&out, a); err != nil {
+		if err := explainLabels(st, &out, a); err != nil {
 			return Predictions{}, err
 		}
 	}
@@ -173,11 +173,11 @@ func named(out []Prediction, name func(label uint32) string, labels []kind.Ranke
 }
 
 // explainLabels fills in the explanations of predictions.
-func (st *collState) explainLabels(out *Predictions, a *kind.LabelAnswer) error {
+func explainLabels(st *collState, out *Predictions, a *kind.LabelAnswer) error {
 	paths := map[*kind.TreePath]*TreePath{}
 	path := func(p *kind.TreePath) (to *TreePath, err error) {
 		if to = paths[p]; to == nil && p != nil {
-			to, err = st.treePath(p)
+			to, err = treePath(st, p)
 			paths[p] = to
 		}
 		return to, err
@@ -196,15 +196,15 @@ func (st *collState) explainLabels(out *Predictions, a *kind.LabelAnswer) error 
 			to.Explanation = &PredictionExplanation{Tree: through, Decision: through.decides(to.Label)}
 			continue
 		}
-		if to.Explanation, err = st.evidence(&a.Evidence[i]); err != nil {
+		if to.Explanation, err = evidenceOf(st, &a.Evidence[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// evidence returns the explanation of a label by rows and features.
-func (st *collState) evidence(f *lcif.LabelExplanation) (*PredictionExplanation, error) {
+// evidenceOf returns the explanation of a label by rows and features.
+func evidenceOf(st *collState, f *lcif.LabelExplanation) (*PredictionExplanation, error) {
 	e := &PredictionExplanation{Instance: f.Instance, Feature: f.Feature, Prior: f.Prior}
 	for _, n := range f.Neighbors {
 		key, err := st.Key(n.Row)
@@ -225,28 +225,28 @@ func (st *collState) evidence(f *lcif.LabelExplanation) (*PredictionExplanation,
 }
 
 // queryModel returns the features of a query and the label model that the index name selects.
-func (st *collState) queryModel(
-	ctx context.Context, q Query, index string,
+func queryModel(
+	ctx context.Context, st *collState, q Query, index string,
 ) (resolved queryFeatures, x *indexState, err error) {
 	if err := ctx.Err(); err != nil {
 		return resolved, nil, fail.Wrapf(err, "predict")
 	}
-	if resolved, err = st.labelQuery(ctx, q); err != nil {
+	if resolved, err = labelQuery(ctx, st, q); err != nil {
 		return resolved, nil, err
 	}
-	x, err = st.labelModel(ctx, index)
+	x, err = labelModel(ctx, st, index)
 	return resolved, x, err
 }
 
 // labelQuery checks a query and returns its features by number.
-func (st *collState) labelQuery(ctx context.Context, q Query) (resolved queryFeatures, err error) {
+func labelQuery(ctx context.Context, st *collState, q Query) (resolved queryFeatures, err error) {
 	ask := rowAsk{q: q}
-	if err := st.resolveQuery(&ask); err != nil {
+	if err := resolveQuery(st, &ask); err != nil {
 		return resolved, err
 	}
 	q = ask.q
 	if st.c.Sparse {
-		_, resolved, err = st.sparseQuery(ctx, q)
+		_, resolved, err = sparseQuery(ctx, st, q)
 		return resolved, err
 	}
 	if q.Sparse.Len() > 0 || len(q.Features) > 0 {
@@ -259,7 +259,7 @@ func (st *collState) labelQuery(ctx context.Context, q Query) (resolved queryFea
 }
 
 // Model finds and opens a label model.
-func (st *collState) labelModel(ctx context.Context, name string) (*indexState, error) {
+func labelModel(ctx context.Context, st *collState, name string) (*indexState, error) {
 	name, err := st.only(name, "", kind.Kind.Predicts)
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func (c Collection) PredictBatch(
 			at := lo
 			err := s.read(c.name, func(st *collState) (err error) {
 				var i int
-				i, err = st.predictBlock(ctx, queries[lo:hi], o, out[lo:hi])
+				i, err = predictBlock(ctx, st, queries[lo:hi], o, out[lo:hi])
 				at += i
 				return err
 			})
@@ -55,17 +55,17 @@ func (c Collection) PredictBatch(
 
 // predictBlock predicts the labels of queries on this goroutine: together if that is
 // possible and none fails, otherwise one by one. If a query fails, it returns its index.
-func (st *collState) predictBlock(
-	ctx context.Context, queries []Query, o *PredictOptions, out []Predictions,
+func predictBlock(
+	ctx context.Context, st *collState, queries []Query, o *PredictOptions, out []Predictions,
 ) (int, error) {
 	if len(queries) > 1 && !o.Explain {
-		if done, err := st.predictShared(ctx, queries, o, out); done && err == nil {
+		if done, err := predictShared(ctx, st, queries, o, out); done && err == nil {
 			return 0, nil
 		}
 	}
 	for i, q := range queries {
 		var err error
-		if out[i], err = st.predict(ctx, q, o); err != nil {
+		if out[i], err = predictLabels(ctx, st, q, o); err != nil {
 			return i, err
 		}
 	}
@@ -74,18 +74,18 @@ func (st *collState) predictBlock(
 
 // predictShared predicts the labels of queries together. done is false if the model does
 // not support that.
-func (st *collState) predictShared(
-	ctx context.Context, queries []Query, o *PredictOptions, out []Predictions,
+func predictShared(
+	ctx context.Context, st *collState, queries []Query, o *PredictOptions, out []Predictions,
 ) (done bool, err error) {
 	if err := checkStrategy(o.Strategy); err != nil {
 		return false, err
 	}
-	x, err := st.labelModel(ctx, o.Index)
+	x, err := labelModel(ctx, st, o.Index)
 	if err != nil {
 		return false, err
 	}
 	all := kind.ManyQueries{N: len(queries), Query: func(i int) (vector.Sparse, error) {
-		resolved, err := st.labelQuery(ctx, queries[i])
+		resolved, err := labelQuery(ctx, st, queries[i])
 		out[i].Stats.Unknown = resolved.unknown
 		return resolved.features, err
 	}}

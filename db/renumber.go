@@ -98,7 +98,7 @@ func (s *Snapshot) toRenumber(ctx context.Context, order bool) (out []moving, er
 		// Indexes that need others come after them.
 		needs := func(x *rebuild) int { return min(1, len(x.m.Own.Uses())) }
 		slices.SortStableFunc(m.indexes, func(a, b *rebuild) int { return needs(a) - needs(b) })
-		if m.objects, err = g.labelObjects(c, m.objects); err != nil {
+		if m.objects, err = labelSetsOf(g, c, m.objects); err != nil {
 			return nil, err
 		}
 		out = append(out, m)
@@ -106,8 +106,8 @@ func (s *Snapshot) toRenumber(ctx context.Context, order bool) (out []moving, er
 	return out, nil
 }
 
-// labelObjects appends the objects of a collection's labels.
-func (g *generation) labelObjects(c *collection, dst []uint64) (_ []uint64, err error) {
+// labelSetsOf appends the objects of a collection's labels.
+func labelSetsOf(g *generation, c *collection, dst []uint64) (_ []uint64, err error) {
 	if err := g.store.verifyPages(partLabels); err != nil {
 		return dst, err
 	}
@@ -124,8 +124,8 @@ func (g *generation) labelObjects(c *collection, dst []uint64) (_ []uint64, err 
 	return dst, err
 }
 
-// without returns the catalog with the moving collections emptied and given new numbers.
-func (c *catalog) without(moved []moving) *catalog {
+// withoutMoved returns the catalog with the moving collections emptied and given new numbers.
+func withoutMoved(c *catalog, moved []moving) *catalog {
 	out := *c
 	out.Collections = slices.Clone(c.Collections)
 	for i := range moved {
@@ -205,7 +205,7 @@ func (s *Snapshot) copyNames(ctx context.Context, d *DB, m moving) error {
 	}
 	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		if c := cat.byID(m.to); c == nil || c.Dim != len(dict.fresh) {
-			return corruptf(m.name, "%d features have names", len(dict.fresh))
+			return fail.Corruptf(m.name, "%d features have names", len(dict.fresh))
 		}
 		return newApplier(tx, cat).writeNames(m.to, dict)
 	})

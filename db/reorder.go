@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
 )
 
@@ -51,7 +52,7 @@ func (s *Snapshot) nearRows(ctx context.Context, coll string) (iter.Seq2[Row, er
 			for _, at := range places {
 				r, ok, err := s.nextRow(st, part[at], &run)
 				if err == nil && !ok {
-					err = corruptf(coll, "row %d is deleted and is not", part[at])
+					err = fail.Corruptf(coll, "row %d is deleted and is not", part[at])
 				}
 				if err != nil {
 					yield(Row{}, err)

@@ -55,7 +55,7 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 			st := s.gen.colls[c.Name]
 			for i := range c.Indexes {
 				r := &c.Indexes[i]
-				wrong := st.verifyIndex(ctx, r)
+				wrong := verifyIndex(ctx, st, r)
 				if err := ctx.Err(); err != nil {
 					return fail.Wrapf(err, "repair")
 				}
@@ -104,7 +104,7 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 
 // verifyIndex checks the checksum of every block of an index, and that its arrays are
 // consistent.
-func (st *collState) verifyIndex(ctx context.Context, r *indexRef) (err error) {
+func verifyIndex(ctx context.Context, st *collState, r *indexRef) (err error) {
 	g := st.g
 	for _, object := range r.objects() {
 		g.locked(func() {
@@ -129,7 +129,7 @@ func (st *collState) verifyIndex(ctx context.Context, r *indexRef) (err error) {
 	if st.Load(ctx) != nil {
 		return nil // the rows are damaged; the index cannot be checked without them
 	}
-	return st.checkIndex(ctx, r)
+	return checkIndex(ctx, st, r)
 }
 
 // Restore copies a backup to the database file at path, which it replaces or creates. The

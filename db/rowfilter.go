@@ -18,11 +18,6 @@ type RowFilter struct {
 	numbering *numbering
 }
 
-// numbering identifies one assignment of row numbers in a collection. The collections of a
-// file, and of the files that replace it after Compact, share one while their rows keep their
-// numbers. Only its address matters.
-type numbering struct{ _ byte }
-
 // RowFilter returns a filter for the rows whose numbers are in the bitmap; nil means no rows.
 // The numbers must be those of the state that the handle sees, or of another one without a
 // renumbering in between. The bitmap is not copied: it must not be changed while a
@@ -40,8 +35,8 @@ func (c Collection) RowFilter(rows *roaring.Bitmap) (f *RowFilter, err error) {
 	return f, err
 }
 
-// filtered returns the rows of a filter for this collection; nil means all rows.
-func (st *collState) filtered(f *RowFilter) (*roaring.Bitmap, error) {
+// filteredRows returns the rows of a filter for this collection; nil means all rows.
+func filteredRows(st *collState, f *RowFilter) (*roaring.Bitmap, error) {
 	switch {
 	case f == nil:
 		return nil, nil
@@ -55,27 +50,4 @@ func (st *collState) filtered(f *RowFilter) (*roaring.Bitmap, error) {
 	}
 	return nil, fmt.Errorf("%w: the rows of %q have other numbers than in the snapshot that it was made from: "+
 		"make one from the snapshot that is searched", fail.Filter, st.c.Name)
-}
-
-// numberingOf returns the numbering of a collection in this file.
-func (s *openFile) numberingOf(id uint64) *numbering {
-	s.numberingMu.Lock()
-	defer s.numberingMu.Unlock()
-	n := s.numberings[id]
-	if n == nil {
-		n = new(numbering)
-		s.numberings[id] = n
-	}
-	return n
-}
-
-// keepNumberings takes over the numberings of the collections whose rows have the same numbers
-// as in the file that this one was copied from.
-func (s *openFile) keepNumberings(from *openFile, kept []uint64) {
-	for _, id := range kept {
-		n := from.numberingOf(id)
-		s.numberingMu.Lock()
-		s.numberings[id] = n
-		s.numberingMu.Unlock()
-	}
 }

@@ -107,7 +107,7 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	for _, c := range w.cat.Collections {
-		if _, err = d.Create(ctx, c.Name, c.schema()); err != nil {
+		if _, err = d.Create(ctx, c.Name, schemaOf(c)); err != nil {
 			return r, err
 		}
 		x := w.collection(c)
@@ -299,7 +299,7 @@ func (w *damagedFile) rebuild(
 			return err
 		}
 	}
-	m, err := decodeManifest(data)
+	m, err := decodeManifest(data, kindOf)
 	if err != nil {
 		return err
 	}
@@ -611,13 +611,13 @@ func (x *salvagedRows) named(r *Row) error {
 	for i, id := range r.Sparse.Index {
 		name, ok := dict[string(featureKey(x.c.ID, featureByID, binary.BigEndian.AppendUint32(nil, id)))]
 		if !ok {
-			return corruptf(x.c.Name, "feature %d has lost its name", id)
+			return fail.Corruptf(x.c.Name, "feature %d has lost its name", id)
 		}
 		// The dictionary must map the name back to the number; otherwise it is damaged.
 		back := featureKey(x.c.ID, featureByName, name)
 		n, ok := entryNumber(string(bucketFeatures), back, dict[string(back)])
 		if !ok || n != uint64(id) {
-			return corruptf(x.c.Name, "feature %d has a damaged name", id)
+			return fail.Corruptf(x.c.Name, "feature %d has a damaged name", id)
 		}
 		r.Features = append(r.Features, Feature{string(name), r.Sparse.Value[i]})
 	}

@@ -82,7 +82,7 @@ func (w *damagedFile) searchBlock(b codec.Block, key, value []byte, at int64) {
 		if err != nil {
 			return
 		}
-		if c, err := decodeCatalog(data); err == nil && c.later(w.latest) {
+		if c, err := decodeCatalog(data); err == nil && laterCatalog(c, w.latest) {
 			w.latest = c
 		}
 	case codec.KindTombstones, codec.KindChanged:
@@ -200,7 +200,7 @@ func (w *damagedFile) assume() error {
 		case s.cosine:
 			c.Metric = vector.Cosine
 		}
-		for w.cat.named(c.Name) {
+		for hasCollection(w.cat, c.Name) {
 			c.Name += "-found"
 		}
 		c.Rows = s.rows(c)
@@ -221,9 +221,9 @@ func (s *seen) rows(c *collection) uint32 {
 	return max(s.tail, s.chunks<<c.shift())
 }
 
-// later reports whether a catalog is of a later state than another one, which may be nil.
+// laterCatalog reports whether a catalog is of a later state than another one, which may be nil.
 // Object numbers only grow.
-func (c *catalog) later(than *catalog) bool {
+func laterCatalog(c *catalog, than *catalog) bool {
 	if than == nil || c.Object != than.Object {
 		return than == nil || c.Object > than.Object
 	}
@@ -236,8 +236,8 @@ func (c *catalog) later(than *catalog) bool {
 	return rows(c) > rows(than)
 }
 
-// named reports whether a collection has that name.
-func (c *catalog) named(name string) bool {
+// hasCollection reports whether a collection has that name.
+func hasCollection(c *catalog, name string) bool {
 	_, err := c.find(name)
 	return err == nil
 }

@@ -6,9 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
 	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -131,45 +129,6 @@ type SearchStats struct {
 	Unknown []string
 }
 
-// searchScratch is the reusable memory of one search.
-type searchScratch struct {
-	s      *query.Searcher
-	params query.Params
-	found  []vector.Neighbor
-	keys   [][]byte // keys of found, in the map
-}
-
-// idleSearchers holds the scratches of a file that no search uses, at most one per processor.
-// The one returned last is taken first, since its memory is most likely in the cache. A
-// sync.Pool would lose scratches to the garbage collector, and would have none for a goroutine
-// that moves to another processor.
-type idleSearchers struct {
-	mu   sync.Mutex
-	list []*searchScratch
-}
-
-func (i *idleSearchers) take() *searchScratch {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if n := len(i.list); n > 0 {
-		sc := i.list[n-1]
-		i.list = i.list[:n-1]
-		return sc
-	}
-	return &searchScratch{s: query.NewSearcher()}
-}
-
-func (i *idleSearchers) give(sc *searchScratch) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.list == nil {
-		i.list = make([]*searchScratch, 0, runtime.GOMAXPROCS(0))
-	}
-	if len(i.list) < cap(i.list) {
-		i.list = append(i.list, sc)
-	}
-}
-
 // Search finds the rows nearest to the query, nearest first: exactly min(K, live rows that pass
 // the filters) of a dense collection unless the parameters forbid widening, none in an empty
 // collection.
@@ -197,13 +156,13 @@ func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res 
 		case ask.k == 0 && o.Radius == 0:
 			ask.k = defaultK
 		}
-		if err := st.resolveQuery(&ask); err != nil {
+		if err := resolveQuery(st, &ask); err != nil {
 			return err
 		}
 		if st.c.Sparse {
-			return st.searchSparse(ctx, &ask, o, &res)
+			return searchSparse(ctx, st, &ask, o, &res)
 		}
-		return st.searchDense(ctx, &ask, o, &res)
+		return searchDense(ctx, st, &ask, o, &res)
 	})
 	if err != nil {
 		return Result{}, err
@@ -221,7 +180,7 @@ type rowAsk struct {
 }
 
 // resolveQuery checks that the query is of one kind and replaces a key by its row.
-func (st *collState) resolveQuery(a *rowAsk) error {
+func resolveQuery(st *collState, a *rowAsk) error {
 	q := &a.q
 	if q.Key == nil {
 		return nil
@@ -229,7 +188,7 @@ func (st *collState) resolveQuery(a *rowAsk) error {
 	if q.Vector != nil || q.Sparse.Len() > 0 || len(q.Features) > 0 {
 		return fmt.Errorf("%w: a query with a key and a vector", fail.Option)
 	}
-	r, err := st.get(q.Key)
+	r, err := getRow(st, q.Key)
 	if err != nil {
 		return fail.Wrapf(err, "query like a stored row")
 	}
@@ -237,8 +196,8 @@ func (st *collState) resolveQuery(a *rowAsk) error {
 	return nil
 }
 
-func (st *collState) searchDense(ctx context.Context, a *rowAsk, o *SearchOptions, res *Result) error {
-	view, index, p, err := st.prepareSearch(ctx, a, o)
+func searchDense(ctx context.Context, st *collState, a *rowAsk, o *SearchOptions, res *Result) error {
+	view, index, p, err := prepareSearch(ctx, st, a, o)
 	if err != nil {
 		return err
 	}
@@ -248,23 +207,23 @@ func (st *collState) searchDense(ctx context.Context, a *rowAsk, o *SearchOption
 	}
 	sc := st.g.store.searchers.take()
 	sc.params = p
-	err = st.searchWith(ctx, sc, view, a, o, res)
+	err = searchWith(ctx, st, sc, view, a, o, res)
 	// A panic must not return the scratch: a fault in the map leaves its counters incomplete.
 	st.g.store.searchers.give(sc)
 	return err
 }
 
-func (st *collState) searchWith(
-	ctx context.Context, sc *searchScratch, view *query.View, a *rowAsk, o *SearchOptions, res *Result,
+func searchWith(
+	ctx context.Context, st *collState, sc *searchScratch, view *query.View, a *rowAsk, o *SearchOptions, res *Result,
 ) (err error) {
-	if err := st.applyFilters(ctx, a, o, &sc.params); err != nil {
+	if err := applyFilters(ctx, st, a, o, &sc.params); err != nil {
 		return err
 	}
 	sc.found, res.Stats.Stats, err = sc.s.Search(ctx, view, a.q.Vector, &sc.params, sc.found[:0])
 	if err != nil {
 		return fail.Wrapf(kind.AsParameter(err), "search %q", st.c.Name)
 	}
-	res.Hits, err = st.appendHits(ctx, view, o, sc, res.Hits)
+	res.Hits, err = appendHits(ctx, st, view, o, sc, res.Hits)
 	return err
 }
 
@@ -275,8 +234,8 @@ const keyRun = 256
 
 // appendHits turns row numbers and internal distances into hits, reusing the key memory
 // of dst's spare capacity.
-func (st *collState) appendHits(
-	ctx context.Context, view *query.View, o *SearchOptions, sc *searchScratch, dst []Hit,
+func appendHits(
+	ctx context.Context, st *collState, view *query.View, o *SearchOptions, sc *searchScratch, dst []Hit,
 ) ([]Hit, error) {
 	// All keys are looked up before the first one is copied: each costs two cache misses, and
 	// this way those of different keys overlap.
@@ -306,7 +265,7 @@ func (st *collState) appendHits(
 			h.Explanation = e
 		}
 		var err error
-		if dst, err = st.appendHit(dst, h, sc.keys[i], o.Include, &run); err != nil {
+		if dst, err = appendHit(st, dst, h, sc.keys[i], o.Include, &run); err != nil {
 			return nil, err
 		}
 	}
@@ -316,8 +275,8 @@ func (st *collState) appendHits(
 // appendHit appends a hit with a copy of its row's key, in the key memory of dst's spare capacity,
 // and with the other parts of the row. It keeps the decoded run of labels and payloads for the
 // following hits.
-func (st *collState) appendHit(
-	dst []Hit, h Hit, key []byte, parts Content, run **coldRows,
+func appendHit(
+	st *collState, dst []Hit, h Hit, key []byte, parts Content, run **coldRows,
 ) ([]Hit, error) {
 	n := len(dst)
 	if n < cap(dst) {
@@ -390,8 +349,8 @@ func newHits(n int) []Hit {
 }
 
 // prepareSearch checks the call and resolves index and parameters.
-func (st *collState) prepareSearch(
-	ctx context.Context, a *rowAsk, o *SearchOptions,
+func prepareSearch(
+	ctx context.Context, st *collState, a *rowAsk, o *SearchOptions,
 ) (view *query.View, index string, p query.Params, err error) {
 	k := a.k
 	if a.q.Sparse.Len() > 0 || len(a.q.Features) > 0 {
@@ -400,7 +359,7 @@ func (st *collState) prepareSearch(
 	if err := kind.CheckQuery(a.q.Vector, st.c.Dim); err != nil {
 		return nil, "", p, fail.Wrapf(err, "query to collection %q", st.c.Name)
 	}
-	if err := st.checkDenseAsk(o); err != nil {
+	if err := checkDenseAsk(st, o); err != nil {
 		return nil, "", p, err
 	}
 	view, x, err := st.target(ctx, o.Index)
@@ -442,7 +401,7 @@ func (st *collState) prepareSearch(
 }
 
 // checkDenseAsk checks the options of a search of a dense collection.
-func (st *collState) checkDenseAsk(o *SearchOptions) error {
+func checkDenseAsk(st *collState, o *SearchOptions) error {
 	switch {
 	case math.IsNaN(o.Radius) || o.Radius < 0:
 		return fmt.Errorf("%w: radius %g, want 0 for none or more", fail.Option, o.Radius)
@@ -461,14 +420,14 @@ func (st *collState) checkDenseAsk(o *SearchOptions) error {
 const defaultRecall = 0.95
 
 // applyFilters combines the bitmap, label and key filters of the call.
-func (st *collState) applyFilters(
-	ctx context.Context, a *rowAsk, o *SearchOptions, p *query.Params,
+func applyFilters(
+	ctx context.Context, st *collState, a *rowAsk, o *SearchOptions, p *query.Params,
 ) error {
-	rows, err := st.filtered(o.Filter)
+	rows, err := filteredRows(st, o.Filter)
 	if err != nil {
 		return err
 	}
-	if p.Filter, err = st.carrying(ctx, o.Labels, rows); err != nil {
+	if p.Filter, err = carrying(ctx, st, o.Labels, rows); err != nil {
 		return err
 	}
 	if prev := p.Accept; prev != nil {
@@ -485,7 +444,7 @@ func (st *collState) applyFilters(
 			if prev != nil && !prev(row) {
 				return false
 			}
-			ok, err := st.keyPasses(row, prefix, pred)
+			ok, err := keyPasses(st, row, prefix, pred)
 			if err != nil {
 				// Damage must not look like "no row passes".
 				panic(keyFailure{err})
@@ -498,8 +457,8 @@ func (st *collState) applyFilters(
 
 // carrying returns the rows of a filter, nil meaning all, that have at least one of the
 // labels. Without labels it returns the filter itself.
-func (st *collState) carrying(
-	ctx context.Context, labels []string, filter *roaring.Bitmap,
+func carrying(
+	ctx context.Context, st *collState, labels []string, filter *roaring.Bitmap,
 ) (*roaring.Bitmap, error) {
 	if len(labels) == 0 {
 		return filter, nil
@@ -522,7 +481,7 @@ func (st *collState) carrying(
 
 // keyPasses reports whether a row's key has the prefix and satisfies the caller's predicate,
 // which may be nil.
-func (st *collState) keyPasses(row uint32, prefix []byte, pred func(key []byte) bool) (bool, error) {
+func keyPasses(st *collState, row uint32, prefix []byte, pred func(key []byte) bool) (bool, error) {
 	key, err := st.Key(row)
 	if err != nil {
 		return false, err
@@ -530,13 +489,6 @@ func (st *collState) keyPasses(row uint32, prefix []byte, pred func(key []byte) 
 	return bytes.HasPrefix(key, prefix) &&
 		(pred == nil || callback(func() bool { return pred(slices.Clone(key)) })), nil
 }
-
-// keyFailure carries an error out of a filter; guard recovers and returns it.
-type keyFailure struct{ error }
-
-// callbackPanic wraps the panic value of a caller's function, so that guard passes it on and
-// does not report it as damage.
-type callbackPanic struct{ value any }
 
 // callback runs a function of the caller.
 func callback(f func() bool) bool {

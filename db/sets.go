@@ -1,7 +1,6 @@
 package db
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -73,13 +72,6 @@ func setBlocks(sets ...*roaring.Bitmap) (blocks []uint32) {
 	return slices.Compact(blocks)
 }
 
-// hasBlocks reports whether an object has a block in a section of a bucket.
-func hasBlocks(b *bbolt.Bucket, object uint64, section codec.Kind) bool {
-	from := codec.Key(object, section, 0)
-	k, _ := b.Cursor().Seek(from[:])
-	return bytes.HasPrefix(k, from[:12])
-}
-
 // deleteSet deletes the stored set of an object.
 func deleteSet(tx *bbolt.Tx, object uint64, section codec.Kind) error {
 	from := codec.Key(object, section, 0)
@@ -146,19 +138,4 @@ func readSet(
 		return nil
 	})
 	return out, err
-}
-
-// eachBlock calls f for every block of an object's section, in order.
-func eachBlock(b *bbolt.Bucket, object uint64, section codec.Kind, f func(key, value []byte) error) error {
-	from := codec.Key(object, section, 0)
-	c := b.Cursor()
-	for k, v := c.Seek(from[:]); k != nil; k, v = c.Next() {
-		if len(k) != codec.KeySize || string(k[:12]) != string(from[:12]) {
-			return nil
-		}
-		if err := f(k, v); err != nil {
-			return err
-		}
-	}
-	return nil
 }

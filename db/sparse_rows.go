@@ -52,10 +52,10 @@ func (st *collState) loadSparse(ctx context.Context) (err error) {
 		return err
 	}
 	if err := set.Tail.Validate(); err != nil {
-		return corruptf(c.Name, "rows not sealed yet: %w", err)
+		return fail.Corruptf(c.Name, "rows not sealed yet: %w", err)
 	}
 	if set.Tail.Cols > c.Dim {
-		return corruptf(c.Name, "feature %d of %d", set.Tail.Cols-1, c.Dim)
+		return fail.Corruptf(c.Name, "feature %d of %d", set.Tail.Cols-1, c.Dim)
 	}
 	deletedRows, err := st.tombstones()
 	if err != nil {

@@ -23,18 +23,18 @@ type sparseScratch struct {
 }
 
 // searchSparse finds the rows of highest cosine to the query.
-func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptions, res *Result) error {
-	if err := st.checkSparseAsk(o); err != nil {
+func searchSparse(ctx context.Context, st *collState, a *rowAsk, o *SearchOptions, res *Result) error {
+	if err := checkSparseAsk(st, o); err != nil {
 		return err
 	}
-	set, resolved, err := st.sparseQuery(ctx, a.q)
+	set, resolved, err := sparseQuery(ctx, st, a.q)
 	if err != nil {
 		return err
 	}
 	res.Stats.Unknown = resolved.unknown
 	var x vector.Sparse
 	kind.UnitSparse(&x, resolved.features)
-	accept, err := st.accepted(ctx, a, o)
+	accept, err := acceptedRows(ctx, st, a, o)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptio
 			return err
 		}
 		hit := Hit{Row: h.Row, Distance: sparseDistance(h)}
-		if res.Hits, err = st.appendHit(res.Hits, hit, key, o.Include, &run); err != nil {
+		if res.Hits, err = appendHit(st, res.Hits, hit, key, o.Include, &run); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptio
 }
 
 // checkSparseAsk checks the options of a search of a sparse collection.
-func (st *collState) checkSparseAsk(o *SearchOptions) error {
+func checkSparseAsk(st *collState, o *SearchOptions) error {
 	if o.Params != nil || o.Radius != 0 || o.Explain {
 		return fmt.Errorf("%w: Params, Radius and Explain are for dense collections, %q is sparse",
 			fail.Option, st.c.Name)
@@ -102,8 +102,8 @@ type queryFeatures struct {
 }
 
 // sparseQuery checks a query and returns its features by number.
-func (st *collState) sparseQuery(
-	ctx context.Context, q Query,
+func sparseQuery(
+	ctx context.Context, st *collState, q Query,
 ) (set *kind.SparseSet, resolved queryFeatures, err error) {
 	if set, err = st.Sparse(ctx); err != nil {
 		return nil, resolved, err
@@ -113,13 +113,13 @@ func (st *collState) sparseQuery(
 		return nil, resolved, fail.Wrapf(err, "query to collection %q", st.c.Name)
 	}
 	if st.c.Named {
-		resolved, err = st.numberFeatures(q.Features)
+		resolved, err = numberFeatures(st, q.Features)
 		return set, resolved, err
 	}
 	resolved.features = q.Sparse
 	for i := len(q.Sparse.Index) - 1; i >= 0 && int(q.Sparse.Index[i]) >= st.c.Dim; i-- {
 		if q.Sparse.Value[i] != 0 {
-			number := uint64(q.Sparse.Index[i]) + uint64(st.c.Numbering.First())
+			number := uint64(q.Sparse.Index[i]) + uint64(st.c.Numbering.first())
 			resolved.unknown = append(resolved.unknown, fmt.Sprint(number))
 		}
 	}
@@ -130,7 +130,7 @@ func (st *collState) sparseQuery(
 // numberFeatures maps named features to numbers. Unknown ones get numbers after the
 // collection's, in the order of their names, so that sums do not depend on the order of the
 // features.
-func (st *collState) numberFeatures(features []Feature) (queryFeatures, error) {
+func numberFeatures(st *collState, features []Feature) (queryFeatures, error) {
 	type pair struct {
 		id    uint32
 		value float32
@@ -165,11 +165,11 @@ func (st *collState) numberFeatures(features []Feature) (queryFeatures, error) {
 	return out, nil
 }
 
-// accepted returns the set of rows that pass the filters; nil if all rows pass.
-func (st *collState) accepted(ctx context.Context, a *rowAsk, o *SearchOptions) (*roaring.Bitmap, error) {
-	out, err := st.filtered(o.Filter)
+// acceptedRows returns the set of rows that pass the filters; nil if all rows pass.
+func acceptedRows(ctx context.Context, st *collState, a *rowAsk, o *SearchOptions) (*roaring.Bitmap, error) {
+	out, err := filteredRows(st, o.Filter)
 	if err == nil {
-		out, err = st.carrying(ctx, o.Labels, out)
+		out, err = carrying(ctx, st, o.Labels, out)
 	}
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (st *collState) accepted(ctx context.Context, a *rowAsk, o *SearchOptions) 
 		if err := ctx.Err(); err != nil {
 			return nil, fail.Wrapf(err, "search %q", st.c.Name)
 		}
-		ok, err := st.keyPasses(row, o.KeyPrefix, o.Key)
+		ok, err := keyPasses(st, row, o.KeyPrefix, o.Key)
 		if err != nil {
 			return nil, err
 		}

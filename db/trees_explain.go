@@ -67,8 +67,8 @@ type treeReader interface {
 }
 
 // Model returns the budgeted tree that the index name selects.
-func (st *collState) treeModel(ctx context.Context, index string) (treeReader, error) {
-	state, err := st.labelModel(ctx, index)
+func treeModel(ctx context.Context, st *collState, index string) (treeReader, error) {
+	state, err := labelModel(ctx, st, index)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (st *collState) treeModel(ctx context.Context, index string) (treeReader, e
 }
 
 // TreePath returns the public form of a path through a tree.
-func (st *collState) treePath(p *kind.TreePath) (*TreePath, error) {
+func treePath(st *collState, p *kind.TreePath) (*TreePath, error) {
 	out := &TreePath{Class: p.Class, Labels: p.Labels, Rows: p.Rows, Agree: p.Agree}
 	for _, d := range p.Path {
 		to := TreeDecision{
@@ -118,7 +118,7 @@ func (c Collection) TreePicture(
 		o = &budget.PictureOptions{}
 	}
 	err = c.read(func(st *collState) error {
-		t, err := st.treeModel(context.Background(), index)
+		t, err := treeModel(context.Background(), st, index)
 		if err != nil {
 			return err
 		}

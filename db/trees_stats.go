@@ -30,7 +30,7 @@ func (c Collection) TreeDecisions(
 	work := par.Work{N: len(queries), Grain: 8, Workers: kind.WorkersOf(ctx)}
 	err = par.Each(ctx, work, func(i int) error {
 		return atQuery(i, s.read(c.name, func(st *collState) (err error) {
-			counts[i], err = st.decisions(ctx, queries[i], index)
+			counts[i], err = decisions(ctx, st, queries[i], index)
 			return err
 		}))
 	})
@@ -45,12 +45,12 @@ func (c Collection) TreeDecisions(
 }
 
 // decisions returns the number of decisions for one row.
-func (st *collState) decisions(ctx context.Context, q Query, index string) (n int, err error) {
-	resolved, err := st.labelQuery(ctx, q)
+func decisions(ctx context.Context, st *collState, q Query, index string) (n int, err error) {
+	resolved, err := labelQuery(ctx, st, q)
 	if err != nil {
 		return 0, err
 	}
-	t, err := st.treeModel(ctx, index)
+	t, err := treeModel(ctx, st, index)
 	if err != nil {
 		return 0, err
 	}

@@ -255,14 +255,6 @@ func (t *Tx) note(coll string, key []byte, row uint32, exists bool) error {
 	return nil
 }
 
-// validKey checks the length of a user key.
-func validKey(key []byte) error {
-	if len(key) < 1 || len(key) > MaxKey {
-		return fmt.Errorf("%w: %d bytes, want 1 to %d", fail.Key, len(key), MaxKey)
-	}
-	return nil
-}
-
 func notFound(coll string, key []byte) error {
 	return fmt.Errorf("%w: key %q in collection %q", fail.NoRow, key, coll)
 }

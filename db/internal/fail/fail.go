@@ -78,3 +78,22 @@ func Wrapf(err error, format string, a ...any) error {
 func NoIndexNamed(name, coll string, have []string) error {
 	return fmt.Errorf("%w: %q in collection %q, which has %q", NoIndex, name, coll, have)
 }
+
+// Damage describes the location of damage: the fields of db.CorruptError.
+type Damage struct {
+	Collection string
+	Object     uint64
+	Section    string
+	Chunk      uint32
+	Offset     int64
+	Err        error
+}
+
+// Corrupt returns the error for damage. Package db replaces it by a function that returns a
+// *db.CorruptError, whose type is public and which the packages below db cannot name.
+var Corrupt = func(d Damage) error { return fmt.Errorf("%w: %w", ErrCorrupt, d.Err) }
+
+// Corruptf returns an error for damage that concerns no single block.
+func Corruptf(coll, format string, a ...any) error {
+	return Corrupt(Damage{Collection: coll, Offset: -1, Err: fmt.Errorf(format, a...)})
+}

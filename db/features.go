@@ -1,0 +1,105 @@
+package db
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/anndb/anndb/db/internal/fail"
+)
+
+// featureNumber returns the number of a name; ok is false if no row has ever had it.
+func (st *collState) featureNumber(name string) (id uint32, ok bool, err error) {
+	known := st.g.store.knownFeatures(st.c.ID)
+	if id, ok := known.get(name); ok {
+		// A later generation may have added the name.
+		return id, int(id) < st.c.Dim, nil
+	}
+	if err := st.g.store.verifyPages(partKeys); err != nil {
+		return 0, false, err
+	}
+	key := featureKey(st.c.ID, featureByName, []byte(name))
+	st.g.locked(func() {
+		b := st.g.tx.Bucket(bucketFeatures)
+		if b == nil {
+			if st.c.Named {
+				err = fail.Corruptf(st.c.Name, "no dictionary of features")
+			}
+			return
+		}
+		v := b.Get(key)
+		if v == nil {
+			return
+		}
+		n, verifyPages := entryNumber(string(bucketFeatures), key, v)
+		if !verifyPages || n >= uint64(st.c.Dim) {
+			err = fail.Corruptf(st.c.Name, "feature %q has no valid number", name)
+			return
+		}
+		id, ok = uint32(n), true
+	})
+	if ok {
+		known.put(name, id)
+	}
+	return id, ok, err
+}
+
+// featureNumbers caches the numbers of names in queries: a name keeps its number for the life
+// of the collection.
+type featureNumbers struct {
+	mu     sync.RWMutex
+	number map[string]uint32
+}
+
+// maxKnownFeatures bounds the cache. It is cleared when full.
+const maxKnownFeatures = 1 << 17
+
+func (s *openFile) knownFeatures(coll uint64) *featureNumbers {
+	if known, ok := s.features.Load(coll); ok {
+		return known.(*featureNumbers)
+	}
+	known, _ := s.features.LoadOrStore(coll, &featureNumbers{})
+	return known.(*featureNumbers)
+}
+
+func (f *featureNumbers) get(name string) (uint32, bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	id, ok := f.number[name]
+	return id, ok
+}
+
+func (f *featureNumbers) put(name string, id uint32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.number == nil || len(f.number) >= maxKnownFeatures {
+		f.number = map[string]uint32{}
+	}
+	f.number[strings.Clone(name)] = id
+}
+
+// FeatureName returns the name of a feature number: from the dictionary for named features,
+// otherwise the number in the collection's Numbering. The dictionary must map name and number
+// to each other, so that a damaged name is found.
+func (st *collState) FeatureName(id uint32) (name string, err error) {
+	if !st.c.Named {
+		return fmt.Sprint(uint64(id) + uint64(st.c.Numbering.first())), nil
+	}
+	if err := st.g.store.verifyPages(partKeys); err != nil {
+		return "", err
+	}
+	st.g.locked(func() {
+		if b := st.g.tx.Bucket(bucketFeatures); b != nil {
+			name = string(b.Get(featureKey(st.c.ID, featureByID, binary.BigEndian.AppendUint32(nil, id))))
+		}
+	})
+	back, ok, err := st.featureNumber(name)
+	if err != nil {
+		return "", err
+	}
+	if !ok || back != id {
+		return "", fail.Corruptf(st.c.Name, "feature %d has no sound name", id)
+	}
+	return name, nil
+}

@@ -1,0 +1,92 @@
+package db
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/vector"
+)
+
+// names is the part of a collection's dictionary that a transaction has read or added.
+type names struct {
+	number map[string]uint32 // of the names seen so far
+	fresh  []string          // new names, in the order of their numbers
+	first  uint32            // number of fresh[0]
+}
+
+// number maps named features to numbers and gives new names the next numbers.
+func (a *applier) number(c *collection, features []Feature) (vector.Sparse, error) {
+	dict := a.names[c.ID]
+	if dict == nil {
+		dict = &names{number: map[string]uint32{}, first: uint32(c.Dim)}
+		a.names[c.ID] = dict
+	}
+	s := vector.Sparse{Index: make([]uint32, len(features)), Value: make([]float32, len(features))}
+	order := make([]int, len(features))
+	ids := make([]uint32, len(features))
+	for i, f := range features {
+		order[i] = i
+		id, ok := dict.number[f.Name]
+		if !ok {
+			var err error
+			if id, err = a.lookUp(c, dict, f.Name); err != nil {
+				return s, err
+			}
+			dict.number[f.Name] = id
+		}
+		ids[i] = id
+	}
+	slices.SortFunc(order, func(x, y int) int { return cmp.Compare(ids[x], ids[y]) })
+	for j, i := range order {
+		s.Index[j], s.Value[j] = ids[i], features[i].Value
+	}
+	return s, nil
+}
+
+// lookUp finds a name in the file's dictionary or adds it as a new one.
+func (a *applier) lookUp(c *collection, dict *names, name string) (uint32, error) {
+	b := a.tx.Bucket(bucketFeatures)
+	if b == nil {
+		return 0, fail.Corruptf(c.Name, "no dictionary of features")
+	}
+	key := featureKey(c.ID, featureByName, []byte(name))
+	if v := b.Get(key); v != nil {
+		n, ok := entryNumber(string(bucketFeatures), key, v)
+		if !ok || n >= uint64(dict.first) {
+			return 0, fail.Corruptf(c.Name, "feature %q has no valid number", name)
+		}
+		return uint32(n), nil
+	}
+	if c.Dim > MaxFeature {
+		return 0, fmt.Errorf("%w: collection %q has used all feature numbers", fail.Full, c.Name)
+	}
+	dict.fresh = append(dict.fresh, name)
+	c.Dim++
+	return uint32(c.Dim - 1), nil
+}
+
+// writeNames writes the new names in the order of their keys: a page of bbolt is one slice
+// until the transaction commits, and inserting many keys out of order would move most of it for
+// each.
+func (a *applier) writeNames(id uint64, dict *names) error {
+	if len(dict.fresh) == 0 {
+		return nil
+	}
+	b := a.tx.Bucket(bucketFeatures)
+	for i, name := range dict.fresh {
+		number := binary.BigEndian.AppendUint32(nil, dict.first+uint32(i))
+		if err := b.Put(featureKey(id, featureByID, number), []byte(name)); err != nil {
+			return fmt.Errorf("db: put feature: %w", err)
+		}
+	}
+	for _, name := range slices.Sorted(slices.Values(dict.fresh)) {
+		key := featureKey(id, featureByName, []byte(name))
+		if err := b.Put(key, entryValue(string(bucketFeatures), key, uint64(dict.number[name]))); err != nil {
+			return fmt.Errorf("db: put feature: %w", err)
+		}
+	}
+	return nil
+}
