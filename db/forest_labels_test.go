@@ -1,14 +1,11 @@
 package db
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
 
-	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -61,13 +58,13 @@ func TestApproximateLabels(t *testing.T) {
 		t.Run(metric.String(), func(t *testing.T) {
 			store := clustered(t, 1500, 70, metric)
 			found := map[NeighborSource]float64{}
-			for _, source := range []NeighborSource{forestindex.NeighborsExact, forestindex.NeighborsApproximate} {
+			for _, source := range []NeighborSource{NeighborsExact, NeighborsApproximate} {
 				info, err := store.Collection("c").Build(t.Context(), "x", &Forest{Source: source, LeafNeighbors: 20, ListNeighbors: 16, Holdout: 100, Seed: 1, Trees: 4})
 				if err != nil {
 					t.Fatal(err)
 				}
 				found[source] = foundOf(t, store)
-				if source == forestindex.NeighborsExact {
+				if source == NeighborsExact {
 					if info.Neighbors != nil {
 						t.Errorf("a report of exact labels: %+v", info.Neighbors)
 					}
@@ -87,8 +84,8 @@ func TestApproximateLabels(t *testing.T) {
 					t.Errorf("stored report %+v, %v", stored.Neighbors, err)
 				}
 			}
-			if found[forestindex.NeighborsExact] < 0.9 || found[forestindex.NeighborsApproximate] < found[forestindex.NeighborsExact]-0.02 {
-				t.Errorf("recall %.3f with approximate labels, %.3f with exact ones", found[forestindex.NeighborsApproximate], found[forestindex.NeighborsExact])
+			if found[NeighborsExact] < 0.9 || found[NeighborsApproximate] < found[NeighborsExact]-0.02 {
+				t.Errorf("recall %.3f with approximate labels, %.3f with exact ones", found[NeighborsApproximate], found[NeighborsExact])
 			}
 		})
 	}
@@ -130,20 +127,4 @@ func foundOf(t *testing.T, store *DB) float64 {
 		t.Fatal(err)
 	}
 	return float64(hits) / float64(all)
-}
-
-func TestNeighborSources(t *testing.T) {
-	if o := (forestindex.Options{}).Resolve(1000, 100); o.Labels != forestindex.NeighborsExact {
-		t.Errorf("1,000 rows: %s", o.Labels)
-	}
-	if o := (forestindex.Options{}).Resolve(60_000, 784); o.Labels != forestindex.NeighborsApproximate {
-		t.Errorf("60,000 rows: %s", o.Labels)
-	}
-	if o := (forestindex.Options{Labels: forestindex.NeighborsExact}).Resolve(60_000, 784); o.Labels != forestindex.NeighborsExact {
-		t.Errorf("60,000 rows, exact asked for: %s", o.Labels)
-	}
-	o := (forestindex.Options{Labels: "guessed"}).Resolve(1000, 100)
-	if err := o.Validate(); !errors.Is(err, fail.Option) {
-		t.Errorf("unknown source: %v", err)
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -15,7 +16,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/kind/forestindex"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -57,12 +58,22 @@ func checkLeafSizes(t *testing.T, s *Snapshot, rows []int) (sizes, gained int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := x.open.(*forestindex.Index).View.Forest
-	space := forestindex.PartitionSpace(x.open.(*forestindex.Index).View, 0, x.open.(*forestindex.Index).View.N)
+	v := x.open.(kind.RowFinder).RowView()
+	f := v.Forest
 	want := make([]uint32, len(f.LeafDir))
-	route := (&forestindex.Folding{ForestStep: forestindex.ForestStep{V: x.open.(*forestindex.Index).View}}).Router()
-	for _, row := range rows {
-		for tree, leaf := range route(space.Row(row, nil)) {
+	leaves := make([]uint32, f.Trees)
+	var rotated []float32
+	if v.RotatedForest() {
+		rotated = make([]float32, v.Rotation.R)
+	}
+	for _, i := range rows {
+		x := partitioned(v, i)
+		if rotated != nil {
+			v.Rotation.Apply(x, rotated)
+			x = rotated[:f.Dim]
+		}
+		f.Route(f.Coordinates(x, nil), leaves)
+		for tree, leaf := range leaves {
 			want[tree<<f.Depth+int(leaf)]++
 		}
 	}
@@ -79,6 +90,23 @@ func checkLeafSizes(t *testing.T, s *Snapshot, rows []int) (sizes, gained int) {
 		}
 	}
 	return len(different), gained / f.Trees
+}
+
+// partitioned returns a row in the space that the forest of a view partitions: scaled to unit length
+// for cosine, with one more coordinate for inner product.
+func partitioned(v *query.View, row int) []float32 {
+	x := slices.Clone(v.Rows.Vector(row, make([]float32, v.Dim)))
+	switch squared := kind.SquaredNorm(x); v.Metric {
+	case vector.Cosine:
+		inverse := 1 / math.Sqrt(squared)
+		for i := range x {
+			x[i] = float32(float64(x[i]) * inverse)
+		}
+	case vector.InnerProduct:
+		lift := float64(v.LiftNorm)
+		x = append(x, float32(math.Sqrt(max(0, lift*lift-squared))))
+	}
+	return x
 }
 
 // The sizes of leaves are the numbers of training points in them: where values

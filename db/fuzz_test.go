@@ -18,6 +18,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/query"
@@ -88,7 +89,16 @@ func FuzzManifest(f *testing.F) {
 			return
 		}
 		// What later arithmetic on the shape needs.
-		if d, ok := m.Own.(*forestindex.Detail); ok {
+		if m.Of == kind.Kind(forestindex.Kind{}) {
+			var d struct {
+				Trees struct {
+					Params forest.Params
+					DirW   int
+				}
+			}
+			if err := json.Unmarshal(m.Detail, &d); err != nil {
+				t.Fatal(err)
+			}
 			p := d.Trees.Params
 			if slots := float64(p.Trees) * math.Exp2(float64(p.Depth)); slots*float64(d.Trees.DirW+1)*4 > math.MaxInt64/2 {
 				t.Fatalf("a forest of %v nodes", slots)

@@ -21,7 +21,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
-	"github.com/anndb/anndb/db/internal/kind/forestindex"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
@@ -181,7 +181,7 @@ func TestHostileOverlay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		slots = len(x.open.(*forestindex.Index).View.Forest.Nodes)
+		slots = len(x.open.(kind.RowFinder).RowView().Forest.Nodes)
 	})
 	// One segment with votes, no points, labels from 0<<16 on, 60 of them.
 	block := []byte{1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 60, 0}
@@ -244,7 +244,7 @@ func TestHostileSegments(t *testing.T) {
 func TestHostileLabels(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
 	object := objectIn(t, path, "d", "kd")
-	for _, n := range []int{-1, forestindex.MaxLabelsK + 1} {
+	for _, n := range []int{-1, 1 << 20} {
 		editJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
 			m["Detail"].(map[string]any)["Trees"].(map[string]any)["Params"].(map[string]any)["LabelsK"] = n
 		})

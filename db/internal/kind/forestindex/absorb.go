@@ -43,10 +43,10 @@ func byDistance(a, b candidate) int {
 	return cmp.Or(cmp.Compare(a.dist, b.dist), cmp.Compare(a.row, b.row))
 }
 
-// ForestStep is a step that absorbs rows into a forest.
-type ForestStep struct {
+// step is a step of maintenance that absorbs rows into a forest.
+type step struct {
 	m       *kind.Manifest // of the index before
-	V       *query.View
+	v       *query.View
 	lo, hi  int // the absorbed rows
 	live    int // number of absorbed rows that are not deleted
 	overlay *forest.Overlay
@@ -54,7 +54,7 @@ type ForestStep struct {
 	hops    *patch[uint32]
 	sketch  *patch[byte]
 	quant   *patch[byte]
-	kept    map[codec.Kind][]arrays.Run // runs of the index after the step; set by emit
+	kept    map[codec.Kind][]arrays.Run // runs of the index after the step; set by Emit
 	removed []kind.BlockRef
 }
 
@@ -89,39 +89,39 @@ func (Kind) Absorb(
 	if err != nil {
 		return nil, false, err
 	}
-	v := x.(*Index).View
-	f := &Folding{
+	v := x.(*index).view
+	f := &folding{
 		ctx: ctx, m: m, lists: lists, isDeleted: st.Deleted, st: st,
-		ForestStep: ForestStep{m: m, V: v, lo: m.Info.Rows, hi: min(rows, m.Info.Rows+foldRows)},
+		step: step{m: m, v: v, lo: m.Info.Rows, hi: min(rows, m.Info.Rows+foldRows)},
 	}
 	if err := f.fold(timer); err != nil {
 		return nil, false, err
 	}
-	return &f.ForestStep, false, nil
+	return &f.step, false, nil
 }
 
-// Folding holds the work of one step.
-type Folding struct {
-	ForestStep
+// folding holds the work of one step.
+type folding struct {
+	step
 	ctx       context.Context
 	m         *kind.Manifest
 	lists     *labelLists
 	isDeleted func(row uint32) bool
 	st        kind.Source
 	rows      []uint32  // the absorbed rows that are not deleted
-	space     *FlatRows // all absorbed rows, in the partition space
+	space     *flatRows // all absorbed rows, in the partition space
 	near      [][]candidate
 	gains     forest.Gains
 }
 
-func (f *Folding) fold(timer *kind.Timer) error {
+func (f *folding) fold(timer *kind.Timer) error {
 	for row := f.lo; row < f.hi; row++ {
 		if !f.isDeleted(uint32(row)) {
 			f.rows = append(f.rows, uint32(row))
 		}
 	}
 	f.live = len(f.rows)
-	f.space = PartitionSpace(f.V, f.lo, f.hi)
+	f.space = partitionSpace(f.v, f.lo, f.hi)
 	err := timer.Run("neighbours", func(report func(int, int)) error { return f.findNear(report) })
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (f *Folding) fold(timer *kind.Timer) error {
 		if err := f.ctx.Err(); err != nil {
 			return fmt.Errorf("db: %w", err)
 		}
-		old := *f.V.Forest
+		old := *f.v.Forest
 		old.CorpusN = f.hi
 		var err error
 		f.overlay, err = old.AddGains(f.gains)
@@ -144,7 +144,7 @@ func (f *Folding) fold(timer *kind.Timer) error {
 }
 
 // each runs the functions made by start for i in [0, n) on the step's goroutines.
-func (f *Folding) each(n int, start func() func(i, _ int) error) error {
+func (f *folding) each(n int, start func() func(i, _ int) error) error {
 	err := par.Ranges(f.ctx, par.Work{N: n, Workers: kind.WorkersOf(f.ctx)}, start)
 	if err != nil && err == f.ctx.Err() {
 		return fmt.Errorf("db: %w", err)
@@ -153,12 +153,12 @@ func (f *Folding) each(n int, start func() func(i, _ int) error) error {
 }
 
 // row returns the vector of an absorbed row in the partition space.
-func (f *Folding) row(r uint32) []float32 { return f.space.Row(int(r)-f.lo, nil) }
+func (f *folding) row(r uint32) []float32 { return f.space.Row(int(r)-f.lo, nil) }
 
 // findNear finds the nearest rows of every absorbed row, among covered rows and the other rows
 // of the step. It finds twice as many as the row's own list holds, since the row may be a label
 // of rows that are not its own labels.
-func (f *Folding) findNear(report func(done, total int)) error {
+func (f *folding) findNear(report func(done, total int)) error {
 	f.near = make([][]candidate, len(f.rows))
 	k := 2 * f.nearest()
 	find, err := f.finder(k)
@@ -196,27 +196,27 @@ func (f *Folding) findNear(report func(done, total int)) error {
 // appends the k nearest covered rows of a fresh row, nearest first, with squared distances in
 // the partition space. It searches the index with generous parameters. Under inner product it
 // searches exactly, because the results of a query are not the nearest rows of a row.
-func (f *Folding) finder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
-	live := f.V.N
-	if f.V.Deleted != nil {
-		live -= int(f.V.Deleted.Rank(uint32(f.V.N - 1)))
+func (f *folding) finder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
+	live := f.v.N
+	if f.v.Deleted != nil {
+		live -= int(f.v.Deleted.Rank(uint32(f.v.N - 1)))
 	}
 	if k = min(k, live); k == 0 {
 		return func() func(uint32, []candidate) ([]candidate, error) {
 			return func(_ uint32, dst []candidate) ([]candidate, error) { return dst, nil }
 		}, nil
 	}
-	if f.V.Metric == vector.InnerProduct {
+	if f.v.Metric == vector.InnerProduct {
 		return f.exactFinder(k)
 	}
-	old := *f.V
+	old := *f.v
 	old.Rows.N, old.Fresh, old.FreshN = old.N, nil, 0
 	p := query.Params{K: k, Sketch: true, R: 4 * k, Hops: 2, HopFrom: 24, HopKeep: k}
-	if !f.V.Forest.Natural {
+	if !f.v.Forest.Natural {
 		p.Method = query.Lookup
 	}
 	scale := float32(1)
-	if f.V.Metric == vector.Cosine {
+	if f.v.Metric == vector.Cosine {
 		scale = 2 // |a-b|² = 2 - 2cos for unit vectors
 	}
 	return func() func(uint32, []candidate) ([]candidate, error) {
@@ -225,7 +225,7 @@ func (f *Folding) finder(k int) (func() func(row uint32, dst []candidate) ([]can
 		var found []vector.Neighbor
 		return func(row uint32, dst []candidate) ([]candidate, error) {
 			var err error
-			found, _, err = s.Search(f.ctx, &old, f.V.Rows.Vector(int(row), buf), &p, found[:0])
+			found, _, err = s.Search(f.ctx, &old, f.v.Rows.Vector(int(row), buf), &p, found[:0])
 			for _, n := range found {
 				dst = append(dst, candidate{n.ID, scale * n.Distance})
 			}
@@ -235,9 +235,9 @@ func (f *Folding) finder(k int) (func() func(row uint32, dst []candidate) ([]can
 }
 
 // exactFinder is a finder that compares with all covered rows.
-func (f *Folding) exactFinder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
-	corpus := Subset{Rows: PartitionSpace(f.V, 0, f.V.N), ids: []uint32{}}
-	for row := range uint32(f.V.N) {
+func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
+	corpus := subset{rows: partitionSpace(f.v, 0, f.v.N), ids: []uint32{}}
+	for row := range uint32(f.v.N) {
 		if !f.isDeleted(row) {
 			corpus.ids = append(corpus.ids, row)
 		}
@@ -260,9 +260,9 @@ func (f *Folding) exactFinder(k int) (func() func(row uint32, dst []candidate) (
 // start prepares the sections that the step changes, and writes the sketches and the 8-bit copy
 // of the absorbed rows, which depend on nothing else. Deleted rows have them too, and lists
 // that contain only themselves.
-func (f *Folding) start() {
-	m, v := detailOf(f.m), f.V
-	f.ForestStep.lists = newPatch(f.lists.chunks, listWidth, f.lists.shift, f.hi)
+func (f *folding) start() {
+	m, v := detailOf(f.m), f.v
+	f.step.lists = newPatch(f.lists.chunks, listWidth, f.lists.shift, f.hi)
 	if n := v.Neighbors; n != nil {
 		f.hops = newPatch(n.Chunks, n.K, n.Shift, f.hi)
 	}
@@ -278,7 +278,7 @@ func (f *Folding) start() {
 	}
 	for row := f.lo; row < f.hi; row++ {
 		x := f.row(uint32(row))
-		putList(f.ForestStep.lists.row(row), uint32(row), 0)
+		putList(f.step.lists.row(row), uint32(row), 0)
 		if f.hops != nil {
 			for i := range f.hops.row(row) {
 				f.hops.row(row)[i] = uint32(row)
@@ -299,9 +299,9 @@ func (f *Folding) start() {
 
 // nearest returns the number of nearest rows, the row itself first, that an absorbed row gets:
 // those added to its leaves and those in its hop list.
-func (f *Folding) nearest() int {
-	k := f.V.Forest.LabelsK
-	if n := f.V.Neighbors; n != nil {
+func (f *folding) nearest() int {
+	k := f.v.Forest.LabelsK
+	if n := f.v.Neighbors; n != nil {
 		k = max(k, n.K+1)
 	}
 	return k
@@ -315,9 +315,9 @@ type entry struct {
 
 // own writes the lists of the absorbed rows, records the additions to their leaves, and returns
 // the absorbed rows near each covered row.
-func (f *Folding) own() (near []entry) {
-	route := f.Router()
-	labelsK := f.V.Forest.LabelsK
+func (f *folding) own() (near []entry) {
+	route := f.router()
+	labelsK := f.v.Forest.LabelsK
 	for i, row := range f.rows {
 		ids, reach := []uint32{row}, float32(math.Inf(1))
 		for _, c := range f.near[i] {
@@ -331,18 +331,18 @@ func (f *Folding) own() (near []entry) {
 				near = append(near, entry{c.row, candidate{row, c.dist}})
 			}
 		}
-		putList(f.ForestStep.lists.row(int(row)), row, reach)
+		putList(f.step.lists.row(int(row)), row, reach)
 		if f.hops != nil {
 			// Unused places hold the row itself.
 			copy(f.hops.row(int(row)), ids[1:])
 		}
 		for t, leaf := range route(f.row(row)) {
-			slot := uint32(t)<<f.V.Forest.Depth + leaf
+			slot := uint32(t)<<f.v.Forest.Depth + leaf
 			f.gains.Points = append(f.gains.Points, slot)
-			if f.V.Forest.Params.Members {
+			if f.v.Forest.Params.Members {
 				f.gains.Members = append(f.gains.Members, forest.Gain{Slot: slot, Label: row})
 			}
-			if !f.V.Forest.Natural {
+			if !f.v.Forest.Natural {
 				continue
 			}
 			for _, id := range ids[:min(len(ids), labelsK)] {
@@ -353,10 +353,10 @@ func (f *Folding) own() (near []entry) {
 	return near
 }
 
-// Router returns a function that finds the leaf of a vector in every tree. Its result is valid
+// router returns a function that finds the leaf of a vector in every tree. Its result is valid
 // until the next call.
-func (f *Folding) Router() func(x []float32) []uint32 {
-	v := f.V
+func (f *folding) router() func(x []float32) []uint32 {
+	v := f.v
 	leaves := make([]uint32, v.Forest.Trees)
 	var z, rotated []float32
 	if v.RotatedForest() {
@@ -378,7 +378,7 @@ func (f *Folding) Router() func(x []float32) []uint32 {
 
 // enter adds absorbed rows to the leaves of the covered rows whose labels they have become, and
 // to the hop lists of those rows: in unused places, or else in place of the farthest rows.
-func (f *Folding) enter(near []entry) error {
+func (f *folding) enter(near []entry) error {
 	near = slices.DeleteFunc(near, func(e entry) bool { return !(e.dist < f.lists.reach(e.into)) })
 	slices.SortFunc(near, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.into, b.into), byDistance(a.candidate, b.candidate))
@@ -393,13 +393,13 @@ func (f *Folding) enter(near []entry) error {
 		near = near[n:]
 	}
 	leaves := make([][]uint32, len(groups)) // of the covered rows
-	if f.V.Forest.Natural {
+	if f.v.Forest.Natural {
 		err := f.each(len(groups), func() func(i, _ int) error {
-			route := f.Router()
-			x := make([]float32, f.V.Inner())
+			route := f.router()
+			x := make([]float32, f.v.Inner())
 			return func(i, _ int) (err error) {
 				defer f.st.Guard(debug.SetPanicOnFault(true), &err)
-				rowInSpace(f.V, int(groups[i][0].into), x)
+				rowInSpace(f.v, int(groups[i][0].into), x)
 				leaves[i] = slices.Clone(route(x))
 				return nil
 			}
@@ -412,7 +412,7 @@ func (f *Folding) enter(near []entry) error {
 		for _, e := range entries {
 			for t, leaf := range leaves[i] {
 				f.gains.Labels = append(f.gains.Labels,
-					forest.Gain{Slot: uint32(t)<<f.V.Forest.Depth + leaf, Label: e.row})
+					forest.Gain{Slot: uint32(t)<<f.v.Forest.Depth + leaf, Label: e.row})
 			}
 		}
 		if f.hops != nil {
@@ -424,7 +424,7 @@ func (f *Folding) enter(near []entry) error {
 
 // list puts rows, nearest first, into the hop list of a covered row. The first row of the list
 // is never replaced.
-func (f *Folding) list(row uint32, entries []entry) {
+func (f *folding) list(row uint32, entries []entry) {
 	dst := f.hops.row(int(row))
 	last := len(dst)
 	for _, e := range entries {
@@ -436,12 +436,12 @@ func (f *Folding) list(row uint32, entries []entry) {
 	}
 }
 
-func (s *ForestStep) Rows() int      { return s.hi - s.lo }
-func (s *ForestStep) Action() string { return "insert" }
-func (s *ForestStep) Objects() int   { return 1 }
+func (s *step) Rows() int      { return s.hi - s.lo }
+func (s *step) Action() string { return "insert" }
+func (s *step) Objects() int   { return 1 }
 
 // Emit writes the blocks that the step changes.
-func (s *ForestStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
+func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	s.removed = nil
 	m, was := *s.m, detailOf(s.m)
 	d := *was
@@ -484,7 +484,7 @@ func (s *ForestStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, erro
 
 // writePatch writes the blocks of a section that a step changes, if the index has the section,
 // and sets runs to the location of all blocks of the section.
-func writePatch[T codec.Number](w *arrays.Writer, s *ForestStep, section codec.Kind, p *patch[T],
+func writePatch[T codec.Number](w *arrays.Writer, s *step, section codec.Kind, p *patch[T],
 	runs map[codec.Kind][]arrays.Run) {
 	if p == nil {
 		return
@@ -510,8 +510,8 @@ func writePatch[T codec.Number](w *arrays.Writer, s *ForestStep, section codec.K
 
 // emitOverlay writes the complete overlay and records the blocks of the previous one as
 // removed.
-func (s *ForestStep) emitOverlay(w *arrays.Writer) {
-	if old := s.V.Forest.Overlay; old != nil {
+func (s *step) emitOverlay(w *arrays.Writer) {
+	if old := s.v.Forest.Overlay; old != nil {
 		for section, n := range map[codec.Kind]int{codec.KindOverlay: len(old.Blocks),
 			codec.KindOverlayMembers: len(old.MemberBlocks), codec.KindOverlayDir: 2} {
 			for i := range n {
@@ -528,7 +528,7 @@ func (s *ForestStep) emitOverlay(w *arrays.Writer) {
 }
 
 // Parts returns the earlier objects that the index still uses.
-func (s *ForestStep) Parts() []uint64 {
+func (s *step) Parts() []uint64 {
 	before := map[uint64]bool{s.m.Object: true}
 	for _, runs := range detailOf(s.m).Runs {
 		for _, r := range runs {
@@ -549,7 +549,7 @@ func (s *ForestStep) Parts() []uint64 {
 }
 
 // Garbage returns the blocks of kept objects that the index no longer needs.
-func (s *ForestStep) Garbage() []kind.BlockRef { return s.removed }
+func (s *step) Garbage() []kind.BlockRef { return s.removed }
 
 func length(blocks [][]byte) (n int64) {
 	for _, b := range blocks {

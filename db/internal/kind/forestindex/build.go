@@ -17,15 +17,15 @@ import (
 // learned holds everything a build makes before it is written: the forest, the rotation, the
 // sketches and the lists, over the row numbers [0, n).
 type learned struct {
-	N        int
+	n        int
 	opts     Options
 	metric   vector.Metric
 	dim      int
 	lift     float32
 	forest   *forest.Forest
 	rotation *forest.Rotation
-	rotated  *FlatRows // all rows in principal coordinates; not stored
-	reduced  *FlatRows // coordinates for approximate labels, until these are found
+	rotated  *flatRows // all rows in principal coordinates; not stored
+	reduced  *flatRows // coordinates for approximate labels, until these are found
 	outside  []float32 // of the live rows: the squared length outside reduced
 	sketch   []byte    // n * opts.SketchBytes
 	step     float32   // of a sketch's coordinates
@@ -47,14 +47,14 @@ func (l *learned) Describe(m *kind.Manifest) {
 	if m.Options = &opts; l.requested != nil {
 		m.Requested = l.requested
 	}
-	i.Rows, i.Curve, i.TrainingPoints, i.Neighbors = l.N, l.curve, l.points, l.neighbors
+	i.Rows, i.Curve, i.TrainingPoints, i.Neighbors = l.n, l.curve, l.points, l.neighbors
 }
 
-// LearnRest makes everything except the forest. It does not access storage, so it can run for
+// learnRest makes everything except the forest. It does not access storage, so it can run for
 // minutes concurrently with readers and writers.
-func LearnRest(ctx context.Context, t *Training, o Options,
+func learnRest(ctx context.Context, t *training, o Options,
 	timer *kind.Timer) (*learned, error) {
-	l := &learned{N: t.total(), opts: o, lift: t.lift, metric: t.Metric, dim: t.Dim}
+	l := &learned{n: t.total(), opts: o, lift: t.lift, metric: t.metric, dim: t.dim}
 	if err := l.project(ctx, t, o, timer); err != nil {
 		return nil, err
 	}
@@ -71,16 +71,16 @@ func LearnRest(ctx context.Context, t *Training, o Options,
 		if o.HopLabels > 0 {
 			nearest := hopLists(t, o.HopLabels)
 			var err error
-			if l.hops, err = labels.Diversify(ctx, t.Corpus.Rows, nearest, o.HopLabels,
+			if l.hops, err = labels.Diversify(ctx, t.corpus.rows, nearest, o.HopLabels,
 				o.HopLabels, kind.WorkersOf(ctx)); err != nil {
 				return fail.Wrapf(err, "label lists")
 			}
 		}
-		if t.Own {
+		if t.own {
 			l.lists = listsOf(t, o.LabelsK)
 		}
 		if o.Quantize {
-			l.quant, l.quantOff, l.quantStp = quantize(t.Corpus.Rows)
+			l.quant, l.quantOff, l.quantStp = quantize(t.corpus.rows)
 		}
 		return ctx.Err()
 	})
@@ -88,10 +88,10 @@ func LearnRest(ctx context.Context, t *Training, o Options,
 }
 
 // rotate returns all rows in principal coordinates.
-func rotate(ctx context.Context, r *forest.Rotation, rows *FlatRows) *FlatRows {
-	out := &FlatRows{make([]float32, rows.N*r.R), rows.N, r.R}
+func rotate(ctx context.Context, r *forest.Rotation, rows *flatRows) *flatRows {
+	out := &flatRows{make([]float32, rows.n*r.R), rows.n, r.R}
 	// The caller checks for cancellation.
-	_ = par.Each(ctx, par.Work{N: rows.N, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
+	_ = par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
 		r.Apply(rows.Row(i, nil), out.Row(i, nil))
 		return nil
 	})
@@ -99,22 +99,22 @@ func rotate(ctx context.Context, r *forest.Rotation, rows *FlatRows) *FlatRows {
 }
 
 // space returns points in the coordinates that the trees of o split on.
-func (l *learned) space(ctx context.Context, s Subset, rows *FlatRows, o Options) Subset {
+func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o Options) subset {
 	if o.Rotate <= 0 {
 		return s
 	}
 	rotated := l.rotated
-	if s.Rows != rows {
-		rotated = rotate(ctx, l.rotation, s.Rows)
+	if s.rows != rows {
+		rotated = rotate(ctx, l.rotation, s.rows)
 	}
-	return Subset{Rows: rotated.leading(min(o.Rotate, rotated.D)), ids: s.ids}
+	return subset{rows: rotated.leading(min(o.Rotate, rotated.d)), ids: s.ids}
 }
 
 // growForest learns the trees of o from the training points at the given positions, or from all
 // points if at is nil.
-func (l *learned) growForest(ctx context.Context, t *Training, o Options, at []int,
+func (l *learned) growForest(ctx context.Context, t *training, o Options, at []int,
 	timer *kind.Timer, stage string) (f *forest.Forest, err error) {
-	points, lab := t.Points, t.labels
+	points, lab := t.points, t.labels
 	if at != nil {
 		points, lab = t.only(at)
 	}
@@ -127,9 +127,9 @@ func (l *learned) growForest(ctx context.Context, t *Training, o Options, at []i
 		if o.Members {
 			// Leaves list row numbers including deleted rows, so all rows are routed,
 			// independently of the training points.
-			params.Corpus = l.space(ctx, Subset{Rows: t.Corpus.Rows}, t.Corpus.Rows, o)
+			params.Corpus = l.space(ctx, subset{rows: t.corpus.rows}, t.corpus.rows, o)
 		}
-		f, err = forest.Learn(ctx, l.space(ctx, points, t.Corpus.Rows, o), l.N, lab, params,
+		f, err = forest.Learn(ctx, l.space(ctx, points, t.corpus.rows, o), l.n, lab, params,
 			kind.WorkersOf(ctx), report)
 		return err
 	})
@@ -142,13 +142,13 @@ func (l *learned) growForest(ctx context.Context, t *Training, o Options, at []i
 // makeSketches encodes every row in one or two cache lines. The labels determine how much of
 // the length outside the sketched coordinates separates a row from its neighbors
 // (query.FitSketches).
-func (l *learned) makeSketches(ctx context.Context, t *Training, o Options) error {
-	rows, width := t.Corpus.Rows, o.SketchBytes
-	live := Subset{Rows: l.rotated, ids: t.Corpus.ids}
-	enc := query.FitSketches(t.Corpus, live, l.rotation.Mean, t.localHops(), width)
+func (l *learned) makeSketches(ctx context.Context, t *training, o Options) error {
+	rows, width := t.corpus.rows, o.SketchBytes
+	live := subset{rows: l.rotated, ids: t.corpus.ids}
+	enc := query.FitSketches(t.corpus, live, l.rotation.Mean, t.localHops(), width)
 	l.step, l.steps = enc.Step, enc.Steps
-	l.sketch = make([]byte, rows.N*width)
-	err := par.Each(ctx, par.Work{N: rows.N, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
+	l.sketch = make([]byte, rows.n*width)
+	err := par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
 		enc.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil),
 			l.rotation.Mean)
 		return nil
@@ -163,15 +163,15 @@ func (l *learned) makeSketches(ctx context.Context, t *Training, o Options) erro
 // neighbors repeat their last one, and deleted rows list themselves: queries compute exact
 // distances and exclude deleted rows, so a repeated row costs time but does not affect
 // correctness.
-func hopLists(t *Training, k int) []uint32 {
+func hopLists(t *training, k int) []uint32 {
 	out := make([]uint32, t.total()*k)
 	for row := range t.total() {
 		for j := range k {
 			out[row*k+j] = uint32(row)
 		}
 	}
-	for i := range t.Corpus.Len() {
-		self := t.Corpus.id(i)
+	for i := range t.corpus.Len() {
+		self := t.corpus.id(i)
 		list := out[int(self)*k : (int(self)+1)*k]
 		filled := 0
 		for _, id := range t.hops.IDs[i*t.hops.K : (i+1)*t.hops.K] {
@@ -189,17 +189,17 @@ func hopLists(t *Training, k int) []uint32 {
 
 // quantize returns the 8-bit copy. All coordinates share one offset and step, so that distances
 // in the copy are distances in the rows up to rounding.
-func quantize(rows *FlatRows) (out []byte, offset, step float32) {
+func quantize(rows *flatRows) (out []byte, offset, step float32) {
 	lo, hi := float32(math.Inf(1)), float32(math.Inf(-1))
-	for _, v := range rows.Data {
+	for _, v := range rows.data {
 		lo, hi = min(lo, v), max(hi, v)
 	}
 	step = (hi - lo) / 255
 	if !(step > 0) {
 		step = 1
 	}
-	out = make([]byte, len(rows.Data))
-	for i, v := range rows.Data {
+	out = make([]byte, len(rows.data))
+	for i, v := range rows.data {
 		out[i] = uint8(math.RoundToEven(float64((v - lo) / step)))
 	}
 	return out, lo, step

@@ -25,7 +25,7 @@ type Kind struct{}
 
 func (Kind) Suits(sparse bool) bool { return !sparse }
 func (Kind) Predicts() bool         { return false }
-func (Kind) Detail() kind.Detail    { return &Detail{} }
+func (Kind) Detail() kind.Detail    { return &detail{} }
 
 func (Kind) Options() kind.Options { return &Options{} }
 
@@ -36,8 +36,8 @@ func (Kind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Optio
 	return &o
 }
 
-// Detail is the detail of a forest.
-type Detail struct {
+// detail is the detail of a forest.
+type detail struct {
 	kind.PlainDetail
 	Lift float32 // inner product: the bound M of the lift sqrt(M²-|x|²)
 	// Runs lists the blocks of the sections of a forest that maintenance has changed; a section
@@ -82,17 +82,17 @@ type treesManifest struct {
 func optionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
 
 // detailOf returns the detail of a forest's manifest.
-func detailOf(m *kind.Manifest) *Detail { return m.Own.(*Detail) }
+func detailOf(m *kind.Manifest) *detail { return m.Own.(*detail) }
 
 // Fits reports whether the collection is dense.
-func (f *Detail) Fits(sparse bool) bool { return !sparse }
+func (f *detail) Fits(sparse bool) bool { return !sparse }
 
 // Rebuilds reports whether the forest was learned from the rows, not from training
 // queries, which are not stored.
-func (f *Detail) Rebuilds() bool { return f.Lists }
+func (f *detail) Rebuilds() bool { return f.Lists }
 
 // Objects returns the objects that hold its runs.
-func (f *Detail) Objects() (out []uint64) {
+func (f *detail) Objects() (out []uint64) {
 	for _, runs := range f.Runs {
 		for _, r := range runs {
 			out = append(out, r.Object)
@@ -102,7 +102,7 @@ func (f *Detail) Objects() (out []uint64) {
 }
 
 // Check refuses values that no build can have written.
-func (f *Detail) Check(m *kind.Manifest) error {
+func (f *detail) Check(m *kind.Manifest) error {
 	p, o := f.Trees.Params, optionsOf(m)
 	step := func(x float32) bool { return x > 0 && !math.IsInf(float64(x), 1) }
 	for _, c := range []struct {
@@ -114,7 +114,7 @@ func (f *Detail) Check(m *kind.Manifest) error {
 		{p.Trees >= 1 && p.Trees <= maxTrees && p.Depth >= 0 && p.Depth <= maxDepth, "forest shape"},
 		// These options determine the work of the next build.
 		{o.Trees == p.Trees && o.Depth == p.Depth, "options of another forest"},
-		{p.LabelsK >= 0 && p.LabelsK <= MaxLabelsK, "labels of a leaf"},
+		{p.LabelsK >= 0 && p.LabelsK <= maxLabelsK, "labels of a leaf"},
 		{f.Trees.Dim >= 1 && f.Trees.Dim <= kind.MaxDim+1, "forest dimension"},
 		{f.Trees.DirW >= 0 && f.Trees.DirW <= kind.MaxDim+1, "direction width"},
 		{f.Rotation >= 0 && f.Rotation <= kind.MaxDim+1, "rotation"},
@@ -133,9 +133,9 @@ func (f *Detail) Check(m *kind.Manifest) error {
 	return nil
 }
 
-// Index is a forest in one generation.
-type Index struct {
-	View *query.View
+// index is a forest in one generation.
+type index struct {
+	view *query.View
 	st   kind.Source
 	m    *kind.Manifest
 }
@@ -147,12 +147,12 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 		return nil, err
 	}
 	v, err := loadView(ctx, st, m, *base)
-	return &Index{v, st, m}, err
+	return &index{v, st, m}, err
 }
 
-func (x *Index) RowView() *query.View { return x.View }
+func (x *index) RowView() *query.View { return x.view }
 
-func (x *Index) Setting(recall float64) (query.Params, error) {
+func (x *index) Setting(recall float64) (query.Params, error) {
 	if x.m.Info.Curve == nil && optionsOf(x.m).NoTune {
 		return query.Params{}, fmt.Errorf(
 			"%w: index %q was built without the tuner: a search by it needs its parameters",
@@ -166,22 +166,22 @@ func (x *Index) Setting(recall float64) (query.Params, error) {
 }
 
 // Check checks trees, label lists and neighbor lists.
-func (x *Index) Check(ctx context.Context) error {
-	f := x.View.Forest
+func (x *index) Check(ctx context.Context) error {
+	f := x.view.Forest
 	if err := errors.Join(f.Validate(), f.ValidateOverlay()); err != nil {
 		return err
 	}
 	if _, err := loadLists(ctx, x.st, x.m); err != nil {
 		return err
 	}
-	n := x.View.Neighbors
+	n := x.view.Neighbors
 	if n == nil {
 		return nil
 	}
 	for c, ids := range n.Chunks {
 		for i, id := range ids {
-			if int(id) >= x.View.N {
-				return fmt.Errorf("label list %d names row %d of %d", c<<n.Shift+i/n.K, id, x.View.N)
+			if int(id) >= x.view.N {
+				return fmt.Errorf("label list %d names row %d of %d", c<<n.Shift+i/n.K, id, x.view.N)
 			}
 		}
 	}
@@ -192,11 +192,11 @@ func (x *Index) Check(ctx context.Context) error {
 func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	timer := job.Timer
 	requested := *job.Opts.(*Options)
-	t, o, err := TrainingSet(ctx, job)
+	t, o, err := trainingSet(ctx, job)
 	if err != nil {
 		return nil, err
 	}
-	l, err := LearnRest(ctx, t, o, timer)
+	l, err := learnRest(ctx, t, o, timer)
 	if err != nil {
 		return nil, err
 	}
@@ -217,21 +217,21 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 			return nil, err
 		}
 	}
-	l.points = t.Points.Len()
+	l.points = t.points.Len()
 	return l, nil
 }
 
-// TrainingSet reads the live rows of the latest generation into memory and resolves
+// trainingSet reads the live rows of the latest generation into memory and resolves
 // the options for them.
-func TrainingSet(ctx context.Context, job *kind.Job) (t *Training, o Options, err error) {
+func trainingSet(ctx context.Context, job *kind.Job) (t *training, o Options, err error) {
 	o = *job.Opts.(*Options)
 	err = job.Latest(func(st kind.Source) error {
 		c := st.Collection()
 		if c.Live == 0 {
 			return fmt.Errorf("%w: %q", fail.Empty, c.Name)
 		}
-		o = o.Resolve(int(c.Live), c.Dim)
-		if err := o.Validate(); err != nil {
+		o = o.resolve(int(c.Live), c.Dim)
+		if err := o.validate(); err != nil {
 			return err
 		}
 		for i, q := range o.TrainingQueries {
@@ -249,7 +249,7 @@ func TrainingSet(ctx context.Context, job *kind.Job) (t *Training, o Options, er
 
 // readTraining copies all rows from the map.
 func readTraining(ctx context.Context, st kind.Source, o Options,
-	report func(int, int)) (*Training, error) {
+	report func(int, int)) (*training, error) {
 	view, err := st.Rows(ctx)
 	if err != nil {
 		return nil, err
@@ -268,27 +268,27 @@ func readTraining(ctx context.Context, st kind.Source, o Options,
 			copy(dst, src)
 		}
 	}
-	t := &Training{Own: true, Dim: dim, Metric: st.Collection().Metric}
-	t.Corpus.Rows, t.lift = prepare(t.Metric, data, n, dim)
+	t := &training{own: true, dim: dim, metric: st.Collection().Metric}
+	t.corpus.rows, t.lift = prepare(t.metric, data, n, dim)
 	if view.Deleted != nil {
-		t.Corpus.ids = make([]uint32, 0, st.Collection().Live)
+		t.corpus.ids = make([]uint32, 0, st.Collection().Live)
 		for row := range uint32(n) {
 			if !view.Deleted.Contains(row) {
-				t.Corpus.ids = append(t.Corpus.ids, row)
+				t.corpus.ids = append(t.corpus.ids, row)
 			}
 		}
 	}
-	t.Points = t.Corpus
+	t.points = t.corpus
 	if len(o.TrainingQueries) > 0 {
-		t.Own = false
-		t.Points = Subset{Rows: prepareQueries(t.Metric, o.TrainingQueries, dim, t.lift)}
+		t.own = false
+		t.points = subset{rows: prepareQueries(t.metric, o.TrainingQueries, dim, t.lift)}
 	}
 	return t, nil
 }
 
 // tuneOn tunes on the stored rows.
 func tuneOn(
-	ctx context.Context, job *kind.Job, l *learned, t *Training, o Options,
+	ctx context.Context, job *kind.Job, l *learned, t *training, o Options,
 ) (_ Options, err error) {
 	err = job.Latest(func(st kind.Source) error {
 		view, err := st.Rows(ctx)
@@ -296,8 +296,8 @@ func tuneOn(
 			return err
 		}
 		base := *view
-		base.Rows.N = l.N // the truth excludes rows written since the build began
-		base.N = l.N
+		base.Rows.N = l.n // the truth excludes rows written since the build began
+		base.N = l.n
 		o, err = l.tune(ctx, st, t, &base, o, job.Timer)
 		return err
 	})
@@ -309,8 +309,8 @@ const (
 	maxDepth = 24
 )
 
-// Resolve fills the defaults for n rows of dim coordinates.
-func (o Options) Resolve(n, dim int) Options {
+// resolve fills the defaults for n rows of dim coordinates.
+func (o Options) resolve(n, dim int) Options {
 	if o.Kind == "" {
 		o.Kind = forest.KD
 	}
@@ -374,8 +374,8 @@ func (o Options) Resolve(n, dim int) Options {
 // are enough points to hold some out.
 func (o Options) tunes() bool { return !o.NoTune && o.Holdout > 0 }
 
-// Validate refuses options that no build can satisfy.
-func (o Options) Validate() error {
+// validate refuses options that no build can satisfy.
+func (o Options) validate() error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("%w: %s", fail.Option, fmt.Sprintf(format, a...))
 	}
@@ -409,7 +409,7 @@ func (o Options) Validate() error {
 }
 
 // firstObject returns the object that holds the first block of a section.
-func (f *Detail) firstObject(own uint64, kind codec.Kind) uint64 {
+func (f *detail) firstObject(own uint64, kind codec.Kind) uint64 {
 	if runs := f.Runs[kind]; len(runs) > 0 {
 		return runs[0].Object
 	}
@@ -417,7 +417,7 @@ func (f *Detail) firstObject(own uint64, kind codec.Kind) uint64 {
 }
 
 // located lists the locations of the n blocks of a section, one run per block.
-func (f *Detail) located(own uint64, kind codec.Kind, n int) []arrays.Run {
+func (f *detail) located(own uint64, kind codec.Kind, n int) []arrays.Run {
 	if runs, ok := f.Runs[kind]; ok {
 		return arrays.Located(runs, n)
 	}

@@ -47,7 +47,7 @@ func addFreshSketches(st kind.Source, m *kind.Manifest, v *query.View) {
 		for len(f.chunks)<<freshShift < want {
 			f.chunks = append(f.chunks, make([]byte, width<<freshShift))
 		}
-		space := PartitionSpace(v, v.N+f.n, v.N+want)
+		space := partitionSpace(v, v.N+f.n, v.N+want)
 		lo := f.n
 		// The only error is that of a cancelled context.
 		_ = par.Each(context.Background(), par.Work{N: want - lo, Grain: 64}, func(i int) error {
@@ -68,21 +68,21 @@ func addFreshSketches(st kind.Source, m *kind.Manifest, v *query.View) {
 func encoderOf(v *query.View) query.SketchEncoder {
 	step := max(1, v.N/fitRows)
 	var rows []uint32
-	sample := &FlatRows{D: v.Inner()}
+	sample := &flatRows{d: v.Inner()}
 	for row := 0; row < v.N; row += step {
-		sample.Data = append(sample.Data, PartitionSpace(v, row, row+1).Data...)
-		sample.N++
+		sample.data = append(sample.data, partitionSpace(v, row, row+1).data...)
+		sample.n++
 		rows = append(rows, uint32(row))
 	}
 	return query.FitEncoder(v, sample, rows)
 }
 
-// PartitionSpace copies rows [lo, hi) of a view into the partition space of its index, as
+// partitionSpace copies rows [lo, hi) of a view into the partition space of its index, as
 // prepare does for training rows.
-func PartitionSpace(v *query.View, lo, hi int) *FlatRows {
+func partitionSpace(v *query.View, lo, hi int) *flatRows {
 	inner := v.Inner()
-	out := &FlatRows{Data: make([]float32, (hi-lo)*inner), N: hi - lo, D: inner}
-	for i := range out.N {
+	out := &flatRows{data: make([]float32, (hi-lo)*inner), n: hi - lo, d: inner}
+	for i := range out.n {
 		rowInSpace(v, lo+i, out.Row(i, nil))
 	}
 	return out

@@ -15,11 +15,11 @@ import (
 
 // split divides the training points for the tuner. The fields hold positions, ascending.
 type split struct {
-	Learn []int // points to learn from
-	Hold  []int // points to query with
-	// Hidden is hold and all points that equal one of them. Otherwise a query with an equal
+	learn []int // points to learn from
+	hold  []int // points to query with
+	// hidden is hold and all points that equal one of them. Otherwise a query with an equal
 	// among the searched rows would start next to its answers, unlike later queries.
-	Hidden []int
+	hidden []int
 }
 
 // fewQueries is the minimum number of queries for the tuner. If groups of equal points are so
@@ -27,8 +27,8 @@ type split struct {
 // the points.
 const fewQueries = 10
 
-// SplitFor returns the split that the tuner of a build uses, made on first use.
-func (t *Training) SplitFor(ctx context.Context, o Options) (*split, error) {
+// splitFor returns the split that the tuner of a build uses, made on first use.
+func (t *training) splitFor(ctx context.Context, o Options) (*split, error) {
 	if t.parts != nil {
 		return t.parts, nil
 	}
@@ -54,11 +54,11 @@ func (g *pointGroups) size(group uint32) int { return g.first[group+1] - g.first
 // equalPoints groups the points that are equal in the partition space. It compares hashes of 64
 // bits: unequal points with equal hashes are very unlikely, and would only be held out
 // together.
-func (t *Training) equalPoints(ctx context.Context) (*pointGroups, error) {
-	n := t.Points.Len()
+func (t *training) equalPoints(ctx context.Context) (*pointGroups, error) {
+	n := t.points.Len()
 	hashes := make([]uint64, n)
 	err := par.Each(ctx, par.Work{N: n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
-		hashes[i] = HashVector(t.Points.Row(i, nil))
+		hashes[i] = hashVector(t.points.Row(i, nil))
 		return nil
 	})
 	if err != nil {
@@ -81,8 +81,8 @@ func (t *Training) equalPoints(ctx context.Context) (*pointGroups, error) {
 	return g, nil
 }
 
-// HashVector returns a hash that is equal for equal vectors; the two zeros are equal.
-func HashVector(x []float32) uint64 {
+// hashVector returns a hash that is equal for equal vectors; the two zeros are equal.
+func hashVector(x []float32) uint64 {
 	h := uint64(len(x))
 	for _, v := range x {
 		if v == 0 {
@@ -100,22 +100,22 @@ func (g *pointGroups) split(count int, seed uint64) *split {
 	n := len(g.of)
 	perm := rand.New(rand.NewPCG(seed, 0x686f6c646f7574)).Perm(n)
 	s := g.draw(perm, count, count)
-	if few := min(count, fewQueries); len(s.Hold) < few {
+	if few := min(count, fewQueries); len(s.hold) < few {
 		s = g.draw(perm, max(count, n/2), few)
 	}
-	if len(s.Hold) == 0 {
-		s.Hold = slices.Clone(perm[:count])
-		s.Hidden = s.Hold
+	if len(s.hold) == 0 {
+		s.hold = slices.Clone(perm[:count])
+		s.hidden = s.hold
 	}
-	slices.Sort(s.Hold)
-	slices.Sort(s.Hidden)
-	left := s.Hidden
+	slices.Sort(s.hold)
+	slices.Sort(s.hidden)
+	left := s.hidden
 	for i := range n {
 		if len(left) > 0 && left[0] == i {
 			left = left[1:]
 			continue
 		}
-		s.Learn = append(s.Learn, i)
+		s.learn = append(s.learn, i)
 	}
 	return s
 }
@@ -127,15 +127,15 @@ func (g *pointGroups) draw(perm []int, most, queries int) *split {
 	taken := map[uint32]bool{}
 	for _, i := range perm {
 		group := g.of[i]
-		if len(s.Hold) == queries || len(s.Hidden) == most {
+		if len(s.hold) == queries || len(s.hidden) == most {
 			break
 		}
-		if taken[group] || len(s.Hidden)+g.size(group) > most {
+		if taken[group] || len(s.hidden)+g.size(group) > most {
 			continue
 		}
 		taken[group] = true
-		s.Hold = append(s.Hold, i)
-		s.Hidden = append(s.Hidden, g.members[g.first[group]:g.first[group+1]]...)
+		s.hold = append(s.hold, i)
+		s.hidden = append(s.hidden, g.members[g.first[group]:g.first[group+1]]...)
 	}
 	return s
 }

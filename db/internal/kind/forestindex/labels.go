@@ -14,30 +14,30 @@ import (
 
 // findLabels computes the labels of the training points and, if hop lists need them, of the
 // rows.
-func (t *Training) findLabels(ctx context.Context, l *learned, o Options,
+func (t *training) findLabels(ctx context.Context, l *learned, o Options,
 	timer *kind.Timer) error {
 	var err error
-	if t.Own {
+	if t.own {
 		// One more than the hop lists hold, because a row's first label is the row itself.
-		k := min(max(o.LabelsK, o.HopLabels+1), t.Corpus.Len())
+		k := min(max(o.LabelsK, o.HopLabels+1), t.corpus.Len())
 		t.labels, err = t.ofRows(ctx, l, k, o, timer)
 		t.hops = t.labels
 		return err
 	}
-	if t.labels, err = t.exact(ctx, t.Points, o.LabelsK, o, timer); err != nil {
+	if t.labels, err = t.exact(ctx, t.points, o.LabelsK, o, timer); err != nil {
 		return err
 	}
 	if o.HopLabels > 0 {
-		t.hops, err = t.ofRows(ctx, l, min(o.HopLabels+1, t.Corpus.Len()), o, timer)
+		t.hops, err = t.ofRows(ctx, l, min(o.HopLabels+1, t.corpus.Len()), o, timer)
 	}
 	return err
 }
 
 // exact computes the exact labels of queries, or of the live rows if queries is nil.
-func (t *Training) exact(ctx context.Context, queries labels.Rows, k int, o Options,
+func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o Options,
 	timer *kind.Timer) (lab *labels.Neighbors, err error) {
 	err = timer.Run("labels", func(report func(int, int)) error {
-		lab, err = labels.ExactNeighbors(ctx, t.Corpus, queries, k, kind.WorkersOf(ctx), report)
+		lab, err = labels.ExactNeighbors(ctx, t.corpus, queries, k, kind.WorkersOf(ctx), report)
 		return err
 	})
 	if err != nil {
@@ -49,23 +49,23 @@ func (t *Training) exact(ctx context.Context, queries labels.Rows, k int, o Opti
 
 // ofRows computes the labels of the live rows, exact or approximate. The sample for approximate
 // labels consists of the points that the tuner holds out, which need exact labels anyway.
-func (t *Training) ofRows(ctx context.Context, l *learned, k int, o Options,
+func (t *training) ofRows(ctx context.Context, l *learned, k int, o Options,
 	timer *kind.Timer) (*labels.Neighbors, error) {
 	if o.Labels != NeighborsApproximate {
 		return t.exact(ctx, nil, k, o, timer)
 	}
 	p := labels.ApproximateOptions{Seed: o.Seed, Workers: kind.WorkersOf(ctx), Outside: l.outside}
-	if t.Own && o.tunes() {
-		parts, err := t.SplitFor(ctx, o)
+	if t.own && o.tunes() {
+		parts, err := t.splitFor(ctx, o)
 		if err != nil {
 			return nil, err
 		}
-		p.Sample = parts.Hold
+		p.Sample = parts.hold
 	}
 	var a *labels.Approximation
 	err := timer.Run("labels", func(report func(int, int)) (err error) {
-		a, err = labels.ApproximateNeighbors(ctx, t.Corpus,
-			Subset{Rows: l.reduced, ids: t.Corpus.ids}, k, p, report)
+		a, err = labels.ApproximateNeighbors(ctx, t.corpus,
+			subset{rows: l.reduced, ids: t.corpus.ids}, k, p, report)
 		return err
 	})
 	if err != nil {
@@ -83,12 +83,12 @@ func (t *Training) ofRows(ctx context.Context, l *learned, k int, o Options,
 }
 
 // toRows converts positions of live rows to row numbers.
-func (t *Training) toRows(lab *labels.Neighbors) {
-	if t.Corpus.ids == nil {
+func (t *training) toRows(lab *labels.Neighbors) {
+	if t.corpus.ids == nil {
 		return
 	}
 	for i, id := range lab.IDs {
-		lab.IDs[i] = t.Corpus.ids[id]
+		lab.IDs[i] = t.corpus.ids[id]
 	}
 }
 
@@ -105,15 +105,15 @@ const (
 
 // project learns the rotation and rotates all rows: for the trees and the sketches of the
 // index, and for approximate labels, which may need more coordinates.
-func (l *learned) project(ctx context.Context, t *Training, o Options,
+func (l *learned) project(ctx context.Context, t *training, o Options,
 	timer *kind.Timer) error {
-	inner := t.Corpus.Rows.D
+	inner := t.corpus.rows.d
 	coords := min(max(o.Rotate, 0), inner)
 	if o.SketchBytes > 0 {
 		coords = max(coords, min(query.SketchCoordinates(o.SketchBytes), inner))
 	}
 	requested := coords
-	approximate := o.Labels == NeighborsApproximate && (t.Own || o.HopLabels > 0)
+	approximate := o.Labels == NeighborsApproximate && (t.own || o.HopLabels > 0)
 	if approximate {
 		requested = max(requested, min(wideCodes, inner))
 	}
@@ -121,13 +121,13 @@ func (l *learned) project(ctx context.Context, t *Training, o Options,
 		return nil
 	}
 	return timer.Run("rotate", func(func(int, int)) error {
-		whole, err := forest.PCA(ctx, t.Corpus, requested, 10_000, o.Seed, kind.WorkersOf(ctx))
+		whole, err := forest.PCA(ctx, t.corpus, requested, 10_000, o.Seed, kind.WorkersOf(ctx))
 		if err != nil {
 			return fail.Wrapf(kind.AsParameter(err), "rotate")
 		}
 		if coords > 0 {
 			l.rotation = whole.Leading(coords)
-			l.rotated = rotate(ctx, l.rotation, t.Corpus.Rows)
+			l.rotated = rotate(ctx, l.rotation, t.corpus.rows)
 		}
 		if approximate {
 			l.reduce(ctx, whole, t, o)
@@ -137,8 +137,8 @@ func (l *learned) project(ctx context.Context, t *Training, o Options,
 }
 
 // reduce computes the coordinates that approximate labels use.
-func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *Training, o Options) {
-	rows := t.Corpus
+func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *training, o Options) {
+	rows := t.corpus
 	r := whole.Leading(narrowCodes)
 	var all, inside float64
 	x := make([]float32, r.R)
@@ -151,10 +151,10 @@ func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *Trainin
 	if inside < kept*all {
 		r = whole.Leading(wideCodes)
 	}
-	if l.rotated != nil && l.rotated.D >= r.R {
+	if l.rotated != nil && l.rotated.d >= r.R {
 		l.reduced = l.rotated.leading(r.R)
 	} else {
-		l.reduced = rotate(ctx, r, rows.Rows)
+		l.reduced = rotate(ctx, r, rows.rows)
 	}
 	l.outside = make([]float32, rows.Len())
 	// The caller checks for cancellation.

@@ -35,17 +35,17 @@ func putList(dst []uint32, row uint32, reach float32) {
 // listsOf returns the label lists of all rows of a training set whose points are its rows.
 // Deleted rows have distance 0. A row with fewer labels than labelsK has an infinite distance,
 // because all rows are its labels.
-func listsOf(t *Training, labelsK int) []uint32 {
+func listsOf(t *training, labelsK int) []uint32 {
 	lists := make([]uint32, 2*t.total())
 	for row := range t.total() {
 		putList(lists[2*row:2*row+2], uint32(row), 0)
 	}
 	var a, b []float32
-	for i := range t.Corpus.Len() {
-		row, reach := t.Corpus.id(i), float32(math.Inf(1))
+	for i := range t.corpus.Len() {
+		row, reach := t.corpus.id(i), float32(math.Inf(1))
 		switch list := t.labels.Row(i); {
 		case labelsK < len(list):
-			a, b = t.Corpus.Rows.Row(int(row), a), t.Corpus.Rows.Row(int(list[labelsK-1]), b)
+			a, b = t.corpus.rows.Row(int(row), a), t.corpus.rows.Row(int(list[labelsK-1]), b)
 			reach = vector.L2Squared(a, b)
 		case labelsK == len(list):
 			reach = t.labels.KDist[i]

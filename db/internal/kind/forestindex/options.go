@@ -42,7 +42,7 @@ func (o *Options) Name() string { return string(o.Kind) }
 
 // The largest values of options.
 const (
-	MaxLabelsK   = 4096
+	maxLabelsK   = 4096
 	maxHopLabels = 1024
 	maxHoldout   = 100_000
 )
@@ -53,7 +53,7 @@ func (o *Options) Limits(coll string, dim int) error {
 		what  string
 		limit int
 	}{
-		{o.LabelsK, "labels a row", MaxLabelsK},
+		{o.LabelsK, "labels a row", maxLabelsK},
 		{o.HopLabels, "neighbors a row for hops", maxHopLabels},
 		{o.Holdout, "rows to hold out", maxHoldout},
 	} {

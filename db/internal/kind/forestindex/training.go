@@ -10,89 +10,89 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// FlatRows holds vectors contiguously in memory, as learners read them.
-type FlatRows struct {
-	Data []float32
-	N, D int
+// flatRows holds vectors contiguously in memory, as learners read them.
+type flatRows struct {
+	data []float32
+	n, d int
 }
 
-func (f *FlatRows) Len() int { return f.N }
-func (f *FlatRows) Dim() int { return f.D }
+func (f *flatRows) Len() int { return f.n }
+func (f *flatRows) Dim() int { return f.d }
 
 // Flat returns all rows, stored consecutively, for package labels.
-func (f *FlatRows) Flat() []float32 { return f.Data }
-func (f *FlatRows) Row(i int, _ []float32) []float32 {
-	return f.Data[i*f.D : (i+1)*f.D : (i+1)*f.D]
+func (f *flatRows) Flat() []float32 { return f.data }
+func (f *flatRows) Row(i int, _ []float32) []float32 {
+	return f.data[i*f.d : (i+1)*f.d : (i+1)*f.d]
 }
 
 // leading returns the first r coordinates of every row.
-func (f *FlatRows) leading(r int) *FlatRows {
-	if r == f.D {
+func (f *flatRows) leading(r int) *flatRows {
+	if r == f.d {
 		return f
 	}
-	out := &FlatRows{make([]float32, f.N*r), f.N, r}
-	for i := range f.N {
-		copy(out.Data[i*r:(i+1)*r], f.Data[i*f.D:])
+	out := &flatRows{make([]float32, f.n*r), f.n, r}
+	for i := range f.n {
+		copy(out.data[i*r:(i+1)*r], f.data[i*f.d:])
 	}
 	return out
 }
 
-// Subset is a selection of rows of another set, in the order of ids; nil ids select all rows.
-type Subset struct {
-	Rows *FlatRows
+// subset is a selection of rows of another set, in the order of ids; nil ids select all rows.
+type subset struct {
+	rows *flatRows
 	ids  []uint32
 }
 
-func (s Subset) Dim() int { return s.Rows.D }
-func (s Subset) Len() int {
+func (s subset) Dim() int { return s.rows.d }
+func (s subset) Len() int {
 	if s.ids == nil {
-		return s.Rows.N
+		return s.rows.n
 	}
 	return len(s.ids)
 }
-func (s Subset) Row(i int, _ []float32) []float32 { return s.Rows.Row(int(s.id(i)), nil) }
+func (s subset) Row(i int, _ []float32) []float32 { return s.rows.Row(int(s.id(i)), nil) }
 
 // Flat returns the rows stored consecutively, or nil if they are not.
-func (s Subset) Flat() []float32 {
+func (s subset) Flat() []float32 {
 	if s.ids == nil {
-		return s.Rows.Data
+		return s.rows.data
 	}
 	return nil
 }
 
 // id returns the number of element i in the other set.
-func (s Subset) id(i int) uint32 {
+func (s subset) id(i int) uint32 {
 	if s.ids == nil {
 		return uint32(i)
 	}
 	return s.ids[i]
 }
 
-var _, _ labels.Rows = (*FlatRows)(nil), Subset{}
+var _, _ labels.Rows = (*flatRows)(nil), subset{}
 
-// Training is the input of a build, in the space in which all partitions, labels and sketches
+// training is the input of a build, in the space in which all partitions, labels and sketches
 // are Euclidean (see prepare).
-type Training struct {
-	Corpus Subset // the live rows among all row numbers [0, corpus.rows.n)
-	Points Subset // the training points: the live rows, or training queries
-	Own    bool   // the points are the live rows
+type training struct {
+	corpus subset // the live rows among all row numbers [0, corpus.rows.n)
+	points subset // the training points: the live rows, or training queries
+	own    bool   // the points are the live rows
 	lift   float32
-	Dim    int // dimension of the collection
-	Metric vector.Metric
+	dim    int // dimension of the collection
+	metric vector.Metric
 	labels *labels.Neighbors    // of the points; IDs are row numbers
 	hops   *labels.Neighbors    // of the live rows; IDs are row numbers
 	truth  *labels.Neighbors    // exact labels of the held-out points, if labels are approximate
 	report *kind.NeighborReport // of approximate lists
-	parts  *split               // of the points, nil until SplitFor makes it
+	parts  *split               // of the points, nil until splitFor makes it
 }
 
 // total returns the number of row numbers covered.
-func (t *Training) total() int { return t.Corpus.Rows.N }
+func (t *training) total() int { return t.corpus.rows.n }
 
 // prepare maps vectors into that space, in place if possible: to unit length for cosine; with
 // one more coordinate sqrt(M²-|x|²) for inner product, where M, the lift, is the length of the
 // longest row, so that the nearest lifted row has the largest dot product.
-func prepare(metric vector.Metric, data []float32, n, d int) (rows *FlatRows, lift float32) {
+func prepare(metric vector.Metric, data []float32, n, d int) (rows *flatRows, lift float32) {
 	switch metric {
 	case vector.Cosine:
 		for i := range n {
@@ -110,9 +110,9 @@ func prepare(metric vector.Metric, data []float32, n, d int) (rows *FlatRows, li
 			copy(longer[i*(d+1):], data[i*d:(i+1)*d])
 			longer[i*(d+1)+d] = liftOf(norms[i], lift)
 		}
-		return &FlatRows{longer, n, d + 1}, lift
+		return &flatRows{longer, n, d + 1}, lift
 	}
-	return &FlatRows{data, n, d}, 0
+	return &flatRows{data, n, d}, 0
 }
 
 // liftOf returns the last coordinate of a lifted row, given the square of the row's length. It
@@ -125,12 +125,12 @@ func liftOf(squared float64, lift float32) float32 {
 }
 
 // prepareQueries maps queries into the same space, onto the sphere of the rows.
-func prepareQueries(metric vector.Metric, queries [][]float32, d int, lift float32) *FlatRows {
+func prepareQueries(metric vector.Metric, queries [][]float32, d int, lift float32) *flatRows {
 	inner := d
 	if metric == vector.InnerProduct {
 		inner++
 	}
-	out := &FlatRows{make([]float32, len(queries)*inner), len(queries), inner}
+	out := &flatRows{make([]float32, len(queries)*inner), len(queries), inner}
 	for i, q := range queries {
 		x := out.Row(i, nil)
 		copy(x, q)
@@ -158,12 +158,12 @@ func unit(x []float32) {
 
 // localHops returns hops with positions of live rows instead of row numbers, nil if there are
 // no hops.
-func (t *Training) localHops() *labels.Neighbors {
-	if t.hops == nil || t.Corpus.ids == nil {
+func (t *training) localHops() *labels.Neighbors {
+	if t.hops == nil || t.corpus.ids == nil {
 		return t.hops
 	}
 	at := make([]uint32, t.total())
-	for i, row := range t.Corpus.ids {
+	for i, row := range t.corpus.ids {
 		at[row] = uint32(i)
 	}
 	local := &labels.Neighbors{N: t.hops.N, K: t.hops.K, KDist: t.hops.KDist,
@@ -175,13 +175,13 @@ func (t *Training) localHops() *labels.Neighbors {
 }
 
 // only returns the subset of the training points at the given positions, with their labels.
-func (t *Training) only(at []int) (Subset, *labels.Neighbors) {
+func (t *training) only(at []int) (subset, *labels.Neighbors) {
 	k := t.labels.K
-	s := Subset{Rows: t.Points.Rows, ids: make([]uint32, len(at))}
+	s := subset{rows: t.points.rows, ids: make([]uint32, len(at))}
 	lab := &labels.Neighbors{N: len(at), K: k, IDs: make([]uint32, 0, len(at)*k),
 		KDist: make([]float32, 0, len(at))}
 	for j, i := range at {
-		s.ids[j] = t.Points.id(i)
+		s.ids[j] = t.points.id(i)
 		lab.IDs = append(lab.IDs, t.labels.IDs[i*k:(i+1)*k]...)
 		if len(t.labels.KDist) > 0 {
 			lab.KDist = append(lab.KDist, t.labels.KDist[i])
@@ -199,12 +199,12 @@ func NearFirst(ctx context.Context, st kind.Source) ([]uint32, error) {
 	if err != nil {
 		return nil, err
 	}
-	order, err := forest.Order(ctx, t.Corpus, nearLeaf, 0)
+	order, err := forest.Order(ctx, t.corpus, nearLeaf, 0)
 	if err != nil {
 		return nil, err
 	}
 	for i, at := range order {
-		order[i] = t.Corpus.id(int(at))
+		order[i] = t.corpus.id(int(at))
 	}
 	return order, nil
 }

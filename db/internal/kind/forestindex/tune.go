@@ -21,44 +21,44 @@ import (
 // also from the answers, so that a query is as new to the forest as a user's query.
 type trial struct {
 	*split      // of the training points
-	Queries     [][]float32
-	Truth       [][]uint32
-	DeletedRows *roaring.Bitmap
+	queries     [][]float32
+	truth       [][]uint32
+	deletedRows *roaring.Bitmap
 	k           int
 }
 
-// NewTrial determines the held-out points and their true neighbors.
-func NewTrial(ctx context.Context, st kind.Source, t *Training, base *query.View,
+// newTrial determines the held-out points and their true neighbors.
+func newTrial(ctx context.Context, st kind.Source, t *training, base *query.View,
 	o Options) (*trial, error) {
-	parts, err := t.SplitFor(ctx, o)
+	parts, err := t.splitFor(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	tr := &trial{split: parts, DeletedRows: roaring.New(), k: o.TuneK}
+	tr := &trial{split: parts, deletedRows: roaring.New(), k: o.TuneK}
 	if base.Deleted != nil {
-		tr.DeletedRows.Or(base.Deleted)
+		tr.deletedRows.Or(base.Deleted)
 		// Rows written and deleted since the build began are outside the trial.
-		tr.DeletedRows.RemoveRange(uint64(base.Rows.N), 1<<32)
+		tr.deletedRows.RemoveRange(uint64(base.Rows.N), 1<<32)
 	}
-	if t.Own {
-		for _, i := range tr.Hidden {
-			tr.DeletedRows.Add(t.Points.id(i))
+	if t.own {
+		for _, i := range tr.hidden {
+			tr.deletedRows.Add(t.points.id(i))
 		}
 	}
-	live := base.Rows.N - int(tr.DeletedRows.GetCardinality())
+	live := base.Rows.N - int(tr.deletedRows.GetCardinality())
 	tr.k = min(tr.k, live)
 	if tr.k < 1 {
 		return nil, fmt.Errorf("%w: too few rows to tune on", fail.Option)
 	}
-	buf := make([]float32, t.Dim)
+	buf := make([]float32, t.dim)
 	// The labels are neighbors of rows. Under inner product they differ from the answers to the
 	// same vectors as queries, which have no lift.
-	complete := !t.Own || t.Metric != vector.InnerProduct
-	for j, i := range tr.Hold {
-		if t.Own {
-			tr.Queries = append(tr.Queries, slices.Clone(base.Rows.Vector(int(t.Points.id(i)), buf)))
+	complete := !t.own || t.metric != vector.InnerProduct
+	for j, i := range tr.hold {
+		if t.own {
+			tr.queries = append(tr.queries, slices.Clone(base.Rows.Vector(int(t.points.id(i)), buf)))
 		} else {
-			tr.Queries = append(tr.Queries, o.TrainingQueries[t.Points.id(i)])
+			tr.queries = append(tr.queries, o.TrainingQueries[t.points.id(i)])
 		}
 		var truth []uint32
 		exact := t.labels.Row(i)
@@ -66,12 +66,12 @@ func NewTrial(ctx context.Context, st kind.Source, t *Training, base *query.View
 			exact = t.truth.Row(j)
 		}
 		for _, id := range exact {
-			if len(truth) < tr.k && !tr.DeletedRows.Contains(id) {
+			if len(truth) < tr.k && !tr.deletedRows.Contains(id) {
 				truth = append(truth, id)
 			}
 		}
 		complete = complete && len(truth) == tr.k
-		tr.Truth = append(tr.Truth, truth)
+		tr.truth = append(tr.truth, truth)
 	}
 	if complete {
 		return tr, nil
@@ -83,14 +83,14 @@ func NewTrial(ctx context.Context, st kind.Source, t *Training, base *query.View
 // scan finds the true neighbours by comparing with every row.
 func (tr *trial) scan(ctx context.Context, st kind.Source, base *query.View) error {
 	flat := tr.mask(base)
-	err := par.Each(ctx, par.Work{N: len(tr.Queries), Workers: kind.WorkersOf(ctx)}, func(i int) (err error) {
+	err := par.Each(ctx, par.Work{N: len(tr.queries), Workers: kind.WorkersOf(ctx)}, func(i int) (err error) {
 		// Each goroutine needs a separate guard.
 		defer st.Guard(debug.SetPanicOnFault(true), &err)
-		found, _, err := query.NewSearcher().Search(ctx, flat, tr.Queries[i],
+		found, _, err := query.NewSearcher().Search(ctx, flat, tr.queries[i],
 			&query.Params{K: tr.k, Method: query.Flat}, nil)
-		tr.Truth[i] = tr.Truth[i][:0]
+		tr.truth[i] = tr.truth[i][:0]
 		for _, h := range found {
-			tr.Truth[i] = append(tr.Truth[i], h.ID)
+			tr.truth[i] = append(tr.truth[i], h.ID)
 		}
 		return err
 	})
@@ -103,8 +103,8 @@ func (tr *trial) scan(ctx context.Context, st kind.Source, base *query.View) err
 // mask returns the view without the held-out rows.
 func (tr *trial) mask(v *query.View) *query.View {
 	m := *v
-	m.Deleted, m.DeletedBits = tr.DeletedRows, kind.BitsOf(tr.DeletedRows, v.Rows.N)
-	m.LiveCount = v.Rows.N - int(tr.DeletedRows.GetCardinality())
+	m.Deleted, m.DeletedBits = tr.deletedRows, kind.BitsOf(tr.deletedRows, v.Rows.N)
+	m.LiveCount = v.Rows.N - int(tr.deletedRows.GetCardinality())
 	return &m
 }
 
@@ -116,7 +116,7 @@ func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base
 		return nil, fail.Wrapf(err, "tune")
 	}
 	err = timer.Run("tune", func(report func(int, int)) error {
-		curve, err = query.Tune(ctx, v, tr.Queries, tr.Truth, tr.k, report)
+		curve, err = query.Tune(ctx, v, tr.queries, tr.truth, tr.k, report)
 		return err
 	})
 	if err != nil {
@@ -128,7 +128,7 @@ func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base
 // view returns the view that queries will use, with the index still in memory.
 func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 	v := *base
-	v.N, v.Forest, v.Rotation = l.N, f, l.rotation
+	v.N, v.Forest, v.Rotation = l.n, f, l.rotation
 	v.RawForest = l.opts.Rotate <= 0
 	if l.rotation != nil && l.metric == vector.L2 {
 		v.ByteRotation = l.rotation.Bytes()
@@ -153,16 +153,16 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 // growTrial learns a forest without the held-out points. If the splits do not depend on labels,
 // it is the forest of all points with the votes of the held-out points removed, and growTrial
 // also returns the forest of all points as whole.
-func (l *learned) growTrial(ctx context.Context, t *Training, o Options, tr *trial,
+func (l *learned) growTrial(ctx context.Context, t *training, o Options, tr *trial,
 	timer *kind.Timer) (whole, f *forest.Forest, err error) {
 	if o.Kind != forest.RF {
 		if whole, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
 			return nil, nil, err
 		}
-		points, lab := t.only(tr.Hidden)
+		points, lab := t.only(tr.hidden)
 		var ok bool
 		err = timer.Run("tuning trees", func(func(int, int)) error {
-			f, ok, err = whole.Without(l.space(ctx, points, t.Corpus.Rows, o), lab)
+			f, ok, err = whole.Without(l.space(ctx, points, t.corpus.rows, o), lab)
 			return err
 		})
 		if err != nil {
@@ -172,7 +172,7 @@ func (l *learned) growTrial(ctx context.Context, t *Training, o Options, tr *tri
 			return whole, f, nil
 		}
 	}
-	f, err = l.growForest(ctx, t, o, tr.Learn, timer, "tuning trees")
+	f, err = l.growForest(ctx, t, o, tr.learn, timer, "tuning trees")
 	return whole, f, err
 }
 
@@ -193,11 +193,11 @@ func choices(o Options) []Options {
 
 // tune measures one forest, or several for AnyLearner, and returns the options of the cheapest at
 // the target recall. It sets the curve and, if available, the forest of l.
-func (l *learned) tune(ctx context.Context, st kind.Source, t *Training, base *query.View,
+func (l *learned) tune(ctx context.Context, st kind.Source, t *training, base *query.View,
 	o Options, timer *kind.Timer) (Options, error) {
 	var tr *trial
 	err := timer.Run("tune", func(func(int, int)) (err error) {
-		tr, err = NewTrial(ctx, st, t, base, o)
+		tr, err = newTrial(ctx, st, t, base, o)
 		return err
 	})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	f := l.forest
-	m := &Detail{
+	m := &detail{
 		Lift: l.lift,
 		Trees: treesManifest{
 			Params: f.Params, Dim: f.Dim, CorpusN: f.CorpusN, Coord: f.Coord, DirW: f.DirWidth,
@@ -58,7 +58,7 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 		arrays.WriteRows(w, codec.KindLists, l.lists, listWidth, m.ListShift)
 	}
 	if l.quant != nil {
-		width := len(l.quant) / max(1, l.N)
+		width := len(l.quant) / max(1, l.n)
 		m.Quantized, m.QuantShift, m.QuantOffset, m.QuantStep =
 			true, arrays.ShiftFor(width), l.quantOff, l.quantStp
 		arrays.WriteRows(w, codec.KindQuantized, l.quant, width, m.QuantShift)

@@ -1,0 +1,147 @@
+package forestindex
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// repeated returns n random points, each as often as times returns for it.
+func repeated(n, dim int, times func(i int) int) *training {
+	rng := rand.New(rand.NewPCG(3, 3))
+	rows := &flatRows{d: dim}
+	for i := range n {
+		x := make([]float32, dim)
+		for j := range x {
+			x[j] = float32(rng.NormFloat64())
+		}
+		for range times(i) {
+			rows.data = append(rows.data, x...)
+			rows.n++
+		}
+	}
+	all := subset{rows: rows}
+	return &training{own: true, dim: dim, metric: vector.L2, corpus: all, points: all}
+}
+
+// TestSplitKeepsTwinsTogether: a held-out query has no equal among the points that
+// are learned from and searched, unless all points are equal.
+func TestSplitKeepsTwinsTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		n       int
+		times   func(i int) int
+		count   int
+		queries int // held out
+		hidden  int // at most
+	}{
+		"no equals":       {1000, func(int) int { return 1 }, 100, 100, 100},
+		"pairs":           {500, func(int) int { return 2 }, 100, 50, 100},
+		"some pairs":      {600, func(i int) int { return 1 + i%2 }, 90, 50, 90},
+		"20 times 100":    {20, func(int) int { return 100 }, 200, 10, 1000},
+		"one large group": {200, func(i int) int { return 1 + 800*(1-min(i, 1)) }, 100, 100, 100},
+		"all equal":       {1, func(int) int { return 300 }, 30, 30, 30},
+	} {
+		points := repeated(c.n, 5, c.times)
+		s, err := points.splitFor(kind.WithWorkers(t.Context(), 2), Options{Holdout: c.count, Seed: 7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.hold) < c.queries || len(s.hidden) > c.hidden || len(s.hidden)+len(s.learn) != points.points.Len() {
+			t.Errorf("%s: %d queries, %d points hidden, %d learned from", name, len(s.hold), len(s.hidden), len(s.learn))
+		}
+		for i, p := range [][]int{s.learn, s.hold, s.hidden} {
+			if !slices.IsSorted(p) {
+				t.Errorf("%s: part %d is out of order", name, i)
+			}
+		}
+		for _, q := range s.hold {
+			if !slices.Contains(s.hidden, q) {
+				t.Errorf("%s: query %d is not hidden", name, q)
+			}
+			for _, i := range append(s.learn, s.hold...) {
+				if i != q && name != "all equal" && slices.Equal(points.points.Row(i, nil), points.points.Row(q, nil)) {
+					t.Fatalf("%s: query %d equals point %d", name, q, i)
+				}
+			}
+		}
+		again, err := repeated(c.n, 5, c.times).splitFor(kind.WithWorkers(t.Context(), 1), Options{Holdout: c.count, Seed: 7})
+		if err != nil || !slices.Equal(again.hold, s.hold) || !slices.Equal(again.hidden, s.hidden) {
+			t.Errorf("%s: another split with one goroutine: %v", name, err)
+		}
+	}
+	zero := float32(math.Copysign(0, -1))
+	hash := hashVector([]float32{1, 0})
+	if hash != hashVector([]float32{1, zero}) || hash == hashVector([]float32{0, 1}) {
+		t.Error("hashes of equal vectors differ, or of others do not")
+	}
+}
+
+// memory is a collection of live rows in memory, as a build reads one.
+type memory struct {
+	kind.Source
+	rows *flatRows
+}
+
+func (m memory) Collection() *kind.Collection {
+	n := uint32(m.rows.n)
+	return &kind.Collection{Name: "c", Dim: m.rows.d, Metric: vector.L2, Rows: n, Live: n}
+}
+
+func (m memory) Rows(context.Context) (*query.View, error) {
+	return &query.View{
+		Metric: vector.L2, Dim: m.rows.d, N: m.rows.n, LiveCount: m.rows.n,
+		Rows: query.RowSet{
+			N: m.rows.n, Dim: m.rows.d, Shift: 31,
+			Chunks: [][]byte{codec.Bytes(m.rows.data)}, Uint8: []bool{false},
+		},
+	}, nil
+}
+
+func (memory) Guard(bool, *error) {}
+
+// TestTrialHidesTwins: neither rows that are searched nor the true answers of a
+// trial equal its queries.
+func TestTrialHidesTwins(t *testing.T) {
+	ctx := t.Context()
+	data := repeated(200, 6, func(i int) int { return 1 + i%3 }).points.rows
+	st := memory{rows: data}
+	job := &kind.Job{Coll: "c", Opts: &Options{Seed: 1}, Timer: kind.NewTimer(ctx)}
+	job.Latest = func(f func(st kind.Source) error) error { return f(st) }
+	tr, o, err := trainingSet(ctx, job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := learnRest(ctx, tr, o, job.Timer); err != nil {
+		t.Fatal(err)
+	}
+	base, err := st.Rows(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial, err := newTrial(ctx, st, tr, base, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(trial.queries) < 10 {
+		t.Errorf("%d queries", len(trial.queries))
+	}
+	for i, q := range trial.queries {
+		for row := range data.n {
+			if !trial.deletedRows.Contains(uint32(row)) && slices.Equal(q, data.Row(row, nil)) {
+				t.Fatalf("query %d equals row %d, which is searched", i, row)
+			}
+		}
+		for _, row := range trial.truth[i] {
+			if trial.deletedRows.Contains(row) {
+				t.Fatalf("query %d: answer %d is hidden", i, row)
+			}
+		}
+	}
+}
