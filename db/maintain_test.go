@@ -16,7 +16,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -159,74 +158,6 @@ func sameAnswers(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, w
 					t.Fatalf("%v: %d hits of the maintained index differ from %d of a fresh one:\n%v\n%v", strategy, len(hits[0]), len(hits[1]), hits[0], hits[1])
 				}
 			}
-		}
-	}
-}
-
-// TestPlanSegments writes rows in portions of many sizes: segments stay few,
-// and a row is written a number of times that grows like a logarithm.
-func TestPlanSegments(t *testing.T) {
-	for _, portion := range []int{1, 7, 100} {
-		var segments []postingsindex.Segment
-		written, rows := 0, 0
-		for range 3000 {
-			rows += portion
-			for {
-				from, to, end, ok := postingsindex.PlanSegments(segments, rows, func(*postingsindex.Segment) int { return 0 })
-				if !ok {
-					break
-				}
-				first := 0
-				if from > 0 {
-					first = segments[from-1].First + segments[from-1].Rows
-				}
-				written += end - first
-				segments = slices.Replace(segments, from, to, postingsindex.Segment{First: first, Rows: end - first})
-			}
-			if len(segments) > 12 {
-				t.Fatalf("%d segments of %d rows", len(segments), rows)
-			}
-		}
-		if times := float64(written) / float64(rows); times > 24 {
-			t.Errorf("in portions of %d a row is written %.1f times", portion, times)
-		}
-	}
-}
-
-// TestPlanSegmentsDeleted plans steps for segments that have lost rows: fresh rows
-// come first, and a segment is rewritten once more than a quarter of it is deleted.
-func TestPlanSegmentsDeleted(t *testing.T) {
-	type seg struct{ rows, dead, deleted int } // left out when written, deleted since
-	for _, c := range []struct {
-		name     string
-		segments []seg
-		fresh    int
-		want     [3]int // from, to, end
-		ok       bool
-	}{
-		{"nothing", []seg{{1000, 0, 0}}, 0, [3]int{}, false},
-		{"a quarter", []seg{{1000, 0, 250}}, 0, [3]int{}, false},
-		{"more than a quarter", []seg{{1000, 0, 251}}, 0, [3]int{0, 1, 1000}, true},
-		{"left out before", []seg{{1000, 600, 0}}, 0, [3]int{}, false},
-		{"more than a quarter of the rest", []seg{{1000, 600, 101}}, 0, [3]int{0, 1, 1000}, true},
-		{"all rows", []seg{{1000, 0, 1000}, {100, 0, 0}}, 0, [3]int{0, 1, 1000}, true},
-		{"the one in the middle", []seg{{1000, 0, 30}, {100, 0, 30}, {10, 0, 2}}, 0, [3]int{1, 2, 1100}, true},
-		{"the first that is due", []seg{{1000, 0, 30}, {100, 0, 30}, {10, 0, 9}}, 0, [3]int{1, 2, 1100}, true},
-		{"fresh rows first", []seg{{1000, 0, 400}}, 10, [3]int{1, 1, 1010}, true},
-		{"merged with what is left", []seg{{1000, 0, 980}}, 10, [3]int{0, 1, 1010}, true},
-		{"merged up to a large one", []seg{{1000, 0, 400}, {100, 0, 80}}, 10, [3]int{1, 2, 1110}, true},
-	} {
-		var segments []postingsindex.Segment
-		deleted := map[int]int{} // by first row
-		rows := 0
-		for _, s := range c.segments {
-			deleted[rows] = s.deleted
-			segments = append(segments, postingsindex.Segment{First: rows, Rows: s.rows, Dead: s.dead})
-			rows += s.rows
-		}
-		from, to, end, ok := postingsindex.PlanSegments(segments, rows+c.fresh, func(g *postingsindex.Segment) int { return deleted[g.First] })
-		if got := [3]int{from, to, end}; got != c.want || ok != c.ok {
-			t.Errorf("%s: %v, %v, want %v, %v", c.name, got, ok, c.want, c.ok)
 		}
 	}
 }
