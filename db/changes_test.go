@@ -554,7 +554,7 @@ func mustBeExact(t *testing.T, d *DB, coll, name string) {
 		if err := st.Load(t.Context()); err != nil {
 			return err
 		}
-		a, err := lcifindex.ReadLCIF(t.Context(), st, m)
+		a, err := lcifindex.ReadArrays(t.Context(), st, m)
 		if err != nil {
 			return err
 		}
@@ -870,7 +870,7 @@ func TestHostileRelabelled(t *testing.T) {
 			object := objectIn(t, path, coll, "x")
 			for i, data := range [][]byte{c.rows, c.ptr, c.labels} {
 				if data != nil {
-					key := codec.Key(object, codec.KindLabelMatrix, lcifindex.ArrayRelabelledRow+uint32(i))
+					key := codec.Key(object, codec.KindLabelMatrix, arrayRelabelledRow+uint32(i))
 					putBlock(t, path, bucketBlocks, key, data)
 				}
 			}

@@ -22,7 +22,6 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/forest"
@@ -462,8 +461,8 @@ func TestHostileArrays(t *testing.T) {
 		data []byte
 	}{
 		{"nodes of half a node", codec.Key(dense, codec.KindNodes, 0), make([]byte, 50)},
-		{"deleted rows that are no set", codec.Key(model, codec.KindLabelMatrix, lcifindex.ArrayLabelDead), []byte("\x3a\x30\x00\x00\x01\x00\x00\x00\x00\x00\xff\xff\x10\x00\x00\x00")},
-		{"weights of features that are not there", codec.Key(model, codec.KindSimilarity, lcifindex.ArrayIDF), make([]byte, 4*5000)},
+		{"deleted rows that are no set", codec.Key(model, codec.KindLabelMatrix, arrayLabelDeleted), []byte("\x3a\x30\x00\x00\x01\x00\x00\x00\x00\x00\xff\xff\x10\x00\x00\x00")},
+		{"weights of features that are not there", codec.Key(model, codec.KindSimilarity, arrayFeatureWeight), make([]byte, 4*5000)},
 	} {
 		if err := os.WriteFile(path, pristine, 0o600); err != nil {
 			t.Fatal(err)

@@ -107,7 +107,7 @@ func TestGoldenLabels(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				a, err := lcifindex.ReadLCIF(context.Background(), st, m)
+				a, err := lcifindex.ReadArrays(context.Background(), st, m)
 				if err != nil {
 					return err
 				}

@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +16,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
-	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -168,7 +169,7 @@ func TestMaintainLCIF(t *testing.T) {
 		}
 		must(d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
 		must(mustLeaveNothing(d))
-		must(d.View(mustUseAll))
+		must(d.View(func(s *Snapshot) error { return mustUseAll(t, s) }))
 	})
 	for _, a := range []string{"segment", "merge", "forget", "relabel", "relearn"} {
 		if actions[a] == 0 && runs >= 50 {
@@ -255,11 +256,11 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 		err = d.View(func(s *Snapshot) error {
 			st := s.gen.colls["s"]
 			m, err1 := st.manifestOf(st.c.index("kept"))
-			a, err2 := lcifindex.ReadLCIF(ctx, st, m)
+			a, err2 := lcifindex.ReadArrays(ctx, st, m)
 			if err := errors.Join(err1, err2); err != nil {
 				return err
 			}
-			if s := lcifindex.DetailOf(m).Segments; len(s) != 2 || s[0].Dead != 80 {
+			if s := lcifDetail(t, m).Segments; len(s) != 2 || s[0].Dead != 80 {
 				t.Errorf("graph %d: segments %+v", degree, s)
 			}
 			view, counts, names, err := inMemory(ctx, st, a, m)
@@ -269,7 +270,7 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 			if degree > 0 && (!slices.Equal(view.Graph.Ptr, a.Graph.Ptr) || !slices.Equal(view.Graph.Index, a.Graph.Index)) {
 				t.Error("the lists of nearest rows differ")
 			}
-			return errors.Join(samePairs(a, m, counts, names), mustUseAll(s))
+			return errors.Join(samePairs(a, m, counts, names), mustUseAll(t, s))
 		})
 		if err = errors.Join(err, mustCheck(d), d.Close()); err != nil {
 			t.Error(err)
@@ -279,22 +280,25 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 
 // mustUseAll says whether every array of a label model's objects is one that the
 // model uses.
-func mustUseAll(s *Snapshot) error {
+func mustUseAll(t rapid.TB, s *Snapshot) error {
+	t.Helper()
 	st := s.gen.colls["s"]
 	r := st.c.index("kept")
 	m, err := st.manifestOf(r)
 	if err != nil {
 		return err
 	}
+	d := lcifDetail(t, m)
+	base := cmp.Or(d.Base, m.Object)
 	c := s.gen.tx.Bucket(bucketBlocks).Cursor()
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
 		object, kind, n := codec.ParseKey(k)
 		if !slices.Contains(r.objects(), object) {
 			continue
 		}
-		segment := slices.ContainsFunc(lcifindex.DetailOf(m).Segments, func(g postingsindex.Segment) bool { return g.Object == object })
+		segment := slices.ContainsFunc(d.Segments, func(g lcifSegment) bool { return g.Object == object })
 		used := object == m.Object
-		home := object == lcifindex.DetailOf(m).BaseObject(m.Object)
+		home := object == base
 		// What there is once stays in an object with pairs or of a build until
 		// these go.
 		once := used || home
@@ -304,13 +308,13 @@ func mustUseAll(s *Snapshot) error {
 		case codec.KindPostings:
 			used = segment
 		case codec.KindLabelMatrix:
-			relabelled := n >= lcifindex.ArrayRelabelledRow && n <= lcifindex.ArrayRelabelledIndex
-			used = once && n > lcifindex.ArrayLabelIndex && !relabelled || segment && n <= lcifindex.ArrayLabelIndex ||
+			relabelled := n >= arrayRelabelledRow && n <= arrayRelabelledLabel
+			used = once && n > arrayLabelLabel && !relabelled || segment && n <= arrayLabelLabel ||
 				object == m.Object && relabelled
 		case codec.KindSimilarity:
-			pair := n <= lcifindex.ArraySum || n == lcifindex.ArrayPower
-			patch := n >= lcifindex.ArrayPatchPtr && n <= lcifindex.ArrayPatchPower
-			graph := n >= lcifindex.ArrayGraphPtr && n < lcifindex.SimilarityArrays
+			pair := n <= arraySum || n == arrayPower
+			patch := n >= arrayPatchPtr && n <= arrayPatchPower
+			graph := n >= arrayGraphPtr && n <= arrayGraphSimilarity
 			used = pair && home || (patch || graph) && used || !pair && !patch && !graph && once
 		}
 		if !used {
@@ -332,14 +336,16 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 	if err != nil {
 		return err
 	}
-	a, err := lcifindex.ReadLCIF(context.Background(), st, m)
+	a, err := lcifindex.ReadArrays(context.Background(), st, m)
 	if err != nil {
 		return err
 	}
 	if m.Info.Rows != int(st.c.Rows) {
 		t.Fatalf("model covers %d of %d rows", m.Info.Rows, st.c.Rows)
 	}
-	if n := len(a.Sets.Relabelled.Rows); float64(n) > kind.Drift*float64(m.Info.Rows) {
+	var relabelled []uint32
+	arrays.Field(st.Arrays(ctx, "kept", m.Object).Section(codec.KindLabelMatrix), arrayRelabelledRow, &relabelled)
+	if n := len(relabelled); float64(n) > kind.Drift*float64(m.Info.Rows) {
 		t.Fatalf("%d of %d rows are relabelled outside of their segments", n, m.Info.Rows)
 	}
 	view, counts, names, err := inMemory(ctx, st, a, m)
@@ -349,7 +355,7 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 	if err := samePairs(a, m, counts, names); err != nil {
 		return err
 	}
-	params := *lcifindex.ParamsOf(m)
+	params := *paramsOf(m)
 	if params.Thresholds != nil && rng.IntN(2) == 0 {
 		params.Thresholds = &labels.Thresholds{Single: params.Thresholds.Single}
 	}
@@ -403,7 +409,7 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 			}
 		}
 	}
-	return kept.open.(*lcifindex.Model).View.Validate()
+	return kept.open.Check(ctx)
 }
 
 // inMemory is a model of the live rows with the weights and features of a stored
@@ -438,10 +444,10 @@ func inMemory(ctx context.Context, st *collState, a *lcifindex.Arrays, m *kind.M
 		}
 		b.Add(own)
 	}
-	rows.Cols = lcifindex.DetailOf(m).Features
+	rows.Cols = m.Dim
 	names := b.Names()
 	view := &lcif.View{
-		Features: lcifindex.DetailOf(m).Features, Keep: a.Keep, Labels: b.Matrix(),
+		Features: m.Dim, Keep: a.Keep, Labels: b.Matrix(),
 		Before: func(a, b uint32) bool { return names[a] < names[b] },
 	}
 	for l := range names {
@@ -465,13 +471,19 @@ func inMemory(ctx context.Context, st *collState, a *lcifindex.Arrays, m *kind.M
 	} else {
 		view.Neighbors = lcif.NewForestNeighbors(&st.base, query.Params{Method: query.Flat}, nil)
 	}
-	if lcifindex.DetailOf(m).Graph > 0 {
-		if err := view.AddGraph(ctx, rows, lcifindex.DetailOf(m).Graph, 1, nil); err != nil {
+	if degree := publicInfo(m).Options.(*LCIF).Graph; degree > 0 {
+		if err := view.AddGraph(ctx, rows, degree, 1, nil); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	return view, counts, names, view.AddPower(counts, lcifindex.StoredPower(lcifindex.ParamsOf(m)))
+	return view, counts, names, view.AddPower(counts, storedPower(m))
 }
+
+// paramsOf returns the parameters of a stored label model.
+func paramsOf(m *kind.Manifest) *lcif.Params { return publicInfo(m).Options.(*LCIF).Params }
+
+// storedPower returns the exponent of the powers that a label model stores.
+func storedPower(m *kind.Manifest) float64 { return labels.StoredPower(cmp.Or(paramsOf(m).Beta, 1)) }
 
 // samePairs compares the stored sums, lengths and priors with counted ones.
 func samePairs(a *lcifindex.Arrays, m *kind.Manifest, counts *labels.FeatureLabels, names []string) error {
@@ -495,7 +507,7 @@ func samePairs(a *lcifindex.Arrays, m *kind.Manifest, counts *labels.FeatureLabe
 	if len(whole.Label) != len(counts.Label) {
 		return fmt.Errorf("%d pairs, want %d", len(whole.Label), len(counts.Label))
 	}
-	powers, err := counts.Powers(lcifindex.StoredPower(lcifindex.ParamsOf(m)))
+	powers, err := counts.Powers(storedPower(m))
 	if err != nil {
 		return err
 	}
@@ -555,9 +567,12 @@ func TestMaintainLCIFPairs(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			a, err := lcifindex.ReadLCIF(context.Background(), st, m)
-			own, pairs, patched = lcifindex.DetailOf(m).Base == 0, len(a.Base.Index), len(a.Patch.Index)
-			return err
+			a, err := lcifindex.ReadArrays(context.Background(), st, m)
+			if err != nil {
+				return err
+			}
+			own, pairs, patched = lcifDetail(t, m).Base == 0, len(a.Base.Index), len(a.Patch.Index)
+			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -577,7 +592,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 		own, pairs, n := base()
 		if own {
 			whole++
-		} else if patched++; n == 0 || n > pairs/lcifindex.PatchShare {
+		} else if patched++; n == 0 || n > pairs/2 {
 			t.Errorf("%d of %d pairs in the patch", n, pairs)
 		}
 	}
@@ -587,12 +602,12 @@ func TestMaintainLCIFPairs(t *testing.T) {
 	err = d.View(func(s *Snapshot) error {
 		st := s.gen.colls["s"]
 		m, err1 := st.manifestOf(st.c.index("kept"))
-		a, err2 := lcifindex.ReadLCIF(context.Background(), st, m)
+		a, err2 := lcifindex.ReadArrays(context.Background(), st, m)
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
 		_, counts, names, err := inMemory(ctx, st, a, m)
-		return errors.Join(err, samePairs(a, m, counts, names), mustUseAll(s))
+		return errors.Join(err, samePairs(a, m, counts, names), mustUseAll(t, s))
 	})
 	if err = errors.Join(err, mustCheck(d)); err != nil {
 		t.Error(err)

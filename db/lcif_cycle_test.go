@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -38,16 +38,18 @@ func redirect(t *testing.T, d *DB, index, neighbors string) {
 		if err != nil {
 			return err
 		}
-		m, err := decodeManifest(payload, kindOf)
+		var m map[string]any
+		if err := json.Unmarshal(payload, &m); err != nil {
+			return err
+		}
+		for _, part := range []string{"Detail", "Options"} {
+			m[part].(map[string]any)["Neighbors"] = neighbors
+		}
+		data, err := json.Marshal(m)
 		if err != nil {
 			return err
 		}
-		lcifindex.DetailOf(m).Neighbors, lcifindex.OptionsOf(m).Neighbors = neighbors, neighbors
-		data, err := encodeManifest(m)
-		if err != nil {
-			return err
-		}
-		return putManifest(tx, m.Object, data)
+		return putManifest(tx, c.index(index).Object, data)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -179,7 +178,7 @@ func (g *graphDB) scaling(t *testing.T) func(graphRow) graphRow {
 		st := s.gen.colls["docs"]
 		m, err := st.manifestOf(st.c.index("labels"))
 		if err == nil {
-			scale = lcifindex.DetailOf(m).Scale
+			scale = lcifDetail(t, m).Scale
 		}
 		return err
 	})
@@ -286,7 +285,7 @@ func TestSecondOrder(t *testing.T) {
 func TestSecondOrderRepaired(t *testing.T) {
 	t.Parallel()
 	for _, c := range graphCases {
-		for array := lcifindex.ArrayGraphPtr; array <= lcifindex.ArrayGraphSimilarity; array++ {
+		for array := arrayGraphPtr; array <= arrayGraphSimilarity; array++ {
 			t.Run(fmt.Sprintf("%v, array %d", c, array), func(t *testing.T) {
 				g := newGraphDB(t, c)
 				defer func() { _ = g.Close() }()

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
@@ -45,7 +44,7 @@ func TestLCIFPartition(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if n := len(x.open.(*lcifindex.Model).Segments); n != segments {
+			if n := x.m.Own.SegmentCount(); n != segments {
 				t.Errorf("%d segments, want %d", n, segments)
 			}
 			for i := range 12 {

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -149,8 +148,8 @@ func TestScaledColumns(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if lcifindex.DetailOf(m).Scale == nil || lcifindex.DetailOf(m).Scale.Factor[2] != 0 {
-				t.Errorf("scale %+v", lcifindex.DetailOf(m).Scale)
+			if scale := lcifDetail(t, m).Scale; scale == nil || scale.Factor[2] != 0 {
+				t.Errorf("scale %+v", scale)
 			}
 			var queries []Query
 			rng := rand.New(rand.NewPCG(9, 9))
@@ -196,7 +195,9 @@ func TestScaledColumns(t *testing.T) {
 		err := d.View(func(snap *Snapshot) error {
 			st := snap.gen.colls["dense"]
 			m, err := st.manifestOf(st.c.index("labels"))
-			s = *lcifindex.DetailOf(m).Scale
+			if err == nil {
+				s = *lcifDetail(t, m).Scale
+			}
 			return err
 		})
 		if err != nil {
@@ -255,18 +256,11 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		}
 		thresholds := map[string]*labels.Thresholds{}
 		for _, coll := range []string{"one", "other"} {
-			if _, err := d.Collection(coll).Build(t.Context(), "given", &o); err != nil {
-				t.Fatal(err)
-			}
-			err := d.View(func(s *Snapshot) error {
-				st := s.gen.colls[coll]
-				m, err := st.manifestOf(st.c.index("given"))
-				thresholds[coll] = lcifindex.ParamsOf(m).Thresholds
-				return err
-			})
+			info, err := d.Collection(coll).Build(t.Context(), "given", &o)
 			if err != nil {
 				t.Fatal(err)
 			}
+			thresholds[coll] = info.Options.(*LCIF).Params.Thresholds
 		}
 		if th := thresholds["one"]; th == nil || th.KeepTop == cut.NoTop || (th.PerLabel != nil) != cut.PerLabel {
 			t.Fatalf("%+v makes the thresholds %+v", cut, th)

@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/db/internal/kind/lcifindex"
-	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -158,9 +156,9 @@ func TestRepair(t *testing.T) {
 		{"dense", "trees", bucketBlocks, codec.KindLeaves, 0, false},
 		{"dense", "trees", bucketBlocks, codec.KindOverlay, 0, false},
 		{"dense", "trees", bucketBlocks, codec.KindLists, 0, false},
-		{"words", "lists", bucketBlocks, codec.KindPostings, postingsindex.ArrayNorm, false},
-		{"words", "labels", bucketBlocks, codec.KindSimilarity, lcifindex.ArraySum, false},
-		{"words", "labels", bucketBlocks, codec.KindLabelMatrix, lcifindex.ArrayLabelNames, false},
+		{"words", "lists", bucketBlocks, codec.KindPostings, arrayRowLength, false},
+		{"words", "labels", bucketBlocks, codec.KindSimilarity, arraySum, false},
+		{"words", "labels", bucketBlocks, codec.KindLabelMatrix, arrayLabelNames, false},
 		{"words", "lists", bucketMeta, codec.KindManifest, 0, false},
 		{"dense", "trees", bucketMeta, codec.KindManifest, 0, false},
 		{"words", "labels", bucketMeta, codec.KindManifest, 0, false},

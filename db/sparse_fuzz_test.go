@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -28,7 +27,7 @@ func FuzzPostings(f *testing.F) {
 	}
 	var blocks []storedBlock
 	for _, b := range storedBlocks(f, seed) {
-		if _, kind, n := codec.ParseKey(b.key); kind == codec.KindPostings && n != postingsindex.ArrayNorm {
+		if _, kind, n := codec.ParseKey(b.key); kind == codec.KindPostings && n != arrayRowLength {
 			blocks = append(blocks, b)
 		}
 	}

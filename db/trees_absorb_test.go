@@ -137,7 +137,8 @@ func (b *treeBed) check() {
 		if err != nil {
 			return err
 		}
-		m := x.open.(*treeindex.Model).Model
+		tree := x.open.(*treeindex.Model)
+		m := tree.Model
 		if x.m.Info.Rows != int(st.c.Rows) || x.m.Info.TrainingPoints != len(b.live) || !reflect.DeepEqual(*x.m.Info.Tree, m.Stats()) {
 			b.t.Fatalf("%+v for %d rows, %d live", x.m.Info, st.c.Rows, len(b.live))
 		}
@@ -148,7 +149,10 @@ func (b *treeBed) check() {
 				sets[fmt.Sprint(names)]++
 			}
 			for leaf, n := range m.LeafRows {
-				names := x.open.(*treeindex.Model).LabelNames(m.Set(leaf))
+				var names []string
+				for _, l := range m.Set(leaf) {
+					names = append(names, tree.Label(l))
+				}
 				slices.Sort(names)
 				if sets[fmt.Sprint(names)] != int(n) {
 					b.t.Fatalf("%d rows are in the leaf of %v, %d have these labels", n, names, sets[fmt.Sprint(names)])
@@ -157,7 +161,7 @@ func (b *treeBed) check() {
 			return nil
 		}
 		rows, positive := make([]uint32, m.Leaves()), make([]uint32, m.Leaves())
-		p := budget.NewPredictor(x.open.(*treeindex.Model).Index)
+		p := budget.NewPredictor(budget.NewIndex(m))
 		for r, err := range s.Collection("s").Rows() {
 			if err != nil {
 				return err
@@ -165,10 +169,10 @@ func (b *treeBed) check() {
 			if b.dense {
 				r.Sparse = kind.Listed(r.Vector)
 			}
-			for tree := range m.Roots {
-				leaf, _ := p.Leaf(x.open.(*treeindex.Model).Prepare(r.Sparse), tree)
+			for class := range m.Roots {
+				leaf, _ := p.Leaf(tree.Prepare(r.Sparse), class)
 				rows[leaf]++
-				if r.Labels[0] == x.open.(*treeindex.Model).Label(uint32(max(tree, 3-m.Labels))) {
+				if r.Labels[0] == tree.Label(uint32(max(class, 3-m.Labels))) {
 					positive[leaf]++
 				}
 			}

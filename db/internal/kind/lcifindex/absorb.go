@@ -28,10 +28,10 @@ import (
 // step rewrites all pairs. Weights and selection of features are part of the parameters: a
 // model that has any is relearned when a fifth of its rows has changed.
 
-// All pairs are rewritten once more than one in PatchShare of them has changed, but never for
+// All pairs are rewritten once more than one in patchShare of them has changed, but never for
 // patchLeast changed pairs or fewer.
 const (
-	PatchShare = 2
+	patchShare = 2
 	patchLeast = 4096
 )
 
@@ -43,7 +43,7 @@ func patchFull(changed, touched, base int) bool {
 	if changed <= patchLeast {
 		return false
 	}
-	return changed > base/PatchShare ||
+	return changed > base/patchShare ||
 		touched > 0 && float64(changed)*float64(changed) > 2*float64(touched)*float64(base)
 }
 
@@ -76,7 +76,7 @@ type step struct {
 func (Kind) Absorb(
 	ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Timer,
 ) (s kind.Step, rebuild bool, err error) {
-	l, c := DetailOf(m), st.Collection()
+	l, c := detailOf(m), st.Collection()
 	if c.Sparse {
 		set, err := st.Sparse(ctx)
 		if err == nil {
@@ -86,7 +86,7 @@ func (Kind) Absorb(
 			return nil, false, err
 		}
 	}
-	a, err := ReadLCIF(ctx, st, m)
+	a, err := ReadArrays(ctx, st, m)
 	if err != nil {
 		return nil, false, err
 	}
@@ -140,7 +140,7 @@ func (Kind) Absorb(
 // covers all rows and counts no deleted ones: a step leaves the segments unchanged that it does
 // not merge. A rewrite is due if the deleted rows of the segment are at least the given share
 // of the rows that the model covers.
-func (l *Detail) RewriteDue(deletedRows *roaring.Bitmap, m *kind.Manifest, share float64) bool {
+func (l *detail) RewriteDue(deletedRows *roaring.Bitmap, m *kind.Manifest, share float64) bool {
 	deleted := func(g *postingsindex.Segment) int {
 		return kind.DeletedWithin(deletedRows, g.First, g.Rows) - g.Dead
 	}
@@ -174,13 +174,13 @@ func (f *lcifFollowing) graph(
 		}
 		view.Neighbors = &lcif.PostingsNeighbors{Index: index}
 	} else {
-		source, err := modelNeighbors(ctx, f.st, DetailOf(f.m).Neighbors, DetailOf(f.m).Scale)
+		source, err := modelNeighbors(ctx, f.st, detailOf(f.m).Neighbors, detailOf(f.m).Scale)
 		if err != nil {
 			return err
 		}
 		view.Neighbors = &guardedNeighbors{f.st, source}
 	}
-	if err := view.AddGraph(ctx, rows, DetailOf(f.m).Graph, kind.WorkersOf(ctx), report); err != nil {
+	if err := view.AddGraph(ctx, rows, detailOf(f.m).Graph, kind.WorkersOf(ctx), report); err != nil {
 		return fail.Wrapf(err, "nearest rows of rows")
 	}
 	f.head.graph = view.Graph
@@ -215,7 +215,7 @@ func (f *lcifFollowing) unchanged() bool {
 func (f *lcifFollowing) row(row uint32) vector.Sparse {
 	if !f.st.Collection().Sparse {
 		x := f.st.DenseRow(int(row), make([]float32, f.st.Collection().Dim))
-		if s := DetailOf(f.m).Scale; s != nil {
+		if s := detailOf(f.m).Scale; s != nil {
 			x = s.Apply(nil, x)
 		}
 		return kind.Listed(x)
@@ -281,7 +281,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 	f.removed = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	for it := newlyDeleted.Iterator(); it.HasNext(); {
 		row := it.Next()
-		f.remove(row, f.a.Sets.Row(int(row)))
+		f.remove(row, f.a.sets.Row(int(row)))
 		if err := tick(); err != nil {
 			return err
 		}
@@ -293,7 +293,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 		if err := errors.Join(err, tick()); err != nil {
 			return err
 		}
-		if had := f.a.Sets.Row(int(row)); !slices.Equal(set, had) {
+		if had := f.a.sets.Row(int(row)); !slices.Equal(set, had) {
 			f.relabelled[row] = set
 			f.remove(row, had)
 			f.add(row, set)
@@ -316,7 +316,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 	}
 	f.added, f.removed = f.units(f.added), f.units(f.removed)
 	f.head.deletedRows, f.relabels = f.newlyDeleted.Clone(), f.unchanged()
-	f.params = *ParamsOf(f.m)
+	f.params = *paramsOf(f.m)
 	f.params.Thresholds = namedThresholds(f.params.Thresholds, f.head.names[:f.a.Names.Len()], f.head.names)
 	return nil
 }
@@ -369,8 +369,8 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 		return failed(err)
 	}
 	// Deleted rows have only features and labels that the model knows.
-	f.removed.Cols = DetailOf(f.m).Features
-	sub, err := counted(f.removed, f.subSets, DetailOf(f.m).Labels)
+	f.removed.Cols = detailOf(f.m).Features
+	sub, err := counted(f.removed, f.subSets, detailOf(f.m).Labels)
 	if err != nil {
 		return failed(err)
 	}
@@ -391,7 +391,7 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 		f.counts = (&labels.Patched{Base: p.Base, Patch: f.counts}).Whole()
 	}
 	f.head.square, f.head.rows = f.counts.Square, f.counts.Rows
-	if f.head.powers, err = f.counts.Powers(StoredPower(ParamsOf(f.m))); err != nil {
+	if f.head.powers, err = f.counts.Powers(storedPower(paramsOf(f.m))); err != nil {
 		return failed(err)
 	}
 	return nil
@@ -399,7 +399,7 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 
 // segment builds the segment of the step, if one is needed.
 func (f *lcifFollowing) segment(ctx context.Context, timer *kind.Timer) error {
-	segments := DetailOf(f.m).Segments
+	segments := detailOf(f.m).Segments
 	newlyDeleted := func(first, n int) int { return kind.DeletedWithin(f.newlyDeleted, first, n) }
 	from, to, end, ok := postingsindex.PlanSegments(segments, f.covered,
 		func(g *postingsindex.Segment) int { return newlyDeleted(g.First, g.Rows) - g.Dead })
@@ -442,7 +442,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *kind.Timer) error {
 	units := f.units(rows)
 	f.lengths = postings.Lengths(rows, f.head.keep)
 	err := timer.Run("postings", func(report func(int, int)) (err error) {
-		f.index, err = postings.Build(ctx, units, OptionsOf(f.m).Postings.Params(), report)
+		f.index, err = postings.Build(ctx, units, optionsOf(f.m).Postings.Params(), report)
 		return err
 	})
 	if err != nil {
@@ -456,16 +456,16 @@ func (f *lcifFollowing) labels(i int) []uint32 {
 	if set, ok := f.relabelled[uint32(i)]; ok {
 		return set
 	}
-	if n := f.a.Sets.Rows(); i >= n {
+	if n := f.a.sets.Rows(); i >= n {
 		return f.fresh[i-n]
 	}
-	return f.a.Sets.Row(i)
+	return f.a.sets.Row(i)
 }
 
 // relabelledRows returns the live covered rows whose labels are not those in their segment,
 // ascending.
 func (f *lcifFollowing) relabelledRows() []uint32 {
-	rows := slices.AppendSeq(slices.Clone(f.a.Sets.Relabelled.Rows), maps.Keys(f.relabelled))
+	rows := slices.AppendSeq(slices.Clone(f.a.sets.relabelled.rows), maps.Keys(f.relabelled))
 	slices.Sort(rows)
 	return slices.DeleteFunc(slices.Compact(rows), f.newlyDeleted.Contains)
 }
@@ -500,7 +500,7 @@ func (s *step) Objects() int { return min(s.n, 1) + 1 }
 // Emit writes the segment, the changed pairs and the head, and returns the manifest of the
 // model.
 func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
-	m, model := *s.m, *DetailOf(s.m)
+	m, model := *s.m, *detailOf(s.m)
 	m.Own = &model
 	model.Segments = slices.Clone(model.Segments)
 	if s.n > 0 {
@@ -537,13 +537,13 @@ func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 		model.Base = 0
 		basePairs.put(w, s.counts, s.head.powers)
 	} else {
-		model.Base = model.BaseObject(s.m.Object)
+		model.Base = model.baseObject(s.m.Object)
 		patchPairs.put(w, s.counts, s.head.powers)
 	}
 	if model.Learned == 0 {
 		model.Learned, model.LearnedDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
 	}
-	opts := *OptionsOf(&m)
+	opts := *optionsOf(&m)
 	opts.Params = &s.params
 	model.Features, model.Labels, m.Options = s.features, len(s.head.names), &opts
 	m.Info.Rows, m.Info.TrainingPoints = s.covered, s.covered-int(s.head.deletedRows.GetCardinality())
@@ -557,12 +557,12 @@ func (s *step) Parts() []uint64 {
 	if s.n > 0 {
 		out = append(out, s.object)
 	}
-	for i, g := range DetailOf(s.m).Segments {
+	for i, g := range detailOf(s.m).Segments {
 		if s.n == 0 || i < s.from || i >= s.to {
 			out = append(out, g.Object)
 		}
 	}
-	if base := DetailOf(s.m).BaseObject(s.m.Object); !s.whole && !slices.Contains(out, base) {
+	if base := detailOf(s.m).baseObject(s.m.Object); !s.whole && !slices.Contains(out, base) {
 		out = append(out, base)
 	}
 	return out
@@ -579,25 +579,25 @@ func (s *step) Garbage() []kind.BlockRef {
 			out = append(out, kind.BlockRef{Object: object, Kind: section, Number: n})
 		}
 	}
-	baseObject := DetailOf(s.m).BaseObject(s.m.Object)
+	baseObject := detailOf(s.m).baseObject(s.m.Object)
 	// Unlike the rest of the head, the neighbor lists and the sets of relabelled rows are large.
-	drop(s.m.Object, codec.KindSimilarity, ArrayGraphPtr, arrayGraphRow, ArrayGraphSimilarity)
-	drop(s.m.Object, codec.KindLabelMatrix, ArrayRelabelledRow, arrayRelabelledPtr, ArrayRelabelledIndex)
+	drop(s.m.Object, codec.KindSimilarity, arrayGraphPtr, arrayGraphRow, arrayGraphSimilarity)
+	drop(s.m.Object, codec.KindLabelMatrix, arrayRelabelledRow, arrayRelabelledPtr, arrayRelabelledIndex)
 	stale := []uint64{s.m.Object}
 	switch {
 	case s.whole:
-		drop(baseObject, codec.KindSimilarity, arraySumPtr, arraySumLabel, ArraySum, ArrayPower)
+		drop(baseObject, codec.KindSimilarity, arraySumPtr, arraySumLabel, arraySum, arrayPower)
 		stale = append(stale, baseObject)
 	case baseObject == s.m.Object:
 		stale = nil
 	}
 	for _, object := range stale {
-		drop(object, codec.KindLabelMatrix, ArrayLabelNames, ArrayLabelDead)
-		drop(object, codec.KindSimilarity, arraySquare, arrayLabelRows, arrayKeep, ArrayIDF,
-			ArrayPatchPtr, arrayPatchLabel, arrayPatchSum, ArrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
+		drop(object, codec.KindLabelMatrix, arrayLabelNames, arrayLabelDead)
+		drop(object, codec.KindSimilarity, arraySquare, arrayLabelRows, arrayKeep, arrayIDF,
+			arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
 	}
-	for _, g := range DetailOf(s.m).Segments[s.from:s.to] {
-		drop(g.Object, codec.KindLabelMatrix, arrayLabelPtr, ArrayLabelIndex)
+	for _, g := range detailOf(s.m).Segments[s.from:s.to] {
+		drop(g.Object, codec.KindLabelMatrix, arrayLabelPtr, arrayLabelIndex)
 		for n := range postingsindex.ArrayPostingsEnd {
 			drop(g.Object, codec.KindPostings, n)
 		}

@@ -44,12 +44,12 @@ type freshPart struct {
 
 // freshOf returns the model's fresh rows that this generation knows. If fresh rows were relabelled,
 // the generation reads all of them itself: other generations may see other labels.
-func (model *Model) freshOf(m *kind.Manifest, a *Arrays, relabelled bool) (*freshPart, error) {
+func (model *labelModel) freshOf(m *kind.Manifest, a *Arrays, relabelled bool) (*freshPart, error) {
 	st := model.st
 	f := st.Shared(m.Object, &freshRows{}).(*freshRows)
 	f.once.Do(func() {
 		f.sorted, f.prior = inOrder(model.names), a.frequencies()
-		for _, p := range model.View.Powers { // there is one at most
+		for _, p := range model.view.Powers { // there is one at most
 			p.Tally()
 			f.count, f.with = p.Count, p.With
 		}
@@ -84,7 +84,7 @@ func (f *freshRows) part(n int) *freshPart {
 }
 
 // read reads rows until n are in memory.
-func (f *freshRows) read(m *kind.Manifest, model *Model, n int) error {
+func (f *freshRows) read(m *kind.Manifest, model *labelModel, n int) error {
 	st, sparse := model.st, model.st.Collection().Sparse
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,7 +95,7 @@ func (f *freshRows) read(m *kind.Manifest, model *Model, n int) error {
 		}
 	}
 	if sparse && f.units.Ptr == nil {
-		f.units = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: DetailOf(m).Features}
+		f.units = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: detailOf(m).Features}
 	}
 	// A decoded run belongs to the snapshot that reads it, so it is not kept in f.
 	labelsOf := st.LabelReader()
@@ -109,7 +109,7 @@ func (f *freshRows) read(m *kind.Manifest, model *Model, n int) error {
 		set, f.names = model.numbered(names, f.number, f.names)
 		if sparse {
 			f.units.Append(model.unit(st.SparseRow(row)))
-			f.units.Cols = DetailOf(m).Features
+			f.units.Cols = detailOf(m).Features
 		}
 		f.known = append(f.known, len(f.names))
 		f.sets = append(f.sets, set)
@@ -119,7 +119,7 @@ func (f *freshRows) read(m *kind.Manifest, model *Model, n int) error {
 
 // numbered returns the numbers of a row's labels, sorted. Labels that have none yet get the numbers
 // after those of the model and of fresh, and are added to number and fresh.
-func (m *Model) numbered(
+func (m *labelModel) numbered(
 	names []string, number map[string]uint32, fresh []string,
 ) (set []uint32, _ []string) {
 	set = make([]uint32, 0, len(names))
@@ -137,13 +137,13 @@ func (m *Model) numbered(
 }
 
 // unit returns a row weighed and scaled to unit length as the model's own rows are.
-func (m *Model) unit(x vector.Sparse) vector.Sparse {
+func (m *labelModel) unit(x vector.Sparse) vector.Sparse {
 	if m.idf != nil {
 		x = vector.Sparse{Index: x.Index, Value: slices.Clone(x.Value)}
 		labelled.Weigh(x, m.idf)
 	}
-	one := &vector.CSR{Ptr: []uint64{0, uint64(x.Len())}, Index: x.Index, Value: x.Value, Cols: m.View.Features}
-	return lcif.UnitRows(one, m.View).Row(0)
+	one := &vector.CSR{Ptr: []uint64{0, uint64(x.Len())}, Index: x.Index, Value: x.Value, Cols: m.view.Features}
+	return lcif.UnitRows(one, m.view).Row(0)
 }
 
 // grownSets are the label sets of a model's rows and of fresh ones.
@@ -171,7 +171,7 @@ func (g *grownSets) Row(i int) []uint32 {
 // the other rows their present labels.
 // Feature–label similarities and thresholds stay those of the build; new labels have no
 // similarity and get the common threshold.
-func (model *Model) grow(m *kind.Manifest, a *Arrays) error {
+func (model *labelModel) grow(m *kind.Manifest, a *Arrays) error {
 	relabelled, err := model.st.Relabelled(m.Object)
 	if err != nil {
 		return err
@@ -184,19 +184,19 @@ func (model *Model) grow(m *kind.Manifest, a *Arrays) error {
 	if err := model.relabel(m, relabelled); err != nil {
 		return err
 	}
-	model.View.Before, model.View.Prior = model.before(), f.prior
-	for i := range model.View.Powers {
-		model.View.Powers[i].Count, model.View.Powers[i].With = f.count, f.with
+	model.view.Before, model.view.Prior = model.before(), f.prior
+	for i := range model.view.Powers {
+		model.view.Powers[i].Count, model.view.Powers[i].With = f.count, f.with
 	}
 	c := model.st.Collection()
 	if int(c.Rows) <= m.Info.Rows && relabelled == nil {
 		return nil
 	}
-	model.View.Labels = &grownSets{model.View.Labels, f.sets, model.names.Len() + len(model.fresh)}
+	model.view.Labels = &grownSets{model.view.Labels, f.sets, model.names.Len() + len(model.fresh)}
 	model.params = model.grown(model.params)
 	if c.Sparse && int(c.Rows) > m.Info.Rows {
-		model.View.Neighbors = &lcif.GrownNeighbors{
-			Base: model.View.Neighbors, First: uint32(m.Info.Rows), Rows: f.units, Deleted: model.st.DeletedSet(),
+		model.view.Neighbors = &lcif.GrownNeighbors{
+			Base: model.view.Neighbors, First: uint32(m.Info.Rows), Rows: f.units, Deleted: model.st.DeletedSet(),
 		}
 	}
 	return nil
@@ -217,7 +217,7 @@ func (p *presentSets) Row(i int) []uint32 {
 }
 
 // relabel gives the rows that the model covers their present labels as neighbors.
-func (model *Model) relabel(m *kind.Manifest, rows *roaring.Bitmap) error {
+func (model *labelModel) relabel(m *kind.Manifest, rows *roaring.Bitmap) error {
 	if rows == nil {
 		return nil
 	}
@@ -241,13 +241,13 @@ func (model *Model) relabel(m *kind.Manifest, rows *roaring.Bitmap) error {
 		}
 		sets[row], model.fresh = model.numbered(names, number, model.fresh)
 	}
-	model.View.Labels = &presentSets{model.View.Labels, sets}
+	model.view.Labels = &presentSets{model.view.Labels, sets}
 	return nil
 }
 
 // grown adds thresholds for labels written since the build, if each label has its own
 // threshold.
-func (m *Model) grown(p lcif.Params) lcif.Params {
+func (m *labelModel) grown(p lcif.Params) lcif.Params {
 	t := p.Thresholds
 	if len(m.fresh) == 0 || t == nil || len(t.PerLabel) != m.names.Len() {
 		return p
@@ -261,7 +261,7 @@ func (m *Model) grown(p lcif.Params) lcif.Params {
 }
 
 // name returns the name of a label.
-func (m *Model) name(label uint32) string {
+func (m *labelModel) name(label uint32) string {
 	if n := m.names.Len(); int(label) >= n {
 		return m.fresh[int(label)-n]
 	}

@@ -143,9 +143,9 @@ type learned struct {
 	weights               []kind.LabelWeight
 }
 
-// Detail is the part of a manifest that only label models have. Their parameters are in
+// detail is the part of a manifest that only label models have. Their parameters are in
 // the options.
-type Detail struct {
+type detail struct {
 	kind.PlainDetail
 	Features, Labels int
 	// Neighbors names the index that finds neighbors in a dense collection.
@@ -165,23 +165,23 @@ type Detail struct {
 	Segments []postingsindex.Segment
 }
 
-// DetailOf returns the part of the manifest that only label models have.
-func DetailOf(m *kind.Manifest) *Detail { return m.Own.(*Detail) }
+// detailOf returns the part of the manifest that only label models have.
+func detailOf(m *kind.Manifest) *detail { return m.Own.(*detail) }
 
-// ParamsOf returns the parameters of a label model.
-func ParamsOf(m *kind.Manifest) *lcif.Params { return OptionsOf(m).Params }
+// paramsOf returns the parameters of a label model.
+func paramsOf(m *kind.Manifest) *lcif.Params { return optionsOf(m).Params }
 
-// OptionsOf returns the options in the manifest of a label model.
-func OptionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
+// optionsOf returns the options in the manifest of a label model.
+func optionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
 
 // Fits reports whether the model has an inverted index if its rows are sparse, and none if they
 // are dense.
-func (l *Detail) Fits(sparse bool) bool { return (l.Segments[0].Index != nil) == sparse }
-func (l *Detail) SegmentCount() int     { return len(l.Segments) }
-func (l *Detail) FeatureCount() int     { return l.Features }
-func (l *Detail) Uses() string          { return l.Neighbors }
+func (l *detail) Fits(sparse bool) bool { return (l.Segments[0].Index != nil) == sparse }
+func (l *detail) SegmentCount() int     { return len(l.Segments) }
+func (l *detail) FeatureCount() int     { return l.Features }
+func (l *detail) Uses() string          { return l.Neighbors }
 
-func (l *Detail) Objects() []uint64 {
+func (l *detail) Objects() []uint64 {
 	out := postingsindex.SegmentObjects(l.Segments)
 	if l.Base != 0 {
 		out = append(out, l.Base)
@@ -190,10 +190,10 @@ func (l *Detail) Objects() []uint64 {
 }
 
 // Check refuses values that no build writes.
-func (l *Detail) Check(m *kind.Manifest) error {
+func (l *detail) Check(m *kind.Manifest) error {
 	sparse := len(l.Segments) > 0 && l.Segments[0].Index != nil
 	switch {
-	case ParamsOf(m) == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 ||
+	case paramsOf(m) == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 ||
 		l.Learned < 0 || l.LearnedDead < 0:
 		return errors.New("label model")
 	case l.Graph < 0 || l.Graph > MaxGraph:
@@ -213,14 +213,14 @@ type Kind struct{}
 
 func (Kind) Suits(bool) bool       { return true }
 func (Kind) Predicts() bool        { return true }
-func (Kind) Detail() kind.Detail   { return &Detail{} }
+func (Kind) Detail() kind.Detail   { return &detail{} }
 func (Kind) Options() kind.Options { return &Options{} }
 
 // Again keeps the parameters. Thresholds are stored by label number, and numbers may change, so
 // they are passed on with the names of the labels. If the names cannot be read, as in a damaged
 // model, thresholds stay with the numbers.
 func (Kind) Again(ctx context.Context, st kind.Source, m *kind.Manifest) kind.Options {
-	o := *OptionsOf(m)
+	o := *optionsOf(m)
 	o.relearn = true
 	if t := o.Params.Thresholds; t != nil && t.PerLabel != nil && st != nil {
 		o.labels, _ = labelNames(ctx, st, m)
@@ -339,40 +339,39 @@ func (l *learned) Describe(m *kind.Manifest) {
 // feature-labels (codec/FORMAT.md). They are part of the format.
 const (
 	arrayLabelPtr uint32 = iota
-	ArrayLabelIndex
-	ArrayLabelNames
-	ArrayLabelDead
-	ArrayRelabelledRow
+	arrayLabelIndex
+	arrayLabelNames
+	arrayLabelDead
+	arrayRelabelledRow
 	arrayRelabelledPtr
-	ArrayRelabelledIndex
+	arrayRelabelledIndex
 )
 
 const (
 	arraySumPtr uint32 = iota
 	arraySumLabel
-	ArraySum
+	arraySum
 	arraySquare
 	arrayLabelRows
-	ArrayPower
+	arrayPower
 	arrayKeep
-	ArrayIDF
-	ArrayPatchPtr
+	arrayIDF
+	arrayPatchPtr
 	arrayPatchLabel
 	arrayPatchSum
-	ArrayPatchPower
+	arrayPatchPower
 	arrayFeatureFactor
 	arrayLabelFactor
-	ArrayGraphPtr
+	arrayGraphPtr
 	arrayGraphRow
-	ArrayGraphSimilarity
-	SimilarityArrays // the number of arrays
+	arrayGraphSimilarity
 )
 
 // Emit writes a label model of one segment.
 func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	m := &kind.Manifest{Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim}
-	d := &Detail{
+	d := &detail{
 		Features: l.dim, Labels: len(l.names), Neighbors: l.opts.Neighbors, Scale: l.scale,
 		Graph: l.opts.Graph,
 	}
@@ -396,21 +395,21 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 // labelSetArrays reads or writes the arrays of the label sets of rows.
 func labelSetArrays(a *arrays.Section, sets *vector.CSR) {
 	arrays.Field(a, arrayLabelPtr, &sets.Ptr)
-	arrays.Field(a, ArrayLabelIndex, &sets.Index)
+	arrays.Field(a, arrayLabelIndex, &sets.Index)
 }
 
 // relabelledSets are label sets of rows, which replace those in the segments. A step of
 // maintenance writes them, because segments are large.
 type relabelledSets struct {
-	Rows []uint32 // ascending
+	rows []uint32 // ascending
 	sets vector.CSR
 }
 
 // arrays reads or writes the arrays of the sets.
 func (s *relabelledSets) arrays(a *arrays.Section) {
-	arrays.Field(a, ArrayRelabelledRow, &s.Rows)
+	arrays.Field(a, arrayRelabelledRow, &s.rows)
 	arrays.Field(a, arrayRelabelledPtr, &s.sets.Ptr)
-	arrays.Field(a, ArrayRelabelledIndex, &s.sets.Index)
+	arrays.Field(a, arrayRelabelledIndex, &s.sets.Index)
 }
 
 // add appends the set of a row after all others.
@@ -418,16 +417,16 @@ func (s *relabelledSets) add(row uint32, set []uint32) {
 	if s.sets.Ptr == nil {
 		s.sets.Ptr = []uint64{0}
 	}
-	s.Rows, s.sets.Index = append(s.Rows, row), append(s.sets.Index, set...)
+	s.rows, s.sets.Index = append(s.rows, row), append(s.sets.Index, set...)
 	s.sets.Ptr = append(s.sets.Ptr, uint64(len(s.sets.Index)))
 }
 
 // row returns the set of a row, if there is one.
 func (s *relabelledSets) row(i int) (set []uint32, ok bool) {
-	if len(s.Rows) == 0 {
+	if len(s.rows) == 0 {
 		return nil, false
 	}
-	at, ok := slices.BinarySearch(s.Rows, uint32(i))
+	at, ok := slices.BinarySearch(s.rows, uint32(i))
 	if !ok {
 		return nil, false
 	}
@@ -436,8 +435,8 @@ func (s *relabelledSets) row(i int) (set []uint32, ok bool) {
 
 // validate checks sets of rows below n that were read from a file.
 func (s *relabelledSets) validate(n int) error {
-	for i, row := range s.Rows {
-		if int(row) >= n || i > 0 && row <= s.Rows[i-1] {
+	for i, row := range s.rows {
+		if int(row) >= n || i > 0 && row <= s.rows[i-1] {
 			return fmt.Errorf("row %d of %d is relabelled out of order", row, n)
 		}
 	}
@@ -461,8 +460,8 @@ type lcifHead struct {
 // put writes the arrays of the head.
 func (h *lcifHead) put(w *arrays.Writer) {
 	a := w.Section(codec.KindLabelMatrix)
-	a.WriteNames(ArrayLabelNames, h.names)
-	a.WriteSet(ArrayLabelDead, h.deletedRows)
+	a.WriteNames(arrayLabelNames, h.names)
+	a.WriteSet(arrayLabelDead, h.deletedRows)
 	h.relabelled.arrays(a)
 	once := Arrays{
 		Rows: h.rows, Keep: h.keep, IDF: h.idf, Feature: h.powers.Feature, Label: h.powers.Label, Graph: h.graph,
@@ -478,13 +477,13 @@ func (x *Arrays) onceArrays(a *arrays.Section) {
 	arrays.Field(a, arraySquare, &x.Square)
 	arrays.Field(a, arrayLabelRows, &x.Rows)
 	arrays.Field(a, arrayKeep, &x.Keep)
-	arrays.Field(a, ArrayIDF, &x.IDF)
+	arrays.Field(a, arrayIDF, &x.IDF)
 	arrays.Field(a, arrayFeatureFactor, &x.Feature)
 	arrays.Field(a, arrayLabelFactor, &x.Label)
 	if g := x.Graph; g != nil {
-		arrays.Field(a, ArrayGraphPtr, &g.Ptr)
+		arrays.Field(a, arrayGraphPtr, &g.Ptr)
 		arrays.Field(a, arrayGraphRow, &g.Index)
-		arrays.Field(a, ArrayGraphSimilarity, &g.Value)
+		arrays.Field(a, arrayGraphSimilarity, &g.Value)
 	}
 }
 
@@ -492,8 +491,8 @@ func (x *Arrays) onceArrays(a *arrays.Section) {
 type pairNumbers struct{ ptr, label, sum, power uint32 }
 
 var (
-	basePairs  = pairNumbers{arraySumPtr, arraySumLabel, ArraySum, ArrayPower}
-	patchPairs = pairNumbers{ArrayPatchPtr, arrayPatchLabel, arrayPatchSum, ArrayPatchPower}
+	basePairs  = pairNumbers{arraySumPtr, arraySumLabel, arraySum, arrayPower}
+	patchPairs = pairNumbers{arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower}
 )
 
 // arrays reads or writes the arrays of pairs: the powers, and the sums that they are computed

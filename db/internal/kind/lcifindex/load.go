@@ -21,11 +21,11 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Model is a stored label model as one generation sees it.
-type Model struct {
+// labelModel is a stored label model as one generation sees it.
+type labelModel struct {
 	st       kind.Source
-	Segments []postings.Segment // of sparse rows
-	View     *lcif.View
+	segments []postings.Segment // of sparse rows
+	view     *lcif.View
 	names    codec.Strings
 	sorted   bool     // names are in byte order
 	fresh    []string // labels that occur only in rows written since the build
@@ -38,7 +38,7 @@ type Model struct {
 // the base.
 type Arrays struct {
 	Names          codec.Strings
-	Sets           *segmentSets
+	sets           *segmentSets
 	Base, Patch    *vector.CSR // powers
 	BaseSum        []int64
 	PatchSum       []int64
@@ -55,7 +55,7 @@ type Arrays struct {
 type segmentSets struct {
 	first      []int
 	sets       []*vector.CSR
-	Relabelled relabelledSets
+	relabelled relabelledSets
 	labels     int
 }
 
@@ -70,7 +70,7 @@ func (s *segmentSets) Labels() int { return s.labels }
 
 // Row implements lcif.LabelSets.
 func (s *segmentSets) Row(i int) []uint32 {
-	if set, ok := s.Relabelled.row(i); ok {
+	if set, ok := s.relabelled.row(i); ok {
 		return set
 	}
 	g := 0
@@ -80,37 +80,37 @@ func (s *segmentSets) Row(i int) []uint32 {
 	return lcif.LabelRows{CSR: s.sets[g]}.Row(i - s.first[g])
 }
 
-// BaseObject returns the object that stores the pairs of a label model.
-func (l *Detail) BaseObject(own uint64) uint64 {
+// baseObject returns the object that stores the pairs of a label model.
+func (l *detail) baseObject(own uint64) uint64 {
 	if l.Base != 0 {
 		return l.Base
 	}
 	return own
 }
 
-// StoredPower returns the exponent of the powers that a label model with these parameters
+// storedPower returns the exponent of the powers that a label model with these parameters
 // stores.
-func StoredPower(p *lcif.Params) float64 {
+func storedPower(p *lcif.Params) float64 {
 	if p.Beta == 0 {
 		return 1
 	}
 	return labels.StoredPower(p.Beta)
 }
 
-// ReadLCIF maps the arrays of a label model and checks that they are consistent. Blocks never
+// ReadArrays maps the arrays of a label model and checks that they are consistent. Blocks never
 // change, so each object is checked once per process.
-func ReadLCIF(ctx context.Context, st kind.Source, m *kind.Manifest) (*Arrays, error) {
-	l := DetailOf(m)
+func ReadArrays(ctx context.Context, st kind.Source, m *kind.Manifest) (*Arrays, error) {
+	l := detailOf(m)
 	r := st.Arrays(ctx, m.Info.Name, m.Object)
-	a := &Arrays{Sets: &segmentSets{labels: l.Labels}}
+	a := &Arrays{sets: &segmentSets{labels: l.Labels}}
 	head := r.Section(codec.KindLabelMatrix)
-	a.Names = head.ReadNames(ArrayLabelNames, l.Labels)
-	a.deletedRows = head.ReadSet(ArrayLabelDead, m.Info.Rows)
-	again := &a.Sets.Relabelled
+	a.Names = head.ReadNames(arrayLabelNames, l.Labels)
+	a.deletedRows = head.ReadSet(arrayLabelDead, m.Info.Rows)
+	again := &a.sets.relabelled
 	again.sets.Cols = l.Labels
 	again.arrays(head)
-	if len(again.Rows) > 0 {
-		r.Need(len(again.sets.Ptr) == len(again.Rows)+1, "labels of relabelled rows")
+	if len(again.rows) > 0 {
+		r.Need(len(again.sets.Ptr) == len(again.rows)+1, "labels of relabelled rows")
 		r.Once(kind.RoleRelabelled, fmt.Sprint(m.Info.Rows), l.Labels,
 			func() error { return again.validate(m.Info.Rows) })
 	}
@@ -120,7 +120,7 @@ func ReadLCIF(ctx context.Context, st kind.Source, m *kind.Manifest) (*Arrays, e
 		labelSetArrays(in.Section(codec.KindLabelMatrix), sets)
 		in.Need(len(sets.Ptr) == g.Rows+1, "labels of rows")
 		in.Once(kind.RoleLabelSets, fmt.Sprint(g.Rows), l.Labels, checked("labels of rows", sets))
-		a.Sets.first, a.Sets.sets = append(a.Sets.first, g.First), append(a.Sets.sets, sets)
+		a.sets.first, a.sets.sets = append(a.sets.first, g.First), append(a.sets.sets, sets)
 		r.Err = in.Err
 	}
 	a.readPairs(r, m)
@@ -129,8 +129,8 @@ func ReadLCIF(ctx context.Context, st kind.Source, m *kind.Manifest) (*Arrays, e
 
 // readPairs maps the arrays of feature–label similarities.
 func (a *Arrays) readPairs(r *arrays.Reader, m *kind.Manifest) {
-	l := DetailOf(m)
-	in := r.Of(l.BaseObject(m.Object))
+	l := detailOf(m)
+	in := r.Of(l.baseObject(m.Object))
 	stored := in.Section(codec.KindSimilarity)
 	pairs := func(n pairNumbers) (*vector.CSR, []int64) {
 		m, sums := &vector.CSR{Cols: l.Labels}, []int64(nil)
@@ -216,7 +216,7 @@ func checked(what string, m *vector.CSR) func() error {
 
 // Open opens a label model from its arrays, and adds the rows written since.
 func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
-	l, sparse := DetailOf(m), st.Collection().Sparse
+	l, sparse := detailOf(m), st.Collection().Sparse
 	if s := l.Scale; s != nil && (sparse || !s.Valid(st.Collection().Dim)) {
 		return nil, st.Corrupt(
 			"index %q: the scale of its columns does not fit the collection", m.Info.Name)
@@ -224,48 +224,48 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	if err := st.Load(ctx); err != nil {
 		return nil, err
 	}
-	a, err := ReadLCIF(ctx, st, m)
+	a, err := ReadArrays(ctx, st, m)
 	if err != nil {
 		return nil, err
 	}
-	out := &Model{st: st, names: a.Names, idf: a.IDF, scale: l.Scale, params: *ParamsOf(m)}
-	out.View = &lcif.View{Features: l.Features, Labels: a.Sets}
-	if len(a.Sets.sets) == 1 && len(a.Sets.Relabelled.Rows) == 0 {
-		out.View.Labels = lcif.LabelRows{CSR: a.Sets.sets[0]}
+	out := &labelModel{st: st, names: a.Names, idf: a.IDF, scale: l.Scale, params: *paramsOf(m)}
+	out.view = &lcif.View{Features: l.Features, Labels: a.sets}
+	if len(a.sets.sets) == 1 && len(a.sets.relabelled.rows) == 0 {
+		out.view.Labels = lcif.LabelRows{CSR: a.sets.sets[0]}
 	}
 	if sparse {
 		w := &postingsindex.Weighing{IDF: a.IDF, Keep: a.Keep}
-		out.Segments, err = postingsindex.LoadSegments(ctx, st, m, l.Segments, w)
+		out.segments, err = postingsindex.LoadSegments(ctx, st, m, l.Segments, w)
 	}
 	if err == nil {
-		out.View.Neighbors, err = out.neighbors(ctx, m)
+		out.view.Neighbors, err = out.neighbors(ctx, m)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out.View.Keep, out.View.Graph = a.Keep, a.Graph
-	out.View.Powers = []labels.Powers{{
-		Beta: StoredPower(ParamsOf(m)), S: a.Base, Feature: a.Feature, Label: a.Label,
+	out.view.Keep, out.view.Graph = a.Keep, a.Graph
+	out.view.Powers = []labels.Powers{{
+		Beta: storedPower(paramsOf(m)), S: a.Base, Feature: a.Feature, Label: a.Label,
 	}}
 	if len(a.Patch.Index) > 0 {
-		out.View.Powers[0].Patch = a.Patch
+		out.view.Powers[0].Patch = a.Patch
 	}
 	return out, out.grow(m, a)
 }
 
 // Check checks the model and its inverted index.
-func (m *Model) Check(context.Context) error {
-	if err := m.View.Validate(); err != nil {
+func (m *labelModel) Check(context.Context) error {
+	if err := m.view.Validate(); err != nil {
 		return err
 	}
-	return postingsindex.CheckSegments(m.Segments)
+	return postingsindex.CheckSegments(m.segments)
 }
 
 // frequencies returns the share of the model's rows that have each label. Rows deleted before
 // the model was made do not count.
 func (a *Arrays) frequencies() []float32 {
 	out := make([]float32, len(a.Rows))
-	if rows := a.Sets.Rows() - int(a.deletedRows.GetCardinality()); rows > 0 {
+	if rows := a.sets.Rows() - int(a.deletedRows.GetCardinality()); rows > 0 {
 		for l, n := range a.Rows {
 			out[l] = min(1, float32(n)/float32(rows))
 		}
@@ -274,24 +274,24 @@ func (a *Arrays) frequencies() []float32 {
 }
 
 // neighbors returns the source of the model's neighbors.
-func (m *Model) neighbors(ctx context.Context, of *kind.Manifest) (lcif.NeighborSource, error) {
+func (m *labelModel) neighbors(ctx context.Context, of *kind.Manifest) (lcif.NeighborSource, error) {
 	if !m.st.Collection().Sparse {
 		if err := checkCycle(m.st, of); err != nil {
 			return nil, err
 		}
-		return modelNeighbors(ctx, m.st, DetailOf(of).Neighbors, DetailOf(of).Scale)
+		return modelNeighbors(ctx, m.st, detailOf(of).Neighbors, detailOf(of).Scale)
 	}
-	if len(m.Segments) == 1 {
+	if len(m.segments) == 1 {
 		return &lcif.PostingsNeighbors{
-			Index: m.Segments[0].Index, Params: postings.SearchParams{Deleted: m.st.DeletedSet()},
+			Index: m.segments[0].Index, Params: postings.SearchParams{Deleted: m.st.DeletedSet()},
 		}, nil
 	}
-	return &lcif.SegmentNeighbors{Segments: m.Segments}, nil
+	return &lcif.SegmentNeighbors{Segments: m.segments}, nil
 }
 
 // before returns an order of labels that breaks ties by name, so that predictions do not depend
 // on the model's history. It returns nil if label numbers already have that order.
-func (m *Model) before() labels.Before {
+func (m *labelModel) before() labels.Before {
 	if m.sorted && len(m.fresh) == 0 {
 		return nil
 	}
@@ -338,7 +338,7 @@ func namedThresholds(t *labels.Thresholds, had, names []string) *labels.Threshol
 // labelNames returns the names of a stored label model's labels, by number.
 func labelNames(ctx context.Context, st kind.Source, m *kind.Manifest) (names []string, err error) {
 	defer st.Guard(debug.SetPanicOnFault(true), &err)
-	a, err := ReadLCIF(ctx, st, m)
+	a, err := ReadArrays(ctx, st, m)
 	if err != nil {
 		return nil, err
 	}

@@ -26,11 +26,11 @@ type predictScratch struct {
 	rows   vector.CSR // the queries of PredictMany
 }
 
-func (m *Model) Label(l uint32) string { return m.name(l) }
-func (m *Model) Labels() int           { return m.View.Labels.Labels() }
+func (m *labelModel) Label(l uint32) string { return m.name(l) }
+func (m *labelModel) Labels() int           { return m.view.Labels.Labels() }
 
 // Predict predicts the labels of a query by nearest rows and features.
-func (m *Model) Predict(
+func (m *labelModel) Predict(
 	ctx context.Context, x vector.Sparse, o *kind.LabelAsk, a *kind.LabelAnswer,
 ) (err error) {
 	if c := m.st.Collection(); o.Strategy != postings.Auto && !c.Sparse {
@@ -40,7 +40,7 @@ func (m *Model) Predict(
 	x = m.prepare(x)
 	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
 	sc.p.SetStrategy(o.Strategy)
-	sc.found, a.Stats, err = sc.p.Predict(ctx, m.View, x, &p, sc.found[:0])
+	sc.found, a.Stats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
 	if err != nil {
 		return predictError(m.st.Collection().Name, err)
 	}
@@ -56,7 +56,7 @@ func (m *Model) Predict(
 
 // PredictMany predicts the labels of all queries in one pass over the index and the
 // similarities.
-func (m *Model) PredictMany(
+func (m *labelModel) PredictMany(
 	ctx context.Context, queries kind.ManyQueries, o *kind.LabelAsk, found func(i int, labels []kind.Ranked),
 ) (bool, error) {
 	if o.Strategy != postings.Auto && !m.st.Collection().Sparse {
@@ -82,7 +82,7 @@ func (m *Model) PredictMany(
 		}
 	}
 	p := m.paramsFor(o)
-	_, err := sc.p.PredictRows(ctx, m.View, rows, &p, func(i int, of []labels.Ranked) {
+	_, err := sc.p.PredictRows(ctx, m.view, rows, &p, func(i int, of []labels.Ranked) {
 		sc.found = append(sc.found[:0], of...)
 		sc.ranked = sc.rank(sc.ranked[:0], &p, o)
 		found(i, sc.ranked)
@@ -95,7 +95,7 @@ func (m *Model) PredictMany(
 }
 
 // prepare returns a copy of a query, weighed or scaled as the rows of the model are.
-func (m *Model) prepare(x vector.Sparse) vector.Sparse {
+func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
 	switch {
 	case m.scale != nil:
 		dense := make([]float32, len(m.scale.Mean))
@@ -111,7 +111,7 @@ func (m *Model) prepare(x vector.Sparse) vector.Sparse {
 }
 
 // paramsFor returns the parameters that the options select.
-func (m *Model) paramsFor(o *kind.LabelAsk) lcif.Params {
+func (m *labelModel) paramsFor(o *kind.LabelAsk) lcif.Params {
 	p := m.params
 	if o.Params != nil {
 		p = m.grown(*o.Params)
@@ -143,14 +143,14 @@ func predictError(coll string, err error) error {
 }
 
 // explain explains the labels found for the last query.
-func (m *Model) explain(
+func (m *labelModel) explain(
 	ctx context.Context, sc *predictScratch, x vector.Sparse, params *lcif.Params,
 ) ([]lcif.LabelExplanation, error) {
 	which := make([]uint32, len(sc.found))
 	for i, r := range sc.found {
 		which[i] = r.Label
 	}
-	found, err := sc.p.ExplainLabels(ctx, m.View, x, params, which)
+	found, err := sc.p.ExplainLabels(ctx, m.view, x, params, which)
 	if err != nil {
 		return nil, predictError(m.st.Collection().Name, err)
 	}

@@ -180,7 +180,7 @@ const (
 	arrayOrder
 	arrayValue
 	arrayBand
-	ArrayNorm
+	arrayNorm
 	arrayUsed
 	ArrayPostingsEnd
 )
@@ -209,7 +209,7 @@ func (l *Learned) Put(w *arrays.Writer, g Segment) Segment {
 		m.Compact, m.Stride = "uniform", c.Stride
 	}
 	a := w.Section(codec.KindPostings)
-	arrays.Field(a, ArrayNorm, &l.Lengths)
+	arrays.Field(a, arrayNorm, &l.Lengths)
 	postingsArrays(a, x)
 	g.Object, g.Index, g.Bytes = w.Object, m, w.Sizes
 	return g

@@ -142,7 +142,7 @@ func rowSource(
 		r.Fail("%v", err)
 		return nil
 	}
-	arrays.Field(a, ArrayNorm, &s.Norm)
+	arrays.Field(a, arrayNorm, &s.Norm)
 	if w == nil {
 		return s
 	}

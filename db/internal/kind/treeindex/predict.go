@@ -68,7 +68,7 @@ func (t *Model) path(p *budget.Predictor, x vector.Sparse, tree int) *kind.TreeP
 	several := len(t.Model.Roots) > 1
 	switch {
 	case t.Model.Kind != budget.SBT:
-		out.Labels = t.LabelNames(e.Set)
+		out.Labels = t.labelNames(e.Set)
 	case e.Class > 0:
 		out.Agree = e.Positive
 		if out.Labels = []string{t.Label(1)}; several {
@@ -84,7 +84,7 @@ func (t *Model) path(p *budget.Predictor, x vector.Sparse, tree int) *kind.TreeP
 		out.Class = t.Label(uint32(tree))
 	}
 	for _, d := range e.Path {
-		to := kind.TreeDecision{Decision: d, Always: t.LabelNames(d.Ones)}
+		to := kind.TreeDecision{Decision: d, Always: t.labelNames(d.Ones)}
 		if t.Model.Kind == budget.AT {
 			to.Label = t.Label(d.Label)
 		}

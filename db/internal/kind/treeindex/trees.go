@@ -257,7 +257,7 @@ func (b *detail) Check(m *kind.Manifest) error {
 type Model struct {
 	st    kind.Source
 	m     *kind.Manifest
-	Index *budget.Index
+	index *budget.Index
 	Model *budget.Model
 	names codec.Strings
 	idf   []float32
@@ -282,8 +282,8 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	if r.Err != nil {
 		return nil, r.Err
 	}
-	t.Index = budget.NewIndex(x)
-	t.pool.New = func() any { return budget.NewPredictor(t.Index) }
+	t.index = budget.NewIndex(x)
+	t.pool.New = func() any { return budget.NewPredictor(t.index) }
 	return t, nil
 }
 
@@ -296,8 +296,8 @@ func (t *Model) Label(l uint32) string { return string(t.names.At(int(l))) }
 // Labels returns the number of labels.
 func (t *Model) Labels() int { return t.names.Len() }
 
-// LabelNames returns the names of labels.
-func (t *Model) LabelNames(list []uint32) []string {
+// labelNames returns the names of labels.
+func (t *Model) labelNames(list []uint32) []string {
 	var out []string
 	for _, l := range list {
 		out = append(out, t.Label(l))
