@@ -101,19 +101,7 @@ func sketch(s set, width int) {
 		SUBQ(U8(4), n)
 	}
 
-	Label("far")
-	CMPQ(n, U8(ahead+4))
-	JLT(LabelRef("near"))
-	four(true)
-	JMP(LabelRef("far"))
-	Label("near")
-	CMPQ(n, U8(4))
-	JLT(LabelRef("one"))
-	four(false)
-	JMP(LabelRef("near"))
-	Label("one")
-	TESTQ(n, n)
-	JZ(LabelRef("return"))
+	byFours(n, four)
 	p := address(0)
 	sum := s.sumInt(dot(p))
 	x, norm := XMM(), XMM()
@@ -143,4 +131,22 @@ func sketchAddress(ids, chunks, shift, mask GPVirtual, i, log int) GPVirtual {
 	SHLQ(U8(log), id)
 	ADDQ(id, p)
 	return p
+}
+
+// byFours emits the loop over n ids: four handles four of them, and prefetches while more follow. The
+// ids left over are for the code after it, which jumps to "one" after each.
+func byFours(n Register, four func(prefetched bool)) {
+	Label("far")
+	CMPQ(n, U8(ahead+4))
+	JLT(LabelRef("near"))
+	four(true)
+	JMP(LabelRef("far"))
+	Label("near")
+	CMPQ(n, U8(4))
+	JLT(LabelRef("one"))
+	four(false)
+	JMP(LabelRef("near"))
+	Label("one")
+	TESTQ(n, n)
+	JZ(LabelRef("return"))
 }
