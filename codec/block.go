@@ -79,7 +79,7 @@ const (
 	KindOverlayMembers             // members that maintenance added to leaves
 	KindChange                     // labels and payload of a row that changed after it was written
 	KindChanged                    // roaring bitmap of the rows with a block of KindChange
-	KindRelabelled                 // roaring bitmap of the rows whose labels changed since a label model was made
+	KindRelabelled                 // roaring bitmap of the rows whose labels changed since an index was made
 	kindEnd
 )
 

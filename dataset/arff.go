@@ -496,7 +496,8 @@ func newARFFEncoder(s Schema) (encoder, error) {
 // appendARFFName quotes a name unless it is made of plain letters and digits.
 func appendARFFName(dst []byte, name string) []byte {
 	plain := func(r rune) bool {
-		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("_-.", r)
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' ||
+			strings.ContainsRune("_-.", r)
 	}
 	if !strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
 		return append(dst, name...)

@@ -67,7 +67,7 @@ func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.C
 		n := min(batchWidth, queries.Rows()-from)
 		if ix.canShare(queries, from, from+n) &&
 			(p.ByRows || p.Strategy == Auto && ix.share(queries, from, from+n, min(k, ix.Len()))) {
-			if err := s.scoreBlock(ctx, ix, queries, from, n, k, p, each); err != nil {
+			if err := s.scoreBlock(ctx, ix, queryBlock{queries, from, n}, k, p, each); err != nil {
 				return err
 			}
 			continue
@@ -99,7 +99,13 @@ func (s *Searcher) query(queries *vector.CSR, q int) vector.Sparse {
 	return r
 }
 
-// scoreBlock estimates the scores of all rows for n queries in one pass over the rows.
+// queryBlock is n queries of a batch, the first of them with number from.
+type queryBlock struct {
+	queries *vector.CSR
+	from, n int
+}
+
+// scoreBlock estimates the scores of all rows for a block of queries in one pass over the rows.
 // Estimates have 16 bits as in searchWeighted, but come from the values themselves. With
 // integer weights w and integer values v, an estimate A of a row that has m features of the
 // query satisfies
@@ -108,8 +114,10 @@ func (s *Searcher) query(queries *vector.CSR, q int) vector.Sparse {
 //
 // where V is the number of units of a value: m for rounding products down, Δ for rounding
 // either factor to nearest.
-func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CSR, from, n, k int,
-	p SearchParams, each func(int, []Hit, Stats) error) error {
+func (s *Searcher) scoreBlock(
+	ctx context.Context, ix *Index, b queryBlock, k int, p SearchParams,
+	each func(int, []Hit, Stats) error,
+) error {
 	k = min(k, ix.Len())
 	unit := float64(float32(maxEstimate / ix.Unit * (1 - 1e-6)))
 	s.params, s.base = p, 0
@@ -117,8 +125,8 @@ func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CS
 		s.batch = new(batch)
 	}
 	g := &s.batch.group
-	g.size = n
-	s.loadGroup(ix, g, queries, from, k, unit)
+	g.size = b.n
+	s.loadGroup(ix, g, b, k, unit)
 	err := s.passRows(ctx, ix, float32(unit))
 	for _, f := range g.features {
 		g.slots[f] = 0
@@ -126,24 +134,24 @@ func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CS
 	if err != nil {
 		return err
 	}
-	for q := range n {
-		stats, err := s.finishQuery(ctx, ix, s.query(queries, from+q), &g.pickers[q], g.scale[q], k, p)
+	for q := range b.n {
+		stats, err := s.finishQuery(ctx, ix, s.query(b.queries, b.from+q), &g.pickers[q], g.scale[q], k, p)
 		if err != nil {
 			return err
 		}
 		if stats.Strategy == byRows {
-			stats.Postings += ix.entries() / n
-			stats.Bytes += 8 * ix.entries() / n
+			stats.Postings += ix.entries() / b.n
+			stats.Bytes += 8 * ix.entries() / b.n
 		}
-		if err := each(from+q, s.answer, stats); err != nil {
+		if err := each(b.from+q, s.answer, stats); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// loadGroup fills the table with the queries from number from on.
-func (s *Searcher) loadGroup(ix *Index, g *group, queries *vector.CSR, from, k int, unit float64) {
+// loadGroup fills the table with the queries of a block.
+func (s *Searcher) loadGroup(ix *Index, g *group, b queryBlock, k int, unit float64) {
 	if len(g.slots) < ix.Features() {
 		g.slots = make([]uint16, ix.Features())
 	}
@@ -155,7 +163,7 @@ func (s *Searcher) loadGroup(ix *Index, g *group, queries *vector.CSR, from, k i
 		if q >= g.size || k == 0 {
 			continue
 		}
-		s.terms = ix.appendTerms(s.terms[:0], s.query(queries, from+q))
+		s.terms = ix.appendTerms(s.terms[:0], s.query(b.queries, b.from+q))
 		length := up(queryNorm(s.terms))
 		scale := (maxEstimate - 8) / (length * ix.Norm)
 		if s.guessFor == ix && s.guess > 0 {

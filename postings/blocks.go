@@ -137,10 +137,16 @@ func lengths(byFeature *vector.CSR) []uint32 {
 	return n
 }
 
+// columnSizes are the sizes of a structure in bytes: of a column, of everything but lists and columns,
+// of an entry of a list, and the largest allowed size per entry.
+type columnSizes struct {
+	column, fixed  int
+	entry, allowed float64
+}
+
 // columnThreshold returns the minimum length of a list that becomes a column. It is a share of
-// the rows, or more if the index would otherwise need more than allowed bytes per entry: size
-// bytes per column, perEntry bytes per entry of a list, and fixed bytes.
-func columnThreshold(length []uint32, rows, size, fixed int, share, perEntry, allowed float64) uint32 {
+// the rows, or more if the index would otherwise need more than the allowed bytes per entry.
+func columnThreshold(length []uint32, rows int, share float64, sizes columnSizes) uint32 {
 	atLeast := max(uint32(math.Ceil(float64(rows)*share)), 1)
 	byLength := make(map[uint32]int)
 	total := 0
@@ -150,9 +156,9 @@ func columnThreshold(length []uint32, rows, size, fixed int, share, perEntry, al
 			byLength[n]++
 		}
 	}
-	spare := float64(total)*(allowed-perEntry) - float64(fixed)
+	spare := float64(total)*(sizes.allowed-sizes.entry) - float64(sizes.fixed)
 	for n := uint32(rows); n > atLeast; n-- {
-		extra := float64(byLength[n]) * (float64(size) - perEntry*float64(n))
+		extra := float64(byLength[n]) * (float64(sizes.column) - sizes.entry*float64(n))
 		if extra > 0 && extra > spare {
 			return n + 1
 		}

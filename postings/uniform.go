@@ -89,8 +89,10 @@ func buildUniform(ctx context.Context, rows *vector.CSR) (*Uniform, error) {
 			}
 		}
 	}
-	atLeast := columnThreshold(length, n, 8*u.Stride, 4*rows.Cols+8*n+storedBytes(rows),
-		bitmapShare, uniformList, uniformBytes)
+	atLeast := columnThreshold(length, n, bitmapShare, columnSizes{
+		column: 8 * u.Stride, fixed: 4*rows.Cols + 8*n + storedBytes(rows),
+		entry: uniformList, allowed: uniformBytes,
+	})
 	columns := 0
 	u.Columns, columns = makeColumns(rows.Cols, func(j int) bool { return length[j] >= atLeast })
 	u.Words = make([]uint64, columns*u.Stride)

@@ -66,8 +66,10 @@ func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR, unit float6
 	n := rows.Rows()
 	w := &Weighted{Stride: roundUp(n, columnRows), Scale: make([]uint8, rows.Cols), Unit: unit}
 	length := lengths(byFeature)
-	atLeast := columnThreshold(length, n, w.Stride,
-		5*rows.Cols+(1+bandCount)*w.Stride+storedBytes(rows), columnShare, listBytes, compactBytes)
+	atLeast := columnThreshold(length, n, columnShare, columnSizes{
+		column: w.Stride, fixed: 5*rows.Cols + (1+bandCount)*w.Stride + storedBytes(rows),
+		entry: listBytes, allowed: compactBytes,
+	})
 	columns := 0
 	w.Columns, columns = makeColumns(rows.Cols, func(j int) bool { return length[j] >= atLeast })
 	w.Cells = make([]uint8, (columns+1+bandCount)*w.Stride)

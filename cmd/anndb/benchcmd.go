@@ -91,23 +91,10 @@ func (c *benchCmd) Run(a *app) error {
 		}
 		// People see every forest as soon as it is measured; the whole takes minutes.
 		shown := a.People()
-		first := true
-		show := func(forest string, points []forestbench.Point) {
-			if !shown {
-				return
-			}
-			a.progress.End()
-			if first {
-				a.Title("%s: %d rows of %d dimensions, %d queries, k = %d, one thread. No sketches, no hops.",
-					c.Collection, rows.N, rows.D, len(queries), c.K)
-				a.Title("µs a query of the cheapest measured setting that reaches the recall on these queries, " +
-					"as in the paper's tables.")
-				first = false
-			}
-			a.Title("\n%s", forest)
-			_ = a.Print(wideTable(points, forest, c.Recall)) // a broken output shows at the last table
+		if shown {
+			o.Measured = c.show(a, rows, len(queries))
 		}
-		res, err := forestbench.Run(a.ctx, rows, info.Metric, queries, o, show)
+		res, err := forestbench.Run(a.ctx, rows, info.Metric, queries, o)
 		if err != nil {
 			return err
 		}
@@ -140,6 +127,25 @@ func (c *benchCmd) Run(a *app) error {
 		}
 		return c.write(a, points)
 	})
+}
+
+// show returns a function that prints the measurements of a forest, the first ones below a title.
+func (c *benchCmd) show(
+	a *app, rows *forestbench.Matrix, queries int,
+) func(forest string, points []forestbench.Point) {
+	first := true
+	return func(forest string, points []forestbench.Point) {
+		a.progress.End()
+		if first {
+			a.Title("%s: %d rows of %d dimensions, %d queries, k = %d, one thread. No sketches, no hops.",
+				c.Collection, rows.N, rows.D, queries, c.K)
+			a.Title("µs a query of the cheapest measured setting that reaches the recall on these queries, " +
+				"as in the paper's tables.")
+			first = false
+		}
+		a.Title("\n%s", forest)
+		_ = a.Print(wideTable(points, forest, c.Recall)) // a broken output shows at the last table
+	}
 }
 
 func rowForm(bytes bool) string {
@@ -236,7 +242,8 @@ func wideTable(points []forestbench.Point, forest string, recalls []float64) *ta
 
 // longTable has one row for every forest, method and recall, for programs.
 func longTable(points []forestbench.Point, recalls []float64) *table.Table {
-	t := table.New("forest", "method", "target", "micros", "recall", "depth", "trees", "tau", "votes", "candidates")
+	t := table.New("forest", "method", "target", "micros", "recall",
+		"depth", "trees", "tau", "votes", "candidates")
 	for _, f := range forestbench.Forests(points) {
 		for _, m := range forestbench.Methods() {
 			for _, r := range recalls {

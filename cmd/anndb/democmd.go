@@ -44,24 +44,17 @@ var demoBuild = db.Forest{Trees: 32, Coordinates: 100, SketchBytes: 128, ListNei
 
 // demoNear is what the demo shows where nothing else is asked for.
 var demoNear = []string{
-	"strings.Index", "net/http.Get", "sort.Slice", "encoding/json.Marshal", "os.ReadFile", "crypto/sha256.Sum256",
+	"strings.Index", "net/http.Get", "sort.Slice",
+	"encoding/json.Marshal", "os.ReadFile", "crypto/sha256.Sum256",
 }
 
 // Run executes the command.
 func (c *demoCmd) Run(a *app) (err error) {
-	path := c.File
-	if path == "" {
-		dir, err := os.MkdirTemp("", "anndb-demo-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-		path = filepath.Join(dir, "go.anndb")
-	} else if _, err := os.Lstat(path); err == nil {
-		return usagef("--file %s exists: remove it or name another", path)
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	path, remove, err := c.path()
+	if err != nil {
 		return err
 	}
+	defer remove()
 	start := time.Now()
 	corpus, err := c.corpus(a)
 	if err != nil {
@@ -80,7 +73,8 @@ func (c *demoCmd) Run(a *app) (err error) {
 	if err := corpus.store(a, d); err != nil {
 		return err
 	}
-	steps.Add("store", fmt.Sprintf("%d rows", len(corpus.docs)-len(corpus.queries)), time.Since(stored).Seconds())
+	rows := len(corpus.docs) - len(corpus.queries)
+	steps.Add("store", fmt.Sprintf("%d rows", rows), time.Since(stored).Seconds())
 	o := demoBuild
 	o.Seed = c.Seed
 	o.Coordinates = min(o.Coordinates, corpus.dims)
@@ -124,6 +118,21 @@ func (c *demoCmd) Run(a *app) (err error) {
 	return nil
 }
 
+// path returns the path of the database, and a function that removes a temporary one.
+func (c *demoCmd) path() (string, func(), error) {
+	if c.File == "" {
+		dir, err := os.MkdirTemp("", "anndb-demo-")
+		return filepath.Join(dir, "go.anndb"), func() { os.RemoveAll(dir) }, err
+	}
+	switch _, err := os.Lstat(c.File); {
+	case err == nil:
+		return "", nil, usagef("--file %s exists: remove it or name another", c.File)
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", nil, err
+	}
+	return c.File, func() {}, nil
+}
+
 // demoCorpus is the documents as vectors.
 type demoCorpus struct {
 	root        string
@@ -163,7 +172,10 @@ func (c *demoCmd) corpus(a *app) (*demoCorpus, error) {
 	out.words, out.weighSeconds = len(words), lap()
 	// A small tree has few documents; half its rank is still a reduction.
 	out.dims = max(1, min(demoDims, m.Rows/2, m.Cols/2))
-	data, _, err := goroot.SVD(a.ctx, m, out.dims, demoRounds, c.Seed, a.workers, a.progress.Steps("reduce"))
+	data, _, err := goroot.SVD(a.ctx, m, goroot.SVDOptions{
+		Dims: out.dims, Rounds: demoRounds, Seed: c.Seed, Workers: a.workers,
+		Progress: a.progress.Steps("reduce"),
+	})
 	if err != nil {
 		return nil, err
 	}

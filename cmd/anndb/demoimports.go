@@ -106,7 +106,8 @@ func (c *demoCmd) imports(a *app, d *db.DB, root string, steps *table.Table) ([]
 	if err != nil || corpus == nil {
 		return nil, err
 	}
-	steps.Add("read files", fmt.Sprintf("%d files with their words and imports", len(corpus.train)+len(corpus.test)), lap())
+	files := len(corpus.train) + len(corpus.test)
+	steps.Add("read files", fmt.Sprintf("%d files with their words and imports", files), lap())
 	if err := corpus.store(a, d); err != nil {
 		return nil, err
 	}

@@ -53,8 +53,8 @@ func (c *evaluateCmd) models(s *db.Snapshot, info db.CollectionInfo) ([]string, 
 func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, models []string) error {
 	switch {
 	case c.Queries == "":
-		return usagef("--holdout is for nearest rows: a label model knows the labels of its rows, so %q needs --queries",
-			info.Name)
+		return usagef("--holdout is for nearest rows: "+
+			"a label model knows the labels of its rows, so %q needs --queries", info.Name)
 	case len(c.Method) > 0:
 		return usagef("--method is for forests of dense collections, not for label models")
 	}

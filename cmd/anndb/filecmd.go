@@ -173,7 +173,8 @@ func (c *checkCmd) Run(a *app) error {
 			return werr
 		}
 		return fmt.Errorf("%s: %w: problems: %d "+
-			"(anndb repair %s rebuilds indexes, with --to NEW it saves the rows)", c.File, errProblems, t.Len(), c.File)
+			"(anndb repair %s rebuilds indexes, with --to NEW it saves the rows)",
+			c.File, errProblems, t.Len(), c.File)
 	}
 	clean := table.New("file", "problems", "seconds:2")
 	clean.Add(c.File, 0, time.Since(start).Seconds())

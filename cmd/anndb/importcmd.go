@@ -56,7 +56,9 @@ func (c *importCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	from := source{path: c.Input, labels: c.Labels, flags: c.fileFlags, kind: c.kind(), to: target{known, a.note}}
+	from := source{
+		path: c.Input, labels: c.Labels, flags: c.fileFlags, kind: c.kind(), to: target{known, a.note},
+	}
 	in, err := from.open()
 	if err != nil {
 		return c.readAs(err)

@@ -30,8 +30,9 @@ type tuneFlags struct {
 }
 
 func (f tuneFlags) given() bool {
-	return f.AllowEmpty || f.searches() || f.Weight != "" || f.Objective != "" || f.Folds != 0 || f.TuneRows != 0 ||
-		len(f.FeatureShare) > 0 || f.Neighbors != "" || len(f.SecondOrders) > 0 || f.Graph != 0
+	return f.AllowEmpty || f.searches() || f.Weight != "" || f.Objective != "" ||
+		f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0 ||
+		f.Neighbors != "" || len(f.SecondOrders) > 0 || f.Graph != 0
 }
 
 // searches reports whether a way to search is given.
@@ -129,9 +130,9 @@ func (m modelFlags) check(t tuneFlags) error {
 	}
 	switch {
 	case t.given():
-		return usagef("--objective, --folds, --tune-rows, --search, --feature-share and --second-orders are for " +
-			"tuning, which --k, --lambda, --alpha, --beta, --threshold, --cut-share, --cut-per-label, --keep-features " +
-			"and --second-order replace")
+		return usagef("--objective, --folds, --tune-rows, --search, --feature-share and --second-orders " +
+			"are for tuning, which --k, --lambda, --alpha, --beta, --threshold, --cut-share, " +
+			"--cut-per-label, --keep-features and --second-order replace")
 	case m.Lambda == nil:
 		return usagef("--lambda is missing: without tuning it must be given, and --k unless --lambda is 0")
 	case !(*m.Lambda >= 0 && *m.Lambda <= 1):
@@ -242,7 +243,8 @@ func settingsTitle(i db.IndexInfo) string {
 // settingsTable is what the tuner of a label model measured, at most n of its
 // points, the chosen one first.
 func settingsTable(i db.IndexInfo, n int) *table.Table {
-	t := table.New("chosen", "micro_f1:4", "macro_f1:4", "accuracy:4", "hamming_loss:4", "p@1:4", "p@3:4", "p@5:4",
+	t := table.New("chosen", "micro_f1:4", "macro_f1:4", "accuracy:4", "hamming_loss:4",
+		"p@1:4", "p@3:4", "p@5:4",
 		"k", "alpha", "beta", "lambda", "second_order", "features", "threshold")
 	choice, ok := chosen(i)
 	if !ok {

@@ -60,7 +60,10 @@ func (c *plotCurvesCmd) Run(a *app) error {
 		return len(c.Forest) > 0 && !slices.Contains(c.Forest, p.Forest) ||
 			len(c.Method) > 0 && !slices.Contains(c.Method, p.Method)
 	})
-	d := drawing{dir: c.Out, types: c.Type, minRecall: c.MinRecall, title: c.Title, width: c.Width, height: c.Height}
+	d := drawing{
+		dir: c.Out, types: c.Type, minRecall: c.MinRecall,
+		title: c.Title, width: c.Width, height: c.Height,
+	}
 	var files []string
 	if filepath.Ext(c.Out) != "" && !isFolder(c.Out) {
 		d.dir = ""

@@ -148,7 +148,9 @@ type predicting struct {
 const predictSlice = 256
 
 // each calls f with every query and its predictions, in order.
-func (p *predicting) each(queries iter.Seq2[labelQuery, error], f func(labelQuery, db.Predictions) error) error {
+func (p *predicting) each(
+	queries iter.Seq2[labelQuery, error], f func(labelQuery, db.Predictions) error,
+) error {
 	batch := make([]labelQuery, 0, predictSlice)
 	for q, err := range queries {
 		if err != nil {

@@ -39,8 +39,8 @@ type settingFlags struct {
 var defaultSettings = settingFlags{Votes: 2}
 
 // errSettings says that settings are given without the method that they belong to.
-var errSettings = usagef("--trees, --tau, --votes, --extra, --sketch, --hops, --hop-from, --hop-width, --beam " +
-	"and --rerank go with --method")
+var errSettings = usagef("--trees, --tau, --votes, --extra, --sketch, --hops, --hop-from, " +
+	"--hop-width, --beam and --rerank go with --method")
 
 // params are the flags as package query takes them.
 func (f settingFlags) params(m query.Method) (query.Params, error) {

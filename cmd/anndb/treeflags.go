@@ -213,8 +213,10 @@ func treeTable(infos ...db.IndexInfo) *table.Table {
 }
 
 // treeTitle describes what treeTable shows.
-const treeTitle = `Trees: decisions (annotations) of a training row, mean: never below the entropy of the leaves; below entropy + 1
-in every powerset tree (theorem 12), and in some annotation trees only, although theorem 13 claims it of all`
+const treeTitle = "Trees: decisions (annotations) of a training row, mean: never below the entropy " +
+	"of the leaves; below entropy + 1\n" +
+	"in every powerset tree (theorem 12), and in some annotation trees only, " +
+	"although theorem 13 claims it of all"
 
 // treeSetting is what budgeted trees were built with.
 func treeSetting(i db.IndexInfo) string {
@@ -253,8 +255,8 @@ func trialsTitle(i db.IndexInfo) string {
 	if g := o.Grid; g != nil {
 		folds = cmp.Or(g.Folds, folds)
 	}
-	return fmt.Sprintf("What cross-validation measured: %s, mean and standard deviation of %d folds, %d settings",
-		what, folds, len(i.TreeTrials))
+	return fmt.Sprintf("What cross-validation measured: %s, "+
+		"mean and standard deviation of %d folds, %d settings", what, folds, len(i.TreeTrials))
 }
 
 // trialsTable is what the cross-validation of trees measured, the best n of it,
@@ -264,7 +266,8 @@ func trialsTable(i db.IndexInfo, n int) *table.Table {
 	o, _ := treeOptions(i.Options)
 	p := o.Params
 	chosen := func(x budget.Trial) bool {
-		return x.Budget == p.BAC.Budget && x.C == p.BAC.C && x.Threshold == p.Threshold && x.Positive == p.MinPositive
+		return x.Budget == p.BAC.Budget && x.C == p.BAC.C &&
+			x.Threshold == p.Threshold && x.Positive == p.MinPositive
 	}
 	trials := slices.Clone(i.TreeTrials)
 	slices.SortStableFunc(trials, func(a, b budget.Trial) int {

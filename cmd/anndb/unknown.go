@@ -49,5 +49,6 @@ func (u *unknownFeatures) note(a *app) {
 	if len(u.unknown) > 1 {
 		verb = "are"
 	}
-	a.note("%d of %d features %s not known: %s%s", len(u.unknown), len(u.all), verb, strings.Join(names, ", "), more)
+	a.note("%d of %d features %s not known: %s%s",
+		len(u.unknown), len(u.all), verb, strings.Join(names, ", "), more)
 }

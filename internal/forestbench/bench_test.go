@@ -52,7 +52,8 @@ func TestRun(t *testing.T) {
 	seen := 0
 	stages := map[string]bool{}
 	o := Options{K: 5, Kinds: kinds, Depths: []int{3, 5, 19}, Trees: 6, VoteTrees: 20, LabelsK: 15, Rounds: 2, Rotate: 8, Progress: func(stage string, done, total int) { stages[stage] = true }}
-	res, err := Run(context.Background(), rows, vector.L2, queries, o, func(_ string, p []Point) { seen += len(p) })
+	o.Measured = func(_ string, p []Point) { seen += len(p) }
+	res, err := Run(context.Background(), rows, vector.L2, queries, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestRunIsReproducible(t *testing.T) {
 	rows, queries := split(clusters(500, 6, 2), 30)
 	o := Options{K: 3, Kinds: []string{"kd"}, Depths: []int{4}, Trees: 4, LabelsK: 10, Rounds: 1, Seed: 7}
 	recalls := func() map[Point]float64 {
-		res, err := Run(context.Background(), rows, vector.L2, queries, o, nil)
+		res, err := Run(context.Background(), rows, vector.L2, queries, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,13 +127,13 @@ func TestRunErrors(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if _, err := Run(context.Background(), rows, vector.L2, queries, o, nil); !errors.Is(err, ErrOptions) {
+		if _, err := Run(context.Background(), rows, vector.L2, queries, o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%s: %v, want ErrOptions", name, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Run(ctx, rows, vector.L2, queries, good, nil); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, rows, vector.L2, queries, good); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -209,7 +210,7 @@ func distance(m vector.Metric, a, b []float32) float64 {
 func TestRunMetrics(t *testing.T) {
 	for _, metric := range []vector.Metric{vector.Cosine, vector.InnerProduct} {
 		rows, queries := split(clusters(400, 8, 5), 20)
-		res, err := Run(context.Background(), rows, metric, queries, Options{K: 3, Kinds: []string{"rp", "kd-rot"}, Depths: []int{3}, Trees: 8, LabelsK: 20, Rounds: 1, Rotate: 6}, nil)
+		res, err := Run(context.Background(), rows, metric, queries, Options{K: 3, Kinds: []string{"rp", "kd-rot"}, Depths: []int{3}, Trees: 8, LabelsK: 20, Rounds: 1, Rotate: 6})
 		if err != nil {
 			t.Fatalf("%v: %v", metric, err)
 		}

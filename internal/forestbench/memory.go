@@ -132,7 +132,9 @@ func (c *corpus) view(f *forest.Forest, r *forest.Rotation) (*query.View, error)
 
 // rotate learns the leading principal coordinates of the rows and returns the
 // rows in them.
-func (c *corpus) rotate(ctx context.Context, coordinates int, seed uint64, workers int) (*forest.Rotation, *Matrix, error) {
+func (c *corpus) rotate(
+	ctx context.Context, coordinates int, seed uint64, workers int,
+) (*forest.Rotation, *Matrix, error) {
 	const sample = 10_000
 	r, err := forest.PCA(ctx, c.space, coordinates, sample, seed, workers)
 	if err != nil {

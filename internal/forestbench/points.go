@@ -129,7 +129,10 @@ func Verdicts(points []Point, targets []float64) []Verdict {
 			if math.IsInf(min(natural, other), 1) {
 				continue
 			}
-			v := Verdict{Forest: f, Recall: r, NaturalFastest: natural <= other, LookupSlowest: lookup >= max(natural, voting)}
+			v := Verdict{
+				Forest: f, Recall: r,
+				NaturalFastest: natural <= other, LookupSlowest: lookup >= max(natural, voting),
+			}
 			if !math.IsInf(natural, 1) && !math.IsInf(other, 1) {
 				v.Ratio = other / natural
 			}
@@ -152,7 +155,9 @@ func Verdicts(points []Point, targets []float64) []Verdict {
 // ErrCSV says that a file is not one that WriteCSV wrote.
 var ErrCSV = errors.New("forestbench: not a file of measurements")
 
-var header = []string{"forest", "method", "depth", "trees", "tau", "votes", "recall", "micros", "candidates", "front"}
+var header = []string{
+	"forest", "method", "depth", "trees", "tau", "votes", "recall", "micros", "candidates", "front",
+}
 
 // WriteCSV writes the points, a line each below a line of names.
 func WriteCSV(w io.Writer, points []Point) error {

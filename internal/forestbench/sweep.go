@@ -28,8 +28,9 @@ const rotatedSuffix = "-rot"
 // axis-aligned ones over rotated coordinates.
 func Kinds() []string {
 	return []string{
-		string(forest.RP), string(forest.KD), string(forest.KDChrono), string(forest.PCATree), string(forest.RF),
-		string(forest.KD) + rotatedSuffix, string(forest.KDChrono) + rotatedSuffix, string(forest.RF) + rotatedSuffix,
+		string(forest.RP), string(forest.KD), string(forest.KDChrono), string(forest.PCATree),
+		string(forest.RF), string(forest.KD) + rotatedSuffix, string(forest.KDChrono) + rotatedSuffix,
+		string(forest.RF) + rotatedSuffix,
 	}
 }
 
@@ -62,6 +63,8 @@ type Options struct {
 	Floats bool
 	// Progress, if not nil, is told how far a stage is.
 	Progress func(stage string, done, total int)
+	// Measured, if not nil, gets the points of each forest once all its settings are measured.
+	Measured func(forest string, points []Point)
 }
 
 func (o Options) resolve(n int) (Options, error) {
@@ -165,7 +168,9 @@ type run struct {
 //
 // Errors: ErrOptions, the context's, and those of package labels, forest and
 // query.
-func Run(ctx context.Context, rows *Matrix, metric vector.Metric, queries [][]float32, o Options, done func(forest string, points []Point)) (*Result, error) {
+func Run(
+	ctx context.Context, rows *Matrix, metric vector.Metric, queries [][]float32, o Options,
+) (*Result, error) {
 	o, err := o.resolve(rows.N)
 	if err != nil {
 		return nil, err
@@ -185,8 +190,8 @@ func Run(ctx context.Context, rows *Matrix, metric vector.Metric, queries [][]fl
 		}
 		MarkFronts(points)
 		r.out.Points = append(r.out.Points, points...)
-		if done != nil {
-			done(kind, points)
+		if o.Measured != nil {
+			o.Measured(kind, points)
 		}
 	}
 	return &r.out, nil
@@ -198,7 +203,8 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	start := time.Now()
-	r.labels, err = labels.ExactNeighbors(ctx, r.corpus.space, nil, r.LabelsK, r.Workers, func(done, total int) { r.Progress("labels", done, total) })
+	progress := func(done, total int) { r.Progress("labels", done, total) }
+	r.labels, err = labels.ExactNeighbors(ctx, r.corpus.space, nil, r.LabelsK, r.Workers, progress)
 	if err != nil {
 		return fmt.Errorf("forestbench: %w", err)
 	}
@@ -343,7 +349,8 @@ func (r *run) learn(ctx context.Context, kind string, depth int, members bool) (
 	}
 	start := time.Now()
 	stage := fmt.Sprintf("%s, depth %d, %s", kind, depth, b.Holds)
-	f, err := forest.Learn(ctx, rows, r.corpus.space.N, r.labels, p, r.Workers, func(done, total int) { r.Progress(stage, done, total) })
+	progress := func(done, total int) { r.Progress(stage, done, total) }
+	f, err := forest.Learn(ctx, rows, r.corpus.space.N, r.labels, p, r.Workers, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -476,7 +483,9 @@ func worthwhile(tried []*setting, m query.Method) []*setting {
 	var out []*setting
 	for _, s := range own {
 		b := band(s.recall)
-		beaten := slices.ContainsFunc(out, func(x *setting) bool { return x.recall >= s.recall && x.micros*slack < s.micros })
+		beaten := slices.ContainsFunc(out, func(x *setting) bool {
+			return x.recall >= s.recall && x.micros*slack < s.micros
+		})
 		if taken[b] < 2 && !beaten {
 			taken[b]++
 			out = append(out, s)

@@ -184,7 +184,7 @@ func TestSVDAgainstFull(t *testing.T) {
 	for _, shape := range [][2]int{{200, 90}, {60, 150}} {
 		const dims = 6
 		a := lowRank(shape[0], shape[1], dims, 3)
-		got, sigma, err := SVD(context.Background(), a, dims, 5, 7, 2, nil)
+		got, sigma, err := SVD(context.Background(), a, SVDOptions{Dims: dims, Rounds: 5, Seed: 7, Workers: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,11 +218,11 @@ func TestSVDAgainstFull(t *testing.T) {
 
 func TestSVDDeterministicAndErrors(t *testing.T) {
 	a := lowRank(300, 80, 5, 9)
-	one, _, err := SVD(context.Background(), a, 5, 3, 1, 1, nil)
+	one, _, err := SVD(context.Background(), a, SVDOptions{Dims: 5, Rounds: 3, Seed: 1, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	many, _, err := SVD(context.Background(), a, 5, 3, 1, 7, nil)
+	many, _, err := SVD(context.Background(), a, SVDOptions{Dims: 5, Rounds: 3, Seed: 1, Workers: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,13 +230,13 @@ func TestSVDDeterministicAndErrors(t *testing.T) {
 		t.Error("projections differ between 1 and 7 workers")
 	}
 	for _, dims := range []int{0, 81} {
-		if _, _, err := SVD(context.Background(), a, dims, 3, 1, 1, nil); !errors.Is(err, ErrShape) {
+		if _, _, err := SVD(context.Background(), a, SVDOptions{Dims: dims, Rounds: 3, Seed: 1, Workers: 1}); !errors.Is(err, ErrShape) {
 			t.Errorf("%d dimensions: %v", dims, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, _, err := SVD(ctx, a, 5, 3, 1, 1, nil); !errors.Is(err, context.Canceled) {
+	if _, _, err := SVD(ctx, a, SVDOptions{Dims: 5, Rounds: 3, Seed: 1, Workers: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -268,7 +268,7 @@ func TestStandardLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	const dims = 32
-	x, _, err := SVD(ctx, m, dims, 4, 1, 0, nil)
+	x, _, err := SVD(ctx, m, SVDOptions{Dims: dims, Rounds: 4, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

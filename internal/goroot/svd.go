@@ -23,24 +23,35 @@ var ErrShape = errors.New("goroot: matrix shape")
 // Martinsson and Tropp 2011, section 4).
 const oversample = 12
 
-// SVD projects the rows of a on its leading dims right singular vectors:
-// out[i*dims+j] = sigma_j·u_ij, so inner products of the rows are those of the
-// best rank-dims approximation of a. It also returns the singular values,
+// SVDOptions are the options of SVD.
+type SVDOptions struct {
+	Dims    int // singular vectors
+	Rounds  int // of the iteration
+	Seed    uint64
+	Workers int // goroutines; all processors when below 1
+	// Progress, if not nil, is called after every round.
+	Progress func(done, total int)
+}
+
+// SVD projects the rows of a on its leading Dims right singular vectors:
+// out[i*Dims+j] = sigma_j·u_ij, so inner products of the rows are those of the
+// best rank-Dims approximation of a. It also returns the singular values,
 // largest first. The method is randomized subspace iteration (Halko,
-// Martinsson and Tropp 2011, algorithms 4.4 and 5.1): rounds times multiply by
-// AᵀA and re-orthonormalise. Deterministic per seed at any number of workers
-// (all processors when workers < 1); singular vectors have the sign that the
-// seed gave them. Cost: rounds·(4·entries·dims + 4·cols·dims²) flops.
+// Martinsson and Tropp 2011, algorithms 4.4 and 5.1): Rounds times multiply by
+// AᵀA and re-orthonormalise. Deterministic per seed at any number of workers;
+// singular vectors have the sign that the seed gave them. Cost:
+// Rounds·(4·entries·Dims + 4·cols·Dims²) flops.
 //
-// Errors: ErrShape if dims < 1 or the smaller side of a is below dims; the
+// Errors: ErrShape if Dims < 1 or the smaller side of a is below Dims; the
 // context's error.
-func SVD(ctx context.Context, a *Sparse, dims, rounds int, seed uint64, workers int, progress func(done, total int)) (out []float32, sigma []float64, err error) {
+func SVD(ctx context.Context, a *Sparse, o SVDOptions) (out []float32, sigma []float64, err error) {
+	dims, rounds, workers := o.Dims, o.Rounds, o.Workers
 	if dims < 1 || min(a.Rows, a.Cols) < dims {
 		return nil, nil, fmt.Errorf("%w: %d dimensions of a %d x %d matrix", ErrShape, dims, a.Rows, a.Cols)
 	}
 	l := min(dims+oversample, a.Rows, a.Cols)
 	t := a.transpose()
-	rng := rand.New(rand.NewPCG(seed, 0x7376642d676f))
+	rng := rand.New(rand.NewPCG(o.Seed, 0x7376642d676f))
 	z := general(a.Cols, l)
 	for i := range z.Data {
 		z.Data[i] = rng.NormFloat64()
@@ -55,8 +66,8 @@ func SVD(ctx context.Context, a *Sparse, dims, rounds int, seed uint64, workers 
 			return nil, nil, err
 		}
 		orthonormalise(z)
-		if progress != nil {
-			progress(round+1, rounds+1)
+		if o.Progress != nil {
+			o.Progress(round+1, rounds+1)
 		}
 	}
 	if err := multiply(ctx, a, z, y, workers); err != nil {
@@ -79,8 +90,8 @@ func SVD(ctx context.Context, a *Sparse, dims, rounds int, seed uint64, workers 
 			out[i*dims+j] = float32(res.Data[i*l+j])
 		}
 	}
-	if progress != nil {
-		progress(rounds+1, rounds+1)
+	if o.Progress != nil {
+		o.Progress(rounds+1, rounds+1)
 	}
 	return out, sigma, ctx.Err()
 }

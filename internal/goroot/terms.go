@@ -59,7 +59,10 @@ type Sparse struct {
 
 // transpose returns the matrix with rows and columns exchanged. O(entries).
 func (s *Sparse) transpose() *Sparse {
-	t := &Sparse{Rows: s.Cols, Cols: s.Rows, Ptr: make([]int, s.Cols+1), Idx: make([]uint32, len(s.Idx)), Val: make([]float64, len(s.Val))}
+	t := &Sparse{
+		Rows: s.Cols, Cols: s.Rows, Ptr: make([]int, s.Cols+1),
+		Idx: make([]uint32, len(s.Idx)), Val: make([]float64, len(s.Val)),
+	}
 	for _, c := range s.Idx {
 		t.Ptr[c+1]++
 	}
@@ -83,7 +86,9 @@ func (s *Sparse) transpose() *Sparse {
 // by terms) and the terms of its columns, which are in alphabetical order, so
 // the result does not depend on the number of goroutines. A document without
 // any kept term has an empty row.
-func TFIDF(ctx context.Context, docs []Document, minDocs int, maxShare float64, workers int) (*Sparse, []string, error) {
+func TFIDF(
+	ctx context.Context, docs []Document, minDocs int, maxShare float64, workers int,
+) (*Sparse, []string, error) {
 	counts := make([]map[string]int, len(docs))
 	work := par.Work{N: len(docs), Workers: workers}
 	err := par.Each(ctx, work, func(i int) error {

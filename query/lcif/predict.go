@@ -170,8 +170,7 @@ func (p *Predictor) score(v *View) {
 	clearSparse(&p.feature)
 	p.renew()
 	if p.params.Lambda > 0 {
-		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder,
-			&p.instance)
+		instanceScores(&p.tally, v, p.near, p.params.Alpha, p.params.SecondOrder, &p.instance)
 	}
 	if p.params.Lambda < 1 {
 		featureScores(&p.tally, v.power(p.params.Beta), p.params.Beta, p.unit, &p.feature)
@@ -275,8 +274,7 @@ func (p *Predictor) scoreShared(v *View, i int, want *scoreFilter) {
 	clearSparse(&p.instance)
 	p.renew()
 	if p.params.Lambda > 0 {
-		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder,
-			&p.instance)
+		instanceScores(&p.tally, v, p.near, p.params.Alpha, p.params.SecondOrder, &p.instance)
 	}
 	sum, total := p.group.of(i)
 	combineSums(p.params.Lambda, p.instance, sum, p.group.powers.Label, total, want, &p.scores)

@@ -104,8 +104,8 @@ func (t *tally) weighted(set []uint32, value []float32, x float64) {
 // training row i itself from its own neighbours, without i: the labels that often occur
 // together with those of i. With w = 0 it is definition 6. O(Σ labels of the neighbours), times
 // the graph's degree if w > 0.
-func instanceScores(t *tally, sets LabelSets, graph *vector.CSR, neighbors []near, alpha, w float64,
-	dst *vector.Sparse) {
+func instanceScores(t *tally, v *View, neighbors []near, alpha, w float64, dst *vector.Sparse) {
+	sets := v.Labels
 	total := 0.0
 	t.weights = t.weights[:0]
 	for _, n := range neighbors {
@@ -125,7 +125,7 @@ func instanceScores(t *tally, sets LabelSets, graph *vector.CSR, neighbors []nea
 			t.add(sets.Row(int(n.row)), (1-w)*weight)
 		}
 		if w > 0 {
-			second, sum := secondOrder(graph, n.row, alpha)
+			second, sum := secondOrder(v.Graph, n.row, alpha)
 			for i, row := range second.Index {
 				if share := w * weight * labels.Power(float64(second.Value[i]), alpha) / sum; share > 0 {
 					t.add(sets.Row(int(row)), share)

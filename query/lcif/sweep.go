@@ -454,7 +454,7 @@ func (w *sweeper) candidates(view *View, list []near, at int) []uint32 {
 func (w *sweeper) indirect(view *View, list []near, group *sweepGroup, place []uint32,
 	inst []float32) {
 	clearSparse(&w.second)
-	instanceScores(&w.tally, view.Labels, view.Graph, list, group.alpha, group.second, &w.second)
+	instanceScores(&w.tally, view, list, group.alpha, group.second, &w.second)
 	clear(inst)
 	for e, l := range w.second.Index {
 		inst[place[l]] = w.second.Value[e]

@@ -15,8 +15,8 @@ import (
 func (p *Picture) WriteSVG(w io.Writer) error {
 	d := p.Layout()
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f"`,
-		d.Width, d.Height, d.Width, d.Height)
+	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f"`, d.Width, d.Height)
+	fmt.Fprintf(out, ` viewBox="0 0 %.0f %.0f"`, d.Width, d.Height)
 	fmt.Fprintf(out, " font-family=\"sans-serif\" font-size=\"%.0f\" text-anchor=\"middle\">\n", d.TextSize)
 	fmt.Fprintf(out, "<rect width=\"%.0f\" height=\"%.0f\" fill=\"white\"/>\n", d.Width, d.Height)
 	for _, e := range d.Edges {
@@ -45,8 +45,9 @@ func (b *Box) writeSVG(out io.Writer, line float64) {
 	case b.Hidden:
 		look = "fill=\"white\" stroke=\"#999\" stroke-dasharray=\"2 3\""
 	}
-	fmt.Fprintf(out, "<g><title>%s</title>\n<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" %s/>\n",
-		escapeXML(b.Full), b.X-b.Width/2, b.Y, b.Width, b.Height, radius, look)
+	fmt.Fprintf(out, "<g><title>%s</title>\n", escapeXML(b.Full))
+	fmt.Fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" %s/>\n",
+		b.X-b.Width/2, b.Y, b.Width, b.Height, radius, look)
 	for i, s := range b.Lines {
 		weight := ""
 		if i < b.Bold {

@@ -246,8 +246,8 @@ func covariance(
 				nb := min(tile, d-at)
 				for from := 0; from < n; from += covBlock {
 					m := min(covBlock, n-from)
-					pack(a, columns, lo, na, n, from, m)
-					pack(b, columns, at, nb, n, from, m)
+					pack(a, columns[lo*n:hi*n], n, from, m)
+					pack(b, columns[at*n:(at+nb)*n], n, from, m)
 					vector.DotTile(a, na, b, nb, m, out)
 					for i := range na {
 						for j := range nb {
@@ -274,10 +274,10 @@ func covariance(
 	return cov, nil
 }
 
-// pack copies m values of each of na columns to dst, column after column.
-func pack(dst, columns []float32, lo, na, n, from, m int) {
-	for i := range na {
-		copy(dst[i*m:(i+1)*m], columns[(lo+i)*n+from:])
+// pack copies m values, from number from on, of each of the columns of n values to dst.
+func pack(dst, columns []float32, n, from, m int) {
+	for at := 0; at*n < len(columns); at++ {
+		copy(dst[at*m:(at+1)*m], columns[at*n+from:])
 	}
 }
 

@@ -50,7 +50,8 @@ func check(s *set, n, k int) error {
 		}
 		b.unload(q)
 	}
-	fmt.Printf("%s: %d rows, %d queries, %d of them test rows, %d neighbours: %d differ from brute force, %d of the stored index; %.0f s\n",
+	fmt.Printf("%s: %d rows, %d queries, %d of them test rows, %d neighbours: "+
+		"%d differ from brute force, %d of the stored index; %.0f s\n",
 		s.name, s.rows.Rows(), n, len(tests), k, differ[0], differ[1], (threadTime() - start).Seconds())
 	if b.wrong > 0 {
 		return fmt.Errorf("brute force contradicts vector.DotSparse for %d rows", b.wrong)

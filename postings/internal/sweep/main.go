@@ -40,8 +40,8 @@ func main() {
 	generated := flag.Int("generated", 0, "rows of the generated set, none if zero")
 	paper := flag.Bool("paper", false, "also the hash map and all other m of the paper")
 	ours := flag.Bool("ours", false, "only our own strategy")
-	checked := flag.Int("check", 0, "compare the answers to so many random queries with brute force, and time nothing")
-	held := flag.Bool("train", false, "ask rows held out of the training rows, as for what is settled by timings")
+	checked := flag.Int("check", 0, "compare answers to this many random queries with brute force, time nothing")
+	held := flag.Bool("train", false, "ask rows held out of the training rows, as for settings that timings choose")
 	profile := flag.String("profile", "", "write a processor profile of the sweep")
 	flag.Parse()
 	if *profile != "" {
@@ -91,7 +91,10 @@ func main() {
 }
 
 // summary is a line a set: times a query, and what our own strategy gains.
-var summary = []string{"| set | rows | dense TAAT, µs | ours, µs | gain | M-WAND, µs | gain | batch, µs | gain |", "|---|---|---|---|---|---|---|---|---|"}
+var summary = []string{
+	"| set | rows | dense TAAT, µs | ours, µs | gain | M-WAND, µs | gain | batch, µs | gain |",
+	"|---|---|---|---|---|---|---|---|---|",
+}
 
 // search appends the k best rows for a query to dst.
 type search func(ctx context.Context, q vector.Sparse, k int, dst []postings.Hit) ([]postings.Hit,
@@ -133,9 +136,8 @@ func hashArm(rows *vector.CSR) *arm {
 		}}
 }
 
-func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
-	ctx := context.Background()
-	start := time.Now()
+// armsOf returns the arms to compare on a set, and the index of our own strategy.
+func armsOf(ctx context.Context, s *set, all, justOurs bool) (arms []*arm, ours *postings.Index) {
 	must := func(ix *postings.Index, err error) *postings.Index {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "sweep:", err)
@@ -147,8 +149,8 @@ func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
 		return must(postings.Build(ctx, s.rows, postings.Params{Partition: true, M: m}, nil))
 	}
 	taat := part(postings.Everything)
-	ours := must(postings.Build(ctx, s.rows, postings.Params{Compact: true}, nil))
-	arms := []*arm{
+	ours = must(postings.Build(ctx, s.rows, postings.Params{Compact: true}, nil))
+	arms = []*arm{
 		{name: "taat", ix: taat, strategy: postings.Partitioned, skip: 1},
 		{name: "ours", ix: ours, strategy: postings.Auto, skip: 1},
 		{name: "m=0", ix: part(0), strategy: postings.Partitioned, skip: 4},
@@ -174,6 +176,13 @@ func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
 			arm.search = arm.searchIndex(postings.NewSearcher())
 		}
 	}
+	return arms, ours
+}
+
+func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
+	ctx := context.Background()
+	start := time.Now()
+	arms, ours := armsOf(ctx, s, all, justOurs)
 	nq := min(queries, s.tests.Rows())
 	fmt.Printf("%s: %d rows, %d features, %d entries; %d queries of %.0f; built in %v\n", s.name,
 		s.rows.Rows(), s.rows.Cols, len(s.rows.Index),
@@ -187,6 +196,30 @@ func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
 				float64(p.Bytes())/float64(len(s.rows.Index)))
 		}
 	}
+	measure(ctx, arms, s, nq, rounds, k)
+	base := micro(arms[0].best)
+	for _, arm := range arms {
+		m := micro(arm.best)
+		if arm.differ > 0 {
+			fmt.Printf("  %s DIFFERS on %d queries\n", arm.name, arm.differ)
+		}
+		fmt.Printf("  %-8s %9.1f µs  %5.2f x  candidates %8d  scored %6d  postings %9d  bytes %9d\n",
+			arm.name, m, base/m, arm.stats.Candidates/arm.n, arm.stats.Scored/arm.n,
+			arm.stats.Postings/arm.n, arm.stats.Bytes/arm.n)
+	}
+	single, batch := batches(s, "a batch", ours, k, nq, max(rounds, 2))
+	if justOurs {
+		return
+	}
+	batches(s, "stored, a batch", arms[3].ix, k, nq, max(rounds, 2))
+	dense, own, wand := micro(arms[0].best), micro(arms[1].best), micro(arms[2].best)
+	summary = append(summary, fmt.Sprintf("| %s | %d | %.1f | %.1f | %.2f | %.1f | %.1f | %.1f | %.2f |",
+		s.name, s.rows.Rows(), dense, own, dense/own, wand, wand/own, batch, single/batch))
+}
+
+// measure times all arms, in turn, on the first nq queries of a set. A first round that is not timed
+// compares their answers with those of the first arm.
+func measure(ctx context.Context, arms []*arm, s *set, nq, rounds, k int) {
 	want := make([][]postings.Hit, nq)
 	var got []postings.Hit
 	for round := range rounds + 1 {
@@ -220,24 +253,6 @@ func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
 			}
 		}
 	}
-	base := micro(arms[0].best)
-	for _, arm := range arms {
-		m := micro(arm.best)
-		if arm.differ > 0 {
-			fmt.Printf("  %s DIFFERS on %d queries\n", arm.name, arm.differ)
-		}
-		fmt.Printf("  %-8s %9.1f µs  %5.2f x  candidates %8d  scored %6d  postings %9d  bytes %9d\n", arm.name, m, base/m,
-			arm.stats.Candidates/arm.n, arm.stats.Scored/arm.n, arm.stats.Postings/arm.n,
-			arm.stats.Bytes/arm.n)
-	}
-	single, batch := batches(s, "a batch", ours, k, nq, max(rounds, 2))
-	if justOurs {
-		return
-	}
-	batches(s, "stored, a batch", arms[3].ix, k, nq, max(rounds, 2))
-	dense, own, wand := micro(arms[0].best), micro(arms[1].best), micro(arms[2].best)
-	summary = append(summary, fmt.Sprintf("| %s | %d | %.1f | %.1f | %.2f | %.1f | %.1f | %.1f | %.2f |", s.name, s.rows.Rows(),
-		dense, own, dense/own, wand, wand/own, batch, single/batch))
 }
 
 // rowSets compares the row numbers of all lists as 32-bit numbers with roaring
@@ -271,7 +286,8 @@ func rowSets(rows *vector.CSR) {
 		}
 	}
 	n := float64(len(byFeature.Index))
-	fmt.Printf("  row sets: 4 bytes and %.2f ns a posting plain, %.2f bytes and %.2f ns in roaring bitmaps (check %d)\n",
+	fmt.Printf("  row sets: 4 bytes and %.2f ns a posting plain, "+
+		"%.2f bytes and %.2f ns in roaring bitmaps (check %d)\n",
 		float64(plain.Nanoseconds())/n, float64(size)/n,
 		float64((threadTime()-before).Nanoseconds())/n, sum)
 }
@@ -317,7 +333,8 @@ func batches(s *set, name string, ix *postings.Index, k, nq, rounds int) (one, t
 		}
 	}
 	each := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / float64(n) }
-	fmt.Printf("  %s of %d: %.1f µs a query, one by one %.1f: %.2f x, %d differ, %v; by rows %.1f\n", name, n, each(batch), each(single),
+	fmt.Printf("  %s of %d: %.1f µs a query, one by one %.1f: %.2f x, %d differ, %v; by rows %.1f\n",
+		name, n, each(batch), each(single),
 		float64(single)/float64(batch), differ, strategies, each(byRows))
 	return each(single), each(batch)
 }

@@ -26,20 +26,10 @@ type Step struct {
 func (Kind) Absorb(
 	ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Timer,
 ) (s kind.Step, rebuild bool, err error) {
-	c := st.Collection()
-	if c.Sparse {
-		set, err := st.Sparse(ctx)
-		if err != nil {
-			return nil, false, err
-		}
-		err = labelled.CheckSpread(c.Name, c.Dim, set.Entries())
-		if o := optionsOf(m).Weight; err != nil && o != "" && o != labelled.WeightNone {
-			return nil, false, err
-		}
-		if err != nil {
-			return nil, true, nil // a build leaves out the features that no row has
-		}
+	if rebuild, err = tooSpread(ctx, st, optionsOf(m).Weight); rebuild || err != nil {
+		return nil, rebuild, err
 	}
+	c := st.Collection()
 	x, err := st.OpenNamed(ctx, m.Info.Name)
 	if err != nil {
 		return nil, false, err
@@ -47,7 +37,7 @@ func (Kind) Absorb(
 	t := x.(*Model)
 	known := make([]string, t.names.Len())
 	for i := range known {
-		known[i] = string(t.names.At(i))
+		known[i] = t.Label(uint32(i))
 	}
 	var data *labelled.Rows
 	var names []string
@@ -94,6 +84,25 @@ func (Kind) Absorb(
 		n: int(c.Rows), points: len(data.Live), dim: c.Dim, metric: m.Metric, opts: *optionsOf(m),
 		Model: out.Model, names: names, idf: t.idf, unit: t.unit,
 	}}, false, nil
+}
+
+// tooSpread reports whether a tree of the collection must be rebuilt since features are numbered with
+// too large gaps: a build leaves out the features that no row has. Weights cannot be rebuilt either,
+// which is an error.
+func tooSpread(ctx context.Context, st kind.Source, weight string) (bool, error) {
+	c := st.Collection()
+	if !c.Sparse {
+		return false, nil
+	}
+	set, err := st.Sparse(ctx)
+	if err != nil {
+		return false, err
+	}
+	err = labelled.CheckSpread(c.Name, c.Dim, set.Entries())
+	if weight != "" && weight != labelled.WeightNone {
+		return false, err
+	}
+	return err != nil, nil
 }
 
 // Rows returns the number of rows that the step has read.
