@@ -12,6 +12,8 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -29,9 +31,9 @@ func (d *DB) Backup(ctx context.Context, w io.Writer) (n int64, err error) {
 	return backup(ctx, s.gen, w)
 }
 
-func backup(ctx context.Context, g *generation, w io.Writer) (n int64, err error) {
-	defer guard(g.store, setFaults(), &err)
-	n, err = g.tx.WriteTo(&contextWriter{ctx, w})
+func backup(ctx context.Context, g *state.Generation, w io.Writer) (n int64, err error) {
+	defer state.Guard(g.File, state.CatchFaults(), &err)
+	n, err = g.Tx.WriteTo(&contextWriter{ctx, w})
 	if stop := ctx.Err(); err != nil && stop != nil {
 		return n, fmt.Errorf("db: backup: %w", stop) // bbolt's error does not wrap it
 	}
@@ -138,7 +140,7 @@ func (d *DB) replace(ctx context.Context, name string, n newNumbers) (size int64
 		}
 	}()
 	f := follower{d: d, next: next, moved: moved, copied: copied, changes: changes}
-	if err := next.verifyPages(allParts); err != nil {
+	if err := next.VerifyPages(layout.AllParts); err != nil {
 		return 0, err
 	}
 	for round, n := 0, catchUpBytes+1; n > catchUpBytes && round < catchUpRounds; round++ {
@@ -169,7 +171,7 @@ func (d *DB) replace(ctx context.Context, name string, n newNumbers) (size int64
 	if err != nil {
 		return 0, err
 	}
-	next.keepNumberings(d.store, f.kept())
+	next.KeepNumberings(d.store, f.kept())
 	swapped, err = d.swap(name, next, moved, last)
 	return info.Size(), err
 }
@@ -177,7 +179,7 @@ func (d *DB) replace(ctx context.Context, name string, n newNumbers) (size int64
 // follower applies changes to a copy that are committed to the database while the copy is made.
 type follower struct {
 	d       *DB
-	next    *openFile
+	next    *state.File
 	moved   movedCollections
 	copied  map[uint64]copiedRows
 	changes *watch
@@ -227,16 +229,16 @@ func (d *DB) copyTo(ctx context.Context, name string,
 
 // copyState writes all pairs of a state to the empty file at path, in key order; the caller
 // syncs it. The moving collections have no rows in the copy, and new numbers.
-func copyState(ctx context.Context, g *generation, path string, o Options,
+func copyState(ctx context.Context, g *state.Generation, path string, o Options,
 	moved []moving) (err error) {
-	defer guard(g.store, setFaults(), &err)
-	if err := g.store.verifyPages(allParts); err != nil {
+	defer state.Guard(g.File, state.CatchFaults(), &err)
+	if err := g.File.VerifyPages(layout.AllParts); err != nil {
 		return err
 	}
 	var cat []byte
 	skip := map[uint64]bool{}
 	if len(moved) > 0 {
-		if cat, err = encodeCatalog(withoutMoved(g.cat, moved)); err != nil {
+		if cat, err = layout.EncodeCatalog(withoutMoved(g.Catalog, moved)); err != nil {
 			return err
 		}
 		for _, m := range moved {
@@ -265,14 +267,14 @@ func copyState(ctx context.Context, g *generation, path string, o Options,
 	if err := begin(); err != nil {
 		return err
 	}
-	for _, name := range append(slices.Clone(rootBuckets), bucketFeatures) {
-		if g.tx.Bucket(name) == nil {
+	for _, name := range append(slices.Clone(layout.RootBuckets), layout.BucketFeatures) {
+		if g.Tx.Bucket(name) == nil {
 			continue // the dictionary of features is created on first use
 		}
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}
-		err := copyable(g.tx.Bucket(name), skip, cat, func(k, v []byte) error {
+		err := copyable(g.Tx.Bucket(name), skip, cat, func(k, v []byte) error {
 			if size += len(k) + len(v); size > compactBytes {
 				if err := errors.Join(ctx.Err(), tx.Commit()); err != nil {
 					return err
@@ -300,13 +302,13 @@ func copyState(ctx context.Context, g *generation, path string, o Options,
 // and retires the old file, whose latest generation is last. If the rename cannot be made
 // durable, no further writes are allowed. swap reports whether the file was replaced. The
 // caller holds d.write.
-func (d *DB) swap(name string, next *openFile, moved movedCollections,
+func (d *DB) swap(name string, next *state.File, moved movedCollections,
 	last uint64) (swapped bool, err error) {
-	tx, err := next.begin(false)
+	tx, err := next.Begin(false)
 	if err != nil {
 		return false, err
 	}
-	next.before = last + 1 - uint64(tx.ID()) // may wrap around
+	next.Before = last + 1 - uint64(tx.ID()) // may wrap around
 	next.End(tx)
 	if err := next.Replace(name, d.file, d.opts.Sync == Off); err != nil {
 		return false, err
@@ -327,7 +329,7 @@ func (d *DB) swap(name string, next *openFile, moved movedCollections,
 	d.commits.Add(1)
 	d.snapMu.Unlock()
 	if cur != nil {
-		cur.release()
+		cur.Release()
 	}
 	old.Retire()
 	if unsettled != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
 )
 
@@ -53,7 +54,7 @@ func TestDamagedBucketHeaders(t *testing.T) {
 	defer f.Close()
 	m := latestOf(t, data)
 	le := binary.LittleEndian
-	at := int(m.Root) * pageSize
+	at := int(m.Root) * layout.PageSize
 	inline, tried := 0, 0
 	for i := range int(le.Uint16(data[at+10:])) {
 		e := at + page.HeaderSize + i*page.ElementSize

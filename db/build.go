@@ -12,6 +12,8 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // stageBytes is the approximate size of a staging transaction of a build: large enough for the
@@ -46,7 +48,7 @@ func (c Collection) Build(
 	if err != nil {
 		return IndexInfo{}, err
 	}
-	if err := checkName(name); err != nil {
+	if err := layout.CheckName(name); err != nil {
 		return IndexInfo{}, err
 	}
 	if name == Flat {
@@ -82,11 +84,11 @@ func (d *DB) request(coll string, given IndexOptions) (o kind.Options, err error
 		if err != nil {
 			return err
 		}
-		if o, err = given.request(st.c.Sparse); err != nil {
+		if o, err = given.request(st.Entry.Sparse); err != nil {
 			return err
 		}
-		dim := st.c.Dim
-		if st.c.Sparse {
+		dim := st.Entry.Dim
+		if st.Entry.Sparse {
 			dim = 0
 		}
 		return o.Limits(coll, dim)
@@ -103,7 +105,7 @@ type building struct {
 	changes *watch
 	// overtaken reports whether the program has changed the indexes so that this one must not be
 	// published any more. It is nil for a build by the program.
-	overtaken func(c *collection) bool
+	overtaken func(c *layout.Collection) bool
 	// auto is set for a build by maintenance where there is no index.
 	auto bool
 }
@@ -131,14 +133,14 @@ func (d *DB) build(ctx context.Context, job *building) (IndexInfo, error) {
 // latest calls f with the latest generation of the collection that is being indexed.
 func (d *DB) latest(job *building, f func(st kind.Source) error) error {
 	return d.View(func(s *Snapshot) (err error) {
-		defer guard(s.gen.store, setFaults(), &err)
+		defer state.Guard(s.gen.File, state.CatchFaults(), &err)
 		st, err := s.collection(job.Coll)
 		switch {
 		case err != nil:
 			return err
 		case job.id == 0:
-			job.id = st.c.ID
-		case job.id != st.c.ID:
+			job.id = st.Entry.ID
+		case job.id != st.Entry.ID:
 			return dropped(job.Coll)
 		}
 		return f(st)
@@ -154,10 +156,10 @@ func dropped(coll string) error {
 func (d *DB) storeIndex(ctx context.Context, job *building, l kind.Built) (info IndexInfo, err error) {
 	start, timer := time.Now(), job.Timer
 	var object uint64
-	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
 		cat.Object++
 		object = cat.Object
-		return putMark(tx, object)
+		return layout.PutMark(tx, object)
 	})
 	if err != nil {
 		return info, err
@@ -204,8 +206,8 @@ func (d *DB) stage(ctx context.Context, l kind.Product, object uint64,
 		if len(batch) == 0 {
 			return nil
 		}
-		err := d.exclusive(ctx, func(tx *bbolt.Tx, _ *catalog) error {
-			b := tx.Bucket(bucketBlocks)
+		err := d.exclusive(ctx, func(tx *bbolt.Tx, _ *layout.Catalog) error {
+			b := tx.Bucket(layout.BucketBlocks)
 			for _, p := range batch {
 				if err := b.Put(p.key[:], p.value); err != nil {
 					return fail.Wrapf(err, "put block")
@@ -240,12 +242,12 @@ func (d *DB) stage(ctx context.Context, l kind.Product, object uint64,
 func (d *DB) publishIndex(
 	ctx context.Context, job *building, m *kind.Manifest,
 ) (replaced []uint64, err error) {
-	data, err := encodeManifest(m)
+	data, err := layout.EncodeManifest(m)
 	if err != nil {
 		return nil, err
 	}
-	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
-		c := cat.byID(job.id)
+	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		c := cat.ByID(job.id)
 		if c == nil {
 			return dropped(job.Coll)
 		}
@@ -255,45 +257,45 @@ func (d *DB) publishIndex(
 		if err := refuseCycle(tx, c, m); err != nil {
 			return err
 		}
-		if err := putManifest(tx, m.Object, data); err != nil {
+		if err := layout.PutManifest(tx, m.Object, data); err != nil {
 			return err
 		}
 		if job.overtaken == nil && !m.Of.Predicts() && m.Info.Name != autoIndex {
 			replaced = removeAuto(c, tx)
 		}
-		if r := c.index(m.Info.Name); r != nil {
-			replaced = append(replaced, r.objects()...)
+		if r := c.Index(m.Info.Name); r != nil {
+			replaced = append(replaced, r.Objects()...)
 			r.Object, r.Parts, r.Labels = m.Object, nil, m.Of.Predicts()
 		} else {
-			c.Indexes = append(c.Indexes, indexRef{
+			c.Indexes = append(c.Indexes, layout.IndexRef{
 				Name: m.Info.Name, Object: m.Object, Labels: m.Of.Predicts(),
 			})
 		}
 		for _, object := range replaced {
-			if err := putMark(tx, object); err != nil {
+			if err := layout.PutMark(tx, object); err != nil {
 				return err
 			}
 		}
 		if err := putRelabelled(tx, job.id, m, job.changes); err != nil {
 			return err
 		}
-		return deleteMark(tx, m.Object)
+		return layout.DeleteMark(tx, m.Object)
 	})
 	return replaced, err
 }
 
 // refuseCycle refuses to publish a label model that would depend on itself. Other builds may
 // have published such indexes after the model's neighbors were resolved.
-func refuseCycle(tx *bbolt.Tx, c *collection, m *kind.Manifest) error {
+func refuseCycle(tx *bbolt.Tx, c *layout.Collection, m *kind.Manifest) error {
 	cycle, err := kind.Cycle(m.Info.Name, func(name string) (string, error) {
 		if name == m.Info.Name {
 			return m.Own.Uses(), nil
 		}
-		r := c.index(name)
+		r := c.Index(name)
 		if r == nil {
 			return "", nil
 		}
-		other, err := storedManifest(tx, c, r, kindOf)
+		other, err := layout.StoredManifest(tx, c, r, kindOf)
 		if err != nil {
 			return "", nil // damage in another index does not stop this build
 		}
@@ -308,22 +310,22 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *kind.Manifest) error {
 
 // removeAuto removes the index that maintenance has built from the entry of a collection, unless
 // a label model uses it, and returns its objects.
-func removeAuto(c *collection, tx *bbolt.Tx) []uint64 {
-	r := c.index(autoIndex)
+func removeAuto(c *layout.Collection, tx *bbolt.Tx) []uint64 {
+	r := c.Index(autoIndex)
 	if r == nil {
 		return nil
 	}
-	if m, err := storedManifest(tx, c, r, kindOf); err != nil || !m.Auto {
+	if m, err := layout.StoredManifest(tx, c, r, kindOf); err != nil || !m.Auto {
 		return nil
 	}
 	for i := range c.Indexes {
-		m, err := storedManifest(tx, c, &c.Indexes[i], kindOf)
+		m, err := layout.StoredManifest(tx, c, &c.Indexes[i], kindOf)
 		if err != nil || m.Own.Uses() == autoIndex {
 			return nil // also if a damaged model may use it
 		}
 	}
-	removed := r.objects()
-	c.Indexes = slices.DeleteFunc(c.Indexes, func(x indexRef) bool { return x.Name == autoIndex })
+	removed := r.Objects()
+	c.Indexes = slices.DeleteFunc(c.Indexes, func(x layout.IndexRef) bool { return x.Name == autoIndex })
 	return removed
 }
 
@@ -332,7 +334,7 @@ func putRelabelled(tx *bbolt.Tx, coll uint64, m *kind.Manifest, changes *watch) 
 	if !m.Of.Predicts() {
 		return nil
 	}
-	return editSets(tx, m.Object, codec.KindRelabelled, changes.relabelled(coll), nil)
+	return layout.EditSets(tx, m.Object, codec.KindRelabelled, changes.relabelled(coll), nil)
 }
 
 // DropIndex removes an index. Snapshots taken before can still use it. Once an index that finds
@@ -345,18 +347,18 @@ func (c Collection) DropIndex(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return d.restructure(ctx, func(_ *bbolt.Tx, cat *catalog) ([]uint64, error) {
-		entry, err := cat.find(c.name)
+	return d.restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+		entry, err := cat.Find(c.name)
 		if err != nil {
 			return nil, err
 		}
-		r := entry.index(name)
+		r := entry.Index(name)
 		if r == nil {
-			return nil, noIndex(entry, name)
+			return nil, layout.NoIndex(entry, name)
 		}
-		removed := r.objects()
+		removed := r.Objects()
 		entry.Unindexed = entry.Unindexed || !r.Labels
-		entry.Indexes = slices.DeleteFunc(entry.Indexes, func(x indexRef) bool { return x.Name == name })
+		entry.Indexes = slices.DeleteFunc(entry.Indexes, func(x layout.IndexRef) bool { return x.Name == name })
 		return removed, nil
 	})
 }

@@ -13,7 +13,9 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // A compaction copies a state while transactions are committed to the file. Their changes are
@@ -41,12 +43,12 @@ func (c copiedRows) same(d copiedRows) bool {
 
 // copiedRows returns what a copy of the snapshot's state holds, by collection.
 func (s *Snapshot) copiedRows() (_ map[uint64]copiedRows, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
+	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
 	out := map[uint64]copiedRows{}
-	s.gen.locked(func() {
-		for _, c := range s.gen.cat.Collections {
+	s.gen.Locked(func() {
+		for _, c := range s.gen.Catalog.Collections {
 			var deleted *roaring.Bitmap
-			if deleted, err = readSet(s.gen.tx, c.Name, c.ID, codec.KindTombstones, c.Rows); err != nil {
+			if deleted, err = layout.ReadSet(s.gen.Tx, c.Name, c.ID, codec.KindTombstones, c.Rows); err != nil {
 				return
 			}
 			out[c.ID] = copiedRows{c.Rows, deleted}
@@ -58,14 +60,14 @@ func (s *Snapshot) copiedRows() (_ map[uint64]copiedRows, err error) {
 // catchUp applies to next the changes in the snapshot's state since copied; changes are the rows
 // whose labels or payloads have changed since. It returns the number of bytes of rows applied and
 // what is copied then. to returns the number of a collection in next.
-func (s *Snapshot) catchUp(ctx context.Context, next *openFile, copied map[uint64]copiedRows,
+func (s *Snapshot) catchUp(ctx context.Context, next *state.File, copied map[uint64]copiedRows,
 	changes map[uint64]rowChanges, to func(uint64) uint64,
 ) (bytes int, _ map[uint64]copiedRows, err error) {
 	after, err := s.copiedRows()
 	if err != nil {
 		return 0, nil, err
 	}
-	for _, c := range s.gen.cat.Collections {
+	for _, c := range s.gen.Catalog.Collections {
 		before, ok := copied[c.ID]
 		if !ok {
 			return bytes, nil, fmt.Errorf("%w: collection %q is not the one that the compaction copied",
@@ -74,7 +76,7 @@ func (s *Snapshot) catchUp(ctx context.Context, next *openFile, copied map[uint6
 		if before.same(after[c.ID]) && changes[c.ID].all == nil {
 			continue
 		}
-		n, err := s.catchUpRows(ctx, next, s.gen.colls[c.Name], before, to(c.ID), changes[c.ID].all)
+		n, err := s.catchUpRows(ctx, next, s.gen.Collections[c.Name], before, to(c.ID), changes[c.ID].all)
 		if bytes += n; err != nil {
 			return bytes, nil, err
 		}
@@ -83,12 +85,12 @@ func (s *Snapshot) catchUp(ctx context.Context, next *openFile, copied map[uint6
 }
 
 // catchUpRows is catchUp for one collection. It commits transactions of about stageBytes.
-func (s *Snapshot) catchUpRows(ctx context.Context, next *openFile, st *collState, before copiedRows,
+func (s *Snapshot) catchUpRows(ctx context.Context, next *state.File, st *state.Collection, before copiedRows,
 	id uint64, changed *roaring.Bitmap) (bytes int, err error) {
 	var ops []op
 	size := 0
 	add := func(o op, n int) error {
-		o.id, o.coll = id, st.c.Name
+		o.id, o.coll = id, st.Entry.Name
 		ops, size, bytes = append(ops, o), size+n, bytes+n
 		if size < stageBytes {
 			return nil
@@ -105,15 +107,15 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *openFile, st *collStat
 	if err := s.changedRows(st, before, changed, next, add); err != nil {
 		return bytes, err
 	}
-	var run *coldRows
-	for row := before.rows; row < st.c.Rows; row++ {
+	var run *state.ColdRun
+	for row := before.rows; row < st.Entry.Rows; row++ {
 		r, ok, err := s.nextRow(st, row, &run)
 		if err != nil {
 			return bytes, err
 		}
 		o := op{what: opPut}
 		if !ok {
-			if id != st.c.ID {
+			if id != st.Entry.ID {
 				continue // the rows have other numbers in the copy
 			}
 			o.what = opDeleted
@@ -130,8 +132,8 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *openFile, st *collStat
 }
 
 // deletedRow copies the key and the vector of a deleted row.
-func (s *Snapshot) deletedRow(st *collState, row uint32) (r Row, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
+func (s *Snapshot) deletedRow(st *state.Collection, row uint32) (r Row, err error) {
+	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
 	key, err := st.Key(row)
 	if err != nil {
 		return r, err
@@ -142,9 +144,9 @@ func (s *Snapshot) deletedRow(st *collState, row uint32) (r Row, err error) {
 
 // deletedKeys yields copies of the keys that rows had when they were copied and that no row has
 // now.
-func (s *Snapshot) deletedKeys(ctx context.Context, st *collState, before copiedRows,
+func (s *Snapshot) deletedKeys(ctx context.Context, st *state.Collection, before copiedRows,
 	yield func(key []byte) error) (err error) {
-	defer guard(s.gen.store, setFaults(), &err)
+	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
 	if err := st.Load(ctx); err != nil {
 		return err
 	}
@@ -159,9 +161,9 @@ func (s *Snapshot) deletedKeys(ctx context.Context, st *collState, before copied
 		if err != nil {
 			return err
 		}
-		k := keyOf(st.c.ID, key)
+		k := layout.KeyOf(st.Entry.ID, key)
 		live := false
-		s.gen.locked(func() { live = s.gen.tx.Bucket(bucketKeys).Get(k) != nil })
+		s.gen.Locked(func() { live = s.gen.Tx.Bucket(layout.BucketKeys).Get(k) != nil })
 		if live {
 			continue // replaced by a later row
 		}
@@ -173,8 +175,8 @@ func (s *Snapshot) deletedKeys(ctx context.Context, st *collState, before copied
 }
 
 // changedRows yields the changes of labels and payloads of rows that were copied and still exist.
-func (s *Snapshot) changedRows(st *collState, before copiedRows, changed *roaring.Bitmap,
-	next *openFile, yield func(o op, n int) error) error {
+func (s *Snapshot) changedRows(st *state.Collection, before copiedRows, changed *roaring.Bitmap,
+	next *state.File, yield func(o op, n int) error) error {
 	if changed == nil {
 		return nil
 	}
@@ -198,16 +200,16 @@ func (s *Snapshot) changedRows(st *collState, before copiedRows, changed *roarin
 // readChanges reads changes of about stageBytes. What the copy has of a changed row is of the
 // previous round: a row that is changed in this round is neither deleted nor added in it.
 func (s *Snapshot) readChanges(
-	st *collState, changed roaring.IntPeekable, next *openFile,
+	st *state.Collection, changed roaring.IntPeekable, next *state.File,
 ) (ops []op, err error) {
-	g, err := openGeneration(next, 0)
+	g, err := state.OpenGeneration(next, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer g.release()
-	defer guard(next, setFaults(), &err)
-	copied := g.colls[st.c.Name]
-	var run, old *coldRows
+	defer g.Release()
+	defer state.Guard(next, state.CatchFaults(), &err)
+	copied := g.Collections[st.Entry.Name]
+	var run, old *state.ColdRun
 	for size := 0; changed.HasNext() && size < stageBytes; {
 		r, live, err := s.nextRow(st, changed.Next(), &run)
 		if err != nil {
@@ -216,14 +218,14 @@ func (s *Snapshot) readChanges(
 		if !live {
 			continue
 		}
-		to, ok, err := copied.find(r.Key)
+		to, ok, err := copied.Find(r.Key)
 		if err == nil && !ok {
-			err = fail.Corruptf(st.c.Name, "the copy lacks key %q", r.Key)
+			err = fail.Corruptf(st.Entry.Name, "the copy lacks key %q", r.Key)
 		}
 		if err != nil {
 			return nil, err
 		}
-		labels, payload, err := copied.cold(to, &old)
+		labels, payload, err := copied.Cold(to, &old)
 		if err != nil {
 			return nil, err
 		}
@@ -241,15 +243,15 @@ func (s *Snapshot) readChanges(
 }
 
 // applyOps commits row changes to a file that is not yet open as a database.
-func applyOps(s *openFile, ops []op) error {
+func applyOps(s *state.File, ops []op) error {
 	if len(ops) == 0 {
 		return nil
 	}
-	tx, err := s.begin(true)
+	tx, err := s.Begin(true)
 	if err != nil {
 		return err
 	}
-	err = fill(s, tx, func(tx *bbolt.Tx, cat *catalog) error {
+	err = fill(s, tx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
 		a := newApplier(tx, cat)
 		if err := a.check(ops); err != nil {
 			return err
@@ -263,5 +265,5 @@ func applyOps(s *openFile, ops []op) error {
 		_ = tx.Rollback() // nothing was written; err is the reason
 		return err
 	}
-	return s.commit(tx)
+	return s.Commit(tx)
 }

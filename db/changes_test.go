@@ -17,7 +17,9 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -272,20 +274,20 @@ func TestChangeWritesLittle(t *testing.T) {
 			continue
 		}
 		switch kind := kindInKey(k); {
-		case strings.HasPrefix(k, string(bucketSets)), strings.HasPrefix(k, string(bucketMeta)) && kind == codec.KindCatalog,
-			strings.HasPrefix(k, string(bucketTail)) && kind == codec.KindChange:
+		case strings.HasPrefix(k, string(layout.BucketSets)), strings.HasPrefix(k, string(layout.BucketMeta)) && kind == codec.KindCatalog,
+			strings.HasPrefix(k, string(layout.BucketTail)) && kind == codec.KindChange:
 		default:
 			t.Errorf("a block of kind %v was written, key %q", kind, k)
 		}
 	}
 	for k := range before {
-		if _, ok := after[k]; !ok && !strings.HasPrefix(k, string(bucketSets)) {
+		if _, ok := after[k]; !ok && !strings.HasPrefix(k, string(layout.BucketSets)) {
 			t.Errorf("%q was deleted", k)
 		}
 	}
 	// A row alone has 3,136 bytes, its chunk 800,000. The pages are those of the paths to five
 	// buckets, and the list of free pages.
-	if limit := int64(40 * pageSize); pages > limit {
+	if limit := int64(40 * layout.PageSize); pages > limit {
 		t.Errorf("%d bytes of pages are allocated, want at most %d", pages, limit)
 	}
 	commits := d.commits.Load()
@@ -341,7 +343,7 @@ func TestLabelsDisappear(t *testing.T) {
 	}
 	objects := func() (n int) {
 		for k := range storedPairs(t, d) {
-			if strings.HasPrefix(k, string(bucketLabels)) {
+			if strings.HasPrefix(k, string(layout.BucketLabels)) {
 				n++
 			}
 		}
@@ -546,8 +548,8 @@ func TestRelabelledMeanwhile(t *testing.T) {
 func mustBeExact(t *testing.T, d *DB, coll, name string) {
 	t.Helper()
 	err := d.View(func(s *Snapshot) error {
-		st := s.gen.colls[coll]
-		m, err := st.manifestOf(st.c.index(name))
+		st := s.gen.Collections[coll]
+		m, err := st.ManifestOf(st.Entry.Index(name))
 		if err != nil {
 			return err
 		}
@@ -626,7 +628,7 @@ func TestPredictRelabelled(t *testing.T) {
 // read returns labels that are not true.
 func TestDamagedChanges(t *testing.T) {
 	d, path := changedBase(t, 1100, 4)
-	var x *collection
+	var x *layout.Collection
 	relabel(t, d, 5, "new")
 	relabel(t, d, 6, "new")
 	if err := d.Update(t.Context(), func(b *Tx) error { return b.Collection("s").Delete([]byte("7")) }); err != nil {
@@ -636,7 +638,7 @@ func TestDamagedChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	relabel(t, d, 5, "newer")
-	if err := d.View(func(s *Snapshot) error { x = s.gen.colls["s"].c; return nil }); err != nil {
+	if err := d.View(func(s *Snapshot) error { x = s.gen.Collections["s"].Entry; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(mustCheck(d), d.Close()); err != nil {
@@ -663,7 +665,7 @@ func TestDamagedChanges(t *testing.T) {
 		p := append([]byte{revision, 0, 0, 0, 0, 0, 0, 0}, rows.AppendCold(nil, []string{"forged"}, nil)...)
 		return codec.Key(x.ID, codec.KindChange, row), p
 	}
-	at := x.index("at").Object
+	at := x.Index("at").Object
 	five, forged := change(5, 2)
 	_, late := change(5, 77)
 	_, none := change(5, 0)
@@ -676,18 +678,18 @@ func TestDamagedChanges(t *testing.T) {
 		read  bool // Get of row 5 notices
 		model bool // the index notices
 	}{
-		{"missing", func(tx *bbolt.Tx) error { return tx.Bucket(bucketTail).Delete(five[:]) }, true, true},
-		{"another one missing", func(tx *bbolt.Tx) error { return tx.Bucket(bucketTail).Delete(six[:]) }, false, false},
-		{"of an unchanged row", put(bucketTail, other, forged), false, false},
-		{"forged", put(bucketTail, five, forged), false, false},
-		{"of the future", put(bucketTail, five, late), true, true},
-		{"without revision", put(bucketTail, five, none), true, true},
-		{"short", put(bucketTail, five, []byte{1, 0}), true, true},
-		{"of a deleted row", put(bucketSets, changed, set(5, 6, 7)), false, false},
-		{"of a row beyond", put(bucketSets, changed, set(5, 6, 1500)), true, true},
-		{"set missing", func(tx *bbolt.Tx) error { return tx.Bucket(bucketSets).Delete(changed[:]) }, false, false},
-		{"relabelled row beyond", put(bucketSets, codec.Key(at, codec.KindRelabelled, 0), set(1500)), false, true},
-		{"relabelled set damaged", put(bucketSets, codec.Key(at, codec.KindRelabelled, 0), []byte{1}), false, true},
+		{"missing", func(tx *bbolt.Tx) error { return tx.Bucket(layout.BucketTail).Delete(five[:]) }, true, true},
+		{"another one missing", func(tx *bbolt.Tx) error { return tx.Bucket(layout.BucketTail).Delete(six[:]) }, false, false},
+		{"of an unchanged row", put(layout.BucketTail, other, forged), false, false},
+		{"forged", put(layout.BucketTail, five, forged), false, false},
+		{"of the future", put(layout.BucketTail, five, late), true, true},
+		{"without revision", put(layout.BucketTail, five, none), true, true},
+		{"short", put(layout.BucketTail, five, []byte{1, 0}), true, true},
+		{"of a deleted row", put(layout.BucketSets, changed, set(5, 6, 7)), false, false},
+		{"of a row beyond", put(layout.BucketSets, changed, set(5, 6, 1500)), true, true},
+		{"set missing", func(tx *bbolt.Tx) error { return tx.Bucket(layout.BucketSets).Delete(changed[:]) }, false, false},
+		{"relabelled row beyond", put(layout.BucketSets, codec.Key(at, codec.KindRelabelled, 0), set(1500)), false, true},
+		{"relabelled set damaged", put(layout.BucketSets, codec.Key(at, codec.KindRelabelled, 0), []byte{1}), false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := os.WriteFile(path, pristine, 0o600); err != nil {
@@ -716,20 +718,20 @@ func TestDamagedChanges(t *testing.T) {
 func TestSalvageChanges(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		damage func(t *testing.T, path string, st *collState)
+		damage func(t *testing.T, path string, st *state.Collection)
 		lost   int
 		want   map[string]string // labels by key
 	}{
-		{"none", func(*testing.T, string, *collState) {}, 0, map[string]string{"5": "[newest]", "1099": "[tail]", "4": "[l1]"}},
-		{"a change", func(t *testing.T, path string, st *collState) {
-			key := codec.Key(st.c.ID, codec.KindChange, 5)
-			flipValue(t, path, bucketTail, key)
+		{"none", func(*testing.T, string, *state.Collection) {}, 0, map[string]string{"5": "[newest]", "1099": "[tail]", "4": "[l1]"}},
+		{"a change", func(t *testing.T, path string, st *state.Collection) {
+			key := codec.Key(st.Entry.ID, codec.KindChange, 5)
+			flipValue(t, path, layout.BucketTail, key)
 		}, 1, map[string]string{"1099": "[tail]", "4": "[l1]"}},
-		{"labels of the chunk", func(t *testing.T, path string, st *collState) {
-			key := codec.Key(st.c.ID, codec.KindCold, 0)
-			flipValue(t, path, bucketBlocks, key)
+		{"labels of the chunk", func(t *testing.T, path string, st *state.Collection) {
+			key := codec.Key(st.Entry.ID, codec.KindCold, 0)
+			flipValue(t, path, layout.BucketBlocks, key)
 		}, 1023, map[string]string{"5": "[newest]", "1099": "[tail]"}},
-		{"the catalog", func(t *testing.T, path string, _ *collState) {
+		{"the catalog", func(t *testing.T, path string, _ *state.Collection) {
 			wipeMeta(t, path)
 		}, 0, map[string]string{"5": "[newest]", "1099": "[tail]", "4": "[l1]"}},
 	} {
@@ -751,8 +753,8 @@ func TestSalvageChanges(t *testing.T) {
 					}
 				}
 			}
-			var st *collState
-			if err := d.View(func(s *Snapshot) error { st = s.gen.colls["s"]; return nil }); err != nil {
+			var st *state.Collection
+			if err := d.View(func(s *Snapshot) error { st = s.gen.Collections["s"]; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if err := d.Close(); err != nil {
@@ -807,7 +809,7 @@ func wipeMeta(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err == nil {
-		_, err = f.WriteAt(make([]byte, 2*pageSize), 0)
+		_, err = f.WriteAt(make([]byte, 2*layout.PageSize), 0)
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
@@ -871,7 +873,7 @@ func TestHostileRelabelled(t *testing.T) {
 			for i, data := range [][]byte{c.rows, c.ptr, c.labels} {
 				if data != nil {
 					key := codec.Key(object, codec.KindLabelMatrix, arrayRelabelledRow+uint32(i))
-					putBlock(t, path, bucketBlocks, key, data)
+					putBlock(t, path, layout.BucketBlocks, key, data)
 				}
 			}
 			withFile(t, path, func(d *DB, s *Snapshot) {

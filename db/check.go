@@ -15,8 +15,10 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // Check verifies the complete latest state without trusting any of it: every reachable page
@@ -42,10 +44,10 @@ type checker struct {
 	s        *Snapshot
 	report   func(*CorruptError)
 	problems int
-	colls    map[uint64]*collection
-	labels   map[uint64]*collection // label objects
-	indexes  map[uint64]*collection // index objects
-	marks    map[uint64]bool        // objects awaiting removal
+	colls    map[uint64]*layout.Collection
+	labels   map[uint64]*layout.Collection // label objects
+	indexes  map[uint64]*layout.Collection // index objects
+	marks    map[uint64]bool               // objects awaiting removal
 	keys     map[uint64]map[uint32]string
 }
 
@@ -57,17 +59,17 @@ func (c *checker) found(e *CorruptError) {
 }
 
 func (s *Snapshot) check(ctx context.Context, report func(*CorruptError)) (err error) {
-	defer guard(s.gen.store, setFaults(), &err)
+	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
 	c := &checker{
 		ctx: ctx, s: s, report: report,
-		colls: map[uint64]*collection{}, labels: map[uint64]*collection{},
-		indexes: map[uint64]*collection{}, marks: map[uint64]bool{}, keys: map[uint64]map[uint32]string{},
+		colls: map[uint64]*layout.Collection{}, labels: map[uint64]*layout.Collection{},
+		indexes: map[uint64]*layout.Collection{}, marks: map[uint64]bool{}, keys: map[uint64]map[uint32]string{},
 	}
-	for _, x := range s.gen.cat.Collections {
+	for _, x := range s.gen.Catalog.Collections {
 		c.colls[x.ID] = x
 		c.keys[x.ID] = map[uint32]string{}
 		for _, r := range x.Indexes {
-			for _, object := range r.objects() {
+			for _, object := range r.Objects() {
 				c.indexes[object] = x
 			}
 		}
@@ -77,7 +79,7 @@ func (s *Snapshot) check(ctx context.Context, report func(*CorruptError)) (err e
 	}
 	if ctx.Err() == nil && c.problems == 0 {
 		// Decoded tables can only be traversed safely if all pages are valid.
-		for _, x := range s.gen.cat.Collections {
+		for _, x := range s.gen.Catalog.Collections {
 			c.collection(x)
 		}
 	}
@@ -93,21 +95,21 @@ func (s *Snapshot) check(ctx context.Context, report func(*CorruptError)) (err e
 // pages checks the pages of the snapshot's state.
 func (c *checker) pages() error {
 	g := c.s.gen
-	m, live, err := c.meta(g.store)
+	m, live, err := c.meta(g.File)
 	if err != nil {
 		return err
 	}
 	// The size is read after the meta page: a writer that grows the file does so before it
 	// writes the meta page that needs the space.
-	length, err := g.store.Size()
+	length, err := g.File.Size()
 	if err != nil {
 		return fail.Wrapf(err, "check")
 	}
 	if err := m.Fits(length); err != nil {
-		c.found(&CorruptError{Offset: -1, Err: translate(err)})
+		c.found(&CorruptError{Offset: -1, Err: state.Translate(err)})
 		return nil
 	}
-	w := page.NewWalker(c.ctx, g.store, length, m, page.Visitor{
+	w := page.NewWalker(c.ctx, g.File, length, m, page.Visitor{
 		Pair: c.pair,
 		Report: func(id uint64, err error) {
 			c.found(&CorruptError{Offset: m.Offset(id), Err: err})
@@ -117,7 +119,7 @@ func (c *checker) pages() error {
 	if live {
 		w.Buckets(func(b page.Bucket) {
 			seen[string(b.Name)] = true
-			if err := b.CheckHeader(); err != nil && layout.Has(b.Name) {
+			if err := b.CheckHeader(); err != nil && layout.OfFile.Has(b.Name) {
 				w.Report(b.Page, fmt.Errorf("bucket %q: %w", b.Name, err))
 			}
 			w.Walk(b, page.Values)
@@ -125,7 +127,7 @@ func (c *checker) pages() error {
 	} else {
 		c.openBuckets(w, seen)
 	}
-	for _, name := range rootBuckets {
+	for _, name := range layout.RootBuckets {
 		if !seen[string(name)] && c.ctx.Err() == nil {
 			c.found(&CorruptError{Offset: -1, Err: fmt.Errorf("bucket %q is missing", name)})
 		}
@@ -141,9 +143,9 @@ func (c *checker) pages() error {
 // overwritten, and records their names in seen.
 func (c *checker) openBuckets(w *page.Walker, seen map[string]bool) {
 	g := c.s.gen
-	for _, name := range append(slices.Clone(rootBuckets), bucketFeatures) {
+	for _, name := range append(slices.Clone(layout.RootBuckets), layout.BucketFeatures) {
 		var b *bbolt.Bucket
-		g.locked(func() { b = g.tx.Bucket(name) })
+		g.Locked(func() { b = g.Tx.Bucket(name) })
 		if b == nil {
 			continue
 		}
@@ -160,16 +162,16 @@ func (c *checker) openBuckets(w *page.Walker, seen map[string]bool) {
 // only the transaction knows.
 func (c *checker) inlinePairs(name []byte, b *bbolt.Bucket) (err error) {
 	g := c.s.gen
-	defer guard(g.store, setFaults(), &err)
+	defer state.Guard(g.File, state.CatchFaults(), &err)
 	var pairs [][2][]byte
-	g.locked(func() {
+	g.Locked(func() {
 		err = b.ForEach(func(k, v []byte) error {
 			pairs = append(pairs, [2][]byte{k, v})
 			return nil
 		})
 	})
 	for _, p := range pairs {
-		c.pair(name, p[0], p[1], g.store.Offset(uintptr(unsafe.Pointer(unsafe.SliceData(p[1])))))
+		c.pair(name, p[0], p[1], g.File.Offset(uintptr(unsafe.Pointer(unsafe.SliceData(p[1])))))
 	}
 	return err
 }
@@ -186,11 +188,11 @@ func (c *checker) meta(f io.ReaderAt) (m page.Meta, live bool, err error) {
 		time.Sleep(time.Millisecond)
 		metas = readMetas(f)
 	}
-	id := uint64(c.s.gen.tx.ID())
+	id := uint64(c.s.gen.Tx.ID())
 	for i, e := range metas.Err {
 		switch {
 		case e != nil:
-			c.found(&CorruptError{Offset: int64(i) * pageSize, Err: e})
+			c.found(&CorruptError{Offset: int64(i) * layout.PageSize, Err: e})
 		case live:
 		case metas.Meta[i].TxID == id:
 			m, live = metas.Meta[i], true
@@ -211,11 +213,12 @@ func (c *checker) pair(bucket, key, value []byte, at int64) {
 			Err: fmt.Errorf("bucket %q: "+format, append([]any{bucket}, a...)...)})
 	}
 	switch string(bucket) {
-	case string(bucketBlocks), string(bucketTail), string(bucketSets), string(bucketMeta):
+	case string(layout.BucketBlocks), string(layout.BucketTail), string(layout.BucketSets),
+		string(layout.BucketMeta):
 		c.block(string(bucket), key, value, at)
-	case string(bucketKeys):
-		n, ok := entryNumber(string(bucketKeys), key, value)
-		if !ok || n > maxRows {
+	case string(layout.BucketKeys):
+		n, ok := layout.EntryNumber(string(layout.BucketKeys), key, value)
+		if !ok || n > layout.MaxRows {
 			fail("checksum of an entry of %d and %d bytes does not match", len(key), len(value))
 			return
 		}
@@ -233,8 +236,8 @@ func (c *checker) pair(bucket, key, value []byte, at int64) {
 		default:
 			c.keys[id][row] = string(key[8:])
 		}
-	case string(bucketLabels):
-		object, ok := entryNumber(string(bucketLabels), key, value)
+	case string(layout.BucketLabels):
+		object, ok := layout.EntryNumber(string(layout.BucketLabels), key, value)
 		if !ok {
 			fail("checksum of an entry of %d and %d bytes does not match", len(key), len(value))
 			return
@@ -245,7 +248,7 @@ func (c *checker) pair(bucket, key, value []byte, at int64) {
 		} else if !c.marked(id) {
 			fail("label of collection %d, which does not exist", id)
 		}
-	case string(bucketFeatures):
+	case string(layout.BucketFeatures):
 		c.feature(key, value, fail)
 	default:
 		fail("unknown bucket")
@@ -265,14 +268,14 @@ func (c *checker) feature(key, value []byte, fail func(string, ...any)) {
 		if !c.marked(id) {
 			fail("feature of collection %d, which does not exist", id)
 		}
-	case key[8] == featureByName:
-		n, ok := entryNumber(string(bucketFeatures), key, value)
+	case key[8] == layout.FeatureByName:
+		n, ok := layout.EntryNumber(string(layout.BucketFeatures), key, value)
 		if !ok || n >= uint64(x.Dim) {
 			fail("feature %q has no valid number", key[9:])
 			return
 		}
 		c.mirror(x, string(key[9:]), uint32(n), fail)
-	case key[8] == featureByID && len(key) == 13:
+	case key[8] == layout.FeatureByID && len(key) == 13:
 		c.mirror(x, string(value), binary.BigEndian.Uint32(key[9:]), fail)
 	default:
 		fail("entry of %d and %d bytes", len(key), len(value))
@@ -280,8 +283,8 @@ func (c *checker) feature(key, value []byte, fail func(string, ...any)) {
 }
 
 // mirror checks that the name and the number of a feature refer to each other.
-func (c *checker) mirror(x *collection, name string, id uint32, fail func(string, ...any)) {
-	back, err := c.s.gen.colls[x.Name].FeatureName(id)
+func (c *checker) mirror(x *layout.Collection, name string, id uint32, fail func(string, ...any)) {
+	back, err := c.s.gen.Collections[x.Name].FeatureName(id)
 	if err != nil {
 		fail("%w", err)
 	} else if back != name {
@@ -293,8 +296,8 @@ func (c *checker) mirror(x *collection, name string, id uint32, fail func(string
 func (c *checker) marked(object uint64) bool {
 	if len(c.marks) == 0 {
 		c.marks[0] = true
-		c.s.gen.locked(func() {
-			for _, id := range orphanMarks(c.s.gen.tx) {
+		c.s.gen.Locked(func() {
+			for _, id := range layout.OrphanMarks(c.s.gen.Tx) {
 				c.marks[id] = true
 			}
 		})
@@ -325,7 +328,7 @@ func (c *checker) block(bucket string, key, value []byte, at int64) {
 	}
 	if err == nil {
 		var data []byte
-		if data, err = b.Data(limitOf(kind)); err == nil {
+		if data, err = b.Data(layout.LimitOf(kind)); err == nil {
 			err = checkContents(kind, data)
 		}
 	}
@@ -334,7 +337,7 @@ func (c *checker) block(bucket string, key, value []byte, at int64) {
 		err = errors.New("block of an object that does not exist")
 	}
 	if x := c.indexes[object]; err == nil && kind == codec.KindRelabelled && x != nil &&
-		!slices.ContainsFunc(x.Indexes, func(r indexRef) bool { return r.Object == object && r.Labels }) {
+		!slices.ContainsFunc(x.Indexes, func(r layout.IndexRef) bool { return r.Object == object && r.Labels }) {
 		err = errors.New("relabelled rows of an object that is not the main one of a label model")
 	}
 	if err != nil {
@@ -353,7 +356,7 @@ func checkContents(kind codec.Kind, data []byte) error {
 		}
 		return err
 	case codec.KindChange:
-		_, err := decodeChange(data)
+		_, err := layout.DecodeChange(data)
 		return err
 	case codec.KindTombstones, codec.KindLabelRows, codec.KindChanged, codec.KindRelabelled:
 		set := roaring.New()
@@ -362,23 +365,23 @@ func checkContents(kind codec.Kind, data []byte) error {
 		}
 		return set.Validate()
 	case codec.KindManifest:
-		_, err := decodeManifest(data, kindOf)
+		_, err := layout.DecodeManifest(data, kindOf)
 		return err
 	}
 	return nil
 }
 
 // collection checks the cross-references of one collection and its indexes.
-func (c *checker) collection(x *collection) {
+func (c *checker) collection(x *layout.Collection) {
 	fail := func(err error) {
 		if c.ctx.Err() != nil {
 			return // a cancelled load is not damage
 		}
 		c.found(&CorruptError{Collection: x.Name, Offset: -1, Err: err})
 	}
-	st := c.s.gen.colls[x.Name]
+	st := c.s.gen.Collections[x.Name]
 	err := func() (err error) {
-		defer guard(c.s.gen.store, setFaults(), &err)
+		defer state.Guard(c.s.gen.File, state.CatchFaults(), &err)
 		err = st.Load(c.ctx)
 		return err
 	}()
@@ -390,13 +393,13 @@ func (c *checker) collection(x *collection) {
 	if len(keys) != int(x.Live) {
 		fail(fmt.Errorf("%d keys for %d live rows", len(keys), x.Live))
 	}
-	st.g.locked(func() { err = checkChanges(st) })
+	st.Gen.Locked(func() { err = checkChanges(st) })
 	if err != nil {
 		fail(err)
 		return
 	}
 	counts := map[string]int{}
-	var run *coldRows
+	var run *state.ColdRun
 	for row := range x.Rows {
 		if c.ctx.Err() != nil {
 			return
@@ -432,46 +435,47 @@ func (c *checker) collection(x *collection) {
 }
 
 // checkIndex checks that the arrays of an index are consistent with each other.
-func checkIndex(ctx context.Context, st *collState, r *indexRef) (err error) {
-	defer guard(st.g.store, setFaults(), &err)
-	x, err := st.index(ctx, r)
+func checkIndex(ctx context.Context, st *state.Collection, r *layout.IndexRef) (err error) {
+	defer state.Guard(st.Gen.File, state.CatchFaults(), &err)
+	x, err := st.OpenIndex(ctx, r)
 	if err != nil {
 		return err
 	}
-	if learns := x.m.Of.Predicts(); r.Labels != learns {
-		return fail.Corruptf(st.c.Name, "the catalog has Labels = %v for an index of kind %s",
-			r.Labels, x.m.Kind)
+	if learns := x.Manifest.Of.Predicts(); r.Labels != learns {
+		return fail.Corruptf(st.Entry.Name, "the catalog has Labels = %v for an index of kind %s",
+			r.Labels, x.Manifest.Kind)
 	}
 	if _, err := st.Relabelled(r.Object); err != nil {
 		return err
 	}
-	return x.open.Check(ctx)
+	return x.Opened.Check(ctx)
 }
 
 // checkChanges checks that the changes of labels and payloads belong to rows that are not
 // deleted, and that the set of these rows is complete. The caller has locked the generation.
-func checkChanges(st *collState) (err error) {
-	g := st.g
-	defer guard(g.store, setFaults(), &err)
-	set, err := readSet(g.tx, st.c.Name, st.c.ID, codec.KindChanged, st.c.Rows)
+func checkChanges(st *state.Collection) (err error) {
+	g := st.Gen
+	defer state.Guard(g.File, state.CatchFaults(), &err)
+	set, err := layout.ReadSet(g.Tx, st.Entry.Name, st.Entry.ID, codec.KindChanged, st.Entry.Rows)
 	if err != nil {
 		return err
 	}
 	n := 0
-	err = eachBlock(g.tx.Bucket(bucketTail), st.c.ID, codec.KindChange, func(k, v []byte) error {
+	tail := g.Tx.Bucket(layout.BucketTail)
+	err = layout.EachBlock(tail, st.Entry.ID, codec.KindChange, func(k, v []byte) error {
 		_, _, row := codec.ParseKey(k)
 		n++
-		if _, err := readChange(st.c, k, v); err != nil {
+		if _, err := layout.ReadChange(st.Entry, k, v); err != nil {
 			return err
 		}
 		if !set.Contains(row) || st.Deleted(row) {
-			return blockError(st.c.Name, st.c.ID, codec.KindChange, row,
+			return layout.BlockError(st.Entry.Name, st.Entry.ID, codec.KindChange, row,
 				errors.New("the row is deleted or not in the set of changed rows"))
 		}
 		return nil
 	})
 	if err == nil && set.GetCardinality() != uint64(n) {
-		err = fail.Corruptf(st.c.Name, "%d rows are in the set of changed rows, %d changes exist",
+		err = fail.Corruptf(st.Entry.Name, "%d rows are in the set of changed rows, %d changes exist",
 			set.GetCardinality(), n)
 	}
 	return err
@@ -492,9 +496,9 @@ func (c *checker) labelCounts(coll string, counts map[string]int, fail func(erro
 }
 
 // rowLabels checks that the label sets contain a row.
-func (c *checker) rowLabels(st *collState, r *Row, fail func(error)) {
+func (c *checker) rowLabels(st *state.Collection, r *Row, fail func(error)) {
 	for _, l := range r.Labels {
-		set, err := st.cachedLabel(l)
+		set, err := st.CachedLabel(l)
 		if err != nil {
 			fail(err)
 		} else if set == nil || !set.Contains(r.Row) {

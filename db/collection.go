@@ -1,6 +1,10 @@
 package db
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/anndb/anndb/db/internal/state"
+)
 
 // Collection is a handle of a collection, by name. One of a database sees the latest state at
 // each call; one of a snapshot always sees the snapshot's. Loads, builds and drops need a
@@ -28,8 +32,8 @@ func (c Collection) Name() string { return c.name }
 //
 // Errors: ErrNotFound.
 func (c Collection) Info() (info CollectionInfo, err error) {
-	err = c.read(func(st *collState) error {
-		info = infoOf(st.c)
+	err = c.read(func(st *state.Collection) error {
+		info = infoOf(st.Entry)
 		return nil
 	})
 	return info, err
@@ -39,8 +43,8 @@ func (c Collection) Info() (info CollectionInfo, err error) {
 //
 // Errors: ErrNotFound.
 func (c Collection) Count() (n int, err error) {
-	err = c.read(func(st *collState) error {
-		n = int(st.c.Live)
+	err = c.read(func(st *state.Collection) error {
+		n = int(st.Entry.Live)
 		return nil
 	})
 	return n, err
@@ -76,7 +80,7 @@ func (c Collection) writer() (*DB, error) {
 
 // read calls f with the collection in the state that the handle sees. Faults of the map become
 // errors.
-func (c Collection) read(f func(st *collState) error) error {
+func (c Collection) read(f func(st *state.Collection) error) error {
 	s, err := c.hold()
 	if err != nil {
 		return err
@@ -86,8 +90,8 @@ func (c Collection) read(f func(st *collState) error) error {
 }
 
 // read calls f with a collection of the snapshot. Faults of the map become errors.
-func (s *Snapshot) read(coll string, f func(st *collState) error) (err error) {
-	defer guard(s.gen.store, setFaults(), &err)
+func (s *Snapshot) read(coll string, f func(st *state.Collection) error) (err error) {
+	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
 	st, err := s.collection(coll)
 	if err != nil {
 		return err

@@ -14,32 +14,34 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // Create creates an empty collection and returns a handle of it.
 //
 // Errors: ErrExists, ErrInvalid.
 func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection, error) {
-	if err := checkName(name); err != nil {
+	if err := layout.CheckName(name); err != nil {
 		return Collection{}, err
 	}
 	s, err := schema.resolve()
 	if err != nil {
 		return Collection{}, err
 	}
-	err = d.restructure(ctx, func(tx *bbolt.Tx, cat *catalog) ([]uint64, error) {
-		if _, err := cat.find(name); err == nil {
+	err = d.restructure(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+		if _, err := cat.Find(name); err == nil {
 			return nil, fmt.Errorf("%w: collection %q", ErrExists, name)
 		}
 		if s.Features == Named {
-			if _, err := tx.CreateBucketIfNotExists(bucketFeatures); err != nil {
+			if _, err := tx.CreateBucketIfNotExists(layout.BucketFeatures); err != nil {
 				return nil, fmt.Errorf("db: create dictionary: %w", err)
 			}
 		}
 		cat.Object++
-		cat.Collections = append(cat.Collections, &collection{
-			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: storedStorage(s.Storage),
-			Sparse: s.Features != 0, Named: s.Features == Named, Numbering: storedNumbering(s.Numbering),
+		cat.Collections = append(cat.Collections, &layout.Collection{
+			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: layout.Storage(s.Storage),
+			Sparse: s.Features != 0, Named: s.Features == Named, Numbering: layout.Numbering(s.Numbering),
 		})
 		return nil, nil
 	})
@@ -54,16 +56,16 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 //
 // Errors: ErrNotFound.
 func (d *DB) Drop(ctx context.Context, name string) error {
-	return d.restructure(ctx, func(_ *bbolt.Tx, cat *catalog) ([]uint64, error) {
-		c, err := cat.find(name)
+	return d.restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+		c, err := cat.Find(name)
 		if err != nil {
 			return nil, err
 		}
 		removed := []uint64{c.ID}
 		for _, x := range c.Indexes {
-			removed = append(removed, x.objects()...)
+			removed = append(removed, x.Objects()...)
 		}
-		cat.Collections = slices.DeleteFunc(cat.Collections, func(x *collection) bool { return x == c })
+		cat.Collections = slices.DeleteFunc(cat.Collections, func(x *layout.Collection) bool { return x == c })
 		return removed, nil
 	})
 }
@@ -100,14 +102,14 @@ const sweepKeys = 4096
 // removeMarked deletes a part of what is stored under a marked object in one transaction, and
 // deletes the mark with the last part. The caller holds d.write or is Open.
 func (d *DB) removeMarked(id uint64) (done bool, err error) {
-	err = d.update(func(tx *bbolt.Tx, _ *catalog) (err error) {
+	err = d.update(func(tx *bbolt.Tx, _ *layout.Catalog) (err error) {
 		if done, err = removeSome(tx, id); err == nil && done {
-			err = deleteMark(tx, id)
+			err = layout.DeleteMark(tx, id)
 		}
 		return err
 	})
 	if err == nil && done {
-		d.store.forget(id)
+		d.store.Forget(id)
 	}
 	return done, err
 }
@@ -118,17 +120,18 @@ func removeSome(tx *bbolt.Tx, object uint64) (done bool, err error) {
 	left := sweepKeys
 	prefix := binary.BigEndian.AppendUint64(nil, object)
 	// The row sets of a collection's labels are separate objects.
-	dict := tx.Bucket(bucketLabels)
+	dict := tx.Bucket(layout.BucketLabels)
 	for left > 0 {
 		k, v := dict.Cursor().Seek(prefix)
 		if k == nil || !bytes.HasPrefix(k, prefix) {
 			break
 		}
-		label, err := labelObject("", k, v)
+		label, err := layout.LabelObject("", k, v)
 		if err != nil {
 			return false, err
 		}
-		n, err := removePrefix(tx.Bucket(bucketSets), binary.BigEndian.AppendUint64(nil, label), left)
+		ofLabel := binary.BigEndian.AppendUint64(nil, label)
+		n, err := layout.RemovePrefix(tx.Bucket(layout.BucketSets), ofLabel, left)
 		if err != nil {
 			return false, err
 		}
@@ -140,14 +143,16 @@ func removeSome(tx *bbolt.Tx, object uint64) (done bool, err error) {
 		}
 		left--
 	}
-	for _, name := range [][]byte{bucketBlocks, bucketTail, bucketSets, bucketKeys, bucketFeatures} {
+	for _, name := range [][]byte{
+		layout.BucketBlocks, layout.BucketTail, layout.BucketSets, layout.BucketKeys, layout.BucketFeatures,
+	} {
 		if left <= 0 {
 			return false, nil
 		}
 		if tx.Bucket(name) == nil {
 			continue // the bucket is created on first use
 		}
-		n, err := removePrefix(tx.Bucket(name), prefix, left)
+		n, err := layout.RemovePrefix(tx.Bucket(name), prefix, left)
 		if err != nil {
 			return false, err
 		}
@@ -157,7 +162,7 @@ func removeSome(tx *bbolt.Tx, object uint64) (done bool, err error) {
 		return false, nil
 	}
 	k := codec.Key(object, codec.KindManifest, 0)
-	return true, tx.Bucket(bucketMeta).Delete(k[:])
+	return true, tx.Bucket(layout.BucketMeta).Delete(k[:])
 }
 
 // Collections lists the collections of the latest state.
@@ -216,12 +221,12 @@ type IndexStatus struct {
 // statuses describes the indexes. unmaintained holds, by object, the errors of indexes that
 // maintenance does not change.
 func (s *Snapshot) statuses(unmaintained *sync.Map) (out []IndexStatus) {
-	for _, c := range s.gen.cat.Collections {
+	for _, c := range s.gen.Catalog.Collections {
 		for i := range c.Indexes {
-			m, err := s.gen.colls[c.Name].manifestOf(&c.Indexes[i])
+			m, err := s.gen.Collections[c.Name].ManifestOf(&c.Indexes[i])
 			status := indexStatus(c, &c.Indexes[i], m, err)
 			if err == nil {
-				status.Relabelled, err = s.gen.colls[c.Name].stale(m.Object, m.Info.Rows)
+				status.Relabelled, err = s.gen.Collections[c.Name].Stale(m.Object, m.Info.Rows)
 			}
 			if err != nil {
 				status.Error = err.Error()
@@ -241,10 +246,10 @@ func (d *DB) Stats() (st Stats, err error) {
 	d.snapMu.Lock()
 	s, idle := d.store, d.cur
 	d.snapMu.Unlock()
-	held, age := s.Readers(idle.shared())
+	held, age := s.Readers(idle.Shared())
 	err = d.View(func(sn *Snapshot) (err error) {
-		defer guard(sn.gen.store, setFaults(), &err)
-		s := sn.gen.store // the snapshot keeps it open during a compaction
+		defer state.Guard(sn.gen.File, state.CatchFaults(), &err)
+		s := sn.gen.File // the snapshot keeps it open during a compaction
 		info, err := os.Stat(d.path)
 		if err != nil {
 			return fmt.Errorf("db: stats: %w", err)
@@ -252,7 +257,7 @@ func (d *DB) Stats() (st Stats, err error) {
 		page := s.PageSize()
 		free, err := s.FreePages()
 		if err != nil {
-			return fail.Wrapf(translate(err), "stats: %s", d.path)
+			return fail.Wrapf(state.Translate(err), "stats: %s", d.path)
 		}
 		st = Stats{
 			Path: d.path, FileBytes: info.Size(), FreeBytes: int64(free) * int64(page),
@@ -267,7 +272,7 @@ func (d *DB) Stats() (st Stats, err error) {
 }
 
 // schemaOf returns what the collection was created with.
-func schemaOf(c *collection) Schema {
+func schemaOf(c *layout.Collection) Schema {
 	s := Schema{Metric: c.Metric, Storage: Storage(c.Storage), Numbering: Numbering(c.Numbering)}
 	switch {
 	case c.Named:
@@ -281,11 +286,11 @@ func schemaOf(c *collection) Schema {
 }
 
 // infoOf returns the public description of a collection.
-func infoOf(c *collection) CollectionInfo {
+func infoOf(c *layout.Collection) CollectionInfo {
 	return CollectionInfo{
 		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Numbering: Numbering(c.Numbering), Dim: c.Dim,
 		Metric: c.Metric, Storage: Storage(c.Storage),
-		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.sealed()), ChunkRows: 1 << c.shift(),
-		Indexes: c.indexNames(),
+		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()), ChunkRows: 1 << c.Shift(),
+		Indexes: c.IndexNames(),
 	}
 }

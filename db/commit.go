@@ -13,19 +13,21 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // update runs f in a write transaction, commits it, and publishes the new state. The caller
 // holds d.write.
-func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
+func (d *DB) update(f func(tx *bbolt.Tx, cat *layout.Catalog) error) (err error) {
 	if p := d.poison.Load(); p != nil {
 		return fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, fail.Inner{Err: *p})
 	}
 	d.snapMu.Lock()
 	s := d.store
 	d.snapMu.Unlock()
-	tx, err := s.begin(true)
+	tx, err := s.Begin(true)
 	if err != nil {
 		return err
 	}
@@ -33,7 +35,7 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 		_ = tx.Rollback() // nothing was written; err is the reason
 		return asSystem(err)
 	}
-	if err := s.commit(tx); err != nil {
+	if err := s.Commit(tx); err != nil {
 		err = asSystem(err)
 		if errors.Is(err, berrors.ErrMaxSizeReached) {
 			// bbolt detects this while it allocates pages, before it writes any.
@@ -49,23 +51,23 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 }
 
 // fill runs f on the transaction's catalog and writes the catalog back.
-func fill(s *openFile, tx *bbolt.Tx, f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
-	defer guard(s, setFaults(), &err)
-	if err := s.verifyPages(allParts); err != nil {
+func fill(s *state.File, tx *bbolt.Tx, f func(tx *bbolt.Tx, cat *layout.Catalog) error) (err error) {
+	defer state.Guard(s, state.CatchFaults(), &err)
+	if err := s.VerifyPages(layout.AllParts); err != nil {
 		return err
 	}
-	cat, err := getCatalog(tx)
+	cat, err := layout.ReadCatalog(tx)
 	if err != nil {
 		return err
 	}
 	if err := f(tx, cat); err != nil {
 		return err
 	}
-	return putCatalog(tx, cat)
+	return layout.WriteCatalog(tx, cat)
 }
 
 // exclusive runs f in a separate write transaction.
-func (d *DB) exclusive(ctx context.Context, f func(tx *bbolt.Tx, cat *catalog) error) error {
+func (d *DB) exclusive(ctx context.Context, f func(tx *bbolt.Tx, cat *layout.Catalog) error) error {
 	if err := d.writable(ctx); err != nil {
 		return err
 	}
@@ -99,7 +101,7 @@ func (d *DB) commitRequests(reqs []*request) {
 	failed := make([]error, len(reqs))
 	if err == nil {
 		var a *applier
-		err = d.update(func(tx *bbolt.Tx, cat *catalog) error {
+		err = d.update(func(tx *bbolt.Tx, cat *layout.Catalog) error {
 			a = newApplier(tx, cat)
 			for i, r := range reqs {
 				for j := range r.ops {
@@ -127,7 +129,7 @@ func (d *DB) commitRequests(reqs []*request) {
 // determines which chunks they complete.
 type applier struct {
 	tx    *bbolt.Tx
-	cat   *catalog
+	cat   *layout.Catalog
 	keys  *bbolt.Bucket
 	colls map[uint64]*collTx
 	names map[uint64]*names // by collection
@@ -135,14 +137,14 @@ type applier struct {
 
 // collTx holds the changes of a transaction to one collection.
 type collTx struct {
-	c           *collection
+	c           *layout.Collection
 	first       uint32 // number of rows[0]
 	rows        []rows.Row
 	deletedRows *roaring.Bitmap // rows that this transaction deletes
 	labels      map[string]labelChange
 	// changes are those of labels and payloads of rows below first, by row; relabelled are the
 	// rows of those that change labels.
-	changes    map[uint32]*change
+	changes    map[uint32]*layout.Change
 	relabelled *roaring.Bitmap
 }
 
@@ -159,8 +161,8 @@ func (t *collTx) label(name string) labelChange {
 	return x
 }
 
-func newApplier(tx *bbolt.Tx, cat *catalog) *applier {
-	return &applier{tx: tx, cat: cat, keys: tx.Bucket(bucketKeys), colls: map[uint64]*collTx{},
+func newApplier(tx *bbolt.Tx, cat *layout.Catalog) *applier {
+	return &applier{tx: tx, cat: cat, keys: tx.Bucket(layout.BucketKeys), colls: map[uint64]*collTx{},
 		names: map[uint64]*names{}}
 }
 
@@ -170,17 +172,17 @@ func (a *applier) check(ops []op) error {
 	puts := map[uint64]uint64{}
 	for i := range ops {
 		o := &ops[i]
-		c := a.cat.byID(o.id)
+		c := a.cat.ByID(o.id)
 		if c == nil {
 			return fmt.Errorf("%w: %q", fail.NoCollection, o.coll)
 		}
 		if o.what == opPut {
 			puts[o.id]++
 		}
-		if o.insert && a.keys.Get(keyOf(o.id, o.row.Key)) != nil {
+		if o.insert && a.keys.Get(layout.KeyOf(o.id, o.row.Key)) != nil {
 			return exists(o.coll, o.row.Key)
 		}
-		if uint64(c.Rows)+puts[o.id] > maxRows {
+		if uint64(c.Rows)+puts[o.id] > layout.MaxRows {
 			return fmt.Errorf("%w: %q", fail.Full, o.coll)
 		}
 	}
@@ -190,16 +192,16 @@ func (a *applier) check(ops []op) error {
 // unchanged checks that the keys that a transaction has read still refer to the same rows, whose
 // labels and payloads have not changed. A compaction renumbers rows, so reads from the file
 // before a compaction conflict.
-func (a *applier) unchanged(r *request, now *openFile) error {
+func (a *applier) unchanged(r *request, now *state.File) error {
 	if len(r.reads) > 0 && r.store != now {
 		return errConflict
 	}
 	for read, was := range r.reads {
-		k := keyOf(read.coll, []byte(read.key))
+		k := layout.KeyOf(read.coll, []byte(read.key))
 		v := a.keys.Get(k)
 		row, ok := uint64(0), true
 		if v != nil {
-			row, ok = entryNumber(string(bucketKeys), k, v)
+			row, ok = layout.EntryNumber(string(layout.BucketKeys), k, v)
 		}
 		if !ok || (v != nil) != was.exists || was.exists && row != uint64(was.row) {
 			return errConflict
@@ -221,22 +223,22 @@ func (a *applier) unchanged(r *request, now *openFile) error {
 // revision returns the number of a row's latest change, 0 if it was never changed.
 func (a *applier) revision(coll uint64, row uint32) (uint64, error) {
 	if t := a.colls[coll]; t != nil && t.changes[row] != nil {
-		return t.changes[row].revision, nil
+		return t.changes[row].Revision, nil
 	}
-	c := a.cat.byID(coll)
+	c := a.cat.ByID(coll)
 	if c == nil || c.Revision == 0 {
 		return 0, nil
 	}
 	key := codec.Key(coll, codec.KindChange, row)
-	v := a.tx.Bucket(bucketTail).Get(key[:])
+	v := a.tx.Bucket(layout.BucketTail).Get(key[:])
 	if v == nil {
 		return 0, nil
 	}
-	x, err := readChange(c, key[:], v)
+	x, err := layout.ReadChange(c, key[:], v)
 	if err != nil {
 		return 0, err
 	}
-	return x.revision, nil
+	return x.Revision, nil
 }
 
 func (a *applier) apply(ops []op) error {
@@ -246,10 +248,10 @@ func (a *applier) apply(ops []op) error {
 		o := &ops[i]
 		t := a.colls[o.id]
 		if t == nil {
-			c := a.cat.byID(o.id)
+			c := a.cat.ByID(o.id)
 			t = &collTx{
 				c: c, first: c.Rows, deletedRows: roaring.New(), labels: map[string]labelChange{},
-				changes: map[uint32]*change{}, relabelled: roaring.New(),
+				changes: map[uint32]*layout.Change{}, relabelled: roaring.New(),
 			}
 			a.colls[o.id] = t
 		}
@@ -262,11 +264,11 @@ func (a *applier) apply(ops []op) error {
 			t.c.Rows++
 			continue
 		}
-		k := keyOf(o.id, o.row.Key)
+		k := layout.KeyOf(o.id, o.row.Key)
 		old := a.keys.Get(k)
 		row, ok := uint64(0), true
 		if old != nil {
-			row, ok = entryNumber(string(bucketKeys), k, old)
+			row, ok = layout.EntryNumber(string(layout.BucketKeys), k, old)
 		}
 		if !ok || old != nil && (row >= uint64(t.c.Rows) || t.c.Live == 0) || old == nil && o.what == opChange {
 			return fail.Corruptf(o.coll, "key %q points to no row", o.row.Key)
@@ -290,7 +292,7 @@ func (a *applier) apply(ops []op) error {
 		if err := a.vectorise(t.c, &o.row); err != nil {
 			return err
 		}
-		fresh = append(fresh, entry{k, entryValue(string(bucketKeys), k, uint64(t.c.Rows))})
+		fresh = append(fresh, entry{k, layout.EntryValue(string(layout.BucketKeys), k, uint64(t.c.Rows))})
 		for _, l := range o.row.Labels {
 			t.label(l).add.Add(t.c.Rows)
 		}
@@ -313,7 +315,7 @@ func (a *applier) apply(ops []op) error {
 // change changes labels and payload of a row.
 func (t *collTx) change(row uint32, o *op) {
 	t.c.Revision++
-	t.changes[row] = &change{t.c.Revision, o.row.Labels, o.row.Payload}
+	t.changes[row] = &layout.Change{Revision: t.c.Revision, Labels: o.row.Labels, Payload: o.row.Payload}
 	if slices.Equal(o.had, o.row.Labels) {
 		return
 	}
@@ -331,7 +333,7 @@ func (t *collTx) change(row uint32, o *op) {
 }
 
 // vectorise converts a sparse row to its final form and updates the number of features in use.
-func (a *applier) vectorise(c *collection, r *newRow) error {
+func (a *applier) vectorise(c *layout.Collection, r *newRow) error {
 	if !c.Sparse {
 		return nil
 	}
@@ -359,7 +361,7 @@ func (a *applier) finish() error {
 		if err := a.sealAndTail(t); err != nil {
 			return err
 		}
-		if err := editSets(a.tx, t.c.ID, codec.KindTombstones, t.deletedRows, nil); err != nil {
+		if err := layout.EditSets(a.tx, t.c.ID, codec.KindTombstones, t.deletedRows, nil); err != nil {
 			return err
 		}
 		if err := a.writeChanges(t); err != nil {
@@ -375,14 +377,14 @@ func (a *applier) finish() error {
 // sealAndTail writes the new rows: those that complete a chunk as chunks, together with the
 // earlier tail rows of the chunk, the others as tail rows.
 func (a *applier) sealAndTail(t *collTx) error {
-	blocks, tail := a.tx.Bucket(bucketBlocks), a.tx.Bucket(bucketTail)
+	blocks, tail := a.tx.Bucket(layout.BucketBlocks), a.tx.Bucket(layout.BucketTail)
 	put := func(key [codec.KeySize]byte, value []byte) error {
 		if err := blocks.Put(key[:], value); err != nil {
 			return fmt.Errorf("db: put block: %w", err)
 		}
 		return nil
 	}
-	format := t.c.format()
+	format := t.c.RowFormat()
 	per := uint32(1) << format.Shift()
 	done := uint32(0) // written rows of t.rows
 	for lo := t.first &^ (per - 1); lo+per <= t.c.Rows && lo+per > t.first; lo += per {
@@ -412,13 +414,13 @@ func (a *applier) sealAndTail(t *collTx) error {
 }
 
 // takeTail reads a tail row for a chunk and deletes it from the tail.
-func (a *applier) takeTail(tail *bbolt.Bucket, c *collection, row uint32) (rows.Row, error) {
+func (a *applier) takeTail(tail *bbolt.Bucket, c *layout.Collection, row uint32) (rows.Row, error) {
 	key := codec.Key(c.ID, codec.KindTail, row)
 	value := tail.Get(key[:])
 	if value == nil {
-		return rows.Row{}, blockError(c.Name, c.ID, codec.KindTail, row, errors.New("row is missing"))
+		return rows.Row{}, layout.BlockError(c.Name, c.ID, codec.KindTail, row, errors.New("row is missing"))
 	}
-	r, err := readTail(c, key[:], value)
+	r, err := layout.ReadTail(c, key[:], value)
 	if err != nil {
 		return rows.Row{}, err
 	}
@@ -434,11 +436,11 @@ func (a *applier) writeChanges(t *collTx) error {
 	if t.c.Revision == 0 {
 		return nil
 	}
-	tail := a.tx.Bucket(bucketTail)
+	tail := a.tx.Bucket(layout.BucketTail)
 	deleted := roaring.New()
 	if !t.deletedRows.IsEmpty() {
 		var err error
-		if deleted, err = readSet(a.tx, t.c.Name, t.c.ID, codec.KindChanged, t.c.Rows); err != nil {
+		if deleted, err = layout.ReadSet(a.tx, t.c.Name, t.c.ID, codec.KindChanged, t.c.Rows); err != nil {
 			return err
 		}
 		deleted.And(t.deletedRows)
@@ -457,18 +459,18 @@ func (a *applier) writeChanges(t *collTx) error {
 	for it := changed.Iterator(); it.HasNext(); {
 		row := it.Next()
 		key := codec.Key(t.c.ID, codec.KindChange, row)
-		if err := tail.Put(key[:], encodeChange(key[:], t.changes[row])); err != nil {
+		if err := tail.Put(key[:], layout.EncodeChange(key[:], t.changes[row])); err != nil {
 			return fail.Wrapf(err, "put change")
 		}
 	}
-	if err := editSets(a.tx, t.c.ID, codec.KindChanged, changed, deleted); err != nil {
+	if err := layout.EditSets(a.tx, t.c.ID, codec.KindChanged, changed, deleted); err != nil {
 		return err
 	}
 	for _, r := range t.c.Indexes {
 		if !r.Labels {
 			continue
 		}
-		if err := editSets(a.tx, r.Object, codec.KindRelabelled, t.relabelled, nil); err != nil {
+		if err := layout.EditSets(a.tx, r.Object, codec.KindRelabelled, t.relabelled, nil); err != nil {
 			return err
 		}
 	}
@@ -478,26 +480,26 @@ func (a *applier) writeChanges(t *collTx) error {
 // editLabels creates objects for new labels, adds rows to the labels' sets and removes others. A
 // label is deleted with its last row; a deleted row keeps its labels.
 func (a *applier) editLabels(t *collTx) error {
-	dict := a.tx.Bucket(bucketLabels)
+	dict := a.tx.Bucket(layout.BucketLabels)
 	for label, x := range t.labels {
-		k := keyOf(t.c.ID, []byte(label))
+		k := layout.KeyOf(t.c.ID, []byte(label))
 		var object uint64
 		if v := dict.Get(k); v != nil {
 			var err error
-			if object, err = labelObject(t.c.Name, k, v); err != nil {
+			if object, err = layout.LabelObject(t.c.Name, k, v); err != nil {
 				return err
 			}
 		} else {
 			a.cat.Object++
 			object = a.cat.Object
-			if err := dict.Put(k, entryValue(string(bucketLabels), k, object)); err != nil {
+			if err := dict.Put(k, layout.EntryValue(string(layout.BucketLabels), k, object)); err != nil {
 				return fmt.Errorf("db: put label: %w", err)
 			}
 		}
-		if err := editSets(a.tx, object, codec.KindLabelRows, x.add, x.remove); err != nil {
+		if err := layout.EditSets(a.tx, object, codec.KindLabelRows, x.add, x.remove); err != nil {
 			return err
 		}
-		if hasBlocks(a.tx.Bucket(bucketSets), object, codec.KindLabelRows) {
+		if layout.HasBlocks(a.tx.Bucket(layout.BucketSets), object, codec.KindLabelRows) {
 			continue
 		}
 		if err := dict.Delete(k); err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 )
@@ -646,16 +647,16 @@ func flipRow(t *testing.T, d *DB) {
 	}
 	defer f.Close()
 	err = d.viewTx(func(tx *bbolt.Tx) error {
-		cat, err := getCatalog(tx)
+		cat, err := layout.ReadCatalog(tx)
 		if err != nil {
 			return err
 		}
-		c, err := cat.find("floats")
+		c, err := cat.Find("floats")
 		if err != nil {
 			return err
 		}
 		key := codec.Key(c.ID, codec.KindRows, 0)
-		v := tx.Bucket(bucketBlocks).Get(key[:])
+		v := tx.Bucket(layout.BucketBlocks).Get(key[:])
 		at := d.store.Offset(uintptr(unsafe.Pointer(&v[codec.HeaderSize+1000])))
 		_, err = f.WriteAt([]byte{v[codec.HeaderSize+1000] ^ 1}, at)
 		return err

@@ -26,6 +26,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -336,10 +337,10 @@ func mustLeaveNothing(d *DB) error {
 		}
 	}
 	return d.viewTx(func(tx *bbolt.Tx) error {
-		if marks := orphanMarks(tx); len(marks) > 0 {
+		if marks := layout.OrphanMarks(tx); len(marks) > 0 {
 			return fmt.Errorf("objects %v are still marked", marks)
 		}
-		cat, err := getCatalog(tx)
+		cat, err := layout.ReadCatalog(tx)
 		if err != nil {
 			return err
 		}
@@ -347,19 +348,19 @@ func mustLeaveNothing(d *DB) error {
 		for _, c := range cat.Collections {
 			known[c.ID] = true
 			for _, x := range c.Indexes {
-				for _, object := range x.objects() {
+				for _, object := range x.Objects() {
 					known[object] = true
 				}
 			}
 		}
-		if err := tx.Bucket(bucketLabels).ForEach(func(k, v []byte) error {
-			object, err := labelObject("", k, v)
+		if err := tx.Bucket(layout.BucketLabels).ForEach(func(k, v []byte) error {
+			object, err := layout.LabelObject("", k, v)
 			known[object] = true
 			return err
 		}); err != nil {
 			return err
 		}
-		for _, name := range [][]byte{bucketBlocks, bucketSets, bucketTail, bucketMeta} {
+		for _, name := range [][]byte{layout.BucketBlocks, layout.BucketSets, layout.BucketTail, layout.BucketMeta} {
 			if err := tx.Bucket(name).ForEach(func(k, _ []byte) error {
 				if object, kind, _ := codec.ParseKey(k); !known[object] {
 					return fmt.Errorf("orphan of object %d, section %v in bucket %q", object, kind, name)

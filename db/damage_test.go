@@ -22,6 +22,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -504,8 +505,8 @@ func flipsOf(t *testing.T, data []byte) []flip {
 	})
 	w.Freelist()
 	for i := range int64(2) {
-		add("meta page", false, i*pageSize, i*pageSize+16, 8)
-		add("meta page", false, i*pageSize+16, i*pageSize+80, 40)
+		add("meta page", false, i*layout.PageSize, i*layout.PageSize+16, 8)
+		add("meta page", false, i*layout.PageSize+16, i*layout.PageSize+80, 40)
 	}
 	le := binary.LittleEndian
 	for p := uint64(2); p < m.High; {
@@ -738,7 +739,7 @@ func TestDamageRoot(t *testing.T) {
 	var commands []command
 	w, _ := soundWalker(t, data, nil)
 	w.Buckets(func(b page.Bucket) {
-		if testing.Short() && string(b.Name) != string(bucketFeatures) {
+		if testing.Short() && string(b.Name) != string(layout.BucketFeatures) {
 			return
 		}
 		for i := range len(b.Name) + 8 {
@@ -748,7 +749,7 @@ func TestDamageRoot(t *testing.T) {
 			}
 		}
 	})
-	if len(commands) < 8*len(bucketFeatures) {
+	if len(commands) < 8*len(layout.BucketFeatures) {
 		t.Fatalf("%d bits", len(commands))
 	}
 	judge(t, commands, tryAll(t, path, commands))
@@ -778,10 +779,10 @@ func cutShort(t *testing.T, kind damaged) {
 		step = 16
 	}
 	var commands []command
-	for p := int64(0); p < info.Size()/pageSize; p += step {
-		for _, n := range []int64{p * pageSize, p*pageSize + 1, p*pageSize + pageSize/2} {
+	for p := int64(0); p < info.Size()/layout.PageSize; p += step {
+		for _, n := range []int64{p * layout.PageSize, p*layout.PageSize + 1, p*layout.PageSize + layout.PageSize/2} {
 			commands = append(commands, command{text: fmt.Sprintf("trunc %d 0", n), region: "before open"})
-			if n%pageSize == 0 {
+			if n%layout.PageSize == 0 {
 				commands = append(commands, command{text: fmt.Sprintf("cut %d 0", n), region: "while open"}, command{text: fmt.Sprintf("cut %d 1", n), region: "while in use"})
 			}
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 )
 
 // TestForeignFiles opens what is no database.
@@ -53,7 +54,7 @@ func TestForeignFiles(t *testing.T) {
 		"gzip":      zipped.Bytes(),
 		"zeros":     make([]byte, 1<<20),
 		"ones":      bytes.Repeat([]byte{0xff}, 1<<20),
-		"one block": codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, []byte("{}")),
+		"one block": codec.Encode(layout.CatalogKey[:], codec.Header{Kind: codec.KindCatalog}, []byte("{}")),
 		"bbolt":     foreign,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +81,7 @@ func TestForeignFiles(t *testing.T) {
 // rewrite changes stored pairs behind the database's back, by bbolt itself.
 func rewrite(t *testing.T, path string, f func(tx *bbolt.Tx) error) {
 	t.Helper()
-	b, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: pageSize})
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: layout.PageSize})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,14 +109,14 @@ func setMeta(t *testing.T, path string, page int64, change func(meta []byte)) {
 	}
 	defer f.Close()
 	meta := make([]byte, 64)
-	if _, err := f.ReadAt(meta, page*pageSize+16); err != nil {
+	if _, err := f.ReadAt(meta, page*layout.PageSize+16); err != nil {
 		t.Fatal(err)
 	}
 	change(meta)
 	h := fnv.New64a()
 	_, _ = h.Write(meta[:56])
 	binary.LittleEndian.PutUint64(meta[56:], h.Sum64())
-	if _, err := f.WriteAt(meta, page*pageSize+16); err != nil {
+	if _, err := f.WriteAt(meta, page*layout.PageSize+16); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -134,8 +135,8 @@ func TestNewerFormat(t *testing.T) {
 	t.Run("catalog block", func(t *testing.T) {
 		path := fresh(t)
 		rewrite(t, path, func(tx *bbolt.Tx) error {
-			b := tx.Bucket(bucketMeta)
-			return b.Put(catalogKey[:], newerBlock(catalogKey[:], b.Get(catalogKey[:])))
+			b := tx.Bucket(layout.BucketMeta)
+			return b.Put(layout.CatalogKey[:], newerBlock(layout.CatalogKey[:], b.Get(layout.CatalogKey[:])))
 		})
 		if d, err := Open(path, nil); !errors.Is(err, fail.NewerFormat) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("open: %v, %v, want errNewerFormat", d, err)
@@ -144,8 +145,8 @@ func TestNewerFormat(t *testing.T) {
 	t.Run("catalog number", func(t *testing.T) {
 		path := fresh(t)
 		rewrite(t, path, func(tx *bbolt.Tx) error {
-			data := []byte(fmt.Sprintf(`{"Format":%d,"Collections":{"no":"list"}}`, catalogFormat+1))
-			return tx.Bucket(bucketMeta).Put(catalogKey[:], codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, data))
+			data := []byte(fmt.Sprintf(`{"Format":%d,"Collections":{"no":"list"}}`, layout.CatalogFormat+1))
+			return tx.Bucket(layout.BucketMeta).Put(layout.CatalogKey[:], codec.Encode(layout.CatalogKey[:], codec.Header{Kind: codec.KindCatalog}, data))
 		})
 		if d, err := Open(path, nil); !errors.Is(err, fail.NewerFormat) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("open: %v, %v, want errNewerFormat", d, err)
@@ -154,16 +155,16 @@ func TestNewerFormat(t *testing.T) {
 	t.Run("rows block", func(t *testing.T) {
 		path := fresh(t)
 		rewrite(t, path, func(tx *bbolt.Tx) error {
-			cat, err := getCatalog(tx)
+			cat, err := layout.ReadCatalog(tx)
 			if err != nil {
 				return err
 			}
-			c, err := cat.find("floats")
+			c, err := cat.Find("floats")
 			if err != nil {
 				return err
 			}
 			key := codec.Key(c.ID, codec.KindRows, 0)
-			b := tx.Bucket(bucketBlocks)
+			b := tx.Bucket(layout.BucketBlocks)
 			return b.Put(key[:], newerBlock(key[:], b.Get(key[:])))
 		})
 		d, err := Open(path, nil)
@@ -211,7 +212,7 @@ func TestMetaPages(t *testing.T) {
 	}
 	for page := range 2 {
 		data := bytes.Clone(pristine)
-		data[page*pageSize+40] ^= 4
+		data[page*layout.PageSize+40] ^= 4
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +246,7 @@ func TestMetaPages(t *testing.T) {
 	}
 	data := bytes.Clone(pristine)
 	data[40] ^= 4
-	data[pageSize+40] ^= 4
+	data[layout.PageSize+40] ^= 4
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -255,3 +256,6 @@ func TestMetaPages(t *testing.T) {
 		}
 	}
 }
+
+// castagnoli is the table of the checksums in the file.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -53,12 +54,12 @@ func putTied(t *testing.T, d *DB, from, to int) {
 // there are, and the points that leaves have gained.
 func checkLeafSizes(t *testing.T, s *Snapshot, rows []int) (sizes, gained int) {
 	t.Helper()
-	st := s.gen.colls["d"]
-	x, err := st.index(t.Context(), st.c.index("x"))
+	st := s.gen.Collections["d"]
+	x, err := st.OpenIndex(t.Context(), st.Entry.Index("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := x.open.(kind.RowFinder).RowView()
+	v := x.Opened.(kind.RowFinder).RowView()
 	f := v.Forest
 	want := make([]uint32, len(f.LeafDir))
 	leaves := make([]uint32, f.Trees)
@@ -281,8 +282,8 @@ func TestHostilePoints(t *testing.T) {
 	d := tiedDB(t, path, forest.KD)
 	var m *kind.Manifest
 	err := d.View(func(s *Snapshot) (err error) {
-		st := s.gen.colls["d"]
-		m, err = st.manifestOf(st.c.index("x"))
+		st := s.gen.Collections["d"]
+		m, err = st.ManifestOf(st.Entry.Index("x"))
 		return err
 	})
 	if err = errors.Join(err, d.Close()); err != nil {
@@ -294,7 +295,7 @@ func TestHostilePoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	putBlock(t, path, bucketMeta, codec.Key(m.Object, codec.KindManifest, 0), data)
+	putBlock(t, path, layout.BucketMeta, codec.Key(m.Object, codec.KindManifest, 0), data)
 	withFile(t, path, func(_ *DB, s *Snapshot) {
 		_, _, err := nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, tiedDim)}, 3, &SearchOptions{Index: "x"})
 		mustBeCorrupt(t, "search", err)
@@ -311,12 +312,12 @@ func changeSize(t *testing.T, path string, kind codec.Kind, add int64) {
 	var key [codec.KeySize]byte
 	var payload []byte
 	inFile(t, path, func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketBlocks).ForEach(func(k, v []byte) error {
+		return tx.Bucket(layout.BucketBlocks).ForEach(func(k, v []byte) error {
 			if _, of, _ := codec.ParseKey(k); of != kind || payload != nil {
 				return nil
 			}
 			copy(key[:], k)
-			b, err := decodeBlock("", k, v, true)
+			b, err := layout.DecodeBlock("", k, v, true)
 			payload = slices.Clone(b)
 			return err
 		})
@@ -336,5 +337,5 @@ func changeSize(t *testing.T, path string, kind codec.Kind, add int64) {
 	}
 	n := int64(binary.LittleEndian.Uint32(payload[at+4:]))
 	binary.LittleEndian.PutUint32(payload[at+4:], uint32(max(0, n+add)))
-	putBlock(t, path, bucketBlocks, key, payload)
+	putBlock(t, path, layout.BucketBlocks, key, payload)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -30,11 +31,11 @@ import (
 // yes to something that it would itself write.
 
 func FuzzCatalog(f *testing.F) {
-	for _, c := range []*catalog{
+	for _, c := range []*layout.Catalog{
 		{Format: 1},
-		{Format: 1, Object: 3, Collections: []*collection{
-			{ID: 1, Name: "a", Dim: 3, Metric: vector.L2, Rows: 7, Live: 5, Indexes: []indexRef{{Name: "x", Object: 2}}},
-			{ID: 3, Name: "b", Dim: MaxDim, Metric: vector.Cosine, Storage: storageFloat32},
+		{Format: 1, Object: 3, Collections: []*layout.Collection{
+			{ID: 1, Name: "a", Dim: 3, Metric: vector.L2, Rows: 7, Live: 5, Indexes: []layout.IndexRef{{Name: "x", Object: 2}}},
+			{ID: 3, Name: "b", Dim: MaxDim, Metric: vector.Cosine, Storage: layout.StorageFloat32},
 		}},
 	} {
 		data, err := json.Marshal(c)
@@ -46,7 +47,7 @@ func FuzzCatalog(f *testing.F) {
 	f.Add([]byte(`{"Format":2}`))
 	f.Add([]byte(`{"Format":1,"Object":1,"Collections":[null]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := decodeCatalog(data)
+		c, err := layout.DecodeCatalog(data)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, fail.NewerFormat) {
 				t.Fatalf("untyped error %v", err)
@@ -57,7 +58,7 @@ func FuzzCatalog(f *testing.F) {
 			if i := infoOf(x); i.Sealed > i.Rows || i.Live > i.Rows || i.ChunkRows < 1 {
 				t.Fatalf("impossible collection %+v", i)
 			}
-			if found, err := c.find(x.Name); found != x || err != nil || c.byID(x.ID) != x {
+			if found, err := c.Find(x.Name); found != x || err != nil || c.ByID(x.ID) != x {
 				t.Fatalf("collection %q is not found", x.Name)
 			}
 		}
@@ -65,7 +66,7 @@ func FuzzCatalog(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d, err := decodeCatalog(again); err != nil || !reflect.DeepEqual(c, d) {
+		if d, err := layout.DecodeCatalog(again); err != nil || !reflect.DeepEqual(c, d) {
 			t.Fatalf("%s decodes to another catalog: %v", again, err)
 		}
 	})
@@ -81,7 +82,7 @@ func FuzzManifest(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := decodeManifest(data, kindOf)
+		m, err := layout.DecodeManifest(data, kindOf)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("untyped error %v", err)
@@ -104,9 +105,9 @@ func FuzzManifest(f *testing.F) {
 				t.Fatalf("a forest of %v nodes", slots)
 			}
 		}
-		if again, err := encodeManifest(m); err != nil {
+		if again, err := layout.EncodeManifest(m); err != nil {
 			t.Fatal(err)
-		} else if _, err := decodeManifest(again, kindOf); err != nil {
+		} else if _, err := layout.DecodeManifest(again, kindOf); err != nil {
 			t.Fatalf("refuses its own encoding: %v", err)
 		}
 	})
@@ -294,10 +295,10 @@ func fuzzBlocks(f *testing.F, pristine []byte, blocks []storedBlock, ask func(*t
 
 // FuzzChange: a change that decodes is its own encoding's.
 func FuzzChange(f *testing.F) {
-	for _, x := range []change{
-		{revision: 1}, {revision: 1 << 60, labels: []string{"a", "b"}, payload: []byte("payload")},
+	for _, x := range []layout.Change{
+		{Revision: 1}, {Revision: 1 << 60, Labels: []string{"a", "b"}, Payload: []byte("payload")},
 	} {
-		b, err := codec.Parse(encodeChange(nil, &x))
+		b, err := codec.Parse(layout.EncodeChange(nil, &x))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -306,20 +307,20 @@ func FuzzChange(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, p []byte) {
-		x, err := decodeChange(p)
+		x, err := layout.DecodeChange(p)
 		if err != nil {
 			return
 		}
-		if len(x.labels) > MaxLabels || len(x.payload) > MaxPayload {
-			t.Fatalf("%d labels and %d bytes", len(x.labels), len(x.payload))
+		if len(x.Labels) > MaxLabels || len(x.Payload) > MaxPayload {
+			t.Fatalf("%d labels and %d bytes", len(x.Labels), len(x.Payload))
 		}
-		b, err := codec.Parse(encodeChange(nil, x))
+		b, err := codec.Parse(layout.EncodeChange(nil, x))
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := decodeChange(b.Payload)
-		if err != nil || again.revision != x.revision || !slices.Equal(again.labels, x.labels) ||
-			!bytes.Equal(again.payload, x.payload) {
+		again, err := layout.DecodeChange(b.Payload)
+		if err != nil || again.Revision != x.Revision || !slices.Equal(again.Labels, x.Labels) ||
+			!bytes.Equal(again.Payload, x.Payload) {
 			t.Fatalf("%+v comes back as %+v, %v", x, again, err)
 		}
 	})
@@ -343,7 +344,7 @@ func FuzzSet(f *testing.F) {
 	key := codec.Key(7, codec.KindTombstones, 0)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		value := codec.Encode(key[:], codec.Header{Kind: codec.KindTombstones}, data)
-		set, err := decodeSet("c", key[:], value)
+		set, err := layout.DecodeSet("c", key[:], value)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("untyped error %v", err)
@@ -363,7 +364,7 @@ func FuzzSet(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := decodeSet("c", key[:], codec.Encode(key[:], codec.Header{Kind: codec.KindTombstones}, again)); err != nil || !b.Equals(set) {
+		if b, err := layout.DecodeSet("c", key[:], codec.Encode(key[:], codec.Header{Kind: codec.KindTombstones}, again)); err != nil || !b.Equals(set) {
 			t.Fatalf("the set does not come back: %v", err)
 		}
 	})

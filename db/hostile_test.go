@@ -22,6 +22,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/forest"
@@ -55,7 +56,7 @@ func putBlock(t *testing.T, path string, bucket []byte, key [codec.KeySize]byte,
 func editJSON(t *testing.T, path string, key [codec.KeySize]byte, edit func(m map[string]any)) {
 	t.Helper()
 	inFile(t, path, func(tx *bbolt.Tx) error {
-		data, err := decodeBlock("", key[:], tx.Bucket(bucketMeta).Get(key[:]), true)
+		data, err := layout.DecodeBlock("", key[:], tx.Bucket(layout.BucketMeta).Get(key[:]), true)
 		if err != nil {
 			return err
 		}
@@ -72,9 +73,9 @@ func editJSON(t *testing.T, path string, key [codec.KeySize]byte, edit func(m ma
 		_, kind, _ := codec.ParseKey(key[:])
 		value := codec.Encode(key[:], codec.Header{Kind: kind}, data)
 		if kind == codec.KindManifest {
-			err = tx.Bucket(bucketBlocks).Put(key[:], value)
+			err = tx.Bucket(layout.BucketBlocks).Put(key[:], value)
 		}
-		return errors.Join(err, tx.Bucket(bucketMeta).Put(key[:], value))
+		return errors.Join(err, tx.Bucket(layout.BucketMeta).Put(key[:], value))
 	})
 }
 
@@ -155,7 +156,7 @@ func withFile(t *testing.T, path string, f func(d *DB, s *Snapshot)) {
 // object is the number of an index's object.
 func objectIn(t *testing.T, path, coll, index string) (object uint64) {
 	t.Helper()
-	withFile(t, path, func(_ *DB, s *Snapshot) { object = s.gen.colls[coll].c.index(index).Object })
+	withFile(t, path, func(_ *DB, s *Snapshot) { object = s.gen.Collections[coll].Entry.Index(index).Object })
 	return object
 }
 
@@ -176,11 +177,11 @@ func TestHostileOverlay(t *testing.T) {
 	object := objectIn(t, path, "d", "kd")
 	var slots int
 	withFile(t, path, func(_ *DB, s *Snapshot) {
-		x, err := s.gen.colls["d"].index(t.Context(), s.gen.colls["d"].c.index("kd"))
+		x, err := s.gen.Collections["d"].OpenIndex(t.Context(), s.gen.Collections["d"].Entry.Index("kd"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		slots = len(x.open.(kind.RowFinder).RowView().Forest.Nodes)
+		slots = len(x.Opened.(kind.RowFinder).RowView().Forest.Nodes)
 	})
 	// One segment with votes, no points, labels from 0<<16 on, 60 of them.
 	block := []byte{1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 60, 0}
@@ -190,8 +191,8 @@ func TestHostileOverlay(t *testing.T) {
 	block = append(block, bytes.Repeat([]byte{1}, 60)...)
 	dir := bytes.Repeat([]byte{255}, 4*slots)
 	copy(dir, make([]byte, 4))
-	putBlock(t, path, bucketBlocks, codec.Key(object, codec.KindOverlayDir, 0), dir)
-	putBlock(t, path, bucketBlocks, codec.Key(object, codec.KindOverlay, 0), append(block, make([]byte, 64)...))
+	putBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindOverlayDir, 0), dir)
+	putBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindOverlay, 0), append(block, make([]byte, 64)...))
 	withFile(t, path, func(_ *DB, s *Snapshot) {
 		_, _, err := nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, 4)}, 3, &SearchOptions{
 			Index: "kd", Params: &query.Params{Sketch: true, R: 5, NoWiden: true},
@@ -283,8 +284,8 @@ func TestHostileRequested(t *testing.T) {
 
 // Object numbers that no database reaches are refused.
 func TestHostileObjects(t *testing.T) {
-	cat := catalog{Format: catalogFormat, Object: 1 << 62, Collections: []*collection{{ID: 1 << 61, Name: "a", Dim: 1, Metric: vector.L2}}}
-	if err := cat.validate(); !errors.Is(err, ErrCorrupt) {
+	cat := layout.Catalog{Format: layout.CatalogFormat, Object: 1 << 62, Collections: []*layout.Collection{{ID: 1 << 61, Name: "a", Dim: 1, Metric: vector.L2}}}
+	if err := cat.Validate(); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("object numbers of 62 bits: %v", err)
 	}
 }
@@ -311,16 +312,16 @@ func TestHostileCompression(t *testing.T) {
 	}
 	bomb := bytes.Repeat([]byte("null,"), 32<<20/5)
 	var row uint64
-	withFile(t, path, func(_ *DB, s *Snapshot) { row = s.gen.colls["d"].c.ID })
+	withFile(t, path, func(_ *DB, s *Snapshot) { row = s.gen.Collections["d"].Entry.ID })
 	for _, c := range []struct {
 		name   string
 		bucket []byte
 		key    [codec.KeySize]byte
 	}{
-		{"catalog", bucketMeta, catalogKey},
-		{"manifest", bucketMeta, codec.Key(object, codec.KindManifest, 0)},
-		{"tail", bucketTail, codec.Key(row, codec.KindTail, 3)},
-		{"set", bucketSets, codec.Key(row, codec.KindTombstones, 0)},
+		{"catalog", layout.BucketMeta, layout.CatalogKey},
+		{"manifest", layout.BucketMeta, codec.Key(object, codec.KindManifest, 0)},
+		{"tail", layout.BucketTail, codec.Key(row, codec.KindTail, 3)},
+		{"set", layout.BucketSets, codec.Key(row, codec.KindTombstones, 0)},
 	} {
 		if err := os.WriteFile(path, pristine, 0o600); err != nil {
 			t.Fatal(err)
@@ -360,8 +361,8 @@ func TestHostileShape(t *testing.T) {
 	points = append(points[:len(points)-1], "}}}"...)
 	var errs [2]error
 	used := peak(func() {
-		_, errs[0] = decodeCatalog(many)
-		_, errs[1] = decodeManifest(points, kindOf)
+		_, errs[0] = layout.DecodeCatalog(many)
+		_, errs[1] = layout.DecodeManifest(points, kindOf)
 	})
 	for _, err := range errs {
 		if !errors.Is(err, ErrCorrupt) {
@@ -377,7 +378,7 @@ func TestHostileShape(t *testing.T) {
 func TestHostileManifestOnce(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
 	key := codec.Key(objectIn(t, path, "d", "kd"), codec.KindManifest, 0)
-	putBlock(t, path, bucketMeta, key, append(bytes.Repeat([]byte(" "), 1<<20), "x"...))
+	putBlock(t, path, layout.BucketMeta, key, append(bytes.Repeat([]byte(" "), 1<<20), "x"...))
 	withFile(t, path, func(_ *DB, s *Snapshot) {
 		var first error
 		once := func() {
@@ -404,7 +405,7 @@ func TestHostileRuns(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
 	object := objectIn(t, path, "d", "kd")
 	const high = arrays.MaxRun - 1
-	putBlock(t, path, bucketBlocks, codec.Key(object, codec.KindSketch, high), make([]byte, 64*60))
+	putBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindSketch, high), make([]byte, 64*60))
 	editJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
 		m["Runs"] = map[string]any{fmt.Sprint(uint16(codec.KindSketch)): []any{map[string]any{"Object": object, "From": high, "To": high + 1}}}
 	})
@@ -423,7 +424,7 @@ func TestHostileRuns(t *testing.T) {
 func TestHostileSalvage(t *testing.T) {
 	path := hostileBase(t, 60, func(*DB) {})
 	for _, live := range []uint32{60, 1<<31 - 1} {
-		editJSON(t, path, catalogKey, func(m map[string]any) {
+		editJSON(t, path, layout.CatalogKey, func(m map[string]any) {
 			c := m["Collections"].([]any)[0].(map[string]any)
 			c["Rows"], c["Live"] = uint32(1<<31-1), live
 		})
@@ -467,7 +468,7 @@ func TestHostileArrays(t *testing.T) {
 		if err := os.WriteFile(path, pristine, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		putBlock(t, path, bucketBlocks, c.key, c.data)
+		putBlock(t, path, layout.BucketBlocks, c.key, c.data)
 		d, err := Open(path, &Options{Sync: Off})
 		if err != nil {
 			t.Fatal(err)

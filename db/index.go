@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -95,7 +97,7 @@ func publicInfo(m *kind.Manifest) IndexInfo {
 //
 // Errors: ErrNotFound.
 func (c Collection) Index(name string) (info IndexInfo, err error) {
-	err = c.read(func(st *collState) (err error) {
+	err = c.read(func(st *state.Collection) (err error) {
 		info, err = indexInfoOf(st, name)
 		return err
 	})
@@ -106,8 +108,8 @@ func (c Collection) Index(name string) (info IndexInfo, err error) {
 //
 // Errors: ErrNotFound.
 func (c Collection) Indexes() (out []IndexInfo, err error) {
-	err = c.read(func(st *collState) error {
-		for _, r := range st.c.Indexes {
+	err = c.read(func(st *state.Collection) error {
+		for _, r := range st.Entry.Indexes {
 			info, err := indexInfoOf(st, r.Name)
 			if err != nil {
 				return err
@@ -120,12 +122,12 @@ func (c Collection) Indexes() (out []IndexInfo, err error) {
 	return out, err
 }
 
-func indexInfoOf(st *collState, name string) (IndexInfo, error) {
-	r := st.c.index(name)
+func indexInfoOf(st *state.Collection, name string) (IndexInfo, error) {
+	r := st.Entry.Index(name)
 	if r == nil {
-		return IndexInfo{}, noIndex(st.c, name)
+		return IndexInfo{}, layout.NoIndex(st.Entry, name)
 	}
-	m, err := st.manifestOf(r)
+	m, err := st.ManifestOf(r)
 	if err != nil {
 		return IndexInfo{}, err
 	}

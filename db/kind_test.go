@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -204,7 +205,7 @@ func TestToyKind(t *testing.T) {
 		}
 	})
 	object = objectIn(t, path, "s", "x")
-	putBlock(t, path, bucketBlocks, codec.Key(object, codec.KindPostings, 1), make([]byte, 8))
+	putBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindPostings, 1), make([]byte, 8))
 	withFile(t, path, func(d *DB, _ *Snapshot) {
 		if d.Check(t.Context(), nil) == nil {
 			t.Error("damage was not found")

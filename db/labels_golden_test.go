@@ -101,9 +101,9 @@ func TestGoldenLabels(t *testing.T) {
 					t.Errorf("%s, query %d: %v, by a new model %v", coll, i, got, want)
 				}
 			}
-			st := s.gen.colls[coll]
-			for _, r := range st.c.Indexes {
-				m, err := st.manifestOf(&r)
+			st := s.gen.Collections[coll]
+			for _, r := range st.Entry.Indexes {
+				m, err := st.ManifestOf(&r)
 				if err != nil {
 					return err
 				}

@@ -21,6 +21,8 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -254,8 +256,8 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 			}
 		}
 		err = d.View(func(s *Snapshot) error {
-			st := s.gen.colls["s"]
-			m, err1 := st.manifestOf(st.c.index("kept"))
+			st := s.gen.Collections["s"]
+			m, err1 := st.ManifestOf(st.Entry.Index("kept"))
 			a, err2 := lcifindex.ReadArrays(ctx, st, m)
 			if err := errors.Join(err1, err2); err != nil {
 				return err
@@ -282,18 +284,18 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 // model uses.
 func mustUseAll(t rapid.TB, s *Snapshot) error {
 	t.Helper()
-	st := s.gen.colls["s"]
-	r := st.c.index("kept")
-	m, err := st.manifestOf(r)
+	st := s.gen.Collections["s"]
+	r := st.Entry.Index("kept")
+	m, err := st.ManifestOf(r)
 	if err != nil {
 		return err
 	}
 	d := lcifDetail(t, m)
 	base := cmp.Or(d.Base, m.Object)
-	c := s.gen.tx.Bucket(bucketBlocks).Cursor()
+	c := s.gen.Tx.Bucket(layout.BucketBlocks).Cursor()
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
 		object, kind, n := codec.ParseKey(k)
-		if !slices.Contains(r.objects(), object) {
+		if !slices.Contains(r.Objects(), object) {
 			continue
 		}
 		segment := slices.ContainsFunc(d.Segments, func(g lcifSegment) bool { return g.Object == object })
@@ -327,12 +329,12 @@ func mustUseAll(t rapid.TB, s *Snapshot) error {
 // sameModel compares the model "kept" with one in memory and, if asked, with
 // "fresh".
 func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, width int, fresh bool) error {
-	st := s.gen.colls["s"]
-	m, err := st.manifestOf(st.c.index("kept"))
+	st := s.gen.Collections["s"]
+	m, err := st.ManifestOf(st.Entry.Index("kept"))
 	if err != nil {
 		return err
 	}
-	kept, err := st.index(context.Background(), st.c.index("kept"))
+	kept, err := st.OpenIndex(context.Background(), st.Entry.Index("kept"))
 	if err != nil {
 		return err
 	}
@@ -340,8 +342,8 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 	if err != nil {
 		return err
 	}
-	if m.Info.Rows != int(st.c.Rows) {
-		t.Fatalf("model covers %d of %d rows", m.Info.Rows, st.c.Rows)
+	if m.Info.Rows != int(st.Entry.Rows) {
+		t.Fatalf("model covers %d of %d rows", m.Info.Rows, st.Entry.Rows)
 	}
 	var relabelled []uint32
 	arrays.Field(st.Arrays(ctx, "kept", m.Object).Section(codec.KindLabelMatrix), arrayRelabelledRow, &relabelled)
@@ -362,7 +364,7 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 	for range 6 {
 		q := randomSparse(rng, 1+rng.IntN(8), width)
 		for i := range q.Value {
-			if !st.c.Sparse && rng.IntN(4) == 0 {
+			if !st.Entry.Sparse && rng.IntN(4) == 0 {
 				q.Value[i] = -q.Value[i]
 			}
 		}
@@ -377,8 +379,8 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 				return err
 			}
 			asked := Query{Sparse: q}
-			if !st.c.Sparse {
-				asked = Query{Vector: make([]float32, st.c.Dim)}
+			if !st.Entry.Sparse {
+				asked = Query{Vector: make([]float32, st.Entry.Dim)}
 				for i, f := range q.Index {
 					asked.Vector[f] = q.Value[i]
 				}
@@ -409,33 +411,33 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 			}
 		}
 	}
-	return kept.open.Check(ctx)
+	return kept.Opened.Check(ctx)
 }
 
 // inMemory is a model of the live rows with the weights and features of a stored
 // one.
-func inMemory(ctx context.Context, st *collState, a *lcifindex.Arrays, m *kind.Manifest) (*lcif.View, *labels.FeatureLabels, []string, error) {
+func inMemory(ctx context.Context, st *state.Collection, a *lcifindex.Arrays, m *kind.Manifest) (*lcif.View, *labels.FeatureLabels, []string, error) {
 	b, err := labels.NewBuilder(nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	rows := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	labelsOf := st.LabelReader()
-	for row := range st.c.Rows {
+	for row := range st.Entry.Rows {
 		if st.Deleted(row) {
 			rows.Append(vector.Sparse{})
 			b.Add(nil)
 			continue
 		}
 		var x vector.Sparse
-		if st.c.Sparse {
-			x = st.sparseRows.Row(row)
+		if st.Entry.Sparse {
+			x = st.SparseRow(row)
 			x = vector.Sparse{Index: x.Index, Value: slices.Clone(x.Value)}
 			if a.IDF != nil {
 				labelled.Weigh(x, a.IDF)
 			}
 		} else {
-			x = kind.Listed(st.base.Rows.Vector(int(row), make([]float32, st.c.Dim)))
+			x = kind.Listed(st.DenseRow(int(row), make([]float32, st.Entry.Dim)))
 		}
 		rows.Append(x)
 		own, err := labelsOf(row)
@@ -451,7 +453,7 @@ func inMemory(ctx context.Context, st *collState, a *lcifindex.Arrays, m *kind.M
 		Before: func(a, b uint32) bool { return names[a] < names[b] },
 	}
 	for l := range names {
-		view.Prior = append(view.Prior, float32(len(b.Matrix().Column(l)))/float32(st.c.Live))
+		view.Prior = append(view.Prior, float32(len(b.Matrix().Column(l)))/float32(st.Entry.Live))
 	}
 	units := lcif.UnitRows(rows, view)
 	counted := &vector.CSR{Ptr: units.Ptr, Index: units.Index, Value: slices.Clone(units.Value), Cols: units.Cols}
@@ -462,14 +464,18 @@ func inMemory(ctx context.Context, st *collState, a *lcifindex.Arrays, m *kind.M
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if st.c.Sparse {
+	if st.Entry.Sparse {
 		index, err := postings.Build(ctx, units, postings.Params{}, nil)
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		view.Neighbors = &lcif.PostingsNeighbors{Index: index}
 	} else {
-		view.Neighbors = lcif.NewForestNeighbors(&st.base, query.Params{Method: query.Flat}, nil)
+		all, err := st.Rows(ctx)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		view.Neighbors = lcif.NewForestNeighbors(all, query.Params{Method: query.Flat}, nil)
 	}
 	if degree := publicInfo(m).Options.(*LCIF).Graph; degree > 0 {
 		if err := view.AddGraph(ctx, rows, degree, 1, nil); err != nil {
@@ -562,8 +568,8 @@ func TestMaintainLCIFPairs(t *testing.T) {
 	}
 	base := func() (own bool, pairs, patched int) {
 		err := d.View(func(s *Snapshot) error {
-			st := s.gen.colls["s"]
-			m, err := st.manifestOf(st.c.index("kept"))
+			st := s.gen.Collections["s"]
+			m, err := st.ManifestOf(st.Entry.Index("kept"))
 			if err != nil {
 				return err
 			}
@@ -600,8 +606,8 @@ func TestMaintainLCIFPairs(t *testing.T) {
 		t.Errorf("pairs were rewritten %d times, patched %d times; %d of them, %d before", whole, patched, after, before)
 	}
 	err = d.View(func(s *Snapshot) error {
-		st := s.gen.colls["s"]
-		m, err1 := st.manifestOf(st.c.index("kept"))
+		st := s.gen.Collections["s"]
+		m, err1 := st.ManifestOf(st.Entry.Index("kept"))
 		a, err2 := lcifindex.ReadArrays(context.Background(), st, m)
 		if err := errors.Join(err1, err2); err != nil {
 			return err

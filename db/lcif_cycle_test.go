@@ -15,6 +15,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -28,13 +29,13 @@ func plainModel(neighbors string) IndexOptions {
 // build makes such a file.
 func redirect(t *testing.T, d *DB, index, neighbors string) {
 	t.Helper()
-	err := d.exclusive(t.Context(), func(tx *bbolt.Tx, cat *catalog) error {
-		c, err := cat.find("docs")
+	err := d.exclusive(t.Context(), func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		c, err := cat.Find("docs")
 		if err != nil {
 			return err
 		}
-		key := codec.Key(c.index(index).Object, codec.KindManifest, 0)
-		payload, err := decodeBlock("docs", key[:], tx.Bucket(bucketMeta).Get(key[:]), true)
+		key := codec.Key(c.Index(index).Object, codec.KindManifest, 0)
+		payload, err := layout.DecodeBlock("docs", key[:], tx.Bucket(layout.BucketMeta).Get(key[:]), true)
 		if err != nil {
 			return err
 		}
@@ -49,7 +50,7 @@ func redirect(t *testing.T, d *DB, index, neighbors string) {
 		if err != nil {
 			return err
 		}
-		return putManifest(tx, c.index(index).Object, data)
+		return layout.PutManifest(tx, c.Index(index).Object, data)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -224,41 +225,6 @@ func TestLCIFCyclePublished(t *testing.T) {
 	}
 	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestLoadingCancelled checks that callers that wait for a load return when their
-// context ends, and that a cancelled load is run again.
-func TestLoadingCancelled(t *testing.T) {
-	var l loading
-	first, stop := context.WithCancel(t.Context())
-	started, ended := make(chan struct{}), make(chan error)
-	go func() {
-		ended <- l.do(first, func(ctx context.Context) error {
-			close(started)
-			<-ctx.Done()
-			return fmt.Errorf("first: %w", ctx.Err())
-		})
-	}()
-	<-started
-	waiting, leave := context.WithCancel(t.Context())
-	leave()
-	unused := func(context.Context) error { t.Error("a second load runs next to the first"); return nil }
-	if err := l.do(waiting, unused); !errors.Is(err, context.Canceled) {
-		t.Errorf("the waiting caller got %v", err)
-	}
-	damage := errors.New("damage")
-	second := make(chan error)
-	go func() { second <- l.do(t.Context(), func(context.Context) error { return damage }) }()
-	stop()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the first caller got %v", err)
-	}
-	if err := <-second; !errors.Is(err, damage) {
-		t.Errorf("the second caller got %v", err)
-	}
-	if err := l.do(waiting, unused); !errors.Is(err, damage) {
-		t.Errorf("what was loaded is %v", err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -175,8 +176,8 @@ func (g *graphDB) scaling(t *testing.T) func(graphRow) graphRow {
 	t.Helper()
 	var scale *lcif.Scaling
 	err := g.View(func(s *Snapshot) error {
-		st := s.gen.colls["docs"]
-		m, err := st.manifestOf(st.c.index("labels"))
+		st := s.gen.Collections["docs"]
+		m, err := st.ManifestOf(st.Entry.Index("labels"))
 		if err == nil {
 			scale = lcifDetail(t, m).Scale
 		}
@@ -323,7 +324,7 @@ func damageGraph(t *testing.T, g *graphDB, array uint32) {
 	}
 	var block []byte
 	err = raw.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketBlocks).ForEach(func(k, v []byte) error {
+		return tx.Bucket(layout.BucketBlocks).ForEach(func(k, v []byte) error {
 			if _, kind, chunk := codec.ParseKey(k); kind == codec.KindSimilarity && chunk == array {
 				block = slices.Clone(v)
 			}

@@ -39,12 +39,12 @@ func TestLCIFPartition(t *testing.T) {
 	compare := func(segments int) {
 		t.Helper()
 		err := d.View(func(s *Snapshot) error {
-			st := s.gen.colls["counts"]
-			x, err := st.index(ctx, st.c.index("parted"))
+			st := s.gen.Collections["counts"]
+			x, err := st.OpenIndex(ctx, st.Entry.Index("parted"))
 			if err != nil {
 				return err
 			}
-			if n := x.m.Own.SegmentCount(); n != segments {
+			if n := x.Manifest.Own.SegmentCount(); n != segments {
 				t.Errorf("%d segments, want %d", n, segments)
 			}
 			for i := range 12 {

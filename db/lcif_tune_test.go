@@ -143,8 +143,8 @@ func TestScaledColumns(t *testing.T) {
 	check := func() {
 		t.Helper()
 		err := d.View(func(s *Snapshot) error {
-			st := s.gen.colls["dense"]
-			m, err := st.manifestOf(st.c.index("labels"))
+			st := s.gen.Collections["dense"]
+			m, err := st.ManifestOf(st.Entry.Index("labels"))
 			if err != nil {
 				return err
 			}
@@ -193,8 +193,8 @@ func TestScaledColumns(t *testing.T) {
 	check()
 	scale := func() (s lcif.Scaling) {
 		err := d.View(func(snap *Snapshot) error {
-			st := snap.gen.colls["dense"]
-			m, err := st.manifestOf(st.c.index("labels"))
+			st := snap.gen.Collections["dense"]
+			m, err := st.ManifestOf(st.Entry.Index("labels"))
 			if err == nil {
 				s = *lcifDetail(t, m).Scale
 			}

@@ -14,6 +14,8 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // MaintainOptions selects how DB.Maintain works. The zero value absorbs every change.
@@ -142,7 +144,7 @@ func (d *DB) maintainOnce(ctx context.Context, share float64) (*MaintainStep, er
 	return nil, errors.Join(failed...)
 }
 
-// indexNames yields collection and name of every index.
+// IndexNames yields collection and name of every index.
 func (d *DB) indexNames() iter.Seq2[[2]string, error] {
 	return func(yield func([2]string, error) bool) {
 		infos, err := d.Collections()
@@ -191,13 +193,13 @@ func (d *DB) tryStep(
 	ref := &at.from
 	var again *rebuild
 	err := d.View(func(snap *Snapshot) (err error) {
-		defer guard(snap.gen.store, setFaults(), &err)
-		st := snap.gen.colls[coll]
-		if st == nil || st.c.index(name) == nil {
+		defer state.Guard(snap.gen.File, state.CatchFaults(), &err)
+		st := snap.gen.Collections[coll]
+		if st == nil || st.Entry.Index(name) == nil {
 			return nil // dropped since its name was read
 		}
-		at.coll, at.from = st.c.ID, *st.c.index(name)
-		m, err := st.manifestOf(ref)
+		at.coll, at.from = st.Entry.ID, *st.Entry.Index(name)
+		m, err := st.ManifestOf(ref)
 		if err != nil {
 			return err
 		}
@@ -205,7 +207,7 @@ func (d *DB) tryStep(
 		changed, err := changedRows(ctx, st, m)
 		due := changed > 0 && float64(changed) >= share*float64(m.Info.Rows) ||
 			tunable(st, m) || m.Own.RewriteDue(st.DeletedSet(), m, share)
-		if err != nil || !due || st.c.Live == 0 {
+		if err != nil || !due || st.Entry.Live == 0 {
 			return err
 		}
 		rebuilt := tunable(st, m)
@@ -244,7 +246,7 @@ func (d *DB) tryStep(
 // stepBase is what a step of maintenance starts from.
 type stepBase struct {
 	coll    uint64
-	from    indexRef
+	from    layout.IndexRef
 	m       *kind.Manifest // of from
 	changes *watch         // the rows that are relabelled during the step
 }
@@ -252,7 +254,7 @@ type stepBase struct {
 // changedRows returns the number of rows written, deleted or relabelled since an index was made.
 // Rows that were deleted before and left out do not count, if the index has recorded their
 // number.
-func changedRows(ctx context.Context, st *collState, m *kind.Manifest) (int, error) {
+func changedRows(ctx context.Context, st *state.Collection, m *kind.Manifest) (int, error) {
 	if err := st.Load(ctx); err != nil {
 		return 0, err
 	}
@@ -260,14 +262,14 @@ func changedRows(ctx context.Context, st *collState, m *kind.Manifest) (int, err
 	if b := kind.Within(st.DeletedSet(), 0, m.Info.Rows); b != nil {
 		deletedRows = int(b.GetCardinality())
 	}
-	stale, err := st.stale(m.Object, m.Info.Rows)
-	return int(st.c.Rows) - m.Info.Rows + deletedRows - (m.Info.Rows - m.Info.TrainingPoints) + stale, err
+	stale, err := st.Stale(m.Object, m.Info.Rows)
+	return int(st.Entry.Rows) - m.Info.Rows + deletedRows - (m.Info.Rows - m.Info.TrainingPoints) + stale, err
 }
 
 // tunable reports whether the tuning of an index was put off for lack of rows, and there are
 // enough now.
-func tunable(st *collState, m *kind.Manifest) bool {
-	return m.Requested != nil && st.c.Live >= kind.HeldOutOf
+func tunable(st *state.Collection, m *kind.Manifest) bool {
+	return m.Requested != nil && st.Entry.Live >= kind.HeldOutOf
 }
 
 // rebuild describes how to rebuild an index with its stored settings: without tuning, unless
@@ -281,8 +283,8 @@ type rebuild struct {
 }
 
 // overtaken reports whether the index to rebuild no longer exists.
-func (x *rebuild) overtaken(c *collection) bool {
-	r := c.index(x.m.Info.Name)
+func (x *rebuild) overtaken(c *layout.Collection) bool {
+	r := c.Index(x.m.Info.Name)
 	return x.replaces > 0 && (r == nil || r.Object != x.replaces)
 }
 
@@ -325,9 +327,9 @@ func (d *DB) storeStep(ctx context.Context, at *stepBase, s kind.Step, timer *ki
 		return err
 	}
 	d.steps.Add(1)
-	d.store.fresh.Delete(at.from.Object)
+	d.store.DropShared(at.from.Object)
 	for _, id := range old.removed {
-		d.store.forget(id)
+		d.store.Forget(id)
 	}
 	if len(old.left) == 0 {
 		return nil
@@ -343,14 +345,14 @@ type replaced struct{ removed, left []uint64 }
 func (d *DB) storeAtOnce(
 	ctx context.Context, at *stepBase, s kind.Step, timer *kind.Timer, old *replaced,
 ) error {
-	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
-		first := cat.take(s.Objects())
+	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		first := cat.Allocate(s.Objects())
 		written := 0
 		m, err := s.Emit(first, func(key [codec.KeySize]byte, value []byte) error {
 			if written += len(value); written > stepBytes {
 				return errLargeStep
 			}
-			if err := tx.Bucket(bucketBlocks).Put(key[:], value); err != nil {
+			if err := tx.Bucket(layout.BucketBlocks).Put(key[:], value); err != nil {
 				return fail.Wrapf(err, "put block")
 			}
 			return nil
@@ -370,11 +372,11 @@ func (d *DB) storeStaged(
 	ctx context.Context, at *stepBase, s kind.Step, timer *kind.Timer, old *replaced,
 ) (err error) {
 	objects := make([]uint64, s.Objects())
-	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
-		first := cat.take(len(objects))
+	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		first := cat.Allocate(len(objects))
 		for i := range objects {
 			objects[i] = first + uint64(i)
-			if err := putMark(tx, objects[i]); err != nil {
+			if err := layout.PutMark(tx, objects[i]); err != nil {
 				return err
 			}
 		}
@@ -394,12 +396,12 @@ func (d *DB) storeStaged(
 	if err != nil {
 		return err
 	}
-	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
 		if err := publishStep(tx, cat, at, s, m, old); err != nil {
 			return err
 		}
 		for _, object := range objects {
-			if err := deleteMark(tx, object); err != nil {
+			if err := layout.DeleteMark(tx, object); err != nil {
 				return err
 			}
 		}
@@ -413,28 +415,29 @@ func (d *DB) storeStaged(
 // own, and removes the objects that are garbage then. An object with many blocks is only
 // marked, and removed later.
 func publishStep(
-	tx *bbolt.Tx, cat *catalog, at *stepBase, s kind.Step, m *kind.Manifest, old *replaced,
+	tx *bbolt.Tx, cat *layout.Catalog, at *stepBase, s kind.Step, m *kind.Manifest, old *replaced,
 ) error {
 	*old = replaced{}
 	from := &at.from
-	c := cat.byID(at.coll)
+	c := cat.ByID(at.coll)
 	if c == nil {
 		return errOvertaken
 	}
-	r := c.index(from.Name)
+	r := c.Index(from.Name)
 	if r == nil || r.Object != from.Object {
 		return errOvertaken
 	}
 	m.Kind, m.Of, m.Info.Maintained = at.m.Kind, at.m.Of, time.Now().UTC()
-	data, err := encodeManifest(m)
+	data, err := layout.EncodeManifest(m)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(retireManifest(tx, from.Object), putManifest(tx, m.Object, data)); err != nil {
+	err = errors.Join(layout.RetireManifest(tx, from.Object), layout.PutManifest(tx, m.Object, data))
+	if err != nil {
 		return err
 	}
 	// The old object may stay as a part of the index.
-	if err := deleteSet(tx, from.Object, codec.KindRelabelled); err != nil {
+	if err := layout.DeleteSet(tx, from.Object, codec.KindRelabelled); err != nil {
 		return err
 	}
 	if err := putRelabelled(tx, at.coll, m, at.changes); err != nil {
@@ -442,12 +445,12 @@ func publishStep(
 	}
 	for _, b := range s.Garbage() {
 		k := codec.Key(b.Object, b.Kind, b.Number)
-		if err := tx.Bucket(bucketBlocks).Delete(k[:]); err != nil {
+		if err := tx.Bucket(layout.BucketBlocks).Delete(k[:]); err != nil {
 			return fail.Wrapf(err, "delete block")
 		}
 	}
 	parts := s.Parts()
-	for _, x := range from.objects() {
+	for _, x := range from.Objects() {
 		if slices.Contains(parts, x) {
 			continue
 		}
@@ -462,7 +465,7 @@ func publishStep(
 			continue
 		}
 		old.left = append(old.left, x)
-		if err := putMark(tx, x); err != nil {
+		if err := layout.PutMark(tx, x); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -76,7 +77,7 @@ func TestGoldenMaintained(t *testing.T) {
 	}
 	ctx := t.Context()
 	err := d.View(func(s *Snapshot) error {
-		refs := []*indexRef{s.gen.colls["dense"].c.index("x"), s.gen.colls["sparse"].c.index("x")}
+		refs := []*layout.IndexRef{s.gen.Collections["dense"].Entry.Index("x"), s.gen.Collections["sparse"].Entry.Index("x")}
 		for _, r := range refs {
 			if len(r.Parts) == 0 {
 				return fmt.Errorf("index has no parts: %+v", r)

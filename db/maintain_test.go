@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -104,14 +105,14 @@ func TestMaintainPostings(t *testing.T) {
 		must(d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
 		// What is no longer part of an index is gone.
 		must(d.View(func(s *Snapshot) error {
-			held := map[uint64]bool{0: true, s.gen.cat.Collections[0].ID: true}
-			for _, r := range s.gen.cat.Collections[0].Indexes {
-				for _, object := range r.objects() {
+			held := map[uint64]bool{0: true, s.gen.Catalog.Collections[0].ID: true}
+			for _, r := range s.gen.Catalog.Collections[0].Indexes {
+				for _, object := range r.Objects() {
 					held[object] = true
 				}
 			}
-			for _, bucket := range [][]byte{bucketBlocks, bucketMeta} {
-				c := s.gen.tx.Bucket(bucket).Cursor()
+			for _, bucket := range [][]byte{layout.BucketBlocks, layout.BucketMeta} {
+				c := s.gen.Tx.Bucket(bucket).Cursor()
 				for k, _ := c.First(); k != nil; k, _ = c.Next() {
 					if object, kind, chunk := codec.ParseKey(k); !held[object] {
 						t.Fatalf("%s holds %v %d of object %d, which nothing uses", bucket, kind, chunk, object)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -18,7 +19,7 @@ type names struct {
 }
 
 // number maps named features to numbers and gives new names the next numbers.
-func (a *applier) number(c *collection, features []Feature) (vector.Sparse, error) {
+func (a *applier) number(c *layout.Collection, features []Feature) (vector.Sparse, error) {
 	dict := a.names[c.ID]
 	if dict == nil {
 		dict = &names{number: map[string]uint32{}, first: uint32(c.Dim)}
@@ -47,14 +48,14 @@ func (a *applier) number(c *collection, features []Feature) (vector.Sparse, erro
 }
 
 // lookUp finds a name in the file's dictionary or adds it as a new one.
-func (a *applier) lookUp(c *collection, dict *names, name string) (uint32, error) {
-	b := a.tx.Bucket(bucketFeatures)
+func (a *applier) lookUp(c *layout.Collection, dict *names, name string) (uint32, error) {
+	b := a.tx.Bucket(layout.BucketFeatures)
 	if b == nil {
 		return 0, fail.Corruptf(c.Name, "no dictionary of features")
 	}
-	key := featureKey(c.ID, featureByName, []byte(name))
+	key := layout.FeatureKey(c.ID, layout.FeatureByName, []byte(name))
 	if v := b.Get(key); v != nil {
-		n, ok := entryNumber(string(bucketFeatures), key, v)
+		n, ok := layout.EntryNumber(string(layout.BucketFeatures), key, v)
 		if !ok || n >= uint64(dict.first) {
 			return 0, fail.Corruptf(c.Name, "feature %q has no valid number", name)
 		}
@@ -75,16 +76,17 @@ func (a *applier) writeNames(id uint64, dict *names) error {
 	if len(dict.fresh) == 0 {
 		return nil
 	}
-	b := a.tx.Bucket(bucketFeatures)
+	b := a.tx.Bucket(layout.BucketFeatures)
 	for i, name := range dict.fresh {
 		number := binary.BigEndian.AppendUint32(nil, dict.first+uint32(i))
-		if err := b.Put(featureKey(id, featureByID, number), []byte(name)); err != nil {
+		if err := b.Put(layout.FeatureKey(id, layout.FeatureByID, number), []byte(name)); err != nil {
 			return fmt.Errorf("db: put feature: %w", err)
 		}
 	}
 	for _, name := range slices.Sorted(slices.Values(dict.fresh)) {
-		key := featureKey(id, featureByName, []byte(name))
-		if err := b.Put(key, entryValue(string(bucketFeatures), key, uint64(dict.number[name]))); err != nil {
+		key := layout.FeatureKey(id, layout.FeatureByName, []byte(name))
+		value := layout.EntryValue(string(layout.BucketFeatures), key, uint64(dict.number[name]))
+		if err := b.Put(key, value); err != nil {
 			return fmt.Errorf("db: put feature: %w", err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/db/internal/layout"
 )
 
 // Row numbers and the set of collections and indexes do not change while a share of
@@ -71,7 +73,7 @@ func (d *DB) untilClosed(parent context.Context) (_ context.Context, finish func
 // returns the objects that are no longer referenced. They are removed before the share is
 // released, since a compaction would copy them with their marks.
 func (d *DB) restructure(
-	ctx context.Context, f func(tx *bbolt.Tx, cat *catalog) (removed []uint64, err error),
+	ctx context.Context, f func(tx *bbolt.Tx, cat *layout.Catalog) (removed []uint64, err error),
 ) (err error) {
 	if err := d.writable(ctx); err != nil {
 		return err
@@ -82,12 +84,12 @@ func (d *DB) restructure(
 	}
 	defer release(&err)
 	var removed []uint64
-	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) (err error) {
+	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) (err error) {
 		if removed, err = f(tx, cat); err != nil {
 			return err
 		}
 		for _, id := range removed {
-			if err := putMark(tx, id); err != nil {
+			if err := layout.PutMark(tx, id); err != nil {
 				return err
 			}
 		}

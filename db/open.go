@@ -17,6 +17,8 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -51,9 +53,9 @@ type DB struct {
 	renumbered sync.Map
 	commits    atomic.Uint64 // number of transactions committed by this handle
 	snapMu     sync.Mutex
-	store      *openFile   // current file; guarded by snapMu, replaced by Compact
-	cur        *generation // latest generation handed out; guarded by snapMu
-	finished   bool        // Close has unmapped everything; guarded by snapMu
+	store      *state.File       // current file; guarded by snapMu, replaced by Compact
+	cur        *state.Generation // latest generation handed out; guarded by snapMu
+	finished   bool              // Close has unmapped everything; guarded by snapMu
 }
 
 // Open opens the database in the file at path, and creates it if it does not exist (unless
@@ -90,9 +92,9 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 	}
 	f, err := store.Open(ctx, path, opts.storeOptions())
 	if err != nil {
-		return nil, fileError(asSystem(err))
+		return nil, state.FileError(asSystem(err))
 	}
-	d := newDB(path, opts, newOpenFile(f, verifyMode(opts.Verify), kindOf))
+	d := newDB(path, opts, state.NewFile(f, state.VerifyMode(opts.Verify), kindOf))
 	d.file, err = filepath.EvalSymlinks(path)
 	if err == nil {
 		err = d.settleName()
@@ -114,7 +116,7 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 }
 
 // newDB returns a handle of an open file.
-func newDB(path string, o Options, f *openFile) *DB {
+func newDB(path string, o Options, f *state.File) *DB {
 	d := &DB{
 		path: path, file: path, opts: o, log: o.Logger,
 		write: make(chan struct{}, 1), maintaining: make(chan struct{}, 1), store: f,
@@ -128,18 +130,19 @@ func newDB(path string, o Options, f *openFile) *DB {
 // createFile makes a new, complete database at path. A crash leaves either no file or a valid one.
 func createFile(path string, o Options) error {
 	err := store.Create(path, o.storeOptions(), func(tx *bbolt.Tx) error {
-		for _, name := range rootBuckets {
+		for _, name := range layout.RootBuckets {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}
 		}
-		ballast := codec.Encode(ballastKey[:], codec.Header{Kind: codec.KindGeneric}, make([]byte, pageSize/4))
-		for _, name := range [][]byte{bucketBlocks, bucketTail, bucketSets} {
-			if err := tx.Bucket(name).Put(ballastKey[:], ballast); err != nil {
+		padding := make([]byte, layout.PageSize/4)
+		ballast := codec.Encode(layout.BallastKey[:], codec.Header{Kind: codec.KindGeneric}, padding)
+		for _, name := range [][]byte{layout.BucketBlocks, layout.BucketTail, layout.BucketSets} {
+			if err := tx.Bucket(name).Put(layout.BallastKey[:], ballast); err != nil {
 				return err
 			}
 		}
-		return putCatalog(tx, &catalog{})
+		return layout.WriteCatalog(tx, &layout.Catalog{})
 	})
 	if err != nil {
 		return fail.Wrapf(asSystem(err), "create %s", path)
@@ -168,20 +171,20 @@ func (d *DB) settleName() error {
 // recoverState checks that the file is a database of this package, reads its catalog, and
 // removes leftovers of interrupted builds.
 func (d *DB) recoverState(ctx context.Context) (err error) {
-	if err := d.store.verifyPagesOf(ctx, partMeta); err != nil {
+	if err := d.store.VerifyPagesOf(ctx, layout.PartMeta); err != nil {
 		return err
 	}
 	var orphans []uint64
 	err = d.viewTx(func(tx *bbolt.Tx) error {
-		for _, name := range rootBuckets {
+		for _, name := range layout.RootBuckets {
 			if tx.Bucket(name) == nil {
 				return fmt.Errorf("%w: %s has no bucket %q", ErrNotDatabase, d.path, name)
 			}
 		}
-		if _, err := getCatalog(tx); err != nil {
+		if _, err := layout.ReadCatalog(tx); err != nil {
 			return err
 		}
-		orphans = orphanMarks(tx)
+		orphans = layout.OrphanMarks(tx)
 		return nil
 	})
 	if err != nil || len(orphans) == 0 || d.opts.ReadOnly {
@@ -203,8 +206,8 @@ func (d *DB) recoverState(ctx context.Context) (err error) {
 
 // viewTx runs f in a short read transaction and converts faults to errors.
 func (d *DB) viewTx(f func(tx *bbolt.Tx) error) (err error) {
-	defer guard(d.store, setFaults(), &err)
-	tx, err := d.store.begin(false)
+	defer state.Guard(d.store, state.CatchFaults(), &err)
+	tx, err := d.store.Begin(false)
 	if err != nil {
 		return err
 	}
@@ -241,7 +244,7 @@ func (d *DB) Close() error {
 		old := d.cur
 		d.cur = nil
 		d.snapMu.Unlock()
-		old.release()
+		old.Release()
 		d.snapMu.Lock()
 	}
 	s := d.store
@@ -290,15 +293,15 @@ func tick(deadline <-chan time.Time) bool {
 func (o *Options) storeOptions() store.Options {
 	return store.Options{
 		ReadOnly: o.ReadOnly, NoSync: o.Sync == Off, AcceptOlder: o.AcceptOlder, Trust: o.Verify == VerifyNever,
-		Timeout: o.Timeout, Reserve: o.MapReserve, MaxSize: o.MaxSize, Logger: o.Logger, Layout: &layout,
+		Timeout: o.Timeout, Reserve: o.MapReserve, MaxSize: o.MaxSize, Logger: o.Logger, Layout: &layout.OfFile,
 	}
 }
 
 // openValid opens a file that is known to be complete.
-func openValid(path string, o Options) (*openFile, error) {
+func openValid(path string, o Options) (*state.File, error) {
 	f, err := store.OpenValid(path, o.storeOptions())
 	if err != nil {
-		return nil, fileError(err)
+		return nil, state.FileError(err)
 	}
-	return newOpenFile(f, verifyMode(o.Verify), kindOf), nil
+	return state.NewFile(f, state.VerifyMode(o.Verify), kindOf), nil
 }

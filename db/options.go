@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
@@ -47,7 +48,7 @@ const (
 // The limits are those of the stored form.
 var _ = [1]struct{}{}[(MaxKey-rows.MaxKey)|(MaxLabels-rows.MaxLabels)|
 	(MaxPayload-rows.MaxPayload)|(MaxFeatures-rows.MaxFeatures)|
-	(MaxDim-largestDim)|(MaxName-longestName)|(MaxFeature-largestFeature)]
+	(MaxDim-layout.MaxDim)|(MaxName-layout.MaxName)|(MaxFeature-layout.MaxFeature)]
 
 // VerifyMode selects when reads verify block checksums. Check verifies all of them in any mode.
 type VerifyMode uint8
@@ -185,7 +186,7 @@ const (
 )
 
 // First returns the number of the first feature.
-func (n Numbering) First() uint32 { return storedNumbering(n).first() }
+func (n Numbering) First() uint32 { return layout.Numbering(n).First() }
 
 // Schema describes the rows of a collection: dense vectors of Dim coordinates, or sparse ones
 // if Features is set.
@@ -227,7 +228,7 @@ func (s Schema) resolve() (Schema, error) {
 			return s, fmt.Errorf("%w: sparse rows are compared by cosine, not by %v", fail.Option, s.Metric)
 		}
 		s.Metric = vector.Cosine
-		return s, storedNumbering(s.Numbering).check()
+		return s, layout.Numbering(s.Numbering).Check()
 	}
 	s.Metric = cmp.Or(s.Metric, vector.L2)
 	switch {
@@ -238,7 +239,7 @@ func (s Schema) resolve() (Schema, error) {
 	case s.Storage > StorageFloat32:
 		return s, fmt.Errorf("%w: unknown storage %d", fail.Option, s.Storage)
 	}
-	return s, storedNumbering(s.Numbering).check()
+	return s, layout.Numbering(s.Numbering).Check()
 }
 
 // Feature is a named feature and its value.

@@ -14,7 +14,9 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // peekTries is the number of times that Peek starts over when commits overtake it, and peekWait
@@ -81,7 +83,7 @@ func peek(ctx context.Context, path string) (Stats, error) {
 func readMetas(r io.ReaderAt) page.Metas {
 	m := page.ReadMetas(r)
 	for i, err := range m.Err {
-		m.Err[i] = translate(err)
+		m.Err[i] = state.Translate(err)
 	}
 	return m
 }
@@ -94,17 +96,17 @@ func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error
 	}
 	w, err := page.NewVerifier(ctx, f, info.Size(), m)
 	if err != nil {
-		return st, translate(err)
+		return st, state.Translate(err)
 	}
 	blocks := map[string][]byte{}
 	w.Pair = func(_, key, value []byte, _ int64) { blocks[string(key)] = value }
 	found := false
 	w.Buckets(func(b page.Bucket) {
 		switch string(b.Name) {
-		case string(bucketMeta): // comes before the sets
+		case string(layout.BucketMeta): // comes before the sets
 			found = true
 			w.Walk(b, page.Values)
-		case string(bucketSets):
+		case string(layout.BucketSets):
 			if cat, err := peekCatalog(blocks); err == nil && anyRelabelled(cat) {
 				w.Walk(b, page.Values)
 			}
@@ -112,10 +114,10 @@ func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error
 	})
 	free := w.Freelist()
 	if w.First != nil {
-		return st, translate(w.First)
+		return st, state.Translate(w.First)
 	}
 	if !found {
-		return st, fmt.Errorf("%w: no bucket %q", ErrNotDatabase, bucketMeta)
+		return st, fmt.Errorf("%w: no bucket %q", ErrNotDatabase, layout.BucketMeta)
 	}
 	cat, err := peekCatalog(blocks)
 	if err != nil {
@@ -132,9 +134,9 @@ func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error
 			r := &c.Indexes[i]
 			key := codec.Key(r.Object, codec.KindManifest, 0)
 			var man *kind.Manifest
-			data, err := decodeBlock(c.Name, key[:], blocks[string(key[:])], true)
+			data, err := layout.DecodeBlock(c.Name, key[:], blocks[string(key[:])], true)
 			if err == nil {
-				man, err = decodeManifest(data, kindOf)
+				man, err = layout.DecodeManifest(data, kindOf)
 			}
 			status := indexStatus(c, r, man, err)
 			if err == nil {
@@ -149,33 +151,33 @@ func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error
 }
 
 // peekCatalog decodes the catalog among the blocks read.
-func peekCatalog(blocks map[string][]byte) (*catalog, error) {
-	data, err := decodeBlock("", catalogKey[:], blocks[string(catalogKey[:])], true)
+func peekCatalog(blocks map[string][]byte) (*layout.Catalog, error) {
+	data, err := layout.DecodeBlock("", layout.CatalogKey[:], blocks[string(layout.CatalogKey[:])], true)
 	if err != nil {
 		return nil, fail.Wrapf(err, "catalog")
 	}
-	return decodeCatalog(data)
+	return layout.DecodeCatalog(data)
 }
 
 // anyRelabelled reports whether an index that learns from labels may be behind by changed labels.
-func anyRelabelled(c *catalog) bool {
+func anyRelabelled(c *layout.Catalog) bool {
 	for _, x := range c.Collections {
-		if x.Revision > 0 && slices.ContainsFunc(x.Indexes, func(r indexRef) bool { return r.Labels }) {
+		if x.Revision > 0 && slices.ContainsFunc(x.Indexes, func(r layout.IndexRef) bool { return r.Labels }) {
 			return true
 		}
 	}
 	return false
 }
 
-// peekStale is collState.stale for blocks that were read without a transaction.
-func peekStale(c *collection, blocks map[string][]byte, object uint64, n int) (int, error) {
+// peekStale is Collection.stale for blocks that were read without a transaction.
+func peekStale(c *layout.Collection, blocks map[string][]byte, object uint64, n int) (int, error) {
 	read := func(object uint64, kind codec.Kind, chunk uint32) (*roaring.Bitmap, error) {
 		key := codec.Key(object, kind, chunk)
 		value, ok := blocks[string(key[:])]
 		if !ok {
 			return roaring.New(), nil
 		}
-		return decodeSet(c.Name, key[:], value)
+		return layout.DecodeSet(c.Name, key[:], value)
 	}
 	stale := 0
 	for chunk := range uint32((n + 0xffff) >> 16) {
@@ -196,7 +198,7 @@ func peekStale(c *collection, blocks map[string][]byte, object uint64, n int) (i
 
 // indexStatus returns the status of an index from its manifest, or from the error if the manifest
 // cannot be read.
-func indexStatus(c *collection, r *indexRef, m *kind.Manifest, err error) IndexStatus {
+func indexStatus(c *layout.Collection, r *layout.IndexRef, m *kind.Manifest, err error) IndexStatus {
 	st := IndexStatus{Collection: c.Name, Index: r.Name, Segments: 1}
 	if err != nil {
 		st.Error = err.Error()

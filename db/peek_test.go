@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -76,7 +77,7 @@ func TestPeek(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := surveyed(t, path)
-	data[w.blocks[string(bucketMeta)+string(catalogKey[:])].at+70] ^= 1
+	data[w.blocks[string(layout.BucketMeta)+string(layout.CatalogKey[:])].at+70] ^= 1
 	if _, err := Peek(ctx, write(t, data)); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("damaged catalog: %v", err)
 	}

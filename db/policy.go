@@ -11,6 +11,8 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -72,7 +74,7 @@ func newPolicy(d *DB, o Maintenance) *policy {
 func (p *policy) look() {
 	rows, calm := map[uint64]uint32{}, map[uint64]bool{}
 	err := p.d.View(func(s *Snapshot) error {
-		for _, c := range s.gen.cat.Collections {
+		for _, c := range s.gen.Catalog.Collections {
 			was, ok := p.rows[c.ID]
 			rows[c.ID], calm[c.ID] = c.Rows, ok && c.Rows-was <= c.Rows/10
 		}
@@ -159,7 +161,7 @@ func (d *DB) buildAuto(ctx context.Context, coll string) (IndexInfo, error) {
 	}
 	return d.build(ctx, &building{
 		Job:       kind.Job{Coll: coll, Name: autoIndex, Opts: o, Timer: kind.NewTimer(ctx)},
-		overtaken: func(c *collection) bool { return !lacksIndex(c) },
+		overtaken: func(c *layout.Collection) bool { return !lacksIndex(c) },
 		auto:      true,
 	})
 }
@@ -167,10 +169,10 @@ func (d *DB) buildAuto(ctx context.Context, coll string) (IndexInfo, error) {
 // toBuild returns a collection to build an index of with so many bytes of room in the file, or
 // nil if there is none, and the errors of builds that failed. Such a build is repeated when the
 // collection has grown by a fifth.
-func (p *policy) toBuild(room int64) (found *collection, failed error) {
+func (p *policy) toBuild(room int64) (found *layout.Collection, failed error) {
 	err := p.d.View(func(s *Snapshot) (err error) {
-		defer guard(s.gen.store, setFaults(), &err)
-		for _, c := range s.gen.cat.Collections {
+		defer state.Guard(s.gen.File, state.CatchFaults(), &err)
+		for _, c := range s.gen.Catalog.Collections {
 			if !p.calm[c.ID] || !lacksIndex(c) || !paysIndex(c) {
 				continue
 			}
@@ -178,7 +180,7 @@ func (p *policy) toBuild(room int64) (found *collection, failed error) {
 				failed = errors.Join(failed, f.err)
 				continue
 			}
-			memory, err := buildMemory(s.gen.colls[c.Name])
+			memory, err := buildMemory(s.gen.Collections[c.Name])
 			failed = errors.Join(failed, err)
 			if err == nil && memory <= p.o.Memory && memory/4 <= room/2 {
 				found = c
@@ -191,13 +193,13 @@ func (p *policy) toBuild(room int64) (found *collection, failed error) {
 }
 
 // lacksIndex reports whether no index finds rows and the program has not dropped one that did.
-func lacksIndex(c *collection) bool {
-	return !c.Unindexed && c.index(autoIndex) == nil &&
-		!slices.ContainsFunc(c.Indexes, func(r indexRef) bool { return !r.Labels })
+func lacksIndex(c *layout.Collection) bool {
+	return !c.Unindexed && c.Index(autoIndex) == nil &&
+		!slices.ContainsFunc(c.Indexes, func(r layout.IndexRef) bool { return !r.Labels })
 }
 
 // paysIndex reports whether exact scans are slow enough for an index.
-func paysIndex(c *collection) bool {
+func paysIndex(c *layout.Collection) bool {
 	if c.Sparse {
 		return c.Live >= autoSparseRows
 	}
@@ -205,21 +207,21 @@ func paysIndex(c *collection) bool {
 }
 
 // buildMemory estimates the memory of a build.
-func buildMemory(st *collState) (n int64, err error) {
-	if !st.c.Sparse {
-		return int64(st.c.Rows) * int64(buildRowBytes+buildCoordinateBytes*st.c.Dim), nil
+func buildMemory(st *state.Collection) (n int64, err error) {
+	if !st.Entry.Sparse {
+		return int64(st.Entry.Rows) * int64(buildRowBytes+buildCoordinateBytes*st.Entry.Dim), nil
 	}
-	if err := st.g.store.verifyPages(partBlocks | partTail); err != nil {
+	if err := st.Gen.File.VerifyPages(layout.PartBlocks | layout.PartTail); err != nil {
 		return 0, err
 	}
 	count := func(_, value []byte) error {
 		n += buildSparseBytes * int64(len(value))
 		return nil
 	}
-	st.g.locked(func() {
+	st.Gen.Locked(func() {
 		err = errors.Join(
-			eachBlock(st.g.tx.Bucket(bucketBlocks), st.c.ID, codec.KindSparse, count),
-			eachBlock(st.g.tx.Bucket(bucketTail), st.c.ID, codec.KindTail, count),
+			layout.EachBlock(st.Gen.Tx.Bucket(layout.BucketBlocks), st.Entry.ID, codec.KindSparse, count),
+			layout.EachBlock(st.Gen.Tx.Bucket(layout.BucketTail), st.Entry.ID, codec.KindTail, count),
 		)
 	})
 	return n, err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/store"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -106,7 +107,7 @@ func (b *policyBed) clean() {
 	b.t.Helper()
 	b.must(b.d.Check(b.t.Context(), func(e *CorruptError) { b.t.Error(e) }))
 	b.must(b.d.viewTx(func(tx *bbolt.Tx) error {
-		if left := orphanMarks(tx); len(left) > 0 {
+		if left := layout.OrphanMarks(tx); len(left) > 0 {
 			return fmt.Errorf("objects %d are left", left)
 		}
 		return nil

@@ -113,7 +113,7 @@ func TestGoldenRowless(t *testing.T) {
 	}
 	same := func(a, b Hit) bool { return a.Row == b.Row && a.Distance == b.Distance }
 	err := d.View(func(s *Snapshot) error {
-		if parts := s.gen.colls["counts"].c.index("rows").Parts; len(parts) == 0 {
+		if parts := s.gen.Collections["counts"].Entry.Index("rows").Parts; len(parts) == 0 {
 			t.Error("index of one segment")
 		}
 		for _, coll := range []string{"binary", "counts"} {

@@ -9,6 +9,8 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -127,14 +129,16 @@ func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (ou
 	if o == nil {
 		o = &PredictOptions{}
 	}
-	err = c.read(func(st *collState) (err error) {
+	err = c.read(func(st *state.Collection) (err error) {
 		out, err = predictLabels(ctx, st, q, o)
 		return err
 	})
 	return out, err
 }
 
-func predictLabels(ctx context.Context, st *collState, q Query, o *PredictOptions) (out Predictions, err error) {
+func predictLabels(
+	ctx context.Context, st *state.Collection, q Query, o *PredictOptions,
+) (out Predictions, err error) {
 	if err := checkStrategy(o.Strategy); err != nil {
 		return out, err
 	}
@@ -142,7 +146,7 @@ func predictLabels(ctx context.Context, st *collState, q Query, o *PredictOption
 	if err != nil {
 		return out, err
 	}
-	model, ask := x.open.(kind.LabelPredictor), o.ask()
+	model, ask := x.Opened.(kind.LabelPredictor), o.ask()
 	a := answers.Get().(*kind.LabelAnswer) // not returned to the pool if there is an error
 	if err := model.Predict(ctx, resolved.features, &ask, a); err != nil {
 		return out, err
@@ -173,7 +177,7 @@ func named(out []Prediction, name func(label uint32) string, labels []kind.Ranke
 }
 
 // explainLabels fills in the explanations of predictions.
-func explainLabels(st *collState, out *Predictions, a *kind.LabelAnswer) error {
+func explainLabels(st *state.Collection, out *Predictions, a *kind.LabelAnswer) error {
 	paths := map[*kind.TreePath]*TreePath{}
 	path := func(p *kind.TreePath) (to *TreePath, err error) {
 		if to = paths[p]; to == nil && p != nil {
@@ -204,7 +208,7 @@ func explainLabels(st *collState, out *Predictions, a *kind.LabelAnswer) error {
 }
 
 // evidenceOf returns the explanation of a label by rows and features.
-func evidenceOf(st *collState, f *lcif.LabelExplanation) (*PredictionExplanation, error) {
+func evidenceOf(st *state.Collection, f *lcif.LabelExplanation) (*PredictionExplanation, error) {
 	e := &PredictionExplanation{Instance: f.Instance, Feature: f.Feature, Prior: f.Prior}
 	for _, n := range f.Neighbors {
 		key, err := st.Key(n.Row)
@@ -226,8 +230,8 @@ func evidenceOf(st *collState, f *lcif.LabelExplanation) (*PredictionExplanation
 
 // queryModel returns the features of a query and the label model that the index name selects.
 func queryModel(
-	ctx context.Context, st *collState, q Query, index string,
-) (resolved queryFeatures, x *indexState, err error) {
+	ctx context.Context, st *state.Collection, q Query, index string,
+) (resolved queryFeatures, x *state.Index, err error) {
 	if err := ctx.Err(); err != nil {
 		return resolved, nil, fail.Wrapf(err, "predict")
 	}
@@ -239,45 +243,45 @@ func queryModel(
 }
 
 // labelQuery checks a query and returns its features by number.
-func labelQuery(ctx context.Context, st *collState, q Query) (resolved queryFeatures, err error) {
+func labelQuery(ctx context.Context, st *state.Collection, q Query) (resolved queryFeatures, err error) {
 	ask := rowAsk{q: q}
 	if err := resolveQuery(st, &ask); err != nil {
 		return resolved, err
 	}
 	q = ask.q
-	if st.c.Sparse {
+	if st.Entry.Sparse {
 		_, resolved, err = sparseQuery(ctx, st, q)
 		return resolved, err
 	}
 	if q.Sparse.Len() > 0 || len(q.Features) > 0 {
-		return resolved, fmt.Errorf("%w: %q is dense", fail.Kind, st.c.Name)
+		return resolved, fmt.Errorf("%w: %q is dense", fail.Kind, st.Entry.Name)
 	}
-	if err := kind.CheckQuery(q.Vector, st.c.Dim); err != nil {
+	if err := kind.CheckQuery(q.Vector, st.Entry.Dim); err != nil {
 		return resolved, err
 	}
 	return queryFeatures{features: kind.Listed(q.Vector)}, nil
 }
 
 // Model finds and opens a label model.
-func labelModel(ctx context.Context, st *collState, name string) (*indexState, error) {
-	name, err := st.only(name, "", kind.Kind.Predicts)
+func labelModel(ctx context.Context, st *state.Collection, name string) (*state.Index, error) {
+	name, err := st.OnlyIndex(name, "", kind.Kind.Predicts)
 	if err != nil {
 		return nil, err
 	}
 	if name == "" {
 		return nil, fmt.Errorf("%w: collection %q has no label model: build one of kind %s",
-			fail.NoIndex, st.c.Name, lcifindex.Name)
+			fail.NoIndex, st.Entry.Name, lcifindex.Name)
 	}
-	r := st.c.index(name)
+	r := st.Entry.Index(name)
 	if r == nil {
-		return nil, fail.Wrapf(noIndex(st.c, name), "label model")
+		return nil, fail.Wrapf(layout.NoIndex(st.Entry, name), "label model")
 	}
-	x, err := st.index(ctx, r)
+	x, err := st.OpenIndex(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if !x.m.Of.Predicts() {
-		return nil, fmt.Errorf("%w: index %q of %q is no label model", fail.Kind, name, st.c.Name)
+	if !x.Manifest.Of.Predicts() {
+		return nil, fmt.Errorf("%w: index %q of %q is no label model", fail.Kind, name, st.Entry.Name)
 	}
 	return x, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
@@ -38,7 +39,7 @@ func (c Collection) PredictBatch(
 	err = par.Ranges(ctx, work, func() func(lo, hi int) error {
 		return func(lo, hi int) error {
 			at := lo
-			err := s.read(c.name, func(st *collState) (err error) {
+			err := s.read(c.name, func(st *state.Collection) (err error) {
 				var i int
 				i, err = predictBlock(ctx, st, queries[lo:hi], o, out[lo:hi])
 				at += i
@@ -56,7 +57,7 @@ func (c Collection) PredictBatch(
 // predictBlock predicts the labels of queries on this goroutine: together if that is
 // possible and none fails, otherwise one by one. If a query fails, it returns its index.
 func predictBlock(
-	ctx context.Context, st *collState, queries []Query, o *PredictOptions, out []Predictions,
+	ctx context.Context, st *state.Collection, queries []Query, o *PredictOptions, out []Predictions,
 ) (int, error) {
 	if len(queries) > 1 && !o.Explain {
 		if done, err := predictShared(ctx, st, queries, o, out); done && err == nil {
@@ -75,7 +76,7 @@ func predictBlock(
 // predictShared predicts the labels of queries together. done is false if the model does
 // not support that.
 func predictShared(
-	ctx context.Context, st *collState, queries []Query, o *PredictOptions, out []Predictions,
+	ctx context.Context, st *state.Collection, queries []Query, o *PredictOptions, out []Predictions,
 ) (done bool, err error) {
 	if err := checkStrategy(o.Strategy); err != nil {
 		return false, err
@@ -89,7 +90,7 @@ func predictShared(
 		out[i].Stats.Unknown = resolved.unknown
 		return resolved.features, err
 	}}
-	model, ask := x.open.(kind.LabelPredictor), o.ask()
+	model, ask := x.Opened.(kind.LabelPredictor), o.ask()
 	var names []string // of the predicted labels: all queries share one string
 	name := func(label uint32) string {
 		if names == nil {

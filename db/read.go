@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -15,7 +17,7 @@ import (
 //
 // Errors: ErrNotFound, ErrInvalid.
 func (c Collection) Get(key []byte) (r Row, err error) {
-	err = c.read(func(st *collState) (err error) {
+	err = c.read(func(st *state.Collection) (err error) {
 		r, err = getRow(st, key)
 		return err
 	})
@@ -26,8 +28,8 @@ func (c Collection) Get(key []byte) (r Row, err error) {
 //
 // Errors: ErrNotFound, ErrInvalid.
 func (c Collection) Has(key []byte) (exists bool, err error) {
-	err = c.read(func(st *collState) (err error) {
-		_, exists, err = st.find(key)
+	err = c.read(func(st *state.Collection) (err error) {
+		_, exists, err = st.Find(key)
 		return err
 	})
 	return exists, err
@@ -37,7 +39,7 @@ func (c Collection) Has(key []byte) (exists bool, err error) {
 //
 // Errors: ErrNotFound.
 func (c Collection) GetRow(row uint32) (r Row, err error) {
-	err = c.read(func(st *collState) (err error) {
+	err = c.read(func(st *state.Collection) (err error) {
 		r, err = rowAt(st, row)
 		return err
 	})
@@ -45,35 +47,35 @@ func (c Collection) GetRow(row uint32) (r Row, err error) {
 }
 
 // getRow copies the live row with the key.
-func getRow(st *collState, key []byte) (Row, error) {
-	row, exists, err := st.find(key)
+func getRow(st *state.Collection, key []byte) (Row, error) {
+	row, exists, err := st.Find(key)
 	if err != nil {
 		return Row{}, err
 	}
 	if !exists {
-		return Row{}, notFound(st.c.Name, key)
+		return Row{}, notFound(st.Entry.Name, key)
 	}
 	r, err := rowAt(st, row)
 	if err == nil && !bytes.Equal(r.Key, key) {
-		return Row{}, fail.Corruptf(st.c.Name, "key %q points to row %d of key %q", key, r.Row, r.Key)
+		return Row{}, fail.Corruptf(st.Entry.Name, "key %q points to row %d of key %q", key, r.Row, r.Key)
 	}
 	return r, err
 }
 
 // rowAt copies one live row out of the map.
-func rowAt(st *collState, row uint32) (Row, error) {
+func rowAt(st *state.Collection, row uint32) (Row, error) {
 	if err := st.Load(context.Background()); err != nil {
 		return Row{}, err
 	}
-	if row >= st.c.Rows || st.Deleted(row) {
-		return Row{}, fmt.Errorf("%w: row %d of collection %q", fail.NoRow, row, st.c.Name)
+	if row >= st.Entry.Rows || st.Deleted(row) {
+		return Row{}, fmt.Errorf("%w: row %d of collection %q", fail.NoRow, row, st.Entry.Name)
 	}
 	key, err := st.Key(row)
 	if err != nil {
 		return Row{}, err
 	}
-	var run *coldRows
-	labels, payload, err := st.cold(row, &run)
+	var run *state.ColdRun
+	labels, payload, err := st.Cold(row, &run)
 	if err != nil {
 		return Row{}, err
 	}
@@ -96,8 +98,8 @@ func (c Collection) Rows() iter.Seq2[Row, error] {
 			yield(Row{}, err)
 			return
 		}
-		var run *coldRows
-		for row := range st.c.Rows {
+		var run *state.ColdRun
+		for row := range st.Entry.Rows {
 			r, ok, err := s.nextRow(st, row, &run)
 			if err != nil {
 				yield(Row{}, err)
@@ -112,8 +114,8 @@ func (c Collection) Rows() iter.Seq2[Row, error] {
 
 // nextRow copies a row unless it is deleted, and keeps the decoded run of labels and payloads
 // for the following rows.
-func (s *Snapshot) nextRow(st *collState, row uint32, run **coldRows) (r Row, ok bool, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
+func (s *Snapshot) nextRow(st *state.Collection, row uint32, run **state.ColdRun) (r Row, ok bool, err error) {
+	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
 	if s.released.Load() {
 		return r, false, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
 	}
@@ -128,7 +130,7 @@ func (s *Snapshot) nextRow(st *collState, row uint32, run **coldRows) (r Row, ok
 	if err := copyVector(st, &r); err != nil {
 		return r, false, err
 	}
-	r.Labels, r.Payload, err = st.cold(row, run)
+	r.Labels, r.Payload, err = st.Cold(row, run)
 	return r, err == nil, err
 }
 
@@ -162,10 +164,10 @@ func (c Collection) Keys(in *KeyRange) iter.Seq2[[]byte, error] {
 		if bytes.Compare(from, prefix) < 0 {
 			from = prefix
 		}
-		prefix = keyOf(st.c.ID, prefix)
+		prefix = layout.KeyOf(st.Entry.ID, prefix)
 		var page [][]byte
-		for next := keyOf(st.c.ID, from); next != nil; {
-			if page, next, err = s.keyPage(prefix, next, page[:0]); err != nil {
+		for next := layout.KeyOf(st.Entry.ID, from); next != nil; {
+			if page, next, err = s.nextKeys(prefix, next, page[:0]); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -183,8 +185,8 @@ func (c Collection) Keys(in *KeyRange) iter.Seq2[[]byte, error] {
 //
 // Errors: ErrNotFound.
 func (c Collection) Labels() (out []LabelCount, err error) {
-	err = c.read(func(st *collState) (err error) {
-		err = st.eachLabel(func(label string, n int) { out = append(out, LabelCount{label, n}) })
+	err = c.read(func(st *state.Collection) (err error) {
+		err = st.EachLabel(func(label string, n int) { out = append(out, LabelCount{label, n}) })
 		return err
 	})
 	return out, err
@@ -192,14 +194,14 @@ func (c Collection) Labels() (out []LabelCount, err error) {
 
 // copyVector copies the vector of a row out of the map. load must have
 // succeeded.
-func copyVector(st *collState, r *Row) (err error) {
-	if !st.c.Sparse {
-		r.Vector = slices.Clone(st.base.Rows.Vector(int(r.Row), make([]float32, st.c.Dim)))
+func copyVector(st *state.Collection, r *Row) (err error) {
+	if !st.Entry.Sparse {
+		r.Vector = slices.Clone(st.DenseRow(int(r.Row), make([]float32, st.Entry.Dim)))
 		return nil
 	}
-	x := st.sparseRows.Row(r.Row)
+	x := st.SparseRow(r.Row)
 	r.Sparse = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
-	if st.c.Named {
+	if st.Entry.Named {
 		r.Features, err = namedFeatures(st, r.Sparse)
 		r.Sparse = vector.Sparse{}
 	}
@@ -207,7 +209,7 @@ func copyVector(st *collState, r *Row) (err error) {
 }
 
 // namedFeatures returns a sparse vector's features with their names.
-func namedFeatures(st *collState, s vector.Sparse) ([]Feature, error) {
+func namedFeatures(st *state.Collection, s vector.Sparse) ([]Feature, error) {
 	out := make([]Feature, s.Len())
 	for i, id := range s.Index {
 		name, err := st.FeatureName(id)
@@ -219,10 +221,10 @@ func namedFeatures(st *collState, s vector.Sparse) ([]Feature, error) {
 	return out, nil
 }
 
-// keyPage copies the next keys with a prefix, see generation.keyPage.
-func (s *Snapshot) keyPage(prefix, from []byte, page [][]byte) (_ [][]byte, next []byte, err error) {
+// nextKeys copies the next keys with a prefix, see state.Generation.
+func (s *Snapshot) nextKeys(prefix, from []byte, page [][]byte) (_ [][]byte, next []byte, err error) {
 	if s.released.Load() {
 		return nil, nil, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
 	}
-	return s.gen.keyPage(prefix, from, page)
+	return s.gen.KeyPage(prefix, from, page)
 }

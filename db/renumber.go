@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -75,21 +77,21 @@ type moving struct {
 // Collections with an index that cannot be rebuilt from the rows alone are excluded.
 func (s *Snapshot) toRenumber(ctx context.Context, order bool) (out []moving, err error) {
 	g := s.gen
-	for _, c := range g.cat.Collections {
+	for _, c := range g.Catalog.Collections {
 		deletedRows := c.Rows - c.Live
 		m := moving{name: c.Name, from: c.ID, objects: []uint64{c.ID}, order: order && !c.Sparse && c.Live > 0}
 		if !m.order && (deletedRows == 0 || float64(deletedRows) < renumberShare*float64(c.Rows) ||
 			c.Live == 0 && len(c.Indexes) > 0) {
 			continue
 		}
-		st, whole := g.colls[c.Name], true
+		st, whole := g.Collections[c.Name], true
 		for i := range c.Indexes {
-			x, err := st.manifestOf(&c.Indexes[i])
+			x, err := st.ManifestOf(&c.Indexes[i])
 			if err != nil {
 				return nil, err
 			}
 			whole = whole && x.Own.Rebuilds()
-			m.objects = append(m.objects, c.Indexes[i].objects()...)
+			m.objects = append(m.objects, c.Indexes[i].Objects()...)
 			m.indexes = append(m.indexes, newRebuild(ctx, st, x))
 		}
 		if !whole {
@@ -107,17 +109,17 @@ func (s *Snapshot) toRenumber(ctx context.Context, order bool) (out []moving, er
 }
 
 // labelSetsOf appends the objects of a collection's labels.
-func labelSetsOf(g *generation, c *collection, dst []uint64) (_ []uint64, err error) {
-	if err := g.store.verifyPages(partLabels); err != nil {
+func labelSetsOf(g *state.Generation, c *layout.Collection, dst []uint64) (_ []uint64, err error) {
+	if err := g.File.VerifyPages(layout.PartLabels); err != nil {
 		return dst, err
 	}
 	prefix := binary.BigEndian.AppendUint64(nil, c.ID)
-	g.locked(func() {
-		cur := g.tx.Bucket(bucketLabels).Cursor()
+	g.Locked(func() {
+		cur := g.Tx.Bucket(layout.BucketLabels).Cursor()
 		for k, v := cur.Seek(prefix); err == nil && len(k) > 8 &&
 			string(k[:8]) == string(prefix); k, v = cur.Next() {
 			var object uint64
-			object, err = labelObject(c.Name, k, v)
+			object, err = layout.LabelObject(c.Name, k, v)
 			dst = append(dst, object)
 		}
 	})
@@ -125,11 +127,11 @@ func labelSetsOf(g *generation, c *collection, dst []uint64) (_ []uint64, err er
 }
 
 // withoutMoved returns the catalog with the moving collections emptied and given new numbers.
-func withoutMoved(c *catalog, moved []moving) *catalog {
+func withoutMoved(c *layout.Catalog, moved []moving) *layout.Catalog {
 	out := *c
 	out.Collections = slices.Clone(c.Collections)
 	for i := range moved {
-		at := slices.IndexFunc(out.Collections, func(x *collection) bool { return x.ID == moved[i].from })
+		at := slices.IndexFunc(out.Collections, func(x *layout.Collection) bool { return x.ID == moved[i].from })
 		x := *out.Collections[at]
 		out.Object++
 		moved[i].to = out.Object
@@ -186,10 +188,10 @@ func (s *Snapshot) renumbered(
 // copyNames copies the dictionary of features, with the numbers of all names. Whether any row
 // has ever had a feature affects the length of queries that contain it.
 func (s *Snapshot) copyNames(ctx context.Context, d *DB, m moving) error {
-	prefix := featureKey(m.from, featureByID, nil)
+	prefix := layout.FeatureKey(m.from, layout.FeatureByID, nil)
 	dict := &names{number: map[string]uint32{}}
-	s.gen.locked(func() {
-		b := s.gen.tx.Bucket(bucketFeatures)
+	s.gen.Locked(func() {
+		b := s.gen.Tx.Bucket(layout.BucketFeatures)
 		if b == nil {
 			return
 		}
@@ -203,8 +205,8 @@ func (s *Snapshot) copyNames(ctx context.Context, d *DB, m moving) error {
 	if len(dict.fresh) == 0 {
 		return nil
 	}
-	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
-		if c := cat.byID(m.to); c == nil || c.Dim != len(dict.fresh) {
+	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		if c := cat.ByID(m.to); c == nil || c.Dim != len(dict.fresh) {
 			return fail.Corruptf(m.name, "%d features have names", len(dict.fresh))
 		}
 		return newApplier(tx, cat).writeNames(m.to, dict)
@@ -265,7 +267,7 @@ func copyable(
 		if skip[objectOf(k)] {
 			continue
 		}
-		if cat != nil && string(k) == string(catalogKey[:]) {
+		if cat != nil && string(k) == string(layout.CatalogKey[:]) {
 			v = cat
 		}
 		if err := yield(k, v); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // A search reads sketches, lists and vectors by row number, and reads rows that are near each
@@ -39,7 +40,7 @@ func (s *Snapshot) nearRows(ctx context.Context, coll string) (iter.Seq2[Row, er
 	return func(yield func(Row, error) bool) {
 		// Labels and payloads are stored in compressed runs. Therefore the rows of a batch are
 		// read in the order of their numbers and then yielded in the new order.
-		batch := max(1, nearBatch/(4*st.c.Dim))
+		batch := max(1, nearBatch/(4*st.Entry.Dim))
 		rows := make([]Row, 0, min(batch, len(order)))
 		for part := range slices.Chunk(order, batch) {
 			rows = rows[:len(part)]
@@ -48,7 +49,7 @@ func (s *Snapshot) nearRows(ctx context.Context, coll string) (iter.Seq2[Row, er
 				places[i] = i
 			}
 			slices.SortFunc(places, func(a, b int) int { return int(part[a]) - int(part[b]) })
-			var run *coldRows
+			var run *state.ColdRun
 			for _, at := range places {
 				r, ok, err := s.nextRow(st, part[at], &run)
 				if err == nil && !ok {
@@ -72,8 +73,8 @@ func (s *Snapshot) nearRows(ctx context.Context, coll string) (iter.Seq2[Row, er
 // nearOrder returns the order in which nearRows yields rows.
 func (s *Snapshot) nearOrder(
 	ctx context.Context, coll string,
-) (st *collState, order []uint32, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
+) (st *state.Collection, order []uint32, err error) {
+	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
 	if st, err = s.collection(coll); err != nil {
 		return nil, nil, err
 	}

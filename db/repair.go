@@ -11,6 +11,8 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -47,12 +49,12 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 	}
 	var damaged []damagedIndex
 	err = d.View(func(s *Snapshot) (err error) {
-		defer guard(s.gen.store, setFaults(), &err)
-		if err := s.gen.store.verifyPages(allParts); err != nil {
+		defer state.Guard(s.gen.File, state.CatchFaults(), &err)
+		if err := s.gen.File.VerifyPages(layout.AllParts); err != nil {
 			return err
 		}
-		for _, c := range s.gen.cat.Collections {
-			st := s.gen.colls[c.Name]
+		for _, c := range s.gen.Catalog.Collections {
+			st := s.gen.Collections[c.Name]
 			for i := range c.Indexes {
 				r := &c.Indexes[i]
 				wrong := verifyIndex(ctx, st, r)
@@ -61,9 +63,9 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 				}
 				if wrong != nil {
 					x := damagedIndex{RepairedIndex: RepairedIndex{Collection: c.Name, Index: r.Name, Damage: wrong}}
-					m, err := st.manifestOf(r)
+					m, err := st.ManifestOf(r)
 					if err != nil {
-						if copied, e := st.readManifest(r, bucketBlocks); e == nil {
+						if copied, e := st.ReadManifest(r, layout.BucketBlocks); e == nil {
 							m, err = copied, nil
 						}
 					}
@@ -104,12 +106,12 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 
 // verifyIndex checks the checksum of every block of an index, and that its arrays are
 // consistent.
-func verifyIndex(ctx context.Context, st *collState, r *indexRef) (err error) {
-	g := st.g
-	for _, object := range r.objects() {
-		g.locked(func() {
+func verifyIndex(ctx context.Context, st *state.Collection, r *layout.IndexRef) (err error) {
+	g := st.Gen
+	for _, object := range r.Objects() {
+		g.Locked(func() {
 			from := codec.Key(object, 0, 0)
-			c := g.tx.Bucket(bucketBlocks).Cursor()
+			c := g.Tx.Bucket(layout.BucketBlocks).Cursor()
 			for k, v := c.Seek(from[:]); err == nil && len(k) == codec.KeySize &&
 				string(k[:8]) == string(from[:8]); k, v = c.Next() {
 				_, kind, chunk := codec.ParseKey(k)
@@ -118,7 +120,7 @@ func verifyIndex(ctx context.Context, st *collState, r *indexRef) (err error) {
 					e = b.Verify(k)
 				}
 				if e != nil {
-					err = blockError(st.c.Name, object, kind, chunk, e)
+					err = layout.BlockError(st.Entry.Name, object, kind, chunk, e)
 				}
 			}
 		})

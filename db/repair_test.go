@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -105,13 +106,13 @@ func blockPlace(t *testing.T, path string, bucket []byte, coll string, index str
 	}
 	defer d.Close()
 	w := surveyed(t, path)
-	c, err := w.cat.find(coll)
+	c, err := w.cat.Find(coll)
 	if err != nil {
 		t.Fatal(err)
 	}
 	objects := []uint64{c.ID}
 	if index != "" {
-		objects = c.index(index).objects()
+		objects = c.Index(index).Objects()
 	}
 	for _, object := range objects {
 		key := codec.Key(object, kind, number)
@@ -153,17 +154,17 @@ func TestRepair(t *testing.T) {
 		number      uint32
 		lost        bool
 	}{
-		{"dense", "trees", bucketBlocks, codec.KindLeaves, 0, false},
-		{"dense", "trees", bucketBlocks, codec.KindOverlay, 0, false},
-		{"dense", "trees", bucketBlocks, codec.KindLists, 0, false},
-		{"words", "lists", bucketBlocks, codec.KindPostings, arrayRowLength, false},
-		{"words", "labels", bucketBlocks, codec.KindSimilarity, arraySum, false},
-		{"words", "labels", bucketBlocks, codec.KindLabelMatrix, arrayLabelNames, false},
-		{"words", "lists", bucketMeta, codec.KindManifest, 0, false},
-		{"dense", "trees", bucketMeta, codec.KindManifest, 0, false},
-		{"words", "labels", bucketMeta, codec.KindManifest, 0, false},
-		{"words", "lists", bucketBlocks, codec.KindManifest, 0, false},
-		{"words", "lists", bucketMeta, codec.KindManifest, 0, true},
+		{"dense", "trees", layout.BucketBlocks, codec.KindLeaves, 0, false},
+		{"dense", "trees", layout.BucketBlocks, codec.KindOverlay, 0, false},
+		{"dense", "trees", layout.BucketBlocks, codec.KindLists, 0, false},
+		{"words", "lists", layout.BucketBlocks, codec.KindPostings, arrayRowLength, false},
+		{"words", "labels", layout.BucketBlocks, codec.KindSimilarity, arraySum, false},
+		{"words", "labels", layout.BucketBlocks, codec.KindLabelMatrix, arrayLabelNames, false},
+		{"words", "lists", layout.BucketMeta, codec.KindManifest, 0, false},
+		{"dense", "trees", layout.BucketMeta, codec.KindManifest, 0, false},
+		{"words", "labels", layout.BucketMeta, codec.KindManifest, 0, false},
+		{"words", "lists", layout.BucketBlocks, codec.KindManifest, 0, false},
+		{"words", "lists", layout.BucketMeta, codec.KindManifest, 0, true},
 	} {
 		t.Run(fmt.Sprintf("%s %v", c.index, c.kind), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "db")
@@ -174,7 +175,7 @@ func TestRepair(t *testing.T) {
 			at, n := blockPlace(t, path, c.bucket, c.coll, c.index, c.kind, c.number)
 			flipAt(t, path, at+int64(codec.HeaderSize+n)/2)
 			if c.lost {
-				at, n = blockPlace(t, path, bucketBlocks, c.coll, c.index, c.kind, c.number)
+				at, n = blockPlace(t, path, layout.BucketBlocks, c.coll, c.index, c.kind, c.number)
 				flipAt(t, path, at+int64(codec.HeaderSize+n)/2)
 			}
 			d, err := Open(path, &Options{Sync: Off})
@@ -234,12 +235,12 @@ func TestSalvage(t *testing.T) {
 		least  int
 	}{
 		{"nothing", "", nil, 0, 0, 0, 0},
-		{"vectors", "dense", bucketBlocks, codec.KindRows, 1, per, per / 2},
-		{"keys", "dense", bucketBlocks, codec.KindKeys, 0, 0, 0}, // the key table knows them too
-		{"labels", "words", bucketBlocks, codec.KindCold, 0, 1024, 500},
-		{"sparse rows", "words", bucketBlocks, codec.KindSparse, 0, 1024, 500},
-		{"tail", "words", bucketTail, codec.KindTail, 1120, 1, 1},
-		{"tombstones", "dense", bucketSets, codec.KindTombstones, 0, 0, 0},
+		{"vectors", "dense", layout.BucketBlocks, codec.KindRows, 1, per, per / 2},
+		{"keys", "dense", layout.BucketBlocks, codec.KindKeys, 0, 0, 0}, // the key table knows them too
+		{"labels", "words", layout.BucketBlocks, codec.KindCold, 0, 1024, 500},
+		{"sparse rows", "words", layout.BucketBlocks, codec.KindSparse, 0, 1024, 500},
+		{"tail", "words", layout.BucketTail, codec.KindTail, 1120, 1, 1},
+		{"tombstones", "dense", layout.BucketSets, codec.KindTombstones, 0, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -343,7 +344,7 @@ func TestRestore(t *testing.T) {
 	if err = errors.Join(err, os.WriteFile(bad, data, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	at, n := blockPlace(t, bad, bucketTail, "c", "", codec.KindTail, 0)
+	at, n := blockPlace(t, bad, layout.BucketTail, "c", "", codec.KindTail, 0)
 	flipAt(t, bad, at+int64(n)-20)
 	if err := Restore(ctx, bad, path, true); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a damaged backup: %v", err)

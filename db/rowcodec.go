@@ -7,6 +7,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
@@ -18,8 +19,8 @@ type newRow struct {
 }
 
 // checkRow checks a row against its collection.
-func checkRow(r *Row, c *collection) error {
-	if err := validKey(r.Key); err != nil {
+func checkRow(r *Row, c *layout.Collection) error {
+	if err := layout.CheckKey(r.Key); err != nil {
 		return err
 	}
 	if c.Sparse {

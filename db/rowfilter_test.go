@@ -14,6 +14,8 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -184,8 +186,8 @@ func TestRowFilterFollow(t *testing.T) {
 	}
 	var ids []uint64
 	err = d.View(func(s *Snapshot) error {
-		for _, st := range s.gen.colls {
-			ids = append(ids, st.c.ID)
+		for _, st := range s.gen.Collections {
+			ids = append(ids, st.Entry.ID)
 		}
 		return nil
 	})
@@ -229,16 +231,16 @@ func TestRowFilterFollow(t *testing.T) {
 }
 
 // sameNumbers compares the numbers of the keys of a collection in two files.
-func sameNumbers(d *DB, next *openFile, id uint64) error {
+func sameNumbers(d *DB, next *state.File, id uint64) error {
 	numbers := func(tx *bbolt.Tx) map[string]uint64 {
-		out, prefix := map[string]uint64{}, keyOf(id, nil)
-		c := tx.Bucket(bucketKeys).Cursor()
+		out, prefix := map[string]uint64{}, layout.KeyOf(id, nil)
+		c := tx.Bucket(layout.BucketKeys).Cursor()
 		for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
-			out[string(k[8:])], _ = entryNumber(string(bucketKeys), k, v)
+			out[string(k[8:])], _ = layout.EntryNumber(string(layout.BucketKeys), k, v)
 		}
 		return out
 	}
-	tx, err := next.begin(false)
+	tx, err := next.Begin(false)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
@@ -158,7 +159,7 @@ type place struct {
 type damagedFile struct {
 	ctx    context.Context
 	f      *os.File
-	cat    *catalog
+	cat    *layout.Catalog
 	blocks map[string]place // valid blocks, by bucket and key
 	// pairs holds the valid entries of the other buckets, by bucket and key.
 	pairs  map[string]map[string][]byte
@@ -166,7 +167,7 @@ type damagedFile struct {
 	found  map[uint64]*salvageable // by collection; nil until it is needed
 	// The following fields are set by a search.
 	reason      error // why the catalog could not be read
-	latest      *catalog
+	latest      *layout.Catalog
 	deletedRows map[uint64]*roaring.Bitmap // by collection
 	changed     map[uint64]*roaring.Bitmap // rows with a change, by collection
 	unnamed     []string
@@ -192,7 +193,7 @@ func (w *damagedFile) survey(path string) error {
 	}
 	metas := readMetas(w.f)
 	reason := errors.Join(metas.Err[:]...)
-	size := int64(pageSize)
+	size := int64(layout.PageSize)
 	for _, m := range metas.Valid() {
 		size = int64(m.PageSize)
 		if reason = w.walk(m, info.Size()); reason == nil {
@@ -240,11 +241,11 @@ func (w *damagedFile) walk(m page.Meta, length int64) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	data, err := w.block(string(bucketMeta), catalogKey)
+	data, err := w.block(string(layout.BucketMeta), layout.CatalogKey)
 	if err != nil {
 		return err
 	}
-	w.cat, err = decodeCatalog(data)
+	w.cat, err = layout.DecodeCatalog(data)
 	return err
 }
 
@@ -252,7 +253,8 @@ func (w *damagedFile) walk(m page.Meta, length int64) error {
 func (w *damagedFile) pair(bucket, key, value []byte, at int64) {
 	name := string(bucket)
 	switch name {
-	case string(bucketBlocks), string(bucketTail), string(bucketSets), string(bucketMeta):
+	case string(layout.BucketBlocks), string(layout.BucketTail), string(layout.BucketSets),
+		string(layout.BucketMeta):
 		if len(key) != codec.KeySize {
 			w.broken[name] = true
 			return
@@ -263,7 +265,7 @@ func (w *damagedFile) pair(bucket, key, value []byte, at int64) {
 			return
 		}
 		w.blocks[name+string(key)] = place{at, len(value), b.Elem, b.Cols}
-	case string(bucketKeys), string(bucketFeatures):
+	case string(layout.BucketKeys), string(layout.BucketFeatures):
 		if w.pairs[name] == nil {
 			w.pairs[name] = map[string][]byte{}
 		}
@@ -278,28 +280,28 @@ func (w *damagedFile) block(bucket string, key [codec.KeySize]byte) ([]byte, err
 	p, ok := w.blocks[bucket+string(key[:])]
 	if !ok {
 		object, kind, chunk := codec.ParseKey(key[:])
-		return nil, blockError("", object, kind, chunk, errGone)
+		return nil, layout.BlockError("", object, kind, chunk, errGone)
 	}
 	value := make([]byte, p.n)
 	if _, err := w.f.ReadAt(value, p.at); err != nil {
 		return nil, fail.Wrapf(err, "salvage")
 	}
-	return decodeBlock("", key[:], value, true)
+	return layout.DecodeBlock("", key[:], value, true)
 }
 
 // rebuild rebuilds an index with the settings in its manifest.
 func (w *damagedFile) rebuild(
-	ctx context.Context, d *DB, c *collection, r *indexRef,
+	ctx context.Context, d *DB, c *layout.Collection, r *layout.IndexRef,
 ) error {
 	key := codec.Key(r.Object, codec.KindManifest, 0)
-	data, err := w.block(string(bucketMeta), key)
+	data, err := w.block(string(layout.BucketMeta), key)
 	if err != nil {
 		var e error
-		if data, e = w.block(string(bucketBlocks), key); e != nil {
+		if data, e = w.block(string(layout.BucketBlocks), key); e != nil {
 			return err
 		}
 	}
-	m, err := decodeManifest(data, kindOf)
+	m, err := layout.DecodeManifest(data, kindOf)
 	if err != nil {
 		return err
 	}
@@ -310,7 +312,7 @@ func (w *damagedFile) rebuild(
 // salvagedRows reads the rows of one collection of a damaged file.
 type salvagedRows struct {
 	w           *damagedFile
-	c           *collection
+	c           *layout.Collection
 	found       *salvageable
 	keys        map[uint32][]byte // keys of rows in the key table
 	deletedRows *roaring.Bitmap   // nil if the tombstones are incomplete
@@ -333,13 +335,13 @@ type salvagedRows struct {
 }
 
 // collection determines which rows of a collection are live.
-func (w *damagedFile) collection(c *collection) *salvagedRows {
+func (w *damagedFile) collection(c *layout.Collection) *salvagedRows {
 	if w.reason != nil {
 		return w.searched(c)
 	}
 	x := &salvagedRows{w: w, c: c, chunk: -1}
 	verifyPages := x.readKeys()
-	x.whole = verifyPages && !w.broken[string(bucketKeys)] && w.pairs[string(bucketKeys)] != nil
+	x.whole = verifyPages && !w.broken[string(layout.BucketKeys)] && w.pairs[string(layout.BucketKeys)] != nil
 	if c.Rows == 0 {
 		x.whole = true
 	}
@@ -356,11 +358,11 @@ func (w *damagedFile) collection(c *collection) *salvagedRows {
 }
 
 // set returns the union of the blocks found of a collection's set. Blocks may be missing.
-func (w *damagedFile) set(c *collection, kind codec.Kind, chunks []uint32) *roaring.Bitmap {
+func (w *damagedFile) set(c *layout.Collection, kind codec.Kind, chunks []uint32) *roaring.Bitmap {
 	out := roaring.New()
 	for _, chunk := range chunks {
 		key := codec.Key(c.ID, kind, chunk)
-		p, ok := w.blocks[string(bucketSets)+string(key[:])]
+		p, ok := w.blocks[string(layout.BucketSets)+string(key[:])]
 		if !ok {
 			continue
 		}
@@ -368,7 +370,8 @@ func (w *damagedFile) set(c *collection, kind codec.Kind, chunks []uint32) *roar
 		if _, err := w.f.ReadAt(value, p.at); err != nil {
 			continue
 		}
-		if set, err := decodeSet(c.Name, key[:], value); err == nil && checkSetEnd(set, chunk, c.Rows) == nil {
+		set, err := layout.DecodeSet(c.Name, key[:], value)
+		if err == nil && layout.CheckSetEnd(set, chunk, c.Rows) == nil {
 			out.Or(roaring.AddOffset(set, chunk<<16))
 		}
 	}
@@ -407,7 +410,7 @@ func (x *salvagedRows) live(row uint32) bool {
 func (x *salvagedRows) rows() iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		at := uint64(0)
-		for _, e := range x.found.extents(x.c.Rows, x.c.shift()) {
+		for _, e := range x.found.extents(x.c.Rows, x.c.Shift()) {
 			x.lose(extent{at, e.from})
 			for row := e.from; row < e.to; row++ {
 				if !x.yield(uint32(row), yield) {
@@ -445,7 +448,7 @@ func (x *salvagedRows) yield(row uint32, yield func(Row, error) bool) bool {
 }
 
 func (x *salvagedRows) row(row uint32) (Row, error) {
-	if row >= x.c.sealed() {
+	if row >= x.c.Sealed() {
 		return x.fresh(row)
 	}
 	r, err := x.chunked(row)
@@ -460,11 +463,11 @@ func (x *salvagedRows) row(row uint32) (Row, error) {
 
 // fresh returns a row that is in no chunk.
 func (x *salvagedRows) fresh(row uint32) (r Row, err error) {
-	data, err := x.w.block(string(bucketTail), codec.Key(x.c.ID, codec.KindTail, row))
+	data, err := x.w.block(string(layout.BucketTail), codec.Key(x.c.ID, codec.KindTail, row))
 	if err != nil {
 		return r, err
 	}
-	t, err := x.c.format().DecodeOne(data)
+	t, err := x.c.RowFormat().DecodeOne(data)
 	if err != nil {
 		return r, err
 	}
@@ -474,14 +477,14 @@ func (x *salvagedRows) fresh(row uint32) (r Row, err error) {
 		return r, err
 	}
 	if changed != nil {
-		r.Labels, r.Payload = changed.labels, changed.payload
+		r.Labels, r.Payload = changed.Labels, changed.Payload
 	}
 	return r, x.named(&r)
 }
 
 // chunked returns a row of a chunk.
 func (x *salvagedRows) chunked(row uint32) (r Row, err error) {
-	shift := x.c.shift()
+	shift := x.c.Shift()
 	if chunk := int64(row >> shift); chunk != x.chunk {
 		x.chunk = chunk
 		x.chunkErr = x.open(uint32(chunk))
@@ -497,7 +500,7 @@ func (x *salvagedRows) chunked(row uint32) (r Row, err error) {
 		return r, x.chunkErr
 	}
 	if r.Key == nil {
-		return r, blockError(x.c.Name, x.c.ID, codec.KindKeys, uint32(x.chunk), errGone)
+		return r, layout.BlockError(x.c.Name, x.c.ID, codec.KindKeys, uint32(x.chunk), errGone)
 	}
 	if r.Labels, r.Payload, err = x.cold(row); err != nil {
 		return r, err
@@ -520,9 +523,9 @@ func (x *salvagedRows) chunked(row uint32) (r Row, err error) {
 
 // open reads the vectors and keys of a chunk.
 func (x *salvagedRows) open(chunk uint32) error {
-	c, n := x.c, 1<<x.c.shift()
+	c, n := x.c, 1<<x.c.Shift()
 	x.keyTable, x.coldTable = codec.Strings{}, codec.Strings{}
-	if data, err := x.w.block(string(bucketBlocks), codec.Key(c.ID, codec.KindKeys, chunk)); err == nil {
+	if data, err := x.w.block(string(layout.BucketBlocks), codec.Key(c.ID, codec.KindKeys, chunk)); err == nil {
 		if t, err := codec.NewStrings(data); err == nil && t.Len() == n {
 			x.keyTable = t
 		}
@@ -531,7 +534,7 @@ func (x *salvagedRows) open(chunk uint32) error {
 	if c.Sparse {
 		kind = codec.KindSparse
 	}
-	data, err := x.w.block(string(bucketBlocks), codec.Key(c.ID, kind, chunk))
+	data, err := x.w.block(string(layout.BucketBlocks), codec.Key(c.ID, kind, chunk))
 	if err != nil {
 		return err
 	}
@@ -545,7 +548,7 @@ func (x *salvagedRows) open(chunk uint32) error {
 	case 4 * n * c.Dim:
 		x.elem = codec.F32
 	default:
-		return blockError(c.Name, c.ID, kind, chunk, fmt.Errorf("%d bytes", len(data)))
+		return layout.BlockError(c.Name, c.ID, kind, chunk, fmt.Errorf("%d bytes", len(data)))
 	}
 	x.vectors = data
 	return nil
@@ -557,7 +560,7 @@ func (x *salvagedRows) cold(row uint32) ([]string, []byte, error) {
 	if changed, err := x.change(row); err != nil {
 		return nil, nil, err
 	} else if changed != nil {
-		return changed.labels, changed.payload, nil
+		return changed.Labels, changed.Payload, nil
 	}
 	if err := x.openRun(row); err != nil {
 		return nil, nil, err
@@ -567,16 +570,16 @@ func (x *salvagedRows) cold(row uint32) ([]string, []byte, error) {
 
 // change returns the change of a row's labels and payload, nil if there is none. A change that
 // is lost is an error: what the row was written with is no longer true.
-func (x *salvagedRows) change(row uint32) (*change, error) {
+func (x *salvagedRows) change(row uint32) (*layout.Change, error) {
 	key := codec.Key(x.c.ID, codec.KindChange, row)
-	if _, found := x.w.blocks[string(bucketTail)+string(key[:])]; !found && !x.changed.Contains(row) {
+	if _, found := x.w.blocks[string(layout.BucketTail)+string(key[:])]; !found && !x.changed.Contains(row) {
 		return nil, nil
 	}
-	data, err := x.w.block(string(bucketTail), key)
+	data, err := x.w.block(string(layout.BucketTail), key)
 	if err != nil {
 		return nil, err
 	}
-	return decodeChange(data)
+	return layout.DecodeChange(data)
 }
 
 // openRun decodes the run of labels and payloads that holds a row, unless it is decoded already.
@@ -585,12 +588,12 @@ func (x *salvagedRows) openRun(row uint32) error {
 	if n := x.coldTable.Len(); n > 0 && row >= x.coldFirst && row-x.coldFirst < uint32(n) {
 		return nil
 	}
-	err := blockError(x.c.Name, x.c.ID, codec.KindCold, row, errGone)
-	first, ok := x.found.coldBefore(row, row>>x.c.shift()<<x.c.shift())
+	err := layout.BlockError(x.c.Name, x.c.ID, codec.KindCold, row, errGone)
+	first, ok := x.found.coldBefore(row, row>>x.c.Shift()<<x.c.Shift())
 	if !ok {
 		return err
 	}
-	data, e := x.w.block(string(bucketBlocks), codec.Key(x.c.ID, codec.KindCold, first))
+	data, e := x.w.block(string(layout.BucketBlocks), codec.Key(x.c.ID, codec.KindCold, first))
 	if e != nil {
 		return err
 	}
@@ -607,15 +610,16 @@ func (x *salvagedRows) named(r *Row) error {
 	if !x.c.Named {
 		return nil
 	}
-	dict := x.w.pairs[string(bucketFeatures)]
+	dict := x.w.pairs[string(layout.BucketFeatures)]
 	for i, id := range r.Sparse.Index {
-		name, ok := dict[string(featureKey(x.c.ID, featureByID, binary.BigEndian.AppendUint32(nil, id)))]
+		number := binary.BigEndian.AppendUint32(nil, id)
+		name, ok := dict[string(layout.FeatureKey(x.c.ID, layout.FeatureByID, number))]
 		if !ok {
 			return fail.Corruptf(x.c.Name, "feature %d has lost its name", id)
 		}
 		// The dictionary must map the name back to the number; otherwise it is damaged.
-		back := featureKey(x.c.ID, featureByName, name)
-		n, ok := entryNumber(string(bucketFeatures), back, dict[string(back)])
+		back := layout.FeatureKey(x.c.ID, layout.FeatureByName, name)
+		n, ok := layout.EntryNumber(string(layout.BucketFeatures), back, dict[string(back)])
 		if !ok || n != uint64(id) {
 			return fail.Corruptf(x.c.Name, "feature %d has a damaged name", id)
 		}

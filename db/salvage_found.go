@@ -8,6 +8,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/layout"
 )
 
 // salvageable lists the parts of one collection that were found in the pages of a damaged file,
@@ -64,12 +65,12 @@ func (w *damagedFile) sortFound() {
 			slices.Sort(*list)
 		}
 	}
-	for k, v := range w.pairs[string(bucketKeys)] {
+	for k, v := range w.pairs[string(layout.BucketKeys)] {
 		if len(k) <= 8 {
 			continue
 		}
 		f := of(binary.BigEndian.Uint64([]byte(k)))
-		if row, ok := entryNumber(string(bucketKeys), []byte(k), v); ok && row <= maxRows {
+		if row, ok := layout.EntryNumber(string(layout.BucketKeys), []byte(k), v); ok && row <= layout.MaxRows {
 			f.keys[uint32(row)] = []byte(k[8:])
 		} else {
 			f.badKeys = true
@@ -159,7 +160,7 @@ func (x *salvagedRows) lose(e extent) {
 	}
 	if n > 0 {
 		first := uint32(e.from)
-		err := blockError(x.c.Name, x.c.ID, codec.KindRows, first>>x.c.shift(), errGone)
+		err := layout.BlockError(x.c.Name, x.c.ID, codec.KindRows, first>>x.c.Shift(), errGone)
 		x.lost(LostRow{Collection: x.c.Name, Row: first, Rows: n, Err: err})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/vector"
 )
@@ -40,29 +41,29 @@ func (w *damagedFile) searchPair(key, value []byte, at int64) {
 		w.searchBlock(b, key, value, at)
 		return
 	}
-	names := w.pairs[string(bucketFeatures)]
+	names := w.pairs[string(layout.BucketFeatures)]
 	if names == nil {
 		names = map[string][]byte{}
-		w.pairs[string(bucketFeatures)] = names
+		w.pairs[string(layout.BucketFeatures)] = names
 	}
-	keys := w.pairs[string(bucketKeys)]
+	keys := w.pairs[string(layout.BucketKeys)]
 	if keys == nil {
 		keys = map[string][]byte{}
-		w.pairs[string(bucketKeys)] = keys
+		w.pairs[string(layout.BucketKeys)] = keys
 	}
-	if row, ok := entryNumber(string(bucketKeys), key, value); ok {
-		known, _ := entryNumber(string(bucketKeys), key, keys[string(key)])
+	if row, ok := layout.EntryNumber(string(layout.BucketKeys), key, value); ok {
+		known, _ := layout.EntryNumber(string(layout.BucketKeys), key, keys[string(key)])
 		if w.cat == nil && (keys[string(key)] == nil || row > known) {
 			keys[string(key)] = bytes.Clone(value)
 		}
 		return
 	}
-	if _, ok := entryNumber(string(bucketLabels), key, value); ok || len(key) < 10 {
+	if _, ok := layout.EntryNumber(string(layout.BucketLabels), key, value); ok || len(key) < 10 {
 		return
 	}
-	_, ok := entryNumber(string(bucketFeatures), key, value)
-	byName := ok && key[8] == featureByName
-	if byID := len(key) == 13 && key[8] == featureByID; (byName || byID) && names[string(key)] == nil {
+	_, ok := layout.EntryNumber(string(layout.BucketFeatures), key, value)
+	byName := ok && key[8] == layout.FeatureByName
+	if byID := len(key) == 13 && key[8] == layout.FeatureByID; (byName || byID) && names[string(key)] == nil {
 		names[string(key)] = bytes.Clone(value)
 	}
 }
@@ -78,11 +79,11 @@ func (w *damagedFile) searchBlock(b codec.Block, key, value []byte, at int64) {
 	object, kind, chunk := codec.ParseKey(key)
 	switch kind {
 	case codec.KindCatalog:
-		data, err := decodeBlock("", key, value, true)
+		data, err := layout.DecodeBlock("", key, value, true)
 		if err != nil {
 			return
 		}
-		if c, err := decodeCatalog(data); err == nil && laterCatalog(c, w.latest) {
+		if c, err := layout.DecodeCatalog(data); err == nil && laterCatalog(c, w.latest) {
 			w.latest = c
 		}
 	case codec.KindTombstones, codec.KindChanged:
@@ -90,34 +91,34 @@ func (w *damagedFile) searchBlock(b codec.Block, key, value []byte, at int64) {
 		if kind == codec.KindChanged {
 			sets = w.changed
 		}
-		if set, err := decodeSet("", key, value); err == nil && chunk < 1<<16 {
+		if set, err := layout.DecodeSet("", key, value); err == nil && chunk < 1<<16 {
 			if sets[object] == nil {
 				sets[object] = roaring.New()
 			}
 			sets[object].Or(roaring.AddOffset(set, chunk<<16))
 		}
 	case codec.KindTail:
-		note(bucketTail)
+		note(layout.BucketTail)
 	case codec.KindManifest:
-		note(bucketMeta)
-		note(bucketBlocks)
+		note(layout.BucketMeta)
+		note(layout.BucketBlocks)
 	case codec.KindChange:
 		w.searchChange(key, value, at)
 	case codec.KindGeneric, codec.KindLabelRows, codec.KindRelabelled:
 	default:
-		note(bucketBlocks)
+		note(layout.BucketBlocks)
 	}
 }
 
 // searchChange records a change of a row's labels and payload, unless a later one is known.
 func (w *damagedFile) searchChange(key, value []byte, at int64) {
-	data, err := decodeBlock("", key, value, true)
+	data, err := layout.DecodeBlock("", key, value, true)
 	if err != nil || w.cat != nil {
 		return
 	}
-	k := string(bucketTail) + string(key)
-	if x, err := decodeChange(data); err == nil && x.revision > w.revisions[k] {
-		w.revisions[k] = x.revision
+	k := string(layout.BucketTail) + string(key)
+	if x, err := layout.DecodeChange(data); err == nil && x.Revision > w.revisions[k] {
+		w.revisions[k] = x.Revision
 		w.blocks[k] = place{at: at, n: len(value)}
 	}
 }
@@ -161,7 +162,7 @@ func (w *damagedFile) assume() error {
 		}
 		found[object] = s
 	}
-	w.cat = &catalog{}
+	w.cat = &layout.Catalog{}
 	if w.latest != nil {
 		w.cat = w.latest
 	}
@@ -185,14 +186,14 @@ func (w *damagedFile) assume() error {
 	slices.Sort(fresh)
 	for _, id := range fresh {
 		s := found[id]
-		c := &collection{
+		c := &layout.Collection{
 			ID: id, Name: fmt.Sprintf("collection-%d", id), Sparse: s.sparse, Dim: int(s.dim), Metric: vector.L2,
 		}
 		switch {
 		case s.sparse:
 			c.Dim, c.Metric = MaxFeature+1, vector.Cosine
-			prefix := string(featureKey(id, featureByName, nil))
-			for k := range w.pairs[string(bucketFeatures)] {
+			prefix := string(layout.FeatureKey(id, layout.FeatureByName, nil))
+			for k := range w.pairs[string(layout.BucketFeatures)] {
 				c.Named = c.Named || len(k) > 9 && k[:9] == prefix
 			}
 		case c.Dim < 1 || c.Dim > MaxDim:
@@ -214,20 +215,20 @@ func (w *damagedFile) assume() error {
 }
 
 // rows returns the number of row numbers in use, as far as the blocks found show.
-func (s *seen) rows(c *collection) uint32 {
-	if uint64(s.chunks)<<c.shift() > maxRows {
+func (s *seen) rows(c *layout.Collection) uint32 {
+	if uint64(s.chunks)<<c.Shift() > layout.MaxRows {
 		return s.tail
 	}
-	return max(s.tail, s.chunks<<c.shift())
+	return max(s.tail, s.chunks<<c.Shift())
 }
 
 // laterCatalog reports whether a catalog is of a later state than another one, which may be nil.
 // Object numbers only grow.
-func laterCatalog(c *catalog, than *catalog) bool {
+func laterCatalog(c *layout.Catalog, than *layout.Catalog) bool {
 	if than == nil || c.Object != than.Object {
 		return than == nil || c.Object > than.Object
 	}
-	rows := func(c *catalog) (n int64) {
+	rows := func(c *layout.Catalog) (n int64) {
 		for _, x := range c.Collections {
 			n += int64(x.Rows) + int64(min(x.Revision, 1<<40))
 		}
@@ -237,13 +238,13 @@ func laterCatalog(c *catalog, than *catalog) bool {
 }
 
 // hasCollection reports whether a collection has that name.
-func hasCollection(c *catalog, name string) bool {
-	_, err := c.find(name)
+func hasCollection(c *layout.Catalog, name string) bool {
+	_, err := c.Find(name)
 	return err == nil
 }
 
 // searched determines which rows of a collection are live after a search.
-func (w *damagedFile) searched(c *collection) *salvagedRows {
+func (w *damagedFile) searched(c *layout.Collection) *salvagedRows {
 	x := &salvagedRows{w: w, c: c, deletedRows: w.deletedRows[c.ID], searched: true, unsure: true, chunk: -1}
 	if x.deletedRows == nil {
 		x.deletedRows = roaring.New()

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/db/internal/rows"
 )
@@ -108,7 +109,7 @@ func TestSalvageSecondCopies(t *testing.T) {
 	t.Parallel()
 	data, want := wreckDB(t)
 	path := write(t, data)
-	at, n := blockPlace(t, path, bucketMeta, "dense", "trees", codec.KindManifest, 0)
+	at, n := blockPlace(t, path, layout.BucketMeta, "dense", "trees", codec.KindManifest, 0)
 	flipAt(t, path, at+int64(n)/2)
 	r, got := salvaged(t, path, nil)
 	if len(r.Indexes) != 3 || len(r.NotBuilt) != 0 || r.Searched != nil {
@@ -126,7 +127,7 @@ func TestSalvageSecondCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := surveyed(t, path)
-	p := w.blocks[string(bucketMeta)+string(catalogKey[:])]
+	p := w.blocks[string(layout.BucketMeta)+string(layout.CatalogKey[:])]
 	flipAt(t, path, p.at+int64(p.n)/2)
 	r, got = salvaged(t, path, &SalvageOptions{Indexes: Off})
 	if r.Lost != 0 || r.Searched != nil || len(r.Revived) != 0 {
@@ -156,15 +157,15 @@ func surveyed(t *testing.T, path string) *damagedFile {
 func TestSalvageSearches(t *testing.T) {
 	t.Parallel()
 	data, want := wreckDB(t)
-	begin := codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, nil)[:8]
+	begin := codec.Encode(layout.CatalogKey[:], codec.Header{Kind: codec.KindCatalog}, nil)[:8]
 	// Every catalog that was ever written and is still in the file.
 	catalogs := func(data []byte) (places []int) {
 		for at := 0; ; {
-			n := bytes.Index(data[at:], catalogKey[:])
+			n := bytes.Index(data[at:], layout.CatalogKey[:])
 			if n < 0 {
 				return places
 			}
-			if at += n + len(catalogKey); bytes.HasPrefix(data[at:], begin) {
+			if at += n + len(layout.CatalogKey); bytes.HasPrefix(data[at:], begin) {
 				places = append(places, at)
 			}
 		}
@@ -247,10 +248,10 @@ func TestSalvageCut(t *testing.T) {
 	for _, share := range []float64{1, 0.95, 0.6} {
 		damaged := slices.Clone(data[:int(share*float64(len(data)))])
 		for range 3 {
-			page := rng.IntN(len(damaged) / pageSize)
-			clear(damaged[page*pageSize : (page+1)*pageSize])
+			page := rng.IntN(len(damaged) / layout.PageSize)
+			clear(damaged[page*layout.PageSize : (page+1)*layout.PageSize])
 		}
-		clear(damaged[:2*pageSize])
+		clear(damaged[:2*layout.PageSize])
 		r, got := salvaged(t, write(t, damaged), &SalvageOptions{Indexes: Off})
 		right := 0
 		for key, row := range got {
@@ -298,7 +299,7 @@ func FuzzSalvageSearch(f *testing.F) {
 			return
 		}
 		for _, c := range w.cat.Collections {
-			if checkName(c.Name) != nil || !c.Sparse && (c.Dim < 1 || c.Dim > MaxDim) {
+			if layout.CheckName(c.Name) != nil || !c.Sparse && (c.Dim < 1 || c.Dim > MaxDim) {
 				t.Errorf("%+v", c)
 			}
 		}

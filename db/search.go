@@ -13,6 +13,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -148,18 +149,18 @@ func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res 
 	if o == nil {
 		o = &defaultSearch
 	}
-	err = c.read(func(st *collState) error {
+	err = c.read(func(st *state.Collection) error {
 		ask := rowAsk{q: q, k: o.K}
 		switch {
 		case ask.k < 0:
-			return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", fail.K, ask.k, st.c.Name)
+			return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", fail.K, ask.k, st.Entry.Name)
 		case ask.k == 0 && o.Radius == 0:
 			ask.k = defaultK
 		}
 		if err := resolveQuery(st, &ask); err != nil {
 			return err
 		}
-		if st.c.Sparse {
+		if st.Entry.Sparse {
 			return searchSparse(ctx, st, &ask, o, &res)
 		}
 		return searchDense(ctx, st, &ask, o, &res)
@@ -180,7 +181,7 @@ type rowAsk struct {
 }
 
 // resolveQuery checks that the query is of one kind and replaces a key by its row.
-func resolveQuery(st *collState, a *rowAsk) error {
+func resolveQuery(st *state.Collection, a *rowAsk) error {
 	q := &a.q
 	if q.Key == nil {
 		return nil
@@ -196,32 +197,33 @@ func resolveQuery(st *collState, a *rowAsk) error {
 	return nil
 }
 
-func searchDense(ctx context.Context, st *collState, a *rowAsk, o *SearchOptions, res *Result) error {
+func searchDense(ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, res *Result) error {
 	view, index, p, err := prepareSearch(ctx, st, a, o)
 	if err != nil {
 		return err
 	}
 	res.Index, res.Params, res.Hits = index, p, o.Reuse[:0]
-	if st.c.Live == 0 {
+	if st.Entry.Live == 0 {
 		return nil
 	}
-	sc := st.g.store.searchers.take()
-	sc.params = p
+	sc := st.Gen.File.Scratches.Take()
+	sc.Params = p
 	err = searchWith(ctx, st, sc, view, a, o, res)
 	// A panic must not return the scratch: a fault in the map leaves its counters incomplete.
-	st.g.store.searchers.give(sc)
+	st.Gen.File.Scratches.Give(sc)
 	return err
 }
 
 func searchWith(
-	ctx context.Context, st *collState, sc *searchScratch, view *query.View, a *rowAsk, o *SearchOptions, res *Result,
+	ctx context.Context, st *state.Collection, sc *state.Scratch, view *query.View, a *rowAsk,
+	o *SearchOptions, res *Result,
 ) (err error) {
-	if err := applyFilters(ctx, st, a, o, &sc.params); err != nil {
+	if err := applyFilters(ctx, st, a, o, &sc.Params); err != nil {
 		return err
 	}
-	sc.found, res.Stats.Stats, err = sc.s.Search(ctx, view, a.q.Vector, &sc.params, sc.found[:0])
+	sc.Found, res.Stats.Stats, err = sc.Searcher.Search(ctx, view, a.q.Vector, &sc.Params, sc.Found[:0])
 	if err != nil {
-		return fail.Wrapf(kind.AsParameter(err), "search %q", st.c.Name)
+		return fail.Wrapf(kind.AsParameter(err), "search %q", st.Entry.Name)
 	}
 	res.Hits, err = appendHits(ctx, st, view, o, sc, res.Hits)
 	return err
@@ -235,37 +237,37 @@ const keyRun = 256
 // appendHits turns row numbers and internal distances into hits, reusing the key memory
 // of dst's spare capacity.
 func appendHits(
-	ctx context.Context, st *collState, view *query.View, o *SearchOptions, sc *searchScratch, dst []Hit,
+	ctx context.Context, st *state.Collection, view *query.View, o *SearchOptions, sc *state.Scratch, dst []Hit,
 ) ([]Hit, error) {
 	// All keys are looked up before the first one is copied: each costs two cache misses, and
 	// this way those of different keys overlap.
-	sc.keys = sc.keys[:0]
-	for i, f := range sc.found {
+	sc.Keys = sc.Keys[:0]
+	for i, f := range sc.Found {
 		if i%keyRun == keyRun-1 && ctx.Err() != nil {
-			return nil, fail.Wrapf(ctx.Err(), "search %q", st.c.Name)
+			return nil, fail.Wrapf(ctx.Err(), "search %q", st.Entry.Name)
 		}
 		key, err := st.Key(f.ID)
 		if err != nil {
 			return nil, err
 		}
 		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(key)), len(key))
-		sc.keys = append(sc.keys, key)
+		sc.Keys = append(sc.Keys, key)
 	}
-	var run *coldRows
-	for i, f := range sc.found {
+	var run *state.ColdRun
+	for i, f := range sc.Found {
 		if i%keyRun == keyRun-1 && ctx.Err() != nil {
-			return nil, fail.Wrapf(ctx.Err(), "search %q", st.c.Name)
+			return nil, fail.Wrapf(ctx.Err(), "search %q", st.Entry.Name)
 		}
 		h := Hit{Row: f.ID, Distance: externalDistance(view.Metric, f.Distance)}
 		if o.Explain {
-			e, err := sc.s.ExplainLast(ctx, f.ID)
+			e, err := sc.Searcher.ExplainLast(ctx, f.ID)
 			if err != nil {
-				return nil, fail.Wrapf(err, "explain row %d of %q", f.ID, st.c.Name)
+				return nil, fail.Wrapf(err, "explain row %d of %q", f.ID, st.Entry.Name)
 			}
 			h.Explanation = e
 		}
 		var err error
-		if dst, err = appendHit(st, dst, h, sc.keys[i], o.Include, &run); err != nil {
+		if dst, err = appendHit(st, dst, h, sc.Keys[i], o.Include, &run); err != nil {
 			return nil, err
 		}
 	}
@@ -276,7 +278,7 @@ func appendHits(
 // and with the other parts of the row. It keeps the decoded run of labels and payloads for the
 // following hits.
 func appendHit(
-	st *collState, dst []Hit, h Hit, key []byte, parts Content, run **coldRows,
+	st *state.Collection, dst []Hit, h Hit, key []byte, parts Content, run **state.ColdRun,
 ) ([]Hit, error) {
 	n := len(dst)
 	if n < cap(dst) {
@@ -286,7 +288,7 @@ func appendHit(
 	}
 	h.Key = append(dst[n].Key[:0], key...)
 	if parts != 0 {
-		labels, payload, err := st.cold(h.Row, run)
+		labels, payload, err := st.Cold(h.Row, run)
 		if err != nil {
 			return nil, err
 		}
@@ -350,25 +352,25 @@ func newHits(n int) []Hit {
 
 // prepareSearch checks the call and resolves index and parameters.
 func prepareSearch(
-	ctx context.Context, st *collState, a *rowAsk, o *SearchOptions,
+	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions,
 ) (view *query.View, index string, p query.Params, err error) {
 	k := a.k
 	if a.q.Sparse.Len() > 0 || len(a.q.Features) > 0 {
-		return nil, "", p, fmt.Errorf("%w: a query of features, %q is dense", fail.Kind, st.c.Name)
+		return nil, "", p, fmt.Errorf("%w: a query of features, %q is dense", fail.Kind, st.Entry.Name)
 	}
-	if err := kind.CheckQuery(a.q.Vector, st.c.Dim); err != nil {
-		return nil, "", p, fail.Wrapf(err, "query to collection %q", st.c.Name)
+	if err := kind.CheckQuery(a.q.Vector, st.Entry.Dim); err != nil {
+		return nil, "", p, fail.Wrapf(err, "query to collection %q", st.Entry.Name)
 	}
 	if err := checkDenseAsk(st, o); err != nil {
 		return nil, "", p, err
 	}
-	view, x, err := st.target(ctx, o.Index)
+	view, x, err := st.Target(ctx, o.Index)
 	if err != nil {
 		return nil, "", p, err
 	}
 	index = Flat
 	if x != nil {
-		index = x.m.Info.Name
+		index = x.Manifest.Info.Name
 	}
 	switch {
 	case o.Params != nil:
@@ -376,14 +378,14 @@ func prepareSearch(
 	case x == nil:
 		p.Method = query.Flat
 	default:
-		if p, err = x.open.(kind.RowFinder).Setting(cmp.Or(o.Recall, defaultRecall)); err != nil {
-			return nil, "", p, fail.Wrapf(err, "search of collection %q", st.c.Name)
+		if p, err = x.Opened.(kind.RowFinder).Setting(cmp.Or(o.Recall, defaultRecall)); err != nil {
+			return nil, "", p, fail.Wrapf(err, "search of collection %q", st.Entry.Name)
 		}
 	}
-	if k >= int(st.c.Live) && o.Params == nil && !(o.Radius > 0) {
+	if k >= int(st.Entry.Live) && o.Params == nil && !(o.Radius > 0) {
 		p = query.Params{Method: query.Flat} // all rows are hits
 	}
-	p.K = min(k, int(st.c.Live))
+	p.K = min(k, int(st.Entry.Live))
 	if o.Radius > 0 {
 		if o.Params == nil && k < 1 {
 			// These settings are tuned to reduce the candidates to the nearest few, which would
@@ -401,17 +403,18 @@ func prepareSearch(
 }
 
 // checkDenseAsk checks the options of a search of a dense collection.
-func checkDenseAsk(st *collState, o *SearchOptions) error {
+func checkDenseAsk(st *state.Collection, o *SearchOptions) error {
 	switch {
 	case math.IsNaN(o.Radius) || o.Radius < 0:
 		return fmt.Errorf("%w: radius %g, want 0 for none or more", fail.Option, o.Radius)
 	case o.Params != nil && o.Params.Filter != nil:
 		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: give SearchOptions.Filter a RowFilter",
-			fail.Option, st.c.Name)
+			fail.Option, st.Entry.Name)
 	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
 		return fmt.Errorf("%w: target recall %g, want 0 to 1", fail.Option, o.Recall)
 	case o.Strategy != postings.Auto:
-		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", fail.Option, o.Strategy, st.c.Name)
+		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", fail.Option, o.Strategy,
+			st.Entry.Name)
 	}
 	return nil
 }
@@ -421,7 +424,7 @@ const defaultRecall = 0.95
 
 // applyFilters combines the bitmap, label and key filters of the call.
 func applyFilters(
-	ctx context.Context, st *collState, a *rowAsk, o *SearchOptions, p *query.Params,
+	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, p *query.Params,
 ) error {
 	rows, err := filteredRows(st, o.Filter)
 	if err != nil {
@@ -447,7 +450,7 @@ func applyFilters(
 			ok, err := keyPasses(st, row, prefix, pred)
 			if err != nil {
 				// Damage must not look like "no row passes".
-				panic(keyFailure{err})
+				panic(state.KeyFailure{Err: err})
 			}
 			return ok
 		}
@@ -458,14 +461,14 @@ func applyFilters(
 // carrying returns the rows of a filter, nil meaning all, that have at least one of the
 // labels. Without labels it returns the filter itself.
 func carrying(
-	ctx context.Context, st *collState, labels []string, filter *roaring.Bitmap,
+	ctx context.Context, st *state.Collection, labels []string, filter *roaring.Bitmap,
 ) (*roaring.Bitmap, error) {
 	if len(labels) == 0 {
 		return filter, nil
 	}
 	rows := roaring.New()
 	for _, l := range labels {
-		r, err := st.labelRows(l)
+		r, err := st.LabelRows(l)
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, fail.Wrapf(err, "rows with label %q", l)
 		}
@@ -481,7 +484,7 @@ func carrying(
 
 // keyPasses reports whether a row's key has the prefix and satisfies the caller's predicate,
 // which may be nil.
-func keyPasses(st *collState, row uint32, prefix []byte, pred func(key []byte) bool) (bool, error) {
+func keyPasses(st *state.Collection, row uint32, prefix []byte, pred func(key []byte) bool) (bool, error) {
 	key, err := st.Key(row)
 	if err != nil {
 		return false, err
@@ -494,7 +497,7 @@ func keyPasses(st *collState, row uint32, prefix []byte, pred func(key []byte) b
 func callback(f func() bool) bool {
 	defer func() {
 		if r := recover(); r != nil {
-			panic(callbackPanic{r})
+			panic(state.CallbackPanic{Value: r})
 		}
 	}()
 	return f()

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // Snapshot is one committed state of the database. Its methods are safe for concurrent use.
@@ -12,7 +13,7 @@ import (
 // makes the file grow.
 type Snapshot struct {
 	d        *DB
-	gen      *generation
+	gen      *state.Generation
 	released atomic.Bool
 }
 
@@ -29,22 +30,22 @@ func (d *DB) Snapshot() (*Snapshot, error) {
 		return nil, fmt.Errorf("%w: %s", ErrClosed, d.path)
 	}
 	commit := d.commits.Load()
-	if g := d.cur; g != nil && g.commit == commit && g.store == d.store {
-		g.state.Acquire()
+	if g := d.cur; g != nil && g.Commit == commit && g.File == d.store {
+		g.Acquire()
 		return &Snapshot{d: d, gen: g}, nil
 	}
-	g, err := openGeneration(d.store, commit)
+	g, err := state.OpenGeneration(d.store, commit)
 	if err != nil {
 		return nil, err
 	}
 	if old := d.cur; old != nil {
 		d.cur = nil
-		old.release()
+		old.Release()
 	}
 	// An idle state is kept for the next reader, unless the file may soon outgrow its map: a
 	// writer must then wait until all readers have ended.
 	if d.store.Roomy() {
-		g.state.Acquire()
+		g.Acquire()
 		d.cur = g
 	}
 	return &Snapshot{d: d, gen: g}, nil
@@ -58,14 +59,14 @@ func (d *DB) publish() {
 	d.cur = nil
 	d.snapMu.Unlock()
 	if old != nil {
-		old.release()
+		old.Release()
 	}
 }
 
 // Release releases the snapshot. It must not be used afterwards; a second call has no effect.
 func (s *Snapshot) Release() {
 	if !s.released.Swap(true) {
-		s.gen.release()
+		s.gen.Release()
 	}
 }
 
@@ -80,23 +81,23 @@ func (d *DB) View(fn func(*Snapshot) error) error {
 }
 
 // Generation returns a number that grows with every commit.
-func (s *Snapshot) Generation() uint64 { return s.gen.number() }
+func (s *Snapshot) Generation() uint64 { return s.gen.Number() }
 
 // Collections lists the collections in order of creation.
 func (s *Snapshot) Collections() []CollectionInfo {
-	out := make([]CollectionInfo, len(s.gen.cat.Collections))
-	for i, c := range s.gen.cat.Collections {
+	out := make([]CollectionInfo, len(s.gen.Catalog.Collections))
+	for i, c := range s.gen.Catalog.Collections {
 		out[i] = infoOf(c)
 	}
 	return out
 }
 
 // collection returns a collection's state; every read calls it first.
-func (s *Snapshot) collection(name string) (*collState, error) {
+func (s *Snapshot) collection(name string) (*state.Collection, error) {
 	if s.released.Load() {
 		return nil, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
 	}
-	if st := s.gen.colls[name]; st != nil {
+	if st := s.gen.Collections[name]; st != nil {
 		return st, nil
 	}
 	return nil, fmt.Errorf("%w: %q", fail.NoCollection, name)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -23,7 +24,7 @@ type sparseScratch struct {
 }
 
 // searchSparse finds the rows of highest cosine to the query.
-func searchSparse(ctx context.Context, st *collState, a *rowAsk, o *SearchOptions, res *Result) error {
+func searchSparse(ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, res *Result) error {
 	if err := checkSparseAsk(st, o); err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func searchSparse(ctx context.Context, st *collState, a *rowAsk, o *SearchOption
 	if err != nil {
 		return err
 	}
-	index, err := st.searchIndex(ctx, o.Index)
+	index, err := st.SearchIndex(ctx, o.Index)
 	if err != nil {
 		return err
 	}
@@ -47,11 +48,11 @@ func searchSparse(ctx context.Context, st *collState, a *rowAsk, o *SearchOption
 	covered := 0 // number of rows covered by the index
 	res.Index = Flat
 	if index != nil {
-		covered, res.Index = index.m.Info.Rows, index.m.Info.Name
+		covered, res.Index = index.Manifest.Info.Rows, index.Manifest.Info.Name
 		ask := kind.SparseAsk{X: x, K: a.k, Accept: accept, Strategy: o.Strategy}
-		sc.hits, res.Stats.Postings, err = index.open.(kind.SparseFinder).Find(ctx, sc.s, ask, sc.hits)
+		sc.hits, res.Stats.Postings, err = index.Opened.(kind.SparseFinder).Find(ctx, sc.s, ask, sc.hits)
 		if err != nil {
-			return fail.Wrapf(kind.AsParameter(err), "search %q", st.c.Name)
+			return fail.Wrapf(kind.AsParameter(err), "search %q", st.Entry.Name)
 		}
 	}
 	res.Stats.Fresh = set.N - covered
@@ -62,7 +63,7 @@ func searchSparse(ctx context.Context, st *collState, a *rowAsk, o *SearchOption
 	best := sc.hits[:min(a.k, len(sc.hits))]
 	orderTies(best)
 	res.Hits = o.Reuse[:0]
-	var run *coldRows
+	var run *state.ColdRun
 	for _, h := range best {
 		key, err := st.Key(h.Row)
 		if err != nil {
@@ -78,10 +79,10 @@ func searchSparse(ctx context.Context, st *collState, a *rowAsk, o *SearchOption
 }
 
 // checkSparseAsk checks the options of a search of a sparse collection.
-func checkSparseAsk(st *collState, o *SearchOptions) error {
+func checkSparseAsk(st *state.Collection, o *SearchOptions) error {
 	if o.Params != nil || o.Radius != 0 || o.Explain {
 		return fmt.Errorf("%w: Params, Radius and Explain are for dense collections, %q is sparse",
-			fail.Option, st.c.Name)
+			fail.Option, st.Entry.Name)
 	}
 	return checkStrategy(o.Strategy)
 }
@@ -103,23 +104,23 @@ type queryFeatures struct {
 
 // sparseQuery checks a query and returns its features by number.
 func sparseQuery(
-	ctx context.Context, st *collState, q Query,
+	ctx context.Context, st *state.Collection, q Query,
 ) (set *kind.SparseSet, resolved queryFeatures, err error) {
 	if set, err = st.Sparse(ctx); err != nil {
 		return nil, resolved, err
 	}
 	row := Row{Sparse: q.Sparse, Features: q.Features, Vector: q.Vector}
-	if err := checkSparse(&row, st.c.Named); err != nil {
-		return nil, resolved, fail.Wrapf(err, "query to collection %q", st.c.Name)
+	if err := checkSparse(&row, st.Entry.Named); err != nil {
+		return nil, resolved, fail.Wrapf(err, "query to collection %q", st.Entry.Name)
 	}
-	if st.c.Named {
+	if st.Entry.Named {
 		resolved, err = numberFeatures(st, q.Features)
 		return set, resolved, err
 	}
 	resolved.features = q.Sparse
-	for i := len(q.Sparse.Index) - 1; i >= 0 && int(q.Sparse.Index[i]) >= st.c.Dim; i-- {
+	for i := len(q.Sparse.Index) - 1; i >= 0 && int(q.Sparse.Index[i]) >= st.Entry.Dim; i-- {
 		if q.Sparse.Value[i] != 0 {
-			number := uint64(q.Sparse.Index[i]) + uint64(st.c.Numbering.first())
+			number := uint64(q.Sparse.Index[i]) + uint64(st.Entry.Numbering.First())
 			resolved.unknown = append(resolved.unknown, fmt.Sprint(number))
 		}
 	}
@@ -130,7 +131,7 @@ func sparseQuery(
 // numberFeatures maps named features to numbers. Unknown ones get numbers after the
 // collection's, in the order of their names, so that sums do not depend on the order of the
 // features.
-func numberFeatures(st *collState, features []Feature) (queryFeatures, error) {
+func numberFeatures(st *state.Collection, features []Feature) (queryFeatures, error) {
 	type pair struct {
 		id    uint32
 		value float32
@@ -138,7 +139,7 @@ func numberFeatures(st *collState, features []Feature) (queryFeatures, error) {
 	pairs := make([]pair, 0, len(features))
 	var unknown []Feature
 	for _, f := range features {
-		id, ok, err := st.featureNumber(f.Name)
+		id, ok, err := st.FeatureNumber(f.Name)
 		switch {
 		case err != nil:
 			return queryFeatures{}, err
@@ -156,7 +157,7 @@ func numberFeatures(st *collState, features []Feature) (queryFeatures, error) {
 	}
 	for i, f := range unknown {
 		out.unknown[i] = f.Name
-		pairs = append(pairs, pair{uint32(st.c.Dim + i), f.Value})
+		pairs = append(pairs, pair{uint32(st.Entry.Dim + i), f.Value})
 	}
 	for _, p := range pairs {
 		out.features.Index = append(out.features.Index, p.id)
@@ -166,7 +167,9 @@ func numberFeatures(st *collState, features []Feature) (queryFeatures, error) {
 }
 
 // acceptedRows returns the set of rows that pass the filters; nil if all rows pass.
-func acceptedRows(ctx context.Context, st *collState, a *rowAsk, o *SearchOptions) (*roaring.Bitmap, error) {
+func acceptedRows(
+	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions,
+) (*roaring.Bitmap, error) {
 	out, err := filteredRows(st, o.Filter)
 	if err == nil {
 		out, err = carrying(ctx, st, o.Labels, out)
@@ -176,7 +179,7 @@ func acceptedRows(ctx context.Context, st *collState, a *rowAsk, o *SearchOption
 	}
 	if a.stored {
 		others := roaring.New()
-		others.AddRange(0, uint64(st.c.Rows))
+		others.AddRange(0, uint64(st.Entry.Rows))
 		others.Remove(a.self)
 		if out != nil {
 			others.And(out)
@@ -187,12 +190,12 @@ func acceptedRows(ctx context.Context, st *collState, a *rowAsk, o *SearchOption
 		return out, nil
 	}
 	rows := roaring.New()
-	for row := range st.c.Rows {
+	for row := range st.Entry.Rows {
 		if out != nil && !out.Contains(row) || st.Deleted(row) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, fail.Wrapf(err, "search %q", st.c.Name)
+			return nil, fail.Wrapf(err, "search %q", st.Entry.Name)
 		}
 		ok, err := keyPasses(st, row, o.KeyPrefix, o.Key)
 		if err != nil {

@@ -116,10 +116,10 @@ func (b *treeBed) relabel(n int) {
 // tree is the stored tree, in memory of its own.
 func (b *treeBed) tree() (m *budget.Model, info IndexInfo) {
 	b.must(b.d.View(func(s *Snapshot) error {
-		st := s.gen.colls["s"]
-		x, err := st.index(context.Background(), st.c.index("x"))
+		st := s.gen.Collections["s"]
+		x, err := st.OpenIndex(context.Background(), st.Entry.Index("x"))
 		if err == nil {
-			m, info = x.open.(*treeindex.Model).Model.Clone(), publicInfo(x.m)
+			m, info = x.Opened.(*treeindex.Model).Model.Clone(), publicInfo(x.Manifest)
 		}
 		return err
 	}))
@@ -132,15 +132,15 @@ func (b *treeBed) check() {
 	b.t.Helper()
 	b.must(mustCheck(b.d))
 	b.must(b.d.View(func(s *Snapshot) error {
-		st := s.gen.colls["s"]
-		x, err := st.index(context.Background(), st.c.index("x"))
+		st := s.gen.Collections["s"]
+		x, err := st.OpenIndex(context.Background(), st.Entry.Index("x"))
 		if err != nil {
 			return err
 		}
-		tree := x.open.(*treeindex.Model)
+		tree := x.Opened.(*treeindex.Model)
 		m := tree.Model
-		if x.m.Info.Rows != int(st.c.Rows) || x.m.Info.TrainingPoints != len(b.live) || !reflect.DeepEqual(*x.m.Info.Tree, m.Stats()) {
-			b.t.Fatalf("%+v for %d rows, %d live", x.m.Info, st.c.Rows, len(b.live))
+		if x.Manifest.Info.Rows != int(st.Entry.Rows) || x.Manifest.Info.TrainingPoints != len(b.live) || !reflect.DeepEqual(*x.Manifest.Info.Tree, m.Stats()) {
+			b.t.Fatalf("%+v for %d rows, %d live", x.Manifest.Info, st.Entry.Rows, len(b.live))
 		}
 		if b.kind != budget.SBT {
 			sets := map[string]int{}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -67,20 +68,20 @@ type treeReader interface {
 }
 
 // Model returns the budgeted tree that the index name selects.
-func treeModel(ctx context.Context, st *collState, index string) (treeReader, error) {
-	state, err := labelModel(ctx, st, index)
+func treeModel(ctx context.Context, st *state.Collection, index string) (treeReader, error) {
+	model, err := labelModel(ctx, st, index)
 	if err != nil {
 		return nil, err
 	}
-	t, ok := state.open.(treeReader)
+	t, ok := model.Opened.(treeReader)
 	if !ok {
-		return nil, fmt.Errorf("%w: index %q of %q is no tree", fail.Kind, state.m.Info.Name, st.c.Name)
+		return nil, fmt.Errorf("%w: index %q of %q is no tree", fail.Kind, model.Manifest.Info.Name, st.Entry.Name)
 	}
 	return t, nil
 }
 
 // TreePath returns the public form of a path through a tree.
-func treePath(st *collState, p *kind.TreePath) (*TreePath, error) {
+func treePath(st *state.Collection, p *kind.TreePath) (*TreePath, error) {
 	out := &TreePath{Class: p.Class, Labels: p.Labels, Rows: p.Rows, Agree: p.Agree}
 	for _, d := range p.Path {
 		to := TreeDecision{
@@ -117,7 +118,7 @@ func (c Collection) TreePicture(
 	if o == nil {
 		o = &budget.PictureOptions{}
 	}
-	err = c.read(func(st *collState) error {
+	err = c.read(func(st *state.Collection) error {
 		t, err := treeModel(context.Background(), st, index)
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/treeindex"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -124,10 +125,10 @@ func FuzzTree(f *testing.F) {
 			return nil
 		}
 		maintain := func(coll, index string) (err error) {
-			defer guard(s.gen.store, setFaults(), &err)
-			st := s.gen.colls[coll]
-			r := st.c.index(index)
-			m, err := st.manifestOf(r)
+			defer state.Guard(s.gen.File, state.CatchFaults(), &err)
+			st := s.gen.Collections[coll]
+			r := st.Entry.Index(index)
+			m, err := st.ManifestOf(r)
 			if err == nil {
 				err = st.Load(t.Context())
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/internal/par"
 )
 
@@ -29,7 +30,7 @@ func (c Collection) TreeDecisions(
 	counts := make([]int, len(queries))
 	work := par.Work{N: len(queries), Grain: 8, Workers: kind.WorkersOf(ctx)}
 	err = par.Each(ctx, work, func(i int) error {
-		return atQuery(i, s.read(c.name, func(st *collState) (err error) {
+		return atQuery(i, s.read(c.name, func(st *state.Collection) (err error) {
 			counts[i], err = decisions(ctx, st, queries[i], index)
 			return err
 		}))
@@ -45,7 +46,7 @@ func (c Collection) TreeDecisions(
 }
 
 // decisions returns the number of decisions for one row.
-func decisions(ctx context.Context, st *collState, q Query, index string) (n int, err error) {
+func decisions(ctx context.Context, st *state.Collection, q Query, index string) (n int, err error) {
 	resolved, err := labelQuery(ctx, st, q)
 	if err != nil {
 		return 0, err

@@ -8,19 +8,21 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // Tx is a transaction: the changes of one Update, and reads that see them.
 type Tx struct {
 	d     *DB
 	ctx   context.Context
-	cat   *catalog
+	cat   *layout.Catalog
 	ops   []op
 	bytes int
 	seen  map[string]map[string]int // collection → key → index in ops
 	state *Snapshot                 // the state that is read, set by the first read
-	runs  map[string]*coldRows      // the labels and payloads read last, by collection
+	runs  map[string]*state.ColdRun // the labels and payloads read last, by collection
 	reads map[readKey]found
 	err   error
 	done  bool
@@ -66,7 +68,7 @@ type found struct {
 type request struct {
 	ops   []op
 	reads map[readKey]found
-	store *openFile // of the state that was read
+	store *state.File // of the state that was read
 	bytes int
 	done  chan error
 }
@@ -109,7 +111,7 @@ func (c TxCollection) Put(r Row) error { return c.put(r, false) }
 func (c TxCollection) Insert(r Row) error { return c.put(r, true) }
 
 func (c TxCollection) put(r Row, insert bool) error {
-	return c.t.add(c.name, func(c *collection) (op, error) {
+	return c.t.add(c.name, func(c *layout.Collection) (op, error) {
 		if err := checkRow(&r, c); err != nil {
 			return op{}, err
 		}
@@ -122,8 +124,8 @@ func (c TxCollection) put(r Row, insert bool) error {
 //
 // Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) Delete(key []byte) error {
-	return c.t.add(c.name, func(*collection) (op, error) {
-		if err := validKey(key); err != nil {
+	return c.t.add(c.name, func(*layout.Collection) (op, error) {
+		if err := layout.CheckKey(key); err != nil {
 			return op{}, err
 		}
 		return op{what: opDelete, row: newRow{Row: rows.Row{Key: slices.Clone(key)}}, bytes: len(key)}, nil
@@ -203,8 +205,8 @@ func (c TxCollection) Has(key []byte) (exists bool, err error) {
 		return err == nil && o.what != opDelete, err
 	}
 	var row uint32
-	err = c.t.state.read(c.name, func(st *collState) (err error) {
-		row, exists, err = st.find(key)
+	err = c.t.state.read(c.name, func(st *state.Collection) (err error) {
+		row, exists, err = st.Find(key)
 		return err
 	})
 	if err == nil {
@@ -218,10 +220,10 @@ func (t *Tx) own(coll string, key []byte) (*op, error) {
 	if t.done {
 		return nil, fmt.Errorf("%w: transaction used after Update returned", ErrClosed)
 	}
-	if _, err := t.cat.find(coll); err != nil {
+	if _, err := t.cat.Find(coll); err != nil {
 		return nil, err
 	}
-	if err := validKey(key); err != nil {
+	if err := layout.CheckKey(key); err != nil {
 		return nil, fail.Wrapf(err, "collection %q", coll)
 	}
 	if i, ok := t.seen[coll][string(key)]; ok {
@@ -239,9 +241,9 @@ func (t *Tx) own(coll string, key []byte) (*op, error) {
 func (t *Tx) note(coll string, key []byte, row uint32, exists bool) error {
 	f := found{row: row, exists: exists}
 	var id uint64
-	err := t.state.read(coll, func(st *collState) (err error) {
-		if id = st.c.ID; exists {
-			f.revision, err = st.revision(row)
+	err := t.state.read(coll, func(st *state.Collection) (err error) {
+		if id = st.Entry.ID; exists {
+			f.revision, err = st.Revision(row)
 		}
 		return err
 	})
@@ -259,12 +261,12 @@ func notFound(coll string, key []byte) error {
 	return fmt.Errorf("%w: key %q in collection %q", fail.NoRow, key, coll)
 }
 
-func (t *Tx) add(coll string, make func(*collection) (op, error)) (err error) {
+func (t *Tx) add(coll string, make func(*layout.Collection) (op, error)) (err error) {
 	if t.done {
 		return fmt.Errorf("%w: transaction used after Update returned", ErrClosed)
 	}
 	defer t.keep(&err)
-	c, err := t.cat.find(coll)
+	c, err := t.cat.Find(coll)
 	if err != nil {
 		return err
 	}
@@ -344,7 +346,7 @@ func (t *Tx) edit(coll string, key []byte, f func(*newRow) error) (err error) {
 		return nil
 	}
 	if read {
-		return t.add(coll, func(*collection) (op, error) {
+		return t.add(coll, func(*layout.Collection) (op, error) {
 			o.row, o.bytes = r, len(key)+r.coldSize()
 			return *o, nil
 		})
@@ -363,8 +365,8 @@ func (t *Tx) edit(coll string, key []byte, f func(*newRow) error) (err error) {
 
 // stored reads the labels and the payload of a stored row as a change that changes nothing yet.
 func (t *Tx) stored(coll string, key []byte) (o *op, err error) {
-	err = t.state.read(coll, func(st *collState) error {
-		row, exists, err := st.find(key)
+	err = t.state.read(coll, func(st *state.Collection) error {
+		row, exists, err := st.Find(key)
 		if err == nil {
 			err = t.note(coll, key, row, exists)
 		}
@@ -375,12 +377,12 @@ func (t *Tx) stored(coll string, key []byte) (o *op, err error) {
 			return notFound(coll, key)
 		}
 		run := t.runs[coll]
-		labels, payload, err := st.cold(row, &run)
+		labels, payload, err := st.Cold(row, &run)
 		if err != nil {
 			return err
 		}
 		if t.runs == nil {
-			t.runs = map[string]*coldRows{}
+			t.runs = map[string]*state.ColdRun{}
 		}
 		t.runs[coll] = run
 		o = &op{
@@ -439,7 +441,7 @@ func (d *DB) fillTx(ctx context.Context, fn func(*Tx) error) (_ *Tx, err error) 
 	if err != nil {
 		return nil, err
 	}
-	b := &Tx{d: d, ctx: ctx, cat: s.gen.cat, seen: map[string]map[string]int{}}
+	b := &Tx{d: d, ctx: ctx, cat: s.gen.Catalog, seen: map[string]map[string]int{}}
 	// The catalog is a copy in memory. A transaction that reads nothing, such as a large load,
 	// must not pin the pages of a state.
 	s.Release()
@@ -468,7 +470,7 @@ func (d *DB) applyTx(ctx context.Context, b *Tx) error {
 	}
 	r := &request{ops: b.ops, reads: b.reads, bytes: b.bytes, done: make(chan error, 1)}
 	if b.state != nil {
-		r.store = b.state.gen.store
+		r.store = b.state.gen.File
 	}
 	return d.submit(ctx, r)
 }

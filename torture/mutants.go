@@ -46,13 +46,13 @@ var seeded = []mutant{
 		"err := store.SyncDir(filepath.Dir(d.file))\n\tif errors.Is", "var err error\n\tif errors.Is", "crashstates",
 	}, {
 		"failed commit acknowledged", false, "db/commit.go",
-		"if err := s.commit(tx); err != nil {", "if err := s.commit(tx); err != nil && s == nil {", "faults",
+		"if err := s.Commit(tx); err != nil {", "if err := s.Commit(tx); err != nil && s == nil {", "faults",
 	}, {
 		"tombstones of a batch left out", false, "db/commit.go",
-		"if err := editSets(a.tx, t.c.ID, codec.KindTombstones, t.deletedRows, nil); err != nil {", "if err := error(nil); err != nil {", "kill",
+		"if err := layout.EditSets(a.tx, t.c.ID, codec.KindTombstones, t.deletedRows, nil); err != nil {", "if err := error(nil); err != nil {", "kill",
 	}, {
 		"state given up while it is read", false, "db/snapshot.go",
-		"d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {", "d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {\n\t\told.release()", "kill",
+		"d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {", "d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {\n\t\told.Release()", "kill",
 	}, {
 		"checksum not compared", false, "codec/block.go",
 		"got := checksum(key, b.head[:48], b.Payload); got != want {", "got := checksum(key, b.head[:48], b.Payload); got != want && key == nil {", "damage",

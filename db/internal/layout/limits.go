@@ -1,4 +1,4 @@
-package db
+package layout
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 // the work and the memory that a block causes are bounded by its length, and the decoded length
 // is bounded by the limit of its kind.
 
-// pageSize is the page size of new files.
-const pageSize = page.Size
+// PageSize is the page size of new files.
+const PageSize = page.Size
 
 const (
 	// maxCatalog is the largest size of a catalog in bytes, about 100,000 collections.
@@ -30,7 +30,7 @@ const (
 	// maxCold is the largest size in bytes of the labels and the payload of one row.
 	maxCold = rows.MaxPayload + rows.MaxLabels*(rows.MaxKey+2) + 2
 	// maxTail is the largest size of a row that is not in a chunk yet.
-	maxTail = 4 + max(4*largestDim, 8*rows.MaxFeatures) + 2 + rows.MaxKey + maxCold
+	maxTail = 4 + max(4*MaxDim, 8*rows.MaxFeatures) + 2 + rows.MaxKey + maxCold
 	// maxSet is the largest size of a set of 65,536 rows: a bitmap and its header.
 	maxSet = 8<<10 + 64
 
@@ -40,17 +40,17 @@ const (
 
 // The limits of rows that their stored form does not determine; package db documents them.
 const (
-	largestDim     = 1 << 16
-	longestName    = 255
-	largestFeature = 1<<28 - 1
-	// maxRows is the largest number of rows, one less than the number of row numbers, so that a
+	MaxDim     = 1 << 16
+	MaxName    = 255
+	MaxFeature = 1<<28 - 1
+	// MaxRows is the largest number of rows, one less than the number of row numbers, so that a
 	// count of rows fits a uint32.
-	maxRows = 1<<32 - 1
+	MaxRows = 1<<32 - 1
 )
 
-// limitOf returns the largest size in bytes of a block of the kind after decompression. Blocks
+// LimitOf returns the largest size in bytes of a block of the kind after decompression. Blocks
 // that are read in place have no limit of their own.
-func limitOf(kind codec.Kind) uint64 {
+func LimitOf(kind codec.Kind) uint64 {
 	switch kind {
 	case codec.KindCatalog:
 		return maxCatalog
@@ -65,7 +65,7 @@ func limitOf(kind codec.Kind) uint64 {
 	case codec.KindCold:
 		return rows.ColdRun + maxCold + 8 + 4*rows.MaxChunk
 	case codec.KindGeneric:
-		return pageSize
+		return PageSize
 	}
 	return codec.MaxRaw
 }

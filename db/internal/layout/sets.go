@@ -1,4 +1,4 @@
-package db
+package layout
 
 import (
 	"fmt"
@@ -15,16 +15,16 @@ import (
 // Sets of row numbers are roaring bitmaps with one block per 65,536 rows, so that a change
 // rewrites a few kilobytes. The bitmap in block n holds row numbers minus n·65,536.
 
-// editSets adds rows to the stored set of an object and removes others. The two sets are
+// EditSets adds rows to the stored set of an object and removes others. The two sets are
 // disjoint; either may be nil.
-func editSets(tx *bbolt.Tx, object uint64, section codec.Kind, add, remove *roaring.Bitmap) error {
-	b := tx.Bucket(bucketSets)
+func EditSets(tx *bbolt.Tx, object uint64, section codec.Kind, add, remove *roaring.Bitmap) error {
+	b := tx.Bucket(BucketSets)
 	for _, chunk := range setBlocks(add, remove) {
 		key := codec.Key(object, section, chunk)
 		set, old := roaring.New(), b.Get(key[:])
 		if old != nil {
 			var err error
-			if set, err = decodeSet("", key[:], old); err != nil {
+			if set, err = DecodeSet("", key[:], old); err != nil {
 				return err
 			}
 		}
@@ -72,26 +72,26 @@ func setBlocks(sets ...*roaring.Bitmap) (blocks []uint32) {
 	return slices.Compact(blocks)
 }
 
-// deleteSet deletes the stored set of an object.
-func deleteSet(tx *bbolt.Tx, object uint64, section codec.Kind) error {
+// DeleteSet deletes the stored set of an object.
+func DeleteSet(tx *bbolt.Tx, object uint64, section codec.Kind) error {
 	from := codec.Key(object, section, 0)
-	_, err := removePrefix(tx.Bucket(bucketSets), from[:12], 1<<16)
+	_, err := RemovePrefix(tx.Bucket(BucketSets), from[:12], 1<<16)
 	return err
 }
 
-// decodeSet reads one block of a set. The bitmap owns its memory.
-func decodeSet(coll string, key, value []byte) (*roaring.Bitmap, error) {
-	payload, err := decodeBlock(coll, key, value, true)
+// DecodeSet reads one block of a set. The bitmap owns its memory.
+func DecodeSet(coll string, key, value []byte) (*roaring.Bitmap, error) {
+	payload, err := DecodeBlock(coll, key, value, true)
 	if err != nil {
 		return nil, err
 	}
 	object, section, chunk := codec.ParseKey(key)
 	set := roaring.New()
 	if err := set.UnmarshalBinary(payload); err != nil {
-		return nil, blockError(coll, object, section, chunk, err)
+		return nil, BlockError(coll, object, section, chunk, err)
 	}
 	if err := checkSet(set); err != nil {
-		return nil, blockError(coll, object, section, chunk, err)
+		return nil, BlockError(coll, object, section, chunk, err)
 	}
 	return set, nil
 }
@@ -107,28 +107,28 @@ func checkSet(set *roaring.Bitmap) error {
 	return nil
 }
 
-// checkSetEnd checks that a block's set has only row numbers below n.
-func checkSetEnd(set *roaring.Bitmap, chunk, n uint32) error {
+// CheckSetEnd checks that a block's set has only row numbers below n.
+func CheckSetEnd(set *roaring.Bitmap, chunk, n uint32) error {
 	if chunk > 0xffff || !set.IsEmpty() && uint64(chunk)<<16+uint64(set.Maximum()) >= uint64(n) {
 		return fmt.Errorf("set names a row beyond %d", n)
 	}
 	return nil
 }
 
-// readSet returns the union of all blocks of an object's set. Rows at or beyond n are reported
+// ReadSet returns the union of all blocks of an object's set. Rows at or beyond n are reported
 // as damage.
-func readSet(
+func ReadSet(
 	tx *bbolt.Tx, coll string, object uint64, section codec.Kind, n uint32,
 ) (*roaring.Bitmap, error) {
 	out := roaring.New()
-	err := eachBlock(tx.Bucket(bucketSets), object, section, func(key, value []byte) error {
+	err := EachBlock(tx.Bucket(BucketSets), object, section, func(key, value []byte) error {
 		_, _, chunk := codec.ParseKey(key)
-		set, err := decodeSet(coll, key, value)
+		set, err := DecodeSet(coll, key, value)
 		if err != nil {
 			return err
 		}
-		if err := checkSetEnd(set, chunk, n); err != nil {
-			return blockError(coll, object, section, chunk, err)
+		if err := CheckSetEnd(set, chunk, n); err != nil {
+			return BlockError(coll, object, section, chunk, err)
 		}
 		if chunk == 0 { // the first block
 			out = set

@@ -1,4 +1,4 @@
-package db
+package state
 
 import (
 	"bytes"
@@ -7,20 +7,21 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
 )
 
-// cold reads the present labels and payload of a row, and keeps the decoded run of labels and
+// Cold reads the present labels and payload of a row, and keeps the decoded run of labels and
 // payloads for the following rows. Everything that reads labels or payloads of stored rows reads
 // them here, except for Salvage.
-func (st *collState) cold(row uint32, run **coldRows) ([]string, []byte, error) {
+func (st *Collection) Cold(row uint32, run **ColdRun) ([]string, []byte, error) {
 	x, err := st.change(row)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case x != nil:
-		return x.labels, x.payload, nil
-	case row >= st.c.sealed():
+		return x.Labels, x.Payload, nil
+	case row >= st.Entry.Sealed():
 		return st.tailCold(row)
 	}
 	if !(*run).holds(row) {
@@ -32,44 +33,44 @@ func (st *collState) cold(row uint32, run **coldRows) ([]string, []byte, error) 
 }
 
 // tailCold reads the labels and the payload that a tail row was written with.
-func (st *collState) tailCold(row uint32) ([]string, []byte, error) {
-	key := codec.Key(st.c.ID, codec.KindTail, row)
+func (st *Collection) tailCold(row uint32) ([]string, []byte, error) {
+	key := codec.Key(st.Entry.ID, codec.KindTail, row)
 	var v []byte
-	st.g.locked(func() { v = st.g.tx.Bucket(bucketTail).Get(key[:]) })
+	st.Gen.Locked(func() { v = st.Gen.Tx.Bucket(layout.BucketTail).Get(key[:]) })
 	if v == nil {
-		return nil, nil, blockError(st.c.Name, st.c.ID, codec.KindTail, row, errors.New("row is missing"))
+		return nil, nil, st.damaged(codec.KindTail, row, errors.New("row is missing"))
 	}
-	r, err := readTail(st.c, key[:], v)
+	r, err := layout.ReadTail(st.Entry, key[:], v)
 	return r.Labels, r.Payload, err
 }
 
-// coldRows is a decoded run of labels and payloads.
-type coldRows struct {
-	st    *collState
+// ColdRun is a decoded run of labels and payloads.
+type ColdRun struct {
+	st    *Collection
 	first uint32
 	table codec.Strings
 }
 
-func (r *coldRows) holds(row uint32) bool {
+func (r *ColdRun) holds(row uint32) bool {
 	return r != nil && row >= r.first && row-r.first < uint32(r.table.Len())
 }
 
 // at returns the labels of one row and a copy of its payload.
-func (r *coldRows) at(row uint32) ([]string, []byte, error) {
+func (r *ColdRun) at(row uint32) ([]string, []byte, error) {
 	labels, payload, err := rows.DecodeCold(r.table.At(int(row - r.first)))
 	if err != nil {
-		return nil, nil, blockError(r.st.c.Name, r.st.c.ID, codec.KindCold, r.first, fail.Wrapf(err, "row %d", row))
+		return nil, nil, r.st.damaged(codec.KindCold, r.first, fail.Wrapf(err, "row %d", row))
 	}
 	return labels, append([]byte(nil), payload...), nil
 }
 
 // coldRun finds and decodes the run that holds a sealed row: the last run that begins at or
 // before it.
-func (st *collState) coldRun(row uint32) (*coldRows, error) {
-	key := codec.Key(st.c.ID, codec.KindCold, row)
+func (st *Collection) coldRun(row uint32) (*ColdRun, error) {
+	key := codec.Key(st.Entry.ID, codec.KindCold, row)
 	var k, v []byte
-	st.g.locked(func() {
-		cur := st.g.tx.Bucket(bucketBlocks).Cursor()
+	st.Gen.Locked(func() {
+		cur := st.Gen.Tx.Bucket(layout.BucketBlocks).Cursor()
 		if k, v = cur.Seek(key[:]); k == nil {
 			k, v = cur.Last()
 		} else if !bytes.Equal(k, key[:]) {
@@ -77,34 +78,34 @@ func (st *collState) coldRun(row uint32) (*coldRows, error) {
 		}
 	})
 	if len(k) != codec.KeySize || string(k[:12]) != string(key[:12]) {
-		return nil, blockError(st.c.Name, st.c.ID, codec.KindCold, row, errors.New("block is missing"))
+		return nil, st.damaged(codec.KindCold, row, errors.New("block is missing"))
 	}
 	return st.decodeRun(row, k, v)
 }
 
-func (st *collState) decodeRun(row uint32, k, v []byte) (*coldRows, error) {
-	data, err := decodeBlock(st.c.Name, k, v, true)
+func (st *Collection) decodeRun(row uint32, k, v []byte) (*ColdRun, error) {
+	data, err := layout.DecodeBlock(st.Entry.Name, k, v, true)
 	if err != nil {
 		return nil, err
 	}
 	_, _, first := codec.ParseKey(k)
 	t, err := codec.NewStrings(data)
 	if err != nil {
-		return nil, blockError(st.c.Name, st.c.ID, codec.KindCold, first, err)
+		return nil, st.damaged(codec.KindCold, first, err)
 	}
-	run := &coldRows{st, first, t}
+	run := &ColdRun{st, first, t}
 	if !run.holds(row) {
-		return nil, blockError(st.c.Name, st.c.ID, codec.KindCold, first,
+		return nil, st.damaged(codec.KindCold, first,
 			fmt.Errorf("block of %d rows does not hold row %d", t.Len(), row))
 	}
 	return run, nil
 }
 
 // LabelReader implements kind.Source.
-func (st *collState) LabelReader() func(row uint32) ([]string, error) {
-	var run *coldRows
+func (st *Collection) LabelReader() func(row uint32) ([]string, error) {
+	var run *ColdRun
 	return func(row uint32) ([]string, error) {
-		names, _, err := st.cold(row, &run)
+		names, _, err := st.Cold(row, &run)
 		return names, err
 	}
 }

@@ -1,4 +1,4 @@
-package db
+package state
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/verified"
 	"github.com/anndb/anndb/internal/par"
 )
@@ -25,9 +26,9 @@ func (v *value) number() uint32 { return binary.BigEndian.Uint32(v.key[codec.Key
 
 // section parses all blocks of an object's section and verifies those not verified yet. The
 // blocks must be numbered 0..n-1; a negative n allows any count. The payloads alias the map.
-func (g *generation) section(ctx context.Context, coll string, object uint64, kind codec.Kind,
+func (g *Generation) section(ctx context.Context, coll string, object uint64, kind codec.Kind,
 	n int) ([]value, error) {
-	if err := g.store.verifyPages(partBlocks); err != nil {
+	if err := g.File.VerifyPages(layout.PartBlocks); err != nil {
 		return nil, err
 	}
 	var vals []value
@@ -46,17 +47,17 @@ func (g *generation) section(ctx context.Context, coll string, object uint64, ki
 			err = fmt.Errorf("block %d is missing", len(vals))
 		}
 		if err != nil {
-			return blockError(coll, object, kind, chunk, err)
+			return layout.BlockError(coll, object, kind, chunk, err)
 		}
 		vals = append(vals, value{key: [codec.KeySize]byte(k), block: b, payload: b.Payload})
 		return nil
 	}
-	g.locked(func() { err = eachBlock(g.tx.Bucket(bucketBlocks), object, kind, add) })
+	g.Locked(func() { err = layout.EachBlock(g.Tx.Bucket(layout.BucketBlocks), object, kind, add) })
 	if err != nil {
 		return nil, err
 	}
 	if n >= 0 && len(vals) != n {
-		return nil, blockError(coll, object, kind, uint32(len(vals)),
+		return nil, layout.BlockError(coll, object, kind, uint32(len(vals)),
 			fmt.Errorf("%d blocks, want %d", len(vals), n))
 	}
 	return vals, g.verify(ctx, coll, object, kind, vals)
@@ -92,26 +93,26 @@ const maxNumbered = 64
 // verify checks the checksums of blocks, on all processors if there are many bytes, and records
 // those that match. Blocks are immutable and object numbers are never reused, so a set bit
 // stays true.
-func (g *generation) verify(ctx context.Context, coll string, object uint64, kind codec.Kind,
+func (g *Generation) verify(ctx context.Context, coll string, object uint64, kind codec.Kind,
 	vals []value) error {
-	if g.store.mode == verifyNever {
+	if g.File.mode == verifyNever {
 		return nil
 	}
-	seen := g.store.verified.Section(object, kind)
+	seen := g.File.verified.Section(object, kind)
 	var todo []int
 	bytes := 0
 	for i := range vals {
-		if vals[i].payload != nil && (g.store.mode == verifyAlways || !seen.Has(vals[i].number())) {
+		if vals[i].payload != nil && (g.File.mode == verifyAlways || !seen.Has(vals[i].number())) {
 			todo = append(todo, i)
 			bytes += len(vals[i].payload)
 		}
 	}
 	work := par.Work{N: len(todo), Workers: min(par.Workers(0), bytes>>20+1)}
 	err := par.Each(ctx, work, func(j int) (err error) {
-		defer guard(g.store, setFaults(), &err)
+		defer Guard(g.File, CatchFaults(), &err)
 		v := &vals[todo[j]]
 		if err := v.block.Verify(v.key[:]); err != nil {
-			return blockError(coll, object, kind, v.number(), err)
+			return layout.BlockError(coll, object, kind, v.number(), err)
 		}
 		seen.Set(v.number())
 		return nil
@@ -123,7 +124,7 @@ func (g *generation) verify(ctx context.Context, coll string, object uint64, kin
 }
 
 // payloads is section without the headers.
-func (g *generation) payloads(ctx context.Context, coll string, object uint64,
+func (g *Generation) payloads(ctx context.Context, coll string, object uint64,
 	kind codec.Kind) ([][]byte, error) {
 	vals, err := g.section(ctx, coll, object, kind, -1)
 	if err != nil {
@@ -137,33 +138,33 @@ func (g *generation) payloads(ctx context.Context, coll string, object uint64,
 }
 
 // run reads the payloads of a run of blocks.
-func (g *generation) run(ctx context.Context, coll string, r arrays.Run,
+func (g *Generation) run(ctx context.Context, coll string, r arrays.Run,
 	kind codec.Kind) ([][]byte, error) {
-	if err := g.store.verifyPages(partBlocks); err != nil {
+	if err := g.File.VerifyPages(layout.PartBlocks); err != nil {
 		return nil, err
 	}
 	vals := make([]value, 0, 16)
 	var err error
 	read := func() {
 		from := codec.Key(r.Object, kind, r.From)
-		c := g.tx.Bucket(bucketBlocks).Cursor()
+		c := g.Tx.Bucket(layout.BucketBlocks).Cursor()
 		k, v := c.Seek(from[:])
 		for at := r.From; at < r.To; at++ {
 			want := codec.Key(r.Object, kind, at)
 			if string(k) != string(want[:]) {
-				err = blockError(coll, r.Object, kind, at, errors.New("block is missing"))
+				err = layout.BlockError(coll, r.Object, kind, at, errors.New("block is missing"))
 				return
 			}
 			b, e := parsePlain(kind, v)
 			if e != nil {
-				err = blockError(coll, r.Object, kind, at, e)
+				err = layout.BlockError(coll, r.Object, kind, at, e)
 				return
 			}
 			vals = append(vals, value{key: want, block: b, payload: b.Payload})
 			k, v = c.Next()
 		}
 	}
-	g.locked(read)
+	g.Locked(read)
 	if err == nil {
 		err = g.verify(ctx, coll, r.Object, kind, vals)
 	}
@@ -179,31 +180,31 @@ func (g *generation) run(ctx context.Context, coll string, r arrays.Run,
 
 // indexArrays is the source of the arrays of an index.
 type indexArrays struct {
-	st   *collState
+	st   *Collection
 	name string // of the index
 }
 
 // Arrays returns a reader of an index's object.
-func (st *collState) Arrays(ctx context.Context, index string, object uint64) *arrays.Reader {
+func (st *Collection) Arrays(ctx context.Context, index string, object uint64) *arrays.Reader {
 	return arrays.NewReader(ctx, indexArrays{st, index}, object)
 }
 
 // Blocks implements arrays.Source.
 func (x indexArrays) Blocks(ctx context.Context, r arrays.Run, kind codec.Kind) ([][]byte, error) {
 	if r.Whole() {
-		return x.st.g.payloads(ctx, x.st.c.Name, r.Object, kind)
+		return x.st.Gen.payloads(ctx, x.st.Entry.Name, r.Object, kind)
 	}
-	return x.st.g.run(ctx, x.st.c.Name, r, kind)
+	return x.st.Gen.run(ctx, x.st.Entry.Name, r, kind)
 }
 
 // Damage implements arrays.Source.
 func (x indexArrays) Damage(object uint64, err error) error {
 	return fail.Corrupt(fail.Damage{
-		Collection: x.st.c.Name, Object: object, Offset: -1, Err: fmt.Errorf("index %q: %w", x.name, err),
+		Collection: x.st.Entry.Name, Object: object, Offset: -1, Err: fmt.Errorf("index %q: %w", x.name, err),
 	})
 }
 
 // Once implements arrays.Source.
 func (x indexArrays) Once(key verified.Key, bound int, check func() error) error {
-	return x.st.g.store.validated.Once(key, bound, check)
+	return x.st.Gen.File.validated.Once(key, bound, check)
 }

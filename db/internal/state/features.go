@@ -1,4 +1,4 @@
-package db
+package state
 
 import (
 	"encoding/binary"
@@ -7,24 +7,25 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 )
 
-// featureNumber returns the number of a name; ok is false if no row has ever had it.
-func (st *collState) featureNumber(name string) (id uint32, ok bool, err error) {
-	known := st.g.store.knownFeatures(st.c.ID)
+// FeatureNumber returns the number of a name; ok is false if no row has ever had it.
+func (st *Collection) FeatureNumber(name string) (id uint32, ok bool, err error) {
+	known := st.Gen.File.knownFeatures(st.Entry.ID)
 	if id, ok := known.get(name); ok {
 		// A later generation may have added the name.
-		return id, int(id) < st.c.Dim, nil
+		return id, int(id) < st.Entry.Dim, nil
 	}
-	if err := st.g.store.verifyPages(partKeys); err != nil {
+	if err := st.Gen.File.VerifyPages(layout.PartKeys); err != nil {
 		return 0, false, err
 	}
-	key := featureKey(st.c.ID, featureByName, []byte(name))
-	st.g.locked(func() {
-		b := st.g.tx.Bucket(bucketFeatures)
+	key := layout.FeatureKey(st.Entry.ID, layout.FeatureByName, []byte(name))
+	st.Gen.Locked(func() {
+		b := st.Gen.Tx.Bucket(layout.BucketFeatures)
 		if b == nil {
-			if st.c.Named {
-				err = fail.Corruptf(st.c.Name, "no dictionary of features")
+			if st.Entry.Named {
+				err = fail.Corruptf(st.Entry.Name, "no dictionary of features")
 			}
 			return
 		}
@@ -32,9 +33,9 @@ func (st *collState) featureNumber(name string) (id uint32, ok bool, err error) 
 		if v == nil {
 			return
 		}
-		n, verifyPages := entryNumber(string(bucketFeatures), key, v)
-		if !verifyPages || n >= uint64(st.c.Dim) {
-			err = fail.Corruptf(st.c.Name, "feature %q has no valid number", name)
+		n, verifyPages := layout.EntryNumber(string(layout.BucketFeatures), key, v)
+		if !verifyPages || n >= uint64(st.Entry.Dim) {
+			err = fail.Corruptf(st.Entry.Name, "feature %q has no valid number", name)
 			return
 		}
 		id, ok = uint32(n), true
@@ -55,7 +56,7 @@ type featureNumbers struct {
 // maxKnownFeatures bounds the cache. It is cleared when full.
 const maxKnownFeatures = 1 << 17
 
-func (s *openFile) knownFeatures(coll uint64) *featureNumbers {
+func (s *File) knownFeatures(coll uint64) *featureNumbers {
 	if known, ok := s.features.Load(coll); ok {
 		return known.(*featureNumbers)
 	}
@@ -82,24 +83,25 @@ func (f *featureNumbers) put(name string, id uint32) {
 // FeatureName returns the name of a feature number: from the dictionary for named features,
 // otherwise the number in the collection's Numbering. The dictionary must map name and number
 // to each other, so that a damaged name is found.
-func (st *collState) FeatureName(id uint32) (name string, err error) {
-	if !st.c.Named {
-		return fmt.Sprint(uint64(id) + uint64(st.c.Numbering.first())), nil
+func (st *Collection) FeatureName(id uint32) (name string, err error) {
+	if !st.Entry.Named {
+		return fmt.Sprint(uint64(id) + uint64(st.Entry.Numbering.First())), nil
 	}
-	if err := st.g.store.verifyPages(partKeys); err != nil {
+	if err := st.Gen.File.VerifyPages(layout.PartKeys); err != nil {
 		return "", err
 	}
-	st.g.locked(func() {
-		if b := st.g.tx.Bucket(bucketFeatures); b != nil {
-			name = string(b.Get(featureKey(st.c.ID, featureByID, binary.BigEndian.AppendUint32(nil, id))))
+	st.Gen.Locked(func() {
+		if b := st.Gen.Tx.Bucket(layout.BucketFeatures); b != nil {
+			number := binary.BigEndian.AppendUint32(nil, id)
+			name = string(b.Get(layout.FeatureKey(st.Entry.ID, layout.FeatureByID, number)))
 		}
 	})
-	back, ok, err := st.featureNumber(name)
+	back, ok, err := st.FeatureNumber(name)
 	if err != nil {
 		return "", err
 	}
 	if !ok || back != id {
-		return "", fail.Corruptf(st.c.Name, "feature %d has no sound name", id)
+		return "", fail.Corruptf(st.Entry.Name, "feature %d has no sound name", id)
 	}
 	return name, nil
 }

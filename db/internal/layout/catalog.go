@@ -1,4 +1,7 @@
-package db
+// Package layout has the stored form of a database apart from rows and indexes: the buckets of the
+// file, the catalog, sets of rows, changes of rows, manifests and names of features, and the bounds
+// of their sizes.
+package layout
 
 import (
 	"encoding/json"
@@ -17,64 +20,65 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// catalogFormat is the version of the file format: of the catalog's JSON and of everything it
+// CatalogFormat is the version of the file format: of the catalog's JSON and of everything it
 // refers to.
-const catalogFormat = 1
+const CatalogFormat = 1
 
-// catalog is the root of the stored data: it names the collections, their counters and their
+// Catalog is the root of the stored data: it names the collections, their counters and their
 // indexes. It is one small block that every commit rewrites.
-type catalog struct {
+type Catalog struct {
 	Format      int
 	Object      uint64 // last allocated object number
-	Collections []*collection
+	Collections []*Collection
 }
 
-// storedStorage selects how dense vectors are stored: the values of db.Storage.
-type storedStorage uint8
+// Storage selects how dense vectors are stored: the values of db.Storage.
+type Storage uint8
 
+// The storage modes, see db.Storage.
 const (
-	storageAuto storedStorage = iota
-	storageFloat32
+	StorageAuto Storage = iota
+	StorageFloat32
 )
 
-// storedNumbering is the number of the first feature or coordinate in files: the values of
+// Numbering is the number of the first feature or coordinate in files: the values of
 // db.Numbering.
-type storedNumbering string
+type Numbering string
 
 const (
-	fromZero storedNumbering = "0"
-	fromOne  storedNumbering = "1"
+	fromZero Numbering = "0"
+	fromOne  Numbering = "1"
 )
 
-// first returns the number of the first feature.
-func (n storedNumbering) first() uint32 {
+// First returns the number of the first feature.
+func (n Numbering) First() uint32 {
 	if n == fromOne {
 		return 1
 	}
 	return 0
 }
 
-// check refuses a value that is no numbering.
-func (n storedNumbering) check() error {
+// Check refuses a value that is no numbering.
+func (n Numbering) Check() error {
 	if n != "" && n != fromZero && n != fromOne {
 		return fmt.Errorf("%w: numbering %q, want %q, %q or none", fail.Option, n, fromZero, fromOne)
 	}
 	return nil
 }
 
-// collection is a collection's entry in the catalog. Rows below sealed() are stored in chunks,
+// Collection is a collection's entry in the catalog. Rows below Sealed are stored in chunks,
 // the others in the tail bucket.
-type collection struct {
+type Collection struct {
 	ID     uint64
 	Name   string
 	Sparse bool `json:",omitempty"`
 	Named  bool `json:",omitempty"` // features have names
 	// Numbering is the number of the first feature or coordinate in imported and exported
 	// files.
-	Numbering storedNumbering `json:",omitempty"`
-	Dim       int             // coordinates, or feature numbers in use
+	Numbering Numbering `json:",omitempty"`
+	Dim       int       // coordinates, or feature numbers in use
 	Metric    vector.Metric
-	Storage   storedStorage
+	Storage   Storage
 	Rows      uint32 // allocated row numbers
 	Live      uint32 // rows that are not deleted
 	// Revision counts the changes of labels and payloads of stored rows.
@@ -82,12 +86,12 @@ type collection struct {
 	// Unindexed is set once the program has dropped an index that finds rows. Maintenance then
 	// builds none.
 	Unindexed bool `json:",omitempty"`
-	Indexes   []indexRef
+	Indexes   []IndexRef
 }
 
-// indexRef names an index's current generation: the object that holds its manifest, and other
+// IndexRef names an index's current generation: the object that holds its manifest, and other
 // objects that hold blocks of it, which maintenance reuses from earlier generations.
-type indexRef struct {
+type IndexRef struct {
 	Name   string
 	Object uint64
 	Parts  []uint64 `json:",omitempty"`
@@ -97,23 +101,24 @@ type indexRef struct {
 }
 
 // Objects returns all objects that hold blocks of the index.
-func (r *indexRef) objects() []uint64 { return append([]uint64{r.Object}, r.Parts...) }
+func (r *IndexRef) Objects() []uint64 { return append([]uint64{r.Object}, r.Parts...) }
 
-// format describes the stored form of the rows.
-func (c *collection) format() rows.Format {
+// RowFormat describes the stored form of the rows.
+func (c *Collection) RowFormat() rows.Format {
 	return rows.Format{
-		ID: c.ID, Sparse: c.Sparse, Dim: c.Dim, Norms: c.Metric == vector.Cosine, Bytes: c.Storage == storageAuto,
+		ID: c.ID, Sparse: c.Sparse, Dim: c.Dim, Norms: c.Metric == vector.Cosine, Bytes: c.Storage == StorageAuto,
 	}
 }
 
-// shift returns log2 of the number of rows of a chunk.
-func (c *collection) shift() uint { return c.format().Shift() }
+// Shift returns log2 of the number of rows of a chunk.
+func (c *Collection) Shift() uint { return c.RowFormat().Shift() }
 
-func (c *collection) chunks() uint32 { return c.Rows >> c.shift() }
-func (c *collection) sealed() uint32 { return c.chunks() << c.shift() }
+// ChunkCount returns the number of chunks, and Sealed the number of rows in them.
+func (c *Collection) ChunkCount() uint32 { return c.Rows >> c.Shift() }
+func (c *Collection) Sealed() uint32     { return c.ChunkCount() << c.Shift() }
 
-// index returns the reference of the named index, or nil.
-func (c *collection) index(name string) *indexRef {
+// Index returns the reference of the named index, or nil.
+func (c *Collection) Index(name string) *IndexRef {
 	for i := range c.Indexes {
 		if c.Indexes[i].Name == name {
 			return &c.Indexes[i]
@@ -122,16 +127,16 @@ func (c *collection) index(name string) *indexRef {
 	return nil
 }
 
-// about returns what kinds of index know of the collection.
-func (c *collection) about() kind.Collection {
+// Describe returns what kinds of index know of the collection.
+func (c *Collection) Describe() kind.Collection {
 	return kind.Collection{
 		Name: c.Name, Sparse: c.Sparse, Dim: c.Dim, Metric: c.Metric, Rows: c.Rows, Live: c.Live,
-		Renamed: c.Named || c.Numbering.first() > 0,
+		Renamed: c.Named || c.Numbering.First() > 0,
 	}
 }
 
-// indexNames returns the names of the indexes, ascending.
-func (c *collection) indexNames() []string {
+// IndexNames returns the names of the indexes, ascending.
+func (c *Collection) IndexNames() []string {
 	var names []string
 	for _, x := range c.Indexes {
 		names = append(names, x.Name)
@@ -140,8 +145,8 @@ func (c *collection) indexNames() []string {
 	return names
 }
 
-// find returns the named collection.
-func (c *catalog) find(name string) (*collection, error) {
+// Find returns the named collection.
+func (c *Catalog) Find(name string) (*Collection, error) {
 	for _, x := range c.Collections {
 		if x.Name == name {
 			return x, nil
@@ -150,14 +155,14 @@ func (c *catalog) find(name string) (*collection, error) {
 	return nil, fmt.Errorf("%w: %q", fail.NoCollection, name)
 }
 
-// take allocates n consecutive object numbers and returns the first.
-func (c *catalog) take(n int) uint64 {
+// Allocate allocates n consecutive object numbers and returns the first.
+func (c *Catalog) Allocate(n int) uint64 {
 	c.Object += uint64(n)
 	return c.Object - uint64(n) + 1
 }
 
-// byID returns the collection with the given number, or nil.
-func (c *catalog) byID(id uint64) *collection {
+// ByID returns the collection with the given number, or nil.
+func (c *Catalog) ByID(id uint64) *Collection {
 	for _, x := range c.Collections {
 		if x.ID == id {
 			return x
@@ -166,8 +171,8 @@ func (c *catalog) byID(id uint64) *collection {
 	return nil
 }
 
-// validate refuses a catalog that this program cannot have written.
-func (c *catalog) validate() error {
+// Validate refuses a catalog that this program cannot have written.
+func (c *Catalog) Validate() error {
 	if c.Object >= maxObject {
 		return fail.Corruptf("", "catalog: %d objects", c.Object)
 	}
@@ -178,26 +183,26 @@ func (c *catalog) validate() error {
 		return ok
 	}
 	for _, x := range c.Collections {
-		if x == nil || checkName(x.Name) != nil || names[x.Name] || !claim(x.ID) {
+		if x == nil || CheckName(x.Name) != nil || names[x.Name] || !claim(x.ID) {
 			return fail.Corruptf("", "catalog: bad collection entry")
 		}
 		names[x.Name] = true
-		dims := x.Dim >= 1 && x.Dim <= largestDim
+		dims := x.Dim >= 1 && x.Dim <= MaxDim
 		if x.Sparse {
-			dims = x.Dim >= 0 && x.Dim <= largestFeature+1 && x.Metric == vector.Cosine
+			dims = x.Dim >= 0 && x.Dim <= MaxFeature+1 && x.Metric == vector.Cosine
 		}
 		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct ||
-			x.Storage > storageFloat32 || x.Live > x.Rows || x.Revision >= maxObject || x.Named && !x.Sparse ||
-			x.Numbering.check() != nil {
+			x.Storage > StorageFloat32 || x.Live > x.Rows || x.Revision >= maxObject || x.Named && !x.Sparse ||
+			x.Numbering.Check() != nil {
 			return fail.Corruptf(x.Name, "catalog: impossible values")
 		}
 		indexes := map[string]bool{}
 		for _, r := range x.Indexes {
-			if checkName(r.Name) != nil || indexes[r.Name] {
+			if CheckName(r.Name) != nil || indexes[r.Name] {
 				return fail.Corruptf(x.Name, "catalog: bad index entry")
 			}
 			indexes[r.Name] = true
-			for _, object := range r.objects() {
+			for _, object := range r.Objects() {
 				if !claim(object) {
 					return fail.Corruptf(x.Name, "catalog: bad index entry")
 				}
@@ -207,10 +212,10 @@ func (c *catalog) validate() error {
 	return nil
 }
 
-// checkName checks the name of a collection or an index.
-func checkName(name string) error {
-	if name == "" || len(name) > longestName || !utf8.ValidString(name) {
-		return fmt.Errorf("%w: %q (want 1 to %d bytes of UTF-8)", fail.Name, name, longestName)
+// CheckName checks the name of a collection or an index.
+func CheckName(name string) error {
+	if name == "" || len(name) > MaxName || !utf8.ValidString(name) {
+		return fmt.Errorf("%w: %q (want 1 to %d bytes of UTF-8)", fail.Name, name, MaxName)
 	}
 	if strings.ContainsFunc(name, control) {
 		return fmt.Errorf("%w: %q has control characters", fail.Name, name)
@@ -224,28 +229,29 @@ func control(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }
 
-var catalogKey = codec.Key(0, codec.KindCatalog, 0)
+// CatalogKey is the key of the catalog.
+var CatalogKey = codec.Key(0, codec.KindCatalog, 0)
 
-// getCatalog reads the catalog of a transaction.
-func getCatalog(tx *bbolt.Tx) (*catalog, error) {
-	meta := tx.Bucket(bucketMeta)
+// ReadCatalog reads the catalog of a transaction.
+func ReadCatalog(tx *bbolt.Tx) (*Catalog, error) {
+	meta := tx.Bucket(BucketMeta)
 	if meta == nil {
-		return nil, fmt.Errorf("%w: no bucket %q", fail.ErrNotDatabase, bucketMeta)
+		return nil, fmt.Errorf("%w: no bucket %q", fail.ErrNotDatabase, BucketMeta)
 	}
-	value := meta.Get(catalogKey[:])
+	value := meta.Get(CatalogKey[:])
 	if value == nil {
 		return nil, fmt.Errorf("%w: no catalog", fail.ErrNotDatabase)
 	}
-	payload, err := decodeBlock("", catalogKey[:], value, true)
+	payload, err := DecodeBlock("", CatalogKey[:], value, true)
 	if err != nil {
 		return nil, fail.Wrapf(err, "catalog")
 	}
-	return decodeCatalog(payload)
+	return DecodeCatalog(payload)
 }
 
-// decodeCatalog decodes and validates a catalog. It checks the format number first, because a
+// DecodeCatalog decodes and validates a catalog. It checks the format number first, because a
 // later version may have changed everything else.
-func decodeCatalog(payload []byte) (*catalog, error) {
+func DecodeCatalog(payload []byte) (*Catalog, error) {
 	if err := checkShape(payload); err != nil {
 		return nil, fail.Corruptf("", "catalog: %w", err)
 	}
@@ -253,29 +259,29 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 	if err := json.Unmarshal(payload, &version); err != nil {
 		return nil, fail.Corruptf("", "catalog: %v", err)
 	}
-	if version.Format > catalogFormat {
+	if version.Format > CatalogFormat {
 		return nil, fmt.Errorf("%w: catalog format %d, this program reads %d", fail.NewerFormat,
-			version.Format, catalogFormat)
+			version.Format, CatalogFormat)
 	}
-	var c catalog
+	var c Catalog
 	if err := json.Unmarshal(payload, &c); err != nil {
 		return nil, fail.Corruptf("", "catalog: %v", err)
 	}
-	return &c, c.validate()
+	return &c, c.Validate()
 }
 
-// putCatalog writes the catalog in a transaction.
-func putCatalog(tx *bbolt.Tx, c *catalog) error {
-	value, err := encodeCatalog(c)
+// WriteCatalog writes the catalog in a transaction.
+func WriteCatalog(tx *bbolt.Tx, c *Catalog) error {
+	value, err := EncodeCatalog(c)
 	if err != nil {
 		return err
 	}
-	return tx.Bucket(bucketMeta).Put(catalogKey[:], value)
+	return tx.Bucket(BucketMeta).Put(CatalogKey[:], value)
 }
 
-// encodeCatalog returns the catalog's stored form.
-func encodeCatalog(c *catalog) ([]byte, error) {
-	c.Format = catalogFormat
+// EncodeCatalog returns the catalog's stored form.
+func EncodeCatalog(c *Catalog) ([]byte, error) {
+	c.Format = CatalogFormat
 	b, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("db: encode catalog: %w", err)
@@ -285,38 +291,44 @@ func encodeCatalog(c *catalog) ([]byte, error) {
 			"%w: %d collections need a catalog of %d bytes, want at most %d: drop collections or indexes",
 			fail.Full, len(c.Collections), len(b), maxCatalog)
 	}
-	return codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, b), nil
+	return codec.Encode(CatalogKey[:], codec.Header{Kind: codec.KindCatalog}, b), nil
 }
 
 // markKey returns the key of the mark of an object that awaits removal or is not published yet.
 func markKey(object uint64) [codec.KeySize]byte { return codec.Key(object, codec.KindGeneric, 0) }
 
-// putMark records that an object's blocks are garbage, unless the transaction that publishes
+// PutMark records that an object's blocks are garbage, unless the transaction that publishes
 // the object removes the mark.
-func putMark(tx *bbolt.Tx, object uint64) error {
+func PutMark(tx *bbolt.Tx, object uint64) error {
 	k := markKey(object)
-	return tx.Bucket(bucketMeta).Put(k[:],
+	return tx.Bucket(BucketMeta).Put(k[:],
 		codec.Encode(k[:], codec.Header{Kind: codec.KindGeneric}, nil))
 }
 
-func deleteMark(tx *bbolt.Tx, object uint64) error {
+// DeleteMark removes the mark of an object.
+func DeleteMark(tx *bbolt.Tx, object uint64) error {
 	k := markKey(object)
-	return tx.Bucket(bucketMeta).Delete(k[:])
+	return tx.Bucket(BucketMeta).Delete(k[:])
 }
 
-// orphanMarks lists the marked objects.
-func orphanMarks(tx *bbolt.Tx) []uint64 {
+// OrphanMarks lists the marked objects.
+func OrphanMarks(tx *bbolt.Tx) []uint64 {
 	var ids []uint64
-	c := tx.Bucket(bucketMeta).Cursor()
+	c := tx.Bucket(BucketMeta).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
 		object, kind, _ := codec.ParseKey(k)
 		if object == 0 || kind != codec.KindGeneric {
 			continue
 		}
 		// A damaged key must not cause the removal of a live object.
-		if _, err := decodeBlock("", k, v, true); err == nil {
+		if _, err := DecodeBlock("", k, v, true); err == nil {
 			ids = append(ids, object)
 		}
 	}
 	return ids
+}
+
+// NoIndex returns the error for an index that the collection lacks.
+func NoIndex(c *Collection, name string) error {
+	return fail.NoIndexNamed(name, c.Name, c.IndexNames())
 }

@@ -1,4 +1,4 @@
-package db
+package state
 
 import (
 	"context"
@@ -12,20 +12,21 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
-// collState holds what a generation has decoded of one collection: pointer tables into the map,
+// Collection holds what a generation has decoded of one collection: pointer tables into the map,
 // made by the first reader that needs them.
-type collState struct {
-	g *generation
-	c *collection
+type Collection struct {
+	Gen   *Generation
+	Entry *layout.Collection
 	// describe is what kinds know of c.
 	describe kind.Collection
-	// numbering identifies the assignment of row numbers.
-	numbering *numbering
+	// Numbering identifies the assignment of row numbers.
+	Numbering *Numbering
 
 	rowsLoad   loading
 	base       query.View     // of dense rows: Metric, Dim, Rows, Deleted, LiveCount
@@ -40,40 +41,40 @@ type collState struct {
 	changed     *roaring.Bitmap // rows whose labels or payload were changed; nil if none ever was
 
 	indexMu   sync.Mutex
-	indexes   map[string]*indexState
+	indexes   map[string]*Index
 	manifests map[string]func() (*kind.Manifest, error)
 	labelSets map[string]*roaring.Bitmap // filled by labelled searches and Check
 }
 
-func newCollState(g *generation, c *collection) *collState {
-	return &collState{g: g, c: c, numbering: g.store.numberingOf(c.ID), describe: c.about(),
-		indexes: map[string]*indexState{}}
+func newCollection(g *Generation, c *layout.Collection) *Collection {
+	return &Collection{Gen: g, Entry: c, Numbering: g.File.numberingOf(c.ID), describe: c.Describe(),
+		indexes: map[string]*Index{}}
 }
 
 // Rows loads the pointer tables of the rows and the tombstones.
-func (st *collState) Rows(ctx context.Context) (*query.View, error) {
-	if st.c.Sparse {
-		return nil, fmt.Errorf("%w: %q is sparse", fail.Kind, st.c.Name)
+func (st *Collection) Rows(ctx context.Context) (*query.View, error) {
+	if st.Entry.Sparse {
+		return nil, fmt.Errorf("%w: %q is sparse", fail.Kind, st.Entry.Name)
 	}
 	return &st.base, st.rowsLoad.do(ctx, st.loadRows)
 }
 
-func (st *collState) loadRows(ctx context.Context) (err error) {
-	defer guard(st.g.store, setFaults(), &err)
-	c, g := st.c, st.g
-	n := int(c.chunks())
+func (st *Collection) loadRows(ctx context.Context) (err error) {
+	defer Guard(st.Gen.File, CatchFaults(), &err)
+	c, g := st.Entry, st.Gen
+	n := int(c.ChunkCount())
 	vals, err := g.section(ctx, c.Name, c.ID, codec.KindRows, n)
 	if err != nil {
 		return err
 	}
-	rs := query.RowSet{N: int(c.Rows), Dim: c.Dim, Shift: c.shift()}
+	rs := query.RowSet{N: int(c.Rows), Dim: c.Dim, Shift: c.Shift()}
 	for i, v := range vals {
 		size := 4
 		if v.block.Elem == codec.U8 {
 			size = 1
 		}
-		if len(v.payload) != c.Dim*size<<c.shift() || size == 4 && v.block.Elem != codec.F32 {
-			return blockError(c.Name, c.ID, codec.KindRows, uint32(i),
+		if len(v.payload) != c.Dim*size<<c.Shift() || size == 4 && v.block.Elem != codec.F32 {
+			return st.damaged(codec.KindRows, uint32(i),
 				fmt.Errorf("%d bytes of %v", len(v.payload), v.block.Elem))
 		}
 		rs.Chunks = append(rs.Chunks, v.payload)
@@ -85,9 +86,9 @@ func (st *collState) loadRows(ctx context.Context) (err error) {
 			return err
 		}
 		for i, v := range norms {
-			x, err := codec.View[float32](v.payload, 1<<c.shift())
+			x, err := codec.View[float32](v.payload, 1<<c.Shift())
 			if err != nil {
-				return blockError(c.Name, c.ID, codec.KindNorms, uint32(i), err)
+				return st.damaged(codec.KindNorms, uint32(i), err)
 			}
 			rs.InvNorm = append(rs.InvNorm, x)
 		}
@@ -108,12 +109,12 @@ func (st *collState) loadRows(ctx context.Context) (err error) {
 }
 
 // tombstones reads the set of deleted rows, nil if there are none.
-func (st *collState) tombstones() (deletedRows *roaring.Bitmap, err error) {
-	c, g := st.c, st.g
-	if err := g.store.verifyPages(partSets); err != nil {
+func (st *Collection) tombstones() (deletedRows *roaring.Bitmap, err error) {
+	c, g := st.Entry, st.Gen
+	if err := g.File.VerifyPages(layout.PartSets); err != nil {
 		return nil, err
 	}
-	g.locked(func() { deletedRows, err = readSet(g.tx, c.Name, c.ID, codec.KindTombstones, c.Rows) })
+	g.Locked(func() { deletedRows, err = layout.ReadSet(g.Tx, c.Name, c.ID, codec.KindTombstones, c.Rows) })
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +128,8 @@ func (st *collState) tombstones() (deletedRows *roaring.Bitmap, err error) {
 }
 
 // loadTail appends the rows after the last chunk.
-func (st *collState) loadTail(rs *query.RowSet) error {
-	c := st.c
+func (st *Collection) loadTail(rs *query.RowSet) error {
+	c := st.Entry
 	st.tailKeys = nil
 	var inv []float32
 	err := st.eachTail(func(row uint32, payload []byte) error {
@@ -158,28 +159,28 @@ func (st *collState) loadTail(rs *query.RowSet) error {
 
 // eachTail calls f for the verified payload of every row after the last chunk, in order. It
 // reports errors of f as damage to that row.
-func (st *collState) eachTail(f func(row uint32, payload []byte) error) error {
-	c, g := st.c, st.g
-	if err := g.store.verifyPages(partTail); err != nil {
+func (st *Collection) eachTail(f func(row uint32, payload []byte) error) error {
+	c, g := st.Entry, st.Gen
+	if err := g.File.VerifyPages(layout.PartTail); err != nil {
 		return err
 	}
-	want := c.sealed()
-	seen := g.store.verified.Section(c.ID, codec.KindTail)
+	want := c.Sealed()
+	seen := g.File.verified.Section(c.ID, codec.KindTail)
 	g.state.Lock()
 	defer g.state.Unlock()
-	err := eachBlock(g.tx.Bucket(bucketTail), c.ID, codec.KindTail, func(k, v []byte) error {
+	err := layout.EachBlock(g.Tx.Bucket(layout.BucketTail), c.ID, codec.KindTail, func(k, v []byte) error {
 		_, _, row := codec.ParseKey(k)
 		if row != want {
-			return blockError(c.Name, c.ID, codec.KindTail, want, errors.New("row is missing"))
+			return st.damaged(codec.KindTail, want, errors.New("row is missing"))
 		}
-		check := g.store.mode == verifyAlways || g.store.mode == verifyFirst && !seen.Has(row)
-		p, err := decodeBlock(c.Name, k, v, check)
+		check := g.File.mode == verifyAlways || g.File.mode == verifyFirst && !seen.Has(row)
+		p, err := layout.DecodeBlock(c.Name, k, v, check)
 		if err != nil {
 			return err
 		}
 		seen.Set(row)
 		if err := f(row, p); err != nil {
-			return blockError(c.Name, c.ID, codec.KindTail, row, err)
+			return st.damaged(codec.KindTail, row, err)
 		}
 		want++
 		return nil
@@ -188,14 +189,14 @@ func (st *collState) eachTail(f func(row uint32, payload []byte) error) error {
 		return err
 	}
 	if want != c.Rows {
-		return blockError(c.Name, c.ID, codec.KindTail, want, errors.New("row is missing"))
+		return st.damaged(codec.KindTail, want, errors.New("row is missing"))
 	}
 	return nil
 }
 
 // Load loads the rows of either kind of collection.
-func (st *collState) Load(ctx context.Context) error {
-	if st.c.Sparse {
+func (st *Collection) Load(ctx context.Context) error {
+	if st.Entry.Sparse {
 		_, err := st.Sparse(ctx)
 		return err
 	}
@@ -203,16 +204,21 @@ func (st *collState) Load(ctx context.Context) error {
 	return err
 }
 
-// DeletedSet returns the set of deleted rows, nil if there are none. load must have succeeded.
-func (st *collState) DeletedSet() *roaring.Bitmap {
-	if st.c.Sparse {
+// DeletedSet returns the set of deleted rows, nil if there are none. Load must have succeeded.
+func (st *Collection) DeletedSet() *roaring.Bitmap {
+	if st.Entry.Sparse {
 		return st.sparseRows.DeletedRows
 	}
 	return st.base.Deleted
 }
 
-// Deleted reports whether a row has a tombstone. load must have succeeded.
-func (st *collState) Deleted(row uint32) bool {
+// Deleted reports whether a row has a tombstone. Load must have succeeded.
+func (st *Collection) Deleted(row uint32) bool {
 	d := st.DeletedSet()
 	return d != nil && d.Contains(row)
+}
+
+// damaged returns the error for a damaged block of the collection's own object.
+func (st *Collection) damaged(section codec.Kind, chunk uint32, err error) error {
+	return layout.BlockError(st.Entry.Name, st.Entry.ID, section, chunk, err)
 }

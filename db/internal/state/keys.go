@@ -1,4 +1,4 @@
-package db
+package state
 
 import (
 	"bytes"
@@ -9,41 +9,42 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 )
 
-// find returns the number of the row with the key, if there is one.
-func (st *collState) find(key []byte) (row uint32, exists bool, err error) {
-	if err := validKey(key); err != nil {
+// Find returns the number of the row with the key, if there is one.
+func (st *Collection) Find(key []byte) (row uint32, exists bool, err error) {
+	if err := layout.CheckKey(key); err != nil {
 		return 0, false, err
 	}
-	if err := st.g.store.verifyPages(partKeys); err != nil {
+	if err := st.Gen.File.VerifyPages(layout.PartKeys); err != nil {
 		return 0, false, err
 	}
-	k := keyOf(st.c.ID, key)
+	k := layout.KeyOf(st.Entry.ID, key)
 	var v []byte
-	st.g.locked(func() { v = st.g.tx.Bucket(bucketKeys).Get(k) })
+	st.Gen.Locked(func() { v = st.Gen.Tx.Bucket(layout.BucketKeys).Get(k) })
 	if v == nil {
 		return 0, false, nil
 	}
-	n, ok := entryNumber(string(bucketKeys), k, v)
-	if !ok || n >= uint64(st.c.Rows) {
-		return 0, false, fail.Corruptf(st.c.Name, "key %q points to no row", key)
+	n, ok := layout.EntryNumber(string(layout.BucketKeys), k, v)
+	if !ok || n >= uint64(st.Entry.Rows) {
+		return 0, false, fail.Corruptf(st.Entry.Name, "key %q points to no row", key)
 	}
 	return uint32(n), true, nil
 }
 
-// keyPage copies the next keys with a prefix and returns the key to continue with, nil at the
+// KeyPage copies the next keys with a prefix and returns the key to continue with, nil at the
 // end. Keys are copied in pages so that no cursor is held while the caller works.
-func (g *generation) keyPage(
+func (g *Generation) KeyPage(
 	prefix, from []byte, page [][]byte,
 ) (_ [][]byte, next []byte, err error) {
-	defer guard(g.store, setFaults(), &err)
-	if err := g.store.verifyPages(partKeys); err != nil {
+	defer Guard(g.File, CatchFaults(), &err)
+	if err := g.File.VerifyPages(layout.PartKeys); err != nil {
 		return nil, nil, err
 	}
 	g.state.Lock()
 	defer g.state.Unlock()
-	c := g.tx.Bucket(bucketKeys).Cursor()
+	c := g.Tx.Bucket(layout.BucketKeys).Cursor()
 	for k, _ := c.Seek(from); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
 		if len(page) == 1024 {
 			return page, slices.Clone(k), nil
@@ -54,14 +55,14 @@ func (g *generation) keyPage(
 }
 
 // Key returns the user key of a row, aliasing the map. The row must exist.
-func (st *collState) Key(row uint32) ([]byte, error) {
+func (st *Collection) Key(row uint32) ([]byte, error) {
 	if err := st.keysLoad.do(context.Background(), st.loadKeys); err != nil {
 		return nil, err
 	}
-	shift := st.c.shift()
+	shift := st.Entry.Shift()
 	chunk := int(row >> shift)
 	if chunk >= len(st.keyRaw) {
-		return st.tailKeys[row-st.c.sealed()], nil
+		return st.tailKeys[row-st.Entry.Sealed()], nil
 	}
 	tab := st.keyTabs[chunk].Load()
 	if tab == nil {
@@ -70,7 +71,7 @@ func (st *collState) Key(row uint32) ([]byte, error) {
 			err = fmt.Errorf("%d keys, want %d", t.Len(), 1<<shift)
 		}
 		if err != nil {
-			return nil, blockError(st.c.Name, st.c.ID, codec.KindKeys, uint32(chunk), err)
+			return nil, st.damaged(codec.KindKeys, uint32(chunk), err)
 		}
 		tab = &t
 		st.keyTabs[chunk].Store(tab)
@@ -78,8 +79,8 @@ func (st *collState) Key(row uint32) ([]byte, error) {
 	return tab.At(int(row & (1<<shift - 1))), nil
 }
 
-func (st *collState) loadKeys(ctx context.Context) error {
-	vals, err := st.g.section(ctx, st.c.Name, st.c.ID, codec.KindKeys, int(st.c.chunks()))
+func (st *Collection) loadKeys(ctx context.Context) error {
+	vals, err := st.Gen.section(ctx, st.Entry.Name, st.Entry.ID, codec.KindKeys, int(st.Entry.ChunkCount()))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package db
+package layout
 
 import (
 	"encoding/binary"
@@ -20,46 +20,46 @@ import (
 // missing. A change remains when its row is sealed into a chunk, and is deleted with the row. A
 // compaction that gives rows new numbers writes the rows with their present labels and payloads.
 
-// change holds the present labels and payload of a row that were changed after it was written.
-type change struct {
-	revision uint64
-	labels   []string
-	payload  []byte
+// Change holds the present labels and payload of a row that were changed after it was written.
+type Change struct {
+	Revision uint64
+	Labels   []string
+	Payload  []byte
 }
 
-// encodeChange returns the block of a change: the revision (uint64, little-endian), then labels
+// EncodeChange returns the block of a change: the revision (uint64, little-endian), then labels
 // and payload.
-func encodeChange(key []byte, x *change) []byte {
-	p := binary.LittleEndian.AppendUint64(nil, x.revision)
+func EncodeChange(key []byte, x *Change) []byte {
+	p := binary.LittleEndian.AppendUint64(nil, x.Revision)
 	h := codec.Header{Kind: codec.KindChange, Rows: 1, Cols: 1}
-	return codec.Encode(key, h, rows.AppendCold(p, x.labels, x.payload))
+	return codec.Encode(key, h, rows.AppendCold(p, x.Labels, x.Payload))
 }
 
-// decodeChange decodes the payload of a change. The result does not alias it.
-func decodeChange(p []byte) (*change, error) {
+// DecodeChange decodes the payload of a change. The result does not alias it.
+func DecodeChange(p []byte) (*Change, error) {
 	if len(p) < 8 {
 		return nil, fmt.Errorf("change of %d bytes is too short for a revision", len(p))
 	}
-	x := &change{revision: binary.LittleEndian.Uint64(p)}
+	x := &Change{Revision: binary.LittleEndian.Uint64(p)}
 	var err error
-	x.labels, x.payload, err = rows.DecodeCold(p[8:])
-	x.payload = slices.Clone(x.payload)
+	x.Labels, x.Payload, err = rows.DecodeCold(p[8:])
+	x.Payload = slices.Clone(x.Payload)
 	return x, err
 }
 
-// readChange decodes and verifies the block of a change.
-func readChange(c *collection, key, value []byte) (*change, error) {
-	p, err := decodeBlock(c.Name, key, value, true)
+// ReadChange decodes and verifies the block of a change.
+func ReadChange(c *Collection, key, value []byte) (*Change, error) {
+	p, err := DecodeBlock(c.Name, key, value, true)
 	if err != nil {
 		return nil, err
 	}
-	x, err := decodeChange(p)
-	if err == nil && (x.revision == 0 || x.revision > c.Revision) {
-		err = fmt.Errorf("revision %d of %d", x.revision, c.Revision)
+	x, err := DecodeChange(p)
+	if err == nil && (x.Revision == 0 || x.Revision > c.Revision) {
+		err = fmt.Errorf("revision %d of %d", x.Revision, c.Revision)
 	}
 	if err != nil {
 		_, _, row := codec.ParseKey(key)
-		return nil, blockError(c.Name, c.ID, codec.KindChange, row, err)
+		return nil, BlockError(c.Name, c.ID, codec.KindChange, row, err)
 	}
 	return x, nil
 }

@@ -1,4 +1,4 @@
-package db
+package layout
 
 import (
 	"bytes"
@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"slices"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
-	"go.etcd.io/bbolt"
 )
 
-// decodeBlock parses a stored block, checks that its kind matches the key and, if verify is
+// DecodeBlock parses a stored block, checks that its kind matches the key and, if verify is
 // true, its checksum, and returns the raw payload as stored.
-func decodeBlock(coll string, key, value []byte, verify bool) ([]byte, error) {
+func DecodeBlock(coll string, key, value []byte, verify bool) ([]byte, error) {
 	object, kind, chunk := codec.ParseKey(key)
 	b, err := codec.Parse(value)
 	if err == nil && b.Kind != kind {
@@ -25,15 +26,15 @@ func decodeBlock(coll string, key, value []byte, verify bool) ([]byte, error) {
 	}
 	if err == nil {
 		var data []byte
-		if data, err = b.Data(limitOf(kind)); err == nil {
+		if data, err = b.Data(LimitOf(kind)); err == nil {
 			return data, nil
 		}
 	}
-	return nil, blockError(coll, object, kind, chunk, err)
+	return nil, BlockError(coll, object, kind, chunk, err)
 }
 
-// blockError adds the location of a block to the error for its damage.
-func blockError(coll string, object uint64, kind codec.Kind, chunk uint32, err error) error {
+// BlockError adds the location of a block to the error for its damage.
+func BlockError(coll string, object uint64, kind codec.Kind, chunk uint32, err error) error {
 	if errors.Is(err, codec.ErrNewerFormat) {
 		return fmt.Errorf("%w: collection %q object %d section %v chunk %d: %w", fail.NewerFormat,
 			coll, object, kind, chunk, err)
@@ -42,29 +43,29 @@ func blockError(coll string, object uint64, kind codec.Kind, chunk uint32, err e
 		Offset: -1, Err: err})
 }
 
-// readTail decodes and verifies a tail row. The result does not alias value.
-func readTail(c *collection, key, value []byte) (rows.Row, error) {
-	payload, err := decodeBlock(c.Name, key, value, true)
+// ReadTail decodes and verifies a tail row. The result does not alias value.
+func ReadTail(c *Collection, key, value []byte) (rows.Row, error) {
+	payload, err := DecodeBlock(c.Name, key, value, true)
 	if err != nil {
 		return rows.Row{}, err
 	}
 	_, _, row := codec.ParseKey(key)
-	out, err := c.format().DecodeOne(payload)
+	out, err := c.RowFormat().DecodeOne(payload)
 	if err != nil {
-		return rows.Row{}, blockError(c.Name, c.ID, codec.KindTail, row, err)
+		return rows.Row{}, BlockError(c.Name, c.ID, codec.KindTail, row, err)
 	}
 	return out, nil
 }
 
-// hasBlocks reports whether an object has a block in a section of a bucket.
-func hasBlocks(b *bbolt.Bucket, object uint64, section codec.Kind) bool {
+// HasBlocks reports whether an object has a block in a section of a bucket.
+func HasBlocks(b *bbolt.Bucket, object uint64, section codec.Kind) bool {
 	from := codec.Key(object, section, 0)
 	k, _ := b.Cursor().Seek(from[:])
 	return bytes.HasPrefix(k, from[:12])
 }
 
-// eachBlock calls f for every block of an object's section, in order.
-func eachBlock(b *bbolt.Bucket, object uint64, section codec.Kind, f func(key, value []byte) error) error {
+// EachBlock calls f for every block of an object's section, in order.
+func EachBlock(b *bbolt.Bucket, object uint64, section codec.Kind, f func(key, value []byte) error) error {
 	from := codec.Key(object, section, 0)
 	c := b.Cursor()
 	for k, v := c.Seek(from[:]); k != nil; k, v = c.Next() {
@@ -78,8 +79,8 @@ func eachBlock(b *bbolt.Bucket, object uint64, section codec.Kind, f func(key, v
 	return nil
 }
 
-// removePrefix deletes up to limit entries whose keys have the prefix.
-func removePrefix(b *bbolt.Bucket, prefix []byte, limit int) (int, error) {
+// RemovePrefix deletes up to limit entries whose keys have the prefix.
+func RemovePrefix(b *bbolt.Bucket, prefix []byte, limit int) (int, error) {
 	// Deleting under a cursor moves the cursor, so the keys are collected first.
 	var keys [][]byte
 	c := b.Cursor()

@@ -1,4 +1,4 @@
-package db
+package layout
 
 import (
 	"encoding/json"
@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"math"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
-	"go.etcd.io/bbolt"
 )
 
-func encodeManifest(m *kind.Manifest) ([]byte, error) {
+// EncodeManifest returns the stored form of a manifest.
+func EncodeManifest(m *kind.Manifest) ([]byte, error) {
 	stored := *m
 	if err := stored.Encode(); err != nil {
 		return nil, fail.Wrapf(err, "index %q: encode manifest", m.Info.Name)
@@ -29,24 +31,24 @@ func encodeManifest(m *kind.Manifest) ([]byte, error) {
 	return b, nil
 }
 
-// storedManifest reads the manifest of an index in a transaction.
-func storedManifest(
-	tx *bbolt.Tx, c *collection, r *indexRef, kindOf func(name string) kind.Kind,
+// StoredManifest reads the manifest of an index in a transaction.
+func StoredManifest(
+	tx *bbolt.Tx, c *Collection, r *IndexRef, kindOf func(name string) kind.Kind,
 ) (*kind.Manifest, error) {
 	key := codec.Key(r.Object, codec.KindManifest, 0)
-	payload, err := decodeBlock(c.Name, key[:], tx.Bucket(bucketMeta).Get(key[:]), true)
+	payload, err := DecodeBlock(c.Name, key[:], tx.Bucket(BucketMeta).Get(key[:]), true)
 	if err != nil {
 		return nil, err
 	}
-	return decodeManifest(payload, kindOf)
+	return DecodeManifest(payload, kindOf)
 }
 
-// putManifest writes the manifest of an index, and a copy of it among the blocks, which is
+// PutManifest writes the manifest of an index, and a copy of it among the blocks, which is
 // stored far from it in the file and allows rebuilding a damaged index.
-func putManifest(tx *bbolt.Tx, object uint64, data []byte) error {
+func PutManifest(tx *bbolt.Tx, object uint64, data []byte) error {
 	key := codec.Key(object, codec.KindManifest, 0)
 	value := codec.Encode(key[:], codec.Header{Kind: codec.KindManifest}, data)
-	for _, bucket := range [][]byte{bucketMeta, bucketBlocks} {
+	for _, bucket := range [][]byte{BucketMeta, BucketBlocks} {
 		if err := tx.Bucket(bucket).Put(key[:], value); err != nil {
 			return fail.Wrapf(err, "put manifest")
 		}
@@ -54,21 +56,21 @@ func putManifest(tx *bbolt.Tx, object uint64, data []byte) error {
 	return nil
 }
 
-// retireManifest deletes the manifest of an object that is no longer the main object of an
+// RetireManifest deletes the manifest of an object that is no longer the main object of an
 // index. The copy among the blocks is removed with the object, because removing it now would
 // rewrite the blocks next to it.
-func retireManifest(tx *bbolt.Tx, object uint64) error {
+func RetireManifest(tx *bbolt.Tx, object uint64) error {
 	key := codec.Key(object, codec.KindManifest, 0)
-	if err := tx.Bucket(bucketMeta).Delete(key[:]); err != nil {
+	if err := tx.Bucket(BucketMeta).Delete(key[:]); err != nil {
 		return fail.Wrapf(err, "delete manifest")
 	}
 	return nil
 }
 
-// decodeManifest decodes a manifest and refuses shapes that no build can have written, so that
+// DecodeManifest decodes a manifest and refuses shapes that no build can have written, so that
 // later arithmetic on them cannot overflow. kindOf returns the kind of index with a name, nil if
 // there is none.
-func decodeManifest(b []byte, kindOf func(name string) kind.Kind) (*kind.Manifest, error) {
+func DecodeManifest(b []byte, kindOf func(name string) kind.Kind) (*kind.Manifest, error) {
 	var m kind.Manifest
 	err := checkShape(b)
 	if err == nil {

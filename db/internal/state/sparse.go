@@ -1,4 +1,4 @@
-package db
+package state
 
 import (
 	"context"
@@ -12,27 +12,27 @@ import (
 )
 
 // Sparse loads the rows of a sparse collection.
-func (st *collState) Sparse(ctx context.Context) (*kind.SparseSet, error) {
-	if !st.c.Sparse {
-		return nil, fmt.Errorf("%w: %q is dense", fail.Kind, st.c.Name)
+func (st *Collection) Sparse(ctx context.Context) (*kind.SparseSet, error) {
+	if !st.Entry.Sparse {
+		return nil, fmt.Errorf("%w: %q is dense", fail.Kind, st.Entry.Name)
 	}
 	return &st.sparseRows, st.rowsLoad.do(ctx, st.loadSparse)
 }
 
-func (st *collState) loadSparse(ctx context.Context) (err error) {
-	defer guard(st.g.store, setFaults(), &err)
-	c, g := st.c, st.g
-	vals, err := g.section(ctx, c.Name, c.ID, codec.KindSparse, int(c.chunks()))
+func (st *Collection) loadSparse(ctx context.Context) (err error) {
+	defer Guard(st.Gen.File, CatchFaults(), &err)
+	c, g := st.Entry, st.Gen
+	vals, err := g.section(ctx, c.Name, c.ID, codec.KindSparse, int(c.ChunkCount()))
 	if err != nil {
 		return err
 	}
 	set := kind.SparseSet{N: int(c.Rows), Live: int(c.Live)}
 	// Chunks never change and Dim only grows, so a valid chunk stays valid.
-	checked := g.store.checked.Section(c.ID, codec.KindSparse)
+	checked := g.File.checked.Section(c.ID, codec.KindSparse)
 	for i, v := range vals {
 		chunk, err := rows.ViewSparse(v.payload, 1<<rows.SparseShift, c.Dim, !checked.Has(uint32(i)))
 		if err != nil {
-			return blockError(c.Name, c.ID, codec.KindSparse, uint32(i), err)
+			return st.damaged(codec.KindSparse, uint32(i), err)
 		}
 		checked.Set(uint32(i))
 		set.Chunks = append(set.Chunks, chunk)

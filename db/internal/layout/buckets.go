@@ -1,0 +1,124 @@
+package layout
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/db/internal/store"
+)
+
+// The root buckets. The root holds nothing else, so no plain value can shift
+// the alignment of another (docs/ARCHITECTURE.md, section 4).
+var (
+	BucketMeta   = []byte("meta")   // catalog, orphan marks
+	BucketBlocks = []byte("blocks") // immutable codec blocks
+	BucketTail   = []byte("tail")   // rows not yet sealed, one block each
+	BucketSets   = []byte("sets")   // roaring blocks: tombstones, label rows
+	BucketKeys   = []byte("keys")   // collection ‖ user key → row, see EntryValue
+	BucketLabels = []byte("labels") // collection ‖ label → object of its rows
+)
+
+// RootBuckets are the buckets that every file has.
+var RootBuckets = [][]byte{BucketBlocks, BucketKeys, BucketLabels, BucketMeta, BucketSets, BucketTail}
+
+// BallastKey is the key of padding that keeps a block bucket from being stored inline in its
+// parent, where bbolt does not align values. It belongs to object 0, which is otherwise unused.
+var BallastKey = codec.Key(0, codec.KindGeneric, 0)
+
+// The parts of the file whose pages are verified separately.
+const (
+	PartBlocks store.Parts = 1 << iota
+	PartKeys               // and the dictionary of features
+	PartLabels
+	PartMeta
+	PartSets
+	PartTail
+	AllParts = 1<<iota - 1 | store.FreePages
+)
+
+// OfFile describes the buckets to package store. Values are verified with the pages if they are
+// small and not verified elsewhere: the entries of keys and labels have their own checksums, and
+// sets are blocks whose absence no other check would detect.
+var OfFile = store.Layout{
+	Buckets: []store.Bucket{
+		{Name: string(BucketBlocks), Part: PartBlocks},
+		{Name: string(BucketKeys), Part: PartKeys, Values: true},
+		{Name: string(BucketFeatures), Part: PartKeys, Values: true},
+		{Name: string(BucketLabels), Part: PartLabels, Values: true},
+		{Name: string(BucketMeta), Part: PartMeta},
+		{Name: string(BucketSets), Part: PartSets, Values: true},
+		{Name: string(BucketTail), Part: PartTail},
+	},
+	Pair: checkEntry,
+}
+
+// checkEntry verifies an entry of a bucket whose values are verified with its pages.
+func checkEntry(bucket string, key, value []byte) error {
+	switch bucket {
+	case string(BucketKeys), string(BucketLabels), string(BucketFeatures):
+		if len(key) > 8 && bucket == string(BucketFeatures) && key[8] == FeatureByID {
+			return nil // checked against the entry of the name when it is used
+		}
+		if _, ok := EntryNumber(bucket, key, value); !ok {
+			return fmt.Errorf("bucket %q: checksum of an entry does not match", bucket)
+		}
+	case string(BucketSets):
+		if _, err := DecodeBlock("", key, value, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An entry of the keys and labels buckets maps a name to a number: the number
+// (8 bytes) and the CRC-32C of bucket, key and number (4 bytes), big-endian.
+const entrySize = 12
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// EntryValue returns the value that maps key to n.
+func EntryValue(bucket string, key []byte, n uint64) []byte {
+	v := binary.BigEndian.AppendUint64(make([]byte, 0, entrySize), n)
+	return binary.BigEndian.AppendUint32(v, entrySum(bucket, key, v))
+}
+
+// EntryNumber returns the number that key maps to; ok reports whether the value is valid.
+func EntryNumber(bucket string, key, value []byte) (n uint64, ok bool) {
+	if len(value) != entrySize || len(key) < 9 || len(key) > 9+rows.MaxKey {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(value), binary.BigEndian.Uint32(value[8:]) == entrySum(bucket, key, value[:8])
+}
+
+func entrySum(bucket string, key, number []byte) uint32 {
+	sum := crc32.Checksum([]byte(bucket), castagnoli)
+	return crc32.Update(crc32.Update(sum, castagnoli, key), castagnoli, number)
+}
+
+// KeyOf returns the key in the keys bucket of a user key.
+func KeyOf(coll uint64, key []byte) []byte {
+	b := make([]byte, 8, 8+len(key))
+	binary.BigEndian.PutUint64(b, coll)
+	return append(b, key...)
+}
+
+// CheckKey checks the length of a user key.
+func CheckKey(key []byte) error {
+	if len(key) < 1 || len(key) > rows.MaxKey {
+		return fmt.Errorf("%w: %d bytes, want 1 to %d", fail.Key, len(key), rows.MaxKey)
+	}
+	return nil
+}
+
+// LabelObject decodes an entry of the label dictionary.
+func LabelObject(coll string, key, v []byte) (uint64, error) {
+	object, ok := EntryNumber(string(BucketLabels), key, v)
+	if !ok {
+		return 0, fail.Corruptf(coll, "label %q: checksum of its entry does not match", key[8:])
+	}
+	return object, nil
+}

@@ -1,0 +1,144 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/page"
+	"github.com/anndb/anndb/db/internal/store"
+	"github.com/anndb/anndb/db/internal/verified"
+)
+
+// VerifyMode selects when reads verify the checksums of blocks: the values of db.VerifyMode.
+type VerifyMode uint8
+
+const (
+	verifyFirst VerifyMode = iota
+	verifyAlways
+	verifyNever
+)
+
+// File is one open file and what has been decoded of it and verified. Compact replaces a
+// DB's file; the old one is closed with its last generation.
+type File struct {
+	*store.File
+	mode     VerifyMode
+	kinds    func(name string) kind.Kind // nil for an unknown name
+	Before   uint64                      // generations before the file's first, if it was compacted
+	verified verified.Blocks
+	// validated records which arrays of an index have been checked.
+	validated verified.Checks
+	// fresh holds *freshRows by the object of a label model and *freshSketches by the object of
+	// an index with sketches; features holds *featureNumbers by the number of a collection.
+	fresh, features sync.Map
+	// checked records the chunks of sparse rows whose structure has been checked.
+	checked verified.Blocks
+	// Scratches are idle scratches for dense searches.
+	Scratches Scratches
+
+	numberingMu sync.Mutex
+	// numberings has the numberings of collections by collection number.
+	numberings map[uint64]*Numbering
+}
+
+// NewFile returns an open file with what is known of a file that nobody has read yet. kinds
+// returns the kind of index with a name, nil if there is none.
+func NewFile(f *store.File, mode VerifyMode, kinds func(name string) kind.Kind) *File {
+	return &File{File: f, mode: mode, kinds: kinds, numberings: map[uint64]*Numbering{}}
+}
+
+// Begin begins a transaction.
+func (f *File) Begin(write bool) (*bbolt.Tx, error) {
+	tx, err := f.File.Begin(write)
+	return tx, FileError(err)
+}
+
+// Commit commits a transaction.
+func (f *File) Commit(tx *bbolt.Tx) error { return Translate(f.File.Commit(tx)) }
+
+// VerifyPages verifies the pages of parts of the file unless they have been verified already.
+func (f *File) VerifyPages(parts store.Parts) error {
+	return f.VerifyPagesOf(context.Background(), parts)
+}
+
+// VerifyPagesOf is VerifyPages with a context.
+func (f *File) VerifyPagesOf(ctx context.Context, parts store.Parts) error {
+	return FileError(f.File.Verify(ctx, parts))
+}
+
+// Translate returns an error of packages store and page as one of package fail.
+func Translate(err error) error {
+	if err == nil {
+		return nil // before e, which is allocated
+	}
+	var e *page.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.Reason {
+	case store.ErrLocked:
+		return fmt.Errorf("%w: %w", fail.ErrLocked, e.Err)
+	case page.ErrForeign:
+		return fmt.Errorf("%w: %w", fail.ErrNotDatabase, e.Err)
+	case page.ErrVersion:
+		return fmt.Errorf("%w: %w", fail.NewerFormat, e.Err)
+	case page.ErrShort:
+		return fmt.Errorf("%w: %w", fail.Truncated, e.Err)
+	}
+	return fail.Corrupt(fail.Damage{Offset: e.Offset, Err: e.Err})
+}
+
+// FileError is Translate, and begins the messages of all errors with fail.Prefix.
+func FileError(err error) error {
+	if err = Translate(err); err == nil || strings.HasPrefix(err.Error(), fail.Prefix) {
+		return err
+	}
+	return fmt.Errorf("%s%w", fail.Prefix, err)
+}
+
+// Numbering identifies one assignment of row numbers in a collection. The collections of a
+// file, and of the files that replace it after Compact, share one while their rows keep their
+// numbers. Only its address matters.
+type Numbering struct{ _ byte }
+
+// numberingOf returns the numbering of a collection in this file.
+func (f *File) numberingOf(id uint64) *Numbering {
+	f.numberingMu.Lock()
+	defer f.numberingMu.Unlock()
+	n := f.numberings[id]
+	if n == nil {
+		n = new(Numbering)
+		f.numberings[id] = n
+	}
+	return n
+}
+
+// KeepNumberings takes over the numberings of the collections whose rows have the same numbers
+// as in the file that this one was copied from.
+func (f *File) KeepNumberings(from *File, kept []uint64) {
+	for _, id := range kept {
+		n := from.numberingOf(id)
+		f.numberingMu.Lock()
+		f.numberings[id] = n
+		f.numberingMu.Unlock()
+	}
+}
+
+// Forget removes the cached state of a removed object.
+func (f *File) Forget(id uint64) {
+	f.verified.Forget(id)
+	f.checked.Forget(id)
+	f.validated.Forget(id)
+	f.fresh.Delete(id)
+	f.features.Delete(id)
+}
+
+// DropShared removes the state that the generations of an index share.
+func (f *File) DropShared(object uint64) { f.fresh.Delete(object) }

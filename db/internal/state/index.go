@@ -1,0 +1,212 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// Index is an index in one generation, loaded by its first user.
+type Index struct {
+	loading  loading
+	Manifest *kind.Manifest
+	Opened   kind.Opened
+}
+
+// ManifestOf returns an index's manifest. It is read once; an error is kept as well.
+func (st *Collection) ManifestOf(r *layout.IndexRef) (*kind.Manifest, error) {
+	st.indexMu.Lock()
+	read := st.manifests[r.Name]
+	if read == nil {
+		read = sync.OnceValues(func() (m *kind.Manifest, err error) {
+			defer Guard(st.Gen.File, CatchFaults(), &err)
+			return st.ReadManifest(r, layout.BucketMeta)
+		})
+		if st.manifests == nil {
+			st.manifests = map[string]func() (*kind.Manifest, error){}
+		}
+		st.manifests[r.Name] = read
+	}
+	st.indexMu.Unlock()
+	return read()
+}
+
+// ReadManifest reads the manifest of an index, or its copy among the blocks.
+func (st *Collection) ReadManifest(r *layout.IndexRef, bucket []byte) (*kind.Manifest, error) {
+	damaged := func(err error) error {
+		return layout.BlockError(st.Entry.Name, r.Object, codec.KindManifest, 0, err)
+	}
+	key := codec.Key(r.Object, codec.KindManifest, 0)
+	var v []byte
+	st.Gen.Locked(func() { v = st.Gen.Tx.Bucket(bucket).Get(key[:]) })
+	if v == nil {
+		return nil, damaged(errors.New("block is missing"))
+	}
+	payload, err := layout.DecodeBlock(st.Entry.Name, key[:], v, true)
+	if err != nil {
+		return nil, fail.Wrapf(err, "index %q", r.Name)
+	}
+	m, err := layout.DecodeManifest(payload, st.Gen.File.kinds)
+	if err != nil {
+		return nil, damaged(fail.Wrapf(err, "index %q", r.Name))
+	}
+	if what := foreign(m, r, st.Entry); what != "" {
+		return nil, damaged(fmt.Errorf("index %q: %s", r.Name, what))
+	}
+	return m, nil
+}
+
+// foreign returns the reason why a manifest does not belong to an index of a collection, or an
+// empty string.
+func foreign(m *kind.Manifest, r *layout.IndexRef, c *layout.Collection) string {
+	switch {
+	case m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(c.Rows),
+		!m.Own.Fits(c.Sparse) || !c.Sparse && m.Dim != c.Dim || m.Metric != c.Metric:
+		return "manifest of another index"
+	case m.Own.FeatureCount() > c.Dim:
+		return fmt.Sprintf("%d features of %d", m.Own.FeatureCount(), c.Dim)
+	}
+	known := r.Objects()
+	for _, object := range m.Own.Objects() {
+		if !slices.Contains(known, object) {
+			return "blocks of an object that is no part of it"
+		}
+	}
+	return ""
+}
+
+// OpenIndex returns the loaded state of the named index.
+func (st *Collection) OpenIndex(ctx context.Context, r *layout.IndexRef) (*Index, error) {
+	st.indexMu.Lock()
+	x := st.indexes[r.Name]
+	if x == nil {
+		x = &Index{}
+		st.indexes[r.Name] = x
+	}
+	st.indexMu.Unlock()
+	return x, x.loading.do(ctx, func(ctx context.Context) error { return st.loadIndex(ctx, r, x) })
+}
+
+func (st *Collection) loadIndex(ctx context.Context, r *layout.IndexRef, x *Index) (err error) {
+	defer Guard(st.Gen.File, CatchFaults(), &err)
+	if x.Manifest, err = st.ManifestOf(r); err != nil {
+		return err
+	}
+	x.Opened, err = x.Manifest.Of.Open(ctx, st, x.Manifest)
+	return err
+}
+
+// Target returns what a search reads: an index and its view, or the view of all rows and nil.
+func (st *Collection) Target(ctx context.Context, name string) (*query.View, *Index, error) {
+	x, err := st.SearchIndex(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if x == nil {
+		v, err := st.Rows(ctx)
+		return v, nil, err
+	}
+	return x.Opened.(kind.RowFinder).RowView(), x, nil
+}
+
+// SearchIndex returns the index for a search for rows: the named index, or the only one if name is
+// empty. nil means an exact scan of the rows.
+func (st *Collection) SearchIndex(ctx context.Context, name string) (*Index, error) {
+	name, err := st.OnlyIndex(name, kind.ScanName, func(k kind.Kind) bool { return !k.Predicts() })
+	if err != nil || name == kind.ScanName {
+		return nil, err
+	}
+	r := st.Entry.Index(name)
+	if r == nil {
+		return nil, layout.NoIndex(st.Entry, name)
+	}
+	x, err := st.OpenIndex(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if x.Manifest.Of.Predicts() {
+		return nil, fmt.Errorf("%w: index %q of %q is a label model", fail.Kind, name, st.Entry.Name)
+	}
+	return x, nil
+}
+
+// OnlyIndex returns name if it is not empty, otherwise the name of the only index that suits, or
+// none if there is no such index. An index that maintenance has built counts only if it is the
+// only one that suits.
+func (st *Collection) OnlyIndex(name, none string, suits func(kind.Kind) bool) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	name = none
+	found, auto := 0, ""
+	for i := range st.Entry.Indexes {
+		m, err := st.ManifestOf(&st.Entry.Indexes[i])
+		if err != nil {
+			return "", err
+		}
+		switch {
+		case !suits(m.Of):
+		case m.Auto:
+			auto = st.Entry.Indexes[i].Name
+		default:
+			name = st.Entry.Indexes[i].Name
+			found++
+		}
+	}
+	switch {
+	case found == 0 && auto != "":
+		return auto, nil
+	case found > 1:
+		return "", fmt.Errorf("%w: collection %q has the indexes %q, name one", fail.Option,
+			st.Entry.Name, st.Entry.IndexNames())
+	}
+	return name, nil
+}
+
+// ManifestNamed implements kind.Source.
+func (st *Collection) ManifestNamed(name string) (*kind.Manifest, error) {
+	r := st.Entry.Index(name)
+	if r == nil {
+		return nil, nil
+	}
+	return st.ManifestOf(r)
+}
+
+// OpenNamed implements kind.Source.
+func (st *Collection) OpenNamed(ctx context.Context, name string) (kind.Opened, error) {
+	r := st.Entry.Index(name)
+	if r == nil {
+		return nil, layout.NoIndex(st.Entry, name)
+	}
+	x, err := st.OpenIndex(ctx, r)
+	return x.Opened, err
+}
+
+func (st *Collection) Collection() *kind.Collection { return &st.describe }
+
+func (st *Collection) IndexNames() []string { return st.Entry.IndexNames() }
+
+func (st *Collection) Guard(old bool, err *error) { caught(st.Gen.File, recover(), old, err) }
+
+func (st *Collection) Corrupt(format string, a ...any) error {
+	return fail.Corruptf(st.Entry.Name, format, a...)
+}
+
+func (st *Collection) Shared(object uint64, empty any) any {
+	x, _ := st.Gen.File.fresh.LoadOrStore(object, empty)
+	return x
+}
+
+func (st *Collection) DenseRow(row int, x []float32) []float32 { return st.base.Rows.Vector(row, x) }
+func (st *Collection) SparseRow(row uint32) vector.Sparse      { return st.sparseRows.Row(row) }
+
+var _ kind.Source = (*Collection)(nil)
