@@ -1,6 +1,7 @@
 package db
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -105,6 +106,25 @@ func TestLCIFPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(2)
+	// Rows of the second segment are among the neighbors of their own features.
+	many := &PredictOptions{Index: "parted", Top: 3, Explain: true, Params: &lcif.Params{K: 60, Lambda: 1}}
+	for i := 300; i < 330; i++ {
+		row := rowlessRow("counts", i)
+		if row.Sparse.Len() == 0 {
+			continue
+		}
+		predicted, err := d.Collection("counts").Predict(ctx, Query{Sparse: row.Sparse}, many)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(predicted.Labels, func(p Prediction) bool {
+			return slices.ContainsFunc(p.Explanation.Neighbors, func(n NeighborEvidence) bool {
+				return bytes.Equal(n.Key, row.Key)
+			})
+		}) {
+			t.Errorf("row %d is no neighbor of itself", i)
+		}
+	}
 	if err := mustCheck(d); err != nil {
 		t.Error(err)
 	}
