@@ -1,5 +1,5 @@
-// Package kind is the seam between package db and the kinds of index. A kind implements Kind; what
-// it may ask of a collection is Source. The kinds are the packages below this one, which
+// Package kind is the seam between package db and the kinds of index. A kind implements Kind and
+// reads a collection through Source. The kinds are the packages below this one, which
 // db/indexoptions.go registers.
 package kind
 
@@ -78,7 +78,7 @@ const ScanName = "flat"
 
 // Source is a kind's access to a collection in one generation.
 type Source interface {
-	// Collection returns what a kind may know of the collection.
+	// Collection returns the description of the collection.
 	Collection() *Collection
 	// IndexNames returns the names of the collection's indexes, ascending.
 	IndexNames() []string
@@ -235,7 +235,7 @@ type Ranked struct {
 	Predicted bool
 }
 
-// LabelAnswer is the answer to a prediction. The explanations are empty unless asked for.
+// LabelAnswer is the answer to a prediction. The explanations are empty unless LabelAsk.Explain is set.
 type LabelAnswer struct {
 	Labels []Ranked
 	Stats  lcif.Stats

@@ -30,7 +30,7 @@ type Info struct {
 	Neighbors      *NeighborReport `json:",omitempty"`
 }
 
-// LabelWeight has the fields of db.LabelWeight, NeighborReport those of db.NeighborReport.
+// LabelWeight is the best setting with one weighting of values: the fields of db.LabelWeight.
 type LabelWeight struct {
 	Weight string
 	Best   lcif.Point

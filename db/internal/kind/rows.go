@@ -13,7 +13,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Limits of package db.
+// The limits of rows, with the names that they have in package db.
 const (
 	MaxDim     = 1 << 16
 	MaxFeature = 1<<28 - 1

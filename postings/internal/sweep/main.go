@@ -41,7 +41,7 @@ func main() {
 	paper := flag.Bool("paper", false, "also the hash map and all other m of the paper")
 	ours := flag.Bool("ours", false, "only our own strategy")
 	checked := flag.Int("check", 0, "compare answers to this many random queries with brute force, time nothing")
-	held := flag.Bool("train", false, "ask rows held out of the training rows, as for settings that timings choose")
+	held := flag.Bool("train", false, "ask rows held out of the training rows, as for settings chosen by time")
 	profile := flag.String("profile", "", "write a processor profile of the sweep")
 	flag.Parse()
 	if *profile != "" {

@@ -30,8 +30,8 @@ import (
 // longer among the nearest, so those distances do not change. The forest becomes less accurate
 // with the share of changed rows, and is rebuilt when enough rows have changed.
 
-// foldRows is the maximum number of rows that a step absorbs.
-const foldRows = 2048
+// stepRows is the maximum number of rows that a step absorbs.
+const stepRows = 2048
 
 // candidate is a row at a squared distance in the partition space.
 type candidate struct {
@@ -90,18 +90,18 @@ func (Kind) Absorb(
 		return nil, false, err
 	}
 	v := x.(*index).view
-	f := &folding{
+	f := &absorbing{
 		ctx: ctx, m: m, lists: lists, isDeleted: st.Deleted, st: st,
-		step: step{m: m, v: v, lo: m.Info.Rows, hi: min(rows, m.Info.Rows+foldRows)},
+		step: step{m: m, v: v, lo: m.Info.Rows, hi: min(rows, m.Info.Rows+stepRows)},
 	}
-	if err := f.fold(timer); err != nil {
+	if err := f.absorb(timer); err != nil {
 		return nil, false, err
 	}
 	return &f.step, false, nil
 }
 
-// folding holds the work of one step.
-type folding struct {
+// absorbing holds the work of one step.
+type absorbing struct {
 	step
 	ctx       context.Context
 	m         *kind.Manifest
@@ -114,7 +114,7 @@ type folding struct {
 	gains     forest.Gains
 }
 
-func (f *folding) fold(timer *kind.Timer) error {
+func (f *absorbing) absorb(timer *kind.Timer) error {
 	for row := f.lo; row < f.hi; row++ {
 		if !f.isDeleted(uint32(row)) {
 			f.rows = append(f.rows, uint32(row))
@@ -144,7 +144,7 @@ func (f *folding) fold(timer *kind.Timer) error {
 }
 
 // each runs the functions made by start for i in [0, n) on the step's goroutines.
-func (f *folding) each(n int, start func() func(i, _ int) error) error {
+func (f *absorbing) each(n int, start func() func(i, _ int) error) error {
 	err := par.Ranges(f.ctx, par.Work{N: n, Workers: kind.WorkersOf(f.ctx)}, start)
 	if err != nil && err == f.ctx.Err() {
 		return fmt.Errorf("db: %w", err)
@@ -153,12 +153,12 @@ func (f *folding) each(n int, start func() func(i, _ int) error) error {
 }
 
 // row returns the vector of an absorbed row in the partition space.
-func (f *folding) row(r uint32) []float32 { return f.space.Row(int(r)-f.lo, nil) }
+func (f *absorbing) row(r uint32) []float32 { return f.space.Row(int(r)-f.lo, nil) }
 
 // findNear finds the nearest rows of every absorbed row, among covered rows and the other rows
 // of the step. It finds twice as many as the row's own list holds, since the row may be a label
 // of rows that are not its own labels.
-func (f *folding) findNear(report func(done, total int)) error {
+func (f *absorbing) findNear(report func(done, total int)) error {
 	f.near = make([][]candidate, len(f.rows))
 	k := 2 * f.nearest()
 	find, err := f.finder(k)
@@ -196,7 +196,7 @@ func (f *folding) findNear(report func(done, total int)) error {
 // appends the k nearest covered rows of a fresh row, nearest first, with squared distances in
 // the partition space. It searches the index with generous parameters. Under inner product it
 // searches exactly, because the results of a query are not the nearest rows of a row.
-func (f *folding) finder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
+func (f *absorbing) finder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
 	live := f.v.N
 	if f.v.Deleted != nil {
 		live -= int(f.v.Deleted.Rank(uint32(f.v.N - 1)))
@@ -235,7 +235,7 @@ func (f *folding) finder(k int) (func() func(row uint32, dst []candidate) ([]can
 }
 
 // exactFinder is a finder that compares with all covered rows.
-func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
+func (f *absorbing) exactFinder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
 	corpus := subset{rows: partitionSpace(f.v, 0, f.v.N), ids: []uint32{}}
 	for row := range uint32(f.v.N) {
 		if !f.isDeleted(row) {
@@ -260,7 +260,7 @@ func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) (
 // start prepares the sections that the step changes, and writes the sketches and the 8-bit copy
 // of the absorbed rows, which depend on nothing else. Deleted rows have them too, and lists
 // that contain only themselves.
-func (f *folding) start() {
+func (f *absorbing) start() {
 	m, v := detailOf(f.m), f.v
 	f.step.lists = newPatch(f.lists.chunks, listWidth, f.lists.shift, f.hi)
 	if n := v.Neighbors; n != nil {
@@ -299,7 +299,7 @@ func (f *folding) start() {
 
 // nearest returns the number of nearest rows, the row itself first, that an absorbed row gets:
 // those added to its leaves and those in its hop list.
-func (f *folding) nearest() int {
+func (f *absorbing) nearest() int {
 	k := f.v.Forest.LabelsK
 	if n := f.v.Neighbors; n != nil {
 		k = max(k, n.K+1)
@@ -315,7 +315,7 @@ type entry struct {
 
 // own writes the lists of the absorbed rows, records the additions to their leaves, and returns
 // the absorbed rows near each covered row.
-func (f *folding) own() (near []entry) {
+func (f *absorbing) own() (near []entry) {
 	route := f.router()
 	labelsK := f.v.Forest.LabelsK
 	for i, row := range f.rows {
@@ -355,7 +355,7 @@ func (f *folding) own() (near []entry) {
 
 // router returns a function that finds the leaf of a vector in every tree. Its result is valid
 // until the next call.
-func (f *folding) router() func(x []float32) []uint32 {
+func (f *absorbing) router() func(x []float32) []uint32 {
 	v := f.v
 	leaves := make([]uint32, v.Forest.Trees)
 	var z, rotated []float32
@@ -378,7 +378,7 @@ func (f *folding) router() func(x []float32) []uint32 {
 
 // enter adds absorbed rows to the leaves of the covered rows whose labels they have become, and
 // to the hop lists of those rows: in unused places, or else in place of the farthest rows.
-func (f *folding) enter(near []entry) error {
+func (f *absorbing) enter(near []entry) error {
 	near = slices.DeleteFunc(near, func(e entry) bool { return !(e.dist < f.lists.reach(e.into)) })
 	slices.SortFunc(near, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.into, b.into), byDistance(a.candidate, b.candidate))
@@ -424,7 +424,7 @@ func (f *folding) enter(near []entry) error {
 
 // list puts rows, nearest first, into the hop list of a covered row. The first row of the list
 // is never replaced.
-func (f *folding) list(row uint32, entries []entry) {
+func (f *absorbing) list(row uint32, entries []entry) {
 	dst := f.hops.row(int(row))
 	last := len(dst)
 	for _, e := range entries {

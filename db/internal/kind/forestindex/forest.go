@@ -181,7 +181,7 @@ func (x *index) Check(ctx context.Context) error {
 	for c, ids := range n.Chunks {
 		for i, id := range ids {
 			if int(id) >= x.view.N {
-				return fmt.Errorf("label list %d names row %d of %d", c<<n.Shift+i/n.K, id, x.view.N)
+				return fmt.Errorf("neighbor list %d names row %d of %d", c<<n.Shift+i/n.K, id, x.view.N)
 			}
 		}
 	}

@@ -80,7 +80,7 @@ func newTrial(ctx context.Context, st kind.Source, t *training, base *query.View
 	return tr, tr.scan(ctx, st, base)
 }
 
-// scan finds the true neighbours by comparing with every row.
+// scan finds the true neighbors by comparing with every row.
 func (tr *trial) scan(ctx context.Context, st kind.Source, base *query.View) error {
 	flat := tr.mask(base)
 	err := par.Each(ctx, par.Work{N: len(tr.queries), Workers: kind.WorkersOf(ctx)}, func(i int) (err error) {

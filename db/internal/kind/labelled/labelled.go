@@ -51,9 +51,9 @@ func (d *Rows) DeletedSet() *roaring.Bitmap {
 	return out
 }
 
-// Read copies rows and labels out of the map. Of dense rows it keeps the values that
-// are not zero. Known labels get the first numbers, in their order; other labels are numbered
-// in the order in which they first occur in live rows.
+// Read copies rows and labels out of the map. Of dense rows it keeps the values that are not zero.
+// Known labels get the first numbers, in their order; other labels are numbered in the order in which
+// they first occur in live rows.
 func Read(
 	ctx context.Context, st kind.Source, known []string, report func(done, total int),
 ) (*Rows, []string, error) {
@@ -130,8 +130,8 @@ func inverseFrequencies(rows *vector.CSR, live int) []float32 {
 	return idf
 }
 
-// Weigh weighs the values of x in place. Features beyond idf are unknown and get
-// zero (see db.WeightTFIDF).
+// Weigh weighs the values of x in place. Features beyond idf are unknown and get zero (see
+// db.WeightTFIDF).
 func Weigh(x vector.Sparse, idf []float32) {
 	for i, f := range x.Index {
 		if int(f) < len(idf) {

@@ -64,7 +64,7 @@ type step struct {
 	covered               int  // number of rows that the model covers after the step
 	read                  int  // number of rows read
 	relabels              bool // no row is new or deleted
-	head                  lcifHead
+	head                  modelHead
 	counts                *labels.FeatureLabels // the new patch, or all pairs if whole is set
 	whole                 bool
 	baseBytes             int64 // size of the pairs that are not rewritten
@@ -104,11 +104,11 @@ func (Kind) Absorb(
 			return nil, true, nil
 		}
 	}
-	f := &lcifFollowing{
+	f := &following{
 		st: st, a: a, newlyDeleted: deletedRows, relabelled: map[uint32][]uint32{},
 		step: step{
 			m: m, covered: int(c.Rows), features: l.Features,
-			head: lcifHead{keep: slices.Clone(a.Keep), idf: slices.Clone(a.IDF)},
+			head: modelHead{keep: slices.Clone(a.Keep), idf: slices.Clone(a.IDF)},
 		},
 	}
 	if c.Sparse {
@@ -149,9 +149,7 @@ func (l *detail) RewriteDue(deletedRows *roaring.Bitmap, m *kind.Manifest, share
 }
 
 // graph computes the neighbor lists of all rows after the step.
-func (f *lcifFollowing) graph(
-	ctx context.Context, report func(done, total int),
-) error {
+func (f *following) graph(ctx context.Context, report func(done, total int)) error {
 	rows := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	for i := range uint32(f.covered) {
 		if i%4096 == 0 {
@@ -187,8 +185,8 @@ func (f *lcifFollowing) graph(
 	return nil
 }
 
-// lcifFollowing is the state of one step while it is computed.
-type lcifFollowing struct {
+// following is the state of one step while it is computed.
+type following struct {
 	step
 	st           kind.Source
 	a            *Arrays
@@ -207,12 +205,12 @@ type lcifFollowing struct {
 
 // unchanged reports whether the model already covers exactly the rows that it would cover after
 // the step.
-func (f *lcifFollowing) unchanged() bool {
+func (f *following) unchanged() bool {
 	return f.covered == f.m.Info.Rows && f.deleted == 0
 }
 
 // row returns a copy of a row's features, weighed as the model weighs them.
-func (f *lcifFollowing) row(row uint32) vector.Sparse {
+func (f *following) row(row uint32) vector.Sparse {
 	if !f.st.Collection().Sparse {
 		x := f.st.DenseRow(int(row), make([]float32, f.st.Collection().Dim))
 		if s := detailOf(f.m).Scale; s != nil {
@@ -229,13 +227,13 @@ func (f *lcifFollowing) row(row uint32) vector.Sparse {
 }
 
 // units scales rows to unit length as the model does.
-func (f *lcifFollowing) units(rows *vector.CSR) *vector.CSR {
+func (f *following) units(rows *vector.CSR) *vector.CSR {
 	rows.Cols = f.features
 	return lcif.UnitRows(rows, &lcif.View{Features: f.features, Keep: f.head.keep})
 }
 
-// extend prepares the head for features and labels that the model does not know yet.
-func (f *lcifFollowing) extend() {
+// extend prepares the head for features and labels that are new to the model.
+func (f *following) extend() {
 	// New features have no weight, and are not kept if the model leaves any feature out.
 	if f.head.idf != nil {
 		f.head.idf = append(f.head.idf, make([]float32, f.features-len(f.head.idf))...)
@@ -252,7 +250,7 @@ func (f *lcifFollowing) extend() {
 }
 
 // readChange reads the rows that were written, deleted or relabelled since the model was made.
-func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total int)) error {
+func (f *following) readChange(ctx context.Context, report func(done, total int)) error {
 	f.extend()
 	covered := f.m.Info.Rows
 	newlyDeleted := roaring.AndNot(f.newlyDeleted, f.a.deletedRows)
@@ -322,20 +320,20 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 }
 
 // add counts a row with a label set.
-func (f *lcifFollowing) add(row uint32, set []uint32) {
+func (f *following) add(row uint32, set []uint32) {
 	f.added.Append(f.row(row))
 	f.addSets = append(f.addSets, set)
 }
 
 // remove no longer counts a row with a label set.
-func (f *lcifFollowing) remove(row uint32, set []uint32) {
+func (f *following) remove(row uint32, set []uint32) {
 	f.removed.Append(f.row(row))
 	f.subSets = append(f.subSets, slices.Clone(set))
 }
 
 // setOf returns the numbers of a row's present labels, ascending, and gives new labels the next
 // numbers.
-func (f *lcifFollowing) setOf(row uint32, labelsOf func(uint32) ([]string, error)) ([]uint32, error) {
+func (f *following) setOf(row uint32, labelsOf func(uint32) ([]string, error)) ([]uint32, error) {
 	names, err := labelsOf(row)
 	if err != nil {
 		return nil, err
@@ -355,7 +353,7 @@ func (f *lcifFollowing) setOf(row uint32, labelsOf func(uint32) ([]string, error
 }
 
 // count computes the sums after the change.
-func (f *lcifFollowing) count(ctx context.Context) error {
+func (f *following) count(ctx context.Context) error {
 	failed := func(err error) error { return fail.Wrapf(err, "label model") }
 	counted := func(units *vector.CSR, sets [][]uint32, names int) (*labels.FeatureLabels, error) {
 		matrix, err := labels.FromSets(sets, names)
@@ -368,7 +366,7 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 	if err != nil {
 		return failed(err)
 	}
-	// Deleted rows have only features and labels that the model knows.
+	// Deleted rows have only features and labels of the model.
 	f.removed.Cols = detailOf(f.m).Features
 	sub, err := counted(f.removed, f.subSets, detailOf(f.m).Labels)
 	if err != nil {
@@ -398,7 +396,7 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 }
 
 // segment builds the segment of the step, if one is needed.
-func (f *lcifFollowing) segment(ctx context.Context, timer *kind.Timer) error {
+func (f *following) segment(ctx context.Context, timer *kind.Timer) error {
 	segments := detailOf(f.m).Segments
 	newlyDeleted := func(first, n int) int { return kind.DeletedWithin(f.newlyDeleted, first, n) }
 	from, to, end, ok := postingsindex.PlanSegments(segments, f.covered,
@@ -452,7 +450,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *kind.Timer) error {
 }
 
 // labels returns the labels of a row after the step.
-func (f *lcifFollowing) labels(i int) []uint32 {
+func (f *following) labels(i int) []uint32 {
 	if set, ok := f.relabelled[uint32(i)]; ok {
 		return set
 	}
@@ -464,14 +462,14 @@ func (f *lcifFollowing) labels(i int) []uint32 {
 
 // relabelledRows returns the live covered rows whose labels are not those in their segment,
 // ascending.
-func (f *lcifFollowing) relabelledRows() []uint32 {
+func (f *following) relabelledRows() []uint32 {
 	rows := slices.AppendSeq(slices.Clone(f.a.sets.relabelled.rows), maps.Keys(f.relabelled))
 	slices.Sort(rows)
 	return slices.DeleteFunc(slices.Compact(rows), f.newlyDeleted.Contains)
 }
 
 // keepRelabelled sets the label sets that replace those of segments that the step does not write.
-func (f *lcifFollowing) keepRelabelled() {
+func (f *following) keepRelabelled() {
 	for _, row := range f.relabelledRows() {
 		if i := int(row); i < f.first || i >= f.first+f.n {
 			f.head.relabelled.add(row, f.labels(i))
@@ -592,7 +590,7 @@ func (s *step) Garbage() []kind.BlockRef {
 		stale = nil
 	}
 	for _, object := range stale {
-		drop(object, codec.KindLabelMatrix, arrayLabelNames, arrayLabelDead)
+		drop(object, codec.KindLabelMatrix, arrayLabelNames, arrayLabelDeleted)
 		drop(object, codec.KindSimilarity, arraySquare, arrayLabelRows, arrayKeep, arrayIDF,
 			arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// lcifRecall is the recall with which a label model searches its forest.
-const lcifRecall = 0.95
+// forestRecall is the recall with which a label model searches its forest.
+const forestRecall = 0.95
 
 // forestKs are the values of k that are tuned with a forest. Forests are tuned for few nearest
 // rows and have too few candidates for a larger k.
@@ -167,7 +167,7 @@ func denseNeighbors(ctx context.Context, st kind.Source, name string) (*lcif.For
 	if !ok {
 		return flat, nil
 	}
-	p, ok := m.Info.Curve.Resolve(lcifRecall)
+	p, ok := m.Info.Curve.Resolve(forestRecall)
 	if !ok || p.Method == query.Flat {
 		return flat, nil
 	}

@@ -15,7 +15,7 @@ import (
 
 // freshRows holds the rows written after a label model was made, in the form that the model
 // needs. While none of these rows is relabelled, later generations only add rows, so all
-// generations share one freshRows; each uses as many rows as it knows. Deleted rows stay in; each
+// generations share one freshRows; each uses those that it contains. Deleted rows stay in; each
 // generation has its own set of deleted rows.
 type freshRows struct {
 	mu     sync.Mutex
@@ -42,8 +42,8 @@ type freshPart struct {
 	units  *vector.CSR
 }
 
-// freshOf returns the model's fresh rows that this generation knows. If fresh rows were relabelled,
-// the generation reads all of them itself: other generations may see other labels.
+// freshOf returns the model's fresh rows in this generation. If fresh rows were relabelled, it reads
+// all of them again: they may have other labels in other generations.
 func (model *labelModel) freshOf(m *kind.Manifest, a *Arrays, relabelled bool) (*freshPart, error) {
 	st := model.st
 	f := st.Shared(m.Object, &freshRows{}).(*freshRows)
@@ -202,7 +202,8 @@ func (model *labelModel) grow(m *kind.Manifest, a *Arrays) error {
 	return nil
 }
 
-// presentSets are the label sets of a model's rows, of which some have other labels now.
+// presentSets are the present label sets of a model's rows: those of the model, and those of the rows
+// that were relabelled since.
 type presentSets struct {
 	lcif.LabelSets
 	relabelled map[uint32][]uint32

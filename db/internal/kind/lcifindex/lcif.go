@@ -42,10 +42,10 @@ type Options struct {
 	Postings        postingsindex.Options `json:",omitzero"`
 	Seed            uint64
 
-	labels []string `json:"-"` // labels of Params.Thresholds.PerLabel if the model is relearned
+	labels []string // labels of Params.Thresholds.PerLabel if the model is relearned
 	// relearn is set if the options are those of a stored model that maintenance, Compact or
 	// Repair rebuilds.
-	relearn bool `json:"-"`
+	relearn bool
 }
 
 func (*Options) Name() string { return Name }
@@ -156,8 +156,9 @@ type detail struct {
 	Graph int `json:",omitempty"`
 	// Base is the object that stores the pairs, if it is not the model's own.
 	Base uint64 `json:",omitempty"`
-	// Learned is the number of rows that the model was learned from, of which LearnedDead were
-	// deleted. Maintenance sets it; zero means the number of rows that the model covers.
+	// Learned is the number of rows that the model was learned from, LearnedDead the number of
+	// deleted ones among them. Maintenance sets both; zero means the number of rows that the model
+	// covers.
 	Learned     int `json:",omitempty"`
 	LearnedDead int `json:",omitempty"`
 	// Segments are the parts of the label sets and, if the rows are sparse, of the inverted
@@ -301,7 +302,7 @@ func (l *learned) learn(
 	}
 	source, ok := view.Neighbors.(*lcif.PostingsNeighbors)
 	if !ok {
-		return fmt.Errorf("db: label model: neighbours by %T", view.Neighbors)
+		return fmt.Errorf("db: label model: neighbors by %T", view.Neighbors)
 	}
 	if p := l.opts.Postings; p.Partition {
 		if err := source.Index.AddPartition(ctx, p.Params().M); err != nil {
@@ -335,13 +336,13 @@ func (l *learned) Describe(m *kind.Manifest) {
 	m.Options, m.Info.LabelCurve, m.Info.LabelWeights = &o, l.curve, l.weights
 }
 
-// The numbers of a label model's arrays in the sections label-matrix and
-// feature-labels (codec/FORMAT.md). They are part of the format.
+// The numbers of a label model's arrays in the sections label-matrix and feature-labels
+// (codec/FORMAT.md). They are part of the format.
 const (
 	arrayLabelPtr uint32 = iota
 	arrayLabelIndex
 	arrayLabelNames
-	arrayLabelDead
+	arrayLabelDeleted
 	arrayRelabelledRow
 	arrayRelabelledPtr
 	arrayRelabelledIndex
@@ -383,7 +384,7 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 	m.Own, d.Segments = d, []postingsindex.Segment{one}
 	sets := l.sets.CSR()
 	labelSetArrays(w.Section(codec.KindLabelMatrix), &sets)
-	h := &lcifHead{
+	h := &modelHead{
 		names: l.names, deletedRows: l.deletedRows, square: l.counts.Square, rows: l.counts.Rows, powers: l.power,
 		keep: l.keep, idf: l.idf, graph: l.graph,
 	}
@@ -443,8 +444,8 @@ func (s *relabelledSets) validate(n int) error {
 	return checked("labels of relabelled rows", &s.sets)()
 }
 
-// lcifHead is the data that a label model stores once, not per segment, except for its pairs.
-type lcifHead struct {
+// modelHead is the data that a label model stores once, not per segment, except for its pairs.
+type modelHead struct {
 	names       []string
 	deletedRows *roaring.Bitmap
 	// relabelled has the rows whose labels were changed since their segment was written.
@@ -458,10 +459,10 @@ type lcifHead struct {
 }
 
 // put writes the arrays of the head.
-func (h *lcifHead) put(w *arrays.Writer) {
+func (h *modelHead) put(w *arrays.Writer) {
 	a := w.Section(codec.KindLabelMatrix)
 	a.WriteNames(arrayLabelNames, h.names)
-	a.WriteSet(arrayLabelDead, h.deletedRows)
+	a.WriteSet(arrayLabelDeleted, h.deletedRows)
 	h.relabelled.arrays(a)
 	once := Arrays{
 		Rows: h.rows, Keep: h.keep, IDF: h.idf, Feature: h.powers.Feature, Label: h.powers.Label, Graph: h.graph,
@@ -472,7 +473,7 @@ func (h *lcifHead) put(w *arrays.Writer) {
 	once.onceArrays(w.Section(codec.KindSimilarity))
 }
 
-// onceArrays reads or writes the arrays of a lcifHead, except for names and deleted rows.
+// onceArrays reads or writes the arrays of a modelHead, except for names and deleted rows.
 func (x *Arrays) onceArrays(a *arrays.Section) {
 	arrays.Field(a, arraySquare, &x.Square)
 	arrays.Field(a, arrayLabelRows, &x.Rows)

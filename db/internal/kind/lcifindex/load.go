@@ -21,7 +21,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// labelModel is a stored label model as one generation sees it.
+// labelModel is a stored label model in one generation.
 type labelModel struct {
 	st       kind.Source
 	segments []postings.Segment // of sparse rows
@@ -105,7 +105,7 @@ func ReadArrays(ctx context.Context, st kind.Source, m *kind.Manifest) (*Arrays,
 	a := &Arrays{sets: &segmentSets{labels: l.Labels}}
 	head := r.Section(codec.KindLabelMatrix)
 	a.Names = head.ReadNames(arrayLabelNames, l.Labels)
-	a.deletedRows = head.ReadSet(arrayLabelDead, m.Info.Rows)
+	a.deletedRows = head.ReadSet(arrayLabelDeleted, m.Info.Rows)
 	again := &a.sets.relabelled
 	again.sets.Cols = l.Labels
 	again.arrays(head)
@@ -200,8 +200,7 @@ func checkGraph(r *arrays.Reader, g *vector.CSR, n int) {
 	})
 }
 
-// maxSimilarity is the highest similarity of unit-length rows, with room for
-// rounding.
+// maxSimilarity is the highest similarity of unit-length rows, with room for rounding.
 const maxSimilarity = 1.001
 
 // checked returns a function that validates a matrix.

@@ -118,9 +118,7 @@ func (c *weighted) forest() bool {
 
 // fixed reduces the search space of the tuner to the one setting p, and returns data with
 // the features of p.
-func fixed(
-	tune *lcif.TuneOptions, p *lcif.Params, cut *lcif.Cut, data lcif.Data,
-) lcif.Data {
+func fixed(tune *lcif.TuneOptions, p *lcif.Params, cut *lcif.Cut, data lcif.Data) lcif.Data {
 	one := func(x float64) []float64 {
 		if x == 0 {
 			x = 1

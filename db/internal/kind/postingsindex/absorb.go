@@ -70,11 +70,11 @@ func ValidSegments(segments []Segment, n int, inverted bool) bool {
 
 // Segments are merged so that each has more than mergeRatio times the rows of all that follow
 // it: a row is then written O(log n) times in all, and a query searches O(log n) segments. A
-// segment is rewritten when more than one in deadShare of its rows has been deleted since it
+// segment is rewritten when more than one in deletedShare of its rows has been deleted since it
 // was written.
 const (
-	mergeRatio = 2
-	deadShare  = 4
+	mergeRatio   = 2
+	deletedShare = 4
 )
 
 // PlanSegments returns the range of segments that the next step replaces by one new
@@ -98,7 +98,7 @@ func PlanSegments(
 	}
 	for i := range segments {
 		g := &segments[i]
-		if newlyDeleted := deleted(g); newlyDeleted > 0 && newlyDeleted*deadShare > g.Rows-g.Dead {
+		if newlyDeleted := deleted(g); newlyDeleted > 0 && newlyDeleted*deletedShare > g.Rows-g.Dead {
 			return i, i + 1, g.First + g.Rows, true
 		}
 	}

@@ -154,8 +154,7 @@ func (l *Learned) Describe(m *kind.Manifest) {
 	m.Options, m.Info.Rows, m.Info.TrainingPoints = &opts, l.N, l.Live
 }
 
-// The numbers of an inverted index's arrays (codec/FORMAT.md). They are part
-// of the format.
+// The numbers of an inverted index's arrays (codec/FORMAT.md). They are part of the format.
 const (
 	arrayFeature uint32 = iota
 	arrayMax

@@ -14,7 +14,7 @@ import (
 	"github.com/anndb/anndb/postings"
 )
 
-// index is an inverted index as one generation sees it.
+// index is an inverted index in one generation.
 type index struct{ segments []postings.Segment }
 
 // Open opens all segments in the map.
@@ -26,6 +26,7 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 // Check checks each segment.
 func (x *index) Check(context.Context) error { return CheckSegments(x.segments) }
 
+// CheckSegments checks that the arrays of each segment are consistent.
 func CheckSegments(segments []postings.Segment) error {
 	for i := range segments {
 		if err := segments[i].Validate(); err != nil {

@@ -169,8 +169,7 @@ func (l *learned) Describe(m *kind.Manifest) {
 	m.Options, i.Rows, i.TrainingPoints, i.Tree, i.TreeTrials = &opts, l.n, l.points, &s, l.trials
 }
 
-// The numbers of a tree's arrays in the section budget (codec/FORMAT.md). They
-// are part of the format.
+// The numbers of a tree's arrays in the section budget (codec/FORMAT.md). They are part of the format.
 const (
 	arrayRoots uint32 = iota
 	arrayFeatures
@@ -253,7 +252,7 @@ func (b *detail) Check(m *kind.Manifest) error {
 	return nil
 }
 
-// Model is a stored tree as one generation sees it.
+// Model is a stored tree in one generation.
 type Model struct {
 	st    kind.Source
 	m     *kind.Manifest
