@@ -134,12 +134,11 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *state.File, st *state.
 // deletedRow copies the key and the vector of a deleted row.
 func (s *Snapshot) deletedRow(st *state.Collection, row uint32) (r Row, err error) {
 	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
-	key, err := st.Key(row)
+	x, err := st.ReadVector(row)
 	if err != nil {
 		return r, err
 	}
-	r = Row{Key: slices.Clone(key), Row: row}
-	return r, copyVector(st, &r)
+	return publicRow(st, row, x)
 }
 
 // deletedKeys yields copies of the keys that rows had when they were copied and that no row has

@@ -20,6 +20,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // TestForeignFiles opens what is no database.
@@ -206,7 +207,7 @@ func TestMetaPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	metas := readMetas(bytes.NewReader(pristine))
+	metas := state.ReadMetas(bytes.NewReader(pristine))
 	if err := errors.Join(metas.Err[:]...); err != nil {
 		t.Fatal(err)
 	}

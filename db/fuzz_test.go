@@ -22,6 +22,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -201,7 +202,7 @@ func soundWalker(tb testing.TB, data []byte,
 // both are sound.
 func latestOf(tb testing.TB, data []byte) page.Meta {
 	tb.Helper()
-	metas := readMetas(bytes.NewReader(data))
+	metas := state.ReadMetas(bytes.NewReader(data))
 	if err := errors.Join(metas.Err[:]...); err != nil {
 		tb.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
@@ -48,7 +49,7 @@ const (
 // The limits are those of the stored form.
 var _ = [1]struct{}{}[(MaxKey-rows.MaxKey)|(MaxLabels-rows.MaxLabels)|
 	(MaxPayload-rows.MaxPayload)|(MaxFeatures-rows.MaxFeatures)|
-	(MaxDim-layout.MaxDim)|(MaxName-layout.MaxName)|(MaxFeature-layout.MaxFeature)]
+	(MaxDim-kind.MaxDim)|(MaxName-layout.MaxName)|(MaxFeature-kind.MaxFeature)]
 
 // VerifyMode selects when reads verify block checksums. Check verifies all of them in any mode.
 type VerifyMode uint8

@@ -12,7 +12,8 @@ import (
 // TestSharedConstants compares the constants that the kinds of index have in common with the public
 // ones, which are written out for readers of the documentation.
 func TestSharedConstants(t *testing.T) {
-	if MaxDim != kind.MaxDim || MaxFeature != kind.MaxFeature || MaxGraph != lcifindex.MaxGraph || MaxNorm != kind.MaxNorm {
+	if MaxDim != kind.MaxDim || MaxFeature != kind.MaxFeature || MaxGraph != lcifindex.MaxGraph || MaxNorm != kind.MaxNorm ||
+		MinNorm != kind.MinNorm || MinCosineNorm != kind.MinCosineNorm {
 		t.Error("limits differ")
 	}
 	for _, c := range [][2]string{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -59,13 +58,13 @@ func peek(ctx context.Context, path string) (Stats, error) {
 		return Stats{}, fail.Wrapf(err, "peek")
 	}
 	defer f.Close()
-	metas := readMetas(f)
+	metas := state.ReadMetas(f)
 	m, err := metas.Latest()
 	if err != nil {
 		return Stats{}, fmt.Errorf("%s: %w", path, err)
 	}
 	st, err := describe(ctx, f, m)
-	metas = readMetas(f)
+	metas = state.ReadMetas(f)
 	now, metaErr := metas.Latest()
 	switch {
 	case ctx.Err() != nil:
@@ -77,15 +76,6 @@ func peek(ctx context.Context, path string) (Stats, error) {
 	}
 	st.Path = path
 	return st, nil
-}
-
-// readMetas reads both meta pages. Their errors are errors of this package.
-func readMetas(r io.ReaderAt) page.Metas {
-	m := page.ReadMetas(r)
-	for i, err := range m.Err {
-		m.Err[i] = state.Translate(err)
-	}
-	return m
 }
 
 // describe reads the size, the collections and the indexes of a state.

@@ -2,13 +2,12 @@ package db
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/vector"
 )
@@ -62,27 +61,6 @@ func getRow(st *state.Collection, key []byte) (Row, error) {
 	return r, err
 }
 
-// rowAt copies one live row out of the map.
-func rowAt(st *state.Collection, row uint32) (Row, error) {
-	if err := st.Load(context.Background()); err != nil {
-		return Row{}, err
-	}
-	if row >= st.Entry.Rows || st.Deleted(row) {
-		return Row{}, fmt.Errorf("%w: row %d of collection %q", fail.NoRow, row, st.Entry.Name)
-	}
-	key, err := st.Key(row)
-	if err != nil {
-		return Row{}, err
-	}
-	var run *state.ColdRun
-	labels, payload, err := st.Cold(row, &run)
-	if err != nil {
-		return Row{}, err
-	}
-	r := Row{Key: slices.Clone(key), Row: row, Labels: labels, Payload: payload}
-	return r, copyVector(st, &r)
-}
-
 // Rows iterates over copies of the live rows, of one state, in the order of their numbers. The
 // iteration ends after an error.
 func (c Collection) Rows() iter.Seq2[Row, error] {
@@ -110,28 +88,6 @@ func (c Collection) Rows() iter.Seq2[Row, error] {
 			}
 		}
 	}
-}
-
-// nextRow copies a row unless it is deleted, and keeps the decoded run of labels and payloads
-// for the following rows.
-func (s *Snapshot) nextRow(st *state.Collection, row uint32, run **state.ColdRun) (r Row, ok bool, err error) {
-	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
-	if s.released.Load() {
-		return r, false, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
-	}
-	if err := st.Load(context.Background()); err != nil || st.Deleted(row) {
-		return r, false, err
-	}
-	key, err := st.Key(row)
-	if err != nil {
-		return r, false, err
-	}
-	r = Row{Key: slices.Clone(key), Row: row}
-	if err := copyVector(st, &r); err != nil {
-		return r, false, err
-	}
-	r.Labels, r.Payload, err = st.Cold(row, run)
-	return r, err == nil, err
 }
 
 // KeyRange selects keys. The zero value selects all of them.
@@ -185,27 +141,13 @@ func (c Collection) Keys(in *KeyRange) iter.Seq2[[]byte, error] {
 //
 // Errors: ErrNotFound.
 func (c Collection) Labels() (out []LabelCount, err error) {
-	err = c.read(func(st *state.Collection) (err error) {
-		err = st.EachLabel(func(label string, n int) { out = append(out, LabelCount{label, n}) })
-		return err
+	err = c.read(func(st *state.Collection) error {
+		return st.EachLabel(func(label string, n int) { out = append(out, LabelCount{label, n}) })
 	})
-	return out, err
-}
-
-// copyVector copies the vector of a row out of the map. load must have
-// succeeded.
-func copyVector(st *state.Collection, r *Row) (err error) {
-	if !st.Entry.Sparse {
-		r.Vector = slices.Clone(st.DenseRow(int(r.Row), make([]float32, st.Entry.Dim)))
-		return nil
+	if err != nil {
+		return nil, err
 	}
-	x := st.SparseRow(r.Row)
-	r.Sparse = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
-	if st.Entry.Named {
-		r.Features, err = namedFeatures(st, r.Sparse)
-		r.Sparse = vector.Sparse{}
-	}
-	return err
+	return out, nil
 }
 
 // namedFeatures returns a sparse vector's features with their names.
@@ -227,4 +169,44 @@ func (s *Snapshot) nextKeys(prefix, from []byte, page [][]byte) (_ [][]byte, nex
 		return nil, nil, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
 	}
 	return s.gen.KeyPage(prefix, from, page)
+}
+
+// rowAt copies one live row out of the map.
+func rowAt(st *state.Collection, row uint32) (Row, error) {
+	var run *state.ColdRun
+	x, live, err := st.ReadRow(row, &run)
+	if err != nil {
+		return Row{}, err
+	}
+	if !live {
+		return Row{}, fmt.Errorf("%w: row %d of collection %q", fail.NoRow, row, st.Entry.Name)
+	}
+	return publicRow(st, row, x)
+}
+
+// nextRow copies a row unless it is deleted, and keeps the decoded run of labels and payloads
+// for the following rows.
+func (s *Snapshot) nextRow(st *state.Collection, row uint32, run **state.ColdRun) (r Row, ok bool, err error) {
+	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
+	if s.released.Load() {
+		return r, false, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
+	}
+	x, live, err := st.ReadRow(row, run)
+	if err != nil || !live {
+		return r, false, err
+	}
+	r, err = publicRow(st, row, x)
+	return r, err == nil, err
+}
+
+// publicRow returns a row as users see it.
+func publicRow(st *state.Collection, row uint32, x rows.Row) (r Row, err error) {
+	r = Row{
+		Key: x.Key, Vector: x.Vector, Sparse: x.Sparse, Labels: x.Labels, Payload: x.Payload, Row: row,
+	}
+	if st.Entry.Named {
+		r.Features, err = namedFeatures(st, r.Sparse)
+		r.Sparse = vector.Sparse{}
+	}
+	return r, err
 }

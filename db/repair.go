@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/check"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
@@ -57,7 +57,7 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 			st := s.gen.Collections[c.Name]
 			for i := range c.Indexes {
 				r := &c.Indexes[i]
-				wrong := verifyIndex(ctx, st, r)
+				wrong := check.IndexBlocks(ctx, st, r)
 				if err := ctx.Err(); err != nil {
 					return fail.Wrapf(err, "repair")
 				}
@@ -102,36 +102,6 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 		return found, fmt.Errorf("%w: not repaired: %w", ErrCorrupt, errors.Join(failed...))
 	}
 	return found, nil
-}
-
-// verifyIndex checks the checksum of every block of an index, and that its arrays are
-// consistent.
-func verifyIndex(ctx context.Context, st *state.Collection, r *layout.IndexRef) (err error) {
-	g := st.Gen
-	for _, object := range r.Objects() {
-		g.Locked(func() {
-			from := codec.Key(object, 0, 0)
-			c := g.Tx.Bucket(layout.BucketBlocks).Cursor()
-			for k, v := c.Seek(from[:]); err == nil && len(k) == codec.KeySize &&
-				string(k[:8]) == string(from[:8]); k, v = c.Next() {
-				_, kind, chunk := codec.ParseKey(k)
-				b, e := codec.Parse(v)
-				if e == nil {
-					e = b.Verify(k)
-				}
-				if e != nil {
-					err = layout.BlockError(st.Entry.Name, object, kind, chunk, e)
-				}
-			}
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if st.Load(ctx) != nil {
-		return nil // the rows are damaged; the index cannot be checked without them
-	}
-	return checkIndex(ctx, st, r)
 }
 
 // Restore copies a backup to the database file at path, which it replaces or creates. The

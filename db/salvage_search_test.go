@@ -3,7 +3,6 @@ package db
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -17,7 +16,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
-	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // salvaged runs Salvage and returns the rows that came out.
@@ -136,21 +135,6 @@ func TestSalvageSecondCopies(t *testing.T) {
 	same(t, got, want)
 }
 
-// surveyed is what Salvage sees of a file.
-func surveyed(t *testing.T, path string) *damagedFile {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	w := newDamagedFile(t.Context(), f)
-	if err := w.survey(path); err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
-
 // TestSalvageSearches damages catalogs, meta pages and the tree's root: all rows
 // are found by searching, those deleted stay so. Without any catalog collections
 // have their numbers for names.
@@ -189,7 +173,7 @@ func TestSalvageSearches(t *testing.T) {
 			return false
 		},
 		"roots": func(data []byte) bool {
-			metas := readMetas(bytes.NewReader(data))
+			metas := state.ReadMetas(bytes.NewReader(data))
 			for _, m := range metas.Valid() {
 				data[m.Offset(m.Root)+8] ^= 0xff
 			}
@@ -276,32 +260,47 @@ func TestSalvageCut(t *testing.T) {
 	}
 }
 
-// FuzzSalvageSearch searches pages of any content: nothing is trusted, and what
-// is assumed of it is a catalog.
-func FuzzSalvageSearch(f *testing.F) {
-	key := codec.Key(1, codec.KindTail, 5)
-	value := rows.Format{ID: 1, Dim: 2}.EncodeOne(key[:], &rows.Row{Key: []byte("k"), Vector: []float32{1, 2}})
-	leaf := make([]byte, page.HeaderSize+page.ElementSize, 4096)
-	leaf[8], leaf[10] = byte(page.Leaf), 1
-	leaf[page.HeaderSize+4], leaf[page.HeaderSize+8] = page.ElementSize, codec.KeySize
-	binary.LittleEndian.PutUint32(leaf[page.HeaderSize+12:], uint32(len(value)))
-	leaf = append(append(leaf, key[:]...), value...)
-	f.Add(leaf)
-	w := newDamagedFile(f.Context(), nil)
-	page.Pairs(leaf, 0, w.searchPair)
-	if err := w.assume(); err != nil || len(w.cat.Collections) != 1 || w.cat.Collections[0].Rows != 6 {
-		f.Fatalf("%+v, %v", w.cat, err)
+// surveyedFile is the catalog of a file, and the places of its values by bucket and key.
+type surveyedFile struct {
+	cat    *layout.Catalog
+	blocks map[string]valuePlace
+}
+
+// valuePlace is the offset of a value in the file, and its length.
+type valuePlace struct {
+	at int64
+	n  int
+}
+
+// surveyed reads the pages of the latest state of a file.
+func surveyed(t *testing.T, path string) surveyedFile {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, leaf []byte) {
-		w := newDamagedFile(t.Context(), nil)
-		page.Pairs(leaf, 0, w.searchPair)
-		if err := w.assume(); err != nil {
-			return
-		}
-		for _, c := range w.cat.Collections {
-			if layout.CheckName(c.Name) != nil || !c.Sparse && (c.Dim < 1 || c.Dim > MaxDim) {
-				t.Errorf("%+v", c)
+	metas := state.ReadMetas(bytes.NewReader(data))
+	m, err := metas.Latest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := surveyedFile{blocks: map[string]valuePlace{}}
+	w := page.NewWalker(t.Context(), bytes.NewReader(data), int64(len(data)), m, page.Visitor{
+		Pair: func(bucket, key, value []byte, at int64) {
+			s.blocks[string(bucket)+string(key)] = valuePlace{at, len(value)}
+			if string(bucket) != string(layout.BucketMeta) || string(key) != string(layout.CatalogKey[:]) {
+				return
 			}
-		}
+			catalog, err := layout.DecodeBlock("", key, value, true)
+			if err == nil {
+				s.cat, err = layout.DecodeCatalog(catalog)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+		Report: func(_ uint64, err error) { t.Fatal(err) },
 	})
+	w.Buckets(func(b page.Bucket) { w.Walk(b, page.Values) })
+	return s
 }

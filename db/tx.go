@@ -143,7 +143,7 @@ func (c TxCollection) Delete(key []byte) error {
 // Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) SetLabels(key []byte, labels ...string) error {
 	return c.t.edit(c.name, key, func(r *newRow) error {
-		if err := checkLabels(key, labels); err != nil {
+		if err := layout.CheckLabels(key, labels); err != nil {
 			return err
 		}
 		r.Labels = labelSet(labels)
@@ -156,7 +156,7 @@ func (c TxCollection) SetLabels(key []byte, labels ...string) error {
 // Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) SetPayload(key, payload []byte) error {
 	return c.t.edit(c.name, key, func(r *newRow) error {
-		if err := checkPayload(key, payload); err != nil {
+		if err := layout.CheckPayload(key, payload); err != nil {
 			return err
 		}
 		r.Payload = slices.Clone(payload)

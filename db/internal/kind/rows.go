@@ -18,6 +18,10 @@ const (
 	MaxDim     = 1 << 16
 	MaxFeature = 1<<28 - 1
 	MaxNorm    = 0x1p64
+
+	// MinNorm is the minimum length of a row, MinCosineNorm that of a row under vector.Cosine.
+	MinNorm       = 0x1p-62
+	MinCosineNorm = 0x1p-126
 )
 
 // SparseSet holds the sparse rows of a collection: sealed chunks, then the tail.

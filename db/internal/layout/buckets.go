@@ -106,14 +106,6 @@ func KeyOf(coll uint64, key []byte) []byte {
 	return append(b, key...)
 }
 
-// CheckKey checks the length of a user key.
-func CheckKey(key []byte) error {
-	if len(key) < 1 || len(key) > rows.MaxKey {
-		return fmt.Errorf("%w: %d bytes, want 1 to %d", fail.Key, len(key), rows.MaxKey)
-	}
-	return nil
-}
-
 // LabelObject decodes an entry of the label dictionary.
 func LabelObject(coll string, key, v []byte) (uint64, error) {
 	object, ok := EntryNumber(string(BucketLabels), key, v)

@@ -187,9 +187,9 @@ func (c *Catalog) Validate() error {
 			return fail.Corruptf("", "catalog: bad collection entry")
 		}
 		names[x.Name] = true
-		dims := x.Dim >= 1 && x.Dim <= MaxDim
+		dims := x.Dim >= 1 && x.Dim <= kind.MaxDim
 		if x.Sparse {
-			dims = x.Dim >= 0 && x.Dim <= MaxFeature+1 && x.Metric == vector.Cosine
+			dims = x.Dim >= 0 && x.Dim <= kind.MaxFeature+1 && x.Metric == vector.Cosine
 		}
 		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct ||
 			x.Storage > StorageFloat32 || x.Live > x.Rows || x.Revision >= maxObject || x.Named && !x.Sparse ||

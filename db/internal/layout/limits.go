@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/db/internal/rows"
 )
@@ -30,7 +31,7 @@ const (
 	// maxCold is the largest size in bytes of the labels and the payload of one row.
 	maxCold = rows.MaxPayload + rows.MaxLabels*(rows.MaxKey+2) + 2
 	// maxTail is the largest size of a row that is not in a chunk yet.
-	maxTail = 4 + max(4*MaxDim, 8*rows.MaxFeatures) + 2 + rows.MaxKey + maxCold
+	maxTail = 4 + max(4*kind.MaxDim, 8*rows.MaxFeatures) + 2 + rows.MaxKey + maxCold
 	// maxSet is the largest size of a set of 65,536 rows: a bitmap and its header.
 	maxSet = 8<<10 + 64
 
@@ -38,11 +39,9 @@ const (
 	maxObject = 1 << 61
 )
 
-// The limits of rows that their stored form does not determine; package db documents them.
+// The limits that the forms of rows and indexes do not determine; package db documents them.
 const (
-	MaxDim     = 1 << 16
-	MaxName    = 255
-	MaxFeature = 1<<28 - 1
+	MaxName = 255
 	// MaxRows is the largest number of rows, one less than the number of row numbers, so that a
 	// count of rows fits a uint32.
 	MaxRows = 1<<32 - 1
@@ -50,8 +49,8 @@ const (
 
 // LimitOf returns the largest size in bytes of a block of the kind after decompression. Blocks
 // that are read in place have no limit of their own.
-func LimitOf(kind codec.Kind) uint64 {
-	switch kind {
+func LimitOf(section codec.Kind) uint64 {
+	switch section {
 	case codec.KindCatalog:
 		return maxCatalog
 	case codec.KindManifest:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 
@@ -29,9 +30,10 @@ const (
 // DB's file; the old one is closed with its last generation.
 type File struct {
 	*store.File
-	mode     VerifyMode
-	kinds    func(name string) kind.Kind // nil for an unknown name
-	Before   uint64                      // generations before the file's first, if it was compacted
+	mode VerifyMode
+	// Kinds returns the kind of index with a name, nil for an unknown one.
+	Kinds    func(name string) kind.Kind
+	Before   uint64 // generations before the file's first, if it was compacted
 	verified verified.Blocks
 	// validated records which arrays of an index have been checked.
 	validated verified.Checks
@@ -51,7 +53,7 @@ type File struct {
 // NewFile returns an open file with what is known of a file that nobody has read yet. kinds
 // returns the kind of index with a name, nil if there is none.
 func NewFile(f *store.File, mode VerifyMode, kinds func(name string) kind.Kind) *File {
-	return &File{File: f, mode: mode, kinds: kinds, numberings: map[uint64]*Numbering{}}
+	return &File{File: f, mode: mode, Kinds: kinds, numberings: map[uint64]*Numbering{}}
 }
 
 // Begin begins a transaction.
@@ -142,3 +144,12 @@ func (f *File) Forget(id uint64) {
 
 // DropShared removes the state that the generations of an index share.
 func (f *File) DropShared(object uint64) { f.fresh.Delete(object) }
+
+// ReadMetas reads both meta pages. Their errors are errors of package fail.
+func ReadMetas(r io.ReaderAt) page.Metas {
+	m := page.ReadMetas(r)
+	for i, err := range m.Err {
+		m.Err[i] = Translate(err)
+	}
+	return m
+}

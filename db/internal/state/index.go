@@ -55,7 +55,7 @@ func (st *Collection) ReadManifest(r *layout.IndexRef, bucket []byte) (*kind.Man
 	if err != nil {
 		return nil, fail.Wrapf(err, "index %q", r.Name)
 	}
-	m, err := layout.DecodeManifest(payload, st.Gen.File.kinds)
+	m, err := layout.DecodeManifest(payload, st.Gen.File.Kinds)
 	if err != nil {
 		return nil, damaged(fail.Wrapf(err, "index %q", r.Name))
 	}

@@ -1,4 +1,4 @@
-package db
+package salvage
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/vector"
@@ -28,7 +29,7 @@ import (
 
 // search records the contents of all leaf pages in the file. If the tree has a catalog, only
 // missing rows and names are recorded.
-func (w *damagedFile) search(length, pageSize int64) error {
+func (w *File) search(length, pageSize int64) error {
 	if err := page.Scan(w.ctx, w.f, length, pageSize, w.searchPair); err != nil {
 		return fmt.Errorf("db: salvage: %w", err)
 	}
@@ -36,7 +37,7 @@ func (w *damagedFile) search(length, pageSize int64) error {
 }
 
 // searchPair records a key and value whose bucket is unknown.
-func (w *damagedFile) searchPair(key, value []byte, at int64) {
+func (w *File) searchPair(key, value []byte, at int64) {
 	if b, err := codec.Parse(value); err == nil && len(key) == codec.KeySize && b.Verify(key) == nil {
 		w.searchBlock(b, key, value, at)
 		return
@@ -53,7 +54,7 @@ func (w *damagedFile) searchPair(key, value []byte, at int64) {
 	}
 	if row, ok := layout.EntryNumber(string(layout.BucketKeys), key, value); ok {
 		known, _ := layout.EntryNumber(string(layout.BucketKeys), key, keys[string(key)])
-		if w.cat == nil && (keys[string(key)] == nil || row > known) {
+		if w.Catalog == nil && (keys[string(key)] == nil || row > known) {
 			keys[string(key)] = bytes.Clone(value)
 		}
 		return
@@ -69,15 +70,15 @@ func (w *damagedFile) searchPair(key, value []byte, at int64) {
 }
 
 // searchBlock records a valid block.
-func (w *damagedFile) searchBlock(b codec.Block, key, value []byte, at int64) {
+func (w *File) searchBlock(b codec.Block, key, value []byte, at int64) {
 	note := func(bucket []byte) {
 		k := string(bucket) + string(key)
 		if _, ok := w.blocks[k]; !ok {
 			w.blocks[k] = place{at, len(value), b.Elem, b.Cols}
 		}
 	}
-	object, kind, chunk := codec.ParseKey(key)
-	switch kind {
+	object, section, chunk := codec.ParseKey(key)
+	switch section {
 	case codec.KindCatalog:
 		data, err := layout.DecodeBlock("", key, value, true)
 		if err != nil {
@@ -88,7 +89,7 @@ func (w *damagedFile) searchBlock(b codec.Block, key, value []byte, at int64) {
 		}
 	case codec.KindTombstones, codec.KindChanged:
 		sets := w.deletedRows
-		if kind == codec.KindChanged {
+		if section == codec.KindChanged {
 			sets = w.changed
 		}
 		if set, err := layout.DecodeSet("", key, value); err == nil && chunk < 1<<16 {
@@ -111,9 +112,9 @@ func (w *damagedFile) searchBlock(b codec.Block, key, value []byte, at int64) {
 }
 
 // searchChange records a change of a row's labels and payload, unless a later one is known.
-func (w *damagedFile) searchChange(key, value []byte, at int64) {
+func (w *File) searchChange(key, value []byte, at int64) {
 	data, err := layout.DecodeBlock("", key, value, true)
-	if err != nil || w.cat != nil {
+	if err != nil || w.Catalog != nil {
 		return
 	}
 	k := string(layout.BucketTail) + string(key)
@@ -133,22 +134,22 @@ type seen struct {
 
 // assume makes a catalog from the results of a search: the latest catalog found, with the rows
 // added since. Collections that are not in it are named by their number.
-func (w *damagedFile) assume() error {
+func (w *File) assume() error {
 	found := map[uint64]*seen{}
 	for k, p := range w.blocks {
-		object, kind, n := codec.ParseKey([]byte(k[len(k)-codec.KeySize:]))
+		object, section, n := codec.ParseKey([]byte(k[len(k)-codec.KeySize:]))
 		s := found[object]
 		if s == nil {
 			s = &seen{}
 		}
-		switch kind {
+		switch section {
 		case codec.KindRows, codec.KindTail:
 			if p.elem == codec.BytesElem {
 				s.sparse = true
 			} else {
 				s.dense, s.dim = true, p.cols
 			}
-			if kind == codec.KindTail {
+			if section == codec.KindTail {
 				s.tail = max(s.tail, n+1)
 			} else {
 				s.chunks = max(s.chunks, n+1)
@@ -162,16 +163,16 @@ func (w *damagedFile) assume() error {
 		}
 		found[object] = s
 	}
-	w.cat = &layout.Catalog{}
+	w.Catalog = &layout.Catalog{}
 	if w.latest != nil {
-		w.cat = w.latest
+		w.Catalog = w.latest
 	}
-	for _, c := range w.cat.Collections {
+	for _, c := range w.Catalog.Collections {
 		if s := found[c.ID]; s != nil {
 			c.Rows = max(c.Rows, s.rows(c))
 		}
 		if c.Sparse {
-			c.Dim = MaxFeature + 1
+			c.Dim = kind.MaxFeature + 1
 		}
 		delete(found, c.ID)
 	}
@@ -179,7 +180,7 @@ func (w *damagedFile) assume() error {
 	for id, s := range found {
 		// An object with an older number than the catalog's that is not in the catalog had been
 		// dropped.
-		if id > w.cat.Object && (s.dense != s.sparse) {
+		if id > w.Catalog.Object && (s.dense != s.sparse) {
 			fresh = append(fresh, id)
 		}
 	}
@@ -191,24 +192,24 @@ func (w *damagedFile) assume() error {
 		}
 		switch {
 		case s.sparse:
-			c.Dim, c.Metric = MaxFeature+1, vector.Cosine
+			c.Dim, c.Metric = kind.MaxFeature+1, vector.Cosine
 			prefix := string(layout.FeatureKey(id, layout.FeatureByName, nil))
 			for k := range w.pairs[string(layout.BucketFeatures)] {
 				c.Named = c.Named || len(k) > 9 && k[:9] == prefix
 			}
-		case c.Dim < 1 || c.Dim > MaxDim:
+		case c.Dim < 1 || c.Dim > kind.MaxDim:
 			continue
 		case s.cosine:
 			c.Metric = vector.Cosine
 		}
-		for hasCollection(w.cat, c.Name) {
+		for hasCollection(w.Catalog, c.Name) {
 			c.Name += "-found"
 		}
 		c.Rows = s.rows(c)
-		w.cat.Collections = append(w.cat.Collections, c)
-		w.unnamed = append(w.unnamed, c.Name)
+		w.Catalog.Collections = append(w.Catalog.Collections, c)
+		w.Unnamed = append(w.Unnamed, c.Name)
 	}
-	if len(w.cat.Collections) == 0 {
+	if len(w.Catalog.Collections) == 0 {
 		return errors.New("no row was found by searching all pages either")
 	}
 	return nil
@@ -244,8 +245,8 @@ func hasCollection(c *layout.Catalog, name string) bool {
 }
 
 // searched determines which rows of a collection are live after a search.
-func (w *damagedFile) searched(c *layout.Collection) *salvagedRows {
-	x := &salvagedRows{w: w, c: c, deletedRows: w.deletedRows[c.ID], searched: true, unsure: true, chunk: -1}
+func (w *File) searched(c *layout.Collection) *Rows {
+	x := &Rows{w: w, c: c, deletedRows: w.deletedRows[c.ID], searched: true, Unsure: true, chunk: -1}
 	if x.deletedRows == nil {
 		x.deletedRows = roaring.New()
 	}

@@ -1,4 +1,4 @@
-package db
+package salvage
 
 import (
 	"encoding/binary"
@@ -11,9 +11,9 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 )
 
-// salvageable lists the parts of one collection that were found in the pages of a damaged file,
+// parts lists the parts of one collection that were found in the pages of a damaged file,
 // by number. The catalog may claim billions of rows, so Salvage iterates over the parts found.
-type salvageable struct {
+type parts struct {
 	chunks     []foundChunk
 	tail       []uint32 // rows that are in no chunk
 	cold       []uint32 // first rows of runs of labels and payloads
@@ -30,12 +30,12 @@ type foundChunk struct {
 }
 
 // sortFound groups the blocks and keys found by collection.
-func (w *damagedFile) sortFound() {
-	w.found = map[uint64]*salvageable{}
-	of := func(object uint64) *salvageable {
+func (w *File) sortFound() {
+	w.found = map[uint64]*parts{}
+	of := func(object uint64) *parts {
 		f := w.found[object]
 		if f == nil {
-			f = &salvageable{keys: map[uint32][]byte{}}
+			f = &parts{keys: map[uint32][]byte{}}
 			w.found[object] = f
 		}
 		return f
@@ -79,14 +79,14 @@ func (w *damagedFile) sortFound() {
 }
 
 // of returns the parts found of a collection.
-func (w *damagedFile) of(object uint64) *salvageable {
+func (w *File) of(object uint64) *parts {
 	if w.found == nil {
 		w.sortFound()
 	}
 	if f := w.found[object]; f != nil {
 		return f
 	}
-	return &salvageable{}
+	return &parts{}
 }
 
 // extent is the range of rows [from, to).
@@ -94,7 +94,7 @@ type extent struct{ from, to uint64 }
 
 // extents returns the disjoint ranges of rows below n, in ascending order, for which a block or
 // a key was found.
-func (f *salvageable) extents(n uint32, shift uint) []extent {
+func (f *parts) extents(n uint32, shift uint) []extent {
 	var all []extent
 	for _, c := range f.chunks {
 		if c.bytes>>shift > 0 { // otherwise there are fewer bytes than rows
@@ -130,7 +130,7 @@ func (f *salvageable) extents(n uint32, shift uint) []extent {
 
 // coldBefore returns the last run of labels and payloads that begins at or before row and not
 // before first.
-func (f *salvageable) coldBefore(row, first uint32) (run uint32, ok bool) {
+func (f *parts) coldBefore(row, first uint32) (run uint32, ok bool) {
 	i := sort.Search(len(f.cold), func(i int) bool { return f.cold[i] > row })
 	if i == 0 || f.cold[i-1] < first {
 		return 0, false
@@ -140,7 +140,7 @@ func (f *salvageable) coldBefore(row, first uint32) (run uint32, ok bool) {
 
 // liveIn returns the number of rows in an extent that were not deleted, as far as is known.
 // None of them has a key.
-func (x *salvagedRows) liveIn(e extent) int {
+func (x *Rows) liveIn(e extent) int {
 	switch {
 	case x.deletedRows != nil:
 		newlyDeleted := roaring.New()
@@ -153,7 +153,7 @@ func (x *salvagedRows) liveIn(e extent) int {
 }
 
 // lose reports the rows of an extent of which nothing was found.
-func (x *salvagedRows) lose(e extent) {
+func (x *Rows) lose(e extent) {
 	n := 0
 	if e.from < e.to {
 		n = x.liveIn(e)

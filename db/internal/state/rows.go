@@ -1,0 +1,40 @@
+package state
+
+import (
+	"context"
+	"slices"
+
+	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/vector"
+)
+
+// ReadRow copies a row out of the map, if there is a live row with the number, and keeps the decoded
+// run of labels and payloads for the following rows. Features are numbers, even if they have names.
+func (st *Collection) ReadRow(row uint32, run **ColdRun) (r rows.Row, live bool, err error) {
+	defer Guard(st.Gen.File, CatchFaults(), &err)
+	if err := st.Load(context.Background()); err != nil || row >= st.Entry.Rows || st.Deleted(row) {
+		return r, false, err
+	}
+	if r, err = st.ReadVector(row); err != nil {
+		return r, false, err
+	}
+	r.Labels, r.Payload, err = st.Cold(row, run)
+	return r, err == nil, err
+}
+
+// ReadVector copies the key and the vector of a row, which may be deleted, out of the map. Load must
+// have succeeded.
+func (st *Collection) ReadVector(row uint32) (r rows.Row, err error) {
+	key, err := st.Key(row)
+	if err != nil {
+		return r, err
+	}
+	r.Key = slices.Clone(key)
+	if st.Entry.Sparse {
+		x := st.SparseRow(row)
+		r.Sparse = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
+	} else {
+		r.Vector = slices.Clone(st.DenseRow(int(row), make([]float32, st.Entry.Dim)))
+	}
+	return r, nil
+}
