@@ -186,7 +186,9 @@ func rowAt(st *state.Collection, row uint32) (Row, error) {
 
 // nextRow copies a row unless it is deleted, and keeps the decoded run of labels and payloads
 // for the following rows.
-func (s *Snapshot) nextRow(st *state.Collection, row uint32, run **state.ColdRun) (r Row, ok bool, err error) {
+func (s *Snapshot) nextRow(
+	st *state.Collection, row uint32, run **state.ColdRun,
+) (r Row, ok bool, err error) {
 	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
 	if s.released.Load() {
 		return r, false, fmt.Errorf("%w: snapshot used after Release", ErrClosed)

@@ -60,7 +60,8 @@ func CheckLabels(key []byte, labels []string) error {
 // CheckPayload checks the payload of a row.
 func CheckPayload(key, payload []byte) error {
 	if len(payload) > rows.MaxPayload {
-		return fmt.Errorf("%w: key %q has %d bytes, want at most %d", fail.Payload, key, len(payload), rows.MaxPayload)
+		return fmt.Errorf("%w: key %q has %d bytes, want at most %d",
+			fail.Payload, key, len(payload), rows.MaxPayload)
 	}
 	return nil
 }
@@ -84,7 +85,8 @@ func CheckVector(key []byte, x []float32, dim int, metric vector.Metric) error {
 func checkNorm(x []float32, metric vector.Metric) error {
 	n := float64(vector.Dot(x, x))
 	if n > math.MaxFloat32 || math.IsNaN(n) {
-		return fmt.Errorf("%w: length %.3g, want less than %.3g", fail.Norm, math.Sqrt(kind.SquaredNorm(x)), kind.MaxNorm)
+		return fmt.Errorf("%w: length %.3g, want less than %.3g",
+			fail.Norm, math.Sqrt(kind.SquaredNorm(x)), kind.MaxNorm)
 	}
 	least := kind.MinNorm
 	if metric == vector.Cosine {
