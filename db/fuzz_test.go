@@ -10,14 +10,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"testing"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -28,50 +23,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Every decoder of this package, on arbitrary bytes: it must say no by name, or
+// Decoders on arbitrary bytes: each must say no by name, or
 // yes to something that it would itself write.
-
-func FuzzCatalog(f *testing.F) {
-	for _, c := range []*layout.Catalog{
-		{Format: 1},
-		{Format: 1, Object: 3, Collections: []*layout.Collection{
-			{ID: 1, Name: "a", Dim: 3, Metric: vector.L2, Rows: 7, Live: 5, Indexes: []layout.IndexRef{{Name: "x", Object: 2}}},
-			{ID: 3, Name: "b", Dim: MaxDim, Metric: vector.Cosine, Storage: layout.StorageFloat32},
-		}},
-	} {
-		data, err := json.Marshal(c)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Add([]byte(`{"Format":2}`))
-	f.Add([]byte(`{"Format":1,"Object":1,"Collections":[null]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := layout.DecodeCatalog(data)
-		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, fail.NewerFormat) {
-				t.Fatalf("untyped error %v", err)
-			}
-			return
-		}
-		for _, x := range c.Collections {
-			if i := infoOf(x); i.Sealed > i.Rows || i.Live > i.Rows || i.ChunkRows < 1 {
-				t.Fatalf("impossible collection %+v", i)
-			}
-			if found, err := c.Find(x.Name); found != x || err != nil || c.ByID(x.ID) != x {
-				t.Fatalf("collection %q is not found", x.Name)
-			}
-		}
-		again, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d, err := layout.DecodeCatalog(again); err != nil || !reflect.DeepEqual(c, d) {
-			t.Fatalf("%s decodes to another catalog: %v", again, err)
-		}
-	})
-}
 
 func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`{"Dim":4,"Forest":{"Params":{"Trees":1,"Depth":1},"Dim":4}}`))
@@ -290,83 +243,6 @@ func fuzzBlocks(f *testing.F, pristine []byte, blocks []storedBlock, ask func(*t
 		}
 		if err := d.Check(context.Background(), nil); err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("check: %v", err)
-		}
-	})
-}
-
-// FuzzChange: a change that decodes is its own encoding's.
-func FuzzChange(f *testing.F) {
-	for _, x := range []layout.Change{
-		{Revision: 1}, {Revision: 1 << 60, Labels: []string{"a", "b"}, Payload: []byte("payload")},
-	} {
-		b, err := codec.Parse(layout.EncodeChange(nil, &x))
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b.Payload)
-	}
-	f.Add([]byte{1, 0, 0, 0, 0, 0, 0})
-	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
-	f.Fuzz(func(t *testing.T, p []byte) {
-		x, err := layout.DecodeChange(p)
-		if err != nil {
-			return
-		}
-		if len(x.Labels) > MaxLabels || len(x.Payload) > MaxPayload {
-			t.Fatalf("%d labels and %d bytes", len(x.Labels), len(x.Payload))
-		}
-		b, err := codec.Parse(layout.EncodeChange(nil, x))
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := layout.DecodeChange(b.Payload)
-		if err != nil || again.Revision != x.Revision || !slices.Equal(again.Labels, x.Labels) ||
-			!bytes.Equal(again.Payload, x.Payload) {
-			t.Fatalf("%+v comes back as %+v, %v", x, again, err)
-		}
-	})
-}
-
-func FuzzSet(f *testing.F) {
-	for _, rows := range [][]uint32{nil, {0}, {1, 5, 65535}, {65536}} {
-		set := roaring.BitmapOf(rows...)
-		data, err := set.ToBytes()
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-		set.AddRange(100, 9000)
-		set.RunOptimize()
-		if data, err = set.ToBytes(); err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	key := codec.Key(7, codec.KindTombstones, 0)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		value := codec.Encode(key[:], codec.Header{Kind: codec.KindTombstones}, data)
-		set, err := layout.DecodeSet("c", key[:], value)
-		if err != nil {
-			if !errors.Is(err, ErrCorrupt) {
-				t.Fatalf("untyped error %v", err)
-			}
-			return
-		}
-		n := uint64(0)
-		for it := set.Iterator(); it.HasNext(); n++ {
-			if row := it.Next(); row > 0xffff {
-				t.Fatalf("the set holds %d", row)
-			}
-		}
-		if n != set.GetCardinality() || n > 1<<16 {
-			t.Fatalf("%d rows are counted as %d", n, set.GetCardinality())
-		}
-		again, err := set.ToBytes()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b, err := layout.DecodeSet("c", key[:], codec.Encode(key[:], codec.Header{Kind: codec.KindTombstones}, again)); err != nil || !b.Equals(set) {
-			t.Fatalf("the set does not come back: %v", err)
 		}
 	})
 }

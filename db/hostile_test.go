@@ -282,14 +282,6 @@ func TestHostileRequested(t *testing.T) {
 	}
 }
 
-// Object numbers that no database reaches are refused.
-func TestHostileObjects(t *testing.T) {
-	cat := layout.Catalog{Format: layout.CatalogFormat, Object: 1 << 62, Collections: []*layout.Collection{{ID: 1 << 61, Name: "a", Dim: 1, Metric: vector.L2}}}
-	if err := cat.Validate(); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("object numbers of 62 bits: %v", err)
-	}
-}
-
 // peak runs f and returns by how many bytes the heap grew at most.
 func peak(f func()) uint64 {
 	runtime.GC()

@@ -20,9 +20,9 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// CatalogFormat is the version of the file format: of the catalog's JSON and of everything it
+// catalogFormat is the version of the file format: of the catalog's JSON and of everything it
 // refers to.
-const CatalogFormat = 1
+const catalogFormat = 1
 
 // Catalog is the root of the stored data: it names the collections, their counters and their
 // indexes. It is one small block that every commit rewrites.
@@ -171,8 +171,8 @@ func (c *Catalog) ByID(id uint64) *Collection {
 	return nil
 }
 
-// Validate refuses a catalog that this program cannot have written.
-func (c *Catalog) Validate() error {
+// validate refuses a catalog that this program cannot have written.
+func (c *Catalog) validate() error {
 	if c.Object >= maxObject {
 		return fail.Corruptf("", "catalog: %d objects", c.Object)
 	}
@@ -259,15 +259,15 @@ func DecodeCatalog(payload []byte) (*Catalog, error) {
 	if err := json.Unmarshal(payload, &version); err != nil {
 		return nil, fail.Corruptf("", "catalog: %v", err)
 	}
-	if version.Format > CatalogFormat {
+	if version.Format > catalogFormat {
 		return nil, fmt.Errorf("%w: catalog format %d, this program reads %d", fail.NewerFormat,
-			version.Format, CatalogFormat)
+			version.Format, catalogFormat)
 	}
 	var c Catalog
 	if err := json.Unmarshal(payload, &c); err != nil {
 		return nil, fail.Corruptf("", "catalog: %v", err)
 	}
-	return &c, c.Validate()
+	return &c, c.validate()
 }
 
 // WriteCatalog writes the catalog in a transaction.
@@ -281,7 +281,7 @@ func WriteCatalog(tx *bbolt.Tx, c *Catalog) error {
 
 // EncodeCatalog returns the catalog's stored form.
 func EncodeCatalog(c *Catalog) ([]byte, error) {
-	c.Format = CatalogFormat
+	c.Format = catalogFormat
 	b, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("db: encode catalog: %w", err)
