@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/treeindex"
 	"github.com/anndb/anndb/db/internal/state"
@@ -136,8 +137,13 @@ func FuzzTree(f *testing.F) {
 				return err
 			}
 			made, _, err := treeindex.Kind{}.Absorb(WithWorkers(ctx, 1), st, m, kind.NewTimer(ctx))
-			if made, ok := made.(*treeindex.Step); ok && made != nil {
-				return made.L.Model.Validate()
+			if made != nil {
+				e := emitted{st, map[codec.Kind][][]byte{}}
+				next, err := made.Emit(1, e.sink)
+				if err == nil {
+					_, err = m.Of.Open(ctx, e, next) // validates the tree
+				}
+				return err
 			}
 			if errors.Is(err, budget.ErrInput) { // weights of features
 				return nil

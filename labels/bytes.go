@@ -2,8 +2,8 @@ package labels
 
 import (
 	"context"
-
 	"errors"
+
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )

@@ -48,13 +48,15 @@ func TestSplitKeepsTwinsTogether(t *testing.T) {
 		"one large group": {200, func(i int) int { return 1 + 800*(1-min(i, 1)) }, 100, 100, 100},
 		"all equal":       {1, func(int) int { return 300 }, 30, 30, 30},
 	} {
-		points := repeated(c.n, 5, c.times)
-		s, err := points.splitFor(kind.WithWorkers(t.Context(), 2), Options{Holdout: c.count, Seed: 7})
+		tr, o := repeated(c.n, 5, c.times), Options{Holdout: c.count, Seed: 7}
+		points := tr.points
+		s, err := tr.splitFor(kind.WithWorkers(t.Context(), 2), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(s.hold) < c.queries || len(s.hidden) > c.hidden || len(s.hidden)+len(s.learn) != points.points.Len() {
-			t.Errorf("%s: %d queries, %d points hidden, %d learned from", name, len(s.hold), len(s.hidden), len(s.learn))
+		if len(s.hold) < c.queries || len(s.hidden) > c.hidden || len(s.hidden)+len(s.learn) != points.Len() {
+			t.Errorf("%s: %d queries, %d points hidden, %d learned from",
+				name, len(s.hold), len(s.hidden), len(s.learn))
 		}
 		for i, p := range [][]int{s.learn, s.hold, s.hidden} {
 			if !slices.IsSorted(p) {
@@ -66,12 +68,12 @@ func TestSplitKeepsTwinsTogether(t *testing.T) {
 				t.Errorf("%s: query %d is not hidden", name, q)
 			}
 			for _, i := range append(s.learn, s.hold...) {
-				if i != q && name != "all equal" && slices.Equal(points.points.Row(i, nil), points.points.Row(q, nil)) {
+				if i != q && name != "all equal" && slices.Equal(points.Row(i, nil), points.Row(q, nil)) {
 					t.Fatalf("%s: query %d equals point %d", name, q, i)
 				}
 			}
 		}
-		again, err := repeated(c.n, 5, c.times).splitFor(kind.WithWorkers(t.Context(), 1), Options{Holdout: c.count, Seed: 7})
+		again, err := repeated(c.n, 5, c.times).splitFor(kind.WithWorkers(t.Context(), 1), o)
 		if err != nil || !slices.Equal(again.hold, s.hold) || !slices.Equal(again.hidden, s.hidden) {
 			t.Errorf("%s: another split with one goroutine: %v", name, err)
 		}

@@ -105,14 +105,14 @@ type detail struct {
 }
 
 // Fits reports whether the collection is sparse.
-func (m *detail) Fits(sparse bool) bool { return sparse }
-func (m *detail) SegmentCount() int     { return len(m.Segments) }
-func (m *detail) Objects() []uint64     { return SegmentObjects(m.Segments) }
-func (m *detail) FeatureCount() int     { return SegmentFeatures(m.Segments) }
+func (d *detail) Fits(sparse bool) bool { return sparse }
+func (d *detail) SegmentCount() int     { return len(d.Segments) }
+func (d *detail) Objects() []uint64     { return SegmentObjects(d.Segments) }
+func (d *detail) FeatureCount() int     { return SegmentFeatures(d.Segments) }
 
 // Check refuses values that no build writes.
-func (p *detail) Check(m *kind.Manifest) error {
-	if !ValidSegments(p.Segments, m.Info.Rows, true) {
+func (d *detail) Check(m *kind.Manifest) error {
+	if !ValidSegments(d.Segments, m.Info.Rows, true) {
 		return errors.New("segments")
 	}
 	return nil

@@ -12,13 +12,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Step is a step of maintenance after which a budgeted tree covers fresh rows and no longer
+// step is a step of maintenance after which a budgeted tree covers fresh rows and no longer
 // counts deleted ones (see budget.Follow). The weights of features stay until the tree is
 // retrained, and features that are new since then have none.
-type Step struct {
+type step struct {
 	kind.WholeStep
 	m        *kind.Manifest // of the index before the step
-	L        learned
+	l        learned
 	subtrees int
 }
 
@@ -80,9 +80,9 @@ func (Kind) Absorb(
 	case out.Model == nil:
 		return nil, true, nil
 	}
-	return &Step{m: m, subtrees: out.Subtrees, L: learned{
+	return &step{m: m, subtrees: out.Subtrees, l: learned{
 		n: int(c.Rows), points: len(data.Live), dim: c.Dim, metric: m.Metric, opts: *optionsOf(m),
-		Model: out.Model, names: names, idf: t.idf, unit: t.unit,
+		model: out.Model, names: names, idf: t.idf, unit: t.unit,
 	}}, false, nil
 }
 
@@ -106,10 +106,10 @@ func tooSpread(ctx context.Context, st kind.Source, weight string) (bool, error)
 }
 
 // Rows returns the number of rows that the step has read.
-func (s *Step) Rows() int { return s.L.points }
+func (s *step) Rows() int { return s.l.points }
 
 // Action returns the name of the step, as in MaintainStep.Action.
-func (s *Step) Action() string {
+func (s *step) Action() string {
 	if s.subtrees > 0 {
 		return "subtree"
 	}
@@ -117,15 +117,15 @@ func (s *Step) Action() string {
 }
 
 // Emit writes the whole tree, since each of its arrays is one block.
-func (s *Step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
-	written, err := s.L.Emit(object, sink)
+func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
+	written, err := s.l.Emit(object, sink)
 	if err != nil {
 		return nil, err
 	}
 	m := *s.m
 	m.Object, m.Dim, m.Own = object, written.Dim, written.Own
-	stats := s.L.Model.Stats()
-	m.Info.Rows, m.Info.TrainingPoints, m.Info.Tree, m.Info.Bytes = s.L.n, s.L.points, &stats, written.Info.Bytes
+	stats := s.l.model.Stats()
+	m.Info.Rows, m.Info.TrainingPoints, m.Info.Tree, m.Info.Bytes = s.l.n, s.l.points, &stats, written.Info.Bytes
 	return &m, nil
 }
 

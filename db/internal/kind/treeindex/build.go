@@ -122,7 +122,7 @@ func (l *learned) learn(ctx context.Context, job budget.Job, timer *kind.Timer) 
 	}
 	return timer.Run("trees", func(report func(int, int)) (err error) {
 		job.Params, job.Progress = o.Params, report
-		l.Model, err = budget.Train(ctx, o.Kind, job)
+		l.model, err = budget.Train(ctx, o.Kind, job)
 		return err
 	})
 }

@@ -70,7 +70,7 @@ type learned struct {
 	dim       int
 	metric    vector.Metric
 	opts      Options
-	Model     *budget.Model
+	model     *budget.Model
 	trials    []budget.Trial
 	names     []string
 	idf       []float32
@@ -156,16 +156,16 @@ func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.R
 		return fail.Wrapf(kind.AsParameter(err), "%s over %q", o.Kind, job.Coll)
 	}
 	if used != nil {
-		for i, at := range l.Model.Features {
-			l.Model.Features[i] = used[at]
+		for i, at := range l.model.Features {
+			l.model.Features[i] = used[at]
 		}
-		l.Model.Cols = features
+		l.model.Cols = features
 	}
 	return nil
 }
 
 func (l *learned) Describe(m *kind.Manifest) {
-	s, i, opts := l.Model.Stats(), &m.Info, l.opts
+	s, i, opts := l.model.Stats(), &m.Info, l.opts
 	m.Options, i.Rows, i.TrainingPoints, i.Tree, i.TreeTrials = &opts, l.n, l.points, &s, l.trials
 }
 
@@ -199,7 +199,7 @@ const (
 func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	a := w.Section(codec.KindBudget)
-	m := l.Model
+	m := l.model
 	treeArrays(a, m)
 	a.WriteNames(arrayTreeNames, l.names)
 	arrays.Field(a, arrayTreeIDF, &l.idf)
