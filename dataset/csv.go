@@ -295,7 +295,7 @@ func (d *delimited) decode(rec *Record, n int64) error {
 	return nil
 }
 
-// hint says that the only cell of a line may be several with another separator.
+// hint returns a remark if the only cell of a line would be several with another separator.
 func (d *delimited) hint(cell string) string {
 	for _, c := range ";\t|, " {
 		first, _, several := strings.Cut(strings.TrimSpace(cell), string(c))

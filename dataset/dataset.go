@@ -28,10 +28,10 @@ const (
 	maxTextRecord = 64 << 20
 )
 
-// ErrFormat is wrapped by every error that says a file's content is wrong.
+// ErrFormat is wrapped by every error about wrong content of a file.
 var ErrFormat = errors.New("malformed file")
 
-// ErrOption is wrapped by every error that says an argument is wrong: an
+// ErrOption is wrapped by every error about a wrong argument: an
 // unknown format name, a dimension out of range.
 var ErrOption = errors.New("bad option")
 
@@ -115,8 +115,8 @@ type Record struct {
 	Payload []byte
 }
 
-// Schema is what the records of a file have in common: a Reader returns what it
-// knows of it, and [Create] makes a file by it.
+// Schema is what the records of a file have in common: a Reader returns what is
+// known of it, and [Create] makes a file by it.
 type Schema struct {
 	// Format is one of the Format constants. Create takes "" for the format that
 	// the name says.

@@ -24,7 +24,7 @@ type jsonl struct {
 	vector, features string
 	labels           []string
 	ignore           map[string]bool
-	kind             Kind // AnyKind until the first record tells
+	kind             Kind // AnyKind until the first record is read
 	keyed            bool // the first record has a key, so all must
 	dim              int  // 0 until the first record is read
 	maxDim           int
@@ -33,7 +33,7 @@ type jsonl struct {
 	set              labelSet
 }
 
-// openJSONL reads the first record, which says kind and dimension.
+// openJSONL reads the first record, which determines kind and dimension.
 func openJSONL(s *source, o Options) (decoder, error) {
 	j := &jsonl{
 		key: o.KeyColumn, vector: o.VectorField, features: o.FeaturesField,

@@ -226,7 +226,7 @@ func (r *reader) Close() error {
 // headSize is how much of a file detection looks at.
 const headSize = 4096
 
-// detect tells the format of s without taking bytes from it.
+// detect returns the format of s without taking bytes from it.
 func detect(s *source, o Options) (string, error) {
 	head := s.peek(headSize)
 	_, isIDX := idxMagic(head)

@@ -572,7 +572,7 @@ func TestBuildCancel(t *testing.T) {
 
 // TestBuildBesideWriters changes rows from within a build: every state of
 // before, during and after must be searchable, and the build succeeds even
-// where more rows came and went meanwhile than it learned from.
+// where more rows are written and deleted during it than it learns from.
 func TestBuildBesideWriters(t *testing.T) {
 	t.Parallel()
 	const dim = 10

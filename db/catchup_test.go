@@ -227,7 +227,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 			_, err := d.Collection("c").Build(ctx, "tree", &SBT{})
 			return err
 		},
-		func() error { return update(plain...) }, // one class is left, of which no tree can be learned
+		func() error { return update(plain...) }, // one class is left: no tree can be learned from it
 		func() error { _, err := d.Compact(ctx); return err },
 	)
 	if err != nil {

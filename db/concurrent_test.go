@@ -515,9 +515,9 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestOpenDuringCompact: who waits for the lock of a file that is compacted
-// away meanwhile must end up with the new file, not write into the old one,
-// which has no name any more.
+// TestOpenDuringCompact: an Open that waits for the lock of a file while a compaction
+// replaces it must open the new file, not write into the old one, which has no name
+// any more.
 func TestOpenDuringCompact(t *testing.T) {
 	ctx := context.Background()
 	a := openTemp(t, &Options{Sync: Off})

@@ -275,7 +275,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 		_, err1 := s.Collection("dense").Get([]byte("new"))
 		_, err2 := s.Collection("named").Get([]byte("new"))
 		if _, err := s.Collection("sparse").Get([]byte("key-001")); !errors.Is(err, fail.NoRow) {
-			t.Errorf("a row deleted meanwhile: %v", err)
+			t.Errorf("a deleted row: %v", err)
 		}
 		return errors.Join(err1, err2)
 	})

@@ -166,7 +166,7 @@ func TestRowFilterMisuse(t *testing.T) {
 }
 
 // TestRowFilterFollow: rows have the same numbers in the copy that a compaction makes, also if
-// rows are written, replaced and deleted meanwhile.
+// rows are written, replaced and deleted during it.
 func TestRowFilterFollow(t *testing.T) {
 	d, _ := filterBed(t)
 	name := filepath.Join(t.TempDir(), "copy.anndb")

@@ -56,11 +56,11 @@ func TestUpdateRunsAgain(t *testing.T) {
 		return fmt.Sprint(err == nil)
 	}
 	for _, test := range []struct {
-		name      string
-		exists    bool
-		read      func(*db.Tx) string
-		meanwhile func(*db.Tx) error
-		seen      []string
+		name   string
+		exists bool
+		read   func(*db.Tx) string
+		change func(*db.Tx) error
+		seen   []string
 	}{
 		{"replaced", true, read, put, []string{"old", "new"}},
 		{"deleted", true, read, remove, []string{"old", "nothing"}},
@@ -87,7 +87,7 @@ func TestUpdateRunsAgain(t *testing.T) {
 			b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
 				seen = append(seen, test.read(tx))
 				if len(seen) == 1 {
-					b.must(b.d.Update(t.Context(), test.meanwhile))
+					b.must(b.d.Update(t.Context(), test.change))
 				}
 				return tx.Collection("c").Put(row("written", fmt.Sprint(len(seen))))
 			}))

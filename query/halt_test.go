@@ -30,7 +30,7 @@ func (c *looks) Err() error {
 // after is a context that ends after n looks.
 func after(n int) *looks { return &looks{Context: context.Background(), left: n} }
 
-// deep is a view with long stages, of which the index does not cover the last rows.
+// deep is a view with long stages, whose index does not cover the last rows.
 func deep(t *testing.T, n, d int) (*View, *matrix) {
 	m := clustered(n, d, 1)
 	s := spec{metric: vector.L2, labelsK: 10, rotate: min(d, 8), sketch: 64, hops: 8, quant: true, fresh: 500}
@@ -61,7 +61,7 @@ func longSearches(n int) map[string]Params {
 }
 
 // TestHaltBound: between two looks at the context, no more than so many rows are
-// scored in a stage, of which three may follow each other without a look. The
+// scored in a stage; three stages may follow each other without a look. The
 // context ends at every look in turn.
 func TestHaltBound(t *testing.T) {
 	for _, c := range []struct{ n, d, most int }{{3000, 4, 3 * mostRows}, {700, 1000, 3 * 16}} {

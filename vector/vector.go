@@ -64,7 +64,7 @@ func MatVec(m []float32, rows, dim int, x, out []float32) {
 // coordinates and the row's squared norm, float32 little-endian. The sketch of row id
 // is at chunks[id>>shift] + (id mod 2^shift)·width. The caller guarantees that every
 // id is in its chunk and that shift is at most 32: the addresses are not checked. q
-// holds width coordinates, of which the last four are zero, and out len(ids) elements.
+// holds width coordinates, the last four of them zero, and out len(ids) elements.
 // The integer product is exact and rounded once to float32, then scaled, then
 // subtracted: all kernels give the same bits. Cost: one to three cache lines per id,
 // requested sixteen ids ahead.

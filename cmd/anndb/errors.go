@@ -34,7 +34,7 @@ func (e inputError) Unwrap() error { return e.error }
 
 func badInput(format string, a ...any) error { return inputError{fmt.Errorf(format, a...)} }
 
-// ofFile says that the rows of a file are to blame for an error.
+// ofFile marks an error as one of the rows of a file.
 func ofFile(err error) error {
 	if err == nil {
 		return nil

@@ -151,7 +151,7 @@ type checkCmd struct {
 	inFile
 }
 
-// errProblems says that a check found damage.
+// errProblems is the error of a check that has found damage.
 var errProblems = errors.New("the file is damaged")
 
 // Run executes the command.

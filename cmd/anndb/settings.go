@@ -38,7 +38,7 @@ type settingFlags struct {
 // defaultSettings are the flags as they are when none is given.
 var defaultSettings = settingFlags{Votes: 2}
 
-// errSettings says that settings are given without the method that they belong to.
+// errSettings is the error for settings without the method that they belong to.
 var errSettings = usagef("--trees, --tau, --votes, --extra, --sketch, --hops, --hop-from, " +
 	"--hop-width, --beam and --rerank go with --method")
 

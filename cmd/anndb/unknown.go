@@ -16,7 +16,7 @@ const namedUnknown = 10
 // it ever had: they are in no row, and make queries less similar to all rows.
 type unknownFeatures struct{ all, unknown map[string]bool }
 
-// add counts the features of a query and those that its answer says are unknown.
+// add counts the features of a query and those that its answer lists as unknown.
 func (u *unknownFeatures) add(info db.CollectionInfo, q db.Query, unknown []string) {
 	if !info.Sparse || info.Live == 0 {
 		return

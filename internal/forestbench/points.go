@@ -111,7 +111,7 @@ type Verdict struct {
 // Verdicts tests the findings "the natural classifier is fastest" and "lookup
 // is slowest" for every forest at every target. Natural stands for both of its
 // thresholds, free and zero, since zero is a choice of the free one; for the
-// same reason lookup must be no faster than voting, of which it is a case.
+// same reason lookup must be no faster than voting: it is voting with one vote.
 // Where no method reaches the target there is no verdict.
 func Verdicts(points []Point, targets []float64) []Verdict {
 	var out []Verdict
@@ -152,7 +152,7 @@ func Verdicts(points []Point, targets []float64) []Verdict {
 	return out
 }
 
-// ErrCSV says that a file is not one that WriteCSV wrote.
+// ErrCSV is returned for a file that WriteCSV has not written.
 var ErrCSV = errors.New("forestbench: not a file of measurements")
 
 var header = []string{

@@ -18,7 +18,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// ErrOptions says that a run cannot be made as asked.
+// ErrOptions is wrapped by the errors for options that no run can have.
 var ErrOptions = errors.New("forestbench: bad option")
 
 // rotatedSuffix marks a learner that splits on principal coordinates.
@@ -61,7 +61,7 @@ type Options struct {
 	Workers int // goroutines of everything but the searches that are timed
 	// Floats keeps rows as float32 even where bytes would do.
 	Floats bool
-	// Progress, if not nil, is told how far a stage is.
+	// Progress, if not nil, is called with the progress of a stage.
 	Progress func(stage string, done, total int)
 	// Measured, if not nil, gets the points of each forest once all its settings are measured.
 	Measured func(forest string, points []Point)
@@ -132,7 +132,7 @@ type Result struct {
 	// LabelSeconds and RotateSeconds are what the labels of all rows and the
 	// rotation took.
 	LabelSeconds, RotateSeconds float64
-	// ByteRows says that rows were kept as bytes.
+	// ByteRows reports whether rows were kept as bytes.
 	ByteRows bool
 	// Screened is how many settings were tried on a sample of the queries;
 	// those not worth timing on all of them are not among the points.

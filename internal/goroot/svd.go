@@ -14,11 +14,11 @@ import (
 	"github.com/anndb/anndb/internal/par"
 )
 
-// ErrShape says that a matrix is too small for the number of dimensions asked
-// for, or empty.
+// ErrShape is wrapped by the error for a matrix that is empty or too small for
+// the requested number of dimensions.
 var ErrShape = errors.New("goroot: matrix shape")
 
-// oversample is how many columns more than asked for the iteration carries:
+// oversample is the number of columns that the iteration has beyond the requested ones:
 // with about ten, the wanted singular vectors converge in a few rounds (Halko,
 // Martinsson and Tropp 2011, section 4).
 const oversample = 12

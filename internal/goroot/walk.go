@@ -24,7 +24,7 @@ import (
 	"github.com/anndb/anndb/internal/par"
 )
 
-// ErrNoSource says that no readable Go source tree was found.
+// ErrNoSource is returned if there is no readable Go source tree.
 var ErrNoSource = errors.New("goroot: no Go source tree")
 
 // Document is one exported declaration.

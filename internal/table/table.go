@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrFormat says that an output format is not known.
+// ErrFormat is returned for an unknown output format.
 var ErrFormat = errors.New("table: unknown format")
 
 // Format is a way of writing a table.

@@ -14,7 +14,7 @@ import (
 )
 
 // trials measures settings on held-out rows. Shared values are computed once: neighbours for
-// the largest k, of which smaller k use the first, and the two kinds of scores by their own
+// the largest k (smaller k use the first of them), and the two kinds of scores by their own
 // parameters, so that another λ or threshold costs a pass over cached scores.
 type trials struct {
 	data    *HeldOut

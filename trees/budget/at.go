@@ -76,9 +76,9 @@ func (t *at) task(g *grown, rows []int32, set, dropped []uint32) task {
 }
 
 // divideLabels counts the labels of the rows and divides them into the
-// one-set, the working set, of which it returns the most frequent label, and
-// those too rare to ask for, here or above. Labels that no row has, the
-// zero-set, never appear. count is zero before and after.
+// one-set, the working set, and those too rare for a decision, here or above.
+// It returns the most frequent label of the working set. Labels that no row
+// has, the zero-set, never appear. count is zero before and after.
 func (t *at) divideLabels(
 	g *grown, rows []int32, set, dropped, count []uint32,
 ) (label uint32, frequent bool, rare []uint32) {

@@ -42,7 +42,7 @@ func PaperGrid(m int) Grid {
 // DefaultGrid is a smaller one for m features: up to four budgets, from 10 to
 // 300 but no more than m, three costs from 0.1 to 10, and for AT five
 // thresholds from -0.75 to 0.25 and a MinPositive of 1 or 3: where rows have many
-// labels, a tree that asks for rare ones to the last row learns single rows.
+// labels, a tree with decisions about rare ones down to the last row learns single rows.
 func DefaultGrid(kind Kind, m int) Grid {
 	g := Grid{Costs: []float64{0.1, 1, 10}, Folds: 5}
 	for _, b := range []int{10, 30, 100, 300} {
@@ -73,7 +73,7 @@ type Trial struct {
 // Choose finds the budget, the cost and, for AT, MinPositive and the threshold with
 // the best score in cross-validation over the job's rows; ties go to the smaller
 // budget, then to the smaller cost. It returns the job's parameters with these, and
-// all trials in the order of the grid. Progress is told trained trees. Choose trains
+// all trials in the order of the grid. Progress counts trained trees. Choose trains
 // as many trees as the grid has points, times the folds; all thresholds are judged
 // with one tree. A class of SBT that no training row of a fold has is never
 // predicted there.

@@ -48,7 +48,7 @@ type Explanation struct {
 	Set      []uint32 // PT, AT: the answer
 }
 
-// Explain tells the decisions on the row's path through a tree. It allocates
+// Explain returns the decisions on the row's path through a tree. It allocates
 // what it returns. O(as Leaf).
 func (p *Predictor) Explain(x vector.Sparse, tree int) *Explanation {
 	p.load(x)

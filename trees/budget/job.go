@@ -26,14 +26,14 @@ type Job struct {
 	// Workers is the number of goroutines; less than 1 means all processors.
 	// Results are the same for any number.
 	Workers int
-	// Progress, if not nil, is told how much of the work is done. Calls do not
+	// Progress, if not nil, is called with how much of the work is done. Calls do not
 	// overlap.
 	Progress func(done, total int)
 }
 
 // Train trains the trees of a kind: see SBT, PT and AT.
 //
-// A tree is the same for any number of workers. Progress is told nodes for PT, and
+// A tree is the same for any number of workers. Progress counts nodes for PT, and
 // rows that reached a leaf for SBT and AT. A node costs what TrainBAC does, times
 // the folds of SBT; every row trains as many nodes as its leaf is deep.
 //
@@ -141,7 +141,7 @@ func (j *Job) trees() int {
 	return j.Classes
 }
 
-// signs is the class of every row of X as a tree of a SBT sees it: 1 for the
+// signs is the class of every row of X for a tree of a SBT: 1 for the
 // tree's own class, -1 for the others.
 func (j *Job) signs(tree int) []int8 {
 	positive := uint32(tree)

@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// Names gives features and labels names. Where a function is nil, or says
-// nothing, the number stands, of features behind an x.
+// Names gives features and labels names. If a function is nil or returns
+// nothing, the number is the name, that of a feature after an x.
 type Names struct {
 	Feature, Label func(uint32) string
 }
@@ -45,7 +45,7 @@ func (n Names) labels(list []uint32) []string {
 	return all
 }
 
-// PictureOptions say how much of a model a Picture shows. Names are asked for
+// PictureOptions say how much of a model a Picture shows. Names are called for
 // what is shown only.
 type PictureOptions struct {
 	Names Names

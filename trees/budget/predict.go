@@ -154,8 +154,8 @@ func (p *Predictor) decide(node int) (left bool, margin float64) {
 	return voteLeft(votes, n, margin), margin / float64(n)
 }
 
-// voteLeft is the vote of n classifiers, of which votes say yes; in a tie the
-// sum of their margins decides.
+// voteLeft reports whether more than half of n classifiers have voted yes; in a
+// tie the sum of their margins decides.
 func voteLeft(votes, n int, margins float64) bool {
 	return 2*votes > n || 2*votes == n && margins > 0
 }

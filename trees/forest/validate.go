@@ -140,7 +140,7 @@ type blockCheck struct {
 	entries int
 }
 
-// segment checks the labels base + low[i], of which there is at least one. In almost
+// segment checks the labels base + low[i]; there is at least one. In almost
 // all segments labels ascend strictly and no weight exceeds the limit, which ascending
 // and within check without a branch per entry.
 func (c *blockCheck) segment(base int64, low []uint16, weights []uint8) error {

@@ -22,7 +22,7 @@ func CheckSpread(coll string, features, entries int) error {
 	}
 	return fmt.Errorf("%w: %w: collection %q: %d features, numbers without a value included, "+
 		"and rows with %d values: "+
-		"label models and weights store numbers for each feature, of which there can be %d here: "+
+		"label models and weights store numbers for each feature, and there can be %d features here: "+
 		"number the features without gaps, or use a collection of named features",
 		fail.ErrUnsuitable, ErrSpread, coll, features, entries, max(maxSpread, 8*entries+7))
 }
