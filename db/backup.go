@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
@@ -121,7 +122,7 @@ func (d *DB) rewrite(ctx context.Context, n newNumbers) (st CompactStats, err er
 // replace writes the latest state to the empty file name, applies the changes committed during
 // the copy, and replaces the database's file with it. It returns the length of the new file.
 func (d *DB) replace(ctx context.Context, name string, n newNumbers) (size int64, err error) {
-	changes, end := d.watches.begin()
+	changes, end := d.watches.Begin()
 	defer end()
 	moved, copied, err := d.copyTo(ctx, name, n)
 	if err != nil {
@@ -182,14 +183,14 @@ type follower struct {
 	next    *state.File
 	moved   movedCollections
 	copied  map[uint64]copiedRows
-	changes *watch
+	changes *apply.Watch
 }
 
 // follow applies the changes since the last call. It returns the number of bytes of rows
 // applied and the generation that next then holds.
 func (f *follower) follow(ctx context.Context) (bytes int, last uint64, err error) {
 	// The snapshot is taken afterwards, so it has all changes that are taken.
-	changes := f.changes.take()
+	changes := f.changes.Next()
 	s, err := f.d.Snapshot()
 	if err != nil {
 		return 0, 0, err

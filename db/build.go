@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -102,7 +103,7 @@ type building struct {
 	kind kind.Kind
 	id   uint64 // of the collection, set when it is first read
 	// changes are the rows that are relabelled during the build.
-	changes *watch
+	changes *apply.Watch
 	// overtaken reports whether the program has changed the indexes so that this one must not be
 	// published any more. It is nil for a build by the program.
 	overtaken func(c *layout.Collection) bool
@@ -112,7 +113,7 @@ type building struct {
 
 // build implements Build for a job with a valid name. The caller holds d.numbering.
 func (d *DB) build(ctx context.Context, job *building) (IndexInfo, error) {
-	changes, end := d.watches.begin()
+	changes, end := d.watches.Begin()
 	defer end()
 	job.changes = changes
 	job.Latest = func(f func(st kind.Source) error) error { return d.latest(job, f) }
@@ -330,11 +331,11 @@ func removeAuto(c *layout.Collection, tx *bbolt.Tx) []uint64 {
 }
 
 // putRelabelled records the rows that were relabelled while an index was made.
-func putRelabelled(tx *bbolt.Tx, coll uint64, m *kind.Manifest, changes *watch) error {
+func putRelabelled(tx *bbolt.Tx, coll uint64, m *kind.Manifest, changes *apply.Watch) error {
 	if !m.Of.Predicts() {
 		return nil
 	}
-	return layout.EditSets(tx, m.Object, codec.KindRelabelled, changes.relabelled(coll), nil)
+	return layout.EditSets(tx, m.Object, codec.KindRelabelled, changes.Relabelled(coll), nil)
 }
 
 // DropIndex removes an index. Snapshots taken before can still use it. Once an index that finds

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
@@ -61,7 +62,7 @@ func (s *Snapshot) copiedRows() (_ map[uint64]copiedRows, err error) {
 // whose labels or payloads have changed since. It returns the number of bytes of rows applied and
 // what is copied then. to returns the number of a collection in next.
 func (s *Snapshot) catchUp(ctx context.Context, next *state.File, copied map[uint64]copiedRows,
-	changes map[uint64]rowChanges, to func(uint64) uint64,
+	changes map[uint64]apply.Changes, to func(uint64) uint64,
 ) (bytes int, _ map[uint64]copiedRows, err error) {
 	after, err := s.copiedRows()
 	if err != nil {
@@ -73,10 +74,10 @@ func (s *Snapshot) catchUp(ctx context.Context, next *state.File, copied map[uin
 			return bytes, nil, fmt.Errorf("%w: collection %q is not the one that the compaction copied",
 				fail.Changing, c.Name)
 		}
-		if before.same(after[c.ID]) && changes[c.ID].all == nil {
+		if before.same(after[c.ID]) && changes[c.ID].All == nil {
 			continue
 		}
-		n, err := s.catchUpRows(ctx, next, s.gen.Collections[c.Name], before, to(c.ID), changes[c.ID].all)
+		n, err := s.catchUpRows(ctx, next, s.gen.Collections[c.Name], before, to(c.ID), changes[c.ID].All)
 		if bytes += n; err != nil {
 			return bytes, nil, err
 		}
@@ -87,10 +88,10 @@ func (s *Snapshot) catchUp(ctx context.Context, next *state.File, copied map[uin
 // catchUpRows is catchUp for one collection. It commits transactions of about stageBytes.
 func (s *Snapshot) catchUpRows(ctx context.Context, next *state.File, st *state.Collection, before copiedRows,
 	id uint64, changed *roaring.Bitmap) (bytes int, err error) {
-	var ops []op
+	var ops []apply.Op
 	size := 0
-	add := func(o op, n int) error {
-		o.id, o.coll = id, st.Entry.Name
+	add := func(o apply.Op, n int) error {
+		o.ID, o.Collection = id, st.Entry.Name
 		ops, size, bytes = append(ops, o), size+n, bytes+n
 		if size < stageBytes {
 			return nil
@@ -100,7 +101,7 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *state.File, st *state.
 		return err
 	}
 	if err := s.deletedKeys(ctx, st, before, func(key []byte) error {
-		return add(op{what: opDelete, row: newRow{Row: rows.Row{Key: key}}}, loadRow+len(key))
+		return add(apply.Op{What: apply.Delete, Row: apply.Row{Row: rows.Row{Key: key}}}, loadRow+len(key))
 	}); err != nil {
 		return bytes, err
 	}
@@ -113,17 +114,17 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *state.File, st *state.
 		if err != nil {
 			return bytes, err
 		}
-		o := op{what: opPut}
+		o := apply.Op{What: apply.Put}
 		if !ok {
 			if id != st.Entry.ID {
 				continue // the rows have other numbers in the copy
 			}
-			o.what = opDeleted
+			o.What = apply.PutDeleted
 			if r, err = s.deletedRow(st, row); err != nil {
 				return bytes, err
 			}
 		}
-		o.row = copyRow(&r)
+		o.Row = copyRow(&r)
 		if err := add(o, loadRow+r.size()); err != nil {
 			return bytes, err
 		}
@@ -175,7 +176,7 @@ func (s *Snapshot) deletedKeys(ctx context.Context, st *state.Collection, before
 
 // changedRows yields the changes of labels and payloads of rows that were copied and still exist.
 func (s *Snapshot) changedRows(st *state.Collection, before copiedRows, changed *roaring.Bitmap,
-	next *state.File, yield func(o op, n int) error) error {
+	next *state.File, yield func(o apply.Op, n int) error) error {
 	if changed == nil {
 		return nil
 	}
@@ -188,7 +189,7 @@ func (s *Snapshot) changedRows(st *state.Collection, before copiedRows, changed 
 			return err
 		}
 		for _, o := range ops {
-			if err := yield(o, o.bytes); err != nil {
+			if err := yield(o, o.Bytes); err != nil {
 				return err
 			}
 		}
@@ -200,7 +201,7 @@ func (s *Snapshot) changedRows(st *state.Collection, before copiedRows, changed 
 // previous round: a row that is changed in this round is neither deleted nor added in it.
 func (s *Snapshot) readChanges(
 	st *state.Collection, changed roaring.IntPeekable, next *state.File,
-) (ops []op, err error) {
+) (ops []apply.Op, err error) {
 	g, err := state.OpenGeneration(next, 0)
 	if err != nil {
 		return nil, err
@@ -231,18 +232,18 @@ func (s *Snapshot) readChanges(
 		if slices.Equal(labels, r.Labels) && bytes.Equal(payload, r.Payload) {
 			continue // the row was changed before it was copied
 		}
-		o := op{
-			what: opChange, had: labels,
-			row: newRow{Row: rows.Row{Key: r.Key, Labels: r.Labels, Payload: r.Payload}},
+		o := apply.Op{
+			What: apply.Change, Before: labels,
+			Row: apply.Row{Row: rows.Row{Key: r.Key, Labels: r.Labels, Payload: r.Payload}},
 		}
-		o.bytes = loadRow + len(r.Key) + o.row.coldSize()
-		ops, size = append(ops, o), size+o.bytes
+		o.Bytes = loadRow + len(r.Key) + o.Row.ColdSize()
+		ops, size = append(ops, o), size+o.Bytes
 	}
 	return ops, nil
 }
 
 // applyOps commits row changes to a file that is not yet open as a database.
-func applyOps(s *state.File, ops []op) error {
+func applyOps(s *state.File, ops []apply.Op) error {
 	if len(ops) == 0 {
 		return nil
 	}
@@ -251,14 +252,14 @@ func applyOps(s *state.File, ops []op) error {
 		return err
 	}
 	err = fill(s, tx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
-		a := newApplier(tx, cat)
-		if err := a.check(ops); err != nil {
+		a := apply.New(tx, cat)
+		if err := a.Check(ops); err != nil {
 			return err
 		}
-		if err := a.apply(ops); err != nil {
+		if err := a.Apply(ops); err != nil {
 			return err
 		}
-		return a.finish()
+		return a.Finish()
 	})
 	if err != nil {
 		_ = tx.Rollback() // nothing was written; err is the reason

@@ -42,7 +42,7 @@ func TestCatchUp(t *testing.T) {
 			}
 			other := newDB(name, d.opts, next)
 			defer other.Close()
-			changes, end := d.watches.begin()
+			changes, end := d.watches.Begin()
 			defer end()
 			rng := rand.New(rand.NewPCG(4, 4))
 			for round := range 4 {
@@ -54,10 +54,10 @@ func TestCatchUp(t *testing.T) {
 					t.Fatal(err)
 				}
 				var n int
-				if n, copied, err = s.catchUp(ctx, next, copied, changes.take(), moved.to); err != nil || n == 0 {
+				if n, copied, err = s.catchUp(ctx, next, copied, changes.Next(), moved.to); err != nil || n == 0 {
 					t.Fatalf("round %d: %d bytes, %v", round, n, err)
 				}
-				if n, copied, err = s.catchUp(ctx, next, copied, changes.take(), moved.to); err != nil || n != 0 {
+				if n, copied, err = s.catchUp(ctx, next, copied, changes.Next(), moved.to); err != nil || n != 0 {
 					t.Fatalf("round %d again: %d bytes, %v", round, n, err)
 				}
 				other.commits.Add(1) // the changes did not come through this handle

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
@@ -186,7 +187,7 @@ func (d *DB) tryStep(
 ) (*MaintainStep, error) {
 	start := time.Now()
 	timer := kind.NewTimer(ctx)
-	changes, end := d.watches.begin()
+	changes, end := d.watches.Begin()
 	defer end()
 	var s kind.Step
 	at := stepBase{changes: changes}
@@ -248,7 +249,7 @@ type stepBase struct {
 	coll    uint64
 	from    layout.IndexRef
 	m       *kind.Manifest // of from
-	changes *watch         // the rows that are relabelled during the step
+	changes *apply.Watch   // the rows that are relabelled during the step
 }
 
 // changedRows returns the number of rows written, deleted or relabelled since an index was made.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
@@ -33,7 +34,7 @@ type DB struct {
 	queueMu sync.Mutex
 	queue   []*request // transactions waiting for a writer to commit them
 	backlog backlog
-	watches watches
+	watches apply.Watches
 
 	maintaining chan struct{} // held by the running maintenance
 	steps       atomic.Uint64 // number of maintenance steps done by this handle

@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
@@ -185,11 +186,11 @@ func (s *Snapshot) renumbered(
 	return d.View(func(whole *Snapshot) error { return copyState(ctx, whole.gen, path, o, nil) })
 }
 
-// copyNames copies the dictionary of features, with the numbers of all names. Whether any row
+// WriteNames copies the dictionary of features, with the numbers of all names. Whether any row
 // has ever had a feature affects the length of queries that contain it.
 func (s *Snapshot) copyNames(ctx context.Context, d *DB, m moving) error {
 	prefix := layout.FeatureKey(m.from, layout.FeatureByID, nil)
-	dict := &names{number: map[string]uint32{}}
+	var names []string
 	s.gen.Locked(func() {
 		b := s.gen.Tx.Bucket(layout.BucketFeatures)
 		if b == nil {
@@ -197,19 +198,17 @@ func (s *Snapshot) copyNames(ctx context.Context, d *DB, m moving) error {
 		}
 		c := b.Cursor()
 		for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
-			name := string(v)
-			dict.number[name] = uint32(len(dict.fresh))
-			dict.fresh = append(dict.fresh, name)
+			names = append(names, string(v))
 		}
 	})
-	if len(dict.fresh) == 0 {
+	if len(names) == 0 {
 		return nil
 	}
 	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
-		if c := cat.ByID(m.to); c == nil || c.Dim != len(dict.fresh) {
-			return fail.Corruptf(m.name, "%d features have names", len(dict.fresh))
+		if c := cat.ByID(m.to); c == nil || c.Dim != len(names) {
+			return fail.Corruptf(m.name, "%d features have names", len(names))
 		}
-		return newApplier(tx, cat).writeNames(m.to, dict)
+		return apply.WriteNames(tx, m.to, names)
 	})
 }
 

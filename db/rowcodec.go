@@ -4,17 +4,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
-
-// newRow is a row of a transaction.
-type newRow struct {
-	rows.Row
-	features []Feature // named, until the transaction gives them numbers
-}
 
 // checkRow checks a row against its collection.
 func checkRow(r *Row, c *layout.Collection) error {
@@ -44,12 +39,17 @@ func checkDense(r *Row, dim int, metric vector.Metric) error {
 
 // copyRow returns the row in the form in which it is stored. It shares no memory with the
 // caller.
-func copyRow(r *Row) newRow {
-	out := newRow{Row: rows.Row{
-		Key: slices.Clone(r.Key), Vector: slices.Clone(r.Vector), Sparse: nonZero(r.Sparse),
+func copyRow(r *Row) apply.Row {
+	out := apply.Row{Row: rows.Row{
+		Key: slices.Clone(r.Key), Vector: slices.Clone(r.Vector), Sparse: apply.NonZero(r.Sparse),
 		Labels: labelSet(r.Labels), Payload: slices.Clone(r.Payload),
 	}}
-	out.features = slices.Clone(r.Features)
+	if r.Features != nil {
+		out.Features = make([]apply.Feature, len(r.Features))
+		for i, f := range r.Features {
+			out.Features[i] = apply.Feature(f)
+		}
+	}
 	return out
 }
 
@@ -60,20 +60,18 @@ func labelSet(labels []string) []string {
 	return slices.Compact(labels)
 }
 
-// coldSize returns the approximate size in bytes of a row's labels and payload.
-func (r *newRow) coldSize() int {
-	n := len(r.Payload)
-	for _, l := range r.Labels {
-		n += len(l)
-	}
-	return n
-}
-
-// row returns a copy of the row for reads of its transaction.
-func (r *newRow) row() Row {
-	return Row{
+// rowOf returns a copy of a row for reads of its transaction.
+func rowOf(r *apply.Row) Row {
+	out := Row{
 		Key: slices.Clone(r.Key), Vector: slices.Clone(r.Vector),
-		Sparse:   vector.Sparse{Index: slices.Clone(r.Sparse.Index), Value: slices.Clone(r.Sparse.Value)},
-		Features: slices.Clone(r.features), Labels: slices.Clone(r.Labels), Payload: slices.Clone(r.Payload),
+		Sparse: vector.Sparse{Index: slices.Clone(r.Sparse.Index), Value: slices.Clone(r.Sparse.Value)},
+		Labels: slices.Clone(r.Labels), Payload: slices.Clone(r.Payload),
 	}
+	if r.Features != nil {
+		out.Features = make([]Feature, len(r.Features))
+		for i, f := range r.Features {
+			out.Features[i] = Feature(f)
+		}
+	}
+	return out
 }

@@ -170,7 +170,7 @@ func TestRowFilterMisuse(t *testing.T) {
 func TestRowFilterFollow(t *testing.T) {
 	d, _ := filterBed(t)
 	name := filepath.Join(t.TempDir(), "copy.anndb")
-	changes, end := d.watches.begin()
+	changes, end := d.watches.Begin()
 	defer end()
 	moved, copied, err := d.copyTo(t.Context(), name, dropDeleted)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
-	"github.com/anndb/anndb/vector"
 )
 
 // checkSparse checks the vector of a row for a sparse collection.
@@ -24,15 +23,4 @@ func checkSparse(r *Row, named bool) error {
 		})
 	}
 	return layout.CheckNumbered(r.Sparse)
-}
-
-// nonZero returns a copy of s without zeros.
-func nonZero(s vector.Sparse) (out vector.Sparse) {
-	for i, f := range s.Index {
-		if s.Value[i] > 0 {
-			out.Index = append(out.Index, f)
-			out.Value = append(out.Value, s.Value[i])
-		}
-	}
-	return out
 }

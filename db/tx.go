@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
@@ -18,64 +19,24 @@ type Tx struct {
 	d     *DB
 	ctx   context.Context
 	cat   *layout.Catalog
-	ops   []op
+	ops   []apply.Op
 	bytes int
 	seen  map[string]map[string]int // collection → key → index in ops
 	state *Snapshot                 // the state that is read, set by the first read
 	runs  map[string]*state.ColdRun // the labels and payloads read last, by collection
-	reads map[readKey]found
+	reads map[apply.Key]apply.Found
 	err   error
 	done  bool
 }
 
-// op is what a transaction does with one key.
-type op struct {
-	id   uint64 // collection
-	coll string
-	what opKind
-	// insert requires that no row has the key before the transaction.
-	insert bool
-	row    newRow   // to delete: only the key; to change: key, and the new labels and payload
-	had    []string // to change: the labels before, ascending
-	bytes  int
-}
-
-// opKind is the kind of an op.
-type opKind uint8
-
-const (
-	opPut     opKind = iota // adds a row or replaces it
-	opDelete                // deletes the row
-	opChange                // changes labels and payload of the row
-	opDeleted               // adds a row that is deleted already, which keeps the numbers of later rows
-)
-
-// readKey is a key that a transaction has read.
-type readKey struct {
-	coll uint64
-	key  string
-}
-
-// found is the result of a read: the number of the key's row, if there is one, and the revision
-// of its labels and payload.
-type found struct {
-	row      uint32
-	exists   bool
-	revision uint64
-}
-
 // request is a transaction waiting for a writer.
 type request struct {
-	ops   []op
-	reads map[readKey]found
+	ops   []apply.Op
+	reads map[apply.Key]apply.Found
 	store *state.File // of the state that was read
 	bytes int
 	done  chan error
 }
-
-// errConflict is returned if a key that a transaction has read was changed before the
-// transaction was committed. Update then runs it again.
-var errConflict = errors.New("db: a key was changed since it was read")
 
 // size returns the approximate memory of a row in bytes.
 func (r *Row) size() int {
@@ -111,11 +72,11 @@ func (c TxCollection) Put(r Row) error { return c.put(r, false) }
 func (c TxCollection) Insert(r Row) error { return c.put(r, true) }
 
 func (c TxCollection) put(r Row, insert bool) error {
-	return c.t.add(c.name, func(c *layout.Collection) (op, error) {
+	return c.t.add(c.name, func(c *layout.Collection) (apply.Op, error) {
 		if err := checkRow(&r, c); err != nil {
-			return op{}, err
+			return apply.Op{}, err
 		}
-		return op{row: copyRow(&r), insert: insert, bytes: r.size()}, nil
+		return apply.Op{Row: copyRow(&r), Insert: insert, Bytes: r.size()}, nil
 	})
 }
 
@@ -124,11 +85,12 @@ func (c TxCollection) put(r Row, insert bool) error {
 //
 // Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) Delete(key []byte) error {
-	return c.t.add(c.name, func(*layout.Collection) (op, error) {
+	return c.t.add(c.name, func(*layout.Collection) (apply.Op, error) {
 		if err := layout.CheckKey(key); err != nil {
-			return op{}, err
+			return apply.Op{}, err
 		}
-		return op{what: opDelete, row: newRow{Row: rows.Row{Key: slices.Clone(key)}}, bytes: len(key)}, nil
+		row := apply.Row{Row: rows.Row{Key: slices.Clone(key)}}
+		return apply.Op{What: apply.Delete, Row: row, Bytes: len(key)}, nil
 	})
 }
 
@@ -142,7 +104,7 @@ func (c TxCollection) Delete(key []byte) error {
 //
 // Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) SetLabels(key []byte, labels ...string) error {
-	return c.t.edit(c.name, key, func(r *newRow) error {
+	return c.t.edit(c.name, key, func(r *apply.Row) error {
 		if err := layout.CheckLabels(key, labels); err != nil {
 			return err
 		}
@@ -155,7 +117,7 @@ func (c TxCollection) SetLabels(key []byte, labels ...string) error {
 //
 // Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) SetPayload(key, payload []byte) error {
-	return c.t.edit(c.name, key, func(r *newRow) error {
+	return c.t.edit(c.name, key, func(r *apply.Row) error {
 		if err := layout.CheckPayload(key, payload); err != nil {
 			return err
 		}
@@ -178,14 +140,14 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 	switch {
 	case err != nil:
 		return Row{}, err
-	case o != nil && o.what == opDelete:
+	case o != nil && o.What == apply.Delete:
 		return Row{}, notFound(c.name, key)
-	case o != nil && o.what == opPut:
-		return o.row.row(), nil
+	case o != nil && o.What == apply.Put:
+		return rowOf(&o.Row), nil
 	}
 	r, err = c.t.state.Collection(c.name).Get(key)
 	if o != nil {
-		r.Labels, r.Payload = slices.Clone(o.row.Labels), slices.Clone(o.row.Payload)
+		r.Labels, r.Payload = slices.Clone(o.Row.Labels), slices.Clone(o.Row.Payload)
 		return r, err
 	}
 	if err == nil || errors.Is(err, fail.NoRow) {
@@ -202,7 +164,7 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 func (c TxCollection) Has(key []byte) (exists bool, err error) {
 	o, err := c.t.own(c.name, key)
 	if err != nil || o != nil {
-		return err == nil && o.what != opDelete, err
+		return err == nil && o.What != apply.Delete, err
 	}
 	var row uint32
 	err = c.t.state.read(c.name, func(st *state.Collection) (err error) {
@@ -216,7 +178,7 @@ func (c TxCollection) Has(key []byte) (exists bool, err error) {
 }
 
 // own returns the transaction's change of a key; if there is none, t.state is set.
-func (t *Tx) own(coll string, key []byte) (*op, error) {
+func (t *Tx) own(coll string, key []byte) (*apply.Op, error) {
 	if t.done {
 		return nil, fmt.Errorf("%w: transaction used after Update returned", ErrClosed)
 	}
@@ -239,11 +201,11 @@ func (t *Tx) own(coll string, key []byte) (*op, error) {
 
 // note records the result of a read.
 func (t *Tx) note(coll string, key []byte, row uint32, exists bool) error {
-	f := found{row: row, exists: exists}
+	f := apply.Found{Row: row, Exists: exists}
 	var id uint64
 	err := t.state.read(coll, func(st *state.Collection) (err error) {
 		if id = st.Entry.ID; exists {
-			f.revision, err = st.Revision(row)
+			f.Revision, err = st.Revision(row)
 		}
 		return err
 	})
@@ -251,9 +213,9 @@ func (t *Tx) note(coll string, key []byte, row uint32, exists bool) error {
 		return err
 	}
 	if t.reads == nil {
-		t.reads = map[readKey]found{}
+		t.reads = map[apply.Key]apply.Found{}
 	}
-	t.reads[readKey{id, string(key)}] = f
+	t.reads[apply.Key{Collection: id, Key: string(key)}] = f
 	return nil
 }
 
@@ -261,7 +223,7 @@ func notFound(coll string, key []byte) error {
 	return fmt.Errorf("%w: key %q in collection %q", fail.NoRow, key, coll)
 }
 
-func (t *Tx) add(coll string, make func(*layout.Collection) (op, error)) (err error) {
+func (t *Tx) add(coll string, make func(*layout.Collection) (apply.Op, error)) (err error) {
 	if t.done {
 		return fmt.Errorf("%w: transaction used after Update returned", ErrClosed)
 	}
@@ -274,20 +236,20 @@ func (t *Tx) add(coll string, make func(*layout.Collection) (op, error)) (err er
 	if err != nil {
 		return fail.Wrapf(err, "collection %q", coll)
 	}
-	o.id, o.coll = c.ID, coll
+	o.ID, o.Collection = c.ID, coll
 	keys := t.seen[coll]
 	if keys == nil {
 		keys = map[string]int{}
 		t.seen[coll] = keys
 	}
-	if i, again := keys[string(o.row.Key)]; again {
+	if i, again := keys[string(o.Row.Key)]; again {
 		return t.change(&t.ops[i], o)
 	}
-	if err := t.d.backlog.grow(t.ctx, o.bytes); err != nil {
+	if err := t.d.backlog.grow(t.ctx, o.Bytes); err != nil {
 		return err
 	}
-	t.bytes += o.bytes
-	keys[string(o.row.Key)] = len(t.ops)
+	t.bytes += o.Bytes
+	keys[string(o.Row.Key)] = len(t.ops)
 	t.ops = append(t.ops, o)
 	return nil
 }
@@ -301,25 +263,25 @@ func (t *Tx) keep(err *error) {
 
 // change replaces an earlier change of a key by a later one. The earlier one's requirement on
 // the state before the transaction remains.
-func (t *Tx) change(earlier *op, o op) error {
-	if o.insert && earlier.what != opDelete {
-		return exists(o.coll, o.row.Key)
+func (t *Tx) change(earlier *apply.Op, o apply.Op) error {
+	if o.Insert && earlier.What != apply.Delete {
+		return apply.Exists(o.Collection, o.Row.Key)
 	}
-	if more := o.bytes - earlier.bytes; more > 0 {
+	if more := o.Bytes - earlier.Bytes; more > 0 {
 		if err := t.d.backlog.grow(t.ctx, more); err != nil {
 			return err
 		}
 	} else {
 		t.d.backlog.shrink(-more)
 	}
-	t.bytes += o.bytes - earlier.bytes
-	o.insert = earlier.insert
+	t.bytes += o.Bytes - earlier.Bytes
+	o.Insert = earlier.Insert
 	*earlier = o
 	return nil
 }
 
 // edit changes labels or payload of the row with the key.
-func (t *Tx) edit(coll string, key []byte, f func(*newRow) error) (err error) {
+func (t *Tx) edit(coll string, key []byte, f func(*apply.Row) error) (err error) {
 	defer func() {
 		if !errors.Is(err, fail.NoRow) {
 			t.keep(&err)
@@ -329,7 +291,7 @@ func (t *Tx) edit(coll string, key []byte, f func(*newRow) error) (err error) {
 	if err != nil {
 		return err
 	}
-	if o != nil && o.what == opDelete {
+	if o != nil && o.What == apply.Delete {
 		return notFound(coll, key)
 	}
 	read := o == nil
@@ -338,20 +300,20 @@ func (t *Tx) edit(coll string, key []byte, f func(*newRow) error) (err error) {
 			return err
 		}
 	}
-	r := o.row
+	r := o.Row
 	if err := f(&r); err != nil {
 		return fail.Wrapf(err, "collection %q", coll)
 	}
-	if read && slices.Equal(r.Labels, o.had) && bytes.Equal(r.Payload, o.row.Payload) {
+	if read && slices.Equal(r.Labels, o.Before) && bytes.Equal(r.Payload, o.Row.Payload) {
 		return nil
 	}
 	if read {
-		return t.add(coll, func(*layout.Collection) (op, error) {
-			o.row, o.bytes = r, len(key)+r.coldSize()
+		return t.add(coll, func(*layout.Collection) (apply.Op, error) {
+			o.Row, o.Bytes = r, len(key)+r.ColdSize()
 			return *o, nil
 		})
 	}
-	more := r.coldSize() - o.row.coldSize()
+	more := r.ColdSize() - o.Row.ColdSize()
 	if more > 0 {
 		if err := t.d.backlog.grow(t.ctx, more); err != nil {
 			return err
@@ -359,12 +321,12 @@ func (t *Tx) edit(coll string, key []byte, f func(*newRow) error) (err error) {
 	} else {
 		t.d.backlog.shrink(-more)
 	}
-	t.bytes, o.bytes, o.row = t.bytes+more, o.bytes+more, r
+	t.bytes, o.Bytes, o.Row = t.bytes+more, o.Bytes+more, r
 	return nil
 }
 
 // stored reads the labels and the payload of a stored row as a change that changes nothing yet.
-func (t *Tx) stored(coll string, key []byte) (o *op, err error) {
+func (t *Tx) stored(coll string, key []byte) (o *apply.Op, err error) {
 	err = t.state.read(coll, func(st *state.Collection) error {
 		row, exists, err := st.Find(key)
 		if err == nil {
@@ -385,17 +347,13 @@ func (t *Tx) stored(coll string, key []byte) (o *op, err error) {
 			t.runs = map[string]*state.ColdRun{}
 		}
 		t.runs[coll] = run
-		o = &op{
-			what: opChange, had: labels,
-			row: newRow{Row: rows.Row{Key: slices.Clone(key), Labels: labels, Payload: payload}},
+		o = &apply.Op{
+			What: apply.Change, Before: labels,
+			Row: apply.Row{Row: rows.Row{Key: slices.Clone(key), Labels: labels, Payload: payload}},
 		}
 		return nil
 	})
 	return o, err
-}
-
-func exists(coll string, key []byte) error {
-	return fmt.Errorf("%w: key %q in collection %q", ErrExists, key, coll)
 }
 
 // Update runs a transaction: fn reads and changes rows, and then all changes are
@@ -419,7 +377,7 @@ func (d *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 		if err != nil {
 			return err
 		}
-		if err := d.applyTx(ctx, b); !errors.Is(err, errConflict) {
+		if err := d.applyTx(ctx, b); !errors.Is(err, apply.ErrConflict) {
 			return err
 		}
 	}

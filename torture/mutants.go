@@ -48,7 +48,7 @@ var seeded = []mutant{
 		"failed commit acknowledged", false, "db/commit.go",
 		"if err := s.Commit(tx); err != nil {", "if err := s.Commit(tx); err != nil && s == nil {", "faults",
 	}, {
-		"tombstones of a batch left out", false, "db/commit.go",
+		"tombstones of a batch left out", false, "db/internal/apply/apply.go",
 		"if err := layout.EditSets(a.tx, t.c.ID, codec.KindTombstones, t.deletedRows, nil); err != nil {", "if err := error(nil); err != nil {", "kill",
 	}, {
 		"state given up while it is read", false, "db/snapshot.go",

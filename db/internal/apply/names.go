@@ -1,4 +1,4 @@
-package db
+package apply
 
 import (
 	"cmp"
@@ -6,10 +6,23 @@ import (
 	"fmt"
 	"slices"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/vector"
 )
+
+// WriteNames writes the names of the features of a collection that has none yet; their numbers are
+// their places in the list.
+func WriteNames(tx *bbolt.Tx, coll uint64, list []string) error {
+	dict := &names{number: make(map[string]uint32, len(list)), fresh: list}
+	for i, name := range list {
+		dict.number[name] = uint32(i)
+	}
+	return writeNew(tx, coll, dict)
+}
 
 // names is the part of a collection's dictionary that a transaction has read or added.
 type names struct {
@@ -19,7 +32,7 @@ type names struct {
 }
 
 // number maps named features to numbers and gives new names the next numbers.
-func (a *applier) number(c *layout.Collection, features []Feature) (vector.Sparse, error) {
+func (a *Applier) number(c *layout.Collection, features []Feature) (vector.Sparse, error) {
 	dict := a.names[c.ID]
 	if dict == nil {
 		dict = &names{number: map[string]uint32{}, first: uint32(c.Dim)}
@@ -48,7 +61,7 @@ func (a *applier) number(c *layout.Collection, features []Feature) (vector.Spars
 }
 
 // lookUp finds a name in the file's dictionary or adds it as a new one.
-func (a *applier) lookUp(c *layout.Collection, dict *names, name string) (uint32, error) {
+func (a *Applier) lookUp(c *layout.Collection, dict *names, name string) (uint32, error) {
 	b := a.tx.Bucket(layout.BucketFeatures)
 	if b == nil {
 		return 0, fail.Corruptf(c.Name, "no dictionary of features")
@@ -61,7 +74,7 @@ func (a *applier) lookUp(c *layout.Collection, dict *names, name string) (uint32
 		}
 		return uint32(n), nil
 	}
-	if c.Dim > MaxFeature {
+	if c.Dim > kind.MaxFeature {
 		return 0, fmt.Errorf("%w: collection %q has used all feature numbers", fail.Full, c.Name)
 	}
 	dict.fresh = append(dict.fresh, name)
@@ -69,14 +82,14 @@ func (a *applier) lookUp(c *layout.Collection, dict *names, name string) (uint32
 	return uint32(c.Dim - 1), nil
 }
 
-// writeNames writes the new names in the order of their keys: a page of bbolt is one slice
+// writeNew writes the new names in the order of their keys: a page of bbolt is one slice
 // until the transaction commits, and inserting many keys out of order would move most of it for
 // each.
-func (a *applier) writeNames(id uint64, dict *names) error {
+func writeNew(tx *bbolt.Tx, id uint64, dict *names) error {
 	if len(dict.fresh) == 0 {
 		return nil
 	}
-	b := a.tx.Bucket(layout.BucketFeatures)
+	b := tx.Bucket(layout.BucketFeatures)
 	for i, name := range dict.fresh {
 		number := binary.BigEndian.AppendUint32(nil, dict.first+uint32(i))
 		if err := b.Put(layout.FeatureKey(id, layout.FeatureByID, number), []byte(name)); err != nil {

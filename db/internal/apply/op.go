@@ -1,0 +1,68 @@
+package apply
+
+import (
+	"fmt"
+
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/vector"
+)
+
+// Op is what a transaction does with one key.
+type Op struct {
+	ID         uint64 // collection
+	Collection string
+	What       Kind
+	// Insert requires that no row has the key before the transaction.
+	Insert bool
+	Row    Row      // to delete: only the key; to change: key, and the new labels and payload
+	Before []string // to change: the labels before, ascending
+	Bytes  int
+}
+
+// Kind is what an Op does.
+type Kind uint8
+
+const (
+	Put        Kind = iota // adds a row or replaces it
+	Delete                 // deletes the row
+	Change                 // changes labels and payload of the row
+	PutDeleted             // adds a row that is deleted already, which keeps the numbers of later rows
+)
+
+// Row is a row of a transaction.
+type Row struct {
+	rows.Row
+	Features []Feature // until the transaction gives them numbers
+}
+
+// Feature is a feature with its name: the fields of db.Feature.
+type Feature struct {
+	Name  string
+	Value float32
+}
+
+// ColdSize returns the approximate size in bytes of a row's labels and payload.
+func (r *Row) ColdSize() int {
+	n := len(r.Payload)
+	for _, l := range r.Labels {
+		n += len(l)
+	}
+	return n
+}
+
+// NonZero returns a copy of s without zeros.
+func NonZero(s vector.Sparse) (out vector.Sparse) {
+	for i, f := range s.Index {
+		if s.Value[i] > 0 {
+			out.Index = append(out.Index, f)
+			out.Value = append(out.Value, s.Value[i])
+		}
+	}
+	return out
+}
+
+// Exists returns the error for a key to be inserted that a row has already.
+func Exists(coll string, key []byte) error {
+	return fmt.Errorf("%w: key %q in collection %q", fail.ErrExists, key, coll)
+}
