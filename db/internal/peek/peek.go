@@ -37,7 +37,7 @@ type State struct {
 }
 
 // Read reads the latest committed state of the file at path. It starts over if a commit has
-// overtaken it, and gives up with fail.Changing.
+// overtaken it, and returns fail.Changing after some tries.
 func Read(ctx context.Context, path string) (*State, error) {
 	for range tries {
 		s, err := readOnce(ctx, path)
