@@ -15,36 +15,14 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/bench/child"
+	"github.com/anndb/anndb/bench/internal/vectors"
 	"github.com/anndb/anndb/vector"
 )
 
-func TestGenerator(t *testing.T) {
-	g := newGenerator(1)
-	all := g.rows(1, 300)
-	if !slices.Equal(g.rows(1, 100), all[:100*genDim]) {
-		t.Error("a smaller set is not the beginning of a larger one")
-	}
-	if slices.Equal(g.rows(2, 100), all[:100*genDim]) || slices.Equal(newGenerator(2).rows(1, 100), all[:100*genDim]) {
-		t.Error("streams or seeds give equal rows")
-	}
-	// Low intrinsic dimension: rows are much longer than the noise in them, and
-	// what is not noise lies in the directions of centres and cluster.
-	length, noise := 0.0, genNoise*math.Sqrt(genDim)
-	for _, x := range all {
-		length += float64(x) * float64(x)
-	}
-	if length = math.Sqrt(length / 300); length < 5*noise {
-		t.Errorf("rows have length %.2f against noise of %.2f", length, noise)
-	}
-	if len(g.bases[0]) != genOwn || genCommon+genOwn > genDim/2 {
-		t.Errorf("%d common and %d own directions of %d", genCommon, len(g.bases[0]), genDim)
-	}
-}
-
 // random is a set of n rows whose coordinates are whole or not.
-func random(n, dim int, whole bool) *set {
+func random(n, dim int, whole bool) *vectors.Set {
 	r := rand.New(rand.NewPCG(1, 2))
-	s := &set{name: "random", metric: vector.L2, dim: dim, whole: whole}
+	s := &vectors.Set{Name: "random", Metric: vector.L2, Dim: dim, Whole: whole}
 	rows := func(n int) []float32 {
 		out := make([]float32, n*dim)
 		for i := range out {
@@ -55,20 +33,20 @@ func random(n, dim int, whole bool) *set {
 		}
 		return out
 	}
-	s.base, s.test, s.valid = rows(n), rows(20), rows(20)
+	s.Base, s.Test, s.Valid = rows(n), rows(20), rows(20)
 	return s
 }
 
 // naive is the rows by distance to a query.
-func naive(s *set, q []float32) []uint32 {
-	ids := make([]uint32, s.rows())
+func naive(s *vectors.Set, q []float32) []uint32 {
+	ids := make([]uint32, s.Rows())
 	for i := range ids {
 		ids[i] = uint32(i)
 	}
 	d := func(i uint32) float64 {
 		sum := 0.0
 		for j, x := range q {
-			sum += math.Pow(float64(x)-float64(s.base[int(i)*s.dim+j]), 2)
+			sum += math.Pow(float64(x)-float64(s.Base[int(i)*s.Dim+j]), 2)
 		}
 		return sum
 	}
@@ -87,57 +65,35 @@ func naive(s *set, q []float32) []uint32 {
 func TestRecall(t *testing.T) {
 	s := random(500, 7, false)
 	// A copy of the nearest row of query 0 ties with it.
-	copied := naive(s, s.test[:s.dim])[k-1]
-	s.base = append(s.base, s.base[int(copied)*s.dim:(int(copied)+1)*s.dim]...)
+	copied := naive(s, s.Test[:s.Dim])[k-1]
+	s.Base = append(s.Base, s.Base[int(copied)*s.Dim:(int(copied)+1)*s.Dim]...)
 	dir := t.TempDir()
-	tr, err := s.exact(dir, "test", s.test)
+	tr, err := exact(s, dir, "test", s.Test)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var ids []uint32
-	for i := range len(s.test) / s.dim {
-		ids = append(ids, naive(s, s.test[i*s.dim:(i+1)*s.dim])[:k]...)
+	for i := range len(s.Test) / s.Dim {
+		ids = append(ids, naive(s, s.Test[i*s.Dim:(i+1)*s.Dim])[:k]...)
 	}
-	if r := s.recall(tr, s.test, ids); r != 1 {
+	if r := recall(s, tr, s.Test, ids); r != 1 {
 		t.Errorf("the true rows have recall %v", r)
 	}
-	ids[slices.Index(ids[:k], copied)] = uint32(s.rows() - 1)
-	if r := s.recall(tr, s.test, ids); r != 1 {
+	ids[slices.Index(ids[:k], copied)] = uint32(s.Rows() - 1)
+	if r := recall(s, tr, s.Test, ids); r != 1 {
 		t.Errorf("a tie is not counted: recall %v", r)
 	}
 	one := 1.0 / float64(len(ids))
-	for name, wrong := range map[string]uint32{"missing": child.Missing, "twice": ids[1], "far": naive(s, s.test[:s.dim])[100]} {
+	for name, wrong := range map[string]uint32{"missing": child.Missing, "twice": ids[1], "far": naive(s, s.Test[:s.Dim])[100]} {
 		bad := slices.Clone(ids)
 		bad[0] = wrong
-		if r := s.recall(tr, s.test, bad); math.Abs(1-one-r) > 1e-12 {
+		if r := recall(s, tr, s.Test, bad); math.Abs(1-one-r) > 1e-12 {
 			t.Errorf("%s: recall %v, want %v", name, r, 1-one)
 		}
 	}
-	again, err := s.exact(dir, "test", nil)
+	again, err := exact(s, dir, "test", nil)
 	if err == nil && len(again.Kth) == len(tr.Kth) {
 		t.Error("the truth of other queries was taken from the file")
-	}
-}
-
-func TestQuantised(t *testing.T) {
-	s := random(300, 9, true)
-	for i, b := range s.quantised(s.base) {
-		if float32(b) != s.base[i] {
-			t.Fatalf("value %d: %v became %d", i, s.base[i], b)
-		}
-	}
-	s = random(3000, 9, false)
-	lo, hi := bulk(s.base)
-	out := 0
-	for i, b := range s.quantised(s.base) {
-		if x := s.base[i]; x < lo || x > hi {
-			out++
-		} else if back := lo + float32(b)*(hi-lo)/255; math.Abs(float64(back-x)) > float64(hi-lo)/255*0.51 {
-			t.Fatalf("%v became %d, which is %v", x, b, back)
-		}
-	}
-	if out > len(s.base)/5_000 {
-		t.Errorf("%d of %d values lie outside the scale", out, len(s.base))
 	}
 }
 
@@ -153,7 +109,7 @@ func TestFresh(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.change {
-			s.valid[0]++
+			s.Valid[0]++
 		}
 		if err := l.fresh(); err != nil {
 			t.Fatal(err)
@@ -184,14 +140,14 @@ func TestChoose(t *testing.T) {
 }
 
 func TestSystems(t *testing.T) {
-	for _, s := range []*set{random(300, 16, true), random(300, 16, false)} {
+	for _, s := range []*vectors.Set{random(300, 16, true), random(300, 16, false)} {
 		seen := map[string]bool{}
 		for _, x := range systems(s) {
 			if seen[x.name] {
 				t.Errorf("two systems are called %s", x.name)
 			}
 			seen[x.name] = true
-			if strings.HasSuffix(x.name, "u8") && !s.whole {
+			if strings.HasSuffix(x.name, "u8") && !s.Whole {
 				t.Errorf("%s would lose something", x.name)
 			}
 		}
@@ -208,9 +164,9 @@ func TestSystems(t *testing.T) {
 // child, search at a target recall and with the tuner's settings.
 func TestEngine(t *testing.T) {
 	dir := t.TempDir()
-	s := &set{name: "small", metric: vector.L2, dim: genDim}
-	g := newGenerator(1)
-	s.base, s.test = g.rows(1, 3000), g.rows(2, 100)
+	s := &vectors.Set{Name: "small", Metric: vector.L2, Dim: vectors.GenDim}
+	g := vectors.NewGenerator(1)
+	s.Base, s.Test = g.Rows(1, 3000), g.Rows(2, 100)
 	f := files{dir: dir, set: s}
 	say := func(e child.Engine, commands ...string) *bytes.Buffer {
 		t.Helper()
@@ -228,13 +184,13 @@ func TestEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	index := filepath.Join(dir, "index")
-	say(&engine{}, fmt.Sprintf("base %s %d %d f32", base, n, s.dim),
+	say(&engine{}, fmt.Sprintf("base %s %d %d f32", base, n, s.Dim),
 		fmt.Sprintf("build 2 scratch=%s.new metric=l2 labels=12 trees=4", index), "save "+index)
 	queries, n, err := f.path("test", "f32")
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := say(&engine{}, fmt.Sprintf("queries q %s %d %d f32", queries, n, s.dim), fmt.Sprintf("open %s %d", index, s.dim), "run q 10 1 0 0 recall=0.95")
+	out := say(&engine{}, fmt.Sprintf("queries q %s %d %d f32", queries, n, s.Dim), fmt.Sprintf("open %s %d", index, s.Dim), "run q 10 1 0 0 recall=0.95")
 	for range 3 {
 		if _, err := out.ReadString('\n'); err != nil {
 			t.Fatal(err)
@@ -244,15 +200,15 @@ func TestEngine(t *testing.T) {
 	if err := binary.Read(out, binary.NativeEndian, ids); err != nil {
 		t.Fatal(err)
 	}
-	tr, err := s.exact(dir, "test", s.test)
+	tr, err := exact(s, dir, "test", s.Test)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := s.recall(tr, s.test, ids); r < 0.85 {
+	if r := recall(s, tr, s.Test, ids); r < 0.85 {
 		t.Errorf("recall %.3f where 0.95 was asked for", r)
 	}
 	e := &engine{}
-	if err := e.Open(index, s.dim, nil); err != nil {
+	if err := e.Open(index, s.Dim, nil); err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
@@ -302,7 +258,7 @@ func TestQuantizedGraphs(t *testing.T) {
 		metric vector.Metric
 		glass  string
 	}{{vector.L2, "metric=l2 "}, {vector.Cosine, "metric=ip "}} {
-		list := pick(systems(&set{metric: c.metric, dim: 100}), []string{"symphonyqg*", "pyglass*"})
+		list := pick(systems(&vectors.Set{Metric: c.metric, Dim: 100}), []string{"symphonyqg*", "pyglass*"})
 		if len(list) != 5 {
 			t.Fatalf("%v: %d systems, want 5", c.metric, len(list))
 		}
@@ -326,14 +282,14 @@ func TestQuantizedGraphs(t *testing.T) {
 func TestPeerRecall(t *testing.T) {
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine} {
 		s := random(1000, 100, false)
-		if s.metric = metric; metric == vector.Cosine {
-			for _, rows := range [][]float32{s.base, s.test, s.valid} {
-				normalise(rows, s.dim)
+		if s.Metric = metric; metric == vector.Cosine {
+			for _, rows := range [][]float32{s.Base, s.Test, s.Valid} {
+				vectors.Normalise(rows, s.Dim)
 			}
 		}
 		dir := t.TempDir()
 		l := &lab{set: s, dir: dir, drivers: "../peers/bin", files: files{dir: dir, set: s}, say: t.Logf}
-		truth, err := s.exact(dir, "test", s.test)
+		truth, err := exact(s, dir, "test", s.Test)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,7 +313,7 @@ func TestPeerRecall(t *testing.T) {
 				if strings.Contains(x.build, "SQ4U") {
 					want = 0.85 // of 15 rows by 4-bit codes
 				}
-				if got := s.recall(truth, s.test, r.ids); got < want {
+				if got := recall(s, truth, s.Test, r.ids); got < want {
 					t.Errorf("recall %.3f, want %.2f", got, want)
 				}
 			})

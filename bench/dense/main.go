@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/bench/child"
+	"github.com/anndb/anndb/bench/internal/vectors"
 )
 
 // config is the command line.
@@ -55,7 +56,7 @@ func command() error {
 	flag.StringVar(&c.cache, "cache", filepath.Join(os.TempDir(), "anndb-bench"), "folder for raw rows, indexes and what was measured of them; some GB")
 	flag.StringVar(&c.drivers, "peers", "bench/peers/bin", "folder of the peers' drivers; bench/peers/build makes them")
 	flag.StringVar(&c.out, "out", "bench/results", "folder for tables and plots")
-	flag.StringVar(&sets, "sets", "fashion-mnist", "data sets, with commas: "+strings.Join(setNames(), ", ")+", or all")
+	flag.StringVar(&sets, "sets", "fashion-mnist", "data sets, with commas: "+strings.Join(vectors.Names(), ", ")+", or all")
 	flag.StringVar(&list, "systems", "", "systems, with commas, * at the end for any ending; all when empty")
 	flag.StringVar(&phases, "phases", "build,choose,curve,measure", "what to do: build indexes that are missing, choose settings on validation queries, measure the plot's curves on test queries, measure the chosen settings on test queries")
 	flag.StringVar(&rebuild, "rebuild", "", "systems whose index and settings are made again, like -systems")
@@ -73,7 +74,7 @@ func command() error {
 	}
 	c.sets, c.systems, c.phases, c.rebuild = split(sets), split(list), split(phases), split(rebuild)
 	if sets == "all" {
-		c.sets = setNames()
+		c.sets = vectors.Names()
 	}
 	for _, t := range split(threads) {
 		n, err := strconv.Atoi(t)
@@ -160,7 +161,7 @@ func (c *config) prepare(ctx context.Context, l *lab, list []system) ([]system, 
 	var out []system
 	for _, s := range list {
 		if _, err := l.argv(s.driver); errors.Is(err, errDriver) {
-			c.say("%s: %s SKIPPED: %v", l.set.name, s.name, err)
+			c.say("%s: %s SKIPPED: %v", l.set.Name, s.name, err)
 			continue
 		} else if err != nil {
 			return nil, err
@@ -204,6 +205,6 @@ func (l *lab) tries(ctx context.Context, s *system, slot, path string) error {
 		return err
 	}
 	last := trials[len(trials)-1]
-	l.say("%s: %s: %d settings on %s queries, %s gives %.4f in %.1f µs", l.set.name, s.name, len(trials), slot, last.Setting, last.Recall, last.Micros)
+	l.say("%s: %s: %d settings on %s queries, %s gives %.4f in %.1f µs", l.set.Name, s.name, len(trials), slot, last.Setting, last.Recall, last.Micros)
 	return save(path, trials)
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/anndb/anndb/bench/internal/vectors"
 )
 
 // made is what is kept of a build, beside the index's file.
@@ -31,7 +33,7 @@ type trial struct {
 
 // lab measures the systems of one set.
 type lab struct {
-	set     *set
+	set     *vectors.Set
 	dir     string // of this set's files
 	drivers string
 	core    int
@@ -47,25 +49,25 @@ func newLab(c *config, name string) (*lab, error) {
 		return nil, err
 	}
 	var err error
-	if l.set, err = loadSet(c.data, name); err != nil {
+	if l.set, err = vectors.Load(c.data, name); err != nil {
 		return nil, err
 	}
 	if err := l.fresh(); err != nil {
 		return nil, err
 	}
 	l.files = files{dir: l.dir, set: l.set}
-	for slot, rows := range map[string][]float32{"test": l.set.test, "valid": l.set.valid} {
-		if l.truths[slot], err = l.set.exact(l.dir, slot, rows); err != nil {
+	for slot, rows := range map[string][]float32{"test": l.set.Test, "valid": l.set.Valid} {
+		if l.truths[slot], err = exact(l.set, l.dir, slot, rows); err != nil {
 			return nil, err
 		}
 	}
-	l.say("%s: %d rows of %d, %s, whole bytes: %v", name, l.set.rows(), l.set.dim, l.set.metric, l.set.whole)
+	l.say("%s: %d rows of %d, %s, whole bytes: %v", name, l.set.Rows(), l.set.Dim, l.set.Metric, l.set.Whole)
 	return l, nil
 }
 
 // fresh empties the set's folder where it is of other rows.
 func (l *lab) fresh() error {
-	path, sum := filepath.Join(l.dir, "checksum"), l.set.checksum()
+	path, sum := filepath.Join(l.dir, "checksum"), l.set.Checksum()
 	if text, err := os.ReadFile(path); err == nil && string(text) == sum {
 		return nil
 	}
@@ -110,7 +112,7 @@ func (l *lab) child(ctx context.Context, s *system) (*process, error) {
 	for _, slot := range []string{"test", "valid"} {
 		path, n, err := l.files.path(slot, s.rows)
 		if err == nil {
-			_, err = p.ask("queries", slot, path, strconv.Itoa(n), strconv.Itoa(l.set.dim), s.rows)
+			_, err = p.ask("queries", slot, path, strconv.Itoa(n), strconv.Itoa(l.set.Dim), s.rows)
 		}
 		if err != nil {
 			return nil, errors.Join(err, p.stop())
@@ -151,7 +153,7 @@ func (l *lab) builds(ctx context.Context, s *system, threads []int) error {
 		if err := errors.Join(err, p.stop()); err != nil {
 			return err
 		}
-		l.say("%s: %s built in %.1f s on %d threads %s", l.set.name, s.name, m.Seconds[t], t, m.Detail[t])
+		l.say("%s: %s built in %.1f s on %d threads %s", l.set.Name, s.name, m.Seconds[t], t, m.Detail[t])
 		if err := save(l.madePath(s), m); err != nil {
 			return err
 		}
@@ -164,7 +166,7 @@ func (l *lab) build(p *process, s *system, threads int, m *made) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.ask("base", path, strconv.Itoa(n), strconv.Itoa(l.set.dim), s.rows); err != nil {
+	if _, err := p.ask("base", path, strconv.Itoa(n), strconv.Itoa(l.set.Dim), s.rows); err != nil {
 		return err
 	}
 	took, answer, err := p.value("seconds", "build", strconv.Itoa(threads), "scratch="+l.indexPath(s)+".new", s.build)
@@ -185,7 +187,7 @@ func (l *lab) open(ctx context.Context, s *system) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.ask("open", l.indexPath(s), strconv.Itoa(l.set.dim), s.build); err != nil {
+	if _, err := p.ask("open", l.indexPath(s), strconv.Itoa(l.set.Dim), s.build); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
 	return p, nil
@@ -201,9 +203,9 @@ func (l *lab) try(p *process, s *system, slot string) ([]trial, error) {
 		}
 		settings = strings.Fields(answer)
 	}
-	queries := l.set.valid
+	queries := l.set.Valid
 	if slot == "test" {
-		queries = l.set.test
+		queries = l.set.Test
 	}
 	var out []trial
 	for _, w := range settings {
@@ -216,7 +218,7 @@ func (l *lab) try(p *process, s *system, slot string) ([]trial, error) {
 		if err != nil {
 			return nil, err
 		}
-		t := trial{Setting: w, Recall: l.set.recall(l.truths[slot], queries, r.ids), Micros: slices.Min(r.means())}
+		t := trial{Setting: w, Recall: recall(l.set, l.truths[slot], queries, r.ids), Micros: slices.Min(r.means())}
 		out = append(out, t)
 		// Settings go from fast to exact: those beyond full recall are of no use,
 		// nor is there hope where twice the work brought nothing.

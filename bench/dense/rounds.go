@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+
+	"github.com/anndb/anndb/bench/internal/vectors"
 )
 
 // cell is one system at one target recall, measured on the test queries.
@@ -86,7 +88,7 @@ func (l *lab) measure(ctx context.Context, list []system, o *config) (rep *repor
 		s := &list[i]
 		r := &runner{system: s, chosen: map[string]string{}, samples: map[string]*samples{}}
 		if e := load(l.trialPath(s), &r.trials); e != nil {
-			l.say("%s: %s has no settings chosen: SKIPPED", l.set.name, s.name)
+			l.say("%s: %s has no settings chosen: SKIPPED", l.set.Name, s.name)
 			continue
 		}
 		r.line = &line{System: s.name, Note: s.note, Cells: map[string]cell{}}
@@ -115,7 +117,7 @@ func (l *lab) measure(ctx context.Context, list []system, o *config) (rep *repor
 	if err := l.rounds(running, o); err != nil {
 		return nil, err
 	}
-	rep = &report{Set: l.set.name, Rows: l.set.rows(), Dim: l.set.dim}
+	rep = &report{Set: l.set.Name, Rows: l.set.Rows(), Dim: l.set.Dim}
 	for _, r := range running {
 		if e := l.fill(ctx, r, o); e != nil {
 			return nil, e
@@ -149,7 +151,7 @@ func (l *lab) rounds(running []*runner, o *config) error {
 				x.allocs, x.work, x.ids = got.allocs, got.work, got.ids
 			}
 		}
-		l.say("%s: round %d of %d", l.set.name, round+1, o.rounds)
+		l.say("%s: round %d of %d", l.set.Name, round+1, o.rounds)
 	}
 	return nil
 }
@@ -162,7 +164,7 @@ func (l *lab) fill(ctx context.Context, r *runner, o *config) error {
 			continue
 		}
 		r.line.Cells[at(t)] = cell{
-			Setting: r.chosen[at(t)], Recall: l.set.recall(l.truths["test"], l.set.test, x.ids),
+			Setting: r.chosen[at(t)], Recall: recall(l.set, l.truths["test"], l.set.Test, x.ids),
 			Micros: median(x.micros), P50: median(x.p50), P99: median(x.p99), Allocs: x.allocs, Work: x.work,
 		}
 	}
@@ -207,7 +209,7 @@ func (l *lab) throughput(r *runner, setting string, rounds int) (one, two float6
 				return 0, 0, err
 			}
 			if round > 0 {
-				qps[i] = append(qps[i], queryRows/s)
+				qps[i] = append(qps[i], vectors.QueryRows/s)
 			}
 		}
 	}

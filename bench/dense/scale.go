@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/anndb/anndb/bench/internal/vectors"
 	"github.com/anndb/anndb/internal/plot"
 )
 
@@ -38,7 +39,7 @@ func (c *config) scale(target float64) error {
 		}
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "µs a query at recall %g, generated rows of %d coordinates, k = %d\n\n| system |", target, genDim, k)
+	fmt.Fprintf(&text, "µs a query at recall %g, generated rows of %d coordinates, k = %d\n\n| system |", target, vectors.GenDim, k)
 	for _, n := range rows {
 		fmt.Fprintf(&text, " %d |", n)
 	}

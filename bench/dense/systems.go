@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/anndb/anndb/bench/internal/vectors"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -54,14 +55,14 @@ func ladder(name string, from, to int) []string {
 var targets = []float64{0.80, 0.90, 0.95, 0.99, 0.999}
 
 // systems are all systems for a set, anndb first.
-func systems(s *set) []system {
+func systems(s *vectors.Set) []system {
 	metric, ip := "l2", "l2"
-	if s.metric == vector.Cosine {
+	if s.Metric == vector.Cosine {
 		metric, ip = "cosine", "ip"
 	}
 	ef := ladder("ef", 10, 2500)
 	lists := 256
-	if s.rows() > 300_000 {
+	if s.Rows() > 300_000 {
 		lists = 1024
 	}
 	var asked []string
@@ -74,7 +75,7 @@ func systems(s *set) []system {
 		{name: "anndb-target", driver: "anndb", rows: "f32", index: "anndb", build: "metric=" + metric, settings: asked,
 			note: "asked for the recall, nothing else: Search with SearchOptions.Recall"},
 	}
-	if s.whole {
+	if s.Whole {
 		all = append(all,
 			system{name: "anndb-f32", driver: "anndb", rows: "f32", build: "metric=" + metric + " storage=float32",
 				note: "rows stored as float32 only"},
@@ -90,7 +91,7 @@ func systems(s *set) []system {
 				note: "rows rounded to bfloat16"},
 		)
 	}
-	pq := s.dim / 4
+	pq := s.Dim / 4
 	var nprobe []string
 	for _, w := range ladder("nprobe", 1, lists) {
 		for _, refine := range []int{2, 4, 8, 16} {
@@ -98,7 +99,7 @@ func systems(s *set) []system {
 		}
 	}
 	sq := "kind=sq8 pad=8"
-	if s.whole {
+	if s.Whole {
 		sq = "kind=sq8direct pad=8"
 	}
 	all = append(all,
@@ -112,18 +113,18 @@ func systems(s *set) []system {
 		system{name: "faiss-ivf-pqfs", driver: "faiss", rows: "f32", build: fmt.Sprintf("index=ivf kind=pqfs pq=%d metric=%s nlist=%d", pq, ip, lists), settings: nprobe},
 	)
 	all = append(all, quantizedGraphs(ip, ef)...)
-	if s.whole {
+	if s.Whole {
 		all = append(all,
 			system{name: "faiss-debian-hnsw-sq8", driver: "faiss-debian", rows: "f32", build: "index=hnsw " + sq + " metric=" + ip + " M=16 efc=200", settings: ef, ladder: true,
 				note: "as Debian builds it, without AVX; not a fair peer"},
 		)
 	}
-	if s.rows() <= 60_000 {
+	if s.Rows() <= 60_000 {
 		all = append(all,
 			system{name: "coder-hnsw", driver: "gopeers", rows: "f32", build: "library=coder metric=" + metric + " M=16", settings: ladder("ef", 20, 640), ladder: true, limit: 200},
 		)
 	}
-	if s.metric == vector.Cosine {
+	if s.Metric == vector.Cosine {
 		all = append(all,
 			system{name: "chromem-go", driver: "gopeers", rows: "f32", build: "library=chromem metric=cosine", settings: []string{"exact=1"}, limit: 20,
 				note: "compares with every row on all processors"},

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/anndb/anndb/bench/internal/vectors"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
@@ -34,16 +35,16 @@ func distance(a, b []float32) float64 {
 // exact finds the truth of the queries by comparing with every row, in float32
 // for the choice of the nearest 4k and in float64 for their order. It is kept
 // in a file.
-func (s *set) exact(dir, slot string, queries []float32) (*truth, error) {
+func exact(s *vectors.Set, dir, slot string, queries []float32) (*truth, error) {
 	path := filepath.Join(dir, "truth-"+slot+".json")
 	t := &truth{}
-	if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, t) == nil && len(t.Kth)*s.dim == len(queries) {
+	if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, t) == nil && len(t.Kth)*s.Dim == len(queries) {
 		return t, nil
 	}
-	n := len(queries) / s.dim
+	n := len(queries) / s.Dim
 	t.Kth = make([]float64, n)
 	_ = par.Each(context.Background(), par.Work{N: n}, func(i int) error {
-		t.Kth[i] = s.kth(queries[i*s.dim : (i+1)*s.dim])
+		t.Kth[i] = kth(s, queries[i*s.Dim:(i+1)*s.Dim])
 		return nil
 	})
 	text, err := json.Marshal(t)
@@ -53,14 +54,14 @@ func (s *set) exact(dir, slot string, queries []float32) (*truth, error) {
 	return t, os.WriteFile(path, text, 0o644)
 }
 
-func (s *set) kth(q []float32) float64 {
+func kth(s *vectors.Set, q []float32) float64 {
 	near := vector.NewTopK(4 * k)
-	for r := range s.rows() {
-		near.Push(uint32(r), vector.L2Squared(q, s.base[r*s.dim:(r+1)*s.dim]))
+	for r := range s.Rows() {
+		near.Push(uint32(r), vector.L2Squared(q, s.Base[r*s.Dim:(r+1)*s.Dim]))
 	}
 	best := make([]float64, 0, 4*k)
 	for _, c := range near.Append(nil) {
-		best = append(best, distance(q, s.base[int(c.ID)*s.dim:(int(c.ID)+1)*s.dim]))
+		best = append(best, distance(q, s.Base[int(c.ID)*s.Dim:(int(c.ID)+1)*s.Dim]))
 	}
 	slices.Sort(best)
 	return best[min(k, len(best))-1]
@@ -69,17 +70,17 @@ func (s *set) kth(q []float32) float64 {
 // recall is the mean share of the k nearest rows among ids, k of each query.
 // Rows count once and their distances are computed here, whatever the system
 // said.
-func (s *set) recall(t *truth, queries []float32, ids []uint32) float64 {
+func recall(s *vectors.Set, t *truth, queries []float32, ids []uint32) float64 {
 	found := 0
 	n := len(ids) / k
 	for i := range n {
-		q := queries[i*s.dim : (i+1)*s.dim]
+		q := queries[i*s.Dim : (i+1)*s.Dim]
 		answer := ids[i*k : (i+1)*k]
 		for j, id := range answer {
-			if int64(id) >= int64(s.rows()) || slices.Contains(answer[:j], id) {
+			if int64(id) >= int64(s.Rows()) || slices.Contains(answer[:j], id) {
 				continue
 			}
-			if distance(q, s.base[int(id)*s.dim:(int(id)+1)*s.dim]) <= t.Kth[i]*(1+1e-9) {
+			if distance(q, s.Base[int(id)*s.Dim:(int(id)+1)*s.Dim]) <= t.Kth[i]*(1+1e-9) {
 				found++
 			}
 		}

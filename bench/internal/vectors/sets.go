@@ -1,4 +1,5 @@
-package main
+// Package vectors has the data sets of the benchmarks of dense search.
+package vectors
 
 import (
 	"archive/tar"
@@ -19,45 +20,45 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// set is a corpus with two sets of queries that it does not hold: test rows,
+// Set is a corpus with two sets of queries that it does not hold: test rows,
 // on which all figures are quoted, and validation rows, on which settings are
 // chosen.
-type set struct {
-	name string
-	// metric is L2 or Cosine; for Cosine all rows have unit length.
-	metric vector.Metric
-	dim    int
-	base   []float32
-	test   []float32
-	valid  []float32
-	// whole says that all coordinates are whole numbers from 0 to 255.
-	whole bool
+type Set struct {
+	Name string
+	// Metric is L2 or Cosine; for Cosine all rows have unit length.
+	Metric vector.Metric
+	Dim    int
+	Base   []float32
+	Test   []float32
+	Valid  []float32
+	// Whole says that all coordinates are whole numbers from 0 to 255.
+	Whole bool
 }
 
-func (s *set) rows() int { return len(s.base) / s.dim }
+func (s *Set) Rows() int { return len(s.Base) / s.Dim }
 
-// queryRows is how many rows the test and validation queries have.
-const queryRows = 1000
+// QueryRows is how many rows the test and validation queries have.
+const QueryRows = 1000
 
 var errSet = errors.New("unknown data set")
 
-// setNames are the names that loadSet takes.
-func setNames() []string {
+// Names are the names that Load takes.
+func Names() []string {
 	return []string{"fashion-mnist", "mnist", "glove-100d", "glove-100d-cosine", "generated-10k", "generated-100k", "generated-1m", "cifar10-luma"}
 }
 
-// loadSet reads a data set from the data folder, or makes it.
-func loadSet(data, name string) (*set, error) {
-	s := &set{name: name, metric: vector.L2}
+// Load reads a data set from the data folder, or makes it.
+func Load(data, name string) (*Set, error) {
+	s := &Set{Name: name, Metric: vector.L2}
 	var err error
 	switch name {
 	case "fashion-mnist", "mnist":
 		err = s.idx(filepath.Join(data, name))
 	case "glove-100d", "glove-100d-cosine":
 		if err = s.glove(filepath.Join(data, "glove-100d")); err == nil && name == "glove-100d-cosine" {
-			s.metric = vector.Cosine
-			for _, rows := range [][]float32{s.base, s.test, s.valid} {
-				normalise(rows, s.dim)
+			s.Metric = vector.Cosine
+			for _, rows := range [][]float32{s.Base, s.Test, s.Valid} {
+				Normalise(rows, s.Dim)
 			}
 		}
 	case "cifar10-luma":
@@ -65,29 +66,29 @@ func loadSet(data, name string) (*set, error) {
 	default:
 		n, ok := map[string]int{"generated-10k": 10_000, "generated-100k": 100_000, "generated-1m": 1_000_000}[name]
 		if !ok {
-			return nil, fmt.Errorf("%w: %s (want one of %s)", errSet, name, strings.Join(setNames(), ", "))
+			return nil, fmt.Errorf("%w: %s (want one of %s)", errSet, name, strings.Join(Names(), ", "))
 		}
-		g := newGenerator(1)
-		s.dim, s.base, s.test, s.valid = genDim, g.rows(1, n), g.rows(2, queryRows), g.rows(3, queryRows)
+		g := NewGenerator(1)
+		s.Dim, s.Base, s.Test, s.Valid = GenDim, g.Rows(1, n), g.Rows(2, QueryRows), g.Rows(3, QueryRows)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	s.whole = wholeBytes(s.base) && wholeBytes(s.test) && wholeBytes(s.valid)
+	s.Whole = wholeBytes(s.Base) && wholeBytes(s.Test) && wholeBytes(s.Valid)
 	return s, nil
 }
 
 // idx reads MNIST's files: the corpus is the training part, the test queries
 // are the first 1,000 test rows, validation the next 1,000.
-func (s *set) idx(dir string) (err error) {
-	if s.base, s.dim, err = read(filepath.Join(dir, "train-images-idx3-ubyte.gz"), 0); err != nil {
+func (s *Set) idx(dir string) (err error) {
+	if s.Base, s.Dim, err = read(filepath.Join(dir, "train-images-idx3-ubyte.gz"), 0); err != nil {
 		return err
 	}
-	q, _, err := read(filepath.Join(dir, "t10k-images-idx3-ubyte.gz"), 2*queryRows)
+	q, _, err := read(filepath.Join(dir, "t10k-images-idx3-ubyte.gz"), 2*QueryRows)
 	if err != nil {
 		return err
 	}
-	s.test, s.valid = q[:queryRows*s.dim], q[queryRows*s.dim:]
+	s.Test, s.Valid = q[:QueryRows*s.Dim], q[QueryRows*s.Dim:]
 	return nil
 }
 
@@ -95,25 +96,25 @@ func (s *set) idx(dir string) (err error) {
 // leave the corpus and are the validation queries; the file goes from frequent
 // words to rare ones, so they are taken at equal steps, for the queries are a
 // random part of all words.
-func (s *set) glove(dir string) error {
+func (s *Set) glove(dir string) error {
 	all, dim, err := read(filepath.Join(dir, "base.npy.gz"), 0)
 	if err != nil {
 		return err
 	}
-	if s.test, _, err = read(filepath.Join(dir, "queries.npy.gz"), queryRows); err != nil {
+	if s.Test, _, err = read(filepath.Join(dir, "queries.npy.gz"), QueryRows); err != nil {
 		return err
 	}
-	s.dim = dim
-	step := len(all) / dim / queryRows
+	s.Dim = dim
+	step := len(all) / dim / QueryRows
 	if step < 2 {
 		return fmt.Errorf("too few rows: %d", len(all)/dim)
 	}
 	for i := 0; i < len(all)/dim; i++ {
 		row := all[i*dim : (i+1)*dim]
-		if i%step == step/2 && len(s.valid) < queryRows*dim {
-			s.valid = append(s.valid, row...)
+		if i%step == step/2 && len(s.Valid) < QueryRows*dim {
+			s.Valid = append(s.Valid, row...)
 		} else {
-			s.base = append(s.base, row...)
+			s.Base = append(s.Base, row...)
 		}
 	}
 	return nil
@@ -122,8 +123,8 @@ func (s *set) glove(dir string) error {
 // cifar reads the luma planes of CIFAR-10 as JPEG: training rows, and of every
 // tenth test row (they are sorted by class) the first 1,000 in turn as test and
 // the next file as validation.
-func (s *set) cifar(dir string) error {
-	s.dim = 32 * 32
+func (s *Set) cifar(dir string) error {
+	s.Dim = 32 * 32
 	base, err := lumas(filepath.Join(dir, "cifar10-jpeg-train30k.tar.gz"))
 	if err != nil {
 		return err
@@ -132,14 +133,14 @@ func (s *set) cifar(dir string) error {
 	if err != nil {
 		return err
 	}
-	s.base = base
-	for i := range queryRows {
-		at := i * 10 * s.dim
-		if at+2*s.dim > len(test) {
-			return fmt.Errorf("too few test images: %d", len(test)/s.dim)
+	s.Base = base
+	for i := range QueryRows {
+		at := i * 10 * s.Dim
+		if at+2*s.Dim > len(test) {
+			return fmt.Errorf("too few test images: %d", len(test)/s.Dim)
 		}
-		s.test = append(s.test, test[at:at+s.dim]...)
-		s.valid = append(s.valid, test[at+s.dim:at+2*s.dim]...)
+		s.Test = append(s.Test, test[at:at+s.Dim]...)
+		s.Valid = append(s.Valid, test[at+s.Dim:at+2*s.Dim]...)
 	}
 	return nil
 }
@@ -210,7 +211,7 @@ func lumas(path string) ([]float32, error) {
 	}
 }
 
-func normalise(rows []float32, dim int) {
+func Normalise(rows []float32, dim int) {
 	for at := 0; at < len(rows); at += dim {
 		r := rows[at : at+dim]
 		f := vector.InverseNorm(r)
@@ -229,15 +230,15 @@ func wholeBytes(rows []float32) bool {
 	return true
 }
 
-// quantised are the rows of a part of the set as bytes: lossless where they are
+// Quantised are the rows of a part of the set as bytes: lossless where they are
 // whole bytes; otherwise one scale for all coordinates, which keeps the order
 // of L2 distances but for rounding, from the range that holds all but one in
 // 10,000 of the corpus's values.
-func (s *set) quantised(rows []float32) []byte {
+func (s *Set) Quantised(rows []float32) []byte {
 	lo, scale := float32(0), float32(1)
-	if !s.whole {
+	if !s.Whole {
 		var hi float32
-		lo, hi = bulk(s.base)
+		lo, hi = bulk(s.Base)
 		scale = 255 / (hi - lo)
 	}
 	out := make([]byte, len(rows))
@@ -274,42 +275,16 @@ func bulk(x []float32) (lo, hi float32) {
 	return lo + float32(a)*step, lo + float32(b+1)*step
 }
 
-// checksum tells whether files of a cache are of these rows.
-func (s *set) checksum() string {
+// Checksum tells whether files of a cache are of these rows.
+func (s *Set) Checksum() string {
 	h := crc64.New(crc64.MakeTable(crc64.ECMA))
-	for _, rows := range [][]float32{s.base, s.test, s.valid} {
-		h.Write(raw(rows)) // a hash never fails
+	for _, rows := range [][]float32{s.Base, s.Test, s.Valid} {
+		h.Write(Raw(rows)) // a hash never fails
 	}
-	return fmt.Sprintf("%d %016x", s.dim, h.Sum64())
+	return fmt.Sprintf("%d %016x", s.Dim, h.Sum64())
 }
 
-// raw is the memory of rows.
-func raw(rows []float32) []byte {
+// Raw is the memory of rows.
+func Raw(rows []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&rows[0])), len(rows)*4)
-}
-
-// files are the raw files that children read, by slot and type.
-type files struct {
-	dir string
-	set *set
-}
-
-// path is the file of a slot (base, test, valid) in a type (f32, u8), written
-// if it is not there.
-func (f *files) path(slot, kind string) (string, int, error) {
-	rows := map[string][]float32{"base": f.set.base, "test": f.set.test, "valid": f.set.valid}[slot]
-	n := len(rows) / f.set.dim
-	path := filepath.Join(f.dir, slot+"."+kind)
-	width := map[string]int{"f32": 4, "u8": 1}[kind]
-	if st, err := os.Stat(path); err == nil && st.Size() == int64(len(rows)*width) {
-		return path, n, nil
-	}
-	data := raw(rows)
-	if kind == "u8" {
-		data = f.set.quantised(rows)
-	}
-	if err := os.WriteFile(path+".new", data, 0o644); err != nil {
-		return "", 0, err
-	}
-	return path, n, os.Rename(path+".new", path)
 }

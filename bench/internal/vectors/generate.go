@@ -1,4 +1,4 @@
-package main
+package vectors
 
 import (
 	"context"
@@ -8,14 +8,14 @@ import (
 	"github.com/anndb/anndb/internal/par"
 )
 
-// generator makes rows of 128 coordinates that are clustered and of low
+// Generator makes rows of 128 coordinates that are clustered and of low
 // intrinsic dimension, as embeddings are: a row is a cluster's centre, which
 // lies in a subspace of 24 directions common to all, plus a point of the
 // cluster's own subspace of 24 directions whose scales fall, plus a little
 // noise in all coordinates. Sizes of clusters follow a power law. Row i depends
 // on the seed and on i only, so a smaller set is the beginning of a larger one
 // and rows can be made in any order.
-type generator struct {
+type Generator struct {
 	seed    uint64
 	centres [][]float64
 	bases   [][][]float64 // by cluster, direction
@@ -24,20 +24,22 @@ type generator struct {
 }
 
 const (
-	genDim      = 128
+	// GenDim is the number of coordinates of generated rows.
+	GenDim      = 128
 	genClusters = 256
 	genCommon   = 24
 	genOwn      = 24
 	genNoise    = 0.05
 )
 
-func newGenerator(seed uint64) *generator {
-	g := &generator{seed: seed}
+// NewGenerator returns the generator of a seed.
+func NewGenerator(seed uint64) *Generator {
+	g := &Generator{seed: seed}
 	r := rand.New(rand.NewPCG(seed, 0))
 	common := directions(r, genCommon)
 	total := 0.0
 	for c := range genClusters {
-		centre := make([]float64, genDim)
+		centre := make([]float64, GenDim)
 		for j, d := range common {
 			add(centre, d, r.NormFloat64()*2/math.Sqrt(1+float64(j)/4))
 		}
@@ -58,7 +60,7 @@ func newGenerator(seed uint64) *generator {
 func directions(r *rand.Rand, n int) [][]float64 {
 	out := make([][]float64, n)
 	for i := range out {
-		v := make([]float64, genDim)
+		v := make([]float64, GenDim)
 		sum := 0.0
 		for j := range v {
 			v[j] = r.NormFloat64()
@@ -82,7 +84,7 @@ func add(v, d []float64, a float64) {
 
 // row writes row i of a stream; corpus, test and validation rows are streams 1,
 // 2 and 3.
-func (g *generator) row(stream, i uint64, out []float32) {
+func (g *Generator) row(stream, i uint64, out []float32) {
 	r := rand.New(rand.NewPCG(g.seed^stream<<56, i))
 	u := r.Float64()
 	c := 0
@@ -97,7 +99,7 @@ func (g *generator) row(stream, i uint64, out []float32) {
 			hi = c
 		}
 	}
-	v := make([]float64, genDim)
+	v := make([]float64, GenDim)
 	copy(v, g.centres[c])
 	for j, d := range g.bases[c] {
 		add(v, d, r.NormFloat64()*g.spread[c]/math.Sqrt(1+float64(j)/6))
@@ -107,11 +109,11 @@ func (g *generator) row(stream, i uint64, out []float32) {
 	}
 }
 
-// rows are n rows of a stream, made on all processors.
-func (g *generator) rows(stream uint64, n int) []float32 {
-	out := make([]float32, n*genDim)
+// Rows are n rows of a stream, made on all processors.
+func (g *Generator) Rows(stream uint64, n int) []float32 {
+	out := make([]float32, n*GenDim)
 	_ = par.Each(context.Background(), par.Work{N: n, Grain: 64}, func(i int) error {
-		g.row(stream, uint64(i), out[i*genDim:(i+1)*genDim])
+		g.row(stream, uint64(i), out[i*GenDim:(i+1)*GenDim])
 		return nil
 	})
 	return out
