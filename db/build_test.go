@@ -103,12 +103,15 @@ func TestBuildKinds(t *testing.T) {
 	}
 }
 
+// answersK is the number of neighbors that answers searches for.
+const answersK = 7
+
 // answers is all keys, distances and counts in one string.
 func (b *bed) answers(queries [][]float32, o *db.SearchOptions) string {
 	b.t.Helper()
 	var out strings.Builder
 	for _, q := range queries {
-		hits, stats := b.search(q, 7, o)
+		hits, stats := b.search(q, answersK, o)
 		fmt.Fprintln(&out, stats)
 		for _, h := range hits {
 			fmt.Fprintf(&out, "%s %d %x\n", h.Key, h.Row, math.Float32bits(h.Distance))
@@ -211,7 +214,7 @@ func TestBuildAuto(t *testing.T) {
 	if c := info.Curve; c == nil || len(c.Points) == 0 || c.K != 5 || c.Queries != 100 {
 		t.Fatalf("curve %+v", c)
 	}
-	if _, ok := info.Curve.Resolve(0.9); !ok {
+	if _, ok := info.Curve.Setting(0.9, 10); !ok {
 		t.Errorf("no setting reaches the target: %+v", info.Curve)
 	}
 	for i, p := range info.Curve.Points[1:] {

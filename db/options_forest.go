@@ -74,8 +74,9 @@ type Forest struct {
 	// Fewer than 10 rows are too few for the tuner: searches of such an index are exact scans,
 	// and DB.Maintain rebuilds it with the tuner and the original options once there are 10.
 	Tuning Switch
-	// TuneK is the k of the tuner's queries, 10 when zero. It is lowered to the number of rows
-	// that remain (see Curve.K). If it is more than half of the rows, searches are exact scans.
+	// TuneK is the k that the tuner measures most thoroughly, 10 when zero. It is lowered to the
+	// number of rows that remain (see Curve.K). If it is more than half of the rows, searches are
+	// exact scans.
 	TuneK int
 	// Holdout is the number of rows that the tuner holds out as queries, 1000 when zero, at
 	// most 100,000 and at most a tenth of the rows. Equal rows are held out together and

@@ -44,8 +44,8 @@ type SearchOptions struct {
 	// that finds rows, not counting one that maintenance has built if there are others, or Flat
 	// if there is none.
 	Index string
-	// Recall is the target, resolved to parameters with the tuner's curve; 0.95 when zero.
-	// Sparse searches are exact.
+	// Recall is the target, for which the tuner's curve has the parameters; 0.95 when zero. It holds
+	// for any K and under filters. 1 selects an exact scan. Sparse searches are exact.
 	Recall float64
 	// Filter keeps only the rows of a set made by Collection.RowFilter, Labels only rows that
 	// have at least one of these labels. KeyPrefix and Key keep only rows whose key has the
@@ -378,7 +378,8 @@ func prepareSearch(
 	case x == nil:
 		p.Method = query.Flat
 	default:
-		if p, err = x.Opened.(kind.RowFinder).Setting(cmp.Or(o.Recall, defaultRecall)); err != nil {
+		p, err = x.Opened.(kind.RowFinder).Setting(cmp.Or(o.Recall, defaultRecall), cmp.Or(k, defaultK))
+		if err != nil {
 			return nil, "", p, fail.Wrapf(err, "search of collection %q", st.Entry.Name)
 		}
 	}

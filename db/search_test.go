@@ -96,7 +96,7 @@ func TestRecallTargets(t *testing.T) {
 				if r < target-0.03 {
 					t.Errorf("recall %.3f at target %.2f", r, target)
 				}
-				p, ok := info.Curve.Resolve(target)
+				p, ok := info.Curve.Setting(target, answersK)
 				if !ok {
 					// Then the answer is exact; but that must be the exception.
 					if target < 0.95 || r < 1 {
@@ -104,7 +104,7 @@ func TestRecallTargets(t *testing.T) {
 					}
 					continue
 				}
-				// The target is nothing but the curve's parameters.
+				// The target is nothing but the curve's parameters for that k.
 				byTarget, byParams := b.answers(queries[:5], o), b.answers(queries[:5], &db.SearchOptions{Params: &p})
 				if byTarget != byParams {
 					t.Errorf("target %.2f does not run the curve's parameters", target)

@@ -26,16 +26,36 @@ type spot struct {
 	estimate float32
 	row      uint32
 	followed bool
+	// verdict caches whether the row passes the filters, in a restricted search.
+	verdict verdict
 }
+
+// verdict is whether a row can be an answer.
+type verdict uint8
+
+const (
+	unjudged verdict = iota
+	failed
+	passed
+)
 
 // follow expands the best width rows by estimate until all of them are expanded. It starts from
 // ids and returns the best rows.
 func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 	width = max(1, width)
-	s.nextEpoch()
-	for _, id := range ids {
-		s.seen[id] = s.epoch
+	s.startBeam(ids, width, width)
+	s.walk(0, width, width)
+	s.hop = grow(s.hop, len(s.beam))
+	for i, b := range s.beam {
+		s.hop[i] = b.row
 	}
+	return s.hop
+}
+
+// startBeam begins a beam of at most room rows with the best of ids, at most width. Others may come
+// back by a list.
+func (s *Searcher) startBeam(ids []uint32, width, room int) {
+	s.nextEpoch()
 	s.scores = grow(s.scores, len(ids))
 	s.stats.Sketched += len(ids)
 	s.estimate(s.v.Sketch, ids, s.scores)
@@ -45,38 +65,44 @@ func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 		s.scores = grow(s.scores, len(ids))
 		s.estimate(s.v.Sketch, ids, s.scores)
 	}
-	s.beam = grow(s.beam, width)[:0]
-	s.merge(ids, width)
-	for first, step := 0, 1; ; step++ {
-		if first = s.expand(first); first < 0 || step%beamRun == 0 && s.halted() {
-			break
+	for _, id := range ids {
+		s.seen[id] = s.epoch
+	}
+	s.beam = grow(s.beam, room)[:0]
+	s.merge(ids, room)
+}
+
+// walk expands the spots among the best width of the beam, which keeps at most room rows, until
+// all of them are expanded. Those before first are.
+func (s *Searcher) walk(first, width, room int) {
+	for step := 1; ; step++ {
+		if first = s.expand(first, width); first < 0 || step%beamRun == 0 && s.halted() {
+			return
 		}
-		s.hop = s.passing(s.hop)
+		if s.trial {
+			s.hop = s.passing(s.hop)
+		}
 		s.stats.Hopped += len(s.hop)
 		s.stats.Sketched += len(s.hop)
 		s.scores = grow(s.scores, len(s.hop))
 		s.estimate(s.v.Sketch, s.hop, s.scores)
-		first = min(first, s.merge(s.hop, width))
+		first = min(first, s.merge(s.hop, room))
 	}
-	s.hop = grow(s.hop, len(s.beam))
-	for i, b := range s.beam {
-		s.hop[i] = b.row
-	}
-	return s.hop
 }
 
 // expand sets hop to the unseen rows on the lists of the best spots that were not expanded,
-// starting at from. It returns the place of the first spot after them, or -1 if there is none.
-func (s *Searcher) expand(from int) int {
+// starting at from and among the best width. It returns the place of the first spot after them,
+// or -1 if there is none.
+func (s *Searcher) expand(from, width int) int {
 	nv := s.v.Neighbors
-	width := nv.K
+	listed := nv.K
 	if s.p.HopWidth > 0 {
-		width = min(width, s.p.HopWidth)
+		listed = min(listed, s.p.HopWidth)
 	}
 	var lists [beamStep][]uint32
 	var rows [beamStep]uint32
 	n, i := 0, from
-	for ; i < len(s.beam) && n < beamStep; i++ {
+	for ; i < min(len(s.beam), width) && n < beamStep; i++ {
 		if s.beam[i].followed {
 			continue
 		}
@@ -84,17 +110,17 @@ func (s *Searcher) expand(from int) int {
 		row := s.beam[i].row
 		at := int(row) & (1<<nv.Shift - 1) * nv.K
 		rows[n] = row
-		lists[n] = nv.Chunks[row>>nv.Shift][at : at+width]
+		lists[n] = nv.Chunks[row>>nv.Shift][at : at+listed]
 		if s.watch != nil {
 			s.watch.followed(s, row, lists[n])
 		}
-		vector.Prefetch(unsafe.Pointer(&lists[n][0]), 4*width)
+		vector.Prefetch(unsafe.Pointer(&lists[n][0]), 4*listed)
 		n++
 	}
 	if n == 0 {
 		return -1
 	}
-	s.hop = grow(s.hop, n*width+1)
+	s.hop = grow(s.hop, n*listed+1)
 	ids, seen, m := s.hop, s.seen, 0
 	for l, list := range lists[:n] {
 		for _, id := range list {

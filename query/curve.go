@@ -16,17 +16,19 @@ type Point struct {
 	Candidates float64 `json:"candidates"`
 }
 
-// Curve holds the settings worth using on one view: each is faster than all others of higher
-// recall. Points rise in recall and in time.
+// Curve holds the settings worth using on one view for K neighbors: each is faster than all others
+// of higher recall. Points rise in recall and in time.
 type Curve struct {
 	K       int     `json:"k"`       // requested neighbours
 	Queries int     `json:"queries"` // measured queries
 	Points  []Point `json:"points"`
+	// Depths are curves for other numbers of neighbors, ascending, without Depths of their own.
+	Depths []Curve `json:"depths,omitempty"`
 }
 
-// Resolve returns the cheapest measured setting of at least the given recall, with K zero. ok
+// resolve returns the cheapest measured setting of at least the given recall, with K zero. ok
 // is false if there is none or if the curve is nil. O(points).
-func (c *Curve) Resolve(recall float64) (p Params, ok bool) {
+func (c *Curve) resolve(recall float64) (p Params, ok bool) {
 	if c == nil {
 		return Params{}, false
 	}

@@ -37,6 +37,7 @@ type sample struct {
 // run runs every stride-th query and adds its results to the sample.
 func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) error {
 	p.K = m.k
+	m.s.trial = true
 	*out = sample{micros: out.micros, ranks: out.ranks[:0]}
 	for range p.Beam {
 		out.ranks = append(out.ranks, 0)

@@ -124,6 +124,9 @@ type Params struct {
 	// NoWiden returns the rows found even if there are fewer than K. Otherwise a search widens
 	// until it has min(K, live rows that pass the filters), in the last step by an exact scan.
 	NoWiden bool `json:"-"`
+
+	// ladder has the beams of other depths; it is empty unless Curve.Setting made the parameters.
+	ladder ladder
 }
 
 // Stats counts the work of one search.

@@ -1,5 +1,10 @@
 package query
 
+import (
+	"math"
+	"math/bits"
+)
+
 // filterScan is the number of rows up to which a filter is answered by scanning its rows, which
 // is cheaper than searching and discarding.
 const filterScan = 2000
@@ -7,7 +12,14 @@ const filterScan = 2000
 // scanFirst reports whether an exact scan is requested or cheapest.
 func (s *Searcher) scanFirst() bool {
 	p := s.p
-	return p.Method == Flat || p.Filter != nil && !p.NoWiden && p.Filter.GetCardinality() <= filterScan
+	if p.Method == Flat || p.Filter == nil || p.NoWiden {
+		return p.Method == Flat
+	}
+	few := uint64(filterScan)
+	if s.beamWidth() > 0 {
+		few = uint64(fewPassing + s.scanKeep())
+	}
+	return p.Filter.GetCardinality() <= few
 }
 
 // restricted reports whether some rows cannot be answers.
@@ -63,20 +75,70 @@ func (s *Searcher) complete() bool {
 // scanAll scores every row that passes the filters.
 func (s *Searcher) scanAll() {
 	s.within = s.within[:0]
-	f := s.p.Filter
-	if f == nil {
+	if s.p.Filter == nil {
 		s.scan(0, s.v.Rows.N, fromScan)
 		return
 	}
-	n := 0
-	f.Iterate(func(row uint32) bool {
-		if int(row) >= s.v.Rows.N {
-			return false
+	s.filtered(s.v.Rows.N, func(ids []uint32) { s.enter(ids) })
+}
+
+// filtered calls f with the live and accepted rows of the filter below n, some at a time.
+func (s *Searcher) filtered(n int, f func(ids []uint32)) {
+	s.batch = grow(s.batch, poolRun)
+	s.rows.Initialize(s.p.Filter)
+	for !s.halted() {
+		ids := s.batch[:s.rows.NextMany(s.batch[:poolRun])]
+		all := len(ids)
+		for len(ids) > 0 && int(ids[len(ids)-1]) >= n {
+			ids = ids[:len(ids)-1]
 		}
-		s.scanRow(row, fromScan)
-		n++
-		return n&s.every != 0 || !s.halted()
-	})
+		if len(ids) > 0 {
+			f(s.possible(ids))
+		}
+		if len(ids) < all || all == 0 {
+			return
+		}
+	}
+}
+
+// unfiltered calls f with the live and accepted rows below n, some at a time.
+func (s *Searcher) unfiltered(n int, f func(ids []uint32)) {
+	s.batch = grow(s.batch, poolRun)
+	words := s.v.DeletedBits
+	for row := 0; row < n && !s.halted(); {
+		ids := s.batch[:0]
+		for row < n && len(ids) <= poolRun-64 {
+			// Whole words, since mostly deleted collections have many without a live row.
+			live := uint64(math.MaxUint64)
+			if words != nil {
+				live = ^words[row>>6]
+			}
+			for ; live != 0; live &= live - 1 {
+				if id := row + bits.TrailingZeros64(live); id < n {
+					ids = append(ids, uint32(id))
+				}
+			}
+			row += 64
+		}
+		if ids = s.possible(ids); len(ids) > 0 {
+			f(ids)
+		}
+	}
+}
+
+// possible keeps the rows that are live and accepted, of rows that pass the filter.
+func (s *Searcher) possible(ids []uint32) []uint32 {
+	if s.v.Deleted == nil && s.p.Accept == nil {
+		return ids
+	}
+	n := 0
+	for _, id := range ids {
+		if !s.deleted(id) && (s.p.Accept == nil || s.accepted(id)) {
+			ids[n] = id
+			n++
+		}
+	}
+	return ids[:n]
 }
 
 // scan scores the rows of [lo, hi) that pass the filters.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -42,6 +44,12 @@ type Searcher struct {
 	within []vector.Neighbor // range search
 	hits   []vector.Neighbor
 	hop    []uint32
+	// trial is set by the tuner: deleted rows are its queries. They are dropped from the lists,
+	// since the list of a query itself would lead to its answers.
+	trial  bool
+	pool   pool
+	rows   roaring.ManyIntIterator // of the filter
+	batch  []uint32                // rows of a scan
 	beam   []spot
 	come   []spot   // rows to be merged into the beam
 	fresh  []uint32 // rows newer than the index, to be scored
@@ -78,8 +86,8 @@ func NewSearcher() *Searcher {
 // docs/ARCHITECTURE.md, section 6, describes the pipeline: route the query down the trees, sum
 // the leaves' label proportions (equation 5), elect the labels that exceed τ (equation 8),
 // reduce them by sketch and 8-bit copy, score the rest exactly, follow their own labels for a
-// few hops, and scan the rows newer than the index. A filter of few rows is answered by
-// scanning them instead.
+// few hops, and scan the rows newer than the index. Filters and deleted rows widen the search as
+// far as they require; a filter of few rows is answered by scanning them instead.
 //
 // The answer holds min(K, live rows that pass the filters) rows unless NoWiden is set. In a
 // range search it holds all rows found within Radius, at most K when K is positive.
@@ -145,6 +153,9 @@ func (s *Searcher) depth() int {
 	if s.hops() > 0 {
 		k = max(k, s.p.hopFrom())
 	}
+	if s.restricted() && s.beamWidth() > 0 {
+		k = max(k, settleDepth)
+	}
 	return min(k, s.v.Rows.N)
 }
 
@@ -173,27 +184,30 @@ func (s *Searcher) run(q []float32, norm float32) {
 		return
 	}
 	s.project(q, norm)
-	ids := s.passing(s.gather(0))
-	for leaves := 0; s.sparse(len(ids)) && len(s.route) > leaves && !s.halted(); {
-		leaves = len(s.route)
-		s.stats.Widened++
-		ids = s.passing(s.gather(s.stats.Widened))
+	sketched, keep := s.freshSketched(), s.p.sketchKeep()
+	s.fresh = s.fresh[:0]
+	var ids []uint32
+	switch beam := s.beamWidth(); {
+	case beam > 0 && s.restricted() && !s.p.Range && !s.trial:
+		var ok bool
+		if ids, ok = s.restrictedBeam(); !ok {
+			s.scanSketches()
+		}
+		keep = max(keep, len(ids))
+	case beam > 0:
+		ids = s.passing(s.follow(s.passing(s.gather(0)), beam))
+		ids = ids[:min(len(ids), keep)]
+	default:
+		ids = s.elected()
 	}
 	if s.halted() {
 		return
 	}
-	sketched, beam := s.freshSketched(), s.beamWidth()
-	s.fresh = s.fresh[:0]
-	if beam > 0 {
-		ids = s.follow(ids, beam)
-	}
 	switch {
 	case sketched > 0:
-		ids = s.thinFresh(ids, s.p.sketchKeep())
-	case beam > 0:
-		ids = ids[:min(len(ids), s.p.sketchKeep())]
+		ids = s.thinFresh(ids, keep)
 	case s.p.Sketch && s.v.Sketch != nil:
-		ids = s.thin(ids, s.p.sketchKeep())
+		ids = s.thin(ids, keep)
 	}
 	if s.hops() > 0 {
 		s.nextEpoch()
@@ -221,6 +235,17 @@ func (s *Searcher) run(q []float32, norm float32) {
 	s.scanAll()
 }
 
+// elected returns the passing rows that the forest elects, of more leaves if these are few.
+func (s *Searcher) elected() []uint32 {
+	ids := s.passing(s.gather(0))
+	for leaves := 0; s.sparse(len(ids)) && len(s.route) > leaves && !s.halted(); {
+		leaves = len(s.route)
+		s.stats.Widened++
+		ids = s.passing(s.gather(s.stats.Widened))
+	}
+	return ids
+}
+
 // append appends the answer, nearest first: the nearest K rows, or the rows found within the
 // radius.
 func (s *Searcher) append(dst []vector.Neighbor) []vector.Neighbor {
@@ -241,12 +266,12 @@ func (s *Searcher) append(dst []vector.Neighbor) []vector.Neighbor {
 	return append(dst, found...)
 }
 
-// keep adds an exactly scored row to the answer.
-func (s *Searcher) keep(row uint32, d float32) {
+// keep adds an exactly scored row to the answer, and reports whether it is among the best so far.
+func (s *Searcher) keep(row uint32, d float32) bool {
 	if s.p.Range && d <= s.p.Radius {
 		s.within = append(s.within, vector.Neighbor{ID: row, Distance: d})
 	}
-	s.top.Push(row, d)
+	return s.top.Push(row, d)
 }
 
 // project transforms the query into the partition space and from there into the coordinates

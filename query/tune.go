@@ -68,7 +68,9 @@ type trial struct {
 //
 // Where the view has sketches and label lists, beams are measured at a schedule of widths, from
 // which the width and R are derived for each of the commonly requested recalls (tunebeam.go). A
-// few settings without a beam serve lower recalls in less time. Otherwise, the space consists
+// few settings without a beam serve lower recalls in less time. Beams are also measured for other
+// numbers of neighbors (Curve.Depths), on the queries of which so many are known; DeepQueries with
+// DeepestTruth suffice. Otherwise, the space consists
 // of the number of trees, the vote threshold (τ as votes, or Votes where the forest has member
 // lists only), Extra, R, the four numbers of the hops, and Rerank, as far as the view has the
 // parts. A coarse grid is measured first; then every point of the front is varied in one number
@@ -121,10 +123,11 @@ func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 			return nil, err
 		}
 	}
+	curve := &Curve{K: k, Queries: len(queries)}
 	var points []Point
 	var err error
 	if beams {
-		points, err = t.beamPoints(ctx)
+		points, curve.Depths, err = t.beamPoints(ctx)
 	} else {
 		err = t.hillClimb(ctx)
 	}
@@ -135,7 +138,8 @@ func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 		return nil, err
 	}
 	t.advance(100)
-	return &Curve{K: k, Queries: len(queries), Points: pareto(points)}, nil
+	curve.Points = pareto(points)
+	return curve, nil
 }
 
 // scanning returns the curve of a search for more than half of the rows, for which the exact

@@ -107,7 +107,7 @@ func TestTuneErrors(t *testing.T) {
 	}
 }
 
-// Resolve is the cheapest point that is good enough.
+// resolve returns the cheapest point that is good enough.
 func TestResolve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		points := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Point {
@@ -130,7 +130,7 @@ func TestResolve(t *testing.T) {
 				cheapest, found = min(cheapest, p.Micros), true
 			}
 		}
-		p, ok := c.Resolve(target)
+		p, ok := c.resolve(target)
 		if ok != found || p.K != 0 {
 			t.Fatalf("%v, %v", p, ok)
 		}
@@ -162,7 +162,7 @@ func TestTuneCosine(t *testing.T) {
 	if err != nil || len(c.Points) == 0 {
 		t.Fatal(c, err)
 	}
-	if p, ok := c.Resolve(0.9); !ok || p.Method != Natural {
+	if p, ok := c.resolve(0.9); !ok || p.Method != Natural {
 		t.Errorf("%+v, %v", p, ok)
 	}
 }

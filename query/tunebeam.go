@@ -15,7 +15,7 @@ import (
 // settings are measured on all queries.
 const (
 	scheduleKeep  = 3    // times k, exact distances of the schedule's runs
-	scheduleTop   = 64   // times k, the widest of the schedule
+	scheduleTop   = 64   // times k, or times 10 if k is less, the widest of the schedule
 	widest        = 192  // times k, the widest of all
 	beamsOfScan   = 16   // rows per place of the beam from which a scan is as fast
 	narrowSteps   = 2    // widths measured to narrow down a recall
@@ -71,22 +71,22 @@ type beams struct {
 	points []Point
 }
 
-// beamPoints returns points with beams, measured on all queries.
-func (t *tuner) beamPoints(ctx context.Context) ([]Point, error) {
+// beamPoints returns points with beams, measured on all queries, and the curves of other depths.
+func (t *tuner) beamPoints(ctx context.Context) ([]Point, []Curve, error) {
 	var at setting
 	at[dimTrees], at[dimKeep] = t.nearest(dimTrees, 2), 1
 	base, ok := t.params(at)
 	if !ok {
-		return nil, nil
+		return nil, nil, nil
 	}
 	b := &beams{t: t, base: base, bias: 1}
 	for _, step := range []func(context.Context) error{b.measureWidths, b.price, b.vary} {
 		if err := step(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if err := b.measureRecalls(ctx, 0); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// Wider beams do not help where the first rows lead to none of the others; more first rows
 	// may.
@@ -99,13 +99,14 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, error) {
 		}
 		b.base.Trees, b.base.Extra = trees, extra
 		if err := b.measureWidths(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := b.measureRecalls(ctx, top); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return b.points, nil
+	deep, err := t.deep(ctx, b)
+	return b.points, deep, err
 }
 
 // setting returns the base setting with a beam of the given width.
@@ -136,13 +137,14 @@ func (b *beams) add(ctx context.Context, width int) error {
 func (b *beams) measureWidths(ctx context.Context) error {
 	b.schedule = b.schedule[:0]
 	k := b.t.m.k
+	top := scheduleTop * max(k, depths[1])
 	for width := k; ; width *= 2 {
 		if err := b.add(ctx, width); err != nil {
 			return err
 		}
-		b.t.advance(10 + 20*width/(scheduleTop*k))
+		b.t.advance(10 + 20*width/top)
 		late := len(b.schedule) > 3 && b.t.elapsed() > b.t.budget
-		if b.schedule[len(b.schedule)-1].most() >= reachedAll || width >= scheduleTop*k ||
+		if b.schedule[len(b.schedule)-1].most() >= reachedAll || width >= top ||
 			b.tooWide(width) || late || b.level() {
 			return nil
 		}

@@ -112,7 +112,7 @@ func TestTuneBeams(t *testing.T) {
 	}
 	best := c.Points[len(c.Points)-1].Recall
 	for _, recall := range refined {
-		if p, ok := c.Resolve(recall); !ok && best >= recall || ok && p.Beam > widest*10 {
+		if p, ok := c.resolve(recall); !ok && best >= recall || ok && p.Beam > widest*10 {
 			t.Errorf("recall %g: %+v, %v", recall, p, ok)
 		}
 	}

@@ -196,7 +196,7 @@ func (c *benchCmd) pipeline(a *app, s *db.Snapshot, q *querySet) (*table.Table, 
 		if !ok {
 			continue
 		}
-		variants = append(variants, byRecall(i, c.Recall)...)
+		variants = append(variants, byRecall(i, c.K, c.Recall)...)
 		for n, p := range i.Curve.Points {
 			a.progress.Update("index "+i.Name, n, len(i.Curve.Points))
 			m, err := q.measure(a.ctx, s, t, &db.SearchOptions{Index: i.Name, Params: &p.Params}, effort{c.Rounds, 1})

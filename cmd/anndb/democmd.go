@@ -304,7 +304,7 @@ func (c *demoCorpus) evaluate(a *app, s *db.Snapshot, info db.IndexInfo) (*table
 	}
 	variants := []variant{{index: db.Flat, setting: "flat", options: db.SearchOptions{Index: db.Flat}}}
 	if info.Curve != nil {
-		variants = append(variants, byRecall(info, []float64{0.90, 0.95, 0.99})...)
+		variants = append(variants, byRecall(info, q.k, []float64{0.90, 0.95, 0.99})...)
 	}
 	return q.measureAll(a, s, t, variants, effort{rounds: 3, threads: 1})
 }

@@ -170,7 +170,7 @@ func (c *evaluateCmd) variants(s *db.Snapshot) ([]variant, error) {
 			if o, ok := i.Options.(*db.Forest); i.Curve == nil && ok && o.Tuning == db.Off {
 				return nil, usagef("index %q was built with --no-tune: name methods with --method", i.Name)
 			}
-			out = append(out, byRecall(i, c.Recall)...)
+			out = append(out, byRecall(i, c.K, c.Recall)...)
 			continue
 		}
 		for _, name := range c.Method {
@@ -193,10 +193,10 @@ func (c *evaluateCmd) variants(s *db.Snapshot) ([]variant, error) {
 }
 
 // byRecall asks a tuned index for target recalls.
-func byRecall(i db.IndexInfo, targets []float64) []variant {
+func byRecall(i db.IndexInfo, k int, targets []float64) []variant {
 	var out []variant
 	for _, r := range targets {
-		p, ok := i.Curve.Resolve(r)
+		p, ok := i.Curve.Setting(r, k)
 		if !ok {
 			p = query.Params{Method: query.Flat}
 		}

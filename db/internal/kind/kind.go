@@ -185,9 +185,9 @@ type Opened interface {
 type RowFinder interface {
 	// RowView returns the view that a search reads: an index and the rows after it.
 	RowView() *query.View
-	// Setting returns the setting for a target recall. It is the exact scan if no measured setting
-	// reaches the recall, or if there were too few rows to measure any.
-	Setting(recall float64) (query.Params, error)
+	// Setting returns the setting for a target recall of the k nearest rows. It is the exact scan if
+	// no measured setting reaches the recall, or if there were too few rows to measure any.
+	Setting(recall float64, k int) (query.Params, error)
 }
 
 // SparseFinder finds rows of a sparse collection.

@@ -152,13 +152,13 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 
 func (x *index) RowView() *query.View { return x.view }
 
-func (x *index) Setting(recall float64) (query.Params, error) {
+func (x *index) Setting(recall float64, k int) (query.Params, error) {
 	if x.m.Info.Curve == nil && optionsOf(x.m).NoTune {
 		return query.Params{}, fmt.Errorf(
 			"%w: index %q was built without the tuner: a search by it needs its parameters",
 			fail.Option, x.m.Info.Name)
 	}
-	p, ok := x.m.Info.Curve.Resolve(recall)
+	p, ok := x.m.Info.Curve.Setting(recall, k)
 	if !ok {
 		p.Method = query.Flat
 	}

@@ -73,21 +73,27 @@ func newTrial(ctx context.Context, st kind.Source, t *training, base *query.View
 		complete = complete && len(truth) == tr.k
 		tr.truth = append(tr.truth, truth)
 	}
-	if complete {
-		return tr, nil
+	if !complete {
+		// Without the hidden rows, too few labels are left.
+		if err := tr.scan(ctx, st, base, 1, tr.k); err != nil {
+			return nil, err
+		}
 	}
-	// Without the hidden rows, too few labels are left.
-	return tr, tr.scan(ctx, st, base)
+	// Some queries need more neighbors, for the tuner's other depths.
+	stride := max(1, (len(tr.queries)+query.DeepQueries-1)/query.DeepQueries)
+	return tr, tr.scan(ctx, st, base, stride, min(query.DeepestTruth, live))
 }
 
-// scan finds the true neighbors by comparing with every row.
-func (tr *trial) scan(ctx context.Context, st kind.Source, base *query.View) error {
+// scan finds the k true neighbors of every stride-th query by comparing with every row.
+func (tr *trial) scan(ctx context.Context, st kind.Source, base *query.View, stride, k int) error {
 	flat := tr.mask(base)
-	err := par.Each(ctx, par.Work{N: len(tr.queries), Workers: kind.WorkersOf(ctx)}, func(i int) (err error) {
+	n := (len(tr.queries) + stride - 1) / stride
+	err := par.Each(ctx, par.Work{N: n, Workers: kind.WorkersOf(ctx)}, func(i int) (err error) {
+		i *= stride
 		// Each goroutine needs a separate guard.
 		defer st.Guard(debug.SetPanicOnFault(true), &err)
 		found, _, err := query.NewSearcher().Search(ctx, flat, tr.queries[i],
-			&query.Params{K: tr.k, Method: query.Flat}, nil)
+			&query.Params{K: k, Method: query.Flat}, nil)
 		tr.truth[i] = tr.truth[i][:0]
 		for _, h := range found {
 			tr.truth[i] = append(tr.truth[i], h.ID)

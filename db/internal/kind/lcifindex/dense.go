@@ -167,7 +167,7 @@ func denseNeighbors(ctx context.Context, st kind.Source, name string) (*lcif.For
 	if !ok {
 		return flat, nil
 	}
-	p, ok := m.Info.Curve.Resolve(forestRecall)
+	p, ok := m.Info.Curve.Setting(forestRecall, m.Info.Curve.K)
 	if !ok || p.Method == query.Flat {
 		return flat, nil
 	}

@@ -1,0 +1,153 @@
+package query
+
+import (
+	"math"
+)
+
+// A beam is tuned for a number of neighbors. What it needs for another number, the depth,
+// follows from a few beams that were tuned for other depths (Curve.Depths): width and number of
+// exact distances grow about as a power of the depth. A restricted search, where only a share of
+// the rows can be answers, is a search of a greater depth: the nearest k rows that pass a random
+// filter are among the nearest k/share rows.
+
+// maxRungs is the number of depths of a ladder.
+const maxRungs = 5
+
+// rung is the beam that has the ladder's recall at a depth.
+type rung struct {
+	depth, beam, r float64
+	trees, extra   int // as measured
+}
+
+// ladder has the beams of one recall, by increasing depth.
+type ladder struct {
+	recall float64
+	n      int
+	rungs  [maxRungs]rung
+	// top is the depth above which no beam has the recall; infinity if all measured ones have it.
+	top float64
+}
+
+// add appends the beam of a depth, or records that none has the recall.
+func (l *ladder) add(depth int, p *Params) {
+	if l.n == maxRungs || float64(depth) > l.top {
+		return
+	}
+	l.rungs[l.n] = rung{float64(depth), float64(p.Beam), float64(p.R), p.Trees, p.Extra}
+	l.n++
+}
+
+// end records that no measured beam has the recall at a depth. The first rung also serves the depths
+// below it.
+func (l *ladder) end(depth int) {
+	if l.n == 0 {
+		return
+	}
+	l.top = math.Min(l.top, math.Sqrt(l.rungs[l.n-1].depth*float64(depth)))
+}
+
+// at returns the beam of a depth. Between two rungs, width and number of exact distances are
+// interpolated as powers; beyond the last they grow in proportion. ok is false if no beam has the
+// recall at this depth.
+func (l *ladder) at(depth float64) (x rung, ok bool) {
+	if l.n == 0 || depth > l.top {
+		return rung{}, false
+	}
+	first, last := l.rungs[0], l.rungs[l.n-1]
+	switch {
+	case depth <= first.depth:
+		return first, true
+	case depth >= last.depth:
+		last.beam *= depth / last.depth
+		last.r *= depth / last.depth
+		last.depth = depth
+		return last, true
+	}
+	i := 1
+	for depth > l.rungs[i].depth {
+		i++
+	}
+	a, b := l.rungs[i-1], l.rungs[i]
+	share := math.Log(depth/a.depth) / math.Log(b.depth/a.depth)
+	b.depth, b.beam, b.r = depth, a.beam*math.Pow(b.beam/a.beam, share), a.r*math.Pow(b.r/a.r, share)
+	return b, true
+}
+
+// ladder returns the beams that have a recall at the depths of the curve. The exponents assume
+// that curves rise in depth.
+func (c *Curve) ladder(recall float64) (l ladder) {
+	l.recall, l.top = recall, math.Inf(1)
+	own := false
+	for i := range c.Depths {
+		d := &c.Depths[i]
+		if !own && d.K > c.K {
+			own = true
+			l.climb(c, recall)
+		}
+		l.climb(d, recall)
+	}
+	if !own {
+		l.climb(c, recall)
+	}
+	return l
+}
+
+// climb adds the cheapest beam of a curve that has the recall.
+func (l *ladder) climb(c *Curve, recall float64) {
+	best := -1
+	for i, p := range c.Points {
+		if p.Params.Beam > 0 && !p.Params.Quant && p.Recall >= recall &&
+			(best < 0 || p.Micros < c.Points[best].Micros) {
+			best = i
+		}
+	}
+	if best < 0 {
+		l.end(c.K)
+		return
+	}
+	l.add(c.K, &c.Points[best].Params)
+}
+
+// Setting returns the cheapest setting that has a recall for the k nearest rows. A setting that
+// was measured for k itself is taken as it is; for another k its beam is derived from those of
+// the measured depths. It also serves searches of which filters or deletions exclude rows: they
+// widen the beam as far as the excluded rows require. ok is false if no setting has the recall,
+// or if the recall is 1: only an exact scan guarantees that. O(points), no allocation.
+func (c *Curve) Setting(recall float64, k int) (p Params, ok bool) {
+	if c == nil || recall >= 1 {
+		return Params{}, false
+	}
+	l := c.ladder(recall)
+	if k == c.K || len(c.Depths) == 0 {
+		p, ok = c.resolve(recall)
+		p.ladder = l
+		return p, ok
+	}
+	x, ok := l.at(float64(k))
+	if !ok {
+		return c.deeper(recall, k)
+	}
+	for _, y := range c.Points {
+		if y.Params.Beam > 0 {
+			p = y.Params
+			break
+		}
+	}
+	p.K, p.Quant, p.Rerank, p.Sketch = 0, false, 0, true
+	p.Beam, p.R = int(math.Ceil(x.beam)), int(math.Ceil(x.r))
+	p.Trees, p.Extra, p.ladder = x.trees, x.extra, l
+	return p, true
+}
+
+// deeper returns the setting without a beam of the least measured depth of at least k.
+func (c *Curve) deeper(recall float64, k int) (p Params, ok bool) {
+	if k <= c.K {
+		return c.resolve(recall)
+	}
+	for i := range c.Depths {
+		if c.Depths[i].K >= k {
+			return c.Depths[i].resolve(recall)
+		}
+	}
+	return Params{}, false
+}

@@ -1,0 +1,313 @@
+package query
+
+import (
+	"math"
+)
+
+// A restricted search is one in which some rows cannot be answers: deleted ones, and those that a
+// filter excludes. Its beam goes through them: they are expanded like others, but only passing
+// rows are answers. How far down the beam the k-th passing row is says how deep the search has to
+// be, whatever the filter has to do with the query, and the ladder has the width for that depth.
+// If few rows pass, or if the passing ones are far from the query, comparing the sketches of all
+// passing rows is cheaper than such a beam.
+
+const (
+	// scanPlaces is the number of sketches compared in a scan at the cost of one place on a beam.
+	scanPlaces = 32
+	// fewPlaces is the number of places on a beam for which there is always room.
+	fewPlaces = 400
+	// fewSeeds is the number of rows that a beam of unknown width starts with.
+	fewSeeds = 64
+	// fewPassing is the number of passing rows up to which each gets an exact distance.
+	fewPassing = 200
+	// settleDepth is the least number of best rows by which a scan by sketches decides whether its
+	// answer has settled.
+	settleDepth = 16
+)
+
+// passingRows returns an upper bound of the number of rows that can be answers: the rows that
+// Params.Accept rejects are not known.
+func (s *Searcher) passingRows() int {
+	live := s.v.live()
+	if s.p.Filter == nil {
+		return live
+	}
+	return min(live, int(s.p.Filter.GetCardinality()))
+}
+
+// restrictedBeam returns the rows that get exact distances. ok is false if a scan is cheaper than a
+// beam.
+func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
+	k, passing := max(1, s.p.K), max(1, s.passingRows())
+	if s.p.NoWiden {
+		width := s.beamWidth()
+		s.startBeam(s.gather(0), width, width)
+		s.walk(0, width, width)
+		return s.take(k, s.p.sketchKeep()), true
+	}
+	affordable := passing / scanPlaces
+	// The depth if passing rows were spread evenly.
+	expected, ok := s.rung(float64(k) * float64(s.v.Rows.N) / float64(passing))
+	if !ok || int(expected.beam) > affordable {
+		return nil, false
+	}
+	start, _ := s.rung(float64(k))
+	width := max(1, int(start.beam))
+	room := max(fewSeeds, 2*width, int(1.5*expected.beam), min(affordable+width, fewPlaces))
+	ids = s.gather(0)
+	for {
+		s.startBeam(ids, max(width, fewSeeds), room)
+		from := 0
+		for !s.halted() {
+			s.walk(from, width, room)
+			x, ok := s.wanted(width, k)
+			need := int(math.Ceil(x.beam))
+			switch {
+			case ok && (need <= width || width >= len(s.beam)):
+				return s.take(max(k, int(math.Ceil(start.r))), int(math.Ceil(x.r))), true
+			case !ok || need-width > affordable || width >= s.v.N:
+				return nil, false
+			}
+			from, width = width, min(need, s.v.N)
+			if width > room {
+				break
+			}
+		}
+		if s.halted() {
+			return nil, true
+		}
+		// Rows that the beam had no room for are needed after all.
+		room = 2 * width
+		ids = s.gather(0)
+	}
+}
+
+// rung returns the beam for a depth.
+func (s *Searcher) rung(depth float64) (rung, bool) {
+	if s.p.ladder.n > 0 {
+		return s.p.ladder.at(depth)
+	}
+	// Parameters that were given: as many times the depth as for k.
+	k := float64(max(1, s.p.K))
+	return rung{
+		depth: depth,
+		beam:  float64(max(s.p.Beam, s.p.sketchKeep())) * max(1, depth/k),
+		r:     float64(s.p.sketchKeep()) * max(1, depth/k),
+	}, true
+}
+
+// wanted returns the beam that the place of the k-th passing row calls for. If fewer pass among
+// the best width, the place is extrapolated. ok is false if no beam is wide enough.
+func (s *Searcher) wanted(width, k int) (rung, bool) {
+	found := 0
+	for i := range s.beam[:min(width, len(s.beam))] {
+		if s.passes(&s.beam[i]) {
+			if found++; found == k {
+				return s.rung(float64(i + 1))
+			}
+		}
+	}
+	x, ok := s.rung(float64(width) * float64(k) / max(0.5, float64(found)))
+	x.beam = max(x.beam, float64(width)*1.25+1)
+	return x, ok
+}
+
+// passes reports whether the row of a spot can be an answer.
+func (s *Searcher) passes(b *spot) bool {
+	if b.verdict == unjudged {
+		b.verdict = failed
+		if s.allowed(b.row) {
+			b.verdict = passed
+		}
+	}
+	return b.verdict == passed
+}
+
+// take returns the passing rows among the best r places of the beam, and more if these are fewer
+// than least.
+func (s *Searcher) take(least, r int) []uint32 {
+	s.hop = grow(s.hop, len(s.beam))[:0]
+	for i := range s.beam {
+		if i >= r && len(s.hop) >= least {
+			break
+		}
+		if s.passes(&s.beam[i]) {
+			s.hop = append(s.hop, s.beam[i].row)
+		}
+	}
+	return s.hop
+}
+
+// scanKeep returns the number of rows that get exact distances first in a scan by sketches: as many
+// per answer as a beam of that depth needs.
+func (s *Searcher) scanKeep() int {
+	k := float64(max(1, s.p.K))
+	most := float64(s.p.sketchKeep())
+	l := &s.p.ladder
+	for i, x := range l.rungs[:l.n] {
+		if x.depth >= k || i == l.n-1 {
+			most = max(most, x.r/x.depth*k)
+		}
+	}
+	return int(math.Ceil(most))
+}
+
+// scanSketches compares the sketches of all passing rows that the index covers, and computes exact
+// distances of the best ones until these no longer change the answer. If too many do, for instance
+// because the passing rows are all far away and about equally far, it compares all of them exactly.
+func (s *Searcher) scanSketches() {
+	s.pool.fill(s)
+	want := s.scanKeep()
+	s.nextEpoch()
+	bound := float32(math.Inf(-1))
+	for scored := 0; !s.halted(); {
+		n := want
+		if scored > 0 {
+			n = max(scored/2, settleLeast)
+		}
+		var ids []uint32
+		if ids, bound = s.pool.next(s, n, bound); len(ids) < n {
+			if s.pool.dropped {
+				s.stats.Widened++
+				s.top.Reset(s.depth())
+				s.possibleRows(func(ids []uint32) { s.enter(ids) })
+				return
+			}
+			s.enter(ids)
+			return
+		}
+		entered := s.enter(ids)
+		if scored > 0 && float64(entered) <= (1-s.recall())*float64(s.depth())/4 {
+			return
+		}
+		scored += len(ids)
+	}
+}
+
+// recall returns the recall that the parameters were chosen for.
+func (s *Searcher) recall() float64 {
+	if s.p.ladder.n == 0 {
+		return 0.99
+	}
+	return s.p.ladder.recall
+}
+
+// enter computes exact distances and returns the number of rows that were among the best when they
+// were added.
+func (s *Searcher) enter(ids []uint32) (entered int) {
+	for _, id := range ids[:min(ahead, len(ids))] {
+		s.exact.prefetch(id)
+	}
+	for i, id := range ids {
+		if i+ahead < len(ids) {
+			s.exact.prefetch(ids[i+ahead])
+		}
+		if s.keep(id, s.exact.distance(id)) {
+			entered++
+		}
+		if i&s.every == s.every && s.halted() {
+			s.stats.Exact += i + 1
+			return entered
+		}
+	}
+	s.stats.Exact += len(ids)
+	if s.watch != nil {
+		s.watch.scored(ids, fromScan)
+	}
+	return entered
+}
+
+// pool keeps the rows of best estimates of a scan by sketches.
+type pool struct {
+	room   int
+	ids    []uint32
+	scores []float32 // estimates of ids
+	// bound is an estimate that those of the best room rows do not exceed; dropped is set if rows
+	// were left out.
+	bound   float32
+	dropped bool
+	out     []float32
+	part    []uint32 // scratch of next
+}
+
+const (
+	// poolRun is the number of rows of a scan that are read together.
+	poolRun = 1 << 10
+	// poolRoom is the number of rows kept for each that gets an exact distance first.
+	poolRoom = 8
+	// settleLeast is the least number of rows that can show that an answer has settled.
+	settleLeast = 32
+)
+
+// fill estimates all passing rows that the index covers.
+func (p *pool) fill(s *Searcher) {
+	p.room, p.bound, p.dropped = poolRoom*s.scanKeep()+4*settleLeast, float32(math.Inf(1)), false
+	p.ids, p.scores = p.ids[:0], p.scores[:0]
+	s.possibleRows(func(ids []uint32) { p.add(s, ids) })
+	p.shrink(s)
+}
+
+// possibleRows calls f with the passing rows that the index covers, some at a time.
+func (s *Searcher) possibleRows(f func(ids []uint32)) {
+	if s.p.Filter != nil {
+		s.filtered(s.v.N, f)
+	} else {
+		s.unfiltered(s.v.N, f)
+	}
+}
+
+// add estimates rows and keeps those that may be among the best.
+func (p *pool) add(s *Searcher, ids []uint32) {
+	p.out = grow(p.out, poolRun)
+	out := p.out[:len(ids)]
+	s.stats.Sketched += len(ids)
+	s.estimate(s.v.Sketch, ids, out)
+	for i, x := range out {
+		if x < p.bound {
+			p.ids, p.scores = append(p.ids, ids[i]), append(p.scores, x)
+		} else {
+			p.dropped = true
+		}
+	}
+	if len(p.ids) >= 2*p.room+poolRun {
+		p.shrink(s)
+	}
+}
+
+// shrink reduces the pool to the best rows.
+func (p *pool) shrink(s *Searcher) {
+	if len(p.ids) <= p.room {
+		return
+	}
+	p.dropped = true
+	p.ids = s.pick.best(p.ids, p.scores, p.room)
+	p.scores, p.bound = s.estimates(p.ids, p.scores)
+}
+
+// estimates returns the estimates of rows, in the memory of out, and the highest.
+func (s *Searcher) estimates(ids []uint32, out []float32) ([]float32, float32) {
+	out = grow(out, len(ids))
+	s.estimate(s.v.Sketch, ids, out)
+	most := float32(math.Inf(-1))
+	for _, x := range out {
+		most = max(most, x)
+	}
+	return out, most
+}
+
+// next returns the n rows of best estimates that were not returned before, none of which is
+// below bound, and their highest estimate.
+func (p *pool) next(s *Searcher, n int, bound float32) ([]uint32, float32) {
+	p.part, s.scores = p.part[:0], s.scores[:0]
+	for i, x := range p.scores {
+		if x >= bound && s.seen[p.ids[i]] != s.epoch {
+			p.part, s.scores = append(p.part, p.ids[i]), append(s.scores, x)
+		}
+	}
+	ids := s.pick.best(p.part, s.scores, n)
+	for _, id := range ids {
+		s.seen[id] = s.epoch
+	}
+	s.scores, bound = s.estimates(ids, s.scores)
+	return ids, bound
+}

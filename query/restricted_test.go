@@ -1,0 +1,197 @@
+package query
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// restrictedFixture is a tuned view of 6,000 rows in 12 clusters, row i in cluster i mod 12, and
+// queries that it does not hold.
+func restrictedFixture(t *testing.T) (v *View, rows, queries *matrix, c *Curve) {
+	const n, d = 6000, 16
+	every := clustered(n+300, d, 9)
+	rows = &matrix{every.data[:n*d], n, d}
+	queries = &matrix{every.data[(n+200)*d:], 100, d}
+	v = build(t, rows, spec{
+		metric: vector.L2, labelsK: 8, rotate: 12, sketch: 64, hops: 16, bytes: true, shift: 8,
+		forest: forest.Params{Kind: forest.KD, Trees: 2, Depth: 10, Natural: true, Seed: 3},
+	})
+	var held [][]float32
+	var truth [][]uint32
+	for i := range 200 {
+		q := every.row(n + i)
+		held, truth = append(held, q), append(truth, exactly(rows, vector.L2, q, 1000, nil))
+	}
+	c, err := Tune(t.Context(), v, held, truth, 10, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, rows, queries, c
+}
+
+// A search delivers the recall that it was tuned for, for any number of neighbors, whatever rows a
+// filter or deletions exclude.
+func TestRestrictedRecall(t *testing.T) {
+	v, rows, queries, curve := restrictedFixture(t)
+	half := *v
+	half.Deleted = roaring.New()
+	for row := uint32(0); int(row) < rows.n; row += 2 {
+		half.Deleted.Add(row)
+	}
+	bitmap := func(pass func(row uint32) bool) *roaring.Bitmap {
+		b := roaring.New()
+		for row := range uint32(rows.n) {
+			if pass(row) {
+				b.Add(row)
+			}
+		}
+		return b
+	}
+	all := func(uint32) bool { return true }
+	for name, c := range map[string]struct {
+		v *View
+		// pass returns the rows that are answers to query i, of cluster i mod 12.
+		pass   func(i int) func(row uint32) bool
+		accept bool
+	}{
+		"all":             {v, func(int) func(uint32) bool { return all }, false},
+		"half":            {v, func(int) func(uint32) bool { return func(row uint32) bool { return row*2654435761>>31 == 0 } }, false},
+		"a tenth":         {v, func(int) func(uint32) bool { return func(row uint32) bool { return row*2654435761>>16%10 == 0 } }, false},
+		"a tenth, tested": {v, func(int) func(uint32) bool { return func(row uint32) bool { return row*2654435761>>16%10 == 0 } }, true},
+		"own cluster":     {v, func(i int) func(uint32) bool { return func(row uint32) bool { return int(row)%12 == (i+200)%12 } }, false},
+		"another cluster": {v, func(i int) func(uint32) bool { return func(row uint32) bool { return int(row)%12 == (i+205)%12 } }, false},
+		"few":             {v, func(int) func(uint32) bool { return func(row uint32) bool { return row%500 == 7 } }, false},
+		"half deleted":    {&half, func(int) func(uint32) bool { return func(row uint32) bool { return row%2 == 1 } }, false},
+	} {
+		for _, k := range []int{1, 10, 40, 300} {
+			for _, asked := range []float64{0.8, 0.95} {
+				p, ok := curve.Setting(asked, k)
+				if !ok {
+					p = Params{Method: Flat}
+				}
+				p.K = k
+				hits, total := 0, 0
+				for i := range queries.n {
+					pass := c.pass(i)
+					want := exactly(rows, vector.L2, queries.row(i), k, pass)
+					p.Filter, p.Accept = nil, nil
+					switch {
+					case c.accept:
+						p.Accept = pass
+					case name != "all" && c.v == v:
+						p.Filter = bitmap(pass)
+					}
+					got := search(t, c.v, queries.row(i), p)
+					if len(got) != len(want) {
+						t.Fatalf("%s: %d answers of %d", name, len(got), len(want))
+					}
+					for _, h := range got {
+						if !pass(h.ID) {
+							t.Fatalf("%s: row %d does not pass", name, h.ID)
+						}
+					}
+					hits += common(got, want)
+					total += len(want)
+				}
+				if r := float64(hits) / float64(total); r < asked-0.03 {
+					t.Errorf("%s: recall %.3f at k = %d, asked for %.2f", name, r, k, asked)
+				}
+			}
+		}
+	}
+}
+
+// A scan by sketches is exact if sketches say nothing: then no answer settles before all rows have
+// been compared.
+func TestScanSettles(t *testing.T) {
+	f := small()
+	v := f.with(func(v *View) {
+		s := *v.Sketch
+		s.Keep = nil
+		for _, c := range v.Sketch.Keep {
+			s.Keep = append(s.Keep, make([]byte, len(c)))
+		}
+		v.Sketch = NewSketchView(s.Keep, s.Shift, s.Width, s.Scale)
+		v.Sketch.Steps = s.Steps
+	})
+	pass := roaring.New()
+	for row := uint32(0); row < 2000; row += 2 {
+		pass.Add(row)
+	}
+	for i := range 20 {
+		q := f.queries.row(i)
+		got := idsOf(search(t, v, q, Params{K: 10, Trees: 1, Sketch: true, R: 10, Beam: 2000, Filter: pass}))
+		if want := exactly(f.all, vector.L2, q, 10, pass.Contains); !slices.Equal(got, want) {
+			t.Fatalf("query %d: %v, want %v", i, got, want)
+		}
+	}
+}
+
+// A ladder rises with the depth, and has the measured beams at its rungs.
+func TestLadder(t *testing.T) {
+	beam := func(k, beam, r int, recall float64) Point {
+		return Point{Params: Params{Beam: beam, R: r, Sketch: true}, Recall: recall, Micros: float64(beam)}
+	}
+	c := &Curve{K: 10,
+		Points: []Point{{Params: Params{Hops: 1}, Recall: 0.5, Micros: 1}, beam(10, 12, 10, 0.9), beam(10, 30, 20, 0.99)},
+		Depths: []Curve{
+			{K: 1, Points: []Point{beam(1, 4, 1, 0.91), beam(1, 9, 3, 0.99)}},
+			{K: 100, Points: []Point{beam(100, 110, 100, 0.9), beam(100, 200, 150, 0.99)}},
+			{K: 1000, Points: []Point{beam(1000, 1100, 1000, 0.95)}},
+		}}
+	for _, x := range []struct {
+		recall  float64
+		k       int
+		beam, r int
+		ok      bool
+	}{
+		{0.9, 1, 4, 1, true}, {0.9, 10, 12, 10, true}, {0.9, 100, 110, 100, true}, {0.9, 1000, 1100, 1000, true},
+		{0.9, 2000, 2200, 2000, true}, {0.99, 10, 30, 20, true}, {0.99, 100, 200, 150, true},
+		{0.99, 1000, 0, 0, false}, {0.999, 10, 0, 0, false}, {1, 10, 0, 0, false},
+		{0.3, 10, 0, 0, true}, // without a beam
+	} {
+		p, ok := c.Setting(x.recall, x.k)
+		if ok != x.ok || p.Beam != x.beam || p.R != x.r {
+			t.Errorf("recall %g, k %d: beam %d, R %d, %v, want %d, %d, %v", x.recall, x.k, p.Beam, p.R, ok, x.beam, x.r, x.ok)
+		}
+	}
+	last := 0
+	for k := 1; k < 3000; k += 1 + k/7 {
+		p, ok := c.Setting(0.9, k)
+		if !ok || p.Beam < last || p.Beam < k || p.R > p.Beam {
+			t.Errorf("k %d: beam %d after %d, R %d, %v", k, p.Beam, last, p.R, ok)
+		}
+		last = p.Beam
+	}
+	if n := testing.AllocsPerRun(10, func() { c.Setting(0.9, 33) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if _, ok := (*Curve)(nil).Setting(0.5, 10); ok {
+		t.Error("a setting without a curve")
+	}
+}
+
+// Beams are tuned for other depths where enough true neighbors are known.
+func TestTuneDepths(t *testing.T) {
+	_, _, _, c := restrictedFixture(t)
+	var ks []int
+	for _, d := range c.Depths {
+		ks = append(ks, d.K)
+		for _, p := range d.Points {
+			if p.Params.Beam < d.K || p.Params.R < d.K || p.Params.R > p.Params.Beam || p.Recall <= 0 || p.Recall > 1 ||
+				p.Micros <= 0 || math.IsNaN(p.Micros) {
+				t.Errorf("depth %d: %+v", d.K, p)
+			}
+		}
+	}
+	if got := fmt.Sprint(ks); got != "[1 100 1000]" {
+		t.Errorf("depths %s", got)
+	}
+}

@@ -1,0 +1,91 @@
+package query
+
+import (
+	"context"
+	"time"
+)
+
+// depths are the numbers of neighbors that beams are tuned for, next to the one that was asked for.
+var depths = [...]int{1, 10, 100, 1000}
+
+// depthRecalls are the recalls that are measured at each depth.
+var depthRecalls = [...]float64{0.95, 0.9, 0.99, 0.8, 0.98, 0.999}
+
+const (
+	// depthAnswers is the number of true neighbors, and depthQueries the least number of queries,
+	// by which a depth is measured.
+	depthAnswers = 10_000
+	depthQueries = 50
+)
+
+// depthBudget is the share of the tuner's time for one depth, as a divisor.
+const depthBudget = 4
+
+// DeepestTruth is the number of true neighbors with which Tune measures all depths, DeepQueries
+// the number of queries that need so many.
+const (
+	DeepestTruth = 1000
+	DeepQueries  = 100
+)
+
+// deep measures beams for other depths, on the queries of which enough true neighbors are known.
+func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
+	var out []Curve
+	for _, k := range depths {
+		if k == t.m.k || 2*k > t.m.v.live() {
+			continue
+		}
+		m := meter{v: t.m.v, k: k, s: t.m.s}
+		for i, truth := range t.m.truth {
+			if len(truth) >= k {
+				m.queries, m.truth = append(m.queries, t.m.queries[i]), append(m.truth, truth)
+			}
+		}
+		if len(m.queries) == 0 {
+			continue
+		}
+		n := min(len(m.queries), max(depthQueries, depthAnswers/k))
+		m.queries, m.truth = m.queries[:n], m.truth[:n]
+		d := &tuner{m: m, values: t.values, start: time.Now(), budget: t.budget / depthBudget,
+			report: func(int, int) {}}
+		b := &beams{t: d, base: base.base, exact: base.exact, bias: 1}
+		points, err := b.depth(ctx)
+		if err != nil {
+			return nil, err
+		}
+		t.spent += d.spent
+		if len(points) > 0 {
+			out = append(out, Curve{K: k, Queries: len(m.queries), Points: pareto(points)})
+		}
+	}
+	return out, nil
+}
+
+// depth returns a point for each of depthRecalls that a beam has.
+func (b *beams) depth(ctx context.Context) ([]Point, error) {
+	if err := b.measureWidths(ctx); err != nil {
+		return nil, err
+	}
+	var points []Point
+	for _, recall := range depthRecalls {
+		for step := range narrowSteps {
+			width, ok := b.between(recall)
+			if !ok || step > 0 && b.t.elapsed() > b.t.budget {
+				break
+			}
+			if err := b.add(ctx, width); err != nil {
+				return nil, err
+			}
+		}
+		p, from := b.choose(recall)
+		if from < 0 {
+			continue
+		}
+		points = append(points, Point{
+			Params: p,
+			Recall: b.schedule[from].found[p.R],
+			Micros: b.micros(float64(p.Beam), p.R),
+		})
+	}
+	return points, nil
+}
