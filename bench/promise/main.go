@@ -1,0 +1,75 @@
+// Command promise measures whether a search delivers the recall that it is asked for: for
+// several numbers of neighbors, under filters, and after deletions. It prints a line per
+// scenario and number of neighbors, and fails if a cell is more than 0.01 short.
+//
+//	go run ./bench/promise -data ../shared/data -sets fashion-mnist
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/anndb/anndb/bench/internal/vectors"
+)
+
+// slack is the amount by which a delivered recall may be below the one that was asked for.
+const slack = 0.01
+
+var (
+	errShort = errors.New("a delivered recall is short")
+
+	ks      = []int{1, 10, 50, 100, 500}
+	recalls = []float64{0.8, 0.9, 0.95, 0.99}
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "promise:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	data := flag.String("data", "../shared/data", "folder of the public data sets")
+	sets := flag.String("sets", "fashion-mnist", "data sets, with commas: "+strings.Join(vectors.Names(), ", "))
+	queries := flag.Int("queries", 2*vectors.QueryRows, "number of queries")
+	only := flag.String("only", "", "regular expression of the scenarios to measure; all if empty")
+	dir := flag.String("dir", "", "folder for the databases; a temporary one if empty")
+	flag.Parse()
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	if *dir == "" {
+		if *dir, err = os.MkdirTemp("", "promise"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(*dir)
+	}
+	short := 0
+	for name := range strings.SplitSeq(*sets, ",") {
+		s, err := vectors.Load(*data, name)
+		if err != nil {
+			return err
+		}
+		b := &bench{set: s, path: filepath.Join(*dir, name+".anndb"), only: pattern, queries: *queries}
+		n, err := b.run(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		short += n
+	}
+	if short > 0 {
+		return fmt.Errorf("%w: %d cells", errShort, short)
+	}
+	return nil
+}
