@@ -60,12 +60,12 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 		from := 0
 		for !s.halted() {
 			s.walk(from, width, room)
-			x, ok := s.wanted(width, k)
-			need := int(math.Ceil(x.beam))
+			x, enough, ok := s.wanted(width, k)
+			need, exhausted := int(math.Ceil(x.beam)), width >= len(s.beam)
 			switch {
-			case ok && (need <= width || width >= len(s.beam)):
+			case enough && ok && (need <= width || exhausted):
 				return s.take(max(k, int(math.Ceil(start.r))), int(math.Ceil(x.r))), true
-			case !ok || need-width > affordable || width >= s.v.N:
+			case !ok || exhausted || need-width > affordable:
 				return nil, false
 			}
 			from, width = width, min(need, s.v.N)
@@ -97,19 +97,21 @@ func (s *Searcher) rung(depth float64) (rung, bool) {
 }
 
 // wanted returns the beam that the place of the k-th passing row calls for. If fewer pass among
-// the best width, the place is extrapolated. ok is false if no beam is wide enough.
-func (s *Searcher) wanted(width, k int) (rung, bool) {
+// the best width, enough is false and the place extrapolated. ok is false if no beam is wide
+// enough.
+func (s *Searcher) wanted(width, k int) (x rung, enough, ok bool) {
 	found := 0
 	for i := range s.beam[:min(width, len(s.beam))] {
 		if s.passes(&s.beam[i]) {
 			if found++; found == k {
-				return s.rung(float64(i + 1))
+				x, ok = s.rung(float64(i + 1))
+				return x, true, ok
 			}
 		}
 	}
-	x, ok := s.rung(float64(width) * float64(k) / max(0.5, float64(found)))
+	x, ok = s.rung(float64(width) * float64(k) / max(0.5, float64(found)))
 	x.beam = max(x.beam, float64(width)*1.25+1)
-	return x, ok
+	return x, false, ok
 }
 
 // passes reports whether the row of a spot can be an answer.

@@ -108,6 +108,51 @@ func TestRestrictedRecall(t *testing.T) {
 	}
 }
 
+// Where no list leads to the passing rows, their sketches are compared, and few get exact distances.
+func TestRestrictedElsewhere(t *testing.T) {
+	v, rows, queries, curve := restrictedFixture(t)
+	p, ok := curve.Setting(0.95, 10)
+	if !ok {
+		t.Fatal("no setting")
+	}
+	p.K = 10
+	for i := range 12 {
+		p.Filter = roaring.New()
+		for row := (i + 205) % 12; row < rows.n; row += 12 {
+			p.Filter.Add(uint32(row))
+		}
+		_, stats, err := NewSearcher().Search(t.Context(), v, queries.row(i), &p, nil)
+		if err != nil || stats.Exact > 300 || stats.Widened > 0 {
+			t.Errorf("query %d: %d exact distances of %d rows, widened %d times, %v", i, stats.Exact,
+				p.Filter.GetCardinality(), stats.Widened, err)
+		}
+	}
+}
+
+// A prepared filter costs no allocations, however it is answered.
+func TestRestrictedAllocations(t *testing.T) {
+	v, rows, queries, curve := restrictedFixture(t)
+	for _, step := range []int{2, 12, 500} {
+		p, _ := curve.Setting(0.95, 10)
+		p.K, p.Filter = 10, roaring.New()
+		for row := 0; row < rows.n; row += step {
+			p.Filter.Add(uint32(row))
+		}
+		s, dst := NewSearcher(), make([]vector.Neighbor, 0, 100)
+		run := func() {
+			for i := range 10 {
+				if _, _, err := s.Search(t.Context(), v, queries.row(i), &p, dst[:0]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		run()
+		if n := testing.AllocsPerRun(5, run); n > 0 {
+			t.Errorf("one row in %d: %v allocations in 10 searches", step, n)
+		}
+	}
+}
+
 // A scan by sketches is exact if sketches say nothing: then no answer settles before all rows have
 // been compared.
 func TestScanSettles(t *testing.T) {
