@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -67,7 +68,10 @@ func (b *beams) depth(ctx context.Context) ([]Point, error) {
 		return nil, err
 	}
 	var points []Point
+	answers := float64(b.t.m.k * len(b.t.m.queries))
 	for _, recall := range depthRecalls {
+		// The cheapest of many measured settings is one of those that were lucky: a standard error more.
+		recall += math.Sqrt(recall * (1 - recall) / answers)
 		for step := range narrowSteps {
 			width, ok := b.between(recall)
 			if !ok || step > 0 && b.t.elapsed() > b.t.budget {
