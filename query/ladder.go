@@ -21,9 +21,8 @@ type rung struct {
 
 // ladder has the beams of one recall, by increasing depth.
 type ladder struct {
-	recall float64
-	n      int
-	rungs  [maxRungs]rung
+	n     int
+	rungs [maxRungs]rung
 	// top is the depth above which no beam has the recall; infinity if all measured ones have it.
 	top float64
 }
@@ -76,7 +75,7 @@ func (l *ladder) at(depth float64) (x rung, ok bool) {
 // ladder returns the beams that have a recall at the depths of the curve. The exponents assume
 // that curves rise in depth.
 func (c *Curve) ladder(recall float64) (l ladder) {
-	l.recall, l.top = recall, math.Inf(1)
+	l.top = math.Inf(1)
 	own := false
 	for i := range c.Depths {
 		d := &c.Depths[i]
@@ -117,12 +116,12 @@ func (c *Curve) Setting(recall float64, k int) (p Params, ok bool) {
 	if c == nil || recall >= 1 {
 		return Params{}, false
 	}
-	l := c.ladder(recall)
 	if k == c.K || len(c.Depths) == 0 {
 		p, ok = c.resolve(recall)
-		p.ladder = l
+		p.curve, p.recall = c, recall
 		return p, ok
 	}
+	l := c.ladder(recall)
 	x, ok := l.at(float64(k))
 	if !ok {
 		return c.deeper(recall, k)
@@ -135,7 +134,7 @@ func (c *Curve) Setting(recall float64, k int) (p Params, ok bool) {
 	}
 	p.K, p.Quant, p.Rerank, p.Sketch = 0, false, 0, true
 	p.Beam, p.R = int(math.Ceil(x.beam)), int(math.Ceil(x.r))
-	p.Trees, p.Extra, p.ladder = x.trees, x.extra, l
+	p.Trees, p.Extra, p.curve, p.recall = x.trees, x.extra, c, recall
 	return p, true
 }
 

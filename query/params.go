@@ -125,8 +125,9 @@ type Params struct {
 	// until it has min(K, live rows that pass the filters), in the last step by an exact scan.
 	NoWiden bool `json:"-"`
 
-	// ladder has the beams of other depths; it is empty unless Curve.Setting made the parameters.
-	ladder ladder
+	// curve and recall are those of Curve.Setting, which has the beams of other depths.
+	curve  *Curve
+	recall float64
 }
 
 // Stats counts the work of one search.

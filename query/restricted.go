@@ -14,8 +14,6 @@ import (
 const (
 	// scanPlaces is the number of sketches compared in a scan at the cost of one place on a beam.
 	scanPlaces = 32
-	// fewPlaces is the number of places on a beam for which there is always room.
-	fewPlaces = 400
 	// fewSeeds is the number of rows that a beam of unknown width starts with.
 	fewSeeds = 64
 	// fewPassing is the number of passing rows up to which each gets an exact distance.
@@ -53,7 +51,7 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	}
 	start, _ := s.rung(float64(k))
 	width := max(1, int(start.beam))
-	room := max(fewSeeds, 2*width, int(1.5*expected.beam), min(affordable+width, fewPlaces))
+	room := max(fewSeeds, int(1.5*expected.beam))
 	ids = s.gather(0)
 	for {
 		s.startBeam(ids, max(width, fewSeeds), room)
@@ -84,8 +82,8 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 
 // rung returns the beam for a depth.
 func (s *Searcher) rung(depth float64) (rung, bool) {
-	if s.p.ladder.n > 0 {
-		return s.p.ladder.at(depth)
+	if s.ladder.n > 0 {
+		return s.ladder.at(depth)
 	}
 	// Parameters that were given: as many times the depth as for k.
 	k := float64(max(1, s.p.K))
@@ -145,7 +143,7 @@ func (s *Searcher) take(least, r int) []uint32 {
 func (s *Searcher) scanKeep() int {
 	k := float64(max(1, s.p.K))
 	most := float64(s.p.sketchKeep())
-	l := &s.p.ladder
+	l := &s.ladder
 	for i, x := range l.rungs[:l.n] {
 		if x.depth >= k || i == l.n-1 {
 			most = max(most, x.r/x.depth*k)
@@ -188,10 +186,10 @@ func (s *Searcher) scanSketches() {
 
 // recall returns the recall that the parameters were chosen for.
 func (s *Searcher) recall() float64 {
-	if s.p.ladder.n == 0 {
+	if s.p.curve == nil {
 		return 0.99
 	}
-	return s.p.ladder.recall
+	return s.p.recall
 }
 
 // enter computes exact distances and returns the number of rows that were among the best when they

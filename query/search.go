@@ -47,6 +47,7 @@ type Searcher struct {
 	// trial is set by the tuner: deleted rows are its queries. They are dropped from the lists,
 	// since the list of a query itself would lead to its answers.
 	trial  bool
+	ladder ladder // of a restricted search
 	pool   pool
 	rows   roaring.ManyIntIterator // of the filter
 	batch  []uint32                // rows of a scan
@@ -127,6 +128,10 @@ func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params,
 func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 	dst []vector.Neighbor) ([]vector.Neighbor, Stats, error) {
 	s.begin(ctx)
+	s.ladder.n = 0
+	if c := s.p.curve; c != nil && s.restricted() {
+		s.ladder = c.ladder(s.p.recall)
+	}
 	s.exact.reset(s.v, q)
 	s.top.Reset(s.depth())
 	s.within = s.within[:0]
