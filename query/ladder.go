@@ -93,9 +93,12 @@ func (c *Curve) ladder(recall float64) (l ladder) {
 
 // climb adds the cheapest beam of a curve that has the recall.
 func (l *ladder) climb(c *Curve, recall float64) {
+	if c.K < 1 || l.n > 0 && float64(c.K) <= l.rungs[l.n-1].depth {
+		return // in a forged file
+	}
 	best := -1
 	for i, p := range c.Points {
-		if p.Params.Beam > 0 && !p.Params.Quant && p.Recall >= recall &&
+		if p.Params.Beam > 0 && p.Params.R > 0 && !p.Params.Quant && p.Recall >= recall &&
 			(best < 0 || p.Micros < c.Points[best].Micros) {
 			best = i
 		}
@@ -133,7 +136,7 @@ func (c *Curve) Setting(recall float64, k int) (p Params, ok bool) {
 		}
 	}
 	p.K, p.Quant, p.Rerank, p.Sketch = 0, false, 0, true
-	p.Beam, p.R = int(math.Ceil(x.beam)), int(math.Ceil(x.r))
+	p.Beam, p.R = int(math.Ceil(min(x.beam, math.MaxInt32))), int(math.Ceil(min(x.r, math.MaxInt32)))
 	p.Trees, p.Extra, p.curve, p.recall = x.trees, x.extra, c, recall
 	return p, true
 }

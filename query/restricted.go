@@ -6,8 +6,8 @@ import (
 
 // A restricted search is one in which some rows cannot be answers: deleted ones, and those that a
 // filter excludes. Its beam goes through them: they are expanded like others, but only passing
-// rows are answers. How far down the beam the k-th passing row is says how deep the search has to
-// be, whatever the filter has to do with the query, and the ladder has the width for that depth.
+// rows are answers. The place of the k-th passing row on the beam is the depth that the search
+// needs, whatever the filter has to do with the query, and the ladder has the width for that depth.
 // If few rows pass, or if the passing ones are far from the query, comparing the sketches of all
 // passing rows is cheaper than such a beam.
 
@@ -46,12 +46,12 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	affordable := passing / scanPlaces
 	// The depth if passing rows were spread evenly.
 	expected, ok := s.rung(float64(k) * float64(s.v.Rows.N) / float64(passing))
-	if !ok || int(expected.beam) > affordable {
+	if !ok || s.places(expected.beam) > affordable {
 		return nil, false
 	}
 	start, _ := s.rung(float64(k))
-	width := max(1, int(start.beam))
-	room := max(fewSeeds, int(1.5*expected.beam))
+	width := s.places(start.beam)
+	room := max(fewSeeds, s.places(1.5*expected.beam))
 	ids = s.gather(0)
 	for {
 		s.startBeam(ids, max(width, fewSeeds), room)
@@ -59,14 +59,14 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 		for !s.halted() {
 			s.walk(from, width, room)
 			x, enough, ok := s.wanted(width, k)
-			need, exhausted := int(math.Ceil(x.beam)), width >= len(s.beam)
+			need, exhausted := s.places(x.beam), width >= len(s.beam)
 			switch {
 			case enough && ok && (need <= width || exhausted):
-				return s.take(max(k, int(math.Ceil(start.r))), int(math.Ceil(x.r))), true
+				return s.take(max(k, s.places(start.r)), s.places(x.r)), true
 			case !ok || exhausted || need-width > affordable:
 				return nil, false
 			}
-			from, width = width, min(need, s.v.N)
+			from, width = width, need
 			if width > room {
 				break
 			}
@@ -78,6 +78,12 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 		room = 2 * width
 		ids = s.gather(0)
 	}
+}
+
+// places converts a width to whole places, at least 1 and at most one for each row: the widths of a
+// forged file may be anything.
+func (s *Searcher) places(width float64) int {
+	return int(max(1, min(math.Ceil(width), float64(s.v.N))))
 }
 
 // rung returns the beam for a depth.
@@ -149,7 +155,7 @@ func (s *Searcher) scanKeep() int {
 			most = max(most, x.r/x.depth*k)
 		}
 	}
-	return int(math.Ceil(most))
+	return s.places(most)
 }
 
 // scanSketches compares the sketches of all passing rows that the index covers, and computes exact

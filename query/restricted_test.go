@@ -1,12 +1,14 @@
 package query
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"pgregory.net/rapid"
 
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -177,6 +179,53 @@ func TestScanSettles(t *testing.T) {
 			t.Fatalf("query %d: %v, want %v", i, got, want)
 		}
 	}
+}
+
+// Curves of a forged file may hold anything: searches then find what they find, without a panic and
+// without memory beyond what the rows justify.
+func TestForgedCurve(t *testing.T) {
+	f := small()
+	odd := roaring.New()
+	for row := uint32(1); row < 2000; row += 2 {
+		odd.Add(row)
+	}
+	v := f.with(func(v *View) { v.Deleted = roaring.BitmapOf(1, 2, 3) })
+	numbers := []int{math.MinInt, -1, 0, 1, 2, 7, 1 << 31, math.MaxInt}
+	rapid.Check(t, func(t *rapid.T) {
+		number := rapid.SampledFrom(numbers)
+		curve := func(name string) Curve {
+			c := Curve{K: number.Draw(t, name)}
+			for range rapid.IntRange(0, 3).Draw(t, "points") {
+				c.Points = append(c.Points, Point{
+					Params: Params{Beam: number.Draw(t, "beam"), R: number.Draw(t, "R"), Sketch: rapid.Bool().Draw(t, "sketch"),
+						Trees: number.Draw(t, "trees"), Extra: rapid.IntRange(-1, 3).Draw(t, "extra")},
+					Recall: rapid.SampledFrom([]float64{-1e300, 0, 0.9, 1, 1e300}).Draw(t, "recall"),
+					Micros: rapid.SampledFrom([]float64{-1e300, 0, 1e300}).Draw(t, "micros"),
+				})
+			}
+			return c
+		}
+		c := curve("K")
+		for range rapid.IntRange(0, 6).Draw(t, "depths") {
+			c.Depths = append(c.Depths, curve("depth"))
+		}
+		k := rapid.SampledFrom([]int{1, 10, 300, 5000}).Draw(t, "k")
+		p, ok := c.Setting(0.9, k)
+		if !ok {
+			return
+		}
+		p.K = k
+		if rapid.Bool().Draw(t, "filter") {
+			p.Filter = odd
+		}
+		got, _, err := NewSearcher().Search(t.Context(), v, f.queries.row(0), &p, nil)
+		if err != nil && !errors.Is(err, ErrParams) {
+			t.Fatal(err)
+		}
+		if want := 998; p.Filter != nil && err == nil && len(got) != min(k, want) {
+			t.Fatalf("%d answers, want %d", len(got), min(k, want))
+		}
+	})
 }
 
 // A ladder rises with the depth, and has the measured beams at its rungs.
