@@ -126,6 +126,12 @@ func (s *Searcher) score(ids []uint32, stage origin) {
 		}
 		ids = ids[:len(s.hits)]
 	}
+	s.enter(ids, stage)
+}
+
+// enter computes exact distances and returns the number of rows that were among the best when they
+// were added.
+func (s *Searcher) enter(ids []uint32, stage origin) (entered int) {
 	for _, id := range ids[:min(ahead, len(ids))] {
 		s.exact.prefetch(id)
 	}
@@ -133,16 +139,19 @@ func (s *Searcher) score(ids []uint32, stage origin) {
 		if i+ahead < len(ids) {
 			s.exact.prefetch(ids[i+ahead])
 		}
-		s.keep(id, s.exact.distance(id))
+		if s.keep(id, s.exact.distance(id)) {
+			entered++
+		}
 		if i&s.every == s.every && s.halted() {
 			s.stats.Exact += i + 1
-			return
+			return entered
 		}
 	}
 	s.stats.Exact += len(ids)
 	if s.watch != nil {
 		s.watch.scored(ids, stage)
 	}
+	return entered
 }
 
 // nextEpoch marks all rows as unseen. It clears the array only once in 32,767 searches.

@@ -29,21 +29,28 @@ type Curve struct {
 // resolve returns the cheapest measured setting of at least the given recall, with K zero. ok
 // is false if there is none or if the curve is nil. O(points).
 func (c *Curve) resolve(recall float64) (p Params, ok bool) {
-	if c == nil {
+	best := c.cheapest(recall, func(*Params) bool { return true })
+	if best == nil {
 		return Params{}, false
 	}
-	best := -1
-	for i, x := range c.Points {
-		if x.Recall >= recall && (best < 0 || x.Micros < c.Points[best].Micros) {
-			best = i
-		}
-	}
-	if best < 0 {
-		return Params{}, false
-	}
-	p = c.Points[best].Params
+	p = best.Params
 	p.K = 0
 	return p, true
+}
+
+// cheapest returns the cheapest point of at least the given recall whose parameters qualify, nil if
+// there is none or if the curve is nil.
+func (c *Curve) cheapest(recall float64, qualifies func(p *Params) bool) (best *Point) {
+	if c == nil {
+		return nil
+	}
+	for i := range c.Points {
+		x := &c.Points[i]
+		if x.Recall >= recall && (best == nil || x.Micros < best.Micros) && qualifies(&x.Params) {
+			best = x
+		}
+	}
+	return best
 }
 
 // pareto keeps the points that no other point beats in recall or time without being worse in

@@ -95,22 +95,3 @@ func (s *Searcher) thinFresh(ids []uint32, r int) []uint32 {
 	}
 	return ids
 }
-
-// scoreFresh computes the exact distances of the remaining fresh rows: those that thinFresh
-// kept, and all rows without sketches.
-func (s *Searcher) scoreFresh() {
-	for _, id := range s.fresh {
-		s.exact.prefetch(id)
-	}
-	for i, id := range s.fresh {
-		s.keep(id, s.exact.distance(id))
-		if i&s.every == s.every && s.halted() {
-			s.stats.Exact += i + 1
-			return
-		}
-	}
-	s.stats.Exact += len(s.fresh)
-	if s.watch != nil {
-		s.watch.scored(s.fresh, fromFresh)
-	}
-}

@@ -27,7 +27,7 @@ type ladder struct {
 	top float64
 }
 
-// add appends the beam of a depth, or records that none has the recall.
+// add appends the beam of a depth.
 func (l *ladder) add(depth int, p *Params) {
 	if l.n == maxRungs || float64(depth) > l.top {
 		return
@@ -72,8 +72,7 @@ func (l *ladder) at(depth float64) (x rung, ok bool) {
 	return b, true
 }
 
-// ladder returns the beams that have a recall at the depths of the curve. The exponents assume
-// that curves rise in depth.
+// ladder returns the beams that have a recall at the depths of the curve.
 func (c *Curve) ladder(recall float64) (l ladder) {
 	l.top = math.Inf(1)
 	own := false
@@ -96,18 +95,12 @@ func (l *ladder) climb(c *Curve, recall float64) {
 	if c.K < 1 || l.n > 0 && float64(c.K) <= l.rungs[l.n-1].depth {
 		return // in a forged file
 	}
-	best := -1
-	for i, p := range c.Points {
-		if p.Params.Beam > 0 && p.Params.R > 0 && !p.Params.Quant && p.Recall >= recall &&
-			(best < 0 || p.Micros < c.Points[best].Micros) {
-			best = i
-		}
-	}
-	if best < 0 {
+	best := c.cheapest(recall, func(p *Params) bool { return p.Beam > 0 && p.R > 0 && !p.Quant })
+	if best == nil {
 		l.end(c.K)
 		return
 	}
-	l.add(c.K, &c.Points[best].Params)
+	l.add(c.K, &best.Params)
 }
 
 // Setting returns the cheapest setting that has a recall for the k nearest rows. A setting that
@@ -141,7 +134,7 @@ func (c *Curve) Setting(recall float64, k int) (p Params, ok bool) {
 	return p, true
 }
 
-// deeper returns the setting without a beam of the least measured depth of at least k.
+// deeper returns the setting of the least measured depth of at least k, where the ladder has no beam.
 func (c *Curve) deeper(recall float64, k int) (p Params, ok bool) {
 	if k <= c.K {
 		return c.resolve(recall)

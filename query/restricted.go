@@ -38,9 +38,7 @@ func (s *Searcher) passingRows() int {
 func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	k, passing := max(1, s.p.K), max(1, s.passingRows())
 	if s.p.NoWiden {
-		width := s.beamWidth()
-		s.startBeam(s.gather(0), width, width)
-		s.walk(0, width, width)
+		s.follow(s.gather(0), s.beamWidth())
 		return s.take(k, s.p.sketchKeep()), true
 	}
 	affordable := passing / scanPlaces
@@ -162,8 +160,8 @@ func (s *Searcher) scanKeep() int {
 // distances of the best ones until these no longer change the answer. If too many do, for instance
 // because the passing rows are all far away and about equally far, it compares all of them exactly.
 func (s *Searcher) scanSketches() {
-	s.pool.fill(s)
 	want := s.scanKeep()
+	s.pool.fill(s, want)
 	s.nextEpoch()
 	bound := float32(math.Inf(-1))
 	for scored := 0; !s.halted(); {
@@ -176,13 +174,13 @@ func (s *Searcher) scanSketches() {
 			if s.pool.dropped {
 				s.stats.Widened++
 				s.top.Reset(s.depth())
-				s.possibleRows(func(ids []uint32) { s.enter(ids) })
+				s.possibleRows(func(ids []uint32) { s.enter(ids, fromScan) })
 				return
 			}
-			s.enter(ids)
+			s.enter(ids, fromScan)
 			return
 		}
-		entered := s.enter(ids)
+		entered := s.enter(ids, fromScan)
 		if scored > 0 && float64(entered) <= (1-s.recall())*float64(s.depth())/4 {
 			return
 		}
@@ -196,31 +194,6 @@ func (s *Searcher) recall() float64 {
 		return 0.99
 	}
 	return s.p.recall
-}
-
-// enter computes exact distances and returns the number of rows that were among the best when they
-// were added.
-func (s *Searcher) enter(ids []uint32) (entered int) {
-	for _, id := range ids[:min(ahead, len(ids))] {
-		s.exact.prefetch(id)
-	}
-	for i, id := range ids {
-		if i+ahead < len(ids) {
-			s.exact.prefetch(ids[i+ahead])
-		}
-		if s.keep(id, s.exact.distance(id)) {
-			entered++
-		}
-		if i&s.every == s.every && s.halted() {
-			s.stats.Exact += i + 1
-			return entered
-		}
-	}
-	s.stats.Exact += len(ids)
-	if s.watch != nil {
-		s.watch.scored(ids, fromScan)
-	}
-	return entered
 }
 
 // pool keeps the rows of best estimates of a scan by sketches.
@@ -245,9 +218,9 @@ const (
 	settleLeast = 32
 )
 
-// fill estimates all passing rows that the index covers.
-func (p *pool) fill(s *Searcher) {
-	p.room, p.bound, p.dropped = poolRoom*s.scanKeep()+4*settleLeast, float32(math.Inf(1)), false
+// fill estimates all passing rows that the index covers; want of them get exact distances first.
+func (p *pool) fill(s *Searcher, want int) {
+	p.room, p.bound, p.dropped = poolRoom*want+4*settleLeast, float32(math.Inf(1)), false
 	p.ids, p.scores = p.ids[:0], p.scores[:0]
 	s.possibleRows(func(ids []uint32) { p.add(s, ids) })
 	p.shrink(s)

@@ -61,15 +61,8 @@ func (s *Searcher) sparse(passing int) bool {
 
 // complete reports whether the answer already holds all rows that a scan could find.
 func (s *Searcher) complete() bool {
-	p, v := s.p, s.v
-	if p.Range || p.NoWiden || s.top.Len() >= p.K {
-		return true
-	}
-	most := uint64(v.live())
-	if p.Filter != nil {
-		most = min(most, p.Filter.GetCardinality())
-	}
-	return uint64(s.top.Len()) >= most
+	p := s.p
+	return p.Range || p.NoWiden || s.top.Len() >= p.K || s.top.Len() >= s.passingRows()
 }
 
 // scanAll scores every row that passes the filters.
@@ -79,7 +72,7 @@ func (s *Searcher) scanAll() {
 		s.scan(0, s.v.Rows.N, fromScan)
 		return
 	}
-	s.filtered(s.v.Rows.N, func(ids []uint32) { s.enter(ids) })
+	s.filtered(s.v.Rows.N, func(ids []uint32) { s.enter(ids, fromScan) })
 }
 
 // filtered calls f with the live and accepted rows of the filter below n, some at a time.

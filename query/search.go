@@ -230,7 +230,7 @@ func (s *Searcher) run(q []float32, norm float32) {
 		return
 	}
 	s.stats.Fresh = s.v.Rows.N - s.v.N
-	s.scoreFresh()
+	s.enter(s.fresh, fromFresh)
 	s.scan(s.v.N+sketched, s.v.Rows.N, fromFresh)
 	if s.halted() || s.complete() {
 		return
