@@ -332,7 +332,7 @@ func TestProgramBuilds(t *testing.T) {
 		b.progress = func() {
 			build(b, "main", quick)
 			if b.ctx.Err() == nil {
-				t.Error("the build by maintenance goes on")
+				t.Error("the build by maintenance continues")
 			}
 		}
 		if s, err := b.step(); s != "" || err != nil {

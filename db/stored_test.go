@@ -81,7 +81,7 @@ func (e emitted) Blocks(_ context.Context, _ arrays.Run, section codec.Kind) ([]
 	return e.blocks[section], nil
 }
 
-// Damage returns an error that is none of damage: what a step emits is valid.
+// Damage returns an error that does not mean damage: what a step emits is valid.
 func (e emitted) Damage(_ uint64, err error) error { return err }
 
 func (e emitted) Once(_ verified.Key, _ int, check func() error) error { return check() }

@@ -275,7 +275,7 @@ func bulk(x []float32) (lo, hi float32) {
 	return lo + float32(a)*step, lo + float32(b+1)*step
 }
 
-// Checksum tells whether files of a cache are of these rows.
+// Checksum identifies the rows, for files of a cache.
 func (s *Set) Checksum() string {
 	h := crc64.New(crc64.MakeTable(crc64.ECMA))
 	for _, rows := range [][]float32{s.Base, s.Test, s.Valid} {
