@@ -121,6 +121,7 @@ func (d *DB) startMaintenance(o Maintenance) {
 	ctx, stop := context.WithCancel(context.Background())
 	m := &maintainer{stop: stop, done: make(chan struct{}), building: map[string]int{}}
 	d.background = m
+	d.txn.OnWait = m.cancelLarge
 	go func() {
 		defer close(m.done)
 		m.run(ctx, d, o)
@@ -230,9 +231,6 @@ func (m *maintainer) beginLarge(coll string) bool {
 
 // cancelLarge cancels a running build or compaction.
 func (m *maintainer) cancelLarge() {
-	if m == nil {
-		return
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.large {

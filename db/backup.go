@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"go.etcd.io/bbolt"
@@ -16,6 +15,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
+	"github.com/anndb/anndb/db/internal/txn"
 )
 
 // Backup writes a copy of the latest state to w and returns its length in bytes. The copy is a
@@ -39,7 +39,7 @@ func backup(ctx context.Context, g *state.Generation, w io.Writer) (n int64, err
 		return n, fmt.Errorf("db: backup: %w", stop) // bbolt's error does not wrap it
 	}
 	if err != nil {
-		return n, fail.Wrapf(asSystem(err), "backup")
+		return n, fail.Wrapf(fail.System(err), "backup")
 	}
 	return n, nil
 }
@@ -87,10 +87,10 @@ func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 
 // compact implements Compact and Reorder.
 func (d *DB) compact(ctx context.Context, n newNumbers) (st CompactStats, err error) {
-	if err := d.writable(ctx); err != nil {
+	if err := d.txn.Writable(ctx); err != nil {
 		return st, err
 	}
-	ctx, release, err := d.hold(ctx, allShares)
+	ctx, release, err := d.txn.Hold(ctx, txn.AllShares)
 	if err != nil {
 		return st, err
 	}
@@ -102,7 +102,7 @@ func (d *DB) compact(ctx context.Context, n newNumbers) (st CompactStats, err er
 func (d *DB) rewrite(ctx context.Context, n newNumbers) (st CompactStats, err error) {
 	name, err := store.Temp(d.file)
 	if err != nil {
-		return st, fail.Wrapf(asSystem(err), "compact")
+		return st, fail.Wrapf(fail.System(err), "compact")
 	}
 	defer os.Remove(name) // fails after the rename, as intended
 	before, err := os.Stat(d.file)
@@ -114,7 +114,7 @@ func (d *DB) rewrite(ctx context.Context, n newNumbers) (st CompactStats, err er
 	}
 	st.Before = before.Size()
 	if st.After, err = d.replace(ctx, name, n); err != nil {
-		return CompactStats{}, fail.Wrapf(asSystem(err), "compact")
+		return CompactStats{}, fail.Wrapf(fail.System(err), "compact")
 	}
 	return st, nil
 }
@@ -122,7 +122,7 @@ func (d *DB) rewrite(ctx context.Context, n newNumbers) (st CompactStats, err er
 // replace writes the latest state to the empty file name, applies the changes committed during
 // the copy, and replaces the database's file with it. It returns the length of the new file.
 func (d *DB) replace(ctx context.Context, name string, n newNumbers) (size int64, err error) {
-	changes, end := d.watches.Begin()
+	changes, end := d.txn.Watch()
 	defer end()
 	moved, copied, err := d.copyTo(ctx, name, n)
 	if err != nil {
@@ -152,29 +152,26 @@ func (d *DB) replace(ctx context.Context, name string, n newNumbers) (size int64
 			return 0, err
 		}
 	}
-	select {
-	case d.write <- struct{}{}:
-		defer func() { <-d.write }()
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	if err := d.writable(ctx); err != nil {
-		return 0, err
-	}
-	_, last, err := f.follow(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if err := next.Sync(); err != nil {
-		return 0, err
-	}
-	info, err := os.Stat(name)
-	if err != nil {
-		return 0, err
-	}
-	next.KeepNumberings(d.store, f.kept())
-	swapped, err = d.swap(name, next, moved, last)
-	return info.Size(), err
+	err = d.txn.Locked(ctx, func() error {
+		_, last, err := f.follow(ctx)
+		if err != nil {
+			return err
+		}
+		if err := next.Sync(); err != nil {
+			return err
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		size = info.Size()
+		next.KeepNumberings(d.txn.File(), f.kept())
+		swapped, err = d.txn.Replace(txn.Replacement{
+			File: next, Name: name, Target: d.file, NoSync: d.opts.Sync == Off, Renumbered: moved.numbers(), Last: last,
+		})
+		return err
+	})
+	return size, err
 }
 
 // follower applies changes to a copy that are committed to the database while the copy is made.
@@ -297,44 +294,4 @@ func copyState(ctx context.Context, g *state.Generation, path string, o Options,
 	err = tx.Commit()
 	tx = nil
 	return errors.Join(err, ctx.Err())
-}
-
-// swap renames the compacted file, in which collections may have moved, to the database's name,
-// and retires the old file, whose latest generation is last. If the rename cannot be made
-// durable, no further writes are allowed. swap reports whether the file was replaced. The
-// caller holds d.write.
-func (d *DB) swap(name string, next *state.File, moved movedCollections,
-	last uint64) (swapped bool, err error) {
-	tx, err := next.Begin(false)
-	if err != nil {
-		return false, err
-	}
-	next.Before = last + 1 - uint64(tx.ID()) // may wrap around
-	next.End(tx)
-	if err := next.Replace(name, d.file, d.opts.Sync == Off); err != nil {
-		return false, err
-	}
-	unsettled := store.SyncDir(filepath.Dir(d.file))
-	if unsettled != nil {
-		// A crash of the machine may bring the old file back. It is complete and holds the same
-		// rows, but would lack those committed from here on.
-		unsettled = fmt.Errorf("sync directory: %w", unsettled)
-		d.poison.CompareAndSwap(nil, &unsettled)
-	}
-	d.snapMu.Lock()
-	old, cur := d.store, d.cur
-	d.store, d.cur = next, nil
-	for _, m := range moved {
-		d.renumbered.Store(m.from, m.to)
-	}
-	d.commits.Add(1)
-	d.snapMu.Unlock()
-	if cur != nil {
-		cur.Release()
-	}
-	old.Retire()
-	if unsettled != nil {
-		return true, fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, unsettled)
-	}
-	return true, nil
 }

@@ -55,11 +55,11 @@ func (c Collection) Build(
 	if name == Flat {
 		return IndexInfo{}, fmt.Errorf("%w: %q is the name of the exact scan", fail.Name, name)
 	}
-	if err := d.writable(ctx); err != nil {
+	if err := d.txn.Writable(ctx); err != nil {
 		return IndexInfo{}, err
 	}
 	defer d.background.leaveTo(c.name)()
-	ctx, release, err := d.hold(ctx, 1)
+	ctx, release, err := d.txn.Hold(ctx, 1)
 	if err != nil {
 		return IndexInfo{}, err
 	}
@@ -113,7 +113,7 @@ type building struct {
 
 // build implements Build for a job with a valid name. The caller holds d.numbering.
 func (d *DB) build(ctx context.Context, job *building) (IndexInfo, error) {
-	changes, end := d.watches.Begin()
+	changes, end := d.txn.Watch()
 	defer end()
 	job.changes = changes
 	job.Latest = func(f func(st kind.Source) error) error { return d.latest(job, f) }
@@ -157,7 +157,7 @@ func dropped(coll string) error {
 func (d *DB) storeIndex(ctx context.Context, job *building, l kind.Built) (info IndexInfo, err error) {
 	start, timer := time.Now(), job.Timer
 	var object uint64
-	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+	err = d.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
 		cat.Object++
 		object = cat.Object
 		return layout.PutMark(tx, object)
@@ -169,7 +169,7 @@ func (d *DB) storeIndex(ctx context.Context, job *building, l kind.Built) (info 
 	defer func() {
 		if !published {
 			// If this fails, the mark stays and the next Open removes the remaining blocks.
-			err = errors.Join(err, d.sweep([]uint64{object}))
+			err = errors.Join(err, d.txn.Sweep([]uint64{object}))
 		}
 	}()
 	m, err := d.stage(ctx, l, object, timer)
@@ -189,7 +189,7 @@ func (d *DB) storeIndex(ctx context.Context, job *building, l kind.Built) (info 
 	}
 	published = true
 	if len(replaced) > 0 {
-		err = d.sweep(replaced)
+		err = d.txn.Sweep(replaced)
 	}
 	return publicInfo(m), err
 }
@@ -207,7 +207,7 @@ func (d *DB) stage(ctx context.Context, l kind.Product, object uint64,
 		if len(batch) == 0 {
 			return nil
 		}
-		err := d.exclusive(ctx, func(tx *bbolt.Tx, _ *layout.Catalog) error {
+		err := d.txn.Exclusive(ctx, func(tx *bbolt.Tx, _ *layout.Catalog) error {
 			b := tx.Bucket(layout.BucketBlocks)
 			for _, p := range batch {
 				if err := b.Put(p.key[:], p.value); err != nil {
@@ -247,7 +247,7 @@ func (d *DB) publishIndex(
 	if err != nil {
 		return nil, err
 	}
-	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+	err = d.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
 		c := cat.ByID(job.id)
 		if c == nil {
 			return dropped(job.Coll)
@@ -348,7 +348,7 @@ func (c Collection) DropIndex(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return d.restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+	return d.txn.Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
 		entry, err := cat.Find(c.name)
 		if err != nil {
 			return nil, err

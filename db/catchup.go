@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
-	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/apply"
@@ -17,6 +16,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/db/internal/txn"
 )
 
 // A compaction copies a state while transactions are committed to the file. Their changes are
@@ -96,7 +96,7 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *state.File, st *state.
 		if size < stageBytes {
 			return nil
 		}
-		err := errors.Join(ctx.Err(), applyOps(next, ops))
+		err := errors.Join(ctx.Err(), txn.Apply(next, ops))
 		ops, size = ops[:0], 0
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *state.File, st *state.
 			return bytes, err
 		}
 	}
-	return bytes, errors.Join(ctx.Err(), applyOps(next, ops))
+	return bytes, errors.Join(ctx.Err(), txn.Apply(next, ops))
 }
 
 // deletedRow copies the key and the vector of a deleted row.
@@ -240,30 +240,4 @@ func (s *Snapshot) readChanges(
 		ops, size = append(ops, o), size+o.Bytes
 	}
 	return ops, nil
-}
-
-// applyOps commits row changes to a file that is not yet open as a database.
-func applyOps(s *state.File, ops []apply.Op) error {
-	if len(ops) == 0 {
-		return nil
-	}
-	tx, err := s.Begin(true)
-	if err != nil {
-		return err
-	}
-	err = fill(s, tx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
-		a := apply.New(tx, cat)
-		if err := a.Check(ops); err != nil {
-			return err
-		}
-		if err := a.Apply(ops); err != nil {
-			return err
-		}
-		return a.Finish()
-	})
-	if err != nil {
-		_ = tx.Rollback() // nothing was written; err is the reason
-		return err
-	}
-	return s.Commit(tx)
 }

@@ -231,7 +231,7 @@ func TestChangeErrors(t *testing.T) {
 func storedPairs(t *testing.T, d *DB) map[string]uint32 {
 	t.Helper()
 	out := map[string]uint32{}
-	err := d.viewTx(func(tx *bbolt.Tx) error {
+	err := viewTx(d, func(tx *bbolt.Tx) error {
 		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
 			return b.ForEach(func(k, v []byte) error {
 				out[string(name)+string(k)] = crc32.ChecksumIEEE(v)
@@ -262,7 +262,7 @@ func TestChangeWritesLittle(t *testing.T) {
 	}
 	relabel(t, d, 2, "a", "label") // new labels
 	allocated := func() int64 {
-		stats := d.store.Stats()
+		stats := d.txn.File().Stats()
 		return stats.TxStats.GetPageAlloc()
 	}
 	before, pages := storedPairs(t, d), allocated()
@@ -290,8 +290,8 @@ func TestChangeWritesLittle(t *testing.T) {
 	if limit := int64(40 * layout.PageSize); pages > limit {
 		t.Errorf("%d bytes of pages are allocated, want at most %d", pages, limit)
 	}
-	commits := d.commits.Load()
-	if relabel(t, d, 1, "label", "a"); d.commits.Load() != commits {
+	commits := d.txn.Commits()
+	if relabel(t, d, 1, "label", "a"); d.txn.Commits() != commits {
 		t.Error("labels that a row has were written")
 	}
 	st, err := d.Stats()

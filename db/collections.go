@@ -1,9 +1,7 @@
 package db
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"os"
 	"slices"
@@ -12,7 +10,6 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
@@ -29,7 +26,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 	if err != nil {
 		return Collection{}, err
 	}
-	err = d.restructure(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+	err = d.txn.Restructure(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
 		if _, err := cat.Find(name); err == nil {
 			return nil, fmt.Errorf("%w: collection %q", ErrExists, name)
 		}
@@ -56,7 +53,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 //
 // Errors: ErrNotFound.
 func (d *DB) Drop(ctx context.Context, name string) error {
-	return d.restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+	return d.txn.Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
 		c, err := cat.Find(name)
 		if err != nil {
 			return nil, err
@@ -68,101 +65,6 @@ func (d *DB) Drop(ctx context.Context, name string) error {
 		cat.Collections = slices.DeleteFunc(cat.Collections, func(x *layout.Collection) bool { return x == c })
 		return removed, nil
 	})
-}
-
-// sweep removes marked objects. The next Open removes what this call cannot, so a database that
-// is closing is not an error.
-func (d *DB) sweep(objects []uint64) error {
-	for _, id := range objects {
-		for done := false; !done; {
-			var err error
-			if done, err = d.sweepSome(id); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// sweepSome removes a part of a marked object, so that waiting writers do not wait for the
-// entire removal. done reports whether nothing is left to remove.
-func (d *DB) sweepSome(id uint64) (done bool, err error) {
-	d.write <- struct{}{}
-	defer func() { <-d.write }()
-	if d.closing.Load() {
-		return true, nil
-	}
-	return d.removeMarked(id)
-}
-
-// sweepKeys is the number of entries that one sweeping transaction removes: large enough to be
-// efficient, small enough that waiting writers do not wait long.
-const sweepKeys = 4096
-
-// removeMarked deletes a part of what is stored under a marked object in one transaction, and
-// deletes the mark with the last part. The caller holds d.write or is Open.
-func (d *DB) removeMarked(id uint64) (done bool, err error) {
-	err = d.update(func(tx *bbolt.Tx, _ *layout.Catalog) (err error) {
-		if done, err = removeSome(tx, id); err == nil && done {
-			err = layout.DeleteMark(tx, id)
-		}
-		return err
-	})
-	if err == nil && done {
-		d.store.Forget(id)
-	}
-	return done, err
-}
-
-// removeSome deletes up to sweepKeys entries of an object from all buckets and reports whether
-// none is left.
-func removeSome(tx *bbolt.Tx, object uint64) (done bool, err error) {
-	left := sweepKeys
-	prefix := binary.BigEndian.AppendUint64(nil, object)
-	// The row sets of a collection's labels are separate objects.
-	dict := tx.Bucket(layout.BucketLabels)
-	for left > 0 {
-		k, v := dict.Cursor().Seek(prefix)
-		if k == nil || !bytes.HasPrefix(k, prefix) {
-			break
-		}
-		label, err := layout.LabelObject("", k, v)
-		if err != nil {
-			return false, err
-		}
-		ofLabel := binary.BigEndian.AppendUint64(nil, label)
-		n, err := layout.RemovePrefix(tx.Bucket(layout.BucketSets), ofLabel, left)
-		if err != nil {
-			return false, err
-		}
-		if left -= n; left <= 0 {
-			return false, nil
-		}
-		if err := dict.Delete(slices.Clone(k)); err != nil {
-			return false, fmt.Errorf("db: remove label: %w", err)
-		}
-		left--
-	}
-	for _, name := range [][]byte{
-		layout.BucketBlocks, layout.BucketTail, layout.BucketSets, layout.BucketKeys, layout.BucketFeatures,
-	} {
-		if left <= 0 {
-			return false, nil
-		}
-		if tx.Bucket(name) == nil {
-			continue // the bucket is created on first use
-		}
-		n, err := layout.RemovePrefix(tx.Bucket(name), prefix, left)
-		if err != nil {
-			return false, err
-		}
-		left -= n
-	}
-	if left <= 0 {
-		return false, nil
-	}
-	k := codec.Key(object, codec.KindManifest, 0)
-	return true, tx.Bucket(layout.BucketMeta).Delete(k[:])
 }
 
 // Collections lists the collections of the latest state.
@@ -243,10 +145,7 @@ func (s *Snapshot) statuses(unmaintained *sync.Map) (out []IndexStatus) {
 // Stats describes the latest state. O(number of collections), plus the number of pages if the
 // database was opened read-only.
 func (d *DB) Stats() (st Stats, err error) {
-	d.snapMu.Lock()
-	s, idle := d.store, d.cur
-	d.snapMu.Unlock()
-	held, age := s.Readers(idle.Shared())
+	held, age := d.txn.Readers()
 	err = d.View(func(sn *Snapshot) (err error) {
 		defer state.Guard(sn.gen.File, state.CatchFaults(), &err)
 		s := sn.gen.File // the snapshot keeps it open during a compaction
@@ -262,7 +161,7 @@ func (d *DB) Stats() (st Stats, err error) {
 		st = Stats{
 			Path: d.path, FileBytes: info.Size(), FreeBytes: int64(free) * int64(page),
 			MapReserve: s.Reserved(), PageSize: page, Generation: sn.Generation(),
-			Snapshots: held, OldestSnapshot: age, Commits: d.commits.Load(), Collections: sn.Collections(),
+			Snapshots: held, OldestSnapshot: age, Commits: d.txn.Commits(), Collections: sn.Collections(),
 			Indexes: sn.statuses(&d.unmaintained), Maintenance: d.maintenanceStats(),
 		}
 		st.LiveBytes = max(0, st.FileBytes-st.FreeBytes)

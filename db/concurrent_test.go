@@ -416,7 +416,7 @@ func TestCancelWaiting(t *testing.T) {
 	if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
 	}
-	d.write <- struct{}{} // a writer that takes its time
+	release := holdWriter(d) // a writer that takes its time
 	errs := make(chan error)
 	put := func(b *Tx) error { return b.Collection("c").Put(Row{Key: []byte("k"), Vector: []float32{1}}) }
 	go func() { errs <- d.Update(ctx, put) }()
@@ -429,7 +429,7 @@ func TestCancelWaiting(t *testing.T) {
 			t.Errorf("a cancelled wait: %v", err)
 		}
 	}
-	<-d.write
+	release()
 	if err := d.View(func(s *Snapshot) error {
 		n, err := s.Collection("c").Count()
 		if n != 0 || len(s.Collections()) != 1 {
@@ -646,7 +646,7 @@ func flipRow(t *testing.T, d *DB) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	err = d.viewTx(func(tx *bbolt.Tx) error {
+	err = viewTx(d, func(tx *bbolt.Tx) error {
 		cat, err := layout.ReadCatalog(tx)
 		if err != nil {
 			return err
@@ -657,11 +657,42 @@ func flipRow(t *testing.T, d *DB) {
 		}
 		key := codec.Key(c.ID, codec.KindRows, 0)
 		v := tx.Bucket(layout.BucketBlocks).Get(key[:])
-		at := d.store.Offset(uintptr(unsafe.Pointer(&v[codec.HeaderSize+1000])))
+		at := d.txn.File().Offset(uintptr(unsafe.Pointer(&v[codec.HeaderSize+1000])))
 		_, err = f.WriteAt([]byte{v[codec.HeaderSize+1000] ^ 1}, at)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// viewTx calls f with the read transaction of the latest state.
+func viewTx(d *DB, f func(tx *bbolt.Tx) error) error {
+	return d.View(func(s *Snapshot) error { return f(s.gen.Tx) })
+}
+
+// holdWriter keeps transactions from being written until release is called.
+func holdWriter(d *DB) (release func()) {
+	held, end, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		done <- d.txn.Locked(context.Background(), func() error {
+			close(held)
+			<-end
+			return nil
+		})
+	}()
+	<-held
+	return func() {
+		close(end)
+		<-done
+	}
+}
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
 	}
 }

@@ -336,7 +336,7 @@ func mustLeaveNothing(d *DB) error {
 			return fmt.Errorf("left behind: %s", e.Name())
 		}
 	}
-	return d.viewTx(func(tx *bbolt.Tx) error {
+	return viewTx(d, func(tx *bbolt.Tx) error {
 		if marks := layout.OrphanMarks(tx); len(marks) > 0 {
 			return fmt.Errorf("objects %v are still marked", marks)
 		}

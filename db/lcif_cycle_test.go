@@ -29,7 +29,7 @@ func plainModel(neighbors string) IndexOptions {
 // build makes such a file.
 func redirect(t *testing.T, d *DB, index, neighbors string) {
 	t.Helper()
-	err := d.exclusive(t.Context(), func(tx *bbolt.Tx, cat *layout.Catalog) error {
+	err := d.txn.Exclusive(t.Context(), func(tx *bbolt.Tx, cat *layout.Catalog) error {
 		c, err := cat.Find("docs")
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/txn"
 )
 
 // loadRow is the approximate memory in bytes that a row takes in addition to its vector.
@@ -64,8 +65,9 @@ func (c Collection) load(
 	var left *Row // the row that did not fit the previous transaction
 	for ended := false; !ended; {
 		l := loaded{}
-		fill := func(b *Tx) error {
-			for b.bytes+loadRow*b.Len() < stageBytes {
+		fill := func(b *txn.Tx) error {
+			coll := (&Tx{b}).Collection(c.name)
+			for b.Bytes()+loadRow*b.Len() < stageBytes {
 				if left == nil {
 					r, err, ok := next()
 					if !ok {
@@ -77,7 +79,7 @@ func (c Collection) load(
 					}
 					left = &r
 				}
-				if err := put(b.Collection(c.name), *left); err != nil {
+				if err := put(coll, *left); err != nil {
 					return err
 				}
 				left = nil
@@ -85,11 +87,11 @@ func (c Collection) load(
 			}
 			return nil
 		}
-		b, err := d.fillTx(ctx, fill)
+		b, err := d.txn.Fill(ctx, fill)
 		failed := wait()
 		switch {
 		case failed != nil && err == nil:
-			d.backlog.shrink(b.bytes)
+			b.Discard()
 			return n, failed
 		case failed != nil || err != nil:
 			return n, errors.Join(failed, err)
@@ -97,7 +99,7 @@ func (c Collection) load(
 		done := make(chan loaded, 1)
 		writing = done
 		go func() {
-			l.err = d.applyTx(ctx, b)
+			l.err = b.Commit(ctx)
 			if l.err != nil {
 				l.rows = 0
 			}

@@ -92,7 +92,7 @@ func (d *DB) Maintain(ctx context.Context, o *MaintainOptions) (steps []Maintain
 	if !(o.Share >= 0) {
 		return nil, fmt.Errorf("%w: maintenance by share %g, want 0 or more", fail.Option, o.Share)
 	}
-	if err := d.writable(ctx); err != nil {
+	if err := d.txn.Writable(ctx); err != nil {
 		return nil, err
 	}
 	select {
@@ -113,7 +113,7 @@ func (d *DB) Maintain(ctx context.Context, o *MaintainOptions) (steps []Maintain
 		if err != nil {
 			failed = append(failed, err)
 		}
-		if err := d.writable(ctx); err != nil {
+		if err := d.txn.Writable(ctx); err != nil {
 			failed = append(failed, err)
 			break
 		}
@@ -167,7 +167,7 @@ func (d *DB) indexNames() iter.Seq2[[2]string, error] {
 func (d *DB) maintainIndex(
 	ctx context.Context, coll, name string, share float64,
 ) (_ *MaintainStep, err error) {
-	ctx, release, err := d.hold(ctx, 1)
+	ctx, release, err := d.txn.Hold(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (d *DB) tryStep(
 ) (*MaintainStep, error) {
 	start := time.Now()
 	timer := kind.NewTimer(ctx)
-	changes, end := d.watches.Begin()
+	changes, end := d.txn.Watch()
 	defer end()
 	var s kind.Step
 	at := stepBase{changes: changes}
@@ -328,14 +328,14 @@ func (d *DB) storeStep(ctx context.Context, at *stepBase, s kind.Step, timer *ki
 		return err
 	}
 	d.steps.Add(1)
-	d.store.DropShared(at.from.Object)
+	d.txn.File().DropShared(at.from.Object)
 	for _, id := range old.removed {
-		d.store.Forget(id)
+		d.txn.File().Forget(id)
 	}
 	if len(old.left) == 0 {
 		return nil
 	}
-	return d.sweep(old.left)
+	return d.txn.Sweep(old.left)
 }
 
 // replaced holds the objects that are garbage after a step: those that its last
@@ -346,7 +346,7 @@ type replaced struct{ removed, left []uint64 }
 func (d *DB) storeAtOnce(
 	ctx context.Context, at *stepBase, s kind.Step, timer *kind.Timer, old *replaced,
 ) error {
-	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+	return d.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
 		first := cat.Allocate(s.Objects())
 		written := 0
 		m, err := s.Emit(first, func(key [codec.KeySize]byte, value []byte) error {
@@ -373,7 +373,7 @@ func (d *DB) storeStaged(
 	ctx context.Context, at *stepBase, s kind.Step, timer *kind.Timer, old *replaced,
 ) (err error) {
 	objects := make([]uint64, s.Objects())
-	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+	err = d.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
 		first := cat.Allocate(len(objects))
 		for i := range objects {
 			objects[i] = first + uint64(i)
@@ -390,14 +390,14 @@ func (d *DB) storeStaged(
 	defer func() {
 		if !published {
 			// The mark stays if this fails, and the next Open removes the rest.
-			err = errors.Join(err, d.sweep(objects))
+			err = errors.Join(err, d.txn.Sweep(objects))
 		}
 	}()
 	m, err := d.stage(ctx, s, objects[0], timer)
 	if err != nil {
 		return err
 	}
-	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+	err = d.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
 		if err := publishStep(tx, cat, at, s, m, old); err != nil {
 			return err
 		}
@@ -457,7 +457,7 @@ func publishStep(
 		}
 		removed := false
 		if len(old.left) == 0 {
-			if removed, err = removeSome(tx, x); err != nil {
+			if removed, err = layout.RemoveObject(tx, x); err != nil {
 				return err
 			}
 		}

@@ -254,8 +254,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 	}
 	// A query is answered while a step is being written: the writer's lock is
 	// nothing that it needs.
-	d.write <- struct{}{}
-	defer func() { <-d.write }()
+	defer holdWriter(d)()
 	err = d.View(func(s *Snapshot) error {
 		_, _, err := nearest(ctx, s.Collection("c"), Query{Vector: rows[0]}, 1, &SearchOptions{Params: &query.Params{}})
 		return err

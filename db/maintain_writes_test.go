@@ -53,7 +53,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 				total += n
 			}
 			allocated := func() int64 {
-				stats := d.store.Stats()
+				stats := d.txn.File().Stats()
 				return stats.TxStats.GetPageAlloc()
 			}
 			for i := range 12 {

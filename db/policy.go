@@ -14,6 +14,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
+	"github.com/anndb/anndb/db/internal/txn"
 )
 
 // autoIndex is the name of the indexes that background maintenance builds.
@@ -94,7 +95,7 @@ func (p *policy) step(ctx context.Context) (*MaintainStep, error) {
 	}
 	start := time.Now()
 	st, failed := p.d.Stats()
-	if failed = errors.Join(failed, p.d.writable(ctx)); failed != nil {
+	if failed = errors.Join(failed, p.d.txn.Writable(ctx)); failed != nil {
 		return nil, errors.Join(err, failed)
 	}
 	for _, try := range []func(context.Context, *Stats) (*MaintainStep, error){p.build, p.compact} {
@@ -132,7 +133,7 @@ func (p *policy) build(ctx context.Context, st *Stats) (*MaintainStep, error) {
 	if c == nil || !p.d.background.beginLarge(c.Name) {
 		return nil, failed
 	}
-	ctx, release, ok := p.d.tryHold(ctx, 1)
+	ctx, release, ok := p.d.txn.TryHold(ctx, 1)
 	if !ok {
 		return nil, failed
 	}
@@ -238,7 +239,7 @@ func (p *policy) compact(ctx context.Context, st *Stats) (*MaintainStep, error) 
 	if store.Room(filepath.Dir(p.d.file)) < 2*st.LiveBytes || !p.d.background.beginLarge("") {
 		return nil, nil
 	}
-	ctx, release, ok := p.d.tryHold(ctx, allShares)
+	ctx, release, ok := p.d.txn.TryHold(ctx, txn.AllShares)
 	if !ok {
 		return nil, nil
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/store"
+	"github.com/anndb/anndb/db/internal/txn"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -106,7 +107,7 @@ func (b *policyBed) indexes(coll string, want ...string) {
 func (b *policyBed) clean() {
 	b.t.Helper()
 	b.must(b.d.Check(b.t.Context(), func(e *CorruptError) { b.t.Error(e) }))
-	b.must(b.d.viewTx(func(tx *bbolt.Tx) error {
+	b.must(viewTx(b.d, func(tx *bbolt.Tx) error {
 		if left := layout.OrphanMarks(tx); len(left) > 0 {
 			return fmt.Errorf("objects %d are left", left)
 		}
@@ -446,7 +447,7 @@ func TestLargeStepsYield(t *testing.T) {
 			if !m.beginLarge("") {
 				t.Fatal("a compaction may not begin")
 			}
-			ctx, release, ok := b.d.tryHold(ctx, allShares)
+			ctx, release, ok := b.d.txn.TryHold(ctx, txn.AllShares)
 			if !ok {
 				t.Fatal("the shares are taken")
 			}

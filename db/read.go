@@ -9,6 +9,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/db/internal/txn"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -52,7 +53,7 @@ func getRow(st *state.Collection, key []byte) (Row, error) {
 		return Row{}, err
 	}
 	if !exists {
-		return Row{}, notFound(st.Entry.Name, key)
+		return Row{}, txn.NotFound(st.Entry.Name, key)
 	}
 	r, err := rowAt(st, row)
 	if err == nil && !bytes.Equal(r.Key, key) {

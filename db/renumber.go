@@ -24,8 +24,8 @@ import (
 // until it is complete.
 //
 // The collection itself gets a new number, too. Transactions refer to rows by key, so they are
-// redirected to the new number (see currentID). Operations that rely on row numbers hold them (see
-// hold).
+// redirected to the new number (see package txn). Operations that rely on row numbers hold them (see
+// Manager.Hold).
 
 // newNumbers selects the collections whose rows get new numbers in a compaction.
 type newNumbers uint8
@@ -50,6 +50,15 @@ func (m movedCollections) to(id uint64) uint64 {
 		}
 	}
 	return id
+}
+
+// numbers returns the numbers in the new file by those in the current one.
+func (m movedCollections) numbers() map[uint64]uint64 {
+	out := map[uint64]uint64{}
+	for i := range m {
+		out[m[i].from] = m[i].to
+	}
+	return out
 }
 
 // renumberShare is the least share of deleted rows for a collection to be renumbered. Below it,
@@ -204,7 +213,7 @@ func (s *Snapshot) copyNames(ctx context.Context, d *DB, m moving) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+	return d.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
 		if c := cat.ByID(m.to); c == nil || c.Dim != len(names) {
 			return fail.Corruptf(m.name, "%d features have names", len(names))
 		}
@@ -223,7 +232,7 @@ func (s *Snapshot) compacted(
 	for err == nil && len(moved) > 0 {
 		err = s.renumbered(ctx, path, o, moved)
 		var not *notLearned
-		if !errors.As(err, &not) || ctx.Err() != nil || errors.Is(asSystem(err), ErrNoSpace) {
+		if !errors.As(err, &not) || ctx.Err() != nil || errors.Is(fail.System(err), ErrNoSpace) {
 			return moved, err
 		}
 		s.d.log.Warn("db: compact: rows keep their numbers",
@@ -235,17 +244,6 @@ func (s *Snapshot) compacted(
 		return nil, err
 	}
 	return nil, copyState(ctx, s.gen, path, o, nil)
-}
-
-// currentID returns the current number of a collection, which may have been renumbered.
-func (d *DB) currentID(id uint64) uint64 {
-	for {
-		to, ok := d.renumbered.Load(id)
-		if !ok {
-			return id
-		}
-		id = to.(uint64)
-	}
 }
 
 // objectOf returns the number of the object that an entry of any bucket belongs to.

@@ -34,10 +34,10 @@ type RepairedIndex struct {
 // Errors: ErrCorrupt if an index could not be rebuilt, or if pages are damaged so that the file
 // must not be written to.
 func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
-	if err := d.writable(ctx); err != nil {
+	if err := d.txn.Writable(ctx); err != nil {
 		return nil, err
 	}
-	ctx, release, err := d.hold(ctx, 1)
+	ctx, release, err := d.txn.Hold(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 		if x.Err != nil {
 			failed = append(failed, fmt.Errorf("index %q of %q: %w", x.Index, x.Collection, fail.Inner{Err: x.Err}))
 		}
-		if err := d.writable(ctx); err != nil {
+		if err := d.txn.Writable(ctx); err != nil {
 			return found, errors.Join(append(failed, err)...)
 		}
 	}
@@ -144,7 +144,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".restore-*")
 	if err != nil {
-		return fail.Wrapf(asSystem(err), "restore")
+		return fail.Wrapf(fail.System(err), "restore")
 	}
 	defer os.Remove(tmp.Name()) // fails, as intended, after the rename
 	from, err := os.Open(backup)
@@ -154,7 +154,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 	_, err = io.Copy(&contextWriter{ctx, tmp}, from)
 	err = errors.Join(err, from.Close(), tmp.Chmod(perm), tmp.Sync(), tmp.Close())
 	if err != nil {
-		return fail.Wrapf(asSystem(err), "restore")
+		return fail.Wrapf(fail.System(err), "restore")
 	}
 	if err := checkFile(ctx, tmp.Name()); err != nil {
 		return fail.Wrapf(err, "restore: copy")

@@ -170,7 +170,7 @@ func TestRowFilterMisuse(t *testing.T) {
 func TestRowFilterFollow(t *testing.T) {
 	d, _ := filterBed(t)
 	name := filepath.Join(t.TempDir(), "copy.anndb")
-	changes, end := d.watches.Begin()
+	changes, end := d.txn.Watch()
 	defer end()
 	moved, copied, err := d.copyTo(t.Context(), name, dropDeleted)
 	if err != nil {
@@ -245,7 +245,7 @@ func sameNumbers(d *DB, next *state.File, id uint64) error {
 		return err
 	}
 	defer next.End(tx)
-	return d.viewTx(func(now *bbolt.Tx) error {
+	return viewTx(d, func(now *bbolt.Tx) error {
 		if want, got := numbers(now), numbers(tx); !maps.Equal(got, want) {
 			return fmt.Errorf("numbers %v, want %v", got, want)
 		}

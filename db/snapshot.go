@@ -21,46 +21,11 @@ type Snapshot struct {
 // transaction and its tables. The call costs about as much as locking a mutex; the first one
 // after a commit takes some tens of microseconds more.
 func (d *DB) Snapshot() (*Snapshot, error) {
-	if d.closing.Load() {
-		return nil, fmt.Errorf("%w: %s", ErrClosed, d.path)
-	}
-	d.snapMu.Lock()
-	defer d.snapMu.Unlock()
-	if d.finished || d.closing.Load() {
-		return nil, fmt.Errorf("%w: %s", ErrClosed, d.path)
-	}
-	commit := d.commits.Load()
-	if g := d.cur; g != nil && g.Commit == commit && g.File == d.store {
-		g.Acquire()
-		return &Snapshot{d: d, gen: g}, nil
-	}
-	g, err := state.OpenGeneration(d.store, commit)
+	g, err := d.txn.Latest()
 	if err != nil {
 		return nil, err
 	}
-	if old := d.cur; old != nil {
-		d.cur = nil
-		old.Release()
-	}
-	// An idle state is kept for the next reader, unless the file may soon outgrow its map: a
-	// writer must then wait until all readers have ended.
-	if d.store.Roomy() {
-		g.Acquire()
-		d.cur = g
-	}
 	return &Snapshot{d: d, gen: g}, nil
-}
-
-// publish makes the next Snapshot call see the latest commit, and releases the database's own
-// reference to the previous state, whose pages can be reused once no snapshot holds it.
-func (d *DB) publish() {
-	d.snapMu.Lock()
-	old := d.cur
-	d.cur = nil
-	d.snapMu.Unlock()
-	if old != nil {
-		old.Release()
-	}
 }
 
 // Release releases the snapshot. It must not be used afterwards; a second call has no effect.

@@ -9,6 +9,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/store"
+	"go.etcd.io/bbolt"
 )
 
 // The root buckets. The root holds nothing else, so no plain value can shift
@@ -72,6 +73,23 @@ func checkEntry(bucket string, key, value []byte) error {
 		}
 	}
 	return nil
+}
+
+// Init writes an empty database to an empty file.
+func Init(tx *bbolt.Tx) error {
+	for _, name := range RootBuckets {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	padding := make([]byte, PageSize/4)
+	ballast := codec.Encode(BallastKey[:], codec.Header{Kind: codec.KindGeneric}, padding)
+	for _, name := range [][]byte{BucketBlocks, BucketTail, BucketSets} {
+		if err := tx.Bucket(name).Put(BallastKey[:], ballast); err != nil {
+			return err
+		}
+	}
+	return WriteCatalog(tx, &Catalog{})
 }
 
 // An entry of the keys and labels buckets maps a name to a number: the number

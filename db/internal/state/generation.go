@@ -4,6 +4,9 @@
 package state
 
 import (
+	"fmt"
+
+	"github.com/anndb/anndb/db/internal/fail"
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/db/internal/layout"
@@ -33,6 +36,16 @@ func (g *Generation) Acquire() { g.state.Acquire() }
 
 // Release drops a reference; the last one ends the read transaction.
 func (g *Generation) Release() { g.state.Release() }
+
+// Read calls f with a collection. Faults of the map become errors.
+func (g *Generation) Read(coll string, f func(st *Collection) error) (err error) {
+	defer Guard(g.File, CatchFaults(), &err)
+	st := g.Collections[coll]
+	if st == nil {
+		return fmt.Errorf("%w: %q", fail.NoCollection, coll)
+	}
+	return f(st)
+}
 
 // Shared returns the generation's state; nil if there is no generation.
 func (g *Generation) Shared() *store.State {

@@ -1,4 +1,4 @@
-package db
+package txn
 
 import (
 	"context"
@@ -15,33 +15,31 @@ import (
 )
 
 // update runs f in a write transaction, commits it, and publishes the new state. The caller
-// holds d.write.
-func (d *DB) update(f func(tx *bbolt.Tx, cat *layout.Catalog) error) (err error) {
-	if p := d.poison.Load(); p != nil {
-		return fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, fail.Inner{Err: *p})
+// holds m.write.
+func (m *Manager) update(f func(tx *bbolt.Tx, cat *layout.Catalog) error) (err error) {
+	if p := m.poison.Load(); p != nil {
+		return m.errUnknown(*p)
 	}
-	d.snapMu.Lock()
-	s := d.store
-	d.snapMu.Unlock()
+	s := m.File()
 	tx, err := s.Begin(true)
 	if err != nil {
 		return err
 	}
 	if err := fill(s, tx, f); err != nil {
 		_ = tx.Rollback() // nothing was written; err is the reason
-		return asSystem(err)
+		return fail.System(err)
 	}
 	if err := s.Commit(tx); err != nil {
-		err = asSystem(err)
+		err = fail.System(err)
 		if errors.Is(err, berrors.ErrMaxSizeReached) {
 			// bbolt detects this while it allocates pages, before it writes any.
-			return fail.Wrapf(err, "%s would grow beyond MaxSize, %d bytes", d.path, d.opts.MaxSize)
+			return fail.Wrapf(err, "%s would grow beyond MaxSize, %d bytes", m.path, m.opts.MaxSize)
 		}
-		d.poison.CompareAndSwap(nil, &err)
-		return fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, fail.Inner{Err: err})
+		m.poison.CompareAndSwap(nil, &err)
+		return m.errUnknown(err)
 	}
-	d.commits.Add(1)
-	d.publish()
+	m.commits.Add(1)
+	m.publish()
 	s.Advise()
 	return nil
 }
@@ -62,48 +60,53 @@ func fill(s *state.File, tx *bbolt.Tx, f func(tx *bbolt.Tx, cat *layout.Catalog)
 	return layout.WriteCatalog(tx, cat)
 }
 
-// exclusive runs f in a separate write transaction.
-func (d *DB) exclusive(ctx context.Context, f func(tx *bbolt.Tx, cat *layout.Catalog) error) error {
-	if err := d.writable(ctx); err != nil {
+// Exclusive runs f in a separate write transaction.
+func (m *Manager) Exclusive(ctx context.Context, f func(tx *bbolt.Tx, cat *layout.Catalog) error) error {
+	if err := m.Writable(ctx); err != nil {
 		return err
 	}
+	return m.Locked(ctx, func() error { return m.update(f) })
+}
+
+// Locked calls f while no transaction is written, and not before the file can be written to.
+func (m *Manager) Locked(ctx context.Context, f func() error) error {
 	select {
-	case d.write <- struct{}{}:
-		defer func() { <-d.write }()
+	case m.write <- struct{}{}:
+		defer func() { <-m.write }()
 	case <-ctx.Done():
 		return fmt.Errorf("db: %w", ctx.Err())
 	}
-	if err := d.writable(ctx); err != nil {
+	if err := m.Writable(ctx); err != nil {
 		return err
 	}
-	return d.update(f)
+	return f()
 }
 
 // commitRequests applies requests in one transaction and answers each of them. A request that
 // cannot be applied fails alone, before it changes anything.
-func (d *DB) commitRequests(reqs []*request) {
+func (m *Manager) commitRequests(reqs []*request) {
 	if len(reqs) == 0 {
 		return
 	}
 	var err error
-	if d.closing.Load() {
-		err = fmt.Errorf("%w: %s", ErrClosed, d.path)
+	if m.closing.Load() {
+		err = m.errClosed()
 	}
 	bytes := 0
 	for _, r := range reqs {
 		bytes += r.bytes
 	}
-	defer d.makeRoom(bytes)()
+	defer m.makeRoom(bytes)()
 	failed := make([]error, len(reqs))
 	if err == nil {
 		var a *apply.Applier
-		err = d.update(func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		err = m.update(func(tx *bbolt.Tx, cat *layout.Catalog) error {
 			a = apply.New(tx, cat)
 			for i, r := range reqs {
 				for j := range r.ops {
-					r.ops[j].ID = d.currentID(r.ops[j].ID)
+					r.ops[j].ID = m.currentID(r.ops[j].ID)
 				}
-				if failed[i] = errors.Join(d.unchanged(a, r), a.Check(r.ops)); failed[i] != nil {
+				if failed[i] = errors.Join(m.unchanged(a, r), a.Check(r.ops)); failed[i] != nil {
 					continue
 				}
 				if err := a.Apply(r.ops); err != nil {
@@ -113,7 +116,7 @@ func (d *DB) commitRequests(reqs []*request) {
 			return a.Finish()
 		})
 		if err == nil {
-			d.watches.Add(a)
+			m.watches.Add(a)
 		}
 	}
 	for i, r := range reqs {
@@ -123,9 +126,35 @@ func (d *DB) commitRequests(reqs []*request) {
 
 // unchanged checks what a transaction has read. A compaction renumbers rows, so reads from the file
 // before a compaction conflict.
-func (d *DB) unchanged(a *apply.Applier, r *request) error {
-	if len(r.reads) > 0 && r.store != d.store {
+func (m *Manager) unchanged(a *apply.Applier, r *request) error {
+	if len(r.reads) > 0 && r.file != m.file {
 		return apply.ErrConflict
 	}
 	return a.Unchanged(r.reads)
+}
+
+// Apply commits changes of rows to a file that has no manager.
+func Apply(s *state.File, ops []apply.Op) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	tx, err := s.Begin(true)
+	if err != nil {
+		return err
+	}
+	err = fill(s, tx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		a := apply.New(tx, cat)
+		if err := a.Check(ops); err != nil {
+			return err
+		}
+		if err := a.Apply(ops); err != nil {
+			return err
+		}
+		return a.Finish()
+	})
+	if err != nil {
+		_ = tx.Rollback() // nothing was written; err is the reason
+		return err
+	}
+	return s.Commit(tx)
 }

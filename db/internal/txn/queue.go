@@ -1,4 +1,4 @@
-package db
+package txn
 
 import (
 	"context"
@@ -6,6 +6,9 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+
+	"github.com/anndb/anndb/db/internal/apply"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // backlog bounds the memory of transactions that are being filled or wait to be written. A
@@ -62,30 +65,43 @@ func (b *backlog) change(bytes int64, moves int) {
 	}
 }
 
+// commitBytes is the approximate amount of data of waiting transactions that are committed
+// together.
+const commitBytes = 64 << 20
+
+// request is a transaction waiting for a writer.
+type request struct {
+	ops   []apply.Op
+	reads map[apply.Key]apply.Found
+	file  *state.File // of the state that was read
+	bytes int
+	done  chan error
+}
+
 // submit queues a request and waits for its outcome. The first waiter that gets the write lock
 // commits the requests of all.
-func (d *DB) submit(ctx context.Context, r *request) error {
-	d.backlog.moving(1)
-	defer d.backlog.moving(-1)
-	d.queueMu.Lock()
-	d.queue = append(d.queue, r)
-	d.queueMu.Unlock()
+func (m *Manager) submit(ctx context.Context, r *request) error {
+	m.backlog.moving(1)
+	defer m.backlog.moving(-1)
+	m.queueMu.Lock()
+	m.queue = append(m.queue, r)
+	m.queueMu.Unlock()
 	select {
 	case err := <-r.done:
 		return err
-	case d.write <- struct{}{}:
-		defer func() { <-d.write }()
+	case m.write <- struct{}{}:
+		defer func() { <-m.write }()
 		for {
 			select {
 			case err := <-r.done:
 				return err
 			default:
-				d.awaitCompany()
-				d.commitRequests(d.takeRequests())
+				m.awaitCompany()
+				m.commitRequests(m.takeRequests())
 			}
 		}
 	case <-ctx.Done():
-		if d.withdraw(r) {
+		if m.withdraw(r) {
 			return fmt.Errorf("db: %w", ctx.Err())
 		}
 		return <-r.done
@@ -95,11 +111,11 @@ func (d *DB) submit(ctx context.Context, r *request) error {
 // awaitCompany lets goroutines that are ready to run submit their transactions, such as those
 // that the last commit has just answered. Without it, the transactions of a steady load split
 // into two groups that alternate.
-func (d *DB) awaitCompany() {
+func (m *Manager) awaitCompany() {
 	for last := -1; ; {
-		d.queueMu.Lock()
-		n := len(d.queue)
-		d.queueMu.Unlock()
+		m.queueMu.Lock()
+		n := len(m.queue)
+		m.queueMu.Unlock()
 		if n <= last {
 			return
 		}
@@ -109,27 +125,27 @@ func (d *DB) awaitCompany() {
 }
 
 // takeRequests takes waiting requests, oldest first, with at most commitBytes in total.
-func (d *DB) takeRequests() []*request {
-	d.queueMu.Lock()
-	defer d.queueMu.Unlock()
+func (m *Manager) takeRequests() []*request {
+	m.queueMu.Lock()
+	defer m.queueMu.Unlock()
 	n, size := 0, 0
-	for n < len(d.queue) && (n == 0 || size+d.queue[n].bytes <= commitBytes) {
-		size += d.queue[n].bytes
+	for n < len(m.queue) && (n == 0 || size+m.queue[n].bytes <= commitBytes) {
+		size += m.queue[n].bytes
 		n++
 	}
-	taken := slices.Clone(d.queue[:n])
-	d.queue = slices.Delete(d.queue, 0, n)
+	taken := slices.Clone(m.queue[:n])
+	m.queue = slices.Delete(m.queue, 0, n)
 	return taken
 }
 
 // withdraw removes a request from the queue and reports whether it was still there.
-func (d *DB) withdraw(r *request) bool {
-	d.queueMu.Lock()
-	defer d.queueMu.Unlock()
-	i := slices.Index(d.queue, r)
+func (m *Manager) withdraw(r *request) bool {
+	m.queueMu.Lock()
+	defer m.queueMu.Unlock()
+	i := slices.Index(m.queue, r)
 	if i < 0 {
 		return false
 	}
-	d.queue = slices.Delete(d.queue, i, i+1)
+	m.queue = slices.Delete(m.queue, i, i+1)
 	return true
 }

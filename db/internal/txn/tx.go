@@ -1,0 +1,287 @@
+package txn
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/db/internal/apply"
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/db/internal/state"
+)
+
+// Tx collects the changes of one transaction, and what it has read.
+type Tx struct {
+	m     *Manager
+	ctx   context.Context
+	cat   *layout.Catalog
+	ops   []apply.Op
+	bytes int
+	seen  map[string]map[string]int // collection → key → index in ops
+	gen   *state.Generation         // the state that is read, set by the first read
+	runs  map[string]*state.ColdRun // the labels and payloads read last, by collection
+	reads map[apply.Key]apply.Found
+	err   error
+	done  bool
+}
+
+// Update lets f fill a transaction and commits it, again if a key that f has read was changed
+// meanwhile.
+func (m *Manager) Update(ctx context.Context, f func(*Tx) error) error {
+	for {
+		t, err := m.Fill(ctx, f)
+		if err != nil {
+			return err
+		}
+		if err := t.Commit(ctx); !errors.Is(err, apply.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// Fill waits for the backlog and lets f fill a transaction. If it returns no error, Commit or
+// Discard must follow.
+func (m *Manager) Fill(ctx context.Context, f func(*Tx) error) (_ *Tx, err error) {
+	if err := m.Writable(ctx); err != nil {
+		return nil, err
+	}
+	if err := m.backlog.grow(ctx, 0); err != nil {
+		return nil, err
+	}
+	g, err := m.Latest()
+	if err != nil {
+		return nil, err
+	}
+	t := &Tx{m: m, ctx: ctx, cat: g.Catalog, seen: map[string]map[string]int{}}
+	// The catalog is a copy in memory. A transaction that reads nothing, such as a large load,
+	// must not pin the pages of a state.
+	g.Release()
+	filled := false
+	defer func() {
+		t.done = true
+		if t.gen != nil {
+			t.gen.Release()
+		}
+		if !filled {
+			t.Discard()
+		}
+	}()
+	if err = f(t); err == nil {
+		err = t.err
+	}
+	filled = err == nil
+	return t, err
+}
+
+// Commit commits a filled transaction. It returns apply.ErrConflict if a key that the transaction
+// has read was changed since then.
+func (t *Tx) Commit(ctx context.Context) error {
+	defer t.Discard()
+	if len(t.ops) == 0 {
+		return nil
+	}
+	r := &request{ops: t.ops, reads: t.reads, bytes: t.bytes, done: make(chan error, 1)}
+	if t.gen != nil {
+		r.file = t.gen.File
+	}
+	return t.m.submit(ctx, r)
+}
+
+// Discard ends a filled transaction that is not committed.
+func (t *Tx) Discard() { t.m.backlog.shrink(t.bytes) }
+
+// Len returns the number of keys changed so far.
+func (t *Tx) Len() int { return len(t.ops) }
+
+// Bytes returns the approximate size of the changes so far.
+func (t *Tx) Bytes() int { return t.bytes }
+
+// Read calls f with a collection in the state that the transaction reads, after Own has returned no
+// change. Faults of the map become errors.
+func (t *Tx) Read(coll string, f func(st *state.Collection) error) error { return t.gen.Read(coll, f) }
+
+// Own returns the transaction's change of a key, nil if there is none.
+func (t *Tx) Own(coll string, key []byte) (*apply.Op, error) {
+	if t.done {
+		return nil, fmt.Errorf("%w: transaction used after Update returned", fail.ErrClosed)
+	}
+	if _, err := t.cat.Find(coll); err != nil {
+		return nil, err
+	}
+	if err := layout.CheckKey(key); err != nil {
+		return nil, fail.Wrapf(err, "collection %q", coll)
+	}
+	if i, ok := t.seen[coll][string(key)]; ok {
+		return &t.ops[i], nil
+	}
+	if t.gen != nil {
+		return nil, nil
+	}
+	s, err := t.m.Latest()
+	t.gen = s
+	return nil, err
+}
+
+// Note records the result of a read, which the commit compares with the state then.
+func (t *Tx) Note(coll string, key []byte, row uint32, exists bool) error {
+	f := apply.Found{Row: row, Exists: exists}
+	var id uint64
+	err := t.gen.Read(coll, func(st *state.Collection) (err error) {
+		if id = st.Entry.ID; exists {
+			f.Revision, err = st.Revision(row)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if t.reads == nil {
+		t.reads = map[apply.Key]apply.Found{}
+	}
+	t.reads[apply.Key{Collection: id, Key: string(key)}] = f
+	return nil
+}
+
+// Add adds the change that make returns for a collection. The first error of Add or Edit fails the
+// transaction.
+func (t *Tx) Add(coll string, make func(*layout.Collection) (apply.Op, error)) (err error) {
+	if t.done {
+		return fmt.Errorf("%w: transaction used after Update returned", fail.ErrClosed)
+	}
+	defer t.keep(&err)
+	c, err := t.cat.Find(coll)
+	if err != nil {
+		return err
+	}
+	o, err := make(c)
+	if err != nil {
+		return fail.Wrapf(err, "collection %q", coll)
+	}
+	o.ID, o.Collection = c.ID, coll
+	keys := t.seen[coll]
+	if keys == nil {
+		keys = map[string]int{}
+		t.seen[coll] = keys
+	}
+	if i, again := keys[string(o.Row.Key)]; again {
+		return t.change(&t.ops[i], o)
+	}
+	if err := t.m.backlog.grow(t.ctx, o.Bytes); err != nil {
+		return err
+	}
+	t.bytes += o.Bytes
+	keys[string(o.Row.Key)] = len(t.ops)
+	t.ops = append(t.ops, o)
+	return nil
+}
+
+// keep keeps the first error of a change, which fails the Update.
+func (t *Tx) keep(err *error) {
+	if t.err == nil {
+		t.err = *err
+	}
+}
+
+// change replaces an earlier change of a key by a later one. The earlier one's requirement on
+// the state before the transaction remains.
+func (t *Tx) change(earlier *apply.Op, o apply.Op) error {
+	if o.Insert && earlier.What != apply.Delete {
+		return apply.Exists(o.Collection, o.Row.Key)
+	}
+	if more := o.Bytes - earlier.Bytes; more > 0 {
+		if err := t.m.backlog.grow(t.ctx, more); err != nil {
+			return err
+		}
+	} else {
+		t.m.backlog.shrink(-more)
+	}
+	t.bytes += o.Bytes - earlier.Bytes
+	o.Insert = earlier.Insert
+	*earlier = o
+	return nil
+}
+
+// Edit changes labels or payload of the row with the key. A missing row does not fail the transaction.
+func (t *Tx) Edit(coll string, key []byte, f func(*apply.Row) error) (err error) {
+	defer func() {
+		if !errors.Is(err, fail.NoRow) {
+			t.keep(&err)
+		}
+	}()
+	o, err := t.Own(coll, key)
+	if err != nil {
+		return err
+	}
+	if o != nil && o.What == apply.Delete {
+		return NotFound(coll, key)
+	}
+	read := o == nil
+	if read {
+		if o, err = t.stored(coll, key); err != nil {
+			return err
+		}
+	}
+	r := o.Row
+	if err := f(&r); err != nil {
+		return fail.Wrapf(err, "collection %q", coll)
+	}
+	if read && slices.Equal(r.Labels, o.Before) && bytes.Equal(r.Payload, o.Row.Payload) {
+		return nil
+	}
+	if read {
+		return t.Add(coll, func(*layout.Collection) (apply.Op, error) {
+			o.Row, o.Bytes = r, len(key)+r.ColdSize()
+			return *o, nil
+		})
+	}
+	more := r.ColdSize() - o.Row.ColdSize()
+	if more > 0 {
+		if err := t.m.backlog.grow(t.ctx, more); err != nil {
+			return err
+		}
+	} else {
+		t.m.backlog.shrink(-more)
+	}
+	t.bytes, o.Bytes, o.Row = t.bytes+more, o.Bytes+more, r
+	return nil
+}
+
+// stored reads the labels and the payload of a stored row as a change that changes nothing yet.
+func (t *Tx) stored(coll string, key []byte) (o *apply.Op, err error) {
+	err = t.gen.Read(coll, func(st *state.Collection) error {
+		row, exists, err := st.Find(key)
+		if err == nil {
+			err = t.Note(coll, key, row, exists)
+		}
+		if err != nil {
+			return err
+		}
+		if !exists {
+			return NotFound(coll, key)
+		}
+		run := t.runs[coll]
+		labels, payload, err := st.Cold(row, &run)
+		if err != nil {
+			return err
+		}
+		if t.runs == nil {
+			t.runs = map[string]*state.ColdRun{}
+		}
+		t.runs[coll] = run
+		o = &apply.Op{
+			What: apply.Change, Before: labels,
+			Row: apply.Row{Row: rows.Row{Key: slices.Clone(key), Labels: labels, Payload: payload}},
+		}
+		return nil
+	})
+	return o, err
+}
+
+// NotFound returns the error for a key that no row has.
+func NotFound(coll string, key []byte) error {
+	return fmt.Errorf("%w: key %q in collection %q", fail.NoRow, key, coll)
+}
