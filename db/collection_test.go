@@ -143,16 +143,16 @@ func TestResult(t *testing.T) {
 	c := b.d.Collection("c")
 	found, err := c.Search(ctx, db.Query{Vector: rows[0]}, nil)
 	b.must(err)
-	if found.Index != "main" || found.Params.K != 10 || len(found.Hits) != 10 || found.Stats.Exact == 0 {
-		t.Errorf("index %q, k %d, %d hits, %+v", found.Index, found.Params.K, len(found.Hits), found.Stats)
+	if found.Index != "main" || len(found.Hits) != 10 || found.Stats.Exact == 0 {
+		t.Errorf("index %q, %d hits, %+v", found.Index, len(found.Hits), found.Stats)
 	}
 	if h := found.Hits[0]; h.Labels != nil || h.Payload != nil {
 		t.Errorf("not asked for: %q %q", h.Labels, h.Payload)
 	}
 	found, err = c.Search(ctx, db.Query{Vector: rows[0]}, &db.SearchOptions{Index: db.Flat, Include: db.Labels | db.Payload})
 	b.must(err)
-	if found.Index != db.Flat || found.Params.Method != query.Flat {
-		t.Errorf("a scan by %q, %v", found.Index, found.Params.Method)
+	if found.Index != db.Flat || found.Stats.Way != query.ByScan {
+		t.Errorf("a scan by %q, %v", found.Index, found.Stats.Way)
 	}
 	for _, h := range found.Hits {
 		if want := b.labels[string(h.Key)]; !slices.Equal(slices.Sorted(slices.Values(h.Labels)), slices.Sorted(slices.Values(want))) {

@@ -112,15 +112,13 @@ type Hit struct {
 type Result struct {
 	// Hits are the rows found, nearest first.
 	Hits []Hit
-	// Index is the index that was used, Flat for an exact scan. Params is the setting of a
-	// dense search, without filters.
-	Index  string
-	Params query.Params
-	// Stats counts the work.
+	// Index is the index that was used, Flat for an exact scan.
+	Index string
+	// Stats describes the work: the way of the search, the recall to expect, what was compared.
 	Stats SearchStats
 }
 
-// SearchStats counts the work of one search.
+// SearchStats describes the work of one search.
 type SearchStats struct {
 	query.Stats
 	// Postings counts the work of an inverted index.
@@ -128,6 +126,7 @@ type SearchStats struct {
 	// Unknown are the features of a sparse query that no row has ever had: names in ascending
 	// order, or numbers in the collection's Numbering.
 	Unknown []string
+	sparse  bool
 }
 
 // Search finds the rows nearest to the query, nearest first: exactly min(K, live rows that pass
@@ -202,7 +201,7 @@ func searchDense(ctx context.Context, st *state.Collection, a *rowAsk, o *Search
 	if err != nil {
 		return err
 	}
-	res.Index, res.Params, res.Hits = index, p, o.Reuse[:0]
+	res.Index, res.Hits = index, o.Reuse[:0]
 	if st.Entry.Live == 0 {
 		return nil
 	}

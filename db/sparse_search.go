@@ -32,7 +32,7 @@ func searchSparse(ctx context.Context, st *state.Collection, a *rowAsk, o *Searc
 	if err != nil {
 		return err
 	}
-	res.Stats.Unknown = resolved.unknown
+	res.Stats.Unknown, res.Stats.sparse, res.Stats.Recall = resolved.unknown, true, 1
 	var x vector.Sparse
 	kind.UnitSparse(&x, resolved.features)
 	accept, err := acceptedRows(ctx, st, a, o)

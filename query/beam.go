@@ -56,6 +56,7 @@ func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 // back by a list.
 func (s *Searcher) startBeam(ids []uint32, width, room int) {
 	s.nextEpoch()
+	s.stats.Width = width
 	s.scores = grow(s.scores, len(ids))
 	s.stats.Sketched += len(ids)
 	s.estimate(s.v.Sketch, ids, s.scores)

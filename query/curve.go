@@ -34,7 +34,7 @@ func (c *Curve) resolve(recall float64) (p Params, ok bool) {
 		return Params{}, false
 	}
 	p = best.Params
-	p.K = 0
+	p.K, p.expected = 0, best.Recall
 	return p, true
 }
 

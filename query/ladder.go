@@ -130,7 +130,7 @@ func (c *Curve) Setting(recall float64, k int) (p Params, ok bool) {
 	}
 	p.K, p.Quant, p.Rerank, p.Sketch = 0, false, 0, true
 	p.Beam, p.R = int(math.Ceil(min(x.beam, math.MaxInt32))), int(math.Ceil(min(x.r, math.MaxInt32)))
-	p.Trees, p.Extra, p.curve, p.recall = x.trees, x.extra, c, recall
+	p.Trees, p.Extra, p.curve, p.recall, p.expected = x.trees, x.extra, c, recall, recall
 	return p, true
 }
 

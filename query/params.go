@@ -125,13 +125,50 @@ type Params struct {
 	// until it has min(K, live rows that pass the filters), in the last step by an exact scan.
 	NoWiden bool `json:"-"`
 
-	// curve and recall are those of Curve.Setting, which has the beams of other depths.
-	curve  *Curve
-	recall float64
+	// curve and recall are those of Curve.Setting, which has the beams of other depths; expected is
+	// the measured recall of the setting.
+	curve    *Curve
+	recall   float64
+	expected float64
 }
 
-// Stats counts the work of one search.
+// Way is the way in which a search has found its rows.
+type Way uint8
+
+const (
+	// Unsearched is the way of a search that had no rows to find.
+	Unsearched Way = iota
+	// ByLeaves ranks the rows that the leaves elect, and those on the lists of the best of them.
+	ByLeaves
+	// ByBeam follows neighbor lists by sketch.
+	ByBeam
+	// BySketches compares the sketches of all rows that pass the filters.
+	BySketches
+	// ByScan computes the exact distances of all rows that pass the filters.
+	ByScan
+)
+
+var wayNames = [...]string{"none", "leaves", "beam", "sketch scan", "exact scan"}
+
+// String returns the name of the way.
+func (w Way) String() string {
+	if int(w) < len(wayNames) {
+		return wayNames[w]
+	}
+	return fmt.Sprintf("way(%d)", uint8(w))
+}
+
+// Stats describes the work of one search.
 type Stats struct {
+	Way   Way // how the rows were found
+	Width int // places of the beam, 0 without one
+	// Passing is the number of rows of Params.Filter, 0 without one. Rows that are deleted or that
+	// Params.Accept rejects may count.
+	Passing int
+	// Recall is the expected recall: 1 if the answer is exact, the one that was measured for a setting
+	// from a curve, 0 if it is unknown.
+	Recall float64
+
 	Leaves     int // leaves visited
 	Labels     int // label entries summed
 	Candidates int // rows elected, before filters

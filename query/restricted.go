@@ -65,6 +65,7 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 				return nil, false
 			}
 			from, width = width, need
+			s.stats.Width = need
 			if width > room {
 				break
 			}
@@ -160,6 +161,7 @@ func (s *Searcher) scanKeep() int {
 // distances of the best ones until these no longer change the answer. If too many do, for instance
 // because the passing rows are all far away and about equally far, it compares all of them exactly.
 func (s *Searcher) scanSketches() {
+	s.stats.Way, s.stats.Width = BySketches, 0
 	want := s.scanKeep()
 	s.pool.fill(s, want)
 	s.nextEpoch()
@@ -171,7 +173,8 @@ func (s *Searcher) scanSketches() {
 		}
 		var ids []uint32
 		if ids, bound = s.pool.next(s, n, bound); len(ids) < n {
-			if s.pool.dropped {
+			if s.stats.Recall = 1; s.pool.dropped {
+				s.stats.Way = ByScan
 				s.stats.Widened++
 				s.top.Reset(s.depth())
 				s.possibleRows(func(ids []uint32) { s.enter(ids, fromScan) })

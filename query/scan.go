@@ -19,7 +19,7 @@ func (s *Searcher) scanFirst() bool {
 	if s.beamWidth() > 0 {
 		few = uint64(fewPassing + s.scanKeep())
 	}
-	return p.Filter.GetCardinality() <= few
+	return uint64(s.stats.Passing) <= few
 }
 
 // restricted reports whether some rows cannot be answers.
@@ -68,6 +68,7 @@ func (s *Searcher) complete() bool {
 // scanAll scores every row that passes the filters.
 func (s *Searcher) scanAll() {
 	s.within = s.within[:0]
+	s.stats.Way, s.stats.Width, s.stats.Recall = ByScan, 0, 1
 	if s.p.Filter == nil {
 		s.scan(0, s.v.Rows.N, fromScan)
 		return

@@ -128,6 +128,12 @@ func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params,
 func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 	dst []vector.Neighbor) ([]vector.Neighbor, Stats, error) {
 	s.begin(ctx)
+	if s.p.Filter != nil {
+		s.stats.Passing = s.passingRows()
+	}
+	if !s.p.Range {
+		s.stats.Recall = s.p.expected
+	}
 	s.ladder.n = 0
 	if c := s.p.curve; c != nil && s.restricted() {
 		s.ladder = c.ladder(s.p.recall)
@@ -195,14 +201,17 @@ func (s *Searcher) run(q []float32, norm float32) {
 	switch beam := s.beamWidth(); {
 	case beam > 0 && s.restricted() && !s.p.Range && !s.trial:
 		var ok bool
+		s.stats.Way = ByBeam
 		if ids, ok = s.restrictedBeam(); !ok {
 			s.scanSketches()
 		}
 		keep = max(keep, len(ids))
 	case beam > 0:
+		s.stats.Way = ByBeam
 		ids = s.passing(s.follow(s.passing(s.gather(0)), beam))
 		ids = ids[:min(len(ids), keep)]
 	default:
+		s.stats.Way = ByLeaves
 		ids = s.elected()
 	}
 	if s.halted() {

@@ -9,6 +9,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
 )
 
 // searchCmd finds neighbours.
@@ -128,7 +129,7 @@ func (c *searchCmd) search(a *app, s *db.Snapshot, info db.CollectionInfo, o *db
 		if err != nil {
 			return h.out.Discard(fmt.Errorf("query %s: %w", q.key, err))
 		}
-		work.add(found.Stats, time.Since(start))
+		work.add(&found, time.Since(start))
 		o.Reuse = found.Hits
 		unknown.add(info, q.query, found.Stats.Unknown)
 		if err := h.add(q.key, found.Hits, a.Format); err != nil {
@@ -151,25 +152,47 @@ type searchWork struct {
 	took    time.Duration
 	sum     db.SearchStats
 	used    map[postings.Strategy]int
+	ways    [query.ByScan + 1]int
+	plan    string // of the last query
 }
 
-func (w *searchWork) add(s db.SearchStats, took time.Duration) {
+func (w *searchWork) add(r *db.Result, took time.Duration) {
+	s := r.Stats
 	w.queries++
 	w.took += took
 	w.sum = addStats(w.sum, s)
 	w.used[s.Postings.Strategy]++
+	w.ways[s.Way]++
+	w.plan = r.Plan()
 }
 
-// describe is the work on one line.
+// describe is the work on one line, and for a single query its plan on another.
 func (w *searchWork) describe(sparse bool) string {
+	plan := ""
+	if w.queries == 1 {
+		plan = "\nplan: " + w.plan
+	}
+	if sparse {
+		return w.describeSparse() + plan
+	}
+	n, sum := float64(w.queries), w.sum
+	var ways []string
+	for way, count := range w.ways {
+		if count > 0 {
+			ways = append(ways, fmt.Sprintf("%v %d", query.Way(way), count))
+		}
+	}
+	return fmt.Sprintf("queries: %.0f (%s), %.1f µs each, a cold file and explanations included; "+
+		"a query: %.1f leaves, %.0f candidates, %.0f sketches, %.0f exact distances, %.0f rows by hops, "+
+		"%.0f fresh rows", n, strings.Join(ways, ", "), w.took.Seconds()*1e6/n, float64(sum.Leaves)/n,
+		float64(sum.Candidates)/n, float64(sum.Sketched)/n, float64(sum.Exact)/n, float64(sum.Hopped)/n,
+		float64(sum.Fresh)/n) + plan
+}
+
+// describeSparse is the work of searches of a sparse collection on one line.
+func (w *searchWork) describeSparse() string {
 	n, sum := float64(w.queries), w.sum
 	micros := w.took.Seconds() * 1e6 / n
-	if !sparse {
-		return fmt.Sprintf("queries: %.0f, %.1f µs each, a cold file and explanations included; "+
-			"a query: %.1f leaves, %.0f candidates, %.0f sketches, %.0f exact distances, %.0f rows by hops, "+
-			"%.0f fresh rows", n, micros, float64(sum.Leaves)/n, float64(sum.Candidates)/n, float64(sum.Sketched)/n,
-			float64(sum.Exact)/n, float64(sum.Hopped)/n, float64(sum.Fresh)/n)
-	}
 	var ways []string
 	for _, s := range strategies {
 		if k := w.used[s]; k > 0 && s != postings.Auto {

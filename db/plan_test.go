@@ -1,0 +1,58 @@
+package db_test
+
+import (
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// An answer says by which way it was found, how many rows passed the filter, and which recall to
+// expect.
+func TestPlan(t *testing.T) {
+	b := newBed(t, vector.L2, 16)
+	rows := mixture(5, 3000, 16)
+	b.put("a", rows)
+	b.build("main", &db.Auto{Seed: 1})
+	c := b.d.Collection("c")
+	for _, x := range []struct {
+		name    string
+		o       db.SearchOptions
+		passing int
+		way     query.Way
+		exact   bool
+	}{
+		{"an index", db.SearchOptions{}, 0, query.ByBeam, false},
+		{"recall 1", db.SearchOptions{Recall: 1}, 0, query.ByScan, true},
+		{"flat", db.SearchOptions{Index: db.Flat}, 0, query.ByScan, true},
+		{"few rows", db.SearchOptions{}, 40, query.ByScan, true},
+		{"a setting", db.SearchOptions{Params: &query.Params{}}, 0, query.ByLeaves, false},
+	} {
+		if x.passing > 0 {
+			set := roaring.New()
+			set.AddRange(0, uint64(x.passing))
+			f, err := c.RowFilter(set)
+			b.must(err)
+			x.o.Filter = f
+		}
+		res, err := c.Search(t.Context(), db.Query{Vector: rows[7]}, &x.o)
+		b.must(err)
+		s := res.Stats
+		if s.Way != x.way && !(x.way == query.ByBeam && s.Way == query.ByLeaves) || s.Passing != x.passing {
+			t.Errorf("%s: found by %v, %d passing rows", x.name, s.Way, s.Passing)
+		}
+		known := x.o.Params == nil
+		if (s.Recall == 1) != x.exact || (s.Recall >= 0.95) != known {
+			t.Errorf("%s: expected recall %g", x.name, s.Recall)
+		}
+		t.Logf("%s: %s", x.name, res.Plan())
+	}
+	res, err := c.Search(t.Context(), db.Query{Vector: rows[7]}, &db.SearchOptions{Recall: 1})
+	b.must(err)
+	if want := "exact scan of 3000 rows"; res.Plan() != want {
+		t.Errorf("plan %q, want %q", res.Plan(), want)
+	}
+}
