@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/anndb/anndb/db/internal/fail"
@@ -103,6 +104,7 @@ type MaintenanceStats struct {
 type maintainer struct {
 	stop context.CancelFunc
 	done chan struct{}
+	made atomic.Uint64 // number of builds and compactions
 
 	mu     sync.Mutex
 	paused bool
@@ -291,12 +293,13 @@ func (d *DB) ResumeMaintenance() {
 
 // maintenanceStats returns the statistics of maintenance.
 func (d *DB) maintenanceStats() MaintenanceStats {
-	st := MaintenanceStats{Steps: d.steps.Load(), Working: len(d.maintaining) > 0}
+	st := MaintenanceStats{Steps: d.indexes.Steps(), Working: d.indexes.Working()}
 	if m := d.background; m != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		st.Background, st.Paused, st.Last = true, m.paused, m.last
 		st.Working = st.Working || m.large
+		st.Steps += m.made.Load()
 		if m.err != nil {
 			st.Error = m.err.Error()
 		}

@@ -85,7 +85,7 @@ func (s *Snapshot) catchUp(ctx context.Context, next *state.File, copied map[uin
 	return bytes, after, nil
 }
 
-// catchUpRows is catchUp for one collection. It commits transactions of about stageBytes.
+// catchUpRows is catchUp for one collection. It commits transactions of about txn.StageBytes.
 func (s *Snapshot) catchUpRows(ctx context.Context, next *state.File, st *state.Collection, before copiedRows,
 	id uint64, changed *roaring.Bitmap) (bytes int, err error) {
 	var ops []apply.Op
@@ -93,7 +93,7 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *state.File, st *state.
 	add := func(o apply.Op, n int) error {
 		o.ID, o.Collection = id, st.Entry.Name
 		ops, size, bytes = append(ops, o), size+n, bytes+n
-		if size < stageBytes {
+		if size < txn.StageBytes {
 			return nil
 		}
 		err := errors.Join(ctx.Err(), txn.Apply(next, ops))
@@ -197,7 +197,7 @@ func (s *Snapshot) changedRows(st *state.Collection, before copiedRows, changed 
 	return nil
 }
 
-// readChanges reads changes of about stageBytes. What the copy has of a changed row is of the
+// readChanges reads changes of about txn.StageBytes. What the copy has of a changed row is of the
 // previous round: a row that is changed in this round is neither deleted nor added in it.
 func (s *Snapshot) readChanges(
 	st *state.Collection, changed roaring.IntPeekable, next *state.File,
@@ -210,7 +210,7 @@ func (s *Snapshot) readChanges(
 	defer state.Guard(next, state.CatchFaults(), &err)
 	copied := g.Collections[st.Entry.Name]
 	var run, old *state.ColdRun
-	for size := 0; changed.HasNext() && size < stageBytes; {
+	for size := 0; changed.HasNext() && size < txn.StageBytes; {
 		r, live, err := s.nextRow(st, changed.Next(), &run)
 		if err != nil {
 			return nil, err

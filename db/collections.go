@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -120,9 +119,8 @@ type IndexStatus struct {
 	Error string
 }
 
-// statuses describes the indexes. unmaintained holds, by object, the errors of indexes that
-// maintenance does not change.
-func (s *Snapshot) statuses(unmaintained *sync.Map) (out []IndexStatus) {
+// statuses describes the indexes.
+func (s *Snapshot) statuses() (out []IndexStatus) {
 	for _, c := range s.gen.Catalog.Collections {
 		for i := range c.Indexes {
 			m, err := s.gen.Collections[c.Name].ManifestOf(&c.Indexes[i])
@@ -133,8 +131,8 @@ func (s *Snapshot) statuses(unmaintained *sync.Map) (out []IndexStatus) {
 			if err != nil {
 				status.Error = err.Error()
 			}
-			if why, ok := unmaintained.Load(c.Indexes[i].Object); ok && err == nil {
-				status.Error = why.(string)
+			if why := s.d.indexes.Unmaintained(c.Indexes[i].Object); why != "" && err == nil {
+				status.Error = why
 			}
 			out = append(out, status)
 		}
@@ -162,7 +160,7 @@ func (d *DB) Stats() (st Stats, err error) {
 			Path: d.path, FileBytes: info.Size(), FreeBytes: int64(free) * int64(page),
 			MapReserve: s.Reserved(), PageSize: page, Generation: sn.Generation(),
 			Snapshots: held, OldestSnapshot: age, Commits: d.txn.Commits(), Collections: sn.Collections(),
-			Indexes: sn.statuses(&d.unmaintained), Maintenance: d.maintenanceStats(),
+			Indexes: sn.statuses(), Maintenance: d.maintenanceStats(),
 		}
 		st.LiveBytes = max(0, st.FileBytes-st.FreeBytes)
 		return nil

@@ -1,9 +1,6 @@
 package db
 
 import (
-	"fmt"
-
-	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
@@ -62,15 +59,3 @@ var kinds = map[string]registered{
 
 // kindOf returns the kind with a name, nil if there is none.
 func kindOf(name string) kind.Kind { return kinds[name].kind }
-
-// suitable returns the kind that options select, or an error if it does not suit a collection.
-func suitable(o kind.Options, coll string, sparse bool) (kind.Kind, error) {
-	k := kindOf(o.Name())
-	if k == nil { // in a damaged manifest
-		return nil, fmt.Errorf("%w: unknown kind of index %q", fail.Option, o.Name())
-	}
-	if !k.Suits(sparse) {
-		return nil, fmt.Errorf("%w: kind %q does not suit %q", fail.Kind, o.Name(), coll)
-	}
-	return k, nil
-}

@@ -67,7 +67,7 @@ func (c Collection) load(
 		l := loaded{}
 		fill := func(b *txn.Tx) error {
 			coll := (&Tx{b}).Collection(c.name)
-			for b.Bytes()+loadRow*b.Len() < stageBytes {
+			for b.Bytes()+loadRow*b.Len() < txn.StageBytes {
 				if left == nil {
 					r, err, ok := next()
 					if !ok {

@@ -8,11 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
@@ -26,13 +25,9 @@ type DB struct {
 	opts Options
 	log  *slog.Logger
 
-	txn *txn.Manager
-
-	maintaining chan struct{} // held by the running maintenance
-	steps       atomic.Uint64 // number of maintenance steps done by this handle
-	background  *maintainer   // nil if maintenance is manual
-	// unmaintained has the reason why an index is not maintained, by its object.
-	unmaintained sync.Map
+	txn        *txn.Manager
+	indexes    *indexing.Indexer
+	background *maintainer // nil if maintenance is manual
 }
 
 // Open opens the database in the file at path, and creates it if it does not exist (unless
@@ -94,10 +89,8 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 
 // newDB returns a handle of an open file.
 func newDB(path string, o Options, f *state.File) *DB {
-	return &DB{
-		path: path, file: path, opts: o, log: o.Logger, maintaining: make(chan struct{}, 1),
-		txn: txn.New(path, f, txn.Options{ReadOnly: o.ReadOnly, MaxSize: o.MaxSize, Backlog: o.BacklogBytes}),
-	}
+	m := txn.New(path, f, txn.Options{ReadOnly: o.ReadOnly, MaxSize: o.MaxSize, Backlog: o.BacklogBytes})
+	return &DB{path: path, file: path, opts: o, log: o.Logger, txn: m, indexes: indexing.New(m)}
 }
 
 // createFile makes a new, complete database at path. A crash leaves either no file or a valid one.

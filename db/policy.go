@@ -5,20 +5,17 @@ import (
 	"errors"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
 	"github.com/anndb/anndb/db/internal/txn"
 )
-
-// autoIndex is the name of the indexes that background maintenance builds.
-const autoIndex = "auto"
 
 // The smallest collections that get an index: an exact scan of 4 million coordinates, which are
 // 16 MB of float32 values, takes 0.5 to 2 ms, and one of 2,000 sparse rows 0.6 to 2.5 ms.
@@ -89,7 +86,8 @@ func (p *policy) look() {
 // step makes one step, if one is due: an index is maintained before one is built, and the file is
 // compacted last.
 func (p *policy) step(ctx context.Context) (*MaintainStep, error) {
-	step, err := p.d.maintainOnce(ctx, p.o.Share)
+	maintained, err := p.d.indexes.MaintainOnce(ctx, p.o.Share)
+	step := (*MaintainStep)(maintained)
 	if step != nil || ctx.Err() != nil || time.Now().Before(p.pause) {
 		return step, err
 	}
@@ -107,7 +105,7 @@ func (p *policy) step(ctx context.Context) (*MaintainStep, error) {
 	}
 	switch {
 	case step != nil:
-		p.d.steps.Add(1)
+		p.d.background.made.Add(1)
 		step.Seconds = time.Since(start).Seconds()
 	case ctx.Err() != nil:
 		p.pause = time.Now().Add(9 * time.Since(start))
@@ -137,9 +135,9 @@ func (p *policy) build(ctx context.Context, st *Stats) (*MaintainStep, error) {
 	if !ok {
 		return nil, failed
 	}
-	info, err := p.d.buildAuto(ctx, c.Name)
+	built, err := p.d.buildAuto(ctx, c.Name)
 	switch cancelled := ctx.Err() != nil; {
-	case err == nil, cancelled, errors.Is(err, errOvertaken), errors.Is(err, fail.NoCollection):
+	case err == nil, cancelled, errors.Is(err, indexing.ErrOvertaken), errors.Is(err, fail.NoCollection):
 	default:
 		failure := fail.Wrapf(err, "build an index of %q", c.Name)
 		p.failed[c.ID] = failedBuild{c.Rows, failure}
@@ -150,21 +148,17 @@ func (p *policy) build(ctx context.Context, st *Stats) (*MaintainStep, error) {
 		return nil, failed
 	}
 	p.d.log.Info("db: maintenance has built an index", "path", p.d.path, "collection", c.Name,
-		"index", autoIndex, "rows", info.Rows)
-	return &MaintainStep{Collection: c.Name, Index: autoIndex, Action: "build", Rows: info.Rows}, failed
+		"index", indexing.Auto, "rows", built.Info.Rows)
+	return &MaintainStep{Collection: c.Name, Index: indexing.Auto, Action: "build", Rows: built.Info.Rows}, failed
 }
 
 // buildAuto builds the index that maintenance builds where there is none.
-func (d *DB) buildAuto(ctx context.Context, coll string) (IndexInfo, error) {
+func (d *DB) buildAuto(ctx context.Context, coll string) (*kind.Manifest, error) {
 	o, err := d.request(coll, &Auto{})
 	if err != nil {
-		return IndexInfo{}, err
+		return nil, err
 	}
-	return d.build(ctx, &building{
-		Job:       kind.Job{Coll: coll, Name: autoIndex, Opts: o, Timer: kind.NewTimer(ctx)},
-		overtaken: func(c *layout.Collection) bool { return !lacksIndex(c) },
-		auto:      true,
-	})
+	return d.indexes.Build(ctx, indexing.Request{Collection: coll, Name: indexing.Auto, Options: o, Auto: true})
 }
 
 // toBuild returns a collection to build an index of with so many bytes of room in the file, or
@@ -174,7 +168,7 @@ func (p *policy) toBuild(room int64) (found *layout.Collection, failed error) {
 	err := p.d.View(func(s *Snapshot) (err error) {
 		defer state.Guard(s.gen.File, state.CatchFaults(), &err)
 		for _, c := range s.gen.Catalog.Collections {
-			if !p.calm[c.ID] || !lacksIndex(c) || !paysIndex(c) {
+			if !p.calm[c.ID] || !indexing.Lacking(c) || !paysIndex(c) {
 				continue
 			}
 			if f, ok := p.failed[c.ID]; ok && float64(c.Rows) < (1+kind.Drift)*float64(f.rows) {
@@ -191,12 +185,6 @@ func (p *policy) toBuild(room int64) (found *layout.Collection, failed error) {
 		return nil
 	})
 	return found, errors.Join(failed, err)
-}
-
-// lacksIndex reports whether no index finds rows and the program has not dropped one that did.
-func lacksIndex(c *layout.Collection) bool {
-	return !c.Unindexed && c.Index(autoIndex) == nil &&
-		!slices.ContainsFunc(c.Indexes, func(r layout.IndexRef) bool { return !r.Labels })
 }
 
 // paysIndex reports whether exact scans are slow enough for an index.

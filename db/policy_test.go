@@ -16,6 +16,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -350,8 +351,7 @@ func TestProgramBuilds(t *testing.T) {
 		b.progress = func() {
 			o, err := (&Forest{}).request(false)
 			b.must(err)
-			job := kind.Job{Coll: "dense", Name: "main", Opts: o, Timer: kind.NewTimer(t.Context())}
-			_, err = b.d.build(t.Context(), &building{Job: job})
+			_, err = b.d.indexes.Build(t.Context(), indexing.Request{Collection: "dense", Name: "main", Options: o})
 			b.must(err)
 		}
 		b.steps("", "")

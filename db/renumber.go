@@ -12,6 +12,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
@@ -78,9 +79,9 @@ func (e *notLearned) Unwrap() error { return e.error }
 type moving struct {
 	name     string
 	from, to uint64
-	objects  []uint64   // with blocks of the collection, in the old file
-	indexes  []*rebuild // in the order in which they are rebuilt
-	order    bool       // near rows get near numbers; otherwise rows keep their order
+	objects  []uint64            // with blocks of the collection, in the old file
+	indexes  []*indexing.Rebuild // in the order in which they are rebuilt
+	order    bool                // near rows get near numbers; otherwise rows keep their order
 }
 
 // toRenumber returns the collections to renumber; with order, these include all dense ones.
@@ -102,14 +103,14 @@ func (s *Snapshot) toRenumber(ctx context.Context, order bool) (out []moving, er
 			}
 			whole = whole && x.Own.Rebuilds()
 			m.objects = append(m.objects, c.Indexes[i].Objects()...)
-			m.indexes = append(m.indexes, newRebuild(ctx, st, x))
+			m.indexes = append(m.indexes, indexing.NewRebuild(ctx, st, x))
 		}
 		if !whole {
 			continue
 		}
 		// Indexes that need others come after them.
-		needs := func(x *rebuild) int { return min(1, len(x.m.Own.Uses())) }
-		slices.SortStableFunc(m.indexes, func(a, b *rebuild) int { return needs(a) - needs(b) })
+		needs := func(x *indexing.Rebuild) int { return min(1, len(x.Uses())) }
+		slices.SortStableFunc(m.indexes, func(a, b *indexing.Rebuild) int { return needs(a) - needs(b) })
 		if m.objects, err = labelSetsOf(g, c, m.objects); err != nil {
 			return nil, err
 		}
@@ -187,8 +188,8 @@ func (s *Snapshot) renumbered(
 			return err
 		}
 		for _, x := range m.indexes {
-			if _, err := d.rebuild(ctx, m.name, x); err != nil {
-				return &notLearned{m.name, fail.Wrapf(err, "index %q of %q", x.m.Info.Name, m.name)}
+			if _, err := d.indexes.Rebuild(ctx, m.name, x); err != nil {
+				return &notLearned{m.name, fail.Wrapf(err, "index %q of %q", x.Name(), m.name)}
 			}
 		}
 	}

@@ -9,10 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/anndb/anndb/db/internal/check"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/layout"
-	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -42,66 +39,11 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 		return nil, err
 	}
 	defer release(&err)
-	type damagedIndex struct {
-		RepairedIndex
-		again *rebuild
-		why   error // why there is no manifest
+	repaired, err := d.indexes.Repair(ctx)
+	for _, x := range repaired {
+		found = append(found, RepairedIndex(x))
 	}
-	var damaged []damagedIndex
-	err = d.View(func(s *Snapshot) (err error) {
-		defer state.Guard(s.gen.File, state.CatchFaults(), &err)
-		if err := s.gen.File.VerifyPages(layout.AllParts); err != nil {
-			return err
-		}
-		for _, c := range s.gen.Catalog.Collections {
-			st := s.gen.Collections[c.Name]
-			for i := range c.Indexes {
-				r := &c.Indexes[i]
-				wrong := check.IndexBlocks(ctx, st, r)
-				if err := ctx.Err(); err != nil {
-					return fail.Wrapf(err, "repair")
-				}
-				if wrong != nil {
-					x := damagedIndex{RepairedIndex: RepairedIndex{Collection: c.Name, Index: r.Name, Damage: wrong}}
-					m, err := st.ManifestOf(r)
-					if err != nil {
-						if copied, e := st.ReadManifest(r, layout.BucketBlocks); e == nil {
-							m, err = copied, nil
-						}
-					}
-					if x.why = err; err == nil {
-						x.again = newRebuild(ctx, st, m)
-						x.again.replaces = r.Object
-					}
-					damaged = append(damaged, x)
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	var failed []error
-	for _, x := range damaged {
-		if x.Err = x.why; x.Err == nil {
-			_, x.Err = d.rebuild(ctx, x.Collection, x.again)
-			if errors.Is(x.Err, errOvertaken) {
-				x.Err = nil // the damaged index was dropped
-			}
-		}
-		found = append(found, x.RepairedIndex)
-		if x.Err != nil {
-			failed = append(failed, fmt.Errorf("index %q of %q: %w", x.Index, x.Collection, fail.Inner{Err: x.Err}))
-		}
-		if err := d.txn.Writable(ctx); err != nil {
-			return found, errors.Join(append(failed, err)...)
-		}
-	}
-	if len(failed) > 0 {
-		return found, fmt.Errorf("%w: not repaired: %w", ErrCorrupt, errors.Join(failed...))
-	}
-	return found, nil
+	return found, err
 }
 
 // Restore copies a backup to the database file at path, which it replaces or creates. The

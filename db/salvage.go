@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/salvage"
 	"github.com/anndb/anndb/vector"
@@ -169,6 +170,6 @@ func rebuildSalvaged(
 	if err != nil {
 		return err
 	}
-	_, err = d.rebuild(ctx, c.Name, newRebuild(ctx, nil, m))
+	_, err = d.indexes.Rebuild(ctx, c.Name, indexing.NewRebuild(ctx, nil, m))
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/state"
 )
 
@@ -62,8 +61,5 @@ func (s *Snapshot) collection(name string) (*state.Collection, error) {
 	if s.released.Load() {
 		return nil, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
 	}
-	if st := s.gen.Collections[name]; st != nil {
-		return st, nil
-	}
-	return nil, fmt.Errorf("%w: %q", fail.NoCollection, name)
+	return s.gen.Collection(name)
 }

@@ -164,7 +164,7 @@ func TestMaintainSkipsWide(t *testing.T) {
 			t.Errorf("steps %+v, want %d: %v", steps, want, err)
 		}
 	}
-	if s, err := d.maintainOnce(ctx, 0); s != nil || err != nil {
+	if s, err := d.indexes.MaintainOnce(ctx, 0); s != nil || err != nil {
 		t.Errorf("in the background: %+v, %v", s, err)
 	}
 	st, err := d.Stats()

@@ -37,12 +37,20 @@ func (g *Generation) Acquire() { g.state.Acquire() }
 // Release drops a reference; the last one ends the read transaction.
 func (g *Generation) Release() { g.state.Release() }
 
+// Collection returns the collection with a name.
+func (g *Generation) Collection(name string) (*Collection, error) {
+	if st := g.Collections[name]; st != nil {
+		return st, nil
+	}
+	return nil, fmt.Errorf("%w: %q", fail.NoCollection, name)
+}
+
 // Read calls f with a collection. Faults of the map become errors.
 func (g *Generation) Read(coll string, f func(st *Collection) error) (err error) {
 	defer Guard(g.File, CatchFaults(), &err)
-	st := g.Collections[coll]
-	if st == nil {
-		return fmt.Errorf("%w: %q", fail.NoCollection, coll)
+	st, err := g.Collection(coll)
+	if err != nil {
+		return err
 	}
 	return f(st)
 }

@@ -14,6 +14,10 @@ import (
 	"github.com/anndb/anndb/db/internal/state"
 )
 
+// StageBytes is the approximate size of one of several transactions that write much: large enough for
+// the disk, small enough that waiting writers wait briefly.
+const StageBytes = 32 << 20
+
 // update runs f in a write transaction, commits it, and publishes the new state. The caller
 // holds m.write.
 func (m *Manager) update(f func(tx *bbolt.Tx, cat *layout.Catalog) error) (err error) {

@@ -1,0 +1,89 @@
+package indexing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/anndb/anndb/db/internal/check"
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
+)
+
+// Repaired is a damaged index: the fields of db.RepairedIndex.
+type Repaired struct {
+	Collection, Index string
+	Damage            error
+	Err               error
+}
+
+// damaged is an index that must be rebuilt.
+type damaged struct {
+	Repaired
+	again *Rebuild
+	why   error // why there is no manifest
+}
+
+// Repair verifies all indexes and rebuilds the damaged ones. The caller holds a share of row numbers.
+func (ix *Indexer) Repair(ctx context.Context) (found []Repaired, err error) {
+	list, err := ix.damaged(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var failed []error
+	for _, x := range list {
+		if x.Err = x.why; x.Err == nil {
+			_, x.Err = ix.Rebuild(ctx, x.Collection, x.again)
+			if errors.Is(x.Err, ErrOvertaken) {
+				x.Err = nil // the damaged index was dropped
+			}
+		}
+		found = append(found, x.Repaired)
+		if x.Err != nil {
+			failed = append(failed, fmt.Errorf("index %q of %q: %w", x.Index, x.Collection, fail.Inner{Err: x.Err}))
+		}
+		if err := ix.txn.Writable(ctx); err != nil {
+			return found, errors.Join(append(failed, err)...)
+		}
+	}
+	if len(failed) > 0 {
+		return found, fmt.Errorf("%w: not repaired: %w", fail.ErrCorrupt, errors.Join(failed...))
+	}
+	return found, nil
+}
+
+// damaged returns the damaged indexes.
+func (ix *Indexer) damaged(ctx context.Context) (list []damaged, err error) {
+	err = ix.txn.View(func(g *state.Generation) error {
+		if err := g.File.VerifyPages(layout.AllParts); err != nil {
+			return err
+		}
+		for _, c := range g.Catalog.Collections {
+			st := g.Collections[c.Name]
+			for i := range c.Indexes {
+				r := &c.Indexes[i]
+				wrong := check.IndexBlocks(ctx, st, r)
+				if err := ctx.Err(); err != nil {
+					return fail.Wrapf(err, "repair")
+				}
+				if wrong == nil {
+					continue
+				}
+				x := damaged{Repaired: Repaired{Collection: c.Name, Index: r.Name, Damage: wrong}}
+				m, err := st.ManifestOf(r)
+				if err != nil {
+					if copied, e := st.ReadManifest(r, layout.BucketBlocks); e == nil {
+						m, err = copied, nil
+					}
+				}
+				if x.why = err; err == nil {
+					x.again = inPlaceOf(ctx, st, m, r)
+				}
+				list = append(list, x)
+			}
+		}
+		return nil
+	})
+	return list, err
+}
