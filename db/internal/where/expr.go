@@ -1,0 +1,237 @@
+// Package where has filters: which rows pass, as a tree of conditions on attributes, labels and
+// keys, with a text form and its evaluation to a set of rows.
+package where
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/db/internal/attribute"
+	"github.com/anndb/anndb/db/internal/fail"
+)
+
+// maxDepth is the largest number of nested groups and negations.
+const maxDepth = 100
+
+// Expr is a filter: a condition, or a combination of others. It does not change once made.
+type Expr interface {
+	// levels returns the number of nested groups and negations.
+	levels() int
+}
+
+// Every passes all rows if it is true, none if it is false.
+type Every bool
+
+// Group passes the rows that pass all of its parts, or with Any set at least one of them. It has
+// two parts or more, none of which is a group of the same kind. [And] and [Or] make it.
+type Group struct {
+	Any   bool
+	Of    []Expr
+	depth int
+}
+
+// Not passes the rows that its part does not pass. [Negate] makes it.
+type Not struct {
+	Of    Expr
+	depth int
+}
+
+// Compare passes the rows whose attribute compares with a value, which is normalized: if it is
+// equal, or if it is of the same class and below or above the value. Rows without the attribute
+// pass only NotEqual.
+type Compare struct {
+	Name  string
+	Op    Op
+	Value any
+}
+
+// In passes the rows whose attribute equals one of the values, which are normalized.
+type In struct {
+	Name   string
+	Values []any
+}
+
+// Prefix passes the rows whose attribute is a string that begins so.
+type Prefix struct{ Name, Prefix string }
+
+// Exists passes the rows that have the attribute.
+type Exists struct{ Name string }
+
+// HasLabel passes the rows that have at least one of the labels.
+type HasLabel struct{ Labels []string }
+
+// KeyPrefix passes the rows whose key begins so.
+type KeyPrefix struct{ Prefix string }
+
+// KeyFunc passes the rows whose key the function accepts. The key is valid during the call.
+type KeyFunc struct{ Accept func(key []byte) bool }
+
+// Rows passes the rows of a set, by number. Collection and Numbering say whose numbers these are.
+type Rows struct {
+	Set        *roaring.Bitmap
+	Collection string
+	Numbering  any
+}
+
+// Bad is a condition that was made with a bad value, or a combination of too many nested ones. Its
+// use is an error.
+type Bad struct{ Err error }
+
+// Op is a comparison.
+type Op uint8
+
+// The comparisons.
+const (
+	Equal Op = iota
+	NotEqual
+	Less
+	AtMost
+	Greater
+	AtLeast
+)
+
+func (Every) levels() int      { return 0 }
+func (g *Group) levels() int   { return g.depth }
+func (n *Not) levels() int     { return n.depth }
+func (*Compare) levels() int   { return 0 }
+func (*In) levels() int        { return 0 }
+func (*Prefix) levels() int    { return 0 }
+func (*Exists) levels() int    { return 0 }
+func (*HasLabel) levels() int  { return 0 }
+func (*KeyPrefix) levels() int { return 0 }
+func (*KeyFunc) levels() int   { return 0 }
+func (*Rows) levels() int      { return 0 }
+func (*Bad) levels() int       { return 0 }
+
+// And returns a filter that passes the rows that pass all parts; all rows without parts.
+func And(parts ...Expr) Expr { return group(false, parts) }
+
+// Or returns a filter that passes the rows that pass some part; no row without parts.
+func Or(parts ...Expr) Expr { return group(true, parts) }
+
+func group(anyOf bool, parts []Expr) Expr {
+	g := &Group{Any: anyOf}
+	for _, p := range parts {
+		if inner, ok := p.(*Group); ok && inner.Any == anyOf {
+			g.Of = append(g.Of, inner.Of...)
+		} else {
+			g.Of = append(g.Of, p)
+		}
+	}
+	switch len(g.Of) {
+	case 0:
+		return Every(!anyOf)
+	case 1:
+		return g.Of[0]
+	}
+	for _, p := range g.Of {
+		g.depth = max(g.depth, p.levels()+1)
+	}
+	return bounded(g)
+}
+
+// Negate returns a filter that passes the rows that e does not pass.
+func Negate(e Expr) Expr { return bounded(&Not{e, e.levels() + 1}) }
+
+// errDeep says that a filter has too many nested conditions.
+var errDeep = fmt.Errorf("more than %d nested conditions", maxDepth)
+
+// bounded returns a filter that does not have too many levels.
+func bounded(e Expr) Expr {
+	if e.levels() > maxDepth {
+		return &Bad{errDeep}
+	}
+	return e
+}
+
+// MakeCompare returns a comparison of an attribute with a value, which is normalized.
+func MakeCompare(name string, op Op, value any) Expr {
+	v, err := normal(name, value)
+	if err != nil {
+		return bad(name, err)
+	}
+	return &Compare{name, op, v}
+}
+
+// MakeIn returns a comparison of an attribute with several values, which are normalized.
+func MakeIn(name string, values []any) Expr {
+	in := &In{Name: name, Values: make([]any, len(values))}
+	err := checkName(name)
+	for i := 0; i < len(values) && err == nil; i++ {
+		in.Values[i], err = attribute.Normalize(values[i])
+	}
+	if err != nil {
+		return bad(name, err)
+	}
+	return in
+}
+
+// MakePrefix returns a comparison of an attribute with the beginning of a string.
+func MakePrefix(name, prefix string) Expr {
+	if _, err := normal(name, prefix); err != nil {
+		return bad(name, err)
+	}
+	return &Prefix{name, prefix}
+}
+
+// MakeExists returns a filter for the rows that have the attribute.
+func MakeExists(name string) Expr {
+	if err := checkName(name); err != nil {
+		return bad(name, err)
+	}
+	return &Exists{name}
+}
+
+// MakeRange returns a filter for the rows whose attribute is at least low and below high; nil is
+// no bound.
+func MakeRange(name string, low, high any) Expr {
+	var parts []Expr
+	if low != nil {
+		parts = append(parts, MakeCompare(name, AtLeast, low))
+	}
+	if high != nil {
+		parts = append(parts, MakeCompare(name, Less, high))
+	}
+	if parts == nil {
+		return MakeExists(name)
+	}
+	return And(parts...)
+}
+
+func bad(name string, err error) Expr { return &Bad{fmt.Errorf("attribute %q: %w", name, err)} }
+
+func normal(name string, value any) (any, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	return attribute.Normalize(value)
+}
+
+func checkName(name string) error {
+	if name == "" || !utf8.ValidString(name) {
+		return fmt.Errorf("the name of an attribute is text of at least one character, not %q", name)
+	}
+	return nil
+}
+
+// check returns the error of the first bad condition, and of the first set of rows that the source
+// does not have by these numbers.
+func check(e Expr, src Source) error {
+	switch e := e.(type) {
+	case *Group:
+		for _, part := range e.Of {
+			if err := check(part, src); err != nil {
+				return err
+			}
+		}
+	case *Not:
+		return check(e.Of, src)
+	case *Rows:
+		return src.Numbered(e)
+	case *Bad:
+		return fmt.Errorf("%w: %w", fail.Filter, e.Err)
+	}
+	return nil
+}

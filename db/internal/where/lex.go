@@ -1,0 +1,208 @@
+package where
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// SyntaxError says where and why a text is no filter.
+type SyntaxError struct {
+	Text   string
+	Offset int // in bytes
+	Reason string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.Column(), e.Reason) }
+
+// Column is the number of the character at which the error is, from 1 on.
+func (e *SyntaxError) Column() int { return utf8.RuneCountInString(e.Text[:e.Offset]) + 1 }
+
+// caretWidth is the number of characters that Caret shows on each side of the error.
+const caretWidth = 50
+
+// Caret returns the text around the error, with a ^ under its column on a second line.
+func (e *SyntaxError) Caret() string {
+	left, right := []rune(e.Text[:e.Offset]), []rune(e.Text[e.Offset:])
+	if len(left) > caretWidth {
+		left = append([]rune("…"), left[len(left)-caretWidth:]...)
+	}
+	if len(right) > caretWidth {
+		right = append(right[:caretWidth:caretWidth], '…')
+	}
+	line := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, string(left)+string(right))
+	return line + "\n" + strings.Repeat(" ", len(left)) + "^"
+}
+
+// class is the class of a token.
+type class uint8
+
+const (
+	endOfText class = iota
+	word            // of letters, digits, _, - and ., with a letter or _ first
+	number          // a number or a date, as written
+	quoted          // a string
+	name            // in backquotes
+	mark            // an operator, a parenthesis or a comma
+)
+
+// token is a word of a filter's text.
+type token struct {
+	class  class
+	at     int    // offset
+	text   string // a string's or name's content without quotes
+	source string // as written
+}
+
+// describe names a token in an error.
+func (t token) describe() string {
+	if t.class == endOfText {
+		return "the end of the filter"
+	}
+	if len(t.source) > 40 {
+		return t.source[:runeStart(t.source, 40)] + "…"
+	}
+	return t.source
+}
+
+// runeStart returns the largest offset of a character that is at most n.
+func runeStart(s string, n int) int {
+	for !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return n
+}
+
+// is reports whether the token is a keyword; upper and lower case are the same.
+func (t token) is(keyword string) bool { return t.class == word && strings.EqualFold(t.text, keyword) }
+
+func (t token) isMark(m string) bool { return t.class == mark && t.text == m }
+
+var keywords = []string{"and", "or", "not", "in", "prefix", "exists", "label", "key", "true", "false"}
+
+func isKeyword(s string) bool {
+	for _, k := range keywords {
+		if strings.EqualFold(k, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// isWord reports whether a name needs no quotes.
+func isWord(s string) bool {
+	return s != "" && utf8.ValidString(s) && startsWord(firstRune(s)) && wordLen(s) == len(s)
+}
+
+func firstRune(s string) rune {
+	r, _ := utf8.DecodeRuneInString(s)
+	return r
+}
+
+func startsWord(r rune) bool { return r == '_' || unicode.IsLetter(r) }
+
+func wordLen(s string) int {
+	for i, r := range s {
+		if !startsWord(r) && !unicode.IsDigit(r) && r != '-' && r != '.' {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// startsNumber reports whether a number or date begins with r.
+func startsNumber(r rune) bool { return r >= '0' && r <= '9' || r == '-' || r == '+' || r == '.' }
+
+// next returns the token at or after an offset.
+func next(text string, at int) (token, error) {
+	rest := strings.TrimLeftFunc(text[at:], unicode.IsSpace)
+	at = len(text) - len(rest)
+	t := token{at: at}
+	if rest == "" {
+		return t, nil
+	}
+	first, size := utf8.DecodeRuneInString(rest)
+	n := size
+	switch {
+	case first == '"' || first == '\'':
+		return quotedString(text, at)
+	case first == '`':
+		return quotedName(text, at)
+	case startsWord(first):
+		t.class, n = word, wordLen(rest)
+	case startsNumber(first):
+		t.class = number
+		for n < len(rest) && (startsNumber(rune(rest[n])) || rest[n] == ':' || isASCIILetter(rest[n])) {
+			n++
+		}
+	case strings.ContainsRune("(),=<>!", first):
+		t.class = mark
+		for _, m := range []string{"<=", ">=", "!=", "==", "<>"} {
+			if strings.HasPrefix(rest, m) {
+				n = 2
+			}
+		}
+	default:
+		return t, &SyntaxError{text, at, fmt.Sprintf("unexpected character %q: texts are in quotes", first)}
+	}
+	t.text, t.source = rest[:n], rest[:n]
+	return t, nil
+}
+
+func isASCIILetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// quotedString reads a string in single or double quotes, with the escapes of Go.
+func quotedString(text string, at int) (token, error) {
+	quote, rest := text[at], text[at+1:]
+	var out []byte
+	for rest != "" && rest[0] != quote {
+		if len(rest) > 1 && rest[0] == '\\' && (rest[1] == '"' || rest[1] == '\'') {
+			out, rest = append(out, rest[1]), rest[2:]
+			continue
+		}
+		if rest[0] != '\\' {
+			out, rest = append(out, rest[0]), rest[1:]
+			continue
+		}
+		r, multibyte, tail, err := strconv.UnquoteChar(rest, 0)
+		if err != nil {
+			return token{}, &SyntaxError{text, len(text) - len(rest), `unknown escape: a backslash is written \\`}
+		}
+		if multibyte {
+			out = utf8.AppendRune(out, r)
+		} else {
+			out = append(out, byte(r))
+		}
+		rest = tail
+	}
+	if rest == "" {
+		return token{}, &SyntaxError{text, at, fmt.Sprintf("string without a closing %c", quote)}
+	}
+	end := len(text) - len(rest) + 1
+	return token{quoted, at, string(out), text[at:end]}, nil
+}
+
+// quotedName reads a name in backquotes, in which two backquotes are one.
+func quotedName(text string, at int) (token, error) {
+	var out strings.Builder
+	for i := at + 1; i < len(text); i++ {
+		if text[i] != '`' {
+			out.WriteByte(text[i])
+			continue
+		}
+		if i+1 < len(text) && text[i+1] == '`' {
+			out.WriteByte('`')
+			i++
+			continue
+		}
+		return token{name, at, out.String(), text[at : i+1]}, nil
+	}
+	return token{}, &SyntaxError{text, at, "name without a closing backquote"}
+}

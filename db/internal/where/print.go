@@ -1,0 +1,121 @@
+package where
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Text returns a filter as text. Parse makes the same filter of it, unless it has functions, sets
+// of rows or bad values, which have no text form: they are described in angle brackets.
+func Text(e Expr) string {
+	var b strings.Builder
+	write(&b, e)
+	return b.String()
+}
+
+func write(b *strings.Builder, e Expr) {
+	switch e := e.(type) {
+	case Every:
+		fmt.Fprint(b, bool(e))
+	case *Group:
+		writeGroup(b, e)
+	case *Not:
+		b.WriteString("not ")
+		writePart(b, e.Of, true)
+	case *Compare:
+		fmt.Fprintf(b, "%s %s %s", quoteName(e.Name), e.Op, quoteValue(e.Value))
+	case *In:
+		b.WriteString(quoteName(e.Name))
+		writeList(b, e.Values, quoteValue)
+	case *Prefix:
+		fmt.Fprintf(b, "%s prefix %s", quoteName(e.Name), strconv.Quote(e.Prefix))
+	case *Exists:
+		fmt.Fprintf(b, "exists %s", quoteName(e.Name))
+	case *HasLabel:
+		if len(e.Labels) == 1 {
+			fmt.Fprintf(b, "label = %s", quoteLabel(e.Labels[0]))
+			return
+		}
+		b.WriteString("label")
+		writeList(b, e.Labels, quoteLabel)
+	case *KeyPrefix:
+		fmt.Fprintf(b, "key prefix %s", strconv.Quote(e.Prefix))
+	case *KeyFunc:
+		b.WriteString("<function of the key>")
+	case *Rows:
+		fmt.Fprintf(b, "<%d rows by number>", e.Set.GetCardinality())
+	case *Bad:
+		fmt.Fprintf(b, "<%v>", e.Err)
+	}
+}
+
+func writeGroup(b *strings.Builder, g *Group) {
+	for i, part := range g.Of {
+		switch {
+		case i > 0 && g.Any:
+			b.WriteString(" or ")
+		case i > 0:
+			b.WriteString(" and ")
+		}
+		writePart(b, part, !g.Any)
+	}
+}
+
+// writePart writes a part of a group or negation. enclose puts a group in parentheses, which the
+// parts of an "or" do not need, since "and" binds closer.
+func writePart(b *strings.Builder, e Expr, enclose bool) {
+	if _, ok := e.(*Group); !ok || !enclose {
+		write(b, e)
+		return
+	}
+	b.WriteByte('(')
+	write(b, e)
+	b.WriteByte(')')
+}
+
+func writeList[T any](b *strings.Builder, of []T, quote func(T) string) {
+	b.WriteString(" in (")
+	for i, v := range of {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(quote(v))
+	}
+	b.WriteByte(')')
+}
+
+// String returns the operator.
+func (o Op) String() string { return [...]string{"=", "!=", "<", "<=", ">", ">="}[o] }
+
+// quoteName returns the name of an attribute, in backquotes if it is no plain word.
+func quoteName(name string) string {
+	if isWord(name) && !isKeyword(name) {
+		return name
+	}
+	return "`" + strings.ReplaceAll(name, "`", "``") + "`"
+}
+
+func quoteLabel(label string) string {
+	if isWord(label) && !isKeyword(label) || label != "" && strings.Trim(label, "0123456789") == "" {
+		return label
+	}
+	return strconv.Quote(label)
+}
+
+func quoteValue(v any) string {
+	switch v := v.(type) {
+	case string:
+		return strconv.Quote(v)
+	case time.Time:
+		return v.Format(time.RFC3339Nano)
+	case float64:
+		s := strconv.FormatFloat(v, 'g', -1, 64)
+		if strings.Trim(s, "-0123456789") == "" {
+			s += ".0" // an integer without
+		}
+		return s
+	}
+	return fmt.Sprint(v)
+}
