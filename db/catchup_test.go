@@ -11,17 +11,19 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/db/internal/compact"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query/lcif"
-	"go.etcd.io/bbolt"
 )
 
 // TestCatchUp applies rounds of changes to a copy of an earlier state: the copy
 // then has the rows of the state, whether their numbers moved or not.
 func TestCatchUp(t *testing.T) {
 	t.Parallel()
-	for _, numbers := range []newNumbers{keepNumbers, dropDeleted, nearOrder} {
+	for _, numbers := range []compact.Numbers{compact.KeepNumbers, compact.DropDeleted, compact.NearOrder} {
 		t.Run(fmt.Sprintf("numbers %v", numbers), func(t *testing.T) {
 			d := openTemp(t, &Options{Sync: Off})
 			fillChurned(t, d)
@@ -31,21 +33,16 @@ func TestCatchUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			name := filepath.Join(t.TempDir(), "copy.anndb")
-			moved, copied, err := d.copyTo(ctx, name, numbers)
+			copied, err := d.compactor().Copy(ctx, name, numbers)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (numbers == keepNumbers) != (len(moved) == 0) {
-				t.Fatalf("%d collections were renumbered", len(moved))
+			if (numbers == compact.KeepNumbers) != (len(copied.Moved) == 0) {
+				t.Fatalf("%d collections were renumbered", len(copied.Moved))
 			}
-			next, err := openValid(name, d.opts)
-			if err != nil {
-				t.Fatal(err)
-			}
-			other := newDB(name, d.opts, next)
+			defer copied.End()
+			other := newDB(name, d.opts, copied.File)
 			defer other.Close()
-			changes, end := d.txn.Watch()
-			defer end()
 			rng := rand.New(rand.NewPCG(4, 4))
 			for round := range 4 {
 				if err := changeChurned(d, rng, round); err != nil {
@@ -56,10 +53,10 @@ func TestCatchUp(t *testing.T) {
 					t.Fatal(err)
 				}
 				var n int
-				if n, copied, err = s.catchUp(ctx, next, copied, changes.Next(), moved.to); err != nil || n == 0 {
+				if n, _, err = copied.Follow(ctx); err != nil || n == 0 {
 					t.Fatalf("round %d: %d bytes, %v", round, n, err)
 				}
-				if n, copied, err = s.catchUp(ctx, next, copied, changes.Next(), moved.to); err != nil || n != 0 {
+				if n, _, err = copied.Follow(ctx); err != nil || n != 0 {
 					t.Fatalf("round %d again: %d bytes, %v", round, n, err)
 				}
 				// The changes did not come through this handle. A transaction makes it see them.

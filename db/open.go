@@ -143,12 +143,3 @@ func (o *Options) storeOptions() store.Options {
 		Timeout: o.Timeout, Reserve: o.MapReserve, MaxSize: o.MaxSize, Logger: o.Logger, Layout: &layout.OfFile,
 	}
 }
-
-// openValid opens a file that is known to be complete.
-func openValid(path string, o Options) (*state.File, error) {
-	f, err := store.OpenValid(path, o.storeOptions())
-	if err != nil {
-		return nil, state.FileError(err)
-	}
-	return state.NewFile(f, state.VerifyMode(o.Verify), kindOf), nil
-}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/compact"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -231,7 +232,7 @@ func (p *policy) compact(ctx context.Context, st *Stats) (*MaintainStep, error) 
 	if !ok {
 		return nil, nil
 	}
-	sizes, err := p.d.rewrite(ctx, keepNumbers)
+	sizes, err := p.d.compactor().Run(ctx, compact.KeepNumbers)
 	cancelled := ctx.Err() != nil
 	release(&err)
 	if err != nil && cancelled {

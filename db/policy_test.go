@@ -16,6 +16,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/internal/compact"
 	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
@@ -454,7 +455,7 @@ func TestLargeStepsYield(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- call(b.d) }()
 			<-ctx.Done()
-			_, err := b.d.rewrite(ctx, keepNumbers)
+			_, err := b.d.compactor().Run(ctx, compact.KeepNumbers)
 			release(&err)
 			m.end(nil, err, true)
 			if !errors.Is(err, context.Canceled) {

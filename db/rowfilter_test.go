@@ -13,6 +13,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/internal/compact"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
@@ -170,17 +171,11 @@ func TestRowFilterMisuse(t *testing.T) {
 func TestRowFilterFollow(t *testing.T) {
 	d, _ := filterBed(t)
 	name := filepath.Join(t.TempDir(), "copy.anndb")
-	changes, end := d.txn.Watch()
-	defer end()
-	moved, copied, err := d.copyTo(t.Context(), name, dropDeleted)
+	f, err := d.compactor().Copy(t.Context(), name, compact.DropDeleted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := openValid(name, d.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := follower{d: d, next: next, moved: moved, copied: copied, changes: changes}
+	defer f.End()
 	remove := func(coll string, key string) error {
 		return d.Update(t.Context(), func(b *Tx) error { return b.Collection(coll).Delete([]byte(key)) })
 	}
@@ -209,21 +204,21 @@ func TestRowFilterFollow(t *testing.T) {
 		if err := errors.Join(round("dense"), round("sparse")); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := f.follow(t.Context()); err != nil {
+		if _, _, err := f.Follow(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range ids {
-			if err := sameNumbers(d, next, id); err != nil {
+			if err := sameNumbers(d, f.File, id); err != nil {
 				t.Errorf("round %d: %v", i, err)
 			}
 		}
-		got := f.kept()
+		got := f.Kept()
 		slices.Sort(got)
 		if !slices.Equal(got, ids) {
 			t.Errorf("kept %v, want %v", got, ids)
 		}
 	}
-	other := newDB(name, d.opts, next)
+	other := newDB(name, d.opts, f.File)
 	defer other.Close()
 	if err := other.Check(t.Context(), func(e *CorruptError) { t.Error(e) }); err != nil {
 		t.Error(err)

@@ -17,20 +17,15 @@ import (
 // Tx is a transaction: the changes of one Update, and reads that see them.
 type Tx struct{ tx *txn.Tx }
 
-// size returns the approximate memory of a row in bytes.
-func (r *Row) size() int {
-	return 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + len(r.Payload)
-}
-
 // TxCollection is a handle of a collection in a transaction: its reads see the transaction's
 // own changes.
 type TxCollection struct {
-	t    *Tx
+	t    *txn.Tx
 	name string
 }
 
 // Collection returns a handle of the collection with the name.
-func (t *Tx) Collection(name string) TxCollection { return TxCollection{t, name} }
+func (t *Tx) Collection(name string) TxCollection { return TxCollection{t.tx, name} }
 
 // Put adds a row, or replaces the row with the same key. Everything is copied. Of several
 // changes of one key the last one counts. The first error of a change also fails the whole
@@ -47,11 +42,12 @@ func (c TxCollection) Put(r Row) error { return c.put(r, false) }
 func (c TxCollection) Insert(r Row) error { return c.put(r, true) }
 
 func (c TxCollection) put(r Row, insert bool) error {
-	return c.t.tx.Add(c.name, func(c *layout.Collection) (apply.Op, error) {
+	return c.t.Add(c.name, func(c *layout.Collection) (apply.Op, error) {
 		if err := checkRow(&r, c); err != nil {
 			return apply.Op{}, err
 		}
-		return apply.Op{Row: copyRow(&r), Insert: insert, Bytes: r.size()}, nil
+		row := copyRow(&r)
+		return apply.Op{Row: row, Insert: insert, Bytes: row.Size()}, nil
 	})
 }
 
@@ -60,7 +56,7 @@ func (c TxCollection) put(r Row, insert bool) error {
 //
 // Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) Delete(key []byte) error {
-	return c.t.tx.Add(c.name, func(*layout.Collection) (apply.Op, error) {
+	return c.t.Add(c.name, func(*layout.Collection) (apply.Op, error) {
 		if err := layout.CheckKey(key); err != nil {
 			return apply.Op{}, err
 		}
@@ -79,7 +75,7 @@ func (c TxCollection) Delete(key []byte) error {
 //
 // Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) SetLabels(key []byte, labels ...string) error {
-	return c.t.tx.Edit(c.name, key, func(r *apply.Row) error {
+	return c.t.Edit(c.name, key, func(r *apply.Row) error {
 		if err := layout.CheckLabels(key, labels); err != nil {
 			return err
 		}
@@ -92,7 +88,7 @@ func (c TxCollection) SetLabels(key []byte, labels ...string) error {
 //
 // Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) SetPayload(key, payload []byte) error {
-	return c.t.tx.Edit(c.name, key, func(r *apply.Row) error {
+	return c.t.Edit(c.name, key, func(r *apply.Row) error {
 		if err := layout.CheckPayload(key, payload); err != nil {
 			return err
 		}
@@ -111,7 +107,7 @@ func (t *Tx) Len() int { return t.tx.Len() }
 //
 // Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) Get(key []byte) (r Row, err error) {
-	o, err := c.t.tx.Own(c.name, key)
+	o, err := c.t.Own(c.name, key)
 	switch {
 	case err != nil:
 		return Row{}, err
@@ -120,7 +116,7 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 	case o != nil && o.What == apply.Put:
 		return rowOf(&o.Row), nil
 	}
-	err = c.t.tx.Read(c.name, func(st *state.Collection) (err error) {
+	err = c.t.Read(c.name, func(st *state.Collection) (err error) {
 		r, err = getRow(st, key)
 		return err
 	})
@@ -129,7 +125,7 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 		return r, err
 	}
 	if err == nil || errors.Is(err, fail.NoRow) {
-		if unread := c.t.tx.Note(c.name, key, r.Row, err == nil); unread != nil {
+		if unread := c.t.Note(c.name, key, r.Row, err == nil); unread != nil {
 			return Row{}, unread
 		}
 	}
@@ -140,17 +136,17 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 //
 // Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) Has(key []byte) (exists bool, err error) {
-	o, err := c.t.tx.Own(c.name, key)
+	o, err := c.t.Own(c.name, key)
 	if err != nil || o != nil {
 		return err == nil && o.What != apply.Delete, err
 	}
 	var row uint32
-	err = c.t.tx.Read(c.name, func(st *state.Collection) (err error) {
+	err = c.t.Read(c.name, func(st *state.Collection) (err error) {
 		row, exists, err = st.Find(key)
 		return err
 	})
 	if err == nil {
-		err = c.t.tx.Note(c.name, key, row, exists)
+		err = c.t.Note(c.name, key, row, exists)
 	}
 	return exists, err
 }

@@ -42,6 +42,14 @@ type Feature struct {
 	Value float32
 }
 
+// RowBytes is the approximate memory in bytes that a row takes in addition to Size.
+const RowBytes = 128
+
+// Size returns the approximate size in bytes of a row without its labels.
+func (r *Row) Size() int {
+	return 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + len(r.Payload)
+}
+
 // ColdSize returns the approximate size in bytes of a row's labels and payload.
 func (r *Row) ColdSize() int {
 	n := len(r.Payload)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
@@ -13,7 +15,6 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
-	"go.etcd.io/bbolt"
 )
 
 // Request describes an index to build.

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"slices"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
-	"go.etcd.io/bbolt"
 )
 
 // publishIndex makes an index visible and returns the objects it replaces.

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/txn"
-	"go.etcd.io/bbolt"
 )
 
 // stepBytes is the largest number of bytes that a step writes in the transaction that publishes

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/store"
-	"go.etcd.io/bbolt"
 )
 
 // The root buckets. The root holds nothing else, so no plain value can shift

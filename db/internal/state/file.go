@@ -56,6 +56,15 @@ func NewFile(f *store.File, mode VerifyMode, kinds func(name string) kind.Kind) 
 	return &File{File: f, mode: mode, Kinds: kinds, numberings: map[uint64]*Numbering{}}
 }
 
+// OpenCopy opens a file that is known to be complete and that is read as this one is.
+func (f *File) OpenCopy(name string, o store.Options) (*File, error) {
+	copied, err := store.OpenValid(name, o)
+	if err != nil {
+		return nil, FileError(err)
+	}
+	return NewFile(copied, f.mode, f.Kinds), nil
+}
+
 // Begin begins a transaction.
 func (f *File) Begin(write bool) (*bbolt.Tx, error) {
 	tx, err := f.File.Begin(write)

@@ -6,9 +6,9 @@ package state
 import (
 	"fmt"
 
-	"github.com/anndb/anndb/db/internal/fail"
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/store"
 )

@@ -29,8 +29,8 @@ type Tx struct {
 	done  bool
 }
 
-// Update lets f fill a transaction and commits it, again if a key that f has read was changed
-// meanwhile.
+// Update lets f fill a transaction and commits it. It does both again if a key that f has read was
+// changed before the commit.
 func (m *Manager) Update(ctx context.Context, f func(*Tx) error) error {
 	for {
 		t, err := m.Fill(ctx, f)

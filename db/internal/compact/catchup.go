@@ -1,4 +1,4 @@
-package db
+package compact
 
 import (
 	"bytes"
@@ -31,6 +31,77 @@ const (
 	catchUpRounds = 10
 )
 
+// Copy is an open copy of a file, which follows the transactions that are committed to it.
+type Copy struct {
+	File *state.File
+	// Moved are the collections whose rows have other numbers in the copy.
+	Moved   Moved
+	txn     *txn.Manager // of the file copied
+	copied  map[uint64]copiedRows
+	changes *apply.Watch
+	end     func()
+}
+
+// Copy writes the latest state, compacted, to the empty file name and opens that. The caller closes
+// the file, and calls End when the copy need not follow any more.
+func (c *Compactor) Copy(ctx context.Context, name string, n Numbers) (_ *Copy, err error) {
+	f := &Copy{txn: c.Txn}
+	f.changes, f.end = c.Txn.Watch()
+	done := false
+	defer func() {
+		if !done {
+			f.end()
+		}
+	}()
+	g, err := c.Txn.Latest()
+	if err != nil {
+		return nil, err
+	}
+	defer g.Release()
+	if f.copied, err = copiedOf(g); err != nil {
+		return nil, err
+	}
+	if f.Moved, err = c.compacted(ctx, g, name, n); err != nil {
+		return nil, err
+	}
+	if f.File, err = c.open(name); err != nil {
+		return nil, err
+	}
+	if err := f.File.VerifyPages(layout.AllParts); err != nil {
+		return nil, errors.Join(err, f.File.Close())
+	}
+	done = true
+	return f, nil
+}
+
+// End ends the collection of changes to follow.
+func (f *Copy) End() { f.end() }
+
+// Follow applies the changes since the last call. It returns the number of bytes of rows applied and
+// the number of the generation that the copy then holds.
+func (f *Copy) Follow(ctx context.Context) (bytes int, last uint64, err error) {
+	// The state is read afterwards, so it has all changes that are taken.
+	changes := f.changes.Next()
+	g, err := f.txn.Latest()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer g.Release()
+	bytes, f.copied, err = f.catchUp(ctx, g, changes)
+	return bytes, g.Number(), err
+}
+
+// Kept returns the collections whose rows have the same numbers in the copy.
+func (f *Copy) Kept() []uint64 {
+	var out []uint64
+	for id := range f.copied {
+		if f.Moved.to(id) == id {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
 // copiedRows describes what the copy holds of a collection: the rows numbered below rows, of
 // which those in deleted had been deleted.
 type copiedRows struct {
@@ -42,14 +113,14 @@ func (c copiedRows) same(d copiedRows) bool {
 	return c.rows == d.rows && c.deleted.GetCardinality() == d.deleted.GetCardinality()
 }
 
-// copiedRows returns what a copy of the snapshot's state holds, by collection.
-func (s *Snapshot) copiedRows() (_ map[uint64]copiedRows, err error) {
-	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
+// copiedOf returns what a copy of a state holds, by collection.
+func copiedOf(g *state.Generation) (_ map[uint64]copiedRows, err error) {
+	defer state.Guard(g.File, state.CatchFaults(), &err)
 	out := map[uint64]copiedRows{}
-	s.gen.Locked(func() {
-		for _, c := range s.gen.Catalog.Collections {
+	g.Locked(func() {
+		for _, c := range g.Catalog.Collections {
 			var deleted *roaring.Bitmap
-			if deleted, err = layout.ReadSet(s.gen.Tx, c.Name, c.ID, codec.KindTombstones, c.Rows); err != nil {
+			if deleted, err = layout.ReadSet(g.Tx, c.Name, c.ID, codec.KindTombstones, c.Rows); err != nil {
 				return
 			}
 			out[c.ID] = copiedRows{c.Rows, deleted}
@@ -58,18 +129,17 @@ func (s *Snapshot) copiedRows() (_ map[uint64]copiedRows, err error) {
 	return out, err
 }
 
-// catchUp applies to next the changes in the snapshot's state since copied; changes are the rows
-// whose labels or payloads have changed since. It returns the number of bytes of rows applied and
-// what is copied then. to returns the number of a collection in next.
-func (s *Snapshot) catchUp(ctx context.Context, next *state.File, copied map[uint64]copiedRows,
-	changes map[uint64]apply.Changes, to func(uint64) uint64,
+// catchUp applies the changes in a state since the one copied; changes are the rows whose labels or
+// payloads have changed since. It returns the number of bytes of rows applied and what is copied then.
+func (f *Copy) catchUp(
+	ctx context.Context, g *state.Generation, changes map[uint64]apply.Changes,
 ) (bytes int, _ map[uint64]copiedRows, err error) {
-	after, err := s.copiedRows()
+	after, err := copiedOf(g)
 	if err != nil {
 		return 0, nil, err
 	}
-	for _, c := range s.gen.Catalog.Collections {
-		before, ok := copied[c.ID]
+	for _, c := range g.Catalog.Collections {
+		before, ok := f.copied[c.ID]
 		if !ok {
 			return bytes, nil, fmt.Errorf("%w: collection %q is not the one that the compaction copied",
 				fail.Changing, c.Name)
@@ -77,7 +147,7 @@ func (s *Snapshot) catchUp(ctx context.Context, next *state.File, copied map[uin
 		if before.same(after[c.ID]) && changes[c.ID].All == nil {
 			continue
 		}
-		n, err := s.catchUpRows(ctx, next, s.gen.Collections[c.Name], before, to(c.ID), changes[c.ID].All)
+		n, err := f.catchUpRows(ctx, g.Collections[c.Name], before, changes[c.ID].All)
 		if bytes += n; err != nil {
 			return bytes, nil, err
 		}
@@ -86,8 +156,10 @@ func (s *Snapshot) catchUp(ctx context.Context, next *state.File, copied map[uin
 }
 
 // catchUpRows is catchUp for one collection. It commits transactions of about txn.StageBytes.
-func (s *Snapshot) catchUpRows(ctx context.Context, next *state.File, st *state.Collection, before copiedRows,
-	id uint64, changed *roaring.Bitmap) (bytes int, err error) {
+func (f *Copy) catchUpRows(
+	ctx context.Context, st *state.Collection, before copiedRows, changed *roaring.Bitmap,
+) (bytes int, err error) {
+	id := f.Moved.to(st.Entry.ID)
 	var ops []apply.Op
 	size := 0
 	add := func(o apply.Op, n int) error {
@@ -96,57 +168,47 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *state.File, st *state.
 		if size < txn.StageBytes {
 			return nil
 		}
-		err := errors.Join(ctx.Err(), txn.Apply(next, ops))
+		err := errors.Join(ctx.Err(), txn.Apply(f.File, ops))
 		ops, size = ops[:0], 0
 		return err
 	}
-	if err := s.deletedKeys(ctx, st, before, func(key []byte) error {
-		return add(apply.Op{What: apply.Delete, Row: apply.Row{Row: rows.Row{Key: key}}}, loadRow+len(key))
+	if err := deletedKeys(ctx, st, before, func(key []byte) error {
+		return add(apply.Op{What: apply.Delete, Row: apply.Row{Row: rows.Row{Key: key}}}, apply.RowBytes+len(key))
 	}); err != nil {
 		return bytes, err
 	}
-	if err := s.changedRows(st, before, changed, next, add); err != nil {
+	if err := f.changedRows(st, before, changed, add); err != nil {
 		return bytes, err
 	}
 	var run *state.ColdRun
 	for row := before.rows; row < st.Entry.Rows; row++ {
-		r, ok, err := s.nextRow(st, row, &run)
+		r, live, err := readRow(st, row, &run)
 		if err != nil {
 			return bytes, err
 		}
 		o := apply.Op{What: apply.Put}
-		if !ok {
+		if !live {
 			if id != st.Entry.ID {
 				continue // the rows have other numbers in the copy
 			}
 			o.What = apply.PutDeleted
-			if r, err = s.deletedRow(st, row); err != nil {
+			if r, err = deletedRow(st, row); err != nil {
 				return bytes, err
 			}
 		}
-		o.Row = copyRow(&r)
-		if err := add(o, loadRow+r.size()); err != nil {
+		o.Row = r
+		if err := add(o, apply.RowBytes+r.Size()); err != nil {
 			return bytes, err
 		}
 	}
-	return bytes, errors.Join(ctx.Err(), txn.Apply(next, ops))
-}
-
-// deletedRow copies the key and the vector of a deleted row.
-func (s *Snapshot) deletedRow(st *state.Collection, row uint32) (r Row, err error) {
-	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
-	x, err := st.ReadVector(row)
-	if err != nil {
-		return r, err
-	}
-	return publicRow(st, row, x)
+	return bytes, errors.Join(ctx.Err(), txn.Apply(f.File, ops))
 }
 
 // deletedKeys yields copies of the keys that rows had when they were copied and that no row has
 // now.
-func (s *Snapshot) deletedKeys(ctx context.Context, st *state.Collection, before copiedRows,
+func deletedKeys(ctx context.Context, st *state.Collection, before copiedRows,
 	yield func(key []byte) error) (err error) {
-	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
+	defer state.Guard(st.Gen.File, state.CatchFaults(), &err)
 	if err := st.Load(ctx); err != nil {
 		return err
 	}
@@ -163,7 +225,7 @@ func (s *Snapshot) deletedKeys(ctx context.Context, st *state.Collection, before
 		}
 		k := layout.KeyOf(st.Entry.ID, key)
 		live := false
-		s.gen.Locked(func() { live = s.gen.Tx.Bucket(layout.BucketKeys).Get(k) != nil })
+		st.Gen.Locked(func() { live = st.Gen.Tx.Bucket(layout.BucketKeys).Get(k) != nil })
 		if live {
 			continue // replaced by a later row
 		}
@@ -175,16 +237,16 @@ func (s *Snapshot) deletedKeys(ctx context.Context, st *state.Collection, before
 }
 
 // changedRows yields the changes of labels and payloads of rows that were copied and still exist.
-func (s *Snapshot) changedRows(st *state.Collection, before copiedRows, changed *roaring.Bitmap,
-	next *state.File, yield func(o apply.Op, n int) error) error {
+func (f *Copy) changedRows(st *state.Collection, before copiedRows, changed *roaring.Bitmap,
+	yield func(o apply.Op, n int) error) error {
 	if changed == nil {
 		return nil
 	}
 	// Other rows are copied with their present labels and payload.
 	changed.RemoveRange(uint64(before.rows), math.MaxUint32+1)
 	for it := changed.Iterator(); it.HasNext(); {
-		// yield may write to next, which must not have a reader then: bbolt may have to remap it.
-		ops, err := s.readChanges(st, it, next)
+		// yield may write to the copy, which must not have a reader then: bbolt may have to remap it.
+		ops, err := f.readChanges(st, it)
 		if err != nil {
 			return err
 		}
@@ -199,19 +261,19 @@ func (s *Snapshot) changedRows(st *state.Collection, before copiedRows, changed 
 
 // readChanges reads changes of about txn.StageBytes. What the copy has of a changed row is of the
 // previous round: a row that is changed in this round is neither deleted nor added in it.
-func (s *Snapshot) readChanges(
-	st *state.Collection, changed roaring.IntPeekable, next *state.File,
+func (f *Copy) readChanges(
+	st *state.Collection, changed roaring.IntPeekable,
 ) (ops []apply.Op, err error) {
-	g, err := state.OpenGeneration(next, 0)
+	g, err := state.OpenGeneration(f.File, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer g.Release()
-	defer state.Guard(next, state.CatchFaults(), &err)
+	defer state.Guard(f.File, state.CatchFaults(), &err)
 	copied := g.Collections[st.Entry.Name]
 	var run, old *state.ColdRun
 	for size := 0; changed.HasNext() && size < txn.StageBytes; {
-		r, live, err := s.nextRow(st, changed.Next(), &run)
+		r, live, err := readRow(st, changed.Next(), &run)
 		if err != nil {
 			return nil, err
 		}
@@ -236,7 +298,7 @@ func (s *Snapshot) readChanges(
 			What: apply.Change, Before: labels,
 			Row: apply.Row{Row: rows.Row{Key: r.Key, Labels: r.Labels, Payload: r.Payload}},
 		}
-		o.Bytes = loadRow + len(r.Key) + o.Row.ColdSize()
+		o.Bytes = apply.RowBytes + len(r.Key) + o.Row.ColdSize()
 		ops, size = append(ops, o), size+o.Bytes
 	}
 	return ops, nil

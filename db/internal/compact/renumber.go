@@ -1,12 +1,14 @@
-package db
+package compact
 
 import (
 	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
+	"iter"
 	"os"
 	"slices"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
+	"github.com/anndb/anndb/db/internal/txn"
 )
 
 // A deleted row keeps its number, its place in a sealed chunk and its entries in indexes. With
@@ -28,23 +31,23 @@ import (
 // redirected to the new number (see package txn). Operations that rely on row numbers hold them (see
 // Manager.Hold).
 
-// newNumbers selects the collections whose rows get new numbers in a compaction.
-type newNumbers uint8
+// Numbers selects the collections whose rows get new numbers in a compaction.
+type Numbers uint8
 
 const (
-	// keepNumbers selects none.
-	keepNumbers newNumbers = iota
-	// dropDeleted selects those with enough deleted rows, which are left out.
-	dropDeleted
-	// nearOrder also selects all dense collections, where near rows get near numbers.
-	nearOrder
+	// KeepNumbers selects none.
+	KeepNumbers Numbers = iota
+	// DropDeleted selects those with enough deleted rows, which are left out.
+	DropDeleted
+	// NearOrder also selects all dense collections, where near rows get near numbers.
+	NearOrder
 )
 
-// movedCollections are the collections that a compaction renumbers.
-type movedCollections []moving
+// Moved are the collections that a compaction renumbers.
+type Moved []moving
 
 // to returns the number that a collection has in the new file.
-func (m movedCollections) to(id uint64) uint64 {
+func (m Moved) to(id uint64) uint64 {
 	for i := range m {
 		if m[i].from == id {
 			return m[i].to
@@ -54,7 +57,7 @@ func (m movedCollections) to(id uint64) uint64 {
 }
 
 // numbers returns the numbers in the new file by those in the current one.
-func (m movedCollections) numbers() map[uint64]uint64 {
+func (m Moved) numbers() map[uint64]uint64 {
 	out := map[uint64]uint64{}
 	for i := range m {
 		out[m[i].from] = m[i].to
@@ -86,8 +89,7 @@ type moving struct {
 
 // toRenumber returns the collections to renumber; with order, these include all dense ones.
 // Collections with an index that cannot be rebuilt from the rows alone are excluded.
-func (s *Snapshot) toRenumber(ctx context.Context, order bool) (out []moving, err error) {
-	g := s.gen
+func toRenumber(ctx context.Context, g *state.Generation, order bool) (out []moving, err error) {
 	for _, c := range g.Catalog.Collections {
 		deletedRows := c.Rows - c.Live
 		m := moving{name: c.Name, from: c.ID, objects: []uint64{c.ID}, order: order && !c.Sparse && c.Live > 0}
@@ -152,57 +154,77 @@ func withoutMoved(c *layout.Catalog, moved []moving) *layout.Catalog {
 	return &out
 }
 
-// renumbered writes the snapshot's state to the empty file at path, with the rows of the moving
-// collections renumbered and their indexes rebuilt. It works in a temporary file and copies
-// that, because the temporary file has free pages.
-func (s *Snapshot) renumbered(
-	ctx context.Context, path string, o Options, moved []moving,
+// renumbered writes a state to the empty file at path, with the rows of the moving collections
+// renumbered and their indexes rebuilt. It works in a temporary file and copies that, because the
+// temporary file has free pages.
+func (c *Compactor) renumbered(
+	ctx context.Context, g *state.Generation, path string, moved []moving,
 ) (err error) {
-	draft, err := store.Temp(s.d.file)
+	draft, err := store.Temp(c.Target)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.Remove(draft)) }()
-	if err := copyState(ctx, s.gen, draft, o, moved); err != nil {
+	if err := copyState(ctx, g, draft, moved); err != nil {
 		return err
 	}
-	o.Sync, o.Maintenance = Off, nil
-	st, err := openValid(draft, o)
+	f, err := c.open(draft)
 	if err != nil {
 		return err
 	}
-	// Not opened with Open, which would remove the blocks of unfinished builds.
-	d := newDB(draft, o, st)
-	defer func() { err = errors.Join(err, d.Close()) }()
-	for _, m := range moved {
-		if err := s.copyNames(ctx, d, m); err != nil {
+	m := txn.New(draft, f, txn.Options{MaxSize: c.Store.MaxSize, Backlog: 8 * txn.StageBytes})
+	defer func() {
+		m.BeginClose()
+		err = errors.Join(err, m.Close(time.After(time.Minute)))
+	}()
+	indexes := indexing.New(m)
+	for _, x := range moved {
+		st := g.Collections[x.name]
+		if err := copyNames(ctx, st, m, x); err != nil {
 			return err
 		}
-		rows := s.Collection(m.name).Rows()
-		if m.order {
-			if rows, err = s.nearRows(ctx, m.name); err != nil {
+		rows := inOrder(st)
+		if x.order {
+			if rows, err = nearRows(ctx, st); err != nil {
 				return err
 			}
 		}
-		if _, err := d.Collection(m.name).Load(ctx, rows); err != nil {
+		if err := load(ctx, m, x.name, rows); err != nil {
 			return err
 		}
-		for _, x := range m.indexes {
-			if _, err := d.indexes.Rebuild(ctx, m.name, x); err != nil {
-				return &notLearned{m.name, fail.Wrapf(err, "index %q of %q", x.Name(), m.name)}
+		for _, r := range x.indexes {
+			if _, err := indexes.Rebuild(ctx, x.name, r); err != nil {
+				return &notLearned{x.name, fail.Wrapf(err, "index %q of %q", r.Name(), x.name)}
 			}
 		}
 	}
-	return d.View(func(whole *Snapshot) error { return copyState(ctx, whole.gen, path, o, nil) })
+	return m.View(func(whole *state.Generation) error { return copyState(ctx, whole, path, nil) })
 }
 
-// WriteNames copies the dictionary of features, with the numbers of all names. Whether any row
+// load puts rows into a collection.
+func load(ctx context.Context, m *txn.Manager, coll string, rows iter.Seq2[apply.Row, error]) error {
+	next, stop := iter.Pull2(rows)
+	defer stop()
+	_, err := m.Load(ctx, func(t *txn.Tx) (more bool, err error) {
+		r, err, ok := next()
+		if err != nil || !ok {
+			return false, err
+		}
+		return true, t.Add(coll, func(*layout.Collection) (apply.Op, error) {
+			return apply.Op{Row: r, Bytes: r.Size()}, nil
+		})
+	})
+	return err
+}
+
+// copyNames copies the dictionary of features, with the numbers of all names. Whether any row
 // has ever had a feature affects the length of queries that contain it.
-func (s *Snapshot) copyNames(ctx context.Context, d *DB, m moving) error {
-	prefix := layout.FeatureKey(m.from, layout.FeatureByID, nil)
+func copyNames(ctx context.Context, st *state.Collection, m *txn.Manager, x moving) error {
+	g := st.Gen
+	prefix := layout.FeatureKey(x.from, layout.FeatureByID, nil)
 	var names []string
-	s.gen.Locked(func() {
-		b := s.gen.Tx.Bucket(layout.BucketFeatures)
+	g.Locked(func() {
+		b := g.Tx.Bucket(layout.BucketFeatures)
 		if b == nil {
 			return
 		}
@@ -214,63 +236,35 @@ func (s *Snapshot) copyNames(ctx context.Context, d *DB, m moving) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return d.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
-		if c := cat.ByID(m.to); c == nil || c.Dim != len(names) {
-			return fail.Corruptf(m.name, "%d features have names", len(names))
+	return m.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		if c := cat.ByID(x.to); c == nil || c.Dim != len(names) {
+			return fail.Corruptf(x.name, "%d features have names", len(names))
 		}
-		return apply.WriteNames(tx, m.to, names)
+		return apply.WriteNames(tx, x.to, names)
 	})
 }
 
-// compacted writes the snapshot's state to the empty file at path. It renumbers the rows of the
-// selected collections if their indexes can be rebuilt, and returns these collections.
-func (s *Snapshot) compacted(
-	ctx context.Context, path string, o Options, n newNumbers,
+// compacted writes a state to the empty file at path. It renumbers the rows of the selected
+// collections if their indexes can be rebuilt, and returns these collections.
+func (c *Compactor) compacted(
+	ctx context.Context, g *state.Generation, path string, n Numbers,
 ) (moved []moving, err error) {
-	if n != keepNumbers {
-		moved, err = s.toRenumber(ctx, n == nearOrder)
+	if n != KeepNumbers {
+		moved, err = toRenumber(ctx, g, n == NearOrder)
 	}
 	for err == nil && len(moved) > 0 {
-		err = s.renumbered(ctx, path, o, moved)
+		err = c.renumbered(ctx, g, path, moved)
 		var not *notLearned
-		if !errors.As(err, &not) || ctx.Err() != nil || errors.Is(fail.System(err), ErrNoSpace) {
+		if !errors.As(err, &not) || ctx.Err() != nil || errors.Is(fail.System(err), fail.ErrNoSpace) {
 			return moved, err
 		}
-		s.d.log.Warn("db: compact: rows keep their numbers",
-			"path", s.d.path, "collection", not.coll, "err", not.error)
+		c.Log.Warn("db: compact: rows keep their numbers",
+			"path", c.Path, "collection", not.coll, "err", not.error)
 		moved = slices.DeleteFunc(moved, func(m moving) bool { return m.name == not.coll })
 		err = nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return nil, copyState(ctx, s.gen, path, o, nil)
-}
-
-// objectOf returns the number of the object that an entry of any bucket belongs to.
-func objectOf(key []byte) uint64 {
-	if len(key) < 8 {
-		return 0
-	}
-	return binary.BigEndian.Uint64(key)
-}
-
-// copyable yields the pairs of a bucket that a compaction copies, with the given catalog in
-// place of the stored one.
-func copyable(
-	b *bbolt.Bucket, skip map[uint64]bool, cat []byte, yield func(k, v []byte) error,
-) error {
-	c := b.Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
-		if skip[objectOf(k)] {
-			continue
-		}
-		if cat != nil && string(k) == string(layout.CatalogKey[:]) {
-			v = cat
-		}
-		if err := yield(k, v); err != nil {
-			return err
-		}
-	}
-	return nil
+	return nil, copyState(ctx, g, path, nil)
 }

@@ -1,0 +1,62 @@
+package txn
+
+import (
+	"context"
+	"errors"
+
+	"github.com/anndb/anndb/db/internal/apply"
+	"github.com/anndb/anndb/db/internal/kind"
+)
+
+// Load fills transactions of about StageBytes by calls of next, which adds one row to a transaction or
+// reports that there are no more. The next transaction is filled while the previous one is written,
+// so two of them are in memory at a time. It returns the number of rows that are durable, and ends at
+// the first error.
+func (m *Manager) Load(ctx context.Context, next func(t *Tx) (more bool, err error)) (n int, err error) {
+	type loaded struct {
+		rows int
+		err  error
+	}
+	var writing chan loaded // the transaction that is being written
+	wait := func() error {
+		if writing == nil {
+			return nil
+		}
+		l := <-writing
+		writing = nil
+		n += l.rows
+		if report := kind.ProgressOf(ctx); l.err == nil && report != nil {
+			report(kind.Progress{Stage: "load", Done: n})
+		}
+		return l.err
+	}
+	for more := true; more; {
+		l := loaded{}
+		t, err := m.Fill(ctx, func(t *Tx) (err error) {
+			for t.bytes+apply.RowBytes*len(t.ops) < StageBytes {
+				if more, err = next(t); err != nil || !more {
+					return err
+				}
+				l.rows++
+			}
+			return nil
+		})
+		failed := wait()
+		switch {
+		case failed != nil && err == nil:
+			t.Discard()
+			return n, failed
+		case failed != nil || err != nil:
+			return n, errors.Join(failed, err)
+		}
+		done := make(chan loaded, 1)
+		writing = done
+		go func() {
+			if l.err = t.Commit(ctx); l.err != nil {
+				l.rows = 0
+			}
+			done <- l
+		}()
+	}
+	return n, wait()
+}
