@@ -52,7 +52,7 @@ const (
 	KindGeneric        Kind = iota // any bytes
 	KindRows                       // vectors of a chunk of rows, F32 or U8, rows × dim
 	KindKeys                       // string table of the chunk's user keys
-	KindCold                       // labels and payloads of the chunk's rows, compressed
+	KindCold                       // labels, attributes and payloads of the chunk's rows, compressed
 	KindNorms                      // inverse norms of the chunk's rows, F32
 	KindTail                       // one row not yet sealed into a chunk
 	KindTombstones                 // roaring bitmap of deleted rows in a block of 65,536
@@ -77,9 +77,11 @@ const (
 	KindOverlayDir                 // positions of the blocks that maintenance added to leaves
 	KindOverlay                    // label tables that maintenance added to leaves
 	KindOverlayMembers             // members that maintenance added to leaves
-	KindChange                     // labels and payload of a row that changed after it was written
+	KindChange                     // labels, attributes and payload of a row that changed after it was written
 	KindChanged                    // roaring bitmap of the rows with a block of KindChange
 	KindRelabelled                 // roaring bitmap of the rows whose labels changed since an index was made
+	KindAttribute                  // rows of a range by the value of an attribute, U32
+	KindStale                      // roaring bitmap of the rows whose attributes the tables have not
 	kindEnd
 )
 
@@ -89,7 +91,7 @@ var kindNames = [...]string{
 	"directions", "leaf-directory", "leaves", "members", "quantized", "catalog",
 	"sparse-rows", "postings", "label-matrix", "feature-labels", "budget",
 	"label-lists", "overlay-directory", "overlay", "overlay-members",
-	"change", "changed-rows", "relabelled-rows",
+	"change", "changed-rows", "relabelled-rows", "attribute-table", "stale-attributes",
 }
 
 // String returns the kind's name as stats and errors print it.

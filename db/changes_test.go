@@ -662,7 +662,7 @@ func TestDamagedChanges(t *testing.T) {
 		return data
 	}
 	change := func(row uint32, revision byte) ([codec.KeySize]byte, []byte) {
-		p := append([]byte{revision, 0, 0, 0, 0, 0, 0, 0}, rows.AppendCold(nil, []string{"forged"}, nil)...)
+		p := append([]byte{revision, 0, 0, 0, 0, 0, 0, 0}, rows.AppendCold(nil, &rows.Cold{Labels: []string{"forged"}})...)
 		return codec.Key(x.ID, codec.KindChange, row), p
 	}
 	at := x.Index("at").Object

@@ -57,10 +57,7 @@ func (d *DB) Drop(ctx context.Context, name string) error {
 		if err != nil {
 			return nil, err
 		}
-		removed := []uint64{c.ID}
-		for _, x := range c.Indexes {
-			removed = append(removed, x.Objects()...)
-		}
+		removed := c.Objects()
 		cat.Collections = slices.DeleteFunc(cat.Collections, func(x *layout.Collection) bool { return x == c })
 		return removed, nil
 	})

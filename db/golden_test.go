@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -50,7 +51,10 @@ func golden(path string) (err error) {
 	put := func(coll string, from, to, dim int, half float32) error {
 		return d.Update(ctx, func(b *Tx) error {
 			for i := from; i < to; i++ {
-				r := Row{Key: fmt.Appendf(nil, "key-%d", i), Vector: goldenVector(i, dim, half), Payload: fmt.Appendf(nil, "payload of %d", i)}
+				r := Row{
+					Key: fmt.Appendf(nil, "key-%d", i), Vector: goldenVector(i, dim, half),
+					Payload: fmt.Appendf(nil, "payload of %d", i), Attributes: map[string]any{"n": i, "third": float64(i%3) / 2},
+				}
 				if i%3 == 0 {
 					r.Labels = []string{"every third", fmt.Sprint("label-", i)}
 				}
@@ -227,6 +231,8 @@ func TestGolden(t *testing.T) {
 		if err := d.View(goldenAnswers); err != nil {
 			t.Error(err)
 		}
+		attributed{}.verifyRange(t, d, "bytes", "n", attribute.AtMost(int64(16)))
+		attributed{}.verifyRange(t, d, "bytes", "third", attribute.Equal(0.5))
 		if !readOnly {
 			// And it goes on as a database.
 			if err := putGolden(d); err != nil {

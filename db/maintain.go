@@ -26,7 +26,7 @@ type MaintainStep struct {
 	// model), "relabel" (rows count with their new labels in a label model), "insert" (fresh
 	// rows were inserted into a forest), "count" (budgeted trees updated their counts and kept
 	// their decisions), "subtree" (parts of budgeted trees were relearned as well), "relearn"
-	// (the index was rebuilt); in the background also "build" (the collection got an index) and
+	// (the index was rebuilt), "expire" (rows that have expired were deleted); in the background also "build" (the collection got an index) and
 	// "compact" (the file was compacted).
 	Action string
 	// Rows is the number of rows that the step read.
@@ -35,7 +35,7 @@ type MaintainStep struct {
 	Seconds float64
 }
 
-// Maintain updates all indexes so that they cover the rows written since they were made, no
+// Maintain deletes expired rows (Row.ExpiresAt), and updates all indexes so that they cover the rows written since they were made, no
 // longer count deleted rows, and have learned changed labels. It works in steps of one
 // transaction each, until nothing is left to do, and returns the list of steps. Reads and writes
 // are possible at any time; if it is cancelled or the process crashes, completed steps are kept.
@@ -78,6 +78,16 @@ func (d *DB) Maintain(ctx context.Context, o *MaintainOptions) (steps []Maintain
 	}
 	if err := d.txn.Writable(ctx); err != nil {
 		return nil, err
+	}
+	for {
+		step, err := d.expire(ctx)
+		if err != nil {
+			return steps, err
+		}
+		if step == nil {
+			break
+		}
+		steps = append(steps, *step)
 	}
 	made, err := d.indexes.Maintain(ctx, o.Share)
 	for _, s := range made {

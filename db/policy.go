@@ -84,9 +84,12 @@ func (p *policy) look() {
 	}
 }
 
-// step makes one step, if one is due: an index is maintained before one is built, and the file is
-// compacted last.
+// step makes one step, if one is due: expired rows are deleted, then indexes maintained, then one is
+// built, and the file is compacted last.
 func (p *policy) step(ctx context.Context) (*MaintainStep, error) {
+	if step, err := p.d.expire(ctx); step != nil || err != nil {
+		return step, err
+	}
 	maintained, err := p.d.indexes.MaintainOnce(ctx, p.o.Share)
 	step := (*MaintainStep)(maintained)
 	if step != nil || ctx.Err() != nil || time.Now().Before(p.pause) {

@@ -205,8 +205,9 @@ func (s *Snapshot) nextRow(
 // publicRow returns a row as users see it.
 func publicRow(st *state.Collection, row uint32, x rows.Row) (r Row, err error) {
 	r = Row{
-		Key: x.Key, Vector: x.Vector, Sparse: x.Sparse, Labels: x.Labels, Payload: x.Payload, Row: row,
+		Key: x.Key, Vector: x.Vector, Sparse: x.Sparse, Row: row,
 	}
+	r.setCold(x.Cold)
 	if st.Entry.Named {
 		r.Features, err = namedFeatures(st, r.Sparse)
 		r.Sparse = vector.Sparse{}

@@ -3,8 +3,10 @@ package db
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/anndb/anndb/db/internal/apply"
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
@@ -38,19 +40,36 @@ func checkDense(r *Row, dim int, metric vector.Metric) error {
 }
 
 // copyRow returns the row in the form in which it is stored. It shares no memory with the
-// caller.
-func copyRow(r *Row) apply.Row {
+// caller. It checks the attributes, and nothing else.
+func copyRow(r *Row) (apply.Row, error) {
 	out := apply.Row{Row: rows.Row{
 		Key: slices.Clone(r.Key), Vector: slices.Clone(r.Vector), Sparse: apply.NonZero(r.Sparse),
-		Labels: labelSet(r.Labels), Payload: slices.Clone(r.Payload),
+		Cold: rows.Cold{Labels: labelSet(r.Labels), Payload: slices.Clone(r.Payload)},
 	}}
+	if err := setAttributes(&out.Cold, r.Key, r.Attributes, r.ExpiresAt); err != nil {
+		return out, err
+	}
 	if r.Features != nil {
 		out.Features = make([]apply.Feature, len(r.Features))
 		for i, f := range r.Features {
 			out.Features[i] = apply.Feature(f)
 		}
 	}
-	return out
+	return out, nil
+}
+
+// setAttributes replaces the attributes and the expiry of a row with the key.
+func setAttributes(c *rows.Cold, key []byte, values map[string]any, expiry time.Time) (err error) {
+	if c.Attributes, err = attribute.Set(values, expiry); err != nil {
+		return fmt.Errorf("%w: key %q: %w", fail.Attribute, key, err)
+	}
+	return nil
+}
+
+// setCold replaces the parts of a row that can change. It takes over their memory.
+func (r *Row) setCold(c rows.Cold) {
+	r.Labels, r.Payload = c.Labels, c.Payload
+	r.Attributes, r.ExpiresAt = attribute.Split(c.Attributes)
 }
 
 // labelSet returns labels as they are stored: ascending, none twice.
@@ -65,8 +84,8 @@ func rowOf(r *apply.Row) Row {
 	out := Row{
 		Key: slices.Clone(r.Key), Vector: slices.Clone(r.Vector),
 		Sparse: vector.Sparse{Index: slices.Clone(r.Sparse.Index), Value: slices.Clone(r.Sparse.Value)},
-		Labels: slices.Clone(r.Labels), Payload: slices.Clone(r.Payload),
 	}
+	out.setCold(r.Cold.Clone())
 	if r.Features != nil {
 		out.Features = make([]Feature, len(r.Features))
 		for i, f := range r.Features {

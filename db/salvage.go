@@ -146,9 +146,8 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 func publicRows(found iter.Seq2[salvage.Row, error]) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for x, err := range found {
-			r := Row{
-				Key: x.Key, Vector: x.Vector, Sparse: x.Sparse, Labels: x.Labels, Payload: x.Payload,
-			}
+			r := Row{Key: x.Key, Vector: x.Vector, Sparse: x.Sparse}
+			r.setCold(x.Cold)
 			for i, name := range x.Names {
 				r.Features = append(r.Features, Feature{name, x.Sparse.Value[i]})
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
@@ -84,6 +85,7 @@ type Content uint8
 const (
 	Labels Content = 1 << iota
 	Payload
+	Attributes
 )
 
 // Flat is the index name that selects an exact scan of all rows.
@@ -101,9 +103,10 @@ type Hit struct {
 	// Distance is Euclidean for L2, 1 - cosine for Cosine and sparse rows, and the negated dot
 	// product for InnerProduct: smaller is nearer for all three.
 	Distance float32
-	// Labels and Payload are those of the row if SearchOptions.Include asks for them.
-	Labels  []string
-	Payload []byte
+	// Labels, Attributes and Payload are those of the row if SearchOptions.Include asks for them.
+	Labels     []string
+	Payload    []byte
+	Attributes map[string]any
 	// Explanation describes how the row was found; nil without SearchOptions.Explain.
 	Explanation *query.Explanation
 }
@@ -287,15 +290,18 @@ func appendHit(
 	}
 	h.Key = append(dst[n].Key[:0], key...)
 	if parts != 0 {
-		labels, payload, err := st.Cold(h.Row, run)
+		cold, err := st.Cold(h.Row, run)
 		if err != nil {
 			return nil, err
 		}
 		if parts&Labels != 0 {
-			h.Labels = labels
+			h.Labels = cold.Labels
+		}
+		if parts&Attributes != 0 {
+			h.Attributes, _ = attribute.Split(cold.Attributes)
 		}
 		if parts&Payload != 0 {
-			h.Payload = payload
+			h.Payload = cold.Payload
 		}
 	}
 	dst[n] = h

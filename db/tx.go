@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/anndb/anndb/db/internal/apply"
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
@@ -46,8 +48,8 @@ func (c TxCollection) put(r Row, insert bool) error {
 		if err := checkRow(&r, c); err != nil {
 			return apply.Op{}, err
 		}
-		row := copyRow(&r)
-		return apply.Op{Row: row, Insert: insert, Bytes: row.Size()}, nil
+		row, err := copyRow(&r)
+		return apply.Op{Row: row, Insert: insert, Bytes: row.Size()}, err
 	})
 }
 
@@ -97,6 +99,27 @@ func (c TxCollection) SetPayload(key, payload []byte) error {
 	})
 }
 
+// SetAttributes replaces the attributes of the row with the key, like SetLabels. Its expiry stays.
+//
+// Errors: ErrNotFound, ErrInvalid.
+func (c TxCollection) SetAttributes(key []byte, attributes map[string]any) error {
+	return c.t.Edit(c.name, key, func(r *apply.Row) error {
+		_, expiry := attribute.Split(r.Attributes)
+		return setAttributes(&r.Cold, key, attributes, expiry)
+	})
+}
+
+// SetExpiry sets the time from which on no search finds the row with the key, like SetLabels. The
+// zero time means that the row does not expire.
+//
+// Errors: ErrNotFound, ErrInvalid.
+func (c TxCollection) SetExpiry(key []byte, at time.Time) error {
+	return c.t.Edit(c.name, key, func(r *apply.Row) error {
+		attributes, _ := attribute.Split(r.Attributes)
+		return setAttributes(&r.Cold, key, attributes, at)
+	})
+}
+
 // Len returns the number of keys changed so far.
 func (t *Tx) Len() int { return t.tx.Len() }
 
@@ -121,7 +144,7 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 		return err
 	})
 	if o != nil {
-		r.Labels, r.Payload = slices.Clone(o.Row.Labels), slices.Clone(o.Row.Payload)
+		r.setCold(o.Row.Cold.Clone())
 		return r, err
 	}
 	if err == nil || errors.Is(err, fail.NoRow) {
@@ -158,7 +181,7 @@ func (c TxCollection) Has(key []byte) (exists bool, err error) {
 // Options.BacklogBytes wait for the disk, Update and Put wait for room.
 //
 // Updates do not wait for each other while fn runs. If a key that fn has read, by
-// Get, Has, SetLabels or SetPayload, is changed by another transaction before this one
+// Get, Has or a call that sets a part of a row, is changed by another transaction before this one
 // is committed, fn runs again on the new state, as often as that happens: it must be
 // repeatable.
 //

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
@@ -34,10 +35,11 @@ type collTx struct {
 	rows        []rows.Row
 	deletedRows *roaring.Bitmap // rows that this transaction deletes
 	labels      map[string]labelChange
-	// changes are those of labels and payloads of rows below first, by row; relabelled are the
+	// changes are those of rows below first, by row; relabelled are the
 	// rows of those that change labels.
 	changes    map[uint32]*layout.Change
 	relabelled *roaring.Bitmap
+	attributes attributesTx
 }
 
 // labelChange holds the rows that get or lose a label.
@@ -63,6 +65,7 @@ func New(tx *bbolt.Tx, cat *layout.Catalog) *Applier {
 // dropped, or dropped and created again, since the operations were added.
 func (a *Applier) Check(ops []Op) error {
 	puts := map[uint64]uint64{}
+	names := newNames{}
 	for i := range ops {
 		o := &ops[i]
 		c := a.cat.ByID(o.ID)
@@ -77,6 +80,9 @@ func (a *Applier) Check(ops []Op) error {
 		}
 		if uint64(c.Rows)+puts[o.ID] > layout.MaxRows {
 			return fmt.Errorf("%w: %q", fail.Full, o.Collection)
+		}
+		if err := names.check(c, o.Row.Attributes); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -142,6 +148,7 @@ func (a *Applier) Apply(ops []Op) error {
 			t = &collTx{
 				c: c, first: c.Rows, deletedRows: roaring.New(), labels: map[string]labelChange{},
 				changes: map[uint32]*layout.Change{}, relabelled: roaring.New(),
+				attributes: newAttributesTx(),
 			}
 			a.colls[o.ID] = t
 		}
@@ -164,6 +171,7 @@ func (a *Applier) Apply(ops []Op) error {
 			return fail.Corruptf(o.Collection, "key %q points to no row", o.Row.Key)
 		}
 		if o.What == Change {
+			a.nameAttributes(t, o.Row.Attributes)
 			t.change(uint32(row), o)
 			continue
 		}
@@ -186,6 +194,7 @@ func (a *Applier) Apply(ops []Op) error {
 		for _, l := range o.Row.Labels {
 			t.label(l).add.Add(t.c.Rows)
 		}
+		a.nameAttributes(t, o.Row.Attributes)
 		t.rows = append(t.rows, o.Row.Row)
 		t.c.Rows++
 		t.c.Live++
@@ -202,21 +211,24 @@ func (a *Applier) Apply(ops []Op) error {
 	return nil
 }
 
-// change changes labels and payload of a row.
+// change changes labels, attributes and payload of a row.
 func (t *collTx) change(row uint32, o *Op) {
 	t.c.Revision++
-	t.changes[row] = &layout.Change{Revision: t.c.Revision, Labels: o.Row.Labels, Payload: o.Row.Payload}
-	if slices.Equal(o.Before, o.Row.Labels) {
+	t.changes[row] = &layout.Change{Revision: t.c.Revision, Cold: o.Row.Cold}
+	if !attribute.Same(o.Before.Attributes, o.Row.Attributes) {
+		t.attributes.stale.Add(row)
+	}
+	if slices.Equal(o.Before.Labels, o.Row.Labels) {
 		return
 	}
 	t.relabelled.Add(row)
-	for _, l := range o.Before {
+	for _, l := range o.Before.Labels {
 		if _, kept := slices.BinarySearch(o.Row.Labels, l); !kept {
 			t.label(l).remove.Add(row)
 		}
 	}
 	for _, l := range o.Row.Labels {
-		if _, kept := slices.BinarySearch(o.Before, l); !kept {
+		if _, kept := slices.BinarySearch(o.Before.Labels, l); !kept {
 			t.label(l).add.Add(row)
 		}
 	}
@@ -260,6 +272,9 @@ func (a *Applier) Finish() error {
 		if err := a.editLabels(t); err != nil {
 			return err
 		}
+		if err := a.writeAttributes(t); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -290,6 +305,9 @@ func (a *Applier) sealAndTail(t *collTx) error {
 		chunk = append(chunk, t.rows[done:done+n]...)
 		if err := format.EncodeChunk(lo>>format.Shift(), chunk, put); err != nil {
 			return fail.Wrapf(err, "write a chunk")
+		}
+		for i := range chunk {
+			t.attributes.seal(lo+uint32(i), chunk[i].Attributes)
 		}
 		done += n
 	}

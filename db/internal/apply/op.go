@@ -3,6 +3,7 @@ package apply
 import (
 	"fmt"
 
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
@@ -15,8 +16,8 @@ type Op struct {
 	What       Kind
 	// Insert requires that no row has the key before the transaction.
 	Insert bool
-	Row    Row      // to delete: only the key; to change: key, and the new labels and payload
-	Before []string // to change: the labels before, ascending
+	Row    Row       // to delete: only the key; to change: key, and the new Cold
+	Before rows.Cold // to change: what the row has before
 	Bytes  int
 }
 
@@ -26,7 +27,7 @@ type Kind uint8
 const (
 	Put        Kind = iota // adds a row or replaces it
 	Delete                 // deletes the row
-	Change                 // changes labels and payload of the row
+	Change                 // changes the Cold of the row
 	PutDeleted             // adds a row that is deleted already, which keeps the numbers of later rows
 )
 
@@ -47,16 +48,8 @@ const RowBytes = 128
 
 // Size returns the approximate size in bytes of a row without its labels.
 func (r *Row) Size() int {
-	return 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + len(r.Payload)
-}
-
-// ColdSize returns the approximate size in bytes of a row's labels and payload.
-func (r *Row) ColdSize() int {
-	n := len(r.Payload)
-	for _, l := range r.Labels {
-		n += len(l)
-	}
-	return n
+	return 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + attribute.Size(r.Attributes) +
+		len(r.Payload)
 }
 
 // NonZero returns a copy of s without zeros.

@@ -173,3 +173,11 @@ func Prefix(prefix string) Range {
 
 // after returns the least bytes above a key.
 func after(key []byte) []byte { return append(key[:len(key):len(key)], 0) }
+
+// TimeOf returns the time of a key.
+func TimeOf(key []byte) (time.Time, error) {
+	if len(key) != 9 || key[0] != classTime {
+		return time.Time{}, fmt.Errorf("%w: key %x is no time", errTable, key)
+	}
+	return time.Unix(0, int64(binary.BigEndian.Uint64(key[1:])^1<<63)).UTC(), nil
+}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 	"unsafe"
 
@@ -28,6 +27,7 @@ type checker struct {
 	colls    map[uint64]*layout.Collection
 	labels   map[uint64]*layout.Collection // label objects
 	indexes  map[uint64]*layout.Collection // index objects
+	attrs    map[uint64]*layout.Collection // objects of attributes
 	marks    map[uint64]bool               // objects awaiting removal
 	keys     map[uint64]map[uint32]string
 }
@@ -46,11 +46,15 @@ func Run(
 	c := &checker{
 		ctx: ctx, g: g, path: path, report: report,
 		colls: map[uint64]*layout.Collection{}, labels: map[uint64]*layout.Collection{},
-		indexes: map[uint64]*layout.Collection{}, marks: map[uint64]bool{}, keys: map[uint64]map[uint32]string{},
+		indexes: map[uint64]*layout.Collection{}, attrs: map[uint64]*layout.Collection{},
+		marks: map[uint64]bool{}, keys: map[uint64]map[uint32]string{},
 	}
 	for _, x := range g.Catalog.Collections {
 		c.colls[x.ID] = x
 		c.keys[x.ID] = map[uint32]string{}
+		for _, r := range x.Attributes {
+			c.attrs[r.Object] = x
+		}
 		for _, r := range x.Indexes {
 			for _, object := range r.Objects() {
 				c.indexes[object] = x
@@ -126,7 +130,7 @@ func (c *checker) pages() error {
 // overwritten, and records their names in seen.
 func (c *checker) openBuckets(w *page.Walker, seen map[string]bool) {
 	g := c.g
-	for _, name := range append(slices.Clone(layout.RootBuckets), layout.BucketFeatures) {
+	for _, name := range layout.AllBuckets {
 		var b *bbolt.Bucket
 		g.Locked(func() { b = g.Tx.Bucket(name) })
 		if b == nil {

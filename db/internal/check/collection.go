@@ -37,6 +37,11 @@ func (c *checker) collection(x *layout.Collection) {
 		problem(err)
 		return
 	}
+	attrs, err := newAttributes(st)
+	if err != nil {
+		problem(err)
+		return
+	}
 	counts := map[string]int{}
 	var run *state.ColdRun
 	for row := range x.Rows {
@@ -56,6 +61,10 @@ func (c *checker) collection(x *layout.Collection) {
 			problem(fmt.Errorf("row %d has key %q, the key table says %q", row, r.Key, keys[row]))
 		case !live && keys[row] != "":
 			problem(fmt.Errorf("key %q points to deleted row %d", keys[row], row))
+		}
+		if err := attrs.row(row, live, r.Attributes); err != nil {
+			problem(err)
+			return
 		}
 		if !live || err != nil {
 			continue

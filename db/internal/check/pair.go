@@ -23,7 +23,7 @@ func (c *checker) pair(bucket, key, value []byte, at int64) {
 	}
 	switch string(bucket) {
 	case string(layout.BucketBlocks), string(layout.BucketTail), string(layout.BucketSets),
-		string(layout.BucketMeta):
+		string(layout.BucketMeta), string(layout.BucketAttributes):
 		c.block(string(bucket), key, value, at)
 	case string(layout.BucketKeys):
 		n, ok := layout.EntryNumber(string(layout.BucketKeys), key, value)
@@ -122,6 +122,8 @@ func (c *checker) block(bucket string, key, value []byte, at int64) {
 		p.Collection = x.Name
 	} else if x := c.indexes[object]; x != nil {
 		p.Collection = x.Name
+	} else if x := c.attrs[object]; x != nil {
+		p.Collection = x.Name
 	}
 	if len(key) != codec.KeySize || len(value)%codec.Align != 0 {
 		p.Err = fmt.Errorf("bucket %q: entry of %d and %d bytes", bucket, len(key), len(value))
@@ -142,7 +144,7 @@ func (c *checker) block(bucket string, key, value []byte, at int64) {
 		}
 	}
 	if err == nil && object != 0 && kind != codec.KindLabelRows && c.colls[object] == nil &&
-		c.indexes[object] == nil && !c.marked(object) {
+		c.indexes[object] == nil && (kind != codec.KindAttribute || c.attrs[object] == nil) && !c.marked(object) {
 		err = errors.New("block of an object that does not exist")
 	}
 	if x := c.indexes[object]; err == nil && kind == codec.KindRelabelled && x != nil &&
@@ -161,13 +163,14 @@ func checkContents(section codec.Kind, data []byte, kinds func(string) kind.Kind
 	case codec.KindKeys, codec.KindCold:
 		t, err := codec.NewStrings(data)
 		for i := 0; err == nil && section == codec.KindCold && i < t.Len(); i++ {
-			_, _, err = rows.DecodeCold(t.At(i))
+			_, err = rows.DecodeCold(t.At(i))
 		}
 		return err
 	case codec.KindChange:
 		_, err := layout.DecodeChange(data)
 		return err
-	case codec.KindTombstones, codec.KindLabelRows, codec.KindChanged, codec.KindRelabelled:
+	case codec.KindTombstones, codec.KindLabelRows, codec.KindChanged, codec.KindRelabelled,
+		codec.KindStale:
 		set := roaring.New()
 		if err := set.UnmarshalBinary(data); err != nil {
 			return err

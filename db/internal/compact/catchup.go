@@ -1,12 +1,10 @@
 package compact
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -287,18 +285,17 @@ func (f *Copy) readChanges(
 		if err != nil {
 			return nil, err
 		}
-		labels, payload, err := copied.Cold(to, &old)
+		before, err := copied.Cold(to, &old)
 		if err != nil {
 			return nil, err
 		}
-		if slices.Equal(labels, r.Labels) && bytes.Equal(payload, r.Payload) {
+		if before.Equal(&r.Cold) {
 			continue // the row was changed before it was copied
 		}
 		o := apply.Op{
-			What: apply.Change, Before: labels,
-			Row: apply.Row{Row: rows.Row{Key: r.Key, Labels: r.Labels, Payload: r.Payload}},
+			What: apply.Change, Before: before, Row: apply.Row{Row: rows.Row{Key: r.Key, Cold: r.Cold}},
 		}
-		o.Bytes = apply.RowBytes + len(r.Key) + o.Row.ColdSize()
+		o.Bytes = apply.RowBytes + len(r.Key) + o.Row.Cold.Size()
 		ops, size = append(ops, o), size+o.Bytes
 	}
 	return ops, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -56,9 +55,9 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 	if err := begin(); err != nil {
 		return err
 	}
-	for _, name := range append(slices.Clone(layout.RootBuckets), layout.BucketFeatures) {
+	for _, name := range layout.AllBuckets {
 		if g.Tx.Bucket(name) == nil {
-			continue // the dictionary of features is created on first use
+			continue // some buckets are created on first use
 		}
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err

@@ -92,7 +92,7 @@ type moving struct {
 func toRenumber(ctx context.Context, g *state.Generation, order bool) (out []moving, err error) {
 	for _, c := range g.Catalog.Collections {
 		deletedRows := c.Rows - c.Live
-		m := moving{name: c.Name, from: c.ID, objects: []uint64{c.ID}, order: order && !c.Sparse && c.Live > 0}
+		m := moving{name: c.Name, from: c.ID, objects: c.Objects(), order: order && !c.Sparse && c.Live > 0}
 		if !m.order && (deletedRows == 0 || float64(deletedRows) < renumberShare*float64(c.Rows) ||
 			c.Live == 0 && len(c.Indexes) > 0) {
 			continue
@@ -104,7 +104,6 @@ func toRenumber(ctx context.Context, g *state.Generation, order bool) (out []mov
 				return nil, err
 			}
 			whole = whole && x.Own.Rebuilds()
-			m.objects = append(m.objects, c.Indexes[i].Objects()...)
 			m.indexes = append(m.indexes, indexing.NewRebuild(ctx, st, x))
 		}
 		if !whole {
@@ -148,7 +147,7 @@ func withoutMoved(c *layout.Catalog, moved []moving) *layout.Catalog {
 		x := *out.Collections[at]
 		out.Object++
 		moved[i].to = out.Object
-		x.ID, x.Rows, x.Live, x.Revision, x.Indexes = moved[i].to, 0, 0, 0, nil
+		x.ID, x.Rows, x.Live, x.Revision, x.Indexes, x.Attributes = moved[i].to, 0, 0, 0, nil, nil
 		out.Collections[at] = &x
 	}
 	return &out

@@ -46,6 +46,7 @@ var (
 	Key          = &Reason{"invalid key", ErrInvalid}
 	Label        = &Reason{"invalid label", ErrInvalid}
 	Payload      = &Reason{"payload too large", ErrInvalid}
+	Attribute    = &Reason{"invalid attribute", ErrInvalid}
 	K            = &Reason{"k is out of range", ErrInvalid}
 	Filter       = &Reason{"invalid row filter", ErrInvalid}
 	Empty        = &Reason{"collection is empty", ErrUnsuitable}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -24,12 +25,32 @@ var (
 	BucketLabels = []byte("labels") // collection ‖ label → object of its rows
 )
 
+// BucketAttributes has the tables that find rows by the value of an attribute, blocks that change.
+// It exists once a row has an attribute.
+var BucketAttributes = []byte("attributes")
+
+// AllBuckets are the root buckets and those made on first use.
+var AllBuckets = append(slices.Clone(RootBuckets), BucketFeatures, BucketAttributes)
+
 // RootBuckets are the buckets that every file has.
 var RootBuckets = [][]byte{BucketBlocks, BucketKeys, BucketLabels, BucketMeta, BucketSets, BucketTail}
 
 // BallastKey is the key of padding that keeps a block bucket from being stored inline in its
 // parent, where bbolt does not align values. It belongs to object 0, which is otherwise unused.
 var BallastKey = codec.Key(0, codec.KindGeneric, 0)
+
+// PutBallast puts the padding into a block bucket, unless it is there.
+func PutBallast(b *bbolt.Bucket) error {
+	if b.Get(BallastKey[:]) != nil {
+		return nil
+	}
+	padding := make([]byte, PageSize/4)
+	err := b.Put(BallastKey[:], codec.Encode(BallastKey[:], codec.Header{Kind: codec.KindGeneric}, padding))
+	if err != nil {
+		return fail.Wrapf(err, "put padding")
+	}
+	return nil
+}
 
 // The parts of the file whose pages are verified separately.
 const (
@@ -39,6 +60,7 @@ const (
 	PartMeta
 	PartSets
 	PartTail
+	PartAttributes
 	AllParts = 1<<iota - 1 | store.FreePages
 )
 
@@ -54,6 +76,7 @@ var OfFile = store.Layout{
 		{Name: string(BucketMeta), Part: PartMeta},
 		{Name: string(BucketSets), Part: PartSets, Values: true},
 		{Name: string(BucketTail), Part: PartTail},
+		{Name: string(BucketAttributes), Part: PartAttributes},
 	},
 	Pair: checkEntry,
 }
@@ -83,10 +106,8 @@ func Init(tx *bbolt.Tx) error {
 			return err
 		}
 	}
-	padding := make([]byte, PageSize/4)
-	ballast := codec.Encode(BallastKey[:], codec.Header{Kind: codec.KindGeneric}, padding)
 	for _, name := range [][]byte{BucketBlocks, BucketTail, BucketSets} {
-		if err := tx.Bucket(name).Put(BallastKey[:], ballast); err != nil {
+		if err := PutBallast(tx.Bucket(name)); err != nil {
 			return err
 		}
 	}

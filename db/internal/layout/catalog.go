@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/rows"
@@ -87,6 +88,39 @@ type Collection struct {
 	// builds none.
 	Unindexed bool `json:",omitempty"`
 	Indexes   []IndexRef
+	// Attributes are the names of attributes that rows have had.
+	Attributes []AttributeRef `json:",omitempty"`
+}
+
+// AttributeRef names an attribute and the object that has its tables. The expiry has no name.
+type AttributeRef struct {
+	Name   string
+	Object uint64
+}
+
+// MaxAttributes is the largest number of attributes that the rows of a collection have in all.
+const MaxAttributes = 1024
+
+// Attribute returns the reference of the named attribute, or nil.
+func (c *Collection) Attribute(name string) *AttributeRef {
+	for i := range c.Attributes {
+		if c.Attributes[i].Name == name {
+			return &c.Attributes[i]
+		}
+	}
+	return nil
+}
+
+// Objects returns all objects of the collection but those of its labels.
+func (c *Collection) Objects() []uint64 {
+	out := []uint64{c.ID}
+	for _, x := range c.Attributes {
+		out = append(out, x.Object)
+	}
+	for i := range c.Indexes {
+		out = append(out, c.Indexes[i].Objects()...)
+	}
+	return out
 }
 
 // IndexRef names an index's current generation: the object that holds its manifest, and other
@@ -195,6 +229,14 @@ func (c *Catalog) validate() error {
 			x.Storage > StorageFloat32 || x.Live > x.Rows || x.Revision >= maxObject || x.Named && !x.Sparse ||
 			x.Numbering.Check() != nil {
 			return fail.Corruptf(x.Name, "catalog: impossible values")
+		}
+		attributes := map[string]bool{}
+		for _, r := range x.Attributes {
+			if r.Name != attribute.Expiry && attribute.CheckName(r.Name) != nil || attributes[r.Name] ||
+				len(x.Attributes) > MaxAttributes || !claim(r.Object) {
+				return fail.Corruptf(x.Name, "catalog: bad attribute entry")
+			}
+			attributes[r.Name] = true
 		}
 		indexes := map[string]bool{}
 		for _, r := range x.Indexes {

@@ -9,7 +9,7 @@ import (
 	"github.com/anndb/anndb/db/internal/rows"
 )
 
-// Labels and payload of a row can change; its key, vector and number cannot. A change is a small
+// Labels, attributes and payload of a row can change; its key, vector and number cannot. A change is a small
 // block of its own, keyed by the row, that replaces what the row's chunk or tail block has. The
 // block of the row itself is not written again, for two reasons: a block that never changes is
 // verified once per process, and a salvage may use any copy of it that it finds. Changes have
@@ -18,21 +18,21 @@ import (
 //
 // The set of rows with a change makes reads of other rows cheap, and reveals that a change is
 // missing. A change remains when its row is sealed into a chunk, and is deleted with the row. A
-// compaction that gives rows new numbers writes the rows with their present labels and payloads.
+// compaction that gives rows new numbers writes the rows as they are at present.
 
-// Change holds the present labels and payload of a row that were changed after it was written.
+// Change holds the present labels, attributes and payload of a row that were changed after it was
+// written.
 type Change struct {
 	Revision uint64
-	Labels   []string
-	Payload  []byte
+	rows.Cold
 }
 
-// EncodeChange returns the block of a change: the revision (uint64, little-endian), then labels
-// and payload.
+// EncodeChange returns the block of a change: the revision (uint64, little-endian), then the
+// encoded Cold.
 func EncodeChange(key []byte, x *Change) []byte {
 	p := binary.LittleEndian.AppendUint64(nil, x.Revision)
 	h := codec.Header{Kind: codec.KindChange, Rows: 1, Cols: 1}
-	return codec.Encode(key, h, rows.AppendCold(p, x.Labels, x.Payload))
+	return codec.Encode(key, h, rows.AppendCold(p, &x.Cold))
 }
 
 // DecodeChange decodes the payload of a change. The result does not alias it.
@@ -42,7 +42,7 @@ func DecodeChange(p []byte) (*Change, error) {
 	}
 	x := &Change{Revision: binary.LittleEndian.Uint64(p)}
 	var err error
-	x.Labels, x.Payload, err = rows.DecodeCold(p[8:])
+	x.Cold, err = rows.DecodeCold(p[8:])
 	x.Payload = slices.Clone(x.Payload)
 	return x, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/db/internal/rows"
@@ -28,8 +29,8 @@ const (
 	maxObjects = 1 << 18
 	maxValues  = 1 << 22
 
-	// maxCold is the largest size in bytes of the labels and the payload of one row.
-	maxCold = rows.MaxPayload + rows.MaxLabels*(rows.MaxKey+2) + 2
+	// maxCold is the largest size in bytes of an encoded rows.Cold.
+	maxCold = rows.MaxPayload + rows.MaxLabels*(rows.MaxKey+2) + 2 + attribute.MaxRow
 	// maxTail is the largest size of a row that is not in a chunk yet.
 	maxTail = 4 + max(4*kind.MaxDim, 8*rows.MaxFeatures) + 2 + rows.MaxKey + maxCold
 	// maxSet is the largest size of a set of 65,536 rows: a bitmap and its header.
@@ -59,10 +60,13 @@ func LimitOf(section codec.Kind) uint64 {
 		return maxTail
 	case codec.KindChange:
 		return 8 + maxCold
-	case codec.KindTombstones, codec.KindLabelRows, codec.KindChanged, codec.KindRelabelled:
+	case codec.KindTombstones, codec.KindLabelRows, codec.KindChanged, codec.KindRelabelled,
+		codec.KindStale:
 		return maxSet
 	case codec.KindCold:
 		return rows.ColdRun + maxCold + 8 + 4*rows.MaxChunk
+	case codec.KindAttribute:
+		return attribute.MaxTable
 	case codec.KindGeneric:
 		return PageSize
 	}

@@ -45,7 +45,7 @@ func RemoveObject(tx *bbolt.Tx, object uint64) (done bool, err error) {
 		left--
 	}
 	for _, name := range [][]byte{
-		BucketBlocks, BucketTail, BucketSets, BucketKeys, BucketFeatures,
+		BucketBlocks, BucketTail, BucketSets, BucketKeys, BucketFeatures, BucketAttributes,
 	} {
 		if left <= 0 {
 			return false, nil

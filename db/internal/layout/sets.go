@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 )
@@ -19,7 +20,7 @@ import (
 // disjoint; either may be nil.
 func EditSets(tx *bbolt.Tx, object uint64, section codec.Kind, add, remove *roaring.Bitmap) error {
 	b := tx.Bucket(BucketSets)
-	for _, chunk := range setBlocks(add, remove) {
+	for _, chunk := range SetBlocks(add, remove) {
 		key := codec.Key(object, section, chunk)
 		set, old := roaring.New(), b.Get(key[:])
 		if old != nil {
@@ -53,8 +54,8 @@ func EditSets(tx *bbolt.Tx, object uint64, section codec.Kind, add, remove *roar
 	return nil
 }
 
-// setBlocks returns the numbers of the blocks that hold the rows of any of the sets, ascending.
-func setBlocks(sets ...*roaring.Bitmap) (blocks []uint32) {
+// SetBlocks returns the numbers of the blocks that hold the rows of any of the sets, ascending.
+func SetBlocks(sets ...*roaring.Bitmap) (blocks []uint32) {
 	for _, set := range sets {
 		if set == nil {
 			continue
@@ -138,4 +139,18 @@ func ReadSet(
 		return nil
 	})
 	return out, err
+}
+
+// ReadTable decodes a table of attributes.
+func ReadTable(coll string, key, value []byte) (attribute.Table, error) {
+	payload, err := DecodeBlock(coll, key, value, true)
+	if err != nil {
+		return attribute.Table{}, err
+	}
+	t, err := attribute.OpenTable(payload)
+	if err != nil {
+		object, section, chunk := codec.ParseKey(key)
+		return t, BlockError(coll, object, section, chunk, err)
+	}
+	return t, nil
 }

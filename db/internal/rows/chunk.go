@@ -9,14 +9,14 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// ColdRun is the largest number of bytes of labels and payloads in one compressed block; a
+// ColdRun is the largest number of bytes of encoded Colds in one compressed block; a
 // block of a single row may be larger.
 const ColdRun = 256 << 10
 
 // Put receives a block to be written.
 type Put func(key [codec.KeySize]byte, value []byte) error
 
-// EncodeChunk writes the blocks of a chunk: vectors, keys, runs of labels and payloads and, for
+// EncodeChunk writes the blocks of a chunk: vectors, keys, runs of Colds and, for
 // Norms, inverse norms.
 func (f Format) EncodeChunk(chunk uint32, all []Row, put Put) error {
 	kind, elem, data := codec.KindSparse, codec.BytesElem, []byte(nil)
@@ -88,13 +88,13 @@ func wholeBytes(x []float32) bool {
 	return true
 }
 
-// encodeCold writes labels and payloads as runs of rows; a run's block number is its first row.
+// encodeCold writes Colds as runs of rows; a run's block number is its first row.
 func (f Format) encodeCold(first uint32, all []Row, put Put) error {
 	for lo := 0; lo < len(all); {
 		var blobs [][]byte
 		size := 0
 		for i := lo; i < len(all) && (size < ColdRun || i == lo); i++ {
-			b := AppendCold(nil, all[i].Labels, all[i].Payload)
+			b := AppendCold(nil, &all[i].Cold)
 			if size += len(b); size > ColdRun && i > lo {
 				break
 			}
@@ -104,7 +104,7 @@ func (f Format) encodeCold(first uint32, all []Row, put Put) error {
 		h := codec.Header{Kind: codec.KindCold, Rows: uint64(len(blobs)), Cols: 1}
 		value, err := codec.EncodeCompressed(key[:], h, codec.AppendStrings(nil, blobs))
 		if err != nil {
-			return fmt.Errorf("labels and payloads of row %d: %w", first+uint32(lo), err)
+			return fmt.Errorf("labels, attributes and payload of row %d: %w", first+uint32(lo), err)
 		}
 		if err := put(key, value); err != nil {
 			return err

@@ -3,12 +3,14 @@
 package rows
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -24,10 +26,38 @@ const (
 type Row struct {
 	Key []byte
 	// Vector is set in dense collections, Sparse, without zeros, in sparse ones.
-	Vector  []float32
-	Sparse  vector.Sparse
-	Labels  []string
-	Payload []byte
+	Vector []float32
+	Sparse vector.Sparse
+	Cold
+}
+
+// Cold holds the parts of a row that can change while it keeps its number, and that searches do
+// not read.
+type Cold struct {
+	Labels []string // ascending
+	// Attributes ascend by name.
+	Attributes []attribute.Attribute
+	Payload    []byte
+}
+
+// Equal reports whether all parts are equal.
+func (c *Cold) Equal(o *Cold) bool {
+	return slices.Equal(c.Labels, o.Labels) && attribute.Same(c.Attributes, o.Attributes) &&
+		bytes.Equal(c.Payload, o.Payload)
+}
+
+// Size returns the approximate size in bytes.
+func (c *Cold) Size() int {
+	n := len(c.Payload) + attribute.Size(c.Attributes)
+	for _, l := range c.Labels {
+		n += len(l)
+	}
+	return n
+}
+
+// Clone returns a copy that shares no memory with c but that of strings.
+func (c *Cold) Clone() Cold {
+	return Cold{slices.Clone(c.Labels), slices.Clone(c.Attributes), slices.Clone(c.Payload)}
 }
 
 // Format describes the rows of a collection.
@@ -63,43 +93,64 @@ func (f Format) Shift() uint {
 	return s
 }
 
-// AppendCold appends the parts of a row that queries do not read: labels and payload. The
-// format is the count of labels, each label with its length, then the payload to the end;
-// numbers are unsigned varints.
-func AppendCold(dst []byte, labels []string, payload []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(labels)))
-	for _, l := range labels {
+// AppendCold appends the stored form: the count of labels, each label with its length, the
+// attributes (attribute.Append), then the payload to the end; numbers are unsigned varints.
+func AppendCold(dst []byte, c *Cold) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(c.Labels)))
+	for _, l := range c.Labels {
 		dst = binary.AppendUvarint(dst, uint64(len(l)))
 		dst = append(dst, l...)
 	}
-	return append(dst, payload...)
+	return append(attribute.Append(dst, c.Attributes), c.Payload...)
 }
 
-var errCold = errors.New("labels and payload do not decode")
+var errCold = errors.New("labels, attributes and payload do not decode")
 
-// DecodeCold decodes labels and payload. Labels are copies, the payload aliases b.
-func DecodeCold(b []byte) (labels []string, payload []byte, err error) {
+// DecodeCold decodes what AppendCold has written. The payload aliases b, the rest does not.
+func DecodeCold(b []byte) (c Cold, err error) {
 	n, w := binary.Uvarint(b)
 	if w <= 0 || n > MaxLabels {
-		return nil, nil, errCold
+		return Cold{}, errCold
 	}
 	b = b[w:]
 	for range n {
 		l, w := binary.Uvarint(b)
 		if w <= 0 || l > MaxKey || l > uint64(len(b)-w) {
-			return nil, nil, errCold
+			return Cold{}, errCold
 		}
-		labels = append(labels, string(b[w:w+int(l)]))
+		c.Labels = append(c.Labels, string(b[w:w+int(l)]))
 		b = b[w+int(l):]
 	}
-	if len(b) > MaxPayload {
-		return nil, nil, errCold
+	if c.Attributes, b, err = attribute.Decode(b); err != nil {
+		return Cold{}, err
 	}
-	return labels, b, nil
+	if len(b) > MaxPayload {
+		return Cold{}, errCold
+	}
+	c.Payload = b
+	return c, nil
+}
+
+// Attributes decodes only the attributes of an encoded Cold.
+func Attributes(b []byte) ([]attribute.Attribute, error) {
+	n, w := binary.Uvarint(b)
+	if w <= 0 || n > MaxLabels {
+		return nil, errCold
+	}
+	b = b[w:]
+	for range n {
+		l, w := binary.Uvarint(b)
+		if w <= 0 || l > MaxKey || l > uint64(len(b)-w) {
+			return nil, errCold
+		}
+		b = b[w+int(l):]
+	}
+	out, _, err := attribute.Decode(b)
+	return out, err
 }
 
 // EncodeOne returns the block of a single row: the vector first, so that queries read it in
-// place, then the key with its length (uint16, little-endian), then labels and payload.
+// place, then the key with its length (uint16, little-endian), then the encoded Cold.
 func (f Format) EncodeOne(key []byte, r *Row) []byte {
 	p := make([]byte, 0, 4*len(r.Vector)+8*r.Sparse.Len()+2+len(r.Key)+64+len(r.Payload))
 	h := codec.Header{Kind: codec.KindTail, Elem: codec.F32, Rows: 1, Cols: uint32(len(r.Vector))}
@@ -111,7 +162,7 @@ func (f Format) EncodeOne(key []byte, r *Row) []byte {
 	}
 	p = binary.LittleEndian.AppendUint16(p, uint16(len(r.Key)))
 	p = append(p, r.Key...)
-	p = AppendCold(p, r.Labels, r.Payload)
+	p = AppendCold(p, &r.Cold)
 	return codec.Encode(key, h, p)
 }
 
@@ -135,13 +186,13 @@ func (f Format) DecodeOne(payload []byte) (r Row, err error) {
 		r.Vector = slices.Clone(x)
 	}
 	r.Key = slices.Clone(key)
-	r.Labels, r.Payload, err = DecodeCold(cold)
+	r.Cold, err = DecodeCold(cold)
 	r.Payload = slices.Clone(r.Payload)
 	return r, err
 }
 
 // SplitDense splits the payload of a single dense row into the bytes of the vector, the key,
-// and labels with payload.
+// and the encoded Cold.
 func SplitDense(p []byte, dim int) (vec, key, cold []byte, err error) {
 	if len(p) < 4*dim+2 {
 		return nil, nil, nil, fmt.Errorf("tail row of %d bytes is too short for %d coordinates", len(p), dim)
@@ -151,7 +202,7 @@ func SplitDense(p []byte, dim int) (vec, key, cold []byte, err error) {
 }
 
 // SplitSparse splits the payload of a single sparse row into a view of the vector, the key, and
-// labels with payload.
+// the encoded Cold.
 func SplitSparse(p []byte) (s vector.Sparse, key, cold []byte, err error) {
 	s, rest, err := splitVector(p)
 	if err != nil {

@@ -7,18 +7,26 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/vector"
 )
+
+// attributes has one of each type.
+var attributes = []attribute.Attribute{
+	{Name: attribute.Expiry, Value: time.Unix(2e9, 5).UTC()}, {Name: "brand", Value: "x"}, {Name: "new", Value: true},
+	{Name: "price", Value: 2.5}, {Name: "year", Value: int64(-3)},
+}
 
 // FuzzOne reads any bytes as a single dense row: what is accepted is within the limits and is
 // written back as the same row.
 func FuzzOne(f *testing.F) {
 	for _, r := range []Row{
 		{Key: []byte("k"), Vector: []float32{1, 2, 3}},
-		{Key: bytes.Repeat([]byte("k"), MaxKey), Vector: []float32{1}, Labels: []string{"a", "b"},
-			Payload: []byte("payload")},
+		{Key: bytes.Repeat([]byte("k"), MaxKey), Vector: []float32{1}, Cold: Cold{Labels: []string{"a", "b"},
+			Attributes: attributes, Payload: []byte("payload")}},
 	} {
 		b, err := codec.Parse(Format{}.EncodeOne(nil, &r))
 		if err != nil {
@@ -36,16 +44,16 @@ func FuzzOne(f *testing.F) {
 			len(vec)+2+len(key)+len(cold) != len(p) {
 			t.Fatalf("%d bytes are cut into %d, %d and %d", len(p), len(vec), len(key), len(cold))
 		}
-		labels, payload, err := DecodeCold(cold)
+		c, err := DecodeCold(cold)
 		if err != nil {
 			return
 		}
-		if len(labels) > MaxLabels || len(payload) > MaxPayload {
-			t.Fatalf("%d labels and %d bytes", len(labels), len(payload))
+		if len(c.Labels) > MaxLabels || len(c.Attributes) > attribute.MaxAttributes || len(c.Payload) > MaxPayload {
+			t.Fatalf("%d labels, %d attributes and %d bytes", len(c.Labels), len(c.Attributes), len(c.Payload))
 		}
-		l, p2, err := DecodeCold(AppendCold(nil, labels, payload))
-		if err != nil || !slices.Equal(l, labels) || !bytes.Equal(p2, payload) {
-			t.Fatalf("labels %q and payload %x come back as %q and %x: %v", labels, payload, l, p2, err)
+		again, err := DecodeCold(AppendCold(nil, &c))
+		if err != nil || !again.Equal(&c) {
+			t.Fatalf("%+v comes back as %+v: %v", c, again, err)
 		}
 		format := Format{Dim: int(dim)}
 		r, err := format.DecodeOne(p)
@@ -109,9 +117,9 @@ func TestOne(t *testing.T) {
 		format Format
 		row    Row
 	}{
-		"dense": {Format{Dim: 2}, Row{Key: []byte("a"), Vector: []float32{1, -2}, Labels: []string{"x", "y"},
-			Payload: []byte("payload")}},
-		"sparse": {Format{Sparse: true, Dim: 9}, Row{Key: []byte("b"), Payload: []byte{},
+		"dense": {Format{Dim: 2}, Row{Key: []byte("a"), Vector: []float32{1, -2},
+			Cold: Cold{Labels: []string{"x", "y"}, Attributes: attributes, Payload: []byte("payload")}}},
+		"sparse": {Format{Sparse: true, Dim: 9}, Row{Key: []byte("b"), Cold: Cold{Payload: []byte{}},
 			Sparse: vector.Sparse{Index: []uint32{3, 8}, Value: []float32{0.5, 2}}}},
 	} {
 		key := codec.Key(1, codec.KindTail, 7)
@@ -151,8 +159,8 @@ func TestChunk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rows := make([]Row, 20)
 			for i := range rows {
-				rows[i] = Row{Key: fmt.Append(nil, i), Vector: []float32{1}, Labels: []string{fmt.Sprint("l", i)},
-					Payload: bytes.Repeat([]byte{byte(i)}, ColdRun/8)}
+				rows[i] = Row{Key: fmt.Append(nil, i), Vector: []float32{1}, Cold: Cold{
+					Labels: []string{fmt.Sprint("l", i)}, Payload: bytes.Repeat([]byte{byte(i)}, ColdRun/8)}}
 			}
 			rows[19].Vector[0] = c.last
 			var kinds []codec.Kind
@@ -184,9 +192,9 @@ func TestChunk(t *testing.T) {
 					}
 					for i := range table.Len() {
 						r := &rows[next]
-						labels, payload, err := DecodeCold(table.At(i))
-						if err != nil || !slices.Equal(labels, r.Labels) || !bytes.Equal(payload, r.Payload) {
-							t.Errorf("row %d has labels %q and %d bytes, %v", next, labels, len(payload), err)
+						c, err := DecodeCold(table.At(i))
+						if err != nil || !c.Equal(&r.Cold) {
+							t.Errorf("row %d has labels %q and %d bytes, %v", next, c.Labels, len(c.Payload), err)
 						}
 						next++
 					}

@@ -37,7 +37,7 @@ type Rows struct {
 	found       *parts
 	keys        map[uint32][]byte // keys of rows in the key table
 	deletedRows *roaring.Bitmap   // nil if the tombstones are incomplete
-	// changed has the rows whose labels or payload were changed, as far as is known.
+	// changed has the rows whose labels, attributes or payload were changed, as far as is known.
 	changed *roaring.Bitmap
 	whole   bool // the key table is complete
 	// Unsure is set if deleted rows may be among the rows.
@@ -200,7 +200,7 @@ func (x *Rows) fresh(row uint32) (r Row, err error) {
 		return r, err
 	}
 	if changed != nil {
-		r.Labels, r.Payload = changed.Labels, changed.Payload
+		r.Cold = changed.Cold
 	}
 	return r, x.named(&r)
 }
@@ -225,7 +225,7 @@ func (x *Rows) chunked(row uint32) (r Row, err error) {
 	if r.Key == nil {
 		return r, layout.BlockError(x.c.Name, x.c.ID, codec.KindKeys, uint32(x.chunk), errGone)
 	}
-	if r.Labels, r.Payload, err = x.cold(row); err != nil {
+	if r.Cold, err = x.cold(row); err != nil {
 		return r, err
 	}
 	if x.c.Sparse {
@@ -277,21 +277,21 @@ func (x *Rows) open(chunk uint32) error {
 	return nil
 }
 
-// cold returns the present labels and payload of a row of a chunk. If they were changed, the run
-// that holds those of the chunk is not needed.
-func (x *Rows) cold(row uint32) ([]string, []byte, error) {
+// cold returns the present labels, attributes and payload of a row of a chunk. If they were changed,
+// the run that holds those of the chunk is not needed.
+func (x *Rows) cold(row uint32) (rows.Cold, error) {
 	if changed, err := x.change(row); err != nil {
-		return nil, nil, err
+		return rows.Cold{}, err
 	} else if changed != nil {
-		return changed.Labels, changed.Payload, nil
+		return changed.Cold, nil
 	}
 	if err := x.openRun(row); err != nil {
-		return nil, nil, err
+		return rows.Cold{}, err
 	}
 	return rows.DecodeCold(x.coldTable.At(int(row - x.coldFirst)))
 }
 
-// change returns the change of a row's labels and payload, nil if there is none. A change that
+// change returns the change of a row, nil if there is none. A change that
 // is lost is an error: what the row was written with is no longer true.
 func (x *Rows) change(row uint32) (*layout.Change, error) {
 	key := codec.Key(x.c.ID, codec.KindChange, row)
@@ -305,7 +305,7 @@ func (x *Rows) change(row uint32) (*layout.Change, error) {
 	return layout.DecodeChange(data)
 }
 
-// openRun decodes the run of labels and payloads that holds a row, unless it is decoded already.
+// openRun decodes the run that holds the Cold of a row, unless it is decoded already.
 // The run begins at the row or at an earlier one of the chunk.
 func (x *Rows) openRun(row uint32) error {
 	if n := x.coldTable.Len(); n > 0 && row >= x.coldFirst && row-x.coldFirst < uint32(n) {

@@ -11,40 +11,40 @@ import (
 	"github.com/anndb/anndb/db/internal/rows"
 )
 
-// Cold reads the present labels and payload of a row, and keeps the decoded run of labels and
-// payloads for the following rows. Everything that reads labels or payloads of stored rows reads
-// them here, except for Salvage.
-func (st *Collection) Cold(row uint32, run **ColdRun) ([]string, []byte, error) {
+// Cold reads the present labels, attributes and payload of a row, and keeps the decoded run of them
+// for the following rows. Everything that reads those of stored rows reads them here, except for
+// Salvage.
+func (st *Collection) Cold(row uint32, run **ColdRun) (rows.Cold, error) {
 	x, err := st.change(row)
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return rows.Cold{}, err
 	case x != nil:
-		return x.Labels, x.Payload, nil
+		return x.Cold, nil
 	case row >= st.Entry.Sealed():
 		return st.tailCold(row)
 	}
 	if !(*run).holds(row) {
 		if *run, err = st.coldRun(row); err != nil {
-			return nil, nil, err
+			return rows.Cold{}, err
 		}
 	}
 	return (*run).at(row)
 }
 
-// tailCold reads the labels and the payload that a tail row was written with.
-func (st *Collection) tailCold(row uint32) ([]string, []byte, error) {
+// tailCold reads what a tail row was written with.
+func (st *Collection) tailCold(row uint32) (rows.Cold, error) {
 	key := codec.Key(st.Entry.ID, codec.KindTail, row)
 	var v []byte
 	st.Gen.Locked(func() { v = st.Gen.Tx.Bucket(layout.BucketTail).Get(key[:]) })
 	if v == nil {
-		return nil, nil, st.damaged(codec.KindTail, row, errors.New("row is missing"))
+		return rows.Cold{}, st.damaged(codec.KindTail, row, errors.New("row is missing"))
 	}
 	r, err := layout.ReadTail(st.Entry, key[:], v)
-	return r.Labels, r.Payload, err
+	return r.Cold, err
 }
 
-// ColdRun is a decoded run of labels and payloads.
+// ColdRun is a decoded run of labels, attributes and payloads.
 type ColdRun struct {
 	st    *Collection
 	first uint32
@@ -55,13 +55,14 @@ func (r *ColdRun) holds(row uint32) bool {
 	return r != nil && row >= r.first && row-r.first < uint32(r.table.Len())
 }
 
-// at returns the labels of one row and a copy of its payload.
-func (r *ColdRun) at(row uint32) ([]string, []byte, error) {
-	labels, payload, err := rows.DecodeCold(r.table.At(int(row - r.first)))
+// at returns a copy of what the run holds of a row.
+func (r *ColdRun) at(row uint32) (rows.Cold, error) {
+	c, err := rows.DecodeCold(r.table.At(int(row - r.first)))
 	if err != nil {
-		return nil, nil, r.st.damaged(codec.KindCold, r.first, fail.Wrapf(err, "row %d", row))
+		return c, r.st.damaged(codec.KindCold, r.first, fail.Wrapf(err, "row %d", row))
 	}
-	return labels, append([]byte(nil), payload...), nil
+	c.Payload = append([]byte(nil), c.Payload...)
+	return c, nil
 }
 
 // coldRun finds and decodes the run that holds a sealed row: the last run that begins at or
@@ -105,7 +106,7 @@ func (st *Collection) decodeRun(row uint32, k, v []byte) (*ColdRun, error) {
 func (st *Collection) LabelReader() func(row uint32) ([]string, error) {
 	var run *ColdRun
 	return func(row uint32) ([]string, error) {
-		names, _, err := st.Cold(row, &run)
-		return names, err
+		c, err := st.Cold(row, &run)
+		return c.Labels, err
 	}
 }

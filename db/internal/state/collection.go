@@ -38,7 +38,12 @@ type Collection struct {
 	tailKeys [][]byte
 
 	changesLoad loading
-	changed     *roaring.Bitmap // rows whose labels or payload were changed; nil if none ever was
+	changed     *roaring.Bitmap // rows with a change; nil if none ever was changed
+
+	attributesLoad loading
+	attributeMu    sync.Mutex // guards attributes.tables
+	attributes     attributes
+	unexpired      atomic.Pointer[unexpired]
 
 	indexMu   sync.Mutex
 	indexes   map[string]*Index

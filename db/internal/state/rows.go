@@ -9,7 +9,7 @@ import (
 )
 
 // ReadRow copies a row out of the map, if there is a live row with the number, and keeps the decoded
-// run of labels and payloads for the following rows. Features are numbers, even if they have names.
+// run of the other parts for the following rows. Features are numbers, even if they have names.
 func (st *Collection) ReadRow(row uint32, run **ColdRun) (r rows.Row, live bool, err error) {
 	defer Guard(st.Gen.File, CatchFaults(), &err)
 	if err := st.Load(context.Background()); err != nil || row >= st.Entry.Rows || st.Deleted(row) {
@@ -18,7 +18,7 @@ func (st *Collection) ReadRow(row uint32, run **ColdRun) (r rows.Row, live bool,
 	if r, err = st.ReadVector(row); err != nil {
 		return r, false, err
 	}
-	r.Labels, r.Payload, err = st.Cold(row, run)
+	r.Cold, err = st.Cold(row, run)
 	return r, err == nil, err
 }
 

@@ -1,7 +1,6 @@
 package txn
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +22,7 @@ type Tx struct {
 	bytes int
 	seen  map[string]map[string]int // collection → key → index in ops
 	gen   *state.Generation         // the state that is read, set by the first read
-	runs  map[string]*state.ColdRun // the labels and payloads read last, by collection
+	runs  map[string]*state.ColdRun // read last, by collection
 	reads map[apply.Key]apply.Found
 	err   error
 	done  bool
@@ -205,7 +204,7 @@ func (t *Tx) change(earlier *apply.Op, o apply.Op) error {
 	return nil
 }
 
-// Edit changes labels or payload of the row with the key. A missing row does not fail the transaction.
+// Edit changes the Cold of the row with the key. A missing row does not fail the transaction.
 func (t *Tx) Edit(coll string, key []byte, f func(*apply.Row) error) (err error) {
 	defer func() {
 		if !errors.Is(err, fail.NoRow) {
@@ -229,16 +228,16 @@ func (t *Tx) Edit(coll string, key []byte, f func(*apply.Row) error) (err error)
 	if err := f(&r); err != nil {
 		return fail.Wrapf(err, "collection %q", coll)
 	}
-	if read && slices.Equal(r.Labels, o.Before) && bytes.Equal(r.Payload, o.Row.Payload) {
+	if read && r.Cold.Equal(&o.Before) {
 		return nil
 	}
 	if read {
 		return t.Add(coll, func(*layout.Collection) (apply.Op, error) {
-			o.Row, o.Bytes = r, len(key)+r.ColdSize()
+			o.Row, o.Bytes = r, len(key)+r.Cold.Size()
 			return *o, nil
 		})
 	}
-	more := r.ColdSize() - o.Row.ColdSize()
+	more := r.Cold.Size() - o.Row.Cold.Size()
 	if more > 0 {
 		if err := t.m.backlog.grow(t.ctx, more); err != nil {
 			return err
@@ -250,7 +249,7 @@ func (t *Tx) Edit(coll string, key []byte, f func(*apply.Row) error) (err error)
 	return nil
 }
 
-// stored reads the labels and the payload of a stored row as a change that changes nothing yet.
+// stored reads the Cold of a stored row as a change that changes nothing yet.
 func (t *Tx) stored(coll string, key []byte) (o *apply.Op, err error) {
 	err = t.gen.Read(coll, func(st *state.Collection) error {
 		row, exists, err := st.Find(key)
@@ -264,7 +263,7 @@ func (t *Tx) stored(coll string, key []byte) (o *apply.Op, err error) {
 			return NotFound(coll, key)
 		}
 		run := t.runs[coll]
-		labels, payload, err := st.Cold(row, &run)
+		cold, err := st.Cold(row, &run)
 		if err != nil {
 			return err
 		}
@@ -273,8 +272,8 @@ func (t *Tx) stored(coll string, key []byte) (o *apply.Op, err error) {
 		}
 		t.runs[coll] = run
 		o = &apply.Op{
-			What: apply.Change, Before: labels,
-			Row: apply.Row{Row: rows.Row{Key: slices.Clone(key), Labels: labels, Payload: payload}},
+			What: apply.Change, Before: cold,
+			Row: apply.Row{Row: rows.Row{Key: slices.Clone(key), Cold: cold}},
 		}
 		return nil
 	})

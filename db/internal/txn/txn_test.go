@@ -62,7 +62,7 @@ func openTemp(t *testing.T, o Options) *Manager {
 // put adds a row to a transaction.
 func put(t *Tx, key string, payload int) error {
 	return t.Add("c", func(*layout.Collection) (apply.Op, error) {
-		r := rows.Row{Key: []byte(key), Vector: []float32{1}, Payload: make([]byte, payload)}
+		r := rows.Row{Key: []byte(key), Vector: []float32{1}, Cold: rows.Cold{Payload: make([]byte, payload)}}
 		return apply.Op{Row: apply.Row{Row: r}, Bytes: payload + len(key)}, nil
 	})
 }

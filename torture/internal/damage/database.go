@@ -134,7 +134,8 @@ func key(coll string, i int) []byte { return fmt.Appendf(nil, "%s-%06d", coll, i
 func (b *builder) row(coll string, i int) db.Row {
 	const centres = 40
 	c := b.rng.IntN(centres)
-	r := db.Row{Key: key(coll, i), Labels: []string{fmt.Sprint("topic-", c%7)}}
+	r := db.Row{Key: key(coll, i), Labels: []string{fmt.Sprint("topic-", c%7)},
+		Attributes: map[string]any{"topic": c % 7, "name": fmt.Sprint("name ", i)}}
 	if c%3 == 0 && coll != "words" { // one label a row there, for trees of kind sbt
 		r.Labels = append(r.Labels, fmt.Sprint("kind-", c%4))
 	}

@@ -168,7 +168,8 @@ func key(i int) []byte { return fmt.Appendf(nil, "row %d", i) }
 // row is row i of a collection.
 func row(c collection, i int) db.Row {
 	rng := rand.New(rand.NewPCG(uint64(i), uint64(len(c.name)+c.dim)))
-	r := db.Row{Key: key(i), Labels: []string{fmt.Sprint("l", i%3)}, Payload: fmt.Append(nil, "payload ", i)}
+	r := db.Row{Key: key(i), Labels: []string{fmt.Sprint("l", i%3)}, Payload: fmt.Append(nil, "payload ", i),
+		Attributes: map[string]any{"n": i, "name": fmt.Sprint("name ", i%5), "half": float64(i) / 2, "even": i%2 == 0}}
 	if c.dim > 0 && c.name != "dense" || c.dim == 0 {
 		r.Labels = append(r.Labels, fmt.Sprint("m", i%5))
 	}

@@ -1,0 +1,241 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/attribute"
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
+)
+
+// Rows in chunks are found by the tables of their attributes: one for each attribute and 65,536
+// rows, which a transaction that completes a chunk extends. A row whose attributes change keeps
+// its old entries and is stale: readers look at the row itself. When more than maxStale rows of a
+// table are stale, it is written again with their present attributes. Deleted rows keep their
+// entries until then.
+
+// maxStale bounds the stale rows of a table. A reader needs about 2 µs for each, a writer some
+// milliseconds for a table.
+const maxStale = 256
+
+// attributesTx holds what a transaction changes of the attributes of a collection.
+type attributesTx struct {
+	objects map[string]uint64 // of the attributes seen
+	sealed  map[string]entriesByTable
+	stale   *roaring.Bitmap // rows below first whose attributes change
+}
+
+// entriesByTable has new entries by the number of their table.
+type entriesByTable map[uint32][]attribute.Entry
+
+func newAttributesTx() attributesTx {
+	return attributesTx{map[string]uint64{}, map[string]entriesByTable{}, roaring.New()}
+}
+
+// newNames has the names of attributes that operations add to collections.
+type newNames map[uint64]map[string]bool
+
+// check refuses attributes with which the collection would have too many.
+func (n newNames) check(c *layout.Collection, attributes []attribute.Attribute) error {
+	for _, x := range attributes {
+		if n[c.ID][x.Name] || c.Attribute(x.Name) != nil {
+			continue
+		}
+		if n[c.ID] == nil {
+			n[c.ID] = map[string]bool{}
+		}
+		n[c.ID][x.Name] = true
+	}
+	if have := len(c.Attributes) + len(n[c.ID]); have > layout.MaxAttributes {
+		return fmt.Errorf("%w: collection %q would have %d of different names, want at most %d",
+			fail.Attribute, c.Name, have, layout.MaxAttributes)
+	}
+	return nil
+}
+
+// nameAttributes gives objects to attributes that the collection does not have yet.
+func (a *Applier) nameAttributes(t *collTx, attributes []attribute.Attribute) {
+	for _, x := range attributes {
+		if t.attributes.objects[x.Name] != 0 {
+			continue
+		}
+		r := t.c.Attribute(x.Name)
+		if r == nil {
+			t.c.Attributes = append(t.c.Attributes, layout.AttributeRef{Name: x.Name, Object: a.cat.Allocate(1)})
+			slices.SortFunc(t.c.Attributes, func(x, y layout.AttributeRef) int { return strings.Compare(x.Name, y.Name) })
+			r = t.c.Attribute(x.Name)
+		}
+		t.attributes.objects[x.Name] = r.Object
+	}
+}
+
+// seal records the attributes of a row that enters a chunk.
+func (t *attributesTx) seal(row uint32, attributes []attribute.Attribute) {
+	for _, x := range attributes {
+		t.add(row, x)
+	}
+}
+
+func (t *attributesTx) add(row uint32, x attribute.Attribute) {
+	tables := t.sealed[x.Name]
+	if tables == nil {
+		tables = entriesByTable{}
+		t.sealed[x.Name] = tables
+	}
+	n := row / attribute.Span
+	tables[n] = append(tables[n], attribute.Entry{Key: attribute.AppendKey(nil, x.Value), Row: uint16(row)})
+}
+
+// writeAttributes brings the tables of a collection up to date.
+func (a *Applier) writeAttributes(t *collTx) error {
+	if len(t.c.Attributes) == 0 {
+		return nil
+	}
+	stale := t.attributes.stale
+	stale.AndNot(t.deletedRows) // a later transaction of the group has deleted the row
+	if err := layout.EditSets(a.tx, t.c.ID, codec.KindStale, stale, t.deletedRows); err != nil {
+		return err
+	}
+	fresh, err := a.freshen(t)
+	if err != nil {
+		return err
+	}
+	for _, r := range t.c.Attributes {
+		tables := t.attributes.sealed[r.Name]
+		numbers := map[uint32]bool{}
+		for n := range fresh {
+			numbers[n] = true
+		}
+		for n := range tables {
+			numbers[n] = true
+		}
+		for _, n := range slices.Sorted(maps.Keys(numbers)) {
+			if err := editTable(a.tx, t.c, r.Object, n, tables[n], fresh[n]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// freshen adds the present attributes of stale rows to the tables that have too many, and returns
+// these rows by the number of the table. They are not stale any more.
+func (a *Applier) freshen(t *collTx) (map[uint32]*roaring.Bitmap, error) {
+	fresh := map[uint32]*roaring.Bitmap{}
+	touched := t.attributes.stale.Clone()
+	touched.AddRange(uint64(t.first), uint64(t.c.Sealed())) // rows may have become stale before they were sealed
+	if t.c.Revision == 0 || touched.IsEmpty() {
+		return fresh, nil
+	}
+	all, err := layout.ReadSet(a.tx, t.c.Name, t.c.ID, codec.KindStale, t.c.Rows)
+	if err != nil {
+		return nil, err
+	}
+	all.RemoveRange(uint64(t.c.Sealed()), 1<<32)
+	for _, n := range layout.SetBlocks(touched) {
+		rows := kind.Within(all, int(n)*attribute.Span, attribute.Span)
+		if rows == nil || rows.GetCardinality() <= maxStale {
+			continue
+		}
+		fresh[n] = rows
+		if err := a.addPresent(t, n, rows); err != nil {
+			return nil, err
+		}
+		done := roaring.AddOffset(rows, n*attribute.Span)
+		if err := layout.EditSets(a.tx, t.c.ID, codec.KindStale, nil, done); err != nil {
+			return nil, err
+		}
+	}
+	return fresh, nil
+}
+
+// addPresent adds the present attributes of stale rows of table n, whose numbers count from its
+// first row, in place of those with which a row has entered its chunk in this transaction.
+func (a *Applier) addPresent(t *collTx, n uint32, rows *roaring.Bitmap) error {
+	for _, tables := range t.attributes.sealed {
+		tables[n] = slices.DeleteFunc(tables[n], func(e attribute.Entry) bool { return rows.Contains(uint32(e.Row)) })
+	}
+	for it := rows.Iterator(); it.HasNext(); {
+		row := n*attribute.Span + it.Next()
+		x := t.changes[row]
+		if x == nil {
+			key := codec.Key(t.c.ID, codec.KindChange, row)
+			v := a.tx.Bucket(layout.BucketTail).Get(key[:])
+			if v == nil {
+				return layout.BlockError(t.c.Name, t.c.ID, codec.KindChange, row, errors.New("block is missing"))
+			}
+			var err error
+			if x, err = layout.ReadChange(t.c, key[:], v); err != nil {
+				return err
+			}
+		}
+		for _, y := range x.Attributes {
+			t.attributes.add(row, y)
+		}
+	}
+	return nil
+}
+
+// editTable adds entries to table n of an attribute, from which it removes those of stale rows,
+// numbered from the table's first row.
+func editTable(
+	tx *bbolt.Tx, c *layout.Collection, object uint64, n uint32, add []attribute.Entry, stale *roaring.Bitmap,
+) error {
+	b, err := tx.CreateBucketIfNotExists(layout.BucketAttributes)
+	if err != nil {
+		return fail.Wrapf(err, "bucket of attributes")
+	}
+	if err := layout.PutBallast(b); err != nil {
+		return err
+	}
+	key := codec.Key(object, codec.KindAttribute, n)
+	old := b.Get(key[:])
+	var entries []attribute.Entry
+	if old != nil {
+		t, err := layout.ReadTable(c.Name, key[:], old)
+		if err == nil {
+			entries, err = t.AppendEntries(nil, func(row uint16) bool {
+				return stale == nil || !stale.Contains(uint32(row))
+			})
+		}
+		if err != nil {
+			return layout.BlockError(c.Name, object, codec.KindAttribute, n, err)
+		}
+		if len(add) == 0 && len(entries) == t.Rows() {
+			return nil
+		}
+	}
+	slices.SortFunc(add, attribute.Entry.Compare)
+	entries = merged(entries, add)
+	if len(entries) == 0 {
+		return b.Delete(key[:])
+	}
+	h := codec.Header{Kind: codec.KindAttribute, Elem: codec.BytesElem, Rows: uint64(len(entries)), Cols: 1}
+	value := codec.Encode(key[:], h, attribute.EncodeTable(entries))
+	if err := b.Put(key[:], value); err != nil {
+		return fail.Wrapf(err, "put table of attributes")
+	}
+	return nil
+}
+
+// merged merges two ascending lists.
+func merged(a, b []attribute.Entry) []attribute.Entry {
+	out := make([]attribute.Entry, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if a[0].Compare(b[0]) <= 0 {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}
