@@ -47,7 +47,8 @@ func (st *Collection) AttributeRows(name string, ranges []attribute.Range) (_ *r
 	if err != nil || x == nil {
 		return roaring.New(), err
 	}
-	var found []uint32
+	var found []part
+	n := 0
 	for i := range tables {
 		t := &tables[i]
 		for _, r := range ranges {
@@ -55,15 +56,15 @@ func (st *Collection) AttributeRows(name string, ranges []attribute.Range) (_ *r
 			if err != nil {
 				return nil, st.damaged(codec.KindAttribute, t.first/attribute.Span, err)
 			}
-			for _, row := range of {
-				if t.first+uint32(row) >= st.Entry.Sealed() {
-					return nil, st.damaged(codec.KindAttribute, t.first/attribute.Span, errNoChunk)
-				}
-				found = append(found, t.first+uint32(row))
+			if n += len(of); len(of) > 0 {
+				found = append(found, part{t.first, of})
 			}
 		}
 	}
-	out := setOf(found, st.Entry.Rows)
+	out, err := setOf(found, n, st.Entry.Sealed())
+	if err != nil {
+		return nil, fail.Corruptf(st.Entry.Name, "attribute %q: %w", name, err)
+	}
 	if x.stale != nil {
 		out.AndNot(x.stale)
 	}
@@ -82,17 +83,41 @@ func (st *Collection) AttributeRows(name string, ranges []attribute.Range) (_ *r
 	return out, nil
 }
 
-// setOf returns rows below n as a set.
-func setOf(found []uint32, n uint32) *roaring.Bitmap {
-	if len(found) < int(n/256) {
-		slices.Sort(found)
-		return roaring.BitmapOf(found...)
+// part has rows of one table, counted from its first row.
+type part struct {
+	first uint32
+	rows  []uint16
+}
+
+// setOf returns n rows as a set; all must be below end.
+func setOf(found []part, n int, end uint32) (*roaring.Bitmap, error) {
+	if n < int(end/256) {
+		list := make([]uint32, 0, n)
+		for _, p := range found {
+			for _, row := range p.rows {
+				list = append(list, p.first+uint32(row))
+			}
+		}
+		slices.Sort(list)
+		if n > 0 && list[n-1] >= end {
+			return nil, errNoChunk
+		}
+		return roaring.BitmapOf(list...), nil
 	}
-	bits := make([]uint64, (int(n)+63)/64)
-	for _, row := range found {
-		bits[row/64] |= 1 << (row % 64)
+	bits := make([]uint64, (uint64(end)+63)/64)
+	for _, p := range found {
+		own := bits[p.first/64:]
+		for _, row := range p.rows {
+			if int(row/64) >= len(own) {
+				return nil, errNoChunk
+			}
+			own[row/64] |= 1 << (row % 64)
+		}
 	}
-	return roaring.FromDense(bits, false)
+	if end%64 > 0 && bits[end/64]>>(end%64) > 0 {
+		return nil, errNoChunk
+	}
+	return roaring.FromDense(bits, false), nil
 }
 
 // attributeTables returns what finds rows by the attribute, nil if no row ever had it.
