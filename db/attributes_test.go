@@ -3,6 +3,7 @@ package db
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/attribute"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/vector"
 )
@@ -267,4 +270,62 @@ func TestExpire(t *testing.T) {
 	if err := d.Check(ctx, func(e *CorruptError) { t.Error(e) }); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestAttributesRepaired: damage in a table of attributes is an error of the filter, found by Check, and
+// mended by Repair.
+func TestAttributesRepaired(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "a.anndb")
+	d := openAt(t, path)
+	if _, err := d.Create(ctx, "c", Schema{Features: Numbered}); err != nil {
+		t.Fatal(err)
+	}
+	want := attributed{}
+	put := func(from, to int) {
+		err := d.Update(ctx, func(tx *Tx) error {
+			for i := from; i < to; i++ {
+				r := Row{Key: fmt.Append(nil, i), Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}},
+					Attributes: map[string]any{"price": int64(i % 50), "brand": fmt.Sprint("b", i%5)}}
+				want[string(r.Key)] = r
+				if err := tx.Collection("c").Put(r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(0, 1500)
+	put(100, 150) // replaced: their numbers are new
+	object := d.Collection("c")
+	var key [codec.KeySize]byte
+	if err := object.read(func(st *state.Collection) error {
+		key = codec.Key(st.Entry.Attribute("price").Object, codec.KindAttribute, 0)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	flipValue(t, path, layout.BucketAttributes, key)
+	d = openAt(t, path)
+	err := d.Collection("c").read(func(st *state.Collection) error {
+		_, err := st.AttributeRows("price", []attribute.Range{attribute.All()})
+		return err
+	})
+	if !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("rows of a damaged table: %v", err)
+	}
+	if err := d.Check(ctx, func(*CorruptError) {}); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("check: %v", err)
+	}
+	found, err := d.Repair(ctx)
+	if err != nil || len(found) != 1 || found[0].Collection != "c" || !errors.Is(found[0].Damage, ErrCorrupt) {
+		t.Fatalf("repaired %+v, %v", found, err)
+	}
+	want.verify(t, d, "c")
 }

@@ -185,6 +185,6 @@ func infoOf(c *layout.Collection) CollectionInfo {
 		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Numbering: Numbering(c.Numbering), Dim: c.Dim,
 		Metric: c.Metric, Storage: Storage(c.Storage),
 		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()), ChunkRows: 1 << c.Shift(),
-		Indexes: c.IndexNames(),
+		Indexes: c.IndexNames(), Attributes: c.AttributeNames(),
 	}
 }

@@ -299,8 +299,10 @@ type CollectionInfo struct {
 	Sealed int
 	// ChunkRows is the number of rows in a chunk.
 	ChunkRows int
-	// Indexes are the names of its indexes, sorted.
-	Indexes []string
+	// Indexes are the names of its indexes, Attributes those of the attributes that rows have had,
+	// sorted.
+	Indexes    []string
+	Attributes []string `json:",omitempty"`
 }
 
 // LabelCount is a label and the number of live rows that carry it.

@@ -4,7 +4,8 @@ import (
 	"context"
 )
 
-// RepairedIndex is a damaged index that Repair has found.
+// RepairedIndex is a damaged index that Repair has found, or damage in the tables of attributes of a
+// collection; then Index is empty.
 type RepairedIndex struct {
 	Collection, Index string
 	// Damage is the first error found in the index.
@@ -13,11 +14,11 @@ type RepairedIndex struct {
 	Err error
 }
 
-// Repair verifies every block and cross-reference of the indexes and rebuilds the damaged ones
-// from their rows, with their stored settings and without tuning. The file holds two copies of
-// these settings. An index stays as it is if both copies are lost, or the only copy in files of
-// earlier versions: drop or build it. Repair does not repair rows; Salvage recovers what can be
-// read of them.
+// Repair verifies every block and cross-reference of the indexes, and of the tables that find rows
+// by attribute, and rebuilds the damaged ones from the rows: indexes with their stored settings,
+// without tuning. The file holds two copies of these settings. An index stays as it is if both
+// are lost: drop or build it. Repair does not repair rows; Salvage recovers what can be read of
+// them.
 //
 // Errors: ErrCorrupt if an index could not be rebuilt, or if pages are damaged so that the file
 // must not be written to.

@@ -239,3 +239,36 @@ func merged(a, b []attribute.Entry) []attribute.Entry {
 	}
 	return append(append(out, a...), b...)
 }
+
+// RewriteTables replaces all tables of a collection by tables of the present attributes of its rows,
+// which each yields by row.
+func RewriteTables(
+	tx *bbolt.Tx, c *layout.Collection, each func(yield func(row uint32, all []attribute.Attribute)) error,
+) error {
+	t := newAttributesTx()
+	err := each(func(row uint32, all []attribute.Attribute) {
+		if row < c.Sealed() {
+			t.seal(row, all)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range c.Attributes {
+		if b := tx.Bucket(layout.BucketAttributes); b != nil {
+			from := codec.Key(r.Object, codec.KindAttribute, 0)
+			if _, err := layout.RemovePrefix(b, from[:12], 1<<16); err != nil {
+				return err
+			}
+		}
+		tables := t.sealed[r.Name]
+		for _, n := range slices.Sorted(maps.Keys(tables)) {
+			if err := editTable(tx, c, r.Object, n, tables[n], nil); err != nil {
+				return err
+			}
+		}
+	}
+	sealed := roaring.New()
+	sealed.AddRange(0, uint64(c.Sealed()))
+	return layout.EditSets(tx, c.ID, codec.KindStale, nil, sealed)
+}

@@ -2,11 +2,13 @@ package check
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db/internal/attribute"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/state"
 )
 
@@ -78,6 +80,33 @@ func (a *attributes) load(first uint32) error {
 			keys[e.Row] = e.Key
 		}
 		a.keys[r.Name] = keys
+	}
+	return nil
+}
+
+// Attributes checks that the tables of a collection's attributes have the attributes of its rows. It
+// reads all rows.
+func Attributes(ctx context.Context, st *state.Collection) (err error) {
+	defer state.Guard(st.Gen.File, state.CatchFaults(), &err)
+	if len(st.Entry.Attributes) == 0 {
+		return nil
+	}
+	a, err := newAttributes(st)
+	if err != nil {
+		return err
+	}
+	var run *state.ColdRun
+	for row := range st.Entry.Sealed() {
+		if err := ctx.Err(); err != nil {
+			return fail.Wrapf(err, "check")
+		}
+		r, live, err := st.ReadRow(row, &run)
+		if err == nil {
+			err = a.row(row, live, r.Attributes)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -5,13 +5,18 @@ import (
 	"errors"
 	"fmt"
 
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/db/internal/apply"
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/check"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 )
 
-// Repaired is a damaged index: the fields of db.RepairedIndex.
+// Repaired is a damaged index, or damage in the tables of attributes, then without the name of an
+// index: the fields of db.RepairedIndex.
 type Repaired struct {
 	Collection, Index string
 	Damage            error
@@ -25,13 +30,16 @@ type damaged struct {
 	why   error // why there is no manifest
 }
 
-// Repair verifies all indexes and rebuilds the damaged ones. The caller holds a share of row numbers.
+// Repair verifies all indexes and tables of attributes, and rebuilds the damaged ones. The caller holds a share of row numbers.
 func (ix *Indexer) Repair(ctx context.Context) (found []Repaired, err error) {
 	list, err := ix.damaged(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var failed []error
+	failed, err := ix.repairTables(ctx, &found)
+	if err != nil {
+		return nil, err
+	}
 	for _, x := range list {
 		if x.Err = x.why; x.Err == nil {
 			_, x.Err = ix.Rebuild(ctx, x.Collection, x.again)
@@ -51,6 +59,60 @@ func (ix *Indexer) Repair(ctx context.Context) (found []Repaired, err error) {
 		return found, fmt.Errorf("%w: not repaired: %w", fail.ErrCorrupt, errors.Join(failed...))
 	}
 	return found, nil
+}
+
+// repairTables rewrites the tables of attributes in which the check of a collection finds damage. It
+// returns the errors of those that it could not rewrite.
+func (ix *Indexer) repairTables(ctx context.Context, found *[]Repaired) (failed []error, err error) {
+	err = ix.txn.View(func(g *state.Generation) error {
+		if err := g.File.VerifyPages(layout.AllParts); err != nil {
+			return err
+		}
+		for _, c := range g.Catalog.Collections {
+			wrong := check.Attributes(ctx, g.Collections[c.Name])
+			if err := ctx.Err(); err != nil {
+				return fail.Wrapf(err, "repair")
+			}
+			if wrong != nil {
+				*found = append(*found, Repaired{Collection: c.Name, Damage: wrong})
+			}
+		}
+		return nil
+	})
+	for i := range *found {
+		x := &(*found)[i]
+		if x.Err = ix.rewriteTables(ctx, x.Collection); x.Err != nil {
+			failed = append(failed, fmt.Errorf("attributes of %q: %w", x.Collection, fail.Inner{Err: x.Err}))
+		}
+	}
+	return failed, err
+}
+
+// rewriteTables rewrites the tables of a collection's attributes from its rows. Writers wait.
+func (ix *Indexer) rewriteTables(ctx context.Context, name string) error {
+	return ix.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		c, err := cat.Find(name)
+		if err != nil {
+			return nil // dropped since
+		}
+		return apply.RewriteTables(tx, c, func(yield func(uint32, []attribute.Attribute)) error {
+			return ix.txn.View(func(g *state.Generation) error {
+				return g.Read(name, func(st *state.Collection) error {
+					var run *state.ColdRun
+					for row := range c.Rows {
+						r, live, err := st.ReadRow(row, &run)
+						if err != nil {
+							return err
+						}
+						if live {
+							yield(row, r.Attributes)
+						}
+					}
+					return ctx.Err()
+				})
+			})
+		})
+	})
 }
 
 // damaged returns the damaged indexes.

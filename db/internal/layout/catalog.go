@@ -179,6 +179,17 @@ func (c *Collection) IndexNames() []string {
 	return names
 }
 
+// AttributeNames returns the names of the attributes that rows have had, ascending, without the
+// expiry.
+func (c *Collection) AttributeNames() (names []string) {
+	for _, x := range c.Attributes {
+		if x.Name != attribute.Expiry {
+			names = append(names, x.Name)
+		}
+	}
+	return names
+}
+
 // Find returns the named collection.
 func (c *Catalog) Find(name string) (*Collection, error) {
 	for _, x := range c.Collections {
