@@ -28,7 +28,7 @@ func (want attributed) verify(t *testing.T, d *DB, coll string) {
 	t.Helper()
 	c := d.Collection(coll)
 	found := 0
-	for r, err := range c.Rows() {
+	for r, err := range c.Rows(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func (want attributed) verifyRange(t *testing.T, d *DB, coll, name string, in at
 	t.Helper()
 	scan := roaring.New()
 	c := d.Collection(coll)
-	for r, err := range c.Rows() {
+	for r, err := range c.Rows(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +261,7 @@ func TestExpire(t *testing.T) {
 	if err != nil || len(steps) != 1 || steps[0].Action != "expire" || steps[0].Rows != 2999 {
 		t.Fatalf("steps %+v, %v", steps, err)
 	}
-	if n, err := c.Count(); err != nil || n != 6001 {
+	if n, err := c.Count(t.Context(), nil); err != nil || n != 6001 {
 		t.Fatal(n, err)
 	}
 	if r, err := c.Get([]byte("3")); err != nil || !r.ExpiresAt.Equal(now.Add(time.Hour)) {

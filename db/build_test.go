@@ -139,7 +139,7 @@ func (b *bed) eachFresh(o *db.SearchOptions, most int) {
 			}
 		}
 		one := *o
-		one.Key = func(k []byte) bool { return string(k) == key }
+		one.Where = db.Func(func(k []byte) bool { return string(k) == key })
 		if hits, _ := b.search(x, 1, &one); len(hits) != 1 {
 			b.t.Errorf("row %q put after the build is not found by its key", key)
 		}

@@ -239,7 +239,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 		t.Fatal("nothing was logged in the middle of the compaction")
 	}
 	err = d.View(func(s *Snapshot) error {
-		n, err := s.Collection("c").Count()
+		n, err := s.Collection("c").Count(t.Context(), nil)
 		if err == nil && n != 30+int(wrote.Load()) {
 			t.Errorf("%d rows, want %d", n, 30+wrote.Load())
 		}

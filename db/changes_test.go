@@ -329,7 +329,7 @@ func TestLabelsDisappear(t *testing.T) {
 				t.Errorf("labels %v, want %s", got, want)
 			}
 			for _, l := range all {
-				o := &SearchOptions{K: 9, Labels: []string{l.Label}}
+				o := &SearchOptions{K: 9, Where: HasLabel(l.Label)}
 				found, err := s.Collection("d").Search(t.Context(), Query{Vector: []float32{0, 0}}, o)
 				if err != nil || len(found.Hits) != l.Rows {
 					t.Errorf("label %s: %d hits, %v", l.Label, len(found.Hits), err)

@@ -39,17 +39,6 @@ func (c Collection) Info() (info CollectionInfo, err error) {
 	return info, err
 }
 
-// Count returns the number of live rows.
-//
-// Errors: ErrNotFound.
-func (c Collection) Count() (n int, err error) {
-	err = c.read(func(st *state.Collection) error {
-		n = int(st.Entry.Live)
-		return nil
-	})
-	return n, err
-}
-
 // hold returns the snapshot that a call reads; letGo must follow.
 func (c Collection) hold() (*Snapshot, error) {
 	if c.s != nil {

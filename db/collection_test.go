@@ -42,12 +42,12 @@ func TestHandles(t *testing.T) {
 		handle db.Collection
 		rows   int
 	}{{"database", all, 21}, {"snapshot", before, 20}} {
-		n, err := c.handle.Count()
+		n, err := c.handle.Count(t.Context(), nil)
 		b.must(err)
 		has, err := c.handle.Has(row.Key)
 		b.must(err)
 		listed := 0
-		for _, err := range c.handle.Rows() {
+		for _, err := range c.handle.Rows(t.Context(), nil) {
 			b.must(err)
 			listed++
 		}
@@ -65,7 +65,7 @@ func TestHandles(t *testing.T) {
 		t.Errorf("drop on a snapshot: %v", err)
 	}
 	var none db.Collection
-	if _, err := none.Count(); !errors.Is(err, db.ErrClosed) {
+	if _, err := none.Count(t.Context(), nil); !errors.Is(err, db.ErrClosed) {
 		t.Errorf("zero handle: %v", err)
 	}
 	if _, err := none.Build(ctx, "x", nil); !errors.Is(err, db.ErrClosed) {
@@ -111,7 +111,7 @@ func TestSearchLikeRow(t *testing.T) {
 		}
 		stored, err := b.d.Collection(coll).Get(key)
 		b.must(err)
-		for _, o := range []db.SearchOptions{{}, {Index: db.Flat, K: 3}, {KeyPrefix: key[:1]}, {K: 1000}} {
+		for _, o := range []db.SearchOptions{{}, {Index: db.Flat, K: 3}, {Where: db.KeyPrefix(key[:1])}, {K: 1000}} {
 			like, err := b.d.Collection(coll).Search(ctx, db.Query{Key: key}, &o)
 			b.must(err)
 			o.K = max(o.K, 10) + 1

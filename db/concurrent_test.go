@@ -127,7 +127,7 @@ func TestConcurrent(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				n, err := s.Collection("c").Count()
+				n, err := s.Collection("c").Count(t.Context(), nil)
 				if err != nil {
 					return err
 				}
@@ -148,7 +148,7 @@ func TestConcurrent(t *testing.T) {
 					}
 				}
 				again, err := pair(s, w)
-				if m, err := s.Collection("c").Count(); err != nil || m != n || again != first {
+				if m, err := s.Collection("c").Count(t.Context(), nil); err != nil || m != n || again != first {
 					return fmt.Errorf("a snapshot changed: %d rows then %d, payload %q then %q, %w", n, m, first, again, err)
 				}
 				return err
@@ -183,7 +183,7 @@ func TestConcurrent(t *testing.T) {
 	stop.Store(true)
 	others.Wait()
 	must(d.View(func(s *Snapshot) error {
-		if n, err := s.Collection("c").Count(); err != nil || n != 30+writers*2*(batches+1) {
+		if n, err := s.Collection("c").Count(t.Context(), nil); err != nil || n != 30+writers*2*(batches+1) {
 			return fmt.Errorf("%d rows, want %d: %w", n, 30+writers*2*(batches+1), err)
 		}
 		for w := range writers {
@@ -250,7 +250,7 @@ func TestHeldSnapshots(t *testing.T) {
 			t.Errorf("close after the release: %v", err)
 		}
 	}
-	if _, err := held[0].Collection("c").Count(); !errors.Is(err, ErrClosed) {
+	if _, err := held[0].Collection("c").Count(t.Context(), nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("use after release: %v, want ErrClosed", err)
 	}
 }
@@ -431,7 +431,7 @@ func TestCancelWaiting(t *testing.T) {
 	}
 	release()
 	if err := d.View(func(s *Snapshot) error {
-		n, err := s.Collection("c").Count()
+		n, err := s.Collection("c").Count(t.Context(), nil)
 		if n != 0 || len(s.Collections()) != 1 {
 			t.Errorf("%d rows, collections %v", n, s.Collections())
 		}

@@ -390,7 +390,7 @@ func mustHoldBatches(s *Snapshot, last int) error {
 		}
 	}
 	sparse := maps.Clone(want)
-	for r, err := range s.Collection("s").Rows() {
+	for r, err := range s.Collection("s").Rows(context.Background(), nil) {
 		if err != nil {
 			return err
 		}
@@ -403,7 +403,7 @@ func mustHoldBatches(s *Snapshot, last int) error {
 	if len(sparse) > 0 {
 		return fmt.Errorf("%d sparse rows of %d batches are missing", len(sparse), last+1)
 	}
-	for r, err := range s.Collection("c").Rows() {
+	for r, err := range s.Collection("c").Rows(context.Background(), nil) {
 		if err != nil {
 			return err
 		}

@@ -164,7 +164,7 @@ func sparseQuestions() []question {
 		}
 		if coll != "points" {
 			search("flat", SearchOptions{Index: Flat})
-			search("label", SearchOptions{Index: Flat, Labels: []string{"topic-1"}})
+			search("label", SearchOptions{Index: Flat, Where: HasLabel("topic-1")})
 			search("compact", SearchOptions{Index: "rows", Strategy: postings.Compact})
 		}
 		if coll == "terms" {

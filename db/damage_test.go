@@ -190,7 +190,7 @@ func questions() []question {
 		}
 		search("flat", 10, SearchOptions{Index: Flat})
 		for i := range 40 {
-			search(fmt.Sprint("label ", i), 2, SearchOptions{Index: Flat, Labels: []string{damageLabel(i)}})
+			search(fmt.Sprint("label ", i), 2, SearchOptions{Index: Flat, Where: HasLabel(damageLabel(i))})
 		}
 		for _, index := range map[string][]string{"bytes": {"rp"}, "small": {"kd", "pca"}}[coll] {
 			search(index+" natural", 5, SearchOptions{Index: index, Params: &query.Params{Tau: 0.1, Sketch: true, Hops: 2, NoWiden: true}})
@@ -218,7 +218,7 @@ func rowQuestions(coll string, numbers []int) []question {
 	}
 	add("rows "+coll, func(s *Snapshot) (string, error) {
 		var b strings.Builder
-		for r, err := range s.Collection(coll).Rows() {
+		for r, err := range s.Collection(coll).Rows(context.Background(), nil) {
 			if err != nil {
 				return "", err
 			}

@@ -29,7 +29,7 @@ func content(t testing.TB, s *db.Snapshot) string {
 	fmt.Fprintln(&out, s.Generation())
 	for _, c := range s.Collections() {
 		fmt.Fprintf(&out, "%+v\n", c)
-		for r, err := range s.Collection(c.Name).Rows() {
+		for r, err := range s.Collection(c.Name).Rows(context.Background(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -352,7 +352,10 @@ var readers = []struct {
 }{
 	{"Get", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Get([]byte("a0")); return err }},
 	{"GetRow", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).GetRow(0); return err }},
-	{"Count", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Count(); return err }},
+	{"Count", func(s *db.Snapshot, coll string) error {
+		_, err := s.Collection(coll).Count(context.Background(), nil)
+		return err
+	}},
 	{"Collection", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Info(); return err }},
 	{"Labels", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Labels(); return err }},
 	{"Index", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Index("x"); return err }},
@@ -366,7 +369,7 @@ var readers = []struct {
 		return err
 	}},
 	{"Rows", func(s *db.Snapshot, coll string) (err error) {
-		for _, e := range s.Collection(coll).Rows() {
+		for _, e := range s.Collection(coll).Rows(context.Background(), nil) {
 			err = e
 		}
 		return err
@@ -385,7 +388,7 @@ func TestReleaseWhileIterating(t *testing.T) {
 	b.put("a", mixture(1, 2000, 3))
 	for name, iterate := range map[string]func(s *db.Snapshot, step func()) (int, error){
 		"Rows": func(s *db.Snapshot, step func()) (n int, err error) {
-			for _, err := range s.Collection("c").Rows() {
+			for _, err := range s.Collection("c").Rows(t.Context(), nil) {
 				if err != nil {
 					return n, err
 				}

@@ -179,7 +179,7 @@ func ExampleDB_Snapshot() {
 	}
 	defer after.Release()
 	for _, s := range []*db.Snapshot{before, after} {
-		n, err := s.Collection("colours").Count()
+		n, err := s.Collection("colours").Count(ctx, nil)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -203,8 +203,8 @@ func ExampleCollection_Search_filters() {
 	q := db.Query{Vector: []float32{90, 60, 62}}
 	for _, o := range []db.SearchOptions{
 		{K: 3},
-		{K: 3, Labels: []string{"warm"}},
-		{K: 3, Key: func(key []byte) bool { return len(key) == 4 }},
+		{K: 3, Where: db.HasLabel("warm")},
+		{K: 3, Where: db.Func(func(key []byte) bool { return len(key) == 4 })},
 		{Radius: 120},
 	} {
 		near, err := d.Collection("colours").Search(ctx, q, &o)

@@ -270,14 +270,14 @@ func goldenAnswers(s *Snapshot) error {
 		// Rows differ from row 2 = (2, 2, …, 4) in their first, second and last
 		// coordinates: 1 by (1, 1, 3), 0 by (2, 2, 4), 8 by (1, 6, 10); 3 is gone.
 		{"bytes", goldenVector(2, goldenDim, 0), SearchOptions{}, "key-2 0; key-1 3.3166249; key-0 4.8989797"},
-		{"bytes", goldenVector(2, goldenDim, 0), SearchOptions{Labels: []string{"label-0", "label-3"}}, "key-0 4.8989797"},
+		{"bytes", goldenVector(2, goldenDim, 0), SearchOptions{Where: HasLabel("label-0", "label-3")}, "key-0 4.8989797"},
 		// The tail row, 16 = (2, 16, …, 6), and what lies about it.
-		{"bytes", goldenVector(16, goldenDim, 0), SearchOptions{KeyPrefix: []byte("key-16")}, "key-16 0"},
+		{"bytes", goldenVector(16, goldenDim, 0), SearchOptions{Where: KeyPrefix([]byte("key-16"))}, "key-16 0"},
 		// Dot products with (0, 1, 0, 0) are row numbers.
 		{"products", []float32{0, 1, 0, 0}, SearchOptions{Index: Flat}, "key-29 -29; key-28 -28; key-27 -27"},
 		{"products", []float32{0, 1, 0, 0}, SearchOptions{Index: "rp", Params: &query.Params{Method: query.Lookup, Extra: 6, NoWiden: true}}, "key-29 -29; key-28 -28; key-27 -27"},
 		// Rows 4 and 5 were replaced by others that end in a half.
-		{"products", []float32{0, 0, 0, 1}, SearchOptions{Index: Flat, KeyPrefix: []byte("key-4")}, "key-4 -16.5"},
+		{"products", []float32{0, 0, 0, 1}, SearchOptions{Index: Flat, Where: KeyPrefix([]byte("key-4"))}, "key-4 -16.5"},
 	} {
 		k := strings.Count(c.want, ";") + 1
 		hits, _, err := nearest(ctx, s.Collection(c.coll), Query{Vector: c.q}, k, &c.o)

@@ -47,7 +47,7 @@ func present(path string, n int) (missing int, err error) {
 	}
 	found := make([]bool, n)
 	err = d.View(func(s *Snapshot) error {
-		for r, err := range s.Collection("c").Rows() {
+		for r, err := range s.Collection("c").Rows(context.Background(), nil) {
 			if err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ func TestOutgrown(t *testing.T) {
 			case <-ctx.Done():
 				t.Fatalf("reserve %d, round %d: the batch hangs", reserve, round)
 			}
-			if err := d.View(func(s *Snapshot) error { _, err := s.Collection("c").Count(); return err }); err != nil {
+			if err := d.View(func(s *Snapshot) error { _, err := s.Collection("c").Count(t.Context(), nil); return err }); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -50,20 +50,20 @@ func TestKeyPredicateOnce(t *testing.T) {
 	} {
 		searches[name] = func(ctx context.Context, key func(key []byte) bool) error {
 			o := o
-			o.Key = key
+			o.Where = db.Func(key)
 			_, _, err := nearest(ctx, snap.Collection("c"), db.Query{Vector: q}, 5, &o)
 			return err
 		}
 		searches[name+", batch"] = func(ctx context.Context, key func(key []byte) bool) error {
 			o := o
-			o.Key = key
+			o.Where = db.Func(key)
 			_, err := nearestBatch(ctx, snap.Collection("c"), [][]float32{q}, 5, &o, 1)
 			return err
 		}
 	}
 	for _, index := range []string{db.Flat, "x"} {
 		searches["sparse by "+index] = func(ctx context.Context, key func(key []byte) bool) error {
-			_, _, err := nearest(ctx, snap.Collection("s"), sparse, 5, &db.SearchOptions{Index: index, Key: key})
+			_, _, err := nearest(ctx, snap.Collection("s"), sparse, 5, &db.SearchOptions{Index: index, Where: db.Func(key)})
 			return err
 		}
 	}

@@ -524,7 +524,7 @@ func TestLinksAreFollowed(t *testing.T) {
 	}
 	same("compact")
 	withFile(t, path, func(_ *DB, s *Snapshot) {
-		if n, err := s.Collection("d").Count(); n != 61 || err != nil {
+		if n, err := s.Collection("d").Count(t.Context(), nil); n != 61 || err != nil {
 			t.Errorf("%d rows after a compaction, %v", n, err)
 		}
 	})
@@ -533,7 +533,7 @@ func TestLinksAreFollowed(t *testing.T) {
 	}
 	same("restore")
 	withFile(t, path, func(_ *DB, s *Snapshot) {
-		if n, err := s.Collection("d").Count(); n != 60 || err != nil {
+		if n, err := s.Collection("d").Count(t.Context(), nil); n != 60 || err != nil {
 			t.Errorf("%d rows after a restore, %v", n, err)
 		}
 	})

@@ -174,7 +174,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 	}
 	err := d.View(func(s *Snapshot) error {
 		return d.Update(t.Context(), func(b *Tx) error {
-			for r, err := range s.Collection("docs").Rows() {
+			for r, err := range s.Collection("docs").Rows(t.Context(), nil) {
 				if err != nil {
 					return err
 				}

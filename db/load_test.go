@@ -44,7 +44,7 @@ func TestLoad(t *testing.T) {
 		t.Fatalf("loaded %d of %d rows in steps %v: %v", got, n, steps, err)
 	}
 	b.must(b.d.View(func(s *db.Snapshot) error {
-		if c, err := s.Collection("c").Count(); err != nil || c != n-n/10-1 {
+		if c, err := s.Collection("c").Count(t.Context(), nil); err != nil || c != n-n/10-1 {
 			t.Errorf("%d rows, %v", c, err)
 		}
 		for key, want := range map[string]float32{"k0": n - 1, "k10": 11, "k12": 12} {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/state"
 )
 
 // Progress is the report of a long call: a stage's name and the work done in it. Total is 0 if
@@ -30,7 +31,7 @@ func WithProgress(ctx context.Context, f func(Progress)) context.Context {
 	return kind.WithProgress(ctx, func(p kind.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
-		callback(func() bool { f(Progress(p)); return true })
+		state.Callback(func() bool { f(Progress(p)); return true })
 	})
 }
 

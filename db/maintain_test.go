@@ -144,10 +144,10 @@ func sameAnswers(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, w
 		q := Query{Sparse: randomSparse(rng, 1+rng.IntN(12), width)}
 		k := 1 + rng.IntN(30)
 		for strategy := postings.Auto; strategy <= postings.Union; strategy++ {
-			for _, f := range []*RowFilter{nil, filtered} {
+			for _, f := range []*Filter{nil, filtered} {
 				var hits [2][]Hit
 				for i, name := range []string{"kept", "fresh"} {
-					o := &SearchOptions{Index: name, Strategy: strategy, Filter: f}
+					o := &SearchOptions{Index: name, Strategy: strategy, Where: f}
 					if hits[i], _, err = nearest(ctx, s.Collection("s"), q, k, o); err != nil {
 						t.Fatal(err)
 					}

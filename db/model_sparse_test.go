@@ -131,20 +131,20 @@ func sparseSearches(s *Snapshot, name string, c *modelColl, seed uint64) error {
 		}
 		return nil
 	}
-	options := []SearchOptions{{Index: Flat}, {Index: Flat, Labels: []string{"red"}}}
+	options := []SearchOptions{{Index: Flat}, {Index: Flat, Where: HasLabel("red")}}
 	for index, kind := range c.indexes {
 		if kind == postingsindex.Name {
 			for _, strategy := range []postings.Strategy{postings.Auto, postings.Partitioned, postings.Compact} {
 				options = append(options, SearchOptions{Index: index, Strategy: strategy})
 			}
-			options = append(options, SearchOptions{Index: index, Labels: []string{"red"}})
+			options = append(options, SearchOptions{Index: index, Where: HasLabel("red")})
 		}
 	}
 	for _, o := range options {
 		for _, k := range []int{1 + int(seed%5), len(c.rows)} {
 			hits, _, err := nearest(ctx, s.Collection(name), q, k, &o)
 			if err == nil {
-				err = mustBeNearest(c, x, k, func(r modelRow) bool { return len(o.Labels) == 0 || slices.Contains(r.labels, "red") }, hits)
+				err = mustBeNearest(c, x, k, func(r modelRow) bool { return o.Where == nil || slices.Contains(r.labels, "red") }, hits)
 			}
 			if err != nil {
 				return fmt.Errorf("search %+v, k = %d: %w", o, k, err)

@@ -204,11 +204,11 @@ func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error 
 	if info.Live != len(c.rows) || info.Rows != int(c.next) || !slices.Equal(info.Indexes, slices.Sorted(maps.Keys(c.indexes))) {
 		return fmt.Errorf("info %+v, want %d live of %d rows and the indexes %v", info, len(c.rows), c.next, c.indexes)
 	}
-	if n, err := s.Collection(name).Count(); err != nil || n != len(c.rows) {
+	if n, err := s.Collection(name).Count(context.Background(), nil); err != nil || n != len(c.rows) {
 		return fmt.Errorf("count %d, %v, want %d", n, err, len(c.rows))
 	}
 	order, i := c.byRow(), 0
-	for r, err := range s.Collection(name).Rows() {
+	for r, err := range s.Collection(name).Rows(context.Background(), nil) {
 		if err != nil {
 			return fmt.Errorf("rows: %w", err)
 		}
@@ -300,7 +300,7 @@ func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
 		}
 	}
 	red := func(r modelRow) bool { return slices.Contains(r.labels, "red") }
-	hits, _, err := nearest(ctx, s.Collection(name), Query{Vector: q}, len(c.rows), &SearchOptions{Index: Flat, Labels: []string{"red"}})
+	hits, _, err := nearest(ctx, s.Collection(name), Query{Vector: q}, len(c.rows), &SearchOptions{Index: Flat, Where: HasLabel("red")})
 	if err == nil {
 		err = mustNeighbors(c, q, len(c.rows), true, red, hits)
 	}

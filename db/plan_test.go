@@ -36,7 +36,7 @@ func TestPlan(t *testing.T) {
 			set.AddRange(0, uint64(x.passing))
 			f, err := c.RowFilter(set)
 			b.must(err)
-			x.o.Filter = f
+			x.o.Where = f
 		}
 		res, err := c.Search(t.Context(), db.Query{Vector: rows[7]}, &x.o)
 		b.must(err)

@@ -597,11 +597,11 @@ func TestMaintenanceCompacts(t *testing.T) {
 	if m := st.Maintenance; err != nil || m.Steps != 1 || m.Last != want || m.Error != "" {
 		t.Errorf("%+v, %v", m, err)
 	}
-	if n, err := snap.Collection("padding").Count(); err != nil || n != 24 {
+	if n, err := snap.Collection("padding").Count(t.Context(), nil); err != nil || n != 24 {
 		t.Errorf("the snapshot has %d rows, %v", n, err)
 	}
 	q := Query{Vector: make([]float32, 16)}
-	res, err := b.d.Collection("dense").Search(ctx, q, &SearchOptions{Filter: filter})
+	res, err := b.d.Collection("dense").Search(ctx, q, &SearchOptions{Where: filter})
 	if err != nil || len(res.Hits) != 2 || !rows.Contains(res.Hits[0].Row) {
 		t.Errorf("by a filter made before: %v, %v", res.Hits, err)
 	}

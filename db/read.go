@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"iter"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
+	"github.com/anndb/anndb/db/internal/where"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -62,9 +64,9 @@ func getRow(st *state.Collection, key []byte) (Row, error) {
 	return r, err
 }
 
-// Rows iterates over copies of the live rows, of one state, in the order of their numbers. The
-// iteration ends after an error.
-func (c Collection) Rows() iter.Seq2[Row, error] {
+// Rows iterates over copies of the live rows that a filter selects, of one state, in the order
+// of their numbers, as Matching; nil selects all. The iteration ends after an error.
+func (c Collection) Rows(ctx context.Context, filter *Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		s, err := c.hold()
 		if err != nil {
@@ -72,14 +74,25 @@ func (c Collection) Rows() iter.Seq2[Row, error] {
 			return
 		}
 		defer c.letGo(s)
-		st, err := s.collection(c.name)
+		var st *state.Collection
+		var passing where.Passing
+		err = s.read(c.name, func(of *state.Collection) (err error) {
+			if st, err = of, of.Load(ctx); err == nil {
+				passing, err = st.Passing(ctx, filter.tree())
+			}
+			return err
+		})
 		if err != nil {
 			yield(Row{}, err)
 			return
 		}
 		var run *state.ColdRun
 		for row := range st.Entry.Rows {
-			r, ok, err := s.nextRow(st, row, &run)
+			var r Row
+			ok, err := s.passes(ctx, st, passing, row)
+			if ok && err == nil {
+				r, ok, err = s.nextRow(st, row, &run)
+			}
 			if err != nil {
 				yield(Row{}, err)
 				return
@@ -200,6 +213,29 @@ func (s *Snapshot) nextRow(
 	}
 	r, err = publicRow(st, row, x)
 	return r, err == nil, err
+}
+
+// passes reports whether a row can pass an evaluated filter and, unless it is deleted, passes it.
+func (s *Snapshot) passes(
+	ctx context.Context, st *state.Collection, p where.Passing, row uint32,
+) (ok bool, err error) {
+	if p.Set != nil && !p.Set.Contains(row) {
+		return false, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return false, fail.Wrapf(err, "rows of %q", st.Entry.Name)
+	}
+	if p.Accept == nil {
+		return true, nil
+	}
+	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
+	if s.released.Load() {
+		return false, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
+	}
+	if st.Deleted(row) {
+		return false, nil
+	}
+	return st.Accepts(p, row)
 }
 
 // publicRow returns a row as users see it.

@@ -89,7 +89,7 @@ func churned(t *testing.T, d *DB) {
 // rowTexts are the rows of a collection without their numbers.
 func rowTexts(t *testing.T, s *Snapshot, coll string) (out []string) {
 	t.Helper()
-	for r, err := range s.Collection(coll).Rows() {
+	for r, err := range s.Collection(coll).Rows(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

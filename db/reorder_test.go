@@ -69,7 +69,7 @@ func TestReorder(t *testing.T) {
 	err = d.View(func(s *Snapshot) error {
 		before, after := rowTexts(t, held, "rows"), rowTexts(t, s, "rows")
 		changes, last := 0, ""
-		for r, err := range s.Collection("rows").Rows() {
+		for r, err := range s.Collection("rows").Rows(t.Context(), nil) {
 			if err != nil {
 				return err
 			}

@@ -84,7 +84,7 @@ func allRows(d *DB) (map[string]string, error) {
 	out := map[string]string{}
 	err := d.View(func(s *Snapshot) error {
 		for _, c := range s.Collections() {
-			for r, err := range s.Collection(c.Name).Rows() {
+			for r, err := range s.Collection(c.Name).Rows(context.Background(), nil) {
 				if err != nil {
 					return err
 				}
@@ -360,7 +360,7 @@ func TestRestore(t *testing.T) {
 	count := func(path string) (n int) {
 		d := open(path)
 		defer d.Close()
-		err := d.View(func(s *Snapshot) (err error) { n, err = s.Collection("c").Count(); return err })
+		err := d.View(func(s *Snapshot) (err error) { n, err = s.Collection("c").Count(t.Context(), nil); return err })
 		if err != nil {
 			t.Error(err)
 		}

@@ -22,7 +22,7 @@ import (
 )
 
 // filterOf makes a filter from the latest state.
-func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) (f *RowFilter) {
+func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) (f *Filter) {
 	t.Helper()
 	err := d.View(func(s *Snapshot) (err error) {
 		f, err = s.Collection(coll).RowFilter(rows)
@@ -36,7 +36,7 @@ func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) (f *RowFil
 
 // filterBed is collections "dense" and "sparse" of 40 rows without a gap in their
 // numbers, and a filter of some of each.
-func filterBed(t *testing.T) (*DB, map[string]*RowFilter) {
+func filterBed(t *testing.T) (*DB, map[string]*Filter) {
 	t.Helper()
 	d := openTemp(t, &Options{Sync: Off})
 	ctx := t.Context()
@@ -52,7 +52,7 @@ func filterBed(t *testing.T) (*DB, map[string]*RowFilter) {
 		}
 	}
 	rows := roaring.BitmapOf(3, 4, 17)
-	return d, map[string]*RowFilter{"dense": filterOf(t, d, "dense", rows), "sparse": filterOf(t, d, "sparse", rows)}
+	return d, map[string]*Filter{"dense": filterOf(t, d, "dense", rows), "sparse": filterOf(t, d, "sparse", rows)}
 }
 
 func putFiltered(d *DB, coll string, i int) error {
@@ -69,15 +69,15 @@ func putFiltered(d *DB, coll string, i int) error {
 }
 
 // searchFiltered returns the keys of all rows that a filter passes, in order.
-func searchFiltered(d *DB, coll string, f *RowFilter) (keys []string, err error) {
+func searchFiltered(d *DB, coll string, f *Filter) (keys []string, err error) {
 	err = d.View(func(s *Snapshot) error {
 		var hits []Hit
 		var err error
 		if coll == "sparse" {
 			q := Query{Sparse: vector.Sparse{Index: []uint32{0}, Value: []float32{1}}}
-			hits, _, err = nearest(context.Background(), s.Collection(coll), q, 100, &SearchOptions{Filter: f})
+			hits, _, err = nearest(context.Background(), s.Collection(coll), q, 100, &SearchOptions{Where: f})
 		} else {
-			hits, _, err = nearest(context.Background(), s.Collection(coll), Query{Vector: []float32{1, 1}}, 100, &SearchOptions{Filter: f})
+			hits, _, err = nearest(context.Background(), s.Collection(coll), Query{Vector: []float32{1, 1}}, 100, &SearchOptions{Where: f})
 		}
 		for _, h := range hits {
 			keys = append(keys, string(h.Key))
@@ -144,9 +144,8 @@ func TestRowFilterMisuse(t *testing.T) {
 	if _, err := other.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
-	for name, f := range map[string]*RowFilter{
+	for name, f := range map[string]*Filter{
 		"another collection": filters["sparse"],
-		"empty value":        {},
 		"another database":   filterOf(t, other, "dense", roaring.BitmapOf(1)),
 	} {
 		if keys, err := searchFiltered(d, "dense", f); !errors.Is(err, fail.Filter) {

@@ -1,20 +1,17 @@
 package db
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"unsafe"
-
-	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/db/internal/where"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -48,14 +45,9 @@ type SearchOptions struct {
 	// Recall is the target, for which the tuner's curve has the parameters; 0.95 when zero. It holds
 	// for any K and under filters. 1 selects an exact scan. Sparse searches are exact.
 	Recall float64
-	// Filter keeps only the rows of a set made by Collection.RowFilter, Labels only rows that
-	// have at least one of these labels. KeyPrefix and Key keep only rows whose key has the
-	// prefix and satisfies the predicate, which gets a copy of the key. A search calls Key at
-	// most once per row, and not after its context has ended.
-	Filter    *RowFilter
-	Labels    []string
-	KeyPrefix []byte
-	Key       func(key []byte) bool
+	// Where restricts the search to the rows that pass a filter; nil is none. The functions of
+	// a filter (Func) are called at most once per row, and not after the context has ended.
+	Where *Filter
 	// Radius, when positive, returns all rows found within this distance (in the unit of
 	// Hit.Distance) instead of the nearest K; K then bounds the number of hits, zero for no
 	// bound. Dense collections only. Recall is tuned for nearest rows, not for ranges: a range
@@ -67,7 +59,8 @@ type SearchOptions struct {
 	// Explain fills in Hit.Explanation. Dense collections only.
 	Explain bool
 	// Reuse is the memory of an earlier result, which the search may overwrite. A dense search
-	// with enough of it, and without filters by label or key, allocates nothing in steady state.
+	// with enough of it, and without a filter or with one of Collection.RowFilter, allocates
+	// nothing in steady state.
 	Reuse []Hit
 	// Params, if not nil, are used in place of Recall, except for K. Dense collections only.
 	// Their Filter must be nil, since a search cannot check which numbering its row numbers
@@ -152,25 +145,33 @@ func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res 
 		o = &defaultSearch
 	}
 	err = c.read(func(st *state.Collection) error {
-		ask := rowAsk{q: q, k: o.K}
-		switch {
-		case ask.k < 0:
-			return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", fail.K, ask.k, st.Entry.Name)
-		case ask.k == 0 && o.Radius == 0:
-			ask.k = defaultK
-		}
-		if err := resolveQuery(st, &ask); err != nil {
+		passing, err := passingRows(ctx, st, o.Where)
+		if err != nil {
 			return err
 		}
-		if st.Entry.Sparse {
-			return searchSparse(ctx, st, &ask, o, &res)
-		}
-		return searchDense(ctx, st, &ask, o, &res)
+		return search(ctx, st, rowAsk{q: q, k: o.K, passing: passing}, o, &res)
 	})
 	if err != nil {
 		return Result{}, err
 	}
 	return res, nil
+}
+
+// search finds the rows nearest to a query in one state.
+func search(ctx context.Context, st *state.Collection, ask rowAsk, o *SearchOptions, res *Result) error {
+	switch {
+	case ask.k < 0:
+		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", fail.K, ask.k, st.Entry.Name)
+	case ask.k == 0 && o.Radius == 0:
+		ask.k = defaultK
+	}
+	if err := resolveQuery(st, &ask); err != nil {
+		return err
+	}
+	if st.Entry.Sparse {
+		return searchSparse(ctx, st, &ask, o, res)
+	}
+	return searchDense(ctx, st, &ask, o, res)
 }
 
 // rowAsk is a search for rows in one collection.
@@ -180,6 +181,8 @@ type rowAsk struct {
 	// self is the number of the row that the query was read from, if stored is set.
 	self   uint32
 	stored bool
+	// passing are the rows that pass the filter of the search.
+	passing where.Passing
 }
 
 // resolveQuery checks that the query is of one kind and replaces a key by its row.
@@ -220,9 +223,7 @@ func searchWith(
 	ctx context.Context, st *state.Collection, sc *state.Scratch, view *query.View, a *rowAsk,
 	o *SearchOptions, res *Result,
 ) (err error) {
-	if err := applyFilters(ctx, st, a, o, &sc.Params); err != nil {
-		return err
-	}
+	applyFilters(st, a, &sc.Params)
 	sc.Found, res.Stats.Stats, err = sc.Searcher.Search(ctx, view, a.q.Vector, &sc.Params, sc.Found[:0])
 	if err != nil {
 		return fail.Wrapf(kind.AsParameter(err), "search %q", st.Entry.Name)
@@ -309,7 +310,7 @@ func appendHit(
 }
 
 // SearchBatch searches for many queries in one state, in parallel (WithWorkers).
-// Element i of the result is what Search returns for queries[i].
+// Element i of the result is what Search returns for queries[i]. The filter is evaluated once.
 //
 // Errors: those of Search, with the number of the first query that failed.
 func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchOptions) ([]Result, error) {
@@ -321,13 +322,22 @@ func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchO
 		return nil, err
 	}
 	defer c.letGo(s)
-	c = s.Collection(c.name)
+	var passing where.Passing
+	err = s.read(c.name, func(st *state.Collection) (err error) {
+		passing, err = passingRows(ctx, st, o.Where)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
 	out := make([]Result, len(queries))
 	work := par.Work{N: len(queries), Grain: 8, Workers: kind.WorkersOf(ctx)}
 	err = par.Each(ctx, work, func(i int) (err error) {
 		one := *o
 		one.Reuse = newHits(max(0, min(cmp.Or(o.K, defaultK), 1024)))
-		out[i], err = c.Search(ctx, queries[i], &one)
+		err = s.read(c.name, func(st *state.Collection) error {
+			return search(ctx, st, rowAsk{q: queries[i], k: o.K, passing: passing}, &one, &out[i])
+		})
 		return atQuery(i, err)
 	})
 	if err != nil {
@@ -414,7 +424,7 @@ func checkDenseAsk(st *state.Collection, o *SearchOptions) error {
 	case math.IsNaN(o.Radius) || o.Radius < 0:
 		return fmt.Errorf("%w: radius %g, want 0 for none or more", fail.Option, o.Radius)
 	case o.Params != nil && o.Params.Filter != nil:
-		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: give SearchOptions.Filter a RowFilter",
+		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: use SearchOptions.Where",
 			fail.Option, st.Entry.Name)
 	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
 		return fmt.Errorf("%w: target recall %g, want 0 to 1", fail.Option, o.Recall)
@@ -428,32 +438,24 @@ func checkDenseAsk(st *state.Collection, o *SearchOptions) error {
 // defaultRecall is the target recall of a search without one.
 const defaultRecall = 0.95
 
-// applyFilters combines the bitmap, label and key filters of the call.
-func applyFilters(
-	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, p *query.Params,
-) error {
-	rows, err := filteredRows(st, o.Filter)
-	if err != nil {
-		return err
-	}
-	if p.Filter, err = carrying(ctx, st, o.Labels, rows); err != nil {
-		return err
-	}
+// applyFilters restricts the parameters of a dense search to the rows that pass the filters of the
+// call.
+func applyFilters(st *state.Collection, a *rowAsk, p *query.Params) {
+	p.Filter = a.passing.Set
 	if prev := p.Accept; prev != nil {
-		p.Accept = func(row uint32) bool { return callback(func() bool { return prev(row) }) }
+		p.Accept = func(row uint32) bool { return state.Callback(func() bool { return prev(row) }) }
 	}
 	if a.stored {
 		prev, self := p.Accept, a.self
 		p.Accept = func(row uint32) bool { return row != self && (prev == nil || prev(row)) }
 	}
-	// The functions must not hold o itself, or the options of every search would be allocated.
-	if prefix, pred := o.KeyPrefix, o.Key; len(prefix) > 0 || pred != nil {
+	if passing := a.passing; passing.Accept != nil {
 		prev := p.Accept
 		p.Accept = func(row uint32) bool {
 			if prev != nil && !prev(row) {
 				return false
 			}
-			ok, err := keyPasses(st, row, prefix, pred)
+			ok, err := st.Accepts(passing, row)
 			if err != nil {
 				// Damage must not look like "no row passes".
 				panic(state.KeyFailure{Err: err})
@@ -461,52 +463,6 @@ func applyFilters(
 			return ok
 		}
 	}
-	return nil
-}
-
-// carrying returns the rows of a filter, nil meaning all, that have at least one of the
-// labels. Without labels it returns the filter itself.
-func carrying(
-	ctx context.Context, st *state.Collection, labels []string, filter *roaring.Bitmap,
-) (*roaring.Bitmap, error) {
-	if len(labels) == 0 {
-		return filter, nil
-	}
-	rows := roaring.New()
-	for _, l := range labels {
-		r, err := st.LabelRows(l)
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return nil, fail.Wrapf(err, "rows with label %q", l)
-		}
-		if r != nil {
-			rows.Or(r)
-		}
-	}
-	if filter != nil {
-		rows.And(filter)
-	}
-	return rows, nil
-}
-
-// keyPasses reports whether a row's key has the prefix and satisfies the caller's predicate,
-// which may be nil.
-func keyPasses(st *state.Collection, row uint32, prefix []byte, pred func(key []byte) bool) (bool, error) {
-	key, err := st.Key(row)
-	if err != nil {
-		return false, err
-	}
-	return bytes.HasPrefix(key, prefix) &&
-		(pred == nil || callback(func() bool { return pred(slices.Clone(key)) })), nil
-}
-
-// callback runs a function of the caller.
-func callback(f func() bool) bool {
-	defer func() {
-		if r := recover(); r != nil {
-			panic(state.CallbackPanic{Value: r})
-		}
-	}()
-	return f()
 }
 
 // externalDistance converts the internal distance, which is squared for L2.

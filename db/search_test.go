@@ -230,7 +230,7 @@ func TestFilters(t *testing.T) {
 			b := searchBed(t, metric, n, dim)
 			number := map[string]uint32{}
 			b.must(b.d.View(func(s *db.Snapshot) error {
-				for r, err := range s.Collection("c").Rows() {
+				for r, err := range s.Collection("c").Rows(t.Context(), nil) {
 					if err != nil {
 						return err
 					}
@@ -255,7 +255,7 @@ func TestFilters(t *testing.T) {
 					return slices.ContainsFunc(b.labels[key], func(l string) bool { return slices.Contains(want, l) })
 				}
 			}
-			filter := func(m *roaring.Bitmap) *db.RowFilter {
+			filter := func(m *roaring.Bitmap) *db.Filter {
 				s, err := b.d.Snapshot()
 				b.must(err)
 				defer s.Release()
@@ -290,28 +290,28 @@ func TestFilters(t *testing.T) {
 				pass  func(string) bool
 				exact bool // few rows: scanned
 			}{
-				{"half", db.SearchOptions{Filter: filter(half)}, in(half), false},
-				{"tenth", db.SearchOptions{Filter: filter(tenth)}, in(tenth), true},
-				{"none", db.SearchOptions{Filter: filter(none)}, in(none), true},
-				{"label", db.SearchOptions{Labels: []string{"mod1"}}, hasLabel("mod1"), true},
-				{"labels", db.SearchOptions{Labels: []string{"mod1", "mod2", "mod1"}}, hasLabel("mod1", "mod2"), false},
-				{"rare", db.SearchOptions{Labels: []string{"rare", "no such label"}}, hasLabel("rare"), true},
-				{"no label", db.SearchOptions{Labels: []string{"no such label"}}, in(none), true},
-				{"prefix", db.SearchOptions{KeyPrefix: []byte("a3")}, prefix("a3"), false},
-				{"fresh", db.SearchOptions{KeyPrefix: []byte("b")}, prefix("b"), false},
-				{"one", db.SearchOptions{KeyPrefix: []byte("a4121")}, prefix("a4121"), true},
-				{"no key", db.SearchOptions{KeyPrefix: []byte("zz")}, in(none), true},
-				{"key", db.SearchOptions{Key: even}, func(key string) bool { return even([]byte(key)) }, false},
+				{"half", db.SearchOptions{Where: filter(half)}, in(half), false},
+				{"tenth", db.SearchOptions{Where: filter(tenth)}, in(tenth), true},
+				{"none", db.SearchOptions{Where: filter(none)}, in(none), true},
+				{"label", db.SearchOptions{Where: db.HasLabel("mod1")}, hasLabel("mod1"), true},
+				{"labels", db.SearchOptions{Where: db.HasLabel("mod1", "mod2", "mod1")}, hasLabel("mod1", "mod2"), false},
+				{"rare", db.SearchOptions{Where: db.HasLabel("rare", "no such label")}, hasLabel("rare"), true},
+				{"no label", db.SearchOptions{Where: db.HasLabel("no such label")}, in(none), true},
+				{"prefix", db.SearchOptions{Where: db.KeyPrefix([]byte("a3"))}, prefix("a3"), false},
+				{"fresh", db.SearchOptions{Where: db.KeyPrefix([]byte("b"))}, prefix("b"), false},
+				{"one", db.SearchOptions{Where: db.KeyPrefix([]byte("a4121"))}, prefix("a4121"), true},
+				{"no key", db.SearchOptions{Where: db.KeyPrefix([]byte("zz"))}, in(none), true},
+				{"key", db.SearchOptions{Where: db.Func(even)}, func(key string) bool { return even([]byte(key)) }, false},
 				{
-					"all", db.SearchOptions{Filter: filter(half), Labels: []string{"mod0", "mod2"}, KeyPrefix: []byte("a"), Key: even},
+					"all", db.SearchOptions{Where: db.And(filter(half), db.HasLabel("mod0", "mod2"), db.KeyPrefix([]byte("a")), db.Func(even))},
 					and(in(half), hasLabel("mod0", "mod2"), prefix("a"), func(key string) bool { return even([]byte(key)) }), true,
 				},
 				{
-					"params and key", db.SearchOptions{Params: &query.Params{Accept: func(r uint32) bool { return r%3 == 0 }}, Key: even},
+					"params and key", db.SearchOptions{Params: &query.Params{Accept: func(r uint32) bool { return r%3 == 0 }}, Where: db.Func(even)},
 					func(key string) bool { return number[key]%3 == 0 && even([]byte(key)) }, false,
 				},
 				{
-					"params", db.SearchOptions{Params: &query.Params{Accept: func(r uint32) bool { return r%3 == 0 }}, Filter: filter(half)},
+					"params", db.SearchOptions{Params: &query.Params{Accept: func(r uint32) bool { return r%3 == 0 }}, Where: filter(half)},
 					and(in(half), func(key string) bool { return number[key]%3 == 0 }), false,
 				},
 			} {
@@ -384,7 +384,7 @@ func TestRange(t *testing.T) {
 			some, _ := b.search(q, 5, &db.SearchOptions{Radius: radius, Index: db.Flat})
 			b.same(q, some, want[:5], nil)
 			odd := func(key string) bool { return key[len(key)-1]%2 == 1 }
-			filtered, _ := b.search(q, 0, &db.SearchOptions{Radius: radius, Index: db.Flat, Key: func(k []byte) bool { return odd(string(k)) }})
+			filtered, _ := b.search(q, 0, &db.SearchOptions{Radius: radius, Index: db.Flat, Where: db.Func(func(k []byte) bool { return odd(string(k)) })})
 			var wantOdd []pair
 			for _, p := range want {
 				if odd(p.key) {
@@ -563,7 +563,7 @@ func TestSearchBatch(t *testing.T) {
 	b := searchBed(t, vector.L2, 1500, dim)
 	queries := mixture(3, 50, dim)
 	for _, o := range []*db.SearchOptions{
-		{Index: db.Flat}, {Params: &query.Params{Hops: 1, Sketch: true}, Labels: []string{"mod1"}},
+		{Index: db.Flat}, {Params: &query.Params{Hops: 1, Sketch: true}, Where: db.HasLabel("mod1")},
 		{Params: &query.Params{Extra: 4}, Explain: true, Radius: 1.5},
 	} {
 		var want []string
@@ -752,7 +752,7 @@ func TestPanicInFilter(t *testing.T) {
 	before, _ := b.search(q, 10, plain)
 	for _, value := range []any{"a string", errors.New("an error"), 7} {
 		for _, o := range []*db.SearchOptions{
-			{Params: plain.Params, Key: func([]byte) bool { panic(value) }},
+			{Params: plain.Params, Where: db.Func(func([]byte) bool { panic(value) })},
 			{Params: &query.Params{Accept: func(uint32) bool { panic(value) }}},
 		} {
 			func() {
@@ -813,7 +813,7 @@ func TestNoAllocations(t *testing.T) {
 			"stages":  {Params: &query.Params{Sketch: true, Quant: true, Hops: 2, Extra: 5, Tau: 0.01}},
 			"beam":    {Params: &query.Params{Sketch: true, R: 20, Beam: 40}},
 			"lookup":  {Params: &query.Params{Method: query.Lookup}},
-			"filter":  {Params: &query.Params{Sketch: true}, Filter: filter},
+			"filter":  {Params: &query.Params{Sketch: true}, Where: filter},
 			"range":   {Params: &query.Params{}, Radius: 2},
 		} {
 			var dst []db.Hit

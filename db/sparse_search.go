@@ -35,10 +35,7 @@ func searchSparse(ctx context.Context, st *state.Collection, a *rowAsk, o *Searc
 	res.Stats.Unknown, res.Stats.sparse, res.Stats.Recall = resolved.unknown, true, 1
 	var x vector.Sparse
 	kind.UnitSparse(&x, resolved.features)
-	accept, err := acceptedRows(ctx, st, a, o)
-	if err != nil {
-		return err
-	}
+	accept := acceptedRows(st, a)
 	index, err := st.SearchIndex(ctx, o.Index)
 	if err != nil {
 		return err
@@ -166,46 +163,19 @@ func numberFeatures(st *state.Collection, features []Feature) (queryFeatures, er
 	return out, nil
 }
 
-// acceptedRows returns the set of rows that pass the filters; nil if all rows pass.
-func acceptedRows(
-	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions,
-) (*roaring.Bitmap, error) {
-	out, err := filteredRows(st, o.Filter)
-	if err == nil {
-		out, err = carrying(ctx, st, o.Labels, out)
+// acceptedRows returns the rows that can be hits: those that pass the filter, other than the row
+// that the query was read from; nil is all rows.
+func acceptedRows(st *state.Collection, a *rowAsk) *roaring.Bitmap {
+	if !a.stored {
+		return a.passing.Set
 	}
-	if err != nil {
-		return nil, err
+	others := roaring.New()
+	others.AddRange(0, uint64(st.Entry.Rows))
+	others.Remove(a.self)
+	if a.passing.Set != nil {
+		others.And(a.passing.Set)
 	}
-	if a.stored {
-		others := roaring.New()
-		others.AddRange(0, uint64(st.Entry.Rows))
-		others.Remove(a.self)
-		if out != nil {
-			others.And(out)
-		}
-		out = others
-	}
-	if len(o.KeyPrefix) == 0 && o.Key == nil {
-		return out, nil
-	}
-	rows := roaring.New()
-	for row := range st.Entry.Rows {
-		if out != nil && !out.Contains(row) || st.Deleted(row) {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, fail.Wrapf(err, "search %q", st.Entry.Name)
-		}
-		ok, err := keyPasses(st, row, o.KeyPrefix, o.Key)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			rows.Add(row)
-		}
-	}
-	return rows, nil
+	return others
 }
 
 // scanWork is the number of features compared between two checks of the context. A row counts

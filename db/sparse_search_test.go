@@ -134,7 +134,7 @@ func (b *sparseBed) got(q vector.Sparse, k int, o *SearchOptions) string {
 	return out.String()
 }
 
-func (b *sparseBed) filter(rows *roaring.Bitmap) *RowFilter {
+func (b *sparseBed) filter(rows *roaring.Bitmap) *Filter {
 	b.t.Helper()
 	return filterOf(b.t, b.d, "s", rows)
 }
@@ -149,32 +149,47 @@ func TestSearchSparseIsExact(t *testing.T) {
 	}
 	b.put(rng, keys[:2200]...)
 	b.remove(keys[10:40]...)
-	compare := func(stage string, options ...*SearchOptions) {
+	odd := roaring.New()
+	for i := uint32(1); i < 2600; i += 2 {
+		odd.Add(i)
+	}
+	isOdd := func(key string) bool { return odd.Contains(b.row[key]) }
+	ends := func(chars string) func(string) bool {
+		return func(key string) bool { return strings.ContainsAny(key[len(key)-1:], chars) }
+	}
+	type filtered struct {
+		o    SearchOptions
+		pass func(key string) bool
+	}
+	compare := func(stage string, options ...filtered) {
 		t.Helper()
 		for i := range 12 {
 			q := randomSparse(rng, 1+rng.IntN(15), 64)
 			k := []int{1, 7, 100, 5000}[i%4]
 			for _, o := range options {
-				pass := func(key string) bool {
-					return (len(o.Labels) == 0 || slices.Contains(o.Labels, "l"+key[len(key)-1:])) &&
-						strings.HasPrefix(key, string(o.KeyPrefix)) &&
-						(o.Filter == nil || o.Filter.rows.Contains(b.row[key])) && (o.Key == nil || o.Key([]byte(key)))
-				}
-				if got, want := b.got(q, k, o), b.want(q, k, pass); got != want {
-					t.Fatalf("%s, k %d, %+v:\n%s\nwant\n%s", stage, k, o, got, want)
+				if got, want := b.got(q, k, &o.o), b.want(q, k, o.pass); got != want {
+					t.Fatalf("%s, k %d, %+v:\n%s\nwant\n%s", stage, k, o.o, got, want)
 				}
 			}
 		}
 	}
-	odd := roaring.New()
-	for i := uint32(1); i < 2600; i += 2 {
-		odd.Add(i)
+	all := func(string) bool { return true }
+	filters := func() []filtered {
+		seven := Func(func(key []byte) bool { return ends("7")(string(key)) })
+		return []filtered{
+			{SearchOptions{}, all},
+			{SearchOptions{Where: HasLabel("l3", "l4", "none")}, ends("34")},
+			{SearchOptions{Where: KeyPrefix([]byte("k1"))}, func(key string) bool { return strings.HasPrefix(key, "k1") }},
+			{SearchOptions{Where: b.filter(odd)}, isOdd},
+			{SearchOptions{Where: Not(b.filter(odd))}, func(key string) bool { return !isOdd(key) }},
+			{
+				SearchOptions{Where: And(seven, HasLabel("l7", "l8"), b.filter(odd))},
+				func(key string) bool { return ends("7")(key) && isOdd(key) },
+			},
+			{SearchOptions{Where: Or(seven, HasLabel("l8"))}, ends("78")},
+		}
 	}
-	filters := []*SearchOptions{
-		{}, {Labels: []string{"l3", "l4", "none"}}, {KeyPrefix: []byte("k1")}, {Filter: b.filter(odd)},
-		{Key: func(k []byte) bool { return k[len(k)-1] == '7' }, Labels: []string{"l7"}, Filter: b.filter(odd)},
-	}
-	compare("without an index", filters...)
+	compare("without an index", filters()...)
 	info, err := b.d.Collection("s").Build(t.Context(), "main", &Postings{Partition: true, M: 3})
 	if err != nil {
 		t.Fatal(err)
@@ -182,13 +197,14 @@ func TestSearchSparseIsExact(t *testing.T) {
 	if info.Rows != 2200 || info.Kind != string(postingsindex.Name) || info.Bytes["postings"] == 0 {
 		t.Errorf("index %+v", info)
 	}
-	compare("indexed", append(filters, &SearchOptions{Index: Flat},
-		&SearchOptions{Strategy: postings.Partitioned}, &SearchOptions{Strategy: postings.Compact},
-		&SearchOptions{Strategy: postings.Union})...)
+	compare("indexed", append(filters(), filtered{SearchOptions{Index: Flat}, all},
+		filtered{SearchOptions{Strategy: postings.Partitioned}, all},
+		filtered{SearchOptions{Strategy: postings.Compact}, all},
+		filtered{SearchOptions{Strategy: postings.Union}, all})...)
 	b.put(rng, keys[2200:]...)
 	b.put(rng, keys[50:80]...)
 	b.remove(keys[2300:2310]...)
-	compare("with fresh rows", filters...)
+	compare("with fresh rows", filters()...)
 	path := b.d.Path()
 	if err := b.d.Close(); err != nil {
 		t.Fatal(err)
@@ -196,16 +212,11 @@ func TestSearchSparseIsExact(t *testing.T) {
 	if b.d, err = Open(path, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range filters {
-		if o.Filter != nil {
-			o.Filter = b.filter(odd)
-		}
-	}
-	compare("reopened", filters...)
+	compare("reopened", filters()...)
 	if err := b.d.Collection("s").DropIndex(t.Context(), "main"); err != nil {
 		t.Fatal(err)
 	}
-	compare("dropped", filters[0])
+	compare("dropped", filters()[0])
 }
 
 func TestSearchSparseUniform(t *testing.T) {

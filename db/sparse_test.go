@@ -73,7 +73,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 		t.Helper()
 		err := d.View(func(s *Snapshot) error {
 			seen := 0
-			for r, err := range s.Collection("s").Rows() {
+			for r, err := range s.Collection("s").Rows(t.Context(), nil) {
 				if err != nil {
 					return err
 				}

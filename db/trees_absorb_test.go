@@ -162,7 +162,7 @@ func (b *treeBed) check() {
 		}
 		rows, positive := make([]uint32, m.Leaves()), make([]uint32, m.Leaves())
 		p := budget.NewPredictor(budget.NewIndex(m))
-		for r, err := range s.Collection("s").Rows() {
+		for r, err := range s.Collection("s").Rows(context.Background(), nil) {
 			if err != nil {
 				return err
 			}

@@ -153,7 +153,7 @@ func TestCounters(t *testing.T) {
 	compactor.Wait()
 	sum := 0
 	b.must(b.d.View(func(s *db.Snapshot) error {
-		for r, err := range s.Collection("c").Rows() {
+		for r, err := range s.Collection("c").Rows(t.Context(), nil) {
 			if err != nil {
 				return err
 			}

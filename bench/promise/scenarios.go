@@ -28,11 +28,11 @@ func (b *bench) scenarios() []scenario {
 	}
 	out = append(out,
 		scenario{"own label", func(q []float32, o *db.SearchOptions) error {
-			o.Labels = []string{className(b.class(q))}
+			o.Where = db.HasLabel(className(b.class(q)))
 			return nil
 		}},
 		scenario{"another label", func(q []float32, o *db.SearchOptions) error {
-			o.Labels = []string{className((b.class(q) + 1) % classes)}
+			o.Where = db.HasLabel(className((b.class(q) + 1) % classes))
 			return nil
 		}})
 	for _, x := range []struct {
@@ -40,7 +40,7 @@ func (b *bench) scenarios() []scenario {
 		lo, hi float64
 	}{{"nearest half", 0, 0.5}, {"nearest tenth", 0, 0.1}, {"farthest half", 0.5, 1}, {"farthest tenth", 0.9, 1}} {
 		out = append(out, scenario{x.name, func(q []float32, o *db.SearchOptions) (err error) {
-			o.Filter, err = b.rows.RowFilter(b.between(q, x.lo, x.hi))
+			o.Where, err = b.rows.RowFilter(b.between(q, x.lo, x.hi))
 			return err
 		}})
 	}
@@ -57,7 +57,7 @@ func (b *bench) random(share float64) func([]float32, *db.SearchOptions) error {
 		}
 	}
 	return func(_ []float32, o *db.SearchOptions) (err error) {
-		o.Filter, err = b.rows.RowFilter(rows)
+		o.Where, err = b.rows.RowFilter(rows)
 		return err
 	}
 }

@@ -37,6 +37,7 @@ type cli struct {
 
 	Import   importCmd   `cmd:"" help:"Read vectors from a file into a collection."`
 	Export   exportCmd   `cmd:"" help:"Write a collection's rows to a file."`
+	Count    countCmd    `cmd:"" help:"Count a collection's rows."`
 	Build    buildCmd    `cmd:"" help:"Learn an index over a collection."`
 	Tune     tuneCmd     `cmd:"" help:"Tune and learn a label model, and show all settings that were measured."`
 	Drop     dropCmd     `cmd:"" help:"Remove an index, or a collection with all its rows."`

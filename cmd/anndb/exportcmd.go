@@ -18,7 +18,8 @@ type exportCmd struct {
 	inFile
 	Collection string `arg:"" help:"Collection."`
 	Output     string `arg:"" help:"File to write; compressed if its name ends in .gz."`
-	As         string `help:"Format of the output (idx, fvecs, bvecs, ivecs, npy, csv, tsv, jsonl; of sparse rows libsvm, xmc, arff, jsonl); by its name if not given." placeholder:"FORMAT"`
+	whereFlag
+	As string `help:"Format of the output (idx, fvecs, bvecs, ivecs, npy, csv, tsv, jsonl; of sparse rows libsvm, xmc, arff, jsonl); by its name if not given." placeholder:"FORMAT"`
 
 	LabelNames   string `help:"Also write the names of the labels of sparse rows, by number, to this file." placeholder:"PATH"`
 	FeatureNames string `help:"Also write the names of the features of sparse rows, by number, to this file." placeholder:"PATH"`
@@ -30,13 +31,17 @@ func (c *exportCmd) Run(a *app) error {
 	if err != nil {
 		return explain(c.File, err)
 	}
+	filter, err := c.filter()
+	if err != nil {
+		return err
+	}
 	mode := source.Mode().Perm() // an export is as private as the database
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
-		schema, number, err := c.schema(a, s, info)
+		schema, number, err := c.schema(a, s, info, filter)
 		if err != nil {
 			return err
 		}
-		n, err := c.write(a, s, info, exported{schema, number, mode})
+		n, err := c.write(a, s, info, filter, exported{schema, number, mode})
 		if err != nil {
 			return err
 		}
@@ -56,7 +61,7 @@ func (c *exportCmd) Run(a *app) error {
 }
 
 // schema describes the file to write; number has the numbers of names of features.
-func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo) (
+func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo, filter *db.Filter) (
 	o dataset.Schema, number map[string]uint32, err error) {
 	o = dataset.Schema{Format: c.As, Kind: dataset.Dense, Dim: info.Dim}
 	if info.Sparse {
@@ -89,7 +94,7 @@ func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo) (
 	}
 	// Names get numbers in the order of their rows.
 	number = map[string]uint32{}
-	err = scan(a, s, c.Collection, func(r *db.Row) error {
+	err = scan(a, s, c.Collection, filter, func(r *db.Row) error {
 		for _, f := range r.Features {
 			if _, known := number[f.Name]; !known {
 				number[f.Name] = uint32(len(o.FeatureNames))
@@ -109,8 +114,10 @@ type exported struct {
 	mode   fs.FileMode
 }
 
-// write writes all rows and returns how many there are.
-func (c *exportCmd) write(a *app, s *db.Snapshot, info db.CollectionInfo, x exported) (n int, err error) {
+// write writes the rows that pass the filter and returns how many there are.
+func (c *exportCmd) write(
+	a *app, s *db.Snapshot, info db.CollectionInfo, filter *db.Filter, x exported,
+) (n int, err error) {
 	w, err := dataset.Create(c.Output, x.schema)
 	if err != nil {
 		return 0, err
@@ -119,7 +126,7 @@ func (c *exportCmd) write(a *app, s *db.Snapshot, info db.CollectionInfo, x expo
 	if err := w.Chmod(x.mode); err != nil {
 		return 0, err
 	}
-	err = scan(a, s, c.Collection, func(r *db.Row) error {
+	err = scan(a, s, c.Collection, filter, func(r *db.Row) error {
 		n++
 		if n%1024 == 0 {
 			a.progress.Update("export", n, info.Live)

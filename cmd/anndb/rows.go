@@ -7,13 +7,10 @@ import (
 	"github.com/anndb/anndb/internal/forestbench"
 )
 
-// scan calls f for every live row of a collection and stops where the caller
-// interrupts.
-func scan(a *app, s *db.Snapshot, coll string, f func(*db.Row) error) error {
-	for row, err := range s.Collection(coll).Rows() {
-		if err == nil {
-			err = a.ctx.Err()
-		}
+// scan calls f for every live row of a collection that passes a filter and stops where the
+// caller interrupts.
+func scan(a *app, s *db.Snapshot, coll string, filter *db.Filter, f func(*db.Row) error) error {
+	for row, err := range s.Collection(coll).Rows(a.ctx, filter) {
 		if err == nil {
 			err = f(&row)
 		}
@@ -30,7 +27,7 @@ func loadRows(a *app, s *db.Snapshot, info db.CollectionInfo) (*forestbench.Matr
 		return nil, fmt.Errorf("collection %q is empty", info.Name)
 	}
 	m := &forestbench.Matrix{Data: make([]float32, 0, info.Live*info.Dim), D: info.Dim}
-	err := scan(a, s, info.Name, func(r *db.Row) error {
+	err := scan(a, s, info.Name, nil, func(r *db.Row) error {
 		m.Data = append(m.Data, r.Vector...)
 		m.N++
 		if m.N%1024 == 0 {

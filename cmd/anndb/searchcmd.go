@@ -18,17 +18,16 @@ type searchCmd struct {
 	Collection string `arg:"" help:"Collection."`
 
 	askFlags
+	whereFlag
 
-	K         int      `short:"k" help:"Neighbours wanted." default:"10"`
-	Index     string   `help:"Index to ask; flat for an exact scan; the only one if not given."`
-	Recall    float64  `help:"Target recall that the tuner's curve turns into a setting; 0 for 0.95." default:"0"`
-	Method    string   `help:"Select candidates by natural, natural-zero, voting, lookup or flat, with the settings below, instead of a target recall." placeholder:"METHOD"`
-	HasLabel  []string `name:"label" help:"Only rows with one of these labels."`
-	KeyPrefix string   `help:"Only rows whose key begins so."`
-	Radius    float64  `help:"All rows within this distance, nearest -k at most, instead of the nearest." default:"0"`
-	Explain   bool     `help:"Say how each hit was found."`
-	Payload   bool     `help:"Show payloads."`
-	Strategy  string   `help:"How to search the inverted index of a sparse collection: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
+	K        int     `short:"k" help:"Neighbours wanted." default:"10"`
+	Index    string  `help:"Index to ask; flat for an exact scan; the only one if not given."`
+	Recall   float64 `help:"Target recall that the tuner's curve turns into a setting; 0 for 0.95." default:"0"`
+	Method   string  `help:"Select candidates by natural, natural-zero, voting, lookup or flat, with the settings below, instead of a target recall." placeholder:"METHOD"`
+	Radius   float64 `help:"All rows within this distance, nearest -k at most, instead of the nearest." default:"0"`
+	Explain  bool    `help:"Say how each hit was found."`
+	Payload  bool    `help:"Show payloads."`
+	Strategy string  `help:"How to search the inverted index of a sparse collection: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
 	settingFlags
 }
 
@@ -71,11 +70,13 @@ func (c *searchCmd) options() (*db.SearchOptions, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	o := &db.SearchOptions{
-		K: c.K, Index: c.Index, Recall: c.Recall, Labels: c.HasLabel, KeyPrefix: []byte(c.KeyPrefix),
-		Radius: c.Radius, Explain: c.Explain,
+	filter, err := c.filter()
+	if err != nil {
+		return nil, err
 	}
-	var err error
+	o := &db.SearchOptions{
+		K: c.K, Index: c.Index, Recall: c.Recall, Where: filter, Radius: c.Radius, Explain: c.Explain,
+	}
 	if o.Strategy, err = choice("--strategy", c.Strategy, strategies); err != nil || c.Method == "" {
 		return o, err
 	}

@@ -49,7 +49,7 @@ func run(path, stream string) error {
 			return err
 		}
 	}
-	count, err := feed.Count()
+	count, err := feed.Count(ctx, nil)
 	if err != nil {
 		return err
 	}

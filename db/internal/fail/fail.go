@@ -48,7 +48,7 @@ var (
 	Payload      = &Reason{"payload too large", ErrInvalid}
 	Attribute    = &Reason{"invalid attribute", ErrInvalid}
 	K            = &Reason{"k is out of range", ErrInvalid}
-	Filter       = &Reason{"invalid row filter", ErrInvalid}
+	Filter       = &Reason{"invalid filter", ErrInvalid}
 	Empty        = &Reason{"collection is empty", ErrUnsuitable}
 	Full         = &Reason{"collection is full", ErrNoSpace}
 	NoCollection = &Reason{"no such collection", ErrNotFound}

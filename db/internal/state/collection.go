@@ -48,7 +48,9 @@ type Collection struct {
 	indexMu   sync.Mutex
 	indexes   map[string]*Index
 	manifests map[string]func() (*kind.Manifest, error)
-	labelSets map[string]*roaring.Bitmap // filled by labelled searches and Check
+	labelSets map[string]*roaring.Bitmap // filled by Check
+
+	filterSets filterSets
 }
 
 func newCollection(g *Generation, c *layout.Collection) *Collection {

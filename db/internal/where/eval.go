@@ -130,6 +130,9 @@ func (ev *evaluator) set(e Expr) (set, error) {
 	case *HasLabel:
 		return ev.labels(e.Labels)
 	case *KeyPrefix:
+		if e.Prefix == "" {
+			return set{}, nil
+		}
 		return shared(ev.src.KeyPrefix(ev.ctx, e.Prefix))
 	case *Rows:
 		return set{e.Set, false}, nil

@@ -114,8 +114,8 @@ func TestBad(t *testing.T) {
 		"type []int":                        MakeIn("x", []any{1, []int{1}}),
 		"exceeds":                           MakeRange("x", nil, uint64(math.MaxUint64)),
 		"no value":                          MakeCompare("x", Equal, nil),
-		"not \"\"":                          MakeExists(""),
-		"not \"\\xff\"":                     MakePrefix("\xff", "a"),
+		"name \"\" (want":                   MakeExists(""),
+		"name \"\\xff\" (want":              MakePrefix("\xff", "a"),
 		"is not UTF-8":                      MakePrefix("x", "\xff"),
 		"nested":                            deep,
 	} {

@@ -4,7 +4,6 @@ package where
 
 import (
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -158,7 +157,7 @@ func MakeCompare(name string, op Op, value any) Expr {
 // MakeIn returns a comparison of an attribute with several values, which are normalized.
 func MakeIn(name string, values []any) Expr {
 	in := &In{Name: name, Values: make([]any, len(values))}
-	err := checkName(name)
+	err := attribute.CheckName(name)
 	for i := 0; i < len(values) && err == nil; i++ {
 		in.Values[i], err = attribute.Normalize(values[i])
 	}
@@ -178,7 +177,7 @@ func MakePrefix(name, prefix string) Expr {
 
 // MakeExists returns a filter for the rows that have the attribute.
 func MakeExists(name string) Expr {
-	if err := checkName(name); err != nil {
+	if err := attribute.CheckName(name); err != nil {
 		return bad(name, err)
 	}
 	return &Exists{name}
@@ -203,17 +202,10 @@ func MakeRange(name string, low, high any) Expr {
 func bad(name string, err error) Expr { return &Bad{fmt.Errorf("attribute %q: %w", name, err)} }
 
 func normal(name string, value any) (any, error) {
-	if err := checkName(name); err != nil {
+	if err := attribute.CheckName(name); err != nil {
 		return nil, err
 	}
 	return attribute.Normalize(value)
-}
-
-func checkName(name string) error {
-	if name == "" || !utf8.ValidString(name) {
-		return fmt.Errorf("the name of an attribute is text of at least one character, not %q", name)
-	}
-	return nil
 }
 
 // check returns the error of the first bad condition, and of the first set of rows that the source

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/anndb/anndb/db/internal/attribute"
 )
 
 // maxText is the largest length of a filter's text in bytes.
@@ -165,6 +167,10 @@ func (p *parser) attribute(what string) string {
 			what, p.tok.text)
 	case p.tok.class != word && p.tok.class != name:
 		p.expected(what)
+	default:
+		if err := attribute.CheckName(p.tok.text); err != nil {
+			p.fail(p.tok.at, "%v", err)
+		}
 	}
 	return p.advance().text
 }
@@ -209,6 +215,7 @@ func (p *parser) attributeCondition(first token, name string) Expr {
 }
 
 func (p *parser) labelCondition() Expr {
+	at := p.tok.at
 	if op, found := p.operator(); found && op <= NotEqual {
 		e := Expr(&HasLabel{[]string{p.literal("a label")}})
 		if op == NotEqual {
@@ -216,7 +223,7 @@ func (p *parser) labelCondition() Expr {
 		}
 		return e
 	} else if found {
-		p.fail(p.tok.at, "labels have no order: compare them by = or !=")
+		p.fail(at, "labels have no order: compare them by = or !=")
 		return Every(false)
 	}
 	negate := p.accept("not")
@@ -255,7 +262,7 @@ func (p *parser) list(value func()) {
 	p.advance()
 }
 
-// made records the error of a condition that was made with a bad name or value.
+// made records the error of a condition that was made with a bad value.
 func (p *parser) made(at token, e Expr) Expr {
 	if b, ok := e.(*Bad); ok {
 		p.fail(at.at, "%v", b.Err)

@@ -7,6 +7,7 @@
 package ask
 
 import (
+	"context"
 	"math/rand/v2"
 
 	"github.com/anndb/anndb/db"
@@ -60,7 +61,7 @@ func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collect
 			c.Labels = append(c.Labels, all[j].Label)
 		}
 		var rows []db.Row
-		for r, err := range s.Collection(info.Name).Rows() {
+		for r, err := range s.Collection(info.Name).Rows(context.Background(), nil) {
 			if err != nil {
 				return nil, err
 			}

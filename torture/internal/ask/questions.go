@@ -157,7 +157,7 @@ func (c *Collection) rows() []Question {
 		})
 	}
 	add("rows", func(s *db.Snapshot, w *answer) error {
-		for r, err := range s.Collection(c.Name).Rows() {
+		for r, err := range s.Collection(c.Name).Rows(context.Background(), nil) {
 			if err != nil {
 				return err
 			}
@@ -217,7 +217,7 @@ func (c *Collection) scans() []Question {
 		return out
 	}
 	for _, l := range c.Labels {
-		out = append(out, c.search("label "+l, db.Flat, c.Queries[0], db.SearchOptions{Labels: []string{l}}))
+		out = append(out, c.search("label "+l, db.Flat, c.Queries[0], db.SearchOptions{Where: db.HasLabel(l)}))
 	}
 	return out
 }

@@ -349,7 +349,7 @@ func (r *Round) compare(ctx context.Context, s *db.Snapshot, known *[writers]pro
 	}
 	want := r.expected(after, known)
 	live := map[string][]float32{}
-	for row, err := range s.Collection(coll).Rows() {
+	for row, err := range s.Collection(coll).Rows(context.Background(), nil) {
 		if err != nil {
 			return after, err
 		}

@@ -159,7 +159,7 @@ func (c *caller) read(d *db.DB) {
 	_ = c.call("backup", func() error { _, err := d.Backup(c.ctx, io.Discard); return err })
 	for _, x := range collections[c.name] { // as an export reads
 		_ = c.call("rows of "+x.name, func() error {
-			for _, err := range s.Collection(x.name).Rows() {
+			for _, err := range s.Collection(x.name).Rows(c.ctx, nil) {
 				if err != nil {
 					return err
 				}

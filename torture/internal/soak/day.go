@@ -234,14 +234,14 @@ func (y *Day) oneMinute(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := held.Collection("dense").Count()
+	n, err := held.Collection("dense").Count(ctx, nil)
 	asked := make(chan error, 1)
 	seed := y.rng.Uint64()
 	go func() { asked <- y.ask(ctx, seed) }()
 	for i := 0; i < batches && err == nil; i++ {
 		err = y.write(ctx)
 		if i == batches/2 {
-			if again, e := held.Collection("dense").Count(); e != nil || again != n {
+			if again, e := held.Collection("dense").Count(ctx, nil); e != nil || again != n {
 				err = errors.Join(err, fmt.Errorf("a held snapshot had %d rows and has %d: %w", n, again, e))
 			}
 			held.Release()
@@ -323,7 +323,7 @@ func (y *Day) compare(d *db.DB) error {
 	return d.View(func(s *db.Snapshot) error {
 		n := 0
 		for _, coll := range []string{"dense", "terms"} {
-			for r, err := range s.Collection(coll).Rows() {
+			for r, err := range s.Collection(coll).Rows(context.Background(), nil) {
 				if err != nil {
 					return err
 				}

@@ -156,7 +156,7 @@ func (s Script) VerifySnapshot(ctx context.Context, v *db.Snapshot) (int, error)
 // sameRows compares all rows, keys, counts and labels of a collection.
 func sameRows(v *db.Snapshot, name string, want map[string]db.Row) error {
 	seen := 0
-	for r, err := range v.Collection(name).Rows() {
+	for r, err := range v.Collection(name).Rows(context.Background(), nil) {
 		if err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func sameRows(v *db.Snapshot, name string, want map[string]db.Row) error {
 		}
 		seen++
 	}
-	if n, err := v.Collection(name).Count(); err != nil || n != len(want) || seen != n {
+	if n, err := v.Collection(name).Count(context.Background(), nil); err != nil || n != len(want) || seen != n {
 		return fmt.Errorf("%d rows, %d counted, want %d: %w", seen, n, len(want), err)
 	}
 	labels := map[string]int{}
@@ -216,7 +216,7 @@ func (s Script) verifyDense(ctx context.Context, v *db.Snapshot, m model, q []fl
 	few := min(5, len(all))
 	asks := []ask{
 		{db.SearchOptions{Index: db.Flat}, all, few, true},
-		{db.SearchOptions{Index: db.Flat, Labels: labelNames[:1]}, ambers, len(all), true},
+		{db.SearchOptions{Index: db.Flat, Where: db.HasLabel(labelNames[:1]...)}, ambers, len(all), true},
 	}
 	indexes, err := v.Collection(Dense).Indexes()
 	if err != nil {
@@ -276,7 +276,7 @@ func (s Script) verifySparse(ctx context.Context, v *db.Snapshot, m model, q []d
 			}
 		}
 		found, err := v.Collection(Sparse).Search(ctx, ask,
-			&db.SearchOptions{K: len(m.sparse), Index: name, Labels: labelNames[:1]})
+			&db.SearchOptions{K: len(m.sparse), Index: name, Where: db.HasLabel(labelNames[:1]...)})
 		if err == nil {
 			err = sameHits(found.Hits, ambers, len(m.sparse), true)
 		}

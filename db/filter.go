@@ -1,0 +1,193 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/db/internal/where"
+)
+
+// Filter selects rows by attributes, labels and keys: the functions of this package and
+// Collection.RowFilter make its parts, And, Or and Not combine them, ParseFilter makes one of a
+// text. It does not change, and it belongs to no collection, except for one of RowFilter. A nil
+// filter and the zero value select all rows.
+//
+// A filter is made without an error. One with a bad value, such as NaN or a slice, is refused
+// with ErrInvalid by every call that gets it.
+type Filter struct{ expr where.Expr }
+
+// And selects the rows that all filters select; without filters, all rows.
+func And(filters ...*Filter) *Filter { return &Filter{where.And(trees(filters)...)} }
+
+// Or selects the rows that at least one filter selects; without filters, none. A nil filter
+// selects all rows here, too.
+func Or(filters ...*Filter) *Filter { return &Filter{where.Or(trees(filters)...)} }
+
+// Not selects the rows that the filter does not select.
+func Not(f *Filter) *Filter { return &Filter{where.Negate(f.tree())} }
+
+// Eq selects the rows whose attribute equals a value: an integer or float, which are equal if
+// their numbers are, a string, a bool, or a time.Time. Values of different types are not
+// equal. A row without the attribute is not selected.
+func Eq(name string, value any) *Filter { return &Filter{where.MakeCompare(name, where.Equal, value)} }
+
+// In selects the rows whose attribute equals one of the values, see Eq.
+func In(name string, values ...any) *Filter { return &Filter{where.MakeIn(name, values)} }
+
+// Range selects the rows whose attribute is at least low and below high; nil is no bound.
+// Numbers, strings (bytewise), times and bools are ordered among themselves: a row is selected
+// only if its value is of the type of the bounds. Without bounds it is Exists.
+func Range(name string, low, high any) *Filter { return &Filter{where.MakeRange(name, low, high)} }
+
+// Prefix selects the rows whose attribute is a string with the prefix.
+func Prefix(name, prefix string) *Filter { return &Filter{where.MakePrefix(name, prefix)} }
+
+// Exists selects the rows that have the attribute.
+func Exists(name string) *Filter { return &Filter{where.MakeExists(name)} }
+
+// HasLabel selects the rows that have at least one of the labels.
+func HasLabel(labels ...string) *Filter {
+	return &Filter{&where.HasLabel{Labels: append([]string{}, labels...)}}
+}
+
+// KeyPrefix selects the rows whose key has the prefix.
+func KeyPrefix(prefix []byte) *Filter { return &Filter{&where.KeyPrefix{Prefix: string(prefix)}} }
+
+// Func selects the rows whose key satisfies a predicate, which gets a copy of the key. It is
+// called only for rows that the rest of the filter does not decide: by a dense search for the rows
+// that it compares, by other calls for all of them. It may be called by several goroutines at once.
+func Func(accept func(key []byte) bool) *Filter {
+	return &Filter{&where.KeyFunc{Accept: func(key []byte) bool {
+		return state.Callback(func() bool { return accept(slices.Clone(key)) })
+	}}}
+}
+
+// ParseFilter returns the filter of a text such as
+//
+//	price < 20 and label in (boot, bag) and not brand = "x"
+//
+// A condition compares an attribute with a value by =, !=, <, <=, > or >=, as Eq and Range
+// do (!= selects the rows that = does not select), or it is one of
+//
+//	name in (value, …)    name prefix "text"    exists name
+//	label = boot          label in (boot, bag)  key prefix "user/"
+//
+// Conditions are combined by not, and, or, which bind in this order, and by parentheses. Keywords
+// are in upper or lower case.
+//
+// A value is an integer, a float, true, false, a date or time (2024-05-01, in UTC,
+// 2024-05-01T10:00:00Z), or a text: a word, or a string in single or double quotes, with the escapes
+// of Go. A name that is no word, or a keyword, is in backquotes.
+//
+// Errors: *FilterError.
+func ParseFilter(text string) (*Filter, error) {
+	e, err := where.Parse(text)
+	if err != nil {
+		var at *where.SyntaxError
+		if !errors.As(err, &at) {
+			return nil, fmt.Errorf("%w: %w", fail.Filter, err)
+		}
+		return nil, &FilterError{*at}
+	}
+	return &Filter{e}, nil
+}
+
+// FilterError is the error of ParseFilter. It wraps ErrInvalid.
+type FilterError struct{ syntax where.SyntaxError }
+
+func (e *FilterError) Error() string { return fmt.Sprintf("%v: %v", fail.Filter, &e.syntax) }
+
+func (e *FilterError) Unwrap() error { return fail.Filter }
+
+// Column returns the number of the first wrong character, from 1 on.
+func (e *FilterError) Column() int { return e.syntax.Column() }
+
+// Caret returns the text around the error and, on a second line, a ^ under its column.
+func (e *FilterError) Caret() string { return e.syntax.Caret() }
+
+// String returns the filter as text. ParseFilter makes the same filter of it, except for parts made
+// by Func and Collection.RowFilter and those with bad values, which it describes in angle brackets.
+func (f *Filter) String() string { return where.Text(f.tree()) }
+
+// tree returns the conditions of a filter.
+func (f *Filter) tree() where.Expr {
+	if f == nil || f.expr == nil {
+		return where.Every(true)
+	}
+	return f.expr
+}
+
+func trees(filters []*Filter) []where.Expr {
+	out := make([]where.Expr, len(filters))
+	for i, f := range filters {
+		out[i] = f.tree()
+	}
+	return out
+}
+
+// RowFilter returns a filter for the rows whose numbers are in the bitmap; nil means no rows. With
+// the result of Matching it is a filter that is evaluated already, for many searches.
+//
+// The numbers must be those of the state that the handle sees, or of another one without a
+// renumbering in between: by Reorder, by a Compact that leaves out deleted rows, or by opening the
+// database again. After that, searches refuse the filter with ErrInvalid. The bitmap is not copied:
+// it must not be changed while a search uses it.
+//
+// Errors: ErrNotFound.
+func (c Collection) RowFilter(rows *roaring.Bitmap) (f *Filter, err error) {
+	if rows == nil {
+		rows = roaring.New()
+	}
+	err = c.read(func(st *state.Collection) error {
+		f = &Filter{&where.Rows{Set: rows, Collection: st.Entry.Name, Numbering: st.Numbering}}
+		return nil
+	})
+	return f, err
+}
+
+// Matching returns the numbers of the live rows that a filter selects, with those that have expired
+// until maintenance deletes them.
+//
+// Errors: ErrNotFound, ErrInvalid.
+func (c Collection) Matching(ctx context.Context, filter *Filter) (rows *roaring.Bitmap, err error) {
+	err = c.read(func(st *state.Collection) error {
+		rows, err = st.Matching(ctx, filter.tree())
+		return err
+	})
+	return rows, err
+}
+
+// Count returns the number of live rows that a filter selects, as Matching; nil selects all.
+//
+// Errors: ErrNotFound, ErrInvalid.
+func (c Collection) Count(ctx context.Context, filter *Filter) (n int, err error) {
+	err = c.read(func(st *state.Collection) error {
+		if filter.tree() == where.Every(true) {
+			n = int(st.Entry.Live)
+			return nil
+		}
+		rows, err := st.Matching(ctx, filter.tree())
+		if err == nil {
+			n = int(rows.GetCardinality())
+		}
+		return err
+	})
+	return n, err
+}
+
+// passingRows returns the rows that a search with a filter may find. Functions of dense searches are
+// called later, for the rows that are compared.
+func passingRows(ctx context.Context, st *state.Collection, f *Filter) (p where.Passing, err error) {
+	p, err = st.Findable(ctx, f.tree())
+	if err == nil && p.Accept != nil && st.Entry.Sparse {
+		p.Set, err = st.Decided(ctx, p)
+		p.Accept = nil
+	}
+	return p, err
+}

@@ -1,0 +1,354 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
+)
+
+// filterRows creates a dense and a sparse collection of 60 rows each, with keys u/00 to u/29 and
+// v/30 to v/59, a label by the last digit, and some deleted rows.
+func filterRows(t *testing.T) *db.DB {
+	t.Helper()
+	d, err := db.Open(t.TempDir()+"/f.anndb", &db.Options{Sync: db.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	for name, schema := range map[string]db.Schema{"dense": {Dim: 2}, "sparse": {Features: db.Numbered}} {
+		if _, err := d.Create(t.Context(), name, schema); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = d.Update(t.Context(), func(tx *db.Tx) error {
+		for i := range 60 {
+			key := filterKey(i)
+			labels := []string{fmt.Sprint("d", i%10)}
+			dense := db.Row{Key: key, Vector: []float32{float32(i), float32(i % 7)}, Labels: labels, Attributes: filterAttributes(i)}
+			x := vector.Sparse{Index: []uint32{0, uint32(1 + i)}, Value: []float32{1, 1}}
+			sparse := db.Row{Key: key, Sparse: x, Labels: labels, Attributes: filterAttributes(i)}
+			if err := errors.Join(tx.Collection("dense").Put(dense), tx.Collection("sparse").Put(sparse)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{7, 31, 44} {
+		err := d.Update(t.Context(), func(tx *db.Tx) error {
+			return errors.Join(tx.Collection("dense").Delete(filterKey(i)), tx.Collection("sparse").Delete(filterKey(i)))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+// filterAttributes are the attributes of a row: prices that are integers and floats, of two rows of
+// three.
+func filterAttributes(i int) map[string]any {
+	of := map[string]any{"brand": []string{"x", "y z"}[i%2], "added": filterDay.AddDate(0, 0, i), "sold out": i%5 == 0}
+	switch i % 3 {
+	case 0:
+		of["price"] = i
+	case 1:
+		of["price"] = float64(i) + 0.5
+	}
+	return of
+}
+
+var filterDay = time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
+
+func filterKey(i int) []byte {
+	if i < 30 {
+		return fmt.Appendf(nil, "u/%02d", i)
+	}
+	return fmt.Appendf(nil, "v/%02d", i)
+}
+
+// TestFilterCalls: searches, batches, ranges, Matching, Count and Rows agree on which rows pass.
+func TestFilterCalls(t *testing.T) {
+	d := filterRows(t)
+	even := db.Func(func(key []byte) bool { return (key[len(key)-1]-'0')%2 == 0 })
+	for _, c := range []struct {
+		filter *db.Filter
+		text   string
+		pass   func(i int) bool
+	}{
+		{nil, "true", func(int) bool { return true }},
+		{&db.Filter{}, "true", func(int) bool { return true }},
+		{db.And(), "true", func(int) bool { return true }},
+		{db.Or(), "false", func(int) bool { return false }},
+		{db.Not(nil), "not true", func(int) bool { return false }},
+		{db.Or(db.HasLabel("d1"), nil), "label = d1 or true", func(int) bool { return true }},
+		{db.HasLabel("d1", "d4", "none"), "label in (d1, d4, none)", func(i int) bool { return i%10 == 1 || i%10 == 4 }},
+		{db.HasLabel(), "label in ()", func(int) bool { return false }},
+		{db.Not(db.HasLabel("d4")), "not label = d4", func(i int) bool { return i%10 != 4 }},
+		{db.KeyPrefix([]byte("v/")), `key prefix "v/"`, func(i int) bool { return i >= 30 }},
+		{db.KeyPrefix(nil), `key prefix ""`, func(int) bool { return true }},
+		{
+			db.And(db.KeyPrefix([]byte("v/")), db.Not(db.HasLabel("d4"))), `key prefix "v/" and not label = d4`,
+			func(i int) bool { return i >= 30 && i%10 != 4 },
+		},
+		{even, "<function of the key>", func(i int) bool { return i%2 == 0 }},
+		{
+			db.And(even, db.Or(db.HasLabel("d2"), db.Not(db.KeyPrefix([]byte("u"))))),
+			`<function of the key> and (label = d2 or not key prefix "u")`,
+			func(i int) bool { return i%2 == 0 && (i%10 == 2 || i >= 30) },
+		},
+		{db.Or(even, db.HasLabel("d3")), "<function of the key> or label = d3", func(i int) bool { return i%2 == 0 || i%10 == 3 }},
+		{db.Not(even), "not <function of the key>", func(i int) bool { return i%2 != 0 }},
+		{db.Eq("price", 3.0), "price = 3.0", func(i int) bool { return i == 3 }},
+		{db.In("price", 3, 4, 4.5), "price in (3, 4, 4.5)", func(i int) bool { return i == 3 || i == 4 }},
+		{db.Not(db.Range("price", 3, nil)), "not price >= 3", func(i int) bool { return i%3 == 2 || i < 3 }},
+		{
+			db.And(db.Range("price", 10, 20.5), db.Eq("brand", "x")), `price >= 10 and price < 20.5 and brand = "x"`,
+			func(i int) bool { return i%3 != 2 && i >= 10 && i <= 20 && i%2 == 0 },
+		},
+		{db.Not(db.Exists("price")), "not exists price", func(i int) bool { return i%3 == 2 }},
+		{db.Prefix("brand", "y"), `brand prefix "y"`, func(i int) bool { return i%2 == 1 }},
+		{db.Range("price", "a", nil), `price >= "a"`, func(int) bool { return false }},
+		{db.Eq("none", 3), "none = 3", func(int) bool { return false }},
+		{db.Eq("sold out", true), "`sold out` = true", func(i int) bool { return i%5 == 0 }},
+		{
+			db.Range("added", filterDay.AddDate(0, 0, 10), nil), "added >= 2024-05-11T00:00:00Z",
+			func(i int) bool { return i >= 10 },
+		},
+		{
+			db.Or(db.Eq("price", 3), db.And(db.HasLabel("d7"), db.Not(db.Eq("brand", "x")))),
+			`price = 3 or label = d7 and not brand = "x"`, func(i int) bool { return i == 3 || i%10 == 7 },
+		},
+	} {
+		if got := c.filter.String(); got != c.text {
+			t.Errorf("%s: text %s", c.text, got)
+		}
+		var want []string
+		for i := range 60 {
+			if c.pass(i) && i != 7 && i != 31 && i != 44 {
+				want = append(want, string(filterKey(i)))
+			}
+		}
+		for _, coll := range []string{"dense", "sparse"} {
+			checkPassing(t, d.Collection(coll), c.filter, c.text, want)
+			err := d.View(func(s *db.Snapshot) error {
+				checkPassing(t, s.Collection(coll), c.filter, "snapshot: "+c.text, want)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		parsed, err := db.ParseFilter(c.text)
+		if strings.Contains(c.text, "<function") {
+			if err == nil {
+				t.Errorf("%s: parsed as %s", c.text, parsed)
+			}
+		} else if err != nil || parsed.String() != c.text {
+			t.Errorf("%s: parsed as %s, %v", c.text, parsed, err)
+		}
+	}
+}
+
+// checkPassing compares the rows of all calls with a filter with the keys of the rows that pass.
+func checkPassing(t *testing.T, c db.Collection, f *db.Filter, name string, want []string) {
+	t.Helper()
+	ctx := t.Context()
+	same := func(call string, keys []string, err error) {
+		t.Helper()
+		slices.Sort(keys)
+		if err != nil || !slices.Equal(keys, want) {
+			t.Errorf("%s of %s with %s: %q, %v, want %q", call, c.Name(), name, keys, err, want)
+		}
+	}
+	n, err := c.Count(ctx, f)
+	if err != nil || n != len(want) {
+		t.Errorf("Count with %s: %d, %v, want %d", name, n, err, len(want))
+	}
+	var keys []string
+	for r, err := range c.Rows(ctx, f) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, string(r.Key))
+	}
+	same("Rows", keys, nil)
+	set, err := c.Matching(ctx, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready, err := c.RowFilter(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := db.Query{Vector: []float32{1, 2}}
+	if c.Name() == "sparse" {
+		q = db.Query{Sparse: vector.Sparse{Index: []uint32{0}, Value: []float32{1}}}
+	}
+	for call, o := range map[string]*db.SearchOptions{
+		"Search": {K: 100, Where: f}, "Search with the matching rows": {K: 100, Where: ready}, "Range": {Radius: 1e6, Where: f},
+		"Search for half": {K: max(1, len(want)-1), Where: f},
+	} {
+		if call == "Range" && c.Name() == "sparse" {
+			continue
+		}
+		res, err := c.Search(ctx, q, o)
+		if call == "Search for half" && len(want) > 1 {
+			if err != nil || len(res.Hits) != len(want)-1 {
+				t.Errorf("%s with %s: %d hits, %v", call, name, len(res.Hits), err)
+			}
+			continue
+		}
+		same(call, hitKeys(res.Hits), err)
+		many, err := c.SearchBatch(ctx, []db.Query{q, q}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(call+", batch", hitKeys(many[1].Hits), nil)
+	}
+}
+
+func hitKeys(hits []db.Hit) (keys []string) {
+	for _, h := range hits {
+		keys = append(keys, string(h.Key))
+	}
+	return keys
+}
+
+// TestBadFilter: a filter with a bad value is refused by every call.
+func TestBadFilter(t *testing.T) {
+	d := filterRows(t)
+	ctx := t.Context()
+	for text, f := range map[string]*db.Filter{
+		`invalid filter: attribute "price": value is NaN`:              db.Range("price", math.NaN(), nil),
+		`invalid filter: attribute "brand": value of type []string`:    db.And(db.HasLabel("x"), db.Eq("brand", []string{"x"})),
+		`invalid filter: attribute "size": integer`:                    db.Not(db.In("size", 1, uint64(math.MaxUint64))),
+		`invalid filter: attribute "": name ""`:                        db.Or(nil, db.Exists("")),
+		`invalid filter: attribute "name": string "\xff" is not UTF-8`: db.Prefix("name", "\xff"),
+	} {
+		for _, coll := range []string{"dense", "sparse"} {
+			c := d.Collection(coll)
+			_, search := c.Search(ctx, db.Query{Vector: []float32{1, 2}}, &db.SearchOptions{Where: f})
+			_, batch := c.SearchBatch(ctx, nil, &db.SearchOptions{Where: f})
+			_, count := c.Count(ctx, f)
+			_, matching := c.Matching(ctx, f)
+			var rows error
+			for _, rows = range c.Rows(ctx, f) {
+			}
+			for _, err := range []error{search, batch, count, matching, rows} {
+				if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), text) {
+					t.Errorf("%v, want %s", err, text)
+				}
+			}
+		}
+	}
+	var at *db.FilterError
+	_, err := db.ParseFilter("price < 20 und x = 1")
+	if !errors.As(err, &at) || !errors.Is(err, db.ErrInvalid) || at.Column() != 12 ||
+		err.Error() != `db: invalid filter: column 12: expected "and" or "or", found und` ||
+		at.Caret() != "price < 20 und x = 1\n           ^" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestFuncCalls: a predicate gets copies of keys, is called at most once per row, not for deleted
+// rows or those that the rest of the filter excludes, and not after the context has ended.
+func TestFuncCalls(t *testing.T) {
+	d := filterRows(t)
+	for _, coll := range []string{"dense", "sparse"} {
+		c := d.Collection(coll)
+		q := db.Query{Key: filterKey(3)}
+		for call, run := range map[string]func(ctx context.Context, f *db.Filter) error{
+			"search": func(ctx context.Context, f *db.Filter) error {
+				_, err := c.Search(ctx, q, &db.SearchOptions{Where: f, K: 5})
+				return err
+			},
+			"count":    func(ctx context.Context, f *db.Filter) error { _, err := c.Count(ctx, f); return err },
+			"matching": func(ctx context.Context, f *db.Filter) error { _, err := c.Matching(ctx, f); return err },
+			"rows": func(ctx context.Context, f *db.Filter) (err error) {
+				for _, e := range c.Rows(ctx, f) {
+					err = e
+				}
+				return err
+			},
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			seen := map[string]int{}
+			f := db.And(db.KeyPrefix([]byte("v")), db.Func(func(key []byte) bool {
+				seen[string(key)]++
+				clear(key)
+				return true
+			}))
+			if err := run(ctx, f); err != nil {
+				t.Fatal(err)
+			}
+			for key, n := range seen {
+				if n > 1 || key[0] != 'v' || key == "v/31" {
+					t.Errorf("%s of %s: %d calls for %q", call, coll, n, key)
+				}
+			}
+			calls := 0
+			err := run(ctx, db.Func(func([]byte) bool {
+				if calls++; calls == 3 {
+					cancel()
+				}
+				return true
+			}))
+			if !errors.Is(err, context.Canceled) || calls != 3 {
+				t.Errorf("%s of %s: %d calls, %v", call, coll, calls, err)
+			}
+			cancel()
+		}
+	}
+}
+
+// TestExpiredAreNotFound: no search returns a row that has expired, whatever its filter; the row is
+// there until maintenance deletes it.
+func TestExpiredAreNotFound(t *testing.T) {
+	d := filterRows(t)
+	ctx := t.Context()
+	for _, coll := range []string{"dense", "sparse"} {
+		err := d.Update(ctx, func(tx *db.Tx) error {
+			return errors.Join(tx.Collection(coll).SetExpiry(filterKey(3), time.Now().Add(-time.Second)),
+				tx.Collection(coll).SetExpiry(filterKey(4), time.Now().Add(time.Hour)))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := d.Collection(coll)
+		three, err := c.Matching(ctx, db.In("price", 3, 4.5))
+		if err != nil || three.GetCardinality() != 2 {
+			t.Fatal(three, err)
+		}
+		rows, err := c.RowFilter(three)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := db.Query{Key: filterKey(5)}
+		for _, f := range []*db.Filter{nil, rows, db.Not(db.Exists("none")), db.Func(func([]byte) bool { return true })} {
+			res, err := c.Search(ctx, q, &db.SearchOptions{K: 100, Where: f})
+			if err != nil {
+				t.Fatal(err)
+			}
+			many, err := c.SearchBatch(ctx, []db.Query{q}, &db.SearchOptions{K: 100, Where: f})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, keys := range [][]string{hitKeys(res.Hits), hitKeys(many[0].Hits)} {
+				if slices.Contains(keys, "u/03") || !slices.Contains(keys, "u/04") {
+					t.Errorf("%s with %s: %q", coll, f, keys)
+				}
+			}
+		}
+	}
+}
