@@ -1,13 +1,12 @@
 package db
 
 import (
-	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/anndb/anndb/db/internal/background"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 )
 
 // Maintenance is the policy by which a database maintains itself in the background
@@ -99,209 +98,35 @@ type MaintenanceStats struct {
 	Error string
 }
 
-// maintainer is the goroutine that maintains the database in the background. It is nil if
-// maintenance is manual.
-type maintainer struct {
-	stop context.CancelFunc
-	done chan struct{}
-	made atomic.Uint64 // number of builds and compactions
+// limits are lower in tests.
+var limits = background.DefaultLimits
 
-	mu     sync.Mutex
-	paused bool
-	resume chan struct{}      // closed by ResumeMaintenance; nil unless paused
-	cancel context.CancelFunc // of the running step
-	last   MaintainStep
-	err    error
-	large  bool   // the running step is a build or a compaction
-	coll   string // the collection that it builds an index of
-	// building counts the builds of the program, by collection.
-	building map[string]int
-}
-
-// startMaintenance starts the background maintainer.
-func (d *DB) startMaintenance(o Maintenance) {
-	ctx, stop := context.WithCancel(context.Background())
-	m := &maintainer{stop: stop, done: make(chan struct{}), building: map[string]int{}}
-	d.background = m
-	d.txn.OnWait = m.cancelLarge
-	go func() {
-		defer close(m.done)
-		m.run(ctx, d, o)
-	}()
-}
-
-// stopMaintenance stops the background maintainer and waits for its end until the deadline.
-func (d *DB) stopMaintenance(deadline <-chan time.Time) error {
-	m := d.background
-	if m == nil {
-		return nil
-	}
-	m.stop()
-	select {
-	case <-m.done:
-		return nil
-	case <-deadline:
-		return fmt.Errorf("%w: maintenance", ErrBusy)
-	}
-}
-
-// run makes steps while there is work, pauses between them, and looks for work every o.Every.
-func (m *maintainer) run(ctx context.Context, d *DB, o Maintenance) {
-	ctx = WithWorkers(ctx, 1)
-	rest := func(t time.Duration) bool {
-		timer := time.NewTimer(t)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	p := newPolicy(d, o)
-	for rest(o.Every) {
-		p.look()
-		for {
-			stepCtx, ok := m.begin(ctx)
-			if !ok {
-				return
-			}
-			start := time.Now()
-			step, err := p.step(stepCtx)
-			if m.end(step, err, stepCtx.Err() != nil) {
-				d.log.Warn("db: maintenance", "path", d.path, "err", err)
-			}
-			if !rest(time.Duration(float64(time.Since(start)) * (1/o.CPU - 1))) {
-				return
-			}
-			if step == nil {
-				break
-			}
-		}
-	}
-}
-
-// begin waits while maintenance is paused and returns a context for the step, which
-// PauseMaintenance cancels.
-func (m *maintainer) begin(ctx context.Context) (context.Context, bool) {
-	for {
-		m.mu.Lock()
-		if !m.paused {
-			step, cancel := context.WithCancel(ctx)
-			m.cancel = cancel
-			m.mu.Unlock()
-			return step, ctx.Err() == nil
-		}
-		resume := m.resume
-		m.mu.Unlock()
-		select {
-		case <-resume:
-		case <-ctx.Done():
-			return ctx, false
-		}
-	}
-}
-
-// end records the result of a step and reports whether its error is a new one.
-func (m *maintainer) end(s *MaintainStep, err error, cancelled bool) (failed bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.cancel()
-	m.cancel, m.large = nil, false
-	if s != nil {
-		m.last = *s
-	}
-	if cancelled {
-		return false
-	}
-	failed = err != nil && (m.err == nil || m.err.Error() != err.Error())
-	m.err = err
-	return failed
-}
-
-// beginLarge marks the running step as a build of an index of a collection or, without a name,
-// as a compaction. It returns false if the program is building an index of the collection.
-func (m *maintainer) beginLarge(coll string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.building[coll] > 0 {
-		return false
-	}
-	m.large, m.coll = true, coll
-	return true
-}
-
-// cancelLarge cancels a running build or compaction.
-func (m *maintainer) cancelLarge() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.large {
-		m.cancel()
-	}
-}
-
-// leaveTo leaves the building of indexes of a collection to the program until done is called.
-func (m *maintainer) leaveTo(coll string) (done func()) {
-	if m == nil {
-		return func() {}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.building[coll]++
-	if m.large && m.coll == coll {
-		m.cancel()
-	}
-	return func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.building[coll]--; m.building[coll] == 0 {
-			delete(m.building, coll)
-		}
-	}
+// newMaintainer returns what maintains the database in the background.
+func (d *DB) newMaintainer() *background.Maintainer {
+	o := d.opts.Maintenance
+	return background.New(d.compactor, d.indexes, background.Options{
+		Every: o.Every, Share: o.Share, CPU: o.CPU, Build: o.Build != Off, Memory: o.Memory, Space: o.Space,
+		Auto:   func(coll string) (kind.Options, error) { return d.request(coll, &Auto{}) },
+		Limits: limits,
+	})
 }
 
 // PauseMaintenance stops background maintenance until ResumeMaintenance. It cancels a running
 // step, which loses only the work of that step. It does nothing if maintenance is manual.
-func (d *DB) PauseMaintenance() {
-	m := d.background
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.paused {
-		m.paused, m.resume = true, make(chan struct{})
-	}
-	if m.cancel != nil {
-		m.cancel()
-	}
-}
+func (d *DB) PauseMaintenance() { d.background.Pause() }
 
 // ResumeMaintenance continues background maintenance after PauseMaintenance.
-func (d *DB) ResumeMaintenance() {
-	m := d.background
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.paused {
-		m.paused = false
-		close(m.resume)
-	}
-}
+func (d *DB) ResumeMaintenance() { d.background.Resume() }
 
 // maintenanceStats returns the statistics of maintenance.
 func (d *DB) maintenanceStats() MaintenanceStats {
 	st := MaintenanceStats{Steps: d.indexes.Steps(), Working: d.indexes.Working()}
-	if m := d.background; m != nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		st.Background, st.Paused, st.Last = true, m.paused, m.last
-		st.Working = st.Working || m.large
-		st.Steps += m.made.Load()
-		if m.err != nil {
-			st.Error = m.err.Error()
+	if m, ok := d.background.Stats(); ok {
+		st.Background, st.Paused, st.Last = true, m.Paused, MaintainStep(m.Last)
+		st.Working = st.Working || m.Large
+		st.Steps += m.Made
+		if m.Err != nil {
+			st.Error = m.Err.Error()
 		}
 	}
 	return st

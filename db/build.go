@@ -51,7 +51,7 @@ func (c Collection) Build(
 	if err := d.txn.Writable(ctx); err != nil {
 		return IndexInfo{}, err
 	}
-	defer d.background.leaveTo(c.name)()
+	defer d.background.LeaveTo(c.name)()
 	ctx, release, err := d.txn.Hold(ctx, 1)
 	if err != nil {
 		return IndexInfo{}, err

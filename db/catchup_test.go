@@ -33,7 +33,7 @@ func TestCatchUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			name := filepath.Join(t.TempDir(), "copy.anndb")
-			copied, err := d.compactor().Copy(ctx, name, numbers)
+			copied, err := d.compactor.Copy(ctx, name, numbers)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,13 +3,11 @@ package db
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
 
-	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 )
@@ -144,18 +142,13 @@ func (d *DB) Stats() (st Stats, err error) {
 	err = d.View(func(sn *Snapshot) (err error) {
 		defer state.Guard(sn.gen.File, state.CatchFaults(), &err)
 		s := sn.gen.File // the snapshot keeps it open during a compaction
-		info, err := os.Stat(d.path)
+		space, err := d.compactor.SpaceOf(sn.gen)
 		if err != nil {
-			return fmt.Errorf("db: stats: %w", err)
-		}
-		page := s.PageSize()
-		free, err := s.FreePages()
-		if err != nil {
-			return fail.Wrapf(state.Translate(err), "stats: %s", d.path)
+			return err
 		}
 		st = Stats{
-			Path: d.path, FileBytes: info.Size(), FreeBytes: int64(free) * int64(page),
-			MapReserve: s.Reserved(), PageSize: page, Generation: sn.Generation(),
+			Path: d.path, FileBytes: space.File, FreeBytes: space.Free,
+			MapReserve: s.Reserved(), PageSize: s.PageSize(), Generation: sn.Generation(),
 			Snapshots: held, OldestSnapshot: age, Commits: d.txn.Commits(), Collections: sn.Collections(),
 			Indexes: sn.statuses(), Maintenance: d.maintenanceStats(),
 		}

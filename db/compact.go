@@ -56,11 +56,6 @@ func (d *DB) compact(ctx context.Context, n compact.Numbers) (st CompactStats, e
 		return st, err
 	}
 	defer release(&err)
-	sizes, err := d.compactor().Run(ctx, n)
+	sizes, err := d.compactor.Run(ctx, n)
 	return CompactStats(sizes), err
-}
-
-// compactor returns what compacts the file.
-func (d *DB) compactor() *compact.Compactor {
-	return &compact.Compactor{Txn: d.txn, Target: d.file, Path: d.path, Store: d.opts.storeOptions(), Log: d.log}
 }

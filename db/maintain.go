@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/anndb/anndb/db/internal/expire"
 	"github.com/anndb/anndb/db/internal/fail"
 )
 
@@ -80,14 +81,14 @@ func (d *DB) Maintain(ctx context.Context, o *MaintainOptions) (steps []Maintain
 		return nil, err
 	}
 	for {
-		step, err := d.expire(ctx)
+		step, err := expire.Step(ctx, d.txn)
 		if err != nil {
 			return steps, err
 		}
 		if step == nil {
 			break
 		}
-		steps = append(steps, *step)
+		steps = append(steps, MaintainStep(*step))
 	}
 	made, err := d.indexes.Maintain(ctx, o.Share)
 	for _, s := range made {

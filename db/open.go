@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/anndb/anndb/db/internal/background"
+	"github.com/anndb/anndb/db/internal/compact"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -21,13 +23,13 @@ import (
 // DB is an open database. Its methods are safe for concurrent use.
 type DB struct {
 	path string // as given to Open
-	file string // path with symbolic links resolved
 	opts Options
 	log  *slog.Logger
 
 	txn        *txn.Manager
 	indexes    *indexing.Indexer
-	background *maintainer // nil if maintenance is manual
+	compactor  *compact.Compactor
+	background *background.Maintainer // nil if maintenance is manual
 }
 
 // Open opens the database in the file at path, and creates it if it does not exist (unless
@@ -67,7 +69,7 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 		return nil, state.FileError(fail.System(err))
 	}
 	d := newDB(path, opts, state.NewFile(f, state.VerifyMode(opts.Verify), kindOf))
-	d.file, err = filepath.EvalSymlinks(path)
+	d.compactor.Target, err = filepath.EvalSymlinks(path)
 	if err == nil {
 		err = d.settleName()
 	}
@@ -79,9 +81,10 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 		return nil, err
 	}
 	if !opts.ReadOnly {
-		store.RemoveLeftovers(d.file, d.log)
+		store.RemoveLeftovers(d.compactor.Target, d.log)
 		if !opts.Maintenance.Manual {
-			d.startMaintenance(*opts.Maintenance)
+			d.background = d.newMaintainer()
+			d.background.Start()
 		}
 	}
 	return d, nil
@@ -90,7 +93,10 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 // newDB returns a handle of an open file.
 func newDB(path string, o Options, f *state.File) *DB {
 	m := txn.New(path, f, txn.Options{ReadOnly: o.ReadOnly, MaxSize: o.MaxSize, Backlog: o.BacklogBytes})
-	return &DB{path: path, file: path, opts: o, log: o.Logger, txn: m, indexes: indexing.New(m)}
+	return &DB{
+		path: path, opts: o, log: o.Logger, txn: m, indexes: indexing.New(m),
+		compactor: &compact.Compactor{Txn: m, Path: path, Target: path, Store: o.storeOptions(), Log: o.Logger},
+	}
 }
 
 // createFile makes a new, complete database at path. A crash leaves either no file or a valid one.
@@ -109,7 +115,7 @@ func (d *DB) settleName() error {
 	if d.opts.ReadOnly || d.opts.Sync == Off {
 		return nil
 	}
-	err := store.SyncDir(filepath.Dir(d.file))
+	err := store.SyncDir(filepath.Dir(d.compactor.Target))
 	if errors.Is(err, fs.ErrPermission) {
 		d.log.Warn("db: the directory cannot be synced", "path", d.path, "err", err)
 		return nil
@@ -130,7 +136,7 @@ func (d *DB) Close() error {
 	d.txn.BeginClose()
 	deadline := time.NewTimer(d.opts.CloseTimeout)
 	defer deadline.Stop()
-	if err := d.stopMaintenance(deadline.C); err != nil {
+	if err := d.background.Stop(deadline.C); err != nil {
 		return err
 	}
 	return d.txn.Close(deadline.C)

@@ -9,20 +9,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"go.etcd.io/bbolt"
 
-	"github.com/anndb/anndb/db/internal/compact"
 	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/store"
-	"github.com/anndb/anndb/db/internal/txn"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -33,20 +31,41 @@ var quickModel = &lcif.Params{K: 5, Lambda: 0.5}
 type policyBed struct {
 	t *testing.T
 	d *DB
-	p *policy
-	// progress, if not nil, is called once in the next step.
-	progress func()
-	ctx      context.Context // of the running step
+	// during, if not nil, is called once with the context of the next build of a forest.
+	during func(ctx context.Context)
 }
 
+// newPolicyBed returns a bed with lower limits. It replaces kinds of indexes, so a test with a bed
+// does not run in parallel with others.
 func newPolicyBed(t *testing.T, o Maintenance) *policyBed {
 	t.Helper()
-	autoCoordinates = 10_000
-	t.Cleanup(func() { autoCoordinates = 4e6 })
+	b := &policyBed{t: t}
+	saved := limits
+	limits.Coordinates, limits.Retry = 10_000, 0
+	for name, of := range kinds {
+		if _, ok := of.kind.(forestindex.Kind); ok {
+			kinds[name] = registered{observedKind{of.kind, b}, of.public}
+			t.Cleanup(func() { kinds[name] = of })
+		}
+	}
+	t.Cleanup(func() { limits = saved })
 	o.Every, o.CPU = 24*time.Hour, 1
-	b := &policyBed{t: t, d: openTemp(t, &Options{Sync: Off, Maintenance: &o})}
-	b.p = newPolicy(b.d, *b.d.opts.Maintenance)
+	b.d = openTemp(t, &Options{Sync: Off, Maintenance: &o})
 	return b
+}
+
+// observedKind is a kind of index whose builds a bed can observe.
+type observedKind struct {
+	kind.Kind
+	b *policyBed
+}
+
+func (k observedKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
+	if f := k.b.during; f != nil {
+		k.b.during = nil
+		f(ctx)
+	}
+	return k.Kind.Build(ctx, job)
 }
 
 func (b *policyBed) must(err error) {
@@ -59,22 +78,9 @@ func (b *policyBed) must(err error) {
 // step looks for work and does one step, as the goroutine of background maintenance.
 func (b *policyBed) step() (string, error) {
 	b.t.Helper()
-	b.p.look()
-	b.p.pause = time.Time{}
-	m := b.d.background
-	ctx, ok := m.begin(b.t.Context())
-	if !ok {
-		b.t.Fatal("maintenance has ended")
-	}
-	b.ctx = ctx
-	var once sync.Once
-	s, err := b.p.step(WithProgress(WithWorkers(ctx, 1), func(Progress) {
-		if b.progress != nil {
-			once.Do(b.progress)
-		}
-	}))
-	m.end(s, err, ctx.Err() != nil)
-	b.progress = nil
+	b.d.background.Look()
+	s, err := b.d.background.Step(b.t.Context())
+	b.during = nil
 	if s == nil {
 		return "", err
 	}
@@ -234,9 +240,9 @@ func TestMaintenanceBuildsNot(t *testing.T) {
 		b.fill("dense", 0, 1500)
 		b.steps("", "", "")
 		store.Room = func(string) int64 { return store.UnknownRoom }
-		b.d.opts.MaxSize = 1
+		b.d.compactor.Store.MaxSize = 1
 		b.steps("")
-		b.d.opts.MaxSize = 0
+		b.d.compactor.Store.MaxSize = 0
 		b.steps("build")
 	})
 	t.Run("import", func(t *testing.T) {
@@ -286,7 +292,6 @@ func TestMaintenanceRespectsDrop(t *testing.T) {
 			b.d, err = Open(path, &Options{Sync: Off, Maintenance: &Maintenance{Every: 24 * time.Hour}})
 			b.must(err)
 			defer func() { b.must(b.d.Close()) }()
-			b.p = newPolicy(b.d, *b.d.opts.Maintenance)
 			b.steps("", "", "")
 			b.indexes("sparse")
 		})
@@ -321,7 +326,7 @@ func TestProgramBuilds(t *testing.T) {
 		b := newPolicyBed(t, Maintenance{})
 		b.fill("dense", 0, 1000)
 		b.steps("")
-		done := b.d.background.leaveTo("dense") // as while Build runs
+		done := b.d.background.LeaveTo("dense") // as while Build runs
 		b.steps("")
 		build(b, "main", quick)
 		done()
@@ -332,9 +337,9 @@ func TestProgramBuilds(t *testing.T) {
 		b := newPolicyBed(t, Maintenance{})
 		b.fill("dense", 0, 1000)
 		b.steps("")
-		b.progress = func() {
+		b.during = func(ctx context.Context) {
 			build(b, "main", quick)
-			if b.ctx.Err() == nil {
+			if ctx.Err() == nil {
 				t.Error("the build by maintenance continues")
 			}
 		}
@@ -349,7 +354,7 @@ func TestProgramBuilds(t *testing.T) {
 		b := newPolicyBed(t, Maintenance{})
 		b.fill("dense", 0, 1000)
 		b.steps("")
-		b.progress = func() {
+		b.during = func(context.Context) {
 			o, err := (&Forest{}).request(false)
 			b.must(err)
 			_, err = b.d.indexes.Build(t.Context(), indexing.Request{Collection: "dense", Name: "main", Options: o})
@@ -419,12 +424,12 @@ func TestLargeStepsYield(t *testing.T) {
 			b.fill("dense", 0, 1500)
 			b.steps("")
 			done := make(chan error, 1)
-			b.progress = func() {
+			b.during = func(ctx context.Context) {
 				if st, err := b.d.Stats(); err != nil || !st.Maintenance.Working {
 					t.Errorf("during a build: %+v, %v", st.Maintenance, err)
 				}
 				go func() { done <- call(b.d) }()
-				<-b.ctx.Done()
+				<-ctx.Done()
 			}
 			s, _ := b.step()
 			if err := <-done; s != "" || err != nil {
@@ -436,38 +441,6 @@ func TestLargeStepsYield(t *testing.T) {
 			b.steps("build")
 		})
 	}
-	calls = map[string]func(d *DB) error{
-		"pause":  calls["pause"],
-		"create": func(d *DB) error { return create(context.Background(), d, "more", Schema{Dim: 1}) },
-	}
-	for name, call := range calls {
-		t.Run("compaction, "+name, func(t *testing.T) {
-			b := newPolicyBed(t, Maintenance{})
-			m := b.d.background
-			ctx, _ := m.begin(t.Context())
-			if !m.beginLarge("") {
-				t.Fatal("a compaction may not begin")
-			}
-			ctx, release, ok := b.d.txn.TryHold(ctx, txn.AllShares)
-			if !ok {
-				t.Fatal("the shares are taken")
-			}
-			done := make(chan error, 1)
-			go func() { done <- call(b.d) }()
-			<-ctx.Done()
-			_, err := b.d.compactor().Run(ctx, compact.KeepNumbers)
-			release(&err)
-			m.end(nil, err, true)
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("the compaction: %v", err)
-			}
-			b.must(<-done)
-			left, err := filepath.Glob(filepath.Join(filepath.Dir(b.d.Path()), ".*"))
-			if err != nil || len(left) > 0 {
-				t.Errorf("%q are left, %v", left, err)
-			}
-		})
-	}
 }
 
 // TestCloseDuringBuild closes a database that builds an index: the next one that opens the file
@@ -477,13 +450,11 @@ func TestCloseDuringBuild(t *testing.T) {
 	b.fill("dense", 0, 3000)
 	path := b.d.Path()
 	b.must(b.d.Close())
+	building := make(chan struct{})
+	b.during = func(context.Context) { close(building) }
 	d, err := Open(path, &Options{Sync: Off, Maintenance: &Maintenance{Every: time.Millisecond, CPU: 1}})
 	b.must(err)
-	waitFor(t, "a build", func() bool {
-		d.background.mu.Lock()
-		defer d.background.mu.Unlock()
-		return d.background.large
-	})
+	<-building
 	b.must(d.Close())
 	d, err = Open(path, &Options{Sync: Off, Maintenance: &Maintenance{Manual: true}})
 	b.must(err)
@@ -494,12 +465,15 @@ func TestCloseDuringBuild(t *testing.T) {
 }
 
 // failingKind is a kind of index whose builds fail.
-type failingKind struct{ kind.Kind }
+type failingKind struct {
+	kind.Kind
+	tried *int
+}
 
 var errFailingKind = errors.New("boom")
 
-func (failingKind) Build(_ context.Context, job *kind.Job) (kind.Built, error) {
-	job.Timer.Progress(kind.Progress{})
+func (k failingKind) Build(context.Context, *kind.Job) (kind.Built, error) {
+	*k.tried++
 	return nil, errFailingKind
 }
 
@@ -512,11 +486,10 @@ func TestMaintenanceFails(t *testing.T) {
 	b.fill("sparse", 0, 2000)
 	b.fill("dense", 0, 1500)
 	b.steps("")
-	kinds[postingsindex.Name] = registered{failingKind{of.kind}, of.public}
 	tried := 0
+	kinds[postingsindex.Name] = registered{failingKind{of.kind, &tried}, of.public}
 	try := func(want string) {
 		t.Helper()
-		b.progress = func() { tried++ }
 		if s, err := b.step(); s != want || !errors.Is(err, errFailingKind) {
 			t.Errorf("step %q, %v, want %q and an error", s, err, want)
 		}
@@ -583,9 +556,6 @@ func TestMaintenanceCompacts(t *testing.T) {
 	store.Room = func(string) int64 { return 1 << 10 }
 	b.steps("")
 	store.Room = room
-	b.p.o.Space = 1
-	b.steps("")
-	b.p.o.Space = 0.5
 	b.steps("compact", "", "")
 	after, err := os.Stat(b.d.Path())
 	b.must(err)
@@ -613,23 +583,34 @@ func TestMaintenanceCompacts(t *testing.T) {
 func TestCompactionFails(t *testing.T) {
 	b := newPolicyBed(t, Maintenance{})
 	ctx := t.Context()
-	fill := func() {
+	fill := func(n int) {
 		b.must(create(ctx, b.d, "padding", Schema{Dim: 16}))
-		_, err := b.d.Collection("padding").Load(ctx, padding(48))
+		_, err := b.d.Collection("padding").Load(ctx, padding(n))
 		b.must(err)
 		b.must(b.d.Drop(ctx, "padding"))
 	}
-	fill()
-	file := b.d.file
-	b.d.file = filepath.Join(t.TempDir(), "none", "db")
+	fill(48)
+	file := b.d.compactor.Target
+	b.d.compactor.Target = filepath.Join(t.TempDir(), "none", "db")
 	_, first := b.step()
 	if first == nil {
 		t.Fatal("no error")
 	}
-	b.d.file = file
+	b.d.compactor.Target = file
 	if s, err := b.step(); s != "" || err == nil || err.Error() != first.Error() {
 		t.Errorf("step %q, %v, want the error of before", s, err)
 	}
-	b.p.floor = leastFree
+	fill(100)
 	b.steps("compact", "")
+}
+
+// TestMaintenanceCompactsNot: a file is not compacted if the share of free pages is not above the
+// bound.
+func TestMaintenanceCompactsNot(t *testing.T) {
+	b := newPolicyBed(t, Maintenance{Space: 1})
+	b.must(create(t.Context(), b.d, "padding", Schema{Dim: 16}))
+	_, err := b.d.Collection("padding").Load(t.Context(), padding(24))
+	b.must(err)
+	b.must(b.d.Drop(t.Context(), "padding"))
+	b.steps("", "")
 }

@@ -170,7 +170,7 @@ func TestRowFilterMisuse(t *testing.T) {
 func TestRowFilterFollow(t *testing.T) {
 	d, _ := filterBed(t)
 	name := filepath.Join(t.TempDir(), "copy.anndb")
-	f, err := d.compactor().Copy(t.Context(), name, compact.DropDeleted)
+	f, err := d.compactor.Copy(t.Context(), name, compact.DropDeleted)
 	if err != nil {
 		t.Fatal(err)
 	}

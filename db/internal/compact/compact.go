@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/state"
@@ -91,6 +92,43 @@ func (c *Compactor) replace(ctx context.Context, name string, n Numbers) (size i
 		return err
 	})
 	return size, err
+}
+
+// Space is the length of a file in bytes, and the part of it in free pages.
+type Space struct{ File, Free int64 }
+
+// Space measures the file in its latest state.
+func (c *Compactor) Space() (s Space, err error) {
+	err = c.Txn.View(func(g *state.Generation) (err error) {
+		s, err = c.SpaceOf(g)
+		return err
+	})
+	return s, err
+}
+
+// SpaceOf measures the file in a state.
+func (c *Compactor) SpaceOf(g *state.Generation) (s Space, err error) {
+	info, err := os.Stat(c.Path)
+	if err != nil {
+		return s, fmt.Errorf("db: stats: %w", err)
+	}
+	free, err := g.File.FreePages()
+	if err != nil {
+		return s, fail.Wrapf(state.Translate(err), "stats: %s", c.Path)
+	}
+	return Space{File: info.Size(), Free: int64(free) * int64(g.File.PageSize())}, nil
+}
+
+// Disk returns the number of bytes that are free on the disk.
+func (c *Compactor) Disk() int64 { return store.Room(filepath.Dir(c.Target)) }
+
+// Room returns the number of bytes that a file of a size can still take, without its free pages.
+func (c *Compactor) Room(s Space) int64 {
+	room := c.Disk()
+	if limit := c.Store.MaxSize; limit > 0 {
+		room = min(room, limit-s.File)
+	}
+	return max(0, room)
 }
 
 // open opens a copy of the file, without fsync until it takes the place of the file.

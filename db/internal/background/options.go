@@ -1,0 +1,37 @@
+package background
+
+import (
+	"time"
+
+	"github.com/anndb/anndb/db/internal/kind"
+)
+
+// Options are the resolved fields of db.Maintenance, and what db adds to them.
+type Options struct {
+	Every  time.Duration
+	Share  float64
+	CPU    float64
+	Build  bool
+	Memory int64
+	Space  float64
+	// Auto returns the options of the index that a collection without one gets.
+	Auto   func(coll string) (kind.Options, error)
+	Limits Limits
+}
+
+// Limits are the bounds that a user does not choose.
+type Limits struct {
+	// Coordinates and Rows are those of the smallest dense collection that gets an index, SparseRows
+	// the number of rows of the smallest sparse one.
+	Coordinates      uint64
+	Rows, SparseRows uint32
+	// Free is the least number of bytes in free pages for which a file is compacted.
+	Free int64
+	// Retry is the time after which a cancelled build or compaction is tried again, in multiples of
+	// the time that it took.
+	Retry int
+}
+
+// DefaultLimits are the limits outside of tests. An exact scan of 4 million coordinates, which are
+// 16 MB of float32 values, takes 0.5 to 2 ms, and one of 2,000 sparse rows 0.6 to 2.5 ms.
+var DefaultLimits = Limits{Coordinates: 4e6, Rows: 1000, SparseRows: 2000, Free: 16 << 20, Retry: 9}
