@@ -6,6 +6,7 @@
 //	settings                                 ok <settings worth trying, one word each>
 //	base PATH N DIM TYPE                     ok
 //	queries SLOT PATH N DIM TYPE             ok
+//	filter PATH                              ok
 //	build THREADS name=value…                ok seconds=… [detail=…]
 //	save PATH                                ok
 //	open PATH DIM name=value…                ok
@@ -14,6 +15,9 @@
 //	batch SLOT K THREADS name=value…         ok seconds=…
 //	rss                                      ok rss=… own=…
 //	quit                                     ok
+//
+// filter restricts searches to the rows whose bit is set in a file, lowest bit of the first byte
+// first; - lifts that.
 //
 // TYPE is f32 or u8, rows in host byte order. The words of build and open are
 // what the index is made with, those of run, batch and the second half of
@@ -104,6 +108,10 @@ type Detailer interface{ Detail() string }
 // were taken since it was called last, in one word.
 type Worker interface{ Work() string }
 
+// A Filterer restricts searches to the rows whose bit is set in bytes of eight rows each, lowest
+// bit first; nil lifts that.
+type Filterer interface{ Filter(bits []byte) error }
+
 // A Tuned engine knows settings that are worth trying once an index is open.
 // Each is one word name=value.
 type Tuned interface{ Settings() ([]string, error) }
@@ -170,6 +178,19 @@ func (s *server) do(command string, args []string) (string, error) {
 		r, err := load(args[1:])
 		s.queries[args[0]] = r
 		return " ", err
+	case "filter":
+		f, ok := s.engine.(Filterer)
+		if !ok || len(args) != 1 {
+			return "", fmt.Errorf("%w: searches take no filter", errCommand)
+		}
+		var bits []byte
+		if args[0] != "-" {
+			var err error
+			if bits, err = os.ReadFile(args[0]); err != nil {
+				return "", err
+			}
+		}
+		return " ", f.Filter(bits)
 	case "build":
 		threads, words, err := numbers(args, 1)
 		if err != nil || s.base == nil {

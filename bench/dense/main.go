@@ -34,6 +34,7 @@ type config struct {
 	targets                   []float64
 	rounds, core              int
 	batch, first, scaling     bool
+	filters                   bool
 	begin                     time.Time
 }
 
@@ -67,6 +68,7 @@ func command() error {
 	flag.BoolVar(&c.batch, "batch", true, "measure batches on one and two threads")
 	flag.BoolVar(&c.first, "first", true, "measure the time from open to the first answer")
 	flag.BoolVar(&c.scaling, "scale", false, "after all, draw time against rows from the reports of "+strings.Join(scaleSets, ", "))
+	flag.BoolVar(&c.filters, "filters", false, "measure searches with filters instead of those without")
 	flag.BoolVar(&serve, "serve", false, "serve anndb to a measuring process (internal)")
 	flag.Parse()
 	if serve {
@@ -132,7 +134,11 @@ func (c *config) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	list := pick(systems(l.set), c.systems)
+	all := systems(l.set)
+	if c.filters {
+		all = filteredSystems(l.set)
+	}
+	list := pick(all, c.systems)
 	if len(c.rebuild) > 0 {
 		for _, s := range pick(list, c.rebuild) {
 			for _, path := range []string{l.madePath(&s), l.trialPath(&s), l.curvePath(&s)} {
@@ -147,6 +153,9 @@ func (c *config) run(ctx context.Context, name string) error {
 	}
 	if !slices.Contains(c.phases, "measure") {
 		return nil
+	}
+	if c.filters {
+		return l.filtered(ctx, list, c)
 	}
 	rep, err := l.measure(ctx, list, c)
 	if err != nil {
@@ -171,12 +180,12 @@ func (c *config) prepare(ctx context.Context, l *lab, list []system) ([]system, 
 				return nil, err
 			}
 		}
-		if slices.Contains(c.phases, "choose") {
+		if slices.Contains(c.phases, "choose") && !c.filters {
 			if err := l.tries(ctx, &s, "valid", l.trialPath(&s)); err != nil {
 				return nil, err
 			}
 		}
-		if slices.Contains(c.phases, "curve") {
+		if slices.Contains(c.phases, "curve") && !c.filters {
 			if err := l.tries(ctx, &s, "test", l.curvePath(&s)); err != nil {
 				return nil, err
 			}

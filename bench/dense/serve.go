@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/bench/child"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/query"
@@ -31,6 +33,7 @@ type engine struct {
 	coll   string
 	detail []string
 	opts   db.SearchOptions
+	filter *db.Filter
 	hits   []db.Hit
 	// last is the work of the latest search, total that of the taken searches.
 	last, total db.SearchStats
@@ -208,9 +211,29 @@ func (e *engine) Set(o child.Words) error {
 	return nil
 }
 
+// Filter restricts searches to rows by their keys; bit i belongs to key i.
+func (e *engine) Filter(bits []byte) error {
+	e.filter = nil
+	if bits == nil {
+		return nil
+	}
+	c, pass := e.snap.Collection(e.coll), roaring.New()
+	for row, err := range c.Rows(context.Background(), nil) {
+		if err != nil {
+			return err
+		}
+		if i := decimal(row.Key); int(i/8) < len(bits) && bits[i/8]>>(i%8)&1 == 1 {
+			pass.Add(row.Row)
+		}
+	}
+	var err error
+	e.filter, err = c.RowFilter(pass)
+	return err
+}
+
 // Search asks for the k nearest rows.
 func (e *engine) Search(q *child.Rows, i, k int) (err error) {
-	e.opts.K, e.opts.Reuse = k, e.hits
+	e.opts.K, e.opts.Reuse, e.opts.Where = k, e.hits, e.filter
 	found, err := e.snap.Collection(e.coll).Search(context.Background(), db.Query{Vector: q.Float32(i)}, &e.opts)
 	e.hits, e.last = found.Hits, found.Stats
 	return err

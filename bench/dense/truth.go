@@ -44,7 +44,7 @@ func exact(s *vectors.Set, dir, slot string, queries []float32) (*truth, error) 
 	n := len(queries) / s.Dim
 	t.Kth = make([]float64, n)
 	_ = par.Each(context.Background(), par.Work{N: n}, func(i int) error {
-		t.Kth[i] = kth(s, queries[i*s.Dim:(i+1)*s.Dim])
+		t.Kth[i] = kth(s, queries[i*s.Dim:(i+1)*s.Dim], nil)
 		return nil
 	})
 	text, err := json.Marshal(t)
@@ -54,9 +54,13 @@ func exact(s *vectors.Set, dir, slot string, queries []float32) (*truth, error) 
 	return t, os.WriteFile(path, text, 0o644)
 }
 
-func kth(s *vectors.Set, q []float32) float64 {
+// kth is the distance of the k-th nearest row among those that pass, all if pass is nil.
+func kth(s *vectors.Set, q []float32, pass []bool) float64 {
 	near := vector.NewTopK(4 * k)
 	for r := range s.Rows() {
+		if pass != nil && !pass[r] {
+			continue
+		}
 		near.Push(uint32(r), vector.L2Squared(q, s.Base[r*s.Dim:(r+1)*s.Dim]))
 	}
 	best := make([]float64, 0, 4*k)

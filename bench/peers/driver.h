@@ -136,6 +136,9 @@ struct Engine {
     virtual void set(const Options& o) = 0;
     // Called before searches of that many threads.
     virtual void threads(int) {}
+    // Restricts searches to the rows whose bit is set, n bytes of eight rows each, lowest bit
+    // first; nullptr lifts that. The bits live until the next call.
+    virtual void filter(const uint8_t*, size_t) { throw std::runtime_error("searches take no filter"); }
     // The k nearest rows of one query, in any order; kMissing fills the rest.
     virtual void search(const void* query, size_t k, uint32_t* ids, int thread) = 0;
 };
@@ -220,6 +223,7 @@ inline void serve(Engine& e, int core) {
     sched_getaffinity(0, sizeof all, &all);
     std::unique_ptr<Rows> base;
     std::map<std::string, std::unique_ptr<Rows>> queries;
+    std::vector<uint8_t> bits;
     std::string line;
     auto ok = [](const std::string& rest) { std::cout << "ok " << rest << "\n" << std::flush; };
     while (std::getline(std::cin, line)) {
@@ -237,6 +241,19 @@ inline void serve(Engine& e, int core) {
                 auto rows = std::make_unique<Rows>();
                 rows->map(path, n, dim, type);
                 (command == "base" ? base : queries[slot]) = std::move(rows);
+                ok("");
+            } else if (command == "filter") {
+                std::string path;
+                in >> path;
+                std::vector<uint8_t> next;
+                if (path != "-") {
+                    next.resize(fileSize(path));
+                    std::ifstream f(path, std::ios::binary);
+                    if (!f.read(reinterpret_cast<char*>(next.data()), std::streamsize(next.size())))
+                        throw std::runtime_error("cannot read " + path);
+                }
+                e.filter(next.empty() ? nullptr : next.data(), next.size());
+                bits.swap(next);
                 ok("");
             } else if (command == "build") {
                 int threads;

@@ -9,6 +9,7 @@
 #include <faiss/IndexIVFPQFastScan.h>
 #include <faiss/IndexRefine.h>
 #include <faiss/IndexScalarQuantizer.h>
+#include <faiss/impl/IDSelector.h>
 #include <faiss/index_io.h>
 #include <omp.h>
 
@@ -25,6 +26,9 @@ struct Faiss : driver::Engine {
     faiss::IndexIVF* ivf = nullptr;
     faiss::IndexIVFFastScan* scan = nullptr;
     faiss::IndexRefine* refine = nullptr;
+    std::unique_ptr<faiss::IDSelectorBitmap> selector;
+    faiss::SearchParametersHNSW hnswParams;
+    faiss::SearchParametersIVF ivfParams;
     driver::Padding padding;
 
     std::string about() override {
@@ -94,6 +98,21 @@ struct Faiss : driver::Engine {
         if (refine)
             if (auto flat = dynamic_cast<faiss::IndexRefineFlat*>(refine)) flat->k_factor = float(o.number("refine", 4));
     }
+    void filter(const uint8_t* bits, size_t n) override {
+        if (!hnsw && !ivf) throw std::runtime_error("searches take no filter");
+        selector.reset(bits ? new faiss::IDSelectorBitmap(n, bits) : nullptr);
+    }
+    // The parameters of a search with a filter; without one, those of the index.
+    faiss::SearchParameters* params() {
+        if (!selector) return nullptr;
+        hnswParams.sel = ivfParams.sel = selector.get();
+        if (hnsw) {
+            hnswParams.efSearch = hnsw->hnsw.efSearch;
+            return &hnswParams;
+        }
+        ivfParams.nprobe = ivf->nprobe;
+        return &ivfParams;
+    }
     void search(const void* q, size_t k, uint32_t* ids, int) override {
         thread_local bool alone = false;
         if (!alone) {
@@ -108,7 +127,7 @@ struct Faiss : driver::Engine {
         rows.resize(k);
         thread_local std::vector<float> copy;
         const float* row = padding.rows(static_cast<const float*>(q), 1, copy);
-        index->search(1, row, long(k), distances.data(), rows.data());
+        index->search(1, row, long(k), distances.data(), rows.data(), params());
         for (size_t i = 0; i < k; i++) ids[i] = rows[i] < 0 ? driver::kMissing : uint32_t(rows[i]);
     }
 };

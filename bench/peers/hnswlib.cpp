@@ -7,10 +7,21 @@
 using driver::Options;
 using driver::Rows;
 
+// Older versions, such as Debian's, have no filters.
+#if defined(PEER_FILTERS)
+struct Bits : hnswlib::BaseFilterFunctor {
+    const uint8_t* bits = nullptr;
+    bool operator()(hnswlib::labeltype id) override { return bits[id >> 3] >> (id & 7) & 1; }
+};
+#endif
+
 template <typename D>
 struct Graph {
     std::unique_ptr<hnswlib::SpaceInterface<D>> space;
     std::unique_ptr<hnswlib::HierarchicalNSW<D>> index;
+#if defined(PEER_FILTERS)
+    Bits bits;
+#endif
 
     void build(const Rows& base, const Options& o, int threads) {
         index = std::make_unique<hnswlib::HierarchicalNSW<D>>(space.get(), base.n, o.number("M", 16), o.number("efc", 200),
@@ -22,7 +33,11 @@ struct Graph {
         index = std::make_unique<hnswlib::HierarchicalNSW<D>>(space.get(), path);
     }
     void search(const void* q, size_t k, uint32_t* ids) {
+#if defined(PEER_FILTERS)
+        auto found = index->searchKnn(q, k, bits.bits ? &bits : nullptr);
+#else
         auto found = index->searchKnn(q, k);
+#endif
         size_t n = found.size();
         for (size_t i = n; i < k; i++) ids[i] = driver::kMissing;
         while (n > 0) {
@@ -78,6 +93,9 @@ struct Hnswlib : driver::Engine {
         size_t ef = size_t(o.number("ef", 10));
         u8 ? bytes.index->setEf(ef) : floats.index->setEf(ef);
     }
+#if defined(PEER_FILTERS)
+    void filter(const uint8_t* bits, size_t) override { floats.bits.bits = bytes.bits.bits = bits; }
+#endif
     void search(const void* q, size_t k, uint32_t* ids, int) override {
         u8 ? bytes.search(q, k, ids) : floats.search(q, k, ids);
     }
