@@ -184,10 +184,18 @@ func (c Collection) Count(ctx context.Context, filter *Filter) (n int, err error
 // passingRows returns the rows that a search with a filter may find. Functions of dense searches are
 // called later, for the rows that are compared.
 func passingRows(ctx context.Context, st *state.Collection, f *Filter) (p where.Passing, err error) {
-	p, err = st.Findable(ctx, f.tree())
-	if err == nil && p.Accept != nil && st.Entry.Sparse {
-		p.Set, err = st.Decided(ctx, p)
-		p.Accept = nil
+	if !st.Entry.Sparse {
+		return st.Findable(ctx, f.tree())
 	}
+	p.Set, err = decidedRows(ctx, st, f)
 	return p, err
+}
+
+// decidedRows is like passingRows and calls the functions of the filter; nil means all rows.
+func decidedRows(ctx context.Context, st *state.Collection, f *Filter) (*roaring.Bitmap, error) {
+	p, err := st.Findable(ctx, f.tree())
+	if err != nil || p.Accept == nil {
+		return p.Set, err
+	}
+	return st.Decided(ctx, p)
 }

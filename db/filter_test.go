@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -350,5 +351,76 @@ func TestExpiredAreNotFound(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestPredictAmong: predictions with a filter get their labels from neighbors that pass, one by one
+// and in batches, also from rows written after the build.
+func TestPredictAmong(t *testing.T) {
+	d := filterRows(t)
+	ctx := t.Context()
+	pass := func(key []byte) bool { return key[0] == 'v' && (key[len(key)-1]-'0')%2 == 0 }
+	filters := map[string]*db.Filter{
+		"attributes": db.And(db.KeyPrefix([]byte("v")), db.Eq("brand", "x")),
+		"function":   db.Func(pass),
+	}
+	for _, coll := range []string{"dense", "sparse"} {
+		c := d.Collection(coll)
+		if _, err := c.Build(ctx, "labels", &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1, Alpha: 1, Beta: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		fresh := db.Row{Key: []byte("v/98"), Vector: []float32{3, 3}, Labels: []string{"fresh"}, Attributes: filterAttributes(0)}
+		if coll == "sparse" {
+			fresh.Vector, fresh.Sparse = nil, vector.Sparse{Index: []uint32{0, 4}, Value: []float32{1, 1}}
+		}
+		if err := d.Update(ctx, func(tx *db.Tx) error { return tx.Collection(coll).Put(fresh) }); err != nil {
+			t.Fatal(err)
+		}
+		queries := []db.Query{{Key: filterKey(3)}, {Key: filterKey(40)}}
+		for name, f := range filters {
+			many, err := c.PredictBatch(ctx, queries, &db.PredictOptions{Where: f, Top: 5})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, q := range queries {
+				one, err := c.Predict(ctx, q, &db.PredictOptions{Where: f, Top: 5, Explain: true})
+				if err != nil || len(one.Labels) == 0 || len(one.Labels) != len(many[i].Labels) {
+					t.Fatalf("%s, %s: %v, %v, %v", coll, name, one, many[i], err)
+				}
+				seen := false
+				for j, p := range one.Labels {
+					if other := many[i].Labels[j]; other.Label != p.Label || other.Score != p.Score {
+						t.Errorf("%s, %s: %v alone, %v in a batch", coll, name, p, other)
+					}
+					for _, n := range p.Explanation.Neighbors {
+						seen = seen || string(n.Key) == "v/98"
+						if !pass(n.Key) {
+							t.Errorf("%s, %s: row %q does not pass", coll, name, n.Key)
+						}
+					}
+				}
+				if i == 0 && !seen {
+					t.Errorf("%s, %s: the nearest row that passes is no neighbor", coll, name)
+				}
+			}
+		}
+		if _, err := c.Predict(ctx, queries[0], &db.PredictOptions{Where: db.Eq("x", math.NaN())}); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("bad filter: %v", err)
+		}
+	}
+	c := d.Collection("sparse")
+	if _, err := c.Build(ctx, "tree", &db.AT{}); err != nil {
+		t.Fatal(err)
+	}
+	o := &db.PredictOptions{Index: "tree"}
+	if _, err := c.Predict(ctx, db.Query{Key: filterKey(3)}, o); err != nil {
+		t.Fatal(err)
+	}
+	o.Where = db.HasLabel("d1")
+	if _, err := c.Predict(ctx, db.Query{Key: filterKey(3)}, o); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("a tree with a filter: %v", err)
+	}
+	if _, err := c.PredictBatch(ctx, []db.Query{{Key: filterKey(3)}, {Key: filterKey(4)}}, o); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("a tree with a filter: %v", err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
@@ -28,6 +30,10 @@ type PredictOptions struct {
 	// Params, if not nil, replaces the parameters of the model. A Beta other than the model's
 	// gives exact results, but slowly.
 	Params *lcif.Params
+	// Where restricts the neighbors of a model of kind lcif to rows that pass a filter; nil is
+	// none. Feature–label similarities, the shares of labels, and second-order scores remain
+	// those of all rows. Trees have no neighbors, so they refuse it.
+	Where *Filter
 	// Strategy is the search strategy of the inverted index of a label model over sparse rows.
 	// All strategies find the same rows; postings.Auto lets the planner choose.
 	Strategy postings.Strategy
@@ -129,15 +135,19 @@ func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (ou
 	if o == nil {
 		o = &PredictOptions{}
 	}
-	err = c.read(func(st *state.Collection) (err error) {
-		out, err = predictLabels(ctx, st, q, o)
+	err = c.read(func(st *state.Collection) error {
+		rows, err := decidedRows(ctx, st, o.Where)
+		if err == nil {
+			out, err = predictLabels(ctx, st, q, o, rows)
+		}
 		return err
 	})
 	return out, err
 }
 
+// predictLabels predicts the labels of a query. rows holds the rows that may be neighbors, nil for all.
 func predictLabels(
-	ctx context.Context, st *state.Collection, q Query, o *PredictOptions,
+	ctx context.Context, st *state.Collection, q Query, o *PredictOptions, rows *roaring.Bitmap,
 ) (out Predictions, err error) {
 	if err := checkStrategy(o.Strategy); err != nil {
 		return out, err
@@ -146,7 +156,11 @@ func predictLabels(
 	if err != nil {
 		return out, err
 	}
-	model, ask := x.Opened.(kind.LabelPredictor), o.ask()
+	model := x.Opened.(kind.LabelPredictor)
+	ask, err := o.ask(model, rows)
+	if err != nil {
+		return out, err
+	}
 	a := answers.Get().(*kind.LabelAnswer) // not returned to the pool if there is an error
 	if err := model.Predict(ctx, resolved.features, &ask, a); err != nil {
 		return out, err
@@ -164,8 +178,17 @@ func predictLabels(
 
 var answers = sync.Pool{New: func() any { return new(kind.LabelAnswer) }}
 
-func (o *PredictOptions) ask() kind.LabelAsk {
-	return kind.LabelAsk{Top: o.Top, Set: o.Set, Params: o.Params, Strategy: o.Strategy, Explain: o.Explain}
+// ask returns the options as the model takes them. rows holds the rows that may be neighbors.
+func (o *PredictOptions) ask(model kind.LabelPredictor, rows *roaring.Bitmap) (kind.LabelAsk, error) {
+	out := kind.LabelAsk{Top: o.Top, Set: o.Set, Params: o.Params, Strategy: o.Strategy, Explain: o.Explain}
+	switch {
+	case model.HasNeighbors():
+		out.Rows = rows
+	case o.Where != nil:
+		return out, fmt.Errorf("%w: filters are for label models of kind %s: trees have no neighbors",
+			fail.Option, lcifindex.Name)
+	}
+	return out, nil
 }
 
 // named appends labels with their names.

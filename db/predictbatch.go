@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/internal/par"
@@ -15,7 +17,7 @@ const batchQueries = 512
 
 // PredictBatch predicts the labels of many queries in one state, in
 // parallel (WithWorkers). Element i of the result is what Predict returns for queries[i], but for the
-// counts in Stats. Label models of kind lcif read their index and their feature–label
+// counts in Stats. The filter is evaluated once. Label models of kind lcif read their index and their feature–label
 // similarities once for many queries, so one call with many queries is much faster than many
 // calls. Explained predictions are computed one by one.
 //
@@ -31,6 +33,14 @@ func (c Collection) PredictBatch(
 		return nil, err
 	}
 	defer c.letGo(s)
+	var rows *roaring.Bitmap
+	err = s.read(c.name, func(st *state.Collection) (err error) {
+		rows, err = decidedRows(ctx, st, o.Where)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
 	workers := par.Workers(kind.WorkersOf(ctx))
 	out := make([]Predictions, len(queries))
 	rounds := max(1, (len(queries)+workers*batchQueries-1)/(workers*batchQueries))
@@ -41,7 +51,7 @@ func (c Collection) PredictBatch(
 			at := lo
 			err := s.read(c.name, func(st *state.Collection) (err error) {
 				var i int
-				i, err = predictBlock(ctx, st, queries[lo:hi], o, out[lo:hi])
+				i, err = predictBlock(ctx, st, labelQueries{queries[lo:hi], o, rows}, out[lo:hi])
 				at += i
 				return err
 			})
@@ -54,19 +64,27 @@ func (c Collection) PredictBatch(
 	return out, nil
 }
 
+// labelQueries are queries with the same options. rows holds the rows that may be neighbors, nil for
+// all.
+type labelQueries struct {
+	queries []Query
+	options *PredictOptions
+	rows    *roaring.Bitmap
+}
+
 // predictBlock predicts the labels of queries on this goroutine: together if that is
 // possible and none fails, otherwise one by one. If a query fails, it returns its index.
 func predictBlock(
-	ctx context.Context, st *state.Collection, queries []Query, o *PredictOptions, out []Predictions,
+	ctx context.Context, st *state.Collection, b labelQueries, out []Predictions,
 ) (int, error) {
-	if len(queries) > 1 && !o.Explain {
-		if done, err := predictShared(ctx, st, queries, o, out); done && err == nil {
+	if len(b.queries) > 1 && !b.options.Explain {
+		if done, err := predictShared(ctx, st, b, out); done && err == nil {
 			return 0, nil
 		}
 	}
-	for i, q := range queries {
+	for i, q := range b.queries {
 		var err error
-		if out[i], err = predictLabels(ctx, st, q, o); err != nil {
+		if out[i], err = predictLabels(ctx, st, q, b.options, b.rows); err != nil {
 			return i, err
 		}
 	}
@@ -76,21 +94,25 @@ func predictBlock(
 // predictShared predicts the labels of queries together. done is false if the model does
 // not support that.
 func predictShared(
-	ctx context.Context, st *state.Collection, queries []Query, o *PredictOptions, out []Predictions,
+	ctx context.Context, st *state.Collection, b labelQueries, out []Predictions,
 ) (done bool, err error) {
-	if err := checkStrategy(o.Strategy); err != nil {
+	if err := checkStrategy(b.options.Strategy); err != nil {
 		return false, err
 	}
-	x, err := labelModel(ctx, st, o.Index)
+	x, err := labelModel(ctx, st, b.options.Index)
 	if err != nil {
 		return false, err
 	}
-	all := kind.ManyQueries{N: len(queries), Query: func(i int) (vector.Sparse, error) {
-		resolved, err := labelQuery(ctx, st, queries[i])
+	all := kind.ManyQueries{N: len(b.queries), Query: func(i int) (vector.Sparse, error) {
+		resolved, err := labelQuery(ctx, st, b.queries[i])
 		out[i].Stats.Unknown = resolved.unknown
 		return resolved.features, err
 	}}
-	model, ask := x.Opened.(kind.LabelPredictor), o.ask()
+	model := x.Opened.(kind.LabelPredictor)
+	ask, err := b.options.ask(model, b.rows)
+	if err != nil {
+		return false, err
+	}
 	var names []string // of the predicted labels: all queries share one string
 	name := func(label uint32) string {
 		if names == nil {
@@ -109,7 +131,7 @@ func predictShared(
 			out[i].Labels = room[at:n:n]
 		}
 		if cap(room)-len(room) < len(found) {
-			room = make([]Prediction, 0, max(len(queries), 4*len(found)))
+			room = make([]Prediction, 0, max(len(b.queries), 4*len(found)))
 		}
 	})
 }

@@ -14,6 +14,7 @@ type predictCmd struct {
 	inFile
 	Collection string `arg:"" help:"Collection."`
 	askFlags
+	whereFlag
 
 	Index    string `help:"Label model to ask; the only one if not given."`
 	Top      int    `short:"k" help:"The best so many labels instead of the set that the model's thresholds make." default:"0"`
@@ -42,6 +43,10 @@ func (c *predictCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	filter, err := c.filter()
+	if err != nil {
+		return err
+	}
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		tree, err := c.byTree(s)
 		if err != nil {
@@ -56,7 +61,9 @@ func (c *predictCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		o := &db.PredictOptions{Index: c.Index, Top: c.Top, Strategy: strategy, Explain: c.Explain}
+		o := &db.PredictOptions{
+			Index: c.Index, Top: c.Top, Where: filter, Strategy: strategy, Explain: c.Explain,
+		}
 		p := predicting{a: a, s: s, info: info, total: queries.total, options: o}
 		bare := 0
 		err = p.each(queries.each, func(q labelQuery, found db.Predictions) error {

@@ -22,6 +22,8 @@ type GrownNeighbors struct {
 	Rows *vector.CSR
 	// Deleted rows are not neighbours; nil means none. Base must exclude its own deleted rows.
 	Deleted *roaring.Bitmap
+	// Only, if set, holds all rows that may be neighbours.
+	Only *roaring.Bitmap
 }
 
 // Neighbors implements NeighborSource. Ties are ordered by row. Errors: those of Base, the
@@ -83,7 +85,7 @@ func (g *GrownNeighbors) add(ctx context.Context, q vector.Sparse, k int, hits [
 			}
 		}
 		row := g.First + uint32(i)
-		if g.Deleted != nil && g.Deleted.Contains(row) {
+		if g.Deleted != nil && g.Deleted.Contains(row) || g.Only != nil && !g.Only.Contains(row) {
 			continue
 		}
 		if score := vector.DotSparse(q, g.Rows.Row(i)); score > least {

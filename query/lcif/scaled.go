@@ -73,6 +73,8 @@ type ScaledNeighbors struct {
 	Scaling *Scaling
 	// Without holds rows to exclude, in addition to the view's deleted rows; nil excludes none.
 	Without *roaring.Bitmap
+	// Only, if set, holds all rows that may be neighbors.
+	Only *roaring.Bitmap
 }
 
 // scaledStep is the number of rows that are scanned between two checks of the
@@ -96,7 +98,8 @@ func (n *ScaledNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q N
 				return dst, err
 			}
 		}
-		if v.IsDeleted(uint32(row)) || n.Without != nil && n.Without.Contains(uint32(row)) {
+		if v.IsDeleted(uint32(row)) || n.Without != nil && n.Without.Contains(uint32(row)) ||
+			n.Only != nil && !n.Only.Contains(uint32(row)) {
 			continue
 		}
 		s.scaled = n.Scaling.Apply(s.scaled[:0], v.Rows.Vector(row, s.row))

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -67,6 +69,9 @@ type NeighborSource interface {
 	// q.Unit is never empty.
 	Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int,
 		dst []postings.Hit) ([]postings.Hit, error)
+	// Among returns a source that finds the nearest of the rows in a set, which must not change
+	// while the source is in use.
+	Among(rows *roaring.Bitmap) NeighborSource
 }
 
 // BatchNeighborSource is a source that finds the neighbours of many queries faster together

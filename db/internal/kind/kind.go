@@ -212,6 +212,9 @@ type LabelPredictor interface {
 	// Label returns the name of a label, Labels the number of labels.
 	Label(l uint32) string
 	Labels() int
+	// HasNeighbors reports whether predictions depend on the nearest rows of a query, which
+	// LabelAsk.Rows restricts.
+	HasNeighbors() bool
 	// Predict appends to the labels of an answer, best first, and fills in the rest.
 	Predict(ctx context.Context, x vector.Sparse, o *LabelAsk, a *LabelAnswer) error
 	// PredictMany predicts for all queries together and calls found for each of them. It
@@ -227,6 +230,8 @@ type LabelAsk struct {
 	Params   *lcif.Params
 	Strategy postings.Strategy
 	Explain  bool
+	// Rows, if not nil, holds all rows that may be neighbors of the query.
+	Rows *roaring.Bitmap
 }
 
 // Ranked is a label with its score; Predicted is set if the model predicts it.

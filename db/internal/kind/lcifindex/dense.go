@@ -254,12 +254,22 @@ func (n *guardedNeighbors) Neighbors(
 	return n.source.Neighbors(ctx, s, q, k, dst)
 }
 
+// Among implements lcif.NeighborSource.
+func (n *guardedNeighbors) Among(rows *roaring.Bitmap) lcif.NeighborSource {
+	return &guardedNeighbors{n.st, n.source.Among(rows)}
+}
+
 // liveNeighbors finds neighbors among the live rows and returns their positions in live. It is
 // safe for concurrent use: each search has its own guard.
 type liveNeighbors struct {
 	st     kind.Source
 	source lcif.NeighborSource
 	live   []int
+}
+
+// Among implements lcif.NeighborSource, with positions in live.
+func (n *liveNeighbors) Among(places *roaring.Bitmap) lcif.NeighborSource {
+	return &liveNeighbors{n.st, n.source.Among(numbered32(places, n.live)), n.live}
 }
 
 // denseCandidates returns the weightings to try in a dense collection. Scaled rows are always

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
@@ -28,6 +30,7 @@ type predictScratch struct {
 
 func (m *labelModel) Label(l uint32) string { return m.name(l) }
 func (m *labelModel) Labels() int           { return m.view.Labels.Labels() }
+func (m *labelModel) HasNeighbors() bool    { return true }
 
 // Predict predicts the labels of a query by nearest rows and features.
 func (m *labelModel) Predict(
@@ -36,17 +39,18 @@ func (m *labelModel) Predict(
 	if c := m.st.Collection(); o.Strategy != postings.Auto && !c.Sparse {
 		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", fail.Option, o.Strategy, c.Name)
 	}
+	view := m.among(o.Rows)
 	p := m.paramsFor(o)
 	x = m.prepare(x)
 	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
 	sc.p.SetStrategy(o.Strategy)
-	sc.found, a.Stats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
+	sc.found, a.Stats, err = sc.p.Predict(ctx, view, x, &p, sc.found[:0])
 	if err != nil {
 		return predictError(m.st.Collection().Name, err)
 	}
 	a.Labels = sc.rank(a.Labels, &p, o)
 	if o.Explain {
-		if a.Evidence, err = m.explain(ctx, sc, x, &p); err != nil {
+		if a.Evidence, err = m.explain(ctx, sc, view, x, &p); err != nil {
 			return err
 		}
 	}
@@ -62,6 +66,7 @@ func (m *labelModel) PredictMany(
 	if o.Strategy != postings.Auto && !m.st.Collection().Sparse {
 		return false, nil
 	}
+	view := m.among(o.Rows)
 	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
 	sc.p.SetStrategy(o.Strategy)
 	rows := &sc.rows
@@ -82,7 +87,7 @@ func (m *labelModel) PredictMany(
 		}
 	}
 	p := m.paramsFor(o)
-	_, err := sc.p.PredictRows(ctx, m.view, rows, &p, func(i int, of []labels.Ranked) {
+	_, err := sc.p.PredictRows(ctx, view, rows, &p, func(i int, of []labels.Ranked) {
 		sc.found = append(sc.found[:0], of...)
 		sc.ranked = sc.rank(sc.ranked[:0], &p, o)
 		found(i, sc.ranked)
@@ -92,6 +97,14 @@ func (m *labelModel) PredictMany(
 	}
 	predictors.Put(sc)
 	return true, nil
+}
+
+// among returns the view of the model whose neighbors are only rows of a set, nil for all.
+func (m *labelModel) among(rows *roaring.Bitmap) *lcif.View {
+	if rows == nil {
+		return m.view
+	}
+	return m.view.Among(rows)
 }
 
 // prepare returns a copy of a query, weighed or scaled as the rows of the model are.
@@ -144,13 +157,13 @@ func predictError(coll string, err error) error {
 
 // explain explains the labels found for the last query.
 func (m *labelModel) explain(
-	ctx context.Context, sc *predictScratch, x vector.Sparse, params *lcif.Params,
+	ctx context.Context, sc *predictScratch, view *lcif.View, x vector.Sparse, params *lcif.Params,
 ) ([]lcif.LabelExplanation, error) {
 	which := make([]uint32, len(sc.found))
 	for i, r := range sc.found {
 		which[i] = r.Label
 	}
-	found, err := sc.p.ExplainLabels(ctx, m.view, x, params, which)
+	found, err := sc.p.ExplainLabels(ctx, view, x, params, which)
 	if err != nil {
 		return nil, predictError(m.st.Collection().Name, err)
 	}

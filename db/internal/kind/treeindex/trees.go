@@ -295,6 +295,9 @@ func (t *Model) Label(l uint32) string { return string(t.names.At(int(l))) }
 // Labels returns the number of labels.
 func (t *Model) Labels() int { return t.names.Len() }
 
+// HasNeighbors reports that trees have no neighbors.
+func (t *Model) HasNeighbors() bool { return false }
+
 // labelNames returns the names of labels.
 func (t *Model) labelNames(list []uint32) []string {
 	var out []string

@@ -1,0 +1,99 @@
+package lcif
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// TestAmong: a restricted source finds the passing rows among all neighbors, in their order.
+func TestAmong(t *testing.T) {
+	ctx := context.Background()
+	m := twelveClusters(300, 8, 5)
+	x := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m.d}
+	for i := range m.n {
+		row := slices.Clone(m.row(i))
+		for j := range row {
+			row[j] = max(row[j], -row[j]) // inverted lists have no values below zero
+		}
+		x.Append(sparse(row))
+	}
+	units := unitRows(x, m.d, nil)
+	rows := make([]int, units.Rows())
+	for i := range rows {
+		rows[i] = i
+	}
+	build := func(rows []int) *postings.Index {
+		ix, err := postings.Build(ctx, labels.SelectRows(units, rows), postings.Params{Compact: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ix
+	}
+	deleted := roaring.BitmapOf(3, 50, 290)
+	view := forestView(t, m, m.n, vector.Cosine)
+	scale := FitScaling(m.d, m.n, func(i int) []float32 { return m.row(i) })
+	set := roaring.New()
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range m.n {
+		if r.IntN(4) == 0 {
+			set.Add(uint32(i))
+		}
+	}
+	set.Add(1000) // of a row written later
+	scan := NewForestNeighbors(view, query.Params{Method: query.Flat}, deleted)
+	forest := NewForestNeighbors(view, query.Params{NoWiden: true}, deleted)
+	for name, c := range map[string]struct {
+		restricted, all NeighborSource
+		sparse          bool
+	}{
+		"postings": {&PostingsNeighbors{build(rows), postings.SearchParams{Deleted: deleted}}, nil, true},
+		"segments": {&SegmentNeighbors{[]postings.Segment{
+			{Index: build(rows[:120]), Deleted: roaring.BitmapOf(3, 50)},
+			{Index: build(rows[120:]), First: 120, Deleted: roaring.BitmapOf(170)},
+		}}, nil, true},
+		"grown": {&GrownNeighbors{
+			Base: &PostingsNeighbors{build(rows[:200]), postings.SearchParams{Deleted: deleted}}, First: 200,
+			Rows: labels.SelectRows(units, rows[200:]), Deleted: deleted,
+		}, nil, true},
+		"scan":   {scan, nil, false},
+		"forest": {forest, scan, false},
+		"scaled": {&ScaledNeighbors{View: view, Scaling: scale, Without: deleted}, nil, false},
+	} {
+		all := c.restricted
+		if c.all != nil {
+			all = c.all
+		}
+		among := (&View{Neighbors: c.restricted}).Among(set).Neighbors
+		twice := among.Among(roaring.BitmapOf(0, 1, 2, 3, 4, 5, 6, 7))
+		var s NeighborScratch
+		for i := range 20 {
+			q := NeighborQuery{units.Row(i), units.Row(i)}
+			if !c.sparse {
+				q.Raw = sparse(m.row(i))
+			}
+			whole, err := all.Neighbors(ctx, &s, q, m.n, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := func(source NeighborSource, pass func(row uint32) bool) {
+				t.Helper()
+				want := slices.DeleteFunc(slices.Clone(whole), func(h postings.Hit) bool { return !pass(h.Row) })
+				got, err := source.Neighbors(ctx, &s, q, 5, nil)
+				if want = want[:min(5, len(want))]; err != nil || !slices.Equal(got, want) {
+					t.Fatalf("%s, query %d: %v, %v, want %v", name, i, got, err, want)
+				}
+			}
+			check(among, set.Contains)
+			check(twice, func(row uint32) bool { return row < 8 && set.Contains(row) })
+		}
+	}
+}
