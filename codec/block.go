@@ -82,6 +82,7 @@ const (
 	KindRelabelled                 // roaring bitmap of the rows whose labels changed since an index was made
 	KindAttribute                  // rows of a range by the value of an attribute, U32
 	KindStale                      // roaring bitmap of the rows whose attributes the tables have not
+	KindProbes                     // queries with exact answers that measure the recall of an index
 	kindEnd
 )
 
@@ -91,7 +92,7 @@ var kindNames = [...]string{
 	"directions", "leaf-directory", "leaves", "members", "quantized", "catalog",
 	"sparse-rows", "postings", "label-matrix", "feature-labels", "budget",
 	"label-lists", "overlay-directory", "overlay", "overlay-members",
-	"change", "changed-rows", "relabelled-rows", "attribute-table", "stale-attributes",
+	"change", "changed-rows", "relabelled-rows", "attribute-table", "stale-attributes", "probes",
 }
 
 // String returns the kind's name as stats and errors print it.

@@ -21,7 +21,7 @@ type CompactStats struct{ Before, After int64 }
 //
 // Deleted rows and the former versions of updated rows are also removed from collections where
 // they are at least a third of the rows. The live rows then get new numbers (Row.Row), and the
-// indexes of the collection are rebuilt without tuning, which takes as long as building them.
+// indexes of the collection are rebuilt, and only forests tuned, which takes as long as building them.
 // Such rows are kept in a collection with a forest learned from training queries, with a forest
 // written by a version that stored no label lists, or with an index that needs more rows
 // than remain.
@@ -35,7 +35,7 @@ func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 // Reorder is Compact that also gives the rows of every dense collection new numbers such that
 // near rows have near numbers (forest.Order), which makes searches in large collections faster.
 // Keys and results stay the same; row numbers (Row.Row), and with them the order of ties,
-// change. Indexes are rebuilt without tuning, so Reorder is cheapest before the first build.
+// change. Indexes are rebuilt, so Reorder is cheapest before the first build.
 // Rows written later are appended as usual.
 //
 // For a million rows of 128 coordinates, a search takes two thirds of the time at equal recall

@@ -255,6 +255,35 @@ func TestHostileLabels(t *testing.T) {
 	}
 }
 
+// Probes that are no rows would be read as such by maintenance.
+func TestHostileProbes(t *testing.T) {
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{}) })
+	object := objectIn(t, path, "d", "kd")
+	pristine, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := func(n int, x uint32) []byte {
+		return bytes.Repeat(binary.LittleEndian.AppendUint32(nil, x), n)
+	}
+	for i, data := range [][]byte{numbers(6, 60), numbers(6, 1000), []byte("no set"), numbers(4000, 60)} {
+		if err := os.WriteFile(path, pristine, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		putBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindProbes, uint32(i)), data)
+		withFile(t, path, func(d *DB, _ *Snapshot) {
+			err := d.Update(t.Context(), func(b *Tx) error {
+				return b.Collection("d").Put(Row{Key: []byte("new"), Vector: make([]float32, 4)})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = d.Maintain(t.Context(), nil)
+			mustBeCorrupt(t, fmt.Sprint(i), err)
+		})
+	}
+}
+
 // Requested options that name another kind would be given to that kind by maintenance.
 func TestHostileRequested(t *testing.T) {
 	path := hostileBase(t, 5, func(d *DB) { builds(t, d, "d", "kd", &Forest{}) })

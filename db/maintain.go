@@ -25,10 +25,11 @@ type MaintainStep struct {
 	// or label model), "merge" (the same, merged with other segments), "rewrite" (a segment was
 	// rewritten without its deleted rows), "forget" (deleted rows no longer count in a label
 	// model), "relabel" (rows count with their new labels in a label model), "insert" (fresh
-	// rows were inserted into a forest), "count" (budgeted trees updated their counts and kept
-	// their decisions), "subtree" (parts of budgeted trees were relearned as well), "relearn"
-	// (the index was rebuilt), "expire" (rows that have expired were deleted); in the background also "build" (the collection got an index) and
-	// "compact" (the file was compacted).
+	// rows were inserted into a forest), "measure" (the recall of a forest was measured and holds),
+	// "tune" (it had fallen, and settings were tuned again), "count" (budgeted trees updated their
+	// counts and kept their decisions), "subtree" (parts of budgeted trees were relearned as well),
+	// "relearn" (the index was rebuilt), "expire" (rows that have expired were deleted); in the
+	// background also "build" (the collection got an index) and "compact" (the file was compacted).
 	Action string
 	// Rows is the number of rows that the step read.
 	Rows int
@@ -59,11 +60,13 @@ type MaintainStep struct {
 // relearned nodes use new features.
 //
 // Fresh rows are inserted into forests, as training points and as labels, at a cost in
-// proportion to their number. A forest is retrained when a fifth of its rows has changed, with
-// the settings that the tuner found. A forest that was built over too few rows for the tuner is
-// rebuilt and tuned as soon as there are 10, whatever the value of Share. Forests of
-// proportions (kind rf, or very large leaves) can only be retrained. Forests that were learned
-// from training queries stay as they are until the next Build.
+// proportion to their number. A forest is retrained and tuned when a fifth of its rows has
+// changed. Before, each time that a twentieth has, the recall of searches is measured on held-out
+// rows (IndexInfo.Curve): if it has fallen below what searches ask for, settings are tuned again, and
+// if no setting reaches it any more, the forest is retrained. A forest that was built over too few
+// rows for the tuner is rebuilt and tuned as soon as there are 10, whatever the value of Share.
+// Forests of proportions (kind rf, or very large leaves) can only be retrained. Forests that were
+// learned from training queries stay as they are until the next Build.
 //
 // An index that could not be built from the present rows, because the feature numbers have
 // become too large for it (see ErrUnsuitable), stays as it is. That is no error:

@@ -15,8 +15,8 @@ type RepairedIndex struct {
 }
 
 // Repair verifies every block and cross-reference of the indexes, and of the tables that find rows
-// by attribute, and rebuilds the damaged ones from the rows: indexes with their stored settings,
-// without tuning. The file holds two copies of these settings. An index stays as it is if both
+// by attribute, and rebuilds the damaged ones from the rows: indexes with their stored settings;
+// forests are tuned again. The file holds two copies of these settings. An index stays as it is if both
 // are lost: drop or build it. Repair does not repair rows; Salvage recovers what can be read of
 // them.
 //

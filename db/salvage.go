@@ -67,7 +67,7 @@ type SalvageOptions struct {
 }
 
 // Salvage writes every readable row of the damaged database at from to a new database at to,
-// and rebuilds its indexes with their stored settings, without tuning. It reads the file page
+// and rebuilds its indexes with their stored settings. It reads the file page
 // by page and validates everything: a damaged page or block loses only the rows in it. If the
 // catalog or both meta pages cannot be read, rows are searched for in all pages, see
 // SalvageReport.Searched. The file at from must not be open for writing; it is not changed.

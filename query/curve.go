@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Point is one setting of the search and its measurements.
@@ -10,6 +11,8 @@ type Point struct {
 	Params Params `json:"params"`
 	// Recall is the share of the true K nearest rows found, averaged over queries.
 	Recall float64 `json:"recall"`
+	// Checked is the recall when Curve.Recheck last measured it, zero if it has not.
+	Checked float64 `json:"checked,omitempty"`
 	// Micros is the mean time of a query in microseconds, on one thread.
 	Micros float64 `json:"micros"`
 	// Candidates is the mean number of rows elected.
@@ -22,6 +25,10 @@ type Curve struct {
 	K       int     `json:"k"`       // requested neighbours
 	Queries int     `json:"queries"` // measured queries
 	Points  []Point `json:"points"`
+	// Rows is the number of live rows, and Measured the time, when the curve was last measured, by
+	// Tune or by Recheck.
+	Rows     int       `json:"rows,omitempty"`
+	Measured time.Time `json:"measured,omitzero"`
 	// Depths are curves for other numbers of neighbors, ascending, without Depths of their own.
 	Depths []Curve `json:"depths,omitempty"`
 }
@@ -34,9 +41,12 @@ func (c *Curve) resolve(recall float64) (p Params, ok bool) {
 		return Params{}, false
 	}
 	p = best.Params
-	p.K, p.expected = 0, best.Recall
+	p.K, p.expected = 0, best.last()
 	return p, true
 }
+
+// last returns the recall that was last measured.
+func (p *Point) last() float64 { return cmp.Or(p.Checked, p.Recall) }
 
 // cheapest returns the cheapest point of at least the given recall whose parameters qualify, nil if
 // there is none or if the curve is nil.

@@ -17,6 +17,7 @@ const maxRungs = 5
 type rung struct {
 	depth, beam, r float64
 	trees, extra   int // as measured
+	recall         float64
 }
 
 // ladder has the beams of one recall, by increasing depth.
@@ -28,11 +29,12 @@ type ladder struct {
 }
 
 // add appends the beam of a depth.
-func (l *ladder) add(depth int, p *Params) {
+func (l *ladder) add(depth int, x *Point) {
 	if l.n == maxRungs || float64(depth) > l.top {
 		return
 	}
-	l.rungs[l.n] = rung{float64(depth), float64(p.Beam), float64(p.R), p.Trees, p.Extra}
+	p := &x.Params
+	l.rungs[l.n] = rung{float64(depth), float64(p.Beam), float64(p.R), p.Trees, p.Extra, x.last()}
 	l.n++
 }
 
@@ -68,6 +70,7 @@ func (l *ladder) at(depth float64) (x rung, ok bool) {
 	}
 	a, b := l.rungs[i-1], l.rungs[i]
 	share := math.Log(depth/a.depth) / math.Log(b.depth/a.depth)
+	b.recall = a.recall + share*(b.recall-a.recall)
 	b.depth, b.beam, b.r = depth, a.beam*math.Pow(b.beam/a.beam, share), a.r*math.Pow(b.r/a.r, share)
 	return b, true
 }
@@ -90,17 +93,20 @@ func (c *Curve) ladder(recall float64) (l ladder) {
 	return l
 }
 
+// climbs reports whether a setting can be a rung.
+func climbs(p *Params) bool { return p.Beam > 0 && p.R > 0 && !p.Quant }
+
 // climb adds the cheapest beam of a curve that has the recall.
 func (l *ladder) climb(c *Curve, recall float64) {
 	if c.K < 1 || l.n > 0 && float64(c.K) <= l.rungs[l.n-1].depth {
 		return // in a forged file
 	}
-	best := c.cheapest(recall, func(p *Params) bool { return p.Beam > 0 && p.R > 0 && !p.Quant })
+	best := c.cheapest(recall, climbs)
 	if best == nil {
 		l.end(c.K)
 		return
 	}
-	l.add(c.K, &best.Params)
+	l.add(c.K, best)
 }
 
 // Setting returns the cheapest setting that has a recall for the k nearest rows. A setting that
@@ -130,7 +136,7 @@ func (c *Curve) Setting(recall float64, k int) (p Params, ok bool) {
 	}
 	p.K, p.Quant, p.Rerank, p.Sketch = 0, false, 0, true
 	p.Beam, p.R = int(math.Ceil(min(x.beam, math.MaxInt32))), int(math.Ceil(min(x.r, math.MaxInt32)))
-	p.Trees, p.Extra, p.curve, p.recall, p.expected = x.trees, x.extra, c, recall, recall
+	p.Trees, p.Extra, p.curve, p.recall, p.expected = x.trees, x.extra, c, recall, x.recall
 	return p, true
 }
 

@@ -38,7 +38,7 @@ func (s *Searcher) passingRows() int {
 func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	k, passing := max(1, s.p.K), max(1, s.passingRows())
 	if s.p.NoWiden {
-		s.follow(s.gather(0), s.beamWidth())
+		s.follow(s.visible(s.gather(0)), s.beamWidth())
 		return s.take(k, s.p.sketchKeep()), true
 	}
 	affordable := passing / scanPlaces
@@ -50,7 +50,7 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	start, _ := s.rung(float64(k))
 	width := s.places(start.beam)
 	room := max(fewSeeds, s.places(1.5*expected.beam))
-	ids = s.gather(0)
+	ids = s.visible(s.gather(0))
 	for {
 		s.startBeam(ids, max(width, fewSeeds), room)
 		from := 0
@@ -75,7 +75,7 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 		}
 		// Rows that the beam had no room for are needed after all.
 		room = 2 * width
-		ids = s.gather(0)
+		ids = s.visible(s.gather(0))
 	}
 }
 

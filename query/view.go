@@ -111,6 +111,10 @@ type View struct {
 	Deleted *roaring.Bitmap
 	// DeletedBits, if not nil, is Deleted as one bit per row, which is faster to test.
 	DeletedBits []uint64
+	// Hidden, if not nil, has a bit per row for deleted rows that searches also pass over in lists
+	// and leaves, as if they were not stored. They are the rows whose vectors are the queries of
+	// a measurement.
+	Hidden []uint64
 	// LiveCount is the number of rows that are not deleted. Searches do not rely on it.
 	LiveCount int
 }
@@ -206,6 +210,9 @@ func (v *View) Validate() error {
 	}
 	if v.DeletedBits != nil && len(v.DeletedBits) < (v.Rows.N+63)/64 {
 		return fail("%d words of deleted rows for %d rows", len(v.DeletedBits), v.Rows.N)
+	}
+	if v.Hidden != nil && len(v.Hidden) < (v.Rows.N+63)/64 {
+		return fail("%d words of hidden rows for %d rows", len(v.Hidden), v.Rows.N)
 	}
 	if n := v.Neighbors; n != nil && (n.K < 1 || !covers(n.Chunks, n.Shift, v.N, n.K)) {
 		return fail("label lists do not cover %d rows", v.N)

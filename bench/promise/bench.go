@@ -7,7 +7,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/anndb/anndb/bench/internal/vectors"
@@ -58,7 +57,10 @@ func (b *bench) run(ctx context.Context) (short int, err error) {
 			return b.short, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	return b.short, b.shrink(ctx)
+	if err := b.shrink(ctx); err != nil {
+		return b.short, err
+	}
+	return b.short, b.grow(ctx)
 }
 
 func manual() *db.Options { return &db.Options{Maintenance: &db.Maintenance{Manual: true}} }
@@ -74,11 +76,15 @@ func (b *bench) open(ctx context.Context) (err error) {
 	if exists {
 		return nil
 	}
-	metric := b.set.Metric
-	if b.rows, err = b.d.Create(ctx, "rows", db.Schema{Dim: b.set.Dim, Metric: metric}); err != nil {
+	return b.build(ctx, b.each())
+}
+
+// build loads rows into a new collection and builds its index.
+func (b *bench) build(ctx context.Context, rows iter.Seq2[db.Row, error]) (err error) {
+	if b.rows, err = b.d.Create(ctx, "rows", db.Schema{Dim: b.set.Dim, Metric: b.set.Metric}); err != nil {
 		return err
 	}
-	if _, err = b.rows.Load(ctx, b.each()); err != nil {
+	if _, err = b.rows.Load(ctx, rows); err != nil {
 		return err
 	}
 	_, err = b.rows.Build(ctx, "main", nil)
@@ -193,61 +199,4 @@ func (b *bench) cell(
 		return 1, 0, nil
 	}
 	return recall / float64(counted), times[len(times)/2], nil
-}
-
-// shrink deletes rows of a copy of the database and measures again, before and after maintenance.
-func (b *bench) shrink(ctx context.Context) (err error) {
-	path := b.path + ".shrunk"
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(path)
-	_, err = b.d.Backup(ctx, f)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	if err = b.d.Close(); err != nil {
-		return err
-	}
-	if b.d, err = db.Open(path, manual()); err != nil {
-		return err
-	}
-	b.rows = b.d.Collection("rows")
-	gone := 0
-	for _, share := range []int{10, 50, 90} {
-		names := []string{fmt.Sprintf("%d %% deleted", share), fmt.Sprintf("%d %%, maintained", share)}
-		if !slices.ContainsFunc(names, b.only.MatchString) {
-			continue
-		}
-		err := b.d.Update(ctx, func(tx *db.Tx) error {
-			c := tx.Collection("rows")
-			for i := range b.set.Rows() {
-				if at := i * 7919 % 100; at >= gone && at < share {
-					if err := c.Delete(fmt.Append(nil, i)); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		gone = share
-		for i, name := range names {
-			if i == 1 {
-				if _, err := b.d.Maintain(ctx, nil); err != nil {
-					return err
-				}
-			}
-			if err := b.measure(ctx, scenario{name: name, restrict: everything}); err != nil {
-				return fmt.Errorf("%s: %w", strings.TrimSpace(name), err)
-			}
-		}
-	}
-	return nil
 }

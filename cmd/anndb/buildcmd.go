@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/table"
@@ -281,15 +282,29 @@ func bytesTable(info db.IndexInfo) *table.Table {
 	return t
 }
 
-// curveTable is what the tuner measured.
+// curveTable is what the tuner measured, and what maintenance has measured since.
 func curveTable(c *query.Curve) *table.Table {
-	t := table.New("recall:4", "micros:1", "candidates:0", "setting")
+	t := table.New("recall:4", "since:4", "micros:1", "candidates:0", "setting")
 	if c != nil {
 		for _, p := range c.Points {
-			t.Add(p.Recall, p.Micros, p.Candidates, describe(p.Params))
+			var since any
+			if p.Checked > 0 {
+				since = p.Checked
+			}
+			t.Add(p.Recall, since, p.Micros, p.Candidates, describe(p.Params))
 		}
 	}
 	return t
+}
+
+// curveTitle is the title of that table.
+func curveTitle(i db.IndexInfo) string {
+	title := "Settings of " + i.Name + " by recall"
+	if c := i.Curve; c != nil && c.Rows > 0 {
+		title += fmt.Sprintf(", k %d, last measured with %d queries on %d rows on %s", c.K, c.Queries, c.Rows,
+			c.Measured.Format(time.DateTime))
+	}
+	return title
 }
 
 // dropCmd removes an index or a collection.

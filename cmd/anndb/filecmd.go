@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -106,7 +107,7 @@ func (c *statsCmd) collection(a *app, s *db.Snapshot) error {
 	}
 	for _, i := range list {
 		sections = append(sections,
-			curveTable(i.Curve).As("curve "+i.Name, "Settings of "+i.Name+" by recall"),
+			curveTable(i.Curve).As("curve "+i.Name, curveTitle(i)),
 			settingsTable(i, shownSettings).As("settings "+i.Name, i.Name+": "+settingsTitle(i)),
 			trialsTable(i, shownSettings).As("trials "+i.Name, i.Name+": "+trialsTitle(i)))
 	}
@@ -140,7 +141,7 @@ func best(i db.IndexInfo) (recall, micros any) {
 	}
 	for _, p := range i.Curve.Points {
 		if p.Recall >= defaultRecall && (micros == nil || p.Micros < micros.(float64)) {
-			recall, micros = p.Recall, p.Micros
+			recall, micros = cmp.Or(p.Checked, p.Recall), p.Micros
 		}
 	}
 	return recall, micros

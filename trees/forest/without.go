@@ -7,13 +7,13 @@ import (
 	"github.com/anndb/anndb/labels"
 )
 
-// Without returns a copy of the forest without the votes of some of its training
-// points. It equals the forest that Learn would grow without these points, except for
-// the splits, which still depend on them. If splits do not use labels and the points
-// are few, this dependence is negligible, so the result can be evaluated on held-out
-// points without learning a second forest. points are in the trees' coordinates, and
-// lab holds their labels as passed to Learn. Member lists do not change. The leaves
-// are copied, everything else is shared.
+// Without returns a copy of the forest in which some of its training points have no votes for
+// other points: a point still counts in its leaves, and votes for its own label own[i], so that
+// searches for it find it there. A query that equals such a point is then as new to the forest
+// as one that it was not trained with, except for the splits, which still depend on the points.
+// If splits do not use labels and the points are few, this dependence is negligible, so these
+// points can evaluate the forest. points are in the trees' coordinates, and lab holds their labels
+// as passed to Learn. Member lists do not change. The leaves are copied, everything else is shared.
 //
 // ok is false for a forest whose splits use labels (rf), whose leaves left out labels
 // (MinVotes above 1), or that has no label tables.
@@ -21,11 +21,11 @@ import (
 //
 // Errors: ErrParams for points of another dimension, or with other labels than in
 // training.
-func (f *Forest) Without(points labels.Rows, lab *labels.Neighbors) (g *Forest, ok bool, err error) {
+func (f *Forest) Without(points labels.Rows, lab *labels.Neighbors, own []uint32) (g *Forest, ok bool, err error) {
 	if !f.Natural || f.Kind == RF || f.MinVotes > 1 {
 		return nil, false, nil
 	}
-	if points.Dim() != f.Dim || lab.N != points.Len() || lab.K < f.LabelsK {
+	if points.Dim() != f.Dim || lab.N != points.Len() || len(own) != lab.N || lab.K < f.LabelsK {
 		return nil, false, fmt.Errorf("%w: labels or dimension do not belong to the points", ErrParams)
 	}
 	at := make([]uint32, points.Len()*f.Trees) // point by tree
@@ -43,7 +43,6 @@ func (f *Forest) Without(points labels.Rows, lab *labels.Neighbors) (g *Forest, 
 	for i, chunk := range f.Leaves {
 		c.Leaves[i] = slices.Clone(chunk)
 	}
-	c.Points -= points.Len()
 	order := make([]int, points.Len())
 	var w leafWriter
 	var ids, had, kept, left []uint32
@@ -60,7 +59,9 @@ func (f *Forest) Without(points labels.Rows, lab *labels.Neighbors) (g *Forest, 
 			from := lo
 			for ; lo < len(order) && leafOf(order[lo]) == leaf; lo++ {
 				for _, l := range lab.Row(order[lo])[:f.LabelsK] {
-					votes[l]++
+					if l != own[order[lo]] {
+						votes[l]++
+					}
 				}
 			}
 			kept, left = kept[:0], left[:0]
@@ -82,7 +83,7 @@ func (f *Forest) Without(points labels.Rows, lab *labels.Neighbors) (g *Forest, 
 					ErrParams, t, leaf)
 			}
 			// The new block is not longer than the old one, so it fits in its place.
-			w.addTable(b.Points()-uint32(lo-from), kept, left)
+			w.addTable(b.Points(), kept, left)
 			to := f.LeafDir[t<<f.Depth+int(leaf)]
 			copy(c.Leaves[to>>16][int(to&0xffff)*leafAlign:], w.chunks[len(w.chunks)-1])
 			w.chunks, w.dir = append(w.chunks[:0], w.chunks[0][:0]), w.dir[:0]

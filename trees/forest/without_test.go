@@ -2,36 +2,28 @@ package forest
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 
 	"github.com/anndb/anndb/labels"
 )
 
-// TestWithout compares the remaining tables with tables counted without the points.
+// TestWithout compares the remaining tables with tables counted without the votes of the points.
 func TestWithout(t *testing.T) {
 	const n, d, k = 400, 6, 9
 	rows := gaussian(newRand(5), n, d)
 	lab := labelled(rows, k)
-	var held, rest []int
+	var points table
+	var held []uint32
+	gone := &labels.Neighbors{K: k}
 	for i := range n {
 		if i%9 == 4 || i < 12 {
-			held = append(held, i)
-		} else {
-			rest = append(rest, i)
+			held, points = append(held, uint32(i)), append(points, rows[i])
+			gone.IDs = append(gone.IDs, lab.Row(i)...)
+			gone.N++
 		}
 	}
-	pick := func(at []int) (table, *labels.Neighbors) {
-		var points table
-		l := &labels.Neighbors{N: len(at), K: k}
-		for _, i := range at {
-			points = append(points, rows[i])
-			l.IDs = append(l.IDs, lab.Row(i)...)
-		}
-		return points, l
-	}
-	points, gone := pick(held)
-	others, left := pick(rest)
 	for _, kind := range []Kind{RP, KD, KDChrono, PCATree} {
 		t.Run(string(kind), func(t *testing.T) {
 			f := learn(t, rows, lab, Params{
@@ -39,19 +31,31 @@ func TestWithout(t *testing.T) {
 			})
 			before := f.Leaves[0][:1<<10]
 			before = slices.Clone(before)
-			g, ok, err := f.Without(points, gone)
+			g, ok, err := f.Without(points, gone, held)
 			if err != nil || !ok {
 				t.Fatalf("%v, %v", ok, err)
 			}
 			if err := g.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			if g.Points != len(rest) {
-				t.Errorf("%d points, want %d", g.Points, len(rest))
-			}
 			for tree := range f.Trees {
-				for leaf, points := range nodePoints(g, tree, others)[1<<f.Depth:] {
-					checkLeaf(t, g, tree, leaf, points, left)
+				for leaf, points := range nodePoints(g, tree, rows)[1<<f.Depth:] {
+					votes := map[uint32]uint32{}
+					for _, p := range points {
+						for _, l := range lab.Row(int(p))[:f.LabelsK] {
+							if l == p || !slices.Contains(held, p) {
+								votes[l]++
+							}
+						}
+					}
+					b, got := g.Leaf(tree, leaf), map[uint32]uint32{}
+					for _, e := range entries(t, b, true) {
+						got[e.label] = e.votes
+					}
+					if int(b.Points()) != len(points) || !maps.Equal(got, votes) {
+						t.Fatalf("tree %d leaf %d: %d points with votes %v, want %d with %v", tree, leaf,
+							b.Points(), got, len(points), votes)
+					}
 				}
 			}
 			check(t, f, rows, lab)
@@ -65,6 +69,7 @@ func TestWithout(t *testing.T) {
 func TestWithoutWhereItCannot(t *testing.T) {
 	rows := gaussian(newRand(6), 300, 4)
 	lab := labelled(rows, 5)
+	own := []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 	some := &labels.Neighbors{N: 10, K: 5, IDs: lab.IDs[:50]}
 	for name, p := range map[string]Params{
 		"rf":             {Kind: RF, Trees: 2, Depth: 4},
@@ -72,7 +77,7 @@ func TestWithoutWhereItCannot(t *testing.T) {
 		"no tables":      {Kind: KD, Trees: 2, Depth: 4, Members: true},
 	} {
 		f := learn(t, rows, lab, p)
-		if g, ok, err := f.Without(rows[:10], some); g != nil || ok || err != nil {
+		if g, ok, err := f.Without(rows[:10], some, own); g != nil || ok || err != nil {
 			t.Errorf("%s: %v, %v", name, ok, err)
 		}
 	}
@@ -86,7 +91,7 @@ func TestWithoutWhereItCannot(t *testing.T) {
 		"another number":         {rows[:9], some},
 		"labels of other points": {rows[:10], &labels.Neighbors{N: 10, K: 5, IDs: lab.IDs[1000:1050]}},
 	} {
-		if _, _, err := f.Without(c.points, c.lab); !errors.Is(err, ErrParams) {
+		if _, _, err := f.Without(c.points, c.lab, own); !errors.Is(err, ErrParams) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

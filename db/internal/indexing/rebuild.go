@@ -7,7 +7,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 )
 
-// Rebuild describes how to rebuild an index with its stored settings: without tuning, unless
+// Rebuild describes how to rebuild an index with its stored settings, or with the requested ones if
 // the tuning was put off and there are enough rows now.
 type Rebuild struct {
 	m    *kind.Manifest

@@ -41,7 +41,8 @@ type Kind interface {
 	// ones, or reports that the index must be rebuilt. If it returns neither, there is nothing
 	// to do.
 	Absorb(ctx context.Context, st Source, m *Manifest, timer *Timer) (s Step, rebuild bool, err error)
-	// Again returns the options with which an index is rebuilt without tuning. st is nil if
+	// Again returns the options with which an index is rebuilt: what was tuned is kept, unless it
+	// can be tuned again at a small share of the build. st is nil if
 	// the index cannot be read.
 	Again(ctx context.Context, st Source, m *Manifest) Options
 }
@@ -55,7 +56,7 @@ type Options interface {
 	// whose limit depends on the number of rows are lowered instead of refused, since a collection
 	// grows and shrinks.
 	Limits(coll string, dim int) error
-	// After returns the options to store after a rebuild without tuning: these, with what the
+	// After returns the options to store after a rebuild: these, with what the
 	// rebuild has resolved again.
 	After(rebuilt Options) Options
 }

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"context"
 	"runtime/metrics"
 	"time"
@@ -22,7 +23,7 @@ func NewTimer(ctx context.Context) *Timer {
 }
 
 // Keep copies the data that maintenance does not recompute: the options as requested, the
-// tuner's measurements, and the time of the build.
+// tuner's measurements unless there are new ones, and the time of the build.
 func (s *Timer) Keep(m *Manifest) {
 	if s.Before == nil {
 		return
@@ -33,7 +34,8 @@ func (s *Timer) Keep(m *Manifest) {
 		return // nothing was measured
 	}
 	m.Options = s.Before.Options.After(m.Options)
-	i.Curve, i.TreeTrials, i.LabelCurve, i.LabelWeights = b.Curve, b.TreeTrials, b.LabelCurve, b.LabelWeights
+	i.Curve = cmp.Or(i.Curve, b.Curve)
+	i.TreeTrials, i.LabelCurve, i.LabelWeights = b.TreeTrials, b.LabelCurve, b.LabelWeights
 }
 
 // Run runs a stage and records its time and the memory held at its end.

@@ -54,6 +54,7 @@ type step struct {
 	hops    *patch[uint32]
 	sketch  *patch[byte]
 	quant   *patch[byte]
+	probes  *probes
 	kept    map[codec.Kind][]arrays.Run // runs of the index after the step; set by Emit
 	removed []kind.BlockRef
 }
@@ -66,17 +67,21 @@ func (Kind) Absorb(
 	if !d.Lists {
 		return nil, false, nil // learned from training queries
 	}
-	grown := d.Grown
-	if grown == 0 {
-		grown = m.Info.Rows
-	}
 	deletedRows := 0
 	if b := kind.Within(st.DeletedSet(), 0, rows); b != nil {
 		deletedRows = int(b.GetCardinality())
 	}
-	changed := rows - grown + deletedRows - d.GrownDead
-	if float64(changed) > kind.Drift*float64(grown-d.GrownDead) {
+	grown, dead := d.grown(m)
+	changed := rows - grown + deletedRows - dead
+	if float64(changed) > kind.Drift*float64(grown-dead) {
 		return nil, true, nil
+	}
+	if d.watchDue(m, goneOf(st.DeletedSet(), m)) {
+		w, rebuild, err := watch(ctx, st, m, timer)
+		if err != nil || rebuild {
+			return nil, rebuild, err
+		}
+		return w, false, nil
 	}
 	if rows == m.Info.Rows {
 		return nil, false, nil
@@ -89,9 +94,13 @@ func (Kind) Absorb(
 	if err != nil {
 		return nil, false, err
 	}
+	p, err := loadProbes(ctx, st, m)
+	if err != nil {
+		return nil, false, err
+	}
 	v := x.(*index).view
 	f := &absorbing{
-		ctx: ctx, m: m, lists: lists, isDeleted: st.Deleted, st: st,
+		ctx: ctx, m: m, lists: lists, probes: p, isDeleted: st.Deleted, st: st,
 		step: step{m: m, v: v, lo: m.Info.Rows, hi: min(rows, m.Info.Rows+stepRows)},
 	}
 	if err := f.absorb(timer); err != nil {
@@ -106,6 +115,7 @@ type absorbing struct {
 	ctx       context.Context
 	m         *kind.Manifest
 	lists     *labelLists
+	probes    *probes // nil if there are none
 	isDeleted func(row uint32) bool
 	st        kind.Source
 	rows      []uint32  // the absorbed rows that are not deleted
@@ -127,6 +137,12 @@ func (f *absorbing) absorb(timer *kind.Timer) error {
 		return err
 	}
 	return timer.Run("insert", func(func(int, int)) error {
+		if f.probes != nil {
+			if err := f.probes.insert(f.ctx, f.st, f.v, f.lo, f.hi, f.m.Info.Curve.K); err != nil {
+				return err
+			}
+			f.step.probes = f.probes
+		}
 		f.start()
 		entered := f.own()
 		if err := f.enter(entered); err != nil {
@@ -345,6 +361,9 @@ func (f *absorbing) own() (near []entry) {
 			if !f.v.Forest.Natural {
 				continue
 			}
+			if f.hidden(row) {
+				ids = ids[:1]
+			}
 			for _, id := range ids[:min(len(ids), labelsK)] {
 				f.gains.Labels = append(f.gains.Labels, forest.Gain{Slot: slot, Label: id})
 			}
@@ -410,6 +429,9 @@ func (f *absorbing) enter(near []entry) error {
 	}
 	for i, entries := range groups {
 		for _, e := range entries {
+			if f.hidden(e.into) {
+				continue
+			}
 			for t, leaf := range leaves[i] {
 				f.gains.Labels = append(f.gains.Labels,
 					forest.Gain{Slot: uint32(t)<<f.v.Forest.Depth + leaf, Label: e.row})
@@ -421,6 +443,9 @@ func (f *absorbing) enter(near []entry) error {
 	}
 	return nil
 }
+
+// hidden reports whether a row equals a probe. It gets no votes for other rows in the leaves.
+func (f *absorbing) hidden(row uint32) bool { return f.probes != nil && f.probes.hidden.Contains(row) }
 
 // list puts rows, nearest first, into the hop list of a covered row. The first row of the list
 // is never replaced.
@@ -459,6 +484,7 @@ func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	writePatch(w, s, codec.KindSketch, s.sketch, d.Runs)
 	writePatch(w, s, codec.KindQuantized, s.quant, d.Runs)
 	s.emitOverlay(w)
+	s.emitProbes(w, s.probes)
 	m.Info.Bytes = maps.Clone(s.m.Info.Bytes)
 	for kind, n := range map[codec.Kind]int64{
 		codec.KindLists:          int64(4 * s.hi * listWidth),
@@ -473,7 +499,7 @@ func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 		}
 	}
 	if d.Grown == 0 {
-		d.Grown, d.GrownDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
+		d.Grown, d.GrownDead = was.grown(s.m)
 	}
 	m.Info.Rows = s.hi
 	m.Info.TrainingPoints += s.live
@@ -514,8 +540,8 @@ func (s *step) emitOverlay(w *arrays.Writer) {
 	if old := s.v.Forest.Overlay; old != nil {
 		for section, n := range map[codec.Kind]int{codec.KindOverlay: len(old.Blocks),
 			codec.KindOverlayMembers: len(old.MemberBlocks), codec.KindOverlayDir: 2} {
-			for i := range n {
-				s.removed = append(s.removed, kind.BlockRef{Object: s.m.Object, Kind: section, Number: uint32(i)})
+			for _, r := range detailOf(s.m).located(s.m.Object, section, n) {
+				s.removed = append(s.removed, kind.BlockRef{Object: r.Object, Kind: section, Number: r.From})
 			}
 		}
 	}

@@ -40,6 +40,7 @@ type learned struct {
 	requested *Options
 	neighbors *kind.NeighborReport
 	lists     []uint32 // label lists, n * 2; nil with training queries
+	probes    *probes  // nil without the tuner
 }
 
 func (l *learned) Describe(m *kind.Manifest) {

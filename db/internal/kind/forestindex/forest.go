@@ -29,10 +29,10 @@ func (Kind) Detail() kind.Detail    { return &detail{} }
 
 func (Kind) Options() kind.Options { return &Options{} }
 
-// Again keeps the learner and depth that the tuner chose.
+// Again keeps the learner that the tuner chose and the options that were given. Those that follow
+// from the number of rows are resolved for the present rows, and settings are tuned again.
 func (Kind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
-	o := *optionsOf(m)
-	o.NoTune = true
+	o := optionsOf(m).unresolved(m)
 	return &o
 }
 
@@ -61,6 +61,12 @@ type detail struct {
 
 	Lists     bool `json:",omitempty"` // label lists are stored
 	ListShift uint `json:",omitempty"`
+
+	// Probes is the number of probes, Watched the number of rows that were covered and WatchedDead
+	// the number of these that were deleted when they last measured the recall; Watched is 0 if they
+	// have not since the trees were grown.
+	Probes               int `json:",omitempty"`
+	Watched, WatchedDead int `json:",omitempty"`
 
 	QuantShift  uint
 	QuantOffset float32
@@ -123,6 +129,9 @@ func (f *detail) Check(m *kind.Manifest) error {
 		{f.NeighborK >= 0 && f.NeighborK <= 1<<16 && f.NeighborShift <= 24, "neighbor shape"},
 		{f.QuantShift <= 24, "8-bit copy"},
 		{f.ListShift <= 24, "label lists"},
+		{f.Probes >= 0 && f.Probes <= min(maxProbes, m.Info.Rows), "probes"},
+		{f.Watched >= 0 && f.Watched <= m.Info.Rows && f.WatchedDead >= 0 && f.WatchedDead <= f.Watched,
+			"rows measured"},
 		{f.Grown >= 0 && f.Grown <= m.Info.Rows && f.GrownDead >= 0 && f.GrownDead <= m.Info.Rows,
 			"rows grown from"},
 	} {
@@ -172,6 +181,9 @@ func (x *index) Check(ctx context.Context) error {
 		return err
 	}
 	if _, err := loadLists(ctx, x.st, x.m); err != nil {
+		return err
+	}
+	if _, err := loadProbes(ctx, x.st, x.m); err != nil {
 		return err
 	}
 	n := x.view.Neighbors
@@ -367,6 +379,31 @@ func (o Options) resolve(n, dim int) Options {
 		points = len(o.TrainingQueries)
 	}
 	o.Holdout = min(o.Holdout, points/kind.HeldOutOf)
+	return o
+}
+
+// unresolved returns the options of an index without those values that resolve has derived from the
+// number of its rows.
+func (o Options) unresolved(m *kind.Manifest) Options {
+	rows, dead := detailOf(m).grown(m)
+	given := o
+	given.Depth, given.LabelsK, given.Labels, given.HopLabels, given.Holdout = 0, 0, "", min(0, o.HopLabels), 0
+	was := given.resolve(rows-dead, m.Dim)
+	if o.Depth == was.Depth {
+		o.Depth = 0
+	}
+	if o.LabelsK == was.LabelsK {
+		o.LabelsK = 0
+	}
+	if o.Labels == was.Labels {
+		o.Labels = ""
+	}
+	if o.HopLabels == was.HopLabels {
+		o.HopLabels = given.HopLabels
+	}
+	if o.Holdout == was.Holdout {
+		o.Holdout = 0
+	}
 	return o
 }
 

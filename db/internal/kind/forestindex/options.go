@@ -74,10 +74,13 @@ func (o *Options) Limits(coll string, dim int) error {
 	return nil
 }
 
-// After takes the depth of the rebuild, which follows the number of rows.
+// After takes the values that follow the number of rows from the rebuild. Those that had to be lowered
+// for it stay as given, since a collection may grow.
 func (o *Options) After(rebuilt kind.Options) kind.Options {
-	kept := *o
-	kept.Depth = rebuilt.(*Options).Depth
+	kept, r := *o, rebuilt.(*Options)
+	kept.Depth, kept.Labels = r.Depth, r.Labels
+	kept.LabelsK, kept.HopLabels = max(o.LabelsK, r.LabelsK), max(o.HopLabels, r.HopLabels)
+	kept.Holdout = max(o.Holdout, r.Holdout)
 	return &kept
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -66,22 +67,26 @@ func newTrial(ctx context.Context, st kind.Source, t *training, base *query.View
 			exact = t.truth.Row(j)
 		}
 		for _, id := range exact {
-			if len(truth) < tr.k && !tr.deletedRows.Contains(id) {
+			if len(truth) < 2*tr.k && !tr.deletedRows.Contains(id) {
 				truth = append(truth, id)
 			}
 		}
-		complete = complete && len(truth) == tr.k
+		complete = complete && len(truth) >= tr.k
 		tr.truth = append(tr.truth, truth)
 	}
 	if !complete {
 		// Without the hidden rows, too few labels are left.
-		if err := tr.scan(ctx, st, base, 1, tr.k); err != nil {
+		if err := tr.scan(ctx, st, base, 1, min(2*tr.k, live)); err != nil {
 			return nil, err
 		}
 	}
 	// Some queries need more neighbors, for the tuner's other depths.
-	stride := max(1, (len(tr.queries)+query.DeepQueries-1)/query.DeepQueries)
-	return tr, tr.scan(ctx, st, base, stride, min(query.DeepestTruth, live))
+	return tr, tr.scan(ctx, st, base, trialStride(len(tr.queries)), min(query.DeepestTruth, live))
+}
+
+// trialStride returns the stride of the queries of a trial that need many neighbors.
+func trialStride(queries int) int {
+	return max(1, (queries+query.DeepQueries-1)/query.DeepQueries)
 }
 
 // scan finds the k true neighbors of every stride-th query by comparing with every row.
@@ -122,7 +127,9 @@ func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base
 		return nil, fail.Wrapf(err, "tune")
 	}
 	err = timer.Run("tune", func(report func(int, int)) error {
-		curve, err = query.Tune(ctx, v, tr.queries, tr.truth, tr.k, report)
+		if curve, err = query.Tune(ctx, v, tr.queries, tr.truth, tr.k, report); err == nil {
+			curve.Rows, curve.Measured = v.LiveCount+len(tr.hidden), time.Now().UTC()
+		}
 		return err
 	})
 	if err != nil {
@@ -156,30 +163,34 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 	return &v
 }
 
-// growTrial learns a forest without the held-out points. If the splits do not depend on labels,
-// it is the forest of all points with the votes of the held-out points removed, and growTrial
-// also returns the forest of all points as whole.
+// growTrial learns a forest to which the held-out points are new. If the splits do not depend on
+// labels, it has only no votes of these points for others, and becomes the forest of the index
+// (stays). Otherwise it is learned without the points.
 func (l *learned) growTrial(ctx context.Context, t *training, o Options, tr *trial,
-	timer *kind.Timer) (whole, f *forest.Forest, err error) {
-	if o.Kind != forest.RF {
-		if whole, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
-			return nil, nil, err
+	timer *kind.Timer) (f *forest.Forest, stays bool, err error) {
+	if o.Kind != forest.RF && t.own {
+		if f, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
+			return nil, false, err
 		}
 		points, lab := t.only(tr.hidden)
-		var ok bool
+		own := make([]uint32, len(tr.hidden))
+		for i, at := range tr.hidden {
+			own[i] = t.points.id(at)
+		}
+		var trimmed *forest.Forest
 		err = timer.Run("tuning trees", func(func(int, int)) error {
-			f, ok, err = whole.Without(l.space(ctx, points, t.corpus.rows, o), lab)
+			trimmed, stays, err = f.Without(l.space(ctx, points, t.corpus.rows, o), lab, own)
 			return err
 		})
 		if err != nil {
-			return nil, nil, fail.Wrapf(err, "tuning trees")
+			return nil, false, fail.Wrapf(err, "tuning trees")
 		}
-		if ok {
-			return whole, f, nil
+		if stays {
+			return trimmed, true, nil
 		}
 	}
 	f, err = l.growForest(ctx, t, o, tr.learn, timer, "tuning trees")
-	return whole, f, err
+	return f, false, err
 }
 
 // choices returns the forests that AnyLearner compares: the axis-aligned learners over principal
@@ -216,7 +227,7 @@ func (l *learned) tune(ctx context.Context, st kind.Source, t *training, base *q
 	best := -1
 	var bestMicros, bestRecall float64
 	for i, c := range options {
-		whole, f, err := l.growTrial(ctx, t, c, tr, timer)
+		f, stays, err := l.growTrial(ctx, t, c, tr, timer)
 		if err != nil {
 			return o, err
 		}
@@ -229,7 +240,10 @@ func (l *learned) tune(ctx context.Context, st kind.Source, t *training, base *q
 		if best < 0 || reached && (!was || micros < bestMicros) ||
 			!reached && !was && recall > bestRecall {
 			best, bestMicros, bestRecall = i, micros, recall
-			l.curve, l.forest = curve, whole
+			l.curve, l.forest, l.probes = curve, nil, nil
+			if stays {
+				l.forest, l.probes = f, newProbes(t, tr)
+			}
 		}
 	}
 	return options[best], nil

@@ -57,6 +57,10 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 		m.Lists, m.ListShift = true, arrays.ShiftFor(4*listWidth)
 		arrays.WriteRows(w, codec.KindLists, l.lists, listWidth, m.ListShift)
 	}
+	if l.probes != nil {
+		m.Probes = len(l.probes.rows)
+		l.probes.write(w)
+	}
 	if l.quant != nil {
 		width := len(l.quant) / max(1, l.n)
 		m.Quantized, m.QuantShift, m.QuantOffset, m.QuantStep =

@@ -1,0 +1,121 @@
+package db
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/query"
+)
+
+// TestWatch: maintenance measures the recall of a forest when enough rows have changed, tunes again
+// when it has fallen, and an answer has the recall that was last measured.
+func TestWatch(t *testing.T) {
+	const n, dim = 1500, 12
+	path := filepath.Join(t.TempDir(), "db")
+	rng := rand.New(rand.NewPCG(3, 4))
+	row := func() []float32 {
+		x := make([]float32, dim)
+		for i := range x {
+			x[i] = float32(rng.NormFloat64())
+		}
+		return x
+	}
+	next := 0
+	put := func(d *DB, count int) {
+		t.Helper()
+		err := d.Update(t.Context(), func(tx *Tx) error {
+			for range count {
+				next++
+				if err := tx.Collection("c").Put(Row{Key: fmt.Append(nil, next), Vector: row()}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	maintain := func(d *DB) (actions []string) {
+		t.Helper()
+		steps, err := d.Maintain(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range steps {
+			actions = append(actions, s.Action)
+		}
+		return actions
+	}
+	open := func() *DB {
+		t.Helper()
+		d, err := Open(path, &Options{Sync: Off})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		return d
+	}
+	d := open()
+	if err := create(t.Context(), d, "c", Schema{Dim: dim}); err != nil {
+		t.Fatal(err)
+	}
+	put(d, n)
+	builds(t, d, "c", "main", nil)
+	put(d, n/100)
+	if got := maintain(d); !slices.Equal(got, []string{"insert"}) {
+		t.Errorf("a hundredth added: %q", got)
+	}
+	put(d, n/20)
+	if got := maintain(d); len(got) != 2 || got[0] != "insert" || got[1] == "insert" {
+		t.Errorf("a twentieth added: %q", got)
+	}
+	if got := maintain(d); got != nil {
+		t.Errorf("nothing changed: %q", got)
+	}
+	info, err := d.Collection("c").Index("main")
+	if err != nil || info.Curve.Rows != next || info.Curve.Queries != n/10 {
+		t.Errorf("measured on %d of %d rows, %d queries, %v", info.Curve.Rows, next, info.Curve.Queries, err)
+	}
+	for i := range n / 15 {
+		if err := d.Update(t.Context(), func(tx *Tx) error {
+			return tx.Collection("c").Delete(fmt.Append(nil, 10*i+1))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := maintain(d); len(got) != 1 {
+		t.Errorf("a fifteenth deleted: %q", got)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// A curve that promises too much.
+	key := codec.Key(objectIn(t, path, "c", "main"), codec.KindManifest, 0)
+	editJSON(t, path, key, func(m map[string]any) {
+		curve := m["Info"].(map[string]any)["Curve"].(map[string]any)
+		for _, p := range curve["points"].([]any) {
+			p := p.(map[string]any)
+			p["params"] = map[string]any{"method": "natural", "trees": 1, "sketch": true, "r": 10, "beam": 10}
+		}
+	})
+	d = open()
+	put(d, n/15)
+	if got := maintain(d); !slices.Equal(got, []string{"insert", "tune"}) {
+		t.Errorf("too few places on the beam: %q", got)
+	}
+	info, err = d.Collection("c").Index("main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, ok := info.Curve.Setting(0.99, 10); !ok || p.Beam <= 10 && p.Method == query.Natural && p.Trees == 1 {
+		t.Errorf("tuned to %+v, %t", p, ok)
+	}
+	if err := d.Check(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
