@@ -72,8 +72,8 @@ type fileWriter struct {
 // is compressed. The file is written next to its path, under a name of its own that
 // ends in a number, and takes its place on Close.
 //
-// What a format cannot hold is dropped (see [VectorsOnly]; of sparse formats only
-// jsonl keeps keys and payloads); values it cannot hold are errors of Write. Without
+// What a format cannot hold is dropped (see [VectorsOnly] and [HasAttributes]; of sparse
+// formats only jsonl keeps keys and payloads); values it cannot hold are errors of Write. Without
 // LabelNames the labels of an xmc file must be numbers; an ARFF file needs them, and
 // the number of features, and is written by Meka's convention, the labels first;
 // [WriteLabelsXML] adds what Mulan wants. Text has the fewest digits that read back as

@@ -48,6 +48,8 @@ type delimited struct {
 	labels   []int
 	key      int // column, -1: none
 	payload  int
+	expires  int
+	typed    []attributeColumn
 	names    []string // header, nil: none
 	sep      string
 	lastLine int64
@@ -58,7 +60,7 @@ func openDelimited(s *source, o Options) (decoder, error) {
 	if string(s.peek(3)) == byteOrderMark {
 		s.skip(3)
 	}
-	d := &delimited{src: s, sep: o.LabelSeparator, key: -1, payload: -1}
+	d := &delimited{src: s, sep: o.LabelSeparator, key: -1, payload: -1, expires: -1}
 	d.guard = &guard{r: s.br, left: maxTextRecord}
 	d.csv = csv.NewReader(d.guard)
 	if o.Format == FormatTSV {
@@ -125,130 +127,14 @@ func (d *delimited) line() ([]string, int64, error) {
 	return fields, d.lastLine, nil
 }
 
-// number reports whether a cell is a number, finite or not.
-func number(cell string) bool {
-	_, err := strconv.ParseFloat(strings.TrimSpace(cell), 32)
-	return err == nil || errors.Is(err, strconv.ErrRange)
-}
-
-// hasHeader decides whether first is a header, see the package documentation.
-func hasHeader(first []string, second row, o Options) bool {
-	if o.Header != HeaderAuto {
-		return o.Header == HeaderPresent
-	}
-	named := slices.Concat([]string{o.KeyColumn, o.PayloadColumn}, o.LabelColumns, o.IgnoreColumns)
-	numbers := 0
-	for i, cell := range first {
-		if isRoleName(cell) {
-			return true
-		}
-		if number(cell) {
-			numbers++
-			continue
-		}
-		if cell != "" && slices.Contains(named, cell) {
-			return true
-		}
-		if second.err == nil && number(second.fields[i]) {
-			return true
-		}
-	}
-	return second.err == io.EOF && numbers == 0
-}
-
-func isRoleName(cell string) bool {
-	switch strings.ToLower(cell) {
-	case "key", "id", "label", "labels", "payload":
-		return true
-	}
-	return false
-}
-
-// roles gives every one of n columns its part.
-func (d *delimited) roles(o Options, n int) error {
-	taken := make([]bool, n)
-	take := func(spec string) (int, error) {
-		c, err := d.column(spec, n)
-		if err != nil {
-			return -1, err
-		}
-		if taken[c] {
-			return -1, fmt.Errorf("column %d has two parts to play", c+1)
-		}
-		taken[c] = true
-		return c, nil
-	}
-	// What is named goes first, so that a default never claims it.
-	for _, spec := range o.IgnoreColumns {
-		if _, err := take(spec); err != nil {
-			return err
-		}
-	}
-	for _, spec := range o.LabelColumns {
-		c, err := take(spec)
-		if err != nil {
-			return err
-		}
-		d.labels = append(d.labels, c)
-	}
-	var err error
-	if o.PayloadColumn != "" {
-		if d.payload, err = take(o.PayloadColumn); err != nil {
-			return err
-		}
-	}
-	if o.KeyColumn != "" {
-		if d.key, err = take(o.KeyColumn); err != nil {
-			return err
-		}
-	}
-	for c, name := range d.names {
-		if taken[c] || !isRoleName(name) {
-			continue
-		}
-		switch name = strings.ToLower(name); {
-		case name == "payload" && o.PayloadColumn == "" && d.payload < 0:
-			d.payload = c
-		case (name == "key" || name == "id") && o.KeyColumn == "" && d.key < 0:
-			d.key = c
-		case strings.HasPrefix(name, "label") && o.LabelColumns == nil:
-			d.labels = append(d.labels, c)
-		default:
-			continue
-		}
-		taken[c] = true
-	}
-	for c := range taken {
-		if !taken[c] {
-			d.vector = append(d.vector, c)
-		}
-	}
-	return nil
-}
-
-// column finds a column by its name, or else by its position from 1.
-func (d *delimited) column(spec string, n int) (int, error) {
-	found := -1
-	for c, name := range d.names {
-		if name != spec {
-			continue
-		}
-		if found >= 0 {
-			return -1, fmt.Errorf("columns %d and %d are both named %q", found+1, c+1, spec)
-		}
-		found = c
-	}
-	if found >= 0 {
-		return found, nil
-	}
-	if c, err := strconv.Atoi(spec); err == nil && c >= 1 && c <= n {
-		return c - 1, nil
-	}
-	return -1, fmt.Errorf("no column %q among %d", spec, n)
-}
-
 func (d *delimited) schema() Schema {
-	return Schema{Kind: Dense, Dim: len(d.vector), Base: BaseZero, Records: -1, Keyed: d.key >= 0}
+	s := Schema{
+		Kind: Dense, Dim: len(d.vector), Base: BaseZero, Records: -1, Keyed: d.key >= 0, Expires: d.expires >= 0,
+	}
+	for _, a := range d.typed {
+		s.Attributes = append(s.Attributes, a.Attribute)
+	}
+	return s
 }
 
 func (d *delimited) next(rec *Record, n int64) error {
@@ -292,6 +178,9 @@ func (d *delimited) decode(rec *Record, n int64) error {
 			return d.src.badLine(n, r.line, fmt.Errorf("column %s: empty key", d.name(d.key)))
 		}
 	}
+	if c, err := d.decodeTyped(rec, r.fields); err != nil {
+		return d.src.badLine(n, r.line, fmt.Errorf("column %s: %w", d.name(c), err))
+	}
 	return nil
 }
 
@@ -328,17 +217,23 @@ func parseFinite(text string) (float32, error) {
 	return float32(v), nil
 }
 
-// delimitedEncoder writes csv and tsv: key, v0, v1, …, labels, payload.
+// delimitedEncoder writes csv and tsv: key, v0, v1, …, labels, payload, attributes, expires.
 type delimitedEncoder struct {
-	dim   int
-	comma byte
+	dim        int
+	comma      byte
+	attributes []Attribute
+	expires    bool
 }
 
 func newDelimitedEncoder(s Schema) (encoder, error) {
-	if s.Format == FormatTSV {
-		return delimitedEncoder{s.Dim, '\t'}, nil
+	if err := checkAttributes(s.Attributes); err != nil {
+		return nil, fmt.Errorf("dataset: %w: %w", ErrOption, err)
 	}
-	return delimitedEncoder{s.Dim, ','}, nil
+	e := delimitedEncoder{dim: s.Dim, comma: ',', attributes: s.Attributes, expires: s.Expires}
+	if s.Format == FormatTSV {
+		e.comma = '\t'
+	}
+	return e, nil
 }
 
 func (delimitedEncoder) counted() bool { return false }
@@ -349,9 +244,15 @@ func (e delimitedEncoder) header(int64) ([]byte, error) {
 		b = append(b, e.comma, 'v')
 		b = strconv.AppendInt(b, int64(i), 10)
 	}
-	for _, name := range []string{"labels", "payload"} {
-		b = append(b, e.comma)
-		b = append(b, name...)
+	names := []string{"labels", "payload"}
+	for _, a := range e.attributes {
+		names = append(names, a.String())
+	}
+	if e.expires {
+		names = append(names, defaultExpiry)
+	}
+	for _, name := range names {
+		b = e.appendCell(append(b, e.comma), name)
 	}
 	return append(b, '\n'), nil
 }
@@ -381,7 +282,8 @@ func (e delimitedEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 	dst = e.appendCell(dst, labels)
 	dst = append(dst, e.comma)
 	dst = e.appendCell(dst, string(rec.Payload))
-	return append(dst, '\n'), nil
+	dst, err := e.appendTyped(dst, rec)
+	return append(dst, '\n'), err
 }
 
 // appendCell quotes a text where RFC 4180 asks for it.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/anndb/anndb/vector"
@@ -110,6 +111,11 @@ type Record struct {
 	// Labels are the record's classes or tags, in the order of the file; empty when
 	// it has none. Sparse records have no label twice.
 	Labels []string
+	// Attributes are named values: string, int64, float64, bool or time.Time, see
+	// [AttributeType]; empty when the record has none.
+	Attributes map[string]any
+	// ExpiresAt is the time at which the record expires; zero when it does not.
+	ExpiresAt time.Time
 	// Payload is whatever else belongs to the record; empty when the file has
 	// none.
 	Payload []byte
@@ -140,6 +146,12 @@ type Schema struct {
 	// neither lists them. Written xmc files number labels by their place here, ARFF
 	// files make them attributes.
 	LabelNames []string
+	// Attributes are the columns of a csv file that have attributes, and Expires reports whether
+	// one has the expiry. Create makes these columns: a record with another attribute cannot be
+	// written. An attribute whose values have several types needs a column for each. jsonl files
+	// have every attribute; their readers and Create leave both out.
+	Attributes []Attribute
+	Expires    bool
 	// Labels is the number of distinct labels that a header promises, those that no
 	// record has among them; 0 where none does. Create ignores it.
 	Labels int
@@ -159,7 +171,7 @@ type Schema struct {
 type Reader interface {
 	// Schema describes the file as far as it has been read.
 	Schema() Schema
-	// Read overwrites *Record with the next record and reuses its slices, so
+	// Read overwrites *Record with the next record and reuses its slices and map, so
 	// they hold only until the next Read with the same Record. It returns
 	// io.EOF after the last record, and then only once the rest of the file
 	// (trailing bytes, the gzip checksum) has been verified. After an error
@@ -213,9 +225,15 @@ type Options struct {
 	// PayloadColumn is the column or field with the payload. "" means a column
 	// named payload, if there is one.
 	PayloadColumn string
-	// VectorField and FeaturesField are the jsonl fields with the vector or the
-	// features; "" means "vector" and "features".
-	VectorField, FeaturesField string
+	// Attributes are columns or fields that are attributes, in addition to csv columns
+	// whose header has a type, as in price:int, and to AttributesField.
+	Attributes []Attribute
+	// ExpiryColumn is the column or field with the expiry. "" means "expires", if there is
+	// such a column or field.
+	ExpiryColumn string
+	// VectorField, FeaturesField and AttributesField are the jsonl fields with the vector,
+	// the features or the attributes; "" means "vector", "features" and "attributes".
+	VectorField, FeaturesField, AttributesField string
 	// IgnoreColumns are columns or fields to skip. Any other unnamed csv column
 	// belongs to the vector; any other jsonl field is an error, since a
 	// misspelt field would otherwise be lost silently.
@@ -289,6 +307,7 @@ func (o Options) normal() (Options, error) {
 	defaults(&o.LabelSeparator, "|")
 	defaults(&o.VectorField, "vector")
 	defaults(&o.FeaturesField, "features")
+	defaults(&o.AttributesField, "attributes")
 	if o.MaxDim == 0 {
 		o.MaxDim = DefaultMaxDim
 	}
@@ -306,6 +325,9 @@ func (o Options) normal() (Options, error) {
 	o.FeatureNames = slices.Clip(o.FeatureNames)
 	return o, nil
 }
+
+// attributes reports whether the options name columns that only formats with attributes have.
+func (o Options) attributes() bool { return len(o.Attributes) > 0 || o.ExpiryColumn != "" }
 
 // repeated returns a name that is given twice.
 func repeated(names []string) (string, bool) {

@@ -1,5 +1,5 @@
 // Package dataset reads and writes files of vectors, dense and sparse, with
-// their keys, labels and payloads. It knows files, not storage, and depends on
+// their keys, labels, attributes and payloads. It knows files, not storage, and depends on
 // nothing else of this module but the sparse types of package vector.
 //
 //	r, err := dataset.Open("train-images-idx3-ubyte.gz", dataset.Options{
@@ -23,8 +23,10 @@
 //	npy    f4 f8 i1 u1 i4 i8, either byte order,     f4, version 1     vectors
 //	       C order, versions 1 to 3
 //	csv    header or none, RFC 4180 quotes           key,v0,v1,…,      everything
-//	tsv    the same with tabs                        labels,payload
-//	jsonl  {"key","vector","labels","payload"}       the same          everything
+//	tsv    the same with tabs                        labels,payload,
+//	                                                 attributes
+//	jsonl  {"key","vector","labels","attributes",    the same          everything
+//	       "expires","payload"}
 //
 // The records of these formats are dense: vectors. jsonl may hold sparse records as
 // well, see below.
@@ -66,13 +68,14 @@
 //
 // A column is named by its header, or else by its position from 1. Without
 // options a column headed key or id has the key, label or labels the labels,
-// payload the payload (upper and lower case alike); all others are the vector,
-// in file order. A label cell is split at Options.LabelSeparator, "|" by
+// payload the payload, expires the expiry (upper and lower case alike), and a column
+// headed name:type is an attribute; all others are the vector, in file order. A label cell is split at Options.LabelSeparator, "|" by
 // default; empty parts are no labels.
 //
 // Under HeaderAuto the first line is a header if one of its cells is one of
 // the names above or a name given in the options, or is no number where the
-// second line has one; a lone line is a header if it has no number. A header
+// second line has one; a line without numbers is a header if it is the only one or has a
+// name:type. A header
 // made of numbers only, as data frames write, cannot be distinguished from a record:
 // say HeaderPresent.
 //
@@ -90,6 +93,27 @@
 // error unless Options.IgnoreColumns names it. An object that has a field
 // twice counts the last.
 //
+// # Attributes and expiry
+//
+// Records of csv, tsv and jsonl files may have attributes, which are named strings, integers
+// (int64), floats (float64), bools and times, and an expiry. Times are dates (2026-01-02) or times
+// (2026-01-02T03:04:05.006Z, 2026-01-02T03:04), in UTC if they have no offset.
+//
+// In csv files a column is an attribute if its header is name:type, with the type string, int,
+// float, bool or time, or if Options.Attributes names it. An empty cell is no attribute. Without a type
+// a cell is an integer or a float if it has the form of a decimal number without leading zeros or
+// a plus sign (postal codes and telephone numbers keep theirs), else a bool, else a time, else a
+// string. Columns of the same name and several types are one attribute; a record has a value in
+// one of them. An empty string, and one with a carriage return and line feed, is refused on writing.
+//
+// In jsonl "attributes" is an object:
+//
+//	{"brand": "acme", "price": 30, "weight": 1.0, "sold": true, "seen": {"$time": "2026-01-02T03:04:05Z"}}
+//
+// Numbers without a fraction and an exponent are integers, others floats; null is no attribute. An
+// infinity is {"$float": "+Inf"}. Arrays and other objects are errors. Options.Attributes names
+// further fields that are attributes; there a string may be a time. "expires" is a time as a string.
+//
 // # Sparse records
 //
 // These formats hold features instead of vectors:
@@ -100,7 +124,8 @@
 //	        labels"; everything numbered from 0
 //	arff    a row, dense or {number value, …}; labels  both           beside
 //	        by Mulan's XML file or Meka's "-C n"
-//	jsonl   {"key","features","labels","payload"}      both           in the record
+//	jsonl   {"key","features","labels","attributes",   both           in the record
+//	        "expires","payload"}
 //
 // The first record of a jsonl file decides whether it has vectors or features.
 //

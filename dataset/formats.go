@@ -27,6 +27,7 @@ type format struct {
 	dense, sparse bool
 	text          bool
 	plain         bool // holds nothing but vectors
+	attributes    bool // holds attributes and expiries
 	endings       []string
 	open          func(s *source, o Options) (decoder, error)
 	encoder       func(s Schema) (encoder, error)
@@ -59,11 +60,11 @@ func init() {
 			open: openNPY, encoder: newNPYEncoder,
 		},
 		{
-			name: FormatCSV, dense: true, text: true, endings: []string{".csv"},
+			name: FormatCSV, dense: true, text: true, attributes: true, endings: []string{".csv"},
 			open: openDelimited, encoder: newDelimitedEncoder,
 		},
 		{
-			name: FormatTSV, dense: true, text: true, endings: []string{".tsv"},
+			name: FormatTSV, dense: true, text: true, attributes: true, endings: []string{".tsv"},
 			open: openDelimited, encoder: newDelimitedEncoder,
 		},
 		{
@@ -79,8 +80,8 @@ func init() {
 			open: openARFF, encoder: newARFFEncoder,
 		},
 		{
-			name: FormatJSONL, dense: true, sparse: true, text: true, endings: []string{".jsonl", ".ndjson"},
-			open: openJSONL, encoder: newJSONLEncoder,
+			name: FormatJSONL, dense: true, sparse: true, text: true, attributes: true,
+			endings: []string{".jsonl", ".ndjson"}, open: openJSONL, encoder: newJSONLEncoder,
 		},
 	}
 }
@@ -116,6 +117,13 @@ func Formats(k Kind) []string {
 func VectorsOnly(name string) bool {
 	f := formatNamed(name)
 	return f == nil || f.plain
+}
+
+// HasAttributes reports whether files of the format hold attributes and expiries; writing
+// another one drops them.
+func HasAttributes(name string) bool {
+	f := formatNamed(name)
+	return f != nil && f.attributes
 }
 
 // FormatOf returns the format that a file name suggests for records of a kind, ""

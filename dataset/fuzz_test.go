@@ -44,7 +44,39 @@ func fuzzDecoder(f *testing.F, o Options, seeds ...[]byte) {
 		if err := same(all, again); err != nil {
 			t.Fatal(err)
 		}
+		if enc.kind == Dense {
+			throughCSV(t, all)
+		}
 	})
+}
+
+// throughCSV checks that records which a csv file can hold come back the same.
+func throughCSV(t *testing.T, all []Record) {
+	s := Schema{Format: FormatCSV, Dim: len(all[0].Vector)}
+	s.Attributes, s.Expires = columnsOf(all)
+	if checkAttributes(s.Attributes) != nil {
+		return
+	}
+	enc, err := newDelimitedEncoder(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := enc.header(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		if text, err = enc.encode(text, &all[i]); err != nil {
+			return
+		}
+	}
+	again, err := load(t, "x", text, Options{Format: FormatCSV, MaxDim: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := same(all, again); err != nil {
+		t.Fatal(err)
+	}
 }
 
 var (
@@ -53,6 +85,10 @@ var (
 	seedFvecs = le(uint32(2), []float32{1, 2}, uint32(2), []float32{3, 4})
 	seedBvecs = []byte{2, 0, 0, 0, 7, 8, 2, 0, 0, 0, 9, 10}
 	seedCSV   = []byte("key,v0,v1,labels,payload\nk,1,2.5,a|b,\"p\"\"\n\"\nl,3,-4e2,,\n")
+	seedTyped = []byte("key,v,size:int,seen:time,on:bool,w:float,s:string,expires\n" +
+		"a,1,-7,2026-01-02T03:04:05.000000006Z,true,3,x y,2027-01-01\nb,2,,,,,,\n")
+	seedAttributes = []byte(`{"key":"a","vector":[1],"attributes":{"i":9223372036854775807,"f":3.0,"on":true,` +
+		`"at":{"$time":"2026-01-02T03:04:05.6+01:00"},"inf":{"$float":"-Inf"},"none":null},"expires":"2027-01-01"}` + "\n")
 	seedJSONL = []byte("{\"key\":\"a\",\"vector\":[1,2],\"labels\":[\"x\"],\"payload\":{}}\n\n{\"key_base64\":\"/w==\",\"vector\":[3,4]}\n")
 )
 
@@ -61,14 +97,32 @@ func FuzzNPY(f *testing.F)   { fuzzDecoder(f, Options{Format: FormatNPY}, seedNP
 func FuzzFvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatFvecs}, seedFvecs) }
 func FuzzBvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatBvecs}, seedBvecs) }
 func FuzzIvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatIvecs}, seedFvecs) }
-func FuzzCSV(f *testing.F)   { fuzzDecoder(f, Options{Format: FormatCSV}, seedCSV) }
+func FuzzCSV(f *testing.F)   { fuzzDecoder(f, Options{Format: FormatCSV}, seedCSV, seedTyped) }
 func FuzzTSV(f *testing.F) {
 	fuzzDecoder(f, Options{Format: FormatTSV}, bytes.ReplaceAll(seedCSV, []byte(","), []byte("\t")))
 }
-func FuzzJSONL(f *testing.F) { fuzzDecoder(f, Options{Format: FormatJSONL}, seedJSONL) }
+func FuzzJSONL(f *testing.F) {
+	fuzzDecoder(f, Options{Format: FormatJSONL}, seedJSONL, seedAttributes)
+}
+
+// FuzzInferred feeds bytes to the decoder of csv files with columns of attributes that have no types.
+func FuzzInferred(f *testing.F) {
+	fuzzDecoder(f, Options{Format: FormatCSV, Header: HeaderPresent, Attributes: []Attribute{{Name: "a"}, {Name: "b"}}},
+		[]byte("v,a,b,expires\n1,007,2026-01-02,\n2,.5,true,2027-01-01T10:00\n3,-0,1e400,\n4,text,,\n"))
+}
+
+// FuzzFields feeds bytes to the decoder of jsonl files with fields that are attributes.
+func FuzzFields(f *testing.F) {
+	o := Options{Format: FormatJSONL, ExpiryColumn: "until"}
+	for typ := AnyType; typ <= TimeType; typ++ {
+		o.Attributes = append(o.Attributes, Attribute{typ.String(), typ})
+	}
+	fuzzDecoder(f, o, []byte(`{"vector":[1],"any":1,"string":"x","int":-5,"float":18446744073709551616,"bool":false,`+
+		`"time":"2026-01-02T03:04Z","until":{"$time":"2027-01-01"},"attributes":{"a":"b"}}`+"\n"))
+}
 
 func FuzzDetect(f *testing.F) {
-	fuzzDecoder(f, Options{}, seedIDX, seedNPY, seedFvecs, seedCSV, seedJSONL, zipped(f, seedIDX), zipped(f, seedCSV),
+	fuzzDecoder(f, Options{}, seedIDX, seedNPY, seedFvecs, seedCSV, seedTyped, seedJSONL, zipped(f, seedIDX), zipped(f, seedCSV),
 		[]byte(seedLibsvm), []byte(seedXMC), []byte(seedARFF), []byte(seedSparseJSONL))
 }
 

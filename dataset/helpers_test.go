@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/anndb/anndb/vector"
 )
@@ -21,6 +23,7 @@ func copyOf(rec *Record) Record {
 		Key: bytes.Clone(rec.Key), Vector: slices.Clone(rec.Vector),
 		Features: vector.Sparse{Index: slices.Clone(rec.Features.Index), Value: slices.Clone(rec.Features.Value)},
 		Labels:   slices.Clone(rec.Labels), Payload: bytes.Clone(rec.Payload),
+		Attributes: maps.Clone(rec.Attributes), ExpiresAt: rec.ExpiresAt,
 	}
 }
 
@@ -62,6 +65,16 @@ func readAll(t tester, r Reader) ([]Record, error) {
 // checkValues checks what every reader promises of a record's values.
 func checkValues(t tester, s Schema, rec *Record) {
 	t.Helper()
+	for name, v := range rec.Attributes {
+		typ, err := TypeOf(v)
+		if at, ok := v.(time.Time); err != nil || ok && at.Location() != time.UTC {
+			t.Fatalf("attribute %q is %v: %v", name, v, err)
+		}
+		if a := (Attribute{name, typ}); s.Attributes != nil && !slices.Contains(s.Attributes, a) &&
+			!slices.Contains(s.Attributes, Attribute{Name: name}) {
+			t.Fatalf("attribute %v, the file has %v", a, s.Attributes)
+		}
+	}
 	if s.Kind == Dense {
 		if s.Dim < 1 || len(rec.Vector) != s.Dim || rec.Features.Len() > 0 {
 			t.Fatalf("%d values, Dim is %d", len(rec.Vector), s.Dim)

@@ -30,6 +30,7 @@ type jsonl struct {
 	maxDim           int
 	object           map[string]json.RawMessage
 	sparse           jsonFeatures
+	attributes       jsonAttributes
 	set              labelSet
 }
 
@@ -52,7 +53,7 @@ func openJSONL(s *source, o Options) (decoder, error) {
 	for _, name := range o.IgnoreColumns {
 		j.ignore[name] = true
 	}
-	j.sparse = newJSONFeatures(o)
+	j.sparse, j.attributes = newJSONFeatures(o), newJSONAttributes(o)
 	d := &lineDecoder{rowDecoder: j, lines: newLines(s)}
 	first := new(Record)
 	first.Key = append(first.Key, '0')
@@ -97,6 +98,9 @@ func (j *jsonl) decode(rec *Record, line []byte, n int64) (bool, error) {
 		rec.Labels = j.set.once(rec.Labels)
 	}
 	if err := j.decodePayload(rec); err != nil {
+		return false, err
+	}
+	if err := j.attributes.decode(rec, j.object, j.ignore); err != nil {
 		return false, err
 	}
 	return true, j.checkFields()
@@ -261,7 +265,8 @@ func (j *jsonl) checkFields() error {
 	unknown := ""
 	for name := range j.object {
 		ok := name == j.key || name == body || name == j.payload ||
-			name == fieldKeyBase64 || name == fieldPayloadBase64 || j.ignore[name]
+			name == fieldKeyBase64 || name == fieldPayloadBase64 || j.ignore[name] ||
+			j.attributes.has(name)
 		for _, l := range j.labels {
 			ok = ok || name == l
 		}
@@ -380,7 +385,8 @@ func (e jsonlEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 			return dst, err
 		}
 	}
-	return append(dst, '}', '\n'), nil
+	dst, err = appendExtras(dst, rec)
+	return append(dst, '}', '\n'), err
 }
 
 // appendNamed writes features by their names, and the closing brace.

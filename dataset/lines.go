@@ -80,6 +80,10 @@ func (d *lineDecoder) next(rec *Record, n int64) error {
 		rec.Features.Value = append(rec.Features.Value, first.Features.Value...)
 		rec.Labels = append(rec.Labels, first.Labels...)
 		rec.Payload = append(rec.Payload, first.Payload...)
+		rec.ExpiresAt = first.ExpiresAt
+		if len(first.Attributes) > 0 {
+			rec.Attributes = first.Attributes
+		}
 		return nil
 	}
 	for {

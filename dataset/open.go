@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Open opens a file for reading. Gzip and bzip2 are recognised by their magic
@@ -68,7 +69,11 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 		}
 	}
 	s.format = o.Format
-	if r.dec, err = formatNamed(o.Format).open(s, o); err != nil {
+	f := formatNamed(o.Format)
+	if o.attributes() && !f.attributes {
+		return nil, fmt.Errorf("dataset: %w: %s: %s files have no attributes", ErrOption, s.path, f.name)
+	}
+	if r.dec, err = f.open(s, o); err != nil {
 		return nil, err
 	}
 	if o.LabelsPath != "" {
@@ -124,6 +129,8 @@ func (r *reader) read(rec *Record) error {
 	rec.Key = strconv.AppendInt(rec.Key[:0], r.n, 10)
 	rec.Vector, rec.Labels, rec.Payload = rec.Vector[:0], rec.Labels[:0], rec.Payload[:0]
 	rec.Features.Index, rec.Features.Value = rec.Features.Index[:0], rec.Features.Value[:0]
+	rec.ExpiresAt = time.Time{}
+	clear(rec.Attributes)
 	err := r.dec.next(rec, r.n)
 	switch {
 	case err == io.EOF:

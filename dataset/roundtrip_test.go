@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -42,6 +43,7 @@ func drawRecords(t *rapid.T, format string, dim int) []Record {
 			rec.Key = append(text.Draw(t, "key"), rec.Key...)
 			rec.Labels = rapid.SliceOfN(label, 0, 3).Draw(t, "labels")
 			rec.Payload = text.Draw(t, "payload")
+			drawAttributes(t, format, &rec)
 		}
 		all = append(all, rec)
 	}
@@ -64,6 +66,10 @@ func same(a, b []Record) error {
 			fmt.Sprintf("%q", a[i].Labels) != fmt.Sprintf("%q", b[i].Labels) {
 			return fmt.Errorf("record %d: %+v, want %+v", i, b[i], a[i])
 		}
+		if !maps.Equal(a[i].Attributes, b[i].Attributes) || !a[i].ExpiresAt.Equal(b[i].ExpiresAt) {
+			return fmt.Errorf("record %d: %#v, %v, want %#v, %v", i, b[i].Attributes, b[i].ExpiresAt,
+				a[i].Attributes, a[i].ExpiresAt)
+		}
 	}
 	return nil
 }
@@ -78,7 +84,9 @@ func TestRoundTrip(t *testing.T) {
 				path := filepath.Join(dir, "x."+format+rapid.SampledFrom([]string{"", ".gz"}).Draw(rt, "ending"))
 				dim := rapid.IntRange(1, 9).Draw(rt, "dim")
 				want := drawRecords(rt, format, dim)
-				w, err := Create(path, Schema{Format: "", Kind: Dense, Dim: dim})
+				schema := Schema{Format: "", Kind: Dense, Dim: dim}
+				schema.Attributes, schema.Expires = columnsOf(want)
+				w, err := Create(path, schema)
 				if err != nil {
 					rt.Fatal(err)
 				}

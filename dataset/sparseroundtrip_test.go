@@ -73,6 +73,7 @@ func TestSparseRoundTrips(t *testing.T) {
 			if format == FormatJSONL {
 				rec.Key = append(rec.Key, rapid.SliceOf(rapid.Byte()).Draw(t, "key")...)
 				rec.Payload = rapid.SliceOf(rapid.Byte()).Draw(t, "payload")
+				drawAttributes(t, format, &rec)
 			}
 			if format == FormatLibsvm && len(rec.Labels)+rec.Features.Len() == 0 {
 				if err := w.Write(&rec); !errors.Is(err, ErrRecord) {

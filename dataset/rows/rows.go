@@ -26,7 +26,10 @@ func File(path string, o dataset.Options) iter.Seq2[db.Row, error] {
 				yield(db.Row{}, err)
 				return
 			}
-			row := db.Row{Key: rec.Key, Labels: rec.Labels, Payload: rec.Payload}
+			row := db.Row{
+				Key: rec.Key, Labels: rec.Labels, Payload: rec.Payload,
+				Attributes: rec.Attributes, ExpiresAt: rec.ExpiresAt,
+			}
 			schema := in.Schema()
 			switch {
 			case schema.Kind == dataset.Dense:

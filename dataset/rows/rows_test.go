@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/dataset/rows"
@@ -21,8 +22,12 @@ func TestFile(t *testing.T) {
 		kind dataset.Kind
 		want db.Row
 	}{
-		"a.csv":   {"1,2.5\n", dataset.Dense, db.Row{Key: []byte("0"), Vector: []float32{1, 2.5}}},
-		"a.svm":   {"x,y 1:2 3:1\n", dataset.Sparse, db.Row{Key: []byte("0"), Labels: []string{"x", "y"}, Sparse: vector.Sparse{Index: []uint32{0, 2}, Value: []float32{2, 1}}}},
+		"a.csv": {"1,2.5\n", dataset.Dense, db.Row{Key: []byte("0"), Vector: []float32{1, 2.5}}},
+		"a.svm": {"x,y 1:2 3:1\n", dataset.Sparse, db.Row{Key: []byte("0"), Labels: []string{"x", "y"}, Sparse: vector.Sparse{Index: []uint32{0, 2}, Value: []float32{2, 1}}}},
+		"b.csv": {"v,n:int,expires\n1,7,2026-01-02\n", dataset.Dense, db.Row{
+			Key: []byte("0"), Vector: []float32{1}, Attributes: map[string]any{"n": int64(7)},
+			ExpiresAt: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
+		}},
 		"a.jsonl": {`{"key":"k","features":{"goal":2},"labels":["sport"]}` + "\n", dataset.Sparse, db.Row{Key: []byte("k"), Labels: []string{"sport"}, Features: []db.Feature{{Name: "goal", Value: 2}}}},
 	} {
 		path := filepath.Join(dir, name)

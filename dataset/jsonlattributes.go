@@ -1,0 +1,221 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+// Names of the values that JSON has no type for, as in {"$time": "2026-01-02T03:04:05Z"}.
+const (
+	tagTime  = "$time"
+	tagFloat = "$float" // infinities
+)
+
+// wantValue is what an error of a value says of those that are right.
+const wantValue = `want a string, a number, a bool or {"$time": "2026-01-02T03:04:05Z"}`
+
+// jsonAttributes decodes the attributes and the expiry of jsonl objects.
+type jsonAttributes struct {
+	field, expires string
+	columns        []Attribute // fields of the record that are attributes
+	values         map[string]json.RawMessage
+}
+
+func newJSONAttributes(o Options) jsonAttributes {
+	a := jsonAttributes{
+		field: o.AttributesField, expires: o.ExpiryColumn, columns: o.Attributes,
+		values: map[string]json.RawMessage{},
+	}
+	if a.expires == "" {
+		a.expires = defaultExpiry
+	}
+	return a
+}
+
+// has reports whether the field holds attributes or the expiry.
+func (a *jsonAttributes) has(field string) bool {
+	return field == a.field || field == a.expires ||
+		slices.ContainsFunc(a.columns, func(c Attribute) bool { return c.Name == field })
+}
+
+// decode adds what an object has. Fields of ignore are left out.
+func (a *jsonAttributes) decode(
+	rec *Record, object map[string]json.RawMessage, ignore map[string]bool,
+) error {
+	if raw := object[a.field]; !isNull(raw) && !ignore[a.field] {
+		if err := a.decodeField(rec, raw); err != nil {
+			return fmt.Errorf("field %q: %w", a.field, err)
+		}
+	}
+	for _, c := range a.columns {
+		if raw := object[c.Name]; !isNull(raw) {
+			if err := a.decodeOne(rec, c, raw); err != nil {
+				return err
+			}
+		}
+	}
+	if raw := object[a.expires]; !isNull(raw) && !ignore[a.expires] {
+		v, err := attributeValue(raw, TimeType)
+		if err != nil {
+			return fmt.Errorf("field %q: %w", a.expires, err)
+		}
+		rec.ExpiresAt = v.(time.Time)
+	}
+	return nil
+}
+
+// decodeField decodes an object of attributes.
+func (a *jsonAttributes) decodeField(rec *Record, raw json.RawMessage) error {
+	clear(a.values)
+	if raw[0] != '{' {
+		return errors.New("not an object")
+	}
+	if err := json.Unmarshal(raw, &a.values); err != nil {
+		return err
+	}
+	var failure error
+	failed := ""
+	for name, raw := range a.values {
+		if isNull(raw) {
+			continue
+		}
+		// The smallest name, so that the message does not depend on map order.
+		err := a.decodeOne(rec, Attribute{Name: name}, raw)
+		if err != nil && (failure == nil || name < failed) {
+			failure, failed = err, name
+		}
+	}
+	return failure
+}
+
+func (a *jsonAttributes) decodeOne(rec *Record, c Attribute, raw json.RawMessage) error {
+	v, err := attributeValue(raw, c.Type)
+	if err == nil {
+		err = rec.setAttribute(c.Name, v)
+	}
+	if err != nil {
+		return fmt.Errorf("attribute %.40q: %w", c.Name, err)
+	}
+	return nil
+}
+
+// attributeValue decodes a value that is not null.
+func attributeValue(raw json.RawMessage, want AttributeType) (v any, err error) {
+	switch raw[0] {
+	case '"':
+		var s string
+		if err = json.Unmarshal(raw, &s); err == nil && want == TimeType {
+			return parseTime(s)
+		}
+		v = s
+	case 't', 'f':
+		v = raw[0] == 't'
+	case '{':
+		v, err = taggedValue(raw)
+	case '[':
+		err = errors.New("an array: " + wantValue)
+	default:
+		parse := parseInt
+		if want == FloatType || bytes.ContainsAny(raw, ".eE") {
+			parse = parseFloat
+		}
+		v, err = parse(string(raw))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if have, err := TypeOf(v); err != nil || want != AnyType && have != want {
+		return nil, fmt.Errorf("%.40s has the type %v, want %v", raw, have, want)
+	}
+	return v, nil
+}
+
+// taggedValue decodes {"$time": "…"} and {"$float": "Inf"}.
+func taggedValue(raw json.RawMessage) (any, error) {
+	var tagged map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &tagged); err != nil {
+		return nil, err
+	}
+	for tag, parse := range map[string]func(string) (any, error){tagTime: parseTime, tagFloat: parseFloat} {
+		raw, ok := tagged[tag]
+		if !ok || len(tagged) > 1 {
+			continue
+		}
+		var text string
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return nil, fmt.Errorf("%s: not a string", tag)
+		}
+		return parse(text)
+	}
+	return nil, errors.New("an object: " + wantValue)
+}
+
+// MarshalAttributes returns attributes as the JSON object that jsonl files have, ascending by name.
+// Errors name the attribute that cannot be written: NaN, a text that is not UTF-8, a time outside of
+// the years 0 to 9999, a value of another type than those of [AttributeType].
+func MarshalAttributes(attributes map[string]any) ([]byte, error) {
+	return appendAttributes(nil, attributes)
+}
+
+func appendAttributes(dst []byte, attributes map[string]any) ([]byte, error) {
+	dst = append(dst, '{')
+	for i, name := range slices.Sorted(maps.Keys(attributes)) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		_, err := TypeOf(attributes[name])
+		if err == nil {
+			dst, err = appendString(dst, name)
+		}
+		if err == nil {
+			dst, err = appendJSONValue(append(dst, ':'), attributes[name])
+		}
+		if err != nil {
+			return dst, fmt.Errorf("attribute %.40q: %w", name, err)
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// appendJSONValue appends a value that TypeOf accepts.
+func appendJSONValue(dst []byte, v any) ([]byte, error) {
+	tag := ""
+	switch v := v.(type) {
+	case string:
+		return appendString(dst, v)
+	case time.Time:
+		tag = tagTime
+	case float64:
+		if math.IsInf(v, 0) {
+			tag = tagFloat
+		}
+	}
+	if tag == "" {
+		return appendValue(dst, v), nil
+	}
+	dst = append(append(append(dst, `{"`...), tag...), `":"`...)
+	return append(appendValue(dst, v), `"}`...), nil
+}
+
+// appendExtras appends the attributes and the expiry of a record as fields.
+func appendExtras(dst []byte, rec *Record) (_ []byte, err error) {
+	if len(rec.Attributes) > 0 {
+		if dst, err = appendAttributes(append(dst, `,"attributes":`...), rec.Attributes); err != nil {
+			return dst, err
+		}
+	}
+	if !rec.ExpiresAt.IsZero() {
+		if err := checkYear(rec.ExpiresAt); err != nil {
+			return dst, fmt.Errorf("expiry: %w", err)
+		}
+		dst = append(dst, `,"`+defaultExpiry+`":"`...)
+		dst = append(appendTime(dst, rec.ExpiresAt), '"')
+	}
+	return dst, nil
+}
