@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 )
@@ -178,6 +179,6 @@ func infoOf(c *layout.Collection) CollectionInfo {
 		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Numbering: Numbering(c.Numbering), Dim: c.Dim,
 		Metric: c.Metric, Storage: Storage(c.Storage),
 		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()), ChunkRows: 1 << c.Shift(),
-		Indexes: c.IndexNames(), Attributes: c.AttributeNames(),
+		Indexes: c.IndexNames(), Attributes: c.AttributeNames(), Expires: c.Attribute(attribute.Expiry) != nil,
 	}
 }

@@ -303,6 +303,8 @@ type CollectionInfo struct {
 	// sorted.
 	Indexes    []string
 	Attributes []string `json:",omitempty"`
+	// Expires reports whether rows have had an expiry.
+	Expires bool `json:",omitempty"`
 }
 
 // LabelCount is a label and the number of live rows that carry it.

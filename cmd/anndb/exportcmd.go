@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
@@ -74,7 +77,9 @@ func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo, filte
 		if c.LabelNames != "" || c.FeatureNames != "" {
 			return o, nil, usagef("--label-names and --feature-names go with sparse collections")
 		}
-		return o, nil, nil
+		o.Attributes, err = c.attributeColumns(a, s, info, filter, o.Format)
+		o.Expires = info.Expires
+		return o, nil, err
 	}
 	if info.Numbering == db.NumberedFromZero {
 		o.Base = dataset.BaseZero
@@ -107,6 +112,31 @@ func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo, filte
 	return o, number, err
 }
 
+// attributeColumns returns the columns that a csv or tsv file needs for attributes: one for each type
+// of an attribute's values.
+func (c *exportCmd) attributeColumns(
+	a *app, s *db.Snapshot, info db.CollectionInfo, filter *db.Filter, format string,
+) (columns []dataset.Attribute, err error) {
+	if len(info.Attributes) == 0 || format != dataset.FormatCSV && format != dataset.FormatTSV {
+		return nil, nil
+	}
+	found := map[dataset.Attribute]bool{}
+	err = scan(a, s, c.Collection, filter, func(r *db.Row) error {
+		for name, v := range r.Attributes {
+			typ, err := dataset.TypeOf(v)
+			if err != nil {
+				return fmt.Errorf("row %q: attribute %q: %w", r.Key, name, err)
+			}
+			found[dataset.Attribute{Name: name, Type: typ}] = true
+		}
+		return nil
+	})
+	columns = slices.SortedFunc(maps.Keys(found), func(x, y dataset.Attribute) int {
+		return cmp.Or(strings.Compare(x.Name, y.Name), cmp.Compare(x.Type, y.Type))
+	})
+	return columns, err
+}
+
 // exported describes a file of rows to write.
 type exported struct {
 	schema dataset.Schema
@@ -126,13 +156,18 @@ func (c *exportCmd) write(
 	if err := w.Chmod(x.mode); err != nil {
 		return 0, err
 	}
+	lost := 0
 	err = scan(a, s, c.Collection, filter, func(r *db.Row) error {
 		n++
+		if len(r.Attributes) > 0 || !r.ExpiresAt.IsZero() {
+			lost++
+		}
 		if n%1024 == 0 {
 			a.progress.Update("export", n, info.Live)
 		}
 		rec := dataset.Record{
 			Key: r.Key, Vector: r.Vector, Features: r.Sparse, Labels: r.Labels, Payload: r.Payload,
+			Attributes: r.Attributes, ExpiresAt: r.ExpiresAt,
 		}
 		if x.number != nil {
 			rec.Features = numbered(r.Features, x.number)
@@ -141,6 +176,10 @@ func (c *exportCmd) write(
 	})
 	if err != nil {
 		return n, fmt.Errorf("export to %s: %w", c.Output, err)
+	}
+	if lost > 0 && !dataset.HasAttributes(x.schema.Format) {
+		a.note("%d of %d rows have attributes or an expiry, which %s files do not hold (jsonl files do)",
+			lost, n, x.schema.Format)
 	}
 	return n, w.Close()
 }
@@ -157,6 +196,9 @@ func (c *exportCmd) report(a *app, info db.CollectionInfo, o dataset.Schema, n i
 		if written = "features, labels"; o.Format == dataset.FormatJSONL {
 			written = "keys, features, labels, payloads"
 		}
+	}
+	if dataset.HasAttributes(o.Format) && (len(info.Attributes) > 0 || info.Expires) {
+		written += ", attributes"
 	}
 	t := table.New(append(columns, "written", "file")...)
 	t.Add(append(values, written, c.Output)...)

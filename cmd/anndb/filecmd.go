@@ -98,8 +98,17 @@ func (c *statsCmd) collection(a *app, s *db.Snapshot) error {
 	for _, l := range counts {
 		byLabel.Add(l.Label, l.Rows)
 	}
+	attributes := table.New("attribute", "rows")
+	for _, name := range info.Attributes {
+		n, err := s.Collection(c.Collection).Count(a.ctx, db.Exists(name))
+		if err != nil {
+			return err
+		}
+		attributes.Add(name, n)
+	}
 	sections := []table.Section{
 		collectionsTable(info).As("collection", ""),
+		attributes.As("attributes", "Attributes"),
 		indexTable(list...).As("indexes", "Indexes"),
 		labelsTable(list...).As("approximate", "Approximate labels of training points"),
 		treeTable(list...).As("trees", treeTitle),

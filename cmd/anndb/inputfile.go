@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -19,6 +20,9 @@ type fileFlags struct {
 	Key            string   `name:"key-column" help:"Column or field with the key."`
 	Label          []string `name:"label-column" help:"Columns or fields with labels."`
 	Payload        string   `name:"payload-column" help:"Column or field with the payload."`
+	Attribute      []string `help:"Columns of a csv file, or fields of jsonl objects, that are attributes, with the type string, int, float, bool or time if that is not for each value to tell. So are csv columns with a type in their header." placeholder:"NAME[:TYPE]"`
+	Attributes     string   `name:"attributes-field" help:"Field of jsonl objects with an object of attributes; attributes if not given." placeholder:"NAME"`
+	Expiry         string   `name:"expiry-column" help:"Column or field with the time at which a row expires; expires if not given." placeholder:"NAME"`
 	Separator      string   `help:"Character between the cells of a csv file; a comma if not given." placeholder:"CHAR"`
 	LabelSeparator string   `help:"What separates labels in a csv cell." default:"|"`
 	Ignore         []string `name:"ignore-column" help:"Columns or fields to leave out."`
@@ -49,6 +53,7 @@ func (f fileFlags) options() (dataset.Options, error) {
 		Format: f.As, KeyColumn: f.Key, LabelColumns: f.Label, LabelSeparator: f.LabelSeparator,
 		PayloadColumn: f.Payload, IgnoreColumns: f.Ignore, KeysPath: f.Keys, Max: f.Limit,
 		LabelsXML: f.LabelsXML, MaxFeatures: f.MaxFeatures, FeaturesField: f.Field,
+		AttributesField: f.Attributes, ExpiryColumn: f.Expiry,
 		Header: map[string]dataset.Header{
 			"auto": dataset.HeaderAuto, "yes": dataset.HeaderPresent, "no": dataset.HeaderAbsent,
 		}[f.Header],
@@ -64,6 +69,13 @@ func (f fileFlags) options() (dataset.Options, error) {
 		if o.Separator = c; n < len(f.Separator) {
 			return o, usagef("--separator %q: want one character", f.Separator)
 		}
+	}
+	for _, text := range f.Attribute {
+		a, err := dataset.ParseAttribute(text)
+		if err != nil {
+			return o, fmt.Errorf("--attribute: %w", err)
+		}
+		o.Attributes = append(o.Attributes, a)
 	}
 	switch {
 	case f.Limit < 0:
@@ -277,10 +289,14 @@ func (in *input) query(rec *dataset.Record, named bool) (db.Query, error) {
 // row makes a row of a record. It shares no memory with the record.
 func (in *input) row(rec *dataset.Record, keys newKeys, named bool) (db.Row, error) {
 	q, err := in.query(rec, named)
-	return db.Row{
+	row := db.Row{
 		Key: keys.of(rec.Key, in.Keyed), Vector: q.Vector, Sparse: q.Sparse, Features: q.Features,
-		Labels: slices.Clone(rec.Labels), Payload: slices.Clone(rec.Payload),
-	}, err
+		Labels: slices.Clone(rec.Labels), Payload: slices.Clone(rec.Payload), ExpiresAt: rec.ExpiresAt,
+	}
+	if len(rec.Attributes) > 0 {
+		row.Attributes = maps.Clone(rec.Attributes)
+	}
+	return row, err
 }
 
 // allLabels are all labels that the file lists; nil where it does not.

@@ -27,6 +27,7 @@ type searchCmd struct {
 	Radius   float64 `help:"All rows within this distance, nearest -k at most, instead of the nearest." default:"0"`
 	Explain  bool    `help:"Say how each hit was found."`
 	Payload  bool    `help:"Show payloads."`
+	Values   bool    `name:"attributes" help:"Show attributes and expiry."`
 	Strategy string  `help:"How to search the inverted index of a sparse collection: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
 	settingFlags
 }
@@ -226,6 +227,9 @@ func (t *hitTable) columns() []string {
 	if t.cmd.Payload {
 		columns = append(columns, "payload")
 	}
+	if t.cmd.Values {
+		columns = append(columns, "attributes", "expires")
+	}
 	if t.cmd.Explain {
 		columns = append(columns, "explanation")
 	}
@@ -236,7 +240,7 @@ func (t *hitTable) columns() []string {
 func (t *hitTable) add(query string, hits []db.Hit, f table.Format) error {
 	for rank, h := range hits {
 		values := []any{query, rank + 1, string(h.Key), h.Row, h.Distance}
-		if t.labels || t.cmd.Payload {
+		if t.labels || t.cmd.Payload || t.cmd.Values {
 			row, err := t.s.Collection(t.cmd.Collection).GetRow(h.Row)
 			if err != nil {
 				return err
@@ -246,6 +250,13 @@ func (t *hitTable) add(query string, hits []db.Hit, f table.Format) error {
 			}
 			if t.cmd.Payload {
 				values = append(values, string(row.Payload))
+			}
+			if t.cmd.Values {
+				shown, err := attributesShown(row.Attributes, f)
+				if err != nil {
+					return fmt.Errorf("row %q: %w", row.Key, err)
+				}
+				values = append(values, shown, expiryShown(row.ExpiresAt))
 			}
 		}
 		if t.cmd.Explain {
