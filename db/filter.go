@@ -115,6 +115,10 @@ func (e *FilterError) Caret() string { return e.syntax.Caret() }
 // by Func and Collection.RowFilter and those with bad values, which it describes in angle brackets.
 func (f *Filter) String() string { return where.Text(f.tree()) }
 
+// Attributes returns the names of the attributes in the filter, ascending. CollectionInfo.Attributes
+// has those of a collection: a name that it lacks may be misspelt.
+func (f *Filter) Attributes() []string { return where.Names(f.tree()) }
+
 // tree returns the conditions of a filter.
 func (f *Filter) tree() where.Expr {
 	if f == nil || f.expr == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -97,7 +98,7 @@ func (c *searchCmd) Run(a *app) error {
 		return err
 	}
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
-		if err := c.suits(info); err != nil {
+		if err := cmp.Or(c.suits(info), c.whereFlag.suits(o.Where, info)); err != nil {
 			return err
 		}
 		return c.search(a, s, info, o)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/anndb/anndb/db"
@@ -26,6 +27,21 @@ func (f whereFlag) filter() (*db.Filter, error) {
 	return filter, err
 }
 
+// suits refuses a filter on attributes that no row of the collection ever had.
+func (f whereFlag) suits(filter *db.Filter, info db.CollectionInfo) error {
+	for _, name := range filter.Attributes() {
+		if slices.Contains(info.Attributes, name) {
+			continue
+		}
+		have := "they have none"
+		if len(info.Attributes) > 0 {
+			have = "they have " + strings.Join(info.Attributes, ", ")
+		}
+		return usagef("--where: rows of %q have no attribute %q: %s", info.Name, name, have)
+	}
+	return nil
+}
+
 // countCmd counts rows.
 type countCmd struct {
 	inFile
@@ -40,6 +56,9 @@ func (c *countCmd) Run(a *app) error {
 		return err
 	}
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+		if err := c.whereFlag.suits(filter, info); err != nil {
+			return err
+		}
 		n, err := s.Collection(info.Name).Count(a.ctx, filter)
 		if err != nil {
 			return err

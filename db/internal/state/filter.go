@@ -63,7 +63,7 @@ func (st *Collection) Matching(ctx context.Context, filter where.Expr) (*roaring
 
 // Decided returns the live rows that pass an evaluated filter, see Matching.
 func (st *Collection) Decided(ctx context.Context, p where.Passing) (*roaring.Bitmap, error) {
-	rows, err := filterSource{st}.Live()
+	rows, err := filterSource{st}.Live(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +112,8 @@ func Callback(f func() bool) bool {
 // filterSource answers what filters ask about a collection.
 type filterSource struct{ st *Collection }
 
-func (s filterSource) Live() (*roaring.Bitmap, error) {
-	if err := s.st.Load(context.Background()); err != nil {
+func (s filterSource) Live(ctx context.Context) (*roaring.Bitmap, error) {
+	if err := s.st.Load(ctx); err != nil {
 		return nil, err
 	}
 	rows := roaring.New()

@@ -37,7 +37,7 @@ func (b bed) where(pass func(r *row) bool) *roaring.Bitmap {
 	return out
 }
 
-func (b bed) Live() (*roaring.Bitmap, error) {
+func (b bed) Live(context.Context) (*roaring.Bitmap, error) {
 	return b.where(func(r *row) bool { return !r.deleted }), nil
 }
 

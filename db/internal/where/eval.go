@@ -13,7 +13,7 @@ import (
 // are empty, may have deleted rows, and are not changed by the caller.
 type Source interface {
 	// Live returns the rows that are not deleted. The caller may change it.
-	Live() (*roaring.Bitmap, error)
+	Live(ctx context.Context) (*roaring.Bitmap, error)
 	// Label returns the rows with a label.
 	Label(ctx context.Context, label string) (*roaring.Bitmap, error)
 	// Attribute returns the rows whose attribute has a key in one of the ranges, which are
@@ -105,7 +105,7 @@ func shared(rows *roaring.Bitmap, err error) (set, error) {
 func (ev *evaluator) changeable(s set) (*roaring.Bitmap, error) {
 	switch {
 	case s.rows == nil:
-		return ev.src.Live()
+		return ev.src.Live(ev.ctx)
 	case s.owned:
 		return s.rows, nil
 	}

@@ -4,6 +4,8 @@ package where
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -226,4 +228,30 @@ func check(e Expr, src Source) error {
 		return fmt.Errorf("%w: %w", fail.Filter, e.Err)
 	}
 	return nil
+}
+
+// Names returns the names of the attributes in a filter, ascending.
+func Names(e Expr) []string {
+	seen := map[string]bool{}
+	collect(e, seen)
+	return slices.Sorted(maps.Keys(seen))
+}
+
+func collect(e Expr, names map[string]bool) {
+	switch e := e.(type) {
+	case *Group:
+		for _, part := range e.Of {
+			collect(part, names)
+		}
+	case *Not:
+		collect(e.Of, names)
+	case *Compare:
+		names[e.Name] = true
+	case *In:
+		names[e.Name] = true
+	case *Prefix:
+		names[e.Name] = true
+	case *Exists:
+		names[e.Name] = true
+	}
 }
