@@ -86,7 +86,8 @@ func TestApply(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := slices.Sorted(maps.Keys(txntest.Rows(t, m, "dense")))
-		if label0 := labelRows(t, m, "label-0"); !slices.Equal(got, step.live) || !slices.Equal(label0, step.label0) {
+		label0 := labelRows(t, m, "label-0")
+		if !slices.Equal(got, step.live) || !slices.Equal(label0, step.label0) {
 			t.Errorf("rows %v, want %v; with a label %v, want %v", got, step.live, label0, step.label0)
 		}
 		txntest.Check(t, m, path)
@@ -148,7 +149,11 @@ func TestUnchanged(t *testing.T) {
 	m, _ := txntest.Open(t)
 	txntest.Put(t, m, "dense", 0, 3)
 	id := uint64(0)
-	if err := m.View(func(g *state.Generation) error { id = g.Collections["dense"].Entry.ID; return nil }); err != nil {
+	err := m.View(func(g *state.Generation) error {
+		id = g.Collections["dense"].Entry.ID
+		return nil
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	key := func(i int) apply.Key { return apply.Key{Collection: id, Key: string(txntest.Row("dense", i).Key)} }

@@ -43,7 +43,9 @@ type Maintainer struct {
 
 // New returns a maintainer of a file, which does nothing before Start.
 func New(c *compact.Compactor, x *indexing.Indexer, o Options) *Maintainer {
-	m := &Maintainer{txn: c.Txn, indexes: x, compactor: c, opts: o, done: make(chan struct{}), building: map[string]int{}}
+	m := &Maintainer{
+		txn: c.Txn, indexes: x, compactor: c, opts: o, done: make(chan struct{}), building: map[string]int{},
+	}
 	m.policy = policy{floor: o.Limits.Free, failed: map[uint64]failedBuild{}}
 	c.Txn.OnWait = m.cancelLarge
 	return m

@@ -63,7 +63,8 @@ func TestFinds(t *testing.T) {
 		},
 		"a block of no object": func(tx *bbolt.Tx, _ *layout.Collection) error {
 			k := codec.Key(999, codec.KindRows, 0)
-			return tx.Bucket(layout.BucketBlocks).Put(k[:], codec.Encode(k[:], codec.Header{Kind: codec.KindRows}, nil))
+			v := codec.Encode(k[:], codec.Header{Kind: codec.KindRows}, nil)
+			return tx.Bucket(layout.BucketBlocks).Put(k[:], v)
 		},
 	} {
 		for _, coll := range []string{"dense", "sparse"} {

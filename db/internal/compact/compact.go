@@ -87,7 +87,8 @@ func (c *Compactor) replace(ctx context.Context, name string, n Numbers) (size i
 		size = info.Size()
 		f.File.KeepNumberings(c.Txn.File(), f.Kept())
 		replaced, err = c.Txn.Replace(txn.Replacement{
-			File: f.File, Name: name, Target: c.Target, NoSync: c.Store.NoSync, Renumbered: f.Moved.numbers(), Last: last,
+			File: f.File, Name: name, Target: c.Target, NoSync: c.Store.NoSync,
+			Renumbered: f.Moved.numbers(), Last: last,
 		})
 		return err
 	})

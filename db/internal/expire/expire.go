@@ -46,7 +46,8 @@ func Step(ctx context.Context, m *txn.Manager) (*indexing.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &indexing.Step{Collection: coll, Action: "expire", Rows: deleted, Seconds: time.Since(start).Seconds()}, nil
+	took := time.Since(start).Seconds()
+	return &indexing.Step{Collection: coll, Action: "expire", Rows: deleted, Seconds: took}, nil
 }
 
 // stillExpired reports whether the row with the key is expired in the state that a transaction reads. A

@@ -106,7 +106,9 @@ func dropped(coll string) error {
 }
 
 // storeIndex writes a learned index and publishes it.
-func (ix *Indexer) storeIndex(ctx context.Context, job *building, l kind.Built) (m *kind.Manifest, err error) {
+func (ix *Indexer) storeIndex(
+	ctx context.Context, job *building, l kind.Built,
+) (m *kind.Manifest, err error) {
 	start, timer := time.Now(), job.Timer
 	var object uint64
 	err = ix.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {

@@ -123,7 +123,8 @@ func TestRepair(t *testing.T) {
 	again := inPlaceOf(t.Context(), nil, x, &layout.IndexRef{Object: x.Object})
 	damage(t, m, x.Object)
 	found, err := ix.Repair(t.Context())
-	if err != nil || len(found) != 1 || found[0].Damage == nil || found[0].Err != nil || found[0].Index != "main" {
+	if err != nil || len(found) != 1 || found[0].Damage == nil || found[0].Err != nil ||
+		found[0].Index != "main" {
 		t.Errorf("%+v, %v", found, err)
 	}
 	txntest.Check(t, m, path)

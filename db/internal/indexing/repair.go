@@ -30,7 +30,8 @@ type damaged struct {
 	why   error // why there is no manifest
 }
 
-// Repair verifies all indexes and tables of attributes, and rebuilds the damaged ones. The caller holds a share of row numbers.
+// Repair verifies all indexes and tables of attributes, and rebuilds the damaged ones. The caller holds
+// a share of row numbers.
 func (ix *Indexer) Repair(ctx context.Context) (found []Repaired, err error) {
 	list, err := ix.damaged(ctx)
 	if err != nil {

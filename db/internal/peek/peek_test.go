@@ -34,7 +34,8 @@ func TestRead(t *testing.T) {
 			}
 			free, err := g.File.FreePages()
 			if seen.Generation != g.Number() || seen.FreeBytes != int64(free)*int64(seen.PageSize) {
-				t.Errorf("generation %d, want %d; %d free bytes, want %d pages", seen.Generation, g.Number(), seen.FreeBytes, free)
+				t.Errorf("generation %d, want %d; %d free bytes, want %d pages",
+					seen.Generation, g.Number(), seen.FreeBytes, free)
 			}
 			return err
 		})
@@ -80,7 +81,8 @@ func TestReadOther(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, 1<<16), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := peek.Read(t.Context(), path); !errors.Is(err, fail.ErrNotDatabase) && !errors.Is(err, fail.ErrCorrupt) {
+	_, err := peek.Read(t.Context(), path)
+	if !errors.Is(err, fail.ErrNotDatabase) && !errors.Is(err, fail.ErrCorrupt) {
 		t.Errorf("a file of zeros: %v", err)
 	}
 	if _, err := peek.Read(t.Context(), path+"-missing"); !errors.Is(err, os.ErrNotExist) {

@@ -75,7 +75,8 @@ func TestKeyPage(t *testing.T) {
 				}
 			}
 			outside := func(k string) bool { return !strings.HasPrefix(k, prefix) }
-			if len(got) != count || !slices.IsSorted(got) || len(slices.Compact(got)) != count || slices.ContainsFunc(got, outside) {
+			if len(got) != count || !slices.IsSorted(got) || len(slices.Compact(got)) != count ||
+				slices.ContainsFunc(got, outside) {
 				t.Errorf("prefix %q: %d keys, want %d", prefix, len(got), count)
 			}
 		}

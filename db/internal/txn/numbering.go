@@ -16,9 +16,9 @@ import (
 // neither can starve the other.
 const AllShares = 1 << 30
 
-// Hold takes shares. Before it waits for others to release them, it calls OnWait. The returned context also ends when the database is
-// closed. release returns the shares, and replaces an error that was caused by closing with
-// ErrClosed.
+// Hold takes shares. Before it waits for others to release them, it calls OnWait. The returned context
+// also ends when the database is closed. release returns the shares, and replaces an error that was
+// caused by closing with ErrClosed.
 func (m *Manager) Hold(
 	parent context.Context, shares int64,
 ) (_ context.Context, release func(*error), err error) {

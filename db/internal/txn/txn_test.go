@@ -27,7 +27,8 @@ func openTemp(t *testing.T, o Options) *Manager {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "db")
 	so := store.Options{
-		NoSync: true, Timeout: time.Second, Reserve: 1 << 32, Logger: slog.New(slog.DiscardHandler), Layout: &layout.OfFile,
+		NoSync: true, Timeout: time.Second, Reserve: 1 << 32, Logger: slog.New(slog.DiscardHandler),
+		Layout: &layout.OfFile,
 	}
 	if err := store.Create(path, so, layout.Init); err != nil {
 		t.Fatal(err)
