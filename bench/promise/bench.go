@@ -29,11 +29,7 @@ type bench struct {
 
 // run builds the database and measures all scenarios. It returns the number of short cells.
 func (b *bench) run(ctx context.Context) (short int, err error) {
-	for _, rows := range [][]float32{b.set.Test, b.set.Valid} {
-		for i := 0; i < len(rows) && len(b.asked) < b.queries; i += b.set.Dim {
-			b.asked = append(b.asked, rows[i:i+b.set.Dim])
-		}
-	}
+	b.ask()
 	if err := b.open(ctx); err != nil {
 		return 0, err
 	}
@@ -42,13 +38,7 @@ func (b *bench) run(ctx context.Context) (short int, err error) {
 			err = e
 		}
 	}()
-	fmt.Printf("\n%s: %d rows of %d coordinates, %d queries; delivered recall and median µs for each asked one\n",
-		b.set.Name, b.set.Rows(), b.set.Dim, len(b.asked))
-	fmt.Printf("%-26s %4s", "rows", "k")
-	for _, r := range recalls {
-		fmt.Printf("  %14.2f", r)
-	}
-	fmt.Println()
+	b.head()
 	for _, s := range b.scenarios() {
 		if !b.only.MatchString(s.name) {
 			continue
@@ -61,6 +51,26 @@ func (b *bench) run(ctx context.Context) (short int, err error) {
 		return b.short, err
 	}
 	return b.short, b.grow(ctx)
+}
+
+// ask takes the queries.
+func (b *bench) ask() {
+	for _, rows := range [][]float32{b.set.Test, b.set.Valid} {
+		for i := 0; i < len(rows) && len(b.asked) < b.queries; i += b.set.Dim {
+			b.asked = append(b.asked, rows[i:i+b.set.Dim])
+		}
+	}
+}
+
+// head prints the head of the table.
+func (b *bench) head() {
+	fmt.Printf("\n%s: %d rows of %d coordinates, %d queries; delivered recall and median µs for each asked one\n",
+		b.set.Name, b.set.Rows(), b.set.Dim, len(b.asked))
+	fmt.Printf("%-26s %4s", "rows", "k")
+	for _, r := range recalls {
+		fmt.Printf("  %14.2f", r)
+	}
+	fmt.Println()
 }
 
 func manual() *db.Options { return &db.Options{Maintenance: &db.Maintenance{Manual: true}} }
@@ -103,12 +113,19 @@ func (b *bench) each() iter.Seq2[db.Row, error] {
 	})
 	return func(yield func(db.Row, error) bool) {
 		for i := range b.set.Rows() {
-			if !yield(db.Row{Key: fmt.Append(nil, i), Vector: b.row(i), Labels: labels[i : i+1]}, nil) {
+			row := db.Row{
+				Key: fmt.Append(nil, i), Vector: b.row(i), Labels: labels[i : i+1],
+				Attributes: map[string]any{"price": price(i)},
+			}
+			if !yield(row, nil) {
 				return
 			}
 		}
 	}
 }
+
+// price is an attribute from 0 to 100 that is unrelated to the vector of row i.
+func price(i int) float64 { return float64(i*7919%10007) * 100 / 10007 }
 
 func (b *bench) row(i int) []float32 { return b.set.Base[i*b.set.Dim : (i+1)*b.set.Dim] }
 

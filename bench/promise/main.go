@@ -3,6 +3,7 @@
 // scenario and number of neighbors, and fails if a cell is more than 0.01 short.
 //
 //	go run ./bench/promise -data ../shared/data -sets fashion-mnist
+//	go run ./bench/promise -data ../shared/data -sets glove-100d -histories
 package main
 
 import (
@@ -14,10 +15,30 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/anndb/anndb/bench/internal/vectors"
+	"github.com/anndb/anndb/vector"
 )
+
+// load reads a data set. The endings -cosine and -ip select another metric than that of the set.
+func load(data, name string) (*vectors.Set, error) {
+	base, cosine := strings.CutSuffix(name, "-cosine")
+	base, product := strings.CutSuffix(base, "-ip")
+	if !cosine && !product || slices.Contains(vectors.Names(), name) {
+		return vectors.Load(data, name)
+	}
+	s, err := vectors.Load(data, base)
+	if err != nil {
+		return nil, err
+	}
+	s.Name, s.Metric = name, vector.Cosine
+	if product {
+		s.Metric = vector.InnerProduct
+	}
+	return s, nil
+}
 
 // slack is the amount by which a delivered recall may be below the one that was asked for.
 const slack = 0.01
@@ -40,9 +61,10 @@ func main() {
 
 func run(ctx context.Context) error {
 	data := flag.String("data", "../shared/data", "folder of the public data sets")
-	sets := flag.String("sets", "fashion-mnist", "data sets, with commas: "+strings.Join(vectors.Names(), ", "))
+	sets := flag.String("sets", "fashion-mnist", "data sets, with commas; -cosine or -ip after a name selects the metric: "+strings.Join(vectors.Names(), ", "))
 	queries := flag.Int("queries", 2*vectors.QueryRows, "number of queries")
 	only := flag.String("only", "", "regular expression of the scenarios to measure; all if empty")
+	histories := flag.Bool("histories", false, "measure collections that have grown, and streams of changes, instead")
 	dir := flag.String("dir", "", "folder for the databases; a temporary one if empty")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
@@ -57,12 +79,16 @@ func run(ctx context.Context) error {
 	}
 	short := 0
 	for name := range strings.SplitSeq(*sets, ",") {
-		s, err := vectors.Load(*data, name)
+		s, err := load(*data, name)
 		if err != nil {
 			return err
 		}
 		b := &bench{set: s, path: filepath.Join(*dir, name+".anndb"), only: pattern, queries: *queries}
-		n, err := b.run(ctx)
+		measure := b.run
+		if *histories {
+			measure = b.histories
+		}
+		n, err := measure(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

@@ -34,6 +34,14 @@ func (b *bench) scenarios() []scenario {
 		scenario{"another label", func(q []float32, o *db.SearchOptions) error {
 			o.Where = db.HasLabel(className((b.class(q) + 1) % classes))
 			return nil
+		}},
+		scenario{"price below 10", func(_ []float32, o *db.SearchOptions) error {
+			o.Where = db.Range("price", nil, 10)
+			return nil
+		}},
+		scenario{"label and price", func(q []float32, o *db.SearchOptions) error {
+			o.Where = db.And(db.HasLabel(className(b.class(q))), db.Range("price", 20, 70))
+			return nil
 		}})
 	for _, x := range []struct {
 		name   string
