@@ -224,6 +224,58 @@ func ExampleCollection_Search_filters() {
 	// [grey]
 }
 
+// A filter is made by functions or of a text. It selects rows by attributes, labels and keys, for
+// searches and for other calls.
+func ExampleParseFilter() {
+	ctx := context.Background()
+	dir := tempDir()
+	defer os.RemoveAll(dir)
+	d, err := db.Open(filepath.Join(dir, "shop.anndb"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	shop, err := d.Create(ctx, "shop", db.Schema{Dim: 2})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = d.Update(ctx, func(tx *db.Tx) error {
+		for i, name := range []string{"walker", "runner", "tote", "clutch"} {
+			label := []string{"boot", "bag"}[i/2]
+			row := db.Row{Key: []byte(name), Vector: []float32{float32(i), 1}, Labels: []string{label}}
+			row.Attributes = map[string]any{"price": 10 + 5.5*float64(i), "brand": []string{"x", "y"}[i%2]}
+			if err := tx.Collection("shop").Put(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	cheap, err := db.ParseFilter(`price < 20 and label in (boot, bag)`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	f := db.And(cheap, db.Not(db.Eq("brand", "y")))
+	fmt.Println(f)
+	n, err := shop.Count(ctx, cheap)
+	if err != nil {
+		log.Fatal(err)
+	}
+	near, err := shop.Search(ctx, db.Query{Vector: []float32{3, 1}}, &db.SearchOptions{Where: f})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(n, len(near.Hits), string(near.Hits[0].Key))
+	_, err = db.ParseFilter("price < cheap and")
+	fmt.Println(err)
+	// Output:
+	// price < 20 and label in (boot, bag) and not brand = "y"
+	// 2 1 walker
+	// db: invalid filter: column 18: expected a condition, as in price < 20, found the end of the filter
+}
+
 // An explanation says which stage found a row, and how its label was elected
 // by the leaves that the query fell into.
 func ExampleCollection_Search_explain() {

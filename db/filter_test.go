@@ -33,9 +33,10 @@ func filterRows(t *testing.T) *db.DB {
 		for i := range 60 {
 			key := filterKey(i)
 			labels := []string{fmt.Sprint("d", i%10)}
-			dense := db.Row{Key: key, Vector: []float32{float32(i), float32(i % 7)}, Labels: labels, Attributes: filterAttributes(i)}
-			x := vector.Sparse{Index: []uint32{0, uint32(1 + i)}, Value: []float32{1, 1}}
-			sparse := db.Row{Key: key, Sparse: x, Labels: labels, Attributes: filterAttributes(i)}
+			dense := db.Row{Key: key, Labels: labels, Attributes: filterAttributes(i)}
+			sparse := dense
+			dense.Vector = []float32{float32(i), float32(i % 7)}
+			sparse.Sparse = vector.Sparse{Index: []uint32{0, uint32(1 + i)}, Value: []float32{1, 1}}
 			if err := errors.Join(tx.Collection("dense").Put(dense), tx.Collection("sparse").Put(sparse)); err != nil {
 				return err
 			}
@@ -47,7 +48,8 @@ func filterRows(t *testing.T) *db.DB {
 	}
 	for _, i := range []int{7, 31, 44} {
 		err := d.Update(t.Context(), func(tx *db.Tx) error {
-			return errors.Join(tx.Collection("dense").Delete(filterKey(i)), tx.Collection("sparse").Delete(filterKey(i)))
+			key := filterKey(i)
+			return errors.Join(tx.Collection("dense").Delete(key), tx.Collection("sparse").Delete(key))
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -59,7 +61,9 @@ func filterRows(t *testing.T) *db.DB {
 // filterAttributes are the attributes of a row: prices that are integers and floats, of two rows of
 // three.
 func filterAttributes(i int) map[string]any {
-	of := map[string]any{"brand": []string{"x", "y z"}[i%2], "added": filterDay.AddDate(0, 0, i), "sold out": i%5 == 0}
+	of := map[string]any{
+		"brand": []string{"x", "y z"}[i%2], "added": filterDay.AddDate(0, 0, i), "sold out": i%5 == 0,
+	}
 	switch i % 3 {
 	case 0:
 		of["price"] = i
@@ -78,59 +82,71 @@ func filterKey(i int) []byte {
 	return fmt.Appendf(nil, "v/%02d", i)
 }
 
+// filterCase is a filter with its text and the rows that pass.
+type filterCase struct {
+	filter *db.Filter
+	text   string
+	pass   func(i int) bool
+}
+
+var even = db.Func(func(key []byte) bool { return (key[len(key)-1]-'0')%2 == 0 })
+
+var filterCases = []filterCase{
+	{nil, "true", func(int) bool { return true }},
+	{&db.Filter{}, "true", func(int) bool { return true }},
+	{db.And(), "true", func(int) bool { return true }},
+	{db.Or(), "false", func(int) bool { return false }},
+	{db.Not(nil), "not true", func(int) bool { return false }},
+	{db.Or(db.HasLabel("d1"), nil), "label = d1 or true", func(int) bool { return true }},
+	{
+		db.HasLabel("d1", "d4", "none"), "label in (d1, d4, none)",
+		func(i int) bool { return i%10 == 1 || i%10 == 4 },
+	},
+	{db.HasLabel(), "label in ()", func(int) bool { return false }},
+	{db.Not(db.HasLabel("d4")), "not label = d4", func(i int) bool { return i%10 != 4 }},
+	{db.KeyPrefix([]byte("v/")), `key prefix "v/"`, func(i int) bool { return i >= 30 }},
+	{db.KeyPrefix(nil), `key prefix ""`, func(int) bool { return true }},
+	{
+		db.And(db.KeyPrefix([]byte("v/")), db.Not(db.HasLabel("d4"))), `key prefix "v/" and not label = d4`,
+		func(i int) bool { return i >= 30 && i%10 != 4 },
+	},
+	{even, "<function of the key>", func(i int) bool { return i%2 == 0 }},
+	{
+		db.And(even, db.Or(db.HasLabel("d2"), db.Not(db.KeyPrefix([]byte("u"))))),
+		`<function of the key> and (label = d2 or not key prefix "u")`,
+		func(i int) bool { return i%2 == 0 && (i%10 == 2 || i >= 30) },
+	},
+	{
+		db.Or(even, db.HasLabel("d3")), "<function of the key> or label = d3",
+		func(i int) bool { return i%2 == 0 || i%10 == 3 },
+	},
+	{db.Not(even), "not <function of the key>", func(i int) bool { return i%2 != 0 }},
+	{db.Eq("price", 3.0), "price = 3.0", func(i int) bool { return i == 3 }},
+	{db.In("price", 3, 4, 4.5), "price in (3, 4, 4.5)", func(i int) bool { return i == 3 || i == 4 }},
+	{db.Not(db.Range("price", 3, nil)), "not price >= 3", func(i int) bool { return i%3 == 2 || i < 3 }},
+	{
+		db.And(db.Range("price", 10, 20.5), db.Eq("brand", "x")), `price >= 10 and price < 20.5 and brand = "x"`,
+		func(i int) bool { return i%3 != 2 && i >= 10 && i <= 20 && i%2 == 0 },
+	},
+	{db.Not(db.Exists("price")), "not exists price", func(i int) bool { return i%3 == 2 }},
+	{db.Prefix("brand", "y"), `brand prefix "y"`, func(i int) bool { return i%2 == 1 }},
+	{db.Range("price", "a", nil), `price >= "a"`, func(int) bool { return false }},
+	{db.Eq("none", 3), "none = 3", func(int) bool { return false }},
+	{db.Eq("sold out", true), "`sold out` = true", func(i int) bool { return i%5 == 0 }},
+	{
+		db.Range("added", filterDay.AddDate(0, 0, 10), nil), "added >= 2024-05-11T00:00:00Z",
+		func(i int) bool { return i >= 10 },
+	},
+	{
+		db.Or(db.Eq("price", 3), db.And(db.HasLabel("d7"), db.Not(db.Eq("brand", "x")))),
+		`price = 3 or label = d7 and not brand = "x"`, func(i int) bool { return i == 3 || i%10 == 7 },
+	},
+}
+
 // TestFilterCalls: searches, batches, ranges, Matching, Count and Rows agree on which rows pass.
 func TestFilterCalls(t *testing.T) {
 	d := filterRows(t)
-	even := db.Func(func(key []byte) bool { return (key[len(key)-1]-'0')%2 == 0 })
-	for _, c := range []struct {
-		filter *db.Filter
-		text   string
-		pass   func(i int) bool
-	}{
-		{nil, "true", func(int) bool { return true }},
-		{&db.Filter{}, "true", func(int) bool { return true }},
-		{db.And(), "true", func(int) bool { return true }},
-		{db.Or(), "false", func(int) bool { return false }},
-		{db.Not(nil), "not true", func(int) bool { return false }},
-		{db.Or(db.HasLabel("d1"), nil), "label = d1 or true", func(int) bool { return true }},
-		{db.HasLabel("d1", "d4", "none"), "label in (d1, d4, none)", func(i int) bool { return i%10 == 1 || i%10 == 4 }},
-		{db.HasLabel(), "label in ()", func(int) bool { return false }},
-		{db.Not(db.HasLabel("d4")), "not label = d4", func(i int) bool { return i%10 != 4 }},
-		{db.KeyPrefix([]byte("v/")), `key prefix "v/"`, func(i int) bool { return i >= 30 }},
-		{db.KeyPrefix(nil), `key prefix ""`, func(int) bool { return true }},
-		{
-			db.And(db.KeyPrefix([]byte("v/")), db.Not(db.HasLabel("d4"))), `key prefix "v/" and not label = d4`,
-			func(i int) bool { return i >= 30 && i%10 != 4 },
-		},
-		{even, "<function of the key>", func(i int) bool { return i%2 == 0 }},
-		{
-			db.And(even, db.Or(db.HasLabel("d2"), db.Not(db.KeyPrefix([]byte("u"))))),
-			`<function of the key> and (label = d2 or not key prefix "u")`,
-			func(i int) bool { return i%2 == 0 && (i%10 == 2 || i >= 30) },
-		},
-		{db.Or(even, db.HasLabel("d3")), "<function of the key> or label = d3", func(i int) bool { return i%2 == 0 || i%10 == 3 }},
-		{db.Not(even), "not <function of the key>", func(i int) bool { return i%2 != 0 }},
-		{db.Eq("price", 3.0), "price = 3.0", func(i int) bool { return i == 3 }},
-		{db.In("price", 3, 4, 4.5), "price in (3, 4, 4.5)", func(i int) bool { return i == 3 || i == 4 }},
-		{db.Not(db.Range("price", 3, nil)), "not price >= 3", func(i int) bool { return i%3 == 2 || i < 3 }},
-		{
-			db.And(db.Range("price", 10, 20.5), db.Eq("brand", "x")), `price >= 10 and price < 20.5 and brand = "x"`,
-			func(i int) bool { return i%3 != 2 && i >= 10 && i <= 20 && i%2 == 0 },
-		},
-		{db.Not(db.Exists("price")), "not exists price", func(i int) bool { return i%3 == 2 }},
-		{db.Prefix("brand", "y"), `brand prefix "y"`, func(i int) bool { return i%2 == 1 }},
-		{db.Range("price", "a", nil), `price >= "a"`, func(int) bool { return false }},
-		{db.Eq("none", 3), "none = 3", func(int) bool { return false }},
-		{db.Eq("sold out", true), "`sold out` = true", func(i int) bool { return i%5 == 0 }},
-		{
-			db.Range("added", filterDay.AddDate(0, 0, 10), nil), "added >= 2024-05-11T00:00:00Z",
-			func(i int) bool { return i >= 10 },
-		},
-		{
-			db.Or(db.Eq("price", 3), db.And(db.HasLabel("d7"), db.Not(db.Eq("brand", "x")))),
-			`price = 3 or label = d7 and not brand = "x"`, func(i int) bool { return i == 3 || i%10 == 7 },
-		},
-	} {
+	for _, c := range filterCases {
 		if got := c.filter.String(); got != c.text {
 			t.Errorf("%s: text %s", c.text, got)
 		}
@@ -197,7 +213,8 @@ func checkPassing(t *testing.T, c db.Collection, f *db.Filter, name string, want
 		q = db.Query{Sparse: vector.Sparse{Index: []uint32{0}, Value: []float32{1}}}
 	}
 	for call, o := range map[string]*db.SearchOptions{
-		"Search": {K: 100, Where: f}, "Search with the matching rows": {K: 100, Where: ready}, "Range": {Radius: 1e6, Where: f},
+		"Search": {K: 100, Where: f}, "Search with the matching rows": {K: 100, Where: ready},
+		"Range":           {Radius: 1e6, Where: f},
 		"Search for half": {K: max(1, len(want)-1), Where: f},
 	} {
 		if call == "Range" && c.Name() == "sparse" {
@@ -230,9 +247,10 @@ func hitKeys(hits []db.Hit) (keys []string) {
 func TestBadFilter(t *testing.T) {
 	d := filterRows(t)
 	ctx := t.Context()
+	brands := []string{"x", "y"}
 	for text, f := range map[string]*db.Filter{
 		`invalid filter: attribute "price": value is NaN`:              db.Range("price", math.NaN(), nil),
-		`invalid filter: attribute "brand": value of type []string`:    db.And(db.HasLabel("x"), db.Eq("brand", []string{"x"})),
+		`invalid filter: attribute "brand": value of type []string`:    db.And(db.HasLabel("x"), db.Eq("brand", brands)),
 		`invalid filter: attribute "size": integer`:                    db.Not(db.In("size", 1, uint64(math.MaxUint64))),
 		`invalid filter: attribute "": name ""`:                        db.Or(nil, db.Exists("")),
 		`invalid filter: attribute "name": string "\xff" is not UTF-8`: db.Prefix("name", "\xff"),
@@ -336,7 +354,8 @@ func TestExpiredAreNotFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := db.Query{Key: filterKey(5)}
-		for _, f := range []*db.Filter{nil, rows, db.Not(db.Exists("none")), db.Func(func([]byte) bool { return true })} {
+		all := db.Func(func([]byte) bool { return true })
+		for _, f := range []*db.Filter{nil, rows, db.Not(db.Exists("none")), all} {
 			res, err := c.Search(ctx, q, &db.SearchOptions{K: 100, Where: f})
 			if err != nil {
 				t.Fatal(err)
@@ -366,10 +385,12 @@ func TestPredictAmong(t *testing.T) {
 	}
 	for _, coll := range []string{"dense", "sparse"} {
 		c := d.Collection(coll)
-		if _, err := c.Build(ctx, "labels", &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1, Alpha: 1, Beta: 1}}); err != nil {
+		model := &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1, Alpha: 1, Beta: 1}}
+		if _, err := c.Build(ctx, "labels", model); err != nil {
 			t.Fatal(err)
 		}
-		fresh := db.Row{Key: []byte("v/98"), Vector: []float32{3, 3}, Labels: []string{"fresh"}, Attributes: filterAttributes(0)}
+		fresh := db.Row{Key: []byte("v/98"), Labels: []string{"fresh"}, Attributes: filterAttributes(0)}
+		fresh.Vector = []float32{3, 3}
 		if coll == "sparse" {
 			fresh.Vector, fresh.Sparse = nil, vector.Sparse{Index: []uint32{0, 4}, Value: []float32{1, 1}}
 		}
@@ -404,7 +425,8 @@ func TestPredictAmong(t *testing.T) {
 				}
 			}
 		}
-		if _, err := c.Predict(ctx, queries[0], &db.PredictOptions{Where: db.Eq("x", math.NaN())}); !errors.Is(err, db.ErrInvalid) {
+		bad := &db.PredictOptions{Where: db.Eq("x", math.NaN())}
+		if _, err := c.Predict(ctx, queries[0], bad); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("bad filter: %v", err)
 		}
 	}
@@ -420,7 +442,8 @@ func TestPredictAmong(t *testing.T) {
 	if _, err := c.Predict(ctx, db.Query{Key: filterKey(3)}, o); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a tree with a filter: %v", err)
 	}
-	if _, err := c.PredictBatch(ctx, []db.Query{{Key: filterKey(3)}, {Key: filterKey(4)}}, o); !errors.Is(err, db.ErrInvalid) {
+	queries := []db.Query{{Key: filterKey(3)}, {Key: filterKey(4)}}
+	if _, err := c.PredictBatch(ctx, queries, o); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a tree with a filter: %v", err)
 	}
 }

@@ -15,9 +15,9 @@ import (
 // batchQueries is the largest number of queries that are predicted together.
 const batchQueries = 512
 
-// PredictBatch predicts the labels of many queries in one state, in
-// parallel (WithWorkers). Element i of the result is what Predict returns for queries[i], but for the
-// counts in Stats. The filter is evaluated once. Label models of kind lcif read their index and their feature–label
+// PredictBatch predicts the labels of many queries in one state, in parallel (WithWorkers).
+// Element i of the result is what Predict returns for queries[i], but for the counts in Stats. The
+// filter is evaluated once. Label models of kind lcif read their index and their feature–label
 // similarities once for many queries, so one call with many queries is much faster than many
 // calls. Explained predictions are computed one by one.
 //

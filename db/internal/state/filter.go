@@ -138,7 +138,9 @@ func (s filterSource) Attribute(
 	_ context.Context, name string, in []attribute.Range,
 ) (*roaring.Bitmap, error) {
 	which := filterSet{fmt.Sprintf("%q %x", name, in), setOfAttribute}
-	set, err := s.st.filterSets.get(which, func() (*roaring.Bitmap, error) { return s.st.AttributeRows(name, in) })
+	set, err := s.st.filterSets.get(which, func() (*roaring.Bitmap, error) {
+		return s.st.AttributeRows(name, in)
+	})
 	if err != nil {
 		return nil, fail.Wrapf(err, "rows with attribute %q", name)
 	}

@@ -82,17 +82,21 @@ var (
 	names  = []string{"price", "brand", "added", "label", "a b`c", "grün"}
 	tags   = []string{"boot", "bag", "7", "and", "x y", "\xff", ""}
 	keys   = []string{"", "a", "ab", "b\x00", "\xff"}
-	values = []any{int64(3), 3.0, 2.5, int64(-7), math.Inf(1), true, false, "", "ab", "abc", "it's \"x\"\n\\", "\u00ad",
-		int64(math.MaxInt64), 1e300, time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC), time.Unix(0, 123).UTC(), "2024-05-01"}
+	values = []any{
+		int64(3), 3.0, 2.5, int64(-7), math.Inf(1), int64(math.MaxInt64), 1e300, true, false,
+		"", "ab", "abc", "it's \"x\"\n\\", "\u00ad", "2024-05-01",
+		time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC), time.Unix(0, 123).UTC(),
+	}
 )
 
 // rows draws the rows of a bed.
 func rows() *rapid.Generator[bed] {
+	attributes := rapid.MapOfN(rapid.SampledFrom(names[:3]), rapid.SampledFrom(values), 0, 3)
 	return rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) row {
 		return row{
 			key:        rapid.SampledFrom(keys).Draw(t, "key"),
 			labels:     rapid.SliceOfN(rapid.SampledFrom(tags), 0, 3).Draw(t, "labels"),
-			attributes: rapid.MapOfN(rapid.SampledFrom(names[:3]), rapid.SampledFrom(values), 0, 3).Draw(t, "attributes"),
+			attributes: attributes.Draw(t, "attributes"),
 			deleted:    rapid.IntRange(0, 4).Draw(t, "deleted") == 0,
 		}
 	}), 0, 30), func(r []row) bed { return r })
@@ -118,7 +122,8 @@ func exprs() *rapid.Generator[Expr] {
 		case 5:
 			return &KeyPrefix{rapid.SampledFrom(keys).Draw(t, "prefix")}
 		case 6:
-			return MakeRange(n, rapid.SampledFrom([]any{nil, 2, 3.0}).Draw(t, "low"), rapid.SampledFrom([]any{nil, 5}).Draw(t, "high"))
+			low := rapid.SampledFrom([]any{nil, 2, 3.0}).Draw(t, "low")
+			return MakeRange(n, low, rapid.SampledFrom([]any{nil, 5}).Draw(t, "high"))
 		}
 		return MakeCompare(n, Op(rapid.IntRange(0, 5).Draw(t, "op")), value.Draw(t, "value"))
 	})

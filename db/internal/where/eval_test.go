@@ -55,7 +55,8 @@ func TestEvaluate(t *testing.T) {
 			if r.deleted {
 				continue
 			}
-			pass := (got.Set == nil || got.Set.Contains(number)) && (got.Accept == nil || got.Accept(number, []byte(r.key)))
+			pass := (got.Set == nil || got.Set.Contains(number)) &&
+				(got.Accept == nil || got.Accept(number, []byte(r.key)))
 			if pass != passes(e, number, r) {
 				t.Fatalf("%s: row %d passes: %t", Text(e), number, pass)
 			}
@@ -92,7 +93,9 @@ func TestSourceUnchanged(t *testing.T) {
 	r := &Rows{set, "bed", nil}
 	b := bed{{labels: []string{"x"}}, {labels: []string{"x"}}, {}}
 	label := &HasLabel{[]string{"x"}}
-	for _, e := range []Expr{And(r, label), And(r, Negate(label)), Or(r, label), Negate(r), And(r, r), Or(r, Negate(r)), r} {
+	for _, e := range []Expr{
+		And(r, label), And(r, Negate(label)), Or(r, label), Negate(r), And(r, r), Or(r, Negate(r)), r,
+	} {
 		if _, err := Evaluate(t.Context(), e, b); err != nil {
 			t.Fatal(err)
 		}
