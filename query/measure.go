@@ -32,15 +32,17 @@ type sample struct {
 	micros         []float64 // per group of clockStep queries, the minimum of all rounds
 	// ranks counts true rows by their place on a beam, best estimate first.
 	ranks []int
+	// first counts the nearest rows likewise.
+	first []int
 }
 
 // run runs every stride-th query and adds its results to the sample.
 func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) error {
 	p.K = m.k
 	m.s.trial = true
-	*out = sample{micros: out.micros, ranks: out.ranks[:0]}
+	*out = sample{micros: out.micros, ranks: out.ranks[:0], first: out.first[:0]}
 	for range p.Beam {
-		out.ranks = append(out.ranks, 0)
+		out.ranks, out.first = append(out.ranks, 0), append(out.first, 0)
 	}
 	group, inGroup := 0, 0
 	start := time.Now()
@@ -92,15 +94,19 @@ func (m *meter) count(found []vector.Neighbor, want []uint32, beam bool, out *sa
 	for i, id := range places {
 		m.place[id] = uint32(i) + 1
 	}
-	for _, id := range want {
+	for i, id := range want {
 		if m.found[id] {
 			out.hits++
 		}
-		switch at := m.place[id]; {
-		case at > 0:
+		at := m.place[id]
+		if at == 0 && beam && m.found[id] {
+			at = 1 // found by a scan of newer rows or of all rows
+		}
+		if at > 0 {
 			out.ranks[at-1]++
-		case beam && m.found[id]:
-			out.ranks[0]++ // found by a scan of newer rows or of all rows
+			if i == 0 {
+				out.first[at-1]++
+			}
 		}
 	}
 	for _, f := range found {
@@ -135,12 +141,17 @@ func (s *sample) point(p Params) Point {
 
 // byRank returns the recall by the number of rows, best estimate first, that get an exact
 // distance, for all numbers up to a beam's width.
-func (s *sample) byRank(width int) []float64 {
-	out := make([]float64, width+1)
+func (s *sample) byRank(width int) []float64 { return cumulated(s.ranks[:width], s.possible) }
+
+// nearestByRank is byRank for the nearest row alone.
+func (s *sample) nearestByRank(width int) []float64 { return cumulated(s.first[:width], s.queries) }
+
+func cumulated(counts []int, all int) []float64 {
+	out := make([]float64, len(counts)+1)
 	hits := 0
-	for i := range width {
-		hits += s.ranks[i]
-		out[i+1] = float64(hits) / float64(max(1, s.possible))
+	for i, n := range counts {
+		hits += n
+		out[i+1] = float64(hits) / float64(max(1, all))
 	}
 	return out
 }

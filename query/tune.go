@@ -37,7 +37,7 @@ const (
 
 	reachedAll = 0.9995 // recall from which no wider beam is tried
 
-	affordableRun = 300 * time.Millisecond // maximum time of one setting on all queries
+	affordableRun = 200 * time.Millisecond // maximum time of one setting on all queries
 )
 
 // tuner searches for the best settings of one view.

@@ -48,6 +48,7 @@ type widthStep struct {
 	stride int // stride of the queries that were run
 	micros float64
 	found  []float64 // recall by the number of rows that get exact distances
+	first  []float64 // the same for the nearest row alone
 }
 
 // most returns the recall with exact distances of the whole beam.
@@ -68,6 +69,7 @@ type beams struct {
 	time     [3]float64
 	// bias is the ratio of the share of missed rows on all queries to that on the sample.
 	bias   float64
+	enough float64 // recall from which no wider beam is tried
 	points []Point
 }
 
@@ -79,7 +81,7 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, []Curve, error) {
 	if !ok {
 		return nil, nil, nil
 	}
-	b := &beams{t: t, base: base, bias: 1}
+	b := &beams{t: t, base: base, bias: 1, enough: reachedAll}
 	for _, step := range []func(context.Context) error{b.measureWidths, b.price, b.vary} {
 		if err := step(ctx); err != nil {
 			return nil, nil, err
@@ -126,7 +128,8 @@ func (b *beams) add(ctx context.Context, width int) error {
 	if err := b.t.run(ctx, p, stride, &s); err != nil {
 		return err
 	}
-	r := widthStep{p: p, stride: stride, micros: s.point(p).Micros, found: s.byRank(width)}
+	r := widthStep{p: p, stride: stride, micros: s.point(p).Micros, found: s.byRank(width),
+		first: s.nearestByRank(width)}
 	i, _ := slices.BinarySearchFunc(b.schedule, width, func(x widthStep, w int) int { return x.p.Beam - w })
 	b.schedule = slices.Insert(b.schedule, i, r)
 	b.fit()
@@ -144,7 +147,7 @@ func (b *beams) measureWidths(ctx context.Context) error {
 		}
 		b.t.advance(10 + 20*width/top)
 		late := len(b.schedule) > 3 && b.t.elapsed() > b.t.budget
-		if b.schedule[len(b.schedule)-1].most() >= reachedAll || width >= top ||
+		if b.schedule[len(b.schedule)-1].most() >= b.enough || width >= top ||
 			b.tooWide(width) || late || b.level() {
 			return nil
 		}

@@ -9,8 +9,11 @@ import (
 // depths are the numbers of neighbors that beams are tuned for, next to the one that was asked for.
 var depths = [...]int{1, 10, 100, 1000}
 
-// depthRecalls are the recalls that are measured at each depth.
+// depthRecalls are the recalls that are measured at each depth, the highest one only below deepest,
+// where so wide a beam costs about as much as a scan.
 var depthRecalls = [...]float64{0.95, 0.9, 0.99, 0.8, 0.98, 0.999}
+
+const deepest = 1000
 
 const (
 	// depthAnswers is the number of true neighbors, and depthQueries the least number of queries,
@@ -49,7 +52,10 @@ func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 		m.queries, m.truth = m.queries[:n], m.truth[:n]
 		d := &tuner{m: m, values: t.values, start: time.Now(), budget: t.budget / depthBudget,
 			report: func(int, int) {}}
-		b := &beams{t: d, base: base.base, exact: base.exact, bias: 1}
+		b := &beams{t: d, base: base.base, exact: base.exact, bias: 1, enough: reachedAll}
+		if k == 1 {
+			b.reuse(base)
+		}
 		points, err := b.depth(ctx)
 		if err != nil {
 			return nil, err
@@ -62,14 +68,36 @@ func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 	return out, nil
 }
 
+// reuse takes the schedule of another depth over for the nearest row alone, which the same runs have
+// measured.
+func (b *beams) reuse(base *beams) {
+	b.time = base.time
+	for _, r := range base.schedule {
+		r.found = r.first
+		b.schedule = append(b.schedule, r)
+	}
+}
+
 // depth returns a point for each of depthRecalls that a beam has.
 func (b *beams) depth(ctx context.Context) ([]Point, error) {
-	if err := b.measureWidths(ctx); err != nil {
-		return nil, err
+	recalls := depthRecalls[:]
+	if b.t.m.k >= deepest {
+		recalls = recalls[:len(recalls)-1]
+		b.enough = 0.995
+	}
+	if len(b.schedule) == 0 {
+		if err := b.measureWidths(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for width := 2 * b.t.m.k; width < b.schedule[0].p.Beam/2; width *= 2 {
+		if err := b.add(ctx, width); err != nil {
+			return nil, err
+		}
 	}
 	var points []Point
 	answers := float64(b.t.m.k * len(b.t.m.queries))
-	for _, recall := range depthRecalls {
+	for _, recall := range recalls {
 		// The cheapest of many measured settings is one of those that were lucky: a standard error more.
 		recall += math.Sqrt(recall * (1 - recall) / answers)
 		for step := range narrowSteps {
