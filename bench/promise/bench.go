@@ -47,10 +47,7 @@ func (b *bench) run(ctx context.Context) (short int, err error) {
 			return b.short, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	if err := b.shrink(ctx); err != nil {
-		return b.short, err
-	}
-	return b.short, b.grow(ctx)
+	return b.short, b.shrink(ctx)
 }
 
 // ask takes the queries.
