@@ -39,20 +39,20 @@ var seeded = []mutant{
 		"compacted copy not synced", false, "db/internal/store/store.go",
 		"return f.bolt.Sync()", "return nil", "crashstates",
 	}, {
-		"compacted file's name not synced", false, "db/backup.go",
-		"unsettled := store.SyncDir(filepath.Dir(d.file))", "var unsettled error\n\t_ = filepath.Dir(d.file)", "crashstates",
+		"compacted file's name not synced", false, "db/internal/txn/replace.go",
+		"unsettled := store.SyncDir(filepath.Dir(r.Target))", "var unsettled error\n\t_, _ = filepath.Dir(r.Target), store.SyncDir", "crashstates",
 	}, {
 		"name of an inherited file not synced", false, "db/open.go",
-		"err := store.SyncDir(filepath.Dir(d.file))\n\tif errors.Is", "var err error\n\tif errors.Is", "crashstates",
+		"err := store.SyncDir(filepath.Dir(d.compactor.Target))\n\tif errors.Is", "var err error\n\tif errors.Is", "crashstates",
 	}, {
-		"failed commit acknowledged", false, "db/commit.go",
+		"failed commit acknowledged", false, "db/internal/txn/commit.go",
 		"if err := s.Commit(tx); err != nil {", "if err := s.Commit(tx); err != nil && s == nil {", "faults",
 	}, {
 		"tombstones of a batch left out", false, "db/internal/apply/apply.go",
 		"if err := layout.EditSets(a.tx, t.c.ID, codec.KindTombstones, t.deletedRows, nil); err != nil {", "if err := error(nil); err != nil {", "kill",
 	}, {
-		"state given up while it is read", false, "db/snapshot.go",
-		"d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {", "d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {\n\t\told.Release()", "kill",
+		"state given up while it is read", false, "db/internal/txn/manager.go",
+		"m.latest = nil\n\tm.mu.Unlock()\n\tif old != nil {", "m.latest = nil\n\tm.mu.Unlock()\n\tif old != nil {\n\t\told.Release()", "kill",
 	}, {
 		"checksum not compared", false, "codec/block.go",
 		"got := checksum(key, b.head[:48], b.Payload); got != want {", "got := checksum(key, b.head[:48], b.Payload); got != want && key == nil {", "damage",

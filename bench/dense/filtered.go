@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -185,7 +186,8 @@ func (l *lab) filtered(ctx context.Context, list []system, c *config) (err error
 			fmt.Fprintf(&text, " %s (%.3f) |", digits(median(micros[i])), at)
 		}
 		fmt.Fprintln(&text)
-		c.say("%s: %s measured", l.set.Name, s.name)
+		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+		c.say("%s", lines[len(lines)-1])
 	}
 	fmt.Print(text.String())
 	return os.WriteFile(filepath.Join(c.out, l.set.Name+"-filtered.md"), []byte(text.String()), 0o644)
@@ -212,8 +214,8 @@ func (l *lab) writeSelection(s *selection) (map[string]string, error) {
 	return files, err
 }
 
-// chooseFiltered gives a selection to a system and returns the first setting with which it reaches the
-// recall on validation queries, empty if there is none.
+// chooseFiltered gives a selection to a system and returns the fastest setting with which it reaches
+// the recall on validation queries, empty if there is none. anndb is asked for the recall.
 func (l *lab) chooseFiltered(p *process, s *system, sel *selection, files map[string]string) (string, error) {
 	if _, err := p.ask("filter", files["bits"]); err != nil {
 		return "", err
@@ -224,14 +226,23 @@ func (l *lab) chooseFiltered(p *process, s *system, sel *selection, files map[st
 			return "", err
 		}
 	}
-	for _, setting := range s.settings {
-		got, err := p.run("filtered-valid", k, 1, 0, 0, setting)
-		if err != nil {
-			return "", err
-		}
-		if s.driver == "anndb" || recall(l.set, sel.truths["valid"], sel.slots["valid"], got.ids) >= filteredRecall {
-			return setting, nil
-		}
+	if s.driver == "anndb" {
+		return s.settings[0], nil
 	}
-	return "", nil
+	// Settings go from fast to exact, so their recall grows.
+	var failed error
+	at := sort.Search(len(s.settings), func(i int) bool {
+		if failed != nil {
+			return true
+		}
+		var got *run
+		if got, failed = p.run("filtered-valid", k, 1, 0, 0, s.settings[i]); failed != nil {
+			return true
+		}
+		return recall(l.set, sel.truths["valid"], sel.slots["valid"], got.ids) >= filteredRecall
+	})
+	if failed != nil || at == len(s.settings) {
+		return "", failed
+	}
+	return s.settings[at], nil
 }
