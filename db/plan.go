@@ -40,5 +40,8 @@ func (r *Result) Plan() string {
 	if s.Recall > 0 && s.Recall < 1 {
 		fmt.Fprintf(&b, ", expected recall %.3f", s.Recall)
 	}
+	if s.Far {
+		b.WriteString(", farther than any query that was measured")
+	}
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -49,6 +50,19 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s: expected recall %g", x.name, s.Recall)
 		}
 		t.Logf("%s: %s", x.name, res.Plan())
+	}
+	for i, x := range rows[:20] {
+		near, err := c.Search(t.Context(), db.Query{Vector: x}, nil)
+		b.must(err)
+		away := slices.Clone(x)
+		for j := range away {
+			away[j] += 100
+		}
+		far, err := c.Search(t.Context(), db.Query{Vector: away}, nil)
+		b.must(err)
+		if near.Stats.Far || !far.Stats.Far {
+			t.Errorf("row %d: far: %t, moved away: %t", i, near.Stats.Far, far.Stats.Far)
+		}
 	}
 	res, err := c.Search(t.Context(), db.Query{Vector: rows[7]}, &db.SearchOptions{Recall: 1})
 	b.must(err)

@@ -25,6 +25,10 @@ type Curve struct {
 	K       int     `json:"k"`       // requested neighbours
 	Queries int     `json:"queries"` // measured queries
 	Points  []Point `json:"points"`
+	// Reach is the largest internal distance from a measured query to its K-th nearest row. A query
+	// whose K-th row is farther is unlike all of them (Stats.Far). It is 0 if it is unknown, and
+	// under InnerProduct, where it depends on the length of the query.
+	Reach float32 `json:"reach,omitempty"`
 	// Rows is the number of live rows, and Measured the time, when the curve was last measured, by
 	// Tune or by Recheck.
 	Rows     int       `json:"rows,omitempty"`

@@ -168,6 +168,10 @@ type Stats struct {
 	// Recall is the expected recall: 1 if the answer is exact, the one that was measured for a setting
 	// from a curve, 0 if it is unknown.
 	Recall float64
+	// Far reports that the answer is farther away than those of all queries by which the recall was
+	// measured (Curve.Reach), so that the recall may not apply. It is not determined for
+	// restricted searches.
+	Far bool
 
 	Leaves     int // leaves visited
 	Labels     int // label entries summed

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/anndb/anndb/vector"
@@ -33,6 +34,7 @@ func (c *Curve) Recheck(ctx context.Context, v *View, queries [][]float32, truth
 		out.Depths[i].Points = slices.Clone(out.Depths[i].Points)
 	}
 	s, holds := NewSearcher(), true
+	out.Reach = s.reach(v, queries, truth, c.K)
 	for i := -1; i < len(out.Depths); i++ {
 		d := &out
 		if i >= 0 {
@@ -97,4 +99,18 @@ func (s *Searcher) delivered(ctx context.Context, v *View, p *Params, queries []
 		n++
 	}
 	return float64(hits) / float64(max(1, n*p.K)), n, nil
+}
+
+// reach returns Curve.Reach.
+func (s *Searcher) reach(v *View, queries [][]float32, truth [][]uint32, k int) (far float32) {
+	for i, q := range queries {
+		if v.Metric == vector.InnerProduct || len(truth[i]) < k {
+			continue
+		}
+		s.exact.reset(v, q)
+		if d := s.exact.distance(truth[i][k-1]); d <= math.MaxFloat32 {
+			far = max(far, d)
+		}
+	}
+	return far
 }

@@ -145,6 +145,7 @@ func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 	n := len(dst)
 	if s.err == nil {
 		dst = s.append(dst)
+		s.stats.Far = s.far(dst[n:])
 		s.shorten(dst[n:])
 	}
 	s.ctx = nil
@@ -152,6 +153,16 @@ func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 		return dst[:n], s.stats, s.err
 	}
 	return dst, s.stats, nil
+}
+
+// far reports whether the answer is farther away than those of all queries that were measured.
+func (s *Searcher) far(hits []vector.Neighbor) bool {
+	c := s.p.curve
+	if c == nil || !(c.Reach > 0) || s.p.Range || s.p.Filter != nil || s.p.Accept != nil || c.K < 1 {
+		return false
+	}
+	n := min(c.K, len(hits))
+	return n > 0 && hits[n-1].Distance > c.Reach
 }
 
 // depth returns the number of best hits that are kept: the requested ones, and those that a hop

@@ -123,7 +123,7 @@ func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 			return nil, err
 		}
 	}
-	curve := &Curve{K: k, Queries: len(queries)}
+	curve := &Curve{K: k, Queries: len(queries), Reach: t.m.s.reach(v, queries, truth, k)}
 	var points []Point
 	var err error
 	if beams {

@@ -70,7 +70,10 @@ type beams struct {
 	// bias is the ratio of the share of missed rows on all queries to that on the sample.
 	bias   float64
 	enough float64 // recall from which no wider beam is tried
-	points []Point
+	// margins is set where settings are not measured again on all queries: the cheapest of many
+	// settings is one of those that were lucky, so a chosen one has a standard error more.
+	margins bool
+	points  []Point
 }
 
 // beamPoints returns points with beams, measured on all queries, and the curves of other depths.
@@ -139,9 +142,13 @@ func (b *beams) add(ctx context.Context, width int) error {
 // measureWidths measures widths that double, until no row is missed or a run takes too long.
 func (b *beams) measureWidths(ctx context.Context) error {
 	b.schedule = b.schedule[:0]
-	k := b.t.m.k
-	top := scheduleTop * max(k, depths[1])
-	for width := k; ; width *= 2 {
+	return b.widen(ctx, b.t.m.k)
+}
+
+// widen is measureWidths from a width on.
+func (b *beams) widen(ctx context.Context, width int) error {
+	top := scheduleTop * max(b.t.m.k, depths[1])
+	for ; ; width *= 2 {
 		if err := b.add(ctx, width); err != nil {
 			return err
 		}
@@ -334,6 +341,14 @@ func (b *beams) misses(recall float64) float64 {
 	return max(1-recall, 0.5/float64(b.t.m.k*len(b.t.m.queries)))
 }
 
+// margin returns the standard error of a recall that was measured on every stride-th query, or zero.
+func (b *beams) margin(recall float64, stride int) float64 {
+	if !b.margins {
+		return 0
+	}
+	return math.Sqrt(recall * (1 - recall) * float64(stride) / float64(b.t.m.k*len(b.t.m.queries)))
+}
+
 // choose returns the cheapest setting of a recall on the sample, and the widthStep that it is
 // derived from.
 func (b *beams) choose(recall float64) (p Params, from int) {
@@ -341,7 +356,7 @@ func (b *beams) choose(recall float64) (p Params, from int) {
 	from = -1
 	for i := range b.schedule {
 		r := &b.schedule[i]
-		rows, reached := r.least(recall, b.t.m.k)
+		rows, reached := r.least(recall+b.margin(recall, r.stride), b.t.m.k)
 		if !reached {
 			continue
 		}

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"math"
 	"time"
 )
 
@@ -68,13 +67,14 @@ func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 	return out, nil
 }
 
-// reuse takes the schedule of another depth over for the nearest row alone, which the same runs have
-// measured.
+// reuse takes the runs of all queries for another depth over for the nearest row alone, which they have
+// measured as well.
 func (b *beams) reuse(base *beams) {
 	b.time = base.time
 	for _, r := range base.schedule {
-		r.found = r.first
-		b.schedule = append(b.schedule, r)
+		if r.found = r.first; r.stride == 1 {
+			b.schedule = append(b.schedule, r)
+		}
 	}
 }
 
@@ -85,8 +85,12 @@ func (b *beams) depth(ctx context.Context) ([]Point, error) {
 		recalls = recalls[:len(recalls)-1]
 		b.enough = 0.995
 	}
-	if len(b.schedule) == 0 {
-		if err := b.measureWidths(ctx); err != nil {
+	next := b.t.m.k
+	if n := len(b.schedule); n > 0 {
+		next = 2 * b.schedule[n-1].p.Beam
+	}
+	if !b.tooWide(next/2) || len(b.schedule) == 0 {
+		if err := b.widen(ctx, next); err != nil {
 			return nil, err
 		}
 	}
@@ -96,12 +100,10 @@ func (b *beams) depth(ctx context.Context) ([]Point, error) {
 		}
 	}
 	var points []Point
-	answers := float64(b.t.m.k * len(b.t.m.queries))
+	b.margins = true
 	for _, recall := range recalls {
-		// The cheapest of many measured settings is one of those that were lucky: a standard error more.
-		recall += math.Sqrt(recall * (1 - recall) / answers)
 		for step := range narrowSteps {
-			width, ok := b.between(recall)
+			width, ok := b.between(recall + b.margin(recall, 1))
 			if !ok || step > 0 && b.t.elapsed() > b.t.budget {
 				break
 			}
