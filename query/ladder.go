@@ -44,7 +44,10 @@ func (l *ladder) end(depth int) {
 	if l.n == 0 {
 		return
 	}
-	l.top = math.Min(l.top, math.Sqrt(l.rungs[l.n-1].depth*float64(depth)))
+	// The recall of a beam of proportional width falls on the way: halfway, by a tenth where rows are
+	// stored twice.
+	last := l.rungs[l.n-1].depth
+	l.top = math.Min(l.top, last*math.Pow(float64(depth)/last, 0.25))
 }
 
 // at returns the beam of a depth. Between two rungs, width and number of exact distances are

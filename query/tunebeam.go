@@ -68,8 +68,7 @@ type beams struct {
 	exact    float64     // time of an exact distance
 	time     [3]float64
 	// bias is the ratio of the share of missed rows on all queries to that on the sample.
-	bias   float64
-	enough float64 // recall from which no wider beam is tried
+	bias float64
 	// margins is set where settings are not measured again on all queries: the cheapest of many
 	// settings is one of those that were lucky, so a chosen one has a standard error more.
 	margins bool
@@ -84,7 +83,7 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, []Curve, error) {
 	if !ok {
 		return nil, nil, nil
 	}
-	b := &beams{t: t, base: base, bias: 1, enough: reachedAll}
+	b := &beams{t: t, base: base, bias: 1}
 	for _, step := range []func(context.Context) error{b.measureWidths, b.price, b.vary} {
 		if err := step(ctx); err != nil {
 			return nil, nil, err
@@ -154,7 +153,7 @@ func (b *beams) widen(ctx context.Context, width int) error {
 		}
 		b.t.advance(10 + 20*width/top)
 		late := len(b.schedule) > 3 && b.t.elapsed() > b.t.budget
-		if b.schedule[len(b.schedule)-1].most() >= b.enough || width >= top ||
+		if b.schedule[len(b.schedule)-1].most() >= reachedAll || width >= top ||
 			b.tooWide(width) || late || b.level() {
 			return nil
 		}

@@ -8,11 +8,8 @@ import (
 // depths are the numbers of neighbors that beams are tuned for, next to the one that was asked for.
 var depths = [...]int{1, 10, 100, 1000}
 
-// depthRecalls are the recalls that are measured at each depth, the highest one only below deepest,
-// where so wide a beam costs about as much as a scan.
+// depthRecalls are the recalls that are measured at each depth.
 var depthRecalls = [...]float64{0.95, 0.9, 0.99, 0.8, 0.98, 0.999}
-
-const deepest = 1000
 
 const (
 	// depthAnswers is the number of true neighbors, and depthQueries the least number of queries,
@@ -51,7 +48,7 @@ func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 		m.queries, m.truth = m.queries[:n], m.truth[:n]
 		d := &tuner{m: m, values: t.values, start: time.Now(), budget: t.budget / depthBudget,
 			report: func(int, int) {}}
-		b := &beams{t: d, base: base.base, exact: base.exact, bias: 1, enough: reachedAll}
+		b := &beams{t: d, base: base.base, exact: base.exact, bias: 1}
 		if k == 1 {
 			b.reuse(base)
 		}
@@ -60,9 +57,8 @@ func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 			return nil, err
 		}
 		t.spent += d.spent
-		if len(points) > 0 {
-			out = append(out, Curve{K: k, Queries: len(m.queries), Points: pareto(points)})
-		}
+		// Without points it records that no beam reaches this depth.
+		out = append(out, Curve{K: k, Queries: len(m.queries), Points: pareto(points)})
 	}
 	return out, nil
 }
@@ -80,11 +76,6 @@ func (b *beams) reuse(base *beams) {
 
 // depth returns a point for each of depthRecalls that a beam has.
 func (b *beams) depth(ctx context.Context) ([]Point, error) {
-	recalls := depthRecalls[:]
-	if b.t.m.k >= deepest {
-		recalls = recalls[:len(recalls)-1]
-		b.enough = 0.995
-	}
 	next := b.t.m.k
 	if n := len(b.schedule); n > 0 {
 		next = 2 * b.schedule[n-1].p.Beam
@@ -101,7 +92,7 @@ func (b *beams) depth(ctx context.Context) ([]Point, error) {
 	}
 	var points []Point
 	b.margins = true
-	for _, recall := range recalls {
+	for _, recall := range depthRecalls {
 		for step := range narrowSteps {
 			width, ok := b.between(recall + b.margin(recall, 1))
 			if !ok || step > 0 && b.t.elapsed() > b.t.budget {
