@@ -15,7 +15,7 @@ var recheckRecalls = [...]float64{0.95, 0.99}
 const (
 	recheckDepth = 100
 	// recheckSlack is the amount by which a setting may fall below its recall before the curve has to
-	// be measured anew: about a standard error on some hundred queries.
+	// be tuned again: about a standard error on some hundred queries.
 	recheckSlack = 0.005
 )
 
