@@ -79,9 +79,23 @@ func predictBatch(
 }
 
 // pathThrough is the explanation of a prediction by a budgeted tree.
-func pathThrough(ctx context.Context, c Collection, q Query, index string) (*TreePath, error) {
+func pathThrough(ctx context.Context, c Collection, q Query, index string) (*Reason, error) {
 	out, err := c.Predict(ctx, q, &PredictOptions{Index: index, Explain: true})
-	return out.Tree, err
+	return out.Why, err
+}
+
+// evidence returns the rows and the features of a reason.
+func evidence(why *Reason) (rows, features []Reason) {
+	for _, part := range why.Parts {
+		for _, r := range part.Parts {
+			if r.Key != nil {
+				rows = append(rows, r)
+			} else {
+				features = append(features, r)
+			}
+		}
+	}
+	return rows, features
 }
 
 // The same for tests outside of the package.
@@ -93,4 +107,5 @@ var (
 	PredictForTest      = predict
 	PredictBatchForTest = predictBatch
 	TreePathForTest     = pathThrough
+	EvidenceForTest     = evidence
 )

@@ -22,6 +22,7 @@ var (
 	predict      = db.PredictForTest
 	predictBatch = db.PredictBatchForTest
 	treePath     = db.TreePathForTest
+	evidence     = db.EvidenceForTest
 )
 
 // bed is a database with one collection, "c", and an account of its own of

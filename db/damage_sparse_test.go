@@ -108,8 +108,8 @@ func predictionsText(out []Prediction) string {
 	var b bytes.Buffer
 	for _, p := range out {
 		fmt.Fprintf(&b, "%s %v %v;", p.Label, p.Score, p.Predicted)
-		if e := p.Explanation; e != nil {
-			fmt.Fprintf(&b, "%+v;", *e)
+		if p.Why != nil {
+			fmt.Fprintf(&b, "%+v;", *p.Why)
 		}
 	}
 	return b.String()

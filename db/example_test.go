@@ -301,9 +301,9 @@ func ExampleCollection_Search_explain() {
 		log.Fatal(err)
 	}
 	for _, h := range near.Hits {
-		fmt.Printf("%s: %s, elected by votes: %t\n", h.Key, h.Explanation.Source, h.Explanation.Elected)
+		fmt.Printf("%s: %s\n", h.Key, h.Why)
 	}
 	// Output:
-	// red: forest, elected by votes: true
-	// maroon: fresh, elected by votes: false
+	// red: forest: votes 2 in 2 of 3 leaves, estimate 0.111 above 0: tree 0, leaf 0 0.167, tree 2, leaf 0 0.167
+	// maroon: fresh: votes 0 in 0 of 3 leaves, estimate 0 not above 0
 }

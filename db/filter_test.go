@@ -413,7 +413,8 @@ func TestPredictAmong(t *testing.T) {
 					if other := many[i].Labels[j]; other.Label != p.Label || other.Score != p.Score {
 						t.Errorf("%s, %s: %v alone, %v in a batch", coll, name, p, other)
 					}
-					for _, n := range p.Explanation.Neighbors {
+					near, _ := evidence(p.Why)
+					for _, n := range near {
 						seen = seen || string(n.Key) == "v/98"
 						if !pass(n.Key) {
 							t.Errorf("%s, %s: row %q does not pass", coll, name, n.Key)

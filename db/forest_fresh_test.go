@@ -68,8 +68,8 @@ func TestFreshSketches(t *testing.T) {
 			// stage.
 			b.must(b.d.View(func(s *db.Snapshot) error {
 				hits, _, err := nearest(context.Background(), s.Collection("c"), db.Query{Vector: rows[7]}, 1, &db.SearchOptions{Params: &query.Params{Sketch: true}, Explain: true})
-				if err == nil && metric != vector.InnerProduct && (string(hits[0].Key) != "new0-7" || hits[0].Explanation.Source != "fresh") {
-					t.Errorf("hit %s from %q", hits[0].Key, hits[0].Explanation.Source)
+				if err == nil && metric != vector.InnerProduct && (string(hits[0].Key) != "new0-7" || hits[0].Why.Text[:5] != "fresh") {
+					t.Errorf("hit %s from %q", hits[0].Key, hits[0].Why)
 				}
 				return err
 			}))

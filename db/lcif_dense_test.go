@@ -140,9 +140,9 @@ func TestDenseLCIFPredicts(t *testing.T) {
 				t.Error("predictions differ after reopening")
 			}
 			for i, p := range predictAll(t, d, queries[:5], &PredictOptions{Explain: true, Params: &lcif.Params{K: 9, Lambda: 1}}, 1) {
-				e := p[0].Explanation
-				if len(e.Neighbors) == 0 || e.Neighbors[0].Key[0] != 'p' || math.Abs(e.Instance+e.Feature-float64(p[0].Score)) > 1e-5 {
-					t.Errorf("query %d: %+v of %+v", i, e, p[0])
+				rows, _ := evidence(p[0].Why)
+				if len(rows) == 0 || rows[0].Key[0] != 'p' || math.Abs(p[0].Why.Score-float64(p[0].Score)) > 1e-5 {
+					t.Errorf("query %d: %+v of %+v", i, p[0].Why, p[0])
 				}
 			}
 			if c.forest {

@@ -219,9 +219,10 @@ func (g *graphDB) check(t *testing.T) {
 				}
 			}
 			sum := 0.0
-			for _, n := range p.Explanation.Neighbors {
-				sum += n.Share
-				if n.Indirect > 0 {
+			near, _ := evidence(p.Why)
+			for _, n := range near {
+				sum += n.Score
+				if len(n.Parts) > 0 {
 					indirect++
 				}
 			}

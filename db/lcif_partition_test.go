@@ -118,7 +118,8 @@ func TestLCIFPartition(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.ContainsFunc(predicted.Labels, func(p Prediction) bool {
-			return slices.ContainsFunc(p.Explanation.Neighbors, func(n NeighborEvidence) bool {
+			near, _ := evidence(p.Why)
+			return slices.ContainsFunc(near, func(n Reason) bool {
 				return bytes.Equal(n.Key, row.Key)
 			})
 		}) {

@@ -157,18 +157,18 @@ func TestLCIFPredicts(t *testing.T) {
 			}
 			explained := predictAll(t, d, queries[:5], &PredictOptions{Explain: true, Top: 2}, 1)
 			for i, p := range explained[0] {
-				e := p.Explanation
+				rows, features := evidence(p.Why)
 				var sum float64
-				for _, n := range e.Neighbors {
-					sum += n.Share
+				for _, n := range rows {
+					sum += n.Score
 				}
-				for _, f := range e.Features {
-					sum += f.Share
+				for _, f := range features {
+					sum += f.Score
 					if named != (f.Feature[0] == 'w') {
 						t.Errorf("feature %q", f.Feature)
 					}
 				}
-				if math.Abs(sum-float64(p.Score)) > 1e-5 || len(e.Neighbors)+len(e.Features) == 0 {
+				if math.Abs(sum-float64(p.Score)) > 1e-5 || len(rows)+len(features) == 0 {
 					t.Errorf("label %d: shares sum to %g, score %g", i, sum, p.Score)
 				}
 			}
@@ -378,7 +378,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 				return err
 			}
 			if len(got) != 1 || got[0].Label != want || got[0].Score != score || !got[0].Predicted || !stats.Prior ||
-				got[0].Explanation.Prior != float64(score) {
+				got[0].Why.Score != float64(score) {
 				t.Errorf("%s: %+v, %+v, want %s with %g", coll, got, stats, want, score)
 			}
 			many, err := predictBatch(t.Context(), s.Collection(coll), []Query{q, q, q}, &PredictOptions{Top: 2}, 1)

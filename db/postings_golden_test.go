@@ -186,9 +186,9 @@ func predictCounts(t *testing.T, d *DB, q vector.Sparse) (out []Prediction) {
 // feature–label similarities, which models of later versions round elsewhere.
 func nearPrediction(a, b Prediction) bool {
 	near := func(x, y float64) bool { return math.Abs(x-y) < 1e-7 }
+	rows, features := evidence(a.Why)
+	otherRows, otherFeatures := evidence(b.Why)
 	return a.Label == b.Label && a.Predicted == b.Predicted && near(float64(a.Score), float64(b.Score)) &&
-		slices.EqualFunc(a.Explanation.Neighbors, b.Explanation.Neighbors, func(x, y NeighborEvidence) bool { return x.Row == y.Row && x.Share == y.Share }) &&
-		slices.EqualFunc(a.Explanation.Features, b.Explanation.Features, func(x, y FeatureEvidence) bool {
-			return x.Feature == y.Feature && near(x.Share, y.Share)
-		})
+		slices.EqualFunc(rows, otherRows, func(x, y Reason) bool { return x.Text == y.Text && x.Score == y.Score }) &&
+		slices.EqualFunc(features, otherFeatures, func(x, y Reason) bool { return x.Feature == y.Feature && near(x.Score, y.Score) })
 }

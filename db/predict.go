@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -37,7 +36,7 @@ type PredictOptions struct {
 	// Strategy is the search strategy of the inverted index of a label model over sparse rows.
 	// All strategies find the same rows; postings.Auto lets the planner choose.
 	Strategy postings.Strategy
-	// Explain fills in Prediction.Explanation and, for trees, Predictions.Tree.
+	// Explain fills in Prediction.Why and, for trees, Predictions.Why.
 	Explain bool
 }
 
@@ -45,10 +44,10 @@ type PredictOptions struct {
 type Predictions struct {
 	// Labels are the predicted labels, highest score first.
 	Labels []Prediction
-	// Tree is the row's path through a budgeted tree, also if it predicts no label; with one
-	// tree per class, the path through the tree of the predicted class. It is nil without
-	// PredictOptions.Explain and for other label models.
-	Tree *TreePath
+	// Why is the path through a budgeted tree, also if it predicts no label; with one tree per
+	// class, through that of the predicted class. It is nil without PredictOptions.Explain and for
+	// other label models.
+	Why *Reason
 	// Stats counts the work.
 	Stats PredictStats
 }
@@ -61,45 +60,8 @@ type Prediction struct {
 	// Predicted reports whether the label is in the set that the model predicts. It is always
 	// true without PredictOptions.Top.
 	Predicted bool
-	// Explanation explains the score; nil without PredictOptions.Explain.
-	Explanation *PredictionExplanation
-}
-
-// PredictionExplanation lists the parts of a label's score: for LCIF the rows and features
-// that contribute to it (Feremans 2020, definition 9), whose sum is the score except for
-// rounding; for trees the decisions.
-type PredictionExplanation struct {
-	// Tree is the row's path through the tree, which all labels of one tree share; nil for
-	// LCIF. For trees, all fields after Decision are empty. Decision is the index in
-	// Tree.Path of the decision that found the label present; -1 if there is none, because the
-	// label is not in the leaf's answer or only the leaf has it.
-	Tree     *TreePath
-	Decision int
-	// Instance and Feature are the parts of the score from nearest rows and
-	// from features.
-	Instance, Feature float64
-	// Prior is the score of a label that is predicted by its frequency, because no row and no
-	// feature contributes to any label; all other fields are zero then.
-	Prior float64
-	// Neighbors and Features are the rows and features that contribute, largest share first.
-	Neighbors []NeighborEvidence
-	Features  []FeatureEvidence
-}
-
-// NeighborEvidence is the contribution of a row to a label's score.
-type NeighborEvidence struct {
-	Key               []byte
-	Row               uint32
-	Similarity, Share float64
-	// Indirect is the part of Share from labels of the row's own nearest rows: the second-order
-	// score.
-	Indirect float64
-}
-
-// FeatureEvidence is the contribution of a feature to a label's score.
-type FeatureEvidence struct {
-	Feature string
-	Share   float64
+	// Why explains the score; nil without PredictOptions.Explain. Labels of one tree share it.
+	Why *Reason
 }
 
 // PredictStats counts the work of one prediction.
@@ -197,58 +159,6 @@ func named(out []Prediction, name func(label uint32) string, labels []kind.Ranke
 		out = append(out, Prediction{Label: name(r.Label), Score: r.Score, Predicted: r.Predicted})
 	}
 	return out
-}
-
-// explainLabels fills in the explanations of predictions.
-func explainLabels(st *state.Collection, out *Predictions, a *kind.LabelAnswer) error {
-	paths := map[*kind.TreePath]*TreePath{}
-	path := func(p *kind.TreePath) (to *TreePath, err error) {
-		if to = paths[p]; to == nil && p != nil {
-			to, err = treePath(st, p)
-			paths[p] = to
-		}
-		return to, err
-	}
-	var err error
-	if out.Tree, err = path(a.Tree); err != nil {
-		return err
-	}
-	for i := range out.Labels {
-		to := &out.Labels[i]
-		if len(a.Paths) > 0 {
-			through, err := path(a.Paths[i])
-			if err != nil {
-				return err
-			}
-			to.Explanation = &PredictionExplanation{Tree: through, Decision: through.decides(to.Label)}
-			continue
-		}
-		if to.Explanation, err = evidenceOf(st, &a.Evidence[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// evidenceOf returns the explanation of a label by rows and features.
-func evidenceOf(st *state.Collection, f *lcif.LabelExplanation) (*PredictionExplanation, error) {
-	e := &PredictionExplanation{Instance: f.Instance, Feature: f.Feature, Prior: f.Prior}
-	for _, n := range f.Neighbors {
-		key, err := st.Key(n.Row)
-		if err != nil {
-			return nil, err
-		}
-		e.Neighbors = append(e.Neighbors,
-			NeighborEvidence{slices.Clone(key), n.Row, n.Similarity, n.Share, n.Indirect})
-	}
-	for _, n := range f.Features {
-		name, err := st.FeatureName(n.Feature)
-		if err != nil {
-			return nil, err
-		}
-		e.Features = append(e.Features, FeatureEvidence{name, n.Share})
-	}
-	return e, nil
 }
 
 // queryModel returns the features of a query and the label model that the index name selects.

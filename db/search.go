@@ -56,7 +56,7 @@ type SearchOptions struct {
 	Radius float64
 	// Include selects what is copied into hits besides the key.
 	Include Content
-	// Explain fills in Hit.Explanation. Dense collections only.
+	// Explain fills in Hit.Why. Dense collections only.
 	Explain bool
 	// Reuse is the memory of an earlier result, which the search may overwrite. A dense search
 	// with enough of it, and without a filter or with one of Collection.RowFilter, allocates
@@ -100,8 +100,8 @@ type Hit struct {
 	Labels     []string
 	Payload    []byte
 	Attributes map[string]any
-	// Explanation describes how the row was found; nil without SearchOptions.Explain.
-	Explanation *query.Explanation
+	// Why describes how the row was found; nil without SearchOptions.Explain.
+	Why *Reason
 }
 
 // Result is the answer to a search.
@@ -267,7 +267,7 @@ func appendHits(
 			if err != nil {
 				return nil, fail.Wrapf(err, "explain row %d of %q", f.ID, st.Entry.Name)
 			}
-			h.Explanation = e
+			h.Why = reasonOfHit(e)
 		}
 		var err error
 		if dst, err = appendHit(st, dst, h, sc.Keys[i], o.Include, &run); err != nil {

@@ -21,23 +21,29 @@ func treesOf(kind budget.Kind, o TreeOptions) IndexOptions {
 }
 
 // checkPath checks that a path's decisions are made of what it says.
-func checkPath(t *testing.T, p *TreePath, has func(feature string) bool) {
+func checkPath(t *testing.T, why *Reason, has func(feature string) bool) {
 	t.Helper()
-	for i, d := range p.Path {
-		sum := d.Offset
-		for _, c := range d.Contributions {
-			sum += c.Margin
-			if !has(c.Feature) || c.Value == 0 || math.Abs(c.Margin-float64(c.Weight)*float64(c.Value)) > 1e-6 {
+	for i, d := range why.Parts {
+		sum := 0.0
+		for _, c := range d.Parts {
+			sum += c.Score
+			if (c.Feature == "") != (c.Text == "offset") || c.Feature != "" && (!has(c.Feature) || c.Value == 0) {
 				t.Errorf("decision %d: %+v", i, c)
 			}
 		}
-		if math.Abs(sum-d.Margin) > 1e-4 || d.Yes != (2*d.Votes > d.Voters || 2*d.Votes == d.Voters && d.Margin > 0) {
+		if math.Abs(sum-d.Score) > 1e-4 || !strings.Contains(d.Text, "? ") {
 			t.Errorf("decision %d: %+v adds up to %g", i, d, sum)
 		}
-		if len(d.Contributions) > d.Features {
-			t.Errorf("decision %d looks at %d features: %+v", i, d.Features, d.Contributions)
+		if votes := strings.Contains(d.Text, " votes, "); !votes && d.Score > 0 != strings.Contains(d.Text, "? yes (") {
+			t.Errorf("decision %d: %+v", i, d)
 		}
 	}
+}
+
+// finds reports whether a decision found a label present.
+func finds(d Reason, label string) bool {
+	_, always, _ := strings.Cut(d.Text, ", always ")
+	return strings.HasPrefix(d.Text, label+"? yes (") || slices.Contains(strings.Split(always, ", "), label)
 }
 
 func TestTreesExplain(t *testing.T) {
@@ -70,31 +76,19 @@ func TestTreesExplain(t *testing.T) {
 					if p.Score != plain[i][j].Score || p.Label != plain[i][j].Label {
 						t.Errorf("%+v explained, %+v without", p, plain[i][j])
 					}
-					e := p.Explanation
-					if e.Tree != out[0].Explanation.Tree || fmt.Sprint(*e.Tree) != fmt.Sprint(*path) || e.Neighbors != nil || e.Features != nil {
-						t.Fatalf("query %d: %+v, another path than %+v", i, e, path)
+					if p.Why != out[0].Why || fmt.Sprintf("%+v", *p.Why) != fmt.Sprintf("%+v", *path) {
+						t.Fatalf("query %d: %v, another path than %v", i, p.Why, path)
 					}
-					switch {
-					case kind == budget.PT && e.Decision != -1:
-						t.Errorf("decision %d of a powerset tree", e.Decision)
-					case kind == budget.AT && e.Decision < 0: // all rows of the leaf have it
-						for _, d := range e.Tree.Path {
-							if d.Label == p.Label || slices.Contains(d.Always, p.Label) {
-								t.Errorf("no decision found label %q: %+v", p.Label, e.Tree)
-							}
-						}
-						leaves++
-					case kind == budget.AT:
-						if by := e.Tree.Path[e.Decision]; by.Label != p.Label && !slices.Contains(by.Always, p.Label) {
-							t.Errorf("%q by %+v", p.Label, by)
-						}
+					if kind == budget.AT && !slices.ContainsFunc(path.Parts, func(d Reason) bool { return finds(d, p.Label) }) {
+						leaves++ // all rows of the leaf have it
 					}
 				}
-				if !slices.Equal(slices.Sorted(slices.Values(found)), slices.Sorted(slices.Values(path.Labels))) {
-					t.Errorf("query %d: predicted %q, explained %q", i, found, path.Labels)
+				answer, _, _ := strings.Cut(path.Text, " in ")
+				if want := strings.Split(answer, ", "); !slices.Equal(slices.Sorted(slices.Values(found)), slices.Sorted(slices.Values(want))) {
+					t.Errorf("query %d: predicted %q, explained %v", i, found, path)
 				}
-				for _, d := range path.Path {
-					contributions += len(d.Contributions)
+				for _, d := range path.Parts {
+					contributions += len(d.Parts) - 1
 				}
 			}
 			return nil
@@ -123,8 +117,8 @@ func TestClassTreesExplain(t *testing.T) {
 				return err
 			}
 			checkPath(t, path, func(f string) bool { return f == "1" })
-			if !slices.Equal(path.Labels, []string{"class 1"}) || path.Agree > path.Rows || path.Agree == 0 {
-				t.Errorf("%d classes: %+v", classes, path)
+			if !strings.HasPrefix(path.Text, "class 1 in ") || path.Score <= 0 || path.Score > 1 {
+				t.Errorf("%d classes: %v", classes, path)
 			}
 			out, _, err := predict(t.Context(), s.Collection("points"), q, &PredictOptions{Top: 9, Explain: true})
 			if err != nil {
@@ -134,12 +128,11 @@ func TestClassTreesExplain(t *testing.T) {
 				t.Errorf("%d classes: %+v", classes, out)
 			}
 			for _, p := range out {
-				tree := p.Explanation.Tree
-				if classes > 2 && (tree.Class != p.Label || (len(tree.Labels) == 1) != (p.Score > 0)) {
-					t.Errorf("%+v by %+v", p, tree)
+				if classes > 2 && strings.HasPrefix(p.Why.Text, p.Label+" in ") != (p.Score > 0) {
+					t.Errorf("%+v by %v", p, p.Why)
 				}
-				if classes == 2 && (tree != out[0].Explanation.Tree || tree.Class != "") {
-					t.Errorf("%+v by %+v", p, tree)
+				if classes == 2 && p.Why != out[0].Why {
+					t.Errorf("%+v by %v", p, p.Why)
 				}
 			}
 			best, _, err := predict(t.Context(), s.Collection("points"), q, nil)

@@ -113,8 +113,8 @@ func FuzzTree(f *testing.F) {
 			if err != nil {
 				return err
 			}
-			if n, err := s.Collection(coll).TreeDecisions(WithWorkers(ctx, 1), []Query{q}, index); err != nil || index != string(budget.SBT) && n != float64(len(path.Path)) {
-				t.Fatalf("%s: %g decisions, %d on the path: %v", index, n, len(path.Path), err)
+			if n, err := s.Collection(coll).TreeDecisions(WithWorkers(ctx, 1), []Query{q}, index); err != nil || index != string(budget.SBT) && n != float64(len(path.Parts)) {
+				t.Fatalf("%s: %g decisions, %d on the path: %v", index, n, len(path.Parts), err)
 			}
 			p, err := s.Collection(coll).TreePicture(index, &budget.PictureOptions{Nodes: 5})
 			if err != nil {

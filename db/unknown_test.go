@@ -203,8 +203,9 @@ func shorter(t *testing.T, s *Snapshot, index string, known, q vector.Sparse) er
 			return err
 		}
 		for _, p := range found {
-			for _, n := range p.Explanation.Neighbors {
-				best[i] = max(best[i], n.Similarity)
+			near, _ := evidence(p.Why)
+			for _, n := range near {
+				best[i] = max(best[i], n.Value)
 			}
 		}
 	}

@@ -239,12 +239,21 @@ func (c *fileCorpus) show(a *app, s *db.Snapshot) (*table.Table, error) {
 // because names the most of what carried a label.
 func because(p db.Prediction) string {
 	const most = 3
-	var parts []string
-	for _, f := range p.Explanation.Features[:min(most, len(p.Explanation.Features))] {
-		parts = append(parts, f.Feature)
+	var features []string
+	like := ""
+	for _, part := range p.Why.Parts {
+		for _, of := range part.Parts {
+			switch {
+			case of.Feature != "" && len(features) < most:
+				features = append(features, of.Feature)
+			case of.Key != nil && like == "":
+				like = "like " + string(of.Key)
+			}
+		}
 	}
-	for _, n := range p.Explanation.Neighbors[:min(1, len(p.Explanation.Neighbors))] {
-		parts = append(parts, "like "+string(n.Key))
+	parts := features
+	if like != "" {
+		parts = append(parts, like)
 	}
 	return p.Label + ": " + strings.Join(parts, ", ")
 }

@@ -38,7 +38,7 @@ func TestDenseLabelModel(t *testing.T) {
 	if s := must(t, "evaluate", f.file, "docs", "--queries", tests); !strings.Contains(s, "main") || strings.Contains(s, "accuracy") {
 		t.Errorf("evaluate:\n%s", s)
 	}
-	if s := must(t, "explain", f.file, "docs", "--key", "3"); !strings.Contains(s, "topic") || !strings.Contains(s, "carried by") {
+	if s := must(t, "explain", f.file, "docs", "--key", "3"); !strings.Contains(s, "topic") || !strings.Contains(s, "because of") {
 		t.Errorf("explain:\n%s", s)
 	}
 	vector := strings.TrimSuffix(strings.Repeat("0,", topics*topicWords+otherWords-1), ",") + ",1"

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"iter"
 	"time"
 
@@ -96,30 +95,45 @@ type answers struct {
 
 // answers begins the table that the flags ask for.
 func (c *predictCmd) answers(a *app, tree bool) (w answers, err error) {
-	people := a.Format != table.CSV
+	people, inJSON := a.Format != table.CSV, a.Format == table.JSON
 	var columns []string
+	var add func(key string, found db.Predictions)
 	switch {
-	case c.Explain && tree:
-		columns = treeColumns(a.Format)
-		w.add = func(q labelQuery, found db.Predictions) error {
-			c.addTree(w.out, treeAnswer{q.key, found.Labels, found.Tree}, a.Format)
-			return w.out.Err()
+	case c.Explain && tree && inJSON:
+		columns = []string{"query", "labels", "explanation"}
+		add = func(key string, found db.Predictions) {
+			labels := []scoredLabel{}
+			for _, p := range found.Labels {
+				labels = append(labels, scoredLabel{p.Label, p.Score})
+			}
+			w.out.Add(key, labels, newReasonJSON(found.Why, c.Evidence))
 		}
-	case c.Explain && a.Format != table.JSON:
-		columns = []string{"query", "label", "score:4", "carried by", "what", "similarity:3", "share:4"}
-		w.add = func(q labelQuery, found db.Predictions) error {
-			c.addEvidence(w.out, q.key, found.Labels, people)
-			return w.out.Err()
+	case c.Explain && tree:
+		columns = reasonColumns("labels")
+		add = func(key string, found db.Predictions) {
+			c.addReason(w.out, key, c.withScores(found.Labels), nil, found.Why, people)
+		}
+	case c.Explain && !inJSON:
+		columns = reasonColumns("label")
+		add = func(key string, found db.Predictions) {
+			query := any(key)
+			for _, p := range found.Labels {
+				c.addReason(w.out, query, p.Label, p.Score, p.Why, people)
+				if people {
+					query = nil
+				}
+			}
 		}
 	default:
 		columns = []string{"query", "rank", "label", "score:4"}
 		if c.Explain {
 			columns = append(columns, "explanation")
 		}
-		w.add = func(q labelQuery, found db.Predictions) error {
-			c.addPlain(w.out, q.key, found.Labels)
-			return w.out.Err()
-		}
+		add = func(key string, found db.Predictions) { c.addPlain(w.out, key, found.Labels) }
+	}
+	w.add = func(q labelQuery, found db.Predictions) error {
+		add(q.key, found)
+		return w.out.Err()
 	}
 	w.out, err = a.stream(columns...)
 	return w, err
@@ -231,44 +245,10 @@ func (c *predictCmd) addPlain(t *table.Stream, key string, found []db.Prediction
 	for rank, p := range found {
 		values := []any{key, rank + 1, p.Label, p.Score}
 		if c.Explain {
-			values = append(values, c.value(p.Explanation))
+			values = append(values, newReasonJSON(p.Why, c.Evidence))
 		}
 		t.Add(values...)
 	}
-}
-
-// explained is an explanation as JSON has it.
-type explained struct {
-	FromNeighbors float64             `json:"from_neighbors"`
-	FromFeatures  float64             `json:"from_features"`
-	FromFrequency float64             `json:"from_frequency"`
-	Neighbors     []explainedNeighbor `json:"neighbors"`
-	Features      []explainedFeature  `json:"features"`
-}
-
-type explainedNeighbor struct {
-	Key        string  `json:"key"`
-	Row        uint32  `json:"row"`
-	Similarity float64 `json:"similarity"`
-	Share      float64 `json:"share"`
-	Indirect   float64 `json:"indirect,omitempty"`
-}
-
-type explainedFeature struct {
-	Feature string  `json:"feature"`
-	Share   float64 `json:"share"`
-}
-
-func (c *predictCmd) value(e *db.PredictionExplanation) explained {
-	out := explained{e.Instance, e.Feature, e.Prior, []explainedNeighbor{}, []explainedFeature{}}
-	for _, n := range e.Neighbors[:c.shown(len(e.Neighbors))] {
-		one := explainedNeighbor{string(n.Key), n.Row, n.Similarity, n.Share, n.Indirect}
-		out.Neighbors = append(out.Neighbors, one)
-	}
-	for _, f := range e.Features[:c.shown(len(e.Features))] {
-		out.Features = append(out.Features, explainedFeature{f.Feature, f.Share})
-	}
-	return out
 }
 
 // shown is how many of n pieces of evidence are shown.
@@ -277,44 +257,4 @@ func (c *predictCmd) shown(n int) int {
 		return n
 	}
 	return min(n, c.Evidence)
-}
-
-// addEvidence writes one row for each label and one for each row or feature that
-// carried it. For people query and label are written once.
-func (c *predictCmd) addEvidence(t *table.Stream, key string, found []db.Prediction, people bool) {
-	for j, p := range found {
-		e := p.Explanation
-		query, label := any(key), any(p.Label)
-		if people && j > 0 {
-			query = nil
-		}
-		t.Add(query, label, p.Score)
-		if people {
-			query, label = nil, nil
-		}
-		part := func(kind string, total float64, n int, what func(i int) (string, any, float64)) {
-			if n == 0 {
-				return
-			}
-			t.Add(query, label, nil, kind+"s", fmt.Sprintf("%d in all", n), nil, total)
-			for k := range c.shown(n) {
-				name, similarity, share := what(k)
-				t.Add(query, label, nil, kind, name, similarity, share)
-			}
-		}
-		if e.Prior > 0 {
-			t.Add(query, label, nil, "frequency", "share of the rows with the label", nil, e.Prior)
-		}
-		part("row", e.Instance, len(e.Neighbors), func(k int) (string, any, float64) {
-			n := e.Neighbors[k]
-			if n.Indirect > 0 {
-				return fmt.Sprintf("%s, %.4f by its own nearest rows", n.Key, n.Indirect), n.Similarity, n.Share
-			}
-			return string(n.Key), n.Similarity, n.Share
-		})
-		part("feature", e.Feature, len(e.Features), func(k int) (string, any, float64) {
-			f := e.Features[k]
-			return f.Feature, nil, f.Share
-		})
-	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -260,12 +259,13 @@ func (t *hitTable) add(query string, hits []db.Hit, f table.Format) error {
 				values = append(values, shown, expiryShown(row.ExpiresAt))
 			}
 		}
-		if t.cmd.Explain {
-			e, err := explanation(h, f)
-			if err != nil {
-				return err
-			}
-			values = append(values, e)
+		switch {
+		case t.cmd.Explain && h.Why == nil:
+			values = append(values, nil)
+		case t.cmd.Explain && f == table.JSON:
+			values = append(values, newReasonJSON(h.Why, 0))
+		case t.cmd.Explain:
+			values = append(values, h.Why.Text)
 		}
 		t.out.Add(values...)
 	}
@@ -288,33 +288,4 @@ func addStats(a, b db.SearchStats) db.SearchStats {
 	a.Postings.Postings += b.Postings.Postings
 	a.Postings.Bytes += b.Postings.Bytes
 	return a
-}
-
-// explanation is how a hit was found: all that is known as a JSON value, or a
-// sentence for people.
-func explanation(h db.Hit, f table.Format) (any, error) {
-	e := h.Explanation
-	switch {
-	case e == nil:
-		return nil, nil
-	case f == table.JSON:
-		b, err := json.Marshal(e)
-		if err != nil {
-			return nil, fmt.Errorf("explanation of row %d: %w", h.Row, err)
-		}
-		return json.RawMessage(b), nil
-	}
-	s := e.Source
-	if e.From != nil {
-		s += fmt.Sprintf(" %d from row %d", e.Hop, *e.From)
-	}
-	if e.Leaves == 0 {
-		return s, nil
-	}
-	compare := "above"
-	if !e.Elected {
-		compare = "not above"
-	}
-	return s + fmt.Sprintf(": votes %d in %d of %d leaves, estimate %.3g %s %.3g",
-		e.Sum, len(e.Votes), e.Leaves, e.Estimate, compare, e.Threshold), nil
 }

@@ -236,16 +236,16 @@ func TestPredict(t *testing.T) {
 	if len(one) == 0 || one[0]["label"] != "topic2" {
 		t.Fatalf("%v", one)
 	}
-	e := one[0]["explanation"].(map[string]any)
-	neighbors, features := e["neighbors"].([]any), e["features"].([]any)
-	if len(neighbors) != 2 || len(features) != 2 {
-		t.Fatalf("%v", e)
+	parts := one[0]["explanation"].(map[string]any)["parts"].([]any)
+	near, features := parts[0].(map[string]any), parts[1].(map[string]any)
+	if len(near["parts"].([]any)) != 2 || len(features["parts"].([]any)) != 2 {
+		t.Fatalf("%v", parts)
 	}
-	sum := e["from_neighbors"].(float64) + e["from_features"].(float64)
+	sum := near["score"].(float64) + features["score"].(float64)
 	if d := sum - one[0]["score"].(float64); d > 1e-5 || d < -1e-5 {
 		t.Errorf("parts sum to %g, score %v", sum, one[0]["score"])
 	}
-	if w := features[0].(map[string]any)["feature"]; w != "word16" && w != "word17" && w != "word18" {
+	if w := features["parts"].([]any)[0].(map[string]any)["feature"]; w != "word16" && w != "word17" && w != "word18" {
 		t.Errorf("most important feature %v", w)
 	}
 	if csv := must(t, "predict", f.file, "docs", "--key", "doc-003", "--explain", "--format", "csv", "--evidence", "0"); strings.Count(csv, "doc-003,topic") < 5 {

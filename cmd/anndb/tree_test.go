@@ -26,27 +26,28 @@ func TestExplainTree(t *testing.T) {
 	t.Parallel()
 	f := newTrees(t)
 	type answer struct {
-		Query  string
-		Labels []scoredLabel
-		Path   pathJSON
+		Query       string
+		Labels      []scoredLabel
+		Explanation reasonJSON
 	}
 	for _, kind := range []string{"at", "pt"} {
 		args := []string{"explain", f.file, "docs", "--index", kind, "--features", "word0=2,word1=3,word9=1"}
 		got := mustJSON[[]answer](t, append(args, "--evidence", "0")...)
-		if len(got) != 1 || got[0].Query != "features" || len(got[0].Path.Decisions) == 0 {
+		if len(got) != 1 || got[0].Query != "features" || len(got[0].Explanation.Parts) == 0 {
 			t.Fatalf("%s: %+v", kind, got)
 		}
-		for _, d := range got[0].Path.Decisions {
-			sum := d.Offset
-			for _, x := range d.Features {
-				sum += x.Adds
+		for _, d := range got[0].Explanation.Parts {
+			sum := 0.0
+			for _, x := range d.Parts {
+				sum += x.Score
 			}
-			if math.Abs(sum-d.Margin) > 1e-4 || d.Yes != (d.Margin > 0) || (d.Label == "") != (kind == "pt") || d.Present != len(d.Features) {
+			what, answer, _ := strings.Cut(d.Text, "? ")
+			if math.Abs(sum-d.Score) > 1e-4 || strings.HasPrefix(answer, "yes") != (d.Score > 0) || strings.HasPrefix(what, "node ") != (kind == "pt") {
 				t.Errorf("%s: %+v adds up to %g", kind, d, sum)
 			}
 		}
 		predicted := mustJSON[rows](t, "predict", f.file, "docs", "--index", kind, "--features", "word0=2,word1=3,word9=1")
-		if len(predicted) != len(got[0].Labels) || len(predicted) != len(got[0].Path.Answer) {
+		if leaf, _, _ := strings.Cut(got[0].Explanation.Text, " in "); len(predicted) != len(got[0].Labels) || len(predicted) != len(strings.Split(leaf, ", ")) {
 			t.Errorf("%s: predicted %v, explained %+v", kind, predicted, got[0])
 		}
 		if csv := must(t, append(args, "--format", "csv")...); strings.Count(csv, "\nfeatures,") != strings.Count(csv, "\n")-1 {
@@ -55,7 +56,7 @@ func TestExplainTree(t *testing.T) {
 	}
 	// A row that no decision says yes to has an explanation all the same.
 	lone := mustJSON[[]answer](t, "explain", f.file, "docs", "--index", "at", "--features", "word60=1")
-	if len(lone) != 1 || len(lone[0].Path.Decisions) == 0 || lone[0].Labels == nil {
+	if len(lone) != 1 || len(lone[0].Explanation.Parts) == 0 || lone[0].Labels == nil {
 		t.Errorf("%+v", lone)
 	}
 }

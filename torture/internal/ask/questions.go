@@ -111,15 +111,18 @@ func (w *answer) hits(hits []db.Hit) {
 func (w *answer) predictions(out []db.Prediction) {
 	for _, p := range out {
 		w.printf("%s %x %v;", p.Label, math.Float32bits(p.Score), p.Predicted)
-		if e := p.Explanation; e != nil {
-			tree := e.Tree
-			e.Tree = nil // a pointer would be printed as an address
-			w.printf("%+v;", *e)
-			if tree != nil {
-				w.printf("%+v;", *tree)
-			}
+		if p.Why != nil {
+			w.reason(p.Why)
 		}
 	}
+}
+
+func (w *answer) reason(r *db.Reason) {
+	w.printf("%s %x %q %g %g (", r.Text, r.Key, r.Feature, r.Value, r.Score)
+	for i := range r.Parts {
+		w.reason(&r.Parts[i])
+	}
+	w.printf(");")
 }
 
 // Questions are all questions about the collections, in a fixed order.
@@ -298,7 +301,7 @@ func (c *Collection) path(x Index, q db.Query, i int) Question {
 	return Question{fmt.Sprintf("path %s %s %d", c.Name, x.Name, i), c.Name + "/" + x.Name, false, func(s *db.Snapshot, w *answer) error {
 		p, err := s.Collection(c.Name).Predict(context.Background(), c.asked(q), &db.PredictOptions{Index: x.Name, Explain: true})
 		if err == nil {
-			w.printf("%+v", *p.Tree)
+			w.reason(p.Why)
 		}
 		return err
 	}}

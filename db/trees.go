@@ -4,10 +4,55 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/internal/par"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/vector"
 )
+
+// treeReader is a budgeted tree, which has decisions to count and to draw.
+type treeReader interface {
+	// Decisions returns the number of decisions that a row takes in all trees.
+	Decisions(x vector.Sparse) int
+	Picture(o budget.PictureOptions, classes []string) (*budget.Picture, error)
+}
+
+// Model returns the budgeted tree that the index name selects.
+func treeModel(ctx context.Context, st *state.Collection, index string) (treeReader, error) {
+	model, err := labelModel(ctx, st, index)
+	if err != nil {
+		return nil, err
+	}
+	t, ok := model.Opened.(treeReader)
+	if !ok {
+		return nil, fmt.Errorf("%w: index %q of %q is no tree", fail.Kind, model.Manifest.Info.Name, st.Entry.Name)
+	}
+	return t, nil
+}
+
+// TreePicture returns a picture of a stored tree: the decisions with the names of their
+// features and labels. nil options are the defaults; Names is ignored. classes selects trees if
+// there is one per class.
+//
+// Errors: ErrNotFound, ErrInvalid for a name that no class has.
+func (c Collection) TreePicture(
+	index string, o *budget.PictureOptions, classes ...string,
+) (picture *budget.Picture, err error) {
+	if o == nil {
+		o = &budget.PictureOptions{}
+	}
+	err = c.read(func(st *state.Collection) error {
+		t, err := treeModel(context.Background(), st, index)
+		if err != nil {
+			return err
+		}
+		picture, err = t.Picture(*o, classes)
+		return err
+	})
+	return picture, err
+}
 
 // TreeDecisions returns the mean number of decisions (annotations) that the queries take in the
 // budgeted tree with the name index, the collection's only label model if empty. If there is

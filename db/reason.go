@@ -1,0 +1,209 @@
+package db
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
+)
+
+// Reason explains an answer by its parts, largest first. The parts of a prediction by LCIF are the
+// rows and the features, with what each adds to the score; those of a path through a tree are its
+// decisions in order; those of a decision are features and an offset, which add up to its margin.
+// The parts of a hit are the leaves that elected it, with their votes as a share of their points.
+type Reason struct {
+	// Text says what the part is: a key, a feature, or a description such as "goal? yes".
+	Text string
+	// Key is the key if the part is a row, Feature the name if it is a feature.
+	Key     []byte
+	Feature string
+	// Value is the similarity of a row, or the value of a feature as the tree weighs it.
+	Value float64
+	// Score is what the part adds to the whole: for a decision its margin, for the leaf of a path
+	// the share of its training rows that have its answer, for a hit the estimate of its label.
+	Score float64
+	Parts []Reason
+}
+
+// printedParts is the number of parts of a part that String shows.
+const printedParts = 4
+
+// String returns the main parts on one line; nil is an empty string.
+func (r *Reason) String() string {
+	if r == nil {
+		return ""
+	}
+	s := r.Text
+	if len(r.Parts) > 0 {
+		s += ": " + listReasons(r.Parts)
+	}
+	return s
+}
+
+func listReasons(parts []Reason) string {
+	var list []string
+	for i := range min(len(parts), printedParts) {
+		s := fmt.Sprintf("%s %.3g", parts[i].Text, parts[i].Score)
+		if len(parts[i].Parts) > 0 {
+			s += " (" + listReasons(parts[i].Parts) + ")"
+		}
+		list = append(list, s)
+	}
+	if more := len(parts) - printedParts; more > 0 {
+		list = append(list, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(list, ", ")
+}
+
+// explainLabels fills in the reasons of predictions.
+func explainLabels(st *state.Collection, out *Predictions, a *kind.LabelAnswer) (err error) {
+	paths := map[*kind.TreePath]*Reason{nil: nil}
+	path := func(p *kind.TreePath) (*Reason, error) {
+		why, known := paths[p]
+		if !known {
+			if why, err = reasonOfPath(st, p); err != nil {
+				return nil, err
+			}
+			paths[p] = why
+		}
+		return why, nil
+	}
+	if out.Why, err = path(a.Tree); err != nil {
+		return err
+	}
+	for i := range out.Labels {
+		to := &out.Labels[i]
+		if len(a.Paths) > 0 {
+			to.Why, err = path(a.Paths[i])
+		} else {
+			to.Why, err = reasonOfLabel(st, &a.Evidence[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reasonOfHit describes how a search found a row.
+func reasonOfHit(e *query.Explanation) *Reason {
+	out := &Reason{Text: e.Source, Score: e.Estimate}
+	if e.From != nil {
+		out.Text += fmt.Sprintf(" %d from row %d", e.Hop, *e.From)
+	}
+	if e.Leaves == 0 {
+		return out
+	}
+	compare := "above"
+	if !e.Elected {
+		compare = "not above"
+	}
+	out.Text += fmt.Sprintf(": votes %d in %d of %d leaves, estimate %.3g %s %.3g",
+		e.Sum, len(e.Votes), e.Leaves, e.Estimate, compare, e.Threshold)
+	if e.Sketch != nil {
+		out.Text += fmt.Sprintf(", squared distance by sketch %.3g", *e.Sketch)
+	}
+	for _, v := range e.Votes {
+		share := float64(v.Votes) / float64(max(v.Points, 1))
+		out.Parts = append(out.Parts, Reason{Text: fmt.Sprintf("tree %d, leaf %d", v.Tree, v.Leaf), Score: share})
+	}
+	return out
+}
+
+// reasonOfLabel explains the score of a label by rows and features.
+func reasonOfLabel(st *state.Collection, e *lcif.LabelExplanation) (*Reason, error) {
+	if e.Prior > 0 {
+		return &Reason{Text: "share of the rows with the label", Score: e.Prior}, nil
+	}
+	rows, features := Reason{Text: "rows", Score: e.Instance}, Reason{Text: "features", Score: e.Feature}
+	for _, n := range e.Neighbors {
+		key, err := st.Key(n.Row)
+		if err != nil {
+			return nil, err
+		}
+		part := Reason{Text: string(key), Key: slices.Clone(key), Value: n.Similarity, Score: n.Share}
+		if n.Indirect > 0 {
+			part.Parts = []Reason{{Text: "its own nearest rows", Score: n.Indirect}}
+		}
+		rows.Parts = append(rows.Parts, part)
+	}
+	for _, f := range e.Features {
+		name, err := st.FeatureName(f.Feature)
+		if err != nil {
+			return nil, err
+		}
+		features.Parts = append(features.Parts, Reason{Text: name, Feature: name, Score: f.Share})
+	}
+	text := counted(len(e.Neighbors), "row") + ", " + counted(len(e.Features), "feature")
+	return &Reason{Text: text, Score: e.Instance + e.Feature, Parts: []Reason{rows, features}}, nil
+}
+
+// counted returns a number of things as text.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// reasonOfPath explains the answer of a leaf by the decisions on the path to it (Liu 2017, section 6).
+func reasonOfPath(st *state.Collection, p *kind.TreePath) (*Reason, error) {
+	answer := "no label"
+	switch {
+	case len(p.Labels) > 0:
+		answer = strings.Join(p.Labels, ", ")
+	case p.Class != "":
+		answer = "not " + p.Class
+	}
+	out := &Reason{Text: fmt.Sprintf("%s in %d of %s", answer, p.Agree, counted(p.Rows, "training row"))}
+	if p.Rows > 0 {
+		out.Score = float64(p.Agree) / float64(p.Rows)
+	}
+	for i := range p.Path {
+		d := &p.Path[i]
+		decision := Reason{Text: decisionText(d, p.Class), Score: d.Margin}
+		for _, c := range d.Contributions {
+			name, err := st.FeatureName(c.Feature)
+			if err != nil {
+				return nil, err
+			}
+			decision.Parts = append(decision.Parts, Reason{
+				Text: name, Feature: name, Value: float64(c.Value), Score: c.Margin,
+			})
+		}
+		decision.Parts = append(decision.Parts, Reason{Text: "offset", Score: d.Offset})
+		out.Parts = append(out.Parts, decision)
+	}
+	return out, nil
+}
+
+// decisionText describes a decision in the tree of a class, empty for the only tree.
+func decisionText(d *kind.TreeDecision, class string) string {
+	what := d.Label
+	if what == "" {
+		if what = fmt.Sprintf("node %d", d.Node); class != "" {
+			what = class + ", " + what
+		}
+	}
+	answer := "no"
+	if d.Left {
+		answer = "yes"
+	}
+	s := fmt.Sprintf("%s? %s (", what, answer)
+	if d.Voters > 1 {
+		s += fmt.Sprintf("%d of %d votes, ", max(d.Votes, d.Voters-d.Votes), d.Voters)
+	}
+	s += fmt.Sprintf("%d of %s, %s", len(d.Contributions), counted(d.Selected, "feature"), counted(d.Rows, "row"))
+	if d.Errors > 0 {
+		s += ", " + counted(d.Errors, "error")
+	}
+	s += ")"
+	if len(d.Always) > 0 {
+		s += ", always " + strings.Join(d.Always, ", ")
+	}
+	return s
+}
