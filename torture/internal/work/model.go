@@ -10,11 +10,13 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/anndb/anndb/db"
 )
@@ -50,11 +52,18 @@ func Small(seed uint64) Script {
 }
 
 // change is what a batch does to one key of both collections: it puts a row
-// into each, or deletes both.
+// into each, deletes both, or edits both, if they exist, so that they have the
+// labels, attributes, expiry and payload of the new ones and keep their vectors.
 type change struct {
 	key           string
-	delete        bool
+	delete, edit  bool
 	dense, sparse db.Row
+}
+
+// edited is a row with all parts of another one that can change.
+func edited(r, to db.Row) db.Row {
+	r.Labels, r.Attributes, r.ExpiresAt, r.Payload = to.Labels, to.Attributes, to.ExpiresAt, to.Payload
+	return r
 }
 
 var (
@@ -72,7 +81,8 @@ func (s Script) batch(i int) []change {
 	rng := rand.New(rand.NewPCG(s.Seed, uint64(i)+1))
 	out := make([]change, min(s.Changes, s.Keys))
 	for j, k := range rng.Perm(s.Keys)[:len(out)] {
-		c := change{key: fmt.Sprintf("key-%04d", k), delete: rng.IntN(5) == 0}
+		what := rng.IntN(10)
+		c := change{key: fmt.Sprintf("key-%04d", k), delete: what < 2, edit: what >= 8}
 		if !c.delete {
 			var labels []string
 			for _, l := range labelNames {
@@ -87,6 +97,12 @@ func (s Script) batch(i int) []change {
 			key := []byte(c.key)
 			c.dense = db.Row{Key: key, Vector: denseVector(rng, s.Dim), Labels: labels, Payload: payload}
 			c.sparse = db.Row{Key: key, Features: sparseVector(rng), Labels: labels, Payload: payload}
+			for _, r := range []*db.Row{&c.dense, &c.sparse} {
+				r.Attributes = map[string]any{"n": int64(rng.IntN(50)), "color": labelNames[rng.IntN(len(labelNames))]}
+				if rng.IntN(4) == 0 {
+					r.ExpiresAt = time.Unix(1<<33+int64(rng.IntN(1000)), 0).UTC()
+				}
+			}
 		}
 		out[j] = c
 	}
@@ -134,11 +150,16 @@ func (s Script) model(batches int) model {
 	m := model{batches, map[string]db.Row{}, map[string]db.Row{}}
 	for i := range batches {
 		for _, c := range s.batch(i) {
-			if c.delete {
+			_, exists := m.dense[c.key]
+			switch {
+			case c.delete:
 				delete(m.dense, c.key)
 				delete(m.sparse, c.key)
-			} else {
+			case !c.edit:
 				m.dense[c.key], m.sparse[c.key] = c.dense, c.sparse
+			case exists:
+				m.dense[c.key] = edited(m.dense[c.key], c.dense)
+				m.sparse[c.key] = edited(m.sparse[c.key], c.sparse)
 			}
 		}
 	}
@@ -158,6 +179,9 @@ func sameRow(got, want db.Row) error {
 		return fmt.Errorf("row %q: features %v, want %v", got.Key, got.Features, want.Features)
 	case !slices.Equal(got.Labels, want.Labels):
 		return fmt.Errorf("row %q: labels %q, want %q", got.Key, got.Labels, want.Labels)
+	case !maps.Equal(got.Attributes, want.Attributes) || !got.ExpiresAt.Equal(want.ExpiresAt):
+		return fmt.Errorf("row %q: attributes %v until %v, want %v until %v", got.Key, got.Attributes,
+			got.ExpiresAt, want.Attributes, want.ExpiresAt)
 	case !bytes.Equal(got.Payload, want.Payload):
 		return fmt.Errorf("row %q: another payload", got.Key)
 	}

@@ -40,9 +40,12 @@ func (s Script) Apply(ctx context.Context, d *db.DB, i int) error {
 	return d.Update(ctx, func(b *db.Tx) error {
 		for _, c := range s.batch(i) {
 			var err error
-			if c.delete {
+			switch {
+			case c.delete:
 				err = errors.Join(b.Collection(Dense).Delete([]byte(c.key)), b.Collection(Sparse).Delete([]byte(c.key)))
-			} else {
+			case c.edit:
+				err = errors.Join(edit(b.Collection(Dense), &c.dense), edit(b.Collection(Sparse), &c.sparse))
+			default:
 				err = errors.Join(b.Collection(Dense).Put(c.dense), b.Collection(Sparse).Put(c.sparse))
 			}
 			if err != nil {
@@ -51,6 +54,16 @@ func (s Script) Apply(ctx context.Context, d *db.DB, i int) error {
 		}
 		return b.Collection(Dense).Put(s.last(i + 1))
 	})
+}
+
+// edit gives a row, if there is one with the key, the parts of another that can change.
+func edit(c db.TxCollection, to *db.Row) error {
+	exists, err := c.Has(to.Key)
+	if err != nil || !exists {
+		return err
+	}
+	return errors.Join(c.SetLabels(to.Key, to.Labels...), c.SetAttributes(to.Key, to.Attributes),
+		c.SetExpiry(to.Key, to.ExpiresAt), c.SetPayload(to.Key, to.Payload))
 }
 
 // Step takes one of the steps.

@@ -172,7 +172,7 @@ func sameRows(v *db.Snapshot, name string, want map[string]db.Row) error {
 	if n, err := v.Collection(name).Count(context.Background(), nil); err != nil || n != len(want) || seen != n {
 		return fmt.Errorf("%d rows, %d counted, want %d: %w", seen, n, len(want), err)
 	}
-	labels := map[string]int{}
+	labels, inRange := map[string]int{}, 0
 	for key, w := range want {
 		r, err := v.Collection(name).Get([]byte(key))
 		if err != nil {
@@ -184,6 +184,13 @@ func sameRows(v *db.Snapshot, name string, want map[string]db.Row) error {
 		for _, l := range w.Labels {
 			labels[l]++
 		}
+		if n, ok := w.Attributes["n"].(int64); ok && n >= 10 && n < 30 {
+			inRange++
+		}
+	}
+	n, err := v.Collection(name).Count(context.Background(), db.Range("n", 10, 30))
+	if err != nil || n != inRange {
+		return fmt.Errorf("%d rows with an attribute from 10 to 30, want %d: %w", n, inRange, err)
 	}
 	counts, err := v.Collection(name).Labels()
 	if err != nil {
