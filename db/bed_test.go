@@ -268,7 +268,7 @@ type learner struct {
 
 // in returns options with the learner, for rows of a dimension.
 func (l learner) in(o db.Forest, dim int) *db.Forest {
-	o.Learner, o.Coordinates = l.kind, max(0, min(l.rotate, dim))
+	o.Learner, o.Coordinates = string(l.kind), max(0, min(l.rotate, dim))
 	if l.rotate < 0 {
 		o.Rotation = db.Off
 	}

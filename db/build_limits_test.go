@@ -9,7 +9,6 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -32,7 +31,7 @@ func TestBuildLimits(t *testing.T) {
 		{"c", &db.Forest{ListNeighbors: 1025}, []string{"1025", "1024"}},
 		{"c", &db.Forest{Holdout: 100_001}, []string{"100001", "100000"}},
 		{"c", &db.Forest{Coordinates: 7}, []string{"7", "6", `"c"`}},
-		{"c", &db.Forest{Learner: forest.RF, Coordinates: 5000}, []string{"5000", "6", `"c"`}},
+		{"c", &db.Forest{Learner: "rf", Coordinates: 5000}, []string{"5000", "6", `"c"`}},
 		{"c", &db.Forest{Candidates: 7}, []string{"7", "6", `"c"`}},
 		{"c", &db.LCIF{Folds: 1001}, []string{"1001", "1000"}},
 		{"sparse", &db.LCIF{Folds: 1001}, []string{"1001", "1000"}},

@@ -29,7 +29,7 @@ func uses(o *db.Forest) *query.Params {
 	if o.Tables == db.Off {
 		p.Method = query.Voting
 	}
-	if o.Learner == forest.KDChrono {
+	if o.Learner == "kd-chrono" {
 		p.Extra = 8 // all its trees are equal, so one leaf a tree is one leaf
 	}
 	return p
@@ -158,7 +158,7 @@ func (b *bed) checkInfo(info db.IndexInfo, o *db.Forest, covered int) {
 	if !sketched || !listed || !tables {
 		trees = 16
 	}
-	if info.Kind != string(o.Learner) || got.Learner != o.Learner || got.Seed != o.Seed || got.Trees != trees ||
+	if info.Kind != o.Learner || got.Learner != o.Learner || got.Seed != o.Seed || got.Trees != trees ||
 		got.Depth < 1 || got.LeafNeighbors < 1 || got.Tuning != db.Off {
 		t.Errorf("resolved options %+v", got)
 	}
@@ -166,7 +166,7 @@ func (b *bed) checkInfo(info db.IndexInfo, o *db.Forest, covered int) {
 	for kind, there := range map[codec.Kind]bool{
 		codec.KindNodes: true, codec.KindLeafDir: true, codec.KindLists: len(o.TrainingQueries) == 0,
 		codec.KindLeaves: tables, codec.KindMembers: o.Members,
-		codec.KindDirections: o.Learner == forest.RP || o.Learner == forest.PCATree,
+		codec.KindDirections: o.Learner == "rp" || o.Learner == "pca",
 		codec.KindRotation:   sketched || got.Coordinates > 0,
 		codec.KindSketch:     sketched, codec.KindNeighbors: listed,
 		codec.KindQuantized: o.Quantize,
@@ -207,7 +207,7 @@ func TestBuildAuto(t *testing.T) {
 	const dim = 12
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 2000, dim))
-	info := b.build("auto", &db.Forest{Learner: db.AnyLearner, Recall: 0.9, Trees: 8, Holdout: 100, TuneK: 5})
+	info := b.build("auto", &db.Forest{Learner: "auto", Recall: 0.9, Trees: 8, Holdout: 100, TuneK: 5})
 	if info.Kind != string(forest.KD) && info.Kind != string(forest.RF) {
 		t.Errorf("auto chose %q", info.Kind)
 	}
@@ -246,7 +246,7 @@ func TestBuildTrainingQueries(t *testing.T) {
 		b.put("a", mixture(1, 900, dim))
 		b.drop("a3", "a5", "a8")
 		for _, o := range []db.Forest{
-			{Learner: forest.RP, Members: true}, {Learner: forest.KD, Lists: db.Off}, {Learner: forest.RF, Coordinates: 8},
+			{Learner: "rp", Members: true}, {Learner: "kd", Lists: db.Off}, {Learner: "rf", Coordinates: 8},
 		} {
 			o.Tuning, o.Trees, o.LeafNeighbors, o.TrainingQueries = db.Off, 8, 50, mixture(2, 700, dim)
 			info := b.build("x", &o)
@@ -275,7 +275,7 @@ func TestBuildLifeCycle(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 500, dim))
 	old := b.build("x", &db.Forest{Tuning: db.Off, Trees: 4})
-	b.build("w", &db.Forest{Tuning: db.Off, Trees: 2, Learner: forest.RP})
+	b.build("w", &db.Forest{Tuning: db.Off, Trees: 2, Learner: "rp"})
 
 	held, err := b.d.Snapshot()
 	b.must(err)
@@ -285,7 +285,7 @@ func TestBuildLifeCycle(t *testing.T) {
 	before, _, err := nearest(t.Context(), held.Collection("c"), db.Query{Vector: q}, 5, params)
 	b.must(err)
 
-	fresh := b.build("x", &db.Forest{Tuning: db.Off, Trees: 7, Learner: forest.RP})
+	fresh := b.build("x", &db.Forest{Tuning: db.Off, Trees: 7, Learner: "rp"})
 	if !fresh.Created.After(old.Created) {
 		t.Error("the new index is not newer")
 	}
@@ -434,7 +434,7 @@ func TestBuildDeterministic(t *testing.T) {
 				b.drop("a10", "a20")
 				o := l.in(db.Forest{
 					Tuning: db.Off, Members: true, Quantize: i%2 == 0, Seed: seed, Trees: 6,
-					Source: []db.NeighborSource{db.NeighborsExact, db.NeighborsApproximate}[i%2],
+					Source: []string{"exact", "approximate"}[i%2],
 				}, dim)
 				_, err := b.d.Collection("c").Build(db.WithWorkers(t.Context(), workers), "x", o)
 				b.must(err)
@@ -516,7 +516,7 @@ func TestBuildCancel(t *testing.T) {
 	const dim = 16
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 1200, dim))
-	old := b.build("x", &db.Forest{Tuning: db.Off, Trees: 3, Learner: forest.RP})
+	old := b.build("x", &db.Forest{Tuning: db.Off, Trees: 3, Learner: "rp"})
 	queries := mixture(2, 5, dim)
 	search := &db.SearchOptions{Index: "x", Params: &query.Params{}}
 	want := b.answers(queries, search)

@@ -194,8 +194,10 @@ func TestChangeErrors(t *testing.T) {
 		want error
 	}{
 		{"empty label", func(b *Tx) error { return b.Collection("d").SetLabels([]byte("1"), "") }, fail.Label},
-		{"many labels", func(b *Tx) error { return b.Collection("d").SetLabels([]byte("1"), make([]string, MaxLabels+1)...) }, fail.Label},
-		{"large payload", func(b *Tx) error { return b.Collection("d").SetPayload([]byte("1"), make([]byte, MaxPayload+1)) }, fail.Payload},
+		{"many labels", func(b *Tx) error {
+			return b.Collection("d").SetLabels([]byte("1"), make([]string, rows.MaxLabels+1)...)
+		}, fail.Label},
+		{"large payload", func(b *Tx) error { return b.Collection("d").SetPayload([]byte("1"), make([]byte, rows.MaxPayload+1)) }, fail.Payload},
 		{"empty key", func(b *Tx) error { return b.Collection("d").SetLabels(nil) }, fail.Key},
 		{"no collection", func(b *Tx) error { return b.Collection("none").SetLabels([]byte("1")) }, fail.NoCollection},
 	} {

@@ -35,7 +35,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 		}
 		cat.Object++
 		cat.Collections = append(cat.Collections, &layout.Collection{
-			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: layout.Storage(s.Storage),
+			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: storageOf(s.Bytes),
 			Sparse: s.Features != 0, Named: s.Features == Named, Numbering: layout.Numbering(s.Numbering),
 		})
 		return nil, nil
@@ -161,14 +161,14 @@ func (d *DB) Stats() (st Stats, err error) {
 
 // schemaOf returns what the collection was created with.
 func schemaOf(c *layout.Collection) Schema {
-	s := Schema{Metric: c.Metric, Storage: Storage(c.Storage), Numbering: Numbering(c.Numbering)}
+	s := Schema{Metric: c.Metric, Numbering: string(c.Numbering)}
 	switch {
 	case c.Named:
 		s.Features = Named
 	case c.Sparse:
 		s.Features = Numbered
 	default:
-		s.Dim = c.Dim
+		s.Dim, s.Bytes = c.Dim, offIf(c.Storage == layout.StorageFloat32)
 	}
 	return s
 }
@@ -176,9 +176,17 @@ func schemaOf(c *layout.Collection) Schema {
 // infoOf returns the public description of a collection.
 func infoOf(c *layout.Collection) CollectionInfo {
 	return CollectionInfo{
-		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Numbering: Numbering(c.Numbering), Dim: c.Dim,
-		Metric: c.Metric, Storage: Storage(c.Storage),
-		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()), ChunkRows: 1 << c.Shift(),
+		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Numbering: string(c.Numbering), Dim: c.Dim,
+		Metric: c.Metric, Bytes: offIf(c.Storage == layout.StorageFloat32),
+		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()),
 		Indexes: c.IndexNames(), Attributes: c.AttributeNames(), Expires: c.Attribute(attribute.Expiry) != nil,
 	}
+}
+
+// storageOf returns the stored form of Schema.Bytes.
+func storageOf(bytes Switch) layout.Storage {
+	if bytes == Off {
+		return layout.StorageFloat32
+	}
+	return layout.StorageAuto
 }

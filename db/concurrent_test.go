@@ -156,7 +156,7 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	loop(func(i int) error {
-		o := &Forest{Learner: forest.RP, Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Rotation: Off, Sketches: Off, Tuning: Off, Seed: uint64(i)}
+		o := &Forest{Learner: "rp", Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Rotation: Off, Sketches: Off, Tuning: Off, Seed: uint64(i)}
 		if _, err := d.Collection("c").Build(WithWorkers(ctx, 1), "x", o); err != nil {
 			return err
 		}
@@ -563,8 +563,8 @@ func TestOpenDuringCompact(t *testing.T) {
 	}
 }
 
-// TestVerifyModes flips a bit of a vector and looks at who notices when.
-func TestVerifyModes(t *testing.T) {
+// TestVerify flips a bit of a vector and looks at who notices when.
+func TestVerify(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "verify.anndb")
 	if err := damageDB(path); err != nil {
 		t.Fatal(err)
@@ -577,7 +577,7 @@ func TestVerifyModes(t *testing.T) {
 			return err
 		})
 	}
-	open := func(m VerifyMode) *DB {
+	open := func(m Switch) *DB {
 		t.Helper()
 		d, err := Open(path, &Options{Sync: Off, Verify: m})
 		if err != nil {
@@ -593,43 +593,42 @@ func TestVerifyModes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Damage that comes after the first touch: only VerifyAlways looks again,
-	// with the next generation.
+	// Damage that comes after the first touch: nobody looks again.
 	for _, c := range []struct {
-		mode VerifyMode
+		mode Switch
 		want error
-	}{{VerifyFirst, nil}, {VerifyAlways, ErrCorrupt}, {VerifyNever, nil}} {
+	}{{On, nil}, {Off, nil}} {
 		d := open(c.mode)
 		if err := ask(d); err != nil {
-			t.Fatalf("mode %d, sound file: %v", c.mode, err)
+			t.Fatalf("mode %s, sound file: %v", c.mode, err)
 		}
 		flipRow(t, d)
 		touch(d)
 		if err := ask(d); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
-			t.Errorf("mode %d, damage after the first touch: %v, want %v", c.mode, err, c.want)
+			t.Errorf("mode %s, damage after the first touch: %v, want %v", c.mode, err, c.want)
 		}
 		flipRow(t, d) // back
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	d := open(VerifyNever)
+	d := open(Off)
 	flipRow(t, d)
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		mode VerifyMode
+		mode Switch
 		want error
-	}{{VerifyFirst, ErrCorrupt}, {VerifyAlways, ErrCorrupt}, {VerifyNever, nil}} {
+	}{{On, ErrCorrupt}, {Off, nil}} {
 		d := open(c.mode)
 		for range 2 { // an error must not be forgotten
 			if err := ask(d); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
-				t.Errorf("mode %d, damaged file: %v, want %v", c.mode, err, c.want)
+				t.Errorf("mode %s, damaged file: %v, want %v", c.mode, err, c.want)
 			}
 		}
 		if err := d.Check(ctx, nil); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("mode %d: check: %v, want ErrCorrupt", c.mode, err)
+			t.Errorf("mode %s: check: %v, want ErrCorrupt", c.mode, err)
 		}
 		if err := d.Close(); err != nil {
 			t.Error(err)

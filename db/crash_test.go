@@ -30,7 +30,6 @@ import (
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 )
 
 // These tests run their own binary as a child that works on a database and
@@ -241,7 +240,7 @@ func killBuild(coll string, seed uint64) IndexOptions {
 			&parted, (*AT)(&tree), (*PT)(&tree),
 		}[seed%4]
 	}
-	return &Forest{Learner: forest.RP, Trees: 4, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, Rotation: Off, Sketches: Off, Members: true, Tuning: Off, Seed: seed}
+	return &Forest{Learner: "rp", Trees: 4, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, Rotation: Off, Sketches: Off, Members: true, Tuning: Off, Seed: seed}
 }
 
 // killSeed returns the seed of options made by killBuild, 0 for nil.

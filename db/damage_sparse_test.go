@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 )
@@ -165,10 +164,10 @@ func sparseQuestions() []question {
 		if coll != "points" {
 			search("flat", SearchOptions{Index: Flat})
 			search("label", SearchOptions{Index: Flat, Where: HasLabel("topic-1")})
-			search("compact", SearchOptions{Index: "rows", Strategy: postings.Compact})
+			search("compact", SearchOptions{Index: "rows", Strategy: "compact"})
 		}
 		if coll == "terms" {
-			search("partitioned", SearchOptions{Index: "rows", Strategy: postings.Partitioned})
+			search("partitioned", SearchOptions{Index: "rows", Strategy: "partitioned"})
 		}
 		predict("labels", PredictOptions{Explain: true})
 		predict("labels", PredictOptions{Top: 2})

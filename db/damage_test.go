@@ -25,7 +25,6 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -118,10 +117,10 @@ func damageDB(path string) error {
 		},
 		func() error { return build("small", "kd", &Forest{Coordinates: 4, Quantize: true}) },
 		func() error {
-			return build("small", "pca", &Forest{Learner: forest.PCATree, Sketches: Off})
+			return build("small", "pca", &Forest{Learner: "pca", Sketches: Off})
 		},
 		func() error {
-			return build("bytes", "rp", &Forest{Learner: forest.RP, Rotation: Off, Sketches: Off})
+			return build("bytes", "rp", &Forest{Learner: "rp", Rotation: Off, Sketches: Off})
 		},
 		func() error { return put("small", 2, 8, false) }, // rows that the indexes do not cover
 	}

@@ -54,9 +54,9 @@ func TestDegenerate(t *testing.T) {
 	t.Parallel()
 	kinds := []db.IndexOptions{nil, &db.Postings{}, &db.LCIF{}, &db.AT{}, &db.PT{}, &db.SBT{}}
 	for _, learner := range []forest.Kind{
-		forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, db.AnyLearner,
+		forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, "auto",
 	} {
-		kinds = append(kinds, &db.Forest{Learner: learner})
+		kinds = append(kinds, &db.Forest{Learner: string(learner)})
 	}
 	colls := map[string]vector.Metric{"l2": vector.L2, "cosine": vector.Cosine, "ip": vector.InnerProduct, "sparse": 0}
 	for at, shape := range degenerate {

@@ -17,8 +17,10 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -121,14 +123,14 @@ func TestMisuseOfWrites(t *testing.T) {
 		}
 	}
 	row := func(key string, x ...float32) db.Row { return db.Row{Key: []byte(key), Vector: x} }
-	long := strings.Repeat("x", db.MaxKey+1)
-	labels := make([]string, db.MaxLabels+1)
+	long := strings.Repeat("x", rows.MaxKey+1)
+	labels := make([]string, rows.MaxLabels+1)
 	for i := range labels {
 		labels[i] = fmt.Sprint(i)
 	}
 	labelled := func(l ...string) db.Row { r := row("k", good...); r.Labels = l; return r }
 	paid := row("k", good...)
-	paid.Payload = make([]byte, db.MaxPayload+1)
+	paid.Payload = make([]byte, rows.MaxPayload+1)
 	mine := errors.New("mine")
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
@@ -182,15 +184,15 @@ func TestMisuseOfWrites(t *testing.T) {
 
 		{"collection twice", creating("c", db.Schema{Dim: 9}), db.ErrExists, []string{`"c"`}},
 		{"no name", creating("", db.Schema{Dim: 2}), db.ErrInvalid, nil},
-		{"long name", creating(strings.Repeat("n", db.MaxName+1), db.Schema{Dim: 2}), db.ErrInvalid, []string{"255"}},
+		{"long name", creating(strings.Repeat("n", layout.MaxName+1), db.Schema{Dim: 2}), db.ErrInvalid, []string{"255"}},
 		{"name with an escape", creating("a\x1b[31m", db.Schema{Dim: 2}), db.ErrInvalid, []string{"control"}},
 		{"name of two lines", creating("a\u2028b", db.Schema{Dim: 2}), db.ErrInvalid, []string{"control"}},
 		{"name that is no text", creating("a\xff", db.Schema{Dim: 2}), db.ErrInvalid, nil},
 		{"no dimension", creating("d", db.Schema{}), db.ErrInvalid, []string{"dimension 0"}},
 		{"negative dimension", creating("d", db.Schema{Dim: -3}), db.ErrInvalid, []string{"-3"}},
-		{"dimension too large", creating("d", db.Schema{Dim: db.MaxDim + 1}), db.ErrInvalid, []string{"65537"}},
+		{"dimension too large", creating("d", db.Schema{Dim: kind.MaxDim + 1}), db.ErrInvalid, []string{"65537"}},
 		{"unknown metric", creating("d", db.Schema{Dim: 2, Metric: 99}), db.ErrInvalid, []string{"99"}},
-		{"unknown storage", creating("d", db.Schema{Dim: 2, Storage: 9}), db.ErrInvalid, []string{"9"}},
+		{"unknown storage", creating("d", db.Schema{Dim: 2, Bytes: "9"}), db.ErrInvalid, []string{"9"}},
 		{"cancelled create", func() error { return create(cancelled, b.d, "d", db.Schema{Dim: 2}) }, context.Canceled, nil},
 		{"drop of no collection", func() error { return b.d.Drop(ctx, "nowhere") }, db.ErrNotFound, []string{`"nowhere"`}},
 		{"cancelled drop", func() error { return b.d.Drop(cancelled, "c") }, context.Canceled, nil},
@@ -245,11 +247,11 @@ func TestMisuseOfBuilds(t *testing.T) {
 		{"votes", with(&db.Forest{MinVotes: -1}), db.ErrInvalid, nil},
 		{"held out", with(&db.Forest{Holdout: -1}), db.ErrInvalid, nil},
 		{"tuner's k", with(&db.Forest{TuneK: -1}), db.ErrInvalid, nil},
-		{"rotation of rp", with(&db.Forest{Learner: forest.RP, Coordinates: 2}), db.ErrInvalid, []string{"rp"}},
-		{"rotation of pca", with(&db.Forest{Learner: forest.PCATree, Coordinates: 2}), db.ErrInvalid, []string{"pca"}},
+		{"rotation of rp", with(&db.Forest{Learner: "rp", Coordinates: 2}), db.ErrInvalid, []string{"rp"}},
+		{"rotation of pca", with(&db.Forest{Learner: "pca", Coordinates: 2}), db.ErrInvalid, []string{"pca"}},
 		{"no tables at all", with(&db.Forest{Tables: db.Off}), db.ErrInvalid, []string{"members"}},
-		{"auto untuned", with(&db.Forest{Learner: db.AnyLearner, Tuning: db.Off}), db.ErrInvalid, []string{"auto"}},
-		{"auto without tables", with(&db.Forest{Learner: db.AnyLearner, Tables: db.Off, Members: true}), db.ErrInvalid, []string{"auto"}},
+		{"auto untuned", with(&db.Forest{Learner: "auto", Tuning: db.Off}), db.ErrInvalid, []string{"auto"}},
+		{"auto without tables", with(&db.Forest{Learner: "auto", Tables: db.Off, Members: true}), db.ErrInvalid, []string{"auto"}},
 		{"few training queries", with(&db.Forest{TrainingQueries: mixture(2, 9, dim)}), db.ErrInvalid, []string{"9"}},
 		{"dimension of a training query", with(&db.Forest{TrainingQueries: short}), db.ErrInvalid, []string{"query 3", "3", "4"}},
 		{"NaN in a training query", with(&db.Forest{TrainingQueries: nan}), db.ErrInvalid, []string{"query 7", "coordinate 2"}},
@@ -525,7 +527,7 @@ func TestMisuseOfOpen(t *testing.T) {
 		{"negative size", path, db.Options{MaxSize: -1}, db.ErrInvalid},
 		{"negative timeout", path, db.Options{Timeout: -1}, db.ErrInvalid},
 		{"negative close timeout", path, db.Options{CloseTimeout: -1}, db.ErrInvalid},
-		{"verify mode", path, db.Options{Verify: 9}, db.ErrInvalid},
+		{"verify mode", path, db.Options{Verify: "9"}, db.ErrInvalid},
 		{"must exist", path, db.Options{MustExist: true}, fs.ErrNotExist},
 		{"read-only must exist", path, db.Options{ReadOnly: true}, fs.ErrNotExist},
 		{"no directory", filepath.Join(dir, "none", "x"), db.Options{}, fs.ErrNotExist},

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/forest"
@@ -20,11 +19,11 @@ func TestIndexOverFewRows(t *testing.T) {
 	const dim = 6
 	queries := mixture(2, 20, dim)
 	for _, n := range []int{1, 2, 5, 9} {
-		for _, kind := range []forest.Kind{"", db.AnyLearner, forest.RF} {
+		for _, kind := range []forest.Kind{"", "auto", forest.RF} {
 			t.Run(fmt.Sprintf("%d rows, kind %q", n, kind), func(t *testing.T) {
 				b := newBed(t, vector.L2, dim)
 				b.put("a", mixture(1, n, dim))
-				o := &db.Forest{Learner: kind, Holdout: 30, LeafNeighbors: 7}
+				o := &db.Forest{Learner: string(kind), Holdout: 30, LeafNeighbors: 7}
 				if info := b.build("x", o); info.Curve != nil || info.Options.(*db.Forest).Tuning == db.Off {
 					t.Errorf("curve %v, options %+v", info.Curve, info.Options)
 				}
@@ -164,7 +163,7 @@ func TestMoreThanThereIs(t *testing.T) {
 						t.Errorf("%d rows, k %d, sparse by %s: %d hits, %v", n, k, index, len(hits), err)
 					}
 				}
-				if _, _, err := nearest(ctx, s.Collection("s"), sparse, k, &db.SearchOptions{Index: "postings", Strategy: postings.Union}); err != nil {
+				if _, _, err := nearest(ctx, s.Collection("s"), sparse, k, &db.SearchOptions{Index: "postings", Strategy: "union"}); err != nil {
 					t.Errorf("%d rows, k %d: %v", n, k, err)
 				}
 				got, _, err := predict(ctx, s.Collection("s"), sparse, &db.PredictOptions{Top: k})

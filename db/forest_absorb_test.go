@@ -10,7 +10,6 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -81,8 +80,8 @@ func TestMaintainForest(t *testing.T) {
 		o      db.Forest
 	}{
 		{vector.L2, db.Forest{Members: true, Quantize: true}},
-		{vector.Cosine, db.Forest{Learner: forest.PCATree}},
-		{vector.InnerProduct, db.Forest{Learner: forest.RP}},
+		{vector.Cosine, db.Forest{Learner: "pca"}},
+		{vector.InnerProduct, db.Forest{Learner: "rp"}},
 	} {
 		t.Run(c.metric.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(i), 7))

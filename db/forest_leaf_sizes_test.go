@@ -189,7 +189,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 						t.Fatal(err)
 					}
 					if want == 0 {
-						builds(t, d, "d", "x", &Forest{Learner: kind, Trees: 4, Depth: 7, LeafNeighbors: 10, Tuning: Off})
+						builds(t, d, "d", "x", &Forest{Learner: string(kind), Trees: 4, Depth: 7, LeafNeighbors: 10, Tuning: Off})
 					} else if _, err := d.Maintain(t.Context(), nil); err != nil {
 						t.Fatal(err)
 					}
@@ -230,7 +230,7 @@ func tiedDB(t *testing.T, path string, kind forest.Kind) *DB {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	builds(t, d, "d", "x", &Forest{Learner: kind, Trees: 4, Depth: 6, LeafNeighbors: 10, Tuning: Off})
+	builds(t, d, "d", "x", &Forest{Learner: string(kind), Trees: 4, Depth: 6, LeafNeighbors: 10, Tuning: Off})
 	return d
 }
 

@@ -95,7 +95,7 @@ func indexBlocks(tb testing.TB, path string) []storedBlock {
 		})
 	}
 	for _, kind := range []forest.Kind{forest.RP, forest.KD, forest.PCATree, forest.RF} {
-		o := &Forest{Learner: kind, Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Members: true, Tuning: Off, Quantize: true}
+		o := &Forest{Learner: string(kind), Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Members: true, Tuning: Off, Quantize: true}
 		if err == nil {
 			_, err = d.Collection("c").Build(ctx, string(kind), o)
 		}

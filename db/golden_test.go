@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/attribute"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -72,16 +73,16 @@ func golden(path string) (err error) {
 			return create(ctx, d, "floats", Schema{Dim: 3, Metric: vector.Cosine})
 		},
 		func() error {
-			return create(ctx, d, "products", Schema{Dim: 4, Metric: vector.InnerProduct, Storage: StorageFloat32})
+			return create(ctx, d, "products", Schema{Dim: 4, Metric: vector.InnerProduct, Bytes: Off})
 		},
 		func() error { return put("bytes", 0, 17, goldenDim, 0) }, // one chunk and a tail row
 		func() error { return put("floats", 0, 40, 3, 0.5) },      // all in the tail
 		func() error { return put("products", 0, 30, 4, 0) },
 		func() error {
-			return create(ctx, d, "halves", Schema{Dim: MaxDim, Metric: vector.Cosine})
+			return create(ctx, d, "halves", Schema{Dim: kind.MaxDim, Metric: vector.Cosine})
 		},
-		func() error { return put("halves", 0, 2, MaxDim, 0.5) }, // one chunk of floats, no tail
-		func() error { return put("products", 4, 6, 4, 0.5) },    // replaced, so with tombstones
+		func() error { return put("halves", 0, 2, kind.MaxDim, 0.5) }, // one chunk of floats, no tail
+		func() error { return put("products", 4, 6, 4, 0.5) },         // replaced, so with tombstones
 		func() error {
 			return d.Update(ctx, func(b *Tx) error {
 				return errors.Join(b.Collection("bytes").Delete([]byte("key-3")), b.Collection("floats").Delete([]byte("key-9")))
@@ -97,7 +98,7 @@ func golden(path string) (err error) {
 		func() error { _, err := d.Collection("floats").Build(ctx, "kd", build); return err },
 		func() error {
 			o := *build
-			o.Learner, o.Rotation, o.Coordinates = forest.RP, Off, 0
+			o.Learner, o.Rotation, o.Coordinates = "rp", Off, 0
 			_, err := d.Collection("products").Build(ctx, "rp", &o)
 			return err
 		},
@@ -188,8 +189,8 @@ func goldenModel() model {
 	m := model{
 		"bytes":    fill(Schema{Dim: goldenDim, Metric: vector.L2}, 17, 0),
 		"floats":   fill(Schema{Dim: 3, Metric: vector.Cosine}, 42, 0.5),
-		"halves":   fill(Schema{Dim: MaxDim, Metric: vector.Cosine}, 2, 0.5),
-		"products": fill(Schema{Dim: 4, Metric: vector.InnerProduct, Storage: StorageFloat32}, 30, 0),
+		"halves":   fill(Schema{Dim: kind.MaxDim, Metric: vector.Cosine}, 2, 0.5),
+		"products": fill(Schema{Dim: 4, Metric: vector.InnerProduct, Bytes: Off}, 30, 0),
 	}
 	goldenPut(m["products"], 4, 0.5)
 	goldenPut(m["products"], 5, 0.5)

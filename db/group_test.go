@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/anndb/anndb/db/internal/rows"
 )
 
 // groupRows writes the rows [from, to), one a batch, from many goroutines.
@@ -109,7 +111,7 @@ func TestOutgrown(t *testing.T) {
 			go func() {
 				done <- d.Update(ctx, func(b *Tx) error {
 					for i := range 6 {
-						r := Row{Key: fmt.Appendf(nil, "%d-%d", round, i), Vector: []float32{1}, Payload: make([]byte, MaxPayload)}
+						r := Row{Key: fmt.Appendf(nil, "%d-%d", round, i), Vector: []float32{1}, Payload: make([]byte, rows.MaxPayload)}
 						if _, err := cryptorand.Read(r.Payload); err != nil {
 							return err
 						}

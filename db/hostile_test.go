@@ -25,7 +25,6 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -468,7 +467,7 @@ func TestHostileSalvage(t *testing.T) {
 // stumbled on.
 func TestHostileArrays(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) {
-		builds(t, d, "d", "kd", &Forest{Tuning: Off, Learner: forest.RP})
+		builds(t, d, "d", "kd", &Forest{Tuning: Off, Learner: "rp"})
 		lcif := &LCIF{Weight: WeightTFIDF, Params: &lcif.Params{K: 3, Lambda: 0.5}}
 		builds(t, d, "s", "l", lcif)
 	})

@@ -44,17 +44,17 @@ type registered struct {
 
 // kinds holds all kinds of indexes by name. A new kind is an entry here.
 var kinds = map[string]registered{
-	string(forest.RP):       {forestindex.Kind{}, publicForest},
-	string(forest.KD):       {forestindex.Kind{}, publicForest},
-	string(forest.KDChrono): {forestindex.Kind{}, publicForest},
-	string(forest.PCATree):  {forestindex.Kind{}, publicForest},
-	string(forest.RF):       {forestindex.Kind{}, publicForest},
-	string(AnyLearner):      {forestindex.Kind{}, publicForest},
-	postingsindex.Name:      {postingsindex.Kind{}, publicPostings},
-	lcifindex.Name:          {lcifindex.Kind{}, publicLCIF},
-	string(budget.SBT):      {treeindex.Kind{}, publicTrees},
-	string(budget.PT):       {treeindex.Kind{}, publicTrees},
-	string(budget.AT):       {treeindex.Kind{}, publicTrees},
+	string(forest.RP):              {forestindex.Kind{}, publicForest},
+	string(forest.KD):              {forestindex.Kind{}, publicForest},
+	string(forest.KDChrono):        {forestindex.Kind{}, publicForest},
+	string(forest.PCATree):         {forestindex.Kind{}, publicForest},
+	string(forest.RF):              {forestindex.Kind{}, publicForest},
+	string(forestindex.AnyLearner): {forestindex.Kind{}, publicForest},
+	postingsindex.Name:             {postingsindex.Kind{}, publicPostings},
+	lcifindex.Name:                 {lcifindex.Kind{}, publicLCIF},
+	string(budget.SBT):             {treeindex.Kind{}, publicTrees},
+	string(budget.PT):              {treeindex.Kind{}, publicTrees},
+	string(budget.AT):              {treeindex.Kind{}, publicTrees},
 }
 
 // kindOf returns the kind with a name, nil if there is none.

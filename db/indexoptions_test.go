@@ -9,7 +9,6 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -44,7 +43,7 @@ func TestIndexOptions(t *testing.T) {
 		kind string
 	}{
 		{"c", nil, "kd"}, {"c", &db.Auto{Seed: 3}, "kd"}, {"c", (*db.Auto)(nil), "kd"},
-		{"c", (*db.Forest)(nil), "kd"}, {"c", &db.Forest{Learner: forest.RP, Sketches: db.Off}, "rp"},
+		{"c", (*db.Forest)(nil), "kd"}, {"c", &db.Forest{Learner: "rp", Sketches: db.Off}, "rp"},
 		{"c", &db.Forest{Rotation: db.Off, Lists: db.Off, Tuning: db.Off, Members: true, Tables: db.Off}, "kd"},
 		{"s", nil, "postings"}, {"s", (*db.Postings)(nil), "postings"},
 		{"s", &db.Postings{Partition: true, M: 2}, "postings"},

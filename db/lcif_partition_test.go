@@ -58,7 +58,7 @@ func TestLCIFPartition(t *testing.T) {
 					return err
 				}
 				for _, strategy := range []postings.Strategy{postings.Auto, postings.Partitioned, postings.Compact, postings.Union} {
-					o := PredictOptions{Index: "parted", Top: 5, Explain: true, Strategy: strategy}
+					o := PredictOptions{Index: "parted", Top: 5, Explain: true, Strategy: strategy.String()}
 					got, stats, err := predict(ctx, s.Collection("counts"), q, &o)
 					if err != nil {
 						return err
@@ -77,7 +77,7 @@ func TestLCIFPartition(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			o.Strategy = postings.Partitioned
+			o.Strategy = "partitioned"
 			got, err := predictBatch(ctx, s.Collection("counts"), queries, &o, 1)
 			if err != nil {
 				return err
@@ -87,7 +87,7 @@ func TestLCIFPartition(t *testing.T) {
 					t.Errorf("batch, query %d: %s, want %s", i, predictionsText(got[i]), predictionsText(want[i]))
 				}
 			}
-			_, _, err = predict(ctx, s.Collection("counts"), queries[0], &PredictOptions{Index: "plain", Strategy: postings.Partitioned})
+			_, _, err = predict(ctx, s.Collection("counts"), queries[0], &PredictOptions{Index: "plain", Strategy: "partitioned"})
 			if !errors.Is(err, fail.Option) {
 				t.Errorf("a strategy that the model has no lists for: %v", err)
 			}
@@ -169,7 +169,7 @@ func TestPartitionMisuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {
-		_, _, err := predict(ctx, s.Collection("dense"), Query{Vector: []float32{1, 1}}, &PredictOptions{Strategy: postings.Union})
+		_, _, err := predict(ctx, s.Collection("dense"), Query{Vector: []float32{1, 1}}, &PredictOptions{Strategy: "union"})
 		return err
 	})
 	if !errors.Is(err, fail.Option) {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 )
 
 // childMaintain writes batches and maintains the indexes after each, for ever.
@@ -64,7 +63,7 @@ func TestKillMaintain(t *testing.T) {
 		err = errors.Join(err, putKillBatch(d, i))
 	}
 	for coll, o := range map[string]IndexOptions{
-		"c": &Forest{Learner: forest.KD, Trees: 4, Depth: 3, LeafNeighbors: 8, ListNeighbors: 4, Coordinates: 8, Tuning: Off},
+		"c": &Forest{Learner: "kd", Trees: 4, Depth: 3, LeafNeighbors: 8, ListNeighbors: 4, Coordinates: 8, Tuning: Off},
 		"s": nil,
 	} {
 		_, e := d.Collection(coll).Build(t.Context(), "kept", o)

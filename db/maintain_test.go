@@ -147,7 +147,7 @@ func sameAnswers(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, w
 			for _, f := range []*Filter{nil, filtered} {
 				var hits [2][]Hit
 				for i, name := range []string{"kept", "fresh"} {
-					o := &SearchOptions{Index: name, Strategy: strategy, Where: f}
+					o := &SearchOptions{Index: name, Strategy: strategy.String(), Where: f}
 					if hits[i], _, err = nearest(ctx, s.Collection("s"), q, k, o); err != nil {
 						t.Fatal(err)
 					}

@@ -135,7 +135,7 @@ func sparseSearches(s *Snapshot, name string, c *modelColl, seed uint64) error {
 	for index, kind := range c.indexes {
 		if kind == postingsindex.Name {
 			for _, strategy := range []postings.Strategy{postings.Auto, postings.Partitioned, postings.Compact} {
-				options = append(options, SearchOptions{Index: index, Strategy: strategy})
+				options = append(options, SearchOptions{Index: index, Strategy: strategy.String()})
 			}
 			options = append(options, SearchOptions{Index: index, Where: HasLabel("red")})
 		}

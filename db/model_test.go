@@ -21,7 +21,6 @@ import (
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -404,9 +403,9 @@ func (x *machine) create(t *rapid.T) {
 	// The large dimensions have chunks of 16 and 8 rows, so that few rows seal
 	// some; the small ones keep all of theirs in the tail.
 	o := Schema{
-		Dim:     rapid.SampledFrom([]int{1, 5, 9, 8192, 8192, 20000}).Draw(t, "dim"),
-		Metric:  rapid.SampledFrom([]vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct}).Draw(t, "metric"),
-		Storage: rapid.SampledFrom([]Storage{StorageAuto, StorageFloat32}).Draw(t, "storage"),
+		Dim:    rapid.SampledFrom([]int{1, 5, 9, 8192, 8192, 20000}).Draw(t, "dim"),
+		Metric: rapid.SampledFrom([]vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct}).Draw(t, "metric"),
+		Bytes:  rapid.SampledFrom([]Switch{On, Off}).Draw(t, "bytes"),
 	}
 	_, err := x.d.Create(context.Background(), name, o)
 	if x.m[name] != nil {
@@ -584,7 +583,7 @@ func (x *machine) build(t *rapid.T) {
 		return
 	}
 	o := &Forest{
-		Learner:       rapid.SampledFrom([]forest.Kind{forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF}).Draw(t, "kind"),
+		Learner:       rapid.SampledFrom([]string{"rp", "kd", "kd-chrono", "pca", "rf"}).Draw(t, "kind"),
 		Trees:         3,
 		Depth:         rapid.IntRange(1, 3).Draw(t, "depth"),
 		LeafNeighbors: 4, ListNeighbors: 3, Members: true, Tuning: Off,
@@ -593,7 +592,7 @@ func (x *machine) build(t *rapid.T) {
 	}
 	if c.opts.Dim > 100 {
 		// Principal coordinates of so many dimensions take too long for a test.
-		o.Learner, o.Rotation, o.Sketches = forest.RP, Off, Off
+		o.Learner, o.Rotation, o.Sketches = "rp", Off, Off
 	}
 	_, err := x.d.Collection(name).Build(context.Background(), index, o)
 	if len(c.rows) == 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -26,9 +27,9 @@ func TestSmallMagnitudes(t *testing.T) {
 		return out
 	}
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
-		least := db.MinNorm
+		least := kind.MinNorm
 		if metric == vector.Cosine {
-			least = db.MinCosineNorm
+			least = kind.MinCosineNorm
 		}
 		for _, scale := range []float64{1, 1e10, 1e-10, 1e-18, 1e-19, 1e-22, 1e-25, 1e-30, 1e-37, 1e-42} {
 			b := newBed(t, metric, dim)
@@ -75,7 +76,7 @@ func TestSmallMagnitudes(t *testing.T) {
 		}
 	}
 	b := newBed(t, vector.L2, 2)
-	b.put("a", [][]float32{{0, 0}, {float32(db.MinNorm), 0}})
+	b.put("a", [][]float32{{0, 0}, {float32(kind.MinNorm), 0}})
 	hits, _ := b.search([]float32{1e-30, 0}, 2, nil)
 	if !slices.Equal(hits[0].Key, []byte("a0")) {
 		t.Errorf("the nearest of %v is not the zero vector", hits)

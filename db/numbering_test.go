@@ -26,8 +26,8 @@ func TestNumberingStays(t *testing.T) {
 		t.Errorf("numbering from one: %v", err)
 	}
 	steps := []func() error{
-		func() error { return create(ctx, d, "s", Schema{Features: Numbered, Numbering: NumberedFromOne}) },
-		func() error { return create(ctx, d, "d", Schema{Dim: 1, Numbering: NumberedFromZero}) },
+		func() error { return create(ctx, d, "s", Schema{Features: Numbered, Numbering: "1"}) },
+		func() error { return create(ctx, d, "d", Schema{Dim: 1, Numbering: "0"}) },
 		func() error {
 			return d.Update(ctx, func(b *Tx) error {
 				return b.Collection("s").Put(Row{Key: []byte("k"), Sparse: vector.Sparse{Index: []uint32{3}, Value: []float32{1}}})
@@ -50,7 +50,7 @@ func TestNumberingStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := d.View(func(s *Snapshot) error {
-			for coll, want := range map[string]Numbering{"s": NumberedFromOne, "d": NumberedFromZero} {
+			for coll, want := range map[string]string{"s": "1", "d": "0"} {
 				if info, err := s.Collection(coll).Info(); err != nil || info.Numbering != want {
 					t.Errorf("%s: %s has numbering %q, %v", name, coll, info.Numbering, err)
 				}

@@ -68,7 +68,7 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, state.FileError(fail.System(err))
 	}
-	d := newDB(path, opts, state.NewFile(f, state.VerifyMode(opts.Verify), kindOf))
+	d := newDB(path, opts, state.NewFile(f, opts.Verify == Off, kindOf))
 	d.compactor.Target, err = filepath.EvalSymlinks(path)
 	if err == nil {
 		err = d.settleName()
@@ -145,7 +145,7 @@ func (d *DB) Close() error {
 // storeOptions returns the options of a database for its file.
 func (o *Options) storeOptions() store.Options {
 	return store.Options{
-		ReadOnly: o.ReadOnly, NoSync: o.Sync == Off, AcceptOlder: o.AcceptOlder, Trust: o.Verify == VerifyNever,
+		ReadOnly: o.ReadOnly, NoSync: o.Sync == Off, AcceptOlder: o.AcceptOlder, Trust: o.Verify == Off,
 		Timeout: o.Timeout, Reserve: o.MapReserve, MaxSize: o.MaxSize, Logger: o.Logger, Layout: &layout.OfFile,
 	}
 }

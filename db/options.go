@@ -2,6 +2,7 @@ package db
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/bits"
@@ -11,57 +12,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
-	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
-)
-
-// Limits of the contents of a database.
-const (
-	// MaxDim is the largest dimension of a collection.
-	MaxDim = 1 << 16
-	// MaxKey is the longest user key or label in bytes.
-	MaxKey = 512
-	// MaxName is the longest collection or index name in bytes.
-	MaxName = 255
-	// MaxLabels is the largest number of labels of one row.
-	MaxLabels = 1024
-	// MaxPayload is the longest payload of a row in bytes.
-	MaxPayload = 1 << 20
-	// MaxFeature is the largest feature number of a sparse collection.
-	MaxFeature = 1<<28 - 1
-	// MaxFeatures is the largest number of features of one sparse row.
-	MaxFeatures = 1 << 16
-)
-
-// Limits of the length of a dense vector. Queries have no minimum length, and the zero vector
-// is always allowed.
-const (
-	// MaxNorm exceeds the length of every vector: the squared length must fit a float32.
-	MaxNorm = 0x1p64
-	// MinNorm is the minimum length of a row under vector.L2 and vector.InnerProduct: squared
-	// distances of shorter rows would underflow a float32.
-	MinNorm = 0x1p-62
-	// MinCosineNorm is the minimum length of a row under vector.Cosine: coordinates of shorter
-	// rows are denormal and have lost digits.
-	MinCosineNorm = 0x1p-126
-)
-
-// The limits are those of the stored form.
-var _ = [1]struct{}{}[(MaxKey-rows.MaxKey)|(MaxLabels-rows.MaxLabels)|
-	(MaxPayload-rows.MaxPayload)|(MaxFeatures-rows.MaxFeatures)|
-	(MaxDim-kind.MaxDim)|(MaxName-layout.MaxName)|(MaxFeature-kind.MaxFeature)]
-
-// VerifyMode selects when reads verify block checksums. Check verifies all of them in any mode.
-type VerifyMode uint8
-
-// The verify modes.
-const (
-	// VerifyFirst verifies a block the first time that this process reads it.
-	VerifyFirst VerifyMode = iota
-	// VerifyAlways verifies blocks again for every published generation.
-	VerifyAlways
-	// VerifyNever verifies nothing; for files that are checked by other means.
-	VerifyNever
 )
 
 // Options selects how Open opens a database. The zero value is the safe default.
@@ -86,8 +37,9 @@ type Options struct {
 	Timeout time.Duration
 	// CloseTimeout is the time that Close waits for snapshots, 10 s when zero.
 	CloseTimeout time.Duration
-	// Verify selects when reads verify block checksums.
-	Verify VerifyMode
+	// Verify selects whether the first read of a block by this process verifies its checksum. Check
+	// always does.
+	Verify Switch
 	// AcceptOlder opens a file with one damaged meta page from the other one, which may be one
 	// transaction older. Without it, Open returns ErrCorrupt for such a file.
 	AcceptOlder bool
@@ -134,7 +86,7 @@ func (o *Options) resolve() (Options, error) {
 	if r.BacklogBytes == 0 {
 		r.BacklogBytes = defaultBacklog
 	}
-	if err := r.Sync.check("Sync"); err != nil {
+	if err := errors.Join(r.Sync.check("Sync"), r.Verify.check("Verify")); err != nil {
 		return r, err
 	}
 	var m Maintenance
@@ -152,58 +104,31 @@ func (o *Options) resolve() (Options, error) {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}
 	if r.MapReserve < 0 || r.MapReserve > 1<<46 || r.MaxSize < 0 || r.BacklogBytes < 0 ||
-		r.Timeout < 0 || r.CloseTimeout < 0 || r.Verify > VerifyNever {
+		r.Timeout < 0 || r.CloseTimeout < 0 {
 		return r, fmt.Errorf(
-			"%w: a negative size or time, a reservation above 64 TiB, or an unknown verify mode", fail.Option)
+			"%w: a negative size or time, or a reservation above 64 TiB", fail.Option)
 	}
 	return r, nil
 }
 
-// Storage selects how a collection's vectors are stored.
-type Storage uint8
-
-// The storage modes. The numbers are part of the file format.
-const (
-	// StorageAuto stores a chunk of rows as bytes if every coordinate in it is an integer from
-	// 0 to 255, which is lossless, and as float32 otherwise.
-	StorageAuto Storage = iota
-	// StorageFloat32 always stores float32.
-	StorageFloat32
-)
-
-// Numbering is the number of the first feature or coordinate in the files that a collection is
-// imported from and in its users' queries. In the API the first is always 0; feature names in
-// explanations use the collection's numbering.
-type Numbering string
-
-// The numberings.
-const (
-	// NumberedUnknown is the numbering of a collection whose first import was not from a
-	// numbered file.
-	NumberedUnknown Numbering = ""
-	// NumberedFromZero and NumberedFromOne count from 0 and from 1.
-	NumberedFromZero Numbering = "0"
-	NumberedFromOne  Numbering = "1"
-)
-
-// First returns the number of the first feature.
-func (n Numbering) First() uint32 { return layout.Numbering(n).First() }
-
 // Schema describes the rows of a collection: dense vectors of Dim coordinates, or sparse ones
 // if Features is set.
 type Schema struct {
-	// Dim is the number of coordinates of dense vectors, 1 to MaxDim.
+	// Dim is the number of coordinates of dense vectors, 1 to 65,536.
 	Dim int
 	// Metric is the distance of dense vectors, vector.L2 when zero. Sparse ones are compared by
 	// cosine.
 	Metric vector.Metric
-	// Storage selects how dense vectors are stored.
-	Storage Storage
+	// Bytes selects whether a chunk of dense rows is stored as bytes, without loss, if all of its
+	// coordinates are integers from 0 to 255. All others are stored as float32.
+	Bytes Switch
 	// Features selects sparse vectors and what identifies their features. Their values are not
 	// negative and are stored as written; searches and indexes scale them to unit length.
 	Features FeatureKind
-	// Numbering is the numbering of features or coordinates in files.
-	Numbering Numbering
+	// Numbering is the number of the first feature or coordinate in the files that the collection is
+	// imported from, "0" or "1"; empty if unknown. In the API the first is always 0; unknown features
+	// and those of reasons are numbered as in files.
+	Numbering string
 }
 
 // FeatureKind is what identifies the features of sparse vectors.
@@ -223,8 +148,8 @@ func (s Schema) resolve() (Schema, error) {
 		switch {
 		case s.Features > Named:
 			return s, fmt.Errorf("%w: unknown kind of features %d", fail.Option, s.Features)
-		case s.Dim != 0 || s.Storage != StorageAuto:
-			return s, fmt.Errorf("%w: Dim and Storage are for dense vectors, Features for sparse ones", fail.Option)
+		case s.Dim != 0 || s.Bytes != "":
+			return s, fmt.Errorf("%w: Dim and Bytes are for dense vectors, Features for sparse ones", fail.Option)
 		case s.Metric != 0 && s.Metric != vector.Cosine:
 			return s, fmt.Errorf("%w: sparse rows are compared by cosine, not by %v", fail.Option, s.Metric)
 		}
@@ -233,14 +158,12 @@ func (s Schema) resolve() (Schema, error) {
 	}
 	s.Metric = cmp.Or(s.Metric, vector.L2)
 	switch {
-	case s.Dim < 1 || s.Dim > MaxDim:
-		return s, fmt.Errorf("%w: dimension %d, want 1 to %d", fail.Option, s.Dim, MaxDim)
+	case s.Dim < 1 || s.Dim > kind.MaxDim:
+		return s, fmt.Errorf("%w: dimension %d, want 1 to %d", fail.Option, s.Dim, kind.MaxDim)
 	case s.Metric > vector.InnerProduct:
 		return s, fmt.Errorf("%w: unknown metric %d", fail.Option, s.Metric)
-	case s.Storage > StorageFloat32:
-		return s, fmt.Errorf("%w: unknown storage %d", fail.Option, s.Storage)
 	}
-	return s, layout.Numbering(s.Numbering).Check()
+	return s, errors.Join(s.Bytes.check("Bytes"), layout.Numbering(s.Numbering).Check())
 }
 
 // Feature is a named feature and its value.
@@ -251,7 +174,7 @@ type Feature struct {
 
 // Row is one row of a collection.
 type Row struct {
-	// Key is the user's key, 1 to MaxKey bytes, unique in the collection.
+	// Key is the user's key, 1 to 512 bytes, unique in the collection.
 	Key []byte
 	// Vector is the row of a dense collection. It has the collection's dimension, and all
 	// values are finite.
@@ -271,7 +194,7 @@ type Row struct {
 	// ExpiresAt, if not zero, is the time from which on no search finds the row. Maintenance deletes
 	// it after that.
 	ExpiresAt time.Time
-	// Payload is arbitrary bytes, at most MaxPayload; empty and nil are the same.
+	// Payload is arbitrary bytes, at most 1 MiB; empty and nil are the same.
 	Payload []byte
 	// Row is the row's number. Reads set it and Put ignores it; an update gives the row a new
 	// number, and so may a compaction.
@@ -284,21 +207,18 @@ type CollectionInfo struct {
 	Name string
 	// Sparse reports whether rows are sparse vectors, Named whether their features have names.
 	Sparse, Named bool
-	// Numbering is the numbering of features or coordinates in files.
-	Numbering Numbering
-	// Dim, Metric and Storage are those the collection was created with; Dim of a sparse
-	// collection is one more than the largest feature number in use.
-	Dim     int
-	Metric  vector.Metric
-	Storage Storage
+	// Dim, Metric, Bytes and Numbering are those of the Schema; Dim of a sparse collection is one more
+	// than the largest feature number in use.
+	Dim       int
+	Metric    vector.Metric
+	Bytes     Switch
+	Numbering string
 	// Live is the number of rows that are not deleted.
 	Live int
 	// Rows is the number of row numbers in use, deleted rows included.
 	Rows int
 	// Sealed is the number of rows in sealed chunks, deleted rows included.
 	Sealed int
-	// ChunkRows is the number of rows in a chunk.
-	ChunkRows int
 	// Indexes are the names of its indexes, Attributes those of the attributes that rows have had,
 	// sorted.
 	Indexes    []string

@@ -10,23 +10,19 @@ import (
 	"github.com/anndb/anndb/trees/forest"
 )
 
-// AnyLearner as Forest.Learner selects the learner and the depth that reach Forest.Recall
-// fastest on held-out rows.
-const AnyLearner forest.Kind = "auto"
-
 // learners are the values of Forest.Learner.
 var learners = []forest.Kind{
-	forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, AnyLearner,
+	forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, forestindex.AnyLearner,
 }
 
 // Forest are the options of a forest, which finds rows of a dense collection. The zero value is
 // a good general index: k-d trees over principal coordinates with sketches and neighbor lists,
 // tuned on held-out rows.
 type Forest struct {
-	// Learner is the forest learner, forest.KD when empty, or AnyLearner.
-	Learner forest.Kind
-	// Recall is the recall at which AnyLearner compares forests, 0.95 when zero.
-	Recall float64
+	// Learner is "kd" (also when empty), "kd-chrono", "rp", "pca", "rf", or "auto", which selects the
+	// learner and the depth that reach Recall (0.95 when zero) fastest on held-out rows.
+	Learner string
+	Recall  float64
 	// Trees is the number of trees. Zero means 2 if the index has tables, sketches and neighbor
 	// lists, 16 otherwise.
 	Trees int
@@ -39,13 +35,13 @@ type Forest struct {
 	// contributes to the table of its leaf, at most 4,096; it is lowered to the number of rows.
 	// Zero means 8 if Trees is 2 by default, 50 otherwise.
 	LeafNeighbors int
-	// Source selects how the nearest rows are found: NeighborsExact, NeighborsApproximate, or
-	// empty for exact ones if that takes only seconds and approximate ones otherwise. Those of
-	// TrainingQueries are always exact.
-	Source NeighborSource
+	// Source selects how the nearest rows are found: "exact" compares every row with every other
+	// row, "approximate" refines approximate lists and measures their recall, empty chooses exact
+	// ones if that takes only seconds. Those of TrainingQueries are always exact.
+	Source string
 	// Rotation selects whether the axis-aligned learners (kd, kd-chrono, rf) split on principal
 	// coordinates, Coordinates their number, at most the dimension. Zero means the learner's
-	// default: 64, or the dimension if it is lower, for kd and AnyLearner, none otherwise.
+	// default: 64, or the dimension if it is lower, for kd and auto, none otherwise.
 	Rotation    Switch
 	Coordinates int
 	// Sketches selects whether rows have sketches, SketchBytes the width of one: 64 or 128, 64
@@ -90,25 +86,13 @@ type Forest struct {
 	Seed uint64
 }
 
-// NeighborSource selects how a build finds the nearest rows of every row.
-type NeighborSource string
-
-// The sources of nearest rows.
-const (
-	// NeighborsExact compares every row with every other row.
-	NeighborsExact NeighborSource = "exact"
-	// NeighborsApproximate refines approximate neighbor lists and measures their recall
-	// (labels.ApproximateNeighbors).
-	NeighborsApproximate NeighborSource = "approximate"
-)
-
 func (o *Forest) request(bool) (kind.Options, error) {
 	if o == nil {
 		o = &Forest{}
 	}
 	b := &forestindex.Options{
-		Kind: o.Learner, Seed: o.Seed, TargetRecall: o.Recall, Trees: o.Trees, Depth: o.Depth,
-		LabelsK: o.LeafNeighbors, Labels: string(o.Source),
+		Kind: forest.Kind(o.Learner), Seed: o.Seed, TargetRecall: o.Recall, Trees: o.Trees, Depth: o.Depth,
+		LabelsK: o.LeafNeighbors, Labels: o.Source,
 		Quantize: o.Quantize, Members: o.Members, NoNatural: o.Tables == Off,
 		Density: o.Density, Candidates: o.Candidates, Subsample: o.Subsample, MinVotes: o.MinVotes,
 		NoTune: o.Tuning == Off, TuneK: o.TuneK, Holdout: o.Holdout, TrainingQueries: o.TrainingQueries,
@@ -152,8 +136,8 @@ func (o *Forest) request(bool) (kind.Options, error) {
 func publicForest(stored kind.Options) IndexOptions {
 	b := stored.(*forestindex.Options)
 	return &Forest{
-		Learner: b.Kind, Recall: b.TargetRecall, Trees: b.Trees, Depth: b.Depth,
-		LeafNeighbors: b.LabelsK, Source: NeighborSource(b.Labels),
+		Learner: string(b.Kind), Recall: b.TargetRecall, Trees: b.Trees, Depth: b.Depth,
+		LeafNeighbors: b.LabelsK, Source: b.Labels,
 		Rotation: offIf(b.Rotate < 0), Coordinates: max(0, b.Rotate),
 		Sketches: offIf(b.SketchBytes < 0), SketchBytes: max(0, b.SketchBytes),
 		Lists: offIf(b.HopLabels < 0), ListNeighbors: max(0, b.HopLabels),

@@ -59,7 +59,7 @@ type LCIF struct {
 	// Empty means 0: no second-order scores.
 	SecondOrders []float64 `json:",omitempty"`
 	// Graph is the number of nearest other rows that second-order scores use for each row, at
-	// most MaxGraph; zero means 10 if Params or SecondOrders have a weight above zero. Such a
+	// most 1,000; zero means 10 if Params or SecondOrders have a weight above zero. Such a
 	// model stores a neighbor list for each row; a build sets Graph to 0 for other models. Rows
 	// written or deleted later take part in second-order scores after maintenance, which
 	// rebuilds all neighbor lists with one search per row.
@@ -70,9 +70,6 @@ type LCIF struct {
 	// Seed makes the build reproducible: equal rows, options and seed give an equal model.
 	Seed uint64 `json:",omitempty"`
 }
-
-// MaxGraph is the largest number of nearest rows that second-order scores can use for a row.
-const MaxGraph = 1000
 
 func (o *LCIF) request(bool) (kind.Options, error) {
 	if o == nil {

@@ -124,7 +124,7 @@ func TestGoldenRowless(t *testing.T) {
 			for i := range 25 {
 				want := ask(s, coll, i, SearchOptions{Index: Flat})
 				for _, strategy := range strategies {
-					if got := ask(s, coll, i, SearchOptions{Index: "rows", Strategy: strategy}); !slices.EqualFunc(want, got, same) {
+					if got := ask(s, coll, i, SearchOptions{Index: "rows", Strategy: strategy.String()}); !slices.EqualFunc(want, got, same) {
 						t.Fatalf("%s, query %d, %v: %v, want %v", coll, i, strategy, got, want)
 					}
 				}

@@ -12,7 +12,6 @@ import (
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -33,9 +32,8 @@ type PredictOptions struct {
 	// none. Feature–label similarities, the shares of labels, and second-order scores remain
 	// those of all rows. Trees have no neighbors, so they refuse it.
 	Where *Filter
-	// Strategy is the search strategy of the inverted index of a label model over sparse rows.
-	// All strategies find the same rows; postings.Auto lets the planner choose.
-	Strategy postings.Strategy
+	// Strategy is that of the inverted index of a model over sparse rows, see SearchOptions.
+	Strategy string
 	// Explain fills in Prediction.Why and, for trees, Predictions.Why.
 	Explain bool
 }
@@ -111,9 +109,6 @@ func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (ou
 func predictLabels(
 	ctx context.Context, st *state.Collection, q Query, o *PredictOptions, rows *roaring.Bitmap,
 ) (out Predictions, err error) {
-	if err := checkStrategy(o.Strategy); err != nil {
-		return out, err
-	}
 	resolved, x, err := queryModel(ctx, st, q, o.Index)
 	if err != nil {
 		return out, err
@@ -142,7 +137,11 @@ var answers = sync.Pool{New: func() any { return new(kind.LabelAnswer) }}
 
 // ask returns the options as the model takes them. rows holds the rows that may be neighbors.
 func (o *PredictOptions) ask(model kind.LabelPredictor, rows *roaring.Bitmap) (kind.LabelAsk, error) {
-	out := kind.LabelAsk{Top: o.Top, Set: o.Set, Params: o.Params, Strategy: o.Strategy, Explain: o.Explain}
+	out := kind.LabelAsk{Top: o.Top, Set: o.Set, Params: o.Params, Explain: o.Explain}
+	var err error
+	if out.Strategy, err = strategyOf(o.Strategy); err != nil {
+		return out, err
+	}
 	switch {
 	case model.HasNeighbors():
 		out.Rows = rows

@@ -96,9 +96,6 @@ func predictBlock(
 func predictShared(
 	ctx context.Context, st *state.Collection, b labelQueries, out []Predictions,
 ) (done bool, err error) {
-	if err := checkStrategy(b.options.Strategy); err != nil {
-		return false, err
-	}
 	x, err := labelModel(ctx, st, b.options.Index)
 	if err != nil {
 		return false, err

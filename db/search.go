@@ -66,9 +66,9 @@ type SearchOptions struct {
 	// Their Filter must be nil, since a search cannot check which numbering its row numbers
 	// belong to.
 	Params *query.Params
-	// Strategy is the search strategy of an inverted index. All strategies find the same rows;
-	// postings.Auto lets the planner choose.
-	Strategy postings.Strategy
+	// Strategy is the search strategy of an inverted index: "partitioned", "compact", "union", or
+	// "auto", also when empty. All find the same rows.
+	Strategy string
 }
 
 // Content is a set of the parts of a row.
@@ -428,8 +428,8 @@ func checkDenseAsk(st *state.Collection, o *SearchOptions) error {
 			fail.Option, st.Entry.Name)
 	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
 		return fmt.Errorf("%w: target recall %g, want 0 to 1", fail.Option, o.Recall)
-	case o.Strategy != postings.Auto:
-		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", fail.Option, o.Strategy,
+	case o.Strategy != "" && o.Strategy != postings.Auto.String():
+		return fmt.Errorf("%w: strategy %q is for inverted indexes, %q is dense", fail.Option, o.Strategy,
 			st.Entry.Name)
 	}
 	return nil

@@ -39,7 +39,7 @@ func FuzzPostings(f *testing.F) {
 	q := rowlessRow("counts", 3).Sparse
 	fuzzBlocks(f, pristine, blocks, func(t *testing.T, s *Snapshot) {
 		for _, strategy := range []postings.Strategy{postings.Partitioned, postings.Compact, postings.Union} {
-			hits, _, err := nearest(t.Context(), s.Collection("counts"), Query{Sparse: q}, 9, &SearchOptions{Index: "rows", Strategy: strategy})
+			hits, _, err := nearest(t.Context(), s.Collection("counts"), Query{Sparse: q}, 9, &SearchOptions{Index: "rows", Strategy: strategy.String()})
 			if err != nil {
 				if !errors.Is(err, ErrCorrupt) {
 					t.Fatalf("%v: untyped error %v", strategy, err)

@@ -28,6 +28,10 @@ func searchSparse(ctx context.Context, st *state.Collection, a *rowAsk, o *Searc
 	if err := checkSparseAsk(st, o); err != nil {
 		return err
 	}
+	strategy, err := strategyOf(o.Strategy)
+	if err != nil {
+		return err
+	}
 	set, resolved, err := sparseQuery(ctx, st, a.q)
 	if err != nil {
 		return err
@@ -46,7 +50,7 @@ func searchSparse(ctx context.Context, st *state.Collection, a *rowAsk, o *Searc
 	res.Index = Flat
 	if index != nil {
 		covered, res.Index = index.Manifest.Info.Rows, index.Manifest.Info.Name
-		ask := kind.SparseAsk{X: x, K: a.k, Accept: accept, Strategy: o.Strategy}
+		ask := kind.SparseAsk{X: x, K: a.k, Accept: accept, Strategy: strategy}
 		sc.hits, res.Stats.Postings, err = index.Opened.(kind.SparseFinder).Find(ctx, sc.s, ask, sc.hits)
 		if err != nil {
 			return fail.Wrapf(kind.AsParameter(err), "search %q", st.Entry.Name)
@@ -81,15 +85,17 @@ func checkSparseAsk(st *state.Collection, o *SearchOptions) error {
 		return fmt.Errorf("%w: Params, Radius and Explain are for dense collections, %q is sparse",
 			fail.Option, st.Entry.Name)
 	}
-	return checkStrategy(o.Strategy)
+	return nil
 }
 
-// checkStrategy refuses an unknown strategy.
-func checkStrategy(s postings.Strategy) error {
-	if s > postings.Union {
-		return fmt.Errorf("%w: there is no search %v", fail.Option, s)
+// strategyOf returns the strategy with a name, of which the empty one is auto.
+func strategyOf(name string) (postings.Strategy, error) {
+	for s := postings.Auto; s <= postings.Union; s++ {
+		if name == s.String() || name == "" {
+			return s, nil
+		}
 	}
-	return nil
+	return 0, fmt.Errorf("%w: there is no strategy %q of a search", fail.Option, name)
 }
 
 // queryFeatures are the features of a query by number. Features that no row has ever had get

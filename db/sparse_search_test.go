@@ -198,9 +198,9 @@ func TestSearchSparseIsExact(t *testing.T) {
 		t.Errorf("index %+v", info)
 	}
 	compare("indexed", append(filters(), filtered{SearchOptions{Index: Flat}, all},
-		filtered{SearchOptions{Strategy: postings.Partitioned}, all},
-		filtered{SearchOptions{Strategy: postings.Compact}, all},
-		filtered{SearchOptions{Strategy: postings.Union}, all})...)
+		filtered{SearchOptions{Strategy: "partitioned"}, all},
+		filtered{SearchOptions{Strategy: "compact"}, all},
+		filtered{SearchOptions{Strategy: "union"}, all})...)
 	b.put(rng, keys[2200:]...)
 	b.put(rng, keys[50:80]...)
 	b.remove(keys[2300:2310]...)
@@ -288,7 +288,7 @@ func TestSearchSparseTies(t *testing.T) {
 	}
 	options := []*SearchOptions{{Index: Flat}}
 	for s := postings.Auto; s <= postings.Union; s++ {
-		options = append(options, &SearchOptions{Strategy: s})
+		options = append(options, &SearchOptions{Strategy: s.String()})
 	}
 	ties, rounded := 0, 0
 	for i := range 40 {
@@ -370,7 +370,7 @@ func TestSearchSparseMisuse(t *testing.T) {
 		"negative":           {search("s", Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, 1, nil), fail.Features},
 		"k":                  {search("s", Query{Sparse: q}, -1, nil), fail.K},
 		"index":              {search("s", Query{Sparse: q}, 1, &SearchOptions{Index: "y"}), fail.NoIndex},
-		"strategy":           {search("s", Query{Sparse: q}, 1, &SearchOptions{Strategy: postings.Partitioned}), fail.Option},
+		"strategy":           {search("s", Query{Sparse: q}, 1, &SearchOptions{Strategy: "partitioned"}), fail.Option},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)

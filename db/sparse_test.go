@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -198,7 +199,7 @@ func TestSparseRefusesBadRows(t *testing.T) {
 		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1, 1}, Value: []float32{1, 1}}}, fail.Features},
 		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, fail.Features},
 		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{nan}}}, fail.Features},
-		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{MaxFeature + 1}, Value: []float32{1}}}, fail.Features},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{kind.MaxFeature + 1}, Value: []float32{1}}}, fail.Features},
 		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}}}, fail.Features},
 		{"names", Row{Features: []Feature{{"a", 1}, {"a", 2}}}, fail.Features},
 		{"names", Row{Features: []Feature{{"", 1}}}, fail.Features},

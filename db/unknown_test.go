@@ -123,7 +123,7 @@ func TestUnknownFeatures(t *testing.T) {
 
 func searchOptions(strategies []postings.Strategy) (out []SearchOptions) {
 	for _, s := range strategies {
-		out = append(out, SearchOptions{Index: "lists", Strategy: s})
+		out = append(out, SearchOptions{Index: "lists", Strategy: s.String()})
 	}
 	return out
 }

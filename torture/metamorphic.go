@@ -19,7 +19,6 @@ import (
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/torture/internal/ask"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -31,7 +30,7 @@ type telling struct {
 	// Options of db.Open.
 	NoSync              bool
 	MapReserve, Backlog int64
-	Verify              db.VerifyMode
+	Verify              db.Switch
 	// Background maintains all the while, beside the calls that the sequence
 	// has: the answers of what is learned then follow from when it works.
 	Background bool
@@ -59,9 +58,9 @@ func (t telling) variant(rng *rand.Rand) (telling, string) {
 	if t.Keep {
 		t.MapReserve = 1 << 36 // a file that outgrows it waits for the snapshot, as documented
 	}
-	t.Verify = []db.VerifyMode{db.VerifyFirst, db.VerifyAlways, db.VerifyNever}[rng.IntN(3)]
+	t.Verify = []db.Switch{db.On, db.Off}[rng.IntN(2)]
 	t.Workers = []int{1, 2, 5, 0}[rng.IntN(4)]
-	what = append(what, fmt.Sprintf("reserve %d, backlog %d, verify %d, %d workers", t.MapReserve, t.Backlog, t.Verify, t.Workers))
+	what = append(what, fmt.Sprintf("reserve %d, backlog %d, verify %s, %d workers", t.MapReserve, t.Backlog, t.Verify, t.Workers))
 	return t, strings.Join(what, ", ")
 }
 
@@ -228,7 +227,7 @@ func tale(rng *rand.Rand, coll string) db.Row {
 func (t telling) build(ctx context.Context, d *db.DB) error {
 	model := db.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
 	tree := db.TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}
-	grown := func(learner forest.Kind, parts db.Switch) *db.Forest {
+	grown := func(learner string, parts db.Switch) *db.Forest {
 		return &db.Forest{
 			Learner: learner, Trees: 3, Depth: 4, LeafNeighbors: 6, ListNeighbors: 5, Members: true, Tuning: db.Off,
 			Rotation: parts, Sketches: parts, Seed: t.Seed,
@@ -239,8 +238,8 @@ func (t telling) build(ctx context.Context, d *db.DB) error {
 		o          db.IndexOptions
 	}{
 		// The rows of bytes have so many coordinates that principal ones take long.
-		{"bytes", "kd", grown(forest.KD, db.Off)}, {"bytes", "rp", grown(forest.RP, db.Off)},
-		{"floats", "pca", grown(forest.PCATree, db.On)}, {"floats", "rf", grown(forest.RF, db.On)},
+		{"bytes", "kd", grown("kd", db.Off)}, {"bytes", "rp", grown("rp", db.Off)},
+		{"floats", "pca", grown("pca", db.On)}, {"floats", "rf", grown("rf", db.On)},
 		{"terms", "rows", &db.Postings{Partition: true, M: 2}},
 		{"terms", "at", (*db.AT)(&tree)},
 		{"words", "rows", nil},

@@ -70,7 +70,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 		dense.Metric = vector.Cosine
 	}
 	if o["storage"] == "float32" {
-		dense.Storage = db.StorageFloat32
+		dense.Bytes = db.Off
 	}
 	if err := os.Remove(e.path); err != nil && !os.IsNotExist(err) {
 		return err

@@ -11,7 +11,6 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/trees/forest"
 )
 
 // buildCmd learns an index.
@@ -120,8 +119,8 @@ func (c *buildCmd) options() (db.IndexOptions, error) {
 // forest are the flags of a forest.
 func (c *buildCmd) forest() *db.Forest {
 	o := &db.Forest{
-		Learner: forest.Kind(c.Kind), Recall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth,
-		LeafNeighbors: c.LabelsK, Source: db.NeighborSource(c.Labels), Quantize: c.Quantize,
+		Learner: c.Kind, Recall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth,
+		LeafNeighbors: c.LabelsK, Source: c.Labels, Quantize: c.Quantize,
 		Members: c.Members, Density: c.Density, Candidates: c.Candidates,
 		Subsample: c.Subsample, MinVotes: c.MinVotes, TuneK: c.TuneK, Holdout: c.Holdout, Seed: c.Seed,
 	}

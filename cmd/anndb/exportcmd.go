@@ -84,7 +84,7 @@ func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo, filte
 		o.Expires = info.Expires
 		return o, nil, err
 	}
-	if info.Numbering == db.NumberedFromZero {
+	if info.Numbering == fromZero {
 		o.Base = dataset.BaseZero
 	}
 	counts, err := s.Collection(c.Collection).Labels()
@@ -212,11 +212,11 @@ func (c *exportCmd) report(a *app, info db.CollectionInfo, o dataset.Schema, n i
 func exportNumbering(o dataset.Schema) any {
 	switch {
 	case o.Format == dataset.FormatLibsvm && o.Base != dataset.BaseZero:
-		return numberingShown(db.NumberedFromOne)
+		return numberingShown(fromOne)
 	case o.Format == dataset.FormatARFF, o.Format == dataset.FormatJSONL && o.FeatureNames != nil:
 		return nil
 	}
-	return numberingShown(db.NumberedFromZero)
+	return numberingShown(fromZero)
 }
 
 // numbers reports whether all labels are numbers from 0.

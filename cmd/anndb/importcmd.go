@@ -128,9 +128,9 @@ func (c *importCmd) create(a *app, d *db.DB, in *input, named bool) (created boo
 			o.Features = db.Named
 		}
 	} else {
-		o.Dim, o.Storage, o.Numbering = in.Dim, db.StorageAuto, db.NumberedUnknown
+		o.Dim = in.Dim
 		if c.Float32 {
-			o.Storage = db.StorageFloat32
+			o.Bytes = db.Off
 		}
 		if in.filled {
 			o.Numbering = in.numbering(false)

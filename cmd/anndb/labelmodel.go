@@ -111,8 +111,9 @@ func (m modelFlags) check(t tuneFlags) error {
 			return usagef("weight of second-order scores %g (want 0 to 1)", w)
 		}
 	}
-	if t.Graph < 0 || t.Graph > db.MaxGraph {
-		return usagef("--graph %d (want 1 to %d, or 0 for 10)", t.Graph, db.MaxGraph)
+	const maxGraph = 1000
+	if t.Graph < 0 || t.Graph > maxGraph {
+		return usagef("--graph %d (want 1 to %d, or 0 for 10)", t.Graph, maxGraph)
 	}
 	positive := func(w float64) bool { return w > 0 }
 	if t.Graph > 0 && m.SecondOrder == 0 && !slices.ContainsFunc(t.SecondOrders, positive) {

@@ -9,6 +9,12 @@ import (
 	"github.com/anndb/anndb/db"
 )
 
+// The numberings of files: the number of the first feature.
+const (
+	fromZero = "0"
+	fromOne  = "1"
+)
+
 // target is the collection that a file of numbered features is read for, which
 // decides what their numbers mean.
 type target struct {
@@ -55,13 +61,13 @@ func existing(a *app, path, name string) (*db.CollectionInfo, error) {
 // base is the base of a libsvm file, as --base says it or the collection does.
 func (n target) base(flag string) (dataset.Base, error) {
 	base := map[string]dataset.Base{"auto": dataset.BaseAuto, "0": dataset.BaseZero, "1": dataset.BaseOne}
-	if n.info == nil || n.info.Numbering == db.NumberedUnknown {
+	if n.info == nil || n.info.Numbering == "" {
 		return base[flag], nil
 	}
-	if flag != "auto" && flag != string(n.info.Numbering) {
+	if flag != "auto" && flag != n.info.Numbering {
 		return 0, usagef("--base %s: collection %q counts features from %s", flag, n.info.Name, n.info.Numbering)
 	}
-	return base[string(n.info.Numbering)], nil
+	return base[n.info.Numbering], nil
 }
 
 // first is the number of a file's first feature.
@@ -80,11 +86,11 @@ func (n target) check(in *input, flag string) error {
 	case !libsvm && flag != "auto":
 		return usagef("--base is for libsvm files; %s is of format %s", in.path, in.Format)
 	case n.info == nil, n.info.Named && in.FeatureNames == nil: // the latter is refused later
-	case libsvm && n.info.Numbering == db.NumberedUnknown && flag == "auto":
+	case libsvm && n.info.Numbering == "" && flag == "auto":
 		return usagef("collection %q does not record from which number its features count: "+
 			"say --base 0 or --base 1 for %s",
 			n.info.Name, in.path)
-	case in.countsFromZero() && !n.info.Named && n.info.Numbering == db.NumberedFromOne:
+	case in.countsFromZero() && !n.info.Named && n.info.Numbering == fromOne:
 		n.note("%s counts features from 0, as %s does: its feature 0 is feature 1 of collection %q",
 			in.path, in.Format, n.info.Name)
 	}
@@ -93,7 +99,7 @@ func (n target) check(in *input, flag string) error {
 
 // explain adds the collection to the error of a feature 0 that it has no place for.
 func (n target) explain(err error) error {
-	fromOne := n.info != nil && n.info.Numbering == db.NumberedFromOne
+	fromOne := n.info != nil && n.info.Numbering == fromOne
 	if !fromOne || !errors.Is(err, dataset.ErrFeatureZero) {
 		return err
 	}
@@ -110,20 +116,20 @@ func (in *input) countsFromZero() bool {
 
 // numbering is what a collection records of the file it is made from. Names given
 // by the file itself need no numbers.
-func (in *input) numbering(named bool) db.Numbering {
+func (in *input) numbering(named bool) string {
 	switch {
 	case in.Base == dataset.BaseOne:
-		return db.NumberedFromOne
+		return fromOne
 	case named && (in.Format == dataset.FormatARFF || in.Format == dataset.FormatJSONL):
-		return db.NumberedUnknown
+		return ""
 	}
-	return db.NumberedFromZero
+	return fromZero
 }
 
 // numberingShown is a numbering as tables have it.
-func numberingShown(n db.Numbering) any {
-	if n == db.NumberedUnknown {
+func numberingShown(n string) any {
+	if n == "" {
 		return nil
 	}
-	return "from " + string(n)
+	return "from " + n
 }

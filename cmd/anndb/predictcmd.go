@@ -64,7 +64,7 @@ func (c *predictCmd) Run(a *app) error {
 			return err
 		}
 		o := &db.PredictOptions{
-			Index: c.Index, Top: c.Top, Where: filter, Strategy: strategy, Explain: c.Explain,
+			Index: c.Index, Top: c.Top, Where: filter, Strategy: strategy.String(), Explain: c.Explain,
 		}
 		p := predicting{a: a, s: s, info: info, total: queries.total, options: o}
 		bare := 0

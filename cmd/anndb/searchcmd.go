@@ -78,7 +78,8 @@ func (c *searchCmd) options() (*db.SearchOptions, error) {
 	o := &db.SearchOptions{
 		K: c.K, Index: c.Index, Recall: c.Recall, Where: filter, Radius: c.Radius, Explain: c.Explain,
 	}
-	if o.Strategy, err = choice("--strategy", c.Strategy, strategies); err != nil || c.Method == "" {
+	strategy, err := choice("--strategy", c.Strategy, strategies)
+	if o.Strategy = strategy.String(); err != nil || c.Method == "" {
 		return o, err
 	}
 	m, err := choice("--method", c.Method, methods)

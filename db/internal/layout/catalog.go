@@ -33,10 +33,10 @@ type Catalog struct {
 	Collections []*Collection
 }
 
-// Storage selects how dense vectors are stored: the values of db.Storage.
+// Storage selects how dense vectors are stored.
 type Storage uint8
 
-// The storage modes, see db.Storage.
+// The storage modes: as bytes where that is lossless, or always as float32.
 const (
 	StorageAuto Storage = iota
 	StorageFloat32

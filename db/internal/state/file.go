@@ -17,20 +17,12 @@ import (
 	"github.com/anndb/anndb/db/internal/verified"
 )
 
-// VerifyMode selects when reads verify the checksums of blocks: the values of db.VerifyMode.
-type VerifyMode uint8
-
-const (
-	verifyFirst VerifyMode = iota
-	verifyAlways
-	verifyNever
-)
-
 // File is one open file and what has been decoded of it and verified. Compact replaces a
 // DB's file; the old one is closed with its last generation.
 type File struct {
 	*store.File
-	mode VerifyMode
+	// trusted files are read without verifying checksums.
+	trusted bool
 	// Kinds returns the kind of index with a name, nil for an unknown one.
 	Kinds    func(name string) kind.Kind
 	Before   uint64 // generations before the file's first, if it was compacted
@@ -51,9 +43,10 @@ type File struct {
 }
 
 // NewFile returns an open file with what is known of a file that nobody has read yet. kinds
-// returns the kind of index with a name, nil if there is none.
-func NewFile(f *store.File, mode VerifyMode, kinds func(name string) kind.Kind) *File {
-	return &File{File: f, mode: mode, Kinds: kinds, numberings: map[uint64]*Numbering{}}
+// returns the kind of index with a name, nil if there is none; trusted selects reads without verifying
+// checksums.
+func NewFile(f *store.File, trusted bool, kinds func(name string) kind.Kind) *File {
+	return &File{File: f, trusted: trusted, Kinds: kinds, numberings: map[uint64]*Numbering{}}
 }
 
 // OpenCopy opens a file that is known to be complete and that is read as this one is.
@@ -62,7 +55,7 @@ func (f *File) OpenCopy(name string, o store.Options) (*File, error) {
 	if err != nil {
 		return nil, FileError(err)
 	}
-	return NewFile(copied, f.mode, f.Kinds), nil
+	return NewFile(copied, f.trusted, f.Kinds), nil
 }
 
 // Begin begins a transaction.

@@ -252,7 +252,7 @@ func (c *Collection) index(x Index) []Question {
 				strategies = append(strategies, postings.Partitioned)
 			}
 			for _, s := range strategies {
-				out = append(out, c.search(fmt.Sprint(s, at), x.Name, q, db.SearchOptions{Strategy: s}))
+				out = append(out, c.search(fmt.Sprint(s, at), x.Name, q, db.SearchOptions{Strategy: s.String()}))
 			}
 		default:
 			params := map[string]query.Params{

@@ -10,7 +10,6 @@ import (
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -74,10 +73,10 @@ func (b *builder) build() error {
 	do(b.put("words", 0, 200))
 	do(b.put("gone", 0, 400))
 	index("images", "kd", forests(&db.Forest{Coordinates: 16, Members: true}))
-	index("images", "rp", forests(&db.Forest{Learner: forest.RP, Sketches: db.Off, Members: true}))
-	index("vectors", "pca", forests(&db.Forest{Learner: forest.PCATree, Quantize: true}))
-	index("vectors", "gone", forests(&db.Forest{Learner: forest.RP, Members: true}))
-	index("points", "rf", forests(&db.Forest{Learner: forest.RF, Members: true}))
+	index("images", "rp", forests(&db.Forest{Learner: "rp", Sketches: db.Off, Members: true}))
+	index("vectors", "pca", forests(&db.Forest{Learner: "pca", Quantize: true}))
+	index("vectors", "gone", forests(&db.Forest{Learner: "rp", Members: true}))
+	index("points", "rf", forests(&db.Forest{Learner: "rf", Members: true}))
 	index("points", "labels", &model)
 	index("points", "pt", (*db.PT)(&trees))
 	index("terms", "rows", &db.Postings{Partition: true, M: 3})

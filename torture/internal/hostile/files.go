@@ -10,7 +10,6 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -95,11 +94,11 @@ type collection struct {
 var collections = map[string][]collection{
 	"dense": {
 		{"l2", 12, vector.L2, false, map[string]db.IndexOptions{
-			"kd": &db.Forest{Tuning: db.Off, Seed: 1, Learner: forest.KD, Quantize: true, Members: true},
-			"rp": &db.Forest{Tuning: db.Off, Seed: 1, Learner: forest.RP, Trees: 3, Lists: db.Off, Sketches: db.Off},
-			"rf": &db.Forest{Tuning: db.Off, Seed: 1, Learner: forest.RF, Trees: 2},
+			"kd": &db.Forest{Tuning: db.Off, Seed: 1, Learner: "kd", Quantize: true, Members: true},
+			"rp": &db.Forest{Tuning: db.Off, Seed: 1, Learner: "rp", Trees: 3, Lists: db.Off, Sketches: db.Off},
+			"rf": &db.Forest{Tuning: db.Off, Seed: 1, Learner: "rf", Trees: 2},
 		}},
-		{"cosine", 6, vector.Cosine, false, map[string]db.IndexOptions{"pca": &db.Forest{Tuning: db.Off, Seed: 1, Learner: forest.PCATree}}},
+		{"cosine", 6, vector.Cosine, false, map[string]db.IndexOptions{"pca": &db.Forest{Tuning: db.Off, Seed: 1, Learner: "pca"}}},
 		{"product", 5, vector.InnerProduct, false, map[string]db.IndexOptions{"kd": &db.Forest{Tuning: db.Off, Seed: 1}}},
 		{"long", 12000, vector.L2, false, nil},
 	},
