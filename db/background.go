@@ -111,12 +111,12 @@ func (d *DB) newMaintainer() *background.Maintainer {
 	})
 }
 
-// PauseMaintenance stops background maintenance until ResumeMaintenance. It cancels a running
-// step, which loses only the work of that step. It does nothing if maintenance is manual.
-func (d *DB) PauseMaintenance() { d.background.Pause() }
-
-// ResumeMaintenance continues background maintenance after PauseMaintenance.
-func (d *DB) ResumeMaintenance() { d.background.Resume() }
+// PauseMaintenance stops background maintenance until resume is called. It cancels a running step,
+// which loses only the work of that step. It does nothing if maintenance is manual.
+func (d *DB) PauseMaintenance() (resume func()) {
+	d.background.Pause()
+	return d.background.Resume
+}
 
 // maintenanceStats returns the statistics of maintenance.
 func (d *DB) maintenanceStats() MaintenanceStats {

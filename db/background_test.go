@@ -41,7 +41,7 @@ func TestBackground(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	status := func() (IndexStatus, MaintenanceStats) {
+	status := func() (IndexInfo, MaintenanceStats) {
 		st, err := d.Stats()
 		if err != nil {
 			t.Fatal(err)
@@ -59,13 +59,13 @@ func TestBackground(t *testing.T) {
 		t.Errorf("%+v, %+v", x, m)
 	}
 	put(20) // below the share
-	d.PauseMaintenance()
+	resume := d.PauseMaintenance()
 	put(200)
 	time.Sleep(20 * time.Millisecond)
 	if x, m := status(); x.Fresh != 220 || !m.Paused {
 		t.Errorf("while paused: %+v, %+v", x, m)
 	}
-	d.ResumeMaintenance()
+	resume()
 	waitFor(t, "maintenance to go on", func() bool { x, _ := status(); return x.Fresh == 0 })
 	put(500)
 	if err := d.Close(); err != nil {

@@ -68,7 +68,7 @@ func (c Collection) Build(
 	if m == nil {
 		return IndexInfo{}, kind.AsParameter(err)
 	}
-	return publicInfo(m), kind.AsParameter(err)
+	return publicInfo(c.name, m), kind.AsParameter(err)
 }
 
 // request returns the stored form of the options of a build, and refuses those that the collection

@@ -386,17 +386,17 @@ func behind(t *testing.T, d *DB) map[string]int {
 	out := map[string]int{}
 	for _, i := range st.Indexes {
 		if i.Error != "" {
-			t.Errorf("index %s: %s", i.Index, i.Error)
+			t.Errorf("index %s: %s", i.Name, i.Error)
 		}
-		out[i.Index] = i.Relabelled
+		out[i.Name] = i.Relabelled
 	}
 	peeked, err := Peek(t.Context(), d.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, i := range peeked.Indexes {
-		if i.Error != "" || i.Relabelled != out[i.Index] {
-			t.Errorf("peek: index %s has %d rows relabelled, want %d: %s", i.Index, i.Relabelled, out[i.Index], i.Error)
+		if i.Error != "" || i.Relabelled != out[i.Name] {
+			t.Errorf("peek: index %s has %d rows relabelled, want %d: %s", i.Name, i.Relabelled, out[i.Name], i.Error)
 		}
 	}
 	return out

@@ -92,48 +92,33 @@ type Stats struct {
 	Commits uint64
 	// Collections describes the collections of the latest state.
 	Collections []CollectionInfo
-	// Indexes describes how far each index is behind its collection.
-	Indexes []IndexStatus
+	// Indexes describes the indexes, also how far each is behind its collection.
+	Indexes []IndexInfo
 	// Maintenance describes maintenance.
 	Maintenance MaintenanceStats
 }
 
-// IndexStatus describes how far an index is behind its collection.
-type IndexStatus struct {
-	Collection, Index string
-	// Rows is the number of row numbers that the index covers, Fresh the number of later rows.
-	Rows, Fresh int
-	// Relabelled is the number of covered rows whose labels were changed since an index that
-	// learns from labels was made or maintained.
-	Relabelled int
-	// Segments is the number of segments of an inverted index, 1 for other kinds.
-	Segments int
-	// Bytes is the stored size.
-	Bytes int64
-	// Error is the reason why the index cannot be described or, if this handle has tried,
-	// maintained; empty otherwise.
-	Error string
-}
-
 // statuses describes the indexes.
-func (s *Snapshot) statuses() (out []IndexStatus) {
+func (s *Snapshot) statuses() (out []IndexInfo) {
 	for _, c := range s.gen.Catalog.Collections {
 		for i := range c.Indexes {
-			m, err := s.gen.Collections[c.Name].ManifestOf(&c.Indexes[i])
-			status := indexStatus(c, &c.Indexes[i], m, err)
-			if err == nil {
-				status.Relabelled, err = s.gen.Collections[c.Name].Stale(m.Object, m.Info.Rows)
+			r := &c.Indexes[i]
+			info, err := indexInfoOf(s.gen.Collections[c.Name], r.Name)
+			out = append(out, withError(info, c, r, err))
+			if why := s.d.indexes.Unmaintained(r.Object); why != "" && err == nil {
+				out[len(out)-1].Error = why
 			}
-			if err != nil {
-				status.Error = err.Error()
-			}
-			if why := s.d.indexes.Unmaintained(c.Indexes[i].Object); why != "" && err == nil {
-				status.Error = why
-			}
-			out = append(out, status)
 		}
 	}
 	return out
+}
+
+// withError returns the description of an index that may have failed.
+func withError(info IndexInfo, c *layout.Collection, r *layout.IndexRef, err error) IndexInfo {
+	if info.Collection, info.Name = c.Name, r.Name; err != nil {
+		info.Error = err.Error()
+	}
+	return info
 }
 
 // Stats describes the latest state. O(number of collections), plus the number of pages if the

@@ -227,7 +227,7 @@ func rowQuestions(coll string, numbers []int) []question {
 	})
 	add("keys "+coll, func(s *Snapshot) (string, error) {
 		var b strings.Builder
-		for k, err := range s.Collection(coll).Keys(nil) {
+		for k, err := range s.Collection(coll).Keys(nil, nil) {
 			if err != nil {
 				return "", err
 			}

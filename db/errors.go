@@ -79,11 +79,8 @@ func (e *CorruptError) Error() string {
 	return s + ": " + fail.Inner{Err: e.Err}.Error()
 }
 
-// Is reports whether target is ErrCorrupt.
-func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
-
-// Unwrap returns the reason.
-func (e *CorruptError) Unwrap() error { return e.Err }
+// Unwrap returns ErrCorrupt and the reason.
+func (e *CorruptError) Unwrap() []error { return []error{ErrCorrupt, e.Err} }
 
 func init() {
 	fail.Corrupt = func(d fail.Damage) error {

@@ -377,7 +377,7 @@ var readers = []struct {
 		return err
 	}},
 	{"Keys", func(s *db.Snapshot, coll string) (err error) {
-		for _, e := range s.Collection(coll).Keys(nil) {
+		for _, e := range s.Collection(coll).Keys(nil, nil) {
 			err = e
 		}
 		return err
@@ -400,7 +400,7 @@ func TestReleaseWhileIterating(t *testing.T) {
 			return n, nil
 		},
 		"Keys": func(s *db.Snapshot, step func()) (n int, err error) {
-			for _, err := range s.Collection("c").Keys(nil) {
+			for _, err := range s.Collection("c").Keys(nil, nil) {
 				if err != nil {
 					return n, err
 				}

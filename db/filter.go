@@ -101,12 +101,10 @@ func ParseFilter(text string) (*Filter, error) {
 // FilterError is the error of ParseFilter. It wraps ErrInvalid.
 type FilterError struct{ syntax where.SyntaxError }
 
+// Error returns a message with the column of the first wrong character.
 func (e *FilterError) Error() string { return fmt.Sprintf("%v: %v", fail.Filter, &e.syntax) }
 
 func (e *FilterError) Unwrap() error { return fail.Filter }
-
-// Column returns the number of the first wrong character, from 1 on.
-func (e *FilterError) Column() int { return e.syntax.Column() }
 
 // Caret returns the text around the error and, on a second line, a ^ under its column.
 func (e *FilterError) Caret() string { return e.syntax.Caret() }

@@ -26,19 +26,25 @@ type NeighborReport struct {
 	Rounds int
 }
 
-// IndexInfo describes a published index.
+// IndexInfo describes an index.
 type IndexInfo struct {
-	// Name is the index's name in its collection.
-	Name string
+	// Name is the name in the Collection.
+	Collection, Name string
 	// Kind is the kind of the index: "postings", "lcif", "sbt", "pt", "at", or for a forest its
 	// learner.
 	Kind string `json:",omitempty"`
 	// Options are the options that the index was built with, with defaults and what was tuned
 	// filled in. Build with them makes an equal index of equal rows.
 	Options IndexOptions `json:",omitempty"`
-	// Rows is the number of row numbers that the index covers. Queries scan later rows until
-	// maintenance or the next build.
-	Rows int
+	// Rows is the number of row numbers that the index covers. Fresh is the number of later rows,
+	// which queries scan until maintenance or the next build, Relabelled the number of covered rows
+	// whose labels have changed since the index, if it learns from labels, was made or maintained.
+	Rows, Fresh, Relabelled int
+	// Segments is the number of segments of an inverted index, 1 for other kinds.
+	Segments int
+	// Error is the reason why the index cannot be described or, if this handle has tried,
+	// maintained; empty otherwise.
+	Error string `json:",omitempty"`
 	// Created is the time of the build, Maintained the time of the last change by maintenance,
 	// zero if there was none.
 	Created    time.Time
@@ -56,8 +62,6 @@ type IndexInfo struct {
 	// LabelCurve holds the measurements of a label model's tuner by cross-validation; nil for
 	// other indexes and without tuning.
 	LabelCurve *lcif.Curve `json:",omitempty"`
-	// LabelWeights are the weightings that the tuner tried, with the best result of each.
-	LabelWeights []LabelWeight `json:",omitempty"`
 	// Tree describes budgeted trees; nil for other indexes.
 	Tree *budget.Stats `json:",omitempty"`
 	// TreeTrials holds the measurements of the cross-validation of budgeted trees, in the order
@@ -78,19 +82,28 @@ func (i IndexInfo) TotalBytes() int64 {
 	return n
 }
 
-// publicInfo returns the description of an index.
-func publicInfo(m *kind.Manifest) IndexInfo {
+// publicInfo returns the description of an index as its manifest has it.
+func publicInfo(coll string, m *kind.Manifest) IndexInfo {
 	x := &m.Info
-	i := IndexInfo{
-		Name: x.Name, Kind: m.Kind, Options: kinds[m.Kind].public(m.Options), Rows: x.Rows,
-		Created: x.Created, Maintained: x.Maintained, BuildSeconds: x.BuildSeconds, BuildMemory: x.BuildMemory,
-		Bytes: x.Bytes, Curve: x.Curve, LabelCurve: x.LabelCurve, Tree: x.Tree, TreeTrials: x.TreeTrials,
-		TrainingPoints: x.TrainingPoints, Neighbors: (*NeighborReport)(x.Neighbors),
+	return IndexInfo{
+		Collection: coll, Name: x.Name, Kind: m.Kind, Options: kinds[m.Kind].public(m.Options), Rows: x.Rows,
+		Segments: m.Own.SegmentCount(), Created: x.Created, Maintained: x.Maintained,
+		BuildSeconds: x.BuildSeconds, BuildMemory: x.BuildMemory, Bytes: x.Bytes, Curve: x.Curve,
+		LabelCurve: x.LabelCurve, Tree: x.Tree, TreeTrials: x.TreeTrials, TrainingPoints: x.TrainingPoints,
+		Neighbors: (*NeighborReport)(x.Neighbors),
 	}
-	for _, w := range x.LabelWeights {
-		i.LabelWeights = append(i.LabelWeights, LabelWeight{Weighting(w.Weight), w.Best})
-	}
-	return i
+}
+
+// indexInfo describes an index in a state. stale counts the rows whose labels have changed among
+// the first ones.
+func indexInfo(
+	c *layout.Collection, m *kind.Manifest, stale func(rows int) (int, error),
+) (IndexInfo, error) {
+	info := publicInfo(c.Name, m)
+	info.Fresh = int(c.Rows) - info.Rows
+	var err error
+	info.Relabelled, err = stale(info.Rows)
+	return info, err
 }
 
 // Index describes an index.
@@ -131,5 +144,5 @@ func indexInfoOf(st *state.Collection, name string) (IndexInfo, error) {
 	if err != nil {
 		return IndexInfo{}, err
 	}
-	return publicInfo(m), nil
+	return indexInfo(st.Entry, m, func(rows int) (int, error) { return st.Stale(m.Object, rows) })
 }

@@ -477,7 +477,7 @@ func inMemory(ctx context.Context, st *state.Collection, a *lcifindex.Arrays, m 
 		}
 		view.Neighbors = lcif.NewForestNeighbors(all, query.Params{Method: query.Flat}, nil)
 	}
-	if degree := publicInfo(m).Options.(*LCIF).Graph; degree > 0 {
+	if degree := publicInfo("", m).Options.(*LCIF).Graph; degree > 0 {
 		if err := view.AddGraph(ctx, rows, degree, 1, nil); err != nil {
 			return nil, nil, nil, err
 		}
@@ -486,7 +486,7 @@ func inMemory(ctx context.Context, st *state.Collection, a *lcifindex.Arrays, m 
 }
 
 // paramsOf returns the parameters of a stored label model.
-func paramsOf(m *kind.Manifest) *lcif.Params { return publicInfo(m).Options.(*LCIF).Params }
+func paramsOf(m *kind.Manifest) *lcif.Params { return publicInfo("", m).Options.(*LCIF).Params }
 
 // storedPower returns the exponent of the powers that a label model stores.
 func storedPower(m *kind.Manifest) float64 { return labels.StoredPower(cmp.Or(paramsOf(m).Beta, 1)) }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -81,10 +82,11 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 	if w := auto.Options.(*LCIF).Weight; w != WeightTFIDF {
 		t.Errorf("weighting %q is chosen", w)
 	}
-	if len(auto.LabelWeights) != 2 || auto.LabelWeights[0].Weight != WeightNone ||
-		auto.LabelWeights[0].Best != info["none"].LabelWeights[0].Best ||
-		!(auto.LabelWeights[1].Best.MicroF1 > auto.LabelWeights[0].Best.MicroF1+0.05) {
-		t.Errorf("weightings tried: %+v", auto.LabelWeights)
+	tried, plain := weightsTried(t, d, "terms", "auto"), weightsTried(t, d, "terms", "none")
+	if len(tried) != 2 || tried[0].Weight != string(WeightNone) ||
+		tried[0].Best != plain[0].Best ||
+		!(tried[1].Best.MicroF1 > tried[0].Best.MicroF1+0.05) {
+		t.Errorf("weightings tried: %+v", tried)
 	}
 	if !reflect.DeepEqual(auto.LabelCurve, info["tfidf"].LabelCurve) {
 		t.Error("the curve is not that of the chosen weighting")
@@ -136,7 +138,7 @@ func TestScaledColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := info.LabelWeights
+	w := weightsTried(t, d, "dense", "labels")
 	if info.Options.(*LCIF).Weight != WeightStandard || len(w) != 2 || !(w[1].Best.MicroF1 > w[0].Best.MicroF1+0.2) {
 		t.Fatalf("weighting %q, tried %+v", info.Options.(*LCIF).Weight, w)
 	}
@@ -281,4 +283,21 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// weightsTried returns the weightings that a build has tried, with the best result of each.
+func weightsTried(t *testing.T, d *DB, coll, index string) (tried []kind.LabelWeight) {
+	t.Helper()
+	err := d.View(func(s *Snapshot) error {
+		st := s.gen.Collections[coll]
+		m, err := st.ManifestOf(st.Entry.Index(index))
+		if err == nil {
+			tried = m.Info.LabelWeights
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tried
 }

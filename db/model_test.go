@@ -223,7 +223,7 @@ func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error 
 		return fmt.Errorf("%d rows, want %d", i, len(order))
 	}
 	var keys []string
-	for k, err := range s.Collection(name).Keys(nil) {
+	for k, err := range s.Collection(name).Keys(nil, nil) {
 		if err != nil {
 			return fmt.Errorf("keys: %w", err)
 		}
@@ -738,9 +738,9 @@ func (x *machine) maintain(t *rapid.T) {
 		t.Fatal(err)
 	}
 	for _, i := range st.Indexes {
-		tree := isTree(x.m[i.Collection].indexes[i.Index])
+		tree := isTree(x.m[i.Collection].indexes[i.Name])
 		if i.Relabelled > 0 && !tree && i.Error == "" {
-			t.Fatalf("%s/%s has %d relabelled rows after maintenance", i.Collection, i.Index, i.Relabelled)
+			t.Fatalf("%s/%s has %d relabelled rows after maintenance", i.Collection, i.Name, i.Relabelled)
 		}
 	}
 }

@@ -7,13 +7,6 @@ import (
 	"github.com/anndb/anndb/query/lcif"
 )
 
-// LabelWeight is a weighting and the best setting that the tuner of a label model found with
-// it.
-type LabelWeight struct {
-	Weight Weighting
-	Best   lcif.Point
-}
-
 // LCIF are the options of a label model that predicts the labels of rows from nearest rows and
 // from features (Feremans et al. 2020, LCIF). In a sparse collection the model keeps its own
 // inverted index, whose rows may be weighed and reduced to selected features; therefore it does

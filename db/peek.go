@@ -3,8 +3,6 @@ package db
 import (
 	"context"
 
-	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/peek"
 )
 
@@ -32,28 +30,13 @@ func Peek(ctx context.Context, path string) (Stats, error) {
 		st.Collections = append(st.Collections, infoOf(c))
 		for i := range c.Indexes {
 			r := &c.Indexes[i]
+			var info IndexInfo
 			m, err := seen.Manifest(c, r, kindOf)
-			status := indexStatus(c, r, m, err)
 			if err == nil {
-				if status.Relabelled, err = seen.Stale(c, r.Object, status.Rows); err != nil {
-					status.Error = err.Error()
-				}
+				info, err = indexInfo(c, m, func(rows int) (int, error) { return seen.Stale(c, r.Object, rows) })
 			}
-			st.Indexes = append(st.Indexes, status)
+			st.Indexes = append(st.Indexes, withError(info, c, r, err))
 		}
 	}
 	return st, nil
-}
-
-// indexStatus returns the status of an index from its manifest, or from the error if the manifest
-// cannot be read.
-func indexStatus(c *layout.Collection, r *layout.IndexRef, m *kind.Manifest, err error) IndexStatus {
-	st := IndexStatus{Collection: c.Name, Index: r.Name, Segments: 1}
-	if err != nil {
-		st.Error = err.Error()
-		return st
-	}
-	st.Rows, st.Fresh = m.Info.Rows, int(c.Rows)-m.Info.Rows
-	st.Segments, st.Bytes = m.Own.SegmentCount(), publicInfo(m).TotalBytes()
-	return st
 }

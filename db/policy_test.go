@@ -437,7 +437,7 @@ func TestLargeStepsYield(t *testing.T) {
 			}
 			b.indexes("dense")
 			b.clean()
-			b.d.ResumeMaintenance()
+			b.d.background.Resume()
 			b.steps("build")
 		})
 	}

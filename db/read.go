@@ -104,17 +104,9 @@ func (c Collection) Rows(ctx context.Context, filter *Filter) iter.Seq2[Row, err
 	}
 }
 
-// KeyRange selects keys. The zero value selects all of them.
-type KeyRange struct {
-	// Prefix is the prefix of the selected keys.
-	Prefix []byte
-	// From is the least key to select. It need not exist.
-	From []byte
-}
-
-// Keys iterates over copies of the keys of the live rows in bytewise order: of those in a
-// range, or of all if it is nil. The iteration ends after an error.
-func (c Collection) Keys(in *KeyRange) iter.Seq2[[]byte, error] {
+// Keys iterates over copies of the keys of the live rows in bytewise order: of those with a prefix,
+// at least from, which need not exist. nil is no bound. The iteration ends after an error.
+func (c Collection) Keys(prefix, from []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		s, err := c.hold()
 		if err != nil {
@@ -127,17 +119,14 @@ func (c Collection) Keys(in *KeyRange) iter.Seq2[[]byte, error] {
 			yield(nil, err)
 			return
 		}
-		var prefix, from []byte
-		if in != nil {
-			prefix, from = in.Prefix, in.From
+		first := from
+		if bytes.Compare(first, prefix) < 0 {
+			first = prefix
 		}
-		if bytes.Compare(from, prefix) < 0 {
-			from = prefix
-		}
-		prefix = layout.KeyOf(st.Entry.ID, prefix)
+		within := layout.KeyOf(st.Entry.ID, prefix)
 		var page [][]byte
-		for next := layout.KeyOf(st.Entry.ID, from); next != nil; {
-			if page, next, err = s.nextKeys(prefix, next, page[:0]); err != nil {
+		for next := layout.KeyOf(st.Entry.ID, first); next != nil; {
+			if page, next, err = s.nextKeys(within, next, page[:0]); err != nil {
 				yield(nil, err)
 				return
 			}

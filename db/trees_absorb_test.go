@@ -119,7 +119,7 @@ func (b *treeBed) tree() (m *budget.Model, info IndexInfo) {
 		st := s.gen.Collections["s"]
 		x, err := st.OpenIndex(context.Background(), st.Entry.Index("x"))
 		if err == nil {
-			m, info = x.Opened.(*treeindex.Model).Model.Clone(), publicInfo(x.Manifest)
+			m, info = x.Opened.(*treeindex.Model).Model.Clone(), publicInfo("", x.Manifest)
 		}
 		return err
 	}))

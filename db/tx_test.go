@@ -1,11 +1,11 @@
 package db_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -170,8 +170,8 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// TestKeyRange lists keys by prefix and from a start key.
-func TestKeyRange(t *testing.T) {
+// TestKeys lists keys by prefix and from a start key.
+func TestKeys(t *testing.T) {
 	b := newBed(t, vector.L2, 2)
 	keys := []string{"a", "b", "b/1", "b/2", "b/22", "b\xff", "c"}
 	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
@@ -183,30 +183,29 @@ func TestKeyRange(t *testing.T) {
 		return nil
 	}))
 	for _, test := range []struct {
-		in   *db.KeyRange
-		want []string
+		prefix, from string
+		want         []string
 	}{
-		{nil, keys},
-		{&db.KeyRange{}, keys},
-		{&db.KeyRange{Prefix: []byte("b")}, keys[1:6]},
-		{&db.KeyRange{Prefix: []byte("b/")}, keys[2:5]},
-		{&db.KeyRange{From: []byte("b/2")}, keys[3:]},
-		{&db.KeyRange{From: []byte("b/10")}, keys[3:]},
-		{&db.KeyRange{Prefix: []byte("b/"), From: []byte("b/2")}, keys[3:5]},
-		{&db.KeyRange{Prefix: []byte("b/"), From: []byte("a")}, keys[2:5]},
-		{&db.KeyRange{Prefix: []byte("b/"), From: []byte("c")}, nil},
-		{&db.KeyRange{Prefix: bytes.Repeat([]byte("x"), 600)}, nil},
+		{"", "", keys},
+		{"b", "", keys[1:6]},
+		{"b/", "", keys[2:5]},
+		{"", "b/2", keys[3:]},
+		{"", "b/10", keys[3:]},
+		{"b/", "b/2", keys[3:5]},
+		{"b/", "a", keys[2:5]},
+		{"b/", "c", nil},
+		{strings.Repeat("x", 600), "", nil},
 	} {
 		b.must(b.d.View(func(s *db.Snapshot) error {
 			var got []string
-			for k, err := range s.Collection("c").Keys(test.in) {
+			for k, err := range s.Collection("c").Keys([]byte(test.prefix), []byte(test.from)) {
 				if err != nil {
 					return err
 				}
 				got = append(got, string(k))
 			}
 			if !slices.Equal(got, test.want) {
-				t.Errorf("%+v: keys %q, want %q", test.in, got, test.want)
+				t.Errorf("prefix %q from %q: keys %q, want %q", test.prefix, test.from, got, test.want)
 			}
 			return nil
 		}))

@@ -43,7 +43,7 @@ func BenchmarkQueryWhileMaintained(b *testing.B) {
 	d, err := db.Open(filepath.Join(b.TempDir(), "db"), &db.Options{Maintenance: &db.Maintenance{Every: 10 * time.Millisecond, Share: 0.001}})
 	must(err)
 	defer func() { must(d.Close()) }()
-	d.PauseMaintenance()
+	resume := d.PauseMaintenance()
 	must(create(ctx, d, "c", db.Schema{Dim: 28 * 28}))
 	put := func(lo, hi int) {
 		must(d.Update(ctx, func(batch *db.Tx) error {
@@ -93,7 +93,7 @@ func BenchmarkQueryWhileMaintained(b *testing.B) {
 		for until := time.Now().Add(500 * time.Millisecond); time.Now().Before(until); {
 			alone = append(alone, ask())
 		}
-		d.ResumeMaintenance()
+		resume()
 		for {
 			fresh, working := state()
 			if fresh == 0 {

@@ -173,10 +173,10 @@ func TestMaintainSkipsWide(t *testing.T) {
 	}
 	for _, x := range st.Indexes {
 		fresh := 0
-		if skipped[x.Index] {
+		if skipped[x.Name] {
 			fresh = 1
 		}
-		if x.Fresh != fresh || strings.Contains(x.Error, "67108865 features") != skipped[x.Index] || !skipped[x.Index] && x.Error != "" {
+		if x.Fresh != fresh || strings.Contains(x.Error, "67108865 features") != skipped[x.Name] || !skipped[x.Name] && x.Error != "" {
 			t.Errorf("%+v", x)
 		}
 	}

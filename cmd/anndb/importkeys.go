@@ -24,7 +24,7 @@ func (c *importCmd) newKeys(a *app, info *db.CollectionInfo) (newKeys, error) {
 		return k, nil
 	}
 	err := inFile{c.File}.snapshot(a, func(s *db.Snapshot) error {
-		for key, err := range s.Collection(c.Collection).Keys(&db.KeyRange{Prefix: []byte(c.KeyPrefix)}) {
+		for key, err := range s.Collection(c.Collection).Keys([]byte(c.KeyPrefix), nil) {
 			if err != nil {
 				return err
 			}

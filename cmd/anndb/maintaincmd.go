@@ -31,7 +31,7 @@ func (c *maintainCmd) Run(a *app) error {
 		if st, statsErr := d.Stats(); statsErr == nil {
 			for _, x := range st.Indexes {
 				if x.Error != "" {
-					a.note("index %q of %q stays as it is: %s", x.Index, x.Collection, message(errors.New(x.Error)))
+					a.note("index %q of %q stays as it is: %s", x.Name, x.Collection, message(errors.New(x.Error)))
 				}
 			}
 		}

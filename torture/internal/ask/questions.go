@@ -169,7 +169,7 @@ func (c *Collection) rows() []Question {
 		return nil
 	})
 	add("keys", func(s *db.Snapshot, w *answer) error {
-		for k, err := range s.Collection(c.Name).Keys(nil) {
+		for k, err := range s.Collection(c.Name).Keys(nil, nil) {
 			if err != nil {
 				return err
 			}
