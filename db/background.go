@@ -9,45 +9,34 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 )
 
-// Maintenance is the policy by which a database maintains itself in the background
-// (Options.Maintenance). It maintains indexes as DB.Maintain does, builds an index where a
-// collection has none, and compacts the file; Collection.Build, DB.Maintain and DB.Compact do
-// each of these by call. The zero value does all of it, within the bounds of the fields.
-//
-// A build or compaction in the background ends without a trace if a call of the program would
-// have to wait for it. It is repeated later, such that failed attempts take at most a tenth of
-// the time.
+// Maintenance is the policy by which a database maintains itself in the background: it maintains
+// indexes as DB.Maintain does, builds an index where a collection has none, and compacts the file.
+// The zero value does all of it, within the bounds of the fields. A build or compaction ends
+// without a trace if a call of the program would have to wait for it, and is repeated later.
 type Maintenance struct {
 	// Manual leaves all maintenance to calls.
 	Manual bool
 	// Every is the interval between looks for work, 10 s when zero.
 	Every time.Duration
-	// Share is the minimum share of changed rows at which an index is maintained, as in
-	// MaintainOptions; 0.01 when zero.
+	// Share is the minimum share of changed rows at which an index is maintained, 0.01 when zero.
 	Share float64
-	// CPU bounds the work to that share of one processor, averaged over a step and the pause
-	// after it: 0.5 when zero, at most 1. Builds, and steps that retrain trees, are then
-	// single-threaded.
+	// CPU bounds the work to that share of one processor, 0.5 when zero, at most 1. Builds, and
+	// steps that retrain trees, are then single-threaded.
 	CPU float64
-	// Build selects whether a collection without an index that finds rows gets one: an index
-	// named "auto", built as by Auto. It is built once an exact scan takes about a millisecond,
-	// that is, from 4 million coordinates and 1,000 rows on, or from 2,000 sparse rows on, and
-	// once less than a tenth of the rows have been written within Every. A search that names no
-	// index then uses it, for dense rows with SearchOptions.Recall instead of exactly.
-	//
-	// The program's own indexes take precedence: see Collection.Build and
-	// Collection.DropIndex.
+	// Build selects whether a collection without an index that finds rows gets one, named "auto",
+	// once an exact scan takes about a millisecond (4 million coordinates and 1,000 rows, or 2,000
+	// sparse rows) and fewer than a tenth of the rows are written within Every. Searches that name
+	// no index then use it, for dense rows with SearchOptions.Recall. An index of the program takes
+	// its place.
 	Build Switch
-	// Memory bounds the memory of such a build, by an estimate: 2 GiB when zero. A dense row
-	// takes about 16 bytes per coordinate and 2,000 bytes, a feature of a sparse row 40 bytes. A
-	// larger collection gets no index, nor does one whose index might take more than half of
-	// what is left on the disk or below Options.MaxSize. An index that exists is retrained
-	// whatever its size.
+	// Memory bounds the memory of such a build, 2 GiB when zero, by an estimate: a dense row takes
+	// about 16 bytes per coordinate and 2,000 bytes, a feature of a sparse row 40 bytes. Larger
+	// collections get no index, nor do those whose index might take more than half of the room on
+	// the disk.
 	Memory int64
-	// Space is the share of the file in free pages above which the file is compacted, if they
-	// take at least 16 MiB: 0.5 when zero, 1 for never. Such a compaction keeps the numbers of
-	// rows, and so the deleted rows, which DB.Compact removes. It needs room on the disk for two
-	// copies without the free pages. There is none on Windows.
+	// Space is the share of the file in free pages above which the file is compacted, if they take
+	// 16 MiB: 0.5 when zero, 1 for never. Row numbers stay, and so do deleted rows. It needs room
+	// on the disk for two copies without the free pages. There is none on Windows.
 	Space float64
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/anndb/anndb/db/internal/store"
 )
 
-// Backup writes a copy of the latest state to w and returns its length in bytes. The copy is a
-// complete database. Writers run concurrently; the pages of the copied state are not reused
-// until the backup ends.
+// Backup writes a copy of the latest state, a complete database, to w and returns its length in
+// bytes. Writers run concurrently; the pages of the copied state are not reused until the backup
+// ends.
 //
 // Errors: those of w.
 func (d *DB) Backup(ctx context.Context, w io.Writer) (n int64, err error) {
@@ -53,10 +53,9 @@ func (c *contextWriter) Write(p []byte) (int, error) {
 	return c.w.Write(p)
 }
 
-// Restore copies a backup to the database file at path, which it replaces or creates. The
-// backup is checked completely first, and then its copy. Only after that the copy is renamed to
-// path: a crash leaves either the previous file or the backup. An existing file is replaced
-// only if replace is set, and never while another process has it open.
+// Restore copies a backup to the database file at path. Backup and copy are verified completely
+// before the copy is renamed to path: a crash leaves either the previous file or the backup. An
+// existing file is replaced only if replace is set, and never while another process has it open.
 //
 // Errors: ErrCorrupt for a damaged backup, ErrExists, ErrLocked, those of Open.
 func Restore(ctx context.Context, backup, path string, replace bool) (err error) {

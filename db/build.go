@@ -14,25 +14,14 @@ import (
 	"github.com/anndb/anndb/db/internal/state"
 )
 
-// Build learns an index over the rows of the latest state and publishes it under name,
-// replacing an index of that name if there is one. An index that finds rows also replaces the
-// one that maintenance has built (Maintenance.Build), unless a label model finds its neighbors
-// with that. The type of o selects the kind of index; nil means Auto.
+// Build learns an index over the rows of the latest state and publishes it under name, replacing an
+// index of that name. The type of o selects the kind; nil means Auto. An index that finds rows also
+// replaces the one that maintenance has built, unless a label model finds its neighbors with that.
 //
-// Build reads rows into memory, learns without holding a snapshot or a transaction, writes blocks
-// in several transactions, and publishes in one. Readers and writers run concurrently; Build and a
-// Compact or Reorder wait for each other to end. Build must not be called from a callback of one
-// of them. Queries scan rows written during the build until maintenance or the next build absorbs
-// them.
-//
-// The cost is dominated by the neighbor lists: rows² · dim operations on all cores if they are
-// exact, about rows · (1,000 codes + 200 rows compared) if they are approximate
-// (Forest.Source). Memory: the rows as float32 and their principal coordinates, the neighbor
-// lists, and the index; approximate lists take another 12 bytes per neighbor and one byte per
-// coordinate.
-//
-// If it is cancelled or fails, the database is unchanged; a crash leaves blocks that the next
-// Open removes.
+// Readers and writers run concurrently; a Build and a Compact wait for each other to end. If it is
+// cancelled or fails, the database is unchanged. The rows are read into memory; a forest costs
+// rows² · dim operations with exact neighbor lists, otherwise about rows · (1,000 codes + 200 rows
+// compared).
 //
 // Errors: ErrNotFound, ErrInvalid, ErrUnsuitable.
 func (c Collection) Build(
@@ -91,9 +80,8 @@ func (d *DB) request(coll string, given IndexOptions) (o kind.Options, err error
 	return o, err
 }
 
-// DropIndex removes an index. Snapshots taken before can still use it. Once an index that finds
-// rows has been dropped, maintenance does not build one in this collection any more
-// (Maintenance.Build).
+// DropIndex removes an index; earlier snapshots can still use it. Once one that finds rows has been
+// dropped, maintenance builds none in this collection any more (Maintenance.Build).
 //
 // Errors: ErrNotFound.
 func (c Collection) DropIndex(ctx context.Context, name string) error {

@@ -6,11 +6,9 @@ import (
 	"github.com/anndb/anndb/db/internal/state"
 )
 
-// Collection is a handle of a collection, by name. One of a database sees the latest state at
-// each call; one of a snapshot always sees the snapshot's. Loads, builds and drops need a
-// handle of the database; on one of a snapshot they return ErrReadOnly. A handle costs nothing,
-// is safe for concurrent use, and can be made before the collection exists: until then, calls
-// return ErrNotFound.
+// Collection is a handle of a collection, by name. One of a database sees the latest state at each
+// call, one of a snapshot always the snapshot's, where loads, builds and drops return ErrReadOnly.
+// A handle costs nothing, is safe for concurrent use, and can be made before the collection exists.
 type Collection struct {
 	d    *DB
 	s    *Snapshot // nil: the latest state

@@ -46,8 +46,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 	return d.Collection(name), nil
 }
 
-// Drop removes a collection with its rows and indexes. Snapshots taken before can
-// still read it. The removal is one transaction; further ones free the space.
+// Drop removes a collection with its rows and indexes. Earlier snapshots can still read it.
 //
 // Errors: ErrNotFound.
 func (d *DB) Drop(ctx context.Context, name string) error {

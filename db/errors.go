@@ -22,10 +22,9 @@ var (
 	// inserted, exists already.
 	ErrExists = fail.ErrExists
 	// ErrUnsuitable is returned by Build when an index cannot be learned from the rows: too few
-	// rows, a single class, only constant features, or feature numbers so large that a label
-	// model or weights, which store numbers for each feature up to the largest, would be far
-	// larger than the rows: above 2^22 and eight times the number of values of all rows. Named
-	// features have no such gaps. Searches of an empty collection find nothing.
+	// rows, a single class, only constant features, or feature numbers above 2^22 and eight times
+	// the number of values of all rows, for which a label model or weights would be far larger than
+	// the rows.
 	ErrUnsuitable = fail.ErrUnsuitable
 	// ErrClosed is returned when the database is closed or the snapshot released.
 	ErrClosed = fail.ErrClosed

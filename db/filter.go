@@ -13,13 +13,10 @@ import (
 	"github.com/anndb/anndb/db/internal/where"
 )
 
-// Filter selects rows by attributes, labels and keys: the functions of this package and
-// Collection.RowFilter make its parts, And, Or and Not combine them, ParseFilter makes one of a
-// text. It does not change, and it belongs to no collection, except for one of RowFilter. A nil
-// filter and the zero value select all rows.
-//
-// A filter is made without an error. One with a bad value, such as NaN or a slice, is refused
-// with ErrInvalid by every call that gets it.
+// Filter selects rows by attributes, labels and keys. The functions of this package and
+// Collection.RowFilter make filters, And, Or and Not combine them, ParseFilter makes one of a text.
+// A filter does not change. nil and the zero value select all rows. One with a bad value, such as
+// NaN or a slice, is refused with ErrInvalid by every call that gets it.
 type Filter struct{ expr where.Expr }
 
 // And selects the rows that all filters select; without filters, all rows.
@@ -134,12 +131,9 @@ func trees(filters []*Filter) []where.Expr {
 }
 
 // RowFilter returns a filter for the rows whose numbers are in the bitmap; nil means no rows. With
-// the result of Matching it is a filter that is evaluated already, for many searches.
-//
-// The numbers must be those of the state that the handle sees, or of another one without a
-// renumbering in between: by Reorder, by a Compact that leaves out deleted rows, or by opening the
-// database again. After that, searches refuse the filter with ErrInvalid. The bitmap is not copied:
-// it must not be changed while a search uses it.
+// the result of Matching it is a filter that is evaluated already, for many searches. The bitmap is
+// not copied. Once rows have been renumbered, by Reorder, by a Compact that leaves out deleted
+// rows, or since the database was opened again, searches refuse the filter with ErrInvalid.
 //
 // Errors: ErrNotFound.
 func (c Collection) RowFilter(rows *roaring.Bitmap) (f *Filter, err error) {

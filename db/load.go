@@ -7,23 +7,17 @@ import (
 	"github.com/anndb/anndb/db/internal/txn"
 )
 
-// Load puts many rows, in transactions of about 32 MiB, and returns how many of them are
-// durable. The next transaction is filled while the previous one is written, so two of them are
-// in memory at a time. A later row replaces an earlier one with the same key. The iterator may
-// reuse the memory of a row once it is asked for the next one.
-//
-// An error, including one from rows, ends the load; then the first n rows are stored and the
-// others are not.
+// Load puts many rows, in transactions of about 32 MiB of which two are in memory at a time, and
+// returns how many rows are durable. The iterator may reuse the memory of a row once it is asked
+// for the next one. An error, including one from rows, ends the load.
 //
 // Errors: those of Update and of rows.
 func (c Collection) Load(ctx context.Context, rows iter.Seq2[Row, error]) (int, error) {
 	return c.load(ctx, rows, TxCollection.Put)
 }
 
-// LoadNew is Load for new rows: a row must not replace a stored row or an earlier one of the
-// load. It returns ErrExists at the first transaction with such a row.
-//
-// Errors: those of Load, ErrExists.
+// LoadNew is Load for new rows: it ends with ErrExists at the first transaction with a row that
+// would replace a stored one or an earlier one of the load.
 func (c Collection) LoadNew(ctx context.Context, rows iter.Seq2[Row, error]) (int, error) {
 	return c.load(ctx, rows, TxCollection.Insert)
 }

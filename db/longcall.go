@@ -16,13 +16,9 @@ type Progress struct {
 	Total int
 }
 
-// WithProgress returns a context with which long calls report their progress to f. Load and
-// LoadNew report after every transaction, Build, Maintain and Repair during every stage,
-// Salvage during the rows of a collection and the rebuild of an index, whose names are then the
-// stages, Compact and Reorder while they write rows and rebuild indexes. Other calls ignore f.
-//
-// f is called from several goroutines, but never concurrently, and must not use the context for
-// a call of this package. A nil f ends reports.
+// WithProgress returns a context with which Load, Build, Maintain, Repair, Salvage, Compact and
+// Reorder report their progress to f; nil ends reports. f is called from several goroutines, but
+// never concurrently, and must not use the context for a call of this package.
 func WithProgress(ctx context.Context, f func(Progress)) context.Context {
 	if f == nil {
 		return kind.WithProgress(ctx, nil)
@@ -35,10 +31,8 @@ func WithProgress(ctx context.Context, f func(Progress)) context.Context {
 	})
 }
 
-// WithWorkers returns a context with which a call uses n goroutines for parallel work. Without
-// it, or if n is below 1, calls use all processors. Build, Maintain, Repair, Salvage, Compact,
-// Reorder, SearchBatch, PredictBatch and TreeDecisions work in parallel; their results do not
-// depend on n.
+// WithWorkers returns a context with which a call uses n goroutines for parallel work; below 1, as
+// without it, all processors. Results do not depend on n.
 func WithWorkers(ctx context.Context, n int) context.Context {
 	return kind.WithWorkers(ctx, n)
 }

@@ -32,22 +32,16 @@ type DB struct {
 	background *background.Maintainer // nil if maintenance is manual
 }
 
-// Open opens the database in the file at path, and creates it if it does not exist (unless
-// Options prevent that). nil options mean the defaults.
-//
-// Both meta pages and the file's length are checked before anything is mapped. Open removes
-// leftovers of interrupted builds and compactions, and makes the file's name durable.
+// Open opens the database in the file at path, and creates it if it does not exist (unless Options
+// prevent that). nil options mean the defaults. It removes leftovers of interrupted builds.
 //
 // Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase, ErrInvalid.
 func Open(path string, o *Options) (*DB, error) {
 	return OpenContext(context.Background(), path, o)
 }
 
-// OpenContext is Open with a context, which can end it while it waits for the file's lock,
-// walks the pages of a large file, or removes leftovers of an interrupted build. The next Open
-// removes the remaining ones.
-//
-// Errors: those of Open.
+// OpenContext is Open with a context, which can end it while it waits for the file's lock, walks
+// the pages of a large file, or removes leftovers.
 func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 	opts, err := o.resolve()
 	if err != nil {

@@ -25,13 +25,11 @@ type Options struct {
 	// Sync Off omits every fsync: a crash of the machine may then lose or damage the database.
 	// For bulk loads that can be repeated, and tests.
 	Sync Switch
-	// MapReserve is the address space reserved for the map in bytes, 1 TiB when zero. It takes
-	// no memory. If the system refuses it, Open reserves less; when a file outgrows its
-	// reservation, writers wait for readers each time it grows.
+	// MapReserve is the address space reserved for the map in bytes, 1 TiB when zero; it takes no
+	// memory. When a file outgrows its reservation, writers wait for readers each time it grows.
 	MapReserve int64
-	// MaxSize bounds the file in bytes; zero means no bound. The file then grows in steps of 1
-	// MiB. A write that would exceed the bound is refused with ErrNoSpace and changes nothing;
-	// Compact frees space.
+	// MaxSize bounds the file in bytes; zero means no bound. A write that would exceed it is
+	// refused with ErrNoSpace and changes nothing; Compact frees space.
 	MaxSize int64
 	// Timeout is the time that Open waits for the file's lock, 1 s when zero.
 	Timeout time.Duration
@@ -44,8 +42,7 @@ type Options struct {
 	// transaction older. Without it, Open returns ErrCorrupt for such a file.
 	AcceptOlder bool
 	// BacklogBytes is the amount of data that the transactions of concurrent updates may hold
-	// before further ones wait for the disk, 256 MiB when zero. A single transaction may be
-	// larger.
+	// before further ones wait for the disk, 256 MiB when zero.
 	BacklogBytes int64
 	// Maintenance is the policy of maintenance in the background; nil means the defaults of its
 	// fields. It has no effect with ReadOnly.
@@ -187,9 +184,9 @@ type Row struct {
 	Features []Feature
 	// Labels are the row's labels; order and repetitions are not kept.
 	Labels []string
-	// Attributes are named values for filters: strings of at most 512 bytes, integers, floats, bools
-	// and times. Reads return int64, float64 and UTC. A name has 1 to 255 bytes. A row has at most
-	// 255 attributes, the rows of a collection at most 1,023 different names.
+	// Attributes are named values for filters: strings of at most 512 bytes, integers, floats,
+	// bools and times. Reads return int64, float64 and UTC. A name has 1 to 255 bytes. A row has at
+	// most 255 attributes, the rows of a collection at most 1,023 different names.
 	Attributes map[string]any
 	// ExpiresAt, if not zero, is the time from which on no search finds the row. Maintenance deletes
 	// it after that.

@@ -26,61 +26,55 @@ type Forest struct {
 	// Trees is the number of trees. Zero means 2 if the index has tables, sketches and neighbor
 	// lists, 16 otherwise.
 	Trees int
-	// Depth is the number of levels of a tree. Zero selects the depth at which a leaf holds
-	// three and a half to seven rows, where the natural classifier works best, or one level
-	// less if Trees is 2 by default. A depth that would make more than two leaves per row is
-	// lowered.
+	// Depth is the number of levels of a tree. Zero selects the depth at which a leaf holds three
+	// and a half to seven rows, or one level less if Trees is 2 by default; at most two leaves per
+	// row.
 	Depth int
 	// LeafNeighbors is the number of nearest rows (the row itself first) that a training point
-	// contributes to the table of its leaf, at most 4,096; it is lowered to the number of rows.
-	// Zero means 8 if Trees is 2 by default, 50 otherwise.
+	// contributes to the table of its leaf, at most 4,096. Zero means 8 if Trees is 2 by default,
+	// 50 otherwise.
 	LeafNeighbors int
 	// Source selects how the nearest rows are found: "exact" compares every row with every other
 	// row, "approximate" refines approximate lists and measures their recall, empty chooses exact
 	// ones if that takes only seconds. Those of TrainingQueries are always exact.
 	Source string
-	// Rotation selects whether the axis-aligned learners (kd, kd-chrono, rf) split on principal
-	// coordinates, Coordinates their number, at most the dimension. Zero means the learner's
-	// default: 64, or the dimension if it is lower, for kd and auto, none otherwise.
+	// Rotation selects whether kd, kd-chrono and rf split on principal coordinates, Coordinates
+	// their number. Zero means 64, or the dimension if it is lower, for kd and auto, none
+	// otherwise.
 	Rotation    Switch
 	Coordinates int
-	// Sketches selects whether rows have sketches, SketchBytes the width of one: 64 or 128, 64
-	// when zero.
+	// Sketches selects whether rows have sketches, of SketchBytes bytes: 64 (also when zero) or
+	// 128.
 	Sketches    Switch
 	SketchBytes int
-	// Lists selects whether rows have neighbor lists, which beams and hops follow, ListNeighbors
-	// the number of neighbors in one: at most 1,024, 24 when zero. It is lowered to the number of
-	// other rows.
+	// Lists selects whether rows have neighbor lists, which beams and hops follow, of ListNeighbors
+	// neighbors: at most 1,024, 24 when zero.
 	Lists         Switch
 	ListNeighbors int
-	// Tables selects whether leaves have tables of the nearest rows of their training points,
-	// which the natural classifier uses. Without them, only voting and lookup search; they need
-	// Members.
+	// Tables selects whether leaves have tables of the nearest rows of their training points, which
+	// the natural classifier uses. Without them, only voting and lookup search, which need Members.
 	Tables Switch
 	// Quantize stores an 8-bit copy of float32 rows as a filter before the exact distances.
 	// Rows stored as integers 0..255 need none.
 	Quantize bool
 	// Members also stores the rows of each leaf, for voting and lookup.
 	Members bool
-	// Density, Candidates, Subsample and MinVotes are passed to the learner; zero means the
-	// learner's default (see forest.Params). Candidates is at most the dimension.
+	// Density, Candidates, Subsample and MinVotes are passed to the learner (forest.Params); zero
+	// means its default.
 	Density                         float64
 	Candidates, Subsample, MinVotes int
 	// Tuning selects whether the tuner runs. Without it, queries must specify their parameters.
-	// Fewer than 10 rows are too few for the tuner: searches of such an index are exact scans,
-	// and DB.Maintain rebuilds it with the tuner and the original options once there are 10.
+	// With fewer than 10 rows, searches are exact scans until maintenance rebuilds the index.
 	Tuning Switch
-	// TuneK is the k that the tuner measures most thoroughly, 10 when zero. It is lowered to the
-	// number of rows that remain (see Curve.K). If it is more than half of the rows, searches are
-	// exact scans.
+	// TuneK is the k that the tuner measures most thoroughly, 10 when zero. If it is more than half
+	// of the rows, searches are exact scans.
 	TuneK int
-	// Holdout is the number of rows that the tuner holds out as queries, 1000 when zero, at
-	// most 100,000 and at most a tenth of the rows. Equal rows are held out together and
-	// queried once, so that many equal rows reduce the number of queries.
+	// Holdout is the number of rows that the tuner holds out as queries, 1000 when zero, at most
+	// 100,000 and a tenth of the rows. Equal rows are held out together and queried once.
 	Holdout int
-	// TrainingQueries, if given, are the training points instead of the rows (the paper's
-	// separate training query set, section 3), and a part of them is held out for the tuner. At
-	// least 10. They are not stored.
+	// TrainingQueries, at least 10, are the training points instead of the rows (the paper's
+	// separate training query set, section 3); a part of them is held out for the tuner. They are
+	// not stored.
 	TrainingQueries [][]float32 `json:"-"`
 	// Seed makes the build reproducible: equal rows, options and seed give an equal index.
 	Seed uint64

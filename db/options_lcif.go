@@ -7,55 +7,46 @@ import (
 	"github.com/anndb/anndb/query/lcif"
 )
 
-// LCIF are the options of a label model that predicts the labels of rows from nearest rows and
-// from features (Feremans et al. 2020, LCIF). In a sparse collection the model keeps its own
-// inverted index, whose rows may be weighed and reduced to selected features; therefore it does
-// not answer Search. In a dense collection it finds neighbors with a forest of the collection,
-// or with a scan; their similarity is the cosine, and the coordinates are the features. Feature
-// scores treat a coordinate below zero as zero, in rows and in queries; similarities do not. The
-// zero value chooses the parameters by cross-validation.
+// LCIF are the options of a label model that predicts the labels of rows from nearest rows and from
+// features (Feremans et al. 2020, LCIF). In a sparse collection the model keeps its own inverted
+// index and does not answer Search. In a dense collection it finds neighbors by cosine with a
+// forest of the collection or a scan, and the coordinates are the features, where values below zero
+// count as zero. The zero value chooses the parameters by cross-validation.
 type LCIF struct {
-	// Weight selects how values are weighed; a build fills in the weighting that it chose. If
-	// Weight is empty, scaled columns are tried only where neighbors are found by a scan
-	// anyway.
+	// Weight selects how values are weighed; empty lets the build choose, which then fills it in.
+	// Scaled columns are tried only where neighbors are found by a scan anyway.
 	Weight Weighting
-	// Params, if not nil, are used as they are; without Thresholds and Cut, each row then gets
-	// its best label only. If nil, the tuner chooses them by cross-validation on the rows.
-	// IndexInfo returns those in use.
+	// Params, if not nil, are used as they are; without Thresholds and Cut, each row then gets its
+	// best label only. If nil, the tuner chooses them.
 	Params *lcif.Params
-	// Cut, if given with Params without Thresholds, computes the thresholds from the scores
-	// that a cross-validation with Params gives the rows. This transfers a setting that was
-	// tuned on one collection (lcif.Point.Cut) to another.
+	// Cut, with Params without Thresholds, computes the thresholds from the scores of a
+	// cross-validation, which transfers a setting that was tuned on one collection (lcif.Point.Cut)
+	// to another.
 	Cut *lcif.Cut `json:",omitempty"`
 	// AllowEmpty lets the tuner choose thresholds that leave rows without labels.
 	// Otherwise each row has at least its best label.
 	AllowEmpty bool `json:",omitempty"`
-	// Search selects how settings are searched. query.PaperProtocol follows the paper, with
+	// Search selects how settings are searched. lcif.PaperProtocol follows the paper, with
 	// unweighed values unless Weight is given.
 	Search lcif.Search `json:",omitempty"`
 	// Objective is the measure the tuner chooses by, micro F1 when empty.
 	Objective lcif.Objective
-	// Folds is the number of folds, 10 when zero and at most 1,000; it is at most the number of
-	// rows. TuneRows is the largest number of rows scored over all folds, 10,000 when zero, as
-	// in the paper.
+	// Folds is the number of folds, 10 when zero and at most 1,000. TuneRows is the largest number
+	// of rows scored over all folds, 10,000 when zero, as in the paper.
 	Folds, TuneRows int
-	// FeatureShares are the shares of the features that the tuner chooses from; a share selects
-	// the features of highest entropy. Empty means all features. Sparse collections only.
+	// FeatureShares are the shares of the features, those of highest entropy, that the tuner
+	// chooses from; empty means all features. Sparse collections only.
 	FeatureShares []float64
-	// Neighbors names the index that finds neighbors in a dense collection: a tuned forest,
-	// which is searched with recall 0.95, or Flat. Empty means the first tuned forest by name,
-	// or Flat if there is none; a build fills in its choice. A model cannot replace the forest
-	// that finds its neighbors. If the forest is later dropped, or replaced by another kind of
-	// index, neighbors are found by a scan.
+	// Neighbors names the index that finds neighbors in a dense collection: a tuned forest, which
+	// is searched with recall 0.95, or Flat. Empty means the first tuned forest by name, or Flat.
+	// If the forest is later dropped, neighbors are found by a scan.
 	Neighbors string `json:",omitempty"`
 	// SecondOrders are the weights of second-order scores, 0 to 1, that the tuner chooses from.
 	// Empty means 0: no second-order scores.
 	SecondOrders []float64 `json:",omitempty"`
-	// Graph is the number of nearest other rows that second-order scores use for each row, at
-	// most 1,000; zero means 10 if Params or SecondOrders have a weight above zero. Such a
-	// model stores a neighbor list for each row; a build sets Graph to 0 for other models. Rows
-	// written or deleted later take part in second-order scores after maintenance, which
-	// rebuilds all neighbor lists with one search per row.
+	// Graph is the number of nearest other rows that second-order scores use for each row, at most
+	// 1,000; zero means 10 if Params or SecondOrders have a weight above zero. Such a model stores
+	// a neighbor list for each row, which maintenance rebuilds with one search per row.
 	Graph int `json:",omitempty"`
 
 	// Postings are the options of the model's inverted index. Sparse collections only.

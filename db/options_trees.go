@@ -26,23 +26,19 @@ type TreeOptions struct {
 	Budget int `json:",omitempty"`
 	// Params are the other parameters of the trees.
 	Params budget.Params
-	// Grid, if not nil, is searched by cross-validation on the rows: its best budget, cost and,
-	// for AT, threshold replace those of Params. An empty list stands for the value in
-	// Params, and there are at most 1,000 folds. IndexInfo.TreeTrials has the measurements.
+	// Grid, if not nil, is searched by cross-validation: its best budget, cost and, for AT,
+	// threshold replace those of Params. An empty list stands for the value in Params.
+	// IndexInfo.TreeTrials has the measurements.
 	Grid *budget.Grid `json:",omitempty"`
-	// TuneRows is the largest number of rows that the cross-validation uses, drawn at random by
-	// Params.Seed; 10,000 when zero.
+	// TuneRows is the largest number of rows that the cross-validation uses, 10,000 when zero.
 	TuneRows int `json:",omitempty"`
 	// Weight selects how values are weighed.
 	Weight Weighting
-	// AllowEmpty lets an AT predict no label at all. Otherwise a row whose leaf has
-	// no label gets its best label, or the most frequent one.
+	// AllowEmpty lets an AT predict no label at all; otherwise a row gets at least its best label.
 	AllowEmpty bool `json:",omitempty"`
 	// Raw uses the rows of a sparse collection with their own length instead of unit length.
-	// Dense rows are always used as they are.
 	Raw bool
-	// Seed makes the build reproducible: equal rows, options and seed give equal trees. It
-	// applies if Params.Seed is zero.
+	// Seed makes the build reproducible. It applies if Params.Seed is zero.
 	Seed uint64 `json:",omitempty"`
 }
 

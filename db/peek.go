@@ -6,15 +6,9 @@ import (
 	"github.com/anndb/anndb/db/internal/peek"
 )
 
-// Peek describes the latest committed state of a file that another process, or this one, may
-// have open for writing: its size, collections and indexes. Fields that only an open database
-// knows are zero: snapshots, commits, running maintenance. It takes no lock and maps nothing,
-// so no other process has to wait for it.
-//
-// A commit writes only to pages that are free in the previous state, and then publishes the new
-// state with a meta page. So the pages read are consistent if the latest meta page is still the
-// same afterwards; otherwise Peek starts over. It validates everything that it reads, and
-// blocks have checksums.
+// Peek describes the latest committed state of a file that another process, or this one, may have
+// open for writing. It takes no lock, maps nothing, and validates everything that it reads. Fields
+// that only an open database knows are zero: snapshots, commits, running maintenance.
 //
 // Errors: fs.ErrNotExist, ErrNotDatabase, ErrBusy.
 func Peek(ctx context.Context, path string) (Stats, error) {

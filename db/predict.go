@@ -70,25 +70,14 @@ type PredictStats struct {
 	Unknown []string
 }
 
-// Predict predicts the labels of a query with a label model, highest score first. A query by
-// Key predicts from the stored row, which counts as its own neighbor.
+// Predict predicts the labels of a query with a label model, highest score first, labels of equal
+// score by name. A query by Key predicts from the stored row, which counts as its own neighbor.
 //
-// For a model of kind lcif, neighbors are current: rows written since the build are compared
-// one by one, with their labels, which may be new, and deleted rows are left out. Feature–label
-// similarities are those of the build or the last maintenance. Until then a new label has no
-// similarity to any feature, and new features count only in the length of rows and queries. The
-// same holds for features that no row has. A model that weighs values or selects features
-// leaves both kinds out. Thresholds, weights and the selection of features are those of the
-// build; a new label gets the common threshold. If no row and no feature contributes to any
-// label, as for a query without known features, scores are the shares of the rows that have
-// each label, as of the build or the last maintenance. Labels with equal scores are ordered by
-// name, byte by byte. Second-order scores use the neighbor lists of the build or the last
-// maintenance; rows written since contribute only their own labels. Feature scores treat a
-// coordinate below zero as zero, in queries as in rows.
-//
-// Trees use only the rows that they were learned from. The score of an annotation or powerset
-// tree is the probability of reaching a leaf that has the label, that of a tree of kind sbt the
-// margin of its last decision. Without Top, a tree of kind sbt returns one class.
+// A model of kind lcif counts rows written, deleted or relabelled since the build among the
+// neighbors at once; its feature–label similarities, and trees, are those of the build or the last
+// maintenance. If nothing contributes to any label, scores are the shares of the rows that have
+// each label. Without Top, a tree of kind sbt returns one class. The guide has more on what scores
+// mean.
 //
 // Errors: ErrInvalid, ErrNotFound (no row has Query.Key).
 func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {

@@ -15,11 +15,10 @@ import (
 // batchQueries is the largest number of queries that are predicted together.
 const batchQueries = 512
 
-// PredictBatch predicts the labels of many queries in one state, in parallel (WithWorkers).
-// Element i of the result is what Predict returns for queries[i], but for the counts in Stats. The
-// filter is evaluated once. Label models of kind lcif read their index and their feature–label
-// similarities once for many queries, so one call with many queries is much faster than many
-// calls. Explained predictions are computed one by one.
+// PredictBatch predicts the labels of many queries in one state, in parallel (WithWorkers), much
+// faster than many calls with models of kind lcif. Element i is what Predict returns for
+// queries[i], but for the counts in Stats. The filter is evaluated once; explained queries are
+// predicted one by one.
 //
 // Errors: those of Predict, with the number of the first query that failed.
 func (c Collection) PredictBatch(

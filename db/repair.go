@@ -14,10 +14,9 @@ type RepairedIndex struct {
 	Err error
 }
 
-// Repair verifies every block and cross-reference of the indexes, and of the tables that find rows
-// by attribute, and rebuilds the damaged ones from the rows: indexes with their stored settings;
-// forests are tuned again. The file holds two copies of these settings. An index stays as it is if both
-// are lost: drop or build it. Repair does not repair rows; Salvage recovers what can be read of
+// Repair verifies the indexes and the tables that find rows by attribute, and rebuilds the damaged
+// ones from the rows: indexes with their stored settings; forests are tuned again. An index stays
+// as it is if both copies of its settings are lost. Repair does not repair rows; Salvage recovers
 // them.
 //
 // Errors: ErrCorrupt if an index could not be rebuilt, or if pages are damaged so that the file

@@ -48,9 +48,9 @@ type SalvageReport struct {
 	// Revived lists the collections in which deleted rows may be present again, because the
 	// record of their deletion is lost.
 	Revived []string
-	// Searched is the reason why the catalog could not be read; nil if it could. Rows and an
-	// earlier catalog were then searched for in all pages, including free ones: collections and
-	// rows may be missing or belong to an earlier state.
+	// Searched is the reason why the catalog could not be read; nil if it could. Rows were then
+	// searched for in all pages, including free ones: some may be missing or belong to an earlier
+	// state.
 	Searched error
 	// Unnamed lists the collections for which no catalog was found. They are named by their
 	// numbers; the metric of dense ones is a guess unless it is the cosine.
@@ -66,17 +66,13 @@ type SalvageOptions struct {
 	Indexes Switch
 }
 
-// Salvage writes every readable row of the damaged database at from to a new database at to,
-// and rebuilds its indexes with their stored settings. It reads the file page
-// by page and validates everything: a damaged page or block loses only the rows in it. If the
-// catalog or both meta pages cannot be read, rows are searched for in all pages, see
-// SalvageReport.Searched. The file at from must not be open for writing; it is not changed.
+// Salvage writes every readable row of the damaged database at from to a new database at to, and
+// rebuilds its indexes with their stored settings. A damaged page or block loses only the rows in
+// it. The file at from must not be open for writing; it is not changed. Cost: two or three passes
+// over the file; in memory the offset of every block and the key of every row.
 //
-// Cost: two passes over the file, three if its pages are damaged. In memory: the offset of
-// every block and the key of every row.
-//
-// Errors: ErrExists for a file at to, ErrCorrupt if there is no catalog and no row,
-// ErrNotDatabase, ErrLocked, ErrInvalid, those of Load.
+// Errors: ErrExists for a file at to, ErrCorrupt if there is no catalog and no row, ErrNotDatabase,
+// ErrLocked, ErrInvalid, those of Load.
 func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r SalvageReport, err error) {
 	if o == nil {
 		o = &SalvageOptions{}

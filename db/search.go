@@ -49,22 +49,20 @@ type SearchOptions struct {
 	// a filter (Func) are called at most once per row, and not after the context has ended.
 	Where *Filter
 	// Radius, when positive, returns all rows found within this distance (in the unit of
-	// Hit.Distance) instead of the nearest K; K then bounds the number of hits, zero for no
-	// bound. Dense collections only. Recall is tuned for nearest rows, not for ranges: a range
-	// that holds more rows than the index stores neighbors per row is better scanned exactly
-	// (Index: Flat).
+	// Hit.Distance) instead of the nearest K; K then bounds the number of hits, zero for no bound.
+	// Dense collections only. Wide ranges are better scanned exactly (Index: Flat): Recall is tuned
+	// for nearest rows.
 	Radius float64
 	// Include selects what is copied into hits besides the key.
 	Include Content
 	// Explain fills in Hit.Why. Dense collections only.
 	Explain bool
-	// Reuse is the memory of an earlier result, which the search may overwrite. A dense search
-	// with enough of it, and without a filter or with one of Collection.RowFilter, allocates
-	// nothing in steady state.
+	// Reuse is the memory of an earlier result, which the search may overwrite. A dense search with
+	// enough of it, and with no filter or one of Collection.RowFilter, allocates nothing in steady
+	// state.
 	Reuse []Hit
-	// Params, if not nil, are used in place of Recall, except for K. Dense collections only.
-	// Their Filter must be nil, since a search cannot check which numbering its row numbers
-	// belong to.
+	// Params, if not nil, are used in place of Recall, except for K. Dense collections only. Their
+	// Filter must be nil: use Where.
 	Params *query.Params
 	// Strategy is the search strategy of an inverted index: "partitioned", "compact", "union", or
 	// "auto", also when empty. All find the same rows.
@@ -125,21 +123,16 @@ type SearchStats struct {
 	sparse  bool
 }
 
-// Search finds the rows nearest to the query, nearest first: exactly min(K, live rows that pass
-// the filters) of a dense collection unless the parameters forbid widening, none in an empty
-// collection.
+// Search finds the rows nearest to the query, nearest first: exactly min(K, live rows that pass the
+// filter) of a dense collection unless Params forbid widening. Of a sparse collection, where any
+// index is exact, only rows that share a feature with the query are hits.
 //
-// Of a sparse collection, only rows that share a feature with the query are hits, so there may
-// be fewer than K. They are exact with any index. Hits of equal distance are in ascending order
-// of their row numbers. Which rows are hits is decided before distances are rounded to float32:
-// by the cosine in double precision, then by the row number. So if the distances of several
-// rows round to that of the last hit, the nearer rows are hits, whatever their numbers.
+// Hits of equal distance are in ascending order of row numbers; which rows are hits is decided
+// before distances are rounded to float32. Rows written after the build of an index are compared
+// one by one.
 //
-// Rows written after the build of an index are compared one by one.
-//
-// Errors: ErrNotFound (also if no row has Query.Key), ErrInvalid (also if no index is named
-// among several, for an index built without the tuner without Params, and for a strategy that
-// the index lacks).
+// Errors: ErrNotFound (also if no row has Query.Key), ErrInvalid (also if no index is named among
+// several, for an untuned index without Params, and for a strategy that the index lacks).
 func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res Result, err error) {
 	if o == nil {
 		o = &defaultSearch

@@ -7,18 +7,16 @@ import (
 	"github.com/anndb/anndb/db/internal/state"
 )
 
-// Snapshot is one committed state of the database. Its methods are safe for concurrent use.
-// Release it soon: the pages of its state are not reused until then, so a long-lived snapshot
-// makes the file grow.
+// Snapshot is one committed state of the database, safe for concurrent use. Release it soon: until
+// then the pages of its state are not reused, so the file grows.
 type Snapshot struct {
 	d        *DB
 	gen      *state.Generation
 	released atomic.Bool
 }
 
-// Snapshot returns the latest committed state. Snapshots of one state share one read
-// transaction and its tables. The call costs about as much as locking a mutex; the first one
-// after a commit takes some tens of microseconds more.
+// Snapshot returns the latest committed state. It costs about as much as locking a mutex, the first
+// one after a commit some tens of microseconds more.
 func (d *DB) Snapshot() (*Snapshot, error) {
 	g, err := d.txn.Latest()
 	if err != nil {

@@ -32,9 +32,8 @@ func treeModel(ctx context.Context, st *state.Collection, index string) (treeRea
 	return t, nil
 }
 
-// TreePicture returns a picture of a stored tree: the decisions with the names of their
-// features and labels. nil options are the defaults; Names is ignored. classes selects trees if
-// there is one per class.
+// TreePicture returns a picture of a stored tree, with the names of its features and labels. nil
+// options are the defaults; Names is ignored. classes selects trees if there is one per class.
 //
 // Errors: ErrNotFound, ErrInvalid for a name that no class has.
 func (c Collection) TreePicture(
@@ -54,13 +53,11 @@ func (c Collection) TreePicture(
 	return picture, err
 }
 
-// TreeDecisions returns the mean number of decisions (annotations) that the queries take in the
-// budgeted tree with the name index, the collection's only label model if empty. If there is
-// one tree per class, the decisions in all trees are added up. It is 0 without queries.
-// IndexInfo.Tree has the same number for the training rows, and the entropy that bounds it.
+// TreeDecisions returns the mean number of decisions that the queries take in a budgeted tree, the
+// collection's only label model if index is empty; those of several trees are added up.
+// IndexInfo.Tree has the same number for the training rows.
 //
-// Errors: those of Predict, with the number of the query, ErrInvalid for a label model of
-// another kind.
+// Errors: those of Predict, ErrInvalid for a label model of another kind.
 func (c Collection) TreeDecisions(
 	ctx context.Context, queries []Query, index string,
 ) (mean float64, err error) {

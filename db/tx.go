@@ -67,13 +67,9 @@ func (c TxCollection) Delete(key []byte) error {
 	})
 }
 
-// SetLabels replaces the labels of the row with the key: of the one that the transaction has put,
-// or of the stored one, which keeps its number and its place in every index. Indexes that learn
-// from labels are brought up to date by maintenance.
-//
-// SetLabels reads the key as Get does: if another transaction changes the row before this one
-// is committed, Update runs its function again. ErrNotFound does not fail the Update; every
-// other error does.
+// SetLabels replaces the labels of the row with the key, which keeps its number and its place in
+// every index; maintenance brings label models up to date. It reads the key as Get does (see
+// Update). ErrNotFound does not fail the Update; every other error does.
 //
 // Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) SetLabels(key []byte, labels ...string) error {
@@ -123,10 +119,9 @@ func (c TxCollection) SetExpiry(key []byte, at time.Time) error {
 // Len returns the number of keys changed so far.
 func (t *Tx) Len() int { return t.tx.Len() }
 
-// Get returns the row with the key as the transaction leaves it: the one that it
-// has put, whose number (Row.Row) is 0, or a copy of the stored one. All reads of a
-// transaction see one committed state. If another transaction changes the key
-// before this one is committed, Update runs its function again.
+// Get returns the row with the key as the transaction leaves it: the one that it has put, whose
+// number (Row.Row) is 0, or a copy of the stored one. All reads of a transaction see one committed
+// state.
 //
 // Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) Get(key []byte) (r Row, err error) {
@@ -174,19 +169,14 @@ func (c TxCollection) Has(key []byte) (exists bool, err error) {
 	return exists, err
 }
 
-// Update runs a transaction: fn reads and changes rows, and then all changes are
-// written or none. When Update returns nil they are durable and visible to every
-// snapshot taken from then on. Concurrent updates share commits and their fsync.
-// If fn, or any change in it, fails, nothing is written. While transactions of
-// Options.BacklogBytes wait for the disk, Update and Put wait for room.
+// Update runs a transaction: fn reads and changes rows, and then all changes are written or none.
+// When it returns nil they are durable and visible to every later snapshot. Concurrent updates
+// share commits and their fsync, and wait for room while transactions of Options.BacklogBytes wait
+// for the disk.
 //
-// Updates do not wait for each other while fn runs. If a key that fn has read, by
-// Get, Has or a call that sets a part of a row, is changed by another transaction before this one
-// is committed, fn runs again on the new state, as often as that happens: it must be
-// repeatable.
-//
-// Cancelling the context before the commit has begun leaves the database unchanged; later it
-// has no effect.
+// If a key that fn has read, by Get, Has or a call that sets a part of a row, is changed by another
+// transaction before this one is committed, fn runs again on the new state: it must be repeatable.
+// Cancelling the context has no effect once the commit has begun.
 //
 // Errors: those of the changes and of fn, ErrInvalid if fn is nil, ErrExists (see Insert).
 func (d *DB) Update(ctx context.Context, fn func(*Tx) error) error {
