@@ -36,6 +36,10 @@ func load(data, name string) (*vectors.Set, error) {
 	s.Name, s.Metric = name, vector.Cosine
 	if product {
 		s.Metric = vector.InnerProduct
+		return s, nil
+	}
+	for _, rows := range [][]float32{s.Base, s.Test, s.Valid} {
+		vectors.Normalise(rows, s.Dim)
 	}
 	return s, nil
 }

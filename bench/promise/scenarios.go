@@ -70,13 +70,21 @@ func (b *bench) random(share float64) func([]float32, *db.SearchOptions) error {
 	}
 }
 
+// distance orders rows as the metric of the set does. Rows compared by cosine have unit length.
+func (b *bench) distance(x, y []float32) float32 {
+	if b.set.Metric == vector.InnerProduct {
+		return -vector.Dot(x, y)
+	}
+	return vector.L2Squared(x, y)
+}
+
 // between returns the rows whose distance to the query has a rank between two shares of all.
 // Rows keep their order of loading, so row i has the number i.
 func (b *bench) between(q []float32, lo, hi float64) *roaring.Bitmap {
 	n := b.set.Rows()
 	near := make([]vector.Neighbor, n)
 	for i := range near {
-		near[i] = vector.Neighbor{ID: uint32(i), Distance: vector.L2Squared(q, b.row(i))}
+		near[i] = vector.Neighbor{ID: uint32(i), Distance: b.distance(q, b.row(i))}
 	}
 	slices.SortFunc(near, func(x, y vector.Neighbor) int { return cmp.Compare(x.Distance, y.Distance) })
 	rows := roaring.New()
