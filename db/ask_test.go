@@ -98,6 +98,20 @@ func evidence(why *Reason) (rows, features []Reason) {
 	return rows, features
 }
 
+// progress is a report of a long call.
+type progress struct {
+	Stage       string
+	Done, Total int
+}
+
+// withProgress is WithProgress with reports as structs.
+func withProgress(ctx context.Context, f func(progress)) context.Context {
+	return WithProgress(ctx, func(stage string, done, total int) { f(progress{stage, done, total}) })
+}
+
+// ProgressForTest is progress for tests outside of the package.
+type ProgressForTest = progress
+
 // The same for tests outside of the package.
 var (
 	CreateForTest       = create
@@ -108,4 +122,5 @@ var (
 	PredictBatchForTest = predictBatch
 	TreePathForTest     = pathThrough
 	EvidenceForTest     = evidence
+	WithProgressForTest = withProgress
 )

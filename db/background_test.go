@@ -93,7 +93,7 @@ func TestMaintainCancelled(t *testing.T) {
 	}
 	b.put(rng, "more")
 	ctx, cancel := context.WithCancel(t.Context())
-	if steps, err := b.d.Maintain(WithProgress(ctx, func(Progress) { cancel() }), nil); !errors.Is(err, context.Canceled) || len(steps) != 0 {
+	if steps, err := b.d.Maintain(withProgress(ctx, func(progress) { cancel() }), nil); !errors.Is(err, context.Canceled) || len(steps) != 0 {
 		t.Errorf("cancelled: %v, %v", steps, err)
 	}
 	if steps, err := b.d.Maintain(t.Context(), nil); err != nil || len(steps) != 1 {
@@ -170,7 +170,7 @@ func TestRelearnOvertaken(t *testing.T) {
 			}
 			put(40, 60)
 			var once sync.Once
-			ctx := WithProgress(t.Context(), func(Progress) {
+			ctx := withProgress(t.Context(), func(progress) {
 				once.Do(func() {
 					if err := c.change(coll); err != nil {
 						t.Error(err)

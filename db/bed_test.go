@@ -23,7 +23,10 @@ var (
 	predictBatch = db.PredictBatchForTest
 	treePath     = db.TreePathForTest
 	evidence     = db.EvidenceForTest
+	withProgress = db.WithProgressForTest
 )
+
+type progress = db.ProgressForTest
 
 // bed is a database with one collection, "c", and an account of its own of
 // what that must hold, which answers are compared with.

@@ -488,15 +488,15 @@ func TestBuildProgress(t *testing.T) {
 	b.put("a", mixture(1, 3000, dim))
 	var inside atomic.Int32
 	var seen []string
-	last := db.Progress{}
-	_, err := b.d.Collection("c").Build(db.WithProgress(t.Context(), func(p db.Progress) {
+	last := progress{}
+	_, err := b.d.Collection("c").Build(withProgress(t.Context(), func(p progress) {
 		if inside.Add(1) != 1 {
 			t.Error("called from two goroutines at once")
 		}
 		defer inside.Add(-1)
 		if p.Stage != last.Stage {
 			seen = append(seen, p.Stage)
-			last = db.Progress{}
+			last = progress{}
 		}
 		if p.Done < last.Done || p.Total > 0 && p.Done > p.Total || p.Total < 0 || p.Done < 0 {
 			t.Errorf("%+v after %+v", p, last)
@@ -538,7 +538,7 @@ func TestBuildCancel(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		reports, stopped := 0, false
-		_, err := b.d.Collection("c").Build(db.WithProgress(ctx, func(p db.Progress) {
+		_, err := b.d.Collection("c").Build(withProgress(ctx, func(p progress) {
 			if p.Stage == stage {
 				if reports == at {
 					stopped = true
@@ -583,7 +583,7 @@ func TestBuildBesideWriters(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 600, dim))
 	changed := map[string]bool{}
-	info, err := b.d.Collection("c").Build(db.WithProgress(t.Context(), func(p db.Progress) {
+	info, err := b.d.Collection("c").Build(withProgress(t.Context(), func(p progress) {
 		if changed[p.Stage] {
 			return
 		}
@@ -611,7 +611,7 @@ func TestBuildBesideWriters(t *testing.T) {
 	b.check()
 
 	// The collection may also go away, even come back empty.
-	_, err = b.d.Collection("c").Build(db.WithProgress(t.Context(), func(p db.Progress) {
+	_, err = b.d.Collection("c").Build(withProgress(t.Context(), func(p progress) {
 		if p.Stage == "trees" && b.rows != nil {
 			b.rows = nil
 			b.must(b.d.Drop(t.Context(), "c"))

@@ -498,9 +498,9 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				ctx := t.Context()
 				d, _ := changedBase(t, 200, 4)
 				next := 0
-				once := func() func(p Progress) {
+				once := func() func(p progress) {
 					done := false
-					return func(p Progress) {
+					return func(p progress) {
 						if (p.Stage == "read" || p.Stage == "postings") && !done {
 							done = true
 							relabel(t, d, next, fmt.Sprint("l", (next+1)%3))
@@ -508,7 +508,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 						}
 					}
 				}
-				if _, err := d.Collection(coll).Build(WithProgress(ctx, once()), name, o); err != nil {
+				if _, err := d.Collection(coll).Build(withProgress(ctx, once()), name, o); err != nil {
 					t.Fatal(err)
 				}
 				if got := behind(t, d)[name]; next != 2 || got != 1 {
@@ -519,7 +519,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				}
 				// The step absorbs the row; another one is relabelled during it, and absorbed by the
 				// next step. Nothing is left then.
-				steps, err := d.Maintain(WithProgress(ctx, once()), nil)
+				steps, err := d.Maintain(withProgress(ctx, once()), nil)
 				if err != nil || len(steps) != 2 || next != 4 {
 					t.Fatalf("steps %+v, %v", steps, err)
 				}
@@ -529,7 +529,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				for i := 50; i < 120; i++ { // too many for trees to follow
 					relabel(t, d, i, fmt.Sprint("l", (i+1)%3))
 				}
-				if _, err := d.Maintain(WithProgress(ctx, once()), nil); err != nil {
+				if _, err := d.Maintain(withProgress(ctx, once()), nil); err != nil {
 					t.Fatal(err)
 				}
 				if got := behind(t, d)[name]; got != 0 {

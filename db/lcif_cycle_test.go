@@ -212,14 +212,14 @@ func TestLCIFCyclePublished(t *testing.T) {
 		}
 	}
 	var once sync.Once
-	rebuildFirst := func(Progress) {
+	rebuildFirst := func(progress) {
 		once.Do(func() {
 			if _, err := d.Collection("docs").Build(t.Context(), "b", plainModel("a")); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	_, err := d.Collection("docs").Build(WithProgress(t.Context(), rebuildFirst), "a", plainModel("b"))
+	_, err := d.Collection("docs").Build(withProgress(t.Context(), rebuildFirst), "a", plainModel("b"))
 	if !errors.Is(err, fail.Option) || !strings.Contains(err.Error(), "depend on itself") {
 		t.Errorf("the later build: %v", err)
 	}

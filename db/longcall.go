@@ -8,18 +8,10 @@ import (
 	"github.com/anndb/anndb/db/internal/state"
 )
 
-// Progress is the report of a long call: a stage's name and the work done in it. Total is 0 if
-// it is unknown. The unit depends on the stage: rows in most, bytes in "write".
-type Progress struct {
-	Stage string
-	Done  int
-	Total int
-}
-
 // WithProgress returns a context with which Load, Build, Maintain, Repair, Salvage, Compact and
 // Reorder report their progress to f; nil ends reports. f is called from several goroutines, but
 // never concurrently, and must not use the context for a call of this package.
-func WithProgress(ctx context.Context, f func(Progress)) context.Context {
+func WithProgress(ctx context.Context, f func(stage string, done, total int)) context.Context {
 	if f == nil {
 		return kind.WithProgress(ctx, nil)
 	}
@@ -27,7 +19,7 @@ func WithProgress(ctx context.Context, f func(Progress)) context.Context {
 	return kind.WithProgress(ctx, func(p kind.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
-		state.Callback(func() bool { f(Progress(p)); return true })
+		state.Callback(func() bool { f(p.Stage, p.Done, p.Total); return true })
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 func TestWithProgress(t *testing.T) {
 	var inside, reports atomic.Int32
 	var stages []string
-	ctx := WithProgress(t.Context(), func(p Progress) {
+	ctx := withProgress(t.Context(), func(p progress) {
 		if inside.Add(1) != 1 {
 			t.Error("reports overlap")
 		}

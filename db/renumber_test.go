@@ -287,7 +287,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	once := false
-	_, err = d.Collection("dense").Build(WithProgress(ctx, func(p Progress) {
+	_, err = d.Collection("dense").Build(withProgress(ctx, func(p progress) {
 		if p.Stage == "trees" && !once {
 			once = true
 			go func() {

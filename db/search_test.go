@@ -768,7 +768,7 @@ func TestPanicInFilter(t *testing.T) {
 				t.Errorf("recovered %v", r)
 			}
 		}()
-		_, err := b.d.Collection("c").Build(db.WithProgress(t.Context(), func(p db.Progress) {
+		_, err := b.d.Collection("c").Build(withProgress(t.Context(), func(p progress) {
 			if p.Stage == "read" {
 				panic("progress")
 			}

@@ -266,7 +266,7 @@ func (b *treeBed) cancelled() {
 	before, was := b.tree()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	defer cancel()
-	steps, err := b.d.Maintain(WithProgress(ctx, func(Progress) { cancel() }), nil)
+	steps, err := b.d.Maintain(withProgress(ctx, func(progress) { cancel() }), nil)
 	if ctx.Err() == nil {
 		b.t.Fatal("no progress")
 	}
@@ -297,7 +297,7 @@ func TestMaintainTreesAsBuilt(t *testing.T) {
 	b.must(err)
 	b.put(100, 3)
 	tuned := false
-	steps, err := b.d.Maintain(WithProgress(ctx, func(p Progress) { tuned = tuned || p.Stage == "tune" }), nil)
+	steps, err := b.d.Maintain(withProgress(ctx, func(p progress) { tuned = tuned || p.Stage == "tune" }), nil)
 	if err != nil || len(steps) != 1 || steps[0].Action != "relearn" || tuned {
 		t.Fatalf("steps %v, %v, tuned %v", steps, err, tuned)
 	}

@@ -38,7 +38,7 @@ func TestTreesChooseParameters(t *testing.T) {
 	} {
 		o := treesOf(c.kind, TreeOptions{Grid: &c.grid, TuneRows: 300, Params: budget.Params{BAC: budget.BACParams{Rounds: 3}}})
 		var stages []string
-		info, err := c.d.Collection(c.coll).Build(WithProgress(t.Context(), func(p Progress) {
+		info, err := c.d.Collection(c.coll).Build(withProgress(t.Context(), func(p progress) {
 			if !slices.Contains(stages, p.Stage) {
 				stages = append(stages, p.Stage)
 			}

@@ -75,7 +75,7 @@ func (a *app) stream(columns ...string) (*table.Stream, error) {
 }
 
 // building takes the reports of db.Build.
-func (a *app) building(p db.Progress) { a.progress.Update(p.Stage, p.Done, p.Total) }
+func (a *app) building(stage string, done, total int) { a.progress.Update(stage, done, total) }
 
 // note writes a line about the work to standard error.
 func (a *app) note(format string, args ...any) {

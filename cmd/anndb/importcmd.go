@@ -275,7 +275,7 @@ func (c *importCmd) importRows(a *app, d *db.DB, batch []db.Row, next func() ([]
 		if c.Replace {
 			load = d.Collection(c.Collection).Load
 		}
-		loaded := func(p db.Progress) { a.progress.Update("import", p.Done, int(max(0, total))) }
+		loaded := func(_ string, done, _ int) { a.progress.Update("import", done, int(max(0, total))) }
 		n, err := load(db.WithProgress(a.ctx, loaded), rows)
 		return n, ofFile(err)
 	}

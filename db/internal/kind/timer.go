@@ -60,7 +60,7 @@ func memoryHeld() int64 {
 	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
 }
 
-// Progress is the report of a long call, with the fields of db.Progress.
+// Progress is the report of a long call: a stage and the work done in it; Total is 0 if it is unknown.
 type Progress struct {
 	Stage string
 	Done  int
