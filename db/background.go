@@ -76,14 +76,13 @@ func (m Maintenance) resolve() (Maintenance, error) {
 // MaintenanceStats describes the maintenance done since the database was opened, by calls or in
 // the background.
 type MaintenanceStats struct {
-	// Background reports whether background maintenance is enabled, Paused whether it is
-	// paused, Working whether a step is running, in the background or by a call.
+	// Background reports whether background maintenance is enabled, Paused whether it is paused,
+	// Working whether a step is running, in the background or by a call.
 	Background, Paused, Working bool
-	// Steps counts all completed steps, without the builds and compactions that the program
-	// calls. Last is the latest step of the background.
+	// Steps counts all completed steps, without the builds and compactions that the program calls.
+	// Last is the latest step of the background, Error the error of it, empty if it succeeded.
 	Steps uint64
 	Last  MaintainStep
-	// Error is the error of the last background step, empty if it succeeded.
 	Error string
 }
 

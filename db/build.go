@@ -82,8 +82,6 @@ func (d *DB) request(coll string, given IndexOptions) (o kind.Options, err error
 
 // DropIndex removes an index; earlier snapshots can still use it. Once one that finds rows has been
 // dropped, maintenance builds none in this collection any more (Maintenance.Build).
-//
-// Errors: ErrNotFound.
 func (c Collection) DropIndex(ctx context.Context, name string) error {
 	d, err := c.writer()
 	if err != nil {

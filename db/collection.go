@@ -27,8 +27,6 @@ func (s *Snapshot) Collection(name string) Collection {
 func (c Collection) Name() string { return c.name }
 
 // Info describes the collection.
-//
-// Errors: ErrNotFound.
 func (c Collection) Info() (info CollectionInfo, err error) {
 	err = c.read(func(st *state.Collection) error {
 		info = infoOf(st.Entry)

@@ -47,8 +47,6 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 }
 
 // Drop removes a collection with its rows and indexes. Earlier snapshots can still read it.
-//
-// Errors: ErrNotFound.
 func (d *DB) Drop(ctx context.Context, name string) error {
 	return d.txn.Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
 		c, err := cat.Find(name)
@@ -72,29 +70,22 @@ func (d *DB) Collections() (out []CollectionInfo, err error) {
 
 // Stats describes the file and this handle.
 type Stats struct {
-	// Path is the file's path.
 	Path string
-	// FileBytes is the length of the file, FreeBytes the part of it in free pages, LiveBytes
-	// the rest.
+	// FileBytes is the length of the file, FreeBytes the part of it in free pages, LiveBytes the
+	// rest, MapReserve the address space reserved for the map, PageSize the size of a page.
 	FileBytes, FreeBytes, LiveBytes int64
-	// MapReserve is the address space reserved for the map.
-	MapReserve int64
-	// PageSize is the size of a page in bytes.
-	PageSize int
-	// Generation is the number of the latest committed transaction.
-	Generation uint64
-	// Snapshots is the number of snapshots held, OldestSnapshot the age of the oldest state
-	// among them.
+	MapReserve                      int64
+	PageSize                        int
+	// Generation is the number of the latest committed transaction, Commits the number of those
+	// that this handle has committed.
+	Generation, Commits uint64
+	// Snapshots is the number of snapshots held, OldestSnapshot the age of the oldest of their
+	// states.
 	Snapshots      int
 	OldestSnapshot time.Duration
-	// Commits counts the transactions that this handle has committed.
-	Commits uint64
-	// Collections describes the collections of the latest state.
-	Collections []CollectionInfo
-	// Indexes describes the indexes, also how far each is behind its collection.
-	Indexes []IndexInfo
-	// Maintenance describes maintenance.
-	Maintenance MaintenanceStats
+	Collections    []CollectionInfo
+	Indexes        []IndexInfo
+	Maintenance    MaintenanceStats
 }
 
 // statuses describes the indexes.

@@ -6,61 +6,55 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 )
 
-// Errors of this package. Every returned error wraps one of them, a context's
-// error, or an error of the operating system; test with errors.Is. The message names the
-// object, the value and the limit. Every call can return ErrClosed, ErrCorrupt and its
-// context's error, and calls that write ErrReadOnly, ErrNoSpace and ErrUnknownState; the
-// documentation of a function lists the others.
+// Errors of this package. Every returned error wraps one of them, a context's error, or an error of
+// the operating system; test with errors.Is. The message names the object, the value and the limit.
+// Every call can return ErrClosed, ErrCorrupt and its context's error, calls that take names, keys or
+// options ErrNotFound and ErrInvalid, and calls that write ErrReadOnly, ErrNoSpace and
+// ErrUnknownState; the documentation of a function lists the others.
 var (
-	// ErrInvalid is returned for an argument, option or row that breaks a rule of the function,
-	// of the collection or of the limits above.
+	// ErrInvalid is returned for an argument, option or row that breaks a rule or a limit (see the
+	// guide).
 	ErrInvalid = fail.ErrInvalid
-	// ErrNotFound is returned when there is no collection, index or live row of the name, key or
-	// number.
+	// ErrNotFound is returned when there is no collection, index or live row of the name or key.
 	ErrNotFound = fail.ErrNotFound
-	// ErrExists is returned when a collection of the name, or a row of a key to be
-	// inserted, exists already.
+	// ErrExists is returned when a collection of the name, or a row to be inserted, exists already.
 	ErrExists = fail.ErrExists
 	// ErrUnsuitable is returned by Build when an index cannot be learned from the rows: too few
 	// rows, a single class, only constant features, or feature numbers above 2^22 and eight times
-	// the number of values of all rows, for which a label model or weights would be far larger than
-	// the rows.
+	// the number of values.
 	ErrUnsuitable = fail.ErrUnsuitable
 	// ErrClosed is returned when the database is closed or the snapshot released.
 	ErrClosed = fail.ErrClosed
 	// ErrReadOnly is returned by writes to a database opened read-only or through a snapshot.
 	ErrReadOnly = fail.ErrReadOnly
-	// ErrCorrupt is returned when stored bytes are damaged or the file is shorter than its header
-	// states. A *CorruptError in the chain gives the location, if there is one.
+	// ErrCorrupt is returned when stored bytes are damaged. A *CorruptError in the chain gives the
+	// location, if there is one.
 	ErrCorrupt = fail.ErrCorrupt
 	// ErrNotDatabase is returned when a file is not an anndb database, or one of a later version.
 	ErrNotDatabase = fail.ErrNotDatabase
-	// ErrLocked is returned when another process, or another handle of this process, has the
-	// file open.
+	// ErrLocked is returned when another process, or another handle, has the file open.
 	ErrLocked = fail.ErrLocked
 	// ErrUnknownState is returned by a commit that failed and by every later write: the commit
 	// happened completely or not at all, and only reopening the file shows which.
 	ErrUnknownState = fail.ErrUnknownState
-	// ErrNoSpace is returned when a commit failed because the disk or quota is full, because the
-	// file would exceed Options.MaxSize, or because a collection has used all its row numbers.
+	// ErrNoSpace is returned when the disk or quota is full, the file would exceed Options.MaxSize,
+	// or a collection has used all its row numbers.
 	ErrNoSpace = fail.ErrNoSpace
-	// ErrBusy is returned when a call may succeed later: by Close if snapshots are still held at
-	// its deadline (nothing is unmapped), and by Peek if commits repeatedly overtake it.
+	// ErrBusy is returned by Close if snapshots are still held at its deadline (nothing is
+	// unmapped), and by Peek if commits repeatedly overtake it.
 	ErrBusy = fail.ErrBusy
 )
 
 // CorruptError describes the location of damage. errors.Is(err, ErrCorrupt) holds.
 type CorruptError struct {
-	// Collection is the collection's name, empty if the damage concerns none.
-	Collection string
-	// Object, Section and Chunk are the block's key.
-	Object  uint64
-	Section string
-	Chunk   uint32
+	// Collection is empty if the damage concerns none. Object, Section and Chunk are the block's key,
 	// Offset is the position in the file, -1 if unknown.
-	Offset int64
-	// Err is the reason.
-	Err error
+	Collection string
+	Object     uint64
+	Section    string
+	Chunk      uint32
+	Offset     int64
+	Err        error
 }
 
 // Error returns a message with every known part of the location.

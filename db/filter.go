@@ -22,24 +22,22 @@ type Filter struct{ expr where.Expr }
 // And selects the rows that all filters select; without filters, all rows.
 func And(filters ...*Filter) *Filter { return &Filter{where.And(trees(filters)...)} }
 
-// Or selects the rows that at least one filter selects; without filters, none. A nil filter
-// selects all rows here, too.
+// Or selects the rows that at least one filter selects; without filters, none.
 func Or(filters ...*Filter) *Filter { return &Filter{where.Or(trees(filters)...)} }
 
 // Not selects the rows that the filter does not select.
 func Not(f *Filter) *Filter { return &Filter{where.Negate(f.tree())} }
 
-// Eq selects the rows whose attribute equals a value: an integer or float, which are equal if
-// their numbers are, a string, a bool, or a time.Time. Values of different types are not
-// equal. A row without the attribute is not selected.
+// Eq selects the rows whose attribute equals a value: an integer or float, which are equal if their
+// numbers are, a string, a bool, or a time.Time. Values of different types are not equal.
 func Eq(name string, value any) *Filter { return &Filter{where.MakeCompare(name, where.Equal, value)} }
 
 // In selects the rows whose attribute equals one of the values, see Eq.
 func In(name string, values ...any) *Filter { return &Filter{where.MakeIn(name, values)} }
 
-// Range selects the rows whose attribute is at least low and below high; nil is no bound.
-// Numbers, strings (bytewise), times and bools are ordered among themselves: a row is selected
-// only if its value is of the type of the bounds. Without bounds it is Exists.
+// Range selects the rows whose attribute is at least low and below high; nil is no bound. Numbers,
+// strings (bytewise), times and bools are ordered among themselves; values of other types than the
+// bounds are not selected.
 func Range(name string, low, high any) *Filter { return &Filter{where.MakeRange(name, low, high)} }
 
 // Prefix selects the rows whose attribute is a string with the prefix.
@@ -56,9 +54,9 @@ func HasLabel(labels ...string) *Filter {
 // KeyPrefix selects the rows whose key has the prefix.
 func KeyPrefix(prefix []byte) *Filter { return &Filter{&where.KeyPrefix{Prefix: string(prefix)}} }
 
-// Func selects the rows whose key satisfies a predicate, which gets a copy of the key. It is
-// called only for rows that the rest of the filter does not decide: by a dense search for the rows
-// that it compares, by other calls for all of them. It may be called by several goroutines at once.
+// Func selects the rows whose key satisfies a predicate, which gets a copy of it, possibly from
+// several goroutines at once. It is called only for rows that the rest of the filter does not
+// decide: by a dense search for the rows that it compares, by other calls for all of them.
 func Func(accept func(key []byte) bool) *Filter {
 	return &Filter{&where.KeyFunc{Accept: func(key []byte) bool {
 		return state.Callback(func() bool { return accept(slices.Clone(key)) })
@@ -106,12 +104,12 @@ func (e *FilterError) Unwrap() error { return fail.Filter }
 // Caret returns the text around the error and, on a second line, a ^ under its column.
 func (e *FilterError) Caret() string { return e.syntax.Caret() }
 
-// String returns the filter as text. ParseFilter makes the same filter of it, except for parts made
+// String returns the filter as text, of which ParseFilter makes the same one, except for parts made
 // by Func and Collection.RowFilter and those with bad values, which it describes in angle brackets.
 func (f *Filter) String() string { return where.Text(f.tree()) }
 
-// Attributes returns the names of the attributes in the filter, ascending. CollectionInfo.Attributes
-// has those of a collection: a name that it lacks may be misspelt.
+// Attributes returns the names of the attributes in the filter, ascending. One that
+// CollectionInfo.Attributes lacks may be misspelt.
 func (f *Filter) Attributes() []string { return where.Names(f.tree()) }
 
 // tree returns the conditions of a filter.
@@ -134,8 +132,6 @@ func trees(filters []*Filter) []where.Expr {
 // the result of Matching it is a filter that is evaluated already, for many searches. The bitmap is
 // not copied. Once rows have been renumbered, by Reorder, by a Compact that leaves out deleted
 // rows, or since the database was opened again, searches refuse the filter with ErrInvalid.
-//
-// Errors: ErrNotFound.
 func (c Collection) RowFilter(rows *roaring.Bitmap) (f *Filter, err error) {
 	if rows == nil {
 		rows = roaring.New()
@@ -149,8 +145,6 @@ func (c Collection) RowFilter(rows *roaring.Bitmap) (f *Filter, err error) {
 
 // Matching returns the numbers of the live rows that a filter selects, with those that have expired
 // until maintenance deletes them.
-//
-// Errors: ErrNotFound, ErrInvalid.
 func (c Collection) Matching(ctx context.Context, filter *Filter) (rows *roaring.Bitmap, err error) {
 	err = c.read(func(st *state.Collection) error {
 		rows, err = st.Matching(ctx, filter.tree())
@@ -160,8 +154,6 @@ func (c Collection) Matching(ctx context.Context, filter *Filter) (rows *roaring
 }
 
 // Count returns the number of live rows that a filter selects, as Matching; nil selects all.
-//
-// Errors: ErrNotFound, ErrInvalid.
 func (c Collection) Count(ctx context.Context, filter *Filter) (n int, err error) {
 	err = c.read(func(st *state.Collection) error {
 		if filter.tree() == where.Every(true) {

@@ -15,61 +15,51 @@ import (
 
 // NeighborReport holds the measurements of approximate neighbor lists.
 type NeighborReport struct {
-	// K is the number of rows in a list, including the row itself.
-	K int
-	// Sample is the number of rows on which the recall was measured.
-	Sample int
-	// Recall is the mean share of the K-1 nearest rows that a list holds, HeadRecall the share
-	// of the nearest 10.
+	// K is the number of rows in a list, including the row itself, Sample the number of rows on which
+	// the recall was measured, Rounds the number of refinement rounds on exact distances.
+	K, Sample int
+	// Recall is the mean share of the K-1 nearest rows that a list holds, HeadRecall that of the
+	// nearest 10.
 	Recall, HeadRecall float64
-	// Rounds is the number of refinement rounds on exact distances.
-	Rounds int
+	Rounds             int
 }
 
 // IndexInfo describes an index.
 type IndexInfo struct {
 	// Name is the name in the Collection.
 	Collection, Name string
-	// Kind is the kind of the index: "postings", "lcif", "sbt", "pt", "at", or for a forest its
-	// learner.
+	// Kind is "postings", "lcif", "sbt", "pt", "at", or for a forest its learner.
 	Kind string `json:",omitempty"`
-	// Options are the options that the index was built with, with defaults and what was tuned
-	// filled in. Build with them makes an equal index of equal rows.
+	// Options are the options of the build, with defaults and what was tuned filled in. Build with
+	// them makes an equal index of equal rows.
 	Options IndexOptions `json:",omitempty"`
 	// Rows is the number of row numbers that the index covers. Fresh is the number of later rows,
 	// which queries scan until maintenance or the next build, Relabelled the number of covered rows
-	// whose labels have changed since the index, if it learns from labels, was made or maintained.
+	// whose labels have changed since an index that learns from labels was made or maintained.
 	Rows, Fresh, Relabelled int
 	// Segments is the number of segments of an inverted index, 1 for other kinds.
 	Segments int
 	// Error is the reason why the index cannot be described or, if this handle has tried,
 	// maintained; empty otherwise.
 	Error string `json:",omitempty"`
-	// Created is the time of the build, Maintained the time of the last change by maintenance,
-	// zero if there was none.
+	// Created is the time of the build, Maintained that of the last change by maintenance.
 	Created    time.Time
 	Maintained time.Time `json:",omitzero"`
-	// BuildSeconds is the wall time of the build by stage.
+	// BuildSeconds is the wall time of the build by stage, BuildMemory the largest amount of memory
+	// in bytes that the process held at the end of a stage, Bytes the stored size by section.
 	BuildSeconds map[string]float64
-	// BuildMemory is the largest amount of memory in bytes that the process held at the end of
-	// a stage, including memory for other work but not file maps.
-	BuildMemory int64 `json:",omitempty"`
-	// Bytes is the stored size by section.
-	Bytes map[string]int64
-	// Curve holds the tuner's measurements on held-out rows, cheapest first; nil without
-	// tuning.
-	Curve *query.Curve
-	// LabelCurve holds the measurements of a label model's tuner by cross-validation; nil for
-	// other indexes and without tuning.
-	LabelCurve *lcif.Curve `json:",omitempty"`
-	// Tree describes budgeted trees; nil for other indexes.
-	Tree *budget.Stats `json:",omitempty"`
-	// TreeTrials holds the measurements of the cross-validation of budgeted trees, in the order
-	// of the grid; nil for other indexes and without cross-validation.
-	TreeTrials []budget.Trial `json:",omitempty"`
-	// TrainingPoints is the number of points that the forest was learned from.
+	BuildMemory  int64 `json:",omitempty"`
+	Bytes        map[string]int64
+	// TrainingPoints is the number of points that the index was learned from.
 	TrainingPoints int
-	// Neighbors describes the quality of approximate neighbor lists; nil if they are exact.
+	// Curve holds the measurements of a forest's tuner on held-out rows, cheapest first, LabelCurve
+	// and TreeTrials those of cross-validations; nil without tuning.
+	Curve      *query.Curve
+	LabelCurve *lcif.Curve    `json:",omitempty"`
+	TreeTrials []budget.Trial `json:",omitempty"`
+	// Tree describes budgeted trees, Neighbors the quality of approximate neighbor lists; otherwise
+	// nil.
+	Tree      *budget.Stats   `json:",omitempty"`
 	Neighbors *NeighborReport `json:",omitempty"`
 }
 
@@ -107,8 +97,6 @@ func indexInfo(
 }
 
 // Index describes an index.
-//
-// Errors: ErrNotFound.
 func (c Collection) Index(name string) (info IndexInfo, err error) {
 	err = c.read(func(st *state.Collection) (err error) {
 		info, err = indexInfoOf(st, name)
@@ -118,8 +106,6 @@ func (c Collection) Index(name string) (info IndexInfo, err error) {
 }
 
 // Indexes describes the indexes of a collection, by name.
-//
-// Errors: ErrNotFound.
 func (c Collection) Indexes() (out []IndexInfo, err error) {
 	err = c.read(func(st *state.Collection) error {
 		for _, r := range st.Entry.Indexes {

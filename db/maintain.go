@@ -23,12 +23,11 @@ type MaintainStep struct {
 	Collection, Index string
 	// Action is what the step did: "segment", "merge" or "rewrite" a part of an inverted index or
 	// label model, "forget" deleted rows, "relabel" rows, "insert" fresh rows into a forest,
-	// "measure" its recall or "tune" it again, "count" rows in trees, relearn a "subtree",
-	// "relearn" the index, "expire" rows; in the background also "build" and "compact".
+	// "measure" its recall or "tune" it again, "count" rows in trees, relearn a "subtree", "relearn"
+	// the index, "expire" rows; in the background also "build" and "compact".
 	Action string
-	// Rows is the number of rows that the step read.
-	Rows int
-	// Seconds is the wall time.
+	// Rows is the number of rows that the step read, Seconds the wall time.
+	Rows    int
 	Seconds float64
 }
 
@@ -41,8 +40,6 @@ type MaintainStep struct {
 //
 // An index that could not be built from the present rows (ErrUnsuitable) stays as it is; that is no
 // error, but IndexInfo.Error has the reason.
-//
-// Errors: ErrInvalid.
 func (d *DB) Maintain(ctx context.Context, o *MaintainOptions) (steps []MaintainStep, err error) {
 	if o == nil {
 		o = &MaintainOptions{}

@@ -123,9 +123,9 @@ func (d *DB) settleName() error {
 // Path returns the path that the database was opened with.
 func (d *DB) Path() string { return d.path }
 
-// Close waits for the writer and for open snapshots, at most Options.CloseTimeout, and closes
-// the file. From its start on, new calls fail with ErrClosed. If snapshots are still open at
-// the deadline, it returns ErrBusy and unmaps nothing; call it again after they are released.
+// Close waits for the writer and for open snapshots, at most Options.CloseTimeout, and closes the
+// file. New calls fail with ErrClosed. If snapshots are still open, it returns ErrBusy and unmaps
+// nothing; call it again after they are released.
 func (d *DB) Close() error {
 	d.txn.BeginClose()
 	deadline := time.NewTimer(d.opts.CloseTimeout)

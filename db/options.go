@@ -171,16 +171,15 @@ type Feature struct {
 
 // Row is one row of a collection.
 type Row struct {
-	// Key is the user's key, 1 to 512 bytes, unique in the collection.
+	// Key is 1 to 512 bytes, unique in the collection.
 	Key []byte
-	// Vector is the row of a dense collection. It has the collection's dimension, and all
-	// values are finite.
+	// Vector is the row of a dense collection: finite values, as many as the collection's Dim.
 	Vector []float32
-	// Sparse is the row of a sparse collection whose features are numbers.
-	// Features ascend, values are finite and not negative; zeros are dropped.
+	// Sparse is the row of a sparse collection with numbered features, which ascend. Values are
+	// finite and not negative; zeros are dropped.
 	Sparse vector.Sparse
-	// Features is the row of a sparse collection whose features have names, in
-	// any order, each at most once.
+	// Features is the row of a sparse collection with named features, in any order, each at most
+	// once.
 	Features []Feature
 	// Labels are the row's labels; order and repetitions are not kept.
 	Labels []string
@@ -191,37 +190,31 @@ type Row struct {
 	// ExpiresAt, if not zero, is the time from which on no search finds the row. Maintenance deletes
 	// it after that.
 	ExpiresAt time.Time
-	// Payload is arbitrary bytes, at most 1 MiB; empty and nil are the same.
+	// Payload is at most 1 MiB of any bytes; empty and nil are the same.
 	Payload []byte
-	// Row is the row's number. Reads set it and Put ignores it; an update gives the row a new
-	// number, and so may a compaction.
+	// Row is the row's number, which reads set. An update gives the row a new one, and so may
+	// Compact.
 	Row uint32
 }
 
 // CollectionInfo describes a collection in one snapshot.
 type CollectionInfo struct {
-	// Name is the collection's name.
 	Name string
 	// Sparse reports whether rows are sparse vectors, Named whether their features have names.
 	Sparse, Named bool
-	// Dim, Metric, Bytes and Numbering are those of the Schema; Dim of a sparse collection is one more
-	// than the largest feature number in use.
+	// Dim, Metric, Bytes and Numbering are those of the Schema; Dim of a sparse collection is one
+	// more than the largest feature number in use.
 	Dim       int
 	Metric    vector.Metric
 	Bytes     Switch
 	Numbering string
-	// Live is the number of rows that are not deleted.
-	Live int
-	// Rows is the number of row numbers in use, deleted rows included.
-	Rows int
-	// Sealed is the number of rows in sealed chunks, deleted rows included.
-	Sealed int
-	// Indexes are the names of its indexes, Attributes those of the attributes that rows have had,
-	// sorted.
-	Indexes    []string
-	Attributes []string `json:",omitempty"`
-	// Expires reports whether rows have had an expiry.
-	Expires bool `json:",omitempty"`
+	// Live is the number of rows. Rows is the number of row numbers in use, deleted rows included,
+	// Sealed the number of those in chunks.
+	Live, Rows, Sealed int
+	// Attributes are the names of the attributes that rows have had, Expires reports whether any had
+	// an expiry.
+	Indexes, Attributes []string `json:",omitempty"`
+	Expires             bool     `json:",omitempty"`
 }
 
 // LabelCount is a label and the number of live rows that carry it.

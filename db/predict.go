@@ -22,15 +22,13 @@ type PredictOptions struct {
 	// Top, if above zero, returns the Top best labels instead of the set that the thresholds
 	// select.
 	Top int
-	// Set, together with Top, adds the labels of that set that are not among the Top best, so
-	// that one call returns both.
+	// Set, with Top, adds the labels of that set that are not among the Top best.
 	Set bool
 	// Params, if not nil, replaces the parameters of the model. A Beta other than the model's
 	// gives exact results, but slowly.
 	Params *lcif.Params
-	// Where restricts the neighbors of a model of kind lcif to rows that pass a filter; nil is
-	// none. Feature–label similarities, the shares of labels, and second-order scores remain
-	// those of all rows. Trees have no neighbors, so they refuse it.
+	// Where restricts the neighbors of a model of kind lcif to rows that pass a filter; everything
+	// else remains that of all rows. Trees refuse it.
 	Where *Filter
 	// Strategy is that of the inverted index of a model over sparse rows, see SearchOptions.
 	Strategy string
@@ -42,11 +40,9 @@ type PredictOptions struct {
 type Predictions struct {
 	// Labels are the predicted labels, highest score first.
 	Labels []Prediction
-	// Why is the path through a budgeted tree, also if it predicts no label; with one tree per
-	// class, through that of the predicted class. It is nil without PredictOptions.Explain and for
-	// other label models.
-	Why *Reason
-	// Stats counts the work.
+	// Why is the path through a budgeted tree, also if it predicts no label, of several trees that of
+	// the predicted class; nil without PredictOptions.Explain and for other label models.
+	Why   *Reason
 	Stats PredictStats
 }
 

@@ -16,8 +16,6 @@ import (
 )
 
 // Get returns a copy of the live row with the key.
-//
-// Errors: ErrNotFound, ErrInvalid.
 func (c Collection) Get(key []byte) (r Row, err error) {
 	err = c.read(func(st *state.Collection) (err error) {
 		r, err = getRow(st, key)
@@ -27,8 +25,6 @@ func (c Collection) Get(key []byte) (r Row, err error) {
 }
 
 // Has reports whether a live row has the key.
-//
-// Errors: ErrNotFound, ErrInvalid.
 func (c Collection) Has(key []byte) (exists bool, err error) {
 	err = c.read(func(st *state.Collection) (err error) {
 		_, exists, err = st.Find(key)
@@ -38,8 +34,6 @@ func (c Collection) Has(key []byte) (exists bool, err error) {
 }
 
 // GetRow returns a copy of the live row with the number.
-//
-// Errors: ErrNotFound.
 func (c Collection) GetRow(row uint32) (r Row, err error) {
 	err = c.read(func(st *state.Collection) (err error) {
 		r, err = rowAt(st, row)
@@ -141,8 +135,6 @@ func (c Collection) Keys(prefix, from []byte) iter.Seq2[[]byte, error] {
 
 // Labels lists the labels of a collection with the number of live rows that have each, in
 // bytewise order. Labels without a live row are left out.
-//
-// Errors: ErrNotFound.
 func (c Collection) Labels() (out []LabelCount, err error) {
 	err = c.read(func(st *state.Collection) error {
 		return st.EachLabel(func(label string, n int) { out = append(out, LabelCount{label, n}) })

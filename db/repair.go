@@ -8,10 +8,9 @@ import (
 // collection; then Index is empty.
 type RepairedIndex struct {
 	Collection, Index string
-	// Damage is the first error found in the index.
-	Damage error
-	// Err is the reason why it could not be rebuilt; nil if it was.
-	Err error
+	// Damage is the first error found, Err the reason why the index could not be rebuilt; nil if it
+	// was.
+	Damage, Err error
 }
 
 // Repair verifies the indexes and the tables that find rows by attribute, and rebuilds the damaged

@@ -18,14 +18,12 @@ import (
 // LostRow is a row that Salvage could not read, or a range of rows of which it found nothing.
 type LostRow struct {
 	Collection string
-	// Row is the number of the row, or of the first row of the range.
-	Row uint32
-	// Rows is the number of rows: 1, or more for a range of rows of which neither a block nor a
-	// key was found. Deleted rows in the range do not count.
+	// Row is the number of the row, or of the first one of a range of Rows rows of which neither a
+	// block nor a key was found; deleted rows in the range do not count. Key is nil if it is lost.
+	Row  uint32
 	Rows int
-	// Key is the row's key; nil if it is lost as well.
-	Key []byte
-	Err error
+	Key  []byte
+	Err  error
 }
 
 // String describes the row, or the range, in one line.
@@ -38,23 +36,18 @@ func (l LostRow) String() string {
 
 // SalvageReport is the result of Salvage.
 type SalvageReport struct {
-	// Rows is the number of rows written to the new database, Lost the number of rows that
-	// could not be read.
+	// Rows is the number of rows written, Lost the number of those that could not be read.
 	Rows, Lost int
-	// Indexes lists the rebuilt indexes as collection/index, NotBuilt the others with the
-	// error.
+	// Indexes lists the rebuilt indexes as collection/index, NotBuilt the others with the error.
 	Indexes  []string
 	NotBuilt map[string]error
-	// Revived lists the collections in which deleted rows may be present again, because the
-	// record of their deletion is lost.
-	Revived []string
+	// Revived lists the collections in which deleted rows may be present again, because the record
+	// of their deletion is lost, Unnamed those without a catalog, which are named by their numbers;
+	// their metric is a guess unless it is the cosine.
+	Revived, Unnamed []string
 	// Searched is the reason why the catalog could not be read; nil if it could. Rows were then
-	// searched for in all pages, including free ones: some may be missing or belong to an earlier
-	// state.
+	// searched for in all pages, including free ones: some may be missing or of an earlier state.
 	Searched error
-	// Unnamed lists the collections for which no catalog was found. They are named by their
-	// numbers; the metric of dense ones is a guess unless it is the cosine.
-	Unnamed []string
 }
 
 // SalvageOptions selects how Salvage works.

@@ -18,17 +18,14 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Query is what a search or a prediction is asked about: in a dense collection a vector; in a
-// sparse one features, numbered (Sparse) or with names (Features); in both the key of a stored
-// row. One of the fields is set; a sparse query may be empty.
-//
-// The length of a sparse query does not matter. Features that no row has ever had count in the
-// length, so they make the query less similar to all rows.
+// Query is what a search or a prediction is asked about; one of the fields is set. A sparse query
+// may be empty, and its length does not matter. Features that no row has ever had count in its
+// length, so they make it less similar to all rows.
 type Query struct {
 	Vector   []float32
 	Sparse   vector.Sparse
 	Features []Feature
-	// Key is the key of a stored row to search like. The row itself is not among the hits.
+	// Key is the key of a stored row to search like, which is not among the hits itself.
 	Key []byte
 }
 
@@ -87,14 +84,13 @@ const defaultK = 10
 
 // Hit is one result of a search. Its memory belongs to the caller.
 type Hit struct {
-	// Key is the row's user key.
 	Key []byte
 	// Row is the row's number in its collection.
 	Row uint32
 	// Distance is Euclidean for L2, 1 - cosine for Cosine and sparse rows, and the negated dot
 	// product for InnerProduct: smaller is nearer for all three.
 	Distance float32
-	// Labels, Attributes and Payload are those of the row if SearchOptions.Include asks for them.
+	// Labels, Attributes and Payload are set if SearchOptions.Include asks for them.
 	Labels     []string
 	Payload    []byte
 	Attributes map[string]any
@@ -104,9 +100,8 @@ type Hit struct {
 
 // Result is the answer to a search.
 type Result struct {
-	// Hits are the rows found, nearest first.
-	Hits []Hit
-	// Index is the index that was used, Flat for an exact scan.
+	// Hits are the rows found, nearest first, by Index, which is Flat for an exact scan.
+	Hits  []Hit
 	Index string
 	// Stats describes the work: the way of the search, the recall to expect, what was compared.
 	Stats SearchStats

@@ -32,15 +32,10 @@ func (t *Tx) Collection(name string) TxCollection { return TxCollection{t.tx, na
 // Put adds a row, or replaces the row with the same key. Everything is copied. Of several
 // changes of one key the last one counts. The first error of a change also fails the whole
 // Update.
-//
-// Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) Put(r Row) error { return c.put(r, false) }
 
-// Insert adds a row like Put, but never replaces one: if a row has the key when the
-// transaction is committed, Update fails with ErrExists; if the transaction itself
-// has put one, so does Insert.
-//
-// Errors: those of Put, ErrExists.
+// Insert adds a row like Put, but never replaces one: if the key exists when the transaction is
+// committed, Update fails with ErrExists; if the transaction itself has put it, so does Insert.
 func (c TxCollection) Insert(r Row) error { return c.put(r, true) }
 
 func (c TxCollection) put(r Row, insert bool) error {
@@ -53,10 +48,7 @@ func (c TxCollection) put(r Row, insert bool) error {
 	})
 }
 
-// Delete removes the row with the key. A key that no row has is no error; Has
-// reports whether one has it.
-//
-// Errors: ErrNotFound, ErrInvalid.
+// Delete removes the row with the key. A key that no row has is no error.
 func (c TxCollection) Delete(key []byte) error {
 	return c.t.Add(c.name, func(*layout.Collection) (apply.Op, error) {
 		if err := layout.CheckKey(key); err != nil {
@@ -70,8 +62,6 @@ func (c TxCollection) Delete(key []byte) error {
 // SetLabels replaces the labels of the row with the key, which keeps its number and its place in
 // every index; maintenance brings label models up to date. It reads the key as Get does (see
 // Update). ErrNotFound does not fail the Update; every other error does.
-//
-// Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) SetLabels(key []byte, labels ...string) error {
 	return c.t.Edit(c.name, key, func(r *apply.Row) error {
 		if err := layout.CheckLabels(key, labels); err != nil {
@@ -83,8 +73,6 @@ func (c TxCollection) SetLabels(key []byte, labels ...string) error {
 }
 
 // SetPayload replaces the payload of the row with the key, like SetLabels. No index is concerned.
-//
-// Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) SetPayload(key, payload []byte) error {
 	return c.t.Edit(c.name, key, func(r *apply.Row) error {
 		if err := layout.CheckPayload(key, payload); err != nil {
@@ -96,8 +84,6 @@ func (c TxCollection) SetPayload(key, payload []byte) error {
 }
 
 // SetAttributes replaces the attributes of the row with the key, like SetLabels. Its expiry stays.
-//
-// Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) SetAttributes(key []byte, attributes map[string]any) error {
 	return c.t.Edit(c.name, key, func(r *apply.Row) error {
 		_, expiry := attribute.Split(r.Attributes)
@@ -105,10 +91,7 @@ func (c TxCollection) SetAttributes(key []byte, attributes map[string]any) error
 	})
 }
 
-// SetExpiry sets the time from which on no search finds the row with the key, like SetLabels. The
-// zero time means that the row does not expire.
-//
-// Errors: ErrNotFound, ErrInvalid.
+// SetExpiry sets the time from which on no search finds the row; zero is never. See SetLabels.
 func (c TxCollection) SetExpiry(key []byte, at time.Time) error {
 	return c.t.Edit(c.name, key, func(r *apply.Row) error {
 		attributes, _ := attribute.Split(r.Attributes)
@@ -122,8 +105,6 @@ func (t *Tx) Len() int { return t.tx.Len() }
 // Get returns the row with the key as the transaction leaves it: the one that it has put, whose
 // number (Row.Row) is 0, or a copy of the stored one. All reads of a transaction see one committed
 // state.
-//
-// Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) Get(key []byte) (r Row, err error) {
 	o, err := c.t.Own(c.name, key)
 	switch {
@@ -151,8 +132,6 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 }
 
 // Has reports whether a row has the key, like Get without reading the row.
-//
-// Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) Has(key []byte) (exists bool, err error) {
 	o, err := c.t.Own(c.name, key)
 	if err != nil || o != nil {

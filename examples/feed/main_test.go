@@ -16,5 +16,5 @@ func Example() {
 		log.Fatal(err)
 	}
 	// Output:
-	// 500 items, 1796 looks most like the last one
+	// of 2000 items, 1796 looks most like the last one
 }

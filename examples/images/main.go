@@ -25,13 +25,13 @@ func run(path, file string) error {
 	}
 	defer d.Close()
 	images, err := d.Create(ctx, "images", db.Schema{Dim: 28 * 28})
+	if err == nil {
+		_, err = images.Load(ctx, rows.File(file, dataset.Options{}))
+	}
+	if err == nil {
+		_, err = images.Build(ctx, "main", nil)
+	}
 	if err != nil {
-		return err
-	}
-	if _, err := images.Load(ctx, rows.File(file, dataset.Options{})); err != nil {
-		return err
-	}
-	if _, err := images.Build(ctx, "main", nil); err != nil {
 		return err
 	}
 	near, err := images.Search(ctx, db.Query{Key: []byte("0")}, &db.SearchOptions{K: 5, Recall: 0.99})

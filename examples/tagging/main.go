@@ -1,5 +1,5 @@
-// Command tagging learns which packages source files import from their words, and
-// predicts them for a file that it has not seen.
+// Command tagging learns which packages source files import from their words, and predicts them for
+// the words of a file that it has not seen.
 package main
 
 import (
@@ -13,12 +13,12 @@ import (
 )
 
 func main() {
-	if err := run("files.anndb", "testdata"); err != nil {
+	if err := run("files.anndb", "testdata/go-files-train.jsonl.gz"); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(path, data string) error {
+func run(path, file string) error {
 	ctx := context.Background()
 	d, err := db.Open(path, nil)
 	if err != nil {
@@ -26,31 +26,19 @@ func run(path, data string) error {
 	}
 	defer d.Close()
 	files, err := d.Create(ctx, "files", db.Schema{Features: db.Named})
+	if err == nil {
+		_, err = files.Load(ctx, rows.File(file, dataset.Options{Kind: dataset.Sparse}))
+	}
+	if err == nil {
+		_, err = files.Build(ctx, "imports", &db.LCIF{Weight: db.WeightTFIDF})
+	}
 	if err != nil {
 		return err
 	}
-	sparse := dataset.Options{Kind: dataset.Sparse}
-	if _, err := files.Load(ctx, rows.File(data+"/go-files-train.jsonl.gz", sparse)); err != nil {
-		return err
+	words := []db.Feature{{Name: "listener", Value: 3}, {Name: "accept", Value: 2}, {Name: "conn", Value: 5}}
+	best, err := files.Predict(ctx, db.Query{Features: words}, &db.PredictOptions{Top: 2, Explain: true})
+	for _, p := range best.Labels {
+		fmt.Printf("%s, because of %s\n", p.Label, p.Why.Text) // p.Why.Parts has the rows and features
 	}
-	if _, err := files.Build(ctx, "imports", &db.LCIF{Weight: db.WeightTFIDF}); err != nil {
-		return err
-	}
-	for r, err := range rows.File(data+"/go-files-test.jsonl.gz", sparse) {
-		if err != nil {
-			return err
-		}
-		if string(r.Key) != "time/tick.go" {
-			continue
-		}
-		best, err := files.Predict(ctx, db.Query{Features: r.Features}, nil)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%s imports %q\n", r.Key, r.Labels)
-		for _, l := range best.Labels {
-			fmt.Printf("\t%s\n", l.Label)
-		}
-	}
-	return nil
+	return err
 }

@@ -12,11 +12,10 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	if err := run(filepath.Join(dir, "files.anndb"), "../../testdata"); err != nil {
+	if err := run(filepath.Join(dir, "files.anndb"), "../../testdata/go-files-train.jsonl.gz"); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
-	// time/tick.go imports ["unsafe"]
-	// 	internal/godebug
-	// 	unsafe
+	// syscall, because of 7 rows, 3 features
+	// context, because of 6 rows, 3 features
 }

@@ -142,16 +142,7 @@ func (a *Applier) Apply(ops []Op) error {
 	var fresh []entry
 	for i := range ops {
 		o := &ops[i]
-		t := a.colls[o.ID]
-		if t == nil {
-			c := a.cat.ByID(o.ID)
-			t = &collTx{
-				c: c, first: c.Rows, deletedRows: roaring.New(), labels: map[string]labelChange{},
-				changes: map[uint32]*layout.Change{}, relabelled: roaring.New(),
-				attributes: newAttributesTx(),
-			}
-			a.colls[o.ID] = t
-		}
+		t := a.changesOf(o.ID)
 		if o.What == PutDeleted {
 			if err := a.vectorise(t.c, &o.Row); err != nil {
 				return err
@@ -209,6 +200,20 @@ func (a *Applier) Apply(ops []Op) error {
 		}
 	}
 	return nil
+}
+
+// changesOf returns the changes of a collection.
+func (a *Applier) changesOf(id uint64) *collTx {
+	t := a.colls[id]
+	if t == nil {
+		c := a.cat.ByID(id)
+		t = &collTx{
+			c: c, first: c.Rows, deletedRows: roaring.New(), labels: map[string]labelChange{},
+			changes: map[uint32]*layout.Change{}, relabelled: roaring.New(), attributes: newAttributesTx(),
+		}
+		a.colls[id] = t
+	}
+	return t
 }
 
 // change changes labels, attributes and payload of a row.

@@ -42,40 +42,10 @@ func (c *checker) collection(x *layout.Collection) {
 		problem(err)
 		return
 	}
-	counts := map[string]int{}
-	var run *state.ColdRun
-	for row := range x.Rows {
-		if c.ctx.Err() != nil {
-			return
-		}
-		r, live, err := st.ReadRow(row, &run)
-		var names []string
-		if live && err == nil && x.Named {
-			names, err = featureNames(st, r.Sparse.Index)
-		}
-		switch {
-		case err != nil:
-			problem(err)
-			return
-		case live && keys[row] != string(r.Key):
-			problem(fmt.Errorf("row %d has key %q, the key table says %q", row, r.Key, keys[row]))
-		case !live && keys[row] != "":
-			problem(fmt.Errorf("key %q points to deleted row %d", keys[row], row))
-		}
-		if err := attrs.row(row, live, r.Attributes); err != nil {
-			problem(err)
-			return
-		}
-		if !live || err != nil {
-			continue
-		}
-		if err := layout.CheckRow(x, &r, names); err != nil {
-			problem(fmt.Errorf("row %d: %w", row, err))
-		}
-		c.rowLabels(st, row, r.Labels, problem)
-		for _, l := range r.Labels {
-			counts[l]++
-		}
+	counts, err := c.rows(st, keys, attrs, problem)
+	if err != nil {
+		problem(err)
+		return
 	}
 	c.labelCounts(st, counts, problem)
 	for i := range x.Indexes {
@@ -84,6 +54,46 @@ func (c *checker) collection(x *layout.Collection) {
 			problem(fmt.Errorf("index %q: %w", x.Indexes[i].Name, err))
 		}
 	}
+}
+
+// rows verifies every row and returns the number of rows of each label.
+func (c *checker) rows(
+	st *state.Collection, keys map[uint32]string, attrs *attributes, problem func(error),
+) (counts map[string]int, err error) {
+	counts = map[string]int{}
+	var run *state.ColdRun
+	for row := range st.Entry.Rows {
+		if c.ctx.Err() != nil {
+			return nil, c.ctx.Err()
+		}
+		r, live, err := st.ReadRow(row, &run)
+		var names []string
+		if live && err == nil && st.Entry.Named {
+			names, err = featureNames(st, r.Sparse.Index)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case live && keys[row] != string(r.Key):
+			problem(fmt.Errorf("row %d has key %q, the key table says %q", row, r.Key, keys[row]))
+		case !live && keys[row] != "":
+			problem(fmt.Errorf("key %q points to deleted row %d", keys[row], row))
+		}
+		if err := attrs.row(row, live, r.Attributes); err != nil {
+			return nil, err
+		}
+		if !live {
+			continue
+		}
+		if err := layout.CheckRow(st.Entry, &r, names); err != nil {
+			problem(fmt.Errorf("row %d: %w", row, err))
+		}
+		c.rowLabels(st, row, r.Labels, problem)
+		for _, l := range r.Labels {
+			counts[l]++
+		}
+	}
+	return counts, nil
 }
 
 // featureNames returns the names of features.

@@ -132,9 +132,8 @@ type seen struct {
 	cosine        bool
 }
 
-// assume makes a catalog from the results of a search: the latest catalog found, with the rows
-// added since. Collections that are not in it are named by their number.
-func (w *File) assume() error {
+// seenObjects returns what the blocks of rows that were found show of their collections.
+func (w *File) seenObjects() map[uint64]*seen {
 	found := map[uint64]*seen{}
 	for k, p := range w.blocks {
 		object, section, n := codec.ParseKey([]byte(k[len(k)-codec.KeySize:]))
@@ -163,6 +162,13 @@ func (w *File) assume() error {
 		}
 		found[object] = s
 	}
+	return found
+}
+
+// assume makes a catalog from the results of a search: the latest catalog found, with the rows
+// added since. Collections that are not in it are named by their number.
+func (w *File) assume() error {
+	found := w.seenObjects()
 	w.Catalog = &layout.Catalog{}
 	if w.latest != nil {
 		w.Catalog = w.latest
