@@ -48,15 +48,21 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 
 // Drop removes a collection with its rows and indexes. Earlier snapshots can still read it.
 func (d *DB) Drop(ctx context.Context, name string) error {
-	return d.txn.Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+	var id uint64
+	err := d.txn.Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
 		c, err := cat.Find(name)
 		if err != nil {
 			return nil, err
 		}
+		id = c.ID
 		removed := c.Objects()
 		cat.Collections = slices.DeleteFunc(cat.Collections, func(x *layout.Collection) bool { return x == c })
 		return removed, nil
 	})
+	if err == nil {
+		d.txn.File().Samples.Forget(id)
+	}
+	return err
 }
 
 // Collections lists the collections of the latest state.

@@ -15,6 +15,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
 	"github.com/anndb/anndb/db/internal/txn"
@@ -86,6 +87,7 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 
 // newDB returns a handle of an open file.
 func newDB(path string, o Options, f *state.File) *DB {
+	f.Samples = sample.New(o.SampleQueries)
 	m := txn.New(path, f, txn.Options{ReadOnly: o.ReadOnly, MaxSize: o.MaxSize, Backlog: o.BacklogBytes})
 	return &DB{
 		path: path, opts: o, log: o.Logger, txn: m, indexes: indexing.New(m),

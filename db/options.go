@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -47,6 +48,11 @@ type Options struct {
 	// Maintenance is the policy of maintenance in the background; nil means the defaults of its
 	// fields. It has no effect with ReadOnly.
 	Maintenance *Maintenance
+	// SampleQueries is the number of queries of each dense collection that a uniform sample
+	// keeps in memory: 0 for none, or 100 to 10,000. Maintenance measures and tunes recall on them as
+	// well, the remedy for queries that are unlike the rows. Searches by vector with an index are
+	// sampled, without a filter, a radius or Params.
+	SampleQueries int
 	// Logger receives warnings; nil discards them.
 	Logger *slog.Logger
 }
@@ -99,6 +105,10 @@ func (o *Options) resolve() (Options, error) {
 	r.Maintenance = &m
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)
+	}
+	if n := r.SampleQueries; n != 0 && (n < sample.Least || n > sample.Most) {
+		return r, fmt.Errorf("%w: a sample of %d queries, want 0 or %d to %d", fail.Option, n,
+			sample.Least, sample.Most)
 	}
 	if r.MapReserve < 0 || r.MapReserve > 1<<46 || r.MaxSize < 0 || r.BacklogBytes < 0 ||
 		r.Timeout < 0 || r.CloseTimeout < 0 {

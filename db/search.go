@@ -381,6 +381,9 @@ func prepareSearch(
 	case x == nil:
 		p.Method = query.Flat
 	default:
+		if !a.stored && o.Where == nil && !(o.Radius > 0) {
+			st.Sampled().Offer(a.q.Vector)
+		}
 		p, err = x.Opened.(kind.RowFinder).Setting(cmp.Or(o.Recall, defaultRecall), cmp.Or(k, defaultK))
 		if err != nil {
 			return nil, "", p, fail.Wrapf(err, "search of collection %q", st.Entry.Name)

@@ -22,8 +22,11 @@ type Point struct {
 // Curve holds the settings worth using on one view for K neighbors: each is faster than all others
 // of higher recall. Points rise in recall and in time.
 type Curve struct {
-	K       int     `json:"k"`       // requested neighbours
-	Queries int     `json:"queries"` // measured queries
+	K       int `json:"k"`       // requested neighbours
+	Queries int `json:"queries"` // measured queries
+	// Sampled is the number of these that users asked. The others are rows that the index has not
+	// learned.
+	Sampled int     `json:"sampled,omitempty"`
 	Points  []Point `json:"points"`
 	// Reach is the largest internal distance from a measured query to its K-th nearest row. A query
 	// whose K-th row is farther is unlike all of them (Stats.Far). It is 0 if it is unknown, and

@@ -123,7 +123,7 @@ func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 			return nil, err
 		}
 	}
-	curve := &Curve{K: k, Queries: len(queries), Reach: t.m.s.reach(v, queries, truth, k)}
+	curve := &Curve{K: k, Queries: len(queries), Reach: t.m.s.reach(v, []QuerySet{{queries, truth}}, k)}
 	var points []Point
 	var err error
 	if beams {
@@ -467,8 +467,12 @@ func (t *tuner) finish(ctx context.Context, points []Point) ([]Point, error) {
 // affordable returns the stride at which all queries together do not take much longer than a
 // limit, if at least screenQueries queries remain.
 func (t *tuner) affordable(micros float64, limit time.Duration) int {
-	all := micros * float64(len(t.m.queries)) * float64(time.Microsecond)
-	return min(max(1, int(math.Ceil(all/float64(limit)))), max(1, len(t.m.queries)/screenQueries))
+	return affordable(micros, len(t.m.queries), limit)
+}
+
+func affordable(micros float64, queries int, limit time.Duration) int {
+	all := micros * float64(queries) * float64(time.Microsecond)
+	return min(max(1, int(math.Ceil(all/float64(limit)))), max(1, queries/screenQueries))
 }
 
 // outdone reports whether another point has at least the recall in clearly less time.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -50,12 +51,15 @@ func (b *bench) histories(ctx context.Context) (short int, err error) {
 			return b.short, fmt.Errorf("%s: %w", h.name, err)
 		}
 	}
+	if err := b.foreign(ctx); err != nil {
+		return b.short, fmt.Errorf("foreign queries: %w", err)
+	}
 	return b.short, b.streams(ctx)
 }
 
 // history makes a collection and measures it.
 func (b *bench) history(ctx context.Context, h history) (err error) {
-	if err := b.create(ctx, b.path+".history"); err != nil {
+	if err := b.create(ctx, b.path+".history", 0); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.drop()) }()
@@ -65,12 +69,14 @@ func (b *bench) history(ctx context.Context, h history) (err error) {
 	return b.measure(ctx, scenario{name: h.name, restrict: everything})
 }
 
-// create makes an empty collection in a new file.
-func (b *bench) create(ctx context.Context, path string) (err error) {
+// create makes an empty collection in a new file, of which so many queries are sampled.
+func (b *bench) create(ctx context.Context, path string, sample int) (err error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if b.d, err = db.Open(path, manual()); err != nil {
+	o := manual()
+	o.SampleQueries = sample
+	if b.d, err = db.Open(path, o); err != nil {
 		return err
 	}
 	b.rows, err = b.d.Create(ctx, "rows", db.Schema{Dim: b.set.Dim, Metric: b.set.Metric})
@@ -137,6 +143,8 @@ func (b *bench) put(ctx context.Context, list []int, key int) error {
 const (
 	streamRows  = 200_000
 	streamSteps = 100
+	// streamQueries is the number of queries that are measured.
+	streamQueries = 200
 	// streamAsked and streamLeast are the recall that is asked for and the least one in any step.
 	streamAsked, streamLeast = 0.95, 0.94
 )
@@ -145,7 +153,9 @@ const (
 type stream struct {
 	name  string
 	first int // rows before the first step
-	step  func(i int) (gone []int, come []int)
+	// sampled is set if other queries than the measured ones are sampled.
+	sampled bool
+	step    func(i int) (gone []int, come []int)
 }
 
 func (b *bench) streams(ctx context.Context) error {
@@ -154,17 +164,18 @@ func (b *bench) streams(ctx context.Context) error {
 	part := n / streamSteps
 	for _, s := range []stream{
 		// A window of half of the rows slides over all of them.
-		{"sliding window", n / 2, func(i int) ([]int, []int) {
+		{"sliding window", n / 2, false, func(i int) ([]int, []int) {
 			half := part / 2
 			return list[i*half : (i+1)*half], list[n/2+i*half : n/2+(i+1)*half]
 		}},
-		// Regions appear and disappear: of sorted rows, a part that is near together at a time.
-		{"clusters", n / 2, func(i int) ([]int, []int) {
+		// Regions appear and disappear: of sorted rows, a part that is near together at a time. Queries
+		// are of all regions, so they become unlike the rows.
+		{"clusters", n / 2, true, func(i int) ([]int, []int) {
 			half := part / 2
 			return sorted[i*half : (i+1)*half], sorted[n/2+i*half : n/2+(i+1)*half]
 		}},
 		// Rows get the vectors of others.
-		{"replace", n / 2, func(i int) ([]int, []int) { return nil, list[i*part/2 : (i+1)*part/2] }},
+		{"replace", n / 2, false, func(i int) ([]int, []int) { return nil, list[i*part/2 : (i+1)*part/2] }},
 	} {
 		if !b.only.MatchString(s.name) {
 			continue
@@ -183,7 +194,11 @@ func (b *bench) streams(ctx context.Context) error {
 // stream runs a stream with maintenance after each step, and measures the recall of 200 queries in
 // every fifth step.
 func (b *bench) stream(ctx context.Context, s stream, first []int) (err error) {
-	if err := b.create(ctx, b.path+".stream"); err != nil {
+	sample := 0
+	if s.sampled {
+		sample = sampled
+	}
+	if err := b.create(ctx, b.path+".stream", sample); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.drop()) }()
@@ -228,6 +243,12 @@ func (b *bench) stream(ctx context.Context, s stream, first []int) (err error) {
 			return err
 		}
 		slowest = max(slowest, time.Since(start))
+		if s.sampled {
+			others := b.asked[min(streamQueries, len(b.asked)):]
+			if err := b.use(ctx, others[i*len(others)/streamSteps:(i+1)*len(others)/streamSteps]); err != nil {
+				return err
+			}
+		}
 		if _, err := b.d.Maintain(ctx, &db.MaintainOptions{Share: 0.01}); err != nil {
 			return err
 		}
@@ -255,15 +276,24 @@ func (b *bench) stream(ctx context.Context, s stream, first []int) (err error) {
 	return nil
 }
 
-// now returns the recall of 200 queries, k = 10.
+// now returns the recall of the measured queries of a stream, k = 10. It searches as a search by recall
+// does, but such a search could be sampled.
 func (b *bench) now(ctx context.Context) (float64, error) {
+	info, err := b.rows.Index("main")
+	if err != nil {
+		return 0, err
+	}
+	p, ok := info.Curve.Setting(streamAsked, 10)
+	if !ok {
+		p.Method = query.Flat
+	}
 	found, all := 0, 0
-	for _, q := range b.asked[:min(200, len(b.asked))] {
+	for _, q := range b.asked[:min(streamQueries, len(b.asked))] {
 		want, err := b.rows.Search(ctx, db.Query{Vector: q}, &db.SearchOptions{Index: db.Flat})
 		if err != nil {
 			return 0, err
 		}
-		got, err := b.rows.Search(ctx, db.Query{Vector: q}, &db.SearchOptions{Index: "main", Recall: streamAsked})
+		got, err := b.rows.Search(ctx, db.Query{Vector: q}, &db.SearchOptions{Index: "main", Params: &p})
 		if err != nil {
 			return 0, err
 		}

@@ -145,7 +145,7 @@ func (ix *Indexer) tryStep(
 		at.m = m
 		changed, err := changedRows(ctx, st, m)
 		due := changed > 0 && float64(changed) >= share*float64(m.Info.Rows) ||
-			tunable(st, m) || m.Own.RewriteDue(st.DeletedSet(), m, share)
+			tunable(st, m) || m.Own.RewriteDue(st, m, share)
 		if err != nil || !due || st.Entry.Live == 0 {
 			return err
 		}
@@ -168,6 +168,9 @@ func (ix *Indexer) tryStep(
 		err := ix.storeStep(ctx, &at, s, timer)
 		if err != nil {
 			return nil, err
+		}
+		if r, ok := s.(kind.Recorder); ok {
+			r.Published()
 		}
 		return &Step{coll, name, s.Action(), s.Rows(), time.Since(start).Seconds()}, nil
 	case again != nil:

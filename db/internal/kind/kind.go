@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/db/internal/verified"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
@@ -100,6 +101,8 @@ type Source interface {
 	DenseRow(row int, x []float32) []float32
 	// SparseRow returns a row of a sparse collection, in the map.
 	SparseRow(row uint32) vector.Sparse
+	// Sampled returns the sample of the queries that users have asked, nil if none is kept.
+	Sampled() *sample.Reservoir
 	// DeletedSet returns the set of deleted rows, nil if there are none.
 	DeletedSet() *roaring.Bitmap
 	Deleted(row uint32) bool
@@ -160,6 +163,9 @@ type Step interface {
 	Action() string
 	Rows() int
 }
+
+// Recorder is a step that records what it has done once it is published.
+type Recorder interface{ Published() }
 
 // BlockRef identifies a block.
 type BlockRef struct {
@@ -291,8 +297,9 @@ type Detail interface {
 	// SegmentCount returns the number of segments of the index.
 	SegmentCount() int
 	// RewriteDue reports whether maintenance must rewrite a part of the index because of its
-	// deleted rows, although the index covers all rows and counts no deleted ones.
-	RewriteDue(deletedRows *roaring.Bitmap, m *Manifest, share float64) bool
+	// deleted rows or of the queries that users ask, although the index covers all rows and counts no
+	// deleted ones.
+	RewriteDue(st Source, m *Manifest, share float64) bool
 }
 
 // PlainDetail implements the methods of Detail that most kinds share.
@@ -305,7 +312,7 @@ func (PlainDetail) Rebuilds() bool    { return true }
 func (PlainDetail) Uses() string      { return "" }
 func (PlainDetail) SegmentCount() int { return 1 }
 
-func (PlainDetail) RewriteDue(*roaring.Bitmap, *Manifest, float64) bool { return false }
+func (PlainDetail) RewriteDue(Source, *Manifest, float64) bool { return false }
 
 // Cycle follows the indexes that find neighbors, from a label model on, and returns the
 // names on the path back to it, or nil if there is none. next returns the name of the index

@@ -13,6 +13,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/page"
+	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/db/internal/store"
 	"github.com/anndb/anndb/db/internal/verified"
 )
@@ -36,6 +37,9 @@ type File struct {
 	checked verified.Blocks
 	// Scratches are idle scratches for dense searches.
 	Scratches Scratches
+	// Samples are queries that users have asked, nil if none are kept. The files that replace this one
+	// share them.
+	Samples *sample.Queries
 
 	numberingMu sync.Mutex
 	// numberings has the numberings of collections by collection number.
@@ -55,7 +59,9 @@ func (f *File) OpenCopy(name string, o store.Options) (*File, error) {
 	if err != nil {
 		return nil, FileError(err)
 	}
-	return NewFile(copied, f.trusted, f.Kinds), nil
+	out := NewFile(copied, f.trusted, f.Kinds)
+	out.Samples = f.Samples
+	return out, nil
 }
 
 // Begin begins a transaction.

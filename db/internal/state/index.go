@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -205,6 +206,9 @@ func (st *Collection) Shared(object uint64, empty any) any {
 	x, _ := st.Gen.File.fresh.LoadOrStore(object, empty)
 	return x
 }
+
+// Sampled implements kind.Source.
+func (st *Collection) Sampled() *sample.Reservoir { return st.Gen.File.Samples.Of(st.Entry.ID) }
 
 func (st *Collection) DenseRow(row int, x []float32) []float32 { return st.base.Rows.Vector(row, x) }
 func (st *Collection) SparseRow(row uint32) vector.Sparse      { return st.sparseRows.Row(row) }

@@ -76,7 +76,7 @@ func (Kind) Absorb(
 	if float64(changed) > kind.Drift*float64(grown-dead) {
 		return nil, true, nil
 	}
-	if d.watchDue(m, goneOf(st.DeletedSet(), m)) {
+	if d.RewriteDue(st, m, 0) {
 		w, rebuild, err := watch(ctx, st, m, timer)
 		if err != nil || rebuild {
 			return nil, rebuild, err

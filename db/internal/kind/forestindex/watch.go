@@ -18,6 +18,9 @@ import (
 // Maintenance watches the recall of an index: after enough rows were absorbed or deleted it measures
 // on the probes what searches deliver. If that has fallen below what is asked for, the curve is tuned
 // again on the probes. If no setting reaches it any more, the forest is rebuilt.
+//
+// If queries of users are sampled, it measures these as well, also when enough of them are new. A
+// curve that is tuned then has for each setting the less recall of probes and users.
 
 // watchShare is the share of changed rows after which the recall is measured again.
 const watchShare = 0.05
@@ -37,8 +40,8 @@ func (f *detail) watchDue(m *kind.Manifest, gone int) bool {
 }
 
 // RewriteDue reports whether the recall has to be measured.
-func (f *detail) RewriteDue(deletedRows *roaring.Bitmap, m *kind.Manifest, _ float64) bool {
-	return f.watchDue(m, goneOf(deletedRows, m))
+func (f *detail) RewriteDue(st kind.Source, m *kind.Manifest, _ float64) bool {
+	return f.Lists && (f.watchDue(m, goneOf(st.DeletedSet(), m)) || f.usersDue(st, m))
 }
 
 // goneOf returns the number of covered rows that are deleted.
@@ -62,13 +65,14 @@ func (f *detail) grown(m *kind.Manifest) (rows, dead int) {
 type watching struct {
 	step
 	p     *probes
+	users *users
 	curve *query.Curve
 	tuned bool
 	gone  int
 }
 
 // watch measures the recall of an index, and tunes again if it has fallen. rebuild is set if no setting
-// reaches the recall of the build.
+// reaches the recall of the build on the probes.
 func watch(ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Timer) (
 	s *watching, rebuild bool, err error) {
 	x, err := st.OpenNamed(ctx, m.Info.Name)
@@ -81,34 +85,72 @@ func watch(ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Ti
 	}
 	s = &watching{step: step{m: m, v: x.(*index).view}, p: p, gone: goneOf(st.DeletedSet(), m)}
 	v, was := p.hide(s.v), m.Info.Curve
-	holds := false
+	var sets []query.QuerySet
+	var short []bool
 	err = timer.Run("probes", func(func(int, int)) error {
 		if err := p.refresh(ctx, st, v, was.K); err != nil {
 			return err
 		}
-		s.curve, holds, err = was.Recheck(ctx, v, p.queries(v), p.truth)
+		if s.users, err = usersOf(ctx, st, m, v); err != nil {
+			return err
+		}
+		sets = append(sets, query.QuerySet{Queries: p.queries(v), Truth: p.truth})
+		if len(s.users.Queries) > 0 {
+			sets = append(sets, s.users.QuerySet)
+		}
+		s.curve, short, err = was.Recheck(ctx, v, sets...)
 		return err
 	})
 	if err != nil {
 		return nil, false, fail.Wrapf(kind.AsParameter(err), "measure recall")
 	}
-	if !holds {
+	if slices.Contains(short, true) {
 		err := timer.Run("tune", func(report func(int, int)) error {
-			s.curve, err = p.tune(ctx, st, v, was.K, report)
+			rebuild, err = s.tune(ctx, st, v, sets, short, report)
 			return err
 		})
 		if err != nil {
 			return nil, false, fail.Wrapf(kind.AsParameter(err), "tune")
 		}
-		s.tuned, rebuild = true, query.Falls(was, s.curve)
 	}
-	s.curve.Queries, s.curve.Rows, s.curve.Measured = len(p.rows), m.Info.Rows-s.gone, time.Now().UTC()
+	c := s.curve
+	c.Sampled = len(s.users.Queries)
+	c.Queries, c.Rows, c.Measured = len(p.rows)+c.Sampled, m.Info.Rows-s.gone, time.Now().UTC()
 	return s, rebuild, nil
 }
 
-// tune measures the curve again on the probes.
-func (p *probes) tune(ctx context.Context, st kind.Source, v *query.View, k int,
-	report func(int, int)) (*query.Curve, error) {
+// tune tunes the curve on the sets of queries for which it is short: the probes, and the users'. Users
+// whose queries no setting answers well are no reason to rebuild.
+func (s *watching) tune(ctx context.Context, st kind.Source, v *query.View, sets []query.QuerySet,
+	short []bool, report func(int, int)) (rebuild bool, err error) {
+	was := s.m.Info.Curve
+	s.tuned = true
+	curves := []*query.Curve{was}
+	if sets[0].Truth, err = s.p.deepTruth(ctx, st, v); err != nil {
+		return false, err
+	}
+	if short[0] {
+		if s.curve, err = query.Tune(ctx, v, sets[0].Queries, sets[0].Truth, was.K, report); err != nil {
+			return false, err
+		}
+		if rebuild = query.Falls(was, s.curve); rebuild || len(sets) == 1 {
+			return rebuild, nil
+		}
+		curves = append(curves, s.curve)
+	}
+	if short[len(sets)-1] {
+		c, err := query.Tune(ctx, v, s.users.Queries, s.users.Truth, was.K, report)
+		if err != nil {
+			return false, err
+		}
+		curves = append(curves, c)
+	}
+	s.curve, err = query.Safest(ctx, v, curves, sets...)
+	return false, err
+}
+
+// deepTruth returns the answers of the probes, with as many rows as the tuner needs.
+func (p *probes) deepTruth(ctx context.Context, st kind.Source, v *query.View) ([][]uint32, error) {
 	queries, truth := p.queries(v), slices.Clone(p.truth)
 	err := p.each(ctx, st, func(s *query.Searcher, i int) error {
 		if !p.deep(i) {
@@ -122,13 +164,13 @@ func (p *probes) tune(ctx context.Context, st kind.Source, v *query.View, k int,
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return query.Tune(ctx, v, queries, truth, k, report)
+	return truth, err
 }
 
 func (s *watching) Rows() int { return len(s.p.rows) }
+
+// Published implements kind.Recorder.
+func (s *watching) Published() { s.users.from.Measured(s.m.Info.Name, s.users.taken) }
 
 func (s *watching) Action() string {
 	if s.tuned {

@@ -140,7 +140,8 @@ func (Kind) Absorb(
 // covers all rows and counts no deleted ones: a step leaves the segments unchanged that it does
 // not merge. A rewrite is due if the deleted rows of the segment are at least the given share
 // of the rows that the model covers.
-func (l *detail) RewriteDue(deletedRows *roaring.Bitmap, m *kind.Manifest, share float64) bool {
+func (l *detail) RewriteDue(st kind.Source, m *kind.Manifest, share float64) bool {
+	deletedRows := st.DeletedSet()
 	deleted := func(g *postingsindex.Segment) int {
 		return kind.DeletedWithin(deletedRows, g.First, g.Rows) - g.Dead
 	}

@@ -1,0 +1,193 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// sampleBed is a collection of rows near a few lines, which queries between the lines are unlike.
+type sampleBed struct {
+	*testing.T
+	d   *DB
+	rng *rand.Rand
+}
+
+const sampleDim = 24
+
+func newSampleBed(t *testing.T, rows int) *sampleBed {
+	b := &sampleBed{T: t, rng: rand.New(rand.NewPCG(5, 6))}
+	b.open(filepath.Join(t.TempDir(), "db"), 200)
+	b.must(create(t.Context(), b.d, "c", Schema{Dim: sampleDim}))
+	b.must(b.d.Update(t.Context(), func(tx *Tx) error {
+		for i := range rows {
+			if err := tx.Collection("c").Put(Row{Key: fmt.Append(nil, i), Vector: b.row()}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	builds(t, b.d, "c", "main", nil)
+	return b
+}
+
+func (b *sampleBed) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *sampleBed) open(path string, sample int) {
+	b.Helper()
+	d, err := Open(path, &Options{Sync: Off, SampleQueries: sample})
+	b.must(err)
+	b.d = d
+	b.Cleanup(func() { d.Close() })
+}
+
+func (b *sampleBed) row() []float32 {
+	x := make([]float32, sampleDim)
+	for i := range x {
+		x[i] = float32(b.rng.NormFloat64())
+	}
+	x[b.rng.IntN(sampleDim)] += 12
+	return x
+}
+
+// queries returns queries that are far from all rows.
+func (b *sampleBed) queries(n int) (out [][]float32) {
+	for range n {
+		x := make([]float32, sampleDim)
+		for i := range x {
+			x[i] = float32(6 * b.rng.NormFloat64())
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+func (b *sampleBed) ask(queries [][]float32, o *SearchOptions) (far int) {
+	b.Helper()
+	for _, q := range queries {
+		res, err := b.d.Collection("c").Search(b.Context(), Query{Vector: q}, o)
+		b.must(err)
+		if res.Stats.Far {
+			far++
+		}
+	}
+	return far
+}
+
+func (b *sampleBed) maintain() (actions []string) {
+	b.Helper()
+	steps, err := b.d.Maintain(b.Context(), nil)
+	b.must(err)
+	for _, s := range steps {
+		actions = append(actions, s.Action)
+	}
+	return actions
+}
+
+// measured returns the number of queries of users on which the recall was measured.
+func (b *sampleBed) measured() int {
+	b.Helper()
+	info, err := b.d.Collection("c").Index("main")
+	b.must(err)
+	return info.Curve.Sampled
+}
+
+// TestSampleQueries: queries of users that are unlike the rows are measured by maintenance when there
+// are enough new ones, and get the recall that they ask for.
+func TestSampleQueries(t *testing.T) {
+	b := newSampleBed(t, 3000)
+	users, others := b.queries(150), b.queries(150)
+	for _, o := range []*SearchOptions{
+		{Index: Flat}, {Radius: 1}, {Where: KeyPrefix([]byte("1"))}, {Recall: 0.9},
+	} {
+		b.ask(users[:99], o)
+	}
+	if got := b.maintain(); got != nil || b.measured() != 0 {
+		t.Errorf("99 queries: %q, %d measured", got, b.measured())
+	}
+	far := b.ask(users[99:], nil)
+	if far < 40 {
+		t.Errorf("%d of 51 foreign queries are far before they are measured", far)
+	}
+	if got := b.maintain(); !slices.Equal(got, []string{"tune"}) || b.measured() != 150 {
+		t.Errorf("150 queries: %q, %d measured", got, b.measured())
+	}
+	b.delivers(others, 0.9)
+	if far := b.ask(users, nil); far > 1 {
+		t.Errorf("%d of 150 measured queries are far", far)
+	}
+	// 300 queries were asked; the sample holds 200.
+	if got := b.maintain(); len(got) != 1 || b.measured() != 200 {
+		t.Errorf("150 more queries: %q, %d measured", got, b.measured())
+	}
+	if got := b.maintain(); got != nil {
+		t.Errorf("nothing new: %q", got)
+	}
+	if err := b.d.Check(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// delivers checks the recall of searches for 10 rows.
+func (b *sampleBed) delivers(queries [][]float32, least float64) {
+	b.Helper()
+	c, found := b.d.Collection("c"), 0
+	for _, q := range queries {
+		want, err := c.Search(b.Context(), Query{Vector: q}, &SearchOptions{Index: Flat})
+		b.must(err)
+		got, err := c.Search(b.Context(), Query{Vector: q}, nil)
+		b.must(err)
+		for _, h := range got.Hits {
+			if h.Distance <= want.Hits[9].Distance {
+				found++
+			}
+		}
+	}
+	if recall := float64(found) / float64(10*len(queries)); recall < least {
+		b.Errorf("recall %.3f, want %g", recall, least)
+	}
+}
+
+// TestSampleAfterBuild: queries are measured again after a build, and after the file was opened
+// again when there are enough.
+func TestSampleAfterBuild(t *testing.T) {
+	b := newSampleBed(t, 1500)
+	b.ask(b.queries(120), nil)
+	b.maintain()
+	builds(t, b.d, "c", "main", nil)
+	if b.measured() != 0 {
+		t.Error("a build has measured queries of users")
+	}
+	if got := b.maintain(); len(got) != 1 || b.measured() != 120 {
+		t.Errorf("after a build: %q, %d measured", got, b.measured())
+	}
+	b.must(b.d.Close())
+	b.open(b.d.Path(), 200)
+	b.ask(b.queries(99), nil)
+	if got := b.maintain(); got != nil || b.measured() != 120 {
+		t.Errorf("opened again: %q, %d measured", got, b.measured())
+	}
+	b.ask(b.queries(1), nil)
+	if got := b.maintain(); len(got) != 1 || b.measured() != 100 {
+		t.Errorf("100 queries after that: %q, %d measured", got, b.measured())
+	}
+	b.must(b.d.Drop(t.Context(), "c"))
+}
+
+// TestSampleOption: too small and too large samples are refused.
+func TestSampleOption(t *testing.T) {
+	for _, n := range []int{-1, 1, 99, 10_001} {
+		_, err := Open(filepath.Join(t.TempDir(), "db"), &Options{SampleQueries: n})
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+}

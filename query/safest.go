@@ -1,0 +1,85 @@
+package query
+
+import (
+	"context"
+)
+
+// Safest joins curves of one view into one that holds for several sets of queries: it measures the
+// settings of all curves on every set, and gives each the recall of the set where it is least. All
+// curves have the same K. The view hides the queries if they are rows.
+//
+// Errors: those of Search.
+func Safest(ctx context.Context, v *View, curves []*Curve, sets ...QuerySet) (*Curve, error) {
+	s := NewSearcher()
+	out := &Curve{K: curves[0].K, Reach: s.reach(v, sets, curves[0].K)}
+	for _, set := range sets {
+		out.Queries += len(set.Queries)
+	}
+	var points []Point
+	for _, c := range curves {
+		points = append(points, c.Points...)
+	}
+	var err error
+	if out.Points, _, err = s.least(ctx, v, points, out.K, sets); err != nil {
+		return nil, err
+	}
+	for _, k := range depths {
+		var settings []Point
+		measured := false
+		for _, c := range curves {
+			for _, d := range c.Depths {
+				if d.K == k {
+					settings, measured = append(settings, d.Points...), true
+				}
+			}
+		}
+		if !measured {
+			continue
+		}
+		d := Curve{K: k}
+		if d.Points, d.Queries, err = s.least(ctx, v, settings, k, sets); err != nil {
+			return nil, err
+		}
+		out.Depths = append(out.Depths, d)
+	}
+	return out, nil
+}
+
+// least measures settings on the queries of which the k nearest rows are known, and returns the best
+// of them with the least recall of any set, and the number of queries. It measures a slow setting on
+// some of the queries, as the tuner does.
+func (s *Searcher) least(ctx context.Context, v *View, points []Point, k int, sets []QuerySet) (
+	best []Point, queries int, err error) {
+	var meters []meter
+	for _, set := range sets {
+		m := meter{v: v, k: k, s: s}
+		for i, truth := range set.Truth {
+			if len(truth) >= k {
+				m.queries, m.truth = append(m.queries, set.Queries[i]), append(m.truth, truth)
+			}
+		}
+		if n := len(m.queries); n > 0 {
+			meters, queries = append(meters, m), queries+n
+		}
+	}
+	var measured []Point
+	for _, p := range points {
+		p.Checked = 0 // it was measured on other queries, or on fewer
+		micros := p.Micros
+		for j := range meters {
+			m := &meters[j]
+			var x sample
+			if err := m.run(ctx, p.Params, affordable(micros, len(m.queries), affordableRun), &x); err != nil {
+				return nil, 0, err
+			}
+			if y := x.point(p.Params); j == 0 {
+				p = y
+			} else {
+				p.Recall, p.Micros = min(p.Recall, y.Recall), max(p.Micros, y.Micros)
+				p.Candidates = max(p.Candidates, y.Candidates)
+			}
+		}
+		measured = append(measured, p)
+	}
+	return pareto(measured), queries, nil
+}
