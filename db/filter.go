@@ -35,9 +35,9 @@ func Eq(name string, value any) *Filter { return &Filter{where.MakeCompare(name,
 // In selects the rows whose attribute equals one of the values, see Eq.
 func In(name string, values ...any) *Filter { return &Filter{where.MakeIn(name, values)} }
 
-// Range selects the rows whose attribute is at least low and below high; nil is no bound. Numbers,
-// strings (bytewise), times and bools are ordered among themselves; values of other types than the
-// bounds are not selected.
+// Range selects the rows whose attribute is at least low and below high; nil is no bound, and
+// without bounds it is Exists. Numbers, strings (bytewise), times and bools are ordered among
+// themselves; values of other types than the bounds are not selected.
 func Range(name string, low, high any) *Filter { return &Filter{where.MakeRange(name, low, high)} }
 
 // Prefix selects the rows whose attribute is a string with the prefix.
@@ -65,22 +65,11 @@ func Func(accept func(key []byte) bool) *Filter {
 
 // ParseFilter returns the filter of a text such as
 //
-//	price < 20 and label in (boot, bag) and not brand = "x"
+//	price < 20 and label in (boot, bag) and not brand = "x" or key prefix "user/"
 //
-// A condition compares an attribute with a value by =, !=, <, <=, > or >=, as Eq and Range
-// do (!= selects the rows that = does not select), or it is one of
-//
-//	name in (value, …)    name prefix "text"    exists name
-//	label = boot          label in (boot, bag)  key prefix "user/"
-//
-// Conditions are combined by not, and, or, which bind in this order, and by parentheses. Keywords
-// are in upper or lower case.
-//
-// A value is an integer, a float, true, false, a date or time (2024-05-01, in UTC,
-// 2024-05-01T10:00:00Z), or a text: a word, or a string in single or double quotes, with the escapes
-// of Go. A name that is no word, or a keyword, is in backquotes.
-//
-// Errors: *FilterError.
+// The guide lists the conditions. A value is a number, true, false, a date or time, or a text: a word,
+// or a string in single or double quotes, with the escapes of Go. A name that is no word, or a keyword,
+// is in backquotes. != selects the rows that = does not select. Errors: *FilterError.
 func ParseFilter(text string) (*Filter, error) {
 	e, err := where.Parse(text)
 	if err != nil {

@@ -26,8 +26,9 @@ type Options struct {
 	// Sync Off omits every fsync: a crash of the machine may then lose or damage the database.
 	// For bulk loads that can be repeated, and tests.
 	Sync Switch
-	// MapReserve is the address space reserved for the map in bytes, 1 TiB when zero; it takes no
-	// memory. When a file outgrows its reservation, writers wait for readers each time it grows.
+	// MapReserve is the address space reserved for the map in bytes, 1 TiB, or what the system
+	// grants, when zero; it takes no memory. When a file outgrows it, writers wait for readers each
+	// time it grows.
 	MapReserve int64
 	// MaxSize bounds the file in bytes; zero means no bound. A write that would exceed it is
 	// refused with ErrNoSpace and changes nothing; Compact frees space.
