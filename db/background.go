@@ -9,10 +9,10 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 )
 
-// Maintenance is the policy by which a database maintains itself in the background: it maintains
-// indexes as DB.Maintain does, builds an index where a collection has none, and compacts the file.
-// The zero value does all of it, within the bounds of the fields. A build or compaction ends
-// without a trace if a call of the program would have to wait for it, and is repeated later.
+// Maintenance is the policy by which a database maintains its indexes in the background as
+// DB.Maintain does, builds one where a collection has none, and compacts the file. The zero value
+// does all of it within bounds. A build or compaction ends without a trace if a call would have to
+// wait for it, and is repeated later.
 type Maintenance struct {
 	// Manual leaves all maintenance to calls.
 	Manual bool
@@ -26,13 +26,11 @@ type Maintenance struct {
 	// Build selects whether a collection without an index that finds rows gets one, named "auto",
 	// once an exact scan takes about a millisecond (4 million coordinates and 1,000 rows, or 2,000
 	// sparse rows) and fewer than a tenth of the rows are written within Every. Searches that name
-	// no index then use it, for dense rows with SearchOptions.Recall. An index of the program takes
-	// its place.
+	// no index then use it, no longer exactly.
 	Build Switch
-	// Memory bounds the memory of such a build, 2 GiB when zero, by an estimate: a dense row takes
-	// about 16 bytes per coordinate and 2,000 bytes, a feature of a sparse row 40 bytes. Larger
-	// collections get no index, nor do those whose index might take more than half of the room on
-	// the disk.
+	// Memory bounds the memory of such a build, 2 GiB when zero, by an estimate: a dense row takes about
+	// 16 bytes per coordinate and 2,000 bytes, a feature of a sparse row 40 bytes. Larger collections
+	// get no index, nor do those whose index might take more than half of the room on the disk.
 	Memory int64
 	// Space is the share of the file in free pages above which the file is compacted, if they take
 	// 16 MiB: 0.5 when zero, 1 for never. Row numbers stay, and so do deleted rows. It needs room
@@ -73,8 +71,7 @@ func (m Maintenance) resolve() (Maintenance, error) {
 	return m, nil
 }
 
-// MaintenanceStats describes the maintenance done since the database was opened, by calls or in
-// the background.
+// MaintenanceStats describes the maintenance since the database was opened.
 type MaintenanceStats struct {
 	// Background reports whether background maintenance is enabled, Paused whether it is paused,
 	// Working whether a step is running, in the background or by a call.

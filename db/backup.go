@@ -17,8 +17,6 @@ import (
 // Backup writes a copy of the latest state, a complete database, to w and returns its length in
 // bytes. Writers run concurrently; the pages of the copied state are not reused until the backup
 // ends.
-//
-// Errors: those of w.
 func (d *DB) Backup(ctx context.Context, w io.Writer) (n int64, err error) {
 	s, err := d.Snapshot()
 	if err != nil {
@@ -53,11 +51,10 @@ func (c *contextWriter) Write(p []byte) (int, error) {
 	return c.w.Write(p)
 }
 
-// Restore copies a backup to the database file at path. Backup and copy are verified completely
-// before the copy is renamed to path: a crash leaves either the previous file or the backup. An
-// existing file is replaced only if replace is set, and never while another process has it open.
-//
-// Errors: ErrCorrupt for a damaged backup, ErrExists, ErrLocked, those of Open.
+// Restore copies a backup to the database file at path. Backup and copy are verified before the
+// copy is renamed: a crash leaves the previous file or the backup. An existing file is replaced
+// only if replace is set, and never while another process has it open. Errors: ErrExists,
+// ErrLocked, those of Open.
 func Restore(ctx context.Context, backup, path string, replace bool) (err error) {
 	if err := checkFile(ctx, backup); err != nil {
 		return fail.Wrapf(err, "restore: backup")

@@ -7,10 +7,10 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 )
 
-// Check verifies the latest state without trusting any of it: every page, that each is used once,
-// the checksum of every block, and that rows, keys, labels and indexes agree. report is called for
-// every problem; the error is ErrCorrupt if there was any. Writers run concurrently. Cost: it reads
-// the file once and keeps the keys of the largest collection in memory, about 60 bytes each.
+// Check verifies the latest state without trusting any of it: every page, every checksum, and that
+// rows, keys, labels and indexes agree. report is called for every problem; the error is ErrCorrupt
+// if there was any. Writers run concurrently. Cost: it reads the file once and keeps the keys of
+// the largest collection in memory, about 60 bytes each.
 func (d *DB) Check(ctx context.Context, report func(*CorruptError)) error {
 	s, err := d.Snapshot()
 	if err != nil {

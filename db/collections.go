@@ -46,7 +46,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 	return d.Collection(name), nil
 }
 
-// Drop removes a collection with its rows and indexes. Earlier snapshots can still read it.
+// Drop removes a collection with its rows and indexes, except for snapshots.
 func (d *DB) Drop(ctx context.Context, name string) error {
 	var id uint64
 	err := d.txn.Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
@@ -85,8 +85,7 @@ type Stats struct {
 	// Generation is the number of the latest committed transaction, Commits the number of those
 	// that this handle has committed.
 	Generation, Commits uint64
-	// Snapshots is the number of snapshots held, OldestSnapshot the age of the oldest of their
-	// states.
+	// Snapshots is the number of snapshots held, OldestSnapshot the age of the oldest state.
 	Snapshots      int
 	OldestSnapshot time.Duration
 	Collections    []CollectionInfo

@@ -11,23 +11,19 @@ import (
 type CompactStats struct{ Before, After int64 }
 
 // Compact rewrites the file without free pages and replaces the old file with the new one
-// atomically. Readers do not wait, Update only at the end; builds, maintenance and the creation and
-// removal of collections wait. Snapshots taken before keep the old file, whose space is freed with
-// the last.
-//
-// Deleted rows and former versions of updated rows are also removed from collections where they are
-// a third of the rows: the live rows get new numbers (Row.Row), and the indexes are rebuilt, unless
-// one could not be. On systems that do not allow replacing an open file, such as Windows, it fails
-// and the old file stays.
+// atomically. Readers do not wait, Update only at the end; builds, maintenance, Create and Drop
+// wait. Earlier snapshots keep the old file, whose space is freed with the last. Where deleted rows
+// and former versions are a third of the rows of a collection, they are removed too: the live rows
+// get new numbers (Row.Row), and the indexes are rebuilt, unless one could not be. On Windows it
+// fails: an open file cannot be replaced there.
 func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 	return d.compact(ctx, compact.DropDeleted)
 }
 
-// Reorder is Compact that also gives near rows of every dense collection near numbers
-// (forest.Order), which makes searches of large collections faster: a million rows of 128
-// coordinates take two thirds of the time at equal recall. Keys and results stay the same, except
-// for the order of ties. Indexes are rebuilt, so Reorder is cheapest before the first build; rows
-// written later are appended.
+// Reorder is Compact that also gives near rows of dense collections near numbers (forest.Order):
+// searches of a million rows of 128 coordinates take two thirds of the time at equal recall. Only
+// the order of ties changes in results. Indexes are rebuilt, so it is cheapest before the first
+// build.
 func (d *DB) Reorder(ctx context.Context) (CompactStats, error) {
 	return d.compact(ctx, compact.NearOrder)
 }

@@ -34,8 +34,8 @@ var (
 	ErrNotDatabase = fail.ErrNotDatabase
 	// ErrLocked is returned when another process, or another handle, has the file open.
 	ErrLocked = fail.ErrLocked
-	// ErrUnknownState is returned by a commit that failed and by every later write: the commit
-	// happened completely or not at all, and only reopening the file shows which.
+	// ErrUnknownState is returned by a commit that failed, completely or not at all, and by every
+	// later write: only reopening the file shows which.
 	ErrUnknownState = fail.ErrUnknownState
 	// ErrNoSpace is returned when the disk or quota is full, the file would exceed Options.MaxSize,
 	// or a collection has used all its row numbers.
@@ -45,7 +45,7 @@ var (
 	ErrBusy = fail.ErrBusy
 )
 
-// CorruptError describes the location of damage. errors.Is(err, ErrCorrupt) holds.
+// CorruptError describes the location of damage. It wraps ErrCorrupt.
 type CorruptError struct {
 	// Collection is empty if the damage concerns none. Object, Section and Chunk are the block's key,
 	// Offset is the position in the file, -1 if unknown.

@@ -13,10 +13,10 @@ import (
 	"github.com/anndb/anndb/db/internal/where"
 )
 
-// Filter selects rows by attributes, labels and keys. The functions of this package and
-// Collection.RowFilter make filters, And, Or and Not combine them, ParseFilter makes one of a text.
-// A filter does not change. nil and the zero value select all rows. One with a bad value, such as
-// NaN or a slice, is refused with ErrInvalid by every call that gets it.
+// Filter selects rows by attributes, labels and keys; nil and the zero value select all. The
+// functions of this package and Collection.RowFilter make filters, And, Or and Not combine them,
+// ParseFilter makes one of a text. One with a bad value, such as NaN, is refused with ErrInvalid by
+// every call that gets it.
 type Filter struct{ expr where.Expr }
 
 // And selects the rows that all filters select; without filters, all rows.
@@ -56,7 +56,7 @@ func KeyPrefix(prefix []byte) *Filter { return &Filter{&where.KeyPrefix{Prefix: 
 
 // Func selects the rows whose key satisfies a predicate, which gets a copy of it, possibly from
 // several goroutines at once. It is called only for rows that the rest of the filter does not
-// decide: by a dense search for the rows that it compares, by other calls for all of them.
+// decide and, by dense searches, for rows that they compare.
 func Func(accept func(key []byte) bool) *Filter {
 	return &Filter{&where.KeyFunc{Accept: func(key []byte) bool {
 		return state.Callback(func() bool { return accept(slices.Clone(key)) })
@@ -90,7 +90,7 @@ func (e *FilterError) Error() string { return fmt.Sprintf("%v: %v", fail.Filter,
 
 func (e *FilterError) Unwrap() error { return fail.Filter }
 
-// Caret returns the text around the error and, on a second line, a ^ under its column.
+// Caret returns the text around the error and, on a second line, a ^ under it.
 func (e *FilterError) Caret() string { return e.syntax.Caret() }
 
 // String returns the filter as text, of which ParseFilter makes the same one, except for parts made
@@ -117,10 +117,10 @@ func trees(filters []*Filter) []where.Expr {
 	return out
 }
 
-// RowFilter returns a filter for the rows whose numbers are in the bitmap; nil means no rows. With
-// the result of Matching it is a filter that is evaluated already, for many searches. The bitmap is
-// not copied. Once rows have been renumbered, by Reorder, by a Compact that leaves out deleted
-// rows, or since the database was opened again, searches refuse the filter with ErrInvalid.
+// RowFilter returns a filter for the rows whose numbers are in the bitmap, which is not copied; nil
+// means no rows. With the result of Matching it is a filter that is evaluated already, for many
+// searches. Once rows have been renumbered (Reorder, Compact, opening again), searches return
+// ErrInvalid.
 func (c Collection) RowFilter(rows *roaring.Bitmap) (f *Filter, err error) {
 	if rows == nil {
 		rows = roaring.New()

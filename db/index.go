@@ -57,8 +57,7 @@ type IndexInfo struct {
 	Curve      *query.Curve
 	LabelCurve *lcif.Curve    `json:",omitempty"`
 	TreeTrials []budget.Trial `json:",omitempty"`
-	// Tree describes budgeted trees, Neighbors the quality of approximate neighbor lists; otherwise
-	// nil.
+	// Tree describes budgeted trees, Neighbors the quality of approximate neighbor lists; otherwise nil.
 	Tree      *budget.Stats   `json:",omitempty"`
 	Neighbors *NeighborReport `json:",omitempty"`
 }

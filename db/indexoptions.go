@@ -18,8 +18,7 @@ type IndexOptions interface {
 	request(sparse bool) (kind.Options, error)
 }
 
-// Auto builds the index that suits the collection: over dense rows a forest with the defaults of
-// Forest, over sparse rows an inverted index. Both find rows.
+// Auto finds rows: over dense rows it is a Forest, over sparse ones Postings.
 type Auto struct {
 	// Seed makes the build reproducible: equal rows, options and seed give an equal index.
 	Seed uint64

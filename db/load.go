@@ -10,14 +10,12 @@ import (
 // Load puts many rows, in transactions of about 32 MiB of which two are in memory at a time, and
 // returns how many rows are durable. The iterator may reuse the memory of a row once it is asked
 // for the next one. An error, including one from rows, ends the load.
-//
-// Errors: those of Update and of rows.
 func (c Collection) Load(ctx context.Context, rows iter.Seq2[Row, error]) (int, error) {
 	return c.load(ctx, rows, TxCollection.Put)
 }
 
 // LoadNew is Load for new rows: it ends with ErrExists at the first transaction with a row that
-// would replace a stored one or an earlier one of the load.
+// would replace one.
 func (c Collection) LoadNew(ctx context.Context, rows iter.Seq2[Row, error]) (int, error) {
 	return c.load(ctx, rows, TxCollection.Insert)
 }

@@ -24,8 +24,8 @@ func WithProgress(ctx context.Context, f func(stage string, done, total int)) co
 	})
 }
 
-// WithWorkers returns a context with which a call uses n goroutines for parallel work; below 1, as
-// without it, all processors. Results do not depend on n.
+// WithWorkers returns a context with which a call uses n goroutines; below 1, as without it, all
+// processors. Results do not depend on n.
 func WithWorkers(ctx context.Context, n int) context.Context {
 	return kind.WithWorkers(ctx, n)
 }

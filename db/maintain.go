@@ -8,7 +8,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 )
 
-// MaintainOptions selects how DB.Maintain works. The zero value absorbs every change.
+// MaintainOptions selects how DB.Maintain works.
 type MaintainOptions struct {
 	// Share is the least share of changed rows: an index is left as it is while fewer than this
 	// share of the rows it covers were written, deleted or, if it learns from labels, relabelled
@@ -16,8 +16,7 @@ type MaintainOptions struct {
 	Share float64
 }
 
-// MaintainStep describes a step of maintenance: one transaction, or a build or compaction in the
-// background.
+// MaintainStep is one transaction, or a build or compaction in the background.
 type MaintainStep struct {
 	// Collection and Index are empty for a compaction.
 	Collection, Index string
@@ -33,13 +32,10 @@ type MaintainStep struct {
 
 // Maintain deletes expired rows (Row.ExpiresAt), and makes all indexes cover the rows written
 // since, forget deleted rows, and learn changed labels, as the guide describes for each kind. It
-// works in steps of one transaction each until nothing is left to do, and returns them. Reads and
-// writes run concurrently; completed steps are kept if it is cancelled. Only one call runs at a
-// time. It neither builds an index where there is none nor compacts the file, as maintenance in the
-// background does.
-//
-// An index that could not be built from the present rows (ErrUnsuitable) stays as it is; that is no
-// error, but IndexInfo.Error has the reason.
+// works in steps of one transaction each until nothing is left to do, and returns them; completed
+// steps are kept if it is cancelled. Reads and writes run concurrently. An index that could not be
+// built from the present rows (ErrUnsuitable) stays as it is, which is no error: IndexInfo.Error
+// has the reason.
 func (d *DB) Maintain(ctx context.Context, o *MaintainOptions) (steps []MaintainStep, err error) {
 	if o == nil {
 		o = &MaintainOptions{}

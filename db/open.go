@@ -34,9 +34,7 @@ type DB struct {
 }
 
 // Open opens the database in the file at path, and creates it if it does not exist (unless Options
-// prevent that). nil options mean the defaults. It removes leftovers of interrupted builds.
-//
-// Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase, ErrInvalid.
+// prevent that). nil options mean the defaults. Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase.
 func Open(path string, o *Options) (*DB, error) {
 	return OpenContext(context.Background(), path, o)
 }

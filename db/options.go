@@ -16,15 +16,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Options selects how Open opens a database. The zero value is the safe default.
+// Options selects how Open opens a database.
 type Options struct {
-	// ReadOnly opens for reading only. Any number of processes may do so at the same time, but
-	// not concurrently with a writer.
+	// ReadOnly opens for reading only, as any number of processes may do while none writes.
 	ReadOnly bool
 	// MustExist makes Open fail with fs.ErrNotExist instead of creating a file.
 	MustExist bool
 	// Sync Off omits every fsync: a crash of the machine may then lose or damage the database.
-	// For bulk loads that can be repeated, and tests.
 	Sync Switch
 	// MapReserve is the address space reserved for the map in bytes, 1 TiB, or what the system
 	// grants, when zero; it takes no memory. When a file outgrows it, writers wait for readers each
@@ -37,17 +35,15 @@ type Options struct {
 	Timeout time.Duration
 	// CloseTimeout is the time that Close waits for snapshots, 10 s when zero.
 	CloseTimeout time.Duration
-	// Verify selects whether the first read of a block by this process verifies its checksum. Check
-	// always does.
+	// Verify selects whether the first read of a block verifies its checksum. Check always does.
 	Verify Switch
-	// AcceptOlder opens a file with one damaged meta page from the other one, which may be one
-	// transaction older. Without it, Open returns ErrCorrupt for such a file.
+	// AcceptOlder opens a file with one damaged meta page, otherwise ErrCorrupt, from the other
+	// one, which may be one transaction older.
 	AcceptOlder bool
 	// BacklogBytes is the amount of data that the transactions of concurrent updates may hold
 	// before further ones wait for the disk, 256 MiB when zero.
 	BacklogBytes int64
-	// Maintenance is the policy of maintenance in the background; nil means the defaults of its
-	// fields. It has no effect with ReadOnly.
+	// Maintenance is the policy of maintenance in the background; nil means the defaults of its fields.
 	Maintenance *Maintenance
 	// SampleQueries is the number of queries of each dense collection that a uniform sample
 	// keeps in memory: 0 for none, or 100 to 10,000. Maintenance measures and tunes recall on them as
@@ -119,13 +115,11 @@ func (o *Options) resolve() (Options, error) {
 	return r, nil
 }
 
-// Schema describes the rows of a collection: dense vectors of Dim coordinates, or sparse ones
-// if Features is set.
+// Schema describes the rows of a collection: dense ones, or sparse if Features is set.
 type Schema struct {
 	// Dim is the number of coordinates of dense vectors, 1 to 65,536.
 	Dim int
-	// Metric is the distance of dense vectors, vector.L2 when zero. Sparse ones are compared by
-	// cosine.
+	// Metric is the distance of dense vectors, vector.L2 when zero; that of sparse ones is the cosine.
 	Metric vector.Metric
 	// Bytes selects whether a chunk of dense rows is stored as bytes, without loss, if all of its
 	// coordinates are integers from 0 to 255. All others are stored as float32.
@@ -133,9 +127,8 @@ type Schema struct {
 	// Features selects sparse vectors and what identifies their features. Their values are not
 	// negative and are stored as written; searches and indexes scale them to unit length.
 	Features FeatureKind
-	// Numbering is the number of the first feature or coordinate in the files that the collection is
-	// imported from, "0" or "1"; empty if unknown. In the API the first is always 0; unknown features
-	// and those of reasons are numbered as in files.
+	// Numbering is the number of the first feature or coordinate in the files that the collection
+	// is imported from, "0" or "1"; empty if unknown. In the API the first is always 0.
 	Numbering string
 }
 
@@ -189,8 +182,7 @@ type Row struct {
 	// Sparse is the row of a sparse collection with numbered features, which ascend. Values are
 	// finite and not negative; zeros are dropped.
 	Sparse vector.Sparse
-	// Features is the row of a sparse collection with named features, in any order, each at most
-	// once.
+	// Features is the row of a sparse collection with named features, in any order, each at most once.
 	Features []Feature
 	// Labels are the row's labels; order and repetitions are not kept.
 	Labels []string
@@ -203,8 +195,7 @@ type Row struct {
 	ExpiresAt time.Time
 	// Payload is at most 1 MiB of any bytes; empty and nil are the same.
 	Payload []byte
-	// Row is the row's number, which reads set. An update gives the row a new one, and so may
-	// Compact.
+	// Row is the row's number, which reads set. An update gives the row a new one, and so may Compact.
 	Row uint32
 }
 

@@ -15,9 +15,9 @@ var learners = []forest.Kind{
 	forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, forestindex.AnyLearner,
 }
 
-// Forest are the options of a forest, which finds rows of a dense collection. The zero value is
-// a good general index: k-d trees over principal coordinates with sketches and neighbor lists,
-// tuned on held-out rows.
+// Forest are the options of a forest, which finds rows of a dense collection. The zero value is a
+// good general index: k-d trees over principal coordinates with sketches and neighbor lists, tuned
+// on held-out rows.
 type Forest struct {
 	// Learner is "kd" (also when empty), "kd-chrono", "rp", "pca", "rf", or "auto", which selects the
 	// learner and the depth that reach Recall (0.95 when zero) fastest on held-out rows.
@@ -26,9 +26,8 @@ type Forest struct {
 	// Trees is the number of trees. Zero means 2 if the index has tables, sketches and neighbor
 	// lists, 16 otherwise.
 	Trees int
-	// Depth is the number of levels of a tree. Zero selects the depth at which a leaf holds three
-	// and a half to seven rows, or one level less if Trees is 2 by default; at most two leaves per
-	// row.
+	// Depth is the number of levels of a tree. Zero selects the depth at which a leaf holds three and a
+	// half to seven rows, or one level less if Trees is 2 by default; at most two leaves per row.
 	Depth int
 	// LeafNeighbors is the number of nearest rows (the row itself first) that a training point
 	// contributes to the table of its leaf, at most 4,096. Zero means 8 if Trees is 2 by default,
@@ -38,13 +37,11 @@ type Forest struct {
 	// row, "approximate" refines approximate lists and measures their recall, empty chooses exact
 	// ones if that takes only seconds. Those of TrainingQueries are always exact.
 	Source string
-	// Rotation selects whether kd, kd-chrono and rf split on principal coordinates, Coordinates
-	// their number. Zero means 64, or the dimension if it is lower, for kd and auto, none
-	// otherwise.
+	// Rotation selects whether kd, kd-chrono and rf split on principal coordinates, Coordinates their
+	// number. Zero means 64, or the dimension if it is lower, for kd and auto, none otherwise.
 	Rotation    Switch
 	Coordinates int
-	// Sketches selects whether rows have sketches, of SketchBytes bytes: 64 (also when zero) or
-	// 128.
+	// Sketches selects whether rows have sketches, of SketchBytes bytes: 64 (when zero) or 128.
 	Sketches    Switch
 	SketchBytes int
 	// Lists selects whether rows have neighbor lists, which beams and hops follow, of ListNeighbors
@@ -55,12 +52,10 @@ type Forest struct {
 	// the natural classifier uses. Without them, only voting and lookup search, which need Members.
 	Tables Switch
 	// Quantize stores an 8-bit copy of float32 rows as a filter before the exact distances.
-	// Rows stored as integers 0..255 need none.
 	Quantize bool
 	// Members also stores the rows of each leaf, for voting and lookup.
 	Members bool
-	// Density, Candidates, Subsample and MinVotes are passed to the learner (forest.Params); zero
-	// means its default.
+	// Density, Candidates, Subsample and MinVotes are those of the learner (forest.Params).
 	Density                         float64
 	Candidates, Subsample, MinVotes int
 	// Tuning selects whether the tuner runs. Without it, queries must specify their parameters.
@@ -72,9 +67,8 @@ type Forest struct {
 	// Holdout is the number of rows that the tuner holds out as queries, 1000 when zero, at most
 	// 100,000 and a tenth of the rows. Equal rows are held out together and queried once.
 	Holdout int
-	// TrainingQueries, at least 10, are the training points instead of the rows (the paper's
-	// separate training query set, section 3); a part of them is held out for the tuner. They are
-	// not stored.
+	// TrainingQueries, at least 10, are the training points instead of the rows (the paper's separate
+	// training query set, section 3); a part of them is held out for the tuner. They are not stored.
 	TrainingQueries [][]float32 `json:"-"`
 	// Seed makes the build reproducible: equal rows, options and seed give an equal index.
 	Seed uint64

@@ -8,10 +8,10 @@ import (
 )
 
 // LCIF are the options of a label model that predicts the labels of rows from nearest rows and from
-// features (Feremans et al. 2020, LCIF). In a sparse collection the model keeps its own inverted
-// index and does not answer Search. In a dense collection it finds neighbors by cosine with a
-// forest of the collection or a scan, and the coordinates are the features, where values below zero
-// count as zero. The zero value chooses the parameters by cross-validation.
+// features (Feremans et al. 2020, LCIF); the zero value tunes it by cross-validation. In a sparse
+// collection the model keeps its own inverted index and does not answer Search. In a dense one it
+// finds neighbors by cosine with a forest of the collection or a scan, and coordinates are
+// features, those below zero counting as zero.
 type LCIF struct {
 	// Weight selects how values are weighed; empty lets the build choose, which then fills it in.
 	// Scaled columns are tried only where neighbors are found by a scan anyway.
@@ -23,8 +23,7 @@ type LCIF struct {
 	// cross-validation, which transfers a setting that was tuned on one collection (lcif.Point.Cut)
 	// to another.
 	Cut *lcif.Cut `json:",omitempty"`
-	// AllowEmpty lets the tuner choose thresholds that leave rows without labels.
-	// Otherwise each row has at least its best label.
+	// AllowEmpty lets rows have no label. Otherwise each has at least its best label.
 	AllowEmpty bool `json:",omitempty"`
 	// Search selects how settings are searched. lcif.PaperProtocol follows the paper, with
 	// unweighed values unless Weight is given.
@@ -41,8 +40,8 @@ type LCIF struct {
 	// is searched with recall 0.95, or Flat. Empty means the first tuned forest by name, or Flat.
 	// If the forest is later dropped, neighbors are found by a scan.
 	Neighbors string `json:",omitempty"`
-	// SecondOrders are the weights of second-order scores, 0 to 1, that the tuner chooses from.
-	// Empty means 0: no second-order scores.
+	// SecondOrders are the weights of second-order scores, 0 to 1, that the tuner tries; empty
+	// means none.
 	SecondOrders []float64 `json:",omitempty"`
 	// Graph is the number of nearest other rows that second-order scores use for each row, at most
 	// 1,000; zero means 10 if Params or SecondOrders have a weight above zero. Such a model stores

@@ -6,8 +6,7 @@ import (
 )
 
 // Postings are the options of an inverted index, which finds the exact nearest rows of a sparse
-// collection by cosine, and of the one in a label model (LCIF.Postings). The zero value builds
-// only the compact structure, which is the fastest.
+// collection by cosine. The zero value builds only the compact structure, which is the fastest.
 type Postings struct {
 	// Partition also builds the paper's pair of inverted indexes (Feremans 2020, Algorithm 7)
 	// with parameter M; -1 selects plain TAAT.

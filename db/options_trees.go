@@ -8,27 +8,25 @@ import (
 	"github.com/anndb/anndb/trees/budget"
 )
 
-// SBT are the options of a supervised budgeted tree, for rows that have one label each, with one
-// tree per label against the rest if there are more than two.
+// SBT are the options of supervised budgeted trees, for rows that have one label each: one tree per
+// label against the rest if there are more than two.
 type SBT TreeOptions
 
-// PT are the options of a powerset tree, which predicts sets of labels that rows have.
+// PT are the options of a powerset tree, which predicts sets of labels.
 type PT TreeOptions
 
-// AT are the options of an annotation tree, which decides about one label after the other.
+// AT are the options of an annotation tree, which decides label by label.
 type AT TreeOptions
 
-// TreeOptions are the options of the budgeted trees of Liu and Tsang 2017 (SBT, PT and AT), over
-// sparse and dense collections.
+// TreeOptions are the options of budgeted trees (Liu and Tsang 2017).
 type TreeOptions struct {
-	// Budget is the number of features that a round adds to a decision; it replaces the one in
-	// Params. 100 if both are zero.
+	// Budget is the number of features of a round, in place of that in Params; 100 if both are zero.
 	Budget int `json:",omitempty"`
 	// Params are the other parameters of the trees.
 	Params budget.Params
 	// Grid, if not nil, is searched by cross-validation: its best budget, cost and, for AT,
-	// threshold replace those of Params. An empty list stands for the value in Params.
-	// IndexInfo.TreeTrials has the measurements.
+	// threshold replace those of Params. An empty list stands for the value in Params. See
+	// IndexInfo.TreeTrials.
 	Grid *budget.Grid `json:",omitempty"`
 	// TuneRows is the largest number of rows that the cross-validation uses, 10,000 when zero.
 	TuneRows int `json:",omitempty"`

@@ -8,9 +8,7 @@ import (
 
 // Peek describes the latest committed state of a file that another process, or this one, may have
 // open for writing. It takes no lock, maps nothing, and validates everything that it reads. Fields
-// that only an open database knows are zero: snapshots, commits, running maintenance.
-//
-// Errors: fs.ErrNotExist, ErrNotDatabase, ErrBusy.
+// that only an open database knows are zero. Errors: fs.ErrNotExist, ErrNotDatabase, ErrBusy.
 func Peek(ctx context.Context, path string) (Stats, error) {
 	seen, err := peek.Read(ctx, path)
 	if err != nil {

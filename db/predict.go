@@ -19,8 +19,7 @@ import (
 type PredictOptions struct {
 	// Index is the label model to use; the collection's only one if empty.
 	Index string
-	// Top, if above zero, returns the Top best labels instead of the set that the thresholds
-	// select.
+	// Top, if above zero, returns the Top best labels instead of the set that the thresholds select.
 	Top int
 	// Set, with Top, adds the labels of that set that are not among the Top best.
 	Set bool
@@ -46,8 +45,8 @@ type Predictions struct {
 	Stats PredictStats
 }
 
-// Prediction is a label with its confidence score: 0 to 1, or for SBT the margin of the
-// last decision, which is negative if the tree rejects the label.
+// Prediction is a label with its confidence score: 0 to 1, or for SBT the margin of the last
+// decision, which is negative if the tree rejects it.
 type Prediction struct {
 	Label string
 	Score float32
@@ -61,8 +60,8 @@ type Prediction struct {
 // PredictStats counts the work of one prediction.
 type PredictStats struct {
 	lcif.Stats
-	// Unknown are the features of a query to a sparse collection that no row has ever had:
-	// names in ascending order, or numbers in the collection's Numbering.
+	// Unknown are the features of a sparse query that no row has ever had: names, or numbers as in
+	// files.
 	Unknown []string
 }
 
@@ -71,11 +70,7 @@ type PredictStats struct {
 //
 // A model of kind lcif counts rows written, deleted or relabelled since the build among the
 // neighbors at once; its feature–label similarities, and trees, are those of the build or the last
-// maintenance. If nothing contributes to any label, scores are the shares of the rows that have
-// each label. Without Top, a tree of kind sbt returns one class. The guide has more on what scores
-// mean.
-//
-// Errors: ErrInvalid, ErrNotFound (no row has Query.Key).
+// maintenance. The guide says what scores mean. Errors: ErrNotFound (also if no row has Query.Key).
 func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {
 	if o == nil {
 		o = &PredictOptions{}

@@ -15,12 +15,10 @@ import (
 // batchQueries is the largest number of queries that are predicted together.
 const batchQueries = 512
 
-// PredictBatch predicts the labels of many queries in one state, in parallel (WithWorkers), much
-// faster than many calls with models of kind lcif. Element i is what Predict returns for
-// queries[i], but for the counts in Stats. The filter is evaluated once; explained queries are
-// predicted one by one.
-//
-// Errors: those of Predict, with the number of the first query that failed.
+// PredictBatch predicts the labels of many queries in one state, in parallel (WithWorkers). Element
+// i is what Predict returns for queries[i], but for the counts in Stats. Models of kind lcif are
+// much faster than in many calls, except for explained queries. Errors name the first query that
+// failed.
 func (c Collection) PredictBatch(
 	ctx context.Context, queries []Query, o *PredictOptions,
 ) ([]Predictions, error) {

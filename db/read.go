@@ -58,8 +58,8 @@ func getRow(st *state.Collection, key []byte) (Row, error) {
 	return r, err
 }
 
-// Rows iterates over copies of the live rows that a filter selects, of one state, in the order
-// of their numbers, as Matching; nil selects all. The iteration ends after an error.
+// Rows iterates over copies of the live rows that a filter selects, of one state, in the order of
+// their numbers, as Matching. It ends after an error.
 func (c Collection) Rows(ctx context.Context, filter *Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		s, err := c.hold()
@@ -99,7 +99,7 @@ func (c Collection) Rows(ctx context.Context, filter *Filter) iter.Seq2[Row, err
 }
 
 // Keys iterates over copies of the keys of the live rows in bytewise order: of those with a prefix,
-// at least from, which need not exist. nil is no bound. The iteration ends after an error.
+// at least from, which need not exist; nil is no bound. It ends after an error.
 func (c Collection) Keys(prefix, from []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		s, err := c.hold()

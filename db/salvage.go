@@ -15,7 +15,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// LostRow is a row that Salvage could not read, or a range of rows of which it found nothing.
+// LostRow is a row, or a range of rows, that Salvage could not read.
 type LostRow struct {
 	Collection string
 	// Row is the number of the row, or of the first one of a range of Rows rows of which neither a
@@ -52,20 +52,17 @@ type SalvageReport struct {
 
 // SalvageOptions selects how Salvage works.
 type SalvageOptions struct {
-	// Lost, if not nil, is called for every row that could not be read, and once for each range
-	// of rows of which nothing was found.
+	// Lost, if not nil, is called for every row, or range of rows, that could not be read.
 	Lost func(LostRow)
 	// Indexes selects whether indexes are rebuilt: On, also when empty, or Off.
 	Indexes Switch
 }
 
-// Salvage writes every readable row of the damaged database at from to a new database at to, and
-// rebuilds its indexes with their stored settings. A damaged page or block loses only the rows in
-// it. The file at from must not be open for writing; it is not changed. Cost: two or three passes
-// over the file; in memory the offset of every block and the key of every row.
-//
-// Errors: ErrExists for a file at to, ErrCorrupt if there is no catalog and no row, ErrNotDatabase,
-// ErrLocked, ErrInvalid, those of Load.
+// Salvage writes every readable row of the damaged database at from, which must not be open for
+// writing and is not changed, to a new database at to, and rebuilds its indexes with their stored
+// settings. A damaged page or block loses only the rows in it. Cost: two or three passes over the
+// file; in memory the offset of every block and the key of every row. Errors: ErrExists for a file
+// at to, ErrCorrupt if there is no catalog and no row, ErrNotDatabase, ErrLocked, those of Load.
 func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r SalvageReport, err error) {
 	if o == nil {
 		o = &SalvageOptions{}

@@ -29,15 +29,13 @@ type Query struct {
 	Key []byte
 }
 
-// SearchOptions selects how a search finds rows. The zero value finds 10 rows with the
-// collection's only index, dense ones with recall 0.95, or with an exact scan if there is no
-// index.
+// SearchOptions selects how a search finds rows; the zero value finds 10, dense ones with recall
+// 0.95.
 type SearchOptions struct {
 	// K is the number of rows to find, 10 when zero.
 	K int
-	// Index names the index to search; Flat selects the exact scan. Empty means the only index
-	// that finds rows, not counting one that maintenance has built if there are others, or Flat
-	// if there is none.
+	// Index names the index to search; Flat selects the exact scan. Empty means the only index that
+	// finds rows, preferring those of the program to that of maintenance, or Flat if there is none.
 	Index string
 	// Recall is the target, for which the tuner's curve has the parameters; 0.95 when zero. It holds
 	// for any K and under filters. 1 selects an exact scan. Sparse searches are exact.
@@ -46,17 +44,15 @@ type SearchOptions struct {
 	// a filter (Func) are called at most once per row, and not after the context has ended.
 	Where *Filter
 	// Radius, when positive, returns all rows found within this distance (in the unit of
-	// Hit.Distance) instead of the nearest K; K then bounds the number of hits, zero for no bound.
-	// Dense collections only. Wide ranges are better scanned exactly (Index: Flat): Recall is tuned
-	// for nearest rows.
+	// Hit.Distance), at most K if K is not zero. Dense collections only. Wide ranges are better
+	// scanned exactly (Index: Flat).
 	Radius float64
 	// Include selects what is copied into hits besides the key.
 	Include Content
 	// Explain fills in Hit.Why. Dense collections only.
 	Explain bool
-	// Reuse is the memory of an earlier result, which the search may overwrite. A dense search with
-	// enough of it, and with no filter or one of Collection.RowFilter, allocates nothing in steady
-	// state.
+	// Reuse is the memory of an earlier result to overwrite. A dense search with enough of it, and
+	// without a filter that needs evaluation (Collection.RowFilter), allocates nothing in steady state.
 	Reuse []Hit
 	// Params, if not nil, are used in place of Recall, except for K. Dense collections only. Their
 	// Filter must be nil: use Where.
@@ -112,19 +108,17 @@ type SearchStats struct {
 	query.Stats
 	// Postings counts the work of an inverted index.
 	Postings postings.Stats
-	// Unknown are the features of a sparse query that no row has ever had: names in ascending
-	// order, or numbers in the collection's Numbering.
+	// Unknown are the features of a sparse query that no row has ever had: names, or numbers as in
+	// files.
 	Unknown []string
 	sparse  bool
 }
 
 // Search finds the rows nearest to the query, nearest first: exactly min(K, live rows that pass the
 // filter) of a dense collection unless Params forbid widening. Of a sparse collection, where any
-// index is exact, only rows that share a feature with the query are hits.
-//
-// Hits of equal distance are in ascending order of row numbers; which rows are hits is decided
-// before distances are rounded to float32. Rows written after the build of an index are compared
-// one by one.
+// index is exact, only rows that share a feature with the query are hits. Rows written after the
+// build of an index are compared one by one. Hits of equal distance are in ascending order of row
+// numbers; which rows are hits is decided before distances are rounded to float32.
 //
 // Errors: ErrNotFound (also if no row has Query.Key), ErrInvalid (also if no index is named among
 // several, for an untuned index without Params, and for a strategy that the index lacks).
@@ -297,10 +291,8 @@ func appendHit(
 	return dst, nil
 }
 
-// SearchBatch searches for many queries in one state, in parallel (WithWorkers).
-// Element i of the result is what Search returns for queries[i]. The filter is evaluated once.
-//
-// Errors: those of Search, with the number of the first query that failed.
+// SearchBatch searches for many queries in one state, in parallel (WithWorkers). Element i is what
+// Search returns for queries[i]. Errors have the number of the first query that failed.
 func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchOptions) ([]Result, error) {
 	if o == nil {
 		o = &defaultSearch

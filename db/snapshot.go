@@ -8,15 +8,15 @@ import (
 )
 
 // Snapshot is one committed state of the database, safe for concurrent use. Release it soon: until
-// then the pages of its state are not reused, so the file grows.
+// then its pages are not reused, so the file grows.
 type Snapshot struct {
 	d        *DB
 	gen      *state.Generation
 	released atomic.Bool
 }
 
-// Snapshot returns the latest committed state. It costs about as much as locking a mutex, the first
-// one after a commit some tens of microseconds more.
+// Snapshot returns the latest committed state, at about the cost of locking a mutex; the first one
+// after a commit takes some tens of microseconds more.
 func (d *DB) Snapshot() (*Snapshot, error) {
 	g, err := d.txn.Latest()
 	if err != nil {
@@ -25,7 +25,7 @@ func (d *DB) Snapshot() (*Snapshot, error) {
 	return &Snapshot{d: d, gen: g}, nil
 }
 
-// Release releases the snapshot. It must not be used afterwards; a second call has no effect.
+// Release releases the snapshot, which must not be used afterwards.
 func (s *Snapshot) Release() {
 	if !s.released.Swap(true) {
 		s.gen.Release()

@@ -34,8 +34,6 @@ func treeModel(ctx context.Context, st *state.Collection, index string) (treeRea
 
 // TreePicture returns a picture of a stored tree, with the names of its features and labels. nil
 // options are the defaults; Names is ignored. classes selects trees if there is one per class.
-//
-// Errors: ErrNotFound, ErrInvalid for a name that no class has.
 func (c Collection) TreePicture(
 	index string, o *budget.PictureOptions, classes ...string,
 ) (picture *budget.Picture, err error) {
@@ -53,11 +51,9 @@ func (c Collection) TreePicture(
 	return picture, err
 }
 
-// TreeDecisions returns the mean number of decisions that the queries take in a budgeted tree, the
-// collection's only label model if index is empty; those of several trees are added up.
-// IndexInfo.Tree has the same number for the training rows.
-//
-// Errors: those of Predict, ErrInvalid for a label model of another kind.
+// TreeDecisions returns the mean number of decisions that the queries take in the trees of an
+// index, the collection's only label model if empty. IndexInfo.Tree has the same number for the
+// training rows.
 func (c Collection) TreeDecisions(
 	ctx context.Context, queries []Query, index string,
 ) (mean float64, err error) {

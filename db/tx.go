@@ -19,8 +19,7 @@ import (
 // Tx is a transaction: the changes of one Update, and reads that see them.
 type Tx struct{ tx *txn.Tx }
 
-// TxCollection is a handle of a collection in a transaction: its reads see the transaction's
-// own changes.
+// TxCollection is a handle of a collection in a transaction, which sees its own changes.
 type TxCollection struct {
 	t    *txn.Tx
 	name string
@@ -29,9 +28,8 @@ type TxCollection struct {
 // Collection returns a handle of the collection with the name.
 func (t *Tx) Collection(name string) TxCollection { return TxCollection{t.tx, name} }
 
-// Put adds a row, or replaces the row with the same key. Everything is copied. Of several
-// changes of one key the last one counts. The first error of a change also fails the whole
-// Update.
+// Put adds a row, or replaces the row with the same key. Everything is copied. Of several changes
+// of one key the last one counts. The first error of a change also fails the whole Update.
 func (c TxCollection) Put(r Row) error { return c.put(r, false) }
 
 // Insert adds a row like Put, but never replaces one: if the key exists when the transaction is
@@ -72,7 +70,7 @@ func (c TxCollection) SetLabels(key []byte, labels ...string) error {
 	})
 }
 
-// SetPayload replaces the payload of the row with the key, like SetLabels. No index is concerned.
+// SetPayload replaces the payload of the row with the key, like SetLabels.
 func (c TxCollection) SetPayload(key, payload []byte) error {
 	return c.t.Edit(c.name, key, func(r *apply.Row) error {
 		if err := layout.CheckPayload(key, payload); err != nil {
@@ -91,16 +89,13 @@ func (c TxCollection) SetAttributes(key []byte, attributes map[string]any) error
 	})
 }
 
-// SetExpiry sets the time from which on no search finds the row; zero is never. See SetLabels.
+// SetExpiry sets the time from which on no search finds the row; zero: never.
 func (c TxCollection) SetExpiry(key []byte, at time.Time) error {
 	return c.t.Edit(c.name, key, func(r *apply.Row) error {
 		attributes, _ := attribute.Split(r.Attributes)
 		return setAttributes(&r.Cold, key, attributes, at)
 	})
 }
-
-// Len returns the number of keys changed so far.
-func (t *Tx) Len() int { return t.tx.Len() }
 
 // Get returns the row with the key as the transaction leaves it: the one that it has put, whose
 // number (Row.Row) is 0, or a copy of the stored one. All reads of a transaction see one committed
@@ -150,14 +145,13 @@ func (c TxCollection) Has(key []byte) (exists bool, err error) {
 
 // Update runs a transaction: fn reads and changes rows, and then all changes are written or none.
 // When it returns nil they are durable and visible to every later snapshot. Concurrent updates
-// share commits and their fsync, and wait for room while transactions of Options.BacklogBytes wait
-// for the disk.
+// share commits and their fsync, and wait while transactions of Options.BacklogBytes wait for the
+// disk.
 //
 // If a key that fn has read, by Get, Has or a call that sets a part of a row, is changed by another
 // transaction before this one is committed, fn runs again on the new state: it must be repeatable.
-// Cancelling the context has no effect once the commit has begun.
-//
-// Errors: those of the changes and of fn, ErrInvalid if fn is nil, ErrExists (see Insert).
+// Cancelling the context has no effect once the commit has begun. Errors: those of the changes and
+// of fn.
 func (d *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	if fn == nil {
 		return fmt.Errorf("%w: Update without a function", fail.Option)

@@ -1,7 +1,7 @@
 package db
 
-// Weighting selects how a label model weighs the values of rows and queries before it scales them
-// to unit length. Empty lets the tuner of an LCIF index choose; otherwise it means WeightNone.
+// Weighting selects how a label model weighs values before it scales them to unit length. Empty
+// lets the tuner of LCIF choose; otherwise it means WeightNone.
 type Weighting string
 
 // The weightings.

@@ -93,9 +93,6 @@ func (t *Tx) Commit(ctx context.Context) error {
 // Discard ends a filled transaction that is not committed.
 func (t *Tx) Discard() { t.m.backlog.shrink(t.bytes) }
 
-// Len returns the number of keys changed so far.
-func (t *Tx) Len() int { return len(t.ops) }
-
 // Bytes returns the approximate size of the changes so far.
 func (t *Tx) Bytes() int { return t.bytes }
 
