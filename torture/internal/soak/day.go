@@ -202,7 +202,7 @@ func (y *Day) put(b *db.Tx, coll string, i int) error {
 func (y *Day) write(ctx context.Context) error {
 	return y.d.Update(ctx, func(b *db.Tx) error {
 		seen := map[string]bool{}
-		for b.Len() < changes {
+		for len(seen) < changes {
 			coll, n := "dense", denseKeys
 			if y.rng.IntN(3) == 0 {
 				coll, n = "terms", termKeys
