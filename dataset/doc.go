@@ -69,8 +69,8 @@
 // A column is named by its header, or else by its position from 1. Without
 // options a column headed key or id has the key, label or labels the labels,
 // payload the payload, expires the expiry (upper and lower case alike), and a column
-// headed name:type is an attribute; all others are the vector, in file order. A label cell is split at Options.LabelSeparator, "|" by
-// default; empty parts are no labels.
+// headed name:type is an attribute; all others are the vector, in file order. A label
+// cell is split at Options.LabelSeparator, "|" by default; empty parts are no labels.
 //
 // Under HeaderAuto the first line is a header if one of its cells is one of
 // the names above or a name given in the options, or is no number where the

@@ -70,7 +70,7 @@ type PredictStats struct {
 //
 // A model of kind lcif counts rows written, deleted or relabelled since the build among the
 // neighbors at once; its feature–label similarities, and trees, are those of the build or the last
-// maintenance. The guide says what scores mean. Errors: ErrNotFound (also if no row has Query.Key).
+// maintenance. The guide explains the scores. Errors: ErrNotFound (also if no row has Query.Key).
 func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {
 	if o == nil {
 		o = &PredictOptions{}

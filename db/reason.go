@@ -16,7 +16,7 @@ import (
 // decisions in order; those of a decision are features and an offset, which add up to its margin.
 // The parts of a hit are the leaves that elected it, with their votes as a share of their points.
 type Reason struct {
-	// Text says what the part is: a key, a feature, or a description such as "goal? yes".
+	// Text describes the part: a key, a feature, or a description such as "goal? yes".
 	Text string
 	// Key is the key if the part is a row, Feature the name if it is a feature.
 	Key     []byte
