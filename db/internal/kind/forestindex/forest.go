@@ -124,7 +124,8 @@ func (f *detail) Check(m *kind.Manifest) error {
 		{f.Trees.Dim >= 1 && f.Trees.Dim <= kind.MaxDim+1, "forest dimension"},
 		{f.Trees.DirW >= 0 && f.Trees.DirW <= kind.MaxDim+1, "direction width"},
 		{f.Rotation >= 0 && f.Rotation <= kind.MaxDim+1, "rotation"},
-		{f.SketchWidth >= 0 && f.SketchWidth <= 4096 && f.SketchShift <= 24, "sketch shape"},
+		{slices.Contains([]int{0, 64, 128}, f.SketchWidth) && f.SketchShift <= 24 &&
+			(len(f.SketchSteps) == 0 || f.SketchWidth == 64), "sketch shape"},
 		{!slices.ContainsFunc(f.SketchSteps, func(x float32) bool { return !step(x) }), "sketch steps"},
 		{f.NeighborK >= 0 && f.NeighborK <= 1<<16 && f.NeighborShift <= 24, "neighbor shape"},
 		{f.QuantShift <= 24, "8-bit copy"},
