@@ -11,7 +11,6 @@ import (
 	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
-	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
 )
@@ -48,13 +47,7 @@ func (c TxCollection) put(r Row, insert bool) error {
 
 // Delete removes the row with the key. A key that no row has is no error.
 func (c TxCollection) Delete(key []byte) error {
-	return c.t.Add(c.name, func(*layout.Collection) (apply.Op, error) {
-		if err := layout.CheckKey(key); err != nil {
-			return apply.Op{}, err
-		}
-		row := apply.Row{Row: rows.Row{Key: slices.Clone(key)}}
-		return apply.Op{What: apply.Delete, Row: row, Bytes: len(key)}, nil
-	})
+	return c.t.Delete(c.name, key)
 }
 
 // SetLabels replaces the labels of the row with the key, which keeps its number and its place in

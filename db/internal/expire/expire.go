@@ -6,11 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/indexing"
-	"github.com/anndb/anndb/db/internal/layout"
-	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
 )
@@ -32,9 +29,7 @@ func Step(ctx context.Context, m *txn.Manager) (*indexing.Step, error) {
 		for _, key := range keys {
 			expired, err := stillExpired(t, coll, key, start, &run)
 			if err == nil && expired {
-				err = t.Add(coll, func(*layout.Collection) (apply.Op, error) {
-					return apply.Op{What: apply.Delete, Row: apply.Row{Row: rows.Row{Key: key}}, Bytes: len(key)}, nil
-				})
+				err = t.Delete(coll, key)
 				deleted++
 			}
 			if err != nil {

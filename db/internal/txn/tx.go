@@ -166,10 +166,9 @@ func (t *Tx) Add(coll string, make func(*layout.Collection) (apply.Op, error)) (
 	if i, again := keys[string(o.Row.Key)]; again {
 		return t.change(&t.ops[i], o)
 	}
-	if err := t.m.backlog.grow(t.ctx, o.Bytes); err != nil {
+	if err := t.resize(o.Bytes); err != nil {
 		return err
 	}
-	t.bytes += o.Bytes
 	keys[string(o.Row.Key)] = len(t.ops)
 	t.ops = append(t.ops, o)
 	return nil
@@ -188,14 +187,9 @@ func (t *Tx) change(earlier *apply.Op, o apply.Op) error {
 	if o.Insert && earlier.What != apply.Delete {
 		return apply.Exists(o.Collection, o.Row.Key)
 	}
-	if more := o.Bytes - earlier.Bytes; more > 0 {
-		if err := t.m.backlog.grow(t.ctx, more); err != nil {
-			return err
-		}
-	} else {
-		t.m.backlog.shrink(-more)
+	if err := t.resize(o.Bytes - earlier.Bytes); err != nil {
+		return err
 	}
-	t.bytes += o.Bytes - earlier.Bytes
 	o.Insert = earlier.Insert
 	*earlier = o
 	return nil
@@ -235,6 +229,16 @@ func (t *Tx) Edit(coll string, key []byte, f func(*apply.Row) error) (err error)
 		})
 	}
 	more := r.Cold.Size() - o.Row.Cold.Size()
+	if err := t.resize(more); err != nil {
+		return err
+	}
+	o.Bytes, o.Row = o.Bytes+more, r
+	return nil
+}
+
+// resize changes the memory of the transaction by so many bytes. It waits for room in the backlog if
+// there are more.
+func (t *Tx) resize(more int) error {
 	if more > 0 {
 		if err := t.m.backlog.grow(t.ctx, more); err != nil {
 			return err
@@ -242,8 +246,19 @@ func (t *Tx) Edit(coll string, key []byte, f func(*apply.Row) error) (err error)
 	} else {
 		t.m.backlog.shrink(-more)
 	}
-	t.bytes, o.Bytes, o.Row = t.bytes+more, o.Bytes+more, r
+	t.bytes += more
 	return nil
+}
+
+// Delete removes the row with a key, which need not exist.
+func (t *Tx) Delete(coll string, key []byte) error {
+	return t.Add(coll, func(*layout.Collection) (apply.Op, error) {
+		if err := layout.CheckKey(key); err != nil {
+			return apply.Op{}, err
+		}
+		row := apply.Row{Row: rows.Row{Key: slices.Clone(key)}}
+		return apply.Op{What: apply.Delete, Row: row, Bytes: len(key)}, nil
+	})
 }
 
 // stored reads the Cold of a stored row as a change that changes nothing yet.
