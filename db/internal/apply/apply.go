@@ -117,23 +117,28 @@ func (a *Applier) Unchanged(reads map[Key]Found) error {
 
 // revision returns the number of a row's latest change, 0 if it was never changed.
 func (a *Applier) revision(coll uint64, row uint32) (uint64, error) {
-	if t := a.colls[coll]; t != nil && t.changes[row] != nil {
-		return t.changes[row].Revision, nil
-	}
 	c := a.cat.ByID(coll)
 	if c == nil || c.Revision == 0 {
 		return 0, nil
 	}
-	key := codec.Key(coll, codec.KindChange, row)
-	v := a.tx.Bucket(layout.BucketTail).Get(key[:])
-	if v == nil {
-		return 0, nil
-	}
-	x, err := layout.ReadChange(c, key[:], v)
-	if err != nil {
+	x, err := a.change(c, row)
+	if x == nil || err != nil {
 		return 0, err
 	}
 	return x.Revision, nil
+}
+
+// change returns a row's latest change, nil if it has none.
+func (a *Applier) change(c *layout.Collection, row uint32) (*layout.Change, error) {
+	if t := a.colls[c.ID]; t != nil && t.changes[row] != nil {
+		return t.changes[row], nil
+	}
+	key := codec.Key(c.ID, codec.KindChange, row)
+	v := a.tx.Bucket(layout.BucketTail).Get(key[:])
+	if v == nil {
+		return nil, nil
+	}
+	return layout.ReadChange(c, key[:], v)
 }
 
 // Apply applies operations that Check accepts.

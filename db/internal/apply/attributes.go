@@ -166,17 +166,12 @@ func (a *Applier) addPresent(t *collTx, n uint32, rows *roaring.Bitmap) error {
 	}
 	for it := rows.Iterator(); it.HasNext(); {
 		row := n*attribute.Span + it.Next()
-		x := t.changes[row]
+		x, err := a.change(t.c, row)
+		if err != nil {
+			return err
+		}
 		if x == nil {
-			key := codec.Key(t.c.ID, codec.KindChange, row)
-			v := a.tx.Bucket(layout.BucketTail).Get(key[:])
-			if v == nil {
-				return layout.BlockError(t.c.Name, t.c.ID, codec.KindChange, row, errors.New("block is missing"))
-			}
-			var err error
-			if x, err = layout.ReadChange(t.c, key[:], v); err != nil {
-				return err
-			}
+			return layout.BlockError(t.c.Name, t.c.ID, codec.KindChange, row, errors.New("block is missing"))
 		}
 		for _, y := range x.Attributes {
 			t.attributes.add(row, y)
@@ -202,11 +197,12 @@ func editTable(
 	var entries []attribute.Entry
 	if old != nil {
 		t, err := layout.ReadTable(c.Name, key[:], old)
-		if err == nil {
-			entries, err = t.AppendEntries(nil, func(row uint16) bool {
-				return stale == nil || !stale.Contains(uint32(row))
-			})
+		if err != nil {
+			return err
 		}
+		entries, err = t.AppendEntries(nil, func(row uint16) bool {
+			return stale == nil || !stale.Contains(uint32(row))
+		})
 		if err != nil {
 			return layout.BlockError(c.Name, object, codec.KindAttribute, n, err)
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/anndb/anndb/db/internal/rows"
 )
 
-// Labels, attributes and payload of a row can change; its key, vector and number cannot. A change is a small
-// block of its own, keyed by the row, that replaces what the row's chunk or tail block has. The
+// Labels, attributes and payload of a row can change; its key, vector and number cannot. A change
+// is a small block of its own, keyed by the row, that replaces what the row's chunk or tail block has. The
 // block of the row itself is not written again, for two reasons: a block that never changes is
 // verified once per process, and a salvage may use any copy of it that it finds. Changes have
 // revisions, so that of several copies of a change the latest is known, and so that a

@@ -108,18 +108,9 @@ var errCold = errors.New("labels, attributes and payload do not decode")
 
 // DecodeCold decodes what AppendCold has written. The payload aliases b, the rest does not.
 func DecodeCold(b []byte) (c Cold, err error) {
-	n, w := binary.Uvarint(b)
-	if w <= 0 || n > MaxLabels {
-		return Cold{}, errCold
-	}
-	b = b[w:]
-	for range n {
-		l, w := binary.Uvarint(b)
-		if w <= 0 || l > MaxKey || l > uint64(len(b)-w) {
-			return Cold{}, errCold
-		}
-		c.Labels = append(c.Labels, string(b[w:w+int(l)]))
-		b = b[w+int(l):]
+	b, err = eachLabel(b, func(label []byte) { c.Labels = append(c.Labels, string(label)) })
+	if err != nil {
+		return Cold{}, err
 	}
 	if c.Attributes, b, err = attribute.Decode(b); err != nil {
 		return Cold{}, err
@@ -133,6 +124,16 @@ func DecodeCold(b []byte) (c Cold, err error) {
 
 // Attributes decodes only the attributes of an encoded Cold.
 func Attributes(b []byte) ([]attribute.Attribute, error) {
+	b, err := eachLabel(b, func([]byte) {})
+	if err != nil {
+		return nil, err
+	}
+	out, _, err := attribute.Decode(b)
+	return out, err
+}
+
+// eachLabel calls f for the labels at the start of an encoded Cold, and returns what follows them.
+func eachLabel(b []byte, f func(label []byte)) (rest []byte, err error) {
 	n, w := binary.Uvarint(b)
 	if w <= 0 || n > MaxLabels {
 		return nil, errCold
@@ -143,10 +144,10 @@ func Attributes(b []byte) ([]attribute.Attribute, error) {
 		if w <= 0 || l > MaxKey || l > uint64(len(b)-w) {
 			return nil, errCold
 		}
+		f(b[w : w+int(l)])
 		b = b[w+int(l):]
 	}
-	out, _, err := attribute.Decode(b)
-	return out, err
+	return b, nil
 }
 
 // EncodeOne returns the block of a single row: the vector first, so that queries read it in

@@ -308,16 +308,9 @@ func (st *Collection) Unexpired(ctx context.Context, now time.Time) (*roaring.Bi
 		return nil, err
 	}
 	u := &unexpired{until: next}
-	if d := st.DeletedSet(); d != nil {
-		expired.AndNot(d)
-	}
-	if !expired.IsEmpty() {
-		u.rows = roaring.New()
-		u.rows.AddRange(0, uint64(st.Entry.Rows))
-		u.rows.AndNot(expired)
-		if d := st.DeletedSet(); d != nil {
-			u.rows.AndNot(d)
-		}
+	if rows := st.liveRows(); rows.Intersects(expired) {
+		rows.AndNot(expired)
+		u.rows = rows
 	}
 	st.unexpired.Store(u)
 	return u.rows, nil

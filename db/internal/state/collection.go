@@ -219,6 +219,16 @@ func (st *Collection) DeletedSet() *roaring.Bitmap {
 	return st.base.Deleted
 }
 
+// liveRows returns the rows that are not deleted. Load must have succeeded.
+func (st *Collection) liveRows() *roaring.Bitmap {
+	rows := roaring.New()
+	rows.AddRange(0, uint64(st.Entry.Rows))
+	if d := st.DeletedSet(); d != nil {
+		rows.AndNot(d)
+	}
+	return rows
+}
+
 // Deleted reports whether a row has a tombstone. Load must have succeeded.
 func (st *Collection) Deleted(row uint32) bool {
 	d := st.DeletedSet()

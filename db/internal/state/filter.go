@@ -116,12 +116,7 @@ func (s filterSource) Live(ctx context.Context) (*roaring.Bitmap, error) {
 	if err := s.st.Load(ctx); err != nil {
 		return nil, err
 	}
-	rows := roaring.New()
-	rows.AddRange(0, uint64(s.st.Entry.Rows))
-	if d := s.st.DeletedSet(); d != nil {
-		rows.AndNot(d)
-	}
-	return rows, nil
+	return s.st.liveRows(), nil
 }
 
 func (s filterSource) Label(_ context.Context, label string) (*roaring.Bitmap, error) {
