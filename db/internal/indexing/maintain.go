@@ -24,14 +24,11 @@ type Step struct {
 // Maintain makes steps until no index has changed rows of a share of those it covers. An index that
 // cannot be maintained does not stop the others. Only one call runs at a time.
 func (ix *Indexer) Maintain(ctx context.Context, share float64) (steps []Step, err error) {
-	if err := ix.takeTurn(ctx); err != nil {
-		return nil, err
-	}
-	defer ix.endTurn()
-	names, err := ix.indexNames()
+	names, end, err := ix.takeTurn(ctx)
 	if err != nil {
 		return nil, err
 	}
+	defer end()
 	var failed []error
 	for _, name := range names {
 		for {
@@ -56,14 +53,11 @@ func (ix *Indexer) Maintain(ctx context.Context, share float64) (steps []Step, e
 
 // MaintainOnce makes one step, if one is due.
 func (ix *Indexer) MaintainOnce(ctx context.Context, share float64) (*Step, error) {
-	if err := ix.takeTurn(ctx); err != nil {
-		return nil, err
-	}
-	defer ix.endTurn()
-	names, err := ix.indexNames()
+	names, end, err := ix.takeTurn(ctx)
 	if err != nil {
 		return nil, err
 	}
+	defer end()
 	var failed []error
 	for _, name := range names {
 		s, err := ix.maintainIndex(ctx, name[0], name[1], share)
@@ -77,17 +71,20 @@ func (ix *Indexer) MaintainOnce(ctx context.Context, share float64) (*Step, erro
 	return nil, errors.Join(failed...)
 }
 
-// takeTurn waits until no other call maintains.
-func (ix *Indexer) takeTurn(ctx context.Context) error {
+// takeTurn waits until no other call maintains, and lets none begin until end is called. It returns
+// collection and name of every index.
+func (ix *Indexer) takeTurn(ctx context.Context) (names [][2]string, end func(), err error) {
 	select {
 	case ix.turn <- struct{}{}:
-		return nil
 	case <-ctx.Done():
-		return fail.Wrapf(ctx.Err(), "maintain")
+		return nil, nil, fail.Wrapf(ctx.Err(), "maintain")
 	}
+	end = func() { <-ix.turn }
+	if names, err = ix.indexNames(); err != nil {
+		end()
+	}
+	return names, end, err
 }
-
-func (ix *Indexer) endTurn() { <-ix.turn }
 
 // indexNames returns collection and name of every index.
 func (ix *Indexer) indexNames() (names [][2]string, err error) {

@@ -132,17 +132,21 @@ func (p *probes) queries(v *query.View) [][]float32 {
 
 // each calls f with a searcher for every probe, on the goroutines of the context.
 func (p *probes) each(ctx context.Context, st kind.Source, f func(s *query.Searcher, i int) error) error {
-	err := par.Ranges(ctx, par.Work{N: len(p.rows), Workers: kind.WorkersOf(ctx)}, func() func(i, _ int) error {
+	if err := eachSearch(ctx, st, len(p.rows), f); err != nil {
+		return fail.Wrapf(err, "probes")
+	}
+	return nil
+}
+
+// eachSearch calls f for n queries, each with the searcher of its goroutine, on those of the context.
+func eachSearch(ctx context.Context, st kind.Source, n int, f func(s *query.Searcher, i int) error) error {
+	return par.Ranges(ctx, par.Work{N: n, Workers: kind.WorkersOf(ctx)}, func() func(i, _ int) error {
 		s := query.NewSearcher()
 		return func(i, _ int) (err error) {
 			defer st.Guard(debug.SetPanicOnFault(true), &err)
 			return f(s, i)
 		}
 	})
-	if err != nil {
-		return fail.Wrapf(err, "probes")
-	}
-	return nil
 }
 
 // insert compares the probes with rows that the index begins to cover, [lo, hi), and merges those into

@@ -2,12 +2,10 @@ package forestindex
 
 import (
 	"context"
-	"runtime/debug"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/sample"
-	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/query"
 )
 
@@ -49,21 +47,16 @@ func usersOf(ctx context.Context, st kind.Source, m *kind.Manifest, v *query.Vie
 	}
 	u.Truth = make([][]uint32, len(u.Queries))
 	stride := trialStride(len(u.Queries))
-	work := par.Work{N: len(u.Queries), Workers: kind.WorkersOf(ctx)}
-	err := par.Ranges(ctx, work, func() func(i, _ int) error {
-		s := query.NewSearcher()
-		return func(i, _ int) (err error) {
-			defer st.Guard(debug.SetPanicOnFault(true), &err)
-			scan := query.Params{K: 2 * m.Info.Curve.K, Method: query.Flat}
-			if i%stride == 0 {
-				scan.K = query.DeepestTruth
-			}
-			near, _, err := s.Search(ctx, v, u.Queries[i], &scan, nil)
-			for _, x := range near {
-				u.Truth[i] = append(u.Truth[i], x.ID)
-			}
-			return err
+	err := eachSearch(ctx, st, len(u.Queries), func(s *query.Searcher, i int) error {
+		scan := query.Params{K: 2 * m.Info.Curve.K, Method: query.Flat}
+		if i%stride == 0 {
+			scan.K = query.DeepestTruth
 		}
+		near, _, err := s.Search(ctx, v, u.Queries[i], &scan, nil)
+		for _, x := range near {
+			u.Truth[i] = append(u.Truth[i], x.ID)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, fail.Wrapf(err, "queries of users")
