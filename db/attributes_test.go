@@ -47,7 +47,7 @@ func (want attributed) verify(t *testing.T, d *DB, coll string) {
 			want.verifyRange(t, d, coll, name, attribute.Equal(v))
 		}
 	}
-	if err := d.Check(context.Background(), func(e *CorruptError) { t.Error(e) }); err != nil {
+	if err := mustCheck(d); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -87,7 +87,7 @@ func (want attributed) verifyRange(t *testing.T, d *DB, coll, name string, in at
 func TestAttributes(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "a.anndb")
-	d := openAt(t, path)
+	d := openAt(t, path, nil)
 	if _, err := d.Create(ctx, "c", Schema{Features: Numbered}); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestAttributes(t *testing.T) {
 			if err := d.Close(); err != nil {
 				t.Fatal(err)
 			}
-			d = openAt(t, path)
+			d = openAt(t, path, nil)
 		case 3:
 			if _, err := d.Compact(ctx); err != nil {
 				t.Fatal(err)
@@ -165,7 +165,7 @@ func TestAttributes(t *testing.T) {
 	if err := d.Drop(ctx, "c"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Check(ctx, func(e *CorruptError) { t.Error(e) }); err != nil {
+	if err := mustCheck(d); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -174,7 +174,7 @@ func TestAttributes(t *testing.T) {
 func TestAttributesSalvaged(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
-	d := openAt(t, filepath.Join(dir, "a.anndb"))
+	d := openAt(t, filepath.Join(dir, "a.anndb"), nil)
 	c, err := d.Create(ctx, "c", Schema{Dim: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -205,22 +205,7 @@ func TestAttributesSalvaged(t *testing.T) {
 	if _, err := Salvage(ctx, filepath.Join(dir, "a.anndb"), to, nil); err != nil {
 		t.Fatal(err)
 	}
-	want.verify(t, openAt(t, to), "c")
-}
-
-// openAt opens a file until the test ends.
-func openAt(t *testing.T, path string) *DB {
-	t.Helper()
-	d, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
+	want.verify(t, openAt(t, to, nil), "c")
 }
 
 // TestExpire: maintenance deletes the rows that have expired, and no others.
@@ -267,7 +252,7 @@ func TestExpire(t *testing.T) {
 	if r, err := c.Get([]byte("3")); err != nil || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
 		t.Fatal(r, err)
 	}
-	if err := d.Check(ctx, func(e *CorruptError) { t.Error(e) }); err != nil {
+	if err := mustCheck(d); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -277,7 +262,7 @@ func TestExpire(t *testing.T) {
 func TestAttributesRepaired(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "a.anndb")
-	d := openAt(t, path)
+	d := openAt(t, path, nil)
 	if _, err := d.Create(ctx, "c", Schema{Features: Numbered}); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +297,7 @@ func TestAttributesRepaired(t *testing.T) {
 		t.Fatal(err)
 	}
 	flipValue(t, path, layout.BucketAttributes, key)
-	d = openAt(t, path)
+	d = openAt(t, path, nil)
 	err := d.Collection("c").read(func(st *state.Collection) error {
 		_, err := st.AttributeRows("price", []attribute.Range{attribute.All()})
 		return err

@@ -38,7 +38,13 @@ func TestMain(m *testing.M) {
 // openTemp opens a new database that is closed at the test's end.
 func openTemp(t *testing.T, o *Options) *DB {
 	t.Helper()
-	d, err := Open(filepath.Join(t.TempDir(), "test.anndb"), o)
+	return openAt(t, filepath.Join(t.TempDir(), "test.anndb"), o)
+}
+
+// openAt opens a database that is closed at the test's end.
+func openAt(t *testing.T, path string, o *Options) *DB {
+	t.Helper()
+	d, err := Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
