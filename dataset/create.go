@@ -109,8 +109,8 @@ func (s Schema) normal(path string) (Schema, error) {
 	if s.Format == "" {
 		s.Format = FormatOf(path, s.Kind)
 	}
-	known := strings.Join(Formats(s.Kind), ", ")
-	f := formatNamed(s.Format)
+	known := strings.Join(WritableFormats(s.Kind), ", ")
+	f, lower := formatNamed(s.Format), strings.ToLower(path)
 	switch {
 	case s.Format == "" && FormatOf(path, AnyKind) != "":
 		return bad("%s: %s files hold no %v records (want one of %s)", path, FormatOf(path, AnyKind), s.Kind, known)
@@ -120,6 +120,10 @@ func (s Schema) normal(path string) (Schema, error) {
 		return bad("unknown format %q (want one of %s)", s.Format, known)
 	case s.Kind > Sparse:
 		return bad("Kind is %d", s.Kind)
+	case f.encoder == nil:
+		return bad("%s files are only read (want one of %s)", s.Format, known)
+	case strings.HasSuffix(lower, ".bz2") || strings.HasSuffix(lower, ".zst"):
+		return bad("%s: what is written is compressed by gzip, with a name that ends in .gz", path)
 	case !f.holds(s.Kind):
 		return bad("%s files hold no %v records (want one of %s)", s.Format, s.Kind, known)
 	}

@@ -127,6 +127,8 @@ type Schema struct {
 	// Format is one of the Format constants. Create takes "" for the format that
 	// the name says.
 	Format string
+	// Member is the array that is read, in a file that can have several. Create ignores it.
+	Member string
 	// Kind is never AnyKind in a Reader. Create takes AnyKind for what the format
 	// holds; Dense if it holds both.
 	Kind Kind
@@ -212,6 +214,11 @@ type Options struct {
 	// Kind refuses files of the other kind, and decides where a text could be
 	// either; AnyKind takes what the file has.
 	Kind Kind
+	// Member is the array of an npz file to read. "" means the only one, or else train.
+	Member string
+	// Queries reports whether the records are queries: then test is read in the place of train, and
+	// a npy array of one dimension is one record.
+	Queries bool
 	// KeyColumn is the csv column or jsonl field with the key. "" means a
 	// column named key or id if there is one.
 	KeyColumn string

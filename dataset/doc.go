@@ -20,8 +20,13 @@
 //	fvecs  f32                                       f32               vectors
 //	bvecs  u8                                        whole 0..255      vectors
 //	ivecs  i32                                       whole numbers     vectors
-//	npy    f4 f8 i1 u1 i4 i8, either byte order,     f4, version 1     vectors
-//	       C order, versions 1 to 3
+//	fbin   f32                                       f32               vectors
+//	u8bin  u8                                        whole 0..255      vectors
+//	i8bin  i8                                        whole -128..127   vectors
+//	ibin   i32                                       whole numbers     vectors
+//	npy    f2 f4 f8 i1..i8 u1..u8, either byte       f4, version 1     vectors
+//	       order, versions 1 to 3
+//	npz    the same, one of several arrays (Member)  -                 vectors
 //	csv    header or none, RFC 4180 quotes           key,v0,v1,…,      everything
 //	tsv    the same with tabs                        labels,payload,
 //	                                                 attributes
@@ -31,22 +36,23 @@
 // The records of these formats are dense: vectors. jsonl may hold sparse records as
 // well, see below.
 //
-// Every format may be compressed: reading looks at the content for gzip and
-// bzip2, writing at the name's ending for gzip. Arrays with more than two
+// Every format but npz may be compressed: reading looks at the content for gzip, bzip2
+// and zstd, writing at the name's ending for gzip. Arrays in Fortran order and npz files are read
+// at many places, so they need a plain file. Arrays with more than two
 // dimensions, such as images, are read as one vector a record, the last dimension
 // varying fastest.
 //
 // # Detection
 //
 // With no Options.Format the content decides where it can be no other format: the
-// magic numbers of npy and idx; an opening brace with a quoted name for jsonl;
+// magic numbers of npy, npz and idx; an opening brace with a quoted name for jsonl;
 // @relation, @attribute or @data for ARFF; three whole numbers in the first line,
 // and a feature in the second, for xmc. Then the name decides: .idx, -ubyte, .fvecs,
-// .bvecs, .ivecs, .npy, .csv, .tsv, .jsonl, .ndjson, .libsvm, .svm, .svmlight, .xmc,
-// .arff, each with or without .gz or .bz2. Text under another name is ARFF when it
+// .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .ibin, .npy, .npz, .csv, .tsv, .jsonl, .ndjson, .libsvm, .svm,
+// .svmlight, .xmc, .arff, each with or without .gz, .bz2 or .zst. Text under another name is ARFF when it
 // begins with %, libsvm when its first line has the shape of a record with features,
-// tsv when that has more tabs than commas, and csv otherwise. The vecs formats have
-// no magic number, so they need their name or an explicit format. Options.Kind keeps
+// tsv when that has more tabs than commas, and csv otherwise. The vecs and bin formats
+// have no magic number, so they need their name or an explicit format. Options.Kind keeps
 // to the formats of one kind.
 //
 // # Values

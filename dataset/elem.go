@@ -12,12 +12,19 @@ type elemKind uint8
 const (
 	kindU8 elemKind = iota
 	kindI8
+	kindU16
 	kindI16
+	kindU32
 	kindI32
+	kindU64
 	kindI64
+	kindF16
 	kindF32
 	kindF64
 )
+
+// elemSizes has the number of bytes of each kind.
+var elemSizes = [...]int{1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8}
 
 // elem is a number type with its byte order.
 type elem struct {
@@ -26,20 +33,10 @@ type elem struct {
 }
 
 // size is the number of bytes of one element.
-func (e elem) size() int {
-	switch e.kind {
-	case kindU8, kindI8:
-		return 1
-	case kindI16:
-		return 2
-	case kindI32, kindF32:
-		return 4
-	}
-	return 8
-}
+func (e elem) size() int { return elemSizes[e.kind] }
 
 // integer reports whether e holds whole numbers.
-func (e elem) integer() bool { return e.kind < kindF32 }
+func (e elem) integer() bool { return e.kind < kindF16 }
 
 // decode turns raw, len(dst) elements, into dst. Numbers that are not finite,
 // or whole numbers that float32 cannot hold, are errors naming the index: ids
@@ -53,6 +50,15 @@ func (e elem) decode(dst []float32, raw []byte) error {
 		return nil
 	case kindF32:
 		return e.decodeF32(dst, raw)
+	case kindF16:
+		for i := range dst {
+			v := half(uint16(e.bits(raw, i)))
+			if !finite(v) {
+				return fmt.Errorf("value %d is %v: not finite", i, v)
+			}
+			dst[i] = v
+		}
+		return nil
 	case kindF64:
 		for i := range dst {
 			v := float32(math.Float64frombits(e.bits(raw, i)))
@@ -65,6 +71,9 @@ func (e elem) decode(dst []float32, raw []byte) error {
 	}
 	for i := range dst {
 		n := e.int(raw, i)
+		if e.kind == kindU64 && n < 0 {
+			return fmt.Errorf("value %d is %d: float32 cannot hold it exactly", i, uint64(n))
+		}
 		v := float32(n)
 		// 2^63 rounds up out of int64's range; converting it back would be
 		// undefined, so the largest magnitudes are refused first.
@@ -101,7 +110,7 @@ func (e elem) int(raw []byte, i int) int64 {
 		return int64(int16(b))
 	case kindI32:
 		return int64(int32(b))
-	default: // uint8 and int64
+	default: // int64, and types without a sign
 		return int64(b)
 	}
 }
@@ -121,4 +130,40 @@ func (e elem) bits(raw []byte, i int) uint64 {
 		return uint64(order.Uint32(raw[4*i:]))
 	}
 	return order.Uint64(raw[8*i:])
+}
+
+// half returns the value of a float16: a sign, 5 bits of exponent, 10 of mantissa. Source: IEEE 754.
+func half(b uint16) float32 {
+	sign, exponent, mantissa := uint32(b>>15)<<31, uint32(b>>10&31), uint32(b&1023)
+	switch exponent {
+	case 0: // a multiple of 2^-24
+		return math.Float32frombits(sign | math.Float32bits(float32(mantissa)/(1<<24)))
+	case 31: // an infinity or NaN
+		return math.Float32frombits(sign | 0x7f800000 | mantissa<<13)
+	}
+	return math.Float32frombits(sign | (exponent+127-15)<<23 | mantissa<<13)
+}
+
+// elemRanges has the whole numbers that the kinds which are written hold: from the first to below
+// the second.
+var elemRanges = map[elemKind][2]float32{kindU8: {0, 256}, kindI8: {-128, 128}, kindI32: {-1 << 31, 1 << 31}}
+
+// appendElems appends a vector in little-endian byte order to a file of some format.
+func appendElems(dst []byte, vector []float32, kind elemKind, format string) ([]byte, error) {
+	if kind == kindF32 {
+		return appendFloats(dst, vector), nil
+	}
+	limits := elemRanges[kind]
+	for i, v := range vector {
+		if v < limits[0] || v >= limits[1] || v != float32(math.Trunc(float64(v))) {
+			return dst, fmt.Errorf("value %d is %v: %s holds whole numbers from %.0f to below %.0f",
+				i, v, format, limits[0], limits[1])
+		}
+		if n := int32(v); elemSizes[kind] == 1 {
+			dst = append(dst, byte(n))
+		} else {
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
+		}
+	}
+	return dst, nil
 }

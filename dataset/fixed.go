@@ -79,10 +79,7 @@ func (f *fixed) next(rec *Record, n int64) error {
 		}
 		raw = raw[4:]
 	}
-	if cap(rec.Vector) < f.dim {
-		rec.Vector = make([]float32, f.dim)
-	}
-	rec.Vector = rec.Vector[:f.dim]
+	rec.Vector = resize(rec.Vector, f.dim)
 	if err := f.elem.decode(rec.Vector, raw); err != nil {
 		return f.src.bad(n, start, err)
 	}
@@ -95,6 +92,14 @@ func (f *fixed) checkDim(n, start int64) error {
 		return f.src.bad(n, start, fmt.Errorf("dimension %d, the records before have %d", d, f.dim))
 	}
 	return nil
+}
+
+// resize returns a vector of n values, v itself where it has the memory.
+func resize(v []float32, n int) []float32 {
+	if cap(v) < n {
+		return make([]float32, n)
+	}
+	return v[:n]
 }
 
 // product multiplies the sizes of a record's dimensions.

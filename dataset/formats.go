@@ -12,7 +12,12 @@ const (
 	FormatFvecs  = "fvecs"  // int32 dimension, then that many float32, little-endian, per record
 	FormatBvecs  = "bvecs"  // int32 dimension, then that many uint8, per record
 	FormatIvecs  = "ivecs"  // int32 dimension, then that many int32, little-endian, per record
-	FormatNPY    = "npy"    // NumPy array file, versions 1 to 3, C order
+	FormatFbin   = "fbin"   // uint32 number of records, uint32 dimension, then all float32, little-endian
+	FormatU8bin  = "u8bin"  // the same with uint8
+	FormatI8bin  = "i8bin"  // the same with int8
+	FormatIbin   = "ibin"   // the same with int32
+	FormatNPY    = "npy"    // NumPy array file, versions 1 to 3
+	FormatNPZ    = "npz"    // NumPy archive: a zip file of npy files; read only
 	FormatCSV    = "csv"    // comma-separated text
 	FormatTSV    = "tsv"    // tab-separated text, quoted like csv
 	FormatJSONL  = "jsonl"  // one JSON object a line
@@ -28,9 +33,10 @@ type format struct {
 	text          bool
 	plain         bool // holds nothing but vectors
 	attributes    bool // holds attributes and expiries
+	members       bool // holds several arrays
 	endings       []string
 	open          func(s *source, o Options) (decoder, error)
-	encoder       func(s Schema) (encoder, error)
+	encoder       func(s Schema) (encoder, error) // nil: the format is only read
 }
 
 // formats lists the formats, those of dense records first. It is filled in by init
@@ -58,6 +64,26 @@ func init() {
 		{
 			name: FormatNPY, dense: true, plain: true, endings: []string{".npy"},
 			open: openNPY, encoder: newNPYEncoder,
+		},
+		{
+			name: FormatFbin, dense: true, plain: true, endings: []string{".fbin"},
+			open: openBin, encoder: newBinEncoder,
+		},
+		{
+			name: FormatU8bin, dense: true, plain: true, endings: []string{".u8bin"},
+			open: openBin, encoder: newBinEncoder,
+		},
+		{
+			name: FormatI8bin, dense: true, plain: true, endings: []string{".i8bin"},
+			open: openBin, encoder: newBinEncoder,
+		},
+		{
+			name: FormatIbin, dense: true, plain: true, endings: []string{".ibin"},
+			open: openBin, encoder: newBinEncoder,
+		},
+		{
+			name: FormatNPZ, dense: true, plain: true, members: true, endings: []string{".npz"},
+			open: openNPZ,
 		},
 		{
 			name: FormatCSV, dense: true, text: true, attributes: true, endings: []string{".csv"},
@@ -101,7 +127,7 @@ func formatNamed(name string) *format {
 	return nil
 }
 
-// Formats returns the names of the formats that hold records of a kind.
+// Formats returns the names of the formats that are read and hold records of a kind.
 func Formats(k Kind) []string {
 	var names []string
 	for _, f := range formats {
@@ -110,6 +136,11 @@ func Formats(k Kind) []string {
 		}
 	}
 	return names
+}
+
+// WritableFormats returns the names of the formats in which records of a kind are written.
+func WritableFormats(k Kind) []string {
+	return slices.DeleteFunc(Formats(k), func(name string) bool { return formatNamed(name).encoder == nil })
 }
 
 // VectorsOnly reports whether files of the format hold nothing but vectors, so
@@ -127,11 +158,11 @@ func HasAttributes(name string) bool {
 }
 
 // FormatOf returns the format that a file name suggests for records of a kind, ""
-// when it suggests none. A final .gz or .bz2 is ignored. Sparse records in a file
+// when it suggests none. A final .gz, .bz2 or .zst is ignored. Sparse records in a file
 // named .txt are taken for xmc, as the extreme classification repository has it.
 func FormatOf(path string, k Kind) string {
 	name := strings.ToLower(filepath.Base(path))
-	name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".bz2")
+	name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".bz2"), ".zst")
 	for _, f := range formats {
 		if f.holds(k) && slices.ContainsFunc(f.endings, func(e string) bool { return strings.HasSuffix(name, e) }) {
 			return f.name

@@ -83,9 +83,12 @@ var (
 	seedIDX   = be(uint32(0x0d02), uint32(2), uint32(2), []float32{1, 2, 3, 4})
 	seedNPY   = npyFile(1, "{'descr': '<i8', 'fortran_order': False, 'shape': (2, 2), }\n", le([]int64{1, 2, 3, -4}))
 	seedFvecs = le(uint32(2), []float32{1, 2}, uint32(2), []float32{3, 4})
-	seedBvecs = []byte{2, 0, 0, 0, 7, 8, 2, 0, 0, 0, 9, 10}
-	seedCSV   = []byte("key,v0,v1,labels,payload\nk,1,2.5,a|b,\"p\"\"\n\"\nl,3,-4e2,,\n")
-	seedTyped = []byte("key,v,size:int,seen:time,on:bool,w:float,s:string,expires\n" +
+	seedFbin  = le(uint32(2), uint32(2), []float32{1, 2, 3, 4})
+	// NumPy writes the transpose of an array so.
+	seedColumns = npyFile(1, "{'descr': '<f2', 'fortran_order': True, 'shape': (2, 3), }\n", le([]uint16{0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600}))
+	seedBvecs   = []byte{2, 0, 0, 0, 7, 8, 2, 0, 0, 0, 9, 10}
+	seedCSV     = []byte("key,v0,v1,labels,payload\nk,1,2.5,a|b,\"p\"\"\n\"\nl,3,-4e2,,\n")
+	seedTyped   = []byte("key,v,size:int,seen:time,on:bool,w:float,s:string,expires\n" +
 		"a,1,-7,2026-01-02T03:04:05.000000006Z,true,3,x y,2027-01-01\nb,2,,,,,,\n")
 	seedAttributes = []byte(`{"key":"a","vector":[1],"attributes":{"i":9223372036854775807,"f":3.0,"on":true,` +
 		`"at":{"$time":"2026-01-02T03:04:05.6+01:00"},"inf":{"$float":"-Inf"},"none":null},"expires":"2027-01-01"}` + "\n")
@@ -95,6 +98,11 @@ var (
 func FuzzIDX(f *testing.F)   { fuzzDecoder(f, Options{Format: FormatIDX}, seedIDX) }
 func FuzzNPY(f *testing.F)   { fuzzDecoder(f, Options{Format: FormatNPY}, seedNPY) }
 func FuzzFvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatFvecs}, seedFvecs) }
+func FuzzFbin(f *testing.F)  { fuzzDecoder(f, Options{Format: FormatFbin}, seedFbin) }
+func FuzzI8bin(f *testing.F) { fuzzDecoder(f, Options{Format: FormatI8bin}, seedFbin) }
+func FuzzNPZ(f *testing.F) {
+	fuzzDecoder(f, Options{Format: FormatNPZ}, npzOf(f, 0, seedNPY), npzOf(f, 8, seedNPY, seedColumns))
+}
 func FuzzBvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatBvecs}, seedBvecs) }
 func FuzzIvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatIvecs}, seedFvecs) }
 func FuzzCSV(f *testing.F)   { fuzzDecoder(f, Options{Format: FormatCSV}, seedCSV, seedTyped) }
@@ -122,7 +130,7 @@ func FuzzFields(f *testing.F) {
 }
 
 func FuzzDetect(f *testing.F) {
-	fuzzDecoder(f, Options{}, seedIDX, seedNPY, seedFvecs, seedCSV, seedTyped, seedJSONL, zipped(f, seedIDX), zipped(f, seedCSV),
+	fuzzDecoder(f, Options{}, seedIDX, seedNPY, seedFvecs, seedCSV, seedTyped, seedJSONL, zipped(f, seedIDX), zipped(f, seedCSV), seedColumns, npzOf(f, 0, seedNPY),
 		[]byte(seedLibsvm), []byte(seedXMC), []byte(seedARFF), []byte(seedSparseJSONL))
 }
 

@@ -21,41 +21,19 @@ const (
 
 // npyKinds maps the type part of a NumPy descr to a number type.
 var npyKinds = map[string]elemKind{
-	"u1": kindU8, "i1": kindI8, "i4": kindI32, "i8": kindI64, "f4": kindF32, "f8": kindF64,
+	"u1": kindU8, "u2": kindU16, "u4": kindU32, "u8": kindU64, "i1": kindI8, "i2": kindI16, "i4": kindI32,
+	"i8": kindI64, "f2": kindF16, "f4": kindF32, "f8": kindF64,
 }
 
-// openNPY reads a NumPy array file of two or more dimensions in C order: the
-// first counts the records, the others, multiplied, are the vector's
-// dimensions. Source: NumPy's format description, NEP 1.
+// openNPY reads a NumPy array file of two or more dimensions: the first counts the records, the
+// others, multiplied, are the vector's dimensions. An array of one dimension is one query.
+// Source: NumPy's format description, NEP 1.
 func openNPY(s *source, o Options) (decoder, error) {
-	var head [10]byte
-	if err := s.readFull(head[:]); err != nil {
-		return nil, s.fail(-1, err)
+	start, text, err := npyText(s)
+	if err != nil {
+		return nil, err
 	}
-	if string(head[:6]) != npyMagic {
-		return nil, s.bad(-1, 0, fmt.Errorf("wrong magic number % x: not a npy file", head[:6]))
-	}
-	length := uint64(binary.LittleEndian.Uint16(head[8:]))
-	switch major := head[6]; major {
-	case 1:
-	case 2, 3: // four length bytes; 3 differs from 2 only in allowing UTF-8 names
-		var more [2]byte
-		if err := s.readFull(more[:]); err != nil {
-			return nil, s.fail(-1, err)
-		}
-		length |= uint64(binary.LittleEndian.Uint16(more[:])) << 16
-	default:
-		return nil, s.bad(-1, 6, fmt.Errorf("npy version %d, want 1, 2 or 3", major))
-	}
-	if length > maxNPYHeader {
-		return nil, s.bad(-1, 8, fmt.Errorf("header of %d bytes, want at most %d", length, maxNPYHeader))
-	}
-	start := s.offset
-	text := make([]byte, length)
-	if err := s.readFull(text); err != nil {
-		return nil, s.fail(-1, err)
-	}
-	h, err := parseNPYHeader(string(text))
+	h, err := parseNPYHeader(text)
 	if err != nil {
 		return nil, s.bad(-1, start, err)
 	}
@@ -63,9 +41,8 @@ func openNPY(s *source, o Options) (decoder, error) {
 	if err != nil {
 		return nil, s.bad(-1, start, err)
 	}
-	if h.fortran {
-		return nil, s.bad(-1, start, errors.New("the array is in Fortran order, "+
-			"which cannot be streamed by rows; save numpy.ascontiguousarray of it"))
+	if len(h.shape) == 1 && o.Queries {
+		h.shape, h.fortran = []uint64{1, h.shape[0]}, false
 	}
 	if len(h.shape) < 2 {
 		return nil, s.bad(-1, start, fmt.Errorf("the array has %d dimensions, want rows and columns", len(h.shape)))
@@ -77,7 +54,46 @@ func openNPY(s *source, o Options) (decoder, error) {
 	if err != nil {
 		return nil, s.bad(-1, start, err)
 	}
-	return newFixed(s, e, dim, int64(h.shape[0]), false)
+	if !h.fortran || h.shape[0] == 1 && len(h.shape) == 2 || dim == 1 {
+		return newFixed(s, e, dim, int64(h.shape[0]), false)
+	}
+	if len(h.shape) > 2 || s.at == nil {
+		return nil, s.bad(-1, start, errors.New("the array is in Fortran order, which is read from an "+
+			"uncompressed file of two dimensions; save numpy.ascontiguousarray of it"))
+	}
+	return newColumns(s, e, dim, int64(h.shape[0]))
+}
+
+// npyText takes the magic number, the version and the header's text from s.
+func npyText(s *source) (start int64, text string, err error) {
+	var head [10]byte
+	if err := s.readFull(head[:]); err != nil {
+		return 0, "", s.fail(-1, err)
+	}
+	if string(head[:6]) != npyMagic {
+		return 0, "", s.bad(-1, 0, fmt.Errorf("wrong magic number % x: not a npy file", head[:6]))
+	}
+	length := uint64(binary.LittleEndian.Uint16(head[8:]))
+	switch major := head[6]; major {
+	case 1:
+	case 2, 3: // four length bytes; 3 differs from 2 only in allowing UTF-8 names
+		var more [2]byte
+		if err := s.readFull(more[:]); err != nil {
+			return 0, "", s.fail(-1, err)
+		}
+		length |= uint64(binary.LittleEndian.Uint16(more[:])) << 16
+	default:
+		return 0, "", s.bad(-1, 6, fmt.Errorf("npy version %d, want 1, 2 or 3", major))
+	}
+	if length > maxNPYHeader {
+		return 0, "", s.bad(-1, 8, fmt.Errorf("header of %d bytes, want at most %d", length, maxNPYHeader))
+	}
+	b := make([]byte, length)
+	start = s.offset
+	if err := s.readFull(b); err != nil {
+		return 0, "", s.fail(-1, err)
+	}
+	return start, string(b), nil
 }
 
 // npyElem reads a descr such as "<f4".
@@ -96,7 +112,7 @@ func npyElem(descr string) (elem, error) {
 			}
 		}
 	}
-	return elem{}, fmt.Errorf("number type %.40q, want f4, f8, i1, u1, i4 or i8", descr)
+	return elem{}, fmt.Errorf("number type %.40q, want a float or an integer", descr)
 }
 
 // npyHeader is the content of a npy file's dictionary.

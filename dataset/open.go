@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Open opens a file for reading. Gzip and bzip2 are recognised by their magic
+// Open opens a file for reading. Gzip, bzip2 and zstd are recognised by their magic
 // numbers whatever the name. With o.Format "" the format is detected: by its
 // content where that can be no other format, then by the name, then by what the text
 // looks like.
@@ -72,6 +72,9 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 	f := formatNamed(o.Format)
 	if o.attributes() && !f.attributes {
 		return nil, fmt.Errorf("dataset: %w: %s: %s files have no attributes", ErrOption, s.path, f.name)
+	}
+	if o.Member != "" && !f.members {
+		return nil, fmt.Errorf("dataset: %w: %s: %s files have one array and no names", ErrOption, s.path, f.name)
 	}
 	if r.dec, err = f.open(s, o); err != nil {
 		return nil, err
@@ -247,6 +250,8 @@ func detect(s *source, o Options) (string, error) {
 		return "", s.bad(-1, 0, errors.New("not a text: no format of sparse records"))
 	case bytes.HasPrefix(head, []byte(npyMagic)):
 		return FormatNPY, nil
+	case bytes.HasPrefix(head, []byte(zipMagic)):
+		return FormatNPZ, nil
 	case isIDX:
 		return FormatIDX, nil
 	}
@@ -257,8 +262,8 @@ func detect(s *source, o Options) (string, error) {
 	if named != nil {
 		return named.name, nil
 	}
-	return "", s.bad(-1, 0, fmt.Errorf("unknown binary format "+
-		"(vecs files of up to %d dimensions need their file name extension or an explicit format)", o.MaxDim))
+	return "", s.bad(-1, 0, errors.New("unknown binary format "+
+		"(vecs and bin files need their file name extension or an explicit format)"))
 }
 
 // detectText tells the text formats apart. named is the format that the file's name

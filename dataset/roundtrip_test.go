@@ -20,9 +20,11 @@ import (
 func drawRecords(t *rapid.T, format string, dim int) []Record {
 	value := rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32)
 	switch format {
-	case FormatBvecs:
+	case FormatBvecs, FormatU8bin:
 		value = rapid.Map(rapid.Byte(), func(b byte) float32 { return float32(b) })
-	case FormatIvecs:
+	case FormatI8bin:
+		value = rapid.Map(rapid.Int8(), func(n int8) float32 { return float32(n) })
+	case FormatIvecs, FormatIbin:
 		value = rapid.Map(rapid.IntRange(-1<<24, 1<<24), func(n int) float32 { return float32(n) })
 	}
 	text := rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 12), func(b []byte) []byte {
@@ -77,7 +79,7 @@ func same(a, b []Record) error {
 // What is written reads back the same, in every format, compressed or not,
 // and is recognised without being told.
 func TestRoundTrip(t *testing.T) {
-	for _, format := range Formats(Dense) {
+	for _, format := range WritableFormats(Dense) {
 		t.Run(format, func(t *testing.T) {
 			dir := t.TempDir()
 			rapid.Check(t, func(rt *rapid.T) {
@@ -132,6 +134,7 @@ func mustCreate(t *testing.T, path, format string, dim int) Writer {
 func TestWrittenBytes(t *testing.T) {
 	rec := Record{Key: []byte("k,1"), Vector: []float32{1, 2.5}, Labels: []string{"a", "b"}, Payload: []byte("say \"x\"")}
 	whole := Record{Key: []byte("k"), Vector: []float32{1, 255}}
+	signed := Record{Key: []byte("k"), Vector: []float32{-128, 127}}
 	tests := map[string]struct {
 		rec  *Record
 		want []byte
@@ -142,11 +145,15 @@ func TestWrittenBytes(t *testing.T) {
 		FormatIvecs: {&whole, le(uint32(2), []int32{1, 255})},
 		FormatNPY: {&rec, npyFile(1, fmt.Sprintf("%-117s\n", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }"),
 			le([]float32{1, 2.5}))},
+		FormatFbin:  {&rec, le(uint32(1), uint32(2), []float32{1, 2.5})},
+		FormatU8bin: {&whole, le(uint32(1), uint32(2), []byte{1, 255})},
+		FormatI8bin: {&signed, le(uint32(1), uint32(2), []int8{-128, 127})},
+		FormatIbin:  {&whole, le(uint32(1), uint32(2), []int32{1, 255})},
 		FormatCSV:   {&rec, []byte("key,v0,v1,labels,payload\n\"k,1\",1,2.5,a|b,\"say \"\"x\"\"\"\n")},
 		FormatTSV:   {&rec, []byte("key\tv0\tv1\tlabels\tpayload\nk,1\t1\t2.5\ta|b\t\"say \"\"x\"\"\"\n")},
 		FormatJSONL: {&rec, []byte(`{"key":"k,1","vector":[1,2.5],"labels":["a","b"],"payload":"say \"x\""}` + "\n")},
 	}
-	for _, format := range Formats(Dense) {
+	for _, format := range WritableFormats(Dense) {
 		path := filepath.Join(t.TempDir(), "out")
 		w := mustCreate(t, path, format, 2)
 		if err := w.Write(tests[format].rec); err != nil {

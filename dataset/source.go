@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bufio"
+	"bytes"
 	"compress/bzip2"
 	"compress/gzip"
 	"errors"
@@ -9,21 +10,34 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/klauspost/compress/zstd"
 )
 
-const bufferSize = 64 << 10
+const (
+	bufferSize = 64 << 10
+	// maxZstdWindow bounds the memory of the decompressor: what the zstd command takes by default.
+	maxZstdWindow = 128 << 20
+)
 
 // source is the decompressed content of one file, with the place reached.
 type source struct {
 	path   string
 	format string // empty until it is known
 	br     *bufio.Reader
-	offset int64 // bytes taken from br by readFull and skip
-	size   int64 // bytes of content, -1 when unknown
+	offset int64       // bytes taken from br by readFull and skip
+	size   int64       // bytes of content, -1 when unknown
+	at     io.ReaderAt // the content by offset; nil if it is compressed or comes through a pipe
 	close  io.Closer
 }
 
-// openSource opens a file and looks through gzip and bzip2.
+// randomAccess is a reader in memory.
+type randomAccess interface {
+	io.ReaderAt
+	Size() int64
+}
+
+// openSource opens a file and looks through gzip, bzip2 and zstd.
 func openSource(path string) (*source, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -53,25 +67,39 @@ func openSource(path string) (*source, error) {
 // newSource wraps r, whose length is size bytes or -1.
 func newSource(path string, r io.Reader, size int64) (*source, error) {
 	s := &source{path: path, br: bufio.NewReaderSize(r, bufferSize), size: size}
-	head, err := s.br.Peek(2)
+	if at, ok := r.(io.ReaderAt); ok && size >= 0 {
+		s.at = at
+	} else if mem, ok := r.(randomAccess); ok {
+		s.at, s.size = mem, mem.Size()
+	}
+	head, err := s.br.Peek(4)
 	if err != nil && err != io.EOF {
 		return nil, s.fail(-1, err)
 	}
-	if len(head) == 2 && head[0] == 0x1f && head[1] == 0x8b {
-		zr, err := gzip.NewReader(s.br)
+	var inner io.Reader
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		if inner, err = gzip.NewReader(s.br); err != nil {
+			return nil, s.fail(-1, err)
+		}
+	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		// One goroutine, the caller's: the reader needs no closing.
+		z, err := zstd.NewReader(s.br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
 			return nil, s.fail(-1, err)
 		}
-		s.br = bufio.NewReaderSize(zr, bufferSize)
-		s.size = -1
+		inner = z
+	case bytes.HasPrefix(head, []byte("BZh")):
+		// A block's magic number follows, so that text beginning with the same letters is
+		// not taken for it.
+		if head := s.peek(10); len(head) < 10 || string(head[4:]) != "1AY&SY" {
+			return s, nil
+		}
+		inner = bzip2.NewReader(s.br)
+	default:
 		return s, nil
 	}
-	// Only read: a block's magic number follows, so that text beginning with
-	// the same letters is not taken for it.
-	if head, _ := s.br.Peek(10); len(head) == 10 && string(head[:3]) == "BZh" && string(head[4:]) == "1AY&SY" {
-		s.br = bufio.NewReaderSize(bzip2.NewReader(s.br), bufferSize)
-		s.size = -1
-	}
+	s.br, s.size, s.at = bufio.NewReaderSize(inner, bufferSize), -1, nil
 	return s, nil
 }
 

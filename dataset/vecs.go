@@ -3,7 +3,6 @@ package dataset
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 )
 
 // vecsElems maps the formats of the TEXMEX corpus to their number types.
@@ -38,23 +37,5 @@ func newVecsEncoder(s Schema) (encoder, error) { return vecsEncoder{format: s.Fo
 
 func (e vecsEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(rec.Vector)))
-	if e.format == FormatFvecs {
-		return appendFloats(dst, rec.Vector), nil
-	}
-	low, high := float32(0), float32(256)
-	if e.format == FormatIvecs {
-		low, high = -1<<31, 1<<31
-	}
-	for i, v := range rec.Vector {
-		if v < low || v >= high || v != float32(math.Trunc(float64(v))) {
-			return dst, fmt.Errorf("value %d is %v: %s holds whole numbers from %.0f to below %.0f",
-				i, v, e.format, low, high)
-		}
-		if e.format == FormatBvecs {
-			dst = append(dst, byte(v))
-		} else {
-			dst = binary.LittleEndian.AppendUint32(dst, uint32(int32(v)))
-		}
-	}
-	return dst, nil
+	return appendElems(dst, rec.Vector, vecsElems[e.format].kind, e.format)
 }

@@ -22,7 +22,7 @@ type exportCmd struct {
 	Collection string `arg:"" help:"Collection."`
 	Output     string `arg:"" help:"File to write; compressed if its name ends in .gz."`
 	whereFlag
-	As string `help:"Format of the output (idx, fvecs, bvecs, ivecs, npy, csv, tsv, jsonl; of sparse rows libsvm, xmc, arff, jsonl); by its name if not given." placeholder:"FORMAT"`
+	As string `help:"Format of the output (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, csv, tsv, jsonl; of sparse rows libsvm, xmc, arff, jsonl); by its name if not given." placeholder:"FORMAT"`
 
 	LabelNames   string `help:"Also write the names of the labels of sparse rows, by number, to this file." placeholder:"PATH"`
 	FeatureNames string `help:"Also write the names of the features of sparse rows, by number, to this file." placeholder:"PATH"`

@@ -19,7 +19,7 @@ import (
 type importCmd struct {
 	File       string `arg:"" help:"Database file; made if it does not exist."`
 	Collection string `arg:"" help:"Collection; made if it does not exist."`
-	Input      string `arg:"" help:"File of vectors, gzip-compressed or not."`
+	Input      string `arg:"" help:"File of records, compressed by gzip, bzip2 or zstd or not."`
 	Sparse     bool   `help:"The file holds sparse records; said by its content if not given."`
 	Dense      bool   `help:"Take the records of a libsvm, xmc or arff file as vectors; what they leave out is zero."`
 	Named      bool   `help:"Features of a new sparse collection go by the names the file has, not by number. So they always do for jsonl with names."`
@@ -57,7 +57,7 @@ func (c *importCmd) Run(a *app) (err error) {
 		return err
 	}
 	from := source{
-		path: c.Input, labels: c.Labels, flags: c.fileFlags, kind: c.kind(), to: target{known, a.note},
+		path: c.Input, labels: c.Labels, flags: c.fileFlags, kind: c.kind(), to: target{known, a.note}, rows: true,
 	}
 	in, err := from.open()
 	if err != nil {

@@ -69,6 +69,9 @@ func (c *importCmd) readAs(err error) error {
 	if errors.Is(err, dataset.ErrNoLabels) {
 		return fmt.Errorf("%w: name the XML file with --labels-xml", err)
 	}
+	if errors.Is(err, dataset.ErrMember) {
+		return fmt.Errorf("%w: choose one with --member", err)
+	}
 	if f := (*dataset.FormatError)(nil); c.As == "" && errors.As(err, &f) && f.Format != "" {
 		err = fmt.Errorf("%w (read as %s: --as names another format)", err, f.Format)
 	}

@@ -16,7 +16,8 @@ import (
 
 // fileFlags say how to read a file of records.
 type fileFlags struct {
-	As             string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, npy, csv, tsv, jsonl; sparse: libsvm, xmc, arff, jsonl); detected if not given." placeholder:"FORMAT"`
+	As             string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, npz, csv, tsv, jsonl; sparse: libsvm, xmc, arff, jsonl); detected if not given." placeholder:"FORMAT"`
+	Member         string   `help:"Array to read of an npz file; if not given, the only one, or else train, or test where queries are read." placeholder:"NAME"`
 	Key            string   `name:"key-column" help:"Column or field with the key."`
 	Label          []string `name:"label-column" help:"Columns or fields with labels."`
 	Payload        string   `name:"payload-column" help:"Column or field with the payload."`
@@ -50,7 +51,7 @@ func (s sparseFlags) given() bool { return s != sparseFlags{Base: "auto"} }
 // means depends on the collection.
 func (f fileFlags) options() (dataset.Options, error) {
 	o := dataset.Options{
-		Format: f.As, KeyColumn: f.Key, LabelColumns: f.Label, LabelSeparator: f.LabelSeparator,
+		Format: f.As, Member: f.Member, KeyColumn: f.Key, LabelColumns: f.Label, LabelSeparator: f.LabelSeparator,
 		PayloadColumn: f.Payload, IgnoreColumns: f.Ignore, KeysPath: f.Keys, Max: f.Limit,
 		LabelsXML: f.LabelsXML, MaxFeatures: f.MaxFeatures, FeaturesField: f.Field,
 		AttributesField: f.Attributes, ExpiryColumn: f.Expiry,
@@ -116,6 +117,7 @@ type source struct {
 	// what a record leaves out is zero.
 	kind dataset.Kind
 	to   target
+	rows bool // the records are rows to import, not queries
 }
 
 // open opens the file.
@@ -127,6 +129,7 @@ func (s source) open() (_ *input, err error) {
 	if s.kind == dataset.Sparse {
 		o.Kind = dataset.Sparse
 	}
+	o.Queries = !s.rows
 	if o.Base, err = s.to.base(s.flags.Base); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,263 @@
+package dataset
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// npzOf makes an archive of npy files named train, test and so on, by a method of compression.
+func npzOf(t testing.TB, method uint16, files ...[]byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for i, data := range files {
+		name := []string{"train", "test", "other"}[i] + ".npy"
+		w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: method})
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestHalf(t *testing.T) {
+	for bits, want := range map[uint16]float64{
+		0: 0, 1: 0x1p-24, 0x03ff: 1023 * 0x1p-24, 0x0400: 0x1p-14, 0x3c00: 1, 0x3c01: 1 + 0x1p-10, 0xc000: -2,
+		0x7bff: 65504, 0x7c00: math.Inf(1), 0xfc00: math.Inf(-1), 0x8000: math.Copysign(0, -1), 0x3555: 0.333251953125,
+	} {
+		if got := half(bits); math.Float32bits(got) != math.Float32bits(float32(want)) {
+			t.Errorf("%#x is %v, want %v", bits, got, want)
+		}
+	}
+	if v := half(0x7c01); v == v {
+		t.Errorf("NaN is %v", v)
+	}
+}
+
+// TestMembers: of an archive of several arrays one is read.
+func TestMembers(t *testing.T) {
+	two := npzOf(t, zip.Deflate, seedNPY, seedColumns)
+	one := numbered([]float32{1, 2}, []float32{3, -4})
+	compare(t, mustLoad(t, "x", two, Options{}), one)
+	compare(t, mustLoad(t, "x", npzOf(t, zip.Store, seedNPY), Options{}), one)
+	compare(t, mustLoad(t, "x", two, Options{Member: "train"}), one)
+	columns := numbered([]float32{1, 3, 5}, []float32{2, 4, 6})
+	compare(t, mustLoad(t, "x", npzOf(t, zip.Store, seedNPY, seedColumns), Options{Queries: true}), columns)
+	compare(t, mustLoad(t, "x", seedColumns, Options{}), columns)
+	for _, c := range []struct {
+		data []byte
+		o    Options
+		says string
+	}{
+		{two, Options{Member: "tset"}, `no "tset", only "train", "test"`},
+		{two, Options{Member: "test"}, "Fortran order"},
+		{npzOf(t, zip.Store), Options{Format: FormatNPZ}, "no array"},
+		{npzOf(t, zip.Store, []byte("x")), Options{}, "x: train.npy"},
+		{zipped(t, two), Options{}, "compression"},
+		{seedColumns[:len(seedColumns)-1], Options{}, "promises"},
+	} {
+		_, err := load(t, "x", c.data, c.o)
+		if wantFormatError(t, err); !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q does not say %q", err, c.says)
+		}
+	}
+	if _, err := load(t, "x", seedNPY, Options{Member: "a"}); !errors.Is(err, ErrOption) {
+		t.Error(err)
+	}
+	r, err := NewReader("x", bytes.NewReader(two), Options{})
+	if err != nil || r.Schema().Member != "train" {
+		t.Errorf("%+v, %v", r.Schema(), err)
+	}
+	// The pipe has neither a size nor places.
+	if _, err := NewReader("x", io.MultiReader(bytes.NewReader(two)), Options{}); !errors.Is(err, ErrFormat) {
+		t.Error(err)
+	}
+}
+
+// TestOneQuery: an array of one dimension is one query.
+func TestOneQuery(t *testing.T) {
+	flat := npyFile(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", le([]float32{1, 2}))
+	compare(t, mustLoad(t, "x", flat, Options{Queries: true}), numbered([]float32{1, 2}))
+	_, err := load(t, "x", flat, Options{})
+	wantFormatError(t, err)
+}
+
+// TestManyColumns: an array in Fortran order is read in several blocks.
+func TestManyColumns(t *testing.T) {
+	const rows, dim = 5000, 1000 // 20 MB
+	values := make([]float32, 0, rows*dim)
+	for j := range dim {
+		for i := range rows {
+			values = append(values, float32(i*dim+j))
+		}
+	}
+	dict := fmt.Sprintf("{'descr': '<f4', 'fortran_order': True, 'shape': (%d, %d), }\n", rows, dim)
+	r, err := Open(tempFile(t, "x.npy", npyFile(1, dict, le(values))), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	n := 0
+	for rec, err := range All(r) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, v := range rec.Vector {
+			if v != float32(n*dim+j) {
+				t.Fatalf("row %d, column %d: %v", n, j, v)
+			}
+		}
+		n++
+	}
+	if n != rows {
+		t.Errorf("%d rows", n)
+	}
+}
+
+// TestCompressions: zstd and bzip2 are recognised whatever the name.
+func TestCompressions(t *testing.T) {
+	want := numbered([]float32{1, 2}, []float32{3, 4})
+	plain := []byte("1,2\n3,4\n")
+	enc, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := enc.EncodeAll(plain, nil)
+	compare(t, mustLoad(t, "x", z, Options{}), want)
+	compare(t, mustLoad(t, "x.csv.zst", append(enc.EncodeAll(plain[:4], nil), enc.EncodeAll(plain[4:], nil)...), Options{}), want)
+	// printf '1,2\n3,4\n' | bzip2 | xxd -p
+	b, err := hex.DecodeString("425a683931415926535993b70d0c0000025800001000043c00200030c00869b28823278bb9229c284849db868600")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, mustLoad(t, "x", b, Options{}), want)
+	for _, data := range [][]byte{z, b} {
+		for n := 10; n < len(data); n++ {
+			_, err := load(t, "x.csv", data[:n], Options{})
+			wantFormatError(t, err)
+		}
+	}
+	for _, name := range []string{"x.csv.zst", "x.csv.bz2"} {
+		if _, err := Create(filepath.Join(t.TempDir(), name), Schema{Dim: 1}); !errors.Is(err, ErrOption) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// damage reads a thousand damaged copies of a file: each gives records of the promised number, as
+// readAll checks, or an error of the format. It returns how many were read to the end.
+func damage(t *testing.T, name string, data []byte, o Options) (read int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(17, uint64(len(data))))
+	for range 1000 {
+		bad := slices.Clone(data)
+		if rng.IntN(4) == 0 {
+			bad = bad[:rng.IntN(len(bad))]
+		} else {
+			for range 1 + rng.IntN(3) {
+				bad[rng.IntN(len(bad))] ^= 1 << rng.IntN(8)
+			}
+		}
+		_, err := load(t, name, bad, o)
+		if err == nil {
+			read++
+		} else if f := (*FormatError)(nil); !errors.As(err, &f) {
+			t.Fatalf("%s: not a FormatError: %v", name, err)
+		}
+	}
+	return read
+}
+
+func TestDamagedArrays(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"x.npy": seedNPY, "x.fbin": seedFbin, "x.npz": npzOf(t, zip.Deflate, seedNPY, seedColumns),
+		"columns.npy": seedColumns, "stored.npz": npzOf(t, zip.Store, seedNPY),
+	} {
+		damage(t, name, data, Options{MaxDim: 4096})
+	}
+}
+
+// python runs a script of Python in a folder of its own, with modules of Debian's packages.
+func python(t *testing.T, modules, script string) (folder string) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, program := range []string{"python3", "/usr/bin/python3"} {
+		if exec.Command(program, "-c", "import "+modules).Run() != nil {
+			continue
+		}
+		cmd := exec.Command(program, "-c", script)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return dir
+	}
+	t.Skipf("SKIPPED: files of Python were not read: no python3 with %s", modules)
+	return ""
+}
+
+// TestNumPy: what NumPy writes is read equal, in all types and orders.
+func TestNumPy(t *testing.T) {
+	dir := python(t, "numpy", `
+import numpy as np
+a = np.arange(12).reshape(4, 3) - 5
+for t in ['f2','f4','f8','i1','i2','i4','i8','>f4','>f8','>i2','>i4','>i8']:
+    np.save(f'signed-{t[-2:]}-{len(t)}.npy', a.astype(t))
+for t in ['u1','u2','u4','u8','>u2','>u4','>u8']:
+    np.save(f'unsigned-{t[-2:]}-{len(t)}.npy', (a + 5).astype(t))
+np.save('signed-columns.npy', np.asfortranarray(a.astype('f4')))
+np.save('signed-transpose.npy', np.ascontiguousarray(a.astype('f4').T).T)
+np.savez('signed-stored.npz', train=a.astype('f4'), ids=a, name='x')
+np.savez_compressed('signed-zip.npz', train=a.astype('f4'), ids=a)
+np.savez('signed-one.npz', a.astype('f4'))
+`)
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 24 {
+		t.Fatal(len(files), err)
+	}
+	for _, f := range files {
+		r, err := Open(filepath.Join(dir, f.Name()), Options{})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		got, err := readAll(t, r)
+		if err != nil || len(got) != 4 {
+			t.Errorf("%s: %d records, %v", f.Name(), len(got), err)
+		}
+		first := float32(0)
+		if strings.HasPrefix(f.Name(), "signed") {
+			first = -5
+		}
+		for i, rec := range got {
+			for j, v := range rec.Vector {
+				if v != first+float32(3*i+j) {
+					t.Errorf("%s: row %d: %v", f.Name(), i, rec.Vector)
+				}
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
