@@ -15,8 +15,8 @@ import (
 
 // Filter selects rows by attributes, labels and keys; nil and the zero value select all. The
 // functions of this package and Collection.RowFilter make filters, And, Or and Not combine them,
-// ParseFilter makes one of a text. One with a bad value, such as NaN, is refused with ErrInvalid by
-// every call that gets it.
+// ParseFilter makes one of a text. Calls refuse one that does not fit the collection (*FilterError);
+// a collection without rows refuses no attribute.
 type Filter struct{ expr where.Expr }
 
 // And selects the rows that all filters select; without filters, all rows.
@@ -29,15 +29,14 @@ func Or(filters ...*Filter) *Filter { return &Filter{where.Or(trees(filters)...)
 func Not(f *Filter) *Filter { return &Filter{where.Negate(f.tree())} }
 
 // Eq selects the rows whose attribute equals a value: an integer or float, which are equal if their
-// numbers are, a string, a bool, or a time.Time. Values of different types are not equal.
+// numbers are, a string, a bool, or a time.Time.
 func Eq(name string, value any) *Filter { return &Filter{where.MakeCompare(name, where.Equal, value)} }
 
 // In selects the rows whose attribute equals one of the values, see Eq.
 func In(name string, values ...any) *Filter { return &Filter{where.MakeIn(name, values)} }
 
 // Range selects the rows whose attribute is at least low and below high; nil is no bound, and
-// without bounds it is Exists. Numbers, strings (bytewise), times and bools are ordered among
-// themselves; values of other types than the bounds are not selected.
+// without bounds it is Exists. Numbers, strings (bytewise), times and bools are ordered.
 func Range(name string, low, high any) *Filter { return &Filter{where.MakeRange(name, low, high)} }
 
 // Prefix selects the rows whose attribute is a string with the prefix.
@@ -73,33 +72,34 @@ func Func(accept func(key []byte) bool) *Filter {
 func ParseFilter(text string) (*Filter, error) {
 	e, err := where.Parse(text)
 	if err != nil {
-		var at *where.SyntaxError
+		var at *where.Error
 		if !errors.As(err, &at) {
 			return nil, fmt.Errorf("%w: %w", fail.Filter, err)
 		}
-		return nil, &FilterError{*at}
+		return nil, &FilterError{at}
 	}
 	return &Filter{e}, nil
 }
 
-// FilterError is the error of ParseFilter. It wraps ErrInvalid.
-type FilterError struct{ syntax where.SyntaxError }
+// FilterError says where and why a filter is refused: by ParseFilter, or by a call that gets a
+// filter with a bad value, with an attribute that no row has ever had, with a value of another type
+// than the attribute's, or with rows by numbers that they do not have any more. It wraps ErrInvalid.
+type FilterError struct{ at *where.Error }
 
-// Error returns a message with the column of the first wrong character.
-func (e *FilterError) Error() string { return fmt.Sprintf("%v: %v", fail.Filter, &e.syntax) }
+// Error returns a message with the column of the wrong part, in the text that was parsed or else
+// in that of Filter.String.
+func (e *FilterError) Error() string { return fmt.Sprintf("%v: %v", fail.Filter, e.at) }
 
 func (e *FilterError) Unwrap() error { return fail.Filter }
 
 // Caret returns the text around the error and, on a second line, a ^ under it.
-func (e *FilterError) Caret() string { return e.syntax.Caret() }
+func (e *FilterError) Caret() string { return e.at.Caret() }
+
+func init() { where.Refused = func(e *where.Error) error { return &FilterError{e} } }
 
 // String returns the filter as text, of which ParseFilter makes the same one, except for parts made
 // by Func and Collection.RowFilter and those with bad values, which it describes in angle brackets.
 func (f *Filter) String() string { return where.Text(f.tree()) }
-
-// Attributes returns the names of the attributes in the filter, ascending. One that
-// CollectionInfo.Attributes lacks may be misspelt.
-func (f *Filter) Attributes() []string { return where.Names(f.tree()) }
 
 // tree returns the conditions of a filter.
 func (f *Filter) tree() where.Expr {
@@ -120,7 +120,7 @@ func trees(filters []*Filter) []where.Expr {
 // RowFilter returns a filter for the rows whose numbers are in the bitmap, which is not copied; nil
 // means no rows. With the result of Matching it is a filter that is evaluated already, for many
 // searches. Once rows have been renumbered (Reorder, Compact, opening again), searches return
-// ErrInvalid.
+// a *FilterError.
 func (c Collection) RowFilter(rows *roaring.Bitmap) (f *Filter, err error) {
 	if rows == nil {
 		rows = roaring.New()

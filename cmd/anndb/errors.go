@@ -64,7 +64,8 @@ var goOnly = regexp.MustCompile(`(^|: |; |\n|\()(` +
 	`(?:budget|codec|dataset|db|forest|forestbench|goroot|labels|plot|postings|query|table|vector): ` +
 	`|(?:bad|invalid) option: )`)
 
-// message is the text of an error as users of the command read it.
+// message is the text of an error as users of the command read it. Below that of a filter it shows
+// the place.
 func message(err error) string {
 	text := strings.TrimPrefix(err.Error(), errUsage.Error()+": ")
 	for {
@@ -75,6 +76,9 @@ func message(err error) string {
 		text = next
 	}
 	text = strings.Replace(text, "; the other may be one transaction older, AcceptOlder opens it", "", 1)
+	if at, ok := errors.AsType[*db.FilterError](err); ok {
+		text += "\n  " + strings.ReplaceAll(at.Caret(), "\n", "\n  ")
+	}
 	return table.PrintableText(text)
 }
 

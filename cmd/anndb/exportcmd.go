@@ -40,9 +40,6 @@ func (c *exportCmd) Run(a *app) error {
 	}
 	mode := source.Mode().Perm() // an export is as private as the database
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
-		if err := c.suits(filter, info); err != nil {
-			return err
-		}
 		schema, number, err := c.schema(a, s, info, filter)
 		if err != nil {
 			return err

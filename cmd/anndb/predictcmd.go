@@ -47,9 +47,6 @@ func (c *predictCmd) Run(a *app) error {
 		return err
 	}
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
-		if err := c.suits(filter, info); err != nil {
-			return err
-		}
 		tree, err := c.byTree(s)
 		if err != nil {
 			return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -98,7 +97,7 @@ func (c *searchCmd) Run(a *app) error {
 		return err
 	}
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
-		if err := cmp.Or(c.suits(info), c.whereFlag.suits(o.Where, info)); err != nil {
+		if err := c.suits(info); err != nil {
 			return err
 		}
 		return c.search(a, s, info, o)

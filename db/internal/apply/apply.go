@@ -81,7 +81,7 @@ func (a *Applier) Check(ops []Op) error {
 		if uint64(c.Rows)+puts[o.ID] > layout.MaxRows {
 			return fmt.Errorf("%w: %q", fail.Full, o.Collection)
 		}
-		if err := names.check(c, o.Row.Attributes); err != nil {
+		if err := names.check(c, o.Row.Key, o.Row.Attributes); err != nil {
 			return err
 		}
 	}

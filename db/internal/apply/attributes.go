@@ -41,19 +41,27 @@ func newAttributesTx() attributesTx {
 	return attributesTx{map[string]uint64{}, map[string]entriesByTable{}, roaring.New()}
 }
 
-// newNames has the names of attributes that operations add to collections.
-type newNames map[uint64]map[string]bool
+// newNames has the attributes that operations add to collections, by name, with their types.
+type newNames map[uint64]map[string]attribute.Type
 
-// check refuses attributes with which the collection would have too many.
-func (n newNames) check(c *layout.Collection, attributes []attribute.Attribute) error {
+// check refuses values of another type than the attribute has in the collection, and attributes with
+// which the collection would have too many.
+func (n newNames) check(c *layout.Collection, key []byte, attributes []attribute.Attribute) error {
 	for _, x := range attributes {
-		if n[c.ID][x.Name] || c.Attribute(x.Name) != nil {
-			continue
+		has, is := n[c.ID][x.Name], attribute.TypeOf(x.Value)
+		if r := c.Attribute(x.Name); r != nil {
+			has = r.Type
 		}
-		if n[c.ID] == nil {
-			n[c.ID] = map[string]bool{}
+		if has != attribute.NoType && has != is {
+			return fmt.Errorf("%w: collection %q: key %q: %q is a %s, and here a %s: "+
+				"an attribute has values of one type", fail.Attribute, c.Name, key, x.Name, has, is)
 		}
-		n[c.ID][x.Name] = true
+		if has == attribute.NoType {
+			if n[c.ID] == nil {
+				n[c.ID] = map[string]attribute.Type{}
+			}
+			n[c.ID][x.Name] = is
+		}
 	}
 	if have := len(c.Attributes) + len(n[c.ID]); have > layout.MaxAttributes {
 		return fmt.Errorf("%w: collection %q would have %d of different names, want at most %d",
@@ -62,7 +70,7 @@ func (n newNames) check(c *layout.Collection, attributes []attribute.Attribute) 
 	return nil
 }
 
-// nameAttributes gives objects to attributes that the collection does not have yet.
+// nameAttributes gives types and objects to attributes that the collection does not have yet.
 func (a *Applier) nameAttributes(t *collTx, attributes []attribute.Attribute) {
 	for _, x := range attributes {
 		if t.attributes.objects[x.Name] != 0 {
@@ -70,7 +78,8 @@ func (a *Applier) nameAttributes(t *collTx, attributes []attribute.Attribute) {
 		}
 		r := t.c.Attribute(x.Name)
 		if r == nil {
-			t.c.Attributes = append(t.c.Attributes, layout.AttributeRef{Name: x.Name, Object: a.cat.Allocate(1)})
+			ref := layout.AttributeRef{Name: x.Name, Type: attribute.TypeOf(x.Value), Object: a.cat.Allocate(1)}
+			t.c.Attributes = append(t.c.Attributes, ref)
 			slices.SortFunc(t.c.Attributes, func(x, y layout.AttributeRef) int { return strings.Compare(x.Name, y.Name) })
 			r = t.c.Attribute(x.Name)
 		}

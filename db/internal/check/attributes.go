@@ -30,6 +30,13 @@ func newAttributes(st *state.Collection) (*attributes, error) {
 
 // row compares the attributes of a row, nil if it is deleted.
 func (a *attributes) row(row uint32, live bool, have []attribute.Attribute) error {
+	for _, x := range have {
+		r := a.st.Entry.Attribute(x.Name)
+		if live && (r == nil || r.Type != attribute.TypeOf(x.Value)) {
+			return fmt.Errorf("row %d has attribute %q with a %s, which the collection lacks",
+				row, x.Name, attribute.TypeOf(x.Value))
+		}
+	}
 	if row >= a.st.Entry.Sealed() || len(a.st.Entry.Attributes) == 0 {
 		return nil
 	}

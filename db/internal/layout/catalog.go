@@ -88,13 +88,15 @@ type Collection struct {
 	// builds none.
 	Unindexed bool `json:",omitempty"`
 	Indexes   []IndexRef
-	// Attributes are the names of attributes that rows have had.
+	// Attributes are those that rows have had.
 	Attributes []AttributeRef `json:",omitempty"`
 }
 
-// AttributeRef names an attribute and the object that has its tables. The expiry has no name.
+// AttributeRef names an attribute, the type of its values, and the object that has its tables. The
+// expiry has no name.
 type AttributeRef struct {
 	Name   string
+	Type   attribute.Type
 	Object uint64
 }
 
@@ -244,7 +246,8 @@ func (c *Catalog) validate() error {
 		attributes := map[string]bool{}
 		for _, r := range x.Attributes {
 			if r.Name != attribute.Expiry && attribute.CheckName(r.Name) != nil || attributes[r.Name] ||
-				len(x.Attributes) > MaxAttributes || !claim(r.Object) {
+				len(x.Attributes) > MaxAttributes || !r.Type.Valid() ||
+				r.Name == attribute.Expiry && r.Type != attribute.TimeType || !claim(r.Object) {
 				return fail.Corruptf(x.Name, "catalog: bad attribute entry")
 			}
 			attributes[r.Name] = true

@@ -3,7 +3,9 @@ package state
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -148,16 +150,39 @@ func (s filterSource) KeyPrefix(ctx context.Context, prefix string) (*roaring.Bi
 	})
 }
 
+func (s filterSource) Comparable(name string, with attribute.Type) error {
+	c := s.st.Entry
+	r := c.Attribute(name)
+	switch {
+	case c.Live == 0 || r != nil && (with == attribute.NoType || with == r.Type):
+		return nil
+	case r != nil:
+		return fmt.Errorf("attribute %q is a %s, not a %s", name, r.Type, with)
+	}
+	names := c.AttributeNames()
+	have := "they have had none"
+	if len(names) > 0 {
+		have = "they have had " + strings.Join(names[:min(len(names), shownNames)], ", ")
+	}
+	if len(names) > shownNames {
+		have += ", …"
+	}
+	return fmt.Errorf("no row has ever had an attribute %q: %s", name, have)
+}
+
+// shownNames is the number of attributes that an error lists.
+const shownNames = 20
+
 func (s filterSource) Numbered(r *where.Rows) error {
 	st := s.st
 	switch {
 	case r.Numbering == any(st.Numbering):
 		return nil
 	case r.Collection != st.Entry.Name:
-		return fmt.Errorf("%w: rows of %q", fail.Filter, r.Collection)
+		return fmt.Errorf("they are rows of %q", r.Collection)
 	}
-	return fmt.Errorf("%w: the rows have other numbers than in the snapshot that it was made from: "+
-		"make one from the snapshot that is searched", fail.Filter)
+	return errors.New("the rows have other numbers than in the snapshot that it was made from: " +
+		"make one from the snapshot that is searched")
 }
 
 // prefixPage is the number of keys that are read while the generation is locked.

@@ -71,6 +71,8 @@ func (b bed) KeyPrefix(_ context.Context, prefix string) (*roaring.Bitmap, error
 	return b.where(func(r *row) bool { return strings.HasPrefix(r.key, prefix) }), nil
 }
 
+func (b bed) Comparable(string, attribute.Type) error { return nil }
+
 func (b bed) Numbered(r *Rows) error {
 	if r.Collection != "bed" {
 		return errors.New("rows of another collection")

@@ -21,6 +21,9 @@ type Source interface {
 	Attribute(ctx context.Context, name string, in []attribute.Range) (*roaring.Bitmap, error)
 	// KeyPrefix returns the rows whose key has a prefix.
 	KeyPrefix(ctx context.Context, prefix string) (*roaring.Bitmap, error)
+	// Comparable returns an error if no row has ever had an attribute, or if its values are not of
+	// a type; no type suits all. If the collection is empty, everything is comparable.
+	Comparable(name string, with attribute.Type) error
 	// Numbered returns an error unless the rows of a set have these numbers in the collection.
 	Numbered(r *Rows) error
 }
@@ -38,7 +41,7 @@ type Passing struct {
 // Evaluate returns the rows that pass a filter. What does not depend on functions of keys is evaluated
 // as sets of rows, one attribute at a time.
 //
-// Errors: fail.Filter; those of the source; the context's.
+// Errors: those of Refused; those of the source; the context's.
 func Evaluate(ctx context.Context, e Expr, src Source) (Passing, error) {
 	if err := check(e, src); err != nil {
 		return Passing{}, err
@@ -332,7 +335,7 @@ func complement(e Expr) Expr {
 		return e.Of
 	case *Compare:
 		if e.Op == NotEqual {
-			return &Compare{e.Name, Equal, e.Value}
+			return &Compare{Name: e.Name, Op: Equal, Value: e.Value}
 		}
 	}
 	return nil

@@ -4,13 +4,10 @@ package where
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db/internal/attribute"
-	"github.com/anndb/anndb/db/internal/fail"
 )
 
 // maxDepth is the largest number of nested groups and negations.
@@ -46,19 +43,27 @@ type Compare struct {
 	Name  string
 	Op    Op
 	Value any
+	place *place
 }
 
 // In passes the rows whose attribute equals one of the values, which are normalized.
 type In struct {
 	Name   string
 	Values []any
+	place  *place
 }
 
 // Prefix passes the rows whose attribute is a string that begins so.
-type Prefix struct{ Name, Prefix string }
+type Prefix struct {
+	Name, Prefix string
+	place        *place
+}
 
 // Exists passes the rows that have the attribute.
-type Exists struct{ Name string }
+type Exists struct {
+	Name  string
+	place *place
+}
 
 // HasLabel passes the rows that have at least one of the labels.
 type HasLabel struct{ Labels []string }
@@ -153,7 +158,7 @@ func MakeCompare(name string, op Op, value any) Expr {
 	if err != nil {
 		return bad(name, err)
 	}
-	return &Compare{name, op, v}
+	return &Compare{Name: name, Op: op, Value: v}
 }
 
 // MakeIn returns a comparison of an attribute with several values, which are normalized.
@@ -174,7 +179,7 @@ func MakePrefix(name, prefix string) Expr {
 	if _, err := normal(name, prefix); err != nil {
 		return bad(name, err)
 	}
-	return &Prefix{name, prefix}
+	return &Prefix{Name: name, Prefix: prefix}
 }
 
 // MakeExists returns a filter for the rows that have the attribute.
@@ -182,7 +187,7 @@ func MakeExists(name string) Expr {
 	if err := attribute.CheckName(name); err != nil {
 		return bad(name, err)
 	}
-	return &Exists{name}
+	return &Exists{Name: name}
 }
 
 // MakeRange returns a filter for the rows whose attribute is at least low and below high; nil is
@@ -208,50 +213,4 @@ func normal(name string, value any) (any, error) {
 		return nil, err
 	}
 	return attribute.Normalize(value)
-}
-
-// check returns the error of the first bad condition, and of the first set of rows that the source
-// does not have by these numbers.
-func check(e Expr, src Source) error {
-	switch e := e.(type) {
-	case *Group:
-		for _, part := range e.Of {
-			if err := check(part, src); err != nil {
-				return err
-			}
-		}
-	case *Not:
-		return check(e.Of, src)
-	case *Rows:
-		return src.Numbered(e)
-	case *Bad:
-		return fmt.Errorf("%w: %w", fail.Filter, e.Err)
-	}
-	return nil
-}
-
-// Names returns the names of the attributes in a filter, ascending.
-func Names(e Expr) []string {
-	seen := map[string]bool{}
-	collect(e, seen)
-	return slices.Sorted(maps.Keys(seen))
-}
-
-func collect(e Expr, names map[string]bool) {
-	switch e := e.(type) {
-	case *Group:
-		for _, part := range e.Of {
-			collect(part, names)
-		}
-	case *Not:
-		collect(e.Of, names)
-	case *Compare:
-		names[e.Name] = true
-	case *In:
-		names[e.Name] = true
-	case *Prefix:
-		names[e.Name] = true
-	case *Exists:
-		names[e.Name] = true
-	}
 }

@@ -8,39 +8,6 @@ import (
 	"unicode/utf8"
 )
 
-// SyntaxError says where and why a text is no filter.
-type SyntaxError struct {
-	Text   string
-	Offset int // in bytes
-	Reason string
-}
-
-func (e *SyntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.Column(), e.Reason) }
-
-// Column is the number of the character at which the error is, from 1 on.
-func (e *SyntaxError) Column() int { return utf8.RuneCountInString(e.Text[:e.Offset]) + 1 }
-
-// caretWidth is the number of characters that Caret shows on each side of the error.
-const caretWidth = 50
-
-// Caret returns the text around the error, with a ^ under its column on a second line.
-func (e *SyntaxError) Caret() string {
-	left, right := []rune(e.Text[:e.Offset]), []rune(e.Text[e.Offset:])
-	if len(left) > caretWidth {
-		left = append([]rune("…"), left[len(left)-caretWidth:]...)
-	}
-	if len(right) > caretWidth {
-		right = append(right[:caretWidth:caretWidth], '…')
-	}
-	line := strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, string(left)+string(right))
-	return line + "\n" + strings.Repeat(" ", len(left)) + "^"
-}
-
 // class is the class of a token.
 type class uint8
 
@@ -150,7 +117,7 @@ func next(text string, at int) (token, error) {
 			}
 		}
 	default:
-		return t, &SyntaxError{text, at, fmt.Sprintf("unexpected character %q: texts are in quotes", first)}
+		return t, &Error{text, at, fmt.Sprintf("unexpected character %q: texts are in quotes", first)}
 	}
 	t.text, t.source = rest[:n], rest[:n]
 	return t, nil
@@ -173,7 +140,7 @@ func quotedString(text string, at int) (token, error) {
 		}
 		r, multibyte, tail, err := strconv.UnquoteChar(rest, 0)
 		if err != nil {
-			return token{}, &SyntaxError{text, len(text) - len(rest), `unknown escape: a backslash is written \\`}
+			return token{}, &Error{text, len(text) - len(rest), `unknown escape: a backslash is written \\`}
 		}
 		if multibyte {
 			out = utf8.AppendRune(out, r)
@@ -183,7 +150,7 @@ func quotedString(text string, at int) (token, error) {
 		rest = tail
 	}
 	if rest == "" {
-		return token{}, &SyntaxError{text, at, fmt.Sprintf("string without a closing %c", quote)}
+		return token{}, &Error{text, at, fmt.Sprintf("string without a closing %c", quote)}
 	}
 	end := len(text) - len(rest) + 1
 	return token{quoted, at, string(out), text[at:end]}, nil
@@ -204,5 +171,5 @@ func quotedName(text string, at int) (token, error) {
 		}
 		return token{name, at, out.String(), text[at : i+1]}, nil
 	}
-	return token{}, &SyntaxError{text, at, "name without a closing backquote"}
+	return token{}, &Error{text, at, "name without a closing backquote"}
 }

@@ -30,14 +30,14 @@ const maxText = 1 << 20
 // (2024-05-01T10:00:00Z, or with another zone), a word, or a string in single or double quotes with
 // the escapes of Go. A label is a word, a number as it is written, or a string.
 //
-// Errors: *SyntaxError.
+// Errors: *Error.
 func Parse(text string) (Expr, error) {
 	if len(text) > maxText {
-		return nil, &SyntaxError{text, 0, fmt.Sprintf("filter of %d bytes, at most %d", len(text), maxText)}
+		return nil, &Error{text, 0, fmt.Sprintf("filter of %d bytes, at most %d", len(text), maxText)}
 	}
 	for i, r := range text {
 		if r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
-			return nil, &SyntaxError{text, i, `not UTF-8: write bytes as escapes (\xff) in a string`}
+			return nil, &Error{text, i, `not UTF-8: write bytes as escapes (\xff) in a string`}
 		}
 	}
 	p := parser{text: text}
@@ -80,7 +80,7 @@ func (p *parser) advance() token {
 // fail records the first error.
 func (p *parser) fail(at int, format string, a ...any) {
 	if p.err == nil {
-		p.err = &SyntaxError{p.text, at, fmt.Sprintf(format, a...)}
+		p.err = &Error{p.text, at, fmt.Sprintf(format, a...)}
 	}
 	p.tok = token{at: len(p.text)}
 }
@@ -128,7 +128,7 @@ func (p *parser) part() Expr {
 		e := p.filter()
 		if !p.tok.isMark(")") {
 			p.expected(fmt.Sprintf(`"and", "or" or the ")" for the "(" in column %d`,
-				(&SyntaxError{p.text, open.at, ""}).Column()))
+				(&Error{p.text, open.at, ""}).Column()))
 			return e
 		}
 		p.advance()
@@ -138,6 +138,7 @@ func (p *parser) part() Expr {
 }
 
 func (p *parser) condition() Expr {
+	first := p.tok
 	switch {
 	case p.accept("true"):
 		return Every(true)
@@ -145,7 +146,7 @@ func (p *parser) condition() Expr {
 		return Every(false)
 	case p.accept("exists"):
 		at := p.tok
-		return p.made(at, MakeExists(p.attribute(`a name after "exists"`)))
+		return p.made(first, at, MakeExists(p.attribute(`a name after "exists"`)))
 	case p.accept("label"):
 		return p.labelCondition()
 	case p.accept("key"):
@@ -154,7 +155,6 @@ func (p *parser) condition() Expr {
 		}
 		return &KeyPrefix{p.literal(`a key prefix`)}
 	}
-	first := p.tok
 	name := p.attribute(`a condition, as in price < 20`)
 	return p.attributeCondition(first, name)
 }
@@ -193,11 +193,11 @@ func (p *parser) operator() (op Op, found bool) {
 func (p *parser) attributeCondition(first token, name string) Expr {
 	if op, found := p.operator(); found {
 		at := p.tok
-		return p.made(at, MakeCompare(name, op, p.value()))
+		return p.made(first, at, MakeCompare(name, op, p.value()))
 	}
 	if p.accept("prefix") {
 		at := p.tok
-		return p.made(at, MakePrefix(name, p.literal("a string")))
+		return p.made(first, at, MakePrefix(name, p.literal("a string")))
 	}
 	negate := p.accept("not")
 	if !p.accept("in") {
@@ -207,7 +207,7 @@ func (p *parser) attributeCondition(first token, name string) Expr {
 	var values []any
 	at := p.tok
 	p.list(func() { values = append(values, p.value()) })
-	e := p.made(at, MakeIn(name, values))
+	e := p.made(first, at, MakeIn(name, values))
 	if negate {
 		return Negate(e)
 	}
@@ -262,10 +262,13 @@ func (p *parser) list(value func()) {
 	p.advance()
 }
 
-// made records the error of a condition that was made with a bad value.
-func (p *parser) made(at token, e Expr) Expr {
-	if b, ok := e.(*Bad); ok {
-		p.fail(at.at, "%v", b.Err)
+// made records where a condition begins, or the error of one that was made with a bad value.
+func (p *parser) made(first, value token, e Expr) Expr {
+	switch e := e.(type) {
+	case *Bad:
+		p.fail(value.at, "%v", e.Err)
+	case conditioned:
+		e.begins(p.text, first.at)
 	}
 	return e
 }

@@ -10,12 +10,28 @@ import (
 // Text returns a filter as text. Parse makes the same filter of it, unless it has functions, sets
 // of rows or bad values, which have no text form: they are described in angle brackets.
 func Text(e Expr) string {
-	var b strings.Builder
-	write(&b, e)
-	return b.String()
+	text, _ := located(e, nil)
+	return text
 }
 
-func write(b *strings.Builder, e Expr) {
+// located returns a filter as text, and the offset of one of its parts.
+func located(e, part Expr) (text string, offset int) {
+	p := printer{part: part}
+	write(&p, e)
+	return p.String(), p.offset
+}
+
+// printer collects the text of a filter.
+type printer struct {
+	strings.Builder
+	part   Expr
+	offset int // of part
+}
+
+func write(b *printer, e Expr) {
+	if e == b.part {
+		b.offset = b.Len()
+	}
 	switch e := e.(type) {
 	case Every:
 		fmt.Fprint(b, bool(e))
@@ -51,7 +67,7 @@ func write(b *strings.Builder, e Expr) {
 	}
 }
 
-func writeGroup(b *strings.Builder, g *Group) {
+func writeGroup(b *printer, g *Group) {
 	for i, part := range g.Of {
 		switch {
 		case i > 0 && g.Any:
@@ -65,7 +81,7 @@ func writeGroup(b *strings.Builder, g *Group) {
 
 // writePart writes a part of a group or negation. enclose puts a group in parentheses, which the
 // parts of an "or" do not need, since "and" binds closer.
-func writePart(b *strings.Builder, e Expr, enclose bool) {
+func writePart(b *printer, e Expr, enclose bool) {
 	if _, ok := e.(*Group); !ok || !enclose {
 		write(b, e)
 		return
@@ -75,7 +91,7 @@ func writePart(b *strings.Builder, e Expr, enclose bool) {
 	b.WriteByte(')')
 }
 
-func writeList[T any](b *strings.Builder, of []T, quote func(T) string) {
+func writeList[T any](b *printer, of []T, quote func(T) string) {
 	b.WriteString(" in (")
 	for i, v := range of {
 		if i > 0 {
