@@ -120,12 +120,12 @@ func sorted[V any](m map[int]V) []int {
 
 // plot draws all settings of all systems on the test queries.
 func (r *report) plot(path string) error {
-	var curves []plot.Curve
+	var curves []plot.Series
 	seen := map[string]int{}
 	for _, l := range r.Lines {
 		var points []plot.Point
 		for _, t := range l.Curve {
-			points = append(points, plot.Point{Recall: t.Recall, Micros: t.Micros})
+			points = append(points, plot.Point{X: t.Recall, Y: t.Micros})
 		}
 		if len(points) == 0 {
 			continue
@@ -134,7 +134,7 @@ func (r *report) plot(path string) error {
 		library, _, _ := strings.Cut(l.System, "-")
 		style := fmt.Sprint(seen[library])
 		seen[library]++
-		curves = append(curves, plot.Curve{Name: l.System, Group: library, Style: style, Points: plot.Front(points)})
+		curves = append(curves, plot.Series{Name: l.System, Group: library, Style: style, Points: plot.Front(points)})
 	}
 	if len(curves) == 0 {
 		return nil
@@ -143,6 +143,6 @@ func (r *report) plot(path string) error {
 	if err != nil {
 		return err
 	}
-	err = plot.Write(f, "svg", curves, plot.Options{Title: fmt.Sprintf("%s, %d rows, k = %d, one thread", r.Set, r.Rows, k), MinRecall: 0.75})
-	return errors.Join(err, f.Close())
+	title := fmt.Sprintf("%s, %d rows, k = %d, one thread", r.Set, r.Rows, k)
+	return errors.Join(plot.RecallTime(title, 0.75, curves...).Write(f, "svg"), f.Close())
 }

@@ -19,7 +19,7 @@ var scaleSets = []string{"generated-10k", "generated-100k", "generated-1m"}
 // a table.
 func (c *config) scale(target float64) error {
 	var rows []int
-	times := map[string][]plot.Size{}
+	times := map[string][]plot.Point{}
 	var names []string
 	for _, name := range scaleSets {
 		var r report
@@ -35,7 +35,7 @@ func (c *config) scale(target float64) error {
 			if times[l.System] == nil {
 				names = append(names, l.System)
 			}
-			times[l.System] = append(times[l.System], plot.Size{Rows: r.Rows, Micros: x.Micros})
+			times[l.System] = append(times[l.System], plot.Point{X: float64(r.Rows), Y: x.Micros})
 		}
 	}
 	var text strings.Builder
@@ -44,18 +44,22 @@ func (c *config) scale(target float64) error {
 		fmt.Fprintf(&text, " %d |", n)
 	}
 	fmt.Fprintf(&text, "\n|---|%s\n", strings.Repeat("---:|", len(rows)))
-	var lines []plot.Growth
+	chart := plot.Chart{
+		Title: fmt.Sprintf("recall %g, k = %d, one thread", target, k),
+		X:     plot.Axis{Label: "rows", Scale: plot.Log}, Y: plot.Axis{Label: "time per query (µs)", Scale: plot.Log},
+	}
 	styles := map[string]int{}
 	for _, name := range names {
 		library, _, _ := strings.Cut(name, "-")
-		lines = append(lines, plot.Growth{Name: name, Group: library, Style: fmt.Sprint(styles[library]), Sizes: times[name]})
+		style := fmt.Sprint(styles[library])
+		chart.Series = append(chart.Series, plot.Series{Name: name, Group: library, Style: style, Points: times[name]})
 		styles[library]++
 		fmt.Fprintf(&text, "| %s |", name)
 		for _, n := range rows {
 			cell := " – |"
 			for _, s := range times[name] {
-				if s.Rows == n {
-					cell = fmt.Sprintf(" %s |", digits(s.Micros))
+				if int(s.X) == n {
+					cell = fmt.Sprintf(" %s |", digits(s.Y))
 				}
 			}
 			text.WriteString(cell)
@@ -70,5 +74,5 @@ func (c *config) scale(target float64) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(plot.Scale(f, lines, fmt.Sprintf("recall %g, k = %d, one thread", target, k)), f.Close())
+	return errors.Join(chart.Write(f, "svg"), f.Close())
 }

@@ -100,7 +100,7 @@ type drawing struct {
 // compares the natural classifiers of all forests and the tuned indexes.
 func (d drawing) all(points []forestbench.Point) ([]string, error) {
 	var files []string
-	draw := func(name, title string, curves []plot.Curve) error {
+	draw := func(name, title string, curves []plot.Series) error {
 		if d.title != "" {
 			title = d.title + ": " + title
 		}
@@ -137,13 +137,14 @@ func (d drawing) all(points []forestbench.Point) ([]string, error) {
 }
 
 // file draws one picture.
-func (d drawing) file(path, title string, curves []plot.Curve) error {
+func (d drawing) file(path, title string, curves []plot.Series) error {
 	format, err := plot.FormatOf(path)
 	if err != nil {
 		return err
 	}
-	o := plot.Options{Title: title, MinRecall: d.minRecall, Width: d.width, Height: d.height}
-	err = writeFile(path, 0o644, func(w io.Writer) error { return plot.Write(w, format, curves, o) })
+	chart := plot.RecallTime(title, d.minRecall, curves...)
+	chart.Width, chart.Height = d.width, d.height
+	err = writeFile(path, 0o644, func(w io.Writer) error { return chart.Write(w, format) })
 	if err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
@@ -154,16 +155,16 @@ func forestOf(p forestbench.Point) string { return p.Forest }
 func methodOf(p forestbench.Point) string { return p.Method }
 
 // curvesOf makes a curve of the best points of every group and style.
-func curvesOf(points []forestbench.Point, group, style func(forestbench.Point) string) []plot.Curve {
-	var curves []plot.Curve
+func curvesOf(points []forestbench.Point, group, style func(forestbench.Point) string) []plot.Series {
+	var curves []plot.Series
 	for _, p := range points {
 		g, s := group(p), style(p)
-		i := slices.IndexFunc(curves, func(c plot.Curve) bool { return c.Group == g && c.Style == s })
+		i := slices.IndexFunc(curves, func(c plot.Series) bool { return c.Group == g && c.Style == s })
 		if i < 0 {
 			i = len(curves)
-			curves = append(curves, plot.Curve{Name: strings.TrimSpace(g + " " + s), Group: g, Style: s})
+			curves = append(curves, plot.Series{Name: strings.TrimSpace(g + " " + s), Group: g, Style: s})
 		}
-		curves[i].Points = append(curves[i].Points, plot.Point{Recall: p.Recall, Micros: p.Micros})
+		curves[i].Points = append(curves[i].Points, plot.Point{X: p.Recall, Y: p.Micros})
 	}
 	for i := range curves {
 		curves[i].Points = plot.Front(curves[i].Points)

@@ -1,9 +1,9 @@
-// Package plot draws curves of recall against time per query, one curve for each
-// method. Recall is on the x axis, microseconds are on the logarithmic y axis: a
-// curve further down and to the right is better.
+// Package plot draws charts as SVG and PNG: curves of recall against time, frequencies of
+// labels, sizes of leaves, maps of points; and budgeted trees as PNG.
 package plot
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"image/color"
@@ -11,10 +11,10 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	gonumplot "gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -25,34 +25,40 @@ import (
 // ErrFormat is returned for an unknown picture format.
 var ErrFormat = errors.New("plot: unknown picture format")
 
-// ErrEmpty is returned if no curve has a point to draw.
+// ErrEmpty is returned if no series has a point that its axes can show.
 var ErrEmpty = errors.New("plot: nothing to draw")
 
-// Point is one measured setting.
-type Point struct {
-	// Recall is in [0, 1].
-	Recall float64
-	// Micros is the time of a query in microseconds, above zero.
-	Micros float64
-}
+// Point is a place in a chart.
+type Point struct{ X, Y float64 }
 
-// Curve is one line of the picture.
-type Curve struct {
-	// Name is the text in the legend.
+// Mark selects how the points of a series are drawn.
+type Mark uint8
+
+const (
+	// Line connects points in order of X and marks each.
+	Line Mark = iota
+	// Steps connects them by horizontal and vertical lines, without marks.
+	Steps
+	// Dots marks each point with a small dot.
+	Dots
+)
+
+// Series is one line or cloud of a chart.
+type Series struct {
+	// Name is the text in the legend; without one there is no entry.
 	Name string
-	// Group selects the colour, Style the dashes and marks. Curves with the same
-	// Group have the same colour. Both may be empty.
+	// Group selects the colour, Style the dashes and marks. Series with the same Group have the
+	// same colour. If both are empty in all series, each has its own colour.
 	Group, Style string
-	// Points are drawn in order of recall.
-	Points []Point
+	Mark         Mark
+	Points       []Point
 }
 
-// Options of a picture. The zero value is usable.
-type Options struct {
-	// Title is drawn above the picture.
-	Title string
-	// MinRecall is the start of the recall axis; points below it are left out.
-	MinRecall float64
+// Chart is a picture of series over two axes.
+type Chart struct {
+	Title  string
+	X, Y   Axis
+	Series []Series
 	// Width and Height are in pixels, 96 per inch; 960 x 600 if zero.
 	Width, Height int
 }
@@ -70,69 +76,63 @@ func FormatOf(path string) (string, error) {
 	return f, nil
 }
 
-// Front returns the Pareto front of points, by recall ascending: the points that no
-// other point beats in both recall and time. O(n log n).
-func Front(points []Point) []Point {
-	p := slices.Clone(points)
-	slices.SortFunc(p, func(a, b Point) int {
-		if a.Recall != b.Recall {
-			return compare(b.Recall, a.Recall)
-		}
-		return compare(a.Micros, b.Micros)
-	})
-	best := math.Inf(1)
-	front := p[:0]
-	for _, x := range p {
-		if x.Micros < best {
-			best = x.Micros
-			front = append(front, x)
-		}
-	}
-	slices.Reverse(front)
-	return front
-}
-
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
-// Write draws the curves to w as "svg" or "png". Points that a logarithmic
-// axis cannot show (NaN, or a time of zero or below) are left out.
+// Write draws the chart to w as "svg" or "png". Points that an axis cannot show are left out:
+// those that are not finite, below a minimum that an axis names, or not above zero on a
+// logarithmic axis.
 //
 // Errors: ErrFormat, ErrEmpty, w's errors.
-func Write(w io.Writer, format string, curves []Curve, o Options) error {
+func (c *Chart) Write(w io.Writer, format string) error {
 	if !slices.Contains(Formats(), format) {
 		return fmt.Errorf("%w: %q (want svg or png)", ErrFormat, format)
 	}
-	p, legend, err := build(curves, o)
+	p, legend, err := c.build()
 	if err != nil {
 		return err
 	}
-	width, height := pixels(o.Width, 960), pixels(o.Height, 600)
+	width, height := pixels(c.Width, 960), pixels(c.Height, 600)
 	var canvas vg.CanvasWriterTo
 	switch format {
 	case "svg":
-		canvas = vgsvg.New(width, height)
+		canvas = svgCanvas{vgsvg.New(width, height)}
 	default:
 		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(96))}
 	}
-	c := draw.New(canvas)
-	c.SetColor(color.White)
-	c.Fill(c.Rectangle.Path())
-	// The legend is drawn to the right of the curves, so that it hides none.
-	side := legend.Rectangle(c).Size().X + 12
-	p.Draw(draw.Crop(c, 6, -side-6, 6, -6))
-	legend.Draw(draw.Crop(c, 0, -6, 0, -24))
+	area := draw.New(canvas)
+	area.SetColor(color.White)
+	area.Fill(area.Rectangle.Path())
+	// The legend is drawn to the right of the series, so that it hides none.
+	side := vg.Length(6)
+	if c.named() {
+		side += legend.Rectangle(area).Size().X + 6
+	}
+	p.Draw(draw.Crop(area, 6, -side-6, 6, -6))
+	if c.named() {
+		legend.Draw(draw.Crop(area, 0, -6, 0, -24))
+	}
 	if _, err := canvas.WriteTo(w); err != nil {
 		return fmt.Errorf("plot: write %s: %w", format, err)
 	}
 	return nil
+}
+
+// named reports whether the legend has an entry.
+func (c *Chart) named() bool {
+	return slices.ContainsFunc(c.Series, func(s Series) bool { return s.Name != "" })
+}
+
+// svgCanvas writes SVG that looks alike where the font that the text was measured with is
+// missing: Arial and Helvetica have the same widths as Liberation Sans.
+type svgCanvas struct{ *vgsvg.Canvas }
+
+func (c svgCanvas) WriteTo(w io.Writer) (int64, error) {
+	var b bytes.Buffer
+	if _, err := c.Canvas.WriteTo(&b); err != nil {
+		return 0, err
+	}
+	text := bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"),
+		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))
+	n, err := w.Write(text)
+	return int64(n), err
 }
 
 func pixels(n, otherwise int) vg.Length {
@@ -147,8 +147,12 @@ func pixels(n, otherwise int) vg.Length {
 var palette = []color.Color{
 	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255},
 	color.RGBA{204, 121, 167, 255}, color.RGBA{86, 180, 233, 255}, color.RGBA{230, 159, 0, 255},
-	color.RGBA{60, 60, 60, 255},
+	color.RGBA{60, 60, 60, 255}, color.RGBA{150, 110, 70, 255}, color.RGBA{120, 94, 240, 255},
+	color.RGBA{170, 170, 170, 255},
 }
+
+// Colors is the number of series colours; further ones are used again.
+func Colors() int { return len(palette) }
 
 var dashes = [][]vg.Length{nil, {6, 3}, {1.5, 2.5}, {8, 3, 1.5, 3}, {3, 2}}
 
@@ -157,68 +161,102 @@ var marks = []draw.GlyphDrawer{
 }
 
 // build returns the plot and its legend.
-func build(curves []Curve, o Options) (*gonumplot.Plot, gonumplot.Legend, error) {
+func (c *Chart) build() (*gonumplot.Plot, gonumplot.Legend, error) {
 	p := gonumplot.New()
-	p.Title.Text = o.Title
-	p.Title.Padding = 8
-	p.X.Label.Text = "recall"
-	p.Y.Label.Text = "time per query (µs)"
-	p.Y.Scale = gonumplot.LogScale{}
-	p.Y.Tick.Marker = logTicks{}
 	legend := gonumplot.NewLegend()
-	legend.Top = true
-	legend.ThumbnailWidth = 30
-	legend.Padding = 2
+	legend.Top, legend.ThumbnailWidth, legend.Padding = true, 30, 2
+	sans(&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label,
+		&legend.TextStyle)
+	p.Title.Text, p.Title.Padding = c.Title, 8
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{225}, color.Gray{225}
 	p.Add(grid)
-	groups, styles := numbering{}, numbering{}
-	lo, hi := math.Inf(1), 0.0
-	for _, curve := range curves {
-		g, s := groups.of(curve.Group), styles.of(curve.Style)
-		pts := visible(curve.Points, o.MinRecall)
-		if len(pts) == 0 {
-			continue
+	shown := make([]plotter.XYs, len(c.Series))
+	x, y := empty, empty
+	for i, s := range c.Series {
+		shown[i] = visible(s.Points, c.X, c.Y)
+		if s.Mark != Dots {
+			slices.SortStableFunc(shown[i], func(a, b plotter.XY) int { return compare(a.X, b.X) })
 		}
-		for _, xy := range pts {
-			lo, hi = min(lo, xy.Y), max(hi, xy.Y)
+		for _, at := range shown[i] {
+			x.include(at.X)
+			y.include(at.Y)
 		}
-		line, marker, err := plotter.NewLinePoints(pts)
-		if err != nil {
-			return nil, legend, fmt.Errorf("plot: curve %q: %w", curve.Name, err)
-		}
-		line.Color, line.Width = palette[g%len(palette)], 1.4
-		line.Dashes = dashes[s%len(dashes)]
-		marker.Color, marker.Radius = line.Color, 2.4
-		marker.Shape = marks[s%len(marks)]
-		p.Add(line, marker)
-		legend.Add(curve.Name, line, marker)
 	}
-	if hi == 0 {
+	if x == empty {
 		return nil, legend, ErrEmpty
 	}
-	// The margin also avoids an empty range, which a logarithmic axis cannot map.
-	p.Y.Min, p.Y.Max = lo/1.15, hi*1.15
-	p.X.Max = min(1.005, p.X.Max+0.005)
-	if o.MinRecall > 0 {
-		p.X.Min = o.MinRecall
-	}
-	if p.X.Max <= p.X.Min {
-		p.X.Min = p.X.Max - 0.01
+	c.X.apply(&p.X, x)
+	c.Y.apply(&p.Y, y)
+	groups, styles := numbering{}, numbering{}
+	plain := !slices.ContainsFunc(c.Series, func(s Series) bool { return s.Group != "" || s.Style != "" })
+	for i, s := range c.Series {
+		color, style := groups.of(s.Group), styles.of(s.Style)
+		if plain {
+			color, style = i, 0
+		}
+		if len(shown[i]) == 0 {
+			continue
+		}
+		thumbs, err := addSeries(p, s.Mark, shown[i], color, style)
+		if err != nil {
+			return nil, legend, fmt.Errorf("plot: series %q: %w", s.Name, err)
+		}
+		if s.Name != "" {
+			legend.Add(s.Name, thumbs...)
+		}
 	}
 	return p, legend, nil
 }
 
-// visible returns the points that can be drawn, sorted by recall.
-func visible(points []Point, minRecall float64) plotter.XYs {
+// sans selects the font of texts: its widths are those of fonts that every system has.
+func sans(styles ...*draw.TextStyle) {
+	for _, s := range styles {
+		s.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: s.Font.Size}
+	}
+}
+
+// addSeries adds a series to p and returns what stands for it in a legend.
+func addSeries(p *gonumplot.Plot, mark Mark, at plotter.XYs, group, style int) ([]gonumplot.Thumbnailer, error) {
+	line, glyphs, err := plotter.NewLinePoints(at)
+	if err != nil {
+		return nil, err
+	}
+	line.Color, line.Width, line.Dashes = palette[group%len(palette)], 1.4, dashes[style%len(dashes)]
+	glyphs.Color, glyphs.Radius, glyphs.Shape = line.Color, 2.4, marks[style%len(marks)]
+	switch mark {
+	case Steps:
+		line.StepStyle = plotter.PostStep
+		p.Add(line)
+		return []gonumplot.Thumbnailer{line}, nil
+	case Dots:
+		glyphs.Radius = 1.5
+		p.Add(glyphs)
+		return []gonumplot.Thumbnailer{glyphs}, nil
+	}
+	p.Add(line, glyphs)
+	return []gonumplot.Thumbnailer{line, glyphs}, nil
+}
+
+// visible returns the points that both axes can show, where they show them.
+func visible(points []Point, x, y Axis) plotter.XYs {
 	var out plotter.XYs
 	for _, q := range points {
-		if q.Recall >= minRecall && q.Recall <= 1 && q.Micros > 0 && !math.IsInf(q.Micros, 0) {
-			out = append(out, plotter.XY{X: q.Recall, Y: q.Micros})
+		if x.shows(q.X) && y.shows(q.Y) {
+			out = append(out, plotter.XY{X: x.place(q.X), Y: y.place(q.Y)})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b plotter.XY) int { return compare(a.X, b.X) })
 	return out
+}
+
+func compare(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
 }
 
 // numbering numbers names in order of first use.
@@ -231,23 +269,9 @@ func (n numbering) of(name string) int {
 	return n[name]
 }
 
-// logTicks labels 1, 2 and 5 times the powers of ten and marks the rest.
-type logTicks struct{}
+// span is the range of some values.
+type span struct{ lo, hi float64 }
 
-func (logTicks) Ticks(lo, hi float64) []gonumplot.Tick {
-	var ticks []gonumplot.Tick
-	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
-		for m := 1.0; m < 10; m++ {
-			v := m * math.Pow(10, e)
-			if v < lo || v > hi {
-				continue
-			}
-			label := ""
-			if m == 1 || m == 2 || m == 5 {
-				label = strconv.FormatFloat(v, 'g', 6, 64)
-			}
-			ticks = append(ticks, gonumplot.Tick{Value: v, Label: label})
-		}
-	}
-	return ticks
-}
+var empty = span{math.Inf(1), math.Inf(-1)}
+
+func (s *span) include(v float64) { s.lo, s.hi = min(s.lo, v), max(s.hi, v) }

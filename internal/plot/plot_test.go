@@ -18,11 +18,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-func curves() []Curve {
-	var out []Curve
+func curves() []Series {
+	var out []Series
 	for i, kind := range []string{"rp", "kd"} {
 		for j, method := range []string{"natural", "voting", "lookup"} {
-			c := Curve{Name: kind + " " + method, Group: kind, Style: method}
+			c := Series{Name: kind + " " + method, Group: kind, Style: method}
 			for k := range 8 {
 				c.Points = append(c.Points, Point{0.6 + 0.05*float64(k), 20 * math.Pow(1.4, float64(k+2*i+j))})
 			}
@@ -34,7 +34,7 @@ func curves() []Curve {
 
 func TestSVG(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, "svg", curves(), Options{Title: "Fashion & more"}); err != nil {
+	if err := RecallTime("Fashion & more", 0, curves()...).Write(&b, "svg"); err != nil {
 		t.Fatal(err)
 	}
 	texts := map[string]bool{}
@@ -63,7 +63,9 @@ func TestSVG(t *testing.T) {
 // TestPNG checks the size and that each group's colour is in the picture.
 func TestPNG(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, "png", curves(), Options{Width: 640, Height: 400}); err != nil {
+	chart := RecallTime("", 0, curves()...)
+	chart.Width, chart.Height = 640, 400
+	if err := chart.Write(&b, "png"); err != nil {
 		t.Fatal(err)
 	}
 	if dir := os.Getenv("ANNDB_PLOT_OUT"); dir != "" {
@@ -95,20 +97,20 @@ func TestPNG(t *testing.T) {
 }
 
 func TestOddInput(t *testing.T) {
-	one := []Curve{{Name: "one", Points: []Point{{1, 5}}}}
-	if err := Write(io.Discard, "svg", one, Options{}); err != nil {
+	one := Series{Name: "one", Points: []Point{{1, 5}}}
+	if err := RecallTime("", 0, one).Write(io.Discard, "svg"); err != nil {
 		t.Errorf("single point: %v", err)
 	}
-	bad := []Curve{{Name: "x", Points: []Point{
-		{math.NaN(), 5}, {0.5, 0}, {0.5, math.NaN()}, {0.5, math.Inf(1)},
-	}}}
-	if err := Write(io.Discard, "svg", bad, Options{}); !errors.Is(err, ErrEmpty) {
+	bad := Series{Name: "x", Points: []Point{
+		{math.NaN(), 5}, {0.5, 0}, {0.5, math.NaN()}, {0.5, math.Inf(1)}, {1.5, 2},
+	}}
+	if err := RecallTime("", 0, bad).Write(io.Discard, "svg"); !errors.Is(err, ErrEmpty) {
 		t.Errorf("no drawable point: %v", err)
 	}
-	if err := Write(io.Discard, "svg", one, Options{MinRecall: 1.1}); !errors.Is(err, ErrEmpty) {
+	if err := RecallTime("", 1.1, one).Write(io.Discard, "svg"); !errors.Is(err, ErrEmpty) {
 		t.Errorf("all below the cut: %v", err)
 	}
-	if err := Write(io.Discard, "gif", one, Options{}); !errors.Is(err, ErrFormat) {
+	if err := RecallTime("", 0, one).Write(io.Discard, "gif"); !errors.Is(err, ErrFormat) {
 		t.Errorf("gif: %v", err)
 	}
 	if _, err := FormatOf("a.pdf"); !errors.Is(err, ErrFormat) {
@@ -139,14 +141,14 @@ func TestFrontProperty(t *testing.T) {
 		for _, p := range points {
 			covered := false
 			for _, f := range front {
-				covered = covered || f.Recall >= p.Recall && f.Micros <= p.Micros
+				covered = covered || f.X >= p.X && f.Y <= p.Y
 			}
 			if !covered {
 				t.Fatalf("%v is not covered by %v", p, front)
 			}
 		}
 		for i := 1; i < len(front); i++ {
-			if front[i].Recall <= front[i-1].Recall || front[i].Micros <= front[i-1].Micros {
+			if front[i].X <= front[i-1].X || front[i].Y <= front[i-1].Y {
 				t.Fatalf("front %v is not increasing", front)
 			}
 		}

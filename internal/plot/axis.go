@@ -1,0 +1,133 @@
+package plot
+
+import (
+	"math"
+	"strconv"
+
+	gonumplot "gonum.org/v1/plot"
+)
+
+// Scale is how an axis maps values.
+type Scale uint8
+
+const (
+	// Linear is for values of any size.
+	Linear Scale = iota
+	// Log is for values above zero.
+	Log
+	// Recall is for shares of up to 1 whose distance from 1 matters: equal lengths lead from 0.9 to
+	// 0.99 and from 0.99 to 0.999. It shows 1 at its end.
+	Recall
+)
+
+// Axis describes one axis of a chart.
+type Axis struct {
+	Label string
+	Scale Scale
+	// Min is where the axis begins, if it is not zero; points below it are left out.
+	Min float64
+	// Bare axes have no ticks.
+	Bare bool
+}
+
+// full is where a Recall axis shows a recall of 1. No axis can show its own infinity.
+const full = 0.9997
+
+// shows reports whether the axis has a place for v.
+func (a Axis) shows(v float64) bool {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0) || a.Min != 0 && v < a.Min:
+		return false
+	case a.Scale == Log:
+		return v > 0
+	case a.Scale == Recall:
+		return v >= 0 && v <= 1
+	}
+	return true
+}
+
+// place returns the value at whose place the axis shows v.
+func (a Axis) place(v float64) float64 {
+	if a.Scale == Recall {
+		return min(v, full)
+	}
+	return v
+}
+
+// apply sets up gonum's axis for values in a range.
+func (a Axis) apply(to *gonumplot.Axis, s span) {
+	to.Label.Text = a.Label
+	if a.Bare {
+		to.Tick.Marker = gonumplot.ConstantTicks(nil)
+	}
+	switch a.Scale {
+	case Log:
+		to.Scale, to.Tick.Marker = gonumplot.LogScale{}, logTicks{}
+		// The margin also avoids an empty range, which a logarithmic axis cannot map.
+		to.Min, to.Max = s.lo/1.15, s.hi*1.15
+	case Recall:
+		to.Scale, to.Tick.Marker = recallScale{}, recallTicks{}
+		to.Min, to.Max = max(0, s.lo-(1-s.lo)*0.1), 1-(1-s.hi)*0.85
+	default:
+		margin := (s.hi - s.lo) * 0.02
+		if margin == 0 {
+			margin = max(math.Abs(s.hi)*0.02, 1e-9)
+		}
+		to.Min, to.Max = s.lo-margin, s.hi+margin
+	}
+	if a.Min != 0 {
+		to.Min = a.Min
+	}
+}
+
+// recallScale is gonum's view of the Recall scale: logarithmic in the distance from 1.
+type recallScale struct{}
+
+func (recallScale) Normalize(lo, hi, x float64) float64 {
+	from := nines(lo)
+	return (nines(x) - from) / (nines(hi) - from)
+}
+
+// nines is 1 for 0.9, 2 for 0.99, and so on.
+func nines(x float64) float64 { return -math.Log10(1 - min(x, full)) }
+
+// recallTicks labels the recalls that people ask for.
+type recallTicks struct{}
+
+func (recallTicks) Ticks(lo, hi float64) []gonumplot.Tick {
+	var ticks []gonumplot.Tick
+	for _, v := range []float64{0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, full} {
+		if v < lo || v > hi {
+			continue
+		}
+		label := strconv.FormatFloat(v, 'g', -1, 64)
+		if v == full {
+			label = "1"
+		}
+		ticks = append(ticks, gonumplot.Tick{Value: v, Label: label})
+	}
+	return ticks
+}
+
+// logTicks labels 1, 2 and 5 times the powers of ten and marks the rest; only the powers where
+// there are many.
+type logTicks struct{}
+
+func (logTicks) Ticks(lo, hi float64) []gonumplot.Tick {
+	var ticks []gonumplot.Tick
+	many := hi/lo > 2000
+	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
+		for m := 1.0; m < 10; m++ {
+			v := m * math.Pow(10, e)
+			if v < lo || v > hi {
+				continue
+			}
+			label := ""
+			if m == 1 || !many && (m == 2 || m == 5) {
+				label = strconv.FormatFloat(v, 'g', 7, 64)
+			}
+			ticks = append(ticks, gonumplot.Tick{Value: v, Label: label})
+		}
+	}
+	return ticks
+}

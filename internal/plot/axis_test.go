@@ -1,0 +1,72 @@
+package plot
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestLogAxes draws times by numbers of rows.
+func TestLogAxes(t *testing.T) {
+	c := Chart{
+		Title: "growth", X: Axis{Label: "rows", Scale: Log}, Y: Axis{Label: "time", Scale: Log},
+		Series: []Series{
+			{Name: "first", Points: []Point{{100_000, 30}, {10_000, 20}}},
+			{Name: "without points", Points: []Point{{0, 1}, {10, 0}}},
+			{Name: "second", Style: "dashed", Points: []Point{{10_000, 500}}},
+		},
+	}
+	var out bytes.Buffer
+	if err := c.Write(&out, "svg"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"<svg", "growth", "first", "second", "rows", ">20<", ">500<", ">10000<", ">100000<",
+		"font-family:'Liberation Sans',Arial,Helvetica,sans-serif;",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the picture lacks %q", want)
+		}
+	}
+	if strings.Contains(out.String(), "without points") {
+		t.Error("the legend names a line that is not drawn")
+	}
+	if err := c.Write(failing{}, "svg"); err == nil {
+		t.Error("no error of a writer that fails")
+	}
+	c.Series = c.Series[1:2]
+	if err := c.Write(&out, "svg"); !errors.Is(err, ErrEmpty) {
+		t.Errorf("nothing to draw: %v", err)
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
+
+// TestRecallAxis checks that equal ratios of missed rows have equal lengths.
+func TestRecallAxis(t *testing.T) {
+	at := func(x float64) float64 { return recallScale{}.Normalize(0, full, x) }
+	if d := (at(0.99) - at(0.9)) - (at(0.999) - at(0.99)); math.Abs(d) > 1e-9 {
+		t.Errorf("0.9 to 0.99 and 0.99 to 0.999 differ by %g of the axis", d)
+	}
+	if at(0) != 0 || at(full) != 1 || at(1) != 1 {
+		t.Errorf("ends at %g, %g, %g", at(0), at(full), at(1))
+	}
+	var out bytes.Buffer
+	c := RecallTime("", 0.5, Series{Points: []Point{{0.4, 1}, {0.6, 3}, {0.95, 10}, {1, 80}}})
+	if err := c.Write(&out, "svg"); err != nil {
+		t.Fatal(err)
+	}
+	var labels []string
+	for _, m := range regexp.MustCompile(`>([\d.]+)</text>`).FindAllStringSubmatch(out.String(), -1) {
+		labels = append(labels, m[1])
+	}
+	text := strings.Join(labels, " ")
+	if !strings.Contains(text, "0.5 0.6 0.7 0.8 0.9 0.95 0.98 0.99 0.995 0.998 0.999 1") {
+		t.Errorf("labels of the axes: %s", text)
+	}
+}
