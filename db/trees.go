@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -49,6 +50,25 @@ func (c Collection) TreePicture(
 		return err
 	})
 	return picture, err
+}
+
+// LeafSizes returns the number of training points in each leaf of all trees of an index, largest
+// first. Errors: ErrInvalid for an index without trees.
+func (c Collection) LeafSizes(ctx context.Context, index string) (sizes []int, err error) {
+	err = c.read(func(st *state.Collection) error {
+		opened, err := st.OpenNamed(ctx, index)
+		if err != nil {
+			return err
+		}
+		t, ok := opened.(interface{ LeafSizes() []int })
+		if !ok {
+			return fmt.Errorf("%w: index %q of %q has no trees", fail.Kind, index, st.Entry.Name)
+		}
+		sizes = t.LeafSizes()
+		return nil
+	})
+	slices.SortFunc(sizes, func(a, b int) int { return b - a })
+	return sizes, err
 }
 
 // TreeDecisions returns the mean number of decisions that the queries take in the trees of an

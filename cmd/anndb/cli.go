@@ -52,6 +52,7 @@ type cli struct {
 	Restore  restoreCmd  `cmd:"" help:"Check a backup and put a copy of it in the place of a database."`
 	Bench    benchCmd    `cmd:"" help:"Recall-time curves of every forest and method on a collection; writes nothing to the file."`
 	Plot     plotCmd     `cmd:"" help:"Draw the curves of a bench CSV, or a stored tree."`
+	Report   reportCmd   `cmd:"" help:"Write an HTML page about the file: collections, indexes, recall, charts, sizes, health."`
 	Backup   backupCmd   `cmd:"" help:"Copy the database, as of now, to another file."`
 	Compact  compactCmd  `cmd:"" help:"Rewrite the file without its free pages, and without deleted rows where these are many."`
 	Demo     demoCmd     `cmd:"" help:"Index Go's own standard library, search it, and predict what its files import."`

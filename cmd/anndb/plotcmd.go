@@ -17,8 +17,13 @@ import (
 
 // plotCmd draws curves or a tree.
 type plotCmd struct {
-	Curves plotCurvesCmd `cmd:"" default:"withargs" help:"Draw the curves of a bench CSV as SVG or PNG; so does plot CSV."`
-	Tree   plotTreeCmd   `cmd:"" help:"Show a stored tree of kind sbt, pt or at: text, DOT, SVG or PNG with the features and their weights."`
+	Curves    plotCurvesCmd    `cmd:"" default:"withargs" help:"Draw the curves of a bench CSV as SVG or PNG; so does plot CSV."`
+	Recall    plotRecallCmd    `cmd:"" help:"Draw recall and time of the settings that the tuner measured."`
+	Labels    plotLabelsCmd    `cmd:"" help:"Draw how many rows have each label, each set of labels, and so many labels."`
+	Precision plotPrecisionCmd `cmd:"" help:"Draw precision@k of label models on a file of queries."`
+	Leaves    plotLeavesCmd    `cmd:"" help:"Draw how large the leaves of an index are."`
+	Map       plotMapCmd       `cmd:"" help:"Draw the rows in the plane of their two principal coordinates, coloured by label."`
+	Tree      plotTreeCmd      `cmd:"" help:"Show a stored tree of kind sbt, pt or at: text, DOT, SVG or PNG with the features and their weights."`
 }
 
 // plotCurvesCmd draws the CSV of a bench again.

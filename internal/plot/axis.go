@@ -57,9 +57,6 @@ func (a Axis) place(v float64) float64 {
 // apply sets up gonum's axis for values in a range.
 func (a Axis) apply(to *gonumplot.Axis, s span) {
 	to.Label.Text = a.Label
-	if a.Bare {
-		to.Tick.Marker = gonumplot.ConstantTicks(nil)
-	}
 	switch a.Scale {
 	case Log:
 		to.Scale, to.Tick.Marker = gonumplot.LogScale{}, logTicks{}
@@ -78,6 +75,9 @@ func (a Axis) apply(to *gonumplot.Axis, s span) {
 	if a.Min != 0 {
 		to.Min = a.Min
 	}
+	if a.Bare {
+		to.Tick.Marker, to.LineStyle.Width = gonumplot.ConstantTicks(nil), 0
+	}
 }
 
 // recallScale is gonum's view of the Recall scale: logarithmic in the distance from 1.
@@ -91,11 +91,15 @@ func (recallScale) Normalize(lo, hi, x float64) float64 {
 // nines is 1 for 0.9, 2 for 0.99, and so on.
 func nines(x float64) float64 { return -math.Log10(1 - min(x, full)) }
 
-// recallTicks labels the recalls that people ask for.
+// recallTicks labels the recalls that people ask for, where there is room for the label.
 type recallTicks struct{}
+
+// labelRoom is the least distance of two labels as a share of the axis.
+const labelRoom = 0.035
 
 func (recallTicks) Ticks(lo, hi float64) []gonumplot.Tick {
 	var ticks []gonumplot.Tick
+	last := -1.0
 	for _, v := range []float64{0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, full} {
 		if v < lo || v > hi {
 			continue
@@ -104,18 +108,23 @@ func (recallTicks) Ticks(lo, hi float64) []gonumplot.Tick {
 		if v == full {
 			label = "1"
 		}
+		if at := (recallScale{}).Normalize(lo, hi, v); at-last < labelRoom {
+			label = ""
+		} else {
+			last = at
+		}
 		ticks = append(ticks, gonumplot.Tick{Value: v, Label: label})
 	}
 	return ticks
 }
 
 // logTicks labels 1, 2 and 5 times the powers of ten and marks the rest; only the powers where
-// there are many.
+// there are many, and round numbers where the axis is too short for two of these.
 type logTicks struct{}
 
 func (logTicks) Ticks(lo, hi float64) []gonumplot.Tick {
 	var ticks []gonumplot.Tick
-	many := hi/lo > 2000
+	many, labels := hi/lo > 2000, 0
 	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
 		for m := 1.0; m < 10; m++ {
 			v := m * math.Pow(10, e)
@@ -125,9 +134,13 @@ func (logTicks) Ticks(lo, hi float64) []gonumplot.Tick {
 			label := ""
 			if m == 1 || !many && (m == 2 || m == 5) {
 				label = strconv.FormatFloat(v, 'g', 7, 64)
+				labels++
 			}
 			ticks = append(ticks, gonumplot.Tick{Value: v, Label: label})
 		}
+	}
+	if labels < 2 {
+		return gonumplot.DefaultTicks{}.Ticks(lo, hi)
 	}
 	return ticks
 }

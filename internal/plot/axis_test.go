@@ -66,7 +66,7 @@ func TestRecallAxis(t *testing.T) {
 		labels = append(labels, m[1])
 	}
 	text := strings.Join(labels, " ")
-	if !strings.Contains(text, "0.5 0.6 0.7 0.8 0.9 0.95 0.98 0.99 0.995 0.998 0.999 1") {
+	if !strings.Contains(text, "0.8 0.9 0.95 0.98 0.99 0.995 0.998 0.999 1 ") {
 		t.Errorf("labels of the axes: %s", text)
 	}
 }

@@ -39,8 +39,9 @@ const (
 	Line Mark = iota
 	// Steps connects them by horizontal and vertical lines, without marks.
 	Steps
-	// Dots marks each point with a small dot.
+	// Dots marks each point with a small dot, Faint with a grey one.
 	Dots
+	Faint
 )
 
 // Series is one line or cloud of a chart.
@@ -148,7 +149,7 @@ var palette = []color.Color{
 	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255},
 	color.RGBA{204, 121, 167, 255}, color.RGBA{86, 180, 233, 255}, color.RGBA{230, 159, 0, 255},
 	color.RGBA{60, 60, 60, 255}, color.RGBA{150, 110, 70, 255}, color.RGBA{120, 94, 240, 255},
-	color.RGBA{170, 170, 170, 255},
+	color.RGBA{140, 0, 75, 255},
 }
 
 // Colors is the number of series colours; further ones are used again.
@@ -175,7 +176,7 @@ func (c *Chart) build() (*gonumplot.Plot, gonumplot.Legend, error) {
 	x, y := empty, empty
 	for i, s := range c.Series {
 		shown[i] = visible(s.Points, c.X, c.Y)
-		if s.Mark != Dots {
+		if s.Mark < Dots {
 			slices.SortStableFunc(shown[i], func(a, b plotter.XY) int { return compare(a.X, b.X) })
 		}
 		for _, at := range shown[i] {
@@ -188,12 +189,15 @@ func (c *Chart) build() (*gonumplot.Plot, gonumplot.Legend, error) {
 	}
 	c.X.apply(&p.X, x)
 	c.Y.apply(&p.Y, y)
-	groups, styles := numbering{}, numbering{}
+	groups, styles, colored := numbering{}, numbering{}, 0
 	plain := !slices.ContainsFunc(c.Series, func(s Series) bool { return s.Group != "" || s.Style != "" })
 	for i, s := range c.Series {
 		color, style := groups.of(s.Group), styles.of(s.Style)
 		if plain {
-			color, style = i, 0
+			color, style = colored, 0
+		}
+		if s.Mark != Faint {
+			colored++
 		}
 		if len(shown[i]) == 0 {
 			continue
@@ -229,8 +233,11 @@ func addSeries(p *gonumplot.Plot, mark Mark, at plotter.XYs, group, style int) (
 		line.StepStyle = plotter.PostStep
 		p.Add(line)
 		return []gonumplot.Thumbnailer{line}, nil
-	case Dots:
+	case Dots, Faint:
 		glyphs.Radius = 1.5
+		if mark == Faint {
+			glyphs.Color = color.Gray{205}
+		}
 		p.Add(glyphs)
 		return []gonumplot.Thumbnailer{glyphs}, nil
 	}

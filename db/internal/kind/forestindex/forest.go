@@ -162,6 +162,33 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 
 func (x *index) RowView() *query.View { return x.view }
 
+// LeafSizes returns the number of training points, or of rows where only these are stored, in each
+// leaf of all trees.
+func (x *index) LeafSizes() []int {
+	var sizes []int
+	f := x.view.Forest
+	if f == nil {
+		return nil
+	}
+	natural := len(f.LeafDir) > 0
+	for t := range f.Trees {
+		for leaf := range 1 << f.Depth {
+			var b forest.LeafBlock
+			if natural {
+				b = f.Leaf(t, leaf)
+			} else {
+				b = f.MemberLeaf(t, leaf)
+			}
+			n := b.Points()
+			if more, ok := f.OverlayLeaf(natural, t, leaf); ok {
+				n += more.Points()
+			}
+			sizes = append(sizes, int(n))
+		}
+	}
+	return sizes
+}
+
 func (x *index) Setting(recall float64, k int) (query.Params, error) {
 	if x.m.Info.Curve == nil && optionsOf(x.m).NoTune {
 		return query.Params{}, fmt.Errorf(

@@ -105,6 +105,15 @@ func (t *Model) Decisions(x vector.Sparse) (n int) {
 	return n
 }
 
+// LeafSizes returns the number of training rows in each leaf.
+func (t *Model) LeafSizes() []int {
+	sizes := make([]int, len(t.Model.LeafRows))
+	for i, n := range t.Model.LeafRows {
+		sizes[i] = int(n)
+	}
+	return sizes
+}
+
 // Picture returns a picture of the trees, or of those of the classes.
 func (t *Model) Picture(o budget.PictureOptions, classes []string) (_ *budget.Picture, err error) {
 	for _, c := range classes {

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/charts"
+	"github.com/anndb/anndb/internal/plot"
+	"github.com/anndb/anndb/internal/table"
+	"github.com/anndb/anndb/labels"
+)
+
+// chartFlags are shared by pictures of what a database holds.
+type chartFlags struct {
+	inFile
+	Collection string `arg:"" help:"Collection."`
+	Width      int    `help:"Pixels." default:"960"`
+	Height     int    `help:"Pixels." default:"600"`
+	Title      string `help:"Line above the picture."`
+}
+
+// draw writes charts to the files of these names.
+func (f chartFlags) draw(a *app, names []string, drawn ...*plot.Chart) error {
+	if f.Width < 100 || f.Height < 100 || f.Width > 10_000 || f.Height > 10_000 {
+		return usagef("--width and --height: %d x %d (want 100 to 10,000)", f.Width, f.Height)
+	}
+	t := table.New("picture")
+	for i, c := range drawn {
+		format, err := plot.FormatOf(names[i])
+		if err != nil {
+			return usagef("--out %q (want a name that ends in .svg or .png)", names[i])
+		}
+		c.Width, c.Height = f.Width, f.Height
+		if f.Title != "" {
+			c.Title = f.Title
+		}
+		err = writeFile(names[i], 0o644, func(w io.Writer) error { return c.Write(w, format) })
+		if err != nil {
+			return fmt.Errorf("draw %s: %w", names[i], err)
+		}
+		t.Add(names[i])
+	}
+	return a.Print(t)
+}
+
+// plotRecallCmd draws the curves of tuned indexes.
+type plotRecallCmd struct {
+	chartFlags
+	Index []string `arg:"" optional:"" help:"Indexes; all tuned ones if not given."`
+	Out   string   `help:"File that ends in .svg or .png." default:"recall.svg"`
+}
+
+// Run executes the command.
+func (c *plotRecallCmd) Run(a *app) error {
+	var chart *plot.Chart
+	err := c.snapshot(a, func(s *db.Snapshot) (err error) {
+		var list []db.IndexInfo
+		for _, name := range c.Index {
+			i, err := s.Collection(c.Collection).Index(name)
+			if err != nil {
+				return err
+			}
+			list = append(list, i)
+		}
+		if len(c.Index) == 0 {
+			if list, err = s.Collection(c.Collection).Indexes(); err != nil {
+				return err
+			}
+		}
+		chart = charts.Recall(c.Collection, list...)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case chart == nil:
+		return fmt.Errorf("collection %q has no tuned index to draw: make one with anndb build", c.Collection)
+	}
+	return c.draw(a, []string{c.Out}, chart)
+}
+
+// plotLabelsCmd draws the frequencies of labels.
+type plotLabelsCmd struct {
+	chartFlags
+	Out string `help:"File that ends in .svg or .png; a second one, of the labels per row, ends in -per-row." default:"labels.svg"`
+}
+
+// Run executes the command.
+func (c *plotLabelsCmd) Run(a *app) error {
+	var counts *charts.LabelCounts
+	err := c.snapshot(a, func(s *db.Snapshot) (err error) {
+		counts, err = charts.CountLabels(a.ctx, s.Collection(c.Collection))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(counts.Labels) == 0 {
+		return fmt.Errorf("no row of collection %q has a label", c.Collection)
+	}
+	dot := strings.LastIndex(c.Out, ".")
+	if dot < 0 {
+		return usagef("--out %q (want a name that ends in .svg or .png)", c.Out)
+	}
+	names := []string{c.Out, c.Out[:dot] + "-per-row" + c.Out[dot:]}
+	return c.draw(a, names, counts.Frequencies(c.Collection), counts.RowCounts(c.Collection))
+}
+
+// plotLeavesCmd draws the sizes of leaves.
+type plotLeavesCmd struct {
+	chartFlags
+	Index string `arg:"" help:"Index: a forest, or a tree of kind sbt, pt or at."`
+	Out   string `help:"File that ends in .svg or .png." default:"leaves.svg"`
+}
+
+// Run executes the command.
+func (c *plotLeavesCmd) Run(a *app) error {
+	var sizes []int
+	err := c.snapshot(a, func(s *db.Snapshot) (err error) {
+		sizes, err = s.Collection(c.Collection).LeafSizes(a.ctx, c.Index)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.draw(a, []string{c.Out}, charts.LeafSizes(c.Index, sizes))
+}
+
+// plotMapCmd draws the rows in the plane.
+type plotMapCmd struct {
+	chartFlags
+	Out  string `help:"File that ends in .svg or .png." default:"map.png"`
+	Rows int    `help:"Rows to draw at most, evenly over the collection." default:"5000"`
+	By   string `help:"Attribute that selects the colour; the first label if not given." placeholder:"ATTRIBUTE"`
+}
+
+// Run executes the command.
+func (c *plotMapCmd) Run(a *app) error {
+	if c.Rows < 3 || c.Rows > 100_000 {
+		return usagef("--rows %d (want 3 to 100,000)", c.Rows)
+	}
+	var chart *plot.Chart
+	err := c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) (err error) {
+		if c.By != "" && !slices.Contains(info.Attributes, c.By) {
+			return fmt.Errorf("no row of collection %q has an attribute %q", c.Collection, c.By)
+		}
+		chart, err = charts.Map(a.ctx, s.Collection(c.Collection), charts.MapOptions{Rows: c.Rows, Attribute: c.By})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.draw(a, []string{c.Out}, chart)
+}
+
+// plotPrecisionCmd draws precision@k of label models.
+type plotPrecisionCmd struct {
+	chartFlags
+	Queries string   `required:"" help:"File of rows with labels that the models have not learned from." placeholder:"FILE"`
+	Labels  string   `help:"idx file with the labels of the queries." placeholder:"FILE"`
+	Index   []string `help:"Label models; all of the collection if not given."`
+	K       int      `short:"k" help:"Largest number of labels." default:"10"`
+	Out     string   `help:"File that ends in .svg or .png." default:"precision.svg"`
+	fileFlags
+}
+
+// Run executes the command.
+func (c *plotPrecisionCmd) Run(a *app) error {
+	if c.K < 1 || c.K > 1000 {
+		return usagef("-k %d (want 1 to 1,000)", c.K)
+	}
+	var chart *plot.Chart
+	err := c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+		models, err := labelModels(s, c.Collection, c.Index)
+		if err != nil {
+			return err
+		}
+		q, err := readQueries(c.Queries, c.Labels, c.fileFlags, targetOf(a, info))
+		if err != nil {
+			return err
+		}
+		t, err := newLabelTest(s, c.Collection, q)
+		if err != nil {
+			return err
+		}
+		t.info = info
+		var values [][]float64
+		for _, m := range models {
+			v, err := t.precision(a, s, m, c.K)
+			if err != nil {
+				return fmt.Errorf("index %s: %w", m, err)
+			}
+			values = append(values, v)
+		}
+		title := fmt.Sprintf("%s: precision@k on %d rows", c.Collection, len(q.keys))
+		chart = charts.Precision(title, models, values)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.draw(a, []string{c.Out}, chart)
+}
+
+// labelModels returns the names that are given, or those of all label models of a collection.
+func labelModels(s *db.Snapshot, coll string, names []string) ([]string, error) {
+	if len(names) > 0 {
+		return names, nil
+	}
+	list, err := s.Collection(coll).Indexes()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		if predicts(i) {
+			names = append(names, i.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("collection %q has no label model: make one with anndb tune", coll)
+	}
+	return names, nil
+}
+
+// precision returns precision@k of a model for k from 1 to n.
+func (t *labelTest) precision(a *app, s *db.Snapshot, model string, n int) ([]float64, error) {
+	p := predicting{a: a, s: s, info: t.info, options: &db.PredictOptions{Index: model, Top: n}}
+	found, err := p.all(t.q.queries)
+	if err != nil {
+		return nil, err
+	}
+	ks := make([]int, n)
+	for i := range ks {
+		ks[i] = i + 1
+	}
+	r, err := labels.EvaluateRanking(t.truth, t.scores(found), ks)
+	if err != nil {
+		return nil, err
+	}
+	return r.Precision, nil
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/report"
+	"github.com/anndb/anndb/internal/table"
+)
+
+// reportCmd writes a page about a database.
+type reportCmd struct {
+	inFile
+	Out     string `help:"HTML file to write." default:"report.html"`
+	Check   bool   `help:"Also verify the whole file and list the damage."`
+	MapRows int    `help:"Rows to draw of a collection." default:"2000"`
+}
+
+// Run executes the command.
+func (c *reportCmd) Run(a *app) error {
+	if c.MapRows < 3 || c.MapRows > 100_000 {
+		return usagef("--map-rows %d (want 3 to 100,000)", c.MapRows)
+	}
+	err := c.with(a, true, func(d *db.DB) error {
+		o := report.Options{Check: c.Check, MapRows: c.MapRows, Now: time.Now()}
+		return writeFile(c.Out, 0o644, func(w io.Writer) error { return report.Write(a.ctx, w, d, o) })
+	})
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	t := table.New("report")
+	t.Add(c.Out)
+	return a.Print(t)
+}

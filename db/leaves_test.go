@@ -1,0 +1,85 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+)
+
+// TestLeafSizesOfIndexes checks that every training point is in one leaf of each tree, also after
+// maintenance has inserted rows.
+func TestLeafSizesOfIndexes(t *testing.T) {
+	d, err := Open(filepath.Join(t.TempDir(), "x.anndb"), &Options{Sync: Off, Maintenance: &Maintenance{Manual: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	c, err := d.Create(t.Context(), "c", Schema{Dim: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(from, to int) {
+		t.Helper()
+		err := d.Update(t.Context(), func(tx *Tx) error {
+			for i := from; i < to; i++ {
+				x := []float32{float32(i * 7 % 31), float32(i * 11 % 29), float32(i * 5 % 37), float32(i % 13)}
+				r := Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint(i % 3)}}
+				if err := tx.Collection("c").Put(r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(0, 900)
+	if _, err := c.Build(t.Context(), "forest", &Forest{Trees: 3, Depth: 5}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Build(t.Context(), "tree", &PT{}); err != nil {
+		t.Fatal(err)
+	}
+	sum := func(index string) (n int) {
+		t.Helper()
+		sizes, err := c.LeafSizes(t.Context(), index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, size := range sizes {
+			if n += size; i > 0 && size > sizes[i-1] {
+				t.Fatalf("%s: sizes do not descend: %v", index, sizes)
+			}
+		}
+		return n
+	}
+	forest, err := c.Index("forest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := sum("forest"), 3*forest.TrainingPoints; got != want {
+		t.Errorf("forest: %d points in leaves, want %d", got, want)
+	}
+	if got := sum("tree"); got != 900 {
+		t.Errorf("tree: %d rows in leaves, want 900", got)
+	}
+	before := sum("forest")
+	put(900, 930)
+	if _, err := d.Maintain(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := sum("forest"); got != before+3*30 {
+		t.Errorf("forest: %d points after 30 more rows, want %d", got, before+3*30)
+	}
+	if _, err := c.LeafSizes(t.Context(), "none"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("no index: %v", err)
+	}
+	if _, err := c.Build(t.Context(), "lcif", &LCIF{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.LeafSizes(t.Context(), "lcif"); !errors.Is(err, ErrInvalid) {
+		t.Errorf("an index without trees: %v", err)
+	}
+}

@@ -1,0 +1,155 @@
+package charts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/plot"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filled returns a collection with rows.
+func filled(t *testing.T, s db.Schema, rows ...db.Row) db.Collection {
+	t.Helper()
+	d, err := db.Open(filepath.Join(t.TempDir(), "c.anndb"), nil)
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	c, err := d.Create(t.Context(), "c", s)
+	must(t, err)
+	must(t, d.Update(t.Context(), func(tx *db.Tx) error {
+		for _, r := range rows {
+			if err := tx.Collection("c").Put(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	return c
+}
+
+func drawable(t *testing.T, c *plot.Chart) {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, c.Write(&b, "svg"))
+}
+
+func TestCountLabels(t *testing.T) {
+	var rows []db.Row
+	for i, labels := range [][]string{{"a"}, {"b", "a"}, {"a", "b"}, {}, {"a"}, {"a", "b", "c"}} {
+		rows = append(rows, db.Row{Key: fmt.Append(nil, i), Vector: []float32{float32(i), 1}, Labels: labels})
+	}
+	counts, err := CountLabels(t.Context(), filled(t, db.Schema{Dim: 2}, rows...))
+	must(t, err)
+	want := &LabelCounts{Labels: []int{5, 3, 1}, Sets: []int{2, 2, 1}, PerRow: []int{1, 2, 2, 1}}
+	if diff := cmp.Diff(want, counts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	drawable(t, counts.Frequencies("c"))
+	drawable(t, counts.RowCounts("c"))
+}
+
+// TestMap checks that rows lie along the line that they are on, coloured by their labels.
+func TestMap(t *testing.T) {
+	var rows []db.Row
+	for i := range 40 {
+		x := float32(i)
+		rows = append(rows, db.Row{Key: fmt.Append(nil, i), Vector: []float32{3 * x, 4 * x, 7},
+			Labels: []string{[]string{"left", "right"}[i/20]}, Attributes: map[string]any{"half": i / 20}})
+	}
+	rows[7].Labels = nil
+	c := filled(t, db.Schema{Dim: 3}, rows...)
+	chart, err := Map(t.Context(), c, MapOptions{})
+	must(t, err)
+	var names []string
+	for _, s := range chart.Series {
+		names = append(names, fmt.Sprint(s.Name, " ", len(s.Points)))
+	}
+	if diff := cmp.Diff([]string{"others 1", "left 19", "right 20"}, names); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	a, b := chart.Series[2].Points[0], chart.Series[2].Points[19]
+	if d := b.X - a.X; d*d < 94*94 || d*d > 96*96 { // 19 steps of length 5
+		t.Errorf("the ends of a line of length 95 are %g apart", d)
+	}
+	drawable(t, chart)
+	if chart, err = Map(t.Context(), c, MapOptions{Attribute: "half", Rows: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(chart.Series); n != 3 || chart.Series[0].Name != "" || chart.Series[1].Name != "0" {
+		t.Errorf("by attribute: %d series: %+v", n, chart.Series)
+	}
+	if n := len(chart.Series[1].Points) + len(chart.Series[2].Points); n < 8 || n > 10 {
+		t.Errorf("%d of 10 rows drawn", n)
+	}
+}
+
+func TestSparseMap(t *testing.T) {
+	var numbered, named []db.Row
+	for i := range 30 {
+		x := vector.Sparse{Index: []uint32{0, uint32(1 + i%2), uint32(3 + i%5)}, Value: []float32{2, 3, 1}}
+		numbered = append(numbered, db.Row{Key: fmt.Append(nil, i), Sparse: x, Labels: []string{fmt.Sprint(i % 2)}})
+		words := []db.Feature{{Name: "all", Value: 2}, {Name: fmt.Sprint("w", i%2), Value: 3}, {Name: fmt.Sprint("v", i%5), Value: 1}}
+		named = append(named, db.Row{Key: fmt.Append(nil, i), Features: words, Labels: []string{fmt.Sprint(i % 2)}})
+	}
+	for name, c := range map[string]db.Collection{
+		"numbered": filled(t, db.Schema{Features: db.Numbered}, numbered...),
+		"named":    filled(t, db.Schema{Features: db.Named}, named...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			chart, err := Map(t.Context(), c, MapOptions{})
+			must(t, err)
+			drawable(t, chart)
+			// The halves differ in one word of three: they are on two sides.
+			side := func(s plot.Series) (x float64) {
+				for _, p := range s.Points {
+					x += p.X
+				}
+				return x
+			}
+			if side(chart.Series[1])*side(chart.Series[2]) >= 0 {
+				t.Error("two groups are on one side")
+			}
+		})
+	}
+	if _, err := Map(t.Context(), filled(t, db.Schema{Dim: 2}), MapOptions{}); !errors.Is(err, ErrFew) {
+		t.Errorf("no rows: %v", err)
+	}
+}
+
+func TestRecallAndLeaves(t *testing.T) {
+	if Recall("c", db.IndexInfo{Name: "untuned"}) != nil {
+		t.Error("a chart of an index without a curve")
+	}
+	points := []query.Point{{Recall: 0.9, Micros: 10}, {Recall: 0.99, Micros: 20}}
+	curve := &query.Curve{K: 10, Points: points, Depths: []query.Curve{{K: 1, Points: points}}}
+	chart := Recall("c", db.IndexInfo{Name: "a", Curve: curve}, db.IndexInfo{Name: "b", Curve: curve})
+	var names []string
+	for _, s := range chart.Series {
+		names = append(names, s.Name)
+	}
+	if diff := cmp.Diff([]string{"a, k = 1", "a, k = 10", "b, k = 1", "b, k = 10"}, names); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	drawable(t, chart)
+	leaves := LeafSizes("main", []int{8, 8, 4, 2})
+	want := []plot.Point{{X: 2, Y: 0}, {X: 8, Y: 1}, {X: 4, Y: 0.5}, {X: 2, Y: 0.25}}
+	if diff := cmp.Diff(want, leaves.Series[0].Points); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	drawable(t, leaves)
+	drawable(t, Precision("p", []string{"m"}, [][]float64{{0.9, 0.7}}))
+}

@@ -1,0 +1,61 @@
+package charts
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/plot"
+	"github.com/anndb/anndb/query"
+)
+
+// Recall returns the measured recall and time of the settings of tuned indexes of a collection, a
+// curve for each index and number of neighbors; nil if none is tuned.
+func Recall(coll string, indexes ...db.IndexInfo) *plot.Chart {
+	c := plot.RecallTime(coll+": settings of the tuner on held-out rows", 0)
+	tuned := slices.DeleteFunc(slices.Clone(indexes), func(i db.IndexInfo) bool { return i.Curve == nil })
+	for _, i := range tuned {
+		curves := append([]query.Curve{*i.Curve}, i.Curve.Depths...)
+		slices.SortFunc(curves, func(a, b query.Curve) int { return cmp.Compare(a.K, b.K) })
+		for _, curve := range curves {
+			s := plot.Series{Name: fmt.Sprintf("k = %d", curve.K), Group: i.Name, Style: fmt.Sprint(curve.K)}
+			if len(tuned) > 1 {
+				s.Name = i.Name + ", " + s.Name
+			}
+			for _, p := range curve.Points {
+				s.Points = append(s.Points, plot.Point{X: p.Recall, Y: p.Micros})
+			}
+			c.Series = append(c.Series, s)
+		}
+	}
+	if len(tuned) == 1 {
+		for i := range c.Series { // one index: each number of neighbors has a colour
+			c.Series[i].Group, c.Series[i].Style = "", ""
+		}
+	}
+	if len(c.Series) == 0 {
+		return nil
+	}
+	return c
+}
+
+// LeafSizes returns the share of leaves that have at most so many training points. sizes are those
+// of db.Collection.LeafSizes, largest first.
+func LeafSizes(index string, sizes []int) *plot.Chart {
+	s := plot.Series{Mark: plot.Steps}
+	if len(sizes) > 0 {
+		s.Points = []plot.Point{{X: float64(max(sizes[len(sizes)-1], 1)), Y: 0}}
+	}
+	for i, n := range sizes {
+		if i == 0 || n != sizes[i-1] {
+			s.Points = append(s.Points, plot.Point{X: float64(max(n, 1)), Y: float64(len(sizes)-i) / float64(len(sizes))})
+		}
+	}
+	return &plot.Chart{
+		Title:  fmt.Sprintf("%s: sizes of %d leaves", index, len(sizes)),
+		X:      plot.Axis{Label: "training points in a leaf", Scale: plot.Log},
+		Y:      plot.Axis{Label: "share of leaves with at most so many"},
+		Series: []plot.Series{s},
+	}
+}

@@ -1,0 +1,236 @@
+// Package report writes one HTML page about a database: its collections and indexes, measured
+// recall, charts, sizes and health. The page is complete in itself: no script, no other file.
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/charts"
+	"github.com/anndb/anndb/internal/plot"
+	"github.com/anndb/anndb/internal/table"
+	"github.com/anndb/anndb/query"
+)
+
+//go:embed report.html
+var page string
+
+var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
+	"size": func(n int64) string { return fmt.Sprint(table.Size(n)) },
+	"time": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+}).Parse(page))
+
+// Options are the options of Write.
+type Options struct {
+	// Check verifies the whole file and reports the damage.
+	Check bool
+	// MapRows is the number of rows of a collection that its map shows at most; 2,000 if zero.
+	MapRows int
+	// Now is the time on the page.
+	Now time.Time
+}
+
+// defaultRecall is the recall that a search asks for if its options name none.
+const defaultRecall = 0.95
+
+// content is what the page shows.
+type content struct {
+	Name        string
+	Now         time.Time
+	Stats       db.Stats
+	Checked     bool
+	Damage      []string
+	Collections []collection
+}
+
+type collection struct {
+	db.CollectionInfo
+	Kind   string
+	Labels []db.LabelCount // most frequent
+	More   int             // labels that are not shown
+	Charts []template.HTML
+	List   []index
+}
+
+type index struct {
+	db.IndexInfo
+	Behind         int
+	Recall, Micros float64 // of the setting that a search uses by default; 0 without one
+	Probes         string
+	Sections       []section
+	Seconds        float64
+}
+
+type section struct {
+	Name  string
+	Bytes int64
+	Share float64 // percent
+}
+
+// Write writes the report of the latest state of d to w. Cost: it reads all rows for labels, and
+// with Check the file. Errors: those of d, of the context and of w.
+func Write(ctx context.Context, w io.Writer, d *db.DB, o Options) error {
+	c := content{Name: filepath.Base(d.Path()), Now: o.Now, Checked: o.Check}
+	if o.Check {
+		err := d.Check(ctx, func(e *db.CorruptError) { c.Damage = append(c.Damage, e.Error()) })
+		if err != nil && !errors.Is(err, db.ErrCorrupt) {
+			return err
+		}
+	}
+	var err error
+	if c.Stats, err = d.Stats(); err != nil {
+		return err
+	}
+	err = d.View(func(s *db.Snapshot) error {
+		for _, info := range s.Collections() {
+			one, err := describe(ctx, s.Collection(info.Name), info, o)
+			if err != nil {
+				return fmt.Errorf("collection %q: %w", info.Name, err)
+			}
+			c.Collections = append(c.Collections, *one)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := pageTemplate.Execute(&b, &c); err != nil {
+		return err
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// shownLabels is the number of labels that the page names for a collection.
+const shownLabels = 12
+
+// describe collects what the page shows of a collection.
+func describe(ctx context.Context, c db.Collection, info db.CollectionInfo, o Options) (*collection, error) {
+	out := &collection{CollectionInfo: info, Kind: "dense"}
+	switch {
+	case info.Named:
+		out.Kind = "sparse, named features"
+	case info.Sparse:
+		out.Kind = "sparse, numbered features"
+	}
+	list, err := c.Indexes()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		out.List = append(out.List, indexOf(i, info))
+	}
+	labels, err := c.Labels()
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(labels, func(a, b db.LabelCount) int { return b.Rows - a.Rows })
+	out.More = max(0, len(labels)-shownLabels)
+	out.Labels = labels[:len(labels)-out.More]
+	drawn, err := chartsOf(ctx, c, info, list, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, chart := range drawn {
+		svg, err := inline(chart)
+		if errors.Is(err, plot.ErrEmpty) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out.Charts = append(out.Charts, svg)
+	}
+	return out, nil
+}
+
+// indexOf describes an index.
+func indexOf(i db.IndexInfo, info db.CollectionInfo) index {
+	x := index{IndexInfo: i, Behind: info.Rows - i.Rows}
+	for _, s := range i.BuildSeconds {
+		x.Seconds += s
+	}
+	total := max(i.TotalBytes(), 1)
+	for _, name := range slices.Sorted(maps.Keys(i.Bytes)) {
+		n := i.Bytes[name]
+		x.Sections = append(x.Sections, section{name, n, 100 * float64(n) / float64(total)})
+	}
+	slices.SortStableFunc(x.Sections, func(a, b section) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	if i.Curve == nil {
+		return x
+	}
+	x.Probes = fmt.Sprintf("%d queries, k = %d", i.Curve.Queries, i.Curve.K)
+	at := slices.IndexFunc(i.Curve.Points, func(p query.Point) bool { return p.Recall >= defaultRecall })
+	if at >= 0 {
+		x.Recall, x.Micros = i.Curve.Points[at].Recall, i.Curve.Points[at].Micros
+	}
+	return x
+}
+
+// chartsOf makes the charts of a collection.
+func chartsOf(
+	ctx context.Context, c db.Collection, info db.CollectionInfo, list []db.IndexInfo, o Options,
+) ([]*plot.Chart, error) {
+	var out []*plot.Chart
+	if chart := charts.Recall(info.Name, list...); chart != nil {
+		out = append(out, chart)
+	}
+	chart, err := charts.Map(ctx, c, charts.MapOptions{Rows: cmp.Or(o.MapRows, 2000)})
+	switch {
+	case err == nil:
+		out = append(out, chart)
+	case !errors.Is(err, charts.ErrFew):
+		return nil, err
+	}
+	counts, err := charts.CountLabels(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(counts.Sets); n > 0 && counts.Sets[0] != counts.Sets[n-1] {
+		out = append(out, counts.Frequencies(info.Name))
+	}
+	if n := len(counts.PerRow); n > 0 && counts.PerRow[n-1] < info.Live {
+		out = append(out, counts.RowCounts(info.Name))
+	}
+	for _, i := range list {
+		if _, isForest := i.Options.(*db.Forest); !isForest && i.Tree == nil {
+			continue
+		}
+		sizes, err := c.LeafSizes(ctx, i.Name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, charts.LeafSizes(i.Name, sizes))
+	}
+	return out, nil
+}
+
+// inline returns a chart as an SVG element.
+func inline(c *plot.Chart) (template.HTML, error) {
+	c.Width, c.Height = 760, 480
+	var b bytes.Buffer
+	if err := c.Write(&b, "svg"); err != nil {
+		return "", err
+	}
+	at := bytes.Index(b.Bytes(), []byte("<svg"))
+	if at < 0 {
+		return "", errors.New("report: a chart without an svg element")
+	}
+	// Texts of the chart are escaped by its writer.
+	return template.HTML(b.Bytes()[at:]), nil
+}
+
+// Deleted returns the number of row numbers whose rows are deleted.
+func (c *collection) Deleted() int { return c.Rows - c.Live }
