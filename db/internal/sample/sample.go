@@ -49,7 +49,7 @@ func (q *Queries) Of(collection uint64) *Reservoir {
 	if by[collection] == nil {
 		by = maps.Clone(by)
 		by[collection] = &Reservoir{most: q.most, random: rand.New(rand.NewPCG(1, collection)),
-			measured: map[string]int{}}
+			measured: map[string]Measurement{}}
 		q.by.Store(&by)
 	}
 	return by[collection]
@@ -78,10 +78,23 @@ type Reservoir struct {
 	most   int
 	random *rand.Rand
 	weight float64
-	kept   [][]float32
+	kept   []Query
 	taken  int // queries that were ever kept
-	// measured has the number of taken queries when an index was last measured, by its name.
-	measured map[string]int
+	// measured has the last measurement of each index, by its name.
+	measured map[string]Measurement
+}
+
+// Query is a sampled query. Number counts the queries that were taken, so no two have the same.
+type Query struct {
+	Vector []float32
+	Number int
+}
+
+// Measurement is what is kept of the measurement of an index for the next one: the number of queries that
+// had been taken, and what the kind of index knows of their answers.
+type Measurement struct {
+	Taken   int
+	Answers any
 }
 
 // Offer keeps a copy of a query, in place of another one if there are enough, or does nothing. It
@@ -99,12 +112,14 @@ func (r *Reservoir) Offer(query []float32) {
 func (r *Reservoir) take(query []float32) {
 	r.taken++
 	if len(r.kept) < r.most {
-		if r.kept = append(r.kept, slices.Clone(query)); len(r.kept) < r.most {
+		if r.kept = append(r.kept, Query{slices.Clone(query), r.taken}); len(r.kept) < r.most {
 			return
 		}
 		r.weight = 1
 	} else {
-		copy(r.kept[r.random.IntN(r.most)], query)
+		q := &r.kept[r.random.IntN(r.most)]
+		copy(q.Vector, query)
+		q.Number = r.taken
 	}
 	r.weight *= math.Pow(1-r.random.Float64(), 1/float64(r.most))
 	skip := math.Log(1-r.random.Float64()) / math.Log1p(-r.weight)
@@ -118,28 +133,38 @@ func (r *Reservoir) Sizes(index string) (n, fresh int) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.kept), r.taken - r.measured[index]
+	return len(r.kept), r.taken - r.measured[index].Taken
 }
 
 // Queries returns copies of at most n queries, and the number of queries that were taken so far.
-func (r *Reservoir) Queries(n int) (queries [][]float32, taken int) {
+func (r *Reservoir) Queries(n int) (queries []Query, taken int) {
 	if r == nil {
 		return nil, 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, q := range r.kept[:max(0, min(n, len(r.kept)))] {
-		queries = append(queries, slices.Clone(q))
+		queries = append(queries, Query{slices.Clone(q.Vector), q.Number})
 	}
 	return queries, r.taken
 }
 
-// Measured records that an index was measured when so many queries had been taken.
-func (r *Reservoir) Measured(index string, taken int) {
+// Measured records a measurement of an index.
+func (r *Reservoir) Measured(index string, m Measurement) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.measured[index] = taken
+	r.measured[index] = m
+}
+
+// Answers returns what the last measurement of an index knew, nil if there was none.
+func (r *Reservoir) Answers(index string) any {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.measured[index].Answers
 }

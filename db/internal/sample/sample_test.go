@@ -21,7 +21,7 @@ func TestUniform(t *testing.T) {
 			t.Fatalf("%d queries of %d taken", len(queries), taken)
 		}
 		for _, q := range queries {
-			kept[int(q[0])]++
+			kept[int(q.Vector[0])]++
 		}
 	}
 	want := float64(trials) * most / asked
@@ -45,10 +45,16 @@ func TestReservoir(t *testing.T) {
 	}
 	q[0] = 5
 	queries, taken := r.Queries(9)
-	if len(queries) != 2 || queries[0][0] != 1 || taken != 2 {
+	if len(queries) != 2 || queries[0].Vector[0] != 1 || taken != 2 {
 		t.Errorf("%v of %d", queries, taken)
 	}
-	r.Measured("a", taken)
+	if queries[0].Number == queries[1].Number {
+		t.Errorf("two queries with number %d", queries[0].Number)
+	}
+	r.Measured("a", Measurement{taken, "answers"})
+	if r.Answers("a") != "answers" || r.Answers("b") != nil {
+		t.Errorf("answers %v and %v", r.Answers("a"), r.Answers("b"))
+	}
 	r.Offer(q)
 	if n, fresh := r.Sizes("a"); n != 3 || fresh != 1 {
 		t.Errorf("%d queries, %d new", n, fresh)

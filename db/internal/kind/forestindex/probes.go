@@ -156,12 +156,9 @@ func (p *probes) insert(ctx context.Context, st kind.Source, v *query.View, lo, 
 	equal := make([][]uint32, len(p.rows))
 	err := p.each(ctx, st, func(s *query.Searcher, i int) error {
 		known := p.truth[i]
-		rows := roaring.New()
-		rows.AddMany(known)
-		rows.AddRange(uint64(lo), uint64(hi))
 		// All equal rows must be seen, of which there are rarely more than the room.
 		near, _, err := s.Search(ctx, v, queries[i],
-			&query.Params{K: p.room(i, k), Method: query.Flat, Filter: rows}, nil)
+			&query.Params{K: p.room(i, k), Method: query.Flat, Filter: rowsAnd(known, lo, hi)}, nil)
 		if err != nil {
 			return err
 		}
@@ -174,8 +171,16 @@ func (p *probes) insert(ctx context.Context, st kind.Source, v *query.View, lo, 
 	return err
 }
 
+// rowsAnd returns the known rows and those of [lo, hi).
+func rowsAnd(known []uint32, lo, hi int) *roaring.Bitmap {
+	rows := roaring.New()
+	rows.AddMany(known)
+	rows.AddRange(uint64(lo), uint64(hi))
+	return rows
+}
+
 // merged returns the rows of near up to the last one that was known before, which are the nearest of
-// all, without the new ones that equal the query.
+// all, without the new ones that equal the vector q.
 func merged(v *query.View, q []float32, known []uint32, near []vector.Neighbor, lo int) (
 	rows, equal []uint32) {
 	buf := make([]float32, v.Dim)

@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/query"
 )
 
@@ -91,7 +92,7 @@ func watch(ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Ti
 		if err := p.refresh(ctx, st, v, was.K); err != nil {
 			return err
 		}
-		if s.users, err = usersOf(ctx, st, m, v); err != nil {
+		if s.users, err = usersOf(ctx, st, m, v, p); err != nil {
 			return err
 		}
 		sets = append(sets, query.QuerySet{Queries: p.queries(v), Truth: p.truth})
@@ -170,7 +171,10 @@ func (p *probes) deepTruth(ctx context.Context, st kind.Source, v *query.View) (
 func (s *watching) Rows() int { return len(s.p.rows) }
 
 // Published implements kind.Recorder.
-func (s *watching) Published() { s.users.from.Measured(s.m.Info.Name, s.users.taken) }
+func (s *watching) Published() {
+	u := s.users
+	u.from.Measured(s.m.Info.Name, sample.Measurement{Taken: u.taken, Answers: u.known})
+}
 
 func (s *watching) Action() string {
 	if s.tuned {
