@@ -164,9 +164,10 @@ func TestCompressions(t *testing.T) {
 	}
 }
 
-// damage reads a thousand damaged copies of a file: each gives records of the promised number, as
-// readAll checks, or an error of the format. It returns how many were read to the end.
-func damage(t *testing.T, name string, data []byte, o Options) (read int) {
+// damage reads a thousand damaged copies of a file: each gives an error of the format, or records
+// of the number and dimension of want; any that the file promises if want has none. It returns how many
+// copies were read to the end.
+func damage(t *testing.T, name string, data []byte, o Options, want Schema) (read int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(17, uint64(len(data))))
 	for range 1000 {
@@ -178,9 +179,12 @@ func damage(t *testing.T, name string, data []byte, o Options) (read int) {
 				bad[rng.IntN(len(bad))] ^= 1 << rng.IntN(8)
 			}
 		}
-		_, err := load(t, name, bad, o)
+		all, err := load(t, name, bad, o)
 		if err == nil {
 			read++
+			if n := int64(len(all)); want.Dim > 0 && (n != want.Records || n > 0 && len(all[0].Vector) != want.Dim) {
+				t.Errorf("%s: %d records of %d, %d values of %d", name, n, want.Records, len(all[0].Vector), want.Dim)
+			}
 		} else if f := (*FormatError)(nil); !errors.As(err, &f) {
 			t.Fatalf("%s: not a FormatError: %v", name, err)
 		}
@@ -193,7 +197,7 @@ func TestDamagedArrays(t *testing.T) {
 		"x.npy": seedNPY, "x.fbin": seedFbin, "x.npz": npzOf(t, zip.Deflate, seedNPY, seedColumns),
 		"columns.npy": seedColumns, "stored.npz": npzOf(t, zip.Store, seedNPY),
 	} {
-		damage(t, name, data, Options{MaxDim: 4096})
+		damage(t, name, data, Options{MaxDim: 4096}, Schema{})
 	}
 }
 

@@ -129,6 +129,9 @@ type Schema struct {
 	Format string
 	// Member is the array that is read, in a file that can have several. Create ignores it.
 	Member string
+	// Distance is what an HDF5 file says of its distance, as those of ann-benchmarks do: euclidean,
+	// angular and others; "" if it says nothing. Create ignores it.
+	Distance string
 	// Kind is never AnyKind in a Reader. Create takes AnyKind for what the format
 	// holds; Dense if it holds both.
 	Kind Kind
@@ -214,7 +217,8 @@ type Options struct {
 	// Kind refuses files of the other kind, and decides where a text could be
 	// either; AnyKind takes what the file has.
 	Kind Kind
-	// Member is the array of an npz file to read. "" means the only one, or else train.
+	// Member is the array of an npz or HDF5 file to read, in HDF5 with the names of its groups
+	// separated by slashes. "" means the only one, or else train.
 	Member string
 	// Queries reports whether the records are queries: then test is read in the place of train, and
 	// a npy array of one dimension is one record.

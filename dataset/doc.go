@@ -27,6 +27,8 @@
 //	npy    f2 f4 f8 i1..i8 u1..u8, either byte       f4, version 1     vectors
 //	       order, versions 1 to 3
 //	npz    the same, one of several arrays (Member)  -                 vectors
+//	hdf5   f2 f4 f8 i1..i8 u1..u8, one of several    -                 vectors
+//	       arrays (Member)
 //	csv    header or none, RFC 4180 quotes           key,v0,v1,…,      everything
 //	tsv    the same with tabs                        labels,payload,
 //	                                                 attributes
@@ -36,8 +38,8 @@
 // The records of these formats are dense: vectors. jsonl may hold sparse records as
 // well, see below.
 //
-// Every format but npz may be compressed: reading looks at the content for gzip, bzip2
-// and zstd, writing at the name's ending for gzip. Arrays in Fortran order and npz files are read
+// Every format but npz and hdf5 may be compressed: reading looks at the content for gzip, bzip2
+// and zstd, writing at the name's ending for gzip. Arrays in Fortran order, npz and hdf5 are read
 // at many places, so they need a plain file. Arrays with more than two
 // dimensions, such as images, are read as one vector a record, the last dimension
 // varying fastest.
@@ -45,10 +47,10 @@
 // # Detection
 //
 // With no Options.Format the content decides where it can be no other format: the
-// magic numbers of npy, npz and idx; an opening brace with a quoted name for jsonl;
+// magic numbers of npy, npz, hdf5 and idx; an opening brace with a quoted name for jsonl;
 // @relation, @attribute or @data for ARFF; three whole numbers in the first line,
 // and a feature in the second, for xmc. Then the name decides: .idx, -ubyte, .fvecs,
-// .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .ibin, .npy, .npz, .csv, .tsv, .jsonl, .ndjson, .libsvm, .svm,
+// .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .ibin, .npy, .npz, .hdf5, .h5, .csv, .tsv, .jsonl, .ndjson, .libsvm, .svm,
 // .svmlight, .xmc, .arff, each with or without .gz, .bz2 or .zst. Text under another name is ARFF when it
 // begins with %, libsvm when its first line has the shape of a record with features,
 // tsv when that has more tabs than commas, and csv otherwise. The vecs and bin formats

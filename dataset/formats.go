@@ -18,6 +18,7 @@ const (
 	FormatIbin   = "ibin"   // the same with int32
 	FormatNPY    = "npy"    // NumPy array file, versions 1 to 3
 	FormatNPZ    = "npz"    // NumPy archive: a zip file of npy files; read only
+	FormatHDF5   = "hdf5"   // HDF5 file of arrays, as h5py and ann-benchmarks have it; read only
 	FormatCSV    = "csv"    // comma-separated text
 	FormatTSV    = "tsv"    // tab-separated text, quoted like csv
 	FormatJSONL  = "jsonl"  // one JSON object a line
@@ -84,6 +85,10 @@ func init() {
 		{
 			name: FormatNPZ, dense: true, plain: true, members: true, endings: []string{".npz"},
 			open: openNPZ,
+		},
+		{
+			name: FormatHDF5, dense: true, plain: true, members: true, endings: []string{".hdf5", ".h5", ".hdf"},
+			open: openHDF5,
 		},
 		{
 			name: FormatCSV, dense: true, text: true, attributes: true, endings: []string{".csv"},

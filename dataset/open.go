@@ -252,6 +252,8 @@ func detect(s *source, o Options) (string, error) {
 		return FormatNPY, nil
 	case bytes.HasPrefix(head, []byte(zipMagic)):
 		return FormatNPZ, nil
+	case bytes.HasPrefix(head, []byte(hdf5Magic)):
+		return FormatHDF5, nil
 	case isIDX:
 		return FormatIDX, nil
 	}

@@ -24,7 +24,7 @@ type importCmd struct {
 	Dense      bool   `help:"Take the records of a libsvm, xmc or arff file as vectors; what they leave out is zero."`
 	Named      bool   `help:"Features of a new sparse collection go by the names the file has, not by number. So they always do for jsonl with names."`
 	Labels     string `help:"An idx file of labels beside the vectors." placeholder:"PATH"`
-	Metric     string `help:"Distance of a new collection: l2, cosine or ip; l2 if not given." enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
+	Metric     string `help:"Distance of a new collection: l2, cosine or ip; if not given, what an HDF5 file says, or else l2." enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
 	Float32    bool   `help:"Store a new collection's vectors as float32 even where bytes would do."`
 	KeyPrefix  string `help:"Text to put before every key."`
 	Replace    bool   `help:"Replace rows of the same key. Without it they are an error, and the keys of a file that has none are numbers behind those in the collection."`
@@ -135,7 +135,7 @@ func (c *importCmd) create(a *app, d *db.DB, in *input, named bool) (created boo
 		if in.filled {
 			o.Numbering = in.numbering(false)
 		}
-		if o.Metric, err = vector.ParseMetric(cmp.Or(c.Metric, "l2")); err != nil {
+		if o.Metric, err = vector.ParseMetric(cmp.Or(c.metric(a, in), "l2")); err != nil {
 			return false, err
 		}
 	}
@@ -144,6 +144,23 @@ func (c *importCmd) create(a *app, d *db.DB, in *input, named bool) (created boo
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// metric returns the metric of a new collection: that of the flag, or by the distance that the file
+// records, as sets of ann-benchmarks do; empty if there is neither.
+func (c *importCmd) metric(a *app, in *input) string {
+	if c.Metric != "" || in.Distance == "" {
+		return c.Metric
+	}
+	m := map[string]string{
+		"euclidean": "l2", "angular": "cosine", "cosine": "cosine", "dot": "ip", "ip": "ip",
+	}[in.Distance]
+	if m == "" {
+		a.note("%s is for the distance %q, which is not supported: the metric is l2", in.path, in.Distance)
+	} else {
+		a.note("%s is for the distance %q: the metric is %s (--metric selects another one)", in.path, in.Distance, m)
+	}
+	return m
 }
 
 // undo removes what a failed import made if it holds no row: the collection that it

@@ -16,8 +16,8 @@ import (
 
 // fileFlags say how to read a file of records.
 type fileFlags struct {
-	As             string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, npz, csv, tsv, jsonl; sparse: libsvm, xmc, arff, jsonl); detected if not given." placeholder:"FORMAT"`
-	Member         string   `help:"Array to read of an npz file; if not given, the only one, or else train, or test where queries are read." placeholder:"NAME"`
+	As             string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, npz, hdf5, csv, tsv, jsonl; sparse: libsvm, xmc, arff, jsonl); detected if not given." placeholder:"FORMAT"`
+	Member         string   `help:"Array to read of an npz or HDF5 file; if not given, the only one, or else train, or test where queries are read." placeholder:"NAME"`
 	Key            string   `name:"key-column" help:"Column or field with the key."`
 	Label          []string `name:"label-column" help:"Columns or fields with labels."`
 	Payload        string   `name:"payload-column" help:"Column or field with the payload."`

@@ -1,0 +1,99 @@
+package dataset
+
+import (
+	"errors"
+	"io"
+	"math"
+
+	"github.com/anndb/anndb/dataset/internal/hdf5"
+)
+
+// hdf5Magic begins a file that has no block of the user before it.
+const hdf5Magic = "\x89HDF\r\n\x1a\n"
+
+// hdf5Decoder reads the rows of one array of an HDF5 file.
+type hdf5Decoder struct {
+	src   *source
+	rows  *hdf5.Rows
+	elem  elem
+	holds Schema
+}
+
+// openHDF5 reads one array of an HDF5 file: the first dimension counts the records, the others,
+// multiplied, are the vector's dimensions.
+func openHDF5(s *source, o Options) (decoder, error) {
+	if s.at == nil {
+		return nil, s.bad(-1, 0, errSeek)
+	}
+	f, err := hdf5.Open(s.at, s.size)
+	if err != nil {
+		return nil, s.hdf5Error(-1, err)
+	}
+	arrays := map[string]*hdf5.Array{}
+	var all, vectors []string
+	for _, a := range f.Arrays {
+		arrays[a.Name] = a
+		all = append(all, a.Name)
+		if a.Unsupported == "" && len(a.Shape) > 1 {
+			vectors = append(vectors, a.Name)
+		}
+	}
+	name, err := o.member(all, vectors)
+	if err != nil {
+		return nil, s.bad(-1, 0, err)
+	}
+	return newHDF5Decoder(s, o, arrays[name], f.Attributes["distance"])
+}
+
+func newHDF5Decoder(s *source, o Options, a *hdf5.Array, distance string) (decoder, error) {
+	if len(a.Shape) == 1 && a.Unsupported == "" {
+		return nil, s.bad(-1, 0, errors.New(a.String()+" has one dimension, want rows and columns"))
+	}
+	rows, err := a.Rows()
+	if err != nil {
+		return nil, s.hdf5Error(-1, err)
+	}
+	dim, err := product(a.Shape[1:], o.MaxDim)
+	if err == nil && a.Shape[0] > math.MaxInt64 {
+		err = errors.New("too many rows")
+	}
+	if err != nil {
+		return nil, s.bad(-1, 0, err)
+	}
+	kinds := map[int]elemKind{1: kindU8, 2: kindU16, 4: kindU32, 8: kindU64}
+	switch {
+	case a.Type.Float:
+		kinds = map[int]elemKind{2: kindF16, 4: kindF32, 8: kindF64}
+	case a.Type.Signed:
+		kinds = map[int]elemKind{1: kindI8, 2: kindI16, 4: kindI32, 8: kindI64}
+	}
+	schema := Schema{
+		Kind: Dense, Dim: dim, Base: BaseZero, Records: int64(a.Shape[0]), Member: a.Name, Distance: distance,
+	}
+	return &hdf5Decoder{src: s, rows: rows, elem: elem{kinds[a.Type.Size], a.Type.Big}, holds: schema}, nil
+}
+
+func (d *hdf5Decoder) schema() Schema { return d.holds }
+
+func (d *hdf5Decoder) next(rec *Record, n int64) error {
+	raw, err := d.rows.Next()
+	if err == io.EOF {
+		return io.EOF
+	}
+	if err != nil {
+		return d.src.hdf5Error(n, err)
+	}
+	rec.Vector = resize(rec.Vector, d.holds.Dim)
+	if err := d.elem.decode(rec.Vector, raw); err != nil {
+		return d.src.bad(n, 0, err)
+	}
+	return nil
+}
+
+// hdf5Error makes the error of a fault in an HDF5 file.
+func (s *source) hdf5Error(record int64, err error) error {
+	if f := (*hdf5.Error)(nil); errors.As(err, &f) {
+		return s.bad(record, f.Offset, err)
+	}
+	return s.fail(record, err)
+}

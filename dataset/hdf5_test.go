@@ -1,0 +1,150 @@
+package dataset
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// wantHDF5 checks the records of a file that testdata/hdf5.py writes.
+func wantHDF5(t *testing.T, path string) {
+	t.Helper()
+	name := filepath.Base(path)
+	r, err := Open(path, Options{})
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	defer r.Close()
+	all, err := readAll(t, r)
+	rows, dim, first := 40, 6, -120
+	for prefix, n := range map[string]int{"many": 20000, "few-": 1100, "fewgrow": 300} {
+		if strings.HasPrefix(name, prefix) {
+			rows, dim, first = n, 2, 0
+		}
+	}
+	if strings.HasPrefix(name, "type-unsigned") {
+		first = 0
+	}
+	if strings.HasPrefix(name, "paged") {
+		rows, dim, first = 135000, 1, 0
+	}
+	s := r.Schema()
+	if err != nil || len(all) != rows || s.Dim != dim || s.Distance != "angular" || s.Format != FormatHDF5 {
+		t.Errorf("%s: %d records, %+v, %v", name, len(all), s, err)
+		return
+	}
+	for i, rec := range all {
+		for j, v := range rec.Vector {
+			if v != float32(i*dim+j+first) {
+				t.Fatalf("%s: row %d is %v", name, i, rec.Vector)
+			}
+		}
+	}
+}
+
+// TestHDF5 reads files of h5py that are committed.
+func TestHDF5(t *testing.T) {
+	for _, path := range filesHDF5(t) {
+		wantHDF5(t, path)
+	}
+	ann := filepath.Join("testdata", "hdf5", "ann-earliest.h5")
+	for _, c := range []struct {
+		o      Options
+		member string
+		rows   int
+		says   string
+	}{
+		{Options{}, "train", 40, ""},
+		{Options{Queries: true}, "test", 5, ""},
+		{Options{Member: "/neighbors"}, "neighbors", 5, ""},
+		{Options{Member: "none"}, "", 0, `no "none", only "distances", "neighbors", "test", "train"`},
+		{Options{MaxDim: 5}, "", 0, "more than 5"},
+	} {
+		r, err := Open(ann, c.o)
+		if c.says != "" {
+			if wantFormatError(t, err); !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%q does not say %q", err, c.says)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := readAll(t, r)
+		if err != nil || len(all) != c.rows || r.Schema().Member != c.member {
+			t.Errorf("%+v: %d records of %s, %v", c.o, len(all), r.Schema().Member, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// filesHDF5 returns the committed files.
+func filesHDF5(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "hdf5", "*.h5"))
+	if err != nil || len(files) < 9 {
+		t.Fatal(files, err)
+	}
+	return files
+}
+
+// TestH5py: what h5py writes is read equal: types, layouts, filters, indexes of chunks, old and new formats.
+func TestH5py(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join("testdata", "hdf5.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := python(t, "h5py, numpy", string(script))
+	files, err := filepath.Glob(filepath.Join(dir, "*.h5"))
+	if err != nil || len(files) < 60 {
+		t.Fatal(len(files), err)
+	}
+	for _, path := range files {
+		wantHDF5(t, path)
+	}
+	// What cannot be read is named.
+	for member, says := range map[string]string{"names": "elements", "complex": "elements", "number": "scalar", "flag": "elements"} {
+		_, err := Open(filepath.Join(dir, "others-latest.h5"), Options{Member: member})
+		if wantFormatError(t, err); !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %q does not say %q", member, err, says)
+		}
+	}
+}
+
+// TestDamagedHDF5: a thousand damaged copies of each file give errors, or the number of records
+// that they promise. Files of the newest format have checksums; others can lose rows only
+// where a number of rows is damaged so that it fits all the rest.
+func TestDamagedHDF5(t *testing.T) {
+	for _, path := range filesHDF5(t) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := r.Schema()
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		read := damage(t, "x.h5", data, Options{MaxDim: 4096}, want)
+		t.Logf("%s: %d of 1000 read", filepath.Base(path), read)
+	}
+}
+
+func FuzzHDF5(f *testing.F) {
+	var seeds [][]byte
+	for _, path := range filesHDF5(f) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		seeds = append(seeds, data)
+	}
+	fuzzDecoder(f, Options{Format: FormatHDF5}, seeds...)
+}

@@ -1,0 +1,280 @@
+package hdf5
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// Type is a type of numbers.
+type Type struct {
+	Size   int // bytes: 1, 2, 4 or 8
+	Float  bool
+	Signed bool // of integers
+	Big    bool // byte order
+}
+
+// String returns a name such as float32 or big-endian uint16.
+func (t Type) String() string {
+	name := "uint"
+	switch {
+	case t.Float:
+		name = "float"
+	case t.Signed:
+		name = "int"
+	}
+	if name = fmt.Sprintf("%s%d", name, 8*t.Size); t.Big && t.Size > 1 {
+		return "big-endian " + name
+	}
+	return name
+}
+
+// Array is a data set of numbers, or of what cannot be read.
+type Array struct {
+	Name  string // with those of its groups, separated by slashes
+	Shape []uint64
+	Type  Type
+	// Unsupported is the reason why the array cannot be read; empty if it can.
+	Unsupported string
+
+	file    *File
+	most    []uint64 // the largest shape; undefined where there is no bound
+	layout  layout
+	filters []filter
+}
+
+// String describes the array.
+func (a *Array) String() string {
+	text := a.Name + " ("
+	for i, n := range a.Shape {
+		if i > 0 {
+			text += "×"
+		}
+		text += fmt.Sprint(n)
+	}
+	if a.Unsupported != "" {
+		return text + " of an unsupported type)"
+	}
+	return fmt.Sprintf("%s %v)", text, a.Type)
+}
+
+// array makes an Array of an object's messages; nil if the object is something else.
+func (f *File) array(name string, messages []message) (*Array, error) {
+	a := &Array{Name: name, file: f}
+	found := 0
+	for i := range messages {
+		m := &messages[i]
+		switch m.kind {
+		case msgDataspace, msgDatatype, msgLayout, msgFilters:
+		default:
+			continue
+		}
+		if m.shared {
+			a.unsupported("its description is shared with other objects")
+			continue
+		}
+		switch m.kind {
+		case msgDataspace:
+			a.Shape, a.most = m.dataspace()
+			found |= 1
+		case msgDatatype:
+			if t, ok := m.datatype(); ok {
+				a.Type = t
+			} else {
+				a.unsupported("its elements are no integers or IEEE floats")
+			}
+			found |= 2
+		case msgLayout:
+			a.layoutMessage(m)
+			found |= 4
+		case msgFilters:
+			a.filterMessage(m)
+		}
+		if m.err != nil {
+			return nil, m.err
+		}
+	}
+	if found != 7 && a.Unsupported == "" {
+		return nil, nil // a committed type, or what a newer library knows
+	}
+	return a, nil
+}
+
+// unsupported records the first reason why the array cannot be read.
+func (a *Array) unsupported(format string, args ...any) {
+	if a.Unsupported == "" {
+		a.Unsupported = fmt.Sprintf(format, args...)
+	}
+}
+
+// dataspace reads the shape and the largest shape; nil for a scalar.
+func (m *message) dataspace() (shape, most []uint64) {
+	v := m.version("data space", 1, 2)
+	rank, flags := int(m.uint(1)), m.uint(1)
+	if v == 1 {
+		m.bytes(5)
+	} else {
+		m.bytes(1)
+	}
+	if m.err == nil && rank > maxRank {
+		m.err = m.fault("%d dimensions", rank)
+	}
+	list := func() []uint64 {
+		var all []uint64
+		for range rank {
+			n := m.length()
+			if m.f.lengths == 4 && n == 1<<32-1 {
+				n = undefined
+			}
+			all = append(all, n)
+		}
+		return all
+	}
+	if m.err != nil {
+		return nil, nil
+	}
+	shape = list()
+	if most = shape; flags&1 != 0 {
+		most = list()
+	}
+	for i := range shape {
+		if m.err == nil && (shape[i] == undefined || most[i] < shape[i]) {
+			m.err = m.fault("dimension %d has the size %d of at most %d", i, shape[i], most[i])
+		}
+	}
+	return shape, most
+}
+
+// datatype reads a type of numbers; false for another one.
+func (m *message) datatype() (t Type, ok bool) {
+	class := m.uint(1)
+	flags := m.uint(3)
+	t.Size = int(m.uint(4))
+	offset, precision := m.uint(2), int(m.uint(2))
+	t.Big = flags&1 != 0
+	switch {
+	case m.err != nil, offset != 0, precision != 8*t.Size, bits.OnesCount(uint(t.Size)) != 1, t.Size > 8:
+		return t, false
+	case class&15 == 0:
+		t.Signed = flags&8 != 0
+		return t, true
+	case class&15 == 1:
+		t.Float = true
+		var layout [5]int // place and size of the exponent, of the mantissa, bias
+		for i := range 4 {
+			layout[i] = int(m.uint(1))
+		}
+		layout[4] = int(m.uint(4))
+		want, ieee := map[int][5]int{2: {10, 5, 0, 10, 15}, 4: {23, 8, 0, 23, 127}, 8: {52, 11, 0, 52, 1023}}[t.Size]
+		return t, ieee && m.err == nil && layout == want && flags&0x40 == 0
+	}
+	return t, false
+}
+
+// texts returns the attributes that are texts.
+func (f *File) texts(messages []message) (map[string]string, error) {
+	texts := map[string]string{}
+	for i := range messages {
+		m := &messages[i]
+		if m.kind != msgAttribute || m.shared {
+			continue
+		}
+		name, value, ok := m.attribute()
+		if m.err != nil {
+			return nil, m.err
+		}
+		if ok {
+			texts[name] = value
+		}
+	}
+	return texts, nil
+}
+
+// attribute reads an attribute; false if it is no text.
+func (m *message) attribute() (name, value string, ok bool) {
+	v := m.version("attribute", 1, 2, 3)
+	shared := m.uint(1) != 0 && v > 1
+	sizes := [3]int{int(m.uint(2)), int(m.uint(2)), int(m.uint(2))}
+	if v == 3 {
+		m.bytes(1) // character set
+	}
+	var parts [3]cursor
+	for i, n := range sizes {
+		if from := m.pos; m.err == nil {
+			parts[i] = m.part(n)
+			if v == 1 {
+				m.align(from)
+			}
+		}
+	}
+	if m.err != nil || shared {
+		return "", "", false
+	}
+	space := message{cursor: parts[2]}
+	shape, _ := space.dataspace()
+	typ := &parts[1]
+	class, flags, size := typ.uint(1), typ.uint(3), int(typ.uint(4))
+	switch {
+	case typ.err != nil || space.err != nil || len(shape) > 0:
+		return "", "", false
+	case class&15 == 3:
+		value = text(m.bytes(size))
+	case class&15 == 9 && flags&15 == 1:
+		n := m.uint(4)
+		heap, index := m.addr(), m.uint(4)
+		if m.err != nil {
+			return "", "", false
+		}
+		b, err := m.f.heapObject(heap, index)
+		if m.err = err; err == nil && n > uint64(len(b)) {
+			m.err = m.fault("a text of %d bytes, of which there are %d", n, len(b))
+		}
+		if m.err == nil {
+			value = text(b[:n])
+		}
+	default:
+		return "", "", false
+	}
+	return text(parts[0].b), value, m.err == nil
+}
+
+// text drops the zeros at the end.
+func text(b []byte) string {
+	for i, c := range b {
+		if c == 0 {
+			return string(b[:i])
+		}
+	}
+	return string(b)
+}
+
+// heapObject returns an object of a global heap.
+func (f *File) heapObject(heap, index uint64) ([]byte, error) {
+	c := f.read(heap, uint64(8+f.lengths))
+	c.expect("GCOL")
+	c.version("global heap", 1)
+	c.bytes(3)
+	size := c.length()
+	if c.err != nil {
+		return nil, c.err
+	}
+	c = f.read(heap, size)
+	c.bytes(8 + f.lengths)
+	for c.err == nil && c.left() >= 8+f.lengths {
+		i := c.uint(2)
+		c.bytes(6)
+		n := c.length()
+		if i == 0 {
+			break // the free space
+		}
+		from := c.pos
+		b := c.bytes(int(min(n, maxMetadata+1)))
+		if i == index {
+			return b, c.err
+		}
+		c.align(from)
+	}
+	if c.err == nil {
+		c.err = c.fault("no object %d in the global heap", index)
+	}
+	return nil, c.err
+}

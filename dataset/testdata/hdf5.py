@@ -1,0 +1,74 @@
+# Writes the files that TestH5py reads. Some of them are committed, in testdata/hdf5.
+import h5py, numpy as np, os
+
+a = np.arange(40 * 6).reshape(40, 6) - 120
+for lib in ['earliest', 'latest']:
+    def new(name, **kw):
+        f = h5py.File(f'{name}-{lib}.h5', 'w', libver=lib, **kw)
+        f.attrs['distance'] = 'angular'
+        f.attrs['dimension'] = 6
+        return f
+
+    for t in ['f2', 'f4', 'f8', 'i1', 'i2', 'i4', 'i8', '>f2', '>f4', '>f8', '>i2', '>i4', '>i8', '<f4']:
+        with new('type-' + t.replace('>', 'big-')) as f:
+            f['x'] = a.astype(t)
+    for t in ['u1', 'u2', 'u4', 'u8', '>u2', '>u4', '>u8']:
+        with new('type-unsigned' + t.replace('>', 'big-')) as f:
+            f['x'] = (a + 120).astype(t)
+    with new('ann') as f:
+        f['train'] = a.astype('f4')
+        f['test'] = a[:5].astype('f4') * 2
+        f['neighbors'] = a[:5].astype('i4')
+        f['distances'] = a[:5].astype('f4')
+    for name, kw in {
+        'gzip': dict(chunks=(7, 4), compression='gzip'),
+        'all': dict(chunks=(7, 4), compression='gzip', shuffle=True, fletcher32=True),
+        'shuffle': dict(chunks=(8, 6), shuffle=True),
+        'plain': dict(chunks=(3, 6)),
+        'one': dict(chunks=(40, 6)),
+        'onegzip': dict(chunks=(64, 8), maxshape=(64, 8), compression='gzip'),
+        'wider': dict(chunks=(7, 4), maxshape=(100, 20), compression='gzip'),
+        'grow': dict(chunks=(7, 4), maxshape=(None, 6), compression='gzip'),
+        'growplain': dict(chunks=(1, 6), maxshape=(None, 6)),
+        'auto': dict(compression='gzip', compression_opts=9),
+    }.items():
+        with new(name) as f:
+            f.create_dataset('g/h/x', data=a.astype('f4'), **kw)
+    with new('images') as f:
+        f.create_dataset('x', data=a.reshape(40, 3, 2).astype('i2'), chunks=(9, 2, 2), compression='gzip')
+    with new('user', userblock_size=1024) as f:
+        f['x'] = a.astype('f4')
+    # Chunk indexes of several pages and blocks.
+    wide = np.arange(20000 * 2).reshape(20000, 2).astype('f4')
+    with new('many') as f:
+        f.create_dataset('x', data=wide, chunks=(1, 2))
+    with new('manygrow') as f:
+        f.create_dataset('x', data=wide, chunks=(1, 2), maxshape=(None, 2))
+    with new('manygzip') as f:
+        f.create_dataset('x', data=wide, chunks=(2, 2), maxshape=(None, 2), compression='gzip')
+    with new('few') as f:
+        f.create_dataset('x', data=wide[:1100], chunks=(1, 2))
+    with new('fewgrow') as f:
+        f.create_dataset('x', data=wide[:300], chunks=(1, 2), maxshape=(None, 2))
+    if lib == 'latest':
+        with new('paged') as f:
+            f.create_dataset('x', data=np.arange(135000).reshape(-1, 1).astype('i4'), chunks=(1, 1), maxshape=(None, 1))
+    for name, layout, early in [('compact', h5py.h5d.COMPACT, False), ('implicit', h5py.h5d.CHUNKED, True)]:
+        with new(name) as f:
+            p = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            p.set_layout(layout)
+            if early:
+                p.set_chunk((7, 4))
+                p.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+            s = h5py.h5s.create_simple((40, 6))
+            h5py.h5d.create(f.id, b'x', h5py.h5t.NATIVE_FLOAT, s, p).write(s, s, a.astype('f4'))
+    with new('others') as f:
+        f['x'] = a.astype('f4')
+        f['names'] = ['a', 'b']
+        f['flag'] = np.array([True, False])
+        f['number'] = 3.5
+        f['complex'] = a.astype('c8')
+        f['soft'] = h5py.SoftLink('/x')
+        f.create_group('empty')
+    with new('deep') as f:
+        f.create_dataset('/'.join('abcdefgh') + '/x', data=a.astype('f4'))
