@@ -16,7 +16,13 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/rogpeppe/go-internal v1.16.0
+require (
+	github.com/reeflective/readline v1.3.0
+	github.com/rogpeppe/go-internal v1.16.0
+	golang.org/x/term v0.47.0
+)
+
+require github.com/rivo/uniseg v0.4.7 // indirect
 
 require (
 	codeberg.org/go-fonts/liberation v0.5.0 // indirect
@@ -28,8 +34,8 @@ require (
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/mschoch/smat v0.2.0 // indirect
 	golang.org/x/image v0.30.0 // indirect
-	golang.org/x/mod v0.27.0 // indirect
+	golang.org/x/mod v0.36.0 // indirect
 	golang.org/x/sync v0.20.0
 	golang.org/x/text v0.28.0 // indirect
-	golang.org/x/tools v0.36.0 // indirect
+	golang.org/x/tools v0.45.0 // indirect
 )

@@ -107,8 +107,9 @@ func (r *Record) setAttribute(name string, v any) error {
 	return nil
 }
 
-// parse returns the value that a csv cell has, nil for none.
-func (t AttributeType) parse(cell string) (any, error) {
+// Parse returns the value that a csv cell has, nil for none: of AnyType an integer, a float, true or false, a
+// time or else a string, as it looks. Errors say what the text is not.
+func (t AttributeType) Parse(cell string) (any, error) {
 	text := strings.TrimSpace(cell)
 	switch {
 	case cell == "" || text == "" && t != StringType:

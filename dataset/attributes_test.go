@@ -67,13 +67,13 @@ func TestInferredValues(t *testing.T) {
 		"2026-01-02T04:04:05.0000006+01:00": at, "2026-13-01": "2026-13-01",
 		"9999-12-31T23:59:59-01:00": "9999-12-31T23:59:59-01:00",
 	} {
-		got, err := AnyType.parse(cell)
+		got, err := AnyType.Parse(cell)
 		if err != nil || got != want {
 			t.Errorf("%q: %#v, %v, want %#v", cell, got, err, want)
 		}
 	}
 	for _, cell := range []string{"9223372036854775808", "1e400"} {
-		if v, err := AnyType.parse(cell); err == nil || !strings.Contains(err.Error(), "declare the attribute") {
+		if v, err := AnyType.Parse(cell); err == nil || !strings.Contains(err.Error(), "declare the attribute") {
 			t.Errorf("%q: %#v, %v", cell, v, err)
 		}
 	}

@@ -20,7 +20,7 @@ type attributeColumn struct {
 // decodeTyped decodes the attributes and the expiry of a row. With an error it returns the column.
 func (d *delimited) decodeTyped(rec *Record, fields []string) (column int, err error) {
 	for _, a := range d.typed {
-		v, err := a.Type.parse(fields[a.column])
+		v, err := a.Type.Parse(fields[a.column])
 		if err == nil && v != nil {
 			err = rec.setAttribute(a.Name, v)
 		}
@@ -31,7 +31,7 @@ func (d *delimited) decodeTyped(rec *Record, fields []string) (column int, err e
 	if d.expires < 0 {
 		return 0, nil
 	}
-	v, err := TimeType.parse(fields[d.expires])
+	v, err := TimeType.Parse(fields[d.expires])
 	if v != nil && err == nil {
 		rec.ExpiresAt = v.(time.Time)
 	}

@@ -1,24 +1,43 @@
 package main
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"iter"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/anndb/anndb/db"
 )
 
 // askFlags are the queries to a collection.
 type askFlags struct {
-	Query    string `help:"File of queries." placeholder:"FILE" xor:"query" required:""`
-	OfKey    string `name:"key" help:"The row of this key is the query." xor:"query" required:""`
-	Features string `help:"The query itself: features with their values, numbers or names, commas between." placeholder:"NAME=V,…" xor:"query" required:""`
-	Vector   string `help:"The query itself, to a dense collection: numbers with commas between." placeholder:"1,2,3" xor:"query" required:""`
+	Words []string `arg:"" optional:"" name:"query" help:"The query: a vector as [1, 2, 3]; like KEY for a stored row; a file of queries, - for standard input; a PNG or JPEG picture; for sparse collections words, or features as NAME=VALUE."`
+
+	Query    string `help:"File of queries, - for standard input." placeholder:"FILE" xor:"query"`
+	OfKey    string `name:"key" help:"The row of this key is the query." xor:"query"`
+	Features string `help:"The query itself: features with their values, numbers or names, commas between." placeholder:"NAME=V,…" xor:"query"`
+	Vector   string `help:"The query itself, to a dense collection: numbers with commas between." placeholder:"1,2,3" xor:"query"`
+	Invert   bool   `help:"Pictures: take dark for bright, as for ink on paper."`
 	fileFlags
+}
+
+// flag is the flag that gives the query, if any.
+func (f askFlags) flag() string { return cmp.Or(f.Query, f.OfKey, f.Features, f.Vector) }
+
+// check refuses no query, and two.
+func (f askFlags) check() error {
+	switch {
+	case len(f.Words) == 0 && f.flag() == "":
+		return usagef("no query: give a vector, like KEY, a file, words, or --query, --key, --features or --vector")
+	case len(f.Words) > 0 && f.flag() != "":
+		return usagef("the query %q and a flag for the query exclude each other", strings.Join(f.Words, " "))
+	}
+	return nil
 }
 
 // asked are the queries of a command, one after the other, and how many there are; 0
@@ -31,6 +50,7 @@ type asked struct {
 
 // ask opens the queries.
 func (f askFlags) ask(a *app, s *db.Snapshot, info db.CollectionInfo) (*asked, error) {
+	f = f.fromWords()
 	if f.Query != "" {
 		to := targetOf(a, info)
 		in, err := source{path: f.Query, flags: f.fileFlags, kind: to.kind(), to: to}.open()
@@ -53,69 +73,112 @@ func (f askFlags) one(a *app, s *db.Snapshot, info db.CollectionInfo) (q labelQu
 	case f.OfKey != "":
 		row, err := s.Collection(info.Name).Get([]byte(f.OfKey))
 		if err != nil {
-			return q, fmt.Errorf("--key: %w", err)
+			return q, err
 		}
 		query := db.Query{Sparse: row.Sparse, Features: row.Features, Vector: row.Vector}
 		return labelQuery{f.OfKey, query, row.Labels}, nil
 	case f.Vector != "" && info.Sparse:
 		return q, usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
-	case f.Vector != "":
-		q.key = "vector"
-		if q.query.Vector, err = parseVector(f.Vector); err != nil {
-			return q, err
-		}
-		if n := len(q.query.Vector); n != info.Dim {
-			return q, usagef("--vector has %d numbers, collection %q has %d", n, info.Name, info.Dim)
-		}
-		return q, nil
-	case !info.Sparse:
+	case f.Features != "" && !info.Sparse:
 		return q, usagef("--features is for sparse collections; %q is dense: give --vector", info.Name)
 	}
 	base, err := targetOf(a, info).base(f.Base)
 	if err != nil {
 		return q, err
 	}
-	q.key = "features"
-	q.query, err = parseFeatures(f.Features, info, first(base))
+	switch {
+	case f.Vector != "":
+		q.key = "vector"
+		q.query, err = literal([]string{f.Vector}, info, 0)
+	case f.Features != "":
+		q.key = "features"
+		q.query, err = literal(strings.Split(f.Features, ","), info, first(base))
+	case !info.Sparse && len(f.Words) == 1 && isPicture(f.Words[0]):
+		q.key = f.Words[0]
+		q.query.Vector, err = readPicture(f.Words[0], info, f.Invert)
+	default:
+		q.key = strings.Join(f.Words, " ")
+		q.query, err = literal(f.Words, info, first(base))
+	}
 	return q, err
 }
 
-// parseVector reads numbers with commas or blanks between.
+// fromWords takes the words like KEY, and one that names a file, for the flags that say the same.
+func (f askFlags) fromWords() askFlags {
+	switch w := f.Words; {
+	case len(w) == 2 && w[0] == "like":
+		f.OfKey = w[1]
+	case len(w) == 1 && (w[0] == standard || isFile(w[0]) && !isPicture(w[0])):
+		f.Query = w[0]
+	}
+	return f
+}
+
+// isFile reports whether a word names a file. One without a dot or slash is a word.
+func isFile(word string) bool {
+	info, err := os.Stat(word)
+	return err == nil && !info.IsDir() && strings.ContainsAny(word, `./\`)
+}
+
+// literal reads the vector or the features that words are, as the collection has them. first is
+// the number of its first feature.
+func literal(words []string, info db.CollectionInfo, first uint32) (q db.Query, err error) {
+	if info.Sparse {
+		return parseFeatures(words, info, first)
+	}
+	if q.Vector, err = parseVector(strings.Join(words, " ")); err != nil {
+		return q, err
+	}
+	if n := len(q.Vector); n != info.Dim {
+		return q, usagef("the vector has %d numbers, those of collection %q have %d", n, info.Name, info.Dim)
+	}
+	return q, nil
+}
+
+// parseVector reads numbers with commas or blanks between, perhaps in brackets.
 func parseVector(text string) ([]float32, error) {
-	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+	text = strings.TrimSpace(text)
+	if strings.HasPrefix(text, "[") {
+		if !strings.HasSuffix(text, "]") {
+			return nil, usagef("the vector %.40q ends without ]", text)
+		}
+		text = text[1 : len(text)-1]
+	}
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	v := make([]float32, len(words))
 	for i, w := range words {
 		f, err := strconv.ParseFloat(w, 32)
 		if errors.Is(err, strconv.ErrRange) {
-			return nil, usagef("--vector: %s is out of the range of float32", w)
+			return nil, usagef("the vector has %s, which is out of the range of float32", w)
 		}
 		if err != nil {
-			return nil, usagef("--vector: %q is not a number", w)
+			return nil, usagef("the vector has %q, which is not a number", w)
 		}
 		v[i] = float32(f)
 	}
 	return v, nil
 }
 
-// parseFeatures reads features with their values, commas between. A feature
-// alone has the value one; the last = counts, since names may have one. first is
-// the number of the first feature.
-func parseFeatures(text string, info db.CollectionInfo, first uint32) (db.Query, error) {
+// parseFeatures reads features with their values. A feature alone has the value one; the last =
+// counts, since names may have one. first is the number of the first feature.
+func parseFeatures(words []string, info db.CollectionInfo, first uint32) (db.Query, error) {
 	var q db.Query
 	values := map[uint32]float32{}
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
-		part = strings.TrimSpace(part)
+	for _, part := range words {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
 		name, value := part, float32(1)
 		if i := strings.LastIndexByte(part, '='); i >= 0 {
 			v, err := strconv.ParseFloat(part[i+1:], 32)
 			switch {
 			case errors.Is(err, strconv.ErrRange):
-				return q, usagef("--features: %s has the value %s, which is out of the range of float32",
+				return q, usagef("feature %s has the value %s, which is out of the range of float32",
 					part[:i], part[i+1:])
 			case err != nil:
-				return q, usagef("--features: %s has the value %q, which is not a number", part[:i], part[i+1:])
+				return q, usagef("feature %s has the value %q, which is not a number", part[:i], part[i+1:])
 			case !(v >= 0) || math.IsInf(v, 0):
-				return q, usagef("--features: %s has the value %s: sparse values must be finite and not negative",
+				return q, usagef("feature %s has the value %s: sparse values must be finite and not negative",
 					part[:i], part[i+1:])
 			}
 			name, value = part[:i], float32(v)
@@ -126,15 +189,15 @@ func parseFeatures(text string, info db.CollectionInfo, first uint32) (db.Query,
 		}
 		n, err := strconv.ParseUint(name, 10, 32)
 		if err != nil {
-			return q, usagef("--features: %q is no number, and the collection's features have no names", name)
+			return q, usagef("feature %q is no number, and the collection's features have no names", name)
 		}
 		if uint32(n) < first {
-			return q, usagef("--features: there is no feature %d: collection %q counts features from %d",
+			return q, usagef("there is no feature %d: collection %q counts features from %d",
 				n, info.Name, first)
 		}
 		feature := uint32(n) - first
 		if _, twice := values[feature]; twice {
-			return q, usagef("--features: %d is given twice", n)
+			return q, usagef("feature %d is given twice", n)
 		}
 		values[feature] = value
 		q.Sparse.Index = append(q.Sparse.Index, feature)
@@ -144,7 +207,7 @@ func parseFeatures(text string, info db.CollectionInfo, first uint32) (db.Query,
 		q.Sparse.Value = append(q.Sparse.Value, values[n])
 	}
 	if len(q.Features) == 0 && q.Sparse.Len() == 0 {
-		return q, usagef("--features names no feature")
+		return q, usagef("no feature is named")
 	}
 	return q, nil
 }

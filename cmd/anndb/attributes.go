@@ -14,8 +14,8 @@ import (
 )
 
 // attributesShown returns attributes as a JSON object, or as text for people: brand=acme price=30.
-func attributesShown(attributes map[string]any, f table.Format) (any, error) {
-	if f == table.JSON {
+func attributesShown(attributes map[string]any, o table.Output) (any, error) {
+	if o.InJSON() {
 		b, err := dataset.MarshalAttributes(attributes)
 		return json.RawMessage(b), err
 	}

@@ -86,7 +86,7 @@ func (c *benchCmd) Run(a *app) error {
 		}
 		o := forestbench.Options{
 			K: c.K, Kinds: c.Kinds, Depths: c.Depths, Trees: c.Trees, VoteTrees: c.Voters, LabelsK: c.LabelsK,
-			Rotate: c.Rotate, Rounds: c.Rounds, Seed: c.Seed, Workers: a.workers, Floats: c.Floats,
+			Rotate: c.Rotate, Rounds: c.Rounds, Seed: c.Seed, Workers: a.flags.Workers, Floats: c.Floats,
 			Progress: a.progress.Update,
 		}
 		// People see every forest as soon as it is measured; the whole takes minutes.
@@ -185,7 +185,7 @@ func (c *benchCmd) pipeline(a *app, s *db.Snapshot, q *querySet) (*table.Table, 
 	if len(indexes) == 0 {
 		return table.New(), nil, nil
 	}
-	t, err := q.exact(a, s, a.workers)
+	t, err := q.exact(a, s, a.flags.Workers)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -163,7 +163,7 @@ func (c *buildCmd) Run(a *app) error {
 			o = f
 		}
 		settings := shownSettings
-		if a.Format != table.Text && a.Format != table.Markdown {
+		if !a.People() {
 			settings = math.MaxInt
 		}
 		return build(a, d, c.Collection, c.Index, o, settings)

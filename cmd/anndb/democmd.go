@@ -159,13 +159,13 @@ func (c *demoCmd) corpus(a *app) (*demoCorpus, error) {
 			return nil, err
 		}
 	}
-	docs, err := goroot.Walk(a.ctx, filepath.Join(out.root, "src"), a.workers, a.progress.Steps("read"))
+	docs, err := goroot.Walk(a.ctx, filepath.Join(out.root, "src"), a.flags.Workers, a.progress.Steps("read"))
 	if err != nil {
 		return nil, err
 	}
 	out.readSeconds = lap()
 	a.progress.Update("weigh", 0, 0)
-	m, words, err := goroot.TFIDF(a.ctx, docs, demoMinDocs, demoMaxShare, a.workers)
+	m, words, err := goroot.TFIDF(a.ctx, docs, demoMinDocs, demoMaxShare, a.flags.Workers)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (c *demoCmd) corpus(a *app) (*demoCorpus, error) {
 	// A small tree has few documents; half its rank is still a reduction.
 	out.dims = max(1, min(demoDims, m.Rows/2, m.Cols/2))
 	data, _, err := goroot.SVD(a.ctx, m, goroot.SVDOptions{
-		Dims: out.dims, Rounds: demoRounds, Seed: c.Seed, Workers: a.workers,
+		Dims: out.dims, Rounds: demoRounds, Seed: c.Seed, Workers: a.flags.Workers,
 		Progress: a.progress.Steps("reduce"),
 	})
 	if err != nil {
@@ -298,7 +298,7 @@ func (c *demoCorpus) evaluate(a *app, s *db.Snapshot, info db.IndexInfo) (*table
 	if len(q.queries) == 0 {
 		return table.New(), nil
 	}
-	t, err := q.exact(a, s, a.workers)
+	t, err := q.exact(a, s, a.flags.Workers)
 	if err != nil {
 		return nil, err
 	}

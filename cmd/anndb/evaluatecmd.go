@@ -89,7 +89,7 @@ func (c *evaluateCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		t, err := q.exact(a, s, a.workers)
+		t, err := q.exact(a, s, a.flags.Workers)
 		if err != nil {
 			return err
 		}

@@ -35,8 +35,8 @@ func TestPredictStreams(t *testing.T) {
 			t.Fatalf("prediction %d: %v, want %v", i, p, one[i%2])
 		}
 	}
-	text = must(t, "predict", f.file, "docs", "--query", all, "-k", "2")
-	if !strings.Contains(text, fmt.Sprintf("queries: %d, ", n)) || strings.Count(text, "\n") < 2*n {
-		t.Errorf("%d lines", strings.Count(text, "\n"))
+	text, summary, _ := anndb(t, "predict", f.file, "docs", "--query", all, "-k", "2")
+	if !strings.Contains(summary, fmt.Sprintf("queries: %d, ", n)) || strings.Count(text, "\n") != 1+2*n {
+		t.Errorf("%d lines, %s", strings.Count(text, "\n"), summary)
 	}
 }

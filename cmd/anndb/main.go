@@ -3,6 +3,8 @@
 // latency, check and copy files.
 //
 //	anndb COMMAND FILE [COLLECTION ...] [flags]
+//	anndb FILE                  the shell, or commands from standard input
+//	anndb FILE 'COMMAND ...'    commands on one file
 //
 // anndb --help lists the commands. The exit code is 0 after success, 1 after
 // an error, 2 for arguments that make no sense, 130 when interrupted.
@@ -16,11 +18,14 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the default action is back, so that a second one
-	// ends a program that does not stop by itself.
+	p := &program{in: os.Stdin, out: os.Stdout, errs: os.Stderr, interruptible: untilSignal}
+	os.Exit(p.run(context.Background(), os.Args[1:]))
+}
+
+// untilSignal returns a context that ends with the first signal. After it the default action is
+// back, so that a second one ends a program that does not stop by itself.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	return ctx, stop
 }

@@ -78,6 +78,14 @@ func first(b dataset.Base) uint32 {
 	return 0
 }
 
+// numberingOf is the number of a collection's first feature in files and queries.
+func numberingOf(info db.CollectionInfo) uint32 {
+	if info.Numbering == fromOne {
+		return 1
+	}
+	return 0
+}
+
 // check refuses a file whose numbers could mean two things, and says where the
 // numbers of the file are not those of the collection.
 func (n target) check(in *input, flag string) error {

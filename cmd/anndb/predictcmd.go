@@ -46,6 +46,9 @@ func (c *predictCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := c.askFlags.check(); err != nil {
+		return err
+	}
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		tree, err := c.byTree(s)
 		if err != nil {
@@ -78,7 +81,7 @@ func (c *predictCmd) Run(a *app) error {
 		if err := w.out.Close(); err != nil {
 			return err
 		}
-		a.Title("\nqueries: %d, %.1f µs each, a cold file and explanations included; %d without a label",
+		a.summary("queries: %d, %.1f µs each; %d without a label",
 			p.n, p.took.Seconds()*1e6/float64(p.n), bare)
 		return nil
 	})
@@ -92,7 +95,7 @@ type answers struct {
 
 // answers begins the table that the flags ask for.
 func (c *predictCmd) answers(a *app, tree bool) (w answers, err error) {
-	people, inJSON := a.Format != table.CSV, a.Format == table.JSON
+	people, inJSON := a.People(), a.InJSON()
 	var columns []string
 	var add func(key string, found db.Predictions)
 	switch {
@@ -132,7 +135,7 @@ func (c *predictCmd) answers(a *app, tree bool) (w answers, err error) {
 		add(q.key, found)
 		return w.out.Err()
 	}
-	w.out, err = a.stream(columns...)
+	w.out, err = a.Stream(columns...)
 	return w, err
 }
 

@@ -19,16 +19,47 @@ type searchCmd struct {
 	askFlags
 	whereFlag
 
-	K        int     `short:"k" help:"Neighbours wanted." default:"10"`
-	Index    string  `help:"Index to ask; flat for an exact scan; the only one if not given."`
-	Recall   float64 `help:"Target recall that the tuner's curve turns into a setting; 0 for 0.95." default:"0"`
-	Method   string  `help:"Select candidates by natural, natural-zero, voting, lookup or flat, with the settings below, instead of a target recall." placeholder:"METHOD"`
-	Radius   float64 `help:"All rows within this distance, nearest -k at most, instead of the nearest." default:"0"`
-	Explain  bool    `help:"Say how each hit was found."`
-	Payload  bool    `help:"Show payloads."`
-	Values   bool    `name:"attributes" help:"Show attributes and expiry."`
-	Strategy string  `help:"How to search the inverted index of a sparse collection: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
+	K int `short:"k" help:"Neighbours wanted." default:"10"`
+	hitFlags
+	Radius   float64 `group:"Dense collections:" help:"All rows within this distance, nearest -k at most, instead of the nearest." default:"0"`
+	Method   string  `group:"Dense collections:" help:"Select candidates by natural, natural-zero, voting, lookup or flat, with the settings below, instead of a target recall." placeholder:"METHOD"`
+	Strategy string  `group:"Sparse collections:" help:"How to search the inverted index of a sparse collection: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
 	settingFlags
+}
+
+// hitFlags say how to search and what to show of the rows found.
+type hitFlags struct {
+	Index   string  `help:"Index to ask; flat for an exact scan; the only one if not given."`
+	Payload bool    `help:"Show payloads."`
+	Values  bool    `name:"attributes" help:"Show attributes and expiry."`
+	Recall  float64 `group:"Dense collections:" help:"Target recall that the tuner's curve turns into a setting; 0 for 0.95." default:"0"`
+	Explain bool    `group:"Dense collections:" help:"Say how each hit was found."`
+}
+
+// rangeCmd finds all rows within a distance.
+type rangeCmd struct {
+	inFile
+	Collection string  `arg:"" help:"Collection of vectors."`
+	Distance   float64 `arg:"" help:"Distance, in the unit in which search shows it."`
+	askFlags
+	whereFlag
+	hitFlags
+	K int `short:"k" help:"The nearest so many rows at most; 0 for all." default:"0"`
+}
+
+// Run executes the command.
+func (c *rangeCmd) Run(a *app) error {
+	switch {
+	case !(c.Distance > 0):
+		return usagef("the distance must be above 0")
+	case c.K < 0:
+		return usagef("-k must not be negative")
+	}
+	s := searchCmd{
+		inFile: c.inFile, Collection: c.Collection, askFlags: c.askFlags, whereFlag: c.whereFlag, K: c.K,
+		hitFlags: c.hitFlags, Radius: c.Distance, Strategy: postings.Auto.String(), settingFlags: defaultSettings,
+	}
+	return s.Run(a)
 }
 
 // strategies are the ways to search an inverted index.
@@ -37,8 +68,10 @@ var strategies = []postings.Strategy{postings.Auto, postings.Partitioned, postin
 // check refuses flags that make no sense.
 func (c *searchCmd) check() error {
 	switch {
-	case c.K < 1:
+	case c.K < 1 && c.Radius == 0:
 		return usagef("-k must be at least 1")
+	case c.K < 0:
+		return usagef("-k must not be negative")
 	case !(c.Recall >= 0 && c.Recall <= 1):
 		return usagef("--recall %g (want 0 to 1)", c.Recall)
 	case c.Recall > 0 && c.Method != "":
@@ -48,7 +81,7 @@ func (c *searchCmd) check() error {
 	case c.Method == "" && c.settingFlags != defaultSettings:
 		return errSettings
 	}
-	return nil
+	return c.askFlags.check()
 }
 
 // suits refuses flags that a kind of collection does not have.
@@ -58,6 +91,8 @@ func (c *searchCmd) suits(info db.CollectionInfo) error {
 		return usagef("--features and --strategy are for sparse collections; %q is dense", info.Name)
 	case info.Sparse && c.Vector != "":
 		return usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
+	case info.Sparse && c.Radius > 0 && c.K == 0:
+		return usagef("range is for dense collections, and %q is sparse", info.Name)
 	case info.Sparse && (c.Recall > 0 || c.Method != "" || c.Radius > 0 || c.Explain):
 		return usagef("--recall, --method, --radius and --explain are for dense collections; "+
 			"searches of the sparse %q are exact", info.Name)
@@ -116,8 +151,8 @@ func (c *searchCmd) search(a *app, s *db.Snapshot, info db.CollectionInfo, o *db
 		return err
 	}
 	defer queries.close()
-	h := hitTable{cmd: c, s: s, labels: len(labelled) > 0}
-	if h.out, err = a.stream(h.columns()...); err != nil {
+	h := hitTable{cmd: c, s: s, labels: len(labelled) > 0, people: a.People()}
+	if h.out, err = a.Stream(h.columns()...); err != nil {
 		return err
 	}
 	work := searchWork{used: map[postings.Strategy]int{}}
@@ -134,7 +169,7 @@ func (c *searchCmd) search(a *app, s *db.Snapshot, info db.CollectionInfo, o *db
 		work.add(&found, time.Since(start))
 		o.Reuse = found.Hits
 		unknown.add(info, q.query, found.Stats.Unknown)
-		if err := h.add(q.key, found.Hits, a.Format); err != nil {
+		if err := h.add(q.key, found.Hits, a.Output); err != nil {
 			return h.out.Discard(err)
 		}
 		a.progress.Update("search", work.queries, queries.total)
@@ -144,7 +179,7 @@ func (c *searchCmd) search(a *app, s *db.Snapshot, info db.CollectionInfo, o *db
 	if err := h.out.Close(); err != nil {
 		return err
 	}
-	a.Title("\n%s", work.describe(info.Sparse))
+	a.summary("%s", work.describe(info.Sparse))
 	return nil
 }
 
@@ -168,34 +203,51 @@ func (w *searchWork) add(r *db.Result, took time.Duration) {
 	w.plan = r.Plan()
 }
 
-// describe is the work on one line, and for a single query its plan on another.
+// describe is the work on one line, of a single query by its plan.
 func (w *searchWork) describe(sparse bool) string {
-	plan := ""
+	n := float64(w.queries)
 	if w.queries == 1 {
-		plan = "\nplan: " + w.plan
+		return fmt.Sprintf("queries: 1, %.1f µs each; %s", w.took.Seconds()*1e6, w.plan)
 	}
+	ways, work := w.dense()
 	if sparse {
-		return w.describeSparse() + plan
+		ways, work = w.sparse()
 	}
-	n, sum := float64(w.queries), w.sum
-	var ways []string
+	line := fmt.Sprintf("queries: %.0f (%s), %.1f µs each", n, strings.Join(ways, ", "), w.took.Seconds()*1e6/n)
+	var parts []string
+	for _, x := range work {
+		if x.n > 0 {
+			parts = append(parts, fmt.Sprintf("%.0f %s", float64(x.n)/n, x.what))
+		}
+	}
+	if len(parts) > 0 {
+		line += "; a query: " + strings.Join(parts, ", ")
+	}
+	return line
+}
+
+// counted is how much of a kind of work searches did.
+type counted struct {
+	n    int
+	what string
+}
+
+// dense is the work of searches of a dense collection, and by which ways it went.
+func (w *searchWork) dense() (ways []string, work []counted) {
 	for way, count := range w.ways {
 		if count > 0 {
 			ways = append(ways, fmt.Sprintf("%v %d", query.Way(way), count))
 		}
 	}
-	return fmt.Sprintf("queries: %.0f (%s), %.1f µs each, a cold file and explanations included; "+
-		"a query: %.1f leaves, %.0f candidates, %.0f sketches, %.0f exact distances, %.0f rows by hops, "+
-		"%.0f fresh rows", n, strings.Join(ways, ", "), w.took.Seconds()*1e6/n, float64(sum.Leaves)/n,
-		float64(sum.Candidates)/n, float64(sum.Sketched)/n, float64(sum.Exact)/n, float64(sum.Hopped)/n,
-		float64(sum.Fresh)/n) + plan
+	s := w.sum
+	return ways, []counted{
+		{s.Leaves, "leaves"}, {s.Candidates, "candidates"}, {s.Sketched, "sketches"}, {s.Exact, "exact distances"},
+		{s.Hopped, "rows by hops"}, {s.Fresh, "fresh rows"},
+	}
 }
 
-// describeSparse is the work of searches of a sparse collection on one line.
-func (w *searchWork) describeSparse() string {
-	n, sum := float64(w.queries), w.sum
-	micros := w.took.Seconds() * 1e6 / n
-	var ways []string
+// sparse is the work of searches of a sparse collection, and by which strategies it went.
+func (w *searchWork) sparse() (ways []string, work []counted) {
 	for _, s := range strategies {
 		if k := w.used[s]; k > 0 && s != postings.Auto {
 			ways = append(ways, fmt.Sprintf("%s %d", s, k))
@@ -204,11 +256,11 @@ func (w *searchWork) describeSparse() string {
 	if len(ways) == 0 {
 		ways = []string{"row by row"}
 	}
-	p := sum.Postings
-	return fmt.Sprintf("queries: %.0f (%s), %.1f µs each, a cold file included; a query: %.0f candidates, "+
-		"%.0f rows scored, %.0f list entries, %s read, %.0f fresh rows", n, strings.Join(ways, ", "), micros,
-		float64(p.Candidates)/n, float64(p.Scored)/n, float64(p.Postings)/n, table.Size(int64(float64(p.Bytes)/n)),
-		float64(sum.Fresh)/n)
+	p := w.sum.Postings
+	return ways, []counted{
+		{int(p.Candidates), "candidates"}, {int(p.Scored), "rows scored"}, {int(p.Postings), "list entries"},
+		{int(p.Bytes), "bytes read"}, {w.sum.Fresh, "fresh rows"},
+	}
 }
 
 // hitTable is the table of a search.
@@ -217,10 +269,15 @@ type hitTable struct {
 	s      *db.Snapshot
 	out    *table.Stream
 	labels bool // some row has labels
+	people bool // who need no numbers of rows
 }
 
 func (t *hitTable) columns() []string {
-	columns := []string{"query", "rank", "key", "row", "distance:4"}
+	columns := []string{"query", "rank", "key"}
+	if !t.people {
+		columns = append(columns, "row")
+	}
+	columns = append(columns, "distance:4")
 	if t.labels {
 		columns = append(columns, "labels")
 	}
@@ -237,22 +294,26 @@ func (t *hitTable) columns() []string {
 }
 
 // add writes the hits of a query.
-func (t *hitTable) add(query string, hits []db.Hit, f table.Format) error {
+func (t *hitTable) add(query string, hits []db.Hit, o table.Output) error {
 	for rank, h := range hits {
-		values := []any{query, rank + 1, string(h.Key), h.Row, h.Distance}
+		values := []any{query, rank + 1, string(h.Key)}
+		if !t.people {
+			values = append(values, h.Row)
+		}
+		values = append(values, h.Distance)
 		if t.labels || t.cmd.Payload || t.cmd.Values {
 			row, err := t.s.Collection(t.cmd.Collection).GetRow(h.Row)
 			if err != nil {
 				return err
 			}
 			if t.labels {
-				values = append(values, strings.Join(row.Labels, "|"))
+				values = append(values, row.Labels)
 			}
 			if t.cmd.Payload {
 				values = append(values, string(row.Payload))
 			}
 			if t.cmd.Values {
-				shown, err := attributesShown(row.Attributes, f)
+				shown, err := attributesShown(row.Attributes, o)
 				if err != nil {
 					return fmt.Errorf("row %q: %w", row.Key, err)
 				}
@@ -262,7 +323,7 @@ func (t *hitTable) add(query string, hits []db.Hit, f table.Format) error {
 		switch {
 		case t.cmd.Explain && h.Why == nil:
 			values = append(values, nil)
-		case t.cmd.Explain && f == table.JSON:
+		case t.cmd.Explain && o.InJSON():
 			values = append(values, newReasonJSON(h.Why, 0))
 		case t.cmd.Explain:
 			values = append(values, h.Why.Text)

@@ -133,7 +133,7 @@ func TestSparseImport(t *testing.T) {
 			key = "doc-007"
 		}
 		near := mustJSON[rows](t, "search", file, c.name, "--key", key, "-k", "3", "--payload")
-		if len(near) != 3 || near[0]["key"] != key || near[0]["distance"].(float64) > 1e-6 || !strings.HasPrefix(near[0]["labels"].(string), "topic") {
+		if len(near) != 3 || near[0]["key"] != key || near[0]["distance"].(float64) > 1e-6 || !strings.HasPrefix(fmt.Sprint(near[0]["labels"]), "[topic") {
 			t.Errorf("%s: %v", c.name, near)
 		}
 		ask := "word0=2, word1"

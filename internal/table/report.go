@@ -11,13 +11,37 @@ import (
 type Output struct {
 	W      io.Writer
 	Format Format
+	// Width is the width of the terminal that tables of format Text have to fit: cells are cut, or
+	// rows written as Vertical does. Zero means any width.
+	Width int
 }
 
 // People reports whether the format is one that people read.
-func (o Output) People() bool { return o.Format == Text || o.Format == Markdown }
+func (o Output) People() bool {
+	return o.Format == Text || o.Format == Vertical || o.Format == Markdown
+}
 
-// Print writes a table.
-func (o Output) Print(t *Table) error { return t.Write(o.W, o.Format) }
+// InJSON reports whether the format is JSON or JSONL, which have lists and objects.
+func (o Output) InJSON() bool { return o.Format == JSON || o.Format == JSONL }
+
+// Stream begins a table that is written row by row. Columns are those of New. It returns
+// ErrFormat, wrapped, for a format that is not known.
+func (o Output) Stream(columns ...string) (*Stream, error) {
+	return newStream(o, parseColumns(columns))
+}
+
+// Print writes a table. It returns ErrFormat, wrapped, for a format that is not known, and the
+// writer's errors.
+func (o Output) Print(t *Table) error {
+	s, err := newStream(o, t.Columns)
+	if err != nil {
+		return err
+	}
+	for _, row := range t.rows {
+		s.Add(row...)
+	}
+	return s.Close()
+}
 
 // Title writes a heading above a table, where people read.
 func (o Output) Title(format string, args ...any) {
@@ -37,11 +61,14 @@ type Section struct {
 func (t *Table) As(key, title string) Section { return Section{Key: key, Title: title, Table: t} }
 
 // Report writes tables one below the other, and as one object in JSON, so
-// that a program reads one value from one command. Tables without rows are
-// left out for people.
+// that a program reads one value from one command. In JSONL each row begins with the key
+// of its section. Tables without rows are left out for people.
 func (o Output) Report(sections ...Section) error {
-	if o.Format == JSON {
+	switch o.Format {
+	case JSON:
 		return o.reportJSON(sections)
+	case JSONL:
+		return o.reportJSONL(sections)
 	}
 	first := true
 	for _, s := range sections {
@@ -82,6 +109,19 @@ func (o Output) reportJSON(sections []Section) error {
 	b.WriteString("\n}\n")
 	_, err := o.W.Write(b.Bytes())
 	return err
+}
+
+func (o Output) reportJSONL(sections []Section) error {
+	for _, s := range sections {
+		keyed := Table{Columns: append([]Column{{Name: "section"}}, s.Table.Columns...)}
+		for _, row := range s.Table.rows {
+			keyed.Add(append([]any{s.Key}, row...)...)
+		}
+		if err := o.Print(&keyed); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Size is a number of bytes as people read it.

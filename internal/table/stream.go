@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,6 +15,7 @@ import (
 type Stream struct {
 	out     *bufio.Writer
 	format  Format
+	room    int // columns of the terminal, 0 for any number
 	columns []Column
 	n       int // rows
 	err     error
@@ -26,16 +26,10 @@ type Stream struct {
 	right []bool // numbers only so far
 }
 
-// NewStream begins a table. Columns are those of New. It returns ErrFormat, wrapped,
-// for a format that is not known.
-func NewStream(w io.Writer, f Format, columns ...string) (*Stream, error) {
-	return newStream(w, f, parseColumns(columns))
-}
-
-func newStream(w io.Writer, f Format, columns []Column) (*Stream, error) {
-	s := &Stream{out: bufio.NewWriter(w), format: f, columns: columns}
-	switch f {
-	case JSON:
+func newStream(o Output, columns []Column) (*Stream, error) {
+	s := &Stream{out: bufio.NewWriter(o.W), format: o.Format, room: o.Width, columns: columns}
+	switch s.format {
+	case JSON, JSONL, Vertical:
 	case CSV:
 		s.csv = csv.NewWriter(s.out)
 	case Text, Markdown:
@@ -44,7 +38,7 @@ func newStream(w io.Writer, f Format, columns []Column) (*Stream, error) {
 			s.right[i] = true
 		}
 	default:
-		return nil, fmt.Errorf("%w: %q (want text, markdown, csv or json)", ErrFormat, f)
+		return nil, fmt.Errorf("%w: %q (want one of %v)", ErrFormat, s.format, Formats())
 	}
 	return s, nil
 }
@@ -65,8 +59,10 @@ func (s *Stream) Add(values ...any) {
 	switch s.format {
 	case CSV:
 		s.err = s.addCSV(row)
-	case JSON:
+	case JSON, JSONL:
 		s.err = s.addJSON(row)
+	case Vertical:
+		s.err = s.addVertical(s.shown(row))
 	default:
 		s.err = s.addAligned(row)
 	}
@@ -94,6 +90,7 @@ func (s *Stream) Close() error {
 			end = "[]\n"
 		}
 		_, s.err = s.out.WriteString(end)
+	case JSONL, Vertical:
 	default:
 		s.err = s.writeAligned()
 	}
@@ -130,10 +127,13 @@ func (s *Stream) addCSV(row []any) error {
 	return s.csv.Write(line)
 }
 
-// addJSON writes one object of an array, keys in column order, on a line.
+// addJSON writes one object, keys in column order, on a line.
 func (s *Stream) addJSON(row []any) error {
-	b := []byte(",\n  {")
-	if s.n == 0 {
+	b, end := []byte(",\n  {"), "}"
+	switch {
+	case s.format == JSONL:
+		b, end = []byte("{"), "}\n"
+	case s.n == 0:
 		b[0] = '['
 	}
 	for i, v := range row {
@@ -150,18 +150,44 @@ func (s *Stream) addJSON(row []any) error {
 		}
 		b = append(append(append(b, key...), ": "...), val...)
 	}
-	_, err := s.out.Write(append(b, '}'))
+	_, err := s.out.Write(append(b, end...))
 	return err
 }
 
-// addAligned keeps the cells of a row and measures them.
-func (s *Stream) addAligned(row []any) error {
+// shown are the cells of a row as people read them.
+func (s *Stream) shown(row []any) []string {
 	line := make([]string, len(row))
 	for i, v := range row {
 		line[i] = Printable(show(v, s.columns[i].Digits))
 		if s.format == Markdown {
 			line[i] = strings.ReplaceAll(line[i], "|", `\|`)
 		}
+	}
+	return line
+}
+
+// addVertical writes a row with a line a value, and leaves out those that are empty.
+func (s *Stream) addVertical(line []string) error {
+	widest := 0
+	for _, c := range s.columns {
+		widest = max(widest, utf8.RuneCountInString(c.Name))
+	}
+	if s.n > 0 {
+		s.out.WriteString("\n")
+	}
+	for i, c := range s.columns {
+		if line[i] != "" {
+			pad := strings.Repeat(" ", widest-utf8.RuneCountInString(c.Name))
+			s.out.WriteString(Printable(c.Name) + pad + "  " + line[i] + "\n")
+		}
+	}
+	return nil // the writer keeps its first error
+}
+
+// addAligned keeps the cells of a row and measures them.
+func (s *Stream) addAligned(row []any) error {
+	line := s.shown(row)
+	for i, v := range row {
 		s.right[i] = s.right[i] && (v == nil || number(v))
 		s.width[i] = max(s.width[i], utf8.RuneCountInString(line[i]))
 	}
@@ -176,6 +202,14 @@ func (s *Stream) writeAligned() error {
 		head[i] = Printable(c.Name)
 		s.width[i] = max(s.width[i], utf8.RuneCountInString(head[i]))
 		s.right[i] = s.right[i] && s.n > 0
+	}
+	if s.format == Text && s.room > 0 && !fit(s.width, s.right, s.room) {
+		s.n = 0
+		return s.cells.each(len(s.columns), func(line []string) error {
+			err := s.addVertical(line)
+			s.n++
+			return err
+		})
 	}
 	if err := s.writeLine(head); err != nil {
 		return err
@@ -205,6 +239,7 @@ func (s *Stream) writeLine(line []string) error {
 		if i > 0 {
 			b.WriteString(between)
 		}
+		c = cut(c, s.width[i])
 		pad := strings.Repeat(" ", s.width[i]-utf8.RuneCountInString(c))
 		if s.right[i] {
 			b.WriteString(pad + c)

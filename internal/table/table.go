@@ -1,12 +1,14 @@
-// Package table writes rows of values as aligned text, markdown, CSV or JSON: a
-// Table is in memory, a Stream is written row by row.
+// Package table writes rows of values as an aligned table, one value a line, markdown, CSV or
+// JSON: a Table is in memory, a Stream is written row by row.
 package table
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,14 +22,19 @@ var ErrFormat = errors.New("table: unknown format")
 // Format is a way of writing a table.
 type Format string
 
-// The formats. CSV and JSON keep all digits and every byte of texts; Text and
-// Markdown round, and quote texts that a terminal should not get (see Printable).
+// The formats. CSV and JSON keep all digits and every byte of texts; the others
+// round, and quote texts that a terminal should not get (see Printable).
 const (
-	Text     Format = "text"
+	Text     Format = "table"    // a line a row, columns aligned
+	Vertical Format = "vertical" // a line a value, its column in front
 	Markdown Format = "markdown"
 	CSV      Format = "csv"
-	JSON     Format = "json"
+	JSON     Format = "json"  // an array of objects
+	JSONL    Format = "jsonl" // an object a line
 )
+
+// Formats lists the formats.
+func Formats() []Format { return []Format{Text, Vertical, Markdown, CSV, JSON, JSONL} }
 
 // Column describes one column.
 type Column struct {
@@ -63,8 +70,8 @@ func parseColumns(columns []string) []Column {
 }
 
 // Add appends a row. Missing values are empty; values past the last column
-// are dropped. Strings, integers, floats, bools, time.Duration and nil are
-// written as such, everything else by fmt.
+// are dropped. Strings, integers, floats, bools, time.Duration and nil are written as such,
+// []string as an array in JSON and with | between elsewhere, everything else by fmt.
 func (t *Table) Add(values ...any) {
 	row := make([]any, len(t.Columns))
 	copy(row, values)
@@ -76,16 +83,7 @@ func (t *Table) Len() int { return len(t.rows) }
 
 // Write writes the table to w in the format. It returns ErrFormat, wrapped,
 // for a format that is not known, and w's errors.
-func (t *Table) Write(w io.Writer, f Format) error {
-	s, err := newStream(w, f, t.Columns)
-	if err != nil {
-		return err
-	}
-	for _, row := range t.rows {
-		s.Add(row...)
-	}
-	return s.Close()
-}
+func (t *Table) Write(w io.Writer, f Format) error { return Output{W: w, Format: f}.Print(t) }
 
 // plain turns a value into what machines read: durations into seconds, floats
 // that JSON cannot hold into nothing.
@@ -101,6 +99,10 @@ func plain(v any) any {
 		}
 	case []byte:
 		return string(x)
+	case []string:
+		if x == nil {
+			return []string{}
+		}
 	}
 	return v
 }
@@ -123,6 +125,8 @@ func show(v any, digits int) string {
 		return x
 	case []byte:
 		return string(x)
+	case []string:
+		return joined(x)
 	case float32:
 		return show(widen(x), digits)
 	case float64:
@@ -134,6 +138,18 @@ func show(v any, digits int) string {
 		return x.Round(time.Millisecond).String()
 	}
 	return fmt.Sprint(v)
+}
+
+// joined is a list as text: with | between, or as JSON where that would be ambiguous.
+func joined(list []string) string {
+	if !slices.ContainsFunc(list, func(s string) bool { return s == "" || strings.Contains(s, "|") }) {
+		return strings.Join(list, "|")
+	}
+	b, err := json.Marshal(list)
+	if err != nil { // which strings never cause
+		return strings.Join(list, "|")
+	}
+	return string(b)
 }
 
 // Printable returns s as a terminal may show it: unchanged if all of it is visible

@@ -99,7 +99,7 @@ func TestStream(t *testing.T) {
 			for _, spoolMemory = range []int{memory, 100} {
 				tab := New("a:2", "b|", "c")
 				var b strings.Builder
-				s, err := NewStream(&b, f, "a:2", "b|", "c")
+				s, err := Output{W: &b, Format: f}.Stream("a:2", "b|", "c")
 				if err != nil {
 					t.Fatal(err)
 				}

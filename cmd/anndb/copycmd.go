@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
+)
+
+// copyCmd copies the rows of a collection.
+type copyCmd struct {
+	inFile
+	Collection string `arg:"" help:"Collection."`
+	To         string `arg:"" help:"Collection to make. Indexes are not copied: build them."`
+	whereFlag
+}
+
+// Run executes the command.
+func (c *copyCmd) Run(a *app) error {
+	filter, err := c.filter()
+	if err != nil {
+		return err
+	}
+	return c.with(a, false, func(d *db.DB) error {
+		n := 0
+		err := d.View(func(s *db.Snapshot) error {
+			info, err := s.Collection(c.Collection).Info()
+			if err != nil {
+				return err
+			}
+			to, err := d.Create(a.ctx, c.To, schemaOf(info))
+			if err != nil {
+				return err
+			}
+			ctx := db.WithProgress(a.ctx, func(_ string, done, _ int) { a.progress.Update("copy", done, info.Live) })
+			n, err = to.LoadNew(ctx, s.Collection(c.Collection).Rows(a.ctx, filter))
+			if err != nil { // half a copy is none
+				err = errors.Join(err, d.Drop(context.WithoutCancel(a.ctx), c.To))
+			}
+			return err
+		})
+		a.progress.End()
+		if err != nil {
+			return err
+		}
+		t := table.New("collection", "to", "rows")
+		t.Add(c.Collection, c.To, n)
+		return a.Print(t)
+	})
+}
+
+// schemaOf is the schema of a collection like another one.
+func schemaOf(info db.CollectionInfo) db.Schema {
+	s := db.Schema{Numbering: info.Numbering}
+	switch {
+	case info.Named:
+		s.Features = db.Named
+	case info.Sparse:
+		s.Features = db.Numbered
+	default:
+		s.Dim, s.Metric, s.Bytes = info.Dim, info.Metric, info.Bytes
+	}
+	return s
+}

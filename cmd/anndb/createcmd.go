@@ -1,0 +1,69 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
+)
+
+// createCmd makes an empty collection.
+type createCmd struct {
+	File       string `arg:"" help:"Database file; made if it does not exist."`
+	Collection string `arg:"" help:"Collection to make."`
+	Dim        int    `group:"Dense collections:" help:"Numbers of a vector." default:"0" placeholder:"N"`
+	Metric     string `group:"Dense collections:" help:"Distance: l2, cosine or ip; l2 if not given." enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
+	Float32    bool   `group:"Dense collections:" help:"Store vectors as float32 even where bytes would do."`
+	Named      bool   `group:"Sparse collections:" help:"Rows have features with names, such as words."`
+	Numbered   bool   `group:"Sparse collections:" help:"Rows have features with numbers."`
+	Base       string `group:"Sparse collections:" help:"Number of the first feature in files and queries, 0 or 1; 0 if not given." enum:",0,1" default:"" placeholder:"N"`
+}
+
+// schema is the kind of collection that the flags describe.
+func (c *createCmd) schema() (s db.Schema, err error) {
+	sparse := c.Named || c.Numbered
+	switch {
+	case c.Named && c.Numbered:
+		return s, usagef("--named and --numbered exclude each other")
+	case sparse && (c.Dim != 0 || c.Metric != "" || c.Float32):
+		return s, usagef("--dim, --metric and --float-32 are for dense collections: " +
+			"sparse rows are float32 and compared by cosine")
+	case !sparse && c.Dim < 1:
+		return s, usagef("say --dim N for vectors of N numbers, --named or --numbered for sparse rows")
+	case c.Base != "" && !c.Numbered:
+		return s, usagef("--base goes with --numbered")
+	case c.Named:
+		return db.Schema{Features: db.Named}, nil
+	case c.Numbered:
+		return db.Schema{Features: db.Numbered, Numbering: cmp.Or(c.Base, fromZero)}, nil
+	}
+	s = db.Schema{Dim: c.Dim}
+	if c.Float32 {
+		s.Bytes = db.Off
+	}
+	s.Metric, err = vector.ParseMetric(cmp.Or(c.Metric, "l2"))
+	return s, err
+}
+
+// Run executes the command.
+func (c *createCmd) Run(a *app) (err error) {
+	schema, err := c.schema()
+	if err != nil {
+		return err
+	}
+	d, err := db.OpenContext(a.ctx, c.File, &db.Options{Timeout: a.flags.Wait, Maintenance: &db.Maintenance{Manual: true}})
+	if err != nil {
+		return explain(c.File, err)
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	made, err := d.Create(a.ctx, c.Collection, schema)
+	if err != nil {
+		return err
+	}
+	info, err := made.Info()
+	if err != nil {
+		return err
+	}
+	return a.Print(collectionsTable(info))
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
+)
+
+// deleteCmd deletes rows.
+type deleteCmd struct {
+	inFile
+	Collection string   `arg:"" help:"Collection."`
+	Keys       []string `arg:"" optional:"" help:"Keys of the rows. All are deleted or, if one is not there, none."`
+	whereFlag
+	Missing bool `help:"Keys without a row are no error."`
+}
+
+// deleteBatch is how many rows that pass a filter a transaction deletes.
+const deleteBatch = 10_000
+
+// Run executes the command.
+func (c *deleteCmd) Run(a *app) error {
+	switch {
+	case len(c.Keys) == 0 && c.Where == "":
+		return usagef("name the keys of the rows to delete, or select them with --where")
+	case len(c.Keys) > 0 && c.Where != "":
+		return usagef("keys and --where exclude each other")
+	}
+	filter, err := c.filter()
+	if err != nil {
+		return err
+	}
+	return c.with(a, false, func(d *db.DB) error {
+		deleted, err := 0, error(nil)
+		if filter == nil {
+			deleted, err = c.byKey(a, d)
+		} else {
+			deleted, err = c.byFilter(a, d, filter)
+		}
+		if err != nil {
+			return err
+		}
+		after, err := infoOf(d, c.Collection)
+		if err != nil {
+			return err
+		}
+		t := table.New("collection", "deleted", "rows")
+		t.Add(c.Collection, deleted, after.Live)
+		return a.Print(t)
+	})
+}
+
+// byKey deletes the rows of the keys in one transaction.
+func (c *deleteCmd) byKey(a *app, d *db.DB) (deleted int, err error) {
+	err = d.Update(a.ctx, func(tx *db.Tx) error {
+		rows := tx.Collection(c.Collection)
+		deleted = 0
+		for _, key := range c.Keys {
+			exists, err := rows.Has([]byte(key))
+			switch {
+			case err != nil:
+				return err
+			case !exists && c.Missing:
+				continue
+			case !exists:
+				return fmt.Errorf("%w: key %q in collection %q (--missing ignores that)",
+					db.ErrNotFound, key, c.Collection)
+			}
+			if err := rows.Delete([]byte(key)); err != nil {
+				return err
+			}
+			deleted++
+		}
+		return nil
+	})
+	return deleted, err
+}
+
+// byFilter deletes the rows that pass the filter now, in several transactions if they are many.
+func (c *deleteCmd) byFilter(a *app, d *db.DB, filter *db.Filter) (deleted int, err error) {
+	var keys [][]byte
+	err = d.View(func(s *db.Snapshot) error {
+		return scan(a, s, c.Collection, filter, func(r *db.Row) error {
+			keys = append(keys, r.Key)
+			return nil
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	for batch := range slices.Chunk(keys, deleteBatch) {
+		err := d.Update(a.ctx, func(tx *db.Tx) error {
+			for _, key := range batch {
+				if err := tx.Collection(c.Collection).Delete(key); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return deleted, fmt.Errorf("after %d of %d rows: %w", deleted, len(keys), err)
+		}
+		deleted += len(batch)
+		a.progress.Update("delete", deleted, len(keys))
+	}
+	a.progress.End()
+	return deleted, nil
+}

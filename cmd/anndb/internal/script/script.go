@@ -1,0 +1,176 @@
+// Package script splits text into commands and their words, as the shell of anndb and
+// its scripts have them.
+//
+// Commands end at a newline or a semicolon, words at blanks, unless single or double quotes are
+// around these. A backslash in front of a blank, a quote, a semicolon or a backslash takes
+// that as it is, except in single quotes. A word that begins with [ ends at the ] that closes
+// it. # begins a comment where a word could begin. The word where takes the text up to the next
+// flag as one word, --where=TEXT, so that a filter needs no quotes. A line that begins with a
+// backslash is one command that ends with the line.
+package script
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+)
+
+// ErrOpen is returned for text that ends inside of quotes or brackets: more lines may follow.
+var ErrOpen = errors.New("a quote or bracket is not closed")
+
+// Command is a command of a script.
+type Command struct {
+	Words []string
+	Line  int // number of the line on which it begins, from 1
+}
+
+// Split returns the commands of a text. With ErrOpen it returns those in front of the open one,
+// which is the last.
+func Split(text string) ([]Command, error) {
+	s := splitter{text: []rune(text), line: 1}
+	err := s.run()
+	return s.commands, err
+}
+
+// splitter is the state of Split.
+type splitter struct {
+	text     []rune
+	at, line int
+	commands []Command
+	current  Command
+}
+
+func (s *splitter) run() error {
+	for s.at < len(s.text) {
+		switch r := s.text[s.at]; {
+		case r == '\n' || r == ';':
+			s.end()
+			s.take()
+		case unicode.IsSpace(r):
+			s.at++
+		case r == '#':
+			for s.at < len(s.text) && s.text[s.at] != '\n' {
+				s.at++
+			}
+		case r == '\\' && len(s.current.Words) == 0:
+			s.backslash()
+		default:
+			if len(s.current.Words) == 0 {
+				s.current.Line = s.line
+			}
+			word, plain, err := s.word(false)
+			if plain && word == "where" && len(s.current.Words) > 0 {
+				word, err = s.filter()
+			}
+			s.current.Words = append(s.current.Words, word)
+			if err != nil {
+				s.end()
+				return err
+			}
+		}
+	}
+	s.end()
+	return nil
+}
+
+// take steps over a rune and counts lines.
+func (s *splitter) take() rune {
+	r := s.text[s.at]
+	s.at++
+	if r == '\n' {
+		s.line++
+	}
+	return r
+}
+
+// end ends the current command.
+func (s *splitter) end() {
+	if len(s.current.Words) > 0 {
+		s.commands = append(s.commands, s.current)
+	}
+	s.current = Command{}
+}
+
+// backslash reads a line that begins with a backslash.
+func (s *splitter) backslash() {
+	lo := s.at
+	for s.at < len(s.text) && s.text[s.at] != '\n' {
+		s.at++
+	}
+	s.current = Command{Words: strings.Fields(string(s.text[lo:s.at])), Line: s.line}
+	s.end()
+}
+
+// word reads a word; raw keeps quotes and backslashes. plain reports that it has neither.
+func (s *splitter) word(raw bool) (word string, plain bool, err error) {
+	var b strings.Builder
+	keep := func(r rune) {
+		if raw {
+			b.WriteRune(r)
+		}
+	}
+	plain = true
+	depth := 0
+	bracketed := s.text[s.at] == '['
+	var quote rune
+	for s.at < len(s.text) {
+		switch r := s.text[s.at]; {
+		case quote != 0 && r == quote:
+			quote = 0
+			keep(s.take())
+		case quote == '\'':
+			b.WriteRune(s.take())
+		case r == '\\' && s.at+1 < len(s.text) && special(s.text[s.at+1]):
+			plain = false
+			keep(s.take())
+			b.WriteRune(s.take())
+		case quote != 0:
+			b.WriteRune(s.take())
+		case r == '\'' || r == '"':
+			plain, quote = false, r
+			keep(s.take())
+		case depth == 0 && (unicode.IsSpace(r) || r == ';'):
+			return b.String(), plain, nil
+		default:
+			switch {
+			case bracketed && r == '[':
+				depth++
+			case bracketed && r == ']':
+				depth--
+			}
+			b.WriteRune(s.take())
+		}
+	}
+	if quote != 0 || depth > 0 {
+		err = ErrOpen
+	}
+	return b.String(), plain, err
+}
+
+// special reports whether a backslash takes the rune behind it as it is.
+func special(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\\'\";", r) }
+
+// filter reads the text behind the word where up to a flag or the end of the command.
+func (s *splitter) filter() (string, error) {
+	var parts []string
+	for s.at < len(s.text) {
+		r := s.text[s.at]
+		next := rune(0)
+		if s.at+1 < len(s.text) {
+			next = s.text[s.at+1]
+		}
+		if r == '\n' || r == ';' || r == '-' && (next == '-' || unicode.IsLetter(next)) {
+			break
+		}
+		if unicode.IsSpace(r) {
+			s.at++
+			continue
+		}
+		word, _, err := s.word(true)
+		parts = append(parts, word)
+		if err != nil {
+			return "--where=" + strings.Join(parts, " "), err
+		}
+	}
+	return "--where=" + strings.Join(parts, " "), nil
+}

@@ -1,0 +1,68 @@
+package script
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSplit(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want string // words in <>, a command a line
+		open bool
+	}{
+		{"stats", "<stats>", false},
+		{"count a; count b\n\n  stats # all\n# none", "<count><a>\n<count><b>\n<stats>", false},
+		{`get c 'two words' "a \"b\"" c\ d`, `<get><c><two words><a "b"><c d>`, false},
+		{"search c [1, 2,\n 3] -k 3", "<search><c><[1, 2,\n 3]><-k><3>", false},
+		{"put c k [[1, 2], 3]", "<put><c><k><[[1, 2], 3]>", false},
+		{`rows c where price < 20 and key prefix "a b/" -k 3`,
+			`<rows><c><--where=price < 20 and key prefix "a b/"><-k><3>`, false},
+		{"rows c where a = -1 --limit 3", "<rows><c><--where=a = -1><--limit><3>", false},
+		{"rows c where a = 1; stats", "<rows><c><--where=a = 1>\n<stats>", false},
+		{"where a", "<where><a>", false},
+		{"get c 'where' x", "<get><c><where><x>", false},
+		{`\mode json; x` + "\nstats", `<\mode><json;><x>` + "\n<stats>", false},
+		{"get c ''", "<get><c><>", false},
+		{"get c 'a\nb", "<get><c><a\nb>", true},
+		{"search c [1, 2", "<search><c><[1, 2>", true},
+		{`rows c where a = "x`, `<rows><c><--where=a = "x>`, true},
+		{"", "", false},
+		{`import c C:\data\x.csv`, `<import><c><C:\data\x.csv>`, false},
+		{"a\\", "<a\\>", false},
+	} {
+		commands, err := Split(c.text)
+		if errors.Is(err, ErrOpen) != c.open {
+			t.Errorf("%q: error %v", c.text, err)
+		}
+		var lines []string
+		for _, command := range commands {
+			lines = append(lines, "<"+strings.Join(command.Words, "><")+">")
+		}
+		if diff := cmp.Diff(c.want, strings.Join(lines, "\n")); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c.text, diff)
+		}
+	}
+}
+
+func TestSplitLines(t *testing.T) {
+	commands, err := Split("a\n\nb 'x\ny'\nc")
+	if err != nil || len(commands) != 3 || commands[1].Line != 3 || commands[2].Line != 5 {
+		t.Errorf("%v, %v", commands, err)
+	}
+}
+
+func FuzzSplit(f *testing.F) {
+	f.Add(`rows c where a < 'x' --limit [1, 2]; \mode json`)
+	f.Fuzz(func(t *testing.T, text string) {
+		commands, _ := Split(text)
+		for _, c := range commands {
+			if len(c.Words) == 0 || c.Line < 1 {
+				t.Errorf("%q: %v", text, c)
+			}
+		}
+	})
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/progress"
+	"github.com/anndb/anndb/internal/table"
+)
+
+// program is what all commands of a process share.
+type program struct {
+	in        io.Reader
+	out, errs io.Writer // results; messages and progress
+	// interruptible returns a context that ends when the user interrupts.
+	interruptible func(context.Context) (context.Context, context.CancelFunc)
+}
+
+// run parses args, runs one command or a shell and returns the exit code.
+func (p *program) run(ctx context.Context, args []string) int {
+	var c cli
+	k, code := p.parse(&c, args, "")
+	if k == nil {
+		return code
+	}
+	if err := c.check(); err != nil {
+		return p.fail(c.globals, err, k.Command())
+	}
+	if k.Selected().Name == "shell" { // whose commands are interrupted one by one
+		return c.Shell.run(ctx, p, c.globals)
+	}
+	return p.runCommand(ctx, k, c.globals)
+}
+
+// runCommand runs a command that has been parsed and returns the exit code.
+func (p *program) runCommand(ctx context.Context, k *kong.Context, g globals) int {
+	ctx, stop := p.interruptible(ctx)
+	defer stop()
+	a := &app{
+		Output: table.Output{W: p.out, Format: g.format(), Width: widthOf(p.out)},
+		flags:  g, ctx: db.WithWorkers(ctx, g.Workers), program: p, errs: p.errs,
+		progress: progress.New(p.errs, g.Quiet),
+	}
+	err := k.Run(a)
+	a.progress.End()
+	if err == nil {
+		return exitOK
+	}
+	if ctx.Err() != nil { // whatever an interrupted part made of it
+		err = ctx.Err()
+	}
+	return p.fail(g, err, k.Command())
+}
+
+// parse parses args into a grammar, and fills in the database file if one is given. It returns
+// nil and the exit code if that was all, because help was asked for or args are wrong.
+func (p *program) parse(grammar any, args []string, file string) (*kong.Context, int) {
+	ended, code := false, exitOK
+	parser, err := newParser(grammar, kong.Writers(p.out, p.errs),
+		kong.Exit(func(c int) { ended, code = true, c }))
+	if err != nil {
+		return nil, p.fail(globals{}, err, "")
+	}
+	args, known := plainArgs(args), true
+	if file == "" {
+		args = fileFirst(parser.Model, args)
+	} else if args, known = withFile(parser.Model, args, file); !known {
+		return nil, p.fail(globals{}, usagef("there is no command %q", args[0]), "")
+	}
+	k, err := parser.Parse(args)
+	switch {
+	case ended: // --help has been printed
+		return nil, code
+	case err != nil:
+		// Flags that need not be given have an empty value, which nobody has to give.
+		text := strings.Replace(err.Error(), `one of "",`, "one of ", 1)
+		g := globals{JSON: slices.Contains(args, "--json")}
+		return nil, p.fail(g, usagef("%s", text), commandOf(parser.Model, args))
+	}
+	return k, exitOK
+}
+
+// newParser makes a parser of a grammar.
+func newParser(grammar any, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(grammar, append([]kong.Option{
+		kong.Name("anndb"),
+		kong.Description("One file of vectors, dense and sparse, learned indexes over them, " +
+			"nearest neighbours and labels from the memory map."),
+		defaults, kong.Vars{"version": version()},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
+		kong.Help(printHelp),
+	}, options...)...)
+}
+
+var (
+	// negative matches a number that the parser would take for a flag.
+	negative  = regexp.MustCompile(`^-[.\d]`)
+	longFlag  = regexp.MustCompile(`^--[a-z][a-z\d-]*$`)
+	shortFlag = regexp.MustCompile(`^-[a-z]$`)
+)
+
+// plainArgs makes of help and version, and of no arguments, the flags that do the
+// same, and joins flags to a negative number behind them.
+func plainArgs(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	case args[0] == "version":
+		return []string{"--version"}
+	}
+	out := make([]string, 0, len(args))
+	for i, arg := range args {
+		switch {
+		case i > 0 && negative.MatchString(arg) && longFlag.MatchString(args[i-1]):
+			out[len(out)-1] += "=" + arg
+		case i > 0 && negative.MatchString(arg) && shortFlag.MatchString(args[i-1]):
+			out[len(out)-1] += arg
+		case len(arg) > 3 && shortFlag.MatchString(arg[:2]) && arg[2] == '=':
+			out = append(out, arg[:2]+arg[3:]) // -k=3 is -k3
+		default:
+			out = append(out, arg)
+		}
+	}
+	return out
+}
+
+// version describes the program.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "anndb"
+	}
+	return strings.TrimSpace(fmt.Sprintf("anndb %s %s", info.Main.Version, info.GoVersion))
+}
+
+// fail writes the message of an error and chooses the exit code.
+func (p *program) fail(g globals, err error, command string) int {
+	code, text := exitError, message(err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		code, text = exitInterrupted, "interrupted"
+	case isUsage(err):
+		code = exitUsage
+	}
+	if f := g.format(); f == table.JSON || f == table.JSONL {
+		e := json.NewEncoder(p.errs)
+		e.SetEscapeHTML(false)
+		_ = e.Encode(map[string]any{"error": text, "exit": code}) // there is nowhere left to report to
+		return code
+	}
+	fmt.Fprintf(p.errs, "anndb: %s\n", text)
+	if code == exitUsage {
+		help := "anndb --help"
+		if word, _, _ := strings.Cut(command, " "); word != "" && word != "shell" {
+			help = "anndb " + word + " --help"
+		}
+		fmt.Fprintf(p.errs, "Try: %s\n", help)
+	}
+	return code
+}
+
+// fileFirst makes COMMAND FILE of FILE COMMAND at the beginning of args.
+func fileFirst(model *kong.Application, args []string) []string {
+	for i, arg := range args {
+		if strings.HasPrefix(arg, "-") || i > 0 && slices.Contains(valued, args[i-1]) {
+			continue
+		}
+		if child(model.Node, arg) == nil && i+1 < len(args) && child(model.Node, args[i+1]) != nil {
+			words, _ := withFile(model, args[i+1:], arg)
+			return append(slices.Clone(args[:i]), words...)
+		}
+		break
+	}
+	return args
+}
+
+// valued are the flags of all commands that have a value.
+var valued = []string{"--format", "--workers", "--wait"}
+
+// withFile returns the words of a command with the database file where the command has it. ok is
+// false if the words name no command.
+func withFile(model *kong.Application, words []string, file string) (_ []string, ok bool) {
+	for i, w := range words {
+		n := child(model.Node, w)
+		if n == nil {
+			continue
+		}
+		for i+1 < len(words) && child(n, words[i+1]) != nil {
+			i++
+			n = child(n, words[i])
+		}
+		for at, arg := range n.Positional {
+			switch {
+			case arg.Name != "file":
+			case at == 0:
+				return slices.Insert(slices.Clone(words), i+1, file), true
+			default:
+				return append(slices.Clone(words), file), true
+			}
+		}
+		return words, true
+	}
+	return words, strings.HasPrefix(words[0], "-")
+}
+
+// commandOf guesses the command of arguments that did not parse: the first
+// one that names a command.
+func commandOf(model *kong.Application, args []string) string {
+	for _, a := range args {
+		if n := child(model.Node, a); n != nil {
+			return a
+		}
+	}
+	return ""
+}
+
+// child is the command of a name below a node of the grammar; nil if there is none.
+func child(n *kong.Node, name string) *kong.Node {
+	for _, c := range n.Children {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
