@@ -1,4 +1,4 @@
-// Command feed keeps the last 500 items of a stream searchable while they come and go.
+// Command feed keeps a stream of items searchable for an hour each, while they come and go.
 package main
 
 import (
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/dataset/rows"
@@ -26,20 +27,27 @@ func run(path, stream string) error {
 	}
 	defer d.Close()
 	feed, err := d.Create(ctx, "feed", db.Schema{Dim: 28 * 28})
-	n := 0
+	now, n := time.Now(), 0
 	for item, unread := range rows.File(stream, dataset.Options{}) {
 		if err != nil || unread != nil {
 			return errors.Join(err, unread)
 		}
-		err = d.Update(ctx, func(tx *db.Tx) error { // both or neither, durable on return
-			items := tx.Collection("feed")
-			return errors.Join(items.Put(item), items.Delete(fmt.Append(nil, n-500)))
-		})
-		n++
+		item.ExpiresAt = now.Add(time.Hour)
+		if n < 1500 { // the older items of this stream are from yesterday
+			item.ExpiresAt = now.Add(-23 * time.Hour)
+		}
+		err = d.Update(ctx, func(tx *db.Tx) error { return tx.Collection("feed").Put(item) })
+		n++ // the item is durable
 	}
 	like, err := feed.Search(ctx, db.Query{Key: fmt.Append(nil, n-1)}, &db.SearchOptions{K: 1})
-	if err == nil {
-		fmt.Printf("of %d items, %s looks most like the last one\n", n, like.Hits[0].Key)
+	if err != nil {
+		return err
 	}
+	fmt.Printf("of %d items, %s looks most like the last one\n", n, like.Hits[0].Key)
+	if _, err = d.Maintain(ctx, nil); err != nil { // the background does this every few seconds
+		return err
+	}
+	left, err := feed.Count(ctx, nil)
+	fmt.Println(left, "items are left")
 	return err
 }

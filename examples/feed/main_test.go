@@ -17,4 +17,5 @@ func Example() {
 	}
 	// Output:
 	// of 2000 items, 1796 looks most like the last one
+	// 500 items are left
 }

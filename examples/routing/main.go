@@ -1,0 +1,49 @@
+// Command routing learns a tree that routes documents by few of their words, and explains where it
+// sends a document that it has not seen.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/dataset/rows"
+	"github.com/anndb/anndb/db"
+)
+
+func main() {
+	if err := run("routing.anndb", "testdata/go-files-train.jsonl.gz"); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(path, file string) error {
+	ctx := context.Background()
+	d, err := db.Open(path, nil)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	files, err := d.Create(ctx, "files", db.Schema{Features: db.Named})
+	if err == nil {
+		_, err = files.Load(ctx, rows.File(file, dataset.Options{Kind: dataset.Sparse}))
+	}
+	if err == nil { // at most 10 words a round for each decision
+		_, err = files.Build(ctx, "tree", &db.AT{Budget: 10})
+	}
+	if err != nil {
+		return err
+	}
+	document := []db.Feature{{Name: "listener", Value: 3}, {Name: "accept", Value: 2}, {Name: "conn", Value: 5},
+		{Name: "context", Value: 4}, {Name: "errors", Value: 2}, {Name: "sync", Value: 2}}
+	route, err := files.Predict(ctx, db.Query{Features: document}, &db.PredictOptions{Set: true, Explain: true})
+	if err != nil {
+		return err
+	}
+	for _, p := range route.Labels {
+		fmt.Println("to", p.Label)
+	}
+	fmt.Println(route.Why)
+	return nil
+}
