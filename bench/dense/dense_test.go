@@ -165,7 +165,7 @@ func TestSystems(t *testing.T) {
 func TestEngine(t *testing.T) {
 	dir := t.TempDir()
 	s := &vectors.Set{Name: "small", Metric: vector.L2, Dim: vectors.GenDim}
-	g := vectors.NewGenerator(1)
+	g := vectors.NewGenerator(vectors.Family[0], 1)
 	s.Base, s.Test = g.Rows(1, 3000), g.Rows(2, 100)
 	f := files{dir: dir, set: s}
 	say := func(e child.Engine, commands ...string) *bytes.Buffer {

@@ -11,7 +11,7 @@ import (
 )
 
 func small(t *testing.T) *bench {
-	g := vectors.NewGenerator(1)
+	g := vectors.NewGenerator(vectors.Family[0], 1)
 	return &bench{
 		set: &vectors.Set{Name: "small", Metric: vector.L2, Dim: vectors.GenDim, Base: g.Rows(1, 2500),
 			Test: g.Rows(2, 60), Valid: g.Rows(3, 40)},

@@ -4,18 +4,15 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/anndb/anndb/internal/par"
 )
 
-// Generator makes rows of 128 coordinates that are clustered and of low
-// intrinsic dimension, as embeddings are: a row is a cluster's centre, which
-// lies in a subspace of 24 directions common to all, plus a point of the
-// cluster's own subspace of 24 directions whose scales fall, plus a little
-// noise in all coordinates. Sizes of clusters follow a power law. Row i depends
-// on the seed and on i only, so a smaller set is the beginning of a larger one
-// and rows can be made in any order.
+// Generator makes the rows of a law. Row i depends on the law, the seed and i only, so a smaller set
+// is the beginning of a larger one and rows can be made in any order.
 type Generator struct {
+	law     Law
 	seed    uint64
 	centres [][]float64
 	bases   [][][]float64 // by cluster, direction
@@ -23,30 +20,29 @@ type Generator struct {
 	chance  []float64 // cumulated
 }
 
-const (
-	// GenDim is the number of coordinates of generated rows.
-	GenDim      = 128
-	genClusters = 256
-	genCommon   = 24
-	genOwn      = 24
-	genNoise    = 0.05
-)
+// GenDim is the number of coordinates of generated rows.
+const GenDim = 128
 
-// NewGenerator returns the generator of a seed.
-func NewGenerator(seed uint64) *Generator {
-	g := &Generator{seed: seed}
+// NewGenerator returns the generator of a law and a seed.
+func NewGenerator(law Law, seed uint64) *Generator {
+	g := &Generator{law: law, seed: seed}
 	r := rand.New(rand.NewPCG(seed, 0))
-	common := directions(r, genCommon)
+	common := directions(r, law.Common)
 	total := 0.0
-	for c := range genClusters {
+	for c := range law.Clusters {
 		centre := make([]float64, GenDim)
 		for j, d := range common {
-			add(centre, d, r.NormFloat64()*2/math.Sqrt(1+float64(j)/4))
+			add(centre, d, r.NormFloat64()*law.Centre/math.Sqrt(1+float64(j)/4))
+		}
+		if len(common) == 0 {
+			for j := range centre {
+				centre[j] = float64(law.Centre * r.NormFloat64())
+			}
 		}
 		g.centres = append(g.centres, centre)
-		g.bases = append(g.bases, directions(r, genOwn))
+		g.bases = append(g.bases, directions(r, law.Own))
 		g.spread = append(g.spread, 0.6+0.8*r.Float64())
-		total += math.Pow(float64(c+1), -0.5)
+		total += math.Pow(float64(c+1), -law.Power)
 		g.chance = append(g.chance, total)
 	}
 	for c := range g.chance {
@@ -55,8 +51,7 @@ func NewGenerator(seed uint64) *Generator {
 	return g
 }
 
-// directions are n random unit vectors; in 128 dimensions they are nearly
-// orthogonal.
+// directions returns n random unit vectors; in 128 dimensions they are nearly orthogonal.
 func directions(r *rand.Rand, n int) [][]float64 {
 	out := make([][]float64, n)
 	for i := range out {
@@ -74,39 +69,48 @@ func directions(r *rand.Rand, n int) [][]float64 {
 	return out
 }
 
-// add adds a times d to v. The conversion forbids fused multiply-add, so rows
-// are the same on every processor.
+// add adds a times d to v. The conversion forbids fused multiply-add, so rows are the same on every
+// processor.
 func add(v, d []float64, a float64) {
 	for j := range v {
 		v[j] += float64(a * d[j])
 	}
 }
 
-// row writes row i of a stream; corpus, test and validation rows are streams 1,
-// 2 and 3.
+// row writes row i of a stream; corpus, test and validation rows are streams 1, 2 and 3.
 func (g *Generator) row(stream, i uint64, out []float32) {
 	r := rand.New(rand.NewPCG(g.seed^stream<<56, i))
-	u := r.Float64()
-	c := 0
-	for lo, hi := 0, genClusters-1; ; {
-		c = (lo + hi) / 2
-		if lo >= hi {
-			break
-		}
-		if g.chance[c] < u {
-			lo = c + 1
-		} else {
-			hi = c
-		}
+	c, _ := slices.BinarySearch(g.chance, r.Float64())
+	c = min(c, len(g.chance)-1)
+	if g.law.Copies > 0 && r.Float64() < g.law.Copies {
+		// The copied rows of a cluster are few, so that each is copied many times.
+		r = rand.New(rand.NewPCG(g.seed, uint64(c)<<8|r.Uint64N(1<<4)))
 	}
-	v := make([]float64, GenDim)
-	copy(v, g.centres[c])
+	scale := g.scale(r)
+	v := slices.Clone(g.centres[c])
 	for j, d := range g.bases[c] {
-		add(v, d, r.NormFloat64()*g.spread[c]/math.Sqrt(1+float64(j)/6))
+		add(v, d, scale*r.NormFloat64()*g.spread[c]/math.Sqrt(1+float64(j)/g.law.Fall))
 	}
 	for j := range v {
-		out[j] = float32(v[j] + float64(genNoise*r.NormFloat64()))
+		out[j] = float32(v[j] + float64(scale*g.law.Noise*r.NormFloat64()))
 	}
+}
+
+// scale returns the factor of a row's offset from its centre.
+func (g *Generator) scale(r *rand.Rand) float64 {
+	scale := 1.0
+	if n := g.law.Tails; n > 0 {
+		sum := 0.0
+		for range n {
+			x := r.NormFloat64()
+			sum += float64(x * x)
+		}
+		scale = math.Sqrt(float64(n) / sum)
+	}
+	if g.law.Inner > 0 && r.Float64() < g.law.Inner {
+		scale /= 2
+	}
+	return scale
 }
 
 // Rows are n rows of a stream, made on all processors.

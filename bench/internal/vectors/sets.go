@@ -44,7 +44,13 @@ var errSet = errors.New("unknown data set")
 
 // Names are the names that Load takes.
 func Names() []string {
-	return []string{"fashion-mnist", "mnist", "glove-100d", "glove-100d-cosine", "generated-10k", "generated-100k", "generated-1m", "cifar10-luma"}
+	names := []string{"fashion-mnist", "mnist", "glove-100d", "glove-100d-cosine", "cifar10-luma"}
+	for _, law := range Family {
+		for _, s := range sizes {
+			names = append(names, law.Name+"-"+s.name)
+		}
+	}
+	return names
 }
 
 // Load reads a data set from the data folder, or makes it.
@@ -64,11 +70,11 @@ func Load(data, name string) (*Set, error) {
 	case "cifar10-luma":
 		err = s.cifar(filepath.Join(data, "cifar10-jpeg"))
 	default:
-		n, ok := map[string]int{"generated-10k": 10_000, "generated-100k": 100_000, "generated-1m": 1_000_000}[name]
+		law, n, ok := generated(name)
 		if !ok {
 			return nil, fmt.Errorf("%w: %s (want one of %s)", errSet, name, strings.Join(Names(), ", "))
 		}
-		g := NewGenerator(1)
+		g := NewGenerator(*law, 1)
 		s.Dim, s.Base, s.Test, s.Valid = GenDim, g.Rows(1, n), g.Rows(2, QueryRows), g.Rows(3, QueryRows)
 	}
 	if err != nil {

@@ -7,26 +7,67 @@ import (
 	"testing"
 )
 
-func TestGenerator(t *testing.T) {
-	g := NewGenerator(1)
-	all := g.Rows(1, 300)
-	if !slices.Equal(g.Rows(1, 100), all[:100*GenDim]) {
-		t.Error("a smaller set is not the beginning of a larger one")
+// A smaller set is the beginning of a larger one, for each law; streams and seeds differ.
+func TestFamily(t *testing.T) {
+	for _, law := range Family {
+		if law.Clusters > 5000 {
+			law.Clusters = 5000 // its centres take seconds
+		}
+		g := NewGenerator(law, 1)
+		all := g.Rows(1, 300)
+		if !slices.Equal(g.Rows(1, 100), all[:100*GenDim]) {
+			t.Errorf("%s: a smaller set is not the beginning of a larger one", law.Name)
+		}
+		if slices.Equal(g.Rows(2, 100), all[:100*GenDim]) ||
+			slices.Equal(NewGenerator(law, 2).Rows(1, 100), all[:100*GenDim]) {
+			t.Errorf("%s: streams or seeds give equal rows", law.Name)
+		}
+		distinct := map[[GenDim]float32]bool{}
+		for i := range 300 {
+			distinct[[GenDim]float32(all[i*GenDim:])] = true
+		}
+		if copies := 300 - len(distinct); (copies > 0) != (law.Copies > 0) {
+			t.Errorf("%s: %d copies of other rows", law.Name, copies)
+		}
 	}
-	if slices.Equal(g.Rows(2, 100), all[:100*GenDim]) || slices.Equal(NewGenerator(2).Rows(1, 100), all[:100*GenDim]) {
-		t.Error("streams or seeds give equal rows")
+}
+
+// A set is found by the name of its law and size.
+func TestGenerated(t *testing.T) {
+	law, rows, ok := generated("own-100k")
+	if !ok || law.Name != "own" || rows != 100_000 {
+		t.Errorf("law %v, %d rows, %v", law, rows, ok)
 	}
-	// Low intrinsic dimension: rows are much longer than the noise in them, and
-	// what is not noise lies in the directions of centres and cluster.
-	length, noise := 0.0, genNoise*math.Sqrt(GenDim)
-	for _, x := range all {
-		length += float64(x) * float64(x)
+	if _, _, ok := generated("own"); ok {
+		t.Error("a set without a size")
 	}
-	if length = math.Sqrt(length / 300); length < 5*noise {
-		t.Errorf("rows have length %.2f against noise of %.2f", length, noise)
+}
+
+// Most of the variance of "generated" is in few directions, of "own" in as many as there are.
+func TestConcentration(t *testing.T) {
+	share := map[string]float64{}
+	for _, law := range Family[:2] {
+		rows := NewGenerator(law, 1).Rows(1, 2000)
+		within, all := 0.0, 0.0
+		common := directions(rand.New(rand.NewPCG(1, 0)), 24)
+		for i := range 2000 {
+			x := make([]float64, GenDim)
+			for j := range x {
+				x[j] = float64(rows[i*GenDim+j])
+				all += x[j] * x[j]
+			}
+			for _, d := range common {
+				dot := 0.0
+				for j := range x {
+					dot += x[j] * d[j]
+				}
+				within += dot * dot
+			}
+		}
+		share[law.Name] = within / all
 	}
-	if len(g.bases[0]) != genOwn || genCommon+genOwn > GenDim/2 {
-		t.Errorf("%d common and %d own directions of %d", genCommon, len(g.bases[0]), GenDim)
+	if share["generated"] < 2*share["own"] {
+		t.Errorf("share of squared length in the first law's directions: %v", share)
 	}
 }
 
