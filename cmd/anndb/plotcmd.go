@@ -21,6 +21,7 @@ type plotCmd struct {
 	Recall    plotRecallCmd    `cmd:"" help:"Draw recall and time of the settings that the tuner measured."`
 	Labels    plotLabelsCmd    `cmd:"" help:"Draw how many rows have each label, each set of labels, and so many labels."`
 	Precision plotPrecisionCmd `cmd:"" help:"Draw precision@k of label models on a file of queries."`
+	Time      plotTimeCmd      `cmd:"" help:"Draw where the time of a dense search goes."`
 	Leaves    plotLeavesCmd    `cmd:"" help:"Draw how large the leaves of an index are."`
 	Map       plotMapCmd       `cmd:"" help:"Draw the rows in the plane of their two principal coordinates, coloured by label."`
 	Tree      plotTreeCmd      `cmd:"" help:"Show a stored tree of kind sbt, pt or at: text, DOT, SVG or PNG with the features and their weights."`

@@ -38,7 +38,7 @@ func Map(ctx context.Context, c db.Collection, o MapOptions) (*plot.Chart, error
 	if err != nil {
 		return nil, err
 	}
-	rows, err := spread(c, info, cmp.Or(o.Rows, 5000))
+	rows, err := Spread(c, info, cmp.Or(o.Rows, 5000))
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +61,8 @@ func Map(ctx context.Context, c db.Collection, o MapOptions) (*plot.Chart, error
 	return chart, nil
 }
 
-// spread returns at most n live rows, evenly over the row numbers.
-func spread(c db.Collection, info db.CollectionInfo, n int) ([]db.Row, error) {
+// Spread returns at most n live rows, evenly over the row numbers.
+func Spread(c db.Collection, info db.CollectionInfo, n int) ([]db.Row, error) {
 	var rows []db.Row
 	step := max(1, float64(info.Live)/float64(n))
 	next, seen := 0.0, 0

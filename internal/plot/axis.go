@@ -28,6 +28,8 @@ type Axis struct {
 	Min float64
 	// Bare axes have no ticks.
 	Bare bool
+	// Names, if not nil, are the labels of 0, 1, 2 and so on.
+	Names []string
 }
 
 // full is where a Recall axis shows a recall of 1. No axis can show its own infinity.
@@ -74,6 +76,14 @@ func (a Axis) apply(to *gonumplot.Axis, s span) {
 	}
 	if a.Min != 0 {
 		to.Min = a.Min
+	}
+	if a.Names != nil {
+		var ticks []gonumplot.Tick
+		for i, name := range a.Names {
+			ticks = append(ticks, gonumplot.Tick{Value: float64(i), Label: name})
+		}
+		to.Tick.Marker = gonumplot.ConstantTicks(ticks)
+		to.Min, to.Max = -0.6, float64(len(a.Names))-0.4
 	}
 	if a.Bare {
 		to.Tick.Marker, to.LineStyle.Width = gonumplot.ConstantTicks(nil), 0

@@ -42,6 +42,8 @@ const (
 	// Dots marks each point with a small dot, Faint with a grey one.
 	Dots
 	Faint
+	// Bars draws a horizontal bar from zero to each X, at Y.
+	Bars
 )
 
 // Series is one line or cloud of a chart.
@@ -233,6 +235,8 @@ func addSeries(p *gonumplot.Plot, mark Mark, at plotter.XYs, group, style int) (
 		line.StepStyle = plotter.PostStep
 		p.Add(line)
 		return []gonumplot.Thumbnailer{line}, nil
+	case Bars:
+		return nil, addBars(p, at, line.Color)
 	case Dots, Faint:
 		glyphs.Radius = 1.5
 		if mark == Faint {
@@ -243,6 +247,19 @@ func addSeries(p *gonumplot.Plot, mark Mark, at plotter.XYs, group, style int) (
 	}
 	p.Add(line, glyphs)
 	return []gonumplot.Thumbnailer{line, glyphs}, nil
+}
+
+// addBars adds horizontal bars, each where its Y is.
+func addBars(p *gonumplot.Plot, at plotter.XYs, c color.Color) error {
+	for _, bar := range at {
+		b, err := plotter.NewBarChart(plotter.Values{bar.X}, 24)
+		if err != nil {
+			return err
+		}
+		b.Horizontal, b.XMin, b.Color, b.LineStyle.Width = true, bar.Y, c, 0
+		p.Add(b)
+	}
+	return nil
 }
 
 // visible returns the points that both axes can show, where they show them.
