@@ -157,9 +157,6 @@ func tryOpen(path string, o Options, reserve int) (f *File, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	if o.MaxSize > 0 {
-		b.AllocSize = 1 << 20 // the file grows in such steps; MaxSize refuses a step as a whole
-	}
 	return &File{
 		bolt: b, file: file, opts: o, reserve: int64(reserve), states: map[*State]struct{}{},
 	}, nil
@@ -276,6 +273,13 @@ func (f *File) End(tx *bbolt.Tx) {
 	}
 }
 
+// The file grows by an eighth of its length, within these bounds: each growth costs an fsync, and what
+// is beyond the last page is no use to a small file.
+const (
+	leastGrowth = 1 << 20
+	mostGrowth  = 16 << 20
+)
+
 // Commit commits a transaction and returns panics of bbolt as errors. A transaction that
 // panicked must release bbolt's writer lock, or Close would wait for ever.
 //
@@ -287,6 +291,10 @@ func (f *File) Commit(tx *bbolt.Tx) (err error) {
 		}
 	}()
 	defer f.guard(CatchFaults(), &err)
+	f.bolt.AllocSize = leastGrowth
+	if f.opts.MaxSize == 0 { // which refuses a step as a whole
+		f.bolt.AllocSize = int(min(max(tx.Size()/8, leastGrowth), mostGrowth))
+	}
 	return tx.Commit()
 }
 

@@ -460,3 +460,39 @@ func TestRoom(t *testing.T) {
 		t.Errorf("%d bytes of a directory that does not exist", n)
 	}
 }
+
+// TestGrowth checks that a file is at most a step longer than its pages.
+func TestGrowth(t *testing.T) {
+	f := mustOpen(t, makeFile(t, 10), testOptions())
+	value := make([]byte, 300<<10)
+	for i := range 40 {
+		tx, err := f.Begin(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := tx.CreateBucketIfNotExists([]byte("a"))
+		if err == nil {
+			err = b.Put(fmt.Appendf(nil, "%06d", i), value)
+		}
+		if err == nil {
+			err = f.Commit(tx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tx, err = f.Begin(false); err != nil {
+			t.Fatal(err)
+		}
+		pages := tx.Size()
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		size, err := f.Size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size < pages || size > pages+max(pages/8, leastGrowth)+leastGrowth {
+			t.Fatalf("after %d writes: a file of %d bytes for %d of pages", i+1, size, pages)
+		}
+	}
+}
