@@ -20,7 +20,17 @@ type arff struct {
 	seen       []int64
 	row        int64
 	text       []byte // a quoted value without its quotes
+	missing    bool   // the last value is a question mark
 }
+
+// part is what an attribute is for.
+type part uint8
+
+const (
+	featureAttribute part = iota // or a label that a row has or has not
+	classAttribute               // its value is a label
+	ignoredAttribute
+)
 
 // attribute is one column. A nominal attribute whose values are not numbers
 // becomes one feature for each value, as only so they can be compared.
@@ -30,12 +40,15 @@ type attribute struct {
 	values  map[string]float32
 	oneHot  bool    // values holds offsets from feature
 	first   float32 // what a sparse row means by leaving the attribute out
+	absent  string  // the same of an attribute whose value is a label
+	part    part
 }
 
 // column is an attribute as declared.
 type column struct {
 	name    string
-	nominal []string // nil: numeric
+	nominal []string // nil: numeric, or another type
+	other   string   // a type that is no feature
 }
 
 // isARFF reports whether a text that begins with a line is an ARFF file. A comment
@@ -60,42 +73,37 @@ func openARFF(s *source, o Options) (decoder, error) {
 			return nil, err
 		}
 	}
-	var labels []string
-	if o.LabelsXML != "" {
-		if labels, err = ReadLabelsXML(o.LabelsXML); err != nil {
-			return nil, err
-		}
-	} else {
-		n, ok := mekaLabels(relation)
-		switch {
-		case !ok:
-			return nil, s.badLine(-1, 1, ErrNoLabels)
-		case n > len(columns) || -n > len(columns):
-			return nil, s.badLine(-1, 1,
-				fmt.Errorf("the relation's name says -C %d, there are %d attributes", n, len(columns)))
-		}
-		part := columns[:max(n, 0)]
-		if n < 0 {
-			part = columns[len(columns)+n:]
-		}
-		for _, c := range part {
-			labels = append(labels, c.name)
-		}
+	labels, classes, err := arffLabels(s, o, columns, relation)
+	if err != nil {
+		return nil, err
 	}
-	a := &arff{labels: labels, seen: make([]int64, len(columns))}
+	a := &arff{labels: append(slices.Clip(labels), classNames(columns, classes)...), seen: make([]int64, len(columns))}
 	isLabel := make(map[string]bool, len(labels))
 	for _, l := range labels {
 		isLabel[l] = true
 	}
+	for _, name := range o.IgnoreColumns {
+		if !slices.ContainsFunc(columns, func(c column) bool { return c.name == name }) {
+			return nil, in.bad(-1, fmt.Errorf("no attribute %.40q", name))
+		}
+	}
 	for i, c := range columns {
-		at, err := a.attribute(c, isLabel[c.name])
+		var at attribute
+		switch {
+		case slices.Contains(o.IgnoreColumns, c.name):
+			at.part = ignoredAttribute
+		case slices.Contains(classes, c.name):
+			at = a.class(c)
+		default:
+			at, err = a.attribute(c, isLabel[c.name])
+		}
 		if err != nil {
 			return nil, in.bad(-1, fmt.Errorf("attribute %.40q: %w", c.name, err))
 		}
 		if len(a.features) > o.MaxFeatures {
 			return nil, in.bad(-1, fmt.Errorf("more than %d features", o.MaxFeatures))
 		}
-		if at.first != 0 || at.oneHot {
+		if at.first != 0 || at.oneHot || at.part == classAttribute {
 			a.absent = append(a.absent, i)
 		}
 		delete(isLabel, c.name)
@@ -109,9 +117,102 @@ func openARFF(s *source, o Options) (decoder, error) {
 	return &lineDecoder{rowDecoder: a, lines: in}, nil
 }
 
+// arffLabels returns the attributes that are labels, each of which a row has or has not, and those whose
+// values are labels. The options decide first, then Mulan's XML file, Meka's -C, and an attribute that is
+// named class or label. Without any of these a file of attributes that are 0 or 1 is refused, since these
+// may be labels.
+func arffLabels(s *source, o Options, columns []column, relation string) (labels, classes []string, err error) {
+	if o.NoLabels {
+		return nil, nil, nil
+	}
+	for _, name := range o.LabelColumns {
+		i := slices.IndexFunc(columns, func(c column) bool { return c.name == name })
+		switch {
+		case i < 0:
+			return nil, nil, s.badLine(-1, 1, fmt.Errorf("no attribute %.40q", name))
+		case columns[i].binary():
+			labels = append(labels, name)
+		default:
+			classes = append(classes, name)
+		}
+	}
+	if o.LabelColumns != nil {
+		return labels, classes, nil
+	}
+	if o.LabelsXML != "" {
+		labels, err = ReadLabelsXML(o.LabelsXML)
+		return labels, nil, err
+	}
+	if n, ok := mekaLabels(relation); ok {
+		if n > len(columns) || -n > len(columns) {
+			return nil, nil, s.badLine(-1, 1,
+				fmt.Errorf("the relation's name says -C %d, there are %d attributes", n, len(columns)))
+		}
+		part := columns[:max(n, 0)]
+		if n < 0 {
+			part = columns[len(columns)+n:]
+		}
+		for _, c := range part {
+			labels = append(labels, c.name)
+		}
+		return labels, nil, nil
+	}
+	binary := false
+	for _, c := range columns {
+		if isClass := strings.EqualFold(c.name, "class") || strings.EqualFold(c.name, "label"); isClass && c.nominal != nil {
+			classes = append(classes, c.name)
+		}
+		binary = binary || c.binary()
+	}
+	if classes == nil && binary {
+		return nil, nil, s.badLine(-1, 1, ErrNoLabels)
+	}
+	return nil, classes, nil
+}
+
+// binary reports whether the values are 0 and 1, as those of Mulan's labels are.
+func (c column) binary() bool {
+	return len(c.nominal) > 0 && !slices.ContainsFunc(c.nominal, func(v string) bool { return v != "0" && v != "1" })
+}
+
+// classNames returns the values of classes; none where one is no list.
+func classNames(columns []column, classes []string) (names []string) {
+	for _, c := range columns {
+		if !slices.Contains(classes, c.name) {
+			continue
+		}
+		if c.nominal == nil {
+			return nil
+		}
+		for _, v := range c.nominal {
+			if v != "" && !slices.Contains(names, v) {
+				names = append(names, v)
+			}
+		}
+	}
+	return names
+}
+
+// class makes an attribute whose values are labels.
+func (a *arff) class(c column) attribute {
+	at := attribute{part: classAttribute}
+	if c.nominal != nil {
+		at.absent = c.nominal[0]
+		at.values = map[string]float32{}
+		for _, v := range c.nominal {
+			at.values[v] = 0
+		}
+	}
+	return at
+}
+
 // attribute adds a column to the features or labels.
 func (a *arff) attribute(c column, label bool) (attribute, error) {
 	at := attribute{feature: uint32(len(a.features))}
+	if c.other != "" {
+		return at, fmt.Errorf("it has the type %.40q, and only numbers and lists of values are features "+
+			"(leave it out to read the others)", c.other)
+	}
 	if label {
 		at.label = c.name
 	}
@@ -248,7 +349,7 @@ func (a *arff) dense(rec *Record, text []byte) error {
 
 // value takes a value, quoted or not, up to one of the stops.
 func (a *arff) value(text []byte, stops string) (value, rest []byte, err error) {
-	if len(text) > 0 && (text[0] == '\'' || text[0] == '"') {
+	if a.missing = false; len(text) > 0 && (text[0] == '\'' || text[0] == '"') {
 		if a.text, rest, err = unquote(a.text[:0], text); err != nil {
 			return nil, nil, err
 		}
@@ -266,22 +367,31 @@ func (a *arff) value(text []byte, stops string) (value, rest []byte, err error) 
 	if len(value) == 0 {
 		return nil, nil, errors.New("no value")
 	}
-	if string(value) == "?" {
-		return nil, nil, errors.New("a missing value cannot be read: remove or replace it first")
-	}
+	a.missing = string(value) == "?"
 	return value, text[end:], nil
 }
 
 // put adds attribute i's value to the record.
 func (a *arff) put(rec *Record, i int, value []byte) error {
 	at := &a.attributes[i]
+	switch {
+	case at.part == ignoredAttribute, at.part == classAttribute && a.missing:
+		return nil
+	case a.missing:
+		return fmt.Errorf("attribute %d: a missing value cannot be read: remove or replace it first", i)
+	}
 	var v float32
 	if at.values != nil {
 		var ok bool
 		if v, ok = at.values[string(value)]; !ok {
 			return fmt.Errorf("attribute %d: %.40q is not one of its values", i, value)
 		}
-	} else {
+	}
+	if at.part == classAttribute {
+		rec.addLabel(string(value))
+		return nil
+	}
+	if at.values == nil {
 		var err error
 		if v, err = parseValue(value); err != nil {
 			return fmt.Errorf("attribute %d: %w", i, err)
@@ -294,8 +404,17 @@ func (a *arff) put(rec *Record, i int, value []byte) error {
 	return nil
 }
 
+// addLabel adds a label that the record does not have yet; an empty text is none.
+func (r *Record) addLabel(label string) {
+	if label != "" && !slices.Contains(r.Labels, label) {
+		r.Labels = append(r.Labels, label)
+	}
+}
+
 func (a *arff) set(rec *Record, at *attribute, v float32) {
 	switch {
+	case at.part == classAttribute:
+		rec.addLabel(at.absent)
 	case at.label != "":
 		if v == 1 {
 			rec.Labels = append(rec.Labels, at.label)
@@ -391,8 +510,8 @@ func parseColumn(text []byte) (column, error) {
 	case "numeric", "real", "integer":
 		return c, nil
 	}
-	return c, fmt.Errorf("attribute %.40q has type %.40q: only numbers and lists of values can be read",
-		c.name, word)
+	c.other = string(word)
+	return c, nil
 }
 
 // parseNominal reads "value, value}".
@@ -405,6 +524,9 @@ func parseNominal(text []byte) ([]string, error) {
 		value, rest, err := a.value(trimBlanks(text), "},")
 		if err != nil {
 			return nil, err
+		}
+		if a.missing {
+			return nil, errors.New("a question mark in a list of values")
 		}
 		list = append(list, string(value))
 		if len(rest) == 0 {

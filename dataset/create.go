@@ -122,6 +122,8 @@ func (s Schema) normal(path string) (Schema, error) {
 		return bad("Kind is %d", s.Kind)
 	case f.encoder == nil:
 		return bad("%s files are only read (want one of %s)", s.Format, known)
+	case f.seek && strings.HasSuffix(lower, ".gz"):
+		return bad("%s: %s files cannot be read through a compression", path, s.Format)
 	case strings.HasSuffix(lower, ".bz2") || strings.HasSuffix(lower, ".zst"):
 		return bad("%s: what is written is compressed by gzip, with a name that ends in .gz", path)
 	case !f.holds(s.Kind):

@@ -45,6 +45,8 @@ type delimited struct {
 	csv      *csv.Reader
 	ahead    []row // rows read by detection, still to be given
 	vector   []int // columns, in file order
+	list     bool  // the vector is in one column, as a list
+	dim      int
 	labels   []int
 	key      int // column, -1: none
 	payload  int
@@ -63,11 +65,14 @@ func openDelimited(s *source, o Options) (decoder, error) {
 	d := &delimited{src: s, sep: o.LabelSeparator, key: -1, payload: -1, expires: -1}
 	d.guard = &guard{r: s.br, left: maxTextRecord}
 	d.csv = csv.NewReader(d.guard)
-	if o.Format == FormatTSV {
-		d.csv.Comma = '\t'
-	}
-	if o.Separator != 0 {
+	switch {
+	case o.Separator != 0:
 		d.csv.Comma = o.Separator
+	case o.Format == FormatTSV:
+		d.csv.Comma = '\t'
+	default:
+		head := s.peek(headSize)
+		d.csv.Comma = sniffSeparator(head, len(head) < headSize)
 	}
 	d.csv.ReuseRecord = true
 	first := d.keep()
@@ -87,7 +92,11 @@ func openDelimited(s *source, o Options) (decoder, error) {
 	if err := d.roles(o, len(first.fields)); err != nil {
 		return nil, s.badLine(-1, first.line, err)
 	}
-	if n := len(d.vector); n < 1 || n > o.MaxDim {
+	d.dim = len(d.vector)
+	if err := d.findList(o); err != nil {
+		return nil, s.badLine(-1, first.line, err)
+	}
+	if n := d.dim; n < 1 || n > o.MaxDim {
 		return nil, s.badLine(-1, first.line, fmt.Errorf("%d columns of numbers, want 1..%d", n, o.MaxDim))
 	}
 	return d, nil
@@ -129,7 +138,7 @@ func (d *delimited) line() ([]string, int64, error) {
 
 func (d *delimited) schema() Schema {
 	s := Schema{
-		Kind: Dense, Dim: len(d.vector), Base: BaseZero, Records: -1, Keyed: d.key >= 0, Expires: d.expires >= 0,
+		Kind: Dense, Dim: d.dim, Base: BaseZero, Records: -1, Keyed: d.key >= 0, Expires: d.expires >= 0,
 	}
 	for _, a := range d.typed {
 		s.Attributes = append(s.Attributes, a.Attribute)
@@ -156,12 +165,8 @@ func (d *delimited) decode(rec *Record, n int64) error {
 	if r.err != nil {
 		return r.err
 	}
-	for _, c := range d.vector {
-		v, err := parseFinite(strings.TrimSpace(r.fields[c]))
-		if err != nil {
-			return d.src.badLine(n, r.line, fmt.Errorf("column %s: %w%s", d.name(c), err, d.hint(r.fields[c])))
-		}
-		rec.Vector = append(rec.Vector, v)
+	if err := d.decodeVector(rec, r); err != nil {
+		return d.src.badLine(n, r.line, err)
 	}
 	for _, c := range d.labels {
 		for label := range strings.SplitSeq(r.fields[c], d.sep) {
@@ -180,6 +185,28 @@ func (d *delimited) decode(rec *Record, n int64) error {
 	}
 	if c, err := d.decodeTyped(rec, r.fields); err != nil {
 		return d.src.badLine(n, r.line, fmt.Errorf("column %s: %w", d.name(c), err))
+	}
+	return nil
+}
+
+// decodeVector adds the vector of a row to rec.
+func (d *delimited) decodeVector(rec *Record, r row) (err error) {
+	if !d.list {
+		for _, c := range d.vector {
+			v, err := parseFinite(strings.TrimSpace(r.fields[c]))
+			if err != nil {
+				return fmt.Errorf("column %s: %w%s", d.name(c), err, d.hint(r.fields[c]))
+			}
+			rec.Vector = append(rec.Vector, v)
+		}
+		return nil
+	}
+	c := d.vector[0]
+	if rec.Vector, err = appendList(rec.Vector, r.fields[c]); err == nil && len(rec.Vector) != d.dim {
+		err = fmt.Errorf("%d values, the records before have %d", len(rec.Vector), d.dim)
+	}
+	if err != nil {
+		return fmt.Errorf("column %s: %w", d.name(c), err)
 	}
 	return nil
 }

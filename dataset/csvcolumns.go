@@ -22,6 +22,9 @@ func hasHeader(first []string, second row, o Options) bool {
 		return o.Header == HeaderPresent
 	}
 	named := []string{o.KeyColumn, o.PayloadColumn, o.ExpiryColumn}
+	if o.vectorNamed {
+		named = append(named, o.VectorField)
+	}
 	named = slices.Concat(named, o.LabelColumns, o.IgnoreColumns)
 	for _, a := range o.Attributes {
 		named = append(named, a.Name)
@@ -34,14 +37,14 @@ func hasHeader(first []string, second row, o Options) bool {
 		if _, ok := typedName(cell); ok {
 			typed = true
 		}
-		if number(cell) {
+		if number(cell) || isList(cell) {
 			numbers++
 			continue
 		}
 		if cell != "" && slices.Contains(named, cell) {
 			return true
 		}
-		if second.err == nil && number(second.fields[i]) {
+		if second.err == nil && (number(second.fields[i]) || isList(second.fields[i])) {
 			return true
 		}
 	}

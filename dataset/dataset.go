@@ -82,6 +82,9 @@ var ErrFeatureZero = errors.New("feature 0, but features count from 1")
 var ErrNoLabels = errors.New("which attributes are labels? " +
 	"No XML file was given or found, and the relation's name has no -C")
 
+// ErrVector is wrapped by the error of a file that has several columns of vectors.
+var ErrVector = errors.New("which column has the vectors?")
+
 // Kind is what the records of a file hold besides keys, labels and payloads.
 type Kind uint8
 
@@ -229,7 +232,8 @@ type Options struct {
 	// LabelColumns are the columns or fields with labels. nil means a column
 	// named label or labels, if there is one.
 	LabelColumns []string
-	// Separator stands between the cells of a csv file; 0 means a comma.
+	// Separator stands between the cells of a csv file; 0 means the one of comma, tab, semicolon and | that
+	// cuts the first lines into as many cells each.
 	Separator rune
 	// LabelSeparator splits a csv label cell into labels; "" means "|".
 	LabelSeparator string
@@ -243,7 +247,8 @@ type Options struct {
 	// such a column or field.
 	ExpiryColumn string
 	// VectorField, FeaturesField and AttributesField are the jsonl fields with the vector,
-	// the features or the attributes; "" means "vector", "features" and "attributes".
+	// the features or the attributes; "" means "vector", "features" and "attributes". VectorField also is
+	// the csv column that holds the vector as a list of numbers; without it, a column is found that does.
 	VectorField, FeaturesField, AttributesField string
 	// IgnoreColumns are columns or fields to skip. Any other unnamed csv column
 	// belongs to the vector; any other jsonl field is an error, since a
@@ -264,8 +269,12 @@ type Options struct {
 	// are labels. "" means the one next to it that has its name: among the
 	// files X.xml of the same folder, that with the longest X that the ARFF
 	// file's name begins with. Failing that, Meka's "-C n" in the relation's
-	// name says so: the first n attributes, or the last -n.
+	// name says so: the first n attributes, or the last -n. LabelColumns decides before them: an
+	// attribute with the values 0 and 1 is a label, the value of another one is. Without any of these,
+	// the value of an attribute named class or label is.
 	LabelsXML string
+	// NoLabels reads an ARFF file as one without labels.
+	NoLabels bool
 	// LabelsPath is an idx file of one dimension and whole numbers (gzip or
 	// not): label i, in decimal, is added to record i. The two files must have
 	// the same number of records. "" means none.
@@ -281,6 +290,8 @@ type Options struct {
 	// MaxFeatures refuses feature numbers from there on; 0 means
 	// DefaultMaxFeatures.
 	MaxFeatures int
+
+	vectorNamed bool // VectorField was given
 }
 
 // normal checks o and fills in the defaults.
@@ -316,6 +327,7 @@ func (o Options) normal() (Options, error) {
 		}
 	}
 	defaults(&o.LabelSeparator, "|")
+	o.vectorNamed = o.VectorField != ""
 	defaults(&o.VectorField, "vector")
 	defaults(&o.FeaturesField, "features")
 	defaults(&o.AttributesField, "attributes")

@@ -70,8 +70,8 @@ func TestFaultsOfTheirFormat(t *testing.T) {
 		{arff[:len(arff)-20], FormatARFF, "truncated"},
 		{[]byte("2 10 5\n9 1:1\n"), FormatXMC, "label 9, the header promises 5"},
 		{[]byte("2 10 5\n1 11:1\n"), FormatXMC, "feature 11"},
-		{[]byte("key;a;b\nx;1;2\n"), FormatCSV, `is ';' the separator?`},
-		{[]byte("1 2\n3 4\n"), FormatCSV, `is ' ' the separator?`},
+		{[]byte("key;a;b\nx;1;2;3\n"), FormatCSV, `is ';' the separator?`},
+		{[]byte("1 2 x\n3 4 y\n"), FormatCSV, `is ' ' the separator?`},
 	} {
 		_, err := load(t, "data", tt.data, Options{})
 		if f := wantFormatError(t, err); f.Format != tt.format || !strings.Contains(err.Error(), tt.says) {
@@ -81,11 +81,50 @@ func TestFaultsOfTheirFormat(t *testing.T) {
 }
 
 func TestSeparator(t *testing.T) {
+	want := []Record{{Key: []byte("x"), Vector: []float32{1.5, 2}, Labels: []string{"p", "q"}}}
+	for _, text := range []string{
+		"key,a,b,label\nx,1.5,2,p|q\n", "key;a;b;label\nx;1.5;2;p|q\n\n", "key\ta\tb\tlabel\nx\t1.5\t2\tp|q",
+		"key|a|b|label\nx|1.5|2|\"p|q\"\n", "key,v,label\nx,\"[1.5, 2]\",p|q\n", "key;v;label\nx;[1.5, 2];p|q\n",
+		"key;v;label\nx;1.5 2;p|q\n", "key\tv\tlabel\nx\t(1.5,2)\tp|q\n", "x;[1.5,2];p|q\n",
+	} {
+		o := Options{}
+		if !strings.HasPrefix(text, "key") {
+			o = Options{KeyColumn: "1", LabelColumns: []string{"3"}}
+		}
+		compare(t, mustLoad(t, "x.csv", []byte(text), o), want)
+	}
 	got := mustLoad(t, "x", []byte("key;a;label\nx;1.5;p|q\n"), Options{Separator: ';', Format: FormatCSV})
 	compare(t, got, []Record{{Key: []byte("x"), Vector: []float32{1.5}, Labels: []string{"p", "q"}}})
 	for _, c := range "\"\r\n\uFFFD" {
 		if _, err := load(t, "x.csv", []byte("1\n"), Options{Separator: c}); !errors.Is(err, ErrOption) {
 			t.Errorf("%q: %v", c, err)
+		}
+	}
+}
+
+// TestListColumn: a column with a list of numbers is the vector.
+func TestListColumn(t *testing.T) {
+	one := numbered([]float32{1, 2}, []float32{3, 4})
+	compare(t, mustLoad(t, "x.csv", []byte("1 2\n3 4\n"), Options{}), one)
+	compare(t, mustLoad(t, "x.csv", []byte("n,e,m\n7,\"[1,2]\",\"[5]\"\n8,\" 3  4 \",[6]\n"),
+		Options{VectorField: "e", IgnoreColumns: []string{"n", "m"}}), one)
+	compare(t, mustLoad(t, "x.csv", []byte("e\n[1]\n"), Options{}), numbered([]float32{1}))
+	for _, c := range []struct {
+		text string
+		o    Options
+		says string
+	}{
+		{"n,e\n7,\"[1,2]\"\n", Options{}, `column 1 ("n") is neither ignored nor an attribute`},
+		{"a,b\n[1],[2]\n", Options{}, "which column has the vectors? Columns 1 (\"a\") and 2 (\"b\")"},
+		{"a\n[1]\n", Options{VectorField: "e"}, `no column "e"`},
+		{"e\n1 2\n3\n", Options{}, "1 values, the records before have 2"},
+		{"e\n1 2\n3 x\n", Options{}, `value 1: "x" is not a number`},
+		{"e\n1 2\n3 NaN\n", Options{}, "not finite"},
+		{"vector\n[]\n", Options{VectorField: "vector"}, "0 columns of numbers"},
+	} {
+		_, err := load(t, "x.csv", []byte(c.text), c.o)
+		if wantFormatError(t, err); !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %q does not say %q", c.text, err, c.says)
 		}
 	}
 }

@@ -77,7 +77,8 @@
 // A column is named by its header, or else by its position from 1. Without
 // options a column headed key or id has the key, label or labels the labels,
 // payload the payload, expires the expiry (upper and lower case alike), and a column
-// headed name:type is an attribute; all others are the vector, in file order. A label
+// headed name:type is an attribute; all others are the vector, in file order, or one of them holds it as
+// a list: numbers between brackets, or several numbers separated by spaces or commas. A label
 // cell is split at Options.LabelSeparator, "|" by default; empty parts are no labels.
 //
 // Under HeaderAuto the first line is a header if one of its cells is one of
@@ -146,8 +147,9 @@
 // In ARFF files attributes are numeric or nominal; a nominal attribute with
 // numbers for values counts as numeric, any other becomes one feature for each
 // value, "attribute=value". What a sparse row leaves out is, as in Weka, zero or
-// the first value. Missing values, strings, dates and weights of rows are
-// errors. The XML file decides over Meka's -C, which may be left over from a
+// the first value. Strings and dates can be labels or be left out; otherwise they, missing values and weights
+// of rows are errors. Without Mulan's file and Meka's -C, the value of an attribute named class or label is
+// the label (Options.LabelColumns, NoLabels). The XML file decides over Meka's -C, which may be left over from a
 // conversion.
 //
 // In jsonl "features" is {"name": value, …}, {"indices": […], "values": […]} or

@@ -35,6 +35,7 @@ type format struct {
 	plain         bool // holds nothing but vectors
 	attributes    bool // holds attributes and expiries
 	members       bool // holds several arrays
+	seek          bool // is read at many places of the file
 	endings       []string
 	open          func(s *source, o Options) (decoder, error)
 	encoder       func(s Schema) (encoder, error) // nil: the format is only read
@@ -45,49 +46,30 @@ type format struct {
 var formats []*format
 
 func init() {
-	formats = []*format{
+	plain := func(name string, open func(*source, Options) (decoder, error), encoder func(Schema) (encoder, error)) *format {
+		return &format{name: name, dense: true, plain: true, endings: []string{"." + name}, open: open, encoder: encoder}
+	}
+	for _, name := range []string{FormatFvecs, FormatBvecs, FormatIvecs} {
+		formats = append(formats, plain(name, openVecs, newVecsEncoder))
+	}
+	for _, name := range []string{FormatFbin, FormatU8bin, FormatI8bin, FormatIbin} {
+		formats = append(formats, plain(name, openBin, newBinEncoder))
+	}
+	formats = append(formats, []*format{
 		{
 			name: FormatIDX, dense: true, plain: true, endings: []string{".idx", "-ubyte"},
 			open: openIDX, encoder: newIDXEncoder,
-		},
-		{
-			name: FormatFvecs, dense: true, plain: true, endings: []string{".fvecs"},
-			open: openVecs, encoder: newVecsEncoder,
-		},
-		{
-			name: FormatBvecs, dense: true, plain: true, endings: []string{".bvecs"},
-			open: openVecs, encoder: newVecsEncoder,
-		},
-		{
-			name: FormatIvecs, dense: true, plain: true, endings: []string{".ivecs"},
-			open: openVecs, encoder: newVecsEncoder,
 		},
 		{
 			name: FormatNPY, dense: true, plain: true, endings: []string{".npy"},
 			open: openNPY, encoder: newNPYEncoder,
 		},
 		{
-			name: FormatFbin, dense: true, plain: true, endings: []string{".fbin"},
-			open: openBin, encoder: newBinEncoder,
-		},
-		{
-			name: FormatU8bin, dense: true, plain: true, endings: []string{".u8bin"},
-			open: openBin, encoder: newBinEncoder,
-		},
-		{
-			name: FormatI8bin, dense: true, plain: true, endings: []string{".i8bin"},
-			open: openBin, encoder: newBinEncoder,
-		},
-		{
-			name: FormatIbin, dense: true, plain: true, endings: []string{".ibin"},
-			open: openBin, encoder: newBinEncoder,
-		},
-		{
-			name: FormatNPZ, dense: true, plain: true, members: true, endings: []string{".npz"},
+			name: FormatNPZ, dense: true, plain: true, members: true, seek: true, endings: []string{".npz"},
 			open: openNPZ,
 		},
 		{
-			name: FormatHDF5, dense: true, plain: true, members: true, endings: []string{".hdf5", ".h5", ".hdf"},
+			name: FormatHDF5, dense: true, plain: true, members: true, seek: true, endings: []string{".hdf5", ".h5", ".hdf"},
 			open: openHDF5,
 		},
 		{
@@ -114,7 +96,7 @@ func init() {
 			name: FormatJSONL, dense: true, sparse: true, text: true, attributes: true,
 			endings: []string{".jsonl", ".ndjson"}, open: openJSONL, encoder: newJSONLEncoder,
 		},
-	}
+	}...)
 }
 
 // holds reports whether files of the format can hold records of a kind.

@@ -22,9 +22,6 @@ type hdf5Decoder struct {
 // openHDF5 reads one array of an HDF5 file: the first dimension counts the records, the others,
 // multiplied, are the vector's dimensions.
 func openHDF5(s *source, o Options) (decoder, error) {
-	if s.at == nil {
-		return nil, s.bad(-1, 0, errSeek)
-	}
 	f, err := hdf5.Open(s.at, s.size)
 	if err != nil {
 		return nil, s.hdf5Error(-1, err)

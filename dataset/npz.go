@@ -25,9 +25,6 @@ var ErrMember = errors.New("which array?")
 
 // openNPZ reads one array of a NumPy archive, a zip file of npy files.
 func openNPZ(s *source, o Options) (decoder, error) {
-	if s.at == nil {
-		return nil, s.bad(-1, 0, errSeek)
-	}
 	archive, err := zip.NewReader(s.at, s.size)
 	if err != nil {
 		return nil, s.bad(-1, 0, err)

@@ -76,6 +76,9 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 	if o.Member != "" && !f.members {
 		return nil, fmt.Errorf("dataset: %w: %s: %s files have one array and no names", ErrOption, s.path, f.name)
 	}
+	if f.seek && s.at == nil {
+		return nil, s.bad(-1, 0, errSeek)
+	}
 	if r.dec, err = f.open(s, o); err != nil {
 		return nil, err
 	}

@@ -170,3 +170,53 @@ func TestNameLists(t *testing.T) {
 		t.Errorf("%q, %v", names, err)
 	}
 }
+
+// TestARFFLabels: what is a label where neither an XML file nor Meka's -C says so.
+func TestARFFLabels(t *testing.T) {
+	rec := func(key, label string, values ...float32) Record {
+		r := Record{Key: []byte(key)}
+		if label != "" {
+			r.Labels = []string{label}
+		}
+		for i, v := range values {
+			if v != 0 {
+				r.Features.Index, r.Features.Value = append(r.Features.Index, uint32(i)), append(r.Features.Value, v)
+			}
+		}
+		return r
+	}
+	other := "@relation x\n@attribute name string\n@attribute b {0,1}\n@attribute kind {x,y}\n@attribute at date 'yyyy'\n" +
+		"@attribute v real\n@data\n'a b',1,y,2000,2\n?,0,x,?,0\n"
+	ignore := []string{"name", "at"}
+	for name, c := range map[string]struct {
+		text string
+		o    Options
+		want []Record
+		says string
+	}{
+		"class":    {seedIris, Options{}, []Record{rec("0", "setosa", 1.5), rec("1", "", 2), rec("2", "setosa", 3), rec("3", "virgi nica")}, ""},
+		"no class": {"@relation x\n@attribute a real\n@data\n2\n", Options{}, []Record{rec("0", "", 2)}, ""},
+		"none":     {other, Options{IgnoreColumns: ignore, NoLabels: true}, []Record{rec("0", "", 1, 0, 1, 2), rec("1", "", 0, 1)}, ""},
+		"values":   {other, Options{IgnoreColumns: ignore, LabelColumns: []string{"kind"}}, []Record{rec("0", "y", 1, 2), rec("1", "x")}, ""},
+		"binary":   {other, Options{IgnoreColumns: ignore, LabelColumns: []string{"b"}}, []Record{rec("0", "b", 0, 1, 2), rec("1", "", 1)}, ""},
+		"text":     {other, Options{IgnoreColumns: []string{"at"}, LabelColumns: []string{"name"}}, []Record{rec("0", "a b", 1, 0, 1, 2), rec("1", "", 0, 1)}, ""},
+		"asks":     {other, Options{IgnoreColumns: ignore}, nil, "which attributes are labels?"},
+		"no such":  {other, Options{IgnoreColumns: []string{"x"}, NoLabels: true}, nil, `no attribute "x"`},
+		"no label": {other, Options{LabelColumns: []string{"x"}}, nil, `no attribute "x"`},
+		"a date":   {other, Options{NoLabels: true}, nil, `type "string"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := load(t, "x.arff", []byte(c.text), c.o)
+			if c.says != "" {
+				if wantFormatError(t, err); !strings.Contains(err.Error(), c.says) {
+					t.Errorf("%q does not say %q", err, c.says)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, got, c.want)
+		})
+	}
+}

@@ -67,7 +67,11 @@ func (c *importCmd) failed(n int, err error) error {
 // readAs adds to the error of a file's content which format was detected.
 func (c *importCmd) readAs(err error) error {
 	if errors.Is(err, dataset.ErrNoLabels) {
-		return fmt.Errorf("%w: name the XML file with --labels-xml", err)
+		return fmt.Errorf("%w: name the XML file with --labels-xml, or the attributes with --label-column, "+
+			"or import with --no-labels", err)
+	}
+	if errors.Is(err, dataset.ErrVector) {
+		return fmt.Errorf("%w: name it with --vector-column", err)
 	}
 	if errors.Is(err, dataset.ErrMember) {
 		return fmt.Errorf("%w: choose one with --member", err)

@@ -19,14 +19,15 @@ type fileFlags struct {
 	As             string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, npz, hdf5, csv, tsv, jsonl; sparse: libsvm, xmc, arff, jsonl); detected if not given." placeholder:"FORMAT"`
 	Member         string   `help:"Array to read of an npz or HDF5 file; if not given, the only one, or else train, or test where queries are read." placeholder:"NAME"`
 	Key            string   `name:"key-column" help:"Column or field with the key."`
-	Label          []string `name:"label-column" help:"Columns or fields with labels."`
+	Vector         string   `name:"vector-column" help:"Column or field with the vector as a list of numbers; if not given, the field vector, or the csv column that holds a list." placeholder:"NAME"`
+	Label          []string `name:"label-column" help:"Columns, fields or attributes with labels."`
 	Payload        string   `name:"payload-column" help:"Column or field with the payload."`
 	Attribute      []string `help:"Columns of a csv file, or fields of jsonl objects, that are attributes, with the type string, int, float, bool or time if that is not for each value to tell. So are csv columns with a type in their header." placeholder:"NAME[:TYPE]"`
 	Attributes     string   `name:"attributes-field" help:"Field of jsonl objects with an object of attributes; attributes if not given." placeholder:"NAME"`
 	Expiry         string   `name:"expiry-column" help:"Column or field with the time at which a row expires; expires if not given." placeholder:"NAME"`
-	Separator      string   `help:"Character between the cells of a csv file; a comma if not given." placeholder:"CHAR"`
+	Separator      string   `help:"Character between the cells of a csv file; if not given, the one of comma, tab, semicolon and | that suits the first lines." placeholder:"CHAR"`
 	LabelSeparator string   `help:"What separates labels in a csv cell." default:"|"`
-	Ignore         []string `name:"ignore-column" help:"Columns or fields to leave out."`
+	Ignore         []string `name:"ignore-column" help:"Columns, fields or attributes to leave out."`
 	Header         string   `help:"Whether a csv file has a line of names: ${enum}." enum:"auto,yes,no" default:"auto"`
 	Keys           string   `help:"File with the records' keys, one a line." placeholder:"PATH"`
 	Limit          int64    `aliases:"limit-queries" help:"Read at most so many records; 0 for all." default:"${limit}"`
@@ -36,6 +37,7 @@ type fileFlags struct {
 // sparseFlags say how to read a file of sparse records.
 type sparseFlags struct {
 	LabelsXML    string `help:"Mulan's XML file that lists which attributes of an ARFF file are labels; the one next to it if not given." placeholder:"PATH"`
+	NoLabels     bool   `help:"All attributes of an ARFF file are features."`
 	LabelNames   string `help:"File with the names of an xmc file's labels, one a line." placeholder:"PATH"`
 	FeatureNames string `help:"File with the names of a libsvm or xmc file's features, one a line." placeholder:"PATH"`
 	NamesColumn  int    `help:"Column of --label-names and --feature-names, parted by tabs, from 1; 0 for whole lines." default:"0"`
@@ -53,7 +55,7 @@ func (f fileFlags) options() (dataset.Options, error) {
 	o := dataset.Options{
 		Format: f.As, Member: f.Member, KeyColumn: f.Key, LabelColumns: f.Label, LabelSeparator: f.LabelSeparator,
 		PayloadColumn: f.Payload, IgnoreColumns: f.Ignore, KeysPath: f.Keys, Max: f.Limit,
-		LabelsXML: f.LabelsXML, MaxFeatures: f.MaxFeatures, FeaturesField: f.Field,
+		VectorField: f.Vector, LabelsXML: f.LabelsXML, NoLabels: f.NoLabels, MaxFeatures: f.MaxFeatures, FeaturesField: f.Field,
 		AttributesField: f.Attributes, ExpiryColumn: f.Expiry,
 		Header: map[string]dataset.Header{
 			"auto": dataset.HeaderAuto, "yes": dataset.HeaderPresent, "no": dataset.HeaderAbsent,
