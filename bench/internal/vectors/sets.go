@@ -45,6 +45,7 @@ var errSet = errors.New("unknown data set")
 // Names are the names that Load takes.
 func Names() []string {
 	names := []string{"fashion-mnist", "mnist", "glove-100d", "glove-100d-cosine", "cifar10-luma"}
+	names = append(names, textNames()...)
 	for _, law := range Family {
 		for _, s := range sizes {
 			names = append(names, law.Name+"-"+s.name)
@@ -70,6 +71,11 @@ func Load(data, name string) (*Set, error) {
 	case "cifar10-luma":
 		err = s.cifar(filepath.Join(data, "cifar10-jpeg"))
 	default:
+		isText, textErr := s.text(data, name)
+		if isText {
+			err = textErr
+			break
+		}
 		law, n, ok := generated(name)
 		if !ok {
 			return nil, fmt.Errorf("%w: %s (want one of %s)", errSet, name, strings.Join(Names(), ", "))
