@@ -3,8 +3,10 @@ package query
 import (
 	"context"
 	"math"
+	"sync/atomic"
 	"time"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -14,10 +16,30 @@ type meter struct {
 	k       int
 	queries [][]float32
 	truth   [][]uint32
-	s       *Searcher
-	dst     []vector.Neighbor
-	place   []uint32 // place of a row on the beam, from 1; all zero between queries
-	found   []bool   // whether a row was found; all false between queries
+	lanes   []*lane
+}
+
+// lane is what one goroutine of a meter needs.
+type lane struct {
+	s     *Searcher
+	dst   []vector.Neighbor
+	place []uint32 // place of a row on the beam, from 1; all zero between queries
+	found []bool   // whether a row was found; all false between queries
+	sum   sample   // of the queries of this lane, without times
+}
+
+// maxLanes bounds the goroutines that measure: more of them compete for memory, which changes the
+// ratio of the times of narrow and wide beams.
+const maxLanes = 4
+
+// newLanes returns the lanes of so many workers, see par.Workers.
+func newLanes(workers int) []*lane {
+	out := make([]*lane, min(par.Workers(workers), maxLanes))
+	for i := range out {
+		out[i] = &lane{s: NewSearcher()}
+		out[i].s.trial = true
+	}
+	return out
 }
 
 // clockStep is the number of queries that are timed together: few enough that an interruption
@@ -36,84 +58,108 @@ type sample struct {
 	first []int
 }
 
-// run runs every stride-th query and adds its results to the sample.
-func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) error {
-	p.K = m.k
-	m.s.trial = true
-	*out = sample{micros: out.micros, ranks: out.ranks[:0], first: out.first[:0]}
-	for range p.Beam {
-		out.ranks, out.first = append(out.ranks, 0), append(out.first, 0)
+// reset empties a sample for a beam of the width, but keeps the times.
+func (s *sample) reset(width int) {
+	*s = sample{micros: s.micros, ranks: s.ranks[:0], first: s.first[:0]}
+	for range width {
+		s.ranks, s.first = append(s.ranks, 0), append(s.first, 0)
 	}
-	group, inGroup := 0, 0
-	start := time.Now()
-	flush := func() {
-		t := float64(time.Since(start)) / 1e3 / float64(inGroup)
-		if group == len(out.micros) {
-			out.micros = append(out.micros, t)
-		}
-		out.micros[group] = min(out.micros[group], t)
-		group, inGroup = group+1, 0
-	}
-	for i := 0; i < len(m.queries); i += stride {
-		if inGroup == 0 {
-			start = time.Now()
-		}
-		found, stats, err := m.s.Search(ctx, m.v, m.queries[i], &p, m.dst[:0])
-		if err != nil {
-			return err
-		}
-		m.dst = found
-		want := m.truth[i][:min(m.k, len(m.truth[i]))]
-		m.count(found, want, p.Beam > 0 && !p.Quant, out)
-		out.possible += len(want)
-		out.candidates += stats.Candidates
-		out.queries++
-		if inGroup++; inGroup == clockStep {
-			flush()
-		}
-	}
-	if inGroup > 0 {
-		flush()
-	}
-	return nil
 }
 
-// count adds to the sample which of the true rows were found and, with a beam, their places on
-// it. O(found + want + beam).
-func (m *meter) count(found []vector.Neighbor, want []uint32, beam bool, out *sample) {
-	if n := m.v.Rows.N; len(m.found) < n {
-		m.found, m.place = make([]bool, n), make([]uint32, n)
+// add adds what another sample of the same beam has counted.
+func (s *sample) add(o *sample) {
+	s.hits += o.hits
+	s.possible += o.possible
+	s.candidates += o.candidates
+	s.queries += o.queries
+	for i := range s.ranks {
+		s.ranks[i] += o.ranks[i]
+		s.first[i] += o.first[i]
+	}
+}
+
+// run runs every stride-th query, on as many goroutines as there are lanes, and adds its results to
+// the sample.
+func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) error {
+	p.K = m.k
+	out.reset(p.Beam)
+	groups := (len(m.queries) + stride*clockStep - 1) / (stride * clockStep)
+	for len(out.micros) < groups {
+		out.micros = append(out.micros, math.Inf(1))
+	}
+	var started atomic.Int32
+	err := par.Ranges(ctx, par.Work{N: groups, Workers: len(m.lanes)}, func() func(lo, hi int) error {
+		l := m.lanes[started.Add(1)-1]
+		l.sum.reset(p.Beam)
+		return func(group, _ int) error {
+			micros, err := m.group(ctx, l, p, group*clockStep*stride, stride)
+			out.micros[group] = min(out.micros[group], micros)
+			return err
+		}
+	})
+	for _, l := range m.lanes[:started.Load()] {
+		out.add(&l.sum)
+	}
+	return err
+}
+
+// group runs every stride-th query from one on, clockStep in all, and returns the mean time of one.
+func (m *meter) group(ctx context.Context, l *lane, p Params, from, stride int) (micros float64, err error) {
+	to := min(len(m.queries), from+clockStep*stride)
+	start := time.Now()
+	n := 0
+	for i := from; i < to; i += stride {
+		found, stats, err := l.s.Search(ctx, m.v, m.queries[i], &p, l.dst[:0])
+		if err != nil {
+			return 0, err
+		}
+		l.dst = found
+		want := m.truth[i][:min(m.k, len(m.truth[i]))]
+		l.count(m.v.Rows.N, found, want, p.Beam > 0 && !p.Quant)
+		l.sum.possible += len(want)
+		l.sum.candidates += stats.Candidates
+		l.sum.queries++
+		n++
+	}
+	return float64(time.Since(start)) / 1e3 / float64(n), nil
+}
+
+// count adds to the sum which of the true rows were found and, with a beam, their places on it, of n rows
+// in all. O(found + want + beam).
+func (l *lane) count(n int, found []vector.Neighbor, want []uint32, beam bool) {
+	if len(l.found) < n {
+		l.found, l.place = make([]bool, n), make([]uint32, n)
 	}
 	for _, f := range found {
-		m.found[f.ID] = true
+		l.found[f.ID] = true
 	}
 	var places []uint32
 	if beam {
-		places = m.s.hop
+		places = l.s.hop
 	}
 	for i, id := range places {
-		m.place[id] = uint32(i) + 1
+		l.place[id] = uint32(i) + 1
 	}
 	for i, id := range want {
-		if m.found[id] {
-			out.hits++
+		if l.found[id] {
+			l.sum.hits++
 		}
-		at := m.place[id]
-		if at == 0 && beam && m.found[id] {
+		at := l.place[id]
+		if at == 0 && beam && l.found[id] {
 			at = 1 // found by a scan of newer rows or of all rows
 		}
 		if at > 0 {
-			out.ranks[at-1]++
+			l.sum.ranks[at-1]++
 			if i == 0 {
-				out.first[at-1]++
+				l.sum.first[at-1]++
 			}
 		}
 	}
 	for _, f := range found {
-		m.found[f.ID] = false
+		l.found[f.ID] = false
 	}
 	for _, id := range places {
-		m.place[id] = 0
+		l.place[id] = 0
 	}
 }
 

@@ -6,12 +6,12 @@ import (
 
 // Safest joins curves of one view into one that holds for several sets of queries: it measures the
 // settings of all curves on every set, and gives each the recall of the set where it is least. All
-// curves have the same K. The view hides the queries if they are rows.
+// curves have the same K. The view hides the queries if they are rows. The workers are those of Tune.
 //
 // Errors: those of Search.
-func Safest(ctx context.Context, v *View, curves []*Curve, sets ...QuerySet) (*Curve, error) {
-	s := NewSearcher()
-	out := &Curve{K: curves[0].K, Reach: s.reach(v, sets, curves[0].K)}
+func Safest(ctx context.Context, v *View, workers int, curves []*Curve, sets ...QuerySet) (*Curve, error) {
+	lanes := newLanes(workers)
+	out := &Curve{K: curves[0].K, Reach: lanes[0].s.reach(v, sets, curves[0].K)}
 	for _, set := range sets {
 		out.Queries += len(set.Queries)
 	}
@@ -20,7 +20,7 @@ func Safest(ctx context.Context, v *View, curves []*Curve, sets ...QuerySet) (*C
 		points = append(points, c.Points...)
 	}
 	var err error
-	if out.Points, _, err = s.least(ctx, v, points, out.K, sets); err != nil {
+	if out.Points, _, err = least(ctx, meter{v: v, k: out.K, lanes: lanes}, points, sets); err != nil {
 		return nil, err
 	}
 	for _, k := range depths {
@@ -37,7 +37,7 @@ func Safest(ctx context.Context, v *View, curves []*Curve, sets ...QuerySet) (*C
 			continue
 		}
 		d := Curve{K: k}
-		if d.Points, d.Queries, err = s.least(ctx, v, settings, k, sets); err != nil {
+		if d.Points, d.Queries, err = least(ctx, meter{v: v, k: k, lanes: lanes}, settings, sets); err != nil {
 			return nil, err
 		}
 		out.Depths = append(out.Depths, d)
@@ -48,13 +48,13 @@ func Safest(ctx context.Context, v *View, curves []*Curve, sets ...QuerySet) (*C
 // least measures settings on the queries of which the k nearest rows are known, and returns the best
 // of them with the least recall of any set, and the number of queries. It measures a slow setting on
 // some of the queries, as the tuner does.
-func (s *Searcher) least(ctx context.Context, v *View, points []Point, k int, sets []QuerySet) (
+func least(ctx context.Context, of meter, points []Point, sets []QuerySet) (
 	best []Point, queries int, err error) {
 	var meters []meter
 	for _, set := range sets {
-		m := meter{v: v, k: k, s: s}
+		m := of
 		for i, truth := range set.Truth {
-			if len(truth) >= k {
+			if len(truth) >= of.k {
 				m.queries, m.truth = append(m.queries, set.Queries[i]), append(m.truth, truth)
 			}
 		}

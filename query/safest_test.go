@@ -26,13 +26,13 @@ func TestSafest(t *testing.T) {
 	sets := []QuerySet{{queries, truth}, f.foreignTo(120)}
 	var curves []*Curve
 	for _, set := range sets {
-		c, err := tune(t.Context(), f.v, set.Queries, set.Truth, 10, nil, 200*time.Millisecond)
+		c, err := Tune(t.Context(), f.v, set, TuneOptions{K: 10, budget: 200 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
 		curves = append(curves, c)
 	}
-	c, err := Safest(t.Context(), f.v, curves, sets...)
+	c, err := Safest(t.Context(), f.v, 2, curves, sets...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestRecheck(t *testing.T) {
 	f := small()
 	queries, truth := f.heldOut(10)
 	set := QuerySet{queries, truth}
-	c, err := tune(t.Context(), f.v, queries, truth, 10, nil, 200*time.Millisecond)
+	c, err := Tune(t.Context(), f.v, QuerySet{queries, truth}, TuneOptions{K: 10, budget: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

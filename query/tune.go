@@ -61,10 +61,22 @@ type trial struct {
 	expanded bool
 }
 
-// Tune measures settings of the search for k neighbours and returns the Pareto front of recall
-// and time. queries are held out: the view must not contain them, or truth must account for it.
-// truth holds the true nearest rows of each query (at least k of them, nearest first, unless
-// fewer exist).
+// TuneOptions are options of Tune.
+type TuneOptions struct {
+	// K is the number of neighbors. One above the number of rows is lowered to it; if it exceeds
+	// half of the rows, only the exact scan is measured.
+	K int
+	// Workers is the number of goroutines on which queries are measured, at most 4; less than 1 means
+	// all processors.
+	Workers  int
+	Progress func(done, total int) // may be nil
+
+	budget time.Duration // to find settings, tuneSearch if zero
+}
+
+// Tune measures settings of the search for K neighbors and returns the Pareto front of recall
+// and time. The queries are held out: the view must not contain them, or their answers must account for
+// it. At least K answers of each query are known, unless there are fewer.
 //
 // Where the view has sketches and label lists, beams are measured at a schedule of widths, from
 // which the width and R are derived for each of the commonly requested recalls (tunebeam.go). A
@@ -77,34 +89,29 @@ type trial struct {
 // at a time, for as long as the front changes and at most some seconds. The best settings on a
 // sample are measured on all queries, or on some hundred of them where all would take longer
 // than 0.3 s. Recall is exact and repeatable. Time is the mean over queries of the minimum of
-// several rounds on one thread, or of one where a round takes long. A k above the number of
-// rows is lowered to it; if k exceeds half of the rows, only the exact scan is measured.
-// progress may be nil.
+// several rounds, or of one where a round takes long.
 //
-// Errors: ErrParams without queries, with another number of truths, or k < 1;
+// Errors: ErrParams without queries, with another number of truths, or K < 1;
 // ErrMethod without a forest; those of Search.
-func Tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k int,
-	progress func(done, total int)) (*Curve, error) {
-	return tune(ctx, v, queries, truth, k, progress, tuneSearch)
-}
-
-// tune is Tune with a budget for finding settings.
-func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k int,
-	progress func(done, total int), budget time.Duration) (*Curve, error) {
-	if k < 1 || len(queries) == 0 || len(truth) != len(queries) {
+func Tune(ctx context.Context, v *View, set QuerySet, o TuneOptions) (*Curve, error) {
+	k := o.K
+	if k < 1 || len(set.Queries) == 0 || len(set.Truth) != len(set.Queries) {
 		return nil, fmt.Errorf("%w: tuning for k %d with %d queries and %d answers", ErrParams, k,
-			len(queries), len(truth))
+			len(set.Queries), len(set.Truth))
 	}
 	if v.Forest == nil {
 		return nil, fmt.Errorf("%w: tuning needs a forest", ErrMethod)
 	}
-	if progress == nil {
-		progress = func(int, int) {}
+	if o.Progress == nil {
+		o.Progress = func(int, int) {}
+	}
+	if o.budget == 0 {
+		o.budget = tuneSearch
 	}
 	k = min(k, v.Rows.N)
 	t := &tuner{
-		m:     meter{v: v, k: k, queries: queries, truth: truth, s: NewSearcher()},
-		tried: map[setting]bool{}, start: time.Now(), report: progress, budget: budget,
+		m:     meter{v: v, k: k, queries: set.Queries, truth: set.Truth, lanes: newLanes(o.Workers)},
+		tried: map[setting]bool{}, start: time.Now(), report: o.Progress, budget: o.budget,
 	}
 	if 2*k > v.live() {
 		return t.scanning(ctx)
@@ -116,14 +123,14 @@ func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 		grid = t.without()
 	}
 	for i, at := range grid {
-		if i >= gridAlways && t.elapsed() > budget {
+		if i >= gridAlways && t.elapsed() > t.budget {
 			break
 		}
 		if err := t.try(ctx, at); err != nil {
 			return nil, err
 		}
 	}
-	curve := &Curve{K: k, Queries: len(queries), Reach: t.m.s.reach(v, []QuerySet{{queries, truth}}, k)}
+	curve := &Curve{K: k, Queries: len(set.Queries), Reach: t.m.lanes[0].s.reach(v, []QuerySet{set}, k)}
 	var points []Point
 	var err error
 	if beams {
@@ -442,7 +449,11 @@ func (t *tuner) finish(ctx context.Context, points []Point) ([]Point, error) {
 	samples := make([]sample, len(at))
 	last := make([]Point, len(at))
 	done, began := 0, t.elapsed()
-	for round := range finalRounds {
+	rounds := finalRounds
+	if len(points) > 0 {
+		rounds = 1 // beams serve what is commonly requested
+	}
+	for round := range rounds {
 		if round > 0 && t.elapsed()-began > t.budget {
 			break
 		}
@@ -455,7 +466,7 @@ func (t *tuner) finish(ctx context.Context, points []Point) ([]Point, error) {
 					return nil, err
 				}
 			}
-			t.advance(90 + 9*done/(finalRounds*len(at)))
+			t.advance(90 + 9*done/(rounds*len(at)))
 		}
 		for i, j := range at {
 			last[i] = samples[i].point(t.points[j].p.Params)

@@ -31,7 +31,7 @@ func TestTune(t *testing.T) {
 	}
 	for name, v := range views {
 		last := -1
-		c, err := tune(context.Background(), v, queries, truth, 10, func(done, total int) {
+		o := TuneOptions{K: 10, budget: 300 * time.Millisecond, Progress: func(done, total int) {
 			if done < last || done > total {
 				t.Errorf("%s: progress %d of %d after %d", name, done, total, last)
 			}
@@ -39,7 +39,8 @@ func TestTune(t *testing.T) {
 			if done == total {
 				last = math.MaxInt - 1
 			}
-		}, 300*time.Millisecond)
+		}}
+		c, err := Tune(context.Background(), v, QuerySet{queries, truth}, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +102,7 @@ func TestTuneErrors(t *testing.T) {
 		"cancelled":       {ctx, f.v, queries, truth, 5, context.Canceled},
 		"other dimension": {context.Background(), f.v, [][]float32{{1}}, truth[:1], 5, ErrDimension},
 	} {
-		if _, err := Tune(c.ctx, c.v, c.queries, c.truth, c.k, nil); !errors.Is(err, c.want) {
+		if _, err := Tune(c.ctx, c.v, QuerySet{c.queries, c.truth}, TuneOptions{K: c.k}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -158,7 +159,8 @@ func TestSamplePoint(t *testing.T) {
 func TestTuneCosine(t *testing.T) {
 	f := cosine()
 	queries, truth := f.heldOut(3)
-	c, err := tune(context.Background(), f.v, queries[:20], truth[:20], 3, nil, 100*time.Millisecond)
+	c, err := Tune(context.Background(), f.v, QuerySet{queries[:20], truth[:20]},
+		TuneOptions{K: 3, budget: 100 * time.Millisecond})
 	if err != nil || len(c.Points) == 0 {
 		t.Fatal(c, err)
 	}

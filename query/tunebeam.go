@@ -30,9 +30,10 @@ const (
 	longRun       = 1e5  // microseconds of a run that needs no second round
 	levelOut      = 0.85 // share of misses that a width four times as large leaves
 	minSlope      = 0.3  // minimum slope of the share of misses over the width
+	enough        = 0.99 // recall of a point from which the widest beam is not measured
 )
 
-// widthRun is the approximate maximum time of the run of one width.
+// widthRun is the approximate maximum time of the run of one width, on all goroutines.
 const widthRun = 60 * time.Millisecond
 
 // moreStarts are the numbers of leaves visited in addition to one per tree where the rows of
@@ -49,6 +50,8 @@ type widthStep struct {
 	micros float64
 	found  []float64 // recall by the number of rows that get exact distances
 	first  []float64 // the same for the nearest row alone
+	// candidates is the mean number of rows elected.
+	candidates float64
 }
 
 // most returns the recall with exact distances of the whole beam.
@@ -69,10 +72,11 @@ type beams struct {
 	time     [3]float64
 	// bias is the ratio of the share of missed rows on all queries to that on the sample.
 	bias float64
-	// margins is set where settings are not measured again on all queries: the cheapest of many
-	// settings is one of those that were lucky, so a chosen one has a standard error more.
-	margins bool
-	points  []Point
+	// other is set for another depth than the one that was asked for. Its settings are not measured
+	// again on all queries: the cheapest of many settings is one of those that were lucky, so a
+	// chosen one has a standard error more.
+	other  bool
+	points []Point
 }
 
 // beamPoints returns points with beams, measured on all queries, and the curves of other depths.
@@ -124,14 +128,15 @@ func (b *beams) setting(width int) Params {
 func (b *beams) add(ctx context.Context, width int) error {
 	p, stride := b.setting(width), 1
 	if len(b.schedule) > 2 {
-		stride = b.t.affordable(b.micros(float64(width), p.R), widthRun)
+		stride = b.t.affordable(b.micros(float64(width), p.R), widthRun*time.Duration(len(b.t.m.lanes)))
 	}
 	var s sample
 	if err := b.t.run(ctx, p, stride, &s); err != nil {
 		return err
 	}
-	r := widthStep{p: p, stride: stride, micros: s.point(p).Micros, found: s.byRank(width),
-		first: s.nearestByRank(width)}
+	is := s.point(p)
+	r := widthStep{p: p, stride: stride, micros: is.Micros, found: s.byRank(width),
+		first: s.nearestByRank(width), candidates: is.Candidates}
 	i, _ := slices.BinarySearchFunc(b.schedule, width, func(x widthStep, w int) int { return x.p.Beam - w })
 	b.schedule = slices.Insert(b.schedule, i, r)
 	b.fit()
@@ -147,14 +152,18 @@ func (b *beams) measureWidths(ctx context.Context) error {
 // widen is measureWidths from a width on.
 func (b *beams) widen(ctx context.Context, width int) error {
 	top := scheduleTop * max(b.t.m.k, depths[1])
+	limit := b.t.budget
+	if b.other {
+		limit *= 2 // without a recall at this depth, none between it and the one before has a beam
+	}
 	for ; ; width *= 2 {
 		if err := b.add(ctx, width); err != nil {
 			return err
 		}
 		b.t.advance(10 + 20*width/top)
-		late := len(b.schedule) > 3 && b.t.elapsed() > b.t.budget
+		late := len(b.schedule) > 3 && b.t.elapsed() > limit
 		if b.schedule[len(b.schedule)-1].most() >= reachedAll || width >= top ||
-			b.tooWide(width) || late || b.level() {
+			b.tooWide(width) || b.other && b.tooWide(2*width) || late || b.level() {
 			return nil
 		}
 	}
@@ -330,9 +339,16 @@ func (b *beams) slope(i int) float64 {
 	if i == 0 {
 		return 1
 	}
-	from := b.schedule[lo]
-	fall := math.Log(b.misses(from.most()) / b.misses(hi.most()))
-	return max(minSlope, fall/math.Log(float64(hi.p.Beam)/float64(from.p.Beam)))
+	return b.slopeBetween(&b.schedule[lo], &hi)
+}
+
+// slopeBetween returns the slope between a width and a wider one, the least slope if it is not wider.
+func (b *beams) slopeBetween(from, to *widthStep) float64 {
+	if to.p.Beam <= from.p.Beam {
+		return minSlope
+	}
+	fall := math.Log(b.misses(from.most()) / b.misses(to.most()))
+	return max(minSlope, fall/math.Log(float64(to.p.Beam)/float64(from.p.Beam)))
 }
 
 // misses returns 1 - recall, at least the share of half a row among all requested rows.
@@ -342,7 +358,7 @@ func (b *beams) misses(recall float64) float64 {
 
 // margin returns the standard error of a recall that was measured on every stride-th query, or zero.
 func (b *beams) margin(recall float64, stride int) float64 {
-	if !b.margins {
+	if !b.other {
 		return 0
 	}
 	return math.Sqrt(recall * (1 - recall) * float64(stride) / float64(b.t.m.k*len(b.t.m.queries)))
@@ -367,15 +383,15 @@ func (b *beams) choose(recall float64) (p Params, from int) {
 	return p, from
 }
 
-// between returns a width at which a recall is expected. ok is false if the measured widths
-// around it are close enough, or the recall is beyond the schedule.
-func (b *beams) between(recall float64) (width int, ok bool) {
+// between returns a width at which a recall is expected. ok is false if the ratio of the measured widths
+// around it is at most gap squared, or the recall is beyond the schedule.
+func (b *beams) between(recall, gap float64) (width int, ok bool) {
 	i := slices.IndexFunc(b.schedule, func(r widthStep) bool { return r.most() >= recall })
 	if i < 1 {
 		return 0, false
 	}
 	lo, hi := b.schedule[i-1].p.Beam, b.schedule[i].p.Beam
-	least, most := float64(lo)*narrowGap, float64(hi)/narrowGap
+	least, most := float64(lo)*gap, float64(hi)/gap
 	if least > most {
 		return 0, false
 	}
@@ -396,7 +412,7 @@ func (b *beams) measureRecalls(ctx context.Context, above float64) error {
 		late := b.t.elapsed()-began > 2*b.t.budget
 		want := 1 - (1-recall)/b.bias
 		for range narrowSteps {
-			width, ok := b.between(want)
+			width, ok := b.between(want, narrowGap)
 			if !ok || late || b.affordsFew(width) {
 				break
 			}
@@ -417,7 +433,7 @@ func (b *beams) measureRecalls(ctx context.Context, above float64) error {
 			p = b.setting(int(math.Ceil(width)))
 			p.R = min(rows, p.Beam)
 		}
-		if late && b.affordsFew(p.Beam) {
+		if late && b.affordsFew(p.Beam) || b.known(p, recall) {
 			continue
 		}
 		if err := b.measureRecall(ctx, p, from, recall); err != nil {
@@ -434,7 +450,7 @@ func (b *beams) measureRecalls(ctx context.Context, above float64) error {
 	}
 	for _, p := range []Params{ends[0].p, last} {
 		if top.most() <= above || slices.ContainsFunc(b.points, func(x Point) bool {
-			return x.Params.Beam >= p.Beam && x.Params.R >= p.R
+			return x.Params.Beam >= p.Beam && x.Params.R >= p.R || p.Beam == last.Beam && x.Recall >= enough
 		}) {
 			continue
 		}
@@ -444,6 +460,28 @@ func (b *beams) measureRecalls(ctx context.Context, above float64) error {
 	}
 	return nil
 }
+
+// known adds a point for a recall if the schedule has a run of the setting's width on all queries, by
+// which its recall is known, and reports whether it has.
+func (b *beams) known(p Params, recall float64) bool {
+	i := slices.IndexFunc(b.schedule, func(r widthStep) bool { return r.p.Beam == p.Beam && r.stride == 1 })
+	if i < 0 {
+		return false
+	}
+	r := &b.schedule[i]
+	rows, reached := r.least(recall, b.t.m.k)
+	if !reached || b.rerank(rows) {
+		return false
+	}
+	p.R = rows
+	b.points = append(b.points, Point{
+		Params: p, Recall: r.found[rows], Micros: b.micros(float64(p.Beam), rows), Candidates: r.candidates,
+	})
+	return true
+}
+
+// rerank reports whether the 8-bit copy may select those of the rows that need an exact distance.
+func (b *beams) rerank(rows int) bool { return len(b.t.values[dimRerank]) > 1 && rows > 2*b.t.m.k }
 
 // measureRecall measures a setting on all queries. Then it adjusts the setting until it has the
 // recall: by the number of exact distances that the places of the true rows require, or by a
@@ -466,7 +504,8 @@ func (b *beams) measureRecall(ctx context.Context, p Params, from int, recall fl
 			b.compare(&all, &last)
 		}
 		rows, reached := all.least(recall, b.t.m.k)
-		narrower := math.Ceil(float64(p.Beam) * math.Pow(b.misses(all.most())/b.misses(recall), 1/slope))
+		narrower := math.Ceil(float64(p.Beam) *
+			math.Pow(b.misses(all.most())/b.misses(recall), 1/max(slope, b.slopeBetween(&last, &all))))
 		if reached && step+1 < recallSteps && b.affordsFew(p.Beam) && narrower*narrowGap < float64(p.Beam) {
 			// No measured width was near enough to show that a narrower beam suffices.
 			b.points = append(b.points, s.point(p))
@@ -484,8 +523,7 @@ func (b *beams) measureRecall(ctx context.Context, p Params, from int, recall fl
 			return b.point(ctx, p, all.micros, &s)
 		}
 		if step > 0 {
-			fall := math.Log(b.misses(last.most()) / b.misses(all.most()))
-			slope = min(slope, max(minSlope, fall/math.Log(float64(p.Beam)/float64(last.p.Beam))))
+			slope = min(slope, b.slopeBetween(&last, &all))
 		}
 		last = all
 		// The slope falls with the width.
@@ -513,12 +551,10 @@ func (b *beams) point(ctx context.Context, p Params, micros float64, s *sample) 
 		}
 	}
 	b.points = append(b.points, s.point(p))
-	few := 2 * b.t.m.k
-	if len(b.t.values[dimRerank]) < 2 || p.R <= few {
+	if !b.rerank(p.R) {
 		return nil
 	}
-	// The 8-bit copy may select those that need an exact distance.
-	p.Quant, p.Rerank = true, few
+	p.Quant, p.Rerank = true, 2*b.t.m.k
 	var copied sample
 	if err := b.t.run(ctx, p, stride, &copied); err != nil {
 		return err

@@ -62,14 +62,14 @@ func TestBeamsChoose(t *testing.T) {
 	if _, from = b.choose(0.995); from >= 0 {
 		t.Errorf("found at %d what no width has", from)
 	}
-	if w, ok := b.between(0.95); !ok || w != 28 {
+	if w, ok := b.between(0.95, narrowGap); !ok || w != 28 {
 		t.Errorf("between 20 and 40: %d, %v", w, ok)
 	}
-	if _, ok := b.between(0.5); ok {
+	if _, ok := b.between(0.5, narrowGap); ok {
 		t.Error("a width below the narrowest")
 	}
 	near := powers(10, 0.9, 4, 0.5, 40, 43)
-	if w, ok := near.between(1 - math.Pow(42, -0.9)); ok {
+	if w, ok := near.between(1-math.Pow(42, -0.9), narrowGap); ok {
 		t.Errorf("width %d between 40 and 43", w)
 	}
 }
@@ -79,7 +79,7 @@ func TestBeamsChoose(t *testing.T) {
 func TestByRank(t *testing.T) {
 	f := small()
 	queries, truth := f.heldOut(10)
-	m := meter{v: f.v, k: 10, queries: queries, truth: truth, s: NewSearcher()}
+	m := meter{v: f.v, k: 10, queries: queries, truth: truth, lanes: newLanes(1)}
 	p := Params{Trees: 2, Sketch: true, R: 10, Beam: 40}
 	var all sample
 	if err := m.run(context.Background(), p, 1, &all); err != nil {
@@ -106,7 +106,7 @@ func TestByRank(t *testing.T) {
 func TestTuneBeams(t *testing.T) {
 	f := small()
 	queries, truth := f.heldOut(10)
-	c, err := tune(context.Background(), f.v, queries, truth, 10, nil, time.Minute)
+	c, err := Tune(context.Background(), f.v, QuerySet{queries, truth}, TuneOptions{K: 10, budget: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,14 @@ import (
 // depths are the numbers of neighbors that beams are tuned for, next to the one that was asked for.
 var depths = [...]int{1, 10, 100, 1000}
 
-// depthRecalls are the recalls that are measured at each depth.
+// depthRecalls are the recalls that are measured at each depth, most important first. For the first
+// depthNarrowed of them widths are measured in any case, for the others if there is time.
 var depthRecalls = [...]float64{0.95, 0.9, 0.99, 0.8, 0.98, 0.999}
+
+const (
+	depthNarrowed = 2
+	depthGap      = 1.1 // narrowGap of depths
+)
 
 const (
 	// depthAnswers is the number of true neighbors, and depthQueries the least number of queries,
@@ -35,7 +41,7 @@ func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 		if k == t.m.k || 2*k > t.m.v.live() {
 			continue
 		}
-		m := meter{v: t.m.v, k: k, s: t.m.s}
+		m := meter{v: t.m.v, k: k, lanes: t.m.lanes}
 		for i, truth := range t.m.truth {
 			if len(truth) >= k {
 				m.queries, m.truth = append(m.queries, t.m.queries[i]), append(m.truth, truth)
@@ -48,7 +54,7 @@ func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 		m.queries, m.truth = m.queries[:n], m.truth[:n]
 		d := &tuner{m: m, values: t.values, start: time.Now(), budget: t.budget / depthBudget,
 			report: func(int, int) {}}
-		b := &beams{t: d, base: base.base, exact: base.exact, bias: 1}
+		b := &beams{t: d, base: base.base, exact: base.exact, bias: 1, other: true}
 		if k == 1 {
 			b.reuse(base)
 		}
@@ -63,25 +69,19 @@ func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 	return out, nil
 }
 
-// reuse takes the runs of all queries for another depth over for the nearest row alone, which they have
-// measured as well.
+// reuse takes the runs for another depth over for the nearest row alone, which they have measured as well.
 func (b *beams) reuse(base *beams) {
 	b.time = base.time
 	for _, r := range base.schedule {
-		if r.found = r.first; r.stride == 1 {
-			b.schedule = append(b.schedule, r)
-		}
+		r.found = r.first
+		b.schedule = append(b.schedule, r)
 	}
 }
 
 // depth returns a point for each of depthRecalls that a beam has.
 func (b *beams) depth(ctx context.Context) ([]Point, error) {
-	next := b.t.m.k
-	if n := len(b.schedule); n > 0 {
-		next = 2 * b.schedule[n-1].p.Beam
-	}
-	if !b.tooWide(next/2) || len(b.schedule) == 0 {
-		if err := b.widen(ctx, next); err != nil {
+	if len(b.schedule) == 0 {
+		if err := b.widen(ctx, b.t.m.k); err != nil {
 			return nil, err
 		}
 	}
@@ -91,11 +91,10 @@ func (b *beams) depth(ctx context.Context) ([]Point, error) {
 		}
 	}
 	var points []Point
-	b.margins = true
-	for _, recall := range depthRecalls {
-		for step := range narrowSteps {
-			width, ok := b.between(recall + b.margin(recall, 1))
-			if !ok || step > 0 && b.t.elapsed() > b.t.budget {
+	for i, recall := range depthRecalls {
+		for range narrowSteps {
+			width, ok := b.between(recall+b.margin(recall, 1), depthGap)
+			if !ok || i >= depthNarrowed && b.t.elapsed() > b.t.budget {
 				break
 			}
 			if err := b.add(ctx, width); err != nil {

@@ -126,8 +126,10 @@ func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base
 	if err := v.Validate(); err != nil {
 		return nil, fail.Wrapf(err, "tune")
 	}
+	set := query.QuerySet{Queries: tr.queries, Truth: tr.truth}
 	err = timer.Run("tune", func(report func(int, int)) error {
-		if curve, err = query.Tune(ctx, v, tr.queries, tr.truth, tr.k, report); err == nil {
+		o := query.TuneOptions{K: tr.k, Workers: kind.WorkersOf(ctx), Progress: report}
+		if curve, err = query.Tune(ctx, v, set, o); err == nil {
 			curve.Rows, curve.Measured = v.LiveCount+len(tr.hidden), time.Now().UTC()
 		}
 		return err

@@ -130,8 +130,9 @@ func (s *watching) tune(ctx context.Context, st kind.Source, v *query.View, sets
 	if sets[0].Truth, err = s.p.deepTruth(ctx, st, v); err != nil {
 		return false, err
 	}
+	o := query.TuneOptions{K: was.K, Workers: kind.WorkersOf(ctx), Progress: report}
 	if short[0] {
-		if s.curve, err = query.Tune(ctx, v, sets[0].Queries, sets[0].Truth, was.K, report); err != nil {
+		if s.curve, err = query.Tune(ctx, v, sets[0], o); err != nil {
 			return false, err
 		}
 		if rebuild = query.Falls(was, s.curve); rebuild || len(sets) == 1 {
@@ -140,13 +141,13 @@ func (s *watching) tune(ctx context.Context, st kind.Source, v *query.View, sets
 		curves = append(curves, s.curve)
 	}
 	if short[len(sets)-1] {
-		c, err := query.Tune(ctx, v, s.users.Queries, s.users.Truth, was.K, report)
+		c, err := query.Tune(ctx, v, s.users.QuerySet, o)
 		if err != nil {
 			return false, err
 		}
 		curves = append(curves, c)
 	}
-	s.curve, err = query.Safest(ctx, v, curves, sets...)
+	s.curve, err = query.Safest(ctx, v, o.Workers, curves, sets...)
 	return false, err
 }
 
