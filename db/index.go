@@ -60,6 +60,9 @@ type IndexInfo struct {
 	// Tree describes budgeted trees, Neighbors the quality of approximate neighbor lists; otherwise nil.
 	Tree      *budget.Stats   `json:",omitempty"`
 	Neighbors *NeighborReport `json:",omitempty"`
+	// Reached is the share of rows to which paths along the neighbor lists lead, when these were made; 0
+	// without lists.
+	Reached float64 `json:",omitempty"`
 }
 
 // TotalBytes returns the stored size of the index.
@@ -79,7 +82,7 @@ func publicInfo(coll string, m *kind.Manifest) IndexInfo {
 		Segments: m.Own.SegmentCount(), Created: x.Created, Maintained: x.Maintained,
 		BuildSeconds: x.BuildSeconds, BuildMemory: x.BuildMemory, Bytes: x.Bytes, Curve: x.Curve,
 		LabelCurve: x.LabelCurve, Tree: x.Tree, TreeTrials: x.TreeTrials, TrainingPoints: x.TrainingPoints,
-		Neighbors: (*NeighborReport)(x.Neighbors),
+		Neighbors: (*NeighborReport)(x.Neighbors), Reached: x.Reached,
 	}
 }
 

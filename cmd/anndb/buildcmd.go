@@ -261,13 +261,13 @@ func memoryTable(info db.IndexInfo) *table.Table {
 	return t
 }
 
-// labelsTable shows the recall of approximate labels; it is empty where all are
-// exact.
+// labelsTable shows the recall of approximate labels, and to which share of the rows paths along the
+// lists lead; it is empty where all are exact.
 func labelsTable(infos ...db.IndexInfo) *table.Table {
-	t := table.New("index", "labels", "recall:4", "recall_10:4", "sample", "rounds")
+	t := table.New("index", "labels", "recall:4", "recall_10:4", "reached:4", "sample", "rounds")
 	for _, i := range infos {
 		if r := i.Neighbors; r != nil {
-			t.Add(i.Name, r.K, r.Recall, r.HeadRecall, r.Sample, r.Rounds)
+			t.Add(i.Name, r.K, r.Recall, r.HeadRecall, i.Reached, r.Sample, r.Rounds)
 		}
 	}
 	return t

@@ -28,6 +28,7 @@ type Info struct {
 	TreeTrials     []budget.Trial `json:",omitempty"`
 	TrainingPoints int
 	Neighbors      *NeighborReport `json:",omitempty"`
+	Reached        float64         `json:",omitempty"`
 }
 
 // LabelWeight is the best setting with one weighting of values: the fields of db.LabelWeight.

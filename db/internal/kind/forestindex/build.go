@@ -8,7 +8,6 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/par"
-	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -39,6 +38,7 @@ type learned struct {
 	// requested holds the options as given, if there are too few rows for the tuner.
 	requested *Options
 	neighbors *kind.NeighborReport
+	reached   float64  // share of rows to which paths along hops lead
 	lists     []uint32 // label lists, n * 2; nil with training queries
 	probes    *probes  // nil without the tuner
 }
@@ -48,7 +48,7 @@ func (l *learned) Describe(m *kind.Manifest) {
 	if m.Options = &opts; l.requested != nil {
 		m.Requested = l.requested
 	}
-	i.Rows, i.Curve, i.TrainingPoints, i.Neighbors = l.n, l.curve, l.points, l.neighbors
+	i.Rows, i.Curve, i.TrainingPoints, i.Neighbors, i.Reached = l.n, l.curve, l.points, l.neighbors, l.reached
 }
 
 // learnRest makes everything except the forest. It does not access storage, so it can run for
@@ -70,11 +70,9 @@ func learnRest(ctx context.Context, t *training, o Options,
 			}
 		}
 		if o.HopLabels > 0 {
-			nearest := hopLists(t, o.HopLabels)
 			var err error
-			if l.hops, err = labels.Diversify(ctx, t.corpus.rows, nearest, o.HopLabels,
-				o.HopLabels, kind.WorkersOf(ctx)); err != nil {
-				return fail.Wrapf(err, "label lists")
+			if l.hops, l.reached, err = t.graph(ctx, o.HopLabels); err != nil {
+				return err
 			}
 		}
 		if t.own {
@@ -158,34 +156,6 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o Options) erro
 		return fmt.Errorf("db: %w", err)
 	}
 	return nil
-}
-
-// hopLists returns the nearest k rows of every row, excluding the row itself. Rows with too few
-// neighbors repeat their last one, and deleted rows list themselves: queries compute exact
-// distances and exclude deleted rows, so a repeated row costs time but does not affect
-// correctness.
-func hopLists(t *training, k int) []uint32 {
-	out := make([]uint32, t.total()*k)
-	for row := range t.total() {
-		for j := range k {
-			out[row*k+j] = uint32(row)
-		}
-	}
-	for i := range t.corpus.Len() {
-		self := t.corpus.id(i)
-		list := out[int(self)*k : (int(self)+1)*k]
-		filled := 0
-		for _, id := range t.hops.IDs[i*t.hops.K : (i+1)*t.hops.K] {
-			if id != self && filled < k {
-				list[filled] = id
-				filled++
-			}
-		}
-		for ; filled > 0 && filled < k; filled++ {
-			list[filled] = list[filled-1]
-		}
-	}
-	return out
 }
 
 // quantize returns the 8-bit copy. All coordinates share one offset and step, so that distances

@@ -1,0 +1,184 @@
+package labels
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/anndb/anndb/internal/par"
+	"github.com/anndb/anndb/vector"
+)
+
+const (
+	// farSample is the largest number of rows in the first sample of Far, and farStep the least
+	// number of rows for each row of a sample.
+	farSample = 1 << 14
+	farStep   = 16
+	// FarEach is the number of candidates that Far returns for each row.
+	FarEach = 2 * (farList + 1)
+	farList = 16
+)
+
+// Far returns FarEach candidates for the neighbor list of each row that lead out of its
+// neighborhood, for Diversify to choose from next to nearest rows, of which lists holds k for each
+// row. Where rows form groups that are far from each other, lists of nearest rows do not connect them.
+//
+// The candidates are the nearest rows to the row within a sample of the rows, at most 16,384 of them, and
+// within a sample of the sample: the lists of the sampled row that is nearest along the lists. They are
+// what the upper layers of a hierarchical graph have (Malkov and Yashunin 2020). Unused places hold the
+// row itself.
+//
+// The answer does not depend on workers; all processors when below 1. O(n·k·Dim + 2.7e8·Dim); each
+// row that no path connects with a sampled one costs 16,384 distances. Errors: ErrShape, ErrInput, and
+// the context's error.
+func Far(ctx context.Context, rows Rows, lists []uint32, k, workers int) ([]uint32, error) {
+	n := rows.Len()
+	if k < 1 || len(lists) != n*k {
+		return nil, fmt.Errorf("%w: %d entries in lists of %d for %d rows", ErrShape, len(lists), k, n)
+	}
+	near, err := newSample(ctx, rows, nil, workers)
+	if err != nil {
+		return nil, err
+	}
+	wide, err := newSample(ctx, rows, near.ids, workers)
+	if err != nil {
+		return nil, err
+	}
+	anchor, err := near.anchors(ctx, rows, lists, k, workers)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]uint32, 0, n*FarEach)
+	for i, at := range anchor {
+		out = near.appendList(out, at, uint32(i))
+		out = wide.appendList(out, wide.of[at], uint32(i))
+	}
+	return out, ctx.Err()
+}
+
+// sample is a part of the rows with their nearest rows in it.
+type sample struct {
+	ids  []uint32
+	near *Neighbors
+	// of[i] is the place of the nearest sampled row, for the rows that the sample was drawn from. It
+	// is set for a sample of a sample.
+	of []uint32
+}
+
+// newSample draws one of every farStep rows of from, of all rows if from is nil.
+func newSample(ctx context.Context, rows Rows, from []uint32, workers int) (*sample, error) {
+	n := len(from)
+	if from == nil {
+		n = rows.Len()
+	}
+	step := max(farStep, (n+farSample-1)/farSample)
+	s := new(sample)
+	rng := rand.New(rand.NewPCG(uint64(n), 0x666172))
+	// One of each run of rows: neighboring numbers may be near rows.
+	for at := 0; at < n; at += step {
+		id := uint32(at + rng.IntN(min(step, n-at)))
+		if from != nil {
+			id = from[id]
+		}
+		s.ids = append(s.ids, id)
+	}
+	var err error
+	if s.near, err = ExactNeighbors(ctx, chosen{rows, s.ids}, nil, farList+1, workers, nil); err != nil {
+		return nil, err
+	}
+	if from != nil {
+		var all *Neighbors
+		if all, err = ExactNeighbors(ctx, chosen{rows, s.ids}, chosen{rows, from}, 1, workers, nil); err == nil {
+			s.of = all.IDs
+		}
+	}
+	return s, err
+}
+
+// appendList appends the list of the sampled row at a place, which begins with that row.
+func (s *sample) appendList(out []uint32, at, row uint32) []uint32 {
+	list := s.near.Row(int(at))
+	for j := range farList + 1 {
+		id := row
+		if j < len(list) {
+			id = s.ids[list[j]]
+		}
+		out = append(out, id)
+	}
+	return out
+}
+
+// anchors returns the place of a near sampled row for each row. A row takes over the nearest of the
+// anchors of the rows that it lists, in rounds.
+func (s *sample) anchors(ctx context.Context, rows Rows, lists []uint32, k, workers int) ([]uint32, error) {
+	const none = ^uint32(0)
+	n := rows.Len()
+	anchor := make([]uint32, n)
+	for i := range anchor {
+		anchor[i] = none
+	}
+	for at, id := range s.ids {
+		anchor[id] = uint32(at)
+	}
+	for range anchorRounds {
+		next := make([]uint32, n)
+		err := par.Ranges(ctx, par.Work{N: n, Grain: 256, Workers: workers}, func() func(lo, hi int) error {
+			a, b := make([]float32, rows.Dim()), make([]float32, rows.Dim())
+			return func(lo, hi int) error {
+				for i := lo; i < hi; i++ {
+					x := rows.Row(i, a)
+					best, least, last := anchor[i], float32(0), none
+					if best != none {
+						least = vector.L2Squared(x, rows.Row(int(s.ids[best]), b))
+					}
+					for _, id := range lists[i*k : (i+1)*k] {
+						at := anchor[id]
+						if at == none || at == best || at == last {
+							continue
+						}
+						last = at
+						if d := vector.L2Squared(x, rows.Row(int(s.ids[at]), b)); best == none || d < least {
+							best, least = at, d
+						}
+					}
+					next[i] = best
+				}
+				return nil
+			}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("labels: far candidates: %w", err)
+		}
+		anchor = next
+	}
+	var lost []uint32
+	for i, at := range anchor {
+		if at == none {
+			lost = append(lost, uint32(i))
+		}
+	}
+	if len(lost) == 0 {
+		return anchor, nil
+	}
+	found, err := ExactNeighbors(ctx, chosen{rows, s.ids}, chosen{rows, lost}, 1, workers, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i, row := range lost {
+		anchor[row] = found.IDs[i]
+	}
+	return anchor, nil
+}
+
+// anchorRounds is the number of rounds of sample.anchors: the number of steps from a row to a sampled
+// one along the lists.
+const anchorRounds = 4
+
+// chosen are some rows of a set.
+type chosen struct {
+	Rows
+	ids []uint32
+}
+
+func (c chosen) Len() int                           { return len(c.ids) }
+func (c chosen) Row(i int, buf []float32) []float32 { return c.Rows.Row(int(c.ids[i]), buf) }

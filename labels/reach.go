@@ -1,0 +1,146 @@
+package labels
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Reached returns the share of rows to which paths along lists of m rows lead from the row that is on
+// most lists. Lists that are full drop rows that nothing else leads to, and where rows form groups that
+// are far from each other, no list of nearest rows leads out of a group. O(n·m). Errors: ErrShape.
+func Reached(lists []uint32, m int) (float64, error) {
+	r, err := newReach(lists, m)
+	if err != nil {
+		return 0, err
+	}
+	r.walkFromCentre()
+	return r.share(), nil
+}
+
+// Reach makes rows reachable: it adds a row to which no path leads to the list of the nearest of its
+// candidates to which one does, in place of the last row where the list is full. candidates holds as many
+// rows for each row, for instance those that the lists were made of. It changes lists, and returns the
+// share of rows that are reached. O(n·m), and distances for the rows that are not reached. Errors:
+// ErrShape, and the context's error.
+func Reach(ctx context.Context, rows Rows, lists []uint32, m int, candidates []uint32) (float64, error) {
+	r, err := newReach(lists, m)
+	if err != nil {
+		return 0, err
+	}
+	n := r.n
+	if n != rows.Len() || n > 0 && len(candidates)%n != 0 {
+		return 0, fmt.Errorf("%w: %d lists and %d candidates for %d rows", ErrShape, n, len(candidates), rows.Len())
+	}
+	r.pruner = pruner{rows: rows, dim: rows.Dim(), a: make([]float32, rows.Dim()), b: make([]float32, rows.Dim())}
+	r.walkFromCentre()
+	for round := 1; round < reachRounds && r.count < n; round++ {
+		if err := ctx.Err(); err != nil {
+			return 0, fmt.Errorf("labels: reach rows: %w", err)
+		}
+		r.repair(candidates, len(candidates)/n)
+		r.walkFromCentre()
+	}
+	return r.share(), nil
+}
+
+// reachRounds is the number of times that Reach walks through the lists. A list that is full loses a row
+// to a repair, which is reached by another path or not.
+const reachRounds = 4
+
+// reach is the state of one call of Reach.
+type reach struct {
+	pruner
+	lists []uint32
+	m, n  int
+	seen  []bool
+	count int // rows seen
+	stack []uint32
+}
+
+func newReach(lists []uint32, m int) (*reach, error) {
+	if m < 1 || len(lists)%m != 0 {
+		return nil, fmt.Errorf("%w: %d entries in lists of %d", ErrShape, len(lists), m)
+	}
+	r := &reach{lists: lists, m: m, n: len(lists) / m}
+	for at, id := range lists {
+		if int64(id) >= int64(r.n) {
+			return nil, fmt.Errorf("%w: row %d on the list of row %d, of %d rows", ErrShape, id, at/m, r.n)
+		}
+	}
+	return r, nil
+}
+
+// share returns the share of rows that were seen.
+func (r *reach) share() float64 {
+	if r.n == 0 {
+		return 1
+	}
+	return float64(r.count) / float64(r.n)
+}
+
+// walkFromCentre finds the rows to which paths lead from the row that is on most lists.
+func (r *reach) walkFromCentre() {
+	listed := make([]uint32, r.n)
+	for at, id := range r.lists {
+		if int(id) != at/r.m {
+			listed[id]++
+		}
+	}
+	r.seen, r.count = make([]bool, r.n), 0
+	if r.n > 0 {
+		r.walk(uint32(slices.Index(listed, slices.Max(listed))))
+	}
+}
+
+// walk marks the rows to which paths lead from a row.
+func (r *reach) walk(from uint32) {
+	r.seen[from] = true
+	r.stack = append(r.stack[:0], from)
+	for len(r.stack) > 0 {
+		i := r.stack[len(r.stack)-1]
+		r.stack = r.stack[:len(r.stack)-1]
+		r.count++
+		for _, id := range r.lists[int(i)*r.m : (int(i)+1)*r.m] {
+			if !r.seen[id] {
+				r.seen[id] = true
+				r.stack = append(r.stack, id)
+			}
+		}
+	}
+}
+
+// repair adds rows that are not reached to lists of rows that are, for as long as that reaches more.
+func (r *reach) repair(candidates []uint32, k int) {
+	for had := -1; had != r.count; {
+		had = r.count
+		for i := range r.n {
+			if r.seen[i] {
+				continue
+			}
+			best, least := -1, float32(0)
+			for _, id := range candidates[i*k : (i+1)*k] {
+				if !r.seen[id] {
+					continue
+				}
+				if d := r.distance(uint32(i), id); best < 0 || d < least {
+					best, least = int(id), d
+				}
+			}
+			if best >= 0 {
+				r.add(best, uint32(i))
+				r.walk(uint32(i))
+			}
+		}
+	}
+}
+
+// add adds a row to a list.
+func (r *reach) add(to int, row uint32) {
+	list := r.lists[to*r.m : (to+1)*r.m]
+	at := slices.Index(list, uint32(to))
+	if at < 0 {
+		at = r.m - 1
+	}
+	list[at] = row
+}
