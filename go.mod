@@ -17,6 +17,7 @@ require (
 )
 
 require (
+	github.com/creack/pty v1.1.24
 	github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
 	github.com/reeflective/readline v1.3.0
 	github.com/rogpeppe/go-internal v1.16.0

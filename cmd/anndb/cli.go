@@ -29,6 +29,9 @@ type cli struct {
 
 	Shell   shellCmd         `cmd:"" default:"withargs" group:"Other:" help:"Open the shell, or run commands on a file; so does anndb FILE [COMMAND …]."`
 	Version kong.VersionFlag `help:"Show the version."`
+
+	Completion completionCmd `cmd:"" group:"Other:" help:"Write a script that makes bash, zsh or fish complete commands, collections and keys."`
+	Complete   completeCmd   `cmd:"" hidden:""`
 }
 
 // line is the grammar of a line of the shell, in which FILE has been filled in.

@@ -126,17 +126,21 @@ func (c *statsCmd) collection(a *app, s *db.Snapshot) error {
 func collectionsTable(infos ...db.CollectionInfo) *table.Table {
 	t := table.New("collection", "kind", "dim", "numbering", "metric", "rows", "deleted", "unsealed", "indexes")
 	for _, i := range infos {
-		kind := "dense"
-		switch {
-		case i.Named:
-			kind = "sparse, named"
-		case i.Sparse:
-			kind = "sparse"
-		}
-		t.Add(i.Name, kind, i.Dim, numberingShown(i.Numbering), i.Metric.String(), i.Live, i.Rows-i.Live,
+		t.Add(i.Name, kindOf(i), i.Dim, numberingShown(i.Numbering), i.Metric.String(), i.Live, i.Rows-i.Live,
 			i.Rows-i.Sealed, len(i.Indexes))
 	}
 	return t
+}
+
+// kindOf is the kind of a collection.
+func kindOf(i db.CollectionInfo) string {
+	switch {
+	case i.Named:
+		return "sparse, named"
+	case i.Sparse:
+		return "sparse"
+	}
+	return "dense"
 }
 
 // defaultRecall is the target of a search that names none.

@@ -106,7 +106,7 @@ var examples = map[string][2]string{
 		"anndb evaluate docs.anndb bibtex --queries bibtex-test.arff.gz",
 	},
 	"bench": {
-		"anndb bench images.anndb images --queries t10k-images-idx3-ubyte.gz --quick --out curves",
+		"anndb bench images.anndb images --queries t10k-images-idx3-ubyte.gz --out curves",
 		"anndb bench images.anndb images --queries q.npy --kinds rp,kd --depths 10,12",
 	},
 	"plot curves": {
@@ -128,6 +128,10 @@ var examples = map[string][2]string{
 	"plot leaves": {
 		"anndb plot leaves images.anndb images main",
 		"anndb plot leaves images.anndb images main --out leaves.png",
+	},
+	"plot time": {
+		"anndb plot time images.anndb images --queries t10k-images-idx3-ubyte.gz",
+		"anndb plot time images.anndb images --queries q.npy --out time.png",
 	},
 	"plot map": {
 		"anndb plot map images.anndb images",
@@ -168,6 +172,10 @@ var examples = map[string][2]string{
 	"demo": {
 		"anndb demo",
 		"anndb demo --file go.anndb --near net/http.Get",
+	},
+	"completion": {
+		"anndb completion bash > ~/.local/share/bash-completion/completions/anndb",
+		"anndb completion fish > ~/.config/fish/completions/anndb.fish",
 	},
 	"shell": {
 		"anndb shop.anndb",

@@ -25,7 +25,7 @@ func (c *shellCmd) run(ctx context.Context, p *program, g globals) int {
 	s := &session{program: *p, file: c.File, globals: g}
 	defer s.close()
 	switch {
-	case len(c.Commands) == 0 && isTerminal(p.in) && isTerminal(p.out):
+	case len(c.Commands) == 0 && terminal(p.in) != nil && terminal(p.out) != nil:
 		return s.interactive(ctx)
 	case len(c.Commands) == 0, len(c.Commands) == 1 && c.Commands[0] == standard:
 		text, err := io.ReadAll(p.in)

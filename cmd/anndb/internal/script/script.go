@@ -2,7 +2,7 @@
 // its scripts have them.
 //
 // Commands end at a newline or a semicolon, words at blanks, unless single or double quotes are
-// around these. A backslash in front of a blank, a quote, a semicolon or a backslash takes
+// around these. A backslash in front of a blank, a quote, ;, [, # or a backslash takes
 // that as it is, except in single quotes. A word that begins with [ ends at the ] that closes
 // it. # begins a comment where a word could begin. The word where takes the text up to the next
 // flag as one word, --where=TEXT, so that a filter needs no quotes. A line that begins with a
@@ -148,7 +148,24 @@ func (s *splitter) word(raw bool) (word string, plain bool, err error) {
 }
 
 // special reports whether a backslash takes the rune behind it as it is.
-func special(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\\'\";", r) }
+func special(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\\'\";[#", r) }
+
+// Escape returns text that Split reads as the word, behind another word.
+func Escape(word string) string {
+	if word == "" || word == "where" {
+		return "'" + word + "'"
+	}
+	var b strings.Builder
+	runes := []rune(word)
+	for i, r := range runes {
+		last := i+1 == len(runes)
+		if r == '\\' && (last || special(runes[i+1])) || r != '\\' && special(r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
 
 // filter reads the text behind the word where up to a flag or the end of the command.
 func (s *splitter) filter() (string, error) {

@@ -64,5 +64,12 @@ func FuzzSplit(f *testing.F) {
 				t.Errorf("%q: %v", text, c)
 			}
 		}
+		if text = strings.ToValidUTF8(text, ""); strings.Contains(text, "\ufffd") {
+			return
+		}
+		commands, err := Split("get " + Escape(text))
+		if err != nil || len(commands) != 1 || len(commands[0].Words) != 2 || commands[0].Words[1] != text {
+			t.Errorf("%q is %q: %+v, %v", text, Escape(text), commands, err)
+		}
 	})
 }

@@ -1,0 +1,185 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// screen is a shell on a pseudo-terminal.
+type screen struct {
+	t   *testing.T
+	tty *os.File
+	cmd *exec.Cmd
+
+	mu   sync.Mutex
+	text string // what has been written since the last look
+}
+
+// escapes are the control sequences of terminals.
+var escapes = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|[=>])`)
+
+// prompt is the end of what a shell writes that waits for a command.
+var prompt = regexp.MustCompile(`(anndb> )+\s*$`)
+
+// openShell opens the shell on a file in a terminal of 80 columns and 24 lines.
+func openShell(t *testing.T, dir, file string, env ...string) *screen {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := &exec.Cmd{Path: self, Args: []string{"anndb", file}, Dir: dir} // see TestMain
+	cmd.Env = append(os.Environ(), "TERM=xterm", "XDG_STATE_HOME="+filepath.Join(dir, "state"), "INPUTRC=/dev/null")
+	cmd.Env = append(cmd.Env, env...)
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &screen{t: t, tty: tty, cmd: cmd}
+	go s.read()
+	t.Cleanup(func() {
+		_ = tty.Close()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	s.prompts("Ctrl-D leaves")
+	return s
+}
+
+// read collects what the shell writes.
+func (s *screen) read() {
+	b := make([]byte, 1<<16)
+	for {
+		n, err := s.tty.Read(b)
+		s.mu.Lock()
+		s.text += string(b[:n])
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// types sends keys.
+func (s *screen) types(keys string) {
+	s.t.Helper()
+	s.mu.Lock()
+	s.text = ""
+	s.mu.Unlock()
+	if _, err := io.WriteString(s.tty, keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// sees waits for a text and returns all that has been written since the last keys.
+func (s *screen) sees(want string) string {
+	s.t.Helper()
+	return s.waits(want, func(text string) bool { return strings.Contains(text, want) })
+}
+
+// prompts is sees that also waits for the next prompt: what is typed earlier is lost.
+func (s *screen) prompts(want string) string {
+	s.t.Helper()
+	return s.waits(want, func(text string) bool {
+		_, behind, found := strings.Cut(text, want)
+		return found && prompt.MatchString(behind)
+	})
+}
+
+// runs types a line and waits for a text in its result.
+func (s *screen) runs(line, want string) string {
+	s.t.Helper()
+	s.types(line + "\r")
+	return s.prompts("\n" + want)
+}
+
+// waits waits until what has been written is as it should be.
+func (s *screen) waits(want string, done func(text string) bool) string {
+	s.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		s.mu.Lock()
+		text := strings.ReplaceAll(escapes.ReplaceAllString(s.text, ""), "\r", "")
+		s.mu.Unlock()
+		if done(text) {
+			return text
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("no %q in\n%s", want, text)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// TestShell: what a user types is run, completed, kept and cancelled.
+func TestShell(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.anndb")
+	s := openShell(t, dir, file)
+	s.runs("create points --dim 2", "collection  kind   dim")
+	s.types("put points first [1,\r")
+	s.runs("2] --label red", "collection  key    replaced") // goes on on a second line
+	s.runs("put points 'second row' [3, 4] --attribute price=5", "collection  key         replaced")
+	s.runs("cou\tpoi\t", "collection  rows\npoints         2")
+	s.runs("rows points --pre\tf\t", "key    labels  attributes  payload\nfirst  red")
+	s.runs("search points like f\t-k 1", "query  rank  key    distance")
+	s.runs("rows points where pri\t> 1", "key         labels  attributes  payload\nsecond row          price=5")
+	s.runs("get points s\t", "key         second row")
+	s.runs("\\mode jsonl", "")
+	s.runs("count points", `{"collection": "points", "rows": 2}`)
+	s.runs("get points none", `{"error":"no such row`)
+	s.runs("\x1b[A\x15count points", `{"collection": "points", "rows": 2}`) // the line before, deleted
+	s.types("half a line\x03")                                              // Ctrl-C leaves the line
+	s.prompts("half a line^C")
+	s.runs("count points", `{"collection": "points", "rows": 2}`)
+	s.types("\x04")
+	if err := s.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if text := read(t, filepath.Join(dir, "state", "anndb", "history")); !strings.Contains(text, `get points none`) {
+		t.Errorf("history: %s", text)
+	}
+	s = openShell(t, dir, file)
+	s.runs("\x1b[A", "collection  rows\npoints         2") // the last command of the shell before
+}
+
+// TestShellCancels: Ctrl-C ends a command and not the shell.
+func TestShellCancels(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := openShell(t, f.dir, f.file)
+	s.types("stats --watch --every 1h\r")
+	s.sees("segments")
+	s.types("\x03")
+	s.prompts("^C")
+	s.runs("count things", fmt.Sprintf("collection  rows\nthings       %d", testRows))
+}
+
+// TestShellPages: what is more than a screen goes through the pager, and tables fit the terminal.
+func TestShellPages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := openShell(t, f.dir, f.file, "PAGER=sed s/^/paged:/")
+	text := s.runs("rows things --limit 30 --vectors", "paged:key")
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "paged:row") && (len([]rune(line)) > len("paged:")+81 || !strings.Contains(line, "…")) {
+			t.Errorf("a line of %d: %s", len([]rune(line)), line)
+		}
+	}
+	if text := s.runs("rows things --limit 3", "key"); strings.Contains(text, "paged") {
+		t.Errorf("paged: %s", text)
+	}
+}
