@@ -56,9 +56,9 @@ type encoder interface {
 // fileWriter puts rows of bytes into a file that takes its place when it is
 // whole.
 type fileWriter struct {
-	path    string // as given
-	partial string // name of the file being written; path for pipes and devices
-	file    *os.File
+	path    string        // as given
+	partial string        // name of the file being written; path for pipes and devices
+	file    *os.File      // nil: a writer of the caller
 	buffer  *bufio.Writer // over file
 	zip     *gzip.Writer  // over buffer; nil: not compressed
 	frame   framing
@@ -82,7 +82,34 @@ type fileWriter struct {
 // Errors: fs errors as they come, [ErrOption], also for a path that is a symbolic
 // link to a file.
 func Create(path string, s Schema) (Writer, error) {
-	s, err := s.normal(path)
+	w, err := newWriter(path, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.open(); err != nil {
+		return nil, fmt.Errorf("dataset: %w", err)
+	}
+	return w, nil
+}
+
+// NewWriter writes records to w like [Create]. The name stands for the path in errors, and with s.Format
+// "" for the format. Close does not close w; Chmod does nothing, and what was written before Abort stays.
+// Formats that have their length at the start are errors.
+func NewWriter(name string, to io.Writer, s Schema) (Writer, error) {
+	w, err := newWriter(name, s)
+	if err != nil {
+		return nil, err
+	}
+	if w.frame.counted() {
+		return nil, fmt.Errorf("dataset: %w: %s: %s has its length at the start, so it needs a file",
+			ErrOption, name, s.Format)
+	}
+	w.buffer = bufio.NewWriterSize(to, bufferSize)
+	return w, w.begin(false)
+}
+
+func newWriter(name string, s Schema) (*recordWriter, error) {
+	s, err := s.normal(name)
 	if err != nil {
 		return nil, err
 	}
@@ -90,12 +117,9 @@ func Create(path string, s Schema) (Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &recordWriter{fileWriter: fileWriter{path: path, frame: enc}, enc: enc, kind: s.Kind, dim: s.Dim}
+	w := &recordWriter{fileWriter: fileWriter{path: name, frame: enc}, enc: enc, kind: s.Kind, dim: s.Dim}
 	if s.Kind == Sparse && s.Dim == 0 {
 		w.dim = DefaultMaxFeatures
-	}
-	if err := w.open(); err != nil {
-		return nil, fmt.Errorf("dataset: %w", err)
 	}
 	return w, nil
 }
@@ -204,7 +228,7 @@ func (w *fileWriter) Chmod(mode fs.FileMode) error {
 	if w.done {
 		return fmt.Errorf("dataset: %s: %w", w.path, os.ErrClosed)
 	}
-	if w.partial == w.path {
+	if w.partial == w.path || w.file == nil {
 		return nil
 	}
 	if err := w.file.Chmod(mode.Perm()); err != nil {
@@ -316,6 +340,9 @@ func (w *fileWriter) Close() error {
 		return fmt.Errorf("dataset: %s: %w", w.path, err)
 	}
 	w.done = true
+	if w.file == nil {
+		return nil
+	}
 	if err := w.file.Close(); err != nil {
 		w.remove()
 		return fmt.Errorf("dataset: %w", err)
@@ -352,7 +379,7 @@ func (w *fileWriter) finish() error {
 			return err
 		}
 	}
-	if w.partial == w.path {
+	if w.partial == w.path || w.file == nil {
 		return nil // pipes and devices do not sync
 	}
 	return w.file.Sync()
@@ -362,7 +389,9 @@ func (w *fileWriter) Abort() error {
 	if w.done {
 		return nil
 	}
-	w.done = true
+	if w.done = true; w.file == nil {
+		return nil
+	}
 	err := w.file.Close()
 	w.remove()
 	if err != nil {

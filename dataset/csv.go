@@ -16,10 +16,23 @@ const byteOrderMark = "\xef\xbb\xbf"
 var errTooLong = fmt.Errorf("record longer than %d bytes", maxTextRecord)
 
 // guard bounds what one csv record may take in, so that a quote that is never
-// closed does not pull the whole file into memory.
+// closed does not pull the whole file into memory. It can keep what it has read.
 type guard struct {
 	r    io.Reader
 	left int
+	keep bool
+	text []byte // what was read from offset at on
+	at   int64
+}
+
+// cut returns the text between two offsets and drops what precedes it.
+func (g *guard) cut(from, to int64) []byte {
+	if !g.keep {
+		return nil
+	}
+	g.text = g.text[from-g.at:]
+	g.at = from
+	return g.text[:to-from]
 }
 
 func (g *guard) Read(p []byte) (int, error) {
@@ -28,6 +41,9 @@ func (g *guard) Read(p []byte) (int, error) {
 	}
 	n, err := g.r.Read(p[:min(len(p), g.left)])
 	g.left -= n
+	if g.keep {
+		g.text = append(g.text, p[:n]...)
+	}
 	return n, err
 }
 
@@ -36,6 +52,7 @@ type row struct {
 	fields []string
 	line   int64
 	err    error
+	text   []byte // if lines are kept
 }
 
 // delimited reads csv and tsv.
@@ -55,7 +72,11 @@ type delimited struct {
 	names    []string // header, nil: none
 	sep      string
 	lastLine int64
+	text     []byte // of the row read last, if lines are kept; nil if no other can be read
+	bad      []byte // of the row that could not be decoded
 }
+
+func (d *delimited) rejected() []byte { return d.bad }
 
 // openDelimited reads csv and tsv.
 func openDelimited(s *source, o Options) (decoder, error) {
@@ -63,7 +84,7 @@ func openDelimited(s *source, o Options) (decoder, error) {
 		s.skip(3)
 	}
 	d := &delimited{src: s, sep: o.LabelSeparator, key: -1, payload: -1, expires: -1}
-	d.guard = &guard{r: s.br, left: maxTextRecord}
+	d.guard = &guard{r: s.br, left: maxTextRecord, keep: o.Reject != nil}
 	d.csv = csv.NewReader(d.guard)
 	switch {
 	case o.Separator != 0:
@@ -86,6 +107,11 @@ func openDelimited(s *source, o Options) (decoder, error) {
 	if hasHeader(first.fields, second, o) {
 		d.names = first.fields
 		d.ahead = []row{second}
+		if o.Reject != nil {
+			if err := o.Reject(first.text, nil); err != nil {
+				return nil, err
+			}
+		}
 	} else {
 		d.ahead = []row{first, second}
 	}
@@ -105,7 +131,7 @@ func openDelimited(s *source, o Options) (decoder, error) {
 // keep reads a row into memory of its own.
 func (d *delimited) keep() row {
 	fields, line, err := d.line()
-	return row{fields: slices.Clone(fields), line: line, err: err}
+	return row{fields: slices.Clone(fields), line: line, err: err, text: bytes.Clone(d.text)}
 }
 
 // line reads a row from the file. Its fields hold until the next call.
@@ -113,13 +139,18 @@ func (d *delimited) line() ([]string, int64, error) {
 	// csv.Reader reads ahead into a buffer of its own, so the bound is loose
 	// by the size of that buffer.
 	d.guard.left = maxTextRecord
+	from := d.csv.InputOffset()
+	d.text = nil
 	fields, err := d.csv.Read()
+	var p *csv.ParseError
+	if err == nil || errors.As(err, &p) {
+		d.text = d.guard.cut(from, d.csv.InputOffset())
+	}
 	if err == io.EOF {
 		return nil, 0, io.EOF
 	}
-	var p *csv.ParseError
 	switch {
-	case errors.As(err, &p):
+	case p != nil:
 		line, cause := int64(p.Line), p.Err
 		switch {
 		case errors.Is(p.Err, csv.ErrFieldCount):
@@ -161,7 +192,9 @@ func (d *delimited) decode(rec *Record, n int64) error {
 		r, d.ahead = d.ahead[0], d.ahead[1:]
 	} else {
 		r.fields, r.line, r.err = d.line()
+		r.text = d.text
 	}
+	d.bad = r.text
 	if r.err != nil {
 		return r.err
 	}

@@ -282,6 +282,11 @@ type Options struct {
 	// KeysPath is a text file (gzip or not) with the record keys, one a line,
 	// as many as there are records. "" means none.
 	KeysPath string
+	// Reject is called with the lines of each record that cannot be decoded, and with the error. If it
+	// returns nil, the reader goes on behind them; if it returns an error, Read does. Formats: csv, tsv,
+	// jsonl and libsvm. The first record of a jsonl or libsvm file must be valid. A csv file's line of
+	// names comes first, with a nil error.
+	Reject func(lines []byte, err *FormatError) error
 	// Max stops after that many records; 0 reads all. The rest of the file is
 	// then not looked at.
 	Max int64

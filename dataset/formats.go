@@ -35,6 +35,7 @@ type format struct {
 	plain         bool // holds nothing but vectors
 	attributes    bool // holds attributes and expiries
 	members       bool // holds several arrays
+	rejects       bool // can go on after a bad record
 	seek          bool // is read at many places of the file
 	endings       []string
 	open          func(s *source, o Options) (decoder, error)
@@ -73,15 +74,15 @@ func init() {
 			open: openHDF5,
 		},
 		{
-			name: FormatCSV, dense: true, text: true, attributes: true, endings: []string{".csv"},
+			name: FormatCSV, dense: true, text: true, attributes: true, rejects: true, endings: []string{".csv"},
 			open: openDelimited, encoder: newDelimitedEncoder,
 		},
 		{
-			name: FormatTSV, dense: true, text: true, attributes: true, endings: []string{".tsv"},
+			name: FormatTSV, dense: true, text: true, attributes: true, rejects: true, endings: []string{".tsv"},
 			open: openDelimited, encoder: newDelimitedEncoder,
 		},
 		{
-			name: FormatLibsvm, sparse: true, text: true, endings: []string{".libsvm", ".svm", ".svmlight"},
+			name: FormatLibsvm, sparse: true, text: true, rejects: true, endings: []string{".libsvm", ".svm", ".svmlight"},
 			open: openLibsvm, encoder: newLibsvmEncoder,
 		},
 		{
@@ -93,7 +94,7 @@ func init() {
 			open: openARFF, encoder: newARFFEncoder,
 		},
 		{
-			name: FormatJSONL, dense: true, sparse: true, text: true, attributes: true,
+			name: FormatJSONL, dense: true, sparse: true, text: true, attributes: true, rejects: true,
 			endings: []string{".jsonl", ".ndjson"}, open: openJSONL, encoder: newJSONLEncoder,
 		},
 	}...)

@@ -69,7 +69,10 @@ type lineDecoder struct {
 	rowDecoder
 	lines *lines
 	ahead *Record // read while opening, still to be given
+	bad   []byte  // the line that could not be decoded
 }
+
+func (d *lineDecoder) rejected() []byte { return d.bad }
 
 func (d *lineDecoder) next(rec *Record, n int64) error {
 	if first := d.ahead; first != nil {
@@ -87,6 +90,7 @@ func (d *lineDecoder) next(rec *Record, n int64) error {
 		return nil
 	}
 	for {
+		d.bad = nil
 		line, err := d.lines.next(n)
 		if err == io.EOF {
 			if err := d.end(n); err != nil {
@@ -99,6 +103,7 @@ func (d *lineDecoder) next(rec *Record, n int64) error {
 		}
 		switch ok, err := d.decode(rec, line, n); {
 		case err != nil:
+			d.bad = line
 			return d.lines.bad(n, err)
 		case ok:
 			return nil

@@ -57,7 +57,7 @@ type decoder interface {
 // newReader puts the decoder of the format, the side files of labels and keys, and
 // the limit together. It closes s on error.
 func newReader(s *source, o Options) (_ Reader, err error) {
-	r := &reader{src: s, max: o.Max}
+	r := &reader{src: s, max: o.Max, reject: o.Reject}
 	defer func() {
 		if err != nil {
 			_ = r.Close()
@@ -75,6 +75,10 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 	}
 	if o.Member != "" && !f.members {
 		return nil, fmt.Errorf("dataset: %w: %s: %s files have one array and no names", ErrOption, s.path, f.name)
+	}
+	if o.Reject != nil && (!f.rejects || o.LabelsPath != "" || o.KeysPath != "") {
+		return nil, fmt.Errorf("dataset: %w: %s: bad records can be left out of csv, tsv, jsonl and libsvm files "+
+			"without a file of labels or keys next to them", ErrOption, s.path)
 	}
 	if f.seek && s.at == nil {
 		return nil, s.bad(-1, 0, errSeek)
@@ -104,6 +108,7 @@ type reader struct {
 	labels  *labelFile // nil: none
 	keys    *lines     // nil: none
 	max     int64      // 0: no limit
+	reject  func([]byte, *FormatError) error
 	n       int64
 	failure error
 }
@@ -132,12 +137,7 @@ func (r *reader) read(rec *Record) error {
 	if r.max > 0 && r.n == r.max {
 		return io.EOF
 	}
-	rec.Key = strconv.AppendInt(rec.Key[:0], r.n, 10)
-	rec.Vector, rec.Labels, rec.Payload = rec.Vector[:0], rec.Labels[:0], rec.Payload[:0]
-	rec.Features.Index, rec.Features.Value = rec.Features.Index[:0], rec.Features.Value[:0]
-	rec.ExpiresAt = time.Time{}
-	clear(rec.Attributes)
-	err := r.dec.next(rec, r.n)
+	err := r.next(rec)
 	switch {
 	case err == io.EOF:
 		return r.end()
@@ -156,6 +156,35 @@ func (r *reader) read(rec *Record) error {
 	}
 	r.n++
 	return nil
+}
+
+// next decodes the next record, and passes those that are rejected over.
+func (r *reader) next(rec *Record) error {
+	for {
+		rec.Key = strconv.AppendInt(rec.Key[:0], r.n, 10)
+		rec.Vector, rec.Labels, rec.Payload = rec.Vector[:0], rec.Labels[:0], rec.Payload[:0]
+		rec.Features.Index, rec.Features.Value = rec.Features.Index[:0], rec.Features.Value[:0]
+		rec.ExpiresAt = time.Time{}
+		clear(rec.Attributes)
+		err := r.dec.next(rec, r.n)
+		if err == nil || err == io.EOF || r.reject == nil {
+			return err
+		}
+		lines := r.dec.(rejecter).rejected()
+		f := (*FormatError)(nil)
+		if lines == nil || !errors.As(err, &f) {
+			return err
+		}
+		if err := r.reject(lines, f); err != nil {
+			return err
+		}
+	}
+}
+
+// rejecter is a decoder that can go on after a bad record.
+type rejecter interface {
+	// rejected returns the lines of the record that next has just refused; nil if it cannot go on.
+	rejected() []byte
 }
 
 // end checks that the side files end with the records.

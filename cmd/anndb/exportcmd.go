@@ -20,9 +20,10 @@ import (
 type exportCmd struct {
 	inFile
 	Collection string `arg:"" help:"Collection."`
-	Output     string `arg:"" help:"File to write; compressed if its name ends in .gz."`
+	Output     string `arg:"" help:"File to write, compressed if its name ends in .gz; - for standard output."`
+	Force      bool   `help:"Replace the output if it exists."`
 	whereFlag
-	As string `help:"Format of the output (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, csv, tsv, jsonl; of sparse rows libsvm, xmc, arff, jsonl); by its name if not given." placeholder:"FORMAT"`
+	As string `help:"Format of the output (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, csv, tsv, jsonl; of sparse rows libsvm, xmc, arff, jsonl); if not given, by its name, or jsonl for standard output." placeholder:"FORMAT"`
 
 	LabelNames   string `help:"Also write the names of the labels of sparse rows, by number, to this file." placeholder:"PATH"`
 	FeatureNames string `help:"Also write the names of the features of sparse rows, by number, to this file." placeholder:"PATH"`
@@ -30,6 +31,9 @@ type exportCmd struct {
 
 // Run executes the command.
 func (c *exportCmd) Run(a *app) error {
+	if info, err := os.Lstat(c.Output); c.Output != standard && err == nil && info.Mode().IsRegular() && !c.Force {
+		return usagef("%s exists: add --force to replace it", c.Output)
+	}
 	source, err := os.Stat(c.File)
 	if err != nil {
 		return explain(c.File, err)
@@ -70,7 +74,10 @@ func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo, filte
 	if info.Sparse {
 		o.Kind = dataset.Sparse
 	}
-	if c.As == "" {
+	switch {
+	case c.As == "" && c.Output == standard:
+		o.Format = dataset.FormatJSONL
+	case c.As == "":
 		o.Format = dataset.FormatOf(c.Output, o.Kind)
 	}
 	if !info.Sparse {
@@ -148,7 +155,7 @@ type exported struct {
 func (c *exportCmd) write(
 	a *app, s *db.Snapshot, info db.CollectionInfo, filter *db.Filter, x exported,
 ) (n int, err error) {
-	w, err := dataset.Create(c.Output, x.schema)
+	w, err := c.create(a, x.schema)
 	if err != nil {
 		return 0, err
 	}
@@ -184,6 +191,14 @@ func (c *exportCmd) write(
 	return n, w.Close()
 }
 
+// create makes the file, or a writer to standard output.
+func (c *exportCmd) create(a *app, s dataset.Schema) (dataset.Writer, error) {
+	if c.Output == standard {
+		return dataset.NewWriter("standard output", a.W, s)
+	}
+	return dataset.Create(c.Output, s)
+}
+
 // report describes a finished export.
 func (c *exportCmd) report(a *app, info db.CollectionInfo, o dataset.Schema, n int) error {
 	columns, values := []string{"collection", "rows", "format"}, []any{c.Collection, n, o.Format}
@@ -202,7 +217,11 @@ func (c *exportCmd) report(a *app, info db.CollectionInfo, o dataset.Schema, n i
 	}
 	t := table.New(append(columns, "written", "file")...)
 	t.Add(append(values, written, c.Output)...)
-	return a.Print(t)
+	out := a.Output
+	if c.Output == standard {
+		out.W = a.errs
+	}
+	return out.Print(t)
 }
 
 // exportNumbering is how a written file numbers features.

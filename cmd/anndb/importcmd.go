@@ -19,7 +19,10 @@ import (
 type importCmd struct {
 	File       string `arg:"" help:"Database file; made if it does not exist."`
 	Collection string `arg:"" help:"Collection; made if it does not exist."`
-	Input      string `arg:"" help:"File of records, compressed by gzip, bzip2 or zstd or not."`
+	Input      string `arg:"" help:"File of records, compressed by gzip, bzip2 or zstd or not; - for standard input."`
+	Head       int    `help:"Show the first rows as they would be stored, and write nothing." placeholder:"N"`
+	Rejects    string `help:"Go on after records of a csv, tsv, jsonl or libsvm file that cannot be read, and write their lines to this new file." placeholder:"PATH"`
+	Resume     bool   `help:"Go on with an import that was interrupted: rows whose keys the collection has are left out. Rows of a file without keys are numbered from 0."`
 	Sparse     bool   `help:"The file holds sparse records; said by its content if not given."`
 	Dense      bool   `help:"Take the records of a libsvm, xmc or arff file as vectors; what they leave out is zero."`
 	Named      bool   `help:"Features of a new sparse collection go by the names the file has, not by number. So they always do for jsonl with names."`
@@ -44,20 +47,39 @@ func (c *importCmd) kind() dataset.Kind {
 	return dataset.AnyKind
 }
 
-// Run executes the command.
-func (c *importCmd) Run(a *app) (err error) {
+// check refuses flags that do not go together.
+func (c *importCmd) check() error {
 	switch {
 	case c.Batch < 0:
 		return usagef("--batch must not be negative")
+	case c.Head < 0 || c.Head > maxHead:
+		return usagef("--head must be 0 to %d", maxHead)
+	case c.Resume && c.Replace:
+		return usagef("--resume and --replace exclude each other")
 	case c.Dense && (c.Sparse || c.Named):
 		return usagef("--dense and --sparse or --named exclude each other")
+	case c.Rejects != "" && exists(c.Rejects):
+		return usagef("%s exists: name a new file with --rejects", c.Rejects)
+	}
+	return nil
+}
+
+// Run executes the command.
+func (c *importCmd) Run(a *app) (err error) {
+	if err := c.check(); err != nil {
+		return err
 	}
 	known, err := existing(a, c.File, c.Collection)
 	if err != nil {
 		return err
 	}
 	from := source{
-		path: c.Input, labels: c.Labels, flags: c.fileFlags, kind: c.kind(), to: target{known, a.note}, rows: true,
+		path: c.Input, labels: c.Labels, flags: c.fileFlags, kind: c.kind(),
+		to: target{known, a.note, a.program.in}, rows: true,
+	}
+	if c.Rejects != "" {
+		from.rejects = &rejects{path: c.Rejects, note: a.note}
+		defer func() { err = errors.Join(err, from.rejects.Close()) }()
 	}
 	in, err := from.open()
 	if err != nil {
@@ -75,6 +97,14 @@ func (c *importCmd) Run(a *app) (err error) {
 	if known != nil {
 		r.named = known.Named
 	}
+	if c.Head > 0 {
+		return c.preview(a, in, r)
+	}
+	return c.into(a, r, known)
+}
+
+// into writes the rows to the database.
+func (c *importCmd) into(a *app, r *batchReader, known *db.CollectionInfo) (err error) {
 	// What the first batch shows to be wrong must leave no file behind.
 	first, err := r.next()
 	if err != nil {
@@ -90,18 +120,27 @@ func (c *importCmd) Run(a *app) (err error) {
 		return explain(c.File, err)
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	created, err := c.create(a, d, in, r.named)
+	created, err := c.create(a, d, r.in, r.named)
 	if err != nil {
 		c.undo(a, d, created, newFile)
 		return err
 	}
 	start := time.Now()
-	n, err := c.importRows(a, d, first, r.next, in.Records)
+	next := r.next
+	if c.Resume {
+		s := &resumption{coll: d.Collection(c.Collection), batches: r.next}
+		next = s.next
+		if first, err = s.unstored(first); err != nil {
+			return c.failed(0, err)
+		}
+		defer func() { a.note("rows that were there already: %d", s.skipped) }()
+	}
+	n, err := c.importRows(a, d, first, next, r.in.Records)
 	if err != nil {
 		c.undo(a, d, created, newFile)
 		return c.failed(n, err)
 	}
-	return c.report(a, d, in, imported{known, created, n, time.Since(start).Seconds()})
+	return c.report(a, d, r.in, imported{known, created, n, time.Since(start).Seconds()})
 }
 
 // checkKind refuses flags that do not suit the file or the collection.

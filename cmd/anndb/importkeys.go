@@ -20,7 +20,7 @@ type newKeys struct {
 // the numbers that the collection has, unless rows are to be replaced.
 func (c *importCmd) newKeys(a *app, info *db.CollectionInfo) (newKeys, error) {
 	k := newKeys{prefix: c.KeyPrefix}
-	if info == nil || c.Replace {
+	if info == nil || c.Replace || c.Resume {
 		return k, nil
 	}
 	err := inFile{c.File}.snapshot(a, func(s *db.Snapshot) error {
@@ -59,7 +59,8 @@ func newRows(before *db.CollectionInfo, after db.CollectionInfo) int {
 // failed is the error of an import that wrote n rows.
 func (c *importCmd) failed(n int, err error) error {
 	if !c.Replace && errors.Is(err, db.ErrExists) {
-		err = fmt.Errorf("%w (--replace replaces rows of the same key, --key-prefix keeps both)", err)
+		err = fmt.Errorf("%w (--replace replaces rows of the same key, --key-prefix keeps both, "+
+			"--resume goes on after an interruption)", err)
 	}
 	return fmt.Errorf("import %s after %d rows: %w", c.Input, n, c.readAs(err))
 }

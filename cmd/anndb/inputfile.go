@@ -120,6 +120,16 @@ type source struct {
 	kind dataset.Kind
 	to   target
 	rows bool // the records are rows to import, not queries
+	// rejects takes records that cannot be decoded; nil: they are errors.
+	rejects *rejects
+}
+
+// read opens the file, or standard input.
+func (s source) read(o dataset.Options) (dataset.Reader, error) {
+	if s.path == standard {
+		return dataset.NewReader("standard input", s.to.in, o)
+	}
+	return dataset.Open(s.path, o)
 }
 
 // open opens the file.
@@ -135,7 +145,13 @@ func (s source) open() (_ *input, err error) {
 	if o.Base, err = s.to.base(s.flags.Base); err != nil {
 		return nil, err
 	}
-	r, err := dataset.Open(s.path, o)
+	if s.rejects != nil {
+		o.Reject = s.rejects.add
+	}
+	if s.path == standard { // which cannot be opened again
+		o.LabelsPath = s.labels
+	}
+	r, err := s.read(o)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +161,7 @@ func (s source) open() (_ *input, err error) {
 			_ = in.Close()
 		}
 	}()
-	if s.labels != "" {
+	if s.labels != "" && s.path != standard {
 		if in.Kind == dataset.Sparse {
 			return nil, usagef("--labels goes with idx files; the records of %s have their own", s.path)
 		}
@@ -209,7 +225,10 @@ func (in *input) fill(s source) error {
 
 // countFeatures reads a file for the largest number of a feature.
 func (s source) countFeatures() (n int, err error) {
-	s.kind, s.to = dataset.Sparse, target{}
+	if s.path == standard {
+		return 0, usagef("the dimension is known at the end of the file: give it by its name, not as standard input")
+	}
+	s.kind, s.to, s.rejects = dataset.Sparse, target{}, nil
 	in, err := s.open()
 	if err != nil {
 		return 0, err

@@ -386,7 +386,7 @@ func TestExportIsPrivate(t *testing.T) {
 		if err := os.Chmod(f.file, mode); err != nil {
 			t.Fatal(err)
 		}
-		must(t, "export", f.file, "things", f.path("out.csv"))
+		must(t, "export", f.file, "things", f.path("out.csv"), "--force")
 		if info, err := os.Stat(f.path("out.csv")); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("the export has mode %v, the database %v, %v", info.Mode(), mode, err)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/anndb/anndb/dataset"
@@ -20,11 +21,12 @@ const (
 type target struct {
 	info *db.CollectionInfo // nil if an import is to make the collection
 	note func(format string, args ...any)
+	in   io.Reader // standard input
 }
 
 // targetOf is a file read for a collection.
 func targetOf(a *app, info db.CollectionInfo) target {
-	return target{info: &info, note: a.note}
+	return target{info: &info, note: a.note, in: a.program.in}
 }
 
 // kind is what the collection takes.

@@ -128,6 +128,18 @@ func printRows(
 	if err != nil {
 		return err
 	}
+	shown := func(r *db.Row) any { return valuesShown(r, info, a.Output) }
+	if !values {
+		shown = nil
+	}
+	return printRowsOf(a, info, shown, each)
+}
+
+// printRowsOf is printRows with the description of the collection, and what is shown of vectors or
+// features; nil for nothing.
+func printRowsOf(
+	a *app, info db.CollectionInfo, values func(*db.Row) any, each func(add func(*db.Row) error) error,
+) error {
 	columns := []string{"key", "labels"}
 	if len(info.Attributes) > 0 {
 		columns = append(columns, "attributes")
@@ -136,9 +148,9 @@ func printRows(
 		columns = append(columns, "expires")
 	}
 	columns = append(columns, "payload")
-	if values && info.Sparse {
+	if values != nil && info.Sparse {
 		columns = append(columns, "features")
-	} else if values {
+	} else if values != nil {
 		columns = append(columns, "vector")
 	}
 	out, err := a.Stream(columns...)
@@ -158,8 +170,8 @@ func printRows(
 			cells = append(cells, expiryShown(r.ExpiresAt))
 		}
 		cells = append(cells, string(r.Payload))
-		if values {
-			cells = append(cells, valuesShown(r, info, a.Output))
+		if values != nil {
+			cells = append(cells, values(r))
 		}
 		out.Add(cells...)
 		return out.Err()
