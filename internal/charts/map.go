@@ -31,7 +31,7 @@ var ErrFew = errors.New("charts: a map needs three rows and two coordinates")
 
 // Map returns a picture of the rows of a collection in the plane: their two leading principal
 // coordinates, or of sparse rows, scaled to unit length, the second and third singular vectors, since
-// the first only says what all rows share. Colours are those of the most frequent labels. Cost:
+// what all rows share is in the first. The most frequent labels have a colour each. Cost:
 // O(rows · coordinates²) for dense rows.
 func Map(ctx context.Context, c db.Collection, o MapOptions) (*plot.Chart, error) {
 	info, err := c.Info()
