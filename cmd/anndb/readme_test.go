@@ -1,8 +1,9 @@
 package main
 
 import (
-	"compress/gzip"
-	"io"
+	"bytes"
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,39 +11,76 @@ import (
 	"testing"
 )
 
-// TestReadmeFeatures: the features of the README's examples are Bibtex's.
-func TestReadmeFeatures(t *testing.T) {
-	data := os.Getenv("ANNDB_DATA")
-	if data == "" {
-		data = filepath.Join("..", "..", "..", "shared", "data")
-	}
-	f, err := os.Open(filepath.Join(data, "bibtex", "bibtex-train.arff.gz"))
-	if err != nil {
-		t.Skipf("no data set: %v", err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	arff, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestReadmeSession runs the commands of the README's section on the shell, in their order, from an
+// empty folder. Fashion-MNIST is the slice in testdata; Bibtex is there if its folder is.
+func TestReadmeSession(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	examples := regexp.MustCompile(`docs\.anndb bibtex .*--features (\S+)`).FindAllSubmatch(readme, -1)
-	if len(examples) == 0 {
-		t.Fatal("the README has no example with --features")
-	}
-	for _, e := range examples {
-		for part := range strings.SplitSeq(string(e[1]), ",") {
-			name, _, _ := strings.Cut(part, "=")
-			if !strings.Contains(string(arff), "\n@attribute "+name+" ") {
-				t.Errorf("README: %s: Bibtex has no feature %q", e[0], name)
+	_, section, _ := strings.Cut(string(readme), "\n## In the shell\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	bibtex := sessionFiles(t)
+	for _, m := range regexp.MustCompile(`(?m)^    anndb (.*)$`).FindAllStringSubmatch(section, -1) {
+		if strings.Contains(m[1], "bibtex") && !bibtex {
+			continue
+		}
+		t.Run(m[1], func(t *testing.T) {
+			var out, errs bytes.Buffer
+			p := program{in: strings.NewReader(""), out: &out, errs: &errs, interruptible: context.WithCancel}
+			if code := p.run(t.Context(), words(m[1])); code != exitOK {
+				t.Fatalf("exit code %d: %s", code, errs.String())
 			}
+			if out.Len() == 0 {
+				t.Error("no result")
+			}
+		})
+	}
+}
+
+// sessionFiles puts the files of the session into a new folder, which becomes the current one. It
+// reports whether Bibtex is among them.
+func sessionFiles(t *testing.T) (bibtex bool) {
+	t.Helper()
+	link := func(from, to string) error {
+		from, err := filepath.Abs(from)
+		if err == nil {
+			_, err = os.Stat(from)
+		}
+		if err == nil {
+			err = os.Symlink(from, to)
+		}
+		return err
+	}
+	dir := t.TempDir()
+	for from, to := range map[string]string{
+		"train-images-idx3": "train-images-idx3", "train-labels-idx1": "train-labels-idx1", "test-images-idx3": "t10k-images-idx3",
+	} {
+		from = filepath.Join("..", "..", "testdata", "fashion-mnist-"+from+"-ubyte.gz")
+		if err := link(from, filepath.Join(dir, to+"-ubyte.gz")); err != nil {
+			t.Fatal(err)
 		}
 	}
+	data := os.Getenv("ANNDB_DATA")
+	if data == "" {
+		data = filepath.Join("..", "..", "..", "shared", "data")
+	}
+	bibtex = true
+	for _, name := range []string{"bibtex-train.arff.gz", "bibtex-test.arff.gz"} {
+		if err := link(filepath.Join(data, "bibtex", name), filepath.Join(dir, name)); err != nil {
+			fmt.Fprintf(os.Stderr, "\n*** TestReadmeSession: SKIPPED the commands on Bibtex: %v\n\n", err)
+			bibtex = false
+		}
+	}
+	t.Chdir(dir)
+	return bibtex
+}
+
+// words divides a command at spaces that are not in single quotes.
+func words(line string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`'([^']*)'|(\S+)`).FindAllStringSubmatch(line, -1) {
+		out = append(out, m[1]+m[2])
+	}
+	return out
 }
