@@ -43,9 +43,9 @@ type SearchOptions struct {
 	// Where restricts the search to the rows that pass a filter; nil is none. The functions of
 	// a filter (Func) are called at most once per row, and not after the context has ended.
 	Where *Filter
-	// Radius, when positive, returns all rows found within this distance (in the unit of
-	// Hit.Distance), at most K if K is not zero. Dense collections only. Wide ranges are better
-	// scanned exactly (Index: Flat).
+	// Radius, when positive, finds only rows within this distance (in the unit of Hit.Distance): at
+	// most the nearest K, or all if K is zero, with the recall that is asked for. That of sparse rows
+	// is 1 - cosine.
 	Radius float64
 	// Include selects what is copied into hits besides the key.
 	Include Content
@@ -144,6 +144,8 @@ func search(ctx context.Context, st *state.Collection, ask rowAsk, o *SearchOpti
 	switch {
 	case ask.k < 0:
 		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", fail.K, ask.k, st.Entry.Name)
+	case math.IsNaN(o.Radius) || o.Radius < 0:
+		return fmt.Errorf("%w: radius %g, want 0 for none or more", fail.Option, o.Radius)
 	case ask.k == 0 && o.Radius == 0:
 		ask.k = defaultK
 	}
@@ -159,7 +161,7 @@ func search(ctx context.Context, st *state.Collection, ask rowAsk, o *SearchOpti
 // rowAsk is a search for rows in one collection.
 type rowAsk struct {
 	q Query
-	k int
+	k int // zero if the radius is the only limit
 	// self is the number of the row that the query was read from, if stored is set.
 	self   uint32
 	stored bool
@@ -184,34 +186,71 @@ func resolveQuery(st *state.Collection, a *rowAsk) error {
 	return nil
 }
 
-func searchDense(ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, res *Result) error {
-	view, index, p, err := prepareSearch(ctx, st, a, o)
-	if err != nil {
-		return err
+// A search within a radius looks for the nearest nearFirst rows, and for nearMore times as many as long as
+// all of them are within. Beyond nearMost rows, an exact scan is cheaper than that.
+const (
+	nearFirst = 64
+	nearMore  = 4
+	nearMost  = 4096
+)
+
+// nearer returns the number of rows that a search looks for first, and the largest number.
+func (a *rowAsk) nearer(o *SearchOptions) (first, most int) {
+	switch {
+	case !(o.Radius > 0) || o.Params != nil:
+		return a.k, a.k
+	case a.k == 0:
+		return nearFirst, math.MaxInt
 	}
-	res.Index, res.Hits = index, o.Reuse[:0]
-	if st.Entry.Live == 0 {
-		return nil
-	}
-	sc := st.Gen.File.Scratches.Take()
-	sc.Params = p
-	err = searchWith(ctx, st, sc, view, a, o, res)
-	// A panic must not return the scratch: a fault in the map leaves its counters incomplete.
-	st.Gen.File.Scratches.Give(sc)
-	return err
+	return min(a.k, nearFirst), a.k
 }
 
+func searchDense(ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, res *Result) error {
+	near := *a
+	first, most := a.nearer(o)
+	for near.k = first; ; near.k = min(nearMore*near.k, most) {
+		view, index, p, err := prepareSearch(ctx, st, &near, o)
+		if err != nil {
+			return err
+		}
+		res.Index, res.Hits = index, o.Reuse[:0]
+		if st.Entry.Live == 0 {
+			return nil
+		}
+		if o.Radius > 0 && (p.Method == query.Flat || o.Params != nil) {
+			p.Range, p.Radius, p.K = true, internalRadius(view.Metric, o.Radius), min(a.k, int(st.Entry.Live))
+		}
+		sc := st.Gen.File.Scratches.Take()
+		sc.Params = p
+		beyond, err := searchWith(ctx, st, sc, view, &near, o, res)
+		// A panic must not return the scratch: a fault in the map leaves its counters incomplete.
+		st.Gen.File.Scratches.Give(sc)
+		if err != nil || !beyond || near.k == most {
+			return err
+		}
+	}
+}
+
+// searchWith searches with the parameters of the scratch. beyond reports that more rows than it has
+// looked for may be within the radius.
 func searchWith(
 	ctx context.Context, st *state.Collection, sc *state.Scratch, view *query.View, a *rowAsk,
 	o *SearchOptions, res *Result,
-) (err error) {
+) (beyond bool, err error) {
 	applyFilters(st, a, &sc.Params)
 	sc.Found, res.Stats.Stats, err = sc.Searcher.Search(ctx, view, a.q.Vector, &sc.Params, sc.Found[:0])
 	if err != nil {
-		return fail.Wrapf(kind.AsParameter(err), "search %q", st.Entry.Name)
+		return false, fail.Wrapf(kind.AsParameter(err), "search %q", st.Entry.Name)
+	}
+	if o.Radius > 0 && !sc.Params.Range {
+		radius, n := internalRadius(view.Metric, o.Radius), len(sc.Found)
+		for len(sc.Found) > 0 && sc.Found[len(sc.Found)-1].Distance > radius {
+			sc.Found = sc.Found[:len(sc.Found)-1]
+		}
+		beyond = n == len(sc.Found) && n == a.k
 	}
 	res.Hits, err = appendHits(ctx, st, view, o, sc, res.Hits)
-	return err
+	return beyond, err
 }
 
 var defaultSearch SearchOptions
@@ -381,31 +420,16 @@ func prepareSearch(
 			return nil, "", p, fail.Wrapf(err, "search of collection %q", st.Entry.Name)
 		}
 	}
-	if k >= int(st.Entry.Live) && o.Params == nil && !(o.Radius > 0) {
-		p = query.Params{Method: query.Flat} // all rows are hits
+	if o.Params == nil && (k >= int(st.Entry.Live) || o.Radius > 0 && k > nearMost) {
+		p = query.Params{Method: query.Flat}
 	}
 	p.K = min(k, int(st.Entry.Live))
-	if o.Radius > 0 {
-		if o.Params == nil && k < 1 {
-			// These settings are tuned to reduce the candidates to the nearest few, which would
-			// lose most of a wide range.
-			p.Sketch, p.Quant, p.Tau, p.Trees = false, false, 0, 0
-			if p.Beam > 0 {
-				// There is no beam without sketches. Instead, neighbor lists are followed from
-				// the nearest hits, as far as a range can be expected to extend.
-				p.Beam, p.Hops, p.HopFrom = 0, 8, p.Beam
-			}
-		}
-		p.Range, p.Radius, p.K = true, internalRadius(view.Metric, o.Radius), max(p.K, 0)
-	}
 	return view, index, p, nil
 }
 
 // checkDenseAsk checks the options of a search of a dense collection.
 func checkDenseAsk(st *state.Collection, o *SearchOptions) error {
 	switch {
-	case math.IsNaN(o.Radius) || o.Radius < 0:
-		return fmt.Errorf("%w: radius %g, want 0 for none or more", fail.Option, o.Radius)
 	case o.Params != nil && o.Params.Filter != nil:
 		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: use SearchOptions.Where",
 			fail.Option, st.Entry.Name)

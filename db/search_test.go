@@ -450,19 +450,26 @@ func TestRangeTuned(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 1500, dim))
 	b.build("x", &db.Forest{Holdout: 60, Trees: 8})
-	for _, c := range []struct {
-		rows int
-		want float64
-	}{{5, 0.9}, {40, 0.9}, {80, 0.75}} {
-		found, queries := 0, mixture(2, 40, dim)
-		for _, q := range queries {
-			all := b.exact(q, nil)
-			hits, _ := b.search(q, 0, &db.SearchOptions{Radius: (all[c.rows-1].dist + all[c.rows].dist) / 2})
-			b.honest(q, hits, nil)
-			found += len(hits)
-		}
-		if r := float64(found) / float64(len(queries)*c.rows); r < c.want || r > 1 {
-			t.Errorf("%.3f of the %d rows in range were found", r, c.rows)
+	for _, rows := range []int{1, 5, 40, 80, 300, 1200} {
+		for _, k := range []int{0, rows / 2, 2 * rows} {
+			found, queries := 0, mixture(2, 40, dim)
+			want := rows
+			if k > 0 {
+				want = min(rows, k)
+			}
+			for _, q := range queries {
+				all := b.exact(q, nil)
+				radius := (all[rows-1].dist + all[rows].dist) / 2
+				hits, _ := b.search(q, k, &db.SearchOptions{Radius: radius})
+				b.honest(q, hits, nil)
+				if len(hits) > want+1 || len(hits) > 0 && hits[len(hits)-1].Distance > float32(radius) {
+					t.Fatalf("%d hits within %g, k %d, want %d", len(hits), radius, k, want)
+				}
+				found += len(hits)
+			}
+			if r := float64(found) / float64(len(queries)*want); r < 0.94 {
+				t.Errorf("%.3f of the %d rows in range were found, k %d", r, rows, k)
+			}
 		}
 	}
 }

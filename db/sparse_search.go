@@ -48,11 +48,11 @@ func searchSparse(ctx context.Context, st *state.Collection, a *rowAsk, o *Searc
 	sc.hits = sc.hits[:0]
 	covered := 0 // number of rows covered by the index
 	res.Index = Flat
+	first, most := a.nearer(o)
 	if index != nil {
 		covered, res.Index = index.Manifest.Info.Rows, index.Manifest.Info.Name
-		ask := kind.SparseAsk{X: x, K: a.k, Accept: accept, Strategy: strategy}
-		sc.hits, res.Stats.Postings, err = index.Opened.(kind.SparseFinder).Find(ctx, sc.s, ask, sc.hits)
-		if err != nil {
+		ask := kind.SparseAsk{X: x, K: first, Accept: accept, Strategy: strategy}
+		if err := sc.find(ctx, index.Opened.(kind.SparseFinder), ask, most, o, res); err != nil {
 			return fail.Wrapf(kind.AsParameter(err), "search %q", st.Entry.Name)
 		}
 	}
@@ -61,7 +61,10 @@ func searchSparse(ctx context.Context, st *state.Collection, a *rowAsk, o *Searc
 		return err
 	}
 	sortHits(sc.hits)
-	best := sc.hits[:min(a.k, len(sc.hits))]
+	best := sc.hits[:min(most, len(sc.hits))]
+	for len(best) > 0 && o.beyond(best[len(best)-1]) {
+		best = best[:len(best)-1]
+	}
 	orderTies(best)
 	res.Hits = o.Reuse[:0]
 	var run *state.ColdRun
@@ -79,10 +82,27 @@ func searchSparse(ctx context.Context, st *state.Collection, a *rowAsk, o *Searc
 	return nil
 }
 
+// find finds the nearest rows of an index, and more of them, up to most, as long as all are within the
+// radius.
+func (sc *sparseScratch) find(ctx context.Context, x kind.SparseFinder, ask kind.SparseAsk, most int,
+	o *SearchOptions, res *Result) (err error) {
+	for ; ; ask.K = min(nearMore*ask.K, most) {
+		sc.hits, res.Stats.Postings, err = x.Find(ctx, sc.s, ask, sc.hits[:0])
+		if err != nil || ask.K == most || len(sc.hits) < ask.K || o.beyond(sc.hits[len(sc.hits)-1]) {
+			return err
+		}
+	}
+}
+
+// beyond reports whether a hit is not within the radius of a search.
+func (o *SearchOptions) beyond(h postings.Hit) bool {
+	return o.Radius > 0 && float64(sparseDistance(h)) > o.Radius
+}
+
 // checkSparseAsk checks the options of a search of a sparse collection.
 func checkSparseAsk(st *state.Collection, o *SearchOptions) error {
-	if o.Params != nil || o.Radius != 0 || o.Explain {
-		return fmt.Errorf("%w: Params, Radius and Explain are for dense collections, %q is sparse",
+	if o.Params != nil || o.Explain {
+		return fmt.Errorf("%w: Params and Explain are for dense collections, %q is sparse",
 			fail.Option, st.Entry.Name)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -381,5 +382,58 @@ func TestSearchSparseMisuse(t *testing.T) {
 	}
 	if _, err := b.d.Collection("d").Build(t.Context(), "y", &Postings{}); !errors.Is(err, fail.Kind) {
 		t.Errorf("postings over a dense collection: %v", err)
+	}
+}
+
+// TestSearchSparseRadius compares searches within a radius with the rows that are so near, over an index
+// that lacks some of them.
+func TestSearchSparseRadius(t *testing.T) {
+	b := newSparseBed(t)
+	rng := rand.New(rand.NewPCG(7, 8))
+	keys := make([]string, 900)
+	for i := range keys {
+		keys[i] = fmt.Sprint("k", i)
+	}
+	b.put(rng, keys[:700]...)
+	if _, err := b.d.Collection("s").Build(t.Context(), "rows", &Postings{}); err != nil {
+		t.Fatal(err)
+	}
+	b.put(rng, keys[700:]...)
+	b.remove(keys[100:150]...)
+	c := b.d.Collection("s")
+	for range 10 {
+		q := Query{Sparse: randomSparse(rng, 6, 60)}
+		all, err := c.Search(t.Context(), q, &SearchOptions{K: len(keys), Index: Flat})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, within := range []int{1, 10, 64, 65, len(all.Hits) - 1} {
+			radius := float64(all.Hits[within].Distance)
+			want := all.Hits
+			for float64(want[len(want)-1].Distance) > radius {
+				want = want[:len(want)-1]
+			}
+			for _, k := range []int{0, 5, 100} {
+				want := want
+				if k > 0 {
+					want = want[:min(k, len(want))]
+				}
+				for _, index := range []string{"rows", Flat} {
+					got, err := c.Search(t.Context(), q, &SearchOptions{K: k, Index: index, Radius: radius})
+					same := slices.EqualFunc(got.Hits, want, func(x, y Hit) bool {
+						return x.Row == y.Row && x.Distance == y.Distance
+					})
+					if err != nil || !same {
+						t.Fatalf("%s, k %d within %g: %d hits, %v, want %d", index, k, radius, len(got.Hits), err, len(want))
+					}
+				}
+			}
+		}
+	}
+	for _, radius := range []float64{-1, math.NaN()} {
+		_, err := c.Search(t.Context(), Query{}, &SearchOptions{Radius: radius})
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("radius %g: %v", radius, err)
+		}
 	}
 }

@@ -38,7 +38,14 @@ const (
 func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 	var out []Curve
 	for _, k := range depths {
-		if k == t.m.k || 2*k > t.m.v.live() {
+		if k == t.m.k {
+			continue
+		}
+		if 2*k > t.m.v.live() {
+			// A scan is as fast. Without points the curve records that no beam is tuned.
+			if k > t.m.k {
+				out = append(out, Curve{K: k})
+			}
 			continue
 		}
 		m := meter{v: t.m.v, k: k, lanes: t.m.lanes}

@@ -19,11 +19,11 @@ type searchCmd struct {
 	askFlags
 	whereFlag
 
-	K int `short:"k" help:"Neighbours wanted." default:"10"`
+	K      int     `short:"k" help:"Neighbours wanted." default:"10"`
+	Radius float64 `help:"Only rows within this distance." default:"0"`
 	hitFlags
-	Radius   float64 `group:"Dense collections:" help:"All rows within this distance, nearest -k at most, instead of the nearest." default:"0"`
-	Method   string  `group:"Dense collections:" help:"Select candidates by natural, natural-zero, voting, lookup or flat, with the settings below, instead of a target recall." placeholder:"METHOD"`
-	Strategy string  `group:"Sparse collections:" help:"How to search the inverted index of a sparse collection: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
+	Method   string `group:"Dense collections:" help:"Select candidates by natural, natural-zero, voting, lookup or flat, with the settings below, instead of a target recall." placeholder:"METHOD"`
+	Strategy string `group:"Sparse collections:" help:"How to search the inverted index of a sparse collection: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
 	settingFlags
 }
 
@@ -39,7 +39,7 @@ type hitFlags struct {
 // rangeCmd finds all rows within a distance.
 type rangeCmd struct {
 	inFile
-	Collection string  `arg:"" help:"Collection of vectors."`
+	Collection string  `arg:"" help:"Collection."`
 	Distance   float64 `arg:"" help:"Distance, in the unit in which search shows it."`
 	askFlags
 	whereFlag
@@ -91,10 +91,8 @@ func (c *searchCmd) suits(info db.CollectionInfo) error {
 		return usagef("--features and --strategy are for sparse collections; %q is dense", info.Name)
 	case info.Sparse && c.Vector != "":
 		return usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
-	case info.Sparse && c.Radius > 0 && c.K == 0:
-		return usagef("range is for dense collections, and %q is sparse", info.Name)
-	case info.Sparse && (c.Recall > 0 || c.Method != "" || c.Radius > 0 || c.Explain):
-		return usagef("--recall, --method, --radius and --explain are for dense collections; "+
+	case info.Sparse && (c.Recall > 0 || c.Method != "" || c.Explain):
+		return usagef("--recall, --method and --explain are for dense collections; "+
 			"searches of the sparse %q are exact", info.Name)
 	}
 	return nil
