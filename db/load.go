@@ -7,7 +7,7 @@ import (
 	"github.com/anndb/anndb/db/internal/txn"
 )
 
-// Load puts many rows, in transactions of about 32 MiB of which two are in memory at a time, and
+// Load puts many rows, in transactions of about 8 MiB of which two are in memory at a time, and
 // returns how many rows are durable. The iterator may reuse the memory of a row once it is asked
 // for the next one. An error, including one from rows, ends the load.
 func (c Collection) Load(ctx context.Context, rows iter.Seq2[Row, error]) (int, error) {

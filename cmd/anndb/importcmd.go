@@ -31,7 +31,7 @@ type importCmd struct {
 	Float32    bool   `help:"Store a new collection's vectors as float32 even where bytes would do."`
 	KeyPrefix  string `help:"Text to put before every key."`
 	Replace    bool   `help:"Replace rows of the same key. Without it they are an error, and the keys of a file that has none are numbers behind those in the collection."`
-	Batch      int    `help:"Rows a transaction; 0 for as many as make 32 MiB." default:"0"`
+	Batch      int    `help:"Rows a transaction; 0 for as many as make 8 MiB." default:"0"`
 	NoSync     bool   `help:"Do not wait for the disk: faster, but a crash of the machine can damage the file."`
 	fileFlags
 }
@@ -279,29 +279,54 @@ type batchReader struct {
 	keys  newKeys
 	size  int
 	named bool // the collection has names of features
-	rec   dataset.Record
+	batch []db.Row
 	ended bool
 }
 
-// next is the next batch, empty at the end. Its rows share no memory with the
-// reader.
+// next is the next batch, empty at the end. Its rows share no memory with the reader, and their memory is
+// used again for the batch after it.
 func (r *batchReader) next() ([]db.Row, error) {
-	var batch []db.Row
-	for len(batch) < r.size && !r.ended {
-		switch err := r.in.Read(&r.rec); {
+	n := 0
+	for n < r.size && !r.ended {
+		if n == len(r.batch) {
+			r.batch = append(r.batch, db.Row{})
+		}
+		switch err := r.read(&r.batch[n]); {
 		case err == io.EOF:
 			r.ended = true
 		case err != nil:
 			return nil, err
 		default:
-			row, err := r.in.row(&r.rec, r.keys, r.named)
-			if err != nil {
-				return nil, err
-			}
-			batch = append(batch, row)
+			n++
 		}
 	}
-	return batch, nil
+	return r.batch[:n], nil
+}
+
+// read reads a row into the memory of an earlier one.
+func (r *batchReader) read(row *db.Row) error {
+	rec := dataset.Record{
+		Key: row.Key, Vector: row.Vector, Features: row.Sparse, Labels: row.Labels, Payload: row.Payload,
+		Attributes: row.Attributes,
+	}
+	if err := r.in.Read(&rec); err != nil {
+		return err
+	}
+	*row = db.Row{
+		Key: r.keys.of(rec.Key, r.in.Keyed), Labels: rec.Labels, Payload: rec.Payload,
+		Attributes: rec.Attributes, ExpiresAt: rec.ExpiresAt,
+	}
+	if r.in.Kind == dataset.Dense {
+		row.Vector = rec.Vector
+		return nil
+	}
+	if !r.named && !r.in.namesItself() {
+		row.Sparse = rec.Features
+		return nil
+	}
+	q, err := r.in.query(&rec, r.named)
+	row.Sparse, row.Features = q.Sparse, q.Features
+	return err
 }
 
 // readRows is how many rows are read at a time where transactions go by size.

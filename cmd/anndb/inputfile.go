@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -308,19 +307,6 @@ func (in *input) query(rec *dataset.Record, named bool) (db.Query, error) {
 	return db.Query{Sparse: vector.Sparse{
 		Index: slices.Clone(rec.Features.Index), Value: slices.Clone(rec.Features.Value),
 	}}, nil
-}
-
-// row makes a row of a record. It shares no memory with the record.
-func (in *input) row(rec *dataset.Record, keys newKeys, named bool) (db.Row, error) {
-	q, err := in.query(rec, named)
-	row := db.Row{
-		Key: keys.of(rec.Key, in.Keyed), Vector: q.Vector, Sparse: q.Sparse, Features: q.Features,
-		Labels: slices.Clone(rec.Labels), Payload: slices.Clone(rec.Payload), ExpiresAt: rec.ExpiresAt,
-	}
-	if len(rec.Attributes) > 0 {
-		row.Attributes = maps.Clone(rec.Attributes)
-	}
-	return row, err
 }
 
 // allLabels are all labels that the file lists; nil where it does not.

@@ -8,7 +8,11 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 )
 
-// Load fills transactions of about StageBytes by calls of next, which adds one row to a transaction or
+// loadBytes is about how much a transaction of a load holds. Larger ones take more memory and are not
+// faster: with 32 MiB an import of IMDB takes 300 MB instead of 150, in the same time.
+const loadBytes = 8 << 20
+
+// Load fills transactions of about loadBytes by calls of next, which adds one row to a transaction or
 // reports that there are no more. The next transaction is filled while the previous one is written,
 // so two of them are in memory at a time. It returns the number of rows that are durable, and ends at
 // the first error.
@@ -33,7 +37,7 @@ func (m *Manager) Load(ctx context.Context, next func(t *Tx) (more bool, err err
 	for more := true; more; {
 		l := loaded{}
 		t, err := m.Fill(ctx, func(t *Tx) (err error) {
-			for t.bytes+apply.RowBytes*len(t.ops) < StageBytes {
+			for t.bytes+apply.RowBytes*len(t.ops) < loadBytes {
 				if more, err = next(t); err != nil || !more {
 					return err
 				}
