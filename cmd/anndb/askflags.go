@@ -18,12 +18,12 @@ import (
 type askFlags struct {
 	Words []string `arg:"" optional:"" name:"query" help:"The query: a vector as [1, 2, 3]; like KEY for a stored row; a file of queries, - for standard input; a PNG or JPEG picture; for sparse collections words, or features as NAME=VALUE."`
 
-	Query    string `help:"File of queries, - for standard input." placeholder:"FILE" xor:"query"`
-	OfKey    string `name:"key" help:"The row of this key is the query." xor:"query"`
-	Features string `help:"The query itself: features with their values, numbers or names, commas between." placeholder:"NAME=V,…" xor:"query"`
-	Vector   string `help:"The query itself, to a dense collection: numbers with commas between." placeholder:"1,2,3" xor:"query"`
-	Invert   bool   `help:"Pictures: take dark for bright, as for ink on paper."`
-	fileFlags
+	Query     string `help:"File of queries, - for standard input." placeholder:"FILE" xor:"query"`
+	OfKey     string `name:"key" help:"The row of this key is the query." xor:"query"`
+	Features  string `help:"The query itself: features with their values, numbers or names, commas between." placeholder:"NAME=V,…" xor:"query"`
+	Vector    string `help:"The query itself, to a dense collection: numbers with commas between." placeholder:"1,2,3" xor:"query"`
+	Invert    bool   `help:"Pictures: take dark for bright, as for ink on paper."`
+	fileFlags `embed:"" group:"Files of queries:"`
 }
 
 // flag is the flag that gives the query, if any.

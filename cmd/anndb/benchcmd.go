@@ -20,6 +20,7 @@ type benchCmd struct {
 
 	Queries string    `help:"File of queries; the first 1,000 unless --limit says otherwise." placeholder:"FILE" required:""`
 	K       int       `short:"k" help:"Neighbours wanted." default:"10"`
+	Quick   bool      `help:"A first look: 100 queries once, forests rp, kd and rf of depths 10 and 12, with 16 and 48 trees at most."`
 	Kinds   []string  `help:"Forests; -rot splits on principal coordinates." default:"rp,kd,kd-chrono,pca,rf,kd-rot,rf-rot"`
 	Depths  []int     `help:"Levels of a tree to compare: those with 64 rows a leaf or fewer for natural, with 8 or more for voting and lookup." default:"8,10,12,13"`
 	Trees   int       `help:"Trees for natural, at most; 0 for 24 to 40, by learner." default:"0"`
@@ -32,7 +33,13 @@ type benchCmd struct {
 	Seed    uint64    `help:"Seed of forests and of the order of measurements." default:"0"`
 	Out     string    `help:"Folder for bench.csv and the pictures; made if it does not exist." placeholder:"DIR"`
 
-	fileFlags `embed:"" set:"limit=1000"`
+	fileFlags `embed:"" set:"limit=1000" group:"Files of queries:"`
+}
+
+// quicken sets what --quick says.
+func (c *benchCmd) quicken() {
+	c.Kinds, c.Depths = []string{"rp", "kd", "rf"}, []int{10, 12}
+	c.Trees, c.Voters, c.Rounds, c.Limit = 16, 48, 1, 100
 }
 
 // check refuses flags that make no sense.
@@ -64,6 +71,9 @@ func (c *benchCmd) check() error {
 
 // Run executes the command.
 func (c *benchCmd) Run(a *app) error {
+	if c.Quick {
+		c.quicken()
+	}
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -89,11 +99,8 @@ func (c *benchCmd) Run(a *app) error {
 			Rotate: c.Rotate, Rounds: c.Rounds, Seed: c.Seed, Workers: a.flags.Workers, Floats: c.Floats,
 			Progress: a.progress.Update,
 		}
-		// People see every forest as soon as it is measured; the whole takes minutes.
 		shown := a.People()
-		if shown {
-			o.Measured = c.show(a, rows, len(queries))
-		}
+		o.Measured = c.measured(a, rows, len(queries), shown)
 		res, err := forestbench.Run(a.ctx, rows, info.Metric, queries, o)
 		if err != nil {
 			return err
@@ -129,13 +136,25 @@ func (c *benchCmd) Run(a *app) error {
 	})
 }
 
-// show returns a function that prints the measurements of a forest, the first ones below a title.
-func (c *benchCmd) show(
-	a *app, rows *forestbench.Matrix, queries int,
+// measured returns a function that keeps the measurements of a forest as soon as they are there: the
+// whole takes minutes, and what is measured stays if it is interrupted. It prints them if shown,
+// the first ones below a title.
+func (c *benchCmd) measured(
+	a *app, rows *forestbench.Matrix, queries int, shown bool,
 ) func(forest string, points []forestbench.Point) {
 	first := true
+	var all []forestbench.Point
 	return func(forest string, points []forestbench.Point) {
 		a.progress.End()
+		all = append(all, points...)
+		if c.Out != "" {
+			if err := c.writeCSV(all); err != nil {
+				a.note("%s", message(err)) // the last one is the error of the command
+			}
+		}
+		if !shown {
+			return
+		}
 		if first {
 			a.Title("%s: %d rows of %d dimensions, %d queries, k = %d, one thread. No sketches, no hops.",
 				c.Collection, rows.N, rows.D, queries, c.K)
@@ -155,19 +174,29 @@ func rowForm(bytes bool) string {
 	return "float32"
 }
 
+// csvPath is where the points go.
+func (c *benchCmd) csvPath() string { return filepath.Join(c.Out, "bench.csv") }
+
+// writeCSV leaves the points in the folder.
+func (c *benchCmd) writeCSV(points []forestbench.Point) error {
+	err := writeFile(c.csvPath(), 0o644, func(w io.Writer) error { return forestbench.WriteCSV(w, points) })
+	if err != nil {
+		return fmt.Errorf("write %s: %w", c.csvPath(), err)
+	}
+	return nil
+}
+
 // write leaves the points and their pictures in the folder.
 func (c *benchCmd) write(a *app, points []forestbench.Point) error {
-	path := filepath.Join(c.Out, "bench.csv")
-	err := writeFile(path, 0o644, func(w io.Writer) error { return forestbench.WriteCSV(w, points) })
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+	if err := c.writeCSV(points); err != nil {
+		return err
 	}
 	d := drawing{dir: c.Out, types: []string{"svg", "png"}, minRecall: 0.6}
 	files, err := d.all(points)
 	if err != nil {
 		return err
 	}
-	a.Title("Written: %s and %d pictures.", path, len(files))
+	a.Title("Written: %s and %d pictures.", c.csvPath(), len(files))
 	return nil
 }
 

@@ -19,17 +19,19 @@ type buildCmd struct {
 	Collection string `arg:"" help:"Collection."`
 	Index      string `arg:"" optional:"" help:"Name of the index; one of that name is replaced." default:"main"`
 
-	Kind   string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index; for both lcif, a label model, and sbt, pt or at, trees that predict labels. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
-	Seed   uint64 `help:"Equal rows, options and seed give an equal index." default:"0"`
-	NoTune bool   `help:"Do not measure settings: searches must then name theirs."`
-	Train  string `help:"Learn a forest from the vectors of this file instead of the rows." placeholder:"FILE"`
-	forestFlags
-	PartitionM *int `help:"Postings and lcif: also build the paper's pair of inverted indexes with this m, -1 for all rows in the first." placeholder:"M"`
-	tuneFlags
-	modelFlags
-	treeFlags
-	gridFlags
-	fileFlags
+	Kind        string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index; for both lcif, a label model, and sbt, pt or at, trees that predict labels. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
+	Seed        uint64 `help:"Equal rows, options and seed give an equal index." default:"0"`
+	NoTune      bool   `group:"Dense collections, forests:" help:"Do not measure settings: searches must then name theirs."`
+	Train       string `group:"Dense collections, forests:" help:"Learn a forest from the vectors of this file instead of the rows." placeholder:"FILE"`
+	forestFlags `embed:"" group:"Dense collections, forests:"`
+
+	PartitionM *int `group:"Sparse collections:" help:"Postings and lcif: also build the paper's pair of inverted indexes with this m, -1 for all rows in the first." placeholder:"M"`
+
+	tuneFlags  `embed:"" group:"Label models, tuned:"`
+	modelFlags `embed:"" group:"Label models, lcif without tuning:"`
+	treeFlags  `embed:"" group:"Label models, budgeted trees:"`
+	gridFlags  `embed:"" group:"Label models, budgeted trees:"`
+	fileFlags  `embed:"" group:"Files of --train:"`
 }
 
 // forestFlags are the parameters of forests.
@@ -180,10 +182,14 @@ func build(a *app, d *db.DB, coll, index string, o db.IndexOptions, settings int
 	if err := checkLimits(about, o); err != nil {
 		return err
 	}
+	before, noneBefore := d.Collection(coll).Index(index)
 	info, err := d.Collection(coll).Build(db.WithProgress(a.ctx, a.building), index, o)
 	a.progress.End()
 	if err != nil {
 		return err
+	}
+	if noneBefore == nil && before.Kind != info.Kind {
+		a.note("index %q was of kind %s before", index, before.Kind)
 	}
 	return a.Report(buildReport(info, settings)...)
 }
@@ -328,7 +334,7 @@ func (c *dropCmd) Run(a *app) error {
 		what := fmt.Sprintf("index %s", c.Index)
 		var err error
 		if c.Index != "" {
-			err = d.Collection(c.Collection).DropIndex(a.ctx, c.Index)
+			err = c.dropIndex(a, d)
 		} else {
 			what = "collection"
 			err = d.Drop(a.ctx, c.Collection)
@@ -340,4 +346,21 @@ func (c *dropCmd) Run(a *app) error {
 		t.Add(c.Collection, what)
 		return a.Print(t)
 	})
+}
+
+// dropIndex removes the index, and notes the label models that find neighbours by it.
+func (c *dropCmd) dropIndex(a *app, d *db.DB) error {
+	indexes, err := d.Collection(c.Collection).Indexes()
+	if err != nil {
+		return err
+	}
+	if err := d.Collection(c.Collection).DropIndex(a.ctx, c.Index); err != nil {
+		return err
+	}
+	for _, i := range indexes {
+		if lcifOptions(i).Neighbors == c.Index {
+			a.note("label model %q found neighbours by index %q: now it scans all rows", i.Name, c.Index)
+		}
+	}
+	return nil
 }

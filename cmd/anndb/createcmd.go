@@ -65,5 +65,5 @@ func (c *createCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	return a.Print(collectionsTable(info))
+	return a.Print((&statsCmd{All: !a.People()}).collectionsTable(info))
 }

@@ -20,7 +20,7 @@ func TestDenseLabelModel(t *testing.T) {
 	} {
 		must(t, args...)
 	}
-	if s := must(t, "stats", f.file); !strings.Contains(s, "neighbours by main") {
+	if s := must(t, "stats", f.file, "--all"); !strings.Contains(s, "neighbours by main") {
 		t.Errorf("stats:\n%s", s)
 	}
 	type measured struct {
@@ -67,7 +67,7 @@ func TestSecondOrderLabels(t *testing.T) {
 		load(rows)
 		given := []string{"build", f.file, c.coll, "given", "--kind", "lcif", "--k", "8", "--lambda", "1", "--second-order", "0.4", "--graph", "5"}
 		must(t, given...)
-		if s := must(t, "stats", f.file, c.coll); !strings.Contains(s, "second-order=0.4") {
+		if s := must(t, "stats", f.file, c.coll, "--all"); !strings.Contains(s, "second-order=0.4") {
 			t.Errorf("stats:\n%s", s)
 		}
 		predict := []string{"predict", f.file, c.coll, "--index", "given", "--query", tests, "--explain", "--evidence", "0"}

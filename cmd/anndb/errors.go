@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/anndb/anndb/dataset"
@@ -96,11 +97,23 @@ func explain(path string, err error) error {
 	case errors.Is(err, db.ErrNotDatabase):
 		return fmt.Errorf("%s: %w: %s", path, db.ErrNotDatabase, looksLike(path))
 	case errors.Is(err, db.ErrLocked):
-		return fmt.Errorf("%w by another process: wait until it ends", err)
+		return fmt.Errorf("%w by another process, which %s: wait until it ends, or add --wait 1m", err, holder(path))
 	case errors.Is(err, db.ErrCorrupt):
 		return fmt.Errorf("%s is damaged: %w (save its rows: anndb repair %s --to NEW)", path, err, path)
 	}
 	return err
+}
+
+// holder describes the process that has locked a file.
+func holder(path string) string {
+	d, err := db.Open(path, &db.Options{
+		ReadOnly: true, MustExist: true, Timeout: time.Millisecond, Maintenance: &db.Maintenance{Manual: true},
+	})
+	if err != nil {
+		return "has it open for writing (import, build, compact, or a program)"
+	}
+	_ = d.Close()
+	return "reads it (search, export, backup, or a program)"
 }
 
 // notFolder refuses a folder where a file is to be written.

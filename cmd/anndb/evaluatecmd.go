@@ -22,15 +22,15 @@ type evaluateCmd struct {
 	Holdout int    `help:"So many random rows as queries, each ignoring itself. An index knows the neighbours of its own rows, so its recall is too good then: prefer a file." xor:"queries" required:""`
 	Seed    uint64 `help:"Seed of --holdout." default:"0"`
 
-	K       int       `short:"k" help:"Neighbours wanted." default:"10"`
-	Index   []string  `help:"Indexes or label models to measure; all if not given."`
-	Recall  []float64 `help:"Target recalls that the tuner's curve turns into settings." default:"0.9,0.95,0.99"`
-	Method  []string  `help:"Measure these methods with the settings below instead of target recalls."`
-	Threads int       `help:"Threads that search at the same time." default:"1"`
-	Rounds  int       `help:"Times to ask every query." default:"3"`
-	NoFlat  bool      `help:"Leave the exact scan out of the table."`
-	settingFlags
-	fileFlags
+	K            int       `short:"k" help:"Neighbours wanted." default:"10"`
+	Index        []string  `help:"Indexes or label models to measure; all if not given."`
+	Recall       []float64 `help:"Target recalls that the tuner's curve turns into settings." default:"0.9,0.95,0.99"`
+	Method       []string  `help:"Measure these methods with the settings below instead of target recalls."`
+	Threads      int       `help:"Threads that search at the same time." default:"1"`
+	Rounds       int       `help:"Times to ask every query." default:"3"`
+	NoFlat       bool      `help:"Leave the exact scan out of the table."`
+	settingFlags `embed:"" group:"Settings of --method:"`
+	fileFlags    `embed:"" group:"Files of queries:"`
 }
 
 // variant is one way of searching to measure.
@@ -214,7 +214,13 @@ func (q *querySet) measureAll(a *app, s *db.Snapshot, t *forestbench.Truth,
 		"per_second:0", "candidates:0", "exact:0", "setting")
 	for i, v := range variants {
 		a.progress.Update("measure", i, len(variants))
-		m, err := q.measure(a.ctx, s, t, &v.options, e)
+		var m measured
+		var err error
+		if v.options.Index == db.Flat {
+			m, err = q.measureFlat(a.ctx, s, &v.options, e.threads)
+		} else {
+			m, err = q.measure(a.ctx, s, t, &v.options, e)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("index %s, %s: %w", v.index, v.setting, err)
 		}

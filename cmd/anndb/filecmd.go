@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,152 +12,6 @@ import (
 	"github.com/anndb/anndb/internal/progress"
 	"github.com/anndb/anndb/internal/table"
 )
-
-// statsCmd describes a file.
-type statsCmd struct {
-	inFile
-	Collection string        `arg:"" optional:"" help:"Only this collection, in detail."`
-	Watch      bool          `help:"Write a line of figures again and again, until interrupted, also while another process writes."`
-	Every      time.Duration `help:"Time between two lines of --watch." default:"2s"`
-	Times      int           `help:"Lines of --watch; 0 for no end." default:"0"`
-}
-
-// Run executes the command.
-func (c *statsCmd) Run(a *app) error {
-	if c.Watch {
-		if c.Collection != "" || c.Every <= 0 || c.Times < 0 {
-			return usagef("--watch wants no collection, a time above zero and a number of lines that is not negative")
-		}
-		return c.watch(a)
-	}
-	return c.with(a, true, func(d *db.DB) error {
-		if c.Collection != "" {
-			return d.View(func(s *db.Snapshot) error { return c.collection(a, s) })
-		}
-		st, err := d.Stats()
-		if err != nil {
-			return err
-		}
-		file := table.New("file", "size", "bytes", "free_bytes", "live_bytes", "page_size", "generation",
-			"map_reserve")
-		file.Add(st.Path, table.Size(st.FileBytes), st.FileBytes, st.FreeBytes, st.LiveBytes, st.PageSize,
-			st.Generation, table.Size(st.MapReserve))
-		colls := collectionsTable(st.Collections...)
-		var every []db.IndexInfo
-		indexes := table.New("collection", "index", "kind", "trees", "depth", "rows", "fresh", "size", "recall:3",
-			"micros:1", "setting")
-		err = d.View(func(s *db.Snapshot) error {
-			for _, info := range st.Collections {
-				list, err := s.Collection(info.Name).Indexes()
-				if err != nil {
-					return err
-				}
-				for _, i := range list {
-					recall, micros := best(i)
-					var trees, depth any
-					switch o, ok := i.Options.(*db.Forest); {
-					case ok:
-						trees, depth = o.Trees, o.Depth
-					case i.Tree != nil:
-						trees, depth = i.Tree.Trees, i.Tree.Depth
-					}
-					indexes.Add(info.Name, i.Name, i.Kind, trees, depth, i.Rows, info.Rows-i.Rows,
-						table.Size(i.TotalBytes()), recall, micros, sparseSetting(i))
-					i.Name = info.Name + "/" + i.Name
-					every = append(every, i)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		return a.Report(file.As("file", ""), colls.As("collections", "Collections"),
-			indexes.As("indexes", "Indexes (recall and µs of the setting that searches use by default)"),
-			treeTable(every...).As("trees", treeTitle))
-	})
-}
-
-// collection describes one collection: its indexes with their curves, and its
-// labels.
-func (c *statsCmd) collection(a *app, s *db.Snapshot) error {
-	info, err := s.Collection(c.Collection).Info()
-	if err != nil {
-		return err
-	}
-	list, err := s.Collection(c.Collection).Indexes()
-	if err != nil {
-		return err
-	}
-	counts, err := s.Collection(c.Collection).Labels()
-	if err != nil {
-		return err
-	}
-	byLabel := table.New("label", "rows")
-	for _, l := range counts {
-		byLabel.Add(l.Label, l.Rows)
-	}
-	attributes := table.New("attribute", "rows")
-	for _, name := range info.Attributes {
-		n, err := s.Collection(c.Collection).Count(a.ctx, db.Exists(name))
-		if err != nil {
-			return err
-		}
-		attributes.Add(name, n)
-	}
-	sections := []table.Section{
-		collectionsTable(info).As("collection", ""),
-		attributes.As("attributes", "Attributes"),
-		indexTable(list...).As("indexes", "Indexes"),
-		labelsTable(list...).As("approximate", "Approximate labels of training points"),
-		treeTable(list...).As("trees", treeTitle),
-		byLabel.As("labels", "Labels"),
-	}
-	for _, i := range list {
-		sections = append(sections,
-			curveTable(i.Curve).As("curve "+i.Name, curveTitle(i)),
-			settingsTable(i, shownSettings).As("settings "+i.Name, i.Name+": "+settingsTitle(i)),
-			trialsTable(i, shownSettings).As("trials "+i.Name, i.Name+": "+trialsTitle(i)))
-	}
-	return a.Report(sections...)
-}
-
-func collectionsTable(infos ...db.CollectionInfo) *table.Table {
-	t := table.New("collection", "kind", "dim", "numbering", "metric", "rows", "deleted", "unsealed", "indexes")
-	for _, i := range infos {
-		t.Add(i.Name, kindOf(i), i.Dim, numberingShown(i.Numbering), i.Metric.String(), i.Live, i.Rows-i.Live,
-			i.Rows-i.Sealed, len(i.Indexes))
-	}
-	return t
-}
-
-// kindOf is the kind of a collection.
-func kindOf(i db.CollectionInfo) string {
-	switch {
-	case i.Named:
-		return "sparse, named"
-	case i.Sparse:
-		return "sparse"
-	}
-	return "dense"
-}
-
-// defaultRecall is the target of a search that names none.
-const defaultRecall = 0.95
-
-// best is the measured recall and time of the setting that a search uses by
-// default; nothing for an index that was not tuned or does not reach it.
-func best(i db.IndexInfo) (recall, micros any) {
-	if i.Curve == nil {
-		return nil, nil
-	}
-	for _, p := range i.Curve.Points {
-		if p.Recall >= defaultRecall && (micros == nil || p.Micros < micros.(float64)) {
-			recall, micros = cmp.Or(p.Checked, p.Recall), p.Micros
-		}
-	}
-	return recall, micros
-}
 
 // checkCmd verifies a file.
 type checkCmd struct {
@@ -172,13 +25,13 @@ var errProblems = errors.New("the file is damaged")
 func (c *checkCmd) Run(a *app) error {
 	start := time.Now()
 	t := table.New("problem", "collection", "object", "section", "chunk", "offset")
+	stop := a.progress.Ticks("check")
 	err := c.with(a, true, func(d *db.DB) error {
 		return d.Check(a.ctx, func(p *db.CorruptError) {
 			t.Add(message(p.Err), p.Collection, p.Object, p.Section, p.Chunk, p.Offset)
-			a.progress.Update("problems", t.Len(), 0)
 		})
 	})
-	a.progress.End()
+	stop()
 	if err != nil && t.Len() == 0 {
 		return err
 	}
@@ -198,12 +51,15 @@ func (c *checkCmd) Run(a *app) error {
 // backupCmd copies a database.
 type backupCmd struct {
 	inFile
-	Output string `arg:"" help:"File to write."`
+	Output string `arg:"" help:"File to write; - for standard output."`
 	Force  bool   `help:"Replace the output if it exists."`
 }
 
 // Run executes the command.
 func (c *backupCmd) Run(a *app) error {
+	if c.Output == standard {
+		return c.stream(a)
+	}
 	if err := notFolder(c.Output); err != nil {
 		return err
 	}
@@ -241,6 +97,17 @@ func (c *backupCmd) Run(a *app) error {
 	return a.Print(t)
 }
 
+// stream writes the copy to standard output.
+func (c *backupCmd) stream(a *app) error {
+	if terminal(a.W) != nil {
+		return usagef("a backup is no text for a terminal: name a file, or pipe it")
+	}
+	return c.with(a, true, func(d *db.DB) error {
+		_, err := d.Backup(a.ctx, a.W)
+		return err
+	})
+}
+
 // meter reports how much was written through it.
 type meter struct {
 	w        io.Writer
@@ -271,7 +138,8 @@ func (c *compactCmd) Run(a *app) error {
 		if c.Reorder {
 			rewrite = d.Reorder
 		}
-		st, err := rewrite(a.ctx)
+		st, err := rewrite(db.WithProgress(a.ctx, a.building))
+		a.progress.End()
 		if err != nil {
 			return err
 		}

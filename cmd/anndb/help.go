@@ -1,17 +1,28 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
-// printHelp is the help of kong with the examples of the command.
+// printHelp is the help of kong with the flags of all commands at the end, and examples.
 func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
-	if err := kong.DefaultHelpPrinter(o, ctx); err != nil {
+	out, text := ctx.Stdout, new(strings.Builder)
+	ctx.Stdout = text
+	err := kong.DefaultHelpPrinter(o, ctx)
+	ctx.Stdout = out
+	if err != nil {
 		return err
 	}
+	blocks := strings.Split(strings.TrimSpace(text.String()), "\n\n")
+	slices.SortStableFunc(blocks, func(a, b string) int {
+		return cmp.Compare(strings.Index(a, "All commands:"), strings.Index(b, "All commands:"))
+	})
+	fmt.Fprintln(out, strings.Join(blocks, "\n\n"))
 	name := "anndb"
 	if n := ctx.Selected(); n != nil {
 		name, _, _ = strings.Cut(n.Path(), " <")
@@ -106,7 +117,7 @@ var examples = map[string][2]string{
 		"anndb evaluate docs.anndb bibtex --queries bibtex-test.arff.gz",
 	},
 	"bench": {
-		"anndb bench images.anndb images --queries t10k-images-idx3-ubyte.gz --out curves",
+		"anndb bench images.anndb images --queries t10k-images-idx3-ubyte.gz --quick --out curves",
 		"anndb bench images.anndb images --queries q.npy --kinds rp,kd --depths 10,12",
 	},
 	"plot curves": {

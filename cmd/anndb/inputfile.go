@@ -30,7 +30,7 @@ type fileFlags struct {
 	Header         string   `help:"Whether a csv file has a line of names: ${enum}." enum:"auto,yes,no" default:"auto"`
 	Keys           string   `help:"File with the records' keys, one a line." placeholder:"PATH"`
 	Limit          int64    `aliases:"limit-queries" help:"Read at most so many records; 0 for all." default:"${limit}"`
-	sparseFlags
+	sparseFlags    `embed:"" group:"Sparse files:"`
 }
 
 // sparseFlags say how to read a file of sparse records.

@@ -87,6 +87,31 @@ type measured struct {
 	Exact      float64 // exact distances a query
 }
 
+// flatQueries is how many queries an exact scan is timed on: it does the same for each.
+const flatQueries = 50
+
+// measureFlat times exact scans, whose answers are right.
+func (q *querySet) measureFlat(ctx context.Context, s *db.Snapshot, o *db.SearchOptions, threads int) (
+	measured, error) {
+	some := *q
+	some.queries = q.queries[:min(len(q.queries), max(flatQueries, threads))]
+	with := *o
+	with.K = q.ask()
+	first, err := s.Collection(q.coll).Search(ctx, some.queries[0], &with)
+	if err != nil {
+		return measured{}, err
+	}
+	m := measured{Recall: 1, Exact: float64(first.Stats.Exact)}
+	micros := make([]float64, len(some.queries))
+	start := time.Now()
+	if err := some.race(ctx, s, o, micros, threads); err != nil {
+		return m, err
+	}
+	m.PerSecond = float64(len(micros)) / time.Since(start).Seconds()
+	m.Mean, m.P50, m.P95, m.P99 = latencies(micros)
+	return m, nil
+}
+
 // effort is how often every query is asked, and by how many threads.
 type effort struct{ rounds, threads int }
 

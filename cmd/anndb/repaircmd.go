@@ -42,14 +42,14 @@ func (c *repairCmd) Run(a *app) error {
 
 // salvage writes what can be read to another file.
 func (c *repairCmd) salvage(a *app) error {
-	lost := table.New("collection", "row", "rows", "key", "error")
+	lost := &lostRows{}
 	indexes := db.On
 	if c.NoIndexes {
 		indexes = db.Off
 	}
 	r, err := db.Salvage(db.WithProgress(a.ctx, a.building), c.File, c.To, &db.SalvageOptions{
 		Indexes: indexes,
-		Lost:    func(l db.LostRow) { lost.Add(l.Collection, l.Row, l.Rows, string(l.Key), message(l.Err)) },
+		Lost:    lost.add,
 	})
 	a.progress.End()
 	switch {
@@ -62,6 +62,10 @@ func (c *repairCmd) salvage(a *app) error {
 	}
 	sum := table.New("file", "rows", "lost", "indexes")
 	sum.Add(c.To, r.Rows, r.Lost, len(r.Indexes))
+	if r.Searched != nil { // how many there were is lost as well
+		sum = table.New("file", "rows", "indexes")
+		sum.Add(c.To, r.Rows, len(r.Indexes))
+	}
 	notes := table.New("note")
 	if r.Searched != nil {
 		notes.Add(fmt.Sprintf("rows were searched for in all pages, since %v: some may be missing, "+
@@ -76,7 +80,52 @@ func (c *repairCmd) salvage(a *app) error {
 	for name, err := range r.NotBuilt {
 		notes.Add(fmt.Sprintf("index %s was not built: %v", name, message(err)))
 	}
-	return a.Report(sum.As("saved", ""), lost.As("lost", "Lost rows"), notes.As("notes", "Notes"))
+	err = a.Report(sum.As("saved", ""), lost.table().As("lost", "Lost rows"), notes.As("notes", "Notes"))
+	switch {
+	case err != nil:
+		return err
+	case r.Lost > 0:
+		return fmt.Errorf("%s: rows saved: %d, lost: %d", c.File, r.Rows, r.Lost)
+	case r.Searched != nil:
+		return fmt.Errorf("%s: rows saved: %d, some may be missing", c.File, r.Rows)
+	}
+	return nil
+}
+
+// lostRows lists the rows that could not be saved, with one entry for those that are lost for one reason.
+type lostRows struct{ runs []lostRun }
+
+type lostRun struct {
+	collection, reason string
+	row                uint32
+	rows               int
+	firstKey, lastKey  string
+}
+
+// add adds a row or a range of rows.
+func (l *lostRows) add(r db.LostRow) {
+	reason, key := message(r.Err), string(r.Key)
+	if n := len(l.runs); n > 0 {
+		last := &l.runs[n-1]
+		if last.collection == r.Collection && last.reason == reason {
+			last.rows, last.lastKey = last.rows+int(r.Rows), key
+			return
+		}
+	}
+	l.runs = append(l.runs, lostRun{r.Collection, reason, r.Row, int(r.Rows), key, key})
+}
+
+// table has a line for each entry.
+func (l *lostRows) table() *table.Table {
+	t := table.New("collection", "row", "rows", "key", "error")
+	for _, r := range l.runs {
+		key := r.firstKey
+		if r.lastKey != key {
+			key += " … " + r.lastKey
+		}
+		t.Add(r.collection, r.row, r.rows, key, r.reason)
+	}
+	return t
 }
 
 // restoreCmd puts a backup in the place of a database.

@@ -22,9 +22,9 @@ type searchCmd struct {
 	K      int     `short:"k" help:"Neighbours wanted." default:"10"`
 	Radius float64 `help:"Only rows within this distance." default:"0"`
 	hitFlags
-	Method   string `group:"Dense collections:" help:"Select candidates by natural, natural-zero, voting, lookup or flat, with the settings below, instead of a target recall." placeholder:"METHOD"`
-	Strategy string `group:"Sparse collections:" help:"How to search the inverted index of a sparse collection: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
-	settingFlags
+	Method       string `group:"Dense collections:" help:"Select candidates by natural, natural-zero, voting, lookup or flat, with the settings below, instead of a target recall." placeholder:"METHOD"`
+	Strategy     string `group:"Sparse collections:" help:"How to search the inverted index of a sparse collection: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
+	settingFlags `embed:"" group:"Dense collections, settings of --method:"`
 }
 
 // hitFlags say how to search and what to show of the rows found.

@@ -13,11 +13,13 @@ type tuneCmd struct {
 	Index      string `arg:"" optional:"" help:"Name of the label model; an index of that name is replaced." default:"labels"`
 	Kind       string `help:"Label model: lcif, sbt, pt or at; lcif if not given." enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
 	Seed       uint64 `help:"Seed of the folds." default:"0"`
-	Settings   int    `help:"How many settings to show; 0 for all." default:"0"`
-	tuneFlags
-	treeFlags
-	gridFlags
-	Threshold *float64 `help:"Annotation trees: margin above which a label counts as present, instead of choosing one." placeholder:"M"`
+	Settings   int    `help:"How many settings to show, the best; 0 for all." default:"10"`
+
+	tuneFlags `embed:""`
+	treeFlags `embed:"" group:"Budgeted trees:"`
+	gridFlags `embed:"" group:"Budgeted trees:"`
+
+	Threshold *float64 `group:"Budgeted trees:" help:"Annotation trees: margin above which a label counts as present, instead of choosing one." placeholder:"M"`
 }
 
 // tree is the tree to tune, over so many features.

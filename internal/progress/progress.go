@@ -50,7 +50,21 @@ func (p *Line) Update(stage string, done, total int) {
 		return
 	}
 	p.shown = now
-	line := progressLine(stage, done, total, now.Sub(p.started))
+	p.write(progressLine(stage, done, total, now.Sub(p.started)))
+}
+
+// Show writes a stage and a text.
+func (p *Line) Show(stage, text string) {
+	if p.w == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.write(fmt.Sprintf("%-12s %s", stage, text))
+}
+
+// write replaces the line.
+func (p *Line) write(line string) {
 	// Blanks wipe what is left of a longer line before.
 	pad := max(0, p.width-len([]rune(line)))
 	p.width = len([]rune(line))
@@ -66,11 +80,17 @@ func progressLine(stage string, done, total int, took time.Duration) string {
 	full := min(cells, cells*done/total)
 	bar := strings.Repeat("#", full) + strings.Repeat("-", cells-full)
 	line := fmt.Sprintf("%-12s [%s] %3d %%", stage, bar, min(100, 100*done/total))
+	if rate := float64(done) / took.Seconds(); took > time.Second && total >= leastRated {
+		line += fmt.Sprintf("  %.0f/s", rate)
+	}
 	if left := remaining(done, total, took); left > time.Second {
 		line += fmt.Sprintf("  %s left", left.Round(time.Second))
 	}
 	return line
 }
+
+// leastRated is the number of steps from which their rate is shown: fewer ones differ too much.
+const leastRated = 1000
 
 // remaining extrapolates the time so far.
 func remaining(done, total int, took time.Duration) time.Duration {
@@ -78,6 +98,31 @@ func remaining(done, total int, took time.Duration) time.Duration {
 		return 0
 	}
 	return time.Duration(float64(took) * float64(total-done) / float64(done))
+}
+
+// Ticks shows how long a stage takes of which nothing else is known, until the function it returns is
+// called.
+func (p *Line) Ticks(stage string) (stop func()) {
+	if p.w == nil {
+		return func() {}
+	}
+	start, done, ended := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Second):
+				p.Show(stage, time.Since(start).Round(time.Second).String())
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+		p.End()
+	}
 }
 
 // Steps returns a function that reports steps of the named stage.

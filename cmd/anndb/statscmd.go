@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
+)
+
+// statsCmd describes a file.
+type statsCmd struct {
+	inFile
+	Collection string        `arg:"" optional:"" help:"Only this collection, in detail."`
+	All        bool          `help:"Show all that is known: every label, the curves of indexes, what tuners measured, figures of storage. Machines always get all."`
+	Watch      bool          `help:"Write a line of figures again and again, until interrupted, also while another process writes."`
+	Every      time.Duration `help:"Time between two lines of --watch." default:"2s"`
+	Times      int           `help:"Lines of --watch; 0 for no end." default:"0"`
+}
+
+// Run executes the command.
+func (c *statsCmd) Run(a *app) error {
+	if c.Watch {
+		if c.Collection != "" || c.Every <= 0 || c.Times < 0 {
+			return usagef("--watch wants no collection, a time above zero and a number of lines that is not negative")
+		}
+		return c.watch(a)
+	}
+	c.All = c.All || !a.People()
+	return c.with(a, true, func(d *db.DB) error {
+		if c.Collection != "" {
+			return d.View(func(s *db.Snapshot) error { return c.collection(a, s) })
+		}
+		st, err := d.Stats()
+		if err != nil {
+			return err
+		}
+		var every []db.IndexInfo
+		live := map[string]int{}
+		err = d.View(func(s *db.Snapshot) error {
+			for _, info := range st.Collections {
+				live[info.Name] = info.Rows
+				list, err := s.Collection(info.Name).Indexes()
+				if err != nil {
+					return err
+				}
+				for _, i := range list {
+					i.Collection = info.Name
+					every = append(every, i)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		sections := []table.Section{
+			c.fileTable(st).As("file", ""),
+			c.collectionsTable(st.Collections...).As("collections", "Collections"),
+			c.indexesTable(every, live).As("indexes", "Indexes (recall and µs of the setting that searches use by default)"),
+		}
+		if c.All {
+			sections = append(sections, treeTable(every...).As("trees", treeTitle))
+		}
+		return a.Report(sections...)
+	})
+}
+
+// fileTable describes the file.
+func (c *statsCmd) fileTable(st db.Stats) *table.Table {
+	if !c.All {
+		t := table.New("file", "size", "free")
+		t.Add(st.Path, table.Size(st.FileBytes), table.Size(st.FreeBytes))
+		return t
+	}
+	t := table.New("file", "size", "bytes", "free_bytes", "live_bytes", "page_size", "generation", "map_reserve")
+	t.Add(st.Path, table.Size(st.FileBytes), st.FileBytes, st.FreeBytes, st.LiveBytes, st.PageSize,
+		st.Generation, table.Size(st.MapReserve))
+	return t
+}
+
+// indexesTable has a row for each index; rows has the row numbers in use of each collection.
+func (c *statsCmd) indexesTable(list []db.IndexInfo, rows map[string]int) *table.Table {
+	columns := []string{"collection", "index", "kind", "rows", "fresh", "size", "recall:3", "micros:1"}
+	if c.All {
+		columns = append(columns, "trees", "depth", "setting")
+	}
+	t := table.New(columns...)
+	for _, i := range list {
+		recall, micros := best(i)
+		var trees, depth any
+		switch o, ok := i.Options.(*db.Forest); {
+		case ok:
+			trees, depth = o.Trees, o.Depth
+		case i.Tree != nil:
+			trees, depth = i.Tree.Trees, i.Tree.Depth
+		}
+		t.Add(i.Collection, i.Name, i.Kind, i.Rows, rows[i.Collection]-i.Rows, table.Size(i.TotalBytes()), recall,
+			micros, trees, depth, sparseSetting(i))
+	}
+	return t
+}
+
+// shownLabels is how many labels people see of a collection.
+const shownLabels = 10
+
+// collection describes one collection: its attributes, indexes and labels.
+func (c *statsCmd) collection(a *app, s *db.Snapshot) error {
+	info, err := s.Collection(c.Collection).Info()
+	if err != nil {
+		return err
+	}
+	list, err := s.Collection(c.Collection).Indexes()
+	if err != nil {
+		return err
+	}
+	byLabel, title, err := c.labelsTable(s)
+	if err != nil {
+		return err
+	}
+	attributes := table.New("attribute", "rows")
+	for _, name := range info.Attributes {
+		n, err := s.Collection(c.Collection).Count(a.ctx, db.Exists(name))
+		if err != nil {
+			return err
+		}
+		attributes.Add(name, n)
+	}
+	for i := range list {
+		list[i].Collection = info.Name
+	}
+	sections := []table.Section{
+		c.collectionsTable(info).As("collection", ""),
+		attributes.As("attributes", "Attributes"),
+	}
+	if !c.All {
+		return a.Report(append(sections,
+			c.indexesTable(list, map[string]int{info.Name: info.Rows}).As("indexes", "Indexes"),
+			byLabel.As("labels", title))...)
+	}
+	sections = append(sections,
+		indexTable(list...).As("indexes", "Indexes"),
+		labelsTable(list...).As("approximate", "Approximate labels of training points"),
+		treeTable(list...).As("trees", treeTitle),
+		byLabel.As("labels", title))
+	for _, i := range list {
+		sections = append(sections,
+			curveTable(i.Curve).As("curve "+i.Name, curveTitle(i)),
+			settingsTable(i, shownSettings).As("settings "+i.Name, i.Name+": "+settingsTitle(i)),
+			trialsTable(i, shownSettings).As("trials "+i.Name, i.Name+": "+trialsTitle(i)))
+	}
+	return a.Report(sections...)
+}
+
+// labelsTable counts the rows of each label, or of the most frequent ones.
+func (c *statsCmd) labelsTable(s *db.Snapshot) (t *table.Table, title string, err error) {
+	counts, err := s.Collection(c.Collection).Labels()
+	if err != nil {
+		return nil, "", err
+	}
+	title = fmt.Sprintf("Labels: %d", len(counts))
+	if !c.All && len(counts) > shownLabels {
+		slices.SortStableFunc(counts, func(a, b db.LabelCount) int { return cmp.Compare(b.Rows, a.Rows) })
+		counts = counts[:shownLabels]
+		title += fmt.Sprintf(", the %d most frequent (--all shows all)", shownLabels)
+	}
+	t = table.New("label", "rows")
+	for _, l := range counts {
+		t.Add(l.Label, l.Rows)
+	}
+	return t, title, nil
+}
+
+// collectionsTable has a row for each collection.
+func (c *statsCmd) collectionsTable(infos ...db.CollectionInfo) *table.Table {
+	columns := []string{"collection", "kind", "dim", "metric", "rows", "deleted", "indexes"}
+	if c.All {
+		columns = append(columns, "numbering", "unsealed")
+	}
+	t := table.New(columns...)
+	for _, i := range infos {
+		t.Add(i.Name, kindOf(i), i.Dim, i.Metric.String(), i.Live, i.Rows-i.Live, len(i.Indexes),
+			numberingShown(i.Numbering), i.Rows-i.Sealed)
+	}
+	return t
+}
+
+// kindOf is the kind of a collection.
+func kindOf(i db.CollectionInfo) string {
+	switch {
+	case i.Named:
+		return "sparse, named"
+	case i.Sparse:
+		return "sparse"
+	}
+	return "dense"
+}
+
+// defaultRecall is the target of a search that names none.
+const defaultRecall = 0.95
+
+// best is the measured recall and time of the setting that a search uses by
+// default; nothing for an index that was not tuned or does not reach it.
+func best(i db.IndexInfo) (recall, micros any) {
+	if i.Curve == nil {
+		return nil, nil
+	}
+	for _, p := range i.Curve.Points {
+		if p.Recall >= defaultRecall && (micros == nil || p.Micros < micros.(float64)) {
+			recall, micros = cmp.Or(p.Checked, p.Recall), p.Micros
+		}
+	}
+	return recall, micros
+}
