@@ -91,7 +91,7 @@ func explain(path string, err error) error {
 		if dir := filepath.Dir(path); !exists(dir) {
 			return fmt.Errorf("%s: there is no folder %s: %w", path, dir, fs.ErrNotExist)
 		}
-		return fmt.Errorf("%s: %w: import creates a database", path, fs.ErrNotExist)
+		return fmt.Errorf("%s: %w: create and import make a database", path, fs.ErrNotExist)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: %w", path, fs.ErrPermission)
 	case errors.Is(err, db.ErrNotDatabase):
@@ -129,6 +129,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
+// likeNothing describes a file that looks like nothing that is known.
+const likeNothing = "its first bytes are not those of a database"
+
 // looksLike describes a file that is no database.
 func looksLike(path string) string {
 	info, err := os.Stat(path)
@@ -140,7 +143,7 @@ func looksLike(path string) string {
 	case !info.Mode().IsRegular():
 		return "it is not a regular file"
 	case info.Size() == 0:
-		return "it is empty; remove it, and import creates a database in its place"
+		return "it is empty; remove it, and create or import makes a database in its place"
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -165,5 +168,5 @@ func looksLike(path string) string {
 	if !bytes.ContainsRune(head, 0) && (utf8.Valid(head) || n == len(head)) {
 		return "it looks like text; import it into a database"
 	}
-	return "its first bytes are not those of one"
+	return likeNothing
 }

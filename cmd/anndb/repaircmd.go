@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/anndb/anndb/db"
@@ -42,6 +43,15 @@ func (c *repairCmd) Run(a *app) error {
 
 // salvage writes what can be read to another file.
 func (c *repairCmd) salvage(a *app) error {
+	// A file that is written to would be read in the middle of a change.
+	switch d, err := c.open(a, true); {
+	case errors.Is(err, db.ErrLocked):
+		return err
+	case err == nil:
+		if err := d.Close(); err != nil {
+			return err
+		}
+	}
 	lost := &lostRows{}
 	indexes := db.On
 	if c.NoIndexes {
@@ -57,6 +67,12 @@ func (c *repairCmd) salvage(a *app) error {
 		return notFolder(c.To)
 	case errors.Is(err, db.ErrExists):
 		return fmt.Errorf("--to %s: %w: name a new file", c.To, fs.ErrExist)
+	case errors.Is(err, db.ErrCorrupt):
+		err := fmt.Errorf("%s: neither a catalog nor a row of a database can be read", c.File)
+		if looks := looksLike(c.File); looks != likeNothing {
+			err = fmt.Errorf("%w: %s", err, looks)
+		}
+		return err
 	case err != nil:
 		return explain(c.File, err)
 	}
@@ -154,6 +170,9 @@ func (c *restoreCmd) Run(a *app) error {
 			return usagef("%s exists: add --force to replace it", c.File)
 		case errors.Is(err, db.ErrLocked): // the file to make, unless its message names the backup
 			return explain(c.File, err)
+		}
+		if dir := filepath.Dir(c.File); !exists(dir) {
+			return fmt.Errorf("%s: there is no folder %s: %w", c.File, dir, fs.ErrNotExist)
 		}
 		return fmt.Errorf("backup %w", explain(c.Backup, err))
 	}

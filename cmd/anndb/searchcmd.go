@@ -98,6 +98,23 @@ func (c *searchCmd) suits(info db.CollectionInfo) error {
 	return nil
 }
 
+// tuned refuses a forest that was not tuned where no settings are given.
+func (c *searchCmd) tuned(s *db.Snapshot, info db.CollectionInfo) error {
+	if info.Sparse || c.Method != "" || c.Index == db.Flat {
+		return nil
+	}
+	indexes, err := s.Collection(c.Collection).Indexes()
+	if err != nil {
+		return err
+	}
+	for _, i := range indexes {
+		if o, ok := i.Options.(*db.Forest); ok && o.Tuning == db.Off && (c.Index == "" || c.Index == i.Name) {
+			return usagef("index %q was built with --no-tune: say --method, or --index flat for an exact scan", i.Name)
+		}
+	}
+	return nil
+}
+
 // options are the flags as package db takes them.
 func (c *searchCmd) options() (*db.SearchOptions, error) {
 	if err := c.check(); err != nil {
@@ -142,6 +159,9 @@ func (c *searchCmd) Run(a *app) error {
 func (c *searchCmd) search(a *app, s *db.Snapshot, info db.CollectionInfo, o *db.SearchOptions) error {
 	labelled, err := s.Collection(c.Collection).Labels()
 	if err != nil {
+		return err
+	}
+	if err := c.tuned(s, info); err != nil {
 		return err
 	}
 	queries, err := c.ask(a, s, info)
