@@ -65,6 +65,25 @@ func (d *DB) Drop(ctx context.Context, name string) error {
 	return err
 }
 
+// Rename gives a collection another name, except for snapshots. Handles by the former name find it
+// no more. Errors: ErrExists.
+func (d *DB) Rename(ctx context.Context, name, to string) error {
+	if err := layout.CheckName(to); err != nil {
+		return err
+	}
+	return d.txn.Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+		c, err := cat.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		if other, err := cat.Find(to); err == nil && other != c {
+			return nil, fmt.Errorf("%w: collection %q", ErrExists, to)
+		}
+		c.Name = to
+		return nil, nil
+	})
+}
+
 // Collections lists the collections of the latest state.
 func (d *DB) Collections() (out []CollectionInfo, err error) {
 	err = d.View(func(s *Snapshot) error {

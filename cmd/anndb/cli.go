@@ -63,6 +63,7 @@ type commands struct {
 	Rows   rowsCmd   `cmd:"" group:"Rows:" help:"List rows."`
 	Count  countCmd  `cmd:"" group:"Rows:" help:"Count a collection's rows."`
 	Copy   copyCmd   `cmd:"" group:"Rows:" help:"Copy the rows of a collection to a new one."`
+	Rename renameCmd `cmd:"" group:"Rows:" help:"Give a collection another name."`
 	Drop   dropCmd   `cmd:"" group:"Rows:" help:"Remove an index, or a collection with all its rows."`
 
 	Build    buildCmd    `cmd:"" group:"Indexes:" help:"Learn an index over a collection."`

@@ -80,6 +80,10 @@ var examples = map[string][2]string{
 		"anndb copy shop.anndb shoes boots --where 'label in (boot)'",
 		"anndb copy shop.anndb shoes shoes-before",
 	},
+	"rename": {
+		"anndb rename shop.anndb shoes boots",
+		"anndb shop.anndb 'rename shoes old; rename new shoes'",
+	},
 	"drop": {
 		"anndb drop shop.anndb shoes main",
 		"anndb drop shop.anndb shoes-before --yes",

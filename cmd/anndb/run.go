@@ -46,8 +46,12 @@ func (p *program) run(ctx context.Context, args []string) int {
 func (p *program) runCommand(ctx context.Context, k *kong.Context, g globals) int {
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
+	out := p.out
+	if terminal(out) != nil {
+		out = quoting{out}
+	}
 	a := &app{
-		Output: table.Output{W: p.out, Format: g.format(), Width: widthOf(p.out)},
+		Output: table.Output{W: out, Format: g.format(), Width: widthOf(out)},
 		flags:  g, ctx: db.WithWorkers(ctx, g.Workers), program: p, errs: p.errs,
 		progress: progress.New(p.errs, g.Quiet),
 	}

@@ -20,7 +20,7 @@ import (
 var onFile = []string{
 	"create FILE new --dim 2", "import FILE points DIR/rows.csv --key-prefix x", "export FILE points DIR/out.jsonl --force",
 	"put FILE points k 1,2", "get FILE points a", "update FILE points a --label x", "delete FILE points a",
-	"rows FILE points", "count FILE points", "copy FILE points other", "drop FILE points main",
+	"rows FILE points", "count FILE points", "copy FILE points other", "rename FILE points other", "drop FILE points main",
 	"build FILE points b --kind rp --trees 2 --depth 1 --labels-k 2 --no-tune", "tune FILE points t --kind sbt --budgets 1,2 --folds 2",
 	"maintain FILE", "search FILE points 1,2", "range FILE points 3 1,2", "predict FILE points 1,2",
 	"explain FILE points 1,2", "evaluate FILE points --holdout 2 --index main --method natural --no-flat",

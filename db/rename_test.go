@@ -1,0 +1,65 @@
+package db_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
+)
+
+// TestRename: a collection keeps its rows and indexes under another name, also when names are swapped,
+// for maintenance, and after reopening. Snapshots keep the former name.
+func TestRename(t *testing.T) {
+	b := newBed(t, vector.L2, 3)
+	ctx := t.Context()
+	b.put("a", mixture(1, 300, 3))
+	_, err := b.d.Collection("c").Build(ctx, "main", &db.Forest{Learner: "rp", Trees: 2, Depth: 3})
+	b.must(err)
+	other, err := b.d.Create(ctx, "other", db.Schema{Features: db.Named})
+	b.must(err)
+	b.must(b.d.Update(ctx, func(tx *db.Tx) error {
+		return tx.Collection("other").Put(db.Row{Key: []byte("o"), Features: []db.Feature{{Name: "x", Value: 1}}})
+	}))
+	s, err := b.d.Snapshot()
+	b.must(err)
+	for _, c := range []struct {
+		from, to string
+		want     error
+	}{
+		{"c", "other", db.ErrExists}, {"none", "new", db.ErrNotFound}, {"c", "", db.ErrInvalid},
+		{"c", "a\nb", db.ErrInvalid}, {"c", "c", nil}, {"c", "x", nil}, {"other", "c", nil}, {"x", "other", nil},
+	} {
+		if err := b.d.Rename(ctx, c.from, c.to); !errors.Is(err, c.want) {
+			t.Errorf("rename %q to %q: %v, want %v", c.from, c.to, err, c.want)
+		}
+	}
+	find := func(where string, rows db.Collection) {
+		t.Helper()
+		found, err := rows.Search(ctx, db.Query{Vector: []float32{1, 2, 3}}, &db.SearchOptions{K: 5, Index: "main"})
+		if err != nil || len(found.Hits) != 5 {
+			t.Errorf("%s: %v, %v", where, found.Hits, err)
+		}
+	}
+	find("snapshot", s.Collection("c"))
+	s.Release()
+	find("renamed", other)
+	b.must(b.d.Update(ctx, func(tx *db.Tx) error {
+		for i := range 50 {
+			row := db.Row{Key: fmt.Appendf(nil, "new%d", i), Vector: []float32{1, 2, float32(i)}}
+			if err := tx.Collection("other").Put(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	_, err = b.d.Maintain(ctx, nil)
+	b.must(err)
+	b.reopen()
+	find("reopened", b.d.Collection("other"))
+	if n, err := b.d.Collection("c").Count(ctx, nil); n != 1 || err != nil {
+		t.Errorf("the other one has %d rows, %v", n, err)
+	}
+	b.must(b.d.Check(ctx, nil))
+}
