@@ -32,6 +32,8 @@ type Curve struct {
 	// whose K-th row is farther is unlike all of them (Stats.Far). It is 0 if it is unknown, and
 	// under InnerProduct, where it depends on the length of the query.
 	Reach float32 `json:"reach,omitempty"`
+	// Scan is the time of an exact scan in microseconds, 0 if it is unknown.
+	Scan float64 `json:"scan,omitempty"`
 	// Rows is the number of live rows, and Measured the time, when the curve was last measured, by
 	// Tune or by Recheck.
 	Rows     int       `json:"rows,omitempty"`
@@ -48,7 +50,7 @@ func (c *Curve) resolve(recall float64) (p Params, ok bool) {
 		return Params{}, false
 	}
 	p = best.Params
-	p.K, p.expected = 0, best.last()
+	p.K, p.expected, p.micros = 0, best.last(), best.Micros
 	return p, true
 }
 

@@ -104,9 +104,12 @@ func (l *ladder) climb(c *Curve, recall float64) {
 	if c.K < 1 || l.n > 0 && float64(c.K) <= l.rungs[l.n-1].depth {
 		return // in a forged file
 	}
-	best := c.cheapest(recall, climbs)
-	if best == nil {
-		l.end(c.K)
+	best := c.cheapest(recall, func(*Params) bool { return true })
+	if best != nil && best.Params.Method != Flat {
+		best = c.cheapest(recall, climbs)
+	}
+	if best == nil || best.Params.Method == Flat {
+		l.end(c.K) // or a scan is cheaper than any beam
 		return
 	}
 	l.add(c.K, best)
@@ -123,13 +126,13 @@ func (c *Curve) Setting(recall float64, k int) (p Params, ok bool) {
 	}
 	if k == c.K || len(c.Depths) == 0 {
 		p, ok = c.resolve(recall)
-		p.curve, p.recall = c, recall
-		return p, ok
+		return p.from(c, recall), ok
 	}
 	l := c.ladder(recall)
 	x, ok := l.at(float64(k))
 	if !ok {
-		return c.deeper(recall, k)
+		p, ok = c.deeper(recall, k)
+		return p.from(c, recall), ok
 	}
 	for _, y := range c.Points {
 		if y.Params.Beam > 0 {
@@ -141,6 +144,14 @@ func (c *Curve) Setting(recall float64, k int) (p Params, ok bool) {
 	p.Beam, p.R = int(math.Ceil(min(x.beam, math.MaxInt32))), int(math.Ceil(min(x.r, math.MaxInt32)))
 	p.Trees, p.Extra, p.curve, p.recall, p.expected = x.trees, x.extra, c, recall, x.recall
 	return p, true
+}
+
+// from returns the parameters with the curve that they are from.
+func (p Params) from(c *Curve, recall float64) Params {
+	if p.curve, p.recall = c, recall; c.Scan > 0 {
+		p.share = p.micros / c.Scan
+	}
+	return p
 }
 
 // deeper returns the setting of the least measured depth of at least k, where the ladder has no beam.

@@ -40,7 +40,8 @@ const (
 	// Lookup is Voting with one vote: the union of the leaves (equation 9 with
 	// threshold zero).
 	Lookup
-	// Flat scans all rows exactly.
+	// Flat scans all rows: exactly, or by their sketches with Sketch, where the best R get exact
+	// distances, and more for as long as these change the answer. A range search is exact.
 	Flat
 )
 
@@ -130,6 +131,9 @@ type Params struct {
 	curve    *Curve
 	recall   float64
 	expected float64
+	// micros is the measured time of the setting, share that time as a share of an exact scan's, both 0 if
+	// unknown.
+	micros, share float64
 }
 
 // Way is the way in which a search has found its rows.
@@ -168,6 +172,9 @@ type Stats struct {
 	// Recall is the expected recall: 1 if the answer is exact, the one that was measured for a setting
 	// from a curve, 0 if it is unknown.
 	Recall float64
+	// OfScan is the time of the setting as a share of that of an exact scan, as they were measured for a
+	// setting from a curve; 0 if it is unknown.
+	OfScan float64
 	// Far reports that the answer is farther away than those of all queries by which the recall was
 	// measured (Curve.Reach), so that the recall may not apply. It is not determined for
 	// restricted searches.

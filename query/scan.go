@@ -12,14 +12,22 @@ const filterScan = 2000
 // scanFirst reports whether an exact scan is requested or cheapest.
 func (s *Searcher) scanFirst() bool {
 	p := s.p
-	if p.Method == Flat || p.Filter == nil || p.NoWiden {
-		return p.Method == Flat
+	if p.Method == Flat && !s.scansSketches() {
+		return true
+	}
+	if p.Filter == nil || p.NoWiden {
+		return false
 	}
 	few := uint64(filterScan)
-	if s.beamWidth() > 0 {
+	if s.beamWidth() > 0 || s.scansSketches() {
 		few = uint64(fewPassing + s.scanKeep())
 	}
 	return uint64(s.stats.Passing) <= few
+}
+
+// scansSketches reports whether the sketches of all rows are compared.
+func (s *Searcher) scansSketches() bool {
+	return s.p.Method == Flat && s.p.Sketch && !s.p.Range && s.v.Sketch != nil && s.v.Forest != nil
 }
 
 // restricted reports whether some rows cannot be answers.

@@ -132,7 +132,7 @@ func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 		s.stats.Passing = s.passingRows()
 	}
 	if !s.p.Range {
-		s.stats.Recall = s.p.expected
+		s.stats.Recall, s.stats.OfScan = s.p.expected, s.p.share
 	}
 	s.ladder.n = 0
 	if c := s.p.curve; c != nil && s.restricted() {
@@ -175,7 +175,7 @@ func (s *Searcher) depth() int {
 	if s.hops() > 0 {
 		k = max(k, s.p.hopFrom())
 	}
-	if s.restricted() && s.beamWidth() > 0 {
+	if s.restricted() && s.beamWidth() > 0 || s.scansSketches() {
 		k = max(k, settleDepth)
 	}
 	return min(k, s.v.Rows.N)
@@ -210,6 +210,8 @@ func (s *Searcher) run(q []float32, norm float32) {
 	s.fresh = s.fresh[:0]
 	var ids []uint32
 	switch beam := s.beamWidth(); {
+	case s.p.Method == Flat:
+		s.scanSketches()
 	case beam > 0 && s.restricted() && !s.p.Range && !s.trial:
 		var ok bool
 		s.stats.Way = ByBeam

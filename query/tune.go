@@ -144,6 +144,14 @@ func Tune(ctx context.Context, v *View, set QuerySet, o TuneOptions) (*Curve, er
 	if points, err = t.finish(ctx, points); err != nil {
 		return nil, err
 	}
+	scans, err := t.scans(ctx, points)
+	if err != nil {
+		return nil, err
+	}
+	points = append(points, scans...)
+	if curve.Scan, err = t.exact(ctx); err != nil {
+		return nil, err
+	}
 	t.advance(100)
 	curve.Points = pareto(points)
 	return curve, nil

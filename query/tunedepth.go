@@ -69,6 +69,11 @@ func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 		if err != nil {
 			return nil, err
 		}
+		scans, err := d.scans(ctx, points)
+		if err != nil {
+			return nil, err
+		}
+		points = append(points, scans...)
 		t.spent += d.spent
 		// Without points it records that no beam reaches this depth.
 		out = append(out, Curve{K: k, Queries: len(m.queries), Points: pareto(points)})

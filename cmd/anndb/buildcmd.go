@@ -309,6 +309,9 @@ func curveTitle(i db.IndexInfo) string {
 		title += fmt.Sprintf(", k %d, last measured with %d queries on %d rows on %s", c.K, c.Queries, c.Rows,
 			c.Measured.Format(time.DateTime))
 	}
+	if c := i.Curve; c != nil && c.Scan > 0 {
+		title += fmt.Sprintf(" (an exact scan: %.0f micros)", c.Scan)
+	}
 	return title
 }
 

@@ -68,9 +68,6 @@ func (f settingFlags) params(m query.Method) (query.Params, error) {
 
 // describe is a setting on one line: only what the method uses.
 func describe(p query.Params) string {
-	if p.Method == query.Flat {
-		return "flat"
-	}
 	s := p.Method.String()
 	add := func(name string, used bool, v any) {
 		if used {

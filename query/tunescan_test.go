@@ -1,0 +1,144 @@
+package query
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// A scan by sketches finds almost all of the nearest rows that pass, by exact distances of few rows.
+func TestSketchScan(t *testing.T) {
+	v, rows, queries, _ := restrictedFixture(t)
+	odd := roaring.New()
+	for row := uint32(1); int(row) < rows.n; row += 2 {
+		odd.Add(row)
+	}
+	deleted := *v
+	deleted.Deleted = odd
+	bare := *v
+	bare.Sketch = nil
+	s := NewSearcher()
+	for name, c := range map[string]struct {
+		v    *View
+		p    Params
+		pass func(row uint32) bool
+		way  Way
+	}{
+		"all":              {v, Params{}, func(uint32) bool { return true }, BySketches},
+		"filtered":         {v, Params{Filter: odd}, func(row uint32) bool { return row%2 == 1 }, BySketches},
+		"deleted":          {&deleted, Params{}, func(row uint32) bool { return row%2 == 0 }, BySketches},
+		"accepted":         {v, Params{Accept: func(row uint32) bool { return row%3 == 0 }}, func(row uint32) bool { return row%3 == 0 }, BySketches},
+		"without sketches": {&bare, Params{}, func(uint32) bool { return true }, ByScan},
+	} {
+		hits := 0
+		for i := range queries.n {
+			q := queries.row(i)
+			p := c.p
+			p.K, p.Method, p.Sketch, p.R = 10, Flat, true, 30
+			got, stats, err := s.Search(t.Context(), c.v, q, &p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stats.Way != c.way || c.way == BySketches && stats.Exact > rows.n/4 {
+				t.Fatalf("%s: %v with %d exact distances", name, stats.Way, stats.Exact)
+			}
+			want := map[uint32]bool{}
+			for _, id := range exactly(rows, vector.L2, q, 10, c.pass) {
+				want[id] = true
+			}
+			for _, x := range got {
+				if want[x.ID] {
+					hits++
+				}
+			}
+		}
+		if recall := float64(hits) / float64(10*queries.n); recall < 0.99 {
+			t.Errorf("%s: recall %.3f", name, recall)
+		}
+	}
+	p := Params{Method: Flat, Sketch: true, Range: true, Radius: 1e9}
+	if got, stats, err := s.Search(t.Context(), v, queries.row(0), &p, nil); err != nil ||
+		len(got) != rows.n || stats.Way != ByScan {
+		t.Errorf("range: %d rows by %v, %v", len(got), stats.Way, err)
+	}
+}
+
+// Where no beam is cheap, because all rows are about equally far, the curve has scans by sketches, so that
+// it has a setting for each recall and k; it knows what an exact scan takes.
+func TestScanPoints(t *testing.T) {
+	const n, d = 4000, 96
+	rng := rand.New(rand.NewPCG(5, 5))
+	all := &matrix{make([]float32, (n+120)*d), n + 120, d}
+	for i := range all.data {
+		all.data[i] = float32(rng.NormFloat64())
+	}
+	rows := &matrix{all.data[:n*d], n, d}
+	v := build(t, rows, spec{metric: vector.L2, labelsK: 8, rotate: d, sketch: 64, hops: 12, shift: 9,
+		forest: forest.Params{Kind: forest.KD, Trees: 2, Depth: 8, Natural: true, Seed: 3}})
+	var set QuerySet
+	for i := range 120 {
+		q := all.row(n + i)
+		set.Queries, set.Truth = append(set.Queries, q), append(set.Truth, exactly(rows, vector.L2, q, 1000, nil))
+	}
+	c, err := Tune(t.Context(), v, set, TuneOptions{K: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !(c.Scan > 0) {
+		t.Errorf("an exact scan takes %v µs", c.Scan)
+	}
+	s := NewSearcher()
+	for _, k := range []int{1, 10, 30, 100} {
+		p, ok := c.Setting(0.99, k)
+		if !ok {
+			t.Errorf("no setting for k %d: %+v", k, c.Points)
+			continue
+		}
+		p.K = k
+		hits := 0
+		for i, q := range set.Queries {
+			got, stats, err := s.Search(t.Context(), v, q, &p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if k == c.K && !(stats.OfScan > 0) {
+				t.Errorf("share of an exact scan %v", stats.OfScan)
+			}
+			for _, id := range set.Truth[i][:k] {
+				for _, x := range got {
+					if x.ID == id {
+						hits++
+					}
+				}
+			}
+		}
+		if recall := float64(hits) / float64(k*len(set.Queries)); recall < 0.97 {
+			t.Errorf("k %d: recall %.3f by %+v", k, recall, p)
+		}
+	}
+}
+
+// A scan that is cheaper than the beams of its recall ends the ladder.
+func TestLadderEndsAtScan(t *testing.T) {
+	scan := func(micros float64) Point {
+		return Point{Params: Params{Method: Flat, Sketch: true, R: 30}, Recall: 0.999, Micros: micros}
+	}
+	beam := Point{Params: Params{Beam: 50, R: 20, Sketch: true}, Recall: 0.96, Micros: 30}
+	c := &Curve{K: 10, Scan: 100, Points: []Point{beam, scan(40)},
+		Depths: []Curve{{K: 1, Points: []Point{scan(40)}}, {K: 100, Points: []Point{scan(50)}}}}
+	for _, x := range []struct {
+		recall float64
+		k      int
+		method Method
+		share  float64
+	}{{0.95, 10, Natural, 0.3}, {0.99, 10, Flat, 0.4}, {0.95, 100, Flat, 0.5}, {0.95, 30, Flat, 0.5}, {0.99, 3, Flat, 0.4}} {
+		p, ok := c.Setting(x.recall, x.k)
+		if !ok || p.Method != x.method || p.share != x.share {
+			t.Errorf("recall %g, k %d: %v, share %g of a scan, %v", x.recall, x.k, p.Method, p.share, ok)
+		}
+	}
+}
