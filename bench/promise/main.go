@@ -4,6 +4,7 @@
 //
 //	go run ./bench/promise -data ../shared/data -sets fashion-mnist
 //	go run ./bench/promise -data ../shared/data -sets glove-100d -histories
+//	go run ./bench/promise -data ../shared/data -sets fashion-mnist -queries 100 -sweep
 package main
 
 import (
@@ -69,6 +70,7 @@ func run(ctx context.Context) error {
 	queries := flag.Int("queries", 2*vectors.QueryRows, "number of queries")
 	only := flag.String("only", "", "regular expression of the scenarios to measure; all if empty")
 	histories := flag.Bool("histories", false, "measure collections that have grown, and streams of changes, instead")
+	sweep := flag.Bool("sweep", false, "measure the time over the selectivity of filters, next to fixed ways to search, instead")
 	dir := flag.String("dir", "", "folder for the databases; a temporary one if empty")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
@@ -89,8 +91,11 @@ func run(ctx context.Context) error {
 		}
 		b := &bench{set: s, path: filepath.Join(*dir, name+".anndb"), only: pattern, queries: *queries}
 		measure := b.run
-		if *histories {
+		switch {
+		case *histories:
 			measure = b.histories
+		case *sweep:
+			measure = b.sweep
 		}
 		n, err := measure(ctx)
 		if err != nil {
