@@ -38,6 +38,9 @@ type Curve struct {
 	// Tune or by Recheck.
 	Rows     int       `json:"rows,omitempty"`
 	Measured time.Time `json:"measured,omitzero"`
+	// ScanPlaces is the number of sketches that are compared in a scan in the time of one place on a
+	// beam, zero if it was not measured.
+	ScanPlaces float64 `json:"scanPlaces,omitempty"`
 	// Depths are curves for other numbers of neighbors, ascending, without Depths of their own.
 	Depths []Curve `json:"depths,omitempty"`
 }

@@ -134,16 +134,21 @@ func (c *Curve) Setting(recall float64, k int) (p Params, ok bool) {
 		p, ok = c.deeper(recall, k)
 		return p.from(c, recall), ok
 	}
-	for _, y := range c.Points {
-		if y.Params.Beam > 0 {
-			p = y.Params
+	return c.beam(x, recall), true
+}
+
+// beam returns the setting of a rung for a recall.
+func (c *Curve) beam(x rung, recall float64) (p Params) {
+	for i := range c.Points {
+		if y := &c.Points[i].Params; y.Beam > 0 {
+			p = *y
 			break
 		}
 	}
 	p.K, p.Quant, p.Rerank, p.Sketch = 0, false, 0, true
 	p.Beam, p.R = int(math.Ceil(min(x.beam, math.MaxInt32))), int(math.Ceil(min(x.r, math.MaxInt32)))
 	p.Trees, p.Extra, p.curve, p.recall, p.expected = x.trees, x.extra, c, recall, x.recall
-	return p, true
+	return p
 }
 
 // from returns the parameters with the curve that they are from.

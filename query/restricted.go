@@ -12,8 +12,12 @@ import (
 // passing rows is cheaper than such a beam.
 
 const (
-	// scanPlaces is the number of sketches compared in a scan at the cost of one place on a beam.
+	// scanPlaces is the number of sketches compared in a scan at the cost of one place on a beam, where
+	// the curve has none.
 	scanPlaces = 32
+	// probeShare is the cost, as a share of that of a scan, up to which a beam for k rows looks how near
+	// the passing rows are, where a filter that has nothing to do with the query calls for a scan.
+	probeShare = 0.4
 	// fewSeeds is the number of rows that a beam of unknown width starts with.
 	fewSeeds = 64
 	// fewPassing is the number of passing rows up to which each gets an exact distance.
@@ -41,14 +45,17 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 		s.follow(s.visible(s.gather(0)), s.beamWidth())
 		return s.take(k, s.p.sketchKeep()), true
 	}
-	affordable := passing / scanPlaces
+	affordable := s.affordable(passing)
+	start, _ := s.rung(float64(k))
+	width := s.places(start.beam)
 	// The depth if passing rows were spread evenly.
 	expected, ok := s.rung(float64(k) * float64(s.v.Rows.N) / float64(passing))
 	if !ok || s.places(expected.beam) > affordable {
-		return nil, false
+		affordable = int(probeShare * float64(affordable))
+		if expected.beam = start.beam; width > affordable {
+			return nil, false
+		}
 	}
-	start, _ := s.rung(float64(k))
-	width := s.places(start.beam)
 	room := max(fewSeeds, s.places(1.5*expected.beam))
 	ids = s.visible(s.gather(0))
 	for {
@@ -61,7 +68,7 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 			switch {
 			case enough && ok && (need <= width || exhausted):
 				return s.take(max(k, s.places(start.r)), s.places(x.r)), true
-			case !ok || exhausted || need-width > affordable:
+			case !ok || exhausted || need > affordable+affordable/2:
 				return nil, false
 			}
 			from, width = width, need
@@ -77,6 +84,15 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 		room = 2 * width
 		ids = s.visible(s.gather(0))
 	}
+}
+
+// affordable returns the width of a beam that costs as much as a scan of the passing rows' sketches.
+func (s *Searcher) affordable(passing int) int {
+	ratio := float64(scanPlaces)
+	if c := s.p.curve; c != nil && c.ScanPlaces >= 1 {
+		ratio = c.ScanPlaces
+	}
+	return int(float64(passing) / ratio)
 }
 
 // places converts a width to whole places, at least 1 and at most one for each row: the widths of a

@@ -131,6 +131,37 @@ func TestRestrictedElsewhere(t *testing.T) {
 	}
 }
 
+// Where the cheapest setting of a recall has no beam, a restricted search takes a beam, which it can widen.
+func TestRestrictedLeaves(t *testing.T) {
+	v, rows, queries, tuned := restrictedFixture(t)
+	curve := *tuned
+	leaves := Point{Params: Params{Trees: 1, Sketch: true, R: 15}, Recall: 0.85, Micros: 0.1}
+	curve.Points = append([]Point{leaves}, curve.Points...)
+	p, ok := curve.Setting(0.8, 10)
+	if !ok || p.Beam > 0 {
+		t.Fatalf("setting %+v", p)
+	}
+	p.K = 10
+	hits := 0
+	for i := range 60 {
+		pass := func(row uint32) bool { return int(row)%12 == (i+205)%12 }
+		p.Filter = roaring.New()
+		for row := range uint32(rows.n) {
+			if pass(row) {
+				p.Filter.Add(row)
+			}
+		}
+		got, stats, err := NewSearcher().Search(t.Context(), v, queries.row(i), &p, nil)
+		if err != nil || stats.Way == ByLeaves {
+			t.Fatalf("%v, %v", stats.Way, err)
+		}
+		hits += common(got, exactly(rows, vector.L2, queries.row(i), 10, pass))
+	}
+	if r := float64(hits) / 600; r < 0.77 {
+		t.Errorf("recall %.3f, asked for 0.80", r)
+	}
+}
+
 // A prepared filter costs no allocations, however it is answered.
 func TestRestrictedAllocations(t *testing.T) {
 	v, rows, queries, curve := restrictedFixture(t)

@@ -11,7 +11,8 @@ import (
 // Errors: those of Search.
 func Safest(ctx context.Context, v *View, workers int, curves []*Curve, sets ...QuerySet) (*Curve, error) {
 	lanes := newLanes(workers)
-	out := &Curve{K: curves[0].K, Reach: lanes[0].s.reach(v, sets, curves[0].K)}
+	out := &Curve{K: curves[0].K, Reach: lanes[0].s.reach(v, sets, curves[0].K),
+		ScanPlaces: curves[len(curves)-1].ScanPlaces}
 	for _, set := range sets {
 		out.Queries += len(set.Queries)
 	}

@@ -137,6 +137,7 @@ func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 	s.ladder.n = 0
 	if c := s.p.curve; c != nil && s.restricted() {
 		s.ladder = c.ladder(s.p.recall)
+		s.beamForLeaves()
 	}
 	s.exact.reset(s.v, q)
 	s.top.Reset(s.depth())
@@ -153,6 +154,19 @@ func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 		return dst[:n], s.stats, s.err
 	}
 	return dst, s.stats, nil
+}
+
+// beamForLeaves replaces a setting without a beam, which may be the cheapest for a low recall, by one with
+// a beam, which a restricted search can widen.
+func (s *Searcher) beamForLeaves() {
+	p := s.p
+	x, ok := s.ladder.at(float64(p.K))
+	if !ok || p.Beam > 0 || p.Range || p.NoWiden {
+		return
+	}
+	beam := p.curve.beam(x, p.recall)
+	beam.K, beam.Filter, beam.Accept = p.K, p.Filter, p.Accept
+	s.params, s.stats.Recall = beam, beam.expected
 }
 
 // far reports whether the answer is farther away than those of all queries that were measured.

@@ -134,7 +134,9 @@ func Tune(ctx context.Context, v *View, set QuerySet, o TuneOptions) (*Curve, er
 	var points []Point
 	var err error
 	if beams {
-		points, curve.Depths, err = t.beamPoints(ctx)
+		if points, curve.Depths, err = t.beamPoints(ctx); err == nil {
+			curve.ScanPlaces, err = t.scanPlaces(ctx)
+		}
 	} else {
 		err = t.hillClimb(ctx)
 	}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
 )
 
 // Where a view has sketches and lists, beams are the best settings for all but the lowest
@@ -115,6 +117,51 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, []Curve, error) {
 	}
 	deep, err := t.deep(ctx, b)
 	return b.points, deep, err
+}
+
+// The measurement of Curve.ScanPlaces.
+const (
+	placesQueries  = 10
+	placesRounds   = 3
+	placesWidth    = 16 // times k, the width of the beam
+	placesStep     = 8  // one row of so many is scanned
+	fewestPlaces   = 8  // least and largest value
+	mostScanPlaces = 64
+)
+
+// scanPlaces measures the time of a place on a beam as a number of sketches of a scan. The two take turns,
+// so that other load on the machine affects both equally.
+func (t *tuner) scanPlaces(ctx context.Context) (float64, error) {
+	beam := Params{K: t.m.k, Trees: min(2, t.m.v.Forest.Trees), Sketch: true, Beam: placesWidth * t.m.k}
+	beam.R = scheduleKeep * t.m.k
+	scan := beam
+	scan.Beam, scan.Filter = math.MaxInt32, roaring.New() // no beam is as wide
+	if t.m.v.N < beamsOfScan*beam.Beam {
+		return 0, nil
+	}
+	for row := 0; row < t.m.v.N; row += placesStep {
+		scan.Filter.Add(uint32(row)) // the sketches of passing rows are rarely adjacent
+	}
+	var least [2]float64
+	plain := NewSearcher() // which deleted rows and filters restrict
+	for i := range min(placesQueries, len(t.m.queries)) {
+		for j, of := range []struct {
+			s *Searcher
+			p *Params
+		}{{t.m.lanes[0].s, &beam}, {plain, &scan}} {
+			fastest := math.Inf(1)
+			for range placesRounds {
+				start := time.Now()
+				if _, _, err := of.s.Search(ctx, t.m.v, t.m.queries[i], of.p, nil); err != nil {
+					return 0, err
+				}
+				fastest = min(fastest, float64(time.Since(start)))
+			}
+			least[j] += fastest
+		}
+	}
+	ratio := least[0] / float64(beam.Beam) / (least[1] / float64(t.m.v.N/placesStep))
+	return min(max(ratio, fewestPlaces), mostScanPlaces), nil
 }
 
 // setting returns the base setting with a beam of the given width.

@@ -29,7 +29,7 @@ type way struct {
 // through failing rows of several widths, of which the fastest one with enough recall counts.
 func ways(p query.Params, most int) []way {
 	out := []way{{"exact scan", db.SearchOptions{Index: db.Flat}}}
-	p.Sketch, p.Quant, p.R = true, false, 4*sweepK
+	p.Sketch, p.R = true, 4*sweepK
 	sketches := p
 	sketches.Beam = math.MaxInt32 // dearer than any scan
 	out = append(out, way{"sketches", db.SearchOptions{Index: "main", Params: &sketches}})
@@ -54,7 +54,9 @@ func (b *bench) sweep(ctx context.Context) (short int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	p, _ := info.Curve.Setting(sweepAsked, sweepK)
+	tuned, _ := info.Curve.Setting(sweepAsked, sweepK)
+	// Without the curve, which would let the search widen by depth.
+	p := query.Params{Trees: tuned.Trees, Extra: tuned.Extra}
 	all := append([]way{{"planner", db.SearchOptions{Index: "main", Recall: sweepAsked}}}, ways(p, b.set.Rows()/32)...)
 	fmt.Printf("\n%s: k = %d, asked %.2f, %d queries; mean µs of the planner and of the fixed ways that deliver as much\n",
 		b.set.Name, sweepK, sweepAsked, len(b.asked))
