@@ -217,7 +217,7 @@ func searchDense(ctx context.Context, st *state.Collection, a *rowAsk, o *Search
 		if st.Entry.Live == 0 {
 			return nil
 		}
-		if o.Radius > 0 && (p.Method == query.Flat || o.Params != nil) {
+		if o.Radius > 0 && (p.Method == query.Flat && !p.Sketch || o.Params != nil) {
 			p.Range, p.Radius, p.K = true, internalRadius(view.Metric, o.Radius), min(a.k, int(st.Entry.Live))
 		}
 		sc := st.Gen.File.Scratches.Take()

@@ -161,7 +161,7 @@ func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 func (s *Searcher) beamForLeaves() {
 	p := s.p
 	x, ok := s.ladder.at(float64(p.K))
-	if !ok || p.Beam > 0 || p.Range || p.NoWiden {
+	if !ok || p.Beam > 0 || p.Method == Flat || p.Range || p.NoWiden {
 		return
 	}
 	beam := p.curve.beam(x, p.recall)
