@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -71,7 +72,7 @@ func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, mod
 		return err
 	}
 	t.info = info
-	out := table.New("index", "measure", "value:4", "zero:4")
+	out := &labelMeasures{models: models}
 	for _, m := range models {
 		if err := t.evaluate(a, s, m, c.Threads, out); err != nil {
 			return fmt.Errorf("index %s: %w", m, err)
@@ -79,8 +80,79 @@ func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, mod
 	}
 	a.Title("rows: %d, labels: %d, %d of them unknown to the collection and so always missed%s; threads: %d",
 		len(q.keys), len(t.names), t.unknown, t.omission(), c.Threads)
-	a.Title("zero: the same with 0/0 counted as 0; value counts it as 1, as Mulan does and the paper of LCIF.")
-	return a.Print(out)
+	if !a.People() {
+		return a.Print(out.long())
+	}
+	wide, zero := out.wide()
+	if zero {
+		a.Title("zero: the same with 0/0 counted as 0; the others count it as 1, as Mulan does and the paper of LCIF.")
+	}
+	return a.Print(wide)
+}
+
+// labelMeasures are the measures of label models.
+type labelMeasures struct {
+	models []string
+	all    []labelMeasure
+}
+
+// labelMeasure is a measure of one model.
+type labelMeasure struct {
+	model, name string
+	value       float64
+	zero        *float64 // with 0/0 counted as 0; nil where that cannot happen
+}
+
+// long has a row for each measure of each model, for programs.
+func (m *labelMeasures) long() *table.Table {
+	t := table.New("index", "measure", "value:4", "zero:4")
+	for _, x := range m.all {
+		var zero any
+		if x.zero != nil {
+			zero = *x.zero
+		}
+		t.Add(x.model, x.name, x.value, zero)
+	}
+	return t
+}
+
+// wide has a row for each measure and a column for each model, for people; zero reports whether
+// there are rows with 0/0 counted as 0, which are left out where that changes nothing.
+func (m *labelMeasures) wide() (t *table.Table, zero bool) {
+	columns := []string{"measure"}
+	for _, model := range m.models {
+		columns = append(columns, model+":4")
+	}
+	t = table.New(columns...)
+	var done []string
+	for _, first := range m.all {
+		if slices.Contains(done, first.name) {
+			continue
+		}
+		done = append(done, first.name)
+		values, zeros, differ := []any{first.name}, []any{first.name + ", zero"}, false
+		for _, model := range m.models {
+			i := slices.IndexFunc(m.all, func(x labelMeasure) bool { return x.model == model && x.name == first.name })
+			if i < 0 {
+				values, zeros = append(values, nil), append(zeros, nil)
+				continue
+			}
+			x := m.all[i]
+			values = append(values, x.value)
+			if x.zero == nil {
+				zeros = append(zeros, nil)
+				continue
+			}
+			zeros = append(zeros, *x.zero)
+			differ = differ || math.Abs(*x.zero-x.value) >= 5e-5
+		}
+		t.Add(values...)
+		if differ {
+			t.Add(zeros...)
+			zero = true
+		}
+	}
+	return t, zero
 }
 
 // labelTest is test rows with their labels, numbered together with those of
@@ -183,7 +255,7 @@ func (t *labelTest) scores(found [][]db.Prediction) *vector.CSR {
 }
 
 // evaluate adds the measures of one model.
-func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, out *table.Table) error {
+func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, out *labelMeasures) error {
 	start := time.Now()
 	// The best labels and the predicted set at once.
 	o := &db.PredictOptions{Index: model, Top: slices.Max(rankedAt), Set: true}
@@ -217,15 +289,17 @@ func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, 
 	if err != nil {
 		return err
 	}
-	add := func(measure string, value float64, zero any) { out.Add(model, measure, value, zero) }
-	add("accuracy", r.Mulan.Accuracy, r.Zero.Accuracy)
-	add("example-f1", r.Mulan.F1, r.Zero.F1)
-	add("micro-precision", r.Mulan.Micro.Precision, r.Zero.Micro.Precision)
-	add("micro-recall", r.Mulan.Micro.Recall, r.Zero.Micro.Recall)
-	add("micro-f1", r.Mulan.Micro.F1, r.Zero.Micro.F1)
-	add("macro-precision", r.Mulan.Macro.Precision, r.Zero.Macro.Precision)
-	add("macro-recall", r.Mulan.Macro.Recall, r.Zero.Macro.Recall)
-	add("macro-f1", r.Mulan.Macro.F1, r.Zero.Macro.F1)
+	add := func(measure string, value float64, zero *float64) {
+		out.all = append(out.all, labelMeasure{model, measure, value, zero})
+	}
+	add("accuracy", r.Mulan.Accuracy, &r.Zero.Accuracy)
+	add("example-f1", r.Mulan.F1, &r.Zero.F1)
+	add("micro-precision", r.Mulan.Micro.Precision, &r.Zero.Micro.Precision)
+	add("micro-recall", r.Mulan.Micro.Recall, &r.Zero.Micro.Recall)
+	add("micro-f1", r.Mulan.Micro.F1, &r.Zero.Micro.F1)
+	add("macro-precision", r.Mulan.Macro.Precision, &r.Zero.Macro.Precision)
+	add("macro-recall", r.Mulan.Macro.Recall, &r.Zero.Macro.Recall)
+	add("macro-f1", r.Mulan.Macro.F1, &r.Zero.Macro.F1)
 	add("hamming-loss", r.HammingLoss, nil)
 	for i, k := range ranking.K {
 		add(fmt.Sprintf("p@%d", k), ranking.Precision[i], nil)

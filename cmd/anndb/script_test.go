@@ -148,7 +148,7 @@ var phrases = []struct {
 }
 
 // rowTime is the one row of a table whose value is a time.
-var rowTime = regexp.MustCompile(`µs a row +[\d.]+`)
+var rowTime = regexp.MustCompile(`µs a row(?: +[\d.]+)+`)
 
 // stable returns an output with ~ in the place of what is measured.
 func stable(out string) string {
@@ -190,7 +190,7 @@ func hideColumns(lines []string) {
 			lo, hi := span(lines[0], at)
 			columns = append(columns, column{lo, hi, slices.Contains(varying, lines[0][at[0]:at[1]])})
 		}
-		if slices.ContainsFunc(columns, func(c column) bool { return c.hidden }) || strings.Contains(lines[0], "  measure ") {
+		if slices.ContainsFunc(columns, func(c column) bool { return c.hidden }) || strings.HasPrefix(lines[0], "measure ") {
 			break
 		}
 		lines = lines[1:]
