@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 
 	"github.com/anndb/anndb/db"
@@ -55,7 +56,12 @@ func (c *predictCmd) addReason(t *table.Stream, query, label, score any, why *db
 		score = nil
 	}
 	add(why.Text, nil)
-	for i := range why.Parts {
+	for i := 0; i < len(why.Parts); i++ {
+		if n := refusals(why.Parts[i:]); people && c.Evidence > 0 && n >= leastFolded {
+			add(fmt.Sprintf("%d decisions: no (--evidence 0 shows them)", n), nil)
+			i += n - 1
+			continue
+		}
 		part := &why.Parts[i]
 		if len(part.Parts) == 0 && part.Score == 0 {
 			continue
@@ -86,6 +92,24 @@ func (c *predictCmd) addReason(t *table.Stream, query, label, score any, why *db
 		}
 	}
 }
+
+// leastFolded is the number of labels in a row that a tree decides against from which on people get one
+// line about them.
+const leastFolded = 3
+
+// refusals is how many decisions at the beginning of parts are those of an annotation tree against a
+// label: a question for a label, and no for an answer.
+func refusals(parts []db.Reason) (n int) {
+	for n < len(parts) && refusal.MatchString(parts[n].Text) && !ofNode.MatchString(parts[n].Text) {
+		n++
+	}
+	return n
+}
+
+var (
+	refusal = regexp.MustCompile(`\? no \([^()]*\)$`)
+	ofNode  = regexp.MustCompile(`(^|, )node \d+\? `)
+)
 
 // addEvidence writes a row or a feature. A decision multiplies the value of a feature by a weight.
 func addEvidence(add func(part, what any, numbers ...any), part any, p *db.Reason) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/forestbench"
@@ -19,6 +20,19 @@ func scan(a *app, s *db.Snapshot, coll string, filter *db.Filter, f func(*db.Row
 		}
 	}
 	return nil
+}
+
+// sampleRows keeps n random rows of a matrix, all if it has no more.
+func sampleRows(m *forestbench.Matrix, n int, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 0x73616d70))
+	for i := range min(n, m.N-1) {
+		j := i + rng.IntN(m.N-i)
+		for d := range m.D {
+			m.Data[i*m.D+d], m.Data[j*m.D+d] = m.Data[j*m.D+d], m.Data[i*m.D+d]
+		}
+	}
+	m.N = min(n, m.N)
+	m.Data = m.Data[:m.N*m.D]
 }
 
 // loadRows reads all live vectors of a collection into memory.
