@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -321,6 +322,7 @@ type dropCmd struct {
 	Collection string `arg:"" help:"Collection."`
 	Index      string `arg:"" optional:"" help:"Index to remove; without it the whole collection goes."`
 	Yes        bool   `help:"Really remove a collection and its rows."`
+	Missing    bool   `help:"A collection or index that is not there is no error."`
 }
 
 // Run executes the command.
@@ -328,19 +330,22 @@ func (c *dropCmd) Run(a *app) error {
 	if c.Index == "" && !c.Yes {
 		// One that is not there is no reason to ask for --yes.
 		err := c.collection(a, c.Collection, func(*db.Snapshot, db.CollectionInfo) error { return nil })
-		if err != nil {
+		if err != nil && !(c.Missing && errors.Is(err, db.ErrNotFound)) {
 			return err
 		}
 		return usagef("this removes collection %q with all its rows: add --yes, or name an index", c.Collection)
 	}
 	return c.with(a, false, func(d *db.DB) error {
-		what := fmt.Sprintf("index %s", c.Index)
+		what := any("index " + c.Index)
 		var err error
 		if c.Index != "" {
 			err = c.dropIndex(a, d)
 		} else {
 			what = "collection"
 			err = d.Drop(a.ctx, c.Collection)
+		}
+		if c.Missing && errors.Is(err, db.ErrNotFound) {
+			what, err = nil, nil
 		}
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/anndb/anndb/dataset"
@@ -39,7 +40,7 @@ type sparseFlags struct {
 	NoLabels     bool   `help:"All attributes of an ARFF file are features."`
 	LabelNames   string `help:"File with the names of an xmc file's labels, one a line." placeholder:"PATH"`
 	FeatureNames string `help:"File with the names of a libsvm or xmc file's features, one a line." placeholder:"PATH"`
-	NamesColumn  int    `help:"Column of --label-names and --feature-names, parted by tabs, from 1; 0 for whole lines." default:"0"`
+	NamesColumn  int    `help:"Column of --label-names and --feature-names, parted by tabs, from 1; 0 for whole lines. PATH:2 names the column of one of them." default:"0"`
 	Base         string `help:"Number of a libsvm file's first feature: ${enum}. A collection records that of its first file, and later files follow it." enum:"auto,0,1" default:"auto"`
 	MaxFeatures  int    `help:"Refuse feature numbers from there on; 0 for 2^28." default:"0"`
 	Field        string `name:"features-field" help:"Field of a jsonl object with the features; features if not given."`
@@ -93,11 +94,20 @@ func (f fileFlags) options() (dataset.Options, error) {
 			continue
 		}
 		var err error
-		if *list.into, err = dataset.ReadNames(list.path, f.NamesColumn); err != nil {
+		if *list.into, err = dataset.ReadNames(namesColumn(list.path, f.NamesColumn)); err != nil {
 			return o, err
 		}
 	}
 	return o, nil
+}
+
+// namesColumn returns the path and the column of PATH:COLUMN, and column for any other path.
+func namesColumn(path string, column int) (string, int) {
+	i := strings.LastIndexByte(path, ':')
+	if n, err := strconv.Atoi(path[i+1:]); i > 0 && err == nil && n > 0 && !exists(path) {
+		return path[:i], n
+	}
+	return path, column
 }
 
 // input is an open file of records, read for a collection.

@@ -88,7 +88,9 @@ func (p *program) parse(grammar any, args []string, file string) (*kong.Context,
 	case err != nil:
 		// Flags that need not be given have an empty value, which nobody has to give.
 		text := strings.Replace(err.Error(), `one of "",`, "one of ", 1)
-		g := globals{JSON: slices.Contains(args, "--json")}
+		g := globals{JSON: slices.ContainsFunc(args, func(a string) bool {
+			return slices.Contains([]string{"--json", "--format=json", "--format=jsonl", "json", "jsonl"}, a)
+		})}
 		return nil, p.fail(g, usagef("%s", text), commandOf(parser.Model, args))
 	}
 	return k, exitOK
