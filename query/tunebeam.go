@@ -32,6 +32,7 @@ const (
 	longRun       = 1e5  // microseconds of a run that needs no second round
 	levelOut      = 0.85 // share of misses that a width four times as large leaves
 	minSlope      = 0.3  // minimum slope of the share of misses over the width
+	steep         = 4    // times the cost of 0.95 from which more starts are tried
 	enough        = 0.99 // recall of a point from which the widest beam is not measured
 )
 
@@ -39,7 +40,7 @@ const (
 const widthRun = 60 * time.Millisecond
 
 // moreStarts are the numbers of leaves visited in addition to one per tree where the rows of
-// two trees do not lead to all others.
+// two trees do not lead to all others, or not directly.
 var moreStarts = [...]int{4, 16}
 
 // refined are the commonly requested recalls, most important first.
@@ -98,22 +99,8 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, []Curve, error) {
 	if err := b.measureRecalls(ctx, 0); err != nil {
 		return nil, nil, err
 	}
-	// Wider beams do not help where the first rows lead to none of the others; more first rows
-	// may.
-	trees := t.m.v.Forest.Trees
-	for _, extra := range moreStarts {
-		last := b.schedule[len(b.schedule)-1]
-		top := last.most()
-		if top >= reachedAll || !b.level() && !b.tooWide(last.p.Beam) || t.elapsed() > patience*t.budget {
-			break
-		}
-		b.base.Trees, b.base.Extra = trees, extra
-		if err := b.measureWidths(ctx); err != nil {
-			return nil, nil, err
-		}
-		if err := b.measureRecalls(ctx, top); err != nil {
-			return nil, nil, err
-		}
+	if err := b.startMore(ctx); err != nil {
+		return nil, nil, err
 	}
 	deep, err := t.deep(ctx, b)
 	return b.points, deep, err
@@ -162,6 +149,61 @@ func (t *tuner) scanPlaces(ctx context.Context) (float64, error) {
 	}
 	ratio := least[0] / float64(beam.Beam) / (least[1] / float64(t.m.v.N/placesStep))
 	return min(max(ratio, fewestPlaces), mostScanPlaces), nil
+}
+
+// startMore measures beams that start from more leaves, for the recalls that have no setting or cost
+// many times what 0.95 does: wider beams do not help where the first rows do not lead to all others, more
+// first rows may.
+func (b *beams) startMore(ctx context.Context) error {
+	for _, extra := range moreStarts {
+		above, ok := b.within(steep)
+		if ok || b.t.elapsed() > patience*b.t.budget {
+			return nil
+		}
+		more := *b
+		more.base.Trees, more.base.Extra = b.t.m.v.Forest.Trees, extra
+		more.schedule, more.points = nil, nil
+		if err := more.measureWidths(ctx); err != nil {
+			return err
+		}
+		if err := more.measureRecalls(ctx, above); err != nil {
+			return err
+		}
+		gained := slices.ContainsFunc(more.points, func(p Point) bool { return !outdone(b.points, p) })
+		stuck := b.level() || b.tooWide(b.schedule[len(b.schedule)-1].p.Beam)
+		if b.points = append(b.points, more.points...); !gained {
+			return nil
+		}
+		if stuck {
+			// Other depths need these starts, too.
+			more.points = b.points
+			*b = more
+		}
+	}
+	return nil
+}
+
+// within returns the highest of the refined recalls, at least 0.95, up to which each has a setting that
+// costs at most so many times what 0.95 does. ok is set if all of them have.
+func (b *beams) within(times float64) (recall float64, ok bool) {
+	measured := Curve{Points: b.points}
+	any := func(*Params) bool { return true }
+	first := measured.cheapest(refined[0], any)
+	if first == nil {
+		return 0, false
+	}
+	recalls := slices.Clone(refined[:])
+	slices.Sort(recalls)
+	for _, r := range recalls {
+		if r < refined[0] {
+			continue
+		}
+		if x := measured.cheapest(r, any); x == nil || x.Micros > times*first.Micros {
+			return recall, false
+		}
+		recall = r
+	}
+	return recall, true
 }
 
 // setting returns the base setting with a beam of the given width.

@@ -120,3 +120,24 @@ func TestTuneBeams(t *testing.T) {
 		t.Errorf("best recall %v", best)
 	}
 }
+
+// More starts are tried above the recalls that cost at most so many times what 0.95 does.
+func TestWithin(t *testing.T) {
+	at := func(recall, micros float64) Point { return Point{Recall: recall, Micros: micros} }
+	for _, c := range []struct {
+		points []Point
+		recall float64
+		ok     bool
+	}{
+		{nil, 0, false},
+		{[]Point{at(0.9, 5)}, 0, false},
+		{[]Point{at(0.95, 10)}, 0.95, false},
+		{[]Point{at(0.96, 10), at(0.992, 39), at(0.999, 41)}, 0.99, false},
+		{[]Point{at(0.95, 10), at(0.9991, 40)}, 0.999, true},
+	} {
+		b := &beams{points: c.points}
+		if recall, ok := b.within(4); recall != c.recall || ok != c.ok {
+			t.Errorf("%v: up to %v, %v, want %v, %v", c.points, recall, ok, c.recall, c.ok)
+		}
+	}
+}
