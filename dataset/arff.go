@@ -117,7 +117,7 @@ func openARFF(s *source, o Options) (decoder, error) {
 	return &lineDecoder{rowDecoder: a, lines: in}, nil
 }
 
-// arffLabels returns the attributes that are labels, each of which a row has or has not, and those whose
+// arffLabels returns the attributes that are labels, each of that a row has or lacks, and those whose
 // values are labels. The options decide first, then Mulan's XML file, Meka's -C, and an attribute that is
 // named class or label. Without any of these a file of attributes that are 0 or 1 is refused, since these
 // may be labels.

@@ -283,7 +283,7 @@ type Options struct {
 	// as many as there are records. "" means none.
 	KeysPath string
 	// Reject is called with the lines of each record that cannot be decoded, and with the error. If it
-	// returns nil, the reader goes on behind them; if it returns an error, Read does. Formats: csv, tsv,
+	// returns nil, the reader continues behind them; if it returns an error, Read does. Formats: csv, tsv,
 	// jsonl and libsvm. The first record of a jsonl or libsvm file must be valid. A csv file's line of
 	// names comes first, with a nil error.
 	Reject func(lines []byte, err *FormatError) error

@@ -32,13 +32,15 @@
 //	csv    header or none, RFC 4180 quotes           key,v0,v1,…,      everything
 //	tsv    the same with tabs                        labels,payload,
 //	                                                 attributes
+//	parquet  a column of lists of numbers,           -                 everything
+//	         others as in csv
 //	jsonl  {"key","vector","labels","attributes",    the same          everything
 //	       "expires","payload"}
 //
 // The records of these formats are dense: vectors. jsonl may hold sparse records as
 // well, see below.
 //
-// Every format but npz and hdf5 may be compressed: reading looks at the content for gzip, bzip2
+// Every format but npz, hdf5 and parquet may be compressed: reading looks at the content for gzip, bzip2
 // and zstd, writing at the name's ending for gzip. Arrays in Fortran order, npz and hdf5 are read
 // at many places, so they need a plain file. Arrays with more than two
 // dimensions, such as images, are read as one vector a record, the last dimension
@@ -47,10 +49,10 @@
 // # Detection
 //
 // With no Options.Format the content decides where it can be no other format: the
-// magic numbers of npy, npz, hdf5 and idx; an opening brace with a quoted name for jsonl;
+// magic numbers of npy, npz, hdf5, parquet and idx; an opening brace with a quoted name for jsonl;
 // @relation, @attribute or @data for ARFF; three whole numbers in the first line,
 // and a feature in the second, for xmc. Then the name decides: .idx, -ubyte, .fvecs,
-// .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .ibin, .npy, .npz, .hdf5, .h5, .csv, .tsv, .jsonl, .ndjson, .libsvm, .svm,
+// .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .ibin, .npy, .npz, .hdf5, .h5, .parquet, .csv, .tsv, .jsonl, .ndjson, .libsvm, .svm,
 // .svmlight, .xmc, .arff, each with or without .gz, .bz2 or .zst. Text under another name is ARFF when it
 // begins with %, libsvm when its first line has the shape of a record with features,
 // tsv when that has more tabs than commas, and csv otherwise. The vecs and bin formats
@@ -91,6 +93,13 @@
 // Blank lines are skipped, spaces around numbers do not count, a UTF-8 byte
 // order mark is dropped. A key or payload with a carriage return followed by a
 // line feed is refused on writing, since csv readers turn the two into one.
+//
+// # Parquet
+//
+// The vector is the column Options.VectorField, or the only one that has lists of floats, or failing that
+// lists of numbers. Columns for key, labels, payload and expiry are found as in csv files, and all
+// others are attributes of the column's type, whose nulls are no attributes; a column of another type, or of
+// a group, is an error unless Options.IgnoreColumns names it.
 //
 // # jsonl
 //

@@ -8,23 +8,24 @@ import (
 
 // Names of the formats, as taken by [Options] and [Schema].
 const (
-	FormatIDX    = "idx"    // idx, the format of MNIST: big-endian, typed, any number of dimensions
-	FormatFvecs  = "fvecs"  // int32 dimension, then that many float32, little-endian, per record
-	FormatBvecs  = "bvecs"  // int32 dimension, then that many uint8, per record
-	FormatIvecs  = "ivecs"  // int32 dimension, then that many int32, little-endian, per record
-	FormatFbin   = "fbin"   // uint32 number of records, uint32 dimension, then all float32, little-endian
-	FormatU8bin  = "u8bin"  // the same with uint8
-	FormatI8bin  = "i8bin"  // the same with int8
-	FormatIbin   = "ibin"   // the same with int32
-	FormatNPY    = "npy"    // NumPy array file, versions 1 to 3
-	FormatNPZ    = "npz"    // NumPy archive: a zip file of npy files; read only
-	FormatHDF5   = "hdf5"   // HDF5 file of arrays, as h5py and ann-benchmarks have it; read only
-	FormatCSV    = "csv"    // comma-separated text
-	FormatTSV    = "tsv"    // tab-separated text, quoted like csv
-	FormatJSONL  = "jsonl"  // one JSON object a line
-	FormatLibsvm = "libsvm" // "label,label feature:value feature:value" a line
-	FormatXMC    = "xmc"    // the same, everything numbered from 0, after a line "rows features labels"
-	FormatARFF   = "arff"   // Weka's attribute files in the conventions of Mulan and Meka
+	FormatIDX     = "idx"     // idx, the format of MNIST: big-endian, typed, any number of dimensions
+	FormatFvecs   = "fvecs"   // int32 dimension, then that many float32, little-endian, per record
+	FormatBvecs   = "bvecs"   // int32 dimension, then that many uint8, per record
+	FormatIvecs   = "ivecs"   // int32 dimension, then that many int32, little-endian, per record
+	FormatFbin    = "fbin"    // uint32 number of records, uint32 dimension, then all float32, little-endian
+	FormatU8bin   = "u8bin"   // the same with uint8
+	FormatI8bin   = "i8bin"   // the same with int8
+	FormatIbin    = "ibin"    // the same with int32
+	FormatNPY     = "npy"     // NumPy array file, versions 1 to 3
+	FormatNPZ     = "npz"     // NumPy archive: a zip file of npy files; read only
+	FormatHDF5    = "hdf5"    // HDF5 file of arrays, as h5py and ann-benchmarks have it; read only
+	FormatParquet = "parquet" // Parquet file with a column of lists of numbers; read only
+	FormatCSV     = "csv"     // comma-separated text
+	FormatTSV     = "tsv"     // tab-separated text, quoted like csv
+	FormatJSONL   = "jsonl"   // one JSON object a line
+	FormatLibsvm  = "libsvm"  // "label,label feature:value feature:value" a line
+	FormatXMC     = "xmc"     // the same, everything numbered from 0, after a line "rows features labels"
+	FormatARFF    = "arff"    // Weka's attribute files in the conventions of Mulan and Meka
 )
 
 // format is all that the package knows of a format.
@@ -35,7 +36,7 @@ type format struct {
 	plain         bool // holds nothing but vectors
 	attributes    bool // holds attributes and expiries
 	members       bool // holds several arrays
-	rejects       bool // can go on after a bad record
+	rejects       bool // can continue after a bad record
 	seek          bool // is read at many places of the file
 	endings       []string
 	open          func(s *source, o Options) (decoder, error)
@@ -72,6 +73,10 @@ func init() {
 		{
 			name: FormatHDF5, dense: true, plain: true, members: true, seek: true, endings: []string{".hdf5", ".h5", ".hdf"},
 			open: openHDF5,
+		},
+		{
+			name: FormatParquet, dense: true, attributes: true, seek: true, endings: []string{".parquet", ".pq"},
+			open: openParquet,
 		},
 		{
 			name: FormatCSV, dense: true, text: true, attributes: true, rejects: true, endings: []string{".csv"},

@@ -232,7 +232,7 @@ func TestMax(t *testing.T) {
 }
 
 func TestBadOptions(t *testing.T) {
-	for _, o := range []Options{{Format: "parquet"}, {Max: -1}, {MaxDim: -1}, {MaxDim: maxMaxDim + 1}, {Header: 9}} {
+	for _, o := range []Options{{Format: "docx"}, {Max: -1}, {MaxDim: -1}, {MaxDim: maxMaxDim + 1}, {Header: 9}} {
 		if _, err := Open("x", o); !errors.Is(err, ErrOption) {
 			t.Errorf("%+v: %v", o, err)
 		}

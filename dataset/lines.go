@@ -77,16 +77,7 @@ func (d *lineDecoder) rejected() []byte { return d.bad }
 func (d *lineDecoder) next(rec *Record, n int64) error {
 	if first := d.ahead; first != nil {
 		d.ahead = nil
-		rec.Key = append(rec.Key[:0], first.Key...)
-		rec.Vector = append(rec.Vector, first.Vector...)
-		rec.Features.Index = append(rec.Features.Index, first.Features.Index...)
-		rec.Features.Value = append(rec.Features.Value, first.Features.Value...)
-		rec.Labels = append(rec.Labels, first.Labels...)
-		rec.Payload = append(rec.Payload, first.Payload...)
-		rec.ExpiresAt = first.ExpiresAt
-		if len(first.Attributes) > 0 {
-			rec.Attributes = first.Attributes
-		}
+		first.addTo(rec)
 		return nil
 	}
 	for {
@@ -108,6 +99,22 @@ func (d *lineDecoder) next(rec *Record, n int64) error {
 		case ok:
 			return nil
 		}
+	}
+}
+
+// addTo adds a record that was read ahead to rec, which comes empty but for its number as the key.
+func (r *Record) addTo(rec *Record) {
+	if len(r.Key) > 0 {
+		rec.Key = append(rec.Key[:0], r.Key...)
+	}
+	rec.Vector = append(rec.Vector, r.Vector...)
+	rec.Features.Index = append(rec.Features.Index, r.Features.Index...)
+	rec.Features.Value = append(rec.Features.Value, r.Features.Value...)
+	rec.Labels = append(rec.Labels, r.Labels...)
+	rec.Payload = append(rec.Payload, r.Payload...)
+	rec.ExpiresAt = r.ExpiresAt
+	if len(r.Attributes) > 0 {
+		rec.Attributes = r.Attributes
 	}
 }
 

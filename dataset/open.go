@@ -181,9 +181,9 @@ func (r *reader) next(rec *Record) error {
 	}
 }
 
-// rejecter is a decoder that can go on after a bad record.
+// rejecter is a decoder that can continue after a bad record.
 type rejecter interface {
-	// rejected returns the lines of the record that next has just refused; nil if it cannot go on.
+	// rejected returns the lines of the record that next has just refused; nil if it cannot continue.
 	rejected() []byte
 }
 
@@ -284,6 +284,8 @@ func detect(s *source, o Options) (string, error) {
 		return FormatNPY, nil
 	case bytes.HasPrefix(head, []byte(zipMagic)):
 		return FormatNPZ, nil
+	case bytes.HasPrefix(head, []byte(parquetMagic)) && !isText(head):
+		return FormatParquet, nil
 	case bytes.HasPrefix(head, []byte(hdf5Magic)):
 		return FormatHDF5, nil
 	case isIDX:

@@ -21,8 +21,8 @@ type importCmd struct {
 	Collection string `arg:"" help:"Collection; made if it does not exist."`
 	Input      string `arg:"" help:"File of records, compressed by gzip, bzip2 or zstd or not; - for standard input."`
 	Head       int    `help:"Show the first rows as they would be stored, and write nothing." placeholder:"N"`
-	Rejects    string `help:"Go on after records of a csv, tsv, jsonl or libsvm file that cannot be read, and write their lines to this new file." placeholder:"PATH"`
-	Resume     bool   `help:"Go on with an import that was interrupted: rows whose keys the collection has are left out. Rows of a file without keys are numbered from 0."`
+	Rejects    string `help:"Continue after records of a csv, tsv, jsonl or libsvm file that cannot be read, and write their lines to this new file." placeholder:"PATH"`
+	Resume     bool   `help:"Continue an import that was interrupted: rows whose keys the collection has are left out. Rows of a file without keys are numbered from 0."`
 	Sparse     bool   `group:"Sparse collections:" help:"The file holds sparse records; said by its content if not given."`
 	Dense      bool   `group:"Dense collections:" help:"Take the records of a libsvm, xmc or arff file as vectors; what they leave out is zero."`
 	Named      bool   `group:"Sparse collections:" help:"Features of a new sparse collection go by the names the file has, not by number. So they always do for jsonl with names."`

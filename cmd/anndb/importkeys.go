@@ -60,7 +60,7 @@ func newRows(before *db.CollectionInfo, after db.CollectionInfo) int {
 func (c *importCmd) failed(n int, err error) error {
 	if !c.Replace && errors.Is(err, db.ErrExists) {
 		err = fmt.Errorf("%w (--replace replaces rows of the same key, --key-prefix keeps both, "+
-			"--resume goes on after an interruption)", err)
+			"--resume continues after an interruption)", err)
 	}
 	return fmt.Errorf("import %s after %d rows: %w", c.Input, n, c.readAs(err))
 }

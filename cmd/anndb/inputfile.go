@@ -16,7 +16,7 @@ import (
 
 // fileFlags say how to read a file of records.
 type fileFlags struct {
-	As             string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, npz, hdf5, csv, tsv, jsonl; sparse: libsvm, xmc, arff, jsonl); detected if not given." placeholder:"FORMAT"`
+	As             string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, npz, hdf5, parquet, csv, tsv, jsonl; sparse: libsvm, xmc, arff, jsonl); detected if not given." placeholder:"FORMAT"`
 	Member         string   `help:"Array to read of an npz or HDF5 file; if not given, the only one, or else train, or test where queries are read." placeholder:"NAME"`
 	Key            string   `name:"key-column" help:"Column or field with the key."`
 	Vector         string   `name:"vector-column" help:"Column or field with the vector as a list of numbers; if not given, the field vector, or the csv column that holds a list." placeholder:"NAME"`

@@ -1,0 +1,386 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anndb/anndb/dataset/internal/parquet"
+)
+
+// parquetMagic begins and ends a Parquet file.
+const parquetMagic = "PAR1"
+
+// parquetDecoder reads the rows of a Parquet file.
+type parquetDecoder struct {
+	src     *source
+	rows    *parquet.Rows
+	columns []parquetColumn
+	holds   Schema
+	ahead   *Record // the first record, which has been read for its dimension
+}
+
+// openParquet reads a Parquet file: a column of lists of numbers is the vector; key, labels, payload and
+// expiry are found by name, as in csv files; all other columns are attributes.
+func openParquet(s *source, o Options) (decoder, error) {
+	f, err := parquet.Open(s.at, s.size)
+	if err != nil {
+		return nil, s.parquetError(-1, err)
+	}
+	d := &parquetDecoder{src: s, rows: f.Read(), ahead: new(Record)}
+	d.holds = Schema{Kind: Dense, Base: BaseZero, Records: f.Rows}
+	if d.columns, err = parquetColumns(f.Columns, o, &d.holds); err != nil {
+		return nil, s.bad(-1, -1, err)
+	}
+	if err := d.read(d.ahead, 0); err == io.EOF {
+		return nil, s.bad(-1, -1, errNoRecords)
+	} else if err != nil {
+		return nil, err
+	}
+	d.holds.Dim = len(d.ahead.Vector)
+	if d.holds.Dim < 1 || d.holds.Dim > o.MaxDim {
+		return nil, s.bad(0, -1, fmt.Errorf("a vector of %d values, want 1..%d", d.holds.Dim, o.MaxDim))
+	}
+	return d, nil
+}
+
+// parquetError makes the error of a fault in a Parquet file.
+func (s *source) parquetError(record int64, err error) error {
+	if isSystem(err) {
+		return s.fail(record, err)
+	}
+	return s.bad(record, -1, readCause(err))
+}
+
+func (d *parquetDecoder) schema() Schema { return d.holds }
+
+func (d *parquetDecoder) next(rec *Record, n int64) error {
+	if d.ahead != nil {
+		d.ahead.addTo(rec)
+		d.ahead = nil
+		return nil
+	}
+	if err := d.read(rec, n); err != nil {
+		return err
+	}
+	if len(rec.Vector) != d.holds.Dim {
+		return d.src.bad(n, -1, fmt.Errorf("a vector of %d values, the records before have %d", len(rec.Vector), d.holds.Dim))
+	}
+	return nil
+}
+
+// read reads the next row into rec.
+func (d *parquetDecoder) read(rec *Record, n int64) error {
+	err := d.rows.Next(func(column int, v parquet.Value) error { return d.columns[column].decode(rec, v) })
+	switch {
+	case err == io.EOF:
+		return io.EOF
+	case err != nil:
+		return d.src.parquetError(n, err)
+	}
+	return nil
+}
+
+// role is what a column is for.
+type role uint8
+
+const (
+	attributeRole role = iota
+	ignoredRole
+	vectorRole
+	keyRole
+	labelRole
+	payloadRole
+	expiryRole
+)
+
+// parquetColumn is a leaf column.
+type parquetColumn struct {
+	name  string // of the outermost group
+	as    string // name of the attribute
+	role  role
+	list  bool // a list of values
+	kind  int  // type of the file
+	means parquet.Meaning
+	typ   AttributeType // of the values; AnyType: not supported
+	parse AttributeType // what a text is parsed as; StringType: nothing else
+}
+
+// parquetColumns gives the columns their parts and describes the attributes.
+func parquetColumns(leaves []parquet.Column, o Options, holds *Schema) ([]parquetColumn, error) {
+	var columns []parquetColumn
+	count := map[string]int{}
+	for _, leaf := range leaves {
+		c := parquetColumn{
+			name: leaf.Path[0], as: leaf.Path[0], list: leaf.MaxRep == 1, kind: leaf.Type, means: leaf.Meaning,
+			parse: StringType,
+		}
+		if nested := leaf.MaxRep > 1 || len(leaf.Path) > 1 && !c.list; !nested {
+			c.typ = parquetType(leaf)
+		}
+		count[c.name]++
+		columns = append(columns, c)
+	}
+	for i := range columns {
+		if count[columns[i].name] > 1 { // parts of a group
+			columns[i].typ = AnyType
+		}
+	}
+	if err := vectorColumn(columns, o); err != nil {
+		return nil, err
+	}
+	for i := range columns {
+		if err := columns[i].assign(o, holds); err != nil {
+			return nil, fmt.Errorf("column %.60q: %w", columns[i].name, err)
+		}
+	}
+	return columns, namedColumns(columns, o)
+}
+
+// parquetType returns the type of a column's values; AnyType if it is not supported.
+func parquetType(c parquet.Column) AttributeType {
+	whole := c.Type == parquet.Int32 || c.Type == parquet.Int64
+	switch c.Meaning {
+	case parquet.Plain:
+		switch {
+		case whole:
+			return IntType
+		case c.Type == parquet.Float || c.Type == parquet.Double:
+			return FloatType
+		case c.Type == parquet.Boolean:
+			return BoolType
+		case c.Type == parquet.ByteArray:
+			return StringType
+		}
+	case parquet.Text:
+		if c.Type == parquet.ByteArray {
+			return StringType
+		}
+	case parquet.Unsigned:
+		if whole {
+			return IntType
+		}
+	case parquet.Date, parquet.Millis, parquet.Micros, parquet.Nanos:
+		if whole {
+			return TimeType
+		}
+	}
+	return AnyType
+}
+
+// vectorColumn finds the column of vectors: that of the options, or the only one of lists of floats, or
+// of lists of numbers.
+func vectorColumn(columns []parquetColumn, o Options) error {
+	var floats, numbers []int
+	for i := range columns {
+		c := &columns[i]
+		if !c.list || slices.Contains(o.IgnoreColumns, c.name) {
+			continue
+		}
+		switch {
+		case c.typ != FloatType && c.typ != IntType:
+			continue
+		case c.name == o.VectorField:
+			c.role = vectorRole
+			return nil
+		case c.typ == FloatType:
+			floats = append(floats, i)
+		default:
+			numbers = append(numbers, i)
+		}
+	}
+	if len(floats) == 0 {
+		floats = numbers
+	}
+	if len(floats) != 1 {
+		var names []string
+		for _, i := range floats {
+			names = append(names, columns[i].name)
+		}
+		return fmt.Errorf("%w Lists of numbers are in %s", ErrVector, listed(names))
+	}
+	columns[floats[0]].role = vectorRole
+	return nil
+}
+
+// assign gives a column its part.
+func (c *parquetColumn) assign(o Options, holds *Schema) error {
+	is := func(spec string, names ...string) bool {
+		return c.name == spec || spec == "" && slices.Contains(names, strings.ToLower(c.name))
+	}
+	given := slices.IndexFunc(o.Attributes, func(a Attribute) bool { return a.Name == c.name })
+	switch {
+	case c.role == vectorRole:
+		return nil
+	case slices.Contains(o.IgnoreColumns, c.name):
+		c.role = ignoredRole
+		return nil
+	case c.typ == AnyType:
+		return errors.New("its type is not supported (leave it out to read the others)")
+	case slices.Contains(o.LabelColumns, c.name), given < 0 && o.LabelColumns == nil && is("", "label", "labels"):
+		c.role = labelRole
+	case c.list:
+		return errors.New("a list that is neither the vector nor labels (leave it out to read the others)")
+	case given >= 0 && o.Attributes[given].Type != AnyType && o.Attributes[given].Type != c.typ:
+		if c.typ != StringType {
+			return fmt.Errorf("its values have the type %v, not %v", c.typ, o.Attributes[given].Type)
+		}
+		c.parse = o.Attributes[given].Type
+	case given >= 0:
+	case is(o.KeyColumn, "key", "id"):
+		c.role, holds.Keyed = keyRole, true
+	case is(o.PayloadColumn, "payload"):
+		c.role = payloadRole
+	case is(o.ExpiryColumn, defaultExpiry):
+		c.role, holds.Expires = expiryRole, true
+		if c.typ == StringType {
+			c.parse = TimeType
+		} else if c.typ != TimeType {
+			return fmt.Errorf("its values have the type %v, not time", c.typ)
+		}
+	}
+	if c.role == attributeRole {
+		typ := c.typ
+		if typ == StringType {
+			typ = c.parse
+		}
+		if a, ok := typedName(c.name); ok && a.Type == typ {
+			c.as = a.Name
+		}
+		holds.Attributes = append(holds.Attributes, Attribute{c.as, typ})
+	}
+	return nil
+}
+
+// namedColumns checks that the columns that the options name are there.
+func namedColumns(columns []parquetColumn, o Options) error {
+	named := slices.Concat([]string{o.KeyColumn, o.PayloadColumn, o.ExpiryColumn}, o.LabelColumns, o.IgnoreColumns)
+	for _, a := range o.Attributes {
+		named = append(named, a.Name)
+	}
+	keys := 0
+	for _, c := range columns {
+		if c.role == keyRole {
+			keys++
+		}
+	}
+	if keys > 1 {
+		return errors.New("columns key and id: which one has the keys?")
+	}
+	for _, name := range named {
+		if name != "" && !slices.ContainsFunc(columns, func(c parquetColumn) bool { return c.name == name }) {
+			return fmt.Errorf("no column %.60q", name)
+		}
+	}
+	return nil
+}
+
+// decode adds a value of a column to rec.
+func (c *parquetColumn) decode(rec *Record, v parquet.Value) error {
+	switch {
+	case c.role == ignoredRole:
+		return nil
+	case v.Null && c.role == keyRole:
+		return errEmptyKey
+	case v.Null && c.role == vectorRole:
+		return errors.New("the vector, or a value of it, is missing")
+	case v.Null: // an empty list, or no value
+		return nil
+	case c.role == vectorRole:
+		return c.addValue(rec, v)
+	}
+	x, err := c.value(v)
+	if s, ok := x.(string); ok && c.parse != StringType {
+		x, err = c.parse.Parse(s)
+	}
+	if err != nil || x == nil {
+		return err
+	}
+	switch c.role {
+	case keyRole:
+		if rec.Key = appendValue(rec.Key[:0], x); len(rec.Key) == 0 {
+			return errEmptyKey
+		}
+	case labelRole:
+		if label := string(appendValue(nil, x)); label != "" {
+			rec.Labels = append(rec.Labels, label)
+		}
+	case payloadRole:
+		rec.Payload = appendValue(rec.Payload, x)
+	case expiryRole:
+		rec.ExpiresAt = x.(time.Time)
+	case attributeRole:
+		if f, ok := x.(float64); ok && f != f {
+			return nil // what data frames write for a missing value
+		}
+		return rec.setAttribute(c.as, x)
+	}
+	return nil
+}
+
+// addValue adds a number to the vector.
+func (c *parquetColumn) addValue(rec *Record, v parquet.Value) error {
+	var f float32
+	switch c.kind {
+	case parquet.Float:
+		f = math.Float32frombits(uint32(v.Bits))
+	case parquet.Double:
+		f = float32(math.Float64frombits(v.Bits))
+	default:
+		x, err := c.value(v)
+		if err != nil {
+			return err
+		}
+		n := x.(int64)
+		if f = float32(n); f >= 1<<63 || int64(f) != n {
+			return fmt.Errorf("%d: float32 cannot hold it exactly", n)
+		}
+	}
+	if rec.Vector = append(rec.Vector, f); !finite(f) {
+		return fmt.Errorf("value %d is not finite as float32", len(rec.Vector)-1)
+	}
+	return nil
+}
+
+// value returns a value as that of an attribute.
+func (c *parquetColumn) value(v parquet.Value) (any, error) {
+	n := int64(v.Bits)
+	if c.kind == parquet.Int32 && c.means != parquet.Unsigned {
+		n = int64(int32(v.Bits))
+	}
+	switch c.typ {
+	case BoolType:
+		return v.Bits != 0, nil
+	case FloatType:
+		if c.kind == parquet.Float {
+			return float64(math.Float32frombits(uint32(v.Bits))), nil
+		}
+		return math.Float64frombits(v.Bits), nil
+	case IntType:
+		if c.means == parquet.Unsigned && n < 0 {
+			return nil, fmt.Errorf("%d is out of the range of int64", v.Bits)
+		}
+		return n, nil
+	case TimeType:
+		t := timeOf(n, c.means)
+		return t, checkYear(t)
+	}
+	return string(v.Bytes), nil
+}
+
+// timeOf returns the time that a number means.
+func timeOf(n int64, m parquet.Meaning) time.Time {
+	switch m {
+	case parquet.Date:
+		return time.Unix(n*24*3600, 0).UTC()
+	case parquet.Millis:
+		return time.UnixMilli(n).UTC()
+	case parquet.Micros:
+		return time.UnixMicro(n).UTC()
+	}
+	return time.Unix(0, n).UTC()
+}

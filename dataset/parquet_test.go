@@ -1,0 +1,162 @@
+package dataset
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// parquetRecords are the rows of most files in testdata/parquet, which testdata/parquet.go wrote by
+// github.com/parquet-go/parquet-go 0.32.
+func parquetRecords() []Record {
+	var all []Record
+	seen := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	for i := range 300 {
+		rec := Record{
+			Key: strconv.AppendInt(nil, int64(i), 10), Vector: []float32{float32(i), float32(-i) / 2, 3},
+			Labels: []string{"a", "b|c", "d"}[:i%4],
+			Attributes: map[string]any{
+				"count": int64(1<<31 + i), "brand": []string{"acme", "", "brand c"}[i%3], "sold": i%5 == 0,
+				"seen": seen.Add(time.Duration(i) * time.Hour), "made": time.Unix(int64(20000-100*i)*86400, 0).UTC(),
+			},
+		}
+		if i%2 == 0 {
+			rec.Attributes["price"] = 2.5
+		}
+		if i%7 == 0 {
+			rec.Payload = []byte("text")
+		}
+		all = append(all, rec)
+	}
+	return all
+}
+
+func parquetFile(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "parquet", name+".parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestParquet(t *testing.T) {
+	want := parquetRecords()
+	for _, name := range []string{"plain", "snappy", "gzip", "zstd"} {
+		compare(t, mustLoad(t, "x", parquetFile(t, name), Options{}), want)
+	}
+	compare(t, mustLoad(t, "x", parquetFile(t, "delta"), Options{}), []Record{
+		{Key: []byte("0"), Vector: []float32{1}, Attributes: map[string]any{"n": int64(1)}},
+	})
+	split := mustLoad(t, "x", parquetFile(t, "split"), Options{})
+	for i, rec := range split {
+		if rec.Attributes["s"] != float64(i)/4 || !reflect.DeepEqual(rec.Vector, want[i].Vector) {
+			t.Fatalf("%+v", rec)
+		}
+	}
+	// Columns by their names, types for texts.
+	first := mustLoad(t, "x.parquet", parquetFile(t, "plain"), Options{
+		KeyColumn: "made", LabelColumns: []string{"brand"}, PayloadColumn: "count", ExpiryColumn: "seen", Max: 1,
+		IgnoreColumns: []string{"labels", "price", "payload", "id"}, Attributes: []Attribute{{"sold", BoolType}},
+	})
+	compare(t, first, []Record{{
+		Key: []byte("2024-10-04T00:00:00Z"), Vector: []float32{0, 0, 3}, Labels: []string{"acme"}, Payload: []byte("2147483648"),
+		ExpiresAt: want[0].Attributes["seen"].(time.Time), Attributes: map[string]any{"sold": true},
+	}})
+	r, err := Open(filepath.Join("testdata", "parquet", "plain.parquet"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if s := r.Schema(); s.Records != 300 || s.Dim != 3 || !s.Keyed || len(s.Attributes) != 6 || s.Format != FormatParquet {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestParquetVectors: which column is the vector, and what its numbers can be.
+func TestParquetVectors(t *testing.T) {
+	data := parquetFile(t, "odd")
+	ignore := []string{"d", "G"}
+	for _, c := range []struct {
+		o    Options
+		want []float32
+	}{
+		{Options{IgnoreColumns: append(ignore, "w")}, []float32{1, 2}},
+		{Options{IgnoreColumns: append(ignore, "v")}, []float32{3}},
+		{Options{VectorField: "w", IgnoreColumns: append(ignore, "v")}, []float32{3}},
+		{Options{LabelColumns: []string{"w"}, IgnoreColumns: ignore}, []float32{1, 2}},
+	} {
+		if got := mustLoad(t, "x", data, c.o); !reflect.DeepEqual(got[0].Vector, c.want) {
+			t.Errorf("%+v: %v", c.o, got)
+		}
+	}
+}
+
+func TestBadParquet(t *testing.T) {
+	plain := parquetFile(t, "plain")
+	for _, c := range []struct {
+		data []byte
+		o    Options
+		says string
+	}{
+		{parquetFile(t, "odd"), Options{IgnoreColumns: []string{"w"}}, `column "d": its type is not supported`},
+		{parquetFile(t, "odd"), Options{IgnoreColumns: []string{"d", "G"}}, "neither the vector nor labels"},
+		{parquetFile(t, "odd"), Options{IgnoreColumns: []string{"v", "w"}}, "Lists of numbers are in none"},
+		{parquetFile(t, "lz4"), Options{}, "compression 7 is not supported"},
+		{parquetFile(t, "ragged"), Options{}, "a vector of 2 values, the records before have 1"},
+		{parquetFile(t, "novector"), Options{}, "the vector, or a value of it, is missing"},
+		{parquetFile(t, "none"), Options{}, "empty file"},
+		{plain, Options{KeyColumn: "payload"}, "empty key"},
+		{plain, Options{KeyColumn: "none"}, `no column "none"`},
+		{plain, Options{Attributes: []Attribute{{"sold", IntType}}}, "type bool, not int"},
+		{plain, Options{Attributes: []Attribute{{"brand", IntType}}}, `"acme" is not an integer`},
+		{plain, Options{ExpiryColumn: "sold"}, "type bool, not time"},
+		{plain, Options{MaxDim: 2}, "3 values, want 1..2"},
+		{[]byte("PAR1\x00"), Options{}, "too short"},
+		{plain[:len(plain)-1], Options{}, "no footer"},
+		{zipped(t, plain), Options{}, "compression"},
+	} {
+		_, err := load(t, "x", c.data, c.o)
+		if wantFormatError(t, err); !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q does not say %q", err, c.says)
+		}
+	}
+}
+
+// TestDamagedParquet: a thousand damaged copies of each file give errors, or as many records.
+func TestDamagedParquet(t *testing.T) {
+	for _, name := range []string{"plain", "snappy", "gzip", "zstd"} {
+		read := damage(t, "x.parquet", parquetFile(t, name), Options{MaxDim: 4096}, Schema{Records: 300, Dim: 3})
+		t.Logf("%s: %d of 1000 read", name, read)
+	}
+}
+
+// TestPyArrow: what pyarrow writes is read equal.
+func TestPyArrow(t *testing.T) {
+	dir := python(t, "pyarrow.parquet", `
+import pyarrow as pa, pyarrow.parquet as pq, datetime
+t = pa.table({'key': ['a', 'b'], 'v': pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32())),
+  'labels': [['x'], []], 'n': [1, None], 'seen': [datetime.datetime(2026, 1, 2)] * 2})
+pq.write_table(t, 'new.parquet')
+pq.write_table(t, 'old.parquet', version='1.0', use_dictionary=False, compression='gzip')
+`)
+	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	for _, name := range []string{"new", "old"} {
+		data, err := os.ReadFile(filepath.Join(dir, name+".parquet"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, mustLoad(t, name, data, Options{}), []Record{
+			{Key: []byte("a"), Vector: []float32{1, 2}, Labels: []string{"x"}, Attributes: map[string]any{"n": int64(1), "seen": at}},
+			{Key: []byte("b"), Vector: []float32{3, 4}, Attributes: map[string]any{"seen": at}},
+		})
+	}
+}
+
+func FuzzParquet(f *testing.F) {
+	fuzzDecoder(f, Options{Format: FormatParquet}, parquetFile(f, "zstd"), parquetFile(f, "gzip"), parquetFile(f, "ragged"))
+}
