@@ -77,7 +77,8 @@ func openARFF(s *source, o Options) (decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &arff{labels: append(slices.Clip(labels), classNames(columns, classes)...), seen: make([]int64, len(columns))}
+	a := &arff{seen: make([]int64, len(columns))}
+	a.labels = append(slices.Clip(labels), classNames(columns, classes)...)
 	isLabel := make(map[string]bool, len(labels))
 	for _, l := range labels {
 		isLabel[l] = true
@@ -121,7 +122,9 @@ func openARFF(s *source, o Options) (decoder, error) {
 // values are labels. The options decide first, then Mulan's XML file, Meka's -C, and an attribute that is
 // named class or label. Without any of these a file of attributes that are 0 or 1 is refused, since these
 // may be labels.
-func arffLabels(s *source, o Options, columns []column, relation string) (labels, classes []string, err error) {
+func arffLabels(
+	s *source, o Options, columns []column, relation string,
+) (labels, classes []string, err error) {
 	if o.NoLabels {
 		return nil, nil, nil
 	}
@@ -159,7 +162,8 @@ func arffLabels(s *source, o Options, columns []column, relation string) (labels
 	}
 	binary := false
 	for _, c := range columns {
-		if isClass := strings.EqualFold(c.name, "class") || strings.EqualFold(c.name, "label"); isClass && c.nominal != nil {
+		isClass := strings.EqualFold(c.name, "class") || strings.EqualFold(c.name, "label")
+		if isClass && c.nominal != nil {
 			classes = append(classes, c.name)
 		}
 		binary = binary || c.binary()
@@ -172,7 +176,8 @@ func arffLabels(s *source, o Options, columns []column, relation string) (labels
 
 // binary reports whether the values are 0 and 1, as those of Mulan's labels are.
 func (c column) binary() bool {
-	return len(c.nominal) > 0 && !slices.ContainsFunc(c.nominal, func(v string) bool { return v != "0" && v != "1" })
+	other := func(v string) bool { return v != "0" && v != "1" }
+	return len(c.nominal) > 0 && !slices.ContainsFunc(c.nominal, other)
 }
 
 // classNames returns the values of classes; none where one is no list.

@@ -8,7 +8,8 @@ import (
 
 // binElems maps the formats of the big-ann benchmarks to their number types.
 var binElems = map[string]elem{
-	FormatFbin: {kind: kindF32}, FormatU8bin: {kind: kindU8}, FormatI8bin: {kind: kindI8}, FormatIbin: {kind: kindI32},
+	FormatFbin: {kind: kindF32}, FormatU8bin: {kind: kindU8},
+	FormatI8bin: {kind: kindI8}, FormatIbin: {kind: kindI32},
 }
 
 // openBin reads fbin, u8bin, i8bin and ibin: the number of records and the number of dimensions, both

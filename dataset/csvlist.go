@@ -83,7 +83,8 @@ func (d *delimited) findList(o Options) error {
 	case len(lists) == 0:
 		return nil
 	case len(lists) > 1:
-		return fmt.Errorf("%w Columns %s and %s hold lists of numbers", ErrVector, d.name(lists[0]), d.name(lists[1]))
+		return fmt.Errorf("%w Columns %s and %s hold lists of numbers",
+			ErrVector, d.name(lists[0]), d.name(lists[1]))
 	}
 	return d.setList(lists[0], others)
 }

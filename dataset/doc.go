@@ -52,9 +52,9 @@
 // magic numbers of npy, npz, hdf5, parquet and idx; an opening brace with a quoted name for jsonl;
 // @relation, @attribute or @data for ARFF; three whole numbers in the first line,
 // and a feature in the second, for xmc. Then the name decides: .idx, -ubyte, .fvecs,
-// .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .ibin, .npy, .npz, .hdf5, .h5, .parquet, .csv, .tsv, .jsonl, .ndjson, .libsvm, .svm,
-// .svmlight, .xmc, .arff, each with or without .gz, .bz2 or .zst. Text under another name is ARFF when it
-// begins with %, libsvm when its first line has the shape of a record with features,
+// .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .ibin, .npy, .npz, .hdf5, .h5, .parquet, .csv, .tsv, .jsonl,
+// .ndjson, .libsvm, .svm, .svmlight, .xmc, .arff, each with or without .gz, .bz2 or .zst. Text under
+// another name is ARFF when it begins with %, libsvm when its first line has the shape of a record with features,
 // tsv when that has more tabs than commas, and csv otherwise. The vecs and bin formats
 // have no magic number, so they need their name or an explicit format. Options.Kind keeps
 // to the formats of one kind.
@@ -158,8 +158,8 @@
 // value, "attribute=value". What a sparse row leaves out is, as in Weka, zero or
 // the first value. Strings and dates can be labels or be left out; otherwise they, missing values and weights
 // of rows are errors. Without Mulan's file and Meka's -C, the value of an attribute named class or label is
-// the label (Options.LabelColumns, NoLabels). The XML file decides over Meka's -C, which may be left over from a
-// conversion.
+// the label (Options.LabelColumns, NoLabels). The XML file decides over Meka's -C, which may be left over
+// from a conversion.
 //
 // In jsonl "features" is {"name": value, …}, {"indices": […], "values": […]} or
 // [[number, value], …], and the same kind, names or numbers, in all records.

@@ -48,14 +48,17 @@ type format struct {
 var formats []*format
 
 func init() {
-	plain := func(name string, open func(*source, Options) (decoder, error), encoder func(Schema) (encoder, error)) *format {
-		return &format{name: name, dense: true, plain: true, endings: []string{"." + name}, open: open, encoder: encoder}
-	}
 	for _, name := range []string{FormatFvecs, FormatBvecs, FormatIvecs} {
-		formats = append(formats, plain(name, openVecs, newVecsEncoder))
+		formats = append(formats, &format{
+			name: name, dense: true, plain: true, endings: []string{"." + name},
+			open: openVecs, encoder: newVecsEncoder,
+		})
 	}
 	for _, name := range []string{FormatFbin, FormatU8bin, FormatI8bin, FormatIbin} {
-		formats = append(formats, plain(name, openBin, newBinEncoder))
+		formats = append(formats, &format{
+			name: name, dense: true, plain: true, endings: []string{"." + name},
+			open: openBin, encoder: newBinEncoder,
+		})
 	}
 	formats = append(formats, []*format{
 		{
@@ -71,8 +74,8 @@ func init() {
 			open: openNPZ,
 		},
 		{
-			name: FormatHDF5, dense: true, plain: true, members: true, seek: true, endings: []string{".hdf5", ".h5", ".hdf"},
-			open: openHDF5,
+			name: FormatHDF5, dense: true, plain: true, members: true, seek: true,
+			endings: []string{".hdf5", ".h5", ".hdf"}, open: openHDF5,
 		},
 		{
 			name: FormatParquet, dense: true, attributes: true, seek: true, endings: []string{".parquet", ".pq"},
@@ -87,8 +90,8 @@ func init() {
 			open: openDelimited, encoder: newDelimitedEncoder,
 		},
 		{
-			name: FormatLibsvm, sparse: true, text: true, rejects: true, endings: []string{".libsvm", ".svm", ".svmlight"},
-			open: openLibsvm, encoder: newLibsvmEncoder,
+			name: FormatLibsvm, sparse: true, text: true, rejects: true,
+			endings: []string{".libsvm", ".svm", ".svmlight"}, open: openLibsvm, encoder: newLibsvmEncoder,
 		},
 		{
 			name: FormatXMC, sparse: true, text: true, endings: []string{".xmc"},

@@ -68,7 +68,8 @@ func (d *parquetDecoder) next(rec *Record, n int64) error {
 		return err
 	}
 	if len(rec.Vector) != d.holds.Dim {
-		return d.src.bad(n, -1, fmt.Errorf("a vector of %d values, the records before have %d", len(rec.Vector), d.holds.Dim))
+		return d.src.bad(n, -1,
+			fmt.Errorf("a vector of %d values, the records before have %d", len(rec.Vector), d.holds.Dim))
 	}
 	return nil
 }
@@ -221,7 +222,8 @@ func (c *parquetColumn) assign(o Options, holds *Schema) error {
 		return nil
 	case c.typ == AnyType:
 		return errors.New("its type is not supported (leave it out to read the others)")
-	case slices.Contains(o.LabelColumns, c.name), given < 0 && o.LabelColumns == nil && is("", "label", "labels"):
+	case slices.Contains(o.LabelColumns, c.name),
+		given < 0 && o.LabelColumns == nil && is("", "label", "labels"):
 		c.role = labelRole
 	case c.list:
 		return errors.New("a list that is neither the vector nor labels (leave it out to read the others)")
@@ -258,7 +260,8 @@ func (c *parquetColumn) assign(o Options, holds *Schema) error {
 
 // namedColumns checks that the columns that the options name are there.
 func namedColumns(columns []parquetColumn, o Options) error {
-	named := slices.Concat([]string{o.KeyColumn, o.PayloadColumn, o.ExpiryColumn}, o.LabelColumns, o.IgnoreColumns)
+	named := []string{o.KeyColumn, o.PayloadColumn, o.ExpiryColumn}
+	named = slices.Concat(named, o.LabelColumns, o.IgnoreColumns)
 	for _, a := range o.Attributes {
 		named = append(named, a.Name)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// parquetRecords are the rows of most files in testdata/parquet, which testdata/parquet.go wrote by
+// parquetRecords are the rows of most files in testdata/parquet, which testdata/parquet.go.txt wrote by
 // github.com/parquet-go/parquet-go 0.32.
 func parquetRecords() []Record {
 	var all []Record
@@ -52,6 +52,13 @@ func TestParquet(t *testing.T) {
 	compare(t, mustLoad(t, "x", parquetFile(t, "delta"), Options{}), []Record{
 		{Key: []byte("0"), Vector: []float32{1}, Attributes: map[string]any{"n": int64(1)}},
 	})
+	var keys []string
+	for _, rec := range mustLoad(t, "x", parquetFile(t, "prefixes"), Options{}) {
+		keys = append(keys, string(rec.Key))
+	}
+	if got := strings.Join(keys, " "); got != "apple apply b banana" {
+		t.Errorf("texts with common beginnings: %s", got)
+	}
 	split := mustLoad(t, "x", parquetFile(t, "split"), Options{})
 	for i, rec := range split {
 		if rec.Attributes["s"] != float64(i)/4 || !reflect.DeepEqual(rec.Vector, want[i].Vector) {

@@ -31,7 +31,8 @@ type exportCmd struct {
 
 // Run executes the command.
 func (c *exportCmd) Run(a *app) error {
-	if info, err := os.Lstat(c.Output); c.Output != standard && err == nil && info.Mode().IsRegular() && !c.Force {
+	there, err := os.Lstat(c.Output)
+	if err == nil && c.Output != standard && there.Mode().IsRegular() && !c.Force {
 		return usagef("%s exists: add --force to replace it", c.Output)
 	}
 	source, err := os.Stat(c.File)

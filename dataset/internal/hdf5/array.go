@@ -144,6 +144,11 @@ func (m *message) dataspace() (shape, most []uint64) {
 	return shape, most
 }
 
+// ieeeLayouts has the place and size of the exponent and of the mantissa, and the bias, by bytes.
+var ieeeLayouts = map[int][5]int{
+	2: {10, 5, 0, 10, 15}, 4: {23, 8, 0, 23, 127}, 8: {52, 11, 0, 52, 1023},
+}
+
 // datatype reads a type of numbers; false for another one.
 func (m *message) datatype() (t Type, ok bool) {
 	class := m.uint(1)
@@ -159,12 +164,12 @@ func (m *message) datatype() (t Type, ok bool) {
 		return t, true
 	case class&15 == 1:
 		t.Float = true
-		var layout [5]int // place and size of the exponent, of the mantissa, bias
+		var layout [5]int
 		for i := range 4 {
 			layout[i] = int(m.uint(1))
 		}
 		layout[4] = int(m.uint(4))
-		want, ieee := map[int][5]int{2: {10, 5, 0, 10, 15}, 4: {23, 8, 0, 23, 127}, 8: {52, 11, 0, 52, 1023}}[t.Size]
+		want, ieee := ieeeLayouts[t.Size]
 		return t, ieee && m.err == nil && layout == want && flags&0x40 == 0
 	}
 	return t, false

@@ -44,7 +44,8 @@ func (x *chunkIndex) extensible() error {
 	supers := 1 + int(maxBits-log)
 	dataBlocks := 2 * (minBlocks - 1)
 	secondary := max(0, supers-direct)
-	c = f.checked(block, uint64(6+f.offsets)+inIndex*uint64(e.width)+(dataBlocks+uint64(secondary))*uint64(f.offsets)+4, "EAIB")
+	pointers := (dataBlocks + uint64(secondary)) * uint64(f.offsets)
+	c = f.checked(block, uint64(6+f.offsets)+inIndex*uint64(e.width)+pointers+4, "EAIB")
 	c.bytes(2 + f.offsets)
 	x.place(&c, numbers, span{0, inIndex}, e.width)
 	first := inIndex

@@ -152,7 +152,8 @@ func (f *File) read(addr, n uint64) cursor {
 	room := f.size - f.base
 	switch {
 	case room < 0 || addr > uint64(room) || n > uint64(room)-addr:
-		c.err = &Error{min(c.at, f.size), fmt.Sprintf("%d bytes at address %d are beyond the end of the file", n, addr)}
+		text := fmt.Sprintf("%d bytes at address %d are beyond the end of the file", n, addr)
+		c.err = &Error{min(c.at, f.size), text}
 	case n > maxMetadata:
 		c.err = c.fault("%d bytes of metadata", n)
 	default:

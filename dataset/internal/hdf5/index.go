@@ -8,10 +8,11 @@ import (
 // chunkIndex finds the chunks of an array.
 type chunkIndex struct {
 	*Array
-	grid   []uint64 // number of chunks in each dimension
-	widest []uint64 // the same for the largest shape, by which chunks are numbered; that of the first is not used
-	bytes  uint64   // of a chunk
-	chunks []chunk  // by number within grid
+	grid []uint64 // number of chunks in each dimension
+	// widest is the same for the largest shape, by which chunks are numbered; the first is not used.
+	widest []uint64
+	bytes  uint64  // of a chunk
+	chunks []chunk // by number within grid
 }
 
 // findChunks reads the index of the array's chunks.
@@ -25,7 +26,8 @@ func (a *Array) findChunks(grid []uint64, bytes uint64) ([]chunk, error) {
 		}
 		if a.most[i] == undefined {
 			if a.layout.index == fixedIndex || a.layout.index == extensibleIndex || a.layout.index == implicitIndex {
-				return nil, &Error{a.layout.at, a.Name + " can grow in another dimension than the first, which is not supported"}
+				return nil, &Error{a.layout.at, a.Name +
+					" can grow in another dimension than the first, which is not supported"}
 			}
 			continue
 		}

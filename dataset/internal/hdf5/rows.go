@@ -3,7 +3,6 @@ package hdf5
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 )
 
@@ -50,13 +49,18 @@ func (a *Array) Rows() (*Rows, error) {
 		}
 		has = l.size
 		if want > 0 && (l.addr > room || has > room-l.addr) {
-			return nil, &Error{l.at, fmt.Sprintf("%s: %d bytes at address %d are not in the file", a.Name, has, l.addr)}
+			return nil, a.fault("%d bytes at address %d are not in the file", has, l.addr)
 		}
 	}
 	if has != want {
-		return nil, &Error{l.at, fmt.Sprintf("%s: %d bytes stored for %d rows of %d bytes", a.Name, has, a.Shape[0], r.width)}
+		return nil, a.fault("%d bytes stored for %d rows of %d bytes", has, a.Shape[0], r.width)
 	}
 	return r, nil
+}
+
+// fault makes an error of how the array is stored.
+func (a *Array) fault(format string, args ...any) error {
+	return &Error{a.layout.at, a.Name + ": " + fmt.Sprintf(format, args...)}
 }
 
 // findChunks finds the chunks and checks that all are there.
@@ -70,15 +74,15 @@ func (r *Rows) findChunks() (err error) {
 	for i, c := range r.chunks {
 		switch {
 		case c.addr == undefined:
-			return &Error{a.layout.at, fmt.Sprintf("%s: chunk %d of %d is not in the file", a.Name, i, len(r.chunks))}
+			return a.fault("chunk %d of %d is not in the file", i, len(r.chunks))
 		case c.addr > room || c.size > room-c.addr:
-			return &Error{a.layout.at, fmt.Sprintf("%s: chunk %d is beyond the end of the file", a.Name, i)}
+			return a.fault("chunk %d is beyond the end of the file", i)
 		case len(a.filters) == 0 && c.size != r.chunk, c.size > 2*most+1024, r.chunk > maxRatio*c.size:
-			return &Error{a.layout.at, fmt.Sprintf("%s: chunk %d has %d bytes for %d", a.Name, i, c.size, r.chunk)}
+			return a.fault("chunk %d has %d bytes for %d", i, c.size, r.chunk)
 		}
 	}
 	if rows := min(a.Shape[0], a.layout.chunk[0]); rows*r.width > maxChunk {
-		return &Error{a.layout.at, fmt.Sprintf("%s: chunks of %d rows of %d bytes", a.Name, rows, r.width)}
+		return a.fault("chunks of %d rows of %d bytes", rows, r.width)
 	}
 	return nil
 }
@@ -168,7 +172,8 @@ func (r *Rows) loadChunk(i int) error {
 	}
 	b, err := unfilter(filters, c.mask, b, int(r.chunk))
 	if err != nil {
-		return &Error{a.file.base + int64(min(c.addr, math.MaxInt32)), fmt.Sprintf("%s: chunk %d: %v", a.Name, i, err)}
+		at := a.file.base + int64(c.addr) // which is in the file
+		return &Error{at, fmt.Sprintf("%s: chunk %d: %v", a.Name, i, err)}
 	}
 	r.copyChunk(b, start)
 	return nil

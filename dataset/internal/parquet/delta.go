@@ -32,7 +32,8 @@ func newDeltas(b []byte) (*deltas, error) {
 	switch {
 	case d.r.err != nil:
 		return nil, errShort
-	case minis < 1 || minis > 1<<10 || size > 1<<20 || size%minis != 0 || size/minis%8 != 0 || size == 0 || count > maxDeltas:
+	case minis < 1 || minis > 1<<10 || size < 1 || size > 1<<20 || size%minis != 0 || size/minis%8 != 0,
+		count > maxDeltas:
 		return nil, fmt.Errorf("%d numbers in blocks of %d and %d parts", count, size, minis)
 	}
 	d.minis, d.perMini, d.left = int(minis), int(size/minis), int(count)

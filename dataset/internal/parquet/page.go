@@ -19,23 +19,26 @@ const (
 	dictionaryPage = 2
 	dataPage2      = 3
 
-	plainEncoding      = 0
-	plainDictionary    = 2
-	rleEncoding        = 3
-	deltaPacked        = 5
-	deltaLengths       = 6
-	deltaTexts         = 7
-	rleDictionary      = 8
-	byteStreamSplit    = 9
-	codecNone          = 0
-	codecSnappy        = 1
-	codecGzip          = 2
-	codecZstd          = 6
-	maxPage            = 1 << 30 // bytes of a page
-	maxHeader          = 64 << 10
-	maxSnappyRatio     = 64 // a copy of two bytes has at most 64
-	maxZstdWindow      = 128 << 20
-	errCorruptChecksum = "checksum of a page"
+	plainEncoding   = 0
+	plainDictionary = 2
+	rleEncoding     = 3
+	deltaPacked     = 5
+	deltaLengths    = 6
+	deltaTexts      = 7
+	rleDictionary   = 8
+	byteStreamSplit = 9
+	codecNone       = 0
+	codecSnappy     = 1
+	codecGzip       = 2
+	codecZstd       = 6
+)
+
+// Limits of pages, in bytes.
+const (
+	maxPage        = 1 << 30
+	maxHeader      = 64 << 10
+	maxSnappyRatio = 64 // a copy of two bytes has at most 64
+	maxZstdWindow  = 128 << 20
 )
 
 // page reads the next page that has values.
@@ -60,7 +63,7 @@ func (c *chunkReader) page() error {
 		}
 		c.at += size
 		if h.has(4) && crc32.ChecksumIEEE(b) != uint32(h.field(4).number) {
-			return errors.New(errCorruptChecksum)
+			return errors.New("a page does not have its checksum")
 		}
 		switch h.field(1).number {
 		case indexPage:
@@ -219,7 +222,8 @@ func decompress(codec int64, b []byte, raw int64) ([]byte, error) {
 		}
 		r = z
 	case codecZstd:
-		z, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+		z, err := zstd.NewReader(bytes.NewReader(b),
+			zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
 			return nil, err
 		}

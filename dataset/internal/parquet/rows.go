@@ -64,12 +64,14 @@ func (r *Rows) open() error {
 		case len(c.field(1).text) > 0:
 			return fmt.Errorf("column %.60q is in another file", column.Path[0])
 		case meta.field(1).number != int64(column.Type):
-			return fmt.Errorf("column %.60q has the type %d, the schema says %d", column.Path[0], meta.field(1).number, column.Type)
+			return fmt.Errorf("column %.60q has the type %d, the schema says %d",
+				column.Path[0], meta.field(1).number, column.Type)
 		case first < 0 || size < 0 || first > f.size || size > f.size-first || meta.field(5).number < 0:
 			return fmt.Errorf("column %.60q: %d bytes at %d are not in the file", column.Path[0], size, first)
 		}
 		r.columns[i] = chunkReader{
-			file: f, column: column, codec: meta.field(4).number, at: first, end: first + size, left: meta.field(5).number,
+			file: f, column: column, codec: meta.field(4).number,
+			at: first, end: first + size, left: meta.field(5).number,
 		}
 	}
 	return nil
