@@ -143,6 +143,9 @@ func (s source) read(o dataset.Options) (dataset.Reader, error) {
 
 // open opens the file.
 func (s source) open() (_ *input, err error) {
+	if isFolder(s.path) {
+		return nil, badInput("%s is a folder: name a file in it", s.path)
+	}
 	o, err := s.flags.options()
 	if err != nil {
 		return nil, err

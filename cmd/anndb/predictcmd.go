@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/anndb/anndb/db"
@@ -144,6 +146,9 @@ func (c *predictCmd) byTree(s *db.Snapshot) (bool, error) {
 	list, err := s.Collection(c.Collection).Indexes()
 	if err != nil {
 		return false, err
+	}
+	if !slices.ContainsFunc(list, predicts) {
+		return false, fmt.Errorf("collection %q has no label model: make one with anndb tune", c.Collection)
 	}
 	for _, i := range list {
 		if predicts(i) && (c.Index == "" || c.Index == i.Name) { // several are refused by Predict
