@@ -23,10 +23,11 @@ const (
 // neighborhood, for Diversify to choose from next to nearest rows, of which lists holds k for each
 // row. Where rows form groups that are far from each other, lists of nearest rows do not connect them.
 //
-// The candidates are the nearest rows to the row within a sample of the rows, at most 16,384 of them, and
-// within a sample of the sample: the lists of the sampled row that is nearest along the lists. They are
-// what the upper layers of a hierarchical graph have (Malkov and Yashunin 2020). Unused places hold the
-// row itself.
+// Some rows have candidates, for the others all places hold the row itself: the rows of a sample, at most
+// 16,384 of them, have the nearest rows within the sample and within a sample of it, as in the upper
+// layers of a hierarchical graph (Malkov and Yashunin 2020); a row from which lists do not lead to a
+// sampled row has what the nearest sampled row has. If all rows have far candidates, a walk reads half as
+// many rows more, which are in no cache: 2.5 times the time for a million rows at recall 0.98.
 //
 // The answer does not depend on workers; all processors when below 1. O(n·k·Dim + 2.7e8·Dim); each
 // row that no path connects with a sampled one costs 16,384 distances. Errors: ErrShape, ErrInput, and
@@ -44,12 +45,18 @@ func Far(ctx context.Context, rows Rows, lists []uint32, k, workers int) ([]uint
 	if err != nil {
 		return nil, err
 	}
-	anchor, err := near.anchors(ctx, rows, lists, k, workers)
+	anchor, leads, err := near.anchors(ctx, rows, lists, k, workers)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]uint32, 0, n*FarEach)
 	for i, at := range anchor {
+		if !leads[i] {
+			for range FarEach {
+				out = append(out, uint32(i))
+			}
+			continue
+		}
 		out = near.appendList(out, at, uint32(i))
 		out = wide.appendList(out, wide.of[at], uint32(i))
 	}
@@ -108,17 +115,19 @@ func (s *sample) appendList(out []uint32, at, row uint32) []uint32 {
 	return out
 }
 
-// anchors returns the place of a near sampled row for each row. A row takes over the nearest of the
-// anchors of the rows that it lists, in rounds.
-func (s *sample) anchors(ctx context.Context, rows Rows, lists []uint32, k, workers int) ([]uint32, error) {
+// anchors returns the place of a near sampled row for each row, and which rows lead to others: the
+// sampled ones, and those from which lists do not lead to a sampled one. A row takes over the nearest of
+// the anchors of the rows that it lists, in rounds.
+func (s *sample) anchors(ctx context.Context, rows Rows, lists []uint32, k, workers int) (
+	anchor []uint32, leads []bool, err error) {
 	const none = ^uint32(0)
 	n := rows.Len()
-	anchor := make([]uint32, n)
+	anchor, leads = make([]uint32, n), make([]bool, n)
 	for i := range anchor {
 		anchor[i] = none
 	}
 	for at, id := range s.ids {
-		anchor[id] = uint32(at)
+		anchor[id], leads[id] = uint32(at), true
 	}
 	for range anchorRounds {
 		next := make([]uint32, n)
@@ -147,7 +156,7 @@ func (s *sample) anchors(ctx context.Context, rows Rows, lists []uint32, k, work
 			}
 		})
 		if err != nil {
-			return nil, fmt.Errorf("labels: far candidates: %w", err)
+			return nil, nil, fmt.Errorf("labels: far candidates: %w", err)
 		}
 		anchor = next
 	}
@@ -158,16 +167,16 @@ func (s *sample) anchors(ctx context.Context, rows Rows, lists []uint32, k, work
 		}
 	}
 	if len(lost) == 0 {
-		return anchor, nil
+		return anchor, leads, nil
 	}
 	found, err := ExactNeighbors(ctx, chosen{rows, s.ids}, chosen{rows, lost}, 1, workers, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i, row := range lost {
-		anchor[row] = found.IDs[i]
+		anchor[row], leads[row] = found.IDs[i], true
 	}
-	return anchor, nil
+	return anchor, leads, nil
 }
 
 // anchorRounds is the number of rounds of sample.anchors: the number of steps from a row to a sampled
