@@ -23,7 +23,7 @@ func settings() []setting {
 		{`\help`, "", "this list; help COMMAND describes a command", (*session).help},
 		{`\mode`, "[" + strings.Join(modes(), "|") + "]", "how results are written", (*session).mode},
 		{`\timing`, "[on|off]", "the time of each command", (*session).setTiming},
-		{`\output`, "[FILE]", "results go to a file, which must not exist, or to the screen again", (*session).setOutput},
+		{`\output`, "[FILE]", "results go to a new file, or to the screen again", (*session).setOutput},
 		{`\read`, "FILE", "run the commands of a file", (*session).read},
 		{`\quit`, "", "leave; so do exit, quit and Ctrl-D", (*session).quit},
 	}

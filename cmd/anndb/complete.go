@@ -14,7 +14,7 @@ import (
 	"github.com/anndb/anndb/db"
 )
 
-// candidate is a word that may stand where the cursor is, and what it is.
+// candidate is a word to complete another one to, and a description of it.
 type candidate struct{ word, about string }
 
 const (
@@ -46,7 +46,7 @@ func (t typed) collection() string {
 	return ""
 }
 
-// complete returns what may stand in place of the last word.
+// complete returns the words that can replace the last one.
 func (c completion) complete(words []string) []candidate {
 	last := words[len(words)-1]
 	t := c.parse(words[:len(words)-1])

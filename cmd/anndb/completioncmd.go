@@ -43,8 +43,8 @@ func (c *completionCmd) Run(a *app) error {
 	return err
 }
 
-// completeCmd writes what may stand in place of the last word of a command line, a word and what it
-// is on a line.
+// completeCmd writes the words that can replace the last one of a command line, each on a line with a
+// description.
 type completeCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }

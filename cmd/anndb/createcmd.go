@@ -52,7 +52,8 @@ func (c *createCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	d, err := db.OpenContext(a.ctx, c.File, &db.Options{Timeout: a.flags.Wait, Maintenance: &db.Maintenance{Manual: true}})
+	o := &db.Options{Timeout: a.flags.Wait, Maintenance: &db.Maintenance{Manual: true}}
+	d, err := db.OpenContext(a.ctx, c.File, o)
 	if err != nil {
 		return explain(c.File, err)
 	}

@@ -76,7 +76,8 @@ func message(err error) string {
 		}
 		text = next
 	}
-	text = strings.Replace(text, "which the build leaves out unless told to keep members", "build the index with --members", 1)
+	text = strings.Replace(text, "which the build leaves out unless told to keep members",
+		"build the index with --members", 1)
 	text = strings.Replace(text, "; the other may be one transaction older, AcceptOlder opens it", "", 1)
 	if at, ok := errors.AsType[*db.FilterError](err); ok {
 		text += "\n  " + strings.ReplaceAll(at.Caret(), "\n", "\n  ")

@@ -85,7 +85,8 @@ func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, mod
 	}
 	wide, zero := out.wide()
 	if zero {
-		a.Title("zero: the same with 0/0 counted as 0; the others count it as 1, as Mulan does and the paper of LCIF.")
+		a.Title("zero: the same with 0/0 counted as 0; the others count it as 1, as Mulan does " +
+			"and the paper of LCIF.")
 	}
 	return a.Print(wide)
 }
@@ -255,7 +256,9 @@ func (t *labelTest) scores(found [][]db.Prediction) *vector.CSR {
 }
 
 // evaluate adds the measures of one model.
-func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, out *labelMeasures) error {
+func (t *labelTest) evaluate(
+	a *app, s *db.Snapshot, model string, threads int, out *labelMeasures,
+) error {
 	start := time.Now()
 	// The best labels and the predicted set at once.
 	o := &db.PredictOptions{Index: model, Top: slices.Max(rankedAt), Set: true}
@@ -309,21 +312,29 @@ func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, 
 	}
 	add("labels a row", r.Cardinality, nil)
 	add("predicted a row", r.Predicted, nil)
+	if err := t.decisions(a, s, model, add); err != nil {
+		return err
+	}
+	add("µs a row", took.Seconds()*1e6/float64(r.Rows), nil)
+	return nil
+}
+
+// decisions adds how many decisions the trees of a model take; nothing for other models.
+func (t *labelTest) decisions(
+	a *app, s *db.Snapshot, model string, add func(measure string, value float64, zero *float64),
+) error {
 	info, err := s.Collection(t.coll).Index(model)
+	if err != nil || info.Tree == nil {
+		return err
+	}
+	decisions, err := s.Collection(t.coll).TreeDecisions(a.ctx, t.q.queries, model)
 	if err != nil {
 		return err
 	}
-	if info.Tree != nil {
-		decisions, err := s.Collection(t.coll).TreeDecisions(a.ctx, t.q.queries, model)
-		if err != nil {
-			return err
-		}
-		add("decisions a row", decisions, nil)
-		add("decisions a training row", info.Tree.Decisions*float64(info.Tree.Trees), nil)
-		if info.Tree.Trees == 1 {
-			add("entropy of the leaves", info.Tree.Entropy, nil)
-		}
+	add("decisions a row", decisions, nil)
+	add("decisions a training row", info.Tree.Decisions*float64(info.Tree.Trees), nil)
+	if info.Tree.Trees == 1 {
+		add("entropy of the leaves", info.Tree.Entropy, nil)
 	}
-	add("µs a row", took.Seconds()*1e6/float64(r.Rows), nil)
 	return nil
 }

@@ -111,7 +111,7 @@ func (c *importCmd) into(a *app, r *batchReader, known *db.CollectionInfo) (err 
 		return c.failed(0, err)
 	}
 	newFile := !exists(c.File)
-	o := &db.Options{Maintenance: &db.Maintenance{Manual: true}}
+	o := &db.Options{Timeout: a.flags.Wait, Maintenance: &db.Maintenance{Manual: true}}
 	if c.NoSync {
 		o.Sync = db.Off
 	}

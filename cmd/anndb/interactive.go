@@ -64,7 +64,7 @@ func (s *session) editor(ctx context.Context, model *kong.Application) *readline
 	}
 	options := map[string]bool{
 		"menu-complete-display-prefix": true,  // a first tab completes what is common to all candidates
-		"cursor-position-probe":        false, // its answers mix with what is typed meanwhile
+		"cursor-position-probe":        false, // the terminal's answers would be read as keys
 		"history-autosuggest":          os.Getenv("NO_COLOR") == "",
 	}
 	for name, on := range options {
