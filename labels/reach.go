@@ -32,7 +32,8 @@ func Reach(ctx context.Context, rows Rows, lists []uint32, m int, candidates []u
 	if n != rows.Len() || n > 0 && len(candidates)%n != 0 {
 		return 0, fmt.Errorf("%w: %d lists and %d candidates for %d rows", ErrShape, n, len(candidates), rows.Len())
 	}
-	r.pruner = pruner{rows: rows, dim: rows.Dim(), a: make([]float32, rows.Dim()), b: make([]float32, rows.Dim())}
+	r.pruner = pruner{rows: rows, dim: rows.Dim()}
+	r.a, r.b = make([]float32, r.dim), make([]float32, r.dim)
 	r.walkFromCentre()
 	for round := 1; round < reachRounds && r.count < n; round++ {
 		if err := ctx.Err(); err != nil {
