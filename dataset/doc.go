@@ -54,8 +54,8 @@
 // and a feature in the second, for xmc. Then the name decides: .idx, -ubyte, .fvecs,
 // .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .ibin, .npy, .npz, .hdf5, .h5, .parquet, .csv, .tsv, .jsonl,
 // .ndjson, .libsvm, .svm, .svmlight, .xmc, .arff, each with or without .gz, .bz2 or .zst. Text under
-// another name is ARFF when it begins with %, libsvm when its first line has the shape of a record with features,
-// tsv when that has more tabs than commas, and csv otherwise. The vecs and bin formats
+// another name is ARFF when it begins with %, libsvm when its first line has the shape of a record
+// with features, tsv when that has more tabs than commas, and csv otherwise. The vecs and bin formats
 // have no magic number, so they need their name or an explicit format. Options.Kind keeps
 // to the formats of one kind.
 //

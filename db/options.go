@@ -186,9 +186,9 @@ type Row struct {
 	Features []Feature
 	// Labels are the row's labels; order and repetitions are not kept.
 	Labels []string
-	// Attributes are named values for filters: strings of at most 512 bytes, integers, floats,
-	// bools and times, all of an attribute of one type. Reads return int64, float64 and UTC. A name has 1 to 255 bytes. A row has at
-	// most 255 attributes, the rows of a collection at most 1,023 different names.
+	// Attributes are named values for filters: strings of at most 512 bytes, integers, floats, bools and
+	// times, all of an attribute of one type. Reads return int64, float64 and UTC. A name has 1 to 255
+	// bytes. A row has at most 255 attributes, the rows of a collection at most 1,023 different names.
 	Attributes map[string]any
 	// ExpiresAt, if not zero, is the time from which on no search finds the row. Maintenance deletes
 	// it after that.

@@ -73,6 +73,11 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%w: %s", ErrExists, to)
 	}
+	release, err := keepWritersOut(ctx, from)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	f, err := os.Open(from)
 	if err != nil {
 		return r, fail.Wrapf(err, "salvage")
@@ -157,4 +162,17 @@ func rebuildSalvaged(
 	}
 	_, err = d.indexes.Rebuild(ctx, c.Name, indexing.NewRebuild(ctx, nil, m))
 	return err
+}
+
+// keepWritersOut keeps processes from opening a database for writing until release is called, as far as
+// it can be opened: a damaged one cannot. Errors: ErrLocked if it is open for writing.
+func keepWritersOut(ctx context.Context, path string) (release func() error, err error) {
+	d, err := OpenContext(ctx, path, &Options{ReadOnly: true, MustExist: true})
+	switch {
+	case errors.Is(err, ErrLocked):
+		return nil, err
+	case err != nil:
+		return func() error { return nil }, nil
+	}
+	return d.Close, nil
 }

@@ -304,3 +304,32 @@ func surveyed(t *testing.T, path string) surveyedFile {
 	w.Buckets(func(b page.Bucket) { w.Walk(b, page.Values) })
 	return s
 }
+
+// TestSalvageLocked checks that a file that is open for writing is refused, and one that is open for
+// reading is not.
+func TestSalvageLocked(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.anndb")
+	d, err := Open(path, &Options{Maintenance: &Maintenance{Manual: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Create(t.Context(), "c", Schema{Dim: 2}); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(dir, "to.anndb")
+	if _, err := Salvage(t.Context(), path, to, nil); !errors.Is(err, ErrLocked) {
+		t.Errorf("open for writing: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := Open(path, &Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if _, err := Salvage(t.Context(), path, to, nil); err != nil {
+		t.Errorf("open for reading: %v", err)
+	}
+}

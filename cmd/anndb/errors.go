@@ -99,7 +99,8 @@ func explain(path string, err error) error {
 	case errors.Is(err, db.ErrNotDatabase):
 		return fmt.Errorf("%s: %w: %s", path, db.ErrNotDatabase, looksLike(path))
 	case errors.Is(err, db.ErrLocked):
-		return fmt.Errorf("%w by another process, which %s: wait until it ends, or add --wait 1m", err, holder(path))
+		return fmt.Errorf("%w by another process, which %s: wait until it ends, or add --wait 1m",
+			err, holder(path))
 	case errors.Is(err, db.ErrCorrupt):
 		return fmt.Errorf("%s is damaged: %w (save its rows: anndb repair %s --to NEW)", path, err, path)
 	}

@@ -197,7 +197,8 @@ func (c *importCmd) metric(a *app, in *input) string {
 	if m == "" {
 		a.note("%s is for the distance %q, which is not supported: the metric is l2", in.path, in.Distance)
 	} else {
-		a.note("%s is for the distance %q: the metric is %s (--metric selects another one)", in.path, in.Distance, m)
+		a.note("%s is for the distance %q: the metric is %s (--metric selects another one)",
+			in.path, in.Distance, m)
 	}
 	return m
 }

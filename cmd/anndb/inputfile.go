@@ -55,7 +55,8 @@ func (f fileFlags) options() (dataset.Options, error) {
 	o := dataset.Options{
 		Format: f.As, Member: f.Member, KeyColumn: f.Key, LabelColumns: f.Label, LabelSeparator: f.LabelSeparator,
 		PayloadColumn: f.Payload, IgnoreColumns: f.Ignore, KeysPath: f.Keys, Max: f.Limit,
-		VectorField: f.Vector, LabelsXML: f.LabelsXML, NoLabels: f.NoLabels, MaxFeatures: f.MaxFeatures, FeaturesField: f.Field,
+		VectorField: f.Vector, LabelsXML: f.LabelsXML, NoLabels: f.NoLabels,
+		MaxFeatures: f.MaxFeatures, FeaturesField: f.Field,
 		AttributesField: f.Attributes, ExpiryColumn: f.Expiry,
 		Header: map[string]dataset.Header{
 			"auto": dataset.HeaderAuto, "yes": dataset.HeaderPresent, "no": dataset.HeaderAbsent,

@@ -49,7 +49,8 @@ func LeafSizes(index string, sizes []int) *plot.Chart {
 	}
 	for i, n := range sizes {
 		if i == 0 || n != sizes[i-1] {
-			s.Points = append(s.Points, plot.Point{X: float64(max(n, 1)), Y: float64(len(sizes)-i) / float64(len(sizes))})
+			share := float64(len(sizes)-i) / float64(len(sizes))
+			s.Points = append(s.Points, plot.Point{X: float64(max(n, 1)), Y: share})
 		}
 	}
 	return &plot.Chart{

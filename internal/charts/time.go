@@ -31,7 +31,7 @@ var stages = []struct{ name, functions string }{
 
 // Time returns where the time of searches of a dense collection goes, in microseconds per query.
 // It searches for the queries again and again, on one goroutine for about the duration, and takes a
-// processor profile meanwhile. Errors: ErrBusy, those of Search.
+// processor profile of that. Errors: ErrBusy, those of Search.
 func Time(
 	ctx context.Context, c db.Collection, queries []db.Query, o db.SearchOptions, lasting time.Duration,
 ) (*plot.Chart, error) {
@@ -70,7 +70,8 @@ func Time(
 		return nil, err
 	}
 	return &plot.Chart{
-		Title:  fmt.Sprintf("%s: where %.1f µs of a query go, recall %g", info.Name, micros, cmp.Or(o.Recall, 0.95)),
+		Title: fmt.Sprintf("%s: where %.1f µs of a query go, recall %g",
+			info.Name, micros, cmp.Or(o.Recall, 0.95)),
 		X:      plot.Axis{Label: "µs"},
 		Y:      plot.Axis{Names: names},
 		Series: []plot.Series{s},

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// maxDeltas bounds the numbers of a page in deltas, of which a few bytes can promise any number.
+// maxDeltas bounds the numbers of a page in deltas: a few bytes can promise any number of them.
 const maxDeltas = 1 << 24
 
 // deltas decodes DELTA_BINARY_PACKED: the first number, and then blocks of differences, each with the

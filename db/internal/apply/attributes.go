@@ -80,7 +80,9 @@ func (a *Applier) nameAttributes(t *collTx, attributes []attribute.Attribute) {
 		if r == nil {
 			ref := layout.AttributeRef{Name: x.Name, Type: attribute.TypeOf(x.Value), Object: a.cat.Allocate(1)}
 			t.c.Attributes = append(t.c.Attributes, ref)
-			slices.SortFunc(t.c.Attributes, func(x, y layout.AttributeRef) int { return strings.Compare(x.Name, y.Name) })
+			slices.SortFunc(t.c.Attributes, func(x, y layout.AttributeRef) int {
+				return strings.Compare(x.Name, y.Name)
+			})
 			r = t.c.Attribute(x.Name)
 		}
 		t.attributes.objects[x.Name] = r.Object
@@ -171,7 +173,9 @@ func (a *Applier) freshen(t *collTx) (map[uint32]*roaring.Bitmap, error) {
 // first row, in place of those with which a row has entered its chunk in this transaction.
 func (a *Applier) addPresent(t *collTx, n uint32, rows *roaring.Bitmap) error {
 	for _, tables := range t.attributes.sealed {
-		tables[n] = slices.DeleteFunc(tables[n], func(e attribute.Entry) bool { return rows.Contains(uint32(e.Row)) })
+		tables[n] = slices.DeleteFunc(tables[n], func(e attribute.Entry) bool {
+			return rows.Contains(uint32(e.Row))
+		})
 	}
 	for it := rows.Iterator(); it.HasNext(); {
 		row := n*attribute.Span + it.Next()
