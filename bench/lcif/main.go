@@ -49,7 +49,7 @@ type config struct {
 	Rounds     int      `help:"Times to ask every query; 0 for 3." default:"0"`
 
 	JSON    bool   `help:"Write results as JSON."`
-	Format  string `help:"How to write results: text, markdown, csv or json." enum:"text,markdown,csv,json" default:"text"`
+	Format  string `help:"How to write results: table, markdown, csv or json." enum:"table,markdown,csv,json" default:"table"`
 	Quiet   bool   `short:"q" help:"Show no progress."`
 	Workers int    `help:"Goroutines for parallel work; 0 for all processors." default:"0"`
 }

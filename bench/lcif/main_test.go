@@ -52,7 +52,7 @@ func small(t *testing.T) *config {
 	writeSet(t, filepath.Join(dir, "medical", "medical-test.arff.gz"), 30)
 	return &config{
 		Data: dir, Sets: []string{"medical"}, Folds: 2, Objectives: []string{"micro-f1", "p@1"},
-		K: 5, Queries: 20, Rounds: 1, Format: "text",
+		K: 5, Queries: 20, Rounds: 1, Format: "table",
 	}
 }
 
