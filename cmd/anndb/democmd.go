@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/goroot"
+	"github.com/anndb/anndb/internal/lsa"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/vector"
 )
@@ -172,7 +173,7 @@ func (c *demoCmd) corpus(a *app) (*demoCorpus, error) {
 	out.words, out.weighSeconds = len(words), lap()
 	// A small tree has few documents; half its rank is still a reduction.
 	out.dims = max(1, min(demoDims, m.Rows/2, m.Cols/2))
-	data, _, err := goroot.SVD(a.ctx, m, goroot.SVDOptions{
+	data, _, err := lsa.SVD(a.ctx, m, lsa.Options{
 		Dims: out.dims, Rounds: demoRounds, Seed: c.Seed, Workers: a.flags.Workers,
 		Progress: a.progress.Steps("reduce"),
 	})

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/internal/goroot"
+	"github.com/anndb/anndb/internal/lsa"
 	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -110,7 +110,7 @@ func densePlaces(ctx context.Context, rows []db.Row, dim int) ([]plot.Point, err
 }
 
 func sparsePlaces(ctx context.Context, rows []db.Row, dim int) ([]plot.Point, error) {
-	m := &goroot.Sparse{Rows: len(rows), Cols: dim, Ptr: []int{0}}
+	m := &lsa.Matrix{Rows: len(rows), Cols: dim, Ptr: []int{0}}
 	number := map[string]uint32{}
 	for _, row := range rows {
 		x := row.Sparse
@@ -129,7 +129,7 @@ func sparsePlaces(ctx context.Context, rows []db.Row, dim int) ([]plot.Point, er
 		m.Ptr = append(m.Ptr, len(m.Idx))
 	}
 	dims := min(3, dim, len(rows))
-	out, _, err := goroot.SVD(ctx, m, goroot.SVDOptions{Dims: dims, Rounds: 6, Seed: 1})
+	out, _, err := lsa.SVD(ctx, m, lsa.Options{Dims: dims, Rounds: 6, Seed: 1})
 	if err != nil {
 		return nil, err
 	}

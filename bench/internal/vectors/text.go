@@ -4,14 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/anndb/anndb/dataset"
-	"github.com/anndb/anndb/internal/goroot"
+	"github.com/anndb/anndb/internal/lsa"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -40,7 +39,7 @@ func (s *Set) text(data, name string) (ok bool, err error) {
 				continue
 			}
 			s.Metric, s.Dim = vector.Cosine, dim
-			docs := &goroot.Sparse{Cols: int(t.terms), Ptr: []int{0}}
+			docs := &lsa.Matrix{Cols: int(t.terms), Ptr: []int{0}}
 			if err := readTerms(docs, filepath.Join(data, t.base), 0); err != nil {
 				return true, err
 			}
@@ -69,7 +68,7 @@ func (s *Set) text(data, name string) (ok bool, err error) {
 }
 
 // readTerms appends the documents of a file, or its first max, to a matrix: counts of terms.
-func readTerms(to *goroot.Sparse, path string, max int64) error {
+func readTerms(to *lsa.Matrix, path string, max int64) error {
 	r, err := dataset.Open(path, dataset.Options{Max: max, Kind: dataset.Sparse})
 	if err != nil {
 		return err
@@ -90,28 +89,9 @@ func readTerms(to *goroot.Sparse, path string, max int64) error {
 	return nil
 }
 
-// weigh replaces counts by (1 + ln count) · ln(rows / rows with the term), and scales rows to
-// unit length.
-func weigh(m *goroot.Sparse) {
-	with := make([]float64, m.Cols)
-	for _, f := range m.Idx {
-		with[f]++
-	}
-	for row := range m.Rows {
-		sum := 0.0
-		for i := m.Ptr[row]; i < m.Ptr[row+1]; i++ {
-			m.Val[i] = (1 + math.Log(max(1, m.Val[i]))) * math.Log(float64(m.Rows)/with[m.Idx[i]])
-			sum += m.Val[i] * m.Val[i]
-		}
-		for i := m.Ptr[row]; sum > 0 && i < m.Ptr[row+1]; i++ {
-			m.Val[i] /= math.Sqrt(sum)
-		}
-	}
-}
-
 // projected returns the documents in the leading singular directions, at unit length, from the
 // cache if they are there.
-func projected(name string, docs *goroot.Sparse, dim int) ([]float32, error) {
+func projected(name string, docs *lsa.Matrix, dim int) ([]float32, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return nil, err
@@ -123,8 +103,8 @@ func projected(name string, docs *goroot.Sparse, dim int) ([]float32, error) {
 		return out, err
 	}
 	fmt.Fprintf(os.Stderr, "%s: truncated SVD of %d documents, kept in %s\n", name, docs.Rows, path)
-	weigh(docs)
-	out, _, err := goroot.SVD(context.Background(), docs, goroot.SVDOptions{Dims: dim, Rounds: 3, Seed: 1})
+	docs.Weigh()
+	out, _, err := lsa.SVD(context.Background(), docs, lsa.Options{Dims: dim, Rounds: 3, Seed: 1})
 	if err != nil {
 		return nil, err
 	}

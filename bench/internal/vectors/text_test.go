@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/anndb/anndb/internal/goroot"
+	"github.com/anndb/anndb/internal/lsa"
 )
 
 // TestTerms checks the weights of two documents against those computed by hand.
@@ -17,14 +17,14 @@ func TestTerms(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	m := &goroot.Sparse{Cols: 5, Ptr: []int{0}}
+	m := &lsa.Matrix{Cols: 5, Ptr: []int{0}}
 	if err := readTerms(m, path, 0); err != nil {
 		t.Fatal(err)
 	}
 	if m.Rows != 3 || len(m.Idx) != 5 {
 		t.Fatalf("%d rows, %d entries", m.Rows, len(m.Idx))
 	}
-	weigh(m)
+	m.Weigh()
 	for i, want := range []float64{0, 1, 0, 1, 0} { // a term of all documents weighs nothing
 		if math.Abs(m.Val[i]-want) > 1e-12 {
 			t.Errorf("entry %d: %g, want %g", i, m.Val[i], want)

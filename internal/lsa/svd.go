@@ -1,4 +1,4 @@
-package goroot
+package lsa
 
 import (
 	"context"
@@ -16,15 +16,15 @@ import (
 
 // ErrShape is wrapped by the error for a matrix that is empty or too small for
 // the requested number of dimensions.
-var ErrShape = errors.New("goroot: matrix shape")
+var ErrShape = errors.New("lsa: matrix shape")
 
 // oversample is the number of columns that the iteration has beyond the requested ones:
 // with about ten, the wanted singular vectors converge in a few rounds (Halko,
 // Martinsson and Tropp 2011, section 4).
 const oversample = 12
 
-// SVDOptions are the options of SVD.
-type SVDOptions struct {
+// Options are the options of SVD.
+type Options struct {
 	Dims    int // singular vectors
 	Rounds  int // of the iteration
 	Seed    uint64
@@ -44,7 +44,7 @@ type SVDOptions struct {
 //
 // Errors: ErrShape if Dims < 1 or the smaller side of a is below Dims; the
 // context's error.
-func SVD(ctx context.Context, a *Sparse, o SVDOptions) (out []float32, sigma []float64, err error) {
+func SVD(ctx context.Context, a *Matrix, o Options) (out []float32, sigma []float64, err error) {
 	dims, rounds, workers := o.Dims, o.Rounds, o.Workers
 	if dims < 1 || min(a.Rows, a.Cols) < dims {
 		return nil, nil, fmt.Errorf("%w: %d dimensions of a %d x %d matrix", ErrShape, dims, a.Rows, a.Cols)
@@ -77,7 +77,7 @@ func SVD(ctx context.Context, a *Sparse, o SVDOptions) (out []float32, sigma []f
 	// A·(Z·V) = Y·V are the wanted projections and S the singular values.
 	var svd mat.SVD
 	if !svd.Factorize(triangle(y), mat.SVDThin) {
-		return nil, nil, fmt.Errorf("goroot: SVD of a %d x %d matrix did not converge", l, l)
+		return nil, nil, fmt.Errorf("lsa: SVD of a %d x %d matrix did not converge", l, l)
 	}
 	sigma = svd.Values(nil)[:dims]
 	var v mat.Dense
@@ -102,7 +102,7 @@ func general(rows, cols int) blas64.General {
 
 // multiply sets out = a·x. Every row of out is summed by one goroutine in
 // column order, so the result does not depend on their number.
-func multiply(ctx context.Context, a *Sparse, x, out blas64.General, workers int) error {
+func multiply(ctx context.Context, a *Matrix, x, out blas64.General, workers int) error {
 	return par.Each(ctx, par.Work{N: a.Rows, Grain: 128, Workers: workers}, func(i int) error {
 		row := blas64.Vector{N: x.Cols, Inc: 1, Data: out.Data[i*out.Stride : i*out.Stride+x.Cols]}
 		clear(row.Data)
