@@ -39,7 +39,7 @@ func (c *evaluateCmd) models(s *db.Snapshot, info db.CollectionInfo) ([]string, 
 	case info.Sparse && len(missing) > 0:
 		return nil, fmt.Errorf("collection %q has no label model %q", info.Name, missing[0])
 	case info.Sparse && len(models) == 0:
-		return nil, fmt.Errorf("collection %q has no label model: make one with anndb tune", info.Name)
+		return nil, noLabelModel(info.Name)
 	case len(c.Index) == 0 && (info.Sparse || len(models) == len(list)):
 		return models, nil
 	case len(missing) == len(c.Index):

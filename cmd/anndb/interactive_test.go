@@ -131,7 +131,7 @@ func TestShell(t *testing.T) {
 	s := openShell(t, dir, file)
 	s.runs("create points --dim 2", "collection  kind   dim")
 	s.types("put points first [1,\r")
-	s.runs("2] --label red", "collection  key    replaced") // goes on on a second line
+	s.runs("2] --label red", "collection  key    replaced") // continued on a second line
 	s.runs("put points 'second row' [3, 4] --attribute price=5", "collection  key         replaced")
 	s.runs("cou\tpoi\t", "collection  rows\npoints         2")
 	s.runs("rows points --pre\tf\t", "key    labels  attributes  payload\nfirst  red")

@@ -165,6 +165,11 @@ func predicts(i db.IndexInfo) bool {
 	return lcif || isTree(i.Kind)
 }
 
+// noLabelModel is the error for a collection without any.
+func noLabelModel(coll string) error {
+	return fmt.Errorf("collection %q has no label model: make one with anndb tune", coll)
+}
+
 // lcifOptions are the options of a label model by LCIF; those of other indexes are zero.
 func lcifOptions(i db.IndexInfo) db.LCIF {
 	if o, ok := i.Options.(*db.LCIF); ok {

@@ -35,18 +35,31 @@ type plotCurvesCmd struct {
 	Method    []string `help:"Only these methods."`
 	MinRecall float64  `help:"Where the axis of recall begins." default:"0.6"`
 	Type      []string `help:"Kinds of pictures in a folder: svg, png." default:"svg,png"`
-	Title     string   `help:"Line above the picture."`
-	Width     int      `help:"Pixels." default:"960"`
-	Height    int      `help:"Pixels." default:"600"`
+	pictureFlags
+}
+
+// pictureFlags are shared by pictures of charts.
+type pictureFlags struct {
+	Title  string `help:"Line above the picture."`
+	Width  int    `help:"Pixels." default:"960"`
+	Height int    `help:"Pixels." default:"600"`
+}
+
+// check refuses sizes that are no picture's.
+func (f pictureFlags) check() error {
+	if f.Width < 100 || f.Height < 100 || f.Width > 10_000 || f.Height > 10_000 {
+		return usagef("--width and --height: %d x %d (want 100 to 10,000)", f.Width, f.Height)
+	}
+	return nil
 }
 
 // Run executes the command.
 func (c *plotCurvesCmd) Run(a *app) error {
-	switch {
-	case !(c.MinRecall >= 0 && c.MinRecall < 1):
+	if !(c.MinRecall >= 0 && c.MinRecall < 1) {
 		return usagef("--min-recall %g (want 0 to below 1)", c.MinRecall)
-	case c.Width < 100 || c.Height < 100 || c.Width > 10_000 || c.Height > 10_000:
-		return usagef("--width and --height: %d x %d (want 100 to 10,000)", c.Width, c.Height)
+	}
+	if err := c.check(); err != nil {
+		return err
 	}
 	for _, f := range c.Type {
 		if !slices.Contains(plot.Formats(), f) {

@@ -17,15 +17,13 @@ import (
 type chartFlags struct {
 	inFile
 	Collection string `arg:"" help:"Collection."`
-	Width      int    `help:"Pixels." default:"960"`
-	Height     int    `help:"Pixels." default:"600"`
-	Title      string `help:"Line above the picture."`
+	pictureFlags
 }
 
 // draw writes charts to the files of these names.
 func (f chartFlags) draw(a *app, names []string, drawn ...*plot.Chart) error {
-	if f.Width < 100 || f.Height < 100 || f.Width > 10_000 || f.Height > 10_000 {
-		return usagef("--width and --height: %d x %d (want 100 to 10,000)", f.Width, f.Height)
+	if err := f.check(); err != nil {
+		return err
 	}
 	t := table.New("picture")
 	for i, c := range drawn {
@@ -220,7 +218,7 @@ func labelModels(s *db.Snapshot, coll string, names []string) ([]string, error) 
 		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("collection %q has no label model: make one with anndb tune", coll)
+		return nil, noLabelModel(coll)
 	}
 	return names, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -148,7 +147,7 @@ func (c *predictCmd) byTree(s *db.Snapshot) (bool, error) {
 		return false, err
 	}
 	if !slices.ContainsFunc(list, predicts) {
-		return false, fmt.Errorf("collection %q has no label model: make one with anndb tune", c.Collection)
+		return false, noLabelModel(c.Collection)
 	}
 	for _, i := range list {
 		if predicts(i) && (c.Index == "" || c.Index == i.Name) { // several are refused by Predict

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/script"
 )
 
 // TestReadmeSession runs the commands of the README's section on the shell, in their order, from an
@@ -28,7 +30,11 @@ func TestReadmeSession(t *testing.T) {
 		t.Run(m[1], func(t *testing.T) {
 			var out, errs bytes.Buffer
 			p := program{in: strings.NewReader(""), out: &out, errs: &errs, interruptible: context.WithCancel}
-			if code := p.run(t.Context(), words(m[1])); code != exitOK {
+			commands, err := script.Split(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code := p.run(t.Context(), commands[0].Words); code != exitOK {
 				t.Fatalf("exit code %d: %s", code, errs.String())
 			}
 			if out.Len() == 0 {
@@ -74,13 +80,4 @@ func sessionFiles(t *testing.T) (bibtex bool) {
 	}
 	t.Chdir(dir)
 	return bibtex
-}
-
-// words divides a command at spaces that are not in single quotes.
-func words(line string) []string {
-	var out []string
-	for _, m := range regexp.MustCompile(`'([^']*)'|(\S+)`).FindAllStringSubmatch(line, -1) {
-		out = append(out, m[1]+m[2])
-	}
-	return out
 }

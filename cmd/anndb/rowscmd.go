@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -81,7 +82,7 @@ func (c *rowsCmd) Run(a *app) error {
 }
 
 // errEnough ends an iteration that has shown all that it should.
-var errEnough = fmt.Errorf("enough rows")
+var errEnough = errors.New("enough rows")
 
 // each calls f with the rows that the flags select until it returns an error.
 func (c *rowsCmd) each(a *app, s *db.Snapshot, filter *db.Filter, f func(*db.Row) error) error {

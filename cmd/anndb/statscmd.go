@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/charts"
 	"github.com/anndb/anndb/internal/table"
 )
 
@@ -198,19 +199,11 @@ func kindOf(i db.CollectionInfo) string {
 	return "dense"
 }
 
-// defaultRecall is the target of a search that names none.
-const defaultRecall = 0.95
-
 // best is the measured recall and time of the setting that a search uses by
 // default; nothing for an index that was not tuned or does not reach it.
 func best(i db.IndexInfo) (recall, micros any) {
-	if i.Curve == nil {
-		return nil, nil
+	if r, m := charts.Default(i); m > 0 {
+		return r, m
 	}
-	for _, p := range i.Curve.Points {
-		if p.Recall >= defaultRecall && (micros == nil || p.Micros < micros.(float64)) {
-			recall, micros = cmp.Or(p.Checked, p.Recall), p.Micros
-		}
-	}
-	return recall, micros
+	return nil, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/anndb/anndb/db"
 )
 
-// TestWait: with --wait commands go on as soon as the other process closes the file.
+// TestWait: with --wait commands continue as soon as the other process closes the file.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

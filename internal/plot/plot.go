@@ -4,6 +4,7 @@ package plot
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"image/color"
@@ -179,7 +180,7 @@ func (c *Chart) build() (*gonumplot.Plot, gonumplot.Legend, error) {
 	for i, s := range c.Series {
 		shown[i] = visible(s.Points, c.X, c.Y)
 		if s.Mark < Dots {
-			slices.SortStableFunc(shown[i], func(a, b plotter.XY) int { return compare(a.X, b.X) })
+			slices.SortStableFunc(shown[i], func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
 		}
 		for _, at := range shown[i] {
 			x.include(at.X)
@@ -271,16 +272,6 @@ func visible(points []Point, x, y Axis) plotter.XYs {
 		}
 	}
 	return out
-}
-
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // numbering numbers names in order of first use.

@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -20,10 +21,7 @@ func RecallTime(title string, minRecall float64, curves ...Series) *Chart {
 func Front(points []Point) []Point {
 	p := slices.Clone(points)
 	slices.SortFunc(p, func(a, b Point) int {
-		if a.X != b.X {
-			return compare(b.X, a.X)
-		}
-		return compare(a.Y, b.Y)
+		return cmp.Or(cmp.Compare(b.X, a.X), cmp.Compare(a.Y, b.Y))
 	})
 	best := math.Inf(1)
 	front := p[:0]

@@ -20,7 +20,6 @@ import (
 	"github.com/anndb/anndb/internal/charts"
 	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/internal/table"
-	"github.com/anndb/anndb/query"
 )
 
 //go:embed report.html
@@ -40,9 +39,6 @@ type Options struct {
 	// Now is the time on the page.
 	Now time.Time
 }
-
-// defaultRecall is the recall that a search asks for if its options name none.
-const defaultRecall = 0.95
 
 // content is what the page shows.
 type content struct {
@@ -172,10 +168,7 @@ func indexOf(i db.IndexInfo, info db.CollectionInfo) index {
 		return x
 	}
 	x.Probes = fmt.Sprintf("%d queries, k = %d", i.Curve.Queries, i.Curve.K)
-	at := slices.IndexFunc(i.Curve.Points, func(p query.Point) bool { return p.Recall >= defaultRecall })
-	if at >= 0 {
-		x.Recall, x.Micros = i.Curve.Points[at].Recall, i.Curve.Points[at].Micros
-	}
+	x.Recall, x.Micros = charts.Default(i)
 	return x
 }
 
