@@ -91,7 +91,7 @@ func Write(ctx context.Context, w io.Writer, d *db.DB, o Options) error {
 	err = d.View(func(s *db.Snapshot) error {
 		for _, info := range s.Collections() {
 			one, err := describe(ctx, s.Collection(info.Name), info, o)
-			if err != nil {
+			if err != nil && !(o.Check && errors.Is(err, db.ErrCorrupt)) { // which the page lists
 				return fmt.Errorf("collection %q: %w", info.Name, err)
 			}
 			c.Collections = append(c.Collections, *one)
@@ -112,7 +112,7 @@ func Write(ctx context.Context, w io.Writer, d *db.DB, o Options) error {
 // shownLabels is the number of labels that the page names for a collection.
 const shownLabels = 12
 
-// describe collects what the page shows of a collection.
+// describe collects what the page shows of a collection; with an error, what it has found before.
 func describe(ctx context.Context, c db.Collection, info db.CollectionInfo, o Options) (*collection, error) {
 	out := &collection{CollectionInfo: info, Kind: "dense"}
 	switch {
@@ -123,21 +123,21 @@ func describe(ctx context.Context, c db.Collection, info db.CollectionInfo, o Op
 	}
 	list, err := c.Indexes()
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	for _, i := range list {
 		out.List = append(out.List, indexOf(i, info))
 	}
 	labels, err := c.Labels()
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	slices.SortStableFunc(labels, func(a, b db.LabelCount) int { return b.Rows - a.Rows })
 	out.More = max(0, len(labels)-shownLabels)
 	out.Labels = labels[:len(labels)-out.More]
 	drawn, err := chartsOf(ctx, c, info, list, o)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	for _, chart := range drawn {
 		svg, err := inline(chart)
@@ -145,7 +145,7 @@ func describe(ctx context.Context, c db.Collection, info db.CollectionInfo, o Op
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		out.Charts = append(out.Charts, svg)
 	}

@@ -1,10 +1,12 @@
 package report
 
 import (
+	"bytes"
 	"context"
 	"encoding/xml"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -92,5 +94,45 @@ func TestEmpty(t *testing.T) {
 	cancel()
 	if err := Write(ctx, io.Discard, d, Options{Check: true}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestDamage checks that the page of a damaged file has the damage, and that without Check it is an error.
+func TestDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bad.anndb")
+	d, err := db.Open(path, nil)
+	must(t, err)
+	c, err := d.Create(t.Context(), "images", db.Schema{Dim: 28 * 28})
+	must(t, err)
+	file := "../../testdata/fashion-mnist-train-images-idx3-ubyte.gz"
+	_, err = c.Load(t.Context(), rows.File(file, dataset.Options{Max: 1500}))
+	must(t, err)
+	row, err := c.Get([]byte("700"))
+	must(t, err)
+	must(t, d.Close())
+	data, err := os.ReadFile(path)
+	must(t, err)
+	stored := make([]byte, len(row.Vector)) // whole numbers are stored as bytes
+	for i, v := range row.Vector {
+		stored[i] = byte(v)
+	}
+	at := bytes.Index(data, stored)
+	if at < 0 {
+		t.Fatal("the row is not in the file")
+	}
+	data[at+400]++
+	must(t, os.WriteFile(path, data, 0o600))
+	d, err = db.Open(path, &db.Options{ReadOnly: true})
+	must(t, err)
+	defer d.Close()
+	var b strings.Builder
+	must(t, Write(t.Context(), &b, d, Options{Check: true}))
+	for _, want := range []string{"1 damaged places", "rows block", "images"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if err := Write(t.Context(), io.Discard, d, Options{}); !errors.Is(err, db.ErrCorrupt) {
+		t.Errorf("without a check: %v", err)
 	}
 }
