@@ -53,7 +53,10 @@ func TestBackground(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(100)
-	waitFor(t, "fresh rows to become a segment", func() bool { x, _ := status(); return x.Fresh == 0 })
+	waitFor(t, "fresh rows to become a segment", func() bool {
+		x, m := status()
+		return x.Fresh == 0 && m.Last.Action != "" // which is recorded after the step is published
+	})
 	x, m := status()
 	if x.Rows != 1100 || x.Segments != 2 || !m.Background || m.Paused || m.Steps != 1 || m.Last.Action != "segment" || m.Last.Rows != 100 || m.Error != "" {
 		t.Errorf("%+v, %+v", x, m)
