@@ -96,6 +96,9 @@ func (s *session) setOutput(_ context.Context, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	if err := (forceFlag{}).refuse(args); err != nil {
+		return usagef("%s exists: name a new file", args[0])
+	}
 	f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	s.output = f
 	return err

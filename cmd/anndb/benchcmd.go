@@ -32,6 +32,7 @@ type benchCmd struct {
 	Floats  bool      `help:"Search float32 rows even where bytes would do."`
 	Seed    uint64    `help:"Seed of forests and of the order of measurements." default:"0"`
 	Out     string    `help:"Folder for bench.csv and the pictures; made if it does not exist." placeholder:"DIR"`
+	forceFlag
 
 	fileFlags `embed:"" set:"limit=1000" group:"Files of queries:"`
 }
@@ -81,6 +82,9 @@ func (c *benchCmd) Run(a *app) error {
 		return err
 	}
 	if c.Out != "" { // before the work, not after it
+		if err := c.refuse(append(c.drawing().files(c.Kinds), c.csvPath()), c.File, c.Queries); err != nil {
+			return err
+		}
 		if err := os.MkdirAll(c.Out, 0o755); err != nil {
 			return err
 		}
@@ -183,6 +187,11 @@ func rowForm(bytes bool) string {
 // csvPath is where the points go.
 func (c *benchCmd) csvPath() string { return filepath.Join(c.Out, "bench.csv") }
 
+// drawing is how the pictures are drawn.
+func (c *benchCmd) drawing() drawing {
+	return drawing{dir: c.Out, types: []string{"svg", "png"}, minRecall: 0.6}
+}
+
 // writeCSV leaves the points in the folder.
 func (c *benchCmd) writeCSV(points []forestbench.Point) error {
 	err := writeFile(c.csvPath(), 0o644, func(w io.Writer) error { return forestbench.WriteCSV(w, points) })
@@ -197,8 +206,7 @@ func (c *benchCmd) write(a *app, points []forestbench.Point) error {
 	if err := c.writeCSV(points); err != nil {
 		return err
 	}
-	d := drawing{dir: c.Out, types: []string{"svg", "png"}, minRecall: 0.6}
-	files, err := d.all(points)
+	files, err := c.drawing().all(points)
 	if err != nil {
 		return err
 	}

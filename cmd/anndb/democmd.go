@@ -18,7 +18,8 @@ import (
 
 // demoCmd does the main job on data that every machine with Go has.
 type demoCmd struct {
-	File   string   `help:"Keep the database in this file, which must not exist; a temporary one if not given." placeholder:"FILE"`
+	File string `help:"Keep the database in this file; a temporary one if not given." placeholder:"FILE"`
+	forceFlag
 	Goroot string   `help:"Go installation to index; the one in use if not given." placeholder:"DIR"`
 	Near   []string `help:"Show the neighbours of these, such as net/http.Get." placeholder:"NAME"`
 	Seed   uint64   `help:"Seed of everything random." default:"0"`
@@ -125,13 +126,14 @@ func (c *demoCmd) path() (string, func(), error) {
 		dir, err := os.MkdirTemp("", "anndb-demo-")
 		return filepath.Join(dir, "go.anndb"), func() { os.RemoveAll(dir) }, err
 	}
-	switch _, err := os.Lstat(c.File); {
-	case err == nil:
-		return "", nil, usagef("--file %s exists: remove it or name another", c.File)
-	case !errors.Is(err, fs.ErrNotExist):
-		return "", nil, err
+	err := c.refuse([]string{c.File})
+	if err == nil {
+		err = os.Remove(c.File)
 	}
-	return c.File, func() {}, nil
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return c.File, func() {}, err
 }
 
 // demoCorpus is the documents as vectors.

@@ -119,12 +119,11 @@ func holder(path string) string {
 	return "reads it (search, export, backup, or a program)"
 }
 
-// notFolder refuses a folder where a file is to be written.
-func notFolder(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return usagef("%s is a folder: name the file to write", path)
-	}
-	return nil
+// sameFile reports whether two paths are those of one file.
+func sameFile(path, other string) bool {
+	x, err := os.Stat(path)
+	y, otherErr := os.Stat(other)
+	return err == nil && otherErr == nil && os.SameFile(x, y)
 }
 
 func exists(path string) bool {

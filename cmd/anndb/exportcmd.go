@@ -21,7 +21,7 @@ type exportCmd struct {
 	inFile
 	Collection string `arg:"" help:"Collection."`
 	Output     string `arg:"" help:"File to write, compressed if its name ends in .gz; - for standard output."`
-	Force      bool   `help:"Replace the output if it exists."`
+	forceFlag
 	whereFlag
 	As string `help:"Format of the output (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, csv, tsv, jsonl; of sparse rows libsvm, xmc, arff, jsonl); if not given, by its name, or jsonl for standard output." placeholder:"FORMAT"`
 
@@ -31,9 +31,12 @@ type exportCmd struct {
 
 // Run executes the command.
 func (c *exportCmd) Run(a *app) error {
-	there, err := os.Lstat(c.Output)
-	if err == nil && c.Output != standard && there.Mode().IsRegular() && !c.Force {
-		return usagef("%s exists: add --force to replace it", c.Output)
+	outputs := []string{cmp.Or(c.LabelNames, standard), cmp.Or(c.FeatureNames, standard)}
+	if info, err := os.Stat(c.Output); err != nil || info.Mode().IsRegular() || info.IsDir() { // not a pipe
+		outputs = append(outputs, c.Output)
+	}
+	if err := c.refuse(outputs, c.File); err != nil {
+		return err
 	}
 	source, err := os.Stat(c.File)
 	if err != nil {

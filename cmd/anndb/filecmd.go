@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"time"
 
@@ -52,7 +51,7 @@ func (c *checkCmd) Run(a *app) error {
 type backupCmd struct {
 	inFile
 	Output string `arg:"" help:"File to write; - for standard output."`
-	Force  bool   `help:"Replace the output if it exists."`
+	forceFlag
 }
 
 // Run executes the command.
@@ -60,20 +59,12 @@ func (c *backupCmd) Run(a *app) error {
 	if c.Output == standard {
 		return c.stream(a)
 	}
-	if err := notFolder(c.Output); err != nil {
-		return err
-	}
-	if _, err := os.Lstat(c.Output); err == nil && !c.Force {
-		return usagef("%s exists: add --force to replace it", c.Output)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := c.refuse([]string{c.Output}, c.File); err != nil {
 		return err
 	}
 	source, err := os.Stat(c.File)
 	if err != nil {
 		return explain(c.File, err)
-	}
-	if there, err := os.Stat(c.Output); err == nil && os.SameFile(source, there) {
-		return usagef("%s is the database itself", c.Output)
 	}
 	perm := source.Mode().Perm() // a copy is as private as the original
 	start := time.Now()

@@ -28,7 +28,7 @@ func (r *rejects) add(lines []byte, fault *dataset.FormatError) error {
 	}
 	if r.file == nil {
 		var err error
-		if r.file, err = os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		if r.file, err = os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
 			return err
 		}
 		lines = append(r.names, lines...)

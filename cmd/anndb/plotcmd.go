@@ -43,6 +43,7 @@ type pictureFlags struct {
 	Title  string `help:"Line above the picture."`
 	Width  int    `help:"Pixels." default:"960"`
 	Height int    `help:"Pixels." default:"600"`
+	forceFlag
 }
 
 // check refuses sizes that are no picture's.
@@ -83,10 +84,15 @@ func (c *plotCurvesCmd) Run(a *app) error {
 		dir: c.Out, types: c.Type, minRecall: c.MinRecall,
 		title: c.Title, width: c.Width, height: c.Height,
 	}
-	var files []string
-	if filepath.Ext(c.Out) != "" && !isFolder(c.Out) {
-		d.dir = ""
-		files = []string{c.Out}
+	folder := filepath.Ext(c.Out) == "" || isFolder(c.Out)
+	files := []string{c.Out}
+	if folder {
+		files = d.files(forestbench.Forests(points))
+	}
+	if err = c.refuse(files, c.CSV); err != nil {
+		return err
+	}
+	if !folder {
 		err = d.file(c.Out, c.Title, curvesOf(points, forestOf, methodOf))
 	} else if err = os.MkdirAll(c.Out, 0o755); err == nil {
 		files, err = d.all(points)
@@ -114,6 +120,19 @@ type drawing struct {
 	title         string
 	width, height int
 }
+
+// files are the names of the pictures of these forests.
+func (d drawing) files(forests []string) (paths []string) {
+	for _, name := range append(slices.Clone(forests), allForests) {
+		for _, kind := range d.types {
+			paths = append(paths, filepath.Join(d.dir, name+"."+kind))
+		}
+	}
+	return paths
+}
+
+// allForests is the name of the picture that compares all forests.
+const allForests = "forests"
 
 // all draws one picture a forest, with a curve a method, and one picture that
 // compares the natural classifiers of all forests and the tuned indexes.
@@ -148,7 +167,7 @@ func (d drawing) all(points []forestbench.Point) ([]string, error) {
 	best := slices.DeleteFunc(slices.Clone(points), func(p forestbench.Point) bool {
 		return p.Method != query.Natural.String() && p.Method != pipelineMethod
 	})
-	err := draw("forests", "natural classifier by forest", curvesOf(best, forestOf, none))
+	err := draw(allForests, "natural classifier by forest", curvesOf(best, forestOf, none))
 	if errors.Is(err, plot.ErrEmpty) && drawn > 0 {
 		err = nil
 	}

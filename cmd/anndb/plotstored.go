@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,17 +21,31 @@ type chartFlags struct {
 	pictureFlags
 }
 
-// draw writes charts to the files of these names.
-func (f chartFlags) draw(a *app, names []string, drawn ...*plot.Chart) error {
+// chartFunc makes the charts of a collection.
+type chartFunc func(*db.Snapshot, db.CollectionInfo) ([]*plot.Chart, error)
+
+// draw writes the charts of the collection to the files of these names, one for each.
+func (f chartFlags) draw(a *app, charts chartFunc, names ...string) error {
 	if err := f.check(); err != nil {
+		return err
+	}
+	format, err := plot.FormatOf(names[0])
+	if err != nil {
+		return usagef("--out %q (want a name that ends in .svg or .png)", names[0])
+	}
+	if err := f.refuse(names, f.File); err != nil {
+		return err
+	}
+	var drawn []*plot.Chart
+	err = f.collection(a, f.Collection, func(s *db.Snapshot, info db.CollectionInfo) (err error) {
+		drawn, err = charts(s, info)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	t := table.New("picture")
 	for i, c := range drawn {
-		format, err := plot.FormatOf(names[i])
-		if err != nil {
-			return usagef("--out %q (want a name that ends in .svg or .png)", names[i])
-		}
 		c.Width, c.Height = f.Width, f.Height
 		if f.Title != "" {
 			c.Title = f.Title
@@ -53,31 +68,26 @@ type plotRecallCmd struct {
 
 // Run executes the command.
 func (c *plotRecallCmd) Run(a *app) error {
-	var chart *plot.Chart
-	err := c.snapshot(a, func(s *db.Snapshot) (err error) {
+	return c.draw(a, func(s *db.Snapshot, _ db.CollectionInfo) (_ []*plot.Chart, err error) {
 		var list []db.IndexInfo
 		for _, name := range c.Index {
 			i, err := s.Collection(c.Collection).Index(name)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			list = append(list, i)
 		}
 		if len(c.Index) == 0 {
 			if list, err = s.Collection(c.Collection).Indexes(); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		chart = charts.Recall(c.Collection, list...)
-		return nil
-	})
-	switch {
-	case err != nil:
-		return err
-	case chart == nil:
-		return fmt.Errorf("collection %q has no tuned index to draw: make one with anndb build", c.Collection)
-	}
-	return c.draw(a, []string{c.Out}, chart)
+		chart := charts.Recall(c.Collection, list...)
+		if chart == nil {
+			return nil, fmt.Errorf("collection %q has no tuned index to draw: make one with anndb build", c.Collection)
+		}
+		return []*plot.Chart{chart}, nil
+	}, c.Out)
 }
 
 // plotLabelsCmd draws the frequencies of labels.
@@ -88,23 +98,17 @@ type plotLabelsCmd struct {
 
 // Run executes the command.
 func (c *plotLabelsCmd) Run(a *app) error {
-	var counts *charts.LabelCounts
-	err := c.snapshot(a, func(s *db.Snapshot) (err error) {
-		counts, err = charts.CountLabels(a.ctx, s.Collection(c.Collection))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if len(counts.Labels) == 0 {
-		return fmt.Errorf("no row of collection %q has a label", c.Collection)
-	}
-	dot := strings.LastIndex(c.Out, ".")
-	if dot < 0 {
-		return usagef("--out %q (want a name that ends in .svg or .png)", c.Out)
-	}
-	names := []string{c.Out, c.Out[:dot] + "-per-row" + c.Out[dot:]}
-	return c.draw(a, names, counts.Frequencies(c.Collection), counts.RowCounts(c.Collection))
+	ext := filepath.Ext(c.Out)
+	return c.draw(a, func(s *db.Snapshot, _ db.CollectionInfo) ([]*plot.Chart, error) {
+		counts, err := charts.CountLabels(a.ctx, s.Collection(c.Collection))
+		if err != nil {
+			return nil, err
+		}
+		if len(counts.Labels) == 0 {
+			return nil, fmt.Errorf("no row of collection %q has a label", c.Collection)
+		}
+		return []*plot.Chart{counts.Frequencies(c.Collection), counts.RowCounts(c.Collection)}, nil
+	}, c.Out, strings.TrimSuffix(c.Out, ext)+"-per-row"+ext)
 }
 
 // plotLeavesCmd draws the sizes of leaves.
@@ -116,15 +120,13 @@ type plotLeavesCmd struct {
 
 // Run executes the command.
 func (c *plotLeavesCmd) Run(a *app) error {
-	var sizes []int
-	err := c.snapshot(a, func(s *db.Snapshot) (err error) {
-		sizes, err = s.Collection(c.Collection).LeafSizes(a.ctx, c.Index)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return c.draw(a, []string{c.Out}, charts.LeafSizes(c.Index, sizes))
+	return c.draw(a, func(s *db.Snapshot, _ db.CollectionInfo) ([]*plot.Chart, error) {
+		sizes, err := s.Collection(c.Collection).LeafSizes(a.ctx, c.Index)
+		if err != nil {
+			return nil, err
+		}
+		return []*plot.Chart{charts.LeafSizes(c.Index, sizes)}, nil
+	}, c.Out)
 }
 
 // plotMapCmd draws the rows in the plane.
@@ -140,18 +142,14 @@ func (c *plotMapCmd) Run(a *app) error {
 	if c.Rows < 3 || c.Rows > 100_000 {
 		return usagef("--rows %d (want 3 to 100,000)", c.Rows)
 	}
-	var chart *plot.Chart
-	err := c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) (err error) {
+	return c.draw(a, func(s *db.Snapshot, info db.CollectionInfo) ([]*plot.Chart, error) {
 		if c.By != "" && !slices.Contains(info.Attributes, c.By) {
-			return fmt.Errorf("no row of collection %q has an attribute %q", c.Collection, c.By)
+			return nil, fmt.Errorf("no row of collection %q has an attribute %q", c.Collection, c.By)
 		}
-		chart, err = charts.Map(a.ctx, s.Collection(c.Collection), charts.MapOptions{Rows: c.Rows, Attribute: c.By})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return c.draw(a, []string{c.Out}, chart)
+		o := charts.MapOptions{Rows: c.Rows, Attribute: c.By}
+		chart, err := charts.Map(a.ctx, s.Collection(c.Collection), o)
+		return []*plot.Chart{chart}, err
+	}, c.Out)
 }
 
 // plotPrecisionCmd draws precision@k of label models.
@@ -170,37 +168,31 @@ func (c *plotPrecisionCmd) Run(a *app) error {
 	if c.K < 1 || c.K > 1000 {
 		return usagef("-k %d (want 1 to 1,000)", c.K)
 	}
-	var chart *plot.Chart
-	err := c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.draw(a, func(s *db.Snapshot, info db.CollectionInfo) ([]*plot.Chart, error) {
 		models, err := labelModels(s, c.Collection, c.Index)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		q, err := readQueries(c.Queries, c.Labels, c.fileFlags, targetOf(a, info))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		t, err := newLabelTest(s, c.Collection, q)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		t.info = info
 		var values [][]float64
 		for _, m := range models {
 			v, err := t.precision(a, s, m, c.K)
 			if err != nil {
-				return fmt.Errorf("index %s: %w", m, err)
+				return nil, fmt.Errorf("index %s: %w", m, err)
 			}
 			values = append(values, v)
 		}
 		title := fmt.Sprintf("%s: precision@k on %d rows", c.Collection, len(q.keys))
-		chart = charts.Precision(title, models, values)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return c.draw(a, []string{c.Out}, chart)
+		return []*plot.Chart{charts.Precision(title, models, values)}, nil
+	}, c.Out)
 }
 
 // labelModels returns the names that are given, or those of all label models of a collection.

@@ -26,23 +26,18 @@ func (c *plotTimeCmd) Run(a *app) error {
 	if c.Lasting < 100*time.Millisecond || c.Lasting > time.Hour {
 		return usagef("--lasting %v (want 100ms to 1h)", c.Lasting)
 	}
-	var chart *plot.Chart
-	err := c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.draw(a, func(s *db.Snapshot, info db.CollectionInfo) ([]*plot.Chart, error) {
 		if info.Sparse {
-			return fmt.Errorf("collection %q is sparse: the time of dense searches is drawn", c.Collection)
+			return nil, fmt.Errorf("collection %q is sparse: the time of dense searches is drawn", c.Collection)
 		}
 		queries, err := c.queries(a, s.Collection(c.Collection), info)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		o := db.SearchOptions{Index: c.Index, K: c.K, Recall: c.Recall}
-		chart, err = charts.Time(a.ctx, s.Collection(c.Collection), queries, o, c.Lasting)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return c.draw(a, []string{c.Out}, chart)
+		chart, err := charts.Time(a.ctx, s.Collection(c.Collection), queries, o, c.Lasting)
+		return []*plot.Chart{chart}, err
+	}, c.Out)
 }
 
 // timedRows is the number of stored rows that are queries without a file of them.

@@ -16,13 +16,14 @@ import (
 // plotTreeCmd draws a stored tree.
 type plotTreeCmd struct {
 	inFile
-	Collection string   `arg:"" help:"Collection."`
-	Index      string   `arg:"" optional:"" help:"Tree to draw, of kind sbt, pt or at; the collection's only label model if not given."`
-	Out        string   `help:"File that ends in .svg, .png, .dot or .txt, or one of these words for the standard output." default:"txt" placeholder:"FILE"`
-	Nodes      int      `help:"Decisions to show, those that most rows reach; 0 for all." default:"15"`
-	Depth      int      `help:"Decisions to show from a root down; 0 for all." default:"6"`
-	Features   int      `help:"Features to name of a decision, those of largest weight." default:"5"`
-	Class      []string `help:"Only the trees that tell these classes from the rest." placeholder:"LABEL" sep:"none"`
+	Collection string `arg:"" help:"Collection."`
+	Index      string `arg:"" optional:"" help:"Tree to draw, of kind sbt, pt or at; the collection's only label model if not given."`
+	Out        string `help:"File that ends in .svg, .png, .dot or .txt, or one of these words for the standard output." default:"txt" placeholder:"FILE"`
+	forceFlag
+	Nodes    int      `help:"Decisions to show, those that most rows reach; 0 for all." default:"15"`
+	Depth    int      `help:"Decisions to show from a root down; 0 for all." default:"6"`
+	Features int      `help:"Features to name of a decision, those of largest weight." default:"5"`
+	Class    []string `help:"Only the trees that tell these classes from the rest." placeholder:"LABEL" sep:"none"`
 }
 
 // treeFormats are the ways to write a picture of a tree.
@@ -48,6 +49,11 @@ func (c *plotTreeCmd) Run(a *app) error {
 		return usagef("--nodes and --depth must not be negative")
 	case c.Features < 1:
 		return usagef("--features must be at least 1")
+	}
+	if !standard {
+		if err := c.refuse([]string{c.Out}, c.File); err != nil {
+			return err
+		}
 	}
 	var p *budget.Picture
 	err := c.snapshot(a, func(s *db.Snapshot) (err error) {

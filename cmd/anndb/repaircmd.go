@@ -17,6 +17,7 @@ type repairCmd struct {
 	inFile
 	To        string `help:"Write every row that can be read to this new database, and leave the file as it is." placeholder:"NEW"`
 	NoIndexes bool   `help:"With --to: build no indexes."`
+	forceFlag
 }
 
 // Run executes the command.
@@ -24,8 +25,8 @@ func (c *repairCmd) Run(a *app) error {
 	if c.To != "" {
 		return c.salvage(a)
 	}
-	if c.NoIndexes {
-		return usagef("--no-indexes goes with --to")
+	if c.NoIndexes || c.Force {
+		return usagef("--no-indexes and --force go with --to")
 	}
 	return c.with(a, false, func(d *db.DB) error {
 		found, err := d.Repair(db.WithProgress(a.ctx, a.building))
@@ -43,6 +44,9 @@ func (c *repairCmd) Run(a *app) error {
 
 // salvage writes what can be read to another file.
 func (c *repairCmd) salvage(a *app) error {
+	if err := c.refuse([]string{c.To}, c.File); err != nil {
+		return err
+	}
 	// A file that is written to would be read in the middle of a change.
 	switch d, err := c.open(a, true); {
 	case errors.Is(err, db.ErrLocked):
@@ -57,16 +61,20 @@ func (c *repairCmd) salvage(a *app) error {
 	if c.NoIndexes {
 		indexes = db.Off
 	}
-	r, err := db.Salvage(db.WithProgress(a.ctx, a.building), c.File, c.To, &db.SalvageOptions{
+	to := c.To
+	if exists(to) { // it stays until the rows are saved
+		to += ".partial"
+		defer os.Remove(to)
+	}
+	r, err := db.Salvage(db.WithProgress(a.ctx, a.building), c.File, to, &db.SalvageOptions{
 		Indexes: indexes,
 		Lost:    lost.add,
 	})
 	a.progress.End()
+	if err == nil && to != c.To {
+		err = os.Rename(to, c.To)
+	}
 	switch {
-	case errors.Is(err, db.ErrExists) && notFolder(c.To) != nil:
-		return notFolder(c.To)
-	case errors.Is(err, db.ErrExists):
-		return fmt.Errorf("--to %s: %w: name a new file", c.To, fs.ErrExist)
 	case errors.Is(err, db.ErrCorrupt):
 		err := fmt.Errorf("%s: neither a catalog nor a row of a database can be read", c.File)
 		if looks := looksLike(c.File); looks != likeNothing {
@@ -148,26 +156,20 @@ func (l *lostRows) table() *table.Table {
 type restoreCmd struct {
 	Backup string `arg:"" help:"A backup."`
 	File   string `arg:"" help:"Database file to make."`
-	Force  bool   `help:"Replace the file if it exists."`
+	forceFlag
 }
 
 // Run executes the command.
 func (c *restoreCmd) Run(a *app) error {
-	if err := notFolder(c.File); err != nil {
+	if err := c.refuse([]string{c.File}, c.Backup); err != nil {
 		return err
 	}
-	from, err := os.Stat(c.Backup)
-	if err != nil {
+	if _, err := os.Stat(c.Backup); err != nil {
 		return fmt.Errorf("backup %s: %w", c.Backup, reason(err))
-	}
-	if there, err := os.Stat(c.File); err == nil && os.SameFile(from, there) {
-		return usagef("%s is the database itself", c.Backup)
 	}
 	start := time.Now()
 	if err := db.Restore(a.ctx, c.Backup, c.File, c.Force); err != nil {
 		switch {
-		case errors.Is(err, db.ErrExists):
-			return usagef("%s exists: add --force to replace it", c.File)
 		case errors.Is(err, db.ErrLocked): // the file to make, unless its message names the backup
 			return explain(c.File, err)
 		}

@@ -13,9 +13,10 @@ import (
 // reportCmd writes a page about a database.
 type reportCmd struct {
 	inFile
-	Out     string `help:"HTML file to write." default:"report.html"`
-	Check   bool   `help:"Also verify the whole file and list the damage."`
-	MapRows int    `help:"Rows to draw of a collection." default:"2000"`
+	Out string `help:"HTML file to write; - for standard output." default:"report.html"`
+	forceFlag
+	Check   bool `help:"Also verify the whole file and list the damage."`
+	MapRows int  `help:"Rows to draw of a collection." default:"2000"`
 }
 
 // Run executes the command.
@@ -23,12 +24,21 @@ func (c *reportCmd) Run(a *app) error {
 	if c.MapRows < 3 || c.MapRows > 100_000 {
 		return usagef("--map-rows %d (want 3 to 100,000)", c.MapRows)
 	}
+	if err := c.refuse([]string{c.Out}, c.File); err != nil {
+		return err
+	}
 	err := c.with(a, true, func(d *db.DB) error {
 		o := report.Options{Check: c.Check, MapRows: c.MapRows, Now: time.Now()}
+		if c.Out == standard {
+			return report.Write(a.ctx, a.W, d, o)
+		}
 		return writeFile(c.Out, 0o644, func(w io.Writer) error { return report.Write(a.ctx, w, d, o) })
 	})
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
+	}
+	if c.Out == standard {
+		return nil
 	}
 	t := table.New("report")
 	t.Add(c.Out)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // reason is the error of a system call without the call and its path.
@@ -15,6 +16,33 @@ func reason(err error) error {
 		return p.Err
 	}
 	return err
+}
+
+// forceFlag is the flag of the commands that write files.
+type forceFlag struct {
+	Force bool `help:"Replace files that exist."`
+}
+
+// refuse returns an error if something is at one of the paths to write that must not be replaced: a file
+// without --force, one of the files that the command reads, or no regular file. Commands ask before
+// they work.
+func (f forceFlag) refuse(write []string, read ...string) error {
+	for _, path := range write {
+		switch there, err := os.Lstat(path); {
+		case path == standard || errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case isFolder(path):
+			return usagef("%s is a folder: name the file to write", path)
+		case slices.ContainsFunc(read, func(r string) bool { return sameFile(r, path) }):
+			return usagef("%s is the file that is read: name another one", path)
+		case !f.Force:
+			return usagef("%s exists: add --force to replace it", path)
+		case !there.Mode().IsRegular():
+			return usagef("%s is not a regular file: name another one", path)
+		}
+	}
+	return nil
 }
 
 // writeFile fills a file beside path and puts it there once it is whole and
