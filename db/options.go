@@ -46,7 +46,7 @@ type Options struct {
 	// Maintenance is the policy of maintenance in the background; nil means the defaults of its fields.
 	Maintenance *Maintenance
 	// SampleQueries is the number of queries of each dense collection that a uniform sample
-	// keeps in memory: 0 for none, or 100 to 10,000. Maintenance measures and tunes recall on them as
+	// keeps in memory: 0 for none, or 20 to 10,000. Maintenance measures and tunes recall on them as
 	// well, the remedy for queries that are unlike the rows. Searches by vector with an index are
 	// sampled, without a filter, a radius or Params.
 	SampleQueries int

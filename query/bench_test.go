@@ -161,7 +161,7 @@ func BenchmarkTune(b *testing.B) {
 		q, want = append(q, queries.row(i)), append(want, truth.Row(i))
 	}
 	for b.Loop() {
-		c, err := Tune(context.Background(), v, QuerySet{q, want}, TuneOptions{K: 10})
+		c, err := Tune(context.Background(), v, QuerySet{Queries: q, Truth: want}, TuneOptions{K: 10})
 		if err != nil {
 			b.Fatal(err)
 		}

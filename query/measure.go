@@ -49,6 +49,7 @@ const clockStep = 20
 // sample holds the measurements of one setting.
 type sample struct {
 	hits, possible int
+	squares        int // sum over queries of the squared number of hits
 	candidates     int
 	queries        int
 	micros         []float64 // per group of clockStep queries, the minimum of all rounds
@@ -66,9 +67,18 @@ func (s *sample) reset(width int) {
 	}
 }
 
+// hit adds a query that has found so many of its nearest rows.
+func (s *sample) hit(hits, possible int) {
+	s.hits += hits
+	s.squares += hits * hits
+	s.possible += possible
+	s.queries++
+}
+
 // add adds what another sample of the same beam has counted.
 func (s *sample) add(o *sample) {
 	s.hits += o.hits
+	s.squares += o.squares
 	s.possible += o.possible
 	s.candidates += o.candidates
 	s.queries += o.queries
@@ -116,9 +126,7 @@ func (m *meter) group(ctx context.Context, l *lane, p Params, from, stride int) 
 		l.dst = found
 		want := m.truth[i][:min(m.k, len(m.truth[i]))]
 		l.count(m.v.Rows.N, found, want, p.Beam > 0 && !p.Quant)
-		l.sum.possible += len(want)
 		l.sum.candidates += stats.Candidates
-		l.sum.queries++
 		n++
 	}
 	return float64(time.Since(start)) / 1e3 / float64(n), nil
@@ -140,9 +148,10 @@ func (l *lane) count(n int, found []vector.Neighbor, want []uint32, beam bool) {
 	for i, id := range places {
 		l.place[id] = uint32(i) + 1
 	}
+	hits := 0
 	for i, id := range want {
 		if l.found[id] {
-			l.sum.hits++
+			hits++
 		}
 		at := l.place[id]
 		if at == 0 && beam && l.found[id] {
@@ -155,6 +164,7 @@ func (l *lane) count(n int, found []vector.Neighbor, want []uint32, beam bool) {
 			}
 		}
 	}
+	l.sum.hit(hits, len(want))
 	for _, f := range found {
 		l.found[f.ID] = false
 	}
@@ -179,10 +189,23 @@ func (s *sample) point(p Params) Point {
 	}
 	return Point{
 		Params:     p,
-		Recall:     float64(s.hits) / float64(max(1, s.possible)),
+		Recall:     s.recall(),
 		Micros:     sum / float64(max(1, n)),
 		Candidates: float64(s.candidates) / float64(max(1, s.queries)),
 	}
+}
+
+// recall returns the share of the true rows that were found.
+func (s *sample) recall() float64 { return float64(s.hits) / float64(max(1, s.possible)) }
+
+// counted returns the recall, with a margin a standard error less: that of the mean of the queries' recalls.
+func (s *sample) counted(margin bool) float64 {
+	if !margin || s.possible == 0 {
+		return s.recall()
+	}
+	n := float64(s.queries)
+	mean := float64(s.hits) / n
+	return s.recall() - math.Sqrt(max(0, float64(s.squares)/n-mean*mean)/n)*n/float64(s.possible)
 }
 
 // byRank returns the recall by the number of rows, best estimate first, that get an exact

@@ -23,6 +23,9 @@ const (
 type QuerySet struct {
 	Queries [][]float32
 	Truth   [][]uint32
+	// Margin is set if a recall on this set counts a standard error less: of many settings, some are
+	// lucky on a few queries.
+	Margin bool
 }
 
 // Recheck measures again what searches for recalls of 0.95 and 0.99 deliver, for the k of the curve
@@ -60,13 +63,13 @@ func (c *Curve) Recheck(ctx context.Context, v *View, sets ...QuerySet) (
 			p.K = d.K
 			least := math.Inf(1)
 			for j := range sets {
-				got, n, err := s.delivered(ctx, v, &p, &sets[j])
+				got, err := s.delivered(ctx, v, &p, &sets[j])
 				if err != nil {
 					return nil, nil, err
 				}
-				if n > 0 {
-					least = min(least, got)
-					short[j] = short[j] || got < recall-recheckSlack
+				if got.queries > 0 {
+					least = min(least, got.recall())
+					short[j] = short[j] || got.counted(sets[j].Margin) < recall-recheckSlack
 				}
 			}
 			if least <= 1 {
@@ -90,27 +93,25 @@ func Falls(was, is *Curve) bool {
 	return false
 }
 
-// delivered returns the recall of a setting on the queries of which K nearest rows are known, and
-// their number.
-func (s *Searcher) delivered(ctx context.Context, v *View, p *Params, set *QuerySet) (
-	recall float64, n int, err error) {
+// delivered counts what a setting finds for the queries of which K nearest rows are known.
+func (s *Searcher) delivered(ctx context.Context, v *View, p *Params, set *QuerySet) (got sample, err error) {
 	var found []vector.Neighbor
-	hits := 0
 	for i, q := range set.Queries {
 		if len(set.Truth[i]) < p.K {
 			continue
 		}
 		if found, _, err = s.Search(ctx, v, q, p, found[:0]); err != nil {
-			return 0, 0, err
+			return got, err
 		}
+		hits := 0
 		for _, f := range found {
 			if slices.Contains(set.Truth[i][:p.K], f.ID) {
 				hits++
 			}
 		}
-		n++
+		got.hit(hits, p.K)
 	}
-	return float64(hits) / float64(max(1, n*p.K)), n, nil
+	return got, nil
 }
 
 // reach returns Curve.Reach.

@@ -31,7 +31,7 @@ func restrictedFixture(t *testing.T) (v *View, rows, queries *matrix, c *Curve) 
 		q := every.row(n + i)
 		held, truth = append(held, q), append(truth, exactly(rows, vector.L2, q, 1000, nil))
 	}
-	c, err := Tune(t.Context(), v, QuerySet{held, truth}, TuneOptions{K: 10})
+	c, err := Tune(t.Context(), v, QuerySet{Queries: held, Truth: truth}, TuneOptions{K: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

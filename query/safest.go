@@ -5,7 +5,7 @@ import (
 )
 
 // Safest joins curves of one view into one that holds for several sets of queries: it measures the
-// settings of all curves on every set, and gives each the recall of the set where it is least. All
+// settings of all curves on every set, and gives each the least recall that counts on any set. All
 // curves have the same K. The view hides the queries if they are rows. The workers are those of Tune.
 //
 // Errors: those of Search.
@@ -52,6 +52,7 @@ func Safest(ctx context.Context, v *View, workers int, curves []*Curve, sets ...
 func least(ctx context.Context, of meter, points []Point, sets []QuerySet) (
 	best []Point, queries int, err error) {
 	var meters []meter
+	var margins []bool
 	for _, set := range sets {
 		m := of
 		for i, truth := range set.Truth {
@@ -60,7 +61,7 @@ func least(ctx context.Context, of meter, points []Point, sets []QuerySet) (
 			}
 		}
 		if n := len(m.queries); n > 0 {
-			meters, queries = append(meters, m), queries+n
+			meters, margins, queries = append(meters, m), append(margins, set.Margin), queries+n
 		}
 	}
 	var measured []Point
@@ -73,7 +74,8 @@ func least(ctx context.Context, of meter, points []Point, sets []QuerySet) (
 			if err := m.run(ctx, p.Params, affordable(micros, len(m.queries), affordableRun), &x); err != nil {
 				return nil, 0, err
 			}
-			if y := x.point(p.Params); j == 0 {
+			y := x.point(p.Params)
+			if y.Recall = x.counted(margins[j]); j == 0 {
 				p = y
 			} else {
 				p.Recall, p.Micros = min(p.Recall, y.Recall), max(p.Micros, y.Micros)

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -23,7 +24,8 @@ func (f *fixture) foreignTo(k int) (s QuerySet) {
 func TestSafest(t *testing.T) {
 	f := small()
 	queries, truth := f.heldOut(120)
-	sets := []QuerySet{{queries, truth}, f.foreignTo(120)}
+	sets := []QuerySet{{Queries: queries, Truth: truth}, f.foreignTo(120)}
+	sets[1].Margin = true
 	var curves []*Curve
 	for _, set := range sets {
 		c, err := Tune(t.Context(), f.v, set, TuneOptions{K: 10, budget: 200 * time.Millisecond})
@@ -52,15 +54,15 @@ func TestSafest(t *testing.T) {
 			for i := range sets {
 				x := p.Params
 				x.K = d.K
-				got, n, err := s.delivered(t.Context(), f.v, &x, &sets[i])
+				got, err := s.delivered(t.Context(), f.v, &x, &sets[i])
 				if err != nil {
 					t.Fatal(err)
 				}
-				if n > 0 {
-					least = min(least, got)
+				if got.queries > 0 {
+					least = min(least, got.counted(i == 1))
 				}
 			}
-			if d.K <= 120 && (least < p.Recall-1e-9 || least > p.Recall+1e-9) {
+			if d.K <= 120 && math.Abs(least-p.Recall) > 1e-9 {
 				t.Errorf("k %d, %+v: recall %g of the worst set, %g on the curve", d.K, p.Params, least, p.Recall)
 			}
 		}
@@ -72,8 +74,8 @@ func TestSafest(t *testing.T) {
 func TestRecheck(t *testing.T) {
 	f := small()
 	queries, truth := f.heldOut(10)
-	set := QuerySet{queries, truth}
-	c, err := Tune(t.Context(), f.v, QuerySet{queries, truth}, TuneOptions{K: 10, budget: 200 * time.Millisecond})
+	set := QuerySet{Queries: queries, Truth: truth}
+	c, err := Tune(t.Context(), f.v, set, TuneOptions{K: 10, budget: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,5 +103,20 @@ func TestRecheck(t *testing.T) {
 	}
 	if n == 0 || c.Points[0].Checked != 0 {
 		t.Errorf("%d points were measured", n)
+	}
+}
+
+// TestMargin: the margin is the standard error of the mean of the queries' recalls.
+func TestMargin(t *testing.T) {
+	var s sample
+	for _, hits := range []int{10, 10, 10, 6} {
+		s.hit(hits, 10)
+	}
+	// The mean is 0.9, the deviations 0.1, 0.1, 0.1 and -0.3.
+	if want := 0.9 - math.Sqrt(0.03/4); s.counted(false) != 0.9 || math.Abs(s.counted(true)-want) > 1e-12 {
+		t.Errorf("%g and %g, want 0.9 and %g", s.counted(false), s.counted(true), want)
+	}
+	if empty := new(sample); empty.counted(true) != 0 {
+		t.Errorf("no query: %g", empty.counted(true))
 	}
 }

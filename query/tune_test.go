@@ -40,7 +40,7 @@ func TestTune(t *testing.T) {
 				last = math.MaxInt - 1
 			}
 		}}
-		c, err := Tune(context.Background(), v, QuerySet{queries, truth}, o)
+		c, err := Tune(context.Background(), v, QuerySet{Queries: queries, Truth: truth}, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestTuneErrors(t *testing.T) {
 		"cancelled":       {ctx, f.v, queries, truth, 5, context.Canceled},
 		"other dimension": {context.Background(), f.v, [][]float32{{1}}, truth[:1], 5, ErrDimension},
 	} {
-		if _, err := Tune(c.ctx, c.v, QuerySet{c.queries, c.truth}, TuneOptions{K: c.k}); !errors.Is(err, c.want) {
+		if _, err := Tune(c.ctx, c.v, QuerySet{Queries: c.queries, Truth: c.truth}, TuneOptions{K: c.k}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -159,7 +159,7 @@ func TestSamplePoint(t *testing.T) {
 func TestTuneCosine(t *testing.T) {
 	f := cosine()
 	queries, truth := f.heldOut(3)
-	c, err := Tune(context.Background(), f.v, QuerySet{queries[:20], truth[:20]},
+	c, err := Tune(context.Background(), f.v, QuerySet{Queries: queries[:20], Truth: truth[:20]},
 		TuneOptions{K: 3, budget: 100 * time.Millisecond})
 	if err != nil || len(c.Points) == 0 {
 		t.Fatal(c, err)

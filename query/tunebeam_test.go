@@ -106,7 +106,7 @@ func TestByRank(t *testing.T) {
 func TestTuneBeams(t *testing.T) {
 	f := small()
 	queries, truth := f.heldOut(10)
-	c, err := Tune(context.Background(), f.v, QuerySet{queries, truth}, TuneOptions{K: 10, budget: time.Minute})
+	c, err := Tune(context.Background(), f.v, QuerySet{Queries: queries, Truth: truth}, TuneOptions{K: 10, budget: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 )
 
-// Least is the least number of queries by which a recall can be measured, Most the largest number that
+// Least is the least number of queries by which a recall is measured, Most the largest number that
 // can be kept of one collection.
 const (
-	Least = 100
+	Least = 20
 	Most  = 10_000
 )
 

@@ -58,7 +58,7 @@ func (f *detail) usersDue(st kind.Source, m *kind.Manifest) bool {
 // there are too few queries. It finds the answers of new queries by scans, and compares the others with
 // new rows.
 func usersOf(ctx context.Context, st kind.Source, m *kind.Manifest, v *query.View, p *probes) (*users, error) {
-	u := &users{from: st.Sampled()}
+	u := &users{QuerySet: query.QuerySet{Margin: true}, from: st.Sampled()}
 	var queries []sample.Query
 	queries, u.taken = u.from.Queries(scanned(st, m))
 	if len(queries) < sample.Least {
