@@ -88,7 +88,7 @@ func TestAttributes(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "a.anndb")
 	d := openAt(t, path, nil)
-	if _, err := d.Create(ctx, "c", Schema{Features: Numbered}); err != nil {
+	if _, err := d.Create(ctx, "c", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -263,7 +263,7 @@ func TestAttributesRepaired(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "a.anndb")
 	d := openAt(t, path, nil)
-	if _, err := d.Create(ctx, "c", Schema{Features: Numbered}); err != nil {
+	if _, err := d.Create(ctx, "c", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
 	want := attributed{}

@@ -22,7 +22,7 @@ func TestBackground(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Create(ctx, "s", Schema{Features: Numbered}); err != nil {
+	if _, err := d.Create(ctx, "s", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -26,7 +26,7 @@ func TestDamagedBucketHeaders(t *testing.T) {
 	}
 	ctx := t.Context()
 	err = errorsOf(
-		func() error { return create(ctx, d, "s", Schema{Features: Named}) },
+		func() error { return create(ctx, d, "s", Schema{Named: true}) },
 		func() error {
 			return d.Update(ctx, func(b *Tx) error {
 				for i := range 5 {

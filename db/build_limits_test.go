@@ -19,7 +19,7 @@ func TestBuildLimits(t *testing.T) {
 	const dim = 6
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 40, dim))
-	b.must(create(t.Context(), b.d, "sparse", db.Schema{Features: db.Numbered}))
+	b.must(create(t.Context(), b.d, "sparse", db.Schema{Sparse: true}))
 	folds := func(n int) *db.AT { return &db.AT{Grid: &budget.Grid{Folds: n}} }
 	for _, c := range []struct {
 		coll string

@@ -87,8 +87,8 @@ func fillChurned(t *testing.T, d *DB) {
 	ctx := t.Context()
 	err := errorsOf(
 		func() error { return create(ctx, d, "dense", Schema{Dim: 16}) },
-		func() error { return create(ctx, d, "sparse", Schema{Features: Numbered}) },
-		func() error { return create(ctx, d, "named", Schema{Features: Named}) },
+		func() error { return create(ctx, d, "sparse", Schema{Sparse: true}) },
+		func() error { return create(ctx, d, "named", Schema{Named: true}) },
 		func() error { return churn(d, 1) },
 		func() error { return churn(d, 2) },
 	)

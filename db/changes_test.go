@@ -33,7 +33,7 @@ func changedBase(t *testing.T, n, dim int) (*DB, string) {
 	d, err := Open(path, &Options{Sync: Off})
 	if err == nil {
 		t.Cleanup(func() { _ = d.Close() }) // a test may have closed it
-		err = errors.Join(create(ctx, d, "d", Schema{Dim: dim}), create(ctx, d, "s", Schema{Features: Numbered}))
+		err = errors.Join(create(ctx, d, "d", Schema{Dim: dim}), create(ctx, d, "s", Schema{Sparse: true}))
 	}
 	if err == nil {
 		err = d.Update(ctx, func(b *Tx) error { return putChanged(b, 0, n, dim) })
@@ -369,7 +369,7 @@ func TestLabelsDisappear(t *testing.T) {
 var labelKinds = map[string]map[string]IndexOptions{
 	"s": {
 		"lcif":  &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
-		"tfidf": &LCIF{Weight: WeightTFIDF, Params: &lcif.Params{K: 5, Lambda: 0.5}},
+		"tfidf": &LCIF{Weight: "tfidf", Params: &lcif.Params{K: 5, Lambda: 0.5}},
 		"pt":    &PT{Budget: 4},
 		"at":    &AT{Budget: 4},
 	},

@@ -90,7 +90,7 @@ func TestSearchLikeRow(t *testing.T) {
 	rows := mixture(3, 300, 6)
 	b.put("a", rows)
 	b.build("main", &db.Auto{Seed: 1})
-	_, err := b.d.Create(ctx, "s", db.Schema{Features: db.Named})
+	_, err := b.d.Create(ctx, "s", db.Schema{Named: true})
 	b.must(err)
 	b.must(b.d.Update(ctx, func(tx *db.Tx) error {
 		for i := range 40 {

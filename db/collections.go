@@ -28,7 +28,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 		if _, err := cat.Find(name); err == nil {
 			return nil, fmt.Errorf("%w: collection %q", ErrExists, name)
 		}
-		if s.Features == Named {
+		if s.Named {
 			if _, err := tx.CreateBucketIfNotExists(layout.BucketFeatures); err != nil {
 				return nil, fmt.Errorf("db: create dictionary: %w", err)
 			}
@@ -36,7 +36,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 		cat.Object++
 		cat.Collections = append(cat.Collections, &layout.Collection{
 			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: storageOf(s.Bytes),
-			Sparse: s.Features != 0, Named: s.Features == Named, Numbering: layout.Numbering(s.Numbering),
+			Sparse: s.Sparse, Named: s.Named, Numbering: layout.Numbering(s.Numbering),
 		})
 		return nil, nil
 	})
@@ -158,25 +158,13 @@ func (d *DB) Stats() (st Stats, err error) {
 	return st, err
 }
 
-// schemaOf returns what the collection was created with.
-func schemaOf(c *layout.Collection) Schema {
-	s := Schema{Metric: c.Metric, Numbering: string(c.Numbering)}
-	switch {
-	case c.Named:
-		s.Features = Named
-	case c.Sparse:
-		s.Features = Numbered
-	default:
-		s.Dim, s.Bytes = c.Dim, offIf(c.Storage == layout.StorageFloat32)
-	}
-	return s
-}
-
 // infoOf returns the public description of a collection.
 func infoOf(c *layout.Collection) CollectionInfo {
 	return CollectionInfo{
-		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Numbering: string(c.Numbering), Dim: c.Dim,
-		Metric: c.Metric, Bytes: offIf(c.Storage == layout.StorageFloat32),
+		Name: c.Name, Schema: Schema{
+			Sparse: c.Sparse, Named: c.Named, Dim: c.Dim, Metric: c.Metric,
+			Bytes: offIf(c.Storage == layout.StorageFloat32), Numbering: string(c.Numbering),
+		},
 		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()),
 		Indexes: c.IndexNames(), Attributes: c.AttributeNames(), Expires: c.Attribute(attribute.Expiry) != nil,
 	}

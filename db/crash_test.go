@@ -167,7 +167,7 @@ func lastBatch(s *Snapshot) (int, error) {
 func createKilled(d *DB) error {
 	ctx := context.Background()
 	for _, err := range []error{
-		create(ctx, d, "c", Schema{Dim: killDim}), create(ctx, d, "s", Schema{Features: Named}),
+		create(ctx, d, "c", Schema{Dim: killDim}), create(ctx, d, "s", Schema{Named: true}),
 	} {
 		if err != nil && !errors.Is(err, ErrExists) {
 			return err

@@ -68,11 +68,11 @@ func sparseDamageDB(path string) error {
 	}
 	model := LCIF{Params: &lcif.Params{K: 4, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
 	weighed := model
-	weighed.Weight = WeightTFIDF
+	weighed.Weight = "tfidf"
 	trees := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}}}
 	steps := []error{
-		create(ctx, d, "terms", Schema{Features: Numbered}),
-		create(ctx, d, "words", Schema{Features: Named}),
+		create(ctx, d, "terms", Schema{Sparse: true}),
+		create(ctx, d, "words", Schema{Named: true}),
 		create(ctx, d, "points", Schema{Dim: 12}),
 		fill("terms"), fill("words"), fill("points"),
 	}

@@ -117,7 +117,7 @@ func fillDegenerate(t *testing.T, d *db.DB, coll string, metric vector.Metric, n
 	ctx := t.Context()
 	var err error
 	if metric == 0 {
-		_, err = d.Create(ctx, coll, db.Schema{Features: db.Numbered})
+		_, err = d.Create(ctx, coll, db.Schema{Sparse: true})
 	} else {
 		_, err = d.Create(ctx, coll, db.Schema{Dim: dim, Metric: metric})
 	}

@@ -114,7 +114,7 @@ func TestMoreThanThereIs(t *testing.T) {
 	sparse := db.Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}
 	for _, n := range []int{0, 1, 7, 40} {
 		b := newBed(t, vector.L2, dim)
-		b.must(create(ctx, b.d, "s", db.Schema{Features: db.Numbered}))
+		b.must(create(ctx, b.d, "s", db.Schema{Sparse: true}))
 		b.put("a", mixture(1, max(n, 12), dim))
 		b.must(b.d.Update(ctx, func(w *db.Tx) error {
 			for i := range max(n, 1) {

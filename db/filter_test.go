@@ -24,7 +24,7 @@ func filterRows(t *testing.T) *db.DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	for name, schema := range map[string]db.Schema{"dense": {Dim: 2}, "sparse": {Features: db.Numbered}} {
+	for name, schema := range map[string]db.Schema{"dense": {Dim: 2}, "sparse": {Sparse: true}} {
 		if _, err := d.Create(t.Context(), name, schema); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ func TestKeyPredicateOnce(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, n, dim))
 	b.build("x", &db.Forest{Members: true, Tuning: db.Off})
-	b.must(create(t.Context(), b.d, "s", db.Schema{Features: db.Numbered}))
+	b.must(create(t.Context(), b.d, "s", db.Schema{Sparse: true}))
 	b.must(b.d.Update(t.Context(), func(w *db.Tx) error {
 		for i := range n {
 			x := vector.Sparse{Index: []uint32{1, 2 + uint32(i%30)}, Value: []float32{1, float32(i%7 + 1)}}

@@ -103,7 +103,7 @@ func hostileBase(t *testing.T, n int, index func(d *DB)) string {
 	path := filepath.Join(t.TempDir(), "db")
 	d, err := Open(path, &Options{Sync: Off})
 	if err == nil {
-		err = errors.Join(create(ctx, d, "d", Schema{Dim: 4}), create(ctx, d, "s", Schema{Features: Numbered}))
+		err = errors.Join(create(ctx, d, "d", Schema{Dim: 4}), create(ctx, d, "s", Schema{Sparse: true}))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -468,7 +468,7 @@ func TestHostileSalvage(t *testing.T) {
 func TestHostileArrays(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) {
 		builds(t, d, "d", "kd", &Forest{Tuning: Off, Learner: "rp"})
-		lcif := &LCIF{Weight: WeightTFIDF, Params: &lcif.Params{K: 3, Lambda: 0.5}}
+		lcif := &LCIF{Weight: "tfidf", Params: &lcif.Params{K: 3, Lambda: 0.5}}
 		builds(t, d, "s", "l", lcif)
 	})
 	dense, model := objectIn(t, path, "d", "kd"), objectIn(t, path, "s", "l")

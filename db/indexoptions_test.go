@@ -15,7 +15,7 @@ import (
 // optionsBed returns a database with labelled rows in the dense collection "c" and the sparse "s".
 func optionsBed(t *testing.T) *bed {
 	b := newBed(t, vector.L2, 6)
-	b.must(create(t.Context(), b.d, "s", db.Schema{Features: db.Numbered}))
+	b.must(create(t.Context(), b.d, "s", db.Schema{Sparse: true}))
 	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
 		for i, x := range mixture(1, 60, 6) {
 			key, label := fmt.Appendf(nil, "key-%d", i), []string{fmt.Sprint("l", i%2)}

@@ -187,7 +187,7 @@ func TestToyKind(t *testing.T) {
 	}
 	var object uint64
 	withFile(t, path, func(d *DB, _ *Snapshot) {
-		if _, err := d.Create(t.Context(), "s", Schema{Features: Numbered}); err != nil {
+		if _, err := d.Create(t.Context(), "s", Schema{Sparse: true}); err != nil {
 			t.Fatal(err)
 		}
 		put(d, 0, 50)

@@ -55,11 +55,11 @@ func labelsGolden(path string) (err error) {
 	}
 	maintain := func() error { _, err := d.Maintain(ctx, nil); return err }
 	return errorsOf(
-		func() error { return create(ctx, d, "counts", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "counts", Schema{Sparse: true}) },
 		func() error { return create(ctx, d, "dense", Schema{Dim: 9}) },
 		func() error { return putLabelled(d, 0, 120) },
 		build("counts", "plain", LCIF{}),
-		build("counts", "weighed", LCIF{Weight: WeightTFIDF}),
+		build("counts", "weighed", LCIF{Weight: "tfidf"}),
 		build("dense", "plain", LCIF{Neighbors: Flat}),
 		func() error { return putLabelled(d, 117, 124) },
 		maintain,

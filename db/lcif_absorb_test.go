@@ -66,7 +66,7 @@ func TestMaintainLCIF(t *testing.T) {
 		if dense {
 			must(create(ctx, d, "s", Schema{Dim: width}))
 		} else {
-			must(create(ctx, d, "s", Schema{Features: Numbered}))
+			must(create(ctx, d, "s", Schema{Sparse: true}))
 		}
 		put := func(n, keys int) {
 			must(d.Update(ctx, func(b *Tx) error {
@@ -111,7 +111,7 @@ func TestMaintainLCIF(t *testing.T) {
 			o.Neighbors = ""
 			switch rng.IntN(3) {
 			case 0:
-				o.Weight, plain = WeightTFIDF, false
+				o.Weight, plain = "tfidf", false
 			case 1:
 				p.Features, plain = width/2, false
 			}
@@ -237,7 +237,7 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 			o.Params.SecondOrder = 0.4
 		}
 		err = errorsOf(
-			func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
+			func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 			put(0, 200),
 			func() error { _, err := d.Collection("s").Build(ctx, "kept", o); return err },
 			drop, put(200, 205),
@@ -559,7 +559,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 	}
 	o := &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.3}}
 	err = errorsOf(
-		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 		func() error { return put(2000) },
 		func() error { _, err := d.Collection("s").Build(ctx, "kept", o); return err },
 	)
@@ -636,9 +636,9 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 		})
 	}
 	limits := &labels.Thresholds{Single: 0.5, PerLabel: []float64{0.1, 3}}
-	o := &LCIF{Weight: WeightTFIDF, Params: &lcif.Params{K: 1, Lambda: 1, Thresholds: limits}}
+	o := &LCIF{Weight: "tfidf", Params: &lcif.Params{K: 1, Lambda: 1, Thresholds: limits}}
 	err = errorsOf(
-		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 		func() error { return put("1", "low", 0) },
 		func() error { return put("2", "high", 1) },
 		func() error { _, err := d.Collection("s").Build(ctx, "kept", o); return err },

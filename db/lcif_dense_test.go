@@ -170,7 +170,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Create(t.Context(), "sparse", Schema{Features: Numbered}); err != nil {
+	if _, err := d.Create(t.Context(), "sparse", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
 	err := d.View(func(s *Snapshot) error {
@@ -225,7 +225,7 @@ func TestDenseLCIFResolve(t *testing.T) {
 		"nearest rows":     {Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: lcifindex.MaxGraph + 1},
 		"below zero":       {Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: -1},
 		"second order":     {SecondOrders: []float64{0, 1.5}},
-		"weights":          {Weight: WeightTFIDF},
+		"weights":          {Weight: "tfidf"},
 		"selected":         {FeatureShares: []float64{0.5}},
 		"features":         {Params: &lcif.Params{K: 3, Lambda: 1, Features: 4}},
 		"untuned forest":   {Neighbors: "untuned"},

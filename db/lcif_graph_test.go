@@ -80,10 +80,10 @@ func bySecondOrder(q graphRow, rows map[string]graphRow, label string, p *lcif.P
 // graphCase is a kind of rows and how they are weighed.
 type graphCase struct {
 	sparse bool
-	weight Weighting
+	weight string
 }
 
-var graphCases = []graphCase{{weight: WeightNone}, {weight: WeightStandard}, {true, WeightNone}}
+var graphCases = []graphCase{{weight: "none"}, {weight: "standard"}, {true, "none"}}
 
 func (c graphCase) String() string { return fmt.Sprintf("sparse %v, weight %s", c.sparse, c.weight) }
 
@@ -108,7 +108,7 @@ func newGraphDB(t *testing.T, c graphCase) *graphDB {
 	}
 	g := &graphDB{DB: d, graphCase: c, rng: rand.New(rand.NewPCG(4, 7)), rows: map[string]graphRow{}}
 	if c.sparse {
-		_, err = d.Create(t.Context(), "docs", Schema{Features: Numbered})
+		_, err = d.Create(t.Context(), "docs", Schema{Sparse: true})
 	} else {
 		_, err = d.Create(t.Context(), "docs", Schema{Dim: 8, Metric: vector.Cosine})
 	}
@@ -183,7 +183,7 @@ func (g *graphDB) scaling(t *testing.T) func(graphRow) graphRow {
 		}
 		return err
 	})
-	if err != nil || (scale != nil) != (g.weight == WeightStandard) {
+	if err != nil || (scale != nil) != (g.weight == "standard") {
 		t.Fatalf("weight %q: scale %+v, %v", g.weight, scale, err)
 	}
 	return func(r graphRow) graphRow {
@@ -384,7 +384,7 @@ func TestSecondOrderTuned(t *testing.T) {
 	// The thresholds of a given setting are those of its second-order scores.
 	o.Params, o.Cut = &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.5}, &lcif.Cut{Share: 1}
 	o.SecondOrders = nil
-	for _, o.Weight = range []Weighting{WeightNone, WeightStandard} {
+	for _, o.Weight = range []string{"none", "standard"} {
 		if info, err = d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ func TestLCIFPartition(t *testing.T) {
 		return err
 	}
 	err = errorsOf(
-		func() error { return create(ctx, d, "counts", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "counts", Schema{Sparse: true}) },
 		func() error { return putRowless(d, "counts", 0, 300) },
 		func() error { return build("parted", Postings{Partition: true, M: 2}) },
 		func() error { return build("plain", Postings{}) },
@@ -140,7 +140,7 @@ func TestPartitionMisuse(t *testing.T) {
 	}
 	defer d.Close()
 	err = errorsOf(
-		func() error { return create(ctx, d, "counts", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "counts", Schema{Sparse: true}) },
 		func() error { return putRowless(d, "counts", 0, 30) },
 		func() error { return create(ctx, d, "dense", Schema{Dim: 2}) },
 		func() error {

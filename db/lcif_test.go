@@ -50,9 +50,9 @@ func topicDB(t *testing.T, named bool) (d *DB, rows []Row, queries []Query, trut
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema := Schema{Features: Numbered}
+	schema := Schema{Sparse: true}
 	if named {
-		schema.Features = Named
+		schema.Named = true
 	}
 	if _, err := d.Create(t.Context(), "docs", schema); err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	params := &lcif.Params{K: 7, Alpha: 1.5, Beta: 0.5, Lambda: 0.6, Top: 5}
-	for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
+	for _, weight := range []string{"none", "tfidf"} {
 		o := &LCIF{Params: params, Weight: weight}
 		if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 			t.Fatal(err)
@@ -219,7 +219,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 			}
 		}
 		tfidf := func(s vector.Sparse) vector.Sparse {
-			if weight == WeightNone {
+			if weight == "none" {
 				return s
 			}
 			out := vector.Sparse{Index: s.Index}
@@ -271,7 +271,7 @@ func TestLCIFMisuse(t *testing.T) {
 			return err
 		})
 	}
-	if _, err := d.Create(t.Context(), "bare", Schema{Features: Numbered}); err != nil {
+	if _, err := d.Create(t.Context(), "bare", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
@@ -360,7 +360,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := d.Create(t.Context(), "sparse", Schema{Features: Numbered}); err != nil {
+	if _, err := d.Create(t.Context(), "sparse", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {

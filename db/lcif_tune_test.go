@@ -66,12 +66,12 @@ func putColumns(t *testing.T, d *DB, from, to int) {
 func TestTunerChoosesTheWeighting(t *testing.T) {
 	t.Parallel()
 	d := openTemp(t, nil)
-	if _, err := d.Create(t.Context(), "terms", Schema{Features: Numbered}); err != nil {
+	if _, err := d.Create(t.Context(), "terms", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
 	putTerms(t, d, "terms", 0, 240)
 	info := map[string]IndexInfo{}
-	for name, w := range map[string]Weighting{"auto": "", "none": WeightNone, "tfidf": WeightTFIDF} {
+	for name, w := range map[string]string{"auto": "", "none": "none", "tfidf": "tfidf"} {
 		var err error
 		o := &LCIF{Folds: 4, Weight: w}
 		if info[name], err = d.Collection("terms").Build(t.Context(), name, o); err != nil {
@@ -79,11 +79,11 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 		}
 	}
 	auto := info["auto"]
-	if w := auto.Options.(*LCIF).Weight; w != WeightTFIDF {
+	if w := auto.Options.(*LCIF).Weight; w != "tfidf" {
 		t.Errorf("weighting %q is chosen", w)
 	}
 	tried, plain := weightsTried(t, d, "terms", "auto"), weightsTried(t, d, "terms", "none")
-	if len(tried) != 2 || tried[0].Weight != string(WeightNone) ||
+	if len(tried) != 2 || tried[0].Weight != "none" ||
 		tried[0].Best != plain[0].Best ||
 		!(tried[1].Best.MicroF1 > tried[0].Best.MicroF1+0.05) {
 		t.Errorf("weightings tried: %+v", tried)
@@ -139,7 +139,7 @@ func TestScaledColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := weightsTried(t, d, "dense", "labels")
-	if info.Options.(*LCIF).Weight != WeightStandard || len(w) != 2 || !(w[1].Best.MicroF1 > w[0].Best.MicroF1+0.2) {
+	if info.Options.(*LCIF).Weight != "standard" || len(w) != 2 || !(w[1].Best.MicroF1 > w[0].Best.MicroF1+0.2) {
 		t.Fatalf("weighting %q, tried %+v", info.Options.(*LCIF).Weight, w)
 	}
 	check := func() {
@@ -226,8 +226,8 @@ func TestScaledColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]LCIF{
-		"tf-idf": {Weight: WeightTFIDF},
-		"forest": {Weight: WeightStandard, Neighbors: "trees"},
+		"tf-idf": {Weight: "tfidf"},
+		"forest": {Weight: "standard", Neighbors: "trees"},
 	} {
 		if _, err := d.Collection("dense").Build(t.Context(), "x", &o); !errors.Is(err, fail.Option) {
 			t.Errorf("%s: %v", name, err)
@@ -241,7 +241,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 	t.Parallel()
 	d := openTemp(t, nil)
 	for i, coll := range []string{"one", "other"} {
-		if _, err := d.Create(t.Context(), coll, Schema{Features: Numbered}); err != nil {
+		if _, err := d.Create(t.Context(), coll, Schema{Sparse: true}); err != nil {
 			t.Fatal(err)
 		}
 		putTerms(t, d, coll, 0, 150+60*i)

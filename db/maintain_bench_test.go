@@ -61,7 +61,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 				}
 			}
 			for _, name := range []string{"c", "small"} {
-				if _, err := d.Create(ctx, name, db.Schema{Features: db.Numbered}); err != nil {
+				if _, err := d.Create(ctx, name, db.Schema{Sparse: true}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -109,14 +109,14 @@ func BenchmarkMaintainTrees(b *testing.B) {
 		file, kind string
 		o          db.IndexOptions
 	}{
-		{"bibtex/bibtex-train.arff.gz", "at", &db.AT{Weight: db.WeightTFIDF}},
-		{"bibtex/bibtex-train.arff.gz", "pt", &db.PT{Weight: db.WeightTFIDF}},
-		{"delicious/delicious-train.arff.gz", "at", &db.AT{Weight: db.WeightTFIDF}},
-		{"delicious/delicious-train.arff.gz", "pt", &db.PT{Weight: db.WeightTFIDF}},
-		{"eurlex57k/eurlex57k-train.txt.gz", "at", &db.AT{Weight: db.WeightTFIDF}},
-		{"eurlex57k/eurlex57k-train.txt.gz", "pt", &db.PT{Weight: db.WeightTFIDF}},
+		{"bibtex/bibtex-train.arff.gz", "at", &db.AT{Weight: "tfidf"}},
+		{"bibtex/bibtex-train.arff.gz", "pt", &db.PT{Weight: "tfidf"}},
+		{"delicious/delicious-train.arff.gz", "at", &db.AT{Weight: "tfidf"}},
+		{"delicious/delicious-train.arff.gz", "pt", &db.PT{Weight: "tfidf"}},
+		{"eurlex57k/eurlex57k-train.txt.gz", "at", &db.AT{Weight: "tfidf"}},
+		{"eurlex57k/eurlex57k-train.txt.gz", "pt", &db.PT{Weight: "tfidf"}},
 		{"news20-bydate/news20-bydate-train.txt.gz", "sbt", &db.SBT{
-			Budget: 2000, Params: budget.Params{BAC: budget.BACParams{C: 1}}, Weight: db.WeightTFIDF,
+			Budget: 2000, Params: budget.Params{BAC: budget.BACParams{C: 1}}, Weight: "tfidf",
 		}},
 	} {
 		b.Run(fmt.Sprintf("%s/%s", filepath.Dir(c.file), c.kind), func(b *testing.B) {
@@ -149,7 +149,7 @@ func BenchmarkMaintainTrees(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			if _, err := d.Create(ctx, "c", db.Schema{Features: db.Numbered}); err != nil {
+			if _, err := d.Create(ctx, "c", db.Schema{Sparse: true}); err != nil {
 				b.Fatal(err)
 			}
 			put(0, n)

@@ -48,7 +48,7 @@ func maintainedGolden(path string) (err error) {
 	}
 	return errorsOf(
 		func() error { return create(ctx, d, "dense", Schema{Dim: 6}) },
-		func() error { return create(ctx, d, "sparse", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "sparse", Schema{Sparse: true}) },
 		func() error { return put(0, 100) },
 		func() error {
 			return build("dense", &Forest{Tuning: Off, Trees: 4, Depth: 3, LeafNeighbors: 8, ListNeighbors: 4, Members: true, Quantize: true})

@@ -41,7 +41,7 @@ func TestMaintainLargeStep(t *testing.T) {
 		}
 	}
 	err = errorsOf(
-		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 		put(0, 30, 9),
 		func() error {
 			_, err := d.Collection("s").Build(ctx, "x", &Postings{Partition: true})

@@ -47,7 +47,7 @@ func TestMaintainPostings(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		must(create(ctx, d, "s", Schema{Features: Numbered}))
+		must(create(ctx, d, "s", Schema{Sparse: true}))
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		width := rapid.SampledFrom([]int{40, 400}).Draw(t, "width")
 		put := func(n, keys int) {
@@ -168,7 +168,7 @@ func sameAnswers(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, w
 // unless weights of features stay those that were learned.
 func TestMaintainLabels(t *testing.T) {
 	t.Parallel()
-	for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
+	for _, weight := range []string{"none", "tfidf"} {
 		ctx := t.Context()
 		d, rows, queries, _ := topicDB(t, false)
 		o := map[string]IndexOptions{
@@ -206,7 +206,7 @@ func TestMaintainLabels(t *testing.T) {
 			t.Fatalf("steps %v, %v", steps, err)
 		}
 		for name, o := range o {
-			if o, ok := o.(*LCIF); ok && o.Weight != WeightNone {
+			if o, ok := o.(*LCIF); ok && o.Weight != "none" {
 				continue
 			}
 			if _, err := d.Collection("docs").Build(ctx, name+" rebuilt", o); err != nil {

@@ -41,7 +41,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 			}
 			var info IndexInfo
 			err = errorsOf(
-				func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
+				func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 				func() error { return put(0, 3000) },
 				func() (err error) { info, err = d.Collection("s").Build(ctx, "x", o); return err },
 			)

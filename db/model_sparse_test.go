@@ -51,9 +51,9 @@ func (x *machine) createSparse(t *rapid.T) {
 	ctx := context.Background()
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
 	named := rapid.Bool().Draw(t, "named")
-	schema := Schema{Features: Numbered}
+	schema := Schema{Sparse: true}
 	if named {
-		schema.Features = Named
+		schema.Named = true
 	}
 	_, err := x.d.Create(ctx, name, schema)
 	if x.m[name] != nil {

@@ -19,14 +19,14 @@ func TestNumberingStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Create(ctx, "x", Schema{Features: Numbered, Numbering: "2"}); !errors.Is(err, fail.Option) {
+	if _, err := d.Create(ctx, "x", Schema{Sparse: true, Numbering: "2"}); !errors.Is(err, fail.Option) {
 		t.Errorf("numbering from 2: %v", err)
 	}
 	if _, err := d.Create(ctx, "x", Schema{Dim: 1, Numbering: "one"}); !errors.Is(err, fail.Option) {
 		t.Errorf("numbering from one: %v", err)
 	}
 	steps := []func() error{
-		func() error { return create(ctx, d, "s", Schema{Features: Numbered, Numbering: "1"}) },
+		func() error { return create(ctx, d, "s", Schema{Sparse: true, Numbering: "1"}) },
 		func() error { return create(ctx, d, "d", Schema{Dim: 1, Numbering: "0"}) },
 		func() error {
 			return d.Update(ctx, func(b *Tx) error {

@@ -115,46 +115,32 @@ func (o *Options) resolve() (Options, error) {
 	return r, nil
 }
 
-// Schema describes the rows of a collection: dense ones, or sparse if Features is set.
+// Schema describes the rows of a collection: dense ones, or sparse if Sparse or Named is set. A
+// collection with the Schema of another one's CollectionInfo holds rows of the same form.
 type Schema struct {
-	// Dim is the number of coordinates of dense vectors, 1 to 65,536.
+	// Sparse selects sparse vectors, Named those whose features have names (Row.Features) instead of
+	// numbers (Row.Sparse). Values are not negative; searches and indexes scale rows to unit length.
+	Sparse, Named bool
+	// Dim is the number of coordinates of dense vectors, 1 to 65,536; of sparse ones, in
+	// CollectionInfo, one more than the largest feature number in use.
 	Dim int
 	// Metric is the distance of dense vectors, vector.L2 when zero; that of sparse ones is the cosine.
 	Metric vector.Metric
 	// Bytes selects whether a chunk of dense rows is stored as bytes, without loss, if all of its
 	// coordinates are integers from 0 to 255. All others are stored as float32.
 	Bytes Switch
-	// Features selects sparse vectors and what identifies their features. Their values are not
-	// negative and are stored as written; searches and indexes scale them to unit length.
-	Features FeatureKind
 	// Numbering is the number of the first feature or coordinate in the files that the collection
 	// is imported from, "0" or "1"; empty if unknown. In the API the first is always 0.
 	Numbering string
 }
 
-// FeatureKind is what identifies the features of sparse vectors.
-type FeatureKind uint8
-
-// The kinds of features.
-const (
-	// Numbered features are numbers (Row.Sparse).
-	Numbered FeatureKind = iota + 1
-	// Named features have names (Row.Features), which a dictionary in the file maps to numbers.
-	Named
-)
-
 // resolve checks a schema and fills in its defaults.
 func (s Schema) resolve() (Schema, error) {
-	if s.Features != 0 {
-		switch {
-		case s.Features > Named:
-			return s, fmt.Errorf("%w: unknown kind of features %d", fail.Option, s.Features)
-		case s.Dim != 0 || s.Bytes != "":
-			return s, fmt.Errorf("%w: Dim and Bytes are for dense vectors, Features for sparse ones", fail.Option)
-		case s.Metric != 0 && s.Metric != vector.Cosine:
+	if s.Sparse = s.Sparse || s.Named; s.Sparse {
+		if s.Metric != 0 && s.Metric != vector.Cosine {
 			return s, fmt.Errorf("%w: sparse rows are compared by cosine, not by %v", fail.Option, s.Metric)
 		}
-		s.Metric = vector.Cosine
+		s.Dim, s.Metric, s.Bytes = 0, vector.Cosine, ""
 		return s, layout.Numbering(s.Numbering).Check()
 	}
 	s.Metric = cmp.Or(s.Metric, vector.L2)
@@ -202,14 +188,7 @@ type Row struct {
 // CollectionInfo describes a collection in one snapshot.
 type CollectionInfo struct {
 	Name string
-	// Sparse reports whether rows are sparse vectors, Named whether their features have names.
-	Sparse, Named bool
-	// Dim, Metric, Bytes and Numbering are those of the Schema; Dim of a sparse collection is one
-	// more than the largest feature number in use.
-	Dim       int
-	Metric    vector.Metric
-	Bytes     Switch
-	Numbering string
+	Schema
 	// Live is the number of rows. Rows is the number of row numbers in use, deleted rows included,
 	// Sealed the number of those in chunks.
 	Live, Rows, Sealed int

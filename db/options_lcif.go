@@ -13,9 +13,10 @@ import (
 // finds neighbors by cosine with a forest of the collection or a scan, and coordinates are
 // features, those below zero counting as zero.
 type LCIF struct {
-	// Weight selects how values are weighed; empty lets the build choose, which then fills it in.
-	// Scaled columns are tried only where neighbors are found by a scan anyway.
-	Weight Weighting
+	// Weight selects how values are weighed before rows are scaled to unit length: "none", "tfidf"
+	// (values are counts of terms), in dense collections also "standard" (columns of mean 0 and
+	// deviation 1, neighbors by a scan); the guide has the formulas. Empty lets the tuner choose.
+	Weight string
 	// Params, if not nil, are used as they are; without Thresholds and Cut, each row then gets its
 	// best label only. If nil, the tuner chooses them.
 	Params *lcif.Params
@@ -59,7 +60,7 @@ func (o *LCIF) request(bool) (kind.Options, error) {
 		o = &LCIF{}
 	}
 	b := &lcifindex.Options{
-		Weight: string(o.Weight), Params: o.Params, Cut: o.Cut, AllowEmpty: o.AllowEmpty, Search: o.Search,
+		Weight: o.Weight, Params: o.Params, Cut: o.Cut, AllowEmpty: o.AllowEmpty, Search: o.Search,
 		Objective: o.Objective, Folds: o.Folds, TuneRows: o.TuneRows, FeatureShares: o.FeatureShares,
 		Neighbors: o.Neighbors, SecondOrders: o.SecondOrders, Graph: o.Graph,
 		Postings: postingsindex.Options(o.Postings), Seed: o.Seed,
@@ -71,7 +72,7 @@ func (o *LCIF) request(bool) (kind.Options, error) {
 func publicLCIF(stored kind.Options) IndexOptions {
 	b := stored.(*lcifindex.Options)
 	return &LCIF{
-		Weight: Weighting(b.Weight), Params: b.Params, Cut: b.Cut, AllowEmpty: b.AllowEmpty, Search: b.Search,
+		Weight: b.Weight, Params: b.Params, Cut: b.Cut, AllowEmpty: b.AllowEmpty, Search: b.Search,
 		Objective: b.Objective, Folds: b.Folds, TuneRows: b.TuneRows, FeatureShares: b.FeatureShares,
 		Neighbors: b.Neighbors, SecondOrders: b.SecondOrders, Graph: b.Graph,
 		Postings: Postings(b.Postings), Seed: b.Seed,

@@ -5,7 +5,6 @@ import (
 
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
-	"github.com/anndb/anndb/db/internal/kind/labelled"
 )
 
 // TestSharedConstants compares the constants that the kinds of index have in common with the public
@@ -14,8 +13,6 @@ func TestSharedConstants(t *testing.T) {
 	for _, c := range [][2]string{
 		{Flat, kind.ScanName}, {"auto", string(forestindex.AnyLearner)},
 		{"exact", forestindex.NeighborsExact}, {"approximate", forestindex.NeighborsApproximate},
-		{string(WeightNone), labelled.WeightNone}, {string(WeightTFIDF), labelled.WeightTFIDF},
-		{string(WeightStandard), labelled.WeightStandard},
 	} {
 		if c[0] != c[1] {
 			t.Errorf("%q and %q differ", c[0], c[1])

@@ -30,8 +30,8 @@ type TreeOptions struct {
 	Grid *budget.Grid `json:",omitempty"`
 	// TuneRows is the largest number of rows that the cross-validation uses, 10,000 when zero.
 	TuneRows int `json:",omitempty"`
-	// Weight selects how values are weighed.
-	Weight Weighting
+	// Weight selects how values are weighed: "none", also when empty, or "tfidf" (see LCIF).
+	Weight string
 	// AllowEmpty lets an AT predict no label at all; otherwise a row gets at least its best label.
 	AllowEmpty bool `json:",omitempty"`
 	// Raw uses the rows of a sparse collection with their own length instead of unit length.
@@ -50,7 +50,7 @@ func (o *TreeOptions) stored(kind budget.Kind) *treeindex.Options {
 		o = &TreeOptions{}
 	}
 	b := &treeindex.Options{
-		Kind: kind, Params: o.Params, Grid: o.Grid, TuneRows: o.TuneRows, Weight: string(o.Weight),
+		Kind: kind, Params: o.Params, Grid: o.Grid, TuneRows: o.TuneRows, Weight: o.Weight,
 		AllowEmpty: o.AllowEmpty, Raw: o.Raw, Seed: o.Seed,
 	}
 	p := &b.Params
@@ -65,7 +65,7 @@ func publicTrees(stored kind.Options) IndexOptions {
 	b := stored.(*treeindex.Options)
 	o := &TreeOptions{
 		Budget: b.Params.BAC.Budget, Params: b.Params, Grid: b.Grid, TuneRows: b.TuneRows,
-		Weight: Weighting(b.Weight), AllowEmpty: b.AllowEmpty, Raw: b.Raw, Seed: b.Seed,
+		Weight: b.Weight, AllowEmpty: b.AllowEmpty, Raw: b.Raw, Seed: b.Seed,
 	}
 	switch b.Kind {
 	case budget.SBT:

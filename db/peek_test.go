@@ -43,7 +43,7 @@ func TestPeek(t *testing.T) {
 		}
 	}
 	steps := []func() error{
-		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 		put(0, 300),
 		func() error { _, err := d.Collection("s").Build(ctx, "x", nil); return err },
 		put(300, 310),
@@ -108,8 +108,8 @@ func TestPeekBesideCommits(t *testing.T) {
 		})
 	}
 	err = errorsOf(
-		func() error { return create(ctx, d, "a", Schema{Features: Numbered}) },
-		func() error { return create(ctx, d, "b", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "a", Schema{Sparse: true}) },
+		func() error { return create(ctx, d, "b", Schema{Sparse: true}) },
 		func() error { return put(0) },
 		func() error { _, err := d.Collection("a").Build(ctx, "x", nil); return err },
 	)

@@ -129,7 +129,7 @@ func (b *policyBed) fill(coll string, from, to int) {
 	b.t.Helper()
 	ctx, schema := b.t.Context(), Schema{Dim: 16}
 	if coll == "sparse" {
-		schema = Schema{Features: Numbered}
+		schema = Schema{Sparse: true}
 	}
 	if from == 0 {
 		b.must(create(ctx, b.d, coll, schema))

@@ -45,7 +45,7 @@ func putRowless(d *DB, coll string, from, to int) error {
 
 // learnRowless learns the label model of the counts, which weighs and thins rows.
 func learnRowless(d *DB) error {
-	model := &LCIF{Weight: WeightTFIDF, Params: &lcif.Params{
+	model := &LCIF{Weight: "tfidf", Params: &lcif.Params{
 		K: 4, Lambda: 0.5, Beta: 2, Features: 30, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true},
 	}, Postings: Postings{Partition: true, M: 1}}
 	_, err := d.Collection("counts").Build(context.Background(), "labels", model)
@@ -79,8 +79,8 @@ func rowlessGolden(path string) (err error) {
 		return err
 	}
 	return errorsOf(
-		func() error { return create(ctx, d, "binary", Schema{Features: Numbered}) },
-		func() error { return create(ctx, d, "counts", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "binary", Schema{Sparse: true}) },
+		func() error { return create(ctx, d, "counts", Schema{Sparse: true}) },
 		func() error { return putRowless(d, "binary", 0, 50) },
 		func() error { return putRowless(d, "counts", 0, rowlessSealed) },
 		func() error { return deleteRowless(d) },
@@ -141,7 +141,7 @@ func TestGoldenRowless(t *testing.T) {
 	}
 	defer rebuilt.Close()
 	err = errorsOf(
-		func() error { return create(ctx, rebuilt, "counts", Schema{Features: Numbered}) },
+		func() error { return create(ctx, rebuilt, "counts", Schema{Sparse: true}) },
 		func() error { return putRowless(rebuilt, "counts", 0, rowlessRows) },
 		func() error { return deleteRowless(rebuilt) },
 		func() error { return learnRowless(rebuilt) },

@@ -20,7 +20,7 @@ func TestPredictBatchIsPredict(t *testing.T) {
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
 	params := &lcif.Params{K: 7, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.1, KeepTop: true}}
-	o := &LCIF{Params: params, Weight: WeightTFIDF}
+	o := &LCIF{Params: params, Weight: "tfidf"}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 		t.Fatal(err)
 	}

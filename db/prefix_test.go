@@ -16,7 +16,7 @@ import (
 func TestMisuseOfSparse(t *testing.T) {
 	b := newBed(t, vector.L2, 4)
 	ctx := t.Context()
-	b.must(errors.Join(create(ctx, b.d, "s", db.Schema{Features: db.Numbered}), create(ctx, b.d, "n", db.Schema{Features: db.Named})))
+	b.must(errors.Join(create(ctx, b.d, "s", db.Schema{Sparse: true}), create(ctx, b.d, "n", db.Schema{Named: true})))
 	numbered := func(value float32, index ...uint32) db.Query {
 		values := make([]float32, len(index))
 		for i := range values {

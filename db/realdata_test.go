@@ -224,13 +224,13 @@ func TestSourceFiles(t *testing.T) {
 	}
 	rows, queries := goFiles(t, "train"), goFiles(t, "test")
 	d := openWith(t, func(ctx context.Context, d *db.DB) error {
-		_, err := d.Create(ctx, "files", db.Schema{Features: db.Named})
+		_, err := d.Create(ctx, "files", db.Schema{Named: true})
 		return err
 	}, "files", rows)
 	for name, o := range map[string]db.IndexOptions{
 		"words":   &db.Postings{},
-		"imports": &db.LCIF{Weight: db.WeightTFIDF, Folds: 3, Seed: 1},
-		"tree":    &db.AT{Weight: db.WeightTFIDF, Seed: 1},
+		"imports": &db.LCIF{Weight: "tfidf", Folds: 3, Seed: 1},
+		"tree":    &db.AT{Weight: "tfidf", Seed: 1},
 	} {
 		_, err := d.Collection("files").Build(t.Context(), name, o)
 		must(t, err)

@@ -17,7 +17,7 @@ func TestRename(t *testing.T) {
 	b.put("a", mixture(1, 300, 3))
 	_, err := b.d.Collection("c").Build(ctx, "main", &db.Forest{Learner: "rp", Trees: 2, Depth: 3})
 	b.must(err)
-	other, err := b.d.Create(ctx, "other", db.Schema{Features: db.Named})
+	other, err := b.d.Create(ctx, "other", db.Schema{Named: true})
 	b.must(err)
 	b.must(b.d.Update(ctx, func(tx *db.Tx) error {
 		return tx.Collection("other").Put(db.Row{Key: []byte("o"), Features: []db.Feature{{Name: "x", Value: 1}}})

@@ -58,8 +58,8 @@ func churned(t *testing.T, d *DB) {
 		}
 	}
 	must(create(ctx, d, "dense", Schema{Dim: 16}))
-	must(create(ctx, d, "sparse", Schema{Features: Numbered}))
-	must(create(ctx, d, "named", Schema{Features: Named}))
+	must(create(ctx, d, "sparse", Schema{Sparse: true}))
+	must(create(ctx, d, "named", Schema{Named: true}))
 	must(create(ctx, d, "still", Schema{Dim: 4}))
 	must(d.Update(ctx, func(b *Tx) error {
 		return errors.Join(b.Collection("still").Put(Row{Key: []byte("a"), Vector: make([]float32, 4)}), b.Collection("still").Put(Row{Key: []byte("b"), Vector: make([]float32, 4)}))

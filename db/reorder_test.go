@@ -141,7 +141,7 @@ func churnKeys(d *DB) error {
 // A database without dense rows, or without any, is compacted.
 func TestReorderNothing(t *testing.T) {
 	d := openTemp(t, &Options{Sync: Off})
-	err := errors.Join(create(t.Context(), d, "words", Schema{Features: Named}), create(t.Context(), d, "rows", Schema{Dim: 3}))
+	err := errors.Join(create(t.Context(), d, "words", Schema{Named: true}), create(t.Context(), d, "rows", Schema{Dim: 3}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func repairDB(t *testing.T, path string) {
 	}
 	err = errorsOf(
 		func() error { return create(ctx, d, "dense", Schema{Dim: 700}) },
-		func() error { return create(ctx, d, "words", Schema{Features: Named}) },
+		func() error { return create(ctx, d, "words", Schema{Named: true}) },
 		put(0, 1100),
 		build("dense", "trees", &Forest{Tuning: Off, Trees: 4, LeafNeighbors: 10}),
 		build("words", "lists", nil),

@@ -40,7 +40,7 @@ func filterBed(t *testing.T) (*DB, map[string]*Filter) {
 	t.Helper()
 	d := openTemp(t, &Options{Sync: Off})
 	ctx := t.Context()
-	if err := errors.Join(create(ctx, d, "dense", Schema{Dim: 2}), create(ctx, d, "sparse", Schema{Features: Numbered})); err != nil {
+	if err := errors.Join(create(ctx, d, "dense", Schema{Dim: 2}), create(ctx, d, "sparse", Schema{Sparse: true})); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 40 {

@@ -94,7 +94,7 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	for _, c := range w.Catalog.Collections {
-		if _, err = d.Create(ctx, c.Name, schemaOf(c)); err != nil {
+		if _, err = d.Create(ctx, c.Name, infoOf(c).Schema); err != nil {
 			return r, err
 		}
 		x := w.Rows(c)

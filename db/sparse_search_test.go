@@ -45,7 +45,7 @@ func newSparseBed(t *testing.T) *sparseBed {
 			t.Error(err)
 		}
 	})
-	if _, err := d.Create(t.Context(), "s", Schema{Features: Numbered}); err != nil {
+	if _, err := d.Create(t.Context(), "s", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
 	return b

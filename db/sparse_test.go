@@ -47,7 +47,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Create(ctx, "s", Schema{Features: Numbered}); err != nil {
+	if _, err := d.Create(ctx, "s", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
 	const n = 2500 // two chunks and a tail
@@ -129,7 +129,7 @@ func TestNamedFeaturesComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if _, err := d.Create(ctx, "s", Schema{Features: Named}); err != nil {
+	if _, err := d.Create(ctx, "s", Schema{Named: true}); err != nil {
 		t.Fatal(err)
 	}
 	put := func(key string, f ...Feature) {
@@ -176,7 +176,7 @@ func TestSparseRefusesBadRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	for name, o := range map[string]Schema{"ids": {Features: Numbered}, "names": {Features: Named}} {
+	for name, o := range map[string]Schema{"ids": {Sparse: true}, "names": {Named: true}} {
 		if _, err := d.Create(ctx, name, o); err != nil {
 			t.Fatal(err)
 		}

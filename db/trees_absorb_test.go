@@ -193,11 +193,11 @@ func TestMaintainTrees(t *testing.T) {
 	for _, c := range []struct {
 		kind   budget.Kind
 		dense  bool
-		weight Weighting
+		weight string
 		labels int
 	}{
-		{budget.AT, false, WeightTFIDF, 4}, {budget.AT, true, WeightNone, 4}, {budget.PT, false, WeightNone, 4},
-		{budget.SBT, false, WeightTFIDF, 3}, {budget.SBT, true, WeightNone, 1},
+		{budget.AT, false, "tfidf", 4}, {budget.AT, true, "none", 4}, {budget.PT, false, "none", 4},
+		{budget.SBT, false, "tfidf", 3}, {budget.SBT, true, "none", 1},
 	} {
 		t.Run(fmt.Sprint(c.kind, c.dense), func(t *testing.T) {
 			ctx := t.Context()
@@ -207,7 +207,7 @@ func TestMaintainTrees(t *testing.T) {
 			if c.dense {
 				b.must(create(ctx, b.d, "s", Schema{Dim: 12}))
 			} else {
-				b.must(create(ctx, b.d, "s", Schema{Features: Numbered}))
+				b.must(create(ctx, b.d, "s", Schema{Sparse: true}))
 			}
 			b.put(300, c.labels)
 			b.remove(20)
@@ -290,7 +290,7 @@ func TestMaintainTreesAsBuilt(t *testing.T) {
 	b := &treeBed{t: t, path: filepath.Join(t.TempDir(), "db"), kind: budget.AT, rng: rand.New(rand.NewPCG(4, 1)), live: map[string][]string{}}
 	b.open()
 	defer func() { b.must(b.d.Close()) }()
-	b.must(create(ctx, b.d, "s", Schema{Features: Numbered}))
+	b.must(create(ctx, b.d, "s", Schema{Sparse: true}))
 	b.put(120, 3)
 	o := &AT{Grid: &budget.Grid{Budgets: []int{1, 3}, Folds: 2}}
 	built, err := b.d.Collection("s").Build(ctx, "x", o)

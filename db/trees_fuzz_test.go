@@ -27,7 +27,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 		tb.Fatal(err)
 	}
 	err = errors.Join(
-		create(ctx, d, "named", Schema{Features: Named}),
+		create(ctx, d, "named", Schema{Named: true}),
 		create(ctx, d, "classes", Schema{Dim: 4}),
 		d.Update(ctx, func(b *Tx) error {
 			for i := range 40 {
@@ -51,8 +51,8 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 	o := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}
 	for coll, kinds := range map[string][]budget.Kind{"named": {budget.AT, budget.PT}, "classes": {budget.SBT}} {
 		for _, kind := range kinds {
-			if o.Weight = WeightTFIDF; kind == budget.SBT {
-				o.Weight = WeightNone
+			if o.Weight = "tfidf"; kind == budget.SBT {
+				o.Weight = "none"
 			}
 			if _, err := d.Collection(coll).Build(ctx, string(kind), treesOf(kind, o)); err != nil {
 				tb.Fatal(err)

@@ -41,7 +41,7 @@ func treesGolden(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	build := func(coll string, kind budget.Kind, weight Weighting) func() error {
+	build := func(coll string, kind budget.Kind, weight string) func() error {
 		o := treesOf(kind, TreeOptions{Weight: weight, Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}})
 		return func() error {
 			_, err := d.Collection(coll).Build(ctx, string(kind), o)
@@ -49,13 +49,13 @@ func treesGolden(path string) (err error) {
 		}
 	}
 	return errorsOf(
-		func() error { return create(ctx, d, "terms", Schema{Features: Named}) },
+		func() error { return create(ctx, d, "terms", Schema{Named: true}) },
 		func() error { return create(ctx, d, "points", Schema{Dim: 4}) },
 		func() error { return putClassified(d, 0, 80) },
 		func() error { return putClassified(d, 3, 5) },
-		build("terms", budget.AT, WeightTFIDF),
-		build("terms", budget.PT, WeightNone),
-		build("points", budget.SBT, WeightNone),
+		build("terms", budget.AT, "tfidf"),
+		build("terms", budget.PT, "none"),
+		build("points", budget.SBT, "none"),
 	)
 }
 

@@ -18,7 +18,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 	t.Parallel()
 	d, _, queries, truth := topicDB(t, true)
 	for _, kind := range []budget.Kind{budget.AT, budget.PT} {
-		for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
+		for _, weight := range []string{"none", "tfidf"} {
 			o := treesOf(kind, TreeOptions{Budget: 10, Weight: weight})
 			info, err := d.Collection("docs").Build(t.Context(), "tree", o)
 			if err != nil {
@@ -155,7 +155,7 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 		_, err := d.Collection(coll).Build(t.Context(), "tree", treesOf(kind, o))
 		return err
 	}
-	if _, err := d.Create(t.Context(), "one", Schema{Features: Numbered}); err != nil {
+	if _, err := d.Create(t.Context(), "one", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
 	err := d.Update(t.Context(), func(b *Tx) error {
@@ -201,7 +201,7 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 // after it is stored and loaded.
 func TestTreesKeepTheBestLabel(t *testing.T) {
 	d := openTemp(t, nil)
-	if _, err := d.Create(t.Context(), "docs", Schema{Features: Numbered}); err != nil {
+	if _, err := d.Create(t.Context(), "docs", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
 	err := d.Update(t.Context(), func(b *Tx) error {

@@ -88,7 +88,7 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 	defer d.Close()
 	fill := func(coll string, n int, row func(i int) Row) {
 		t.Helper()
-		if _, err := d.Create(t.Context(), coll, Schema{Features: Numbered}); err != nil {
+		if _, err := d.Create(t.Context(), coll, Schema{Sparse: true}); err != nil {
 			t.Fatal(err)
 		}
 		err := d.Update(t.Context(), func(b *Tx) error {
@@ -145,7 +145,7 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 		{"void", budget.PT, TreeOptions{}, fail.Empty, `"void"`},
 		{"constant", budget.SBT, TreeOptions{}, budget.ErrConstant, `over "constant"`},
 		{"constant", budget.PT, TreeOptions{}, budget.ErrConstant, `over "constant"`},
-		{"everywhere", budget.SBT, TreeOptions{Weight: WeightTFIDF}, budget.ErrConstant, "after weighing by tfidf"},
+		{"everywhere", budget.SBT, TreeOptions{Weight: "tfidf"}, budget.ErrConstant, "after weighing by tfidf"},
 		{"gap", budget.SBT, TreeOptions{}, fail.Option, `row "row-13" of "gap" has 0 labels`},
 		{"docs", budget.AT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -3}}}, fail.Option, "budget of -3"},
 		{"docs", budget.AT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{C: inf}}}, fail.Option, "cost +Inf"},

@@ -22,7 +22,7 @@ func twins(t *testing.T, n, dim int) (*DB, []vector.Sparse) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	for name, o := range map[string]Schema{"numbers": {Features: Numbered}, "names": {Features: Named}} {
+	for name, o := range map[string]Schema{"numbers": {Sparse: true}, "names": {Named: true}} {
 		if _, err := d.Create(t.Context(), name, o); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestUnknownFeaturesPredict(t *testing.T) {
 	only := &lcif.Params{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5, Top: 4}
 	builds := map[string]IndexOptions{
 		"plain":  &LCIF{Params: only},
-		"weighs": &LCIF{Params: only, Weight: WeightTFIDF},
+		"weighs": &LCIF{Params: only, Weight: "tfidf"},
 		"tree":   &AT{},
 	}
 	for name, o := range builds {

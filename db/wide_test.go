@@ -20,7 +20,7 @@ func TestWideFeatures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	d, err := Open(path, &Options{Sync: Off})
 	if err == nil {
-		_, err = d.Create(ctx, "s", Schema{Features: Numbered})
+		_, err = d.Create(ctx, "s", Schema{Sparse: true})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestWideFeatures(t *testing.T) {
 		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("label model: %v", err)
 		}
-		_, err = d.Collection("s").Build(ctx, "w", &PT{Weight: WeightTFIDF})
+		_, err = d.Collection("s").Build(ctx, "w", &PT{Weight: "tfidf"})
 		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("weights: %v", err)
 		}
@@ -127,7 +127,7 @@ func TestMaintainSkipsWide(t *testing.T) {
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Sync: Off})
 	if err == nil {
-		_, err = d.Create(ctx, "s", Schema{Features: Numbered})
+		_, err = d.Create(ctx, "s", Schema{Sparse: true})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -148,12 +148,12 @@ func TestMaintainSkipsWide(t *testing.T) {
 	}
 	lcif := LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}}
 	weighted := lcif
-	weighted.Weight = WeightTFIDF
+	weighted.Weight = "tfidf"
 	skipped := map[string]bool{"lcif": true, "weighted": true, "weights": true}
 	for name, o := range map[string]IndexOptions{
 		"postings": nil, "tree": &PT{},
 		"lcif": &lcif, "weighted": &weighted,
-		"weights": &PT{Weight: WeightTFIDF},
+		"weights": &PT{Weight: "tfidf"},
 	} {
 		builds(t, d, "s", name, o)
 	}

@@ -153,7 +153,7 @@ var tales = []struct {
 	schema db.Schema
 }{
 	{"bytes", db.Schema{Dim: widest}}, {"floats", db.Schema{Dim: 12, Metric: vector.Cosine}},
-	{"terms", db.Schema{Features: db.Numbered}}, {"words", db.Schema{Features: db.Named}},
+	{"terms", db.Schema{Sparse: true}}, {"words", db.Schema{Named: true}},
 }
 
 // step is one operation: all draw the same numbers whatever the options.

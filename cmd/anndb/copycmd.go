@@ -29,7 +29,7 @@ func (c *copyCmd) Run(a *app) error {
 			if err != nil {
 				return err
 			}
-			to, err := d.Create(a.ctx, c.To, schemaOf(info))
+			to, err := d.Create(a.ctx, c.To, info.Schema)
 			if err != nil {
 				return err
 			}
@@ -48,18 +48,4 @@ func (c *copyCmd) Run(a *app) error {
 		t.Add(c.Collection, c.To, n)
 		return a.Print(t)
 	})
-}
-
-// schemaOf is the schema of a collection like another one.
-func schemaOf(info db.CollectionInfo) db.Schema {
-	s := db.Schema{Numbering: info.Numbering}
-	switch {
-	case info.Named:
-		s.Features = db.Named
-	case info.Sparse:
-		s.Features = db.Numbered
-	default:
-		s.Dim, s.Metric, s.Bytes = info.Dim, info.Metric, info.Bytes
-	}
-	return s
 }

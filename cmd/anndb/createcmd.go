@@ -34,9 +34,9 @@ func (c *createCmd) schema() (s db.Schema, err error) {
 	case c.Base != "" && !c.Numbered:
 		return s, usagef("--base goes with --numbered")
 	case c.Named:
-		return db.Schema{Features: db.Named}, nil
+		return db.Schema{Named: true}, nil
 	case c.Numbered:
-		return db.Schema{Features: db.Numbered, Numbering: cmp.Or(c.Base, fromZero)}, nil
+		return db.Schema{Sparse: true, Numbering: cmp.Or(c.Base, fromZero)}, nil
 	}
 	s = db.Schema{Dim: c.Dim}
 	if c.Float32 {

@@ -32,7 +32,7 @@ const (
 
 // demoModel tunes on a part of the files: what is best for some hundred of
 // them hardly differs from what is best for all.
-var demoModel = db.LCIF{Weight: db.WeightTFIDF, Objective: lcif.PrecisionAt3, Folds: 5, TuneRows: 600}
+var demoModel = db.LCIF{Weight: "tfidf", Objective: lcif.PrecisionAt3, Folds: 5, TuneRows: 600}
 
 // fileCorpus is the source files of a library, divided by file.
 type fileCorpus struct {
@@ -66,7 +66,7 @@ func features(f goroot.File, keep func(word string) bool) []db.Feature {
 
 // store writes the files that are learned from.
 func (c *fileCorpus) store(a *app, d *db.DB) error {
-	if _, err := d.Create(a.ctx, demoFiles, db.Schema{Features: db.Named}); err != nil {
+	if _, err := d.Create(a.ctx, demoFiles, db.Schema{Named: true}); err != nil {
 		return err
 	}
 	files := map[string]int{}

@@ -163,10 +163,7 @@ func (c *importCmd) checkKind(in *input, known *db.CollectionInfo) error {
 func (c *importCmd) create(a *app, d *db.DB, in *input, named bool) (created bool, err error) {
 	var o db.Schema
 	if in.Kind == dataset.Sparse {
-		o.Features, o.Numbering = db.Numbered, in.numbering(named)
-		if named {
-			o.Features = db.Named
-		}
+		o.Sparse, o.Named, o.Numbering = true, named, in.numbering(named)
 	} else {
 		o.Dim = in.Dim
 		if c.Float32 {

@@ -23,9 +23,9 @@ func (c *importCmd) preview(a *app, in *input, r *batchReader) error {
 	if err != nil {
 		return c.failed(0, err)
 	}
-	info := db.CollectionInfo{
+	info := db.CollectionInfo{Schema: db.Schema{
 		Sparse: in.Kind == dataset.Sparse, Named: r.named, Dim: in.Dim, Numbering: in.numbering(r.named),
-	}
+	}}
 	attributes := map[string]bool{}
 	for i := range rows {
 		info.Expires = info.Expires || !rows[i].ExpiresAt.IsZero()

@@ -69,7 +69,7 @@ func (m modelFlags) lcif(t tuneFlags) (db.LCIF, error) {
 		Folds: t.Folds, TuneRows: t.TuneRows, FeatureShares: t.FeatureShare, Neighbors: t.Neighbors,
 		AllowEmpty: t.AllowEmpty, SecondOrders: t.SecondOrders, Graph: t.Graph,
 	}
-	o.Weight = db.Weighting(t.Weight)
+	o.Weight = t.Weight
 	o.Search = map[string]lcif.Search{
 		"grid": lcif.FullGrid, "coordinates": lcif.Coordinates, "paper": lcif.PaperProtocol,
 	}[t.Search]
@@ -208,7 +208,7 @@ func sparseSetting(i db.IndexInfo) any {
 	if o.Postings.Partition {
 		s = fmt.Sprintf("partition m=%d, ", o.Postings.M)
 	}
-	if w := o.Weight; w != "" && w != db.WeightNone {
+	if w := o.Weight; w != "" && w != "none" {
 		s += string(w) + ", "
 	}
 	if o.Neighbors != "" {

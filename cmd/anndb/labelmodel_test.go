@@ -31,7 +31,7 @@ func TestTunedSettings(t *testing.T) {
 
 func TestSparseSettingNamesAll(t *testing.T) {
 	info := db.IndexInfo{Options: &db.LCIF{
-		Weight: db.WeightStandard, Neighbors: "main", Params: &lcif.Params{K: 3, Lambda: 1},
+		Weight: "standard", Neighbors: "main", Params: &lcif.Params{K: 3, Lambda: 1},
 	}}
 	const want = "standard, neighbours by main, λ=1 k=3 α=1, the best label"
 	if got := sparseSetting(info); got != want {

@@ -77,7 +77,7 @@ func (b treeBuild) options() (db.TreeOptions, error) {
 		return o, err
 	}
 	if t.Weight != "none" {
-		o.Weight = db.Weighting(t.Weight)
+		o.Weight = t.Weight
 	}
 	p := &o.Params
 	p.BAC.Rounds, p.BAC.Exact, p.MinPositive = f.Rounds, f.Exact, f.MinPositive
@@ -233,7 +233,7 @@ func treeSetting(i db.IndexInfo) string {
 	if p.MinPositive > 0 {
 		s += fmt.Sprintf(" min-positive=%d", p.MinPositive)
 	}
-	if w := o.Weight; w != "" && w != db.WeightNone {
+	if w := o.Weight; w != "" && w != "none" {
 		s = string(w) + ", " + s
 	}
 	return s

@@ -25,7 +25,7 @@ func run(path, file string) error {
 		return err
 	}
 	defer d.Close()
-	files, err := d.Create(ctx, "files", db.Schema{Features: db.Named})
+	files, err := d.Create(ctx, "files", db.Schema{Named: true})
 	if err == nil {
 		_, err = files.Load(ctx, rows.File(file, dataset.Options{Kind: dataset.Sparse}))
 	}

@@ -25,12 +25,12 @@ func run(path, file string) error {
 		return err
 	}
 	defer d.Close()
-	files, err := d.Create(ctx, "files", db.Schema{Features: db.Named})
+	files, err := d.Create(ctx, "files", db.Schema{Named: true})
 	if err == nil {
 		_, err = files.Load(ctx, rows.File(file, dataset.Options{Kind: dataset.Sparse}))
 	}
 	if err == nil {
-		_, err = files.Build(ctx, "imports", &db.LCIF{Weight: db.WeightTFIDF})
+		_, err = files.Build(ctx, "imports", &db.LCIF{Weight: "tfidf"})
 	}
 	if err != nil {
 		return err

@@ -106,8 +106,8 @@ func TestSparseMap(t *testing.T) {
 		named = append(named, db.Row{Key: fmt.Append(nil, i), Features: words, Labels: []string{fmt.Sprint(i % 2)}})
 	}
 	for name, c := range map[string]db.Collection{
-		"numbered": filled(t, db.Schema{Features: db.Numbered}, numbered...),
-		"named":    filled(t, db.Schema{Features: db.Named}, named...),
+		"numbered": filled(t, db.Schema{Sparse: true}, numbered...),
+		"named":    filled(t, db.Schema{Named: true}, named...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			chart, err := Map(t.Context(), c, MapOptions{})

@@ -30,7 +30,7 @@ func written(t *testing.T, o Options, before func(*db.DB)) string {
 	must(t, err)
 	_, err = images.Build(ctx, "main", nil)
 	must(t, err)
-	files, err := d.Create(ctx, "files", db.Schema{Features: db.Named})
+	files, err := d.Create(ctx, "files", db.Schema{Named: true})
 	must(t, err)
 	_, err = files.Load(ctx, rows.File("../../testdata/go-files-train.jsonl.gz", dataset.Options{Kind: dataset.Sparse, Max: 200}))
 	must(t, err)

@@ -131,7 +131,7 @@ func storeModel(ctx context.Context, path string, set *Set, params *lcif.Params,
 		return info, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	if _, err := d.Create(ctx, storedCollection, db.Schema{Features: db.Numbered}); err != nil {
+	if _, err := d.Create(ctx, storedCollection, db.Schema{Sparse: true}); err != nil {
 		return info, err
 	}
 	n := set.Train.Rows.Rows()

@@ -46,7 +46,7 @@ func (b *builder) build() error {
 	thresholds := &labels.Thresholds{Single: 0.2, KeepTop: true}
 	model := db.LCIF{Params: &lcif.Params{K: 8, Lambda: 0.6, Beta: 1.5, Thresholds: thresholds}}
 	weighed := model
-	weighed.Weight = db.WeightTFIDF
+	weighed.Weight = "tfidf"
 	trees := db.TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 6, Rounds: 3, Iterations: 100}}}
 	var err error
 	do := func(step error) { err = errors.Join(err, step) }
@@ -63,8 +63,8 @@ func (b *builder) build() error {
 	create("images", db.Schema{Dim: 784})
 	create("vectors", db.Schema{Dim: 300, Metric: vector.Cosine})
 	create("points", db.Schema{Dim: 16, Metric: vector.InnerProduct})
-	create("terms", db.Schema{Features: db.Numbered})
-	create("words", db.Schema{Features: db.Named})
+	create("terms", db.Schema{Sparse: true})
+	create("words", db.Schema{Named: true})
 	create("gone", db.Schema{Dim: 784})
 	do(b.put("images", 0, 1500))
 	do(b.put("vectors", 0, 1500))

@@ -42,13 +42,7 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	for _, c := range collections[name] {
-		schema := db.Schema{Dim: c.dim, Metric: c.metric}
-		switch {
-		case c.named:
-			schema.Features = db.Named
-		case c.dim == 0:
-			schema.Features = db.Numbered
-		}
+		schema := db.Schema{Sparse: c.dim == 0, Named: c.named, Dim: c.dim, Metric: c.metric}
 		if _, err = d.Create(ctx, c.name, schema); err != nil {
 			return err
 		}
@@ -109,7 +103,7 @@ var collections = map[string][]collection{
 	},
 	"labels": {
 		{"counts", 0, 0, false, map[string]db.IndexOptions{
-			"lcif": &db.LCIF{Weight: db.WeightTFIDF, Params: &lcif.Params{K: 5, Lambda: 0.5}},
+			"lcif": &db.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 5, Lambda: 0.5}},
 			"at":   (*db.AT)(&small),
 			"pt":   (*db.PT)(&small),
 		}},

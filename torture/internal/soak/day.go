@@ -114,7 +114,7 @@ func (y *Day) begin(ctx context.Context) error {
 	if _, err := y.d.Create(ctx, "dense", db.Schema{Dim: denseDim}); err != nil {
 		return err
 	}
-	if _, err := y.d.Create(ctx, "terms", db.Schema{Features: db.Numbered}); err != nil {
+	if _, err := y.d.Create(ctx, "terms", db.Schema{Sparse: true}); err != nil {
 		return err
 	}
 	err := y.d.Update(ctx, func(b *db.Tx) error {

@@ -26,7 +26,7 @@ func (s Script) Create(ctx context.Context, d *db.DB) error {
 	for _, c := range []struct {
 		name   string
 		schema db.Schema
-	}{{Dense, db.Schema{Dim: s.Dim}}, {Sparse, db.Schema{Features: db.Named}}} {
+	}{{Dense, db.Schema{Dim: s.Dim}}, {Sparse, db.Schema{Named: true}}} {
 		if _, err := d.Create(ctx, c.name, c.schema); err != nil && !errors.Is(err, db.ErrExists) {
 			return err
 		}
