@@ -18,6 +18,9 @@ const (
 	// probeShare is the cost, as a share of that of a scan, up to which a beam for k rows looks how near
 	// the passing rows are, where a filter that has nothing to do with the query calls for a scan.
 	probeShare = 0.4
+	// trusted is the number of passing rows, as a share of k, by which the share of all rows that pass counts
+	// where fewer pass on the beam.
+	trusted = 0.5
 	// fewSeeds is the number of rows that a beam of unknown width starts with.
 	fewSeeds = 64
 	// fewPassing is the number of passing rows up to which each gets an exact distance.
@@ -50,20 +53,26 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	width := s.places(start.beam)
 	// The depth if passing rows were spread evenly.
 	expected, ok := s.rung(float64(k) * float64(s.v.Rows.N) / float64(passing))
-	if !ok || s.places(expected.beam) > affordable {
+	if ok = ok && s.places(expected.beam) <= affordable; !ok {
 		affordable = int(probeShare * float64(affordable))
 		if expected.beam = start.beam; width > affordable {
 			return nil, false
 		}
 	}
-	room := max(fewSeeds, s.places(1.5*expected.beam))
+	seeds := fewSeeds
+	if ok {
+		seeds = min(seeds, s.places(expected.beam))
+	}
+	seeds = max(seeds, width)
+	room := max(seeds, s.places(1.5*expected.beam))
 	ids = s.visible(s.gather(0))
 	for {
-		s.startBeam(ids, max(width, fewSeeds), room)
+		s.startBeam(ids, seeds, room)
+		s.stats.Width = width
 		from := 0
 		for !s.halted() {
 			s.walk(from, width, room)
-			x, enough, ok := s.wanted(width, k)
+			x, enough, ok := s.wanted(width, k, float64(passing)/float64(max(1, s.v.Rows.N)))
 			need, exhausted := s.places(x.beam), width >= len(s.beam)
 			switch {
 			case enough && ok && (need <= width || exhausted):
@@ -116,9 +125,10 @@ func (s *Searcher) rung(depth float64) (rung, bool) {
 }
 
 // wanted returns the beam that the place of the k-th passing row calls for. If fewer pass among
-// the best width, enough is false and the place extrapolated. ok is false if no beam is wide
-// enough.
-func (s *Searcher) wanted(width, k int) (x rung, enough, ok bool) {
+// the best width, enough is false and the place extrapolated: by the share of the passing rows there,
+// or, where that is below the share of all rows that pass, by a share between the two, since a few
+// places say little. ok is false if no beam is wide enough.
+func (s *Searcher) wanted(width, k int, share float64) (x rung, enough, ok bool) {
 	found := 0
 	for i := range s.beam[:min(width, len(s.beam))] {
 		if s.passes(&s.beam[i]) {
@@ -128,7 +138,9 @@ func (s *Searcher) wanted(width, k int) (x rung, enough, ok bool) {
 			}
 		}
 	}
-	x, ok = s.rung(float64(width) * float64(k) / max(0.5, float64(found)))
+	seen, trust := float64(found)/float64(width), trusted*float64(k)
+	seen = max(seen, (float64(found)+trust)/(float64(width)+trust/share))
+	x, ok = s.rung(float64(k) / seen)
 	x.beam = max(x.beam, float64(width)*1.25+1)
 	return x, false, ok
 }
