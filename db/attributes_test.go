@@ -156,7 +156,7 @@ func TestAttributes(t *testing.T) {
 			}
 			d = openAt(t, path, nil)
 		case 3:
-			if _, err := d.Compact(ctx); err != nil {
+			if err := d.Compact(ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -242,7 +242,7 @@ func TestExpire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, err := d.Maintain(ctx, nil)
+	steps, err := d.Maintain(ctx, 0)
 	if err != nil || len(steps) != 1 || steps[0].Action != "expire" || steps[0].Rows != 2999 {
 		t.Fatalf("steps %+v, %v", steps, err)
 	}

@@ -96,13 +96,13 @@ func TestMaintainCancelled(t *testing.T) {
 	}
 	b.put(rng, "more")
 	ctx, cancel := context.WithCancel(t.Context())
-	if steps, err := b.d.Maintain(withProgress(ctx, func(progress) { cancel() }), nil); !errors.Is(err, context.Canceled) || len(steps) != 0 {
+	if steps, err := b.d.Maintain(withProgress(ctx, func(progress) { cancel() }), 0); !errors.Is(err, context.Canceled) || len(steps) != 0 {
 		t.Errorf("cancelled: %v, %v", steps, err)
 	}
-	if steps, err := b.d.Maintain(t.Context(), nil); err != nil || len(steps) != 1 {
+	if steps, err := b.d.Maintain(t.Context(), 0); err != nil || len(steps) != 1 {
 		t.Errorf("after it: %v, %v", steps, err)
 	}
-	if _, err := b.d.Maintain(t.Context(), &MaintainOptions{Share: -1}); !errors.Is(err, fail.Option) {
+	if _, err := b.d.Maintain(t.Context(), -1); !errors.Is(err, fail.Option) {
 		t.Error(err)
 	}
 }
@@ -180,7 +180,7 @@ func TestRelearnOvertaken(t *testing.T) {
 					}
 				})
 			})
-			if steps, err := d.Maintain(ctx, nil); err != nil || len(steps) > 0 {
+			if steps, err := d.Maintain(ctx, 0); err != nil || len(steps) > 0 {
 				t.Errorf("%+v, %v", steps, err)
 			}
 			infos, err := coll.Indexes()

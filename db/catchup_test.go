@@ -73,7 +73,7 @@ func TestCatchUp(t *testing.T) {
 			if n := behind(t, other)["model"]; n == 0 {
 				t.Error("no row of the copy was relabelled")
 			}
-			if _, err := other.Maintain(ctx, nil); err != nil {
+			if _, err := other.Maintain(ctx, 0); err != nil {
 				t.Fatal(err)
 			}
 			mustBeExact(t, other, "named", "model")
@@ -230,7 +230,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 			return err
 		},
 		func() error { return update(plain...) }, // one class is left: no tree can be learned from it
-		func() error { _, err := d.Compact(ctx); return err },
+		func() error { return d.Compact(ctx) },
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +263,7 @@ func TestBuildBesideReorder(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		for ctx.Err() == nil {
-			if _, err := d.Reorder(ctx); err != nil && ctx.Err() == nil {
+			if err := d.Reorder(ctx); err != nil && ctx.Err() == nil {
 				done <- err
 				return
 			}

@@ -305,7 +305,7 @@ func TestChangeWritesLittle(t *testing.T) {
 			t.Errorf("index %+v is behind", i)
 		}
 	}
-	if steps, err := d.Maintain(ctx, nil); err != nil || len(steps) > 0 {
+	if steps, err := d.Maintain(ctx, 0); err != nil || len(steps) > 0 {
 		t.Errorf("steps %+v, %v", steps, err)
 	}
 }
@@ -427,7 +427,7 @@ func TestRelabelledModels(t *testing.T) {
 	}
 	maintain := func(share float64, steps bool) {
 		t.Helper()
-		done, err := d.Maintain(ctx, &MaintainOptions{Share: share})
+		done, err := d.Maintain(ctx, share)
 		if err != nil || (len(done) > 0) != steps {
 			t.Fatalf("share %g: steps %+v, %v", share, done, err)
 		}
@@ -466,7 +466,7 @@ func TestRelabelledModels(t *testing.T) {
 	}
 	defer d.Close()
 	want("reopened", 19)
-	if _, err := d.Compact(ctx); err != nil {
+	if err := d.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
 	want("compacted", 19)
@@ -519,7 +519,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				}
 				// The step absorbs the row; another one is relabelled during it, and absorbed by the
 				// next step. Nothing is left then.
-				steps, err := d.Maintain(withProgress(ctx, once()), nil)
+				steps, err := d.Maintain(withProgress(ctx, once()), 0)
 				if err != nil || len(steps) != 2 || next != 4 {
 					t.Fatalf("steps %+v, %v", steps, err)
 				}
@@ -529,7 +529,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				for i := 50; i < 120; i++ { // too many for trees to follow
 					relabel(t, d, i, fmt.Sprint("l", (i+1)%3))
 				}
-				if _, err := d.Maintain(withProgress(ctx, once()), nil); err != nil {
+				if _, err := d.Maintain(withProgress(ctx, once()), 0); err != nil {
 					t.Fatal(err)
 				}
 				if got := behind(t, d)[name]; got != 0 {
@@ -620,7 +620,7 @@ func TestPredictRelabelled(t *testing.T) {
 				t.Errorf("row %d before: %q, want %q", i, got, want)
 			}
 		}
-		if steps, err := d.Maintain(ctx, nil); err != nil {
+		if steps, err := d.Maintain(ctx, 0); err != nil {
 			t.Fatalf("%v, %v", steps, err)
 		}
 	}
@@ -706,7 +706,7 @@ func TestDamagedChanges(t *testing.T) {
 					t.Errorf("get: %+v, %v", r, err)
 				}
 				mustBeCorrupt(t, "check", s.check(t.Context(), nil))
-				_, err = d.Maintain(t.Context(), nil)
+				_, err = d.Maintain(t.Context(), 0)
 				if c.model {
 					mustBeCorrupt(t, "maintain", err)
 				}
@@ -832,7 +832,7 @@ func TestHostileRelabelled(t *testing.T) {
 	relabel(t, d, 3, "l1", "l2")
 	relabel(t, d, 9)
 	relabel(t, d, 12, "l2")
-	steps, err := d.Maintain(t.Context(), nil)
+	steps, err := d.Maintain(t.Context(), 0)
 	if err := errors.Join(err, mustCheck(d), d.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -7,16 +7,13 @@ import (
 	"github.com/anndb/anndb/db/internal/txn"
 )
 
-// CompactStats is the length of the file before and after Compact, in bytes.
-type CompactStats struct{ Before, After int64 }
-
 // Compact rewrites the file without free pages and replaces the old file with the new one
 // atomically. Readers do not wait, Update only at the end; builds, maintenance, Create and Drop
 // wait. Earlier snapshots keep the old file, whose space is freed with the last. Where deleted rows
 // and former versions are a third of the rows of a collection, they are removed too: the live rows
 // get new numbers (Row.Row), and the indexes are rebuilt, unless one could not be. On Windows it
 // fails: an open file cannot be replaced there.
-func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
+func (d *DB) Compact(ctx context.Context) error {
 	return d.compact(ctx, compact.DropDeleted)
 }
 
@@ -24,20 +21,20 @@ func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 // searches of a million rows of 128 coordinates take two thirds of the time at equal recall. Only
 // the order of ties changes in results. Indexes are rebuilt, so it is cheapest before the first
 // build.
-func (d *DB) Reorder(ctx context.Context) (CompactStats, error) {
+func (d *DB) Reorder(ctx context.Context) error {
 	return d.compact(ctx, compact.NearOrder)
 }
 
 // compact implements Compact and Reorder.
-func (d *DB) compact(ctx context.Context, n compact.Numbers) (st CompactStats, err error) {
+func (d *DB) compact(ctx context.Context, n compact.Numbers) error {
 	if err := d.txn.Writable(ctx); err != nil {
-		return st, err
+		return err
 	}
 	ctx, release, err := d.txn.Hold(ctx, txn.AllShares)
 	if err != nil {
-		return st, err
+		return err
 	}
 	defer release(&err)
-	sizes, err := d.compactor.Run(ctx, n)
-	return CompactStats(sizes), err
+	_, err = d.compactor.Run(ctx, n)
+	return err
 }

@@ -94,7 +94,7 @@ func sparseDamageDB(path string) error {
 	for coll, n := range damageTerms() {
 		steps = append(steps, put(coll, n-5, n-3))
 	}
-	_, err = d.Maintain(ctx, nil)
+	_, err = d.Maintain(ctx, 0)
 	steps = append(steps, err)
 	for coll, n := range damageTerms() {
 		steps = append(steps, put(coll, n-3, n))

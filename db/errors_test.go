@@ -527,7 +527,6 @@ func TestMisuseOfOpen(t *testing.T) {
 		{"negative size", path, db.Options{MaxSize: -1}, db.ErrInvalid},
 		{"negative timeout", path, db.Options{Timeout: -1}, db.ErrInvalid},
 		{"negative close timeout", path, db.Options{CloseTimeout: -1}, db.ErrInvalid},
-		{"verify mode", path, db.Options{Verify: "9"}, db.ErrInvalid},
 		{"must exist", path, db.Options{MustExist: true}, fs.ErrNotExist},
 		{"read-only must exist", path, db.Options{ReadOnly: true}, fs.ErrNotExist},
 		{"no directory", filepath.Join(dir, "none", "x"), db.Options{}, fs.ErrNotExist},

@@ -38,18 +38,18 @@ func TestIndexOverFewRows(t *testing.T) {
 				b.reopen()
 				exact(0)
 				// Still too few.
-				steps, err := b.d.Maintain(t.Context(), nil)
+				steps, err := b.d.Maintain(t.Context(), 0)
 				b.must(err)
 				if len(steps) > 0 {
 					t.Fatalf("steps %v without a change", steps)
 				}
 				b.put("b", mixture(3, 9-n, dim))
-				_, err = b.d.Maintain(t.Context(), nil)
+				_, err = b.d.Maintain(t.Context(), 0)
 				b.must(err)
 				exact(0)
 
 				b.put("c", mixture(4, 400, dim))
-				steps, err = b.d.Maintain(db.WithWorkers(t.Context(), 2), &db.MaintainOptions{Share: 1000})
+				steps, err = b.d.Maintain(db.WithWorkers(t.Context(), 2), 1000)
 				b.must(err)
 				if len(steps) != 1 || steps[0].Action != "relearn" {
 					t.Fatalf("steps %v, want one that learns it again", steps)
@@ -69,7 +69,7 @@ func TestIndexOverFewRows(t *testing.T) {
 				if r := b.recall(queries, 10, nil); r < 0.9 {
 					t.Errorf("recall %.3f after the tuning", r)
 				}
-				steps, err = b.d.Maintain(t.Context(), nil)
+				steps, err = b.d.Maintain(t.Context(), 0)
 				b.must(err)
 				if len(steps) > 0 {
 					t.Errorf("steps %v when all is done", steps)
@@ -88,7 +88,7 @@ func TestTenthRowTunes(t *testing.T) {
 	b.put("a", mixture(1, 9, dim))
 	b.build("x", nil)
 	b.put("b", mixture(2, 1, dim))
-	steps, err := b.d.Maintain(t.Context(), &db.MaintainOptions{Share: 0.9})
+	steps, err := b.d.Maintain(t.Context(), 0.9)
 	b.must(err)
 	if len(steps) != 1 || steps[0].Action != "relearn" {
 		t.Fatalf("steps %v", steps)
@@ -98,7 +98,7 @@ func TestTenthRowTunes(t *testing.T) {
 	b2.put("a", mixture(1, 8, dim))
 	b2.build("x", nil)
 	b2.drop("a0", "a1", "a2", "a3", "a4")
-	_, err = b2.d.Compact(t.Context())
+	err = b2.d.Compact(t.Context())
 	b2.must(err)
 	q := mixture(3, 1, dim)[0]
 	hits, _ := b2.search(q, 10, nil)

@@ -94,7 +94,7 @@ func TestMaintainForest(t *testing.T) {
 			folds := 0
 			next := n
 			maintain := func() {
-				steps, err := b.d.Maintain(context.Background(), nil)
+				steps, err := b.d.Maintain(context.Background(), 0)
 				b.must(err)
 				for _, s := range steps {
 					if s.Action != "insert" {
@@ -165,7 +165,7 @@ func TestMaintainForest(t *testing.T) {
 			b.must(b.d.Collection("c").DropIndex(context.Background(), "fresh"))
 			// Much more of it: the forest is relearned.
 			b.put("much", mixture(uint64(60+i), n/4, dim))
-			steps, err := b.d.Maintain(context.Background(), nil)
+			steps, err := b.d.Maintain(context.Background(), 0)
 			b.must(err)
 			if len(steps) != 1 || steps[0].Action != "relearn" {
 				t.Errorf("steps %+v, want one that learns the forest rebuilt", steps)
@@ -191,7 +191,7 @@ func TestMaintainFound(t *testing.T) {
 	b.build("x", &db.Forest{Tuning: db.Off, LeafNeighbors: 30, Trees: 16})
 	rows := mixture(2, fresh, dim)
 	b.put("new", rows)
-	_, err := b.d.Maintain(context.Background(), nil)
+	_, err := b.d.Maintain(context.Background(), 0)
 	b.must(err)
 	found := 0
 	for i, x := range rows {

@@ -138,7 +138,7 @@ func TestLeafSizes(t *testing.T) {
 			look(0)
 			for _, more := range []int{60, 30} { // the second step adds to an overlay
 				putTied(t, d, tiedRows, tiedRows+more)
-				steps, err := d.Maintain(t.Context(), nil)
+				steps, err := d.Maintain(t.Context(), 0)
 				if err != nil || len(steps) != 1 || steps[0].Action != "insert" {
 					t.Fatalf("steps %+v, error %v, want one that inserts rows", steps, err)
 				}
@@ -190,7 +190,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 					}
 					if want == 0 {
 						builds(t, d, "d", "x", &Forest{Learner: string(kind), Trees: 4, Depth: 7, LeafNeighbors: 10, Tuning: Off})
-					} else if _, err := d.Maintain(t.Context(), nil); err != nil {
+					} else if _, err := d.Maintain(t.Context(), 0); err != nil {
 						t.Fatal(err)
 					}
 					if err := d.View(func(s *Snapshot) error {
@@ -254,7 +254,7 @@ func TestHostileLeafSize(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "db")
 			d := tiedDB(t, path, forest.KD)
 			putTied(t, d, tiedRows, tiedRows+60)
-			_, err := d.Maintain(t.Context(), nil)
+			_, err := d.Maintain(t.Context(), 0)
 			if err = errors.Join(err, d.Close()); err != nil {
 				t.Fatal(err)
 			}

@@ -103,7 +103,7 @@ func indexBlocks(tb testing.TB, path string) []storedBlock {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if _, err := d.Compact(ctx); err != nil {
+	if err := d.Compact(ctx); err != nil {
 		tb.Fatal(err)
 	}
 	if err := d.Close(); err != nil {

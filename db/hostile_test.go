@@ -248,7 +248,7 @@ func TestHostileLabels(t *testing.T) {
 			m["Detail"].(map[string]any)["Trees"].(map[string]any)["Params"].(map[string]any)["LabelsK"] = n
 		})
 		withFile(t, path, func(d *DB, _ *Snapshot) {
-			_, err := d.Maintain(t.Context(), nil)
+			_, err := d.Maintain(t.Context(), 0)
 			mustBeCorrupt(t, fmt.Sprint(n), err)
 		})
 	}
@@ -277,7 +277,7 @@ func TestHostileProbes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = d.Maintain(t.Context(), nil)
+			_, err = d.Maintain(t.Context(), 0)
 			mustBeCorrupt(t, fmt.Sprint(i), err)
 		})
 	}
@@ -304,7 +304,7 @@ func TestHostileRequested(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = d.Maintain(t.Context(), nil)
+			_, err = d.Maintain(t.Context(), 0)
 			mustBeCorrupt(t, name, err)
 		})
 	}
@@ -508,7 +508,7 @@ func TestHostileArrays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = d.Maintain(t.Context(), nil)
+		_, err = d.Maintain(t.Context(), 0)
 		mustBeCorrupt(t, c.name+": maintain", err)
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
@@ -546,7 +546,7 @@ func TestLinksAreFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Compact(ctx)
+	err = d.Compact(ctx)
 	if err = errors.Join(err, d.Close()); err != nil {
 		t.Fatal(err)
 	}

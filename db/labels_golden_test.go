@@ -53,7 +53,7 @@ func labelsGolden(path string) (err error) {
 			return err
 		}
 	}
-	maintain := func() error { _, err := d.Maintain(ctx, nil); return err }
+	maintain := func() error { _, err := d.Maintain(ctx, 0); return err }
 	return errorsOf(
 		func() error { return create(ctx, d, "counts", Schema{Sparse: true}) },
 		func() error { return create(ctx, d, "dense", Schema{Dim: 9}) },
@@ -65,7 +65,7 @@ func labelsGolden(path string) (err error) {
 		maintain,
 		func() error { return putLabelled(d, 2, 3) },
 		maintain,
-		func() error { _, err := d.Compact(ctx); return err },
+		func() error { return d.Compact(ctx) },
 	)
 }
 
@@ -129,7 +129,7 @@ func TestGoldenLabels(t *testing.T) {
 	if err := putLabelled(d, 123, 126); err != nil {
 		t.Fatal(err)
 	}
-	steps, err := d.Maintain(ctx, nil)
+	steps, err := d.Maintain(ctx, 0)
 	if err != nil || len(steps) != 3 || slices.ContainsFunc(steps, func(s MaintainStep) bool { return s.Action == "relearn" }) {
 		t.Fatalf("steps %v, %v", steps, err)
 	}

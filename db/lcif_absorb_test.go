@@ -145,7 +145,7 @@ func TestMaintainLCIF(t *testing.T) {
 				must(d.Close())
 				d = open()
 			}
-			steps, err := d.Maintain(ctx, nil)
+			steps, err := d.Maintain(ctx, 0)
 			must(err)
 			for _, s := range steps {
 				actions[s.Action]++
@@ -165,7 +165,7 @@ func TestMaintainLCIF(t *testing.T) {
 			if fresh {
 				must(d.Collection("s").DropIndex(ctx, "fresh"))
 			}
-			if again, err := d.Maintain(ctx, nil); err != nil || len(again) > 0 {
+			if again, err := d.Maintain(ctx, 0); err != nil || len(again) > 0 {
 				t.Fatalf("maintenance at once again: %v, %v", again, err)
 			}
 		}
@@ -246,7 +246,7 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range [][]string{{"segment", "rewrite"}, nil} {
-			steps, err := d.Maintain(ctx, nil)
+			steps, err := d.Maintain(ctx, 0)
 			var got []string
 			for _, s := range steps {
 				got = append(got, s.Action)
@@ -591,7 +591,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 		if err := put(40); err != nil {
 			t.Fatal(err)
 		}
-		steps, err := d.Maintain(ctx, nil)
+		steps, err := d.Maintain(ctx, 0)
 		if err != nil || len(steps) != 1 || steps[0].Action == "relearn" {
 			t.Fatalf("steps %v, %v", steps, err)
 		}
@@ -649,7 +649,7 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, err := d.Maintain(ctx, nil)
+	steps, err := d.Maintain(ctx, 0)
 	if err != nil || len(steps) != 1 || steps[0].Action != "relearn" {
 		t.Fatalf("steps %v, %v", steps, err)
 	}
@@ -673,7 +673,7 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 	// Rows get new numbers, the label that was the first comes last.
 	err = errorsOf(
 		func() error { return put("2", "high", 1) },
-		func() error { _, err := d.Compact(ctx); return err },
+		func() error { return d.Compact(ctx) },
 		func() error { return mustCheck(d) },
 	)
 	if err != nil {

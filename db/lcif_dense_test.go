@@ -405,7 +405,7 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if _, err := d.Maintain(t.Context(), nil); err != nil {
+				if _, err := d.Maintain(t.Context(), 0); err != nil {
 					t.Fatal(err)
 				}
 				o := LCIF{Params: built.Options.(*LCIF).Params, Neighbors: built.Options.(*LCIF).Neighbors}
@@ -466,7 +466,7 @@ func TestRelearnWithoutForest(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Half of the rows are deleted, so that they are renumbered.
-	if _, err := d.Compact(t.Context()); err != nil {
+	if err := d.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {

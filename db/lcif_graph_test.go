@@ -250,7 +250,7 @@ func TestSecondOrder(t *testing.T) {
 			g.check(t)
 			maintain := func() {
 				t.Helper()
-				if _, err := g.Maintain(t.Context(), nil); err != nil {
+				if _, err := g.Maintain(t.Context(), 0); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -274,7 +274,7 @@ func TestSecondOrder(t *testing.T) {
 			g.check(t)
 			// Enough to renumber the rows.
 			g.delete(t, 50, 80)
-			if _, err := g.Compact(t.Context()); err != nil {
+			if err := g.Compact(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			g.check(t)
@@ -378,7 +378,7 @@ func TestSecondOrderTuned(t *testing.T) {
 	if share := first(predictAll(t, d, queries, nil, 1), truth); share < 0.95 {
 		t.Errorf("precision of the best label is %g", share)
 	}
-	if _, err := d.Maintain(t.Context(), nil); err != nil {
+	if _, err := d.Maintain(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	// The thresholds of a given setting are those of its second-order scores.

@@ -102,7 +102,7 @@ func TestLCIFPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(1) // with rows that the index does not cover
-	if _, err := d.Maintain(ctx, nil); err != nil {
+	if _, err := d.Maintain(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
 	compare(2)

@@ -408,7 +408,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 		}
 		check(coll, "often", 0.75)
 		put(coll, 40, "seldom")
-		if _, err := d.Maintain(t.Context(), nil); err != nil {
+		if _, err := d.Maintain(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		check(coll, "seldom", float32(40)/70)

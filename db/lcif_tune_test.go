@@ -113,7 +113,7 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 	}
 	same()
 	putTerms(t, d, "terms", 240, 400) // so many that the model is relearned
-	if _, err := d.Maintain(t.Context(), nil); err != nil {
+	if _, err := d.Maintain(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	same()
@@ -214,7 +214,7 @@ func TestScaledColumns(t *testing.T) {
 			putColumns(t, d, 130, 250)
 		}
 		check()
-		if _, err := d.Maintain(t.Context(), nil); err != nil {
+		if _, err := d.Maintain(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		check()

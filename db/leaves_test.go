@@ -67,7 +67,7 @@ func TestLeafSizesOfIndexes(t *testing.T) {
 	}
 	before := sum("forest")
 	put(900, 930)
-	if _, err := d.Maintain(t.Context(), nil); err != nil {
+	if _, err := d.Maintain(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if got := sum("forest"); got != before+3*30 {

@@ -68,7 +68,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	// The compacted file does not fit beside the old one. It fails without
 	// harm: the handle goes on writing where pages are free.
-	if _, err := d.Compact(t.Context()); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrUnknownState) {
+	if err := d.Compact(t.Context()); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrUnknownState) {
 		t.Errorf("compact: %v, want ErrNoSpace", err)
 	}
 	err = nil
@@ -146,7 +146,7 @@ func TestDescriptors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := d.Compact(t.Context()); err != nil {
+			if err := d.Compact(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			s.Release()

@@ -124,7 +124,7 @@ func TestMaxSizeGoesOn(t *testing.T) {
 	if !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrUnknownState) {
 		t.Fatalf("the write beyond the bound: %v", err)
 	}
-	if _, err := d.Compact(ctx); err != nil {
+	if err := d.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10 {

@@ -39,11 +39,11 @@ func TestWithProgress(t *testing.T) {
 		t.Errorf("builds reported the stages %q", stages)
 	}
 	stages = nil
-	if _, err := d.Reorder(ctx); err != nil || !slices.Contains(stages, "load") {
+	if err := d.Reorder(ctx); err != nil || !slices.Contains(stages, "load") {
 		t.Errorf("Reorder reported the stages %q: %v", stages, err)
 	}
 	before := reports.Load()
-	if _, err := d.Reorder(WithProgress(ctx, nil)); err != nil || reports.Load() != before {
+	if err := d.Reorder(WithProgress(ctx, nil)); err != nil || reports.Load() != before {
 		t.Errorf("%d reports to a function that was replaced by none: %v", reports.Load()-before, err)
 	}
 }

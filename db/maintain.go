@@ -8,14 +8,6 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 )
 
-// MaintainOptions selects how DB.Maintain works.
-type MaintainOptions struct {
-	// Share is the least share of changed rows: an index is left as it is while fewer than this
-	// share of the rows it covers were written, deleted or, if it learns from labels, relabelled
-	// since. Zero means that any change is absorbed.
-	Share float64
-}
-
 // MaintainStep is one transaction, or a build or compaction in the background.
 type MaintainStep struct {
 	// Collection and Index are empty for a compaction.
@@ -36,12 +28,9 @@ type MaintainStep struct {
 // steps are kept if it is cancelled. Reads and writes run concurrently. An index that could not be
 // built from the present rows (ErrUnsuitable) stays as it is, which is no error: IndexInfo.Error
 // has the reason.
-func (d *DB) Maintain(ctx context.Context, o *MaintainOptions) (steps []MaintainStep, err error) {
-	if o == nil {
-		o = &MaintainOptions{}
-	}
-	if !(o.Share >= 0) {
-		return nil, fmt.Errorf("%w: maintenance by share %g, want 0 or more", fail.Option, o.Share)
+func (d *DB) Maintain(ctx context.Context, share float64) (steps []MaintainStep, err error) {
+	if !(share >= 0) {
+		return nil, fmt.Errorf("%w: maintenance by share %g, want 0 or more", fail.Option, share)
 	}
 	if err := d.txn.Writable(ctx); err != nil {
 		return nil, err
@@ -56,7 +45,7 @@ func (d *DB) Maintain(ctx context.Context, o *MaintainOptions) (steps []Maintain
 		}
 		steps = append(steps, MaintainStep(*step))
 	}
-	made, err := d.indexes.Maintain(ctx, o.Share)
+	made, err := d.indexes.Maintain(ctx, share)
 	for _, s := range made {
 		steps = append(steps, MaintainStep(s))
 	}

@@ -80,7 +80,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 				commit += timed(func() { put("small", at, at+1, 0) })
 				at += n
 				fold += timed(func() {
-					if _, err := d.Maintain(ctx, nil); err != nil {
+					if _, err := d.Maintain(ctx, 0); err != nil {
 						b.Fatal(err)
 					}
 				})
@@ -162,7 +162,7 @@ func BenchmarkMaintainTrees(b *testing.B) {
 				put(at, at+n/100)
 				at += n / 100
 				start := time.Now()
-				steps, err := d.Maintain(ctx, nil)
+				steps, err := d.Maintain(ctx, 0)
 				follow += time.Since(start)
 				if err != nil || len(steps) != 1 || steps[0].Action == "relearn" {
 					b.Fatal(steps, err)

@@ -34,7 +34,7 @@ func childMaintain(path string) error {
 			return err
 		}
 		fmt.Printf("batch %d\n", i)
-		steps, err := d.Maintain(context.Background(), nil)
+		steps, err := d.Maintain(context.Background(), 0)
 		if err != nil {
 			return err
 		}
@@ -235,7 +235,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 	for to := n + 10; to <= len(rows) && err == nil; to += 10 {
 		if err = put(to); err == nil {
 			var done []MaintainStep
-			done, err = d.Maintain(WithWorkers(ctx, 1), nil)
+			done, err = d.Maintain(WithWorkers(ctx, 1), 0)
 			steps += len(done)
 		}
 	}

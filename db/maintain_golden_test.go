@@ -43,7 +43,7 @@ func maintainedGolden(path string) (err error) {
 		return err
 	}
 	maintain := func() error {
-		_, err := d.Maintain(ctx, nil)
+		_, err := d.Maintain(ctx, 0)
 		return err
 	}
 	return errorsOf(
@@ -117,7 +117,7 @@ func TestGoldenMaintained(t *testing.T) {
 	err = d.Update(ctx, func(b *Tx) error {
 		return b.Collection("dense").Put(Row{Key: []byte("more"), Vector: goldenVector(3, 6, 0)})
 	})
-	steps, err2 := d.Maintain(ctx, nil)
+	steps, err2 := d.Maintain(ctx, 0)
 	if err := errors.Join(err, err2, mustCheck(d)); err != nil || len(steps) != 1 || steps[0].Action != "insert" {
 		t.Errorf("steps %v, %v", steps, err)
 	}

@@ -52,7 +52,7 @@ func TestMaintainLargeStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, err := d.Maintain(ctx, nil)
+	steps, err := d.Maintain(ctx, 0)
 	if err != nil || len(steps) != 1 {
 		t.Fatalf("steps %v, %v", steps, err)
 	}

@@ -86,7 +86,7 @@ func TestMaintainPostings(t *testing.T) {
 				d = open()
 			}
 			put(1, 2) // so that rows are left
-			_, err := d.Maintain(ctx, nil)
+			_, err := d.Maintain(ctx, 0)
 			must(err)
 			_, err = d.Collection("s").Build(ctx, "fresh", o)
 			must(err)
@@ -98,7 +98,7 @@ func TestMaintainPostings(t *testing.T) {
 				}
 				return err
 			}))
-			if again, err := d.Maintain(ctx, nil); err != nil || len(again) > 0 {
+			if again, err := d.Maintain(ctx, 0); err != nil || len(again) > 0 {
 				t.Fatalf("maintenance at once again: %v, %v", again, err)
 			}
 		}
@@ -198,10 +198,10 @@ func TestMaintainLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A change below the share is left alone.
-		if steps, err := d.Maintain(ctx, &MaintainOptions{Share: 0.9}); err != nil || len(steps) != 0 {
+		if steps, err := d.Maintain(ctx, 0.9); err != nil || len(steps) != 0 {
 			t.Errorf("steps %v, %v", steps, err)
 		}
-		steps, err := d.Maintain(ctx, nil)
+		steps, err := d.Maintain(ctx, 0)
 		if err != nil || len(steps) != len(o) {
 			t.Fatalf("steps %v, %v", steps, err)
 		}

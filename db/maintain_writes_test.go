@@ -61,7 +61,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 					t.Fatal(err)
 				}
 				before := allocated()
-				steps, err := d.Maintain(ctx, nil)
+				steps, err := d.Maintain(ctx, 0)
 				if err != nil || len(steps) != 1 {
 					t.Fatalf("steps %v, %v", steps, err)
 				}

@@ -677,7 +677,7 @@ func (x *machine) reopen(t *rapid.T) {
 }
 
 func (x *machine) compact(t *rapid.T) {
-	if _, err := x.d.Compact(context.Background()); err != nil {
+	if err := x.d.Compact(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	infos, err := x.d.Collections()
@@ -699,7 +699,7 @@ func (x *machine) compact(t *rapid.T) {
 
 // reorder gives rows any new numbers, which the model takes over.
 func (x *machine) reorder(t *rapid.T) {
-	if _, err := x.d.Reorder(context.Background()); err != nil {
+	if err := x.d.Reorder(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	err := x.d.View(func(s *Snapshot) error {
@@ -729,7 +729,7 @@ func (x *machine) reorder(t *rapid.T) {
 
 // maintain brings all indexes up to date, except for those that cannot be learned from the rows.
 func (x *machine) maintain(t *rapid.T) {
-	_, err := x.d.Maintain(context.Background(), nil)
+	_, err := x.d.Maintain(context.Background(), 0)
 	if err != nil && !errors.Is(err, fail.Empty) && !errors.Is(err, budget.ErrInput) {
 		t.Fatal(err)
 	}

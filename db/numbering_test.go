@@ -33,8 +33,8 @@ func TestNumberingStays(t *testing.T) {
 				return b.Collection("s").Put(Row{Key: []byte("k"), Sparse: vector.Sparse{Index: []uint32{3}, Value: []float32{1}}})
 			})
 		},
-		func() error { _, err := d.Compact(ctx); return err },
-		func() error { _, err := d.Reorder(ctx); return err },
+		func() error { return d.Compact(ctx) },
+		func() error { return d.Reorder(ctx) },
 		d.Close,
 	}
 	for i, step := range steps {

@@ -61,7 +61,7 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, state.FileError(fail.System(err))
 	}
-	d := newDB(path, opts, state.NewFile(f, opts.Verify == Off, kindOf))
+	d := newDB(path, opts, state.NewFile(f, kindOf))
 	d.compactor.Target, err = filepath.EvalSymlinks(path)
 	if err == nil {
 		err = d.settleName()
@@ -139,7 +139,7 @@ func (d *DB) Close() error {
 // storeOptions returns the options of a database for its file.
 func (o *Options) storeOptions() store.Options {
 	return store.Options{
-		ReadOnly: o.ReadOnly, NoSync: o.Sync == Off, AcceptOlder: o.AcceptOlder, Trust: o.Verify == Off,
+		ReadOnly: o.ReadOnly, NoSync: o.Sync == Off, AcceptOlder: o.AcceptOlder,
 		Timeout: o.Timeout, Reserve: o.MapReserve, MaxSize: o.MaxSize, Logger: o.Logger, Layout: &layout.OfFile,
 	}
 }

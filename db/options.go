@@ -35,8 +35,6 @@ type Options struct {
 	Timeout time.Duration
 	// CloseTimeout is the time that Close waits for snapshots, 10 s when zero.
 	CloseTimeout time.Duration
-	// Verify selects whether the first read of a block verifies its checksum. Check always does.
-	Verify Switch
 	// AcceptOlder opens a file with one damaged meta page, otherwise ErrCorrupt, from the other
 	// one, which may be one transaction older.
 	AcceptOlder bool
@@ -86,7 +84,7 @@ func (o *Options) resolve() (Options, error) {
 	if r.BacklogBytes == 0 {
 		r.BacklogBytes = defaultBacklog
 	}
-	if err := errors.Join(r.Sync.check("Sync"), r.Verify.check("Verify")); err != nil {
+	if err := r.Sync.check("Sync"); err != nil {
 		return r, err
 	}
 	var m Maintenance

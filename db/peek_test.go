@@ -47,7 +47,7 @@ func TestPeek(t *testing.T) {
 		put(0, 300),
 		func() error { _, err := d.Collection("s").Build(ctx, "x", nil); return err },
 		put(300, 310),
-		func() error { _, err := d.Maintain(ctx, nil); return err },
+		func() error { _, err := d.Maintain(ctx, 0); return err },
 		put(310, 330),
 	}
 	for i, step := range steps {
@@ -66,7 +66,7 @@ func TestPeek(t *testing.T) {
 			t.Errorf("after step %d: %+v, want %+v", i, got, want)
 		}
 	}
-	if _, err := d.Compact(ctx); err != nil {
+	if err := d.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := Peek(ctx, path); err != nil || len(got.Indexes) != 1 || got.Indexes[0].Rows != 310 || got.Indexes[0].Fresh != 20 {
@@ -121,7 +121,7 @@ func TestPeekBesideCommits(t *testing.T) {
 		for i := 1; i < 300; i++ {
 			err := put(i)
 			if err == nil && i%10 == 0 {
-				_, err = d.Maintain(ctx, nil)
+				_, err = d.Maintain(ctx, 0)
 			}
 			if err != nil {
 				done <- err

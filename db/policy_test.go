@@ -283,7 +283,7 @@ func TestMaintenanceRespectsDrop(t *testing.T) {
 			for i := range 1200 { // a compaction renumbers the rows
 				b.delete("sparse", i)
 			}
-			_, err := b.d.Compact(ctx)
+			err := b.d.Compact(ctx)
 			b.must(err)
 			b.fill("sparse", 2000, 4000)
 			b.steps("", "", "")
@@ -403,7 +403,7 @@ func TestProgramBuilds(t *testing.T) {
 		build(b, "main", quick)
 		b.indexes("dense", "auto", "main", "model")
 		used(b, "main")
-		_, err := b.d.Reorder(t.Context()) // rebuilds all indexes
+		err := b.d.Reorder(t.Context()) // rebuilds all indexes
 		b.must(err)
 		b.indexes("dense", "auto", "main", "model")
 		used(b, "main")
@@ -416,7 +416,7 @@ func TestProgramBuilds(t *testing.T) {
 func TestLargeStepsYield(t *testing.T) {
 	calls := map[string]func(d *DB) error{
 		"pause":   func(d *DB) error { d.PauseMaintenance(); return nil },
-		"compact": func(d *DB) error { _, err := d.Compact(context.Background()); return err },
+		"compact": func(d *DB) error { return d.Compact(context.Background()) },
 	}
 	for name, call := range calls {
 		t.Run("build, "+name, func(t *testing.T) {

@@ -87,9 +87,9 @@ func rowlessGolden(path string) (err error) {
 		func() error { return build("binary", nil) },
 		func() error { return build("counts", &Postings{Partition: true, M: 2}) },
 		func() error { return putRowless(d, "counts", rowlessSealed, rowlessRows) },
-		func() error { _, err := d.Maintain(ctx, nil); return err },
+		func() error { _, err := d.Maintain(ctx, 0); return err },
 		func() error { return learnRowless(d) },
-		func() error { _, err := d.Compact(ctx); return err },
+		func() error { return d.Compact(ctx) },
 	)
 }
 
@@ -161,7 +161,7 @@ func TestGoldenRowless(t *testing.T) {
 	compare()
 	// The model follows further changes, with the weights that features had.
 	err = putRowless(d, "counts", rowlessRows, rowlessRows+3)
-	steps, err2 := d.Maintain(ctx, nil)
+	steps, err2 := d.Maintain(ctx, 0)
 	if err := errors.Join(err, err2, mustCheck(d)); err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func TestPrefixOnce(t *testing.T) {
 	for name, err := range map[string]error{
 		"open twice": again, "open a directory": directory, "build": built,
 		"restore":  db.Restore(ctx, dir+"/nothing", dir+"/y", false),
-		"maintain": func() error { _, err := d.Maintain(ctx, &db.MaintainOptions{Share: -1}); return err }(),
+		"maintain": func() error { _, err := d.Maintain(ctx, -1); return err }(),
 	} {
 		if err == nil || strings.Count(err.Error(), "db:") != 1 {
 			t.Errorf("%s: error %v", name, err)

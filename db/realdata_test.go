@@ -190,7 +190,7 @@ func TestImages(t *testing.T) {
 		return nil
 	}))
 	reaches("before maintenance")
-	_, err = d.Maintain(t.Context(), nil)
+	_, err = d.Maintain(t.Context(), 0)
 	must(t, err)
 	reaches("after maintenance")
 	must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }))

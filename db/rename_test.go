@@ -54,7 +54,7 @@ func TestRename(t *testing.T) {
 		}
 		return nil
 	}))
-	_, err = b.d.Maintain(ctx, nil)
+	_, err = b.d.Maintain(ctx, 0)
 	b.must(err)
 	b.reopen()
 	find("reopened", b.d.Collection("other"))

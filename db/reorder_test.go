@@ -60,7 +60,7 @@ func TestReorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(held.Release)
-	if _, err := d.Reorder(t.Context()); err != nil {
+	if err := d.Reorder(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(mustCheck(d), mustLeaveNothing(d)); err != nil {
@@ -118,7 +118,7 @@ func TestReorder(t *testing.T) {
 	if err := churnKeys(d); err != nil {
 		t.Fatal(err)
 	}
-	steps, err := d.Maintain(t.Context(), nil)
+	steps, err := d.Maintain(t.Context(), 0)
 	if err != nil || len(steps) != 2 {
 		t.Errorf("%+v, %v", steps, err)
 	}
@@ -145,12 +145,12 @@ func TestReorderNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Reorder(t.Context()); err != nil {
+	if err := d.Reorder(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := d.Reorder(ctx); !errors.Is(err, context.Canceled) {
+	if err := d.Reorder(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if err := mustCheck(d); err != nil {

@@ -50,7 +50,7 @@ func repairDB(t *testing.T, path string) {
 		}
 	}
 	maintain := func() error {
-		_, err := d.Maintain(ctx, nil)
+		_, err := d.Maintain(ctx, 0)
 		return err
 	}
 	err = errorsOf(

@@ -26,14 +26,6 @@ type LostRow struct {
 	Err  error
 }
 
-// String describes the row, or the range, in one line.
-func (l LostRow) String() string {
-	if l.Rows > 1 {
-		return fmt.Sprintf("collection %q: %d rows from row %d on: %v", l.Collection, l.Rows, l.Row, l.Err)
-	}
-	return fmt.Sprintf("collection %q row %d key %q: %v", l.Collection, l.Row, l.Key, l.Err)
-}
-
 // SalvageReport is the result of Salvage.
 type SalvageReport struct {
 	// Rows is the number of rows written, Lost the number of those that could not be read.

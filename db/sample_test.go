@@ -84,7 +84,7 @@ func (b *sampleBed) ask(queries [][]float32, o *SearchOptions) (far int) {
 
 func (b *sampleBed) maintain() (actions []string) {
 	b.Helper()
-	steps, err := b.d.Maintain(b.Context(), nil)
+	steps, err := b.d.Maintain(b.Context(), 0)
 	b.must(err)
 	for _, s := range steps {
 		actions = append(actions, s.Action)

@@ -43,7 +43,7 @@ func TestNameNotDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails = true
-	if _, err := d.Compact(ctx); !errors.Is(err, ErrUnknownState) || !errors.Is(err, syscall.EIO) {
+	if err := d.Compact(ctx); !errors.Is(err, ErrUnknownState) || !errors.Is(err, syscall.EIO) {
 		t.Fatalf("compacted without a durable name: %v", err)
 	}
 	fails = false

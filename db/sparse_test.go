@@ -106,7 +106,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 		}
 	}
 	check(d)
-	if _, err := d.Compact(ctx); err != nil {
+	if err := d.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
 	check(d)

@@ -223,7 +223,7 @@ func TestMaintainTrees(t *testing.T) {
 					b.cancelled()
 				}
 				before, _ := b.tree()
-				steps, err := b.d.Maintain(ctx, nil)
+				steps, err := b.d.Maintain(ctx, 0)
 				if err != nil || len(steps) != 1 {
 					t.Fatalf("steps %v, %v", steps, err)
 				}
@@ -234,7 +234,7 @@ func TestMaintainTrees(t *testing.T) {
 				if steps[0].Action == "count" && (len(after.NodePtr) == len(before.NodePtr) && !slices.Equal(after.Weight, before.Weight) || info.Maintained.IsZero()) {
 					t.Error("decisions were changed by counting")
 				}
-				if steps, err := b.d.Maintain(ctx, nil); err != nil || len(steps) != 0 {
+				if steps, err := b.d.Maintain(ctx, 0); err != nil || len(steps) != 0 {
 					t.Fatalf("nothing has changed: %v, %v", steps, err)
 				}
 				if round == 6 {
@@ -243,12 +243,12 @@ func TestMaintainTrees(t *testing.T) {
 				}
 			}
 			b.remove(len(b.live) / 2)
-			if _, err := b.d.Compact(ctx); err != nil { // which gives rows new numbers
+			if err := b.d.Compact(ctx); err != nil { // which gives rows new numbers
 				t.Fatal(err)
 			}
 			b.check()
 			b.put(3, c.labels)
-			if _, err := b.d.Maintain(ctx, nil); err != nil {
+			if _, err := b.d.Maintain(ctx, 0); err != nil {
 				t.Fatal(err)
 			}
 			b.check()
@@ -266,7 +266,7 @@ func (b *treeBed) cancelled() {
 	before, was := b.tree()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	defer cancel()
-	steps, err := b.d.Maintain(withProgress(ctx, func(progress) { cancel() }), nil)
+	steps, err := b.d.Maintain(withProgress(ctx, func(progress) { cancel() }), 0)
 	if ctx.Err() == nil {
 		b.t.Fatal("no progress")
 	}
@@ -297,7 +297,7 @@ func TestMaintainTreesAsBuilt(t *testing.T) {
 	b.must(err)
 	b.put(100, 3)
 	tuned := false
-	steps, err := b.d.Maintain(withProgress(ctx, func(p progress) { tuned = tuned || p.Stage == "tune" }), nil)
+	steps, err := b.d.Maintain(withProgress(ctx, func(p progress) { tuned = tuned || p.Stage == "tune" }), 0)
 	if err != nil || len(steps) != 1 || steps[0].Action != "relearn" || tuned {
 		t.Fatalf("steps %v, %v, tuned %v", steps, err, tuned)
 	}

@@ -59,7 +59,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 			}
 		}
 	}
-	if _, err := d.Compact(ctx); err != nil {
+	if err := d.Compact(ctx); err != nil {
 		tb.Fatal(err)
 	}
 	// A change that maintenance can follow.

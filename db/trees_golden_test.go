@@ -88,7 +88,7 @@ func followChange(d *DB, from int) ([]MaintainStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.Maintain(ctx, nil)
+	return d.Maintain(ctx, 0)
 }
 
 // TestGoldenTrees opens the golden file of trees that have followed a change and

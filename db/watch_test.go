@@ -42,7 +42,7 @@ func TestWatch(t *testing.T) {
 	}
 	maintain := func(d *DB) (actions []string) {
 		t.Helper()
-		steps, err := d.Maintain(t.Context(), nil)
+		steps, err := d.Maintain(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

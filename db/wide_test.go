@@ -77,7 +77,7 @@ func TestWideFeatures(t *testing.T) {
 		builds(t, d, "s", "t", &PT{})
 		answers()
 		put(20, 30)
-		if _, err := d.Maintain(ctx, nil); err != nil {
+		if _, err := d.Maintain(ctx, 0); err != nil {
 			t.Fatal(err)
 		}
 		answers()
@@ -90,7 +90,7 @@ func TestWideFeatures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Compact(ctx); err != nil {
+		if err := d.Compact(ctx); err != nil {
 			t.Fatal(err)
 		}
 		answers()
@@ -159,7 +159,7 @@ func TestMaintainSkipsWide(t *testing.T) {
 	}
 	put("wide", 1, 1<<26)
 	for _, want := range []int{2, 0} { // at the second call nothing is left to do
-		steps, err := d.Maintain(ctx, nil)
+		steps, err := d.Maintain(ctx, 0)
 		if err != nil || len(steps) != want {
 			t.Errorf("steps %+v, want %d: %v", steps, want, err)
 		}

@@ -30,7 +30,6 @@ type telling struct {
 	// Options of db.Open.
 	NoSync              bool
 	MapReserve, Backlog int64
-	Verify              db.Switch
 	// Background maintains all the while, beside the calls that the sequence
 	// has: the answers of what is learned then follow from when it works.
 	Background bool
@@ -58,9 +57,8 @@ func (t telling) variant(rng *rand.Rand) (telling, string) {
 	if t.Keep {
 		t.MapReserve = 1 << 36 // a file that outgrows it waits for the snapshot, as documented
 	}
-	t.Verify = []db.Switch{db.On, db.Off}[rng.IntN(2)]
 	t.Workers = []int{1, 2, 5, 0}[rng.IntN(4)]
-	what = append(what, fmt.Sprintf("reserve %d, backlog %d, verify %s, %d workers", t.MapReserve, t.Backlog, t.Verify, t.Workers))
+	what = append(what, fmt.Sprintf("reserve %d, backlog %d, %d workers", t.MapReserve, t.Backlog, t.Workers))
 	return t, strings.Join(what, ", ")
 }
 
@@ -134,7 +132,7 @@ func tell(args []string) error {
 }
 
 func (t telling) open() (*db.DB, error) {
-	o := &db.Options{MapReserve: t.MapReserve, BacklogBytes: t.Backlog, Verify: t.Verify, Maintenance: &db.Maintenance{Manual: true}}
+	o := &db.Options{MapReserve: t.MapReserve, BacklogBytes: t.Backlog, Maintenance: &db.Maintenance{Manual: true}}
 	if t.NoSync {
 		o.Sync = db.Off
 	}
@@ -169,10 +167,10 @@ func (t telling) step(ctx context.Context, d *db.DB, rng *rand.Rand, i int) erro
 	case i == 3:
 		return t.build(ctx, d)
 	case i == 6 || i == 10:
-		_, err := d.Maintain(db.WithWorkers(ctx, t.Workers), nil)
+		_, err := d.Maintain(db.WithWorkers(ctx, t.Workers), 0)
 		return err
 	case i == 8:
-		_, err := d.Compact(ctx)
+		err := d.Compact(ctx)
 		return err
 	}
 	n := 20 + rng.IntN(120)

@@ -46,7 +46,7 @@ func (b *bench) foreign(ctx context.Context) (err error) {
 	if err := b.use(ctx, mixed[:sampled]); err != nil {
 		return err
 	}
-	if _, err := b.d.Maintain(ctx, nil); err != nil {
+	if _, err := b.d.Maintain(ctx, 0); err != nil {
 		return err
 	}
 	return b.measure(ctx, scenario{name: corrected, restrict: everything})

@@ -115,12 +115,12 @@ func (b *bench) grow(ctx context.Context, first int, list []int) error {
 		if err := b.put(ctx, list[have:next], have); err != nil {
 			return err
 		}
-		if _, err := b.d.Maintain(ctx, &db.MaintainOptions{Share: 0.01}); err != nil {
+		if _, err := b.d.Maintain(ctx, 0.01); err != nil {
 			return err
 		}
 		have = next
 	}
-	_, err := b.d.Maintain(ctx, nil)
+	_, err := b.d.Maintain(ctx, 0)
 	return err
 }
 

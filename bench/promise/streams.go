@@ -107,7 +107,7 @@ func (b *bench) stream(ctx context.Context, s stream, first []int) (err error) {
 				return err
 			}
 		}
-		if _, err := b.d.Maintain(ctx, &db.MaintainOptions{Share: 0.01}); err != nil {
+		if _, err := b.d.Maintain(ctx, 0.01); err != nil {
 			return err
 		}
 		took += time.Since(start)
@@ -152,7 +152,7 @@ type writer struct {
 func (w *writer) step(ctx context.Context, gone, come []int) error {
 	maintained := make(chan error, 1)
 	go func() {
-		_, err := w.d.Maintain(ctx, &db.MaintainOptions{Share: 0.01})
+		_, err := w.d.Maintain(ctx, 0.01)
 		maintained <- err
 	}()
 	var err error

@@ -129,13 +129,22 @@ func (c *compactCmd) Run(a *app) error {
 		if c.Reorder {
 			rewrite = d.Reorder
 		}
-		st, err := rewrite(db.WithProgress(a.ctx, a.building))
+		before, err := d.Stats()
+		if err != nil {
+			return err
+		}
+		err = rewrite(db.WithProgress(a.ctx, a.building))
 		a.progress.End()
 		if err != nil {
 			return err
 		}
+		after, err := d.Stats()
+		if err != nil {
+			return err
+		}
+		from, to := before.FileBytes, after.FileBytes
 		t := table.New("file", "before", "after", "bytes_before", "bytes_after", "seconds:2")
-		t.Add(c.File, table.Size(st.Before), table.Size(st.After), st.Before, st.After, time.Since(start).Seconds())
+		t.Add(c.File, table.Size(from), table.Size(to), from, to, time.Since(start).Seconds())
 		return a.Print(t)
 	})
 }

@@ -19,8 +19,7 @@ func (c *maintainCmd) Run(a *app) error {
 		return usagef("--share %g (want 0 to 1)", c.Share)
 	}
 	return c.with(a, false, func(d *db.DB) error {
-		o := db.MaintainOptions{Share: c.Share}
-		steps, err := d.Maintain(db.WithProgress(a.ctx, a.building), &o)
+		steps, err := d.Maintain(db.WithProgress(a.ctx, a.building), c.Share)
 		a.progress.End()
 		t := table.New("collection", "index", "action", "rows", "seconds:2")
 		for _, s := range steps {

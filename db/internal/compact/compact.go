@@ -25,8 +25,7 @@ type Compactor struct {
 	Log          *slog.Logger
 }
 
-// Stats is the length of the file before and after a compaction, in bytes: the fields of
-// db.CompactStats.
+// Stats is the length of the file before and after a compaction, in bytes.
 type Stats struct{ Before, After int64 }
 
 // Run rewrites the file. The caller holds all shares of row numbers.

@@ -180,8 +180,7 @@ func (st *Collection) eachTail(f func(row uint32, payload []byte) error) error {
 		if row != want {
 			return st.damaged(codec.KindTail, want, errors.New("row is missing"))
 		}
-		check := !g.File.trusted && !seen.Has(row)
-		p, err := layout.DecodeBlock(c.Name, k, v, check)
+		p, err := layout.DecodeBlock(c.Name, k, v, !seen.Has(row))
 		if err != nil {
 			return err
 		}

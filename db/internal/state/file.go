@@ -22,8 +22,6 @@ import (
 // DB's file; the old one is closed with its last generation.
 type File struct {
 	*store.File
-	// trusted files are read without verifying checksums.
-	trusted bool
 	// Kinds returns the kind of index with a name, nil for an unknown one.
 	Kinds    func(name string) kind.Kind
 	Before   uint64 // generations before the file's first, if it was compacted
@@ -47,10 +45,9 @@ type File struct {
 }
 
 // NewFile returns an open file with what is known of a file that nobody has read yet. kinds
-// returns the kind of index with a name, nil if there is none; trusted selects reads without verifying
-// checksums.
-func NewFile(f *store.File, trusted bool, kinds func(name string) kind.Kind) *File {
-	return &File{File: f, trusted: trusted, Kinds: kinds, numberings: map[uint64]*Numbering{}}
+// returns the kind of index with a name, nil if there is none.
+func NewFile(f *store.File, kinds func(name string) kind.Kind) *File {
+	return &File{File: f, Kinds: kinds, numberings: map[uint64]*Numbering{}}
 }
 
 // OpenCopy opens a file that is known to be complete and that is read as this one is.
@@ -59,7 +56,7 @@ func (f *File) OpenCopy(name string, o store.Options) (*File, error) {
 	if err != nil {
 		return nil, FileError(err)
 	}
-	out := NewFile(copied, f.trusted, f.Kinds)
+	out := NewFile(copied, f.Kinds)
 	out.Samples = f.Samples
 	return out, nil
 }

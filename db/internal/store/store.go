@@ -36,8 +36,6 @@ type Options struct {
 	// AcceptOlder opens a file of which one meta page is damaged. Its state may be one
 	// transaction older than the latest one.
 	AcceptOlder bool
-	// Trust skips the verification of pages.
-	Trust bool
 	// Timeout is the time to wait for the file's lock.
 	Timeout time.Duration
 	// Reserve is the number of bytes of address space to reserve.

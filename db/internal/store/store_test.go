@@ -131,11 +131,6 @@ func TestVerify(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			o := testOptions()
-			o.Trust = true
-			if err := mustOpen(t, path, o).Verify(t.Context(), all); err != nil {
-				t.Errorf("without verification: %v", err)
-			}
 		})
 	}
 	t.Run("unknown bucket", func(t *testing.T) {

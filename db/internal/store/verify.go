@@ -60,7 +60,7 @@ func (l *Layout) Has(name []byte) bool { return l.find(name) != nil }
 //
 // Errors: *page.Error; the context's.
 func (f *File) Verify(ctx context.Context, parts Parts) error {
-	if Parts(f.verified.Load())&parts == parts || f.opts.Trust {
+	if Parts(f.verified.Load())&parts == parts {
 		return nil
 	}
 	// Until all parts have been walked, this process commits nothing, so the latest state in

@@ -40,7 +40,7 @@ func openTemp(t *testing.T, o Options) *Manager {
 	if o.Backlog == 0 {
 		o.Backlog = 1 << 20
 	}
-	m := New(path, state.NewFile(f, false, func(string) kind.Kind { return nil }), o)
+	m := New(path, state.NewFile(f, func(string) kind.Kind { return nil }), o)
 	t.Cleanup(func() {
 		m.BeginClose()
 		if err := m.Close(time.After(time.Second)); err != nil {

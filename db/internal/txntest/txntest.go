@@ -37,7 +37,7 @@ func Open(t testing.TB) (m *txn.Manager, path string) {
 	must(t, store.Create(path, Options, layout.Init))
 	f, err := store.Open(t.Context(), path, Options)
 	must(t, err)
-	m = Manage(t, path, state.NewFile(f, false, kindOf))
+	m = Manage(t, path, state.NewFile(f, kindOf))
 	Create(t, m, &layout.Collection{Name: "dense", Dim: 2, Metric: vector.L2})
 	Create(t, m, &layout.Collection{Name: "sparse", Sparse: true, Metric: vector.Cosine})
 	return m, path

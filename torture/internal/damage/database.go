@@ -92,7 +92,7 @@ func (b *builder) build() error {
 		do(b.remove(coll, 20))
 	}
 	if err == nil {
-		_, e := b.d.Maintain(ctx, &db.MaintainOptions{Share: 0.01})
+		_, e := b.d.Maintain(ctx, 0.01)
 		do(e)
 	}
 	for _, coll := range []string{"images", "vectors", "points", "terms", "words"} {

@@ -97,12 +97,12 @@ func Play(ctx context.Context, path string, seed uint64, length time.Duration) (
 		return err
 	})
 	work("compactor", 100*time.Millisecond, func(*rand.Rand, int) error {
-		_, err := r.d.Compact(ctx)
+		err := r.d.Compact(ctx)
 		r.count("compactions", 1)
 		return err
 	})
 	work("maintainer", 10*time.Millisecond, func(*rand.Rand, int) error {
-		steps, err := r.d.Maintain(db.WithWorkers(ctx, 1), nil)
+		steps, err := r.d.Maintain(db.WithWorkers(ctx, 1), 0)
 		r.count("steps of maintenance", len(steps))
 		return err
 	})

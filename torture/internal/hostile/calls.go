@@ -95,12 +95,12 @@ func (c *caller) all() {
 			return err
 		})
 	case 1:
-		c.again("reorder", func(d *db.DB) error { _, err := d.Reorder(c.ctx); return err })
+		c.again("reorder", func(d *db.DB) error { return d.Reorder(c.ctx) })
 	case 2:
 		_ = c.call("salvage", func() error {
 			to := filepath.Join(c.dir, "salvaged")
 			_ = os.Remove(to)
-			r, err := db.Salvage(c.ctx, c.path, to, &db.SalvageOptions{Lost: func(l db.LostRow) { c.note("salvage", l.String()) }})
+			r, err := db.Salvage(c.ctx, c.path, to, &db.SalvageOptions{Lost: func(l db.LostRow) { c.note("salvage", fmt.Sprintf("row %d of %q: %v", l.Row, l.Collection, l.Err)) }})
 			for _, err := range r.NotBuilt {
 				c.note("salvage", err.Error())
 			}
@@ -172,7 +172,7 @@ func (c *caller) read(d *db.DB) {
 // write changes rows, and lets indexes follow.
 func (c *caller) write(d *db.DB) {
 	_ = c.call("update", func() error { return put(c.ctx, d, c.name, allRows, allRows+5) })
-	_ = c.call("maintain", func() error { _, err := d.Maintain(c.ctx, nil); return err })
+	_ = c.call("maintain", func() error { _, err := d.Maintain(c.ctx, 0); return err })
 	if c.rng.IntN(3) == 0 {
 		some := slices.DeleteFunc(slices.Clone(collections[c.name]), func(x collection) bool { return x.dim > 1000 })
 		x := some[c.rng.IntN(len(some))]
@@ -185,6 +185,6 @@ func (c *caller) write(d *db.DB) {
 			return err
 		})
 	}
-	_ = c.call("compact", func() error { _, err := d.Compact(c.ctx); return err })
+	_ = c.call("compact", func() error { return d.Compact(c.ctx) })
 	_ = c.call("update after", func() error { return put(c.ctx, d, c.name, allRows+5, allRows+6) })
 }

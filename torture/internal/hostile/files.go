@@ -63,7 +63,7 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	if err := change(ctx, d, name, 0); err != nil {
 		return err
 	}
-	if _, err := d.Maintain(ctx, nil); err != nil {
+	if _, err := d.Maintain(ctx, 0); err != nil {
 		return err
 	}
 	if err := put(ctx, d, name, moreRows, allRows); err != nil {
@@ -72,7 +72,7 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	if err := change(ctx, d, name, 1); err != nil {
 		return err
 	}
-	_, err = d.Compact(ctx)
+	err = d.Compact(ctx)
 	return err
 }
 

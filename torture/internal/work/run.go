@@ -76,11 +76,11 @@ func (s Script) Step(ctx context.Context, d *db.DB, step string) (err error) {
 			}
 		}
 	case Maintain:
-		_, err = d.Maintain(db.WithWorkers(ctx, 1), nil)
+		_, err = d.Maintain(db.WithWorkers(ctx, 1), 0)
 	case Compact:
-		_, err = d.Compact(ctx)
+		err = d.Compact(ctx)
 	case Reorder:
-		_, err = d.Reorder(ctx)
+		err = d.Reorder(ctx)
 	case Backup:
 		err = backup(ctx, d)
 	case Drop:
