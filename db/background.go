@@ -9,32 +9,28 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 )
 
-// Maintenance is the policy by which a database maintains its indexes in the background as
-// DB.Maintain does, builds one where a collection has none, and compacts the file. The zero value
-// does all of it within bounds. A build or compaction ends without a trace if a call would have to
-// wait for it, and is repeated later.
+// Maintenance is the policy of maintenance in the background: it maintains indexes as DB.Maintain
+// does, builds one where a collection has none, and compacts the file. Zero fields have defaults. A
+// build or compaction ends without a trace if a call would have to wait for it.
 type Maintenance struct {
-	// Manual leaves all maintenance to calls.
-	Manual bool
-	// Every is the interval between looks for work, 10 s when zero.
-	Every time.Duration
-	// Share is the minimum share of changed rows at which an index is maintained, 0.01 when zero.
-	Share float64
-	// CPU bounds the work to that share of one processor, 0.5 when zero, at most 1. Builds, and
-	// steps that retrain trees, are then single-threaded.
+	Manual bool          // leave all maintenance to calls
+	Every  time.Duration // the interval between looks for work, 10 s
+	Share  float64       // the least share of changed rows at which an index is maintained, 0.01
+	// CPU bounds the work to that share of one processor, 0.5, at most 1. Builds, and steps that
+	// retrain trees, are then single-threaded.
 	CPU float64
 	// Build selects whether a collection without an index that finds rows gets one, named "auto",
 	// once an exact scan takes about a millisecond (4 million coordinates and 1,000 rows, or 2,000
 	// sparse rows) and fewer than a tenth of the rows are written within Every. Searches that name
 	// no index then use it, no longer exactly.
 	Build Switch
-	// Memory bounds the memory of such a build, 2 GiB when zero, by an estimate: a dense row takes about
-	// 16 bytes per coordinate and 2,000 bytes, a feature of a sparse row 40 bytes. Larger collections
-	// get no index, nor do those whose index might take more than half of the room on the disk.
+	// Memory bounds the memory of such a build, 2 GiB, by an estimate: a dense row takes about 16
+	// bytes per coordinate and 2,000 bytes, a feature of a sparse row 40 bytes. Collections get no
+	// index that takes more, or more than half of the room on the disk.
 	Memory int64
 	// Space is the share of the file in free pages above which the file is compacted, if they take
-	// 16 MiB: 0.5 when zero, 1 for never. Row numbers stay, and so do deleted rows. It needs room
-	// on the disk for two copies without the free pages. There is none on Windows.
+	// 16 MiB: 0.5, 1 for never. Row numbers stay, and so do deleted rows. It needs room on the disk
+	// for two copies without the free pages. There is none on Windows.
 	Space float64
 }
 
@@ -71,16 +67,13 @@ func (m Maintenance) resolve() (Maintenance, error) {
 	return m, nil
 }
 
-// MaintenanceStats describes the maintenance since the database was opened.
+// MaintenanceStats describes the maintenance since the database was opened: whether it is done in the
+// background, whether that is paused, and whether a step is running.
 type MaintenanceStats struct {
-	// Background reports whether background maintenance is enabled, Paused whether it is paused,
-	// Working whether a step is running, in the background or by a call.
 	Background, Paused, Working bool
-	// Steps counts all completed steps, without the builds and compactions that the program calls.
-	// Last is the latest step of the background, Error the error of it, empty if it succeeded.
-	Steps uint64
-	Last  MaintainStep
-	Error string
+	Steps                       uint64       // completed, without builds and compactions by the program
+	Last                        MaintainStep // the latest one of the background
+	Error                       string       // why that failed; empty if it did not
 }
 
 // limits are lower in tests.

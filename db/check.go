@@ -9,8 +9,8 @@ import (
 
 // Check verifies the latest state without trusting any of it: every page, every checksum, and that
 // rows, keys, labels and indexes agree. report is called for every problem; the error is ErrCorrupt
-// if there was any. Writers run concurrently. Cost: it reads the file once and keeps the keys of
-// the largest collection in memory, about 60 bytes each.
+// if there was any. It reads the file once and keeps about 60 bytes for each key of the largest
+// collection in memory.
 func (d *DB) Check(ctx context.Context, report func(*CorruptError)) error {
 	s, err := d.Snapshot()
 	if err != nil {

@@ -13,9 +13,7 @@ import (
 	"github.com/anndb/anndb/db/internal/state"
 )
 
-// Create creates an empty collection and returns a handle of it.
-//
-// Errors: ErrExists, ErrInvalid.
+// Create creates an empty collection and returns a handle of it. Errors: ErrExists.
 func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection, error) {
 	if err := layout.CheckName(name); err != nil {
 		return Collection{}, err
@@ -95,21 +93,16 @@ func (d *DB) Collections() (out []CollectionInfo, err error) {
 
 // Stats describes the file and this handle.
 type Stats struct {
-	Path string
-	// FileBytes is the length of the file, FreeBytes the part of it in free pages, LiveBytes the
-	// rest, MapReserve the address space reserved for the map, PageSize the size of a page.
-	FileBytes, FreeBytes, LiveBytes int64
-	MapReserve                      int64
-	PageSize                        int
-	// Generation is the number of the latest committed transaction, Commits the number of those
-	// that this handle has committed.
-	Generation, Commits uint64
-	// Snapshots is the number of snapshots held, OldestSnapshot the age of the oldest state.
-	Snapshots      int
-	OldestSnapshot time.Duration
-	Collections    []CollectionInfo
-	Indexes        []IndexInfo
-	Maintenance    MaintenanceStats
+	Path                            string
+	FileBytes, FreeBytes, LiveBytes int64  // the length of the file, its free pages, the rest
+	MapReserve                      int64  // the address space reserved for the map
+	PageSize                        int    // bytes
+	Generation, Commits             uint64 // the latest transaction; those that this handle committed
+	Snapshots                       int    // held
+	OldestSnapshot                  time.Duration
+	Collections                     []CollectionInfo
+	Indexes                         []IndexInfo
+	Maintenance                     MaintenanceStats
 }
 
 // statuses describes the indexes.

@@ -7,20 +7,17 @@ import (
 	"github.com/anndb/anndb/db/internal/txn"
 )
 
-// Compact rewrites the file without free pages and replaces the old file with the new one
-// atomically. Readers do not wait, Update only at the end; builds, maintenance, Create and Drop
-// wait. Earlier snapshots keep the old file, whose space is freed with the last. Where deleted rows
-// and former versions are a third of the rows of a collection, they are removed too: the live rows
-// get new numbers (Row.Row), and the indexes are rebuilt, unless one could not be. On Windows it
-// fails: an open file cannot be replaced there.
+// Compact rewrites the file without free pages and replaces the old file atomically. Readers do not
+// wait, Update only at the end; builds, maintenance, Create and Drop wait. Collections of which
+// deleted rows and former versions are a third lose them: the live rows get new numbers (Row.Row),
+// and the indexes are rebuilt, unless one could not be. On Windows it fails.
 func (d *DB) Compact(ctx context.Context) error {
 	return d.compact(ctx, compact.DropDeleted)
 }
 
 // Reorder is Compact that also gives near rows of dense collections near numbers (forest.Order):
-// searches of a million rows of 128 coordinates take two thirds of the time at equal recall. Only
-// the order of ties changes in results. Indexes are rebuilt, so it is cheapest before the first
-// build.
+// searches of a million rows of 128 coordinates take two thirds of the time at equal recall.
+// Indexes are rebuilt, so it is cheapest before the first build.
 func (d *DB) Reorder(ctx context.Context) error {
 	return d.compact(ctx, compact.NearOrder)
 }

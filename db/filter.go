@@ -13,10 +13,8 @@ import (
 	"github.com/anndb/anndb/db/internal/where"
 )
 
-// Filter selects rows by attributes, labels and keys; nil and the zero value select all. The
-// functions of this package and Collection.RowFilter make filters, And, Or and Not combine them,
-// ParseFilter makes one of a text. Calls refuse one that does not fit the collection (*FilterError);
-// a collection without rows refuses no attribute.
+// Filter selects rows by attributes, labels and keys; nil and the zero value select all. Calls refuse
+// one that does not fit the collection (*FilterError); one without rows refuses no attribute.
 type Filter struct{ expr where.Expr }
 
 // And selects the rows that all filters select; without filters, all rows.
@@ -54,8 +52,7 @@ func HasLabel(labels ...string) *Filter {
 func KeyPrefix(prefix []byte) *Filter { return &Filter{&where.KeyPrefix{Prefix: string(prefix)}} }
 
 // Func selects the rows whose key satisfies a predicate, which gets a copy of it, possibly from
-// several goroutines at once. It is called only for rows that the rest of the filter does not
-// decide and, by dense searches, for rows that they compare.
+// several goroutines at once. It is called only for rows that the rest of the filter does not decide.
 func Func(accept func(key []byte) bool) *Filter {
 	return &Filter{&where.KeyFunc{Accept: func(key []byte) bool {
 		return state.Callback(func() bool { return accept(slices.Clone(key)) })
@@ -66,9 +63,7 @@ func Func(accept func(key []byte) bool) *Filter {
 //
 //	price < 20 and label in (boot, bag) and not brand = "x" or key prefix "user/"
 //
-// The guide lists the conditions. A value is a number, true, false, a date or time, or a text: a word,
-// or a string in single or double quotes, with the escapes of Go. A name that is no word, or a keyword,
-// is in backquotes. != selects the rows that = does not select. Errors: *FilterError.
+// The guide lists the conditions and the forms of values. Errors: *FilterError.
 func ParseFilter(text string) (*Filter, error) {
 	e, err := where.Parse(text)
 	if err != nil {
@@ -81,9 +76,8 @@ func ParseFilter(text string) (*Filter, error) {
 	return &Filter{e}, nil
 }
 
-// FilterError says where and why a filter is refused: by ParseFilter, or by a call that gets a
-// filter with a bad value, with an attribute that no row has ever had, with a value of another type
-// than the attribute's, or with rows by numbers that they do not have any more. It wraps ErrInvalid.
+// FilterError says where and why a filter is refused: its text or a value is bad, no row has ever had
+// an attribute, the attribute has another type, or rows have other numbers now. It wraps ErrInvalid.
 type FilterError struct{ at *where.Error }
 
 // Error returns a message with the column of the wrong part, in the text that was parsed or else
@@ -98,7 +92,7 @@ func (e *FilterError) Caret() string { return e.at.Caret() }
 func init() { where.Refused = func(e *where.Error) error { return &FilterError{e} } }
 
 // String returns the filter as text, of which ParseFilter makes the same one, except for parts made
-// by Func and Collection.RowFilter and those with bad values, which it describes in angle brackets.
+// by Func and Collection.RowFilter, which it describes in angle brackets.
 func (f *Filter) String() string { return where.Text(f.tree()) }
 
 // tree returns the conditions of a filter.
@@ -119,8 +113,7 @@ func trees(filters []*Filter) []where.Expr {
 
 // RowFilter returns a filter for the rows whose numbers are in the bitmap, which is not copied; nil
 // means no rows. With the result of Matching it is a filter that is evaluated already, for many
-// searches. Once rows have been renumbered (Reorder, Compact, opening again), searches return
-// a *FilterError.
+// searches. Once rows have been renumbered (Reorder, Compact, opening again), it is a *FilterError.
 func (c Collection) RowFilter(rows *roaring.Bitmap) (f *Filter, err error) {
 	if rows == nil {
 		rows = roaring.New()

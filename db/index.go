@@ -15,53 +15,42 @@ import (
 
 // NeighborReport holds the measurements of approximate neighbor lists.
 type NeighborReport struct {
-	// K is the number of rows in a list, including the row itself, Sample the number of rows on which
-	// the recall was measured, Rounds the number of refinement rounds on exact distances.
-	K, Sample int
-	// Recall is the mean share of the K-1 nearest rows that a list holds, HeadRecall that of the
-	// nearest 10.
-	Recall, HeadRecall float64
-	Rounds             int
+	K, Sample          int     // the rows in a list, itself included; the rows measured
+	Recall, HeadRecall float64 // the mean share of the nearest K-1, and 10, that a list holds
+	Rounds             int     // refinement rounds on exact distances
 }
 
 // IndexInfo describes an index.
 type IndexInfo struct {
-	// Name is the name in the Collection.
 	Collection, Name string
 	// Kind is "postings", "lcif", "sbt", "pt", "at", or for a forest its learner.
 	Kind string `json:",omitempty"`
-	// Options are the options of the build, with defaults and what was tuned filled in. Build with
-	// them makes an equal index of equal rows.
+	// Options are those of the build, with defaults and what was tuned filled in. Build with them
+	// makes an equal index of equal rows.
 	Options IndexOptions `json:",omitempty"`
-	// Rows is the number of row numbers that the index covers. Fresh is the number of later rows,
-	// which queries scan until maintenance or the next build, Relabelled the number of covered rows
-	// whose labels have changed since an index that learns from labels was made or maintained.
+	// Rows is the number of row numbers that the index covers, Fresh that of later rows, which queries
+	// scan, Relabelled that of covered rows whose labels have changed since the index learned them.
 	Rows, Fresh, Relabelled int
-	// Segments is the number of segments of an inverted index, 1 for other kinds.
-	Segments int
+	Segments                int // of an inverted index, 1 for other kinds
 	// Error is the reason why the index cannot be described or, if this handle has tried,
 	// maintained; empty otherwise.
-	Error string `json:",omitempty"`
-	// Created is the time of the build, Maintained that of the last change by maintenance.
-	Created    time.Time
-	Maintained time.Time `json:",omitzero"`
-	// BuildSeconds is the wall time of the build by stage, BuildMemory the largest amount of memory
-	// in bytes that the process held at the end of a stage, Bytes the stored size by section.
-	BuildSeconds map[string]float64
-	BuildMemory  int64 `json:",omitempty"`
-	Bytes        map[string]int64
-	// TrainingPoints is the number of points that the index was learned from.
-	TrainingPoints int
-	// Curve holds the measurements of a forest's tuner on held-out rows, cheapest first, LabelCurve
-	// and TreeTrials those of cross-validations; nil without tuning.
+	Error      string    `json:",omitempty"`
+	Created    time.Time // when it was built
+	Maintained time.Time `json:",omitzero"` // when maintenance last changed it
+	// BuildSeconds is the wall time of the build by stage, BuildMemory the most memory in bytes that
+	// the process held at the end of a stage, Bytes the stored size by section.
+	BuildSeconds   map[string]float64
+	BuildMemory    int64 `json:",omitempty"`
+	Bytes          map[string]int64
+	TrainingPoints int // the number of points that the index was learned from
+	// Curve has the measurements of a forest's tuner, cheapest first, LabelCurve and TreeTrials those
+	// of cross-validations; nil without tuning.
 	Curve      *query.Curve
-	LabelCurve *lcif.Curve    `json:",omitempty"`
-	TreeTrials []budget.Trial `json:",omitempty"`
-	// Tree describes budgeted trees, Neighbors the quality of approximate neighbor lists; otherwise nil.
-	Tree      *budget.Stats   `json:",omitempty"`
-	Neighbors *NeighborReport `json:",omitempty"`
-	// Reached is the share of rows to which paths along the neighbor lists lead, when these were made; 0
-	// without lists.
+	LabelCurve *lcif.Curve     `json:",omitempty"`
+	TreeTrials []budget.Trial  `json:",omitempty"`
+	Tree       *budget.Stats   `json:",omitempty"` // budgeted trees
+	Neighbors  *NeighborReport `json:",omitempty"` // approximate neighbor lists
+	// Reached is the share of rows to which paths along the neighbor lists lead; 0 without lists.
 	Reached float64 `json:",omitempty"`
 }
 

@@ -8,10 +8,9 @@ import (
 	"github.com/anndb/anndb/db/internal/state"
 )
 
-// WithProgress returns a context with which Load, Build, Maintain, Repair, Salvage, Compact and
-// Reorder report to f how much of a stage is done, mostly in rows, total being 0 if unknown. nil
-// ends reports. f is never called concurrently, and must not use the context for a call of this
-// package.
+// WithProgress returns a context with which long calls report to f how much of a stage is done,
+// mostly in rows, total being 0 if unknown. nil ends reports. f is never called concurrently, and
+// must not use the context for a call of this package.
 func WithProgress(ctx context.Context, f func(stage string, done, total int)) context.Context {
 	if f == nil {
 		return kind.WithProgress(ctx, nil)

@@ -10,24 +10,22 @@ import (
 
 // MaintainStep is one transaction, or a build or compaction in the background.
 type MaintainStep struct {
-	// Collection and Index are empty for a compaction.
-	Collection, Index string
+	Collection, Index string // empty for a compaction
 	// Action is what the step did: "segment", "merge" or "rewrite" a part of an inverted index or
 	// label model, "forget" deleted rows, "relabel" rows, "insert" fresh rows into a forest,
 	// "measure" its recall or "tune" it again, "count" rows in trees, relearn a "subtree", "relearn"
 	// the index, "expire" rows; in the background also "build" and "compact".
-	Action string
-	// Rows is the number of rows that the step read, Seconds the wall time.
-	Rows    int
+	Action  string
+	Rows    int // the number of rows that the step read
 	Seconds float64
 }
 
-// Maintain deletes expired rows (Row.ExpiresAt), and makes all indexes cover the rows written
-// since, forget deleted rows, and learn changed labels, as the guide describes for each kind. It
-// works in steps of one transaction each until nothing is left to do, and returns them; completed
-// steps are kept if it is cancelled. Reads and writes run concurrently. An index that could not be
-// built from the present rows (ErrUnsuitable) stays as it is, which is no error: IndexInfo.Error
-// has the reason.
+// Maintain deletes expired rows, and makes the indexes cover the rows written since, forget deleted
+// ones, and learn changed labels: those indexes in which at least that share of the rows they cover
+// has changed, 0 for any change. It works in steps of one transaction each until nothing is left to
+// do, and returns them; completed steps are kept if it is cancelled. Reads and writes run
+// concurrently. An index that could not be built from the present rows (ErrUnsuitable) stays as it
+// is, which is no error: IndexInfo.Error has the reason.
 func (d *DB) Maintain(ctx context.Context, share float64) (steps []MaintainStep, err error) {
 	if !(share >= 0) {
 		return nil, fmt.Errorf("%w: maintenance by share %g, want 0 or more", fail.Option, share)

@@ -124,8 +124,7 @@ func (d *DB) settleName() error {
 func (d *DB) Path() string { return d.path }
 
 // Close waits for the writer and for open snapshots, at most Options.CloseTimeout, and closes the
-// file. New calls fail with ErrClosed. If snapshots are still open, it returns ErrBusy and unmaps
-// nothing; call it again after they are released.
+// file. If snapshots are still open, it returns ErrBusy and unmaps nothing: call it again.
 func (d *DB) Close() error {
 	d.txn.BeginClose()
 	deadline := time.NewTimer(d.opts.CloseTimeout)

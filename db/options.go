@@ -16,40 +16,30 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Options selects how Open opens a database.
+// Options selects how Open opens a database; zero fields have the defaults.
 type Options struct {
-	// ReadOnly opens for reading only, as any number of processes may do while none writes.
-	ReadOnly bool
-	// MustExist makes Open fail with fs.ErrNotExist instead of creating a file.
-	MustExist bool
-	// Sync Off omits every fsync: a crash of the machine may then lose or damage the database.
-	Sync Switch
-	// MapReserve is the address space reserved for the map in bytes, 1 TiB, or what the system
-	// grants, when zero; it takes no memory. When a file outgrows it, writers wait for readers each
-	// time it grows.
+	ReadOnly  bool   // open for reading only, as any number of processes may while none writes
+	MustExist bool   // fail with fs.ErrNotExist instead of creating a file
+	Sync      Switch // Off omits every fsync: a crash of the machine may lose or damage the database
+	// MapReserve is the address space reserved for the map in bytes, 1 TiB or what the system grants;
+	// it takes no memory. Once a file outgrows it, writers wait for readers whenever it grows.
 	MapReserve int64
-	// MaxSize bounds the file in bytes; zero means no bound. A write that would exceed it is
-	// refused with ErrNoSpace and changes nothing; Compact frees space.
-	MaxSize int64
-	// Timeout is the time that Open waits for the file's lock, 1 s when zero.
-	Timeout time.Duration
-	// CloseTimeout is the time that Close waits for snapshots, 10 s when zero.
-	CloseTimeout time.Duration
-	// AcceptOlder opens a file with one damaged meta page, otherwise ErrCorrupt, from the other
-	// one, which may be one transaction older.
+	// MaxSize bounds the file in bytes. A write that would exceed it fails with ErrNoSpace.
+	MaxSize      int64
+	Timeout      time.Duration // how long Open waits for the file's lock, 1 s
+	CloseTimeout time.Duration // how long Close waits for snapshots, 10 s
+	// AcceptOlder opens a file with one damaged meta page, otherwise ErrCorrupt, by the other one,
+	// which may be one transaction older.
 	AcceptOlder bool
-	// BacklogBytes is the amount of data that the transactions of concurrent updates may hold
-	// before further ones wait for the disk, 256 MiB when zero.
+	// BacklogBytes is how much data concurrent updates may hold before further ones wait for the
+	// disk, 256 MiB.
 	BacklogBytes int64
-	// Maintenance is the policy of maintenance in the background; nil means the defaults of its fields.
-	Maintenance *Maintenance
-	// SampleQueries is the number of queries of each dense collection that a uniform sample
-	// keeps in memory: 0 for none, or 20 to 10,000. Maintenance measures and tunes recall on them as
-	// well, the remedy for queries that are unlike the rows. Searches by vector with an index are
-	// sampled, without a filter, a radius or Params.
+	Maintenance  *Maintenance // the policy of maintenance in the background
+	// SampleQueries, 100 to 10,000, keeps a uniform sample of the queries of each dense collection in
+	// memory, on which maintenance measures and tunes recall as well: the remedy for queries that are
+	// unlike the rows. Searches without filter, radius or Params are sampled.
 	SampleQueries int
-	// Logger receives warnings; nil discards them.
-	Logger *slog.Logger
+	Logger        *slog.Logger // receives warnings
 }
 
 const (
@@ -157,43 +147,32 @@ type Feature struct {
 	Value float32
 }
 
-// Row is one row of a collection.
+// Row is one row of a collection. One of Vector, Sparse and Features is set.
 type Row struct {
-	// Key is 1 to 512 bytes, unique in the collection.
-	Key []byte
-	// Vector is the row of a dense collection: finite values, as many as the collection's Dim.
-	Vector []float32
-	// Sparse is the row of a sparse collection with numbered features, which ascend. Values are
-	// finite and not negative; zeros are dropped.
-	Sparse vector.Sparse
-	// Features is the row of a sparse collection with named features, in any order, each at most once.
-	Features []Feature
-	// Labels are the row's labels; order and repetitions are not kept.
-	Labels []string
-	// Attributes are named values for filters: strings of at most 512 bytes, integers, floats, bools and
-	// times, all of an attribute of one type. Reads return int64, float64 and UTC. A name has 1 to 255
-	// bytes. A row has at most 255 attributes, the rows of a collection at most 1,023 different names.
+	Key      []byte        // 1 to 512 bytes, unique in the collection
+	Vector   []float32     // dense: Schema.Dim finite values
+	Sparse   vector.Sparse // numbered features, ascending; values finite and >= 0, zeros are dropped
+	Features []Feature     // named features in any order, each at most once
+	Labels   []string      // a set
+	// Attributes are values by name for filters: strings of at most 512 bytes, integers, floats, bools
+	// and times, in one attribute all of one type. Reads return int64, float64 and UTC. A name has 1 to
+	// 255 bytes; a row has at most 255 attributes, the rows of a collection 1,023 different ones.
 	Attributes map[string]any
-	// ExpiresAt, if not zero, is the time from which on no search finds the row. Maintenance deletes
-	// it after that.
-	ExpiresAt time.Time
-	// Payload is at most 1 MiB of any bytes; empty and nil are the same.
-	Payload []byte
-	// Row is the row's number, which reads set. An update gives the row a new one, and so may Compact.
+	ExpiresAt  time.Time // if set, no search finds the row from then on, and maintenance deletes it
+	Payload    []byte    // at most 1 MiB; empty and nil are the same
+	// Row is the row's number, set by reads. An update gives the row a new one, and so may Compact.
 	Row uint32
 }
 
-// CollectionInfo describes a collection in one snapshot.
+// CollectionInfo describes a collection in one state.
 type CollectionInfo struct {
 	Name string
 	Schema
-	// Live is the number of rows. Rows is the number of row numbers in use, deleted rows included,
-	// Sealed the number of those in chunks.
-	Live, Rows, Sealed int
-	// Attributes are the names of the attributes that rows have had, Expires reports whether any had
-	// an expiry.
-	Indexes, Attributes []string `json:",omitempty"`
-	Expires             bool     `json:",omitempty"`
+	// Live is the number of rows, Rows that of row numbers in use, deleted rows included, Sealed that
+	// of rows in chunks.
+	Live, Rows, Sealed  int
+	Indexes, Attributes []string `json:",omitempty"` // the names of all
+	Expires             bool     `json:",omitempty"` // whether any row has had an expiry
 }
 
 // LabelCount is a label and the number of live rows that carry it.

@@ -23,43 +23,37 @@ type Forest struct {
 	// learner and the depth that reach Recall (0.95 when zero) fastest on held-out rows.
 	Learner string
 	Recall  float64
-	// Trees is the number of trees. Zero means 2 if the index has tables, sketches and neighbor
-	// lists, 16 otherwise.
+	// Trees is the number of trees: 2 when zero if the index has tables, sketches and lists, else 16.
 	Trees int
-	// Depth is the number of levels of a tree. Zero selects the depth at which a leaf holds three and a
-	// half to seven rows, or one level less if Trees is 2 by default; at most two leaves per row.
+	// Depth is the number of levels of a tree, at most two leaves per row. Zero selects the depth at
+	// which a leaf holds three and a half to seven rows, or one level less if Trees is 2 by default.
 	Depth int
-	// LeafNeighbors is the number of nearest rows (the row itself first) that a training point
-	// contributes to the table of its leaf, at most 4,096. Zero means 8 if Trees is 2 by default,
-	// 50 otherwise.
+	// LeafNeighbors is the number of nearest rows (the row itself first) that a training point adds to
+	// the table of its leaf, at most 4,096. Zero means 8 if Trees is 2 by default, else 50.
 	LeafNeighbors int
-	// Source selects how the nearest rows are found: "exact" compares every row with every other
-	// row, "approximate" refines approximate lists and measures their recall, empty chooses exact
-	// ones if that takes only seconds. Those of TrainingQueries are always exact.
+	// Source selects how nearest rows are found: "exact", "approximate", or when empty exact if that
+	// takes only seconds. Those of TrainingQueries are always exact.
 	Source string
-	// Rotation selects whether kd, kd-chrono and rf split on principal coordinates, Coordinates their
-	// number. Zero means 64, or the dimension if it is lower, for kd and auto, none otherwise.
+	// Rotation selects whether kd, kd-chrono and rf split on principal coordinates, of which there are
+	// Coordinates. Zero means min(64, Dim) for kd and auto, none otherwise.
 	Rotation    Switch
 	Coordinates int
-	// Sketches selects whether rows have sketches, of SketchBytes bytes: 64 (when zero) or 128.
-	Sketches    Switch
-	SketchBytes int
+	Sketches    Switch // rows have sketches
+	SketchBytes int    // 64 (when zero) or 128
 	// Lists selects whether rows have neighbor lists, which beams and hops follow, of ListNeighbors
 	// neighbors: at most 1,024, 24 when zero.
 	Lists         Switch
 	ListNeighbors int
 	// Tables selects whether leaves have tables of the nearest rows of their training points, which
 	// the natural classifier uses. Without them, only voting and lookup search, which need Members.
-	Tables Switch
-	// Quantize stores an 8-bit copy of float32 rows as a filter before the exact distances.
-	Quantize bool
-	// Members also stores the rows of each leaf, for voting and lookup.
-	Members bool
+	Tables   Switch
+	Quantize bool // store an 8-bit copy of float32 rows as a filter before the exact distances
+	Members  bool // store the rows of each leaf, for voting and lookup
 	// Density, Candidates, Subsample and MinVotes are those of the learner (forest.Params).
 	Density                         float64
 	Candidates, Subsample, MinVotes int
-	// Tuning selects whether the tuner runs. Without it, queries must specify their parameters.
-	// With fewer than 10 rows, searches are exact scans until maintenance rebuilds the index.
+	// Tuning selects whether the tuner runs; without it, queries must specify their parameters. With
+	// fewer than 10 rows, searches are exact scans until maintenance rebuilds the index.
 	Tuning Switch
 	// TuneK is the k that the tuner measures most thoroughly, 10 when zero. If it is more than half
 	// of the rows, searches are exact scans.
@@ -70,8 +64,7 @@ type Forest struct {
 	// TrainingQueries, at least 10, are the training points instead of the rows (the paper's separate
 	// training query set, section 3); a part of them is held out for the tuner. They are not stored.
 	TrainingQueries [][]float32 `json:"-"`
-	// Seed makes the build reproducible: equal rows, options and seed give an equal index.
-	Seed uint64
+	Seed            uint64      // equal rows, options and seed give an equal index
 }
 
 func (o *Forest) request(bool) (kind.Options, error) {

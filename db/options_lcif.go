@@ -8,10 +8,9 @@ import (
 )
 
 // LCIF are the options of a label model that predicts the labels of rows from nearest rows and from
-// features (Feremans et al. 2020, LCIF); the zero value tunes it by cross-validation. In a sparse
-// collection the model keeps its own inverted index and does not answer Search. In a dense one it
-// finds neighbors by cosine with a forest of the collection or a scan, and coordinates are
-// features, those below zero counting as zero.
+// features (Feremans et al. 2020); the zero value tunes it by cross-validation. In a sparse
+// collection the model has an inverted index of its own. In a dense one it finds neighbors by cosine
+// with a forest of the collection or a scan, and coordinates above zero are features.
 type LCIF struct {
 	// Weight selects how values are weighed before rows are scaled to unit length: "none", "tfidf"
 	// (values are counts of terms), in dense collections also "standard" (columns of mean 0 and
@@ -21,38 +20,30 @@ type LCIF struct {
 	// best label only. If nil, the tuner chooses them.
 	Params *lcif.Params
 	// Cut, with Params without Thresholds, computes the thresholds from the scores of a
-	// cross-validation, which transfers a setting that was tuned on one collection (lcif.Point.Cut)
-	// to another.
-	Cut *lcif.Cut `json:",omitempty"`
-	// AllowEmpty lets rows have no label. Otherwise each has at least its best label.
-	AllowEmpty bool `json:",omitempty"`
+	// cross-validation, which transfers a setting from one collection (lcif.Point.Cut) to another.
+	Cut        *lcif.Cut `json:",omitempty"`
+	AllowEmpty bool      `json:",omitempty"` // rows may have no label; otherwise they get their best one
 	// Search selects how settings are searched. lcif.PaperProtocol follows the paper, with
 	// unweighed values unless Weight is given.
-	Search lcif.Search `json:",omitempty"`
-	// Objective is the measure the tuner chooses by, micro F1 when empty.
-	Objective lcif.Objective
+	Search    lcif.Search    `json:",omitempty"`
+	Objective lcif.Objective // the measure the tuner chooses by, micro F1 when empty
 	// Folds is the number of folds, 10 when zero and at most 1,000. TuneRows is the largest number
 	// of rows scored over all folds, 10,000 when zero, as in the paper.
 	Folds, TuneRows int
 	// FeatureShares are the shares of the features, those of highest entropy, that the tuner
 	// chooses from; empty means all features. Sparse collections only.
 	FeatureShares []float64
-	// Neighbors names the index that finds neighbors in a dense collection: a tuned forest, which
-	// is searched with recall 0.95, or Flat. Empty means the first tuned forest by name, or Flat.
-	// If the forest is later dropped, neighbors are found by a scan.
+	// Neighbors names the index that finds neighbors in a dense collection, with recall 0.95: a tuned
+	// forest, or Flat. Empty means the first tuned forest by name, or Flat, also if it is dropped.
 	Neighbors string `json:",omitempty"`
-	// SecondOrders are the weights of second-order scores, 0 to 1, that the tuner tries; empty
-	// means none.
+	// SecondOrders are the weights of second-order scores, 0 to 1, that the tuner tries.
 	SecondOrders []float64 `json:",omitempty"`
 	// Graph is the number of nearest other rows that second-order scores use for each row, at most
-	// 1,000; zero means 10 if Params or SecondOrders have a weight above zero. Such a model stores
-	// a neighbor list for each row, which maintenance rebuilds with one search per row.
-	Graph int `json:",omitempty"`
-
-	// Postings are the options of the model's inverted index. Sparse collections only.
-	Postings Postings `json:",omitzero"`
-	// Seed makes the build reproducible: equal rows, options and seed give an equal model.
-	Seed uint64 `json:",omitempty"`
+	// 1,000; zero means 10 if a weight above zero asks for them. The model then stores a neighbor list
+	// for each row, which maintenance rebuilds with one search per row.
+	Graph    int      `json:",omitempty"`
+	Postings Postings `json:",omitzero"`  // of the model's inverted index, in sparse collections
+	Seed     uint64   `json:",omitempty"` // equal rows, options and seed give an equal model
 }
 
 func (o *LCIF) request(bool) (kind.Options, error) {

@@ -22,22 +22,16 @@ type AT TreeOptions
 type TreeOptions struct {
 	// Budget is the number of features of a round, in place of that in Params; 100 if both are zero.
 	Budget int `json:",omitempty"`
-	// Params are the other parameters of the trees.
 	Params budget.Params
-	// Grid, if not nil, is searched by cross-validation: its best budget, cost and, for AT,
-	// threshold replace those of Params. An empty list stands for the value in Params. See
-	// IndexInfo.TreeTrials.
+	// Grid, if not nil, is searched by cross-validation: its best budget, cost and, for AT, threshold
+	// replace those of Params. An empty list stands for the value in Params.
 	Grid *budget.Grid `json:",omitempty"`
 	// TuneRows is the largest number of rows that the cross-validation uses, 10,000 when zero.
-	TuneRows int `json:",omitempty"`
-	// Weight selects how values are weighed: "none", also when empty, or "tfidf" (see LCIF).
-	Weight string
-	// AllowEmpty lets an AT predict no label at all; otherwise a row gets at least its best label.
-	AllowEmpty bool `json:",omitempty"`
-	// Raw uses the rows of a sparse collection with their own length instead of unit length.
-	Raw bool
-	// Seed makes the build reproducible. It applies if Params.Seed is zero.
-	Seed uint64 `json:",omitempty"`
+	TuneRows   int    `json:",omitempty"`
+	Weight     string // how values are weighed: "none", also when empty, or "tfidf" (see LCIF)
+	AllowEmpty bool   `json:",omitempty"` // an AT may predict no label; otherwise a row gets its best one
+	Raw        bool   // use sparse rows with their own length instead of unit length
+	Seed       uint64 `json:",omitempty"` // if Params.Seed is zero; equal rows, options and seed: equal trees
 }
 
 func (o *SBT) request(bool) (kind.Options, error) { return (*TreeOptions)(o).stored(budget.SBT), nil }

@@ -17,30 +17,24 @@ import (
 
 // PredictOptions selects how Collection.Predict predicts labels.
 type PredictOptions struct {
-	// Index is the label model to use; the collection's only one if empty.
-	Index string
-	// Top, if above zero, returns the Top best labels instead of the set that the thresholds select.
-	Top int
-	// Set, with Top, adds the labels of that set that are not among the Top best.
-	Set bool
-	// Params, if not nil, replaces the parameters of the model. A Beta other than the model's
-	// gives exact results, but slowly.
+	Index string // the label model; the collection's only one if empty
+	Top   int    // if above zero, return the Top best labels instead of the set that the model predicts
+	Set   bool   // with Top: also those of the set that are not among the Top best
+	// Params replace the parameters of a model of kind lcif. A Beta other than the model's gives exact
+	// results, but slowly.
 	Params *lcif.Params
 	// Where restricts the neighbors of a model of kind lcif to rows that pass a filter; everything
 	// else remains that of all rows. Trees refuse it.
-	Where *Filter
-	// Strategy is that of the inverted index of a model over sparse rows, see SearchOptions.
-	Strategy string
-	// Explain fills in Prediction.Why and, for trees, Predictions.Why.
-	Explain bool
+	Where    *Filter
+	Strategy string // that of a model's inverted index, see SearchOptions
+	Explain  bool   // fill in Prediction.Why and, for trees, Predictions.Why
 }
 
 // Predictions is the answer to a prediction.
 type Predictions struct {
-	// Labels are the predicted labels, highest score first.
-	Labels []Prediction
-	// Why is the path through a budgeted tree, also if it predicts no label, of several trees that of
-	// the predicted class; nil without PredictOptions.Explain and for other label models.
+	Labels []Prediction // highest score first
+	// Why is the path through a tree, of several trees that of the predicted class; nil without
+	// PredictOptions.Explain and for LCIF.
 	Why   *Reason
 	Stats PredictStats
 }
@@ -48,29 +42,22 @@ type Predictions struct {
 // Prediction is a label with its confidence score: 0 to 1, or for SBT the margin of the last
 // decision, which is negative if the tree rejects it.
 type Prediction struct {
-	Label string
-	Score float32
-	// Predicted reports whether the label is in the set that the model predicts. It is always
-	// true without PredictOptions.Top.
-	Predicted bool
-	// Why explains the score; nil without PredictOptions.Explain. Labels of one tree share it.
-	Why *Reason
+	Label     string
+	Score     float32
+	Predicted bool    // whether the label is in the set that the model predicts; true without Top
+	Why       *Reason // explains the score, with PredictOptions.Explain; labels of one tree share it
 }
 
 // PredictStats counts the work of one prediction.
 type PredictStats struct {
 	lcif.Stats
-	// Unknown are the features of a sparse query that no row has ever had: names, or numbers as in
-	// files.
-	Unknown []string
+	Unknown []string // the features of a query that no row has ever had: names, or numbers as in files
 }
 
 // Predict predicts the labels of a query with a label model, highest score first, labels of equal
-// score by name. A query by Key predicts from the stored row, which counts as its own neighbor.
-//
-// A model of kind lcif counts rows written, deleted or relabelled since the build among the
-// neighbors at once; its feature–label similarities, and trees, are those of the build or the last
-// maintenance. The guide explains the scores. Errors: ErrNotFound (also if no row has Query.Key).
+// score by name. A query by Key predicts from the stored row, which counts as its own neighbor. The
+// guide explains the scores, and what they know of rows written since the build. Errors: ErrNotFound
+// (also if no row has Query.Key).
 func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {
 	if o == nil {
 		o = &PredictOptions{}

@@ -11,18 +11,14 @@ import (
 	"github.com/anndb/anndb/query/lcif"
 )
 
-// Reason explains an answer by its parts, largest first. The parts of a prediction by LCIF are the
-// rows and the features, with what each adds to the score; those of a path through a tree are its
-// decisions in order; those of a decision are features and an offset, which add up to its margin.
-// The parts of a hit are the leaves that elected it, with their votes as a share of their points.
+// Reason explains an answer by its parts, largest first. The parts of a prediction by LCIF are rows
+// and features, those of a path through a tree its decisions in order, those of a decision features
+// and an offset, those of a hit the leaves that elected it, with their votes as a share.
 type Reason struct {
-	// Text describes the part: a key, a feature, or a description such as "goal? yes".
-	Text string
-	// Key is the key if the part is a row, Feature the name if it is a feature.
-	Key     []byte
-	Feature string
-	// Value is the similarity of a row, or the value of a feature as the tree weighs it.
-	Value float64
+	Text    string  // a key, a feature, or a description such as "goal? yes"
+	Key     []byte  // if the part is a row
+	Feature string  // if the part is a feature
+	Value   float64 // the similarity of a row, or the value of a feature as the tree weighs it
 	// Score is what the part adds to the whole: for a decision its margin, for the leaf of a path
 	// the share of its training rows that have its answer, for a hit the estimate of its label.
 	Score float64

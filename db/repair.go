@@ -4,19 +4,16 @@ import (
 	"context"
 )
 
-// RepairedIndex is a damaged index, or damage in the tables of attributes of a collection; then
-// Index is empty.
+// RepairedIndex is a damaged index, or with an empty Index damage in the tables of attributes.
 type RepairedIndex struct {
 	Collection, Index string
-	// Damage is the first error found, Err the reason why the index could not be rebuilt; nil if it was.
-	Damage, Err error
+	Damage, Err       error // the first error found; why it could not be rebuilt, nil if it was
 }
 
 // Repair verifies the indexes and the tables that find rows by attribute, and rebuilds the damaged
-// ones from the rows, with their stored settings; forests are tuned again. An index stays as it is
-// if both copies of its settings are lost. Repair does not repair rows; Salvage recovers them.
-// Errors: ErrCorrupt if an index could not be rebuilt, or if pages are damaged so that the file
-// must not be written to.
+// ones from the rows, with their stored settings. It does not repair rows; Salvage recovers them.
+// Errors: ErrCorrupt if an index could not be rebuilt, or if pages are damaged so that the file must
+// not be written to.
 func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 	if err := d.txn.Writable(ctx); err != nil {
 		return nil, err

@@ -15,24 +15,21 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// LostRow is a row, or a range of rows, that Salvage could not read.
+// LostRow is a row that Salvage could not read, or a range of rows of which neither a block nor a key
+// was found.
 type LostRow struct {
 	Collection string
-	// Row is the number of the row, or of the first one of a range of Rows rows of which neither a
-	// block nor a key was found; deleted rows in the range do not count. Key is nil if it is lost.
-	Row  uint32
-	Rows int
-	Key  []byte
-	Err  error
+	Row        uint32 // the first one of the range
+	Rows       int    // without the deleted rows in the range
+	Key        []byte // nil if it is lost
+	Err        error
 }
 
 // SalvageReport is the result of Salvage.
 type SalvageReport struct {
-	// Rows is the number of rows written, Lost the number of those that could not be read.
-	Rows, Lost int
-	// Indexes lists the rebuilt indexes as collection/index, NotBuilt the others with the error.
-	Indexes  []string
-	NotBuilt map[string]error
+	Rows, Lost int              // the rows written, and those that could not be read
+	Indexes    []string         // the indexes rebuilt, as collection/index
+	NotBuilt   map[string]error // the others
 	// Revived lists the collections in which deleted rows may be present again, because the record
 	// of their deletion is lost, Unnamed those without a catalog, which are named by their numbers;
 	// their metric is a guess unless it is the cosine.
@@ -44,10 +41,8 @@ type SalvageReport struct {
 
 // SalvageOptions selects how Salvage works.
 type SalvageOptions struct {
-	// Lost, if not nil, is called for every row, or range of rows, that could not be read.
-	Lost func(LostRow)
-	// Indexes selects whether indexes are rebuilt: On, also when empty, or Off.
-	Indexes Switch
+	Lost    func(LostRow) // called for every row, or range of rows, that could not be read
+	Indexes Switch        // rebuild the indexes
 }
 
 // Salvage writes every readable row of the damaged database at from, which must not be open for

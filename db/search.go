@@ -18,47 +18,40 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Query is what a search or a prediction is asked about; one of the fields is set. A sparse query
-// may be empty, and its length does not matter. Features that no row has ever had count in its
-// length, so they make it less similar to all rows.
+// Query is what a search or a prediction is asked about; one field is set. A sparse query may be
+// empty. Features that no row has ever had count in its length, so they lessen all similarities.
 type Query struct {
 	Vector   []float32
 	Sparse   vector.Sparse
 	Features []Feature
-	// Key is the key of a stored row to search like, which is not among the hits itself.
-	Key []byte
+	Key      []byte // the key of a stored row to search like, which is not among the hits itself
 }
 
 // SearchOptions selects how a search finds rows; the zero value finds 10, dense ones with recall
 // 0.95.
 type SearchOptions struct {
-	// K is the number of rows to find, 10 when zero.
-	K int
+	K int // the number of rows to find, 10 when zero
 	// Index names the index to search; Flat selects the exact scan. Empty means the only index that
 	// finds rows, preferring those of the program to that of maintenance, or Flat if there is none.
 	Index string
-	// Recall is the target, for which the tuner's curve has the parameters; 0.95 when zero. It holds
-	// for any K and under filters. 1 selects an exact scan. Sparse searches are exact.
+	// Recall is the target, 0.95 when zero, for any K and under filters; 1 selects an exact scan.
+	// Sparse searches are exact.
 	Recall float64
-	// Where restricts the search to the rows that pass a filter; nil is none. The functions of
-	// a filter (Func) are called at most once per row, and not after the context has ended.
+	// Where restricts the search to the rows that pass a filter. The functions of a filter (Func) are
+	// called at most once per row, and not after the context has ended.
 	Where *Filter
-	// Radius, when positive, finds only rows within this distance (in the unit of Hit.Distance): at
-	// most the nearest K, or all if K is zero, with the recall that is asked for. That of sparse rows
-	// is 1 - cosine.
-	Radius float64
-	// Include selects what is copied into hits besides the key.
-	Include Content
-	// Explain fills in Hit.Why. Dense collections only.
-	Explain bool
+	// Radius, when positive, finds only rows within this distance (see Hit.Distance): at most the
+	// nearest K, or all if K is zero, with the recall that is asked for.
+	Radius  float64
+	Include Content // what is copied into hits besides the key
+	Explain bool    // fill in Hit.Why; dense collections only
 	// Reuse is the memory of an earlier result to overwrite. A dense search with enough of it, and
 	// without a filter that needs evaluation (Collection.RowFilter), allocates nothing in steady state.
 	Reuse []Hit
-	// Params, if not nil, are used in place of Recall, except for K. Dense collections only. Their
-	// Filter must be nil: use Where.
+	// Params replace Recall, except for K. Dense collections only; their Filter must be nil.
 	Params *query.Params
-	// Strategy is the search strategy of an inverted index: "partitioned", "compact", "union", or
-	// "auto", also when empty. All find the same rows.
+	// Strategy is how an inverted index is searched: "partitioned", "compact", "union", or "auto",
+	// also when empty. All find the same rows.
 	Strategy string
 }
 
@@ -81,47 +74,36 @@ const defaultK = 10
 // Hit is one result of a search. Its memory belongs to the caller.
 type Hit struct {
 	Key []byte
-	// Row is the row's number in its collection.
-	Row uint32
+	Row uint32 // the row's number
 	// Distance is Euclidean for L2, 1 - cosine for Cosine and sparse rows, and the negated dot
-	// product for InnerProduct: smaller is nearer for all three.
-	Distance float32
-	// Labels, Attributes and Payload are set if SearchOptions.Include asks for them.
-	Labels     []string
+	// product for InnerProduct: smaller is nearer.
+	Distance   float32
+	Labels     []string // Labels, Payload and Attributes are set if SearchOptions.Include says so
 	Payload    []byte
 	Attributes map[string]any
-	// Why describes how the row was found; nil without SearchOptions.Explain.
-	Why *Reason
+	Why        *Reason // how the row was found, with SearchOptions.Explain
 }
 
 // Result is the answer to a search.
 type Result struct {
-	// Hits are the rows found, nearest first, by Index, which is Flat for an exact scan.
-	Hits  []Hit
-	Index string
-	// Stats describes the work: the way of the search, the recall to expect, what was compared.
-	Stats SearchStats
+	Hits  []Hit       // nearest first
+	Index string      // the index that was searched, Flat for an exact scan
+	Stats SearchStats // the way of the search, the recall to expect, what was compared
 }
 
 // SearchStats describes the work of one search.
 type SearchStats struct {
 	query.Stats
-	// Postings counts the work of an inverted index.
-	Postings postings.Stats
-	// Unknown are the features of a sparse query that no row has ever had: names, or numbers as in
-	// files.
-	Unknown []string
-	sparse  bool
+	Postings postings.Stats // the work of an inverted index
+	Unknown  []string       // the features of a query that no row has ever had: names, or numbers as in files
+	sparse   bool
 }
 
-// Search finds the rows nearest to the query, nearest first: exactly min(K, live rows that pass the
-// filter) of a dense collection unless Params forbid widening. Of a sparse collection, where any
-// index is exact, only rows that share a feature with the query are hits. Rows written after the
-// build of an index are compared one by one. Hits of equal distance are in ascending order of row
-// numbers; which rows are hits is decided before distances are rounded to float32.
-//
-// Errors: ErrNotFound (also if no row has Query.Key), ErrInvalid (also if no index is named among
-// several, for an untuned index without Params, and for a strategy that the index lacks).
+// Search finds the rows nearest to the query, nearest first and then by row number: exactly min(K,
+// live rows that pass the filter) of a dense collection unless Params forbid widening, of a sparse
+// one only rows that share a feature with the query. Rows written after the build of an index are
+// compared one by one. Errors: ErrNotFound (also if no row has Query.Key), ErrInvalid (also if no
+// index is named among several, for an untuned index without Params, and for an unknown strategy).
 func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res Result, err error) {
 	if o == nil {
 		o = &defaultSearch

@@ -137,14 +137,12 @@ func (c TxCollection) Has(key []byte) (exists bool, err error) {
 }
 
 // Update runs a transaction: fn reads and changes rows, and then all changes are written or none.
-// When it returns nil they are durable and visible to every later snapshot. Concurrent updates
-// share commits and their fsync, and wait while transactions of Options.BacklogBytes wait for the
-// disk.
+// When it returns nil they are durable and visible to every later snapshot. Concurrent updates share
+// commits and their fsync.
 //
 // If a key that fn has read, by Get, Has or a call that sets a part of a row, is changed by another
 // transaction before this one is committed, fn runs again on the new state: it must be repeatable.
-// Cancelling the context has no effect once the commit has begun. Errors: those of the changes and
-// of fn.
+// Cancelling the context has no effect once the commit has begun. Errors: those of fn.
 func (d *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	if fn == nil {
 		return fmt.Errorf("%w: Update without a function", fail.Option)
