@@ -1,7 +1,7 @@
-// Command sweep times the strategies of package postings on real and
+// Command sparse times the strategies of package postings on real and
 // generated sets, one thread, and checks that all answers agree:
 //
-//	go run ./postings/internal/sweep -data ../shared/data
+//	go run ./bench/sparse -data ../shared/data
 //
 // The arm stored is our own strategy on an index that takes its rows from a
 // collection, unweighed, as in a database. With -check it times nothing but
@@ -50,7 +50,7 @@ func main() {
 			err = pprof.StartCPUProfile(f)
 		}
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "sweep:", err)
+			fmt.Fprintln(os.Stderr, "sparse:", err)
 			os.Exit(1)
 		}
 		defer pprof.StopCPUProfile()
@@ -72,7 +72,7 @@ func main() {
 		}
 		if *checked > 0 {
 			if err := check(set, *checked, *k); err != nil {
-				fmt.Fprintln(os.Stderr, "sweep:", err)
+				fmt.Fprintln(os.Stderr, "sparse:", err)
 				os.Exit(1)
 			}
 			continue
@@ -125,7 +125,7 @@ func (a *arm) searchIndex(s *postings.Searcher) search {
 func hashArm(rows *vector.CSR) *arm {
 	ix, err := paper.Build(rows)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "sweep:", err)
+		fmt.Fprintln(os.Stderr, "sparse:", err)
 		os.Exit(1)
 	}
 	s := new(paper.Searcher)
@@ -140,7 +140,7 @@ func hashArm(rows *vector.CSR) *arm {
 func armsOf(ctx context.Context, s *set, all, justOurs bool) (arms []*arm, ours *postings.Index) {
 	must := func(ix *postings.Index, err error) *postings.Index {
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "sweep:", err)
+			fmt.Fprintln(os.Stderr, "sparse:", err)
 			os.Exit(1)
 		}
 		return ix
@@ -230,7 +230,7 @@ func measure(ctx context.Context, arms []*arm, s *set, nq, rounds, k int) {
 				var stats postings.Stats
 				got, stats, err = arm.search(ctx, s.tests.Row(q), k, got[:0])
 				if err != nil {
-					fmt.Fprintln(os.Stderr, "sweep:", err)
+					fmt.Fprintln(os.Stderr, "sparse:", err)
 					os.Exit(1)
 				}
 				if round > 0 {

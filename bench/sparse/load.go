@@ -1,19 +1,13 @@
 package main
 
 import (
-	"bufio"
-	"compress/bzip2"
-	"compress/gzip"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
+	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -33,23 +27,21 @@ type set struct {
 type source struct {
 	name        string
 	train, test []string // test empty: the last third of the rows
-	labels      int      // attributes of an ARFF file, first or last, that are labels
-	first       bool
 	tfidf       bool
 	share       float64 // of the rows for train where test is empty
 }
 
 var sources = []source{
 	{name: "medical", train: []string{"medical/medical-train.arff.gz"},
-		test: []string{"medical/medical-test.arff.gz"}, labels: 45},
+		test: []string{"medical/medical-test.arff.gz"}},
 	{name: "corel5k", train: []string{"corel5k/Corel5k-train-sparse.arff.gz"},
-		test: []string{"corel5k/Corel5k-test-sparse.arff.gz"}, labels: 374},
+		test: []string{"corel5k/Corel5k-test-sparse.arff.gz"}},
 	{name: "enron", train: []string{"enron/enron-train.arff.gz"},
-		test: []string{"enron/enron-test.arff.gz"}, labels: 53},
+		test: []string{"enron/enron-test.arff.gz"}},
 	{name: "bibtex", train: []string{"bibtex/bibtex-train.arff.gz"},
-		test: []string{"bibtex/bibtex-test.arff.gz"}, labels: 159},
+		test: []string{"bibtex/bibtex-test.arff.gz"}},
 	{name: "delicious", train: []string{"delicious/delicious-train.arff.gz"},
-		test: []string{"delicious/delicious-test.arff.gz"}, labels: 983},
+		test: []string{"delicious/delicious-test.arff.gz"}},
 	{name: "reutersk500", train: []string{"reutersk500/reutersk500.txt.gz"}},
 	{name: "rcv1sub123", train: []string{"rcv1sub1/rcv1sub1.txt.gz", "rcv1sub2/rcv1sub2.txt.gz",
 		"rcv1sub3/rcv1sub3.txt.gz"}, share: 0.9},
@@ -58,7 +50,7 @@ var sources = []source{
 	{name: "yahoo_education", train: []string{"yahoo_education/yahoo_education.txt.gz"}, share: 0.9},
 	{name: "ng20", train: []string{"ng20/ng20.txt.gz"}, share: 0.9},
 	{name: "ohsumed", train: []string{"ohsumed/ohsumed.txt.gz"}, share: 0.9},
-	{name: "imdb", train: []string{"imdb/Imdb.arff.bz2"}, labels: 28, first: true, share: 0.6},
+	{name: "imdb", train: []string{"imdb/Imdb.arff.bz2"}, share: 0.6},
 	{name: "eurlex57k", train: []string{"eurlex57k/eurlex57k-train.txt.gz"},
 		test: []string{"eurlex57k/eurlex57k-test.txt.gz"}, tfidf: true},
 	{name: "news20", train: []string{"news20-bydate/news20-bydate-train.txt.gz"},
@@ -68,22 +60,23 @@ var sources = []source{
 // load reads a set and makes its rows unit-length. With held, the queries are
 // rows held out of the training rows, spread evenly, and no test rows.
 func (s source) load(dir string, held bool) (*set, error) {
-	read := func(names []string) (*vector.CSR, error) {
+	o := dataset.Options{Kind: dataset.Sparse}
+	all := func(names []string) (*vector.CSR, error) {
 		m := &vector.CSR{Ptr: []uint64{0}}
 		for _, name := range names {
-			if err := s.read(m, filepath.Join(dir, name)); err != nil {
+			if err := read(m, filepath.Join(dir, name), &o); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 		}
 		return m, nil
 	}
-	rows, err := read(s.train)
+	rows, err := all(s.train)
 	if err != nil {
 		return nil, err
 	}
 	out := &set{name: s.name, rows: rows}
 	if s.test != nil {
-		if out.tests, err = read(s.test); err != nil {
+		if out.tests, err = all(s.test); err != nil {
 			return nil, err
 		}
 	} else {
@@ -130,105 +123,21 @@ func split(m *vector.CSR, n int) (a, b *vector.CSR) {
 	return a, b
 }
 
-func (s source) read(m *vector.CSR, path string) error {
-	f, err := os.Open(path)
+// read appends the rows of a file to m. o numbers its features as those of the first file.
+func read(m *vector.CSR, path string, o *dataset.Options) error {
+	f, err := dataset.Open(path, *o)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	var r io.Reader
-	if strings.HasSuffix(path, ".bz2") {
-		r = bzip2.NewReader(f)
-	} else if r, err = gzip.NewReader(f); err != nil {
-		return err
-	}
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<26)
-	if strings.Contains(path, ".arff") {
-		return s.readARFF(m, lines)
-	}
-	lines.Scan() // rows, features, labels
-	for lines.Scan() {
-		_, rest, _ := strings.Cut(lines.Text(), " ")
-		var v vector.Sparse
-		for _, pair := range strings.Fields(rest) {
-			if err := add(&v, pair, ":", 0); err != nil {
-				return err
-			}
+	o.Base = f.Schema().Base
+	for rec, err := range dataset.All(f) {
+		if err != nil {
+			return err
 		}
-		m.Append(sorted(v))
+		m.Append(rec.Features)
 	}
-	return lines.Err()
-}
-
-// readARFF reads sparse ARFF, {index value,...}.
-func (s source) readARFF(m *vector.CSR, lines *bufio.Scanner) error {
-	attributes, data := 0, false
-	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
-		lower := strings.ToLower(line)
-		switch {
-		case strings.HasPrefix(lower, "@attribute"):
-			attributes++
-		case strings.HasPrefix(lower, "@data"):
-			data = true
-		case data && strings.HasPrefix(line, "{"):
-			var v vector.Sparse
-			for _, pair := range strings.Split(strings.Trim(line, "{}"), ",") {
-				if pair == "" {
-					continue
-				}
-				if err := add(&v, strings.TrimSpace(pair), " ", 0); err != nil {
-					return err
-				}
-			}
-			lo, hi := uint32(0), uint32(attributes-s.labels)
-			if s.first {
-				lo, hi = uint32(s.labels), uint32(attributes)
-			}
-			var kept vector.Sparse
-			for i, f := range v.Index {
-				if f >= lo && f < hi {
-					kept.Index = append(kept.Index, f-lo)
-					kept.Value = append(kept.Value, v.Value[i])
-				}
-			}
-			m.Append(kept)
-		}
-	}
-	return lines.Err()
-}
-
-func add(v *vector.Sparse, pair, between string, base uint64) error {
-	name, number, _ := strings.Cut(pair, between)
-	f, err := strconv.ParseUint(name, 10, 32)
-	if err != nil {
-		return err
-	}
-	x, err := strconv.ParseFloat(number, 32)
-	if err != nil {
-		return err
-	}
-	v.Index = append(v.Index, uint32(f-base))
-	v.Value = append(v.Value, float32(x))
 	return nil
-}
-
-func sorted(v vector.Sparse) vector.Sparse {
-	if slices.IsSorted(v.Index) {
-		return v
-	}
-	order := make([]int, len(v.Index))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return int(v.Index[a]) - int(v.Index[b]) })
-	var out vector.Sparse
-	for _, i := range order {
-		out.Index = append(out.Index, v.Index[i])
-		out.Value = append(out.Value, v.Value[i])
-	}
-	return out
 }
 
 // normalise weighs values if asked to, and makes rows unit-length.
