@@ -38,6 +38,7 @@ type attribute struct {
 	label   string // "" for features
 	feature uint32 // number of the first feature
 	values  map[string]float32
+	zeroOne bool    // values are 0 and 1
 	oneHot  bool    // values holds offsets from feature
 	first   float32 // what a sparse row means by leaving the attribute out
 	absent  string  // the same of an attribute whose value is a label
@@ -213,7 +214,7 @@ func (a *arff) class(c column) attribute {
 
 // attribute adds a column to the features or labels.
 func (a *arff) attribute(c column, label bool) (attribute, error) {
-	at := attribute{feature: uint32(len(a.features))}
+	at := attribute{feature: uint32(len(a.features)), zeroOne: len(c.nominal) == 2 && c.binary()}
 	if c.other != "" {
 		return at, fmt.Errorf("it has the type %.40q, and only numbers and lists of values are features "+
 			"(leave it out to read the others)", c.other)
@@ -352,7 +353,7 @@ func (a *arff) dense(rec *Record, text []byte) error {
 	return nil
 }
 
-// value takes a value, quoted or not, up to one of the stops.
+// value takes a value, quoted or not, up to one of the stops: a comma, or another byte before it.
 func (a *arff) value(text []byte, stops string) (value, rest []byte, err error) {
 	if a.missing = false; len(text) > 0 && (text[0] == '\'' || text[0] == '"') {
 		if a.text, rest, err = unquote(a.text[:0], text); err != nil {
@@ -364,9 +365,9 @@ func (a *arff) value(text []byte, stops string) (value, rest []byte, err error) 
 		}
 		return value, rest, nil
 	}
-	end := bytes.IndexAny(text, stops)
-	if end < 0 {
-		end = len(text)
+	end := 0
+	for end < len(text) && text[end] != ',' && text[end] != stops[0] {
+		end++
 	}
 	value = bytes.TrimSpace(text[:end])
 	if len(value) == 0 {
@@ -386,7 +387,10 @@ func (a *arff) put(rec *Record, i int, value []byte) error {
 		return fmt.Errorf("attribute %d: a missing value cannot be read: remove or replace it first", i)
 	}
 	var v float32
-	if at.values != nil {
+	switch digit := value[0] - '0'; {
+	case at.zeroOne && len(value) == 1 && digit <= 1:
+		v = float32(digit)
+	case at.values != nil:
 		var ok bool
 		if v, ok = at.values[string(value)]; !ok {
 			return fmt.Errorf("attribute %d: %.40q is not one of its values", i, value)

@@ -128,8 +128,13 @@ func (c *importCmd) into(a *app, r *batchReader, known *db.CollectionInfo) (err 
 	}
 	start := time.Now()
 	next := r.next
+	if c.Input != standard { // which may keep the other goroutine waiting
+		var stop func()
+		next, stop = r.ahead()
+		defer stop()
+	}
 	if c.Resume {
-		s := &resumption{coll: d.Collection(c.Collection), batches: r.next}
+		s := &resumption{coll: d.Collection(c.Collection), batches: next}
 		next = s.next
 		if first, err = s.unstored(first); err != nil {
 			return c.failed(0, err)
@@ -279,12 +284,47 @@ type batchReader struct {
 	size  int
 	named bool // the collection has names of features
 	batch []db.Row
+	other []db.Row // the memory of the batch before
 	ended bool
 }
 
+// ahead returns next with another goroutine that reads the next batch while one is in use, and a
+// function that ends it.
+func (r *batchReader) ahead() (next func() ([]db.Row, error), stop func()) {
+	type read struct {
+		rows []db.Row
+		err  error
+	}
+	batches, stopped := make(chan read), make(chan struct{})
+	go func() {
+		defer close(batches)
+		for {
+			rows, err := r.next()
+			select {
+			case batches <- read{rows, err}:
+			case <-stopped:
+				return
+			}
+			if len(rows) == 0 {
+				return
+			}
+		}
+	}()
+	next = func() ([]db.Row, error) {
+		b := <-batches
+		return b.rows, b.err
+	}
+	return next, func() {
+		close(stopped)
+		for range batches { // until the goroutine has ended
+		}
+	}
+}
+
 // next is the next batch, empty at the end. Its rows share no memory with the reader, and their memory is
-// used again for the batch after it.
+// used again for the second batch after it.
 func (r *batchReader) next() ([]db.Row, error) {
+	r.batch, r.other = r.other, r.batch
 	n := 0
 	for n < r.size && !r.ended {
 		if n == len(r.batch) {
@@ -329,7 +369,7 @@ func (r *batchReader) read(row *db.Row) error {
 }
 
 // readRows is how many rows are read at a time where transactions go by size.
-const readRows = 1024
+const readRows = 128
 
 // importRows puts batches of rows, beginning with one that has been read
 // already, and returns how many rows were acknowledged. Every batch is a

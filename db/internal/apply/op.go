@@ -54,6 +54,16 @@ func (r *Row) Size() int {
 
 // NonZero returns a copy of s without zeros.
 func NonZero(s vector.Sparse) (out vector.Sparse) {
+	n := 0
+	for _, v := range s.Value {
+		if v > 0 {
+			n++
+		}
+	}
+	if n == 0 {
+		return out
+	}
+	out = vector.Sparse{Index: make([]uint32, 0, n), Value: make([]float32, 0, n)}
 	for i, f := range s.Index {
 		if s.Value[i] > 0 {
 			out.Index = append(out.Index, f)

@@ -57,18 +57,15 @@ func (f Format) EncodeChunk(chunk uint32, all []Row, put Put) error {
 // encodeVectors returns the vectors of dense rows in sequence, as bytes if Format.Bytes allows
 // it and that is lossless.
 func (f Format) encodeVectors(all []Row) (codec.Elem, []byte) {
-	bytes := f.Bytes
-	for i := range all {
-		bytes = bytes && wholeBytes(all[i].Vector)
-	}
-	if bytes {
-		data := make([]byte, 0, len(all)*f.Dim)
-		for i := range all {
-			for _, v := range all[i].Vector {
-				data = append(data, uint8(v))
-			}
+	if f.Bytes {
+		data := make([]byte, len(all)*f.Dim)
+		whole := true
+		for i := 0; i < len(all) && whole; i++ {
+			whole = wholeBytes(data[i*f.Dim:][:f.Dim], all[i].Vector)
 		}
-		return codec.U8, data
+		if whole {
+			return codec.U8, data
+		}
 	}
 	data := make([]byte, 0, 4*len(all)*f.Dim)
 	for i := range all {
@@ -77,15 +74,15 @@ func (f Format) encodeVectors(all []Row) (codec.Elem, []byte) {
 	return codec.F32, data
 }
 
-// wholeBytes reports whether every coordinate is an integer from 0 to 255, so that bytes store
-// it without loss. Minus zero is not, since its sign would be lost.
-func wholeBytes(x []float32) bool {
-	for _, v := range x {
-		if !(v >= 0 && v <= 255) || v != float32(uint8(v)) || math.Signbit(float64(v)) {
-			return false
-		}
+// wholeBytes puts the coordinates into dst and reports whether every one is an integer from 0 to
+// 255, so that bytes store it without loss. Minus zero is not, since its sign would be lost.
+func wholeBytes(dst []byte, x []float32) bool {
+	lost := uint32(0)
+	for i, v := range x {
+		dst[i] = uint8(v)
+		lost |= math.Float32bits(float32(dst[i])) ^ math.Float32bits(v)
 	}
-	return true
+	return lost == 0
 }
 
 // encodeCold writes Colds as runs of rows; a run's block number is its first row.

@@ -34,9 +34,11 @@ func (m *Manager) Load(ctx context.Context, next func(t *Tx) (more bool, err err
 		}
 		return l.err
 	}
+	rows := 0 // of the last transaction, probably also of the next one
 	for more := true; more; {
 		l := loaded{}
 		t, err := m.Fill(ctx, func(t *Tx) (err error) {
+			t.ops = make([]apply.Op, 0, rows+rows/8)
 			for t.bytes+apply.RowBytes*len(t.ops) < loadBytes {
 				if more, err = next(t); err != nil || !more {
 					return err
@@ -45,6 +47,7 @@ func (m *Manager) Load(ctx context.Context, next func(t *Tx) (more bool, err err
 			}
 			return nil
 		})
+		rows = l.rows
 		failed := wait()
 		switch {
 		case failed != nil && err == nil:

@@ -142,9 +142,9 @@ func (t *Tx) Note(coll string, key []byte, row uint32, exists bool) error {
 	return nil
 }
 
-// Add adds the change that make returns for a collection. The first error of Add or Edit fails the
+// Add adds the change that op returns for a collection. The first error of Add or Edit fails the
 // transaction.
-func (t *Tx) Add(coll string, make func(*layout.Collection) (apply.Op, error)) (err error) {
+func (t *Tx) Add(coll string, op func(*layout.Collection) (apply.Op, error)) (err error) {
 	if t.done {
 		return fmt.Errorf("%w: transaction used after Update returned", fail.ErrClosed)
 	}
@@ -153,14 +153,14 @@ func (t *Tx) Add(coll string, make func(*layout.Collection) (apply.Op, error)) (
 	if err != nil {
 		return err
 	}
-	o, err := make(c)
+	o, err := op(c)
 	if err != nil {
 		return fail.Wrapf(err, "collection %q", coll)
 	}
 	o.ID, o.Collection = c.ID, coll
 	keys := t.seen[coll]
 	if keys == nil {
-		keys = map[string]int{}
+		keys = make(map[string]int, cap(t.ops))
 		t.seen[coll] = keys
 	}
 	if i, again := keys[string(o.Row.Key)]; again {
