@@ -15,9 +15,9 @@ const (
 	// scanPlaces is the number of sketches compared in a scan at the cost of one place on a beam, where
 	// the curve has none.
 	scanPlaces = 32
-	// probeShare is the cost, as a share of that of a scan, up to which a beam for k rows looks how near
-	// the passing rows are, where a filter that has nothing to do with the query calls for a scan.
-	probeShare = 0.4
+	// probeShare is the cost, as a share of that of a scan, up to which a beam is tried where a filter that
+	// has nothing to do with the query calls for a scan.
+	probeShare = 0.7
 	// trusted is the number of passing rows, as a share of k, by which the share of all rows that pass counts
 	// where fewer pass on the beam.
 	trusted = 0.5
@@ -59,13 +59,16 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 			return nil, false
 		}
 	}
+	ids = s.visible(s.gather(0))
+	if !ok && !s.passNear(ids, k, affordable) {
+		return nil, false
+	}
 	seeds := fewSeeds
 	if ok {
 		seeds = min(seeds, s.places(expected.beam))
 	}
 	seeds = max(seeds, width)
 	room := max(seeds, s.places(1.5*expected.beam))
-	ids = s.visible(s.gather(0))
 	for {
 		s.startBeam(ids, seeds, room)
 		s.stats.Width = width
@@ -93,6 +96,22 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 		room = 2 * width
 		ids = s.visible(s.gather(0))
 	}
+}
+
+// passNear reports whether so many of the rows elected by the forest pass that an affordable beam has k
+// of them. It finds filters that prefer rows near the query at the cost of some leaves.
+func (s *Searcher) passNear(ids []uint32, k, affordable int) bool {
+	found := 0
+	for _, id := range ids {
+		if s.allowed(id) {
+			found++
+		}
+	}
+	if found == 0 {
+		return false
+	}
+	x, ok := s.rung(float64(k) * float64(len(ids)) / float64(found))
+	return ok && s.places(x.beam) <= affordable
 }
 
 // affordable returns the width of a beam that costs as much as a scan of the passing rows' sketches.
