@@ -28,9 +28,9 @@ func nearestFirst(a, b edge) int {
 // of a row are the rows that it lists and those that list it. A candidate is kept unless its
 // distance to the row is more than 1.1 times that to a nearer candidate that was kept: the relative
 // neighbourhood rule with the slack of Vamana (Subramanya and others 2019), which spends no place on
-// a second row in the same direction. Then each row is added to the lists of the rows it keeps, and
-// the rule prunes lists that become too long. The result holds m rows for each row, nearest first;
-// unused places hold the row itself.
+// a second row in the same direction; of equal rows it keeps one. Then each row is added to the
+// lists of the rows it keeps, and the rule prunes lists that become too long. The result holds m
+// rows for each row, nearest first; unused places hold the row itself.
 //
 // A graph of nearest rows alone has many edges into a few hub rows and none out of their
 // neighborhood: on word vectors a walk along it stops at recall 0.78, along the pruned graph it
@@ -143,7 +143,8 @@ func (p *pruner) prune(i uint32, lists, by, out []uint32) {
 		}
 		covered := false
 		for j := 0; j < len(p.kept) && !covered; j++ {
-			covered = slack*p.distance(e.id, p.kept[j].id) < e.d
+			d := p.distance(e.id, p.kept[j].id)
+			covered = slack*d < e.d || d == 0
 		}
 		if !covered {
 			p.kept = append(p.kept, e)

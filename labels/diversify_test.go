@@ -32,7 +32,11 @@ func diversified(rows [][]float32, lists []uint32, k, m int) []uint32 {
 			to := func(a uint32) float32 { return vector.L2Squared(rows[i], rows[a]) }
 			slices.SortFunc(order, func(a, b uint32) int { return nearestFirst(edge{a, to(a)}, edge{b, to(b)}) })
 			for _, id := range order {
-				if len(kept) < m && !slices.ContainsFunc(kept, func(o uint32) bool { return 1.1*1.1*vector.L2Squared(rows[id], rows[o]) < to(id) }) {
+				covered := func(o uint32) bool {
+					d := vector.L2Squared(rows[id], rows[o])
+					return d == 0 || 1.1*1.1*d < to(id)
+				}
+				if len(kept) < m && !slices.ContainsFunc(kept, covered) {
 					kept = append(kept, id)
 				}
 			}

@@ -130,3 +130,60 @@ func TestReachErrors(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// Groups of equal rows, larger than the lists, are reached, and lead to other rows.
+func TestReachEqualRows(t *testing.T) {
+	const k, m, groups, size = 24, 24, 40, 50
+	rng := rand.New(rand.NewPCG(3, 4))
+	var rows vectors
+	for range groups {
+		x := make([]float32, 8)
+		for j := range x {
+			x[j] = float32(rng.NormFloat64())
+		}
+		for range size {
+			rows = append(rows, x)
+		}
+	}
+	for range groups * size {
+		x := make([]float32, 8)
+		for j := range x {
+			x[j] = float32(rng.NormFloat64())
+		}
+		rows = append(rows, x)
+	}
+	near, err := ExactNeighbors(t.Context(), rows, nil, k, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := Diversify(t.Context(), rows, near.IDs, k, m, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		equal := 0
+		for _, id := range lists[i*m : (i+1)*m] {
+			if int(id) != i && slices.Equal(rows[id], rows[i]) {
+				equal++
+			}
+		}
+		if equal > 1 {
+			t.Fatalf("the list of row %d has %d equal rows", i, equal)
+		}
+	}
+	far, err := Far(t.Context(), rows, near.IDs, k, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var both []uint32
+	for i := range rows {
+		both = append(both, near.IDs[i*k:(i+1)*k]...)
+		both = append(both, far[i*FarEach:(i+1)*FarEach]...)
+	}
+	if lists, err = Diversify(t.Context(), rows, both, k+FarEach, m, 2); err != nil {
+		t.Fatal(err)
+	}
+	if share, err := Reach(t.Context(), rows, lists, m, both); err != nil || share < 1 {
+		t.Errorf("%.4f of the rows are reached, %v", share, err)
+	}
+}

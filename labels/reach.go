@@ -19,7 +19,8 @@ func Reached(lists []uint32, m int) (float64, error) {
 }
 
 // Reach makes rows reachable: it adds a row to which no path leads to the list of the nearest of its
-// candidates to which one does, in place of the last row where the list is full. candidates holds as many
+// candidates to which one does and whose list has room, or in place of the last row of a full list where none
+// has. candidates holds as many
 // rows for each row, for instance those that the lists were made of. It changes lists, and returns the
 // share of rows that are reached. O(n·m), and distances for the rows that are not reached. Errors:
 // ErrShape, and the context's error.
@@ -119,13 +120,17 @@ func (r *reach) repair(candidates []uint32, k int) {
 			if r.seen[i] {
 				continue
 			}
-			best, least := -1, float32(0)
+			best, least, roomy := -1, float32(0), false
 			for _, id := range candidates[i*k : (i+1)*k] {
 				if !r.seen[id] {
 					continue
 				}
-				if d := r.distance(uint32(i), id); best < 0 || d < least {
-					best, least = int(id), d
+				room := r.lists[int(id)*r.m+r.m-1] == id
+				if roomy && !room {
+					continue
+				}
+				if d := r.distance(uint32(i), id); best < 0 || room != roomy || d < least {
+					best, least, roomy = int(id), d, room
 				}
 			}
 			if best >= 0 {
