@@ -27,6 +27,10 @@ type split struct {
 // the points.
 const fewQueries = 10
 
+// largeGroup is the share of the points held out, as a divisor, above which a group of equal points is
+// not held out: one query would stand for all of them.
+const largeGroup = 50
+
 // splitFor returns the split that the tuner of a build uses, made on first use.
 func (t *training) splitFor(ctx context.Context, o Options) (*split, error) {
 	if t.parts != nil {
@@ -99,9 +103,9 @@ func hashVector(x []float32) uint64 {
 func (g *pointGroups) split(count int, seed uint64) *split {
 	n := len(g.of)
 	perm := rand.New(rand.NewPCG(seed, 0x686f6c646f7574)).Perm(n)
-	s := g.draw(perm, count, count)
+	s := g.draw(perm, count, count, max(1, count/largeGroup))
 	if few := min(count, fewQueries); len(s.hold) < few {
-		s = g.draw(perm, max(count, n/2), few)
+		s = g.draw(perm, max(count, n/2), few, n)
 	}
 	if len(s.hold) == 0 {
 		s.hold = slices.Clone(perm[:count])
@@ -120,9 +124,9 @@ func (g *pointGroups) split(count int, seed uint64) *split {
 	return s
 }
 
-// draw takes groups in the order of perm until it has the given number of queries or no further
-// group fits into the most points that may be hidden.
-func (g *pointGroups) draw(perm []int, most, queries int) *split {
+// draw takes groups of at most largest points in the order of perm until it has the given number of
+// queries or no further group fits into the most points that may be hidden.
+func (g *pointGroups) draw(perm []int, most, queries, largest int) *split {
 	s := &split{}
 	taken := map[uint32]bool{}
 	for _, i := range perm {
@@ -130,7 +134,7 @@ func (g *pointGroups) draw(perm []int, most, queries int) *split {
 		if len(s.hold) == queries || len(s.hidden) == most {
 			break
 		}
-		if taken[group] || len(s.hidden)+g.size(group) > most {
+		if taken[group] || len(s.hidden)+g.size(group) > most || g.size(group) > largest {
 			continue
 		}
 		taken[group] = true
