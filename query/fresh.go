@@ -17,9 +17,9 @@ import (
 // computed from the row that determines it most precisely. O(rows · R · Dim).
 func FitEncoder(v *View, space labels.Rows, rows []uint32) SketchEncoder {
 	s := v.Sketch
-	e := SketchEncoder{Width: s.Width, Step: s.Scale, Steps: s.Steps}
+	e := SketchEncoder{Width: s.Width, Steps: s.Steps}
 	rotated, buf := make([]float32, v.Rotation.R), make([]float32, space.Dim())
-	n := min(e.coordinates(), len(rotated))
+	n := min(len(e.Steps), len(rotated))
 	bare := make([]byte, s.Width)
 	share, most := float32(1), float32(0)
 	for i, row := range rows {

@@ -31,9 +31,7 @@ type Searcher struct {
 	coords  []float32 // scratch of the forest's projections
 	z       []float32 // coordinates that the forest compares
 	sums    []int32   // scratch of the byte rotation
-	// The query in the format of the sketch kernels: q16 and scale, or packed.
-	q16      []int16
-	scale    float32
+	// The query in the format of the sketch kernel.
 	weighted []float32
 	packed   vector.PackedQuery
 	scores   []float32
@@ -372,54 +370,19 @@ func (s *Searcher) quantised() bool {
 	return s.p.Quant && s.v.Quant != nil && s.exact.lossless == nil
 }
 
-// quantiseQuery converts the principal coordinates to the integers that the sketch kernels
-// multiply, and sets the scale of the estimate ‖c‖² − 2⟨q, c⟩.
+// quantiseQuery converts the principal coordinates for the sketch kernel.
 func (s *Searcher) quantiseQuery() {
-	sk := s.v.Sketch
-	if sk.Steps != nil {
-		s.weighted = grow(s.weighted, len(sk.Steps))
-		for i, step := range sk.Steps {
-			s.weighted[i] = s.rotated[i] * step
-		}
-		s.packed.SetPacked(s.weighted)
-		return
-	}
-	s.q16 = grow(s.q16, sk.Width)
-	x := s.rotated[:min(sk.Width-4, len(s.rotated))]
-	var peak float32
-	for _, y := range x {
-		peak = max(peak, y, -y)
-	}
-	// 124 · 128 · 16,000 < 2³¹.
-	const top = 16000
-	s.scale = 0
-	clear(s.q16)
-	step := peak / top
-	if !(step > 0) || math.IsInf(float64(step), 1) {
-		return
-	}
-	inv := 1 / step
-	for i, y := range x {
-		s.q16[i] = int16(y*inv + float32(math.Copysign(0.5, float64(y))))
-	}
-	s.scale = 2 * step * sk.Scale
+	s.weighted = grow(s.weighted, len(s.v.Sketch.Steps))
+	s.v.Sketch.quantise(&s.packed, s.rotated, s.weighted)
 }
 
 // estimate writes the sketch estimates of rows to out, unless the search is stopped.
 func (s *Searcher) estimate(sk *SketchView, ids []uint32, out []float32) {
 	for len(ids) > sketchRun {
-		s.estimateRun(sk, ids[:sketchRun], out)
+		vector.PackedScores(&s.packed, sk.Chunks, sk.Shift, sk.Width, ids[:sketchRun], out)
 		if ids, out = ids[sketchRun:], out[sketchRun:]; s.halted() {
 			return
 		}
 	}
-	s.estimateRun(sk, ids, out)
-}
-
-func (s *Searcher) estimateRun(sk *SketchView, ids []uint32, out []float32) {
-	if sk.Steps != nil {
-		vector.PackedScores(&s.packed, sk.Chunks, sk.Shift, ids, out)
-		return
-	}
-	vector.SketchScores(s.q16, s.scale, sk.Chunks, sk.Shift, sk.Width, ids, out)
+	vector.PackedScores(&s.packed, sk.Chunks, sk.Shift, sk.Width, ids, out)
 }

@@ -3,18 +3,18 @@ package query
 import (
 	"encoding/binary"
 	"math"
-	"slices"
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
 
 // SketchEncoder writes the sketches of a SketchView: rotated coordinates in few bits, then one
-// float32 for the rest of the row's squared distance to the rotation's mean. Sketches of 64
-// bytes are packed: their coordinates after the first twelve have four bits, in which a
-// coordinate of small variance loses little, so that 108 of them fit where int8 has room for
-// 60. On images the nearest 20 rows by such a sketch contain as many of the true 10 as the
-// nearest 30 by an int8 sketch, on word vectors as many as its nearest 120.
+// float32 for the rest of the row's squared distance to the rotation's mean. The coordinates
+// after the first twelve have four bits, in which a coordinate of small variance loses little,
+// so that 108 of them fit into a cache line, where int8 has room for 60. On images the nearest 20
+// rows by such a sketch contain as many of the true 10 as the nearest 30 by an int8 sketch, on
+// word vectors as many as its nearest 120. Rows whose variance is spread over more coordinates
+// need more cache lines (FitSketches).
 //
 // Two corrections make the estimate ‖c‖² − 2⟨q, c⟩ rank better than the plain squared norm
 // does. First, the norm is that of the rounded coordinates, so that rounding c by e shifts an
@@ -23,9 +23,8 @@ import (
 // those coordinates, too, which the estimate does not include, so a row with a large norm there
 // is nearer than the norm suggests.
 type SketchEncoder struct {
-	Width int
-	Step  float32   // step of sketches that are not packed
-	Steps []float32 // steps of packed sketches, by coordinate
+	Width int       // bytes, as vector.PackedScores reads them
+	Steps []float32 // value of a step of each coordinate
 	// Rest is the weight of the squared norm outside the sketched coordinates.
 	Rest float32
 }
@@ -36,14 +35,6 @@ const (
 	// stepRows bounds the rows by which it chooses the steps of half bytes.
 	stepRows = 4000
 )
-
-// SketchCoordinates returns the number of rotated coordinates in a sketch of width bytes.
-func SketchCoordinates(width int) int {
-	if width == vector.PackedWidth {
-		return vector.PackedHead + vector.PackedTail
-	}
-	return width - 4
-}
 
 // FitSketches chooses the steps and Rest. The step of int8 coordinates is the smallest with
 // which the largest coordinate fits; the step of half bytes, for which that would be too
@@ -57,7 +48,7 @@ func SketchCoordinates(width int) int {
 func FitSketches(space, rotated labels.Rows, mean []float32, lists *labels.Neighbors,
 	width int) SketchEncoder {
 	e := SketchEncoder{Width: width, Rest: 1}
-	n := min(SketchCoordinates(width), rotated.Dim())
+	n := min(vector.PackedCoordinates(width), rotated.Dim())
 	bufA, bufB := make([]float32, max(space.Dim(), rotated.Dim())),
 		make([]float32, max(space.Dim(), rotated.Dim()))
 	peaks := make([]float32, n)
@@ -66,11 +57,7 @@ func FitSketches(space, rotated labels.Rows, mean []float32, lists *labels.Neigh
 			peaks[j] = max(peaks[j], x, -x)
 		}
 	}
-	if width == vector.PackedWidth {
-		e.Steps = packedSteps(rotated, peaks)
-	} else {
-		e.Step = byteStep(slices.Max(peaks))
-	}
+	e.Steps = packedSteps(rotated, peaks)
 	if lists == nil || lists.N != space.Len() || lists.K < 3 {
 		return e
 	}
@@ -176,46 +163,48 @@ func halfByte(x, step float32) int {
 	return int(max(-8, min(7, math.RoundToEven(float64(x/step)))))
 }
 
-// coordinates returns the number of coordinates in the encoder's sketches.
-func (e SketchEncoder) coordinates() int {
-	if e.Steps == nil {
-		return e.Width - 4
-	}
-	return len(e.Steps)
-}
-
 // View returns a view of chunks of 1<<shift sketches that the encoder wrote.
 func (e SketchEncoder) View(chunks [][]byte, shift uint) *SketchView {
-	s := NewSketchView(chunks, shift, e.Width, e.Step)
-	s.Steps = e.Steps
-	return s
+	return NewSketchView(chunks, shift, e.Width, e.Steps)
+}
+
+// quantise converts a query to the integers that the kernel multiplies, for the estimate
+// ‖c‖² − 2⟨q, c⟩. weighted is scratch memory for as many numbers as there are steps.
+func (s *SketchView) quantise(q *vector.PackedQuery, rotated, weighted []float32) {
+	for i, step := range s.Steps {
+		weighted[i] = rotated[i] * step
+	}
+	q.SetPacked(weighted, s.Width)
+}
+
+// Estimate writes the estimated squared distances, up to a constant, of a query with the given
+// principal coordinates to the rows ids. It serves measurements and allocates; O(R + ids·Width).
+func (s *SketchView) Estimate(rotated []float32, ids []uint32, out []float32) {
+	var q vector.PackedQuery
+	s.quantise(&q, rotated, make([]float32, len(s.Steps)))
+	vector.PackedScores(&q, s.Chunks, s.Shift, s.Width, ids, out)
 }
 
 // Encode writes the Width bytes of a row's sketch to dst. x is the row in the
 // partition space, rotated its coordinates. O(Dim), no allocation.
 func (e SketchEncoder) Encode(dst []byte, x, rotated, mean []float32) {
-	n := min(e.coordinates(), len(rotated))
+	n := min(len(e.Steps), len(rotated))
 	dst = dst[:e.Width]
 	clear(dst)
 	var norm float64
-	bytes := n
-	step := func(int) float32 { return e.Step }
-	if e.Steps != nil {
-		bytes = min(n, vector.PackedHead)
-		step = func(j int) float32 { return e.Steps[j] }
-	}
+	bytes, both := min(n, vector.PackedHead), e.Width-vector.PackedHead-4
 	for j, y := range rotated[:bytes] {
-		c := max(-127, min(127, math.RoundToEven(float64(y/step(j)))))
+		c := max(-127, min(127, math.RoundToEven(float64(y/e.Steps[j]))))
 		dst[j] = byte(int8(c))
-		c *= float64(step(j))
+		c *= float64(e.Steps[j])
 		norm += c * c
 	}
 	for j := bytes; j < n; j++ {
 		c := halfByte(rotated[j], e.Steps[j])
-		if at := j; at < vector.PackedHead+vector.PackedTail/2 {
-			dst[at] |= byte(c + 8)
+		if j < vector.PackedHead+both {
+			dst[j] |= byte(c + 8)
 		} else {
-			dst[at-vector.PackedTail/2] |= byte(c+8) << 4
+			dst[j-both] |= byte(c+8) << 4
 		}
 		d := float64(c) * float64(e.Steps[j])
 		norm += d * d

@@ -23,9 +23,9 @@ func TestSketchEncoding(t *testing.T) {
 	for i := range m.n {
 		rot.Apply(m.row(i), rotated.row(i))
 	}
-	for _, width := range []int{64, 128} {
+	for _, width := range []int{64, 128, 256} {
 		e := FitSketches(m, rotated, rot.Mean, nil, width)
-		if e.Rest != 1 || e.Width != width || (e.Steps != nil) != (width == 64) {
+		if e.Rest != 1 || e.Width != width || len(e.Steps) != m.d {
 			t.Fatalf("%+v", e)
 		}
 		b := make([]byte, width)
@@ -36,7 +36,7 @@ func TestSketchEncoding(t *testing.T) {
 			}
 			e.Encode(b, m.row(i), rotated.row(i), rot.Mean)
 			var norm float64
-			for j := range SketchCoordinates(width) {
+			for j := range vector.PackedCoordinates(width) {
 				want := 0.0
 				if j < m.d {
 					want = float64(rotated.row(i)[j])
@@ -57,7 +57,7 @@ func TestSketchEncoding(t *testing.T) {
 			}
 		}
 		// Half bytes leave a few numbers out, those far from the others.
-		if width == 64 && clamped > m.n*m.d/20 || width != 64 && clamped > 0 {
+		if clamped > m.n*m.d/20 {
 			t.Errorf("width %d: %d coordinates clamped, by up to %v steps", width, clamped, wrong)
 		}
 	}
@@ -65,25 +65,22 @@ func TestSketchEncoding(t *testing.T) {
 
 // decoded is coordinate j of a sketch, its step, and the numbers in reach.
 func decoded(e SketchEncoder, b []byte, j int) (x, step, lowest, highest float64) {
-	c, lo, hi := int(int8(b[min(j, len(b)-5)])), -127, 127
-	step = float64(e.Step)
-	if e.Steps != nil {
-		step = 1
-		if j < len(e.Steps) {
-			step = float64(e.Steps[j])
-		}
-		if j >= vector.PackedHead {
-			lo, hi = -8, 7
-			switch half := vector.PackedHead + vector.PackedTail/2; {
-			case j >= len(e.Steps):
-				c = 0
-			case j < half:
-				c = int(b[j]&15) - 8
-			default:
-				c = int(b[j-vector.PackedTail/2]>>4) - 8
-			}
-		}
+	if j >= len(e.Steps) {
+		return 0, 1, 0, 0
 	}
+	c, lo, hi := 0, -127, 127
+	if j >= vector.PackedHead {
+		lo, hi = -8, 7
+	}
+	switch both := len(b) - 16; {
+	case j < vector.PackedHead:
+		c = int(int8(b[j]))
+	case j < vector.PackedHead+both:
+		c = int(b[j]&15) - 8
+	default:
+		c = int(b[j-both]>>4) - 8
+	}
+	step = float64(e.Steps[j])
 	return float64(c) * step, step, float64(lo) * step, float64(hi) * step
 }
 
@@ -144,7 +141,7 @@ func TestSketchRest(t *testing.T) {
 		for i := range n {
 			for j := range m.row(i) {
 				switch {
-				case j < SketchCoordinates(width):
+				case j < vector.PackedCoordinates(width):
 					m.row(i)[j] *= 0.1
 				case c.shared:
 					// The same in a group of rows, up to a factor.
@@ -167,8 +164,5 @@ func TestSketchRest(t *testing.T) {
 	lists := &labels.Neighbors{N: 30, K: 3, IDs: make([]uint32, 90)}
 	if e := FitSketches(constant, constant, make([]float32, 3), lists, 64); !slices.Equal(e.Steps, []float32{1, 1, 1}) || e.Rest != 1 {
 		t.Errorf("constant rows: %+v", e)
-	}
-	if e := FitSketches(constant, constant, make([]float32, 3), lists, 128); e.Width != 128 || e.Step != 1 {
-		t.Errorf("%+v", e)
 	}
 }

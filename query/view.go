@@ -28,28 +28,30 @@ type RowSet struct {
 	InvNorm [][]float32
 }
 
-// SketchView holds the sketches of the covered rows: Width bytes per row (64 or 128), rotated
-// coordinates, then the row's squared distance to the rotation's mean, float32 little-endian,
-// plain or as SketchEncoder corrects it. There are Width-4 coordinates in int8 with step Scale
-// (vector.SketchScores), or, if Steps is set, the coordinates of vector.PackedWidth, each with
-// its own step (vector.PackedScores).
+// SketchView holds the sketches of the covered rows in the layout of vector.PackedScores, Width
+// bytes per row: rotated coordinates, each with its own step, then the row's squared distance to
+// the rotation's mean, float32 little-endian, as SketchEncoder corrects it.
 type SketchView struct {
 	Chunks []unsafe.Pointer
 	Shift  uint
 	Width  int
-	Scale  float32   // value of one step of a stored coordinate
-	Steps  []float32 // packed sketches: value of a step by coordinate
+	Steps  []float32 // value of a step by coordinate
 	Keep   [][]byte
 }
 
 // NewSketchView returns a view of chunks of 1<<shift sketches of width bytes whose coordinates
-// were divided by step; use SketchEncoder.View for packed ones.
-func NewSketchView(chunks [][]byte, shift uint, width int, step float32) *SketchView {
-	s := &SketchView{Shift: shift, Width: width, Scale: step, Keep: chunks}
+// were divided by steps.
+func NewSketchView(chunks [][]byte, shift uint, width int, steps []float32) *SketchView {
+	s := &SketchView{Shift: shift, Width: width, Steps: steps, Keep: chunks}
 	for _, c := range chunks {
 		s.Chunks = append(s.Chunks, unsafe.Pointer(unsafe.SliceData(c)))
 	}
 	return s
+}
+
+// SketchWidth reports whether sketches may be width bytes wide.
+func SketchWidth(width int) bool {
+	return width > 0 && width <= vector.MaxPackedWidth && width%vector.PackedLine == 0
 }
 
 // NeighborView holds the label lists of the covered rows: K near rows each, nearest first,
@@ -188,19 +190,18 @@ func (v *View) Validate() error {
 		return fail("rotation of bytes of another shape")
 	}
 	if s := v.Sketch; s != nil {
-		if v.Rotation == nil || s.Width != 64 && s.Width != 128 {
+		if v.Rotation == nil || !SketchWidth(s.Width) {
 			return fail("sketches of %d bytes, rotation %v", s.Width, v.Rotation != nil)
 		}
-		if s.Steps != nil && (s.Width != vector.PackedWidth ||
-			len(s.Steps) > min(v.Rotation.R, vector.PackedHead+vector.PackedTail)) {
-			return fail("%d steps of packed sketches, %d rotated coordinates", len(s.Steps), v.Rotation.R)
+		if len(s.Steps) > min(v.Rotation.R, vector.PackedCoordinates(s.Width)) {
+			return fail("%d steps of sketches, %d rotated coordinates", len(s.Steps), v.Rotation.R)
 		}
 		if len(s.Chunks) != len(s.Keep) || !covers(s.Keep, s.Shift, v.N, s.Width) {
 			return fail("sketches do not cover %d rows", v.N)
 		}
 	}
 	if f := v.Fresh; f != nil {
-		if v.Sketch == nil || f.Width != v.Sketch.Width || f.Scale != v.Sketch.Scale ||
+		if v.Sketch == nil || f.Width != v.Sketch.Width ||
 			!slices.Equal(f.Steps, v.Sketch.Steps) || v.FreshN < 0 || v.FreshN > v.Rows.N-v.N {
 			return fail("sketches of %d fresh rows do not suit the others", v.FreshN)
 		}

@@ -100,16 +100,22 @@ func sketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint,
 	active.sketchScores(q, scale, chunks, shift, width, ids, out)
 }
 
-func packedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, ids []uint32, out []float32) {
+func packedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, width int,
+	ids []uint32, out []float32,
+) {
 	table, pq := (**byte)(unsafe.Pointer(unsafe.SliceData(chunks))), (*byte)(unsafe.Pointer(q))
-	pid, po := unsafe.SliceData(ids), unsafe.SliceData(out)
-	switch active {
-	case avx512Set:
+	pid, po, lines := unsafe.SliceData(ids), unsafe.SliceData(out), width/PackedLine
+	switch {
+	case active == genericSet:
+		packedScoresGo(q, chunks, shift, width, ids, out)
+	case active == avx512Set && lines == 1:
 		packedScoresAVX512(pq, table, uint64(shift), pid, len(ids), po)
-	case avx2Set:
+	case active == avx512Set:
+		packedLinesAVX512(pq, lines, table, uint64(shift), pid, len(ids), po)
+	case lines == 1:
 		packedScoresAVX2(pq, table, uint64(shift), pid, len(ids), po)
 	default:
-		packedScoresGo(q, chunks, shift, ids, out)
+		packedLinesAVX2(pq, lines, table, uint64(shift), pid, len(ids), po)
 	}
 }
 

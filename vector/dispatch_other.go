@@ -25,8 +25,10 @@ func sketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint,
 	sketchScoresGo(q, scale, chunks, shift, width, ids, out)
 }
 
-func packedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, ids []uint32, out []float32) {
-	packedScoresGo(q, chunks, shift, ids, out)
+func packedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, width int,
+	ids []uint32, out []float32,
+) {
+	packedScoresGo(q, chunks, shift, width, ids, out)
 }
 
 func matVecBytes(m []int8, rows, stride int, x []uint8, out []int32) {

@@ -68,6 +68,11 @@ func sketchScores128AVX2(q *int16, scale float32, chunks **byte, shift uint64, i
 //go:noescape
 func packedScoresAVX2(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
 
+// packedLinesAVX2 is PackedScores for sketches of several cache lines.
+//
+//go:noescape
+func packedLinesAVX2(q *byte, lines int, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+
 // matVecBytesAVX2 is MatVecBytes.
 //
 //go:noescape
@@ -136,6 +141,11 @@ func sketchScores128AVX512(q *int16, scale float32, chunks **byte, shift uint64,
 //
 //go:noescape
 func packedScoresAVX512(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+
+// packedLinesAVX512 is PackedScores for sketches of several cache lines.
+//
+//go:noescape
+func packedLinesAVX512(q *byte, lines int, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
 
 // matVecBytesAVX512 is MatVecBytes.
 //

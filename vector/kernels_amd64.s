@@ -1520,13 +1520,13 @@ TEXT ·packedScoresAVX2(SB), NOSPLIT, $0-48
 	SHLXQ   DX, R8, R8
 	NOTQ    R8
 	VMOVDQU (AX), Y0
-	VMOVDQU 32(AX), Y1
-	VMOVDQU 96(AX), Y2
-	VMOVDQU 64(AX), Y3
-	VMOVDQU 128(AX), Y4
+	VMOVDQU 48(AX), Y1
+	VMOVDQU 304(AX), Y2
+	VMOVDQU 80(AX), Y3
+	VMOVDQU 336(AX), Y4
 	VMOVDQU lowNibbles<>+0(SB), Y5
 	VMOVDQU wordOnes<>+0(SB), Y6
-	VMOVQ   160(AX), X7
+	VMOVQ   32(AX), X7
 	MOVQ    $0x00000010, R9
 	CMPQ    SI, R9
 	CMOVQLT SI, R9
@@ -1691,10 +1691,10 @@ far:
 	VINSERTPS    $0x10, 60(R11), X9, X9
 	VINSERTPS    $0x20, 60(R12), X9, X9
 	VINSERTPS    $0x30, 60(R13), X9, X9
-	VPBROADCASTD 168(AX), X10
+	VPBROADCASTD 40(AX), X10
 	VPADDD       X10, X8, X8
 	VCVTDQ2PS    X8, X8
-	VBROADCASTSS 172(AX), X10
+	VBROADCASTSS 44(AX), X10
 	VMULPS       X10, X8, X8
 	VSUBPS       X8, X9, X8
 	VMOVUPS      X8, (DI)
@@ -1819,10 +1819,10 @@ near:
 	VINSERTPS    $0x10, 60(R11), X9, X9
 	VINSERTPS    $0x20, 60(R12), X9, X9
 	VINSERTPS    $0x30, 60(R13), X9, X9
-	VPBROADCASTD 168(AX), X10
+	VPBROADCASTD 40(AX), X10
 	VPADDD       X10, X8, X8
 	VCVTDQ2PS    X8, X8
-	VBROADCASTSS 172(AX), X10
+	VBROADCASTSS 44(AX), X10
 	VMULPS       X10, X8, X8
 	VSUBPS       X8, X9, X8
 	VMOVUPS      X8, (DI)
@@ -1865,10 +1865,10 @@ one:
 	VPHADDD      X8, X8, X8
 	VPHADDD      X8, X8, X8
 	VMOVSS       60(R10), X9
-	VPBROADCASTD 168(AX), X10
+	VPBROADCASTD 40(AX), X10
 	VPADDD       X10, X8, X8
 	VCVTDQ2PS    X8, X8
-	VBROADCASTSS 172(AX), X10
+	VBROADCASTSS 44(AX), X10
 	VMULPS       X10, X8, X8
 	VSUBPS       X8, X9, X8
 	VMOVSS       X8, (DI)
@@ -1876,6 +1876,124 @@ one:
 	ADDQ         $0x04, DI
 	DECQ         SI
 	JMP          one
+
+return:
+	VZEROUPPER
+	RET
+
+// func packedLinesAVX2(q *byte, lines int, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+// Requires: AVX, AVX2, BMI2, CMOV, MMX+
+TEXT ·packedLinesAVX2(SB), NOSPLIT, $0-56
+	MOVQ    q+0(FP), AX
+	MOVQ    lines+8(FP), CX
+	SHLQ    $0x06, CX
+	MOVQ    chunks+16(FP), DX
+	MOVQ    shift+24(FP), BX
+	MOVQ    ids+32(FP), SI
+	MOVQ    n+40(FP), DI
+	MOVQ    out+48(FP), R8
+	MOVQ    $-1, R9
+	SHLXQ   BX, R9, R9
+	NOTQ    R9
+	VMOVDQU (AX), Y0
+	VMOVDQU lowNibbles<>+0(SB), Y1
+	VMOVDQU wordOnes<>+0(SB), Y2
+	VMOVQ   32(AX), X3
+	MOVQ    $0x00000008, R10
+	CMPQ    DI, R10
+	CMOVQLT DI, R10
+
+first:
+	SUBQ  $0x01, R10
+	JLT   row
+	MOVL  (SI)(R10*4), R12
+	SHRXQ BX, R12, R11
+	MOVQ  (DX)(R11*8), R11
+	ANDQ  R9, R12
+	IMULQ CX, R12
+	ADDQ  R12, R11
+	XORQ  R12, R12
+
+firstlines:
+	PREFETCHT0 (R11)(R12*1)
+	ADDQ       $0x40, R12
+	CMPQ       R12, CX
+	JLT        firstlines
+	PREFETCHT0 -1(R11)(CX*1)
+	JMP        first
+
+row:
+	TESTQ   DI, DI
+	JZ      return
+	MOVQ    $0x00000008, R10
+	CMPQ    DI, R10
+	LEAQ    -1(DI), R11
+	CMOVQLE R11, R10
+	MOVL    (SI)(R10*4), R10
+	SHRXQ   BX, R10, R11
+	MOVQ    (DX)(R11*8), R11
+	ANDQ    R9, R10
+	IMULQ   CX, R10
+	ADDQ    R10, R11
+	XORQ    R10, R10
+
+lines:
+	PREFETCHT0 (R11)(R10*1)
+	ADDQ       $0x40, R10
+	CMPQ       R10, CX
+	JLT        lines
+	PREFETCHT0 -1(R11)(CX*1)
+	XORQ       R10, R10
+	MOVL       (SI)(R10*4), R10
+	SHRXQ      BX, R10, R11
+	MOVQ       (DX)(R11*8), R11
+	ANDQ       R9, R10
+	IMULQ      CX, R10
+	ADDQ       R10, R11
+	VPXOR      X4, X4, X4
+	XORQ       R10, R10
+
+line:
+	VMOVDQU      (R11)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        Y1, Y5, Y5
+	VPAND        Y1, Y6, Y6
+	VPMADDUBSW   48(AX)(R10*1), Y5, Y5
+	VPMADDUBSW   304(AX)(R10*1), Y6, Y6
+	VPADDW       Y6, Y5, Y5
+	VMOVDQU      32(R11)(R10*1), Y6
+	VPSRLW       $0x04, Y6, Y7
+	VPAND        Y1, Y6, Y6
+	VPAND        Y1, Y7, Y7
+	VPMADDUBSW   80(AX)(R10*1), Y6, Y6
+	VPMADDUBSW   336(AX)(R10*1), Y7, Y7
+	VPADDW       Y6, Y5, Y5
+	VPADDW       Y7, Y5, Y5
+	VPMADDWD     Y2, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	ADDQ         $0x40, R10
+	CMPQ         R10, CX
+	JLT          line
+	VPSLLD       X3, Y4, Y4
+	VPMOVSXBW    (R11), Y5
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPADDD       X5, X4, X4
+	VPHADDD      X4, X4, X4
+	VPHADDD      X4, X4, X4
+	VMOVSS       -4(R11)(CX*1), X5
+	VPBROADCASTD 40(AX), X6
+	VPADDD       X6, X4, X4
+	VCVTDQ2PS    X4, X4
+	VBROADCASTSS 44(AX), X6
+	VMULPS       X6, X4, X4
+	VSUBPS       X4, X5, X4
+	VMOVSS       X4, (R8)
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, R8
+	DECQ         DI
+	JMP          row
 
 return:
 	VZEROUPPER
@@ -3342,11 +3460,11 @@ TEXT ·packedScoresAVX512(SB), NOSPLIT, $0-48
 	SHLXQ     DX, R8, R8
 	NOTQ      R8
 	VMOVDQU   (AX), Y0
-	VMOVDQU64 32(AX), Z1
-	VMOVDQU64 96(AX), Z2
+	VMOVDQU64 48(AX), Z1
+	VMOVDQU64 304(AX), Z2
 	VMOVDQU64 lowNibbles<>+0(SB), Z3
 	VMOVDQU64 wordOnes<>+0(SB), Z4
-	VMOVQ     160(AX), X5
+	VMOVQ     32(AX), X5
 	MOVQ      $0x00000010, R9
 	CMPQ      SI, R9
 	CMOVQLT   SI, R9
@@ -3487,10 +3605,10 @@ far:
 	VINSERTPS     $0x10, 60(R11), X7, X7
 	VINSERTPS     $0x20, 60(R12), X7, X7
 	VINSERTPS     $0x30, 60(R13), X7, X7
-	VPBROADCASTD  168(AX), X8
+	VPBROADCASTD  40(AX), X8
 	VPADDD        X8, X6, X6
 	VCVTDQ2PS     X6, X6
-	VBROADCASTSS  172(AX), X8
+	VBROADCASTSS  44(AX), X8
 	VMULPS        X8, X6, X6
 	VSUBPS        X6, X7, X6
 	VMOVUPS       X6, (DI)
@@ -3591,10 +3709,10 @@ near:
 	VINSERTPS     $0x10, 60(R11), X7, X7
 	VINSERTPS     $0x20, 60(R12), X7, X7
 	VINSERTPS     $0x30, 60(R13), X7, X7
-	VPBROADCASTD  168(AX), X8
+	VPBROADCASTD  40(AX), X8
 	VPADDD        X8, X6, X6
 	VCVTDQ2PS     X6, X6
-	VBROADCASTSS  172(AX), X8
+	VBROADCASTSS  44(AX), X8
 	VMULPS        X8, X6, X6
 	VSUBPS        X6, X7, X6
 	VMOVUPS       X6, (DI)
@@ -3631,10 +3749,10 @@ one:
 	VPHADDD       X6, X6, X6
 	VPHADDD       X6, X6, X6
 	VMOVSS        60(R10), X7
-	VPBROADCASTD  168(AX), X8
+	VPBROADCASTD  40(AX), X8
 	VPADDD        X8, X6, X6
 	VCVTDQ2PS     X6, X6
-	VBROADCASTSS  172(AX), X8
+	VBROADCASTSS  44(AX), X8
 	VMULPS        X8, X6, X6
 	VSUBPS        X6, X7, X6
 	VMOVSS        X6, (DI)
@@ -3642,6 +3760,118 @@ one:
 	ADDQ          $0x04, DI
 	DECQ          SI
 	JMP           one
+
+return:
+	VZEROUPPER
+	RET
+
+// func packedLinesAVX512(q *byte, lines int, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+TEXT ·packedLinesAVX512(SB), NOSPLIT, $0-56
+	MOVQ      q+0(FP), AX
+	MOVQ      lines+8(FP), CX
+	SHLQ      $0x06, CX
+	MOVQ      chunks+16(FP), DX
+	MOVQ      shift+24(FP), BX
+	MOVQ      ids+32(FP), SI
+	MOVQ      n+40(FP), DI
+	MOVQ      out+48(FP), R8
+	MOVQ      $-1, R9
+	SHLXQ     BX, R9, R9
+	NOTQ      R9
+	VMOVDQU   (AX), Y0
+	VMOVDQU64 lowNibbles<>+0(SB), Z1
+	VMOVDQU64 wordOnes<>+0(SB), Z2
+	VMOVQ     32(AX), X3
+	MOVQ      $0x00000008, R10
+	CMPQ      DI, R10
+	CMOVQLT   DI, R10
+
+first:
+	SUBQ  $0x01, R10
+	JLT   row
+	MOVL  (SI)(R10*4), R12
+	SHRXQ BX, R12, R11
+	MOVQ  (DX)(R11*8), R11
+	ANDQ  R9, R12
+	IMULQ CX, R12
+	ADDQ  R12, R11
+	XORQ  R12, R12
+
+firstlines:
+	PREFETCHT0 (R11)(R12*1)
+	ADDQ       $0x40, R12
+	CMPQ       R12, CX
+	JLT        firstlines
+	PREFETCHT0 -1(R11)(CX*1)
+	JMP        first
+
+row:
+	TESTQ   DI, DI
+	JZ      return
+	MOVQ    $0x00000008, R10
+	CMPQ    DI, R10
+	LEAQ    -1(DI), R11
+	CMOVQLE R11, R10
+	MOVL    (SI)(R10*4), R10
+	SHRXQ   BX, R10, R11
+	MOVQ    (DX)(R11*8), R11
+	ANDQ    R9, R10
+	IMULQ   CX, R10
+	ADDQ    R10, R11
+	XORQ    R10, R10
+
+lines:
+	PREFETCHT0 (R11)(R10*1)
+	ADDQ       $0x40, R10
+	CMPQ       R10, CX
+	JLT        lines
+	PREFETCHT0 -1(R11)(CX*1)
+	XORQ       R10, R10
+	MOVL       (SI)(R10*4), R10
+	SHRXQ      BX, R10, R11
+	MOVQ       (DX)(R11*8), R11
+	ANDQ       R9, R10
+	IMULQ      CX, R10
+	ADDQ       R10, R11
+	VPXOR      X4, X4, X4
+	XORQ       R10, R10
+
+line:
+	VMOVDQU64     (R11)(R10*1), Z5
+	VPSRLW        $0x04, Z5, Z6
+	VPANDD        Z1, Z5, Z5
+	VPANDD        Z1, Z6, Z6
+	VPMADDUBSW    48(AX)(R10*1), Z5, Z5
+	VPMADDUBSW    304(AX)(R10*1), Z6, Z6
+	VPADDW        Z6, Z5, Z5
+	VPMADDWD      Z2, Z5, Z5
+	VPADDD        Z5, Z4, Z4
+	ADDQ          $0x40, R10
+	CMPQ          R10, CX
+	JLT           line
+	VEXTRACTI64X4 $0x01, Z4, Y5
+	VPADDD        Y5, Y4, Y4
+	VPSLLD        X3, Y4, Y4
+	VPMOVSXBW     (R11), Y5
+	VPMADDWD      Y0, Y5, Y5
+	VPADDD        Y5, Y4, Y4
+	VEXTRACTI128  $0x01, Y4, X5
+	VPADDD        X5, X4, X4
+	VPHADDD       X4, X4, X4
+	VPHADDD       X4, X4, X4
+	VMOVSS        -4(R11)(CX*1), X5
+	VPBROADCASTD  40(AX), X6
+	VPADDD        X6, X4, X4
+	VCVTDQ2PS     X4, X4
+	VBROADCASTSS  44(AX), X6
+	VMULPS        X6, X4, X4
+	VSUBPS        X4, X5, X4
+	VMOVSS        X4, (R8)
+	ADDQ          $0x04, SI
+	ADDQ          $0x04, R8
+	DECQ          DI
+	JMP           row
 
 return:
 	VZEROUPPER

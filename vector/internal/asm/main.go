@@ -26,6 +26,7 @@ func main() {
 		sketch(s, 64)
 		sketch(s, 128)
 		packed(s)
+		packedLines(s)
 		projection(s)
 	}
 	allFinite()

@@ -2,7 +2,6 @@ package forestindex
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/anndb/anndb/db/internal/fail"
@@ -23,14 +22,14 @@ type learned struct {
 	lift     float32
 	forest   *forest.Forest
 	rotation *forest.Rotation
-	rotated  *flatRows // all rows in principal coordinates; not stored
-	reduced  *flatRows // coordinates for approximate labels, until these are found
-	outside  []float32 // of the live rows: the squared length outside reduced
-	sketch   []byte    // n * opts.SketchBytes
-	step     float32   // of a sketch's coordinates
-	steps    []float32 // of each coordinate, if sketches are packed
-	hops     []uint32  // n * opts.HopLabels
-	quant    []byte    // n * coordinates
+	rotated  *flatRows        // all rows in principal coordinates; not stored
+	whole    *forest.Rotation // to as many coordinates as sketches may have, until their width is chosen
+	reduced  *flatRows        // coordinates for approximate labels, until these are found
+	outside  []float32        // of the live rows: the squared length outside reduced
+	encoder  query.SketchEncoder
+	sketch   []byte   // n * encoder.Width
+	hops     []uint32 // n * opts.HopLabels
+	quant    []byte   // n * coordinates
 	quantOff float32
 	quantStp float32
 	curve    *query.Curve
@@ -64,7 +63,7 @@ func learnRest(ctx context.Context, t *training, o Options,
 	}
 	l.neighbors = t.report
 	err := timer.Run("sketch", func(func(int, int)) error {
-		if o.SketchBytes > 0 {
+		if o.SketchBytes >= 0 {
 			if err := l.makeSketches(ctx, t, o); err != nil {
 				return err
 			}
@@ -136,26 +135,6 @@ func (l *learned) growForest(ctx context.Context, t *training, o Options, at []i
 		return nil, fail.Wrapf(kind.AsParameter(err), "%s", stage)
 	}
 	return f, nil
-}
-
-// makeSketches encodes every row in one or two cache lines. The labels determine how much of
-// the length outside the sketched coordinates separates a row from its neighbors
-// (query.FitSketches).
-func (l *learned) makeSketches(ctx context.Context, t *training, o Options) error {
-	rows, width := t.corpus.rows, o.SketchBytes
-	live := subset{rows: l.rotated, ids: t.corpus.ids}
-	enc := query.FitSketches(t.corpus, live, l.rotation.Mean, t.localHops(), width)
-	l.step, l.steps = enc.Step, enc.Steps
-	l.sketch = make([]byte, rows.n*width)
-	err := par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
-		enc.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil),
-			l.rotation.Mean)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("db: %w", err)
-	}
-	return nil
 }
 
 // quantize returns the 8-bit copy. All coordinates share one offset and step, so that distances

@@ -53,8 +53,7 @@ type detail struct {
 
 	SketchWidth int
 	SketchShift uint
-	SketchStep  float32
-	SketchSteps []float32 `json:",omitempty"` // packed sketches
+	SketchSteps []float32 `json:",omitempty"`
 
 	NeighborK     int
 	NeighborShift uint
@@ -124,8 +123,7 @@ func (f *detail) Check(m *kind.Manifest) error {
 		{f.Trees.Dim >= 1 && f.Trees.Dim <= kind.MaxDim+1, "forest dimension"},
 		{f.Trees.DirW >= 0 && f.Trees.DirW <= kind.MaxDim+1, "direction width"},
 		{f.Rotation >= 0 && f.Rotation <= kind.MaxDim+1, "rotation"},
-		{slices.Contains([]int{0, 64, 128}, f.SketchWidth) && f.SketchShift <= 24 &&
-			(len(f.SketchSteps) == 0 || f.SketchWidth == 64), "sketch shape"},
+		{(f.SketchWidth == 0 || query.SketchWidth(f.SketchWidth)) && f.SketchShift <= 24, "sketch shape"},
 		{!slices.ContainsFunc(f.SketchSteps, func(x float32) bool { return !step(x) }), "sketch steps"},
 		{f.NeighborK >= 0 && f.NeighborK <= 1<<16 && f.NeighborShift <= 24, "neighbor shape"},
 		{f.QuantShift <= 24, "8-bit copy"},
@@ -387,9 +385,6 @@ func (o Options) resolve(n, dim int) Options {
 	if o.Rotate > 0 {
 		o.Rotate = min(o.Rotate, dim)
 	}
-	if o.SketchBytes == 0 {
-		o.SketchBytes = 64
-	}
 	if o.HopLabels == 0 {
 		o.HopLabels = 24
 	}
@@ -463,8 +458,8 @@ func (o Options) validate() error {
 		return bad("unknown labels %q (want exact or approximate)", o.Labels)
 	case o.LabelsK < 1:
 		return bad("%d labels a row, want at least 1", o.LabelsK)
-	case o.SketchBytes > 0 && o.SketchBytes != 64 && o.SketchBytes != 128:
-		return bad("sketch of %d bytes, want 64 or 128", o.SketchBytes)
+	case o.SketchBytes > 0 && !query.SketchWidth(o.SketchBytes):
+		return bad("sketch of %d bytes, want 64, 128, 192 or 256", o.SketchBytes)
 	case o.NoNatural && !o.Members:
 		return bad("neither label tables nor leaf members asked for")
 	case o.Rotate > 0 && (o.Kind == forest.RP || o.Kind == forest.PCATree):

@@ -7,7 +7,6 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -99,8 +98,10 @@ const (
 	wideCodes   = 124
 	// kept is the share of the squared lengths that narrow codes must keep.
 	kept = 0.8
-	// keptRows is the number of rows on which that share is measured.
+	// keptRows is the number of rows on which shares of lengths are measured.
 	keptRows = 1000
+	// pcaSample is the number of rows from which principal coordinates are learned.
+	pcaSample = 10_000
 )
 
 // project learns the rotation and rotates all rows: for the trees and the sketches of the
@@ -108,10 +109,7 @@ const (
 func (l *learned) project(ctx context.Context, t *training, o Options,
 	timer *kind.Timer) error {
 	inner := t.corpus.rows.d
-	coords := min(max(o.Rotate, 0), inner)
-	if o.SketchBytes > 0 {
-		coords = max(coords, min(query.SketchCoordinates(o.SketchBytes), inner))
-	}
+	coords := o.coordinates(inner)
 	requested := coords
 	approximate := o.Labels == NeighborsApproximate && (t.own || o.HopLabels > 0)
 	if approximate {
@@ -121,7 +119,10 @@ func (l *learned) project(ctx context.Context, t *training, o Options,
 		return nil
 	}
 	return timer.Run("rotate", func(func(int, int)) error {
-		whole, err := forest.PCA(ctx, t.corpus, requested, 10_000, o.Seed, kind.WorkersOf(ctx))
+		whole, err := forest.PCA(ctx, t.corpus, requested, pcaSample, o.Seed, kind.WorkersOf(ctx))
+		if err == nil {
+			whole, err = l.widen(ctx, whole, t, o)
+		}
 		if err != nil {
 			return fail.Wrapf(kind.AsParameter(err), "rotate")
 		}
@@ -140,15 +141,7 @@ func (l *learned) project(ctx context.Context, t *training, o Options,
 func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *training, o Options) {
 	rows := t.corpus
 	r := whole.Leading(narrowCodes)
-	var all, inside float64
-	x := make([]float32, r.R)
-	for i := 0; i < rows.Len(); i += max(1, rows.Len()/keptRows) {
-		row := rows.Row(i, nil)
-		r.Apply(row, x)
-		all += float64(vector.L2Squared(row, r.Mean))
-		inside += float64(vector.Dot(x, x))
-	}
-	if inside < kept*all {
+	if keptBy(r, rows) < kept {
 		r = whole.Leading(wideCodes)
 	}
 	if l.rotated != nil && l.rotated.d >= r.R {

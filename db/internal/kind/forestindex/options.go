@@ -9,7 +9,7 @@ import (
 )
 
 // Options are the stored options of a forest. Rotate, SketchBytes and HopLabels are -1 for
-// none.
+// none. A build chooses the width of sketches where SketchBytes is 0.
 type Options struct {
 	Kind         forest.Kind
 	Seed         uint64

@@ -151,9 +151,8 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 	if l.metric == vector.InnerProduct {
 		v.Lift, v.LiftNorm = true, l.lift
 	}
-	if w := l.opts.SketchBytes; w > 0 {
-		v.Sketch = query.SketchEncoder{Width: w, Step: l.step,
-			Steps: l.steps}.View([][]byte{l.sketch}, 31)
+	if l.sketch != nil {
+		v.Sketch = l.encoder.View([][]byte{l.sketch}, 31)
 	}
 	if k := l.opts.HopLabels; k > 0 {
 		v.Neighbors = &query.NeighborView{Chunks: [][]uint32{l.hops}, Shift: 31, K: k}

@@ -44,9 +44,8 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 		all := slices.Concat(r.Mean, r.Bias, r.Matrix)
 		arrays.Field(w.Section(codec.KindRotation), 0, &all)
 	}
-	if width := l.opts.SketchBytes; width > 0 {
-		m.SketchWidth, m.SketchShift, m.SketchStep, m.SketchSteps =
-			width, arrays.ShiftFor(width), l.step, l.steps
+	if width := l.encoder.Width; width > 0 {
+		m.SketchWidth, m.SketchShift, m.SketchSteps = width, arrays.ShiftFor(width), l.encoder.Steps
 		arrays.WriteRows(w, codec.KindSketch, l.sketch, width, m.SketchShift)
 	}
 	if k := l.opts.HopLabels; k > 0 {
@@ -132,8 +131,7 @@ func loadView(ctx context.Context, st kind.Source, m *kind.Manifest, base query.
 	}
 	if d.SketchWidth > 0 {
 		parts := arrays.ReadRows[byte](r, codec.KindSketch, m.Info.Rows, d.SketchWidth, d.SketchShift)
-		v.Sketch = query.SketchEncoder{Width: d.SketchWidth, Step: d.SketchStep,
-			Steps: d.SketchSteps}.View(parts, d.SketchShift)
+		v.Sketch = query.NewSketchView(parts, d.SketchShift, d.SketchWidth, d.SketchSteps)
 	}
 	if d.NeighborK > 0 {
 		ids := arrays.ReadRows[uint32](r, codec.KindNeighbors, m.Info.Rows, d.NeighborK, d.NeighborShift)
