@@ -40,6 +40,11 @@ type framing interface {
 	counted() bool
 }
 
+// trailed is a framing with bytes after the last record.
+type trailed interface {
+	trailer(dst []byte) []byte
+}
+
 // noHeader is the framing of formats that are nothing but records.
 type noHeader struct{}
 
@@ -364,6 +369,11 @@ func (w *fileWriter) finish() error {
 	}
 	if w.zip != nil {
 		if err := w.zip.Close(); err != nil {
+			return err
+		}
+	}
+	if t, ok := w.frame.(trailed); ok {
+		if _, err := w.buffer.Write(t.trailer(w.row[:0])); err != nil {
 			return err
 		}
 	}

@@ -99,7 +99,9 @@
 // The vector is the column Options.VectorField, or the only one that has lists of floats, or failing that
 // lists of numbers. Columns for key, labels, payload and expiry are found as in csv files, and all
 // others are attributes of the column's type, whose nulls are no attributes; a column of another type, or of
-// a group, is an error unless Options.IgnoreColumns names it.
+// a group, is an error unless Options.IgnoreColumns names it. Written are the columns key, vector, labels,
+// payload and expires, and one for each attribute of the Schema, with its type behind the name where the name
+// is that of another column; texts must be UTF-8, and times are nanoseconds, of the years 1678 to 2261.
 //
 // # jsonl
 //

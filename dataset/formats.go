@@ -19,7 +19,7 @@ const (
 	FormatNPY     = "npy"     // NumPy array file, versions 1 to 3
 	FormatNPZ     = "npz"     // NumPy archive: a zip file of npy files; read only
 	FormatHDF5    = "hdf5"    // HDF5 file of arrays, as h5py and ann-benchmarks have it; read only
-	FormatParquet = "parquet" // Parquet file with a column of lists of numbers; read only
+	FormatParquet = "parquet" // Parquet file with a column of lists of numbers
 	FormatCSV     = "csv"     // comma-separated text
 	FormatTSV     = "tsv"     // tab-separated text, quoted like csv
 	FormatJSONL   = "jsonl"   // one JSON object a line
@@ -79,7 +79,7 @@ func init() {
 		},
 		{
 			name: FormatParquet, dense: true, attributes: true, seek: true, endings: []string{".parquet", ".pq"},
-			open: openParquet,
+			open: openParquet, encoder: newParquetEncoder,
 		},
 		{
 			name: FormatCSV, dense: true, text: true, attributes: true, rejects: true, endings: []string{".csv"},

@@ -23,7 +23,7 @@ type exportCmd struct {
 	Output     string `arg:"" help:"File to write, compressed if its name ends in .gz; - for standard output."`
 	forceFlag
 	whereFlag
-	As string `help:"Format of the output (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, csv, tsv, jsonl; of sparse rows libsvm, xmc, arff, jsonl); if not given, by its name, or jsonl for standard output." placeholder:"FORMAT"`
+	As string `help:"Format of the output (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, parquet, csv, tsv, jsonl; of sparse rows libsvm, xmc, arff, jsonl); if not given, by its name, or jsonl for standard output." placeholder:"FORMAT"`
 
 	LabelNames   string `help:"Also write the names of the labels of sparse rows, by number, to this file." placeholder:"PATH"`
 	FeatureNames string `help:"Also write the names of the features of sparse rows, by number, to this file." placeholder:"PATH"`
@@ -123,12 +123,12 @@ func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo, filte
 	return o, number, err
 }
 
-// attributeColumns returns the columns that a csv or tsv file needs for attributes: one for each type
+// attributeColumns returns the columns that a csv, tsv or parquet file needs for attributes: one for each type
 // of an attribute's values.
 func (c *exportCmd) attributeColumns(
 	a *app, s *db.Snapshot, info db.CollectionInfo, filter *db.Filter, format string,
 ) (columns []dataset.Attribute, err error) {
-	if len(info.Attributes) == 0 || format != dataset.FormatCSV && format != dataset.FormatTSV {
+	if len(info.Attributes) == 0 || format == dataset.FormatJSONL || !dataset.HasAttributes(format) {
 		return nil, nil
 	}
 	found := map[dataset.Attribute]bool{}
