@@ -200,12 +200,29 @@ func (s *sample) recall() float64 { return float64(s.hits) / float64(max(1, s.po
 
 // counted returns the recall, with a margin a standard error less: that of the mean of the queries' recalls.
 func (s *sample) counted(margin bool) float64 {
-	if !margin || s.possible == 0 {
+	if !margin {
 		return s.recall()
 	}
-	n := float64(s.queries)
+	return s.recall() - math.Sqrt(s.variance())
+}
+
+// variance returns the variance of the recall as the mean of the queries' recalls.
+func (s *sample) variance() float64 {
+	if s.possible == 0 {
+		return 0
+	}
+	n, possible := float64(s.queries), float64(s.possible)
 	mean := float64(s.hits) / n
-	return s.recall() - math.Sqrt(max(0, float64(s.squares)/n-mean*mean)/n)*n/float64(s.possible)
+	return max(0, float64(s.squares)/n-mean*mean) * n / (possible * possible)
+}
+
+// together returns the ratio, at least 1, of the variance to that of rows that are found independently.
+func (s *sample) together() float64 {
+	alone := s.recall() * (1 - s.recall()) / float64(max(1, s.possible))
+	if alone == 0 {
+		return 1
+	}
+	return max(1, s.variance()/alone)
 }
 
 // byRank returns the recall by the number of rows, best estimate first, that get an exact

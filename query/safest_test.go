@@ -116,6 +116,10 @@ func TestMargin(t *testing.T) {
 	if want := 0.9 - math.Sqrt(0.03/4); s.counted(false) != 0.9 || math.Abs(s.counted(true)-want) > 1e-12 {
 		t.Errorf("%g and %g, want 0.9 and %g", s.counted(false), s.counted(true), want)
 	}
+	// Each of the four would have 0.9·0.1/10 by itself.
+	if want := 0.03 / 4 / (0.09 / 40); math.Abs(s.together()-want) > 1e-9 {
+		t.Errorf("together %g, want %g", s.together(), want)
+	}
 	if empty := new(sample); empty.counted(true) != 0 {
 		t.Errorf("no query: %g", empty.counted(true))
 	}

@@ -55,6 +55,9 @@ type widthStep struct {
 	first  []float64 // the same for the nearest row alone
 	// candidates is the mean number of rows elected.
 	candidates float64
+	// together is by how much the variance of the recall exceeds what it were if each row were found or
+	// missed by itself: the rows of hard queries are missed together.
+	together float64
 }
 
 // most returns the recall with exact distances of the whole beam.
@@ -225,7 +228,7 @@ func (b *beams) add(ctx context.Context, width int) error {
 	}
 	is := s.point(p)
 	r := widthStep{p: p, stride: stride, micros: is.Micros, found: s.byRank(width),
-		first: s.nearestByRank(width), candidates: is.Candidates}
+		first: s.nearestByRank(width), candidates: is.Candidates, together: s.together()}
 	i, _ := slices.BinarySearchFunc(b.schedule, width, func(x widthStep, w int) int { return x.p.Beam - w })
 	b.schedule = slices.Insert(b.schedule, i, r)
 	b.fit()
@@ -445,12 +448,12 @@ func (b *beams) misses(recall float64) float64 {
 	return max(1-recall, 0.5/float64(b.t.m.k*len(b.t.m.queries)))
 }
 
-// margin returns the standard error of a recall that was measured on every stride-th query, or zero.
-func (b *beams) margin(recall float64, stride int) float64 {
+// margin returns the standard error of a recall that was measured as a width was, or zero.
+func (b *beams) margin(recall float64, r *widthStep) float64 {
 	if !b.other {
 		return 0
 	}
-	return math.Sqrt(recall * (1 - recall) * float64(stride) / float64(b.t.m.k*len(b.t.m.queries)))
+	return math.Sqrt(r.together * recall * (1 - recall) * float64(r.stride) / float64(b.t.m.k*len(b.t.m.queries)))
 }
 
 // choose returns the cheapest setting of a recall on the sample, and the widthStep that it is
@@ -460,7 +463,7 @@ func (b *beams) choose(recall float64) (p Params, from int) {
 	from = -1
 	for i := range b.schedule {
 		r := &b.schedule[i]
-		rows, reached := r.least(recall+b.margin(recall, r.stride), b.t.m.k)
+		rows, reached := r.least(recall+b.margin(recall, r), b.t.m.k)
 		if !reached {
 			continue
 		}
@@ -468,6 +471,12 @@ func (b *beams) choose(recall float64) (p Params, from int) {
 			best, p, from = micros, r.p, i
 			p.R = rows
 		}
+	}
+	last := len(b.schedule) - 1
+	if top := &b.schedule[last]; from < 0 && b.other && top.most() >= recall {
+		// The widest beam has the recall, if without the margin.
+		p, from = top.p, last
+		p.R, _ = top.least(top.most(), b.t.m.k)
 	}
 	return p, from
 }

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -85,9 +86,18 @@ func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 func (b *beams) reuse(base *beams) {
 	b.time = base.time
 	for _, r := range base.schedule {
-		r.found = r.first
+		r.found, r.together = r.first, 1
 		b.schedule = append(b.schedule, r)
 	}
+}
+
+// firstOf returns the first width of a recall, or the last one.
+func (b *beams) firstOf(recall float64) *widthStep {
+	i := slices.IndexFunc(b.schedule, func(r widthStep) bool { return r.most() >= recall })
+	if i < 0 {
+		i = len(b.schedule) - 1
+	}
+	return &b.schedule[i]
 }
 
 // depth returns a point for each of depthRecalls that a beam has.
@@ -105,7 +115,7 @@ func (b *beams) depth(ctx context.Context) ([]Point, error) {
 	var points []Point
 	for i, recall := range depthRecalls {
 		for range narrowSteps {
-			width, ok := b.between(recall+b.margin(recall, 1), depthGap)
+			width, ok := b.between(recall+b.margin(recall, b.firstOf(recall)), depthGap)
 			if !ok || i >= depthNarrowed && b.t.elapsed() > b.t.budget {
 				break
 			}

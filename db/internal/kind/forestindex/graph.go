@@ -26,8 +26,9 @@ func (t *training) graph(ctx context.Context, k int) (lists []uint32, reached fl
 			near = sideBySide(near, k, far, labels.FarEach)
 			lists, err = labels.Diversify(ctx, t.corpus, near, k+labels.FarEach, k, workers)
 		}
+		reached = 0 // unknown for the new lists
 	}
-	if err == nil {
+	if err == nil && reached < 1 {
 		reached, err = labels.Reach(ctx, t.corpus, lists, k, near)
 	}
 	if err != nil {
