@@ -76,13 +76,8 @@ func resize(x []float32, n int) []float32 {
 	return x[:n]
 }
 
-// mark marks a place and reports whether it was not marked before.
-func (s *scratch) mark(p uint32) bool {
-	w, b := &s.seen[p/64], uint64(1)<<(p%64)
-	first := *w&b == 0
-	*w |= b
-	return first
-}
+// mark marks a place.
+func (s *scratch) mark(p uint32) { s.seen[p/64] |= 1 << (p % 64) }
 
 // forget clears the word of a marked place.
 func (s *scratch) forget(p uint32) { s.seen[p/64] = 0 }

@@ -27,17 +27,7 @@ func TestAmong(t *testing.T) {
 		x.Append(sparse(row))
 	}
 	units := unitRows(x, m.d, nil)
-	rows := make([]int, units.Rows())
-	for i := range rows {
-		rows[i] = i
-	}
-	build := func(rows []int) *postings.Index {
-		ix, err := postings.Build(ctx, labels.SelectRows(units, rows), postings.Params{Compact: true}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ix
-	}
+	rows, build := selections(t, units)
 	deleted := roaring.BitmapOf(3, 50, 290)
 	view := forestView(t, m, m.n, vector.Cosine)
 	scale := FitScaling(m.d, m.n, func(i int) []float32 { return m.row(i) })

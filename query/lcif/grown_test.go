@@ -23,17 +23,7 @@ func TestGrownNeighborsAreThoseOfAllRows(t *testing.T) {
 	}
 	units.Cols = x.Cols
 	n := units.Rows()
-	rows := make([]int, n)
-	for i := range rows {
-		rows[i] = i
-	}
-	build := func(rows []int) *postings.Index {
-		ix, err := postings.Build(ctx, labels.SelectRows(units, rows), postings.Params{Compact: true}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ix
-	}
+	rows, build := selections(t, units)
 	dead := roaring.BitmapOf(3, 50, 90, 150, 230)
 	whole := &PostingsNeighbors{Index: build(rows), Params: postings.SearchParams{Deleted: dead}}
 	for _, first := range []int{0, 1, 100, n} {

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -63,4 +64,19 @@ func forestView(t testing.TB, m *denseRows, n int, metric vector.Metric) *query.
 		t.Fatal(err)
 	}
 	return v
+}
+
+// selections returns the numbers of all rows, and a function that makes an inverted index of some.
+func selections(t testing.TB, units *vector.CSR) (rows []int, build func(rows []int) *postings.Index) {
+	for i := range units.Rows() {
+		rows = append(rows, i)
+	}
+	return rows, func(rows []int) *postings.Index {
+		t.Helper()
+		ix, err := postings.Build(t.Context(), labels.SelectRows(units, rows), postings.Params{Compact: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ix
+	}
 }

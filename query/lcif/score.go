@@ -273,10 +273,10 @@ func combine(lambda float64, instance, feature vector.Sparse, dst *vector.Sparse
 }
 
 // normalise sets unit to the features of q that a view knows and keeps, divided by the length
-// of q, and reports whether any is left. Without a selection of features the length is that of
+// of q. Without a selection of features the length is that of
 // the complete q: a feature that no row has makes a query less similar to all rows. With a
 // selection, the length is that of the kept features, as it is for the rows.
-func normalise(unit *vector.Sparse, q vector.Sparse, features int, keep []uint64) bool {
+func normalise(unit *vector.Sparse, q vector.Sparse, features int, keep []uint64) {
 	unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
 	var sum float64
 	for i, f := range q.Index {
@@ -294,12 +294,10 @@ func normalise(unit *vector.Sparse, q vector.Sparse, features int, keep []uint64
 	norm := math.Sqrt(sum)
 	if !(norm > 0) || math.IsInf(norm, 1) {
 		unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
-		return false
 	}
 	for i, x := range unit.Value {
 		unit.Value[i] = float32(float64(x) / norm)
 	}
-	return len(unit.Index) > 0
 }
 
 func sortByRow(hits []postings.Hit) {

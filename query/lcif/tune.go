@@ -153,9 +153,9 @@ func (o *TuneOptions) check() error {
 	if o.Search > PaperProtocol {
 		return fmt.Errorf("%w: search %d", query.ErrParams, o.Search)
 	}
-	inside := func(what string, values []float64, lo, hi float64, open bool) error {
+	inside := func(what string, values []float64, hi float64, open bool) error {
 		for _, x := range values {
-			if !(x >= lo && x <= hi) || open && x == lo {
+			if !(x >= 0 && x <= hi) || open && x == 0 {
 				return fmt.Errorf("%w: %s %g", query.ErrParams, what, x)
 			}
 		}
@@ -172,11 +172,11 @@ func (o *TuneOptions) check() error {
 		}
 	}
 	return cmp.Or(
-		inside("alpha", o.Alphas, 0, math.MaxFloat64, true),
-		inside("beta", o.Betas, 0, math.MaxFloat64, true),
-		inside("lambda", o.Lambdas, 0, 1, false),
-		inside("second order", o.SecondOrders, 0, 1, false),
-		inside("share of features", o.FeatureShare, 0, 1, true),
+		inside("alpha", o.Alphas, math.MaxFloat64, true),
+		inside("beta", o.Betas, math.MaxFloat64, true),
+		inside("lambda", o.Lambdas, 1, false),
+		inside("second order", o.SecondOrders, 1, false),
+		inside("share of features", o.FeatureShare, 1, true),
 	)
 }
 

@@ -301,20 +301,12 @@ func TestCoordinateSearchVariesEveryParameter(t *testing.T) {
 			s.K = k
 			try("k", s)
 		}
-		for _, x := range o.Alphas {
-			s := best.Setting
-			s.Alpha = x
-			try("alpha", s)
-		}
-		for _, x := range o.Betas {
-			s := best.Setting
-			s.Beta = x
-			try("beta", s)
-		}
-		for _, x := range o.Lambdas {
-			s := best.Setting
-			s.Lambda = x
-			try("lambda", s)
+		for name, values := range map[string][]float64{"alpha": o.Alphas, "beta": o.Betas, "lambda": o.Lambdas} {
+			for _, x := range values {
+				s := best.Setting
+				*map[string]*float64{"alpha": &s.Alpha, "beta": &s.Beta, "lambda": &s.Lambda}[name] = x
+				try(name, s)
+			}
 		}
 		for _, cut := range o.Cuts {
 			s := best.Setting

@@ -23,7 +23,7 @@ func (t *training) findLabels(ctx context.Context, l *learned, o Options,
 		t.hops = t.labels
 		return err
 	}
-	if t.labels, err = t.exact(ctx, t.points, o.LabelsK, o, timer); err != nil {
+	if t.labels, err = t.exact(ctx, t.points, o.LabelsK, timer); err != nil {
 		return err
 	}
 	if o.HopLabels > 0 {
@@ -33,8 +33,9 @@ func (t *training) findLabels(ctx context.Context, l *learned, o Options,
 }
 
 // exact computes the exact labels of queries, or of the live rows if queries is nil.
-func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o Options,
-	timer *kind.Timer) (lab *labels.Neighbors, err error) {
+func (t *training) exact(
+	ctx context.Context, queries labels.Rows, k int, timer *kind.Timer,
+) (lab *labels.Neighbors, err error) {
 	err = timer.Run("labels", func(report func(int, int)) error {
 		lab, err = labels.ExactNeighbors(ctx, t.corpus, queries, k, kind.WorkersOf(ctx), report)
 		return err
@@ -51,7 +52,7 @@ func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o Opti
 func (t *training) ofRows(ctx context.Context, l *learned, k int, o Options,
 	timer *kind.Timer) (*labels.Neighbors, error) {
 	if o.Labels != NeighborsApproximate {
-		return t.exact(ctx, nil, k, o, timer)
+		return t.exact(ctx, nil, k, timer)
 	}
 	p := labels.ApproximateOptions{Seed: o.Seed, Workers: kind.WorkersOf(ctx), Outside: l.outside}
 	if t.own && o.tunes() {
@@ -131,14 +132,14 @@ func (l *learned) project(ctx context.Context, t *training, o Options,
 			l.rotated = rotate(ctx, l.rotation, t.corpus.rows)
 		}
 		if approximate {
-			l.reduce(ctx, whole, t, o)
+			l.reduce(ctx, whole, t)
 		}
 		return ctx.Err()
 	})
 }
 
 // reduce computes the coordinates that approximate labels use.
-func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *training, o Options) {
+func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *training) {
 	rows := t.corpus
 	r := whole.Leading(narrowCodes)
 	if keptBy(r, rows) < kept {
