@@ -109,11 +109,23 @@ func withProgress(ctx context.Context, f func(progress)) context.Context {
 	return WithProgress(ctx, func(stage string, done, total int) { f(progress{stage, done, total}) })
 }
 
+// must ends a test that has got an error.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // ProgressForTest is progress for tests outside of the package.
 type ProgressForTest = progress
 
 // The same for tests outside of the package.
 var (
+	MustForTest         = must
 	CreateForTest       = create
 	NearestForTest      = nearest
 	NearestIntoForTest  = nearestInto

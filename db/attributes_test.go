@@ -29,9 +29,7 @@ func (want attributed) verify(t *testing.T, d *DB, coll string) {
 	c := d.Collection(coll)
 	found := 0
 	for r, err := range c.Rows(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w, ok := want[string(r.Key)]
 		if !ok || !reflect.DeepEqual(r.Attributes, w.Attributes) || !r.ExpiresAt.Equal(w.ExpiresAt) {
 			t.Fatalf("row %q has %v, %v; want %v, %v", r.Key, r.Attributes, r.ExpiresAt, w.Attributes, w.ExpiresAt)
@@ -47,9 +45,7 @@ func (want attributed) verify(t *testing.T, d *DB, coll string) {
 			want.verifyRange(t, d, coll, name, attribute.Equal(v))
 		}
 	}
-	if err := mustCheck(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mustCheck(d))
 }
 
 // verifyRange compares the rows that the tables of an attribute give with a scan.
@@ -58,9 +54,7 @@ func (want attributed) verifyRange(t *testing.T, d *DB, coll, name string, in at
 	scan := roaring.New()
 	c := d.Collection(coll)
 	for r, err := range c.Rows(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if v, ok := r.Attributes[name]; ok && in.Contains(attribute.AppendKey(nil, v)) {
 			scan.Add(r.Row)
 		}
@@ -77,9 +71,7 @@ func (want attributed) verifyRange(t *testing.T, d *DB, coll, name string, in at
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // TestAttributes puts, changes and deletes rows with attributes at random, reopens and compacts, and
@@ -146,28 +138,18 @@ func TestAttributes(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		switch round % 4 {
 		case 1:
-			if err := d.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Close())
 			d = openAt(t, path, nil)
 		case 3:
-			if err := d.Compact(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Compact(ctx))
 		}
 		want.verify(t, d, "c")
 	}
-	if err := d.Drop(ctx, "c"); err != nil {
-		t.Fatal(err)
-	}
-	if err := mustCheck(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Drop(ctx, "c"))
+	must(t, mustCheck(d))
 }
 
 // TestAttributesSalvaged: a salvaged database has the attributes of all rows.
@@ -176,9 +158,7 @@ func TestAttributesSalvaged(t *testing.T) {
 	dir := t.TempDir()
 	d := openAt(t, filepath.Join(dir, "a.anndb"), nil)
 	c, err := d.Create(ctx, "c", Schema{Dim: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := attributed{}
 	err = d.Update(ctx, func(tx *Tx) error {
 		for i := range 20 {
@@ -191,16 +171,12 @@ func TestAttributesSalvaged(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := c.Get([]byte("3"))
 	if err != nil || !bytes.Equal(r.Key, []byte("3")) {
 		t.Fatal(r, err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 	to := filepath.Join(dir, "b.anndb")
 	if _, err := Salvage(ctx, filepath.Join(dir, "a.anndb"), to, nil); err != nil {
 		t.Fatal(err)
@@ -213,9 +189,7 @@ func TestExpire(t *testing.T) {
 	ctx := context.Background()
 	d := openTemp(t, nil)
 	c, err := d.Create(ctx, "c", Schema{Dim: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	now := time.Now()
 	err = d.Update(ctx, func(tx *Tx) error {
 		for i := range 9000 {
@@ -232,16 +206,12 @@ func TestExpire(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// A row that gets more time stays.
 	err = d.Update(ctx, func(tx *Tx) error {
 		return tx.Collection("c").SetExpiry([]byte("3"), now.Add(time.Hour))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	steps, err := d.Maintain(ctx, 0)
 	if err != nil || len(steps) != 1 || steps[0].Action != "expire" || steps[0].Rows != 2999 {
 		t.Fatalf("steps %+v, %v", steps, err)
@@ -252,9 +222,7 @@ func TestExpire(t *testing.T) {
 	if r, err := c.Get([]byte("3")); err != nil || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
 		t.Fatal(r, err)
 	}
-	if err := mustCheck(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mustCheck(d))
 }
 
 // TestAttributesRepaired: damage in a table of attributes is an error of the filter, found by Check, and
@@ -279,23 +247,17 @@ func TestAttributesRepaired(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	put(0, 1500)
 	put(100, 150) // replaced: their numbers are new
 	object := d.Collection("c")
 	var key [codec.KeySize]byte
-	if err := object.read(func(st *state.Collection) error {
+	must(t, object.read(func(st *state.Collection) error {
 		key = codec.Key(st.Entry.Attribute("price").Object, codec.KindAttribute, 0)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	}))
+	must(t, d.Close())
 	flipValue(t, path, layout.BucketAttributes, key)
 	d = openAt(t, path, nil)
 	err := d.Collection("c").read(func(st *state.Collection) error {

@@ -59,9 +59,7 @@ func TestAttributeTypes(t *testing.T) {
 		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `key "a": "t" is a time, and here a number`) {
 			t.Errorf("SetAttributes: %v", err)
 		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Close())
 		d = openAt(t, path, nil)
 	}
 	info, err := d.Collection("c").Info()
@@ -73,13 +71,9 @@ func TestAttributeTypes(t *testing.T) {
 		c := tx.Collection("c")
 		return errors.Join(c.Delete([]byte("c")), c.Delete([]byte("d")), c.Delete([]byte("e")))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	refused(`"s" is a string`, typedRow("c", "s", 3))
-	if err := d.Compact(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Compact(ctx))
 	if err := putRows(d, typedRow("c", "s", 3)); err != nil {
 		t.Errorf("after a compaction: %v", err)
 	}
@@ -92,9 +86,7 @@ func TestAttributeTypes(t *testing.T) {
 func TestEmptyFilter(t *testing.T) {
 	d := openTemp(t, nil)
 	c, err := d.Create(t.Context(), "c", Schema{Dim: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 2 {
 		for _, f := range []*Filter{Eq("n", 1), Eq("n", "x"), Exists("none")} {
 			res, err := c.Search(t.Context(), Query{Vector: []float32{1}}, &SearchOptions{Where: f})
@@ -103,13 +95,9 @@ func TestEmptyFilter(t *testing.T) {
 				t.Errorf("%s: %d hits, %d rows, %v", f, len(res.Hits), n, errors.Join(err, counted))
 			}
 		}
-		if err := putRows(d, typedRow("a", "n", 1)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, putRows(d, typedRow("a", "n", 1)))
 		err := d.Update(t.Context(), func(tx *Tx) error { return tx.Collection("c").Delete([]byte("a")) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }
 
@@ -120,16 +108,10 @@ func TestCheckAttributeTypes(t *testing.T) {
 	if _, err := d.Create(t.Context(), "c", Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if err := putRows(d, typedRow("a", "n", 1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, putRows(d, typedRow("a", "n", 1)))
+	must(t, d.Close())
 	file, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = file.Update(func(tx *bbolt.Tx) error {
 		cat, err := layout.ReadCatalog(tx)
 		if err != nil {
@@ -138,9 +120,7 @@ func TestCheckAttributeTypes(t *testing.T) {
 		cat.Collections[0].Attributes[0].Type = "string"
 		return layout.WriteCatalog(tx, cat)
 	})
-	if err := errors.Join(err, file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, file.Close()))
 	d = openAt(t, path, nil)
 	if err := mustCheck(d); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), `attribute "n"`) {
 		t.Error(err)

@@ -19,9 +19,7 @@ import (
 func TestBackground(t *testing.T) {
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Sync: Off, Maintenance: &Maintenance{Every: time.Millisecond, Share: 0.05, CPU: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := d.Create(ctx, "s", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -37,15 +35,11 @@ func TestBackground(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	status := func() (IndexInfo, MaintenanceStats) {
 		st, err := d.Stats()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return st.Indexes[0], st.Maintenance
 	}
 	put(1000)
@@ -120,16 +114,12 @@ func TestMaintainedByDefault(t *testing.T) {
 		{&Options{Maintenance: &Maintenance{Manual: true}}, false}, {&Options{ReadOnly: true}, false},
 	} {
 		d, err := Open(path, c.o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		st, err := d.Stats()
 		if st.Maintenance.Background != c.want || err != nil {
 			t.Errorf("%+v: in the background %t, %v", c.o, st.Maintenance.Background, err)
 		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Close())
 	}
 }
 
@@ -150,9 +140,7 @@ func TestRelearnOvertaken(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := openTemp(t, &Options{Sync: Off})
 			coll, err := d.Create(t.Context(), "c", Schema{Dim: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			put := func(from, to int) {
 				err := d.Update(t.Context(), func(tx *Tx) error {
 					for i := from; i < to; i++ {
@@ -163,9 +151,7 @@ func TestRelearnOvertaken(t *testing.T) {
 					}
 					return nil
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			}
 			put(0, 40)
 			if _, err := coll.Build(t.Context(), "x", nil); err != nil {

@@ -15,6 +15,7 @@ import (
 )
 
 var (
+	must         = db.MustForTest
 	create       = db.CreateForTest
 	nearest      = db.NearestForTest
 	nearestInto  = db.NearestIntoForTest
@@ -67,9 +68,7 @@ func (b *bed) reopen() {
 
 func (b *bed) must(err error) {
 	b.t.Helper()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 }
 
 // put writes rows under the keys prefix0, prefix1, ... in one batch.

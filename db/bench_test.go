@@ -51,9 +51,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s, err := bed.d.Snapshot()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		s.Release()
 	}
 }

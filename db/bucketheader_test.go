@@ -21,9 +21,7 @@ import (
 func TestDamagedBucketHeaders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.anndb")
 	d, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx := t.Context()
 	err = errorsOf(
 		func() error { return create(ctx, d, "s", Schema{Named: true}) },
@@ -40,17 +38,11 @@ func TestDamagedBucketHeaders(t *testing.T) {
 		},
 		d.Close,
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	m := latestOf(t, data)
 	le := binary.LittleEndian

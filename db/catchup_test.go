@@ -34,9 +34,7 @@ func TestCatchUp(t *testing.T) {
 			}
 			name := filepath.Join(t.TempDir(), "copy.anndb")
 			copied, err := d.compactor.Copy(ctx, name, numbers)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if (numbers == compact.KeepNumbers) != (len(copied.Moved) == 0) {
 				t.Fatalf("%d collections were renumbered", len(copied.Moved))
 			}
@@ -45,13 +43,9 @@ func TestCatchUp(t *testing.T) {
 			defer other.Close()
 			rng := rand.New(rand.NewPCG(4, 4))
 			for round := range 4 {
-				if err := changeChurned(d, rng, round); err != nil {
-					t.Fatal(err)
-				}
+				must(t, changeChurned(d, rng, round))
 				s, err := d.Snapshot()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				var n int
 				if n, _, err = copied.Follow(ctx); err != nil || n == 0 {
 					t.Fatalf("round %d: %d bytes, %v", round, n, err)
@@ -60,9 +54,7 @@ func TestCatchUp(t *testing.T) {
 					t.Fatalf("round %d again: %d bytes, %v", round, n, err)
 				}
 				// The changes did not come through this handle. A transaction makes it see them.
-				if err := other.txn.Exclusive(ctx, func(*bbolt.Tx, *layout.Catalog) error { return nil }); err != nil {
-					t.Fatal(err)
-				}
+				must(t, other.txn.Exclusive(ctx, func(*bbolt.Tx, *layout.Catalog) error { return nil }))
 				sameRows(t, s, other)
 				s.Release()
 			}
@@ -92,9 +84,7 @@ func fillChurned(t *testing.T, d *DB) {
 		func() error { return churn(d, 1) },
 		func() error { return churn(d, 2) },
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // changeChurned replaces, adds, deletes and changes rows; some keys are deleted and come
@@ -170,9 +160,7 @@ func sameRows(t *testing.T, s *Snapshot, other *DB) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // writeOnWarning is a log handler that writes to the database when it is warned,
@@ -232,9 +220,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 		func() error { return update(plain...) }, // one class is left: no tree can be learned from it
 		func() error { return d.Compact(ctx) },
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if wrote.Load() == 0 {
 		t.Fatal("nothing was logged in the middle of the compaction")
 	}
@@ -276,9 +262,7 @@ func TestBuildBesideReorder(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-done)
 	if err := mustCheck(d); err != nil {
 		t.Error(err)
 	}

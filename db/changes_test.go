@@ -38,9 +38,7 @@ func changedBase(t *testing.T, n, dim int) (*DB, string) {
 	if err == nil {
 		err = d.Update(ctx, func(b *Tx) error { return putChanged(b, 0, n, dim) })
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d, path
 }
 
@@ -71,9 +69,7 @@ func relabel(t *testing.T, d *DB, i int, labels ...string) {
 		key := fmt.Append(nil, i)
 		return errors.Join(b.Collection("d").SetLabels(key, labels...), b.Collection("s").SetLabels(key, labels...))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // TestChangesOfOneKey: changes of one key compose within a transaction.
@@ -138,9 +134,7 @@ func TestChangesOfOneKey(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			err = d.View(func(s *Snapshot) error {
 				r, err := s.Collection("d").Get(key)
 				if err == nil && (r.Row != 1) != c.moved {
@@ -168,9 +162,7 @@ func TestChangeOfDeletedRow(t *testing.T) {
 		return errors.Join(b.Collection("d").Delete([]byte("1")), b.Collection("s").Delete([]byte("1")),
 			putChanged(b, 2, 3, 2))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for k := range storedPairs(t, d) {
 		if kindInKey(k) == codec.KindChange {
@@ -212,9 +204,7 @@ func TestChangeErrors(t *testing.T) {
 		}
 	}
 	var late *Tx
-	if err := d.Update(t.Context(), func(b *Tx) error { late = b; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Update(t.Context(), func(b *Tx) error { late = b; return nil }))
 	if err := late.Collection("d").SetLabels([]byte("1")); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Update has returned: %v", err)
 	}
@@ -241,9 +231,7 @@ func storedPairs(t *testing.T, d *DB) map[string]uint32 {
 			})
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 
@@ -297,9 +285,7 @@ func TestChangeWritesLittle(t *testing.T) {
 		t.Error("labels that a row has were written")
 	}
 	st, err := d.Stats()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, i := range st.Indexes {
 		if i.Fresh != 0 || i.Relabelled != 0 {
 			t.Errorf("index %+v is behind", i)
@@ -380,9 +366,7 @@ var labelKinds = map[string]map[string]IndexOptions{
 func behind(t *testing.T, d *DB) map[string]int {
 	t.Helper()
 	st, err := d.Stats()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out := map[string]int{}
 	for _, i := range st.Indexes {
 		if i.Error != "" {
@@ -391,9 +375,7 @@ func behind(t *testing.T, d *DB) map[string]int {
 		out[i.Name] = i.Relabelled
 	}
 	peeked, err := Peek(t.Context(), d.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, i := range peeked.Indexes {
 		if i.Error != "" || i.Relabelled != out[i.Name] {
 			t.Errorf("peek: index %s has %d rows relabelled, want %d: %s", i.Name, i.Relabelled, out[i.Name], i.Error)
@@ -432,7 +414,7 @@ func TestRelabelledModels(t *testing.T) {
 			t.Fatalf("share %g: steps %+v, %v", share, done, err)
 		}
 	}
-	if err := d.Update(ctx, func(b *Tx) error {
+	must(t, d.Update(ctx, func(b *Tx) error {
 		for i := range 50 {
 			key := fmt.Append(nil, i)
 			if err := errors.Join(b.Collection("d").SetPayload(key, []byte("q")), b.Collection("s").SetPayload(key, []byte("q"))); err != nil {
@@ -440,9 +422,7 @@ func TestRelabelledModels(t *testing.T) {
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	want("payloads only", 0)
 	maintain(0, false)
 	for i := 0; i < 40; i += 2 {
@@ -450,32 +430,24 @@ func TestRelabelledModels(t *testing.T) {
 	}
 	relabel(t, d, 2, "l1")
 	want("relabelled", 20)
-	if err := d.Update(ctx, func(b *Tx) error {
+	must(t, d.Update(ctx, func(b *Tx) error {
 		return errors.Join(b.Collection("s").Delete([]byte("38")), b.Collection("d").Delete([]byte("38")))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	want("deleted", 19)
 	maintain(0.1, false)
-	if err := errors.Join(mustCheck(d), d.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(mustCheck(d), d.Close()))
 	var err error
 	if d, err = Open(path, &Options{Sync: Off}); err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
 	want("reopened", 19)
-	if err := d.Compact(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Compact(ctx))
 	want("compacted", 19)
 	maintain(0.05, true)
 	want("maintained", 0)
 	maintain(0, false)
-	if err := mustCheck(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mustCheck(d))
 	relabel(t, d, 7, "l2")
 	if _, err := d.Collection("s").Build(ctx, "at", labelKinds["s"]["at"]); err != nil {
 		t.Fatal(err)
@@ -514,9 +486,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				if got := behind(t, d)[name]; next != 2 || got != 1 {
 					t.Fatalf("after the build: %d rows relabelled, want 1 of %d", got, next/2)
 				}
-				if err := d.Update(ctx, func(b *Tx) error { return putChanged(b, 200, 205, 4) }); err != nil {
-					t.Fatal(err)
-				}
+				must(t, d.Update(ctx, func(b *Tx) error { return putChanged(b, 200, 205, 4) }))
 				// The step absorbs the row; another one is relabelled during it, and absorbed by the
 				// next step. Nothing is left then.
 				steps, err := d.Maintain(withProgress(ctx, once()), 0)
@@ -582,15 +552,11 @@ func TestPredictRelabelled(t *testing.T) {
 	if _, err := d.Collection("s").Build(ctx, "lcif", labelKinds["s"]["lcif"]); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Update(ctx, func(b *Tx) error { return putChanged(b, 60, 63, 4) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Update(ctx, func(b *Tx) error { return putChanged(b, 60, 63, 4) }))
 	one := &PredictOptions{Index: "lcif", Params: &lcif.Params{K: 1, Lambda: 1, Top: 1}}
 	label := func(s *Snapshot, i int) string {
 		r, err := s.Collection("s").Get(fmt.Append(nil, i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p, err := s.Collection("s").Predict(ctx, Query{Sparse: r.Sparse}, one)
 		if err != nil || len(p.Labels) != 1 {
 			t.Fatalf("%v, %v", p, err)
@@ -598,23 +564,19 @@ func TestPredictRelabelled(t *testing.T) {
 		return p.Labels[0].Label
 	}
 	old, err := d.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer old.Release()
 	relabel(t, d, 4, "quite new")
 	relabel(t, d, 61, "newer")
 	for range 2 {
-		if err := d.View(func(s *Snapshot) error {
+		must(t, d.View(func(s *Snapshot) error {
 			for i, want := range map[int]string{4: "quite new", 61: "newer", 5: "l2", 62: "l2"} {
 				if got := label(s, i); got != want {
 					t.Errorf("row %d: %q, want %q", i, got, want)
 				}
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		for i, want := range map[int]string{4: "l1", 61: "l1", 62: "l2"} {
 			if got := label(old, i); got != want {
 				t.Errorf("row %d before: %q, want %q", i, got, want)
@@ -633,23 +595,15 @@ func TestDamagedChanges(t *testing.T) {
 	var x *layout.Collection
 	relabel(t, d, 5, "new")
 	relabel(t, d, 6, "new")
-	if err := d.Update(t.Context(), func(b *Tx) error { return b.Collection("s").Delete([]byte("7")) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Update(t.Context(), func(b *Tx) error { return b.Collection("s").Delete([]byte("7")) }))
 	if _, err := d.Collection("s").Build(t.Context(), "at", labelKinds["s"]["at"]); err != nil {
 		t.Fatal(err)
 	}
 	relabel(t, d, 5, "newer")
-	if err := d.View(func(s *Snapshot) error { x = s.gen.Collections["s"].Entry; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(mustCheck(d), d.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.View(func(s *Snapshot) error { x = s.gen.Collections["s"].Entry; return nil }))
+	must(t, errors.Join(mustCheck(d), d.Close()))
 	pristine, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	put := func(bucket []byte, key [codec.KeySize]byte, payload []byte) func(*bbolt.Tx) error {
 		return func(tx *bbolt.Tx) error {
 			_, kind, _ := codec.ParseKey(key[:])
@@ -658,9 +612,7 @@ func TestDamagedChanges(t *testing.T) {
 	}
 	set := func(rows ...uint32) []byte {
 		data, err := roaring.BitmapOf(rows...).ToBytes()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return data
 	}
 	change := func(row uint32, revision byte) ([codec.KeySize]byte, []byte) {
@@ -694,9 +646,7 @@ func TestDamagedChanges(t *testing.T) {
 		{"relabelled set damaged", put(layout.BucketSets, codec.Key(at, codec.KindRelabelled, 0), []byte{1}), false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := os.WriteFile(path, pristine, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, pristine, 0o600))
 			inFile(t, path, c.do)
 			withFile(t, path, func(d *DB, s *Snapshot) {
 				r, err := s.Collection("s").Get([]byte("5"))
@@ -740,9 +690,7 @@ func TestSalvageChanges(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := t.Context()
 			d, path := changedBase(t, 1100, 4)
-			if err := d.Drop(ctx, "d"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Drop(ctx, "d"))
 			for i := range 30 {
 				label := "newest"
 				if i < 29 {
@@ -750,18 +698,12 @@ func TestSalvageChanges(t *testing.T) {
 				}
 				for key, l := range map[string]string{"5": label, "1099": "tail"} {
 					err := d.Update(ctx, func(b *Tx) error { return b.Collection("s").SetLabels([]byte(key), l) })
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 				}
 			}
 			var st *state.Collection
-			if err := d.View(func(s *Snapshot) error { st = s.gen.Collections["s"]; return nil }); err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.View(func(s *Snapshot) error { st = s.gen.Collections["s"]; return nil }))
+			must(t, d.Close())
 			c.damage(t, path, st)
 			to := filepath.Join(t.TempDir(), "saved.anndb")
 			report, err := Salvage(ctx, path, to, nil)
@@ -789,9 +731,7 @@ func flipValue(t *testing.T, path string, bucket []byte, key [codec.KeySize]byte
 		return nil
 	})
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for at := 0; ; n++ {
 		next := bytes.Index(data[at:], v)
@@ -814,9 +754,7 @@ func wipeMeta(t *testing.T, path string) {
 		_, err = f.WriteAt(make([]byte, 2*layout.PageSize), 0)
 		err = errors.Join(err, f.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // TestHostileRelabelled: the label sets that a step of maintenance stores for relabelled rows are
@@ -833,18 +771,14 @@ func TestHostileRelabelled(t *testing.T) {
 	relabel(t, d, 9)
 	relabel(t, d, 12, "l2")
 	steps, err := d.Maintain(t.Context(), 0)
-	if err := errors.Join(err, mustCheck(d), d.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, mustCheck(d), d.Close()))
 	for _, s := range steps {
 		if s.Action != "relabel" || s.Rows != 3 {
 			t.Fatalf("steps %+v", steps)
 		}
 	}
 	pristine, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	le := func(width int, numbers ...uint64) (out []byte) {
 		for _, x := range numbers {
 			for i := range width {
@@ -868,9 +802,7 @@ func TestHostileRelabelled(t *testing.T) {
 		{name: "offsets missing", ptr: le(8, 0)},
 	} {
 		for _, coll := range []string{"d", "s"} {
-			if err := os.WriteFile(path, pristine, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, pristine, 0o600))
 			object := objectIn(t, path, coll, "x")
 			for i, data := range [][]byte{c.rows, c.ptr, c.labels} {
 				if data != nil {

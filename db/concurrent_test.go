@@ -45,9 +45,7 @@ func openTemp(t *testing.T, o *Options) *DB {
 func openAt(t *testing.T, path string, o *Options) *DB {
 	t.Helper()
 	d, err := Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -68,13 +66,13 @@ func TestConcurrent(t *testing.T) {
 	}
 	d := openTemp(t, &Options{Sync: Off})
 	ctx := context.Background()
-	must := func(err error) {
+	note := func(err error) {
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	must(create(ctx, d, "c", Schema{Dim: dim}))
-	must(d.Update(ctx, func(b *Tx) error {
+	note(create(ctx, d, "c", Schema{Dim: dim}))
+	note(d.Update(ctx, func(b *Tx) error {
 		for i := range 30 {
 			if err := b.Collection("c").Put(Row{Key: fmt.Appendf(nil, "base-%d", i), Vector: modelVector(uint64(i), dim)}); err != nil {
 				return err
@@ -87,7 +85,7 @@ func TestConcurrent(t *testing.T) {
 	for w := range writers {
 		writing.Go(func() {
 			for i := range batches {
-				must(d.Update(ctx, func(b *Tx) error {
+				note(d.Update(ctx, func(b *Tx) error {
 					x := modelVector(uint64(w*1000+i), dim)
 					for _, half := range []string{"left", "right"} {
 						for _, key := range []string{fmt.Sprintf("w%d-%s-%d", w, half, i), fmt.Sprintf("w%d-%s", w, half)} {
@@ -188,7 +186,7 @@ func TestConcurrent(t *testing.T) {
 	writing.Wait()
 	stop.Store(true)
 	others.Wait()
-	must(d.View(func(s *Snapshot) error {
+	note(d.View(func(s *Snapshot) error {
 		if n, err := s.Collection("c").Count(t.Context(), nil); err != nil || n != 30+writers*2*(batches+1) {
 			return fmt.Errorf("%d rows, want %d: %w", n, 30+writers*2*(batches+1), err)
 		}
@@ -203,8 +201,8 @@ func TestConcurrent(t *testing.T) {
 		}
 		return nil
 	}))
-	must(mustCheck(d))
-	must(mustLeaveNothing(d))
+	note(mustCheck(d))
+	note(mustLeaveNothing(d))
 }
 
 // TestHeldSnapshots: a writer is not blocked by held snapshots, Close is, and
@@ -212,18 +210,12 @@ func TestConcurrent(t *testing.T) {
 func TestHeldSnapshots(t *testing.T) {
 	t.Parallel()
 	d := openTemp(t, &Options{Sync: Off, CloseTimeout: 50 * time.Millisecond})
-	if err := createKilled(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, createKilled(d))
 	var held []*Snapshot
 	for i := range 20 {
-		if err := putKillBatch(d, i); err != nil {
-			t.Fatal(err)
-		}
+		must(t, putKillBatch(d, i))
 		s, err := d.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		held = append(held, s)
 	}
 	if st, err := d.Stats(); err != nil || st.Snapshots != 20 {
@@ -268,9 +260,7 @@ func TestCloseWhileBusy(t *testing.T) {
 	ctx := context.Background()
 	for round := range 5 {
 		d, err := Open(path, &Options{Sync: Off})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := d.Create(ctx, "c", Schema{Dim: 16}); err != nil && !errors.Is(err, ErrExists) {
 			t.Fatal(err)
 		}
@@ -335,9 +325,7 @@ func TestCloseWhileBusy(t *testing.T) {
 			})
 			return nil
 		})
-		if err := errors.Join(err, mustCheck(d), mustLeaveNothing(d), d.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, mustCheck(d), mustLeaveNothing(d), d.Close()))
 	}
 }
 
@@ -354,16 +342,14 @@ func TestCancel(t *testing.T) {
 	for i := range 200 {
 		c.put(fmt.Sprint(i), modelRow{vec: modelVector(uint64(i), 64)})
 	}
-	if err := d.Update(bg, func(b *Tx) error {
+	must(t, d.Update(bg, func(b *Tx) error {
 		for _, key := range c.byRow() {
 			if err := b.Collection("c").Put(Row{Key: []byte(key), Vector: c.rows[key].vec}); err != nil {
 				return err
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	cancelled := 0
 	for i := range 60 {
 		ctx, cancel := context.WithTimeout(bg, rand.N(8*time.Millisecond))
@@ -436,15 +422,13 @@ func TestCancelWaiting(t *testing.T) {
 		}
 	}
 	release()
-	if err := d.View(func(s *Snapshot) error {
+	must(t, d.View(func(s *Snapshot) error {
 		n, err := s.Collection("c").Count(t.Context(), nil)
 		if n != 0 || len(s.Collections()) != 1 {
 			t.Errorf("%d rows, collections %v", n, s.Collections())
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // childHold holds a database open until its input ends.
@@ -462,9 +446,7 @@ func childHold(path string) error {
 // one another not; in other processes and in this one.
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock.anndb")
-	if err := damageDB(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, damageDB(path))
 	open := func(readOnly bool, want error) {
 		t.Helper()
 		d, err := Open(path, &Options{ReadOnly: readOnly, Timeout: 20 * time.Millisecond})
@@ -484,9 +466,7 @@ func TestLock(t *testing.T) {
 		}
 		in, err1 := c.StdinPipe()
 		out, err2 := c.StdoutPipe()
-		if err := errors.Join(err1, err2, c.Start()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err1, err2, c.Start()))
 		if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 			t.Fatalf("child: %q, %v", line, err)
 		}
@@ -502,18 +482,14 @@ func TestLock(t *testing.T) {
 		open(false, nil)
 	}
 	a, err := Open(path, &Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	open(true, nil)
 	open(false, ErrLocked)
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
 	b, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	open(true, ErrLocked)
 	open(false, ErrLocked)
 	if err := b.Close(); err != nil {
@@ -527,12 +503,8 @@ func TestLock(t *testing.T) {
 func TestOpenDuringCompact(t *testing.T) {
 	ctx := context.Background()
 	a := openTemp(t, &Options{Sync: Off})
-	if err := createKilled(a); err != nil {
-		t.Fatal(err)
-	}
-	if err := putKillBatch(a, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, createKilled(a))
+	must(t, putKillBatch(a, 0))
 	type opened struct {
 		d   *DB
 		err error
@@ -543,20 +515,14 @@ func TestOpenDuringCompact(t *testing.T) {
 		second <- opened{d, err}
 	}()
 	time.Sleep(50 * time.Millisecond) // it is waiting for the lock now
-	if err := a.Compact(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Compact(ctx))
 	select {
 	case o := <-second:
 		t.Fatalf("opened beside the writer: %v, %v", o.d, o.err)
 	case <-time.After(200 * time.Millisecond):
 	}
-	if err := putKillBatch(a, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, putKillBatch(a, 1))
+	must(t, a.Close())
 	o := <-second
 	if o.err != nil {
 		t.Fatal(o.err)
@@ -572,9 +538,7 @@ func TestOpenDuringCompact(t *testing.T) {
 // TestVerify flips a bit of a vector and looks at who notices when.
 func TestVerify(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "verify.anndb")
-	if err := damageDB(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, damageDB(path))
 	ctx := context.Background()
 	q := modelVector(8001, 8192)
 	ask := func(d *DB) error {
@@ -586,31 +550,23 @@ func TestVerify(t *testing.T) {
 	open := func() *DB {
 		t.Helper()
 		d, err := Open(path, &Options{Sync: Off})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return d
 	}
 	touch := func(d *DB) {
 		t.Helper()
-		if err := d.Update(ctx, func(b *Tx) error {
+		must(t, d.Update(ctx, func(b *Tx) error {
 			return b.Collection("small").Put(Row{Key: damageKey(5), Vector: make([]float32, 8)})
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	d := open()
-	if err := ask(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ask(d))
 	flipRow(t, d)
 	touch(d)
 	if err := ask(d); err != nil { // a block is verified once
 		t.Errorf("damage after the first read: %v", err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 	d = open()
 	for range 2 { // an error must not be forgotten
 		if err := ask(d); !errors.Is(err, ErrCorrupt) {
@@ -630,9 +586,7 @@ func TestVerify(t *testing.T) {
 func flipRow(t *testing.T, d *DB) {
 	t.Helper()
 	f, err := os.OpenFile(d.Path(), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	err = viewTx(d, func(tx *bbolt.Tx) error {
 		cat, err := layout.ReadCatalog(tx)
@@ -649,9 +603,7 @@ func flipRow(t *testing.T, d *DB) {
 		_, err = f.WriteAt([]byte{v[codec.HeaderSize+1000] ^ 1}, at)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // viewTx calls f with the read transaction of the latest state.

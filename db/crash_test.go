@@ -79,9 +79,7 @@ func childMain(mode string) int {
 func child(t testing.TB, mode, path string, env ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := exec.Command(exe)
 	c.Env = append(append(os.Environ(), envChild+"="+mode, envPath+"="+path), env...)
 	c.Stderr = os.Stderr
@@ -266,12 +264,8 @@ func runAndKill(t *testing.T, mode, path string, within time.Duration) []string 
 	t.Helper()
 	c := child(t, mode, path)
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, c.Start())
 	ready := make(chan struct{})
 	var lines []string
 	var wg sync.WaitGroup
@@ -463,9 +457,7 @@ func killImport(t *testing.T, mode string, n int) {
 			// A new file, so that creating one is killed as well.
 			known = -1
 			path = filepath.Join(dir, fmt.Sprint(i), "kill.anndb")
-			if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(filepath.Dir(path), 0o700))
 		}
 		last, compacted := known, false
 		for _, l := range runAndKill(t, mode, path, 120*time.Millisecond) {
@@ -516,9 +508,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 	path := filepath.Join(t.TempDir(), "kill.anndb")
 	ctx := context.Background()
 	d, err := Open(path, &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = createKilled(d)
 	for i := 0; err == nil && i < 8; i++ {
 		err = putKillBatch(d, i)
@@ -527,9 +517,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 		// 100 is an index that predicts and finds neighbours, too.
 		_, err = d.Collection(coll).Build(ctx, "old", killBuild(coll, 100))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q := modelVector(1234, killDim)
 	p := &query.Params{Method: query.Voting, Votes: 1, NoWiden: true}
 	ask := func(d *DB, index string) (hits []Hit, err error) {
@@ -544,9 +532,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 		return hits, err
 	}
 	want, err := ask(d, "old")
-	if err := errors.Join(err, d.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, d.Close()))
 	orphaned, steps, grown := 0, 0, int64(0)
 	held := uint64(0) // seed of the index "new" in the file, 0 for none
 	for i := range n {

@@ -692,13 +692,9 @@ func TestDamage(t *testing.T) {
 
 func flipBits(t *testing.T, kind damaged) {
 	path := filepath.Join(t.TempDir(), "damage.anndb")
-	if err := kind.write(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, kind.write(path))
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	flips := flipsOf(t, data)
 	n := kind.flips
 	if testing.Short() {
@@ -728,13 +724,9 @@ func flipBits(t *testing.T, kind damaged) {
 // must be missed too, and a number may lead to a page of a former state.
 func TestDamageRoot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "damage.anndb")
-	if err := damages["terms"].write(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, damages["terms"].write(path))
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var commands []command
 	w, _ := soundWalker(t, data, nil)
 	w.Buckets(func(b page.Bucket) {
@@ -763,13 +755,9 @@ func TestTruncated(t *testing.T) {
 
 func cutShort(t *testing.T, kind damaged) {
 	path := filepath.Join(t.TempDir(), "damage.anndb")
-	if err := kind.write(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, kind.write(path))
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	step := int64(4 * 400 / kind.flips)
 	switch {
 	case os.Getenv(envFlips) == "all":
@@ -790,14 +778,10 @@ func cutShort(t *testing.T, kind damaged) {
 
 	// The last byte that is needed is needed.
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	need := latestOf(t, data).Bytes()
 	for _, n := range []int64{need, need - 1} {
-		if err := os.WriteFile(path, data[:n], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, data[:n], 0o600))
 		d, err := Open(path, &Options{ReadOnly: true})
 		if n == need {
 			if err == nil {

@@ -67,9 +67,7 @@ func TestDegenerate(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", shape.name, n), func(t *testing.T) {
 				t.Parallel()
 				d, err := db.Open(filepath.Join(t.TempDir(), "x.anndb"), &db.Options{Sync: db.Off})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer d.Close()
 				for coll, metric := range colls {
 					fillDegenerate(t, d, coll, metric, n, shape.vector, shape.labels)
@@ -121,9 +119,7 @@ func fillDegenerate(t *testing.T, d *db.DB, coll string, metric vector.Metric, n
 	} else {
 		_, err = d.Create(ctx, coll, db.Schema{Dim: dim, Metric: metric})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = d.Update(ctx, func(b *db.Tx) error {
 		for i := range n {
 			r := db.Row{Key: fmt.Appendf(nil, "k%d", i), Labels: labels(i)}
@@ -143,9 +139,7 @@ func fillDegenerate(t *testing.T, d *db.DB, coll string, metric vector.Metric, n
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // askDegenerate asks an index everything that is asked of any.
@@ -173,7 +167,5 @@ func askDegenerate(t *testing.T, d *db.DB, coll, index string) {
 		checkDocumented(t, "index "+index, err)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

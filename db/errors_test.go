@@ -32,23 +32,15 @@ func content(t testing.TB, s *db.Snapshot) string {
 	for _, c := range s.Collections() {
 		fmt.Fprintf(&out, "%+v\n", c)
 		for r, err := range s.Collection(c.Name).Rows(context.Background(), nil) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			fmt.Fprintf(&out, "%+v\n", r)
 		}
 		labels, err := s.Collection(c.Name).Labels()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		infos, err := s.Collection(c.Name).Indexes()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, err := json.Marshal(infos) // printing would show the address of options
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Fprintf(&out, "%v %s\n", labels, text)
 	}
 	return out.String()
@@ -512,9 +504,7 @@ func TestMisuseOfOpen(t *testing.T) {
 	text := filepath.Join(dir, "text")
 	empty := filepath.Join(dir, "empty")
 	for name, data := range map[string]string{text: strings.Repeat("not a database\n", 5000), empty: ""} {
-		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(data), 0o600))
 	}
 	for _, c := range []struct {
 		name string
@@ -557,13 +547,9 @@ func TestMisuseOfOpen(t *testing.T) {
 func TestCloseBusy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.anndb")
 	d, err := db.Open(path, &db.Options{Sync: db.Off, CloseTimeout: 30 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := d.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := d.Close(); !errors.Is(err, db.ErrBusy) {
 		t.Errorf("close beside a snapshot: %v", err)
 	}

@@ -17,9 +17,7 @@ import (
 func images(t testing.TB, path string, n int64) [][]float32 {
 	t.Helper()
 	r, err := dataset.Open(path, dataset.Options{Max: n})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	var out [][]float32
 	for {
@@ -28,9 +26,7 @@ func images(t testing.TB, path string, n int64) [][]float32 {
 		if errors.Is(err, io.EOF) {
 			return out
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out = append(out, rec.Vector)
 	}
 }

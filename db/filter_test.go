@@ -20,9 +20,7 @@ import (
 func filterRows(t *testing.T) *db.DB {
 	t.Helper()
 	d, err := db.Open(t.TempDir()+"/f.anndb", &db.Options{Sync: db.Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { d.Close() })
 	for name, schema := range map[string]db.Schema{"dense": {Dim: 2}, "sparse": {Sparse: true}} {
 		if _, err := d.Create(t.Context(), name, schema); err != nil {
@@ -43,17 +41,13 @@ func filterRows(t *testing.T) *db.DB {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, i := range []int{7, 31, 44} {
 		err := d.Update(t.Context(), func(tx *db.Tx) error {
 			key := filterKey(i)
 			return errors.Join(tx.Collection("dense").Delete(key), tx.Collection("sparse").Delete(key))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return d
 }
@@ -160,9 +154,7 @@ func TestFilterCalls(t *testing.T) {
 				checkPassing(t, s.Collection(coll), c.filter, "snapshot: "+c.text, want)
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		parsed, err := db.ParseFilter(c.text)
 		if strings.Contains(c.text, "<function") {
@@ -192,20 +184,14 @@ func checkPassing(t *testing.T, c db.Collection, f *db.Filter, name string, want
 	}
 	var keys []string
 	for r, err := range c.Rows(ctx, f) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		keys = append(keys, string(r.Key))
 	}
 	same("Rows", keys, nil)
 	set, err := c.Matching(ctx, f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ready, err := c.RowFilter(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q := db.Query{Vector: []float32{1, 2}}
 	if c.Name() == "sparse" {
 		q = db.Query{Sparse: vector.Sparse{Index: []uint32{0}, Value: []float32{1}}}
@@ -227,9 +213,7 @@ func checkPassing(t *testing.T, c db.Collection, f *db.Filter, name string, want
 		}
 		same(call, hitKeys(res.Hits), err)
 		many, err := c.SearchBatch(ctx, []db.Query{q, q}, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		same(call+", batch", hitKeys(many[1].Hits), nil)
 	}
 }
@@ -247,9 +231,7 @@ func TestBadFilter(t *testing.T) {
 	ctx := t.Context()
 	brands := []string{"x", "y"}
 	parsed, err := db.ParseFilter("label  =  x  and exists none")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for text, f := range map[string]*db.Filter{
 		`column 1: attribute "price": value is NaN`:                                                                 db.Range("price", math.NaN(), nil),
 		`column 15: attribute "brand": value of type []string`:                                                      db.And(db.HasLabel("x"), db.Eq("brand", brands)),
@@ -315,9 +297,7 @@ func TestFuncCalls(t *testing.T) {
 				clear(key)
 				return true
 			}))
-			if err := run(ctx, f); err != nil {
-				t.Fatal(err)
-			}
+			must(t, run(ctx, f))
 			for key, n := range seen {
 				if n > 1 || key[0] != 'v' || key == "v/31" {
 					t.Errorf("%s of %s: %d calls for %q", call, coll, n, key)
@@ -348,29 +328,21 @@ func TestExpiredAreNotFound(t *testing.T) {
 			return errors.Join(tx.Collection(coll).SetExpiry(filterKey(3), time.Now().Add(-time.Second)),
 				tx.Collection(coll).SetExpiry(filterKey(4), time.Now().Add(time.Hour)))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := d.Collection(coll)
 		three, err := c.Matching(ctx, db.In("price", 3, 4.5))
 		if err != nil || three.GetCardinality() != 2 {
 			t.Fatal(three, err)
 		}
 		rows, err := c.RowFilter(three)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		q := db.Query{Key: filterKey(5)}
 		all := db.Func(func([]byte) bool { return true })
 		for _, f := range []*db.Filter{nil, rows, db.Not(db.Eq("price", -1)), all} {
 			res, err := c.Search(ctx, q, &db.SearchOptions{K: 100, Where: f})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			many, err := c.SearchBatch(ctx, []db.Query{q}, &db.SearchOptions{K: 100, Where: f})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, keys := range [][]string{hitKeys(res.Hits), hitKeys(many[0].Hits)} {
 				if slices.Contains(keys, "u/03") || !slices.Contains(keys, "u/04") {
 					t.Errorf("%s with %s: %q", coll, f, keys)
@@ -401,15 +373,11 @@ func TestPredictAmong(t *testing.T) {
 		if coll == "sparse" {
 			fresh.Vector, fresh.Sparse = nil, vector.Sparse{Index: []uint32{0, 4}, Value: []float32{1, 1}}
 		}
-		if err := d.Update(ctx, func(tx *db.Tx) error { return tx.Collection(coll).Put(fresh) }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Update(ctx, func(tx *db.Tx) error { return tx.Collection(coll).Put(fresh) }))
 		queries := []db.Query{{Key: filterKey(3)}, {Key: filterKey(40)}}
 		for name, f := range filters {
 			many, err := c.PredictBatch(ctx, queries, &db.PredictOptions{Where: f, Top: 5})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for i, q := range queries {
 				one, err := c.Predict(ctx, q, &db.PredictOptions{Where: f, Top: 5, Explain: true})
 				if err != nil || len(one.Labels) == 0 || len(one.Labels) != len(many[i].Labels) {

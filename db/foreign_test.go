@@ -27,26 +27,18 @@ func TestForeignFiles(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other.bolt")
 	b, err := bbolt.Open(other, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = b.Update(func(tx *bbolt.Tx) error {
 		_, err := tx.CreateBucket([]byte("somebody else's"))
 		return err
 	})
-	if err := errors.Join(err, b.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, b.Close()))
 	foreign, err := os.ReadFile(other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, err = z.Write(make([]byte, 100_000))
-	if err := errors.Join(err, z.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, z.Close()))
 	for name, data := range map[string][]byte{
 		"empty":     nil,
 		"one byte":  {7},
@@ -59,9 +51,7 @@ func TestForeignFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file")
-			if err := os.WriteFile(path, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, data, 0o600))
 			for _, o := range []*Options{nil, {ReadOnly: true}, {AcceptOlder: true}} {
 				if d, err := Open(path, o); !errors.Is(err, ErrNotDatabase) {
 					t.Errorf("open with %+v: %v, %v, want ErrNotDatabase", o, d, err)
@@ -82,12 +72,8 @@ func TestForeignFiles(t *testing.T) {
 func rewrite(t *testing.T, path string, f func(tx *bbolt.Tx) error) {
 	t.Helper()
 	b, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: layout.PageSize})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(b.Update(f), b.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(b.Update(f), b.Close()))
 }
 
 // newerBlock is a sound block, as a later version might write it.
@@ -104,9 +90,7 @@ func newerBlock(key, value []byte) []byte {
 func setMeta(t *testing.T, path string, page int64, change func(meta []byte)) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	meta := make([]byte, 64)
 	if _, err := f.ReadAt(meta, page*layout.PageSize+16); err != nil {
@@ -127,9 +111,7 @@ func TestNewerFormat(t *testing.T) {
 	t.Parallel()
 	fresh := func(t *testing.T) string {
 		path := filepath.Join(t.TempDir(), "newer.anndb")
-		if err := damageDB(path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, damageDB(path))
 		return path
 	}
 	t.Run("catalog block", func(t *testing.T) {
@@ -168,9 +150,7 @@ func TestNewerFormat(t *testing.T) {
 			return b.Put(key[:], newerBlock(key[:], b.Get(key[:])))
 		})
 		d, err := Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer d.Close()
 		err = d.View(func(s *Snapshot) error {
 			if _, err := s.Collection("bytes").Get(damageKey(1)); err != nil {
@@ -199,23 +179,15 @@ func TestNewerFormat(t *testing.T) {
 // TestMetaPages damages one of the two meta pages, and both.
 func TestMetaPages(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.anndb")
-	if err := damageDB(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, damageDB(path))
 	pristine, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	metas := state.ReadMetas(bytes.NewReader(pristine))
-	if err := errors.Join(metas.Err[:]...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(metas.Err[:]...))
 	for page := range 2 {
 		data := bytes.Clone(pristine)
 		data[page*layout.PageSize+40] ^= 4
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, data, 0o600))
 		if d, err := Open(path, nil); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "AcceptOlder") {
 			t.Errorf("meta page %d is damaged: %v, %v, want ErrCorrupt that names AcceptOlder", page, d, err)
 		}
@@ -229,9 +201,7 @@ func TestMetaPages(t *testing.T) {
 			t.Errorf("meta page %d: no warning in %q", page, log.text.String())
 		}
 		s, err := d.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, want := s.Generation(), metas.Meta[1-page].TxID; got != want {
 			t.Errorf("meta page %d is damaged: generation %d, want %d", page, got, want)
 		}
@@ -247,9 +217,7 @@ func TestMetaPages(t *testing.T) {
 	data := bytes.Clone(pristine)
 	data[40] ^= 4
 	data[layout.PageSize+40] ^= 4
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, data, 0o600))
 	for _, o := range []*Options{nil, {AcceptOlder: true}} {
 		if d, err := Open(path, o); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("both meta pages are damaged: %v, %v", d, err)

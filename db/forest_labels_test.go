@@ -15,9 +15,7 @@ import (
 func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
 	t.Helper()
 	store, err := Open(filepath.Join(t.TempDir(), "x.anndb"), &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	if _, err := store.Create(t.Context(), "c", Schema{Dim: d, Metric: metric}); err != nil {
 		t.Fatal(err)
@@ -35,9 +33,7 @@ func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = store.Update(t.Context(), func(b *Tx) error {
 		for i := 0; i < n; i += 37 {
 			if err := b.Collection("c").Delete(fmt.Append(nil, i)); err != nil {
@@ -46,9 +42,7 @@ func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return store
 }
 
@@ -60,9 +54,7 @@ func TestApproximateLabels(t *testing.T) {
 			found := map[string]float64{}
 			for _, source := range []string{"exact", "approximate"} {
 				info, err := store.Collection("c").Build(t.Context(), "x", &Forest{Source: source, LeafNeighbors: 20, ListNeighbors: 16, Holdout: 100, Seed: 1, Trees: 4})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				found[source] = foundOf(t, store)
 				if source == "exact" {
 					if info.Neighbors != nil {
@@ -123,8 +115,6 @@ func foundOf(t *testing.T, store *DB) float64 {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return float64(hits) / float64(all)
 }

@@ -44,9 +44,7 @@ func putTied(t *testing.T, d *DB, from, to int) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // checkLeafSizes compares the size of every leaf, what it has gained included,
@@ -56,9 +54,7 @@ func checkLeafSizes(t *testing.T, s *Snapshot, rows []int) (sizes, gained int) {
 	t.Helper()
 	st := s.gen.Collections["d"]
 	x, err := st.OpenIndex(t.Context(), st.Entry.Index("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	v := x.Opened.(kind.RowFinder).RowView()
 	f := v.Forest
 	want := make([]uint32, len(f.LeafDir))
@@ -125,15 +121,13 @@ func TestLeafSizes(t *testing.T) {
 			}
 			look := func(want int) {
 				t.Helper()
-				if err := d.View(func(s *Snapshot) error {
+				must(t, d.View(func(s *Snapshot) error {
 					sizes, gained := checkLeafSizes(t, s, trained)
 					if sizes < 4 || gained != want {
 						t.Errorf("%d different sizes, %d points gained, want 4 or more and %d", sizes, gained, want)
 					}
 					return nil
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 			}
 			look(0)
 			for _, more := range []int{60, 30} { // the second step adds to an overlay
@@ -162,9 +156,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 		for _, kind := range []forest.Kind{forest.KD, forest.RP, forest.PCATree, forest.RF} {
 			t.Run(fmt.Sprint(metric, " ", kind), func(t *testing.T) {
 				d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Sync: Off})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer d.Close()
 				if _, err := d.Create(t.Context(), "d", Schema{Dim: dim, Metric: metric}); err != nil {
 					t.Fatal(err)
@@ -173,7 +165,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 				var rows []int
 				look := func(add, want int) {
 					t.Helper()
-					if err := d.Update(t.Context(), func(b *Tx) error {
+					must(t, d.Update(t.Context(), func(b *Tx) error {
 						for range add {
 							x := make([]float32, dim)
 							for i := range x {
@@ -185,22 +177,18 @@ func TestLeafSizesByMetric(t *testing.T) {
 							rows = append(rows, len(rows))
 						}
 						return nil
-					}); err != nil {
-						t.Fatal(err)
-					}
+					}))
 					if want == 0 {
 						builds(t, d, "d", "x", &Forest{Learner: string(kind), Trees: 4, Depth: 7, LeafNeighbors: 10, Tuning: Off})
 					} else if _, err := d.Maintain(t.Context(), 0); err != nil {
 						t.Fatal(err)
 					}
-					if err := d.View(func(s *Snapshot) error {
+					must(t, d.View(func(s *Snapshot) error {
 						if _, gained := checkLeafSizes(t, s, rows); gained != want {
 							t.Errorf("%d points gained, want %d", gained, want)
 						}
 						return nil
-					}); err != nil {
-						t.Fatal(err)
-					}
+					}))
 				}
 				look(n, 0)
 				look(more, more)
@@ -213,23 +201,19 @@ func TestLeafSizesByMetric(t *testing.T) {
 func tiedDB(t *testing.T, path string, kind forest.Kind) *DB {
 	t.Helper()
 	d, err := Open(path, &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := d.Create(t.Context(), "d", Schema{Dim: tiedDim}); err != nil {
 		t.Fatal(err)
 	}
 	putTied(t, d, 0, tiedRows)
-	if err := d.Update(t.Context(), func(b *Tx) error {
+	must(t, d.Update(t.Context(), func(b *Tx) error {
 		for i := 0; i < tiedRows; i += 10 {
 			if err := b.Collection("d").Delete(fmt.Append(nil, i)); err != nil {
 				return err
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	builds(t, d, "d", "x", &Forest{Learner: string(kind), Trees: 4, Depth: 6, LeafNeighbors: 10, Tuning: Off})
 	return d
 }
@@ -292,9 +276,7 @@ func TestHostilePoints(t *testing.T) {
 	changed := *m
 	changed.Info.TrainingPoints--
 	data, err := json.Marshal(&changed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	putBlock(t, path, layout.BucketMeta, codec.Key(m.Object, codec.KindManifest, 0), data)
 	withFile(t, path, func(_ *DB, s *Snapshot) {
 		_, _, err := nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, tiedDim)}, 3, &SearchOptions{Index: "x"})

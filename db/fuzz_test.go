@@ -51,9 +51,7 @@ func FuzzManifest(f *testing.F) {
 					DirW   int
 				}
 			}
-			if err := json.Unmarshal(m.Detail, &d); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(m.Detail, &d))
 			p := d.Trees.Params
 			if slots := float64(p.Trees) * math.Exp2(float64(p.Depth)); slots*float64(d.Trees.DirW+1)*4 > math.MaxInt64/2 {
 				t.Fatalf("a forest of %v nodes", slots)
@@ -181,9 +179,7 @@ func FuzzIndex(f *testing.F) {
 	seed := filepath.Join(f.TempDir(), "seed.anndb")
 	blocks := indexBlocks(f, seed)
 	pristine, err := os.ReadFile(seed)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	for i := range blocks {
 		f.Add(uint16(i), uint32(0), []byte{0xff, 0xff, 0xff, 0xff})
 		f.Add(uint16(i), uint32(9), []byte{1})
@@ -226,21 +222,15 @@ func FuzzIndex(f *testing.F) {
 func fuzzBlocks(f *testing.F, pristine []byte, blocks []storedBlock, ask func(*testing.T, *Snapshot)) {
 	path := filepath.Join(f.TempDir(), "fuzz.anndb")
 	f.Fuzz(func(t *testing.T, block uint16, from uint32, patch []byte) {
-		if err := os.WriteFile(path, patched(pristine, blocks[int(block)%len(blocks)], from, patch), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, patched(pristine, blocks[int(block)%len(blocks)], from, patch), 0o600))
 		d, err := Open(path, &Options{ReadOnly: true, MapReserve: 1 << 24})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer d.Close()
 		err = d.View(func(s *Snapshot) error {
 			ask(t, s)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := d.Check(context.Background(), nil); err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("check: %v", err)
 		}

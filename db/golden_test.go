@@ -116,13 +116,9 @@ func golden(path string) (err error) {
 func unzipped(t *testing.T, name string) string {
 	t.Helper()
 	data, err := unzip(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "copy.anndb")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, data, 0o600))
 	return path
 }
 
@@ -131,9 +127,7 @@ func unzipped(t *testing.T, name string) string {
 func openGolden(t *testing.T, file string, write func(path string) error, o *Options) *DB {
 	t.Helper()
 	d, err := Open(goldenFile(t, file, write), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -142,9 +136,7 @@ func goldenFile(t *testing.T, file string, write func(path string) error) string
 	t.Helper()
 	name := filepath.Join("testdata", file)
 	if *writeGolden {
-		if err := zipDatabase(filepath.Join(t.TempDir(), "new.anndb"), name, write); err != nil {
-			t.Fatal(err)
-		}
+		must(t, zipDatabase(filepath.Join(t.TempDir(), "new.anndb"), name, write))
 	}
 	return unzipped(t, name)
 }
@@ -222,9 +214,7 @@ func TestGolden(t *testing.T) {
 	path := goldenFile(t, "dense.anndb.gz", golden)
 	for _, readOnly := range []bool{true, false} {
 		d, err := Open(path, &Options{ReadOnly: readOnly})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = d.View(func(s *Snapshot) error { return mustEqual(s, goldenModel(), 12) })
 		if err := errors.Join(err, mustCheck(d)); err != nil {
 			t.Error(err)

@@ -75,22 +75,16 @@ func present(path string, n int) (missing int, err error) {
 func BenchmarkGroupCommit(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "db")
 	d, err := Open(path, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	if _, err := d.Create(context.Background(), "c", Schema{Dim: 4}); err != nil {
 		b.Fatal(err)
 	}
 	b.ResetTimer()
-	if err := groupRows(d, 0, b.N, 16); err != nil {
-		b.Fatal(err)
-	}
+	must(b, groupRows(d, 0, b.N, 16))
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "batches/s")
 	b.ReportMetric(float64(b.N)/float64(d.txn.Commits()), "batches/commit")
-	if err := d.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, d.Close())
 	if missing, err := present(path, b.N); err != nil || missing > 0 {
 		b.Fatalf("%d of %d batches are missing, %v", missing, b.N, err)
 	}
@@ -124,15 +118,11 @@ func TestOutgrown(t *testing.T) {
 			}()
 			select {
 			case err := <-done:
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			case <-ctx.Done():
 				t.Fatalf("reserve %d, round %d: the batch hangs", reserve, round)
 			}
-			if err := d.View(func(s *Snapshot) error { _, err := s.Collection("c").Count(t.Context(), nil); return err }); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.View(func(s *Snapshot) error { _, err := s.Collection("c").Count(t.Context(), nil); return err }))
 		}
 	}
 }

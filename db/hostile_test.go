@@ -37,9 +37,7 @@ func inFile(t *testing.T, path string, change func(tx *bbolt.Tx) error) {
 	if err == nil {
 		err = errors.Join(b.Update(change), b.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // putBlock stores a block.
@@ -83,9 +81,7 @@ func editJSON(t *testing.T, path string, key [codec.KeySize]byte, edit func(m ma
 func zstdBlock(t *testing.T, key [codec.KeySize]byte, payload []byte) []byte {
 	t.Helper()
 	v, err := codec.EncodeCompressed(key[:], codec.Header{Kind: codec.KindCold}, payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, kind, _ := codec.ParseKey(key[:])
 	binary.LittleEndian.PutUint16(v[6:], uint16(kind))
 	stored := binary.LittleEndian.Uint64(v[32:])
@@ -105,9 +101,7 @@ func hostileBase(t *testing.T, n int, index func(d *DB)) string {
 	if err == nil {
 		err = errors.Join(create(ctx, d, "d", Schema{Dim: 4}), create(ctx, d, "s", Schema{Sparse: true}))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
 	err = d.Update(ctx, func(b *Tx) error {
@@ -124,9 +118,7 @@ func hostileBase(t *testing.T, n int, index func(d *DB)) string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	index(d)
 	return path
 }
@@ -143,13 +135,9 @@ func builds(t *testing.T, d *DB, coll, name string, o IndexOptions) {
 func withFile(t *testing.T, path string, f func(d *DB, s *Snapshot)) {
 	t.Helper()
 	d, err := Open(path, &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
-	if err := d.View(func(s *Snapshot) error { f(d, s); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.View(func(s *Snapshot) error { f(d, s); return nil }))
 }
 
 // object is the number of an index's object.
@@ -177,9 +165,7 @@ func TestHostileOverlay(t *testing.T) {
 	var slots int
 	withFile(t, path, func(_ *DB, s *Snapshot) {
 		x, err := s.gen.Collections["d"].OpenIndex(t.Context(), s.gen.Collections["d"].Entry.Index("kd"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		slots = len(x.Opened.(kind.RowFinder).RowView().Forest.Nodes)
 	})
 	// One segment with votes, no points, labels from 0<<16 on, 60 of them.
@@ -259,24 +245,18 @@ func TestHostileProbes(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{}) })
 	object := objectIn(t, path, "d", "kd")
 	pristine, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	numbers := func(n int, x uint32) []byte {
 		return bytes.Repeat(binary.LittleEndian.AppendUint32(nil, x), n)
 	}
 	for i, data := range [][]byte{numbers(6, 60), numbers(6, 1000), []byte("no set"), numbers(4000, 60)} {
-		if err := os.WriteFile(path, pristine, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, pristine, 0o600))
 		putBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindProbes, uint32(i)), data)
 		withFile(t, path, func(d *DB, _ *Snapshot) {
 			err := d.Update(t.Context(), func(b *Tx) error {
 				return b.Collection("d").Put(Row{Key: []byte("new"), Vector: make([]float32, 4)})
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_, err = d.Maintain(t.Context(), 0)
 			mustBeCorrupt(t, fmt.Sprint(i), err)
 		})
@@ -301,9 +281,7 @@ func TestHostileRequested(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_, err = d.Maintain(t.Context(), 0)
 			mustBeCorrupt(t, name, err)
 		})
@@ -327,9 +305,7 @@ func TestHostileCompression(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
 	object := objectIn(t, path, "d", "kd")
 	pristine, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bomb := bytes.Repeat([]byte("null,"), 32<<20/5)
 	var row uint64
 	withFile(t, path, func(_ *DB, s *Snapshot) { row = s.gen.Collections["d"].Entry.ID })
@@ -343,9 +319,7 @@ func TestHostileCompression(t *testing.T) {
 		{"tail", layout.BucketTail, codec.Key(row, codec.KindTail, 3)},
 		{"set", layout.BucketSets, codec.Key(row, codec.KindTombstones, 0)},
 	} {
-		if err := os.WriteFile(path, pristine, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, pristine, 0o600))
 		value := zstdBlock(t, c.key, bomb)
 		inFile(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(c.bucket).Put(c.key[:], value) })
 		var failed error
@@ -473,9 +447,7 @@ func TestHostileArrays(t *testing.T) {
 	})
 	dense, model := objectIn(t, path, "d", "kd"), objectIn(t, path, "s", "l")
 	pristine, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		name string
 		key  [codec.KeySize]byte
@@ -485,14 +457,10 @@ func TestHostileArrays(t *testing.T) {
 		{"deleted rows that are no set", codec.Key(model, codec.KindLabelMatrix, arrayLabelDeleted), []byte("\x3a\x30\x00\x00\x01\x00\x00\x00\x00\x00\xff\xff\x10\x00\x00\x00")},
 		{"weights of features that are not there", codec.Key(model, codec.KindSimilarity, arrayFeatureWeight), make([]byte, 4*5000)},
 	} {
-		if err := os.WriteFile(path, pristine, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, pristine, 0o600))
 		putBlock(t, path, layout.BucketBlocks, c.key, c.data)
 		d, err := Open(path, &Options{Sync: Off})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if c.key[7] == byte(dense) {
 			err = d.View(func(s *Snapshot) error {
 				_, _, err := nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, 4)}, 3, &SearchOptions{Params: &query.Params{}})
@@ -505,14 +473,10 @@ func TestHostileArrays(t *testing.T) {
 				b.Collection("d").Put(Row{Key: []byte("new"), Vector: make([]float32, 4)}),
 				b.Collection("s").Put(Row{Key: []byte("new"), Labels: []string{"l0"}, Sparse: vector.Sparse{Index: []uint32{600}, Value: []float32{1}}}))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = d.Maintain(t.Context(), 0)
 		mustBeCorrupt(t, c.name+": maintain", err)
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Close())
 	}
 }
 
@@ -531,21 +495,15 @@ func TestLinksAreFollowed(t *testing.T) {
 		l, err1 := os.Lstat(link)
 		at, err2 := os.Readlink(link)
 		info, err3 := os.Stat(path)
-		if err := errors.Join(err1, err2, err3); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err1, err2, err3))
 		if l.Mode()&os.ModeSymlink == 0 || at != path || info.Mode().Perm() != 0o640 {
 			t.Errorf("%s: link %v to %q, file %v", what, l.Mode(), at, info.Mode())
 		}
 	}
 	d, err := Open(link, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = d.Update(ctx, func(b *Tx) error { return b.Collection("d").Put(Row{Key: []byte("new"), Vector: make([]float32, 4)}) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = d.Compact(ctx)
 	if err = errors.Join(err, d.Close()); err != nil {
 		t.Fatal(err)
@@ -556,9 +514,7 @@ func TestLinksAreFollowed(t *testing.T) {
 			t.Errorf("%d rows after a compaction, %v", n, err)
 		}
 	})
-	if err := Restore(ctx, backup, link, true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Restore(ctx, backup, link, true))
 	same("restore")
 	withFile(t, path, func(_ *DB, s *Snapshot) {
 		if n, err := s.Collection("d").Count(t.Context(), nil); n != 60 || err != nil {
@@ -571,9 +527,7 @@ func TestLinksAreFollowed(t *testing.T) {
 func TestOpenContext(t *testing.T) {
 	path := hostileBase(t, 10, func(*DB) {})
 	d, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

@@ -12,9 +12,7 @@ import (
 func TestInsert(t *testing.T) {
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
@@ -30,9 +28,7 @@ func TestInsert(t *testing.T) {
 			return nil
 		})
 	}
-	if err := insert("a", "b"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, insert("a", "b"))
 	if err := insert("c", "a"); !errors.Is(err, ErrExists) {
 		t.Errorf("insert of a key that is there: %v", err)
 	}
@@ -52,9 +48,7 @@ func TestInsert(t *testing.T) {
 	if good != 1 {
 		t.Errorf("%d inserts of one key succeeded", good)
 	}
-	if err := d.Update(ctx, func(b *Tx) error { return b.Collection("c").Delete([]byte("b")) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Update(ctx, func(b *Tx) error { return b.Collection("c").Delete([]byte("b")) }))
 	n, err := d.Collection("c").LoadNew(ctx, rowsOf(row("b"), row("x")))
 	if n != 2 || err != nil {
 		t.Errorf("%d rows loaded, %v", n, err)
@@ -69,9 +63,7 @@ func TestInsert(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func rowsOf(rows ...Row) iter.Seq2[Row, error] {

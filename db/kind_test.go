@@ -161,9 +161,7 @@ func TestToyKind(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	// same fails unless the index covers n rows and finds what a scan does.
 	same := func(d *DB, n, fresh int) {

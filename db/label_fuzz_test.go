@@ -16,13 +16,9 @@ import (
 // from 0 to 1, best first, or they say that the model is damaged.
 func FuzzLabelModel(f *testing.F) {
 	seed := filepath.Join(f.TempDir(), "seed.anndb")
-	if err := labelsGolden(seed); err != nil {
-		f.Fatal(err)
-	}
+	must(f, labelsGolden(seed))
 	pristine, err := os.ReadFile(seed)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	var blocks []storedBlock
 	for _, b := range storedBlocks(f, seed) {
 		if b.kind == codec.KindLabelMatrix || b.kind == codec.KindSimilarity {

@@ -126,9 +126,7 @@ func TestGoldenLabels(t *testing.T) {
 	if err := errors.Join(mustCheck(d), compare("counts"), compare("dense")); err != nil {
 		t.Error(err)
 	}
-	if err := putLabelled(d, 123, 126); err != nil {
-		t.Fatal(err)
-	}
+	must(t, putLabelled(d, 123, 126))
 	steps, err := d.Maintain(ctx, 0)
 	if err != nil || len(steps) != 3 || slices.ContainsFunc(steps, func(s MaintainStep) bool { return s.Action == "relearn" }) {
 		t.Fatalf("steps %v, %v", steps, err)

@@ -46,30 +46,22 @@ func TestMaintainLCIF(t *testing.T) {
 		path := filepath.Join(dir, fmt.Sprint(runs))
 		open := func() *DB {
 			d, err := Open(path, &Options{Sync: Off})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return d
 		}
 		d := open()
 		defer func() { _ = d.Close(); _ = os.Remove(path) }()
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
 		dense := rapid.IntRange(0, 3).Draw(t, "dense") == 0
 		signed := dense && rapid.Bool().Draw(t, "signed")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		width, names := rapid.SampledFrom([]int{12, 60}).Draw(t, "width"), 4
 		if dense {
-			must(create(ctx, d, "s", Schema{Dim: width}))
+			must(t, create(ctx, d, "s", Schema{Dim: width}))
 		} else {
-			must(create(ctx, d, "s", Schema{Sparse: true}))
+			must(t, create(ctx, d, "s", Schema{Sparse: true}))
 		}
 		put := func(n, keys int) {
-			must(d.Update(ctx, func(b *Tx) error {
+			must(t, d.Update(ctx, func(b *Tx) error {
 				for _, k := range rng.Perm(keys)[:min(n, keys)] {
 					r := Row{Key: fmt.Append(nil, k), Sparse: randomSparse(rng, rng.IntN(8), width)}
 					for i := range r.Sparse.Value {
@@ -121,7 +113,7 @@ func TestMaintainLCIF(t *testing.T) {
 		}
 		put(rng.IntN(120)+20, 150)
 		_, err := d.Collection("s").Build(ctx, "kept", o)
-		must(err)
+		must(t, err)
 		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
 			if names += rng.IntN(3); !dense {
 				width += rng.IntN(5) // features that the model does not know
@@ -132,7 +124,7 @@ func TestMaintainLCIF(t *testing.T) {
 			case 1, 2:
 				put(rng.IntN(10)+1, 5000)
 			}
-			must(d.Update(ctx, func(b *Tx) error {
+			must(t, d.Update(ctx, func(b *Tx) error {
 				for _, k := range rng.Perm(250)[:rng.IntN(2)*rng.IntN(60)] {
 					if err := b.Collection("s").Delete(fmt.Append(nil, k)); err != nil {
 						return err
@@ -140,13 +132,13 @@ func TestMaintainLCIF(t *testing.T) {
 				}
 				return nil
 			}))
-			must(relabelSome(ctx, d, rng, names))
+			must(t, relabelSome(ctx, d, rng, names))
 			if rng.IntN(4) == 0 {
-				must(d.Close())
+				must(t, d.Close())
 				d = open()
 			}
 			steps, err := d.Maintain(ctx, 0)
-			must(err)
+			must(t, err)
 			for _, s := range steps {
 				actions[s.Action]++
 				if plain && s.Action == "relearn" {
@@ -158,20 +150,20 @@ func TestMaintainLCIF(t *testing.T) {
 				if _, err = d.Collection("s").Build(ctx, "fresh", o); errors.Is(err, fail.Empty) {
 					fresh = false // no labels are left
 				} else {
-					must(err)
+					must(t, err)
 				}
 			}
-			must(d.View(func(s *Snapshot) error { return sameModel(ctx, t, s, rng, width, fresh) }))
+			must(t, d.View(func(s *Snapshot) error { return sameModel(ctx, t, s, rng, width, fresh) }))
 			if fresh {
-				must(d.Collection("s").DropIndex(ctx, "fresh"))
+				must(t, d.Collection("s").DropIndex(ctx, "fresh"))
 			}
 			if again, err := d.Maintain(ctx, 0); err != nil || len(again) > 0 {
 				t.Fatalf("maintenance at once again: %v, %v", again, err)
 			}
 		}
-		must(d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
-		must(mustLeaveNothing(d))
-		must(d.View(func(s *Snapshot) error { return mustUseAll(t, s) }))
+		must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
+		must(t, mustLeaveNothing(d))
+		must(t, d.View(func(s *Snapshot) error { return mustUseAll(t, s) }))
 	})
 	for _, a := range []string{"segment", "merge", "forget", "relabel", "relearn"} {
 		if actions[a] == 0 && runs >= 50 {
@@ -208,9 +200,7 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 	for _, degree := range []int{0, 3} {
 		ctx := t.Context()
 		d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rng := rand.New(rand.NewPCG(7, 8))
 		put := func(from, to int) func() error {
 			return func() error {
@@ -242,9 +232,7 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 			func() error { _, err := d.Collection("s").Build(ctx, "kept", o); return err },
 			drop, put(200, 205),
 		)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, want := range [][]string{{"segment", "rewrite"}, nil} {
 			steps, err := d.Maintain(ctx, 0)
 			var got []string
@@ -539,9 +527,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	rng := rand.New(rand.NewPCG(3, 4))
 	n := 0
@@ -563,9 +549,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 		func() error { return put(2000) },
 		func() error { _, err := d.Collection("s").Build(ctx, "kept", o); return err },
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	base := func() (own bool, pairs, patched int) {
 		err := d.View(func(s *Snapshot) error {
 			st := s.gen.Collections["s"]
@@ -580,17 +564,13 @@ func TestMaintainLCIFPairs(t *testing.T) {
 			own, pairs, patched = lcifDetail(t, m).Base == 0, len(a.Base.Index), len(a.Patch.Index)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return own, pairs, patched
 	}
 	_, before, _ := base()
 	whole, patched := 0, 0
 	for range 12 {
-		if err := put(40); err != nil {
-			t.Fatal(err)
-		}
+		must(t, put(40))
 		steps, err := d.Maintain(ctx, 0)
 		if err != nil || len(steps) != 1 || steps[0].Action == "relearn" {
 			t.Fatalf("steps %v, %v", steps, err)
@@ -626,9 +606,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 func TestMaintainLCIFThresholds(t *testing.T) {
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	put := func(key, label string, f uint32) error {
 		return d.Update(ctx, func(b *Tx) error {
@@ -646,9 +624,7 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 		func() error { return put("1", "low", 0) },
 		func() error { return put("3", "new", 2) },
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	steps, err := d.Maintain(ctx, 0)
 	if err != nil || len(steps) != 1 || steps[0].Action != "relearn" {
 		t.Fatalf("steps %v, %v", steps, err)
@@ -676,9 +652,7 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 		func() error { return d.Compact(ctx) },
 		func() error { return mustCheck(d) },
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c, err := d.Collections(); err != nil || c[0].Rows != 3 {
 		t.Errorf("collections %+v, %v", c, err)
 	}

@@ -52,9 +52,7 @@ func redirect(t *testing.T, d *DB, index, neighbors string) {
 		}
 		return layout.PutManifest(tx, c.Index(index).Object, data)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // within30 fails the test if f has not returned after half a minute, whatever its
@@ -99,13 +97,9 @@ func TestLCIFCycleInFile(t *testing.T) {
 			}
 			redirect(t, d, "beside", name(0))
 			path := d.Path()
-			if err := d.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Close())
 			d, err := Open(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer d.Close()
 			calls := map[string]func(context.Context, string) error{
 				"Predict": func(ctx context.Context, index string) error {
@@ -151,12 +145,8 @@ func TestLCIFCycleInFile(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }))
 			for i := range n {
 				if p := first(predictAll(t, d, queries, &PredictOptions{Index: name(i)}, 1), truth); p < 0.95 {
 					t.Errorf("precision after Repair is %g", p)
@@ -252,19 +242,13 @@ func TestLoadIndexCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := d.Path()
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 	cancelled := 0
 	for n := int64(0); ; n++ {
 		d, err := Open(path, &Options{ReadOnly: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s, err := d.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx := &endingContext{Context: t.Context()}
 		ctx.left.Store(n)
 		_, _, first := predict(ctx, s.Collection("docs"), queries[0], nil)
@@ -278,9 +262,7 @@ func TestLoadIndexCancelled(t *testing.T) {
 			t.Errorf("a load cancelled after %d looks is remembered: %v", n, err)
 		}
 		s.Release()
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Close())
 		if first == nil {
 			break
 		}

@@ -36,9 +36,7 @@ func spotRow(rng *rand.Rand, shift float32) ([]float32, []string) {
 func spotDB(t *testing.T, n int, shift float32, metric vector.Metric) (*DB, []Query, [][]string) {
 	t.Helper()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	if _, err := d.Create(t.Context(), "docs", Schema{Dim: 12, Metric: metric}); err != nil {
 		t.Fatal(err)
@@ -68,9 +66,7 @@ func put(t *testing.T, d *DB, n int, row func(i int) Row) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestDenseLCIFPredicts(t *testing.T) {
@@ -91,9 +87,7 @@ func TestDenseLCIFPredicts(t *testing.T) {
 			}
 			o := &LCIF{Folds: 3, TuneRows: 300}
 			info, err := d.Collection("docs").Build(t.Context(), "labels", o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if info.Options.(*LCIF).Neighbors != neighbors || info.LabelCurve == nil {
 				t.Errorf("index %+v", info.Options)
 			}
@@ -111,9 +105,7 @@ func TestDenseLCIFPredicts(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			check := func() [][]Prediction {
 				t.Helper()
 				out := predictAll(t, d, queries, nil, 1)
@@ -130,9 +122,7 @@ func TestDenseLCIFPredicts(t *testing.T) {
 				t.Error("predictions depend on the number of goroutines")
 			}
 			path := d.Path()
-			if err := d.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Close())
 			if d, err = Open(path, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -148,9 +138,7 @@ func TestDenseLCIFPredicts(t *testing.T) {
 			}
 			if c.forest {
 				// Without its forest the model scans.
-				if err := d.Collection("docs").DropIndex(t.Context(), "trees"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, d.Collection("docs").DropIndex(t.Context(), "trees"))
 				check()
 			}
 		})
@@ -186,9 +174,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 			return nil
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := d.Collection("sparse").Build(t.Context(), "labels", o); err != nil {
 		t.Fatal(err)
 	}
@@ -211,9 +197,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestDenseLCIFResolve(t *testing.T) {
@@ -247,9 +231,7 @@ func TestDenseLCIFResolve(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // Rows written since the build are neighbours as if the model had been built
@@ -289,14 +271,10 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 			}
 			build("old")
 			old, err := d.Snapshot()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer old.Release()
 			before, err := predictBatch(t.Context(), old.Collection("docs"), queries, &PredictOptions{Index: "old"}, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			// More than a chunk of sparse rows, so that some are sealed; some in
 			// place of old ones; and labels that the model does not know.
 			for round := range 3 {
@@ -316,9 +294,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 					}
 					return nil
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				got := predictAll(t, d, queries, &PredictOptions{Index: "old"}, 2)
 				build("rebuilt")
 				want := predictAll(t, d, queries, &PredictOptions{Index: "rebuilt"}, 1)
@@ -353,9 +329,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 			path := d.Path()
 			now := predictAll(t, d, queries, &PredictOptions{Index: "old"}, 2)
 			old.Release()
-			if err := d.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Close())
 			if d, err = Open(path, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -386,9 +360,7 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 					t.Fatal(err)
 				}
 				built, err := d.Collection("docs").Build(t.Context(), "labels", &c.o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				rng := rand.New(rand.NewPCG(5, 5))
 				put(t, d, 300, func(i int) Row {
 					v, l := spotRow(rng, 0)
@@ -401,9 +373,7 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 					queries[i].Vector[i%12] -= 1
 				}
 				if dropped {
-					if err := d.Collection("docs").DropIndex(t.Context(), "trees"); err != nil {
-						t.Fatal(err)
-					}
+					must(t, d.Collection("docs").DropIndex(t.Context(), "trees"))
 				}
 				if _, err := d.Maintain(t.Context(), 0); err != nil {
 					t.Fatal(err)
@@ -451,9 +421,7 @@ func TestRelearnWithoutForest(t *testing.T) {
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel("")); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Collection("docs").DropIndex(t.Context(), "trees"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Collection("docs").DropIndex(t.Context(), "trees"))
 	err := d.Update(t.Context(), func(b *Tx) error {
 		for i := range 200 {
 			if err := b.Collection("docs").Delete(fmt.Append(nil, "p", i)); err != nil {
@@ -462,13 +430,9 @@ func TestRelearnWithoutForest(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// Half of the rows are deleted, so that they are renumbered.
-	if err := d.Compact(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Compact(t.Context()))
 	err = d.View(func(s *Snapshot) error {
 		info, err := s.Collection("docs").Index("labels")
 		if info.Rows != 200 || info.Options.(*LCIF).Neighbors != "trees" {
@@ -476,9 +440,7 @@ func TestRelearnWithoutForest(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if p := first(predictAll(t, d, queries, nil, 1), truth); p < 0.9 {
 		t.Errorf("precision of the best label is %g", p)
 	}

@@ -103,18 +103,14 @@ var graphParams = &lcif.Params{K: 6, Alpha: 1.5, Lambda: 1, SecondOrder: 0.4, To
 func newGraphDB(t *testing.T, c graphCase) *graphDB {
 	t.Helper()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g := &graphDB{DB: d, graphCase: c, rng: rand.New(rand.NewPCG(4, 7)), rows: map[string]graphRow{}}
 	if c.sparse {
 		_, err = d.Create(t.Context(), "docs", Schema{Sparse: true})
 	} else {
 		_, err = d.Create(t.Context(), "docs", Schema{Dim: 8, Metric: vector.Cosine})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.put(t, 150)
 	o := &LCIF{Params: graphParams, Graph: graphDegree, Weight: c.weight}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
@@ -166,9 +162,7 @@ func (g *graphDB) delete(t *testing.T, from, n int) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // scaling returns how the model compares rows: as they are, or scaled as it says.
@@ -234,9 +228,7 @@ func (g *graphDB) check(t *testing.T) {
 	if indirect == 0 || compared < 50 {
 		t.Errorf("%d rows explain an indirect share, %d scores are compared", indirect, compared)
 	}
-	if err := g.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Check(t.Context(), func(p *CorruptError) { t.Log(p) }))
 }
 
 // TestSecondOrder builds, maintains, reopens and compacts models with second-order
@@ -264,9 +256,7 @@ func TestSecondOrder(t *testing.T) {
 			g.delete(t, 140, 25)
 			maintain()
 			path := g.Path()
-			if err := g.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, g.Close())
 			var err error
 			if g.DB, err = Open(path, nil); err != nil {
 				t.Fatal(err)
@@ -274,9 +264,7 @@ func TestSecondOrder(t *testing.T) {
 			g.check(t)
 			// Enough to renumber the rows.
 			g.delete(t, 50, 80)
-			if err := g.Compact(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, g.Compact(t.Context()))
 			g.check(t)
 		})
 	}
@@ -316,13 +304,9 @@ func TestSecondOrderRepaired(t *testing.T) {
 func damageGraph(t *testing.T, g *graphDB, array uint32) {
 	t.Helper()
 	path := g.Path()
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Close())
 	raw, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var block []byte
 	err = raw.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(layout.BucketBlocks).ForEach(func(k, v []byte) error {
@@ -336,9 +320,7 @@ func damageGraph(t *testing.T, g *graphDB, array uint32) {
 		t.Fatal("no list of nearest rows", err)
 	}
 	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := 0
 	for i := 0; i+len(block) <= len(file); i++ {
 		if slices.Equal(file[i:i+len(block)], block) {
@@ -349,9 +331,7 @@ func damageGraph(t *testing.T, g *graphDB, array uint32) {
 	if at == 0 {
 		t.Fatal("the block is not in the file")
 	}
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, file, 0o600))
 	if g.DB, err = Open(path, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -364,9 +344,7 @@ func TestSecondOrderTuned(t *testing.T) {
 	d, queries, truth := spotDB(t, 300, 0, vector.L2)
 	o := &LCIF{Folds: 3, TuneRows: 100, SecondOrders: []float64{0.5}}
 	info, err := d.Collection("docs").Build(t.Context(), "labels", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tried := slices.ContainsFunc(info.LabelCurve.Points, func(p lcif.Point) bool { return p.SecondOrder == 0.5 })
 	if !tried {
 		t.Error("the weight was not tried")

@@ -19,9 +19,7 @@ import (
 func TestLCIFPartition(t *testing.T) {
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	p := &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
 	build := func(name string, o Postings) error {
@@ -34,9 +32,7 @@ func TestLCIFPartition(t *testing.T) {
 		func() error { return build("parted", Postings{Partition: true, M: 2}) },
 		func() error { return build("plain", Postings{}) },
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	compare := func(segments int) {
 		t.Helper()
 		err := d.View(func(s *Snapshot) error {
@@ -93,14 +89,10 @@ func TestLCIFPartition(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	compare(1)
-	if err := putRowless(d, "counts", 300, 330); err != nil {
-		t.Fatal(err)
-	}
+	must(t, putRowless(d, "counts", 300, 330))
 	compare(1) // with rows that the index does not cover
 	if _, err := d.Maintain(ctx, 0); err != nil {
 		t.Fatal(err)
@@ -114,9 +106,7 @@ func TestLCIFPartition(t *testing.T) {
 			continue
 		}
 		predicted, err := d.Collection("counts").Predict(ctx, Query{Sparse: row.Sparse}, many)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !slices.ContainsFunc(predicted.Labels, func(p Prediction) bool {
 			near, _ := evidence(p.Why)
 			return slices.ContainsFunc(near, func(n Reason) bool {
@@ -135,9 +125,7 @@ func TestLCIFPartition(t *testing.T) {
 func TestPartitionMisuse(t *testing.T) {
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	err = errorsOf(
 		func() error { return create(ctx, d, "counts", Schema{Sparse: true}) },
@@ -149,9 +137,7 @@ func TestPartitionMisuse(t *testing.T) {
 			})
 		},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	model := LCIF{Params: &lcif.Params{K: 1, Lambda: 1}}
 	for _, c := range []struct {
 		coll string

@@ -47,9 +47,7 @@ func topicRow(rng *rand.Rand, topics int) (vector.Sparse, []string) {
 // their labels.
 func topicDB(t *testing.T, named bool) (d *DB, rows []Row, queries []Query, truth [][]string) {
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	schema := Schema{Sparse: true}
 	if named {
 		schema.Named = true
@@ -80,9 +78,7 @@ func topicDB(t *testing.T, named bool) (d *DB, rows []Row, queries []Query, trut
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 100 {
 		x, l := topicRow(rng, 8)
 		q := Query{Sparse: x}
@@ -112,9 +108,7 @@ func predictAll(t *testing.T, d *DB, queries []Query, o *PredictOptions, workers
 		out, err = predictBatch(t.Context(), s.Collection("docs"), queries, o, workers)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 
@@ -125,9 +119,7 @@ func TestLCIFPredicts(t *testing.T) {
 			d, _, queries, truth := topicDB(t, named)
 			o := &LCIF{Folds: 3, TuneRows: 300}
 			info, err := d.Collection("docs").Build(t.Context(), "labels", o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if info.LabelCurve == nil || info.Bytes["label-matrix"] == 0 || info.Bytes["feature-labels"] == 0 {
 				t.Errorf("index %+v", info)
 			}
@@ -139,9 +131,7 @@ func TestLCIFPredicts(t *testing.T) {
 			if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 				t.Error(err)
 			}
-			if err := d.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Close())
 			if d, err = Open(path, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -190,9 +180,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	params := &lcif.Params{K: 7, Alpha: 1.5, Beta: 0.5, Lambda: 0.6, Top: 5}
 	for _, weight := range []string{"none", "tfidf"} {
 		o := &LCIF{Params: params, Weight: weight}
@@ -201,9 +189,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 		}
 		got := predictAll(t, d, queries, nil, 2)
 		b, err := labels.NewBuilder(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 130}
 		df := make([]float64, 130)
 		for i, r := range rows {
@@ -232,18 +218,12 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 			copy(m.Row(i).Value, tfidf(m.Row(i)).Value)
 		}
 		view, counts, err := lcif.Build(t.Context(), m, b.Matrix(), 0, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := view.AddPower(counts, params.Beta); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, view.AddPower(counts, params.Beta))
 		names := b.Names()
 		for i, q := range queries {
 			want, _, err := lcif.NewPredictor().Predict(t.Context(), view, tfidf(q.Sparse), params, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if len(want) != len(got[i]) {
 				t.Fatalf("%q query %d: %v, want %v", weight, i, got[i], want)
 			}
@@ -283,9 +263,7 @@ func TestLCIFMisuse(t *testing.T) {
 	err := d.Update(t.Context(), func(b *Tx) error {
 		return b.Collection("bare").Put(Row{Key: []byte("k"), Sparse: rows[0].Sparse})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := d.Collection("docs").Build(ctx, "labels", &LCIF{}); !errors.Is(err, context.Canceled) {
@@ -294,9 +272,7 @@ func TestLCIFMisuse(t *testing.T) {
 	if err := predict("docs", queries[0], nil); !errors.Is(err, fail.NoIndex) {
 		t.Errorf("no model: %v", err)
 	}
-	if err := build("docs", LCIF{Params: params}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, build("docs", LCIF{Params: params}))
 	if _, err := d.Collection("docs").Build(t.Context(), "rows", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -356,9 +332,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	if _, err := d.Create(t.Context(), "sparse", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
@@ -392,9 +366,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	limits := &labels.Thresholds{Single: 0.9, KeepTop: true}
 	for coll, params := range map[string]*lcif.Params{

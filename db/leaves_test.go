@@ -11,14 +11,10 @@ import (
 // maintenance has inserted rows.
 func TestLeafSizesOfIndexes(t *testing.T) {
 	d, err := Open(filepath.Join(t.TempDir(), "x.anndb"), &Options{Sync: Off, Maintenance: &Maintenance{Manual: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	c, err := d.Create(t.Context(), "c", Schema{Dim: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	put := func(from, to int) {
 		t.Helper()
 		err := d.Update(t.Context(), func(tx *Tx) error {
@@ -31,9 +27,7 @@ func TestLeafSizesOfIndexes(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	put(0, 900)
 	if _, err := c.Build(t.Context(), "forest", &Forest{Trees: 3, Depth: 5}); err != nil {
@@ -45,9 +39,7 @@ func TestLeafSizesOfIndexes(t *testing.T) {
 	sum := func(index string) (n int) {
 		t.Helper()
 		sizes, err := c.LeafSizes(t.Context(), index)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i, size := range sizes {
 			if n += size; i > 0 && size > sizes[i-1] {
 				t.Fatalf("%s: sizes do not descend: %v", index, sizes)
@@ -56,9 +48,7 @@ func TestLeafSizesOfIndexes(t *testing.T) {
 		return n
 	}
 	forest, err := c.Index("forest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, want := sum("forest"), 3*forest.TrainingPoints; got != want {
 		t.Errorf("forest: %d points in leaves, want %d", got, want)
 	}

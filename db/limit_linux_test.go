@@ -58,14 +58,10 @@ func TestDiskFull(t *testing.T) {
 	})
 	path := filepath.Join(dir, "full.anndb")
 	acked, failure, err := limited(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("%d batches, then: %v", acked, failure)
 	d, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The compacted file does not fit beside the old one. It fails without
 	// harm: the handle goes on writing where pages are free.
 	if err := d.Compact(t.Context()); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrUnknownState) {
@@ -81,9 +77,7 @@ func TestDiskFull(t *testing.T) {
 	if err := errors.Join(mustCheck(d), d.Close()); err != nil {
 		t.Error(err)
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"))
 	if err := survived(path, acked); err != nil {
 		t.Error(err)
 	}
@@ -99,9 +93,7 @@ func TestDiskFull(t *testing.T) {
 func descriptors(t *testing.T) int {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(fds)
 }
 
@@ -109,9 +101,7 @@ func descriptors(t *testing.T) int {
 func mapsOf(t *testing.T, path string) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.Count(string(text), path)
 }
 
@@ -121,34 +111,20 @@ func TestDescriptors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.anndb")
 	damaged := filepath.Join(dir, "b.anndb")
-	if err := damageDB(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, damageDB(path))
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data[40] ^= 4
-	if err := os.WriteFile(damaged, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(damaged, data, 0o600))
 	before := descriptors(t)
 	for i := range 200 {
 		d, err := Open(path, &Options{ReadOnly: i%3 == 0})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.View(func(s *Snapshot) error { _, err := s.Collection("small").Get(damageKey(1)); return err }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, d.View(func(s *Snapshot) error { _, err := s.Collection("small").Get(damageKey(1)); return err }))
 		if i%10 == 1 && i%3 != 0 {
 			s, err := d.Snapshot()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Compact(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, d.Compact(t.Context()))
 			s.Release()
 		}
 		if i%10 == 2 {
@@ -161,9 +137,7 @@ func TestDescriptors(t *testing.T) {
 				t.Fatalf("open of a damaged file: %v", err)
 			}
 		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Close())
 	}
 	if after := descriptors(t); after > before {
 		t.Errorf("%d files are open, %d were before", after, before)
@@ -177,9 +151,7 @@ func TestDescriptors(t *testing.T) {
 // reservations fail, and falls back to small ones.
 func TestReservation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "small.anndb")
-	if err := damageDB(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, damageDB(path))
 	for _, gib := range []int{200, 20, 4} {
 		out, err := child(t, "space", path, "ANNDB_TEST_GIB="+strconv.Itoa(gib)).Output()
 		if err != nil {

@@ -79,9 +79,7 @@ func TestMaxSize(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "full.anndb")
 	acked, failure, err := limited(path, Options{Sync: Off, MaxSize: 20 << 20, MapReserve: 1 << 24})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("%d batches, then: %v", acked, failure)
 	if errors.Is(failure, ErrUnknownState) {
 		t.Errorf("the write that was refused: %v", failure)
@@ -124,9 +122,7 @@ func TestMaxSizeGoesOn(t *testing.T) {
 	if !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrUnknownState) {
 		t.Fatalf("the write beyond the bound: %v", err)
 	}
-	if err := d.Compact(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Compact(ctx))
 	for i := range 10 {
 		if err := put(i); err != nil {
 			t.Fatalf("a write after the compaction: %v", err)

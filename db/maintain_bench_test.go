@@ -28,9 +28,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 		b.Run(filepath.Dir(file), func(b *testing.B) {
 			rows := readLabelled(b, file)
 			d, err := db.Open(filepath.Join(b.TempDir(), "a.anndb"), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			defer d.Close()
 			ctx := b.Context()
 			put := func(coll string, from, to, shift int) {
@@ -44,9 +42,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 					}
 					return nil
 				})
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 			}
 			timed := func(f func()) time.Duration {
 				start := time.Now()
@@ -69,9 +65,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 			tuned := timed(build("rebuilt", db.LCIF{}))
 			given := db.LCIF{Params: &lcif.Params{K: 20, Lambda: 0.5}}
 			build("x", given)()
-			if err := d.Collection("c").DropIndex(ctx, "rebuilt"); err != nil {
-				b.Fatal(err)
-			}
+			must(b, d.Collection("c").DropIndex(ctx, "rebuilt"))
 			var commit, fold, rebuilt time.Duration
 			n := len(rows) / 100
 			at := 0
@@ -85,9 +79,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 					}
 				})
 				rebuilt += timed(build("rebuilt", given))
-				if err := d.Collection("c").DropIndex(ctx, "rebuilt"); err != nil {
-					b.Fatal(err)
-				}
+				must(b, d.Collection("c").DropIndex(ctx, "rebuilt"))
 			}
 			per := func(t time.Duration) float64 { return t.Seconds() * 1000 / float64(b.N) }
 			b.ReportMetric(per(commit), "ms/commit")
@@ -124,9 +116,7 @@ func BenchmarkMaintainTrees(b *testing.B) {
 			rand.New(rand.NewPCG(1, 2)).Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 			n := len(rows) - len(rows)/20
 			d, err := db.Open(filepath.Join(b.TempDir(), "a.anndb"), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			defer d.Close()
 			ctx := b.Context()
 			keys := rand.New(rand.NewPCG(3, 4)).Perm(n)
@@ -145,9 +135,7 @@ func BenchmarkMaintainTrees(b *testing.B) {
 					}
 					return nil
 				})
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 			}
 			if _, err := d.Create(ctx, "c", db.Schema{Sparse: true}); err != nil {
 				b.Fatal(err)
@@ -193,9 +181,7 @@ func readLabelled(b *testing.B, file string) (rows []db.Row) {
 		b.Skipf("SKIPPED: %s was not read, since %v; ANNDB_DATA names the folder with the data sets", file, err)
 	}
 	r, err := dataset.Open(path, dataset.Options{Kind: dataset.Sparse})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer r.Close()
 	var rec dataset.Record
 	for {
@@ -203,9 +189,7 @@ func readLabelled(b *testing.B, file string) (rows []db.Row) {
 		if errors.Is(err, io.EOF) {
 			return rows
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		row := db.Row{Key: fmt.Append(nil, len(rows)), Labels: append([]string(nil), rec.Labels...)}
 		row.Sparse = vector.Sparse{Index: append([]uint32(nil), rec.Features.Index...), Value: append([]float32(nil), rec.Features.Value...)}
 		rows = append(rows, row)

@@ -55,9 +55,7 @@ func TestKillMaintain(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "killed.anndb")
 	d, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = createKilled(d)
 	for i := range 30 {
 		err = errors.Join(err, putKillBatch(d, i))
@@ -90,9 +88,7 @@ func TestKillMaintain(t *testing.T) {
 			}
 		}
 		d, err := Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = errors.Join(mustCheck(d), mustLeaveNothing(d), d.View(func(s *Snapshot) error {
 			last, err := lastBatch(s)
 			if err != nil || last < acked || last > acked+1 {
@@ -107,9 +103,7 @@ func TestKillMaintain(t *testing.T) {
 	}
 	t.Logf("%d batches, steps %v", acked+1, steps)
 	d, err = Open(path, &Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	err = d.View(func(s *Snapshot) error {
 		for _, name := range []string{"kept", "at", "pt"} {
@@ -166,9 +160,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 	const n, dim = 600, 24
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	if _, err := d.Create(ctx, "c", Schema{Dim: dim}); err != nil {
 		t.Fatal(err)
@@ -195,9 +187,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 		written.Store(int64(to))
 		return err
 	}
-	if err := put(n); err != nil {
-		t.Fatal(err)
-	}
+	must(t, put(n))
 	if _, err := d.Collection("c").Build(ctx, "x", &Forest{Tuning: Off, Trees: 6, LeafNeighbors: 10}); err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,7 @@ func TestMaintainLargeStep(t *testing.T) {
 	const rows, features = 2200, 1400
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
 	put := func(from, to, width int) func() error {
@@ -49,9 +47,7 @@ func TestMaintainLargeStep(t *testing.T) {
 		},
 		put(30, rows, features),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	steps, err := d.Maintain(ctx, 0)
 	if err != nil || len(steps) != 1 {
 		t.Fatalf("steps %v, %v", steps, err)

@@ -34,24 +34,16 @@ func TestMaintainPostings(t *testing.T) {
 		path := filepath.Join(dir, fmt.Sprint(runs))
 		open := func() *DB {
 			d, err := Open(path, &Options{Sync: Off})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return d
 		}
 		d := open()
 		defer func() { _ = d.Close(); _ = os.Remove(path) }()
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		must(create(ctx, d, "s", Schema{Sparse: true}))
+		must(t, create(ctx, d, "s", Schema{Sparse: true}))
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		width := rapid.SampledFrom([]int{40, 400}).Draw(t, "width")
 		put := func(n, keys int) {
-			must(d.Update(ctx, func(b *Tx) error {
+			must(t, d.Update(ctx, func(b *Tx) error {
 				for _, k := range rng.Perm(keys)[:min(n, keys)] {
 					x := randomSparse(rng, rng.IntN(12), width)
 					if err := b.Collection("s").Put(Row{Key: fmt.Append(nil, k), Sparse: x}); err != nil {
@@ -64,7 +56,7 @@ func TestMaintainPostings(t *testing.T) {
 		o := &Postings{Partition: true, M: rng.IntN(3)}
 		put(rng.IntN(150)+1, 150)
 		_, err := d.Collection("s").Build(ctx, "kept", o)
-		must(err)
+		must(t, err)
 		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
 			width += rng.IntN(20) // features that the index does not know
 			switch rng.IntN(3) {
@@ -73,7 +65,7 @@ func TestMaintainPostings(t *testing.T) {
 			case 1:
 				put(rng.IntN(10)+1, 5000)
 			}
-			must(d.Update(ctx, func(b *Tx) error {
+			must(t, d.Update(ctx, func(b *Tx) error {
 				for _, k := range rng.Perm(250)[:rng.IntN(80)] {
 					if err := b.Collection("s").Delete(fmt.Append(nil, k)); err != nil {
 						return err
@@ -82,15 +74,15 @@ func TestMaintainPostings(t *testing.T) {
 				return nil
 			}))
 			if rng.IntN(4) == 0 {
-				must(d.Close())
+				must(t, d.Close())
 				d = open()
 			}
 			put(1, 2) // so that rows are left
 			_, err := d.Maintain(ctx, 0)
-			must(err)
+			must(t, err)
 			_, err = d.Collection("s").Build(ctx, "fresh", o)
-			must(err)
-			must(d.View(func(s *Snapshot) error {
+			must(t, err)
+			must(t, d.View(func(s *Snapshot) error {
 				sameAnswers(ctx, t, s, rng, width)
 				info, err := s.Collection("s").Index("kept")
 				if c, _ := s.Collection("s").Info(); info.Rows != c.Rows {
@@ -102,9 +94,9 @@ func TestMaintainPostings(t *testing.T) {
 				t.Fatalf("maintenance at once again: %v, %v", again, err)
 			}
 		}
-		must(d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
+		must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
 		// What is no longer part of an index is gone.
-		must(d.View(func(s *Snapshot) error {
+		must(t, d.View(func(s *Snapshot) error {
 			held := map[uint64]bool{0: true, s.gen.Catalog.Collections[0].ID: true}
 			for _, r := range s.gen.Catalog.Collections[0].Indexes {
 				for _, object := range r.Objects() {
@@ -127,9 +119,7 @@ func TestMaintainPostings(t *testing.T) {
 // sameAnswers compares the answers of the indexes "kept" and "fresh".
 func sameAnswers(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, width int) {
 	c, err := s.Collection("s").Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	filter := roaring.New()
 	for row := range uint32(c.Rows) {
 		if rng.IntN(3) > 0 {
@@ -137,9 +127,7 @@ func sameAnswers(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, w
 		}
 	}
 	filtered, err := s.Collection("s").RowFilter(filter)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 3 {
 		q := Query{Sparse: randomSparse(rng, 1+rng.IntN(12), width)}
 		k := 1 + rng.IntN(30)
@@ -194,9 +182,7 @@ func TestMaintainLabels(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		// A change below the share is left alone.
 		if steps, err := d.Maintain(ctx, 0.9); err != nil || len(steps) != 0 {
 			t.Errorf("steps %v, %v", steps, err)

@@ -20,9 +20,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer d.Close()
 			rng := rand.New(rand.NewPCG(1, 2))
 			put := func(from, to int) error {
@@ -45,9 +43,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 				func() error { return put(0, 3000) },
 				func() (err error) { info, err = d.Collection("s").Build(ctx, "x", o); return err },
 			)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			total := int64(0)
 			for _, n := range info.Bytes {
 				total += n
@@ -57,9 +53,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 				return stats.TxStats.GetPageAlloc()
 			}
 			for i := range 12 {
-				if err := put(3000+i, 3001+i); err != nil {
-					t.Fatal(err)
-				}
+				must(t, put(3000+i, 3001+i))
 				before := allocated()
 				steps, err := d.Maintain(ctx, 0)
 				if err != nil || len(steps) != 1 {

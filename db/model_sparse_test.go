@@ -69,9 +69,7 @@ func (x *machine) createSparse(t *rapid.T) {
 	c := &modelColl{sparse: true, named: named, rows: map[string]modelRow{}, indexes: map[string]string{}}
 	put := func(b *Tx) error { return b.Collection(name).Put(c.row("all", modelRow{sparse: all})) }
 	del := func(b *Tx) error { return b.Collection(name).Delete([]byte("all")) }
-	if err := errors.Join(err, x.d.Update(ctx, put), x.d.Update(ctx, del)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, x.d.Update(ctx, put), x.d.Update(ctx, del)))
 	c.next = 1
 	x.m[name] = c
 }

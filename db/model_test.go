@@ -377,9 +377,7 @@ func modelOptions() *Options { return &Options{Sync: Off, MapReserve: 1 << 32} }
 
 func (x *machine) open(t *rapid.T) {
 	d, err := Open(x.path, modelOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x.d = d
 }
 
@@ -414,9 +412,7 @@ func (x *machine) create(t *rapid.T) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x.m[name] = &modelColl{opts: o, rows: map[string]modelRow{}, indexes: map[string]string{}}
 }
 
@@ -459,17 +455,13 @@ func (x *machine) update(t *rapid.T) {
 				continue
 			}
 			if what == 0 {
-				if err := b.Collection(name).Delete([]byte(key)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, b.Collection(name).Delete([]byte(key)))
 				delete(c.rows, key)
 				continue
 			}
 			r := c.drawn(rapid.Uint64Range(0, 1000).Draw(t, "vector"))
 			r.labels, r.payload = modelLabels(t), modelPayload(t)
-			if err := b.Collection(name).Put(c.row(key, r)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.Collection(name).Put(c.row(key, r)))
 			r.labels, r.written = slices.Sorted(slices.Values(r.labels)), true
 			c.rows[key] = r
 		}
@@ -645,9 +637,7 @@ func (x *machine) hold(t *rapid.T) {
 		return
 	}
 	s, err := x.d.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x.held = append(x.held, heldSnapshot{s, x.m.clone()})
 }
 
@@ -670,20 +660,14 @@ func (x *machine) look(t *rapid.T) {
 
 func (x *machine) reopen(t *rapid.T) {
 	x.release()
-	if err := x.d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.d.Close())
 	x.open(t)
 }
 
 func (x *machine) compact(t *rapid.T) {
-	if err := x.d.Compact(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.d.Compact(context.Background()))
 	infos, err := x.d.Collections()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, info := range infos {
 		c := x.m[info.Name]
 		dead := int(c.next) - len(c.rows)
@@ -699,9 +683,7 @@ func (x *machine) compact(t *rapid.T) {
 
 // reorder gives rows any new numbers, which the model takes over.
 func (x *machine) reorder(t *rapid.T) {
-	if err := x.d.Reorder(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.d.Reorder(context.Background()))
 	err := x.d.View(func(s *Snapshot) error {
 		for name, c := range x.m {
 			info, err := s.Collection(name).Info()
@@ -722,9 +704,7 @@ func (x *machine) reorder(t *rapid.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // maintain brings all indexes up to date, except for those that cannot be learned from the rows.
@@ -734,9 +714,7 @@ func (x *machine) maintain(t *rapid.T) {
 		t.Fatal(err)
 	}
 	st, err := x.d.Stats()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, i := range st.Indexes {
 		tree := isTree(x.m[i.Collection].indexes[i.Name])
 		if i.Relabelled > 0 && !tree && i.Error == "" {
@@ -748,9 +726,7 @@ func (x *machine) maintain(t *rapid.T) {
 // salvage compares what a salvage of the file has with the model.
 func (x *machine) salvage(t *rapid.T) {
 	x.release()
-	if err := x.d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.d.Close())
 	defer x.open(t)
 	name := x.path + ".saved"
 	defer os.Remove(name)
@@ -759,9 +735,7 @@ func (x *machine) salvage(t *rapid.T) {
 		t.Fatalf("salvage: %+v, %v", report, err)
 	}
 	d, err := Open(name, modelOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	saved := x.m.clone()
 	for _, c := range saved {
 		c.renumber()
@@ -777,20 +751,14 @@ func (x *machine) salvage(t *rapid.T) {
 func (x *machine) backup(t *rapid.T) {
 	name := x.path + ".copy"
 	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n, err := x.d.Backup(context.Background(), f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, f.Close()))
 	if info, err := os.Stat(name); err != nil || info.Size() != n {
 		t.Fatalf("backup of %d bytes: %v, %v", n, info, err)
 	}
 	d, err := Open(name, &Options{ReadOnly: true, MapReserve: 1 << 32})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = d.View(func(s *Snapshot) error { return mustEqual(s, x.m, x.step) })
 	if err := errors.Join(err, mustCheck(d), d.Close()); err != nil {
 		t.Fatalf("backup: %v", err)
@@ -830,19 +798,13 @@ func TestModel(t *testing.T) {
 				if x.step%4 != 0 {
 					return // a whole comparison after every step is too slow
 				}
-				if err := x.d.View(func(s *Snapshot) error { return mustEqual(s, x.m, x.step) }); err != nil {
-					t.Fatal(err)
-				}
+				must(t, x.d.View(func(s *Snapshot) error { return mustEqual(s, x.m, x.step) }))
 			},
 		})
 		for len(x.held) > 0 {
 			x.look(t)
 		}
-		if err := x.d.View(func(s *Snapshot) error { return mustEqual(s, x.m, x.step) }); err != nil {
-			t.Fatal(err)
-		}
-		if err := mustCheck(x.d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.d.View(func(s *Snapshot) error { return mustEqual(s, x.m, x.step) }))
+		must(t, mustCheck(x.d))
 	})
 }

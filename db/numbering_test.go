@@ -16,9 +16,7 @@ func TestNumberingStays(t *testing.T) {
 	dir := t.TempDir()
 	ctx := t.Context()
 	d, err := Open(filepath.Join(dir, "a.anndb"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := d.Create(ctx, "x", Schema{Sparse: true, Numbering: "2"}); !errors.Is(err, fail.Option) {
 		t.Errorf("numbering from 2: %v", err)
 	}
@@ -62,8 +60,6 @@ func TestNumberingStays(t *testing.T) {
 			}
 			return err
 		})
-		if err := errors.Join(err, d.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, d.Close()))
 	}
 }

@@ -25,9 +25,7 @@ func TestPeek(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	d, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	put := func(from, to int) func() error {
 		return func() error {
@@ -51,14 +49,10 @@ func TestPeek(t *testing.T) {
 		put(310, 330),
 	}
 	for i, step := range steps {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, step())
 		want, err1 := d.Stats()
 		got, err2 := Peek(ctx, path)
-		if err := errors.Join(err1, err2); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err1, err2))
 		want.MapReserve, want.Commits, want.Snapshots, want.OldestSnapshot, want.Maintenance = 0, 0, 0, 0, MaintenanceStats{}
 		// Pages of free pages' list are not counted alike.
 		want.FreeBytes, want.LiveBytes, got.FreeBytes, got.LiveBytes = 0, 0, 0, 0
@@ -66,16 +60,12 @@ func TestPeek(t *testing.T) {
 			t.Errorf("after step %d: %+v, want %+v", i, got, want)
 		}
 	}
-	if err := d.Compact(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Compact(ctx))
 	if got, err := Peek(ctx, path); err != nil || len(got.Indexes) != 1 || got.Indexes[0].Rows != 310 || got.Indexes[0].Fresh != 20 {
 		t.Errorf("after compaction: %+v, %v", got, err)
 	}
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := surveyed(t, path)
 	data[w.blocks[string(layout.BucketMeta)+string(layout.CatalogKey[:])].at+70] ^= 1
 	if _, err := Peek(ctx, write(t, data)); !errors.Is(err, ErrCorrupt) {
@@ -96,9 +86,7 @@ func TestPeekBesideCommits(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "a.anndb")
 	d, err := Open(path, &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	// Both collections get the same rows in a batch.
 	put := func(i int) error {
@@ -113,9 +101,7 @@ func TestPeekBesideCommits(t *testing.T) {
 		func() error { return put(0) },
 		func() error { _, err := d.Collection("a").Build(ctx, "x", nil); return err },
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	done := make(chan error, 1)
 	go func() {
 		for i := 1; i < 300; i++ {
@@ -143,9 +129,7 @@ func TestPeekBesideCommits(t *testing.T) {
 		if errors.Is(err, fail.Changing) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		looks++
 		x := st.Indexes[0]
 		if st.Generation < last.Generation || st.Collections[0].Rows != st.Collections[1].Rows || x.Error != "" || x.Rows+x.Fresh != st.Collections[0].Rows {
@@ -166,17 +150,13 @@ func TestFreePagesReadOnly(t *testing.T) {
 	stats := func(o *Options, work func(d *DB)) Stats {
 		t.Helper()
 		d, err := Open(path, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer d.Close()
 		if work != nil {
 			work(d)
 		}
 		st, err := d.Stats()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return st
 	}
 	stats(nil, func(d *DB) {
@@ -194,9 +174,7 @@ func TestFreePagesReadOnly(t *testing.T) {
 		if err == nil {
 			err = d.Drop(ctx, "v")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	})
 	want, got := stats(nil, nil), stats(&Options{ReadOnly: true}, nil)
 	if want.FreeBytes == 0 || got.FreeBytes != want.FreeBytes || got.LiveBytes != want.LiveBytes {

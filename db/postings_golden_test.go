@@ -106,9 +106,7 @@ func TestGoldenRowless(t *testing.T) {
 	ask := func(s *Snapshot, coll string, i int, o SearchOptions) []Hit {
 		t.Helper()
 		hits, _, err := nearest(ctx, s.Collection(coll), Query{Sparse: rowlessRow("counts", i).Sparse}, 9, &o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return hits
 	}
 	same := func(a, b Hit) bool { return a.Row == b.Row && a.Distance == b.Distance }
@@ -136,9 +134,7 @@ func TestGoldenRowless(t *testing.T) {
 		t.Error(err)
 	}
 	rebuilt, err := Open(filepath.Join(t.TempDir(), "new.anndb"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer rebuilt.Close()
 	err = errorsOf(
 		func() error { return create(ctx, rebuilt, "counts", Schema{Sparse: true}) },
@@ -146,9 +142,7 @@ func TestGoldenRowless(t *testing.T) {
 		func() error { return deleteRowless(rebuilt) },
 		func() error { return learnRowless(rebuilt) },
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	compare := func() {
 		t.Helper()
 		for i := range 20 {
@@ -162,9 +156,7 @@ func TestGoldenRowless(t *testing.T) {
 	// The model follows further changes, with the weights that features had.
 	err = putRowless(d, "counts", rowlessRows, rowlessRows+3)
 	steps, err2 := d.Maintain(ctx, 0)
-	if err := errors.Join(err, err2, mustCheck(d)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, err2, mustCheck(d)))
 	if !slices.ContainsFunc(steps, func(s MaintainStep) bool { return s.Index == "labels" && s.Action != "relearn" }) {
 		t.Errorf("steps %v", steps)
 	}
@@ -176,9 +168,7 @@ func predictCounts(t *testing.T, d *DB, q vector.Sparse) (out []Prediction) {
 		out, _, err = predict(t.Context(), s.Collection("counts"), Query{Sparse: q}, &PredictOptions{Top: 3, Explain: true})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 

@@ -41,9 +41,7 @@ func TestPredictBatchIsPredict(t *testing.T) {
 					}
 					return nil
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			}
 		}
 	}

@@ -106,9 +106,7 @@ func TestMisuseOfSparse(t *testing.T) {
 func TestPrefixOnce(t *testing.T) {
 	dir := t.TempDir()
 	d, err := db.Open(dir+"/x", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	ctx := t.Context()
 	_, again := db.Open(dir+"/x", nil)

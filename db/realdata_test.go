@@ -23,18 +23,12 @@ import (
 func readSlice(t *testing.T, name string) []byte {
 	t.Helper()
 	f, err := os.Open(filepath.Join("..", "testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
@@ -81,9 +75,7 @@ func goFiles(t *testing.T, part string) (rows []db.Row) {
 func openWith(t *testing.T, create func(context.Context, *db.DB) error, coll string, rows []db.Row) *db.DB {
 	t.Helper()
 	d, err := db.Open(filepath.Join(t.TempDir(), "real.anndb"), &db.Options{Sync: db.Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -99,13 +91,6 @@ func openWith(t *testing.T, create func(context.Context, *db.DB) error, coll str
 		return nil
 	}))
 	return d
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // recallAt10 returns the share of the ten nearest rows that searches find.

@@ -27,9 +27,7 @@ func (f *failing) Write(p []byte) (int, error) {
 // same, as ErrNoSpace where it is one.
 func TestBackupReason(t *testing.T) {
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off, MapReserve: 1 << 32})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	for _, reason := range []syscall.Errno{syscall.ENOSPC, syscall.EIO} {
 		for n := 1; ; n++ {

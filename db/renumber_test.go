@@ -51,20 +51,14 @@ func churn(d *DB, seed uint64) error {
 func churned(t *testing.T, d *DB) {
 	t.Helper()
 	ctx := t.Context()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(create(ctx, d, "dense", Schema{Dim: 16}))
-	must(create(ctx, d, "sparse", Schema{Sparse: true}))
-	must(create(ctx, d, "named", Schema{Named: true}))
-	must(create(ctx, d, "still", Schema{Dim: 4}))
-	must(d.Update(ctx, func(b *Tx) error {
+	must(t, create(ctx, d, "dense", Schema{Dim: 16}))
+	must(t, create(ctx, d, "sparse", Schema{Sparse: true}))
+	must(t, create(ctx, d, "named", Schema{Named: true}))
+	must(t, create(ctx, d, "still", Schema{Dim: 4}))
+	must(t, d.Update(ctx, func(b *Tx) error {
 		return errors.Join(b.Collection("still").Put(Row{Key: []byte("a"), Vector: make([]float32, 4)}), b.Collection("still").Put(Row{Key: []byte("b"), Vector: make([]float32, 4)}))
 	}))
-	must(churn(d, 1))
+	must(t, churn(d, 1))
 	model := LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
 	tree := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2}}}
 	for _, x := range []struct {
@@ -79,20 +73,18 @@ func churned(t *testing.T, d *DB) {
 		{"named", "tree", (*AT)(&tree)},
 	} {
 		_, err := d.Collection(x.coll).Build(ctx, x.name, x.o)
-		must(err)
+		must(t, err)
 	}
-	must(churn(d, 2))
-	must(churn(d, 3))
-	must(d.Update(ctx, func(b *Tx) error { return b.Collection("sparse").Delete([]byte("key-007")) }))
+	must(t, churn(d, 2))
+	must(t, churn(d, 3))
+	must(t, d.Update(ctx, func(b *Tx) error { return b.Collection("sparse").Delete([]byte("key-007")) }))
 }
 
 // rowTexts are the rows of a collection without their numbers.
 func rowTexts(t *testing.T, s *Snapshot, coll string) (out []string) {
 	t.Helper()
 	for r, err := range s.Collection(coll).Rows(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Row = 0
 		r.Features = sortedFeatures(r.Features)
 		out = append(out, rowText(r))
@@ -108,9 +100,7 @@ func TestCompactRenumbers(t *testing.T) {
 	d := openTemp(t, &Options{Sync: Off})
 	churned(t, d)
 	held, err := d.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	colls := []string{"dense", "sparse", "named", "still"}
 	before := map[string][]string{}
 	for _, c := range colls {
@@ -118,15 +108,9 @@ func TestCompactRenumbers(t *testing.T) {
 	}
 	x := make([]float32, 16)
 	want, _, err := nearest(t.Context(), held.Collection("dense"), Query{Vector: x}, 10, &SearchOptions{Index: Flat})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Compact(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(mustCheck(d), mustLeaveNothing(d)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, d.Compact(t.Context()))
+	must(t, errors.Join(mustCheck(d), mustLeaveNothing(d)))
 	err = d.View(func(s *Snapshot) error {
 		for _, c := range colls {
 			info, err := s.Collection(c).Info()
@@ -177,9 +161,7 @@ func TestCompactRenumbers(t *testing.T) {
 	}
 	held.Release()
 	// Writing, maintaining and compacting go on.
-	if err := churn(d, 4); err != nil {
-		t.Fatal(err)
-	}
+	must(t, churn(d, 4))
 	if _, err := d.Maintain(t.Context(), 0); err != nil {
 		t.Error(err)
 	}
@@ -200,16 +182,12 @@ func TestGenerations(t *testing.T) {
 	last := uint64(0)
 	for i := range 8 {
 		if i%2 == 1 {
-			if err := d.Compact(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Compact(t.Context()))
 		} else if err := churn(d, uint64(i)); err != nil {
 			t.Fatal(err)
 		}
 		st, err := d.Stats()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if st.Generation <= last {
 			t.Errorf("step %d: generation %d after %d", i, st.Generation, last)
 		}
@@ -226,17 +204,11 @@ func TestCompactLevels(t *testing.T) {
 	var sizes []int64
 	for i := range 8 {
 		for j := range 3 {
-			if err := churn(d, uint64(10*i+j)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, churn(d, uint64(10*i+j)))
 		}
-		if err := d.Compact(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Compact(t.Context()))
 		st, err := d.Stats()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sizes = append(sizes, st.FileBytes)
 	}
 	if slices.Max(sizes) > sizes[0]*11/10 {
@@ -265,9 +237,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 		})
 	}()
 	<-filled
-	if err := d.Compact(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Compact(ctx))
 	close(compacted)
 	if err := <-done; err != nil {
 		t.Fatalf("a batch filled before the compaction: %v", err)
@@ -284,9 +254,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 		t.Error(err)
 	}
 	// A compaction that begins during a build waits for its end.
-	if err := churn(d, 5); err != nil {
-		t.Fatal(err)
-	}
+	must(t, churn(d, 5))
 	once := false
 	_, err = d.Collection("dense").Build(withProgress(ctx, func(p progress) {
 		if p.Stage == "trees" && !once {
@@ -348,9 +316,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 func TestRenumberCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	d, err := Open(path, &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	churned(t, d)
 	for _, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond} {
 		ctx, stop := context.WithTimeout(t.Context(), after)

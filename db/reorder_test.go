@@ -33,9 +33,7 @@ func fillClusters(t *testing.T, d *DB, clusters, each int) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }
 
@@ -48,24 +46,16 @@ func TestReorder(t *testing.T) {
 	d := openTemp(t, &Options{Sync: Off})
 	fillClusters(t, d, clusters, each)
 	_, err := d.Collection("rows").Build(t.Context(), "main", &Forest{Trees: 2, Seed: 3, Holdout: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tree := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 8}}}
 	if _, err := d.Collection("rows").Build(t.Context(), "tree", (*PT)(&tree)); err != nil {
 		t.Fatal(err)
 	}
 	held, err := d.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(held.Release)
-	if err := d.Reorder(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(mustCheck(d), mustLeaveNothing(d)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Reorder(t.Context()))
+	must(t, errors.Join(mustCheck(d), mustLeaveNothing(d)))
 	err = d.View(func(s *Snapshot) error {
 		before, after := rowTexts(t, held, "rows"), rowTexts(t, s, "rows")
 		changes, last := 0, ""
@@ -112,12 +102,8 @@ func TestReorder(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := churnKeys(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, churnKeys(d))
 	steps, err := d.Maintain(t.Context(), 0)
 	if err != nil || len(steps) != 2 {
 		t.Errorf("%+v, %v", steps, err)
@@ -142,12 +128,8 @@ func churnKeys(d *DB) error {
 func TestReorderNothing(t *testing.T) {
 	d := openTemp(t, &Options{Sync: Off})
 	err := errors.Join(create(t.Context(), d, "words", Schema{Named: true}), create(t.Context(), d, "rows", Schema{Dim: 3}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Reorder(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, d.Reorder(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := d.Reorder(ctx); !errors.Is(err, context.Canceled) {

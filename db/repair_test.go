@@ -21,9 +21,7 @@ import (
 func repairDB(t *testing.T, path string) {
 	ctx := t.Context()
 	d, err := Open(path, &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rng := rand.New(rand.NewPCG(1, 9))
 	put := func(from, to int) func() error {
 		return func() error {
@@ -74,9 +72,7 @@ func repairDB(t *testing.T, path string) {
 		},
 		d.Close,
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // allRows are the rows of a database by collection and key, as text.
@@ -101,15 +97,11 @@ func allRows(d *DB) (map[string]string, error) {
 // blockPlace is the offset in the file of some block of a kind, and its length.
 func blockPlace(t *testing.T, path string, bucket []byte, coll string, index string, kind codec.Kind, number uint32) (at int64, n int) {
 	d, err := Open(path, &Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	w := surveyed(t, path)
 	c, err := w.cat.Find(coll)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	objects := []uint64{c.ID}
 	if index != "" {
 		objects = c.Index(index).Objects()
@@ -126,17 +118,13 @@ func blockPlace(t *testing.T, path string, bucket []byte, coll string, index str
 
 func flipAt(t *testing.T, path string, at int64) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	b := make([]byte, 1)
 	_, err1 := f.ReadAt(b, at)
 	b[0] ^= 0x10
 	_, err2 := f.WriteAt(b, at)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err1, err2))
 }
 
 // TestRepair damages blocks of three kinds of indexes: repair names them and
@@ -179,9 +167,7 @@ func TestRepair(t *testing.T) {
 				flipAt(t, path, at+int64(codec.HeaderSize+n)/2)
 			}
 			d, err := Open(path, &Options{Sync: Off})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer d.Close()
 			if err := d.Check(ctx, nil); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("check of the damaged file: %v", err)
@@ -217,9 +203,7 @@ func TestSalvage(t *testing.T) {
 	pristine := filepath.Join(t.TempDir(), "db")
 	repairDB(t, pristine)
 	d, err := Open(pristine, &Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want, err := allRows(d)
 	per := 1 << rows.Format{Dim: 700}.Shift()
 	if err = errors.Join(err, d.Close()); err != nil {
@@ -264,21 +248,15 @@ func TestSalvage(t *testing.T) {
 					t.Errorf("%v", l)
 				}
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if r.Lost > c.most || r.Lost < c.least || r.Rows != len(want)-r.Lost || len(lost) != r.Lost || len(r.Revived) != 0 {
 				t.Errorf("%+v, %d of %d rows listed, want %d to %d", r, len(lost), len(want), c.least, c.most)
 			}
 			d, err := Open(to, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer d.Close()
 			got, err := allRows(d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for key, row := range want {
 				if got[key] != row && !lost[key] {
 					t.Fatalf("%s: got %.80s, want %.80s", key, got[key], row)
@@ -309,16 +287,12 @@ func TestRestore(t *testing.T) {
 	path, backup, bad := filepath.Join(dir, "db"), filepath.Join(dir, "backup"), filepath.Join(dir, "bad")
 	open := func(path string) *DB {
 		d, err := Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return d
 	}
 	put := func(d *DB, key string) {
 		err := d.Update(ctx, func(b *Tx) error { return b.Collection("c").Put(Row{Key: []byte(key), Vector: []float32{1}}) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	d := open(path)
 	if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
@@ -330,16 +304,12 @@ func TestRestore(t *testing.T) {
 		_, err = d.Backup(ctx, f)
 		err = errors.Join(err, f.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	put(d, "new")
 	if err := Restore(ctx, backup, path, true); !errors.Is(err, ErrLocked) {
 		t.Errorf("under a writer: %v", err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 	data, err := os.ReadFile(backup)
 	if err = errors.Join(err, os.WriteFile(bad, data, 0o600)); err != nil {
 		t.Fatal(err)

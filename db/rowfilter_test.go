@@ -28,9 +28,7 @@ func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) (f *Filter
 		f, err = s.Collection(coll).RowFilter(rows)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 
@@ -40,16 +38,10 @@ func filterBed(t *testing.T) (*DB, map[string]*Filter) {
 	t.Helper()
 	d := openTemp(t, &Options{Sync: Off})
 	ctx := t.Context()
-	if err := errors.Join(create(ctx, d, "dense", Schema{Dim: 2}), create(ctx, d, "sparse", Schema{Sparse: true})); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(create(ctx, d, "dense", Schema{Dim: 2}), create(ctx, d, "sparse", Schema{Sparse: true})))
 	for i := range 40 {
-		if err := putFiltered(d, "dense", i); err != nil {
-			t.Fatal(err)
-		}
-		if err := putFiltered(d, "sparse", i); err != nil {
-			t.Fatal(err)
-		}
+		must(t, putFiltered(d, "dense", i))
+		must(t, putFiltered(d, "sparse", i))
 	}
 	rows := roaring.BitmapOf(3, 4, 17)
 	return d, map[string]*Filter{"dense": filterOf(t, d, "dense", rows), "sparse": filterOf(t, d, "sparse", rows)}
@@ -119,9 +111,7 @@ func TestRowFilter(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, filters := filterBed(t)
-			if err := c.change(d); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.change(d))
 			for coll, f := range filters {
 				keys, err := searchFiltered(d, coll, f)
 				switch want := []string{"03", "04", "17"}; {
@@ -171,9 +161,7 @@ func TestRowFilterFollow(t *testing.T) {
 	d, _ := filterBed(t)
 	name := filepath.Join(t.TempDir(), "copy.anndb")
 	f, err := d.compactor.Copy(t.Context(), name, compact.DropDeleted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.End()
 	remove := func(coll string, key string) error {
 		return d.Update(t.Context(), func(b *Tx) error { return b.Collection(coll).Delete([]byte(key)) })
@@ -185,9 +173,7 @@ func TestRowFilterFollow(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	slices.Sort(ids)
 	for i, round := range []func(coll string) error{
 		func(coll string) error {
@@ -200,9 +186,7 @@ func TestRowFilterFollow(t *testing.T) {
 		},
 		func(coll string) error { return errors.Join(remove(coll, "43"), putFiltered(d, coll, 44)) },
 	} {
-		if err := errors.Join(round("dense"), round("sparse")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(round("dense"), round("sparse")))
 		if _, _, err := f.Follow(t.Context()); err != nil {
 			t.Fatal(err)
 		}

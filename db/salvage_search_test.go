@@ -24,21 +24,15 @@ func salvaged(t *testing.T, path string, o *SalvageOptions) (SalvageReport, map[
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "new")
 	r, err := Salvage(t.Context(), path, to, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d, err := Open(to, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	if err := mustCheck(d); err != nil {
 		t.Error(err)
 	}
 	rows, err := allRows(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(rows) != r.Rows {
 		t.Errorf("%d rows, %+v", len(rows), r)
 	}
@@ -59,15 +53,11 @@ func wreckDB(t *testing.T) (data []byte, want map[string]string) {
 		path := filepath.Join(t.TempDir(), "db")
 		repairDB(t, path)
 		d, err := Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if wrecked.want, err = allRows(d); err == nil {
 			err = d.Close()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if wrecked.data, err = os.ReadFile(path); err != nil {
 			t.Fatal(err)
 		}
@@ -81,9 +71,7 @@ func wreckDB(t *testing.T) (data []byte, want map[string]string) {
 func write(t *testing.T, data []byte) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "damaged")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, data, 0o600))
 	return path
 }
 
@@ -118,9 +106,7 @@ func TestSalvageSecondCopies(t *testing.T) {
 
 	path = write(t, data)
 	d, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = d.Update(t.Context(), func(b *Tx) error { return b.Collection("words").Delete([]byte("key-7")) })
 	if err = errors.Join(err, d.Close()); err != nil {
 		t.Fatal(err)
@@ -276,14 +262,10 @@ type valuePlace struct {
 func surveyed(t *testing.T, path string) surveyedFile {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	metas := state.ReadMetas(bytes.NewReader(data))
 	m, err := metas.Latest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := surveyedFile{blocks: map[string]valuePlace{}}
 	w := page.NewWalker(t.Context(), bytes.NewReader(data), int64(len(data)), m, page.Visitor{
 		Pair: func(bucket, key, value []byte, at int64) {
@@ -295,9 +277,7 @@ func surveyed(t *testing.T, path string) surveyedFile {
 			if err == nil {
 				s.cat, err = layout.DecodeCatalog(catalog)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		},
 		Report: func(_ uint64, err error) { t.Fatal(err) },
 	})
@@ -311,9 +291,7 @@ func TestSalvageLocked(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.anndb")
 	d, err := Open(path, &Options{Maintenance: &Maintenance{Manual: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := d.Create(t.Context(), "c", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
@@ -321,13 +299,9 @@ func TestSalvageLocked(t *testing.T) {
 	if _, err := Salvage(t.Context(), path, to, nil); !errors.Is(err, ErrLocked) {
 		t.Errorf("open for writing: %v", err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 	reader, err := Open(path, &Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	if _, err := Salvage(t.Context(), path, to, nil); err != nil {
 		t.Errorf("open for reading: %v", err)

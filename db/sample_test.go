@@ -36,9 +36,7 @@ func newSampleBed(t *testing.T, rows int) *sampleBed {
 
 func (b *sampleBed) must(err error) {
 	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 }
 
 func (b *sampleBed) open(path string, sample int) {

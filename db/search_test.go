@@ -817,9 +817,7 @@ func TestNoAllocations(t *testing.T) {
 				var err error
 				dst, _, err = nearestInto(t.Context(), s.Collection("c"), db.Query{Vector: queries[i%len(queries)]}, 10, o, dst[:0])
 				i++
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			}
 			for range 2 * len(queries) {
 				run()

@@ -33,15 +33,11 @@ func TestNameNotDurable(t *testing.T) {
 	}
 	fails = false
 	d, err := Open(path, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	put := func(key string) error {
 		return d.Update(ctx, func(b *Tx) error { return b.Collection("c").Put(Row{Key: []byte(key), Vector: []float32{1}}) })
 	}
-	if err := errors.Join(create(ctx, d, "c", Schema{Dim: 1}), put("before")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(create(ctx, d, "c", Schema{Dim: 1}), put("before")))
 	fails = true
 	if err := d.Compact(ctx); !errors.Is(err, ErrUnknownState) || !errors.Is(err, syscall.EIO) {
 		t.Fatalf("compacted without a durable name: %v", err)
@@ -57,15 +53,11 @@ func TestNameNotDurable(t *testing.T) {
 	if d, err = Open(path, small); err != nil || synced == before {
 		t.Fatalf("reopened with %d fsyncs of the directory: %v", synced-before, err)
 	}
-	if err := errors.Join(put("after"), mustCheck(d), d.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(put("after"), mustCheck(d), d.Close()))
 	before = synced
 	d, err = Open(path, &Options{ReadOnly: true})
 	if err != nil || synced != before {
 		t.Fatalf("reading only, with %d fsyncs of the directory: %v", synced-before, err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 }

@@ -18,13 +18,9 @@ import (
 // distances are made of them.
 func FuzzPostings(f *testing.F) {
 	seed := filepath.Join(f.TempDir(), "seed.anndb")
-	if err := rowlessGolden(seed); err != nil {
-		f.Fatal(err)
-	}
+	must(f, rowlessGolden(seed))
 	pristine, err := os.ReadFile(seed)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	var blocks []storedBlock
 	for _, b := range storedBlocks(f, seed) {
 		if _, kind, n := codec.ParseKey(b.key); kind == codec.KindPostings && n != arrayRowLength {

@@ -32,9 +32,7 @@ type sparseBed struct {
 
 func newSparseBed(t *testing.T) *sparseBed {
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := &sparseBed{t: t, d: d, rows: map[string]vector.Sparse{}, row: map[string]uint32{}}
 	t.Cleanup(func() {
 		d := b.d // a test may have reopened it
@@ -192,9 +190,7 @@ func TestSearchSparseIsExact(t *testing.T) {
 	}
 	compare("without an index", filters()...)
 	info, err := b.d.Collection("s").Build(t.Context(), "main", &Postings{Partition: true, M: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if info.Rows != 2200 || info.Kind != string(postingsindex.Name) || info.Bytes["postings"] == 0 {
 		t.Errorf("index %+v", info)
 	}
@@ -207,16 +203,12 @@ func TestSearchSparseIsExact(t *testing.T) {
 	b.remove(keys[2300:2310]...)
 	compare("with fresh rows", filters()...)
 	path := b.d.Path()
-	if err := b.d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.d.Close())
 	if b.d, err = Open(path, nil); err != nil {
 		t.Fatal(err)
 	}
 	compare("reopened", filters()...)
-	if err := b.d.Collection("s").DropIndex(t.Context(), "main"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.d.Collection("s").DropIndex(t.Context(), "main"))
 	compare("dropped", filters()[0])
 }
 
@@ -237,9 +229,7 @@ func TestSearchSparseUniform(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := b.d.Collection("s").Build(t.Context(), "main", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -280,9 +270,7 @@ func TestSearchSparseTies(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := &Postings{Partition: true, M: 3}
 	if _, err := b.d.Collection("s").Build(t.Context(), "main", o); err != nil {
 		t.Fatal(err)
@@ -404,9 +392,7 @@ func TestSearchSparseRadius(t *testing.T) {
 	for range 10 {
 		q := Query{Sparse: randomSparse(rng, 6, 60)}
 		all, err := c.Search(t.Context(), q, &SearchOptions{K: len(keys), Index: Flat})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, within := range []int{1, 10, 64, 65, len(all.Hits) - 1} {
 			radius := float64(all.Hits[within].Distance)
 			want := all.Hits

@@ -44,9 +44,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "a.anndb")
 	d, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := d.Create(ctx, "s", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,13 +61,9 @@ func TestSparseRowsComeBack(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
-	if err := d.Update(ctx, func(b *Tx) error { return b.Collection("s").Delete([]byte("7")) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Update(ctx, func(b *Tx) error { return b.Collection("s").Delete([]byte("7")) }))
 	check := func(d *DB) {
 		t.Helper()
 		err := d.View(func(s *Snapshot) error {
@@ -98,45 +92,31 @@ func TestSparseRowsComeBack(t *testing.T) {
 			}
 			return sameSparse(r.Sparse, rows[2001])
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
 	}
 	check(d)
-	if err := d.Compact(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Compact(ctx))
 	check(d)
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 	if d, err = Open(path, nil); err != nil {
 		t.Fatal(err)
 	}
 	check(d)
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 }
 
 func TestNamedFeaturesComeBack(t *testing.T) {
 	ctx := context.Background()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	if _, err := d.Create(ctx, "s", Schema{Named: true}); err != nil {
 		t.Fatal(err)
 	}
 	put := func(key string, f ...Feature) {
 		t.Helper()
-		if err := d.Update(ctx, func(b *Tx) error { return b.Collection("s").Put(Row{Key: []byte(key), Features: f}) }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Update(ctx, func(b *Tx) error { return b.Collection("s").Put(Row{Key: []byte(key), Features: f}) }))
 	}
 	put("a", Feature{"zebra", 3}, Feature{"ant", 4})
 	put("b", Feature{"ant", 1}, Feature{"bee", 0}, Feature{"cat", 1})
@@ -155,26 +135,16 @@ func TestNamedFeaturesComeBack(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Drop(ctx, "s"); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
+	must(t, d.Drop(ctx, "s"))
+	must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
 }
 
 func TestSparseRefusesBadRows(t *testing.T) {
 	ctx := context.Background()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	for name, o := range map[string]Schema{"ids": {Sparse: true}, "names": {Named: true}} {
 		if _, err := d.Create(ctx, name, o); err != nil {
@@ -223,7 +193,5 @@ func TestSparseRefusesBadRows(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

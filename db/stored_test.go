@@ -47,9 +47,7 @@ type lcifSegment struct {
 // lcifDetail returns the detail of a label model's manifest.
 func lcifDetail(t rapid.TB, m *kind.Manifest) (d lcifStored) {
 	t.Helper()
-	if err := json.Unmarshal(m.Detail, &d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(m.Detail, &d))
 	return d
 }
 

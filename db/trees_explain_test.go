@@ -93,9 +93,7 @@ func TestTreesExplain(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if contributions < len(queries) || 4*leaves > labels {
 			t.Errorf("%s: %d contributions; %d of %d labels by leaves", kind, contributions, leaves, labels)
 		}
@@ -141,12 +139,8 @@ func TestClassTreesExplain(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, d.Close())
 	}
 }
 
@@ -154,9 +148,7 @@ func TestClassTreesExplain(t *testing.T) {
 func classDB(t *testing.T, classes int) *DB {
 	t.Helper()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := d.Create(t.Context(), "points", Schema{Dim: 4}); err != nil {
 		t.Fatal(err)
 	}
@@ -173,9 +165,7 @@ func classDB(t *testing.T, classes int) *DB {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -266,9 +256,7 @@ func TestTreeDecisions(t *testing.T) {
 	}
 	for _, kind := range []budget.Kind{budget.PT, budget.AT} {
 		info, err := d.Collection("docs").Build(t.Context(), "tree", smallTrees(kind))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = d.View(func(s *Snapshot) error {
 			got, err := s.Collection("docs").TreeDecisions(WithWorkers(t.Context(), 2), queries, "")
 			// Rows may leave the path of training, which goes by their labels.

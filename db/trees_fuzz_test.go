@@ -86,9 +86,7 @@ func FuzzTree(f *testing.F) {
 	seed := filepath.Join(f.TempDir(), "seed.anndb")
 	blocks := treeBlocks(f, seed)
 	pristine, err := os.ReadFile(seed)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	for i := range blocks {
 		f.Add(uint16(i), uint32(0), []byte{0xff, 0xff, 0xff, 0xff})
 		f.Add(uint16(i), uint32(0), []byte{1, 0, 0, 0})

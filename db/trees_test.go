@@ -21,9 +21,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 		for _, weight := range []string{"none", "tfidf"} {
 			o := treesOf(kind, TreeOptions{Budget: 10, Weight: weight})
 			info, err := d.Collection("docs").Build(t.Context(), "tree", o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if info.Tree == nil || info.Tree.Nodes == 0 || info.Bytes["budget"] == 0 || info.TrainingPoints != 1400 {
 				t.Errorf("%s: index %+v", kind, info)
 			}
@@ -53,22 +51,16 @@ func TestBudgetedTreesPredict(t *testing.T) {
 	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 		t.Error(err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 	d, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	for i, p := range predictAll(t, d, queries, nil, 1) {
 		if !slices.Equal(p, before[i]) {
 			t.Fatalf("query %d: %v after reopening, %v before", i, p, before[i])
 		}
 	}
-	if err := d.Collection("docs").DropIndex(t.Context(), "tree"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Collection("docs").DropIndex(t.Context(), "tree"))
 	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 		t.Error(err)
 	}
@@ -78,9 +70,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 func TestSupervisedTreeOverDenseRows(t *testing.T) {
 	for classes := 2; classes <= 3; classes++ {
 		d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := d.Create(t.Context(), "docs", Schema{Dim: 4}); err != nil {
 			t.Fatal(err)
 		}
@@ -102,9 +92,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 			}
 			return b.Collection("docs").Delete([]byte("none"))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		o := &SBT{Params: budget.Params{BAC: budget.BACParams{Budget: 2}}}
 		if _, err := d.Collection("docs").Build(t.Context(), "tree", o); err != nil {
 			t.Fatal(err)
@@ -142,9 +130,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 		if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 			t.Error(err)
 		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Close())
 	}
 }
 
@@ -167,13 +153,9 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	few := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3}, MinPositive: 100}}
-	if err := build("docs", budget.AT, few); err != nil {
-		t.Fatal(err)
-	}
+	must(t, build("docs", budget.AT, few))
 	predict := func(q Query, o *PredictOptions) error {
 		return d.View(func(s *Snapshot) error {
 			_, _, err := predict(t.Context(), s.Collection("docs"), q, o)
@@ -216,9 +198,7 @@ func TestTreesKeepTheBestLabel(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	params := budget.Params{BAC: budget.BACParams{Budget: 3, C: 1}, Threshold: 0.9}
 	for name, allow := range map[string]bool{"kept": false, "empty": true} {
 		o := &AT{Params: params, AllowEmpty: allow}
@@ -247,7 +227,5 @@ func TestTreesKeepTheBestLabel(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

@@ -51,9 +51,7 @@ func TestTreesChooseParameters(t *testing.T) {
 		}
 		best := slices.MaxFunc(info.TreeTrials, func(a, b budget.Trial) int { return int(math.Copysign(1, a.Score-b.Score)) })
 		request, err := info.Options.request(true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p := request.(*treeindex.Options).Params
 		chosen := slices.IndexFunc(info.TreeTrials, func(tr budget.Trial) bool {
 			return tr.Budget == p.BAC.Budget && tr.C == p.BAC.C && tr.Threshold == p.Threshold
@@ -65,9 +63,7 @@ func TestTreesChooseParameters(t *testing.T) {
 			t.Errorf("%s: chose %+v of %+v", c.name, p, info.TreeTrials)
 		}
 		again, err := c.d.Collection(c.coll).Build(t.Context(), "again", o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = c.d.View(func(s *Snapshot) error {
 			stored, err := s.Collection(c.coll).Index("tuned")
 			if err == nil && (!slices.Equal(stored.TreeTrials, info.TreeTrials) || !slices.Equal(again.TreeTrials, info.TreeTrials)) {
@@ -101,9 +97,7 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	x := func(i int) vector.Sparse {
 		return vector.Sparse{Index: []uint32{uint32(i % 5), 7}, Value: []float32{1, float32(1 + i%3)}}

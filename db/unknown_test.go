@@ -18,9 +18,7 @@ import (
 func twins(t *testing.T, n, dim int) (*DB, []vector.Sparse) {
 	t.Helper()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	for name, o := range map[string]Schema{"numbers": {Sparse: true}, "names": {Named: true}} {
 		if _, err := d.Create(t.Context(), name, o); err != nil {
@@ -51,9 +49,7 @@ func twins(t *testing.T, n, dim int) (*DB, []vector.Sparse) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d, rows
 }
 
@@ -115,9 +111,7 @@ func TestUnknownFeatures(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }
 
@@ -186,9 +180,7 @@ func TestUnknownFeaturesPredict(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }
 
@@ -235,7 +227,5 @@ func TestUnknownFeaturesOnly(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

@@ -36,16 +36,12 @@ func TestWatch(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	maintain := func(d *DB) (actions []string) {
 		t.Helper()
 		steps, err := d.Maintain(t.Context(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, s := range steps {
 			actions = append(actions, s.Action)
 		}
@@ -54,16 +50,12 @@ func TestWatch(t *testing.T) {
 	open := func() *DB {
 		t.Helper()
 		d, err := Open(path, &Options{Sync: Off})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { d.Close() })
 		return d
 	}
 	d := open()
-	if err := create(t.Context(), d, "c", Schema{Dim: dim}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, create(t.Context(), d, "c", Schema{Dim: dim}))
 	put(d, n)
 	builds(t, d, "c", "main", nil)
 	put(d, n/100)
@@ -82,18 +74,14 @@ func TestWatch(t *testing.T) {
 		t.Errorf("measured on %d of %d rows, %d queries, %v", info.Curve.Rows, next, info.Curve.Queries, err)
 	}
 	for i := range n / 15 {
-		if err := d.Update(t.Context(), func(tx *Tx) error {
+		must(t, d.Update(t.Context(), func(tx *Tx) error {
 			return tx.Collection("c").Delete(fmt.Append(nil, 10*i+1))
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if got := maintain(d); len(got) != 1 {
 		t.Errorf("a fifteenth deleted: %q", got)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 	// A curve that promises too much.
 	key := codec.Key(objectIn(t, path, "c", "main"), codec.KindManifest, 0)
 	editJSON(t, path, key, func(m map[string]any) {
@@ -109,9 +97,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("too few places on the beam: %q", got)
 	}
 	info, err = d.Collection("c").Index("main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if p, ok := info.Curve.Setting(0.99, 10); !ok || p.Beam <= 10 && p.Method == query.Natural && p.Trees == 1 {
 		t.Errorf("tuned to %+v, %t", p, ok)
 	}

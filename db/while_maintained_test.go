@@ -32,21 +32,15 @@ func BenchmarkQueryWhileMaintained(b *testing.B) {
 	rows := images(b, filepath.Join(dir, "train-images-idx3-ubyte.gz"), 60_000)
 	queries := images(b, filepath.Join(dir, "t10k-images-idx3-ubyte.gz"), 1000)
 	ctx := context.Background()
-	must := func(err error) {
-		b.Helper()
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
 	// It looks often, so that the benchmark waits little; how much of a
 	// processor it may take is the default.
 	d, err := db.Open(filepath.Join(b.TempDir(), "db"), &db.Options{Maintenance: &db.Maintenance{Every: 10 * time.Millisecond, Share: 0.001}})
-	must(err)
-	defer func() { must(d.Close()) }()
+	must(b, err)
+	defer func() { must(b, d.Close()) }()
 	resume := d.PauseMaintenance()
-	must(create(ctx, d, "c", db.Schema{Dim: 28 * 28}))
+	must(b, create(ctx, d, "c", db.Schema{Dim: 28 * 28}))
 	put := func(lo, hi int) {
-		must(d.Update(ctx, func(batch *db.Tx) error {
+		must(b, d.Update(ctx, func(batch *db.Tx) error {
 			for i := lo; i < hi; i++ {
 				if err := batch.Collection("c").Put(db.Row{Key: fmt.Append(nil, i), Vector: rows[i]}); err != nil {
 					return err
@@ -58,13 +52,13 @@ func BenchmarkQueryWhileMaintained(b *testing.B) {
 	at := len(rows) - 10*fold // more rounds would have the forest relearned
 	put(0, at)
 	_, err = d.Collection("c").Build(ctx, "main", nil)
-	must(err)
+	must(b, err)
 	var hits []db.Hit
 	i := 0
 	o := &db.SearchOptions{Recall: 0.95}
 	ask := func() time.Duration {
 		start := time.Now()
-		must(d.View(func(s *db.Snapshot) (err error) {
+		must(b, d.View(func(s *db.Snapshot) (err error) {
 			hits, _, err = nearestInto(ctx, s.Collection("c"), db.Query{Vector: queries[i%len(queries)]}, 10, o, hits[:0])
 			return err
 		}))
@@ -73,7 +67,7 @@ func BenchmarkQueryWhileMaintained(b *testing.B) {
 	}
 	state := func() (fresh int, working bool) {
 		st, err := d.Stats()
-		must(err)
+		must(b, err)
 		return st.Indexes[0].Fresh, st.Maintenance.Working
 	}
 	for range 5000 {

@@ -22,9 +22,7 @@ func TestWideFeatures(t *testing.T) {
 	if err == nil {
 		_, err = d.Create(ctx, "s", Schema{Sparse: true})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	row := func(i int) Row {
 		return Row{
 			Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%2)},
@@ -39,9 +37,7 @@ func TestWideFeatures(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	answers := func() (out string) {
 		t.Helper()
@@ -66,9 +62,7 @@ func TestWideFeatures(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return out
 	}
 	used := peak(func() {
@@ -87,12 +81,8 @@ func TestWideFeatures(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Compact(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, d.Compact(ctx))
 		answers()
 		_, err = d.Collection("s").Build(ctx, "l", &LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}})
 		if !errors.Is(err, ErrUnsuitable) {
@@ -103,13 +93,9 @@ func TestWideFeatures(t *testing.T) {
 			t.Errorf("weights: %v", err)
 		}
 	})
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	to := filepath.Join(t.TempDir(), "to")
 	used += peak(func() {
 		if r, err := Salvage(ctx, path, to, nil); err != nil || len(r.Indexes) != 2 || r.Rows != 18 {
@@ -129,9 +115,7 @@ func TestMaintainSkipsWide(t *testing.T) {
 	if err == nil {
 		_, err = d.Create(ctx, "s", Schema{Sparse: true})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	put := func(key string, features ...uint32) {
 		t.Helper()
@@ -139,9 +123,7 @@ func TestMaintainSkipsWide(t *testing.T) {
 		err := d.Update(ctx, func(b *Tx) error {
 			return b.Collection("s").Put(Row{Key: []byte(key), Labels: []string{fmt.Sprint("l", features[0])}, Sparse: x})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for i := range uint32(20) {
 		put(fmt.Sprint(i), i%3, 3+i%4)

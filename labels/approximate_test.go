@@ -47,9 +47,7 @@ func clusters(n, d int, whole bool, seed uint64) table {
 func approximate(t testing.TB, rows, reduced Rows, k int, o ApproximateOptions) *Approximation {
 	t.Helper()
 	a, err := ApproximateNeighbors(context.Background(), rows, reduced, k, o, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 

@@ -72,9 +72,7 @@ func TestDiversify(t *testing.T) {
 			}
 		}
 		near, err := ExactNeighbors(t.Context(), rows, nil, c.k, 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lists := make([]uint32, 0, c.n*c.k)
 		for i := range c.n {
 			list := slices.Clone(near.Row(i))
@@ -86,9 +84,7 @@ func TestDiversify(t *testing.T) {
 		want := diversified(rows, lists, c.k, c.m)
 		for workers := range 3 {
 			got, err := Diversify(t.Context(), rows, lists, c.k, c.m, workers)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !slices.Equal(got, want) {
 				t.Fatalf("%+v on %d workers: %v\nwant %v", c, workers, got[:min(40, len(got))], want[:min(40, len(want))])
 			}

@@ -21,9 +21,7 @@ func apart(t *testing.T, n, groups, k int) (vectors, []uint32) {
 		rows[i][i%groups%8] += float32(100 * (1 + i%groups))
 	}
 	near, err := ExactNeighbors(t.Context(), rows, nil, k+1, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var lists []uint32
 	for i := range n {
 		lists = append(lists, near.Row(i)[1:]...)
@@ -36,18 +34,14 @@ func TestFar(t *testing.T) {
 	const k, m = 12, 12
 	rows, near := apart(t, 3000, 20, k)
 	alone, err := Diversify(t.Context(), rows, near, k, m, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if share, err := Reached(alone, m); err != nil || share > 0.06 {
 		t.Fatalf("%.3f of the rows are reached in 20 groups, %v", share, err)
 	}
 	var first []uint32
 	for workers := range 3 {
 		far, err := Far(t.Context(), rows, near, k, workers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if first == nil {
 			first = far
 		}
@@ -61,9 +55,7 @@ func TestFar(t *testing.T) {
 		both = append(both, first[i*FarEach:(i+1)*FarEach]...)
 	}
 	lists, err := Diversify(t.Context(), rows, both, k+FarEach, m, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	share, err := Reach(t.Context(), rows, lists, m, both)
 	if err != nil || share < 1 {
 		t.Errorf("%.4f of the rows are reached, %v", share, err)
@@ -78,9 +70,7 @@ func TestFarLost(t *testing.T) {
 		alone[i] = uint32(i / 2)
 	}
 	far, err := Far(t.Context(), rows, alone, 2, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range rows {
 		if list := far[i*FarEach : (i+1)*FarEach]; list[0]%3 != uint32(i%3) {
 			t.Fatalf("the nearest sampled row of row %d is %d, of another group", i, list[0])

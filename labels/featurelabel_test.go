@@ -42,9 +42,7 @@ func randomFeatures(rng *rand.Rand, n, m int, density float64) *vector.CSR {
 func mustCount(t tester, x *vector.CSR, y *Matrix, workers int) *FeatureLabels {
 	t.Helper()
 	s, err := CountFeatureLabels(context.Background(), x, y, workers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -64,12 +62,8 @@ func TestFeatureLabelsEqualDefinition(t *testing.T) {
 		}
 		beta := rapid.SampledFrom([]float64{0.5, 1, 1.5, 2}).Draw(t, "beta")
 		powers, err := s.Powers(beta)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := powers.S.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, powers.S.Validate())
 		for f := range m {
 			for j := range l {
 				var dot, square, rows float64
@@ -109,9 +103,7 @@ func TestFeatureLabelsUpdateExactly(t *testing.T) {
 		of := func(rows []int) *FeatureLabels { return mustCount(t, SelectRows(x, rows), y.Select(rows), 1) }
 		all := mustCount(t, x, y, 2)
 		left, err := all.Sub(of(out))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !reflect.DeepEqual(left, of(in)) {
 			t.Fatalf("left: %+v, want %+v", left, of(in))
 		}

@@ -29,9 +29,7 @@ func drawSets(t *rapid.T, name string, n, l int) [][]uint32 {
 func mustSets(t tester, sets [][]uint32, l int) *Matrix {
 	t.Helper()
 	m, err := FromSets(sets, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m
 }
 
@@ -160,9 +158,7 @@ func TestBuilder(t *testing.T) {
 		t.Errorf("a name twice: %v", err)
 	}
 	b, err := NewBuilder([]string{"x", "y"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.Add([]string{"z", "y", "z"})
 	first := b.Matrix()
 	b.Add(nil)
@@ -185,9 +181,7 @@ func TestSplits(t *testing.T) {
 		k := rapid.IntRange(2, n).Draw(t, "k")
 		seed := rapid.Uint64().Draw(t, "seed")
 		folds, err := KFold(n, k, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		again, _ := KFold(n, k, seed)
 		tested := make([]int, n)
 		check := func(f Fold) {
@@ -249,3 +243,11 @@ func TestSplits(t *testing.T) {
 }
 
 var goldenSplit = []int{2, 5, 6}
+
+// must ends a test that has got an error.
+func must(t tester, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -92,9 +92,7 @@ func TestEvaluateEqualsDefinitions(t *testing.T) {
 		n, l := rapid.IntRange(0, 8).Draw(t, "n"), rapid.IntRange(0, 6).Draw(t, "l")
 		truth, predicted := drawSets(t, "truth", n, l), drawSets(t, "predicted", n, l)
 		r, err := Evaluate(mustSets(t, truth, l), mustSets(t, predicted, l))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		mulan, hamming, absent, empty := referenceSets(truth, predicted, l, 1)
 		zero, _, _, _ := referenceSets(truth, predicted, l, 0)
 		if !sameMeasures(r.Mulan, mulan) || !sameMeasures(r.Zero, zero) {
@@ -111,9 +109,7 @@ func TestEvaluateByHand(t *testing.T) {
 	truth := mustSets(t, [][]uint32{{0}, {0, 1}, {}}, 3)
 	predicted := mustSets(t, [][]uint32{{0, 1}, {1}, {}}, 3)
 	r, err := Evaluate(truth, predicted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	third := 1.0 / 3
 	want := Report{
 		Rows: 3, Labels: 3, HammingLoss: 2.0 / 9, Cardinality: 1, Predicted: 1, AbsentLabels: 1, EmptyRows: 1,
@@ -188,9 +184,7 @@ func TestEvaluateRankingEqualsDefinitions(t *testing.T) {
 		m := mustSets(t, truth, l)
 		ks := []int{1, 3, 5, 1000}
 		r, err := EvaluateRanking(m, scores, ks)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for a, k := range ks {
 			var precision, ndcg float64
 			for i := range n {

@@ -113,12 +113,8 @@ func TestExactEqualsBruteForceWithTies(t *testing.T) {
 			queries = draw(rapid.IntRange(1, 2*tileQueries+3).Draw(t, "m"))
 		}
 		got, err := ExactNeighbors(context.Background(), corpus, queries, k, rapid.IntRange(0, 4).Draw(t, "workers"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := equal(got, bruteForce(corpus, queries, k)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, equal(got, bruteForce(corpus, queries, k)))
 	})
 }
 
@@ -145,9 +141,7 @@ func TestExactOnHardNumbers(t *testing.T) {
 			}
 			for _, queries := range []Rows{nil, rows[:70]} {
 				got, err := ExactNeighbors(context.Background(), rows, queries, 10, 2, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if err := equal(got, bruteForce(rows, queries, 10)); err != nil {
 					t.Error(err)
 				}

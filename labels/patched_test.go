@@ -57,9 +57,7 @@ func TestPatchedFollowsChanges(t *testing.T) {
 			}
 			in = left
 			patch, err := p.Change(of(add, round), of(sub, 0), round%3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p = &Patched{p.Base, patch}
 			want := of(in, 0)
 			// Shapes only grow.
@@ -103,15 +101,11 @@ func TestPatchedFollowsChanges(t *testing.T) {
 func samePowers(t *rapid.T, p *Patched, want *FeatureLabels, beta float64) {
 	a, err1 := p.Patch.Powers(beta)
 	b, err2 := want.Powers(beta)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err1, err2))
 	a.Patch, a.S = a.S, p.Base.matrix(a.Beta)
 	a.Tally()
 	for _, m := range []*vector.CSR{a.S, a.Patch, b.S} {
-		if err := m.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Validate())
 	}
 	for f := range want.Features() {
 		for l := range want.Labels() {

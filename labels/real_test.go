@@ -29,17 +29,13 @@ func readReal(t *testing.T, file string, names []string) (*vector.CSR, *Matrix, 
 		t.Skipf("SKIPPED: %s was not read, since %v; ANNDB_DATA names the folder with the data sets", file, err)
 	}
 	r, err := dataset.Open(path, dataset.Options{Kind: dataset.Sparse})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	if names == nil {
 		names = r.Schema().LabelNames
 	}
 	b, err := NewBuilder(names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x := &vector.CSR{Ptr: []uint64{0}}
 	var rec dataset.Record
 	for {
@@ -47,9 +43,7 @@ func readReal(t *testing.T, file string, names []string) (*vector.CSR, *Matrix, 
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if length := rec.Features.Norm(); length > 0 {
 			for i := range rec.Features.Value {
 				rec.Features.Value[i] = float32(float64(rec.Features.Value[i]) / length)
@@ -100,15 +94,11 @@ func TestFeaturesPredictMedical(t *testing.T) {
 	const beta = 1.5
 	score := func(x *vector.CSR, y *Matrix, tx *vector.CSR) *vector.CSR {
 		s, err := mustCount(t, x, y, 2).Powers(beta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return featureScores(tx, s)
 	}
 	folds, err := KFold(x.Rows(), 10, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	held := &vector.CSR{Cols: y.Labels()}
 	for _, f := range folds {
 		s := score(SelectRows(x, f.Train), y.Select(f.Train), SelectRows(x, f.Test))
@@ -118,22 +108,14 @@ func TestFeaturesPredictMedical(t *testing.T) {
 	}
 	held.Cols = y.Labels()
 	th, err := SingleThreshold(held, y.Cardinality(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	scores := score(x, y, tx)
 	predicted, err := th.Predict(scores)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := Evaluate(ty, predicted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rank, err := EvaluateRanking(ty, scores, []int{1, 3, 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("threshold %.4f: %+v", th.Single, *r)
 	t.Logf("ranking: %+v", *rank)
 	if math.Abs(r.Predicted-r.Cardinality) > 0.1 {
@@ -155,17 +137,11 @@ func TestFeatureLabelsOfBibtex(t *testing.T) {
 		t.Error("one worker gives something else")
 	}
 	f, err := RandomSplit(x.Rows(), 0.1, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	part, err := CountFeatureLabels(context.Background(), SelectRows(x, f.Test), y.Select(f.Test), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rest, err := all.Sub(part)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := mustCount(t, SelectRows(x, f.Train), y.Select(f.Train), 2); !reflect.DeepEqual(rest, want) {
 		t.Error("what is left is not a count of the rest")
 	}

@@ -47,9 +47,7 @@ func TestSingleThresholdIsOptimal(t *testing.T) {
 			return math.Abs(float64(sum)/float64(n) - cardinality), sum
 		}
 		m, err := th.Predict(scores)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		have, count := gap(th.Single)
 		if m.Entries() != count || m.Labels() != l {
 			t.Fatalf("predicted %d, by the definition %d", m.Entries(), count)
@@ -102,9 +100,7 @@ func TestLabelThresholdsAreOptimal(t *testing.T) {
 			}
 		}
 		m, err := th.Predict(scores)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range n {
 			if want := applied(scores, i, func(l uint32) float64 { return th.PerLabel[l] }, keep); !slices.Equal(m.Row(i), want) {
 				t.Fatalf("row %d: %v, want %v", i, m.Row(i), want)
@@ -186,9 +182,7 @@ func TestSteppedThreshold(t *testing.T) {
 			best, least := 0, math.Inf(1)
 			for s := to; s >= from; s -= by {
 				m, err := (&Thresholds{Single: float64(s) / 100, KeepTop: keep}).Predict(scores)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if gap := math.Abs(float64(m.Entries()) - cardinality*float64(n)); gap < least {
 					best, least = s, gap
 				}

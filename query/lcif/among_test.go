@@ -71,9 +71,7 @@ func TestAmong(t *testing.T) {
 				q.Raw = sparse(m.row(i))
 			}
 			whole, err := all.Neighbors(ctx, &s, q, m.n, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			check := func(source NeighborSource, pass func(row uint32) bool) {
 				t.Helper()
 				want := slices.DeleteFunc(slices.Clone(whole), func(h postings.Hit) bool { return !pass(h.Row) })

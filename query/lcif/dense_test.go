@@ -38,21 +38,15 @@ func TestTuneOverForest(t *testing.T) {
 	}
 	q.Cols = m.d
 	train, err := labels.FromSets(sets[:n], l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	truth, err := labels.FromSets(sets[n:], l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	v := &View{Features: m.d, Labels: train, Neighbors: NewForestNeighbors(view, query.Params{Method: query.Flat}, nil)}
 	held := &HeldOut{Parts: []Part{{View: v, Queries: q, Truth: truth}}, Train: train}
 	c, err := Tune(ctx, func(context.Context, int) (*HeldOut, error) { return held, nil }, TuneOptions{
 		Objectives: []Objective{Accuracy}, Variants: []Variant{InstanceOnly}, Ks: []int{1, 5, 20}, Workers: 2,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	choice := c.Choices[0]
 	want, th := plain(t, held, choice.Point.Setting)
 	if !equalMeasures(choice.Point.Measures, want) || !reflect.DeepEqual(choice.Params.Thresholds, th) || want.Accuracy < 0.8 {
@@ -69,9 +63,7 @@ func TestBatchesAreSinglePredictions(t *testing.T) {
 	weighted.Append(vector.Sparse{}) // a query without features
 	for _, p := range []Params{{K: 5, Lambda: 1, Top: 4}, {K: 40, Alpha: 2, Lambda: 0.5, SecondOrder: 0.2, Top: 4}, {Top: 4}} {
 		want, err := PredictBatch(ctx, &single, weighted, &p, 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := PredictBatch(ctx, f.view, weighted, &p, 2, nil)
 		if err != nil || !slices.EqualFunc(got, want, slices.Equal[[]labels.Ranked]) || len(got[8]) != 0 {
 			t.Errorf("%+v: batches differ from single predictions, %v", p, err)
@@ -111,26 +103,16 @@ func TestNegativeFeatures(t *testing.T) {
 	}
 	signed.Cols, above.Cols = m, m
 	matrix, err := labels.FromSets(sets, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	v := &View{Features: m, Labels: matrix}
 	counts, err := labels.CountFeatureLabels(ctx, FeatureRows(UnitRows(signed, v)), matrix, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.AddPower(counts, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, v.AddPower(counts, 1))
 	p := &Params{Top: l}
 	got, err := PredictBatch(ctx, v, signed, p, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want, err := PredictBatch(ctx, v, above, p, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	alone := NewPredictor()
 	for i := range n {
 		one, _, err := alone.Predict(ctx, v, signed.Row(i), p, nil)

@@ -96,9 +96,7 @@ func TestPredictRows(t *testing.T) {
 		}
 		params := Params{K: 12, Lambda: lambda}
 		scores, err := ScoreBatch(context.Background(), f.view, q, &params, 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range q.Rows() {
 			_, _, err := alone.Predict(context.Background(), f.view, q.Row(i), &params, nil)
 			want := alone.scores

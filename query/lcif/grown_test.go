@@ -36,9 +36,7 @@ func TestGrownNeighborsAreThoseOfAllRows(t *testing.T) {
 				for i := range n {
 					q := NeighborQuery{units.Row(i), units.Row(i)}
 					hits, err := whole.Neighbors(ctx, &s, q, k, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					want = append(want, hits)
 					got, err := g.Neighbors(ctx, &s, q, k, []postings.Hit{{Row: 9}})
 					if err != nil || got[0].Row != 9 || !slices.Equal(got[1:], hits) {
@@ -51,9 +49,7 @@ func TestGrownNeighborsAreThoseOfAllRows(t *testing.T) {
 					}
 					return nil
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			}
 		}
 	}

@@ -207,13 +207,9 @@ func TestSelectedFeatures(t *testing.T) {
 	masked.SelectFeatures(append(slices.Clone(chosen), 4000))
 	p := Params{K: 7, Alpha: 2, Lambda: 0.4, Top: 9}
 	want, err := PredictBatch(context.Background(), small.view, keepFeatures(q, chosen), &p, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := PredictBatch(context.Background(), &masked, q, &p, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.EqualFunc(got, want, slices.Equal[[]labels.Ranked]) {
 		t.Error("predictions with selected features differ from those on rows that have no others")
 	}
@@ -225,20 +221,14 @@ func TestPredictBatch(t *testing.T) {
 	p := Params{K: 10, Alpha: 1.5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.15, KeepTop: true}}
 	var reported []int
 	got, err := PredictBatch(ctx, f.view, q, &p, 4, func(done, total int) { reported = append(reported, done) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	scores, err := ScoreBatch(ctx, f.view, q, &p, 3, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.IsSorted(reported) || reported[len(reported)-1] != q.Rows() || scores.Cols != 9 {
 		t.Errorf("progress %v, scores of %d labels", reported, scores.Cols)
 	}
 	sets, err := p.Thresholds.Predict(scores)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := NewPredictor()
 	for i := range q.Rows() {
 		one, _, err := s.Predict(ctx, f.view, q.Row(i), &p, nil)
@@ -276,9 +266,7 @@ func TestBinaryQueries(t *testing.T) {
 	bare.Value = nil
 	p := Params{K: 10, Lambda: 0.5, Top: 3}
 	want, err := PredictBatch(context.Background(), f.view, &ones, &p, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := PredictBatch(context.Background(), f.view, &bare, &p, 1, nil)
 	if err != nil || !slices.EqualFunc(got, want, slices.Equal[[]labels.Ranked]) {
 		t.Errorf("predictions for binary rows differ, %v", err)
@@ -295,9 +283,7 @@ func TestForestNeighbors(t *testing.T) {
 		sets[i] = []uint32{uint32(i % 12)}
 	}
 	truth, err := labels.FromSets(sets, 12)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
 		view := forestView(t, m, m.n, metric)
 		for _, method := range []query.Method{query.Flat, query.NaturalZero} {
@@ -318,9 +304,7 @@ func TestForestNeighbors(t *testing.T) {
 				}
 				want, _, err := query.NewSearcher().Search(ctx, view, m.row(i),
 					&query.Params{K: p.K, Method: method, Accept: func(r uint32) bool { return r != 7 }}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for j, n := range s.near {
 					cosine := 1 - float64(vector.CosineDistance(m.row(i), m.row(int(n.row))))
 					if n.row == 7 || n.row != want[j].ID || math.Abs(float64(n.sim)-cosine) > 1e-5 {
@@ -344,9 +328,7 @@ func TestLCIFViewValidate(t *testing.T) {
 	f, _ := topicFixture(t, 30)
 	rows := f.truth.CSR()
 	f.view.Labels = LabelRows{&rows}
-	if err := f.view.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.view.Validate())
 	wide := vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{70}, Value: []float32{1}, Cols: 71}
 	bad := vector.CSR{Ptr: []uint64{0, 2}, Index: []uint32{1, 0}, Cols: 2}
 	for name, change := range map[string]func(v *View){
@@ -395,15 +377,9 @@ func TestNoEvidenceMeansTheMostFrequentLabels(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 200, 3)
 	view, counts, err := Build(ctx, x, y, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := view.AddPower(counts, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := view.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, view.AddPower(counts, 1))
+	must(t, view.Validate())
 	var want []labels.Ranked
 	for l := range y.Labels() {
 		want = append(want, labels.Ranked{Label: uint32(l), Score: float32(len(y.Column(l))) / 200})
@@ -424,9 +400,7 @@ func TestNoEvidenceMeansTheMostFrequentLabels(t *testing.T) {
 	} {
 		n := map[string]int{"top": 3, "best": 1, "features": len(want), "threshold": 3, "keep top": 1}[name]
 		batch, err := PredictBatch(ctx, view, queries, &p, 2, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		one := NewPredictor()
 		for i := range queries.Rows() {
 			got, stats, err := one.Predict(ctx, view, queries.Row(i), &p, nil)
@@ -454,18 +428,12 @@ func TestNoEvidenceMeansTheMostFrequentLabels(t *testing.T) {
 	raw.Cols = x.Cols
 	for _, lambda := range []float64{0, 0.5, 1} {
 		held, err := CrossValidation(raw, y, CVOptions{Folds: 4})(ctx, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tr, err := newTrials(held, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := Setting{K: 7, Alpha: 1, Beta: 1, Lambda: lambda, Cut: Cut{Share: 1}}.canonical()
 		got, _, err := tr.measure(ctx, s, []Cut{s.Cut}, func(int, int) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if want, _ := plain(t, held, s); !equalMeasures(got[0], want) {
 			t.Errorf("λ %g: measured %+v, predictions %+v", lambda, got[0], want)
 		}

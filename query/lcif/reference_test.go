@@ -108,12 +108,6 @@ const lcifDegree = 3
 func newLCIFFixture(t testing.TB, raw [][]float32, m int, sets [][]uint32, l int) *lcifFixture {
 	t.Helper()
 	ctx := context.Background()
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	x := vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m}
 	for _, r := range raw {
 		x.Append(sparse(r))
@@ -122,16 +116,16 @@ func newLCIFFixture(t testing.TB, raw [][]float32, m int, sets [][]uint32, l int
 	f := &lcifFixture{rows: unitRows(&x, m, nil)}
 	var err error
 	f.truth, err = labels.FromSets(sets, l)
-	check(err)
+	must(t, err)
 	f.counts, err = labels.CountFeatureLabels(ctx, f.rows, f.truth, 1)
-	check(err)
+	must(t, err)
 	ix, err := postings.Build(ctx, f.rows, postings.Params{}, nil)
-	check(err)
+	must(t, err)
 	f.view = &View{Features: m, Labels: f.truth, Neighbors: &PostingsNeighbors{Index: ix}}
-	check(f.view.AddPower(f.counts, 1))
-	check(f.view.AddPower(f.counts, 2))
-	check(f.view.AddGraph(ctx, f.rows, lcifDegree, 1, nil))
-	check(f.view.Validate())
+	must(t, f.view.AddPower(f.counts, 1))
+	must(t, f.view.AddPower(f.counts, 2))
+	must(t, f.view.AddGraph(ctx, f.rows, lcifDegree, 1, nil))
+	must(t, f.view.Validate())
 	for i := range raw {
 		f.ref.x = append(f.ref.x, dense(f.rows.Row(i), m))
 		y := make([]bool, l)

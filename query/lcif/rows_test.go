@@ -53,16 +53,12 @@ func forestView(t testing.TB, m *denseRows, n int, metric vector.Metric) *query.
 		v.Rows.Tail = append(v.Rows.Tail, unsafe.Slice((*byte)(unsafe.Pointer(&row[0])), 4*m.d))
 	}
 	lists, err := labels.ExactNeighbors(ctx, rows, nil, 20, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := forest.Params{Kind: forest.RP, Trees: 8, Depth: 4, Natural: true, Seed: 1, LabelsK: 20}
 	if v.Forest, err = forest.Learn(ctx, rows, n, lists, p, 2, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, v.Validate())
 	return v
 }
 
@@ -74,9 +70,18 @@ func selections(t testing.TB, units *vector.CSR) (rows []int, build func(rows []
 	return rows, func(rows []int) *postings.Index {
 		t.Helper()
 		ix, err := postings.Build(t.Context(), labels.SelectRows(units, rows), postings.Params{Compact: true}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return ix
+	}
+}
+
+// must ends a test that has got an error.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

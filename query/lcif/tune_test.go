@@ -29,9 +29,7 @@ func topicSet(t testing.TB, n int, seed uint64) (*vector.CSR, *labels.Matrix) {
 	}
 	x.Cols = m
 	y, err := labels.FromSets(sets, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return x, y
 }
 
@@ -41,38 +39,26 @@ func TestFoldsAreTrainedOnOtherRows(t *testing.T) {
 	x, y := topicSet(t, 60, 1)
 	for _, features := range []int{0, 15} {
 		held, err := CrossValidation(x, y, CVOptions{Folds: 4, Seed: 2, Graph: 3})(ctx, features)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		folds, err := labels.KFold(60, 4, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i, part := range held.Parts {
 			rest := folds[i].Train
 			units := unitRows(x, x.Cols, part.View.Keep)
 			counts, err := labels.CountFeatureLabels(ctx, labels.SelectRows(units, rest), y.Select(rest), 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !reflect.DeepEqual(part.Counts, counts) {
 				t.Fatalf("fold %d: counts are not those of the other rows", i)
 			}
 			ix, err := postings.Build(ctx, labels.SelectRows(units, rest), postings.Params{}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var s NeighborScratch
 			for r := range part.Queries.Rows() {
 				u := unitRows(part.Queries, x.Cols, part.View.Keep).Row(r)
 				got, err := part.View.Neighbors.Neighbors(ctx, &s, NeighborQuery{u, u}, 7, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				want, _, err := s.Postings.Search(ctx, ix, u, 7, postings.SearchParams{}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for j := range want {
 					want[j].Row = uint32(rest[want[j].Row])
 				}
@@ -90,9 +76,7 @@ func TestFoldsAreTrainedOnOtherRows(t *testing.T) {
 		}
 	}
 	held, err := CrossValidation(x, y, CVOptions{Folds: 7, Rows: 20})(ctx, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for _, p := range held.Parts {
 		n += p.Queries.Rows()
@@ -107,22 +91,16 @@ func TestFoldsAreTrainedOnOtherRows(t *testing.T) {
 func plain(t testing.TB, held *HeldOut, s Setting) (Measures, *labels.Thresholds) {
 	t.Helper()
 	ctx := context.Background()
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	scores := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	var sets [][]uint32
 	for _, part := range held.Parts {
 		v := *part.View
 		v.Powers = nil
 		if s.Beta > 0 {
-			check(v.AddPower(part.Counts, s.Beta))
+			must(t, v.AddPower(part.Counts, s.Beta))
 		}
 		m, err := ScoreBatch(ctx, &v, part.Queries, &Params{K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder}, 1, nil)
-		check(err)
+		must(t, err)
 		for i := range m.Rows() {
 			scores.Append(m.Row(i))
 			sets = append(sets, part.Truth.Row(i))
@@ -130,7 +108,7 @@ func plain(t testing.TB, held *HeldOut, s Setting) (Measures, *labels.Thresholds
 	}
 	scores.Cols = held.Train.Labels()
 	truth, err := labels.FromSets(sets, scores.Cols)
-	check(err)
+	must(t, err)
 	th := &labels.Thresholds{KeepTop: !s.Cut.NoTop}
 	switch {
 	case len(scores.Index) == 0:
@@ -141,13 +119,13 @@ func plain(t testing.TB, held *HeldOut, s Setting) (Measures, *labels.Thresholds
 	default:
 		th, err = labels.SingleThreshold(scores, s.Cut.Share*held.Train.Cardinality(), !s.Cut.NoTop)
 	}
-	check(err)
+	must(t, err)
 	predicted, err := th.Predict(scores)
-	check(err)
+	must(t, err)
 	r, err := labels.Evaluate(truth, predicted)
-	check(err)
+	must(t, err)
 	ranking, err := labels.EvaluateRanking(truth, scores, []int{1, 3, 5})
-	check(err)
+	must(t, err)
 	m := Measures{
 		Accuracy: r.Mulan.Accuracy, MicroF1: r.Mulan.Micro.F1, MacroF1: r.Mulan.Macro.F1,
 		MacroF1Zero: r.Zero.Macro.F1, HammingLoss: r.HammingLoss, Precision: [3]float64(ranking.Precision),
@@ -170,16 +148,10 @@ func TestTrialsMeasureWhatPredictionsDo(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 90, 5)
 	held, err := CrossValidation(x, y, CVOptions{Folds: 3, Graph: 4})(ctx, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tr, err := newTrials(held, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.neighbors(ctx, 30, func(int, int) {}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, tr.neighbors(ctx, 30, func(int, int) {}))
 	rapid.Check(t, func(rt *rapid.T) {
 		powers := rapid.SampledFrom([]float64{0.5, 1, 1.5, 2, 0.7})
 		s := Setting{
@@ -216,18 +188,12 @@ func TestMacroAveragesOverAllRows(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 900, 4)
 	held, err := CrossValidation(x, y, CVOptions{Folds: 3})(ctx, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tr, err := newTrials(held, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := Setting{Beta: 1, Cut: Cut{Share: 1}}
 	got, _, err := tr.measure(ctx, s, []Cut{s.Cut}, func(int, int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want, _ := plain(t, held, s); !equalMeasures(got[0], want) {
 		t.Errorf("measured %+v, package labels %+v", got[0], want)
 	}
@@ -262,9 +228,7 @@ func uneven(t testing.TB, n int, seed uint64) (*vector.CSR, *labels.Matrix) {
 	}
 	x.Cols = m
 	y, err := labels.FromSets(sets, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return x, y
 }
 
@@ -276,9 +240,7 @@ func TestCoordinateSearchVariesEveryParameter(t *testing.T) {
 	queries, truth := uneven(t, 250, 2)
 	data := HoldOut(x, y, queries, truth, 2)
 	held, err := data(ctx, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := TuneOptions{
 		Ks: []int{5, 20, 100}, Alphas: []float64{0.5, 1, 2, 4}, Betas: []float64{0.25, 0.5, 1, 2, 3},
 		Lambdas: []float64{0.2, 0.5, 0.8}, Cuts: []Cut{{Share: 1}, {Share: 1.5}}, Search: Coordinates, Passes: 20,
@@ -287,9 +249,7 @@ func TestCoordinateSearchVariesEveryParameter(t *testing.T) {
 	for _, o.Objectives = range [][]Objective{{MicroF1}, {MacroF1}, {Accuracy}} {
 		objective := o.Objectives[0]
 		c, err := Tune(ctx, data, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		best := c.Choices[0].Point
 		try := func(name string, s Setting) {
 			if m, _ := plain(t, held, s.canonical()); m.Of(objective) > best.Of(objective)+1e-12 {
@@ -346,9 +306,7 @@ func sharp(t testing.TB, rare, frequent int) (*vector.CSR, *labels.Matrix) {
 	}
 	x.Cols = 22
 	y, err := labels.FromSets(sets, 21)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return x, y
 }
 
@@ -375,9 +333,7 @@ func decoyed(t testing.TB) (rows, queries *vector.CSR, sets, truth *labels.Matri
 	if sets, err = labels.FromSets(y, 10); err == nil {
 		truth, err = labels.FromSets(z, 10)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return rows, queries, sets, truth
 }
 
@@ -392,9 +348,7 @@ func TestTuningGoesPastTheGrid(t *testing.T) {
 			Variants: []Variant{InstanceOnly}, Objectives: []Objective{PrecisionAt1}, Search: search, Ks: []int{300},
 		}
 		c, err := Tune(ctx, HoldOut(x, y, queries, truth, 2), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if p := c.Choices[0].Params; !(p.Alpha > 2) {
 			t.Errorf("search %d: α %g is chosen, a larger one is better", search, p.Alpha)
 		}
@@ -428,9 +382,7 @@ func TestFinalistsDiffer(t *testing.T) {
 		c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 4}), TuneOptions{
 			Variants: []Variant{InstanceOnly}, Ks: ks, Search: FullGrid,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c
 	}
 	one := 0
@@ -475,21 +427,13 @@ func TestMacroF1IsTunedOverAllCuts(t *testing.T) {
 	}
 	data := CrossValidation(x, y, CVOptions{Folds: 5})
 	c, err := Tune(ctx, data, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	best := c.Choices[0].Point
 	held, err := data(ctx, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tr, err := newTrials(held, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.neighbors(ctx, 200, func(int, int) {}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, tr.neighbors(ctx, 200, func(int, int) {}))
 	cuts := DefaultCuts(false)
 	if last := cuts[len(cuts)-1]; last.Share < 4 {
 		t.Errorf("cuts end at %g times the mean number of labels", last.Share)
@@ -500,9 +444,7 @@ func TestMacroF1IsTunedOverAllCuts(t *testing.T) {
 			for _, lambda := range o.Lambdas {
 				s := Setting{K: k, Alpha: alpha, Beta: 1, Lambda: lambda}.canonical()
 				all, _, err := tr.measure(ctx, s, cuts, func(int, int) {})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for _, m := range all {
 					most = max(most, m.MacroF1)
 				}
@@ -519,9 +461,7 @@ func TestPaperProtocol(t *testing.T) {
 	ctx := context.Background()
 	x, y := uneven(t, 500, 5)
 	c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 5}), TuneOptions{Search: PaperProtocol})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ks, shares := map[int]bool{}, map[int]bool{}
 	// One pass: k, then α with that k, then β, then λ, each from the best so far.
 	stage, at := 0, Setting{}
@@ -585,16 +525,12 @@ func TestTuneLCIF(t *testing.T) {
 		},
 	}
 	held, err := data(ctx, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	curves := map[Search]*Curve{}
 	for _, search := range []Search{FullGrid, Coordinates} {
 		o.Search = search
 		c, err := Tune(ctx, data, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		curves[search] = c
 		if c.Grid != (search == FullGrid) || c.Rows != 80 || c.Labels != 9 || len(c.Choices) != len(all)*len(variants) || !stages["settings"] || !stages["neighbours"] {
 			t.Fatalf("grid %v, %d rows, %d labels, %d choices, stages %v", c.Grid, c.Rows, c.Labels, len(c.Choices), stages)
@@ -631,9 +567,7 @@ func TestTuneLCIF(t *testing.T) {
 			t.Errorf("another number of workers gives another curve, %v", err)
 		}
 		text, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var back Curve
 		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(&back, c) {
 			t.Errorf("the curve does not survive JSON, %v", err)
@@ -664,9 +598,7 @@ func TestTuneLCIFFeatures(t *testing.T) {
 	c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 4, Graph: 5}), TuneOptions{
 		FeatureShare: []float64{0.1, 0.5, 1}, Ks: []int{5, 20}, SecondOrders: []float64{0, 0.3}, Search: Coordinates, Passes: 1,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tried := map[int]float64{}
 	for _, p := range c.Points {
 		if _, ok := tried[p.Features]; !ok {
@@ -693,9 +625,7 @@ func TestTuneLCIFDegenerate(t *testing.T) {
 	x, y := topicSet(t, 40, 3)
 	empty := &vector.CSR{Ptr: make([]uint64, 41), Value: []float32{}, Cols: 40}
 	none, err := labels.FromSets(make([][]uint32, 40), 9)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, data := range map[string]Data{
 		"rows without features": CrossValidation(empty, y, CVOptions{Folds: 2}),
 		"rows without labels":   CrossValidation(x, none, CVOptions{Folds: 2}),

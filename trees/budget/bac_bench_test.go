@@ -50,9 +50,7 @@ func BenchmarkBAC(b *testing.B) {
 	x, y := sparseText(10000, 50000, 75, 1)
 	for b.Loop() {
 		c, s, err := TrainBAC(b.Context(), x, y, nil, BACParams{Budget: 100})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		b.ReportMetric(float64(len(c.Features)), "features")
 		b.ReportMetric(float64(s.Rounds), "rounds")
 		b.ReportMetric(float64(s.Steps), "steps")

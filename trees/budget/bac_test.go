@@ -109,9 +109,7 @@ func TestFullBudgetIsL2SVM(t *testing.T) {
 			got, stats, err := TrainBAC(t.Context(), x, y, nil, BACParams{
 				Budget: x.Cols, C: c, NoOffset: true, Tolerance: 1e-9, Iterations: 100000,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if o := stats.Objective[len(stats.Objective)-1]; math.Abs(o-objective) > 1e-6*objective {
 				t.Errorf("C %v: objective %v, reference %v", c, o, objective)
 			}
@@ -148,9 +146,7 @@ func TestFreeOffset(t *testing.T) {
 	}
 	want, objective := descend(dense(rows), y, 1)
 	got, stats, err := TrainBAC(t.Context(), x, y, nil, BACParams{Budget: 6, C: 1, Tolerance: 1e-10, Iterations: 100000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if o := stats.Objective[0]; math.Abs(o-objective) > 1e-3*objective {
 		t.Errorf("objective %v, reference %v", o, objective)
 	}
@@ -194,9 +190,7 @@ func TestCuttingPlane(t *testing.T) {
 			Tolerance:  rapid.SampledFrom([]float64{1e-9, 1e-5, 1e-3}).Draw(t, "tolerance"),
 			Iterations: 50000, Epsilon: 1e-6,
 		}.withDefaults()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rows, err := checkBinary(x, y, nil)
 		if errors.Is(err, ErrOneClass) {
 			t.Skip(err)
@@ -221,9 +215,7 @@ func TestCuttingPlane(t *testing.T) {
 				break
 			}
 			p.addSet(got)
-			if err := f.solveMaster(context.Background(), p, params); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.solveMaster(context.Background(), p, params))
 			if f.objective > last*(1+1e-12) {
 				t.Fatalf("objective rose from %v to %v", last, f.objective)
 			}
@@ -273,13 +265,9 @@ func TestAlgorithm1(t *testing.T) {
 		}
 		for _, exact := range []bool{true, false} {
 			params, err := BACParams{Budget: 3 + int(seed), C: 1, Exact: exact}.withDefaults()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got, stats, err := TrainBAC(t.Context(), x, y, nil, params)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p := newProblem(x, positions(x.Rows()), y, newScratch(x.Cols))
 			f := newFold(p, params, nil)
 			if _, err := p.cut(t.Context(), []*fold{f}, params); err != nil {
@@ -336,9 +324,7 @@ func TestEpsilonEndsAlgorithm1(t *testing.T) {
 	x, y := blobs(80, 60, 10, 0.5, 1)
 	rounds := func(epsilon float64) int {
 		_, stats, err := TrainBAC(t.Context(), x, y, nil, BACParams{Budget: 5, C: 1, Exact: true, Epsilon: epsilon, Tolerance: 1e-6})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if stats.Violation > epsilon {
 			t.Errorf("violation %v, epsilon %v", stats.Violation, epsilon)
 		}
@@ -356,9 +342,7 @@ func TestEpsilonEndsAlgorithm1(t *testing.T) {
 func TestActiveValue(t *testing.T) {
 	x, y := blobs(60, 20, 4, 0.5, 1)
 	params, err := BACParams{Budget: 4, C: 1}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := newProblem(x, positions(x.Rows()), y, newScratch(x.Cols))
 	f := newFold(p, params, nil)
 	for _, set := range [][]uint32{{10, 11}, {0, 1, 2, 3}, {12, 13}} {
@@ -400,22 +384,16 @@ func TestMasterMeetsTolerance(t *testing.T) {
 			params, err := BACParams{
 				Budget: c.budget, C: c.c, Tolerance: c.tolerance, Exact: true, Iterations: 10000,
 			}.withDefaults()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			rows, err := checkBinary(x, y, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p := newProblem(x, rows, y, newScratch(c.m))
 			f := newFold(p, params, nil)
 			for round := range 6 {
 				set, _ := p.worst([]*fold{f}, params.Budget, false)
 				p.addSet(set)
 				f.tau *= 1e15 // as rounding left it
-				if err := f.solveMaster(t.Context(), p, params); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.solveMaster(t.Context(), p, params))
 				if f.gap > max(c.tolerance, attainable)*f.objective {
 					t.Errorf("%+v, seed %d, round %d: gap %v of %v", c, seed, round, f.gap, f.objective)
 				}
@@ -527,16 +505,12 @@ func TestBACSelects(t *testing.T) {
 	x, y := blobs(400, 300, 3, 0.3, 3)
 	for _, exact := range []bool{false, true} {
 		c, stats, err := TrainBAC(t.Context(), x, y, nil, BACParams{Budget: 3, C: 0.1, Rounds: 1, Exact: exact})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !slices.Equal(c.Features, []uint32{0, 1, 2}) || stats.Rounds != 1 {
 			t.Errorf("features %v after %d rounds", c.Features, stats.Rounds)
 		}
 		c, stats, err = TrainBAC(t.Context(), x, y, nil, BACParams{Budget: 3, C: 0.1, Rounds: 4, Epsilon: 1e-9, Exact: exact})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(c.Features) > 12 || stats.Rounds != 4 {
 			t.Errorf("%d features after %d rounds", len(c.Features), stats.Rounds)
 		}
@@ -559,14 +533,10 @@ func TestBACRows(t *testing.T) {
 	rows := rand.New(rand.NewPCG(1, 1)).Perm(80)[:50]
 	params := BACParams{Budget: 4, Tolerance: 1e-10, Iterations: 50000}
 	a, _, err := TrainBAC(t.Context(), x, y, rows, params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	slices.Sort(rows)
 	b, _, err := TrainBAC(t.Context(), x, y, rows, params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.Equal(a.Features, b.Features) {
 		t.Fatalf("features %v and %v", a.Features, b.Features)
 	}
@@ -584,13 +554,9 @@ func TestBACBinaryFeatures(t *testing.T) {
 	ones := &vector.CSR{Ptr: x.Ptr, Index: x.Index, Value: slices.Repeat([]float32{1}, len(x.Index)), Cols: x.Cols}
 	bare := &vector.CSR{Ptr: x.Ptr, Index: x.Index, Cols: x.Cols}
 	a, _, err := TrainBAC(t.Context(), ones, y, nil, BACParams{Budget: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, _, err := TrainBAC(t.Context(), bare, y, nil, BACParams{Budget: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.Equal(a.Features, b.Features) || !slices.Equal(a.Weights, b.Weights) {
 		t.Errorf("%v and %v", a, b)
 	}

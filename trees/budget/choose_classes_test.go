@@ -19,9 +19,7 @@ func TestChooseClasses(t *testing.T) {
 	class[7] = 3
 	grid := Grid{Budgets: []int{1, 3}, Costs: []float64{1}, Folds: 3}
 	params, trials, err := Choose(t.Context(), SBT, Job{X: x, Class: class, Classes: 4, Params: Params{Seed: 1}}, grid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(trials) != 2 || !slices.ContainsFunc(trials, func(tr Trial) bool { return tr.Budget == params.BAC.Budget }) {
 		t.Errorf("chose %+v of %+v", params, trials)
 	}

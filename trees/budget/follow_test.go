@@ -451,9 +451,7 @@ func TestFollowNothing(t *testing.T) {
 		s.live = s.draw(200, 4)
 		m := s.learn(s.live, s.params)
 		f, err := Follow(t.Context(), m, s.job(), Since{Covered: len(s.live), Share: 0.2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if f.Model == nil || !reflect.DeepEqual(clone(t, f.Model), clone(t, m)) || f.Subtrees != 0 || f.Rows != 0 {
 			t.Errorf("%s: %+v", kind, f)
 		}

@@ -36,12 +36,8 @@ func TestLookAheadTakesGreedyTree(t *testing.T) {
 	test, ty := vertices(400, 12, 2)
 	params := Params{BAC: BACParams{Budget: 2, C: 1}}
 	m, err := Train(t.Context(), SBT, Job{X: dense(train), Class: classesOf(y), Classes: 2, Params: params})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, m.Validate())
 	if e := errorRate(m, dense(test), ty, nil); e > 0.05 {
 		t.Errorf("test error %v", e)
 	}
@@ -123,9 +119,7 @@ func TestLookAheadRows(t *testing.T) {
 	train := func(rows int) *Model {
 		params := Params{BAC: BACParams{Budget: 1, C: 1}, LookAheadRows: rows}
 		m, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: params})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return m
 	}
 	on, off := train(0), train(-1)

@@ -20,14 +20,10 @@ func trained(t testing.TB) (*vector.CSR, *labels.Matrix, []*Model) {
 	x, y := drawLabels(120, 8, 6, 1)
 	params := Params{BAC: BACParams{Budget: 2, Rounds: 3}}
 	pt, err := Train(t.Context(), PT, Job{X: x, Sets: y, Params: params, Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	params.Threshold = -0.2
 	at, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: params, Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	params.Threshold = 0
 	class := make([]int8, x.Rows())
 	three := make([]uint32, x.Rows())
@@ -43,13 +39,9 @@ func trained(t testing.TB) (*vector.CSR, *labels.Matrix, []*Model) {
 	}
 	params.NoPrune = true
 	sbt, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(class), Classes: 2, Params: params, Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	multi, err := Train(t.Context(), SBT, Job{X: x, Class: three, Classes: 3, Params: params, Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return x, y, []*Model{pt, at, sbt, multi}
 }
 
@@ -165,9 +157,7 @@ func TestScores(t *testing.T) {
 			}
 			walk(m.Roots[0], 1)
 			got := p.Scores(row, 0)
-			if err := got.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, got.Validate())
 			for e, l := range got.Index {
 				if math.Abs(float64(got.Value[e])-want[l]) > 1e-5 {
 					t.Fatalf("label %d scores %v, want %v", l, got.Value[e], want[l])
@@ -188,13 +178,9 @@ func TestScores(t *testing.T) {
 			}
 		}
 		scores, err := PredictScores(t.Context(), m, x, 0.001, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		report, err := labels.EvaluateRanking(y, scores, []int{1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if report.Precision[0] < 0.3 {
 			t.Errorf("%s: precision@1 %v on its training rows", m.Kind, report.Precision[0])
 		}
@@ -229,9 +215,7 @@ func TestPredictSets(t *testing.T) {
 	x, _, models := trained(t)
 	for _, m := range models[:2] {
 		all, err := PredictSets(t.Context(), m, x, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p := NewPredictor(NewIndex(m))
 		for i := range x.Rows() {
 			if !slices.Equal(all.Row(i), p.Set(x.Row(i))) {
@@ -254,13 +238,9 @@ func TestPredictSets(t *testing.T) {
 func clone(t testing.TB, m *Model) *Model {
 	t.Helper()
 	b, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := &Model{}
-	if err := json.Unmarshal(b, c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b, c))
 	return c
 }
 
@@ -268,12 +248,8 @@ func TestValidate(t *testing.T) {
 	_, _, models := trained(t)
 	pt, at, sbt, multi := models[0], models[1], models[2], models[3]
 	for _, m := range models {
-		if err := m.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		if err := clone(t, m).Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Validate())
+		must(t, clone(t, m).Validate())
 	}
 	nan := float32(math.NaN())
 	for name, c := range map[string]struct {
@@ -328,9 +304,7 @@ func FuzzModel(f *testing.F) {
 	_, _, models := trained(f)
 	for _, m := range models {
 		b, err := json.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		f.Add(b, uint16(0), uint32(0))
 		f.Add(b, uint16(7), uint32(1<<31))
 	}
@@ -380,9 +354,7 @@ func TestChoose(t *testing.T) {
 		}
 		last = done
 	}}, grid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(trials) != 4 || params.BAC.Budget != 3 {
 		t.Errorf("chose %+v of %+v", params.BAC, trials)
 	}
@@ -395,9 +367,7 @@ func TestChoose(t *testing.T) {
 	grid.Thresholds, grid.Positives = []float32{-0.5, 0, 5}, []int{1, 100}
 	for kind, want := range map[Kind]int{AT: 24, PT: 4} {
 		params, trials, err := Choose(t.Context(), kind, Job{X: lx, Sets: ly}, grid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		// No label has a hundred rows in any fold's node, so nothing would be predicted.
 		if len(trials) != want || params.Threshold == 5 || params.MinPositive > 1 {
 			t.Errorf("%s chose %+v of %+v", kind, params, trials)
@@ -429,9 +399,7 @@ func TestWideNodes(t *testing.T) {
 	x, y := blobs(120, 300, 20, 0.9, 3)
 	for _, folds := range []int{1, 3} {
 		m, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: Params{BAC: BACParams{Budget: 300}, Folds: folds, MaxDepth: 2}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if n := int(m.NodePtr[1]); n < 10*searchFrom {
 			t.Fatalf("only %d features", n)
 		}

@@ -34,14 +34,10 @@ func gradientOf(m *master, f *fold, direction []float64, size float64) []float64
 func TestNewtonHessian(t *testing.T) {
 	x, y := sparseText(300, 40, 10, 3)
 	rows, err := checkRows(x.Rows(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, fixed := range []bool{false, true} {
 		params, err := BACParams{Budget: 5, Iterations: 4, NoOffset: fixed, Rounds: 3}.withDefaults()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p := newProblem(x, rows, y, newScratch(x.Cols))
 		f := newFold(p, params, nil)
 		if _, err := p.cut(context.Background(), []*fold{f}, params); err != nil {

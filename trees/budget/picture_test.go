@@ -27,9 +27,7 @@ func figure2Picture(t *testing.T, o PictureOptions) *Picture {
 	t.Helper()
 	x, y := figure2(t)
 	m, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: Params{BAC: BACParams{Budget: 4, C: 10}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o.Names = Names{Feature: namedBy("fa", `f"b"`, "f\nc", "f<e>"), Label: namedBy("a", "b", "c", "e")}
 	return m.Picture(o)
 }
@@ -37,9 +35,7 @@ func figure2Picture(t *testing.T, o PictureOptions) *Picture {
 func written(t *testing.T, write func(io.Writer) error) string {
 	t.Helper()
 	var b strings.Builder
-	if err := write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, write(&b))
 	return b.String()
 }
 
@@ -63,9 +59,7 @@ func TestPictures(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if e, ok := token.(xml.StartElement); ok {
 			elements[e.Name.Local]++
 		}

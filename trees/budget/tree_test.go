@@ -77,12 +77,8 @@ func TestSBTLearnsXOR(t *testing.T) {
 	x, y := xor(1500, 30, 1)
 	test, ty := xor(1000, 30, 2)
 	m, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: Params{BAC: BACParams{Budget: 1, C: 1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, m.Validate())
 	if e := errorRate(m, test, ty, nil); e > 0.05 {
 		t.Errorf("test error %v", e)
 	}
@@ -101,14 +97,10 @@ func TestSBTLinearIsSmall(t *testing.T) {
 	}
 	params := Params{BAC: BACParams{Budget: 5}}
 	pruned, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: params})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	params.NoPrune = true
 	grown, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: params})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if a, b := pruned.Nodes(), grown.Nodes(); a > 7 || b <= a {
 		t.Errorf("%d nodes pruned, %d grown", a, b)
 	}
@@ -122,16 +114,12 @@ func TestSBTLinearIsSmall(t *testing.T) {
 func TestSBTRoutesByVote(t *testing.T) {
 	x, y := blobs(200, 60, 3, 0.5, 2)
 	params, err := Params{BAC: BACParams{Budget: 10}, LookAheadRows: -1}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &sbt{x: x, rows: positions(len(y)), params: params, pool: newPool(len(y), nil)}
 	g := &grown{}
 	n := &sbtNode{g: g, train: s.rows, test: s.rows, y: y, seed: 1}
 	parted, _, err := s.part(t.Context(), &worker{scratch: newScratch(x.Cols)}, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	apart := 0
 	for i := range y {
 		votes, first := 0, false
@@ -196,13 +184,9 @@ func TestATTies(t *testing.T) {
 		rows[i][s[0]] = 1
 	}
 	y, err := labels.FromSets(sets, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m, err := Train(t.Context(), AT, Job{X: dense(rows), Sets: y, Params: Params{BAC: BACParams{Budget: 4, C: 10}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.Equal(m.NodeLabel, []uint32{1, 2, 3}) {
 		t.Errorf("AT asks for %v", m.NodeLabel)
 	}
@@ -213,12 +197,8 @@ func TestSBTExact(t *testing.T) {
 	x, y := blobs(200, 60, 4, 0.5, 3)
 	test, ty := blobs(400, 60, 4, 0.5, 4)
 	m, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: Params{BAC: BACParams{Budget: 4, C: 0.1, Exact: true}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, m.Validate())
 	if e := errorRate(m, test, ty, nil); e > 0.15 {
 		t.Errorf("test error %v", e)
 	}
@@ -241,12 +221,8 @@ func TestMulticlass(t *testing.T) {
 	}
 	x, class := make3(300)
 	m, err := Train(t.Context(), SBT, Job{X: x, Class: class, Classes: 3, Params: Params{BAC: BACParams{Budget: 3, C: 0.1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, m.Validate())
 	test, want := make3(300)
 	p := NewPredictor(NewIndex(m))
 	wrong := 0
@@ -290,9 +266,7 @@ func figure2(t *testing.T) (*vector.CSR, *labels.Matrix) {
 		}
 	}
 	y, err := labels.FromSets(sets, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dense(rows), y
 }
 
@@ -301,25 +275,19 @@ func TestPaperExample(t *testing.T) {
 	x, y := figure2(t)
 	params := Params{BAC: BACParams{Budget: 4, C: 10}}
 	pt, err := Train(t.Context(), PT, Job{X: x, Sets: y, Params: params})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s := pt.Stats(); s.Nodes != 3 || s.Leaves != 4 || s.Depth != 3 || s.Decisions != (3*1+3*2+2*3)/8. {
 		t.Errorf("PT %+v", s)
 	}
 	at, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: params})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// a (or b, equally frequent after a) at the root, then b in the left and e
 	// in the right child.
 	if !slices.Equal(at.NodeLabel, []uint32{0, 1, 3}) || !slices.Equal(at.NodeWorking, []uint32{4, 2, 2}) {
 		t.Errorf("AT asks for %v of %v", at.NodeLabel, at.NodeWorking)
 	}
 	for _, m := range []*Model{pt, at} {
-		if err := m.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Validate())
 		p := NewPredictor(NewIndex(m))
 		for i := range y.Rows() {
 			if got := p.Set(x.Row(i)); !slices.Equal(got, y.Row(i)) {
@@ -393,12 +361,8 @@ func TestTreesOfSets(t *testing.T) {
 			if errors.Is(err, ErrInput) && (len(sets.Sets) == 1 || len(rows) == 1) {
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, m.Validate())
 			count := 0
 			for leaf := range m.Leaves() {
 				i := slices.IndexFunc(sets.Sets, func(s []uint32) bool { return slices.Equal(s, m.Set(leaf)) })
@@ -416,9 +380,7 @@ func TestTreesOfSets(t *testing.T) {
 			}
 			job.Workers, job.Progress = 3, nil
 			again, err := Train(context.Background(), kind, job)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !reflect.DeepEqual(m, again) {
 				t.Fatal("the tree depends on the number of workers")
 			}
@@ -438,13 +400,9 @@ func TestTheorem13(t *testing.T) {
 		sets[i] = []uint32{uint32(i)}
 	}
 	y, err := labels.FromSets(sets, q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m, err := Train(t.Context(), AT, Job{X: dense(rows), Sets: y, Params: Params{BAC: BACParams{Budget: 1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := m.Stats()
 	if want := (q+1)/2. - 1./q; math.Abs(s.Decisions-want) > 1e-9 || s.Entropy != 4 {
 		t.Errorf("%v decisions, want %v; entropy %v", s.Decisions, want, s.Entropy)
@@ -454,16 +412,10 @@ func TestTheorem13(t *testing.T) {
 func TestMinPositive(t *testing.T) {
 	x, y := drawLabels(200, 8, 12, 3)
 	m, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: Params{BAC: BACParams{Budget: 2}, MinPositive: 10}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, m.Validate())
 	full, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: Params{BAC: BACParams{Budget: 2}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if m.Nodes() >= full.Nodes()/2 || m.Nodes() == 0 {
 		t.Errorf("%d nodes, %d without the bound", m.Nodes(), full.Nodes())
 	}
@@ -491,17 +443,13 @@ func TestSBTDeterministic(t *testing.T) {
 		}
 		last = done
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if last != 400 {
 		t.Errorf("progress ended at %d", last)
 	}
 	for workers := range 5 {
 		b, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: params, Workers: workers})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !reflect.DeepEqual(a, b) {
 			t.Fatalf("%d workers make another tree", workers)
 		}
@@ -511,13 +459,9 @@ func TestSBTDeterministic(t *testing.T) {
 func TestTreesBadInput(t *testing.T) {
 	x, y := figure2(t)
 	none, err := labels.FromSets(make([][]uint32, 8), 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	same, err := labels.FromSets(slices.Repeat([][]uint32{{1}}, 8), 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bad := *x
 	bad.Value = slices.Clone(x.Value)
 	bad.Value[0] = float32(math.Inf(1))
@@ -625,19 +569,13 @@ func TestKeepTop(t *testing.T) {
 	}
 	x.Cols = 8
 	y, err := labels.FromSets(sets, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	params := Params{BAC: BACParams{Budget: 4, C: 1}, Threshold: 0.75}
 	plain, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: params, Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	params.KeepTop = true
 	top, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: params, Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a, b := NewPredictor(NewIndex(plain)), NewPredictor(NewIndex(top))
 	empty := 0
 	for i := range x.Rows() {
@@ -654,9 +592,7 @@ func TestKeepTop(t *testing.T) {
 		t.Error("no leaf without labels: nothing was tested")
 	}
 	all, err := PredictSets(t.Context(), top, x, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range x.Rows() {
 		if !slices.Equal(all.Row(i), b.Set(x.Row(i))) {
 			t.Fatalf("row %d: %v together, %v alone", i, all.Row(i), b.Set(x.Row(i)))
@@ -670,5 +606,16 @@ func TestKeepTop(t *testing.T) {
 	}
 	if got := top.mostFrequent(); got != most {
 		t.Errorf("label %d is taken for the most frequent one, want %d", got, most)
+	}
+}
+
+// must ends a test that has got an error.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -23,18 +23,11 @@ type Info struct {
 	Bytes          map[string]int64
 	Curve          *query.Curve
 	LabelCurve     *lcif.Curve    `json:",omitempty"`
-	LabelWeights   []LabelWeight  `json:",omitempty"`
 	Tree           *budget.Stats  `json:",omitempty"`
 	TreeTrials     []budget.Trial `json:",omitempty"`
 	TrainingPoints int
 	Neighbors      *NeighborReport `json:",omitempty"`
 	Reached        float64         `json:",omitempty"`
-}
-
-// LabelWeight is the best setting with one weighting of values: the fields of db.LabelWeight.
-type LabelWeight struct {
-	Weight string
-	Best   lcif.Point
 }
 
 // NeighborReport holds the measurements of approximate neighbor lists: the fields of

@@ -35,7 +35,7 @@ func (s *Timer) Keep(m *Manifest) {
 	}
 	m.Options = s.Before.Options.After(m.Options)
 	i.Curve = cmp.Or(i.Curve, b.Curve)
-	i.TreeTrials, i.LabelCurve, i.LabelWeights = b.TreeTrials, b.LabelCurve, b.LabelWeights
+	i.TreeTrials, i.LabelCurve = b.TreeTrials, b.LabelCurve
 }
 
 // Run runs a stage and records its time and the memory held at its end.

@@ -140,7 +140,6 @@ type learned struct {
 	graph                 *vector.CSR // nearest other rows; nil without second-order scores
 	params                lcif.Params
 	curve                 *lcif.Curve
-	weights               []kind.LabelWeight
 }
 
 // detail is the part of a manifest that only label models have. Their parameters are in
@@ -333,7 +332,7 @@ func (l *learned) Describe(m *kind.Manifest) {
 	l.Learned.Describe(m)
 	o := l.opts
 	o.Params = &l.params
-	m.Options, m.Info.LabelCurve, m.Info.LabelWeights = &o, l.curve, l.weights
+	m.Options, m.Info.LabelCurve = &o, l.curve
 }
 
 // The numbers of a label model's arrays in the sections label-matrix and feature-labels

@@ -50,7 +50,6 @@ func (l *learned) choose(
 			if err != nil {
 				return err
 			}
-			l.weights = append(l.weights, kind.LabelWeight{Weight: c.weight, Best: choice.Point})
 			if i == 0 || choice.Point.Better(&point.Measures, o.Objective) {
 				best, point, l.curve, l.params = c, choice.Point, curve, choice.Params
 			}
