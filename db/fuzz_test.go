@@ -178,13 +178,6 @@ func patched(pristine []byte, b storedBlock, from uint32, patch []byte) []byte {
 func FuzzIndex(f *testing.F) {
 	seed := filepath.Join(f.TempDir(), "seed.anndb")
 	blocks := indexBlocks(f, seed)
-	pristine, err := os.ReadFile(seed)
-	must(f, err)
-	for i := range blocks {
-		f.Add(uint16(i), uint32(0), []byte{0xff, 0xff, 0xff, 0xff})
-		f.Add(uint16(i), uint32(9), []byte{1})
-		f.Add(uint16(i), uint32(len(blocks[i].payload)/2), []byte{0, 0, 0xc0, 0x7f})
-	}
 	ctx := context.Background()
 	q := modelVector(8, 4)
 	params := []query.Params{
@@ -193,7 +186,7 @@ func FuzzIndex(f *testing.F) {
 		{Method: query.Voting, Votes: 1, Sketch: true},
 		{Method: query.Lookup, NoWiden: true},
 	}
-	fuzzBlocks(f, pristine, blocks, func(t *testing.T, s *Snapshot) {
+	fuzzBlocks(f, seed, blocks, func(t *testing.T, s *Snapshot) {
 		for _, kind := range []string{"rp", "kd", "pca", "rf"} {
 			for _, p := range params {
 				hits, _, err := nearest(ctx, s.Collection("c"), Query{Vector: q}, 5, &SearchOptions{Index: kind, Params: &p})
@@ -217,9 +210,19 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// fuzzBlocks opens the file with one of its blocks patched, asks it, and checks
-// it.
-func fuzzBlocks(f *testing.F, pristine []byte, blocks []storedBlock, ask func(*testing.T, *Snapshot)) {
+// fuzzBlocks opens the file with one of its blocks patched, asks it, and checks it.
+func fuzzBlocks(f *testing.F, seed string, blocks []storedBlock, ask func(*testing.T, *Snapshot)) {
+	pristine, err := os.ReadFile(seed)
+	must(f, err)
+	for i := range blocks {
+		last, middle := uint32(len(blocks[i].payload)-4), uint32(len(blocks[i].payload)/2)
+		f.Add(uint16(i), uint32(0), []byte{0xff, 0xff, 0xff, 0xff}) // -1, or not a number
+		f.Add(uint16(i), uint32(0), []byte{1, 0, 0, 0})
+		f.Add(uint16(i), uint32(9), []byte{1})
+		f.Add(uint16(i), middle, []byte{0, 0, 0xc0, 0x7f})             // not a number, float32
+		f.Add(uint16(i), middle, []byte{0, 0, 0, 0, 0, 0, 0xf8, 0xff}) // and float64
+		f.Add(uint16(i), last, []byte{0xff, 0xff, 0x7f, 0x7f})         // the largest float32
+	}
 	path := filepath.Join(f.TempDir(), "fuzz.anndb")
 	f.Fuzz(func(t *testing.T, block uint16, from uint32, patch []byte) {
 		must(t, os.WriteFile(path, patched(pristine, blocks[int(block)%len(blocks)], from, patch), 0o600))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -85,16 +84,8 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 func FuzzTree(f *testing.F) {
 	seed := filepath.Join(f.TempDir(), "seed.anndb")
 	blocks := treeBlocks(f, seed)
-	pristine, err := os.ReadFile(seed)
-	must(f, err)
-	for i := range blocks {
-		f.Add(uint16(i), uint32(0), []byte{0xff, 0xff, 0xff, 0xff})
-		f.Add(uint16(i), uint32(0), []byte{1, 0, 0, 0})
-		f.Add(uint16(i), uint32(len(blocks[i].payload)/2), []byte{0, 0, 0xc0, 0x7f})
-		f.Add(uint16(i), uint32(len(blocks[i].payload)-4), []byte{0xff, 0xff, 0x7f, 0x7f})
-	}
 	ctx := context.Background()
-	fuzzBlocks(f, pristine, blocks, func(t *testing.T, s *Snapshot) {
+	fuzzBlocks(f, seed, blocks, func(t *testing.T, s *Snapshot) {
 		ask := func(coll, index string, q Query) error {
 			for _, top := range []int{0, 2} {
 				out, _, err := predict(ctx, s.Collection(coll), q, &PredictOptions{Index: index, Top: top, Set: true, Explain: true})
