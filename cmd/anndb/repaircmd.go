@@ -84,6 +84,11 @@ func (c *repairCmd) salvage(a *app) error {
 	case err != nil:
 		return explain(c.File, err)
 	}
+	return c.report(a, &r, lost)
+}
+
+// report prints what was saved, and returns an error if rows were lost.
+func (c *repairCmd) report(a *app, r *db.SalvageReport, lost *lostRows) error {
 	sum := table.New("file", "rows", "lost", "indexes")
 	sum.Add(c.To, r.Rows, r.Lost, len(r.Indexes))
 	if r.Searched != nil { // how many there were is lost as well
@@ -104,7 +109,7 @@ func (c *repairCmd) salvage(a *app) error {
 	for name, err := range r.NotBuilt {
 		notes.Add(fmt.Sprintf("index %s was not built: %v", name, message(err)))
 	}
-	err = a.Report(sum.As("saved", ""), lost.table().As("lost", "Lost rows"), notes.As("notes", "Notes"))
+	err := a.Report(sum.As("saved", ""), lost.table().As("lost", "Lost rows"), notes.As("notes", "Notes"))
 	switch {
 	case err != nil:
 		return err
