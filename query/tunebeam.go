@@ -32,6 +32,7 @@ const (
 	longRun       = 1e5  // microseconds of a run that needs no second round
 	levelOut      = 0.85 // share of misses that a width four times as large leaves
 	minSlope      = 0.3  // minimum slope of the share of misses over the width
+	overshoot     = 0.7  // share of the misses that are allowed from which a narrower beam is tried
 	steep         = 4    // times the cost of 0.95 from which more starts are tried
 	enough        = 0.99 // recall of a point from which the widest beam is not measured
 )
@@ -604,8 +605,10 @@ func (b *beams) measureRecall(ctx context.Context, p Params, from int, recall fl
 		rows, reached := all.least(recall, b.t.m.k)
 		narrower := math.Ceil(float64(p.Beam) *
 			math.Pow(b.misses(all.most())/b.misses(recall), 1/max(slope, b.slopeBetween(&last, &all))))
-		if reached && step+1 < recallSteps && b.affordsFew(p.Beam) && narrower*narrowGap < float64(p.Beam) {
-			// No measured width was near enough to show that a narrower beam suffices.
+		far := b.affordsFew(p.Beam) || b.misses(all.most()) < overshoot*b.misses(recall)
+		if reached && step+1 < recallSteps && far && narrower*narrowGap < float64(p.Beam) {
+			// No measured width was near enough to show that a narrower beam suffices, or the sample
+			// was harder than all queries are.
 			b.points = append(b.points, s.point(p))
 			last = all
 			p.Beam = max(int(narrower), b.t.m.k)
