@@ -39,11 +39,6 @@ const (
 	demoRounds   = 4
 )
 
-// demoBuild asks for more of everything than the defaults: text in 128
-// dimensions has no few directions that hold most of the variance, as images
-// have, so recall 0.99 takes more trees, wider sketches and longer lists.
-var demoBuild = db.Forest{Trees: 32, Coordinates: 100, SketchBytes: 128, ListNeighbors: 32}
-
 // demoNear is what the demo shows where nothing else is asked for.
 var demoNear = []string{
 	"strings.Index", "net/http.Get", "sort.Slice",
@@ -77,9 +72,7 @@ func (c *demoCmd) Run(a *app) (err error) {
 	}
 	rows := len(corpus.docs) - len(corpus.queries)
 	steps.Add("store", fmt.Sprintf("%d rows", rows), time.Since(stored).Seconds())
-	o := demoBuild
-	o.Seed = c.Seed
-	o.Coordinates = min(o.Coordinates, corpus.dims)
+	o := db.Forest{Seed: c.Seed}
 	info, err := d.Collection(demoCollection).Build(db.WithProgress(a.ctx, a.building), demoIndex, &o)
 	if err != nil {
 		return err

@@ -15,9 +15,12 @@ import (
 // A sketch takes one cache line where 108 principal coordinates say nearly all about distances, as they
 // do in images. Where they do not, as in text, a build measures what wider sketches would save.
 
-// enough is the share of the rows' squared lengths, without their mean, from which sketches of one line
-// are taken without a measurement.
-const enough = 0.9
+// Rows of more than costlyDim coordinates, whose principal coordinates take seconds to learn, have sketches
+// of one line without a measurement if these keep at least the share enough of the squared lengths.
+const (
+	costlyDim = 256
+	enough    = 0.9
+)
 
 // coordinates returns the number of principal coordinates that the trees and the narrowest possible
 // sketches of o use.
@@ -32,9 +35,10 @@ func (o Options) coordinates(inner int) int {
 // widen learns more principal coordinates if sketches of one line may not suffice.
 func (l *learned) widen(ctx context.Context, narrow *forest.Rotation, t *training, o Options,
 ) (*forest.Rotation, error) {
-	most := min(vector.PackedCoordinates(vector.MaxPackedWidth), t.corpus.rows.d)
-	n := o.coordinates(t.corpus.rows.d)
-	if o.SketchBytes != 0 || n >= most || keptBy(narrow.Leading(n), t.corpus) >= enough {
+	inner := t.corpus.rows.d
+	most, n := min(vector.PackedCoordinates(vector.MaxPackedWidth), inner), o.coordinates(inner)
+	if o.SketchBytes != 0 || n >= most ||
+		inner > costlyDim && keptBy(narrow.Leading(n), t.corpus) >= enough {
 		return narrow, nil
 	}
 	whole, err := forest.PCA(ctx, t.corpus, most, pcaSample, o.Seed, kind.WorkersOf(ctx))
