@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -182,6 +183,10 @@ func build(a *app, d *db.DB, coll, index string, o db.IndexOptions, settings int
 	}
 	if err := checkLimits(about, o); err != nil {
 		return err
+	}
+	if _, ok := o.(*db.LCIF); ok {
+		// The tuner's memory is large arrays without pointers: to collect more often costs little.
+		defer debug.SetGCPercent(debug.SetGCPercent(20))
 	}
 	before, noneBefore := d.Collection(coll).Index(index)
 	info, err := d.Collection(coll).Build(db.WithProgress(a.ctx, a.building), index, o)

@@ -94,8 +94,9 @@ func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, featu
 type Part struct {
 	// View must not find any of the queries as neighbours. Its powers of S are not read.
 	View *View
-	// Counts are the counts behind S; nil leaves only instance scores.
-	Counts  *labels.FeatureLabels
+	// Counts returns the counts behind S, which are counted when they are needed: those of all folds
+	// would take much memory. nil leaves only instance scores.
+	Counts  func(context.Context) (*labels.FeatureLabels, error)
 	Queries *vector.CSR
 	Truth   *labels.Matrix
 }
@@ -124,7 +125,8 @@ func HoldOut(rows *vector.CSR, sets *labels.Matrix, queries *vector.CSR, truth *
 		if err != nil {
 			return nil, err
 		}
-		return &HeldOut{Parts: []Part{{m.view, m.counts, queries, truth}}, Train: sets}, nil
+		counts := func(context.Context) (*labels.FeatureLabels, error) { return m.counts, nil }
+		return &HeldOut{Parts: []Part{{m.view, counts, queries, truth}}, Train: sets}, nil
 	}
 }
 
@@ -189,13 +191,13 @@ func (m *lcifModel) leaveOut(ctx context.Context, rows []int, sets *labels.Matri
 	view := *m.view
 	part := Part{View: &view}
 	if m.counts != nil {
-		own, err := labels.CountFeatureLabels(ctx, FeatureRows(labels.SelectRows(m.units, rows)),
-			sets.Select(rows), o.Workers)
-		if err != nil {
-			return part, err
-		}
-		if part.Counts, err = m.counts.Sub(own); err != nil {
-			return part, err
+		part.Counts = func(ctx context.Context) (*labels.FeatureLabels, error) {
+			own, err := labels.CountFeatureLabels(ctx, FeatureRows(labels.SelectRows(m.units, rows)),
+				sets.Select(rows), o.Workers)
+			if err != nil {
+				return nil, err
+			}
+			return m.counts.Sub(own)
 		}
 	}
 	out := roaring.New()

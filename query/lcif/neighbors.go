@@ -175,7 +175,7 @@ func neighborGraph(ctx context.Context, source NeighborSource, rows, units *vect
 	var order []postings.Hit
 	for i := range rows.Rows() {
 		order = order[:0]
-		for _, h := range lists.row(i) {
+		for _, h := range lists[i] {
 			if int(h.row) != i && h.sim > 0 && len(order) < o.k {
 				order = append(order, postings.Hit{Row: h.row, Score: float64(h.sim)})
 			}
@@ -244,9 +244,9 @@ func unitRows(rows *vector.CSR, features int, keep []uint64) *vector.CSR {
 	return out
 }
 
-// neighborLists searches for every query. units holds them as [unitRows] returns them.
+// neighborLists returns the neighbours of every query, nearest first. units holds them as [unitRows] returns them.
 func neighborLists(ctx context.Context, source NeighborSource, queries, units *vector.CSR,
-	k, workers int, progress func(done, total int)) (*nearLists, error) {
+	k, workers int, progress func(done, total int)) ([][]near, error) {
 	n := queries.Rows()
 	rows := make([][]near, n)
 	keep := func(i int, hits []postings.Hit) error {
@@ -282,21 +282,7 @@ func neighborLists(ctx context.Context, source NeighborSource, queries, units *v
 			return hi, nil
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	out := &nearLists{ptr: make([]uint64, 1, n+1)}
-	total := 0
-	for _, r := range rows {
-		total += len(r)
-	}
-	out.list = make([]near, 0, total)
-	for i, r := range rows {
-		out.list = append(out.list, r...)
-		out.ptr = append(out.ptr, uint64(len(out.list)))
-		rows[i] = nil
-	}
-	return out, nil
+	return rows, err
 }
 
 // span returns rows lo to hi of a matrix.

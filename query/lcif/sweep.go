@@ -21,9 +21,9 @@ type sweep struct {
 	t      *trials
 	jobs   []*sweepJob
 	groups []sweepGroup
-	betas  []*scoreRows // feature scores of all rows, for each requested β
-	bare   []*sweepJob  // jobs without instance scores
-	deep   int          // the largest k
+	betas  []scoreRows // feature scores of all rows, for each requested β
+	bare   []*sweepJob // jobs without instance scores
+	deep   int         // the largest k
 }
 
 // sweepJob is one setting of a sweep and its result.
@@ -33,8 +33,9 @@ type sweepJob struct {
 	at      int // index in sweep.jobs
 	// Scores below least are omitted, except for the best of a row. There are as many scores of
 	// at least sure as the thresholds need; those between least and sure show where the next
-	// lower scores are.
+	// lower scores are. leastOf, if not nil, holds the limits of labels in place of least.
 	least, sure float32
+	leastOf     []float32
 
 	rows      []keptRow
 	parts     []*keptScores // by worker
@@ -56,6 +57,14 @@ type keptScores struct {
 	hits  [3]int
 	above int
 	count []uint32 // sampling: number of scores by their upper bits, without the best of rows
+	of    []uint32 // number of scores by label and labelBucket
+}
+
+// demand is what thresholds need of the scores: the largest ones, about want of them, and if perLabel
+// those of each label that its share of the training rows is decided by.
+type demand struct {
+	want     float64
+	perLabel bool
 }
 
 // sweepGroup holds the settings whose sums over neighbours have the same weights.
@@ -74,12 +83,16 @@ const (
 	// scores well enough for a sample.
 	countShift = 18
 	counts     = 1 << (31 - countShift)
+	// Of a score of one label, labelBucket keeps the exponent and two more bits, from leastBucket on.
+	labelShift   = 21
+	leastBucket  = (127 - 31) << 2
+	labelBuckets = 127<<2 - leastBucket + 1
 	// sampleRows is the approximate number of rows in the sample that determines the limits.
 	sampleRows = 1024
 	// sweepJobs is the maximum number of settings in one sweep, sweepKept the approximate
 	// maximum number of scores they keep.
 	sweepJobs = 64
-	sweepKept = 16 << 20
+	sweepKept = 1 << 20
 )
 
 // newSweep prepares the settings; λ determines which scores a setting needs.
@@ -146,13 +159,12 @@ func (s *sweep) group(j *sweepJob) {
 	(*steps)[i].jobs = append((*steps)[i].jobs, j)
 }
 
-// limits chooses the limits of every job by a sample of rows, such that about want scores pass
-// a threshold, with a margin for sampling error.
-func (s *sweep) limits(ctx context.Context, want float64) error {
+// limits chooses the limits of every job, such that about want scores pass a threshold: by every
+// stride-th row, with a margin for sampling error.
+func (s *sweep) limits(ctx context.Context, want float64, stride int) error {
 	n := s.t.truth.Rows()
-	stride := max(1, n/sampleRows)
 	sampled := (n + stride - 1) / stride
-	workers, err := s.pass(ctx, sampled, func(i int) int { return i * stride }, true)
+	workers, err := s.pass(ctx, sampled, func(i int) int { return i * stride }, sampling)
 	if err != nil {
 		return err
 	}
@@ -171,6 +183,53 @@ func (s *sweep) limits(ctx context.Context, want float64) error {
 		j.least, j.sure = cutoff(total, want)
 	}
 	return nil
+}
+
+// labelLimits chooses the limits of the labels: with what LabelThresholds needs of a label's scores,
+// and of all scores for labels that have none. It reads all rows, since a label may have few.
+func (s *sweep) labelLimits(ctx context.Context, want float64) error {
+	n := s.t.truth.Rows()
+	workers, err := s.pass(ctx, n, func(i int) int { return i }, byLabel)
+	if err != nil {
+		return err
+	}
+	for i, j := range s.jobs {
+		total := make([]uint32, s.t.truth.Labels()*labelBuckets)
+		for _, w := range workers {
+			for b, c := range w.kept[i].of {
+				total[b] += c
+			}
+		}
+		all := make([]int, labelBuckets)
+		for b, c := range total {
+			all[b%labelBuckets] += int(c)
+		}
+		least := labelCutoff(all, want+1)
+		j.leastOf = make([]float32, s.t.truth.Labels())
+		for l := range j.leastOf {
+			own := total[l*labelBuckets:][:labelBuckets]
+			j.leastOf[l] = min(least, labelCutoff(own, s.t.data.Train.Density(l)*float64(n)+1))
+		}
+	}
+	return nil
+}
+
+// labelBucket returns the bucket of a score above zero of one label; the lowest one is open below.
+func labelBucket(x float32) int {
+	return min(max(int(math.Float32bits(x)>>labelShift)-leastBucket, 0), labelBuckets-1)
+}
+
+// labelCutoff is the least of cutoff for counts by labelBucket.
+func labelCutoff[T int | uint32](count []T, want float64) float32 {
+	n, reached := 0, false
+	for b := len(count) - 1; b > 0; b-- {
+		if count[b] > 0 && reached {
+			return math.Float32frombits(uint32(b+leastBucket) << labelShift)
+		}
+		n += int(count[b])
+		reached = float64(n) >= want
+	}
+	return 0
 }
 
 // cutoff returns sure, the lower bound of the smallest bucket with which the count from the top
@@ -192,16 +251,26 @@ func cutoff(count []int, want float64) (least, sure float32) {
 	return 0, 0
 }
 
-// run keeps the scores of all rows. Where the limits from the sample were too high, it keeps
-// all scores.
-func (s *sweep) run(ctx context.Context, want float64) error {
-	if err := s.keep(ctx); err != nil {
+// run keeps the scores of all rows that are needed. Where the limits from a sample were too high,
+// it reads all rows for other ones.
+func (s *sweep) run(ctx context.Context, d demand) error {
+	work := func(s *sweep, stride int) (err error) {
+		if d.perLabel {
+			err = s.labelLimits(ctx, d.want)
+		} else {
+			err = s.limits(ctx, d.want, stride)
+		}
+		if err != nil {
+			return err
+		}
+		return s.keep(ctx)
+	}
+	if err := work(s, max(1, s.t.truth.Rows()/sampleRows)); err != nil {
 		return err
 	}
 	var again []*sweepJob
 	for _, j := range s.jobs {
-		if j.least > 0 && float64(j.above) < want+1 {
-			j.least, j.sure = 0, 0
+		if j.least > 0 && float64(j.above) < d.want+1 {
 			again = append(again, j)
 		}
 	}
@@ -216,7 +285,7 @@ func (s *sweep) run(ctx context.Context, want float64) error {
 	if err != nil {
 		return err
 	}
-	if err := rest.keep(ctx); err != nil {
+	if err := work(rest, 1); err != nil {
 		return err
 	}
 	for i, j := range again {
@@ -233,7 +302,7 @@ func (s *sweep) keep(ctx context.Context) error {
 	for _, j := range s.jobs {
 		j.rows = make([]keptRow, n)
 	}
-	workers, err := s.pass(ctx, n, func(i int) int { return i }, false)
+	workers, err := s.pass(ctx, n, func(i int) int { return i }, keeping)
 	if err != nil {
 		return err
 	}
@@ -275,15 +344,24 @@ func (j *sweepJob) scores(labels int) *vector.CSR {
 	return m
 }
 
+// passMode is what a pass does with the scores.
+type passMode uint8
+
+const (
+	keeping  passMode = iota // keeps those within the limits
+	sampling                 // counts them
+	byLabel                  // counts them by label
+)
+
 // pass scores n rows, numbered by row, on all workers.
-func (s *sweep) pass(ctx context.Context, n int, row func(i int) int, sample bool) ([]*sweeper, error) {
+func (s *sweep) pass(ctx context.Context, n int, row func(i int) int, mode passMode) ([]*sweeper, error) {
 	starts := make([]int, len(s.t.data.Parts)+1)
 	for p := range s.t.data.Parts {
 		starts[p+1] = starts[p] + s.t.data.Parts[p].Queries.Rows()
 	}
 	var workers []*sweeper
 	err := eachRow(ctx, n, s.t.workers, func() func(int) {
-		w := newSweeper(s, sample)
+		w := newSweeper(s, mode)
 		s.t.mu.Lock()
 		w.number = int32(len(workers))
 		workers = append(workers, w)
@@ -316,7 +394,7 @@ type sweeper struct {
 	sum     []float64
 	inst    []float32
 	feature [][]float32 // feature scores of the row, by β
-	spread  [][]float32 // memory for feature scores that are stored as lists
+	spread  [][]float32 // memory for feature scores that are stored as a list
 	blended []float32
 	prior   []float32 // scores of a row without evidence, by label
 	tally   tally
@@ -324,7 +402,7 @@ type sweeper struct {
 	ranked  []labels.Ranked
 }
 
-func newSweeper(s *sweep, sample bool) *sweeper {
+func newSweeper(s *sweep, mode passMode) *sweeper {
 	l := s.t.truth.Labels()
 	w := &sweeper{
 		s: s, kept: make([]keptScores, len(s.jobs)), all: make([]uint32, l),
@@ -335,14 +413,15 @@ func newSweeper(s *sweep, sample bool) *sweeper {
 	for i := range w.all {
 		w.all[i] = uint32(i)
 	}
-	for i, m := range s.betas {
-		if m.list != nil {
-			w.spread[i] = make([]float32, l)
-		}
+	for i := range s.betas {
+		w.spread[i] = make([]float32, l)
 	}
 	for i := range w.kept {
-		if sample {
+		switch mode {
+		case sampling:
 			w.kept[i].count = make([]uint32, counts)
+		case byLabel:
+			w.kept[i].of = make([]uint32, l*labelBuckets)
 		}
 	}
 	w.tally.reset(l)
@@ -354,20 +433,20 @@ func (w *sweeper) row(part, r, at int) {
 	view := w.s.t.data.Parts[part].View
 	var list []near
 	if w.s.deep > 0 {
-		list = w.s.t.lists[part].row(r)
+		list = w.s.t.lists[part][r]
 		list = list[:min(w.s.deep, len(list))]
 	}
 	place := w.candidates(view, list, at)
 	w.prior = view.Prior
 	n := len(w.label)
 	for b, m := range w.s.betas {
-		if m.list == nil {
-			w.feature[b] = m.dense[at*m.labels:][:n]
+		row := m[at]
+		if row.Index == nil {
+			w.feature[b] = row.Value
 			continue
 		}
 		w.feature[b] = w.spread[b][:n]
 		clear(w.feature[b])
-		row := m.list.Row(at)
 		for e, l := range row.Index {
 			w.feature[b][place[l]] = row.Value[e]
 		}
@@ -386,12 +465,13 @@ func (w *sweeper) row(part, r, at int) {
 			} else {
 				// All sums have the order of a single prediction.
 				for ; done < min(step.k, len(list)); done++ {
-					weight := labels.Power(float64(list[done].sim), group.alpha)
+					near := list[done]
+					weight := labels.Power(float64(near.sim), group.alpha)
 					total += weight
-					if !(weight > 0) || int(list[done].row) >= view.Labels.Rows() {
+					if !(weight > 0) || int(near.row) >= view.Labels.Rows() {
 						continue
 					}
-					for _, l := range view.Labels.Row(int(list[done].row)) {
+					for _, l := range view.Labels.Row(int(near.row)) {
 						sum[place[l]] += weight
 					}
 				}
@@ -410,15 +490,16 @@ func (w *sweeper) row(part, r, at int) {
 	}
 }
 
-// candidates returns the places of the labels that may have a score. If most labels have one,
-// it lists all of them.
+// candidates returns the places of the labels that may have a score. If most labels seem to have
+// one, it lists all of them.
 func (w *sweeper) candidates(view *View, list []near, at int) []uint32 {
 	entries := 0
 	for _, m := range w.s.betas {
-		entries = max(entries, m.entries(at))
+		entries = max(entries, len(m[at].Value))
 	}
 	indirect := slices.ContainsFunc(w.s.groups, func(g sweepGroup) bool { return g.second > 0 })
-	if 2*entries >= len(w.all) || indirect {
+	met := float64(len(list)) * w.s.t.data.Train.Cardinality() // at most, by the neighbours
+	if 2*entries >= len(w.all) || met >= float64(len(w.all)) || indirect {
 		w.label = w.all
 		return w.all
 	}
@@ -428,7 +509,7 @@ func (w *sweeper) candidates(view *View, list []near, at int) []uint32 {
 		}
 	}
 	for _, m := range w.s.betas {
-		mark(m.list.Row(at).Index)
+		mark(m[at].Index)
 	}
 	for _, n := range list {
 		if int(n.row) < view.Labels.Rows() {
@@ -487,45 +568,48 @@ func (w *sweeper) take(j *sweepJob, at int, scores []float32) {
 // any is above zero.
 func (w *sweeper) takeScores(j *sweepJob, at int, label []uint32, scores []float32) bool {
 	kept := &w.kept[j.at]
-	if kept.count != nil {
-		var top float32
+	var best float32
+	for _, x := range scores {
+		if x > best {
+			best = x
+		}
+	}
+	switch {
+	case !(best > 0):
+		return false
+	case kept.count != nil:
 		for _, x := range scores {
 			if x > 0 {
 				kept.count[math.Float32bits(x)>>countShift]++
-				top = max(top, x)
 			}
 		}
-		if top > 0 {
-			kept.count[math.Float32bits(top)>>countShift]--
+		kept.count[math.Float32bits(best)>>countShift]--
+		return true
+	case kept.of != nil:
+		for i, x := range scores {
+			if x > 0 {
+				kept.of[int(label[i])*labelBuckets+labelBucket(x)]++
+			}
 		}
-		return top > 0
+		return true
 	}
-	least := max(j.least, math.SmallestNonzeroFloat32)
+	// Labels that tie with the best are kept: the smallest of them is the best.
+	least := min(max(j.least, math.SmallestNonzeroFloat32), best)
 	from := len(kept.label)
 	for i, x := range scores {
+		if j.leastOf != nil {
+			least = min(max(j.leastOf[label[i]], math.SmallestNonzeroFloat32), best)
+		}
 		if x >= least {
 			kept.label = append(kept.label, label[i])
 			kept.value = append(kept.value, x)
 		}
 	}
 	found := vector.Sparse{Index: kept.label[from:], Value: kept.value[from:]}
-	if found.Len() < 5 && j.least > 0 {
+	if j.leastOf != nil || found.Len() < 5 && j.least > 0 {
 		found = vector.Sparse{Index: label, Value: scores}
 	}
 	w.ranked = labels.Rank(w.ranked[:0], found, 5)
-	if len(w.ranked) == 0 {
-		return false
-	}
-	best := w.ranked[0].Score
-	if best < least {
-		// Labels that tie with the best are kept: the smallest of them is the best.
-		for i, x := range scores {
-			if x == best {
-				kept.label = append(kept.label, label[i])
-				kept.value = append(kept.value, x)
-			}
-		}
-	}
 	for _, x := range kept.value[from:] {
 		if x >= j.sure {
 			kept.above++

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 
@@ -21,22 +20,22 @@ type trials struct {
 	workers int
 	truth   *labels.Matrix // of all parts, concatenated
 	units   []*vector.CSR  // unit vectors by part
-	lists   []*nearLists   // neighbours by part, deep of them per row
+	lists   [][][]near     // neighbours by part and row, nearest first, deep of them per row
 	deep    int
 	// feature holds the feature scores by β. Few are kept if they are large.
-	feature map[float64]*scoreRows
+	feature map[float64]scoreRows
 	mu      sync.Mutex
 }
 
 // keepScores is the maximum memory in bytes of the cached feature scores of several β. The most
 // recently requested scores are kept whatever their size.
-const keepScores = 256 << 20
+const keepScores = 64 << 20
 
 func newTrials(data *HeldOut, workers int) (*trials, error) {
 	if len(data.Parts) == 0 || data.Train == nil {
 		return nil, fmt.Errorf("%w: nothing held out", query.ErrParams)
 	}
-	t := &trials{data: data, workers: workers, feature: map[float64]*scoreRows{}}
+	t := &trials{data: data, workers: workers, feature: map[float64]scoreRows{}}
 	all := vector.CSR{Ptr: []uint64{0}, Cols: data.Train.Labels()}
 	for i, p := range data.Parts {
 		if p.View == nil || p.Queries == nil || p.Truth == nil || p.Queries.Rows() != p.Truth.Rows() ||
@@ -60,7 +59,7 @@ func (t *trials) neighbors(ctx context.Context, k int, progress func(done, total
 	if t.deep >= k {
 		return nil
 	}
-	lists := make([]*nearLists, len(t.data.Parts))
+	lists := make([][][]near, len(t.data.Parts))
 	done, total := 0, t.truth.Rows()
 	for i, p := range t.data.Parts {
 		if p.View.Neighbors == nil {
@@ -78,110 +77,86 @@ func (t *trials) neighbors(ctx context.Context, k int, progress func(done, total
 	return nil
 }
 
-// eachPart computes rows of all parts: work receives the part and returns the function that
-// appends a row's scores.
-func (t *trials) eachPart(ctx context.Context,
-	work func(part int) func(tally *tally, row int, dst *vector.Sparse)) (*vector.CSR, error) {
-	rows := make([]vector.Sparse, t.truth.Rows())
-	at := 0
-	for i, p := range t.data.Parts {
-		do := work(i)
-		err := eachRow(ctx, p.Queries.Rows(), t.workers, func() func(int) {
-			tally, dst := new(tally), new(vector.Sparse)
-			tally.reset(t.truth.Labels())
-			return func(r int) {
-				clearSparse(dst)
-				do(tally, r, dst)
-				rows[at+r] = vector.Sparse{Index: slices.Clone(dst.Index), Value: slices.Clone(dst.Value)}
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-		at += p.Queries.Rows()
-	}
-	return stack(rows, t.truth.Labels()), nil
-}
-
 // features returns the feature scores of all rows for beta.
-func (t *trials) features(ctx context.Context, beta float64) (*scoreRows, error) {
+func (t *trials) features(ctx context.Context, beta float64) (scoreRows, error) {
 	if m := t.feature[beta]; m != nil {
 		return m, nil
 	}
+	t.makeRoom()
 	for i, p := range t.data.Parts {
 		if p.Counts == nil {
 			return nil, fmt.Errorf("%w: part %d has no feature–label counts", query.ErrMethod, i)
 		}
 	}
-	powers, errs := make([]*labels.Powers, len(t.data.Parts)), make([]error, len(t.data.Parts))
-	err := eachRow(ctx, len(powers), t.workers, func() func(int) {
-		return func(i int) { powers[i], errs[i] = t.data.Parts[i].Counts.Powers(beta) }
-	})
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return nil, err
-	}
-	m, err := t.eachPart(ctx, func(part int) func(*tally, int, *vector.Sparse) {
-		return func(tally *tally, row int, dst *vector.Sparse) {
-			featureScores(tally, powers[part], beta, t.units[part].Row(row), dst)
+	scores := make(scoreRows, t.truth.Rows())
+	rows := scores
+	for i, p := range t.data.Parts {
+		counts, err := p.Counts(ctx)
+		if err != nil {
+			return nil, err
 		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	scores := newScoreRows(m)
-	total := scores.bytes()
-	for _, c := range t.feature {
-		total += c.bytes()
-	}
-	if total > keepScores {
-		clear(t.feature)
+		powers, err := counts.Powers(beta)
+		if err != nil {
+			return nil, err
+		}
+		err = eachRow(ctx, p.Queries.Rows(), t.workers, func() func(int) {
+			tally, dst := new(tally), new(vector.Sparse)
+			tally.reset(t.truth.Labels())
+			return func(r int) {
+				clearSparse(dst)
+				featureScores(tally, powers, beta, t.units[i].Row(r), dst)
+				rows[r] = newScoreRow(*dst, t.truth.Labels())
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		rows = rows[p.Queries.Rows():]
 	}
 	t.feature[beta] = scores
 	return scores, nil
 }
 
-// scoreRows holds the scores of rows: a dense matrix if most labels have one, lists otherwise.
-type scoreRows struct {
-	labels int
-	dense  []float32
-	list   *vector.CSR
+// makeRoom drops the cached scores if those of one more β would be too many.
+func (t *trials) makeRoom() {
+	total, largest := 0, 0
+	for _, s := range t.feature {
+		total += s.bytes()
+		largest = max(largest, s.bytes())
+	}
+	if total+largest > keepScores {
+		clear(t.feature)
+	}
 }
 
-// newScoreRows converts a matrix of scores, which it takes over.
-func newScoreRows(m *vector.CSR) *scoreRows {
-	if cells := m.Rows() * m.Cols; 2*len(m.Index) < cells {
-		return &scoreRows{labels: m.Cols, list: m}
+// scoreRows holds the scores of rows. A row without Index has a value for every label.
+type scoreRows []vector.Sparse
+
+// newScoreRow copies the scores of a row in the smaller form.
+func newScoreRow(s vector.Sparse, labels int) vector.Sparse {
+	if 2*s.Len() < labels {
+		return vector.Sparse{Index: append(make([]uint32, 0, s.Len()), s.Index...), Value: slices.Clone(s.Value)}
 	}
-	s := &scoreRows{labels: m.Cols, dense: make([]float32, m.Rows()*m.Cols)}
-	for i := range m.Rows() {
-		row := m.Row(i)
-		for e, l := range row.Index {
-			s.dense[i*m.Cols+int(l)] = row.Value[e]
-		}
+	dense := make([]float32, labels)
+	for e, l := range s.Index {
+		dense[l] = s.Value[e]
 	}
-	return s
+	return vector.Sparse{Value: dense}
 }
 
-func (s *scoreRows) bytes() int {
-	if s.list == nil {
-		return 4 * len(s.dense)
+func (s scoreRows) bytes() int {
+	n := 0
+	for _, r := range s {
+		n += 4*len(r.Index) + 4*len(r.Value)
 	}
-	return 8 * len(s.list.Index)
-}
-
-// entries returns the number of labels of a row that may have a score.
-func (s *scoreRows) entries(row int) int {
-	if s.list == nil {
-		return s.labels
-	}
-	return int(s.list.Ptr[row+1] - s.list.Ptr[row])
+	return n
 }
 
 // measure measures a setting with several cuts at once. thresholds[i] are the thresholds of
 // cuts[i].
 func (t *trials) measure(ctx context.Context, s Setting, cuts []Cut,
 	progress func(done, total int)) ([]Measures, []*labels.Thresholds, error) {
-	scores, precision, err := t.scores(ctx, s, t.predictedLabels(cuts), progress)
+	scores, precision, err := t.scores(ctx, s, t.demand(cuts), progress)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -199,31 +174,27 @@ func (t *trials) measure(ctx context.Context, s Setting, cuts []Cut,
 	return measures, thresholds, nil
 }
 
-// scores returns the scores of one setting that thresholds for want labels depend on.
-func (t *trials) scores(ctx context.Context, s Setting, want float64,
+// scores returns the scores of one setting that thresholds depend on.
+func (t *trials) scores(ctx context.Context, s Setting, d demand,
 	progress func(done, total int)) (*vector.CSR, [3]float64, error) {
 	w, err := t.newSweep(ctx, []Setting{s}, progress)
 	if err != nil {
 		return nil, [3]float64{}, err
 	}
-	if !math.IsInf(want, 1) {
-		if err := w.limits(ctx, want); err != nil {
-			return nil, [3]float64{}, err
-		}
-	}
-	if err := w.run(ctx, want); err != nil {
+	if err := w.run(ctx, d); err != nil {
 		return nil, [3]float64{}, err
 	}
 	return w.jobs[0].scores(t.truth.Labels()), w.jobs[0].precision, nil
 }
 
-// predictedLabels returns approximately the largest number of labels that the cuts predict.
-func (t *trials) predictedLabels(cuts []Cut) float64 {
-	share := 0.0
+// demand returns what the thresholds of the cuts need: approximately the largest number of labels
+// that they predict.
+func (t *trials) demand(cuts []Cut) demand {
+	share, perLabel := 0.0, false
 	for _, c := range cuts {
 		switch {
 		case c.PerLabel:
-			return math.Inf(1)
+			share, perLabel = max(share, 1), true
 		case c.Steps:
 			// The nearest of a few thresholds predicts at most twice as many labels.
 			share = max(share, 2*c.Share)
@@ -231,7 +202,7 @@ func (t *trials) predictedLabels(cuts []Cut) float64 {
 			share = max(share, c.Share)
 		}
 	}
-	return share * t.data.Train.Cardinality() * float64(t.truth.Rows())
+	return demand{share * t.data.Train.Cardinality() * float64(t.truth.Rows()), perLabel}
 }
 
 // measureAll measures many settings, each with its own cut. Settings that differ only in their
@@ -239,7 +210,7 @@ func (t *trials) predictedLabels(cuts []Cut) float64 {
 func (t *trials) measureAll(ctx context.Context, settings []Setting,
 	progress func(done, total int)) ([]Measures, error) {
 	out := make([]Measures, len(settings))
-	// Thresholds by label may depend on any score, others only on the largest ones.
+	// Thresholds by label may depend on small scores, others only on the largest ones.
 	for _, perLabel := range []bool{false, true} {
 		var b measureBatch
 		for i, s := range settings {
@@ -264,30 +235,36 @@ func (t *trials) measureAll(ctx context.Context, settings []Setting,
 // measureBatch holds settings that are scored together.
 type measureBatch struct {
 	settings []Setting // distinct settings without cuts
+	betas    []float64 // distinct β whose feature scores they need
 	at       []int     // indexes of the requested settings
 	job      []int     // index of each of them in settings
 	cuts     []Cut
-	want     float64 // number of labels that thresholds need
+	demand   demand
 }
 
 // add adds setting s, number i, unless the batch is full.
 func (b *measureBatch) add(t *trials, i int, s Setting) bool {
 	cut := s.Cut
 	s.Cut = Cut{}
-	want := max(b.want, t.predictedLabels([]Cut{cut}))
+	d := t.demand([]Cut{cut})
+	d.want = max(d.want, b.demand.want)
 	job := slices.Index(b.settings, s)
 	if job < 0 {
-		kept := want + float64(t.truth.Rows()) + 1
-		if cut.PerLabel {
-			kept = float64(t.truth.Rows()) * float64(t.truth.Labels())
-		}
+		cells := t.truth.Rows() * t.truth.Labels()
+		kept := d.want + float64(t.truth.Rows()) + 1
 		if n := float64(len(b.settings)); n > 0 && (n >= sweepJobs || (n+1)*kept > sweepKept) {
 			return false
+		}
+		if s.Lambda < 1 && !slices.Contains(b.betas, s.Beta) {
+			if n := len(b.betas); n > 0 && (n+1)*4*cells > keepScores {
+				return false
+			}
+			b.betas = append(b.betas, s.Beta)
 		}
 		job = len(b.settings)
 		b.settings = append(b.settings, s)
 	}
-	b.at, b.job, b.cuts, b.want = append(b.at, i), append(b.job, job), append(b.cuts, cut), want
+	b.at, b.job, b.cuts, b.demand = append(b.at, i), append(b.job, job), append(b.cuts, cut), d
 	return true
 }
 
@@ -301,24 +278,21 @@ func (t *trials) measureBatch(ctx context.Context, b *measureBatch, out []Measur
 	if err != nil {
 		return err
 	}
-	if !math.IsInf(b.want, 1) {
-		if err := w.limits(ctx, b.want); err != nil {
-			return err
-		}
-	}
-	if err := w.run(ctx, b.want); err != nil {
+	if err := w.run(ctx, b.demand); err != nil {
 		return err
 	}
-	scores := make([]*vector.CSR, len(b.settings))
-	for i, j := range w.jobs {
-		scores[i] = j.scores(t.truth.Labels())
-	}
 	errs := make([]error, len(b.at))
-	err = eachRow(ctx, len(b.at), t.workers, func() func(int) {
-		return func(i int) {
-			m, _, err := t.apply(scores[b.job[i]], b.cuts[i])
-			m.Precision = w.jobs[b.job[i]].precision
-			out[b.at[i]], errs[i] = m, err
+	err = eachRow(ctx, len(w.jobs), t.workers, func() func(int) {
+		return func(job int) {
+			j := w.jobs[job]
+			scores := j.scores(t.truth.Labels())
+			j.rows, j.parts = nil, nil
+			for i, at := range b.at {
+				if b.job[i] == job {
+					out[at], _, errs[i] = t.apply(scores, b.cuts[i])
+					out[at].Precision = j.precision
+				}
+			}
 		}
 	})
 	return errors.Join(append(errs, err)...)

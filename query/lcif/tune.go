@@ -211,8 +211,8 @@ type lcifTuner struct {
 // All measures, including macro averages, are over all held-out rows together and over all
 // labels of the training rows.
 //
-// Memory: the neighbors of all held-out rows, and two matrices of positive scores, rows by
-// labels; more if those are small.
+// Memory: the neighbors of all held-out rows, and a matrix of scores, rows by labels; several if
+// those are small.
 //
 // Errors: ErrParams for invalid options or data, ErrMethod for a variant that needs parts
 // missing from the data, those of the data and of Predict, the context's.

@@ -47,7 +47,9 @@ func TestFoldsAreTrainedOnOtherRows(t *testing.T) {
 			units := unitRows(x, x.Cols, part.View.Keep)
 			counts, err := labels.CountFeatureLabels(ctx, labels.SelectRows(units, rest), y.Select(rest), 1)
 			must(t, err)
-			if !reflect.DeepEqual(part.Counts, counts) {
+			got, err := part.Counts(ctx)
+			must(t, err)
+			if !reflect.DeepEqual(got, counts) {
 				t.Fatalf("fold %d: counts are not those of the other rows", i)
 			}
 			ix, err := postings.Build(ctx, labels.SelectRows(units, rest), postings.Params{}, nil)
@@ -97,7 +99,9 @@ func plain(t testing.TB, held *HeldOut, s Setting) (Measures, *labels.Thresholds
 		v := *part.View
 		v.Powers = nil
 		if s.Beta > 0 {
-			must(t, v.AddPower(part.Counts, s.Beta))
+			counts, err := part.Counts(ctx)
+			must(t, err)
+			must(t, v.AddPower(counts, s.Beta))
 		}
 		m, err := ScoreBatch(ctx, &v, part.Queries, &Params{K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder}, 1, nil)
 		must(t, err)
