@@ -210,8 +210,11 @@ func (s source) suits(in *input) error {
 		}
 	}
 	if info != nil && !info.Sparse && in.Dim != info.Dim {
-		return badInput("%s has %d dimensions, collection %q has %d",
-			s.path, in.Dim, info.Name, info.Dim)
+		hint := ""
+		if in.Dim > info.Dim && (in.Format == dataset.FormatCSV || in.Format == dataset.FormatTSV) {
+			hint = ": --key-column, --label-column, --attribute and --ignore-column name columns of other uses"
+		}
+		return badInput("%s has %d dimensions, collection %q has %d%s", s.path, in.Dim, info.Name, info.Dim, hint)
 	}
 	return nil
 }

@@ -214,6 +214,10 @@ func (c *updateCmd) show(a *app, d *db.DB) error {
 		if err != nil {
 			return err
 		}
-		return printRows(a, c.Collection, s, false, func(add func(*db.Row) error) error { return add(&row) })
+		info, err := s.Collection(c.Collection).Info()
+		if err != nil {
+			return err
+		}
+		return printRows(a, info, false, func(add func(*db.Row) error) error { return add(&row) })
 	})
 }

@@ -21,11 +21,11 @@ type getCmd struct {
 
 // Run executes the command.
 func (c *getCmd) Run(a *app) error {
-	return c.snapshot(a, func(s *db.Snapshot) error {
+	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if a.Format == table.Text { // a row has more than fits on a line
 			a.Format = table.Vertical
 		}
-		return printRows(a, c.Collection, s, true, func(add func(*db.Row) error) error {
+		return printRows(a, info, true, func(add func(*db.Row) error) error {
 			for _, key := range c.Keys {
 				row, err := s.Collection(c.Collection).Get([]byte(key))
 				if err != nil {
@@ -65,7 +65,7 @@ func (c *rowsCmd) Run(a *app) error {
 	}
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		shown := 0
-		err := printRows(a, c.Collection, s, c.Values, func(add func(*db.Row) error) error {
+		err := printRows(a, info, c.Values, func(add func(*db.Row) error) error {
 			return c.each(a, s, filter, func(r *db.Row) error {
 				if c.Limit > 0 && shown == c.Limit {
 					return errEnough
@@ -123,12 +123,8 @@ func (c *rowsCmd) each(a *app, s *db.Snapshot, filter *db.Filter, f func(*db.Row
 
 // printRows writes the rows that each adds as one table, with the columns that the collection has.
 func printRows(
-	a *app, coll string, s *db.Snapshot, values bool, each func(add func(*db.Row) error) error,
+	a *app, info db.CollectionInfo, values bool, each func(add func(*db.Row) error) error,
 ) error {
-	info, err := s.Collection(coll).Info()
-	if err != nil {
-		return err
-	}
 	shown := func(r *db.Row) any { return valuesShown(r, info, a.Output) }
 	if !values {
 		shown = nil
