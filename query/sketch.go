@@ -51,13 +51,7 @@ func FitSketches(space, rotated labels.Rows, mean []float32, lists *labels.Neigh
 	n := min(vector.PackedCoordinates(width), rotated.Dim())
 	bufA, bufB := make([]float32, max(space.Dim(), rotated.Dim())),
 		make([]float32, max(space.Dim(), rotated.Dim()))
-	peaks := make([]float32, n)
-	for i := range rotated.Len() {
-		for j, x := range rotated.Row(i, bufA)[:n] {
-			peaks[j] = max(peaks[j], x, -x)
-		}
-	}
-	e.Steps = packedSteps(rotated, peaks)
+	e.Steps = packedSteps(rotated, n)
 	if lists == nil || lists.N != space.Len() || lists.K < 3 {
 		return e
 	}
@@ -107,18 +101,22 @@ func byteStep(peak float32) float32 {
 	return 1
 }
 
-// packedSteps returns the step of every coordinate of packed sketches.
-func packedSteps(rotated labels.Rows, peaks []float32) []float32 {
-	n := len(peaks)
-	steps := make([]float32, n)
-	for j, p := range peaks[:min(n, vector.PackedHead)] {
-		steps[j] = byteStep(p)
+// packedSteps returns the steps of the first n coordinates.
+func packedSteps(rotated labels.Rows, n int) []float32 {
+	steps, buf := make([]float32, n), make([]float32, rotated.Dim())
+	head := steps[:min(n, vector.PackedHead)]
+	for i := range rotated.Len() {
+		for j, x := range rotated.Row(i, buf)[:len(head)] {
+			head[j] = max(head[j], x, -x)
+		}
 	}
-	if n <= vector.PackedHead {
+	for j, peak := range head {
+		head[j] = byteStep(peak)
+	}
+	if n == len(head) {
 		return steps
 	}
 	stride := max(1, rotated.Len()/stepRows)
-	buf := make([]float32, rotated.Dim())
 	// Steps to try, given by the value of the largest number in standard deviations: 2.5 suits
 	// a normal distribution, larger values suit long tails.
 	reach := [...]float64{1.5, 2, 2.5, 3, 4, 6, 10}
@@ -192,7 +190,7 @@ func (e SketchEncoder) Encode(dst []byte, x, rotated, mean []float32) {
 	dst = dst[:e.Width]
 	clear(dst)
 	var norm float64
-	bytes, both := min(n, vector.PackedHead), e.Width-vector.PackedHead-4
+	bytes, both := min(n, vector.PackedHead), vector.PackedBoth(e.Width)
 	for j, y := range rotated[:bytes] {
 		c := max(-127, min(127, math.RoundToEven(float64(y/e.Steps[j]))))
 		dst[j] = byte(int8(c))

@@ -1520,13 +1520,13 @@ TEXT ·packedScoresAVX2(SB), NOSPLIT, $0-48
 	SHLXQ   DX, R8, R8
 	NOTQ    R8
 	VMOVDQU (AX), Y0
-	VMOVDQU 48(AX), Y1
-	VMOVDQU 304(AX), Y2
-	VMOVDQU 80(AX), Y3
-	VMOVDQU 336(AX), Y4
-	VMOVDQU lowNibbles<>+0(SB), Y5
-	VMOVDQU wordOnes<>+0(SB), Y6
-	VMOVQ   32(AX), X7
+	VMOVDQU lowNibbles<>+0(SB), Y2
+	VMOVDQU wordOnes<>+0(SB), Y3
+	VMOVQ   32(AX), X1
+	VMOVDQU 48(AX), Y4
+	VMOVDQU 304(AX), Y5
+	VMOVDQU 80(AX), Y6
+	VMOVDQU 336(AX), Y7
 	MOVQ    $0x00000010, R9
 	CMPQ    SI, R9
 	CMOVQLT SI, R9
@@ -1562,21 +1562,21 @@ far:
 	ADDQ         R9, R10
 	VMOVDQU      (R10), Y8
 	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VPAND        Y5, Y9, Y9
-	VPMADDUBSW   Y1, Y8, Y8
-	VPMADDUBSW   Y2, Y9, Y9
+	VPAND        Y2, Y8, Y8
+	VPAND        Y2, Y9, Y9
+	VPMADDUBSW   Y4, Y8, Y8
+	VPMADDUBSW   Y5, Y9, Y9
 	VPADDW       Y9, Y8, Y8
 	VMOVDQU      32(R10), Y9
 	VPSRLW       $0x04, Y9, Y10
-	VPAND        Y5, Y9, Y9
-	VPAND        Y5, Y10, Y10
-	VPMADDUBSW   Y3, Y9, Y9
-	VPMADDUBSW   Y4, Y10, Y10
+	VPAND        Y2, Y9, Y9
+	VPAND        Y2, Y10, Y10
+	VPMADDUBSW   Y6, Y9, Y9
+	VPMADDUBSW   Y7, Y10, Y10
 	VPADDW       Y9, Y8, Y8
 	VPADDW       Y10, Y8, Y8
-	VPMADDWD     Y6, Y8, Y8
-	VPSLLD       X7, Y8, Y8
+	VPMADDWD     Y3, Y8, Y8
+	VPSLLD       X1, Y8, Y8
 	VPMOVSXBW    (R10), Y9
 	VPMADDWD     Y0, Y9, Y9
 	VPADDD       Y9, Y8, Y8
@@ -1596,21 +1596,21 @@ far:
 	ADDQ         R9, R11
 	VMOVDQU      (R11), Y9
 	VPSRLW       $0x04, Y9, Y10
-	VPAND        Y5, Y9, Y9
-	VPAND        Y5, Y10, Y10
-	VPMADDUBSW   Y1, Y9, Y9
-	VPMADDUBSW   Y2, Y10, Y10
+	VPAND        Y2, Y9, Y9
+	VPAND        Y2, Y10, Y10
+	VPMADDUBSW   Y4, Y9, Y9
+	VPMADDUBSW   Y5, Y10, Y10
 	VPADDW       Y10, Y9, Y9
 	VMOVDQU      32(R11), Y10
 	VPSRLW       $0x04, Y10, Y11
-	VPAND        Y5, Y10, Y10
-	VPAND        Y5, Y11, Y11
-	VPMADDUBSW   Y3, Y10, Y10
-	VPMADDUBSW   Y4, Y11, Y11
+	VPAND        Y2, Y10, Y10
+	VPAND        Y2, Y11, Y11
+	VPMADDUBSW   Y6, Y10, Y10
+	VPMADDUBSW   Y7, Y11, Y11
 	VPADDW       Y10, Y9, Y9
 	VPADDW       Y11, Y9, Y9
-	VPMADDWD     Y6, Y9, Y9
-	VPSLLD       X7, Y9, Y9
+	VPMADDWD     Y3, Y9, Y9
+	VPSLLD       X1, Y9, Y9
 	VPMOVSXBW    (R11), Y10
 	VPMADDWD     Y0, Y10, Y10
 	VPADDD       Y10, Y9, Y9
@@ -1630,21 +1630,21 @@ far:
 	ADDQ         R9, R12
 	VMOVDQU      (R12), Y10
 	VPSRLW       $0x04, Y10, Y11
-	VPAND        Y5, Y10, Y10
-	VPAND        Y5, Y11, Y11
-	VPMADDUBSW   Y1, Y10, Y10
-	VPMADDUBSW   Y2, Y11, Y11
+	VPAND        Y2, Y10, Y10
+	VPAND        Y2, Y11, Y11
+	VPMADDUBSW   Y4, Y10, Y10
+	VPMADDUBSW   Y5, Y11, Y11
 	VPADDW       Y11, Y10, Y10
 	VMOVDQU      32(R12), Y11
 	VPSRLW       $0x04, Y11, Y12
-	VPAND        Y5, Y11, Y11
-	VPAND        Y5, Y12, Y12
-	VPMADDUBSW   Y3, Y11, Y11
-	VPMADDUBSW   Y4, Y12, Y12
+	VPAND        Y2, Y11, Y11
+	VPAND        Y2, Y12, Y12
+	VPMADDUBSW   Y6, Y11, Y11
+	VPMADDUBSW   Y7, Y12, Y12
 	VPADDW       Y11, Y10, Y10
 	VPADDW       Y12, Y10, Y10
-	VPMADDWD     Y6, Y10, Y10
-	VPSLLD       X7, Y10, Y10
+	VPMADDWD     Y3, Y10, Y10
+	VPSLLD       X1, Y10, Y10
 	VPMOVSXBW    (R12), Y11
 	VPMADDWD     Y0, Y11, Y11
 	VPADDD       Y11, Y10, Y10
@@ -1664,21 +1664,21 @@ far:
 	ADDQ         R9, R13
 	VMOVDQU      (R13), Y11
 	VPSRLW       $0x04, Y11, Y12
-	VPAND        Y5, Y11, Y11
-	VPAND        Y5, Y12, Y12
-	VPMADDUBSW   Y1, Y11, Y11
-	VPMADDUBSW   Y2, Y12, Y12
+	VPAND        Y2, Y11, Y11
+	VPAND        Y2, Y12, Y12
+	VPMADDUBSW   Y4, Y11, Y11
+	VPMADDUBSW   Y5, Y12, Y12
 	VPADDW       Y12, Y11, Y11
 	VMOVDQU      32(R13), Y12
 	VPSRLW       $0x04, Y12, Y13
-	VPAND        Y5, Y12, Y12
-	VPAND        Y5, Y13, Y13
-	VPMADDUBSW   Y3, Y12, Y12
-	VPMADDUBSW   Y4, Y13, Y13
+	VPAND        Y2, Y12, Y12
+	VPAND        Y2, Y13, Y13
+	VPMADDUBSW   Y6, Y12, Y12
+	VPMADDUBSW   Y7, Y13, Y13
 	VPADDW       Y12, Y11, Y11
 	VPADDW       Y13, Y11, Y11
-	VPMADDWD     Y6, Y11, Y11
-	VPSLLD       X7, Y11, Y11
+	VPMADDWD     Y3, Y11, Y11
+	VPSLLD       X1, Y11, Y11
 	VPMOVSXBW    (R13), Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y11, Y11
@@ -1714,21 +1714,21 @@ near:
 	ADDQ         R9, R10
 	VMOVDQU      (R10), Y8
 	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VPAND        Y5, Y9, Y9
-	VPMADDUBSW   Y1, Y8, Y8
-	VPMADDUBSW   Y2, Y9, Y9
+	VPAND        Y2, Y8, Y8
+	VPAND        Y2, Y9, Y9
+	VPMADDUBSW   Y4, Y8, Y8
+	VPMADDUBSW   Y5, Y9, Y9
 	VPADDW       Y9, Y8, Y8
 	VMOVDQU      32(R10), Y9
 	VPSRLW       $0x04, Y9, Y10
-	VPAND        Y5, Y9, Y9
-	VPAND        Y5, Y10, Y10
-	VPMADDUBSW   Y3, Y9, Y9
-	VPMADDUBSW   Y4, Y10, Y10
+	VPAND        Y2, Y9, Y9
+	VPAND        Y2, Y10, Y10
+	VPMADDUBSW   Y6, Y9, Y9
+	VPMADDUBSW   Y7, Y10, Y10
 	VPADDW       Y9, Y8, Y8
 	VPADDW       Y10, Y8, Y8
-	VPMADDWD     Y6, Y8, Y8
-	VPSLLD       X7, Y8, Y8
+	VPMADDWD     Y3, Y8, Y8
+	VPSLLD       X1, Y8, Y8
 	VPMOVSXBW    (R10), Y9
 	VPMADDWD     Y0, Y9, Y9
 	VPADDD       Y9, Y8, Y8
@@ -1740,21 +1740,21 @@ near:
 	ADDQ         R9, R11
 	VMOVDQU      (R11), Y9
 	VPSRLW       $0x04, Y9, Y10
-	VPAND        Y5, Y9, Y9
-	VPAND        Y5, Y10, Y10
-	VPMADDUBSW   Y1, Y9, Y9
-	VPMADDUBSW   Y2, Y10, Y10
+	VPAND        Y2, Y9, Y9
+	VPAND        Y2, Y10, Y10
+	VPMADDUBSW   Y4, Y9, Y9
+	VPMADDUBSW   Y5, Y10, Y10
 	VPADDW       Y10, Y9, Y9
 	VMOVDQU      32(R11), Y10
 	VPSRLW       $0x04, Y10, Y11
-	VPAND        Y5, Y10, Y10
-	VPAND        Y5, Y11, Y11
-	VPMADDUBSW   Y3, Y10, Y10
-	VPMADDUBSW   Y4, Y11, Y11
+	VPAND        Y2, Y10, Y10
+	VPAND        Y2, Y11, Y11
+	VPMADDUBSW   Y6, Y10, Y10
+	VPMADDUBSW   Y7, Y11, Y11
 	VPADDW       Y10, Y9, Y9
 	VPADDW       Y11, Y9, Y9
-	VPMADDWD     Y6, Y9, Y9
-	VPSLLD       X7, Y9, Y9
+	VPMADDWD     Y3, Y9, Y9
+	VPSLLD       X1, Y9, Y9
 	VPMOVSXBW    (R11), Y10
 	VPMADDWD     Y0, Y10, Y10
 	VPADDD       Y10, Y9, Y9
@@ -1766,21 +1766,21 @@ near:
 	ADDQ         R9, R12
 	VMOVDQU      (R12), Y10
 	VPSRLW       $0x04, Y10, Y11
-	VPAND        Y5, Y10, Y10
-	VPAND        Y5, Y11, Y11
-	VPMADDUBSW   Y1, Y10, Y10
-	VPMADDUBSW   Y2, Y11, Y11
+	VPAND        Y2, Y10, Y10
+	VPAND        Y2, Y11, Y11
+	VPMADDUBSW   Y4, Y10, Y10
+	VPMADDUBSW   Y5, Y11, Y11
 	VPADDW       Y11, Y10, Y10
 	VMOVDQU      32(R12), Y11
 	VPSRLW       $0x04, Y11, Y12
-	VPAND        Y5, Y11, Y11
-	VPAND        Y5, Y12, Y12
-	VPMADDUBSW   Y3, Y11, Y11
-	VPMADDUBSW   Y4, Y12, Y12
+	VPAND        Y2, Y11, Y11
+	VPAND        Y2, Y12, Y12
+	VPMADDUBSW   Y6, Y11, Y11
+	VPMADDUBSW   Y7, Y12, Y12
 	VPADDW       Y11, Y10, Y10
 	VPADDW       Y12, Y10, Y10
-	VPMADDWD     Y6, Y10, Y10
-	VPSLLD       X7, Y10, Y10
+	VPMADDWD     Y3, Y10, Y10
+	VPSLLD       X1, Y10, Y10
 	VPMOVSXBW    (R12), Y11
 	VPMADDWD     Y0, Y11, Y11
 	VPADDD       Y11, Y10, Y10
@@ -1792,21 +1792,21 @@ near:
 	ADDQ         R9, R13
 	VMOVDQU      (R13), Y11
 	VPSRLW       $0x04, Y11, Y12
-	VPAND        Y5, Y11, Y11
-	VPAND        Y5, Y12, Y12
-	VPMADDUBSW   Y1, Y11, Y11
-	VPMADDUBSW   Y2, Y12, Y12
+	VPAND        Y2, Y11, Y11
+	VPAND        Y2, Y12, Y12
+	VPMADDUBSW   Y4, Y11, Y11
+	VPMADDUBSW   Y5, Y12, Y12
 	VPADDW       Y12, Y11, Y11
 	VMOVDQU      32(R13), Y12
 	VPSRLW       $0x04, Y12, Y13
-	VPAND        Y5, Y12, Y12
-	VPAND        Y5, Y13, Y13
-	VPMADDUBSW   Y3, Y12, Y12
-	VPMADDUBSW   Y4, Y13, Y13
+	VPAND        Y2, Y12, Y12
+	VPAND        Y2, Y13, Y13
+	VPMADDUBSW   Y6, Y12, Y12
+	VPMADDUBSW   Y7, Y13, Y13
 	VPADDW       Y12, Y11, Y11
 	VPADDW       Y13, Y11, Y11
-	VPMADDWD     Y6, Y11, Y11
-	VPSLLD       X7, Y11, Y11
+	VPMADDWD     Y3, Y11, Y11
+	VPSLLD       X1, Y11, Y11
 	VPMOVSXBW    (R13), Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y11, Y11
@@ -1842,21 +1842,21 @@ one:
 	ADDQ         R9, R10
 	VMOVDQU      (R10), Y8
 	VPSRLW       $0x04, Y8, Y9
-	VPAND        Y5, Y8, Y8
-	VPAND        Y5, Y9, Y9
-	VPMADDUBSW   Y1, Y8, Y8
-	VPMADDUBSW   Y2, Y9, Y9
+	VPAND        Y2, Y8, Y8
+	VPAND        Y2, Y9, Y9
+	VPMADDUBSW   Y4, Y8, Y8
+	VPMADDUBSW   Y5, Y9, Y9
 	VPADDW       Y9, Y8, Y8
 	VMOVDQU      32(R10), Y9
 	VPSRLW       $0x04, Y9, Y10
-	VPAND        Y5, Y9, Y9
-	VPAND        Y5, Y10, Y10
-	VPMADDUBSW   Y3, Y9, Y9
-	VPMADDUBSW   Y4, Y10, Y10
+	VPAND        Y2, Y9, Y9
+	VPAND        Y2, Y10, Y10
+	VPMADDUBSW   Y6, Y9, Y9
+	VPMADDUBSW   Y7, Y10, Y10
 	VPADDW       Y9, Y8, Y8
 	VPADDW       Y10, Y8, Y8
-	VPMADDWD     Y6, Y8, Y8
-	VPSLLD       X7, Y8, Y8
+	VPMADDWD     Y3, Y8, Y8
+	VPSLLD       X1, Y8, Y8
 	VPMOVSXBW    (R10), Y9
 	VPMADDWD     Y0, Y9, Y9
 	VPADDD       Y9, Y8, Y8
@@ -1885,70 +1885,70 @@ return:
 // Requires: AVX, AVX2, BMI2, CMOV, MMX+
 TEXT ·packedLinesAVX2(SB), NOSPLIT, $0-56
 	MOVQ    q+0(FP), AX
-	MOVQ    lines+8(FP), CX
-	SHLQ    $0x06, CX
-	MOVQ    chunks+16(FP), DX
-	MOVQ    shift+24(FP), BX
-	MOVQ    ids+32(FP), SI
-	MOVQ    n+40(FP), DI
-	MOVQ    out+48(FP), R8
-	MOVQ    $-1, R9
-	SHLXQ   BX, R9, R9
-	NOTQ    R9
+	MOVQ    chunks+16(FP), CX
+	MOVQ    shift+24(FP), DX
+	MOVQ    ids+32(FP), BX
+	MOVQ    n+40(FP), SI
+	MOVQ    out+48(FP), DI
+	MOVQ    $-1, R8
+	SHLXQ   DX, R8, R8
+	NOTQ    R8
 	VMOVDQU (AX), Y0
-	VMOVDQU lowNibbles<>+0(SB), Y1
-	VMOVDQU wordOnes<>+0(SB), Y2
-	VMOVQ   32(AX), X3
+	VMOVDQU lowNibbles<>+0(SB), Y2
+	VMOVDQU wordOnes<>+0(SB), Y3
+	VMOVQ   32(AX), X1
+	MOVQ    lines+8(FP), R9
+	SHLQ    $0x06, R9
 	MOVQ    $0x00000008, R10
-	CMPQ    DI, R10
-	CMOVQLT DI, R10
+	CMPQ    SI, R10
+	CMOVQLT SI, R10
 
 first:
 	SUBQ  $0x01, R10
 	JLT   row
-	MOVL  (SI)(R10*4), R12
-	SHRXQ BX, R12, R11
-	MOVQ  (DX)(R11*8), R11
-	ANDQ  R9, R12
-	IMULQ CX, R12
+	MOVL  (BX)(R10*4), R12
+	SHRXQ DX, R12, R11
+	MOVQ  (CX)(R11*8), R11
+	ANDQ  R8, R12
+	IMULQ R9, R12
 	ADDQ  R12, R11
 	XORQ  R12, R12
 
 firstlines:
 	PREFETCHT0 (R11)(R12*1)
 	ADDQ       $0x40, R12
-	CMPQ       R12, CX
+	CMPQ       R12, R9
 	JLT        firstlines
-	PREFETCHT0 -1(R11)(CX*1)
+	PREFETCHT0 -1(R11)(R9*1)
 	JMP        first
 
 row:
-	TESTQ   DI, DI
+	TESTQ   SI, SI
 	JZ      return
 	MOVQ    $0x00000008, R10
-	CMPQ    DI, R10
-	LEAQ    -1(DI), R11
+	CMPQ    SI, R10
+	LEAQ    -1(SI), R11
 	CMOVQLE R11, R10
-	MOVL    (SI)(R10*4), R10
-	SHRXQ   BX, R10, R11
-	MOVQ    (DX)(R11*8), R11
-	ANDQ    R9, R10
-	IMULQ   CX, R10
+	MOVL    (BX)(R10*4), R10
+	SHRXQ   DX, R10, R11
+	MOVQ    (CX)(R11*8), R11
+	ANDQ    R8, R10
+	IMULQ   R9, R10
 	ADDQ    R10, R11
 	XORQ    R10, R10
 
 lines:
 	PREFETCHT0 (R11)(R10*1)
 	ADDQ       $0x40, R10
-	CMPQ       R10, CX
+	CMPQ       R10, R9
 	JLT        lines
-	PREFETCHT0 -1(R11)(CX*1)
+	PREFETCHT0 -1(R11)(R9*1)
 	XORQ       R10, R10
-	MOVL       (SI)(R10*4), R10
-	SHRXQ      BX, R10, R11
-	MOVQ       (DX)(R11*8), R11
-	ANDQ       R9, R10
-	IMULQ      CX, R10
+	MOVL       (BX)(R10*4), R10
+	SHRXQ      DX, R10, R11
+	MOVQ       (CX)(R11*8), R11
+	ANDQ       R8, R10
+	IMULQ      R9, R10
 	ADDQ       R10, R11
 	VPXOR      X4, X4, X4
 	XORQ       R10, R10
@@ -1956,25 +1956,25 @@ lines:
 line:
 	VMOVDQU      (R11)(R10*1), Y5
 	VPSRLW       $0x04, Y5, Y6
-	VPAND        Y1, Y5, Y5
-	VPAND        Y1, Y6, Y6
+	VPAND        Y2, Y5, Y5
+	VPAND        Y2, Y6, Y6
 	VPMADDUBSW   48(AX)(R10*1), Y5, Y5
 	VPMADDUBSW   304(AX)(R10*1), Y6, Y6
 	VPADDW       Y6, Y5, Y5
 	VMOVDQU      32(R11)(R10*1), Y6
 	VPSRLW       $0x04, Y6, Y7
-	VPAND        Y1, Y6, Y6
-	VPAND        Y1, Y7, Y7
+	VPAND        Y2, Y6, Y6
+	VPAND        Y2, Y7, Y7
 	VPMADDUBSW   80(AX)(R10*1), Y6, Y6
 	VPMADDUBSW   336(AX)(R10*1), Y7, Y7
 	VPADDW       Y6, Y5, Y5
 	VPADDW       Y7, Y5, Y5
-	VPMADDWD     Y2, Y5, Y5
+	VPMADDWD     Y3, Y5, Y5
 	VPADDD       Y5, Y4, Y4
 	ADDQ         $0x40, R10
-	CMPQ         R10, CX
+	CMPQ         R10, R9
 	JLT          line
-	VPSLLD       X3, Y4, Y4
+	VPSLLD       X1, Y4, Y4
 	VPMOVSXBW    (R11), Y5
 	VPMADDWD     Y0, Y5, Y5
 	VPADDD       Y5, Y4, Y4
@@ -1982,17 +1982,17 @@ line:
 	VPADDD       X5, X4, X4
 	VPHADDD      X4, X4, X4
 	VPHADDD      X4, X4, X4
-	VMOVSS       -4(R11)(CX*1), X5
+	VMOVSS       -4(R11)(R9*1), X5
 	VPBROADCASTD 40(AX), X6
 	VPADDD       X6, X4, X4
 	VCVTDQ2PS    X4, X4
 	VBROADCASTSS 44(AX), X6
 	VMULPS       X6, X4, X4
 	VSUBPS       X4, X5, X4
-	VMOVSS       X4, (R8)
-	ADDQ         $0x04, SI
-	ADDQ         $0x04, R8
-	DECQ         DI
+	VMOVSS       X4, (DI)
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DI
+	DECQ         SI
 	JMP          row
 
 return:
@@ -3460,11 +3460,11 @@ TEXT ·packedScoresAVX512(SB), NOSPLIT, $0-48
 	SHLXQ     DX, R8, R8
 	NOTQ      R8
 	VMOVDQU   (AX), Y0
-	VMOVDQU64 48(AX), Z1
-	VMOVDQU64 304(AX), Z2
-	VMOVDQU64 lowNibbles<>+0(SB), Z3
-	VMOVDQU64 wordOnes<>+0(SB), Z4
-	VMOVQ     32(AX), X5
+	VMOVDQU64 lowNibbles<>+0(SB), Z2
+	VMOVDQU64 wordOnes<>+0(SB), Z3
+	VMOVQ     32(AX), X1
+	VMOVDQU64 48(AX), Z4
+	VMOVDQU64 304(AX), Z5
 	MOVQ      $0x00000010, R9
 	CMPQ      SI, R9
 	CMOVQLT   SI, R9
@@ -3500,15 +3500,15 @@ far:
 	ADDQ          R9, R10
 	VMOVDQU64     (R10), Z6
 	VPSRLW        $0x04, Z6, Z7
-	VPANDD        Z3, Z6, Z6
-	VPANDD        Z3, Z7, Z7
-	VPMADDUBSW    Z1, Z6, Z6
-	VPMADDUBSW    Z2, Z7, Z7
+	VPANDD        Z2, Z6, Z6
+	VPANDD        Z2, Z7, Z7
+	VPMADDUBSW    Z4, Z6, Z6
+	VPMADDUBSW    Z5, Z7, Z7
 	VPADDW        Z7, Z6, Z6
-	VPMADDWD      Z4, Z6, Z6
+	VPMADDWD      Z3, Z6, Z6
 	VEXTRACTI64X4 $0x01, Z6, Y7
 	VPADDD        Y7, Y6, Y6
-	VPSLLD        X5, Y6, Y6
+	VPSLLD        X1, Y6, Y6
 	VPMOVSXBW     (R10), Y7
 	VPMADDWD      Y0, Y7, Y7
 	VPADDD        Y7, Y6, Y6
@@ -3528,15 +3528,15 @@ far:
 	ADDQ          R9, R11
 	VMOVDQU64     (R11), Z7
 	VPSRLW        $0x04, Z7, Z8
-	VPANDD        Z3, Z7, Z7
-	VPANDD        Z3, Z8, Z8
-	VPMADDUBSW    Z1, Z7, Z7
-	VPMADDUBSW    Z2, Z8, Z8
+	VPANDD        Z2, Z7, Z7
+	VPANDD        Z2, Z8, Z8
+	VPMADDUBSW    Z4, Z7, Z7
+	VPMADDUBSW    Z5, Z8, Z8
 	VPADDW        Z8, Z7, Z7
-	VPMADDWD      Z4, Z7, Z7
+	VPMADDWD      Z3, Z7, Z7
 	VEXTRACTI64X4 $0x01, Z7, Y8
 	VPADDD        Y8, Y7, Y7
-	VPSLLD        X5, Y7, Y7
+	VPSLLD        X1, Y7, Y7
 	VPMOVSXBW     (R11), Y8
 	VPMADDWD      Y0, Y8, Y8
 	VPADDD        Y8, Y7, Y7
@@ -3556,15 +3556,15 @@ far:
 	ADDQ          R9, R12
 	VMOVDQU64     (R12), Z8
 	VPSRLW        $0x04, Z8, Z9
-	VPANDD        Z3, Z8, Z8
-	VPANDD        Z3, Z9, Z9
-	VPMADDUBSW    Z1, Z8, Z8
-	VPMADDUBSW    Z2, Z9, Z9
+	VPANDD        Z2, Z8, Z8
+	VPANDD        Z2, Z9, Z9
+	VPMADDUBSW    Z4, Z8, Z8
+	VPMADDUBSW    Z5, Z9, Z9
 	VPADDW        Z9, Z8, Z8
-	VPMADDWD      Z4, Z8, Z8
+	VPMADDWD      Z3, Z8, Z8
 	VEXTRACTI64X4 $0x01, Z8, Y9
 	VPADDD        Y9, Y8, Y8
-	VPSLLD        X5, Y8, Y8
+	VPSLLD        X1, Y8, Y8
 	VPMOVSXBW     (R12), Y9
 	VPMADDWD      Y0, Y9, Y9
 	VPADDD        Y9, Y8, Y8
@@ -3584,15 +3584,15 @@ far:
 	ADDQ          R9, R13
 	VMOVDQU64     (R13), Z9
 	VPSRLW        $0x04, Z9, Z10
-	VPANDD        Z3, Z9, Z9
-	VPANDD        Z3, Z10, Z10
-	VPMADDUBSW    Z1, Z9, Z9
-	VPMADDUBSW    Z2, Z10, Z10
+	VPANDD        Z2, Z9, Z9
+	VPANDD        Z2, Z10, Z10
+	VPMADDUBSW    Z4, Z9, Z9
+	VPMADDUBSW    Z5, Z10, Z10
 	VPADDW        Z10, Z9, Z9
-	VPMADDWD      Z4, Z9, Z9
+	VPMADDWD      Z3, Z9, Z9
 	VEXTRACTI64X4 $0x01, Z9, Y10
 	VPADDD        Y10, Y9, Y9
-	VPSLLD        X5, Y9, Y9
+	VPSLLD        X1, Y9, Y9
 	VPMOVSXBW     (R13), Y10
 	VPMADDWD      Y0, Y10, Y10
 	VPADDD        Y10, Y9, Y9
@@ -3628,15 +3628,15 @@ near:
 	ADDQ          R9, R10
 	VMOVDQU64     (R10), Z6
 	VPSRLW        $0x04, Z6, Z7
-	VPANDD        Z3, Z6, Z6
-	VPANDD        Z3, Z7, Z7
-	VPMADDUBSW    Z1, Z6, Z6
-	VPMADDUBSW    Z2, Z7, Z7
+	VPANDD        Z2, Z6, Z6
+	VPANDD        Z2, Z7, Z7
+	VPMADDUBSW    Z4, Z6, Z6
+	VPMADDUBSW    Z5, Z7, Z7
 	VPADDW        Z7, Z6, Z6
-	VPMADDWD      Z4, Z6, Z6
+	VPMADDWD      Z3, Z6, Z6
 	VEXTRACTI64X4 $0x01, Z6, Y7
 	VPADDD        Y7, Y6, Y6
-	VPSLLD        X5, Y6, Y6
+	VPSLLD        X1, Y6, Y6
 	VPMOVSXBW     (R10), Y7
 	VPMADDWD      Y0, Y7, Y7
 	VPADDD        Y7, Y6, Y6
@@ -3648,15 +3648,15 @@ near:
 	ADDQ          R9, R11
 	VMOVDQU64     (R11), Z7
 	VPSRLW        $0x04, Z7, Z8
-	VPANDD        Z3, Z7, Z7
-	VPANDD        Z3, Z8, Z8
-	VPMADDUBSW    Z1, Z7, Z7
-	VPMADDUBSW    Z2, Z8, Z8
+	VPANDD        Z2, Z7, Z7
+	VPANDD        Z2, Z8, Z8
+	VPMADDUBSW    Z4, Z7, Z7
+	VPMADDUBSW    Z5, Z8, Z8
 	VPADDW        Z8, Z7, Z7
-	VPMADDWD      Z4, Z7, Z7
+	VPMADDWD      Z3, Z7, Z7
 	VEXTRACTI64X4 $0x01, Z7, Y8
 	VPADDD        Y8, Y7, Y7
-	VPSLLD        X5, Y7, Y7
+	VPSLLD        X1, Y7, Y7
 	VPMOVSXBW     (R11), Y8
 	VPMADDWD      Y0, Y8, Y8
 	VPADDD        Y8, Y7, Y7
@@ -3668,15 +3668,15 @@ near:
 	ADDQ          R9, R12
 	VMOVDQU64     (R12), Z8
 	VPSRLW        $0x04, Z8, Z9
-	VPANDD        Z3, Z8, Z8
-	VPANDD        Z3, Z9, Z9
-	VPMADDUBSW    Z1, Z8, Z8
-	VPMADDUBSW    Z2, Z9, Z9
+	VPANDD        Z2, Z8, Z8
+	VPANDD        Z2, Z9, Z9
+	VPMADDUBSW    Z4, Z8, Z8
+	VPMADDUBSW    Z5, Z9, Z9
 	VPADDW        Z9, Z8, Z8
-	VPMADDWD      Z4, Z8, Z8
+	VPMADDWD      Z3, Z8, Z8
 	VEXTRACTI64X4 $0x01, Z8, Y9
 	VPADDD        Y9, Y8, Y8
-	VPSLLD        X5, Y8, Y8
+	VPSLLD        X1, Y8, Y8
 	VPMOVSXBW     (R12), Y9
 	VPMADDWD      Y0, Y9, Y9
 	VPADDD        Y9, Y8, Y8
@@ -3688,15 +3688,15 @@ near:
 	ADDQ          R9, R13
 	VMOVDQU64     (R13), Z9
 	VPSRLW        $0x04, Z9, Z10
-	VPANDD        Z3, Z9, Z9
-	VPANDD        Z3, Z10, Z10
-	VPMADDUBSW    Z1, Z9, Z9
-	VPMADDUBSW    Z2, Z10, Z10
+	VPANDD        Z2, Z9, Z9
+	VPANDD        Z2, Z10, Z10
+	VPMADDUBSW    Z4, Z9, Z9
+	VPMADDUBSW    Z5, Z10, Z10
 	VPADDW        Z10, Z9, Z9
-	VPMADDWD      Z4, Z9, Z9
+	VPMADDWD      Z3, Z9, Z9
 	VEXTRACTI64X4 $0x01, Z9, Y10
 	VPADDD        Y10, Y9, Y9
-	VPSLLD        X5, Y9, Y9
+	VPSLLD        X1, Y9, Y9
 	VPMOVSXBW     (R13), Y10
 	VPMADDWD      Y0, Y10, Y10
 	VPADDD        Y10, Y9, Y9
@@ -3732,15 +3732,15 @@ one:
 	ADDQ          R9, R10
 	VMOVDQU64     (R10), Z6
 	VPSRLW        $0x04, Z6, Z7
-	VPANDD        Z3, Z6, Z6
-	VPANDD        Z3, Z7, Z7
-	VPMADDUBSW    Z1, Z6, Z6
-	VPMADDUBSW    Z2, Z7, Z7
+	VPANDD        Z2, Z6, Z6
+	VPANDD        Z2, Z7, Z7
+	VPMADDUBSW    Z4, Z6, Z6
+	VPMADDUBSW    Z5, Z7, Z7
 	VPADDW        Z7, Z6, Z6
-	VPMADDWD      Z4, Z6, Z6
+	VPMADDWD      Z3, Z6, Z6
 	VEXTRACTI64X4 $0x01, Z6, Y7
 	VPADDD        Y7, Y6, Y6
-	VPSLLD        X5, Y6, Y6
+	VPSLLD        X1, Y6, Y6
 	VPMOVSXBW     (R10), Y7
 	VPMADDWD      Y0, Y7, Y7
 	VPADDD        Y7, Y6, Y6
@@ -3769,70 +3769,70 @@ return:
 // Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·packedLinesAVX512(SB), NOSPLIT, $0-56
 	MOVQ      q+0(FP), AX
-	MOVQ      lines+8(FP), CX
-	SHLQ      $0x06, CX
-	MOVQ      chunks+16(FP), DX
-	MOVQ      shift+24(FP), BX
-	MOVQ      ids+32(FP), SI
-	MOVQ      n+40(FP), DI
-	MOVQ      out+48(FP), R8
-	MOVQ      $-1, R9
-	SHLXQ     BX, R9, R9
-	NOTQ      R9
+	MOVQ      chunks+16(FP), CX
+	MOVQ      shift+24(FP), DX
+	MOVQ      ids+32(FP), BX
+	MOVQ      n+40(FP), SI
+	MOVQ      out+48(FP), DI
+	MOVQ      $-1, R8
+	SHLXQ     DX, R8, R8
+	NOTQ      R8
 	VMOVDQU   (AX), Y0
-	VMOVDQU64 lowNibbles<>+0(SB), Z1
-	VMOVDQU64 wordOnes<>+0(SB), Z2
-	VMOVQ     32(AX), X3
+	VMOVDQU64 lowNibbles<>+0(SB), Z2
+	VMOVDQU64 wordOnes<>+0(SB), Z3
+	VMOVQ     32(AX), X1
+	MOVQ      lines+8(FP), R9
+	SHLQ      $0x06, R9
 	MOVQ      $0x00000008, R10
-	CMPQ      DI, R10
-	CMOVQLT   DI, R10
+	CMPQ      SI, R10
+	CMOVQLT   SI, R10
 
 first:
 	SUBQ  $0x01, R10
 	JLT   row
-	MOVL  (SI)(R10*4), R12
-	SHRXQ BX, R12, R11
-	MOVQ  (DX)(R11*8), R11
-	ANDQ  R9, R12
-	IMULQ CX, R12
+	MOVL  (BX)(R10*4), R12
+	SHRXQ DX, R12, R11
+	MOVQ  (CX)(R11*8), R11
+	ANDQ  R8, R12
+	IMULQ R9, R12
 	ADDQ  R12, R11
 	XORQ  R12, R12
 
 firstlines:
 	PREFETCHT0 (R11)(R12*1)
 	ADDQ       $0x40, R12
-	CMPQ       R12, CX
+	CMPQ       R12, R9
 	JLT        firstlines
-	PREFETCHT0 -1(R11)(CX*1)
+	PREFETCHT0 -1(R11)(R9*1)
 	JMP        first
 
 row:
-	TESTQ   DI, DI
+	TESTQ   SI, SI
 	JZ      return
 	MOVQ    $0x00000008, R10
-	CMPQ    DI, R10
-	LEAQ    -1(DI), R11
+	CMPQ    SI, R10
+	LEAQ    -1(SI), R11
 	CMOVQLE R11, R10
-	MOVL    (SI)(R10*4), R10
-	SHRXQ   BX, R10, R11
-	MOVQ    (DX)(R11*8), R11
-	ANDQ    R9, R10
-	IMULQ   CX, R10
+	MOVL    (BX)(R10*4), R10
+	SHRXQ   DX, R10, R11
+	MOVQ    (CX)(R11*8), R11
+	ANDQ    R8, R10
+	IMULQ   R9, R10
 	ADDQ    R10, R11
 	XORQ    R10, R10
 
 lines:
 	PREFETCHT0 (R11)(R10*1)
 	ADDQ       $0x40, R10
-	CMPQ       R10, CX
+	CMPQ       R10, R9
 	JLT        lines
-	PREFETCHT0 -1(R11)(CX*1)
+	PREFETCHT0 -1(R11)(R9*1)
 	XORQ       R10, R10
-	MOVL       (SI)(R10*4), R10
-	SHRXQ      BX, R10, R11
-	MOVQ       (DX)(R11*8), R11
-	ANDQ       R9, R10
-	IMULQ      CX, R10
+	MOVL       (BX)(R10*4), R10
+	SHRXQ      DX, R10, R11
+	MOVQ       (CX)(R11*8), R11
+	ANDQ       R8, R10
+	IMULQ      R9, R10
 	ADDQ       R10, R11
 	VPXOR      X4, X4, X4
 	XORQ       R10, R10
@@ -3840,19 +3840,19 @@ lines:
 line:
 	VMOVDQU64     (R11)(R10*1), Z5
 	VPSRLW        $0x04, Z5, Z6
-	VPANDD        Z1, Z5, Z5
-	VPANDD        Z1, Z6, Z6
+	VPANDD        Z2, Z5, Z5
+	VPANDD        Z2, Z6, Z6
 	VPMADDUBSW    48(AX)(R10*1), Z5, Z5
 	VPMADDUBSW    304(AX)(R10*1), Z6, Z6
 	VPADDW        Z6, Z5, Z5
-	VPMADDWD      Z2, Z5, Z5
+	VPMADDWD      Z3, Z5, Z5
 	VPADDD        Z5, Z4, Z4
 	ADDQ          $0x40, R10
-	CMPQ          R10, CX
+	CMPQ          R10, R9
 	JLT           line
 	VEXTRACTI64X4 $0x01, Z4, Y5
 	VPADDD        Y5, Y4, Y4
-	VPSLLD        X3, Y4, Y4
+	VPSLLD        X1, Y4, Y4
 	VPMOVSXBW     (R11), Y5
 	VPMADDWD      Y0, Y5, Y5
 	VPADDD        Y5, Y4, Y4
@@ -3860,17 +3860,17 @@ line:
 	VPADDD        X5, X4, X4
 	VPHADDD       X4, X4, X4
 	VPHADDD       X4, X4, X4
-	VMOVSS        -4(R11)(CX*1), X5
+	VMOVSS        -4(R11)(R9*1), X5
 	VPBROADCASTD  40(AX), X6
 	VPADDD        X6, X4, X4
 	VCVTDQ2PS     X4, X4
 	VBROADCASTSS  44(AX), X6
 	VMULPS        X6, X4, X4
 	VSUBPS        X4, X5, X4
-	VMOVSS        X4, (R8)
-	ADDQ          $0x04, SI
-	ADDQ          $0x04, R8
-	DECQ          DI
+	VMOVSS        X4, (DI)
+	ADDQ          $0x04, BX
+	ADDQ          $0x04, DI
+	DECQ          SI
 	JMP           row
 
 return:

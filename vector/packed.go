@@ -9,8 +9,8 @@ import (
 // The layout of packed sketches of width bytes, a multiple of PackedLine: PackedHead
 // int8 coordinates, then PackedCoordinates(width)-PackedHead half-byte ones, then the
 // row's norm, float32 little-endian. Byte PackedHead+i holds coordinate PackedHead+i in
-// its low half and, with as many half bytes in the low halves, PackedHead+(width-16)+i
-// in its high half, eight more than its value.
+// its low half and PackedHead+PackedBoth(width)+i in its high half, eight more than its
+// value.
 const (
 	PackedHead = 12
 	// PackedLine is the cache line that sketches are multiples of, MaxPackedWidth their
@@ -20,10 +20,10 @@ const (
 )
 
 // PackedCoordinates returns the number of coordinates of a packed sketch of width bytes.
-func PackedCoordinates(width int) int { return PackedHead + 2*halves(width) }
+func PackedCoordinates(width int) int { return PackedHead + 2*PackedBoth(width) }
 
-// halves returns the number of bytes of a packed sketch that hold two coordinates.
-func halves(width int) int { return width - PackedHead - 4 }
+// PackedBoth returns the number of bytes of a packed sketch that hold two coordinates.
+func PackedBoth(width int) int { return width - PackedHead - 4 }
 
 // PackedQuery is a query in the form that the kernels of packed sketches read: the
 // multipliers of every byte of a sketch. Elements that belong to no coordinate are
@@ -75,7 +75,7 @@ func (q *PackedQuery) SetPacked(w []float32, width int) {
 	}
 	inv = 1 / tailStep
 	var sum int32
-	low := min(halves(width), len(tail))
+	low := min(PackedBoth(width), len(tail))
 	for i, y := range tail[:low] {
 		v := rounded(float32(y * inv))
 		sum += v

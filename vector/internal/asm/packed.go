@@ -16,78 +16,126 @@ const (
 	packedHigh  = 304 // 256 bytes
 )
 
-// packed emits the scores of packed sketches of 64 bytes, four at a time like sketch.
-// The products of the half-byte coordinates are at most 15·127, so that four of their
-// pairwise sums fit 16 bits.
+// packedOps are the operands that the kernels of packed sketches share.
+type packedOps struct {
+	set
+	q, chunks, shift, ids, n, out GPVirtual
+	mask                          GPVirtual // of a row's number in its chunk
+	head, count                   Register  // multipliers of the head; shift of the tail
+	nibble, ones                  VecVirtual
+}
+
+// loadPacked loads the parameters and constants.
+func loadPacked(s set) *packedOps {
+	load := func(name string) GPVirtual { return Load(Param(name), GP64()).(GPVirtual) }
+	k := &packedOps{
+		set: s, q: load("q"), chunks: load("chunks"), shift: load("shift"), ids: load("ids"), n: load("n"),
+		out: load("out"), mask: GP64(), head: YMM(), count: XMM(), nibble: s.vec(), ones: s.vec(),
+	}
+	MOVQ(I32(-1), k.mask)
+	SHLXQ(k.shift, k.mask, k.mask)
+	NOTQ(k.mask)
+	VMOVDQU(Mem{Base: k.q, Disp: packedHead}, k.head)
+	s.load(lowNibbles, k.nibble)
+	s.load(wordOnes, k.ones)
+	VMOVQ(Mem{Base: k.q, Disp: packedShift}, k.count)
+	return k
+}
+
+// line returns pairwise sums of the products of a cache line's half bytes and their multipliers, 32 bits
+// each. The products are at most 15·127, so that four of their pairwise sums fit 16 bits.
+func (k *packedOps) line(at Mem, low, high func(part int) Op) VecVirtual {
+	sum := k.vec()
+	for i := range 64 / k.bytes {
+		x, y := k.vec(), k.vec()
+		if i == 0 {
+			x = sum
+		}
+		part := at
+		part.Disp += k.bytes * i
+		k.load(part, x)
+		VPSRLW(U8(4), x, y)
+		k.and(k.nibble, x, x)
+		k.and(k.nibble, y, y)
+		VPMADDUBSW(low(i), x, x)
+		VPMADDUBSW(high(i), y, y)
+		if i > 0 {
+			VPADDW(x, sum, sum)
+		}
+		VPADDW(y, sum, sum)
+	}
+	VPMADDWD(k.ones, sum, sum)
+	return sum
+}
+
+// withHead returns eight partial sums of a sketch at p: those of its lines, shifted, and of its head.
+func (k *packedOps) withHead(lines VecVirtual, p GPVirtual) Register {
+	total := k.addHalves(lines, false)
+	VPSLLD(k.count, total, total)
+	h := YMM()
+	VPMOVSXBW(Mem{Base: p}, h)
+	VPMADDWD(k.head, h, h)
+	VPADDD(h, total, total)
+	return total
+}
+
+// one writes the score of a sketch with these partial sums and its norm at norm, and advances by an id.
+func (k *packedOps) one(y Register, norm Mem) {
+	x, h := XMM(), XMM()
+	VEXTRACTI128(U8(1), y, h)
+	VPADDD(h, y.(vector).AsX(), x)
+	VPHADDD(x, x, x)
+	VPHADDD(x, x, x)
+	stored := XMM()
+	VMOVSS(norm, stored)
+	k.estimate(x, stored)
+	VMOVSS(x, Mem{Base: k.out})
+	ADDQ(U8(4), k.ids)
+	ADDQ(U8(4), k.out)
+	DECQ(k.n)
+}
+
+// estimate turns the sums x into estimates.
+func (k *packedOps) estimate(x, norms VecVirtual) {
+	bias := XMM()
+	VPBROADCASTD(Mem{Base: k.q, Disp: packedBias}, bias)
+	VPADDD(bias, x, x)
+	VCVTDQ2PS(x, x)
+	VBROADCASTSS(Mem{Base: k.q, Disp: packedScale}, bias)
+	VMULPS(bias, x, x)
+	VSUBPS(x, norms, x)
+}
+
+// packed emits the scores of packed sketches of 64 bytes, four at a time like sketch, with the query in
+// registers.
 func packed(s set) {
 	begin(s, "packedScores",
 		"(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)",
 		"PackedScores")
-	qp := Load(Param("q"), GP64()).(GPVirtual)
-	chunks := Load(Param("chunks"), GP64()).(GPVirtual)
-	shift := Load(Param("shift"), GP64()).(GPVirtual)
-	ids := Load(Param("ids"), GP64()).(GPVirtual)
-	n := Load(Param("n"), GP64()).(GPVirtual)
-	out := Load(Param("out"), GP64()).(GPVirtual)
-	mask := GP64()
-	MOVQ(I32(-1), mask)
-	SHLXQ(shift, mask, mask)
-	NOTQ(mask)
-
-	head := YMM()
-	VMOVDQU(Mem{Base: qp, Disp: packedHead}, head)
+	k := loadPacked(s)
 	parts := 64 / s.bytes
 	low, high := make([]VecVirtual, parts), make([]VecVirtual, parts)
 	for i := range parts {
 		low[i], high[i] = s.vec(), s.vec()
-		s.load(Mem{Base: qp, Disp: packedLow + s.bytes*i}, low[i])
-		s.load(Mem{Base: qp, Disp: packedHigh + s.bytes*i}, high[i])
+		s.load(Mem{Base: k.q, Disp: packedLow + s.bytes*i}, low[i])
+		s.load(Mem{Base: k.q, Disp: packedHigh + s.bytes*i}, high[i])
 	}
-	nibble, ones := s.vec(), s.vec()
-	s.load(lowNibbles, nibble)
-	s.load(wordOnes, ones)
-	count := XMM()
-	VMOVQ(Mem{Base: qp, Disp: packedShift}, count)
-
 	dot := func(p GPVirtual) Register {
-		sum := s.vec()
-		for i := range parts {
-			x, y := s.vec(), s.vec()
-			if i == 0 {
-				x = sum
-			}
-			s.load(Mem{Base: p, Disp: s.bytes * i}, x)
-			VPSRLW(U8(4), x, y)
-			s.and(nibble, x, x)
-			s.and(nibble, y, y)
-			VPMADDUBSW(low[i], x, x)
-			VPMADDUBSW(high[i], y, y)
-			if i > 0 {
-				VPADDW(x, sum, sum)
-			}
-			VPADDW(y, sum, sum)
-		}
-		VPMADDWD(ones, sum, sum)
-		total := s.addHalves(sum, false)
-		VPSLLD(count, total, total)
-		h := YMM()
-		VPMOVSXBW(Mem{Base: p}, h)
-		VPMADDWD(head, h, h)
-		VPADDD(h, total, total)
-		return total
+		sum := k.line(Mem{Base: p}, func(i int) Op { return low[i] }, func(i int) Op { return high[i] })
+		return k.withHead(sum, p)
 	}
-	estimate := func(x, norms VecVirtual) { packedEstimate(qp, x, norms) }
+	address := func(i int) GPVirtual { return sketchAddress(k.ids, k.chunks, k.shift, k.mask, i, 6) }
 	four := func(prefetched bool) {
 		var y [4]Register
 		var at [4]GPVirtual
 		for i := range 4 {
 			if prefetched {
-				p := sketchAddress(ids, chunks, shift, mask, ahead+i, 6)
+				p := address(ahead + i)
 				// A chunk need not start on a cache line.
 				PREFETCHT0(Mem{Base: p})
 				PREFETCHT0(Mem{Base: p, Disp: 60})
 			}
-			at[i] = sketchAddress(ids, chunks, shift, mask, i, 6)
+			at[i] = address(i)
 			y[i] = dot(at[i])
 		}
 		VPHADDD(y[1], y[0], y[0])
@@ -101,100 +149,60 @@ func packed(s set) {
 		for i := 1; i < 4; i++ {
 			VINSERTPS(U8(i<<4), Mem{Base: at[i], Disp: 60}, norms, norms)
 		}
-		estimate(x, norms)
-		VMOVUPS(x, Mem{Base: out})
-		ADDQ(U8(16), ids)
-		ADDQ(U8(16), out)
-		SUBQ(U8(4), n)
+		k.estimate(x, norms)
+		VMOVUPS(x, Mem{Base: k.out})
+		ADDQ(U8(16), k.ids)
+		ADDQ(U8(16), k.out)
+		SUBQ(U8(4), k.n)
 	}
 
 	// The loop below prefetches ahead ids in advance: request the first ones here.
 	left := GP64()
 	MOVQ(U32(ahead), left)
-	CMPQ(n, left)
-	CMOVQLT(n, left)
+	CMPQ(k.n, left)
+	CMOVQLT(k.n, left)
 	Label("first")
 	SUBQ(U8(1), left)
 	JLT(LabelRef("far"))
 	{
 		id, p := GP64(), GP64()
-		MOVL(Mem{Base: ids, Index: left, Scale: 4}, id.As32())
-		SHRXQ(shift, id, p)
-		MOVQ(Mem{Base: chunks, Index: p, Scale: 8}, p)
-		ANDQ(mask, id)
+		MOVL(Mem{Base: k.ids, Index: left, Scale: 4}, id.As32())
+		SHRXQ(k.shift, id, p)
+		MOVQ(Mem{Base: k.chunks, Index: p, Scale: 8}, p)
+		ANDQ(k.mask, id)
 		SHLQ(U8(6), id)
 		PREFETCHT0(Mem{Base: p, Index: id, Scale: 1})
 		PREFETCHT0(Mem{Base: p, Index: id, Scale: 1, Disp: 60})
 	}
 	JMP(LabelRef("first"))
-	byFours(n, four)
-	p := sketchAddress(ids, chunks, shift, mask, 0, 6)
-	y := dot(p)
-	x, h := XMM(), XMM()
-	VEXTRACTI128(U8(1), y, h)
-	VPADDD(h, y.(vector).AsX(), x)
-	VPHADDD(x, x, x)
-	VPHADDD(x, x, x)
-	norm := XMM()
-	VMOVSS(Mem{Base: p, Disp: 60}, norm)
-	estimate(x, norm)
-	VMOVSS(x, Mem{Base: out})
-	ADDQ(U8(4), ids)
-	ADDQ(U8(4), out)
-	DECQ(n)
+	byFours(k.n, four)
+	p := address(0)
+	k.one(dot(p), Mem{Base: p, Disp: 60})
 	JMP(LabelRef("one"))
 	Label("return")
 	VZEROUPPER()
 	RET()
 }
 
-// packedEstimate turns the sums x into estimates.
-func packedEstimate(qp Register, x, norms VecVirtual) {
-	bias := XMM()
-	VPBROADCASTD(Mem{Base: qp, Disp: packedBias}, bias)
-	VPADDD(bias, x, x)
-	VCVTDQ2PS(x, x)
-	VBROADCASTSS(Mem{Base: qp, Disp: packedScale}, bias)
-	VMULPS(bias, x, x)
-	VSUBPS(x, norms, x)
-}
-
-// packedLines emits the scores of packed sketches of several cache lines, one at a time: the
-// lines of a sketch already are reads that overlap. It requests the sketch of the id that
-// follows aheadLines later, or the last one again. A pass over a line adds four pairwise sums
-// at most before they are widened, as in packed.
+// packedLines emits the scores of packed sketches of several cache lines, one at a time: the lines of a
+// sketch already are reads that overlap. It requests the sketch of the id that follows aheadLines
+// later, or the last one again.
 func packedLines(s set) {
 	const aheadLines = 8
 	begin(s, "packedLines",
 		"(q *byte, lines int, chunks **byte, shift uint64, ids *uint32, n int, out *float32)",
 		"PackedScores for sketches of several cache lines")
-	qp := Load(Param("q"), GP64()).(GPVirtual)
+	k := loadPacked(s)
 	width := Load(Param("lines"), GP64()).(GPVirtual)
 	SHLQ(U8(6), width)
-	chunks := Load(Param("chunks"), GP64()).(GPVirtual)
-	shift := Load(Param("shift"), GP64()).(GPVirtual)
-	ids := Load(Param("ids"), GP64()).(GPVirtual)
-	n := Load(Param("n"), GP64()).(GPVirtual)
-	out := Load(Param("out"), GP64()).(GPVirtual)
-	mask := GP64()
-	MOVQ(I32(-1), mask)
-	SHLXQ(shift, mask, mask)
-	NOTQ(mask)
-	head := YMM()
-	VMOVDQU(Mem{Base: qp, Disp: packedHead}, head)
-	nibble, ones := s.vec(), s.vec()
-	s.load(lowNibbles, nibble)
-	s.load(wordOnes, ones)
-	count := XMM()
-	VMOVQ(Mem{Base: qp, Disp: packedShift}, count)
 
 	// address sets p to the sketch of ids[at].
 	address := func(at, p GPVirtual) {
 		id := GP64()
-		MOVL(Mem{Base: ids, Index: at, Scale: 4}, id.As32())
-		SHRXQ(shift, id, p)
-		MOVQ(Mem{Base: chunks, Index: p, Scale: 8}, p)
-		ANDQ(mask, id)
+		MOVL(Mem{Base: k.ids, Index: at, Scale: 4}, id.As32())
+		SHRXQ(k.shift, id, p)
+		MOVQ(Mem{Base: k.chunks, Index: p, Scale: 8}, p)
+		ANDQ(k.mask, id)
 		IMULQ(width, id)
 		ADDQ(id, p)
 	}
@@ -213,8 +221,8 @@ func packedLines(s set) {
 
 	left, p := GP64(), GP64()
 	MOVQ(U32(aheadLines), left)
-	CMPQ(n, left)
-	CMOVQLT(n, left)
+	CMPQ(k.n, left)
+	CMOVQLT(k.n, left)
 	Label("first")
 	SUBQ(U8(1), left)
 	JLT(LabelRef("row"))
@@ -223,13 +231,12 @@ func packedLines(s set) {
 	JMP(LabelRef("first"))
 
 	Label("row")
-	TESTQ(n, n)
+	TESTQ(k.n, k.n)
 	JZ(LabelRef("return"))
-	at := GP64()
+	at, last := GP64(), GP64()
 	MOVQ(U32(aheadLines), at)
-	CMPQ(n, at)
-	last := GP64()
-	LEAQ(Mem{Base: n, Disp: -1}, last)
+	CMPQ(k.n, at)
+	LEAQ(Mem{Base: k.n, Disp: -1}, last)
 	CMOVQLE(last, at)
 	address(at, p)
 	request("lines", p)
@@ -240,47 +247,15 @@ func packedLines(s set) {
 	off := GP64()
 	XORQ(off, off)
 	Label("line")
-	words := s.vec()
-	for i := range 64 / s.bytes {
-		x, y := s.vec(), s.vec()
-		if i == 0 {
-			x = words
-		}
-		s.load(Mem{Base: p, Index: off, Scale: 1, Disp: s.bytes * i}, x)
-		VPSRLW(U8(4), x, y)
-		s.and(nibble, x, x)
-		s.and(nibble, y, y)
-		// VPMADDUBSW takes the signed bytes as its first operand here.
-		VPMADDUBSW(Mem{Base: qp, Index: off, Scale: 1, Disp: packedLow + s.bytes*i}, x, x)
-		VPMADDUBSW(Mem{Base: qp, Index: off, Scale: 1, Disp: packedHigh + s.bytes*i}, y, y)
-		if i > 0 {
-			VPADDW(x, words, words)
-		}
-		VPADDW(y, words, words)
+	multipliers := func(first int) func(int) Op {
+		return func(i int) Op { return Mem{Base: k.q, Index: off, Scale: 1, Disp: first + s.bytes*i} }
 	}
-	VPMADDWD(ones, words, words)
-	VPADDD(words, sum, sum)
+	line := k.line(Mem{Base: p, Index: off, Scale: 1}, multipliers(packedLow), multipliers(packedHigh))
+	VPADDD(line, sum, sum)
 	ADDQ(U8(64), off)
 	CMPQ(off, width)
 	JLT(LabelRef("line"))
-	total := s.addHalves(sum, false)
-	VPSLLD(count, total, total)
-	h := YMM()
-	VPMOVSXBW(Mem{Base: p}, h)
-	VPMADDWD(head, h, h)
-	VPADDD(h, total, total)
-	x, hx := XMM(), XMM()
-	VEXTRACTI128(U8(1), total, hx)
-	VPADDD(hx, total.(vector).AsX(), x)
-	VPHADDD(x, x, x)
-	VPHADDD(x, x, x)
-	norm := XMM()
-	VMOVSS(Mem{Base: p, Index: width, Scale: 1, Disp: -4}, norm)
-	packedEstimate(qp, x, norm)
-	VMOVSS(x, Mem{Base: out})
-	ADDQ(U8(4), ids)
-	ADDQ(U8(4), out)
-	DECQ(n)
+	k.one(k.withHead(sum, p), Mem{Base: p, Index: width, Scale: 1, Disp: -4})
 	JMP(LabelRef("row"))
 	Label("return")
 	VZEROUPPER()
