@@ -120,10 +120,7 @@ func (l *learned) project(ctx context.Context, t *training, o Options,
 		return nil
 	}
 	return timer.Run("rotate", func(func(int, int)) error {
-		whole, err := forest.PCA(ctx, t.corpus, requested, pcaSample, o.Seed, kind.WorkersOf(ctx))
-		if err == nil {
-			whole, err = l.widen(ctx, whole, t, o)
-		}
+		whole, err := l.principal(ctx, t, o, requested)
 		if err != nil {
 			return fail.Wrapf(kind.AsParameter(err), "rotate")
 		}

@@ -32,16 +32,26 @@ func (o Options) coordinates(inner int) int {
 	return n
 }
 
-// widen learns more principal coordinates if sketches of one line may not suffice.
-func (l *learned) widen(ctx context.Context, narrow *forest.Rotation, t *training, o Options,
+// principal learns the requested principal coordinates, and as many as the widest sketches have if those of
+// one line may not suffice.
+func (l *learned) principal(
+	ctx context.Context, t *training, o Options, requested int,
 ) (*forest.Rotation, error) {
+	pca := func(n int) (*forest.Rotation, error) {
+		return forest.PCA(ctx, t.corpus, n, pcaSample, o.Seed, kind.WorkersOf(ctx))
+	}
 	inner := t.corpus.rows.d
 	most, n := min(vector.PackedCoordinates(vector.MaxPackedWidth), inner), o.coordinates(inner)
-	if o.SketchBytes != 0 || n >= most ||
-		inner > costlyDim && keptBy(narrow.Leading(n), t.corpus) >= enough {
-		return narrow, nil
+	if o.SketchBytes != 0 || n >= most {
+		return pca(requested)
 	}
-	whole, err := forest.PCA(ctx, t.corpus, most, pcaSample, o.Seed, kind.WorkersOf(ctx))
+	if inner > costlyDim {
+		narrow, err := pca(requested)
+		if err != nil || keptBy(narrow.Leading(n), t.corpus) >= enough {
+			return narrow, err
+		}
+	}
+	whole, err := pca(most)
 	l.whole = whole
 	return whole, err
 }
@@ -66,10 +76,10 @@ func keptBy(r *forest.Rotation, rows labels.Rows) float64 {
 // makeSketches encodes every row. The labels determine how wide the sketches are, and how much of the
 // length outside the sketched coordinates separates a row from its neighbors (query.FitSketches).
 func (l *learned) makeSketches(ctx context.Context, t *training, o Options) error {
-	rows, width := t.corpus.rows, o.SketchBytes
+	rows, lists, width := t.corpus.rows, t.localHops(), o.SketchBytes
 	if width == 0 {
 		var err error
-		if width, err = l.chooseWidth(ctx, t); err != nil {
+		if width, err = l.chooseWidth(ctx, t, lists); err != nil {
 			return err
 		}
 	}
@@ -79,7 +89,7 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o Options) erro
 	}
 	l.whole = nil
 	live := subset{rows: l.rotated, ids: t.corpus.ids}
-	l.encoder = query.FitSketches(t.corpus, live, l.rotation.Mean, t.localHops(), width)
+	l.encoder = query.FitSketches(t.corpus, live, l.rotation.Mean, lists, width)
 	l.sketch = make([]byte, rows.n*width)
 	err := par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
 		l.encoder.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil),

@@ -34,8 +34,8 @@ type vicinity struct {
 
 // chooseWidth returns the width with the lowest estimated time of a search; a narrower one if wider ones
 // are not much cheaper.
-func (l *learned) chooseWidth(ctx context.Context, t *training) (int, error) {
-	best, lists := vector.PackedLine, t.localHops()
+func (l *learned) chooseWidth(ctx context.Context, t *training, lists *labels.Neighbors) (int, error) {
+	best := vector.PackedLine
 	if l.whole == nil || lists == nil {
 		return best, nil
 	}
