@@ -7,9 +7,6 @@ import (
 	"github.com/anndb/anndb/query"
 )
 
-// dear is the share of the time of an exact scan above which a plan states it.
-const dear = 0.1
-
 // Plan returns what the search did on one line, such as "beam of 24 over index main: 310 sketches,
 // 30 exact distances, expected recall 0.991".
 func (r *Result) Plan() string {
@@ -43,7 +40,7 @@ func (r *Result) Plan() string {
 	if s.Recall > 0 && s.Recall < 1 {
 		fmt.Fprintf(&b, ", expected recall %.3f", s.Recall)
 	}
-	if s.OfScan > dear {
+	if s.OfScan > query.Dear {
 		fmt.Fprintf(&b, ", %.0f %% of the time of an exact scan", 100*s.OfScan)
 	}
 	if s.Far {

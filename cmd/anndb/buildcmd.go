@@ -197,32 +197,11 @@ func build(a *app, d *db.DB, coll, index string, o db.IndexOptions, settings int
 	if noneBefore == nil && before.Kind != info.Kind {
 		a.note("index %q was of kind %s before", index, before.Kind)
 	}
-	if recall, micros, ok := firstDear(info.Curve); ok {
+	if recall, micros, ok := info.Curve.FirstDear(); ok {
 		a.note("from recall %g on, a search takes %.0f µs or more, over a tenth of an exact scan (%.0f µs)",
 			recall, micros, info.Curve.Scan)
 	}
 	return a.Report(buildReport(info, settings)...)
-}
-
-// firstDear returns the lowest of the usual recalls that costs more than a tenth of an exact scan, with its
-// time. Where a scan takes less than a millisecond, nothing is dear.
-func firstDear(c *query.Curve) (recall, micros float64, ok bool) {
-	const dear, longScan = 0.1, 1000
-	if c == nil || c.Scan < longScan {
-		return 0, 0, false
-	}
-	for _, recall := range []float64{0.8, 0.9, 0.95, 0.99, 0.999} {
-		micros := c.Scan
-		for _, p := range c.Points {
-			if p.Recall >= recall {
-				micros = min(micros, p.Micros)
-			}
-		}
-		if micros > dear*c.Scan {
-			return recall, micros, true
-		}
-	}
-	return 0, 0, false
 }
 
 // infoOf describes a collection as it is now.

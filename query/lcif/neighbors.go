@@ -244,7 +244,8 @@ func unitRows(rows *vector.CSR, features int, keep []uint64) *vector.CSR {
 	return out
 }
 
-// neighborLists returns the neighbours of every query, nearest first. units holds them as [unitRows] returns them.
+// neighborLists returns the neighbours of every query, nearest first. units holds the queries as
+// [unitRows] returns them.
 func neighborLists(ctx context.Context, source NeighborSource, queries, units *vector.CSR,
 	k, workers int, progress func(done, total int)) ([][]near, error) {
 	n := queries.Rows()
