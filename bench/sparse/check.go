@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -131,15 +132,7 @@ func (b *brute) agrees(got []postings.Hit, k int) bool {
 		}
 		b.best = append(b.best, postings.Hit{Row: uint32(i), Score: score})
 	}
-	slices.SortStableFunc(b.best, func(x, y postings.Hit) int {
-		switch {
-		case x.Score > y.Score:
-			return -1
-		case x.Score < y.Score:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(b.best, func(x, y postings.Hit) int { return cmp.Compare(y.Score, x.Score) })
 	return slices.Equal(got, b.best[:min(k, len(b.best))])
 }
 

@@ -123,8 +123,8 @@ func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo, filte
 	return o, number, err
 }
 
-// attributeColumns returns the columns that a csv, tsv or parquet file needs for attributes: one for each type
-// of an attribute's values.
+// attributeColumns returns the columns that a csv, tsv or parquet file needs for attributes: one for each
+// type of an attribute's values.
 func (c *exportCmd) attributeColumns(
 	a *app, s *db.Snapshot, info db.CollectionInfo, filter *db.Filter, format string,
 ) (columns []dataset.Attribute, err error) {

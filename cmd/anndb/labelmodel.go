@@ -209,7 +209,7 @@ func sparseSetting(i db.IndexInfo) any {
 		s = fmt.Sprintf("partition m=%d, ", o.Postings.M)
 	}
 	if w := o.Weight; w != "" && w != "none" {
-		s += string(w) + ", "
+		s += w + ", "
 	}
 	if o.Neighbors != "" {
 		s += "neighbours by " + o.Neighbors + ", "

@@ -234,7 +234,7 @@ func treeSetting(i db.IndexInfo) string {
 		s += fmt.Sprintf(" min-positive=%d", p.MinPositive)
 	}
 	if w := o.Weight; w != "" && w != "none" {
-		s = string(w) + ", " + s
+		s = w + ", " + s
 	}
 	return s
 }

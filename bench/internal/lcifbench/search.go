@@ -1,6 +1,7 @@
 package lcifbench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -209,15 +210,7 @@ func (m *searchMeter) bruteForce() error {
 				hits = append(hits, postings.Hit{Row: uint32(r), Score: sum})
 			}
 		}
-		slices.SortStableFunc(hits, func(a, b postings.Hit) int {
-			switch {
-			case a.Score > b.Score:
-				return -1
-			case a.Score < b.Score:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(hits, func(a, b postings.Hit) int { return cmp.Compare(b.Score, a.Score) })
 		m.truth[i] = slices.Clone(hits[:min(m.o.K, len(hits))])
 		for _, f := range q.Index {
 			dense[f] = 0
