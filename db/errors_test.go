@@ -368,6 +368,10 @@ var readers = []struct {
 		}
 		return err
 	}},
+	{"MatchingKeys", func(s *db.Snapshot, coll string) error {
+		_, err := s.Collection(coll).MatchingKeys(context.Background(), nil)
+		return err
+	}},
 	{"Keys", func(s *db.Snapshot, coll string) (err error) {
 		for _, e := range s.Collection(coll).Keys(nil, nil) {
 			err = e

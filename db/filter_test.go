@@ -188,6 +188,12 @@ func checkPassing(t *testing.T, c db.Collection, f *db.Filter, name string, want
 		keys = append(keys, string(r.Key))
 	}
 	same("Rows", keys, nil)
+	keys = nil
+	matching, err := c.MatchingKeys(ctx, f)
+	for _, key := range matching {
+		keys = append(keys, string(key))
+	}
+	same("MatchingKeys", keys, err)
 	set, err := c.Matching(ctx, f)
 	must(t, err)
 	ready, err := c.RowFilter(set)

@@ -133,6 +133,27 @@ func (c Collection) Keys(prefix, from []byte) iter.Seq2[[]byte, error] {
 	}
 }
 
+// MatchingKeys returns copies of the keys of the rows of Matching, in the order of their numbers. It
+// reads no vectors, labels or payloads but for those that the filter names.
+func (c Collection) MatchingKeys(ctx context.Context, filter *Filter) (keys [][]byte, err error) {
+	err = c.read(func(st *state.Collection) error {
+		rows, err := st.Matching(ctx, filter.tree())
+		if err != nil {
+			return err
+		}
+		keys = make([][]byte, 0, rows.GetCardinality())
+		for it := rows.Iterator(); it.HasNext(); {
+			key, err := st.Key(it.Next())
+			if err != nil {
+				return err
+			}
+			keys = append(keys, bytes.Clone(key))
+		}
+		return nil
+	})
+	return keys, err
+}
+
 // Labels lists the labels of a collection with the number of live rows that have each, in
 // bytewise order. Labels without a live row are left out.
 func (c Collection) Labels() (out []LabelCount, err error) {

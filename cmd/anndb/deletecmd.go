@@ -80,13 +80,7 @@ func (c *deleteCmd) byKey(a *app, d *db.DB) (deleted int, err error) {
 
 // byFilter deletes the rows that pass the filter now, in several transactions if they are many.
 func (c *deleteCmd) byFilter(a *app, d *db.DB, filter *db.Filter) (deleted int, err error) {
-	var keys [][]byte
-	err = d.View(func(s *db.Snapshot) error {
-		return scan(a, s, c.Collection, filter, func(r *db.Row) error {
-			keys = append(keys, r.Key)
-			return nil
-		})
-	})
+	keys, err := d.Collection(c.Collection).MatchingKeys(a.ctx, filter)
 	if err != nil {
 		return 0, err
 	}
