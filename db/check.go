@@ -10,7 +10,7 @@ import (
 // Check verifies the latest state without trusting any of it: every page, every checksum, and that
 // rows, keys, labels and indexes agree. report is called for every problem; the error is ErrCorrupt
 // if there was any. It reads the file once and keeps about 60 bytes for each key of the largest
-// collection in memory.
+// collection in memory. Its stages are pages, in MiB, rows and indexes (WithProgress).
 func (d *DB) Check(ctx context.Context, report func(*CorruptError)) error {
 	s, err := d.Snapshot()
 	if err != nil {

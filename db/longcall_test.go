@@ -42,6 +42,10 @@ func TestWithProgress(t *testing.T) {
 	if err := d.Reorder(ctx); err != nil || !slices.Contains(stages, "load") {
 		t.Errorf("Reorder reported the stages %q: %v", stages, err)
 	}
+	stages = nil
+	if err := d.Check(ctx, nil); err != nil || !slices.Contains(stages, "indexes") {
+		t.Errorf("Check reported the stages %q: %v", stages, err)
+	}
 	before := reports.Load()
 	if err := d.Reorder(WithProgress(ctx, nil)); err != nil || reports.Load() != before {
 		t.Errorf("%d reports to a function that was replaced by none: %v", reports.Load()-before, err)

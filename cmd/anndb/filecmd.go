@@ -24,13 +24,12 @@ var errProblems = errors.New("the file is damaged")
 func (c *checkCmd) Run(a *app) error {
 	start := time.Now()
 	t := table.New("problem", "collection", "object", "section", "chunk", "offset")
-	stop := a.progress.Ticks("check")
 	err := c.with(a, true, func(d *db.DB) error {
-		return d.Check(a.ctx, func(p *db.CorruptError) {
+		return d.Check(db.WithProgress(a.ctx, a.building), func(p *db.CorruptError) {
 			t.Add(message(p.Err), p.Collection, p.Object, p.Section, p.Chunk, p.Offset)
 		})
 	})
-	stop()
+	a.progress.End()
 	if err != nil && t.Len() == 0 {
 		return err
 	}

@@ -29,14 +29,16 @@ func (c *repairCmd) Run(a *app) error {
 		return usagef("--no-indexes and --force go with --to")
 	}
 	return c.with(a, false, func(d *db.DB) error {
-		found, err := d.Repair(db.WithProgress(a.ctx, a.building))
+		ctx := db.WithProgress(a.ctx, a.building)
+		found, err := d.Repair(ctx)
 		a.progress.End()
 		t := table.New("collection", "index", "damage", "rebuilt")
 		for _, x := range found {
 			t.Add(x.Collection, x.Index, message(x.Damage), x.Err == nil)
 		}
 		if err = errors.Join(a.Print(t), err); err == nil {
-			err = d.Check(a.ctx, nil) // rows are another matter
+			err = d.Check(ctx, nil) // rows are another matter
+			a.progress.End()
 		}
 		return err
 	})

@@ -53,16 +53,6 @@ func (p *Line) Update(stage string, done, total int) {
 	p.write(progressLine(stage, done, total, now.Sub(p.started)))
 }
 
-// Show writes a stage and a text.
-func (p *Line) Show(stage, text string) {
-	if p.w == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.write(fmt.Sprintf("%-12s %s", stage, text))
-}
-
 // write replaces the line.
 func (p *Line) write(line string) {
 	// Blanks wipe what is left of a longer line before.
@@ -98,31 +88,6 @@ func remaining(done, total int, took time.Duration) time.Duration {
 		return 0
 	}
 	return time.Duration(float64(took) * float64(total-done) / float64(done))
-}
-
-// Ticks shows how long a stage takes of which nothing else is known, until the function it returns is
-// called.
-func (p *Line) Ticks(stage string) (stop func()) {
-	if p.w == nil {
-		return func() {}
-	}
-	start, done, ended := time.Now(), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Second):
-				p.Show(stage, time.Since(start).Round(time.Second).String())
-			}
-		}
-	}()
-	return func() {
-		close(done)
-		<-ended
-		p.End()
-	}
 }
 
 // Steps returns a function that reports steps of the named stage.

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/db/internal/state"
@@ -30,6 +31,27 @@ type checker struct {
 	attrs    map[uint64]*layout.Collection // objects of attributes
 	marks    map[uint64]bool               // objects awaiting removal
 	keys     map[uint64]map[uint32]string
+	read     stage // MiB of pages
+	compared stage // rows of all collections
+	opened   stage // indexes
+}
+
+// stage reports how much of a part of the check is done.
+type stage struct {
+	report      func(kind.Progress) // nil for no reports
+	name        string
+	done, total int64
+	unit        int64 // what counts as one in reports
+	every       int64 // how much is done between reports
+}
+
+// add records more.
+func (s *stage) add(n int64) {
+	before := s.done / s.every
+	s.done += n
+	if s.report != nil && s.done/s.every != before {
+		s.report(kind.Progress{Stage: s.name, Done: int(s.done / s.unit), Total: int(s.total / s.unit)})
+	}
 }
 
 func (c *checker) found(e fail.Damage) {
@@ -49,7 +71,13 @@ func Run(
 		indexes: map[uint64]*layout.Collection{}, attrs: map[uint64]*layout.Collection{},
 		marks: map[uint64]bool{}, keys: map[uint64]map[uint32]string{},
 	}
+	reports := kind.ProgressOf(ctx)
+	c.read = stage{report: reports, name: "pages", unit: 1 << 20, every: 1 << 20}
+	c.compared = stage{report: reports, name: "rows", unit: 1, every: 1024}
+	c.opened = stage{report: reports, name: "indexes", unit: 1, every: 1}
 	for _, x := range g.Catalog.Collections {
+		c.compared.total += int64(x.Rows)
+		c.opened.total += int64(len(x.Indexes))
 		c.colls[x.ID] = x
 		c.keys[x.ID] = map[uint32]string{}
 		for _, r := range x.Attributes {
@@ -96,6 +124,8 @@ func (c *checker) pages() error {
 		c.found(fail.Damage{Offset: -1, Err: state.Translate(err)})
 		return nil
 	}
+	free, _ := g.File.FreePages() // an error is found below
+	c.read.total = (int64(m.High) - int64(free)) * int64(m.PageSize)
 	w := page.NewWalker(c.ctx, g.File, length, m, page.Visitor{
 		Pair: c.pair,
 		Report: func(id uint64, err error) {

@@ -53,6 +53,7 @@ func (c *checker) collection(x *layout.Collection) {
 		if err != nil {
 			problem(fmt.Errorf("index %q: %w", x.Indexes[i].Name, err))
 		}
+		c.opened.add(1)
 	}
 }
 
@@ -66,6 +67,7 @@ func (c *checker) rows(
 		if c.ctx.Err() != nil {
 			return nil, c.ctx.Err()
 		}
+		c.compared.add(1)
 		r, live, err := st.ReadRow(row, &run)
 		var names []string
 		if live && err == nil && st.Entry.Named {

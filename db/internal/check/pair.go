@@ -21,6 +21,7 @@ func (c *checker) pair(bucket, key, value []byte, at int64) {
 		c.found(fail.Damage{Offset: at,
 			Err: fmt.Errorf("bucket %q: "+format, append([]any{bucket}, a...)...)})
 	}
+	c.read.add(int64(len(key) + len(value)))
 	switch string(bucket) {
 	case string(layout.BucketBlocks), string(layout.BucketTail), string(layout.BucketSets),
 		string(layout.BucketMeta), string(layout.BucketAttributes):
