@@ -15,6 +15,7 @@ import (
 	"github.com/reeflective/readline"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/script"
+	"github.com/anndb/anndb/internal/table"
 )
 
 // interactive reads commands from the terminal until the user leaves.
@@ -83,16 +84,33 @@ func (s *session) editor(ctx context.Context, model *kong.Application) *readline
 	rl.Completer = func(line []rune, cursor int) readline.Completions {
 		return s.completions(ctx, model, string(line[:cursor]))
 	}
+	dim, plain := "\x1b[2m", "\x1b[0m"
+	if os.Getenv("NO_COLOR") != "" {
+		dim, plain = "", ""
+	}
+	rl.Hint.SetProvider(func(line []rune, cursor int) []rune {
+		hint := completion{ctx, model, s.file}.hint(lastCommand(string(line[:cursor])))
+		if hint == "" {
+			return nil
+		}
+		return []rune(dim + table.Cut(hint, max(1, widthOf(os.Stdout)-1)) + plain)
+	})
 	return rl
 }
 
-// completions are the candidates behind a text.
-func (s *session) completions(ctx context.Context, model *kong.Application, text string) readline.Completions {
+// lastCommand returns the words of the last command of a text; the last one is empty behind a blank.
+func lastCommand(text string) []string {
 	text = text[strings.LastIndexAny(text, ";\n")+1:]
 	words := strings.Fields(text)
 	if text == "" || strings.TrimRight(text, " \t") != text {
 		words = append(words, "")
 	}
+	return words
+}
+
+// completions are the candidates behind a text.
+func (s *session) completions(ctx context.Context, model *kong.Application, text string) readline.Completions {
+	words := lastCommand(text)
 	last := words[len(words)-1]
 	var all []candidate
 	switch {

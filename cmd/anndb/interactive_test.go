@@ -133,6 +133,12 @@ func TestShell(t *testing.T) {
 	s.types("put points first [1,\r")
 	s.runs("2] --label red", "collection  key    replaced") // continued on a second line
 	s.runs("put points 'second row' [3, 4] --attribute price=5", "collection  key         replaced")
+	s.types("search points --k")
+	s.sees("--k=")
+	s.types("\x15search ")
+	s.sees("<collection>  Collection.")
+	s.types("\x15\r")
+	s.prompts("")
 	s.runs("cou\tpoi\t", "collection  rows\npoints         2")
 	s.runs("rows points --pre\tf\t", "key    labels  attributes  payload\nfirst  red")
 	s.runs("search points like f\t-k 1", "query  rank  key    distance")

@@ -30,8 +30,8 @@ func fit(width []int, number []bool, room int) bool {
 	return true
 }
 
-// cut shortens a cell to a width.
-func cut(cell string, width int) string {
+// Cut shortens a cell to a width.
+func Cut(cell string, width int) string {
 	n := 0
 	last := 0 // where the last rune that fits in front of the mark ends
 	for i := range cell {

@@ -44,7 +44,7 @@ func FuzzCut(f *testing.F) {
 		if width < 1 || !utf8.ValidString(cell) {
 			return
 		}
-		got := cut(cell, width)
+		got := Cut(cell, width)
 		if n := utf8.RuneCountInString(got); n > width || n < width && got != cell {
 			t.Errorf("%q cut to %d: %q", cell, width, got)
 		}

@@ -239,7 +239,7 @@ func (s *Stream) writeLine(line []string) error {
 		if i > 0 {
 			b.WriteString(between)
 		}
-		c = cut(c, s.width[i])
+		c = Cut(c, s.width[i])
 		pad := strings.Repeat(" ", s.width[i]-utf8.RuneCountInString(c))
 		if s.right[i] {
 			b.WriteString(pad + c)
