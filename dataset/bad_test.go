@@ -28,6 +28,8 @@ func TestBadFiles(t *testing.T) {
 	}{
 		{"empty", "x", nil, header(0), "empty file"},
 		{"unknown", "x", []byte{1, 2, 3, 4, 5}, header(0), "unknown binary"},
+		{"short random", "x", []byte("p\xe9\x81q,2"), header(0), "unknown binary"},
+		{"UTF-16", "a.csv", []byte("\xff\xfe1\x00,\x002\x00"), header(0), "UTF-16"},
 		{"gzip cut", "x.gz", []byte{0x1f, 0x8b, 8}, header(0), "truncated"},
 
 		{"idx magic", "a.idx", []byte("hello world"), header(0), "wrong magic"},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // Open opens a file for reading. Gzip, bzip2 and zstd are recognised by their magic
@@ -292,10 +293,13 @@ func detect(s *source, o Options) (string, error) {
 		return FormatIDX, nil
 	}
 	named := formatNamed(FormatOf(s.path, o.Kind))
-	if isText(head) {
+	utf16 := bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff"))
+	switch {
+	case isText(head) && (named != nil || IsText(head)):
 		return detectText(s, head, named, o)
-	}
-	if named != nil {
+	case utf16 && (named == nil || named.text):
+		return "", s.bad(-1, 0, errors.New("a text in UTF-16: convert it to UTF-8"))
+	case named != nil:
 		return named.name, nil
 	}
 	return "", s.bad(-1, 0, errors.New("unknown binary format "+
@@ -352,6 +356,17 @@ func isJSONObject(text []byte) bool {
 	rest, ok := bytes.CutPrefix(text, []byte("{"))
 	rest = bytes.TrimLeft(rest, " \t")
 	return ok && len(rest) > 0 && (rest[0] == '"' || rest[0] == '}')
+}
+
+// IsText reports whether the first bytes of a file are a text in UTF-8.
+func IsText(head []byte) bool {
+	for i := 0; i < utf8.UTFMax && len(head) > 0; i++ { // the last character may be cut short
+		if r, n := utf8.DecodeLastRune(head); r != utf8.RuneError || n > 1 {
+			break
+		}
+		head = head[:len(head)-1]
+	}
+	return isText(head) && utf8.Valid(head)
 }
 
 // isText reports whether b has no control bytes but white space.

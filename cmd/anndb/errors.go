@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
@@ -167,7 +166,7 @@ func looksLike(path string) string {
 			return "it looks like " + known.name
 		}
 	}
-	if !bytes.ContainsRune(head, 0) && (utf8.Valid(head) || n == len(head)) {
+	if dataset.IsText(head) {
 		return "it looks like text; import it into a database"
 	}
 	return likeNothing
