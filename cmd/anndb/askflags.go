@@ -36,6 +36,8 @@ func (f askFlags) check() error {
 		return usagef("no query: give a vector, like KEY, a file, words, or --query, --key, --features or --vector")
 	case len(f.Words) > 0 && f.flag() != "":
 		return usagef("the query %q and a flag for the query exclude each other", strings.Join(f.Words, " "))
+	case f.Limit < 0:
+		return usagef("--limit must not be negative")
 	}
 	return nil
 }

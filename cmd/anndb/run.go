@@ -86,8 +86,10 @@ func (p *program) parse(grammar any, args []string, file string) (*kong.Context,
 	case ended: // --help has been printed
 		return nil, code
 	case err != nil:
-		// Flags that need not be given have an empty value, which nobody has to give.
-		text := strings.Replace(err.Error(), `one of "",`, "one of ", 1)
+		text := err.Error()
+		for _, p := range parserTexts {
+			text = p.from.ReplaceAllString(text, p.to)
+		}
 		g := globals{JSON: slices.ContainsFunc(args, func(a string) bool {
 			return slices.Contains([]string{"--json", "--format=json", "--format=jsonl", "json", "jsonl"}, a)
 		})}
@@ -114,6 +116,20 @@ var (
 	longFlag  = regexp.MustCompile(`^--[a-z][a-z\d-]*$`)
 	shortFlag = regexp.MustCompile(`^-[a-z]$`)
 )
+
+// parserTexts are texts of the parser and what users read instead.
+var parserTexts = []struct {
+	from *regexp.Regexp
+	to   string
+}{
+	{regexp.MustCompile(`^--(.): `), "-$1: "},
+	{regexp.MustCompile(`one of "",`), "one of "}, // flags that need not be given have an empty value
+	{regexp.MustCompile(`^expected "(<.*)"$`), "missing: $1"},
+	{regexp.MustCompile(`expected .* but got "EOL" .*`), "its value is missing"},
+	{regexp.MustCompile(`expected (?:a valid \d+ bit|an) u?int but got ("[^"]*").*`), "$1 is no whole number"},
+	{regexp.MustCompile(`expected a float but got ("[^"]*").*`), "$1 is no number"},
+	{regexp.MustCompile(`expected duration but got ("[^"]*").*`), "$1 is no time as 500ms, 30s or 2m"},
+}
 
 // plainArgs makes of help and version, and of no arguments, the flags that do the
 // same, and joins flags to a negative number behind them.
