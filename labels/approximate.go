@@ -308,6 +308,7 @@ func (g *graph) recall(exact *Neighbors, h int) float64 {
 
 // lists translates the pools to lists of row numbers.
 func (g *graph) lists(ctx context.Context) *Neighbors {
+	g.head, g.code = nil, nil // not needed any more
 	out := &Neighbors{N: g.n, K: g.k, IDs: make([]uint32, g.n*g.k), KDist: make([]float32, g.n)}
 	g.each(ctx, g.n, 256, func(s *scratch, lo, hi int) {
 		for p := lo; p < hi; p++ {

@@ -23,8 +23,33 @@ func nearestFirst(a, b edge) int {
 	return cmp.Or(cmp.Compare(a.d, b.d), cmp.Compare(a.id, b.id))
 }
 
-// Diversify turns lists of nearest rows into the neighbor lists of a navigable graph. lists
-// holds k row numbers for each row; the row itself and repetitions are ignored. The candidates
+// Candidates are the rows that neighbor lists are made of: K nearest rows for each row in Near, and those
+// in Far. The row itself and repetitions are ignored.
+type Candidates struct {
+	Near []uint32
+	K    int
+	Far  *FarRows // nil for none
+}
+
+// check refuses candidates that are not those of n rows.
+func (c *Candidates) check(n int) error {
+	if c.K < 1 || len(c.Near) != n*c.K || c.Far != nil && len(c.Far.at) != n {
+		return fmt.Errorf("%w: %d entries in lists of %d for %d rows", ErrShape, len(c.Near), c.K, n)
+	}
+	for i, id := range c.Near {
+		if int64(id) >= int64(n) {
+			return fmt.Errorf("%w: row %d on the list of row %d, of %d rows", ErrShape, id, i/c.K, n)
+		}
+	}
+	return nil
+}
+
+// of returns the candidates of a row in two lists.
+func (c *Candidates) of(i int) [2][]uint32 {
+	return [2][]uint32{c.Near[i*c.K : (i+1)*c.K], c.Far.Of(i)}
+}
+
+// Diversify turns lists of candidates into the neighbor lists of a navigable graph. The candidates
 // of a row are the rows that it lists and those that list it. A candidate is kept unless its
 // distance to the row is more than 1.1 times that to a nearer candidate that was kept: the relative
 // neighbourhood rule with the slack of Vamana (Subramanya and others 2019), which spends no place on
@@ -38,25 +63,23 @@ func nearestFirst(a, b edge) int {
 // recall: 300 instead of 165 at recall 0.975 where clusters share no directions, 265 instead of 195 at
 // 0.994 on Fashion-MNIST.
 //
-// The answer does not depend on workers; all processors when below 1. Cost: O(n·(k+m)·m)
+// The answer does not depend on workers; all processors when below 1. Cost: O(n·(K+m)·m)
 // distances. Errors: ErrShape, and the context's error.
-func Diversify(ctx context.Context, rows Rows, lists []uint32, k, m, workers int) ([]uint32, error) {
+func Diversify(ctx context.Context, rows Rows, c Candidates, m, workers int) ([]uint32, error) {
 	n := rows.Len()
-	if k < 1 || m < 1 || len(lists) != n*k {
-		return nil, fmt.Errorf("%w: %d entries in lists of %d for %d rows", ErrShape, len(lists), k, n)
+	if m < 1 {
+		return nil, fmt.Errorf("%w: lists of %d rows", ErrShape, m)
 	}
-	for i, id := range lists {
-		if int64(id) >= int64(n) {
-			return nil, fmt.Errorf("%w: row %d on the list of row %d, of %d rows", ErrShape, id, i/k, n)
-		}
+	if err := c.check(n); err != nil {
+		return nil, err
 	}
 	g := &thinning{rows: rows, n: n, m: m, workers: workers}
 	g.bytes = packBytes(ctx, n, rows.Dim(), workers, rows.Row)
-	first, err := g.pass(ctx, lists, k)
+	first, err := g.pass(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return g.pass(ctx, first, m)
+	return g.pass(ctx, Candidates{Near: first, K: m})
 }
 
 // thinning is the state of one call of Diversify.
@@ -67,37 +90,63 @@ type thinning struct {
 	workers int
 }
 
+// blockRows is the number of rows whose lists are pruned before those of the next ones, which bounds the
+// memory for the rows that list them.
+const blockRows = 1 << 20
+
 // pass prunes the candidates of each row: those that it lists and those that list it.
-func (g *thinning) pass(ctx context.Context, lists []uint32, k int) ([]uint32, error) {
-	// The rows that list row i are by[ptr[i]:ptr[i+1]].
-	ptr := make([]uint32, g.n+1)
-	for _, id := range lists {
-		ptr[id+1]++
-	}
-	for i := range g.n {
-		ptr[i+1] += ptr[i]
-	}
-	by, next := make([]uint32, len(lists)), slices.Clone(ptr[:g.n])
-	for at, id := range lists {
-		by[next[id]] = uint32(at / k)
-		next[id]++
-	}
+func (g *thinning) pass(ctx context.Context, c Candidates) ([]uint32, error) {
 	out := make([]uint32, g.n*g.m)
-	err := par.Ranges(ctx, par.Work{N: g.n, Grain: 256, Workers: g.workers},
-		func() func(lo, hi int) error {
+	for lo := 0; lo < g.n; lo += blockRows {
+		if err := g.block(ctx, c, lo, min(lo+blockRows, g.n), out); err != nil {
+			return nil, fmt.Errorf("labels: diversify: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// block prunes the candidates of the rows [lo, hi).
+func (g *thinning) block(ctx context.Context, c Candidates, lo, hi int, out []uint32) error {
+	ptr, by := listing(c, g.n, lo, hi)
+	return par.Ranges(ctx, par.Work{N: hi - lo, Grain: 256, Workers: g.workers},
+		func() func(from, to int) error {
 			p := pruner{rows: g.rows, bytes: g.bytes, dim: g.rows.Dim()}
 			p.a, p.b = make([]float32, p.dim), make([]float32, p.dim)
-			return func(lo, hi int) error {
-				for i := lo; i < hi; i++ {
-					p.prune(uint32(i), lists[i*k:(i+1)*k], by[ptr[i]:ptr[i+1]], out[i*g.m:(i+1)*g.m])
+			return func(from, to int) error {
+				for j := from; j < to; j++ {
+					i, lists := lo+j, c.of(lo+j)
+					p.prune(uint32(i), [3][]uint32{lists[0], lists[1], by[ptr[j]:ptr[j+1]]}, out[i*g.m:(i+1)*g.m])
 				}
 				return nil
 			}
 		})
-	if err != nil {
-		return nil, fmt.Errorf("labels: diversify: %w", err)
+}
+
+// listing returns the rows that list the rows [lo, hi): those of row lo+j are by[ptr[j]:ptr[j+1]].
+func listing(c Candidates, n, lo, hi int) (ptr, by []uint32) {
+	each := func(f func(j, i uint32)) {
+		for i := range n {
+			for _, list := range c.of(i) {
+				for _, id := range list {
+					if j := id - uint32(lo); j < uint32(hi-lo) {
+						f(j, uint32(i))
+					}
+				}
+			}
+		}
 	}
-	return out, nil
+	ptr = make([]uint32, hi-lo+1)
+	each(func(j, _ uint32) { ptr[j+1]++ })
+	for j := range hi - lo {
+		ptr[j+1] += ptr[j]
+	}
+	by = make([]uint32, ptr[hi-lo])
+	next := slices.Clone(ptr[:hi-lo])
+	each(func(j, i uint32) {
+		by[next[j]] = i
+		next[j]++
+	})
+	return ptr, by
 }
 
 // pruner is the scratch memory of one goroutine.
@@ -119,10 +168,10 @@ func (p *pruner) distance(i, j uint32) float32 {
 	return vector.L2Squared(p.rows.Row(int(i), p.a), p.rows.Row(int(j), p.b))
 }
 
-// prune fills out with the rows of both lists that the rule keeps.
-func (p *pruner) prune(i uint32, lists, by, out []uint32) {
+// prune fills out with the rows of the lists that the rule keeps.
+func (p *pruner) prune(i uint32, lists [3][]uint32, out []uint32) {
 	p.edges = p.edges[:0]
-	for _, list := range [][]uint32{lists, by} {
+	for _, list := range lists {
 		for _, id := range list {
 			if id != i {
 				p.edges = append(p.edges, edge{id: id})

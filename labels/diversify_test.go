@@ -83,7 +83,7 @@ func TestDiversify(t *testing.T) {
 		}
 		want := diversified(rows, lists, c.k, c.m)
 		for workers := range 3 {
-			got, err := Diversify(t.Context(), rows, lists, c.k, c.m, workers)
+			got, err := Diversify(t.Context(), rows, Candidates{Near: lists, K: c.k}, c.m, workers)
 			must(t, err)
 			if !slices.Equal(got, want) {
 				t.Fatalf("%+v on %d workers: %v\nwant %v", c, workers, got[:min(40, len(got))], want[:min(40, len(want))])
@@ -95,18 +95,18 @@ func TestDiversify(t *testing.T) {
 func TestDiversifyErrors(t *testing.T) {
 	rows := vectors{{1}, {2}}
 	for _, lists := range [][]uint32{{0}, {0, 2}, nil} {
-		if _, err := Diversify(t.Context(), rows, lists, 1, 1, 1); !errors.Is(err, ErrShape) {
+		if _, err := Diversify(t.Context(), rows, Candidates{Near: lists, K: 1}, 1, 1); !errors.Is(err, ErrShape) {
 			t.Errorf("lists %v: %v", lists, err)
 		}
 	}
 	for _, size := range [][2]int{{0, 1}, {1, 0}} {
-		if _, err := Diversify(t.Context(), rows, []uint32{0, 1}, size[0], size[1], 1); !errors.Is(err, ErrShape) {
+		if _, err := Diversify(t.Context(), rows, Candidates{Near: []uint32{0, 1}, K: size[0]}, size[1], 1); !errors.Is(err, ErrShape) {
 			t.Errorf("sizes %v: %v", size, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Diversify(ctx, rows, []uint32{1, 0}, 1, 1, 1); !errors.Is(err, context.Canceled) {
+	if _, err := Diversify(ctx, rows, Candidates{Near: []uint32{1, 0}, K: 1}, 1, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

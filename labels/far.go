@@ -14,17 +14,34 @@ const (
 	// number of rows for each row of a sample.
 	farSample = 1 << 14
 	farStep   = 16
-	// FarEach is the number of candidates that Far returns for each row.
-	FarEach = 2 * (farList + 1)
+	// farList is the number of rows of each sample that are candidates.
 	farList = 16
 )
 
-// Far returns FarEach candidates for the neighbor list of each row that lead out of its
-// neighborhood, for Diversify to choose from next to nearest rows, of which lists holds k for each
-// row. Where rows form groups that are far from each other, lists of nearest rows do not connect them.
+// FarRows holds candidates for the neighbor lists of some rows.
+type FarRows struct {
+	at  []uint32 // of each row the number of its list, or none
+	ids []uint32 // farEach rows for each list
+}
+
+const (
+	farEach = 2 * (farList + 1)
+	none    = ^uint32(0)
+)
+
+// Of returns the candidates of a row, nil if it has none. A nil FarRows has none.
+func (f *FarRows) Of(i int) []uint32 {
+	if f == nil || f.at[i] == none {
+		return nil
+	}
+	return f.ids[int(f.at[i])*farEach:][:farEach]
+}
+
+// Far returns candidates for the neighbor lists of rows that lead out of their neighborhood, for
+// Diversify to choose from next to nearest rows, of which lists holds k for each row. Where rows form
+// groups that are far from each other, lists of nearest rows do not connect them.
 //
-// Some rows have candidates, for the others all places hold the row itself: the rows of a sample, at most
-// 16,384 of them, have the nearest rows within the sample and within a sample of it, as in the upper
+// Only some rows have candidates: the rows of a sample, at most 16,384 of them, have the nearest rows within the sample and within a sample of it, as in the upper
 // layers of a hierarchical graph (Malkov and Yashunin 2020); a row from which lists do not lead to a
 // sampled row has what the nearest sampled row has. If all rows have far candidates, a walk reads half as
 // many rows more, which are in no cache: 2.5 times the time for a million rows at recall 0.98.
@@ -32,7 +49,7 @@ const (
 // The answer does not depend on workers; all processors when below 1. O(n·k·Dim + 2.7e8·Dim); each
 // row that no path connects with a sampled one costs 16,384 distances. Errors: ErrShape, ErrInput, and
 // the context's error.
-func Far(ctx context.Context, rows Rows, lists []uint32, k, workers int) ([]uint32, error) {
+func Far(ctx context.Context, rows Rows, lists []uint32, k, workers int) (*FarRows, error) {
 	n := rows.Len()
 	if k < 1 || len(lists) != n*k {
 		return nil, fmt.Errorf("%w: %d entries in lists of %d for %d rows", ErrShape, len(lists), k, n)
@@ -49,16 +66,14 @@ func Far(ctx context.Context, rows Rows, lists []uint32, k, workers int) ([]uint
 	if err != nil {
 		return nil, err
 	}
-	out := make([]uint32, 0, n*FarEach)
+	out := &FarRows{at: make([]uint32, n)}
 	for i, at := range anchor {
-		if !leads[i] {
-			for range FarEach {
-				out = append(out, uint32(i))
-			}
-			continue
+		out.at[i] = none
+		if leads[i] {
+			out.at[i] = uint32(len(out.ids) / farEach)
+			out.ids = near.appendList(out.ids, at, uint32(i))
+			out.ids = wide.appendList(out.ids, wide.of[at], uint32(i))
 		}
-		out = near.appendList(out, at, uint32(i))
-		out = wide.appendList(out, wide.of[at], uint32(i))
 	}
 	return out, ctx.Err()
 }
@@ -120,7 +135,6 @@ func (s *sample) appendList(out []uint32, at, row uint32) []uint32 {
 // the anchors of the rows that it lists, in rounds.
 func (s *sample) anchors(ctx context.Context, rows Rows, lists []uint32, k, workers int) (
 	anchor []uint32, leads []bool, err error) {
-	const none = ^uint32(0)
 	n := rows.Len()
 	anchor, leads = make([]uint32, n), make([]bool, n)
 	for i := range anchor {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -33,28 +34,24 @@ func apart(t *testing.T, n, groups, k int) (vectors, []uint32) {
 func TestFar(t *testing.T) {
 	const k, m = 12, 12
 	rows, near := apart(t, 3000, 20, k)
-	alone, err := Diversify(t.Context(), rows, near, k, m, 2)
+	alone, err := Diversify(t.Context(), rows, Candidates{Near: near, K: k}, m, 2)
 	must(t, err)
 	if share, err := Reached(alone, m); err != nil || share > 0.06 {
 		t.Fatalf("%.3f of the rows are reached in 20 groups, %v", share, err)
 	}
-	var first []uint32
+	var first *FarRows
 	for workers := range 3 {
 		far, err := Far(t.Context(), rows, near, k, workers)
 		must(t, err)
 		if first == nil {
 			first = far
 		}
-		if len(far) != len(rows)*FarEach || !slices.Equal(far, first) {
-			t.Fatalf("%d candidates, or others on %d workers", len(far), workers)
+		if len(far.ids) < len(rows)/farStep*farEach || !reflect.DeepEqual(far, first) {
+			t.Fatalf("%d candidates, or others on %d workers", len(far.ids), workers)
 		}
 	}
-	var both []uint32
-	for i := range rows {
-		both = append(both, near[i*k:(i+1)*k]...)
-		both = append(both, first[i*FarEach:(i+1)*FarEach]...)
-	}
-	lists, err := Diversify(t.Context(), rows, both, k+FarEach, m, 2)
+	both := Candidates{Near: near, K: k, Far: first}
+	lists, err := Diversify(t.Context(), rows, both, m, 2)
 	must(t, err)
 	share, err := Reach(t.Context(), rows, lists, m, both)
 	if err != nil || share < 1 {
@@ -72,7 +69,7 @@ func TestFarLost(t *testing.T) {
 	far, err := Far(t.Context(), rows, alone, 2, 1)
 	must(t, err)
 	for i := range rows {
-		if list := far[i*FarEach : (i+1)*FarEach]; list[0]%3 != uint32(i%3) {
+		if list := far.Of(i); list[0]%3 != uint32(i%3) {
 			t.Fatalf("the nearest sampled row of row %d is %d, of another group", i, list[0])
 		}
 	}
@@ -86,10 +83,10 @@ func TestReach(t *testing.T) {
 	if share, err := Reached(lists, 2); err != nil || share != 0.6 {
 		t.Fatalf("%v of the rows are reached, %v", share, err)
 	}
-	if _, err := Reach(t.Context(), rows, lists, 2, []uint32{1, 2, 3, 1, 0, 2}); !errors.Is(err, ErrShape) {
+	if _, err := Reach(t.Context(), rows, lists, 2, Candidates{Near: []uint32{1, 2, 3, 1, 0, 2}, K: 1}); !errors.Is(err, ErrShape) {
 		t.Error("candidates of six rows for five")
 	}
-	share, err := Reach(t.Context(), rows, lists, 2, []uint32{1, 1, 2, 2, 3})
+	share, err := Reach(t.Context(), rows, lists, 2, Candidates{Near: []uint32{1, 1, 2, 2, 3}, K: 1})
 	if err != nil || share != 1 {
 		t.Fatalf("%v of the rows are reached, %v: %v", share, err, lists)
 	}
@@ -116,7 +113,7 @@ func TestReachErrors(t *testing.T) {
 	if _, err := Far(ctx, rows, []uint32{1, 0}, 1, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := Reach(ctx, rows, []uint32{0, 1}, 1, []uint32{1, 0}); !errors.Is(err, context.Canceled) {
+	if _, err := Reach(ctx, rows, []uint32{0, 1}, 1, Candidates{Near: []uint32{1, 0}, K: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -146,7 +143,7 @@ func TestReachEqualRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lists, err := Diversify(t.Context(), rows, near.IDs, k, m, 2)
+	lists, err := Diversify(t.Context(), rows, Candidates{Near: near.IDs, K: k}, m, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,12 +162,8 @@ func TestReachEqualRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var both []uint32
-	for i := range rows {
-		both = append(both, near.IDs[i*k:(i+1)*k]...)
-		both = append(both, far[i*FarEach:(i+1)*FarEach]...)
-	}
-	if lists, err = Diversify(t.Context(), rows, both, k+FarEach, m, 2); err != nil {
+	both := Candidates{Near: near.IDs, K: k, Far: far}
+	if lists, err = Diversify(t.Context(), rows, both, m, 2); err != nil {
 		t.Fatal(err)
 	}
 	if share, err := Reach(t.Context(), rows, lists, m, both); err != nil || share < 1 {

@@ -20,17 +20,19 @@ func Reached(lists []uint32, m int) (float64, error) {
 
 // Reach makes rows reachable: it adds a row to which no path leads to the list of the nearest of its
 // candidates to which one does and whose list has room, or in place of the last row of a full list where
-// none has. candidates holds as many rows for each row, for instance those that the lists were made of.
-// It changes lists, and returns the share of rows that are reached. O(n·m), and distances for the rows
+// none has. The candidates are those that the lists were made of, for instance. It changes lists, and returns the share of rows that are reached. O(n·m), and distances for the rows
 // that are not reached. Errors: ErrShape, and the context's error.
-func Reach(ctx context.Context, rows Rows, lists []uint32, m int, candidates []uint32) (float64, error) {
+func Reach(ctx context.Context, rows Rows, lists []uint32, m int, c Candidates) (float64, error) {
 	r, err := newReach(lists, m)
 	if err != nil {
 		return 0, err
 	}
 	n := r.n
-	if n != rows.Len() || n > 0 && len(candidates)%n != 0 {
-		return 0, fmt.Errorf("%w: %d lists and %d candidates for %d rows", ErrShape, n, len(candidates), rows.Len())
+	if n != rows.Len() {
+		return 0, fmt.Errorf("%w: %d lists for %d rows", ErrShape, n, rows.Len())
+	}
+	if err := c.check(n); err != nil {
+		return 0, err
 	}
 	r.pruner = pruner{rows: rows, dim: rows.Dim()}
 	r.a, r.b = make([]float32, r.dim), make([]float32, r.dim)
@@ -39,7 +41,7 @@ func Reach(ctx context.Context, rows Rows, lists []uint32, m int, candidates []u
 		if err := ctx.Err(); err != nil {
 			return 0, fmt.Errorf("labels: reach rows: %w", err)
 		}
-		r.repair(candidates, len(candidates)/n)
+		r.repair(&c)
 		r.walkFromCentre()
 	}
 	return r.share(), nil
@@ -112,32 +114,39 @@ func (r *reach) walk(from uint32) {
 }
 
 // repair adds rows that are not reached to lists of rows that are, for as long as that reaches more.
-func (r *reach) repair(candidates []uint32, k int) {
+func (r *reach) repair(c *Candidates) {
 	for had := -1; had != r.count; {
 		had = r.count
 		for i := range r.n {
 			if r.seen[i] {
 				continue
 			}
-			best, least, roomy := -1, float32(0), false
-			for _, id := range candidates[i*k : (i+1)*k] {
-				if !r.seen[id] {
-					continue
-				}
-				room := r.lists[int(id)*r.m+r.m-1] == id
-				if roomy && !room {
-					continue
-				}
-				if d := r.distance(uint32(i), id); best < 0 || room != roomy || d < least {
-					best, least, roomy = int(id), d, room
-				}
-			}
-			if best >= 0 {
+			if best := r.leader(uint32(i), c); best >= 0 {
 				r.add(best, uint32(i))
 				r.walk(uint32(i))
 			}
 		}
 	}
+}
+
+// leader returns the candidate of a row to whose list it is added, -1 if none is reached.
+func (r *reach) leader(i uint32, c *Candidates) int {
+	best, least, roomy := -1, float32(0), false
+	for _, list := range c.of(int(i)) {
+		for _, id := range list {
+			if !r.seen[id] {
+				continue
+			}
+			room := r.lists[int(id)*r.m+r.m-1] == id
+			if roomy && !room {
+				continue
+			}
+			if d := r.distance(i, id); best < 0 || room != roomy || d < least {
+				best, least, roomy = int(id), d, room
+			}
+		}
+	}
+	return best
 }
 
 // add adds a row to a list.

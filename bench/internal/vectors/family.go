@@ -6,6 +6,8 @@ package vectors
 // rows differ.
 type Law struct {
 	Name string
+	// Dim is the number of coordinates; 0 is for GenDim.
+	Dim int
 	// Clusters is the number of clusters. The size of cluster c is proportional to (c+1)^-Power.
 	Clusters int
 	Power    float64
@@ -35,6 +37,8 @@ var Family = []Law{
 	{Name: "generated", Clusters: 256, Power: 0.5, Common: 24, Centre: 2, Own: 24, Fall: 6, Noise: 0.05},
 	// Clusters share no directions.
 	{Name: "own", Clusters: 2000, Power: 0.8, Centre: 1, Own: 24, Fall: 6, Noise: 0.05},
+	// The same in few coordinates, for collections of many rows.
+	{Name: "own32", Dim: 32, Clusters: 2000, Power: 0.8, Centre: 1, Own: 16, Fall: 6, Noise: 0.05},
 	// As many clusters as rows, or a tenth; full dimension within them.
 	{Name: "specks", Clusters: 100_000, Power: 0.3, Centre: 1, Noise: 0.3},
 	// No clusters, and variances that hardly differ.
@@ -50,10 +54,11 @@ var Family = []Law{
 var sizes = []struct {
 	name string
 	rows int
-}{{"10k", 10_000}, {"100k", 100_000}, {"1m", 1_000_000}}
+}{{"10k", 10_000}, {"100k", 100_000}, {"300k", 300_000}, {"1m", 1_000_000}, {"3m", 3_000_000},
+	{"10m", 10_000_000}}
 
-// generated returns the law and the number of rows of a set by its name, such as own-100k.
-func generated(name string) (law *Law, rows int, ok bool) {
+// Generated returns the law and the number of rows of a set by its name, such as own-100k.
+func Generated(name string) (law *Law, rows int, ok bool) {
 	for i := range Family {
 		for _, s := range sizes {
 			if name == Family[i].Name+"-"+s.name {

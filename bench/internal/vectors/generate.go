@@ -20,17 +20,20 @@ type Generator struct {
 	chance  []float64 // cumulated
 }
 
-// GenDim is the number of coordinates of generated rows.
+// GenDim is the number of coordinates of generated rows, unless their law has another.
 const GenDim = 128
 
 // NewGenerator returns the generator of a law and a seed.
 func NewGenerator(law Law, seed uint64) *Generator {
+	if law.Dim == 0 {
+		law.Dim = GenDim
+	}
 	g := &Generator{law: law, seed: seed}
 	r := rand.New(rand.NewPCG(seed, 0))
-	common := directions(r, law.Common)
+	common := directions(r, law.Common, law.Dim)
 	total := 0.0
 	for c := range law.Clusters {
-		centre := make([]float64, GenDim)
+		centre := make([]float64, law.Dim)
 		for j, d := range common {
 			add(centre, d, r.NormFloat64()*law.Centre/math.Sqrt(1+float64(j)/4))
 		}
@@ -40,7 +43,7 @@ func NewGenerator(law Law, seed uint64) *Generator {
 			}
 		}
 		g.centres = append(g.centres, centre)
-		g.bases = append(g.bases, directions(r, law.Own))
+		g.bases = append(g.bases, directions(r, law.Own, law.Dim))
 		g.spread = append(g.spread, 0.6+0.8*r.Float64())
 		total += math.Pow(float64(c+1), -law.Power)
 		g.chance = append(g.chance, total)
@@ -51,11 +54,14 @@ func NewGenerator(law Law, seed uint64) *Generator {
 	return g
 }
 
-// directions returns n random unit vectors; in 128 dimensions they are nearly orthogonal.
-func directions(r *rand.Rand, n int) [][]float64 {
+// Dim returns the number of coordinates of the rows.
+func (g *Generator) Dim() int { return g.law.Dim }
+
+// directions returns n random unit vectors of dim coordinates; in 128 dimensions they are nearly orthogonal.
+func directions(r *rand.Rand, n, dim int) [][]float64 {
 	out := make([][]float64, n)
 	for i := range out {
-		v := make([]float64, GenDim)
+		v := make([]float64, dim)
 		sum := 0.0
 		for j := range v {
 			v[j] = r.NormFloat64()
@@ -113,12 +119,18 @@ func (g *Generator) scale(r *rand.Rand) float64 {
 	return scale
 }
 
-// Rows are n rows of a stream, made on all processors.
+// Rows are the first n rows of a stream, made on all processors.
 func (g *Generator) Rows(stream uint64, n int) []float32 {
-	out := make([]float32, n*GenDim)
-	_ = par.Each(context.Background(), par.Work{N: n, Grain: 64}, func(i int) error {
-		g.row(stream, uint64(i), out[i*GenDim:(i+1)*GenDim])
+	out := make([]float32, n*g.law.Dim)
+	g.Fill(stream, 0, out)
+	return out
+}
+
+// Fill sets out to the rows of a stream from a row on.
+func (g *Generator) Fill(stream uint64, first int, out []float32) {
+	d := g.law.Dim
+	_ = par.Each(context.Background(), par.Work{N: len(out) / d, Grain: 64}, func(i int) error {
+		g.row(stream, uint64(first+i), out[i*d:(i+1)*d])
 		return nil
 	})
-	return out
 }

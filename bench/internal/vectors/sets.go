@@ -76,12 +76,12 @@ func Load(data, name string) (*Set, error) {
 			err = textErr
 			break
 		}
-		law, n, ok := generated(name)
+		law, n, ok := Generated(name)
 		if !ok {
 			return nil, fmt.Errorf("%w: %s (want one of %s)", errSet, name, strings.Join(Names(), ", "))
 		}
 		g := NewGenerator(*law, 1)
-		s.Dim, s.Base, s.Test, s.Valid = GenDim, g.Rows(1, n), g.Rows(2, QueryRows), g.Rows(3, QueryRows)
+		s.Dim, s.Base, s.Test, s.Valid = g.Dim(), g.Rows(1, n), g.Rows(2, QueryRows), g.Rows(3, QueryRows)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -14,17 +14,17 @@ func TestFamily(t *testing.T) {
 			law.Clusters = 5000 // its centres take seconds
 		}
 		g := NewGenerator(law, 1)
-		all := g.Rows(1, 300)
-		if !slices.Equal(g.Rows(1, 100), all[:100*GenDim]) {
+		all, dim := g.Rows(1, 300), g.Dim()
+		if !slices.Equal(g.Rows(1, 100), all[:100*dim]) {
 			t.Errorf("%s: a smaller set is not the beginning of a larger one", law.Name)
 		}
-		if slices.Equal(g.Rows(2, 100), all[:100*GenDim]) ||
-			slices.Equal(NewGenerator(law, 2).Rows(1, 100), all[:100*GenDim]) {
+		if slices.Equal(g.Rows(2, 100), all[:100*dim]) ||
+			slices.Equal(NewGenerator(law, 2).Rows(1, 100), all[:100*dim]) {
 			t.Errorf("%s: streams or seeds give equal rows", law.Name)
 		}
-		distinct := map[[GenDim]float32]bool{}
+		distinct := map[string]bool{}
 		for i := range 300 {
-			distinct[[GenDim]float32(all[i*GenDim:])] = true
+			distinct[string(Raw(all[i*dim:(i+1)*dim]))] = true
 		}
 		if copies := 300 - len(distinct); (copies > 0) != (law.Copies > 0) {
 			t.Errorf("%s: %d copies of other rows", law.Name, copies)
@@ -34,11 +34,11 @@ func TestFamily(t *testing.T) {
 
 // A set is found by the name of its law and size.
 func TestGenerated(t *testing.T) {
-	law, rows, ok := generated("own-100k")
+	law, rows, ok := Generated("own-100k")
 	if !ok || law.Name != "own" || rows != 100_000 {
 		t.Errorf("law %v, %d rows, %v", law, rows, ok)
 	}
-	if _, _, ok := generated("own"); ok {
+	if _, _, ok := Generated("own"); ok {
 		t.Error("a set without a size")
 	}
 }
@@ -49,7 +49,7 @@ func TestConcentration(t *testing.T) {
 	for _, law := range Family[:2] {
 		rows := NewGenerator(law, 1).Rows(1, 2000)
 		within, all := 0.0, 0.0
-		common := directions(rand.New(rand.NewPCG(1, 0)), 24)
+		common := directions(rand.New(rand.NewPCG(1, 0)), 24, GenDim)
 		for i := range 2000 {
 			x := make([]float64, GenDim)
 			for j := range x {

@@ -16,25 +16,32 @@ const connected = 0.999
 // graph makes the neighbor lists of all rows, k rows each, and returns the share of rows to which paths
 // along them lead. Deleted rows list themselves.
 func (t *training) graph(ctx context.Context, k int) (lists []uint32, reached float64, err error) {
-	near, workers := nearestOthers(t.localHops(), k), kind.WorkersOf(ctx)
-	if lists, err = labels.Diversify(ctx, t.corpus, near, k, k, workers); err != nil {
+	c, workers := candidates(t.localHops(), k), kind.WorkersOf(ctx)
+	if lists, err = labels.Diversify(ctx, t.corpus, c, k, workers); err != nil {
 		return nil, 0, fail.Wrapf(err, "neighbor lists")
 	}
 	if reached, err = labels.Reached(lists, k); err == nil && reached < connected {
-		var far []uint32
-		if far, err = labels.Far(ctx, t.corpus, near, k, workers); err == nil {
-			near = sideBySide(near, k, far, labels.FarEach)
-			lists, err = labels.Diversify(ctx, t.corpus, near, k+labels.FarEach, k, workers)
+		lists = nil
+		if c.Far, err = labels.Far(ctx, t.corpus, c.Near, c.K, workers); err == nil {
+			lists, err = labels.Diversify(ctx, t.corpus, c, k, workers)
 		}
 		reached = 0 // unknown for the new lists
 	}
 	if err == nil && reached < 1 {
-		reached, err = labels.Reach(ctx, t.corpus, lists, k, near)
+		reached, err = labels.Reach(ctx, t.corpus, lists, k, c)
 	}
 	if err != nil {
 		return nil, 0, fail.Wrapf(err, "neighbor lists")
 	}
 	return t.ofAllRows(lists, k), reached, nil
+}
+
+// candidates returns the nearest k rows of each row.
+func candidates(near *labels.Neighbors, k int) labels.Candidates {
+	if near.K == k+1 {
+		return labels.Candidates{Near: near.IDs, K: near.K} // the first is the row itself
+	}
+	return labels.Candidates{Near: nearestOthers(near, k), K: k}
 }
 
 // nearestOthers returns the nearest k rows of each row, without the row itself. A row with too few
@@ -55,16 +62,6 @@ func nearestOthers(near *labels.Neighbors, k int) []uint32 {
 				list[filled] = list[filled-1]
 			}
 		}
-	}
-	return out
-}
-
-// sideBySide returns lists of a and b, of m and n elements, as lists of m + n.
-func sideBySide(a []uint32, m int, b []uint32, n int) []uint32 {
-	out := make([]uint32, 0, len(a)+len(b))
-	for len(a) > 0 {
-		out = append(append(out, a[:m]...), b[:n]...)
-		a, b = a[m:], b[n:]
 	}
 	return out
 }

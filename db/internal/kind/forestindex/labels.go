@@ -127,9 +127,13 @@ func (l *learned) project(ctx context.Context, t *training, o Options,
 		if coords > 0 {
 			l.rotation = whole.Leading(coords)
 			l.rotated = rotate(ctx, l.rotation, t.corpus.rows)
+			l.mean = l.rotation.Mean
 		}
 		if approximate {
 			l.reduce(ctx, whole, t)
+		}
+		if approximate && o.Rotate > 0 && !o.Quantize {
+			l.mean = t.turn(l.rotation, l.rotated)
 		}
 		return ctx.Err()
 	})

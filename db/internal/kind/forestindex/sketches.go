@@ -89,11 +89,10 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o Options) erro
 	}
 	l.whole = nil
 	live := subset{rows: l.rotated, ids: t.corpus.ids}
-	l.encoder = query.FitSketches(t.corpus, live, l.rotation.Mean, lists, width)
+	l.encoder = query.FitSketches(t.corpus, live, l.mean, lists, width)
 	l.sketch = make([]byte, rows.n*width)
 	err := par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
-		l.encoder.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil),
-			l.rotation.Mean)
+		l.encoder.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil), l.mean)
 		return nil
 	})
 	if err != nil {

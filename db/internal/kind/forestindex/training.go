@@ -86,6 +86,23 @@ type training struct {
 	parts  *split               // of the points, nil until splitFor makes it
 }
 
+// manyRows is the number of rows from which on a build keeps one copy of them.
+const manyRows = 1 << 20
+
+// exactly is the relative error of squared lengths up to which principal coordinates replace others.
+const exactly = 1e-5
+
+// turn replaces the rows by their principal coordinates where these have all of each distance, so that only
+// one of both is in memory. It returns the mean of the rows in the coordinates that they then have.
+func (t *training) turn(r *forest.Rotation, rotated *flatRows) (mean []float32) {
+	rows := t.corpus.rows
+	if !t.own || rows.n < manyRows || r.R < rows.d || math.Abs(1-keptBy(r, t.corpus)) > exactly {
+		return r.Mean
+	}
+	t.corpus.rows, t.points.rows = rotated, rotated
+	return make([]float32, rows.d)
+}
+
 // total returns the number of row numbers covered.
 func (t *training) total() int { return t.corpus.rows.n }
 

@@ -1,0 +1,230 @@
+// Command scale builds one large collection of generated rows and measures searches of its file: the
+// memory and the time of each stage of the build, and the recall, time and page reads of queries. The
+// file stays for another run, for instance under a limit of memory.
+//
+//	go run ./bench/scale -set own32-1m -file rows.anndb -build
+//	go run ./bench/scale -set own32-1m -file rows.anndb
+package main
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"flag"
+	"fmt"
+	"iter"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/anndb/anndb/bench/internal/vectors"
+	"github.com/anndb/anndb/db"
+)
+
+// collection and index are the names in the file.
+const collection, index = "rows", "main"
+
+const (
+	k = 10
+	// tested is the number of queries.
+	tested = 500
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	name := flag.String("set", "own32-300k", "generated set")
+	file := flag.String("file", "", "database; its true answers are in a file next to it")
+	build := flag.Bool("build", false, "build the file first")
+	rounds := flag.Int("rounds", 3, "number of times that the queries are asked for each recall")
+	flag.Parse()
+	law, n, ok := vectors.Generated(*name)
+	if !ok || *file == "" {
+		return errors.New("name a generated set and a file")
+	}
+	g := vectors.NewGenerator(*law, 1)
+	if *build {
+		if err := makeFile(ctx, g, n, *file); err != nil {
+			return err
+		}
+		if err := writeTruth(ctx, g, *file); err != nil {
+			return err
+		}
+	}
+	return search(ctx, g, *file, *rounds)
+}
+
+// makeFile imports the rows, reorders them, builds the index and compacts the file.
+func makeFile(ctx context.Context, g *vectors.Generator, n int, file string) error {
+	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	d, err := db.Open(file, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	rows, err := d.Create(ctx, collection, db.Schema{Dim: g.Dim()})
+	if err != nil {
+		return err
+	}
+	start, m := time.Now(), newMeter()
+	defer m.close()
+	ctx = db.WithProgress(ctx, func(stage string, _, _ int) { m.stage(stage) })
+	m.stage("import")
+	if _, err := rows.Load(ctx, generated(g, n)); err != nil {
+		return err
+	}
+	m.stage("reorder")
+	if err := d.Reorder(ctx); err != nil {
+		return err
+	}
+	info, err := rows.Build(ctx, index, nil)
+	if err != nil {
+		return err
+	}
+	m.stage("compact")
+	if err := d.Compact(ctx); err != nil {
+		return err
+	}
+	m.print()
+	st, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d rows in %.0f s, file %d MB, %.0f bytes a row next to the vector\n", n, time.Since(start).Seconds(),
+		st.Size()>>20, float64(st.Size())/float64(n)-4*float64(g.Dim()))
+	fmt.Println("neighbors", *info.Neighbors, "reached", info.Reached, "bytes", info.Bytes)
+	return d.Close()
+}
+
+// generated yields the rows, with their numbers as keys.
+func generated(g *vectors.Generator, n int) iter.Seq2[db.Row, error] {
+	const group = 8192
+	return func(yield func(db.Row, error) bool) {
+		buf := make([]float32, group*g.Dim())
+		for first := 0; first < n; first += group {
+			part := buf[:min(group, n-first)*g.Dim()]
+			g.Fill(1, first, part)
+			for i := range len(part) / g.Dim() {
+				row := db.Row{Key: strconv.AppendInt(nil, int64(first+i), 10), Vector: part[i*g.Dim() : (i+1)*g.Dim()]}
+				if !yield(row, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// queries are the test queries of a set.
+func queries(g *vectors.Generator) (list []db.Query) {
+	all := g.Rows(2, tested)
+	for q := range slices.Chunk(all, g.Dim()) {
+		list = append(list, db.Query{Vector: q})
+	}
+	return list
+}
+
+// writeTruth stores the distance of the farthest true answer of each query, found by exact scans.
+func writeTruth(ctx context.Context, g *vectors.Generator, file string) error {
+	d, err := db.Open(file, &db.Options{ReadOnly: true, MustExist: true})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	found, err := d.Collection(collection).SearchBatch(ctx, queries(g), &db.SearchOptions{K: k, Index: db.Flat})
+	if err != nil {
+		return err
+	}
+	farthest := make([]float32, len(found))
+	for i, r := range found {
+		farthest[i] = r.Hits[k-1].Distance
+	}
+	f, err := os.Create(file + ".truth")
+	if err != nil {
+		return err
+	}
+	return errors.Join(gob.NewEncoder(f).Encode(farthest), f.Close())
+}
+
+// search asks all queries for several recalls, one by one, and prints what they took.
+func search(ctx context.Context, g *vectors.Generator, file string, rounds int) error {
+	var farthest []float32
+	f, err := os.Open(file + ".truth")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(gob.NewDecoder(f).Decode(&farthest), f.Close()); err != nil {
+		return err
+	}
+	d, err := db.Open(file, &db.Options{ReadOnly: true, MustExist: true})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	s, err := d.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer s.Release()
+	rows, list := s.Collection(collection), queries(g)
+	var hits []db.Hit
+	fmt.Println("recall      found   mean µs   p50   p99   sketches  exact   faults  reads")
+	for _, recall := range []float64{0.9, 0.95, 0.99} {
+		for round := range rounds {
+			var times []float64
+			right, sketched, exact := 0, 0, 0
+			start, before := time.Now(), reads()
+			for i, q := range list {
+				at := time.Now()
+				res, err := rows.Search(ctx, q, &db.SearchOptions{K: k, Recall: recall, Reuse: hits})
+				if err != nil {
+					return err
+				}
+				times = append(times, time.Since(at).Seconds()*1e6)
+				hits = res.Hits
+				for _, h := range hits {
+					if h.Distance <= farthest[i] {
+						right++
+					}
+				}
+				sketched, exact = sketched+res.Stats.Sketched, exact+res.Stats.Exact
+			}
+			mean, after, n := time.Since(start).Seconds()*1e6/tested, reads(), float64(len(list))
+			slices.Sort(times)
+			fmt.Printf("%-6g %d    %.4f  %7.1f  %6.1f %6.1f   %7.0f %6.1f %7.2f %7.2f\n", recall, round+1,
+				float64(right)/(k*n), mean, times[len(times)/2], times[len(times)*99/100],
+				float64(sketched)/n, float64(exact)/n, float64(after.faults-before.faults)/n,
+				float64(after.bytes-before.bytes)/4096/n)
+		}
+	}
+	return batches(ctx, rows, list)
+}
+
+// batches compares batches on one and on two threads.
+func batches(ctx context.Context, rows db.Collection, list []db.Query) error {
+	var seconds [2]float64
+	for round := range 5 {
+		for i, threads := range []int{1, 2} {
+			start := time.Now()
+			if _, err := rows.SearchBatch(db.WithWorkers(ctx, threads), list, &db.SearchOptions{K: k}); err != nil {
+				return err
+			}
+			if t := time.Since(start).Seconds(); round == 0 || t < seconds[i] {
+				seconds[i] = t
+			}
+		}
+	}
+	fmt.Printf("batches of %d: %.1f µs a query on one thread, %.1f on two, %.2f times as fast\n", len(list),
+		seconds[0]*1e6/tested, seconds[1]*1e6/tested, seconds[0]/seconds[1])
+	return nil
+}
