@@ -168,12 +168,12 @@ func labelModel(ctx context.Context, st *state.Collection, name string) (*state.
 		return nil, err
 	}
 	if name == "" {
-		return nil, fmt.Errorf("%w: collection %q has no label model: build one of kind %s",
-			fail.NoIndex, st.Entry.Name, lcifindex.Name)
+		return nil, fmt.Errorf("%w: collection %q has no label model (kinds lcif, sbt, pt and at)",
+			fail.NoIndex, st.Entry.Name)
 	}
 	r := st.Entry.Index(name)
 	if r == nil {
-		return nil, fail.Wrapf(layout.NoIndex(st.Entry, name), "label model")
+		return nil, layout.NoIndex(st.Entry, name)
 	}
 	x, err := st.OpenIndex(ctx, r)
 	if err != nil {

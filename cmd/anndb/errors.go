@@ -64,6 +64,14 @@ var goOnly = regexp.MustCompile(`(^|: |; |\n|\()(` +
 	`(?:budget|codec|dataset|db|forest|forestbench|goroot|labels|plot|postings|query|table|vector): ` +
 	`|(?:bad|invalid) option: )`)
 
+// goTexts replaces what the library says to Go programs by what users of the command do.
+var goTexts = strings.NewReplacer(
+	"the view does not support the method: ", "",
+	"which the build leaves out unless told to keep members", "build the index with --members",
+	"; the other may be one transaction older, AcceptOlder opens it", "",
+	"(leave it out to read the others)", "(--ignore-column leaves it out)",
+)
+
 // message is the text of an error as users of the command read it. Below that of a filter it shows
 // the place.
 func message(err error) string {
@@ -75,9 +83,7 @@ func message(err error) string {
 		}
 		text = next
 	}
-	text = strings.Replace(text, "which the build leaves out unless told to keep members",
-		"build the index with --members", 1)
-	text = strings.Replace(text, "; the other may be one transaction older, AcceptOlder opens it", "", 1)
+	text = goTexts.Replace(text)
 	if at, ok := errors.AsType[*db.FilterError](err); ok {
 		text += "\n  " + strings.ReplaceAll(at.Caret(), "\n", "\n  ")
 	}

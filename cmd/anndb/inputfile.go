@@ -308,7 +308,7 @@ func (in *input) query(rec *dataset.Record, named bool) (db.Query, error) {
 	n := rec.Features.Len()
 	switch {
 	case named && in.FeatureNames == nil && n > 0:
-		return db.Query{}, badInput("the features of %s have no names, those of the collection have",
+		return db.Query{}, badInput("the features of %s have no names, those of the collection have: give --feature-names",
 			in.path)
 	case named:
 		names := in.Reader.Schema().FeatureNames // which grow while reading

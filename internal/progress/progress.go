@@ -35,7 +35,8 @@ func New(w io.Writer, quiet bool) *Line {
 }
 
 // Update reports that done of total steps of a stage are done; total is 0
-// where the end is not known. The line changes at most ten times a second.
+// where the end is not known. The line changes at most ten times a second, and
+// does not show what ends at once.
 func (p *Line) Update(stage string, done, total int) {
 	if p.w == nil {
 		return
@@ -46,7 +47,8 @@ func (p *Line) Update(stage string, done, total int) {
 	if stage != p.stage {
 		p.stage, p.started, p.shown = stage, now, time.Time{}
 	}
-	if now.Sub(p.shown) < 100*time.Millisecond && done != total {
+	ended := total > 0 && done == total
+	if ended && p.shown.IsZero() || !ended && now.Sub(p.shown) < 100*time.Millisecond {
 		return
 	}
 	p.shown = now

@@ -44,8 +44,12 @@ func TestProgressWipesItsLine(t *testing.T) {
 	var b bytes.Buffer
 	p := &Line{w: &b}
 	p.Update("a long name of a stage", 1, 2)
+	p.Update("none", 2, 2)
+	p.Update("b", 1, 2)
 	p.Update("b", 2, 2)
-	p.Update("b", 2, 2)
+	if strings.Contains(b.String(), "none") {
+		t.Error("a stage that ended at once is shown")
+	}
 	long := len("a long name of a stage")
 	if lines := strings.Split(b.String(), "\r"); len(lines[len(lines)-1]) < long {
 		t.Errorf("a shorter line leaves the end of a longer one: %q", b.String())

@@ -77,6 +77,9 @@ func Wrapf(err error, format string, a ...any) error {
 
 // NoIndexNamed returns the error for an index that a collection with the indexes have lacks.
 func NoIndexNamed(name, coll string, have []string) error {
+	if len(have) == 0 {
+		return fmt.Errorf("%w: %q in collection %q, which has none", NoIndex, name, coll)
+	}
 	return fmt.Errorf("%w: %q in collection %q, which has %q", NoIndex, name, coll, have)
 }
 

@@ -39,7 +39,7 @@ func checkSparse(c *Collection, r *rows.Row, names []string) error {
 // CheckKey checks the length of a user key.
 func CheckKey(key []byte) error {
 	if len(key) < 1 || len(key) > rows.MaxKey {
-		return fmt.Errorf("%w: %d bytes, want 1 to %d", fail.Key, len(key), rows.MaxKey)
+		return fmt.Errorf("%w: %.40q has %d bytes, want 1 to %d", fail.Key, key, len(key), rows.MaxKey)
 	}
 	return nil
 }

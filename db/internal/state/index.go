@@ -147,8 +147,8 @@ func (st *Collection) OnlyIndex(name, none string, suits func(kind.Kind) bool) (
 	if name != "" {
 		return name, nil
 	}
-	name = none
-	found, auto := 0, ""
+	var found []string
+	auto := ""
 	for i := range st.Entry.Indexes {
 		m, err := st.ManifestOf(&st.Entry.Indexes[i])
 		if err != nil {
@@ -159,18 +159,18 @@ func (st *Collection) OnlyIndex(name, none string, suits func(kind.Kind) bool) (
 		case m.Auto:
 			auto = st.Entry.Indexes[i].Name
 		default:
-			name = st.Entry.Indexes[i].Name
-			found++
+			found = append(found, st.Entry.Indexes[i].Name)
 		}
 	}
 	switch {
-	case found == 0 && auto != "":
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return "", fmt.Errorf("%w: collection %q has the indexes %q: name one", fail.Option, st.Entry.Name, found)
+	case auto != "":
 		return auto, nil
-	case found > 1:
-		return "", fmt.Errorf("%w: collection %q has the indexes %q, name one", fail.Option,
-			st.Entry.Name, st.Entry.IndexNames())
 	}
-	return name, nil
+	return none, nil
 }
 
 // ManifestNamed implements kind.Source.

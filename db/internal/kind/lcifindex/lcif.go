@@ -106,7 +106,7 @@ func (o Options) resolve(live int) (Options, error) {
 	case o.Folds < 0 || o.TuneRows < 0:
 		return o, fmt.Errorf("%w: a negative count", fail.Option)
 	case o.Folds < 2 && (o.Params == nil || o.Cut != nil && !o.relearn):
-		return o, fmt.Errorf("%w: %d rows are too few to choose the parameters by cross-validation",
+		return o, fmt.Errorf("%w: %d rows are too few to choose the parameters by cross-validation: want 2 or more",
 			fail.Option, live)
 	case o.Search > lcif.PaperProtocol:
 		return o, fmt.Errorf("%w: search %d", fail.Option, o.Search)
