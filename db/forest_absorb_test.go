@@ -214,3 +214,53 @@ func TestMaintainFound(t *testing.T) {
 		return err
 	}))
 }
+
+// TestMaintainGraph grows an index of rows without clusters, of which later ones are far out,
+// so that they are among the nearest of few, and compares beams with those of a new index.
+func TestMaintainGraph(t *testing.T) {
+	t.Parallel()
+	const n, dim, k, queries = 4000, 24, 10, 100
+	for _, metric := range []vector.Metric{vector.L2, vector.Cosine} {
+		t.Run(metric.String(), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(uint64(metric), 11))
+			cloud := func(count int, scale float64) [][]float32 {
+				rows := make([][]float32, count)
+				for i := range rows {
+					rows[i] = make([]float32, dim)
+					for j := range rows[i] {
+						rows[i][j] = float32(scale * rng.NormFloat64())
+					}
+				}
+				return rows
+			}
+			b := newBed(t, metric, dim)
+			b.put("a", cloud(n, 1))
+			o := &db.Forest{Tuning: db.Off}
+			b.build("kept", o)
+			b.put("b", cloud(n/6, 1.5))
+			steps, err := b.d.Maintain(context.Background(), 0)
+			b.must(err)
+			if len(steps) != 1 || steps[0].Action != "insert" {
+				t.Fatalf("steps %+v, want one that inserts", steps)
+			}
+			b.check()
+			b.build("fresh", o)
+			p := query.Params{Sketch: true, Beam: 60, R: 60, NoWiden: true}
+			var recall [2]float64
+			for _, q := range cloud(queries, 1.5) {
+				truth := map[string]bool{}
+				for _, w := range b.exact(q, nil)[:k] {
+					truth[w.key] = true
+				}
+				for i, name := range []string{"kept", "fresh"} {
+					r, _ := recallOf(b, name, p, q, truth)
+					recall[i] += r / queries
+				}
+			}
+			t.Logf("recall %.3f, of a new index %.3f", recall[0], recall[1])
+			if recall[0] < recall[1]-0.02 {
+				t.Errorf("recall %.3f, of a new index %.3f", recall[0], recall[1])
+			}
+		})
+	}
+}

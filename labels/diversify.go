@@ -206,3 +206,46 @@ func (p *pruner) prune(i uint32, lists [3][]uint32, out []uint32) {
 		}
 	}
 }
+
+// Thinner prunes single lists by the rule of Diversify. It is not safe for concurrent use.
+type Thinner struct {
+	rows   Rows
+	pruner pruner // over near
+	near   matrix // the vectors of ids
+	ids    []uint32
+	places []uint32
+}
+
+// NewThinner returns a Thinner of lists of the rows.
+func NewThinner(rows Rows) *Thinner {
+	t := &Thinner{rows: rows}
+	t.near.d = rows.Dim()
+	t.pruner = pruner{rows: &t.near, dim: t.near.d}
+	return t
+}
+
+// Thin fills list with those candidates of a row that the rule keeps, nearest first. Unused places hold the
+// row itself, which is ignored among the candidates. The candidates may be in the list. Cost:
+// O(len(candidates)·len(list)) distances.
+func (t *Thinner) Thin(row uint32, candidates, list []uint32) {
+	t.ids, t.places = append(t.ids[:0], row), t.places[:0]
+	for _, id := range candidates {
+		if id != row {
+			t.places = append(t.places, uint32(len(t.ids)))
+			t.ids = append(t.ids, id)
+		}
+	}
+	if n := len(t.ids); n > t.near.n {
+		t.near.n, t.near.data = n, make([]float32, n*t.near.d)
+	}
+	for i, id := range t.ids {
+		x := t.near.row(i)
+		if y := t.rows.Row(int(id), x); &y[0] != &x[0] {
+			copy(x, y)
+		}
+	}
+	t.pruner.prune(0, [3][]uint32{t.places}, list)
+	for i, at := range list {
+		list[i] = t.ids[at]
+	}
+}

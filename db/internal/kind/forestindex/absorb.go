@@ -30,8 +30,12 @@ import (
 // longer among the nearest, so those distances do not change. The forest becomes less accurate
 // with the share of changed rows, and is rebuilt when enough rows have changed.
 
-// stepRows is the maximum number of rows that a step absorbs.
-const stepRows = 2048
+const (
+	// stepRows is the maximum number of rows that a step absorbs.
+	stepRows = 2048
+	// insertBeam is the width of the beam that finds the nearest rows of an absorbed row.
+	insertBeam = 200
+)
 
 // candidate is a row at a squared distance in the partition space.
 type candidate struct {
@@ -144,9 +148,13 @@ func (f *absorbing) absorb(timer *kind.Timer) error {
 			f.step.probes = f.probes
 		}
 		f.start()
-		entered := f.own()
-		if err := f.enter(entered); err != nil {
+		if err := f.enter(f.own()); err != nil {
 			return err
+		}
+		if f.hops != nil {
+			if err := f.link(); err != nil {
+				return err
+			}
 		}
 		if err := f.ctx.Err(); err != nil {
 			return fmt.Errorf("db: %w", err)
@@ -227,7 +235,7 @@ func (f *absorbing) finder(k int) (func() func(row uint32, dst []candidate) ([]c
 	}
 	old := *f.v
 	old.Rows.N, old.Fresh, old.FreshN = old.N, nil, 0
-	p := query.Params{K: k, Sketch: true, R: 4 * k, Hops: 2, HopFrom: 24, HopKeep: k}
+	p := query.Params{K: k, Sketch: true, Beam: insertBeam, R: 2 * k, Hops: 2, HopFrom: 24, HopKeep: k, NoWiden: true}
 	if !f.v.Forest.Natural {
 		p.Method = query.Lookup
 	}
@@ -313,8 +321,8 @@ func (f *absorbing) start() {
 	}
 }
 
-// nearest returns the number of nearest rows, the row itself first, that an absorbed row gets:
-// those added to its leaves and those in its hop list.
+// nearest returns the number of nearest rows, the row itself first, of which an absorbed row needs twice as
+// many: those added to its leaves and those in its neighbor list.
 func (f *absorbing) nearest() int {
 	k := f.v.Forest.LabelsK
 	if n := f.v.Neighbors; n != nil {
@@ -329,7 +337,7 @@ type entry struct {
 	candidate
 }
 
-// own writes the lists of the absorbed rows, records the additions to their leaves, and returns
+// own writes the label lists of the absorbed rows, records the additions to their leaves, and returns
 // the absorbed rows near each covered row.
 func (f *absorbing) own() (near []entry) {
 	route := f.router()
@@ -337,7 +345,7 @@ func (f *absorbing) own() (near []entry) {
 	for i, row := range f.rows {
 		ids, reach := []uint32{row}, float32(math.Inf(1))
 		for _, c := range f.near[i] {
-			if len(ids) < f.nearest() {
+			if len(ids) < labelsK {
 				ids = append(ids, c.row)
 				if len(ids) == labelsK {
 					reach = c.dist
@@ -348,10 +356,6 @@ func (f *absorbing) own() (near []entry) {
 			}
 		}
 		putList(f.step.lists.row(int(row)), row, reach)
-		if f.hops != nil {
-			// Unused places hold the row itself.
-			copy(f.hops.row(int(row)), ids[1:])
-		}
 		for t, leaf := range route(f.row(row)) {
 			slot := uint32(t)<<f.v.Forest.Depth + leaf
 			f.gains.Points = append(f.gains.Points, slot)
@@ -364,7 +368,7 @@ func (f *absorbing) own() (near []entry) {
 			if f.hidden(row) {
 				ids = ids[:1]
 			}
-			for _, id := range ids[:min(len(ids), labelsK)] {
+			for _, id := range ids {
 				f.gains.Labels = append(f.gains.Labels, forest.Gain{Slot: slot, Label: id})
 			}
 		}
@@ -395,8 +399,7 @@ func (f *absorbing) router() func(x []float32) []uint32 {
 	}
 }
 
-// enter adds absorbed rows to the leaves of the covered rows whose labels they have become, and
-// to the hop lists of those rows: in unused places, or else in place of the farthest rows.
+// enter adds absorbed rows to the leaves of the covered rows whose labels they have become.
 func (f *absorbing) enter(near []entry) error {
 	near = slices.DeleteFunc(near, func(e entry) bool { return !(e.dist < f.lists.reach(e.into)) })
 	slices.SortFunc(near, func(a, b entry) int {
@@ -437,29 +440,12 @@ func (f *absorbing) enter(near []entry) error {
 					forest.Gain{Slot: uint32(t)<<f.v.Forest.Depth + leaf, Label: e.row})
 			}
 		}
-		if f.hops != nil {
-			f.list(entries[0].into, entries)
-		}
 	}
 	return nil
 }
 
 // hidden reports whether a row equals a probe. It gets no votes for other rows in the leaves.
 func (f *absorbing) hidden(row uint32) bool { return f.probes != nil && f.probes.hidden.Contains(row) }
-
-// list puts rows, nearest first, into the hop list of a covered row. The first row of the list
-// is never replaced.
-func (f *absorbing) list(row uint32, entries []entry) {
-	dst := f.hops.row(int(row))
-	last := len(dst)
-	for _, e := range entries {
-		if free := slices.Index(dst, row); free >= 0 {
-			dst[free] = e.row
-		} else if last--; last > 0 {
-			dst[last] = e.row
-		}
-	}
-}
 
 func (s *step) Rows() int      { return s.hi - s.lo }
 func (s *step) Action() string { return "insert" }

@@ -101,6 +101,15 @@ func (p *patch[T]) row(i int) []T {
 	return x[at : at+p.width]
 }
 
+// at returns row i for reading.
+func (p *patch[T]) at(i int) []T {
+	c, at := i>>p.shift, i&(1<<p.shift-1)*p.width
+	if x := p.fresh[c]; x != nil {
+		return x[at : at+p.width]
+	}
+	return p.old[c][at : at+p.width]
+}
+
 // chunks returns the number of chunks after the change.
 func (p *patch[T]) chunks() int { return (p.n + 1<<p.shift - 1) >> p.shift }
 
