@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,30 +148,24 @@ func (st *Collection) OnlyIndex(name, none string, suits func(kind.Kind) bool) (
 	if name != "" {
 		return name, nil
 	}
-	var found []string
-	auto := ""
+	only, auto := "", ""
 	for i := range st.Entry.Indexes {
-		m, err := st.ManifestOf(&st.Entry.Indexes[i])
-		if err != nil {
-			return "", err
-		}
+		x := &st.Entry.Indexes[i]
+		m, err := st.ManifestOf(x)
 		switch {
+		case err != nil:
+			return "", err
 		case !suits(m.Of):
 		case m.Auto:
-			auto = st.Entry.Indexes[i].Name
+			auto = x.Name
+		case only != "":
+			return "", fmt.Errorf("%w: collection %q has the indexes %q and %q: name one", fail.Option,
+				st.Entry.Name, only, x.Name)
 		default:
-			found = append(found, st.Entry.Indexes[i].Name)
+			only = x.Name
 		}
 	}
-	switch {
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1:
-		return "", fmt.Errorf("%w: collection %q has the indexes %q: name one", fail.Option, st.Entry.Name, found)
-	case auto != "":
-		return auto, nil
-	}
-	return none, nil
+	return cmp.Or(only, auto, none), nil
 }
 
 // ManifestNamed implements kind.Source.
