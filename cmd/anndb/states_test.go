@@ -92,16 +92,29 @@ func TestStates(t *testing.T) {
 	good := stateFixture(t)
 	var b strings.Builder
 	for _, state := range states {
-		fmt.Fprintf(&b, "== %s\n", state.name)
-		for _, line := range onFile {
-			t.Run(state.name+"/"+line, func(t *testing.T) {
-				code, text := runState(t, state.make, line, good)
-				fmt.Fprintf(&b, "%-28s %d %s\n", commandShown(line), code, text)
-			})
-		}
+		b.WriteString(stateTable(t, state.name, state.make, good))
 	}
-	got := b.String()
-	path := filepath.Join("testdata", "states.txt")
+	sameStates(t, "states.txt", b.String())
+}
+
+// stateTable runs all commands on files in a state and returns their exit codes and messages.
+func stateTable(t *testing.T, name string, prepare func(*testing.T, string, []byte), good []byte) string {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "== %s\n", name)
+	for _, line := range onFile {
+		t.Run(name+"/"+line, func(t *testing.T) {
+			code, text := runState(t, prepare, line, good)
+			fmt.Fprintf(&b, "%-28s %d %s\n", commandShown(line), code, text)
+		})
+	}
+	return b.String()
+}
+
+// sameStates compares tables with those of a file in testdata.
+func sameStates(t *testing.T, file, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
 	if *writeGolden {
 		write(t, path, got)
 	}
