@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/forestbench"
@@ -151,11 +152,14 @@ func (c *benchCmd) Run(a *app) error {
 // the first ones below a title.
 func (c *benchCmd) measured(
 	a *app, rows *forestbench.Matrix, queries int, shown bool,
-) func(forest string, points []forestbench.Point) {
+) func(forest string, points []forestbench.Point, left time.Duration) {
 	first := true
 	var all []forestbench.Point
-	return func(forest string, points []forestbench.Point) {
+	return func(forest string, points []forestbench.Point, left time.Duration) {
 		a.progress.End()
+		if left > 10*time.Second {
+			defer a.summary("%s is measured; the other forests take about %s", forest, left.Round(time.Second))
+		}
 		all = append(all, points...)
 		if c.Out != "" {
 			if err := c.writeCSV(all); err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -52,7 +53,7 @@ func TestRun(t *testing.T) {
 	seen := 0
 	stages := map[string]bool{}
 	o := Options{K: 5, Kinds: kinds, Depths: []int{3, 5, 19}, Trees: 6, VoteTrees: 20, LabelsK: 15, Rounds: 2, Rotate: 8, Progress: func(stage string, done, total int) { stages[stage] = true }}
-	o.Measured = func(_ string, p []Point) { seen += len(p) }
+	o.Measured = func(_ string, p []Point, _ time.Duration) { seen += len(p) }
 	res, err := Run(context.Background(), rows, vector.L2, queries, o)
 	if err != nil {
 		t.Fatal(err)

@@ -63,8 +63,9 @@ type Options struct {
 	Floats bool
 	// Progress, if not nil, is called with the progress of a stage.
 	Progress func(stage string, done, total int)
-	// Measured, if not nil, gets the points of each forest once all its settings are measured.
-	Measured func(forest string, points []Point)
+	// Measured, if not nil, gets the points of each forest once all its settings are measured, and about
+	// how long the other forests will take.
+	Measured func(forest string, points []Point, left time.Duration)
 }
 
 func (o Options) resolve(n int) (Options, error) {
@@ -183,7 +184,8 @@ func Run(
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
-	for _, kind := range o.Kinds {
+	start := time.Now()
+	for i, kind := range o.Kinds {
 		points, err := r.kind(ctx, kind)
 		if err != nil {
 			return nil, fmt.Errorf("forestbench: %s: %w", kind, err)
@@ -191,7 +193,8 @@ func Run(
 		MarkFronts(points)
 		r.out.Points = append(r.out.Points, points...)
 		if o.Measured != nil {
-			o.Measured(kind, points)
+			each := time.Since(start) / time.Duration(i+1)
+			o.Measured(kind, points, each*time.Duration(len(o.Kinds)-i-1))
 		}
 	}
 	return &r.out, nil
