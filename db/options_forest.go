@@ -39,7 +39,7 @@ type Forest struct {
 	Rotation    Switch
 	Coordinates int
 	Sketches    Switch // rows have sketches
-	SketchBytes int    // 64, 128, 192 or 256; when zero, the build chooses by what wider ones save
+	SketchBytes int    // 64: principal coordinates; 128, 192 or 256: signs; zero: the build chooses
 	// Lists selects whether rows have neighbor lists, which beams and hops follow, of ListNeighbors
 	// neighbors: at most 1,024, 24 when zero.
 	Lists         Switch

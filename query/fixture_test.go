@@ -193,9 +193,12 @@ func build(tb testing.TB, m *matrix, s spec) *View {
 	return v
 }
 
-// sketches encodes the sketches of all rows.
+// sketches encodes the sketches of all rows: of 64 bytes with principal coordinates, wider ones of signs.
 func sketches(space, rotated *matrix, rot *forest.Rotation, lists *labels.Neighbors, width int) *SketchView {
-	e := FitSketches(space, rotated, rot.Mean, lists, width)
+	e := SketchEncoder{Width: width, Signs: true}
+	if width == vector.PackedWidth {
+		e = FitSketches(space, rotated, rot.Mean, lists)
+	}
 	out := make([]byte, space.n*width)
 	for i := range space.n {
 		e.Encode(out[i*width:], space.row(i), rotated.row(i), rot.Mean)

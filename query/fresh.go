@@ -17,7 +17,10 @@ import (
 // computed from the row that determines it most precisely. O(rows · R · Dim).
 func FitEncoder(v *View, space labels.Rows, rows []uint32) SketchEncoder {
 	s := v.Sketch
-	e := SketchEncoder{Width: s.Width, Steps: s.Steps}
+	e := SketchEncoder{Width: s.Width, Signs: s.Signs, Steps: s.Steps}
+	if s.Signs {
+		return e
+	}
 	rotated, buf := make([]float32, v.Rotation.R), make([]float32, space.Dim())
 	n := min(len(e.Steps), len(rotated))
 	bare := make([]byte, s.Width)

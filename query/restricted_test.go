@@ -196,7 +196,7 @@ func TestScanSettles(t *testing.T) {
 		for _, c := range v.Sketch.Keep {
 			s.Keep = append(s.Keep, make([]byte, len(c)))
 		}
-		v.Sketch = NewSketchView(s.Keep, s.Shift, s.Width, s.Steps)
+		v.Sketch = SketchEncoder{Width: s.Width, Steps: s.Steps}.View(s.Keep, s.Shift)
 	})
 	pass := roaring.New()
 	for row := uint32(0); row < 2000; row += 2 {

@@ -31,11 +31,9 @@ type Searcher struct {
 	coords  []float32 // scratch of the forest's projections
 	z       []float32 // coordinates that the forest compares
 	sums    []int32   // scratch of the byte rotation
-	// The query in the format of the sketch kernel.
-	weighted []float32
-	packed   vector.PackedQuery
-	scores   []float32
-	pick     selector
+	sketch  sketchQuery
+	scores  []float32
+	pick    selector
 
 	top    vector.TopK
 	rerank vector.TopK
@@ -339,7 +337,7 @@ func (s *Searcher) project(q []float32, norm float32) {
 	}
 	sketch := s.p.Sketch && v.Sketch != nil
 	rotated := v.RotatedForest()
-	if rotated || sketch {
+	if rotated || sketch && !v.Sketch.Signs {
 		s.rotated = grow(s.rotated, v.Rotation.R)
 		if b := v.ByteRotation; b != nil && s.exact.wholeQuery() {
 			s.sums = grow(s.sums, b.Sums())
@@ -349,7 +347,7 @@ func (s *Searcher) project(q []float32, norm float32) {
 		}
 	}
 	if sketch {
-		s.quantiseQuery()
+		s.sketch.set(v.Sketch, x, s.rotated, v.Rotation.Mean)
 	}
 	if s.quantised() {
 		s.quant.reset(v.Quant, x)
@@ -370,19 +368,13 @@ func (s *Searcher) quantised() bool {
 	return s.p.Quant && s.v.Quant != nil && s.exact.lossless == nil
 }
 
-// quantiseQuery converts the principal coordinates for the sketch kernel.
-func (s *Searcher) quantiseQuery() {
-	s.weighted = grow(s.weighted, len(s.v.Sketch.Steps))
-	s.v.Sketch.quantise(&s.packed, s.rotated, s.weighted)
-}
-
 // estimate writes the sketch estimates of rows to out, unless the search is stopped.
 func (s *Searcher) estimate(sk *SketchView, ids []uint32, out []float32) {
 	for len(ids) > sketchRun {
-		vector.PackedScores(&s.packed, sk.Chunks, sk.Shift, sk.Width, ids[:sketchRun], out)
+		s.sketch.scores(sk, ids[:sketchRun], out)
 		if ids, out = ids[sketchRun:], out[sketchRun:]; s.halted() {
 			return
 		}
 	}
-	vector.PackedScores(&s.packed, sk.Chunks, sk.Shift, sk.Width, ids, out)
+	s.sketch.scores(sk, ids, out)
 }

@@ -3,6 +3,7 @@ package query
 import (
 	"encoding/binary"
 	"math"
+	"unsafe"
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
@@ -14,7 +15,7 @@ import (
 // so that 108 of them fit into a cache line, where int8 has room for 60. On images the nearest 20
 // rows by such a sketch contain as many of the true 10 as the nearest 30 by an int8 sketch, on
 // word vectors as many as its nearest 120. Rows whose variance is spread over more coordinates
-// need more cache lines (FitSketches).
+// have sketches of signs instead (signs.go).
 //
 // Two corrections make the estimate ‖c‖² − 2⟨q, c⟩ rank better than the plain squared norm
 // does. First, the norm is that of the rounded coordinates, so that rounding c by e shifts an
@@ -23,7 +24,8 @@ import (
 // those coordinates, too, which the estimate does not include, so a row with a large norm there
 // is nearer than the norm suggests.
 type SketchEncoder struct {
-	Width int       // bytes, as vector.PackedScores reads them
+	Width int       // bytes, as vector.PackedScores or vector.SignScores read them
+	Signs bool      // sketches of signs, without the following fields
 	Steps []float32 // value of a step of each coordinate
 	// Rest is the weight of the squared norm outside the sketched coordinates.
 	Rest float32
@@ -44,11 +46,10 @@ const (
 //
 // Rest is the slope with which the squared distance of a row to its labels, in the coordinates
 // that are not sketched, grows with the label's squared norm there, by least squares within
-// each row. O(n·width + 2,000·K·Dim).
-func FitSketches(space, rotated labels.Rows, mean []float32, lists *labels.Neighbors,
-	width int) SketchEncoder {
-	e := SketchEncoder{Width: width, Rest: 1}
-	n := min(vector.PackedCoordinates(width), rotated.Dim())
+// each row. O(108·n + 2,000·K·Dim).
+func FitSketches(space, rotated labels.Rows, mean []float32, lists *labels.Neighbors) SketchEncoder {
+	e := SketchEncoder{Width: vector.PackedWidth, Rest: 1}
+	n := min(vector.PackedHead+vector.PackedTail, rotated.Dim())
 	bufA, bufB := make([]float32, max(space.Dim(), rotated.Dim())),
 		make([]float32, max(space.Dim(), rotated.Dim()))
 	e.Steps = packedSteps(rotated, n)
@@ -163,34 +164,65 @@ func halfByte(x, step float32) int {
 
 // View returns a view of chunks of 1<<shift sketches that the encoder wrote.
 func (e SketchEncoder) View(chunks [][]byte, shift uint) *SketchView {
-	return NewSketchView(chunks, shift, e.Width, e.Steps)
-}
-
-// quantise converts a query to the integers that the kernel multiplies, for the estimate
-// ‖c‖² − 2⟨q, c⟩. weighted is scratch memory for as many numbers as there are steps.
-func (s *SketchView) quantise(q *vector.PackedQuery, rotated, weighted []float32) {
-	for i, step := range s.Steps {
-		weighted[i] = rotated[i] * step
+	s := &SketchView{Shift: shift, Width: e.Width, Signs: e.Signs, Steps: e.Steps, Keep: chunks}
+	for _, c := range chunks {
+		s.Chunks = append(s.Chunks, unsafe.Pointer(unsafe.SliceData(c)))
 	}
-	q.SetPacked(weighted, s.Width)
+	return s
 }
 
-// Estimate writes the estimated squared distances, up to a constant, of a query with the given
-// principal coordinates to the rows ids. It serves measurements and allocates; O(R + ids·Width).
-func (s *SketchView) Estimate(rotated []float32, ids []uint32, out []float32) {
-	var q vector.PackedQuery
-	s.quantise(&q, rotated, make([]float32, len(s.Steps)))
-	vector.PackedScores(&q, s.Chunks, s.Shift, s.Width, ids, out)
+// sketchQuery is a query in the form that the kernels of sketches read, with its scratch memory.
+type sketchQuery struct {
+	scratch []float32
+	packed  vector.PackedQuery
+	signs   vector.SignQuery
+}
+
+// set converts a query: x in the partition space, of which rotated are the principal coordinates.
+func (q *sketchQuery) set(s *SketchView, x, rotated, mean []float32) {
+	if s.Signs {
+		q.scratch = grow(q.scratch, spreadSize(len(x), s.Width))
+		spread(q.scratch, x, mean)
+		q.signs.SetSigns(q.scratch, s.Width)
+		return
+	}
+	q.scratch = grow(q.scratch, len(s.Steps))
+	for i, step := range s.Steps {
+		q.scratch[i] = rotated[i] * step
+	}
+	q.packed.SetPacked(q.scratch)
+}
+
+// scores writes the estimated squared distances, up to a constant, of the rows ids.
+func (q *sketchQuery) scores(s *SketchView, ids []uint32, out []float32) {
+	if s.Signs {
+		vector.SignScores(&q.signs, s.Chunks, s.Shift, s.Width, ids, out)
+		return
+	}
+	vector.PackedScores(&q.packed, s.Chunks, s.Shift, ids, out)
+}
+
+// Estimate writes the estimated squared distances, up to a constant, of a query, given like the rows of
+// Encode, to the rows ids. It serves measurements and allocates; O(Dim·log Dim + ids·Width).
+func (s *SketchView) Estimate(x, rotated, mean []float32, ids []uint32, out []float32) {
+	var q sketchQuery
+	q.set(s, x, rotated, mean)
+	q.scores(s, ids, out)
 }
 
 // Encode writes the Width bytes of a row's sketch to dst. x is the row in the
-// partition space, rotated its coordinates. O(Dim), no allocation.
+// partition space, rotated its principal coordinates, which sketches of signs do not need. O(Dim), for
+// signs O(Dim·log Dim).
 func (e SketchEncoder) Encode(dst []byte, x, rotated, mean []float32) {
-	n := min(len(e.Steps), len(rotated))
 	dst = dst[:e.Width]
+	if e.Signs {
+		encodeSigns(dst, x, mean)
+		return
+	}
+	n := min(len(e.Steps), len(rotated))
 	clear(dst)
 	var norm float64
-	bytes, both := min(n, vector.PackedHead), vector.PackedBoth(e.Width)
+	bytes, both := min(n, vector.PackedHead), vector.PackedTail/2
 	for j, y := range rotated[:bytes] {
 		c := max(-127, min(127, math.RoundToEven(float64(y/e.Steps[j]))))
 		dst[j] = byte(int8(c))

@@ -23,43 +23,42 @@ func TestSketchEncoding(t *testing.T) {
 	for i := range m.n {
 		rot.Apply(m.row(i), rotated.row(i))
 	}
-	for _, width := range []int{64, 128, 256} {
-		e := FitSketches(m, rotated, rot.Mean, nil, width)
-		if e.Rest != 1 || e.Width != width || len(e.Steps) != m.d {
-			t.Fatalf("%+v", e)
+	const width = vector.PackedWidth
+	e := FitSketches(m, rotated, rot.Mean, nil)
+	if e.Rest != 1 || e.Width != width || len(e.Steps) != m.d {
+		t.Fatalf("%+v", e)
+	}
+	b := make([]byte, width)
+	clamped, wrong := 0, 0.0
+	for i := range m.n {
+		for j := range b {
+			b[j] = 0xff
 		}
-		b := make([]byte, width)
-		clamped, wrong := 0, 0.0
-		for i := range m.n {
-			for j := range b {
-				b[j] = 0xff
+		e.Encode(b, m.row(i), rotated.row(i), rot.Mean)
+		var norm float64
+		for j := range vector.PackedHead + vector.PackedTail {
+			want := 0.0
+			if j < m.d {
+				want = float64(rotated.row(i)[j])
 			}
-			e.Encode(b, m.row(i), rotated.row(i), rot.Mean)
-			var norm float64
-			for j := range vector.PackedCoordinates(width) {
-				want := 0.0
-				if j < m.d {
-					want = float64(rotated.row(i)[j])
+			x, step, lowest, highest := decoded(e, b, j)
+			norm += x * x
+			if off := math.Abs(x - want); off > 0.501*step {
+				if want > lowest && want < highest {
+					t.Fatalf("row %d: coordinate %d is %v, want %v, step %v", i, j, x, want, step)
 				}
-				x, step, lowest, highest := decoded(e, b, j)
-				norm += x * x
-				if off := math.Abs(x - want); off > 0.501*step {
-					if want > lowest && want < highest {
-						t.Fatalf("width %d, row %d: coordinate %d is %v, want %v, step %v", width, i, j, x, want, step)
-					}
-					clamped++
-					wrong = max(wrong, off/step)
-				}
-			}
-			got := float64(math.Float32frombits(binary.LittleEndian.Uint32(b[width-4:])))
-			if math.Abs(got-norm) > 1e-4*norm+1 {
-				t.Fatalf("row %d: norm %v, of the rounded coordinates %v", i, got, norm)
+				clamped++
+				wrong = max(wrong, off/step)
 			}
 		}
-		// Half bytes leave a few numbers out, those far from the others.
-		if clamped > m.n*m.d/20 {
-			t.Errorf("width %d: %d coordinates clamped, by up to %v steps", width, clamped, wrong)
+		got := float64(math.Float32frombits(binary.LittleEndian.Uint32(b[width-4:])))
+		if math.Abs(got-norm) > 1e-4*norm+1 {
+			t.Fatalf("row %d: norm %v, of the rounded coordinates %v", i, got, norm)
 		}
+	}
+	// Half bytes leave a few numbers out, those far from the others.
+	if clamped > m.n*m.d/20 {
+		t.Errorf("%d coordinates clamped, by up to %v steps", clamped, wrong)
 	}
 }
 
@@ -84,9 +83,9 @@ func decoded(e SketchEncoder, b []byte, j int) (x, step, lowest, highest float64
 	return float64(c) * step, step, float64(lo) * step, float64(hi) * step
 }
 
-// On rows whose coordinates beyond the twelfth vary little, packed sketches
-// find nearly as many of the nearest rows as exact distances do.
-func TestPackedSketchRanks(t *testing.T) {
+// On rows whose coordinates beyond the twelfth vary little, packed sketches find nearly as many of the
+// nearest rows as exact distances do; sketches of signs do if they have many for each coordinate.
+func TestSketchRanks(t *testing.T) {
 	const n, d = 1200, 100
 	m := gaussian(n, d, 9)
 	for i := range n {
@@ -95,44 +94,87 @@ func TestPackedSketchRanks(t *testing.T) {
 		}
 	}
 	mean := make([]float32, d)
-	e := FitSketches(m, m, mean, nil, 64)
-	b := make([]byte, 64*n)
-	for i := range n {
-		e.Encode(b[64*i:], m.row(i), m.row(i), mean)
+	for _, c := range []struct {
+		encoder SketchEncoder
+		places  int // that hold 98 % of the nearest ten
+	}{
+		{FitSketches(m, m, mean, nil), 15},
+		{SketchEncoder{Width: 64, Signs: true}, 35},
+		{SketchEncoder{Width: 128, Signs: true}, 25},
+		{SketchEncoder{Width: 256, Signs: true}, 20},
+	} {
+		e := c.encoder
+		b := make([]byte, e.Width*n)
+		for i := range n {
+			e.Encode(b[e.Width*i:], m.row(i), m.row(i), mean)
+		}
+		view := e.View(chunked(b, e.Width, 5), 5)
+		ids, scores := make([]uint32, n), make([]float32, n)
+		found := 0
+		for q := range 20 {
+			var exact, estimated vector.TopK
+			exact.Reset(10)
+			estimated.Reset(c.places)
+			for i := range ids {
+				ids[i] = uint32(i)
+				exact.Push(uint32(i), vector.L2Squared(m.row(q), m.row(i)))
+			}
+			view.Estimate(m.row(q), m.row(q), mean, ids, scores)
+			for i, x := range scores {
+				estimated.Push(uint32(i), x)
+			}
+			var truth []uint32
+			for _, h := range exact.Append(nil) {
+				truth = append(truth, h.ID)
+			}
+			found += common(estimated.Append(nil), truth)
+		}
+		if found < 196 {
+			t.Errorf("%d bytes, signs %v: the best %d estimates hold %d of 200 nearest rows", e.Width, e.Signs,
+				c.places, found)
+		}
 	}
-	s := NewSearcher()
-	s.v = &View{Sketch: e.View(chunked(b, 64, 5), 5)}
+}
+
+// The estimate of a row's distance to itself is zero up to rounding, and the mean of the estimates over rows
+// in random directions that of the distances: the factors remove the bias.
+func TestSignEstimates(t *testing.T) {
+	const n, d, width = 400, 300, 128
+	m := gaussian(n, d, 3)
+	mean := make([]float32, d)
+	for j := range mean {
+		mean[j] = float32(j % 3)
+	}
+	e := SketchEncoder{Width: width, Signs: true}
+	b := make([]byte, width*n)
 	ids, scores := make([]uint32, n), make([]float32, n)
-	found := 0
-	for q := range 20 {
-		s.rotated = m.row(q)
-		s.quantiseQuery()
-		var exact, estimated vector.TopK
-		exact.Reset(10)
-		estimated.Reset(15)
-		for i := range ids {
-			ids[i] = uint32(i)
-			exact.Push(uint32(i), vector.L2Squared(m.row(q), m.row(i)))
-		}
-		s.estimate(s.v.Sketch, ids, scores)
-		for i, x := range scores {
-			estimated.Push(uint32(i), x)
-		}
-		var truth []uint32
-		for _, h := range exact.Append(nil) {
-			truth = append(truth, h.ID)
-		}
-		found += common(estimated.Append(nil), truth)
+	for i := range n {
+		ids[i] = uint32(i)
+		e.Encode(b[width*i:], m.row(i), nil, mean)
 	}
-	if found < 196 {
-		t.Errorf("the best 15 estimates hold %d of 200 nearest rows", found)
+	view := e.View(chunked(b, width, 5), 5)
+	var off, all float64
+	for q := range n {
+		view.Estimate(m.row(q), nil, mean, ids, scores)
+		own := vector.L2Squared(m.row(q), mean)
+		if got := scores[q] + own; math.Abs(float64(got)) > 0.03*float64(own) {
+			t.Fatalf("row %d is estimated at %v from itself, %v from the mean", q, got, own)
+		}
+		for i, x := range scores {
+			exact := vector.L2Squared(m.row(q), m.row(i))
+			off += float64(x + own - exact)
+			all += float64(exact)
+		}
+	}
+	if math.Abs(off) > 0.01*all {
+		t.Errorf("the estimates are off by %v in the mean of %v", off/n/n, all/n/n)
 	}
 }
 
 // Where rows resemble their labels outside the sketched coordinates, the norm
 // there counts little; where they do not, it counts in full.
 func TestSketchRest(t *testing.T) {
-	const n, d, width = 1500, 118, 64
+	const n, d = 1500, 118
 	for name, c := range map[string]struct {
 		shared bool
 		lo, hi float32
@@ -141,7 +183,7 @@ func TestSketchRest(t *testing.T) {
 		for i := range n {
 			for j := range m.row(i) {
 				switch {
-				case j < vector.PackedCoordinates(width):
+				case j < vector.PackedHead+vector.PackedTail:
 					m.row(i)[j] *= 0.1
 				case c.shared:
 					// The same in a group of rows, up to a factor.
@@ -155,14 +197,14 @@ func TestSketchRest(t *testing.T) {
 				lists.IDs[10*i+j] = uint32((i + 15*j) % n)
 			}
 		}
-		e := FitSketches(m, m, make([]float32, d), lists, width)
+		e := FitSketches(m, m, make([]float32, d), lists)
 		if e.Rest < c.lo || e.Rest > c.hi {
 			t.Errorf("%s: rest counts %v times", name, e.Rest)
 		}
 	}
 	constant := &matrix{make([]float32, 90), 30, 3}
 	lists := &labels.Neighbors{N: 30, K: 3, IDs: make([]uint32, 90)}
-	if e := FitSketches(constant, constant, make([]float32, 3), lists, 64); !slices.Equal(e.Steps, []float32{1, 1, 1}) || e.Rest != 1 {
+	if e := FitSketches(constant, constant, make([]float32, 3), lists); !slices.Equal(e.Steps, []float32{1, 1, 1}) || e.Rest != 1 {
 		t.Errorf("constant rows: %+v", e)
 	}
 }

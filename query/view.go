@@ -28,30 +28,23 @@ type RowSet struct {
 	InvNorm [][]float32
 }
 
-// SketchView holds the sketches of the covered rows in the layout of vector.PackedScores, Width
-// bytes per row: rotated coordinates, each with its own step, then the row's squared distance to
-// the rotation's mean, float32 little-endian, as SketchEncoder corrects it.
+// SketchView holds the sketches of the covered rows, Width bytes each, in the layout of
+// vector.PackedScores or, with Signs, of vector.SignScores.
 type SketchView struct {
 	Chunks []unsafe.Pointer
 	Shift  uint
 	Width  int
-	Steps  []float32 // value of a step by coordinate
+	Signs  bool
+	Steps  []float32 // value of a step by coordinate; none with Signs
 	Keep   [][]byte
 }
 
-// NewSketchView returns a view of chunks of 1<<shift sketches of width bytes whose coordinates
-// were divided by steps.
-func NewSketchView(chunks [][]byte, shift uint, width int, steps []float32) *SketchView {
-	s := &SketchView{Shift: shift, Width: width, Steps: steps, Keep: chunks}
-	for _, c := range chunks {
-		s.Chunks = append(s.Chunks, unsafe.Pointer(unsafe.SliceData(c)))
-	}
-	return s
-}
-
 // SketchWidth reports whether sketches may be width bytes wide.
-func SketchWidth(width int) bool {
-	return width > 0 && width <= vector.MaxPackedWidth && width%vector.PackedLine == 0
+func SketchWidth(width int, signs bool) bool {
+	if !signs {
+		return width == vector.PackedWidth
+	}
+	return width > 0 && width <= vector.MaxSignWidth && width%vector.SignLine == 0
 }
 
 // NeighborView holds the label lists of the covered rows: K near rows each, nearest first,
@@ -94,7 +87,7 @@ type View struct {
 	// to 255 under L2.
 	ByteRotation *forest.ByteRotation
 	Sketch       *SketchView
-	// Fresh holds sketches of the first FreshN rows after N, with Sketch's width and steps:
+	// Fresh holds sketches of the first FreshN rows after N, with Sketch's code:
 	// sketch i is that of row N+i. If it is nil, all rows after N are scored exactly.
 	Fresh     *SketchView
 	FreshN    int
@@ -190,10 +183,13 @@ func (v *View) Validate() error {
 		return fail("rotation of bytes of another shape")
 	}
 	if s := v.Sketch; s != nil {
-		if v.Rotation == nil || !SketchWidth(s.Width) {
+		if v.Rotation == nil || !SketchWidth(s.Width, s.Signs) {
 			return fail("sketches of %d bytes, rotation %v", s.Width, v.Rotation != nil)
 		}
-		if len(s.Steps) > min(v.Rotation.R, vector.PackedCoordinates(s.Width)) {
+		if s.Signs && spreadSize(v.Inner(), s.Width) > maxSpread {
+			return fail("sketches of signs for %d coordinates", v.Inner())
+		}
+		if len(s.Steps) > min(v.Rotation.R, vector.PackedHead+vector.PackedTail) {
 			return fail("%d steps of sketches, %d rotated coordinates", len(s.Steps), v.Rotation.R)
 		}
 		if len(s.Chunks) != len(s.Keep) || !covers(s.Keep, s.Shift, v.N, s.Width) {
@@ -201,7 +197,7 @@ func (v *View) Validate() error {
 		}
 	}
 	if f := v.Fresh; f != nil {
-		if v.Sketch == nil || f.Width != v.Sketch.Width ||
+		if v.Sketch == nil || f.Width != v.Sketch.Width || f.Signs != v.Sketch.Signs ||
 			!slices.Equal(f.Steps, v.Sketch.Steps) || v.FreshN < 0 || v.FreshN > v.Rows.N-v.N {
 			return fail("sketches of %d fresh rows do not suit the others", v.FreshN)
 		}

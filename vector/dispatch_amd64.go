@@ -100,23 +100,50 @@ func sketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint,
 	active.sketchScores(q, scale, chunks, shift, width, ids, out)
 }
 
-func packedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, width int,
-	ids []uint32, out []float32,
-) {
+func packedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, ids []uint32, out []float32) {
 	table, pq := (**byte)(unsafe.Pointer(unsafe.SliceData(chunks))), (*byte)(unsafe.Pointer(q))
-	pid, po, lines := unsafe.SliceData(ids), unsafe.SliceData(out), width/PackedLine
-	switch {
-	case active == genericSet:
-		packedScoresGo(q, chunks, shift, width, ids, out)
-	case active == avx512Set && lines == 1:
+	pid, po := unsafe.SliceData(ids), unsafe.SliceData(out)
+	switch active {
+	case avx512Set:
 		packedScoresAVX512(pq, table, uint64(shift), pid, len(ids), po)
-	case active == avx512Set:
-		packedLinesAVX512(pq, lines, table, uint64(shift), pid, len(ids), po)
-	case lines == 1:
+	case avx2Set:
 		packedScoresAVX2(pq, table, uint64(shift), pid, len(ids), po)
 	default:
-		packedLinesAVX2(pq, lines, table, uint64(shift), pid, len(ids), po)
+		packedScoresGo(q, chunks, shift, ids, out)
 	}
+}
+
+func signScores(q *SignQuery, chunks []unsafe.Pointer, shift uint, width int, ids []uint32, out []float32) {
+	if active == genericSet {
+		signScoresGo(q, chunks, shift, width, ids, out)
+		return
+	}
+	if n := len(ids); n < 4 {
+		// The kernels compute at least four scores.
+		var four [4]uint32
+		var scores [4]float32
+		for i := range four {
+			four[i] = ids[min(i, n-1)]
+		}
+		signScores(q, chunks, shift, width, four[:], scores[:])
+		copy(out, scores[:])
+		return
+	}
+	table, pq := (**byte)(unsafe.Pointer(unsafe.SliceData(chunks))), (*byte)(unsafe.Pointer(q))
+	pid, po := unsafe.SliceData(ids), unsafe.SliceData(out)
+	if active == avx512Set {
+		signScoresAVX512(pq, uint64(width), table, uint64(shift), pid, len(ids), po)
+	} else {
+		signScoresAVX2(pq, uint64(width), table, uint64(shift), pid, len(ids), po)
+	}
+}
+
+func rotateSigns(x []float32, signs []uint64) {
+	if active == genericSet || len(x) < 8 {
+		rotateSignsGo(x, signs)
+		return
+	}
+	rotateSignsAVX2(unsafe.SliceData(x), unsafe.SliceData(signs), len(x))
 }
 
 func matVecBytes(m []int8, rows, stride int, x []uint8, out []int32) {

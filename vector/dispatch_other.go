@@ -25,11 +25,15 @@ func sketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint,
 	sketchScoresGo(q, scale, chunks, shift, width, ids, out)
 }
 
-func packedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, width int,
-	ids []uint32, out []float32,
-) {
-	packedScoresGo(q, chunks, shift, width, ids, out)
+func packedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, ids []uint32, out []float32) {
+	packedScoresGo(q, chunks, shift, ids, out)
 }
+
+func signScores(q *SignQuery, chunks []unsafe.Pointer, shift uint, width int, ids []uint32, out []float32) {
+	signScoresGo(q, chunks, shift, width, ids, out)
+}
+
+func rotateSigns(x []float32, signs []uint64) { rotateSignsGo(x, signs) }
 
 func matVecBytes(m []int8, rows, stride int, x []uint8, out []int32) {
 	matVecBytesGo(m, rows, stride, x, out)

@@ -20,6 +20,7 @@ func TestKernelAllocations(t *testing.T) {
 			"DotFloat32Uint8":       func() { var a [99]float32; var b [99]uint8; DotFloat32Uint8(a[:], b[:]) },
 			"DotTile":               func() { var a, b, c [169]float32; DotTile(a[:], 13, b[:], 13, 13, c[:]) },
 			"MatVec":                func() { var a, b, c [169]float32; MatVec(a[:], 13, 13, b[:], c[:]) },
+			"RotateSigns":           func() { var a [64]float32; var s [1]uint64; RotateSigns(a[:], s[:]) },
 			"Prefetch":              func() { var a [99]byte; Prefetch(unsafe.Pointer(&a), 99) },
 			"SketchScores": func() {
 				var q [64]int16
@@ -27,6 +28,13 @@ func TestKernelAllocations(t *testing.T) {
 				var out [33]float32
 				chunks := [1]unsafe.Pointer{unsafe.Pointer(&chunk[0])}
 				SketchScores(q[:], 1, chunks[:], 7, 64, ids[:], out[:])
+			},
+			"SignScores": func() {
+				var q SignQuery
+				var ids [3]uint32
+				var out [3]float32
+				chunks := [1]unsafe.Pointer{unsafe.Pointer(&chunk[0])}
+				SignScores(&q, chunks[:], 7, 64, ids[:], out[:])
 			},
 		} {
 			if n := testing.AllocsPerRun(10, f); n != 0 {

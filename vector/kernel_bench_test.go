@@ -98,6 +98,47 @@ func BenchmarkKernelSketch(b *testing.B) {
 	})
 }
 
+// BenchmarkKernelSigns scores random rows of a store of 4 to 16 MiB.
+func BenchmarkKernelSigns(b *testing.B) {
+	benchEachLevel(b, func(b *testing.B) {
+		for _, width := range signWidths {
+			b.Run(fmt.Sprint(width), func(b *testing.B) {
+				r := rand.New(rand.NewPCG(3, 4))
+				const rows = 1 << 16
+				store := make([]byte, rows*width)
+				var q SignQuery
+				w := make([]float32, SignBits(width))
+				for i := range w {
+					w[i] = float32(r.NormFloat64())
+				}
+				q.SetSigns(w, width)
+				var ids [64][1000]uint32 // different rows each time, or they stay in the cache
+				for i := range ids {
+					for j := range ids[i] {
+						ids[i][j] = r.Uint32N(rows)
+					}
+				}
+				out, n := make([]float32, len(ids[0])), 0
+				chunks := []unsafe.Pointer{unsafe.Pointer(unsafe.SliceData(store))}
+				for b.Loop() {
+					SignScores(&q, chunks, 20, width, ids[n%len(ids)][:], out)
+					n++
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n*len(out)), "ns/row")
+			})
+		}
+	})
+}
+
+func BenchmarkKernelRotateSigns(b *testing.B) {
+	benchEachLevel(b, func(b *testing.B) {
+		x, signs := make([]float32, 1024), make([]uint64, 16)
+		for b.Loop() {
+			RotateSigns(x, signs)
+		}
+	})
+}
+
 func BenchmarkKernelIsFinite(b *testing.B) {
 	benchEachLevel(b, func(b *testing.B) {
 		for _, n := range benchDims {

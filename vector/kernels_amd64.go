@@ -68,10 +68,10 @@ func sketchScores128AVX2(q *int16, scale float32, chunks **byte, shift uint64, i
 //go:noescape
 func packedScoresAVX2(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
 
-// packedLinesAVX2 is PackedScores for sketches of several cache lines.
+// signScoresAVX2 is SignScores for at least four rows.
 //
 //go:noescape
-func packedLinesAVX2(q *byte, lines int, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+func signScoresAVX2(q *byte, width uint64, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
 
 // matVecBytesAVX2 is MatVecBytes.
 //
@@ -142,10 +142,10 @@ func sketchScores128AVX512(q *int16, scale float32, chunks **byte, shift uint64,
 //go:noescape
 func packedScoresAVX512(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
 
-// packedLinesAVX512 is PackedScores for sketches of several cache lines.
+// signScoresAVX512 is SignScores for at least four rows.
 //
 //go:noescape
-func packedLinesAVX512(q *byte, lines int, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+func signScoresAVX512(q *byte, width uint64, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
 
 // matVecBytesAVX512 is MatVecBytes.
 //
@@ -166,6 +166,11 @@ func wholeBytesAVX2(x *float32, n int, out *uint8) bool
 //
 //go:noescape
 func addRowsAVX2(sum *float64, n int, cells *float32, at *int, x *float64, rows int)
+
+// rotateSignsAVX2 is RotateSigns, n a power of two of at least 8.
+//
+//go:noescape
+func rotateSignsAVX2(x *float32, signs *uint64, n int)
 
 // prefetchLines hints that the n bytes from p will be read.
 //

@@ -60,6 +60,64 @@ DATA lowNibbles<>+48(SB)/8, $0x0f0f0f0f0f0f0f0f
 DATA lowNibbles<>+56(SB)/8, $0x0f0f0f0f0f0f0f0f
 GLOBL lowNibbles<>(SB), RODATA|NOPTR, $64
 
+DATA byteOnes<>+0(SB)/8, $0x0101010101010101
+DATA byteOnes<>+8(SB)/8, $0x0101010101010101
+DATA byteOnes<>+16(SB)/8, $0x0101010101010101
+DATA byteOnes<>+24(SB)/8, $0x0101010101010101
+DATA byteOnes<>+32(SB)/8, $0x0101010101010101
+DATA byteOnes<>+40(SB)/8, $0x0101010101010101
+DATA byteOnes<>+48(SB)/8, $0x0101010101010101
+DATA byteOnes<>+56(SB)/8, $0x0101010101010101
+GLOBL byteOnes<>(SB), RODATA|NOPTR, $64
+
+DATA bitSpread<>+0(SB)/8, $0x0000000000000000
+DATA bitSpread<>+8(SB)/8, $0x0101010101010101
+DATA bitSpread<>+16(SB)/8, $0x0202020202020202
+DATA bitSpread<>+24(SB)/8, $0x0303030303030303
+GLOBL bitSpread<>(SB), RODATA|NOPTR, $32
+
+DATA bitSelect<>+0(SB)/8, $0x8040201008040201
+DATA bitSelect<>+8(SB)/8, $0x8040201008040201
+DATA bitSelect<>+16(SB)/8, $0x8040201008040201
+DATA bitSelect<>+24(SB)/8, $0x8040201008040201
+GLOBL bitSelect<>(SB), RODATA|NOPTR, $32
+
+DATA laneBits<>+0(SB)/4, $0x00000001
+DATA laneBits<>+4(SB)/4, $0x00000002
+DATA laneBits<>+8(SB)/4, $0x00000004
+DATA laneBits<>+12(SB)/4, $0x00000008
+DATA laneBits<>+16(SB)/4, $0x00000010
+DATA laneBits<>+20(SB)/4, $0x00000020
+DATA laneBits<>+24(SB)/4, $0x00000040
+DATA laneBits<>+28(SB)/4, $0x00000080
+GLOBL laneBits<>(SB), RODATA|NOPTR, $32
+
+DATA hadamardSigns<>+0(SB)/4, $0x00000000
+DATA hadamardSigns<>+4(SB)/4, $0x80000000
+DATA hadamardSigns<>+8(SB)/4, $0x00000000
+DATA hadamardSigns<>+12(SB)/4, $0x80000000
+DATA hadamardSigns<>+16(SB)/4, $0x00000000
+DATA hadamardSigns<>+20(SB)/4, $0x80000000
+DATA hadamardSigns<>+24(SB)/4, $0x00000000
+DATA hadamardSigns<>+28(SB)/4, $0x80000000
+DATA hadamardSigns<>+32(SB)/4, $0x00000000
+DATA hadamardSigns<>+36(SB)/4, $0x00000000
+DATA hadamardSigns<>+40(SB)/4, $0x80000000
+DATA hadamardSigns<>+44(SB)/4, $0x80000000
+DATA hadamardSigns<>+48(SB)/4, $0x00000000
+DATA hadamardSigns<>+52(SB)/4, $0x00000000
+DATA hadamardSigns<>+56(SB)/4, $0x80000000
+DATA hadamardSigns<>+60(SB)/4, $0x80000000
+DATA hadamardSigns<>+64(SB)/4, $0x00000000
+DATA hadamardSigns<>+68(SB)/4, $0x00000000
+DATA hadamardSigns<>+72(SB)/4, $0x00000000
+DATA hadamardSigns<>+76(SB)/4, $0x00000000
+DATA hadamardSigns<>+80(SB)/4, $0x80000000
+DATA hadamardSigns<>+84(SB)/4, $0x80000000
+DATA hadamardSigns<>+88(SB)/4, $0x80000000
+DATA hadamardSigns<>+92(SB)/4, $0x80000000
+GLOBL hadamardSigns<>(SB), RODATA|NOPTR, $96
+
 DATA exponent<>+0(SB)/8, $0x7f8000007f800000
 DATA exponent<>+8(SB)/8, $0x7f8000007f800000
 DATA exponent<>+16(SB)/8, $0x7f8000007f800000
@@ -1522,11 +1580,11 @@ TEXT ·packedScoresAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU (AX), Y0
 	VMOVDQU lowNibbles<>+0(SB), Y2
 	VMOVDQU wordOnes<>+0(SB), Y3
-	VMOVQ   32(AX), X1
-	VMOVDQU 48(AX), Y4
-	VMOVDQU 304(AX), Y5
-	VMOVDQU 80(AX), Y6
-	VMOVDQU 336(AX), Y7
+	VMOVQ   160(AX), X1
+	VMOVDQU 32(AX), Y4
+	VMOVDQU 96(AX), Y5
+	VMOVDQU 64(AX), Y6
+	VMOVDQU 128(AX), Y7
 	MOVQ    $0x00000010, R9
 	CMPQ    SI, R9
 	CMOVQLT SI, R9
@@ -1691,10 +1749,10 @@ far:
 	VINSERTPS    $0x10, 60(R11), X9, X9
 	VINSERTPS    $0x20, 60(R12), X9, X9
 	VINSERTPS    $0x30, 60(R13), X9, X9
-	VPBROADCASTD 40(AX), X10
+	VPBROADCASTD 168(AX), X10
 	VPADDD       X10, X8, X8
 	VCVTDQ2PS    X8, X8
-	VBROADCASTSS 44(AX), X10
+	VBROADCASTSS 172(AX), X10
 	VMULPS       X10, X8, X8
 	VSUBPS       X8, X9, X8
 	VMOVUPS      X8, (DI)
@@ -1819,10 +1877,10 @@ near:
 	VINSERTPS    $0x10, 60(R11), X9, X9
 	VINSERTPS    $0x20, 60(R12), X9, X9
 	VINSERTPS    $0x30, 60(R13), X9, X9
-	VPBROADCASTD 40(AX), X10
+	VPBROADCASTD 168(AX), X10
 	VPADDD       X10, X8, X8
 	VCVTDQ2PS    X8, X8
-	VBROADCASTSS 44(AX), X10
+	VBROADCASTSS 172(AX), X10
 	VMULPS       X10, X8, X8
 	VSUBPS       X8, X9, X8
 	VMOVUPS      X8, (DI)
@@ -1865,10 +1923,10 @@ one:
 	VPHADDD      X8, X8, X8
 	VPHADDD      X8, X8, X8
 	VMOVSS       60(R10), X9
-	VPBROADCASTD 40(AX), X10
+	VPBROADCASTD 168(AX), X10
 	VPADDD       X10, X8, X8
 	VCVTDQ2PS    X8, X8
-	VBROADCASTSS 44(AX), X10
+	VBROADCASTSS 172(AX), X10
 	VMULPS       X10, X8, X8
 	VSUBPS       X8, X9, X8
 	VMOVSS       X8, (DI)
@@ -1881,119 +1939,375 @@ return:
 	VZEROUPPER
 	RET
 
-// func packedLinesAVX2(q *byte, lines int, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+// func signScoresAVX2(q *byte, width uint64, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
 // Requires: AVX, AVX2, BMI2, CMOV, MMX+
-TEXT ·packedLinesAVX2(SB), NOSPLIT, $0-56
+TEXT ·signScoresAVX2(SB), NOSPLIT, $0-56
 	MOVQ    q+0(FP), AX
-	MOVQ    chunks+16(FP), CX
-	MOVQ    shift+24(FP), DX
-	MOVQ    ids+32(FP), BX
-	MOVQ    n+40(FP), SI
-	MOVQ    out+48(FP), DI
-	MOVQ    $-1, R8
-	SHLXQ   DX, R8, R8
-	NOTQ    R8
-	VMOVDQU (AX), Y0
-	VMOVDQU lowNibbles<>+0(SB), Y2
-	VMOVDQU wordOnes<>+0(SB), Y3
-	VMOVQ   32(AX), X1
-	MOVQ    lines+8(FP), R9
-	SHLQ    $0x06, R9
-	MOVQ    $0x00000008, R10
-	CMPQ    SI, R10
-	CMOVQLT SI, R10
+	MOVQ    width+8(FP), CX
+	MOVQ    chunks+16(FP), DX
+	MOVQ    shift+24(FP), BX
+	MOVQ    ids+32(FP), SI
+	MOVQ    n+40(FP), DI
+	MOVQ    out+48(FP), R8
+	VMOVDQU byteOnes<>+0(SB), Y0
+	VMOVDQU bitSpread<>+0(SB), Y1
+	VMOVDQU bitSelect<>+0(SB), Y2
+	MOVQ    $0x00000008, R9
+	CMPQ    DI, R9
+	CMOVQLT DI, R9
 
 first:
-	SUBQ  $0x01, R10
-	JLT   row
-	MOVL  (BX)(R10*4), R12
-	SHRXQ DX, R12, R11
-	MOVQ  (CX)(R11*8), R11
-	ANDQ  R8, R12
-	IMULQ R9, R12
-	ADDQ  R12, R11
-	XORQ  R12, R12
+	SUBQ  $0x01, R9
+	JLT   four
+	MOVL  (SI)(R9*4), R10
+	SHRXQ BX, R10, R11
+	MOVQ  (DX)(R11*8), R11
+	BZHIQ BX, R10, R10
+	IMULQ CX, R10
+	ADDQ  R10, R11
+	XORQ  R10, R10
 
 firstlines:
-	PREFETCHT0 (R11)(R12*1)
-	ADDQ       $0x40, R12
-	CMPQ       R12, R9
-	JLT        firstlines
-	PREFETCHT0 -1(R11)(R9*1)
-	JMP        first
-
-row:
-	TESTQ   SI, SI
-	JZ      return
-	MOVQ    $0x00000008, R10
-	CMPQ    SI, R10
-	LEAQ    -1(SI), R11
-	CMOVQLE R11, R10
-	MOVL    (BX)(R10*4), R10
-	SHRXQ   DX, R10, R11
-	MOVQ    (CX)(R11*8), R11
-	ANDQ    R8, R10
-	IMULQ   R9, R10
-	ADDQ    R10, R11
-	XORQ    R10, R10
-
-lines:
 	PREFETCHT0 (R11)(R10*1)
 	ADDQ       $0x40, R10
-	CMPQ       R10, R9
-	JLT        lines
-	PREFETCHT0 -1(R11)(R9*1)
-	XORQ       R10, R10
-	MOVL       (BX)(R10*4), R10
-	SHRXQ      DX, R10, R11
-	MOVQ       (CX)(R11*8), R11
-	ANDQ       R8, R10
-	IMULQ      R9, R10
-	ADDQ       R10, R11
-	VPXOR      X4, X4, X4
-	XORQ       R10, R10
+	CMPQ       R10, CX
+	JLT        firstlines
+	PREFETCHT0 -1(R11)(CX*1)
+	JMP        first
 
-line:
-	VMOVDQU      (R11)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y6
-	VPAND        Y2, Y5, Y5
+four:
+	CMPQ  DI, $0x0c
+	JLT   near
+	MOVL  32(SI), R9
+	SHRXQ BX, R9, R10
+	MOVQ  (DX)(R10*8), R10
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R10
+	XORQ  R9, R9
+
+lines0:
+	PREFETCHT0 (R10)(R9*1)
+	ADDQ       $0x40, R9
+	CMPQ       R9, CX
+	JLT        lines0
+	PREFETCHT0 -1(R10)(CX*1)
+	MOVL       36(SI), R9
+	SHRXQ      BX, R9, R10
+	MOVQ       (DX)(R10*8), R10
+	BZHIQ      BX, R9, R9
+	IMULQ      CX, R9
+	ADDQ       R9, R10
+	XORQ       R9, R9
+
+lines1:
+	PREFETCHT0 (R10)(R9*1)
+	ADDQ       $0x40, R9
+	CMPQ       R9, CX
+	JLT        lines1
+	PREFETCHT0 -1(R10)(CX*1)
+	MOVL       40(SI), R9
+	SHRXQ      BX, R9, R10
+	MOVQ       (DX)(R10*8), R10
+	BZHIQ      BX, R9, R9
+	IMULQ      CX, R9
+	ADDQ       R9, R10
+	XORQ       R9, R9
+
+lines2:
+	PREFETCHT0 (R10)(R9*1)
+	ADDQ       $0x40, R9
+	CMPQ       R9, CX
+	JLT        lines2
+	PREFETCHT0 -1(R10)(CX*1)
+	MOVL       44(SI), R9
+	SHRXQ      BX, R9, R10
+	MOVQ       (DX)(R10*8), R10
+	BZHIQ      BX, R9, R9
+	IMULQ      CX, R9
+	ADDQ       R9, R10
+	XORQ       R9, R9
+
+lines3:
+	PREFETCHT0 (R10)(R9*1)
+	ADDQ       $0x40, R9
+	CMPQ       R9, CX
+	JLT        lines3
+	PREFETCHT0 -1(R10)(CX*1)
+
+near:
+	MOVL  (SI), R9
+	SHRXQ BX, R9, R10
+	MOVQ  (DX)(R10*8), R10
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R10
+	VPXOR X3, X3, X3
+	MOVL  4(SI), R9
+	SHRXQ BX, R9, R11
+	MOVQ  (DX)(R11*8), R11
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R11
+	VPXOR X5, X5, X5
+	MOVL  8(SI), R9
+	SHRXQ BX, R9, R12
+	MOVQ  (DX)(R12*8), R12
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R12
+	VPXOR X7, X7, X7
+	MOVL  12(SI), R9
+	SHRXQ BX, R9, R13
+	MOVQ  (DX)(R13*8), R13
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R13
+	VPXOR X9, X9, X9
+	XORQ  R9, R9
+
+group:
+	VPBROADCASTD (R10)(R9*1), Y4
+	VPSHUFB      Y1, Y4, Y4
+	VPAND        Y2, Y4, Y4
+	VPCMPEQB     Y2, Y4, Y4
+	VPAND        8(AX)(R9*8), Y4, Y4
+	VPBROADCASTD (R11)(R9*1), Y6
+	VPSHUFB      Y1, Y6, Y6
 	VPAND        Y2, Y6, Y6
-	VPMADDUBSW   48(AX)(R10*1), Y5, Y5
-	VPMADDUBSW   304(AX)(R10*1), Y6, Y6
+	VPCMPEQB     Y2, Y6, Y6
+	VPAND        8(AX)(R9*8), Y6, Y6
+	VPBROADCASTD (R12)(R9*1), Y8
+	VPSHUFB      Y1, Y8, Y8
+	VPAND        Y2, Y8, Y8
+	VPCMPEQB     Y2, Y8, Y8
+	VPAND        8(AX)(R9*8), Y8, Y8
+	VPBROADCASTD (R13)(R9*1), Y10
+	VPSHUFB      Y1, Y10, Y10
+	VPAND        Y2, Y10, Y10
+	VPCMPEQB     Y2, Y10, Y10
+	VPAND        8(AX)(R9*8), Y10, Y10
+	VPBROADCASTD 4(R10)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        40(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y4, Y4
+	VPBROADCASTD 4(R11)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        40(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y6, Y6
+	VPBROADCASTD 4(R12)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        40(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y8, Y8
+	VPBROADCASTD 4(R13)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        40(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y10, Y10
+	VPBROADCASTD 8(R10)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        72(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y4, Y4
+	VPBROADCASTD 8(R11)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        72(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y6, Y6
+	VPBROADCASTD 8(R12)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        72(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y8, Y8
+	VPBROADCASTD 8(R13)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        72(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y10, Y10
+	VPBROADCASTD 12(R10)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        104(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y4, Y4
+	VPBROADCASTD 12(R11)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        104(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y6, Y6
+	VPBROADCASTD 12(R12)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        104(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y8, Y8
+	VPBROADCASTD 12(R13)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        104(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y10, Y10
+	VPMADDUBSW   Y4, Y0, Y4
+	VPADDW       Y4, Y3, Y3
+	VPMADDUBSW   Y6, Y0, Y6
 	VPADDW       Y6, Y5, Y5
-	VMOVDQU      32(R11)(R10*1), Y6
-	VPSRLW       $0x04, Y6, Y7
+	VPMADDUBSW   Y8, Y0, Y8
+	VPADDW       Y8, Y7, Y7
+	VPMADDUBSW   Y10, Y0, Y10
+	VPADDW       Y10, Y9, Y9
+	VPBROADCASTD 16(R10)(R9*1), Y4
+	VPSHUFB      Y1, Y4, Y4
+	VPAND        Y2, Y4, Y4
+	VPCMPEQB     Y2, Y4, Y4
+	VPAND        136(AX)(R9*8), Y4, Y4
+	VPBROADCASTD 16(R11)(R9*1), Y6
+	VPSHUFB      Y1, Y6, Y6
 	VPAND        Y2, Y6, Y6
-	VPAND        Y2, Y7, Y7
-	VPMADDUBSW   80(AX)(R10*1), Y6, Y6
-	VPMADDUBSW   336(AX)(R10*1), Y7, Y7
+	VPCMPEQB     Y2, Y6, Y6
+	VPAND        136(AX)(R9*8), Y6, Y6
+	VPBROADCASTD 16(R12)(R9*1), Y8
+	VPSHUFB      Y1, Y8, Y8
+	VPAND        Y2, Y8, Y8
+	VPCMPEQB     Y2, Y8, Y8
+	VPAND        136(AX)(R9*8), Y8, Y8
+	VPBROADCASTD 16(R13)(R9*1), Y10
+	VPSHUFB      Y1, Y10, Y10
+	VPAND        Y2, Y10, Y10
+	VPCMPEQB     Y2, Y10, Y10
+	VPAND        136(AX)(R9*8), Y10, Y10
+	VPBROADCASTD 20(R10)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        168(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y4, Y4
+	VPBROADCASTD 20(R11)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        168(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y6, Y6
+	VPBROADCASTD 20(R12)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        168(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y8, Y8
+	VPBROADCASTD 20(R13)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        168(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y10, Y10
+	VPBROADCASTD 24(R10)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        200(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y4, Y4
+	VPBROADCASTD 24(R11)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        200(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y6, Y6
+	VPBROADCASTD 24(R12)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        200(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y8, Y8
+	VPBROADCASTD 24(R13)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        200(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y10, Y10
+	VPBROADCASTD 28(R10)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        232(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y4, Y4
+	VPBROADCASTD 28(R11)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        232(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y6, Y6
+	VPBROADCASTD 28(R12)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        232(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y8, Y8
+	VPBROADCASTD 28(R13)(R9*1), Y11
+	VPSHUFB      Y1, Y11, Y11
+	VPAND        Y2, Y11, Y11
+	VPCMPEQB     Y2, Y11, Y11
+	VPAND        232(AX)(R9*8), Y11, Y11
+	VPADDB       Y11, Y10, Y10
+	VPMADDUBSW   Y4, Y0, Y4
+	VPADDW       Y4, Y3, Y3
+	VPMADDUBSW   Y6, Y0, Y6
 	VPADDW       Y6, Y5, Y5
-	VPADDW       Y7, Y5, Y5
-	VPMADDWD     Y3, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	ADDQ         $0x40, R10
-	CMPQ         R10, R9
-	JLT          line
-	VPSLLD       X1, Y4, Y4
-	VPMOVSXBW    (R11), Y5
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPADDD       X5, X4, X4
-	VPHADDD      X4, X4, X4
-	VPHADDD      X4, X4, X4
-	VMOVSS       -4(R11)(R9*1), X5
-	VPBROADCASTD 40(AX), X6
-	VPADDD       X6, X4, X4
-	VCVTDQ2PS    X4, X4
-	VBROADCASTSS 44(AX), X6
-	VMULPS       X6, X4, X4
-	VSUBPS       X4, X5, X4
-	VMOVSS       X4, (DI)
-	ADDQ         $0x04, BX
-	ADDQ         $0x04, DI
-	DECQ         SI
-	JMP          row
+	VPMADDUBSW   Y8, Y0, Y8
+	VPADDW       Y8, Y7, Y7
+	VPMADDUBSW   Y10, Y0, Y10
+	VPADDW       Y10, Y9, Y9
+	ADDQ         $0x20, R9
+	CMPQ         R9, CX
+	JLT          group
+	VMOVDQU      wordOnes<>+0(SB), Y4
+	VPMADDWD     Y4, Y3, Y3
+	VPMADDWD     Y4, Y5, Y5
+	VPMADDWD     Y4, Y7, Y7
+	VPMADDWD     Y4, Y9, Y9
+	VPHADDD      Y5, Y3, Y3
+	VPHADDD      Y9, Y7, Y7
+	VPHADDD      Y7, Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X4
+	VPADDD       X4, X3, X3
+	VPADDD       X3, X3, X3
+	VPBROADCASTD (AX), X4
+	VPSUBD       X4, X3, X3
+	VCVTDQ2PS    X3, X3
+	VBROADCASTSS 4(AX), X4
+	VMULPS       X4, X3, X3
+	VMOVSS       -8(R10)(CX*1), X4
+	VINSERTPS    $0x10, -8(R11)(CX*1), X4, X4
+	VINSERTPS    $0x20, -8(R12)(CX*1), X4, X4
+	VINSERTPS    $0x30, -8(R13)(CX*1), X4, X4
+	VMOVSS       -4(R10)(CX*1), X5
+	VINSERTPS    $0x10, -4(R11)(CX*1), X5, X5
+	VINSERTPS    $0x20, -4(R12)(CX*1), X5, X5
+	VINSERTPS    $0x30, -4(R13)(CX*1), X5, X5
+	VMULPS       X4, X3, X3
+	VSUBPS       X3, X5, X3
+	VMOVUPS      X3, (R8)
+	SUBQ         $0x04, DI
+	JZ           return
+	MOVQ         $0x00000004, R9
+	CMPQ         DI, R9
+	CMOVQLT      DI, R9
+	LEAQ         (SI)(R9*4), SI
+	LEAQ         (R8)(R9*4), R8
+	MOVQ         $0x00000004, R9
+	CMPQ         DI, R9
+	CMOVQLT      R9, DI
+	JMP          four
 
 return:
 	VZEROUPPER
@@ -3462,9 +3776,9 @@ TEXT ·packedScoresAVX512(SB), NOSPLIT, $0-48
 	VMOVDQU   (AX), Y0
 	VMOVDQU64 lowNibbles<>+0(SB), Z2
 	VMOVDQU64 wordOnes<>+0(SB), Z3
-	VMOVQ     32(AX), X1
-	VMOVDQU64 48(AX), Z4
-	VMOVDQU64 304(AX), Z5
+	VMOVQ     160(AX), X1
+	VMOVDQU64 32(AX), Z4
+	VMOVDQU64 96(AX), Z5
 	MOVQ      $0x00000010, R9
 	CMPQ      SI, R9
 	CMOVQLT   SI, R9
@@ -3605,10 +3919,10 @@ far:
 	VINSERTPS     $0x10, 60(R11), X7, X7
 	VINSERTPS     $0x20, 60(R12), X7, X7
 	VINSERTPS     $0x30, 60(R13), X7, X7
-	VPBROADCASTD  40(AX), X8
+	VPBROADCASTD  168(AX), X8
 	VPADDD        X8, X6, X6
 	VCVTDQ2PS     X6, X6
-	VBROADCASTSS  44(AX), X8
+	VBROADCASTSS  172(AX), X8
 	VMULPS        X8, X6, X6
 	VSUBPS        X6, X7, X6
 	VMOVUPS       X6, (DI)
@@ -3709,10 +4023,10 @@ near:
 	VINSERTPS     $0x10, 60(R11), X7, X7
 	VINSERTPS     $0x20, 60(R12), X7, X7
 	VINSERTPS     $0x30, 60(R13), X7, X7
-	VPBROADCASTD  40(AX), X8
+	VPBROADCASTD  168(AX), X8
 	VPADDD        X8, X6, X6
 	VCVTDQ2PS     X6, X6
-	VBROADCASTSS  44(AX), X8
+	VBROADCASTSS  172(AX), X8
 	VMULPS        X8, X6, X6
 	VSUBPS        X6, X7, X6
 	VMOVUPS       X6, (DI)
@@ -3749,10 +4063,10 @@ one:
 	VPHADDD       X6, X6, X6
 	VPHADDD       X6, X6, X6
 	VMOVSS        60(R10), X7
-	VPBROADCASTD  40(AX), X8
+	VPBROADCASTD  168(AX), X8
 	VPADDD        X8, X6, X6
 	VCVTDQ2PS     X6, X6
-	VBROADCASTSS  44(AX), X8
+	VBROADCASTSS  172(AX), X8
 	VMULPS        X8, X6, X6
 	VSUBPS        X6, X7, X6
 	VMOVSS        X6, (DI)
@@ -3765,113 +4079,225 @@ return:
 	VZEROUPPER
 	RET
 
-// func packedLinesAVX512(q *byte, lines int, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+// func signScoresAVX512(q *byte, width uint64, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·packedLinesAVX512(SB), NOSPLIT, $0-56
+TEXT ·signScoresAVX512(SB), NOSPLIT, $0-56
 	MOVQ      q+0(FP), AX
-	MOVQ      chunks+16(FP), CX
-	MOVQ      shift+24(FP), DX
-	MOVQ      ids+32(FP), BX
-	MOVQ      n+40(FP), SI
-	MOVQ      out+48(FP), DI
-	MOVQ      $-1, R8
-	SHLXQ     DX, R8, R8
-	NOTQ      R8
-	VMOVDQU   (AX), Y0
-	VMOVDQU64 lowNibbles<>+0(SB), Z2
-	VMOVDQU64 wordOnes<>+0(SB), Z3
-	VMOVQ     32(AX), X1
-	MOVQ      lines+8(FP), R9
-	SHLQ      $0x06, R9
-	MOVQ      $0x00000008, R10
-	CMPQ      SI, R10
-	CMOVQLT   SI, R10
+	MOVQ      width+8(FP), CX
+	MOVQ      chunks+16(FP), DX
+	MOVQ      shift+24(FP), BX
+	MOVQ      ids+32(FP), SI
+	MOVQ      n+40(FP), DI
+	MOVQ      out+48(FP), R8
+	VMOVDQU64 byteOnes<>+0(SB), Z0
+	MOVQ      $0x00000008, R9
+	CMPQ      DI, R9
+	CMOVQLT   DI, R9
 
 first:
-	SUBQ  $0x01, R10
-	JLT   row
-	MOVL  (BX)(R10*4), R12
-	SHRXQ DX, R12, R11
-	MOVQ  (CX)(R11*8), R11
-	ANDQ  R8, R12
-	IMULQ R9, R12
-	ADDQ  R12, R11
-	XORQ  R12, R12
+	SUBQ  $0x01, R9
+	JLT   four
+	MOVL  (SI)(R9*4), R10
+	SHRXQ BX, R10, R11
+	MOVQ  (DX)(R11*8), R11
+	BZHIQ BX, R10, R10
+	IMULQ CX, R10
+	ADDQ  R10, R11
+	XORQ  R10, R10
 
 firstlines:
-	PREFETCHT0 (R11)(R12*1)
-	ADDQ       $0x40, R12
-	CMPQ       R12, R9
-	JLT        firstlines
-	PREFETCHT0 -1(R11)(R9*1)
-	JMP        first
-
-row:
-	TESTQ   SI, SI
-	JZ      return
-	MOVQ    $0x00000008, R10
-	CMPQ    SI, R10
-	LEAQ    -1(SI), R11
-	CMOVQLE R11, R10
-	MOVL    (BX)(R10*4), R10
-	SHRXQ   DX, R10, R11
-	MOVQ    (CX)(R11*8), R11
-	ANDQ    R8, R10
-	IMULQ   R9, R10
-	ADDQ    R10, R11
-	XORQ    R10, R10
-
-lines:
 	PREFETCHT0 (R11)(R10*1)
 	ADDQ       $0x40, R10
-	CMPQ       R10, R9
-	JLT        lines
-	PREFETCHT0 -1(R11)(R9*1)
-	XORQ       R10, R10
-	MOVL       (BX)(R10*4), R10
-	SHRXQ      DX, R10, R11
-	MOVQ       (CX)(R11*8), R11
-	ANDQ       R8, R10
-	IMULQ      R9, R10
-	ADDQ       R10, R11
-	VPXOR      X4, X4, X4
-	XORQ       R10, R10
+	CMPQ       R10, CX
+	JLT        firstlines
+	PREFETCHT0 -1(R11)(CX*1)
+	JMP        first
 
-line:
-	VMOVDQU64     (R11)(R10*1), Z5
-	VPSRLW        $0x04, Z5, Z6
-	VPANDD        Z2, Z5, Z5
-	VPANDD        Z2, Z6, Z6
-	VPMADDUBSW    48(AX)(R10*1), Z5, Z5
-	VPMADDUBSW    304(AX)(R10*1), Z6, Z6
+four:
+	CMPQ  DI, $0x0c
+	JLT   near
+	MOVL  32(SI), R9
+	SHRXQ BX, R9, R10
+	MOVQ  (DX)(R10*8), R10
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R10
+	XORQ  R9, R9
+
+lines0:
+	PREFETCHT0 (R10)(R9*1)
+	ADDQ       $0x40, R9
+	CMPQ       R9, CX
+	JLT        lines0
+	PREFETCHT0 -1(R10)(CX*1)
+	MOVL       36(SI), R9
+	SHRXQ      BX, R9, R10
+	MOVQ       (DX)(R10*8), R10
+	BZHIQ      BX, R9, R9
+	IMULQ      CX, R9
+	ADDQ       R9, R10
+	XORQ       R9, R9
+
+lines1:
+	PREFETCHT0 (R10)(R9*1)
+	ADDQ       $0x40, R9
+	CMPQ       R9, CX
+	JLT        lines1
+	PREFETCHT0 -1(R10)(CX*1)
+	MOVL       40(SI), R9
+	SHRXQ      BX, R9, R10
+	MOVQ       (DX)(R10*8), R10
+	BZHIQ      BX, R9, R9
+	IMULQ      CX, R9
+	ADDQ       R9, R10
+	XORQ       R9, R9
+
+lines2:
+	PREFETCHT0 (R10)(R9*1)
+	ADDQ       $0x40, R9
+	CMPQ       R9, CX
+	JLT        lines2
+	PREFETCHT0 -1(R10)(CX*1)
+	MOVL       44(SI), R9
+	SHRXQ      BX, R9, R10
+	MOVQ       (DX)(R10*8), R10
+	BZHIQ      BX, R9, R9
+	IMULQ      CX, R9
+	ADDQ       R9, R10
+	XORQ       R9, R9
+
+lines3:
+	PREFETCHT0 (R10)(R9*1)
+	ADDQ       $0x40, R9
+	CMPQ       R9, CX
+	JLT        lines3
+	PREFETCHT0 -1(R10)(CX*1)
+
+near:
+	MOVL  (SI), R9
+	SHRXQ BX, R9, R10
+	MOVQ  (DX)(R10*8), R10
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R10
+	VPXOR X1, X1, X1
+	MOVL  4(SI), R9
+	SHRXQ BX, R9, R11
+	MOVQ  (DX)(R11*8), R11
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R11
+	VPXOR X3, X3, X3
+	MOVL  8(SI), R9
+	SHRXQ BX, R9, R12
+	MOVQ  (DX)(R12*8), R12
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R12
+	VPXOR X5, X5, X5
+	MOVL  12(SI), R9
+	SHRXQ BX, R9, R13
+	MOVQ  (DX)(R13*8), R13
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R13
+	VPXOR X7, X7, X7
+	XORQ  R9, R9
+
+group:
+	VMOVDQU64     8(AX)(R9*8), Z8
+	KMOVQ         (R10)(R9*1), K1
+	VMOVDQU8.Z    Z8, K1, Z2
+	KMOVQ         (R11)(R9*1), K2
+	VMOVDQU8.Z    Z8, K2, Z4
+	KMOVQ         (R12)(R9*1), K3
+	VMOVDQU8.Z    Z8, K3, Z6
+	KMOVQ         (R13)(R9*1), K4
+	VMOVDQU8.Z    Z8, K4, Z8
+	VMOVDQU64     72(AX)(R9*8), Z9
+	KMOVQ         8(R10)(R9*1), K1
+	VPADDB        Z9, Z2, K1, Z2
+	KMOVQ         8(R11)(R9*1), K2
+	VPADDB        Z9, Z4, K2, Z4
+	KMOVQ         8(R12)(R9*1), K3
+	VPADDB        Z9, Z6, K3, Z6
+	KMOVQ         8(R13)(R9*1), K4
+	VPADDB        Z9, Z8, K4, Z8
+	VMOVDQU64     136(AX)(R9*8), Z9
+	KMOVQ         16(R10)(R9*1), K1
+	VPADDB        Z9, Z2, K1, Z2
+	KMOVQ         16(R11)(R9*1), K2
+	VPADDB        Z9, Z4, K2, Z4
+	KMOVQ         16(R12)(R9*1), K3
+	VPADDB        Z9, Z6, K3, Z6
+	KMOVQ         16(R13)(R9*1), K4
+	VPADDB        Z9, Z8, K4, Z8
+	VMOVDQU64     200(AX)(R9*8), Z9
+	KMOVQ         24(R10)(R9*1), K1
+	VPADDB        Z9, Z2, K1, Z2
+	KMOVQ         24(R11)(R9*1), K2
+	VPADDB        Z9, Z4, K2, Z4
+	KMOVQ         24(R12)(R9*1), K3
+	VPADDB        Z9, Z6, K3, Z6
+	KMOVQ         24(R13)(R9*1), K4
+	VPADDB        Z9, Z8, K4, Z8
+	VPMADDUBSW    Z2, Z0, Z2
+	VPADDW        Z2, Z1, Z1
+	VPMADDUBSW    Z4, Z0, Z4
+	VPADDW        Z4, Z3, Z3
+	VPMADDUBSW    Z6, Z0, Z6
 	VPADDW        Z6, Z5, Z5
-	VPMADDWD      Z3, Z5, Z5
-	VPADDD        Z5, Z4, Z4
-	ADDQ          $0x40, R10
-	CMPQ          R10, R9
-	JLT           line
-	VEXTRACTI64X4 $0x01, Z4, Y5
-	VPADDD        Y5, Y4, Y4
-	VPSLLD        X1, Y4, Y4
-	VPMOVSXBW     (R11), Y5
-	VPMADDWD      Y0, Y5, Y5
-	VPADDD        Y5, Y4, Y4
-	VEXTRACTI128  $0x01, Y4, X5
-	VPADDD        X5, X4, X4
-	VPHADDD       X4, X4, X4
-	VPHADDD       X4, X4, X4
-	VMOVSS        -4(R11)(R9*1), X5
-	VPBROADCASTD  40(AX), X6
-	VPADDD        X6, X4, X4
-	VCVTDQ2PS     X4, X4
-	VBROADCASTSS  44(AX), X6
-	VMULPS        X6, X4, X4
-	VSUBPS        X4, X5, X4
-	VMOVSS        X4, (DI)
-	ADDQ          $0x04, BX
-	ADDQ          $0x04, DI
-	DECQ          SI
-	JMP           row
+	VPMADDUBSW    Z8, Z0, Z8
+	VPADDW        Z8, Z7, Z7
+	ADDQ          $0x20, R9
+	CMPQ          R9, CX
+	JLT           group
+	VMOVDQU64     wordOnes<>+0(SB), Z2
+	VPMADDWD      Z2, Z1, Z1
+	VEXTRACTI64X4 $0x01, Z1, Y4
+	VPADDD        Y4, Y1, Y1
+	VPMADDWD      Z2, Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y4
+	VPADDD        Y4, Y3, Y3
+	VPMADDWD      Z2, Z5, Z5
+	VEXTRACTI64X4 $0x01, Z5, Y4
+	VPADDD        Y4, Y5, Y5
+	VPMADDWD      Z2, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y2
+	VPADDD        Y2, Y7, Y7
+	VPHADDD       Y3, Y1, Y1
+	VPHADDD       Y7, Y5, Y5
+	VPHADDD       Y5, Y1, Y1
+	VEXTRACTI128  $0x01, Y1, X2
+	VPADDD        X2, X1, X1
+	VPADDD        X1, X1, X1
+	VPBROADCASTD  (AX), X2
+	VPSUBD        X2, X1, X1
+	VCVTDQ2PS     X1, X1
+	VBROADCASTSS  4(AX), X2
+	VMULPS        X2, X1, X1
+	VMOVSS        -8(R10)(CX*1), X2
+	VINSERTPS     $0x10, -8(R11)(CX*1), X2, X2
+	VINSERTPS     $0x20, -8(R12)(CX*1), X2, X2
+	VINSERTPS     $0x30, -8(R13)(CX*1), X2, X2
+	VMOVSS        -4(R10)(CX*1), X3
+	VINSERTPS     $0x10, -4(R11)(CX*1), X3, X3
+	VINSERTPS     $0x20, -4(R12)(CX*1), X3, X3
+	VINSERTPS     $0x30, -4(R13)(CX*1), X3, X3
+	VMULPS        X2, X1, X1
+	VSUBPS        X1, X3, X1
+	VMOVUPS       X1, (R8)
+	SUBQ          $0x04, DI
+	JZ            return
+	MOVQ          $0x00000004, R9
+	CMPQ          DI, R9
+	CMOVQLT       DI, R9
+	LEAQ          (SI)(R9*4), SI
+	LEAQ          (R8)(R9*4), R8
+	MOVQ          $0x00000004, R9
+	CMPQ          DI, R9
+	CMOVQLT       R9, DI
+	JMP           four
 
 return:
 	VZEROUPPER
@@ -4100,6 +4526,76 @@ store:
 	JMP     strip
 
 done:
+	VZEROUPPER
+	RET
+
+// func rotateSignsAVX2(x *float32, signs *uint64, n int)
+// Requires: AVX, AVX2
+TEXT ·rotateSignsAVX2(SB), NOSPLIT, $0-24
+	MOVQ    x+0(FP), AX
+	MOVQ    n+16(FP), CX
+	MOVQ    signs+8(FP), DX
+	LEAQ    (AX)(CX*4), BX
+	VMOVUPS hadamardSigns<>+0(SB), Y0
+	VMOVUPS hadamardSigns<>+32(SB), Y1
+	VMOVUPS hadamardSigns<>+64(SB), Y2
+	MOVQ    AX, SI
+	VMOVDQU laneBits<>+0(SB), Y3
+
+eight:
+	VPBROADCASTB (DX), Y4
+	VPAND        Y3, Y4, Y4
+	VPCMPEQD     Y3, Y4, Y4
+	VPSLLD       $0x1f, Y4, Y4
+	VXORPS       (SI), Y4, Y4
+	VMOVSLDUP    Y4, Y5
+	VMOVSHDUP    Y4, Y4
+	VXORPS       Y0, Y4, Y4
+	VADDPS       Y4, Y5, Y4
+	VPERMILPS    $0x44, Y4, Y5
+	VPERMILPS    $0xee, Y4, Y4
+	VXORPS       Y1, Y4, Y4
+	VADDPS       Y4, Y5, Y4
+	VPERM2F128   $0x00, Y4, Y4, Y5
+	VPERM2F128   $0x11, Y4, Y4, Y4
+	VXORPS       Y2, Y4, Y4
+	VADDPS       Y4, Y5, Y4
+	VMOVUPS      Y4, (SI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x01, DX
+	CMPQ         SI, BX
+	JLT          eight
+	MOVQ         $0x00000020, DX
+	MOVQ         CX, R8
+	SHLQ         $0x02, R8
+
+step:
+	CMPQ DX, R8
+	JGE  return
+	MOVQ AX, SI
+
+run:
+	LEAQ (SI)(DX*1), CX
+	MOVQ CX, DI
+
+pair:
+	VMOVUPS (SI), Y0
+	VMOVUPS (CX), Y1
+	VADDPS  Y1, Y0, Y2
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y0, (CX)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, CX
+	CMPQ    SI, DI
+	JLT     pair
+	MOVQ    CX, SI
+	CMPQ    SI, BX
+	JLT     run
+	ADDQ    DX, DX
+	JMP     step
+
+return:
 	VZEROUPPER
 	RET
 

@@ -6,58 +6,49 @@ import (
 	"unsafe"
 )
 
-// The layout of packed sketches of width bytes, a multiple of PackedLine: PackedHead
-// int8 coordinates, then PackedCoordinates(width)-PackedHead half-byte ones, then the
-// row's norm, float32 little-endian. Byte PackedHead+i holds coordinate PackedHead+i in
-// its low half and PackedHead+PackedBoth(width)+i in its high half, eight more than its
-// value.
+// PackedWidth is the length of a packed sketch: PackedHead int8 coordinates,
+// then PackedTail half-byte ones, then the row's norm, float32 little-endian.
+// Byte PackedHead+i holds coordinate PackedHead+i in its low half and
+// PackedHead+PackedTail/2+i in its high half, eight more than its value.
 const (
-	PackedHead = 12
-	// PackedLine is the cache line that sketches are multiples of, MaxPackedWidth their
-	// largest width.
-	PackedLine     = 64
-	MaxPackedWidth = 256
+	PackedWidth = 64
+	PackedHead  = 12
+	PackedTail  = 96
 )
-
-// PackedCoordinates returns the number of coordinates of a packed sketch of width bytes.
-func PackedCoordinates(width int) int { return PackedHead + 2*PackedBoth(width) }
-
-// PackedBoth returns the number of bytes of a packed sketch that hold two coordinates.
-func PackedBoth(width int) int { return width - PackedHead - 4 }
 
 // PackedQuery is a query in the form that the kernels of packed sketches read: the
 // multipliers of every byte of a sketch. Elements that belong to no coordinate are
 // zero. SetPacked fills it.
 type PackedQuery struct {
-	Head  [16]int16            // multipliers of the first bytes, as int8
-	Shift uint64               // the sum over the halves is multiplied by 2^Shift, at most 2^7
-	Bias  int32                // added to the sum
-	Scale float32              // multiplier of the sum in the estimate
-	Low   [MaxPackedWidth]int8 // multipliers of the low halves
-	High  [MaxPackedWidth]int8 // multipliers of the high halves
+	Head  [16]int16         // multipliers of the first bytes, as int8
+	Low   [PackedWidth]int8 // multipliers of the low halves
+	High  [PackedWidth]int8 // multipliers of the high halves
+	Shift uint64            // the sum over the halves is multiplied by 2^Shift, at most 2^7
+	Bias  int32             // added to the sum
+	Scale float32           // multiplier of the sum in the estimate
 }
 
 // The kernels use fixed offsets of the fields; another layout does not compile.
-var _ = [1]struct{}{}[unsafe.Offsetof(PackedQuery{}.Shift)-32+
-	unsafe.Offsetof(PackedQuery{}.Bias)-40+
-	unsafe.Offsetof(PackedQuery{}.Scale)-44+
-	unsafe.Offsetof(PackedQuery{}.Low)-48+
-	unsafe.Offsetof(PackedQuery{}.High)-48-MaxPackedWidth]
+var _ = [1]struct{}{}[unsafe.Offsetof(PackedQuery{}.Low)-32+
+	unsafe.Offsetof(PackedQuery{}.High)-96+
+	unsafe.Offsetof(PackedQuery{}.Shift)-160+
+	unsafe.Offsetof(PackedQuery{}.Bias)-168+
+	unsafe.Offsetof(PackedQuery{}.Scale)-172]
 
-// SetPacked rounds the coordinates w, at most PackedCoordinates(width) of them, to the
-// kernels' multipliers for sketches of width bytes: the head to 16 bits, the tail to 8
-// bits in steps that are a power of two times those of the head. The estimate becomes
+// SetPacked rounds the coordinates w, at most PackedHead+PackedTail of them, to the
+// kernels' multipliers: the head to 16 bits, the tail to 8 bits in steps that are a
+// power of two times those of the head. The estimate becomes
 //
 //	norm − 2·⟨w, c⟩
 //
 // for the stored integers c, up to that rounding. If a coordinate is not finite, the
-// query is all zeros. O(width).
-func (q *PackedQuery) SetPacked(w []float32, width int) {
+// query is all zeros. O(len(w)).
+func (q *PackedQuery) SetPacked(w []float32) {
 	*q = PackedQuery{}
-	w = w[:min(len(w), PackedCoordinates(width))]
+	w = w[:min(len(w), PackedHead+PackedTail)]
 	head, tail := w[:min(PackedHead, len(w))], w[min(PackedHead, len(w)):]
 	peak, peakTail := largest(head), largest(tail)
-	// 12·128·16,000 + 480·8·127·2⁷ < 2³¹.
+	// 12·128·16,000 + 96·8·127·2⁷ < 2³¹.
 	const top, topTail = 16000, 127
 	peak = max(peak, peakTail)
 	step := peak / top
@@ -75,13 +66,12 @@ func (q *PackedQuery) SetPacked(w []float32, width int) {
 	}
 	inv = 1 / tailStep
 	var sum int32
-	low := min(PackedBoth(width), len(tail))
-	for i, y := range tail[:low] {
+	for i, y := range tail[:min(PackedTail/2, len(tail))] {
 		v := rounded(float32(y * inv))
 		sum += v
 		q.Low[PackedHead+i] = int8(v)
 	}
-	for i, y := range tail[low:] {
+	for i, y := range tail[min(PackedTail/2, len(tail)):] {
 		v := rounded(float32(y * inv))
 		sum += v
 		q.High[PackedHead+i] = int8(v)
@@ -106,31 +96,25 @@ func rounded(x float32) int32 {
 	return int32(math.Float32bits(x+magic)) - int32(0x4b400000)
 }
 
-// PackedScores estimates squared distances from packed sketches of width bytes, a
-// multiple of PackedLine of at most MaxPackedWidth:
+// PackedScores estimates squared distances from packed sketches:
 //
 //	out[i] = norm − Scale·(Σ Head·head + 2^Shift·Σ(Low·low + High·high) + Bias)
 //
 // where head, low and high are the bytes of the sketch of row ids[i] as int8, and
 // their halves. SketchScores documents the layout of chunks and rows, the guarantees
 // by the caller and the rounding, which are the same here: the sum is exact modulo
-// 2³², and all kernels give the same bits. Cost: the cache lines of a sketch, or one
-// more, per id.
-func PackedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, width int,
-	ids []uint32, out []float32,
-) {
-	if len(ids) == 0 || width <= 0 || width > MaxPackedWidth || width%PackedLine != 0 {
+// 2³², and all kernels give the same bits. Cost: one or two cache lines per id.
+func PackedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, ids []uint32, out []float32) {
+	if len(ids) == 0 {
 		return
 	}
-	packedScores(q, chunks, shift, width, ids, out[:len(ids)])
+	packedScores(q, chunks, shift, ids, out[:len(ids)])
 }
 
-func packedScoresGo(q *PackedQuery, chunks []unsafe.Pointer, shift uint, width int,
-	ids []uint32, out []float32,
-) {
+func packedScoresGo(q *PackedQuery, chunks []unsafe.Pointer, shift uint, ids []uint32, out []float32) {
 	mask := uint32(1)<<shift - 1
 	for i, id := range ids {
-		row := unsafe.Slice((*byte)(unsafe.Add(chunks[id>>shift], int(id&mask)*width)), width)
+		row := (*[PackedWidth]byte)(unsafe.Add(chunks[id>>shift], int(id&mask)*PackedWidth))
 		var head, tail int32
 		for j, v := range q.Head {
 			head += int32(v) * int32(int8(row[j]))
@@ -139,7 +123,7 @@ func packedScoresGo(q *PackedQuery, chunks []unsafe.Pointer, shift uint, width i
 			tail += int32(q.Low[j])*int32(b&15) + int32(q.High[j])*int32(b>>4)
 		}
 		sum := head + tail<<q.Shift + q.Bias
-		norm := math.Float32frombits(binary.LittleEndian.Uint32(row[width-4:]))
+		norm := math.Float32frombits(binary.LittleEndian.Uint32(row[PackedWidth-4:]))
 		out[i] = norm - float32(q.Scale*float32(sum))
 	}
 }

@@ -14,7 +14,7 @@ func fencedEnd(t *testing.T, n int) []byte {
 	return b[len(b)-n:]
 }
 
-// packedSketches returns random rows in chunks of 1<<shift at the end of mapped
+// packedSketches returns random sketches in chunks of 1<<shift at the end of mapped
 // memory.
 func packedSketches(
 	t *testing.T, r *rand.Rand, rows, width int, shift uint,
@@ -36,111 +36,98 @@ func packedSketches(
 	return data, chunks
 }
 
-// packedWidths are the widths of packed sketches.
-var packedWidths = []int{64, 128, 192, 256}
-
-// The scores match the layout of packed sketches and the formula of SetPacked, coordinate
-// by coordinate, for every width and number of rows.
+// The scores match the layout of PackedWidth and the formula of SetPacked, coordinate
+// by coordinate, for every number of rows.
 func TestKernelPackedScores(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(41, 42))
-		for _, width := range packedWidths {
-			const rows = 50
-			data, chunks := packedSketches(t, r, rows, width, 4)
-			for n := range 45 {
-				var q PackedQuery
-				w := make([]float32, []int{PackedCoordinates(width), 100, 12, 5, 0}[n%5])
-				for i := range w {
-					w[i] = float32(r.NormFloat64()) * 100
-					if n%7 == 0 && i >= PackedHead {
-						w[i] *= 1e-3
+		const rows = 50
+		data, chunks := packedSketches(t, r, rows, PackedWidth, 4)
+		for n := range 45 {
+			var q PackedQuery
+			w := make([]float32, []int{PackedHead + PackedTail, 100, 12, 5, 0}[n%5])
+			for i := range w {
+				w[i] = float32(r.NormFloat64()) * 100
+				if n%7 == 0 && i >= PackedHead {
+					w[i] *= 1e-3
+				}
+			}
+			q.SetPacked(w)
+			ids := make([]uint32, n)
+			for i := range ids {
+				ids[i] = uint32(r.IntN(rows))
+			}
+			out := make([]float32, n+3)
+			PackedScores(&q, chunks, 4, ids, out)
+			for i, id := range ids {
+				row := data[id>>4][int(id&15)*PackedWidth:][:PackedWidth]
+				norm := math.Float32frombits(binary.LittleEndian.Uint32(row[60:]))
+				sum, exact, slack := int64(0), 0.0, 0.0
+				for j := range w {
+					var c, f int64
+					switch {
+					case j < PackedHead:
+						c, f = int64(int8(row[j])), int64(q.Head[j])
+					case j < PackedHead+PackedTail/2:
+						c, f = int64(row[j]&15)-8, int64(q.Low[j])<<q.Shift
+					default:
+						c, f = int64(row[j-PackedTail/2]>>4)-8, int64(q.High[j-PackedTail/2])<<q.Shift
 					}
+					sum += c * f
+					exact += float64(w[j]) * float64(c)
+					slack += math.Abs(float64(c))
 				}
-				q.SetPacked(w, width)
-				ids := make([]uint32, n)
-				for i := range ids {
-					ids[i] = uint32(r.IntN(rows))
+				want := norm - float32(float64(q.Scale)*float64(float32(sum)))
+				if math.Float32bits(out[i]) != math.Float32bits(want) {
+					t.Fatalf("%d rows: score %d is %v, want %v", n, i, out[i], want)
 				}
-				out := make([]float32, n+3)
-				PackedScores(&q, chunks, 4, width, ids, out)
-				for i, id := range ids {
-					checkPacked(t, &q, w, data[id>>4][int(id&15)*width:][:width], out[i])
+				// Rounding moves a coordinate by half a step of the tail.
+				slack *= float64(q.Scale) / 2 * float64(int64(1)<<q.Shift) / 2
+				if math.Abs(float64(norm)-2*exact-float64(want)) > 2*slack+1 {
+					t.Fatalf("%d rows: score %v, unrounded %v", n, want, float64(norm)-2*exact)
 				}
-				if out[n] != 0 {
-					t.Fatalf("%d rows: wrote behind the scores", n)
-				}
+			}
+			if out[n] != 0 {
+				t.Fatalf("%d rows: wrote behind the scores", n)
 			}
 		}
 	})
 }
 
-// checkPacked compares the score of a sketch with the formulas of PackedScores and SetPacked.
-func checkPacked(t *testing.T, q *PackedQuery, w []float32, row []byte, got float32) {
-	t.Helper()
-	norm := math.Float32frombits(binary.LittleEndian.Uint32(row[len(row)-4:]))
-	sum, exact, slack := int64(0), 0.0, 0.0
-	both := len(row) - 16 // bytes with two coordinates
-	for j := range w {
-		var c, f int64
-		switch {
-		case j < PackedHead:
-			c, f = int64(int8(row[j])), int64(q.Head[j])
-		case j < PackedHead+both:
-			c, f = int64(row[j]&15)-8, int64(q.Low[j])<<q.Shift
-		default:
-			c, f = int64(row[j-both]>>4)-8, int64(q.High[j-both])<<q.Shift
-		}
-		sum += c * f
-		exact += float64(w[j]) * float64(c)
-		slack += math.Abs(float64(c))
-	}
-	want := norm - float32(float64(q.Scale)*float64(float32(sum)))
-	if math.Float32bits(got) != math.Float32bits(want) {
-		t.Fatalf("%d bytes: the score is %v, want %v", len(row), got, want)
-	}
-	// Rounding moves a coordinate by half a step of the tail.
-	slack *= float64(q.Scale) / 2 * float64(int64(1)<<q.Shift) / 2
-	if math.Abs(float64(norm)-2*exact-float64(want)) > 2*slack+1 {
-		t.Fatalf("%d bytes: score %v, unrounded %v", len(row), want, float64(norm)-2*exact)
-	}
-}
-
 // The largest products of all fields at once stay within 32 bits.
 func TestKernelPackedExtremes(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
-		for _, width := range packedWidths {
-			row := make([]byte, width)
-			for i := range row[:width-4] {
-				row[i] = 0xff
+		row := make([]byte, PackedWidth)
+		for i := range row[:PackedWidth-4] {
+			row[i] = 0xff
+			if i < PackedHead {
+				row[i] = 0x80
+			}
+		}
+		for _, tail := range []float32{1000, 7.9, 0.001, -1000} {
+			w := make([]float32, PackedHead+PackedTail)
+			for i := range w {
+				w[i] = tail
 				if i < PackedHead {
-					row[i] = 0x80
+					w[i] = -1000
 				}
 			}
-			for _, tail := range []float32{1000, 7.9, 0.001, -1000} {
-				w := make([]float32, PackedCoordinates(width))
-				for i := range w {
-					w[i] = tail
-					if i < PackedHead {
-						w[i] = -1000
-					}
-				}
-				var q PackedQuery
-				q.SetPacked(w, width)
-				if q.Shift > 7 {
-					t.Fatalf("shift %d", q.Shift)
-				}
-				out := make([]float32, 1)
-				PackedScores(&q, []unsafe.Pointer{unsafe.Pointer(&row[0])}, 5, width, []uint32{0}, out)
-				want := -2 * (12*128*1000 + float64(len(w)-PackedHead)*7*float64(tail))
-				if math.Abs(float64(out[0])-want) > 0.005*math.Abs(want)+1000 {
-					t.Errorf("%d bytes, tail %v: %v, want %v", width, tail, out[0], want)
-				}
+			var q PackedQuery
+			q.SetPacked(w)
+			if q.Shift > 7 {
+				t.Fatalf("shift %d", q.Shift)
 			}
-			for _, w := range [][]float32{{float32(math.Inf(1))}, {0}, {float32(math.NaN())}, nil} {
-				var q PackedQuery
-				if q.SetPacked(w, width); q != (PackedQuery{}) {
-					t.Errorf("%v gives %+v", w, q)
-				}
+			out := make([]float32, 1)
+			PackedScores(&q, []unsafe.Pointer{unsafe.Pointer(&row[0])}, 5, []uint32{0}, out)
+			want := -2 * (12*128*1000 + 96*7*float64(tail))
+			if math.Abs(float64(out[0])-want) > 0.005*math.Abs(want)+1000 {
+				t.Errorf("tail %v: %v, want %v", tail, out[0], want)
+			}
+		}
+		for _, w := range [][]float32{{float32(math.Inf(1))}, {0}, {float32(math.NaN())}, nil} {
+			var q PackedQuery
+			if q.SetPacked(w); q != (PackedQuery{}) {
+				t.Errorf("%v gives %+v", w, q)
 			}
 		}
 	})

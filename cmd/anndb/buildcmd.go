@@ -44,7 +44,7 @@ type forestFlags struct {
 	LabelsK      int     `help:"Nearest rows that are a training point's labels; 0 for 8, or 50 without sketches or label lists." default:"0"`
 	Labels       string  `help:"How nearest rows are found: exact, approximate (their recall is measured), or by the size if not given." enum:",exact,approximate" default:"" placeholder:"SOURCE"`
 	Rotate       int     `help:"Principal coordinates to split on (kd, kd-chrono, rf); 0 for the default, -1 for none." default:"0"`
-	Sketch       int     `help:"Bytes of a row's sketch, 64 to 256; 0 for what the rows need, -1 for none." default:"0"`
+	Sketch       int     `help:"Bytes of a row's sketch: 64 of principal coordinates, 128, 192 or 256 of signs; 0 for what the rows need, -1 for none." default:"0"`
 	Hops         int     `help:"Neighbours a row keeps for label hops; 0 for 24, -1 for none." default:"0"`
 	Quantize     bool    `help:"Keep an 8-bit copy of float32 rows as a filter."`
 	Members      bool    `help:"Also store which rows each leaf has, for voting and lookup."`

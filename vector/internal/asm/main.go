@@ -26,12 +26,13 @@ func main() {
 		sketch(s, 64)
 		sketch(s, 128)
 		packed(s)
-		packedLines(s)
+		signs(s)
 		projection(s)
 	}
 	allFinite()
 	wholeBytes()
 	addRows()
+	rotateSigns()
 	prefetch()
 	Generate()
 }

@@ -9,11 +9,11 @@ import (
 // The offsets of the fields of a PackedQuery in bytes.
 const (
 	packedHead  = 0   // 16 words
-	packedShift = 32  // uint64
-	packedBias  = 40  // int32
-	packedScale = 44  // float32
-	packedLow   = 48  // 256 bytes
-	packedHigh  = 304 // 256 bytes
+	packedLow   = 32  // 64 bytes
+	packedHigh  = 96  // 64 bytes
+	packedShift = 160 // uint64
+	packedBias  = 168 // int32
+	packedScale = 172 // float32
 )
 
 // packedOps are the operands that the kernels of packed sketches share.
@@ -179,84 +179,6 @@ func packed(s set) {
 	p := address(0)
 	k.one(dot(p), Mem{Base: p, Disp: 60})
 	JMP(LabelRef("one"))
-	Label("return")
-	VZEROUPPER()
-	RET()
-}
-
-// packedLines emits the scores of packed sketches of several cache lines, one at a time: the lines of a
-// sketch already are reads that overlap. It requests the sketch of the id that follows aheadLines
-// later, or the last one again.
-func packedLines(s set) {
-	const aheadLines = 8
-	begin(s, "packedLines",
-		"(q *byte, lines int, chunks **byte, shift uint64, ids *uint32, n int, out *float32)",
-		"PackedScores for sketches of several cache lines")
-	k := loadPacked(s)
-	width := Load(Param("lines"), GP64()).(GPVirtual)
-	SHLQ(U8(6), width)
-
-	// address sets p to the sketch of ids[at].
-	address := func(at, p GPVirtual) {
-		id := GP64()
-		MOVL(Mem{Base: k.ids, Index: at, Scale: 4}, id.As32())
-		SHRXQ(k.shift, id, p)
-		MOVQ(Mem{Base: k.chunks, Index: p, Scale: 8}, p)
-		ANDQ(k.mask, id)
-		IMULQ(width, id)
-		ADDQ(id, p)
-	}
-	// request prefetches the sketch at p.
-	request := func(name string, p GPVirtual) {
-		off := GP64()
-		XORQ(off, off)
-		Label(name)
-		PREFETCHT0(Mem{Base: p, Index: off, Scale: 1})
-		ADDQ(U8(64), off)
-		CMPQ(off, width)
-		JLT(LabelRef(name))
-		// A chunk need not start on a cache line.
-		PREFETCHT0(Mem{Base: p, Index: width, Scale: 1, Disp: -1})
-	}
-
-	left, p := GP64(), GP64()
-	MOVQ(U32(aheadLines), left)
-	CMPQ(k.n, left)
-	CMOVQLT(k.n, left)
-	Label("first")
-	SUBQ(U8(1), left)
-	JLT(LabelRef("row"))
-	address(left, p)
-	request("firstlines", p)
-	JMP(LabelRef("first"))
-
-	Label("row")
-	TESTQ(k.n, k.n)
-	JZ(LabelRef("return"))
-	at, last := GP64(), GP64()
-	MOVQ(U32(aheadLines), at)
-	CMPQ(k.n, at)
-	LEAQ(Mem{Base: k.n, Disp: -1}, last)
-	CMOVQLE(last, at)
-	address(at, p)
-	request("lines", p)
-	XORQ(at, at)
-	address(at, p)
-	sum := s.vec()
-	VPXOR(sum.AsX(), sum.AsX(), sum.AsX())
-	off := GP64()
-	XORQ(off, off)
-	Label("line")
-	multipliers := func(first int) func(int) Op {
-		return func(i int) Op { return Mem{Base: k.q, Index: off, Scale: 1, Disp: first + s.bytes*i} }
-	}
-	line := k.line(Mem{Base: p, Index: off, Scale: 1}, multipliers(packedLow), multipliers(packedHigh))
-	VPADDD(line, sum, sum)
-	ADDQ(U8(64), off)
-	CMPQ(off, width)
-	JLT(LabelRef("line"))
-	k.one(k.withHead(sum, p), Mem{Base: p, Index: width, Scale: 1, Disp: -4})
-	JMP(LabelRef("row"))
 	Label("return")
 	VZEROUPPER()
 	RET()

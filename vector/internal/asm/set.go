@@ -64,7 +64,11 @@ func (s set) load(m Mem, v vector) {
 // ones, eight of zeros: a load at word 16-r selects the first r lanes, at word
 // r the last r. byteMask is 32 zero bytes, then 32 of ones: a load at byte r
 // selects the last r bytes.
-var floatMask, byteMask, exponent, lowNibbles, wordOnes Mem
+//
+// The tables of sign sketches: bitSpread repeats each of four bytes eight times, bitSelect
+// has one bit for each of eight bytes, laneBits one for each of eight lanes. hadamardSigns are the signs of the second elements of
+// pairs that are 1, 2 and 4 lanes apart.
+var floatMask, byteMask, exponent, lowNibbles, wordOnes, byteOnes, bitSpread, bitSelect, laneBits, hadamardSigns Mem
 
 func tables() {
 	floatMask = GLOBL("floatMask", 8|16) // RODATA|NOPTR
@@ -90,6 +94,28 @@ func tables() {
 	lowNibbles = GLOBL("lowNibbles", 8|16)
 	for i := range 8 {
 		DATA(8*i, U64(0x0f0f0f0f0f0f0f0f))
+	}
+	byteOnes = GLOBL("byteOnes", 8|16)
+	for i := range 8 {
+		DATA(8*i, U64(0x0101010101010101))
+	}
+	bitSpread = GLOBL("bitSpread", 8|16)
+	for i := range 4 {
+		DATA(8*i, U64(0x0101010101010101*uint64(i)))
+	}
+	bitSelect = GLOBL("bitSelect", 8|16)
+	for i := range 4 {
+		DATA(8*i, U64(0x8040201008040201))
+	}
+	laneBits = GLOBL("laneBits", 8|16)
+	for lane := range 8 {
+		DATA(4*lane, U32(1<<lane))
+	}
+	hadamardSigns = GLOBL("hadamardSigns", 8|16)
+	for step := range 3 {
+		for lane := range 8 {
+			DATA(32*step+4*lane, U32(uint32(lane>>step&1)<<31))
+		}
 	}
 	exponent = GLOBL("exponent", 8|16)
 	for i := range 4 {

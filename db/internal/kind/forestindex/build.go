@@ -22,11 +22,10 @@ type learned struct {
 	lift     float32
 	forest   *forest.Forest
 	rotation *forest.Rotation
-	rotated  *flatRows        // all rows in principal coordinates; not stored
-	mean     []float32        // of the rows, in the coordinates of the training set
-	whole    *forest.Rotation // to as many coordinates as sketches may have, until their width is chosen
-	reduced  *flatRows        // coordinates for approximate labels, until these are found
-	outside  []float32        // of the live rows: the squared length outside reduced
+	rotated  *flatRows // all rows in principal coordinates; not stored
+	mean     []float32 // of the rows, in the coordinates of the training set
+	reduced  *flatRows // coordinates for approximate labels, until these are found
+	outside  []float32 // of the live rows: the squared length outside reduced
 	encoder  query.SketchEncoder
 	sketch   []byte   // n * encoder.Width
 	hops     []uint32 // n * opts.HopLabels

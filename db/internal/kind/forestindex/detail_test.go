@@ -27,7 +27,7 @@ func TestDetailCheck(t *testing.T) {
 		"dimension of the forest": {func(x *stored, n int) { x.Trees.Dim = n }, 1, kind.MaxDim + 1},
 		"direction width":         {func(x *stored, n int) { x.Trees.DirW = n }, 0, kind.MaxDim + 1},
 		"rotation":                {func(x *stored, n int) { x.Rotation = n }, 0, kind.MaxDim + 1},
-		"widest sketch":           {func(x *stored, n int) { x.SketchWidth = n }, 0, 128},
+		"widest sketch":           {func(x *stored, n int) { x.SketchWidth, x.SketchSigns = n, n > 64 }, 0, 256},
 		"sketch width":            {func(x *stored, n int) { x.SketchWidth = n }, 64, 64},
 		"sketch shift":            {func(x *stored, n int) { x.SketchShift = uint(n) }, 0, 24},
 		"neighbors":               {func(x *stored, n int) { x.NeighborK = n }, 0, 1 << 16},

@@ -53,6 +53,7 @@ type detail struct {
 
 	SketchWidth int
 	SketchShift uint
+	SketchSigns bool      `json:",omitempty"`
 	SketchSteps []float32 `json:",omitempty"`
 
 	NeighborK     int
@@ -123,7 +124,7 @@ func (f *detail) Check(m *kind.Manifest) error {
 		{f.Trees.Dim >= 1 && f.Trees.Dim <= kind.MaxDim+1, "forest dimension"},
 		{f.Trees.DirW >= 0 && f.Trees.DirW <= kind.MaxDim+1, "direction width"},
 		{f.Rotation >= 0 && f.Rotation <= kind.MaxDim+1, "rotation"},
-		{(f.SketchWidth == 0 || query.SketchWidth(f.SketchWidth)) && f.SketchShift <= 24, "sketch shape"},
+		{(f.SketchWidth == 0 || query.SketchWidth(f.SketchWidth, f.SketchSigns)) && f.SketchShift <= 24, "sketch shape"},
 		{!slices.ContainsFunc(f.SketchSteps, func(x float32) bool { return !step(x) }), "sketch steps"},
 		{f.NeighborK >= 0 && f.NeighborK <= 1<<16 && f.NeighborShift <= 24, "neighbor shape"},
 		{f.QuantShift <= 24, "8-bit copy"},
@@ -458,7 +459,7 @@ func (o Options) validate() error {
 		return bad("unknown labels %q (want exact or approximate)", o.Labels)
 	case o.LabelsK < 1:
 		return bad("%d labels a row, want at least 1", o.LabelsK)
-	case o.SketchBytes > 0 && !query.SketchWidth(o.SketchBytes):
+	case o.SketchBytes > 0 && !query.SketchWidth(o.SketchBytes, true):
 		return bad("sketch of %d bytes, want 64, 128, 192 or 256", o.SketchBytes)
 	case o.NoNatural && !o.Members:
 		return bad("neither label tables nor leaf members asked for")

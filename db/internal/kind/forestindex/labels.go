@@ -120,7 +120,7 @@ func (l *learned) project(ctx context.Context, t *training, o Options,
 		return nil
 	}
 	return timer.Run("rotate", func(func(int, int)) error {
-		whole, err := l.principal(ctx, t, o, requested)
+		whole, err := forest.PCA(ctx, t.corpus, requested, pcaSample, o.Seed, kind.WorkersOf(ctx))
 		if err != nil {
 			return fail.Wrapf(kind.AsParameter(err), "rotate")
 		}
@@ -132,7 +132,7 @@ func (l *learned) project(ctx context.Context, t *training, o Options,
 		if approximate {
 			l.reduce(ctx, whole, t)
 		}
-		if approximate && o.Rotate > 0 && !o.Quantize {
+		if approximate && o.Rotate > 0 && !o.Quantize && o.SketchBytes <= vector.PackedWidth {
 			l.mean = t.turn(l.rotation, l.rotated)
 		}
 		return ctx.Err()

@@ -9,7 +9,8 @@ import (
 )
 
 // Options are the stored options of a forest. Rotate, SketchBytes and HopLabels are -1 for
-// none. A build chooses the width of sketches where SketchBytes is 0.
+// none. A build chooses the code of sketches where SketchBytes is 0; 64 are of principal coordinates, more
+// of signs.
 type Options struct {
 	Kind         forest.Kind
 	Seed         uint64

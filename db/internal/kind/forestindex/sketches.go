@@ -13,47 +13,22 @@ import (
 )
 
 // A sketch takes one cache line where 108 principal coordinates say nearly all about distances, as they
-// do in images. Where they do not, as in text, a build measures what wider sketches would save.
+// do in images. Where they do not, as in text, a build measures what sketches of signs would save.
 
-// Rows of more than costlyDim coordinates, whose principal coordinates take seconds to learn, have sketches
-// of one line without a measurement if these keep at least the share enough of the squared lengths.
+// Rows of more than cheapDim coordinates have sketches of 108 without a measurement if these keep at least
+// the share enough of the squared lengths.
 const (
-	costlyDim = 256
-	enough    = 0.9
+	cheapDim = 256
+	enough   = 0.9
 )
 
-// coordinates returns the number of principal coordinates that the trees and the narrowest possible
-// sketches of o use.
+// coordinates returns the number of principal coordinates that the trees and sketches of o use.
 func (o Options) coordinates(inner int) int {
 	n := min(max(o.Rotate, 0), inner)
 	if o.SketchBytes >= 0 {
-		n = max(n, min(vector.PackedCoordinates(max(o.SketchBytes, vector.PackedLine)), inner))
+		n = max(n, min(vector.PackedHead+vector.PackedTail, inner))
 	}
 	return n
-}
-
-// principal learns the requested principal coordinates, and as many as the widest sketches have if those of
-// one line may not suffice.
-func (l *learned) principal(
-	ctx context.Context, t *training, o Options, requested int,
-) (*forest.Rotation, error) {
-	pca := func(n int) (*forest.Rotation, error) {
-		return forest.PCA(ctx, t.corpus, n, pcaSample, o.Seed, kind.WorkersOf(ctx))
-	}
-	inner := t.corpus.rows.d
-	most, n := min(vector.PackedCoordinates(vector.MaxPackedWidth), inner), o.coordinates(inner)
-	if o.SketchBytes != 0 || n >= most {
-		return pca(requested)
-	}
-	if inner > costlyDim {
-		narrow, err := pca(requested)
-		if err != nil || keptBy(narrow.Leading(n), t.corpus) >= enough {
-			return narrow, err
-		}
-	}
-	whole, err := pca(most)
-	l.whole = whole
-	return whole, err
 }
 
 // keptBy returns the share of the rows' squared lengths, without their mean, that is in the coordinates of
@@ -73,23 +48,23 @@ func keptBy(r *forest.Rotation, rows labels.Rows) float64 {
 	return inside / all
 }
 
-// makeSketches encodes every row. The labels determine how wide the sketches are, and how much of the
+// makeSketches encodes every row. The labels determine which sketches rank rows best, and how much of the
 // length outside the sketched coordinates separates a row from its neighbors (query.FitSketches).
 func (l *learned) makeSketches(ctx context.Context, t *training, o Options) error {
-	rows, lists, width := t.corpus.rows, t.localHops(), o.SketchBytes
-	if width == 0 {
-		var err error
-		if width, err = l.chooseWidth(ctx, t, lists); err != nil {
-			return err
+	rows, lists := t.corpus.rows, t.localHops()
+	live := subset{rows: l.rotated, ids: t.corpus.ids}
+	l.encoder = query.FitSketches(t.corpus, live, l.mean, lists)
+	switch {
+	case o.SketchBytes > vector.PackedWidth:
+		l.encoder = signs(o.SketchBytes)
+	case o.SketchBytes == 0 && lists != nil && l.rotation.R < rows.d &&
+		(rows.d <= cheapDim || keptBy(l.rotation, t.corpus) < enough):
+		near := newVicinity(t.corpus, lists)
+		if e := near.cheapest(ctx, l.rotation, o.Rotate); e.Signs {
+			l.encoder = e
 		}
 	}
-	if n := min(vector.PackedCoordinates(width), rows.d); n > l.rotated.d {
-		l.rotation = l.whole.Leading(n)
-		l.rotated = rotate(ctx, l.rotation, rows)
-	}
-	l.whole = nil
-	live := subset{rows: l.rotated, ids: t.corpus.ids}
-	l.encoder = query.FitSketches(t.corpus, live, l.mean, lists, width)
+	width := l.encoder.Width
 	l.sketch = make([]byte, rows.n*width)
 	err := par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
 		l.encoder.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil), l.mean)
@@ -98,5 +73,12 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o Options) erro
 	if err != nil {
 		return fmt.Errorf("db: %w", err)
 	}
+	if n := max(1, min(o.Rotate, l.rotation.R)); l.encoder.Signs && n < l.rotation.R {
+		// Only the trees need principal coordinates.
+		l.rotation, l.rotated = l.rotation.Leading(n), l.rotated.leading(n)
+	}
 	return nil
 }
+
+// signs returns the encoder of sketches of signs.
+func signs(width int) query.SketchEncoder { return query.SketchEncoder{Width: width, Signs: true} }

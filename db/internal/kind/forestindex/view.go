@@ -45,7 +45,8 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 		arrays.Field(w.Section(codec.KindRotation), 0, &all)
 	}
 	if width := l.encoder.Width; width > 0 {
-		m.SketchWidth, m.SketchShift, m.SketchSteps = width, arrays.ShiftFor(width), l.encoder.Steps
+		m.SketchWidth, m.SketchShift = width, arrays.ShiftFor(width)
+		m.SketchSigns, m.SketchSteps = l.encoder.Signs, l.encoder.Steps
 		arrays.WriteRows(w, codec.KindSketch, l.sketch, width, m.SketchShift)
 	}
 	if k := l.opts.HopLabels; k > 0 {
@@ -131,7 +132,8 @@ func loadView(ctx context.Context, st kind.Source, m *kind.Manifest, base query.
 	}
 	if d.SketchWidth > 0 {
 		parts := arrays.ReadRows[byte](r, codec.KindSketch, m.Info.Rows, d.SketchWidth, d.SketchShift)
-		v.Sketch = query.NewSketchView(parts, d.SketchShift, d.SketchWidth, d.SketchSteps)
+		e := query.SketchEncoder{Width: d.SketchWidth, Signs: d.SketchSigns, Steps: d.SketchSteps}
+		v.Sketch = e.View(parts, d.SketchShift)
 	}
 	if d.NeighborK > 0 {
 		ids := arrays.ReadRows[uint32](r, codec.KindNeighbors, m.Info.Rows, d.NeighborK, d.NeighborShift)

@@ -5,23 +5,26 @@ import (
 	"context"
 	"slices"
 
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
-// The width of sketches is chosen by ranking what a beam meets near its end: the rows within two steps
-// along the lists of nearest rows. The narrower the sketch, the more rows with the best estimates have to
-// be looked at until they contain the nearest ones.
+// The code of sketches is chosen by ranking what a beam meets near its end: the rows within two steps
+// along the lists of nearest rows. The worse a code, the more rows with the best estimates have to be
+// looked at until they contain the nearest ones.
 
 const (
-	// widthRows is the number of rows whose neighbors are ranked.
-	widthRows = 100
-	// widthNear is the number of nearest rows that have to be among those with the best estimates,
-	// widthShare the share of them.
-	widthNear, widthShare = 10, 0.99
-	// widerPays is the share of the time to which a wider sketch must reduce a search.
-	widerPays = 0.9
+	// codeRows is the number of rows whose neighbors are ranked.
+	codeRows = 100
+	// codeNear is the number of nearest rows that have to be among those with the best estimates,
+	// codeShare the share of them.
+	codeNear, codeShare = 10, 0.99
+	// largerPays is the share of the time to which larger sketches must reduce a search.
+	largerPays = 0.9
 )
 
 // vicinity is a sample of rows with all that are within two steps of them, in an order of their own.
@@ -32,26 +35,19 @@ type vicinity struct {
 	at    []uint32          // sample i
 }
 
-// chooseWidth returns the width with the lowest estimated time of a search; a narrower one if wider ones
-// are not much cheaper.
-func (l *learned) chooseWidth(ctx context.Context, t *training, lists *labels.Neighbors) (int, error) {
-	best := vector.PackedLine
-	if l.whole == nil || lists == nil {
-		return best, nil
-	}
-	near := newVicinity(t.corpus, lists)
-	rotated := rotate(ctx, l.whole, near.rows)
-	least := 0.0
-	for width := best; width <= vector.MaxPackedWidth; width += vector.PackedLine {
-		places := near.places(rotated, l.whole.Mean, width)
-		if cost := searchNanos(width, places, near.rows.d); least == 0 || cost < widerPays*least {
-			best, least = width, cost
-		}
-		if vector.PackedCoordinates(width) >= l.whole.R {
-			break
+// cheapest returns the code with the lowest estimated time of a search: principal coordinates or signs, of
+// which larger ones have to be much cheaper. The trees need some principal coordinates in any case.
+func (v *vicinity) cheapest(ctx context.Context, r *forest.Rotation, trees int) query.SketchEncoder {
+	rotated := rotate(ctx, r, v.rows)
+	best := query.FitSketches(v.rows, rotated, r.Mean, v.lists)
+	least := searchNanos(best, v.places(ctx, best, rotated, r.Mean), v.rows.d, rotated.d)
+	for width := vector.SignLine; width <= vector.MaxSignWidth; width += vector.SignLine {
+		e := signs(width)
+		if cost := searchNanos(e, v.places(ctx, e, rotated, r.Mean), v.rows.d, trees); cost < largerPays*least {
+			best, least = e, cost
 		}
 	}
-	return best, ctx.Err()
+	return best
 }
 
 func newVicinity(space labels.Rows, lists *labels.Neighbors) *vicinity {
@@ -77,7 +73,7 @@ func newVicinity(space labels.Rows, lists *labels.Neighbors) *vicinity {
 		}
 		return listed[at]
 	}
-	for row := 0; row < space.Len(); row += max(1, space.Len()/widthRows) {
+	for row := 0; row < space.Len(); row += max(1, space.Len()/codeRows) {
 		at := add(uint32(row))
 		pool := slices.Clone(list(uint32(row)))
 		for _, id := range lists.Row(row) {
@@ -101,12 +97,13 @@ func newVicinity(space labels.Rows, lists *labels.Neighbors) *vicinity {
 }
 
 // places returns how many rows with the best estimates contain the nearest ones.
-func (v *vicinity) places(rotated *flatRows, mean []float32, width int) int {
-	e := query.FitSketches(v.rows, rotated, mean, v.lists, width)
-	sketches := make([]byte, v.rows.n*width)
-	for i := range v.rows.n {
-		e.Encode(sketches[i*width:], v.rows.Row(i, nil), rotated.Row(i, nil), mean)
-	}
+func (v *vicinity) places(ctx context.Context, e query.SketchEncoder, rotated *flatRows, mean []float32) int {
+	sketches := make([]byte, v.rows.n*e.Width)
+	// The caller checks for cancellation.
+	_ = par.Each(ctx, par.Work{N: v.rows.n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
+		e.Encode(sketches[i*e.Width:], v.rows.Row(i, nil), rotated.Row(i, nil), mean)
+		return nil
+	})
 	view := e.View([][]byte{sketches}, 31)
 	var places []int
 	for i, pool := range v.pools {
@@ -115,9 +112,9 @@ func (v *vicinity) places(rotated *flatRows, mean []float32, width int) int {
 		for j, id := range pool {
 			exact[j] = vector.L2Squared(v.rows.Row(at, nil), v.rows.Row(int(id), nil))
 		}
-		view.Estimate(rotated.Row(at, nil), pool, estimates)
+		view.Estimate(v.rows.Row(at, nil), rotated.Row(at, nil), mean, pool, estimates)
 		byExact, byEstimate := order(exact), order(estimates)
-		for _, j := range byExact[:min(widthNear, len(byExact))] {
+		for _, j := range byExact[:min(codeNear, len(byExact))] {
 			places = append(places, 1+slices.Index(byEstimate, j))
 		}
 	}
@@ -125,7 +122,7 @@ func (v *vicinity) places(rotated *flatRows, mean []float32, width int) int {
 		return 0
 	}
 	slices.Sort(places)
-	return places[int(widthShare*float64(len(places)-1))]
+	return places[int(codeShare*float64(len(places)-1))]
 }
 
 // order returns the positions of x by value.
@@ -140,15 +137,18 @@ func order(x []float32) []int {
 
 // searchNanos estimates the time of a search that has to look at a number of rows with the best estimates:
 // it projects the query, compares ten sketches for each row, and computes the row's exact distance.
-func searchNanos(width, rows, dim int) float64 {
-	coordinates, lines := min(vector.PackedCoordinates(width), dim), width/vector.PackedLine
+func searchNanos(e query.SketchEncoder, rows, dim, coordinates int) float64 {
 	const (
 		sketchesEach = 10
-		perSketch    = 4    // ns, and for each of its lines
 		perRow       = 30   // ns
 		perNumber    = 0.4  // ns for each coordinate of a row
 		perProduct   = 0.05 // ns for each element of the rotation
+		perSign      = 3    // ns for each sign of the query
 	)
-	each := float64(sketchesEach*perSketch*(1+lines)) + perRow + perNumber*float64(dim)
-	return perProduct*float64(coordinates*dim) + float64(rows)*each
+	sketch, project := 8.0, perProduct*float64(coordinates*dim)
+	if e.Signs {
+		sketch = float64(4 + 6*e.Width/vector.SignLine)
+		project += perSign * float64(max(dim, vector.SignBits(e.Width)))
+	}
+	return project + float64(rows)*(sketchesEach*sketch+perRow+perNumber*float64(dim))
 }

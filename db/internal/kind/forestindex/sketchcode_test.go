@@ -1,0 +1,59 @@
+package forestindex
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/labels"
+)
+
+// Rows whose differences are in directions that are the same everywhere get sketches of principal coordinates;
+// those of clusters with directions of their own get sketches of signs.
+func TestSketchCode(t *testing.T) {
+	const n, d, each, inner = 3000, 400, 60, 15
+	for _, shared := range []bool{true, false} {
+		rng := rand.New(rand.NewPCG(1, 2))
+		gaussian := func() *flatRows {
+			m := &flatRows{data: make([]float32, (inner+1)*d), n: inner + 1, d: d}
+			for i := range m.data {
+				m.data[i] = float32(rng.NormFloat64())
+			}
+			return m
+		}
+		rows := &flatRows{data: make([]float32, n*d), n: n, d: d}
+		var directions *flatRows // and, last, the centre
+		for i := range n {
+			if i%each == 0 && (i == 0 || !shared) {
+				directions = gaussian()
+			}
+			row := rows.Row(i, nil)
+			copy(row, directions.Row(inner, nil))
+			for k := range inner {
+				x := float32(rng.NormFloat64())
+				for j, y := range directions.Row(k, nil) {
+					row[j] += x * y
+				}
+			}
+		}
+		tr := &training{corpus: subset{rows: rows}, points: subset{rows: rows}, own: true, dim: d}
+		o := Options{}.resolve(n, d)
+		l := &learned{n: n, opts: o, dim: d}
+		ctx := t.Context()
+		if err := l.project(ctx, tr, o, kind.NewTimer(ctx)); err != nil {
+			t.Fatal(err)
+		}
+		near, err := labels.ExactNeighbors(ctx, rows, nil, 25, 2, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.hops = near
+		if err := l.makeSketches(ctx, tr, o); err != nil {
+			t.Fatal(err)
+		}
+		if e := l.encoder; e.Signs == shared || len(l.sketch) != n*e.Width || l.rotation.R != l.rotated.d {
+			t.Errorf("shared %v: sketches of %d bytes, %d in all, signs %v, %d of %d coordinates", shared, e.Width,
+				len(l.sketch), e.Signs, l.rotation.R, l.rotated.d)
+		}
+	}
+}
