@@ -205,12 +205,13 @@ func (s *Searcher) scanKeep() int {
 }
 
 // scanSketches compares the sketches of all passing rows that the index covers, and computes exact
-// distances of the best ones until these no longer change the answer. If too many do, for instance
-// because the passing rows are all far away and about equally far, it compares all of them exactly.
+// distances of the best ones until these no longer change the answer. If too many do, because the passing rows
+// are all far away and about equally far, it compares all of them exactly.
 func (s *Searcher) scanSketches() {
 	s.stats.Way, s.stats.Width = BySketches, 0
 	want := s.scanKeep()
-	s.pool.fill(s, want)
+	room, most := poolRoom*want+4*settleLeast, s.passingRows()/poolMost
+	s.pool.fill(s, room)
 	s.nextEpoch()
 	bound := float32(math.Inf(-1))
 	for scored := 0; !s.halted(); {
@@ -220,15 +221,22 @@ func (s *Searcher) scanSketches() {
 		}
 		var ids []uint32
 		if ids, bound = s.pool.next(s, n, bound); len(ids) < n {
-			if s.stats.Recall = 1; s.pool.dropped {
-				s.stats.Way = ByScan
-				s.stats.Widened++
+			if !s.pool.dropped {
+				s.stats.Recall = 1
+				s.enter(ids, fromScan)
+				return
+			}
+			s.stats.Widened++
+			if room *= poolGrowth; room > most {
+				s.stats.Way, s.stats.Recall = ByScan, 1
 				s.top.Reset(s.depth())
 				s.possibleRows(func(ids []uint32) { s.enter(ids, fromScan) })
 				return
 			}
 			s.enter(ids, fromScan)
-			return
+			scored += len(ids)
+			s.pool.fill(s, room)
+			continue
 		}
 		entered := s.enter(ids, fromScan)
 		if scored > 0 && float64(entered) <= (1-s.recall())*float64(s.depth())/4 {
@@ -262,15 +270,17 @@ type pool struct {
 const (
 	// poolRun is the number of rows of a scan that are read together.
 	poolRun = 1 << 10
-	// poolRoom is the number of rows kept for each that gets an exact distance first.
-	poolRoom = 8
+	// poolRoom is the number of rows kept for each that gets an exact distance first, poolGrowth the factor by
+	// which that becomes more if these do not suffice, and poolMost the share of the passing rows, as a
+	// divisor, from which all of them are compared.
+	poolRoom, poolGrowth, poolMost = 8, 4, 4
 	// settleLeast is the least number of rows that can show that an answer has settled.
 	settleLeast = 32
 )
 
-// fill estimates all passing rows that the index covers; want of them get exact distances first.
-func (p *pool) fill(s *Searcher, want int) {
-	p.room, p.bound, p.dropped = poolRoom*want+4*settleLeast, float32(math.Inf(1)), false
+// fill estimates all passing rows that the index covers and keeps the best, at most room of them.
+func (p *pool) fill(s *Searcher, room int) {
+	p.room, p.bound, p.dropped = room, float32(math.Inf(1)), false
 	p.ids, p.scores = p.ids[:0], p.scores[:0]
 	s.possibleRows(func(ids []uint32) { p.add(s, ids) })
 	p.shrink(s)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -208,6 +209,43 @@ func TestScanSettles(t *testing.T) {
 		if want := exactly(f.all, vector.L2, q, 10, pass.Contains); !slices.Equal(got, want) {
 			t.Fatalf("query %d: %v, want %v", i, got, want)
 		}
+	}
+}
+
+// A scan by sketches that are inaccurate compares more rows exactly, and not always all.
+func TestScanGrows(t *testing.T) {
+	v, rows, queries, _ := restrictedFixture(t)
+	rng := rand.New(rand.NewPCG(8, 8))
+	var chunks [][]byte
+	for _, c := range v.Sketch.Keep {
+		c = slices.Clone(c)
+		for i := range c {
+			if i%v.Sketch.Width < vector.PackedHead && rng.IntN(2) == 0 {
+				c[i] = byte(int8(c[i]) / 2)
+			}
+		}
+		chunks = append(chunks, c)
+	}
+	v.Sketch = SketchEncoder{Width: v.Sketch.Width, Steps: v.Sketch.Steps}.View(chunks, v.Sketch.Shift)
+	grown, found := 0, 0
+	for i := range queries.n {
+		q := queries.row(i)
+		got, stats, err := NewSearcher().Search(t.Context(), v, q, &Params{K: 1, Method: Flat, Sketch: true, R: 1}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stats.Way == BySketches && stats.Widened > 0 {
+			grown++
+			if stats.Exact > rows.n/4 {
+				t.Errorf("query %d: %d exact distances of %d rows", i, stats.Exact, rows.n)
+			}
+		}
+		if got[0].ID == exactly(rows, vector.L2, q, 1, nil)[0] {
+			found++
+		}
+	}
+	if grown == 0 || found < queries.n*9/10 {
+		t.Errorf("%d of %d searches compared more rows, %d found the nearest one", grown, queries.n, found)
 	}
 }
 
