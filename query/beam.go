@@ -119,6 +119,9 @@ func (s *Searcher) expand(from, width int) int {
 			s.watch.followed(s, row, lists[n])
 		}
 		vector.Prefetch(unsafe.Pointer(&lists[n][0]), 4*listed)
+		if nv.Request != nil {
+			nv.Request(unsafe.Slice((*byte)(unsafe.Pointer(&lists[n][0])), 4*listed))
+		}
 		n++
 	}
 	if n == 0 {

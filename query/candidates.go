@@ -132,6 +132,12 @@ func (s *Searcher) score(ids []uint32, stage origin) {
 // enter computes exact distances and returns the number of rows that were among the best when they
 // were added.
 func (s *Searcher) enter(ids []uint32, stage origin) (entered int) {
+	if request := s.v.Rows.Request; request != nil {
+		// All before the first is read, so that the disk reads them together.
+		for _, id := range ids {
+			request(s.exact.stored(id))
+		}
+	}
 	for _, id := range ids[:min(ahead, len(ids))] {
 		s.exact.prefetch(id)
 	}

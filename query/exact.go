@@ -66,22 +66,27 @@ func (s *scorer) wholeQuery() bool {
 
 // prefetch prefetches a row that is about to be scored.
 func (s *scorer) prefetch(row uint32) {
-	i := int(row)
+	if x := s.stored(row); len(x) > 0 {
+		vector.Prefetch(unsafe.Pointer(&x[0]), len(x))
+	}
+}
+
+// stored returns the memory of a row that distance reads, nil for a row that is in no chunk.
+func (s *scorer) stored(row uint32) []byte {
+	i, d := int(row), s.v.Dim
 	if s.lossless != nil && i < s.v.N {
-		d := s.v.Dim
-		c := s.lossless.Chunks[i>>s.lossless.Shift]
-		vector.Prefetch(unsafe.Pointer(&c[(i&(1<<s.lossless.Shift-1))*d]), d)
-		return
+		at := (i & (1<<s.lossless.Shift - 1)) * d
+		return s.lossless.Chunks[i>>s.lossless.Shift][at : at+d]
 	}
 	if i >= s.sealed {
-		return
+		return nil
 	}
 	r := &s.v.Rows
-	bytes := s.v.Dim
 	if !r.Uint8[i>>r.Shift] {
-		bytes *= 4
+		d *= 4
 	}
-	vector.Prefetch(unsafe.Pointer(&r.Chunks[i>>r.Shift][(i&s.mask)*bytes]), bytes)
+	at := (i & s.mask) * d
+	return r.Chunks[i>>r.Shift][at : at+d]
 }
 
 // distance returns the exact distance of a row below Rows.N.

@@ -160,7 +160,12 @@ func (s *Searcher) possible(ids []uint32) []uint32 {
 
 // scan scores the rows of [lo, hi) that pass the filters.
 func (s *Searcher) scan(lo, hi int, stage origin) {
+	r, requested := &s.v.Rows, -1
 	for lo < hi && s.err == nil {
+		if c := lo >> r.Shift; r.Request != nil && c > requested && c < len(r.Chunks) {
+			r.Request(r.Chunks[c])
+			requested = c
+		}
 		end := min(lo+s.every+1, hi)
 		for ; lo < end; lo++ {
 			s.scanRow(uint32(lo), stage)

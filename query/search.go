@@ -371,10 +371,12 @@ func (s *Searcher) quantised() bool {
 // estimate writes the sketch estimates of rows to out, unless the search is stopped.
 func (s *Searcher) estimate(sk *SketchView, ids []uint32, out []float32) {
 	for len(ids) > sketchRun {
+		sk.request(ids[:sketchRun])
 		s.sketch.scores(sk, ids[:sketchRun], out)
 		if ids, out = ids[sketchRun:], out[sketchRun:]; s.halted() {
 			return
 		}
 	}
+	sk.request(ids)
 	s.sketch.scores(sk, ids, out)
 }

@@ -26,6 +26,9 @@ type RowSet struct {
 	// InvNorm holds 1/|row| (0 for a zero row) by chunk, and the tail's as a last additional
 	// chunk. Only Cosine reads it; missing chunks are computed row by row.
 	InvNorm [][]float32
+	// Request asks the system to read a part of a chunk that is about to be used; nil where chunks are in
+	// memory.
+	Request func([]byte)
 }
 
 // SketchView holds the sketches of the covered rows, Width bytes each, in the layout of
@@ -37,6 +40,18 @@ type SketchView struct {
 	Signs  bool
 	Steps  []float32 // value of a step by coordinate; none with Signs
 	Keep   [][]byte
+	// Request is as in a RowSet.
+	Request func([]byte)
+}
+
+// request requests the sketches of rows.
+func (s *SketchView) request(ids []uint32) {
+	if s.Request == nil {
+		return
+	}
+	for _, id := range ids {
+		s.Request(s.Keep[id>>s.Shift][(int(id)&(1<<s.Shift-1))*s.Width:][:s.Width])
+	}
 }
 
 // SketchWidth reports whether sketches may be width bytes wide.
@@ -54,6 +69,8 @@ type NeighborView struct {
 	Chunks [][]uint32
 	Shift  uint
 	K      int
+	// Request is as in a RowSet.
+	Request func([]byte)
 }
 
 // QuantView is an 8-bit copy of the covered rows in the partition space (unit rows for Cosine,

@@ -46,7 +46,7 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 			_ = tx.Rollback() // the error returned is the reason for the rollback
 		}
 	}()
-	size := 0
+	size, request := 0, g.File.Requests()
 	begin := func() (err error) {
 		tx, err = dst.Begin(true)
 		size = 0
@@ -71,6 +71,9 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 					return err
 				}
 				size = len(k) + len(v)
+			}
+			if request != nil {
+				request(v)
 			}
 			b := tx.Bucket(name)
 			// Pairs arrive in key order, so pages can be filled completely.

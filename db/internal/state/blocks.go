@@ -104,10 +104,13 @@ func (g *Generation) verify(ctx context.Context, coll string, object uint64, kin
 			bytes += len(vals[i].payload)
 		}
 	}
-	work := par.Work{N: len(todo), Workers: min(par.Workers(0), bytes>>20+1)}
+	work, request := par.Work{N: len(todo), Workers: min(par.Workers(0), bytes>>20+1)}, g.File.Requests()
 	err := par.Each(ctx, work, func(j int) (err error) {
 		defer Guard(g.File, CatchFaults(), &err)
 		v := &vals[todo[j]]
+		if request != nil {
+			request(v.payload)
+		}
 		if err := v.block.Verify(v.key[:]); err != nil {
 			return layout.BlockError(coll, object, kind, v.number(), err)
 		}

@@ -74,7 +74,7 @@ func (st *Collection) loadRows(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	rs := query.RowSet{N: int(c.Rows), Dim: c.Dim, Shift: c.Shift()}
+	rs := query.RowSet{N: int(c.Rows), Dim: c.Dim, Shift: c.Shift(), Request: g.File.Requests()}
 	for i, v := range vals {
 		size := 4
 		if v.block.Elem == codec.U8 {

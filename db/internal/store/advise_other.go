@@ -11,5 +11,7 @@ import (
 // adviseNormal does nothing where there is no madvise.
 func adviseNormal(*bbolt.Info, int64) {}
 
+func willNeed([]byte) {}
+
 // unlock does nothing where closing a file releases its lock.
 func unlock(*os.File) {}

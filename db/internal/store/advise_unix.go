@@ -21,6 +21,16 @@ func adviseNormal(info *bbolt.Info, size int64) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(p), size), unix.MADV_NORMAL)
 }
 
+// willNeed asks the system to read the pages of a part of the map. Failures are ignored as well.
+func willNeed(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	p := unsafe.Pointer(unsafe.SliceData(b))
+	before := int(uintptr(p) % uintptr(os.Getpagesize()))
+	_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(p, -before)), before+len(b)), unix.MADV_WILLNEED)
+}
+
 // unlock releases bbolt's lock on a file if the file is still open.
 func unlock(f *os.File) {
 	raw, err := f.SyscallConn()

@@ -7,6 +7,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,6 +41,8 @@ type Options struct {
 	Timeout time.Duration
 	// Reserve is the number of bytes of address space to reserve.
 	Reserve int64
+	// Memory is the number of bytes of memory that the process may use; zero means what the system says.
+	Memory int64
 	// MaxSize is the largest size of the file; zero means no limit.
 	MaxSize int64
 	Logger  *slog.Logger
@@ -66,6 +69,8 @@ type File struct {
 	retire bool // closed with its last state
 	closed bool
 	base   uintptr // address at which the map was last advised
+	// requests is set if the file was larger than the memory then.
+	requests *requests
 }
 
 // reserves returns the map reservations to try, largest first.
@@ -187,7 +192,8 @@ func (f *File) PageSize() int { return f.bolt.Info().PageSize }
 func (f *File) Stats() bbolt.Stats { return f.bolt.Stats() }
 
 // Advise reverts bbolt's MADV_RANDOM, which makes cold scans ten times slower, if the map is
-// new. It is called after each commit.
+// new. It is called after each commit. A file that does not fit into memory keeps it: readahead of pages
+// that a search reads here and there takes the memory of those that all searches read.
 func (f *File) Advise() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -196,8 +202,27 @@ func (f *File) Advise() {
 	}
 	if base := f.bolt.Info().Data; base != f.base {
 		f.base = base
+		limit := cmp.Or(f.opts.Memory, memory())
+		if size, err := f.Size(); err == nil && float64(size) > fits*float64(limit) {
+			f.requests = newRequests(limit)
+			return
+		}
 		adviseNormal(f.bolt.Info(), f.mapped())
 	}
+}
+
+// fits is the share of the memory that a file may take to be kept in memory.
+const fits = 0.75
+
+// Requests returns a function that asks the system to read a part of the map, all of which is about to be
+// used, or nil if the file fits into memory, where the system reads ahead.
+func (f *File) Requests() func([]byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.requests == nil {
+		return nil
+	}
+	return f.requests.request
 }
 
 // mapped returns a length that is certainly mapped.

@@ -302,6 +302,9 @@ func readTraining(ctx context.Context, st kind.Source, o Options,
 			}
 			report(i, n)
 		}
+		if c := i >> view.Rows.Shift; i&(1<<view.Rows.Shift-1) == 0 && view.Rows.Request != nil && c < len(view.Rows.Chunks) {
+			view.Rows.Request(view.Rows.Chunks[c])
+		}
 		dst := data[i*dim : (i+1)*dim]
 		if src := view.Rows.Vector(i, dst); &src[0] != &dst[0] {
 			copy(dst, src)

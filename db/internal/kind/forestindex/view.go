@@ -134,10 +134,13 @@ func loadView(ctx context.Context, st kind.Source, m *kind.Manifest, base query.
 		parts := arrays.ReadRows[byte](r, codec.KindSketch, m.Info.Rows, d.SketchWidth, d.SketchShift)
 		e := query.SketchEncoder{Width: d.SketchWidth, Signs: d.SketchSigns, Steps: d.SketchSteps}
 		v.Sketch = e.View(parts, d.SketchShift)
+		v.Sketch.Request = v.Rows.Request
 	}
 	if d.NeighborK > 0 {
 		ids := arrays.ReadRows[uint32](r, codec.KindNeighbors, m.Info.Rows, d.NeighborK, d.NeighborShift)
-		v.Neighbors = &query.NeighborView{Chunks: ids, Shift: d.NeighborShift, K: d.NeighborK}
+		v.Neighbors = &query.NeighborView{
+			Chunks: ids, Shift: d.NeighborShift, K: d.NeighborK, Request: v.Rows.Request,
+		}
 	}
 	if d.Quantized {
 		parts := arrays.ReadRows[byte](r, codec.KindQuantized, m.Info.Rows, inner, d.QuantShift)

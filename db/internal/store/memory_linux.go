@@ -1,0 +1,58 @@
+package store
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// memory returns the number of bytes of memory that the process may use: those of the machine, or fewer
+// if a control group limits them.
+func memory() int64 {
+	limit := int64(math.MaxInt64)
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		limit = int64(info.Totalram) * int64(info.Unit)
+	}
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return limit
+	}
+	return min(limit, groupLimit("/sys/fs/cgroup", string(groups)))
+}
+
+// groupLimit returns the least limit of the control groups in the lines of /proc/self/cgroup and of those
+// that contain them, by the files below a folder.
+func groupLimit(folder, groups string) int64 {
+	limit := int64(math.MaxInt64)
+	for line := range strings.Lines(groups) {
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(part) < 3 {
+			continue
+		}
+		dir, file := folder, "memory.max" // version 2 names no controllers
+		switch {
+		case slices.Contains(strings.Split(part[1], ","), "memory"):
+			dir, file = filepath.Join(folder, "memory"), "memory.limit_in_bytes"
+		case part[1] != "":
+			continue
+		}
+		// In a container the path may be that of the machine: then only its root is there.
+		for path := filepath.Clean(part[2]); ; path = filepath.Dir(path) {
+			if text, err := os.ReadFile(filepath.Join(dir, path, file)); err == nil {
+				if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 {
+					limit = min(limit, n)
+				}
+			}
+			if path == filepath.Dir(path) {
+				break
+			}
+		}
+	}
+	return limit
+}
