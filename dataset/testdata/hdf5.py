@@ -70,5 +70,15 @@ for lib in ['earliest', 'latest']:
         f['complex'] = a.astype('c8')
         f['soft'] = h5py.SoftLink('/x')
         f.create_group('empty')
+    # Groups of many links, and chunks of arrays that can grow in two dimensions.
+    for name, n, text in [('links', 12, ''), ('links400', 400, ''), ('longlinks', 4000, 250 * '-')]:
+        with new(name) as f:
+            f['x'], f['number'] = a.astype('f4'), 3.5
+            for i in range(n):
+                f[f'link {i}{text}'] = h5py.SoftLink('/none') if i % 3 else f['number']
+    for name, n, kw in [('grow2', 40, {}), ('manygrow2', 20000, {}), ('manygzip2', 20000, dict(compression='gzip'))]:
+        with new(name) as f:
+            rows = a.astype('f4') if n == 40 else wide
+            f.create_dataset('x', data=rows, chunks=(1, 2), maxshape=(None, None), **kw)
     with new('deep') as f:
         f.create_dataset('/'.join('abcdefgh') + '/x', data=a.astype('f4'))

@@ -98,16 +98,45 @@ func (f *File) links(messages []message) (links []object, group bool, err error)
 			if m.uint(1)&1 != 0 {
 				m.bytes(8)
 			}
-			if heap := m.addr(); m.err == nil && heap != undefined {
-				return nil, true, m.fault("a group of many links in the newest format, which is not supported " +
-					"(h5py writes it with libver='latest' for more than 8 objects)")
-			}
+			heap, names := m.addr(), m.addr()
 			if m.err != nil {
 				return nil, true, m.err
 			}
+			if heap == undefined {
+				continue
+			}
+			part, err := f.manyLinks(heap, names)
+			if err != nil {
+				return nil, true, err
+			}
+			links = append(links, part...)
 		}
 	}
 	return links, group, nil
+}
+
+// manyLinks reads the links of a group that has them in a heap, with a tree of their names.
+func (f *File) manyLinks(heap, names uint64) (links []object, err error) {
+	h, err := f.heap(heap)
+	if err != nil {
+		return nil, err
+	}
+	err = f.tree2(names, func(kind uint64, record cursor) error {
+		if kind != linkRecord || len(links) == maxObjects {
+			return record.fault("a record of type %d among links, or more than %d", kind, maxObjects)
+		}
+		record.bytes(4) // hash of the name
+		part, err := h.object(record)
+		if err != nil {
+			return err
+		}
+		m := message{cursor: part}
+		if l, ok := m.link(); ok {
+			links = append(links, l)
+		}
+		return m.err
+	})
+	return links, err
 }
 
 // link reads a link message; false where it leads to no object of this file.

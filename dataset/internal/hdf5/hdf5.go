@@ -2,10 +2,10 @@
 // ann-benchmarks, by any version of the library. It trusts nothing in a file: lengths are bounded by
 // the size of the file, depths and counts by constants, and checksums are verified where there are any.
 //
-// It reads superblocks 0 to 3, object headers 1 and 2, groups by symbol tables and by link messages,
-// arrays stored contiguously, compactly and in chunks, with the filters deflate, shuffle and
-// fletcher32, of integers and IEEE floats of both byte orders. It does not read groups of many links in
-// the newest format (dense link storage), chunks indexed by a B-tree of version 2, and other types.
+// It reads superblocks 0 to 3, object headers 1 and 2, groups by symbol tables, link messages and links in
+// fractal heaps, arrays stored contiguously, compactly and in chunks by any index, with the filters
+// deflate, shuffle and fletcher32, of integers and IEEE floats of both byte orders. It reads no other
+// types, no filtered heaps, and no links that a heap stores outside of its blocks (of 4,000 bytes).
 //
 // Source: HDF5 File Format Specification, version 3.0.
 package hdf5

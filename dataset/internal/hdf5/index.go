@@ -3,6 +3,7 @@ package hdf5
 import (
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // chunkIndex finds the chunks of an array.
@@ -65,6 +66,8 @@ func (a *Array) findChunks(grid []uint64, bytes uint64) ([]chunk, error) {
 		err = x.fixed()
 	case extensibleIndex:
 		err = x.extensible()
+	case tree2Index:
+		err = x.tree2()
 	}
 	return x.chunks, err
 }
@@ -94,23 +97,47 @@ func (x *chunkIndex) tree() error {
 	rank := len(x.grid)
 	return x.file.tree(x.layout.addr, 1, 8+8*(rank+1), func(key cursor, child uint64) error {
 		c := chunk{addr: child, size: key.uint(4), mask: uint32(key.uint(4))}
-		i := uint64(0)
-		for d, n := range x.grid {
-			at := key.uint(8)
-			if at%x.layout.chunk[d] != 0 {
-				return key.fault("a chunk at %d, where chunks have %d", at, x.layout.chunk[d])
-			}
-			if at /= x.layout.chunk[d]; at >= n {
-				return key.fault("a chunk beyond the shape %d", x.Shape)
-			}
-			i = i*n + at
-		}
-		if key.err == nil && x.chunks[i].addr != undefined {
-			return key.fault("two chunks in one place")
-		}
-		x.chunks[i] = c
-		return key.err
+		return x.put(&key, c, x.layout.chunk)
 	})
+}
+
+// tree2 reads a B-tree of version 2.
+func (x *chunkIndex) tree2() error {
+	ones := slices.Repeat([]uint64{1}, len(x.grid))
+	return x.file.tree2(x.layout.addr, func(kind uint64, record cursor) error {
+		width := record.left() - 8*len(x.grid)
+		switch kind {
+		case chunkRecord, filteredRecord:
+			x.width(&record, kind == filteredRecord, width)
+		default:
+			return record.fault("a record of type %d among chunks", kind)
+		}
+		if record.err != nil {
+			return record.err
+		}
+		c := x.entry(&record, width)
+		return x.put(&record, c, ones)
+	})
+}
+
+// put puts a chunk in its place, whose coordinates follow in units of elements or chunks.
+func (x *chunkIndex) put(key *cursor, c chunk, unit []uint64) error {
+	i := uint64(0)
+	for d, n := range x.grid {
+		at := key.uint(8)
+		if at%unit[d] != 0 {
+			return key.fault("a chunk at %d, where chunks have %d", at, unit[d])
+		}
+		if at /= unit[d]; at >= n {
+			return key.fault("a chunk beyond the shape %d", x.Shape)
+		}
+		i = i*n + at
+	}
+	if key.err == nil && x.chunks[i].addr != undefined {
+		return key.fault("two chunks in one place")
+	}
+	x.chunks[i] = c
+	return key.err
 }
 
 // entry takes the place of a chunk from a block of an index of version 4: an address, and with

@@ -19,6 +19,7 @@ const (
 	implicitIndex   = 2
 	fixedIndex      = 3
 	extensibleIndex = 4
+	tree2Index      = 5 // a B-tree of version 2
 )
 
 // layout is how the elements of an array are stored.
@@ -107,6 +108,8 @@ func (a *Array) chunks4(m *message) {
 		m.bytes(1) // what its header says as well
 	case extensibleIndex:
 		m.bytes(5)
+	case tree2Index:
+		m.bytes(6)
 	default:
 		a.unsupported("its chunks have an index of kind %d", l.index)
 		return
