@@ -85,10 +85,10 @@ func signScoresGo(q *SignQuery, chunks []unsafe.Pointer, shift uint, width int, 
 	}
 }
 
-// RotateSigns changes the signs of the elements of x whose bits are set in signs, and replaces the result by
-// its Hadamard transform in natural order: n·log n additions in place of the product with a matrix of ±1
-// whose rows are orthogonal. It multiplies lengths by the root of n, the length of x, which must be a power of
-// two; signs has a bit for each element. All kernels give the same bits.
+// RotateSigns changes the signs of the elements of x whose bits are set in signs, and replaces the result
+// by its Hadamard transform in natural order: n·log n additions in place of the product with a matrix of
+// ±1 whose rows are orthogonal. It multiplies lengths by the root of n, the length of x, which must be a
+// power of two; signs has a bit for each element. All kernels give the same bits.
 func RotateSigns(x []float32, signs []uint64) {
 	if n := len(x); n > 0 && n&(n-1) == 0 && len(signs) >= (n+63)/64 {
 		rotateSigns(x, signs)

@@ -66,9 +66,12 @@ func (s set) load(m Mem, v vector) {
 // selects the last r bytes.
 //
 // The tables of sign sketches: bitSpread repeats each of four bytes eight times, bitSelect
-// has one bit for each of eight bytes, laneBits one for each of eight lanes. hadamardSigns are the signs of the second elements of
-// pairs that are 1, 2 and 4 lanes apart.
-var floatMask, byteMask, exponent, lowNibbles, wordOnes, byteOnes, bitSpread, bitSelect, laneBits, hadamardSigns Mem
+// has one bit for each of eight bytes, laneBits one for each of eight lanes. hadamardSigns
+// are the signs of the second elements of pairs that are 1, 2 and 4 lanes apart.
+var (
+	floatMask, byteMask, exponent, lowNibbles, wordOnes, byteOnes Mem
+	bitSpread, bitSelect, laneBits, hadamardSigns                 Mem
+)
 
 func tables() {
 	floatMask = GLOBL("floatMask", 8|16) // RODATA|NOPTR

@@ -13,74 +13,107 @@ const (
 	signMultipliers = 8 // 2,048 bytes
 )
 
-// signs emits the scores of sign sketches, four at a time, at least four. It adds the multipliers whose bits
-// are set: those of four registers in bytes, at most 4·31, then pairs of those in 16 bits. The factor and
-// norm are read as a word of bits, too, whose multipliers are zero.
+// signOps are the operands of the kernel of sign sketches.
+type signOps struct {
+	set
+	q, width, chunks, shift, ids, n, out GPVirtual
+	bytes, spread, bit                   VecVirtual
+}
+
+// signs emits the scores of sign sketches, four at a time, at least four.
 func signs(s set) {
 	const aheadRows = 8
 	begin(s, "signScores",
 		"(q *byte, width uint64, chunks **byte, shift uint64, ids *uint32, n int, out *float32)",
 		"SignScores for at least four rows")
 	load := func(name string) GPVirtual { return Load(Param(name), GP64()).(GPVirtual) }
-	q, width, chunks, shift := load("q"), load("width"), load("chunks"), load("shift")
-	ids, n, out := load("ids"), load("n"), load("out")
-	bytes, spread, bit := s.vec(), s.vec(), s.vec()
-	s.load(byteOnes, bytes)
+	k := &signOps{
+		set: s, q: load("q"), width: load("width"), chunks: load("chunks"), shift: load("shift"),
+		ids: load("ids"), n: load("n"), out: load("out"), bytes: s.vec(), spread: s.vec(), bit: s.vec(),
+	}
+	s.load(byteOnes, k.bytes)
 	if !s.wide {
-		s.load(bitSpread, spread)
-		s.load(bitSelect, bit)
-	}
-	// address returns a register that points at the sketch of ids[i].
-	address := func(at Mem) GPVirtual {
-		id, p := GP64(), GP64()
-		MOVL(at, id.As32())
-		SHRXQ(shift, id, p)
-		MOVQ(Mem{Base: chunks, Index: p, Scale: 8}, p)
-		in := GP64()
-		BZHIQ(shift, id, in)
-		IMULQ(width, in)
-		ADDQ(in, p)
-		return p
-	}
-	// request prefetches the sketch at p.
-	request := func(name string, p GPVirtual) {
-		off := GP64()
-		XORQ(off, off)
-		Label(name)
-		PREFETCHT0(Mem{Base: p, Index: off, Scale: 1})
-		ADDQ(U8(64), off)
-		CMPQ(off, width)
-		JLT(LabelRef(name))
-		// A chunk need not start on a cache line.
-		PREFETCHT0(Mem{Base: p, Index: width, Scale: 1, Disp: -1})
+		s.load(bitSpread, k.spread)
+		s.load(bitSelect, k.bit)
 	}
 	left := GP64()
 	MOVQ(U32(aheadRows), left)
-	CMPQ(n, left)
-	CMOVQLT(n, left)
+	CMPQ(k.n, left)
+	CMOVQLT(k.n, left)
 	Label("first")
 	SUBQ(U8(1), left)
 	JLT(LabelRef("four"))
-	request("firstlines", address(Mem{Base: ids, Index: left, Scale: 4}))
+	k.request("firstlines", k.address(Mem{Base: k.ids, Index: left, Scale: 4}))
 	JMP(LabelRef("first"))
 
 	Label("four")
-	CMPQ(n, U8(aheadRows+4))
+	CMPQ(k.n, U8(aheadRows+4))
 	JLT(LabelRef("near"))
-	for i := range 4 {
-		request([]string{"lines0", "lines1", "lines2", "lines3"}[i], address(Mem{Base: ids, Disp: 4 * (aheadRows + i)}))
+	for i, lines := range []string{"lines0", "lines1", "lines2", "lines3"} {
+		k.request(lines, k.address(Mem{Base: k.ids, Disp: 4 * (aheadRows + i)}))
 	}
 	Label("near")
-	var p [4]GPVirtual
-	var sum, group [4]VecVirtual
-	for i := range p {
-		p[i] = address(Mem{Base: ids, Disp: 4 * i})
-		sum[i], group[i] = s.vec(), s.vec()
+	var rows [4]GPVirtual
+	for i := range rows {
+		rows[i] = k.address(Mem{Base: k.ids, Disp: 4 * i})
+	}
+	k.estimates(k.sums(rows), rows)
+
+	// The last four may have been among those before.
+	SUBQ(U8(4), k.n)
+	JZ(LabelRef("return"))
+	step := GP64()
+	MOVQ(U32(4), step)
+	CMPQ(k.n, step)
+	CMOVQLT(k.n, step)
+	LEAQ(Mem{Base: k.ids, Index: step, Scale: 4}, k.ids)
+	LEAQ(Mem{Base: k.out, Index: step, Scale: 4}, k.out)
+	MOVQ(U32(4), step)
+	CMPQ(k.n, step)
+	CMOVQLT(step, k.n)
+	JMP(LabelRef("four"))
+	Label("return")
+	VZEROUPPER()
+	RET()
+}
+
+// address returns a register that points at the sketch of the id at the given place.
+func (k *signOps) address(at Mem) GPVirtual {
+	id, p, in := GP64(), GP64(), GP64()
+	MOVL(at, id.As32())
+	SHRXQ(k.shift, id, p)
+	MOVQ(Mem{Base: k.chunks, Index: p, Scale: 8}, p)
+	BZHIQ(k.shift, id, in)
+	IMULQ(k.width, in)
+	ADDQ(in, p)
+	return p
+}
+
+// request prefetches the sketch at p.
+func (k *signOps) request(name string, p GPVirtual) {
+	off := GP64()
+	XORQ(off, off)
+	Label(name)
+	PREFETCHT0(Mem{Base: p, Index: off, Scale: 1})
+	ADDQ(U8(64), off)
+	CMPQ(off, k.width)
+	JLT(LabelRef(name))
+	// A chunk need not start on a cache line.
+	PREFETCHT0(Mem{Base: p, Index: k.width, Scale: 1, Disp: -1})
+}
+
+// sums adds the multipliers whose bits are set in four rows: those of four registers in bytes, at most 4·31,
+// then pairs of those in 16 bits. The factor and norm are read as a word of bits, too, whose multipliers
+// are zero.
+func (k *signOps) sums(rows [4]GPVirtual) (sum [4]VecVirtual) {
+	var group [4]VecVirtual
+	for i := range rows {
+		sum[i], group[i] = k.vec(), k.vec()
 		VPXOR(sum[i].AsX(), sum[i].AsX(), sum[i].AsX())
 	}
 	flush := func() {
-		for i := range p {
-			VPMADDUBSW(group[i], bytes, group[i])
+		for i := range rows {
+			VPMADDUBSW(group[i], k.bytes, group[i])
 			VPADDW(group[i], sum[i], sum[i])
 		}
 	}
@@ -88,30 +121,30 @@ func signs(s set) {
 	XORQ(off, off)
 	Label("group")
 	for word := range 4 {
-		by := Mem{Base: q, Index: off, Scale: 8, Disp: signMultipliers + 64*word}
-		if s.wide {
-			x := s.vec()
-			s.load(by, x)
-			for i, k := range []Register{K1, K2, K3, K4} {
-				KMOVQ(Mem{Base: p[i], Index: off, Scale: 1, Disp: 8 * word}, k)
+		by := Mem{Base: k.q, Index: off, Scale: 8, Disp: signMultipliers + 64*word}
+		if k.wide {
+			x := k.vec()
+			k.load(by, x)
+			for i, mask := range []Register{K1, K2, K3, K4} {
+				KMOVQ(Mem{Base: rows[i], Index: off, Scale: 1, Disp: 8 * word}, mask)
 				if word == 0 {
-					VMOVDQU8_Z(x, k, group[i])
+					VMOVDQU8_Z(x, mask, group[i])
 				} else {
-					VPADDB(x, group[i], k, group[i])
+					VPADDB(x, group[i], mask, group[i])
 				}
 			}
 			continue
 		}
 		for half := range 2 {
-			for i := range p {
-				x := s.vec()
+			for i := range rows {
+				x := k.vec()
 				if word%2+half == 0 {
 					x = group[i]
 				}
-				VPBROADCASTD(Mem{Base: p[i], Index: off, Scale: 1, Disp: 8*word + 4*half}, x)
-				VPSHUFB(spread, x, x)
-				VPAND(bit, x, x)
-				VPCMPEQB(bit, x, x)
+				VPBROADCASTD(Mem{Base: rows[i], Index: off, Scale: 1, Disp: 8*word + 4*half}, x)
+				VPSHUFB(k.spread, x, x)
+				VPAND(k.bit, x, x)
+				VPCMPEQB(k.bit, x, x)
 				VPAND(by, x, x)
 				if word%2+half > 0 {
 					VPADDB(x, group[i], group[i])
@@ -125,15 +158,19 @@ func signs(s set) {
 	}
 	flush()
 	ADDQ(U8(32), off)
-	CMPQ(off, width)
+	CMPQ(off, k.width)
 	JLT(LabelRef("group"))
+	return sum
+}
 
+// estimates turns the sums of four rows into estimates and writes them.
+func (k *signOps) estimates(sum [4]VecVirtual, rows [4]GPVirtual) {
 	var y [4]Register
-	words := s.vec()
-	s.load(wordOnes, words)
+	words := k.vec()
+	k.load(wordOnes, words)
 	for i := range y {
 		VPMADDWD(words, sum[i], sum[i])
-		y[i] = s.addHalves(sum[i], false)
+		y[i] = k.addHalves(sum[i], false)
 	}
 	VPHADDD(y[1], y[0], y[0])
 	VPHADDD(y[3], y[2], y[2])
@@ -142,13 +179,13 @@ func signs(s set) {
 	VEXTRACTI128(U8(1), y[0], h)
 	VPADDD(h, x, x)
 	VPADDD(x, x, x)
-	VPBROADCASTD(Mem{Base: q, Disp: signTotal}, h)
+	VPBROADCASTD(Mem{Base: k.q, Disp: signTotal}, h)
 	VPSUBD(h, x, x)
 	VCVTDQ2PS(x, x)
-	VBROADCASTSS(Mem{Base: q, Disp: signScale}, h)
+	VBROADCASTSS(Mem{Base: k.q, Disp: signScale}, h)
 	VMULPS(h, x, x)
 	for j, to := range []VecVirtual{h, norms} {
-		at := func(i int) Mem { return Mem{Base: p[i], Index: width, Scale: 1, Disp: 4*j - 8} }
+		at := func(i int) Mem { return Mem{Base: rows[i], Index: k.width, Scale: 1, Disp: 4*j - 8} }
 		VMOVSS(at(0), to)
 		for i := 1; i < 4; i++ {
 			VINSERTPS(U8(i<<4), at(i), to, to)
@@ -156,29 +193,12 @@ func signs(s set) {
 	}
 	VMULPS(h, x, x)
 	VSUBPS(x, norms, x)
-	VMOVUPS(x, Mem{Base: out})
-
-	// The last four may have been among those before.
-	SUBQ(U8(4), n)
-	JZ(LabelRef("return"))
-	step := GP64()
-	MOVQ(U32(4), step)
-	CMPQ(n, step)
-	CMOVQLT(n, step)
-	LEAQ(Mem{Base: ids, Index: step, Scale: 4}, ids)
-	LEAQ(Mem{Base: out, Index: step, Scale: 4}, out)
-	MOVQ(U32(4), step)
-	CMPQ(n, step)
-	CMOVQLT(step, n)
-	JMP(LabelRef("four"))
-	Label("return")
-	VZEROUPPER()
-	RET()
+	VMOVUPS(x, Mem{Base: k.out})
 }
 
-// rotateSigns emits the Hadamard transform of n floats, a power of two of at least 8, after changing the signs
-// of those whose bits are set. The first three steps are within registers: a sum and a difference are both a
-// half of each pair twice, the second time with the sign changed in half of the lanes.
+// rotateSigns emits the Hadamard transform of n floats, a power of two of at least 8, after changing the
+// signs of those whose bits are set. The first three steps are within registers: a sum and a difference are
+// both a half of each pair twice, the second time with the sign changed in half of the lanes.
 func rotateSigns() {
 	s := set{name: "AVX2", bytes: 32}
 	begin(s, "rotateSigns", "(x *float32, signs *uint64, n int)", "RotateSigns, n a power of two of at least 8")
