@@ -197,8 +197,7 @@ func (k *signOps) estimates(sum [4]VecVirtual, rows [4]GPVirtual) {
 }
 
 // rotateSigns emits the Hadamard transform of n floats, a power of two of at least 8, after changing the
-// signs of those whose bits are set. The first three steps are within registers: a sum and a difference are
-// both a half of each pair twice, the second time with the sign changed in half of the lanes.
+// signs of those whose bits are set.
 func rotateSigns() {
 	s := set{name: "AVX2", bytes: 32}
 	begin(s, "rotateSigns", "(x *float32, signs *uint64, n int)", "RotateSigns, n a power of two of at least 8")
@@ -222,22 +221,7 @@ func rotateSigns() {
 	VPCMPEQD(lane, negative, negative)
 	VPSLLD(U8(31), negative, negative)
 	VXORPS(Mem{Base: p}, negative, a)
-	for step := range flip {
-		low, high := YMM(), YMM()
-		switch step {
-		case 0:
-			VMOVSLDUP(a, low)
-			VMOVSHDUP(a, high)
-		case 1:
-			VPERMILPS(U8(0x44), a, low)
-			VPERMILPS(U8(0xee), a, high)
-		case 2:
-			VPERM2F128(U8(0x00), a, a, low)
-			VPERM2F128(U8(0x11), a, a, high)
-		}
-		VXORPS(flip[step], high, high)
-		VADDPS(high, low, a)
-	}
+	withinRegister(a, flip)
 	VMOVUPS(a, Mem{Base: p})
 	ADDQ(U8(32), p)
 	ADDQ(U8(1), signs)
@@ -276,4 +260,25 @@ func rotateSigns() {
 	Label("return")
 	VZEROUPPER()
 	RET()
+}
+
+// withinRegister emits the steps of a Hadamard transform between the lanes of a: a sum and a difference are
+// both a half of each pair twice, the second time with the sign changed in half of the lanes.
+func withinRegister(a VecVirtual, flip [3]VecVirtual) {
+	for step := range flip {
+		low, high := YMM(), YMM()
+		switch step {
+		case 0:
+			VMOVSLDUP(a, low)
+			VMOVSHDUP(a, high)
+		case 1:
+			VPERMILPS(U8(0x44), a, low)
+			VPERMILPS(U8(0xee), a, high)
+		case 2:
+			VPERM2F128(U8(0x00), a, a, low)
+			VPERM2F128(U8(0x11), a, a, high)
+		}
+		VXORPS(flip[step], high, high)
+		VADDPS(high, low, a)
+	}
 }
