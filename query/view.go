@@ -199,28 +199,8 @@ func (v *View) Validate() error {
 		(v.Rotation == nil || b.R != v.Rotation.R || b.Dim != v.Rotation.Dim) {
 		return fail("rotation of bytes of another shape")
 	}
-	if s := v.Sketch; s != nil {
-		if v.Rotation == nil || !SketchWidth(s.Width, s.Signs) {
-			return fail("sketches of %d bytes, rotation %v", s.Width, v.Rotation != nil)
-		}
-		if s.Signs && spreadSize(v.Inner(), s.Width) > maxSpread {
-			return fail("sketches of signs for %d coordinates", v.Inner())
-		}
-		if len(s.Steps) > min(v.Rotation.R, vector.PackedHead+vector.PackedTail) {
-			return fail("%d steps of sketches, %d rotated coordinates", len(s.Steps), v.Rotation.R)
-		}
-		if len(s.Chunks) != len(s.Keep) || !covers(s.Keep, s.Shift, v.N, s.Width) {
-			return fail("sketches do not cover %d rows", v.N)
-		}
-	}
-	if f := v.Fresh; f != nil {
-		if v.Sketch == nil || f.Width != v.Sketch.Width || f.Signs != v.Sketch.Signs ||
-			!slices.Equal(f.Steps, v.Sketch.Steps) || v.FreshN < 0 || v.FreshN > v.Rows.N-v.N {
-			return fail("sketches of %d fresh rows do not suit the others", v.FreshN)
-		}
-		if len(f.Chunks) != len(f.Keep) || !covers(f.Keep, f.Shift, v.FreshN, f.Width) {
-			return fail("sketches do not cover %d fresh rows", v.FreshN)
-		}
+	if err := v.validateSketches(); err != nil {
+		return err
 	}
 	if v.DeletedBits != nil && len(v.DeletedBits) < (v.Rows.N+63)/64 {
 		return fail("%d words of deleted rows for %d rows", len(v.DeletedBits), v.Rows.N)
@@ -233,6 +213,33 @@ func (v *View) Validate() error {
 	}
 	if q := v.Quant; q != nil && (!(q.Step > 0) || !covers(q.Chunks, q.Shift, v.N, v.Inner())) {
 		return fail("8-bit copy does not cover %d rows", v.N)
+	}
+	return nil
+}
+
+func (v *View) validateSketches() error {
+	if s := v.Sketch; s != nil {
+		if v.Rotation == nil || !SketchWidth(s.Width, s.Signs) {
+			return fmt.Errorf("%w: sketches of %d bytes, rotation %v", ErrView, s.Width, v.Rotation != nil)
+		}
+		if s.Signs && spreadSize(v.Inner(), s.Width) > maxSpread {
+			return fmt.Errorf("%w: sketches of signs for %d coordinates", ErrView, v.Inner())
+		}
+		if len(s.Steps) > min(v.Rotation.R, vector.PackedHead+vector.PackedTail) {
+			return fmt.Errorf("%w: %d steps of sketches, %d rotated coordinates", ErrView, len(s.Steps), v.Rotation.R)
+		}
+		if len(s.Chunks) != len(s.Keep) || !covers(s.Keep, s.Shift, v.N, s.Width) {
+			return fmt.Errorf("%w: sketches do not cover %d rows", ErrView, v.N)
+		}
+	}
+	if f := v.Fresh; f != nil {
+		if v.Sketch == nil || f.Width != v.Sketch.Width || f.Signs != v.Sketch.Signs ||
+			!slices.Equal(f.Steps, v.Sketch.Steps) || v.FreshN < 0 || v.FreshN > v.Rows.N-v.N {
+			return fmt.Errorf("%w: sketches of %d fresh rows do not suit the others", ErrView, v.FreshN)
+		}
+		if len(f.Chunks) != len(f.Keep) || !covers(f.Keep, f.Shift, v.FreshN, f.Width) {
+			return fmt.Errorf("%w: sketches do not cover %d fresh rows", ErrView, v.FreshN)
+		}
 	}
 	return nil
 }
