@@ -29,7 +29,7 @@ type Forest struct {
 	// which a leaf holds three and a half to seven rows, or one level less if Trees is 2 by default.
 	Depth int
 	// LeafNeighbors is the number of nearest rows (the row itself first) that a training point adds to
-	// the table of its leaf, at most 4,096. Zero means 8 if Trees is 2 by default, else 50.
+	// the table of its leaf, at most 4,096. Zero means 4 if Trees is 2 by default, else 50.
 	LeafNeighbors int
 	// Source selects how nearest rows are found: "exact", "approximate", or when empty exact if that
 	// takes only seconds. Those of TrainingQueries are always exact.

@@ -103,7 +103,9 @@ func makeFile(ctx context.Context, g *vectors.Generator, n int, file string) err
 	}
 	fmt.Printf("%d rows in %.0f s, file %d MB, %.0f bytes a row next to the vector\n", n, time.Since(start).Seconds(),
 		st.Size()>>20, float64(st.Size())/float64(n)-4*float64(g.Dim()))
-	fmt.Println("neighbors", *info.Neighbors, "reached", info.Reached, "bytes", info.Bytes)
+	if near := info.Neighbors; near != nil {
+		fmt.Printf("recall of the neighbor lists %.4f, share of rows reached %.4f, bytes %v\n", near.Recall, info.Reached, info.Bytes)
+	}
 	return d.Close()
 }
 

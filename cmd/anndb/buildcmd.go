@@ -41,7 +41,7 @@ type forestFlags struct {
 	TargetRecall float64 `help:"Recall that auto optimises for; 0 for the default." default:"0"`
 	Trees        int     `help:"Trees; 0 for the default." default:"0"`
 	Depth        int     `help:"Levels of splits; 0 for four to seven rows a leaf, or twice as many with sketches and label lists." default:"0"`
-	LabelsK      int     `help:"Nearest rows that are a training point's labels; 0 for 8, or 50 without sketches or label lists." default:"0"`
+	LabelsK      int     `help:"Nearest rows that are a training point's labels; 0 for 4, or 50 without sketches or label lists." default:"0"`
 	Labels       string  `help:"How nearest rows are found: exact, approximate (their recall is measured), or by the size if not given." enum:",exact,approximate" default:"" placeholder:"SOURCE"`
 	Rotate       int     `help:"Principal coordinates to split on (kd, kd-chrono, rf); 0 for the default, -1 for none." default:"0"`
 	Sketch       int     `help:"Bytes of a row's sketch: 64 of principal coordinates, 128, 192 or 256 of signs; 0 for what the rows need, -1 for none." default:"0"`

@@ -286,7 +286,7 @@ func (f *absorbing) exactFinder(k int) (func() func(row uint32, dst []candidate)
 // that contain only themselves.
 func (f *absorbing) start() {
 	m, v := detailOf(f.m), f.v
-	f.step.lists = newPatch(f.lists.chunks, listWidth, f.lists.shift, f.hi)
+	f.step.lists = newPatch(f.lists.chunks, 1, f.lists.shift, f.hi)
 	if n := v.Neighbors; n != nil {
 		f.hops = newPatch(n.Chunks, n.K, n.Shift, f.hi)
 	}
@@ -302,7 +302,7 @@ func (f *absorbing) start() {
 	}
 	for row := f.lo; row < f.hi; row++ {
 		x := f.row(uint32(row))
-		putList(f.step.lists.row(row), uint32(row), 0)
+		f.step.lists.row(row)[0] = 0
 		if f.hops != nil {
 			for i := range f.hops.row(row) {
 				f.hops.row(row)[i] = uint32(row)
@@ -355,7 +355,7 @@ func (f *absorbing) own() (near []entry) {
 				near = append(near, entry{c.row, candidate{row, c.dist}})
 			}
 		}
-		putList(f.step.lists.row(int(row)), row, reach)
+		f.step.lists.row(int(row))[0] = math.Float32bits(reach)
 		for t, leaf := range route(f.row(row)) {
 			slot := uint32(t)<<f.v.Forest.Depth + leaf
 			f.gains.Points = append(f.gains.Points, slot)
@@ -473,7 +473,7 @@ func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	s.emitProbes(w, s.probes)
 	m.Info.Bytes = maps.Clone(s.m.Info.Bytes)
 	for kind, n := range map[codec.Kind]int64{
-		codec.KindLists:          int64(4 * s.hi * listWidth),
+		codec.KindLists:          int64(4 * s.hi),
 		codec.KindNeighbors:      int64(4 * s.hi * d.NeighborK),
 		codec.KindSketch:         int64(s.hi * d.SketchWidth),
 		codec.KindOverlayDir:     int64(4 * (len(s.overlay.Dir) + len(s.overlay.MemberDir))),

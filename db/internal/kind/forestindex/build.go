@@ -38,7 +38,7 @@ type learned struct {
 	requested *Options
 	neighbors *kind.NeighborReport
 	reached   float64  // share of rows to which paths along hops lead
-	lists     []uint32 // label lists, n * 2; nil with training queries
+	lists     []uint32 // label lists, n; nil with training queries
 	probes    *probes  // nil without the tuner
 }
 

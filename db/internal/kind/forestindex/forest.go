@@ -362,7 +362,7 @@ func (o Options) resolve(n, dim int) Options {
 	// If a beam can follow neighbor lists, trees only provide its start.
 	trees, labelsK, leaf := 16, 50, 7
 	if o.SketchBytes >= 0 && o.HopLabels >= 0 && !o.NoNatural {
-		trees, labelsK, leaf = 2, 8, 14
+		trees, labelsK, leaf = 2, 4, 14
 	}
 	if o.Trees == 0 {
 		o.Trees = trees

@@ -13,7 +13,7 @@ import (
 
 // labelLists holds, for every row that a forest was learned from, the squared distance of its
 // farthest label: a nearer row becomes a label of the row. Maintenance needs nothing else, so a
-// list is the row itself and the bits of that distance.
+// list is the bits of that distance.
 type labelLists struct {
 	shift  uint
 	chunks [][]uint32
@@ -21,25 +21,14 @@ type labelLists struct {
 
 // reach returns the squared distance within which other rows are labels of a row.
 func (l *labelLists) reach(row uint32) float32 {
-	return math.Float32frombits(l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)*listWidth+1])
-}
-
-// listWidth is the number of values in a list.
-const listWidth = 2
-
-// putList writes the list of a row to dst.
-func putList(dst []uint32, row uint32, reach float32) {
-	dst[0], dst[1] = row, math.Float32bits(reach)
+	return math.Float32frombits(l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)])
 }
 
 // listsOf returns the label lists of all rows of a training set whose points are its rows.
 // Deleted rows have distance 0. A row with fewer labels than labelsK has an infinite distance,
 // because all rows are its labels.
 func listsOf(t *training, labelsK int) []uint32 {
-	lists := make([]uint32, 2*t.total())
-	for row := range t.total() {
-		putList(lists[2*row:2*row+2], uint32(row), 0)
-	}
+	lists := make([]uint32, t.total())
 	var a, b []float32
 	for i := range t.corpus.Len() {
 		row, reach := t.corpus.id(i), float32(math.Inf(1))
@@ -50,7 +39,7 @@ func listsOf(t *training, labelsK int) []uint32 {
 		case labelsK == len(list):
 			reach = t.labels.KDist[i]
 		}
-		putList(lists[2*row:2*row+2], row, reach)
+		lists[row] = math.Float32bits(reach)
 	}
 	return lists
 }
@@ -64,10 +53,9 @@ func loadLists(ctx context.Context, st kind.Source, m *kind.Manifest) (*labelLis
 	r := st.Arrays(ctx, m.Info.Name, m.Object)
 	r.Runs = d.Runs
 	l := &labelLists{shift: d.ListShift,
-		chunks: arrays.ReadRows[uint32](r, codec.KindLists, m.Info.Rows, listWidth, d.ListShift)}
+		chunks: arrays.ReadRows[uint32](r, codec.KindLists, m.Info.Rows, 1, d.ListShift)}
 	for row := uint32(0); r.Err == nil && row < uint32(m.Info.Rows); row++ {
-		list := l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)*listWidth:]
-		r.Need(list[0] == row && l.reach(row) >= 0, "a label list is not that of its row")
+		r.Need(l.reach(row) >= 0, "the distance of a row's farthest label is negative")
 	}
 	return l, r.Err
 }

@@ -54,8 +54,8 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 		arrays.WriteRows(w, codec.KindNeighbors, l.hops, k, m.NeighborShift)
 	}
 	if l.lists != nil {
-		m.Lists, m.ListShift = true, arrays.ShiftFor(4*listWidth)
-		arrays.WriteRows(w, codec.KindLists, l.lists, listWidth, m.ListShift)
+		m.Lists, m.ListShift = true, arrays.ShiftFor(4)
+		arrays.WriteRows(w, codec.KindLists, l.lists, 1, m.ListShift)
 	}
 	if l.probes != nil {
 		m.Probes = len(l.probes.rows)
