@@ -53,6 +53,12 @@ func TestLoad(t *testing.T) {
 				t.Errorf("%s: %v, %v, want %v", key, r.Vector, err, want)
 			}
 		}
+		for i := 2; i < n-1; i++ { // the memory of vectors is used again by later transactions
+			r, err := s.Collection("c").Get(fmt.Appendf(nil, "k%d", i))
+			if i%10 > 1 && (err != nil || r.Vector[0] != float32(i)) {
+				t.Errorf("k%d: %v, %v", i, r.Vector, err)
+			}
+		}
 		return nil
 	}))
 	broken := errors.New("broken")

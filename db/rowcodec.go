@@ -59,9 +59,9 @@ func checkSparse(r *Row, named bool) error {
 
 // copyRow returns the row in the form in which it is stored. It shares no memory with the
 // caller. It checks the attributes, and nothing else.
-func copyRow(r *Row) (apply.Row, error) {
+func copyRow(r *Row, clone func([]float32) []float32) (apply.Row, error) {
 	out := apply.Row{Row: rows.Row{
-		Key: slices.Clone(r.Key), Vector: slices.Clone(r.Vector), Sparse: apply.NonZero(r.Sparse),
+		Key: slices.Clone(r.Key), Vector: clone(r.Vector), Sparse: apply.NonZero(r.Sparse),
 		Cold: rows.Cold{Labels: labelSet(r.Labels), Payload: slices.Clone(r.Payload)},
 	}}
 	if err := setAttributes(&out.Cold, r.Key, r.Attributes, r.ExpiresAt); err != nil {

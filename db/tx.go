@@ -36,11 +36,11 @@ func (c TxCollection) Put(r Row) error { return c.put(r, false) }
 func (c TxCollection) Insert(r Row) error { return c.put(r, true) }
 
 func (c TxCollection) put(r Row, insert bool) error {
-	return c.t.Add(c.name, func(c *layout.Collection) (apply.Op, error) {
-		if err := checkRow(&r, c); err != nil {
+	return c.t.Add(c.name, func(coll *layout.Collection) (apply.Op, error) {
+		if err := checkRow(&r, coll); err != nil {
 			return apply.Op{}, err
 		}
-		row, err := copyRow(&r)
+		row, err := copyRow(&r, c.t.Copy)
 		return apply.Op{Row: row, Insert: insert, Bytes: row.Size()}, err
 	})
 }

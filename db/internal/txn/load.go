@@ -18,10 +18,12 @@ const loadBytes = 8 << 20
 // the first error.
 func (m *Manager) Load(ctx context.Context, next func(t *Tx) (more bool, err error)) (n int, err error) {
 	type loaded struct {
-		rows int
-		err  error
+		rows   int
+		err    error
+		memory []float32
 	}
 	var writing chan loaded // the transaction that is being written
+	var memory []float32    // of one that has been written
 	wait := func() error {
 		if writing == nil {
 			return nil
@@ -29,6 +31,7 @@ func (m *Manager) Load(ctx context.Context, next func(t *Tx) (more bool, err err
 		l := <-writing
 		writing = nil
 		n += l.rows
+		memory = l.memory[:0]
 		if report := kind.ProgressOf(ctx); l.err == nil && report != nil {
 			report(kind.Progress{Stage: "load", Done: n})
 		}
@@ -39,6 +42,9 @@ func (m *Manager) Load(ctx context.Context, next func(t *Tx) (more bool, err err
 		l := loaded{}
 		t, err := m.Fill(ctx, func(t *Tx) (err error) {
 			t.ops = make([]apply.Op, 0, rows+rows/8)
+			if t.memory, memory = memory, nil; rows > 0 { // not of the first one, which may be small
+				t.room = loadBytes / 4
+			}
 			for t.bytes+apply.RowBytes*len(t.ops) < loadBytes {
 				if more, err = next(t); err != nil || !more {
 					return err
@@ -61,6 +67,8 @@ func (m *Manager) Load(ctx context.Context, next func(t *Tx) (more bool, err err
 		go func() {
 			if l.err = t.Commit(ctx); l.err != nil {
 				l.rows = 0
+			} else {
+				l.memory = t.memory
 			}
 			done <- l
 		}()

@@ -15,17 +15,19 @@ import (
 
 // Tx collects the changes of one transaction, and what it has read.
 type Tx struct {
-	m     *Manager
-	ctx   context.Context
-	cat   *layout.Catalog
-	ops   []apply.Op
-	bytes int
-	seen  map[string]map[string]int // collection → key → index in ops
-	gen   *state.Generation         // the state that is read, set by the first read
-	runs  map[string]*state.ColdRun // read last, by collection
-	reads map[apply.Key]apply.Found
-	err   error
-	done  bool
+	m      *Manager
+	ctx    context.Context
+	cat    *layout.Catalog
+	ops    []apply.Op
+	bytes  int
+	seen   map[string]map[string]int // collection → key → index in ops
+	memory []float32                 // of vectors, in a load: used again once it is committed
+	room   int                       // coordinates that memory is made for when it is needed
+	gen    *state.Generation         // the state that is read, set by the first read
+	runs   map[string]*state.ColdRun // read last, by collection
+	reads  map[apply.Key]apply.Found
+	err    error
+	done   bool
 }
 
 // Update lets f fill a transaction and commits it. It does both again if a key that f has read was
@@ -88,6 +90,19 @@ func (t *Tx) Commit(ctx context.Context) error {
 		r.file = t.gen.File
 	}
 	return t.m.submit(ctx, r)
+}
+
+// Copy returns a copy of a vector for a change of the transaction.
+func (t *Tx) Copy(x []float32) []float32 {
+	if t.memory == nil && t.room > 0 {
+		t.memory = make([]float32, 0, t.room)
+	}
+	from := len(t.memory)
+	if len(x) > cap(t.memory)-from {
+		return slices.Clone(x)
+	}
+	t.memory = append(t.memory, x...)
+	return t.memory[from:len(t.memory):len(t.memory)]
 }
 
 // Discard ends a filled transaction that is not committed.
