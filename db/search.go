@@ -257,6 +257,9 @@ func appendHits(
 			return nil, err
 		}
 		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(key)), len(key))
+		if request := view.Rows.Request; request != nil {
+			request(key)
+		}
 		sc.Keys = append(sc.Keys, key)
 	}
 	var run *state.ColdRun

@@ -28,6 +28,9 @@ func (s *Searcher) gather(widened int) []uint32 {
 		c := chunks[at>>16]
 		from := int(at&0xffff) * leafAlign
 		vector.Prefetch(unsafe.Pointer(&c[from]), min(leafAhead, len(c)-from))
+		if request := s.v.Rows.Request; request != nil {
+			request(c[from:min(from+leafAhead, len(c))])
+		}
 	}
 	s.e.reset(s.v.N)
 	for _, l := range s.route {
