@@ -227,7 +227,7 @@ func (s *Searcher) scanSketches() {
 				return
 			}
 			s.stats.Widened++
-			if room *= poolGrowth; room > most {
+			if room >= most {
 				s.stats.Way, s.stats.Recall = ByScan, 1
 				s.top.Reset(s.depth())
 				s.possibleRows(func(ids []uint32) { s.enter(ids, fromScan) })
@@ -235,6 +235,7 @@ func (s *Searcher) scanSketches() {
 			}
 			s.enter(ids, fromScan)
 			scored += len(ids)
+			room = most
 			s.pool.fill(s, room)
 			continue
 		}
@@ -270,10 +271,9 @@ type pool struct {
 const (
 	// poolRun is the number of rows of a scan that are read together.
 	poolRun = 1 << 10
-	// poolRoom is the number of rows kept for each that gets an exact distance first, poolGrowth the factor by
-	// which that becomes more if these do not suffice, and poolMost the share of the passing rows, as a
-	// divisor, from which all of them are compared.
-	poolRoom, poolGrowth, poolMost = 8, 4, 4
+	// poolRoom is the number of rows kept for each that gets an exact distance first, and poolMost the share
+	// of the passing rows, as a divisor, that is kept if these do not suffice.
+	poolRoom, poolMost = 8, 3
 	// settleLeast is the least number of rows that can show that an answer has settled.
 	settleLeast = 32
 )
