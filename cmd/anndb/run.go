@@ -29,7 +29,7 @@ type program struct {
 // run parses args, runs one command or a shell and returns the exit code.
 func (p *program) run(ctx context.Context, args []string) int {
 	var c cli
-	k, code := p.parse(&c, args, "")
+	k, code := p.parse(&c, filterArgs(args), "")
 	if k == nil {
 		return code
 	}
@@ -74,6 +74,10 @@ func (p *program) parse(grammar any, args []string, file string) (*kong.Context,
 		kong.Exit(func(c int) { ended, code = true, c }))
 	if err != nil {
 		return nil, p.fail(globals{}, err, "")
+	}
+	if len(args) > 1 && args[0] == "help" && child(parser.Model.Node, args[1]) == nil &&
+		!slices.Contains([]string{"help", "version"}, args[1]) && !strings.HasPrefix(args[1], "-") {
+		return nil, p.fail(globals{}, usagef("there is no command %q", args[1]), "")
 	}
 	args, known := plainArgs(args), true
 	if file == "" {
@@ -156,6 +160,23 @@ func plainArgs(args []string) []string {
 		}
 	}
 	return out
+}
+
+// filterArgs joins what follows the word where, up to a flag, as a filter, as scripts do.
+func filterArgs(args []string) []string {
+	i := slices.Index(args, "where")
+	if i < 1 || i+1 == len(args) {
+		return args
+	}
+	end := i + 1
+	for end < len(args) && (!strings.HasPrefix(args[end], "-") || negative.MatchString(args[end])) {
+		end++
+	}
+	if end == i+1 {
+		return args
+	}
+	filter := "--where=" + strings.Join(args[i+1:end], " ")
+	return slices.Concat(args[:i], []string{filter}, args[end:])
 }
 
 // version describes the program.
