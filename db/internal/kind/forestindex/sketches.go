@@ -60,7 +60,7 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o Options) erro
 	case o.SketchBytes == 0 && lists != nil && l.rotation.R < rows.d &&
 		(rows.d <= cheapDim || keptBy(l.rotation, t.corpus) < enough):
 		near := newVicinity(t.corpus, lists)
-		if e := near.cheapest(ctx, l.rotation, o.Rotate); e.Signs {
+		if e := near.smallest(ctx, l.rotation); e.Signs {
 			l.encoder = e
 		}
 	}
