@@ -67,10 +67,13 @@ func (f *absorbing) add(added []listing) (left []uint32, err error) {
 	slices.SortStableFunc(added, func(a, b listing) int { return cmp.Compare(a.on, b.on) })
 	var lists, candidates [][]uint32
 	var owners []uint32
+	var held []int // candidates that were on the list
 	for len(added) > 0 {
 		on := added[0].on
 		list := f.hops.row(int(on))
-		all := slices.Clone(list)
+		// A forged file may list rows that do not exist.
+		all := slices.DeleteFunc(slices.Clone(list), func(row uint32) bool { return int(row) >= f.hi })
+		held = append(held, len(all))
 		for len(added) > 0 && added[0].on == on {
 			all = append(all, added[0].row)
 			added = added[1:]
@@ -79,7 +82,7 @@ func (f *absorbing) add(added []listing) (left []uint32, err error) {
 	}
 	err = f.thin(len(owners), func(t *labels.Thinner, i int) { t.Thin(owners[i], candidates[i], lists[i]) })
 	for i, list := range lists {
-		for _, row := range candidates[i][:len(list)] {
+		for _, row := range candidates[i][:held[i]] {
 			if row != owners[i] && !slices.Contains(list, row) {
 				left = append(left, row)
 			}
@@ -94,7 +97,7 @@ func (f *absorbing) keepListed(row uint32, near []uint32) (displaced uint32, ok 
 	last := f.hops.width - 1
 	on, roomy := row, false
 	for _, id := range near {
-		if id == row {
+		if id == row || int(id) >= f.hi {
 			continue
 		}
 		list := f.hops.at(int(id))
