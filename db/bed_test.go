@@ -290,7 +290,7 @@ var learners = []learner{
 var extras = []db.Forest{
 	{},
 	{Sketches: db.Off, Lists: db.Off},
-	{SketchBytes: 128, ListNeighbors: 5, Members: true},
+	{SketchBytes: 128, ListNeighbors: 5, LeafNeighbors: 8, Members: true},
 	{Quantize: true, Sketches: db.Off},
 	{Members: true, Tables: db.Off, SketchBytes: 64},
 	{Quantize: true, ListNeighbors: 30, Members: true, LeafNeighbors: 20},
