@@ -16,16 +16,17 @@ const (
 	packedScale = 172 // float32
 )
 
-// packedOps are the operands that the kernels of packed sketches share.
+// packedOps are the operands of the kernel of packed sketches.
 type packedOps struct {
 	set
 	q, chunks, shift, ids, n, out GPVirtual
 	mask                          GPVirtual // of a row's number in its chunk
 	head, count                   Register  // multipliers of the head; shift of the tail
 	nibble, ones                  VecVirtual
+	low, high                     []VecVirtual // multipliers of the halves
 }
 
-// loadPacked loads the parameters and constants.
+// loadPacked loads the parameters, the constants and the query.
 func loadPacked(s set) *packedOps {
 	load := func(name string) GPVirtual { return Load(Param(name), GP64()).(GPVirtual) }
 	k := &packedOps{
@@ -39,38 +40,36 @@ func loadPacked(s set) *packedOps {
 	s.load(lowNibbles, k.nibble)
 	s.load(wordOnes, k.ones)
 	VMOVQ(Mem{Base: k.q, Disp: packedShift}, k.count)
+	for i := range 64 / s.bytes {
+		k.low, k.high = append(k.low, s.vec()), append(k.high, s.vec())
+		s.load(Mem{Base: k.q, Disp: packedLow + s.bytes*i}, k.low[i])
+		s.load(Mem{Base: k.q, Disp: packedHigh + s.bytes*i}, k.high[i])
+	}
 	return k
 }
 
-// line returns pairwise sums of the products of a cache line's half bytes and their multipliers, 32 bits
-// each. The products are at most 15·127, so that four of their pairwise sums fit 16 bits.
-func (k *packedOps) line(at Mem, low, high func(part int) Op) VecVirtual {
+// dot returns eight partial sums of the products of the sketch at p: those of its halves, shifted, and of its
+// head. The products of halves are at most 15·127, so that four of their pairwise sums fit 16 bits.
+func (k *packedOps) dot(p GPVirtual) Register {
 	sum := k.vec()
-	for i := range 64 / k.bytes {
+	for i := range k.low {
 		x, y := k.vec(), k.vec()
 		if i == 0 {
 			x = sum
 		}
-		part := at
-		part.Disp += k.bytes * i
-		k.load(part, x)
+		k.load(Mem{Base: p, Disp: k.bytes * i}, x)
 		VPSRLW(U8(4), x, y)
 		k.and(k.nibble, x, x)
 		k.and(k.nibble, y, y)
-		VPMADDUBSW(low(i), x, x)
-		VPMADDUBSW(high(i), y, y)
+		VPMADDUBSW(k.low[i], x, x)
+		VPMADDUBSW(k.high[i], y, y)
 		if i > 0 {
 			VPADDW(x, sum, sum)
 		}
 		VPADDW(y, sum, sum)
 	}
 	VPMADDWD(k.ones, sum, sum)
-	return sum
-}
-
-// withHead returns eight partial sums of a sketch at p: those of its lines, shifted, and of its head.
-func (k *packedOps) withHead(lines VecVirtual, p GPVirtual) Register {
-	total := k.addHalves(lines, false)
+	total := k.addHalves(sum, false)
 	VPSLLD(k.count, total, total)
 	h := YMM()
 	VPMOVSXBW(Mem{Base: p}, h)
@@ -79,15 +78,16 @@ func (k *packedOps) withHead(lines VecVirtual, p GPVirtual) Register {
 	return total
 }
 
-// one writes the score of a sketch with these partial sums and its norm at norm, and advances by an id.
-func (k *packedOps) one(y Register, norm Mem) {
+// one writes the score of the sketch at p, and advances by an id.
+func (k *packedOps) one(p GPVirtual) {
+	y := k.dot(p)
 	x, h := XMM(), XMM()
 	VEXTRACTI128(U8(1), y, h)
 	VPADDD(h, y.(vector).AsX(), x)
 	VPHADDD(x, x, x)
 	VPHADDD(x, x, x)
 	stored := XMM()
-	VMOVSS(norm, stored)
+	VMOVSS(Mem{Base: p, Disp: 60}, stored)
 	k.estimate(x, stored)
 	VMOVSS(x, Mem{Base: k.out})
 	ADDQ(U8(4), k.ids)
@@ -113,17 +113,6 @@ func packed(s set) {
 		"(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)",
 		"PackedScores")
 	k := loadPacked(s)
-	parts := 64 / s.bytes
-	low, high := make([]VecVirtual, parts), make([]VecVirtual, parts)
-	for i := range parts {
-		low[i], high[i] = s.vec(), s.vec()
-		s.load(Mem{Base: k.q, Disp: packedLow + s.bytes*i}, low[i])
-		s.load(Mem{Base: k.q, Disp: packedHigh + s.bytes*i}, high[i])
-	}
-	dot := func(p GPVirtual) Register {
-		sum := k.line(Mem{Base: p}, func(i int) Op { return low[i] }, func(i int) Op { return high[i] })
-		return k.withHead(sum, p)
-	}
 	address := func(i int) GPVirtual { return sketchAddress(k.ids, k.chunks, k.shift, k.mask, i, 6) }
 	four := func(prefetched bool) {
 		var y [4]Register
@@ -136,7 +125,7 @@ func packed(s set) {
 				PREFETCHT0(Mem{Base: p, Disp: 60})
 			}
 			at[i] = address(i)
-			y[i] = dot(at[i])
+			y[i] = k.dot(at[i])
 		}
 		VPHADDD(y[1], y[0], y[0])
 		VPHADDD(y[3], y[2], y[2])
@@ -176,8 +165,7 @@ func packed(s set) {
 	}
 	JMP(LabelRef("first"))
 	byFours(k.n, four)
-	p := address(0)
-	k.one(dot(p), Mem{Base: p, Disp: 60})
+	k.one(address(0))
 	JMP(LabelRef("one"))
 	Label("return")
 	VZEROUPPER()

@@ -200,7 +200,8 @@ func (k *signOps) estimates(sum [4]VecVirtual, rows [4]GPVirtual) {
 // signs of those whose bits are set.
 func rotateSigns() {
 	s := set{name: "AVX2", bytes: 32}
-	begin(s, "rotateSigns", "(x *float32, signs *uint64, n int)", "RotateSigns, n a power of two of at least 8")
+	begin(s, "rotateSigns", "(x *float32, signs *uint64, n int)",
+		"RotateSigns, n a power of two of at least 8")
 	x, n := Load(Param("x"), GP64()).(GPVirtual), Load(Param("n"), GP64()).(GPVirtual)
 	signs := Load(Param("signs"), GP64()).(GPVirtual)
 	end := GP64()
