@@ -52,17 +52,9 @@ func keptBy(r *forest.Rotation, rows labels.Rows) float64 {
 // length outside the sketched coordinates separates a row from its neighbors (query.FitSketches).
 func (l *learned) makeSketches(ctx context.Context, t *training, o Options) error {
 	rows, lists := t.corpus.rows, t.localHops()
-	live := subset{rows: l.rotated, ids: t.corpus.ids}
-	l.encoder = query.FitSketches(t.corpus, live, l.mean, lists)
-	switch {
-	case o.SketchBytes > vector.PackedWidth:
-		l.encoder = signs(o.SketchBytes)
-	case o.SketchBytes == 0 && lists != nil && l.rotation.R < rows.d &&
-		(rows.d <= cheapDim || keptBy(l.rotation, t.corpus) < enough):
-		near := newVicinity(t.corpus, lists)
-		if e := near.smallest(ctx, l.rotation); e.Signs {
-			l.encoder = e
-		}
+	if l.encoder = l.signCode(ctx, t, o, lists); !l.encoder.Signs {
+		live := subset{rows: l.rotated, ids: t.corpus.ids}
+		l.encoder = query.FitSketches(t.corpus, live, l.mean, lists)
 	}
 	width := l.encoder.Width
 	l.sketch = make([]byte, rows.n*width)
@@ -78,6 +70,22 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o Options) erro
 		l.rotation, l.rotated = l.rotation.Leading(n), l.rotated.leading(n)
 	}
 	return nil
+}
+
+// signCode returns the code of sketches of signs if o asks for it or the rows need it, otherwise one
+// without signs.
+func (l *learned) signCode(
+	ctx context.Context, t *training, o Options, lists *labels.Neighbors,
+) query.SketchEncoder {
+	d := t.corpus.rows.d
+	switch {
+	case o.SketchBytes > vector.PackedWidth:
+		return signs(o.SketchBytes)
+	case o.SketchBytes != 0 || lists == nil || l.rotation.R >= d:
+	case d <= cheapDim || keptBy(l.rotation, t.corpus) < enough:
+		return newVicinity(t.corpus, lists).smallest(ctx, l.rotation)
+	}
+	return query.SketchEncoder{}
 }
 
 // signs returns the encoder of sketches of signs.
