@@ -162,8 +162,8 @@ func (s *Searcher) possible(ids []uint32) []uint32 {
 func (s *Searcher) scan(lo, hi int, stage origin) {
 	r, requested := &s.v.Rows, -1
 	for lo < hi && s.err == nil {
-		if c := lo >> r.Shift; r.Request != nil && c > requested && c < len(r.Chunks) {
-			r.Request(r.Chunks[c])
+		if c := lo >> r.Shift; c > requested {
+			r.RequestChunk(c)
 			requested = c
 		}
 		end := min(lo+s.every+1, hi)

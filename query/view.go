@@ -31,6 +31,14 @@ type RowSet struct {
 	Request func([]byte)
 }
 
+// RequestChunk calls Request, if it is set, with a chunk that is about to be read. Behind the last one it
+// does nothing.
+func (r *RowSet) RequestChunk(c int) {
+	if r.Request != nil && c < len(r.Chunks) {
+		r.Request(r.Chunks[c])
+	}
+}
+
 // SketchView holds the sketches of the covered rows, Width bytes each, in the layout of
 // vector.PackedScores or, with Signs, of vector.SignScores.
 type SketchView struct {

@@ -302,8 +302,8 @@ func readTraining(ctx context.Context, st kind.Source, o Options,
 			}
 			report(i, n)
 		}
-		if c := i >> view.Rows.Shift; i&(1<<view.Rows.Shift-1) == 0 && view.Rows.Request != nil && c < len(view.Rows.Chunks) {
-			view.Rows.Request(view.Rows.Chunks[c])
+		if i&(1<<view.Rows.Shift-1) == 0 {
+			view.Rows.RequestChunk(i >> view.Rows.Shift)
 		}
 		dst := data[i*dim : (i+1)*dim]
 		if src := view.Rows.Vector(i, dst); &src[0] != &dst[0] {
