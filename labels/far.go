@@ -41,9 +41,9 @@ func (f *FarRows) Of(i int) []uint32 {
 // Diversify to choose from next to nearest rows, of which lists holds k for each row. Where rows form
 // groups that are far from each other, lists of nearest rows do not connect them.
 //
-// Only some rows have candidates: the rows of a sample, at most 16,384 of them, have the nearest rows within the sample and within a sample of it, as in the upper
-// layers of a hierarchical graph (Malkov and Yashunin 2020); a row from which lists do not lead to a
-// sampled row has what the nearest sampled row has. If all rows have far candidates, a walk reads half as
+// Only some rows have candidates: the rows of a sample, at most 16,384 of them, have the nearest rows
+// within the sample and within a sample of it, as in the upper layers of a hierarchical graph (Malkov and
+// Yashunin 2020); a row from which lists do not lead to a sampled row has what the nearest sampled row has. If all rows have far candidates, a walk reads half as
 // many rows more, which are in no cache: 2.5 times the time for a million rows at recall 0.98.
 //
 // The answer does not depend on workers; all processors when below 1. O(n·k·Dim + 2.7e8·Dim); each

@@ -20,8 +20,9 @@ func Reached(lists []uint32, m int) (float64, error) {
 
 // Reach makes rows reachable: it adds a row to which no path leads to the list of the nearest of its
 // candidates to which one does and whose list has room, or in place of the last row of a full list where
-// none has. The candidates are those that the lists were made of, for instance. It changes lists, and returns the share of rows that are reached. O(n·m), and distances for the rows
-// that are not reached. Errors: ErrShape, and the context's error.
+// none has. The candidates are those that the lists were made of, for instance. It changes lists, and
+// returns the share of rows that are reached. O(n·m), and distances for the rows that are not reached.
+// Errors: ErrShape, and the context's error.
 func Reach(ctx context.Context, rows Rows, lists []uint32, m int, c Candidates) (float64, error) {
 	r, err := newReach(lists, m)
 	if err != nil {

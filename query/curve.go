@@ -82,7 +82,8 @@ const Dear = 0.1
 const longScan = 1000
 
 // FirstDear returns the lowest of the recalls 0.8, 0.9, 0.95, 0.99 and 0.999 that is dear, with its time in
-// microseconds. ok is false if none is, if an exact scan takes less than a millisecond, or if the curve is nil.
+// microseconds. ok is false if none is, if an exact scan takes less than a millisecond, or if the curve is
+// nil.
 func (c *Curve) FirstDear() (recall, micros float64, ok bool) {
 	if c == nil || c.Scan < longScan {
 		return 0, 0, false

@@ -101,10 +101,11 @@ func makeFile(ctx context.Context, g *vectors.Generator, n int, file string) err
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d rows in %.0f s, file %d MB, %.0f bytes a row next to the vector\n", n, time.Since(start).Seconds(),
-		st.Size()>>20, float64(st.Size())/float64(n)-4*float64(g.Dim()))
+	fmt.Printf("%d rows in %.0f s, file %d MB, %.0f bytes a row next to the vector\n", n,
+		time.Since(start).Seconds(), st.Size()>>20, float64(st.Size())/float64(n)-4*float64(g.Dim()))
 	if near := info.Neighbors; near != nil {
-		fmt.Printf("recall of the neighbor lists %.4f, share of rows reached %.4f, bytes %v\n", near.Recall, info.Reached, info.Bytes)
+		fmt.Printf("recall of the neighbor lists %.4f, share of rows reached %.4f, bytes %v\n", near.Recall,
+			info.Reached, info.Bytes)
 	}
 	return d.Close()
 }
@@ -118,8 +119,8 @@ func generated(g *vectors.Generator, n int) iter.Seq2[db.Row, error] {
 			part := buf[:min(group, n-first)*g.Dim()]
 			g.Fill(1, first, part)
 			for i := range len(part) / g.Dim() {
-				row := db.Row{Key: strconv.AppendInt(nil, int64(first+i), 10), Vector: part[i*g.Dim() : (i+1)*g.Dim()]}
-				if !yield(row, nil) {
+				key := strconv.AppendInt(nil, int64(first+i), 10)
+				if !yield(db.Row{Key: key, Vector: part[i*g.Dim() : (i+1)*g.Dim()]}, nil) {
 					return
 				}
 			}

@@ -37,8 +37,8 @@ type vicinity struct {
 	at    []uint32          // sample i
 }
 
-// smallest returns the smallest code that suffices: principal coordinates, or signs. If none does, it returns the
-// one that has to read the fewest bytes.
+// smallest returns the smallest code that suffices: principal coordinates, or signs. If none does, it returns
+// the one that has to read the fewest bytes.
 func (v *vicinity) smallest(ctx context.Context, r *forest.Rotation) query.SketchEncoder {
 	rotated := rotate(ctx, r, v.rows)
 	best := query.FitSketches(v.rows, rotated, r.Mean, v.lists)
