@@ -139,6 +139,7 @@ var phrases = []struct {
 	text *regexp.Regexp
 	with string
 }{
+	{dear, ""},
 	{regexp.MustCompile(`(?m)^time: \S+$`), "time: ~"},
 	{regexp.MustCompile(`(queries: [^\n]*, )[\d.]+ µs each`), "$1~ µs each"},
 	{regexp.MustCompile(`checksum [\da-f]{8}, stored [\da-f]{8}`), "checksum ~~~~~~~~, stored ~~~~~~~~"},
