@@ -323,7 +323,8 @@ func (e delimitedEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 	}
 	for i, label := range rec.Labels {
 		if label == "" || strings.Contains(label, "|") {
-			return dst, fmt.Errorf("label %d, %.40q, is empty or has a |, which parts labels in csv (jsonl files hold it)", i, label)
+			return dst, fmt.Errorf("label %d, %.40q, is empty or has a |, which parts labels in csv (jsonl files hold it)",
+				i, label)
 		}
 	}
 	labels := strings.Join(rec.Labels, "|")

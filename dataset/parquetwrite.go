@@ -147,7 +147,8 @@ func (e *parquetEncoder) check(rec *Record) error {
 			return fmt.Errorf("attribute %.40q: %.40q is not UTF-8", a.Name, s)
 		}
 		if t, ok := v.(time.Time); ok && !inNanos(t) {
-			return fmt.Errorf("attribute %.40q: the time %v is outside of what parquet files hold, 1678 to 2261", a.Name, t)
+			return fmt.Errorf("attribute %.40q: the time %v is outside of what parquet files hold, 1678 to 2261",
+				a.Name, t)
 		}
 	}
 	if written < len(rec.Attributes) {

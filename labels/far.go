@@ -43,8 +43,9 @@ func (f *FarRows) Of(i int) []uint32 {
 //
 // Only some rows have candidates: the rows of a sample, at most 16,384 of them, have the nearest rows
 // within the sample and within a sample of it, as in the upper layers of a hierarchical graph (Malkov and
-// Yashunin 2020); a row from which lists do not lead to a sampled row has what the nearest sampled row has. If all rows have far candidates, a walk reads half as
-// many rows more, which are in no cache: 2.5 times the time for a million rows at recall 0.98.
+// Yashunin 2020). A row from which lists do not lead to a sampled row has the candidates of the nearest
+// sampled row. If all rows had candidates, a walk would read half as many rows more, which are in no
+// cache: 2.5 times the time for a million rows at recall 0.98.
 //
 // The answer does not depend on workers; all processors when below 1. O(n·k·Dim + 2.7e8·Dim); each
 // row that no path connects with a sampled one costs 16,384 distances. Errors: ErrShape, ErrInput, and

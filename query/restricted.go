@@ -205,8 +205,8 @@ func (s *Searcher) scanKeep() int {
 }
 
 // scanSketches compares the sketches of all passing rows that the index covers, and computes exact
-// distances of the best ones until these no longer change the answer. If too many do, because the passing rows
-// are all far away and about equally far, it compares all of them exactly.
+// distances of the best ones until these no longer change the answer. If too many do, because the
+// passing rows are all far away and about equally far, it compares all of them exactly.
 func (s *Searcher) scanSketches() {
 	s.stats.Way, s.stats.Width = BySketches, 0
 	want := s.scanKeep()

@@ -8,11 +8,11 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Sketches of signs rank rows whose variance is spread over more coordinates than a cache line has room
-// for. A row, without the mean, is rotated at random, and each coordinate of the result leaves its sign:
-// the code of RaBitQ (Gao and Long 2024). With z the rotated row and s its signs, the estimate of ⟨q, x⟩ is
-// factor·⟨rotated q, s⟩, where factor = ‖x‖²/⟨z, s⟩ makes it exact for q = x. There may be more signs than
-// coordinates, which estimate better still, and fewer.
+// Sketches of signs rank rows whose variance is spread over more coordinates than a cache line has
+// room for. They are the codes of RaBitQ (Gao and Long 2024): a row, minus the mean, is rotated at
+// random, and of each coordinate of the result only the sign is stored. With z the rotated row and s
+// its signs, the estimate of ⟨q, x⟩ is factor·⟨rotated q, s⟩, where factor = ‖x‖²/⟨z, s⟩ makes it
+// exact for q = x. There can be fewer signs than coordinates, or more, which estimate better.
 //
 // The rotation multiplies by signs and applies a Hadamard transform, twice, in O(n·log n). It is the
 // same for all indexes, so it is not stored.
@@ -38,8 +38,8 @@ func spread(z, x, mean []float32) {
 // maxSpread is the largest spreadSize.
 const maxSpread = 1 << 17
 
-// flips are the signs of the two steps of the rotation: of step i the numbers i·2³², i·2³² + 1 and so on of
-// SplitMix64 with seed 0, counted from 0.
+// flips are the signs of the two steps of the rotation: those of step i are the bits of the numbers
+// i·2³², i·2³² + 1 and so on of SplitMix64 with seed 0, counted from 0.
 var flips = func() (f [2][maxSpread / 64]uint64) {
 	for step := range f {
 		for i := range f[step] {

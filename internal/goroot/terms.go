@@ -48,11 +48,11 @@ func wordEnds(rs []rune, j int) bool {
 	return false
 }
 
-// TFIDF weighs the terms of the documents (lsa.Matrix.Weigh). Terms in fewer than minDocs documents, or in more than
-// the share maxShare of them, are left out. It returns the matrix (documents
-// by terms) and the terms of its columns, which are in alphabetical order, so
-// the result does not depend on the number of goroutines. A document without
-// any kept term has an empty row.
+// TFIDF weighs the terms of the documents (lsa.Matrix.Weigh). Terms in fewer than minDocs
+// documents, or in more than the share maxShare of them, are left out. It returns the matrix
+// (documents by terms) and the terms of its columns, which are in alphabetical order, so the
+// result does not depend on the number of goroutines. A document without any kept term has an
+// empty row.
 func TFIDF(
 	ctx context.Context, docs []Document, minDocs int, maxShare float64, workers int,
 ) (*lsa.Matrix, []string, error) {

@@ -107,10 +107,15 @@ type recallTicks struct{}
 // labelRoom is the least distance of two labels as a share of the axis.
 const labelRoom = 0.035
 
+// recallMarks are the recalls that can have a tick.
+var recallMarks = []float64{
+	0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, full,
+}
+
 func (recallTicks) Ticks(lo, hi float64) []gonumplot.Tick {
 	var ticks []gonumplot.Tick
 	last := -1.0
-	for _, v := range []float64{0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, full} {
+	for _, v := range recallMarks {
 		if v < lo || v > hi {
 			continue
 		}

@@ -223,8 +223,10 @@ func sans(styles ...*draw.TextStyle) {
 	}
 }
 
-// addSeries adds a series to p and returns what stands for it in a legend.
-func addSeries(p *gonumplot.Plot, mark Mark, at plotter.XYs, group, style int) ([]gonumplot.Thumbnailer, error) {
+// addSeries adds a series to p and returns its marks for a legend.
+func addSeries(
+	p *gonumplot.Plot, mark Mark, at plotter.XYs, group, style int,
+) ([]gonumplot.Thumbnailer, error) {
 	line, glyphs, err := plotter.NewLinePoints(at)
 	if err != nil {
 		return nil, err

@@ -14,9 +14,9 @@ const (
 // step does not lower it. Where no set is zero, F is differentiable and, the
 // offset minimised out, its generalised Hessian is
 //
-//	Σₕₖ ω̂ₕω̂ₖᵀ + (Σₖ‖ωₖ‖/‖ωₕ‖)(I − ω̂ₕω̂ₕᵀ) + Xᵀ(D − D11ᵀD/1ᵀD1)X,  ω̂ₕ = ωₕ/‖ωₕ‖,
+//	Σₕₖ ω̂ₕω̂ₖᵀ + (Σₖ‖ωₖ‖/‖ωₕ‖)(I − ω̂ₕω̂ₕᵀ) + Xᵀ(D − D11ᵀD/1ᵀD1)X
 //
-// with D the costs of the rows inside the margin. The system is solved by the
+// with ω̂ₕ = ωₕ/‖ωₕ‖ and D the costs of the rows inside the margin. The system is solved by the
 // conjugate gradient method, preconditioned by the diagonal; each of its steps
 // is two passes over the active columns, and none over the hinges. m.residual,
 // m.gradient and m.norms must be those of the fold's solution.

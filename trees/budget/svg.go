@@ -17,7 +17,8 @@ func (p *Picture) WriteSVG(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f"`, d.Width, d.Height)
 	fmt.Fprintf(out, ` viewBox="0 0 %.0f %.0f"`, d.Width, d.Height)
-	fmt.Fprintf(out, " font-family=\"'Liberation Sans',Arial,Helvetica,sans-serif\" font-size=\"%.0f\" text-anchor=\"middle\">\n", d.TextSize)
+	fmt.Fprintf(out, ` font-family="'Liberation Sans',Arial,Helvetica,sans-serif" font-size="%.0f"`, d.TextSize)
+	fmt.Fprintln(out, ` text-anchor="middle">`)
 	fmt.Fprintf(out, "<rect width=\"%.0f\" height=\"%.0f\" fill=\"white\"/>\n", d.Width, d.Height)
 	for _, e := range d.Edges {
 		dash, answer, anchor, shift := "", "yes", "end", -4.0

@@ -21,7 +21,9 @@ import (
 //
 // Errors: ErrParams for points of another dimension, or with other labels than in
 // training.
-func (f *Forest) Without(points labels.Rows, lab *labels.Neighbors, own []uint32) (g *Forest, ok bool, err error) {
+func (f *Forest) Without(
+	points labels.Rows, lab *labels.Neighbors, own []uint32,
+) (g *Forest, ok bool, err error) {
 	if !f.Natural || f.Kind == RF || f.MinVotes > 1 {
 		return nil, false, nil
 	}

@@ -235,7 +235,9 @@ func (f *absorbing) finder(k int) (func() func(row uint32, dst []candidate) ([]c
 	}
 	old := *f.v
 	old.Rows.N, old.Fresh, old.FreshN = old.N, nil, 0
-	p := query.Params{K: k, Sketch: true, Beam: insertBeam, R: 2 * k, Hops: 2, HopFrom: 24, HopKeep: k, NoWiden: true}
+	p := query.Params{
+		K: k, Sketch: true, Beam: insertBeam, R: 2 * k, Hops: 2, HopFrom: 24, HopKeep: k, NoWiden: true,
+	}
 	if !f.v.Forest.Natural {
 		p.Method = query.Lookup
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/anndb/anndb/query"
 )
 
-// Absorbed rows enter the graph of neighbor lists much as a build would have made it: their lists are pruned by
-// the same rule, and each row is a candidate for the lists of its nearest rows and of those that it lists.
+// Absorbed rows enter the graph of neighbor lists much as in a build: their lists are pruned by the same
+// rule, and each row is a candidate for the lists of its nearest rows and of the rows on its own list.
 
 // link makes the neighbor lists of the absorbed rows and adds the rows to those of others.
 func (f *absorbing) link() error {
@@ -91,8 +91,9 @@ func (f *absorbing) add(added []listing) (left []uint32, err error) {
 	return left, err
 }
 
-// keepListed puts a row on a list if none of the near rows lists it: on that of the nearest with room, or else
-// in place of the last row on that of the nearest, which it returns.
+// keepListed makes sure that the list of at least one of the given rows, nearest first, has row. If none
+// has, it adds row to the first list with room, or else puts it in the last place of the first list and
+// returns the displaced row.
 func (f *absorbing) keepListed(row uint32, near []uint32) (displaced uint32, ok bool) {
 	last := f.hops.width - 1
 	on, roomy := row, false
