@@ -109,6 +109,11 @@ func (c *benchCmd) Run(a *app) error {
 			K: c.K, Kinds: c.Kinds, Depths: c.Depths, Trees: c.Trees, VoteTrees: c.Voters, LabelsK: c.LabelsK,
 			Rotate: c.Rotate, Rounds: c.Rounds, Seed: c.Seed, Workers: a.flags.Workers, Floats: c.Floats,
 			Progress: a.progress.Update,
+			Planned: func(learning time.Duration) {
+				if learning > leastForetold {
+					a.summary("learning all forests takes about %s; searches come on top", learning.Round(time.Second))
+				}
+			},
 		}
 		shown := a.People()
 		o.Measured = c.measured(a, rows, len(queries), shown)
@@ -147,6 +152,9 @@ func (c *benchCmd) Run(a *app) error {
 	})
 }
 
+// leastForetold is the least time left that is worth a line.
+const leastForetold = 10 * time.Second
+
 // measured returns a function that keeps the measurements of a forest as soon as they are there: the
 // whole takes minutes, and what is measured stays if it is interrupted. It prints them if shown,
 // the first ones below a title.
@@ -157,7 +165,7 @@ func (c *benchCmd) measured(
 	var all []forestbench.Point
 	return func(forest string, points []forestbench.Point, left time.Duration) {
 		a.progress.End()
-		if left > 10*time.Second {
+		if left > leastForetold {
 			defer a.summary("%s is measured; the other forests take about %s", forest, left.Round(time.Second))
 		}
 		all = append(all, points...)

@@ -53,7 +53,13 @@ func TestRun(t *testing.T) {
 	seen := 0
 	stages := map[string]bool{}
 	o := Options{K: 5, Kinds: kinds, Depths: []int{3, 5, 19}, Trees: 6, VoteTrees: 20, LabelsK: 15, Rounds: 2, Rotate: 8, Progress: func(stage string, done, total int) { stages[stage] = true }}
-	o.Measured = func(_ string, p []Point, _ time.Duration) { seen += len(p) }
+	var planned []time.Duration
+	o.Planned = func(learning time.Duration) { planned = append(planned, learning) }
+	o.Measured = func(_ string, p []Point, left time.Duration) {
+		if seen += len(p); left < 0 || len(planned) != 1 || planned[0] <= 0 {
+			t.Errorf("measured with %v left, after estimates of %v", left, planned)
+		}
+	}
 	res, err := Run(context.Background(), rows, vector.L2, queries, o)
 	if err != nil {
 		t.Fatal(err)

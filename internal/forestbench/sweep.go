@@ -63,6 +63,8 @@ type Options struct {
 	Floats bool
 	// Progress, if not nil, is called with the progress of a stage.
 	Progress func(stage string, done, total int)
+	// Planned, if not nil, gets about how long it takes to learn all forests, before the first is learned.
+	Planned func(learning time.Duration)
 	// Measured, if not nil, gets the points of each forest once all its settings are measured, and about
 	// how long the other forests will take.
 	Measured func(forest string, points []Point, left time.Duration)
@@ -184,7 +186,15 @@ func Run(
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
-	start := time.Now()
+	costs, err := r.plan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	start, left := time.Now(), sum(costs)
+	all := left
+	if o.Planned != nil {
+		o.Planned(all)
+	}
 	for i, kind := range o.Kinds {
 		points, err := r.kind(ctx, kind)
 		if err != nil {
@@ -193,8 +203,8 @@ func Run(
 		MarkFronts(points)
 		r.out.Points = append(r.out.Points, points...)
 		if o.Measured != nil {
-			each := time.Since(start) / time.Duration(i+1)
-			o.Measured(kind, points, each*time.Duration(len(o.Kinds)-i-1))
+			left -= costs[i] // searches take time as well, about in proportion
+			o.Measured(kind, points, time.Duration(float64(time.Since(start))*float64(left)/float64(all-left)))
 		}
 	}
 	return &r.out, nil
@@ -221,6 +231,36 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		r.out.RotateSeconds = time.Since(start).Seconds()
 	}
 	return nil
+}
+
+// plan returns about how long it takes to learn all forests of each kind, by a few trees of each.
+func (r *run) plan(ctx context.Context) ([]time.Duration, error) {
+	var costs []time.Duration
+	for i, kind := range r.Kinds {
+		r.Progress("estimate", i, len(r.Kinds))
+		var cost time.Duration
+		for _, members := range []bool{false, true} {
+			depths := servesAt(r.Depths, r.corpus.space.N, members)
+			p := r.params(kind, slices.Max(depths), members)
+			trees := p.Trees * len(depths)
+			p.Trees = min(p.Trees, r.Workers)
+			start := time.Now()
+			if _, err := r.grow(ctx, kind, p, nil); err != nil {
+				return nil, fmt.Errorf("forestbench: %s: %w", kind, err)
+			}
+			cost += time.Since(start) * time.Duration(trees) / time.Duration(p.Trees)
+		}
+		costs = append(costs, cost)
+	}
+	return costs, nil
+}
+
+// sum adds durations up.
+func sum(x []time.Duration) (total time.Duration) {
+	for _, d := range x {
+		total += d
+	}
+	return total
 }
 
 // exact answers all queries by scanning all rows.
@@ -337,23 +377,35 @@ func (r *run) trees(kind forest.Kind, members bool) int {
 	return natural
 }
 
-// learn grows a forest of a kind and puts the corpus behind it.
-func (r *run) learn(ctx context.Context, kind string, depth int, members bool) (*query.View, error) {
-	name, rotated := strings.CutSuffix(kind, rotatedSuffix)
+// params are those of a forest of a kind.
+func (r *run) params(kind string, depth int, members bool) forest.Params {
+	name, _ := strings.CutSuffix(kind, rotatedSuffix)
 	p := forest.Params{Kind: forest.Kind(name), Depth: depth, Seed: r.Seed, Members: members, Natural: !members}
 	p.Trees = r.trees(p.Kind, members)
-	rows, rotation := r.corpus.space, (*forest.Rotation)(nil)
-	if rotated {
-		rows, rotation = r.rotated, r.rotation
+	return p
+}
+
+// grow grows a forest of a kind.
+func (r *run) grow(
+	ctx context.Context, kind string, p forest.Params, progress func(done, total int),
+) (*forest.Forest, error) {
+	rows := r.corpus.space
+	if strings.HasSuffix(kind, rotatedSuffix) {
+		rows = r.rotated
 	}
+	return forest.Learn(ctx, rows, r.corpus.space.N, r.labels, p, r.Workers, progress)
+}
+
+// learn grows a forest of a kind and puts the corpus behind it.
+func (r *run) learn(ctx context.Context, kind string, depth int, members bool) (*query.View, error) {
+	p := r.params(kind, depth, members)
 	b := Built{Forest: kind, Holds: "labels", Depth: depth, Trees: p.Trees}
 	if members {
 		b.Holds = "members"
 	}
 	start := time.Now()
 	stage := fmt.Sprintf("%s, depth %d, %s", kind, depth, b.Holds)
-	progress := func(done, total int) { r.Progress(stage, done, total) }
-	f, err := forest.Learn(ctx, rows, r.corpus.space.N, r.labels, p, r.Workers, progress)
+	f, err := r.grow(ctx, kind, p, func(done, total int) { r.Progress(stage, done, total) })
 	if err != nil {
 		return nil, err
 	}
@@ -362,6 +414,10 @@ func (r *run) learn(ctx context.Context, kind string, depth int, members bool) (
 		b.Bytes += int64(len(c))
 	}
 	r.out.Built = append(r.out.Built, b)
+	rotation := r.rotation
+	if !strings.HasSuffix(kind, rotatedSuffix) {
+		rotation = nil
+	}
 	return r.corpus.view(f, rotation)
 }
 
