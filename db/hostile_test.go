@@ -393,6 +393,23 @@ func TestHostileManifestOnce(t *testing.T) {
 	})
 }
 
+// A manifest without the rotation that sketches of new rows would need is refused before it is used.
+func TestHostileRotation(t *testing.T) {
+	path := hostileBase(t, 60, func(d *DB) {
+		builds(t, d, "d", "kd", &Forest{Tuning: Off})
+		must(t, d.Update(t.Context(), func(b *Tx) error {
+			return b.Collection("d").Put(Row{Key: []byte("new"), Vector: make([]float32, 4)})
+		}))
+	})
+	editJSON(t, path, codec.Key(objectIn(t, path, "d", "kd"), codec.KindManifest, 0), func(m map[string]any) {
+		m["Detail"].(map[string]any)["Rotation"] = nil
+	})
+	withFile(t, path, func(_ *DB, s *Snapshot) {
+		_, _, err := nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, 4)}, 3, nil)
+		mustBeCorrupt(t, "search", err)
+	})
+}
+
 // TestHostileRuns reads runs of blocks that are missing.
 func TestHostileRuns(t *testing.T) {
 	// One block with a high number costs no more than itself.

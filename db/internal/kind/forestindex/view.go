@@ -150,11 +150,11 @@ func loadView(ctx context.Context, st kind.Source, m *kind.Manifest, base query.
 	if r.Err != nil {
 		return nil, r.Err
 	}
-	addFreshSketches(st, m, &v)
 	if err := v.Validate(); err != nil {
 		r.Fail("%v", err)
 		return nil, r.Err
 	}
+	addFreshSketches(st, m, &v) // reads the parts that were validated
 	return &v, nil
 }
 
