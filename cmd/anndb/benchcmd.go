@@ -105,17 +105,8 @@ func (c *benchCmd) Run(a *app) error {
 		if c.Quick {
 			sampleRows(rows, quickRows, c.Seed)
 		}
-		o := forestbench.Options{
-			K: c.K, Kinds: c.Kinds, Depths: c.Depths, Trees: c.Trees, VoteTrees: c.Voters, LabelsK: c.LabelsK,
-			Rotate: c.Rotate, Rounds: c.Rounds, Seed: c.Seed, Workers: a.flags.Workers, Floats: c.Floats,
-			Progress: a.progress.Update,
-			Planned: func(learning time.Duration) {
-				if learning > leastForetold {
-					a.summary("learning all forests takes about %s; searches come on top", learning.Round(time.Second))
-				}
-			},
-		}
 		shown := a.People()
+		o := c.options(a)
 		o.Measured = c.measured(a, rows, len(queries), shown)
 		res, err := forestbench.Run(a.ctx, rows, info.Metric, queries, o)
 		if err != nil {
@@ -150,6 +141,20 @@ func (c *benchCmd) Run(a *app) error {
 		}
 		return c.write(a, points)
 	})
+}
+
+// options are the flags as package forestbench takes them.
+func (c *benchCmd) options(a *app) forestbench.Options {
+	return forestbench.Options{
+		K: c.K, Kinds: c.Kinds, Depths: c.Depths, Trees: c.Trees, VoteTrees: c.Voters, LabelsK: c.LabelsK,
+		Rotate: c.Rotate, Rounds: c.Rounds, Seed: c.Seed, Workers: a.flags.Workers, Floats: c.Floats,
+		Progress: a.progress.Update,
+		Planned: func(learning time.Duration) {
+			if learning > leastForetold {
+				a.summary("learning all forests takes about %s; searches come on top", learning.Round(time.Second))
+			}
+		},
+	}
 }
 
 // leastForetold is the least time left that is worth a line.
