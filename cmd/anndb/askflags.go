@@ -20,8 +20,8 @@ type askFlags struct {
 
 	Query     string `help:"File of queries, - for standard input." placeholder:"FILE" xor:"query"`
 	OfKey     string `name:"key" help:"The row of this key is the query." xor:"query"`
-	Features  string `help:"The query itself: features with their values, numbers or names, commas between." placeholder:"NAME=V,…" xor:"query"`
-	Vector    string `help:"The query itself, to a dense collection: numbers with commas between." placeholder:"1,2,3" xor:"query"`
+	Features  string `help:"Features of the query, by name or number." placeholder:"NAME=V,…" xor:"query"`
+	Vector    string `help:"Vector of the query, for dense collections." placeholder:"1,2,3" xor:"query"`
 	Invert    bool   `help:"Pictures: take dark for bright, as for ink on paper."`
 	fileFlags `embed:"" group:"Files of queries:"`
 }

@@ -21,10 +21,9 @@ type buildCmd struct {
 	Collection string `arg:"" help:"Collection."`
 	Index      string `arg:"" optional:"" help:"Name of the index; one of that name is replaced." default:"main"`
 
-	Kind        string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index; for both lcif, a label model, and sbt, pt or at, trees that predict labels. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
-	Seed        uint64 `help:"Equal rows, options and seed give an equal index." default:"0"`
-	NoTune      bool   `group:"Dense collections, forests:" help:"Do not measure settings: searches must then name theirs."`
-	Train       string `group:"Dense collections, forests:" help:"Learn a forest from the vectors of this file instead of the rows." placeholder:"FILE"`
+	Kind string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index; for both lcif, a label model, and sbt, pt or at, trees that predict labels. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
+	Seed uint64 `help:"Equal rows, options and seed give an equal index." default:"0"`
+
 	forestFlags `embed:"" group:"Dense collections, forests:"`
 
 	PartitionM *int `group:"Sparse collections:" help:"Postings and lcif: also build the paper's pair of inverted indexes with this m, -1 for all rows in the first." placeholder:"M"`
@@ -38,6 +37,8 @@ type buildCmd struct {
 
 // forestFlags are the parameters of forests.
 type forestFlags struct {
+	NoTune       bool    `help:"Do not measure settings: searches must then name theirs."`
+	Train        string  `help:"Learn a forest from this file of vectors, not from the rows." placeholder:"FILE"`
 	TargetRecall float64 `help:"Recall that auto optimises for; 0 for the default." default:"0"`
 	Trees        int     `help:"Trees; 0 for the default." default:"0"`
 	Depth        int     `help:"Levels of splits; 0 for four to seven rows a leaf, or twice as many with sketches and label lists." default:"0"`
@@ -49,7 +50,7 @@ type forestFlags struct {
 	Quantize     bool    `help:"Keep an 8-bit copy of float32 rows as a filter."`
 	Members      bool    `help:"Also store which rows each leaf has, for voting and lookup."`
 	NoNatural    bool    `help:"Leave the label tables out: voting and lookup only."`
-	Density      float64 `help:"Share of non-zero coordinates of a direction (rp, pca); 0 for the default." default:"0"`
+	Density      float64 `help:"Share of non-zeros in a direction (rp, pca); 0 for the default." default:"0"`
 	Candidates   int     `help:"Coordinates that compete for a split (kd, rf); 0 for the default." default:"0"`
 	Subsample    int     `help:"Points looked at to choose a split; 0 for the default." default:"0"`
 	MinVotes     int     `help:"Leave out labels with fewer votes in a leaf; 0 keeps all." default:"0"`
@@ -91,7 +92,7 @@ func (c *buildCmd) options() (db.IndexOptions, error) {
 			"--cut-share, --cut-per-label, --keep-features and --second-order go with --kind lcif")
 	case c.Kind != "" && !postings && !lcif && c.PartitionM != nil:
 		return nil, usagef("--partition-m goes with --kind postings and lcif")
-	case (postings || lcif || isTree(c.Kind)) && (c.forestFlags != forestFlags{} || c.NoTune || c.Train != ""):
+	case (postings || lcif || isTree(c.Kind)) && c.forestFlags != forestFlags{}:
 		return nil, usagef("--kind %s takes none of the flags of forests", c.Kind)
 	case c.Train == "" && (c.Limit != 0 || c.sparseFlags.given()):
 		return nil, usagef("--limit and --base go with --train")
@@ -114,7 +115,7 @@ func (c *buildCmd) options() (db.IndexOptions, error) {
 		return &o, err
 	case postings:
 		return &parted, nil
-	case c.Kind == "" && c.forestFlags == forestFlags{} && !c.NoTune && c.Train == "":
+	case c.Kind == "" && c.forestFlags == forestFlags{}:
 		return &db.Auto{Seed: c.Seed}, nil
 	}
 	return c.forest(), nil

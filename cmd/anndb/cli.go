@@ -67,8 +67,8 @@ type commands struct {
 	Drop   dropCmd   `cmd:"" group:"Rows:" help:"Remove an index, or a collection with all its rows."`
 
 	Build    buildCmd    `cmd:"" group:"Indexes:" help:"Learn an index over a collection."`
-	Tune     tuneCmd     `cmd:"" group:"Indexes:" help:"Tune and learn a label model, and show the best of the settings that were measured."`
-	Maintain maintainCmd `cmd:"" group:"Indexes:" help:"Make all indexes cover the rows written since and forget those deleted."`
+	Tune     tuneCmd     `cmd:"" group:"Indexes:" help:"Learn a label model with tuning; show the best settings."`
+	Maintain maintainCmd `cmd:"" group:"Indexes:" help:"Bring all indexes up to date with the rows."`
 
 	Search   searchCmd   `cmd:"" group:"Queries:" help:"Find the nearest rows of queries."`
 	Range    rangeCmd    `cmd:"" group:"Queries:" help:"Find all rows within a distance of queries."`
@@ -83,10 +83,10 @@ type commands struct {
 	Check   checkCmd   `cmd:"" group:"The file:" help:"Verify every checksum and cross-reference of the file."`
 	Compact compactCmd `cmd:"" group:"The file:" help:"Rewrite the file without its free pages, and without deleted rows where these are many."`
 	Backup  backupCmd  `cmd:"" group:"The file:" help:"Copy the database, as of now, to another file."`
-	Restore restoreCmd `cmd:"" group:"The file:" help:"Check a backup and put a copy of it in the place of a database."`
-	Repair  repairCmd  `cmd:"" group:"The file:" help:"Rebuild damaged indexes from their rows, or save the rows of a damaged file."`
+	Restore restoreCmd `cmd:"" group:"The file:" help:"Check a backup and copy it over a database."`
+	Repair  repairCmd  `cmd:"" group:"The file:" help:"Rebuild damaged indexes, or salvage a damaged file."`
 
-	Demo demoCmd `cmd:"" group:"Other:" help:"Index Go's own standard library, search it, and predict what its files import."`
+	Demo demoCmd `cmd:"" group:"Other:" help:"Index and search Go's standard library, and predict imports."`
 }
 
 // defaults are values that several commands share and some set otherwise.

@@ -12,7 +12,7 @@ import (
 type deleteCmd struct {
 	inFile
 	Collection string   `arg:"" help:"Collection."`
-	Keys       []string `arg:"" optional:"" help:"Keys of the rows. All are deleted or, if one is not there, none."`
+	Keys       []string `arg:"" optional:"" help:"Keys of the rows. If one is missing, none is deleted."`
 	whereFlag
 	Missing bool `help:"Keys without a row are no error."`
 }

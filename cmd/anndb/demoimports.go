@@ -43,7 +43,8 @@ type fileCorpus struct {
 // files reads the library once more, file by file, and divides it. Without
 // enough files there is nothing to divide.
 func (c *demoCmd) files(a *app, root string) (*fileCorpus, error) {
-	files, err := goroot.Files(a.ctx, filepath.Join(root, "src"), a.flags.Workers, a.progress.Steps("read files"))
+	src, progress := filepath.Join(root, "src"), a.progress.Steps("read files")
+	files, err := goroot.Files(a.ctx, src, a.flags.Workers, progress)
 	if err != nil || len(files) < demoFewFiles {
 		return nil, err
 	}

@@ -18,13 +18,13 @@ type evaluateCmd struct {
 	Collection string `arg:"" help:"Collection."`
 
 	Queries string `help:"File of queries; for label models, of rows with their labels." placeholder:"FILE" xor:"queries" required:""`
-	Labels  string `help:"For label models: an idx file of labels beside the queries." placeholder:"PATH"`
+	Labels  string `help:"Label models: idx file with the labels of the queries." placeholder:"PATH"`
 	Holdout int    `help:"So many random rows as queries, each ignoring itself. An index knows the neighbours of its own rows, so its recall is too good then: prefer a file." xor:"queries" required:""`
 	Seed    uint64 `help:"Seed of --holdout." default:"0"`
 
 	K            int       `short:"k" help:"Neighbours wanted." default:"10"`
 	Index        []string  `help:"Indexes or label models to measure; all if not given."`
-	Recall       []float64 `help:"Target recalls that the tuner's curve turns into settings." default:"0.9,0.95,0.99"`
+	Recall       []float64 `help:"Target recalls, which the tuner turns into settings." default:"0.9,0.95,0.99"`
 	Method       []string  `help:"Measure these methods with the settings below instead of target recalls."`
 	Threads      int       `help:"Threads that search at the same time." default:"1"`
 	Rounds       int       `help:"Times to ask every query." default:"3"`

@@ -25,8 +25,8 @@ type exportCmd struct {
 	whereFlag
 	As string `help:"Format of the output (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, parquet, csv, tsv, jsonl; of sparse rows libsvm, xmc, arff, jsonl); if not given, by its name, or jsonl for standard output." placeholder:"FORMAT"`
 
-	LabelNames   string `help:"Also write the names of the labels of sparse rows, by number, to this file." placeholder:"PATH"`
-	FeatureNames string `help:"Also write the names of the features of sparse rows, by number, to this file." placeholder:"PATH"`
+	LabelNames   string `help:"File for the names of sparse rows' labels, by number." placeholder:"PATH"`
+	FeatureNames string `help:"File for the names of sparse rows' features, by number." placeholder:"PATH"`
 }
 
 // Run executes the command.

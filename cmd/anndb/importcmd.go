@@ -19,17 +19,17 @@ import (
 type importCmd struct {
 	File       string `arg:"" help:"Database file; made if it does not exist."`
 	Collection string `arg:"" help:"Collection; made if it does not exist."`
-	Input      string `arg:"" help:"File of records, compressed by gzip, bzip2 or zstd or not; - for standard input."`
+	Input      string `arg:"" help:"File of records, also gzip, bzip2 or zstd; - for standard input."`
 	Head       int    `help:"Show the first rows as they would be stored, and write nothing." placeholder:"N"`
 	Rejects    string `help:"Continue after records of a csv, tsv, jsonl or libsvm file that cannot be read, and write their lines to this file." placeholder:"PATH"`
 	forceFlag
 	Resume    bool   `help:"Continue an import that was interrupted: rows whose keys the collection has are left out. Rows of a file without keys are numbered from 0."`
-	Sparse    bool   `group:"Sparse collections:" help:"The file holds sparse records; said by its content if not given."`
-	Dense     bool   `group:"Dense collections:" help:"Take the records of a libsvm, xmc or arff file as vectors; what they leave out is zero."`
+	Sparse    bool   `group:"Sparse collections:" help:"The file holds sparse records; detected if not given."`
+	Dense     bool   `group:"Dense collections:" help:"Read a libsvm, xmc or arff file as dense vectors."`
 	Named     bool   `group:"Sparse collections:" help:"Features of a new sparse collection go by the names the file has, not by number. So they always do for jsonl with names."`
-	Labels    string `group:"Dense collections:" help:"An idx file of labels beside the vectors." placeholder:"PATH"`
+	Labels    string `group:"Dense collections:" help:"idx file of the labels of the vectors." placeholder:"PATH"`
 	Metric    string `group:"Dense collections:" help:"Distance of a new collection: l2, cosine or ip; if not given, what an HDF5 file says, or else l2." enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
-	Float32   bool   `group:"Dense collections:" help:"Store a new collection's vectors as float32 even where bytes would do."`
+	Float32   bool   `group:"Dense collections:" help:"In a new collection, float32 even where bytes would do."`
 	KeyPrefix string `help:"Text to put before every key."`
 	Replace   bool   `help:"Replace rows of the same key. Without it they are an error, and the keys of a file that has none are numbers behind those in the collection."`
 	Batch     int    `help:"Rows a transaction; 0 for as many as make 8 MiB." default:"0"`

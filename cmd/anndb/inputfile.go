@@ -28,9 +28,9 @@ type fileFlags struct {
 	Separator      string   `help:"Character between the cells of a csv file; if not given, the one of comma, tab, semicolon and | that suits the first lines." placeholder:"CHAR"`
 	LabelSeparator string   `help:"What separates labels in a csv cell." default:"|"`
 	Ignore         []string `name:"ignore-column" help:"Columns, fields or attributes to leave out."`
-	Header         string   `help:"Whether a csv file has a line of names: ${enum}." enum:"auto,yes,no" default:"auto"`
+	Header         string   `help:"A csv file has a header line: ${enum}." enum:"auto,yes,no" default:"auto"`
 	Keys           string   `help:"File with the records' keys, one a line." placeholder:"PATH"`
-	Limit          int64    `aliases:"limit-queries" help:"Read at most so many records; 0 for all." default:"${limit}"`
+	Limit          int64    `aliases:"limit-queries" help:"Most records to read; 0 for all." default:"${limit}"`
 	sparseFlags    `embed:"" group:"Sparse files:"`
 }
 
@@ -38,12 +38,12 @@ type fileFlags struct {
 type sparseFlags struct {
 	LabelsXML    string `help:"Mulan's XML file that lists which attributes of an ARFF file are labels; the one next to it if not given." placeholder:"PATH"`
 	NoLabels     bool   `help:"All attributes of an ARFF file are features."`
-	LabelNames   string `help:"File with the names of an xmc file's labels, one a line." placeholder:"PATH"`
-	FeatureNames string `help:"File with the names of a libsvm or xmc file's features, one a line." placeholder:"PATH"`
+	LabelNames   string `help:"File with the names of xmc labels, one a line." placeholder:"PATH"`
+	FeatureNames string `help:"File with the names of libsvm or xmc features, one a line." placeholder:"PATH"`
 	NamesColumn  int    `help:"Column of --label-names and --feature-names, parted by tabs, from 1; 0 for whole lines. PATH:2 names the column of one of them." default:"0"`
 	Base         string `help:"Number of a libsvm file's first feature: ${enum}. A collection records that of its first file, and later files follow it." enum:"auto,0,1" default:"auto"`
 	MaxFeatures  int    `help:"Refuse feature numbers from there on; 0 for 2^28." default:"0"`
-	Field        string `name:"features-field" help:"Field of a jsonl object with the features; features if not given."`
+	Field        string `name:"features-field" help:"Field of jsonl features; features if not given."`
 }
 
 // given reports whether a flag says that the file is sparse.
@@ -242,7 +242,8 @@ func (in *input) fill(s source) error {
 // countFeatures reads a file for the largest number of a feature.
 func (s source) countFeatures() (n int, err error) {
 	if s.path == standard {
-		return 0, usagef("the dimension is known at the end of the file: give it by its name, not as standard input")
+		return 0, usagef("the dimension is known at the end of the file: " +
+			"give it by its name, not as standard input")
 	}
 	s.kind, s.to, s.rejects = dataset.Sparse, target{}, nil
 	in, err := s.open()
@@ -308,8 +309,8 @@ func (in *input) query(rec *dataset.Record, named bool) (db.Query, error) {
 	n := rec.Features.Len()
 	switch {
 	case named && in.FeatureNames == nil && n > 0:
-		return db.Query{}, badInput("the features of %s have no names, those of the collection have: give --feature-names",
-			in.path)
+		return db.Query{}, badInput("the features of %s have no names, those of the collection have: "+
+			"give --feature-names", in.path)
 	case named:
 		names := in.Reader.Schema().FeatureNames // which grow while reading
 		q := db.Query{Features: make([]db.Feature, n)}

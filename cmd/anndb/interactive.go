@@ -109,7 +109,9 @@ func lastCommand(text string) []string {
 }
 
 // completions are the candidates behind a text.
-func (s *session) completions(ctx context.Context, model *kong.Application, text string) readline.Completions {
+func (s *session) completions(
+	ctx context.Context, model *kong.Application, text string,
+) readline.Completions {
 	words := lastCommand(text)
 	last := words[len(words)-1]
 	var all []candidate

@@ -17,16 +17,16 @@ const shownSettings = 5
 
 // tuneFlags say how a label model is tuned.
 type tuneFlags struct {
-	Weight       string    `help:"Label models: weigh values as they are (none), as counts of terms (tfidf), or, for lcif in dense collections, with the columns standardized (standard). If not given, tuning of lcif tries what the collection can have and takes the best; all else has none." enum:",none,tfidf,standard" default:"" placeholder:"W"`
-	Objective    string    `help:"Label models: choose settings by micro-f1, macro-f1, accuracy, hamming-loss, p@1, p@3 or p@5; micro-f1 if not given." enum:",micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5" default:"" placeholder:"MEASURE"`
-	Folds        int       `help:"Label models: folds of the cross-validation; 0 for 10." default:"0"`
-	TuneRows     int       `help:"Label models: rows tried at most in tuning; 0 for 10,000." default:"0"`
-	FeatureShare []float64 `help:"Label models: shares of the features, those of highest entropy, to choose among; all features if not given."`
-	AllowEmpty   bool      `help:"Label models of kind lcif and at: rows may have no label at all; otherwise each has at least its best."`
-	Search       string    `help:"Label models: how settings are searched: auto, grid, coordinates, or paper, which does what the paper does." enum:"auto,grid,coordinates,paper" default:"auto"`
-	Neighbors    string    `help:"Label models of dense collections: forest that finds neighbours, or flat to scan the rows; the first forest by name if not given." placeholder:"INDEX"`
-	SecondOrders []float64 `help:"Label models: weights, 0 to 1, of the labels that a neighbour's own nearest rows have, to choose among; 0 if not given."`
-	Graph        int       `help:"Label models: nearest rows of a row that second-order scores use; 0 for 10." default:"0"`
+	Weight       string    `help:"Weigh values as they are (none), as counts of terms (tfidf) or, for lcif in dense collections, with standardized columns (standard). If not given, tuning of lcif takes the best of them; all else has none." enum:",none,tfidf,standard" default:"" placeholder:"W"`
+	Objective    string    `help:"Choose settings by micro-f1, macro-f1, accuracy, hamming-loss, p@1, p@3 or p@5; micro-f1 if not given." enum:",micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5" default:"" placeholder:"MEASURE"`
+	Folds        int       `help:"Folds of the cross-validation; 0 for 10." default:"0"`
+	TuneRows     int       `help:"Rows tried at most in tuning; 0 for 10,000." default:"0"`
+	FeatureShare []float64 `help:"Shares of the features of highest entropy to choose among; all if not given."`
+	AllowEmpty   bool      `help:"lcif and at: rows can have no label; otherwise each has at least its best."`
+	Search       string    `help:"How settings are searched: auto, grid, coordinates, or paper, which does what the paper does." enum:"auto,grid,coordinates,paper" default:"auto"`
+	Neighbors    string    `help:"Dense collections: forest that finds neighbours, or flat for a scan; the first forest by name if not given." placeholder:"INDEX"`
+	SecondOrders []float64 `help:"Weights, 0 to 1, of the labels of a neighbour's own nearest rows, to choose among; 0 if not given."`
+	Graph        int       `help:"Nearest rows of a row that second-order scores use; 0 for 10." default:"0"`
 }
 
 func (f tuneFlags) given() bool {
@@ -52,15 +52,15 @@ func (m modelFlags) withoutThreshold() modelFlags {
 
 // modelFlags are the parameters of a label model that is not tuned.
 type modelFlags struct {
-	K            *int     `name:"k" help:"Label models: neighbours, instead of tuning."`
-	Lambda       *float64 `help:"Label models: weight of the neighbours, 0 to 1, instead of tuning; the features have the rest."`
-	Alpha        float64  `help:"Label models: power of neighbours' similarities; 0 for 1." default:"0"`
-	Beta         float64  `help:"Label models: power of features' similarities; 0 for 1." default:"0"`
-	Threshold    *float64 `help:"Label models: score that makes a label predicted beside the best; only the best if not given."`
-	CutShare     float64  `help:"Label models: choose the threshold by cross-validation, so that rows have so many times the mean number of labels; 0 for no such threshold." default:"0"`
-	CutPerLabel  bool     `help:"Label models: choose a threshold for each label by cross-validation."`
-	KeepFeatures int      `help:"Label models: features of highest entropy to keep; 0 for all." default:"0"`
-	SecondOrder  float64  `help:"Label models: weight, 0 to 1, of the labels that a neighbour's own nearest rows have." default:"0"`
+	K            *int     `name:"k" help:"Neighbours."`
+	Lambda       *float64 `help:"Weight of the neighbours, 0 to 1; the features have the rest."`
+	Alpha        float64  `help:"Power of neighbours' similarities; 0 for 1." default:"0"`
+	Beta         float64  `help:"Power of features' similarities; 0 for 1." default:"0"`
+	Threshold    *float64 `help:"Predict labels above this score, and the best; only the best if not given."`
+	CutShare     float64  `help:"Choose the threshold by cross-validation, so that rows have so many times the mean number of labels; 0 for no such threshold." default:"0"`
+	CutPerLabel  bool     `help:"Choose a threshold for each label by cross-validation."`
+	KeepFeatures int      `help:"Features of highest entropy to keep; 0 for all." default:"0"`
+	SecondOrder  float64  `help:"Weight, 0 to 1, of the labels of a neighbour's own nearest rows." default:"0"`
 }
 
 // lcif are the flags as package db takes them.

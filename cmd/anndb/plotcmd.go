@@ -17,20 +17,20 @@ import (
 
 // plotCmd draws curves or a tree.
 type plotCmd struct {
-	Curves    plotCurvesCmd    `cmd:"" default:"withargs" help:"Draw the curves of a bench CSV as SVG or PNG; so does plot CSV."`
+	Curves    plotCurvesCmd    `cmd:"" default:"withargs" help:"Draw the curves of a bench CSV; so does plot CSV."`
 	Recall    plotRecallCmd    `cmd:"" help:"Draw recall and time of the settings that the tuner measured."`
-	Labels    plotLabelsCmd    `cmd:"" help:"Draw how many rows have each label, each set of labels, and so many labels."`
+	Labels    plotLabelsCmd    `cmd:"" help:"Draw the numbers of rows by label, label set and number of labels."`
 	Precision plotPrecisionCmd `cmd:"" help:"Draw precision@k of label models on a file of queries."`
 	Time      plotTimeCmd      `cmd:"" help:"Draw where the time of a dense search goes."`
 	Leaves    plotLeavesCmd    `cmd:"" help:"Draw how large the leaves of an index are."`
-	Map       plotMapCmd       `cmd:"" help:"Draw the rows in the plane of their two principal coordinates, coloured by label."`
-	Tree      plotTreeCmd      `cmd:"" help:"Show a stored tree of kind sbt, pt or at: text, DOT, SVG or PNG with the features and their weights."`
+	Map       plotMapCmd       `cmd:"" help:"Draw the rows by two principal coordinates, coloured by label."`
+	Tree      plotTreeCmd      `cmd:"" help:"Show a stored tree, with its features, as text, DOT, SVG or PNG."`
 }
 
 // plotCurvesCmd draws the CSV of a bench again.
 type plotCurvesCmd struct {
 	CSV       string   `arg:"" help:"bench.csv of anndb bench."`
-	Out       string   `help:"Folder for one picture a forest, or a file that ends in .svg or .png for one picture of all curves." default:"."`
+	Out       string   `help:"Folder for a picture a forest, or one .svg or .png file for all." default:"."`
 	Forest    []string `help:"Only these forests."`
 	Method    []string `help:"Only these methods."`
 	MinRecall float64  `help:"Where the axis of recall begins." default:"0.6"`

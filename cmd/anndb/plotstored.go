@@ -155,7 +155,7 @@ func (c *plotMapCmd) Run(a *app) error {
 // plotPrecisionCmd draws precision@k of label models.
 type plotPrecisionCmd struct {
 	chartFlags
-	Queries string   `required:"" help:"File of rows with labels that the models have not learned from." placeholder:"FILE"`
+	Queries string   `required:"" help:"File of labelled rows that are new to the models." placeholder:"FILE"`
 	Labels  string   `help:"idx file with the labels of the queries." placeholder:"FILE"`
 	Index   []string `help:"Label models; all of the collection if not given."`
 	K       int      `short:"k" help:"Largest number of labels." default:"10"`

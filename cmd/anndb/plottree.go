@@ -17,13 +17,13 @@ import (
 type plotTreeCmd struct {
 	inFile
 	Collection string `arg:"" help:"Collection."`
-	Index      string `arg:"" optional:"" help:"Tree to draw, of kind sbt, pt or at; the collection's only label model if not given."`
+	Index      string `arg:"" optional:"" help:"Tree (sbt, pt, at); the only label model if not given."`
 	Out        string `help:"File that ends in .svg, .png, .dot or .txt, or one of these words for the standard output." default:"txt" placeholder:"FILE"`
 	forceFlag
 	Nodes    int      `help:"Decisions to show, those that most rows reach; 0 for all." default:"15"`
 	Depth    int      `help:"Decisions to show from a root down; 0 for all." default:"6"`
 	Features int      `help:"Features to name of a decision, those of largest weight." default:"5"`
-	Class    []string `help:"Only the trees that tell these classes from the rest." placeholder:"LABEL" sep:"none"`
+	Class    []string `help:"Only the trees of these classes." placeholder:"LABEL" sep:"none"`
 }
 
 // treeFormats are the ways to write a picture of a tree.

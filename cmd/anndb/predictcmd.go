@@ -17,10 +17,10 @@ type predictCmd struct {
 	whereFlag
 
 	Index    string `help:"Label model to ask; the only one if not given."`
-	Top      int    `short:"k" help:"The best so many labels instead of the set that the model's thresholds make." default:"0"`
-	Explain  bool   `help:"Say which rows and features carried each label, or by which decisions a tree came to its answer."`
+	Top      int    `short:"k" help:"The best so many labels, whatever the thresholds." default:"0"`
+	Explain  bool   `help:"Show the rows and features behind each label, or the decisions of a tree."`
 	Strategy string `help:"How a label model of a sparse collection searches for neighbours: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
-	Evidence int    `help:"Rows and features to show of an explanation, or of each decision, the largest so many; 0 for all." default:"5"`
+	Evidence int    `help:"Rows and features that an explanation or decision shows; 0 for all." default:"5"`
 }
 
 // explainCmd is predictCmd with explanations.

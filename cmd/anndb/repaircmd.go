@@ -15,7 +15,7 @@ import (
 // repairCmd rebuilds damaged indexes, or saves the rows of a damaged file.
 type repairCmd struct {
 	inFile
-	To        string `help:"Write every row that can be read to this new database, and leave the file as it is." placeholder:"NEW"`
+	To        string `help:"Write every readable row to this new database instead." placeholder:"NEW"`
 	NoIndexes bool   `help:"With --to: build no indexes."`
 	forceFlag
 }

@@ -32,7 +32,7 @@ type hitFlags struct {
 	Index   string  `help:"Index to ask; flat for an exact scan; the only one if not given."`
 	Payload bool    `help:"Show payloads."`
 	Values  bool    `name:"attributes" help:"Show attributes and expiry."`
-	Recall  float64 `group:"Dense collections:" help:"Target recall that the tuner's curve turns into a setting; 0 for 0.95." default:"0"`
+	Recall  float64 `group:"Dense collections:" help:"Target recall; 0 for 0.95." default:"0"`
 	Explain bool    `group:"Dense collections:" help:"Say how each hit was found."`
 }
 

@@ -27,12 +27,12 @@ type settingFlags struct {
 	Tau      float64 `help:"Threshold of natural, 0 to 1." default:"0"`
 	Votes    int     `help:"Threshold of voting." default:"2"`
 	Extra    int     `help:"Leaves to visit beside one a tree." default:"0"`
-	Sketch   int     `aliases:"r" help:"Rank candidates by sketch and keep the best so many; 0 keeps all." default:"0"`
+	Sketch   int     `aliases:"r" help:"Keep the best so many candidates by sketch; 0 for all." default:"0"`
 	Hops     int     `help:"Times to follow the label lists of the best hits." default:"0"`
 	HopFrom  int     `help:"How many hits' lists to follow; 0 for 8." default:"0"`
 	HopWidth int     `help:"Rows of a list to take; 0 for all." default:"0"`
-	Beam     int     `help:"Follow label lists by sketch, keeping the best so many rows; 0 for hops only." default:"0"`
-	Rerank   int     `help:"Rank by the 8-bit copy and keep the best so many; 0 for no such step." default:"0"`
+	Beam     int     `help:"Beam width of walks along label lists by sketch; 0 for hops only." default:"0"`
+	Rerank   int     `help:"Keep the best so many by the 8-bit copy; 0 for no such step." default:"0"`
 }
 
 // defaultSettings are the flags as they are when none is given.

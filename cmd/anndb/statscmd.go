@@ -16,7 +16,7 @@ type statsCmd struct {
 	inFile
 	Collection string        `arg:"" optional:"" help:"Only this collection, in detail."`
 	All        bool          `help:"Show all that is known: every label, the curves of indexes, what tuners measured, figures of storage. Machines always get all."`
-	Watch      bool          `help:"Write a line of figures again and again, until interrupted, also while another process writes."`
+	Watch      bool          `help:"Write a line of figures at intervals, also while another process writes."`
 	Every      time.Duration `help:"Time between two lines of --watch." default:"2s"`
 	Times      int           `help:"Lines of --watch; 0 for no end." default:"0"`
 }
@@ -60,7 +60,7 @@ func (c *statsCmd) Run(a *app) error {
 		sections := []table.Section{
 			c.fileTable(st).As("file", ""),
 			c.collectionsTable(st.Collections...).As("collections", "Collections"),
-			c.indexesTable(every, live).As("indexes", "Indexes (recall and µs of the setting that searches use by default)"),
+			c.indexesTable(every, live).As("indexes", "Indexes (recall and µs of the default setting)"),
 		}
 		if c.All {
 			sections = append(sections, treeTable(every...).As("trees", treeTitle))

@@ -12,19 +12,19 @@ import (
 
 // treeFlags are the parameters of budgeted trees.
 type treeFlags struct {
-	Budget      *int     `help:"Budgeted trees: features that a round adds to a decision; 100 if not given." placeholder:"N"`
-	Cost        *float64 `help:"Budgeted trees: cost of a row on the wrong side; 5 if not given." placeholder:"C"`
-	Rounds      int      `help:"Budgeted trees: rounds a decision; 0 for 10, or for no bound with --exact." default:"0"`
-	Exact       bool     `help:"Budgeted trees: solve every decision's choice of features to 1 % of its optimum, not by some rounds of disjoint features: mostly fewer features, much slower."`
+	Budget      *int     `help:"Features that a round adds to a decision; 100 if not given." placeholder:"N"`
+	Cost        *float64 `help:"Cost of a row on the wrong side; 5 if not given." placeholder:"C"`
+	Rounds      int      `help:"Rounds a decision; 0 for 10, or for no bound with --exact." default:"0"`
+	Exact       bool     `help:"Choose a decision's features to 1 % of the optimum: mostly fewer, much slower."`
 	MinPositive int      `help:"Annotation trees: rows of a node that must have a label for it to be asked; 0 for 1." default:"0"`
-	Raw         bool     `help:"Budgeted trees: take sparse rows at their own length instead of unit length."`
+	Raw         bool     `help:"Take sparse rows at their own length instead of unit length."`
 }
 
 // gridFlags are what cross-validation of budgeted trees tries.
 type gridFlags struct {
-	Budgets    []int     `help:"Budgeted trees: budgets to choose from by cross-validation." placeholder:"N,…"`
-	Costs      []float64 `help:"Budgeted trees: costs to choose from by cross-validation." placeholder:"C,…"`
-	Positives  []int     `help:"Annotation trees: numbers of rows of a node that must have a label for it to be asked, to choose from by cross-validation." placeholder:"N,…"`
+	Budgets    []int     `help:"Budgets to choose from by cross-validation." placeholder:"N,…"`
+	Costs      []float64 `help:"Costs to choose from by cross-validation." placeholder:"C,…"`
+	Positives  []int     `help:"Annotation trees: values of --min-positive to choose from by cross-validation." placeholder:"N,…"`
 	Thresholds []float32 `help:"Annotation trees: margins above which a label counts as present, to choose from by cross-validation; lower ones find more labels." placeholder:"M,…"`
 }
 
