@@ -30,16 +30,7 @@ func (f *Forest) Without(
 	if points.Dim() != f.Dim || lab.N != points.Len() || len(own) != lab.N || lab.K < f.LabelsK {
 		return nil, false, fmt.Errorf("%w: labels or dimension do not belong to the points", ErrParams)
 	}
-	at := make([]uint32, points.Len()*f.Trees) // point by tree
-	var z []float32
-	x := make([]float32, f.Dim)
-	for i := range points.Len() {
-		z = f.Coordinates(points.Row(i, x), z)
-		f.Route(z, at[i*f.Trees:(i+1)*f.Trees])
-		if f.Coord != CoordProjected {
-			z = nil // z aliases the row
-		}
-	}
+	at := f.routeAll(points)
 	c := *f
 	c.Leaves = make([][]byte, len(f.Leaves))
 	for i, chunk := range f.Leaves {
@@ -92,4 +83,19 @@ func (f *Forest) Without(
 		}
 	}
 	return &c, true, nil
+}
+
+// routeAll returns the leaves of the points, f.Trees of each.
+func (f *Forest) routeAll(points labels.Rows) []uint32 {
+	leaves := make([]uint32, points.Len()*f.Trees)
+	var z []float32
+	x := make([]float32, f.Dim)
+	for i := range points.Len() {
+		z = f.Coordinates(points.Row(i, x), z)
+		f.Route(z, leaves[i*f.Trees:(i+1)*f.Trees])
+		if f.Coord != CoordProjected {
+			z = nil // z aliases the row
+		}
+	}
+	return leaves
 }
