@@ -121,8 +121,8 @@ func openARFF(s *source, o Options) (decoder, error) {
 
 // arffLabels returns the attributes that are labels, each of that a row has or lacks, and those whose
 // values are labels. The options decide first, then Mulan's XML file, Meka's -C, and an attribute that is
-// named class or label. Without any of these a file of attributes that are 0 or 1 is refused, since these
-// may be labels.
+// named class or label. A file whose attributes are 0 or 1, and so is the one with that name, is refused,
+// since any of them may be labels.
 func arffLabels(
 	s *source, o Options, columns []column, relation string,
 ) (labels, classes []string, err error) {
@@ -161,15 +161,20 @@ func arffLabels(
 		}
 		return labels, nil, nil
 	}
-	binary := false
+	binary, binaryClasses := 0, 0 // a word of a text can be called class, and its column is 0 or 1 like the labels
 	for _, c := range columns {
-		isClass := strings.EqualFold(c.name, "class") || strings.EqualFold(c.name, "label")
-		if isClass && c.nominal != nil {
+		isClass := c.nominal != nil && (strings.EqualFold(c.name, "class") || strings.EqualFold(c.name, "label"))
+		if isClass {
 			classes = append(classes, c.name)
 		}
-		binary = binary || c.binary()
+		if c.binary() {
+			binary++
+			if isClass {
+				binaryClasses++
+			}
+		}
 	}
-	if classes == nil && binary {
+	if len(classes) == binaryClasses && binary > binaryClasses {
 		return nil, nil, s.badLine(-1, 1, ErrNoLabels)
 	}
 	return nil, classes, nil

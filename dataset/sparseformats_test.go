@@ -194,16 +194,18 @@ func TestARFFLabels(t *testing.T) {
 		want []Record
 		says string
 	}{
-		"class":    {seedIris, Options{}, []Record{rec("0", "setosa", 1.5), rec("1", "", 2), rec("2", "setosa", 3), rec("3", "virgi nica")}, ""},
-		"no class": {"@relation x\n@attribute a real\n@data\n2\n", Options{}, []Record{rec("0", "", 2)}, ""},
-		"none":     {other, Options{IgnoreColumns: ignore, NoLabels: true}, []Record{rec("0", "", 1, 0, 1, 2), rec("1", "", 0, 1)}, ""},
-		"values":   {other, Options{IgnoreColumns: ignore, LabelColumns: []string{"kind"}}, []Record{rec("0", "y", 1, 2), rec("1", "x")}, ""},
-		"binary":   {other, Options{IgnoreColumns: ignore, LabelColumns: []string{"b"}}, []Record{rec("0", "b", 0, 1, 2), rec("1", "", 1)}, ""},
-		"text":     {other, Options{IgnoreColumns: []string{"at"}, LabelColumns: []string{"name"}}, []Record{rec("0", "a b", 1, 0, 1, 2), rec("1", "", 0, 1)}, ""},
-		"asks":     {other, Options{IgnoreColumns: ignore}, nil, "which attributes are labels?"},
-		"no such":  {other, Options{IgnoreColumns: []string{"x"}, NoLabels: true}, nil, `no attribute "x"`},
-		"no label": {other, Options{LabelColumns: []string{"x"}}, nil, `no attribute "x"`},
-		"a date":   {other, Options{NoLabels: true}, nil, `type "string"`},
+		"class":        {seedIris, Options{}, []Record{rec("0", "setosa", 1.5), rec("1", "", 2), rec("2", "setosa", 3), rec("3", "virgi nica")}, ""},
+		"binary class": {"@relation x\n@attribute a real\n@attribute Class {0,1}\n@data\n2,1\n", Options{}, []Record{rec("0", "1", 2)}, ""},
+		"a word class": {"@relation x\n@attribute tag {0,1}\n@attribute class {0,1}\n@data\n1,1\n", Options{}, nil, "which attributes are labels"},
+		"no class":     {"@relation x\n@attribute a real\n@data\n2\n", Options{}, []Record{rec("0", "", 2)}, ""},
+		"none":         {other, Options{IgnoreColumns: ignore, NoLabels: true}, []Record{rec("0", "", 1, 0, 1, 2), rec("1", "", 0, 1)}, ""},
+		"values":       {other, Options{IgnoreColumns: ignore, LabelColumns: []string{"kind"}}, []Record{rec("0", "y", 1, 2), rec("1", "x")}, ""},
+		"binary":       {other, Options{IgnoreColumns: ignore, LabelColumns: []string{"b"}}, []Record{rec("0", "b", 0, 1, 2), rec("1", "", 1)}, ""},
+		"text":         {other, Options{IgnoreColumns: []string{"at"}, LabelColumns: []string{"name"}}, []Record{rec("0", "a b", 1, 0, 1, 2), rec("1", "", 0, 1)}, ""},
+		"asks":         {other, Options{IgnoreColumns: ignore}, nil, "which attributes are labels?"},
+		"no such":      {other, Options{IgnoreColumns: []string{"x"}, NoLabels: true}, nil, `no attribute "x"`},
+		"no label":     {other, Options{LabelColumns: []string{"x"}}, nil, `no attribute "x"`},
+		"a date":       {other, Options{NoLabels: true}, nil, `type "string"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := load(t, "x.arff", []byte(c.text), c.o)

@@ -72,7 +72,7 @@ func sessionFiles(t *testing.T) (bibtex bool) {
 		data = filepath.Join("..", "..", "..", "shared", "data")
 	}
 	bibtex = true
-	for _, name := range []string{"bibtex-train.arff.gz", "bibtex-test.arff.gz"} {
+	for _, name := range []string{"bibtex-train.arff.gz", "bibtex-test.arff.gz", "bibtex.xml"} {
 		if err := link(filepath.Join(data, "bibtex", name), filepath.Join(dir, name)); err != nil {
 			fmt.Fprintf(os.Stderr, "\n*** TestReadmeSession: SKIPPED the commands on Bibtex: %v\n\n", err)
 			bibtex = false

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/anndb/anndb/db"
@@ -99,8 +100,8 @@ func (c *repairCmd) report(a *app, r *db.SalvageReport, lost *lostRows) error {
 	}
 	notes := table.New("note")
 	if r.Searched != nil {
-		notes.Add(fmt.Sprintf("rows were searched for in all pages, since %v: some may be missing, "+
-			"or of an earlier state", r.Searched))
+		notes.Add(fmt.Sprintf("rows were searched for in all pages, since %s: some may be missing, "+
+			"or of an earlier state", message(r.Searched)))
 	}
 	for _, name := range r.Unnamed {
 		notes.Add(fmt.Sprintf("collection %q: its name is lost, and its metric unless it is the cosine", name))
@@ -123,7 +124,8 @@ func (c *repairCmd) report(a *app, r *db.SalvageReport, lost *lostRows) error {
 	return nil
 }
 
-// lostRows lists the rows that could not be saved, with one entry for those that are lost for one reason.
+// lostRows lists the rows that could not be saved, with one entry for those that are lost for one reason,
+// and for adjacent ones that only differ in the chunk: what is missing at the end of a file are many.
 type lostRows struct{ runs []lostRun }
 
 type lostRun struct {
@@ -133,12 +135,17 @@ type lostRun struct {
 	firstKey, lastKey  string
 }
 
+// chunkNumber is the part of a reason that names a chunk.
+var chunkNumber = regexp.MustCompile(`chunk \d+`)
+
 // add adds a row or a range of rows.
 func (l *lostRows) add(r db.LostRow) {
 	reason, key := message(r.Err), string(r.Key)
 	if n := len(l.runs); n > 0 {
 		last := &l.runs[n-1]
-		if last.collection == r.Collection && last.reason == reason {
+		adjacent := last.row+uint32(last.rows) == r.Row &&
+			chunkNumber.ReplaceAllString(last.reason, "") == chunkNumber.ReplaceAllString(reason, "")
+		if last.collection == r.Collection && (adjacent || last.reason == reason) {
 			last.rows, last.lastKey = last.rows+int(r.Rows), key
 			return
 		}
