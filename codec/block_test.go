@@ -55,9 +55,7 @@ func draw(t *rapid.T) drawn {
 	if rapid.Bool().Draw(t, "zstd") {
 		d.header.Kind = KindCold
 		v, err := EncodeCompressed(d.key, d.header, d.payload)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		d.value, d.header.Flags = v, FlagZstd
 		return d
 	}
@@ -72,16 +70,10 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("%d bytes, not a multiple of %d", len(d.value), Align)
 		}
 		b, err := Parse(d.value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Verify(d.key); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, b.Verify(d.key))
 		data, err := b.Data(uint64(len(d.payload)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !bytes.Equal(data, d.payload) {
 			t.Fatalf("payload % x, wrote % x", data, d.payload)
 		}
@@ -204,9 +196,7 @@ func compressedBlock(stored []byte, raw uint64) (Block, error) {
 // length.
 func TestDataBoundsMemory(t *testing.T) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const large = 64 << 20
 	known := enc.EncodeAll(make([]byte, large), nil)
 	// A streamed frame does not store its decompressed length.
@@ -217,9 +207,7 @@ func TestDataBoundsMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := enc.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, enc.Close())
 	for name, bomb := range map[string][]byte{
 		"known size": known, "unknown size": unknown.Bytes(),
 		"many frames": bytes.Repeat(enc.EncodeAll(make([]byte, 1000), nil), 1000),
@@ -248,13 +236,9 @@ func TestDataBoundsMemory(t *testing.T) {
 func TestDataErrors(t *testing.T) {
 	good := seal(nil, Header{}, nil)
 	v, err := EncodeCompressed(nil, Header{Kind: KindCold}, bytes.Repeat([]byte("label "), 50))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := Parse(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct {
 		stored []byte
 		raw    uint64
@@ -299,13 +283,9 @@ func TestOnlyColdIsCompressed(t *testing.T) {
 			t.Errorf("%v: error %v", k, err)
 		}
 		v, err := EncodeCompressed(nil, Header{Kind: KindCold}, payload)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b, err := Parse(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		forged := seal(nil, Header{Kind: k, Flags: FlagZstd, Raw: b.Raw}, b.Payload)
 		if _, err := Parse(forged); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%v: a compressed block is parsed: %v", k, err)
@@ -381,5 +361,13 @@ func TestParseDoesNotAllocate(t *testing.T) {
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// must ends a test that has got an error.
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -30,9 +30,7 @@ func FuzzParse(f *testing.F) {
 		// past it.
 		for _, v := range [][]byte{value, seal(key, b.Header, b.Payload)} {
 			b, err := Parse(v)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if b.Verify(key) == nil && !bytes.Equal(seal(key, b.Header, b.Payload), v) {
 				t.Fatalf("accepted a block that is not encoded like ours: % x", v)
 			}
@@ -47,13 +45,9 @@ func FuzzParse(f *testing.F) {
 func FuzzData(f *testing.F) {
 	for _, n := range []int{0, 1, 300, 200_000} {
 		v, err := EncodeCompressed(nil, Header{Kind: KindCold}, make([]byte, n))
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		b, err := Parse(v)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		f.Add(b.Payload, uint64(n), uint64(1<<18))
 		f.Add(b.Payload, uint64(n)+1, uint64(n))
 		f.Add(append(bytes.Clone(b.Payload), b.Payload...), uint64(n), uint64(1<<18))

@@ -108,17 +108,13 @@ func TestGoldenBlocks(t *testing.T) {
 		t.Run(g.file, func(t *testing.T) {
 			want, key := unhex(t, g.layout), unhex(t, g.key)
 			file, err := os.ReadFile(filepath.Join("testdata", g.file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !bytes.Equal(file, want) {
 				t.Fatalf("file differs from the layout:\n%s", cmp.Diff(hex.Dump(want), hex.Dump(file)))
 			}
 
 			b, err := Parse(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if d := cmp.Diff(g.header, b.Header); d != "" {
 				t.Errorf("header: %s", d)
 			}
@@ -126,9 +122,7 @@ func TestGoldenBlocks(t *testing.T) {
 				t.Error(err)
 			}
 			data, err := b.Data(b.Raw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !bytes.Equal(data, g.payload) {
 				t.Errorf("payload: %s", cmp.Diff(hex.Dump(g.payload), hex.Dump(data)))
 			}
@@ -164,9 +158,7 @@ func TestGoldenKey(t *testing.T) {
 // TestFormatNumbers compares the two numbered tables of FORMAT.md with the code.
 func TestFormatNumbers(t *testing.T) {
 	doc, err := os.ReadFile("FORMAT.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for k := range kindEnd {
 		if row := "\n| " + itoa(int(k)) + " | `" + k.String() + "` |"; !bytes.Contains(doc, []byte(row)) {
 			t.Errorf("FORMAT.md has no row %q", row)

@@ -15,9 +15,7 @@ import (
 // checkView compares View and Bytes with encoding/binary at every alignment.
 func checkView[T Number](t *rapid.T, vals []T) {
 	want, err := binary.Append(nil, binary.LittleEndian, vals)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := Bytes(vals); !bytes.Equal(got, want) {
 		t.Fatalf("%T: Bytes % x, want % x", vals, got, want)
 	}
@@ -26,9 +24,7 @@ func checkView[T Number](t *rapid.T, vals []T) {
 		payload := buf[shift : shift+len(want)]
 		copy(payload, want)
 		got, err := View[T](payload, len(vals))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		// Compare bytes, not values: NaN differs from itself.
 		if !bytes.Equal(Bytes(got), want) {
 			t.Fatalf("%T at shift %d: %v, want %v", vals, shift, got, vals)
@@ -94,16 +90,12 @@ func TestViewAliasesAlignedMemory(t *testing.T) {
 	backing := make([]uint64, 4)
 	raw := Bytes(backing)
 	v, err := View[float32](raw, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if unsafe.Pointer(&v[0]) != unsafe.Pointer(&raw[0]) || cap(v) != 8 {
 		t.Error("aligned view is a copy or reaches past its payload")
 	}
 	w, err := View[float32](raw[1:], 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if unsafe.Pointer(&w[0]) == unsafe.Pointer(&raw[1]) {
 		t.Error("misaligned view aliases")
 	}
@@ -124,9 +116,7 @@ func TestStringsRoundTrip(t *testing.T) {
 		}
 		table = table[len(prefix):]
 		s, err := NewStrings(table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if s.Len() != len(items) {
 			t.Fatalf("%d strings, wrote %d", s.Len(), len(items))
 		}

@@ -140,13 +140,9 @@ func TestReachEqualRows(t *testing.T) {
 		rows = append(rows, x)
 	}
 	near, err := ExactNeighbors(t.Context(), rows, nil, k, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lists, err := Diversify(t.Context(), rows, Candidates{Near: near.IDs, K: k}, m, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range rows {
 		equal := 0
 		for _, id := range lists[i*m : (i+1)*m] {
@@ -159,9 +155,7 @@ func TestReachEqualRows(t *testing.T) {
 		}
 	}
 	far, err := Far(t.Context(), rows, near.IDs, k, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	both := Candidates{Near: near.IDs, K: k, Far: far}
 	if lists, err = Diversify(t.Context(), rows, both, m, 2); err != nil {
 		t.Fatal(err)

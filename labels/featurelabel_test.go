@@ -39,7 +39,7 @@ func randomFeatures(rng *rand.Rand, n, m int, density float64) *vector.CSR {
 	return x
 }
 
-func mustCount(t tester, x *vector.CSR, y *Matrix, workers int) *FeatureLabels {
+func mustCount(t rapid.TB, x *vector.CSR, y *Matrix, workers int) *FeatureLabels {
 	t.Helper()
 	s, err := CountFeatureLabels(context.Background(), x, y, workers)
 	must(t, err)

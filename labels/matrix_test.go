@@ -26,18 +26,11 @@ func drawSets(t *rapid.T, name string, n, l int) [][]uint32 {
 	return sets
 }
 
-func mustSets(t tester, sets [][]uint32, l int) *Matrix {
+func mustSets(t rapid.TB, sets [][]uint32, l int) *Matrix {
 	t.Helper()
 	m, err := FromSets(sets, l)
 	must(t, err)
 	return m
-}
-
-// tester is what testing.T and rapid.T share here.
-type tester interface {
-	Helper()
-	Fatal(args ...any)
-	Errorf(format string, args ...any)
 }
 
 func TestMatrixBothWays(t *testing.T) {
@@ -245,7 +238,7 @@ func TestSplits(t *testing.T) {
 var goldenSplit = []int{2, 5, 6}
 
 // must ends a test that has got an error.
-func must(t tester, err error) {
+func must(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

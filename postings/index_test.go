@@ -69,9 +69,7 @@ func TestPartitionIsThePapers(t *testing.T) {
 		m := rapid.SampledFrom([]int{0, 1, 2, 7, Everything}).Draw(t, "m")
 		taat, daat := partitionByPaper(rows, m)
 		ix, err := Build(context.Background(), rows, Params{Partition: true, M: m}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if ix.Weighted != nil || ix.Uniform != nil {
 			t.Fatal("a compact structure that nobody asked for")
 		}
@@ -210,14 +208,12 @@ func TestWindows(t *testing.T) {
 }
 
 // checkBatch compares SearchBatch with Search.
-func checkBatch(t tb, s *Searcher, ix *Index, queries *vector.CSR, k int) {
+func checkBatch(t rapid.TB, s *Searcher, ix *Index, queries *vector.CSR, k int) {
 	t.Helper()
 	var want [][]Hit
 	for q := range queries.Rows() {
 		hits, _, err := s.Search(context.Background(), ix, queries.Row(q), k, SearchParams{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want = append(want, hits)
 	}
 	for _, p := range []SearchParams{{}, {ByRows: true}} {
@@ -284,13 +280,9 @@ func TestSegmentsEqualOneIndex(t *testing.T) {
 			k := rapid.SampledFrom([]int{1, 5, 100}).Draw(t, "k")
 			for _, strategy := range strategies {
 				want, _, err := s.Search(context.Background(), whole, q, k, SearchParams{Strategy: strategy, Deleted: deleted}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				got, stats, err := s.SearchSegments(context.Background(), segments, q, k, SearchParams{Strategy: strategy}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if !slices.Equal(got, want) {
 					t.Fatalf("%v: %s", stats.Strategy, cmp.Diff(want, got))
 				}
@@ -350,13 +342,9 @@ func TestRefusals(t *testing.T) {
 	bad("negative m", err)
 
 	compact, err := Build(ctx, one(1, 2), Params{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	partition, err := Build(ctx, one(1, 2), Params{Partition: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q := vector.Sparse{Index: []uint32{0, 1}, Value: []float32{1, 1}}
 	s := NewSearcher()
 	search := func(ix *Index, q vector.Sparse, k int, strategy Strategy) error {
@@ -394,16 +382,12 @@ func TestBuildIsDeterministicAndReports(t *testing.T) {
 		}
 		p := Params{Partition: true, M: 3, Compact: true}
 		a, err := Build(context.Background(), rows, p, progress)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if calls < 2 || last != 4 {
 			t.Errorf("progress ended at %d after %d calls", last, calls)
 		}
 		b, err := Build(context.Background(), rows, p, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if d := cmp.Diff(a, b); d != "" {
 			t.Errorf("two builds differ: %s", d)
 		}
@@ -478,9 +462,7 @@ func TestNoAllocations(t *testing.T) {
 		queries := slice(m, 0, 100)
 		each := func(int, []Hit, Stats) error { return nil }
 		batch := func() {
-			if err := s.SearchBatch(ctx, ix, queries, 20, SearchParams{}, each); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.SearchBatch(ctx, ix, queries, 20, SearchParams{}, each))
 		}
 		batch()
 		if n := testing.AllocsPerRun(5, batch); n != 0 {
@@ -495,9 +477,7 @@ func TestBytes(t *testing.T) {
 	pairs := 8 * len(rows.Index)
 	for name, m := range map[string]*vector.CSR{"weighted": rows, "binary": binary(rows)} {
 		ix, err := Build(context.Background(), m, Params{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if size := ix.Bytes(); size == 0 || size > pairs*6/10 {
 			t.Errorf("%s: %d bytes for pairs of %d", name, size, pairs)
 		}
@@ -530,9 +510,7 @@ func FuzzValidate(f *testing.F) {
 			}
 		}
 		err := s.SearchBatch(context.Background(), ix, slice(m, 0, 5), 5, SearchParams{}, func(int, []Hit, Stats) error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	})
 }
 

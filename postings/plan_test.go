@@ -45,9 +45,7 @@ func TestPlanPartitioned(t *testing.T) {
 		{Params{Compact: true}, 2, Compact},
 	} {
 		ix, err := Build(t.Context(), rows, c.p, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		q := vector.Sparse{Index: []uint32{c.feature}, Value: []float32{1}}
 		got, stats, err := s.Search(t.Context(), ix, q, 5, SearchParams{}, nil)
 		if err != nil || stats.Strategy != c.want {
@@ -66,9 +64,7 @@ func TestAddPartition(t *testing.T) {
 	rows := drawRows(r, 200, 40, 0.2, r.Float32)
 	for _, m := range []*vector.CSR{rows, spread(rows, 1<<20)} {
 		want, err := Build(t.Context(), m, Params{Partition: true, M: 3, Compact: true}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := Build(t.Context(), m, Params{Compact: true}, nil)
 		if err == nil {
 			err = got.AddPartition(t.Context(), 3)

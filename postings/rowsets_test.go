@@ -82,9 +82,7 @@ func TestRowSetsAreRoaringBitmaps(t *testing.T) {
 	for _, list := range lists {
 		sets.add(list)
 	}
-	if err := sets.validate(len(lists), 9*windowRows); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sets.validate(len(lists), 9*windowRows))
 	for i, want := range lists {
 		list := sets.list(i)
 		var rows []uint32
@@ -172,9 +170,7 @@ func FuzzRowSet(f *testing.F) {
 	runs := roaring.New()
 	runs.AddRange(5, 5000)
 	data, err := runs.ToBytes()
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		const limit = 3*windowRows + 100

@@ -13,11 +13,12 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// tb is what testing.T and rapid.T have in common.
-type tb interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
+// must ends a test that has got an error.
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // bruteForce is the definition: the score of every row, then a sort.
@@ -37,17 +38,13 @@ func bruteForce(rows *vector.CSR, q vector.Sparse, k int, accept func(row uint32
 }
 
 // build indexes rows in every way, with partitions of several m.
-func build(t tb, rows *vector.CSR, ms ...int) []*Index {
+func build(t rapid.TB, rows *vector.CSR, ms ...int) []*Index {
 	t.Helper()
 	var all []*Index
 	for _, m := range ms {
 		ix, err := Build(context.Background(), rows, Params{Partition: true, M: m, Compact: true}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := ix.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, ix.Validate())
 		all = append(all, ix)
 	}
 	return all
@@ -56,7 +53,7 @@ func build(t tb, rows *vector.CSR, ms ...int) []*Index {
 var strategies = []Strategy{Auto, Partitioned, Compact, Union}
 
 // checkSearch compares every strategy with brute force.
-func checkSearch(t tb, s *Searcher, all []*Index, q vector.Sparse, k int, p SearchParams) {
+func checkSearch(t rapid.TB, s *Searcher, all []*Index, q vector.Sparse, k int, p SearchParams) {
 	t.Helper()
 	accept := func(row uint32) bool {
 		return (p.Deleted == nil || !p.Deleted.Contains(row)) && (p.Accept == nil || p.Accept.Contains(row))
@@ -65,9 +62,7 @@ func checkSearch(t tb, s *Searcher, all []*Index, q vector.Sparse, k int, p Sear
 	for _, ix := range all {
 		for _, p.Strategy = range strategies {
 			got, stats, err := s.Search(context.Background(), ix, q, k, p, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !slices.Equal(got, want) {
 				t.Fatalf("%v, m = %d, k = %d, query %v: %s", p.Strategy, ix.Partition.M, k, q, cmp.Diff(want, got))
 			}

@@ -86,17 +86,13 @@ func drawStored(t *rapid.T, r *rand.Rand, value func() float32) *stored {
 }
 
 // without is an index whose rows are in the collection.
-func (s *stored) without(t tb, ix *Index) *Index {
+func (s *stored) without(t rapid.TB, ix *Index) *Index {
 	out := *ix
 	source, err := NewSource(s.runs, s.shift, s.first, ix.Rows.Rows(), ix.Rows.Cols)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	source.Norm, source.IDF, source.Keep = s.norm, s.idf, s.keep
 	out.Rows, out.Source = nil, source
-	if err := out.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, out.Validate())
 	return &out
 }
 
@@ -143,9 +139,7 @@ func TestSourceGivesTheSameBits(t *testing.T) {
 			want := bruteForce(have.units, queries.Row(i), k, accept)
 			for _, p.Strategy = range strategies {
 				got, _, err := s.Search(ctx, bare, queries.Row(i), k, p, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if !slices.Equal(got, want) {
 					t.Fatalf("%v, query %v: %s", p.Strategy, queries.Row(i), cmp.Diff(want, got))
 				}
@@ -159,9 +153,7 @@ func TestSourceGivesTheSameBits(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 	})
 }
@@ -217,14 +209,10 @@ func TestSourceRefusesWhatContradicts(t *testing.T) {
 		"kept":            func(s *Source) { s.Keep = make([]uint64, 2) },
 	} {
 		s, err := NewSource([]vector.CSR{run(4), run(2)}, 2, 1, 5, 9)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s.Norm = []float64{1, 1, 1, 1, 1}
 		ix := &Index{Source: s}
-		if err := ix.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, ix.Validate())
 		change(s)
 		if err := ix.Validate(); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v, want ErrInvalid", name, err)

@@ -44,17 +44,13 @@ func TestUsedFeatures(t *testing.T) {
 		rows.Cols = features
 		p := Params{Compact: true, Partition: true, M: 5}
 		near, err := Build(t.Context(), rows, p, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		wide := spread(rows, step)
 		far, err := Build(t.Context(), wide, p, nil)
 		if err == nil {
 			err = far.Validate()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if near.Used != nil || len(far.Used) != features || far.Bytes() > 2*near.Bytes() {
 			t.Fatalf("%d and %d features used, %d and %d bytes", len(near.Used), len(far.Used), near.Bytes(), far.Bytes())
 		}
@@ -80,9 +76,7 @@ func TestUsedFeatures(t *testing.T) {
 			}
 			for _, strategy := range []Strategy{Auto, Partitioned, Compact, Union} {
 				want, _, err := s.Search(t.Context(), near, q, 7, SearchParams{Strategy: strategy}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for name, ix := range map[string]*Index{"rows": far, "source": &source} {
 					got, _, err := s.Search(t.Context(), ix, wq, 7, SearchParams{Strategy: strategy}, nil)
 					if err != nil || !slices.Equal(got, want) {
@@ -96,9 +90,7 @@ func TestUsedFeatures(t *testing.T) {
 				out = append(out, hits...)
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return out
 		}
 		if got, want := batch(far, wide), batch(near, rows); !slices.Equal(got, want) {

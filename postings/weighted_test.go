@@ -113,9 +113,7 @@ func TestFilesOfOldRoundToNearest(t *testing.T) {
 	if all[0].Weighted.Residual == 0 {
 		t.Fatal("no errors of rounding")
 	}
-	if err := all[0].Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, all[0].Validate())
 	for range 10 {
 		q := unit(drawRow(r, 300, 0.06, func() float32 { return float32(r.ExpFloat64()) }))
 		checkSearch(t, s, all, q, 30, SearchParams{})

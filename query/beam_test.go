@@ -113,9 +113,7 @@ func TestBeamRecall(t *testing.T) {
 			q := f.queries.row(i)
 			truth := search(t, f.v, q, Params{K: 10, Method: Flat})
 			found, _, err := s.Search(t.Context(), f.v, q, &Params{K: 10, Trees: 1, Sketch: true, R: 10, Beam: beam}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, h := range found {
 				if slices.Contains(truth, h) {
 					hits++
@@ -158,9 +156,7 @@ func TestExplainBeam(t *testing.T) {
 		}
 		for _, h := range hits {
 			e, err := searchExplained(s, f.v, q, &p, h.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			seen[e.Source]++
 			switch e.Source {
 			case "forest":

@@ -31,13 +31,9 @@ func fashion(b *testing.B, name string, n int) *matrix {
 	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	all, err := io.ReadAll(z)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	const head, d = 16, 784
 	n = min(n, (len(all)-head)/d)
 	m := &matrix{make([]float32, n*d), n, d}
@@ -68,14 +64,10 @@ func nearest(b *testing.B, corpus, queries *matrix, k int) *labels.Neighbors {
 		}
 	}
 	lists, err := labels.ExactNeighbors(context.Background(), corpus, ask, k, 2, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	if file != "" {
 		data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(lists.IDs))), 4*len(lists.IDs))
-		if err := os.WriteFile(file, data, 0o644); err != nil {
-			b.Fatal(err)
-		}
+		must(b, os.WriteFile(file, data, 0o644))
 	}
 	return lists
 }
@@ -128,9 +120,7 @@ func BenchmarkFashion(b *testing.B) {
 			b.ReportAllocs()
 			for i := range queries.n {
 				found, stats, err := searcher.Search(context.Background(), v, queries.row(i), &p, dst[:0])
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				hits += recall(found, truth.Row(i)[:k])
 				exact += stats.Exact
 				dst = found
@@ -162,9 +152,7 @@ func BenchmarkTune(b *testing.B) {
 	}
 	for b.Loop() {
 		c, err := Tune(context.Background(), v, QuerySet{Queries: q, Truth: want}, TuneOptions{K: 10})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		for _, target := range []float64{0.8, 0.9, 0.95, 0.99} {
 			i := slices.IndexFunc(c.Points, func(p Point) bool { return p.Recall >= target })
 			if i < 0 {

@@ -21,9 +21,7 @@ func elected(t testing.TB, v *View, q []float32, p Params) map[uint32]bool {
 	p.K, p.NoWiden = 1, true
 	s := NewSearcher()
 	_, stats, err := s.Search(context.Background(), v, q, &p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set := map[uint32]bool{}
 	for _, id := range s.e.cands {
 		set[id] = true
@@ -66,9 +64,7 @@ func TestCandidateSetsFollowTheEquations(t *testing.T) {
 	m := gaussian(n, 10, 1)
 	queries := gaussian(4, 10, 2)
 	lab, err := labels.ExactNeighbors(context.Background(), m, nil, labelsK, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, kind := range []forest.Kind{forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF} {
 		v := build(t, m, spec{
 			metric: vector.L2, labelsK: labelsK, lists: lab,
@@ -124,9 +120,7 @@ func newTied(t *testing.T, kind forest.Kind, levels int, steps ...int) tied {
 	const n, d = 1400, 6
 	rows := skewed(n, d, levels, uint64(levels))
 	lab, err := labels.ExactNeighbors(context.Background(), rows, nil, tiedLabels, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	v := build(t, rows, spec{metric: vector.L2})
 	v.RawForest = true
 	learned := n
@@ -148,9 +142,7 @@ func newTied(t *testing.T, kind forest.Kind, levels int, steps ...int) tied {
 		learned += more
 	}
 	for _, err := range []error{v.Forest.Validate(), v.Forest.ValidateOverlay(), v.Validate()} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	c := tied{v: v, rows: rows, lab: lab, smallest: n}
 	for leaf := range 1 << p.Depth {
@@ -227,9 +219,7 @@ func checkEstimates(t *testing.T, v *View, q []float32, eta map[uint32]float64) 
 			continue
 		}
 		e, err := searchExplained(s, v, q, &Params{K: 1, Tau: 0.1, NoWiden: true}, row)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if math.Abs(e.Estimate-eta[row]) > 1e-12 || e.Estimate > 1 || e.Elected != (eta[row] > 0.1+1e-12) {
 			t.Fatalf("row %d: %+v, want the estimate %v", row, e, eta[row])
 		}

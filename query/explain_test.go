@@ -27,9 +27,7 @@ func TestExplainVotes(t *testing.T) {
 	const n, depth, trees, labelsK = 256, 5, 4, 5
 	m := gaussian(n, 6, 1)
 	lab, err := labels.ExactNeighbors(context.Background(), m, nil, labelsK, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	v := build(t, m, spec{
 		metric: vector.L2, labelsK: labelsK, lists: lab,
 		forest: forest.Params{Kind: forest.PCATree, Trees: trees, Depth: depth, Natural: true, Members: true, Seed: 2},
@@ -40,9 +38,7 @@ func TestExplainVotes(t *testing.T) {
 	for row := range uint32(n) {
 		for _, p := range []Params{{K: 3, Tau: 0.07}, {K: 3, Method: Voting, Votes: 2}} {
 			e, err := searchExplained(NewSearcher(), v, q, &p, row)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want, elected := eta[row], eta[row] > p.Tau
 			if p.Method == Voting {
 				want, elected = share[row], share[row]*trees >= 2
@@ -77,9 +73,7 @@ func TestExplainSources(t *testing.T) {
 		for _, p := range []Params{full, {K: 10, Trees: 1, Hops: 3, HopFrom: 2}, {K: 10, Method: Flat}, {K: 400, Trees: 1, Tau: 1}} {
 			for _, n := range search(t, f.v, q, p)[:10] {
 				e, err := searchExplained(s, f.v, q, &p, n.ID)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				seen[e.Source]++
 				if e.Row != n.ID || e.Distance != n.Distance || (e.From != nil) != (e.Source == "hop") {
 					t.Fatalf("%+v is no explanation of %v", e, n)
@@ -125,9 +119,7 @@ func TestExplainJSONAndErrors(t *testing.T) {
 	s := NewSearcher()
 	found := search(t, f.v, q, full)
 	e, err := searchExplained(s, f.v, q, &full, found[0].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data, err := json.Marshal(e)
 	if err != nil || !strings.Contains(string(data), `"votes":[{"tree":`) || !strings.Contains(string(data), `"sketch":`) {
 		t.Fatalf("%s, %v", data, err)

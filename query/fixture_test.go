@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"pgregory.net/rapid"
+
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -229,4 +231,12 @@ func common(found []vector.Neighbor, want []uint32) int {
 		}
 	}
 	return n
+}
+
+// must ends a test that has got an error.
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -70,9 +70,7 @@ func TestHaltBound(t *testing.T) {
 			whole := after(1 << 30)
 			s := NewSearcher()
 			want, full, err := s.Search(whole, v, m.row(3), &p, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			last := 0
 			for cut := range whole.taken + 1 {
 				got, stats, err := s.Search(after(cut), v, m.row(3), &p, nil)
@@ -144,9 +142,7 @@ func TestAcceptOnce(t *testing.T) {
 					return row%rate == rate/2
 				}
 				found, _, err := s.Search(t.Context(), f.v, f.queries.row(1), &p, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for _, h := range found[:min(3, len(found))] {
 					e, err := s.ExplainLast(t.Context(), h.ID)
 					if err != nil || e.Distance != h.Distance || e.Source == "" {
@@ -179,9 +175,7 @@ func TestJudgementsWrap(t *testing.T) {
 	s := NewSearcher()
 	p := Params{K: 3, Accept: func(row uint32) bool { return row%2 == 0 }}
 	want, _, err := s.Search(t.Context(), v, m.row(3), &p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.verdict = 1<<16 - 4
 	for i := range 4 {
 		odd := p

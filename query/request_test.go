@@ -30,9 +30,7 @@ func TestRequests(t *testing.T) {
 		s := NewSearcher()
 		ask := func() []vector.Neighbor {
 			found, _, err := s.Search(context.Background(), v, m.row(5), &p, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return found
 		}
 		want := ask()

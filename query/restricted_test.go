@@ -33,9 +33,7 @@ func restrictedFixture(t *testing.T) (v *View, rows, queries *matrix, c *Curve) 
 		held, truth = append(held, q), append(truth, exactly(rows, vector.L2, q, 1000, nil))
 	}
 	c, err := Tune(t.Context(), v, QuerySet{Queries: held, Truth: truth}, TuneOptions{K: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v, rows, queries, c
 }
 
@@ -231,9 +229,7 @@ func TestScanGrows(t *testing.T) {
 	for i := range queries.n {
 		q := queries.row(i)
 		got, stats, err := NewSearcher().Search(t.Context(), v, q, &Params{K: 1, Method: Flat, Sketch: true, R: 1}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if stats.Way == BySketches && stats.Widened > 0 {
 			grown++
 			if stats.Exact > rows.n/4 {

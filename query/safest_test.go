@@ -29,15 +29,11 @@ func TestSafest(t *testing.T) {
 	var curves []*Curve
 	for _, set := range sets {
 		c, err := Tune(t.Context(), f.v, set, TuneOptions{K: 10, budget: 200 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		curves = append(curves, c)
 	}
 	c, err := Safest(t.Context(), f.v, 2, curves, sets...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := len(queries) + len(sets[1].Queries); c.K != 10 || c.Queries != want || c.Queries == 0 {
 		t.Errorf("k %d, %d queries", c.K, c.Queries)
 	}
@@ -55,9 +51,7 @@ func TestSafest(t *testing.T) {
 				x := p.Params
 				x.K = d.K
 				got, err := s.delivered(t.Context(), f.v, &x, &sets[i])
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if got.queries > 0 {
 					least = min(least, got.counted(i == 1))
 				}
@@ -76,9 +70,7 @@ func TestRecheck(t *testing.T) {
 	queries, truth := f.heldOut(10)
 	set := QuerySet{Queries: queries, Truth: truth}
 	c, err := Tune(t.Context(), f.v, set, TuneOptions{K: 10, budget: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	checked, short, err := c.Recheck(t.Context(), f.v, set)
 	if err != nil || slices.Contains(short, true) {
 		t.Fatalf("short: %v, %v", short, err)

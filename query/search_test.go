@@ -18,9 +18,7 @@ import (
 func search(t testing.TB, v *View, q []float32, p Params) []vector.Neighbor {
 	t.Helper()
 	found, _, err := NewSearcher().Search(context.Background(), v, q, &p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return found
 }
 
@@ -265,9 +263,7 @@ func TestFilters(t *testing.T) {
 		p.NoWiden = rapid.Bool().Draw(t, "narrow")
 		q := f.queries.row(rapid.IntRange(0, f.queries.n-1).Draw(t, "query"))
 		got, stats, err := NewSearcher().Search(context.Background(), v, q, &p, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := exactly(f.all, vector.L2, q, p.K, allowed)
 		if len(got) > len(want) || len(got) < len(want) && !p.NoWiden {
 			t.Fatalf("%d answers, want %d", len(got), len(want))
@@ -447,9 +443,7 @@ func TestCancellation(t *testing.T) {
 // Views of no rows, one row, and no forest answer.
 func TestTinyViews(t *testing.T) {
 	empty := &View{Metric: vector.L2, Dim: 2, Rows: RowSet{Dim: 2}}
-	if err := empty.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, empty.Validate())
 	if got := search(t, empty, []float32{1, 2}, Params{K: 3, Method: Flat}); len(got) != 0 {
 		t.Fatal(got)
 	}

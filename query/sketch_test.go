@@ -16,9 +16,7 @@ import (
 func TestSketchEncoding(t *testing.T) {
 	m := clustered(200, 20, 4)
 	rot, err := forest.PCA(t.Context(), m, 20, 0, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rotated := &matrix{make([]float32, len(m.data)), m.n, m.d}
 	for i := range m.n {
 		rot.Apply(m.row(i), rotated.row(i))

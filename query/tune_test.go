@@ -41,9 +41,7 @@ func TestTune(t *testing.T) {
 			}
 		}}
 		c, err := Tune(context.Background(), v, QuerySet{Queries: queries, Truth: truth}, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if last != math.MaxInt-1 {
 			t.Errorf("%s: progress ended at %d", name, last)
 		}
@@ -71,9 +69,7 @@ func TestTune(t *testing.T) {
 			t.Errorf("%s: best recall %v", name, best)
 		}
 		data, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var back Curve
 		if err := json.Unmarshal(data, &back); err != nil || !reflect.DeepEqual(&back, c) {
 			t.Errorf("%s: %v: %s", name, err, data)

@@ -82,9 +82,7 @@ func TestByRank(t *testing.T) {
 	m := meter{v: f.v, k: 10, queries: queries, truth: truth, lanes: newLanes(1)}
 	p := Params{Trees: 2, Sketch: true, R: 10, Beam: 40}
 	var all sample
-	if err := m.run(context.Background(), p, 1, &all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.run(context.Background(), p, 1, &all))
 	found := all.byRank(p.Beam)
 	if len(found) != p.Beam+1 || found[0] != 0 || !slices.IsSorted(found) {
 		t.Fatalf("%v", found)
@@ -92,9 +90,7 @@ func TestByRank(t *testing.T) {
 	for _, rows := range []int{10, 13, 25, 40} {
 		p.R = rows
 		var s sample
-		if err := m.run(context.Background(), p, 1, &s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.run(context.Background(), p, 1, &s))
 		if got := s.point(p).Recall; math.Abs(got-found[rows]) > 1e-9 {
 			t.Errorf("%d exact distances: recall %v, by rank %v", rows, got, found[rows])
 		}
@@ -107,9 +103,7 @@ func TestTuneBeams(t *testing.T) {
 	f := small()
 	queries, truth := f.heldOut(10)
 	c, err := Tune(context.Background(), f.v, QuerySet{Queries: queries, Truth: truth}, TuneOptions{K: 10, budget: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	best := c.Points[len(c.Points)-1].Recall
 	for _, recall := range refined {
 		if p, ok := c.resolve(recall); !ok && best >= recall || ok && p.Beam > widest*10 {

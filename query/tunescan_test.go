@@ -40,9 +40,7 @@ func TestSketchScan(t *testing.T) {
 			p := c.p
 			p.K, p.Method, p.Sketch, p.R = 10, Flat, true, 30
 			got, stats, err := s.Search(t.Context(), c.v, q, &p, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if stats.Way != c.way || c.way == BySketches && stats.Exact > rows.n/4 {
 				t.Fatalf("%s: %v with %d exact distances", name, stats.Way, stats.Exact)
 			}
@@ -85,9 +83,7 @@ func TestScanPoints(t *testing.T) {
 		set.Queries, set.Truth = append(set.Queries, q), append(set.Truth, exactly(rows, vector.L2, q, 1000, nil))
 	}
 	c, err := Tune(t.Context(), v, set, TuneOptions{K: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !(c.Scan > 0) {
 		t.Errorf("an exact scan takes %v µs", c.Scan)
 	}
@@ -102,9 +98,7 @@ func TestScanPoints(t *testing.T) {
 		hits := 0
 		for i, q := range set.Queries {
 			got, stats, err := s.Search(t.Context(), v, q, &p, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if k == c.K && !(stats.OfScan > 0) {
 				t.Errorf("share of an exact scan %v", stats.OfScan)
 			}

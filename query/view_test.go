@@ -10,9 +10,7 @@ import (
 
 func TestViewValidate(t *testing.T) {
 	f := small()
-	if err := f.v.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.v.Validate())
 	for name, breakIt := range map[string]func(v *View){
 		"metric":             func(v *View) { v.Metric = 0 },
 		"dimension zero":     func(v *View) { v.Dim, v.Rows.Dim = 0, 0 },

@@ -69,9 +69,7 @@ func TestRecall(t *testing.T) {
 	s.Base = append(s.Base, s.Base[int(copied)*s.Dim:(int(copied)+1)*s.Dim]...)
 	dir := t.TempDir()
 	tr, err := exact(s, dir, "test", s.Test)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var ids []uint32
 	for i := range len(s.Test) / s.Dim {
 		ids = append(ids, naive(s, s.Test[i*s.Dim:(i+1)*s.Dim])[:k]...)
@@ -105,15 +103,11 @@ func TestFresh(t *testing.T) {
 	for _, c := range []struct {
 		change, kept bool
 	}{{false, false}, {false, true}, {true, false}} {
-		if err := os.WriteFile(index, []byte("x"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(index, []byte("x"), 0o644))
 		if c.change {
 			s.Valid[0]++
 		}
-		if err := l.fresh(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.fresh())
 		if _, err := os.Stat(index); (err == nil) != c.kept {
 			t.Errorf("rows changed: %v; index: %v", c.change, err)
 		}
@@ -171,25 +165,19 @@ func TestEngine(t *testing.T) {
 	say := func(e child.Engine, commands ...string) *bytes.Buffer {
 		t.Helper()
 		var out bytes.Buffer
-		if err := child.Serve(e, 0, strings.NewReader(strings.Join(commands, "\n")), &out); err != nil {
-			t.Fatal(err)
-		}
+		must(t, child.Serve(e, 0, strings.NewReader(strings.Join(commands, "\n")), &out))
 		if i := strings.Index(out.String(), "error "); i == 0 || i > 0 && out.String()[i-1] == '\n' {
 			t.Fatalf("answers %.300q", out.String())
 		}
 		return &out
 	}
 	base, n, err := f.path("base", "f32")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	index := filepath.Join(dir, "index")
 	say(&engine{}, fmt.Sprintf("base %s %d %d f32", base, n, s.Dim),
 		fmt.Sprintf("build 2 scratch=%s.new metric=l2 labels=12 trees=4", index), "save "+index)
 	queries, n, err := f.path("test", "f32")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out := say(&engine{}, fmt.Sprintf("queries q %s %d %d f32", queries, n, s.Dim), fmt.Sprintf("open %s %d", index, s.Dim), "run q 10 1 0 0 recall=0.95")
 	for range 3 {
 		if _, err := out.ReadString('\n'); err != nil {
@@ -197,20 +185,14 @@ func TestEngine(t *testing.T) {
 		}
 	}
 	ids := make([]uint32, n*k)
-	if err := binary.Read(out, binary.NativeEndian, ids); err != nil {
-		t.Fatal(err)
-	}
+	must(t, binary.Read(out, binary.NativeEndian, ids))
 	tr, err := exact(s, dir, "test", s.Test)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if r := recall(s, tr, s.Test, ids); r < 0.85 {
 		t.Errorf("recall %.3f where 0.95 was asked for", r)
 	}
 	e := &engine{}
-	if err := e.Open(index, s.Dim, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Open(index, s.Dim, nil))
 	defer e.Close()
 	list, err := e.Settings()
 	if err != nil || len(list) == 0 {
@@ -239,13 +221,9 @@ func TestTable(t *testing.T) {
 	}
 	for i, name := range scaleSets {
 		r.Set, r.Rows = name, 1000*(i+1)
-		if err := save(filepath.Join(c.out, name+".json"), r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, save(filepath.Join(c.out, name+".json"), r))
 	}
-	if err := c.scale(0.95); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.scale(0.95))
 	if text, err := os.ReadFile(filepath.Join(c.out, "scale.md")); err != nil || !strings.Contains(string(text), "| anndb | 12.3 | 12.3 | 12.3 |") {
 		t.Errorf("%s %v", text, err)
 	}
@@ -290,25 +268,17 @@ func TestPeerRecall(t *testing.T) {
 		dir := t.TempDir()
 		l := &lab{set: s, dir: dir, drivers: "../peers/bin", files: files{dir: dir, set: s}, say: t.Logf}
 		truth, err := exact(s, dir, "test", s.Test)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, x := range pick(systems(s), []string{"hnswlib", "usearch", "faiss-hnsw*", "symphonyqg*", "pyglass*"}) {
 			t.Run(fmt.Sprintf("%v/%s", metric, x.name), func(t *testing.T) {
 				if _, err := l.argv(x.driver); err != nil {
 					t.Skip(err)
 				}
-				if err := l.builds(t.Context(), &x, []int{1}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, l.builds(t.Context(), &x, []int{1}))
 				p, err := l.open(t.Context(), &x)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				r, err := p.run("test", k, 1, 0, 0, "ef=200")
-				if err := errors.Join(err, p.stop()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errors.Join(err, p.stop()))
 				want := 0.95
 				if strings.Contains(x.build, "SQ4U") {
 					want = 0.85 // of 15 rows by 4-bit codes
@@ -318,5 +288,13 @@ func TestPeerRecall(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// must ends a test that has got an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -21,12 +21,8 @@ func writeTree(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(p), 0o755))
+		must(t, os.WriteFile(p, []byte(text), 0o644))
 	}
 	return dir
 }
@@ -67,9 +63,7 @@ type (
 	})
 	for _, workers := range []int{1, 4} {
 		docs, err := Walk(context.Background(), dir, workers, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for _, d := range docs {
 			got = append(got, d.Kind+" "+d.Key)
@@ -130,9 +124,7 @@ func TestTFIDF(t *testing.T) {
 		{Text: "apple apple banana"}, {Text: "apple cherry"}, {Text: "banana cherry rare"}, {Text: "cherry"}, {Text: "other unique"},
 	}
 	s, terms, err := TFIDF(context.Background(), docs, 2, 0.5, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// cherry is in 3 of 5 documents, above the half; rare, other, unique in one.
 	if diff := cmp.Diff([]string{"apple", "banana"}, terms); diff != "" {
 		t.Fatalf("terms (-want +got):\n%s", diff)
@@ -164,23 +156,17 @@ func TestStandardLibrary(t *testing.T) {
 	var docs []Document
 	for _, p := range []string{"strings", "bytes", "net", "encoding", "os", "sort"} {
 		d, err := Walk(ctx, filepath.Join(root, "src", p), 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range d {
 			d[i].Key = filepath.ToSlash(filepath.Join(p, d[i].Key))
 		}
 		docs = append(docs, d...)
 	}
 	m, _, err := TFIDF(ctx, docs, 3, 0.3, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const dims = 32
 	x, _, err := lsa.SVD(ctx, m, lsa.Options{Dims: dims, Rounds: 4, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	vec := func(key string) []float32 {
 		i := slices.IndexFunc(docs, func(d Document) bool { return d.Key == key })
 		if i < 0 {
@@ -215,18 +201,12 @@ func TestFiles(t *testing.T) {
 		"b/b.go":            "package b\nimport \"os\"\nvar " + strings.Repeat("q", 50) + " = os.Args\n",
 	} {
 		path := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	for _, workers := range []int{1, 3} {
 		files, err := Files(t.Context(), root, workers, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := []File{
 			{"a/a.go", []string{"fmt", "strings"}, map[string]int{"package": 2, "greets": 1, "var": 1, "strings": 1, "to": 1, "upper": 1, "hello": 2}},
 			{"b/b.go", []string{"os"}, map[string]int{"package": 1, "var": 1, "os": 1, "args": 1}},
@@ -237,5 +217,13 @@ func TestFiles(t *testing.T) {
 	}
 	if _, err := Files(t.Context(), filepath.Join(root, "missing"), 1, nil); !errors.Is(err, ErrNoSource) {
 		t.Errorf("no folder: %v", err)
+	}
+}
+
+// must ends a test that has got an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

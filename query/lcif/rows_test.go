@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"pgregory.net/rapid"
+
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -76,10 +78,7 @@ func selections(t testing.TB, units *vector.CSR) (rows []int, build func(rows []
 }
 
 // must ends a test that has got an error.
-func must(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error) {
+func must(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

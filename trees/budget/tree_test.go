@@ -610,10 +610,7 @@ func TestKeepTop(t *testing.T) {
 }
 
 // must ends a test that has got an error.
-func must(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error) {
+func must(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -64,9 +64,7 @@ func TestConsistency(t *testing.T) {
 				f, err := Learn(context.Background(), train, c.m, knn(t, corpus, train, c.k), Params{
 					Kind: KDChrono, Trees: 1, Depth: depth, LabelsK: c.k, Natural: true,
 				}, 2, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				wrong := make([]int, len(taus))
 				wide, sum := 0, 0.0
 				for i, x := range queries {
@@ -119,9 +117,7 @@ func falls(t *testing.T, what string, values []float64, step, total float64) {
 func knn(t *testing.T, corpus, queries table, k int) *labels.Neighbors {
 	t.Helper()
 	lab, err := labels.ExactNeighbors(context.Background(), corpus, queries, k, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return lab
 }
 

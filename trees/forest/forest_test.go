@@ -111,9 +111,7 @@ func labelledBy(corpus, queries table, k int) *labels.Neighbors {
 func learn(t testing.TB, rows labels.Rows, lab *labels.Neighbors, p Params) *Forest {
 	t.Helper()
 	f, err := Learn(context.Background(), rows, rows.Len(), lab, p, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 
@@ -171,7 +169,7 @@ type entry struct {
 
 // entries reads a leaf block and checks that it follows FORMAT.md. It merges the
 // entries of a label with more than 255 votes into one.
-func entries(t fataler, b LeafBlock, weighted bool) []entry {
+func entries(t rapid.TB, b LeafBlock, weighted bool) []entry {
 	t.Helper()
 	var out []entry
 	segments := b.segments
@@ -206,15 +204,18 @@ func entries(t fataler, b LeafBlock, weighted bool) []entry {
 	return out
 }
 
-type fataler interface {
-	Helper()
-	Fatalf(format string, args ...any)
+// must ends a test that has got an error.
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // checkTables compares every leaf with equations 4 and 7 computed from their
 // definitions: the points of each element of the partition, and how many of them
 // have each label.
-func checkTables(t fataler, f *Forest, rows table, lab *labels.Neighbors, corpus table) {
+func checkTables(t rapid.TB, f *Forest, rows table, lab *labels.Neighbors, corpus table) {
 	t.Helper()
 	for tree := range f.Trees {
 		part := nodePoints(f, tree, rows)[1<<f.Depth:]
@@ -242,7 +243,7 @@ func checkTables(t fataler, f *Forest, rows table, lab *labels.Neighbors, corpus
 }
 
 // checkLeaf compares the sum and N_q(x) of equation 4 with a leaf and its overlay.
-func checkLeaf(t fataler, f *Forest, tree, leaf int, points []uint32, lab *labels.Neighbors) {
+func checkLeaf(t rapid.TB, f *Forest, tree, leaf int, points []uint32, lab *labels.Neighbors) {
 	t.Helper()
 	votes := map[uint32]uint32{}
 	for _, i := range points {
@@ -273,7 +274,7 @@ func checkLeaf(t fataler, f *Forest, tree, leaf int, points []uint32, lab *label
 }
 
 // checkRoutes sends every row down all trees at once and one by one.
-func checkRoutes(t fataler, f *Forest, rows table) {
+func checkRoutes(t rapid.TB, f *Forest, rows table) {
 	t.Helper()
 	leaves := make([]uint32, f.Trees)
 	var z []float32
@@ -293,7 +294,7 @@ func checkRoutes(t fataler, f *Forest, rows table) {
 }
 
 // check tests the properties that every forest has for every input.
-func check(t fataler, f *Forest, rows table, lab *labels.Neighbors) {
+func check(t rapid.TB, f *Forest, rows table, lab *labels.Neighbors) {
 	t.Helper()
 	if err := f.Validate(); err != nil {
 		t.Fatalf("%v", err)
@@ -346,9 +347,7 @@ func TestTablesAreLabelProportions(t *testing.T) {
 func TestReferenceLabelsAreExactNeighbors(t *testing.T) {
 	rows := gaussian(newRand(5), 150, 6)
 	got, err := labels.ExactNeighbors(context.Background(), rows, nil, 9, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := labelled(rows, 9); !slices.Equal(got.IDs, want.IDs) {
 		t.Fatal("label matrices differ")
 	}
@@ -379,9 +378,7 @@ func TestTablesProperty(t *testing.T) {
 			Natural:    rapid.Bool().Draw(t, "natural"),
 		}
 		f, err := Learn(context.Background(), rows, n, lab, p, rapid.IntRange(0, 4).Draw(t, "workers"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !p.Members != f.Natural && f.Natural != p.Natural {
 			t.Fatalf("natural %v, members %v became natural %v", p.Natural, p.Members, f.Natural)
 		}
@@ -398,12 +395,8 @@ func TestSeparateTrainingSet(t *testing.T) {
 	for _, kind := range kinds {
 		p := Params{Kind: kind, Trees: 3, Depth: 4, Natural: true, Members: true, Corpus: corpus}
 		f, err := Learn(context.Background(), queries, len(corpus), lab, p, 2, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, f.Validate())
 		checkRoutes(t, f, queries)
 		checkTables(t, f, queries, lab, corpus)
 		if f.Corpus != nil {
@@ -470,9 +463,7 @@ func TestRouteMultiTakesTheNearestLeaves(t *testing.T) {
 			Depth: rapid.IntRange(1, 5).Draw(t, "depth"), Members: true,
 		}
 		f, err := Learn(context.Background(), rows, n, labelled(rows, 2), p, 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		x := gaussian(rng, 1, d)[0]
 		trees := rapid.IntRange(1, f.Trees+1).Draw(t, "used")
 		extra := rapid.IntRange(0, 40).Draw(t, "extra")
@@ -570,9 +561,7 @@ func TestForestDependsOnTheSeedOnly(t *testing.T) {
 			old := runtime.GOMAXPROCS(procs)
 			for _, workers := range []int{0, 1, 2, 7} {
 				f, err := Learn(context.Background(), rows, len(rows), lab, p, workers, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if !reflect.DeepEqual(f, want) {
 					t.Errorf("%s: %d processors, %d workers: another forest", kind, procs, workers)
 				}
@@ -614,9 +603,7 @@ func TestProgressOnlyGrows(t *testing.T) {
 			last = done
 			calls++
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if last != 60 || calls < 60 {
 			t.Fatalf("progress ends at %d after %d calls", last, calls)
 		}

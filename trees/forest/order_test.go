@@ -21,9 +21,7 @@ func TestOrder(t *testing.T) {
 		}
 		leaf := rapid.IntRange(1, 40).Draw(t, "leaf")
 		order, err := Order(t.Context(), rows, leaf, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sorted := slices.Sorted(slices.Values(order))
 		for i, row := range sorted {
 			if int(row) != i {
@@ -49,9 +47,7 @@ func TestOrderClusters(t *testing.T) {
 		}
 	}
 	order, err := Order(t.Context(), rows, 16, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if again, err := Order(t.Context(), rows, 16, 1); err != nil || !slices.Equal(order, again) {
 		t.Errorf("another order by one goroutine: %v", err)
 	}

@@ -77,9 +77,7 @@ func TestValidateOverlayRefuses(t *testing.T) {
 		},
 	} {
 		f := gained(t, kd)
-		if err := f.ValidateOverlay(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.ValidateOverlay())
 		damage(f, f.Overlay)
 		if err := f.ValidateOverlay(); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: error %v", name, err)

@@ -51,9 +51,7 @@ func stretched(seed uint64, n, d, rank int, scale func(j int) float64) table {
 func learnRotation(t testing.TB, rows table, r, sample int) *Rotation {
 	t.Helper()
 	rot, err := PCA(context.Background(), rows, r, sample, 1, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return rot
 }
 
@@ -192,9 +190,7 @@ func TestRotationKeepsDistances(t *testing.T) {
 		r := rapid.IntRange(1, d+2).Draw(t, "r")
 		rows := gaussian(newRand(rapid.Uint64().Draw(t, "data")), n, d)
 		rot, err := PCA(context.Background(), rows, r, rapid.IntRange(0, n+1).Draw(t, "sample"), 3, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r = min(r, d)
 		if rot.R != r {
 			t.Fatalf("%d coordinates, want %d", rot.R, r)
@@ -225,9 +221,7 @@ func TestPCADependsOnTheSeedOnly(t *testing.T) {
 			old := runtime.GOMAXPROCS(procs)
 			for _, workers := range []int{0, 1, 7} {
 				got, err := PCA(context.Background(), rows, 8, 80, 1, workers)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if !reflect.DeepEqual(got, want) {
 					t.Errorf("%d coordinates, %d processors, %d workers: another rotation", d, procs, workers)
 				}

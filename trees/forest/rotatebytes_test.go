@@ -19,9 +19,7 @@ func TestByteRotation(t *testing.T) {
 			}
 		}
 		rot, err := PCA(t.Context(), x, r, 0, 1, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b := rot.Bytes()
 		padded, sums := make([]uint8, (d+ByteStride-1)/ByteStride*ByteStride), make([]int32, b.Sums())
 		got, want := make([]float32, r), make([]float32, r)

@@ -487,9 +487,7 @@ func TestRFTakesTheMostLikelySplit(t *testing.T) {
 		used := rapid.IntRange(1, lab.K).Draw(t, "used")
 		p := Params{Kind: RF, Trees: 1, Depth: 4, Candidates: d, LabelsK: used}
 		f, err := Learn(context.Background(), rows, n, lab, p, 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		at := nodePoints(f, 0, rows)
 		for node := 1; node < 1<<f.Depth; node++ {
 			best := bestSplit(rows, lab, used, at[node])

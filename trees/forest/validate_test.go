@@ -154,9 +154,7 @@ func examples(t testing.TB) []*Forest {
 func TestStoredForestsAreValid(t *testing.T) {
 	for _, f := range examples(t) {
 		g := store(f).forest()
-		if err := g.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Validate())
 		walk(t, g)
 	}
 }
@@ -316,16 +314,12 @@ func TestValidateRefuses(t *testing.T) {
 	f := store(kd).forest()
 	f.LeafDir = slices.Clone(f.LeafDir)
 	oneBlock(f, leafBlock(flagWeights, []uint16{0, 1, 5}, []uint16{1, 2}, []uint16{1, 3}, []uint16{2, 0}))
-	if err := f.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Validate())
 	walk(t, f)
 	f.Points = 300
 	oneBlock(f, leafOf(300, 2, 0, 7, 0, 7, 0, 255, 45))
 	f.Leaves[1][4*16+4], f.Leaves[1][4*16+5] = 300&255, 300>>8
-	if err := f.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Validate())
 	walk(t, f)
 }
 
@@ -396,9 +390,7 @@ func TestLeafWriterRoundTrip(t *testing.T) {
 				t.Fatalf("chunk %d has %d bytes", i, len(c))
 			}
 		}
-		if err := validTables(w, points, 1<<32, weighted); err != nil {
-			t.Fatal(err)
-		}
+		must(t, validTables(w, points, 1<<32, weighted))
 	})
 }
 
@@ -436,9 +428,7 @@ func TestLeafWriterLimits(t *testing.T) {
 			t.Fatalf("leaf %d: %d labels, want %d", i, len(got), want)
 		}
 	}
-	if err := validTables(w, 3, n, true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, validTables(w, 3, n, true))
 	// Leaves of 608 bytes: the directory has room for the offsets of no more
 	// than a chunk holds.
 	w = leafWriter{}

@@ -35,9 +35,7 @@ func TestWithout(t *testing.T) {
 			if err != nil || !ok {
 				t.Fatalf("%v, %v", ok, err)
 			}
-			if err := g.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, g.Validate())
 			for tree := range f.Trees {
 				for leaf, points := range nodePoints(g, tree, rows)[1<<f.Depth:] {
 					votes := map[uint32]uint32{}

@@ -43,9 +43,7 @@ func made(t *testing.T, n int, seed uint64) Part {
 	}
 	x.Cols = m
 	y, err := labels.FromSets(sets, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return Part{x, y}
 }
 
@@ -54,9 +52,7 @@ func TestEvaluate(t *testing.T) {
 	set := &Set{Name: "made", Train: made(t, 200, 1), Test: made(t, 80, 2)}
 	o := Options{Folds: 4, Workers: 2, Tune: lcif.TuneOptions{Ks: []int{1, 10}, Alphas: []float64{1}, Lambdas: []float64{0, 0.5, 1}, Search: lcif.FullGrid}}
 	res, err := Evaluate(ctx, set, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(res.Rows) != len(Objectives)*len(Variants) || res.Times.TrainRows != 200 || res.Times.TestRows != 80 || !(res.Times.Tune > 0 && res.Times.Predict > 0) {
 		t.Fatalf("%d rows, %+v", len(res.Rows), res.Times)
 	}
@@ -66,21 +62,15 @@ func TestEvaluate(t *testing.T) {
 		}
 		// The measures again, from single predictions.
 		view, counts, err := lcif.Build(ctx, set.Train.Rows, set.Train.Labels, 0, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if r.Params.Lambda < 1 {
-			if err := view.AddPower(counts, r.Params.Beta); err != nil {
-				t.Fatal(err)
-			}
+			must(t, view.AddPower(counts, r.Params.Beta))
 		}
 		var sets [][]uint32
 		p := lcif.NewPredictor()
 		for i := range set.Test.Rows.Rows() {
 			ranked, _, err := p.Predict(ctx, view, set.Test.Rows.Row(i), &r.Params, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var s []uint32
 			for _, x := range ranked {
 				s = append(s, x.Label)
@@ -88,9 +78,7 @@ func TestEvaluate(t *testing.T) {
 			sets = append(sets, s)
 		}
 		predicted, err := labels.FromSets(sets, set.Test.Labels.Labels())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		report, err := labels.Evaluate(set.Test.Labels, predicted)
 		if err != nil || report.HammingLoss != r.Measures.HammingLoss || report.Mulan.Macro.F1 != r.Measures.MacroF1 {
 			t.Errorf("%v %v: %+v, single predictions make %+v, %v", r.Objective, r.Variant, r.Measures, report, err)
@@ -112,9 +100,7 @@ func TestSearch(t *testing.T) {
 	set := &Set{Name: "made", Train: made(t, 300, 1), Test: made(t, 50, 2)}
 	stages := map[string]bool{}
 	rows, err := Search(ctx, set, SearchOptions{K: 10, Queries: 40, Rounds: 2, Budget: time.Second, Ms: []int{0, 3}, Progress: func(stage string, _, _ int) { stages[stage] = true }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, r := range rows {
 		names = append(names, r.Strategy)
@@ -168,30 +154,18 @@ func TestLoad(t *testing.T) {
 	// A folder laid out like the real one, with a set that has to be cut.
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "ng20")
-	if err := os.Mkdir(folder, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := dataset.WriteNames(filepath.Join(folder, "labels.txt.gz"), []string{"a", "b"}, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(folder, 0o777))
+	must(t, dataset.WriteNames(filepath.Join(folder, "labels.txt.gz"), []string{"a", "b"}, 0o600))
 	w, err := dataset.Create(filepath.Join(folder, "ng20.txt.gz"),
 		dataset.Schema{Format: dataset.FormatXMC, Kind: dataset.Sparse, Dim: 4, LabelNames: []string{"0", "1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range 7 {
 		r := dataset.Record{Features: vector.Sparse{Index: []uint32{uint32(i % 3)}, Value: []float32{1}}, Labels: []string{[]string{"0", "1"}[i%2]}}
-		if err := w.Write(&r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Write(&r))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	set, err := Load(context.Background(), dir, "ng20")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if set.Train.Rows.Rows() != 4 || set.Test.Rows.Rows() != 3 || set.Train.Rows.Cols != 4 || set.Test.Labels.Labels() != 2 || set.Test.Labels.Row(0)[0] != 0 || set.Note == "" {
 		t.Errorf("%+v", set)
 	}
@@ -234,9 +208,7 @@ func TestPaperFigures(t *testing.T) {
 	for _, line := range lines {
 		f := strings.Fields(line)
 		var o lcif.Objective
-		if err := o.UnmarshalText([]byte(f[0])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.UnmarshalText([]byte(f[0])))
 		for i, v := range Variants {
 			want, err := strconv.ParseFloat(f[2+i], 64)
 			if x, ok := PaperTable2(f[1], o, v); err != nil || !ok || x != want {
@@ -281,18 +253,22 @@ func TestMedical(t *testing.T) {
 		t.Skipf("SKIPPED: nothing was evaluated, since %v; ANNDB_DATA names the folder with the data sets", err)
 	}
 	set, err := Load(context.Background(), dir, "medical")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	res, err := Evaluate(context.Background(), set, Options{Workers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, r := range res.Rows {
 		t.Logf("%v %v: %.3f, paper %.3f", r.Objective, r.Variant, r.Test, r.Paper)
 		if r.Gap() <= 0.01 || r.Objective == lcif.MacroF1 && r.Variant == lcif.InstanceOnly {
 			continue
 		}
 		t.Errorf("%v %v: %.3f, paper %.3f", r.Objective, r.Variant, r.Test, r.Paper)
+	}
+}
+
+// must ends a test that has got an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

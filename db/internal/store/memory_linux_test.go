@@ -18,12 +18,8 @@ func TestGroupLimit(t *testing.T) {
 		"memory/small/tiny/memory.limit_in_bytes": "damaged",
 	} {
 		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	for _, c := range []struct {
 		groups string

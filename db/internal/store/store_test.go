@@ -45,9 +45,7 @@ func testOptions() Options {
 func makeFile(t *testing.T, n int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := Create(path, testOptions(), pairs(n, "a", "b")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Create(path, testOptions(), pairs(n, "a", "b")))
 	return path
 }
 
@@ -79,9 +77,7 @@ func reasonOf(err error) error {
 func mustOpen(t *testing.T, path string, o Options) *File {
 	t.Helper()
 	f, err := Open(t.Context(), path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -107,15 +103,11 @@ func TestVerify(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			path := makeFile(t, 1000)
 			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if c.old != "" && !bytes.Contains(data, []byte(c.old)) {
 				t.Fatalf("%s is not in the file", c.old)
 			}
-			if err := os.WriteFile(path, bytes.ReplaceAll(data, []byte(c.old), []byte(c.new)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, bytes.ReplaceAll(data, []byte(c.old), []byte(c.new)), 0o600))
 			for parts, want := range map[Parts]string{partA: c.a, partB: c.b, all: c.whole} {
 				f := mustOpen(t, path, testOptions())
 				for range 2 { // the second call returns what the first one found
@@ -135,9 +127,7 @@ func TestVerify(t *testing.T) {
 	}
 	t.Run("unknown bucket", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
-		if err := Create(path, testOptions(), pairs(3, "a", "c")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, Create(path, testOptions(), pairs(3, "a", "c")))
 		err := mustOpen(t, path, testOptions()).Verify(t.Context(), partA)
 		if reasonOf(err) != page.ErrDamaged || !strings.Contains(err.Error(), `unknown bucket "c"`) {
 			t.Error(err)
@@ -145,9 +135,7 @@ func TestVerify(t *testing.T) {
 	})
 	t.Run("other program", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
-		if err := Create(path, testOptions(), pairs(3, "c", "d")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, Create(path, testOptions(), pairs(3, "c", "d")))
 		if err := mustOpen(t, path, testOptions()).Verify(t.Context(), partA); err != nil {
 			t.Errorf("a file without known buckets is not damaged: %v", err)
 		}
@@ -194,32 +182,20 @@ func TestOpenLocked(t *testing.T) {
 	}()
 	time.Sleep(20 * time.Millisecond) // not needed: Open may come too late to have to wait
 	name, err := Temp(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := New(name, testOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(b.Update(pairs(7, "a")), b.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(b.Update(pairs(7, "a")), b.Close()))
 	next, err := OpenValid(name, testOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(next.Replace(name, path, false), first.Close(), next.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(next.Replace(name, path, false), first.Close(), next.Close()))
 	f := <-opened
 	if f == nil {
 		return
 	}
 	defer f.Close()
 	s, err := f.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Release()
 	s.Locked(func() {
 		if n := s.Tx.Bucket([]byte("a")).Stats().KeyN; n != 7 {
@@ -231,9 +207,7 @@ func TestOpenLocked(t *testing.T) {
 // TestOpenInvalid opens files that must not be mapped.
 func TestOpenInvalid(t *testing.T) {
 	data, err := os.ReadFile(makeFile(t, 1000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	damage := func(at ...int) []byte {
 		d := bytes.Clone(data)
 		for _, i := range at {
@@ -259,9 +233,7 @@ func TestOpenInvalid(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file")
-			if err := os.WriteFile(path, c.data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, c.data, 0o600))
 			for older, want := range map[bool]error{false: c.want, true: c.older} {
 				o := testOptions()
 				o.AcceptOlder, o.ReadOnly = older, true
@@ -319,13 +291,9 @@ func TestTruncated(t *testing.T) {
 	path := makeFile(t, 10_000)
 	f := mustOpen(t, path, testOptions())
 	s, err := f.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Release()
-	if err := os.Truncate(path, 2*page.Size); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(path, 2*page.Size))
 	err = func() (err error) {
 		defer f.guard(CatchFaults(), &err)
 		s.Locked(func() { s.Tx.Bucket([]byte("b")).Get([]byte("b-000005")) })
@@ -349,9 +317,7 @@ func TestStates(t *testing.T) {
 	}
 	readers(nil, 0)
 	s, err := f.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	readers(nil, 1)
 	readers(s, 0)
 	s.Acquire()
@@ -374,15 +340,11 @@ func TestStates(t *testing.T) {
 func TestRemoveLeftovers(t *testing.T) {
 	path := makeFile(t, 1)
 	name, err := Temp(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := filepath.Dir(path)
 	others := []string{".file.compact-12x", ".file2.compact-12", "file.compact-12", ".file.new-12"}
 	for _, other := range others {
-		if err := os.WriteFile(filepath.Join(dir, other), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, other), nil, 0o600))
 	}
 	RemoveLeftovers(path, slog.New(slog.DiscardHandler))
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
@@ -399,12 +361,8 @@ func TestRemoveLeftovers(t *testing.T) {
 func TestCreateExisting(t *testing.T) {
 	path := makeFile(t, 100)
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Create(path, testOptions(), pairs(1, "a")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, Create(path, testOptions(), pairs(1, "a")))
 	after, err := os.ReadFile(path)
 	if err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the file has changed, or %v", err)
@@ -462,9 +420,7 @@ func TestGrowth(t *testing.T) {
 	value := make([]byte, 300<<10)
 	for i := range 40 {
 		tx, err := f.Begin(true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b, err := tx.CreateBucketIfNotExists([]byte("a"))
 		if err == nil {
 			err = b.Put(fmt.Appendf(nil, "%06d", i), value)
@@ -472,22 +428,24 @@ func TestGrowth(t *testing.T) {
 		if err == nil {
 			err = f.Commit(tx)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if tx, err = f.Begin(false); err != nil {
 			t.Fatal(err)
 		}
 		pages := tx.Size()
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tx.Rollback())
 		size, err := f.Size()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if size < pages || size > pages+max(pages/8, leastGrowth)+leastGrowth {
 			t.Fatalf("after %d writes: a file of %d bytes for %d of pages", i+1, size, pages)
 		}
+	}
+}
+
+// must ends a test that has got an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

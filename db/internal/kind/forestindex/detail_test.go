@@ -48,3 +48,11 @@ func TestDetailCheck(t *testing.T) {
 		}
 	}
 }
+
+// must ends a test that has got an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

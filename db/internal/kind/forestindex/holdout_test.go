@@ -51,9 +51,7 @@ func TestSplitKeepsTwinsTogether(t *testing.T) {
 		tr, o := repeated(c.n, 5, c.times), Options{Holdout: c.count, Seed: 7}
 		points := tr.points
 		s, err := tr.splitFor(kind.WithWorkers(t.Context(), 2), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(s.hold) < c.queries || len(s.hidden) > c.hidden || len(s.hidden)+len(s.learn) != points.Len() {
 			t.Errorf("%s: %d queries, %d points hidden, %d learned from",
 				name, len(s.hold), len(s.hidden), len(s.learn))
@@ -117,20 +115,14 @@ func TestTrialHidesTwins(t *testing.T) {
 	job := &kind.Job{Coll: "c", Opts: &Options{Seed: 1}, Timer: kind.NewTimer(ctx)}
 	job.Latest = func(f func(st kind.Source) error) error { return f(st) }
 	tr, o, err := trainingSet(ctx, job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := learnRest(ctx, tr, o, job.Timer); err != nil {
 		t.Fatal(err)
 	}
 	base, err := st.Rows(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	trial, err := newTrial(ctx, st, tr, base, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(trial.queries) < 10 {
 		t.Errorf("%d queries", len(trial.queries))
 	}

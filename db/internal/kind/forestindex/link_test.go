@@ -26,9 +26,7 @@ func TestLinkForgedLists(t *testing.T) {
 	f.v, f.lo, f.hi = v, n-2, n
 	f.hops = newPatch([][]uint32{old}, k, 4, n)
 	f.near = [][]candidate{{{row: n - 1}, {row: n - 3}, {row: n - 4}}, {{row: n - 2}, {row: n - 3}}}
-	if err := f.link(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.link())
 	for _, row := range f.rows {
 		listed := false
 		for i := range n {

@@ -56,9 +56,7 @@ func TestProbesStayExact(t *testing.T) {
 			v := viewOf(metric, rows[:covered])
 			v.Deleted, v.DeletedBits = deleted, kind.BitsOf(deleted, covered)
 			hidden := p.hide(v)
-			if err := p.refresh(t.Context(), unguarded{}, hidden, k); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.refresh(t.Context(), unguarded{}, hidden, k))
 			p.compare(t, hidden, k)
 			if covered == most {
 				break
@@ -69,9 +67,7 @@ func TestProbesStayExact(t *testing.T) {
 			next := min(most, covered+1+rng.IntN(80))
 			v = viewOf(metric, rows[:next])
 			v.Deleted, v.DeletedBits = deleted, kind.BitsOf(deleted, next)
-			if err := p.insert(t.Context(), unguarded{}, v, covered, next, k); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.insert(t.Context(), unguarded{}, v, covered, next, k))
 			for row := covered; row < next; row++ {
 				equal := slices.ContainsFunc(rows[:20], func(x []float32) bool { return slices.Equal(x, rows[row]) })
 				if equal != p.hidden.Contains(uint32(row)) && !deleted.Contains(uint32(row)) && metric == vector.L2 {
@@ -93,9 +89,7 @@ func (p *probes) compare(t *testing.T, v *query.View, k int) {
 		}
 		near, _, err := query.NewSearcher().Search(t.Context(), v, q,
 			&query.Params{K: len(got), Method: query.Flat}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for j, x := range near {
 			if x.ID != got[j] {
 				t.Fatalf("probe %d has row %d as answer %d, want %d", i, got[j], j, x.ID)

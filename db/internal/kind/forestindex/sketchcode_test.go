@@ -40,17 +40,11 @@ func TestSketchCode(t *testing.T) {
 		o := Options{}.resolve(n, d)
 		l := &learned{n: n, opts: o, dim: d}
 		ctx := t.Context()
-		if err := l.project(ctx, tr, o, kind.NewTimer(ctx)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.project(ctx, tr, o, kind.NewTimer(ctx)))
 		near, err := labels.ExactNeighbors(ctx, rows, nil, 25, 2, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tr.hops = near
-		if err := l.makeSketches(ctx, tr, o); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.makeSketches(ctx, tr, o))
 		if e := l.encoder; e.Signs == shared || len(l.sketch) != n*e.Width || l.rotation.R != l.rotated.d {
 			t.Errorf("shared %v: sketches of %d bytes, %d in all, signs %v, %d of %d coordinates", shared, e.Width,
 				len(l.sketch), e.Signs, l.rotation.R, l.rotated.d)

@@ -30,9 +30,7 @@ func TestTurn(t *testing.T) {
 		}
 		s := &training{corpus: subset{rows: rows}, points: subset{rows: rows}, own: c.own}
 		r, err := forest.PCA(t.Context(), s.corpus, c.r, 1000, 1, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rotated := rotate(t.Context(), r, rows)
 		mean := s.turn(r, rotated)
 		if got := s.corpus.rows == rotated && s.points.rows == rotated; got != c.turned {
