@@ -30,13 +30,9 @@ func npzOf(t testing.TB, method uint16, files ...[]byte) []byte {
 		if err == nil {
 			_, err = w.Write(data)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	return b.Bytes()
 }
 
@@ -113,15 +109,11 @@ func TestManyColumns(t *testing.T) {
 	}
 	dict := fmt.Sprintf("{'descr': '<f4', 'fortran_order': True, 'shape': (%d, %d), }\n", rows, dim)
 	r, err := Open(tempFile(t, "x.npy", npyFile(1, dict, le(values))), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	n := 0
 	for rec, err := range All(r) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for j, v := range rec.Vector {
 			if v != float32(n*dim+j) {
 				t.Fatalf("row %d, column %d: %v", n, j, v)
@@ -139,17 +131,13 @@ func TestCompressions(t *testing.T) {
 	want := numbered([]float32{1, 2}, []float32{3, 4})
 	plain := []byte("1,2\n3,4\n")
 	enc, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	z := enc.EncodeAll(plain, nil)
 	compare(t, mustLoad(t, "x", z, Options{}), want)
 	compare(t, mustLoad(t, "x.csv.zst", append(enc.EncodeAll(plain[:4], nil), enc.EncodeAll(plain[4:], nil)...), Options{}), want)
 	// printf '1,2\n3,4\n' | bzip2 | xxd -p
 	b, err := hex.DecodeString("425a683931415926535993b70d0c0000025800001000043c00200030c00869b28823278bb9229c284849db868600")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	compare(t, mustLoad(t, "x", b, Options{}), want)
 	for _, data := range [][]byte{z, b} {
 		for n := 10; n < len(data); n++ {

@@ -203,9 +203,7 @@ func TestRefusedAttributes(t *testing.T) {
 	columns := []Attribute{{"n", IntType}, {"s", StringType}, {"f", FloatType}}
 	for format, list := range bad {
 		w, err := Create(filepath.Join(t.TempDir(), "x"), Schema{Format: format, Dim: 1, Attributes: columns})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, attributes := range list {
 			rec := Record{Key: []byte("k"), Vector: []float32{1}, Attributes: attributes}
 			if err := w.Write(&rec); !errors.Is(err, ErrRecord) {

@@ -19,9 +19,7 @@ func TestFashionMNIST(t *testing.T) {
 		t.Skipf("SKIPPED: Fashion-MNIST was not read, since %v; ANNDB_DATA names the folder with the data sets", err)
 	}
 	r, err := Open(images, Options{LabelsPath: filepath.Join(dir, "fashion-mnist", "train-labels-idx1-ubyte.gz")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	if r.Schema().Dim != 784 || r.Schema().Records != 60000 {
 		t.Fatalf("%d x %d", r.Schema().Records, r.Schema().Dim)
@@ -34,9 +32,7 @@ func TestFashionMNIST(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		classes[rec.Labels[0]]++
 		if n > 0 {
 			continue

@@ -85,17 +85,13 @@ func TestBinaryFormats(t *testing.T) {
 			compare(t, mustLoad(t, tt.name+".gz", zipped(t, tt.data), Options{}), tt.want)
 			// From a file the size is known, and checked, beforehand.
 			r, err := Open(tempFile(t, tt.name, tt.data), Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer r.Close()
 			if r.Schema().Records != int64(len(tt.want)) {
 				t.Errorf("Len says %d, want %d", r.Schema().Records, len(tt.want))
 			}
 			got, err := readAll(t, r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			compare(t, got, tt.want)
 		})
 	}
@@ -317,14 +313,10 @@ func TestSystemError(t *testing.T) {
 func TestBinaryReadAllocates(t *testing.T) {
 	data := join(be(uint32(0x0802), uint32(300), uint32(64)), make([]byte, 300*64))
 	r, err := NewReader("x", strings.NewReader(string(data)), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var rec Record
 	if n := testing.AllocsPerRun(200, func() {
-		if err := r.Read(&rec); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Read(&rec))
 	}); n > 0 {
 		t.Errorf("%v allocations a record", n)
 	}

@@ -38,12 +38,8 @@ func fuzzDecoder(f *testing.F, o Options, seeds ...[]byte) {
 			}
 		}
 		again, err := load(t, "x", text, Options{Format: FormatJSONL, MaxDim: 4096})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := same(all, again); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, same(all, again))
 		if enc.kind == Dense {
 			throughCSV(t, all)
 		}
@@ -58,25 +54,17 @@ func throughCSV(t *testing.T, all []Record) {
 		return
 	}
 	enc, err := newDelimitedEncoder(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := enc.header(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range all {
 		if text, err = enc.encode(text, &all[i]); err != nil {
 			return
 		}
 	}
 	again, err := load(t, "x", text, Options{Format: FormatCSV, MaxDim: 4096})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := same(all, again); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, same(all, again))
 }
 
 var (

@@ -70,9 +70,7 @@ func TestHDF5(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all, err := readAll(t, r)
 		if err != nil || len(all) != c.rows || r.Schema().Member != c.member {
 			t.Errorf("%+v: %d records of %s, %v", c.o, len(all), r.Schema().Member, err)
@@ -96,9 +94,7 @@ func filesHDF5(t testing.TB) []string {
 // TestH5py: what h5py writes is read equal: types, layouts, filters, indexes of chunks, old and new formats.
 func TestH5py(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join("testdata", "hdf5.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := python(t, "h5py, numpy", string(script))
 	files, err := filepath.Glob(filepath.Join(dir, "*.h5"))
 	if err != nil || len(files) < 80 {
@@ -130,17 +126,11 @@ func TestH5py(t *testing.T) {
 func TestDamagedHDF5(t *testing.T) {
 	for _, path := range filesHDF5(t) {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r, err := Open(path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := r.Schema()
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Close())
 		read := damage(t, "x.h5", data, Options{MaxDim: 4096}, want)
 		t.Logf("%s: %d of 1000 read", filepath.Base(path), read)
 	}
@@ -150,9 +140,7 @@ func FuzzHDF5(f *testing.F) {
 	var seeds [][]byte
 	for _, path := range filesHDF5(f) {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		seeds = append(seeds, data)
 	}
 	fuzzDecoder(f, Options{Format: FormatHDF5}, seeds...)

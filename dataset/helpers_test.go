@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/anndb/anndb/vector"
 )
 
@@ -27,16 +29,16 @@ func copyOf(rec *Record) Record {
 	}
 }
 
-// tester is what testing.TB and rapid.T share here.
-type tester interface {
-	Helper()
-	Errorf(format string, args ...any)
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
+// must ends a test that has got an error.
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // readAll reads to the end; it checks what every reader promises on the way.
-func readAll(t tester, r Reader) ([]Record, error) {
+func readAll(t rapid.TB, r Reader) ([]Record, error) {
 	t.Helper()
 	var all []Record
 	var rec Record
@@ -63,7 +65,7 @@ func readAll(t tester, r Reader) ([]Record, error) {
 }
 
 // checkValues checks what every reader promises of a record's values.
-func checkValues(t tester, s Schema, rec *Record) {
+func checkValues(t rapid.TB, s Schema, rec *Record) {
 	t.Helper()
 	for name, v := range rec.Attributes {
 		typ, err := TypeOf(v)
@@ -122,9 +124,7 @@ func load(t testing.TB, name string, data []byte, o Options) ([]Record, error) {
 func mustLoad(t testing.TB, name string, data []byte, o Options) []Record {
 	t.Helper()
 	all, err := load(t, name, data, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -135,18 +135,14 @@ func zipped(t testing.TB, data []byte) []byte {
 	if _, err := z.Write(data); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	return b.Bytes()
 }
 
 func tempFile(t testing.TB, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, data, 0o600))
 	return path
 }
 

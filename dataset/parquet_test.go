@@ -38,9 +38,7 @@ func parquetRecords() []Record {
 func parquetFile(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", "parquet", name+".parquet"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
@@ -75,9 +73,7 @@ func TestParquet(t *testing.T) {
 		ExpiresAt: want[0].Attributes["seen"].(time.Time), Attributes: map[string]any{"sold": true},
 	}})
 	r, err := Open(filepath.Join("testdata", "parquet", "plain.parquet"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	if s := r.Schema(); s.Records != 300 || s.Dim != 3 || !s.Keyed || len(s.Attributes) != 6 || s.Format != FormatParquet {
 		t.Errorf("%+v", s)
@@ -154,9 +150,7 @@ pq.write_table(t, 'old.parquet', version='1.0', use_dictionary=False, compressio
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	for _, name := range []string{"new", "old"} {
 		data, err := os.ReadFile(filepath.Join(dir, name+".parquet"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		compare(t, mustLoad(t, name, data, Options{}), []Record{
 			{Key: []byte("a"), Vector: []float32{1, 2}, Labels: []string{"x"}, Attributes: map[string]any{"n": int64(1), "seen": at}},
 			{Key: []byte("b"), Vector: []float32{3, 4}, Attributes: map[string]any{"seen": at}},
@@ -181,22 +175,14 @@ func TestParquetGroups(t *testing.T) {
 	s.Attributes, s.Expires = columnsOf(all)
 	path := filepath.Join(t.TempDir(), "x.parquet")
 	w, err := Create(path, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Abort()
 	for i := range all {
-		if err := w.Write(&all[i]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Write(&all[i]))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := mustLoad(t, "x", data, Options{}); !reflect.DeepEqual(got[0].Attributes, all[0].Attributes) || same(all, got) != nil {
 		t.Error(same(all, got))
 	}
@@ -209,9 +195,7 @@ assert str(t.schema.field('seen').type) == 'timestamp[ns, tz=UTC]' and t['key'][
 pq.write_table(t, 'again.parquet')
 `)
 		again, err := os.ReadFile(filepath.Join(dir, "again.parquet"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := same(all, mustLoad(t, "x", again, Options{})); err != nil {
 			t.Error(err)
 		}

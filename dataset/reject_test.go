@@ -75,9 +75,7 @@ func TestReject(t *testing.T) {
 func TestNewWriter(t *testing.T) {
 	var b bytes.Buffer
 	w, err := NewWriter("x.csv", &b, Schema{Dim: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rec := Record{Key: []byte("k"), Vector: []float32{1, 2}}
 	for _, err := range []error{w.Chmod(0o644), w.Write(&rec), w.Close(), w.Abort()} {
 		if err != nil {

@@ -132,9 +132,7 @@ func TestRoundTrip(t *testing.T) {
 func mustCreate(t *testing.T, path, format string, dim int) Writer {
 	t.Helper()
 	w, err := Create(path, Schema{Format: format, Kind: Dense, Dim: dim})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w
 }
 
@@ -167,16 +165,10 @@ func TestWrittenBytes(t *testing.T) {
 		}
 		path := filepath.Join(t.TempDir(), "out")
 		w := mustCreate(t, path, format, 2)
-		if err := w.Write(tests[format].rec); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Write(tests[format].rec))
+		must(t, w.Close())
 		got, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !bytes.Equal(got, tests[format].want) {
 			t.Errorf("%s:\n%q, want\n%q", format, got, tests[format].want)
 		}
@@ -214,20 +206,12 @@ func TestRefusedRecords(t *testing.T) {
 		if err := w.Write(&tt.rec); !errors.Is(err, ErrRecord) || !strings.Contains(err.Error(), path+": record 0: ") {
 			t.Errorf("%s %+v: %v", tt.format, tt.rec, err)
 		}
-		if err := w.Write(&good); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Write(&good))
+		must(t, w.Close())
 		r, err := Open(path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := readAll(t, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := same([]Record{good}, got); err != nil {
 			t.Errorf("%s: %v", tt.format, err)
 		}
@@ -241,21 +225,15 @@ func TestRefusedRecords(t *testing.T) {
 func TestCreateReplacesOnClose(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.npy")
-	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("old"), 0o600))
 	content := func() string {
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(b)
 	}
 	rec := Record{Vector: []float32{1}}
 	w := mustCreate(t, path, "", 1)
-	if err := w.Write(&rec); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Write(&rec))
 	if err := w.Abort(); err != nil || content() != "old" {
 		t.Errorf("after Abort: %v, %q", err, content())
 	}
@@ -307,19 +285,13 @@ func TestCreateReplacesOnClose(t *testing.T) {
 func TestCreateFollowsNoLinks(t *testing.T) {
 	dir := t.TempDir()
 	victim, path := filepath.Join(dir, "victim"), filepath.Join(dir, "x.csv")
-	if err := os.WriteFile(victim, []byte("precious"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(victim, []byte("precious"), 0o644))
 	if err := os.Symlink(victim, path+".partial"); err != nil {
 		t.Skip("SKIPPED: no symbolic links here:", err)
 	}
 	w := mustCreate(t, path, "", 1)
-	if err := w.Write(&Record{Key: []byte("a"), Vector: []float32{1}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Write(&Record{Key: []byte("a"), Vector: []float32{1}}))
+	must(t, w.Close())
 	if info, err := os.Lstat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v, want a regular file of mode 0600", info.Mode(), err)
 	}
@@ -327,16 +299,12 @@ func TestCreateFollowsNoLinks(t *testing.T) {
 	if err := w.Chmod(0o640); err != nil {
 		t.Error(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	if info, err := os.Lstat(path); err != nil || info.Mode() != 0o640 {
 		t.Errorf("%v, %v, want mode 0640", info.Mode(), err)
 	}
 	link := filepath.Join(dir, "link.csv")
-	if err := os.Symlink(victim, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(victim, link))
 	if _, err := Create(link, Schema{Format: "", Kind: Dense, Dim: 1}); !errors.Is(err, ErrOption) {
 		t.Errorf("a link to a file: %v, want ErrOption", err)
 	}

@@ -71,13 +71,9 @@ func TestSparseFormats(t *testing.T) {
 		t.Run(tt.test, func(t *testing.T) {
 			for _, data := range [][]byte{[]byte(tt.data), zipped(t, []byte(tt.data)), []byte(byteOrderMark + tt.data)} {
 				r, err := Open(tempFile(t, "data", data), asSparse(tt.o))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				got, err := readAll(t, r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if r.Schema().Format != tt.format {
 					t.Errorf("format %s", r.Schema().Format)
 				}
@@ -111,9 +107,7 @@ func TestSparseNames(t *testing.T) {
 		{`{"features":{"x":1,"y":2}}`, Options{}, 0, 0, []string{"x", "y"}, nil},
 	} {
 		r, err := NewReader("x", strings.NewReader(tt.data), asSparse(tt.o))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := r.Read(new(Record)); err != nil && err != io.EOF {
 			t.Fatal(err)
 		}
@@ -127,20 +121,14 @@ func TestSparseNames(t *testing.T) {
 func TestXMLBeside(t *testing.T) {
 	dir := t.TempDir()
 	for name, label := range map[string]string{"x.xml": "a", "x-y.xml": "b", "z.xml": "c"} {
-		if err := WriteLabelsXML(filepath.Join(dir, name), []string{label}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, WriteLabelsXML(filepath.Join(dir, name), []string{label}))
 	}
 	data := "@relation r\n@attribute a {0,1}\n@attribute b {0,1}\n@data\n1,1\n"
 	for name, want := range map[string]string{"x-train.arff": "a", "x-y-train.arff": "b", "x.arff": "a"} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(data), 0o600))
 		r, err := Open(path, asSparse(Options{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := r.Schema().LabelNames; len(got) != 1 || got[0] != want {
 			t.Errorf("%s: labels %v, want %s", name, got, want)
 		}
@@ -155,17 +143,13 @@ func TestNameLists(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "names.gz")
 	want := []string{"a", " b\tc", "é"}
-	if err := WriteNames(path, want, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteNames(path, want, 0o600))
 	if names, err = ReadNames(path, 0); err != nil || !slices.Equal(names, want) {
 		t.Errorf("%q, %v", names, err)
 	}
 	xml := filepath.Join(t.TempDir(), "l.xml")
 	want = []string{"a<b&\"'", "TAG_m\\'usica", " é\t"}
-	if err := WriteLabelsXML(xml, want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteLabelsXML(xml, want))
 	if names, err = ReadLabelsXML(xml); err != nil || !slices.Equal(names, want) {
 		t.Errorf("%q, %v", names, err)
 	}
@@ -215,9 +199,7 @@ func TestARFFLabels(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			compare(t, got, c.want)
 		})
 	}

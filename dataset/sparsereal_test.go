@@ -101,9 +101,7 @@ func TestRealSparseSets(t *testing.T) {
 				}
 			}
 			r, err := Open(path, asSparse(o))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer r.Close()
 			rows, features, entries, labels := int64(0), uint32(0), 0, 0
 			seen := map[string]bool{}
@@ -169,22 +167,16 @@ func TestRealKeys(t *testing.T) {
 	path := dataDir(t, "eurlex57k/eurlex57k-dev.txt.gz")
 	dir := filepath.Dir(path)
 	r, err := Open(path, asSparse(Options{KeysPath: filepath.Join(dir, "eurlex57k-dev.celex.txt.gz")}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	all, err := readAll(t, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first := all[0]
 	if string(first.Key) != "31960D0712" || first.Labels[0] != "306" || first.Features.Index[0] != 8 || first.Features.Value[4] != 3 {
 		t.Errorf("first record: key %s, labels %v, features %v", first.Key, first.Labels, first.Features)
 	}
 	words, err := ReadNames(filepath.Join(dir, "vocabulary.txt.gz"), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(words) != 32212 || words[0] != "common" {
 		t.Errorf("%d words, the first %q", len(words), words[0])
 	}
@@ -200,9 +192,7 @@ func TestRealLabelPlaces(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			r, err := Open(dataDir(t, file), asSparse(Options{}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer r.Close()
 			if got := [2]string{r.Schema().LabelNames[0], r.Schema().FeatureNames[0]}; got != want {
 				t.Errorf("first label and feature %q, want %q", got, want)

@@ -49,9 +49,7 @@ func TestSparseRoundTrips(t *testing.T) {
 		}
 		path := filepath.Join(dir, "x"+rapid.SampledFrom([]string{"", ".gz"}).Draw(t, "ending"))
 		w, err := Create(path, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer w.Abort()
 		var want []Record
 		for i := range rapid.IntRange(0, 5).Draw(t, "n") {
@@ -81,29 +79,21 @@ func TestSparseRoundTrips(t *testing.T) {
 				}
 				rec.Labels = []string{"7"}
 			}
-			if err := w.Write(&rec); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Write(&rec))
 			want = append(want, copyOf(&rec))
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Close())
 		r, err := Open(path, asSparse(o))
 		if len(want) == 0 && errors.Is(err, errNoRecords) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer r.Close()
 		got, err := readAll(t, r)
 		if err != nil && (len(want) > 0 || r.Schema().Records >= 0 || format == FormatARFF) {
 			t.Fatal(err)
 		}
-		if err := same(want, got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, same(want, got))
 		if r.Schema().Dim > 0 && r.Schema().Dim != 12 {
 			t.Fatalf("%d features", r.Schema().Dim)
 		}
@@ -133,32 +123,22 @@ func TestSparseWriterRefuses(t *testing.T) {
 			h.LabelNames = []string{"1"}
 		}
 		w, err := Create(path, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		good := record("0", "1", 0, 1, 2, 0.5)
-		if err := w.Write(&good); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Write(&good))
 		for _, rec := range slices.Concat(records, always) {
 			if err := w.Write(&rec); !errors.Is(err, ErrRecord) {
 				t.Errorf("%s: %+v: %v", format, rec, err)
 			}
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Close())
 		if err := w.Write(&good); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 		r, err := Open(path, asSparse(Options{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := readAll(t, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := same([]Record{good}, got); err != nil {
 			t.Errorf("%s: %v", format, err)
 		}

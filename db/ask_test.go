@@ -1,6 +1,10 @@
 package db
 
-import "context"
+import (
+	"context"
+
+	"pgregory.net/rapid"
+)
 
 // The functions below call the API and return several values in place of a struct, which reads
 // better in tests.
@@ -110,10 +114,7 @@ func withProgress(ctx context.Context, f func(progress)) context.Context {
 }
 
 // must ends a test that has got an error.
-func must(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error) {
+func must(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -98,15 +98,9 @@ func indexBlocks(tb testing.TB, path string) []storedBlock {
 			_, err = d.Collection("c").Build(ctx, string(kind), o)
 		}
 	}
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := d.Compact(ctx); err != nil {
-		tb.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
+	must(tb, d.Compact(ctx))
+	must(tb, d.Close())
 	return storedBlocks(tb, path)
 }
 
@@ -114,16 +108,12 @@ func indexBlocks(tb testing.TB, path string) []storedBlock {
 func storedBlocks(tb testing.TB, path string) (out []storedBlock) {
 	tb.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	walkFile(tb, data, func(bucket, key, value []byte, at int64) {
 		_, kind, _ := codec.ParseKey(key)
 		if string(bucket) == "meta" && kind == codec.KindManifest || string(bucket) == "blocks" && kind > codec.KindManifest {
 			b, err := codec.Parse(value)
-			if err != nil {
-				tb.Fatal(err)
-			}
+			must(tb, err)
 			out = append(out, storedBlock{bytes.Clone(key), kind, at, bytes.Clone(b.Payload)})
 		}
 	})
@@ -154,9 +144,7 @@ func soundWalker(tb testing.TB, data []byte,
 func latestOf(tb testing.TB, data []byte) page.Meta {
 	tb.Helper()
 	metas := state.ReadMetas(bytes.NewReader(data))
-	if err := errors.Join(metas.Err[:]...); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, errors.Join(metas.Err[:]...))
 	return metas.Valid()[0]
 }
 

@@ -22,9 +22,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 	tb.Helper()
 	ctx := context.Background()
 	d, err := Open(path, &Options{Sync: Off})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	err = errors.Join(
 		create(ctx, d, "named", Schema{Named: true}),
 		create(ctx, d, "classes", Schema{Dim: 4}),
@@ -44,9 +42,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 			}
 			return nil
 		}))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	o := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}
 	for coll, kinds := range map[string][]budget.Kind{"named": {budget.AT, budget.PT}, "classes": {budget.SBT}} {
 		for _, kind := range kinds {
@@ -58,9 +54,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 			}
 		}
 	}
-	if err := d.Compact(ctx); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, d.Compact(ctx))
 	// A change that maintenance can follow.
 	err = d.Update(ctx, func(b *Tx) error {
 		return errors.Join(
@@ -68,12 +62,8 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 			b.Collection("classes").Put(Row{Key: []byte{2}, Vector: []float32{5, 1, 0, 0}, Labels: []string{"class 0"}}),
 			b.Collection("named").Delete([]byte{9}), b.Collection("classes").Delete([]byte{9}))
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
+	must(tb, d.Close())
 	return storedBlocks(tb, path)
 }
 
