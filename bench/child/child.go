@@ -43,6 +43,8 @@ import (
 	"strings"
 	"time"
 	"unsafe"
+
+	"github.com/anndb/anndb/bench/internal/process"
 )
 
 // Missing stands for an answer that was not found.
@@ -241,7 +243,7 @@ func (s *server) do(command string, args []string) (string, error) {
 		for _, q := range s.queries {
 			queries += int64(len(q.F32)*4 + len(q.U8))
 		}
-		return fmt.Sprintf("rss=%d own=%d", status("VmRSS:")-queries, status("RssAnon:")-queries), nil
+		return fmt.Sprintf("rss=%d own=%d", process.Resident()-queries, process.Anonymous()-queries), nil
 	case "quit":
 		return " ", nil
 	}
@@ -398,22 +400,4 @@ func load(args []string) (*Rows, error) {
 		r.F32 = unsafe.Slice((*float32)(unsafe.Pointer(&data[0])), len(data)/4)
 	}
 	return r, nil
-}
-
-// status is a field of /proc/self/status in bytes, 0 where there is none.
-func status(field string) int64 {
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, field); ok {
-			kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			if err != nil {
-				return 0
-			}
-			return kb * 1024
-		}
-	}
-	return 0
 }

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/anndb/anndb/bench/internal/process"
 	"github.com/anndb/anndb/bench/internal/vectors"
 	"github.com/anndb/anndb/db"
 )
@@ -186,7 +187,7 @@ func search(ctx context.Context, g *vectors.Generator, file string, rounds int) 
 		for round := range rounds {
 			var times []float64
 			right, sketched, exact := 0, 0, 0
-			start, before := time.Now(), reads()
+			start, before := time.Now(), process.ReadSoFar()
 			for i, q := range list {
 				at := time.Now()
 				res, err := rows.Search(ctx, q, &db.SearchOptions{K: k, Recall: recall, Reuse: hits})
@@ -202,12 +203,12 @@ func search(ctx context.Context, g *vectors.Generator, file string, rounds int) 
 				}
 				sketched, exact = sketched+res.Stats.Sketched, exact+res.Stats.Exact
 			}
-			mean, after, n := time.Since(start).Seconds()*1e6/tested, reads(), float64(len(list))
+			mean, after, n := time.Since(start).Seconds()*1e6/tested, process.ReadSoFar(), float64(len(list))
 			slices.Sort(times)
 			fmt.Printf("%-6g %d    %.4f  %7.1f  %6.1f %6.1f   %7.0f %6.1f %7.2f %7.2f\n", recall, round+1,
 				float64(right)/(k*n), mean, times[len(times)/2], times[len(times)*99/100],
-				float64(sketched)/n, float64(exact)/n, float64(after.faults-before.faults)/n,
-				float64(after.bytes-before.bytes)/4096/n)
+				float64(sketched)/n, float64(exact)/n, float64(after.Faults-before.Faults)/n,
+				float64(after.Bytes-before.Bytes)/4096/n)
 		}
 	}
 	return batches(ctx, rows, list)
