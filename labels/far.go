@@ -14,7 +14,7 @@ const (
 	// number of rows for each row of a sample.
 	farSample = 1 << 14
 	farStep   = 16
-	// farList is the number of rows of each sample that are candidates.
+	// farList is the number of nearest sampled rows, next to the anchor, that a sample has for a list.
 	farList = 16
 )
 
@@ -83,8 +83,8 @@ func Far(ctx context.Context, rows Rows, lists []uint32, k, workers int) (*FarRo
 type sample struct {
 	ids  []uint32
 	near *Neighbors
-	// of[i] is the place of the nearest sampled row, for the rows that the sample was drawn from. It
-	// is set for a sample of a sample.
+	// of[i] is the position in ids of the sampled row nearest to from[i] (newSample). It is only set for a
+	// sample of a sample.
 	of []uint32
 }
 
@@ -131,9 +131,9 @@ func (s *sample) appendList(out []uint32, at, row uint32) []uint32 {
 	return out
 }
 
-// anchors returns the place of a near sampled row for each row, and which rows lead to others: the
-// sampled ones, and those from which lists do not lead to a sampled one. A row takes over the nearest of
-// the anchors of the rows that it lists, in rounds.
+// anchors returns for each row the position of a near sampled row, its anchor, and selects the rows that
+// have candidates: the sampled rows, and those from which lists do not lead to a sampled row. In each
+// round, the anchor of a row becomes the nearest of its own and those of the rows on its list.
 func (s *sample) anchors(ctx context.Context, rows Rows, lists []uint32, k, workers int) (
 	anchor []uint32, leads []bool, err error) {
 	n := rows.Len()
@@ -194,8 +194,8 @@ func (s *sample) anchors(ctx context.Context, rows Rows, lists []uint32, k, work
 	return anchor, leads, nil
 }
 
-// anchorRounds is the number of rounds of sample.anchors: the number of steps from a row to a sampled
-// one along the lists.
+// anchorRounds is the number of rounds of sample.anchors: the largest number of steps along lists from a
+// row to its anchor.
 const anchorRounds = 4
 
 // chosen are some rows of a set.

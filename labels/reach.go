@@ -7,8 +7,9 @@ import (
 )
 
 // Reached returns the share of rows to which paths along lists of m rows lead from the row that is on
-// most lists. Lists that are full drop rows that nothing else leads to, and where rows form groups that
-// are far from each other, no list of nearest rows leads out of a group. O(n·m). Errors: ErrShape.
+// most lists. Not all rows are reached if full lists have no room for some rows, or if rows form groups
+// that are far from each other, so that no list of nearest rows leads out of its group. O(n·m).
+// Errors: ErrShape.
 func Reached(lists []uint32, m int) (float64, error) {
 	r, err := newReach(lists, m)
 	if err != nil {
@@ -18,11 +19,11 @@ func Reached(lists []uint32, m int) (float64, error) {
 	return r.share(), nil
 }
 
-// Reach makes rows reachable: it adds a row to which no path leads to the list of the nearest of its
-// candidates to which one does and whose list has room, or in place of the last row of a full list where
-// none has. The candidates are those that the lists were made of, for instance. It changes lists, and
-// returns the share of rows that are reached. O(n·m), and distances for the rows that are not reached.
-// Errors: ErrShape, and the context's error.
+// Reach makes rows reachable. A row to which no path leads is added to the list of the nearest reached
+// candidate whose list has room. If no list has room, it replaces the last row on the list of the nearest
+// reached candidate. The candidates of a row are, for instance, those that its list was selected from.
+// Reach changes lists and returns the share of rows that are reached. O(n·m), and distances for the rows
+// that are not reached. Errors: ErrShape, and the context's error.
 func Reach(ctx context.Context, rows Rows, lists []uint32, m int, c Candidates) (float64, error) {
 	r, err := newReach(lists, m)
 	if err != nil {
@@ -48,8 +49,8 @@ func Reach(ctx context.Context, rows Rows, lists []uint32, m int, c Candidates) 
 	return r.share(), nil
 }
 
-// reachRounds is the number of times that Reach walks through the lists. A list that is full loses a row
-// to a repair, which is reached by another path or not.
+// reachRounds is the number of times that Reach walks through the lists. A repair can make a full list
+// lose a row to which no other path leads, so one round is not enough.
 const reachRounds = 4
 
 // reach is the state of one call of Reach.
@@ -114,7 +115,7 @@ func (r *reach) walk(from uint32) {
 	}
 }
 
-// repair adds rows that are not reached to lists of rows that are, for as long as that reaches more.
+// repair adds rows that are not reached to lists of rows that are, until it reaches no more.
 func (r *reach) repair(c *Candidates) {
 	for had := -1; had != r.count; {
 		had = r.count
@@ -130,7 +131,7 @@ func (r *reach) repair(c *Candidates) {
 	}
 }
 
-// leader returns the candidate of a row to whose list it is added, -1 if none is reached.
+// leader returns the candidate to whose list a row is added, -1 if no candidate is reached.
 func (r *reach) leader(i uint32, c *Candidates) int {
 	best, least, roomy := -1, float32(0), false
 	for _, list := range c.of(int(i)) {

@@ -23,20 +23,20 @@ func SignBits(width int) int { return (width - 8) * 8 }
 type SignQuery struct {
 	Total int32   // the sum of Multipliers
 	Scale float32 // multiplier of the sum in the estimate
-	// Multipliers are −31 to 31, zero for the bits of factor and norm and those behind.
+	// Multipliers are −31 to 31, and zero for the bits from those of the factor on.
 	Multipliers [8 * MaxSignWidth]int8
 }
 
 // The kernels use fixed offsets of the fields; another layout does not compile.
 var _ = [1]struct{}{}[unsafe.Offsetof(SignQuery{}.Scale)-4+unsafe.Offsetof(SignQuery{}.Multipliers)-8]
 
-// SetSigns rounds the coordinates w, at most SignBits(width) of them, to 31 steps on both sides, which is
-// exact enough for their signs: the estimate becomes
+// SetSigns rounds the coordinates w, at most SignBits(width) of them, to 31 steps on both sides of zero,
+// which adds little to the error of a sketch of signs. The estimate is
 //
 //	norm − 2·factor·⟨w, s⟩
 //
-// for the stored signs s, ±1, up to that rounding. If a coordinate is not finite, the query is all
-// zeros. O(width).
+// for the stored signs s, ±1, up to that rounding. If a coordinate is not finite, or all are too small
+// to be scaled, the multipliers are zero. O(width).
 func (q *SignQuery) SetSigns(w []float32, width int) {
 	const top = 31 // the kernels add four multipliers in a byte
 	*q = SignQuery{}
@@ -60,8 +60,8 @@ func (q *SignQuery) SetSigns(w []float32, width int) {
 //	out[i] = norm − factor·(Scale·(2·Σ Multipliers − Total))
 //
 // where the sum is over the bits that are set in the sketch of row ids[i]. SketchScores documents the
-// layout of chunks and rows, and the guarantees by the caller. All kernels give the same bits. Cost: the
-// cache lines of a sketch, or one more, per id.
+// layout of chunks and rows, and what the caller guarantees. All kernels give the same bits. An id costs
+// the cache lines of a sketch, or one more.
 func SignScores(q *SignQuery, chunks []unsafe.Pointer, shift uint, width int, ids []uint32, out []float32) {
 	if len(ids) == 0 || width <= 0 || width > MaxSignWidth || width%SignLine != 0 {
 		return
@@ -85,10 +85,10 @@ func signScoresGo(q *SignQuery, chunks []unsafe.Pointer, shift uint, width int, 
 	}
 }
 
-// RotateSigns changes the signs of the elements of x whose bits are set in signs, and replaces the result
-// by its Hadamard transform in natural order: n·log n additions in place of the product with a matrix of
-// ±1 whose rows are orthogonal. It multiplies lengths by the root of n, the length of x, which must be a
-// power of two; signs has a bit for each element. All kernels give the same bits.
+// RotateSigns changes the signs of the elements of x whose bits are set in signs, and replaces x by its
+// Hadamard transform in natural order: its product with a matrix of ±1 whose rows are orthogonal. The
+// norm of x grows by the factor √n. n, the length of x, must be a power of two, and signs has a bit for
+// each element; otherwise RotateSigns does nothing. All kernels give the same bits. O(n·log n).
 func RotateSigns(x []float32, signs []uint64) {
 	if n := len(x); n > 0 && n&(n-1) == 0 && len(signs) >= (n+63)/64 {
 		rotateSigns(x, signs)

@@ -26,8 +26,8 @@ func memory() int64 {
 	return min(limit, groupLimit("/sys/fs/cgroup", string(groups)))
 }
 
-// groupLimit returns the least limit of the control groups in the lines of /proc/self/cgroup and of those
-// that contain them, by the files below a folder.
+// groupLimit returns the least memory limit of the control groups in groups, the lines of
+// /proc/self/cgroup, and of the groups that contain them. The limits are in files below folder.
 func groupLimit(folder, groups string) int64 {
 	limit := int64(math.MaxInt64)
 	for line := range strings.Lines(groups) {
@@ -42,7 +42,7 @@ func groupLimit(folder, groups string) int64 {
 		case part[1] != "":
 			continue
 		}
-		// In a container the path may be that of the machine: then only its root is there.
+		// In a container the path may be that on the machine: then only the root folder exists.
 		for path := filepath.Clean(part[2]); ; path = filepath.Dir(path) {
 			if text, err := os.ReadFile(filepath.Join(dir, path, file)); err == nil {
 				if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 {

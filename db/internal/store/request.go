@@ -8,9 +8,9 @@ import (
 )
 
 // requests asks the system for pages of the map before they are read. A read of a page that is not in
-// memory waits for the disk; pages that are requested first are read together. It remembers pages that were
-// requested before and are probably still in memory, between a quarter and half of what the memory holds:
-// asking for each costs a system call.
+// memory waits for the disk; pages that are requested first are read together. A request costs a system
+// call, so requests remembers the last ones, whose pages are probably still in memory: between a quarter
+// and half as many as the memory holds.
 type requests struct {
 	pages []atomic.Uint32 // the low bits of a page's number, by its lowest bits
 	shift int             // of addresses, to numbers of pages
@@ -25,9 +25,9 @@ func newRequests(memory int64) *requests {
 }
 
 const (
-	// mostRemembered is the logarithm of the largest number of pages that are remembered.
+	// mostRemembered is the binary logarithm of the largest number of pages that are remembered.
 	mostRemembered = 21
-	// manyPages is the number of pages from which on a part is requested without looking which are remembered.
+	// manyPages is the number of pages from which on a request is always made, and not remembered.
 	manyPages = 16
 )
 

@@ -466,7 +466,7 @@ func (o Options) validate() error {
 	case o.SketchBytes > 0 && !query.SketchWidth(o.SketchBytes, true):
 		return bad("sketch of %d bytes, want 64, 128, 192 or 256", o.SketchBytes)
 	case o.NoNatural && !o.Members:
-		return bad("neither label tables nor leaf members asked for")
+		return bad("neither label tables nor leaf members requested")
 	case o.Rotate > 0 && (o.Kind == forest.RP || o.Kind == forest.PCATree):
 		return bad("rotation applies to axis-aligned learners, not to %s", o.Kind)
 	}

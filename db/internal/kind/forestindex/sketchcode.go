@@ -13,41 +13,41 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// The code of sketches is chosen by ranking what a beam meets near its end: the rows within two steps
-// along the lists of nearest rows. The worse a code, the more rows with the best estimates have to be
-// looked at until they contain the nearest ones.
+// The code of sketches is chosen by how well it ranks the rows that a beam visits last: those within two
+// steps along the lists of nearest rows. The worse a code, the more rows with the best estimates a search
+// must compare exactly until these rows contain the nearest ones.
 
 const (
 	// codeRows is the number of rows whose neighbors are ranked.
 	codeRows = 200
-	// codeNear is the number of nearest rows whose places among the estimates count, codeTail the share of
-	// them that are found last, whose mean place is taken.
+	// codeNear is the number of nearest rows whose ranks by the estimates are collected. A code is judged
+	// by the mean of the worst of these ranks, the share codeTail of them.
 	codeNear, codeTail = 10, 0.02
-	// sufficient is the mean place up to which no larger sketches are tried. On EURLEX57K and 20 Newsgroups
-	// those with a lower place save little time up to recall 0.95, and those with a higher one take up to twice
-	// the time at 0.99.
+	// sufficient is the mean worst rank up to which no larger sketches are tried. On EURLEX57K and 20
+	// Newsgroups, codes with a lower rank save little time up to recall 0.95, and codes with a higher rank
+	// take up to twice the time at 0.99.
 	sufficient = 35
 )
 
-// vicinity is a sample of rows with all that are within two steps of them, in an order of their own.
+// vicinity is a sample of rows with all rows within two steps of them, numbered from 0.
 type vicinity struct {
 	rows  *flatRows
-	lists *labels.Neighbors // of the sample and of the rows one step away; others have empty ones
-	pools [][]uint32        // the rows within two steps of sample i, without it
-	at    []uint32          // sample i
+	lists *labels.Neighbors // of the sample and of the rows one step away; those of others are empty
+	pools [][]uint32        // the rows within two steps of sampled row i, without that row
+	at    []uint32          // the number of sampled row i
 }
 
-// smallest returns the smallest code that suffices: principal coordinates, or signs. If none does, it returns
-// the one that has to read the fewest bytes.
+// smallest returns the smallest code that suffices: principal coordinates, or signs. If none does, it
+// returns the one with which the fewest bytes have to be read.
 func (v *vicinity) smallest(ctx context.Context, r *forest.Rotation) query.SketchEncoder {
 	rotated := rotate(ctx, r, v.rows)
 	best := query.FitSketches(v.rows, rotated, r.Mean, v.lists)
-	place := v.place(ctx, best, rotated, r.Mean)
-	least := place * best.Width
-	for width := vector.SignLine; width <= vector.MaxSignWidth && place > sufficient; width += vector.SignLine {
+	rank := v.worstRank(ctx, best, rotated, r.Mean)
+	least := rank * best.Width
+	for width := vector.SignLine; width <= vector.MaxSignWidth && rank > sufficient; width += vector.SignLine {
 		e := signs(width)
-		if place = v.place(ctx, e, rotated, r.Mean); place <= sufficient || place*width < least {
-			best, least = e, place*width
+		if rank = v.worstRank(ctx, e, rotated, r.Mean); rank <= sufficient || rank*width < least {
+			best, least = e, rank*width
 		}
 	}
 	return best
@@ -55,18 +55,18 @@ func (v *vicinity) smallest(ctx context.Context, r *forest.Rotation) query.Sketc
 
 func newVicinity(space labels.Rows, lists *labels.Neighbors) *vicinity {
 	v := &vicinity{rows: &flatRows{d: space.Dim()}}
-	place := make(map[uint32]uint32)
+	numbers := make(map[uint32]uint32)
 	add := func(row uint32) uint32 {
-		at, ok := place[row]
+		at, ok := numbers[row]
 		if !ok {
 			at = uint32(v.rows.n)
-			place[row] = at
+			numbers[row] = at
 			v.rows.data = append(v.rows.data, space.Row(int(row), make([]float32, v.rows.d))...)
 			v.rows.n++
 		}
 		return at
 	}
-	listed := make(map[uint32][]uint32) // by place
+	listed := make(map[uint32][]uint32) // by number
 	list := func(row uint32) []uint32 {
 		at := add(row)
 		if listed[at] == nil {
@@ -89,7 +89,7 @@ func newVicinity(space labels.Rows, lists *labels.Neighbors) *vicinity {
 	v.lists = &labels.Neighbors{N: v.rows.n, K: lists.K}
 	for at := range uint32(v.rows.n) {
 		for i := range lists.K {
-			id := at // stands for an empty place
+			id := at // the row itself marks an empty entry
 			if ids := listed[at]; ids != nil {
 				id = ids[i]
 			}
@@ -99,8 +99,10 @@ func newVicinity(space labels.Rows, lists *labels.Neighbors) *vicinity {
 	return v
 }
 
-// place returns the mean place, by estimates, of those of the nearest rows that come last.
-func (v *vicinity) place(ctx context.Context, e query.SketchEncoder, rotated *flatRows, mean []float32) int {
+// worstRank returns the mean rank by estimates of the nearest rows that the code ranks worst.
+func (v *vicinity) worstRank(
+	ctx context.Context, e query.SketchEncoder, rotated *flatRows, mean []float32,
+) int {
 	sketches := make([]byte, v.rows.n*e.Width)
 	// The caller checks for cancellation.
 	_ = par.Each(ctx, par.Work{N: v.rows.n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
@@ -108,7 +110,7 @@ func (v *vicinity) place(ctx context.Context, e query.SketchEncoder, rotated *fl
 		return nil
 	})
 	view := e.View([][]byte{sketches}, 31)
-	var places []int
+	var ranks []int
 	for i, pool := range v.pools {
 		at := int(v.at[i])
 		exact, estimates := make([]float32, len(pool)), make([]float32, len(pool))
@@ -118,18 +120,18 @@ func (v *vicinity) place(ctx context.Context, e query.SketchEncoder, rotated *fl
 		view.Estimate(v.rows.Row(at, nil), rotated.Row(at, nil), mean, pool, estimates)
 		byExact, byEstimate := order(exact), order(estimates)
 		for _, j := range byExact[:min(codeNear, len(byExact))] {
-			places = append(places, 1+slices.Index(byEstimate, j))
+			ranks = append(ranks, 1+slices.Index(byEstimate, j))
 		}
 	}
-	if len(places) == 0 {
+	if len(ranks) == 0 {
 		return 0
 	}
-	slices.Sort(places)
-	sum, last := 0, places[int((1-codeTail)*float64(len(places))):]
-	for _, place := range last {
-		sum += place
+	slices.Sort(ranks)
+	sum, worst := 0, ranks[int((1-codeTail)*float64(len(ranks))):]
+	for _, rank := range worst {
+		sum += rank
 	}
-	return sum / len(last)
+	return sum / len(worst)
 }
 
 // order returns the positions of x by value.

@@ -12,11 +12,12 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// A sketch takes one cache line where 108 principal coordinates say nearly all about distances, as they
-// do in images. Where they do not, as in text, a build measures what sketches of signs would save.
+// A sketch of principal coordinates takes one cache line. It suffices where these coordinates determine
+// most of a distance, as in images. Where they do not, as in text, a build measures what sketches of
+// signs would save.
 
-// Rows of more than cheapDim coordinates have sketches of 108 without a measurement if these keep at least
-// the share enough of the squared lengths.
+// Rows of more than cheapDim coordinates have sketches of principal coordinates without a measurement if
+// these coordinates keep at least the share enough of the squared lengths.
 const (
 	cheapDim = 256
 	enough   = 0.9
@@ -31,8 +32,8 @@ func (o Options) coordinates(inner int) int {
 	return n
 }
 
-// keptBy returns the share of the rows' squared lengths, without their mean, that is in the coordinates of
-// r, by a sample.
+// keptBy returns the share of the rows' squared distances from their mean that the coordinates of r keep,
+// estimated from a sample.
 func keptBy(r *forest.Rotation, rows labels.Rows) float64 {
 	var all, inside float64
 	x, buf := make([]float32, r.R), make([]float32, rows.Dim())
@@ -48,8 +49,9 @@ func keptBy(r *forest.Rotation, rows labels.Rows) float64 {
 	return inside / all
 }
 
-// makeSketches encodes every row. The labels determine which sketches rank rows best, and how much of the
-// length outside the sketched coordinates separates a row from its neighbors (query.FitSketches).
+// makeSketches chooses a code and encodes every row. The neighbor lists determine which code ranks rows
+// well enough, and how much of the length outside the sketched coordinates separates a row from its
+// neighbors (query.FitSketches).
 func (l *learned) makeSketches(ctx context.Context, t *training, o Options) error {
 	rows, lists := t.corpus.rows, t.localHops()
 	if l.encoder = l.signCode(ctx, t, o, lists); !l.encoder.Signs {
@@ -72,8 +74,7 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o Options) erro
 	return nil
 }
 
-// signCode returns the code of sketches of signs if o asks for it or the rows need it, otherwise one
-// without signs.
+// signCode returns a code of signs if o asks for one or the rows need one, otherwise a code without signs.
 func (l *learned) signCode(
 	ctx context.Context, t *training, o Options, lists *labels.Neighbors,
 ) query.SketchEncoder {
