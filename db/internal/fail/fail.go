@@ -5,6 +5,7 @@ package fail
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -81,6 +82,17 @@ func NoIndexNamed(name, coll string, have []string) error {
 		return fmt.Errorf("%w: %q in collection %q, which has none", NoIndex, name, coll)
 	}
 	return fmt.Errorf("%w: %q in collection %q, which has %q", NoIndex, name, coll, have)
+}
+
+// NoCollectionNamed returns the error for a collection that a file with the collections have lacks.
+func NoCollectionNamed(name string, have []string) error {
+	switch slices.Sort(have); {
+	case len(have) == 0:
+		return fmt.Errorf("%w: %q, the file has none", NoCollection, name)
+	case len(have) > 8: // more do not help
+		return fmt.Errorf("%w: %q, the file has %d others", NoCollection, name, len(have))
+	}
+	return fmt.Errorf("%w: %q, the file has %q", NoCollection, name, have)
 }
 
 // Damage describes the location of damage: the fields of db.CorruptError.

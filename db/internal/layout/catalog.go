@@ -199,7 +199,11 @@ func (c *Catalog) Find(name string) (*Collection, error) {
 			return x, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %q", fail.NoCollection, name)
+	var have []string
+	for _, x := range c.Collections {
+		have = append(have, x.Name)
+	}
+	return nil, fail.NoCollectionNamed(name, have)
 }
 
 // Allocate allocates n consecutive object numbers and returns the first.

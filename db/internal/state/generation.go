@@ -4,7 +4,8 @@
 package state
 
 import (
-	"fmt"
+	"maps"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -42,7 +43,7 @@ func (g *Generation) Collection(name string) (*Collection, error) {
 	if st := g.Collections[name]; st != nil {
 		return st, nil
 	}
-	return nil, fmt.Errorf("%w: %q", fail.NoCollection, name)
+	return nil, fail.NoCollectionNamed(name, slices.Collect(maps.Keys(g.Collections)))
 }
 
 // Read calls f with a collection. Faults of the map become errors.
