@@ -107,14 +107,14 @@ func loadBinary(s *settings, name string) (*vector.CSR, []int8, error) {
 	}
 	switch name {
 	case "rcv1sub1":
-		return loadOne(s, filepath.Join(name, name+".txt.gz"), func(set []string) int8 {
+		return loadClasses(s, "rcv1sub1/rcv1sub1.txt.gz", dataset.FormatXMC, func(set []string) int8 {
 			if slices.Contains(set, rcv1Label) {
 				return 1
 			}
 			return -1
 		})
 	case "news20":
-		return loadOne(s, "news20-bydate/news20-bydate-train.txt.gz", func(set []string) int8 {
+		return loadClasses(s, "news20-bydate/news20-bydate-train.txt.gz", dataset.FormatXMC, func(set []string) int8 {
 			switch {
 			case slices.Contains(set, "3"):
 				return 1
@@ -124,34 +124,22 @@ func loadBinary(s *settings, name string) (*vector.CSR, []int8, error) {
 			return 0
 		})
 	}
-	r, err := dataset.Open(filepath.Join(s.data, "binary", name+".libsvm.gz"), dataset.Options{Kind: dataset.Sparse, Format: dataset.FormatLibsvm})
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w %s: %w", errSkipped, name, err)
-	}
-	defer r.Close()
-	x := &vector.CSR{Ptr: []uint64{0}}
-	var y []int8
-	for rec, err := range dataset.All(r) {
-		if err != nil {
-			return nil, nil, err
+	return loadClasses(s, "binary/"+name+".libsvm.gz", dataset.FormatLibsvm, func(set []string) int8 {
+		if len(set) == 1 && (set[0] == "1" || set[0] == "+1") {
+			return 1
 		}
-		x.Append(rec.Features)
-		c := int8(-1)
-		if len(rec.Labels) == 1 && (rec.Labels[0] == "1" || rec.Labels[0] == "+1") {
-			c = 1
-		}
-		y = append(y, c)
-	}
-	return x, y, nil
+		return -1
+	})
 }
 
 // rcv1Label is the label of most rows of rcv1sub1.
 const rcv1Label = "32"
 
-// loadOne reads a file of label sets and makes classes of them; rows of class 0
-// are left out.
-func loadOne(s *settings, file string, class func(set []string) int8) (*vector.CSR, []int8, error) {
-	r, err := dataset.Open(filepath.Join(s.data, file), dataset.Options{Kind: dataset.Sparse, Format: dataset.FormatXMC})
+// loadClasses reads a file of label sets and makes classes of them; rows of class 0 are left out.
+func loadClasses(
+	s *settings, file, format string, class func(set []string) int8,
+) (*vector.CSR, []int8, error) {
+	r, err := dataset.Open(filepath.Join(s.data, file), dataset.Options{Kind: dataset.Sparse, Format: format})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w %s: %w", errSkipped, file, err)
 	}
