@@ -8,16 +8,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// recheckRecalls are the recalls for which Recheck measures the settings of a curve, for the k of the
-// curve and for recheckDepth.
-var recheckRecalls = [...]float64{0.95, 0.99}
+// rechecks are the recalls for which Recheck measures the settings of a curve, for the k of the curve and
+// for recheckDepth, and the amounts by which they may fall before the curve has to be tuned again: about
+// a standard error on some hundred queries. They descend, so that a setting is measured for the highest
+// of its recalls.
+var rechecks = [...]struct{ recall, slack float64 }{{0.99, 0.005}, {0.95, 0.005}, {0.9, 0.01}, {0.8, 0.01}}
 
-const (
-	recheckDepth = 100
-	// recheckSlack is the amount by which a setting may fall below its recall before the curve has to
-	// be tuned again: about a standard error on some hundred queries.
-	recheckSlack = 0.005
-)
+const recheckDepth = 100
 
 // QuerySet holds queries, and the nearest rows of each, nearest first, as many as are known.
 type QuerySet struct {
@@ -28,8 +25,8 @@ type QuerySet struct {
 	Margin bool
 }
 
-// Recheck measures again what searches for recalls of 0.95 and 0.99 deliver, for the k of the curve
-// and for 100, on several sets of queries. A query counts where enough of its nearest rows are known.
+// Recheck measures again what searches for recalls of 0.8, 0.9, 0.95 and 0.99 deliver, for the k of the
+// curve and for 100, on several sets of queries. A query counts where enough of its nearest rows are known.
 // The view hides the queries if they are rows (View.Hidden). It returns a copy of the curve with the
 // least of these recalls of any set (Point.Checked). short[i] is set if one of them has fallen by
 // more than a standard error or so on set i.
@@ -51,12 +48,14 @@ func (c *Curve) Recheck(ctx context.Context, v *View, sets ...QuerySet) (
 				continue
 			}
 		}
-		for _, recall := range recheckRecalls {
-			at := d.cheapest(recall, func(p *Params) bool { return d == &out || climbs(p) })
-			if at == nil || at.Params.Method == Flat {
+		var last *Point
+		for _, x := range rechecks {
+			at := d.cheapest(x.recall, func(p *Params) bool { return d == &out || climbs(p) })
+			if at == nil || at == last || at.Params.Method == Flat {
 				continue
 			}
-			p, ok := out.Setting(recall, d.K)
+			last = at
+			p, ok := out.Setting(x.recall, d.K)
 			if !ok {
 				continue
 			}
@@ -69,7 +68,7 @@ func (c *Curve) Recheck(ctx context.Context, v *View, sets ...QuerySet) (
 				}
 				if got.queries > 0 {
 					least = min(least, got.recall())
-					short[j] = short[j] || got.counted(sets[j].Margin) < recall-recheckSlack
+					short[j] = short[j] || got.counted(sets[j].Margin) < x.recall-x.slack
 				}
 			}
 			if least <= 1 {
@@ -82,10 +81,10 @@ func (c *Curve) Recheck(ctx context.Context, v *View, sets ...QuerySet) (
 
 // Falls reports whether a curve lacks a recall for which Recheck measured another one.
 func Falls(was, is *Curve) bool {
-	for _, recall := range recheckRecalls {
+	for _, x := range rechecks {
 		for _, k := range [...]int{was.K, recheckDepth} {
-			_, had := was.Setting(recall, k)
-			if _, has := is.Setting(recall, k); had && !has {
+			_, had := was.Setting(x.recall, k)
+			if _, has := is.Setting(x.recall, k); had && !has {
 				return true
 			}
 		}

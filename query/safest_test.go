@@ -84,6 +84,14 @@ func TestRecheck(t *testing.T) {
 	if err != nil || !slices.Equal(short, []bool{false, true}) {
 		t.Fatalf("short: %v, %v", short, err)
 	}
+	// A setting that only a search for 0.8 selects, and which finds less.
+	least := *c
+	cheap := Point{Params: Params{Method: Lookup, Trees: 1}, Recall: 0.85, Micros: c.Points[0].Micros / 2}
+	least.Points = slices.Insert(slices.Clone(c.Points), 0, cheap)
+	weak, short, err := least.Recheck(t.Context(), f.v, set)
+	if err != nil || !short[0] || weak.Points[0].Checked >= 0.8 {
+		t.Errorf("a weak setting for 0.8: short %v, measured %g, %v", short, weak.Points[0].Checked, err)
+	}
 	n := 0
 	for i, p := range fell.Points {
 		if was := checked.Points[i].Checked; was > 0 {
