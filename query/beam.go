@@ -1,7 +1,9 @@
 package query
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/anndb/anndb/vector"
@@ -37,14 +39,16 @@ const (
 	unjudged verdict = iota
 	failed
 	passed
+	regained // a spilled row is on the beam again
 )
 
 // follow expands the best width rows by estimate until all of them are expanded. It starts from
 // ids and returns the best rows.
 func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 	width = max(1, width)
+	s.spills = false
 	s.startBeam(ids, width, width)
-	s.walk(0, width, width)
+	s.walk(0, width)
 	s.hop = grow(s.hop, len(s.beam))
 	for i, b := range s.beam {
 		s.hop[i] = b.row
@@ -52,16 +56,16 @@ func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 	return s.hop
 }
 
-// startBeam begins a beam of at most room rows with the best of ids, at most width. Others may come
-// back by a list.
-func (s *Searcher) startBeam(ids []uint32, width, room int) {
+// startBeam begins a beam of a width with the best of ids, at most so many seeds. Others may come back by
+// a list.
+func (s *Searcher) startBeam(ids []uint32, seeds, width int) {
 	s.nextEpoch()
 	s.stats.Width = width
 	s.scores = grow(s.scores, len(ids))
 	s.stats.Sketched += len(ids)
 	s.estimate(s.v.Sketch, ids, s.scores)
-	if len(ids) > width {
-		ids = s.pick.best(ids, s.scores, width)
+	if len(ids) > seeds {
+		ids = s.pick.best(ids, s.scores, seeds)
 		// The selection reorders only ids.
 		s.scores = grow(s.scores, len(ids))
 		s.estimate(s.v.Sketch, ids, s.scores)
@@ -69,13 +73,30 @@ func (s *Searcher) startBeam(ids []uint32, width, room int) {
 	for _, id := range ids {
 		s.seen[id] = s.epoch
 	}
-	s.beam = grow(s.beam, room)[:0]
-	s.merge(ids, room)
+	s.beam, s.spilled = grow(s.beam, width)[:0], s.spilled[:0]
+	s.merge(ids, width)
 }
 
-// walk expands the spots among the best width of the beam, which keeps at most room rows, until
-// all of them are expanded. Those before first are.
-func (s *Searcher) walk(first, width, room int) {
+// widen gives the beam more places, for the best of the rows that it had no room for (Searcher.spills).
+func (s *Searcher) widen(width int) {
+	s.stats.Width = width
+	n := len(s.spilled)
+	s.hop, s.scores = grow(s.hop, n), grow(s.scores, n)
+	for i, x := range s.spilled {
+		s.hop[i], s.scores[i] = uint32(i), x.estimate
+	}
+	had := len(s.beam)
+	s.beam = slices.Grow(s.beam, max(0, width-had))
+	for _, i := range s.pick.best(s.hop, s.scores, width-had) {
+		s.beam = append(s.beam, s.spilled[i])
+		s.spilled[i].verdict = regained
+	}
+	s.spilled = slices.DeleteFunc(s.spilled, func(x spot) bool { return x.verdict == regained })
+	slices.SortFunc(s.beam[had:], func(x, y spot) int { return cmp.Compare(x.estimate, y.estimate) })
+}
+
+// walk expands the spots of a beam of a width until all of them are expanded. Those before first are.
+func (s *Searcher) walk(first, width int) {
 	for step := 1; ; step++ {
 		if first = s.expand(first, width); first < 0 || step%beamRun == 0 && s.halted() {
 			return
@@ -90,7 +111,7 @@ func (s *Searcher) walk(first, width, room int) {
 		s.stats.Sketched += len(s.hop)
 		s.scores = grow(s.scores, len(s.hop))
 		s.estimate(s.v.Sketch, s.hop, s.scores)
-		first = min(first, s.merge(s.hop, room))
+		first = min(first, s.merge(s.hop, width))
 	}
 }
 
@@ -149,6 +170,13 @@ func (s *Searcher) expand(from, width int) int {
 	return i
 }
 
+// spill keeps a row that the beam has no room for, if it may be widened.
+func (s *Searcher) spill(x spot) {
+	if s.spills {
+		s.spilled = append(s.spilled, x)
+	}
+}
+
 // merge inserts rows with their scores into the beam, which keeps the best width; rows of equal
 // estimates keep the order of arrival. It returns the first of their places, or width if no row
 // was inserted. A beam of hundreds of rows is moved once for all rows of a step, not once for
@@ -164,6 +192,7 @@ func (s *Searcher) merge(ids []uint32, width int) int {
 	}
 	for i, x := range s.scores[:len(ids)] {
 		if !(x < bar) && len(beam) == width {
+			s.spill(spot{estimate: x, row: ids[i]})
 			continue
 		}
 		at := n
@@ -183,8 +212,10 @@ func (s *Searcher) merge(ids []uint32, width int) int {
 	for to > width {
 		if n > 0 && (old == 0 || come[n-1].estimate >= beam[old-1].estimate) {
 			n--
+			s.spill(come[n])
 		} else {
 			old--
+			s.spill(beam[old])
 		}
 		to--
 	}

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -176,5 +177,51 @@ func TestExplainBeam(t *testing.T) {
 	}
 	if seen["hop"] == 0 || seen["forest"] == 0 {
 		t.Errorf("sources %v", seen)
+	}
+}
+
+// TestWiden: a beam that is widened takes back the best of the rows that it had no room for, each once.
+func TestWiden(t *testing.T) {
+	v, _, queries, curve := restrictedFixture(t)
+	s := NewSearcher()
+	p, _ := curve.Setting(0.95, 10)
+	p.K = 10
+	for i := range 20 {
+		if _, _, err := s.Search(t.Context(), v, queries.row(i), &p, nil); err != nil {
+			t.Fatal(err)
+		}
+		s.ctx, s.spills = t.Context(), true
+		s.startBeam(s.gather(0), fewSeeds, 8)
+		from := 0
+		for _, width := range []int{8, 12, 100, 150} {
+			if width > 8 {
+				s.widen(width)
+			}
+			s.walk(from, width)
+			from = width
+			rows := map[uint32]bool{}
+			last := float32(math.Inf(-1))
+			for at, x := range slices.Concat(s.beam, s.spilled) {
+				if x.estimate < last {
+					t.Fatalf("query %d, width %d: place %d is better than one before it", i, width, at)
+				}
+				if at < len(s.beam) {
+					last = x.estimate
+				}
+				if rows[x.row] || at < len(s.beam) && !x.followed {
+					t.Fatalf("query %d, width %d: row %d twice or not expanded", i, width, x.row)
+				}
+				rows[x.row] = true
+			}
+			seen := 0
+			for _, epoch := range s.seen {
+				if epoch == s.epoch {
+					seen++
+				}
+			}
+			if len(s.beam) != width || len(rows) != seen {
+				t.Fatalf("query %d: %d of %d places, %d rows of %d seen", i, len(s.beam), width, len(rows), seen)
+			}
+		}
 	}
 }

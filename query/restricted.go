@@ -63,38 +63,23 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	if !ok && !s.passNear(ids, k, affordable) {
 		return nil, false
 	}
-	seeds := fewSeeds
-	if ok {
-		seeds = min(seeds, s.places(expected.beam))
-	}
-	seeds = max(seeds, width)
-	room := max(seeds, s.places(1.5*expected.beam))
-	for {
-		s.startBeam(ids, seeds, room)
-		s.stats.Width = width
-		from := 0
-		for !s.halted() {
-			s.walk(from, width, room)
-			x, enough, ok := s.wanted(width, k, float64(passing)/float64(max(1, s.v.Rows.N)))
-			need, exhausted := s.places(x.beam), width >= len(s.beam)
-			switch {
-			case enough && ok && (need <= width || exhausted):
-				return s.take(max(k, s.places(start.r)), s.places(x.r)), true
-			case !ok || exhausted || need > affordable+affordable/2:
-				return nil, false
-			}
-			from, width = width, need
-			s.stats.Width = need
-			if width > room {
-				break
-			}
-		}
+	s.spills = true
+	s.startBeam(ids, max(width, fewSeeds), width)
+	for from := 0; ; {
+		s.walk(from, width)
 		if s.halted() {
 			return nil, true
 		}
-		// Rows that the beam had no room for are needed after all.
-		room = 2 * width
-		ids = s.visible(s.gather(0))
+		x, enough, ok := s.wanted(width, k, float64(passing)/float64(max(1, s.v.Rows.N)))
+		need, exhausted := s.places(x.beam), len(s.beam)+len(s.spilled) <= width
+		switch {
+		case enough && ok && (need <= width || exhausted):
+			return s.take(max(k, s.places(start.r)), s.places(x.r)), true
+		case !ok || exhausted || need > affordable+affordable/2:
+			return nil, false
+		}
+		from, width = width, need
+		s.widen(width)
 	}
 }
 

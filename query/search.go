@@ -48,9 +48,12 @@ type Searcher struct {
 	rows   roaring.ManyIntIterator // of the filter
 	batch  []uint32                // rows of a scan
 	beam   []spot
-	come   []spot   // rows to be merged into the beam
-	fresh  []uint32 // rows newer than the index, to be scored
-	merged []uint32
+	come   []spot // rows to be merged into the beam
+	// spilled are rows that the beam had no room for. They are kept if spills is set.
+	spilled []spot
+	spills  bool
+	fresh   []uint32 // rows newer than the index, to be scored
+	merged  []uint32
 	// counting is 0, 1, 2...
 	counting []uint32
 	// seen[row] is epoch for a row that was scored and epoch+1 for a row whose list was
