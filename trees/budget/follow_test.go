@@ -28,6 +28,12 @@ type stream struct {
 	copies int // rows that get the labels of others in a step
 }
 
+// newStream returns a stream without rows.
+func newStream(t *testing.T, kind Kind, params Params, seed uint64) *stream {
+	x := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}
+	return &stream{t: t, x: x, kind: kind, params: params, rng: rand.New(rand.NewPCG(seed, seed))}
+}
+
 // draw appends n rows with some of q labels, or one of q classes.
 func (s *stream) draw(n, q int) (drawn []int) {
 	for range n {
@@ -403,10 +409,7 @@ func TestFollow(t *testing.T) {
 		{"annotation, relabelled", AT, 4, Params{BAC: BACParams{Budget: 4}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := &stream{
-				x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}, t: t, kind: c.kind, params: c.params,
-				rng: rand.New(rand.NewPCG(7, 7)),
-			}
+			s := newStream(t, c.kind, c.params, 7)
 			if strings.HasSuffix(c.name, "relabelled") {
 				s.copies = 6
 			}
@@ -444,10 +447,7 @@ func TestFollow(t *testing.T) {
 // TestFollowNothing: without a change the model stays as it is.
 func TestFollowNothing(t *testing.T) {
 	for _, kind := range []Kind{SBT, PT, AT} {
-		s := &stream{
-			x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}, t: t, kind: kind,
-			params: Params{BAC: BACParams{Budget: 4}}, rng: rand.New(rand.NewPCG(5, 5)),
-		}
+		s := newStream(t, kind, Params{BAC: BACParams{Budget: 4}}, 5)
 		s.live = s.draw(200, 4)
 		m := s.learn(s.live, s.params)
 		f, err := Follow(t.Context(), m, s.job(), Since{Covered: len(s.live), Share: 0.2})
@@ -462,10 +462,7 @@ func TestFollowNothing(t *testing.T) {
 // does not fit the model, are refused.
 func TestFollowErrors(t *testing.T) {
 	for _, kind := range []Kind{SBT, PT, AT} {
-		s := &stream{
-			x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}, t: t, kind: kind,
-			params: Params{BAC: BACParams{Budget: 4}}, rng: rand.New(rand.NewPCG(5, 5)),
-		}
+		s := newStream(t, kind, Params{BAC: BACParams{Budget: 4}}, 5)
 		s.live = s.draw(200, 4)
 		m := s.learn(s.live[:150], s.params)
 		for _, c := range []struct {
@@ -496,10 +493,7 @@ func TestFollowErrors(t *testing.T) {
 // the share of right label sets (classes) is at most a twelfth below.
 func TestFollowDrift(t *testing.T) {
 	for _, kind := range []Kind{SBT, PT, AT} {
-		s := &stream{
-			x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}, t: t, kind: kind,
-			params: Params{BAC: BACParams{Budget: 6, C: 1}, Folds: 3, LookAheadRows: -1}, rng: rand.New(rand.NewPCG(9, 9)),
-		}
+		s := newStream(t, kind, Params{BAC: BACParams{Budget: 6, C: 1}, Folds: 3, LookAheadRows: -1}, 9)
 		s.live = s.draw(600, 3)
 		s.m = s.learn(s.live, s.params)
 		followed := 0
