@@ -161,7 +161,8 @@ func arffLabels(
 		}
 		return labels, nil, nil
 	}
-	binary, binaryClasses := 0, 0 // a word of a text can be called class, and its column is 0 or 1 like the labels
+	// A word of a text can be called class, and its column is 0 or 1 like the labels.
+	binary, binaryClasses := 0, 0
 	for _, c := range columns {
 		isClass := c.nominal != nil && (strings.EqualFold(c.name, "class") || strings.EqualFold(c.name, "label"))
 		if isClass {

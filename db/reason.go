@@ -193,7 +193,8 @@ func decisionText(d *kind.TreeDecision, class string) string {
 	if d.Voters > 1 {
 		s += fmt.Sprintf("%d of %d votes, ", max(d.Votes, d.Voters-d.Votes), d.Voters)
 	}
-	s += fmt.Sprintf("%d of %s, %s", len(d.Contributions), counted(d.Selected, "feature"), counted(d.Rows, "row"))
+	features, rows := counted(d.Selected, "feature"), counted(d.Rows, "row")
+	s += fmt.Sprintf("%d of %s, %s", len(d.Contributions), features, rows)
 	if d.Errors > 0 {
 		s += ", " + counted(d.Errors, "error")
 	}

@@ -210,7 +210,8 @@ const scanWork = 1 << 12
 
 // scanSparse scores the rows from the given one on.
 func scanSparse(
-	ctx context.Context, s *kind.SparseSet, q vector.Sparse, from int, accept *roaring.Bitmap, hits []postings.Hit,
+	ctx context.Context, s *kind.SparseSet, q vector.Sparse, from int, accept *roaring.Bitmap,
+	hits []postings.Hit,
 ) ([]postings.Hit, error) {
 	var unit vector.Sparse
 	work := 0 // since the last check of the context

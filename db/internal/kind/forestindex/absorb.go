@@ -216,17 +216,20 @@ func (f *absorbing) findNear(report func(done, total int)) error {
 	})
 }
 
-// finder returns a function that makes one search function per goroutine. A search function
-// appends the k nearest covered rows of a fresh row, nearest first, with squared distances in
-// the partition space. It searches the index with generous parameters. Under inner product it
-// searches exactly, because the results of a query are not the nearest rows of a row.
-func (f *absorbing) finder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
+// findNear appends the nearest covered rows of a fresh row, nearest first, with squared distances in the
+// partition space.
+type findNear = func(row uint32, dst []candidate) ([]candidate, error)
+
+// finder returns a function that makes one findNear for k rows per goroutine. It searches the index with
+// generous parameters. Under inner product it searches exactly, because the results of a query are not the
+// nearest rows of a row.
+func (f *absorbing) finder(k int) (func() findNear, error) {
 	live := f.v.N
 	if f.v.Deleted != nil {
 		live -= int(f.v.Deleted.Rank(uint32(f.v.N - 1)))
 	}
 	if k = min(k, live); k == 0 {
-		return func() func(uint32, []candidate) ([]candidate, error) {
+		return func() findNear {
 			return func(_ uint32, dst []candidate) ([]candidate, error) { return dst, nil }
 		}, nil
 	}
@@ -245,7 +248,7 @@ func (f *absorbing) finder(k int) (func() func(row uint32, dst []candidate) ([]c
 	if f.v.Metric == vector.Cosine {
 		scale = 2 // |a-b|² = 2 - 2cos for unit vectors
 	}
-	return func() func(uint32, []candidate) ([]candidate, error) {
+	return func() findNear {
 		s := query.NewSearcher()
 		buf := make([]float32, old.Dim)
 		var found []vector.Neighbor
@@ -261,7 +264,7 @@ func (f *absorbing) finder(k int) (func() func(row uint32, dst []candidate) ([]c
 }
 
 // exactFinder is a finder that compares with all covered rows.
-func (f *absorbing) exactFinder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
+func (f *absorbing) exactFinder(k int) (func() findNear, error) {
 	corpus := subset{rows: partitionSpace(f.v, 0, f.v.N), ids: []uint32{}}
 	for row := range uint32(f.v.N) {
 		if !f.isDeleted(row) {
@@ -272,7 +275,7 @@ func (f *absorbing) exactFinder(k int) (func() func(row uint32, dst []candidate)
 	if err != nil {
 		return nil, fail.Wrapf(err, "labels")
 	}
-	return func() func(uint32, []candidate) ([]candidate, error) {
+	return func() findNear {
 		return func(row uint32, dst []candidate) ([]candidate, error) {
 			x := f.row(row)
 			for _, i := range lab.Row(int(row) - f.lo) {

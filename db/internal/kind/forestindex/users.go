@@ -57,7 +57,9 @@ func (f *detail) usersDue(st kind.Source, m *kind.Manifest) bool {
 // usersOf returns the sampled queries with their nearest rows in the view, which hides the probes; none if
 // there are too few queries. It finds the answers of new queries by scans, and compares the others with
 // new rows.
-func usersOf(ctx context.Context, st kind.Source, m *kind.Manifest, v *query.View, p *probes) (*users, error) {
+func usersOf(
+	ctx context.Context, st kind.Source, m *kind.Manifest, v *query.View, p *probes,
+) (*users, error) {
 	u := &users{QuerySet: query.QuerySet{Margin: true}, from: st.Sampled()}
 	var queries []sample.Query
 	queries, u.taken = u.from.Queries(scanned(st, m))
