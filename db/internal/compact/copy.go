@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
@@ -16,7 +17,7 @@ import (
 // copyBytes is the number of bytes that one transaction copies.
 const copyBytes = 32 << 20
 
-// copyState writes all pairs of a state to the empty file at path, in key order; the caller
+// copyState writes all pairs of a state to the empty file at path, in copyOrder; the caller
 // syncs it. The moving collections have no rows in the copy, and new numbers.
 func copyState(ctx context.Context, g *state.Generation, path string, moved []moving) (err error) {
 	defer state.Guard(g.File, state.CatchFaults(), &err)
@@ -52,22 +53,28 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 		size = 0
 		return err
 	}
+	next := func() error {
+		if err := errors.Join(ctx.Err(), tx.Commit()); err != nil {
+			return err
+		}
+		return begin()
+	}
 	if err := begin(); err != nil {
 		return err
 	}
-	for _, name := range layout.AllBuckets {
-		if g.Tx.Bucket(name) == nil {
+	for _, part := range copyOrder {
+		if g.Tx.Bucket(part.bucket) == nil {
 			continue // some buckets are created on first use
 		}
-		if _, err := tx.CreateBucket(name); err != nil {
+		if _, err := tx.CreateBucketIfNotExists(part.bucket); err != nil {
 			return err
 		}
-		err := copyable(g.Tx.Bucket(name), skip, cat, func(k, v []byte) error {
+		err := copyable(g.Tx.Bucket(part.bucket), skip, cat, func(k, v []byte) error {
+			if part.only != nil && !part.only(k) {
+				return nil
+			}
 			if size += len(k) + len(v); size > copyBytes {
-				if err := errors.Join(ctx.Err(), tx.Commit()); err != nil {
-					return err
-				}
-				if err := begin(); err != nil {
+				if err := next(); err != nil {
 					return err
 				}
 				size = len(k) + len(v)
@@ -75,11 +82,15 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 			if request != nil {
 				request(v)
 			}
-			b := tx.Bucket(name)
-			// Pairs arrive in key order, so pages can be filled completely.
+			b := tx.Bucket(part.bucket)
+			// Pairs of a part arrive in key order, so pages can be filled completely.
 			b.FillPercent = 1
 			return b.Put(k, v)
 		})
+		// A transaction of its own keeps the pages of a part together.
+		if err == nil {
+			err = next()
+		}
 		if err != nil {
 			return err
 		}
@@ -87,6 +98,26 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 	err = tx.Commit()
 	tx = nil
 	return errors.Join(err, ctx.Err())
+}
+
+// copyOrder is the order of the new file: the catalog, and keys, labels and payloads of rows, come before
+// their vectors and the indexes, which are most of it. If a file loses its end, Salvage still knows the
+// rows whose vectors it has.
+var copyOrder = []struct {
+	bucket []byte
+	only   func(key []byte) bool // nil for all pairs
+}{
+	{bucket: layout.BucketMeta}, {bucket: layout.BucketKeys}, {bucket: layout.BucketLabels},
+	{bucket: layout.BucketSets}, {bucket: layout.BucketTail}, {bucket: layout.BucketFeatures},
+	{bucket: layout.BucketAttributes},
+	{layout.BucketBlocks, describesRows},
+	{layout.BucketBlocks, func(key []byte) bool { return !describesRows(key) }},
+}
+
+// describesRows reports whether a block has keys, labels, attributes or payloads of rows.
+func describesRows(key []byte) bool {
+	_, kind, _ := codec.ParseKey(key)
+	return kind == codec.KindKeys || kind == codec.KindCold
 }
 
 // objectOf returns the number of the object that an entry of any bucket belongs to.
