@@ -49,7 +49,8 @@ var states = []struct {
 	{"sqlite", func(t *testing.T, path string, _ []byte) {
 		write(t, path, "SQLite format 3\x00"+strings.Repeat("\x00", 40_000))
 	}},
-	{"cut", func(t *testing.T, path string, good []byte) { write(t, path, string(good[:len(good)/2])) }},
+	// Only the two meta pages are left: the order of the others differs from run to run.
+	{"cut", func(t *testing.T, path string, good []byte) { write(t, path, string(good[:2*16384])) }},
 	{"damaged", func(t *testing.T, path string, good []byte) {
 		at := bytes.Index(good, []byte{'A', 'N', 'N', 'B', 1, 0}) // a block
 		bad := bytes.Clone(good)
@@ -83,7 +84,7 @@ var states = []struct {
 }
 
 // unstable matches what differs from run to run.
-var unstable = regexp.MustCompile(`checksum [\da-f]{8}, stored [\da-f]{8}|0x[\da-f]{4,16}|\b(page|offset|byte) \d+|\d+ bytes`)
+var unstable = regexp.MustCompile(`checksum [\da-f]{8}, stored [\da-f]{8}|0x[\da-f]{4,16}|\b(page|offset|byte|need) \d+|\d+ bytes`)
 
 // TestStates: every command on files in every state gives one clear sentence and the right exit code,
 // which testdata/states.txt lists.
