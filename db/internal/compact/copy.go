@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -24,17 +25,9 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 	if err := g.File.VerifyPages(layout.AllParts); err != nil {
 		return err
 	}
-	var cat []byte
-	skip := map[uint64]bool{}
-	if len(moved) > 0 {
-		if cat, err = layout.EncodeCatalog(withoutMoved(g.Catalog, moved)); err != nil {
-			return err
-		}
-		for _, m := range moved {
-			for _, object := range m.objects {
-				skip[object] = true
-			}
-		}
+	cat, skip, err := withoutRows(g, moved)
+	if err != nil {
+		return err
 	}
 	dst, err := store.New(path, store.Options{Timeout: time.Second, NoSync: true})
 	if err != nil {
@@ -62,7 +55,7 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 	if err := begin(); err != nil {
 		return err
 	}
-	for _, part := range copyOrder {
+	for _, part := range copyOrder() {
 		if g.Tx.Bucket(part.bucket) == nil {
 			continue // some buckets are created on first use
 		}
@@ -83,8 +76,7 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 				request(v)
 			}
 			b := tx.Bucket(part.bucket)
-			// Pairs of a part arrive in key order, so pages can be filled completely.
-			b.FillPercent = 1
+			b.FillPercent = 1 // pairs of a part arrive in key order
 			return b.Put(k, v)
 		})
 		// A transaction of its own keeps the pages of a part together.
@@ -100,18 +92,41 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 	return errors.Join(err, ctx.Err())
 }
 
-// copyOrder is the order of the new file: the catalog, and keys, labels and payloads of rows, come before
-// their vectors and the indexes, which are most of it. If a file loses its end, Salvage still knows the
-// rows whose vectors it has.
-var copyOrder = []struct {
+// withoutRows returns the catalog without the rows of the moving collections, nil if there are none, and the
+// objects that are left out.
+func withoutRows(g *state.Generation, moved []moving) (cat []byte, skip map[uint64]bool, err error) {
+	if len(moved) == 0 {
+		return nil, nil, nil
+	}
+	if cat, err = layout.EncodeCatalog(withoutMoved(g.Catalog, moved)); err != nil {
+		return nil, nil, err
+	}
+	skip = map[uint64]bool{}
+	for _, m := range moved {
+		for _, object := range m.objects {
+			skip[object] = true
+		}
+	}
+	return cat, skip, nil
+}
+
+// part is a bucket, or those of its pairs whose keys only accepts.
+type part struct {
 	bucket []byte
 	only   func(key []byte) bool // nil for all pairs
-}{
-	{bucket: layout.BucketMeta}, {bucket: layout.BucketKeys}, {bucket: layout.BucketLabels},
-	{bucket: layout.BucketSets}, {bucket: layout.BucketTail}, {bucket: layout.BucketFeatures},
-	{bucket: layout.BucketAttributes},
-	{layout.BucketBlocks, describesRows},
-	{layout.BucketBlocks, func(key []byte) bool { return !describesRows(key) }},
+}
+
+// copyOrder returns all that is copied in the order of the new file: the catalog, and keys, labels and
+// payloads of rows, come before their vectors and the indexes, which are most of it. If a file loses its
+// end, Salvage still knows the rows whose vectors it has.
+func copyOrder() (order []part) {
+	for _, name := range layout.AllBuckets {
+		if !bytes.Equal(name, layout.BucketBlocks) {
+			order = append(order, part{bucket: name})
+		}
+	}
+	others := func(key []byte) bool { return !describesRows(key) }
+	return append(order, part{layout.BucketBlocks, describesRows}, part{layout.BucketBlocks, others})
 }
 
 // describesRows reports whether a block has keys, labels, attributes or payloads of rows.
