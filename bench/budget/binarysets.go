@@ -114,7 +114,8 @@ func loadBinary(s *settings, name string) (*vector.CSR, []int8, error) {
 			return -1
 		})
 	case "news20":
-		return loadClasses(s, "news20-bydate/news20-bydate-train.txt.gz", dataset.FormatXMC, func(set []string) int8 {
+		file := "news20-bydate/news20-bydate-train.txt.gz"
+		return loadClasses(s, file, dataset.FormatXMC, func(set []string) int8 {
 			switch {
 			case slices.Contains(set, "3"):
 				return 1

@@ -108,7 +108,7 @@ func (b *bench) selectivity(ctx context.Context, filter string, share float64, a
 		want := exact.Hits
 		wanted += len(want)
 		for turn := range all {
-			i := (n + turn) % len(all) // what runs after a scan finds none of its rows in a cache
+			i := (n + turn) % len(all) // a way that follows a scan has no row in a cache
 			x := all[i].options
 			x.Where, x.K = o.Where, sweepK
 			least := math.Inf(1)

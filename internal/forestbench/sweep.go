@@ -190,8 +190,8 @@ func Run(
 	if err != nil {
 		return nil, err
 	}
-	start, left := time.Now(), sum(costs)
-	all := left
+	all := sum(costs)
+	start, left := time.Now(), all
 	if o.Planned != nil {
 		o.Planned(all)
 	}
@@ -379,21 +379,26 @@ func (r *run) trees(kind forest.Kind, members bool) int {
 
 // params are those of a forest of a kind.
 func (r *run) params(kind string, depth int, members bool) forest.Params {
-	name, _ := strings.CutSuffix(kind, rotatedSuffix)
+	name := strings.TrimSuffix(kind, rotatedSuffix)
 	p := forest.Params{Kind: forest.Kind(name), Depth: depth, Seed: r.Seed, Members: members, Natural: !members}
 	p.Trees = r.trees(p.Kind, members)
 	return p
+}
+
+// space returns the rows that forests of a kind are grown on, and the rotation that made them, nil for none.
+func (r *run) space(kind string) (*Matrix, *forest.Rotation) {
+	if strings.HasSuffix(kind, rotatedSuffix) {
+		return r.rotated, r.rotation
+	}
+	return r.corpus.space, nil
 }
 
 // grow grows a forest of a kind.
 func (r *run) grow(
 	ctx context.Context, kind string, p forest.Params, progress func(done, total int),
 ) (*forest.Forest, error) {
-	rows := r.corpus.space
-	if strings.HasSuffix(kind, rotatedSuffix) {
-		rows = r.rotated
-	}
-	return forest.Learn(ctx, rows, r.corpus.space.N, r.labels, p, r.Workers, progress)
+	rows, _ := r.space(kind)
+	return forest.Learn(ctx, rows, rows.N, r.labels, p, r.Workers, progress)
 }
 
 // learn grows a forest of a kind and puts the corpus behind it.
@@ -414,10 +419,7 @@ func (r *run) learn(ctx context.Context, kind string, depth int, members bool) (
 		b.Bytes += int64(len(c))
 	}
 	r.out.Built = append(r.out.Built, b)
-	rotation := r.rotation
-	if !strings.HasSuffix(kind, rotatedSuffix) {
-		rotation = nil
-	}
+	_, rotation := r.space(kind)
 	return r.corpus.view(f, rotation)
 }
 
