@@ -26,13 +26,15 @@ func spreadSize(dim, width int) int {
 // spread writes x − mean, rotated at random and multiplied by a constant, to z, whose length is a
 // spreadSize.
 func spread(z, x, mean []float32) {
-	for i, y := range x {
-		z[i] = y - mean[i]
+	vector.ScaleSub(x, 1, mean, z)
+	n := min(len(z), 1<<bits.Len(uint(max(len(x), 8)-1)))
+	clear(z[len(x):n])
+	// The transform of a vector whose second half is zero is that of its first half, twice.
+	vector.RotateSigns(z[:n], flips[0][:])
+	for ; n < len(z); n *= 2 {
+		copy(z[n:], z[:n])
 	}
-	clear(z[len(x):])
-	for i := range flips {
-		vector.RotateSigns(z, flips[i][:])
-	}
+	vector.RotateSigns(z, flips[1][:])
 }
 
 // maxSpread is the largest spreadSize.

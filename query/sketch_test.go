@@ -169,6 +169,28 @@ func TestSignEstimates(t *testing.T) {
 	}
 }
 
+// A row is rotated like all coordinates of a vector that zeros lengthen.
+func TestSpread(t *testing.T) {
+	for _, d := range []int{1, 7, 64, 65, 300, 512, 513, 1024} {
+		m := gaussian(2, d, 4)
+		got := make([]float32, spreadSize(d, 128))
+		want := make([]float32, len(got))
+		for j := range got {
+			got[j] = 7
+		}
+		spread(got, m.row(0), m.row(1))
+		for j := range d {
+			want[j] = m.row(0)[j] - m.row(1)[j]
+		}
+		for i := range flips {
+			vector.RotateSigns(want, flips[i][:])
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d coordinates in %d", d, len(got))
+		}
+	}
+}
+
 // Where rows resemble their labels outside the sketched coordinates, the norm
 // there counts little; where they do not, it counts in full.
 func TestSketchRest(t *testing.T) {

@@ -139,11 +139,14 @@ func signScores(q *SignQuery, chunks []unsafe.Pointer, shift uint, width int, id
 }
 
 func rotateSigns(x []float32, signs []uint64) {
-	if active == genericSet || len(x) < 8 {
+	switch n := len(x); {
+	case active == avx512Set && n >= 256:
+		rotateSignsAVX512(unsafe.SliceData(x), unsafe.SliceData(signs), n)
+	case active != genericSet && n >= 64:
+		rotateSignsAVX2(unsafe.SliceData(x), unsafe.SliceData(signs), n)
+	default:
 		rotateSignsGo(x, signs)
-		return
 	}
-	rotateSignsAVX2(unsafe.SliceData(x), unsafe.SliceData(signs), len(x))
 }
 
 func matVecBytes(m []int8, rows, stride int, x []uint8, out []int32) {
@@ -166,6 +169,28 @@ func wholeBytes(x []float32, out []uint8) bool {
 		}
 	}
 	return wholeBytesGo(x[n:], out[n:])
+}
+
+func largestBits(x []float32) uint32 {
+	if active == genericSet {
+		return largestBitsGo(x)
+	}
+	return largestBitsAVX2(unsafe.SliceData(x), len(x))
+}
+
+func roundSixteens(x []float32, scale float32, out []int8) int32 {
+	if active == genericSet {
+		return roundBytesGo(x, scale, out)
+	}
+	return roundSixteensAVX2(unsafe.SliceData(x), len(x), scale, unsafe.SliceData(out))
+}
+
+func scaleSub(x []float32, scale float32, y, out []float32) {
+	if active == genericSet {
+		scaleSubGo(x, scale, y, out)
+		return
+	}
+	scaleSubAVX2(unsafe.SliceData(x), len(x), scale, unsafe.SliceData(y), unsafe.SliceData(out))
 }
 
 func addRows(sum []float64, cells []float32, at []int, x []float64) {

@@ -139,6 +139,19 @@ func BenchmarkKernelRotateSigns(b *testing.B) {
 	})
 }
 
+func BenchmarkKernelSetSigns(b *testing.B) {
+	benchEachLevel(b, func(b *testing.B) {
+		var q SignQuery
+		w := make([]float32, SignBits(128))
+		for i := range w {
+			w[i] = float32(i)
+		}
+		for b.Loop() {
+			q.SetSigns(w, 128)
+		}
+	})
+}
+
 func BenchmarkKernelIsFinite(b *testing.B) {
 	benchEachLevel(b, func(b *testing.B) {
 		for _, n := range benchDims {

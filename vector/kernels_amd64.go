@@ -78,6 +78,11 @@ func signScoresAVX2(q *byte, width uint64, chunks **byte, shift uint64, ids *uin
 //go:noescape
 func matVecBytesAVX2(m *int8, rows int, stride int, x *uint8, out *int32)
 
+// rotateSignsAVX2 is RotateSigns, n a power of two of at least 64.
+//
+//go:noescape
+func rotateSignsAVX2(x *float32, signs *uint64, n int)
+
 // l2SquaredAVX512 is the squared Euclidean distance of n floats.
 //
 //go:noescape
@@ -152,6 +157,11 @@ func signScoresAVX512(q *byte, width uint64, chunks **byte, shift uint64, ids *u
 //go:noescape
 func matVecBytesAVX512(m *int8, rows int, stride int, x *uint8, out *int32)
 
+// rotateSignsAVX512 is RotateSigns, n a power of two of at least 256.
+//
+//go:noescape
+func rotateSignsAVX512(x *float32, signs *uint64, n int)
+
 // allFiniteAVX2 is whether none of n floats is a NaN or an infinity.
 //
 //go:noescape
@@ -162,15 +172,25 @@ func allFiniteAVX2(x *float32, n int) bool
 //go:noescape
 func wholeBytesAVX2(x *float32, n int, out *uint8) bool
 
+// largestBitsAVX2 is the bits of the largest magnitude of n floats.
+//
+//go:noescape
+func largestBitsAVX2(x *float32, n int) uint32
+
+// roundSixteensAVX2 is roundBytes for a multiple of sixteen numbers.
+//
+//go:noescape
+func roundSixteensAVX2(x *float32, n int, scale float32, out *int8) int32
+
+// scaleSubAVX2 is ScaleSub for n numbers.
+//
+//go:noescape
+func scaleSubAVX2(x *float32, n int, scale float32, y *float32, out *float32)
+
 // addRowsAVX2 is AddRows for n sums, a multiple of 32, and a number of rows.
 //
 //go:noescape
 func addRowsAVX2(sum *float64, n int, cells *float32, at *int, x *float64, rows int)
-
-// rotateSignsAVX2 is RotateSigns, n a power of two of at least 8.
-//
-//go:noescape
-func rotateSignsAVX2(x *float32, signs *uint64, n int)
 
 // prefetchLines hints that the n bytes from p will be read.
 //

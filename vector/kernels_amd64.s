@@ -92,31 +92,71 @@ DATA laneBits<>+24(SB)/4, $0x00000040
 DATA laneBits<>+28(SB)/4, $0x00000080
 GLOBL laneBits<>(SB), RODATA|NOPTR, $32
 
-DATA hadamardSigns<>+0(SB)/4, $0x00000000
-DATA hadamardSigns<>+4(SB)/4, $0x80000000
-DATA hadamardSigns<>+8(SB)/4, $0x00000000
-DATA hadamardSigns<>+12(SB)/4, $0x80000000
-DATA hadamardSigns<>+16(SB)/4, $0x00000000
-DATA hadamardSigns<>+20(SB)/4, $0x80000000
-DATA hadamardSigns<>+24(SB)/4, $0x00000000
-DATA hadamardSigns<>+28(SB)/4, $0x80000000
-DATA hadamardSigns<>+32(SB)/4, $0x00000000
-DATA hadamardSigns<>+36(SB)/4, $0x00000000
-DATA hadamardSigns<>+40(SB)/4, $0x80000000
-DATA hadamardSigns<>+44(SB)/4, $0x80000000
-DATA hadamardSigns<>+48(SB)/4, $0x00000000
-DATA hadamardSigns<>+52(SB)/4, $0x00000000
-DATA hadamardSigns<>+56(SB)/4, $0x80000000
-DATA hadamardSigns<>+60(SB)/4, $0x80000000
-DATA hadamardSigns<>+64(SB)/4, $0x00000000
-DATA hadamardSigns<>+68(SB)/4, $0x00000000
-DATA hadamardSigns<>+72(SB)/4, $0x00000000
-DATA hadamardSigns<>+76(SB)/4, $0x00000000
-DATA hadamardSigns<>+80(SB)/4, $0x80000000
-DATA hadamardSigns<>+84(SB)/4, $0x80000000
-DATA hadamardSigns<>+88(SB)/4, $0x80000000
-DATA hadamardSigns<>+92(SB)/4, $0x80000000
-GLOBL hadamardSigns<>(SB), RODATA|NOPTR, $96
+DATA hadamardSigns<>+0(SB)/4, $0x3f800000
+DATA hadamardSigns<>+4(SB)/4, $0xbf800000
+DATA hadamardSigns<>+8(SB)/4, $0x3f800000
+DATA hadamardSigns<>+12(SB)/4, $0xbf800000
+DATA hadamardSigns<>+16(SB)/4, $0x3f800000
+DATA hadamardSigns<>+20(SB)/4, $0xbf800000
+DATA hadamardSigns<>+24(SB)/4, $0x3f800000
+DATA hadamardSigns<>+28(SB)/4, $0xbf800000
+DATA hadamardSigns<>+32(SB)/4, $0x3f800000
+DATA hadamardSigns<>+36(SB)/4, $0xbf800000
+DATA hadamardSigns<>+40(SB)/4, $0x3f800000
+DATA hadamardSigns<>+44(SB)/4, $0xbf800000
+DATA hadamardSigns<>+48(SB)/4, $0x3f800000
+DATA hadamardSigns<>+52(SB)/4, $0xbf800000
+DATA hadamardSigns<>+56(SB)/4, $0x3f800000
+DATA hadamardSigns<>+60(SB)/4, $0xbf800000
+DATA hadamardSigns<>+64(SB)/4, $0x3f800000
+DATA hadamardSigns<>+68(SB)/4, $0x3f800000
+DATA hadamardSigns<>+72(SB)/4, $0xbf800000
+DATA hadamardSigns<>+76(SB)/4, $0xbf800000
+DATA hadamardSigns<>+80(SB)/4, $0x3f800000
+DATA hadamardSigns<>+84(SB)/4, $0x3f800000
+DATA hadamardSigns<>+88(SB)/4, $0xbf800000
+DATA hadamardSigns<>+92(SB)/4, $0xbf800000
+DATA hadamardSigns<>+96(SB)/4, $0x3f800000
+DATA hadamardSigns<>+100(SB)/4, $0x3f800000
+DATA hadamardSigns<>+104(SB)/4, $0xbf800000
+DATA hadamardSigns<>+108(SB)/4, $0xbf800000
+DATA hadamardSigns<>+112(SB)/4, $0x3f800000
+DATA hadamardSigns<>+116(SB)/4, $0x3f800000
+DATA hadamardSigns<>+120(SB)/4, $0xbf800000
+DATA hadamardSigns<>+124(SB)/4, $0xbf800000
+DATA hadamardSigns<>+128(SB)/4, $0x3f800000
+DATA hadamardSigns<>+132(SB)/4, $0x3f800000
+DATA hadamardSigns<>+136(SB)/4, $0x3f800000
+DATA hadamardSigns<>+140(SB)/4, $0x3f800000
+DATA hadamardSigns<>+144(SB)/4, $0xbf800000
+DATA hadamardSigns<>+148(SB)/4, $0xbf800000
+DATA hadamardSigns<>+152(SB)/4, $0xbf800000
+DATA hadamardSigns<>+156(SB)/4, $0xbf800000
+DATA hadamardSigns<>+160(SB)/4, $0x3f800000
+DATA hadamardSigns<>+164(SB)/4, $0x3f800000
+DATA hadamardSigns<>+168(SB)/4, $0x3f800000
+DATA hadamardSigns<>+172(SB)/4, $0x3f800000
+DATA hadamardSigns<>+176(SB)/4, $0xbf800000
+DATA hadamardSigns<>+180(SB)/4, $0xbf800000
+DATA hadamardSigns<>+184(SB)/4, $0xbf800000
+DATA hadamardSigns<>+188(SB)/4, $0xbf800000
+DATA hadamardSigns<>+192(SB)/4, $0x3f800000
+DATA hadamardSigns<>+196(SB)/4, $0x3f800000
+DATA hadamardSigns<>+200(SB)/4, $0x3f800000
+DATA hadamardSigns<>+204(SB)/4, $0x3f800000
+DATA hadamardSigns<>+208(SB)/4, $0x3f800000
+DATA hadamardSigns<>+212(SB)/4, $0x3f800000
+DATA hadamardSigns<>+216(SB)/4, $0x3f800000
+DATA hadamardSigns<>+220(SB)/4, $0x3f800000
+DATA hadamardSigns<>+224(SB)/4, $0xbf800000
+DATA hadamardSigns<>+228(SB)/4, $0xbf800000
+DATA hadamardSigns<>+232(SB)/4, $0xbf800000
+DATA hadamardSigns<>+236(SB)/4, $0xbf800000
+DATA hadamardSigns<>+240(SB)/4, $0xbf800000
+DATA hadamardSigns<>+244(SB)/4, $0xbf800000
+DATA hadamardSigns<>+248(SB)/4, $0xbf800000
+DATA hadamardSigns<>+252(SB)/4, $0xbf800000
+GLOBL hadamardSigns<>(SB), RODATA|NOPTR, $256
 
 DATA exponent<>+0(SB)/8, $0x7f8000007f800000
 DATA exponent<>+8(SB)/8, $0x7f8000007f800000
@@ -2380,6 +2420,205 @@ return:
 	VZEROUPPER
 	RET
 
+// func rotateSignsAVX2(x *float32, signs *uint64, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·rotateSignsAVX2(SB), NOSPLIT, $0-24
+	MOVQ    x+0(FP), AX
+	MOVQ    signs+8(FP), BX
+	MOVQ    n+16(FP), CX
+	MOVQ    CX, DX
+	SHLQ    $0x02, DX
+	LEAQ    (AX)(DX*1), CX
+	VMOVDQU hadamardSigns<>+0(SB), Y0
+	VMOVDQU hadamardSigns<>+64(SB), Y1
+	VMOVDQU hadamardSigns<>+128(SB), Y2
+	VMOVDQU laneBits<>+0(SB), Y3
+	MOVQ    AX, SI
+
+block:
+	VPBROADCASTB (BX), Y4
+	VPAND        Y3, Y4, Y4
+	VPCMPEQD     Y3, Y4, Y4
+	VPSLLD       $0x1f, Y4, Y4
+	VXORPS       (SI), Y4, Y4
+	VPERMILPS    $0xb1, Y4, Y5
+	VFMADD213PS  Y5, Y0, Y4
+	VPERMILPS    $0x4e, Y4, Y5
+	VFMADD213PS  Y5, Y1, Y4
+	VPERM2F128   $0x01, Y4, Y4, Y5
+	VFMADD213PS  Y5, Y2, Y4
+	VPBROADCASTB 1(BX), Y5
+	VPAND        Y3, Y5, Y5
+	VPCMPEQD     Y3, Y5, Y5
+	VPSLLD       $0x1f, Y5, Y5
+	VXORPS       32(SI), Y5, Y5
+	VPERMILPS    $0xb1, Y5, Y6
+	VFMADD213PS  Y6, Y0, Y5
+	VPERMILPS    $0x4e, Y5, Y6
+	VFMADD213PS  Y6, Y1, Y5
+	VPERM2F128   $0x01, Y5, Y5, Y6
+	VFMADD213PS  Y6, Y2, Y5
+	VPBROADCASTB 2(BX), Y6
+	VPAND        Y3, Y6, Y6
+	VPCMPEQD     Y3, Y6, Y6
+	VPSLLD       $0x1f, Y6, Y6
+	VXORPS       64(SI), Y6, Y6
+	VPERMILPS    $0xb1, Y6, Y7
+	VFMADD213PS  Y7, Y0, Y6
+	VPERMILPS    $0x4e, Y6, Y7
+	VFMADD213PS  Y7, Y1, Y6
+	VPERM2F128   $0x01, Y6, Y6, Y7
+	VFMADD213PS  Y7, Y2, Y6
+	VPBROADCASTB 3(BX), Y7
+	VPAND        Y3, Y7, Y7
+	VPCMPEQD     Y3, Y7, Y7
+	VPSLLD       $0x1f, Y7, Y7
+	VXORPS       96(SI), Y7, Y7
+	VPERMILPS    $0xb1, Y7, Y8
+	VFMADD213PS  Y8, Y0, Y7
+	VPERMILPS    $0x4e, Y7, Y8
+	VFMADD213PS  Y8, Y1, Y7
+	VPERM2F128   $0x01, Y7, Y7, Y8
+	VFMADD213PS  Y8, Y2, Y7
+	VPBROADCASTB 4(BX), Y8
+	VPAND        Y3, Y8, Y8
+	VPCMPEQD     Y3, Y8, Y8
+	VPSLLD       $0x1f, Y8, Y8
+	VXORPS       128(SI), Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y9
+	VFMADD213PS  Y9, Y0, Y8
+	VPERMILPS    $0x4e, Y8, Y9
+	VFMADD213PS  Y9, Y1, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y9
+	VFMADD213PS  Y9, Y2, Y8
+	VPBROADCASTB 5(BX), Y9
+	VPAND        Y3, Y9, Y9
+	VPCMPEQD     Y3, Y9, Y9
+	VPSLLD       $0x1f, Y9, Y9
+	VXORPS       160(SI), Y9, Y9
+	VPERMILPS    $0xb1, Y9, Y10
+	VFMADD213PS  Y10, Y0, Y9
+	VPERMILPS    $0x4e, Y9, Y10
+	VFMADD213PS  Y10, Y1, Y9
+	VPERM2F128   $0x01, Y9, Y9, Y10
+	VFMADD213PS  Y10, Y2, Y9
+	VPBROADCASTB 6(BX), Y10
+	VPAND        Y3, Y10, Y10
+	VPCMPEQD     Y3, Y10, Y10
+	VPSLLD       $0x1f, Y10, Y10
+	VXORPS       192(SI), Y10, Y10
+	VPERMILPS    $0xb1, Y10, Y11
+	VFMADD213PS  Y11, Y0, Y10
+	VPERMILPS    $0x4e, Y10, Y11
+	VFMADD213PS  Y11, Y1, Y10
+	VPERM2F128   $0x01, Y10, Y10, Y11
+	VFMADD213PS  Y11, Y2, Y10
+	VPBROADCASTB 7(BX), Y11
+	VPAND        Y3, Y11, Y11
+	VPCMPEQD     Y3, Y11, Y11
+	VPSLLD       $0x1f, Y11, Y11
+	VXORPS       224(SI), Y11, Y11
+	VPERMILPS    $0xb1, Y11, Y12
+	VFMADD213PS  Y12, Y0, Y11
+	VPERMILPS    $0x4e, Y11, Y12
+	VFMADD213PS  Y12, Y1, Y11
+	VPERM2F128   $0x01, Y11, Y11, Y12
+	VFMADD213PS  Y12, Y2, Y11
+	VADDPS       Y5, Y4, Y12
+	VSUBPS       Y5, Y4, Y5
+	VADDPS       Y7, Y6, Y4
+	VSUBPS       Y7, Y6, Y7
+	VADDPS       Y9, Y8, Y6
+	VSUBPS       Y9, Y8, Y9
+	VADDPS       Y11, Y10, Y8
+	VSUBPS       Y11, Y10, Y11
+	VADDPS       Y4, Y12, Y10
+	VSUBPS       Y4, Y12, Y4
+	VADDPS       Y7, Y5, Y12
+	VSUBPS       Y7, Y5, Y7
+	VADDPS       Y8, Y6, Y5
+	VSUBPS       Y8, Y6, Y8
+	VADDPS       Y11, Y9, Y6
+	VSUBPS       Y11, Y9, Y11
+	VADDPS       Y5, Y10, Y9
+	VSUBPS       Y5, Y10, Y5
+	VADDPS       Y6, Y12, Y10
+	VSUBPS       Y6, Y12, Y6
+	VADDPS       Y8, Y4, Y12
+	VSUBPS       Y8, Y4, Y8
+	VADDPS       Y11, Y7, Y4
+	VSUBPS       Y11, Y7, Y11
+	VMOVUPS      Y9, (SI)
+	VMOVUPS      Y10, 32(SI)
+	VMOVUPS      Y12, 64(SI)
+	VMOVUPS      Y4, 96(SI)
+	VMOVUPS      Y5, 128(SI)
+	VMOVUPS      Y6, 160(SI)
+	VMOVUPS      Y8, 192(SI)
+	VMOVUPS      Y11, 224(SI)
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x08, BX
+	CMPQ         SI, CX
+	JLT          block
+	MOVQ         $0x00000100, BX
+
+step:
+	CMPQ BX, DX
+	JGE  return
+	LEAQ (BX)(BX*1), SI
+	CMPQ SI, DX
+	JLT  two
+
+pair:
+	VMOVUPS (AX), Y0
+	VMOVUPS (AX)(BX*1), Y1
+	VADDPS  Y1, Y0, Y2
+	VSUBPS  Y1, Y0, Y1
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y1, (AX)(BX*1)
+	ADDQ    $0x20, AX
+	LEAQ    (AX)(BX*1), SI
+	CMPQ    SI, CX
+	JLT     pair
+	JMP     return
+
+two:
+	LEAQ (BX)(BX*2), R8
+	MOVQ AX, SI
+
+run:
+	LEAQ (SI)(BX*1), DI
+
+four:
+	VMOVUPS (SI), Y0
+	VMOVUPS (SI)(BX*1), Y1
+	VMOVUPS (SI)(BX*2), Y2
+	VMOVUPS (SI)(R8*1), Y3
+	VADDPS  Y1, Y0, Y4
+	VSUBPS  Y1, Y0, Y1
+	VADDPS  Y3, Y2, Y0
+	VSUBPS  Y3, Y2, Y3
+	VADDPS  Y0, Y4, Y2
+	VSUBPS  Y0, Y4, Y0
+	VADDPS  Y3, Y1, Y4
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y4, (SI)(BX*1)
+	VMOVUPS Y0, (SI)(BX*2)
+	VMOVUPS Y3, (SI)(R8*1)
+	ADDQ    $0x20, SI
+	CMPQ    SI, DI
+	JLT     four
+	ADDQ    R8, SI
+	CMPQ    SI, CX
+	JLT     run
+	SHLQ    $0x02, BX
+	JMP     step
+
+return:
+	VZEROUPPER
+	RET
+
 // func l2SquaredAVX512(a *float32, b *float32, n int) float32
 // Requires: AVX, AVX512BW, AVX512F, BMI2, SSE
 TEXT ·l2SquaredAVX512(SB), NOSPLIT, $0-28
@@ -4365,6 +4604,343 @@ return:
 	VZEROUPPER
 	RET
 
+// func rotateSignsAVX512(x *float32, signs *uint64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·rotateSignsAVX512(SB), NOSPLIT, $0-24
+	MOVQ       x+0(FP), AX
+	MOVQ       signs+8(FP), BX
+	MOVQ       n+16(FP), CX
+	MOVQ       CX, DX
+	SHLQ       $0x02, DX
+	LEAQ       (AX)(DX*1), CX
+	VMOVDQU64  hadamardSigns<>+0(SB), Z0
+	VMOVDQU64  hadamardSigns<>+64(SB), Z1
+	VMOVDQU64  hadamardSigns<>+128(SB), Z2
+	VMOVDQU64  hadamardSigns<>+192(SB), Z3
+	VPTERNLOGD $0xff, Z4, Z4, Z4
+	VPSLLD     $0x1f, Z4, Z4
+	MOVQ       AX, SI
+
+block:
+	KMOVW       (BX), K1
+	VMOVDQU64   (SI), Z5
+	VXORPS      Z4, Z5, K1, Z5
+	VPERMILPS   $0xb1, Z5, Z6
+	VFMADD213PS Z6, Z0, Z5
+	VPERMILPS   $0x4e, Z5, Z6
+	VFMADD213PS Z6, Z1, Z5
+	VSHUFF32X4  $0xb1, Z5, Z5, Z6
+	VFMADD213PS Z6, Z2, Z5
+	VSHUFF32X4  $0x4e, Z5, Z5, Z6
+	VFMADD213PS Z6, Z3, Z5
+	KMOVW       2(BX), K1
+	VMOVDQU64   64(SI), Z6
+	VXORPS      Z4, Z6, K1, Z6
+	VPERMILPS   $0xb1, Z6, Z7
+	VFMADD213PS Z7, Z0, Z6
+	VPERMILPS   $0x4e, Z6, Z7
+	VFMADD213PS Z7, Z1, Z6
+	VSHUFF32X4  $0xb1, Z6, Z6, Z7
+	VFMADD213PS Z7, Z2, Z6
+	VSHUFF32X4  $0x4e, Z6, Z6, Z7
+	VFMADD213PS Z7, Z3, Z6
+	KMOVW       4(BX), K1
+	VMOVDQU64   128(SI), Z7
+	VXORPS      Z4, Z7, K1, Z7
+	VPERMILPS   $0xb1, Z7, Z8
+	VFMADD213PS Z8, Z0, Z7
+	VPERMILPS   $0x4e, Z7, Z8
+	VFMADD213PS Z8, Z1, Z7
+	VSHUFF32X4  $0xb1, Z7, Z7, Z8
+	VFMADD213PS Z8, Z2, Z7
+	VSHUFF32X4  $0x4e, Z7, Z7, Z8
+	VFMADD213PS Z8, Z3, Z7
+	KMOVW       6(BX), K1
+	VMOVDQU64   192(SI), Z8
+	VXORPS      Z4, Z8, K1, Z8
+	VPERMILPS   $0xb1, Z8, Z9
+	VFMADD213PS Z9, Z0, Z8
+	VPERMILPS   $0x4e, Z8, Z9
+	VFMADD213PS Z9, Z1, Z8
+	VSHUFF32X4  $0xb1, Z8, Z8, Z9
+	VFMADD213PS Z9, Z2, Z8
+	VSHUFF32X4  $0x4e, Z8, Z8, Z9
+	VFMADD213PS Z9, Z3, Z8
+	KMOVW       8(BX), K1
+	VMOVDQU64   256(SI), Z9
+	VXORPS      Z4, Z9, K1, Z9
+	VPERMILPS   $0xb1, Z9, Z10
+	VFMADD213PS Z10, Z0, Z9
+	VPERMILPS   $0x4e, Z9, Z10
+	VFMADD213PS Z10, Z1, Z9
+	VSHUFF32X4  $0xb1, Z9, Z9, Z10
+	VFMADD213PS Z10, Z2, Z9
+	VSHUFF32X4  $0x4e, Z9, Z9, Z10
+	VFMADD213PS Z10, Z3, Z9
+	KMOVW       10(BX), K1
+	VMOVDQU64   320(SI), Z10
+	VXORPS      Z4, Z10, K1, Z10
+	VPERMILPS   $0xb1, Z10, Z11
+	VFMADD213PS Z11, Z0, Z10
+	VPERMILPS   $0x4e, Z10, Z11
+	VFMADD213PS Z11, Z1, Z10
+	VSHUFF32X4  $0xb1, Z10, Z10, Z11
+	VFMADD213PS Z11, Z2, Z10
+	VSHUFF32X4  $0x4e, Z10, Z10, Z11
+	VFMADD213PS Z11, Z3, Z10
+	KMOVW       12(BX), K1
+	VMOVDQU64   384(SI), Z11
+	VXORPS      Z4, Z11, K1, Z11
+	VPERMILPS   $0xb1, Z11, Z12
+	VFMADD213PS Z12, Z0, Z11
+	VPERMILPS   $0x4e, Z11, Z12
+	VFMADD213PS Z12, Z1, Z11
+	VSHUFF32X4  $0xb1, Z11, Z11, Z12
+	VFMADD213PS Z12, Z2, Z11
+	VSHUFF32X4  $0x4e, Z11, Z11, Z12
+	VFMADD213PS Z12, Z3, Z11
+	KMOVW       14(BX), K1
+	VMOVDQU64   448(SI), Z12
+	VXORPS      Z4, Z12, K1, Z12
+	VPERMILPS   $0xb1, Z12, Z13
+	VFMADD213PS Z13, Z0, Z12
+	VPERMILPS   $0x4e, Z12, Z13
+	VFMADD213PS Z13, Z1, Z12
+	VSHUFF32X4  $0xb1, Z12, Z12, Z13
+	VFMADD213PS Z13, Z2, Z12
+	VSHUFF32X4  $0x4e, Z12, Z12, Z13
+	VFMADD213PS Z13, Z3, Z12
+	KMOVW       16(BX), K1
+	VMOVDQU64   512(SI), Z13
+	VXORPS      Z4, Z13, K1, Z13
+	VPERMILPS   $0xb1, Z13, Z14
+	VFMADD213PS Z14, Z0, Z13
+	VPERMILPS   $0x4e, Z13, Z14
+	VFMADD213PS Z14, Z1, Z13
+	VSHUFF32X4  $0xb1, Z13, Z13, Z14
+	VFMADD213PS Z14, Z2, Z13
+	VSHUFF32X4  $0x4e, Z13, Z13, Z14
+	VFMADD213PS Z14, Z3, Z13
+	KMOVW       18(BX), K1
+	VMOVDQU64   576(SI), Z14
+	VXORPS      Z4, Z14, K1, Z14
+	VPERMILPS   $0xb1, Z14, Z15
+	VFMADD213PS Z15, Z0, Z14
+	VPERMILPS   $0x4e, Z14, Z15
+	VFMADD213PS Z15, Z1, Z14
+	VSHUFF32X4  $0xb1, Z14, Z14, Z15
+	VFMADD213PS Z15, Z2, Z14
+	VSHUFF32X4  $0x4e, Z14, Z14, Z15
+	VFMADD213PS Z15, Z3, Z14
+	KMOVW       20(BX), K1
+	VMOVDQU64   640(SI), Z15
+	VXORPS      Z4, Z15, K1, Z15
+	VPERMILPS   $0xb1, Z15, Z16
+	VFMADD213PS Z16, Z0, Z15
+	VPERMILPS   $0x4e, Z15, Z16
+	VFMADD213PS Z16, Z1, Z15
+	VSHUFF32X4  $0xb1, Z15, Z15, Z16
+	VFMADD213PS Z16, Z2, Z15
+	VSHUFF32X4  $0x4e, Z15, Z15, Z16
+	VFMADD213PS Z16, Z3, Z15
+	KMOVW       22(BX), K1
+	VMOVDQU64   704(SI), Z16
+	VXORPS      Z4, Z16, K1, Z16
+	VPERMILPS   $0xb1, Z16, Z17
+	VFMADD213PS Z17, Z0, Z16
+	VPERMILPS   $0x4e, Z16, Z17
+	VFMADD213PS Z17, Z1, Z16
+	VSHUFF32X4  $0xb1, Z16, Z16, Z17
+	VFMADD213PS Z17, Z2, Z16
+	VSHUFF32X4  $0x4e, Z16, Z16, Z17
+	VFMADD213PS Z17, Z3, Z16
+	KMOVW       24(BX), K1
+	VMOVDQU64   768(SI), Z17
+	VXORPS      Z4, Z17, K1, Z17
+	VPERMILPS   $0xb1, Z17, Z18
+	VFMADD213PS Z18, Z0, Z17
+	VPERMILPS   $0x4e, Z17, Z18
+	VFMADD213PS Z18, Z1, Z17
+	VSHUFF32X4  $0xb1, Z17, Z17, Z18
+	VFMADD213PS Z18, Z2, Z17
+	VSHUFF32X4  $0x4e, Z17, Z17, Z18
+	VFMADD213PS Z18, Z3, Z17
+	KMOVW       26(BX), K1
+	VMOVDQU64   832(SI), Z18
+	VXORPS      Z4, Z18, K1, Z18
+	VPERMILPS   $0xb1, Z18, Z19
+	VFMADD213PS Z19, Z0, Z18
+	VPERMILPS   $0x4e, Z18, Z19
+	VFMADD213PS Z19, Z1, Z18
+	VSHUFF32X4  $0xb1, Z18, Z18, Z19
+	VFMADD213PS Z19, Z2, Z18
+	VSHUFF32X4  $0x4e, Z18, Z18, Z19
+	VFMADD213PS Z19, Z3, Z18
+	KMOVW       28(BX), K1
+	VMOVDQU64   896(SI), Z19
+	VXORPS      Z4, Z19, K1, Z19
+	VPERMILPS   $0xb1, Z19, Z20
+	VFMADD213PS Z20, Z0, Z19
+	VPERMILPS   $0x4e, Z19, Z20
+	VFMADD213PS Z20, Z1, Z19
+	VSHUFF32X4  $0xb1, Z19, Z19, Z20
+	VFMADD213PS Z20, Z2, Z19
+	VSHUFF32X4  $0x4e, Z19, Z19, Z20
+	VFMADD213PS Z20, Z3, Z19
+	KMOVW       30(BX), K1
+	VMOVDQU64   960(SI), Z20
+	VXORPS      Z4, Z20, K1, Z20
+	VPERMILPS   $0xb1, Z20, Z21
+	VFMADD213PS Z21, Z0, Z20
+	VPERMILPS   $0x4e, Z20, Z21
+	VFMADD213PS Z21, Z1, Z20
+	VSHUFF32X4  $0xb1, Z20, Z20, Z21
+	VFMADD213PS Z21, Z2, Z20
+	VSHUFF32X4  $0x4e, Z20, Z20, Z21
+	VFMADD213PS Z21, Z3, Z20
+	VADDPS      Z6, Z5, Z21
+	VSUBPS      Z6, Z5, Z6
+	VADDPS      Z8, Z7, Z5
+	VSUBPS      Z8, Z7, Z8
+	VADDPS      Z10, Z9, Z7
+	VSUBPS      Z10, Z9, Z10
+	VADDPS      Z12, Z11, Z9
+	VSUBPS      Z12, Z11, Z12
+	VADDPS      Z14, Z13, Z11
+	VSUBPS      Z14, Z13, Z14
+	VADDPS      Z16, Z15, Z13
+	VSUBPS      Z16, Z15, Z16
+	VADDPS      Z18, Z17, Z15
+	VSUBPS      Z18, Z17, Z18
+	VADDPS      Z20, Z19, Z17
+	VSUBPS      Z20, Z19, Z20
+	VADDPS      Z5, Z21, Z19
+	VSUBPS      Z5, Z21, Z5
+	VADDPS      Z8, Z6, Z21
+	VSUBPS      Z8, Z6, Z8
+	VADDPS      Z9, Z7, Z6
+	VSUBPS      Z9, Z7, Z9
+	VADDPS      Z12, Z10, Z7
+	VSUBPS      Z12, Z10, Z12
+	VADDPS      Z13, Z11, Z10
+	VSUBPS      Z13, Z11, Z13
+	VADDPS      Z16, Z14, Z11
+	VSUBPS      Z16, Z14, Z16
+	VADDPS      Z17, Z15, Z14
+	VSUBPS      Z17, Z15, Z17
+	VADDPS      Z20, Z18, Z15
+	VSUBPS      Z20, Z18, Z20
+	VADDPS      Z6, Z19, Z18
+	VSUBPS      Z6, Z19, Z6
+	VADDPS      Z7, Z21, Z19
+	VSUBPS      Z7, Z21, Z7
+	VADDPS      Z9, Z5, Z21
+	VSUBPS      Z9, Z5, Z9
+	VADDPS      Z12, Z8, Z5
+	VSUBPS      Z12, Z8, Z12
+	VADDPS      Z14, Z10, Z8
+	VSUBPS      Z14, Z10, Z14
+	VADDPS      Z15, Z11, Z10
+	VSUBPS      Z15, Z11, Z15
+	VADDPS      Z17, Z13, Z11
+	VSUBPS      Z17, Z13, Z17
+	VADDPS      Z20, Z16, Z13
+	VSUBPS      Z20, Z16, Z20
+	VADDPS      Z8, Z18, Z16
+	VSUBPS      Z8, Z18, Z8
+	VADDPS      Z10, Z19, Z18
+	VSUBPS      Z10, Z19, Z10
+	VADDPS      Z11, Z21, Z19
+	VSUBPS      Z11, Z21, Z11
+	VADDPS      Z13, Z5, Z21
+	VSUBPS      Z13, Z5, Z13
+	VADDPS      Z14, Z6, Z5
+	VSUBPS      Z14, Z6, Z14
+	VADDPS      Z15, Z7, Z6
+	VSUBPS      Z15, Z7, Z15
+	VADDPS      Z17, Z9, Z7
+	VSUBPS      Z17, Z9, Z17
+	VADDPS      Z20, Z12, Z9
+	VSUBPS      Z20, Z12, Z20
+	VMOVUPS     Z16, (SI)
+	VMOVUPS     Z18, 64(SI)
+	VMOVUPS     Z19, 128(SI)
+	VMOVUPS     Z21, 192(SI)
+	VMOVUPS     Z5, 256(SI)
+	VMOVUPS     Z6, 320(SI)
+	VMOVUPS     Z7, 384(SI)
+	VMOVUPS     Z9, 448(SI)
+	VMOVUPS     Z8, 512(SI)
+	VMOVUPS     Z10, 576(SI)
+	VMOVUPS     Z11, 640(SI)
+	VMOVUPS     Z13, 704(SI)
+	VMOVUPS     Z14, 768(SI)
+	VMOVUPS     Z15, 832(SI)
+	VMOVUPS     Z17, 896(SI)
+	VMOVUPS     Z20, 960(SI)
+	ADDQ        $0x00000400, SI
+	ADDQ        $0x20, BX
+	CMPQ        SI, CX
+	JLT         block
+	MOVQ        $0x00000400, BX
+
+step:
+	CMPQ BX, DX
+	JGE  return
+	LEAQ (BX)(BX*1), SI
+	CMPQ SI, DX
+	JLT  two
+
+pair:
+	VMOVUPS (AX), Z0
+	VMOVUPS (AX)(BX*1), Z1
+	VADDPS  Z1, Z0, Z2
+	VSUBPS  Z1, Z0, Z1
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z1, (AX)(BX*1)
+	ADDQ    $0x40, AX
+	LEAQ    (AX)(BX*1), SI
+	CMPQ    SI, CX
+	JLT     pair
+	JMP     return
+
+two:
+	LEAQ (BX)(BX*2), R8
+	MOVQ AX, SI
+
+run:
+	LEAQ (SI)(BX*1), DI
+
+four:
+	VMOVUPS (SI), Z0
+	VMOVUPS (SI)(BX*1), Z1
+	VMOVUPS (SI)(BX*2), Z2
+	VMOVUPS (SI)(R8*1), Z3
+	VADDPS  Z1, Z0, Z4
+	VSUBPS  Z1, Z0, Z1
+	VADDPS  Z3, Z2, Z0
+	VSUBPS  Z3, Z2, Z3
+	VADDPS  Z0, Z4, Z2
+	VSUBPS  Z0, Z4, Z0
+	VADDPS  Z3, Z1, Z4
+	VSUBPS  Z3, Z1, Z3
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z4, (SI)(BX*1)
+	VMOVUPS Z0, (SI)(BX*2)
+	VMOVUPS Z3, (SI)(R8*1)
+	ADDQ    $0x40, SI
+	CMPQ    SI, DI
+	JLT     four
+	ADDQ    R8, SI
+	CMPQ    SI, CX
+	JLT     run
+	SHLQ    $0x02, BX
+	JMP     step
+
+return:
+	VZEROUPPER
+	RET
+
 // func allFiniteAVX2(x *float32, n int) bool
 // Requires: AVX, AVX2
 TEXT ·allFiniteAVX2(SB), NOSPLIT, $0-17
@@ -4455,6 +5031,161 @@ done:
 	VZEROUPPER
 	RET
 
+// func largestBitsAVX2(x *float32, n int) uint32
+// Requires: AVX, AVX2
+TEXT ·largestBitsAVX2(SB), NOSPLIT, $0-20
+	MOVQ     x+0(FP), AX
+	MOVQ     n+8(FP), CX
+	VPXOR    Y0, Y0, Y0
+	VPXOR    Y1, Y1, Y1
+	VPXOR    Y2, Y2, Y2
+	VPXOR    Y3, Y3, Y3
+	VPCMPEQD Y4, Y4, Y4
+	VPSRLD   $0x01, Y4, Y4
+
+unrolled:
+	CMPQ    CX, $0x00000020
+	JLT     single
+	VPAND   (AX), Y4, Y5
+	VPMAXUD Y5, Y0, Y0
+	VPAND   32(AX), Y4, Y5
+	VPMAXUD Y5, Y1, Y1
+	VPAND   64(AX), Y4, Y5
+	VPMAXUD Y5, Y2, Y2
+	VPAND   96(AX), Y4, Y5
+	VPMAXUD Y5, Y3, Y3
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JMP     unrolled
+
+single:
+	CMPQ    CX, $0x00000008
+	JLT     tail
+	VPAND   (AX), Y4, Y5
+	VPMAXUD Y5, Y0, Y0
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JMP     single
+
+tail:
+	TESTQ      CX, CX
+	JZ         done
+	LEAQ       floatMask<>+64(SB), DX
+	NEGQ       CX
+	VMOVDQU    (DX)(CX*4), Y5
+	VMASKMOVPS (AX), Y5, Y5
+	VPAND      Y4, Y5, Y5
+	VPMAXUD    Y5, Y0, Y0
+
+done:
+	VPMAXUD      Y1, Y0, Y0
+	VPMAXUD      Y3, Y2, Y2
+	VPMAXUD      Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func roundSixteensAVX2(x *float32, n int, scale float32, out *int8) int32
+// Requires: AVX, AVX2, SSE
+TEXT ·roundSixteensAVX2(SB), NOSPLIT, $0-36
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         out+24(FP), DX
+	MOVSS        scale+16(FP), X0
+	VBROADCASTSS X0, Y0
+	VPXOR        Y1, Y1, Y1
+
+sixteen:
+	TESTQ        CX, CX
+	JZ           done
+	VMULPS       (AX), Y0, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPADDD       Y2, Y1, Y1
+	VMULPS       32(AX), Y0, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPADDD       Y3, Y1, Y1
+	VPACKSSDW    Y3, Y2, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKSSWB    X3, X2, X3
+	VMOVDQU      X3, (DX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x10, DX
+	SUBQ         $0x10, CX
+	JMP          sixteen
+
+done:
+	VEXTRACTI128 $0x01, Y1, X0
+	VPADDD       X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPADDD       X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VPADDD       X0, X1, X1
+	VMOVD        X1, AX
+	MOVL         AX, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func scaleSubAVX2(x *float32, n int, scale float32, y *float32, out *float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·scaleSubAVX2(SB), NOSPLIT, $0-40
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         y+24(FP), DX
+	MOVQ         out+32(FP), BX
+	MOVSS        scale+16(FP), X0
+	VBROADCASTSS X0, Y0
+
+unrolled:
+	CMPQ    CX, $0x00000010
+	JLT     single
+	VMULPS  (AX), Y0, Y1
+	VSUBPS  (DX), Y1, Y1
+	VMOVUPS Y1, (BX)
+	VMULPS  32(AX), Y0, Y1
+	VSUBPS  32(DX), Y1, Y1
+	VMOVUPS Y1, 32(BX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x00000010, CX
+	JMP     unrolled
+
+single:
+	CMPQ    CX, $0x00000008
+	JLT     tail
+	VMULPS  (AX), Y0, Y1
+	VSUBPS  (DX), Y1, Y1
+	VMOVUPS Y1, (BX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, DX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x00000008, CX
+	JMP     single
+
+tail:
+	TESTQ      CX, CX
+	JZ         done
+	LEAQ       floatMask<>+64(SB), SI
+	NEGQ       CX
+	VMOVDQU    (SI)(CX*4), Y1
+	VMASKMOVPS (AX), Y1, Y2
+	VMASKMOVPS (DX), Y1, Y3
+	VMULPS     Y2, Y0, Y2
+	VSUBPS     Y3, Y2, Y2
+	VMASKMOVPS Y2, Y1, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func addRowsAVX2(sum *float64, n int, cells *float32, at *int, x *float64, rows int)
 // Requires: AVX
 TEXT ·addRowsAVX2(SB), NOSPLIT, $0-48
@@ -4526,76 +5257,6 @@ store:
 	JMP     strip
 
 done:
-	VZEROUPPER
-	RET
-
-// func rotateSignsAVX2(x *float32, signs *uint64, n int)
-// Requires: AVX, AVX2
-TEXT ·rotateSignsAVX2(SB), NOSPLIT, $0-24
-	MOVQ    x+0(FP), AX
-	MOVQ    n+16(FP), CX
-	MOVQ    signs+8(FP), DX
-	LEAQ    (AX)(CX*4), BX
-	VMOVUPS hadamardSigns<>+0(SB), Y0
-	VMOVUPS hadamardSigns<>+32(SB), Y1
-	VMOVUPS hadamardSigns<>+64(SB), Y2
-	MOVQ    AX, SI
-	VMOVDQU laneBits<>+0(SB), Y3
-
-eight:
-	VPBROADCASTB (DX), Y4
-	VPAND        Y3, Y4, Y4
-	VPCMPEQD     Y3, Y4, Y4
-	VPSLLD       $0x1f, Y4, Y4
-	VXORPS       (SI), Y4, Y4
-	VMOVSLDUP    Y4, Y5
-	VMOVSHDUP    Y4, Y4
-	VXORPS       Y0, Y4, Y4
-	VADDPS       Y4, Y5, Y4
-	VPERMILPS    $0x44, Y4, Y5
-	VPERMILPS    $0xee, Y4, Y4
-	VXORPS       Y1, Y4, Y4
-	VADDPS       Y4, Y5, Y4
-	VPERM2F128   $0x00, Y4, Y4, Y5
-	VPERM2F128   $0x11, Y4, Y4, Y4
-	VXORPS       Y2, Y4, Y4
-	VADDPS       Y4, Y5, Y4
-	VMOVUPS      Y4, (SI)
-	ADDQ         $0x20, SI
-	ADDQ         $0x01, DX
-	CMPQ         SI, BX
-	JLT          eight
-	MOVQ         $0x00000020, DX
-	MOVQ         CX, R8
-	SHLQ         $0x02, R8
-
-step:
-	CMPQ DX, R8
-	JGE  return
-	MOVQ AX, SI
-
-run:
-	LEAQ (SI)(DX*1), CX
-	MOVQ CX, DI
-
-pair:
-	VMOVUPS (SI), Y0
-	VMOVUPS (CX), Y1
-	VADDPS  Y1, Y0, Y2
-	VSUBPS  Y1, Y0, Y0
-	VMOVUPS Y2, (SI)
-	VMOVUPS Y0, (CX)
-	ADDQ    $0x20, SI
-	ADDQ    $0x20, CX
-	CMPQ    SI, DI
-	JLT     pair
-	MOVQ    CX, SI
-	CMPQ    SI, BX
-	JLT     run
-	ADDQ    DX, DX
-	JMP     step
-
-return:
 	VZEROUPPER
 	RET
 

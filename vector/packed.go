@@ -52,7 +52,7 @@ func (q *PackedQuery) SetPacked(w []float32) {
 	const top, topTail = 16000, 127
 	peak = max(peak, peakTail)
 	step := peak / top
-	if !(step >= math.SmallestNonzeroFloat32*(1<<24)) || math.IsInf(float64(step), 1) {
+	if !scalable(step) {
 		return
 	}
 	tailStep := step
@@ -65,35 +65,10 @@ func (q *PackedQuery) SetPacked(w []float32) {
 		q.Head[i] = int16(rounded(float32(y * inv)))
 	}
 	inv = 1 / tailStep
-	var sum int32
-	for i, y := range tail[:min(PackedTail/2, len(tail))] {
-		v := rounded(float32(y * inv))
-		sum += v
-		q.Low[PackedHead+i] = int8(v)
-	}
-	for i, y := range tail[min(PackedTail/2, len(tail)):] {
-		v := rounded(float32(y * inv))
-		sum += v
-		q.High[PackedHead+i] = int8(v)
-	}
+	low := min(PackedTail/2, len(tail))
+	sum := roundBytes(tail[:low], inv, q.Low[PackedHead:]) + roundBytes(tail[low:], inv, q.High[PackedHead:])
 	q.Bias = -8 * sum << q.Shift
 	q.Scale = 2 * step
-}
-
-// largest returns the largest magnitude; NaN counts as larger than any number.
-func largest(x []float32) float32 {
-	var m uint32
-	for _, y := range x {
-		m = max(m, math.Float32bits(y)&^(1<<31))
-	}
-	return math.Float32frombits(m)
-}
-
-// rounded returns the nearest integer, ties to even, of a number below 2²². After
-// adding 1.5·2²³ no bits are left for a fraction.
-func rounded(x float32) int32 {
-	const magic = 3 << 22
-	return int32(math.Float32bits(x+magic)) - int32(0x4b400000)
 }
 
 // PackedScores estimates squared distances from packed sketches:

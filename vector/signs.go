@@ -19,11 +19,12 @@ const (
 // SignBits returns the number of coordinates of a sign sketch of width bytes.
 func SignBits(width int) int { return (width - 8) * 8 }
 
-// SignQuery is a query in the form that the kernels of sign sketches read. SetSigns fills it.
+// SignQuery is a query in the form that the kernels of sign sketches of one width read. SetSigns fills it.
 type SignQuery struct {
 	Total int32   // the sum of Multipliers
 	Scale float32 // multiplier of the sum in the estimate
-	// Multipliers are −31 to 31, and zero for the bits from those of the factor on.
+	// Multipliers are −31 to 31, and zero for the bits of the factor and norm. Those of wider sketches are
+	// undefined.
 	Multipliers [8 * MaxSignWidth]int8
 }
 
@@ -39,19 +40,15 @@ var _ = [1]struct{}{}[unsafe.Offsetof(SignQuery{}.Scale)-4+unsafe.Offsetof(SignQ
 // to be scaled, the multipliers are zero. O(width).
 func (q *SignQuery) SetSigns(w []float32, width int) {
 	const top = 31 // the kernels add four multipliers in a byte
-	*q = SignQuery{}
+	q.Total, q.Scale = 0, 0
 	w = w[:min(len(w), SignBits(width))]
+	used := q.Multipliers[:8*width]
+	clear(used)
 	step := largest(w) / top
-	if !(step >= math.SmallestNonzeroFloat32*(1<<24)) || math.IsInf(float64(step), 1) {
+	if !scalable(step) {
 		return
 	}
-	inv := 1 / step
-	for i, y := range w {
-		v := rounded(float32(y * inv))
-		q.Total += v
-		q.Multipliers[i] = int8(v)
-	}
-	q.Scale = 2 * step
+	q.Total, q.Scale = roundBytes(w, 1/step, used), 2*step
 }
 
 // SignScores estimates squared distances from sign sketches of width bytes, a multiple of SignLine of at

@@ -99,6 +99,32 @@ func TestKernelSignExtremes(t *testing.T) {
 	})
 }
 
+// A query that was set before, for another width, gives the scores of a new one.
+func TestKernelSignQueryReuse(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(59, 60))
+		var used SignQuery
+		for range 50 {
+			width := signWidths[r.IntN(len(signWidths))]
+			w := make([]float32, r.IntN(SignBits(width)+1))
+			for i := range w {
+				w[i] = float32(r.NormFloat64())
+			}
+			data, chunks := packedSketches(t, r, 1, width, 0)
+			binary.LittleEndian.PutUint32(data[0][width-8:], math.Float32bits(1))
+			var fresh SignQuery
+			var got, want [1]float32
+			used.SetSigns(w, width)
+			fresh.SetSigns(w, width)
+			SignScores(&used, chunks, 0, width, []uint32{0}, got[:])
+			SignScores(&fresh, chunks, 0, width, []uint32{0}, want[:])
+			if got != want {
+				t.Fatalf("%d coordinates, %d bytes: %v, of a new query %v", len(w), width, got, want)
+			}
+		}
+	})
+}
+
 // Every element is the sum that the matrix of signs gives, with the additions of a recursion.
 func TestKernelRotateSigns(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {

@@ -28,11 +28,14 @@ func main() {
 		packed(s)
 		signs(s)
 		projection(s)
+		rotateSigns(s)
 	}
 	allFinite()
 	wholeBytes()
+	largestBits()
+	roundSixteens()
+	scaleSub()
 	addRows()
-	rotateSigns()
 	prefetch()
 	Generate()
 }

@@ -67,7 +67,7 @@ func (s set) load(m Mem, v vector) {
 //
 // The tables of sign sketches: bitSpread repeats each of four bytes eight times, bitSelect
 // has one bit for each of eight bytes, laneBits one for each of eight lanes. hadamardSigns
-// are the signs of the second elements of pairs that are 1, 2 and 4 lanes apart.
+// are the factors of the elements of pairs that are 1, 2, 4 and 8 lanes apart, 1 and -1.
 var (
 	floatMask, byteMask, exponent, lowNibbles, wordOnes, byteOnes Mem
 	bitSpread, bitSelect, laneBits, hadamardSigns                 Mem
@@ -115,9 +115,9 @@ func tables() {
 		DATA(4*lane, U32(1<<lane))
 	}
 	hadamardSigns = GLOBL("hadamardSigns", 8|16)
-	for step := range 3 {
-		for lane := range 8 {
-			DATA(32*step+4*lane, U32(uint32(lane>>step&1)<<31))
+	for step := range 4 {
+		for lane := range 16 {
+			DATA(64*step+4*lane, U32(0x3f800000|uint32(lane>>step&1)<<31))
 		}
 	}
 	exponent = GLOBL("exponent", 8|16)

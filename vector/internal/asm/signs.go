@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"math/bits"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -196,90 +199,171 @@ func (k *signOps) estimates(sum [4]VecVirtual, rows [4]GPVirtual) {
 	VMOVUPS(x, Mem{Base: k.out})
 }
 
-// rotateSigns emits the Hadamard transform of n floats, a power of two of at least 8, after changing the
-// signs of those whose bits are set.
-func rotateSigns() {
-	s := set{name: "AVX2", bytes: 32}
+// rotateSigns emits the Hadamard transform of n floats, a power of two, after changing the signs of those
+// whose bits are set. It processes as many registers together as a register has lanes, in a single pass
+// over the memory, and then two steps in each pass.
+func rotateSigns(s set) {
+	lanes := s.lanes()
 	begin(s, "rotateSigns", "(x *float32, signs *uint64, n int)",
-		"RotateSigns, n a power of two of at least 8")
-	x, n := Load(Param("x"), GP64()).(GPVirtual), Load(Param("n"), GP64()).(GPVirtual)
+		fmt.Sprintf("RotateSigns, n a power of two of at least %d", lanes*lanes))
+	k := &hadamard{set: s, x: Load(Param("x"), GP64()).(GPVirtual), end: GP64(), limit: GP64(), h: GP64()}
 	signs := Load(Param("signs"), GP64()).(GPVirtual)
-	end := GP64()
-	LEAQ(Mem{Base: x, Index: n, Scale: 4}, end)
-	var flip [3]VecVirtual
-	for i := range flip {
-		flip[i] = YMM()
-		VMOVUPS(hadamardSigns.Offset(32*i), flip[i])
-	}
-	p := GP64()
-	MOVQ(x, p)
-	lane := YMM()
-	VMOVDQU(laneBits, lane)
-	Label("eight")
-	a, negative := YMM(), YMM()
-	VPBROADCASTB(Mem{Base: signs}, negative)
-	VPAND(lane, negative, negative)
-	VPCMPEQD(lane, negative, negative)
-	VPSLLD(U8(31), negative, negative)
-	VXORPS(Mem{Base: p}, negative, a)
-	withinRegister(a, flip)
-	VMOVUPS(a, Mem{Base: p})
-	ADDQ(U8(32), p)
-	ADDQ(U8(1), signs)
-	CMPQ(p, end)
-	JLT(LabelRef("eight"))
-
-	// h is the distance of the elements of a pair, and the length of a run of pairs, in bytes.
-	h, other, stop, limit := GP64(), GP64(), GP64(), GP64()
-	MOVQ(U32(32), h)
-	MOVQ(n, limit)
-	SHLQ(U8(2), limit)
+	n := Load(Param("n"), GP64()).(GPVirtual)
+	MOVQ(n, k.limit)
+	SHLQ(U8(2), k.limit)
+	LEAQ(Mem{Base: k.x, Index: k.limit, Scale: 1}, k.end)
+	k.first(signs)
+	MOVQ(U32(lanes*s.bytes), k.h)
 	Label("step")
-	CMPQ(h, limit)
+	CMPQ(k.h, k.limit)
 	JGE(LabelRef("return"))
-	MOVQ(x, p)
-	Label("run")
-	LEAQ(Mem{Base: p, Index: h, Scale: 1}, other)
-	MOVQ(other, stop)
-	Label("pair")
-	low, high, sum := YMM(), YMM(), YMM()
-	VMOVUPS(Mem{Base: p}, low)
-	VMOVUPS(Mem{Base: other}, high)
-	VADDPS(high, low, sum)
-	VSUBPS(high, low, low)
-	VMOVUPS(sum, Mem{Base: p})
-	VMOVUPS(low, Mem{Base: other})
-	ADDQ(U8(32), p)
-	ADDQ(U8(32), other)
-	CMPQ(p, stop)
-	JLT(LabelRef("pair"))
-	MOVQ(other, p)
-	CMPQ(p, end)
-	JLT(LabelRef("run"))
-	ADDQ(h, h)
+	k.pairs()
+	k.fours()
+	SHLQ(U8(2), k.h)
 	JMP(LabelRef("step"))
 	Label("return")
 	VZEROUPPER()
 	RET()
 }
 
-// withinRegister emits the steps of a Hadamard transform between the lanes of a: a sum and a difference are
-// both a half of each pair twice, the second time with the sign changed in half of the lanes.
-func withinRegister(a VecVirtual, flip [3]VecVirtual) {
-	for step := range flip {
-		low, high := YMM(), YMM()
-		switch step {
-		case 0:
-			VMOVSLDUP(a, low)
-			VMOVSHDUP(a, high)
-		case 1:
-			VPERMILPS(U8(0x44), a, low)
-			VPERMILPS(U8(0xee), a, high)
-		case 2:
-			VPERM2F128(U8(0x00), a, a, low)
-			VPERM2F128(U8(0x11), a, a, high)
-		}
-		VXORPS(flip[step], high, high)
-		VADDPS(high, low, a)
+// hadamard are the operands of the kernel rotateSigns: h is the distance of the elements of a pair in bytes,
+// limit the length of x.
+type hadamard struct {
+	set
+	x, end, h, limit GPVirtual
+}
+
+// first changes signs and emits the steps between the lanes of a register and between registers that are
+// processed together.
+func (k *hadamard) first(signs GPVirtual) {
+	steps := bits.TrailingZeros(uint(k.lanes()))
+	flip := make([]VecVirtual, steps)
+	for i := range flip {
+		flip[i] = k.vec()
+		k.load(hadamardSigns.Offset(64*i), flip[i])
 	}
+	top, lane := k.vec(), YMM()
+	if k.wide {
+		VPTERNLOGD(U8(0xff), top, top, top)
+		VPSLLD(U8(31), top, top)
+	} else {
+		VMOVDQU(laneBits, lane)
+	}
+	p := GP64()
+	MOVQ(k.x, p)
+	Label("block")
+	a := make([]VecVirtual, k.lanes())
+	for i := range a {
+		a[i] = k.vec()
+		at := Mem{Base: p, Disp: k.bytes * i}
+		if k.wide {
+			KMOVW(Mem{Base: signs, Disp: 2 * i}, K1)
+			k.load(at, a[i])
+			VXORPS(top, a[i], K1, a[i])
+		} else {
+			VPBROADCASTB(Mem{Base: signs, Disp: i}, a[i])
+			VPAND(lane, a[i], a[i])
+			VPCMPEQD(lane, a[i], a[i])
+			VPSLLD(U8(31), a[i], a[i])
+			VXORPS(at, a[i], a[i])
+		}
+		for step := range flip {
+			k.withinRegister(a[i], flip[step], step)
+		}
+	}
+	for h := 1; h < len(a); h *= 2 {
+		for i := range a {
+			if i&h == 0 {
+				k.pair(a, i, i+h)
+			}
+		}
+	}
+	for i := range a {
+		VMOVUPS(a[i], Mem{Base: p, Disp: k.bytes * i})
+	}
+	ADDQ(U32(k.bytes*len(a)), p)
+	ADDQ(U8(k.bytes*len(a)/32), signs)
+	CMPQ(p, k.end)
+	JLT(LabelRef("block"))
+}
+
+// pair replaces two registers by their sum and difference.
+func (k *hadamard) pair(a []VecVirtual, i, j int) {
+	sum := k.vec()
+	VADDPS(a[j], a[i], sum)
+	VSUBPS(a[j], a[i], a[j])
+	a[i] = sum
+}
+
+// pairs emits the last step and returns, if there is only one.
+func (k *hadamard) pairs() {
+	p, h2 := GP64(), GP64()
+	LEAQ(Mem{Base: k.h, Index: k.h, Scale: 1}, h2)
+	CMPQ(h2, k.limit)
+	JLT(LabelRef("two"))
+	MOVQ(k.x, p)
+	Label("pair")
+	k.group(p, []Mem{{Base: p}, {Base: p, Index: k.h, Scale: 1}})
+	LEAQ(Mem{Base: p, Index: k.h, Scale: 1}, h2)
+	CMPQ(h2, k.end)
+	JLT(LabelRef("pair"))
+	JMP(LabelRef("return"))
+	Label("two")
+}
+
+// fours emits two steps.
+func (k *hadamard) fours() {
+	p, stop, h3 := GP64(), GP64(), GP64()
+	LEAQ(Mem{Base: k.h, Index: k.h, Scale: 2}, h3)
+	MOVQ(k.x, p)
+	Label("run")
+	LEAQ(Mem{Base: p, Index: k.h, Scale: 1}, stop)
+	Label("four")
+	k.group(p, []Mem{
+		{Base: p}, {Base: p, Index: k.h, Scale: 1}, {Base: p, Index: k.h, Scale: 2}, {Base: p, Index: h3, Scale: 1},
+	})
+	CMPQ(p, stop)
+	JLT(LabelRef("four"))
+	ADDQ(h3, p)
+	CMPQ(p, k.end)
+	JLT(LabelRef("run"))
+}
+
+// group transforms registers in memory and advances p by a register.
+func (k *hadamard) group(p GPVirtual, at []Mem) {
+	a := make([]VecVirtual, len(at))
+	for i := range a {
+		a[i] = k.vec()
+		VMOVUPS(at[i], a[i])
+	}
+	for h := 1; h < len(a); h *= 2 {
+		for i := range a {
+			if i&h == 0 {
+				k.pair(a, i, i+h)
+			}
+		}
+	}
+	for i := range a {
+		VMOVUPS(a[i], at[i])
+	}
+	ADDQ(U8(k.bytes), p)
+}
+
+// withinRegister emits a step between the lanes of a that are 1<<step apart: a, negated in the second lane of
+// each pair, is added to a with the lanes exchanged. The products with ±1 are exact.
+func (k *hadamard) withinRegister(a, flip VecVirtual, step int) {
+	other := k.vec()
+	switch {
+	case step == 0:
+		VPERMILPS(U8(0xb1), a, other)
+	case step == 1:
+		VPERMILPS(U8(0x4e), a, other)
+	case !k.wide:
+		VPERM2F128(U8(0x01), a, a, other)
+	case step == 2:
+		VSHUFF32X4(U8(0xb1), a, a, other)
+	default:
+		VSHUFF32X4(U8(0x4e), a, a, other)
+	}
+	VFMADD213PS(other, flip, a)
 }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// largestBits emits the largest magnitude of floats. Those that are not negative have the order of their
+// bits.
+func largestBits() {
+	s := set{name: "AVX2", bytes: 32}
+	begin(s, "largestBits", "(x *float32, n int) uint32", "the bits of the largest magnitude of n floats")
+	x := Load(Param("x"), GP64()).(GPVirtual)
+	n := Load(Param("n"), GP64()).(GPVirtual)
+	most, magnitude := accumulators(s), YMM()
+	VPCMPEQD(magnitude, magnitude, magnitude)
+	VPSRLD(U8(1), magnitude, magnitude)
+	s.blocks(n, 8, unroll, func(k, j int) {
+		v := YMM()
+		VPAND(Mem{Base: x, Disp: 32 * j}, magnitude, v)
+		VPMAXUD(v, most[k], most[k])
+	}, func(elements int) { ADDQ(U32(4*elements), x) })
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	_, m := s.lead(n)
+	v := YMM()
+	VMOVDQU(m, v)
+	VMASKMOVPS(Mem{Base: x}, v, v)
+	VPAND(magnitude, v, v)
+	VPMAXUD(v, most[0], most[0])
+	Label("done")
+	VPMAXUD(most[1], most[0], most[0])
+	VPMAXUD(most[3], most[2], most[2])
+	VPMAXUD(most[2], most[0], most[0])
+	top, h := most[0].AsX(), XMM()
+	VEXTRACTI128(U8(1), most[0], h)
+	VPMAXUD(h, top, top)
+	VPSHUFD(U8(0x4e), top, h)
+	VPMAXUD(h, top, top)
+	VPSHUFD(U8(0xb1), top, h)
+	VPMAXUD(h, top, top)
+	r := GP32()
+	VMOVD(top, r)
+	Store(r, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// roundSixteens emits the conversion of floats to bytes and their sum. The conversion to integers rounds to
+// even, as Go programs never change the rounding mode.
+func roundSixteens() {
+	s := set{name: "AVX2", bytes: 32}
+	begin(s, "roundSixteens", "(x *float32, n int, scale float32, out *int8) int32",
+		"roundBytes for a multiple of sixteen numbers")
+	x := Load(Param("x"), GP64()).(GPVirtual)
+	n := Load(Param("n"), GP64()).(GPVirtual)
+	out := Load(Param("out"), GP64()).(GPVirtual)
+	scale, sum := YMM(), YMM()
+	VBROADCASTSS(Load(Param("scale"), XMM()), scale)
+	s.zero(sum)
+	Label("sixteen")
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	a, b, h := YMM(), YMM(), XMM()
+	for i, v := range []VecVirtual{a, b} {
+		VMULPS(Mem{Base: x, Disp: 32 * i}, scale, v)
+		VCVTPS2DQ(v, v)
+		VPADDD(v, sum, sum)
+	}
+	VPACKSSDW(b, a, a)
+	VPERMQ(U8(0xd8), a, a) // the order of the halves of a and b
+	VEXTRACTI128(U8(1), a, h)
+	VPACKSSWB(h, a.AsX(), h)
+	VMOVDQU(h, Mem{Base: out})
+	ADDQ(U8(64), x)
+	ADDQ(U8(16), out)
+	SUBQ(U8(16), n)
+	JMP(LabelRef("sixteen"))
+	Label("done")
+	Store(s.sumInt(sum), ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// scaleSub emits the difference of scaled floats and floats.
+func scaleSub() {
+	s := set{name: "AVX2", bytes: 32}
+	begin(s, "scaleSub", "(x *float32, n int, scale float32, y, out *float32)", "ScaleSub for n numbers")
+	x := Load(Param("x"), GP64()).(GPVirtual)
+	n := Load(Param("n"), GP64()).(GPVirtual)
+	y := Load(Param("y"), GP64()).(GPVirtual)
+	out := Load(Param("out"), GP64()).(GPVirtual)
+	scale := YMM()
+	VBROADCASTSS(Load(Param("scale"), XMM()), scale)
+	s.blocks(n, 8, 2, func(_, j int) {
+		v := YMM()
+		VMULPS(Mem{Base: x, Disp: 32 * j}, scale, v)
+		VSUBPS(Mem{Base: y, Disp: 32 * j}, v, v)
+		VMOVUPS(v, Mem{Base: out, Disp: 32 * j})
+	}, func(elements int) {
+		for _, p := range []GPVirtual{x, y, out} {
+			ADDQ(U32(4*elements), p)
+		}
+	})
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	_, m := s.lead(n)
+	mask, v, w := YMM(), YMM(), YMM()
+	VMOVDQU(m, mask)
+	VMASKMOVPS(Mem{Base: x}, mask, v)
+	VMASKMOVPS(Mem{Base: y}, mask, w)
+	VMULPS(v, scale, v)
+	VSUBPS(w, v, v)
+	VMASKMOVPS(v, mask, Mem{Base: out})
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
