@@ -25,6 +25,11 @@ func (s *Searcher) scanFirst() bool {
 	return uint64(s.stats.Passing) <= few
 }
 
+// fewPass reports whether the passing rows are so few that all of them are compared, whatever the setting.
+func (s *Searcher) fewPass() bool {
+	return s.p.Filter != nil && !s.p.NoWiden && s.stats.Passing <= fewPassing
+}
+
 // scansSketches reports whether the sketches of all rows are compared.
 func (s *Searcher) scansSketches() bool {
 	return s.p.Method == Flat && s.p.Sketch && !s.p.Range && s.v.Sketch != nil && s.v.Forest != nil

@@ -134,7 +134,7 @@ func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 		s.stats.Recall, s.stats.OfScan = s.p.expected, s.p.share
 	}
 	s.ladder.n = 0
-	if c := s.p.curve; c != nil && s.restricted() {
+	if c := s.p.curve; c != nil && s.restricted() && !s.fewPass() {
 		s.ladder = c.ladder(s.p.recall)
 		s.beamForLeaves()
 	}
@@ -178,18 +178,20 @@ func (s *Searcher) far(hits []vector.Neighbor) bool {
 	return n > 0 && hits[n-1].Distance > c.Reach
 }
 
-// depth returns the number of best hits that are kept: the requested ones, and those that a hop
-// may start from.
+// depth returns the number of best hits that are kept: the requested ones, and unless all rows are
+// compared at once, those that a hop may start from or that show whether the answer is settled.
 func (s *Searcher) depth() int {
 	k := s.p.K
 	if s.p.Range {
 		k = 0
 	}
-	if s.hops() > 0 {
-		k = max(k, s.p.hopFrom())
-	}
-	if s.restricted() && s.beamWidth() > 0 || s.scansSketches() {
-		k = max(k, settleDepth)
+	if !s.scanFirst() {
+		if s.hops() > 0 {
+			k = max(k, s.p.hopFrom())
+		}
+		if s.restricted() && s.beamWidth() > 0 || s.scansSketches() {
+			k = max(k, settleDepth)
+		}
 	}
 	return min(k, s.v.Rows.N)
 }
