@@ -60,7 +60,7 @@ const (
 	KindManifest                   // description of an index, JSON
 	KindRotation                   // mean, bias and matrix of a PCA rotation, F32
 	KindSketch                     // int8 coordinates and squared norm of each row
-	KindNeighbors                  // nearest rows of each row, U32
+	KindNeighbors                  // neighbor lists of rows
 	KindNodes                      // tree nodes, threshold F32 and dimension U32
 	KindDirections                 // sparse split directions
 	KindLeafDir                    // position of every leaf's block, U32

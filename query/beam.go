@@ -125,7 +125,6 @@ func (s *Searcher) expand(from, width int) int {
 		listed = min(listed, s.p.HopWidth)
 	}
 	var lists [beamStep][]uint32
-	var rows [beamStep]uint32
 	n, i := 0, from
 	for ; i < min(len(s.beam), width) && n < beamStep; i++ {
 		if s.beam[i].followed {
@@ -133,35 +132,31 @@ func (s *Searcher) expand(from, width int) int {
 		}
 		s.beam[i].followed = true
 		row := s.beam[i].row
-		at := int(row) & (1<<nv.Shift - 1) * nv.K
-		rows[n] = row
-		lists[n] = nv.Chunks[row>>nv.Shift][at : at+listed]
+		list := nv.list(row, listed)
 		if s.watch != nil {
-			s.watch.followed(s, row, lists[n])
+			s.watch.followed(s, row, list)
 		}
-		vector.Prefetch(unsafe.Pointer(&lists[n][0]), 4*listed)
-		if nv.Request != nil {
-			nv.Request(unsafe.Slice((*byte)(unsafe.Pointer(&lists[n][0])), 4*listed))
+		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(list)), 4*len(list))
+		if nv.Request != nil && len(list) > 0 {
+			nv.Request(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), 4*len(list)))
 		}
+		lists[n] = list
 		n++
 	}
 	if n == 0 {
 		return -1
 	}
 	s.hop = grow(s.hop, n*listed+1)
-	ids, seen, m := s.hop, s.seen, 0
-	for l, list := range lists[:n] {
+	ids, seen, epoch, m := s.hop, s.seen[:s.v.N], s.epoch, 0
+	for _, list := range lists[:n] {
 		for _, id := range list {
-			if id == rows[l] {
-				break // unused places hold the row itself
-			}
-			if int(id) >= s.v.N {
+			if int(id) >= len(seen) {
 				continue
 			}
 			was := seen[id]
-			seen[id] = s.epoch
+			seen[id] = epoch
 			ids[m] = id
-			if was != s.epoch {
+			if was != epoch {
 				m++
 			}
 		}

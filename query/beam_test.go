@@ -53,12 +53,7 @@ func beamByHand(s *Searcher, start []uint32, width int) []uint32 {
 		for _, r := range beam {
 			if !done[r.id] && len(lists) < beamStep {
 				done[r.id] = true
-				at := int(r.id) & (1<<nv.Shift - 1) * nv.K
-				list := nv.Chunks[r.id>>nv.Shift][at : at+nv.K]
-				if self := slices.Index(list, r.id); self >= 0 {
-					list = list[:self]
-				}
-				lists = append(lists, list)
+				lists = append(lists, nv.list(r.id, nv.K))
 			}
 		}
 		if len(lists) == 0 {
@@ -166,8 +161,7 @@ func TestExplainBeam(t *testing.T) {
 				}
 			case "hop":
 				nv := f.v.Neighbors
-				at := int(*e.From) & (1<<nv.Shift - 1) * nv.K
-				if e.Elected || !slices.Contains(nv.Chunks[*e.From>>nv.Shift][at:at+nv.K], h.ID) || e.Hop < 1 {
+				if e.Elected || !slices.Contains(nv.list(*e.From, nv.K), h.ID) || e.Hop < 1 {
 					t.Fatalf("%+v", e)
 				}
 			default:

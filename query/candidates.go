@@ -186,15 +186,14 @@ func (s *Searcher) hopOnce() bool {
 	}
 	starts := s.starts(p.hopFrom())
 	for _, h := range starts {
-		c := nv.Chunks[h.ID>>nv.Shift]
-		vector.Prefetch(unsafe.Pointer(&c[int(h.ID)&(1<<nv.Shift-1)*nv.K]), 4*width)
+		list := nv.list(h.ID, width)
+		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(list)), 4*len(list))
 	}
 	s.hop = grow(s.hop, len(starts)*width+1)
 	ids, seen, n := s.hop, s.seen, 0
 	for _, h := range starts {
 		seen[h.ID] = s.epoch + 1
-		at := int(h.ID) & (1<<nv.Shift - 1) * nv.K
-		list := nv.Chunks[h.ID>>nv.Shift][at : at+width]
+		list := nv.list(h.ID, width)
 		if s.watch != nil {
 			s.watch.listed(s, h.ID, list)
 		}

@@ -85,8 +85,7 @@ func TestExplainSources(t *testing.T) {
 					}
 				case "hop":
 					nv := f.v.Neighbors
-					at := int(*e.From) & (1<<nv.Shift - 1) * nv.K
-					if !slices.Contains(nv.Chunks[*e.From>>nv.Shift][at:at+nv.K], n.ID) || e.Hop < 1 || e.Hop > p.Hops {
+					if !slices.Contains(nv.list(*e.From, nv.K), n.ID) || e.Hop < 1 || e.Hop > p.Hops {
 						t.Fatalf("%+v: not in that list", e)
 					}
 				case "fresh":

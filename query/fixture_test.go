@@ -181,17 +181,26 @@ func build(tb testing.TB, m *matrix, s spec) *View {
 		v.Sketch = sketches(space, rotated, v.Rotation, lists, s.sketch)
 	}
 	if s.hops > 0 {
-		v.Neighbors = &NeighborView{Shift: 7, K: s.hops}
 		flat := make([]uint32, space.n*s.hops)
 		for i := range space.n {
 			copy(flat[i*s.hops:(i+1)*s.hops], lists.Row(i)[1:])
 		}
-		v.Neighbors.Chunks = chunked(flat, s.hops, 7)
+		v.Neighbors = neighborView(flat, s.hops, 7)
+		check(v.Neighbors.Check(space.n))
 	}
 	if s.quant {
 		v.Quant = quantise(space)
 	}
 	check(v.Validate())
+	return v
+}
+
+// neighborView packs lists of k rows each.
+func neighborView(lists []uint32, k int, shift uint) *NeighborView {
+	v := &NeighborView{K: k, Shift: shift}
+	for i, part := range chunked(lists, k, shift) {
+		v.Blocks = append(v.Blocks, PackNeighbors(part, k, i<<shift))
+	}
 	return v
 }
 

@@ -196,9 +196,7 @@ func TestHopAddsLabelsOfHits(t *testing.T) {
 		chosen := elected(t, v, q, p)
 		p.Hops, p.HopFrom, p.HopWidth = 1, 5, 4
 		for _, h := range first[:min(5, len(first))] {
-			c := v.Neighbors.Chunks[h.ID>>v.Neighbors.Shift]
-			at := int(h.ID) & (1<<v.Neighbors.Shift - 1) * v.Neighbors.K
-			for _, id := range c[at : at+4] {
+			for _, id := range v.Neighbors.list(h.ID, 4) {
 				chosen[id] = true
 			}
 		}
@@ -214,15 +212,24 @@ func TestDamagedLabelLists(t *testing.T) {
 	f := small()
 	v := f.with(func(v *View) {
 		nv := *v.Neighbors
-		nv.Chunks = slices.Clone(nv.Chunks)
+		nv.Blocks = slices.Clone(nv.Blocks)
 		rng := rand.New(rand.NewPCG(1, 2))
-		for c := range nv.Chunks {
-			nv.Chunks[c] = slices.Clone(nv.Chunks[c])
-			for i := range nv.Chunks[c] {
-				if rng.IntN(2) == 0 {
-					nv.Chunks[c][i] = rng.Uint32() | 1<<11
+		for i := range nv.Blocks {
+			b := &nv.Blocks[i]
+			b.Starts, b.IDs = slices.Clone(b.Starts), slices.Clone(b.IDs)
+			for j := range b.Starts {
+				if rng.IntN(4) == 0 {
+					b.Starts[j] = uint16(rng.Uint32())
 				}
 			}
+			for j := range b.IDs {
+				if rng.IntN(2) == 0 {
+					b.IDs[j] = rng.Uint32() | 1<<11
+				}
+			}
+		}
+		if err := nv.Check(v.N); !errors.Is(err, ErrView) {
+			t.Errorf("damaged lists: %v", err)
 		}
 		v.Neighbors = &nv
 	})

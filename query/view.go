@@ -70,17 +70,6 @@ func SketchWidth(width int, signs bool) bool {
 	return width > 0 && width <= vector.MaxSignWidth && width%vector.SignLine == 0
 }
 
-// NeighborView holds the label lists of the covered rows: K near rows each, nearest first,
-// 1<<Shift lists per chunk, as labels.Diversify or nearest neighbours return them. A list may
-// repeat rows and may hold the row itself, after which a beam search does not read.
-type NeighborView struct {
-	Chunks [][]uint32
-	Shift  uint
-	K      int
-	// Request is as in a RowSet.
-	Request func([]byte)
-}
-
 // QuantView is an 8-bit copy of the covered rows in the partition space (unit rows for Cosine,
 // lifted rows for InnerProduct): coordinate = Offset + Step·byte. A chunk holds 1<<Shift rows.
 type QuantView struct {
@@ -216,8 +205,8 @@ func (v *View) Validate() error {
 	if v.Hidden != nil && len(v.Hidden) < (v.Rows.N+63)/64 {
 		return fail("%d words of hidden rows for %d rows", len(v.Hidden), v.Rows.N)
 	}
-	if n := v.Neighbors; n != nil && (n.K < 1 || !covers(n.Chunks, n.Shift, v.N, n.K)) {
-		return fail("label lists do not cover %d rows", v.N)
+	if n := v.Neighbors; n != nil && !n.covers(v.N) {
+		return fail("neighbor lists do not cover %d rows", v.N)
 	}
 	if q := v.Quant; q != nil && (!(q.Step > 0) || !covers(q.Chunks, q.Shift, v.N, v.Inner())) {
 		return fail("8-bit copy does not cover %d rows", v.N)

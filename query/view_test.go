@@ -2,6 +2,7 @@ package query
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -48,10 +49,16 @@ func TestViewValidate(t *testing.T) {
 		"sketch width":          func(v *View) { s := *v.Sketch; s.Width = 96; v.Sketch = &s },
 		"sketch chunks":         func(v *View) { s := *v.Sketch; s.Chunks = nil; v.Sketch = &s },
 		"sketch short":          func(v *View) { s := *v.Sketch; s.Chunks, s.Keep = nil, nil; v.Sketch = &s },
-		"lists short":           func(v *View) { n := *v.Neighbors; n.Chunks = n.Chunks[1:]; v.Neighbors = &n },
+		"lists of fewer blocks": func(v *View) { n := *v.Neighbors; n.Blocks = n.Blocks[1:]; v.Neighbors = &n },
 		"lists of none":         func(v *View) { n := *v.Neighbors; n.K = 0; v.Neighbors = &n },
-		"quant step":            func(v *View) { q := *v.Quant; q.Step = 0; v.Quant = &q },
-		"quant short":           func(v *View) { q := *v.Quant; q.Chunks = q.Chunks[:2]; v.Quant = &q },
+		"lists without starts": func(v *View) {
+			n := *v.Neighbors
+			n.Blocks = slices.Clone(n.Blocks)
+			n.Blocks[1].Starts = n.Blocks[1].Starts[1:]
+			v.Neighbors = &n
+		},
+		"quant step":  func(v *View) { q := *v.Quant; q.Step = 0; v.Quant = &q },
+		"quant short": func(v *View) { q := *v.Quant; q.Chunks = q.Chunks[:2]; v.Quant = &q },
 	} {
 		v := f.with(breakIt)
 		if err := v.Validate(); !errors.Is(err, ErrView) {

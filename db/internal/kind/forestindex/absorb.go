@@ -55,7 +55,7 @@ type step struct {
 	live    int // number of absorbed rows that are not deleted
 	overlay *forest.Overlay
 	lists   *patch[uint32]
-	hops    *patch[uint32]
+	hops    *listPatch
 	sketch  *patch[byte]
 	quant   *patch[byte]
 	probes  *probes
@@ -293,7 +293,7 @@ func (f *absorbing) start() {
 	m, v := detailOf(f.m), f.v
 	f.step.lists = newPatch(f.lists.chunks, 1, f.lists.shift, f.hi)
 	if n := v.Neighbors; n != nil {
-		f.hops = newPatch(n.Chunks, n.K, n.Shift, f.hi)
+		f.hops = newListPatch(n, f.hi)
 	}
 	var enc query.SketchEncoder
 	var rotated []float32
@@ -471,7 +471,9 @@ func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	}
 	w := arrays.NewWriter(object, sink)
 	writePatch(w, s, codec.KindLists, s.lists, d.Runs)
-	writePatch(w, s, codec.KindNeighbors, s.hops, d.Runs)
+	if s.hops != nil {
+		writePatch(w, s, codec.KindNeighbors, &s.hops.patch, d.Runs)
+	}
 	writePatch(w, s, codec.KindSketch, s.sketch, d.Runs)
 	writePatch(w, s, codec.KindQuantized, s.quant, d.Runs)
 	s.emitOverlay(w)
@@ -479,7 +481,7 @@ func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	m.Info.Bytes = maps.Clone(s.m.Info.Bytes)
 	for kind, n := range map[codec.Kind]int64{
 		codec.KindLists:          int64(4 * s.hi),
-		codec.KindNeighbors:      int64(4 * s.hi * d.NeighborK),
+		codec.KindNeighbors:      s.hops.bytes(w),
 		codec.KindSketch:         int64(s.hi * d.SketchWidth),
 		codec.KindOverlayDir:     int64(4 * (len(s.overlay.Dir) + len(s.overlay.MemberDir))),
 		codec.KindOverlay:        length(s.overlay.Blocks),
@@ -506,7 +508,7 @@ func writePatch[T codec.Number](w *arrays.Writer, s *step, section codec.Kind, p
 	if p == nil {
 		return
 	}
-	blocks := detailOf(s.m).located(s.m.Object, section, len(p.old))
+	blocks := detailOf(s.m).located(s.m.Object, section, p.stored)
 	for c := range p.chunks() {
 		data, ok := p.fresh[c]
 		if !ok {
@@ -520,7 +522,7 @@ func writePatch[T codec.Number](w *arrays.Writer, s *step, section codec.Kind, p
 		} else {
 			blocks = append(blocks, at)
 		}
-		w.Block(section, uint32(c), arrays.ElemOf[T](), p.width, codec.Bytes(data))
+		p.write(w, section, c, data)
 	}
 	runs[section] = arrays.Joined(blocks)
 }

@@ -27,9 +27,9 @@ type learned struct {
 	reduced  *flatRows // coordinates for approximate labels, until these are found
 	outside  []float32 // of the live rows: the squared length outside reduced
 	encoder  query.SketchEncoder
-	sketch   []byte   // n * encoder.Width
-	hops     []uint32 // n * opts.HopLabels
-	quant    []byte   // n * coordinates
+	sketch   []byte // n * encoder.Width
+	hops     []query.NeighborBlock
+	quant    []byte // n * coordinates
 	quantOff float32
 	quantStp float32
 	curve    *query.Curve
@@ -69,10 +69,11 @@ func learnRest(ctx context.Context, t *training, o Options,
 			}
 		}
 		if o.HopLabels > 0 {
-			var err error
-			if l.hops, l.reached, err = t.graph(ctx, o.HopLabels); err != nil {
+			lists, reached, err := t.graph(ctx, o.HopLabels)
+			if err != nil {
 				return err
 			}
+			l.hops, l.reached = packed(lists, o.HopLabels), reached
 		}
 		if t.own {
 			l.lists = listsOf(t, o.LabelsK)

@@ -56,8 +56,7 @@ type detail struct {
 	SketchSigns bool      `json:",omitempty"`
 	SketchSteps []float32 `json:",omitempty"`
 
-	NeighborK     int
-	NeighborShift uint
+	NeighborK int
 
 	Lists     bool `json:",omitempty"` // label lists are stored
 	ListShift uint `json:",omitempty"`
@@ -127,7 +126,7 @@ func (f *detail) Check(m *kind.Manifest) error {
 		{f.SketchWidth == 0 || query.SketchWidth(f.SketchWidth, f.SketchSigns), "sketch width"},
 		{f.SketchShift <= 24, "sketch blocks"},
 		{!slices.ContainsFunc(f.SketchSteps, func(x float32) bool { return !step(x) }), "sketch steps"},
-		{f.NeighborK >= 0 && f.NeighborK <= 1<<16 && f.NeighborShift <= 24, "neighbor shape"},
+		{f.NeighborK >= 0 && f.NeighborK <= maxHopLabels, "neighbors a row"},
 		{f.QuantShift <= 24, "8-bit copy"},
 		{f.ListShift <= 24, "label lists"},
 		{f.Probes >= 0 && f.Probes <= min(maxProbes, m.Info.Rows), "probes"},
@@ -214,18 +213,10 @@ func (x *index) Check(ctx context.Context) error {
 	if _, err := loadProbes(ctx, x.st, x.m); err != nil {
 		return err
 	}
-	n := x.view.Neighbors
-	if n == nil {
+	if x.view.Neighbors == nil {
 		return nil
 	}
-	for c, ids := range n.Chunks {
-		for i, id := range ids {
-			if int(id) >= x.view.N {
-				return fmt.Errorf("neighbor list %d names row %d of %d", c<<n.Shift+i/n.K, id, x.view.N)
-			}
-		}
-	}
-	return nil
+	return x.view.Neighbors.Check(x.view.N)
 }
 
 // Build learns a forest, tuned unless there are too few rows.

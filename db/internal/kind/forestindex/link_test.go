@@ -24,7 +24,8 @@ func TestLinkForgedLists(t *testing.T) {
 	}
 	f := &absorbing{ctx: t.Context(), st: unguarded{}, rows: []uint32{n - 2, n - 1}}
 	f.v, f.lo, f.hi = v, n-2, n
-	f.hops = newPatch([][]uint32{old}, k, 4, n)
+	v.Neighbors = &query.NeighborView{Blocks: packed(old, k), Shift: neighborShift(k), K: k}
+	f.hops = newListPatch(v.Neighbors, n)
 	f.near = [][]candidate{{{row: n - 1}, {row: n - 3}, {row: n - 4}}, {{row: n - 2}, {row: n - 3}}}
 	must(t, f.link())
 	for _, row := range f.rows {

@@ -63,15 +63,20 @@ func loadLists(ctx context.Context, st kind.Source, m *kind.Manifest) (*labelLis
 // patch holds changed and added rows of width numbers, by chunk. Unchanged chunks stay where
 // they are stored.
 type patch[T codec.Number] struct {
-	old   [][]T
-	width int
-	shift uint
-	n     int // rows after the change
-	fresh map[int][]T
+	old    [][]T
+	stored int // chunks before the change
+	width  int
+	shift  uint
+	n      int // rows after the change
+	fresh  map[int][]T
+	write  func(w *arrays.Writer, section codec.Kind, c int, rows []T)
 }
 
 func newPatch[T codec.Number](old [][]T, width int, shift uint, n int) *patch[T] {
-	return &patch[T]{old: old, width: width, shift: shift, n: n, fresh: map[int][]T{}}
+	return &patch[T]{old: old, stored: len(old), width: width, shift: shift, n: n, fresh: map[int][]T{},
+		write: func(w *arrays.Writer, section codec.Kind, c int, rows []T) {
+			w.Block(section, uint32(c), arrays.ElemOf[T](), width, codec.Bytes(rows))
+		}}
 }
 
 // row returns row i for writing.
@@ -87,15 +92,6 @@ func (p *patch[T]) row(i int) []T {
 	}
 	at := i & (1<<p.shift - 1) * p.width
 	return x[at : at+p.width]
-}
-
-// at returns row i for reading.
-func (p *patch[T]) at(i int) []T {
-	c, at := i>>p.shift, i&(1<<p.shift-1)*p.width
-	if x := p.fresh[c]; x != nil {
-		return x[at : at+p.width]
-	}
-	return p.old[c][at : at+p.width]
 }
 
 // chunks returns the number of chunks after the change.

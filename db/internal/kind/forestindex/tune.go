@@ -155,7 +155,7 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 		v.Sketch = l.encoder.View([][]byte{l.sketch}, 31)
 	}
 	if k := l.opts.HopLabels; k > 0 {
-		v.Neighbors = &query.NeighborView{Chunks: [][]uint32{l.hops}, Shift: 31, K: k}
+		v.Neighbors = &query.NeighborView{Blocks: l.hops, Shift: neighborShift(k), K: k}
 	}
 	if l.quant != nil {
 		v.Quant = &query.QuantView{Chunks: [][]byte{l.quant}, Shift: 31, Offset: l.quantOff,

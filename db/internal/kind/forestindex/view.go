@@ -50,8 +50,10 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 		arrays.WriteRows(w, codec.KindSketch, l.sketch, width, m.SketchShift)
 	}
 	if k := l.opts.HopLabels; k > 0 {
-		m.NeighborK, m.NeighborShift = k, arrays.ShiftFor(4*k)
-		arrays.WriteRows(w, codec.KindNeighbors, l.hops, k, m.NeighborShift)
+		m.NeighborK = k
+		for i := range l.hops {
+			w.Block(codec.KindNeighbors, uint32(i), codec.U8, 1, encodeNeighbors(&l.hops[i]))
+		}
 	}
 	if l.lists != nil {
 		m.Lists, m.ListShift = true, arrays.ShiftFor(4)
@@ -137,10 +139,14 @@ func loadView(ctx context.Context, st kind.Source, m *kind.Manifest, base query.
 		v.Sketch.Request = v.Rows.Request
 	}
 	if d.NeighborK > 0 {
-		ids := arrays.ReadRows[uint32](r, codec.KindNeighbors, m.Info.Rows, d.NeighborK, d.NeighborShift)
-		v.Neighbors = &query.NeighborView{
-			Chunks: ids, Shift: d.NeighborShift, K: d.NeighborK, Request: v.Rows.Request,
+		lists, err := decodeNeighbors(r.Blocks(codec.KindNeighbors), m.Info.Rows, d.NeighborK)
+		if r.Err == nil && err != nil {
+			r.Fail("%v", err)
 		}
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		v.Neighbors, lists.Request = lists, v.Rows.Request
 	}
 	if d.Quantized {
 		parts := arrays.ReadRows[byte](r, codec.KindQuantized, m.Info.Rows, inner, d.QuantShift)
