@@ -20,7 +20,7 @@ const recheckDepth = 100
 type QuerySet struct {
 	Queries [][]float32
 	Truth   [][]uint32
-	// Margin is set if a recall on this set counts a standard error less: of many settings, some are
+	// Margin is set if a recall on this set counts 1.645 standard errors less: of many settings, some are
 	// lucky on a few queries.
 	Margin bool
 }

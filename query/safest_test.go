@@ -106,14 +106,14 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
-// TestMargin: the margin is the standard error of the mean of the queries' recalls.
+// TestMargin: the margin is 1.645 standard errors of the mean of the queries' recalls.
 func TestMargin(t *testing.T) {
 	var s sample
 	for _, hits := range []int{10, 10, 10, 6} {
 		s.hit(hits, 10)
 	}
 	// The mean is 0.9, the deviations 0.1, 0.1, 0.1 and -0.3.
-	if want := 0.9 - math.Sqrt(0.03/4); s.counted(false) != 0.9 || math.Abs(s.counted(true)-want) > 1e-12 {
+	if want := 0.9 - 1.645*math.Sqrt(0.03/4); s.counted(false) != 0.9 || math.Abs(s.counted(true)-want) > 1e-12 {
 		t.Errorf("%g and %g, want 0.9 and %g", s.counted(false), s.counted(true), want)
 	}
 	// Each of the four would have 0.9·0.1/10 by itself.
