@@ -328,16 +328,12 @@ func (s *Searcher) project(q []float32, norm float32) {
 		if v.LiftNorm > 0 && norm > 0 {
 			scale = v.LiftNorm / float32(math.Sqrt(float64(norm)))
 		}
-		for i, y := range q {
-			s.unit[i] = y * scale
-		}
+		vector.Scale(q, scale, s.unit)
 		s.unit[v.Dim] = 0
 		x = s.unit
 	case v.Metric == vector.Cosine:
 		s.unit = grow(s.unit, v.Dim)
-		for i, y := range q {
-			s.unit[i] = y * s.exact.qInv
-		}
+		vector.Scale(q, s.exact.qInv, s.unit)
 		x = s.unit
 	}
 	sketch := s.p.Sketch && v.Sketch != nil

@@ -5133,13 +5133,12 @@ done:
 	VZEROUPPER
 	RET
 
-// func scaleSubAVX2(x *float32, n int, scale float32, y *float32, out *float32)
+// func scaleAVX2(x *float32, n int, scale float32, out *float32)
 // Requires: AVX, AVX2, SSE
-TEXT ·scaleSubAVX2(SB), NOSPLIT, $0-40
+TEXT ·scaleAVX2(SB), NOSPLIT, $0-32
 	MOVQ         x+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         y+24(FP), DX
-	MOVQ         out+32(FP), BX
+	MOVQ         out+24(FP), DX
 	MOVSS        scale+16(FP), X0
 	VBROADCASTSS X0, Y0
 
@@ -5147,14 +5146,11 @@ unrolled:
 	CMPQ    CX, $0x00000010
 	JLT     single
 	VMULPS  (AX), Y0, Y1
-	VSUBPS  (DX), Y1, Y1
-	VMOVUPS Y1, (BX)
+	VMOVUPS Y1, (DX)
 	VMULPS  32(AX), Y0, Y1
-	VSUBPS  32(DX), Y1, Y1
-	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y1, 32(DX)
 	ADDQ    $0x00000040, AX
 	ADDQ    $0x00000040, DX
-	ADDQ    $0x00000040, BX
 	SUBQ    $0x00000010, CX
 	JMP     unrolled
 
@@ -5162,24 +5158,73 @@ single:
 	CMPQ    CX, $0x00000008
 	JLT     tail
 	VMULPS  (AX), Y0, Y1
-	VSUBPS  (DX), Y1, Y1
-	VMOVUPS Y1, (BX)
+	VMOVUPS Y1, (DX)
 	ADDQ    $0x00000020, AX
 	ADDQ    $0x00000020, DX
-	ADDQ    $0x00000020, BX
 	SUBQ    $0x00000008, CX
 	JMP     single
 
 tail:
 	TESTQ      CX, CX
 	JZ         done
-	LEAQ       floatMask<>+64(SB), SI
+	LEAQ       floatMask<>+64(SB), BX
 	NEGQ       CX
-	VMOVDQU    (SI)(CX*4), Y1
+	VMOVDQU    (BX)(CX*4), Y1
 	VMASKMOVPS (AX), Y1, Y2
-	VMASKMOVPS (DX), Y1, Y3
 	VMULPS     Y2, Y0, Y2
-	VSUBPS     Y3, Y2, Y2
+	VMASKMOVPS Y2, Y1, (DX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaleSubAVX2(x *float32, n int, scale float32, y *float32, out *float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·scaleSubAVX2(SB), NOSPLIT, $0-40
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), DX
+	MOVQ         out+32(FP), BX
+	MOVQ         y+24(FP), CX
+	MOVSS        scale+16(FP), X0
+	VBROADCASTSS X0, Y0
+
+unrolled:
+	CMPQ    DX, $0x00000010
+	JLT     single
+	VMULPS  (AX), Y0, Y1
+	VSUBPS  (CX), Y1, Y1
+	VMOVUPS Y1, (BX)
+	VMULPS  32(AX), Y0, Y1
+	VSUBPS  32(CX), Y1, Y1
+	VMOVUPS Y1, 32(BX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, BX
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x00000010, DX
+	JMP     unrolled
+
+single:
+	CMPQ    DX, $0x00000008
+	JLT     tail
+	VMULPS  (AX), Y0, Y1
+	VSUBPS  (CX), Y1, Y1
+	VMOVUPS Y1, (BX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, BX
+	ADDQ    $0x00000020, CX
+	SUBQ    $0x00000008, DX
+	JMP     single
+
+tail:
+	TESTQ      DX, DX
+	JZ         done
+	LEAQ       floatMask<>+64(SB), SI
+	NEGQ       DX
+	VMOVDQU    (SI)(DX*4), Y1
+	VMASKMOVPS (AX), Y1, Y2
+	VMULPS     Y2, Y0, Y2
+	VMASKMOVPS (CX), Y1, Y0
+	VSUBPS     Y0, Y2, Y2
 	VMASKMOVPS Y2, Y1, (BX)
 
 done:

@@ -74,6 +74,12 @@ func TestKernelScaleSub(t *testing.T) {
 					t.Fatalf("element %d of %d: %v, want %v", i, n, got, want)
 				}
 			}
+			Scale(x, 0.7, out)
+			for i, got := range out {
+				if want := x[i] * 0.7; math.Float32bits(got) != math.Float32bits(want) {
+					t.Fatalf("element %d of %d: the product is %v, want %v", i, n, got, want)
+				}
+			}
 		}
 	})
 }

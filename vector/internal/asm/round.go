@@ -83,23 +83,33 @@ func roundSixteens() {
 	RET()
 }
 
-// scaleSub emits the difference of scaled floats and floats.
-func scaleSub() {
+// scale emits the product of floats and a number, or with sub its difference from other floats.
+func scale(sub bool) {
 	s := set{name: "AVX2", bytes: 32}
-	begin(s, "scaleSub", "(x *float32, n int, scale float32, y, out *float32)", "ScaleSub for n numbers")
-	x := Load(Param("x"), GP64()).(GPVirtual)
+	if sub {
+		begin(s, "scaleSub", "(x *float32, n int, scale float32, y, out *float32)", "ScaleSub for n numbers")
+	} else {
+		begin(s, "scale", "(x *float32, n int, scale float32, out *float32)", "Scale for n numbers")
+	}
+	x, y := Load(Param("x"), GP64()).(GPVirtual), GP64()
 	n := Load(Param("n"), GP64()).(GPVirtual)
-	y := Load(Param("y"), GP64()).(GPVirtual)
 	out := Load(Param("out"), GP64()).(GPVirtual)
-	scale := YMM()
-	VBROADCASTSS(Load(Param("scale"), XMM()), scale)
+	runs := []GPVirtual{x, out}
+	if sub {
+		Load(Param("y"), y)
+		runs = append(runs, y)
+	}
+	by := YMM()
+	VBROADCASTSS(Load(Param("scale"), XMM()), by)
 	s.blocks(n, 8, 2, func(_, j int) {
 		v := YMM()
-		VMULPS(Mem{Base: x, Disp: 32 * j}, scale, v)
-		VSUBPS(Mem{Base: y, Disp: 32 * j}, v, v)
+		VMULPS(Mem{Base: x, Disp: 32 * j}, by, v)
+		if sub {
+			VSUBPS(Mem{Base: y, Disp: 32 * j}, v, v)
+		}
 		VMOVUPS(v, Mem{Base: out, Disp: 32 * j})
 	}, func(elements int) {
-		for _, p := range []GPVirtual{x, y, out} {
+		for _, p := range runs {
 			ADDQ(U32(4*elements), p)
 		}
 	})
@@ -109,9 +119,11 @@ func scaleSub() {
 	mask, v, w := YMM(), YMM(), YMM()
 	VMOVDQU(m, mask)
 	VMASKMOVPS(Mem{Base: x}, mask, v)
-	VMASKMOVPS(Mem{Base: y}, mask, w)
-	VMULPS(v, scale, v)
-	VSUBPS(w, v, v)
+	VMULPS(v, by, v)
+	if sub {
+		VMASKMOVPS(Mem{Base: y}, mask, w)
+		VSUBPS(w, v, v)
+	}
 	VMASKMOVPS(v, mask, Mem{Base: out})
 	Label("done")
 	VZEROUPPER()
