@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"math/bits"
 	"slices"
 
 	"go.etcd.io/bbolt"
@@ -114,27 +115,36 @@ func Init(tx *bbolt.Tx) error {
 	return WriteCatalog(tx, &Catalog{})
 }
 
-// An entry of the keys and labels buckets maps a name to a number: the number
-// (8 bytes) and the CRC-32C of bucket, key and number (4 bytes), big-endian.
-const entrySize = 12
+// An entry of the keys and labels buckets maps a name to a number: the CRC-32C of bucket, key and number
+// (4 bytes), and the number without leading zero bytes, big-endian.
+const entrySum = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // EntryValue returns the value that maps key to n.
 func EntryValue(bucket string, key []byte, n uint64) []byte {
-	v := binary.BigEndian.AppendUint64(make([]byte, 0, entrySize), n)
-	return binary.BigEndian.AppendUint32(v, entrySum(bucket, key, v))
+	v := make([]byte, entrySum, entrySum+8)
+	for shift := (bits.Len64(n) + 7) / 8 * 8; shift > 0; shift -= 8 {
+		v = append(v, byte(n>>(shift-8)))
+	}
+	binary.BigEndian.PutUint32(v, sumOf(bucket, key, v[entrySum:]))
+	return v
 }
 
 // EntryNumber returns the number that key maps to; ok reports whether the value is valid.
 func EntryNumber(bucket string, key, value []byte) (n uint64, ok bool) {
-	if len(value) != entrySize || len(key) < 9 || len(key) > 9+rows.MaxKey {
+	if len(value) < entrySum || len(value) > entrySum+8 || len(key) < 9 || len(key) > 9+rows.MaxKey {
 		return 0, false
 	}
-	return binary.BigEndian.Uint64(value), binary.BigEndian.Uint32(value[8:]) == entrySum(bucket, key, value[:8])
+	number := value[entrySum:]
+	for _, b := range number {
+		n = n<<8 | uint64(b)
+	}
+	ok = len(number) == 0 || number[0] != 0
+	return n, ok && binary.BigEndian.Uint32(value) == sumOf(bucket, key, number)
 }
 
-func entrySum(bucket string, key, number []byte) uint32 {
+func sumOf(bucket string, key, number []byte) uint32 {
 	sum := crc32.Checksum([]byte(bucket), castagnoli)
 	return crc32.Update(crc32.Update(sum, castagnoli, key), castagnoli, number)
 }
