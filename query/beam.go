@@ -66,9 +66,6 @@ func (s *Searcher) startBeam(ids []uint32, seeds, width int) {
 	s.estimate(s.v.Sketch, ids, s.scores)
 	if len(ids) > seeds {
 		ids = s.pick.best(ids, s.scores, seeds)
-		// The selection reorders only ids.
-		s.scores = grow(s.scores, len(ids))
-		s.estimate(s.v.Sketch, ids, s.scores)
 	}
 	for _, id := range ids {
 		s.seen[id] = s.epoch

@@ -305,18 +305,17 @@ func (p *pool) shrink(s *Searcher) {
 	}
 	p.dropped = true
 	p.ids = s.pick.best(p.ids, p.scores, p.room)
-	p.scores, p.bound = s.estimates(p.ids, p.scores)
+	p.scores = p.scores[:len(p.ids)]
+	p.bound = highest(p.scores)
 }
 
-// estimates returns the estimates of rows, in the memory of out, and the highest.
-func (s *Searcher) estimates(ids []uint32, out []float32) ([]float32, float32) {
-	out = grow(out, len(ids))
-	s.estimate(s.v.Sketch, ids, out)
+// highest returns the largest of scores.
+func highest(scores []float32) float32 {
 	most := float32(math.Inf(-1))
-	for _, x := range out {
+	for _, x := range scores {
 		most = max(most, x)
 	}
-	return out, most
+	return most
 }
 
 // next returns the n rows of best estimates that were not returned before, none of which is
@@ -332,6 +331,6 @@ func (p *pool) next(s *Searcher, n int, bound float32) ([]uint32, float32) {
 	for _, id := range ids {
 		s.seen[id] = s.epoch
 	}
-	s.scores, bound = s.estimates(ids, s.scores)
-	return ids, bound
+	s.scores = s.scores[:len(ids)]
+	return ids, highest(s.scores)
 }

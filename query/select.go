@@ -12,7 +12,7 @@ type selector struct {
 }
 
 // best moves the k ids with the smallest scores to the front of ids, in no particular order,
-// and returns them. It counts scores in classes of equal width and takes complete classes up to
+// and their scores to the front of scores, and returns the ids. It counts scores in classes of equal width and takes complete classes up to
 // the one that contains the k-th score. Only within that class it compares scores. Neither pass
 // has a branch that depends on a score: mispredicted branches would cost more than the rest.
 // O(n) on average, no allocation in steady state. Which of equal scores at the border are taken
@@ -58,19 +58,19 @@ func (s *selector) best(ids []uint32, scores []float32, k int) []uint32 {
 	border, borderScores := s.border[:n], s.scores[:n]
 	taken, edge := 0, 0
 	for i, c := range class {
-		id := ids[i]
-		border[edge], borderScores[edge] = id, scores[i]
+		id, x := ids[i], scores[i]
+		border[edge], borderScores[edge] = id, x
 		// taken never exceeds i, so no unread element is overwritten.
-		ids[taken] = id
+		ids[taken], scores[taken] = id, x
 		taken += int((uint32(c) - uint32(cut)) >> 31)
 		edge += int((uint32(c^cut) - 1) >> 31)
 	}
 	copy(ids[taken:], selectBest(border[:edge], borderScores[:edge], k-taken))
+	copy(scores[taken:k], borderScores)
 	return ids[:k]
 }
 
-// selectBest does the same by quickselect with a median-of-three pivot. It also reorders
-// scores.
+// selectBest does the same by quickselect with a median-of-three pivot.
 func selectBest(ids []uint32, scores []float32, k int) []uint32 {
 	if k >= len(ids) {
 		return ids
