@@ -76,12 +76,17 @@ func FuzzData(f *testing.F) {
 }
 
 // FuzzStrings checks that an accepted table is exactly what AppendStrings writes.
-func FuzzStrings(f *testing.F) {
-	f.Add(AppendStrings(nil, nil))
-	f.Add(AppendStrings(nil, [][]byte{[]byte("boot"), nil, []byte("bag")}))
+func FuzzStrings(f *testing.F) { fuzzStrings(f, AppendStrings, NewStrings) }
+
+// FuzzLengths checks that accepted strings are exactly what AppendLengths writes.
+func FuzzLengths(f *testing.F) { fuzzStrings(f, AppendLengths, NewLengths) }
+
+func fuzzStrings(f *testing.F, write func([]byte, [][]byte) []byte, read func([]byte) (Strings, error)) {
+	f.Add(write(nil, nil))
+	f.Add(write(nil, [][]byte{[]byte("boot"), nil, []byte("bag")}))
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		s, err := NewStrings(payload)
+		s, err := read(payload)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("untyped error %v", err)
@@ -92,7 +97,7 @@ func FuzzStrings(f *testing.F) {
 		for i := range items {
 			items[i] = s.At(i)
 		}
-		if got := AppendStrings(nil, items); !bytes.Equal(got, payload) {
+		if got := write(nil, items); !bytes.Equal(got, payload) {
 			t.Fatalf("% x was read as % x", payload, got)
 		}
 	})

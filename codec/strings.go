@@ -3,6 +3,7 @@ package codec
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // Strings is a read-only table of byte strings: the count n, n+1 offsets (all
@@ -56,6 +57,46 @@ func NewStrings(payload []byte) (Strings, error) {
 	if uint64(prev) != uint64(len(t.bytes)) {
 		return Strings{}, fmt.Errorf("%w: string table: %d bytes after the last entry",
 			ErrCorrupt, len(t.bytes)-int(prev))
+	}
+	return t, nil
+}
+
+// AppendLengths appends the strings in a form to be compressed: the count n and n lengths (uint32,
+// little-endian), then the bytes. Offsets, which differ from each other, would compress to two bytes each.
+// The total length must stay below 4 GiB.
+func AppendLengths(dst []byte, items [][]byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(items)))
+	for _, s := range items {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(s)))
+	}
+	for _, s := range items {
+		dst = append(dst, s...)
+	}
+	return dst
+}
+
+// NewLengths reads what AppendLengths has written. The payload must be exactly that; the table aliases its
+// bytes. O(n).
+//
+// Errors: ErrCorrupt.
+func NewLengths(payload []byte) (Strings, error) {
+	if len(payload) < 4 {
+		return Strings{}, fmt.Errorf("%w: strings of %d bytes", ErrCorrupt, len(payload))
+	}
+	n := uint64(binary.LittleEndian.Uint32(payload))
+	if 4+4*n > uint64(len(payload)) {
+		return Strings{}, fmt.Errorf("%w: %d strings in %d bytes", ErrCorrupt, n, len(payload))
+	}
+	t := Strings{n: int(n), offsets: make([]byte, 4*(n+1)), bytes: payload[4+4*n:]}
+	at := uint64(0)
+	for i := 1; i <= t.n; i++ {
+		if at += uint64(binary.LittleEndian.Uint32(payload[4*i:])); at > min(uint64(len(t.bytes)), math.MaxUint32) {
+			return Strings{}, fmt.Errorf("%w: string %d ends at byte %d of %d", ErrCorrupt, i-1, at, len(t.bytes))
+		}
+		binary.LittleEndian.PutUint32(t.offsets[4*i:], uint32(at))
+	}
+	if at != uint64(len(t.bytes)) {
+		return Strings{}, fmt.Errorf("%w: %d bytes after the last string", ErrCorrupt, uint64(len(t.bytes))-at)
 	}
 	return t, nil
 }

@@ -106,16 +106,19 @@ func TestViewAliasesAlignedMemory(t *testing.T) {
 	}
 }
 
-func TestStringsRoundTrip(t *testing.T) {
+func TestStringsRoundTrip(t *testing.T) { stringsRoundTrip(t, AppendStrings, NewStrings) }
+func TestLengthsRoundTrip(t *testing.T) { stringsRoundTrip(t, AppendLengths, NewLengths) }
+
+func stringsRoundTrip(t *testing.T, write func([]byte, [][]byte) []byte, read func([]byte) (Strings, error)) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 12), 0, 12).Draw(t, "items")
 		prefix := []byte("kept")
-		table := AppendStrings(bytes.Clone(prefix), items)
+		table := write(bytes.Clone(prefix), items)
 		if !bytes.HasPrefix(table, prefix) {
 			t.Fatal("dst was not kept")
 		}
 		table = table[len(prefix):]
-		s, err := NewStrings(table)
+		s, err := read(table)
 		must(t, err)
 		if s.Len() != len(items) {
 			t.Fatalf("%d strings, wrote %d", s.Len(), len(items))
@@ -133,11 +136,11 @@ func TestStringsRoundTrip(t *testing.T) {
 			t.Fatal("string out of range")
 		}
 		for n := range len(table) {
-			if _, err := NewStrings(table[:n]); !errors.Is(err, ErrCorrupt) {
+			if _, err := read(table[:n]); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("%d of %d bytes: %v", n, len(table), err)
 			}
 		}
-		if _, err := NewStrings(append(table, 0)); !errors.Is(err, ErrCorrupt) {
+		if _, err := read(append(table, 0)); !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("a byte behind: %v", err)
 		}
 	})
@@ -155,6 +158,17 @@ func TestStringsRefuses(t *testing.T) {
 	} {
 		if _, err := NewStrings(payload); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, payload := range map[string][]byte{
+		"no count":        words(1)[:3],
+		"count too large": words(1<<32 - 1),
+		"length too long": append(words(2, 1, 1), 'a'),
+		"lengths wrap":    append(words(2, 1<<32-1, 2), 'a'),
+		"bytes left over": append(words(1, 1), "ab"...),
+	} {
+		if _, err := NewLengths(payload); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("lengths, %s: %v", name, err)
 		}
 	}
 	var s Strings

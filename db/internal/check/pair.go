@@ -161,9 +161,12 @@ func (c *checker) block(bucket string, key, value []byte, at int64) {
 // checkContents decodes payloads that have an internal structure.
 func checkContents(section codec.Kind, data []byte, kinds func(string) kind.Kind) error {
 	switch section {
-	case codec.KindKeys, codec.KindCold:
-		t, err := codec.NewStrings(data)
-		for i := 0; err == nil && section == codec.KindCold && i < t.Len(); i++ {
+	case codec.KindKeys:
+		_, err := codec.NewStrings(data)
+		return err
+	case codec.KindCold:
+		t, err := codec.NewLengths(data)
+		for i := 0; err == nil && i < t.Len(); i++ {
 			_, err = rows.DecodeCold(t.At(i))
 		}
 		return err

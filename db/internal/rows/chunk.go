@@ -99,7 +99,7 @@ func (f Format) encodeCold(first uint32, all []Row, put Put) error {
 		}
 		key := codec.Key(f.ID, codec.KindCold, first+uint32(lo))
 		h := codec.Header{Kind: codec.KindCold, Rows: uint64(len(blobs)), Cols: 1}
-		value, err := codec.EncodeCompressed(key[:], h, codec.AppendStrings(nil, blobs))
+		value, err := codec.EncodeCompressed(key[:], h, codec.AppendLengths(nil, blobs))
 		if err != nil {
 			return fmt.Errorf("labels, attributes and payload of row %d: %w", first+uint32(lo), err)
 		}

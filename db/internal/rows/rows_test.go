@@ -183,7 +183,7 @@ func TestChunk(t *testing.T) {
 				case kind == codec.KindRows && b.Elem != c.elem:
 					t.Errorf("rows are stored as %v, want %v", b.Elem, c.elem)
 				case kind == codec.KindCold:
-					table, err := codec.NewStrings(data)
+					table, err := codec.NewLengths(data)
 					if err != nil {
 						return err
 					}

@@ -320,7 +320,7 @@ func (x *Rows) openRun(row uint32) error {
 	if e != nil {
 		return err
 	}
-	t, e := codec.NewStrings(data)
+	t, e := codec.NewLengths(data)
 	if e != nil || row-first >= uint32(t.Len()) {
 		return err
 	}

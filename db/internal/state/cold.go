@@ -90,7 +90,7 @@ func (st *Collection) decodeRun(row uint32, k, v []byte) (*ColdRun, error) {
 		return nil, err
 	}
 	_, _, first := codec.ParseKey(k)
-	t, err := codec.NewStrings(data)
+	t, err := codec.NewLengths(data)
 	if err != nil {
 		return nil, st.damaged(codec.KindCold, first, err)
 	}
