@@ -95,7 +95,7 @@ func BenchmarkGroupCommit(b *testing.B) {
 func TestOutgrown(t *testing.T) {
 	for _, reserve := range []int64{1 << 18, 1 << 20, 1 << 23} {
 		d := openTemp(t, &Options{Sync: Off, MapReserve: reserve})
-		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer stop()
 		if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
 			t.Fatal(err)

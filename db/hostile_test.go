@@ -439,7 +439,7 @@ func TestHostileSalvage(t *testing.T) {
 			c := m["Collections"].([]any)[0].(map[string]any)
 			c["Rows"], c["Live"] = uint32(1<<31-1), live
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		lines := 0
 		to := filepath.Join(t.TempDir(), "to")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -53,9 +54,25 @@ func TestHandler(t *testing.T) {
 // TestShutdown checks that the end of the context ends the service and closes the database.
 func TestShutdown(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.anndb")
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	free, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := run(ctx, path, "localhost:0"); err != nil {
+	go func() { // ends the service once it answers
+		defer cancel()
+		for ctx.Err() == nil {
+			if r, err := http.Get("http://" + address + "/near?key=x"); err == nil {
+				r.Body.Close()
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if err := run(ctx, path, address); err != nil {
 		t.Fatal(err)
 	}
 	d, err := db.Open(path, nil) // it is not locked
