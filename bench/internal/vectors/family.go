@@ -39,6 +39,8 @@ var Family = []Law{
 	{Name: "own", Clusters: 2000, Power: 0.8, Centre: 1, Own: 24, Fall: 6, Noise: 0.05},
 	// The same in few coordinates, for collections of many rows.
 	{Name: "own32", Dim: 32, Clusters: 2000, Power: 0.8, Centre: 1, Own: 16, Fall: 6, Noise: 0.05},
+	// And in many, where the rows are most of a file.
+	{Name: "own768", Dim: 768, Clusters: 2000, Power: 0.8, Centre: 1, Own: 24, Fall: 6, Noise: 0.05},
 	// As many clusters as rows, or a tenth; full dimension within them.
 	{Name: "specks", Clusters: 100_000, Power: 0.3, Centre: 1, Noise: 0.3},
 	// No clusters, and variances that hardly differ.

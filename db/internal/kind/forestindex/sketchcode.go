@@ -3,6 +3,7 @@ package forestindex
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/anndb/anndb/db/internal/kind"
@@ -23,10 +24,10 @@ const (
 	// codeNear is the number of nearest rows whose ranks by the estimates are collected. A code is judged
 	// by the mean of the worst of these ranks, the share codeTail of them.
 	codeNear, codeTail = 10, 0.02
-	// sufficient is the mean worst rank up to which no larger sketches are tried. On EURLEX57K and 20
-	// Newsgroups, codes with a lower rank save little time up to recall 0.95, and codes with a higher rank
-	// take up to twice the time at 0.99.
-	sufficient = 35
+	// A search reads about sketchesRead sketches for a row that it compares exactly. An access to either costs
+	// as much as reading accessBytes more.
+	sketchesRead = 6
+	accessBytes  = 64
 )
 
 // vicinity is a sample of rows with all rows within two steps of them, numbered from 0.
@@ -37,17 +38,20 @@ type vicinity struct {
 	at    []uint32          // the number of sampled row i
 }
 
-// smallest returns the smallest code that suffices: principal coordinates, or signs. If none does, it
-// returns the one with which the fewest bytes have to be read.
-func (v *vicinity) smallest(ctx context.Context, r *forest.Rotation) query.SketchEncoder {
+// cheapest returns the code, principal coordinates or signs, with which a search is expected to read the
+// fewest bytes of sketches and rows: as many rows as the worst rank, and the sketches next to them.
+func (v *vicinity) cheapest(ctx context.Context, r *forest.Rotation) query.SketchEncoder {
 	rotated := rotate(ctx, r, v.rows)
-	best := query.FitSketches(v.rows, rotated, r.Mean, v.lists)
-	rank := v.worstRank(ctx, best, rotated, r.Mean)
-	least := rank * best.Width
-	for width := vector.SignLine; width <= vector.MaxSignWidth && rank > sufficient; width += vector.SignLine {
-		e := signs(width)
-		if rank = v.worstRank(ctx, e, rotated, r.Mean); rank <= sufficient || rank*width < least {
-			best, least = e, rank*width
+	codes := []query.SketchEncoder{query.FitSketches(v.rows, rotated, r.Mean, v.lists)}
+	for width := vector.SignLine; width <= vector.MaxSignWidth; width += vector.SignLine {
+		codes = append(codes, signs(width))
+	}
+	var best query.SketchEncoder
+	least := math.MaxInt
+	for _, e := range codes {
+		each := sketchesRead*(accessBytes+e.Width) + accessBytes + 4*v.rows.d
+		if cost := v.worstRank(ctx, e, rotated, r.Mean) * each; cost < least {
+			best, least = e, cost
 		}
 	}
 	return best

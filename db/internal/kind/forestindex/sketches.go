@@ -84,7 +84,7 @@ func (l *learned) signCode(
 		return signs(o.SketchBytes)
 	case o.SketchBytes != 0 || lists == nil || l.rotation.R >= d:
 	case d <= cheapDim || keptBy(l.rotation, t.corpus) < enough:
-		return newVicinity(t.corpus, lists).smallest(ctx, l.rotation)
+		return newVicinity(t.corpus, lists).cheapest(ctx, l.rotation)
 	}
 	return query.SketchEncoder{}
 }
