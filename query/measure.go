@@ -198,8 +198,8 @@ func (s *sample) point(p Params) Point {
 // recall returns the share of the true rows that were found.
 func (s *sample) recall() float64 { return float64(s.hits) / float64(max(1, s.possible)) }
 
-// errorsOfMargin is the margin of a recall in standard errors: a normal variable is 1.645 deviations below its
-// mean in 5 % of cases.
+// errorsOfMargin is the margin of a recall in standard errors: a normal variable is 1.645 deviations
+// below its mean in 5 % of cases.
 const errorsOfMargin = 1.645
 
 // counted returns the recall, with a margin the least that it has of all such queries, with a confidence of

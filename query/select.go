@@ -12,9 +12,10 @@ type selector struct {
 }
 
 // best moves the k ids with the smallest scores to the front of ids, in no particular order,
-// and their scores to the front of scores, and returns the ids. It counts scores in classes of equal width and takes complete classes up to
-// the one that contains the k-th score. Only within that class it compares scores. Neither pass
-// has a branch that depends on a score: mispredicted branches would cost more than the rest.
+// and their scores to the front of scores, and returns the ids. It counts scores in classes of
+// equal width and takes complete classes up to the one that contains the k-th score. Only within
+// that class it compares scores. Neither pass has a branch that depends on a score: mispredicted
+// branches would cost more than the rest.
 // O(n) on average, no allocation in steady state. Which of equal scores at the border are taken
 // depends only on the order of ids. NaN scores are taken last or in any order; they do no harm.
 func (s *selector) best(ids []uint32, scores []float32, k int) []uint32 {

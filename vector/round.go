@@ -46,7 +46,8 @@ func rounded(x float32) int32 {
 	return int32(math.Float32bits(x+magic)) - int32(0x4b400000)
 }
 
-// Scale writes scale·x to out, which has at least the length of x. All kernels give the same bits. O(len(x)).
+// Scale writes scale·x to out, which has at least the length of x. All kernels give the same bits.
+// O(len(x)).
 func Scale(x []float32, scale float32, out []float32) {
 	scaled(x, scale, out[:len(x)])
 }
