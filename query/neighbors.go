@@ -71,7 +71,7 @@ func (v *NeighborView) covers(n int) bool {
 }
 
 // Check reports an error if lists of the n covered rows do not follow each other, have more than K rows,
-// or name other rows, in time proportional to n.
+// or name other rows or their own row, in time proportional to n.
 func (v *NeighborView) Check(n int) error {
 	for row := range n {
 		b, i := &v.Blocks[row>>v.Shift], row&(1<<v.Shift-1)
@@ -81,7 +81,7 @@ func (v *NeighborView) Check(n int) error {
 			return fmt.Errorf("%w: neighbor list %d is from %d to %d of %d", ErrView, row, from, to, len(b.IDs))
 		}
 		for _, id := range b.IDs[from:to] {
-			if int(id) >= n {
+			if int(id) >= n || int(id) == row {
 				return fmt.Errorf("%w: neighbor list %d names row %d of %d", ErrView, row, id, n)
 			}
 		}
