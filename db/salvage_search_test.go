@@ -246,8 +246,8 @@ func TestSalvageCut(t *testing.T) {
 	}
 }
 
-// A compaction writes keys, labels and payloads before vectors and indexes, so most rows whose vectors are in a
-// file that has lost its end are saved.
+// A compaction writes keys, labels and payloads before vectors and indexes, so most rows whose vectors are
+// in a file that has lost its end are saved.
 func TestSalvageCutCompacted(t *testing.T) {
 	t.Parallel()
 	const n, dim = 3000, 256

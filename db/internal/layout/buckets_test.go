@@ -9,7 +9,9 @@ import (
 // TestEntries: a number takes the bytes that it needs, and each wrong byte is noticed.
 func TestEntries(t *testing.T) {
 	key := KeyOf(7, []byte("k"))
-	for n, size := range map[uint64]int{0: 4, 1: 5, 255: 5, 256: 6, 1<<24 - 1: 7, 1 << 24: 8, math.MaxUint64: 12} {
+	for n, size := range map[uint64]int{
+		0: 4, 1: 5, 255: 5, 256: 6, 1<<24 - 1: 7, 1 << 24: 8, math.MaxUint64: 12,
+	} {
 		v := EntryValue("keys", key, n)
 		if got, ok := EntryNumber("keys", key, v); got != n || !ok || len(v) != size {
 			t.Errorf("%d is read as %d, %v, from %d bytes", n, got, ok, len(v))

@@ -180,18 +180,34 @@ func (s set) sumFloat(v vector) Register {
 
 // sumInt returns the sum of v's 32-bit integers, modulo 2^32.
 func (s set) sumInt(v vector) GPVirtual {
-	y := s.addHalves(v, false)
-	h := XMM()
-	x := v.AsX()
-	VEXTRACTI128(U8(1), y, h)
-	VPADDD(h, x, x)
-	VPSHUFD(U8(0x4e), x, h)
-	VPADDD(h, x, x)
-	VPSHUFD(U8(0xb1), x, h)
-	VPADDD(h, x, x)
+	s.addHalves(v, false)
+	return fold(v, VPADDD)
+}
+
+// fold combines the eight 32-bit lanes of v's low half by an instruction, in halves, and returns the result.
+func fold(v vector, by func(...Op)) GPVirtual {
+	h, x := XMM(), v.AsX()
+	VEXTRACTI128(U8(1), v.AsY(), h)
+	by(h, x, x)
+	for _, halves := range []U8{0x4e, 0xb1} {
+		VPSHUFD(halves, x, h)
+		by(h, x, x)
+	}
 	r := GP32()
 	VMOVD(x, r)
 	return r
+}
+
+// rest emits the load of the last n floats, fewer than a register of AVX2 has lanes, with zeros in the others,
+// or a jump to the label done if there are none.
+func (s set) rest(n GPVirtual, from Mem) VecVirtual {
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	_, m := s.lead(n)
+	v := YMM()
+	VMOVDQU(m, v)
+	VMASKMOVPS(from, v, v)
+	return v
 }
 
 // blocks emits the loops of a kernel over two runs of n elements: steps of unroll

@@ -271,13 +271,7 @@ func (k *hadamard) first(signs GPVirtual) {
 			k.withinRegister(a[i], flip[step], step)
 		}
 	}
-	for h := 1; h < len(a); h *= 2 {
-		for i := range a {
-			if i&h == 0 {
-				k.pair(a, i, i+h)
-			}
-		}
-	}
+	k.between(a)
 	for i := range a {
 		VMOVUPS(a[i], Mem{Base: p, Disp: k.bytes * i})
 	}
@@ -287,12 +281,18 @@ func (k *hadamard) first(signs GPVirtual) {
 	JLT(LabelRef("block"))
 }
 
-// pair replaces two registers by their sum and difference.
-func (k *hadamard) pair(a []VecVirtual, i, j int) {
-	sum := k.vec()
-	VADDPS(a[j], a[i], sum)
-	VSUBPS(a[j], a[i], a[j])
-	a[i] = sum
+// between emits the steps between registers.
+func (k *hadamard) between(a []VecVirtual) {
+	for h := 1; h < len(a); h *= 2 {
+		for i := range a {
+			if j := i + h; i&h == 0 {
+				sum := k.vec()
+				VADDPS(a[j], a[i], sum)
+				VSUBPS(a[j], a[i], a[j])
+				a[i] = sum
+			}
+		}
+	}
 }
 
 // pairs emits the last step and returns, if there is only one.
@@ -336,13 +336,7 @@ func (k *hadamard) group(p GPVirtual, at []Mem) {
 		a[i] = k.vec()
 		VMOVUPS(at[i], a[i])
 	}
-	for h := 1; h < len(a); h *= 2 {
-		for i := range a {
-			if i&h == 0 {
-				k.pair(a, i, i+h)
-			}
-		}
-	}
+	k.between(a)
 	for i := range a {
 		VMOVUPS(a[i], at[i])
 	}

@@ -63,17 +63,18 @@ func loadLists(ctx context.Context, st kind.Source, m *kind.Manifest) (*labelLis
 // patch holds changed and added rows of width numbers, by chunk. Unchanged chunks stay where
 // they are stored.
 type patch[T codec.Number] struct {
-	old    [][]T
 	stored int // chunks before the change
 	width  int
 	shift  uint
 	n      int // rows after the change
 	fresh  map[int][]T
+	read   func(c int, rows []T) // copies a stored chunk
 	write  func(w *arrays.Writer, section codec.Kind, c int, rows []T)
 }
 
 func newPatch[T codec.Number](old [][]T, width int, shift uint, n int) *patch[T] {
-	return &patch[T]{old: old, stored: len(old), width: width, shift: shift, n: n, fresh: map[int][]T{},
+	return &patch[T]{stored: len(old), width: width, shift: shift, n: n, fresh: map[int][]T{},
+		read: func(c int, rows []T) { copy(rows, old[c]) },
 		write: func(w *arrays.Writer, section codec.Kind, c int, rows []T) {
 			w.Block(section, uint32(c), arrays.ElemOf[T](), width, codec.Bytes(rows))
 		}}
@@ -85,8 +86,8 @@ func (p *patch[T]) row(i int) []T {
 	x := p.fresh[c]
 	if x == nil {
 		x = make([]T, min(1<<p.shift, p.n-c<<p.shift)*p.width)
-		if c < len(p.old) {
-			copy(x, p.old[c])
+		if c < p.stored {
+			p.read(c, x)
 		}
 		p.fresh[c] = x
 	}

@@ -72,24 +72,16 @@ type listPatch struct {
 func newListPatch(v *query.NeighborView, n int) *listPatch {
 	p := &listPatch{*newPatch[uint32](nil, v.K, v.Shift, n), v}
 	p.stored = len(v.Blocks)
+	p.read = func(c int, lists []uint32) {
+		for j := range len(v.Blocks[c].Starts) - 1 {
+			v.Read(c<<v.Shift+j, lists[j*v.K:(j+1)*v.K])
+		}
+	}
 	p.write = func(w *arrays.Writer, _ codec.Kind, c int, lists []uint32) {
 		b := query.PackNeighbors(lists, v.K, c<<v.Shift)
 		w.Block(codec.KindNeighbors, uint32(c), codec.U8, 1, encodeNeighbors(&b))
 	}
 	return p
-}
-
-// row returns the list of row i for writing.
-func (p *listPatch) row(i int) []uint32 {
-	c := i >> p.shift
-	unread := p.fresh[c] == nil && c < p.stored
-	list := p.patch.row(i)
-	if unread {
-		for j := range len(p.view.Blocks[c].Starts) - 1 {
-			p.view.Read(c<<p.shift+j, p.patch.row(c<<p.shift+j))
-		}
-	}
-	return list
 }
 
 // at returns the list of row i for reading.

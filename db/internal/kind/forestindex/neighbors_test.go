@@ -67,7 +67,8 @@ func TestListPatch(t *testing.T) {
 			t.Fatalf("list %d is %d, want %d", i, got, lists[i*k:(i+1)*k])
 		}
 	}
-	if got := p.at(rows + added - 1); !slices.Equal(got, []uint32{1, 2, 3}) || len(p.fresh) != 2 || p.chunks() != 3 {
+	got := p.at(rows + added - 1)
+	if !slices.Equal(got, []uint32{1, 2, 3}) || len(p.fresh) != 2 || p.chunks() != 3 {
 		t.Errorf("added list %d, %d of %d blocks changed", got, len(p.fresh), p.chunks())
 	}
 }
