@@ -56,7 +56,7 @@ const (
 	headGrowth  = 12  // growth of the head in each exact round after the first
 	graphRounds = 2   // rounds on estimates
 	exactRounds = 4   // maximum rounds on exact distances
-	exactKeep   = 64  // rows of best estimate that a round compares exactly
+	exactKeep   = 64  // rows of best estimate in the first exact round, each later one has twice as many
 	outsidePart = 0.5 // weight of the squared length outside the reduced coordinates
 	sampleRows  = 500
 	headRecall  = 10
@@ -195,7 +195,7 @@ func (g *graph) run(ctx context.Context) (*Approximation, error) {
 	out := &Approximation{Sample: g.o.Sample}
 	for out.Rounds < exactRounds {
 		g.heads(ctx, head+headGrowth*out.Rounds)
-		moved := g.joinExact(ctx)
+		moved := g.joinExact(ctx, exactKeep<<out.Rounds)
 		out.Rounds++
 		g.step(2)
 		if out.Exact == nil {

@@ -375,19 +375,20 @@ func (g *graph) rescore(ctx context.Context) {
 	})
 }
 
-// joinExact runs a round on exact distances. It returns the number of rows inserted into pools.
-func (g *graph) joinExact(ctx context.Context) int {
+// joinExact runs a round on exact distances of the keep rows of best estimate. It returns the number of rows
+// inserted into pools.
+func (g *graph) joinExact(ctx context.Context, keep int) int {
 	var moved atomic.Int64
 	g.each(ctx, g.n, 64, func(s *scratch, lo, hi int) {
 		if s.best == nil {
-			s.best = vector.NewTopK(exactKeep)
+			s.best = vector.NewTopK(keep)
 		}
 		s.moved = 0
 		for p := lo; p < hi; p++ {
 			pool := g.poolOf(p)
 			g.collect(s, uint32(p))
 			g.estimate(s, uint32(p))
-			s.best.Reset(exactKeep)
+			s.best.Reset(keep)
 			limit := s.best.Threshold()
 			for j, e := range s.scores {
 				if e <= limit {
