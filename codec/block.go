@@ -83,6 +83,7 @@ const (
 	KindAttribute                  // rows of a range by the value of an attribute, U32
 	KindStale                      // roaring bitmap of the rows whose attributes the tables have not
 	KindProbes                     // queries with exact answers that measure the recall of an index
+	KindCenters                    // points near groups of rows, from which their sketches differ
 	kindEnd
 )
 
@@ -93,6 +94,7 @@ var kindNames = [...]string{
 	"sparse-rows", "postings", "label-matrix", "feature-labels", "budget",
 	"label-lists", "overlay-directory", "overlay", "overlay-members",
 	"change", "changed-rows", "relabelled-rows", "attribute-table", "stale-attributes", "probes",
+	"centers",
 }
 
 // String returns the kind's name as stats and errors print it.

@@ -170,6 +170,7 @@ func (b *bed) checkInfo(info db.IndexInfo, o *db.Forest, covered int) {
 		codec.KindDirections: o.Learner == "rp" || o.Learner == "pca",
 		codec.KindRotation:   sketched || got.Coordinates > 0,
 		codec.KindSketch:     sketched, codec.KindNeighbors: listed,
+		codec.KindCenters:   sketched && o.SketchBytes > 64,
 		codec.KindQuantized: o.Quantize,
 	} {
 		if there {

@@ -82,6 +82,7 @@ func TestMaintainForest(t *testing.T) {
 		{vector.L2, db.Forest{Members: true, Quantize: true}},
 		{vector.Cosine, db.Forest{Learner: "pca"}},
 		{vector.InnerProduct, db.Forest{Learner: "rp"}},
+		{vector.L2, db.Forest{SketchBytes: 128}},
 	} {
 		t.Run(c.metric.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(i), 7))

@@ -204,15 +204,24 @@ func neighborView(lists []uint32, k int, shift uint) *NeighborView {
 	return v
 }
 
-// sketches encodes the sketches of all rows: of 64 bytes with principal coordinates, wider ones of signs.
+// sketches encodes the sketches of all rows: of 64 bytes with principal coordinates, wider ones of signs, with
+// centers for all groups but the last.
 func sketches(space, rotated *matrix, rot *forest.Rotation, lists *labels.Neighbors, width int) *SketchView {
 	e := SketchEncoder{Width: width, Signs: true}
 	if width == vector.PackedWidth {
 		e = FitSketches(space, rotated, rot.Mean, lists)
+	} else if groups := CenterGroups(space.n) - 1; groups > 0 {
+		means := make([]float32, groups*space.d)
+		for i := range groups << centerShift {
+			for j, x := range space.row(i) {
+				means[i>>centerShift*space.d+j] += x / (1 << centerShift)
+			}
+		}
+		e.Centers = NewCenters(means, space.d)
 	}
 	out := make([]byte, space.n*width)
 	for i := range space.n {
-		e.Encode(out[i*width:], space.row(i), rotated.row(i), rot.Mean)
+		e.Encode(out[i*width:], i, space.row(i), rotated.row(i), rot.Mean)
 	}
 	const shift = 13
 	return e.View(chunked(out, width, shift), shift)

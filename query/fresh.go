@@ -17,7 +17,7 @@ import (
 // computed from the row that determines it most precisely. O(rows · R · Dim).
 func FitEncoder(v *View, space labels.Rows, rows []uint32) SketchEncoder {
 	s := v.Sketch
-	e := SketchEncoder{Width: s.Width, Signs: s.Signs, Steps: s.Steps}
+	e := SketchEncoder{Width: s.Width, Signs: s.Signs, Steps: s.Steps, Centers: s.Centers}
 	if s.Signs {
 		return e
 	}
@@ -33,7 +33,7 @@ func FitEncoder(v *View, space labels.Rows, rows []uint32) SketchEncoder {
 			continue
 		}
 		at := int(row) & (1<<s.Shift - 1) * s.Width
-		e.Encode(bare, x, rotated, v.Rotation.Mean)
+		e.Encode(bare, int(row), x, rotated, v.Rotation.Mean)
 		norm := sketchNorm(s.Keep[row>>s.Shift][at : at+s.Width])
 		most, share = rest, min(1, max(0, (norm-sketchNorm(bare))/rest))
 	}

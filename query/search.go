@@ -373,11 +373,11 @@ func (s *Searcher) quantised() bool {
 func (s *Searcher) estimate(sk *SketchView, ids []uint32, out []float32) {
 	for len(ids) > sketchRun {
 		sk.request(ids[:sketchRun])
-		s.sketch.scores(sk, ids[:sketchRun], out)
+		s.sketch.scores(sk, ids[:sketchRun], ids[:sketchRun], out)
 		if ids, out = ids[sketchRun:], out[sketchRun:]; s.halted() {
 			return
 		}
 	}
 	sk.request(ids)
-	s.sketch.scores(sk, ids, out)
+	s.sketch.scores(sk, ids, ids, out)
 }

@@ -54,10 +54,16 @@ var flips = func() (f [2][maxSpread / 64]uint64) {
 	return f
 }()
 
-// encodeSigns is Encode for sketches of signs.
-func encodeSigns(dst []byte, x, mean []float32) {
+// encodeSigns is Encode for sketches of signs. With a center the signs are those of x − center. With c the
+// rotated center and q the rotated query, both less the mean, ⟨q−c, x−center⟩ is then estimated by
+// factor·(⟨q, s⟩ − ⟨c, s⟩), whose second part does not depend on the query and is added to the norm.
+func encodeSigns(dst []byte, x, mean, center []float32) {
+	from := mean
+	if center != nil {
+		from = center
+	}
 	z := make([]float32, spreadSize(len(x), len(dst)))
-	spread(z, x, mean)
+	spread(z, x, from)
 	clear(dst)
 	sum := 0.0
 	for i, y := range z[:vector.SignBits(len(dst))] {
@@ -65,9 +71,20 @@ func encodeSigns(dst []byte, x, mean []float32) {
 			dst[i/8] |= 1 << (i % 8)
 		}
 	}
-	norm, factor := float64(vector.L2Squared(x, mean)), 0.0
+	norm, factor := float64(vector.L2Squared(x, from)), 0.0
 	if sum > 0 {
 		factor = norm / sum
+	}
+	if center != nil {
+		spread(z, center, mean)
+		shift := 0.0
+		for i, c := range z[:vector.SignBits(len(dst))] {
+			if dst[i/8]>>(i%8)&1 == 0 {
+				c = -c
+			}
+			shift += float64(c)
+		}
+		norm += 2 * factor * shift
 	}
 	binary.LittleEndian.PutUint32(dst[len(dst)-8:], math.Float32bits(float32(factor)))
 	binary.LittleEndian.PutUint32(dst[len(dst)-4:], math.Float32bits(float32(norm)))

@@ -29,6 +29,9 @@ type SketchEncoder struct {
 	Steps []float32 // value of a step of each coordinate
 	// Rest is the weight of the squared norm outside the sketched coordinates.
 	Rest float32
+	// Centers are those of rows by their numbers, with Signs; nil if all sketches are made of differences
+	// from the mean.
+	Centers *Centers
 }
 
 const (
@@ -164,7 +167,7 @@ func halfByte(x, step float32) int {
 
 // View returns a view of chunks of 1<<shift sketches that the encoder wrote.
 func (e SketchEncoder) View(chunks [][]byte, shift uint) *SketchView {
-	s := &SketchView{Shift: shift, Width: e.Width, Signs: e.Signs, Steps: e.Steps, Keep: chunks}
+	s := &SketchView{Shift: shift, Width: e.Width, Signs: e.Signs, Steps: e.Steps, Centers: e.Centers, Keep: chunks}
 	for _, c := range chunks {
 		s.Chunks = append(s.Chunks, unsafe.Pointer(unsafe.SliceData(c)))
 	}
@@ -176,6 +179,7 @@ type sketchQuery struct {
 	scratch []float32
 	packed  vector.PackedQuery
 	signs   vector.SignQuery
+	near    nearCenters
 }
 
 // set converts a query: x in the partition space, of which rotated are the principal coordinates.
@@ -184,6 +188,9 @@ func (q *sketchQuery) set(s *SketchView, x, rotated, mean []float32) {
 		q.scratch = grow(q.scratch, spreadSize(len(x), s.Width))
 		spread(q.scratch, x, mean)
 		q.signs.SetSigns(q.scratch, s.Width)
+		if s.Centers != nil {
+			q.near.set(s.Centers, x, mean)
+		}
 		return
 	}
 	q.scratch = grow(q.scratch, len(s.Steps))
@@ -193,30 +200,38 @@ func (q *sketchQuery) set(s *SketchView, x, rotated, mean []float32) {
 	q.packed.SetPacked(q.scratch)
 }
 
-// scores writes the estimated squared distances, up to a constant, of the rows ids.
-func (q *sketchQuery) scores(s *SketchView, ids []uint32, out []float32) {
+// scores writes the estimated squared distances, up to a constant, of rows whose sketches have the numbers
+// at. ids are the numbers that determine the rows' centers.
+func (q *sketchQuery) scores(s *SketchView, at, ids []uint32, out []float32) {
 	if s.Signs {
-		vector.SignScores(&q.signs, s.Chunks, s.Shift, s.Width, ids, out)
+		if s.Centers != nil {
+			q.near.request(s.Centers, ids)
+		}
+		vector.SignScores(&q.signs, s.Chunks, s.Shift, s.Width, at, out)
+		if s.Centers != nil {
+			q.near.add(s.Centers, ids, out)
+		}
 		return
 	}
-	vector.PackedScores(&q.packed, s.Chunks, s.Shift, ids, out)
+	vector.PackedScores(&q.packed, s.Chunks, s.Shift, at, out)
 }
 
 // Estimate writes the estimated squared distances, up to a constant, of a query, given like the rows of
-// Encode, to the rows ids. It serves measurements and allocates; O(Dim·log Dim + ids·Width).
-func (s *SketchView) Estimate(x, rotated, mean []float32, ids []uint32, out []float32) {
+// Encode, to the rows ids, whose sketches have the numbers at in s. It serves measurements and allocates;
+// O(Dim·log Dim + ids·Width).
+func (s *SketchView) Estimate(x, rotated, mean []float32, at, ids []uint32, out []float32) {
 	var q sketchQuery
 	q.set(s, x, rotated, mean)
-	q.scores(s, ids, out)
+	q.scores(s, at, ids, out)
 }
 
-// Encode writes the Width bytes of a row's sketch to dst. x is the row in the
+// Encode writes the Width bytes of a row's sketch to dst. row is its number, x the row in the
 // partition space, rotated its principal coordinates, which sketches of signs do not need. O(Dim), for
 // signs O(Dim·log Dim).
-func (e SketchEncoder) Encode(dst []byte, x, rotated, mean []float32) {
+func (e SketchEncoder) Encode(dst []byte, row int, x, rotated, mean []float32) {
 	dst = dst[:e.Width]
 	if e.Signs {
-		encodeSigns(dst, x, mean)
+		encodeSigns(dst, x, mean, e.Centers.of(row, len(x)))
 		return
 	}
 	n := min(len(e.Steps), len(rotated))

@@ -32,7 +32,7 @@ func TestSketchEncoding(t *testing.T) {
 		for j := range b {
 			b[j] = 0xff
 		}
-		e.Encode(b, m.row(i), rotated.row(i), rot.Mean)
+		e.Encode(b, i, m.row(i), rotated.row(i), rot.Mean)
 		var norm float64
 		for j := range vector.PackedHead + vector.PackedTail {
 			want := 0.0
@@ -104,7 +104,7 @@ func TestSketchRanks(t *testing.T) {
 		e := c.encoder
 		b := make([]byte, e.Width*n)
 		for i := range n {
-			e.Encode(b[e.Width*i:], m.row(i), m.row(i), mean)
+			e.Encode(b[e.Width*i:], i, m.row(i), m.row(i), mean)
 		}
 		view := e.View(chunked(b, e.Width, 5), 5)
 		ids, scores := make([]uint32, n), make([]float32, n)
@@ -117,7 +117,7 @@ func TestSketchRanks(t *testing.T) {
 				ids[i] = uint32(i)
 				exact.Push(uint32(i), vector.L2Squared(m.row(q), m.row(i)))
 			}
-			view.Estimate(m.row(q), m.row(q), mean, ids, scores)
+			view.Estimate(m.row(q), m.row(q), mean, ids, ids, scores)
 			for i, x := range scores {
 				estimated.Push(uint32(i), x)
 			}
@@ -143,17 +143,24 @@ func TestSignEstimates(t *testing.T) {
 	for j := range mean {
 		mean[j] = float32(j % 3)
 	}
-	e := SketchEncoder{Width: width, Signs: true}
+	// The last row is in a group without a center.
+	for _, c := range []*Centers{nil, NewCenters(gaussian(CenterGroups(n)-1, d, 5).data, d)} {
+		testSignEstimates(t, m, mean, SketchEncoder{Width: width, Signs: true, Centers: c})
+	}
+}
+
+func testSignEstimates(t *testing.T, m *matrix, mean []float32, e SketchEncoder) {
+	n, width := m.n, e.Width
 	b := make([]byte, width*n)
 	ids, scores := make([]uint32, n), make([]float32, n)
 	for i := range n {
 		ids[i] = uint32(i)
-		e.Encode(b[width*i:], m.row(i), nil, mean)
+		e.Encode(b[width*i:], i, m.row(i), nil, mean)
 	}
 	view := e.View(chunked(b, width, 5), 5)
 	var off, all float64
 	for q := range n {
-		view.Estimate(m.row(q), nil, mean, ids, scores)
+		view.Estimate(m.row(q), nil, mean, ids, ids, scores)
 		own := vector.L2Squared(m.row(q), mean)
 		if got := scores[q] + own; math.Abs(float64(got)) > 0.03*float64(own) {
 			t.Fatalf("row %d is estimated at %v from itself, %v from the mean", q, got, own)
@@ -165,7 +172,7 @@ func TestSignEstimates(t *testing.T) {
 		}
 	}
 	if math.Abs(off) > 0.01*all {
-		t.Errorf("the estimates are off by %v in the mean of %v", off/n/n, all/n/n)
+		t.Errorf("the estimates are off by %v in the mean of %v", off/float64(n*n), all/float64(n*n))
 	}
 }
 

@@ -47,7 +47,9 @@ type SketchView struct {
 	Width  int
 	Signs  bool
 	Steps  []float32 // value of a step by coordinate; none with Signs
-	Keep   [][]byte
+	// Centers are those of the rows, with Signs, or nil.
+	Centers *Centers
+	Keep    [][]byte
 	// Request is as in a RowSet.
 	Request func([]byte)
 }
@@ -224,6 +226,9 @@ func (v *View) validateSketches() error {
 		}
 		if len(s.Steps) > min(v.Rotation.R, vector.PackedHead+vector.PackedTail) {
 			return fmt.Errorf("%w: %d steps of sketches, %d rotated coordinates", ErrView, len(s.Steps), v.Rotation.R)
+		}
+		if c := s.Centers; c != nil && (!s.Signs || !(c.Step > 0) || !covers(c.Chunks, c.Shift, c.N, v.Inner())) {
+			return fmt.Errorf("%w: centers of sketches", ErrView)
 		}
 		if len(s.Chunks) != len(s.Keep) || !covers(s.Keep, s.Shift, v.N, s.Width) {
 			return fmt.Errorf("%w: sketches do not cover %d rows", ErrView, v.N)

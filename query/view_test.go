@@ -49,6 +49,13 @@ func TestViewValidate(t *testing.T) {
 		"sketch width":          func(v *View) { s := *v.Sketch; s.Width = 96; v.Sketch = &s },
 		"sketch chunks":         func(v *View) { s := *v.Sketch; s.Chunks = nil; v.Sketch = &s },
 		"sketch short":          func(v *View) { s := *v.Sketch; s.Chunks, s.Keep = nil, nil; v.Sketch = &s },
+		"centers of coordinates": func(v *View) {
+			s := *v.Sketch
+			s.Centers = NewCenters(make([]float32, v.Dim), v.Dim)
+			v.Sketch = &s
+		},
+		"centers without step":  func(v *View) { breakCenters(v, func(c *Centers) { c.Step = 0 }) },
+		"too few centers":       func(v *View) { breakCenters(v, func(c *Centers) { c.N++ }) },
 		"lists of fewer blocks": func(v *View) { n := *v.Neighbors; n.Blocks = n.Blocks[1:]; v.Neighbors = &n },
 		"lists of none":         func(v *View) { n := *v.Neighbors; n.K = 0; v.Neighbors = &n },
 		"lists without starts": func(v *View) {
@@ -65,6 +72,14 @@ func TestViewValidate(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// breakCenters gives a view sketches of signs with centers, and changes these.
+func breakCenters(v *View, change func(c *Centers)) {
+	c := NewCenters(make([]float32, v.Inner()), v.Inner())
+	change(c)
+	b := make([]byte, 64*v.N)
+	v.Sketch = SketchEncoder{Width: 64, Signs: true, Centers: c}.View([][]byte{b}, 31)
 }
 
 // Vector reads rows of every kind.

@@ -315,7 +315,7 @@ func (f *absorbing) start() {
 		}
 		if f.sketch != nil {
 			v.Rotation.Apply(x, rotated)
-			enc.Encode(f.sketch.row(row), x, rotated, v.Rotation.Mean)
+			enc.Encode(f.sketch.row(row), row, x, rotated, v.Rotation.Mean)
 		}
 		if f.quant != nil {
 			dst := f.quant.row(row)
@@ -464,7 +464,7 @@ func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	m.Object, m.Own = object, &d
 	d.Runs = map[codec.Kind][]arrays.Run{}
 	for _, kind := range []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections,
-		codec.KindLeaves, codec.KindMembers, codec.KindRotation} {
+		codec.KindLeaves, codec.KindMembers, codec.KindRotation, codec.KindCenters} {
 		if d.Runs[kind] = was.Runs[kind]; d.Runs[kind] == nil {
 			d.Runs[kind] = []arrays.Run{{Object: s.m.Object}}
 		}

@@ -56,6 +56,11 @@ type detail struct {
 	SketchSigns bool      `json:",omitempty"`
 	SketchSteps []float32 `json:",omitempty"`
 
+	// Centers is the number of centers of sketches of signs.
+	Centers                  int     `json:",omitempty"`
+	CenterShift              uint    `json:",omitempty"`
+	CenterOffset, CenterStep float32 `json:",omitempty"`
+
 	NeighborK int
 
 	Lists     bool `json:",omitempty"` // label lists are stored
@@ -126,6 +131,8 @@ func (f *detail) Check(m *kind.Manifest) error {
 		{f.SketchWidth == 0 || query.SketchWidth(f.SketchWidth, f.SketchSigns), "sketch width"},
 		{f.SketchShift <= 24, "sketch blocks"},
 		{!slices.ContainsFunc(f.SketchSteps, func(x float32) bool { return !step(x) }), "sketch steps"},
+		{f.Centers >= 0 && f.Centers <= query.CenterGroups(m.Info.Rows) && f.CenterShift <= 24 &&
+			(f.Centers == 0 || step(f.CenterStep) && f.SketchSigns), "centers of sketches"},
 		{f.NeighborK >= 0 && f.NeighborK <= maxHopLabels, "neighbors a row"},
 		{f.QuantShift <= 24, "8-bit copy"},
 		{f.ListShift <= 24, "label lists"},

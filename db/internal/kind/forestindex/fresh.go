@@ -40,6 +40,7 @@ func addFreshSketches(st kind.Source, m *kind.Manifest, v *query.View) {
 	defer f.mu.Unlock()
 	if f.enc == nil {
 		enc := encoderOf(v)
+		enc.Centers = nil // those of the rows of the index
 		f.enc = &enc
 	}
 	width := v.Sketch.Width
@@ -55,7 +56,7 @@ func addFreshSketches(st kind.Source, m *kind.Manifest, v *query.View) {
 			v.Rotation.Apply(space.Row(i, nil), rotated)
 			at := lo + i
 			dst := f.chunks[at>>freshShift][at&(1<<freshShift-1)*width:]
-			f.enc.Encode(dst[:width], space.Row(i, nil), rotated, v.Rotation.Mean)
+			f.enc.Encode(dst[:width], at, space.Row(i, nil), rotated, v.Rotation.Mean)
 			return nil
 		})
 		f.n = want

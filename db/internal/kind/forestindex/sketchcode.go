@@ -36,28 +36,47 @@ type vicinity struct {
 	lists *labels.Neighbors // of the sample and of the rows one step away; those of others are empty
 	pools [][]uint32        // the rows within two steps of sampled row i, without that row
 	at    []uint32          // the number of sampled row i
+	from  []uint32          // the row number of row i in the collection
 }
 
-// cheapest returns the code, principal coordinates or signs, with which a search is expected to read the
-// fewest bytes of sketches and rows: as many rows as the worst rank, and the sketches next to them.
-func (v *vicinity) cheapest(ctx context.Context, r *forest.Rotation) query.SketchEncoder {
+// cheapest returns the code, principal coordinates, or signs with or without centers, with which a search is
+// expected to read the fewest bytes of sketches, centers and rows: as many rows as the worst rank, and the
+// sketches next to them.
+func (v *vicinity) cheapest(ctx context.Context, r *forest.Rotation, c *query.Centers) query.SketchEncoder {
 	rotated := rotate(ctx, r, v.rows)
 	codes := []query.SketchEncoder{query.FitSketches(v.rows, rotated, r.Mean, v.lists)}
 	for width := vector.SignLine; width <= vector.MaxSignWidth; width += vector.SignLine {
-		codes = append(codes, signs(width))
+		codes = append(codes, signs(width, nil), signs(width, c))
 	}
 	var best query.SketchEncoder
-	least := math.MaxInt
+	least, centers := math.Inf(1), v.centersRead()*float64(accessBytes+v.rows.d)
 	for _, e := range codes {
-		each := sketchesRead*(accessBytes+e.Width) + accessBytes + 4*v.rows.d
-		if cost := v.worstRank(ctx, e, rotated, r.Mean) * each; cost < least {
+		sketch := float64(accessBytes + e.Width)
+		if e.Centers != nil {
+			sketch += centers
+		}
+		each := sketchesRead*sketch + float64(accessBytes+4*v.rows.d)
+		if cost := float64(v.worstRank(ctx, e, rotated, r.Mean)) * each; cost < least {
 			best, least = e, cost
 		}
 	}
 	return best
 }
 
-func newVicinity(space labels.Rows, lists *labels.Neighbors) *vicinity {
+// centersRead returns the number of centers that a search reads for each sketch.
+func (v *vicinity) centersRead() float64 {
+	groups, rows := 0, 0
+	for _, pool := range v.pools {
+		of := make(map[int]bool)
+		for _, id := range pool {
+			of[query.CenterGroup(v.from[id])] = true
+		}
+		groups, rows = groups+len(of), rows+len(pool)
+	}
+	return float64(groups) / float64(max(1, rows))
+}
+
+func newVicinity(space subset, lists *labels.Neighbors) *vicinity {
 	v := &vicinity{rows: &flatRows{d: space.Dim()}}
 	numbers := make(map[uint32]uint32)
 	add := func(row uint32) uint32 {
@@ -66,6 +85,7 @@ func newVicinity(space labels.Rows, lists *labels.Neighbors) *vicinity {
 			at = uint32(v.rows.n)
 			numbers[row] = at
 			v.rows.data = append(v.rows.data, space.Row(int(row), make([]float32, v.rows.d))...)
+			v.from = append(v.from, space.id(int(row)))
 			v.rows.n++
 		}
 		return at
@@ -110,7 +130,7 @@ func (v *vicinity) worstRank(
 	sketches := make([]byte, v.rows.n*e.Width)
 	// The caller checks for cancellation.
 	_ = par.Each(ctx, par.Work{N: v.rows.n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
-		e.Encode(sketches[i*e.Width:], v.rows.Row(i, nil), rotated.Row(i, nil), mean)
+		e.Encode(sketches[i*e.Width:], int(v.from[i]), v.rows.Row(i, nil), rotated.Row(i, nil), mean)
 		return nil
 	})
 	view := e.View([][]byte{sketches}, 31)
@@ -118,10 +138,12 @@ func (v *vicinity) worstRank(
 	for i, pool := range v.pools {
 		at := int(v.at[i])
 		exact, estimates := make([]float32, len(pool)), make([]float32, len(pool))
+		ids := make([]uint32, len(pool))
 		for j, id := range pool {
+			ids[j] = v.from[id]
 			exact[j] = vector.L2Squared(v.rows.Row(at, nil), v.rows.Row(int(id), nil))
 		}
-		view.Estimate(v.rows.Row(at, nil), rotated.Row(at, nil), mean, pool, estimates)
+		view.Estimate(v.rows.Row(at, nil), rotated.Row(at, nil), mean, pool, ids, estimates)
 		byExact, byEstimate := order(exact), order(estimates)
 		for _, j := range byExact[:min(codeNear, len(byExact))] {
 			ranks = append(ranks, 1+slices.Index(byEstimate, j))

@@ -6,13 +6,16 @@ import (
 
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
 )
 
 // Rows whose differences are in directions that are the same everywhere get sketches of principal coordinates;
-// those of clusters with directions of their own get sketches of signs.
+// those of clusters with directions of their own get sketches of signs, with centers if near rows have near
+// numbers.
 func TestSketchCode(t *testing.T) {
-	const n, d, each, inner = 3000, 400, 60, 15
-	for _, shared := range []bool{true, false} {
+	const n, d, each, inner = 3000, 400, 64, 15
+	for _, c := range []struct{ shared, shuffled bool }{{true, false}, {false, false}, {false, true}} {
+		shared := c.shared
 		rng := rand.New(rand.NewPCG(1, 2))
 		gaussian := func() *flatRows {
 			m := &flatRows{data: make([]float32, (inner+1)*d), n: inner + 1, d: d}
@@ -22,13 +25,18 @@ func TestSketchCode(t *testing.T) {
 			return m
 		}
 		rows := &flatRows{data: make([]float32, n*d), n: n, d: d}
+		order := rng.Perm(n)
 		var directions *flatRows // and, last, the centre
 		for i := range n {
 			if i%each == 0 && (i == 0 || !shared) {
 				directions = gaussian()
 			}
-			row := rows.Row(i, nil)
-			copy(row, directions.Row(inner, nil))
+			at := i
+			if c.shuffled {
+				at = order[i]
+			}
+			row := rows.Row(at, nil)
+			vector.Scale(directions.Row(inner, nil), 6, row)
 			for k := range inner {
 				x := float32(rng.NormFloat64())
 				for j, y := range directions.Row(k, nil) {
@@ -45,9 +53,9 @@ func TestSketchCode(t *testing.T) {
 		must(t, err)
 		tr.hops = near
 		must(t, l.makeSketches(ctx, tr, o))
-		if e := l.encoder; e.Signs == shared || len(l.sketch) != n*e.Width || l.rotation.R != l.rotated.d {
-			t.Errorf("shared %v: sketches of %d bytes, %d in all, signs %v, %d of %d coordinates", shared, e.Width,
-				len(l.sketch), e.Signs, l.rotation.R, l.rotated.d)
+		if e := l.encoder; e.Signs == shared || (e.Centers != nil) != (!shared && !c.shuffled) || len(l.sketch) != n*e.Width || l.rotation.R != l.rotated.d {
+			t.Errorf("%+v: sketches of %d bytes, %d in all, signs %v, centers %v, %d of %d coordinates", c, e.Width,
+				len(l.sketch), e.Signs, e.Centers != nil, l.rotation.R, l.rotated.d)
 		}
 	}
 }

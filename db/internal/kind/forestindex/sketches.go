@@ -61,7 +61,7 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o Options) erro
 	width := l.encoder.Width
 	l.sketch = make([]byte, rows.n*width)
 	err := par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
-		l.encoder.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil), l.mean)
+		l.encoder.Encode(l.sketch[i*width:(i+1)*width], i, rows.Row(i, nil), l.rotated.Row(i, nil), l.mean)
 		return nil
 	})
 	if err != nil {
@@ -81,13 +81,39 @@ func (l *learned) signCode(
 	d := t.corpus.rows.d
 	switch {
 	case o.SketchBytes > vector.PackedWidth:
-		return signs(o.SketchBytes)
+		return signs(o.SketchBytes, centersOf(t.corpus, l.mean))
 	case o.SketchBytes != 0 || lists == nil || l.rotation.R >= d:
 	case d <= cheapDim || keptBy(l.rotation, t.corpus) < enough:
-		return newVicinity(t.corpus, lists).cheapest(ctx, l.rotation)
+		return newVicinity(t.corpus, lists).cheapest(ctx, l.rotation, centersOf(t.corpus, l.mean))
 	}
 	return query.SketchEncoder{}
 }
 
 // signs returns the encoder of sketches of signs.
-func signs(width int) query.SketchEncoder { return query.SketchEncoder{Width: width, Signs: true} }
+func signs(width int, c *query.Centers) query.SketchEncoder {
+	return query.SketchEncoder{Width: width, Signs: true, Centers: c}
+}
+
+// centersOf returns the means of the live rows of each group, or of all rows for a group without any.
+func centersOf(rows subset, mean []float32) *query.Centers {
+	d := rows.Dim()
+	n := query.CenterGroups(rows.rows.n)
+	sums, counts := make([]float64, n*d), make([]int, n)
+	for i := range rows.Len() {
+		group := query.CenterGroup(rows.id(i))
+		counts[group]++
+		for j, x := range rows.Row(i, nil) {
+			sums[group*d+j] += float64(x)
+		}
+	}
+	means := make([]float32, n*d)
+	for group, count := range counts {
+		for j, x := range mean {
+			if count > 0 {
+				x = float32(sums[group*d+j] / float64(count))
+			}
+			means[group*d+j] = x
+		}
+	}
+	return query.NewCenters(means, d)
+}

@@ -48,6 +48,11 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 		m.SketchWidth, m.SketchShift = width, arrays.ShiftFor(width)
 		m.SketchSigns, m.SketchSteps = l.encoder.Signs, l.encoder.Steps
 		arrays.WriteRows(w, codec.KindSketch, l.sketch, width, m.SketchShift)
+		if c := l.encoder.Centers; c != nil {
+			dim := len(c.Chunks[0]) / c.N
+			m.Centers, m.CenterShift, m.CenterOffset, m.CenterStep = c.N, arrays.ShiftFor(dim), c.Offset, c.Step
+			arrays.WriteRows(w, codec.KindCenters, c.Chunks[0], dim, m.CenterShift)
+		}
 	}
 	if k := l.opts.HopLabels; k > 0 {
 		m.NeighborK = k
@@ -135,6 +140,10 @@ func loadView(ctx context.Context, st kind.Source, m *kind.Manifest, base query.
 	if d.SketchWidth > 0 {
 		parts := arrays.ReadRows[byte](r, codec.KindSketch, m.Info.Rows, d.SketchWidth, d.SketchShift)
 		e := query.SketchEncoder{Width: d.SketchWidth, Signs: d.SketchSigns, Steps: d.SketchSteps}
+		if d.Centers > 0 {
+			e.Centers = &query.Centers{N: d.Centers, Shift: d.CenterShift, Offset: d.CenterOffset, Step: d.CenterStep,
+				Chunks: arrays.ReadRows[byte](r, codec.KindCenters, d.Centers, inner, d.CenterShift)}
+		}
 		v.Sketch = e.View(parts, d.SketchShift)
 		v.Sketch.Request = v.Rows.Request
 	}

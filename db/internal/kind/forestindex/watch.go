@@ -187,7 +187,7 @@ func (s *watching) Action() string {
 // forestSections are the sections of a forest, without its probes.
 var forestSections = []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections, codec.KindLeaves,
 	codec.KindMembers, codec.KindRotation, codec.KindLists, codec.KindNeighbors, codec.KindSketch,
-	codec.KindQuantized, codec.KindOverlayDir, codec.KindOverlay, codec.KindOverlayMembers}
+	codec.KindCenters, codec.KindQuantized, codec.KindOverlayDir, codec.KindOverlay, codec.KindOverlayMembers}
 
 // Emit writes the probes, and a manifest that refers to the other blocks where they are.
 func (s *watching) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
