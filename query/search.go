@@ -27,6 +27,7 @@ type Searcher struct {
 	route  []forest.TreeLeaf
 
 	unit    []float32 // the query in the partition space
+	lifted  float32   // the factor by which it was scaled for inner product
 	rotated []float32
 	coords  []float32 // scratch of the forest's projections
 	z       []float32 // coordinates that the forest compares
@@ -224,7 +225,8 @@ func (s *Searcher) run(q []float32, norm float32) {
 	sketched, keep := s.freshSketched(), s.p.sketchKeep()
 	s.fresh = s.fresh[:0]
 	var ids []uint32
-	switch beam := s.beamWidth(); {
+	beam := s.beamWidth()
+	switch {
 	case s.p.Method == Flat:
 		s.scanSketches()
 	case beam > 0 && s.restricted() && !s.p.Range && !s.trial:
@@ -257,7 +259,11 @@ func (s *Searcher) run(q []float32, norm float32) {
 			s.seen[id] = s.epoch
 		}
 	}
-	s.score(ids, fromForest)
+	if beam > 0 && sketched == 0 {
+		s.enterBeam(ids)
+	} else {
+		s.score(ids, fromForest)
+	}
 	for range s.hops() {
 		if s.halted() || !s.hopOnce() {
 			break
@@ -329,6 +335,7 @@ func (s *Searcher) project(q []float32, norm float32) {
 			scale = v.LiftNorm / float32(math.Sqrt(float64(norm)))
 		}
 		vector.Scale(q, scale, s.unit)
+		s.lifted = scale
 		s.unit[v.Dim] = 0
 		x = s.unit
 	case v.Metric == vector.Cosine:

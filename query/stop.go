@@ -1,0 +1,86 @@
+package query
+
+import (
+	"math"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// The rows of a beam get exact distances in the order of their estimates, at most R of them. The differences
+// between both show how large the errors of this query's estimates are. Once the next estimate is more than
+// stopErrors standard errors above the k-th distance, the rest is left out: with 768 coordinates 18 rows
+// in place of 70 at the same recall. A fixed number has to suffice for the queries with the most
+// rows at about the same distance.
+
+const (
+	// stopErrors is the number of standard errors. With 3 the recall is lower by at most 0.0006
+	// than with all rows of the beam (Fashion-MNIST, GloVe, EURLEX57K, generated clusters), with 2 by 0.006.
+	stopErrors = 5
+	// stopRows is the least number of rows from which the errors are judged.
+	stopRows = 12
+)
+
+// residuals are the mean and the variance of exact distances less their estimates.
+type residuals struct{ n, sum, squares float64 }
+
+func (r *residuals) add(x float64) {
+	r.n++
+	r.sum += x
+	r.squares += x * x
+}
+
+// least returns the distance that a row of this estimate is assumed to have at least.
+func (r *residuals) least(estimate float64) float64 {
+	mean := r.sum / r.n
+	return estimate + mean - stopErrors*math.Sqrt(max(0, r.squares/r.n-mean*mean))
+}
+
+// enterBeam is enter for rows of the beam in its order, until the rest cannot be expected to be among the
+// nearest.
+func (s *Searcher) enterBeam(ids []uint32) {
+	if s.v.Rows.Request != nil || s.p.Range || s.quantised() {
+		s.score(ids, fromForest)
+		return
+	}
+	var errors residuals
+	unit, at := s.estimateUnit(), 0
+	for i, id := range ids {
+		for s.beam[at].row != id {
+			at++
+		}
+		estimate := unit * float64(s.beam[at].estimate)
+		if i == 0 {
+			for _, next := range ids[:min(ahead, len(ids))] {
+				s.exact.prefetch(next)
+			}
+		}
+		if i >= stopRows && errors.least(estimate) > float64(s.top.Threshold()) {
+			ids = ids[:i]
+			break
+		}
+		if i+ahead < len(ids) {
+			s.exact.prefetch(ids[i+ahead])
+		}
+		d := s.exact.distance(id)
+		errors.add(float64(d) - estimate)
+		s.keep(id, d)
+		if i&s.every == s.every && s.halted() {
+			return
+		}
+	}
+	s.stats.Exact += len(ids)
+	if s.watch != nil {
+		s.watch.scored(ids, fromForest)
+	}
+}
+
+// estimateUnit is what a squared distance in the partition space is worth in the metric's unit.
+func (s *Searcher) estimateUnit() float64 {
+	switch {
+	case s.v.Metric == vector.Cosine:
+		return 0.5 // of unit vectors
+	case s.v.Lift:
+		return 0.5 / float64(s.lifted)
+	}
+	return 1
+}
