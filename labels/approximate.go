@@ -56,7 +56,7 @@ const (
 	headGrowth  = 12  // growth of the head in each exact round after the first
 	graphRounds = 2   // rounds on estimates
 	exactRounds = 4   // maximum rounds on exact distances
-	exactKeep   = 64  // rows of best estimate in the first exact round, each later one has twice as many
+	exactKeep   = 64  // rows of best estimate that an exact round compares
 	outsidePart = 0.5 // weight of the squared length outside the reduced coordinates
 	sampleRows  = 500
 	headRecall  = 10
@@ -195,7 +195,7 @@ func (g *graph) run(ctx context.Context) (*Approximation, error) {
 	out := &Approximation{Sample: g.o.Sample}
 	for out.Rounds < exactRounds {
 		g.heads(ctx, head+headGrowth*out.Rounds)
-		moved := g.joinExact(ctx, exactKeep<<out.Rounds)
+		moved := g.joinExact(ctx, g.keep(out.Rounds))
 		out.Rounds++
 		g.step(2)
 		if out.Exact == nil {
@@ -213,6 +213,15 @@ func (g *graph) run(ctx context.Context) (*Approximation, error) {
 	out.Neighbors = g.lists(ctx)
 	g.step(2 * exactRounds)
 	return out, ctx.Err()
+}
+
+// keep returns the number of rows that an exact round after others compares for each row. Where estimates
+// miss most coordinates, each round compares twice as many as the one before.
+func (g *graph) keep(round int) int {
+	if 2*g.reduced.d < g.rows.d {
+		return exactKeep << round
+	}
+	return exactKeep
 }
 
 // step reports that by steps are done. The last steps may be skipped.
