@@ -2,7 +2,6 @@ package query
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"unsafe"
 
@@ -19,29 +18,6 @@ import (
 // lists and of the sketches of the listed rows overlap.
 const beamStep = 4
 
-// farMove is the number of places on the beam that are searched linearly before the search for
-// a row's place continues by bisection.
-const farMove = 32
-
-// spot is a row on the beam.
-type spot struct {
-	estimate float32
-	row      uint32
-	followed bool
-	// verdict caches whether the row passes the filters, in a restricted search.
-	verdict verdict
-}
-
-// verdict is whether a row can be an answer.
-type verdict uint8
-
-const (
-	unjudged verdict = iota
-	failed
-	passed
-	regained // a spilled row is on the beam again
-)
-
 // follow expands the best width rows by estimate until all of them are expanded. It starts from
 // ids and returns the best rows.
 func (s *Searcher) follow(ids []uint32, width int) []uint32 {
@@ -49,9 +25,9 @@ func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 	s.spills = false
 	s.startBeam(ids, width, width)
 	s.walk(0, width)
-	s.hop = grow(s.hop, len(s.beam))
-	for i, b := range s.beam {
-		s.hop[i] = b.row
+	s.hop = grow(s.hop, s.beam.len())
+	for i := range s.hop {
+		s.hop[i] = s.beam.row(i)
 	}
 	return s.hop
 }
@@ -70,7 +46,8 @@ func (s *Searcher) startBeam(ids []uint32, seeds, width int) {
 	for _, id := range ids {
 		s.seen[id] = s.epoch
 	}
-	s.beam, s.spilled = grow(s.beam, width)[:0], s.spilled[:0]
+	s.spilled = s.spilled[:0]
+	s.beam.reset(width)
 	s.merge(ids, width)
 }
 
@@ -80,16 +57,21 @@ func (s *Searcher) widen(width int) {
 	n := len(s.spilled)
 	s.hop, s.scores = grow(s.hop, n), grow(s.scores, n)
 	for i, x := range s.spilled {
-		s.hop[i], s.scores[i] = uint32(i), x.estimate
+		s.hop[i], s.scores[i] = uint32(i), keyEstimate(x.key)
 	}
-	had := len(s.beam)
-	s.beam = slices.Grow(s.beam, max(0, width-had))
-	for _, i := range s.pick.best(s.hop, s.scores, width-had) {
-		s.beam = append(s.beam, s.spilled[i])
-		s.spilled[i].verdict = regained
+	b := &s.beam
+	best := s.pick.best(s.hop, s.scores, width-b.len())
+	slices.SortFunc(best, func(i, j uint32) int {
+		return cmp.Compare(s.spilled[i].key, s.spilled[j].key)
+	})
+	b.keys = slices.Grow(b.keys, width+moveRun-b.len())
+	b.marks = slices.Grow(b.marks, width+moveRun-b.len())
+	for _, i := range best {
+		x := &s.spilled[i]
+		b.keys, b.marks = append(b.keys, x.key), append(b.marks, x.mark)
+		x.mark = regained
 	}
-	s.spilled = slices.DeleteFunc(s.spilled, func(x spot) bool { return x.verdict == regained })
-	slices.SortFunc(s.beam[had:], func(x, y spot) int { return cmp.Compare(x.estimate, y.estimate) })
+	s.spilled = slices.DeleteFunc(s.spilled, func(x spot) bool { return x.mark == regained })
 }
 
 // walk expands the spots of a beam of a width until all of them are expanded. Those before first are.
@@ -123,12 +105,13 @@ func (s *Searcher) expand(from, width int) int {
 	}
 	var lists [beamStep][]uint32
 	n, i := 0, from
-	for ; i < min(len(s.beam), width) && n < beamStep; i++ {
-		if s.beam[i].followed {
+	marks := s.beam.marks[:min(s.beam.len(), width)]
+	for ; i < len(marks) && n < beamStep; i++ {
+		if marks[i]&followed != 0 {
 			continue
 		}
-		s.beam[i].followed = true
-		row := s.beam[i].row
+		marks[i] |= followed
+		row := s.beam.row(i)
 		list := nv.list(row, listed)
 		if s.watch != nil {
 			s.watch.followed(s, row, list)
@@ -160,81 +143,4 @@ func (s *Searcher) expand(from, width int) int {
 	}
 	s.hop = ids[:m]
 	return i
-}
-
-// spill keeps a row that the beam has no room for, if it may be widened.
-func (s *Searcher) spill(x spot) {
-	if s.spills {
-		s.spilled = append(s.spilled, x)
-	}
-}
-
-// merge inserts rows with their scores into the beam, which keeps the best width; rows of equal
-// estimates keep the order of arrival. It returns the first of their places, or width if no row
-// was inserted. A beam of hundreds of rows is moved once for all rows of a step, not once for
-// each.
-func (s *Searcher) merge(ids []uint32, width int) int {
-	beam := s.beam
-	kept := s.beam[:cap(s.beam)]
-	s.come = grow(s.come, len(ids))
-	come, n := s.come, 0
-	bar := float32(math.Inf(1))
-	if len(beam) == width {
-		bar = beam[width-1].estimate
-	}
-	for i, x := range s.scores[:len(ids)] {
-		if !(x < bar) && len(beam) == width {
-			s.spill(spot{estimate: x, row: ids[i]})
-			continue
-		}
-		at := n
-		for at > 0 && x < come[at-1].estimate {
-			come[at] = come[at-1]
-			at--
-		}
-		come[at] = spot{estimate: x, row: ids[i]}
-		n++
-	}
-	if n == 0 {
-		return width
-	}
-	come = come[:n]
-	// Backwards: rows beyond the width are dropped before any row moves.
-	old, to := len(beam), len(beam)+n
-	for to > width {
-		if n > 0 && (old == 0 || come[n-1].estimate >= beam[old-1].estimate) {
-			n--
-			s.spill(come[n])
-		} else {
-			old--
-			s.spill(beam[old])
-		}
-		to--
-	}
-	s.beam = kept[:to]
-	first := width
-	for ; n > 0; n-- {
-		x := come[n-1]
-		from := old
-		if from > farMove && x.estimate < beam[from-farMove].estimate {
-			lo, hi := 0, from-farMove
-			for lo < hi {
-				if mid := (lo + hi) / 2; beam[mid].estimate <= x.estimate {
-					lo = mid + 1
-				} else {
-					hi = mid
-				}
-			}
-			from = lo
-		} else {
-			for from > 0 && x.estimate < beam[from-1].estimate {
-				from--
-			}
-		}
-		first = to - (old - from) - 1
-		copy(kept[first+1:to], beam[from:old])
-		kept[first] = x
-		old, to = from, first
-	}
-	return first
 }

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"math"
 	"slices"
 	"testing"
 
@@ -194,18 +193,22 @@ func TestWiden(t *testing.T) {
 			s.walk(from, width)
 			from = width
 			rows := map[uint32]bool{}
-			last := float32(math.Inf(-1))
-			for at, x := range slices.Concat(s.beam, s.spilled) {
-				if x.estimate < last {
+			all := slices.Clone(s.spilled)
+			for at, key := range slices.Backward(s.beam.keys) {
+				all = slices.Insert(all, 0, spot{key, s.beam.marks[at]})
+			}
+			last := uint64(0)
+			for at, x := range all {
+				if x.key < last {
 					t.Fatalf("query %d, width %d: place %d is better than one before it", i, width, at)
 				}
-				if at < len(s.beam) {
-					last = x.estimate
+				if at < s.beam.len() {
+					last = x.key
 				}
-				if rows[x.row] || at < len(s.beam) && !x.followed {
-					t.Fatalf("query %d, width %d: row %d twice or not expanded", i, width, x.row)
+				if rows[uint32(x.key)] || at < s.beam.len() && x.mark&followed == 0 {
+					t.Fatalf("query %d, width %d: row %d twice or not expanded", i, width, uint32(x.key))
 				}
-				rows[x.row] = true
+				rows[uint32(x.key)] = true
 			}
 			seen := 0
 			for _, epoch := range s.seen {
@@ -213,8 +216,8 @@ func TestWiden(t *testing.T) {
 					seen++
 				}
 			}
-			if len(s.beam) != width || len(rows) != seen {
-				t.Fatalf("query %d: %d of %d places, %d rows of %d seen", i, len(s.beam), width, len(rows), seen)
+			if s.beam.len() != width || len(rows) != seen {
+				t.Fatalf("query %d: %d of %d places, %d rows of %d seen", i, s.beam.len(), width, len(rows), seen)
 			}
 		}
 	}

@@ -71,7 +71,7 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 			return nil, true
 		}
 		x, enough, ok := s.wanted(width, k, float64(passing)/float64(max(1, s.v.Rows.N)))
-		need, exhausted := s.places(x.beam), len(s.beam)+len(s.spilled) <= width
+		need, exhausted := s.places(x.beam), s.beam.len()+len(s.spilled) <= width
 		switch {
 		case enough && ok && (need <= width || exhausted):
 			return s.take(max(k, s.places(start.r)), s.places(x.r)), true
@@ -134,8 +134,8 @@ func (s *Searcher) rung(depth float64) (rung, bool) {
 // places say little. ok is false if no beam is wide enough.
 func (s *Searcher) wanted(width, k int, share float64) (x rung, enough, ok bool) {
 	found := 0
-	for i := range s.beam[:min(width, len(s.beam))] {
-		if s.passes(&s.beam[i]) {
+	for i := range min(width, s.beam.len()) {
+		if s.passes(i) {
 			if found++; found == k {
 				x, ok = s.rung(float64(i + 1))
 				return x, true, ok
@@ -149,27 +149,28 @@ func (s *Searcher) wanted(width, k int, share float64) (x rung, enough, ok bool)
 	return x, false, ok
 }
 
-// passes reports whether the row of a spot can be an answer.
-func (s *Searcher) passes(b *spot) bool {
-	if b.verdict == unjudged {
-		b.verdict = failed
-		if s.allowed(b.row) {
-			b.verdict = passed
+// passes reports whether the row at a place of the beam can be an answer.
+func (s *Searcher) passes(place int) bool {
+	m := &s.beam.marks[place]
+	if *m&judged == 0 {
+		*m |= judged
+		if s.allowed(s.beam.row(place)) {
+			*m |= passed
 		}
 	}
-	return b.verdict == passed
+	return *m&passed != 0
 }
 
 // take returns the passing rows among the best r places of the beam, and more if these are fewer
 // than least.
 func (s *Searcher) take(least, r int) []uint32 {
-	s.hop = grow(s.hop, len(s.beam))[:0]
-	for i := range s.beam {
+	s.hop = grow(s.hop, s.beam.len())[:0]
+	for i := range s.beam.len() {
 		if i >= r && len(s.hop) >= least {
 			break
 		}
-		if s.passes(&s.beam[i]) {
-			s.hop = append(s.hop, s.beam[i].row)
+		if s.passes(i) {
+			s.hop = append(s.hop, s.beam.row(i))
 		}
 	}
 	return s.hop

@@ -48,8 +48,8 @@ type Searcher struct {
 	pool   pool
 	rows   roaring.ManyIntIterator // of the filter
 	batch  []uint32                // rows of a scan
-	beam   []spot
-	come   []spot // rows to be merged into the beam
+	beam   beam
+	merger merger
 	// spilled are rows that the beam had no room for. They are kept if spills is set.
 	spilled []spot
 	spills  bool

@@ -1,0 +1,306 @@
+package query
+
+import (
+	"math"
+	"math/bits"
+	"unsafe"
+)
+
+// The rows of a beam are ordered by keys: 64-bit integers with the estimate in the high half and
+// the row in the low half. New rows are compared with the beam and with each other in no
+// predictable order, so a branch that depends on such a comparison is mispredicted about every
+// other time, at the cost of some ten comparisons. Comparisons of integers compile to
+// instructions without a branch: min, max, and the borrow of a subtraction.
+
+// beam holds the best rows that a search has found, in ascending order of their keys. The
+// capacities exceed the lengths by at least moveRun, see insert.
+type beam struct {
+	keys  []uint64
+	marks []mark // of the rows of keys
+}
+
+// mark holds what is known of a row on the beam.
+type mark uint8
+
+const (
+	followed mark = 1 << iota // the row is expanded
+	judged                    // it is known whether the row passes the filters
+	passed                    // the row passes the filters
+	regained                  // a spilled row is on the beam again
+)
+
+// spot is a row that left the beam.
+type spot struct {
+	key  uint64
+	mark mark
+}
+
+// moveRun is the number of keys that are moved together. Most runs between two new rows are
+// shorter, so that the number of moves is predictable.
+const moveRun = 16
+
+// sortRun8 is the number of keys that sortEight sorts.
+const sortRun8 = 8
+
+// noKey is larger than all keys.
+const noKey = math.MaxUint64
+
+// leastOrder is the place of -Inf among all bit patterns of floats in order.
+const leastOrder = 0x007fffff
+
+// newKey returns the key of a row. Rows of equal estimates are ordered by number. Rows whose
+// estimate is not a number, as of a damaged index or after an overflow, come last.
+func newKey(estimate float32, row uint32) uint64 {
+	// The bits of positive numbers are in order, those of negative ones in reverse order.
+	b := math.Float32bits(estimate)
+	b ^= uint32(int32(b)>>31) | 1<<31
+	// Negative NaNs would precede -Inf; the difference wraps around to the largest integers.
+	b -= leastOrder
+	return uint64(b)<<32 | uint64(row)
+}
+
+// keyEstimate returns the estimate of a key.
+func keyEstimate(key uint64) float32 {
+	b := uint32(key>>32) + leastOrder
+	return math.Float32frombits(b ^ (^uint32(int32(b)>>31) | 1<<31))
+}
+
+// less returns 1 if x < y, 0 otherwise, without a branch.
+func less(x, y uint64) int {
+	_, borrow := bits.Sub64(x, y, 0)
+	return int(borrow)
+}
+
+func (b *beam) len() int { return len(b.keys) }
+
+// row returns the row at a place.
+func (b *beam) row(place int) uint32 { return uint32(b.keys[place]) }
+
+// reset empties the beam and reserves memory for a width.
+func (b *beam) reset(width int) {
+	b.keys = grow(b.keys, width+moveRun)[:0]
+	b.marks = grow(b.marks, width+moveRun)[:0]
+}
+
+// merger is the memory of merge.
+type merger struct {
+	keys, spare []uint64
+	places      []int32
+	moved       beam
+}
+
+// merge inserts rows with their scores into the beam, which keeps the best width. It returns the
+// first of their places, or width if no row was inserted. O(n·log(n·width) + width), with one
+// move of each row on the beam.
+func (s *Searcher) merge(ids []uint32, width int) int {
+	b, m := &s.beam, &s.merger
+	bar := uint64(noKey)
+	if b.len() == width {
+		bar = b.keys[width-1]
+	}
+	keys := m.filter(ids, s.scores, bar)
+	if s.spills {
+		for i, x := range s.scores[:len(ids)] {
+			if key := newKey(x, ids[i]); key >= bar {
+				s.spilled = append(s.spilled, spot{key: key})
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return width
+	}
+	keys = m.sort(keys)
+	m.places = grow(m.places, len(keys))
+	places := m.places
+	// All places are found before a row moves: the searches do not depend on each other, so the
+	// processor overlaps them.
+	findPlaces(places, keys, b.keys)
+	n := len(keys)
+	for int(places[n-1])+n > width {
+		n--
+	}
+	left := min(b.len(), width-n)
+	if s.spills {
+		for _, key := range keys[n:] {
+			s.spilled = append(s.spilled, spot{key: key})
+		}
+		for i, key := range b.keys[left:] {
+			s.spilled = append(s.spilled, spot{key, b.marks[left+i]})
+		}
+	}
+	b.keys, b.marks = b.keys[:left], b.marks[:left]
+	b.insert(keys[:n], places, &m.moved)
+	return int(places[0])
+}
+
+// filter returns the keys of the rows that are below bar.
+func (m *merger) filter(ids []uint32, scores []float32, bar uint64) []uint64 {
+	m.keys = grow(m.keys, sortedLen(len(ids)))
+	keys, n := m.keys, 0
+	for i, x := range scores[:len(ids)] {
+		key := newKey(x, ids[i])
+		keys[n] = key
+		n += less(key, bar)
+	}
+	return keys[:n]
+}
+
+// sortedLen returns the number of keys for which sort has memory: a power of two that is at
+// least n and sortRun8.
+func sortedLen(n int) int {
+	return max(sortRun8, 1<<bits.Len(uint(max(n, 1)-1)))
+}
+
+// sort sorts keys, which begin m.keys: runs of eight by a network, then these by merging. The
+// result is in memory of m.
+func (m *merger) sort(keys []uint64) []uint64 {
+	n := len(keys)
+	if n == 1 {
+		return keys
+	}
+	size := sortedLen(n)
+	keys = m.keys[:size]
+	for i := n; i < size; i++ {
+		keys[i] = noKey
+	}
+	for i := 0; i < n; i += sortRun8 {
+		sortEight((*[sortRun8]uint64)(keys[i:]))
+	}
+	if size == sortRun8 {
+		return keys[:n]
+	}
+	m.spare = grow(m.spare, size)
+	spare := m.spare
+	for i := n; i < size; i++ {
+		spare[i] = noKey
+	}
+	for run := sortRun8; run < size; run *= 2 {
+		for i := 0; i < n; i += 2 * run {
+			mergeRuns(spare[i:i+2*run], keys[i:i+2*run])
+		}
+		keys, spare = spare, keys
+	}
+	return keys[:n]
+}
+
+// sortEight sorts by the network of 19 comparators.
+func sortEight(x *[sortRun8]uint64) {
+	a, b, c, d, e, f, g, h := x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
+	a, c = min(a, c), max(a, c)
+	b, d = min(b, d), max(b, d)
+	e, g = min(e, g), max(e, g)
+	f, h = min(f, h), max(f, h)
+
+	a, e = min(a, e), max(a, e)
+	b, f = min(b, f), max(b, f)
+	c, g = min(c, g), max(c, g)
+	d, h = min(d, h), max(d, h)
+
+	a, b = min(a, b), max(a, b)
+	c, d = min(c, d), max(c, d)
+	e, f = min(e, f), max(e, f)
+	g, h = min(g, h), max(g, h)
+
+	c, e = min(c, e), max(c, e)
+	d, f = min(d, f), max(d, f)
+
+	b, e = min(b, e), max(b, e)
+	d, g = min(d, g), max(d, g)
+
+	b, c = min(b, c), max(b, c)
+	d, e = min(d, e), max(d, e)
+	f, g = min(f, g), max(f, g)
+	x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7] = a, b, c, d, e, f, g, h
+}
+
+// mergeRuns merges the two sorted halves of src into dst. It merges the smaller half of the keys
+// upwards and the larger half downwards: neither can reach the end of a run, and the two do not
+// wait for each other.
+func mergeRuns(dst, src []uint64) {
+	n := len(src) / 2
+	a, b := src[:n], src[n:2*n]
+	low, high := dst[:n], dst[n:2*n]
+	j, q := 0, 0 // keys of b that were merged upwards, and of a downwards
+	for k := range n {
+		x, y := a[k-j], b[j]
+		low[k] = min(x, y)
+		j += less(y, x)
+		x, y = a[n-1-q], b[n-1-(k-q)]
+		high[n-1-k] = max(x, y)
+		q += less(y, x)
+	}
+}
+
+// findPlaces sets places to the numbers of the sorted keys that are smaller than each of keys.
+func findPlaces(places []int32, keys, sorted []uint64) {
+	for len(keys) >= 4 && len(places) >= 4 {
+		a, b, c, d := search4(sorted, (*[4]uint64)(keys))
+		places[0], places[1], places[2], places[3] = int32(a), int32(b), int32(c), int32(d)
+		keys, places = keys[4:], places[4:]
+	}
+	if len(keys) > 0 {
+		x := [4]uint64{}
+		n := copy(x[:], keys)
+		a, b, c, _ := search4(sorted, &x)
+		p := [3]int32{int32(a), int32(b), int32(c)}
+		copy(places[:n], p[:])
+	}
+}
+
+// search4 returns the numbers of the sorted keys that are smaller than each of x. A search waits
+// for one comparison after the other, so four of them together take little longer than one.
+//
+//go:noinline
+func search4(sorted []uint64, x *[4]uint64) (a, b, c, d int) {
+	for n := uint(len(sorted)); n > 0; {
+		low := int((n - 1) / 2)
+		half := int(n - n/2)
+		a += half & -less(sorted[a+low], x[0])
+		b += half & -less(sorted[b+low], x[1])
+		c += half & -less(sorted[c+low], x[2])
+		d += half & -less(sorted[d+low], x[3])
+		n /= 2
+	}
+	return a, b, c, d
+}
+
+// insert inserts sorted keys at places of the beam, as findPlaces found them. The rows from the
+// first place on are copied to moved and from there to their new places, moveRun at a time: what
+// is too much is overwritten next. This is why the slices have spare capacity.
+func (b *beam) insert(keys []uint64, places []int32, moved *beam) {
+	first := int(places[0])
+	rest, to := b.len()-first, b.len()+len(keys)
+	moved.reset(rest)
+	src := beam{moved.keys[:rest+moveRun], moved.marks[:rest+moveRun]}
+	copy(src.keys, b.keys[first:])
+	copy(src.marks, b.marks[first:])
+	dst := beam{b.keys[first : to+moveRun], b.marks[first : to+moveRun]}
+	from := 0
+	for i, key := range keys {
+		dst.move(from+i, &src, from)
+		next := int(places[i]) - first
+		for from += moveRun; from < next; from += moveRun {
+			dst.move(from+i, &src, from)
+		}
+		from = next
+		dst.keys[from+i], dst.marks[from+i] = key, 0
+	}
+	for ; from < rest; from += moveRun {
+		dst.move(from+len(keys), &src, from)
+	}
+	b.keys, b.marks = b.keys[:to], b.marks[:to]
+}
+
+// move copies moveRun rows of src to a place.
+func (b *beam) move(to int, src *beam, from int) {
+	k, m := (*[moveRun]uint64)(b.keys[to:]), (*[moveRun]mark)(b.marks[to:])
+	l, n := (*[moveRun]uint64)(src.keys[from:]), (*[moveRun]mark)(src.marks[from:])
+	// Structures are copied without a call, other than arrays, which might overlap.
+	*(*keyBlock)(unsafe.Pointer(k)) = *(*keyBlock)(unsafe.Pointer(l))
+	*(*markBlock)(unsafe.Pointer(m)) = *(*markBlock)(unsafe.Pointer(n))
+}
+
+type (
+	keyBlock  struct{ _ [moveRun]uint64 }
+	markBlock struct{ _ [moveRun]mark }
+)
