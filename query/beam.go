@@ -64,8 +64,8 @@ func (s *Searcher) widen(width int) {
 	slices.SortFunc(best, func(i, j uint32) int {
 		return cmp.Compare(s.spilled[i].key, s.spilled[j].key)
 	})
-	b.keys = slices.Grow(b.keys, width+moveRun-b.len())
-	b.marks = slices.Grow(b.marks, width+moveRun-b.len())
+	more := max(0, width+moveRun-b.len())
+	b.keys, b.marks = slices.Grow(b.keys, more), slices.Grow(b.marks, more)
 	for _, i := range best {
 		x := &s.spilled[i]
 		b.keys, b.marks = append(b.keys, x.key), append(b.marks, x.mark)

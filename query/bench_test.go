@@ -167,10 +167,9 @@ func BenchmarkTune(b *testing.B) {
 }
 
 // mergeSteps draws the new rows of the steps of a beam search: as a search advances, lists lead to
-// better rows, and the beam's last row is better too. With a width of 173 about 20 of the 48 rows
-// of a step enter the beam, as among word vectors.
-func mergeSteps(rng *rand.Rand, width int) (steps [][]uint32, scores [][]float32) {
-	const fresh = 48
+// better rows, and the beam's last row is better too. Among word vectors a step has about 48 fresh
+// rows, of which 16 enter the beam; among texts it has 15.
+func mergeSteps(rng *rand.Rand, width, fresh int) (steps [][]uint32, scores [][]float32) {
 	n := 2 + width/beamStep
 	for i := range n {
 		ids, x := make([]uint32, fresh), make([]float32, fresh)
@@ -186,13 +185,14 @@ func mergeSteps(rng *rand.Rand, width int) (steps [][]uint32, scores [][]float32
 // BenchmarkMerge merges the steps of searches into beams. The time is that of a step.
 func BenchmarkMerge(b *testing.B) {
 	const searches = 64 // so many that the processor cannot learn their branches
-	for _, width := range []int{40, 170, 660} {
-		b.Run(fmt.Sprint(width), func(b *testing.B) {
+	for _, x := range [][2]int{{40, 48}, {170, 48}, {660, 48}, {130, 15}} {
+		width, fresh := x[0], x[1]
+		b.Run(fmt.Sprintf("width=%d/fresh=%d", width, fresh), func(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			var ids [searches][][]uint32
 			var scores [searches][][]float32
 			for i := range ids {
-				ids[i], scores[i] = mergeSteps(rng, width)
+				ids[i], scores[i] = mergeSteps(rng, width, fresh)
 			}
 			s := NewSearcher()
 			b.ReportAllocs()

@@ -35,8 +35,8 @@ type spot struct {
 	mark mark
 }
 
-// moveRun is the number of keys that are moved together. Most runs between two new rows are
-// shorter, so that the number of moves is predictable.
+// moveRun is the number of rows that are moved together. Most runs of rows between two new ones
+// are not longer, so the processor predicts the number of moves.
 const moveRun = 16
 
 // sortRun8 is the number of keys that sortEight sorts.
@@ -112,8 +112,6 @@ func (s *Searcher) merge(ids []uint32, width int) int {
 	keys = m.sort(keys)
 	m.places = grow(m.places, len(keys))
 	places := m.places
-	// All places are found before a row moves: the searches do not depend on each other, so the
-	// processor overlaps them.
 	findPlaces(places, keys, b.keys)
 	n := len(keys)
 	for int(places[n-1])+n > width {
@@ -249,6 +247,7 @@ func findPlaces(places []int32, keys, sorted []uint64) {
 
 // search4 returns the numbers of the sorted keys that are smaller than each of x. A search waits
 // for one comparison after the other, so four of them together take little longer than one.
+// It is not inlined, so that all its variables are in registers.
 //
 //go:noinline
 func search4(sorted []uint64, x *[4]uint64) (a, b, c, d int) {
@@ -265,39 +264,38 @@ func search4(sorted []uint64, x *[4]uint64) (a, b, c, d int) {
 }
 
 // insert inserts sorted keys at places of the beam, as findPlaces found them. The rows from the
-// first place on are copied to moved and from there to their new places, moveRun at a time: what
-// is too much is overwritten next. This is why the slices have spare capacity.
+// first place on are copied to moved and from there to their new places, moveRun at a time; the
+// next row overwrites what is copied beyond the end of a run. This is why the slices have spare
+// capacity.
 func (b *beam) insert(keys []uint64, places []int32, moved *beam) {
-	first := int(places[0])
-	rest, to := b.len()-first, b.len()+len(keys)
-	moved.reset(rest)
-	src := beam{moved.keys[:rest+moveRun], moved.marks[:rest+moveRun]}
-	copy(src.keys, b.keys[first:])
-	copy(src.marks, b.marks[first:])
-	dst := beam{b.keys[first : to+moveRun], b.marks[first : to+moveRun]}
-	from := 0
-	for i, key := range keys {
-		dst.move(from+i, &src, from)
-		next := int(places[i]) - first
-		for from += moveRun; from < next; from += moveRun {
-			dst.move(from+i, &src, from)
-		}
-		from = next
-		dst.keys[from+i], dst.marks[from+i] = key, 0
-	}
-	for ; from < rest; from += moveRun {
-		dst.move(from+len(keys), &src, from)
-	}
+	first, old := int(places[0]), b.len()
+	to := old + len(keys)
+	moved.reset(old - first)
+	moved.keys = append(moved.keys, b.keys[first:]...)
+	moved.marks = append(moved.marks, b.marks[first:]...)
 	b.keys, b.marks = b.keys[:to], b.marks[:to]
+	from := first
+	for i, key := range keys {
+		place := int(places[i])
+		moveKeys(b, from+i, moved, from-first)
+		for from += moveRun; from < place; from += moveRun {
+			moveKeys(b, from+i, moved, from-first)
+		}
+		from = place
+		b.keys[place+i], b.marks[place+i] = key, 0
+	}
+	for ; from < old; from += moveRun {
+		moveKeys(b, from+len(keys), moved, from-first)
+	}
 }
 
-// move copies moveRun rows of src to a place.
-func (b *beam) move(to int, src *beam, from int) {
-	k, m := (*[moveRun]uint64)(b.keys[to:]), (*[moveRun]mark)(b.marks[to:])
-	l, n := (*[moveRun]uint64)(src.keys[from:]), (*[moveRun]mark)(src.marks[from:])
-	// Structures are copied without a call, other than arrays, which might overlap.
-	*(*keyBlock)(unsafe.Pointer(k)) = *(*keyBlock)(unsafe.Pointer(l))
-	*(*markBlock)(unsafe.Pointer(m)) = *(*markBlock)(unsafe.Pointer(n))
+// moveKeys copies moveRun rows from a place of one beam to a place of another. The blocks are
+// structures because the compiler copies an array, which might overlap, by a call.
+func moveKeys(dst *beam, to int, src *beam, from int) {
+	k, l := dst.keys[to:to+moveRun], src.keys[from:from+moveRun]
+	*(*keyBlock)(unsafe.Pointer(&k[0])) = *(*keyBlock)(unsafe.Pointer(&l[0]))
+	v, w := dst.marks[to:to+moveRun], src.marks[from:from+moveRun]
+	*(*markBlock)(unsafe.Pointer(&v[0])) = *(*markBlock)(unsafe.Pointer(&w[0]))
 }
 
 type (
