@@ -160,7 +160,8 @@ func TestNewKey(t *testing.T) {
 		if !nans && cmp.Compare(a, b) != compareRows(x, y) {
 			t.Fatalf("%v %v: keys %x %x", x, y, a, b)
 		}
-		if math.Float32bits(keyEstimate(a)) != math.Float32bits(x.estimate) || uint32(a) != x.row || a >= noKey {
+		estimate := keyEstimate(a)
+		if math.Float32bits(estimate) != math.Float32bits(x.estimate) || uint32(a) != x.row || a >= noKey {
 			t.Fatalf("%v: key %x", x, a)
 		}
 	})
