@@ -45,10 +45,10 @@ func (s *Searcher) enterBeam(ids []uint32) {
 	var errors residuals
 	unit, at := s.estimateUnit(), 0
 	for i, id := range ids {
-		for s.beam[at].row != id {
+		for s.beam.row(at) != id {
 			at++
 		}
-		estimate := unit * float64(s.beam[at].estimate)
+		estimate := unit * float64(keyEstimate(s.beam.keys[at]))
 		if i == 0 {
 			for _, next := range ids[:min(ahead, len(ids))] {
 				s.exact.prefetch(next)

@@ -38,8 +38,8 @@ func TestBeamStops(t *testing.T) {
 			must(t, err)
 			compared += stats.Exact
 			full := vector.NewTopK(k)
-			for _, b := range s.beam {
-				full.Push(b.row, s.exact.distance(b.row))
+			for _, b := range s.beam.keys {
+				full.Push(uint32(b), s.exact.distance(uint32(b)))
 			}
 			for _, x := range full.Append(nil) {
 				all++
