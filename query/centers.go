@@ -88,16 +88,24 @@ func (n *nearCenters) set(c *Centers, x, mean []float32) {
 	n.mean = vector.L2Squared(x, mean)
 }
 
-// request prefetches the centers of rows whose distances are not known.
-func (n *nearCenters) request(c *Centers, ids []uint32) {
-	dim := len(n.shifted)
+// request prefetches the centers of rows whose distances are not known, and requests them if they are
+// maybe not in memory.
+func (n *nearCenters) request(s *SketchView, ids []uint32) {
+	c, dim := s.Centers, len(n.shifted)
 	n.todo = n.todo[:0]
 	for _, id := range ids {
-		if g := CenterGroup(id); g < c.N && n.known[g] != n.epoch {
-			n.known[g] = n.epoch
-			n.todo = append(n.todo, g)
-			vector.Prefetch(unsafe.Pointer(&c.stored(g, dim)[0]), dim)
+		g := CenterGroup(id)
+		if g >= c.N || n.known[g] == n.epoch {
+			continue
 		}
+		n.known[g] = n.epoch
+		n.todo = append(n.todo, g)
+		center := c.stored(g, dim)
+		if s.Request != nil {
+			s.Request(center)
+			continue
+		}
+		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(center)), dim)
 	}
 }
 

@@ -205,7 +205,7 @@ func (q *sketchQuery) set(s *SketchView, x, rotated, mean []float32) {
 func (q *sketchQuery) scores(s *SketchView, at, ids []uint32, out []float32) {
 	if s.Signs {
 		if s.Centers != nil {
-			q.near.request(s.Centers, ids)
+			q.near.request(s, ids)
 		}
 		vector.SignScores(&q.signs, s.Chunks, s.Shift, s.Width, at, out)
 		if s.Centers != nil {
