@@ -135,6 +135,11 @@ func (s *Searcher) score(ids []uint32, stage origin) {
 // enter computes exact distances and returns the number of rows that were among the best when they
 // were added.
 func (s *Searcher) enter(ids []uint32, stage origin) (entered int) {
+	return s.enterUntil(ids, stage, nil)
+}
+
+// enterUntil is enter up to the row at which order, unless it is nil, ends.
+func (s *Searcher) enterUntil(ids []uint32, stage origin, order *beamOrder) (entered int) {
 	if request := s.v.Rows.Request; request != nil {
 		// All before the first is read, so that the disk reads them together.
 		for _, id := range ids {
@@ -145,10 +150,18 @@ func (s *Searcher) enter(ids []uint32, stage origin) (entered int) {
 		s.exact.prefetch(id)
 	}
 	for i, id := range ids {
+		if order != nil && order.ends(id, s.top.Threshold()) {
+			ids = ids[:i]
+			break
+		}
 		if i+ahead < len(ids) {
 			s.exact.prefetch(ids[i+ahead])
 		}
-		if s.keep(id, s.exact.distance(id)) {
+		d := s.exact.distance(id)
+		if order != nil {
+			order.errors.add(float64(d) - order.estimate)
+		}
+		if s.keep(id, d) {
 			entered++
 		}
 		if i&s.every == s.every && s.halted() {

@@ -35,43 +35,34 @@ func (r *residuals) least(estimate float64) float64 {
 	return estimate + mean - stopErrors*math.Sqrt(max(0, r.squares/r.n-mean*mean))
 }
 
-// enterBeam is enter for rows of the beam in its order, until the rest cannot be expected to be among the
-// nearest.
+// beamOrder follows rows of the beam, in its order, that get exact distances.
+type beamOrder struct {
+	beam     *beam
+	unit     float64 // see estimateUnit
+	place    int     // of the last row
+	rows     int
+	estimate float64 // of the last row
+	errors   residuals
+}
+
+// ends reports whether neither the next row nor those after it are expected to be nearer than threshold.
+func (o *beamOrder) ends(row uint32, threshold float32) bool {
+	for o.beam.row(o.place) != row {
+		o.place++
+	}
+	o.estimate = o.unit * float64(keyEstimate(o.beam.keys[o.place]))
+	o.rows++
+	return o.rows > stopRows && o.errors.least(o.estimate) > float64(threshold)
+}
+
+// enterBeam is score for rows of the beam in its order, until the rest cannot be expected to be among the
+// nearest. Rows that are read from a disk are requested together, so all of them are compared.
 func (s *Searcher) enterBeam(ids []uint32) {
 	if s.v.Rows.Request != nil || s.p.Range || s.quantised() {
 		s.score(ids, fromForest)
 		return
 	}
-	var errors residuals
-	unit, at := s.estimateUnit(), 0
-	for i, id := range ids {
-		for s.beam.row(at) != id {
-			at++
-		}
-		estimate := unit * float64(keyEstimate(s.beam.keys[at]))
-		if i == 0 {
-			for _, next := range ids[:min(ahead, len(ids))] {
-				s.exact.prefetch(next)
-			}
-		}
-		if i >= stopRows && errors.least(estimate) > float64(s.top.Threshold()) {
-			ids = ids[:i]
-			break
-		}
-		if i+ahead < len(ids) {
-			s.exact.prefetch(ids[i+ahead])
-		}
-		d := s.exact.distance(id)
-		errors.add(float64(d) - estimate)
-		s.keep(id, d)
-		if i&s.every == s.every && s.halted() {
-			return
-		}
-	}
-	s.stats.Exact += len(ids)
-	if s.watch != nil {
-		s.watch.scored(ids, fromForest)
-	}
+	s.enterUntil(ids, fromForest, &beamOrder{beam: &s.beam, unit: s.estimateUnit()})
 }
 
 // estimateUnit is what a squared distance in the partition space is worth in the metric's unit.
