@@ -462,13 +462,7 @@ func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	m, was := *s.m, detailOf(s.m)
 	d := *was
 	m.Object, m.Own = object, &d
-	d.Runs = map[codec.Kind][]arrays.Run{}
-	for _, kind := range []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections,
-		codec.KindLeaves, codec.KindMembers, codec.KindRotation, codec.KindCenters} {
-		if d.Runs[kind] = was.Runs[kind]; d.Runs[kind] == nil {
-			d.Runs[kind] = []arrays.Run{{Object: s.m.Object}}
-		}
-	}
+	d.Runs = was.runsOf(s.m.Object, builtSections)
 	w := arrays.NewWriter(object, sink)
 	writePatch(w, s, codec.KindLists, s.lists, d.Runs)
 	if s.hops != nil {

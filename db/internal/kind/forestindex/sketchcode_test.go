@@ -53,7 +53,9 @@ func TestSketchCode(t *testing.T) {
 		must(t, err)
 		tr.hops = near
 		must(t, l.makeSketches(ctx, tr, o))
-		if e := l.encoder; e.Signs == shared || (e.Centers != nil) != (!shared && !c.shuffled) || len(l.sketch) != n*e.Width || l.rotation.R != l.rotated.d {
+		e, centers := l.encoder, !shared && !c.shuffled
+		if e.Signs == shared || (e.Centers != nil) != centers ||
+			len(l.sketch) != n*e.Width || l.rotation.R != l.rotated.d {
 			t.Errorf("%+v: sketches of %d bytes, %d in all, signs %v, centers %v, %d of %d coordinates", c, e.Width,
 				len(l.sketch), e.Signs, e.Centers != nil, l.rotation.R, l.rotated.d)
 		}

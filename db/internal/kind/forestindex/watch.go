@@ -184,10 +184,25 @@ func (s *watching) Action() string {
 	return "measure"
 }
 
-// forestSections are the sections of a forest, without its probes.
-var forestSections = []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections, codec.KindLeaves,
-	codec.KindMembers, codec.KindRotation, codec.KindLists, codec.KindNeighbors, codec.KindSketch,
-	codec.KindCenters, codec.KindQuantized, codec.KindOverlayDir, codec.KindOverlay, codec.KindOverlayMembers}
+// builtSections are the sections of a forest that only a build writes, forestSections all of them without its
+// probes.
+var (
+	builtSections = []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections, codec.KindLeaves,
+		codec.KindMembers, codec.KindRotation, codec.KindCenters}
+	forestSections = slices.Concat(builtSections, []codec.Kind{codec.KindLists, codec.KindNeighbors,
+		codec.KindSketch, codec.KindQuantized, codec.KindOverlayDir, codec.KindOverlay, codec.KindOverlayMembers})
+)
+
+// runsOf returns where the blocks of sections are that a step of maintenance does not write.
+func (f *detail) runsOf(object uint64, sections []codec.Kind) map[codec.Kind][]arrays.Run {
+	out := map[codec.Kind][]arrays.Run{}
+	for _, section := range sections {
+		if out[section] = f.Runs[section]; out[section] == nil {
+			out[section] = []arrays.Run{{Object: object}}
+		}
+	}
+	return out
+}
 
 // Emit writes the probes, and a manifest that refers to the other blocks where they are.
 func (s *watching) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
@@ -195,12 +210,7 @@ func (s *watching) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error)
 	m, was := *s.m, detailOf(s.m)
 	d := *was
 	m.Object, m.Own, m.Info.Curve = object, &d, s.curve
-	d.Runs = map[codec.Kind][]arrays.Run{}
-	for _, section := range forestSections {
-		if d.Runs[section] = was.Runs[section]; d.Runs[section] == nil {
-			d.Runs[section] = []arrays.Run{{Object: s.m.Object}}
-		}
-	}
+	d.Runs = was.runsOf(s.m.Object, forestSections)
 	w := arrays.NewWriter(object, sink)
 	s.emitProbes(w, s.p)
 	m.Info.Bytes = maps.Clone(s.m.Info.Bytes)
