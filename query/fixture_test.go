@@ -204,8 +204,8 @@ func neighborView(lists []uint32, k int, shift uint) *NeighborView {
 	return v
 }
 
-// sketches encodes the sketches of all rows: of 64 bytes with principal coordinates, wider ones of signs, with
-// centers for all groups but the last.
+// sketches encodes the sketches of all rows: of 64 bytes with principal coordinates, wider ones of signs,
+// with centers for all groups but the last.
 func sketches(space, rotated *matrix, rot *forest.Rotation, lists *labels.Neighbors, width int) *SketchView {
 	e := SketchEncoder{Width: width, Signs: true}
 	if width == vector.PackedWidth {

@@ -167,7 +167,8 @@ func halfByte(x, step float32) int {
 
 // View returns a view of chunks of 1<<shift sketches that the encoder wrote.
 func (e SketchEncoder) View(chunks [][]byte, shift uint) *SketchView {
-	s := &SketchView{Shift: shift, Width: e.Width, Signs: e.Signs, Steps: e.Steps, Centers: e.Centers, Keep: chunks}
+	s := &SketchView{Shift: shift, Width: e.Width, Signs: e.Signs, Steps: e.Steps, Centers: e.Centers,
+		Keep: chunks}
 	for _, c := range chunks {
 		s.Chunks = append(s.Chunks, unsafe.Pointer(unsafe.SliceData(c)))
 	}

@@ -198,8 +198,8 @@ func fold(v vector, by func(...Op)) GPVirtual {
 	return r
 }
 
-// rest emits the load of the last n floats, fewer than a register of AVX2 has lanes, with zeros in the others,
-// or a jump to the label done if there are none.
+// rest emits the load of the last n floats, fewer than a register of AVX2 has lanes, with zeros in the
+// others, or a jump to the label done if there are none.
 func (s set) rest(n GPVirtual, from Mem) VecVirtual {
 	TESTQ(n, n)
 	JZ(LabelRef("done"))
