@@ -42,7 +42,10 @@ const widthRun = 60 * time.Millisecond
 
 // moreStarts are the numbers of leaves visited in addition to one per tree where the rows of
 // two trees do not lead to all others, or not directly.
-var moreStarts = [...]int{4, 16}
+var moreStarts = [...]int{4, 16, 64, 256}
+
+// startRecalls are the recalls at which they are tried.
+var startRecalls = [...]float64{0.9, 0.95, 0.99}
 
 // refined are the commonly requested recalls, most important first.
 var refined = [...]float64{0.95, 0.9, 0.99, 0.98, 0.8, 0.97, 0.85, 0.995, 0.999}
@@ -155,18 +158,27 @@ func (t *tuner) scanPlaces(ctx context.Context) (float64, error) {
 	return min(max(ratio, fewestPlaces), mostScanPlaces), nil
 }
 
-// startMore measures beams that start from more leaves, for the recalls that have no setting or cost
-// many times what 0.95 does: wider beams do not help where the first rows do not lead to all others, more
-// first rows may.
+// startMore measures beams that start from more leaves, for the recalls at which they are faster, and for
+// those that have no setting or cost many times what 0.95 does: wider beams do not help where the first rows
+// do not lead to all others, more first rows may.
 func (b *beams) startMore(ctx context.Context) error {
 	for _, extra := range moreStarts {
-		above, ok := b.within(steep)
-		if ok || b.t.elapsed() > patience*b.t.budget {
+		if b.t.elapsed() > patience*b.t.budget {
 			return nil
 		}
 		more := *b
 		more.base.Trees, more.base.Extra = b.t.m.v.Forest.Trees, extra
 		more.schedule, more.points = nil, nil
+		above, faster, err := b.outrunAbove(ctx, more.base)
+		if err != nil {
+			return err
+		}
+		if !faster {
+			var ok bool
+			if above, ok = b.within(steep); ok {
+				return nil
+			}
+		}
 		if err := more.measureWidths(ctx); err != nil {
 			return err
 		}
@@ -178,13 +190,30 @@ func (b *beams) startMore(ctx context.Context) error {
 		if b.points = append(b.points, more.points...); !gained {
 			return nil
 		}
-		if stuck {
-			// Other depths need these starts, too.
+		if stuck || faster {
+			// Other depths, and even more starts, are compared with these.
 			more.points = b.points
 			*b = more
 		}
 	}
 	return nil
+}
+
+// outrunAbove compares beams of another start at the widths of startRecalls. If they are clearly faster at one,
+// it returns the recall before it.
+func (b *beams) outrunAbove(ctx context.Context, base Params) (above float64, ok bool, err error) {
+	for _, recall := range startRecalls {
+		width := min(b.width(recall), float64(b.schedule[len(b.schedule)-1].p.Beam))
+		as := b.setting(max(b.t.m.k, int(width)))
+		p := as
+		p.Trees, p.Extra = base.Trees, base.Extra
+		ratio, err := b.confirmed(ctx, p, as, variedGain)
+		if err != nil || ratio < variedGain {
+			return above, err == nil, err
+		}
+		above = recall
+	}
+	return 0, false, nil
 }
 
 // within returns the highest of the refined recalls, at least 0.95, up to which each has a setting that
@@ -324,15 +353,9 @@ func (b *beams) vary(ctx context.Context) error {
 		if b.t.elapsed() > b.t.budget {
 			break
 		}
-		ratio := 0.0
-		for range confirmations {
-			r, err := b.against(ctx, p, as)
-			if err != nil {
-				return err
-			}
-			if ratio = max(ratio, r); ratio >= gain {
-				break
-			}
+		ratio, err := b.confirmed(ctx, p, as, gain)
+		if err != nil {
+			return err
 		}
 		if ratio < gain {
 			best, gain = p, ratio
@@ -343,6 +366,20 @@ func (b *beams) vary(ctx context.Context) error {
 	}
 	b.base.Trees, b.base.Extra = best.Trees, best.Extra
 	return b.measureWidths(ctx)
+}
+
+// confirmed returns the largest of several measurements of against, or the first of at least gain.
+func (b *beams) confirmed(ctx context.Context, p, as Params, gain float64) (ratio float64, err error) {
+	for range confirmations {
+		r, err := b.against(ctx, p, as)
+		if err != nil {
+			return 0, err
+		}
+		if ratio = max(ratio, r); ratio >= gain {
+			break
+		}
+	}
+	return ratio, nil
 }
 
 // against returns the time of a setting as a share of another's at the same recall.

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
 )
 
 // powers is a ladder whose beams miss a share of width^-s of the rows and take
@@ -112,6 +115,41 @@ func TestTuneBeams(t *testing.T) {
 	}
 	if best < 0.99 {
 		t.Errorf("best recall %v", best)
+	}
+}
+
+// Where lists lead nowhere a beam has no more rows than it starts from, so the highest recalls are those of more
+// leaves.
+func TestStartMore(t *testing.T) {
+	f := &fixture{all: clustered(2000, 24, 5)}
+	f.queries = &matrix{f.all.data[1900*24:], 100, 24}
+	f.all = &matrix{f.all.data[:1900*24], 1900, 24}
+	f.v = build(t, f.all, spec{
+		metric: vector.L2, labelsK: 4, rotate: 12, sketch: 64, shift: 8,
+		forest: forest.Params{Kind: forest.KD, Trees: 2, Depth: 7, Natural: true, Seed: 3},
+	})
+	lists := make([]uint32, f.v.N)
+	for i := range lists {
+		lists[i] = uint32(i)
+	}
+	f.v.Neighbors = neighborView(lists, 1, 7)
+	queries, truth := f.heldOut(10)
+	set := QuerySet{Queries: queries, Truth: truth}
+	c, err := Tune(context.Background(), f.v, set, TuneOptions{K: 10, budget: time.Minute})
+	must(t, err)
+	var most Point // of the beams
+	for _, p := range c.Points {
+		if p.Params.Beam > 0 && p.Recall > most.Recall {
+			most = p
+		}
+	}
+	m := meter{v: f.v, k: 10, queries: queries, truth: truth, lanes: newLanes(1)}
+	few := most.Params
+	few.Extra = 0
+	var s sample
+	must(t, m.run(context.Background(), few, 1, &s))
+	if less := s.point(few).Recall; most.Params.Extra == 0 || most.Recall < less+0.1 {
+		t.Errorf("recall %v from %d more leaves, %v without them", most.Recall, most.Params.Extra, less)
 	}
 }
 
