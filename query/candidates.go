@@ -79,11 +79,19 @@ func mostVotes(f *forest.Forest) uint64 {
 func (s *Searcher) find(trees, extra int) {
 	f := s.v.Forest
 	if extra > 0 {
+		if s.straight != nil {
+			s.rotate(s.straight) // many nodes need most coordinates
+			s.straight = nil
+		}
 		s.route = append(s.route[:0], f.RouteMulti(s.z, trees, extra, &s.multi)...)
 		return
 	}
 	s.leaves = grow(s.leaves, trees)
-	f.Route(s.z, s.leaves)
+	if s.straight != nil {
+		f.RouteRotated(s.v.Rotation, s.straight, s.z, s.leaves)
+	} else {
+		f.Route(s.z, s.leaves)
+	}
 	s.route = s.route[:0]
 	for t, leaf := range s.leaves {
 		s.route = append(s.route, forest.TreeLeaf{Tree: uint32(t), Leaf: leaf})

@@ -29,12 +29,15 @@ type Searcher struct {
 	unit    []float32 // the query in the partition space
 	lifted  float32   // the factor by which it was scaled for inner product
 	rotated []float32
-	coords  []float32 // scratch of the forest's projections
-	z       []float32 // coordinates that the forest compares
-	sums    []int32   // scratch of the byte rotation
-	sketch  sketchQuery
-	scores  []float32
-	pick    selector
+	// straight is the query in the partition space if the forest compares rotated coordinates and nothing else
+	// needs them: those that no node has compared are NaN.
+	straight []float32
+	coords   []float32 // scratch of the forest's projections
+	z        []float32 // coordinates that the forest compares
+	sums     []int32   // scratch of the byte rotation
+	sketch   sketchQuery
+	scores   []float32
+	pick     selector
 
 	top    vector.TopK
 	rerank vector.TopK
@@ -345,13 +348,15 @@ func (s *Searcher) project(q []float32, norm float32) {
 	}
 	sketch := s.p.Sketch && v.Sketch != nil
 	rotated := v.RotatedForest()
-	if rotated || sketch && !v.Sketch.Signs {
+	s.straight = nil
+	switch {
+	case sketch && !v.Sketch.Signs, rotated && v.Forest.Coord != forest.CoordAxis:
+		s.rotate(x)
+	case rotated:
+		s.straight = x
 		s.rotated = grow(s.rotated, v.Rotation.R)
-		if b := v.ByteRotation; b != nil && s.exact.wholeQuery() {
-			s.sums = grow(s.sums, b.Sums())
-			b.Apply(s.exact.padded, s.sums, s.rotated)
-		} else {
-			v.Rotation.Apply(x, s.rotated)
+		for i := range s.rotated {
+			s.rotated[i] = float32(math.NaN())
 		}
 	}
 	if sketch {
@@ -368,6 +373,17 @@ func (s *Searcher) project(q []float32, norm float32) {
 		s.coords = z
 	}
 	s.z = z
+}
+
+// rotate computes all rotated coordinates of the query.
+func (s *Searcher) rotate(x []float32) {
+	s.rotated = grow(s.rotated, s.v.Rotation.R)
+	if b := s.v.ByteRotation; b != nil && s.exact.wholeQuery() {
+		s.sums = grow(s.sums, b.Sums())
+		b.Apply(s.exact.padded, s.sums, s.rotated)
+		return
+	}
+	s.v.Rotation.Apply(x, s.rotated)
 }
 
 // quantised reports whether the 8-bit copy ranks candidates. That is unnecessary where its
