@@ -199,8 +199,8 @@ func (b *beams) startMore(ctx context.Context) error {
 	return nil
 }
 
-// outrunAbove compares beams of another start at the widths of startRecalls. If they are clearly faster at one,
-// it returns the recall before it.
+// outrunAbove compares beams of another start at the widths of startRecalls. If they are clearly faster at
+// one, it returns the recall before it.
 func (b *beams) outrunAbove(ctx context.Context, base Params) (above float64, ok bool, err error) {
 	for _, recall := range startRecalls {
 		width := min(b.width(recall), float64(b.schedule[len(b.schedule)-1].p.Beam))

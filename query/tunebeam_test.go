@@ -118,8 +118,8 @@ func TestTuneBeams(t *testing.T) {
 	}
 }
 
-// Where lists lead nowhere a beam has no more rows than it starts from, so the highest recalls are those of more
-// leaves.
+// Where lists lead nowhere a beam has no more rows than it starts from, so the highest recalls are those of
+// more leaves.
 func TestStartMore(t *testing.T) {
 	f := &fixture{all: clustered(2000, 24, 5)}
 	f.queries = &matrix{f.all.data[1900*24:], 100, 24}

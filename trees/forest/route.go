@@ -63,9 +63,9 @@ func (f *Forest) Route(z []float32, leaves []uint32) {
 	}
 }
 
-// RouteRotated is Route for a forest over the coordinates z of x under a rotation. Coordinates that are NaN are
-// computed when a node compares them, a quarter of 64 in two trees of depth 12; their rounding may differ from
-// that of Rotation.Apply.
+// RouteRotated is Route for a forest over the coordinates z of x under a rotation. Coordinates that are NaN
+// are computed when a node compares them, a quarter of 64 in two trees of depth 12; their rounding may differ
+// from that of Rotation.Apply. O(trees·Depth·Dim).
 func (f *Forest) RouteRotated(r *Rotation, x, z []float32, leaves []uint32) {
 	leaves = leaves[:min(len(leaves), f.Trees)]
 	for t := range leaves {
