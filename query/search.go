@@ -350,7 +350,8 @@ func (s *Searcher) project(q []float32, norm float32) {
 	rotated := v.RotatedForest()
 	s.straight = nil
 	switch {
-	case sketch && !v.Sketch.Signs, rotated && v.Forest.Coord != forest.CoordAxis:
+	case sketch && !v.Sketch.Signs, rotated && v.Forest.Coord != forest.CoordAxis,
+		rotated && v.ByteRotation != nil && s.exact.wholeQuery(): // in integers, which takes less time
 		s.rotate(x)
 	case rotated:
 		s.straight = x
