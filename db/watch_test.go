@@ -86,9 +86,12 @@ func TestWatch(t *testing.T) {
 	key := codec.Key(objectIn(t, path, "c", "main"), codec.KindManifest, 0)
 	editJSON(t, path, key, func(m map[string]any) {
 		curve := m["Info"].(map[string]any)["Curve"].(map[string]any)
-		for _, p := range curve["points"].([]any) {
-			p := p.(map[string]any)
-			p["params"] = map[string]any{"method": "natural", "trees": 1, "sketch": true, "r": 10, "beam": 10}
+		for _, c := range append(curve["depths"].([]any), curve) {
+			points, _ := c.(map[string]any)["points"].([]any)
+			for _, p := range points {
+				p := p.(map[string]any)
+				p["params"] = map[string]any{"method": "natural", "trees": 1, "sketch": true, "r": 10, "beam": 10}
+			}
 		}
 	})
 	d = open()

@@ -2,6 +2,7 @@ package query
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"unsafe"
 
@@ -18,11 +19,31 @@ import (
 // lists and of the sketches of the listed rows overlap.
 const beamStep = 4
 
+// A width is the same for all queries, although most have found their nearest rows long before its last
+// places are expanded. With Params.Gap a beam ends where rows are clearly farther than the k-th best one
+// (Al-Jazzazi and others 2025, arXiv 2505.15636): queries whose nearest rows stand out end early, and those
+// with many rows at about the same distance get a width that all queries could not afford. Restricted
+// searches have no gap, since the place of their k-th row is not known before the end.
+
+// gapEnd returns the key from which on rows are too far for Params.Gap, noKey without it.
+func (s *Searcher) gapEnd() uint64 {
+	k := s.p.K
+	if s.gap == 0 || s.beam.len() < k {
+		return noKey
+	}
+	// Estimates are squared distances less that of the query to the mean.
+	kth := max(0, keyEstimate(s.beam.keys[k-1])+s.fromMean)
+	return newKey(kth*(1+s.gap)-s.fromMean, math.MaxUint32)
+}
+
 // follow expands the best width rows by estimate until all of them are expanded. It starts from
 // ids and returns the best rows.
 func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 	width = max(1, width)
-	s.spills = false
+	s.spills, s.gap = false, s.p.Gap
+	if s.p.Range || s.restricted() && !s.trial {
+		s.gap = 0
+	}
 	s.startBeam(ids, width, width)
 	s.walk(0, width)
 	s.hop = grow(s.hop, s.beam.len())
@@ -98,7 +119,7 @@ func (s *Searcher) walk(first, width int) {
 // starting at from and among the best width. It returns the place of the first spot after them,
 // or -1 if there is none.
 func (s *Searcher) expand(from, width int) int {
-	nv := s.v.Neighbors
+	nv, end := s.v.Neighbors, s.gapEnd()
 	listed := nv.K
 	if s.p.HopWidth > 0 {
 		listed = min(listed, s.p.HopWidth)
@@ -106,7 +127,7 @@ func (s *Searcher) expand(from, width int) int {
 	var lists [beamStep][]uint32
 	n, i := 0, from
 	marks := s.beam.marks[:min(s.beam.len(), width)]
-	for ; i < len(marks) && n < beamStep; i++ {
+	for ; i < len(marks) && n < beamStep && s.beam.keys[i] < end; i++ {
 		if marks[i]&followed != 0 {
 			continue
 		}

@@ -1,6 +1,8 @@
 package query
 
 import (
+	"errors"
+	"math"
 	"slices"
 	"testing"
 
@@ -12,7 +14,9 @@ import (
 // beamByHand is the rows a beam search keeps, from a set of rows by estimate:
 // the best rows of which none has an unseen row on its list that would be
 // among them. With lists that lead everywhere and a wide beam it is exact.
-func beamByHand(s *Searcher, start []uint32, width int) []uint32 {
+//
+// Rows for which expands is false, given the place and the beam's estimates, are not expanded.
+func beamByHand(s *Searcher, start []uint32, width int, expands func(i int, est func(i int) float32) bool) []uint32 {
 	type row struct {
 		id  uint32
 		est float32
@@ -49,7 +53,10 @@ func beamByHand(s *Searcher, start []uint32, width int) []uint32 {
 	nv := s.v.Neighbors
 	for {
 		var lists [][]uint32
-		for _, r := range beam {
+		for i, r := range beam {
+			if expands != nil && !expands(i, func(i int) float32 { return beam[i].est }) {
+				break
+			}
 			if !done[r.id] && len(lists) < beamStep {
 				done[r.id] = true
 				lists = append(lists, nv.list(r.id, nv.K))
@@ -84,7 +91,7 @@ func TestBeamFollowsLists(t *testing.T) {
 		}
 		for _, width := range []int{1, 5, 30, 200} {
 			for _, start := range [][]uint32{{uint32(i)}, {1, 2, 3, 4, 5, 6, 7, 8, 9}, nil} {
-				want := beamByHand(s, start, width)
+				want := beamByHand(s, start, width, nil)
 				got := slices.Clone(s.follow(slices.Clone(start), width))
 				// Equal estimates may stand in any order.
 				slices.Sort(want)
@@ -93,6 +100,46 @@ func TestBeamFollowsLists(t *testing.T) {
 					t.Fatalf("query %d, width %d from %v: %v, want %v", i, width, start, got, want)
 				}
 			}
+		}
+	}
+}
+
+// A beam with a gap expands rows up to (1 + gap) times the squared distance, by estimate, of the k-th one; of
+// rows that are farther it keeps the best R. The widest gap is as good as none.
+func TestBeamGap(t *testing.T) {
+	f := small()
+	s, k, width := NewSearcher(), 5, 60
+	for i := range 12 {
+		q := f.queries.row(i)
+		start := []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+		before := 0
+		for _, gap := range []float32{1e-3, 0.05, 0.3, math.MaxFloat32} {
+			p := Params{K: k, Trees: 1, Sketch: true, R: 15, Beam: width, Gap: gap}
+			_, stats, err := s.Search(t.Context(), f.v, q, &p, nil)
+			must(t, err)
+			if stats.Sketched < before {
+				t.Errorf("query %d: %d sketches with gap %g, %d with less", i, stats.Sketched, gap, before)
+			}
+			before = stats.Sketched
+			toMean := vector.L2Squared(q, f.v.Rotation.Mean)
+			got := slices.Clone(s.follow(slices.Clone(start), width))
+			want := beamByHand(s, start, width, func(i int, est func(int) float32) bool {
+				return i < k || est(i)+toMean <= (1+gap)*max(0, est(k-1)+toMean)
+			})
+			if got, want = got[:min(len(got), p.R)], want[:p.R]; !slices.Equal(got, want) {
+				t.Fatalf("query %d, gap %g: %v, want %v", i, gap, got, want)
+			}
+		}
+		_, stats, err := s.Search(t.Context(), f.v, q, &Params{K: k, Trees: 1, Sketch: true, R: 15, Beam: width}, nil)
+		must(t, err)
+		if stats.Sketched != before {
+			t.Errorf("query %d: %d sketches with the widest gap, %d without one", i, before, stats.Sketched)
+		}
+	}
+	for _, gap := range []float32{-1, float32(math.NaN())} {
+		_, _, err := s.Search(t.Context(), f.v, f.queries.row(0), &Params{K: k, Sketch: true, Beam: width, Gap: gap}, nil)
+		if !errors.Is(err, ErrParams) {
+			t.Errorf("gap %g: %v", gap, err)
 		}
 	}
 }

@@ -41,7 +41,8 @@ type Curve struct {
 	// ScanPlaces is the number of sketches that are compared in a scan in the time of one place on a
 	// beam, zero if it was not measured.
 	ScanPlaces float64 `json:"scanPlaces,omitempty"`
-	// Depths are curves for other numbers of neighbors, ascending, without Depths of their own.
+	// Depths are curves for other numbers of neighbors, ascending, without Depths of their own. Where Points
+	// has settings with Params.Gap, there is one for K too, of those without.
 	Depths []Curve `json:"depths,omitempty"`
 }
 

@@ -84,20 +84,30 @@ func (c *Curve) ladder(recall float64) (l ladder) {
 	own := false
 	for i := range c.Depths {
 		d := &c.Depths[i]
-		if !own && d.K > c.K {
+		if !own && d.K >= c.K {
 			own = true
-			l.climb(c, recall)
+			l.climb(c.ungapped(), recall)
 		}
-		l.climb(d, recall)
+		l.climb(d, recall) // not twice
 	}
 	if !own {
-		l.climb(c, recall)
+		l.climb(c.ungapped(), recall)
 	}
 	return l
 }
 
+// ungapped returns the curve of the settings without Params.Gap.
+func (c *Curve) ungapped() *Curve {
+	for i := range c.Depths {
+		if c.Depths[i].K == c.K {
+			return &c.Depths[i]
+		}
+	}
+	return c
+}
+
 // climbs reports whether a setting can be a rung.
-func climbs(p *Params) bool { return p.Beam > 0 && p.R > 0 && !p.Quant }
+func climbs(p *Params) bool { return p.Beam > 0 && p.R > 0 && p.Gap == 0 && !p.Quant }
 
 // climb adds the cheapest beam of a curve that has the recall.
 func (l *ladder) climb(c *Curve, recall float64) {
@@ -145,7 +155,7 @@ func (c *Curve) beam(x rung, recall float64) (p Params) {
 			break
 		}
 	}
-	p.K, p.Quant, p.Rerank, p.Sketch = 0, false, 0, true
+	p.K, p.Quant, p.Rerank, p.Sketch, p.Gap = 0, false, 0, true, 0
 	p.Beam, p.R = int(math.Ceil(min(x.beam, math.MaxInt32))), int(math.Ceil(min(x.r, math.MaxInt32)))
 	p.Trees, p.Extra, p.curve, p.recall, p.expected = x.trees, x.extra, c, recall, x.recall
 	return p
@@ -162,7 +172,7 @@ func (p Params) from(c *Curve, recall float64) Params {
 // deeper returns the setting of the least measured depth of at least k, where the ladder has no beam.
 func (c *Curve) deeper(recall float64, k int) (p Params, ok bool) {
 	if k <= c.K {
-		return c.resolve(recall)
+		return c.ungapped().resolve(recall)
 	}
 	for i := range c.Depths {
 		if c.Depths[i].K >= k {

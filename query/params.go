@@ -110,6 +110,10 @@ type Params struct {
 	// of them have contributed, and the best R of them get exact distances. It needs Sketch,
 	// and has no effect if the view has no sketches or no label lists.
 	Beam int `json:"beam,omitempty"`
+	// Gap, if positive, limits a beam to rows near enough: those whose squared distance, by sketch,
+	// exceeds that of the K-th best row by at most the share Gap. It needs Beam, and has no effect on
+	// restricted searches, by deleted rows or filters, nor on range searches.
+	Gap float32 `json:"gap,omitempty"`
 	// Quant ranks the remaining rows by the 8-bit copy and keeps the best Rerank (zero: the
 	// larger of 20 and 2K) for exact distances. It has no effect if the view has no such copy.
 	Quant  bool `json:"quant,omitempty"`
@@ -208,6 +212,9 @@ func (p *Params) check(v *View, q []float32) error {
 	if min(p.Trees, p.Votes, p.Extra, p.R, p.Hops, p.HopFrom, p.HopWidth, p.HopKeep, p.Rerank,
 		p.Beam) < 0 {
 		return fmt.Errorf("%w: negative count", ErrParams)
+	}
+	if !(p.Gap >= 0) {
+		return fmt.Errorf("%w: gap is %g, want at least 0", ErrParams, p.Gap)
 	}
 	switch p.Method {
 	case Flat:

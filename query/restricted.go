@@ -63,7 +63,7 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	if !ok && !s.passNear(ids, k, affordable) {
 		return nil, false
 	}
-	s.spills = true
+	s.spills, s.gap = true, 0
 	s.startBeam(ids, max(width, fewSeeds), width)
 	for from := 0; ; {
 		s.walk(from, width)

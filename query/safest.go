@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"slices"
 )
 
 // Safest joins curves of one view into one that holds for several sets of queries: it measures the
@@ -24,18 +25,25 @@ func Safest(ctx context.Context, v *View, workers int, curves []*Curve, sets ...
 	if out.Points, _, err = least(ctx, meter{v: v, k: out.K, lanes: lanes}, points, sets); err != nil {
 		return nil, err
 	}
-	for _, k := range depths {
+	var numbers []int
+	for _, c := range curves {
+		for _, d := range c.Depths {
+			numbers = append(numbers, d.K)
+		}
+	}
+	slices.Sort(numbers)
+	for _, k := range slices.Compact(numbers) {
 		var settings []Point
-		measured := false
 		for _, c := range curves {
+			if k == c.K {
+				settings = append(settings, c.ungapped().Points...)
+				continue
+			}
 			for _, d := range c.Depths {
 				if d.K == k {
-					settings, measured = append(settings, d.Points...), true
+					settings = append(settings, d.Points...)
 				}
 			}
-		}
-		if !measured {
-			continue
 		}
 		d := Curve{K: k}
 		if d.Points, d.Queries, err = least(ctx, meter{v: v, k: k, lanes: lanes}, settings, sets); err != nil {

@@ -22,7 +22,7 @@ const (
 	beamsOfScan   = 16   // rows per place of the beam from which a scan is as fast
 	narrowSteps   = 2    // widths measured to narrow down a recall
 	narrowGap     = 1.08 // ratio of two widths that needs no width between them
-	recallSteps   = 3    // widths tried on all queries until one has the recall
+	recallSteps   = 4    // widths tried on all queries until one has the recall
 	timeRounds    = 2    // rounds per setting, where one is too short for the clock
 	priceRounds   = 3    // rounds where a difference of two times counts
 	slopeOver     = 1.8  // minimum ratio of the widths that define a slope
@@ -78,7 +78,9 @@ type beams struct {
 	t        *tuner
 	base     Params      // start of beams: trees, threshold, extra leaves
 	schedule []widthStep // widths ascending
-	exact    float64     // time of an exact distance
+	gaps     gapTable
+	limited  bool    // settings have a gap
+	exact    float64 // time of an exact distance
 	time     [3]float64
 	// bias is the ratio of the share of missed rows on all queries to that on the sample.
 	bias float64
@@ -87,6 +89,7 @@ type beams struct {
 	// chosen one has a standard error more.
 	other  bool
 	points []Point
+	gapped []Point // of the same starts, with a gap
 }
 
 // beamPoints returns points with beams, measured on all queries, and the curves of other depths.
@@ -106,11 +109,18 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, []Curve, error) {
 	if err := b.measureRecalls(ctx, 0); err != nil {
 		return nil, nil, err
 	}
+	var err error
+	if b.gaps, err = b.measureGaps(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := b.addGapped(ctx, 0); err != nil {
+		return nil, nil, err
+	}
 	if err := b.startMore(ctx); err != nil {
 		return nil, nil, err
 	}
 	deep, err := t.deep(ctx, b)
-	return b.points, deep, err
+	return b.all(), deep, err
 }
 
 // The measurement of Curve.ScanPlaces.
@@ -190,6 +200,10 @@ func (b *beams) startMore(ctx context.Context) error {
 		if b.points = append(b.points, more.points...); !gained {
 			return nil
 		}
+		if err := more.addGapped(ctx, above); err != nil {
+			return err
+		}
+		b.gapped = more.gapped
 		if stuck || faster {
 			// Other depths, and even more starts, are compared with these.
 			more.points = b.points
@@ -219,7 +233,7 @@ func (b *beams) outrunAbove(ctx context.Context, base Params) (above float64, ok
 // within returns the highest of the refined recalls, at least 0.95, up to which each has a setting that
 // costs at most so many times what 0.95 does. ok is set if all of them have.
 func (b *beams) within(times float64) (recall float64, ok bool) {
-	measured := Curve{Points: b.points}
+	measured := Curve{Points: b.all()}
 	any := func(*Params) bool { return true }
 	first := measured.cheapest(refined[0], any)
 	if first == nil {
@@ -242,7 +256,8 @@ func (b *beams) within(times float64) (recall float64, ok bool) {
 // setting returns the base setting with a beam of the given width.
 func (b *beams) setting(width int) Params {
 	p := b.base
-	p.Beam, p.R = width, min(width, scheduleKeep*b.t.m.k)
+	b.resize(&p, width)
+	p.R = min(width, scheduleKeep*b.t.m.k)
 	return p
 }
 
@@ -268,12 +283,12 @@ func (b *beams) add(ctx context.Context, width int) error {
 // measureWidths measures widths that double, until no row is missed or a run takes too long.
 func (b *beams) measureWidths(ctx context.Context) error {
 	b.schedule = b.schedule[:0]
-	return b.widen(ctx, b.t.m.k)
+	return b.widen(ctx, b.room()*b.t.m.k)
 }
 
 // widen is measureWidths from a width on.
 func (b *beams) widen(ctx context.Context, width int) error {
-	top := scheduleTop * max(b.t.m.k, depths[1])
+	top := min(b.room()*scheduleTop*max(b.t.m.k, depths[1]), widest*b.t.m.k)
 	limit := b.t.budget
 	if b.other {
 		limit *= 2 // without a recall at this depth, none between it and the one before has a beam
@@ -292,7 +307,7 @@ func (b *beams) widen(ctx context.Context, width int) error {
 }
 
 // tooWide reports whether a beam costs about as much as a scan.
-func (b *beams) tooWide(width int) bool { return width >= b.t.m.v.N/beamsOfScan }
+func (b *beams) tooWide(width int) bool { return width/b.room() >= b.t.m.v.N/beamsOfScan }
 
 // level reports whether the last two widths found almost no additional rows.
 func (b *beams) level() bool {
@@ -650,7 +665,7 @@ func (b *beams) measureRecall(ctx context.Context, p Params, from int, recall fl
 			// was harder than all queries are.
 			b.points = append(b.points, s.point(p))
 			last = all
-			p.Beam = max(int(narrower), b.t.m.k)
+			b.resize(&p, max(int(narrower), b.t.m.k))
 			p.R = min(p.R, p.Beam)
 			continue
 		}
@@ -668,7 +683,7 @@ func (b *beams) measureRecall(ctx context.Context, p Params, from int, recall fl
 		last = all
 		// The slope falls with the width.
 		wider := min(max(math.Pow(b.misses(all.most())/b.misses(recall), 1.2/slope), 1.02), 2)
-		p.Beam = min(max(p.Beam+1, int(math.Ceil(float64(p.Beam)*wider))), top)
+		b.resize(&p, min(max(p.Beam+1, int(math.Ceil(float64(p.Beam)*wider))), top))
 		p.R = min(p.Beam, max(p.R+1, int(math.Ceil(float64(p.R)*wider))))
 	}
 	return nil

@@ -1,0 +1,127 @@
+package query
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+)
+
+// Beams with a gap are tuned like those without, as a schedule of widths. Each width has the gap that the
+// median query has at a part of its places, so that queries with many rows at about the same distance can
+// use the rest.
+
+const (
+	// gapRoom is the number of places of a beam for each that the median query uses.
+	gapRoom = 4
+	// gapLeast is the smallest gap.
+	gapLeast = 1e-3
+	// gapGain is the share of the time at which a setting with a gap is chosen. Where queries are farther
+	// from all rows than the held-out ones, it takes more time than was measured, and has a higher recall.
+	gapGain = 0.85
+	// gapSame is the ratio of the shares of misses up to which two recalls are about the same.
+	gapSame = 1.1
+	// gapQueries is the number of queries whose distances are collected.
+	gapQueries = 240
+)
+
+// gapTable holds the medians of Params.Gap that end a beam at the places k·2^i.
+type gapTable []float64
+
+// of returns the gap that ends a median beam at a place, interpolated between the logarithms of places.
+func (t gapTable) of(place, k int) float32 {
+	steps := math.Log2(float64(place) / float64(k))
+	i := min(max(0, int(steps)), len(t)-2)
+	gap := t[i] + (t[i+1]-t[i])*(steps-float64(i))
+	return float32(min(max(gapLeast, gap), math.MaxFloat32))
+}
+
+// measureGaps returns the gaps of the rows on the widest beam of the schedule.
+func (b *beams) measureGaps(ctx context.Context) (gapTable, error) {
+	m := &b.t.m
+	p := b.schedule[len(b.schedule)-1].p
+	p.K, p.Gap = m.k, math.MaxFloat32 // without effect, but Searcher.fromMean is known
+	s := m.lanes[0].s
+	squared := func(place int) float64 { return float64(keyEstimate(s.beam.keys[place]) + s.fromMean) }
+	var at [][]float64
+	for i := 0; i < len(m.queries); i += max(1, len(m.queries)/gapQueries) {
+		if _, _, err := s.Search(ctx, m.v, m.queries[i], &p, nil); err != nil {
+			return nil, err
+		}
+		for j, place := 0, m.k; place <= s.beam.len(); j, place = j+1, 2*place {
+			if j == len(at) {
+				at = append(at, nil)
+			}
+			gap := squared(place-1)/squared(m.k-1) - 1
+			if gap >= 0 && gap <= math.MaxFloat32 { // estimates of small distances may be negative
+				at[j] = append(at[j], gap)
+			}
+		}
+	}
+	var t gapTable
+	for _, x := range at {
+		if len(x) == 0 {
+			break
+		}
+		slices.Sort(x)
+		t = append(t, x[len(x)/2])
+	}
+	return t, nil
+}
+
+// addGapped measures the beams of the same starts with a gap for recalls beyond above.
+func (b *beams) addGapped(ctx context.Context, above float64) error {
+	if len(b.gaps) < 2 || b.t.elapsed() > patience*b.t.budget {
+		return nil
+	}
+	// They are about as many as those without a gap, and do not reduce the time for these.
+	defer func(spent time.Duration) { b.t.spent = spent }(b.t.spent)
+	g := *b
+	g.limited, g.schedule, g.points = true, nil, nil
+	if err := g.measureWidths(ctx); err != nil {
+		return err
+	}
+	err := g.measureRecalls(ctx, above)
+	b.gapped = append(b.gapped, g.points...)
+	return err
+}
+
+// all returns the points of beams, those with a gap only where they are clearly faster.
+func (b *beams) all() []Point {
+	points := slices.Clone(b.points)
+	for _, p := range b.gapped {
+		if !slices.ContainsFunc(b.points, func(x Point) bool {
+			return 1-x.Recall <= gapSame*(1-p.Recall) && gapGain*x.Micros <= p.Micros
+		}) {
+			points = append(points, p)
+		}
+	}
+	return points
+}
+
+// room returns the number of places of a beam for each that the median query uses.
+func (b *beams) room() int {
+	if !b.limited {
+		return 1
+	}
+	return gapRoom
+}
+
+// resize gives a setting another width.
+func (b *beams) resize(p *Params, width int) {
+	p.Beam = width
+	if b.limited {
+		p.Gap = b.gaps.of(width/gapRoom, b.t.m.k)
+	}
+}
+
+// splitGaps returns the depths of a curve for k with one for k itself, if some of its points have a gap: of
+// the points without.
+func splitGaps(k int, points []Point, depths []Curve) []Curve {
+	plain := slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return p.Params.Gap > 0 })
+	if len(plain) == len(points) {
+		return depths
+	}
+	at, _ := slices.BinarySearchFunc(depths, k, func(c Curve, k int) int { return c.K - k })
+	return slices.Insert(depths, at, Curve{K: k, Points: pareto(plain)})
+}
