@@ -33,7 +33,7 @@ func (s *Searcher) gapEnd() uint64 {
 	}
 	// Estimates are squared distances less that of the query to the mean.
 	kth := max(0, keyEstimate(s.beam.keys[k-1])+s.fromMean)
-	return newKey(kth*(1+s.gap)-s.fromMean, math.MaxUint32)
+	return newKey(kth+s.gap*max(kth, s.p.GapFloor)-s.fromMean, math.MaxUint32)
 }
 
 // follow expands the best width rows by estimate until all of them are expanded. It starts from

@@ -104,8 +104,8 @@ func TestBeamFollowsLists(t *testing.T) {
 	}
 }
 
-// A beam with a gap expands rows up to (1 + gap) times the squared distance, by estimate, of the k-th one; of
-// rows that are farther it keeps the best R. The widest gap is as good as none.
+// A beam with a gap expands rows up to (1 + gap) times the squared distance, by estimate, of the k-th one, or
+// gap times the floor farther; of rows beyond it keeps the best R. The widest gap is as good as none.
 func TestBeamGap(t *testing.T) {
 	f := small()
 	s, k, width := NewSearcher(), 5, 60
@@ -114,7 +114,8 @@ func TestBeamGap(t *testing.T) {
 		start := []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 		before := 0
 		for _, gap := range []float32{1e-3, 0.05, 0.3, math.MaxFloat32} {
-			p := Params{K: k, Trees: 1, Sketch: true, R: 15, Beam: width, Gap: gap}
+			floor := float32(i % 3 * 200)
+			p := Params{K: k, Trees: 1, Sketch: true, R: 15, Beam: width, Gap: gap, GapFloor: floor}
 			_, stats, err := s.Search(t.Context(), f.v, q, &p, nil)
 			must(t, err)
 			if stats.Sketched < before {
@@ -124,7 +125,8 @@ func TestBeamGap(t *testing.T) {
 			toMean := vector.L2Squared(q, f.v.Rotation.Mean)
 			got := slices.Clone(s.follow(slices.Clone(start), width))
 			want := beamByHand(s, start, width, func(i int, est func(int) float32) bool {
-				return i < k || est(i)+toMean <= (1+gap)*max(0, est(k-1)+toMean)
+				kth := max(0, est(k-1)+toMean)
+				return i < k || est(i)+toMean <= kth+gap*max(kth, floor)
 			})
 			if got, want = got[:min(len(got), p.R)], want[:p.R]; !slices.Equal(got, want) {
 				t.Fatalf("query %d, gap %g: %v, want %v", i, gap, got, want)

@@ -53,6 +53,7 @@ type sample struct {
 	candidates     int
 	queries        int
 	micros         []float64 // per group of clockStep queries, the minimum of all rounds
+	work           []float64 // per group, the mean number of sketches and rows compared without widening
 	// ranks counts true rows by their place on a beam, best estimate first.
 	ranks []int
 	// first counts the nearest rows likewise.
@@ -61,7 +62,7 @@ type sample struct {
 
 // reset empties a sample for a beam of the width, but keeps the times.
 func (s *sample) reset(width int) {
-	*s = sample{micros: s.micros, ranks: s.ranks[:0], first: s.first[:0]}
+	*s = sample{micros: s.micros, work: s.work, ranks: s.ranks[:0], first: s.first[:0]}
 	for range width {
 		s.ranks, s.first = append(s.ranks, 0), append(s.first, 0)
 	}
@@ -95,15 +96,15 @@ func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) erro
 	out.reset(p.Beam)
 	groups := (len(m.queries) + stride*clockStep - 1) / (stride * clockStep)
 	for len(out.micros) < groups {
-		out.micros = append(out.micros, math.Inf(1))
+		out.micros, out.work = append(out.micros, math.Inf(1)), append(out.work, 0)
 	}
 	var started atomic.Int32
 	err := par.Ranges(ctx, par.Work{N: groups, Workers: len(m.lanes)}, func() func(lo, hi int) error {
 		l := m.lanes[started.Add(1)-1]
 		l.sum.reset(p.Beam)
 		return func(group, _ int) error {
-			micros, err := m.group(ctx, l, p, group*clockStep*stride, stride)
-			out.micros[group] = min(out.micros[group], micros)
+			micros, work, err := m.group(ctx, l, p, group*clockStep*stride, stride)
+			out.micros[group], out.work[group] = min(out.micros[group], micros), work
 			return err
 		}
 	})
@@ -113,23 +114,27 @@ func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) erro
 	return err
 }
 
-// group runs every stride-th query from one on, clockStep in all, and returns the mean time of one.
-func (m *meter) group(ctx context.Context, l *lane, p Params, from, stride int) (micros float64, err error) {
+// group runs every stride-th query from one on, clockStep in all, and returns the mean time and work of one.
+func (m *meter) group(ctx context.Context, l *lane, p Params, from, stride int) (micros, work float64, err error) {
 	to := min(len(m.queries), from+clockStep*stride)
 	start := time.Now()
 	n := 0
 	for i := from; i < to; i += stride {
 		found, stats, err := l.s.Search(ctx, m.v, m.queries[i], &p, l.dst[:0])
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		l.dst = found
 		want := m.truth[i][:min(m.k, len(m.truth[i]))]
 		l.count(m.v.Rows.N, found, want, p.Beam > 0 && !p.Quant)
 		l.sum.candidates += stats.Candidates
-		n++
+		if n++; stats.Widened == 0 {
+			work += float64(1 + stats.Sketched + stats.Exact)
+		} else {
+			work++ // rare, and mostly because the rows that would lead on are held out
+		}
 	}
-	return float64(time.Since(start)) / 1e3 / float64(n), nil
+	return float64(time.Since(start)) / 1e3 / float64(n), work / float64(n), nil
 }
 
 // count adds to the sum which of the true rows were found and, with a beam, their places on it, of n rows
@@ -173,24 +178,25 @@ func (l *lane) count(n int, found []vector.Neighbor, want []uint32, beam bool) {
 	}
 }
 
-// point summarises a sample. Interrupted groups do not count: times above three times the
-// minimum are replaced by the mean of the others.
+// point summarises a sample. Interrupted groups do not count: those that took three times as long as another
+// one for as much work are replaced by the mean of the others for their work.
 func (s *sample) point(p Params) Point {
 	least := math.Inf(1)
-	for _, t := range s.micros {
-		least = min(least, t)
+	for i, t := range s.micros {
+		least = min(least, t/s.work[i])
 	}
-	sum, n := 0.0, 0
-	for _, t := range s.micros {
-		if t <= 3*least {
+	sum, work, all := 0.0, 0.0, 0.0
+	for i, t := range s.micros {
+		all += s.work[i]
+		if t <= 3*least*s.work[i] {
 			sum += t
-			n++
+			work += s.work[i]
 		}
 	}
 	return Point{
 		Params:     p,
 		Recall:     s.recall(),
-		Micros:     sum / float64(max(1, n)),
+		Micros:     sum * all / max(1, work*float64(len(s.micros))),
 		Candidates: float64(s.candidates) / float64(max(1, s.queries)),
 	}
 }

@@ -111,9 +111,12 @@ type Params struct {
 	// and has no effect if the view has no sketches or no label lists.
 	Beam int `json:"beam,omitempty"`
 	// Gap, if positive, limits a beam to rows near enough: those whose squared distance, by sketch,
-	// exceeds that of the K-th best row by at most the share Gap. It needs Beam, and has no effect on
-	// restricted searches, by deleted rows or filters, nor on range searches.
-	Gap float32 `json:"gap,omitempty"`
+	// exceeds that of the K-th best row by at most the share Gap, of GapFloor if that is more: where rows
+	// are much nearer than to most queries, the errors of sketches are more than a share of their distances.
+	// It needs Beam, and has no effect on restricted searches, by deleted rows or filters, nor on range
+	// searches.
+	Gap      float32 `json:"gap,omitempty"`
+	GapFloor float32 `json:"gap_floor,omitempty"`
 	// Quant ranks the remaining rows by the 8-bit copy and keeps the best Rerank (zero: the
 	// larger of 20 and 2K) for exact distances. It has no effect if the view has no such copy.
 	Quant  bool `json:"quant,omitempty"`
@@ -213,8 +216,8 @@ func (p *Params) check(v *View, q []float32) error {
 		p.Beam) < 0 {
 		return fmt.Errorf("%w: negative count", ErrParams)
 	}
-	if !(p.Gap >= 0) {
-		return fmt.Errorf("%w: gap is %g, want at least 0", ErrParams, p.Gap)
+	if !(p.Gap >= 0 && p.GapFloor >= 0) {
+		return fmt.Errorf("%w: gap is %g, of at least %g, want at least 0", ErrParams, p.Gap, p.GapFloor)
 	}
 	switch p.Method {
 	case Flat:

@@ -143,11 +143,20 @@ func TestResolve(t *testing.T) {
 	})
 }
 
-// An interrupted group of queries does not count.
+// An interrupted group of queries does not count, one with more work does.
 func TestSamplePoint(t *testing.T) {
-	s := sample{hits: 30, possible: 40, candidates: 200, queries: 4, micros: []float64{10, 12, 14, 900}}
+	s := sample{hits: 30, possible: 40, candidates: 200, queries: 4, micros: []float64{10, 12, 14, 900},
+		work: []float64{100, 100, 100, 100}}
 	if p := s.point(Params{Trees: 3}); p.Recall != 0.75 || p.Micros != 12 || p.Candidates != 50 || p.Params.Trees != 3 {
 		t.Errorf("%+v", p)
+	}
+	s.work[3] = 8000
+	if p := s.point(Params{}); p.Micros != 234 {
+		t.Errorf("%v µs with 80 times the work in one group", p.Micros)
+	}
+	s.micros, s.work = []float64{10, 20, 900}, []float64{100, 200, 300}
+	if p := s.point(Params{}); math.Abs(p.Micros-20) > 1e-9 {
+		t.Errorf("%v µs with an interruption in the group of most work", p.Micros)
 	}
 }
 

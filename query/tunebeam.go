@@ -294,7 +294,7 @@ func (b *beams) widen(ctx context.Context, width int) error {
 		limit *= 2 // without a recall at this depth, none between it and the one before has a beam
 	}
 	for ; ; width *= 2 {
-		if err := b.add(ctx, width); err != nil {
+		if err := b.add(ctx, min(width, top)); err != nil {
 			return err
 		}
 		b.t.advance(10 + 20*width/top)

@@ -16,9 +16,6 @@ const (
 	gapRoom = 4
 	// gapLeast is the smallest gap.
 	gapLeast = 1e-3
-	// gapGain is the share of the time at which a setting with a gap is chosen. Where queries are farther
-	// from all rows than the held-out ones, it takes more time than was measured, and has a higher recall.
-	gapGain = 0.85
 	// gapSame is the ratio of the shares of misses up to which two recalls are about the same.
 	gapSame = 1.1
 	// gapQueries is the number of queries whose distances are collected.
@@ -26,52 +23,65 @@ const (
 )
 
 // gapTable holds the medians of Params.Gap that end a beam at the places k·2^i.
-type gapTable []float64
-
-// of returns the gap that ends a median beam at a place, interpolated between the logarithms of places.
-func (t gapTable) of(place, k int) float32 {
-	steps := math.Log2(float64(place) / float64(k))
-	i := min(max(0, int(steps)), len(t)-2)
-	gap := t[i] + (t[i+1]-t[i])*(steps-float64(i))
-	return float32(min(max(gapLeast, gap), math.MaxFloat32))
+type gapTable struct {
+	floor  float32 // Params.GapFloor
+	places []float64
 }
 
-// measureGaps returns the gaps of the rows on the widest beam of the schedule.
-func (b *beams) measureGaps(ctx context.Context) (gapTable, error) {
+// of returns the gap that ends a median beam at a place, interpolated between the logarithms of places.
+func (t *gapTable) of(place, k int) float32 {
+	steps := math.Log2(float64(place) / float64(k))
+	i := min(max(0, int(steps)), len(t.places)-2)
+	gap := t.places[i] + (t.places[i+1]-t.places[i])*(steps-float64(i))
+	if !(gap >= gapLeast) { // it may not be a number
+		return gapLeast
+	}
+	return float32(min(gap, math.MaxFloat32))
+}
+
+// measureGaps returns the gaps of the rows on the widest beam of the schedule. The floor is half of the median
+// distance of the k-th row.
+func (b *beams) measureGaps(ctx context.Context) (t gapTable, err error) {
 	m := &b.t.m
 	p := b.schedule[len(b.schedule)-1].p
 	p.K, p.Gap = m.k, math.MaxFloat32 // without effect, but Searcher.fromMean is known
 	s := m.lanes[0].s
-	squared := func(place int) float64 { return float64(keyEstimate(s.beam.keys[place]) + s.fromMean) }
-	var at [][]float64
+	var squared [][]float64 // by place k·2^i, by query
 	for i := 0; i < len(m.queries); i += max(1, len(m.queries)/gapQueries) {
 		if _, _, err := s.Search(ctx, m.v, m.queries[i], &p, nil); err != nil {
-			return nil, err
+			return t, err
 		}
 		for j, place := 0, m.k; place <= s.beam.len(); j, place = j+1, 2*place {
-			if j == len(at) {
-				at = append(at, nil)
+			if j == len(squared) {
+				squared = append(squared, nil)
 			}
-			gap := squared(place-1)/squared(m.k-1) - 1
-			if gap >= 0 && gap <= math.MaxFloat32 { // estimates of small distances may be negative
-				at[j] = append(at[j], gap)
-			}
+			squared[j] = append(squared[j], float64(max(0, keyEstimate(s.beam.keys[place-1])+s.fromMean)))
 		}
 	}
-	var t gapTable
-	for _, x := range at {
-		if len(x) == 0 {
-			break
+	median := func(x []float64) float64 {
+		x = slices.Sorted(slices.Values(x))
+		return x[len(x)/2]
+	}
+	for j, x := range squared {
+		if len(x) < len(squared[0]) {
+			break // a beam that is not full
 		}
-		slices.Sort(x)
-		t = append(t, x[len(x)/2])
+		if floor := median(x) / 2; j == 0 && floor <= math.MaxFloat32 { // it is a number
+			t.floor = float32(floor)
+		}
+		gaps := make([]float64, len(x))
+		for i, far := range x {
+			kth := squared[0][i]
+			gaps[i] = (far - kth) / max(kth, float64(t.floor), math.SmallestNonzeroFloat32)
+		}
+		t.places = append(t.places, median(gaps))
 	}
 	return t, nil
 }
 
 // addGapped measures the beams of the same starts with a gap for recalls beyond above.
 func (b *beams) addGapped(ctx context.Context, above float64) error {
-	if len(b.gaps) < 2 || b.t.elapsed() > patience*b.t.budget {
+	if len(b.gaps.places) < 2 || b.t.elapsed() > patience*b.t.budget {
 		return nil
 	}
 	// They are about as many as those without a gap, and do not reduce the time for these.
@@ -86,12 +96,13 @@ func (b *beams) addGapped(ctx context.Context, above float64) error {
 	return err
 }
 
-// all returns the points of beams, those with a gap only where they are clearly faster.
+// all returns the points of beams, those with a gap only where they are clearly faster: where queries are farther
+// from all rows than the held-out ones, they take more time than was measured, and have a higher recall.
 func (b *beams) all() []Point {
 	points := slices.Clone(b.points)
 	for _, p := range b.gapped {
 		if !slices.ContainsFunc(b.points, func(x Point) bool {
-			return 1-x.Recall <= gapSame*(1-p.Recall) && gapGain*x.Micros <= p.Micros
+			return 1-x.Recall <= gapSame*(1-p.Recall) && variedGain*x.Micros <= p.Micros
 		}) {
 			points = append(points, p)
 		}
@@ -111,7 +122,7 @@ func (b *beams) room() int {
 func (b *beams) resize(p *Params, width int) {
 	p.Beam = width
 	if b.limited {
-		p.Gap = b.gaps.of(width/gapRoom, b.t.m.k)
+		p.Gap, p.GapFloor = b.gaps.of(width/gapRoom, b.t.m.k), b.gaps.floor
 	}
 }
 

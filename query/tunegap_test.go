@@ -8,7 +8,7 @@ import (
 
 // Gaps are interpolated between the logarithms of places, and go on beyond the last.
 func TestGapTable(t *testing.T) {
-	table := gapTable{0, 0.1, 0.3, 0.4}
+	table := gapTable{places: []float64{0, 0.1, 0.3, 0.4}}
 	for _, x := range []struct {
 		place int
 		gap   float64
@@ -31,12 +31,12 @@ func TestAddGapped(t *testing.T) {
 	var err error
 	b.gaps, err = b.measureGaps(t.Context())
 	must(t, err)
-	if len(b.gaps) < 3 || b.gaps[0] != 0 {
-		t.Fatalf("gaps %v", b.gaps)
+	if p := b.gaps.places; len(p) < 3 || p[0] != 0 || !(b.gaps.floor > 0) {
+		t.Fatalf("%+v", b.gaps)
 	}
-	for i, gap := range b.gaps[1:] {
-		if !(gap > b.gaps[i]) {
-			t.Errorf("gaps %v do not rise", b.gaps)
+	for i, gap := range b.gaps.places[1:] {
+		if !(gap > b.gaps.places[i]) {
+			t.Errorf("gaps %v do not rise", b.gaps.places)
 		}
 	}
 	must(t, b.addGapped(t.Context(), 0.9))
@@ -61,7 +61,7 @@ func TestSplitGaps(t *testing.T) {
 		return Point{Recall: recall, Micros: micros, Params: Params{Sketch: true, Beam: beam, R: 20, Gap: gap}}
 	}
 	b := &beams{points: []Point{at(0.9, 10, 20, 0), at(0.99, 40, 80, 0)},
-		gapped: []Point{at(0.905, 9.5, 60, 0.1), at(0.991, 30, 120, 0.3)}}
+		gapped: []Point{at(0.905, 9.6, 60, 0.1), at(0.991, 30, 120, 0.3)}}
 	all := b.all()
 	if len(all) != 3 || all[2].Params.Gap != 0.3 {
 		t.Errorf("%+v", all)
