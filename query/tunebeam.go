@@ -22,7 +22,7 @@ const (
 	beamsOfScan   = 16   // rows per place of the beam from which a scan is as fast
 	narrowSteps   = 2    // widths measured to narrow down a recall
 	narrowGap     = 1.08 // ratio of two widths that needs no width between them
-	recallSteps   = 4    // widths tried on all queries until one has the recall
+	recallSteps   = 5    // widths tried on all queries until one has the recall
 	timeRounds    = 2    // rounds per setting, where one is too short for the clock
 	priceRounds   = 3    // rounds where a difference of two times counts
 	slopeOver     = 1.8  // minimum ratio of the widths that define a slope
