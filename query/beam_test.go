@@ -16,7 +16,9 @@ import (
 // among them. With lists that lead everywhere and a wide beam it is exact.
 //
 // Rows for which expands is false, given the place and the beam's estimates, are not expanded.
-func beamByHand(s *Searcher, start []uint32, width int, expands func(i int, est func(i int) float32) bool) []uint32 {
+func beamByHand(
+	s *Searcher, start []uint32, width int, expands func(i int, est func(i int) float32) bool,
+) []uint32 {
 	type row struct {
 		id  uint32
 		est float32
@@ -132,14 +134,16 @@ func TestBeamGap(t *testing.T) {
 				t.Fatalf("query %d, gap %g: %v, want %v", i, gap, got, want)
 			}
 		}
-		_, stats, err := s.Search(t.Context(), f.v, q, &Params{K: k, Trees: 1, Sketch: true, R: 15, Beam: width}, nil)
+		p := Params{K: k, Trees: 1, Sketch: true, R: 15, Beam: width}
+		_, stats, err := s.Search(t.Context(), f.v, q, &p, nil)
 		must(t, err)
 		if stats.Sketched != before {
 			t.Errorf("query %d: %d sketches with the widest gap, %d without one", i, before, stats.Sketched)
 		}
 	}
 	for _, gap := range []float32{-1, float32(math.NaN())} {
-		_, _, err := s.Search(t.Context(), f.v, f.queries.row(0), &Params{K: k, Sketch: true, Beam: width, Gap: gap}, nil)
+		p := Params{K: k, Sketch: true, Beam: width, Gap: gap}
+		_, _, err := s.Search(t.Context(), f.v, f.queries.row(0), &p, nil)
 		if !errors.Is(err, ErrParams) {
 			t.Errorf("gap %g: %v", gap, err)
 		}

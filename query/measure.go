@@ -115,7 +115,8 @@ func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) erro
 }
 
 // group runs every stride-th query from one on, clockStep in all, and returns the mean time and work of one.
-func (m *meter) group(ctx context.Context, l *lane, p Params, from, stride int) (micros, work float64, err error) {
+func (m *meter) group(ctx context.Context, l *lane, p Params, from, stride int) (
+	micros, work float64, err error) {
 	to := min(len(m.queries), from+clockStep*stride)
 	start := time.Now()
 	n := 0

@@ -39,8 +39,8 @@ func (t *gapTable) of(place, k int) float32 {
 	return float32(min(gap, math.MaxFloat32))
 }
 
-// measureGaps returns the gaps of the rows on the widest beam of the schedule. The floor is half of the median
-// distance of the k-th row.
+// measureGaps returns the gaps of the rows on the widest beam of the schedule. The floor is half of the
+// median distance of the k-th row.
 func (b *beams) measureGaps(ctx context.Context) (t gapTable, err error) {
 	m := &b.t.m
 	p := b.schedule[len(b.schedule)-1].p
@@ -96,8 +96,9 @@ func (b *beams) addGapped(ctx context.Context, above float64) error {
 	return err
 }
 
-// all returns the points of beams, those with a gap only where they are clearly faster: where queries are farther
-// from all rows than the held-out ones, they take more time than was measured, and have a higher recall.
+// all returns the points of beams, those with a gap only where they are clearly faster: where queries are
+// farther from all rows than the held-out ones, they take more time than was measured, and have a higher
+// recall.
 func (b *beams) all() []Point {
 	points := slices.Clone(b.points)
 	for _, p := range b.gapped {

@@ -24,8 +24,8 @@ func TestGapTable(t *testing.T) {
 func TestAddGapped(t *testing.T) {
 	f := small()
 	queries, truth := f.heldOut(10)
-	tuner := &tuner{m: meter{v: f.v, k: 10, queries: queries, truth: truth, lanes: newLanes(1)}, start: time.Now(),
-		budget: time.Minute, report: func(int, int) {}}
+	m := meter{v: f.v, k: 10, queries: queries, truth: truth, lanes: newLanes(1)}
+	tuner := &tuner{m: m, start: time.Now(), budget: time.Minute, report: func(int, int) {}}
 	b := &beams{t: tuner, base: Params{Trees: 2, Sketch: true}, bias: 1}
 	must(t, b.measureWidths(t.Context()))
 	var err error
@@ -54,8 +54,8 @@ func TestAddGapped(t *testing.T) {
 	}
 }
 
-// Settings with a gap serve the k of a curve if they are clearly faster; searches for another k and restricted
-// ones have those without.
+// Settings with a gap serve the k of a curve if they are clearly faster; searches for another k and
+// restricted ones have those without.
 func TestSplitGaps(t *testing.T) {
 	at := func(recall, micros float64, beam int, gap float32) Point {
 		return Point{Recall: recall, Micros: micros, Params: Params{Sketch: true, Beam: beam, R: 20, Gap: gap}}
