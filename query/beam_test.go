@@ -236,7 +236,7 @@ func TestWiden(t *testing.T) {
 		if _, _, err := s.Search(t.Context(), v, queries.row(i), &p, nil); err != nil {
 			t.Fatal(err)
 		}
-		s.ctx, s.spills = t.Context(), true
+		s.ctx, s.spills, s.gap = t.Context(), true, 0
 		s.startBeam(s.gather(0), fewSeeds, 8)
 		from := 0
 		for _, width := range []int{8, 12, 100, 150} {
