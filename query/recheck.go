@@ -73,9 +73,10 @@ func (c *Curve) Recheck(ctx context.Context, v *View, sets ...QuerySet) (
 			}
 			if least <= 1 {
 				at.Checked = least
-				// Restricted searches have the same recall with other settings.
-				if plain := d.ungapped().cheapest(x.recall, climbs); plain != nil {
-					plain.Checked = least
+				if plain := d.ungapped(); plain != d { // restricted searches are expected to have it, too
+					if p := plain.cheapest(x.recall, climbs); p != nil {
+						p.Checked = least
+					}
 				}
 			}
 		}

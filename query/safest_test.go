@@ -92,6 +92,11 @@ func TestRecheck(t *testing.T) {
 	if err != nil || !short[0] || weak.Points[0].Checked >= 0.8 {
 		t.Errorf("a weak setting for 0.8: short %v, measured %g, %v", short, weak.Points[0].Checked, err)
 	}
+	for _, p := range weak.Points[1:] {
+		if p.Checked > 0 && p.Checked < 0.8 {
+			t.Errorf("%+v has the recall of the weak setting: %g", p.Params, p.Checked)
+		}
+	}
 	n := 0
 	for i, p := range fell.Points {
 		if was := checked.Points[i].Checked; was > 0 {
