@@ -84,14 +84,14 @@ func (c *Curve) ladder(recall float64) (l ladder) {
 	own := false
 	for i := range c.Depths {
 		d := &c.Depths[i]
-		if !own && d.K >= c.K {
-			own = true
-			l.climb(c.ungapped(), recall)
+		if !own && d.K > c.K {
+			l.climb(c, recall)
 		}
-		l.climb(d, recall) // not twice
+		own = own || d.K >= c.K // d is for K itself where c has settings with a gap
+		l.climb(d, recall)
 	}
 	if !own {
-		l.climb(c.ungapped(), recall)
+		l.climb(c, recall)
 	}
 	return l
 }

@@ -129,10 +129,10 @@ func (m *meter) group(ctx context.Context, l *lane, p Params, from, stride int) 
 		want := m.truth[i][:min(m.k, len(m.truth[i]))]
 		l.count(m.v.Rows.N, found, want, p.Beam > 0 && !p.Quant)
 		l.sum.candidates += stats.Candidates
-		if n++; stats.Widened == 0 {
-			work += float64(1 + stats.Sketched + stats.Exact)
-		} else {
-			work++ // rare, and mostly because the rows that would lead on are held out
+		n++
+		work++
+		if stats.Widened == 0 { // widening is rare, and mostly because rows on the way are held out
+			work += float64(stats.Sketched + stats.Exact)
 		}
 	}
 	return float64(time.Since(start)) / 1e3 / float64(n), work / float64(n), nil

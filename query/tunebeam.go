@@ -288,7 +288,7 @@ func (b *beams) measureWidths(ctx context.Context) error {
 
 // widen is measureWidths from a width on.
 func (b *beams) widen(ctx context.Context, width int) error {
-	top := min(b.room()*scheduleTop*max(b.t.m.k, depths[1]), widest*b.t.m.k)
+	top := min(b.room()*scheduleTop, widest) * max(b.t.m.k, depths[1])
 	limit := b.t.budget
 	if b.other {
 		limit *= 2 // without a recall at this depth, none between it and the one before has a beam

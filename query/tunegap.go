@@ -18,8 +18,6 @@ const (
 	gapLeast = 1e-3
 	// gapSame is the ratio of the shares of misses up to which two recalls are about the same.
 	gapSame = 1.1
-	// gapQueries is the number of queries whose distances are collected.
-	gapQueries = 240
 )
 
 // gapTable holds the medians of Params.Gap that end a beam at the places k·2^i.
@@ -47,7 +45,7 @@ func (b *beams) measureGaps(ctx context.Context) (t gapTable, err error) {
 	p.K, p.Gap = m.k, math.MaxFloat32 // without effect, but Searcher.fromMean is known
 	s := m.lanes[0].s
 	var squared [][]float64 // by place k·2^i, by query
-	for i := 0; i < len(m.queries); i += max(1, len(m.queries)/gapQueries) {
+	for i := 0; i < len(m.queries); i += b.stride() {
 		if _, _, err := s.Search(ctx, m.v, m.queries[i], &p, nil); err != nil {
 			return t, err
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Gaps are interpolated between the logarithms of places, and go on beyond the last.
+// Gaps are interpolated between the logarithms of places, and extrapolated beyond the last.
 func TestGapTable(t *testing.T) {
 	table := gapTable{places: []float64{0, 0.1, 0.3, 0.4}}
 	for _, x := range []struct {
@@ -19,8 +19,7 @@ func TestGapTable(t *testing.T) {
 	}
 }
 
-// The tuner finds settings with a gap whose recall is the one that it measured, and which need fewer sketches
-// than those without where clusters are unequally dense.
+// The tuner finds settings with a gap that have the recall that it measured, up to 0.99.
 func TestAddGapped(t *testing.T) {
 	f := small()
 	queries, truth := f.heldOut(10)
