@@ -22,27 +22,39 @@ const beamStep = 4
 // A width is the same for all queries, although most have found their nearest rows long before its last
 // places are expanded. With Params.Gap a beam ends where rows are clearly farther than the k-th best one
 // (Al-Jazzazi and others 2025, arXiv 2505.15636): queries whose nearest rows stand out end early, and those
-// with many rows at about the same distance get a width that all queries could not afford. Restricted
-// searches have no gap, since the place of their k-th row is not known before the end.
+// with many rows at about the same distance get a width that all queries could not afford. In a restricted
+// search the row is that at the depth it needs.
 
-// gapEnd returns the key from which on rows are too far for Params.Gap, noKey without it.
+// nearestGap is the least place, from 1, of the row whose distance counts: that of the nearest row alone
+// differs much between queries.
+const nearestGap = 10
+
+// gap is the gap of a beam.
+type gap struct {
+	share, floor float32 // Params.Gap and Params.GapFloor; without a gap the share is 0
+	depth        int     // the place, from 1, of the row whose distance counts
+	keep         int     // if positive, rows that are too far are only kept among so many best ones
+	ended        bool    // rows were not expanded because of the gap
+}
+
+// gapEnd returns the key from which on rows are too far for the gap, noKey without one.
 func (s *Searcher) gapEnd() uint64 {
-	k := s.p.K
-	if s.gap == 0 || s.beam.len() < k {
+	g := &s.stop
+	if !(g.share > 0) || s.beam.len() < g.depth {
 		return noKey
 	}
 	// Estimates are squared distances less that of the query to the mean.
-	kth := max(0, keyEstimate(s.beam.keys[k-1])+s.fromMean)
-	return newKey(kth+s.gap*max(kth, s.p.GapFloor)-s.fromMean, math.MaxUint32)
+	kth := max(0, keyEstimate(s.beam.keys[g.depth-1])+s.fromMean)
+	return newKey(kth+g.share*max(kth, g.floor)-s.fromMean, math.MaxUint32)
 }
 
 // follow expands the best width rows by estimate until all of them are expanded. It starts from
 // ids and returns the best rows.
 func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 	width = max(1, width)
-	s.spills, s.gap = false, s.p.Gap
-	if s.p.Range || s.restricted() && !s.trial {
-		s.gap = 0
+	s.spills, s.stop = false, gap{}
+	if s.p.Gap > 0 && !s.p.Range {
+		s.stop = gap{share: s.p.Gap, floor: s.p.GapFloor, depth: max(s.p.K, nearestGap), keep: s.p.sketchKeep()}
 	}
 	s.startBeam(ids, width, width)
 	s.walk(0, width)
@@ -145,6 +157,7 @@ func (s *Searcher) expand(from, width int) int {
 		n++
 	}
 	if n == 0 {
+		s.stop.ended = i < len(marks)
 		return -1
 	}
 	s.hop = grow(s.hop, n*listed+1)

@@ -106,12 +106,14 @@ func TestBeamFollowsLists(t *testing.T) {
 	}
 }
 
-// A beam with a gap expands rows up to (1 + gap) times the squared distance, by estimate, of the k-th one, or
-// gap times the floor farther; of rows beyond it keeps the best R. The widest gap is as good as none.
+// A beam with a gap expands rows up to (1 + gap) times the squared distance, by estimate, of the k-th one, at
+// least the tenth, or gap times the floor farther; of rows beyond it keeps the best R. The widest gap is as good as none.
 func TestBeamGap(t *testing.T) {
 	f := small()
-	s, k, width := NewSearcher(), 5, 60
+	s, width := NewSearcher(), 60
 	for i := range 12 {
+		k := 5 + i%2*7
+		place := max(k, 10)
 		q := f.queries.row(i)
 		start := []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 		before := 0
@@ -127,8 +129,8 @@ func TestBeamGap(t *testing.T) {
 			toMean := vector.L2Squared(q, f.v.Rotation.Mean)
 			got := slices.Clone(s.follow(slices.Clone(start), width))
 			want := beamByHand(s, start, width, func(i int, est func(int) float32) bool {
-				kth := max(0, est(k-1)+toMean)
-				return i < k || est(i)+toMean <= kth+gap*max(kth, floor)
+				kth := max(0, est(place-1)+toMean)
+				return i < place || est(i)+toMean <= kth+gap*max(kth, floor)
 			})
 			if got, want = got[:min(len(got), p.R)], want[:p.R]; !slices.Equal(got, want) {
 				t.Fatalf("query %d, gap %g: %v, want %v", i, gap, got, want)
@@ -142,7 +144,7 @@ func TestBeamGap(t *testing.T) {
 		}
 	}
 	for _, gap := range []float32{-1, float32(math.NaN())} {
-		p := Params{K: k, Sketch: true, Beam: width, Gap: gap}
+		p := Params{K: 5, Sketch: true, Beam: width, Gap: gap}
 		_, _, err := s.Search(t.Context(), f.v, f.queries.row(0), &p, nil)
 		if !errors.Is(err, ErrParams) {
 			t.Errorf("gap %g: %v", gap, err)
@@ -236,7 +238,7 @@ func TestWiden(t *testing.T) {
 		if _, _, err := s.Search(t.Context(), v, queries.row(i), &p, nil); err != nil {
 			t.Fatal(err)
 		}
-		s.ctx, s.spills, s.gap = t.Context(), true, 0
+		s.ctx, s.spills, s.stop = t.Context(), true, gap{}
 		s.startBeam(s.gather(0), fewSeeds, 8)
 		from := 0
 		for _, width := range []int{8, 12, 100, 150} {

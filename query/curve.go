@@ -28,6 +28,8 @@ type Curve struct {
 	// learned.
 	Sampled int     `json:"sampled,omitempty"`
 	Points  []Point `json:"points"`
+	// Plain are settings of the same kind without Params.Gap, if some Points have one.
+	Plain []Point `json:"plain,omitempty"`
 	// Reach is the largest internal distance from a measured query to its K-th nearest row. A query
 	// whose K-th row is farther is unlike all of them (Stats.Far). It is 0 if it is unknown, and
 	// under InnerProduct, where it depends on the length of the query.
@@ -41,9 +43,30 @@ type Curve struct {
 	// ScanPlaces is the number of sketches that are compared in a scan in the time of one place on a
 	// beam, zero if it was not measured.
 	ScanPlaces float64 `json:"scanPlaces,omitempty"`
-	// Depths are curves for other numbers of neighbors, ascending, without Depths of their own. Where Points
-	// has settings with Params.Gap, there is one for K too, of those without.
+	// Depths are curves for other numbers of neighbors, ascending, without Depths of their own.
 	Depths []Curve `json:"depths,omitempty"`
+}
+
+// set makes points the settings of the curve, as far as they are worth using.
+func (c *Curve) set(points []Point) {
+	c.Points, c.Plain = pareto(points), nil
+	if slices.ContainsFunc(c.Points, func(p Point) bool { return p.Params.Gap > 0 }) {
+		c.Plain = pareto(slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !plain(&p.Params) }))
+	}
+}
+
+// climbs reports whether a setting can be a rung of a ladder, and plain whether it is one without a gap.
+func climbs(p *Params) bool { return p.Beam > 0 && p.R > 0 && !p.Quant }
+func plain(p *Params) bool  { return p.Gap == 0 && climbs(p) }
+
+// plainest returns the cheapest beam without a gap of at least the given recall, nil if there is none.
+func (c *Curve) plainest(recall float64) *Point {
+	x := c.cheapest(recall, plain)
+	y := (&Curve{Points: c.Plain}).cheapest(recall, plain)
+	if x == nil || y != nil && y.Micros < x.Micros {
+		return y
+	}
+	return x
 }
 
 // resolve returns the cheapest measured setting of at least the given recall, with K zero. ok

@@ -10,35 +10,50 @@ import (
 // the rows can be answers, is a search of a greater depth: the nearest k rows that pass a random
 // filter are among the nearest k/share rows.
 
-// maxRungs is the number of depths of a ladder.
-const maxRungs = 5
+// maxLevels is the number of depths of a ladder.
+const maxLevels = 5
 
 // rung is the beam that has the ladder's recall at a depth.
 type rung struct {
 	depth, beam, r float64
-	trees, extra   int // as measured
+	gap, floor     float32 // Params.Gap and Params.GapFloor
+	trees, extra   int     // as measured
 	recall         float64
 }
 
+// level has the beams of one depth: the fastest, and the fastest of those without a gap.
+type level struct{ best, plain rung }
+
 // ladder has the beams of one recall, by increasing depth.
 type ladder struct {
-	n     int
-	rungs [maxRungs]rung
+	n      int
+	levels [maxLevels]level
 	// top is the depth above which no beam has the recall; infinity if all measured ones have it.
 	top float64
 }
 
-// add appends the beam of a depth.
-func (l *ladder) add(depth int, x *Point) {
-	if l.n == maxRungs || float64(depth) > l.top {
+// newRung returns the beam of a setting.
+func newRung(depth int, x *Point) rung {
+	p := &x.Params
+	return rung{depth: float64(depth), beam: float64(p.Beam), r: float64(p.R), gap: p.Gap, floor: p.GapFloor,
+		trees: p.Trees, extra: p.Extra, recall: x.last()}
+}
+
+// add appends the beams of a depth. plain may be nil.
+func (l *ladder) add(depth int, best, plain *Point) {
+	if l.n == maxLevels || float64(depth) > l.top {
 		return
 	}
-	p := &x.Params
-	l.rungs[l.n] = rung{float64(depth), float64(p.Beam), float64(p.R), p.Trees, p.Extra, x.last()}
+	is := level{best: newRung(depth, best)}
+	if is.plain = is.best; plain != nil {
+		is.plain = newRung(depth, plain)
+	}
+	is.plain.gap = 0
+	l.levels[l.n] = is
 	l.n++
 }
 
-// end records that no measured beam has the recall at a depth. The first rung also serves the depths
+// end records that no measured beam has the recall at a depth. The first level also serves the depths
 // below it.
 func (l *ladder) end(depth int) {
 	if l.n == 0 {
@@ -46,18 +61,18 @@ func (l *ladder) end(depth int) {
 	}
 	// The recall of a beam of proportional width falls on the way: halfway, by a tenth where rows are
 	// stored twice.
-	last := l.rungs[l.n-1].depth
+	last := l.levels[l.n-1].best.depth
 	l.top = math.Min(l.top, last*math.Pow(float64(depth)/last, 0.25))
 }
 
-// at returns the beam of a depth. Between two rungs, width and number of exact distances are
+// at returns the beam of a depth. Between two levels, width and number of exact distances are
 // interpolated as powers; beyond the last they grow in proportion. ok is false if no beam has the
 // recall at this depth.
 func (l *ladder) at(depth float64) (x rung, ok bool) {
 	if l.n == 0 || depth > l.top {
 		return rung{}, false
 	}
-	first, last := l.rungs[0], l.rungs[l.n-1]
+	first, last := l.levels[0].best, l.levels[l.n-1].best
 	switch {
 	case depth <= first.depth:
 		return first, true
@@ -68,12 +83,16 @@ func (l *ladder) at(depth float64) (x rung, ok bool) {
 		return last, true
 	}
 	i := 1
-	for depth > l.rungs[i].depth {
+	for depth > l.levels[i].best.depth {
 		i++
 	}
-	a, b := l.rungs[i-1], l.rungs[i]
+	a, b := l.levels[i-1].best, l.levels[i].best
+	if !(a.gap > 0 && b.gap > 0) { // widths with a gap and without are not comparable
+		a, b = l.levels[i-1].plain, l.levels[i].plain
+	}
 	share := math.Log(depth/a.depth) / math.Log(b.depth/a.depth)
 	b.recall = a.recall + share*(b.recall-a.recall)
+	b.gap, b.floor = a.gap+float32(share)*(b.gap-a.gap), a.floor+float32(share)*(b.floor-a.floor)
 	b.depth, b.beam, b.r = depth, a.beam*math.Pow(b.beam/a.beam, share), a.r*math.Pow(b.r/a.r, share)
 	return b, true
 }
@@ -85,9 +104,9 @@ func (c *Curve) ladder(recall float64) (l ladder) {
 	for i := range c.Depths {
 		d := &c.Depths[i]
 		if !own && d.K > c.K {
+			own = true
 			l.climb(c, recall)
 		}
-		own = own || d.K >= c.K // d is for K itself where c has settings with a gap
 		l.climb(d, recall)
 	}
 	if !own {
@@ -96,22 +115,9 @@ func (c *Curve) ladder(recall float64) (l ladder) {
 	return l
 }
 
-// ungapped returns the curve of the settings without Params.Gap.
-func (c *Curve) ungapped() *Curve {
-	for i := range c.Depths {
-		if c.Depths[i].K == c.K {
-			return &c.Depths[i]
-		}
-	}
-	return c
-}
-
-// climbs reports whether a setting can be a rung.
-func climbs(p *Params) bool { return p.Beam > 0 && p.R > 0 && p.Gap == 0 && !p.Quant }
-
-// climb adds the cheapest beam of a curve that has the recall.
+// climb adds the cheapest beams of a curve that have the recall.
 func (l *ladder) climb(c *Curve, recall float64) {
-	if c.K < 1 || l.n > 0 && float64(c.K) <= l.rungs[l.n-1].depth {
+	if c.K < 1 || l.n > 0 && float64(c.K) <= l.levels[l.n-1].best.depth {
 		return // in a forged file
 	}
 	best := c.cheapest(recall, func(*Params) bool { return true })
@@ -122,7 +128,7 @@ func (l *ladder) climb(c *Curve, recall float64) {
 		l.end(c.K) // or a scan is cheaper than any beam
 		return
 	}
-	l.add(c.K, best)
+	l.add(c.K, best, c.plainest(recall))
 }
 
 // Setting returns the cheapest setting that has a recall for the k nearest rows. A setting that
@@ -155,7 +161,8 @@ func (c *Curve) beam(x rung, recall float64) (p Params) {
 			break
 		}
 	}
-	p.K, p.Quant, p.Rerank, p.Sketch, p.Gap, p.GapFloor = 0, false, 0, true, 0, 0
+	p.K, p.Quant, p.Rerank, p.Sketch = 0, false, 0, true
+	p.Gap, p.GapFloor = x.gap, x.floor
 	p.Beam, p.R = int(math.Ceil(min(x.beam, math.MaxInt32))), int(math.Ceil(min(x.r, math.MaxInt32)))
 	p.Trees, p.Extra, p.curve, p.recall, p.expected = x.trees, x.extra, c, recall, x.recall
 	return p
@@ -172,7 +179,7 @@ func (p Params) from(c *Curve, recall float64) Params {
 // deeper returns the setting of the least measured depth of at least k, where the ladder has no beam.
 func (c *Curve) deeper(recall float64, k int) (p Params, ok bool) {
 	if k <= c.K {
-		return c.ungapped().resolve(recall)
+		return c.resolve(recall)
 	}
 	for i := range c.Depths {
 		if c.Depths[i].K >= k {

@@ -98,10 +98,8 @@ func (s *Searcher) merge(ids []uint32, width int) int {
 	if b.len() == width {
 		bar = b.keys[width-1]
 	}
-	if s.gap > 0 {
-		if keep := s.p.sketchKeep(); b.len() >= keep { // rows beyond would not be expanded
-			bar = min(bar, max(b.keys[keep-1], s.gapEnd()))
-		}
+	if keep := s.stop.keep; keep > 0 && b.len() >= keep { // rows beyond would not be expanded
+		bar = min(bar, max(b.keys[keep-1], s.gapEnd()))
 	}
 	keys := m.filter(ids, s.scores, bar)
 	if s.spills {

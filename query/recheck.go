@@ -35,9 +35,10 @@ type QuerySet struct {
 func (c *Curve) Recheck(ctx context.Context, v *View, sets ...QuerySet) (
 	checked *Curve, short []bool, err error) {
 	out := *c
-	out.Points, out.Depths = slices.Clone(c.Points), slices.Clone(c.Depths)
+	out.Points, out.Plain, out.Depths = slices.Clone(c.Points), slices.Clone(c.Plain), slices.Clone(c.Depths)
 	for i := range out.Depths {
-		out.Depths[i].Points = slices.Clone(out.Depths[i].Points)
+		d := &out.Depths[i]
+		d.Points, d.Plain = slices.Clone(d.Points), slices.Clone(d.Plain)
 	}
 	s := NewSearcher()
 	short, out.Reach = make([]bool, len(sets)), s.reach(v, sets, c.K)
@@ -73,10 +74,8 @@ func (c *Curve) Recheck(ctx context.Context, v *View, sets ...QuerySet) (
 			}
 			if least <= 1 {
 				at.Checked = least
-				if plain := d.ungapped(); plain != d { // restricted searches are expected to have it, too
-					if p := plain.cheapest(x.recall, climbs); p != nil {
-						p.Checked = least
-					}
+				if p := d.plainest(x.recall); p != nil && at.Params.Gap > 0 { // it is expected to have it, too
+					p.Checked = least
 				}
 			}
 		}

@@ -53,9 +53,9 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	width := s.places(start.beam)
 	// The depth if passing rows were spread evenly.
 	expected, ok := s.rung(float64(k) * float64(s.v.Rows.N) / float64(passing))
-	if ok = ok && s.places(expected.beam) <= affordable; !ok {
+	if ok = ok && s.used(&expected) <= affordable; !ok {
 		affordable = int(probeShare * float64(affordable))
-		if expected.beam = start.beam; width > affordable {
+		if s.used(&start) > affordable {
 			return nil, false
 		}
 	}
@@ -63,7 +63,8 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	if !ok && !s.passNear(ids, k, affordable) {
 		return nil, false
 	}
-	s.spills, s.gap = true, 0
+	s.spills = true
+	s.limit(&start)
 	s.startBeam(ids, max(width, fewSeeds), width)
 	for from := 0; ; {
 		s.walk(from, width)
@@ -71,14 +72,19 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 			return nil, true
 		}
 		x, enough, ok := s.wanted(width, k, float64(passing)/float64(max(1, s.v.Rows.N)))
-		need, exhausted := s.places(x.beam), s.beam.len()+len(s.spilled) <= width
+		need, exhausted := s.places(x.beam), !s.stop.ended && s.beam.len()+len(s.spilled) <= width
+		wide := need <= width && (!(s.stop.share > 0) || s.places(x.depth) <= s.stop.depth)
 		switch {
-		case enough && ok && (need <= width || exhausted):
+		case enough && ok && (wide || exhausted):
 			return s.take(max(k, s.places(start.r)), s.places(x.r)), true
-		case !ok || exhausted || need > affordable+affordable/2:
+		case !ok || exhausted || !enough && need <= width || s.used(&x) > affordable+affordable/2:
 			return nil, false
 		}
-		from, width = width, need
+		if from = width; s.stop.ended {
+			from = 0 // rows before that place are not expanded
+		}
+		width = max(width, need)
+		s.limit(&x)
 		s.widen(width)
 	}
 }
@@ -96,7 +102,7 @@ func (s *Searcher) passNear(ids []uint32, k, affordable int) bool {
 		return false
 	}
 	x, ok := s.rung(float64(k) * float64(len(ids)) / float64(found))
-	return ok && s.places(x.beam) <= affordable
+	return ok && s.used(&x) <= affordable
 }
 
 // affordable returns the width of a beam that costs as much as a scan of the passing rows' sketches.
@@ -114,6 +120,19 @@ func (s *Searcher) places(width float64) int {
 	return int(max(1, min(math.Ceil(width), float64(s.v.N))))
 }
 
+// used returns the number of places of a beam that the median query uses.
+func (s *Searcher) used(x *rung) int {
+	if x.gap > 0 {
+		return s.places(x.beam / gapRoom)
+	}
+	return s.places(x.beam)
+}
+
+// limit gives the current beam the gap of a rung.
+func (s *Searcher) limit(x *rung) {
+	s.stop = gap{share: x.gap, floor: x.floor, depth: max(s.places(x.depth), nearestGap)}
+}
+
 // rung returns the beam for a depth.
 func (s *Searcher) rung(depth float64) (rung, bool) {
 	if s.ladder.n > 0 {
@@ -125,6 +144,7 @@ func (s *Searcher) rung(depth float64) (rung, bool) {
 		depth: depth,
 		beam:  float64(max(s.p.Beam, s.p.sketchKeep())) * max(1, depth/k),
 		r:     float64(s.p.sketchKeep()) * max(1, depth/k),
+		gap:   s.p.Gap, floor: s.p.GapFloor,
 	}, true
 }
 
@@ -142,8 +162,8 @@ func (s *Searcher) wanted(width, k int, share float64) (x rung, enough, ok bool)
 			}
 		}
 	}
-	seen, trust := float64(found)/float64(width), trusted*float64(k)
-	seen = max(seen, (float64(found)+trust)/(float64(width)+trust/share))
+	all, trust := float64(max(1, min(width, s.beam.len()))), trusted*float64(k)
+	seen := max(float64(found)/all, (float64(found)+trust)/(all+trust/share))
 	x, ok = s.rung(float64(k) / seen)
 	x.beam = max(x.beam, float64(width)*1.25+1)
 	return x, false, ok
@@ -182,7 +202,8 @@ func (s *Searcher) scanKeep() int {
 	k := float64(max(1, s.p.K))
 	most := float64(s.p.sketchKeep())
 	l := &s.ladder
-	for i, x := range l.rungs[:l.n] {
+	for i := range l.n {
+		x := &l.levels[i].best
 		if x.depth >= k || i == l.n-1 {
 			most = max(most, x.r/x.depth*k)
 		}

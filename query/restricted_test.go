@@ -257,12 +257,14 @@ func TestForgedCurve(t *testing.T) {
 	numbers := []int{math.MinInt, -1, 0, 1, 2, 7, 1 << 31, math.MaxInt}
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.SampledFrom(numbers)
+		gaps := rapid.SampledFrom([]float32{-1, 0, 0.1, 1e38, float32(math.Inf(1)), float32(math.NaN())})
 		curve := func(name string) Curve {
 			c := Curve{K: number.Draw(t, name)}
 			for range rapid.IntRange(0, 3).Draw(t, "points") {
 				c.Points = append(c.Points, Point{
 					Params: Params{Beam: number.Draw(t, "beam"), R: number.Draw(t, "R"), Sketch: rapid.Bool().Draw(t, "sketch"),
-						Trees: number.Draw(t, "trees"), Extra: rapid.IntRange(-1, 3).Draw(t, "extra")},
+						Trees: number.Draw(t, "trees"), Extra: rapid.IntRange(-1, 3).Draw(t, "extra"),
+						Gap: gaps.Draw(t, "gap"), GapFloor: gaps.Draw(t, "floor")},
 					Recall: rapid.SampledFrom([]float64{-1e300, 0, 0.9, 1, 1e300}).Draw(t, "recall"),
 					Micros: rapid.SampledFrom([]float64{-1e300, 0, 1e300}).Draw(t, "micros"),
 				})
@@ -273,6 +275,7 @@ func TestForgedCurve(t *testing.T) {
 		for range rapid.IntRange(0, 6).Draw(t, "depths") {
 			c.Depths = append(c.Depths, curve("depth"))
 		}
+		c.ScanPlaces = rapid.SampledFrom([]float64{0, 1, 32}).Draw(t, "places")
 		k := rapid.SampledFrom([]int{1, 10, 300, 5000}).Draw(t, "k")
 		p, ok := c.Setting(0.9, k)
 		if !ok {
@@ -341,9 +344,6 @@ func TestTuneDepths(t *testing.T) {
 	_, _, _, c := restrictedFixture(t)
 	var ks []int
 	for _, d := range c.Depths {
-		if d.K == c.K {
-			continue // of the settings without a gap, if others have one
-		}
 		ks = append(ks, d.K)
 		for _, p := range d.Points {
 			if p.Params.Beam < d.K || p.Params.R < d.K || p.Params.R > p.Params.Beam || p.Recall <= 0 || p.Recall > 1 ||

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"slices"
 )
 
 // Safest joins curves of one view into one that holds for several sets of queries: it measures the
@@ -19,46 +18,42 @@ func Safest(ctx context.Context, v *View, workers int, curves []*Curve, sets ...
 	}
 	var points []Point
 	for _, c := range curves {
-		points = append(points, c.Points...)
+		points = append(append(points, c.Points...), c.Plain...)
 	}
-	var err error
-	if out.Points, _, err = least(ctx, meter{v: v, k: out.K, lanes: lanes}, points, sets); err != nil {
+	points, _, err := least(ctx, meter{v: v, k: out.K, lanes: lanes}, points, sets)
+	if err != nil {
 		return nil, err
 	}
-	var numbers []int
-	for _, c := range curves {
-		for _, d := range c.Depths {
-			numbers = append(numbers, d.K)
-		}
-	}
-	slices.Sort(numbers)
-	for _, k := range slices.Compact(numbers) {
+	out.set(points)
+	for _, k := range depths {
 		var settings []Point
+		measured := false
 		for _, c := range curves {
-			if k == c.K {
-				settings = append(settings, c.ungapped().Points...)
-				continue
-			}
 			for _, d := range c.Depths {
 				if d.K == k {
-					settings = append(settings, d.Points...)
+					settings, measured = append(append(settings, d.Points...), d.Plain...), true
 				}
 			}
 		}
+		if !measured {
+			continue
+		}
 		d := Curve{K: k}
-		if d.Points, d.Queries, err = least(ctx, meter{v: v, k: k, lanes: lanes}, settings, sets); err != nil {
+		settings, d.Queries, err = least(ctx, meter{v: v, k: k, lanes: lanes}, settings, sets)
+		if err != nil {
 			return nil, err
 		}
+		d.set(settings)
 		out.Depths = append(out.Depths, d)
 	}
 	return out, nil
 }
 
-// least measures settings on the queries of which the k nearest rows are known, and returns the best
-// of them with the least recall of any set, and the number of queries. It measures a slow setting on
+// least measures settings on the queries of which the k nearest rows are known, and returns them with the
+// least recall of any set, and the number of queries. It measures a slow setting on
 // some of the queries, as the tuner does.
 func least(ctx context.Context, of meter, points []Point, sets []QuerySet) (
-	best []Point, queries int, err error) {
+	measured []Point, queries int, err error) {
 	var meters []meter
 	var margins []bool
 	for _, set := range sets {
@@ -72,7 +67,6 @@ func least(ctx context.Context, of meter, points []Point, sets []QuerySet) (
 			meters, margins, queries = append(meters, m), append(margins, set.Margin), queries+n
 		}
 	}
-	var measured []Point
 	for _, p := range points {
 		p.Checked = 0 // it was measured on other queries, or on fewer
 		micros := p.Micros
@@ -92,5 +86,5 @@ func least(ctx context.Context, of meter, points []Point, sets []QuerySet) (
 		}
 		measured = append(measured, p)
 	}
-	return pareto(measured), queries, nil
+	return measured, queries, nil
 }

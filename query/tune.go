@@ -151,12 +151,11 @@ func Tune(ctx context.Context, v *View, set QuerySet, o TuneOptions) (*Curve, er
 		return nil, err
 	}
 	points = append(points, scans...)
-	curve.Depths = splitGaps(k, points, curve.Depths)
 	if curve.Scan, err = t.exact(ctx); err != nil {
 		return nil, err
 	}
 	t.advance(100)
-	curve.Points = pareto(points)
+	curve.set(points)
 	return curve, nil
 }
 

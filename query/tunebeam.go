@@ -90,6 +90,7 @@ type beams struct {
 	other  bool
 	points []Point
 	gapped []Point // of the same starts, with a gap
+	twin   *beams  // the last of them
 }
 
 // beamPoints returns points with beams, measured on all queries, and the curves of other depths.
@@ -283,7 +284,7 @@ func (b *beams) add(ctx context.Context, width int) error {
 // measureWidths measures widths that double, until no row is missed or a run takes too long.
 func (b *beams) measureWidths(ctx context.Context) error {
 	b.schedule = b.schedule[:0]
-	return b.widen(ctx, b.room()*b.t.m.k)
+	return b.widen(ctx, b.narrowest())
 }
 
 // widen is measureWidths from a width on.

@@ -66,7 +66,7 @@ func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 		if k == 1 {
 			b.reuse(base)
 		}
-		points, err := b.depth(ctx)
+		points, err := b.withGaps(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -77,13 +77,21 @@ func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 		points = append(points, scans...)
 		t.spent += d.spent
 		// Without points it records that no beam reaches this depth.
-		out = append(out, Curve{K: k, Queries: len(m.queries), Points: pareto(points)})
+		c := Curve{K: k, Queries: len(m.queries)}
+		c.set(points)
+		out = append(out, c)
 	}
 	return out, nil
 }
 
 // reuse takes the runs for another depth over for the nearest row alone, which they have measured as well.
 func (b *beams) reuse(base *beams) {
+	if base.twin != nil && base.gaps.depth == nearestGap {
+		b.gaps = base.gaps
+		if b.twin = b.gappedTwin(); b.twin != nil {
+			b.twin.reuse(base.twin)
+		}
+	}
 	b.time = base.time
 	for _, r := range base.schedule {
 		r.found, r.together = r.first, 1
@@ -100,14 +108,55 @@ func (b *beams) firstOf(recall float64) *widthStep {
 	return &b.schedule[i]
 }
 
-// depth returns a point for each of depthRecalls that a beam has.
-func (b *beams) depth(ctx context.Context) ([]Point, error) {
-	if len(b.schedule) == 0 {
-		if err := b.widen(ctx, b.t.m.k); err != nil {
+// withGaps returns points of a depth, some of beams with a gap.
+func (b *beams) withGaps(ctx context.Context) (points []Point, err error) {
+	if b.points, err = b.depth(ctx); err != nil {
+		return nil, err
+	}
+	defer func(spent time.Duration) { b.t.spent = spent }(b.t.spent) // as in addGapped
+	if b.twin == nil {
+		if b.gaps, err = b.measureGaps(ctx); err != nil {
+			return nil, err
+		}
+		if b.twin, err = b.fasterTwin(ctx); err != nil {
 			return nil, err
 		}
 	}
-	for width := 2 * b.t.m.k; width < b.schedule[0].p.Beam/2; width *= 2 {
+	if b.twin != nil {
+		if b.gapped, err = b.twin.depth(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return b.all(), nil
+}
+
+// fasterTwin returns gappedTwin, or nil unless a run at about the width for the highest of startRecalls is
+// clearly faster than a beam without a gap at the same recall.
+func (b *beams) fasterTwin(ctx context.Context) (*beams, error) {
+	g := b.gappedTwin()
+	if g == nil {
+		return nil, nil
+	}
+	width := min(b.width(startRecalls[len(startRecalls)-1]), float64(b.schedule[len(b.schedule)-1].p.Beam))
+	if err := g.add(ctx, gapRoom*int(width)); err != nil {
+		return nil, err
+	}
+	run := &g.schedule[0]
+	if run.micros > variedGain*b.ideal(run.most()) {
+		return nil, nil
+	}
+	g.schedule = nil
+	return g, nil
+}
+
+// depth returns a point for each of depthRecalls that a beam has.
+func (b *beams) depth(ctx context.Context) ([]Point, error) {
+	if len(b.schedule) == 0 {
+		if err := b.widen(ctx, b.narrowest()); err != nil {
+			return nil, err
+		}
+	}
+	for width := 2 * b.narrowest(); width < b.schedule[0].p.Beam/2; width *= 2 {
 		if err := b.add(ctx, width); err != nil {
 			return nil, err
 		}

@@ -20,16 +20,17 @@ const (
 	gapSame = 1.1
 )
 
-// gapTable holds the medians of Params.Gap that end a beam at the places k·2^i.
+// gapTable holds the medians of Params.Gap that end a beam at the places depth·2^i.
 type gapTable struct {
+	depth  int     // the place of the row from which they count
 	floor  float32 // Params.GapFloor
 	places []float64
 }
 
 // of returns the gap that ends a median beam at a place, interpolated between the logarithms of places.
-func (t *gapTable) of(place, k int) float32 {
-	steps := math.Log2(float64(place) / float64(k))
-	i := min(max(0, int(steps)), len(t.places)-2)
+func (t *gapTable) of(place int) float32 {
+	steps := max(0, math.Log2(float64(place)/float64(t.depth)))
+	i := min(int(steps), len(t.places)-2)
 	gap := t.places[i] + (t.places[i+1]-t.places[i])*(steps-float64(i))
 	if !(gap >= gapLeast) { // it may not be a number
 		return gapLeast
@@ -38,9 +39,10 @@ func (t *gapTable) of(place, k int) float32 {
 }
 
 // measureGaps returns the gaps of the rows on the widest beam of the schedule. The floor is half of the
-// median distance of the k-th row.
+// median distance of the row from which they count.
 func (b *beams) measureGaps(ctx context.Context) (t gapTable, err error) {
 	m := &b.t.m
+	t.depth = max(m.k, nearestGap)
 	p := b.schedule[len(b.schedule)-1].p
 	p.K, p.Gap = m.k, math.MaxFloat32 // without effect, but Searcher.fromMean is known
 	s := m.lanes[0].s
@@ -49,7 +51,7 @@ func (b *beams) measureGaps(ctx context.Context) (t gapTable, err error) {
 		if _, _, err := s.Search(ctx, m.v, m.queries[i], &p, nil); err != nil {
 			return t, err
 		}
-		for j, place := 0, m.k; place <= s.beam.len(); j, place = j+1, 2*place {
+		for j, place := 0, t.depth; place <= s.beam.len(); j, place = j+1, 2*place {
 			if j == len(squared) {
 				squared = append(squared, nil)
 			}
@@ -77,15 +79,24 @@ func (b *beams) measureGaps(ctx context.Context) (t gapTable, err error) {
 	return t, nil
 }
 
-// addGapped measures the beams of the same starts with a gap for recalls beyond above.
-func (b *beams) addGapped(ctx context.Context, above float64) error {
+// gappedTwin returns beams of the same starts with a gap, without measurements, nil if no gaps are known.
+func (b *beams) gappedTwin() *beams {
 	if len(b.gaps.places) < 2 || b.t.elapsed() > patience*b.t.budget {
 		return nil
 	}
+	g := *b
+	g.limited, g.schedule, g.points, g.twin = true, nil, nil, nil
+	return &g
+}
+
+// addGapped measures the beams of the same starts with a gap for recalls beyond above.
+func (b *beams) addGapped(ctx context.Context, above float64) error {
 	// They are about as many as those without a gap, and do not reduce the time for these.
 	defer func(spent time.Duration) { b.t.spent = spent }(b.t.spent)
-	g := *b
-	g.limited, g.schedule, g.points = true, nil, nil
+	g := b.gappedTwin()
+	if b.twin = g; g == nil {
+		return nil
+	}
 	if err := g.measureWidths(ctx); err != nil {
 		return err
 	}
@@ -109,6 +120,14 @@ func (b *beams) all() []Point {
 	return points
 }
 
+// narrowest returns the least width of a schedule.
+func (b *beams) narrowest() int {
+	if !b.limited {
+		return b.t.m.k
+	}
+	return gapRoom * b.gaps.depth
+}
+
 // room returns the number of places of a beam for each that the median query uses.
 func (b *beams) room() int {
 	if !b.limited {
@@ -121,17 +140,6 @@ func (b *beams) room() int {
 func (b *beams) resize(p *Params, width int) {
 	p.Beam = width
 	if b.limited {
-		p.Gap, p.GapFloor = b.gaps.of(width/gapRoom, b.t.m.k), b.gaps.floor
+		p.Gap, p.GapFloor = b.gaps.of(width/gapRoom), b.gaps.floor
 	}
-}
-
-// splitGaps returns the depths of a curve for k with one for k itself, if some of its points have a gap: of
-// the points without.
-func splitGaps(k int, points []Point, depths []Curve) []Curve {
-	plain := slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return p.Params.Gap > 0 })
-	if len(plain) == len(points) {
-		return depths
-	}
-	at, _ := slices.BinarySearchFunc(depths, k, func(c Curve, k int) int { return c.K - k })
-	return slices.Insert(depths, at, Curve{K: k, Points: pareto(plain)})
 }

@@ -2,18 +2,21 @@ package query
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
 )
 
 // Gaps are interpolated between the logarithms of places, and extrapolated beyond the last.
 func TestGapTable(t *testing.T) {
-	table := gapTable{places: []float64{0, 0.1, 0.3, 0.4}}
+	table := gapTable{depth: 10, places: []float64{0, 0.1, 0.3, 0.4}}
 	for _, x := range []struct {
 		place int
 		gap   float64
 	}{{10, gapLeast}, {3, gapLeast}, {20, 0.1}, {40, 0.3}, {57, 0.351096}, {80, 0.4}, {160, 0.5}} {
-		if got := table.of(x.place, 10); math.Abs(float64(got)-x.gap) > 1e-5 {
+		if got := table.of(x.place); math.Abs(float64(got)-x.gap) > 1e-5 {
 			t.Errorf("place %d: gap %g, want %g", x.place, got, x.gap)
 		}
 	}
@@ -53,11 +56,12 @@ func TestAddGapped(t *testing.T) {
 	}
 }
 
-// Settings with a gap serve the k of a curve if they are clearly faster; searches for another k and
-// restricted ones have those without.
-func TestSplitGaps(t *testing.T) {
+// Settings with a gap are chosen if they are clearly faster. Between depths the gap is interpolated, next to
+// a setting without one there is none.
+func TestGapsOfDepths(t *testing.T) {
 	at := func(recall, micros float64, beam int, gap float32) Point {
-		return Point{Recall: recall, Micros: micros, Params: Params{Sketch: true, Beam: beam, R: 20, Gap: gap}}
+		p := Params{Sketch: true, Beam: beam, R: 20, Gap: gap, GapFloor: 2 * gap}
+		return Point{Recall: recall, Micros: micros, Params: p}
 	}
 	b := &beams{points: []Point{at(0.9, 10, 20, 0), at(0.99, 40, 80, 0)},
 		gapped: []Point{at(0.905, 9.6, 60, 0.1), at(0.991, 30, 120, 0.3)}}
@@ -65,24 +69,56 @@ func TestSplitGaps(t *testing.T) {
 	if len(all) != 3 || all[2].Params.Gap != 0.3 {
 		t.Errorf("%+v", all)
 	}
-	hundred := Curve{K: 100, Points: []Point{at(0.9, 50, 150, 0), at(0.99, 90, 400, 0)}}
-	c := &Curve{K: 10, Points: pareto(all), Depths: splitGaps(10, all, []Curve{hundred})}
-	if len(c.Depths) != 2 || c.Depths[0].K != 10 || len(c.Depths[0].Points) != 2 {
-		t.Fatalf("%+v", c.Depths)
+	one := Curve{K: 1, Points: []Point{at(0.99, 5, 8, 0)}}
+	c := &Curve{K: 10, Depths: []Curve{one, {K: 100, Points: []Point{at(0.9, 50, 150, 0), at(0.99, 90, 400, 0.1)}}}}
+	c.set(append(all, at(0.99, 60, 70, 0)))
+	if len(c.Points) != 2 || len(c.Plain) != 2 || c.Plain[1].Params.Beam != 80 {
+		t.Fatalf("%+v", c)
 	}
 	for _, x := range []struct {
-		k, least, most int
-		gap            float32
-	}{{10, 120, 120, 0.3}, {9, 80, 80, 0}, {11, 80, 90, 0}, {100, 400, 400, 0}} {
-		p, ok := c.Setting(0.99, x.k)
-		if !ok || p.Gap != x.gap || p.Beam < x.least || p.Beam > x.most {
-			t.Errorf("k %d: %+v, %v", x.k, p, ok)
+		recall float64
+		k      int
+		gap    float64
+		beam   int
+	}{{0.99, 10, 0.3, 120}, {0.99, 31, 0.2, 217}, {0.99, 100, 0.1, 400}, {0.99, 500, 0.1, 2000},
+		{0.9, 10, 0, 20}, {0.9, 50, 0, 82}, {0.99, 1, 0, 8}, {0.99, 3, 0, 24}} {
+		p, ok := c.Setting(x.recall, x.k)
+		if !ok || math.Abs(float64(p.Gap)-x.gap) > 0.002 || math.Abs(float64(p.GapFloor-2*p.Gap)) > 1e-6 || p.Beam != x.beam {
+			t.Errorf("recall %g, k %d: %+v, %v", x.recall, x.k, p, ok)
 		}
 	}
-	if x, ok := func() (rung, bool) { l := c.ladder(0.99); return l.at(10) }(); !ok || x.beam != 80 {
-		t.Errorf("a restricted search has a beam of %g, %v", x.beam, ok)
+}
+
+// A restricted search has a gap, too: to the k-th passing row, wherever it is.
+func TestRestrictedGap(t *testing.T) {
+	f := small()
+	v := f.with(func(v *View) {
+		v.Deleted = roaring.New()
+		for row := uint32(0); row < uint32(v.N); row += 7 {
+			v.Deleted.Add(row)
+		}
+	})
+	s := NewSearcher()
+	work := func(gap float32) (sketched, hits int) {
+		for i := range f.queries.n {
+			q := f.queries.row(i)
+			p := Params{K: 10, Trees: 2, Sketch: true, R: 30, Beam: 100, Gap: gap}
+			found, stats, err := s.Search(t.Context(), v, q, &p, nil)
+			must(t, err)
+			exact, _, err := s.Search(t.Context(), v, q, &Params{K: 10, Method: Flat}, nil)
+			must(t, err)
+			sketched += stats.Sketched
+			for _, h := range found {
+				if slices.Contains(exact, h) {
+					hits++
+				}
+			}
+		}
+		return sketched, hits
 	}
-	if d := splitGaps(10, b.points, nil); d != nil {
-		t.Errorf("%+v without gaps", d)
+	all, most := work(0)
+	narrow, fewer := work(0.3)
+	if narrow >= all || fewer < most*9/10 || most < 9*f.queries.n {
+		t.Errorf("%d sketches and %d hits with a gap, %d and %d without", narrow, fewer, all, most)
 	}
 }

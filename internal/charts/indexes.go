@@ -16,12 +16,7 @@ func Recall(coll string, indexes ...db.IndexInfo) *plot.Chart {
 	c := plot.RecallTime(coll+": settings of the tuner on held-out rows", 0)
 	tuned := slices.DeleteFunc(slices.Clone(indexes), func(i db.IndexInfo) bool { return i.Curve == nil })
 	for _, i := range tuned {
-		curves := []query.Curve{*i.Curve}
-		for _, d := range i.Curve.Depths {
-			if d.K != i.Curve.K { // not the settings of restricted searches
-				curves = append(curves, d)
-			}
-		}
+		curves := append([]query.Curve{*i.Curve}, i.Curve.Depths...)
 		slices.SortFunc(curves, func(a, b query.Curve) int { return cmp.Compare(a.K, b.K) })
 		for _, curve := range curves {
 			s := plot.Series{Name: fmt.Sprintf("k = %d", curve.K), Group: i.Name, Style: fmt.Sprint(curve.K)}
