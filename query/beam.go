@@ -33,7 +33,7 @@ const nearestGap = 10
 type gap struct {
 	share, floor float32 // Params.Gap and Params.GapFloor; without a gap the share is 0
 	depth        int     // the place, from 1, of the row whose distance counts
-	keep         int     // if positive, rows that are too far are only kept among so many best ones
+	keep         int     // rows that are too far are only kept among so many best ones
 	ended        bool    // rows were not expanded because of the gap
 }
 
@@ -46,6 +46,26 @@ func (s *Searcher) gapEnd() uint64 {
 	// Estimates are squared distances less that of the query to the mean.
 	kth := max(0, keyEstimate(s.beam.keys[g.depth-1])+s.fromMean)
 	return newKey(kth+g.share*max(kth, g.floor)-s.fromMean, math.MaxUint32)
+}
+
+// bar returns the key from which on the beam keeps no rows because of the gap.
+func (s *Searcher) bar() uint64 {
+	if keep := s.stop.keep; s.stop.share > 0 && s.beam.len() >= keep {
+		return max(s.beam.keys[keep-1], s.gapEnd())
+	}
+	return noKey
+}
+
+// trim moves the rows off the beam that were kept before rows nearer to the query lowered the bar, so that
+// those on it are better than all that spilled.
+func (s *Searcher) trim() {
+	b, bar := &s.beam, s.bar()
+	left := b.len()
+	for left > s.stop.keep && b.keys[left-1] >= bar {
+		left--
+		s.spilled = append(s.spilled, spot{b.keys[left], b.marks[left]})
+	}
+	b.keys, b.marks = b.keys[:left], b.marks[:left]
 }
 
 // follow expands the best width rows by estimate until all of them are expanded. It starts from
@@ -87,10 +107,12 @@ func (s *Searcher) startBeam(ids []uint32, seeds, width int) {
 // widen gives the beam more places, for the best of the rows that it had no room for (Searcher.spills).
 func (s *Searcher) widen(width int) {
 	s.stats.Width = width
-	n := len(s.spilled)
-	s.hop, s.scores = grow(s.hop, n), grow(s.scores, n)
+	bar, n := s.bar(), len(s.spilled)
+	s.hop, s.scores = grow(s.hop, n)[:0], grow(s.scores, n)[:0]
 	for i, x := range s.spilled {
-		s.hop[i], s.scores[i] = uint32(i), keyEstimate(x.key)
+		if x.key < bar {
+			s.hop, s.scores = append(s.hop, uint32(i)), append(s.scores, keyEstimate(x.key))
+		}
 	}
 	b := &s.beam
 	best := s.pick.best(s.hop, s.scores, width-b.len())

@@ -228,26 +228,33 @@ func TestExplainBeam(t *testing.T) {
 	}
 }
 
-// TestWiden: a beam that is widened takes back the best of the rows that it had no room for, each once.
+// TestWiden: a beam that is widened takes back the best of the rows that it had no room for, or that were too
+// far for its gap, each once.
 func TestWiden(t *testing.T) {
 	v, _, queries, curve := restrictedFixture(t)
 	s := NewSearcher()
 	p, _ := curve.Setting(0.95, 10)
-	p.K = 10
-	for i := range 20 {
-		if _, _, err := s.Search(t.Context(), v, queries.row(i), &p, nil); err != nil {
+	p.K, p.Gap = 10, math.MaxFloat32
+	for i := range 40 {
+		if _, _, err := s.Search(t.Context(), v, queries.row(i/2), &p, nil); err != nil {
 			t.Fatal(err)
 		}
 		s.ctx, s.spills, s.stop = t.Context(), true, gap{}
+		if i%2 == 1 {
+			s.stop = gap{share: 0.1, depth: 6, keep: 7}
+		}
 		s.startBeam(s.gather(0), fewSeeds, 8)
-		from := 0
+		from, left := 0, 0
 		for _, width := range []int{8, 12, 100, 150} {
 			if width > 8 {
 				s.widen(width)
 			}
 			s.walk(from, width)
-			from = width
-			rows := map[uint32]bool{}
+			s.trim()
+			if from = width; s.stop.share > 0 {
+				from, left = 0, left+width-s.beam.len()
+			}
+			end, rows := s.gapEnd(), map[uint32]bool{}
 			all := slices.Clone(s.spilled)
 			for at, key := range slices.Backward(s.beam.keys) {
 				all = slices.Insert(all, 0, spot{key, s.beam.marks[at]})
@@ -260,7 +267,7 @@ func TestWiden(t *testing.T) {
 				if at < s.beam.len() {
 					last = x.key
 				}
-				if rows[uint32(x.key)] || at < s.beam.len() && x.mark&followed == 0 {
+				if rows[uint32(x.key)] || at < s.beam.len() && x.key < end && x.mark&followed == 0 {
 					t.Fatalf("query %d, width %d: row %d twice or not expanded", i, width, uint32(x.key))
 				}
 				rows[uint32(x.key)] = true
@@ -271,9 +278,13 @@ func TestWiden(t *testing.T) {
 					seen++
 				}
 			}
-			if s.beam.len() != width || len(rows) != seen {
+			if s.beam.len() != width && s.stop.share == 0 || len(rows) != seen {
 				t.Fatalf("query %d: %d of %d places, %d rows of %d seen", i, s.beam.len(), width, len(rows), seen)
 			}
+			s.stop.share, s.stop.depth, s.stop.keep = 1.5*s.stop.share, s.stop.depth+width/10, s.stop.keep+width/10
+		}
+		if i%2 == 1 && left == 0 {
+			t.Errorf("query %d: the gap had no effect", i)
 		}
 	}
 }

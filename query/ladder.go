@@ -59,10 +59,18 @@ func (l *ladder) end(depth int) {
 	if l.n == 0 {
 		return
 	}
-	// The recall of a beam of proportional width falls on the way: halfway, by a tenth where rows are
-	// stored twice.
-	last := l.levels[l.n-1].best.depth
-	l.top = math.Min(l.top, last*math.Pow(float64(depth)/last, 0.25))
+	l.top = math.Min(l.top, scales(l.levels[l.n-1].best.depth, float64(depth)))
+}
+
+// scales returns the depth up to which a beam has about its recall if its width is in proportion, where no
+// beam of its kind has the recall at depth to. The recall falls on the way: halfway, by a tenth where rows
+// are stored twice.
+func scales(from, to float64) float64 { return from * math.Pow(to/from, 0.25) }
+
+// scaled returns the beam for another depth, in proportion.
+func (x rung) scaled(depth float64) rung {
+	x.beam, x.r, x.depth = x.beam*depth/x.depth, x.r*depth/x.depth, depth
+	return x
 }
 
 // at returns the beam of a depth. Between two levels, width and number of exact distances are
@@ -77,17 +85,20 @@ func (l *ladder) at(depth float64) (x rung, ok bool) {
 	case depth <= first.depth:
 		return first, true
 	case depth >= last.depth:
-		last.beam *= depth / last.depth
-		last.r *= depth / last.depth
-		last.depth = depth
-		return last, true
+		return last.scaled(depth), true
 	}
 	i := 1
 	for depth > l.levels[i].best.depth {
 		i++
 	}
 	a, b := l.levels[i-1].best, l.levels[i].best
-	if !(a.gap > 0 && b.gap > 0) { // widths with a gap and without are not comparable
+	switch { // widths with a gap and without are not comparable
+	case a.gap > 0 && b.gap > 0:
+	case a.gap > 0 && depth <= scales(a.depth, b.depth):
+		return a.scaled(depth), true
+	case b.gap > 0 && depth >= scales(b.depth, a.depth):
+		return b, true
+	default:
 		a, b = l.levels[i-1].plain, l.levels[i].plain
 	}
 	share := math.Log(depth/a.depth) / math.Log(b.depth/a.depth)

@@ -94,12 +94,9 @@ type merger struct {
 // move of each row on the beam.
 func (s *Searcher) merge(ids []uint32, width int) int {
 	b, m := &s.beam, &s.merger
-	bar := uint64(noKey)
+	bar := s.bar() // rows beyond would not be expanded
 	if b.len() == width {
-		bar = b.keys[width-1]
-	}
-	if keep := s.stop.keep; keep > 0 && b.len() >= keep { // rows beyond would not be expanded
-		bar = min(bar, max(b.keys[keep-1], s.gapEnd()))
+		bar = min(bar, b.keys[width-1])
 	}
 	keys := m.filter(ids, s.scores, bar)
 	if s.spills {

@@ -67,10 +67,10 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	s.limit(&start)
 	s.startBeam(ids, max(width, fewSeeds), width)
 	for from := 0; ; {
-		s.walk(from, width)
-		if s.halted() {
+		if s.walk(from, width); s.halted() {
 			return nil, true
 		}
+		s.trim()
 		x, enough, ok := s.wanted(width, k, float64(passing)/float64(max(1, s.v.Rows.N)))
 		need, exhausted := s.places(x.beam), !s.stop.ended && s.beam.len()+len(s.spilled) <= width
 		wide := need <= width && (!(s.stop.share > 0) || s.places(x.depth) <= s.stop.depth)
@@ -130,7 +130,8 @@ func (s *Searcher) used(x *rung) int {
 
 // limit gives the current beam the gap of a rung.
 func (s *Searcher) limit(x *rung) {
-	s.stop = gap{share: x.gap, floor: x.floor, depth: max(s.places(x.depth), nearestGap)}
+	depth := max(s.places(x.depth), nearestGap)
+	s.stop = gap{share: x.gap, floor: x.floor, depth: depth, keep: max(s.places(x.r), depth)}
 }
 
 // rung returns the beam for a depth.

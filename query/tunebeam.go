@@ -91,6 +91,7 @@ type beams struct {
 	points []Point
 	gapped []Point // of the same starts, with a gap
 	twin   *beams  // the last of them
+	above  float64 // settings for another depth are for recalls above
 }
 
 // beamPoints returns points with beams, measured on all queries, and the curves of other depths.
@@ -117,11 +118,13 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, []Curve, error) {
 	if err := b.addGapped(ctx, 0); err != nil {
 		return nil, nil, err
 	}
-	if err := b.startMore(ctx); err != nil {
+	starts, err := b.startMore(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
-	deep, err := t.deep(ctx, b)
-	return b.all(), deep, err
+	points := b.all()
+	deep, err := t.deep(ctx, chosen(starts, points))
+	return points, deep, err
 }
 
 // The measurement of Curve.ScanPlaces.
@@ -171,47 +174,73 @@ func (t *tuner) scanPlaces(ctx context.Context) (float64, error) {
 
 // startMore measures beams that start from more leaves, for the recalls at which they are faster, and for
 // those that have no setting or cost many times what 0.95 does: wider beams do not help where the first rows
-// do not lead to all others, more first rows may.
-func (b *beams) startMore(ctx context.Context) error {
+// do not lead to all others, more first rows may. It returns the beams of all starts that have settings.
+func (b *beams) startMore(ctx context.Context) ([]*beams, error) {
+	first := *b
+	starts := []*beams{&first}
 	for _, extra := range moreStarts {
 		if b.t.elapsed() > patience*b.t.budget {
-			return nil
+			break
 		}
 		more := *b
 		more.base.Trees, more.base.Extra = b.t.m.v.Forest.Trees, extra
 		more.schedule, more.points = nil, nil
 		above, faster, err := b.outrunAbove(ctx, more.base)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !faster {
 			var ok bool
 			if above, ok = b.within(steep); ok {
-				return nil
+				break
 			}
 		}
 		if err := more.measureWidths(ctx); err != nil {
-			return err
+			return nil, err
 		}
 		if err := more.measureRecalls(ctx, above); err != nil {
-			return err
+			return nil, err
 		}
 		gained := slices.ContainsFunc(more.points, func(p Point) bool { return !outdone(b.points, p) })
 		stuck := b.level() || b.tooWide(b.schedule[len(b.schedule)-1].p.Beam)
 		if b.points = append(b.points, more.points...); !gained {
-			return nil
+			break
 		}
 		if err := more.addGapped(ctx, above); err != nil {
-			return err
+			return nil, err
 		}
 		b.gapped = more.gapped
+		starts = append(starts, &more)
 		if stuck || faster {
-			// Other depths, and even more starts, are compared with these.
-			more.points = b.points
+			// Even more starts are compared with these.
+			points := b.points
 			*b = more
+			b.points = points
 		}
 	}
-	return nil
+	return starts, nil
+}
+
+// chosen returns the starts, fewest leaves first, of the cheapest of points for startRecalls, with the
+// recalls above which they are. Where no beam has a recall, it is the last one.
+func chosen(starts []*beams, points []Point) (out []*beams) {
+	measured := Curve{Points: points}
+	above := 0.0
+	for _, recall := range startRecalls {
+		of := starts[len(starts)-1]
+		if x := measured.cheapest(recall, climbs); x != nil {
+			i := slices.IndexFunc(starts, func(b *beams) bool {
+				return b.base.Trees == x.Params.Trees && b.base.Extra == x.Params.Extra
+			})
+			of = starts[max(0, i)]
+		}
+		if !slices.Contains(out, of) {
+			of.above = above
+			out = append(out, of)
+		}
+		above = recall
+	}
+	return out
 }
 
 // outrunAbove compares beams of another start at the widths of startRecalls. If they are clearly faster at

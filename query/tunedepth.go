@@ -35,8 +35,9 @@ const (
 	DeepQueries  = 100
 )
 
-// deep measures beams for other depths, on the queries of which enough true neighbors are known.
-func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
+// deep measures beams of some starts for other depths, on the queries of which enough true neighbors are
+// known.
+func (t *tuner) deep(ctx context.Context, starts []*beams) ([]Curve, error) {
 	var out []Curve
 	for _, k := range depths {
 		if k == t.m.k {
@@ -60,28 +61,43 @@ func (t *tuner) deep(ctx context.Context, base *beams) ([]Curve, error) {
 		}
 		n := min(len(m.queries), max(depthQueries, depthAnswers/k))
 		m.queries, m.truth = m.queries[:n], m.truth[:n]
-		d := &tuner{m: m, values: t.values, start: time.Now(), budget: t.budget / depthBudget,
-			report: func(int, int) {}}
-		b := &beams{t: d, base: base.base, exact: base.exact, bias: 1, other: true}
-		if k == 1 {
-			b.reuse(base)
+		var points []Point
+		for _, base := range starts {
+			more, err := t.deepFrom(ctx, m, base)
+			if err != nil {
+				return nil, err
+			}
+			points = append(points, more...)
 		}
-		points, err := b.withGaps(ctx)
-		if err != nil {
-			return nil, err
-		}
+		d := t.deepTuner(m)
 		scans, err := d.scans(ctx, points)
 		if err != nil {
 			return nil, err
 		}
-		points = append(points, scans...)
 		t.spent += d.spent
 		// Without points it records that no beam reaches this depth.
-		c := Curve{K: k, Queries: len(m.queries)}
-		c.set(points)
+		c := Curve{K: k, Queries: n}
+		c.set(append(points, scans...))
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// deepTuner returns a tuner for another depth.
+func (t *tuner) deepTuner(m meter) *tuner {
+	return &tuner{m: m, values: t.values, start: time.Now(), budget: t.budget / depthBudget, report: func(int, int) {}}
+}
+
+// deepFrom returns points of beams of one start.
+func (t *tuner) deepFrom(ctx context.Context, m meter, base *beams) ([]Point, error) {
+	d := t.deepTuner(m)
+	b := &beams{t: d, base: base.base, exact: base.exact, bias: 1, other: true, above: base.above}
+	if m.k == 1 {
+		b.reuse(base)
+	}
+	points, err := b.withGaps(ctx)
+	t.spent += d.spent
+	return points, err
 }
 
 // reuse takes the runs for another depth over for the nearest row alone, which they have measured as well.
@@ -163,6 +179,9 @@ func (b *beams) depth(ctx context.Context) ([]Point, error) {
 	}
 	var points []Point
 	for i, recall := range depthRecalls {
+		if recall <= b.above {
+			continue
+		}
 		for range narrowSteps {
 			width, ok := b.between(recall+b.margin(recall, b.firstOf(recall)), depthGap)
 			if !ok || i >= depthNarrowed && b.t.elapsed() > b.t.budget {

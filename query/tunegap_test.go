@@ -87,6 +87,17 @@ func TestGapsOfDepths(t *testing.T) {
 			t.Errorf("recall %g, k %d: %+v, %v", x.recall, x.k, p, ok)
 		}
 	}
+	// The next depths have no beam with a gap: near this one it serves, farther ones are without.
+	c.Depths[1].Points = []Point{at(0.99, 90, 400, 0)}
+	for k, beam := range map[int]int{5: 40, 7: 120, 15: 180, 20: 130, 100: 400} {
+		if p, ok := c.Setting(0.99, k); !ok || p.Beam != beam || (p.Gap > 0) != (k == 7 || k == 15) {
+			t.Errorf("k %d: %+v, %v", k, p, ok)
+		}
+	}
+	// A restricted search of the k of the curve has its beam.
+	if x, ok := func() (rung, bool) { l := c.ladder(0.99); return l.at(10) }(); !ok || x.beam != 120 || !(x.gap > 0) {
+		t.Errorf("%+v, %v", x, ok)
+	}
 }
 
 // A restricted search has a gap, too: to the k-th passing row, wherever it is.
