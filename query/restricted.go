@@ -2,6 +2,8 @@ package query
 
 import (
 	"math"
+
+	"github.com/anndb/anndb/vector"
 )
 
 // A restricted search is one in which some rows cannot be answers: deleted ones, and those that a
@@ -213,13 +215,13 @@ func (s *Searcher) scanKeep() int {
 }
 
 // scanSketches compares the sketches of all passing rows that the index covers, and computes exact
-// distances of the best ones until these no longer change the answer. If too many do, because the
-// passing rows are all far away and about equally far, it compares all of them exactly.
+// distances of the best ones until these no longer change the answer and all others are farther than it
+// by estimate. If these are too many, because the passing rows are all far away and about equally far, it
+// compares all of them exactly.
 func (s *Searcher) scanSketches() {
 	s.stats.Way, s.stats.Width = BySketches, 0
 	want := s.scanKeep()
-	room, most := poolRoom*want+4*settleLeast, s.passingRows()/poolMost
-	s.pool.fill(s, room)
+	s.pool.fill(s, poolRoom*want+4*settleLeast)
 	s.nextEpoch()
 	bound := float32(math.Inf(-1))
 	for scored := 0; !s.halted(); {
@@ -234,25 +236,33 @@ func (s *Searcher) scanSketches() {
 				s.enter(ids, fromScan)
 				return
 			}
-			s.stats.Widened++
-			if room >= most {
-				s.stats.Way, s.stats.Recall = ByScan, 1
-				s.top.Reset(s.depth())
-				s.possibleRows(func(ids []uint32) { s.enter(ids, fromScan) })
-				return
-			}
-			s.enter(ids, fromScan)
-			scored += len(ids)
-			room = most
-			s.pool.fill(s, room)
-			continue
+			break
 		}
 		entered := s.enter(ids, fromScan)
-		if scored > 0 && float64(entered) <= (1-s.recall())*float64(s.depth())/4 {
+		few := scored > 0 && float64(entered) <= (1-s.recall())*float64(s.depth())/4
+		if few && bound+s.fromMean >= s.squared(s.top.Threshold()) {
 			return
 		}
 		scored += len(ids)
 	}
+	if s.halted() {
+		return
+	}
+	s.stats.Widened++
+	s.stats.Way, s.stats.Recall = ByScan, 1
+	s.top.Reset(s.depth())
+	s.possibleRows(func(ids []uint32) { s.enter(ids, fromScan) })
+}
+
+// squared returns the squared distance in the partition space of an internal distance.
+func (s *Searcher) squared(d float32) float32 {
+	switch {
+	case s.v.Lift:
+		return 2*s.v.LiftNorm*s.v.LiftNorm + 2*s.lifted*d
+	case s.v.Metric == vector.Cosine:
+		return 2 * d
+	}
+	return d
 }
 
 // recall returns the recall that the parameters were chosen for.
@@ -279,9 +289,8 @@ type pool struct {
 const (
 	// poolRun is the number of rows of a scan that are read together.
 	poolRun = 1 << 10
-	// poolRoom is the number of rows kept for each that gets an exact distance first, and poolMost the share
-	// of the passing rows, as a divisor, that is kept if these do not suffice.
-	poolRoom, poolMost = 8, 3
+	// poolRoom is the number of rows kept for each that gets an exact distance first.
+	poolRoom = 8
 	// settleLeast is the least number of rows that can show that an answer has settled.
 	settleLeast = 32
 )

@@ -36,7 +36,7 @@ type Searcher struct {
 	z        []float32 // coordinates that the forest compares
 	sums     []int32   // scratch of the byte rotation
 	sketch   sketchQuery
-	fromMean float32 // squared distance of the query to the mean, where a beam may have a gap
+	fromMean float32 // squared distance of the query to the mean, which estimates lack
 	stop     gap     // of the current beam
 	scores   []float32
 	pick     selector
@@ -364,9 +364,7 @@ func (s *Searcher) project(q []float32, norm float32) {
 	}
 	if sketch {
 		s.sketch.set(v.Sketch, x, s.rotated, v.Rotation.Mean)
-		if s.p.Gap > 0 || s.ladder.n > 0 {
-			s.fromMean = vector.L2Squared(x, v.Rotation.Mean)
-		}
+		s.fromMean = vector.L2Squared(x, v.Rotation.Mean)
 	}
 	if s.quantised() {
 		s.quant.reset(v.Quant, x)

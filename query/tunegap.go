@@ -44,7 +44,7 @@ func (b *beams) measureGaps(ctx context.Context) (t gapTable, err error) {
 	m := &b.t.m
 	t.depth = max(m.k, nearestGap)
 	p := b.schedule[len(b.schedule)-1].p
-	p.K, p.Gap = m.k, math.MaxFloat32 // without effect, but Searcher.fromMean is known
+	p.K = m.k
 	s := m.lanes[0].s
 	var squared [][]float64 // by place k·2^i, by query
 	for i := 0; i < len(m.queries); i += b.stride() {
