@@ -107,7 +107,8 @@ func TestBeamFollowsLists(t *testing.T) {
 }
 
 // A beam with a gap expands rows up to (1 + gap) times the squared distance, by estimate, of the k-th one, at
-// least the tenth, or gap times the floor farther; of rows beyond it keeps the best R. The widest gap is as good as none.
+// least the tenth, or gap times the floor farther; of rows beyond it keeps the best R. The widest gap is as
+// good as none.
 func TestBeamGap(t *testing.T) {
 	f := small()
 	s, width := NewSearcher(), 60

@@ -28,7 +28,8 @@ type Curve struct {
 	// learned.
 	Sampled int     `json:"sampled,omitempty"`
 	Points  []Point `json:"points"`
-	// Plain are settings of the same kind without Params.Gap, if some Points have one.
+	// Plain are settings without Params.Gap that are not worth using next to those with one, except between
+	// two depths of which one has none.
 	Plain []Point `json:"plain,omitempty"`
 	// Reach is the largest internal distance from a measured query to its K-th nearest row. A query
 	// whose K-th row is farther is unlike all of them (Stats.Far). It is 0 if it is unknown, and
@@ -50,8 +51,13 @@ type Curve struct {
 // set makes points the settings of the curve, as far as they are worth using.
 func (c *Curve) set(points []Point) {
 	c.Points, c.Plain = pareto(points), nil
-	if slices.ContainsFunc(c.Points, func(p Point) bool { return p.Params.Gap > 0 }) {
-		c.Plain = pareto(slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !plain(&p.Params) }))
+	gapless := slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !plain(&p.Params) })
+	for _, p := range pareto(gapless) {
+		if slices.ContainsFunc(c.Points, func(x Point) bool {
+			return x.Params.Gap > 0 && x.Micros <= p.Micros && x.Recall >= p.Recall
+		}) {
+			c.Plain = append(c.Plain, p)
+		}
 	}
 }
 

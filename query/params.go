@@ -111,9 +111,9 @@ type Params struct {
 	// and has no effect if the view has no sketches or no label lists.
 	Beam int `json:"beam,omitempty"`
 	// Gap, if positive, limits a beam to rows near enough: those whose squared distance, by sketch,
-	// exceeds that of the K-th best row, or the tenth, by at most the share Gap, of GapFloor if that is more: where rows
-	// are much nearer than to most queries, the errors of sketches are more than a share of their distances.
-	// It needs Beam, and has no effect on range searches.
+	// exceeds that of the K-th best row, at least the tenth, by at most the share Gap, of GapFloor if
+	// that is more: where rows are much nearer than to most queries, the errors of sketches are more
+	// than a share of their distances. It needs Beam, and has no effect on range searches.
 	Gap      float32 `json:"gap,omitempty"`
 	GapFloor float32 `json:"gap_floor,omitempty"`
 	// Quant ranks the remaining rows by the 8-bit copy and keeps the best Rerank (zero: the

@@ -85,7 +85,8 @@ func (t *tuner) deep(ctx context.Context, starts []*beams) ([]Curve, error) {
 
 // deepTuner returns a tuner for another depth.
 func (t *tuner) deepTuner(m meter) *tuner {
-	return &tuner{m: m, values: t.values, start: time.Now(), budget: t.budget / depthBudget, report: func(int, int) {}}
+	return &tuner{m: m, values: t.values, start: time.Now(), budget: t.budget / depthBudget,
+		report: func(int, int) {}}
 }
 
 // deepFrom returns points of beams of one start.

@@ -70,9 +70,10 @@ func TestGapsOfDepths(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	one := Curve{K: 1, Points: []Point{at(0.99, 5, 8, 0)}}
-	c := &Curve{K: 10, Depths: []Curve{one, {K: 100, Points: []Point{at(0.9, 50, 150, 0), at(0.99, 90, 400, 0.1)}}}}
+	hundred := Curve{K: 100, Points: []Point{at(0.9, 50, 150, 0), at(0.99, 90, 400, 0.1)}}
+	c := &Curve{K: 10, Depths: []Curve{one, hundred}}
 	c.set(append(all, at(0.99, 60, 70, 0)))
-	if len(c.Points) != 2 || len(c.Plain) != 2 || c.Plain[1].Params.Beam != 80 {
+	if len(c.Points) != 2 || len(c.Plain) != 1 || c.Plain[0].Params.Beam != 80 {
 		t.Fatalf("%+v", c)
 	}
 	for _, x := range []struct {
@@ -83,7 +84,8 @@ func TestGapsOfDepths(t *testing.T) {
 	}{{0.99, 10, 0.3, 120}, {0.99, 31, 0.2, 217}, {0.99, 100, 0.1, 400}, {0.99, 500, 0.1, 2000},
 		{0.9, 10, 0, 20}, {0.9, 50, 0, 82}, {0.99, 1, 0, 8}, {0.99, 3, 0, 24}} {
 		p, ok := c.Setting(x.recall, x.k)
-		if !ok || math.Abs(float64(p.Gap)-x.gap) > 0.002 || math.Abs(float64(p.GapFloor-2*p.Gap)) > 1e-6 || p.Beam != x.beam {
+		if !ok || p.Beam != x.beam || math.Abs(float64(p.Gap)-x.gap) > 0.002 ||
+			math.Abs(float64(p.GapFloor-2*p.Gap)) > 1e-6 {
 			t.Errorf("recall %g, k %d: %+v, %v", x.recall, x.k, p, ok)
 		}
 	}
@@ -95,7 +97,8 @@ func TestGapsOfDepths(t *testing.T) {
 		}
 	}
 	// A restricted search of the k of the curve has its beam.
-	if x, ok := func() (rung, bool) { l := c.ladder(0.99); return l.at(10) }(); !ok || x.beam != 120 || !(x.gap > 0) {
+	l := c.ladder(0.99)
+	if x, ok := l.at(10); !ok || x.beam != 120 || !(x.gap > 0) {
 		t.Errorf("%+v, %v", x, ok)
 	}
 }
