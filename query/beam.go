@@ -43,9 +43,14 @@ func (s *Searcher) gapEnd() uint64 {
 	if !(g.share > 0) || s.beam.len() < g.depth {
 		return noKey
 	}
-	// Estimates are squared distances less that of the query to the mean.
-	kth := max(0, keyEstimate(s.beam.keys[g.depth-1])+s.fromMean)
+	kth := s.squaredAt(g.depth)
 	return newKey(kth+g.share*max(kth, g.floor)-s.fromMean, math.MaxUint32)
+}
+
+// squaredAt returns the squared distance, by estimate, of the row at a place of the beam, from 1.
+func (s *Searcher) squaredAt(place int) float32 {
+	// Estimates lack the squared distance of the query to the mean.
+	return max(0, keyEstimate(s.beam.keys[place-1])+s.fromMean)
 }
 
 // bar returns the key from which on the beam keeps no rows because of the gap.

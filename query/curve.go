@@ -48,6 +48,29 @@ type Curve struct {
 	Depths []Curve `json:"depths,omitempty"`
 }
 
+// depth returns the curve of k neighbors, nil if there is none.
+func (c *Curve) depth(k int) *Curve {
+	if k == c.K {
+		return c
+	}
+	for i := range c.Depths {
+		if c.Depths[i].K == k {
+			return &c.Depths[i]
+		}
+	}
+	return nil
+}
+
+// clone returns a copy with points of its own.
+func (c *Curve) clone() Curve {
+	out := *c
+	out.Points, out.Plain, out.Depths = slices.Clone(c.Points), slices.Clone(c.Plain), slices.Clone(c.Depths)
+	for i := range c.Depths {
+		out.Depths[i] = c.Depths[i].clone()
+	}
+	return out
+}
+
 // set makes points the settings of the curve, as far as they are worth using.
 func (c *Curve) set(points []Point) {
 	c.Points, c.Plain = pareto(points), nil

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"math"
 )
 
@@ -37,20 +38,6 @@ func newRung(depth int, x *Point) rung {
 	p := &x.Params
 	return rung{depth: float64(depth), beam: float64(p.Beam), r: float64(p.R), gap: p.Gap, floor: p.GapFloor,
 		trees: p.Trees, extra: p.Extra, recall: x.last()}
-}
-
-// add appends the beams of a depth. plain may be nil.
-func (l *ladder) add(depth int, best, plain *Point) {
-	if l.n == maxLevels || float64(depth) > l.top {
-		return
-	}
-	is := level{best: newRung(depth, best)}
-	if is.plain = is.best; plain != nil {
-		is.plain = newRung(depth, plain)
-	}
-	is.plain.gap = 0
-	l.levels[l.n] = is
-	l.n++
 }
 
 // end records that no measured beam has the recall at a depth. The first level also serves the depths
@@ -139,7 +126,14 @@ func (l *ladder) climb(c *Curve, recall float64) {
 		l.end(c.K) // or a scan is cheaper than any beam
 		return
 	}
-	l.add(c.K, best, c.plainest(recall))
+	if l.n == maxLevels || float64(c.K) > l.top {
+		return
+	}
+	plain := cmp.Or(c.plainest(recall), best) // its whole width, if none without a gap has the recall
+	is := level{newRung(c.K, best), newRung(c.K, plain)}
+	is.plain.gap = 0
+	l.levels[l.n] = is
+	l.n++
 }
 
 // Setting returns the cheapest setting that has a recall for the k nearest rows. A setting that

@@ -19,6 +19,17 @@ type meter struct {
 	lanes   []*lane
 }
 
+// atDepth returns the meter of k neighbors, on the queries of which so many are known.
+func (m meter) atDepth(k int) meter {
+	of := meter{v: m.v, k: k, lanes: m.lanes}
+	for i, truth := range m.truth {
+		if len(truth) >= k {
+			of.queries, of.truth = append(of.queries, m.queries[i]), append(of.truth, truth)
+		}
+	}
+	return of
+}
+
 // lane is what one goroutine of a meter needs.
 type lane struct {
 	s     *Searcher

@@ -34,20 +34,13 @@ type QuerySet struct {
 // Errors: those of Search.
 func (c *Curve) Recheck(ctx context.Context, v *View, sets ...QuerySet) (
 	checked *Curve, short []bool, err error) {
-	out := *c
-	out.Points, out.Plain, out.Depths = slices.Clone(c.Points), slices.Clone(c.Plain), slices.Clone(c.Depths)
-	for i := range out.Depths {
-		d := &out.Depths[i]
-		d.Points, d.Plain = slices.Clone(d.Points), slices.Clone(d.Plain)
-	}
+	out := c.clone()
 	s := NewSearcher()
 	short, out.Reach = make([]bool, len(sets)), s.reach(v, sets, c.K)
-	for i := -1; i < len(out.Depths); i++ {
-		d := &out
-		if i >= 0 {
-			if d = &out.Depths[i]; d.K != recheckDepth || out.K == recheckDepth {
-				continue
-			}
+	for _, k := range slices.Compact([]int{out.K, recheckDepth}) {
+		d := out.depth(k)
+		if d == nil {
+			continue
 		}
 		var last *Point
 		for _, x := range rechecks {

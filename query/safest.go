@@ -10,71 +10,57 @@ import (
 //
 // Errors: those of Search.
 func Safest(ctx context.Context, v *View, workers int, curves []*Curve, sets ...QuerySet) (*Curve, error) {
-	lanes := newLanes(workers)
-	out := &Curve{K: curves[0].K, Reach: lanes[0].s.reach(v, sets, curves[0].K),
-		ScanPlaces: curves[len(curves)-1].ScanPlaces}
-	for _, set := range sets {
-		out.Queries += len(set.Queries)
-	}
-	var points []Point
-	for _, c := range curves {
-		points = append(append(points, c.Points...), c.Plain...)
-	}
-	points, _, err := least(ctx, meter{v: v, k: out.K, lanes: lanes}, points, sets)
+	of := meter{v: v, k: curves[0].K, lanes: newLanes(workers)}
+	out, err := of.least(ctx, curves, sets)
 	if err != nil {
 		return nil, err
 	}
-	out.set(points)
+	out.Reach, out.ScanPlaces = of.lanes[0].s.reach(v, sets, of.k), curves[len(curves)-1].ScanPlaces
 	for _, k := range depths {
-		var settings []Point
-		measured := false
+		var deep []*Curve
 		for _, c := range curves {
-			for _, d := range c.Depths {
-				if d.K == k {
-					settings, measured = append(append(settings, d.Points...), d.Plain...), true
-				}
+			if d := c.depth(k); d != nil && d != c {
+				deep = append(deep, d)
 			}
 		}
-		if !measured {
+		if len(deep) == 0 {
 			continue
 		}
-		d := Curve{K: k}
-		settings, d.Queries, err = least(ctx, meter{v: v, k: k, lanes: lanes}, settings, sets)
+		of.k = k
+		d, err := of.least(ctx, deep, sets)
 		if err != nil {
 			return nil, err
 		}
-		d.set(settings)
-		out.Depths = append(out.Depths, d)
+		out.Depths = append(out.Depths, *d)
 	}
 	return out, nil
 }
 
-// least measures settings on the queries of which the k nearest rows are known, and returns them with the
-// least recall of any set, and the number of queries. It measures a slow setting on
-// some of the queries, as the tuner does.
-func least(ctx context.Context, of meter, points []Point, sets []QuerySet) (
-	measured []Point, queries int, err error) {
+// least measures the settings of curves on the queries of which the k nearest rows are known, and returns a
+// curve with the least recall of any set. It measures a slow setting on some of the queries, as the tuner
+// does.
+func (m meter) least(ctx context.Context, curves []*Curve, sets []QuerySet) (*Curve, error) {
+	out := &Curve{K: m.k}
 	var meters []meter
 	var margins []bool
 	for _, set := range sets {
-		m := of
-		for i, truth := range set.Truth {
-			if len(truth) >= of.k {
-				m.queries, m.truth = append(m.queries, set.Queries[i]), append(m.truth, truth)
-			}
+		m.queries, m.truth = set.Queries, set.Truth
+		if of := m.atDepth(m.k); len(of.queries) > 0 {
+			meters, margins = append(meters, of), append(margins, set.Margin)
+			out.Queries += len(of.queries)
 		}
-		if n := len(m.queries); n > 0 {
-			meters, margins, queries = append(meters, m), append(margins, set.Margin), queries+n
-		}
+	}
+	var points, measured []Point
+	for _, c := range curves {
+		points = append(append(points, c.Points...), c.Plain...)
 	}
 	for _, p := range points {
 		p.Checked = 0 // it was measured on other queries, or on fewer
 		micros := p.Micros
-		for j := range meters {
-			m := &meters[j]
+		for j, m := range meters {
 			var x sample
 			if err := m.run(ctx, p.Params, affordable(micros, len(m.queries), affordableRun), &x); err != nil {
-				return nil, 0, err
+				return nil, err
 			}
 			y := x.point(p.Params)
 			if y.Recall = x.counted(margins[j]); j == 0 {
@@ -86,5 +72,6 @@ func least(ctx context.Context, of meter, points []Point, sets []QuerySet) (
 		}
 		measured = append(measured, p)
 	}
-	return measured, queries, nil
+	out.set(measured)
+	return out, nil
 }

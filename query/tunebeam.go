@@ -89,9 +89,7 @@ type beams struct {
 	// chosen one has a standard error more.
 	other  bool
 	points []Point
-	gapped []Point // of the same starts, with a gap
-	twin   *beams  // the last of them
-	above  float64 // settings for another depth are for recalls above
+	twin   *beams // beams of the same start with a gap, nil if none were measured
 }
 
 // beamPoints returns points with beams, measured on all queries, and the curves of other depths.
@@ -122,7 +120,7 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, []Curve, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	points := b.all()
+	points := settings(starts...)
 	deep, err := t.deep(ctx, chosen(starts, points))
 	return points, deep, err
 }
@@ -174,24 +172,24 @@ func (t *tuner) scanPlaces(ctx context.Context) (float64, error) {
 
 // startMore measures beams that start from more leaves, for the recalls at which they are faster, and for
 // those that have no setting or cost many times what 0.95 does: wider beams do not help where the first rows
-// do not lead to all others, more first rows may. It returns the beams of all starts that have settings.
+// do not lead to all others, more first rows may. It returns the beams of all starts that have settings, b
+// first.
 func (b *beams) startMore(ctx context.Context) ([]*beams, error) {
-	first := *b
-	starts := []*beams{&first}
+	starts := []*beams{b}
 	for _, extra := range moreStarts {
 		if b.t.elapsed() > patience*b.t.budget {
 			break
 		}
 		more := *b
 		more.base.Trees, more.base.Extra = b.t.m.v.Forest.Trees, extra
-		more.schedule, more.points = nil, nil
+		more.schedule, more.points, more.twin = nil, nil, nil
 		above, faster, err := b.outrunAbove(ctx, more.base)
 		if err != nil {
 			return nil, err
 		}
 		if !faster {
 			var ok bool
-			if above, ok = b.within(steep); ok {
+			if above, ok = within(settings(starts...), steep); ok {
 				break
 			}
 		}
@@ -201,29 +199,30 @@ func (b *beams) startMore(ctx context.Context) ([]*beams, error) {
 		if err := more.measureRecalls(ctx, above); err != nil {
 			return nil, err
 		}
-		gained := slices.ContainsFunc(more.points, func(p Point) bool { return !outdone(b.points, p) })
-		stuck := b.level() || b.tooWide(b.schedule[len(b.schedule)-1].p.Beam)
-		if b.points = append(b.points, more.points...); !gained {
+		known := gapless(starts)
+		if !slices.ContainsFunc(more.points, func(p Point) bool { return !outdone(known, p) }) {
 			break
 		}
 		if err := more.addGapped(ctx, above); err != nil {
 			return nil, err
 		}
-		b.gapped = more.gapped
 		starts = append(starts, &more)
-		if stuck || faster {
-			// Even more starts are compared with these.
-			points := b.points
-			*b = more
-			b.points = points
+		if faster || b.level() || b.tooWide(b.schedule[len(b.schedule)-1].p.Beam) {
+			b = &more // even more starts are compared with these
 		}
 	}
 	return starts, nil
 }
 
-// chosen returns the starts, fewest leaves first, of the cheapest of points for startRecalls, with the
-// recalls above which they are. Where no beam has a recall, it is the last one.
-func chosen(starts []*beams, points []Point) (out []*beams) {
+// deepStart is a start that is the fastest for recalls above one.
+type deepStart struct {
+	*beams
+	above float64
+}
+
+// chosen returns the starts, fewest leaves first, of the cheapest of points for startRecalls. Where no beam
+// has a recall, it is the last one.
+func chosen(starts []*beams, points []Point) (out []deepStart) {
 	measured := Curve{Points: points}
 	above := 0.0
 	for _, recall := range startRecalls {
@@ -234,9 +233,8 @@ func chosen(starts []*beams, points []Point) (out []*beams) {
 			})
 			of = starts[max(0, i)]
 		}
-		if !slices.Contains(out, of) {
-			of.above = above
-			out = append(out, of)
+		if !slices.ContainsFunc(out, func(x deepStart) bool { return x.beams == of }) {
+			out = append(out, deepStart{of, above})
 		}
 		above = recall
 	}
@@ -260,10 +258,10 @@ func (b *beams) outrunAbove(ctx context.Context, base Params) (above float64, ok
 	return 0, false, nil
 }
 
-// within returns the highest of the refined recalls, at least 0.95, up to which each has a setting that
+// within returns the highest of the refined recalls, at least 0.95, up to which each has a point that
 // costs at most so many times what 0.95 does. ok is set if all of them have.
-func (b *beams) within(times float64) (recall float64, ok bool) {
-	measured := Curve{Points: b.all()}
+func within(points []Point, times float64) (recall float64, ok bool) {
+	measured := Curve{Points: points}
 	any := func(*Params) bool { return true }
 	first := measured.cheapest(refined[0], any)
 	if first == nil {

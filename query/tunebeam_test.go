@@ -167,8 +167,7 @@ func TestWithin(t *testing.T) {
 		{[]Point{at(0.96, 10), at(0.992, 39), at(0.999, 41)}, 0.99, false},
 		{[]Point{at(0.95, 10), at(0.9991, 40)}, 0.999, true},
 	} {
-		b := &beams{points: c.points}
-		if recall, ok := b.within(4); recall != c.recall || ok != c.ok {
+		if recall, ok := within(c.points, 4); recall != c.recall || ok != c.ok {
 			t.Errorf("%v: up to %v, %v, want %v, %v", c.points, recall, ok, c.recall, c.ok)
 		}
 	}

@@ -37,68 +37,59 @@ const (
 
 // deep measures beams of some starts for other depths, on the queries of which enough true neighbors are
 // known.
-func (t *tuner) deep(ctx context.Context, starts []*beams) ([]Curve, error) {
+func (t *tuner) deep(ctx context.Context, starts []deepStart) ([]Curve, error) {
 	var out []Curve
 	for _, k := range depths {
 		if k == t.m.k {
 			continue
 		}
+		c := Curve{K: k}
 		if 2*k > t.m.v.live() {
 			// A scan is as fast. Without points the curve records that no beam is tuned.
 			if k > t.m.k {
-				out = append(out, Curve{K: k})
+				out = append(out, c)
 			}
 			continue
 		}
-		m := meter{v: t.m.v, k: k, lanes: t.m.lanes}
-		for i, truth := range t.m.truth {
-			if len(truth) >= k {
-				m.queries, m.truth = append(m.queries, t.m.queries[i]), append(m.truth, truth)
-			}
-		}
+		m := t.m.atDepth(k)
 		if len(m.queries) == 0 {
 			continue
 		}
-		n := min(len(m.queries), max(depthQueries, depthAnswers/k))
-		m.queries, m.truth = m.queries[:n], m.truth[:n]
-		var points []Point
-		for _, base := range starts {
-			more, err := t.deepFrom(ctx, m, base)
-			if err != nil {
-				return nil, err
-			}
-			points = append(points, more...)
-		}
-		d := t.deepTuner(m)
-		scans, err := d.scans(ctx, points)
+		c.Queries = min(len(m.queries), max(depthQueries, depthAnswers/k))
+		m.queries, m.truth = m.queries[:c.Queries], m.truth[:c.Queries]
+		points, err := t.deepPoints(ctx, m, starts)
 		if err != nil {
 			return nil, err
 		}
-		t.spent += d.spent
-		// Without points it records that no beam reaches this depth.
-		c := Curve{K: k, Queries: n}
-		c.set(append(points, scans...))
+		c.set(points) // without points it records that no beam reaches this depth
 		out = append(out, c)
 	}
 	return out, nil
 }
 
-// deepTuner returns a tuner for another depth.
-func (t *tuner) deepTuner(m meter) *tuner {
-	return &tuner{m: m, values: t.values, start: time.Now(), budget: t.budget / depthBudget,
-		report: func(int, int) {}}
-}
-
-// deepFrom returns points of beams of one start.
-func (t *tuner) deepFrom(ctx context.Context, m meter, base *beams) ([]Point, error) {
-	d := t.deepTuner(m)
-	b := &beams{t: d, base: base.base, exact: base.exact, bias: 1, other: true, above: base.above}
-	if m.k == 1 {
-		b.reuse(base)
+// deepPoints returns points for another depth, of beams of some starts and of scans. Each start has a share
+// of the time.
+func (t *tuner) deepPoints(ctx context.Context, m meter, starts []deepStart) (points []Point, err error) {
+	part := func() *tuner {
+		return &tuner{m: m, values: t.values, start: time.Now(), budget: t.budget / depthBudget,
+			report: func(int, int) {}}
 	}
-	points, err := b.withGaps(ctx)
+	for _, from := range starts {
+		b := &beams{t: part(), base: from.base, exact: from.exact, bias: 1, other: true}
+		if m.k == 1 {
+			b.reuse(from.beams)
+		}
+		more, err := b.withGaps(ctx, from.above)
+		if err != nil {
+			return nil, err
+		}
+		points = append(points, more...)
+		t.spent += b.t.spent
+	}
+	d := part()
+	scans, err := d.scans(ctx, points)
 	t.spent += d.spent
-	return points, err
+	return append(points, scans...), err
 }
 
 // reuse takes the runs for another depth over for the nearest row alone, which they have measured as well.
@@ -125,9 +116,9 @@ func (b *beams) firstOf(recall float64) *widthStep {
 	return &b.schedule[i]
 }
 
-// withGaps returns points of a depth, some of beams with a gap.
-func (b *beams) withGaps(ctx context.Context) (points []Point, err error) {
-	if b.points, err = b.depth(ctx); err != nil {
+// withGaps returns points of a depth for recalls beyond above, some of beams with a gap.
+func (b *beams) withGaps(ctx context.Context, above float64) (points []Point, err error) {
+	if b.points, err = b.depth(ctx, above); err != nil {
 		return nil, err
 	}
 	defer func(spent time.Duration) { b.t.spent = spent }(b.t.spent) // as in addGapped
@@ -140,11 +131,11 @@ func (b *beams) withGaps(ctx context.Context) (points []Point, err error) {
 		}
 	}
 	if b.twin != nil {
-		if b.gapped, err = b.twin.depth(ctx); err != nil {
+		if b.twin.points, err = b.twin.depth(ctx, above); err != nil {
 			return nil, err
 		}
 	}
-	return b.all(), nil
+	return settings(b), nil
 }
 
 // fasterTwin returns gappedTwin, or nil unless a run at about the width for the highest of startRecalls is
@@ -166,8 +157,8 @@ func (b *beams) fasterTwin(ctx context.Context) (*beams, error) {
 	return g, nil
 }
 
-// depth returns a point for each of depthRecalls that a beam has.
-func (b *beams) depth(ctx context.Context) ([]Point, error) {
+// depth returns a point for each of depthRecalls beyond above that a beam has.
+func (b *beams) depth(ctx context.Context, above float64) ([]Point, error) {
 	if len(b.schedule) == 0 {
 		if err := b.widen(ctx, b.narrowest()); err != nil {
 			return nil, err
@@ -180,7 +171,7 @@ func (b *beams) depth(ctx context.Context) ([]Point, error) {
 	}
 	var points []Point
 	for i, recall := range depthRecalls {
-		if recall <= b.above {
+		if recall <= above {
 			continue
 		}
 		for range narrowSteps {

@@ -46,7 +46,7 @@ func (b *beams) measureGaps(ctx context.Context) (t gapTable, err error) {
 	p := b.schedule[len(b.schedule)-1].p
 	p.K = m.k
 	s := m.lanes[0].s
-	var squared [][]float64 // by place k·2^i, by query
+	var squared [][]float64 // by place depth·2^i, by query
 	for i := 0; i < len(m.queries); i += b.stride() {
 		if _, _, err := s.Search(ctx, m.v, m.queries[i], &p, nil); err != nil {
 			return t, err
@@ -55,7 +55,7 @@ func (b *beams) measureGaps(ctx context.Context) (t gapTable, err error) {
 			if j == len(squared) {
 				squared = append(squared, nil)
 			}
-			squared[j] = append(squared[j], float64(max(0, keyEstimate(s.beam.keys[place-1])+s.fromMean)))
+			squared[j] = append(squared[j], float64(s.squaredAt(place)))
 		}
 	}
 	median := func(x []float64) float64 {
@@ -85,7 +85,7 @@ func (b *beams) gappedTwin() *beams {
 		return nil
 	}
 	g := *b
-	g.limited, g.schedule, g.points, g.twin = true, nil, nil, nil
+	g.limited, g.schedule, g.points = true, nil, nil
 	return &g
 }
 
@@ -93,29 +93,41 @@ func (b *beams) gappedTwin() *beams {
 func (b *beams) addGapped(ctx context.Context, above float64) error {
 	// They are about as many as those without a gap, and do not reduce the time for these.
 	defer func(spent time.Duration) { b.t.spent = spent }(b.t.spent)
-	g := b.gappedTwin()
-	if b.twin = g; g == nil {
+	b.twin = b.gappedTwin()
+	if b.twin == nil {
 		return nil
 	}
-	if err := g.measureWidths(ctx); err != nil {
+	if err := b.twin.measureWidths(ctx); err != nil {
 		return err
 	}
-	err := g.measureRecalls(ctx, above)
-	b.gapped = append(b.gapped, g.points...)
-	return err
+	return b.twin.measureRecalls(ctx, above)
 }
 
-// all returns the points of beams, those with a gap only where they are clearly faster: where queries are
-// farther from all rows than the held-out ones, they take more time than was measured, and have a higher
-// recall.
-func (b *beams) all() []Point {
-	points := slices.Clone(b.points)
-	for _, p := range b.gapped {
-		if !slices.ContainsFunc(b.points, func(x Point) bool {
-			return 1-x.Recall <= gapSame*(1-p.Recall) && variedGain*x.Micros <= p.Micros
-		}) {
-			points = append(points, p)
+// settings returns the points of some starts, those with a gap only where they are clearly faster: where
+// queries are farther from all rows than the held-out ones, they take more time than was measured, and have
+// a higher recall.
+func settings(starts ...*beams) []Point {
+	without := gapless(starts)
+	points := slices.Clone(without)
+	for _, b := range starts {
+		if b.twin == nil {
+			continue
 		}
+		for _, p := range b.twin.points {
+			if !slices.ContainsFunc(without, func(x Point) bool {
+				return 1-x.Recall <= gapSame*(1-p.Recall) && variedGain*x.Micros <= p.Micros
+			}) {
+				points = append(points, p)
+			}
+		}
+	}
+	return points
+}
+
+// gapless returns the points of some starts without a gap.
+func gapless(starts []*beams) (points []Point) {
+	for _, b := range starts {
+		points = append(points, b.points...)
 	}
 	return points
 }

@@ -43,7 +43,7 @@ func TestAddGapped(t *testing.T) {
 	}
 	must(t, b.addGapped(t.Context(), 0.9))
 	best := 0.0
-	for _, p := range b.gapped {
+	for _, p := range b.twin.points {
 		best = max(best, p.Recall)
 		var s sample
 		must(t, tuner.m.run(t.Context(), p.Params, 1, &s))
@@ -64,8 +64,8 @@ func TestGapsOfDepths(t *testing.T) {
 		return Point{Recall: recall, Micros: micros, Params: p}
 	}
 	b := &beams{points: []Point{at(0.9, 10, 20, 0), at(0.99, 40, 80, 0)},
-		gapped: []Point{at(0.905, 9.6, 60, 0.1), at(0.991, 30, 120, 0.3)}}
-	all := b.all()
+		twin: &beams{points: []Point{at(0.905, 9.6, 60, 0.1), at(0.991, 30, 120, 0.3)}}}
+	all := settings(b)
 	if len(all) != 3 || all[2].Params.Gap != 0.3 {
 		t.Errorf("%+v", all)
 	}
