@@ -20,8 +20,8 @@ func Reached(lists []uint32, m int) (float64, error) {
 }
 
 // Reach makes rows reachable. A row to which no path leads is added to the list of the nearest reached
-// candidate whose list has room. If no list has room, it replaces the last row on the list of the nearest
-// reached candidate. The candidates of a row are, for instance, those that its list was selected from.
+// candidate whose list has room, or, if none has room, of the nearest of the rows that these list. If none
+// of them has room either, it replaces the last row on the list of the nearest reached candidate. The candidates of a row are, for instance, those that its list was selected from.
 // Reach changes lists and returns the share of rows that are reached. O(n·m), and distances for the rows
 // that are not reached. Errors: ErrShape, and the context's error.
 func Reach(ctx context.Context, rows Rows, lists []uint32, m int, c Candidates) (float64, error) {
@@ -61,6 +61,8 @@ type reach struct {
 	seen  []bool
 	count int // rows seen
 	stack []uint32
+	// scratch of leader
+	near, next []uint32
 }
 
 func newReach(lists []uint32, m int) (*reach, error) {
@@ -131,21 +133,40 @@ func (r *reach) repair(c *Candidates) {
 	}
 }
 
-// leader returns the candidate to whose list a row is added, -1 if no candidate is reached.
+// leader returns the row to whose list a row is added, -1 if no candidate is reached.
 func (r *reach) leader(i uint32, c *Candidates) int {
-	best, least, roomy := -1, float32(0), false
+	r.near, r.next = r.near[:0], r.next[:0]
 	for _, list := range c.of(int(i)) {
 		for _, id := range list {
-			if !r.seen[id] {
-				continue
+			if r.seen[id] {
+				r.near = append(r.near, id)
 			}
-			room := r.lists[int(id)*r.m+r.m-1] == id
-			if roomy && !room {
-				continue
-			}
-			if d := r.distance(i, id); best < 0 || room != roomy || d < least {
-				best, least, roomy = int(id), d, room
-			}
+		}
+	}
+	if best := r.nearest(i, r.near, r.roomy); best >= 0 {
+		return best
+	}
+	for _, id := range r.near {
+		r.next = append(r.next, r.lists[int(id)*r.m:(int(id)+1)*r.m]...)
+	}
+	if best := r.nearest(i, r.next, r.roomy); best >= 0 {
+		return best
+	}
+	return r.nearest(i, r.near, func(uint32) bool { return true })
+}
+
+// roomy reports whether the list of a row has room.
+func (r *reach) roomy(id uint32) bool { return r.lists[int(id)*r.m+r.m-1] == id }
+
+// nearest returns the nearest of ids that qualifies, -1 if none does.
+func (r *reach) nearest(i uint32, ids []uint32, qualifies func(uint32) bool) int {
+	best, least := -1, float32(0)
+	for _, id := range ids {
+		if !qualifies(id) {
+			continue
+		}
+		if d := r.distance(i, id); best < 0 || d < least {
+			best, least = int(id), d
 		}
 	}
 	return best
