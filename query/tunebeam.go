@@ -18,7 +18,8 @@ import (
 const (
 	scheduleKeep  = 3    // times k, exact distances of the schedule's runs
 	scheduleTop   = 64   // times k, or times 10 if k is less, the widest of the schedule
-	widest        = 192  // times k, the widest of all
+	widest        = 192  // times k, or times 10 if k is less, the widest of all in small collections
+	widestRows    = 128  // rows per place of the widest in large ones, about a third of a scan
 	beamsOfScan   = 16   // rows per place of the beam from which a scan is as fast
 	narrowSteps   = 2    // widths measured to narrow down a recall
 	narrowGap     = 1.08 // ratio of two widths that needs no width between them
@@ -316,7 +317,7 @@ func (b *beams) measureWidths(ctx context.Context) error {
 
 // widen is measureWidths from a width on.
 func (b *beams) widen(ctx context.Context, width int) error {
-	top := min(b.room()*scheduleTop, widest) * max(b.t.m.k, depths[1])
+	top := min(b.room()*scheduleTop*max(b.t.m.k, depths[1]), b.widest())
 	limit := b.t.budget
 	if b.other {
 		limit *= 2 // without a recall at this depth, none between it and the one before has a beam
@@ -332,6 +333,11 @@ func (b *beams) widen(ctx context.Context, width int) error {
 			return nil
 		}
 	}
+}
+
+// widest returns the width of the widest beam.
+func (b *beams) widest() int {
+	return max(widest*max(b.t.m.k, depths[1]), b.t.m.v.N/widestRows)
 }
 
 // tooWide reports whether a beam costs about as much as a scan.
@@ -604,7 +610,7 @@ func (b *beams) measureRecalls(ctx context.Context, above float64) error {
 		p, from := b.choose(want)
 		if width := b.width(want); from < 0 || b.affordsFew(p.Beam) && width < float64(p.Beam) {
 			// No measured width has the recall, or widths near it would cost as much as points.
-			if from < 0 && (width > widest*float64(b.t.m.k) || b.tooWide(int(width)) || b.level()) {
+			if from < 0 && (width > float64(b.widest()) || b.tooWide(int(width)) || b.level()) {
 				continue
 			}
 			if from < 0 {
@@ -625,7 +631,7 @@ func (b *beams) measureRecalls(ctx context.Context, above float64) error {
 	rows, _ := top.least(top.most(), b.t.m.k)
 	last := top.p
 	last.R = rows
-	if wide := widest * b.t.m.k; top.most() < refined[len(refined)-1] && !b.level() && !b.tooWide(wide) {
+	if wide := b.widest(); top.most() < refined[len(refined)-1] && !b.level() && !b.tooWide(wide) {
 		last = b.setting(wide)
 		last.R *= 2
 	}
@@ -697,7 +703,7 @@ func (b *beams) measureRecall(ctx context.Context, p Params, from int, recall fl
 			p.R = min(p.R, p.Beam)
 			continue
 		}
-		top := widest * b.t.m.k
+		top := b.widest()
 		if reached || step+1 == recallSteps || p.Beam >= top {
 			if long := all.micros*float64(s.queries) > longRun; reached && rows != p.R &&
 				!(long && rows < p.R) {

@@ -44,6 +44,13 @@ func TestBeamsWidth(t *testing.T) {
 	if b.level() {
 		t.Error("a ladder that rises is level")
 	}
+	// A scan of a million rows takes as long as a beam of some ten thousand places.
+	if w := b.widest(); w != 8192 || b.tooWide(w) {
+		t.Errorf("the widest beam has %d places", w)
+	}
+	if b.t.m.v.N = 100_000; b.widest() != 1920 {
+		t.Errorf("among 100,000 rows the widest beam has %d places", b.widest())
+	}
 	flat := powers(10, 0.01, 4, 0.5, 10, 20, 40, 80)
 	if !flat.level() {
 		t.Error("a level ladder is not level")
