@@ -318,21 +318,28 @@ func (b *beams) measureWidths(ctx context.Context) error {
 // widen is measureWidths from a width on.
 func (b *beams) widen(ctx context.Context, width int) error {
 	top := min(b.room()*scheduleTop*max(b.t.m.k, depths[1]), b.widest())
-	limit := b.t.budget
-	if b.other {
-		limit *= 2 // without a recall at this depth, none between it and the one before has a beam
-	}
-	for ; ; width *= 2 {
+	for ; !b.widened(top); width *= 2 {
 		if err := b.add(ctx, min(width, top)); err != nil {
 			return err
 		}
 		b.t.advance(10 + 20*width/top)
-		late := len(b.schedule) > 3 && b.t.elapsed() > limit
-		if b.schedule[len(b.schedule)-1].most() >= reachedAll || width >= top ||
-			b.tooWide(width) || b.other && b.tooWide(2*width) || late || b.level() {
-			return nil
-		}
 	}
+	return nil
+}
+
+// widened reports whether the schedule needs no wider beam than its widest.
+func (b *beams) widened(top int) bool {
+	if len(b.schedule) == 0 {
+		return false
+	}
+	limit := b.t.budget
+	if b.other {
+		limit *= 2 // without a recall at this depth, none between it and the one before has a beam
+	}
+	late := len(b.schedule) > 3 && b.t.elapsed() > limit
+	last := &b.schedule[len(b.schedule)-1]
+	return last.most() >= reachedAll || last.p.Beam >= top || b.tooWide(last.p.Beam) ||
+		b.other && b.tooWide(2*last.p.Beam) || late || b.level()
 }
 
 // widest returns the width of the widest beam.

@@ -159,10 +159,12 @@ func (b *beams) fasterTwin(ctx context.Context) (*beams, error) {
 
 // depth returns a point for each of depthRecalls beyond above that a beam has.
 func (b *beams) depth(ctx context.Context, above float64) ([]Point, error) {
-	if len(b.schedule) == 0 {
-		if err := b.widen(ctx, b.narrowest()); err != nil {
-			return nil, err
-		}
+	width := b.narrowest()
+	if n := len(b.schedule); n > 0 {
+		width = 2 * b.schedule[n-1].p.Beam // the schedule of another depth may have ended for lack of time
+	}
+	if err := b.widen(ctx, width); err != nil {
+		return nil, err
 	}
 	for width := 2 * b.narrowest(); width < b.schedule[0].p.Beam/2; width *= 2 {
 		if err := b.add(ctx, width); err != nil {
