@@ -29,6 +29,15 @@ func WithWorkers(ctx context.Context, n int) context.Context {
 	return kind.WithWorkers(ctx, n)
 }
 
+// WithCheckpoint returns a context with which a build of a forest keeps intermediate results in a folder,
+// which it makes: which rows it reads, and 100 to 400 bytes for each row while their nearest rows are found.
+// The same build of the same rows continues from them after an interruption, and gives the same index as
+// without one; rows that were written since are fresh rows of the index. The folder is removed when the
+// index is complete. One build at a time uses a folder.
+func WithCheckpoint(ctx context.Context, dir string) context.Context {
+	return kind.WithCheckpoint(ctx, dir)
+}
+
 // asStage returns a context with which calls report their progress as that of one stage.
 func asStage(ctx context.Context, stage string) context.Context {
 	f := kind.ProgressOf(ctx)

@@ -28,6 +28,18 @@ type ApproximateOptions struct {
 	// Outside is the squared length of every row outside the reduced
 	// coordinates, or nil for none.
 	Outside []float32
+	// Keep, if not nil, keeps the state before and after each round on exact distances. A call with the
+	// same input continues from it.
+	Keep Keeper
+}
+
+// Keeper keeps intermediate results under names, so that a computation that is repeated after an
+// interruption continues from them. It keeps the results of one computation only.
+type Keeper interface {
+	// Save keeps slices of uint32, uint64 or float32.
+	Save(name string, from ...any) error
+	// Load sets the slices that the pointers point to, and reports whether the result is kept.
+	Load(name string, into ...any) (found bool, err error)
 }
 
 // Approximation is the answer of ApproximateNeighbors.
@@ -45,7 +57,6 @@ type Approximation struct {
 }
 
 // Constants of the refinement, chosen on Fashion-MNIST, GloVe and generated clusters.
-// clusters.
 const (
 	graphTrees  = 4   // trees that provide the initial lists
 	wideTrees   = 8   // trees for wide codes, which are used where neighbors are hard to distinguish
@@ -159,21 +170,50 @@ func exactly(ctx context.Context, corpus Rows, k int, o ApproximateOptions,
 
 // run computes the lists.
 func (g *graph) run(ctx context.Context) (*Approximation, error) {
-	trees, head := graphTrees, graphHead
-	g.width = narrowCode
+	trees := graphTrees
+	g.width, g.depth0 = narrowCode, graphHead
 	if g.reduced.d > narrowCode {
-		g.width, trees, head = wideCode, wideTrees, wideHead
+		g.width, trees, g.depth0 = wideCode, wideTrees, wideHead
 	}
 	g.steps = trees + graphRounds + 2*exactRounds
+	r, err := g.load()
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		r = &refinement{out: Approximation{Sample: g.o.Sample}}
+		if g.begin(ctx, trees); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err := g.save(r); err != nil {
+			return nil, err
+		}
+	}
+	if !r.ended && g.code == nil { // the state was loaded
+		g.encode(ctx)
+		g.packRows(ctx)
+	}
+	for !r.ended {
+		if g.refine(ctx, r); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err := g.save(r); err != nil {
+			return nil, err
+		}
+	}
+	r.out.Neighbors = g.lists(ctx)
+	g.step(2 * exactRounds)
+	return &r.out, ctx.Err()
+}
+
+// begin fills the pools, with exact distances: from trees, and by rounds on estimates.
+func (g *graph) begin(ctx context.Context, trees int) {
 	grown := g.grow(ctx, trees)
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return
 	}
 	g.order = grown[0].order
-	g.place = make([]uint32, g.n)
-	for p, row := range g.order {
-		g.place[row] = uint32(p)
-	}
+	g.placeRows()
 	g.encode(ctx)
 	g.pool = make([]uint64, g.n*g.pooled)
 	for i := range grown {
@@ -182,37 +222,50 @@ func (g *graph) run(ctx context.Context) (*Approximation, error) {
 		g.step(1)
 	}
 	for range graphRounds {
-		g.heads(ctx, head)
+		g.heads(ctx, g.depth0)
 		g.joinEstimates(ctx)
 		g.step(1)
 	}
+	g.packRows(ctx)
+	g.rescore(ctx)
+}
+
+// placeRows sets the place of each row from the order of rows.
+func (g *graph) placeRows() {
+	g.place = make([]uint32, g.n)
+	for p, row := range g.order {
+		g.place[row] = uint32(p)
+	}
+}
+
+// packRows copies the rows by place, if all coordinates are bytes.
+func (g *graph) packRows(ctx context.Context) {
 	g.bytes = packBytes(ctx, g.n, g.rows.d, g.o.Workers,
 		func(p int, _ []float32) []float32 { return g.rows.row(int(g.order[p])) })
-	g.rescore(ctx)
+}
+
+// refinement is the state between rounds on exact distances, next to the pools.
+type refinement struct {
+	out   Approximation
+	ended bool
+}
+
+// refine runs a round on exact distances, and measures the lists.
+func (g *graph) refine(ctx context.Context, r *refinement) {
+	out := &r.out
+	g.heads(ctx, g.depth0+headGrowth*out.Rounds)
+	moved := g.joinExact(ctx, g.keep(out.Rounds))
+	out.Rounds++
+	g.step(2)
+	if out.Exact == nil {
+		// After the first round the bounds are tight.
+		out.Exact = g.exactSample(ctx)
+	}
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return
 	}
-	out := &Approximation{Sample: g.o.Sample}
-	for out.Rounds < exactRounds {
-		g.heads(ctx, head+headGrowth*out.Rounds)
-		moved := g.joinExact(ctx, g.keep(out.Rounds))
-		out.Rounds++
-		g.step(2)
-		if out.Exact == nil {
-			// After the first round the bounds are tight.
-			out.Exact = g.exactSample(ctx)
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		out.Recall, out.HeadRecall = g.recall(out.Exact, g.k-1), g.recall(out.Exact, headRecall)
-		if out.Recall >= g.o.Target || float64(moved) < standstill*float64(g.n) {
-			break
-		}
-	}
-	out.Neighbors = g.lists(ctx)
-	g.step(2 * exactRounds)
-	return out, ctx.Err()
+	out.Recall, out.HeadRecall = g.recall(out.Exact, g.k-1), g.recall(out.Exact, headRecall)
+	r.ended = out.Recall >= g.o.Target || float64(moved) < standstill*float64(g.n) || out.Rounds == exactRounds
 }
 
 // keep returns the number of rows that an exact round after others compares for each row. Where estimates

@@ -4,6 +4,8 @@
 //
 //	go run ./bench/scale -set own32-1m -file rows.anndb -build
 //	go run ./bench/scale -set own32-1m -file rows.anndb
+//
+// With -checkpoint, a build that was interrupted continues when the command is repeated.
 package main
 
 import (
@@ -46,6 +48,7 @@ func run(ctx context.Context) error {
 	name := flag.String("set", "own32-300k", "generated set")
 	file := flag.String("file", "", "database; its true answers are in a file next to it")
 	build := flag.Bool("build", false, "build the file first")
+	checkpoint := flag.String("checkpoint", "", "folder for intermediate results; if it exists, the build of the file continues")
 	rounds := flag.Int("rounds", 3, "number of times that the queries are asked for each recall")
 	flag.Parse()
 	law, n, ok := vectors.Generated(*name)
@@ -54,7 +57,7 @@ func run(ctx context.Context) error {
 	}
 	g := vectors.NewGenerator(*law, 1)
 	if *build {
-		if err := makeFile(ctx, g, n, *file); err != nil {
+		if err := makeFile(db.WithCheckpoint(ctx, *checkpoint), g, n, *file, continues(*checkpoint)); err != nil {
 			return err
 		}
 		if err := writeTruth(ctx, g, *file); err != nil {
@@ -64,8 +67,14 @@ func run(ctx context.Context) error {
 	return search(ctx, g, *file, *rounds)
 }
 
-// makeFile imports the rows, reorders them, builds the index and compacts the file.
-func makeFile(ctx context.Context, g *vectors.Generator, n int, file string) error {
+// continues reports whether a folder for checkpoints is that of an interrupted build.
+func continues(checkpoint string) bool {
+	_, err := os.Stat(checkpoint)
+	return checkpoint != "" && err == nil
+}
+
+// importRows loads the rows of a set into a new file and reorders them.
+func importRows(ctx context.Context, g *vectors.Generator, n int, file string, m *meter) error {
 	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
 		return err
 	}
@@ -78,9 +87,6 @@ func makeFile(ctx context.Context, g *vectors.Generator, n int, file string) err
 	if err != nil {
 		return err
 	}
-	start, m := time.Now(), newMeter()
-	defer m.close()
-	ctx = db.WithProgress(ctx, func(stage string, _, _ int) { m.stage(stage) })
 	m.stage("import")
 	if _, err := rows.Load(ctx, generated(g, n)); err != nil {
 		return err
@@ -89,7 +95,26 @@ func makeFile(ctx context.Context, g *vectors.Generator, n int, file string) err
 	if err := d.Reorder(ctx); err != nil {
 		return err
 	}
-	info, err := rows.Build(ctx, index, nil)
+	return d.Close()
+}
+
+// makeFile imports and reorders the rows, unless a build of the file was interrupted. Then it builds the
+// index and compacts the file.
+func makeFile(ctx context.Context, g *vectors.Generator, n int, file string, imported bool) error {
+	start, m := time.Now(), newMeter()
+	defer m.close()
+	ctx = db.WithProgress(ctx, func(stage string, _, _ int) { m.stage(stage) })
+	if !imported {
+		if err := importRows(ctx, g, n, file, m); err != nil {
+			return err
+		}
+	}
+	d, err := db.Open(file, &db.Options{Maintenance: &db.Maintenance{Manual: true}, MustExist: true})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	info, err := d.Collection(collection).Build(ctx, index, nil)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,8 @@ type buildCmd struct {
 	Kind string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index; for both lcif, a label model, and sbt, pt or at, trees that predict labels. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
 	Seed uint64 `help:"Equal rows, options and seed give an equal index." default:"0"`
 
+	Checkpoint string `help:"Keep intermediate results of a forest in this folder: the same command continues from them after an interruption, and removes the folder at the end." placeholder:"FOLDER"`
+
 	forestFlags `embed:"" group:"Dense collections, forests:"`
 
 	PartitionM *int `group:"Sparse collections:" help:"Postings and lcif: also build the paper's pair of inverted indexes with this m, -1 for all rows in the first." placeholder:"M"`
@@ -171,6 +173,7 @@ func (c *buildCmd) Run(a *app) error {
 		if !a.People() {
 			settings = math.MaxInt
 		}
+		a.ctx = db.WithCheckpoint(a.ctx, c.Checkpoint)
 		return build(a, d, c.Collection, c.Index, o, settings)
 	})
 }

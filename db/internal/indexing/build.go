@@ -15,6 +15,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
+	"github.com/anndb/anndb/internal/checkpoint"
 )
 
 // Request describes an index to build.
@@ -65,11 +66,18 @@ func (ix *Indexer) build(ctx context.Context, job *building) (*kind.Manifest, er
 	if err != nil {
 		return nil, err
 	}
+	if job.Keep, err = checkpoint.Open(kind.CheckpointOf(ctx)); err != nil {
+		return nil, fail.Wrapf(err, "build")
+	}
 	l, err := job.kind.Build(ctx, &job.Job)
 	if err != nil {
 		return nil, err
 	}
-	return ix.storeIndex(ctx, job, l)
+	m, err := ix.storeIndex(ctx, job, l)
+	if err == nil {
+		err = job.Keep.Remove()
+	}
+	return m, err
 }
 
 // suitable returns the kind that options select, or an error if it does not suit a collection.

@@ -260,39 +260,58 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 }
 
 // trainingSet reads the live rows of the latest generation into memory and resolves
-// the options for them.
+// the options for them. A build that continues an interrupted one reads the rows of that one.
 func trainingSet(ctx context.Context, job *kind.Job) (t *training, o Options, err error) {
-	o = *job.Opts.(*Options)
 	err = job.Latest(func(st kind.Source) error {
 		c := st.Collection()
 		if c.Live == 0 {
 			return fmt.Errorf("%w: %q", fail.Empty, c.Name)
 		}
-		o = o.resolve(int(c.Live), c.Dim)
-		if err := o.validate(); err != nil {
+		kept, err := loadRows(job, c)
+		if err != nil {
 			return err
 		}
-		for i, q := range o.TrainingQueries {
-			if err := kind.CheckQuery(q, c.Dim); err != nil {
-				return fail.Wrapf(err, "training query %d", i)
+		for {
+			o = *job.Opts.(*Options)
+			o = o.resolve(kept.live(c), c.Dim)
+			if err := o.validate(); err != nil {
+				return err
 			}
+			for i, q := range o.TrainingQueries {
+				if err := kind.CheckQuery(q, c.Dim); err != nil {
+					return fail.Wrapf(err, "training query %d", i)
+				}
+			}
+			err := job.Timer.Run("read", func(report func(int, int)) (err error) {
+				t, err = readTraining(ctx, st, o, kept, report)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if kept == nil {
+				return t.saveRows(job)
+			}
+			if t.keepFor(job) == kept.sum {
+				return nil
+			}
+			kept = nil // the rows of another collection, or with other numbers
 		}
-		return job.Timer.Run("read", func(report func(int, int)) (err error) {
-			t, err = readTraining(ctx, st, o, report)
-			return err
-		})
 	})
 	return t, o, err
 }
 
-// readTraining copies all rows from the map.
-func readTraining(ctx context.Context, st kind.Source, o Options,
+// readTraining copies all rows from the map, or those of an interrupted build.
+func readTraining(ctx context.Context, st kind.Source, o Options, kept *interrupted,
 	report func(int, int)) (*training, error) {
 	view, err := st.Rows(ctx)
 	if err != nil {
 		return nil, err
 	}
 	n, dim := view.Rows.N, st.Collection().Dim
+	if kept != nil {
+		n = kept.n
+	}
 	data := make([]float32, n*dim)
 	for i := range n {
 		if i%4096 == 0 {
@@ -311,7 +330,10 @@ func readTraining(ctx context.Context, st kind.Source, o Options,
 	}
 	t := &training{own: true, dim: dim, metric: st.Collection().Metric}
 	t.corpus.rows, t.lift = prepare(t.metric, data, n, dim)
-	if view.Deleted != nil {
+	switch {
+	case kept != nil:
+		t.corpus.ids = kept.ids
+	case view.Deleted != nil:
 		t.corpus.ids = make([]uint32, 0, st.Collection().Live)
 		for row := range uint32(n) {
 			if !view.Deleted.Contains(row) {

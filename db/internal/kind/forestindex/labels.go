@@ -55,6 +55,9 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o Options,
 		return t.exact(ctx, nil, k, timer)
 	}
 	p := labels.ApproximateOptions{Seed: o.Seed, Workers: kind.WorkersOf(ctx), Outside: l.outside}
+	if t.keep != nil {
+		p.Keep = t.keep
+	}
 	if t.own && o.tunes() {
 		parts, err := t.splitFor(ctx, o)
 		if err != nil {

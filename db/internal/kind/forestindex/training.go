@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/internal/checkpoint"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -84,6 +85,7 @@ type training struct {
 	truth  *labels.Neighbors    // exact labels of the held-out points, if labels are approximate
 	report *kind.NeighborReport // of approximate lists
 	parts  *split               // of the points, nil until splitFor makes it
+	keep   *checkpoint.Folder   // keeps results over these rows
 }
 
 // manyRows is the number of rows from which on a build keeps one copy of them.
@@ -212,7 +214,7 @@ const nearLeaf = 32
 
 // NearFirst returns the live rows in an order in which near rows follow each other.
 func NearFirst(ctx context.Context, st kind.Source) ([]uint32, error) {
-	t, err := readTraining(ctx, st, Options{}, func(int, int) {})
+	t, err := readTraining(ctx, st, Options{}, nil, func(int, int) {})
 	if err != nil {
 		return nil, err
 	}
