@@ -56,3 +56,51 @@ func TestRequests(t *testing.T) {
 		}
 	}
 }
+
+// Where rows are requested, the first rows of a beam are, then those that may be among the nearest by their
+// errors: the rows that are compared where they are in memory, in two rounds, or three.
+func TestRequestRounds(t *testing.T) {
+	m := clustered(46<<6, 20, 3) // all in chunks
+	v := build(t, m, spec{
+		metric: vector.L2, forest: forest.Params{Kind: forest.KD, Trees: 2, Depth: 6, Natural: true, Seed: 1},
+		labelsK: 8, rotate: 16, sketch: 64, hops: 12, shift: 6,
+	})
+	s := NewSearcher()
+	p := Params{K: 10, Beam: 200, Sketch: true, R: 200, Method: Natural, Trees: 2}
+	three := 0
+	for i := range 50 {
+		want, plain, err := s.Search(context.Background(), v, m.row(i*7), &p, nil)
+		must(t, err)
+		var rounds []int // rows requested before others were compared
+		last := -1
+		v.Rows.Request = func(b []byte) {
+			if len(b) != 4*m.d {
+				return // a leaf
+			}
+			if n := s.top.Len(); n != last {
+				rounds, last = append(rounds, 0), n
+			}
+			rounds[len(rounds)-1]++
+		}
+		got, stats, err := s.Search(context.Background(), v, m.row(i*7), &p, nil)
+		v.Rows.Request = nil
+		must(t, err)
+		if len(rounds) > 3 || rounds[0] != firstRound {
+			t.Fatalf("query %d: rounds of %v rows", i, rounds)
+		}
+		if len(rounds) == 3 {
+			three++
+		}
+		if stats.Exact > 200/2 || stats.Exact != plain.Exact {
+			t.Errorf("query %d: %d rows compared, %d where they are in memory", i, stats.Exact, plain.Exact)
+		}
+		for j := range want {
+			if got[j] != want[j] {
+				t.Errorf("query %d: hit %d is %v, %v in memory", i, j, got[j], want[j])
+			}
+		}
+	}
+	if three > 10 {
+		t.Errorf("%d of 50 queries had three rounds", three)
+	}
+}

@@ -18,6 +18,8 @@ const (
 	stopErrors = 5
 	// stopRows is the least number of rows from which the errors are judged.
 	stopRows = 12
+	// firstRound is the least number of rows that are requested together before the errors are judged.
+	firstRound = 16
 )
 
 // residuals are the mean and the variance of exact distances less their estimates.
@@ -56,13 +58,30 @@ func (o *beamOrder) ends(row uint32, threshold float32) bool {
 }
 
 // enterBeam is score for rows of the beam in its order, until the rest cannot be expected to be among the
-// nearest. Rows that are read from a disk are requested together, so all of them are compared.
+// nearest. Rows that are read from a disk are requested in rounds: the best ones, then all that may be among
+// the nearest by the errors of those before, rarely more after these.
 func (s *Searcher) enterBeam(ids []uint32) {
-	if s.v.Rows.Request != nil || s.p.Range || s.quantised() {
+	if s.p.Range || s.quantised() {
 		s.score(ids, fromForest)
 		return
 	}
-	s.enterUntil(ids, fromForest, &beamOrder{beam: &s.beam, unit: s.estimateUnit()})
+	order := &beamOrder{beam: &s.beam, unit: s.estimateUnit()}
+	if s.v.Rows.Request == nil {
+		s.enterUntil(ids, fromForest, order)
+		return
+	}
+	for n := max(s.p.K, firstRound); len(ids) > 0 && s.err == nil; {
+		n = min(n, len(ids))
+		s.enterUntil(ids[:n], fromForest, order)
+		ids = ids[n:]
+		next := *order
+		for n = 0; n < len(ids) && !next.ends(ids[n], s.top.Threshold()); {
+			n++
+		}
+		if n == 0 {
+			return
+		}
+	}
 }
 
 // estimateUnit is what a squared distance in the partition space is worth in the metric's unit.

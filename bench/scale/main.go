@@ -46,7 +46,7 @@ func main() {
 
 func run(ctx context.Context) error {
 	name := flag.String("set", "own32-300k", "generated set")
-	file := flag.String("file", "", "database; its true answers are in a file next to it")
+	file := flag.String("file", "", "database; its queries and true answers are in a file next to it")
 	build := flag.Bool("build", false, "build the file first")
 	checkpoint := flag.String("checkpoint", "", "folder for intermediate results; if it exists, the build of the file continues")
 	rounds := flag.Int("rounds", 3, "number of times that the queries are asked for each recall")
@@ -55,22 +55,24 @@ func run(ctx context.Context) error {
 	if !ok || *file == "" {
 		return errors.New("name a generated set and a file")
 	}
-	g := vectors.NewGenerator(*law, 1)
-	if *build {
-		if err := makeFile(db.WithCheckpoint(ctx, *checkpoint), g, n, *file, continues(*checkpoint)); err != nil {
-			return err
+	if *build || !exists(truthOf(*file)) {
+		g := vectors.NewGenerator(*law, 1)
+		if *build {
+			imported := *checkpoint != "" && exists(*checkpoint)
+			if err := makeFile(db.WithCheckpoint(ctx, *checkpoint), g, n, *file, imported); err != nil {
+				return err
+			}
 		}
 		if err := writeTruth(ctx, g, *file); err != nil {
 			return err
 		}
 	}
-	return search(ctx, g, *file, *rounds)
+	return search(ctx, *file, *rounds)
 }
 
-// continues reports whether a folder for checkpoints is that of an interrupted build.
-func continues(checkpoint string) bool {
-	_, err := os.Stat(checkpoint)
-	return checkpoint != "" && err == nil
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // importRows loads the rows of a set into a new file and reorders them.
@@ -163,36 +165,45 @@ func queries(g *vectors.Generator) (list []db.Query) {
 	return list
 }
 
-// writeTruth stores the distance of the farthest true answer of each query, found by exact scans.
+// truth is the file next to the database. With the queries in it, searches under a limit of memory do not
+// have the generator, which holds the directions of all clusters.
+type truth struct {
+	Queries  []db.Query
+	Farthest []float32 // distance of the farthest true answer of each query
+}
+
+func truthOf(file string) string { return file + ".truth" }
+
+// writeTruth stores the queries and their true answers, found by exact scans.
 func writeTruth(ctx context.Context, g *vectors.Generator, file string) error {
 	d, err := db.Open(file, &db.Options{ReadOnly: true, MustExist: true})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	found, err := d.Collection(collection).SearchBatch(ctx, queries(g), &db.SearchOptions{K: k, Index: db.Flat})
+	t := truth{Queries: queries(g)}
+	found, err := d.Collection(collection).SearchBatch(ctx, t.Queries, &db.SearchOptions{K: k, Index: db.Flat})
 	if err != nil {
 		return err
 	}
-	farthest := make([]float32, len(found))
-	for i, r := range found {
-		farthest[i] = r.Hits[k-1].Distance
+	for _, r := range found {
+		t.Farthest = append(t.Farthest, r.Hits[k-1].Distance)
 	}
-	f, err := os.Create(file + ".truth")
+	f, err := os.Create(truthOf(file))
 	if err != nil {
 		return err
 	}
-	return errors.Join(gob.NewEncoder(f).Encode(farthest), f.Close())
+	return errors.Join(gob.NewEncoder(f).Encode(t), f.Close())
 }
 
 // search asks all queries for several recalls, one by one, and prints what they took.
-func search(ctx context.Context, g *vectors.Generator, file string, rounds int) error {
-	var farthest []float32
-	f, err := os.Open(file + ".truth")
+func search(ctx context.Context, file string, rounds int) error {
+	var t truth
+	f, err := os.Open(truthOf(file))
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(gob.NewDecoder(f).Decode(&farthest), f.Close()); err != nil {
+	if err := errors.Join(gob.NewDecoder(f).Decode(&t), f.Close()); err != nil {
 		return err
 	}
 	d, err := db.Open(file, &db.Options{ReadOnly: true, MustExist: true})
@@ -205,7 +216,7 @@ func search(ctx context.Context, g *vectors.Generator, file string, rounds int) 
 		return err
 	}
 	defer s.Release()
-	rows, list := s.Collection(collection), queries(g)
+	rows, list := s.Collection(collection), t.Queries
 	var hits []db.Hit
 	fmt.Println("recall      found   mean µs   p50   p99   sketches  exact   faults  reads")
 	for _, recall := range []float64{0.9, 0.95, 0.99} {
@@ -222,7 +233,7 @@ func search(ctx context.Context, g *vectors.Generator, file string, rounds int) 
 				times = append(times, time.Since(at).Seconds()*1e6)
 				hits = res.Hits
 				for _, h := range hits {
-					if h.Distance <= farthest[i] {
+					if h.Distance <= t.Farthest[i] {
 						right++
 					}
 				}
