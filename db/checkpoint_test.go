@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/anndb/anndb/query"
@@ -72,60 +73,112 @@ func found(t *testing.T, d *DB) (all string) {
 // if rows were written and deleted since.
 func TestBuildContinues(t *testing.T) {
 	t.Parallel()
-	o := &Forest{Source: "approximate", Seed: 1, Holdout: 100}
-	whole := clustered(t, 2000, 20, vector.L2)
-	_, err := whole.Collection("c").Build(t.Context(), "x", o)
-	must(t, err)
-	before := found(t, whole)
-	change(t, whole)
-	want := found(t, whole)
-	if before == want {
-		t.Fatal("the changes change no answer")
-	}
-	for _, stage := range []string{"labels", "trees", "write"} {
-		t.Run(stage, func(t *testing.T) {
-			d := clustered(t, 2000, 20, vector.L2)
-			dir := filepath.Join(t.TempDir(), "folder")
-			buildUntil(t, d, o, dir, stage)
-			change(t, d)
-			info, err := d.Collection("c").Build(WithCheckpoint(t.Context(), dir), "x", o)
-			must(t, err)
-			if info.Rows != 2000 {
-				t.Errorf("the index covers %d rows", info.Rows)
-			}
-			if got := found(t, d); got != want {
-				t.Error("other answers than by a build that was not interrupted")
-			}
-			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the folder is left: %v", err)
-			}
-			must(t, d.Check(t.Context(), func(e *CorruptError) { t.Error(e) }))
-		})
+	for _, c := range []struct {
+		metric vector.Metric
+		o      Forest
+		stages []string
+	}{
+		{vector.L2, Forest{}, []string{"labels", "trees", "write"}},
+		{vector.Cosine, Forest{}, []string{"trees"}},
+		{vector.InnerProduct, Forest{}, []string{"trees"}},
+		{vector.L2, Forest{Learner: "rf", Trees: 4}, []string{"trees"}},
+	} {
+		o := c.o
+		o.Source, o.Seed, o.Holdout = "approximate", 1, 100
+		whole := clustered(t, 2000, 20, c.metric)
+		_, err := whole.Collection("c").Build(t.Context(), "x", &o)
+		must(t, err)
+		before := found(t, whole)
+		change(t, whole)
+		want := found(t, whole)
+		if before == want {
+			t.Fatal("the changes change no answer")
+		}
+		for _, stage := range c.stages {
+			t.Run(fmt.Sprintf("%v%s/%s", c.metric, o.Learner, stage), func(t *testing.T) {
+				d := clustered(t, 2000, 20, c.metric)
+				dir := filepath.Join(t.TempDir(), "folder")
+				buildUntil(t, d, &o, dir, stage)
+				change(t, d)
+				info, err := d.Collection("c").Build(WithCheckpoint(t.Context(), dir), "x", &o)
+				must(t, err)
+				if info.Rows != 2000 {
+					t.Errorf("the index covers %d rows", info.Rows)
+				}
+				if got := found(t, d); got != want {
+					t.Error("other answers than by a build that was not interrupted")
+				}
+				if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("the folder is left: %v", err)
+				}
+				must(t, d.Check(t.Context(), func(e *CorruptError) { t.Error(e) }))
+			})
+		}
 	}
 }
 
-// Results of other rows or options are not used.
+// Results of other rows or options are not used, nor those of rows of which many have changed.
 func TestBuildStartsAgain(t *testing.T) {
 	t.Parallel()
-	o := &Forest{Source: "approximate", Seed: 1, Holdout: 100}
+	same := func(d *DB) *DB { return d }
+	queries := make([][]float32, 150)
+	for i := range queries {
+		queries[i] = make([]float32, 20)
+		queries[i][i%20] = float32(i)
+	}
+	o := Forest{Source: "approximate", Seed: 1, Holdout: 100}
+	otherSeed, otherQueries := o, o
+	otherSeed.Seed, otherQueries.TrainingQueries = 2, queries
 	for _, c := range []struct {
 		name  string
 		o     Forest
 		other func(d *DB) *DB
 		rows  int
 	}{
-		{"other options", Forest{Source: "approximate", Seed: 2, Holdout: 100}, func(d *DB) *DB { return d }, 2030},
-		{"another collection", *o, func(*DB) *DB { return clustered(t, 2001, 21, vector.L2) }, 2001},
-		{"other numbers", *o, func(d *DB) *DB { must(t, d.Reorder(t.Context())); return d }, 1946},
+		{"other options", otherSeed, same, 2030},
+		{"training queries", otherQueries, same, 2030},
+		{"another collection", o, func(*DB) *DB { return clustered(t, 2001, 21, vector.L2) }, 2001},
+		{"another metric", o, func(*DB) *DB { return clustered(t, 2000, 20, vector.Cosine) }, 2000},
+		{"other numbers", o, func(d *DB) *DB { must(t, d.Reorder(t.Context())); return d }, 1946},
+		{"many new rows", o, func(d *DB) *DB {
+			must(t, d.Update(t.Context(), func(tx *Tx) error {
+				for i := range 300 {
+					row := Row{Key: fmt.Append(nil, "more", i), Vector: make([]float32, 20)}
+					if err := tx.Collection("c").Put(row); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			return d
+		}, 2330},
 	} {
 		d := clustered(t, 2000, 20, vector.L2)
 		dir := filepath.Join(t.TempDir(), "folder")
-		buildUntil(t, d, o, dir, "trees")
+		buildUntil(t, d, &o, dir, "trees")
 		change(t, d)
 		info, err := c.other(d).Collection("c").Build(WithCheckpoint(t.Context(), dir), "x", &c.o)
 		if err != nil || info.Rows != c.rows {
 			t.Errorf("%s: an index of %d rows, %v", c.name, info.Rows, err)
 		}
+	}
+}
+
+// Only Build uses the folder.
+func TestCheckpointOfOtherCalls(t *testing.T) {
+	t.Parallel()
+	d := clustered(t, 2000, 20, vector.L2)
+	o := &Forest{Source: "approximate", Seed: 1, Holdout: 100}
+	_, err := d.Collection("c").Build(t.Context(), "x", o)
+	must(t, err)
+	dir := filepath.Join(t.TempDir(), "folder")
+	buildUntil(t, d, o, dir, "trees")
+	ctx := WithCheckpoint(t.Context(), dir)
+	must(t, d.Reorder(ctx))
+	_, err = d.Maintain(ctx, 0)
+	must(t, err)
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 3 {
+		t.Errorf("%v, %v", files, err)
 	}
 }
 
@@ -136,7 +189,8 @@ func TestCheckpointFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
 	var path *fs.PathError
-	if _, err := d.Collection("c").Build(WithCheckpoint(t.Context(), file), "x", nil); !errors.As(err, &path) {
+	if _, err := d.Collection("c").Build(WithCheckpoint(t.Context(), file), "x", nil); !errors.As(err, &path) ||
+		!strings.HasPrefix(err.Error(), "db: build: ") {
 		t.Errorf("a file as the folder: %v", err)
 	}
 	if _, err := d.Collection("c").Index("x"); err == nil {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/anndb/anndb/internal/checkpoint"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
@@ -28,18 +29,15 @@ type ApproximateOptions struct {
 	// Outside is the squared length of every row outside the reduced
 	// coordinates, or nil for none.
 	Outside []float32
-	// Keep, if not nil, keeps the state before and after each round on exact distances. A call with the
-	// same input continues from it.
-	Keep Keeper
+	// Checkpoints, if not nil, gets the state before and after each round on exact distances. A call with
+	// the same input continues from it.
+	Checkpoints Checkpoints
 }
 
-// Keeper keeps intermediate results under names, so that a computation that is repeated after an
-// interruption continues from them. It keeps the results of one computation only.
-type Keeper interface {
-	// Save keeps slices of uint32, uint64 or float32.
-	Save(name string, from ...any) error
-	// Load sets the slices that the pointers point to, and reports whether the result is kept.
-	Load(name string, into ...any) (found bool, err error)
+// Checkpoints keeps intermediate results of one computation under names (checkpoint.Folder).
+type Checkpoints interface {
+	Save(name string, from ...checkpoint.Array) error
+	Load(name string, into ...checkpoint.Array) (found bool, err error)
 }
 
 // Approximation is the answer of ApproximateNeighbors.
@@ -171,9 +169,9 @@ func exactly(ctx context.Context, corpus Rows, k int, o ApproximateOptions,
 // run computes the lists.
 func (g *graph) run(ctx context.Context) (*Approximation, error) {
 	trees := graphTrees
-	g.width, g.depth0 = narrowCode, graphHead
+	g.width, g.firstDepth = narrowCode, graphHead
 	if g.reduced.d > narrowCode {
-		g.width, trees, g.depth0 = wideCode, wideTrees, wideHead
+		g.width, trees, g.firstDepth = wideCode, wideTrees, wideHead
 	}
 	g.steps = trees + graphRounds + 2*exactRounds
 	r, err := g.load()
@@ -215,14 +213,16 @@ func (g *graph) begin(ctx context.Context, trees int) {
 	g.order = grown[0].order
 	g.placeRows()
 	g.encode(ctx)
-	g.pool = make([]uint64, g.n*g.pooled)
-	for i := range grown {
+	if g.pool == nil {
+		g.pool = make([]uint64, g.n*g.pooled)
+	}
+	for i := range grown { // the first one fills the pools
 		g.joinLeaves(ctx, &grown[i], i == 0)
 		grown[i] = partition{}
 		g.step(1)
 	}
 	for range graphRounds {
-		g.heads(ctx, g.depth0)
+		g.heads(ctx, g.firstDepth)
 		g.joinEstimates(ctx)
 		g.step(1)
 	}
@@ -253,7 +253,7 @@ type refinement struct {
 // refine runs a round on exact distances, and measures the lists.
 func (g *graph) refine(ctx context.Context, r *refinement) {
 	out := &r.out
-	g.heads(ctx, g.depth0+headGrowth*out.Rounds)
+	g.heads(ctx, g.firstDepth+headGrowth*out.Rounds)
 	moved := g.joinExact(ctx, g.keep(out.Rounds))
 	out.Rounds++
 	g.step(2)

@@ -33,7 +33,7 @@ type graph struct {
 	head          []uint32 // 2·depth per row: its nearest rows, then rows that list it
 	listed        []uint8  // number of rows in the second half of a head
 	depth         int
-	depth0        int // depth in the first round
+	firstDepth    int // depth in the first round
 	progress      func(done, total int)
 	done, steps   int
 }

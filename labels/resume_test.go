@@ -1,8 +1,8 @@
 package labels
 
 import (
-	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 
@@ -17,7 +17,7 @@ type interrupting struct {
 	left int
 }
 
-func (k *interrupting) Save(name string, from ...any) error {
+func (k *interrupting) Save(name string, from ...checkpoint.Array) error {
 	if err := k.Folder.Save(name, from...); err != nil {
 		return err
 	}
@@ -42,15 +42,14 @@ func TestApproximateNeighborsContinues(t *testing.T) {
 		}
 		// The state is kept before the first round and after each.
 		for saves := 1; saves <= want.Rounds+1; saves++ {
-			folder, err := checkpoint.Open(t.TempDir())
-			must(t, err)
+			folder := checkpoint.New(t.TempDir())
 			o := o
-			o.Keep = &interrupting{folder, saves}
+			o.Checkpoints = &interrupting{folder, saves}
 			if _, err := ApproximateNeighbors(t.Context(), rows, reduced, 10, o, nil); !errors.Is(err, errInterrupted) {
 				t.Fatalf("%s: interrupted after %d results: %v", name, saves, err)
 			}
 			rest := &interrupting{folder, 100}
-			o.Keep = rest
+			o.Checkpoints = rest
 			got := approximate(t, rows, reduced, 10, o)
 			if done := 100 - rest.left; done != want.Rounds+1-saves {
 				t.Errorf("%s: %d results after the interruption at %d of %d", name, done, saves, want.Rounds+1)
@@ -66,66 +65,52 @@ func TestApproximateNeighborsContinues(t *testing.T) {
 	}
 }
 
-// forged has states that no call has saved.
-type forged struct {
-	numbers, pool      []uint64
-	exact, order       []uint32
-	distances          []float32
-	saved, wantsToFail bool
-}
-
-func (f *forged) Load(_ string, into ...any) (bool, error) {
-	*into[0].(*[]uint64), *into[4].(*[]uint64) = f.numbers, f.pool
-	*into[1].(*[]uint32), *into[3].(*[]uint32) = f.exact, f.order
-	*into[2].(*[]float32) = f.distances
-	if f.wantsToFail {
-		return false, errInterrupted
-	}
-	return true, nil
-}
-
-func (f *forged) Save(string, ...any) error { f.saved = true; return nil }
-
-// A state that does not fit the rows is not used.
+// TestApproximateNeighborsIgnoresOtherStates checks that a state that does not fit the input is not used.
 func TestApproximateNeighborsIgnoresOtherStates(t *testing.T) {
 	rows := clusters(2500, 40, false, 1)
 	reduced, outside := leading(rows, 8)
 	o := ApproximateOptions{Seed: 1, Outside: outside}
 	want := approximate(t, rows, reduced, 10, o)
-	n, pooled, sample := 2500, graphPool, sampleRows
-	fitting := func() *forged {
-		f := &forged{numbers: make([]uint64, 4), pool: make([]uint64, n*pooled), exact: make([]uint32, sample*10),
-			order: make([]uint32, n), distances: make([]float32, sample)}
-		f.numbers[0], f.numbers[1] = 1, 1
-		return f
+	n, pooled, m := 2500, graphPool, len(want.Sample)
+	fitting := func() *state {
+		x := &state{numbers: make([]uint64, stateNumbers), exact: make([]uint32, m*10), exactKDist: make([]float32, m),
+			order: make([]uint32, n), pool: make([]uint64, n*pooled)}
+		for _, row := range want.Sample {
+			x.sample = append(x.sample, uint32(row))
+		}
+		x.numbers[stateRounds], x.numbers[stateEnded] = 1, 1
+		return x
 	}
-	f := fitting()
-	o.Keep = f
-	if a := approximate(t, rows, reduced, 10, o); f.saved || a.Rounds != 1 || a.Neighbors.IDs[5] != 0 {
+	// from returns the answer of a call with a state, and whether it saved others.
+	from := func(x *state) (a *Approximation, saved bool) {
+		folder := checkpoint.New(t.TempDir())
+		must(t, folder.Save(stateName, x.arrays()...))
+		k := &interrupting{folder, 100}
+		o.Checkpoints = k
+		return approximate(t, rows, reduced, 10, o), k.left < 100
+	}
+	if a, saved := from(fitting()); saved || a.Rounds != 1 || a.Neighbors.IDs[5] != 0 {
 		t.Fatal("the state that the others differ from is not used")
 	}
-	for name, change := range map[string]func(f *forged){
-		"no numbers":           func(f *forged) { f.numbers = nil },
-		"too many rounds":      func(f *forged) { f.numbers[0] = exactRounds + 1 },
-		"other rows":           func(f *forged) { f.order = f.order[1:] },
-		"a row out of range":   func(f *forged) { f.order[7] = uint32(n) },
-		"a short pool":         func(f *forged) { f.pool = f.pool[1:] },
-		"a place out of range": func(f *forged) { f.pool[7] = uint64(n) },
-		"another sample":       func(f *forged) { f.exact = f.exact[10:] },
-		"no distances":         func(f *forged) { f.distances = nil },
-		"a sampled row":        func(f *forged) { f.exact[7] = uint32(n) },
-		"exact lists too soon": func(f *forged) { f.numbers[0] = 0 },
+	for name, change := range map[string]func(x *state){
+		"no numbers":           func(x *state) { x.numbers = nil },
+		"too many rounds":      func(x *state) { x.numbers[stateRounds] = exactRounds + 1 },
+		"no recall":            func(x *state) { x.numbers[stateRecall] = math.Float64bits(math.NaN()) },
+		"a recall above 1":     func(x *state) { x.numbers[stateHeadRecall] = math.Float64bits(2) },
+		"other rows":           func(x *state) { x.order = x.order[1:] },
+		"a row out of range":   func(x *state) { x.order[7] = uint32(n) },
+		"a short pool":         func(x *state) { x.pool = x.pool[1:] },
+		"a place out of range": func(x *state) { x.pool[7] = uint64(n) },
+		"another sample":       func(x *state) { x.sample[7]++ },
+		"a smaller sample":     func(x *state) { x.exact = x.exact[10:] },
+		"no distances":         func(x *state) { x.exactKDist = nil },
+		"a listed row":         func(x *state) { x.exact[7] = uint32(n) },
+		"exact lists too soon": func(x *state) { x.numbers[stateRounds] = 0 },
 	} {
-		f := fitting()
-		change(f)
-		o.Keep = f
-		a := approximate(t, rows, reduced, 10, o)
-		if !f.saved || !slices.Equal(a.Neighbors.IDs, want.Neighbors.IDs) {
+		x := fitting()
+		change(x)
+		if a, saved := from(x); !saved || !slices.Equal(a.Neighbors.IDs, want.Neighbors.IDs) {
 			t.Errorf("%s: the state was used", name)
 		}
-	}
-	o.Keep = &forged{wantsToFail: true}
-	if _, err := ApproximateNeighbors(context.Background(), rows, reduced, 10, o, nil); !errors.Is(err, errInterrupted) {
-		t.Errorf("a state that cannot be read: %v", err)
 	}
 }

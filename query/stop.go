@@ -59,7 +59,7 @@ func (o *beamOrder) ends(row uint32, threshold float32) bool {
 
 // enterBeam is score for rows of the beam in its order, until the rest cannot be expected to be among the
 // nearest. Rows that are read from a disk are requested in rounds: the best ones, then all that may be among
-// the nearest by the errors of those before, rarely more after these.
+// the nearest by the errors of those before. A third round is rare.
 func (s *Searcher) enterBeam(ids []uint32) {
 	if s.p.Range || s.quantised() {
 		s.score(ids, fromForest)
@@ -70,7 +70,7 @@ func (s *Searcher) enterBeam(ids []uint32) {
 		s.enterUntil(ids, fromForest, order)
 		return
 	}
-	for n := max(s.p.K, firstRound); len(ids) > 0 && s.err == nil; {
+	for n := max(s.p.K, firstRound); len(ids) > 0 && !s.halted(); {
 		n = min(n, len(ids))
 		s.enterUntil(ids[:n], fromForest, order)
 		ids = ids[n:]

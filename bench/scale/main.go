@@ -48,7 +48,8 @@ func run(ctx context.Context) error {
 	name := flag.String("set", "own32-300k", "generated set")
 	file := flag.String("file", "", "database; its queries and true answers are in a file next to it")
 	build := flag.Bool("build", false, "build the file first")
-	checkpoint := flag.String("checkpoint", "", "folder for intermediate results; if it exists, the build of the file continues")
+	checkpoint := flag.String("checkpoint", "",
+		"folder for intermediate results; if it and the file exist, the build continues")
 	rounds := flag.Int("rounds", 3, "number of times that the queries are asked for each recall")
 	flag.Parse()
 	law, n, ok := vectors.Generated(*name)
@@ -58,7 +59,7 @@ func run(ctx context.Context) error {
 	if *build || !exists(truthOf(*file)) {
 		g := vectors.NewGenerator(*law, 1)
 		if *build {
-			imported := *checkpoint != "" && exists(*checkpoint)
+			imported := *checkpoint != "" && exists(*checkpoint) && exists(*file)
 			if err := makeFile(db.WithCheckpoint(ctx, *checkpoint), g, n, *file, imported); err != nil {
 				return err
 			}
@@ -204,7 +205,7 @@ func search(ctx context.Context, file string, rounds int) error {
 		return err
 	}
 	if err := errors.Join(gob.NewDecoder(f).Decode(&t), f.Close()); err != nil {
-		return err
+		return fmt.Errorf("%s (delete it to make it again): %w", truthOf(file), err)
 	}
 	d, err := db.Open(file, &db.Options{ReadOnly: true, MustExist: true})
 	if err != nil {

@@ -24,8 +24,6 @@ type buildCmd struct {
 	Kind string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index; for both lcif, a label model, and sbt, pt or at, trees that predict labels. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
 	Seed uint64 `help:"Equal rows, options and seed give an equal index." default:"0"`
 
-	Checkpoint string `help:"Keep intermediate results of a forest in this folder: the same command continues from them after an interruption, and removes the folder at the end." placeholder:"FOLDER"`
-
 	forestFlags `embed:"" group:"Dense collections, forests:"`
 
 	PartitionM *int `group:"Sparse collections:" help:"Postings and lcif: also build the paper's pair of inverted indexes with this m, -1 for all rows in the first." placeholder:"M"`
@@ -57,6 +55,7 @@ type forestFlags struct {
 	Subsample    int     `help:"Points looked at to choose a split; 0 for the default." default:"0"`
 	MinVotes     int     `help:"Leave out labels with fewer votes in a leaf; 0 keeps all." default:"0"`
 	TuneK        int     `help:"Neighbours the tuner asks for; 0 for 10." default:"0"`
+	Checkpoint   string  `help:"Keep intermediate results, with approximate labels, in this folder: the same command continues from them after an interruption, and removes them at the end." placeholder:"FOLDER"`
 	Holdout      int     `help:"Rows the tuner holds out as queries; 0 for 1,000." default:"0"`
 }
 

@@ -3,36 +3,35 @@
 package checkpoint
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/anndb/anndb/codec"
 )
 
 // Folder keeps results by name, each in a file of its own. A result is found again only with the key that
 // it was saved with, which stands for the input of the computation. A nil Folder keeps nothing. A Folder
-// is not safe for concurrent use.
+// is not safe for concurrent use, and one computation at a time uses the folder of a path.
 type Folder struct {
 	dir string
 	key [sha256.Size]byte
+	// names are those of all results that were saved or found, shared by the folders that For returns.
+	names map[string]bool
 }
 
-// Open returns the folder at a path, and makes it if it does not exist. The key is that of an empty
-// input. With an empty path it returns nil.
-func Open(dir string) (*Folder, error) {
+// New returns the folder at a path, nil if the path is empty. The first Save makes it.
+func New(dir string) *Folder {
 	if dir == "" {
-		return nil, nil
+		return nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("folder for checkpoints: %w", err)
-	}
-	return &Folder{dir: dir}, nil
+	return &Folder{dir: dir, names: map[string]bool{}}
 }
 
 // For returns the folder with a key for its present input and another part of it.
@@ -40,198 +39,216 @@ func (f *Folder) For(input []byte) *Folder {
 	if f == nil {
 		return nil
 	}
-	return &Folder{f.dir, sha256.Sum256(append(f.key[:], input...))}
+	return &Folder{f.dir, sha256.Sum256(append(f.key[:], input...)), f.names}
 }
 
-// ending is that of the files of a folder.
-const ending = ".checkpoint"
-
-func (f *Folder) path(name string) string { return filepath.Join(f.dir, name+ending) }
-
-// A file is the magic, the key, the number of slices, the bytes of each slice as 64-bit numbers, the
-// slices, and the CRC-32C of all of it. Numbers are little-endian.
+// The file of a result ends in suffix, while it is written in partial.
 const (
-	magic      = "anndbck1"
-	headBytes  = len(magic) + sha256.Size + 8
-	sumBytes   = 4
-	mostSlices = 16
-	// pieceBytes is how much is read or written at a time.
-	pieceBytes = 1 << 20
+	suffix  = ".checkpoint"
+	partial = ".partial"
 )
+
+func (f *Folder) path(name string) string { return filepath.Join(f.dir, name+suffix) }
+
+// A file is the magic, the key, the number of slices, the length of each slice, the slices, and the CRC-32C
+// of all of it. Numbers are little-endian.
+const magic = "anndbck1"
+
+// pieceNumbers is how many numbers are read or written at a time.
+const pieceNumbers = 1 << 16
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Save keeps slices of uint32, uint64 or float32 under a name, in place of what is kept under it. They are
-// on the disk when it returns.
-func (f *Folder) Save(name string, from ...any) (err error) {
+// header returns what precedes slices of these lengths.
+func (f *Folder) header(lengths []uint64) []byte {
+	h := append([]byte(magic), f.key[:]...)
+	h = binary.LittleEndian.AppendUint64(h, uint64(len(lengths)))
+	for _, n := range lengths {
+		h = binary.LittleEndian.AppendUint64(h, n)
+	}
+	return h
+}
+
+// Save keeps slices under a name, in place of what is kept under it, and syncs the file.
+func (f *Folder) Save(name string, from ...Array) error {
 	if f == nil {
 		return nil
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("save checkpoint %q: %w", name, err)
-		}
-	}()
-	head := append([]byte(magic), f.key[:]...)
-	parts := make([][]byte, 1, 2+len(from))
-	sizes := []uint64{uint64(len(from))}
-	for _, x := range from {
-		data := bytesOf(x)
-		parts, sizes = append(parts, data), append(sizes, uint64(len(data)))
+	f.names[name] = true
+	if err := f.save(name, from); err != nil {
+		_ = os.Remove(f.path(name) + partial)
+		return fmt.Errorf("save checkpoint %q: %w", name, err)
 	}
-	parts[0] = append(head, codec.Bytes(sizes)...)
-	out, err := os.CreateTemp(f.dir, name+"-*"+ending) // private
+	return nil
+}
+
+func (f *Folder) save(name string, from []Array) error {
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return err
+	}
+	lengths := make([]uint64, len(from))
+	for i, x := range from {
+		lengths[i] = uint64(x.length())
+	}
+	path := f.path(name) + partial
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // follows no link
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(out.Name()))
-		}
-	}()
-	sum := uint32(0)
-	for _, data := range parts {
-		for len(data) > 0 {
-			piece := data[:min(pieceBytes, len(data))]
-			sum = crc32.Update(sum, castagnoli, piece)
-			if _, err := out.Write(piece); err != nil {
-				return errors.Join(err, out.Close())
-			}
-			data = data[len(piece):]
-		}
-	}
-	_, err = out.Write(codec.Bytes([]uint32{sum}))
-	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
+	if err := errors.Join(write(out, f.header(lengths), from), out.Sync(), out.Close()); err != nil {
 		return err
 	}
-	return os.Rename(out.Name(), f.path(name))
+	return os.Rename(path, f.path(name))
 }
 
-// Load sets slices, given by pointers in the order of Save, to what is kept under a name, and reports
-// whether there is such a result for this key. What is damaged is not found. The slices have any length and
-// any values.
-func (f *Folder) Load(name string, into ...any) (found bool, err error) {
+func write(out io.Writer, header []byte, from []Array) error {
+	sum := crc32.New(castagnoli)
+	to := io.MultiWriter(sum, out)
+	if _, err := to.Write(header); err != nil {
+		return err
+	}
+	var buf []byte
+	for _, x := range from {
+		for at, n := 0, x.length(); at < n; at += pieceNumbers {
+			var err error
+			if buf, err = binary.Append(buf[:0], binary.LittleEndian, x.piece(at)); err != nil {
+				return err
+			}
+			if _, err := to.Write(buf); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := out.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
+	return err
+}
+
+// Load fills slices, in the order of Save, with what is kept under a name, and reports whether there is such
+// a result for this key. A result that is damaged, or that exceeds the capacity of a slice, is not found.
+// Otherwise the slices have the lengths that were saved, and any values. If no result is found, their
+// contents are not defined.
+func (f *Folder) Load(name string, into ...Array) (found bool, err error) {
 	if f == nil {
 		return false, nil
 	}
-	in, err := os.Open(f.path(name))
+	// A pipe would wait for a writer.
+	info, err := os.Lstat(f.path(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("load checkpoint %q: %w", name, err)
-	}
-	defer in.Close() // nothing was written
-	info, err := in.Stat()
-	if err == nil {
-		found, err = f.read(in, info.Size(), into)
+	case err == nil && !info.Mode().IsRegular():
+		return false, nil
+	case err == nil:
+		found, err = f.load(name, into)
 	}
 	if err != nil {
 		return false, fmt.Errorf("load checkpoint %q: %w", name, err)
+	}
+	if found {
+		f.names[name] = true
 	}
 	return found, nil
 }
 
-// read reads a file of a size. It allocates no more than that.
-func (f *Folder) read(in io.Reader, size int64, into []any) (bool, error) {
-	head := make([]byte, headBytes+8*len(into))
-	if size < int64(len(head)+sumBytes) {
-		return false, nil
-	}
-	if _, err := io.ReadFull(in, head); err != nil {
+func (f *Folder) load(name string, into []Array) (bool, error) {
+	in, err := os.Open(f.path(name))
+	if err != nil {
 		return false, err
 	}
-	sizes, err := codec.View[uint64](head[len(magic)+sha256.Size:], 1+len(into))
-	if err != nil || string(head[:len(magic)]) != magic || string(head[len(magic):][:sha256.Size]) != string(f.key[:]) ||
-		sizes[0] != uint64(len(into)) {
+	defer in.Close() // nothing was written
+	found, err := f.read(in, into)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return false, nil
 	}
-	left := uint64(size) - uint64(len(head)+sumBytes)
-	for _, n := range sizes[1:] {
-		if n > left {
+	return found, err
+}
+
+// read reads a file. Beyond the slices it allocates a few hundred kilobytes at most.
+func (f *Folder) read(file io.Reader, into []Array) (bool, error) {
+	sum := crc32.New(castagnoli)
+	in := io.TeeReader(file, sum)
+	header := make([]byte, len(f.header(make([]uint64, len(into)))))
+	if _, err := io.ReadFull(in, header); err != nil {
+		return false, err
+	}
+	lengths := make([]uint64, len(into))
+	for i := range lengths {
+		lengths[i] = binary.LittleEndian.Uint64(header[len(header)-8*(len(into)-i):])
+	}
+	if !bytes.Equal(header, f.header(lengths)) {
+		return false, nil
+	}
+	for i, x := range into {
+		if !x.resize(lengths[i]) {
 			return false, nil
 		}
-		left -= n
 	}
-	if left != 0 {
-		return false, nil
-	}
-	sum := crc32.Checksum(head, castagnoli)
-	slices := make([][]byte, len(into))
-	for i, n := range sizes[1:] {
-		data := make([]byte, n)
-		for at := 0; at < len(data); at += pieceBytes {
-			piece := data[at:min(at+pieceBytes, len(data))]
-			if _, err := io.ReadFull(in, piece); err != nil {
+	var buf []byte
+	for _, x := range into {
+		for at, n := 0, x.length(); at < n; at += pieceNumbers {
+			p := x.piece(at)
+			size := binary.Size(p)
+			if cap(buf) < size {
+				buf = make([]byte, size)
+			}
+			if _, err := io.ReadFull(in, buf[:size]); err != nil {
 				return false, err
 			}
-			sum = crc32.Update(sum, castagnoli, piece)
+			if _, err := binary.Decode(buf[:size], binary.LittleEndian, p); err != nil {
+				return false, err
+			}
 		}
-		slices[i] = data
 	}
-	stored := make([]byte, sumBytes)
-	if _, err := io.ReadFull(in, stored); err != nil {
+	return endsWith(file, sum)
+}
+
+// endsWith reports whether a file ends with a checksum.
+func endsWith(file io.Reader, sum hash.Hash32) (bool, error) {
+	var last [5]byte
+	n, err := io.ReadFull(file, last[:])
+	if n != 4 || !errors.Is(err, io.ErrUnexpectedEOF) {
 		return false, err
 	}
-	if string(codec.Bytes([]uint32{sum})) != string(stored) {
-		return false, nil
-	}
-	for i, data := range slices {
-		if !set(into[i], data) {
-			return false, nil
-		}
-	}
-	return true, nil
+	return binary.LittleEndian.Uint32(last[:]) == sum.Sum32(), nil
 }
 
-// Remove removes all results, with any key, and the folder if nothing else is in it.
-func (f *Folder) Remove() error {
-	if f == nil {
-		return nil
+// Remove removes the results that were saved or found, and the folder if nothing else is in it. Failures are
+// ignored: the results are not needed any more.
+func (f *Folder) Remove() {
+	if f == nil || len(f.names) == 0 {
+		return
 	}
-	files, err := filepath.Glob(filepath.Join(f.dir, "*"+ending))
-	for _, file := range files {
-		err = errors.Join(err, os.Remove(file))
+	for name := range f.names {
+		_ = os.Remove(f.path(name))
 	}
-	if err != nil {
-		return fmt.Errorf("remove checkpoints: %w", err)
-	}
-	_ = os.Remove(f.dir) // fails if something else is in it
-	return nil
+	_ = os.Remove(f.dir)
 }
 
-// bytesOf returns the stored form of a slice.
-func bytesOf(x any) []byte {
-	switch x := x.(type) {
-	case []uint32:
-		return codec.Bytes(x)
-	case []uint64:
-		return codec.Bytes(x)
-	case []float32:
-		return codec.Bytes(x)
-	}
-	panic(fmt.Sprintf("checkpoint: no stored form of %T", x))
+// Array is a slice that is saved or filled.
+type Array interface {
+	length() int
+	// resize sets the length. It reports whether the capacity suffices.
+	resize(n uint64) bool
+	// piece returns the part of at most pieceNumbers numbers that begins at a place.
+	piece(at int) any
 }
 
-// set sets the slice that into points to. It reports whether data can be such a slice.
-func set(into any, data []byte) bool {
-	switch x := into.(type) {
-	case *[]uint32:
-		return view(x, data)
-	case *[]uint64:
-		return view(x, data)
-	case *[]float32:
-		return view(x, data)
-	}
-	panic(fmt.Sprintf("checkpoint: no stored form of %T", into))
-}
+// Of returns the slice that x points to as an Array.
+func Of[T uint32 | uint64 | float32](x *[]T) Array { return &array[T]{x} }
 
-func view[T uint32 | uint64 | float32](into *[]T, data []byte) bool {
-	size := len(codec.Bytes(make([]T, 1)))
-	if len(data)%size != 0 {
+type array[T any] struct{ x *[]T }
+
+func (a *array[T]) length() int { return len(*a.x) }
+
+func (a *array[T]) resize(n uint64) bool {
+	if n > uint64(cap(*a.x)) {
 		return false
 	}
-	x, err := codec.View[T](data, len(data)/size)
-	*into = x
-	return err == nil
+	*a.x = (*a.x)[:n]
+	return true
 }
+
+func (a *array[T]) piece(at int) any { return (*a.x)[at:min(at+pieceNumbers, len(*a.x))] }

@@ -36,8 +36,14 @@ func (ix *Indexer) Build(ctx context.Context, r Request) (*kind.Manifest, error)
 	}
 	if r.Auto {
 		job.overtaken = func(c *layout.Collection) bool { return !Lacking(c) }
+	} else {
+		job.Checkpoint = checkpoint.New(kind.CheckpointOf(ctx))
 	}
-	return ix.build(ctx, job)
+	m, err := ix.build(ctx, job)
+	if err == nil {
+		job.Checkpoint.Remove()
+	}
+	return m, err
 }
 
 // building is a build in progress.
@@ -66,18 +72,11 @@ func (ix *Indexer) build(ctx context.Context, job *building) (*kind.Manifest, er
 	if err != nil {
 		return nil, err
 	}
-	if job.Keep, err = checkpoint.Open(kind.CheckpointOf(ctx)); err != nil {
-		return nil, fail.Wrapf(err, "build")
-	}
 	l, err := job.kind.Build(ctx, &job.Job)
 	if err != nil {
 		return nil, err
 	}
-	m, err := ix.storeIndex(ctx, job, l)
-	if err == nil {
-		err = job.Keep.Remove()
-	}
-	return m, err
+	return ix.storeIndex(ctx, job, l)
 }
 
 // suitable returns the kind that options select, or an error if it does not suit a collection.

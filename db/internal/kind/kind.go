@@ -132,9 +132,8 @@ type Job struct {
 	Name  string // of the index
 	Opts  Options
 	Timer *Timer
-	// Keep has intermediate results of a build of this index that was interrupted; nil without a folder
-	// for them.
-	Keep *checkpoint.Folder
+	// Checkpoint has intermediate results of a build that was interrupted; nil without a folder for them.
+	Checkpoint *checkpoint.Folder
 	// Latest runs f on the latest generation. Mapped memory must not be used after f returns.
 	Latest func(f func(st Source) error) error
 }

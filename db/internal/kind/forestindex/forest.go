@@ -17,6 +17,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
 )
 
 // Kind implements forests over a dense collection, with the other structures that queries
@@ -260,58 +261,55 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 }
 
 // trainingSet reads the live rows of the latest generation into memory and resolves
-// the options for them. A build that continues an interrupted one reads the rows of that one.
+// the options for them. A build that continues an interrupted one takes the rows of that one.
 func trainingSet(ctx context.Context, job *kind.Job) (t *training, o Options, err error) {
+	requested := *job.Opts.(*Options)
 	err = job.Latest(func(st kind.Source) error {
 		c := st.Collection()
 		if c.Live == 0 {
 			return fmt.Errorf("%w: %q", fail.Empty, c.Name)
 		}
-		kept, err := loadRows(job, c)
-		if err != nil {
+		o = requested.resolve(int(c.Live), c.Dim)
+		if err := o.validate(); err != nil {
 			return err
 		}
-		for {
-			o = *job.Opts.(*Options)
-			o = o.resolve(kept.live(c), c.Dim)
-			if err := o.validate(); err != nil {
-				return err
+		for i, q := range o.TrainingQueries {
+			if err := kind.CheckQuery(q, c.Dim); err != nil {
+				return fail.Wrapf(err, "training query %d", i)
 			}
-			for i, q := range o.TrainingQueries {
-				if err := kind.CheckQuery(q, c.Dim); err != nil {
-					return fail.Wrapf(err, "training query %d", i)
-				}
-			}
-			err := job.Timer.Run("read", func(report func(int, int)) (err error) {
-				t, err = readTraining(ctx, st, o, kept, report)
-				return err
-			})
+		}
+		return job.Timer.Run("read", func(report func(int, int)) error {
+			rows, err := readRows(ctx, st, report)
 			if err != nil {
 				return err
 			}
-			if kept == nil {
-				return t.saveRows(job)
+			folder, err := rows.resume(job, c.Metric)
+			if err != nil {
+				return err
 			}
-			if t.keepFor(job) == kept.sum {
-				return nil
-			}
-			kept = nil // the rows of another collection, or with other numbers
-		}
+			t = rows.training(c.Metric, o.TrainingQueries)
+			t.checkpoint = folder
+			o = requested.resolve(t.corpus.Len(), c.Dim)
+			return o.validate()
+		})
 	})
 	return t, o, err
 }
 
-// readTraining copies all rows from the map, or those of an interrupted build.
-func readTraining(ctx context.Context, st kind.Source, o Options, kept *interrupted,
-	report func(int, int)) (*training, error) {
+// storedRows are copies of rows as they are stored.
+type storedRows struct {
+	data   []float32
+	n, dim int
+	ids    []uint32 // the live rows, nil for all
+}
+
+// readRows copies all rows from the map.
+func readRows(ctx context.Context, st kind.Source, report func(int, int)) (*storedRows, error) {
 	view, err := st.Rows(ctx)
 	if err != nil {
 		return nil, err
 	}
 	n, dim := view.Rows.N, st.Collection().Dim
-	if kept != nil {
-		n = kept.n
-	}
 	data := make([]float32, n*dim)
 	for i := range n {
 		if i%4096 == 0 {
@@ -328,25 +326,29 @@ func readTraining(ctx context.Context, st kind.Source, o Options, kept *interrup
 			copy(dst, src)
 		}
 	}
-	t := &training{own: true, dim: dim, metric: st.Collection().Metric}
-	t.corpus.rows, t.lift = prepare(t.metric, data, n, dim)
-	switch {
-	case kept != nil:
-		t.corpus.ids = kept.ids
-	case view.Deleted != nil:
-		t.corpus.ids = make([]uint32, 0, st.Collection().Live)
+	r := &storedRows{data: data, n: n, dim: dim}
+	if view.Deleted != nil {
+		r.ids = make([]uint32, 0, st.Collection().Live)
 		for row := range uint32(n) {
 			if !view.Deleted.Contains(row) {
-				t.corpus.ids = append(t.corpus.ids, row)
+				r.ids = append(r.ids, row)
 			}
 		}
 	}
+	return r, nil
+}
+
+// training maps the rows to the partition space, in place if possible.
+func (r *storedRows) training(metric vector.Metric, queries [][]float32) *training {
+	t := &training{own: true, dim: r.dim, metric: metric}
+	t.corpus.rows, t.lift = prepare(metric, r.data, r.n, r.dim)
+	t.corpus.ids = r.ids
 	t.points = t.corpus
-	if len(o.TrainingQueries) > 0 {
+	if len(queries) > 0 {
 		t.own = false
-		t.points = subset{rows: prepareQueries(t.metric, o.TrainingQueries, dim, t.lift)}
+		t.points = subset{rows: prepareQueries(metric, queries, r.dim, t.lift)}
 	}
-	return t, nil
+	return t
 }
 
 // tuneOn tunes on the stored rows.

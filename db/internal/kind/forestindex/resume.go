@@ -7,112 +7,136 @@ import (
 	"math"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/internal/checkpoint"
+	"github.com/anndb/anndb/vector"
 )
 
-// A build with a folder for checkpoints keeps there which rows it reads, the state of their approximate
-// neighbors after each round (package labels), and their neighbor lists. What follows is done again.
+// A build with a folder for checkpoints saves there which rows it reads, the state of their approximate
+// neighbors (package labels), and their neighbor lists. Everything else is computed again.
 
 // resumeVersion is increased whenever a build learns something else from the same rows and options.
 const resumeVersion = 1
 
-// interrupted are the rows of an interrupted build. The rows that were written since are fresh rows of the
-// index, as if they had been written while it was built.
-type interrupted struct {
-	n   int      // rows, deleted ones included
-	ids []uint32 // the live rows, nil for all
-	sum uint32   // of the rows
-}
+// staleShare is the share of rows that were written or deleted since an interrupted build, from which on a
+// build begins with the present rows.
+const staleShare = 0.1
 
-// live returns the number of live rows of an interrupted build, or of a collection if there is none.
-func (k *interrupted) live(c *kind.Collection) int {
-	switch {
-	case k == nil:
-		return int(c.Live)
-	case k.ids == nil:
-		return k.n
-	}
-	return len(k.ids)
-}
-
-// keptName and listsName are the names of results.
+// Names of results.
 const (
-	keptName  = "rows"
+	rowsName  = "rows"
 	listsName = "lists"
 )
 
-// loadRows returns the rows of an interrupted build with the options of a job, nil if there is none or if
-// the collection has fewer rows.
-func loadRows(job *kind.Job, c *kind.Collection) (*interrupted, error) {
-	if job.Keep == nil {
+// resume reduces the rows to those of an interrupted build with the options of a job, if there is one. Rows
+// that were written since are fresh rows of the index, as if they had been written while it was built. It
+// returns the folder for results over these rows.
+func (r *storedRows) resume(job *kind.Job, metric vector.Metric) (*checkpoint.Folder, error) {
+	if job.Checkpoint == nil {
 		return nil, nil
 	}
-	options, err := json.Marshal(job.Opts)
+	o := job.Opts.(*Options)
+	input, err := json.Marshal(o)
 	if err != nil {
-		return nil, err
+		return nil, fail.Wrapf(err, "build")
 	}
-	job.Keep = job.Keep.For(fmt.Appendf(options, " %d", resumeVersion))
-	var numbers []uint64
-	var k interrupted
-	found, err := job.Keep.Load(keptName, &numbers, &k.ids)
-	if err != nil || !found || len(numbers) != 3 || numbers[0] > uint64(c.Rows) {
-		return nil, err
+	input = fmt.Appendf(input, " %d %v %d", resumeVersion, metric, r.dim)
+	for _, q := range o.TrainingQueries { // not in JSON
+		input = append(input, codec.Bytes(q)...)
 	}
-	k.n, k.sum = int(numbers[0]), uint32(numbers[1])
-	if numbers[2] == 0 {
-		k.ids = nil
+	folder := job.Checkpoint.For(input)
+	numbers, ids := make([]uint64, 3), make([]uint32, r.n)
+	found, err := folder.Load(rowsName, checkpoint.Of(&numbers), checkpoint.Of(&ids))
+	if err != nil {
+		return nil, fail.Wrapf(fail.System(err), "build")
 	}
-	for i, row := range k.ids {
-		if int(row) >= k.n || i > 0 && row <= k.ids[i-1] {
-			return nil, nil
+	if !found || len(numbers) != 3 || !r.reduce(numbers, ids) {
+		numbers = []uint64{uint64(r.n), uint64(r.sum()), 0}
+		if r.ids != nil {
+			numbers[2] = 1
+		}
+		if err := folder.Save(rowsName, checkpoint.Of(&numbers), checkpoint.Of(&r.ids)); err != nil {
+			return nil, fail.Wrapf(fail.System(err), "build")
 		}
 	}
-	if k.n == 0 || numbers[2] != 0 && len(k.ids) == 0 {
-		return nil, nil
-	}
-	return &k, nil
+	return folder.For(fmt.Append(nil, numbers)), nil
 }
 
-// saveRows keeps which rows a build reads.
-func (t *training) saveRows(job *kind.Job) error {
-	if job.Keep == nil {
-		return nil
+// reduce reduces the rows to those that were saved. It reports false, and changes nothing, if these are not
+// among the rows or if many rows were written or deleted since.
+func (r *storedRows) reduce(numbers []uint64, ids []uint32) bool {
+	if numbers[0] < 1 || numbers[0] > uint64(r.n) {
+		return false
 	}
-	numbers := []uint64{uint64(t.total()), uint64(t.keepFor(job)), 0}
-	if t.corpus.ids != nil {
-		numbers[2] = 1
+	was := &storedRows{n: int(numbers[0]), dim: r.dim}
+	was.data = r.data[:was.n*r.dim]
+	live := was.n
+	if numbers[2] != 0 {
+		was.ids, live = ids, len(ids)
 	}
-	return job.Keep.Save(keptName, numbers, t.corpus.ids)
+	for i, row := range ids {
+		if int(row) >= was.n || i > 0 && row <= ids[i-1] {
+			return false
+		}
+	}
+	old := 0 // live rows of now that were there
+	for _, row := range r.ids {
+		if int(row) < was.n {
+			old++
+		}
+	}
+	now := len(r.ids)
+	if r.ids == nil {
+		old, now = was.n, r.n
+	}
+	if changed := live - old + now - old; live == 0 || float64(changed) > staleShare*float64(live) ||
+		uint64(was.sum()) != numbers[1] {
+		return false
+	}
+	*r = *was
+	return true
 }
 
-// keepFor lets a build keep results over its rows, and returns a checksum of these.
-func (t *training) keepFor(job *kind.Job) uint32 {
-	sum := crc32.Checksum(codec.Bytes(t.corpus.ids), castagnoli)
-	for i := range t.corpus.Len() {
-		sum = crc32.Update(sum, castagnoli, codec.Bytes(t.corpus.Row(i, nil)))
+// sum returns a checksum of the live rows and their numbers.
+func (r *storedRows) sum() uint32 {
+	if r.ids == nil {
+		return crc32.Checksum(codec.Bytes(r.data), castagnoli)
 	}
-	t.keep = job.Keep.For(fmt.Appendf(nil, "%d %d %d", t.total(), t.corpus.Len(), sum))
+	sum := crc32.Checksum(codec.Bytes(r.ids), castagnoli)
+	for _, row := range r.ids {
+		sum = crc32.Update(sum, castagnoli, codec.Bytes(r.data[int(row)*r.dim:(int(row)+1)*r.dim]))
+	}
 	return sum
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// saveLists keeps the neighbor lists of the live rows.
+// saveLists saves the neighbor lists of the live rows.
 func (t *training) saveLists(lists []uint32, reached float64) error {
-	return t.keep.Save(listsName, []uint64{math.Float64bits(reached)}, lists)
+	numbers := []uint64{math.Float64bits(reached)}
+	return fail.System(t.checkpoint.Save(listsName, checkpoint.Of(&numbers), checkpoint.Of(&lists)))
 }
 
-// loadLists returns neighbor lists of k rows that were kept, nil if there are none.
+// loadLists returns neighbor lists of k rows that were saved, nil if there are none.
 func (t *training) loadLists(k int) (lists []uint32, reached float64, err error) {
-	var numbers []uint64
-	found, err := t.keep.Load(listsName, &numbers, &lists)
-	if err != nil || !found || len(numbers) != 1 || len(lists) != t.corpus.Len()*k {
+	if t.checkpoint == nil {
+		return nil, 0, nil
+	}
+	n := t.corpus.Len()
+	numbers, lists := make([]uint64, 1), make([]uint32, n*k)
+	found, err := t.checkpoint.Load(listsName, checkpoint.Of(&numbers), checkpoint.Of(&lists))
+	if err != nil || !found || len(numbers) != 1 || len(lists) != n*k {
 		return nil, 0, err
 	}
 	for _, id := range lists {
-		if int(id) >= t.corpus.Len() {
+		if int(id) >= n {
 			return nil, 0, nil
 		}
 	}
-	return lists, math.Float64frombits(numbers[0]), nil
+	reached = math.Float64frombits(numbers[0])
+	if !(reached >= 0 && reached <= 1) {
+		return nil, 0, nil
+	}
+	return lists, reached, nil
 }

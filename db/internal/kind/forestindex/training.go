@@ -85,7 +85,8 @@ type training struct {
 	truth  *labels.Neighbors    // exact labels of the held-out points, if labels are approximate
 	report *kind.NeighborReport // of approximate lists
 	parts  *split               // of the points, nil until splitFor makes it
-	keep   *checkpoint.Folder   // keeps results over these rows
+	// checkpoint has the results over these rows; it may be nil.
+	checkpoint *checkpoint.Folder
 }
 
 // manyRows is the number of rows from which on a build keeps one copy of them.
@@ -214,10 +215,11 @@ const nearLeaf = 32
 
 // NearFirst returns the live rows in an order in which near rows follow each other.
 func NearFirst(ctx context.Context, st kind.Source) ([]uint32, error) {
-	t, err := readTraining(ctx, st, Options{}, nil, func(int, int) {})
+	rows, err := readRows(ctx, st, func(int, int) {})
 	if err != nil {
 		return nil, err
 	}
+	t := rows.training(st.Collection().Metric, nil)
 	order, err := forest.Order(ctx, t.corpus, nearLeaf, 0)
 	if err != nil {
 		return nil, err
