@@ -542,14 +542,14 @@ func (b *beams) misses(recall float64) float64 {
 	return max(1-recall, 0.5/float64(b.t.m.k*len(b.t.m.queries)))
 }
 
-// margin returns the standard error of a recall that was measured with a step's queries if settings are for
-// another depth, else zero: then they are measured on all queries.
+// margin returns errorsOfMargin standard errors of a recall that was measured with a step's queries if settings
+// are for another depth, else zero: then they are measured on all queries.
 func (b *beams) margin(recall float64, r *widthStep) float64 {
 	if !b.other {
 		return 0
 	}
 	requested := float64(b.t.m.k*len(b.t.m.queries)) / float64(r.stride)
-	return math.Sqrt(r.together * recall * (1 - recall) / requested)
+	return errorsOfMargin * math.Sqrt(r.together*recall*(1-recall)/requested)
 }
 
 // choose returns the cheapest setting of a recall on the sample, and the widthStep that it is
