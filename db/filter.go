@@ -54,6 +54,9 @@ func KeyPrefix(prefix []byte) *Filter { return &Filter{&where.KeyPrefix{Prefix: 
 // Func selects the rows whose key satisfies a predicate, which gets a copy of it, possibly from
 // several goroutines at once. It is called only for rows that the rest of the filter does not decide.
 func Func(accept func(key []byte) bool) *Filter {
+	if accept == nil {
+		return &Filter{&where.Bad{Err: errors.New("the function is nil")}}
+	}
 	return &Filter{&where.KeyFunc{Accept: func(key []byte) bool {
 		return state.Callback(func() bool { return accept(slices.Clone(key)) })
 	}}}

@@ -14,11 +14,13 @@ func (r *Result) Plan() string {
 	var b strings.Builder
 	switch index := " over index " + r.Index; {
 	case s.sparse && r.Index == Flat:
-		fmt.Fprintf(&b, "exact scan of %d rows", s.Fresh)
+		fmt.Fprintf(&b, "exact scan of %d rows", s.Exact)
 	case s.sparse:
 		fmt.Fprintf(&b, "exact search (%v)%s: %d rows scored", s.Postings.Strategy, index, s.Postings.Scored)
 	case s.Way == query.Unsearched:
 		return "no rows to search"
+	case s.Way == query.ByScan && s.Sketched > 0:
+		fmt.Fprintf(&b, "%v of all passing rows: %d sketches, %d exact distances", s.Way, s.Sketched, s.Exact)
 	case s.Way == query.ByScan && s.Passing > 0:
 		fmt.Fprintf(&b, "%v of %d passing rows", s.Way, s.Exact)
 	case s.Way == query.ByScan:
@@ -40,7 +42,7 @@ func (r *Result) Plan() string {
 	if s.Recall > 0 && s.Recall < 1 {
 		fmt.Fprintf(&b, ", expected recall %.3f", s.Recall)
 	}
-	if s.OfScan > query.Dear {
+	if s.OfScan > query.Dear && s.Way != query.ByScan {
 		fmt.Fprintf(&b, ", %.0f %% of the time of an exact scan", 100*s.OfScan)
 	}
 	if s.Far {

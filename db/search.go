@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/anndb/anndb/db/internal/attribute"
@@ -38,7 +39,7 @@ type SearchOptions struct {
 	// Sparse searches are exact.
 	Recall float64
 	// Where restricts the search to the rows that pass a filter. The functions of a filter (Func) are
-	// called at most once per row, and not after the context has ended.
+	// called at most once per row, by SearchBatch for each query, and not after the context has ended.
 	Where *Filter
 	// Radius, when positive, finds only rows within this distance (see Hit.Distance): at most the
 	// nearest K, or all if K is zero, with the recall that is asked for.
@@ -128,6 +129,8 @@ func search(ctx context.Context, st *state.Collection, ask rowAsk, o *SearchOpti
 		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", fail.K, ask.k, st.Entry.Name)
 	case math.IsNaN(o.Radius) || o.Radius < 0:
 		return fmt.Errorf("%w: radius %g, want 0 for none or more", fail.Option, o.Radius)
+	case !(o.Recall >= 0 && o.Recall <= 1):
+		return fmt.Errorf("%w: target recall %g, want 0 to 1", fail.Option, o.Recall)
 	case ask.k == 0 && o.Radius == 0:
 		ask.k = defaultK
 	}
@@ -149,6 +152,8 @@ type rowAsk struct {
 	stored bool
 	// passing are the rows that pass the filter of the search.
 	passing where.Passing
+	// verdicts has the rows that functions of the filter have judged, where the search may judge them again.
+	verdicts map[uint32]bool
 }
 
 // resolveQuery checks that the query is of one kind and replaces a key by its row.
@@ -190,6 +195,9 @@ func (a *rowAsk) nearer(o *SearchOptions) (first, most int) {
 func searchDense(ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, res *Result) error {
 	near := *a
 	first, most := a.nearer(o)
+	if first < most && a.passing.Accept != nil {
+		near.verdicts = map[uint32]bool{}
+	}
 	for near.k = first; ; near.k = min(nearMore*near.k, most) {
 		view, index, p, err := prepareSearch(ctx, st, &near, o)
 		if err != nil {
@@ -245,6 +253,7 @@ const keyRun = 256
 func appendHits(
 	ctx context.Context, st *state.Collection, view *query.View, o *SearchOptions, sc *state.Scratch, dst []Hit,
 ) ([]Hit, error) {
+	orderEqual(view.Metric, sc.Found)
 	// All keys are looked up before the first one is copied: each costs two cache misses, and
 	// this way those of different keys overlap.
 	sc.Keys = sc.Keys[:0]
@@ -281,6 +290,21 @@ func appendHits(
 		}
 	}
 	return dst, nil
+}
+
+// orderEqual orders rows, nearest first, whose distances are equal once they are converted by number.
+func orderEqual(m vector.Metric, found []vector.Neighbor) {
+	if m != vector.L2 {
+		return // not converted
+	}
+	for i := 0; i < len(found); {
+		from, d := i, externalDistance(m, found[i].Distance)
+		for i++; i < len(found) && externalDistance(m, found[i].Distance) == d; i++ {
+		}
+		if i > from+1 {
+			slices.SortFunc(found[from:i], func(a, b vector.Neighbor) int { return cmp.Compare(a.ID, b.ID) })
+		}
+	}
 }
 
 // appendHit appends a hit with a copy of its row's key, in the key memory of dst's spare capacity,
@@ -418,8 +442,6 @@ func checkDenseAsk(st *state.Collection, o *SearchOptions) error {
 	case o.Params != nil && o.Params.Filter != nil:
 		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: use SearchOptions.Where",
 			fail.Option, st.Entry.Name)
-	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
-		return fmt.Errorf("%w: target recall %g, want 0 to 1", fail.Option, o.Recall)
 	case o.Strategy != "" && o.Strategy != postings.Auto.String():
 		return fmt.Errorf("%w: strategy %q is for inverted indexes, %q is dense", fail.Option, o.Strategy,
 			st.Entry.Name)
@@ -447,10 +469,17 @@ func applyFilters(st *state.Collection, a *rowAsk, p *query.Params) {
 			if prev != nil && !prev(row) {
 				return false
 			}
+			ok, known := a.verdicts[row]
+			if known {
+				return ok
+			}
 			ok, err := st.Accepts(passing, row)
 			if err != nil {
 				// Damage must not look like "no row passes".
 				panic(state.KeyFailure{Err: err})
+			}
+			if a.verdicts != nil {
+				a.verdicts[row] = ok
 			}
 			return ok
 		}

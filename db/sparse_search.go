@@ -57,7 +57,7 @@ func searchSparse(ctx context.Context, st *state.Collection, a *rowAsk, o *Searc
 		}
 	}
 	res.Stats.Fresh = set.N - covered
-	if sc.hits, err = scanSparse(ctx, set, x, covered, accept, sc.hits); err != nil {
+	if sc.hits, res.Stats.Exact, err = scanSparse(ctx, set, x, covered, accept, sc.hits); err != nil {
 		return err
 	}
 	sortHits(sc.hits)
@@ -212,13 +212,13 @@ const scanWork = 1 << 12
 func scanSparse(
 	ctx context.Context, s *kind.SparseSet, q vector.Sparse, from int, accept *roaring.Bitmap,
 	hits []postings.Hit,
-) ([]postings.Hit, error) {
+) (_ []postings.Hit, compared int, err error) {
 	var unit vector.Sparse
 	work := 0 // since the last check of the context
 	for i := from; i < s.N; i++ {
 		if work++; work >= scanWork {
 			if err := ctx.Err(); err != nil {
-				return hits, fmt.Errorf("db: %w", err)
+				return hits, compared, fmt.Errorf("db: %w", err)
 			}
 			work = 0
 		}
@@ -226,13 +226,14 @@ func scanSparse(
 		if s.DeletedRows != nil && s.DeletedRows.Contains(row) || accept != nil && !accept.Contains(row) {
 			continue
 		}
+		compared++
 		kind.UnitSparse(&unit, s.Row(row))
 		work += unit.Len() + 16
 		if score := vector.DotSparse(q, unit); score > 0 {
 			hits = append(hits, postings.Hit{Row: row, Score: score})
 		}
 	}
-	return hits, nil
+	return hits, compared, nil
 }
 
 // sparseDistance returns the distance of a hit in the API.

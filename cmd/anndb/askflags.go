@@ -16,7 +16,7 @@ import (
 
 // askFlags are the queries to a collection.
 type askFlags struct {
-	Words []string `arg:"" optional:"" name:"query" help:"The query: a vector as [1, 2, 3]; like KEY for a stored row; a file of queries, - for standard input; a PNG or JPEG picture; for sparse collections words, or features as NAME=VALUE."`
+	Words []string `arg:"" optional:"" name:"query" help:"The query: a vector as [1, 2, 3]; like KEY for a stored row, which is among the hits itself; a file of queries, - for standard input; a PNG or JPEG picture; for sparse collections words, or features as NAME=VALUE."`
 
 	Query     string `help:"File of queries, - for standard input." placeholder:"FILE" xor:"query"`
 	OfKey     string `name:"key" help:"The row of this key is the query." xor:"query"`

@@ -51,7 +51,7 @@ func (s *session) backslash(ctx context.Context, words []string) error {
 func (s *session) help(_ context.Context, _ []string) error {
 	fmt.Fprintln(s.out, "Commands are those of the command line, without the file:\n"+
 		"  help            lists them; help COMMAND shows one and its options\n"+
-		"  A quote or bracket may be closed on a later line; ; separates commands.\n"+
+		"  A quote or square bracket may be closed on a later line; ; separates commands.\n"+
 		"Settings:")
 	for _, x := range settings() {
 		fmt.Fprintf(s.out, "  %-8s %-46s %s\n", x.name, x.args, x.help)

@@ -63,9 +63,13 @@ func (n newNames) check(c *layout.Collection, key []byte, attributes []attribute
 			n[c.ID][x.Name] = is
 		}
 	}
-	if have := len(c.Attributes) + len(n[c.ID]); have > layout.MaxAttributes {
+	have := len(c.Attributes) + len(n[c.ID])
+	if n[c.ID][attribute.Expiry] != attribute.NoType || c.Attribute(attribute.Expiry) != nil {
+		have--
+	}
+	if have >= layout.MaxAttributes { // one is left for the expiry
 		return fmt.Errorf("%w: collection %q would have %d of different names, want at most %d",
-			fail.Attribute, c.Name, have, layout.MaxAttributes)
+			fail.Attribute, c.Name, have, layout.MaxAttributes-1)
 	}
 	return nil
 }

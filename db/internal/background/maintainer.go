@@ -27,7 +27,7 @@ type Maintainer struct {
 
 	stop context.CancelFunc
 	done chan struct{}
-	made atomic.Uint64 // number of builds and compactions
+	made atomic.Uint64 // number of builds, compactions and deletions of expired rows
 
 	mu     sync.Mutex
 	paused bool
@@ -240,7 +240,8 @@ func (m *Maintainer) Resume() {
 // Stats describes what a maintainer does and has done.
 type Stats struct {
 	Paused bool
-	// Large reports whether a build or a compaction is running, Made is the number of completed ones.
+	// Large reports whether a build or a compaction is running, Made is the number of completed ones and of
+	// deletions of expired rows.
 	Large bool
 	Made  uint64
 	// Last is the latest step, Err the error of the latest one, nil if it succeeded.

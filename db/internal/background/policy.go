@@ -69,6 +69,9 @@ func (m *Maintainer) Look() {
 // built, and the file is compacted last.
 func (m *Maintainer) next(ctx context.Context) (*indexing.Step, error) {
 	if step, err := expire.Step(ctx, m.txn); step != nil || err != nil {
+		if step != nil {
+			m.made.Add(1)
+		}
 		return step, err
 	}
 	step, err := m.indexes.MaintainOnce(ctx, m.opts.Share)

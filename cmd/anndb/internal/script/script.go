@@ -176,7 +176,7 @@ func (s *splitter) filter() (string, error) {
 		if s.at+1 < len(s.text) {
 			next = s.text[s.at+1]
 		}
-		if r == '\n' || r == ';' || r == '-' && (next == '-' || unicode.IsLetter(next)) {
+		if r == '\n' || r == ';' || r == '#' || r == '-' && (next == '-' || unicode.IsLetter(next)) {
 			break
 		}
 		if unicode.IsSpace(r) {

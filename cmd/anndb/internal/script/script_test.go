@@ -23,6 +23,7 @@ func TestSplit(t *testing.T) {
 			`<rows><c><--where=price < 20 and key prefix "a b/"><-k><3>`, false},
 		{"rows c where a = -1 --limit 3", "<rows><c><--where=a = -1><--limit><3>", false},
 		{"rows c where a = 1; stats", "<rows><c><--where=a = 1>\n<stats>", false},
+		{"rows c where a = 1 # b", "<rows><c><--where=a = 1>", false},
 		{"where a", "<where><a>", false},
 		{"get c 'where' x", "<get><c><where><x>", false},
 		{`\mode json; x` + "\nstats", `<\mode><json;><x>` + "\n<stats>", false},

@@ -1,0 +1,98 @@
+package db_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
+)
+
+// Hits whose distances are equal by the unit of the API are in the order of their numbers, although their
+// squared distances differ.
+func TestEqualDistances(t *testing.T) {
+	b := newBed(t, vector.L2, 2)
+	b.put("a", [][]float32{{1.4, 0.00035}, {1.4, 0}, {0.5, 0}, {1.4, 0.0002}})
+	res, err := b.d.Collection("c").Search(t.Context(), db.Query{Vector: []float32{0, 0}}, nil)
+	b.must(err)
+	order := ""
+	for _, h := range res.Hits {
+		order += fmt.Sprint(h.Row, " ")
+	}
+	if order != "2 0 1 3 " {
+		t.Errorf("rows %s", order)
+	}
+}
+
+// A search within a distance, which may search several times, calls a function of a filter once for a row.
+func TestFuncOnceWithin(t *testing.T) {
+	b := newBed(t, vector.L2, 8)
+	rows := mixture(3, 3000, 8)
+	b.put("a", rows)
+	b.build("main", &db.Auto{Seed: 1})
+	calls := map[string]int{}
+	for _, k := range []int{0, 1000} {
+		clear(calls)
+		res, err := b.d.Collection("c").Search(t.Context(), db.Query{Vector: rows[7]}, &db.SearchOptions{
+			K: k, Radius: 60, Where: db.Func(func(key []byte) bool {
+				calls[string(key)]++
+				return key[len(key)-1]%2 == 0
+			}),
+		})
+		b.must(err)
+		if len(res.Hits) < 100 {
+			t.Fatalf("%d hits do not need several searches", len(res.Hits))
+		}
+		for key, n := range calls {
+			if n > 1 {
+				t.Errorf("k = %d: row %s was judged %d times", k, key, n)
+				break
+			}
+		}
+	}
+}
+
+// Filters and recalls that make no sense are refused, by sparse collections, too.
+func TestRefusedAsks(t *testing.T) {
+	b := newBed(t, vector.L2, 2)
+	b.put("a", [][]float32{{1, 0}})
+	_, err := b.d.Collection("c").Count(t.Context(), db.Func(nil))
+	if !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("a filter by no function: %v", err)
+	}
+	_, err = b.d.Create(t.Context(), "s", db.Schema{Sparse: true})
+	b.must(err)
+	_, err = b.d.Collection("s").Search(t.Context(), db.Query{}, &db.SearchOptions{Recall: 1.5})
+	if !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("a recall above 1 of a sparse collection: %v", err)
+	}
+}
+
+// The plan of a sparse scan has the number of rows that were compared.
+func TestSparsePlan(t *testing.T) {
+	b := newBed(t, vector.L2, 2)
+	_, err := b.d.Create(t.Context(), "s", db.Schema{Sparse: true})
+	b.must(err)
+	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
+		for i := range 20 {
+			row := db.Row{Key: fmt.Append(nil, i), Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}
+			if err := tx.Collection("s").Put(row); err != nil {
+				return err
+			}
+		}
+		return tx.Collection("s").Delete([]byte("3"))
+	}))
+	for want, where := range map[string]*db.Filter{
+		"exact scan of 19 rows": nil,
+		"exact scan of 1 rows":  db.KeyPrefix([]byte("4")),
+		"exact scan of 0 rows":  db.KeyPrefix([]byte("x")),
+	} {
+		q := db.Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}
+		res, err := b.d.Collection("s").Search(t.Context(), q, &db.SearchOptions{Where: where})
+		b.must(err)
+		if res.Plan() != want {
+			t.Errorf("plan %q, want %q", res.Plan(), want)
+		}
+	}
+}
