@@ -463,13 +463,13 @@ func applyFilters(st *state.Collection, a *rowAsk, p *query.Params) {
 		prev, self := p.Accept, a.self
 		p.Accept = func(row uint32) bool { return row != self && (prev == nil || prev(row)) }
 	}
-	if passing := a.passing; passing.Accept != nil {
+	if passing, verdicts := a.passing, a.verdicts; passing.Accept != nil {
 		prev := p.Accept
 		p.Accept = func(row uint32) bool {
 			if prev != nil && !prev(row) {
 				return false
 			}
-			ok, known := a.verdicts[row]
+			ok, known := verdicts[row]
 			if known {
 				return ok
 			}
@@ -478,8 +478,8 @@ func applyFilters(st *state.Collection, a *rowAsk, p *query.Params) {
 				// Damage must not look like "no row passes".
 				panic(state.KeyFailure{Err: err})
 			}
-			if a.verdicts != nil {
-				a.verdicts[row] = ok
+			if verdicts != nil {
+				verdicts[row] = ok
 			}
 			return ok
 		}
