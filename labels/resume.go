@@ -43,7 +43,8 @@ func (g *graph) save(r *refinement) error {
 	}
 	x := state{numbers: make([]uint64, stateNumbers), sample: g.sampleRows(), order: g.order, pool: g.pool}
 	x.numbers[stateRounds] = uint64(r.out.Rounds)
-	x.numbers[stateRecall], x.numbers[stateHeadRecall] = math.Float64bits(r.out.Recall), math.Float64bits(r.out.HeadRecall)
+	x.numbers[stateRecall] = math.Float64bits(r.out.Recall)
+	x.numbers[stateHeadRecall] = math.Float64bits(r.out.HeadRecall)
 	if r.ended {
 		x.numbers[stateEnded] = 1
 	}

@@ -542,11 +542,11 @@ func (b *beams) misses(recall float64) float64 {
 	return max(1-recall, 0.5/float64(b.t.m.k*len(b.t.m.queries)))
 }
 
-// margin returns the standard error of a recall that was measured with a step's queries if settings are for
-// another depth, else zero: then they are measured on all queries. For the nearest row alone, of which 1,000
-// queries say least, it is errorsOfMargin of them: with one, 0.979 was delivered for 0.99. For the other
-// depths that would be too dear: on GloVe, where the depth 100 is measured on 100 queries, a search among half
-// of the rows takes three times as long.
+// margin returns the standard error of a recall that was measured with a step's queries if settings are
+// for another depth, else zero: then they are measured on all queries. For the nearest row alone, of which
+// 1,000 queries say least, it is errorsOfMargin of them: with one, 0.979 was delivered for 0.99. For other
+// depths that would cost too much: on GloVe, where depth 100 is measured on 100 queries, a search among half
+// of the rows took three times as long.
 func (b *beams) margin(recall float64, r *widthStep) float64 {
 	if !b.other {
 		return 0

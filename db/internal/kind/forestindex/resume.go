@@ -29,6 +29,14 @@ const (
 	listsName = "lists"
 )
 
+// Numbers of the saved rows.
+const (
+	rowsCount   = iota
+	rowsSum     // storedRows.sum
+	rowsPartial // 1 if the live rows are listed
+	rowsNumbers
+)
+
 // resume reduces the rows to those of an interrupted build with the options of a job, if there is one. Rows
 // that were written since are fresh rows of the index, as if they had been written while it was built. It
 // returns the folder for results over these rows.
@@ -46,15 +54,16 @@ func (r *storedRows) resume(job *kind.Job, metric vector.Metric) (*checkpoint.Fo
 		input = append(input, codec.Bytes(q)...)
 	}
 	folder := job.Checkpoint.For(input)
-	numbers, ids := make([]uint64, 3), make([]uint32, r.n)
+	numbers, ids := make([]uint64, rowsNumbers), make([]uint32, r.n)
 	found, err := folder.Load(rowsName, checkpoint.Of(&numbers), checkpoint.Of(&ids))
 	if err != nil {
 		return nil, fail.Wrapf(fail.System(err), "build")
 	}
-	if !found || len(numbers) != 3 || !r.reduce(numbers, ids) {
-		numbers = []uint64{uint64(r.n), uint64(r.sum()), 0}
+	if !found || len(numbers) != rowsNumbers || !r.reduce(numbers, ids) {
+		numbers = make([]uint64, rowsNumbers)
+		numbers[rowsCount], numbers[rowsSum] = uint64(r.n), uint64(r.sum())
 		if r.ids != nil {
-			numbers[2] = 1
+			numbers[rowsPartial] = 1
 		}
 		if err := folder.Save(rowsName, checkpoint.Of(&numbers), checkpoint.Of(&r.ids)); err != nil {
 			return nil, fail.Wrapf(fail.System(err), "build")
@@ -66,13 +75,13 @@ func (r *storedRows) resume(job *kind.Job, metric vector.Metric) (*checkpoint.Fo
 // reduce reduces the rows to those that were saved. It reports false, and changes nothing, if these are not
 // among the rows or if many rows were written or deleted since.
 func (r *storedRows) reduce(numbers []uint64, ids []uint32) bool {
-	if numbers[0] < 1 || numbers[0] > uint64(r.n) {
+	if numbers[rowsCount] < 1 || numbers[rowsCount] > uint64(r.n) {
 		return false
 	}
-	was := &storedRows{n: int(numbers[0]), dim: r.dim}
+	was := &storedRows{n: int(numbers[rowsCount]), dim: r.dim}
 	was.data = r.data[:was.n*r.dim]
 	live := was.n
-	if numbers[2] != 0 {
+	if numbers[rowsPartial] != 0 {
 		was.ids, live = ids, len(ids)
 	}
 	for i, row := range ids {
@@ -91,7 +100,7 @@ func (r *storedRows) reduce(numbers []uint64, ids []uint32) bool {
 		old, now = was.n, r.n
 	}
 	if changed := live - old + now - old; live == 0 || float64(changed) > staleShare*float64(live) ||
-		uint64(was.sum()) != numbers[1] {
+		uint64(was.sum()) != numbers[rowsSum] {
 		return false
 	}
 	*r = *was
