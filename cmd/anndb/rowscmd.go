@@ -74,8 +74,15 @@ func (c *rowsCmd) Run(a *app) error {
 				return add(r)
 			})
 		})
-		if err == nil && c.Limit > 0 && shown == c.Limit {
-			a.summary("rows shown: %d of %d; --limit 0 shows all", shown, info.Live)
+		if err != nil || c.Limit == 0 || shown < c.Limit {
+			return err
+		}
+		if c.Prefix != "" && filter == nil {
+			filter = db.KeyPrefix([]byte(c.Prefix))
+		}
+		all, err := s.Collection(c.Collection).Count(a.ctx, filter)
+		if all > shown {
+			a.summary("rows shown: %d of %d; --limit 0 shows all", shown, all)
 		}
 		return err
 	})
