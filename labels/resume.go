@@ -108,7 +108,19 @@ func (g *graph) fits(x *state) bool {
 			return false
 		}
 	}
-	return len(x.exact) == m*g.k && len(x.exactKDist) == m && g.areRows(x.exact) && g.areRows(x.order)
+	return len(x.exact) == m*g.k && len(x.exactKDist) == m && g.areRows(x.exact) && g.areAllRows(x.order)
+}
+
+// areAllRows reports whether ids, one for each row, have each row once.
+func (g *graph) areAllRows(ids []uint32) bool {
+	seen := make([]bool, g.n)
+	for _, id := range ids {
+		if int(id) >= g.n || seen[id] {
+			return false
+		}
+		seen[id] = true
+	}
+	return true
 }
 
 // areRows reports whether all numbers are those of rows.

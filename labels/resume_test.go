@@ -78,6 +78,9 @@ func TestApproximateNeighborsIgnoresOtherStates(t *testing.T) {
 		for _, row := range want.Sample {
 			x.sample = append(x.sample, uint32(row))
 		}
+		for i := range x.order {
+			x.order[i] = uint32(i)
+		}
 		x.numbers[stateRounds], x.numbers[stateEnded] = 1, 1
 		return x
 	}
@@ -99,6 +102,7 @@ func TestApproximateNeighborsIgnoresOtherStates(t *testing.T) {
 		"a recall above 1":     func(x *state) { x.numbers[stateHeadRecall] = math.Float64bits(2) },
 		"other rows":           func(x *state) { x.order = x.order[1:] },
 		"a row out of range":   func(x *state) { x.order[7] = uint32(n) },
+		"a row twice":          func(x *state) { x.order[7] = 8 },
 		"a short pool":         func(x *state) { x.pool = x.pool[1:] },
 		"a place out of range": func(x *state) { x.pool[7] = uint64(n) },
 		"another sample":       func(x *state) { x.sample[7]++ },
