@@ -59,8 +59,8 @@ func found(t *testing.T, d *DB) (all string) {
 		for j := range x {
 			x[j] = float32((i * 31 * j) % 9)
 		}
-		r, err := d.Collection("c").Search(t.Context(), Query{Vector: x}, &SearchOptions{Index: "x", Params: &query.Params{
-			Sketch: true, R: 20, Beam: 20}})
+		o := &SearchOptions{Index: "x", Params: &query.Params{Sketch: true, R: 20, Beam: 20}}
+		r, err := d.Collection("c").Search(t.Context(), Query{Vector: x}, o)
 		must(t, err)
 		for _, h := range r.Hits {
 			all += fmt.Sprintf("%s %g ", h.Key, h.Distance)

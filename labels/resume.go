@@ -94,8 +94,12 @@ func (g *graph) fits(x *state) bool {
 		len(x.order) != g.n || len(x.pool) != g.n*g.pooled || !slices.Equal(x.sample, g.sampleRows()) {
 		return false
 	}
+	rounds, ended := x.numbers[stateRounds], x.numbers[stateEnded] != 0
+	if ended && rounds == 0 || !ended && rounds == exactRounds {
+		return false
+	}
 	m := 0 // lists of the sample
-	if x.numbers[stateRounds] > 0 {
+	if rounds > 0 {
 		m = len(g.o.Sample)
 	}
 	for _, at := range [...]int{stateRecall, stateHeadRecall} {

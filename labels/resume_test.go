@@ -45,7 +45,8 @@ func TestApproximateNeighborsContinues(t *testing.T) {
 			folder := checkpoint.New(t.TempDir())
 			o := o
 			o.Checkpoints = &interrupting{folder, saves}
-			if _, err := ApproximateNeighbors(t.Context(), rows, reduced, 10, o, nil); !errors.Is(err, errInterrupted) {
+			_, err := ApproximateNeighbors(t.Context(), rows, reduced, 10, o, nil)
+			if !errors.Is(err, errInterrupted) {
 				t.Fatalf("%s: interrupted after %d results: %v", name, saves, err)
 			}
 			rest := &interrupting{folder, 100}
@@ -54,7 +55,8 @@ func TestApproximateNeighborsContinues(t *testing.T) {
 			if done := 100 - rest.left; done != want.Rounds+1-saves {
 				t.Errorf("%s: %d results after the interruption at %d of %d", name, done, saves, want.Rounds+1)
 			}
-			if !slices.Equal(got.Neighbors.IDs, want.Neighbors.IDs) || !slices.Equal(got.Neighbors.KDist, want.Neighbors.KDist) ||
+			if !slices.Equal(got.Neighbors.IDs, want.Neighbors.IDs) ||
+				!slices.Equal(got.Neighbors.KDist, want.Neighbors.KDist) ||
 				!slices.Equal(got.Exact.IDs, want.Exact.IDs) || !slices.Equal(got.Exact.KDist, want.Exact.KDist) ||
 				got.Exact.N != want.Exact.N || got.Exact.K != want.Exact.K ||
 				got.Rounds != want.Rounds || got.Recall != want.Recall || got.HeadRecall != want.HeadRecall {
@@ -96,8 +98,14 @@ func TestApproximateNeighborsIgnoresOtherStates(t *testing.T) {
 		t.Fatal("the state that the others differ from is not used")
 	}
 	for name, change := range map[string]func(x *state){
-		"no numbers":           func(x *state) { x.numbers = nil },
-		"too many rounds":      func(x *state) { x.numbers[stateRounds] = exactRounds + 1 },
+		"no numbers":      func(x *state) { x.numbers = nil },
+		"too many rounds": func(x *state) { x.numbers[stateRounds] = exactRounds + 1 },
+		"an end too soon": func(x *state) {
+			x.numbers[stateRounds], x.exact, x.exactKDist = 0, nil, nil
+		},
+		"no end after the last round": func(x *state) {
+			x.numbers[stateRounds], x.numbers[stateEnded] = exactRounds, 0
+		},
 		"no recall":            func(x *state) { x.numbers[stateRecall] = math.Float64bits(math.NaN()) },
 		"a recall above 1":     func(x *state) { x.numbers[stateHeadRecall] = math.Float64bits(2) },
 		"other rows":           func(x *state) { x.order = x.order[1:] },
