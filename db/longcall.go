@@ -29,17 +29,6 @@ func WithWorkers(ctx context.Context, n int) context.Context {
 	return kind.WithWorkers(ctx, n)
 }
 
-// WithCheckpoint returns a context with which Collection.Build of a forest keeps intermediate results in a
-// folder, which it makes: which rows it reads, the state of approximate neighbors after each round, and
-// neighbor lists, about 400 bytes a row by default and half as much again while they are written. The same
-// build continues from them after an interruption, over the same rows, and makes the index that it would
-// have made; rows written since are fresh rows of it. It begins again if a tenth of the rows has changed
-// since, or if rows have other numbers. The results are removed when the index is complete, and with them
-// the folder. One build at a time uses a folder.
-func WithCheckpoint(ctx context.Context, dir string) context.Context {
-	return kind.WithCheckpoint(ctx, dir)
-}
-
 // asStage returns a context with which calls report their progress as that of one stage.
 func asStage(ctx context.Context, stage string) context.Context {
 	f := kind.ProgressOf(ctx)

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/anndb/anndb/internal/checkpoint"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
@@ -29,15 +28,6 @@ type ApproximateOptions struct {
 	// Outside is the squared length of every row outside the reduced
 	// coordinates, or nil for none.
 	Outside []float32
-	// Checkpoints, if not nil, gets the state before and after each round on exact distances. A call with
-	// the same input continues from it.
-	Checkpoints Checkpoints
-}
-
-// Checkpoints keeps intermediate results of one computation under names (checkpoint.Folder).
-type Checkpoints interface {
-	Save(name string, from ...checkpoint.Array) error
-	Load(name string, into ...checkpoint.Array) (found bool, err error)
 }
 
 // Approximation is the answer of ApproximateNeighbors.
@@ -174,34 +164,18 @@ func (g *graph) run(ctx context.Context) (*Approximation, error) {
 		g.width, trees, g.firstDepth = wideCode, wideTrees, wideHead
 	}
 	g.steps = trees + graphRounds + 2*exactRounds
-	r, err := g.load()
-	if err != nil {
-		return nil, err
+	if g.begin(ctx, trees); ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
-	if r == nil {
-		r = &refinement{out: Approximation{Sample: g.o.Sample}}
-		if g.begin(ctx, trees); ctx.Err() != nil {
+	out := &Approximation{Sample: g.o.Sample}
+	for ended := false; !ended; {
+		if ended = g.refine(ctx, out); ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err := g.save(r); err != nil {
-			return nil, err
-		}
 	}
-	if !r.ended && g.code == nil { // the state was loaded
-		g.encode(ctx)
-		g.packRows(ctx)
-	}
-	for !r.ended {
-		if g.refine(ctx, r); ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err := g.save(r); err != nil {
-			return nil, err
-		}
-	}
-	r.out.Neighbors = g.lists(ctx)
+	out.Neighbors = g.lists(ctx)
 	g.step(2 * exactRounds)
-	return &r.out, ctx.Err()
+	return out, ctx.Err()
 }
 
 // begin fills the pools, with exact distances: from trees, and by rounds on estimates.
@@ -211,11 +185,12 @@ func (g *graph) begin(ctx context.Context, trees int) {
 		return
 	}
 	g.order = grown[0].order
-	g.placeRows()
-	g.encode(ctx)
-	if g.pool == nil {
-		g.pool = make([]uint64, g.n*g.pooled)
+	g.place = make([]uint32, g.n)
+	for p, row := range g.order {
+		g.place[row] = uint32(p)
 	}
+	g.encode(ctx)
+	g.pool = make([]uint64, g.n*g.pooled)
 	for i := range grown { // the first one fills the pools
 		g.joinLeaves(ctx, &grown[i], i == 0)
 		grown[i] = partition{}
@@ -226,33 +201,13 @@ func (g *graph) begin(ctx context.Context, trees int) {
 		g.joinEstimates(ctx)
 		g.step(1)
 	}
-	g.packRows(ctx)
+	g.bytes = packBytes(ctx, g.n, g.rows.d, g.o.Workers,
+		func(p int, _ []float32) []float32 { return g.rows.row(int(g.order[p])) })
 	g.rescore(ctx)
 }
 
-// placeRows sets the place of each row from the order of rows.
-func (g *graph) placeRows() {
-	g.place = make([]uint32, g.n)
-	for p, row := range g.order {
-		g.place[row] = uint32(p)
-	}
-}
-
-// packRows copies the rows by place, if all coordinates are bytes.
-func (g *graph) packRows(ctx context.Context) {
-	g.bytes = packBytes(ctx, g.n, g.rows.d, g.o.Workers,
-		func(p int, _ []float32) []float32 { return g.rows.row(int(g.order[p])) })
-}
-
-// refinement is the state between rounds on exact distances, next to the pools.
-type refinement struct {
-	out   Approximation
-	ended bool
-}
-
-// refine runs a round on exact distances, and measures the lists.
-func (g *graph) refine(ctx context.Context, r *refinement) {
-	out := &r.out
+// refine runs a round on exact distances, measures the lists, and reports whether it was the last one.
+func (g *graph) refine(ctx context.Context, out *Approximation) (last bool) {
 	g.heads(ctx, g.firstDepth+headGrowth*out.Rounds)
 	moved := g.joinExact(ctx, g.keep(out.Rounds))
 	out.Rounds++
@@ -262,10 +217,10 @@ func (g *graph) refine(ctx context.Context, r *refinement) {
 		out.Exact = g.exactSample(ctx)
 	}
 	if ctx.Err() != nil {
-		return
+		return true
 	}
 	out.Recall, out.HeadRecall = g.recall(out.Exact, g.k-1), g.recall(out.Exact, headRecall)
-	r.ended = out.Recall >= g.o.Target || float64(moved) < standstill*float64(g.n) || out.Rounds == exactRounds
+	return out.Recall >= g.o.Target || float64(moved) < standstill*float64(g.n) || out.Rounds == exactRounds
 }
 
 // keep returns the number of rows that an exact round after others compares for each row. Where estimates

@@ -4,8 +4,6 @@
 //
 //	go run ./bench/scale -set own32-1m -file rows.anndb -build
 //	go run ./bench/scale -set own32-1m -file rows.anndb
-//
-// With -checkpoint, a build that was interrupted continues when the command is repeated.
 package main
 
 import (
@@ -48,8 +46,6 @@ func run(ctx context.Context) error {
 	name := flag.String("set", "own32-300k", "generated set")
 	file := flag.String("file", "", "database; its queries and true answers are in a file next to it")
 	build := flag.Bool("build", false, "build the file first")
-	checkpoint := flag.String("checkpoint", "",
-		"folder for intermediate results; if it and the file exist, the build continues")
 	rounds := flag.Int("rounds", 3, "number of times that the queries are asked for each recall")
 	flag.Parse()
 	law, n, ok := vectors.Generated(*name)
@@ -59,8 +55,7 @@ func run(ctx context.Context) error {
 	if *build || !exists(truthOf(*file)) {
 		g := vectors.NewGenerator(*law, 1)
 		if *build {
-			imported := *checkpoint != "" && exists(*checkpoint) && exists(*file)
-			if err := makeFile(db.WithCheckpoint(ctx, *checkpoint), g, n, *file, imported); err != nil {
+			if err := makeFile(ctx, g, n, *file); err != nil {
 				return err
 			}
 		}
@@ -101,16 +96,13 @@ func importRows(ctx context.Context, g *vectors.Generator, n int, file string, m
 	return d.Close()
 }
 
-// makeFile imports and reorders the rows, unless a build of the file was interrupted. Then it builds the
-// index and compacts the file.
-func makeFile(ctx context.Context, g *vectors.Generator, n int, file string, imported bool) error {
+// makeFile imports and reorders the rows, builds the index and compacts the file.
+func makeFile(ctx context.Context, g *vectors.Generator, n int, file string) error {
 	start, m := time.Now(), newMeter()
 	defer m.close()
 	ctx = db.WithProgress(ctx, func(stage string, _, _ int) { m.stage(stage) })
-	if !imported {
-		if err := importRows(ctx, g, n, file, m); err != nil {
-			return err
-		}
+	if err := importRows(ctx, g, n, file, m); err != nil {
+		return err
 	}
 	d, err := db.Open(file, &db.Options{Maintenance: &db.Maintenance{Manual: true}, MustExist: true})
 	if err != nil {

@@ -55,7 +55,6 @@ type forestFlags struct {
 	Subsample    int     `help:"Points looked at to choose a split; 0 for the default." default:"0"`
 	MinVotes     int     `help:"Leave out labels with fewer votes in a leaf; 0 keeps all." default:"0"`
 	TuneK        int     `help:"Neighbours the tuner asks for; 0 for 10." default:"0"`
-	Checkpoint   string  `help:"Keep intermediate results, with approximate labels, in this folder: the same command continues from them after an interruption, and removes them at the end." placeholder:"FOLDER"`
 	Holdout      int     `help:"Rows the tuner holds out as queries; 0 for 1,000." default:"0"`
 }
 
@@ -172,7 +171,6 @@ func (c *buildCmd) Run(a *app) error {
 		if !a.People() {
 			settings = math.MaxInt
 		}
-		a.ctx = db.WithCheckpoint(a.ctx, c.Checkpoint)
 		return build(a, d, c.Collection, c.Index, o, settings)
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
-	"github.com/anndb/anndb/internal/checkpoint"
 )
 
 // Request describes an index to build.
@@ -36,14 +35,8 @@ func (ix *Indexer) Build(ctx context.Context, r Request) (*kind.Manifest, error)
 	}
 	if r.Auto {
 		job.overtaken = func(c *layout.Collection) bool { return !Lacking(c) }
-	} else {
-		job.Checkpoint = checkpoint.New(kind.CheckpointOf(ctx))
 	}
-	m, err := ix.build(ctx, job)
-	if err == nil {
-		job.Checkpoint.Remove()
-	}
-	return m, err
+	return ix.build(ctx, job)
 }
 
 // building is a build in progress.

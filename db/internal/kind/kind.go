@@ -13,7 +13,6 @@ import (
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/db/internal/verified"
-	"github.com/anndb/anndb/internal/checkpoint"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -132,8 +131,6 @@ type Job struct {
 	Name  string // of the index
 	Opts  Options
 	Timer *Timer
-	// Checkpoint has intermediate results of a build that was interrupted; nil without a folder for them.
-	Checkpoint *checkpoint.Folder
 	// Latest runs f on the latest generation. Mapped memory must not be used after f returns.
 	Latest func(f func(st Source) error) error
 }

@@ -73,7 +73,6 @@ type contextKey int
 const (
 	progressKey contextKey = iota
 	workersKey
-	checkpointKey
 )
 
 // WithProgress returns a context with which long calls report to f, nil for none.
@@ -96,15 +95,4 @@ func ProgressOf(ctx context.Context) func(Progress) {
 func WorkersOf(ctx context.Context) int {
 	n, _ := ctx.Value(workersKey).(int)
 	return n
-}
-
-// WithCheckpoint returns a context with which a build keeps intermediate results in a folder.
-func WithCheckpoint(ctx context.Context, dir string) context.Context {
-	return context.WithValue(ctx, checkpointKey, dir)
-}
-
-// CheckpointOf returns the folder of a call with the context, empty for none.
-func CheckpointOf(ctx context.Context) string {
-	dir, _ := ctx.Value(checkpointKey).(string)
-	return dir
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
-	"github.com/anndb/anndb/vector"
 )
 
 // Kind implements forests over a dense collection, with the other structures that queries
@@ -261,15 +260,15 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 }
 
 // trainingSet reads the live rows of the latest generation into memory and resolves
-// the options for them. A build that continues an interrupted one takes the rows of that one.
+// the options for them.
 func trainingSet(ctx context.Context, job *kind.Job) (t *training, o Options, err error) {
-	requested := *job.Opts.(*Options)
+	o = *job.Opts.(*Options)
 	err = job.Latest(func(st kind.Source) error {
 		c := st.Collection()
 		if c.Live == 0 {
 			return fmt.Errorf("%w: %q", fail.Empty, c.Name)
 		}
-		o = requested.resolve(int(c.Live), c.Dim)
+		o = o.resolve(int(c.Live), c.Dim)
 		if err := o.validate(); err != nil {
 			return err
 		}
@@ -278,33 +277,18 @@ func trainingSet(ctx context.Context, job *kind.Job) (t *training, o Options, er
 				return fail.Wrapf(err, "training query %d", i)
 			}
 		}
-		return job.Timer.Run("read", func(report func(int, int)) error {
-			rows, err := readRows(ctx, st, report)
-			if err != nil {
-				return err
-			}
-			folder, err := rows.resume(job, c.Metric)
-			if err != nil {
-				return err
-			}
-			t = rows.training(c.Metric, o.TrainingQueries)
-			t.checkpoint = folder
-			o = requested.resolve(t.corpus.Len(), c.Dim)
-			return o.validate()
+		return job.Timer.Run("read", func(report func(int, int)) (err error) {
+			t, err = readTraining(ctx, st, o.TrainingQueries, report)
+			return err
 		})
 	})
 	return t, o, err
 }
 
-// storedRows are copies of rows as they are stored.
-type storedRows struct {
-	data   []float32
-	n, dim int
-	ids    []uint32 // the live rows, nil for all
-}
-
-// readRows copies all rows from the map.
-func readRows(ctx context.Context, st kind.Source, report func(int, int)) (*storedRows, error) {
+// readTraining copies all rows from the map, and maps them to the partition space. Without queries, the live
+// rows are the training points.
+func readTraining(ctx context.Context, st kind.Source, queries [][]float32,
+	report func(int, int)) (*training, error) {
 	view, err := st.Rows(ctx)
 	if err != nil {
 		return nil, err
@@ -326,29 +310,22 @@ func readRows(ctx context.Context, st kind.Source, report func(int, int)) (*stor
 			copy(dst, src)
 		}
 	}
-	r := &storedRows{data: data, n: n, dim: dim}
+	t := &training{own: true, dim: dim, metric: st.Collection().Metric}
+	t.corpus.rows, t.lift = prepare(t.metric, data, n, dim)
 	if view.Deleted != nil {
-		r.ids = make([]uint32, 0, st.Collection().Live)
+		t.corpus.ids = make([]uint32, 0, st.Collection().Live)
 		for row := range uint32(n) {
 			if !view.Deleted.Contains(row) {
-				r.ids = append(r.ids, row)
+				t.corpus.ids = append(t.corpus.ids, row)
 			}
 		}
 	}
-	return r, nil
-}
-
-// training maps the rows to the partition space, in place if possible.
-func (r *storedRows) training(metric vector.Metric, queries [][]float32) *training {
-	t := &training{own: true, dim: r.dim, metric: metric}
-	t.corpus.rows, t.lift = prepare(metric, r.data, r.n, r.dim)
-	t.corpus.ids = r.ids
 	t.points = t.corpus
 	if len(queries) > 0 {
 		t.own = false
-		t.points = subset{rows: prepareQueries(metric, queries, r.dim, t.lift)}
+		t.points = subset{rows: prepareQueries(t.metric, queries, dim, t.lift)}
 	}
-	return t
+	return t, nil
 }
 
 // tuneOn tunes on the stored rows.

@@ -16,12 +16,6 @@ const connected = 0.999
 // graph makes the neighbor lists of all rows, k rows each, and returns the share of rows to which paths
 // along them lead. Deleted rows list themselves.
 func (t *training) graph(ctx context.Context, k int) (lists []uint32, reached float64, err error) {
-	if lists, reached, err = t.loadLists(k); err != nil {
-		return nil, 0, err
-	}
-	if lists != nil {
-		return t.ofAllRows(lists, k), reached, nil
-	}
 	c, workers := candidates(t.localHops(), k), kind.WorkersOf(ctx)
 	if lists, err = labels.Diversify(ctx, t.corpus, c, k, workers); err != nil {
 		return nil, 0, fail.Wrapf(err, "neighbor lists")
@@ -39,7 +33,7 @@ func (t *training) graph(ctx context.Context, k int) (lists []uint32, reached fl
 	if err != nil {
 		return nil, 0, fail.Wrapf(err, "neighbor lists")
 	}
-	return t.ofAllRows(lists, k), reached, t.saveLists(lists, reached)
+	return t.ofAllRows(lists, k), reached, nil
 }
 
 // candidates returns the nearest k rows of each row.

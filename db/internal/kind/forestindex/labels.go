@@ -55,9 +55,6 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o Options,
 		return t.exact(ctx, nil, k, timer)
 	}
 	p := labels.ApproximateOptions{Seed: o.Seed, Workers: kind.WorkersOf(ctx), Outside: l.outside}
-	if t.checkpoint != nil {
-		p.Checkpoints = t.checkpoint
-	}
 	if t.own && o.tunes() {
 		parts, err := t.splitFor(ctx, o)
 		if err != nil {
@@ -72,7 +69,7 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o Options,
 		return err
 	})
 	if err != nil {
-		return nil, fail.Wrapf(fail.System(err), "labels")
+		return nil, fail.Wrapf(err, "labels")
 	}
 	t.toRows(a.Neighbors)
 	if p.Sample != nil {

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/internal/checkpoint"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -85,8 +84,6 @@ type training struct {
 	truth  *labels.Neighbors    // exact labels of the held-out points, if labels are approximate
 	report *kind.NeighborReport // of approximate lists
 	parts  *split               // of the points, nil until splitFor makes it
-	// checkpoint has the results over these rows; it may be nil.
-	checkpoint *checkpoint.Folder
 }
 
 // manyRows is the number of rows from which on a build keeps one copy of them.
@@ -215,11 +212,10 @@ const nearLeaf = 32
 
 // NearFirst returns the live rows in an order in which near rows follow each other.
 func NearFirst(ctx context.Context, st kind.Source) ([]uint32, error) {
-	rows, err := readRows(ctx, st, func(int, int) {})
+	t, err := readTraining(ctx, st, nil, func(int, int) {})
 	if err != nil {
 		return nil, err
 	}
-	t := rows.training(st.Collection().Metric, nil)
 	order, err := forest.Order(ctx, t.corpus, nearLeaf, 0)
 	if err != nil {
 		return nil, err
