@@ -393,9 +393,9 @@ func (a *arff) put(rec *Record, i int, value []byte) error {
 		return fmt.Errorf("attribute %d: a missing value cannot be read: remove or replace it first", i)
 	}
 	var v float32
-	switch digit := value[0] - '0'; {
-	case at.zeroOne && len(value) == 1 && digit <= 1:
-		v = float32(digit)
+	switch {
+	case at.zeroOne && len(value) == 1 && (value[0] == '0' || value[0] == '1'):
+		v = float32(value[0] - '0')
 	case at.values != nil:
 		var ok bool
 		if v, ok = at.values[string(value)]; !ok {
