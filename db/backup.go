@@ -53,13 +53,14 @@ func (c *contextWriter) Write(p []byte) (int, error) {
 
 // Restore copies a backup to the database file at path. Backup and copy are verified before the
 // copy is renamed: a crash leaves the previous file or the backup. An existing file is replaced
-// only if replace is set, and never while another process has it open. Errors: ErrExists,
-// ErrLocked, those of Open.
+// only if replace is set, and never while another process has it open, or if it is another one at the
+// end than at the beginning. Errors: ErrExists, ErrLocked, ErrReplaced, those of Open.
 func Restore(ctx context.Context, backup, path string, replace bool) (err error) {
 	if err := checkFile(ctx, backup); err != nil {
 		return fail.Wrapf(err, "restore: backup")
 	}
 	perm := fs.FileMode(0o600)
+	var old *DB // the database to replace
 	switch _, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -79,11 +80,12 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 		// A process that holds the lock would continue with the old file and lose its writes. A
 		// damaged file may be impossible to open; it is replaced.
 		o := Options{MustExist: true, AcceptOlder: true, Maintenance: &Maintenance{Manual: true}}
-		old, opened := Open(path, &o)
+		d, opened := Open(path, &o)
 		if errors.Is(opened, ErrLocked) {
 			return opened
 		}
 		if opened == nil {
+			old = d
 			defer func() { err = errors.Join(err, old.Close()) }()
 		}
 	}
@@ -91,7 +93,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 	if err != nil {
 		return fail.Wrapf(fail.System(err), "restore")
 	}
-	defer os.Remove(tmp.Name()) // fails, as intended, after the rename
+	defer os.Remove(tmp.Name()) // fails, as intended, after a rename
 	from, err := os.Open(backup)
 	if err != nil {
 		return errors.Join(fail.Wrapf(err, "restore"), tmp.Close())
@@ -104,10 +106,31 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 	if err := checkFile(ctx, tmp.Name()); err != nil {
 		return fail.Wrapf(err, "restore: copy")
 	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return fail.Wrapf(err, "restore")
+	if err := moveRestored(tmp.Name(), path, replace, old); err != nil {
+		return err
 	}
 	return store.SyncDir(filepath.Dir(path))
+}
+
+// moveRestored gives a restored file its name. It replaces no file that another process has put there
+// since old was opened, which is nil if there was none or if it could not be opened.
+func moveRestored(name, path string, replace bool, old *DB) (err error) {
+	switch {
+	case old != nil:
+		if err = old.txn.File().Named(); err == nil {
+			err = os.Rename(name, path)
+		}
+	case replace:
+		err = os.Rename(name, path)
+	default:
+		if err = store.Link(name, path); errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%w: %s", ErrExists, path)
+		}
+	}
+	if err != nil {
+		return fail.Wrapf(err, "restore")
+	}
+	return nil
 }
 
 // checkFile opens a database and checks it.

@@ -9,7 +9,7 @@ import (
 // Errors of this package. Every returned error wraps one of them, a context's error, or an error of
 // the operating system; test with errors.Is. Every call can return ErrClosed, ErrCorrupt and its
 // context's error, calls that take names, keys or options ErrNotFound and ErrInvalid, and calls that
-// write ErrReadOnly, ErrNoSpace and ErrUnknownState; the documentation of a function lists the others.
+// write ErrReadOnly, ErrReplaced, ErrNoSpace and ErrUnknownState; the documentation of a function lists the others.
 var (
 	ErrInvalid     = fail.ErrInvalid     // an argument, option or row breaks a rule or a limit (see the guide)
 	ErrNotFound    = fail.ErrNotFound    // no collection, index or live row has the name or key
@@ -20,6 +20,13 @@ var (
 	ErrCorrupt     = fail.ErrCorrupt     // stored bytes are damaged; a *CorruptError in the chain says where
 	ErrNotDatabase = fail.ErrNotDatabase // the file is not an anndb database, or one of a later version
 	ErrLocked      = fail.ErrLocked      // another process, or another handle, has the file open
+	// ErrReplaced: the path of the database leads to no file, or to another one than the one that is
+	// open. Every write compares them and fails, reads go on; open the path again. If the file was
+	// replaced during a commit, the error wraps ErrUnknownState as well.
+	ErrReplaced = fail.ErrReplaced
+	// ErrLinked: a compaction would replace one of several names (hard links) of the file, and leave
+	// the old file under the others. Other writes go on.
+	ErrLinked = fail.ErrLinked
 	// ErrUnknownState: a commit has failed, completely or not at all. Every later write of the handle
 	// returns it; the file has to be opened again.
 	ErrUnknownState = fail.ErrUnknownState

@@ -62,7 +62,7 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 		return nil, state.FileError(fail.System(err))
 	}
 	d := newDB(path, opts, state.NewFile(f, kindOf))
-	d.compactor.Target, err = filepath.EvalSymlinks(path)
+	d.compactor.Target, err = targetOf(path)
 	if err == nil {
 		err = d.settleName()
 	}
@@ -81,6 +81,18 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 		}
 	}
 	return d, nil
+}
+
+// targetOf returns the absolute path of the file that path leads to.
+func targetOf(path string) (string, error) {
+	full, err := filepath.Abs(path) // the process may change its working directory
+	if err == nil {
+		full, err = filepath.EvalSymlinks(full)
+	}
+	if err != nil {
+		return "", fmt.Errorf("db: open %s: %w", path, err)
+	}
+	return full, nil
 }
 
 // newDB returns a handle of an open file.

@@ -95,6 +95,12 @@ func message(err error) string {
 // It returns nil for nil.
 func explain(path string, err error) error {
 	switch {
+	case errors.Is(err, db.ErrReplaced):
+		return fmt.Errorf("%s was moved, removed or replaced by another file while it was open: "+
+			"nothing more is written to it, run the command again", path)
+	case errors.Is(err, db.ErrLinked):
+		return fmt.Errorf("%s has other names (hard links), under which the old file would stay: remove them first",
+			path)
 	case errors.Is(err, fs.ErrNotExist):
 		if dir := filepath.Dir(path); !exists(dir) {
 			return fmt.Errorf("%s: there is no folder %s: %w", path, dir, fs.ErrNotExist)

@@ -3,11 +3,15 @@ package main
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
+
+	"github.com/anndb/anndb/db"
 )
 
 // reason is the error of a system call without the call and its path.
@@ -24,8 +28,8 @@ type forceFlag struct {
 }
 
 // refuse returns an error if something is at one of the paths to write that must not be replaced: a file
-// without --force, one of the files that the command reads, or no regular file. Commands ask before
-// they work.
+// without --force, one of the files that the command reads, no regular file, or a database that another
+// process writes. Commands ask before they work.
 func (f forceFlag) refuse(write []string, read ...string) error {
 	for _, path := range write {
 		switch there, err := os.Lstat(path); {
@@ -40,9 +44,20 @@ func (f forceFlag) refuse(write []string, read ...string) error {
 			return usagef("%s exists: add --force to replace it", path)
 		case !there.Mode().IsRegular():
 			return usagef("%s is not a regular file: name another one", path)
+		case written(path):
+			return explain(path, fmt.Errorf("%w: %s", db.ErrLocked, path))
 		}
 	}
 	return nil
+}
+
+// written reports whether a file is a database that a process has open for writing.
+func written(path string) bool {
+	d, err := db.Open(path, &db.Options{ReadOnly: true, MustExist: true, Timeout: 100 * time.Millisecond})
+	if err == nil {
+		_ = d.Close()
+	}
+	return errors.Is(err, db.ErrLocked)
 }
 
 // writeFile fills a file beside path and puts it there once it is whole and

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/anndb/anndb/db/internal/compact"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
@@ -116,5 +119,28 @@ func TestNone(t *testing.T) {
 	b.Resume()
 	if _, ok := b.Stats(); ok || b.Stop(nil) != nil {
 		t.Error("a nil maintainer has statistics, or does not stop")
+	}
+}
+
+// TestReplaced: a file that its path does not lead to is not maintained.
+func TestReplaced(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows does not rename open files")
+	}
+	b, m, path := open(t)
+	b.opts.Limits.SparseRows = 20
+	txntest.Put(t, m, "sparse", 0, 40)
+	b.Look()
+	b.Look()
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if s, err := b.Step(t.Context()); s != nil || !errors.Is(err, fail.ErrReplaced) {
+			t.Errorf("step %v, %v", s, err)
+		}
+	}
+	if st, _ := b.Stats(); !errors.Is(st.Err, fail.ErrReplaced) {
+		t.Errorf("%+v", st)
 	}
 }

@@ -30,6 +30,9 @@ type Stats struct{ Before, After int64 }
 
 // Run rewrites the file. The caller holds all shares of row numbers.
 func (c *Compactor) Run(ctx context.Context, n Numbers) (st Stats, err error) {
+	if err := c.Txn.File().Replaceable(c.Target); err != nil { // Replace looks again
+		return st, fail.Wrapf(err, "compact")
+	}
 	name, err := store.Temp(c.Target)
 	if err != nil {
 		return st, fail.Wrapf(fail.System(err), "compact")
@@ -108,7 +111,7 @@ func (c *Compactor) Space() (s Space, err error) {
 
 // SpaceOf measures the file in a state.
 func (c *Compactor) SpaceOf(g *state.Generation) (s Space, err error) {
-	info, err := os.Stat(c.Path)
+	size, err := g.File.Size()
 	if err != nil {
 		return s, fmt.Errorf("db: stats: %w", err)
 	}
@@ -116,7 +119,7 @@ func (c *Compactor) SpaceOf(g *state.Generation) (s Space, err error) {
 	if err != nil {
 		return s, fail.Wrapf(state.Translate(err), "stats: %s", c.Path)
 	}
-	return Space{File: info.Size(), Free: int64(free) * int64(g.File.PageSize())}, nil
+	return Space{File: size, Free: int64(free) * int64(g.File.PageSize())}, nil
 }
 
 // Disk returns the number of bytes that are free on the disk.

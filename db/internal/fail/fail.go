@@ -20,6 +20,8 @@ var (
 	ErrCorrupt      = errors.New("db: corrupt data")
 	ErrNotDatabase  = errors.New("db: not an anndb database")
 	ErrLocked       = errors.New("db: file is in use")
+	ErrReplaced     = errors.New("db: the path does not lead to the open file any more")
+	ErrLinked       = errors.New("db: the file has other names")
 	ErrUnknownState = errors.New("db: a commit failed, reopen to learn its outcome")
 	ErrNoSpace      = errors.New("db: no space left")
 	ErrBusy         = errors.New("db: busy")

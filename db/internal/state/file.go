@@ -70,6 +70,17 @@ func (f *File) Begin(write bool) (*bbolt.Tx, error) {
 // Commit commits a transaction.
 func (f *File) Commit(tx *bbolt.Tx) error { return Translate(f.File.Commit(tx)) }
 
+// Named returns an error unless the path that the file was opened with leads to it.
+func (f *File) Named() error { return Translate(f.File.Named()) }
+
+// Replaceable returns an error unless target is the only name of the file.
+func (f *File) Replaceable(target string) error { return Translate(f.File.Replaceable(target)) }
+
+// ReplaceBy renames a copy of the file to target, see store.File.ReplaceBy.
+func (f *File) ReplaceBy(c *File, name, target string, noSync bool) error {
+	return Translate(f.File.ReplaceBy(c.File, name, target, noSync))
+}
+
 // VerifyPages verifies the pages of parts of the file unless they have been verified already.
 func (f *File) VerifyPages(parts store.Parts) error {
 	return f.VerifyPagesOf(context.Background(), parts)
@@ -92,6 +103,10 @@ func Translate(err error) error {
 	switch e.Reason {
 	case store.ErrLocked:
 		return fmt.Errorf("%w: %w", fail.ErrLocked, e.Err)
+	case store.ErrReplaced:
+		return fmt.Errorf("%w: %w", fail.ErrReplaced, e.Err)
+	case store.ErrLinked:
+		return fmt.Errorf("%w: %w", fail.ErrLinked, e.Err)
 	case page.ErrForeign:
 		return fmt.Errorf("%w: %w", fail.ErrNotDatabase, e.Err)
 	case page.ErrVersion:

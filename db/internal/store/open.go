@@ -29,10 +29,8 @@ func Open(ctx context.Context, path string, o Options) (*File, error) {
 		if err != nil {
 			return nil, err
 		}
-		have, err1 := f.file.Stat()
-		want, err2 := os.Stat(path)
-		err = errors.Join(err1, err2)
-		if err == nil && os.SameFile(have, want) {
+		there, err := os.Stat(path)
+		if err == nil && os.SameFile(there, f.info) {
 			return f, nil
 		}
 		if err = errors.Join(err, f.Close()); err != nil {
@@ -139,16 +137,27 @@ func Create(path string, o Options, fill func(*bbolt.Tx) error) (err error) {
 	if err := errors.Join(b.Update(fill), b.Close()); err != nil {
 		return err
 	}
-	// Unlike a rename, a link never replaces a file.
-	if err = os.Link(tmp.Name(), path); errors.Is(err, fs.ErrExist) {
+	if err = Link(tmp.Name(), path); errors.Is(err, fs.ErrExist) {
 		return nil
-	} else if err != nil {
-		err = os.Rename(tmp.Name(), path)
 	}
 	if err == nil && !o.NoSync {
 		err = SyncDir(filepath.Dir(path))
 	}
 	return err
+}
+
+// Link makes path a name of a file that has another one, which the caller then removes. Unlike a rename,
+// it never replaces a file: it fails with fs.ErrExist.
+func Link(name, path string) error {
+	err := os.Link(name, path)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	// The file system may have no links.
+	if _, there := os.Lstat(path); !errors.Is(there, fs.ErrNotExist) {
+		return err
+	}
+	return os.Rename(name, path)
 }
 
 // New opens path as an empty bbolt file with our page size.

@@ -2,15 +2,16 @@ package store
 
 import (
 	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 )
-
-// tempPrefix is the prefix of the names of temporary files for the file at path; digits follow.
-func tempPrefix(path string) string { return "." + filepath.Base(path) + ".compact-" }
 
 // UnknownRoom is more room than any file needs.
 const UnknownRoom = 1 << 62
@@ -18,11 +19,32 @@ const UnknownRoom = 1 << 62
 // Temp creates an empty file next to the file at path. It is meant to replace that file, or to
 // be removed; RemoveLeftovers removes it after a crash.
 func Temp(path string) (name string, err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), tempPrefix(path)+"*")
-	if err != nil {
-		return "", err
+	for range 100 {
+		name = filepath.Join(filepath.Dir(path), tempName(path, rand.Uint32()))
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err == nil {
+			return name, f.Close()
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
 	}
-	return tmp.Name(), tmp.Close()
+	return "", fmt.Errorf("create %s: %w", name, fs.ErrExist)
+}
+
+// tempName returns the name of a temporary file for the file at path. It ends in a checksum, so that no
+// file that a user has named is taken for one.
+func tempName(path string, id uint32) string {
+	name := fmt.Sprintf(".%s.compact-%08x", filepath.Base(path), id)
+	return fmt.Sprintf("%s%08x", name, crc32.ChecksumIEEE([]byte(name)))
+}
+
+// isTemp reports whether a name is one of tempName.
+func isTemp(path, name string) bool {
+	_, digits, _ := strings.Cut(name, "."+filepath.Base(path)+".compact-")
+	var id uint32
+	_, err := fmt.Sscanf(digits, "%08x", &id)
+	return err == nil && name == tempName(path, id)
 }
 
 // RemoveLeftovers removes files of Temp that a crash left. Only the process that holds the
@@ -35,8 +57,7 @@ func RemoveLeftovers(path string, log *slog.Logger) {
 		return
 	}
 	for _, e := range entries {
-		digits, ok := strings.CutPrefix(e.Name(), tempPrefix(path))
-		if !ok || strings.Trim(digits, "0123456789") != "" {
+		if !e.Type().IsRegular() || !isTemp(path, e.Name()) {
 			continue
 		}
 		log.Info("db: removing what an interrupted compaction left", "path", path, "file", e.Name())
@@ -46,13 +67,20 @@ func RemoveLeftovers(path string, log *slog.Logger) {
 	}
 }
 
-// Replace renames the file, whose name is given, to path, and sets whether its commits are
-// synced. The caller makes the new name durable by SyncDir.
-func (f *File) Replace(name, path string, noSync bool) error {
-	if err := os.Rename(name, path); err != nil {
+// ReplaceBy renames a copy of the file, which is open under the name that is given, to target, the path
+// of the file without symbolic links, and sets whether the copy's commits are synced. The caller makes
+// the new name durable by SyncDir.
+//
+// Errors: those of Replaceable and of the operating system.
+func (f *File) ReplaceBy(c *File, name, target string, noSync bool) error {
+	if err := f.Replaceable(target); err != nil {
 		return err
 	}
-	f.bolt.NoSync, f.bolt.NoGrowSync = noSync, noSync
+	if err := os.Rename(name, target); err != nil {
+		return err
+	}
+	c.path = f.path
+	c.bolt.NoSync, c.bolt.NoGrowSync = noSync, noSync
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -52,7 +53,9 @@ type Options struct {
 // File is an open bbolt file. Its methods are safe for concurrent use.
 type File struct {
 	bolt    *bbolt.DB
-	file    *os.File // bbolt's own handle, for bounds-checked reads
+	file    *os.File    // bbolt's own handle, for bounds-checked reads
+	path    string      // absolute, as the file was opened
+	info    os.FileInfo // which file it is
 	opts    Options
 	reserve int64       // bytes of address space reserved
 	tight   atomic.Bool // see SetTight
@@ -121,6 +124,11 @@ func mapFailed(err error) bool {
 // tryOpen converts that to an error, and closes the file handle that bbolt has left open, so
 // that its lock does not outlive the attempt.
 func tryOpen(path string, o Options, reserve int) (f *File, err error) {
+	// The process may change its working directory.
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
 	var file *os.File
 	defer func(old bool) {
 		r := recover()
@@ -160,8 +168,13 @@ func tryOpen(path string, o Options, reserve int) (f *File, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, errors.Join(err, b.Close()))
+	}
 	return &File{
-		bolt: b, file: file, opts: o, reserve: int64(reserve), states: map[*State]struct{}{},
+		bolt: b, file: file, path: full, info: info, opts: o, reserve: int64(reserve),
+		states: map[*State]struct{}{},
 	}, nil
 }
 

@@ -188,7 +188,7 @@ func TestOpenLocked(t *testing.T) {
 	must(t, errors.Join(b.Update(pairs(7, "a")), b.Close()))
 	next, err := OpenValid(name, testOptions())
 	must(t, err)
-	must(t, errors.Join(next.Replace(name, path, false), first.Close(), next.Close()))
+	must(t, errors.Join(first.ReplaceBy(next, name, path, false), first.Close(), next.Close()))
 	f := <-opened
 	if f == nil {
 		return
@@ -342,10 +342,22 @@ func TestRemoveLeftovers(t *testing.T) {
 	name, err := Temp(path)
 	must(t, err)
 	dir := filepath.Dir(path)
-	others := []string{".file.compact-12x", ".file2.compact-12", "file.compact-12", ".file.new-12"}
+	base := filepath.Base(name)
+	last := "0"
+	if strings.HasSuffix(base, last) {
+		last = "1"
+	}
+	others := []string{
+		".file.compact-12", ".file.compact-1234567890", ".file.compact-0123456789abcdef", ".file.compact-",
+		".file2.compact-12", "file.compact-12", ".file.new-12", base + "0", base[:len(base)-1] + last,
+		strings.Replace(base, ".file.", ".file2.", 1),
+	}
 	for _, other := range others {
 		must(t, os.WriteFile(filepath.Join(dir, other), nil, 0o600))
 	}
+	folder, err := Temp(path)
+	must(t, errors.Join(err, os.Remove(folder), os.Mkdir(folder, 0o700)))
+	others = append(others, filepath.Base(folder))
 	RemoveLeftovers(path, slog.New(slog.DiscardHandler))
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s: %v", name, err)

@@ -29,7 +29,10 @@ func (m *Manager) update(f func(tx *bbolt.Tx, cat *layout.Catalog) error) (err e
 	if err != nil {
 		return err
 	}
-	if err := fill(s, tx, f); err != nil {
+	if err = fill(s, tx, f); err == nil {
+		err = s.Named()
+	}
+	if err != nil {
 		_ = tx.Rollback() // nothing was written; err is the reason
 		return fail.System(err)
 	}
@@ -45,6 +48,11 @@ func (m *Manager) update(f func(tx *bbolt.Tx, cat *layout.Catalog) error) (err e
 	m.commits.Add(1)
 	m.publish()
 	s.Advise()
+	// Nobody finds what was committed after another file had taken the path.
+	if err := s.Named(); err != nil {
+		m.poison.CompareAndSwap(nil, &err)
+		return m.errUnknown(err)
+	}
 	return nil
 }
 

@@ -173,7 +173,7 @@ func (m *Manager) Writable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("db: %w", err)
 	}
-	return nil
+	return m.File().Named()
 }
 
 func (m *Manager) errClosed() error { return fmt.Errorf("%w: %s", fail.ErrClosed, m.path) }

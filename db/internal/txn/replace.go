@@ -25,8 +25,8 @@ type Replacement struct {
 	NoSync bool
 }
 
-// Replace renames the new file to the name of the current one, which it retires. If the rename
-// cannot be made durable, no further writes are allowed. Replace reports whether the file was
+// Replace renames the new file to the name of the current one, which it retires, unless that name is
+// another file's by now. If the rename cannot be made durable, no further writes are allowed. Replace reports whether the file was
 // replaced. It must be called by a function that Locked calls.
 func (m *Manager) Replace(r Replacement) (replaced bool, err error) {
 	tx, err := r.File.Begin(false)
@@ -35,7 +35,7 @@ func (m *Manager) Replace(r Replacement) (replaced bool, err error) {
 	}
 	r.File.Before = r.Last + 1 - uint64(tx.ID()) // may wrap around
 	r.File.End(tx)
-	if err := r.File.Replace(r.Name, r.Target, r.NoSync); err != nil {
+	if err := m.File().ReplaceBy(r.File, r.Name, r.Target, r.NoSync); err != nil {
 		return false, err
 	}
 	unsettled := store.SyncDir(filepath.Dir(r.Target))

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -256,5 +258,32 @@ func TestHold(t *testing.T) {
 	}
 	if err := m.Writable(t.Context()); !errors.Is(err, fail.ErrClosed) {
 		t.Errorf("a write after closing began: %v", err)
+	}
+}
+
+// TestReplacedDuringCommit: a commit to a file that another one has replaced meanwhile is not
+// acknowledged, and none follows.
+func TestReplacedDuringCommit(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows does not rename open files")
+	}
+	m := openTemp(t, Options{})
+	path := m.path
+	err := m.Exclusive(t.Context(), func(tx *bbolt.Tx, _ *layout.Catalog) error {
+		tx.OnCommit(func() {
+			if err := os.Rename(path, path+".old"); err != nil {
+				t.Error(err)
+			}
+		})
+		return nil
+	})
+	if !errors.Is(err, fail.ErrReplaced) || !errors.Is(err, fail.ErrUnknownState) {
+		t.Errorf("the commit: %v", err)
+	}
+	if err := os.Rename(path+".old", path); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Writable(t.Context()); !errors.Is(err, fail.ErrUnknownState) {
+		t.Errorf("the next one: %v", err)
 	}
 }

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+)
+
+// TestForceSparesOpenDatabase: --force replaces no database that another process writes.
+func TestForceSparesOpenDatabase(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	open := filepath.Join(f.dir, "open.anndb")
+	must(t, "backup", f.file, open)
+	d, err := db.Open(open, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	before, err := os.Stat(open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"backup", f.file, open},
+		{"restore", f.file, open},
+		{"repair", f.file, "--to", open},
+		{"export", f.file, "things", open, "--as", "jsonl"},
+		{"report", f.file, "--out", open},
+	} {
+		_, errs, code := anndb(t, append(args, "--force")...)
+		if code != exitError || !strings.Contains(errs, "in use: "+open) {
+			t.Errorf("%s: exit code %d, %s", args[0], code, errs)
+		}
+		if after, err := os.Stat(open); err != nil || !os.SameFile(before, after) {
+			t.Fatalf("%s has replaced the file: %v", args[0], err)
+		}
+	}
+}
+
+// TestReplacedMessage: what a command says of a file that is moved while it works is one sentence, and
+// not that of a file that never was.
+func TestReplacedMessage(t *testing.T) {
+	for _, sentinel := range []error{db.ErrReplaced, db.ErrLinked} {
+		err := fmt.Errorf("%w: stat x.anndb: %w", sentinel, os.ErrNotExist)
+		text := message(explain("x.anndb", err))
+		if !strings.HasPrefix(text, "x.anndb ") || strings.Contains(text, "create and import") ||
+			strings.Contains(text, "db:") {
+			t.Errorf("%q", text)
+		}
+	}
+}
