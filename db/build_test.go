@@ -478,7 +478,7 @@ func TestBuildDeterministic(t *testing.T) {
 	}
 }
 
-// stages are the names that builds report, in order.
+// stages are those of a build that report while they run, in order.
 var stages = []string{"read", "labels", "trees", "tune", "write"}
 
 // TestBuildProgress checks what a build reports of itself.
@@ -505,8 +505,9 @@ func TestBuildProgress(t *testing.T) {
 		last = p
 	}), "x", &db.Forest{Trees: 4, Holdout: 50})
 	b.must(err)
-	if !slices.Equal(seen, stages) {
-		t.Errorf("stages %q, want %q", seen, stages)
+	want := []string{"read", "rotate", "labels", "sketch", "tune", "trees", "tuning trees", "tune", "write"}
+	if !slices.Equal(seen, want) {
+		t.Errorf("stages %q, want %q", seen, want)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 // Compact rewrites the file without free pages and replaces the old file atomically. Readers do not
 // wait, Update only at the end; builds, maintenance, Create and Drop wait. Collections of which
 // deleted rows and former versions are a third lose them: the live rows get new numbers (Row.Row),
-// and the indexes are rebuilt, unless one could not be. On Windows it fails. Errors: ErrLinked.
+// and the indexes are rebuilt, unless one could not be. On Windows it fails. It reports the stages
+// verify and copy, in MiB of the former file, then those of the builds (WithProgress). Errors: ErrLinked.
 func (d *DB) Compact(ctx context.Context) error {
 	return d.compact(ctx, compact.DropDeleted)
 }

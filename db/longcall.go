@@ -9,7 +9,8 @@ import (
 )
 
 // WithProgress returns a context with which long calls report to f how much of a stage is done,
-// mostly in rows, total being 0 if unknown. nil ends reports. f is never called concurrently, and
+// mostly in rows, total being 0 if unknown. The name of a stage may be followed by a comma and what
+// is known of its result, as in "settings, best 0.46". nil ends reports. f is never called concurrently, and
 // must not use the context for a call of this package.
 func WithProgress(ctx context.Context, f func(stage string, done, total int)) context.Context {
 	if f == nil {

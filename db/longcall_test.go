@@ -43,6 +43,10 @@ func TestWithProgress(t *testing.T) {
 		t.Errorf("Reorder reported the stages %q: %v", stages, err)
 	}
 	stages = nil
+	if err := d.Compact(ctx); err != nil || !slices.Contains(stages, "verify") {
+		t.Errorf("Compact reported the stages %q: %v", stages, err)
+	}
+	stages = nil
 	if err := d.Check(ctx, nil); err != nil || !slices.Contains(stages, "indexes") {
 		t.Errorf("Check reported the stages %q: %v", stages, err)
 	}

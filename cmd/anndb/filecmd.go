@@ -93,7 +93,11 @@ func (c *backupCmd) stream(a *app) error {
 		return usagef("a backup is no text for a terminal: name a file, or pipe it")
 	}
 	return c.with(a, true, func(d *db.DB) error {
-		_, err := d.Backup(a.ctx, a.W)
+		st, err := d.Stats()
+		if err != nil {
+			return err
+		}
+		_, err = d.Backup(a.ctx, &meter{w: a.W, total: st.FileBytes, progress: a.progress})
 		return err
 	})
 }

@@ -29,7 +29,7 @@ func (c *reportCmd) Run(a *app) error {
 	}
 	ctx := db.WithProgress(a.ctx, a.building)
 	err := c.with(a, true, func(d *db.DB) error {
-		o := report.Options{Check: c.Check, MapRows: c.MapRows, Now: time.Now()}
+		o := report.Options{Check: c.Check, MapRows: c.MapRows, Now: time.Now(), Progress: a.building}
 		if c.Out == standard {
 			return report.Write(ctx, a.W, d, o)
 		}

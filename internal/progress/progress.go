@@ -1,4 +1,5 @@
-// Package progress shows how far long work is, on terminals only.
+// Package progress shows how far long work is: a bar on terminals, a line of text every ten
+// seconds in other files, such as logs.
 package progress
 
 import (
@@ -8,35 +9,48 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/term"
+)
+
+// logged is the time between two lines where there is no terminal, redrawn that between two
+// states of a bar about work that does not report.
+const (
+	logged  = 10 * time.Second
+	redrawn = time.Second
 )
 
 // Line is one line about long work. Its methods may be called from several
 // goroutines.
 type Line struct {
-	w       io.Writer // nil: show nothing
-	mu      sync.Mutex
-	stage   string
-	started time.Time
-	shown   time.Time
-	width   int
+	w      io.Writer // nil: show nothing
+	log    bool      // write lines instead of a bar
+	mu     sync.Mutex
+	timer  *time.Timer // shows the stage again if it does not report; nil between two works
+	spoken time.Time   // last line of a log
+
+	stage       string // without what is known of its result
+	text        string
+	done, total int
+	started     time.Time
+	shown       time.Time
+	width       int
 }
 
-// New returns a line on w; it shows nothing if quiet is set or w is no terminal.
+// New returns a line on w. It shows nothing if quiet is set or w is no file.
 func New(w io.Writer, quiet bool) *Line {
 	f, ok := w.(*os.File)
 	if quiet || !ok {
 		return &Line{}
 	}
-	st, err := f.Stat()
-	if err != nil || st.Mode()&os.ModeCharDevice == 0 {
-		return &Line{}
-	}
-	return &Line{w: w}
+	return newLine(f, !term.IsTerminal(int(f.Fd())))
 }
 
+func newLine(w io.Writer, log bool) *Line { return &Line{w: w, log: log, spoken: time.Now()} }
+
 // Update reports that done of total steps of a stage are done; total is 0
-// where the end is not known. The line changes at most ten times a second, and
-// does not show what ends at once.
+// where the end is not known. What follows a comma in the name of a stage is known of its result
+// so far. The bar changes at most ten times a second, and does not show what ends at once.
 func (p *Line) Update(stage string, done, total int) {
 	if p.w == nil {
 		return
@@ -44,28 +58,81 @@ func (p *Line) Update(stage string, done, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if stage != p.stage {
-		p.stage, p.started, p.shown = stage, now, time.Time{}
+	if name, _, _ := strings.Cut(stage, ","); name != p.stage {
+		p.stage, p.started, p.shown = name, now, time.Time{}
+	}
+	p.text, p.done, p.total = stage, done, total
+	if p.timer == nil {
+		p.timer = time.AfterFunc(p.pause(now), p.remind)
 	}
 	ended := total > 0 && done == total
-	if ended && p.shown.IsZero() || !ended && now.Sub(p.shown) < 100*time.Millisecond {
+	if p.log || ended && p.shown.IsZero() || !ended && now.Sub(p.shown) < 100*time.Millisecond {
 		return
 	}
 	p.shown = now
-	p.write(progressLine(stage, done, total, now.Sub(p.started)))
+	p.draw(now)
 }
 
-// write replaces the line.
-func (p *Line) write(line string) {
+// pause is the time until the stage is shown without a report.
+func (p *Line) pause(now time.Time) time.Duration {
+	if p.log {
+		return max(0, logged-now.Sub(p.spoken))
+	}
+	return redrawn
+}
+
+// remind shows the stage of work that goes on.
+func (p *Line) remind() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer == nil { // the work ended meanwhile
+		return
+	}
+	now := time.Now()
+	if p.log {
+		p.spoken = now
+		fmt.Fprintln(p.w, logLine(p.text, p.done, p.total, now.Sub(p.started)))
+	} else if ended := p.total > 0 && p.done == p.total; !ended {
+		p.draw(now)
+	}
+	p.timer.Reset(p.pause(now))
+}
+
+// draw replaces the bar.
+func (p *Line) draw(now time.Time) {
+	line := progressLine(p.text, p.done, p.total, now.Sub(p.started))
 	// Blanks wipe what is left of a longer line before.
 	pad := max(0, p.width-len([]rune(line)))
 	p.width = len([]rune(line))
 	fmt.Fprintf(p.w, "\r%s%s", line, strings.Repeat(" ", pad))
 }
 
+// logLine is a line of a log about one state.
+func logLine(stage string, done, total int, took time.Duration) string {
+	name, result, _ := strings.Cut(stage, ",")
+	line := name + ":"
+	switch {
+	case total > 0:
+		line += fmt.Sprintf(" %d of %d,", done, total)
+	case done > 0:
+		line += fmt.Sprintf(" %d,", done)
+	}
+	if result != "" {
+		line += result + ","
+	}
+	line += " " + took.Round(time.Second).String()
+	if left := remaining(done, total, took); left > time.Second {
+		line += fmt.Sprintf(", %s left", left.Round(time.Second))
+	}
+	return line
+}
+
 // progressLine is the text of one state.
 func progressLine(stage string, done, total int, took time.Duration) string {
 	if total <= 0 {
+		if done == 0 {
+			return fmt.Sprintf("%-12s %s", stage, took.Round(time.Second))
+		}
 		return fmt.Sprintf("%-12s %d  %s", stage, done, took.Round(time.Second))
 	}
 	const cells = 30
@@ -97,13 +164,17 @@ func (p *Line) Steps(stage string) func(done, total int) {
 	return func(done, total int) { p.Update(stage, done, total) }
 }
 
-// End wipes the line.
+// End wipes the bar, and ends the lines about the stage.
 func (p *Line) End() {
 	if p.w == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.timer != nil {
+		p.timer.Stop()
+		p.timer = nil
+	}
 	if p.width > 0 {
 		fmt.Fprintf(p.w, "\r%s\r", strings.Repeat(" ", p.width))
 		p.width = 0

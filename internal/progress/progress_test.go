@@ -2,8 +2,11 @@ package progress
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -30,13 +33,66 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
-func TestProgressOnTerminalsOnly(t *testing.T) {
-	var b bytes.Buffer
-	p := New(&b, false)
-	p.Update("stage", 1, 2)
-	p.End()
-	if b.Len() > 0 {
-		t.Errorf("wrote %q to something that is no terminal", b.String())
+// TestLogEveryTenSeconds checks what is written where there is no terminal, by a clock of its own.
+func TestLogEveryTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		p := newLine(&b, true)
+		step := func(d time.Duration, want string) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			if got := b.String(); got != want {
+				t.Errorf("after %v: %q, want %q", d, got, want)
+			}
+			b.Reset()
+		}
+		p.Update("read", 3, 12)
+		step(9*time.Second, "")
+		p.Update("settings, best 0.46", 40, 121)
+		step(1500*time.Millisecond, "settings: 40 of 121, best 0.46, 1s, 2s left\n")
+		p.Update("settings, best 0.47", 41, 121) // the same stage
+		step(9*time.Second, "")
+		step(time.Second, "settings: 41 of 121, best 0.47, 11s, 21s left\n")
+		step(20*time.Second, "settings: 41 of 121, best 0.47, 21s, 41s left\n"+
+			"settings: 41 of 121, best 0.47, 31s, 1m0s left\n") // without a report
+		p.End()
+		step(time.Minute, "")
+		p.Update("write", 0, 0) // long after the last line
+		step(0, "write: 0s\n")
+		p.End()
+	})
+}
+
+// TestBarOfSilentWork checks that the time on a terminal goes on while a stage does not report.
+func TestBarOfSilentWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		p := newLine(&b, false)
+		p.Update("copy", 0, 0)
+		time.Sleep(3500 * time.Millisecond)
+		synctest.Wait()
+		if lines := strings.Split(b.String(), "\r"); len(lines) != 5 || strings.TrimSpace(lines[4]) != "copy         3s" {
+			t.Errorf("bars: %q", lines)
+		}
+		p.End()
+	})
+}
+
+func TestQuiet(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "errs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if p := New(f, true); p.w != nil {
+		t.Error("quiet, and it writes")
+	}
+	if p := New(f, false); p.w == nil || !p.log {
+		t.Error("no log in a file")
+	}
+	if p := New(&bytes.Buffer{}, false); p.w != nil {
+		t.Error("a buffer of a test is written to")
 	}
 }
 

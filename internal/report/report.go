@@ -38,6 +38,18 @@ type Options struct {
 	MapRows int
 	// Now is the time on the page.
 	Now time.Time
+	// Progress, which may be nil, is called before each part of the page.
+	Progress func(stage string, done, total int)
+
+	done, total int // parts of the page
+}
+
+// next reports the part of the page that begins.
+func (o *Options) next(part, of string) {
+	if o.Progress != nil {
+		o.Progress(fmt.Sprintf("report, %s of %s", part, of), o.done, o.total)
+	}
+	o.done++
 }
 
 // content is what the page shows.
@@ -89,8 +101,10 @@ func Write(ctx context.Context, w io.Writer, d *db.DB, o Options) error {
 		return err
 	}
 	err = d.View(func(s *db.Snapshot) error {
-		for _, info := range s.Collections() {
-			one, err := describe(ctx, s.Collection(info.Name), info, o)
+		list := s.Collections()
+		o.total = collectionParts*len(list) + len(c.Stats.Indexes)
+		for _, info := range list {
+			one, err := describe(ctx, s.Collection(info.Name), info, &o)
 			if err != nil && !(o.Check && errors.Is(err, db.ErrCorrupt)) { // which the page lists
 				return fmt.Errorf("collection %q: %w", info.Name, err)
 			}
@@ -109,11 +123,14 @@ func Write(ctx context.Context, w io.Writer, d *db.DB, o Options) error {
 	return err
 }
 
+// collectionParts is the number of calls of next for each collection, without its indexes.
+const collectionParts = 3
+
 // shownLabels is the number of labels that the page names for a collection.
 const shownLabels = 12
 
 // describe collects what the page shows of a collection; with an error, what it has found before.
-func describe(ctx context.Context, c db.Collection, info db.CollectionInfo, o Options) (*collection, error) {
+func describe(ctx context.Context, c db.Collection, info db.CollectionInfo, o *Options) (*collection, error) {
 	out := &collection{CollectionInfo: info, Kind: "dense"}
 	switch {
 	case info.Named:
@@ -128,6 +145,7 @@ func describe(ctx context.Context, c db.Collection, info db.CollectionInfo, o Op
 	for _, i := range list {
 		out.List = append(out.List, indexOf(i, info))
 	}
+	o.next("labels", info.Name)
 	labels, err := c.Labels()
 	if err != nil {
 		return out, err
@@ -174,12 +192,13 @@ func indexOf(i db.IndexInfo, info db.CollectionInfo) index {
 
 // chartsOf makes the charts of a collection.
 func chartsOf(
-	ctx context.Context, c db.Collection, info db.CollectionInfo, list []db.IndexInfo, o Options,
+	ctx context.Context, c db.Collection, info db.CollectionInfo, list []db.IndexInfo, o *Options,
 ) ([]*plot.Chart, error) {
 	var out []*plot.Chart
 	if chart := charts.Recall(info.Name, list...); chart != nil {
 		out = append(out, chart)
 	}
+	o.next("map", info.Name)
 	chart, err := charts.Map(ctx, c, charts.MapOptions{Rows: cmp.Or(o.MapRows, 2000)})
 	switch {
 	case err == nil:
@@ -187,6 +206,7 @@ func chartsOf(
 	case !errors.Is(err, charts.ErrFew):
 		return nil, err
 	}
+	o.next("numbers of labels", info.Name)
 	counts, err := charts.CountLabels(ctx, c)
 	if err != nil {
 		return nil, err
@@ -198,6 +218,7 @@ func chartsOf(
 		out = append(out, counts.RowCounts(info.Name))
 	}
 	for _, i := range list {
+		o.next("leaves", i.Name)
 		if _, isForest := i.Options.(*db.Forest); !isForest && i.Tree == nil {
 			continue
 		}

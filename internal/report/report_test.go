@@ -136,3 +136,18 @@ func TestDamage(t *testing.T) {
 		t.Errorf("without a check: %v", err)
 	}
 }
+
+// TestProgress checks that the parts of the page are reported one by one, up to the last one.
+func TestProgress(t *testing.T) {
+	var parts []string
+	o := Options{Progress: func(stage string, done, total int) {
+		if done != len(parts) || total != 8 {
+			t.Errorf("%q: %d of %d after %d", stage, done, total, len(parts))
+		}
+		parts = append(parts, stage)
+	}}
+	written(t, o, nil)
+	if len(parts) != 8 || parts[5] != "report, map of files" || parts[3] != "report, leaves of main" {
+		t.Errorf("parts %q", parts)
+	}
+}

@@ -36,8 +36,9 @@ type TuneOptions struct {
 	// Workers is the number of goroutines; fewer than 1: all processors. The
 	// result does not depend on it.
 	Workers int
-	// Progress, which may be nil, is called with the stage, "neighbours" or "settings", and its
-	// progress; total grows while coordinate descent finds more settings to try.
+	// Progress, which may be nil, is called with the stage, "neighbours" or, with the best value
+	// of the first objective so far, "settings, best 0.46", and its progress; total grows while
+	// coordinate descent finds more settings to try.
 	Progress func(stage string, done, total int)
 
 	followK, followAlpha bool // continue beyond the ends of the default values
@@ -188,6 +189,7 @@ type lcifTuner struct {
 	curve    *Curve
 	memo     map[Setting]int      // index in curve.Points
 	measured map[Setting]Measures // not yet on the curve
+	best     Measures             // on the curve, by the first objective
 	planned  int
 }
 
@@ -456,6 +458,10 @@ func (t *lcifTuner) note(s Setting, m Measures) Point {
 		t.curve.Points = append(t.curve.Points, p)
 	}
 	delete(t.measured, s)
-	t.o.Progress("settings", len(t.curve.Points), max(t.planned, len(t.curve.Points)))
+	if len(t.curve.Points) == 1 || m.Better(&t.best, t.o.Objectives[0]) {
+		t.best = m
+	}
+	t.o.Progress(fmt.Sprintf("settings, best %.3g", t.best.Of(t.o.Objectives[0])),
+		len(t.curve.Points), max(t.planned, len(t.curve.Points)))
 	return p
 }

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
@@ -22,6 +23,9 @@ const copyBytes = 32 << 20
 // syncs it. The moving collections have no rows in the copy, and new numbers.
 func copyState(ctx context.Context, g *state.Generation, path string, moved []moving) (err error) {
 	defer state.Guard(g.File, state.CatchFaults(), &err)
+	if report := kind.ProgressOf(ctx); report != nil {
+		report(kind.Progress{Stage: "verify"})
+	}
 	if err := g.File.VerifyPages(layout.AllParts); err != nil {
 		return err
 	}
@@ -41,6 +45,7 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 		}
 	}()
 	size, request := 0, g.File.Requests()
+	copied, report := int64(0), kind.ProgressOf(ctx)
 	begin := func() (err error) {
 		tx, err = dst.Begin(true)
 		size = 0
@@ -71,6 +76,10 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 					return err
 				}
 				size = len(k) + len(v)
+			}
+			before := copied >> 20
+			if copied += int64(len(k) + len(v)); report != nil && copied>>20 != before {
+				report(kind.Progress{Stage: "copy", Done: int(copied >> 20), Total: int(g.Tx.Size() >> 20)})
 			}
 			if request != nil {
 				request(v)

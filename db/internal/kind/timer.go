@@ -41,14 +41,18 @@ func (s *Timer) Keep(m *Manifest) {
 // Run runs a stage and records its time and the memory held at its end.
 func (s *Timer) Run(name string, f func(report func(done, total int)) error) error {
 	start := time.Now()
-	err := f(func(done, total int) {
-		if s.Progress != nil {
-			s.Progress(Progress{Stage: name, Done: done, Total: total})
-		}
-	})
+	s.Report(name, 0, 0) // some stages do not report while they run
+	err := f(func(done, total int) { s.Report(name, done, total) })
 	s.Seconds[name] += time.Since(start).Seconds()
 	s.Memory = max(s.Memory, memoryHeld())
 	return err
+}
+
+// Report reports how much of a stage is done.
+func (s *Timer) Report(stage string, done, total int) {
+	if s.Progress != nil {
+		s.Progress(Progress{Stage: stage, Done: done, Total: total})
+	}
 }
 
 // memoryHeld returns the memory that the process has from the system, except for maps of files.

@@ -43,10 +43,10 @@ func (l *learned) choose(
 		return best, nil
 	}
 	var point lcif.Point
-	err := timer.Run("tune", func(report func(int, int)) error {
+	err := timer.Run("tune", func(func(int, int)) error {
 		for i := range candidates {
 			c := &candidates[i]
-			curve, choice, err := c.tune(ctx, o, report)
+			curve, choice, err := c.tune(ctx, o, timer.Report)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ func (l *learned) choose(
 // tune chooses parameters by cross-validation on the live rows. If parameters are given,
 // it computes only their thresholds.
 func (c *weighted) tune(
-	ctx context.Context, o Options, report func(done, total int),
+	ctx context.Context, o Options, report func(stage string, done, total int),
 ) (*lcif.Curve, *lcif.Choice, error) {
 	cv := c.cv
 	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.Folds, o.Seed, o.TuneRows, kind.WorkersOf(ctx)
@@ -71,7 +71,7 @@ func (c *weighted) tune(
 		Objectives: []lcif.Objective{o.Objective}, Variants: []lcif.Variant{lcif.Combined},
 		FeatureShare: o.FeatureShares, Cuts: lcif.DefaultCuts(o.AllowEmpty),
 		Search:  o.Search,
-		Workers: kind.WorkersOf(ctx), Progress: func(_ string, done, total int) { report(done, total) },
+		Workers: kind.WorkersOf(ctx), Progress: report,
 	}
 	tune.SecondOrders, cv.Graph = o.SecondOrders, o.Graph
 	if cv.Neighbors != nil {
