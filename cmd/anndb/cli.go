@@ -75,8 +75,7 @@ type commands struct {
 	Predict  predictCmd  `cmd:"" group:"Queries:" help:"Predict the labels of queries with a label model."`
 	Explain  explainCmd  `cmd:"" group:"Queries:" help:"Predict labels and show the rows and features that carried them, or the decisions of a tree."`
 	Evaluate evaluateCmd `cmd:"" group:"Queries:" help:"Measure recall and latency of indexes, or the quality of label models, on a file of queries."`
-	Bench    benchCmd    `cmd:"" group:"Queries:" help:"Recall-time curves of every forest and method on a collection; writes nothing to the file."`
-	Plot     plotCmd     `cmd:"" group:"Pictures:" help:"Draw the curves of a bench CSV, or a stored tree."`
+	Plot     plotCmd     `cmd:"" group:"Pictures:" help:"Draw recall and time, labels, leaves, a map of the rows, or a stored tree."`
 	Report   reportCmd   `cmd:"" group:"Pictures:" help:"Write an HTML page about the file: collections, indexes, recall, charts, sizes, health."`
 
 	Stats   statsCmd   `cmd:"" group:"The file:" help:"Describe the file, its collections and its indexes."`

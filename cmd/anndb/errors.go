@@ -13,7 +13,6 @@ import (
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/internal/forestbench"
 	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query"
@@ -49,7 +48,7 @@ func isUsage(err error) bool {
 	}
 	for _, target := range []error{
 		errUsage, db.ErrInvalid, dataset.ErrOption, query.ErrParams, vector.ErrMetric,
-		table.ErrFormat, plot.ErrFormat, forestbench.ErrOptions,
+		table.ErrFormat, plot.ErrFormat,
 	} {
 		if errors.Is(err, target) {
 			return true
@@ -61,7 +60,7 @@ func isUsage(err error) bool {
 // goOnly matches what the library says to Go programs only: the package that an
 // error comes from, and its class where the text behind it says more.
 var goOnly = regexp.MustCompile(`(^|: |; |\n|\()(` +
-	`(?:budget|codec|dataset|db|forest|forestbench|goroot|labels|plot|postings|query|table|vector): ` +
+	`(?:budget|codec|dataset|db|forest|goroot|labels|plot|postings|query|table|vector): ` +
 	`|(?:bad|invalid) option: )`)
 
 // goTexts replaces what the library says to Go programs by what users of the command do.

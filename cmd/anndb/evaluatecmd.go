@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/internal/forestbench"
+	"github.com/anndb/anndb/internal/recall"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query"
 )
@@ -208,7 +208,7 @@ func byRecall(i db.IndexInfo, k int, targets []float64) []variant {
 
 // measureAll measures one variant after the other; times are µs a query,
 // micros their mean.
-func (q *querySet) measureAll(a *app, s *db.Snapshot, t *forestbench.Truth,
+func (q *querySet) measureAll(a *app, s *db.Snapshot, t *recall.Truth,
 	variants []variant, e effort) (*table.Table, error) {
 	out := table.New("index", "target", "recall:4", "micros:1", "p50:1", "p95:1", "p99:1",
 		"per_second:0", "candidates:0", "exact:0", "setting")

@@ -120,14 +120,6 @@ var examples = map[string][2]string{
 		"anndb evaluate images.anndb images --queries t10k-images-idx3-ubyte.gz --limit 1000",
 		"anndb evaluate docs.anndb bibtex --queries bibtex-test.arff.gz",
 	},
-	"bench": {
-		"anndb bench images.anndb images --queries t10k-images-idx3-ubyte.gz --quick --out curves",
-		"anndb bench images.anndb images --queries q.npy --kinds rp,kd --depths 10,12",
-	},
-	"plot curves": {
-		"anndb plot curves/bench.csv --out pictures",
-		"anndb plot curves/bench.csv --out all.svg --forest kd,rp --min-recall 0.8",
-	},
 	"plot recall": {
 		"anndb plot recall images.anndb images",
 		"anndb plot recall images.anndb images --out recall.png",

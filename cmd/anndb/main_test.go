@@ -234,39 +234,6 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-func TestBenchAndPlot(t *testing.T) {
-	t.Parallel()
-	f := newIndexed(t)
-	dir := f.path("out")
-	args := []string{"bench", f.file, "things", "--queries", f.queries, "-k", "5", "--kinds", "kd,rp", "--depths", "3,5", "--trees", "5", "--labels-k", "15", "--rounds", "1", "--limit-queries", "30"}
-	text := must(t, append(args, "--out", dir)...)
-	for _, want := range []string{"30 queries", "natural-zero", "lookup", "The paper's findings", "The whole pipeline", "is fastest in", "bench.csv"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	for _, name := range []string{"bench.csv", "kd.svg", "kd.png", "rp.svg", "forests.svg", "forests.png"} {
-		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Size() == 0 {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	got := mustJSON[map[string]rows](t, args...)
-	// Two forests, four methods, four targets.
-	if len(got["best"]) != 2*4*4 || len(got["verdicts"]) == 0 || len(got["pipeline"]) != 4 || len(got["built"]) != 6 {
-		t.Errorf("%d best, %d verdicts, %d pipeline, %d built", len(got["best"]), len(got["verdicts"]), len(got["pipeline"]), len(got["built"]))
-	}
-	again := f.path("again")
-	pictures := mustJSON[rows](t, "plot", filepath.Join(dir, "bench.csv"), "--out", again, "--type", "svg", "--title", "again")
-	if len(pictures) != 3 {
-		t.Errorf("%v", pictures)
-	}
-	one := f.path("one.png")
-	must(t, "plot", filepath.Join(dir, "bench.csv"), "--out", one, "--forest", "kd", "--method", "natural,lookup", "--width", "400", "--height", "300")
-	if b, err := os.ReadFile(one); err != nil || !bytes.HasPrefix(b, []byte("\x89PNG")) {
-		t.Errorf("%v", err)
-	}
-}
-
 // A small library is a Go tree like the real one: packages of exported
 // functions, and files that use what they import.
 func writeGoroot(t *testing.T) string {
@@ -342,7 +309,6 @@ func TestInterrupted(t *testing.T) {
 		{"check", f.file},
 		{"backup", f.file, f.path("b.anndb")},
 		{"compact", f.file},
-		{"bench", f.file, "things", "--queries", f.queries},
 		{"demo", "--goroot", writeGoroot(t)},
 		{"import", docs.file, "docs", docs.rows, "--key-prefix", "again-"},
 		{"export", docs.file, "docs", f.path("x.xmc")},

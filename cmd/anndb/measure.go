@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/internal/forestbench"
 	"github.com/anndb/anndb/internal/par"
+	"github.com/anndb/anndb/internal/recall"
 )
 
 // querySet is queries against a collection. Queries that are rows themselves
@@ -47,8 +47,8 @@ func (q *querySet) answer(i int, hits []db.Hit) []db.Hit {
 }
 
 // exact answers all queries by flat search on the given number of goroutines.
-func (q *querySet) exact(a *app, s *db.Snapshot, workers int) (*forestbench.Truth, error) {
-	t := new(forestbench.Truth)
+func (q *querySet) exact(a *app, s *db.Snapshot, workers int) (*recall.Truth, error) {
+	t := new(recall.Truth)
 	ctx := db.WithWorkers(a.ctx, workers)
 	// In slices, so that progress shows and an interrupt is seen.
 	const slice = 64
@@ -116,7 +116,7 @@ func (q *querySet) measureFlat(ctx context.Context, s *db.Snapshot, o *db.Search
 type effort struct{ rounds, threads int }
 
 // measure asks every query, after one round that warms up and counts.
-func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *forestbench.Truth,
+func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *recall.Truth,
 	o *db.SearchOptions, e effort) (measured, error) {
 	var m measured
 	var work db.SearchStats

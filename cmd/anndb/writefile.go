@@ -91,3 +91,8 @@ func writeFile(path string, perm fs.FileMode, fill func(io.Writer) error) (err e
 	}
 	return os.Rename(f.Name(), path)
 }
+
+func isFolder(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}

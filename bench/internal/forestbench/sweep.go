@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/internal/par"
+	"github.com/anndb/anndb/internal/recall"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -147,7 +148,7 @@ type run struct {
 	Options
 	corpus   *corpus
 	queries  [][]float32
-	truth    *Truth
+	truth    *recall.Truth
 	labels   *labels.Neighbors
 	rotation *forest.Rotation
 	rotated  *Matrix
@@ -264,7 +265,7 @@ func sum(x []time.Duration) (total time.Duration) {
 }
 
 // exact answers all queries by scanning all rows.
-func (r *run) exact(ctx context.Context) (*Truth, error) {
+func (r *run) exact(ctx context.Context) (*recall.Truth, error) {
 	found := make([][]vector.Neighbor, len(r.queries))
 	work := par.Work{N: len(r.queries), Workers: r.Workers}
 	work.Progress = func(done, total int) { r.Progress("true answers", done, total) }
@@ -279,7 +280,7 @@ func (r *run) exact(ctx context.Context) (*Truth, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forestbench: true answers: %w", err)
 	}
-	t := new(Truth)
+	t := new(recall.Truth)
 	for _, hits := range found {
 		rows := make([]uint32, len(hits))
 		for i, h := range hits {

@@ -1,8 +1,9 @@
-package forestbench
+// Package recall counts which hits of searches are right.
+package recall
 
 import "slices"
 
-// Truth is the exact answers of queries, in order.
+// Truth has the exact answers of queries, in order.
 type Truth struct {
 	rows [][]uint32 // ascending
 	far  []float32  // distance of the farthest of them
@@ -28,8 +29,7 @@ func (t *Truth) Right(i int, row uint32, distance float32) bool {
 	return ok
 }
 
-// Recall is the share of all true rows that the given number of right hits
-// makes.
+// Recall returns the share of all true rows that the given number of right hits is.
 func (t *Truth) Recall(right int) float64 {
 	if t.want == 0 {
 		return 0

@@ -247,28 +247,6 @@ func TestServesAt(t *testing.T) {
 	}
 }
 
-func TestTruth(t *testing.T) {
-	tr := new(Truth)
-	tr.Add([]uint32{9, 2}, 1.5)
-	for _, c := range []struct {
-		row  uint32
-		d    float32
-		want bool
-	}{
-		{9, 1.5, true},
-		{2, 99, true}, // the row counts whatever another kernel's rounding says
-		{7, 1.5, true},
-		{7, 1.6, false},
-	} {
-		if got := tr.Right(0, c.row, c.d); got != c.want {
-			t.Errorf("row %d at %g: %v", c.row, c.d, got)
-		}
-	}
-	if tr.Recall(1) != 0.5 || new(Truth).Recall(0) != 0 {
-		t.Error("recall")
-	}
-}
-
 var sample = []Point{
 	{Forest: "kd", Method: "natural", Depth: 12, Trees: 8, Tau: 0.01, Recall: 0.91, Micros: 20, Candidates: 100},
 	{Forest: "kd", Method: "natural", Depth: 13, Trees: 9, Tau: 0.02, Recall: 0.92, Micros: 18, Candidates: 90},
@@ -318,32 +296,14 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func TestCSV(t *testing.T) {
+func TestWriteCSV(t *testing.T) {
 	var b bytes.Buffer
-	if err := WriteCSV(&b, sample); err != nil {
+	if err := WriteCSV(&b, sample[:1]); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadCSV(bytes.NewReader(b.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(sample, got); diff != "" {
-		t.Error(diff)
-	}
-	lines := strings.SplitAfter(b.String(), "\n")
-	for name, text := range map[string]string{
-		"empty":       "",
-		"other names": "a,b\n1,2\n",
-		"number":      lines[0] + strings.Replace(lines[1], "0.91", "much", 1),
-		"fields":      lines[0] + "kd,natural\n",
-		"bool":        lines[0] + strings.Replace(lines[1], "false", "perhaps", 1),
-	} {
-		if _, err := ReadCSV(strings.NewReader(text)); !errors.Is(err, ErrCSV) {
-			t.Errorf("%s: %v, want ErrCSV", name, err)
-		}
-	}
-	_, err = ReadCSV(strings.NewReader(lines[0] + lines[1] + strings.Replace(lines[2], "18", "x", 1)))
-	if err == nil || !strings.Contains(err.Error(), "line 3") {
-		t.Errorf("%v does not name line 3", err)
+	want := "forest,method,depth,trees,tau,votes,recall,micros,candidates,front\n" +
+		"kd,natural,12,8,0.01,0,0.91,20,100,false\n"
+	if b.String() != want {
+		t.Errorf("got %s, want %s", b.String(), want)
 	}
 }

@@ -3,7 +3,6 @@ package forestbench
 import (
 	"cmp"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -152,9 +151,6 @@ func Verdicts(points []Point, targets []float64) []Verdict {
 	return out
 }
 
-// ErrCSV is returned for a file that WriteCSV has not written.
-var ErrCSV = errors.New("forestbench: not a file of measurements")
-
 var header = []string{
 	"forest", "method", "depth", "trees", "tau", "votes", "recall", "micros", "candidates", "front",
 }
@@ -177,45 +173,4 @@ func WriteCSV(w io.Writer, points []Point) error {
 	}
 	c.Flush()
 	return c.Error()
-}
-
-// ReadCSV reads what WriteCSV wrote. Errors: ErrCSV, with the line.
-func ReadCSV(r io.Reader) ([]Point, error) {
-	c := csv.NewReader(r)
-	c.FieldsPerRecord = len(header)
-	names, err := c.Read()
-	if err != nil || !slices.Equal(names, header) {
-		return nil, fmt.Errorf("%w: the first line is not the names of its columns", ErrCSV)
-	}
-	var out []Point
-	for {
-		rec, err := c.Read()
-		if err == io.EOF {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCSV, err)
-		}
-		p := Point{Forest: rec[0], Method: rec[1]}
-		var bad error
-		integer := func(text string) int {
-			n, err := strconv.Atoi(text)
-			bad = errors.Join(bad, err)
-			return n
-		}
-		float := func(text string) float64 {
-			x, err := strconv.ParseFloat(text, 64)
-			bad = errors.Join(bad, err)
-			return x
-		}
-		p.Depth, p.Trees, p.Tau, p.Votes = integer(rec[2]), integer(rec[3]), float(rec[4]), integer(rec[5])
-		p.Recall, p.Micros, p.Candidates = float(rec[6]), float(rec[7]), float(rec[8])
-		front, err := strconv.ParseBool(rec[9])
-		p.Front = front
-		if bad = errors.Join(bad, err); bad != nil {
-			line, _ := c.FieldPos(0)
-			return nil, fmt.Errorf("%w: line %d: %w", ErrCSV, line, bad)
-		}
-		out = append(out, p)
-	}
 }
