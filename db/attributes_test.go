@@ -59,7 +59,7 @@ func (want attributed) verifyRange(t *testing.T, d *DB, coll, name string, in at
 			scan.Add(r.Row)
 		}
 	}
-	err := c.read(func(st *state.Collection) error {
+	err := c.read(context.Background(), func(st *state.Collection) error {
 		got, err := st.AttributeRows(name, []attribute.Range{in})
 		if err == nil {
 			if err = st.Load(context.Background()); err == nil && st.DeletedSet() != nil {
@@ -253,14 +253,14 @@ func TestAttributesRepaired(t *testing.T) {
 	put(100, 150) // replaced: their numbers are new
 	object := d.Collection("c")
 	var key [codec.KeySize]byte
-	must(t, object.read(func(st *state.Collection) error {
+	must(t, object.read(context.Background(), func(st *state.Collection) error {
 		key = codec.Key(st.Entry.Attribute("price").Object, codec.KindAttribute, 0)
 		return nil
 	}))
 	must(t, d.Close())
 	flipValue(t, path, layout.BucketAttributes, key)
 	d = openAt(t, path, nil)
-	err := d.Collection("c").read(func(st *state.Collection) error {
+	err := d.Collection("c").read(context.Background(), func(st *state.Collection) error {
 		_, err := st.AttributeRows("price", []attribute.Range{attribute.All()})
 		return err
 	})

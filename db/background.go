@@ -92,6 +92,9 @@ func (d *DB) newMaintainer() *background.Maintainer {
 // PauseMaintenance stops background maintenance until resume is called. It cancels a running step,
 // which loses only the work of that step. It does nothing if maintenance is manual.
 func (d *DB) PauseMaintenance() (resume func()) {
+	if d == nil {
+		return func() {}
+	}
 	d.background.Pause()
 	return d.background.Resume
 }

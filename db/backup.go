@@ -18,6 +18,12 @@ import (
 // bytes. Writers run concurrently; the pages of the copied state are not reused until the backup
 // ends.
 func (d *DB) Backup(ctx context.Context, w io.Writer) (n int64, err error) {
+	if err := fail.Context(ctx); err != nil {
+		return 0, err
+	}
+	if w == nil {
+		return 0, fmt.Errorf("%w: Backup without a writer", fail.Option)
+	}
 	s, err := d.Snapshot()
 	if err != nil {
 		return 0, err
@@ -56,6 +62,9 @@ func (c *contextWriter) Write(p []byte) (int, error) {
 // only if replace is set, and never while another process has it open, or if it is another one at the
 // end than at the beginning. Errors: ErrExists, ErrLocked, ErrReplaced, those of Open.
 func Restore(ctx context.Context, backup, path string, replace bool) (err error) {
+	if err := fail.Context(ctx); err != nil {
+		return err
+	}
 	if err := checkFile(ctx, backup); err != nil {
 		return fail.Wrapf(err, "restore: backup")
 	}

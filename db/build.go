@@ -34,7 +34,7 @@ func (c Collection) Build(
 	if name == Flat {
 		return IndexInfo{}, fmt.Errorf("%w: %q is the name of the exact scan", fail.Name, name)
 	}
-	if err := d.txn.Writable(ctx); err != nil {
+	if err := d.manager().Writable(ctx); err != nil {
 		return IndexInfo{}, err
 	}
 	defer d.background.LeaveTo(c.name)()
@@ -84,7 +84,7 @@ func (c Collection) DropIndex(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return d.txn.Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+	return d.manager().Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
 		entry, err := cat.Find(c.name)
 		if err != nil {
 			return nil, err

@@ -12,6 +12,9 @@ import (
 // if there was any. It reads the file once and keeps about 60 bytes for each key of the largest
 // collection in memory. Its stages are pages, in MiB, rows and indexes (WithProgress).
 func (d *DB) Check(ctx context.Context, report func(*CorruptError)) error {
+	if err := fail.Context(ctx); err != nil {
+		return err
+	}
 	s, err := d.Snapshot()
 	if err != nil {
 		return err

@@ -1,8 +1,10 @@
 package db
 
 import (
+	"context"
 	"fmt"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/state"
 )
 
@@ -28,7 +30,7 @@ func (c Collection) Name() string { return c.name }
 
 // Info describes the collection.
 func (c Collection) Info() (info CollectionInfo, err error) {
-	err = c.read(func(st *state.Collection) error {
+	err = c.read(context.Background(), func(st *state.Collection) error {
 		info = infoOf(st.Entry)
 		return nil
 	})
@@ -36,11 +38,14 @@ func (c Collection) Info() (info CollectionInfo, err error) {
 }
 
 // hold returns the snapshot that a call reads; letGo must follow.
-func (c Collection) hold() (*Snapshot, error) {
-	if c.s != nil {
-		return c.s, nil
+func (c Collection) hold(ctx context.Context) (*Snapshot, error) {
+	if err := fail.Context(ctx); err != nil {
+		return nil, err
 	}
-	if c.d == nil {
+	switch {
+	case c.s != nil:
+		return c.s, nil
+	case c.d == nil:
 		return nil, fmt.Errorf("%w: a Collection without a database", ErrClosed)
 	}
 	return c.d.Snapshot()
@@ -65,8 +70,8 @@ func (c Collection) writer() (*DB, error) {
 
 // read calls f with the collection in the state that the handle sees. Faults of the map become
 // errors.
-func (c Collection) read(f func(st *state.Collection) error) error {
-	s, err := c.hold()
+func (c Collection) read(ctx context.Context, f func(st *state.Collection) error) error {
+	s, err := c.hold(ctx)
 	if err != nil {
 		return err
 	}
@@ -76,6 +81,9 @@ func (c Collection) read(f func(st *state.Collection) error) error {
 
 // read calls f with a collection of the snapshot. Faults of the map become errors.
 func (s *Snapshot) read(coll string, f func(st *state.Collection) error) (err error) {
+	if err := s.open(); err != nil {
+		return err
+	}
 	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
 	st, err := s.collection(coll)
 	if err != nil {

@@ -22,7 +22,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 	if err != nil {
 		return Collection{}, err
 	}
-	err = d.txn.Restructure(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+	err = d.manager().Restructure(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
 		if _, err := cat.Find(name); err == nil {
 			return nil, fmt.Errorf("%w: collection %q", ErrExists, name)
 		}
@@ -47,7 +47,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 // Drop removes a collection with its rows and indexes, except for snapshots.
 func (d *DB) Drop(ctx context.Context, name string) error {
 	var id uint64
-	err := d.txn.Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+	err := d.manager().Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
 		c, err := cat.Find(name)
 		if err != nil {
 			return nil, err
@@ -69,7 +69,7 @@ func (d *DB) Rename(ctx context.Context, name, to string) error {
 	if err := layout.CheckName(to); err != nil {
 		return err
 	}
-	return d.txn.Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+	return d.manager().Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
 		c, err := cat.Find(name)
 		if err != nil {
 			return nil, err
@@ -131,7 +131,7 @@ func withError(info IndexInfo, c *layout.Collection, r *layout.IndexRef, err err
 // Stats describes the latest state. O(number of collections), plus the number of pages if the
 // database was opened read-only.
 func (d *DB) Stats() (st Stats, err error) {
-	held, age := d.txn.Readers()
+	held, age := d.manager().Readers()
 	err = d.View(func(sn *Snapshot) (err error) {
 		defer state.Guard(sn.gen.File, state.CatchFaults(), &err)
 		s := sn.gen.File // the snapshot keeps it open during a compaction

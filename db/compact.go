@@ -25,7 +25,7 @@ func (d *DB) Reorder(ctx context.Context) error {
 
 // compact implements Compact and Reorder.
 func (d *DB) compact(ctx context.Context, n compact.Numbers) (err error) {
-	if err := d.txn.Writable(ctx); err != nil {
+	if err := d.manager().Writable(ctx); err != nil {
 		return err
 	}
 	ctx, release, err := d.txn.Hold(ctx, txn.AllShares)

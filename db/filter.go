@@ -57,9 +57,7 @@ func Func(accept func(key []byte) bool) *Filter {
 	if accept == nil {
 		return &Filter{&where.Bad{Err: errors.New("the function is nil")}}
 	}
-	return &Filter{&where.KeyFunc{Accept: func(key []byte) bool {
-		return state.Callback(func() bool { return accept(slices.Clone(key)) })
-	}}}
+	return &Filter{&where.KeyFunc{Accept: func(key []byte) bool { return accept(slices.Clone(key)) }}}
 }
 
 // ParseFilter returns the filter of a text such as
@@ -121,7 +119,7 @@ func (c Collection) RowFilter(rows *roaring.Bitmap) (f *Filter, err error) {
 	if rows == nil {
 		rows = roaring.New()
 	}
-	err = c.read(func(st *state.Collection) error {
+	err = c.read(context.Background(), func(st *state.Collection) error {
 		f = &Filter{&where.Rows{Set: rows, Collection: st.Entry.Name, Numbering: st.Numbering}}
 		return nil
 	})
@@ -131,7 +129,7 @@ func (c Collection) RowFilter(rows *roaring.Bitmap) (f *Filter, err error) {
 // Matching returns the numbers of the live rows that a filter selects, with those that have expired
 // until maintenance deletes them.
 func (c Collection) Matching(ctx context.Context, filter *Filter) (rows *roaring.Bitmap, err error) {
-	err = c.read(func(st *state.Collection) error {
+	err = c.read(ctx, func(st *state.Collection) error {
 		rows, err = st.Matching(ctx, filter.tree())
 		return err
 	})
@@ -140,7 +138,7 @@ func (c Collection) Matching(ctx context.Context, filter *Filter) (rows *roaring
 
 // Count returns the number of live rows that a filter selects, as Matching; nil selects all.
 func (c Collection) Count(ctx context.Context, filter *Filter) (n int, err error) {
-	err = c.read(func(st *state.Collection) error {
+	err = c.read(ctx, func(st *state.Collection) error {
 		if filter.tree() == where.Every(true) {
 			n = int(st.Entry.Live)
 			return nil

@@ -2,6 +2,7 @@ package db
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -89,7 +90,7 @@ func indexInfo(
 
 // Index describes an index.
 func (c Collection) Index(name string) (info IndexInfo, err error) {
-	err = c.read(func(st *state.Collection) (err error) {
+	err = c.read(context.Background(), func(st *state.Collection) (err error) {
 		info, err = indexInfoOf(st, name)
 		return err
 	})
@@ -98,7 +99,7 @@ func (c Collection) Index(name string) (info IndexInfo, err error) {
 
 // Indexes describes the indexes of a collection, by name.
 func (c Collection) Indexes() (out []IndexInfo, err error) {
-	err = c.read(func(st *state.Collection) error {
+	err = c.read(context.Background(), func(st *state.Collection) error {
 		for _, r := range st.Entry.Indexes {
 			info, err := indexInfoOf(st, r.Name)
 			if err != nil {

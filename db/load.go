@@ -2,8 +2,10 @@ package db
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/txn"
 )
 
@@ -29,6 +31,9 @@ func (c Collection) load(
 	d, err := c.writer()
 	if err != nil {
 		return 0, err
+	}
+	if rows == nil {
+		return 0, fmt.Errorf("%w: a load without rows", fail.Option)
 	}
 	next, stop := iter.Pull2(rows)
 	defer stop()

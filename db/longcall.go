@@ -5,28 +5,34 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/state"
 )
 
 // WithProgress returns a context with which long calls report to f how much of a stage is done,
 // mostly in rows, total being 0 if unknown. The name of a stage may be followed by a comma and what
-// is known of its result, as in "settings, best 0.46". nil ends reports. f is never called concurrently, and
-// must not use the context for a call of this package.
+// is known of its result, as in "settings, best 0.46". nil ends reports. f is never called concurrently,
+// and must not use the context for a call of this package. Of a nil context, which calls refuse, this and
+// the other functions of contexts return nil.
 func WithProgress(ctx context.Context, f func(stage string, done, total int)) context.Context {
-	if f == nil {
+	switch {
+	case ctx == nil:
+		return nil
+	case f == nil:
 		return kind.WithProgress(ctx, nil)
 	}
 	var mu sync.Mutex
 	return kind.WithProgress(ctx, func(p kind.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
-		state.Callback(func() bool { f(p.Stage, p.Done, p.Total); return true })
+		f(p.Stage, p.Done, p.Total)
 	})
 }
 
 // WithWorkers returns a context with which a call uses n goroutines; below 1, as without it, all
 // processors. Results do not depend on n.
 func WithWorkers(ctx context.Context, n int) context.Context {
+	if ctx == nil {
+		return nil
+	}
 	return kind.WithWorkers(ctx, n)
 }
 

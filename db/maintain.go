@@ -30,7 +30,7 @@ func (d *DB) Maintain(ctx context.Context, share float64) (steps []MaintainStep,
 	if !(share >= 0) {
 		return nil, fmt.Errorf("%w: maintenance by share %g, want 0 or more", fail.Option, share)
 	}
-	if err := d.txn.Writable(ctx); err != nil {
+	if err := d.manager().Writable(ctx); err != nil {
 		return nil, err
 	}
 	for {

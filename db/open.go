@@ -42,9 +42,15 @@ func Open(path string, o *Options) (*DB, error) {
 // OpenContext is Open with a context, which can end it while it waits for the file's lock, walks
 // the pages of a large file, or removes leftovers.
 func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
+	if err := fail.Context(ctx); err != nil {
+		return nil, err
+	}
 	opts, err := o.resolve()
 	if err != nil {
 		return nil, err
+	}
+	if path == "" {
+		return nil, fmt.Errorf("%w: the path of a database is empty", fail.Option)
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -132,12 +138,28 @@ func (d *DB) settleName() error {
 	return nil
 }
 
+// manager returns the manager of the transactions; nil, which is a closed one, of a zero DB.
+func (d *DB) manager() *txn.Manager {
+	if d == nil {
+		return nil
+	}
+	return d.txn
+}
+
 // Path returns the path that the database was opened with.
-func (d *DB) Path() string { return d.path }
+func (d *DB) Path() string {
+	if d == nil {
+		return ""
+	}
+	return d.path
+}
 
 // Close waits for the writer and for open snapshots, at most Options.CloseTimeout, and closes the
 // file. If snapshots are still open, it returns ErrBusy and unmaps nothing: call it again.
 func (d *DB) Close() error {
+	if d.manager() == nil {
+		return fmt.Errorf("%w: the database was never opened", ErrClosed)
+	}
 	d.txn.BeginClose()
 	deadline := time.NewTimer(d.opts.CloseTimeout)
 	defer deadline.Stop()

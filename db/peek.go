@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/peek"
 )
 
@@ -10,6 +11,9 @@ import (
 // open for writing. It takes no lock, maps nothing, and validates everything that it reads. Fields
 // that only an open database knows are zero. Errors: fs.ErrNotExist, ErrNotDatabase, ErrBusy.
 func Peek(ctx context.Context, path string) (Stats, error) {
+	if err := fail.Context(ctx); err != nil {
+		return Stats{}, err
+	}
 	seen, err := peek.Read(ctx, path)
 	if err != nil {
 		return Stats{}, err

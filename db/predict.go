@@ -62,7 +62,7 @@ func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (ou
 	if o == nil {
 		o = &PredictOptions{}
 	}
-	err = c.read(func(st *state.Collection) error {
+	err = c.read(ctx, func(st *state.Collection) error {
 		rows, err := decidedRows(ctx, st, o.Where)
 		if err == nil {
 			out, err = predictLabels(ctx, st, q, o, rows)

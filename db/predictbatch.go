@@ -25,7 +25,7 @@ func (c Collection) PredictBatch(
 	if o == nil {
 		o = &PredictOptions{}
 	}
-	s, err := c.hold()
+	s, err := c.hold(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 
 // Get returns a copy of the live row with the key.
 func (c Collection) Get(key []byte) (r Row, err error) {
-	err = c.read(func(st *state.Collection) (err error) {
+	err = c.read(context.Background(), func(st *state.Collection) (err error) {
 		r, err = getRow(st, key)
 		return err
 	})
@@ -26,7 +26,7 @@ func (c Collection) Get(key []byte) (r Row, err error) {
 
 // Has reports whether a live row has the key.
 func (c Collection) Has(key []byte) (exists bool, err error) {
-	err = c.read(func(st *state.Collection) (err error) {
+	err = c.read(context.Background(), func(st *state.Collection) (err error) {
 		_, exists, err = st.Find(key)
 		return err
 	})
@@ -35,7 +35,7 @@ func (c Collection) Has(key []byte) (exists bool, err error) {
 
 // GetRow returns a copy of the live row with the number.
 func (c Collection) GetRow(row uint32) (r Row, err error) {
-	err = c.read(func(st *state.Collection) (err error) {
+	err = c.read(context.Background(), func(st *state.Collection) (err error) {
 		r, err = rowAt(st, row)
 		return err
 	})
@@ -62,7 +62,7 @@ func getRow(st *state.Collection, key []byte) (Row, error) {
 // their numbers, as Matching. It ends after an error.
 func (c Collection) Rows(ctx context.Context, filter *Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		s, err := c.hold()
+		s, err := c.hold(ctx)
 		if err != nil {
 			yield(Row{}, err)
 			return
@@ -102,7 +102,7 @@ func (c Collection) Rows(ctx context.Context, filter *Filter) iter.Seq2[Row, err
 // at least from, which need not exist; nil is no bound. It ends after an error.
 func (c Collection) Keys(prefix, from []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		s, err := c.hold()
+		s, err := c.hold(context.Background())
 		if err != nil {
 			yield(nil, err)
 			return
@@ -136,7 +136,7 @@ func (c Collection) Keys(prefix, from []byte) iter.Seq2[[]byte, error] {
 // MatchingKeys returns copies of the keys of the rows of Matching, in the order of their numbers. It
 // reads no vectors, labels or payloads but for those that the filter names.
 func (c Collection) MatchingKeys(ctx context.Context, filter *Filter) (keys [][]byte, err error) {
-	err = c.read(func(st *state.Collection) error {
+	err = c.read(ctx, func(st *state.Collection) error {
 		rows, err := st.Matching(ctx, filter.tree())
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func (c Collection) MatchingKeys(ctx context.Context, filter *Filter) (keys [][]
 // Labels lists the labels of a collection with the number of live rows that have each, in
 // bytewise order. Labels without a live row are left out.
 func (c Collection) Labels() (out []LabelCount, err error) {
-	err = c.read(func(st *state.Collection) error {
+	err = c.read(context.Background(), func(st *state.Collection) error {
 		return st.EachLabel(func(label string, n int) { out = append(out, LabelCount{label, n}) })
 	})
 	if err != nil {
@@ -181,8 +181,8 @@ func namedFeatures(st *state.Collection, s vector.Sparse) ([]Feature, error) {
 
 // nextKeys copies the next keys with a prefix, see state.Generation.
 func (s *Snapshot) nextKeys(prefix, from []byte, page [][]byte) (_ [][]byte, next []byte, err error) {
-	if s.released.Load() {
-		return nil, nil, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
+	if err := s.open(); err != nil {
+		return nil, nil, err
 	}
 	return s.gen.KeyPage(prefix, from, page)
 }
@@ -206,8 +206,8 @@ func (s *Snapshot) nextRow(
 	st *state.Collection, row uint32, run **state.ColdRun,
 ) (r Row, ok bool, err error) {
 	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
-	if s.released.Load() {
-		return r, false, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
+	if err := s.open(); err != nil {
+		return r, false, err
 	}
 	x, live, err := st.ReadRow(row, run)
 	if err != nil || !live {
@@ -231,8 +231,8 @@ func (s *Snapshot) passes(
 		return true, nil
 	}
 	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
-	if s.released.Load() {
-		return false, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
+	if err := s.open(); err != nil {
+		return false, err
 	}
 	if st.Deleted(row) {
 		return false, nil

@@ -15,7 +15,7 @@ type RepairedIndex struct {
 // Errors: ErrCorrupt if an index could not be rebuilt, or if pages are damaged so that the file must
 // not be written to.
 func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
-	if err := d.txn.Writable(ctx); err != nil {
+	if err := d.manager().Writable(ctx); err != nil {
 		return nil, err
 	}
 	ctx, release, err := d.txn.Hold(ctx, 1)

@@ -51,6 +51,9 @@ type SalvageOptions struct {
 // file; in memory the offset of every block and the key of every row. Errors: ErrExists for a file
 // at to, ErrCorrupt if there is no catalog and no row, ErrNotDatabase, ErrLocked, those of Load.
 func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r SalvageReport, err error) {
+	if err := fail.Context(ctx); err != nil {
+		return r, err
+	}
 	if o == nil {
 		o = &SalvageOptions{}
 	}

@@ -109,7 +109,7 @@ func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res 
 	if o == nil {
 		o = &defaultSearch
 	}
-	err = c.read(func(st *state.Collection) error {
+	err = c.read(ctx, func(st *state.Collection) error {
 		passing, err := passingRows(ctx, st, o.Where)
 		if err != nil {
 			return err
@@ -345,7 +345,7 @@ func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchO
 	if o == nil {
 		o = &defaultSearch
 	}
-	s, err := c.hold()
+	s, err := c.hold(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -456,9 +456,6 @@ const defaultRecall = 0.95
 // call.
 func applyFilters(st *state.Collection, a *rowAsk, p *query.Params) {
 	p.Filter = a.passing.Set
-	if prev := p.Accept; prev != nil {
-		p.Accept = func(row uint32) bool { return state.Callback(func() bool { return prev(row) }) }
-	}
 	if a.stored {
 		prev, self := p.Accept, a.self
 		p.Accept = func(row uint32) bool { return row != self && (prev == nil || prev(row)) }

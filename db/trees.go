@@ -41,7 +41,7 @@ func (c Collection) TreePicture(
 	if o == nil {
 		o = &budget.PictureOptions{}
 	}
-	err = c.read(func(st *state.Collection) error {
+	err = c.read(context.Background(), func(st *state.Collection) error {
 		t, err := treeModel(context.Background(), st, index)
 		if err != nil {
 			return err
@@ -55,7 +55,7 @@ func (c Collection) TreePicture(
 // LeafSizes returns the number of training points in each leaf of all trees of an index, largest
 // first. Errors: ErrInvalid for an index without trees.
 func (c Collection) LeafSizes(ctx context.Context, index string) (sizes []int, err error) {
-	err = c.read(func(st *state.Collection) error {
+	err = c.read(ctx, func(st *state.Collection) error {
 		opened, err := st.OpenNamed(ctx, index)
 		if err != nil {
 			return err
@@ -77,14 +77,14 @@ func (c Collection) LeafSizes(ctx context.Context, index string) (sizes []int, e
 func (c Collection) TreeDecisions(
 	ctx context.Context, queries []Query, index string,
 ) (mean float64, err error) {
-	if len(queries) == 0 {
-		return 0, nil
-	}
-	s, err := c.hold()
+	s, err := c.hold(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer c.letGo(s)
+	if len(queries) == 0 {
+		return 0, nil
+	}
 	counts := make([]int, len(queries))
 	work := par.Work{N: len(queries), Grain: 8, Workers: kind.WorkersOf(ctx)}
 	err = par.Each(ctx, work, func(i int) error {

@@ -25,7 +25,12 @@ type TxCollection struct {
 }
 
 // Collection returns a handle of the collection with the name.
-func (t *Tx) Collection(name string) TxCollection { return TxCollection{t.tx, name} }
+func (t *Tx) Collection(name string) TxCollection {
+	if t == nil {
+		return TxCollection{name: name}
+	}
+	return TxCollection{t.tx, name}
+}
 
 // Put adds a row, or replaces the row with the same key. Everything is copied. Of several changes
 // of one key the last one counts. The first error of a change also fails the whole Update.
@@ -147,5 +152,5 @@ func (d *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	if fn == nil {
 		return fmt.Errorf("%w: Update without a function", fail.Option)
 	}
-	return d.txn.Update(ctx, func(t *txn.Tx) error { return fn(&Tx{t}) })
+	return d.manager().Update(ctx, func(t *txn.Tx) error { return fn(&Tx{t}) })
 }

@@ -8,9 +8,10 @@
 // error unless a number failed, even if every number was done, since functions may
 // return early when the context ends.
 //
-// Every goroutine has ended when a loop returns. If faults on mapped memory panic in
-// the caller (see [debug.SetPanicOnFault]), they also panic in the loop's goroutines,
-// and the loop panics in the caller with the value of one of these panics.
+// Every goroutine has ended when a loop returns. If one of them panics, the loop hands
+// out no more numbers and panics in the caller with the same value. If faults on mapped
+// memory panic in the caller (see [debug.SetPanicOnFault]), they also do in the loop's
+// goroutines.
 package par
 
 import (
@@ -72,10 +73,8 @@ func Ranges(ctx context.Context, w Work, start func() func(lo, hi int) error) er
 		var all sync.WaitGroup
 		for range workers {
 			all.Go(func() {
-				if fault {
-					debug.SetPanicOnFault(true)
-					defer l.recover()
-				}
+				debug.SetPanicOnFault(fault)
+				defer l.recover()
 				l.run(ctx, start())
 			})
 		}

@@ -3,6 +3,7 @@
 package fail
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -76,6 +77,14 @@ func (e Inner) Unwrap() error { return e.Err }
 // Wrapf returns err with a context prepended to its message.
 func Wrapf(err error, format string, a ...any) error {
 	return fmt.Errorf(Prefix+format+": %w", append(a, Inner{err})...)
+}
+
+// Context refuses a nil context.
+func Context(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("%w: the context is nil: use context.Background()", Option)
+	}
+	return nil
 }
 
 // NoIndexNamed returns the error for an index that a collection with the indexes have lacks.

@@ -24,8 +24,6 @@ func caught(f *File, recovered any, old bool, err *error) {
 	case nil:
 	case KeyFailure:
 		*err = r.Err
-	case CallbackPanic:
-		panic(r.Value)
 	default:
 		*err = Translate(f.Damage(r))
 	}
@@ -33,7 +31,3 @@ func caught(f *File, recovered any, old bool, err *error) {
 
 // KeyFailure carries an error out of a filter; Guard recovers and returns it.
 type KeyFailure struct{ Err error }
-
-// CallbackPanic wraps the panic value of a caller's function, so that Guard passes it on and
-// does not report it as damage.
-type CallbackPanic struct{ Value any }

@@ -101,16 +101,6 @@ func (st *Collection) Accepts(p where.Passing, row uint32) (bool, error) {
 	return err == nil && p.Accept(row, key), err
 }
 
-// Callback runs a function of the caller. Its panic passes Guard unchanged.
-func Callback(f func() bool) bool {
-	defer func() {
-		if r := recover(); r != nil {
-			panic(CallbackPanic{Value: r})
-		}
-	}()
-	return f()
-}
-
 // filterSource answers what filters ask about a collection.
 type filterSource struct{ st *Collection }
 

@@ -72,6 +72,7 @@ type File struct {
 	retire bool // closed with its last state
 	closed bool
 	base   uintptr // address at which the map was last advised
+	length int64   // the largest that mapped has seen
 	// requests is set if the file was larger than the memory then.
 	requests *requests
 }
@@ -213,6 +214,7 @@ func (f *File) Advise() {
 	if f.closed {
 		return
 	}
+	length := f.mapped()
 	if base := f.bolt.Info().Data; base != f.base {
 		f.base = base
 		limit := cmp.Or(f.opts.Memory, memory())
@@ -220,7 +222,7 @@ func (f *File) Advise() {
 			f.requests = newRequests(limit)
 			return
 		}
-		adviseNormal(f.bolt.Info(), f.mapped())
+		adviseNormal(f.bolt.Info(), length)
 	}
 }
 
@@ -238,13 +240,13 @@ func (f *File) Requests() func([]byte) {
 	return f.requests.request
 }
 
-// mapped returns a length that is certainly mapped.
+// mapped returns a length that is certainly mapped, also after the file has been truncated. The
+// caller holds mu.
 func (f *File) mapped() int64 {
-	size := f.reserve
 	if n, err := f.Size(); err == nil {
-		size = max(size, n)
+		f.length = max(f.length, n)
 	}
-	return size
+	return max(f.length, f.reserve)
 }
 
 // roomBytes is the least space that must be left in the map for an idle state to be kept: four

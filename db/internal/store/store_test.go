@@ -256,7 +256,8 @@ func TestOpenInvalid(t *testing.T) {
 	}
 }
 
-// TestDamage recovers effects of damage, and lets other panics pass.
+// TestDamage recovers panics of bbolt, and lets all others pass, also those of functions that bbolt
+// calls.
 func TestDamage(t *testing.T) {
 	f := mustOpen(t, makeFile(t, 10), testOptions())
 	caught := func(fn func()) (err error) {
@@ -264,23 +265,31 @@ func TestDamage(t *testing.T) {
 		fn()
 		return nil
 	}
-	var none []byte
-	for want, fn := range map[string]func(){
-		"page structure: bad page": func() { panic("bad page") },
-		"index out of range":       func() { none[len(none)] = 1 },
-	} {
-		if err := caught(fn); reasonOf(err) != page.ErrDamaged || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+	err := caught(func() {
+		_ = f.bolt.View(func(tx *bbolt.Tx) error { return tx.Rollback() })
+	})
+	if reasonOf(err) != page.ErrDamaged || !strings.Contains(err.Error(), "managed") {
+		t.Errorf("a panic of bbolt: %v", err)
 	}
-	other := errors.New("not damage")
-	defer func() {
-		if r := recover(); r != other {
-			t.Errorf("recovered %v", r)
-		}
-	}()
-	err := caught(func() { panic(other) })
-	t.Errorf("a panic became %v", err)
+	var none []byte
+	for name, fn := range map[string]func(){
+		"text":  func() { panic("mine") },
+		"error": func() { panic(errors.New("mine")) },
+		"index": func() { none[len(none)] = 1 },
+		"nil":   func() { var x *File; x.reserve = 1 },
+		"in a call of bbolt": func() {
+			_ = f.bolt.View(func(*bbolt.Tx) error { panic("mine") })
+		},
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			t.Errorf("%s: a panic became %v", name, caught(fn))
+		}()
+	}
 }
 
 // TestTruncated reads a page of the map that the file no longer has.

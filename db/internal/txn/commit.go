@@ -29,11 +29,11 @@ func (m *Manager) update(f func(tx *bbolt.Tx, cat *layout.Catalog) error) (err e
 	if err != nil {
 		return err
 	}
+	defer func() { _ = tx.Rollback() }() // fails, as intended, after the commit
 	if err = fill(s, tx, f); err == nil {
 		err = s.Named()
 	}
 	if err != nil {
-		_ = tx.Rollback() // nothing was written; err is the reason
 		return fail.System(err)
 	}
 	if err := s.Commit(tx); err != nil {
@@ -100,41 +100,45 @@ func (m *Manager) commitRequests(reqs []*request) {
 	if len(reqs) == 0 {
 		return
 	}
-	var err error
+	failed := make([]error, len(reqs))
+	err := m.errUnknown(errPanicked)
+	defer func() {
+		for i, r := range reqs {
+			r.done <- errors.Join(failed[i], err)
+		}
+	}()
 	if m.closing.Load() {
 		err = m.errClosed()
+		return
 	}
 	bytes := 0
 	for _, r := range reqs {
 		bytes += r.bytes
 	}
 	defer m.makeRoom(bytes)()
-	failed := make([]error, len(reqs))
-	if err == nil {
-		var a *apply.Applier
-		err = m.update(func(tx *bbolt.Tx, cat *layout.Catalog) error {
-			a = apply.New(tx, cat)
-			for i, r := range reqs {
-				for j := range r.ops {
-					r.ops[j].ID = m.currentID(r.ops[j].ID)
-				}
-				if failed[i] = errors.Join(m.unchanged(a, r), a.Check(r.ops)); failed[i] != nil {
-					continue
-				}
-				if err := a.Apply(r.ops); err != nil {
-					return err
-				}
+	var a *apply.Applier
+	err = m.update(func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		a = apply.New(tx, cat)
+		for i, r := range reqs {
+			for j := range r.ops {
+				r.ops[j].ID = m.currentID(r.ops[j].ID)
 			}
-			return a.Finish()
-		})
-		if err == nil {
-			m.watches.Add(a)
+			if failed[i] = errors.Join(m.unchanged(a, r), a.Check(r.ops)); failed[i] != nil {
+				continue
+			}
+			if err := a.Apply(r.ops); err != nil {
+				return err
+			}
 		}
-	}
-	for i, r := range reqs {
-		r.done <- errors.Join(failed[i], err)
+		return a.Finish()
+	})
+	if err == nil {
+		m.watches.Add(a)
 	}
 }
+
+// errPanicked is the reason for which transactions are not committed after a panic in a commit.
+var errPanicked = errors.New("the commit panicked")
 
 // unchanged checks what a transaction has read. A compaction renumbers rows, so reads from the file
 // before a compaction conflict.
@@ -154,6 +158,7 @@ func Apply(s *state.File, ops []apply.Op) error {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = tx.Rollback() }() // fails, as intended, after the commit
 	err = fill(s, tx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
 		a := apply.New(tx, cat)
 		if err := a.Check(ops); err != nil {
@@ -165,7 +170,6 @@ func Apply(s *state.File, ops []apply.Op) error {
 		return a.Finish()
 	})
 	if err != nil {
-		_ = tx.Rollback() // nothing was written; err is the reason
 		return err
 	}
 	return s.Commit(tx)

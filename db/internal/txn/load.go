@@ -17,19 +17,16 @@ const loadBytes = 8 << 20
 // so two of them are in memory at a time. It returns the number of rows that are durable, and ends at
 // the first error.
 func (m *Manager) Load(ctx context.Context, next func(t *Tx) (more bool, err error)) (n int, err error) {
-	type loaded struct {
-		rows   int
-		err    error
-		memory []float32
-	}
-	var writing chan loaded // the transaction that is being written
-	var memory []float32    // of one that has been written
+	var memory []float32 // of a transaction that has been written
+	var writing *loaded
 	wait := func() error {
-		if writing == nil {
+		l := writing
+		if writing = nil; l == nil {
 			return nil
 		}
-		l := <-writing
-		writing = nil
+		if <-l.done; l.panicked != nil {
+			panic(l.panicked)
+		}
 		n += l.rows
 		memory = l.memory[:0]
 		if report := kind.ProgressOf(ctx); l.err == nil && report != nil {
@@ -37,9 +34,14 @@ func (m *Manager) Load(ctx context.Context, next func(t *Tx) (more bool, err err
 		}
 		return l.err
 	}
+	defer func() {
+		if writing != nil { // after a panic
+			<-writing.done
+		}
+	}()
 	rows := 0 // of the last transaction, probably also of the next one
 	for more := true; more; {
-		l := loaded{}
+		filled := 0
 		t, err := m.Fill(ctx, func(t *Tx) (err error) {
 			t.ops = make([]apply.Op, 0, rows+rows/8)
 			if t.memory, memory = memory, nil; rows > 0 { // not of the first one, which may be small
@@ -49,29 +51,52 @@ func (m *Manager) Load(ctx context.Context, next func(t *Tx) (more bool, err err
 				if more, err = next(t); err != nil || !more {
 					return err
 				}
-				l.rows++
+				filled++
 			}
 			return nil
 		})
-		rows = l.rows
-		failed := wait()
-		switch {
-		case failed != nil && err == nil:
-			t.Discard()
-			return n, failed
-		case failed != nil || err != nil:
-			return n, errors.Join(failed, err)
+		rows = filled
+		if err != nil {
+			return n, errors.Join(wait(), err)
 		}
-		done := make(chan loaded, 1)
-		writing = done
-		go func() {
-			if l.err = t.Commit(ctx); l.err != nil {
-				l.rows = 0
-			} else {
-				l.memory = t.memory
-			}
-			done <- l
-		}()
+		if err := t.after(wait); err != nil {
+			return n, err
+		}
+		writing = &loaded{rows: rows, done: make(chan struct{})}
+		go writing.write(ctx, t)
 	}
 	return n, wait()
+}
+
+// after calls f, and discards the transaction unless f returns nil.
+func (t *Tx) after(f func() error) error {
+	ok := false
+	defer func() {
+		if !ok {
+			t.Discard()
+		}
+	}()
+	err := f()
+	ok = err == nil
+	return err
+}
+
+// loaded is a transaction of a load that is being written.
+type loaded struct {
+	done     chan struct{} // closed when the others are set
+	rows     int           // that are durable
+	err      error
+	panicked any
+	memory   []float32 // of its vectors, free for another transaction
+}
+
+// write commits the transaction.
+func (l *loaded) write(ctx context.Context, t *Tx) {
+	defer close(l.done)
+	defer func() { l.panicked = recover() }()
+	if l.err = t.Commit(ctx); l.err != nil {
+		l.rows = 0
+		return
+	}
+	l.memory = t.memory
 }

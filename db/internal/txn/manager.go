@@ -26,7 +26,8 @@ type Options struct {
 	Backlog int64
 }
 
-// Manager runs the transactions of one file. Its methods are safe for concurrent use.
+// Manager runs the transactions of one file. Its methods are safe for concurrent use. A nil one is
+// closed.
 type Manager struct {
 	path string // as the program has given it, for messages
 	opts Options
@@ -85,7 +86,7 @@ func (m *Manager) Watch() (_ *apply.Watch, end func()) { return m.watches.Begin(
 // Latest returns the latest committed state. The caller releases it. Readers of one state share one
 // read transaction and its tables.
 func (m *Manager) Latest() (*state.Generation, error) {
-	if m.closing.Load() {
+	if m == nil || m.closing.Load() {
 		return nil, m.errClosed()
 	}
 	m.mu.Lock()
@@ -129,6 +130,9 @@ func (m *Manager) View(f func(g *state.Generation) error) (err error) {
 // Readers returns the number of readers, without the manager itself, and the age of the oldest state
 // among theirs.
 func (m *Manager) Readers() (n int, oldest time.Duration) {
+	if m == nil {
+		return 0, 0
+	}
 	m.mu.Lock()
 	f, idle := m.file, m.latest
 	m.mu.Unlock()
@@ -161,8 +165,11 @@ func (m *Manager) makeRoom(bytes int) (done func()) {
 
 // Writable returns an error if the file cannot be written to.
 func (m *Manager) Writable(ctx context.Context) error {
+	if err := fail.Context(ctx); err != nil {
+		return err
+	}
 	switch {
-	case m.closing.Load():
+	case m == nil || m.closing.Load():
 		return m.errClosed()
 	case m.opts.ReadOnly:
 		return fmt.Errorf("%w: %s", fail.ErrReadOnly, m.path)
@@ -176,7 +183,12 @@ func (m *Manager) Writable(ctx context.Context) error {
 	return m.File().Named()
 }
 
-func (m *Manager) errClosed() error { return fmt.Errorf("%w: %s", fail.ErrClosed, m.path) }
+func (m *Manager) errClosed() error {
+	if m == nil {
+		return fmt.Errorf("%w: the database was never opened", fail.ErrClosed)
+	}
+	return fmt.Errorf("%w: %s", fail.ErrClosed, m.path)
+}
 
 func (m *Manager) errUnknown(err error) error {
 	return fmt.Errorf("%w: %s: %w", fail.ErrUnknownState, m.path, fail.Inner{Err: err})

@@ -92,6 +92,14 @@ func (t *Tx) Commit(ctx context.Context) error {
 	return t.m.submit(ctx, r)
 }
 
+// open refuses a transaction that is not being filled.
+func (t *Tx) open() error {
+	if t == nil || t.done {
+		return fmt.Errorf("%w: a transaction used outside its Update", fail.ErrClosed)
+	}
+	return nil
+}
+
 // Copy returns a copy of a vector for a change of the transaction.
 func (t *Tx) Copy(x []float32) []float32 {
 	if t.memory == nil && t.room > 0 {
@@ -117,8 +125,8 @@ func (t *Tx) Read(coll string, f func(st *state.Collection) error) error { retur
 
 // Own returns the transaction's change of a key, nil if there is none.
 func (t *Tx) Own(coll string, key []byte) (*apply.Op, error) {
-	if t.done {
-		return nil, fmt.Errorf("%w: transaction used after Update returned", fail.ErrClosed)
+	if err := t.open(); err != nil {
+		return nil, err
 	}
 	if _, err := t.cat.Find(coll); err != nil {
 		return nil, err
@@ -160,8 +168,8 @@ func (t *Tx) Note(coll string, key []byte, row uint32, exists bool) error {
 // Add adds the change that op returns for a collection. The first error of Add or Edit fails the
 // transaction.
 func (t *Tx) Add(coll string, op func(*layout.Collection) (apply.Op, error)) (err error) {
-	if t.done {
-		return fmt.Errorf("%w: transaction used after Update returned", fail.ErrClosed)
+	if err := t.open(); err != nil {
+		return err
 	}
 	defer t.keep(&err)
 	c, err := t.cat.Find(coll)
@@ -212,6 +220,9 @@ func (t *Tx) change(earlier *apply.Op, o apply.Op) error {
 
 // Edit changes the Cold of the row with the key. A missing row does not fail the transaction.
 func (t *Tx) Edit(coll string, key []byte, f func(*apply.Row) error) (err error) {
+	if err := t.open(); err != nil {
+		return err
+	}
 	defer func() {
 		if !errors.Is(err, fail.NoRow) {
 			t.keep(&err)
