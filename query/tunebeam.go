@@ -167,6 +167,9 @@ func (t *tuner) scanPlaces(ctx context.Context) (float64, error) {
 			least[j] += fastest
 		}
 	}
+	if least[0] <= 0 || least[1] <= 0 {
+		return 0, nil // too short for the clock
+	}
 	ratio := least[0] / float64(beam.Beam) / (least[1] / float64(t.m.v.N/placesStep))
 	return min(max(ratio, fewestPlaces), mostScanPlaces), nil
 }
@@ -454,47 +457,80 @@ func (b *beams) against(ctx context.Context, p, as Params) (float64, error) {
 	return is.point(p).Micros / was.point(as).Micros * same, nil
 }
 
-// fit models the times of the schedule, without their exact distances, as a + b·sqrt(width) +
-// c·width by least squares of the relative error: one run is too noisy to compare neighbouring
-// widths, all runs together are not.
+// fit models the times of the schedule as c·width + a + b·sqrt(width) and the cost of the exact
+// distances, by least squares of the relative error: one run is too noisy to compare neighbouring
+// widths, all runs together are not. Terms with which a wider beam would not take longer, or a beam
+// no time, are noise and left out. So is the part of the cost of an exact distance that exceeds half
+// of what a row of some run takes.
 func (b *beams) fit() {
-	var m [3][4]float64
+	var timed []widthStep // the others were too short for the clock
 	for _, r := range b.schedule {
-		w, y := float64(r.p.Beam), max(r.micros-b.exact*float64(r.p.R), 0.01)
-		x := [3]float64{1 / y, math.Sqrt(w) / y, w / y}
-		for i := range 3 {
-			for j := range 3 {
-				m[i][j] += x[i] * x[j]
-			}
-			m[i][3] += x[i]
+		if r.micros > 0 {
+			timed = append(timed, r)
+			b.exact = min(b.exact, r.micros/float64(r.p.R)/2)
+		}
+	}
+	for terms := min(3, len(timed)); terms > 0; terms-- {
+		if b.fitTerms(timed, terms); b.rises() {
+			return
 		}
 	}
 	b.time = [3]float64{}
-	n := min(3, len(b.schedule))
-	for i := range n {
-		for j := i + 1; j < n; j++ {
+}
+
+// fitTerms fits the first terms of the model to runs.
+func (b *beams) fitTerms(runs []widthStep, terms int) {
+	var m [3][4]float64
+	for _, r := range runs {
+		w := float64(r.p.Beam)
+		x := [4]float64{w, 1, math.Sqrt(w), r.micros - b.exact*float64(r.p.R)}
+		for i := range x {
+			x[i] /= r.micros
+		}
+		for i := range 3 {
+			for j := range 4 {
+				m[i][j] += x[i] * x[j]
+			}
+		}
+	}
+	b.time = [3]float64{}
+	for i := range terms {
+		for j := i + 1; j < terms; j++ {
 			f := m[j][i] / m[i][i]
 			for c := range 4 {
 				m[j][c] -= f * m[i][c]
 			}
 		}
 	}
-	for i := n - 1; i >= 0; i-- {
+	for i := terms - 1; i >= 0; i-- {
 		v := m[i][3]
-		for j := i + 1; j < n; j++ {
+		for j := i + 1; j < terms; j++ {
 			v -= m[i][j] * b.time[j]
 		}
 		b.time[i] = v / m[i][i]
 	}
 }
 
+// rises reports whether the modeled time is positive and does not fall over the widths of the schedule.
+func (b *beams) rises() bool {
+	least, most := float64(b.schedule[0].p.Beam), float64(b.schedule[len(b.schedule)-1].p.Beam)
+	slope := func(width float64) float64 { return b.time[0] + b.time[2]/(2*math.Sqrt(width)) }
+	return b.modeled(least) > 0 && slope(least) >= 0 && slope(most) >= 0
+}
+
+// modeled returns the modeled time of a width without exact distances.
+func (b *beams) modeled(width float64) float64 {
+	return b.time[0]*width + b.time[1] + b.time[2]*math.Sqrt(width)
+}
+
 // micros returns the expected time of a width with exact distances of rows rows.
 func (b *beams) micros(width float64, rows int) float64 {
-	micros := b.time[0] + b.time[1]*math.Sqrt(width) + b.time[2]*width + b.exact*float64(rows)
-	if last := &b.schedule[len(b.schedule)-1]; width > float64(last.p.Beam) {
+	first, last := &b.schedule[0], &b.schedule[len(b.schedule)-1]
+	micros := b.modeled(max(width, float64(first.p.Beam))) + b.exact*float64(rows)
+	if width > float64(last.p.Beam) {
 		micros = max(micros, last.micros) // no width was measured there
 	}
-	return max(0.01, micros)
+	return micros
 }
 
 // ideal returns the expected time of a recall, if every width were possible.

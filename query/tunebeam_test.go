@@ -57,6 +57,41 @@ func TestBeamsWidth(t *testing.T) {
 	}
 }
 
+// Differences of times that are below the noise are no times: every width takes longer than a
+// narrower one and more exact distances take longer than fewer, whatever the clock has measured.
+func TestBeamsNoise(t *testing.T) {
+	for name, c := range map[string]struct {
+		exact  float64 // as priced
+		micros []float64
+	}{
+		"exact distances priced above a run": {0.5, []float64{40, 60, 90, 400}},
+		"a slow first run":                   {0.01, []float64{300, 60, 90, 400}},
+		"falling times":                      {0.01, []float64{400, 300, 200, 100}},
+		"one slow run":                       {0.01, []float64{40, 5000, 90, 400}},
+		"a run too short for the clock":      {0.01, []float64{0, 10, 20, 40}},
+		"all too short":                      {0.01, []float64{0, 0, 0, 0}},
+		"one run":                            {1, []float64{40}},
+	} {
+		b := powers(100, 0.9, 0, 1, []int{100, 200, 400, 800}[:len(c.micros)]...)
+		b.exact = c.exact
+		for i, micros := range c.micros {
+			b.schedule[i].micros = micros
+		}
+		b.fit()
+		least := math.Inf(1)
+		for _, micros := range c.micros {
+			least = min(least, micros)
+		}
+		for width, before := 50.0, 0.0; width < 1000; width *= 1.3 {
+			micros, more := b.micros(width, 100), b.micros(width, 300)
+			if !(micros >= before) || more < micros || micros < least/8 {
+				t.Errorf("%s: %g and %g µs for a width of %g after %g", name, micros, more, width, before)
+			}
+			before = micros
+		}
+	}
+}
+
 // The cheapest measured width that has a recall is taken with as few exact distances as
 // the recall needs; between widths that are far apart there is a width to try.
 func TestBeamsChoose(t *testing.T) {
