@@ -2,6 +2,8 @@ package query
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -47,6 +49,77 @@ type Curve struct {
 	// Depths are curves for other numbers of neighbors, ascending, without Depths of their own.
 	Depths []Curve `json:"depths,omitempty"`
 }
+
+// maxCurveK is the largest number of neighbors of a curve.
+const maxCurveK = 1<<31 - 1
+
+// Validate checks a curve from outside for a view whose forest has label tables or member lists: that
+// a search accepts every setting, and that Tune or Recheck can have measured every value. Searches rely on
+// it. O(points). Errors wrap ErrCurve.
+func (c *Curve) Validate(tables, members bool) error {
+	if err := c.validate(tables, members); err != nil {
+		return fmt.Errorf("%w: %w", ErrCurve, err)
+	}
+	k := 0
+	for i := range c.Depths {
+		d := &c.Depths[i]
+		if d.K <= k || d.K == c.K || len(d.Depths) > 0 {
+			return fmt.Errorf("%w: depth %d is of %d neighbors", ErrCurve, i, d.K)
+		}
+		if err := d.validate(tables, members); err != nil {
+			return fmt.Errorf("%w: depth %d: %w", ErrCurve, d.K, err)
+		}
+		k = d.K
+	}
+	return nil
+}
+
+// validate checks a curve without its depths.
+func (c *Curve) validate(tables, members bool) error {
+	switch {
+	case c.K < 1 || c.K > maxCurveK:
+		return fmt.Errorf("k is %d, want 1 to %d", c.K, maxCurveK)
+	case min(c.Queries, c.Sampled, c.Rows) < 0:
+		return fmt.Errorf("%d queries, %d sampled, %d rows, want at least 0", c.Queries, c.Sampled, c.Rows)
+	case !nonNegative(float64(c.Reach)) || !nonNegative(c.Scan):
+		return fmt.Errorf("reach is %g, scan %g, want at least 0", c.Reach, c.Scan)
+	case c.ScanPlaces != 0 && !(c.ScanPlaces >= fewestPlaces && c.ScanPlaces <= mostScanPlaces):
+		return fmt.Errorf("scanPlaces is %g, want 0, or %d to %d", c.ScanPlaces, fewestPlaces, mostScanPlaces)
+	}
+	for i := range c.Points {
+		if err := c.Points[i].validate(tables, members); err != nil {
+			return fmt.Errorf("point %d: %w", i, err)
+		}
+	}
+	for i := range c.Plain {
+		if err := c.Plain[i].validate(tables, members); err != nil {
+			return fmt.Errorf("plain point %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// validate checks a setting and its measurements.
+func (p *Point) validate(tables, members bool) error {
+	if err := p.Params.checkValues(); err != nil {
+		return err
+	}
+	if err := p.Params.checkMethod(tables, members); err != nil {
+		return err
+	}
+	for _, x := range []float64{p.Recall, p.Checked} {
+		if !(x >= 0 && x <= 1) {
+			return fmt.Errorf("recall is %g, want 0 to 1", x)
+		}
+	}
+	if !nonNegative(p.Micros) || !nonNegative(p.Candidates) {
+		return fmt.Errorf("%g microseconds and %g candidates, want at least 0", p.Micros, p.Candidates)
+	}
+	return nil
+}
+
+// nonNegative reports whether x is a finite number of at least 0.
+func nonNegative(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
 
 // depth returns the curve of k neighbors, nil if there is none.
 func (c *Curve) depth(k int) *Curve {

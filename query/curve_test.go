@@ -1,6 +1,10 @@
 package query
 
-import "testing"
+import (
+	"errors"
+	"math"
+	"testing"
+)
 
 // The lowest of the usual recalls that costs more than a tenth of an exact scan is found.
 func TestFirstDear(t *testing.T) {
@@ -21,6 +25,32 @@ func TestFirstDear(t *testing.T) {
 		recall, micros, ok := c.curve.FirstDear()
 		if recall != c.recall || micros != c.micros || ok != c.ok {
 			t.Errorf("%s: %v, %v, %v, want %v, %v, %v", c.name, recall, micros, ok, c.recall, c.micros, c.ok)
+		}
+	}
+}
+
+// Validate refuses what no JSON can hold, too.
+func TestValidateCurve(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for name, change := range map[string]func(c *Curve){
+		"recall":     func(c *Curve) { c.Points[0].Recall = nan },
+		"checked":    func(c *Curve) { c.Points[0].Checked = nan },
+		"micros":     func(c *Curve) { c.Points[0].Micros = inf },
+		"candidates": func(c *Curve) { c.Points[0].Candidates = nan },
+		"gap":        func(c *Curve) { c.Points[0].Params.Gap = float32(nan) },
+		"floor":      func(c *Curve) { c.Points[0].Params.GapFloor = float32(nan) },
+		"tau":        func(c *Curve) { c.Points[0].Params.Tau = nan },
+		"reach":      func(c *Curve) { c.Reach = float32(nan) },
+		"scan":       func(c *Curve) { c.Scan = inf },
+		"places":     func(c *Curve) { c.ScanPlaces = nan },
+		"depth":      func(c *Curve) { c.Depths[0].Points = []Point{{Recall: nan}} },
+	} {
+		c := Curve{K: 10, Points: []Point{{Recall: 0.9, Micros: 20}}, Depths: []Curve{{K: 100}}}
+		if err := c.Validate(true, false); err != nil {
+			t.Fatal(err)
+		}
+		if change(&c); !errors.Is(c.Validate(true, false), ErrCurve) {
+			t.Errorf("%s: accepted", name)
 		}
 	}
 }

@@ -23,6 +23,8 @@ var (
 	ErrMethod = errors.New("query: the view does not support the method")
 	// ErrView is returned by View.Validate for inconsistent parts.
 	ErrView = errors.New("query: invalid view")
+	// ErrCurve is returned by Curve.Validate, and by searches with a setting of an invalid curve.
+	ErrCurve = errors.New("query: invalid curve")
 )
 
 // Method selects how candidates are chosen.
@@ -211,37 +213,70 @@ func (p *Params) check(v *View, q []float32) error {
 	if p.Range && p.Radius != p.Radius {
 		return fmt.Errorf("%w: radius is not a number", ErrParams)
 	}
-	if min(p.Trees, p.Votes, p.Extra, p.R, p.Hops, p.HopFrom, p.HopWidth, p.HopKeep, p.Rerank,
-		p.Beam) < 0 {
-		return fmt.Errorf("%w: negative count", ErrParams)
-	}
-	if !(p.Gap >= 0 && p.GapFloor >= 0) {
-		return fmt.Errorf("%w: gap is %g, of at least %g, want at least 0", ErrParams, p.Gap, p.GapFloor)
-	}
-	switch p.Method {
-	case Flat:
-		return nil
-	case Natural:
-		if !(p.Tau >= 0 && p.Tau <= 1) {
-			return fmt.Errorf("%w: tau is %g, want 0 to 1", ErrParams, p.Tau)
-		}
-	case NaturalZero, Voting, Lookup:
-	default:
-		return fmt.Errorf("%w: %v", ErrParams, p.Method)
+	return p.checkSetting(v)
+}
+
+// checkSetting returns an error if the parameters that a curve stores are invalid for the view.
+func (p *Params) checkSetting(v *View) error {
+	if err := p.checkValues(); err != nil {
+		return fmt.Errorf("%w: %w", ErrParams, err)
 	}
 	f := v.Forest
-	if f == nil {
+	if f == nil && p.Method != Flat {
 		return fmt.Errorf("%w: %v needs a forest", ErrMethod, p.Method)
 	}
-	if p.members() {
-		if len(f.MemberDir) == 0 {
-			return fmt.Errorf("%w: %v needs member lists, which the build leaves out unless told to keep members",
-				ErrMethod, p.Method)
-		}
+	if f == nil {
 		return nil
 	}
-	if len(f.LeafDir) == 0 {
-		return fmt.Errorf("%w: %v needs label tables", ErrMethod, p.Method)
+	if err := p.checkMethod(len(f.LeafDir) > 0, len(f.MemberDir) > 0); err != nil {
+		return fmt.Errorf("%w: %w", ErrMethod, err)
+	}
+	return nil
+}
+
+// checkValues returns an error for values that are invalid for every view.
+func (p *Params) checkValues() error {
+	if min(p.Trees, p.Votes, p.Extra, p.R, p.Hops, p.HopFrom, p.HopWidth, p.HopKeep, p.Rerank,
+		p.Beam) < 0 {
+		return p.negative()
+	}
+	if !(p.Gap >= 0 && p.GapFloor >= 0) {
+		return fmt.Errorf("gap is %g, of at least %g, want at least 0", p.Gap, p.GapFloor)
+	}
+	if p.Method > Flat {
+		return errors.New(p.Method.String())
+	}
+	if p.Method == Natural && !(p.Tau >= 0 && p.Tau <= 1) {
+		return fmt.Errorf("tau is %g, want 0 to 1", p.Tau)
+	}
+	return nil
+}
+
+// negative returns an error that names a negative count.
+func (p *Params) negative() error {
+	for _, c := range []struct {
+		name string
+		n    int
+	}{
+		{"trees", p.Trees}, {"votes", p.Votes}, {"extra", p.Extra}, {"r", p.R}, {"hops", p.Hops},
+		{"hop_from", p.HopFrom}, {"hop_width", p.HopWidth}, {"hop_keep", p.HopKeep}, {"rerank", p.Rerank},
+		{"beam", p.Beam},
+	} {
+		if c.n < 0 {
+			return fmt.Errorf("negative count: %s is %d", c.name, c.n)
+		}
+	}
+	return nil
+}
+
+// checkMethod returns an error if the method needs what the forest lacks: label tables or member lists.
+func (p *Params) checkMethod(tables, members bool) error {
+	switch {
+	case p.Method == Flat:
+	case p.members() && !members:
+		return fmt.Errorf("%v needs member lists, which the build leaves out unless told to keep members", p.Method)
+	case !p.members() && !tables:
+		return fmt.Errorf("%v needs label tables", p.Method)
 	}
 	return nil
 }

@@ -300,6 +300,51 @@ func TestScanGrows(t *testing.T) {
 	}
 }
 
+// A restricted search checks the beam that replaces a setting without one: the caller's parameters were
+// checked before.
+func TestForgedBeamForLeaves(t *testing.T) {
+	f := small()
+	leaves := Point{Params: Params{Tau: 0.01}, Recall: 0.92, Micros: 1}
+	for name, change := range map[string]func(p *Params){
+		"valid":     func(*Params) {},
+		"method":    func(p *Params) { p.Method = Voting },
+		"no method": func(p *Params) { p.Method = 200 },
+		"trees":     func(p *Params) { p.Trees = -5 },
+		"extra":     func(p *Params) { p.Extra = -5 },
+		"tau":       func(p *Params) { p.Tau = 1e300 },
+		"nan":       func(p *Params) { p.Tau = math.NaN() },
+		"hop width": func(p *Params) { p.HopWidth = -1 },
+		"gap":       func(p *Params) { p.Gap = -1 },
+	} {
+		beam := Point{Params: Params{Tau: 0.01, Sketch: true, Beam: 30, R: 20}, Recall: 0.98, Micros: 9}
+		change(&beam.Params)
+		c := Curve{K: 10, Points: []Point{leaves, beam}}
+		p, ok := c.Setting(0.9, 10)
+		if !ok || p.Beam > 0 {
+			t.Fatalf("%s: setting %+v", name, p)
+		}
+		p.K, p.Filter = 10, roaring.New()
+		for row := uint32(1); row < 2000; row += 2 {
+			p.Filter.Add(row)
+		}
+		s := NewSearcher()
+		_, stats, err := s.Search(t.Context(), f.with(func(v *View) { v.Forest = withoutMembers(v.Forest) }), f.queries.row(0), &p, nil)
+		if valid := name == "valid"; valid != (err == nil) || !valid && (!errors.Is(err, ErrCurve) || errors.Is(err, ErrParams)) {
+			t.Errorf("%s: way %v, %v", name, stats.Way, err)
+		}
+		if invalid := c.Validate(true, false); (invalid == nil) != (err == nil) {
+			t.Errorf("%s: Validate: %v", name, invalid)
+		}
+	}
+}
+
+// withoutMembers returns a forest that has label tables only.
+func withoutMembers(f *forest.Forest) *forest.Forest {
+	out := *f
+	out.MemberDir, out.Members = nil, nil
+	return &out
+}
+
 // Curves of a forged file may hold anything: searches then find what they find, without a panic and
 // without memory beyond what the rows justify.
 func TestForgedCurve(t *testing.T) {
@@ -341,7 +386,7 @@ func TestForgedCurve(t *testing.T) {
 			p.Filter = odd
 		}
 		got, _, err := NewSearcher().Search(t.Context(), v, f.queries.row(0), &p, nil)
-		if err != nil && !errors.Is(err, ErrParams) {
+		if err != nil && !errors.Is(err, ErrParams) && !errors.Is(err, ErrCurve) {
 			t.Fatal(err)
 		}
 		if want := 998; p.Filter != nil && err == nil && len(got) != min(k, want) {

@@ -100,7 +100,7 @@ func NewSearcher() *Searcher {
 //
 // Cost: O(trees·depth + labels + R·Dim), independent of N where no widening is needed.
 // Params.Accept is called at most once per row. Errors: ErrParams, ErrDimension, ErrNotFinite,
-// ErrNorm, ErrMethod, and the context's, which is checked between stages, before every call of
+// ErrNorm, ErrMethod, ErrCurve, and the context's, which is checked between stages, before every call of
 // Params.Accept, and within a stage after 64 exact distances or 16,384 coordinates, whichever
 // comes first. In case of an error dst is returned unchanged.
 func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params,
@@ -142,7 +142,10 @@ func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 	s.ladder.n = 0
 	if c := s.p.curve; c != nil && s.restricted() && !s.fewPass() {
 		s.ladder = c.ladder(s.p.recall)
-		s.beamForLeaves()
+		if err := s.beamForLeaves(); err != nil {
+			s.ctx = nil
+			return dst, s.stats, err
+		}
 	}
 	s.exact.reset(s.v, q)
 	s.top.Reset(s.depth())
@@ -163,15 +166,19 @@ func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 
 // beamForLeaves replaces a setting without a beam, which may be the cheapest for a low recall, by one with
 // a beam, which a restricted search can widen.
-func (s *Searcher) beamForLeaves() {
+func (s *Searcher) beamForLeaves() error {
 	p := s.p
 	x, ok := s.ladder.at(float64(p.K))
 	if !ok || p.Beam > 0 || p.Method == Flat || p.Range || p.NoWiden {
-		return
+		return nil
 	}
 	beam := p.curve.beam(x, p.recall)
 	beam.K, beam.Filter, beam.Accept = p.K, p.Filter, p.Accept
+	if err := beam.checkSetting(s.v); err != nil { // only the setting without a beam was checked
+		return fmt.Errorf("%w: %v", ErrCurve, err)
+	}
 	s.params, s.stats.Recall = beam, beam.expected
+	return nil
 }
 
 // far reports whether the answer is farther away than those of all queries that were measured.

@@ -249,6 +249,36 @@ type Curve struct {
 	Choices []Choice `json:"choices"`
 }
 
+// Validate returns an error for a curve that no tuner returns: for settings or choices with which no model
+// predicts, and for measures outside 0 to 1. Errors: query.ErrParams.
+func (c *Curve) Validate() error {
+	points := c.Points[:len(c.Points):len(c.Points)]
+	for i := range c.Choices {
+		points = append(points, c.Choices[i].Point)
+		if err := c.Choices[i].Params.Validate(0); err != nil {
+			return fmt.Errorf("choice %d: %w", i, err)
+		}
+	}
+	for i := range points {
+		s, m := &points[i].Setting, &points[i].Measures
+		p := Params{K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder,
+			Features: s.Features}
+		if err := p.Validate(0); err != nil {
+			return fmt.Errorf("point %d: %w", i, err)
+		}
+		for _, x := range [...]float64{m.Accuracy, m.MicroF1, m.MacroF1, m.MacroF1Zero, m.HammingLoss,
+			m.Precision[0], m.Precision[1], m.Precision[2]} {
+			if !(x >= 0 && x <= 1) {
+				return fmt.Errorf("%w: point %d has a measure of %g, want 0 to 1", query.ErrParams, i, x)
+			}
+		}
+	}
+	if min(c.Rows, c.Labels) < 0 {
+		return fmt.Errorf("%w: %d rows and %d labels, want at least 0", query.ErrParams, c.Rows, c.Labels)
+	}
+	return nil
+}
+
 // Choice returns the choice for an objective and a variant; ok is false if they were not
 // requested.
 func (c *Curve) Choice(o Objective, v Variant) (choice Choice, ok bool) {

@@ -57,8 +57,14 @@ func (p *Params) filled() Params {
 	return f
 }
 
-// check returns an error if the filled parameters are invalid for the view.
-func (p *Params) check(v *View) error {
+// Validate returns an error for parameters that no model of so many labels supports. Errors: query.ErrParams.
+func (p *Params) Validate(labels int) error {
+	filled := p.filled()
+	return filled.checkValues(labels)
+}
+
+// checkValues returns an error if the filled parameters are invalid for all views of so many labels.
+func (p *Params) checkValues(labels int) error {
 	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 	share := func(x float64) bool { return x >= 0 && x <= 1 }
 	switch {
@@ -70,15 +76,25 @@ func (p *Params) check(v *View) error {
 		return fmt.Errorf("%w: k is %d, want at least 1", query.ErrParams, p.K)
 	case p.Top < 0 || p.Features < 0:
 		return fmt.Errorf("%w: top of %d labels and %d features", query.ErrParams, p.Top, p.Features)
+	}
+	if t := p.Thresholds; t != nil && t.PerLabel != nil && len(t.PerLabel) < labels {
+		return fmt.Errorf("%w: %d thresholds for %d labels", query.ErrParams, len(t.PerLabel), labels)
+	}
+	return nil
+}
+
+// check returns an error if the filled parameters are invalid for the view.
+func (p *Params) check(v *View) error {
+	if err := p.checkValues(v.Labels.Labels()); err != nil {
+		return err
+	}
+	switch {
 	case p.Lambda > 0 && v.Neighbors == nil:
 		return fmt.Errorf("%w: lambda %g needs neighbours", query.ErrMethod, p.Lambda)
 	case p.Lambda < 1 && len(v.Powers) == 0:
 		return fmt.Errorf("%w: lambda %g needs feature–label similarities", query.ErrMethod, p.Lambda)
 	case p.Lambda > 0 && p.SecondOrder > 0 && v.Graph == nil:
 		return fmt.Errorf("%w: second-order scores need the graph of neighbours", query.ErrMethod)
-	}
-	if t := p.Thresholds; t != nil && t.PerLabel != nil && len(t.PerLabel) < v.Labels.Labels() {
-		return fmt.Errorf("%w: %d thresholds for %d labels", query.ErrParams, len(t.PerLabel), v.Labels.Labels())
 	}
 	return nil
 }

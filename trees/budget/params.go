@@ -41,6 +41,12 @@ type Params struct {
 	MinPositive int
 }
 
+// Validate returns an error for parameters that no training supports. Errors: ErrParams.
+func (p Params) Validate() error {
+	_, err := p.withDefaults()
+	return err
+}
+
 // withDefaults checks p and fills in what is zero.
 func (p Params) withDefaults() (Params, error) {
 	var err error

@@ -79,9 +79,14 @@ func DecodeManifest(b []byte, kindOf func(name string) kind.Kind) (*kind.Manifes
 	if err != nil {
 		return nil, fmt.Errorf("%w: index manifest: %w", fail.ErrCorrupt, err)
 	}
-	if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 {
+	switch i := &m.Info; {
+	case i.Rows < 0 || int64(i.Rows) > math.MaxUint32:
 		err = errors.New("row count")
-	} else {
+	case i.TrainingPoints < 0 || int64(i.TrainingPoints) > math.MaxUint32:
+		err = errors.New("training points")
+	case !(i.Reached >= 0 && i.Reached <= 1):
+		err = errors.New("share of rows reached")
+	default:
 		err = m.Decode(kindOf)
 	}
 	if err != nil {

@@ -20,7 +20,7 @@ func TestDetailCheck(t *testing.T) {
 	}{
 		"dimension":               {func(x *stored, n int) { x.Manifest.Dim = n }, 1, kind.MaxDim},
 		"trees":                   {func(x *stored, n int) { x.Trees.Params.Trees, x.o.Trees = n, n }, 1, maxTrees},
-		"depth":                   {func(x *stored, n int) { x.Trees.Params.Depth, x.o.Depth = n, n }, 0, maxDepth},
+		"depth":                   {func(x *stored, n int) { x.Trees.Params.Depth, x.o.Depth = n, n }, 1, maxDepth},
 		"trees of the options":    {func(x *stored, n int) { x.o.Trees = n }, 2, 2},
 		"depth of the options":    {func(x *stored, n int) { x.o.Depth = n }, 3, 3},
 		"labels of a leaf":        {func(x *stored, n int) { x.Trees.Params.LabelsK = n }, 0, maxLabelsK},
@@ -37,7 +37,7 @@ func TestDetailCheck(t *testing.T) {
 		"deleted rows":            {func(x *stored, n int) { x.GrownDead = n }, 0, 60},
 	} {
 		for n, ok := range map[int]bool{c.min - 1: false, c.min: true, c.max: true, c.max + 1: false} {
-			x := &stored{o: Options{Trees: 2, Depth: 3}}
+			x := &stored{o: Options{Trees: 2, Depth: 3, LabelsK: 8, TuneK: 10, TargetRecall: 0.95, Labels: NeighborsExact}}
 			x.Trees = treesManifest{Params: forest.Params{Trees: 2, Depth: 3, LabelsK: 8}, Dim: 4}
 			x.Manifest.Dim, x.Info.Rows, x.Manifest.Options = 4, 60, &x.o
 			c.set(x, n)

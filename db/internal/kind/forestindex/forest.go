@@ -115,6 +115,7 @@ func (f *detail) Objects() (out []uint64) {
 func (f *detail) Check(m *kind.Manifest) error {
 	p, o := f.Trees.Params, optionsOf(m)
 	step := func(x float32) bool { return x > 0 && !math.IsInf(float64(x), 1) }
+	scale := func(offset, step float32) bool { last := offset + 255*step; return last-last == 0 }
 	for _, c := range []struct {
 		ok   bool
 		what string
@@ -127,14 +128,17 @@ func (f *detail) Check(m *kind.Manifest) error {
 		{p.LabelsK >= 0 && p.LabelsK <= maxLabelsK, "labels of a leaf"},
 		{f.Trees.Dim >= 1 && f.Trees.Dim <= kind.MaxDim+1, "forest dimension"},
 		{f.Trees.DirW >= 0 && f.Trees.DirW <= kind.MaxDim+1, "direction width"},
+		{f.Lift >= 0, "length of lifted rows"},
 		{f.Rotation >= 0 && f.Rotation <= kind.MaxDim+1, "rotation"},
 		{f.SketchWidth == 0 || query.SketchWidth(f.SketchWidth, f.SketchSigns), "sketch width"},
 		{f.SketchShift <= 24, "sketch blocks"},
 		{!slices.ContainsFunc(f.SketchSteps, func(x float32) bool { return !step(x) }), "sketch steps"},
 		{f.Centers >= 0 && f.Centers <= query.CenterGroups(m.Info.Rows) && f.CenterShift <= 24 &&
-			(f.Centers == 0 || step(f.CenterStep) && f.SketchSigns), "centers of sketches"},
+			(f.Centers == 0 || step(f.CenterStep) && scale(f.CenterOffset, f.CenterStep) && f.SketchSigns),
+			"centers of sketches"},
 		{f.NeighborK >= 0 && f.NeighborK <= maxHopLabels, "neighbors a row"},
-		{f.QuantShift <= 24, "8-bit copy"},
+		{f.QuantShift <= 24 && (!f.Quantized || step(f.QuantStep) && scale(f.QuantOffset, f.QuantStep)),
+			"8-bit copy"},
 		{f.ListShift <= 24, "label lists"},
 		{f.Probes >= 0 && f.Probes <= min(maxProbes, m.Info.Rows), "probes"},
 		{f.Watched >= 0 && f.Watched <= m.Info.Rows && f.WatchedDead >= 0 && f.WatchedDead <= f.Watched,
@@ -145,6 +149,12 @@ func (f *detail) Check(m *kind.Manifest) error {
 		if !c.ok {
 			return errors.New(c.what)
 		}
+	}
+	if err := o.validate(); err != nil {
+		return fmt.Errorf("options: %v", fail.Inner{Err: err}) // not a mistake of the caller
+	}
+	if c := m.Info.Curve; c != nil {
+		return c.Validate(p.Natural, p.Members)
 	}
 	return nil
 }

@@ -192,8 +192,9 @@ func (l *detail) Objects() []uint64 {
 // Check refuses values that no build writes.
 func (l *detail) Check(m *kind.Manifest) error {
 	sparse := len(l.Segments) > 0 && l.Segments[0].Index != nil
+	p := paramsOf(m)
 	switch {
-	case paramsOf(m) == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 ||
+	case p == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 ||
 		l.Learned < 0 || l.LearnedDead < 0:
 		return errors.New("label model")
 	case l.Graph < 0 || l.Graph > MaxGraph:
@@ -201,11 +202,21 @@ func (l *detail) Check(m *kind.Manifest) error {
 	case l.Features < 0 || l.Features > kind.MaxFeature+1 ||
 		!sparse && (l.Features != m.Dim || m.Dim < 1 || m.Dim > kind.MaxDim):
 		return errors.New("features")
-	case !postingsindex.ValidSegments(l.Segments, m.Info.Rows, sparse) ||
-		postingsindex.SegmentFeatures(l.Segments) > l.Features:
-		return errors.New("segments")
+	case p.Lambda > 0 && p.SecondOrder > 0 && l.Graph == 0:
+		return errors.New("second-order scores without nearest rows of rows")
+	case postingsindex.SegmentFeatures(l.Segments) > l.Features:
+		return errors.New("features of segments")
 	}
-	return nil
+	// The errors are not mistakes of the caller.
+	if err := p.Validate(l.Labels); err != nil {
+		return fmt.Errorf("parameters: %v", fail.Inner{Err: err})
+	}
+	if c := m.Info.LabelCurve; c != nil {
+		if err := c.Validate(); err != nil {
+			return fmt.Errorf("curve: %v", err)
+		}
+	}
+	return postingsindex.CheckSegments(l.Segments, m.Info.Rows, sparse)
 }
 
 // Kind implements label models over sparse and dense collections.

@@ -257,7 +257,7 @@ func (m *labelModel) Check(context.Context) error {
 	if err := m.view.Validate(); err != nil {
 		return err
 	}
-	return postingsindex.CheckSegments(m.segments)
+	return postingsindex.CheckArrays(m.segments)
 }
 
 // frequencies returns the share of the model's rows that have each label. Rows deleted before

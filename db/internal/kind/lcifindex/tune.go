@@ -40,7 +40,7 @@ func (l *learned) choose(
 		l.params = *p
 		l.params.Thresholds = namedThresholds(p.Thresholds, o.labels, l.names)
 		l.opts.Weight = best.weight
-		return best, nil
+		return best, kind.AsParameter(l.params.Validate(len(l.names)))
 	}
 	var point lcif.Point
 	err := timer.Run("tune", func(func(int, int)) error {

@@ -2,6 +2,7 @@ package postingsindex
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/anndb/anndb/db/internal/arrays"
@@ -46,26 +47,34 @@ func SegmentFeatures(segments []Segment) (n int) {
 // one (PlanSegments), so there are at most 33.
 const maxSegments = 64
 
-// ValidSegments reports whether segments cover n rows in sequence, each in an object of its
+// CheckSegments returns an error unless segments cover n rows in sequence, each in an object of its
 // own, and either all or none have an inverted index.
-func ValidSegments(segments []Segment, n int, inverted bool) bool {
+func CheckSegments(segments []Segment, n int, inverted bool) error {
 	if len(segments) < 1 || len(segments) > maxSegments {
-		return false
+		return fmt.Errorf("%d segments", len(segments))
 	}
 	at := 0
 	for i, g := range segments {
 		if slices.ContainsFunc(segments[:i], func(x Segment) bool { return x.Object == g.Object }) {
-			return false
+			return fmt.Errorf("segment %d: object %d is another one's", i, g.Object)
 		}
 		if g.First != at || g.Rows < 1 || g.Dead < 0 || g.Dead > g.Rows || g.Rows > n-at {
-			return false
+			return fmt.Errorf("segment %d: %d rows from row %d, %d of them deleted", i, g.Rows, g.First, g.Dead)
 		}
-		if (g.Index != nil) != inverted || inverted && !g.Index.valid() {
-			return false
+		if (g.Index != nil) != inverted {
+			return fmt.Errorf("segment %d: inverted index", i)
+		}
+		if inverted {
+			if err := g.Index.check(); err != nil {
+				return fmt.Errorf("segment %d: %w", i, err)
+			}
 		}
 		at += g.Rows
 	}
-	return at == n
+	if at != n {
+		return fmt.Errorf("segments of %d rows, want %d", at, n)
+	}
+	return nil
 }
 
 // Segments are merged so that each has more than mergeRatio times the rows of all that follow

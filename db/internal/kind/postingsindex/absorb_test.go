@@ -73,8 +73,8 @@ func TestPlanSegmentsDeleted(t *testing.T) {
 	}
 }
 
-// TestValidSegments: segments cover all rows in sequence, each in an object of its own.
-func TestValidSegments(t *testing.T) {
+// TestCheckSegments: segments cover all rows in sequence, each in an object of its own.
+func TestCheckSegments(t *testing.T) {
 	many := func(n int) (out []Segment) {
 		for i := range n {
 			out = append(out, Segment{Object: uint64(i), First: i, Rows: 1})
@@ -102,11 +102,11 @@ func TestValidSegments(t *testing.T) {
 		{"the most segments", many(maxSegments), maxSegments, true},
 		{"too many segments", many(maxSegments + 1), maxSegments + 1, false},
 	} {
-		if ok := ValidSegments(c.segments, c.rows, false); ok != c.ok {
+		if ok := CheckSegments(c.segments, c.rows, false) == nil; ok != c.ok {
 			t.Errorf("%s: %v", c.name, ok)
 		}
 	}
-	if ValidSegments([]Segment{{Object: 1, Rows: 10}}, 10, true) {
+	if CheckSegments([]Segment{{Object: 1, Rows: 10}}, 10, true) == nil {
 		t.Error("a segment without its inverted index is valid")
 	}
 }

@@ -4,8 +4,8 @@ package postingsindex
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
@@ -78,9 +78,24 @@ type scalars struct {
 	Bands          []float64 `json:",omitempty"`
 }
 
-func (m *scalars) valid() bool {
-	compact := m.Compact == "weighted" || m.Compact == "uniform"
-	return compact && m.Cols >= 0 && m.Cols <= kind.MaxFeature+1 && m.M >= 0 && m.TAATRows >= 0 && m.Stride >= 0
+// check returns an error for scalars that no build has written.
+func (m *scalars) check() error {
+	switch {
+	case m.Compact != "weighted" && m.Compact != "uniform":
+		return fmt.Errorf("compact structure %q", m.Compact)
+	case m.Cols < 0 || m.Cols > kind.MaxFeature+1:
+		return fmt.Errorf("%d features", m.Cols)
+	case m.M < 0 || m.TAATRows < 0:
+		return fmt.Errorf("partition with m %d of %d rows", m.M, m.TAATRows)
+	case m.Stride < 0:
+		return fmt.Errorf("stride %d", m.Stride)
+	}
+	for _, x := range append([]float64{m.Highest, m.Norm, m.Unit, m.Residual}, m.Bands...) {
+		if !(x >= 0) || math.IsInf(x, 1) {
+			return fmt.Errorf("bound %g of values", x)
+		}
+	}
+	return nil
 }
 
 // Kind implements inverted indexes over a sparse collection.
@@ -112,10 +127,7 @@ func (d *detail) FeatureCount() int     { return SegmentFeatures(d.Segments) }
 
 // Check refuses values that no build writes.
 func (d *detail) Check(m *kind.Manifest) error {
-	if !ValidSegments(d.Segments, m.Info.Rows, true) {
-		return errors.New("segments")
-	}
-	return nil
+	return CheckSegments(d.Segments, m.Info.Rows, true)
 }
 
 // Build indexes all rows.

@@ -24,10 +24,10 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 }
 
 // Check checks each segment.
-func (x *index) Check(context.Context) error { return CheckSegments(x.segments) }
+func (x *index) Check(context.Context) error { return CheckArrays(x.segments) }
 
-// CheckSegments checks that the arrays of each segment are consistent.
-func CheckSegments(segments []postings.Segment) error {
+// CheckArrays checks that the arrays of each segment are consistent.
+func CheckArrays(segments []postings.Segment) error {
 	for i := range segments {
 		if err := segments[i].Validate(); err != nil {
 			return err

@@ -244,10 +244,17 @@ func (b *detail) FeatureCount() int { return b.Cols }
 
 // Check refuses values that no build writes.
 func (b *detail) Check(m *kind.Manifest) error {
-	ok := b.Cols >= 0 && b.Cols <= kind.MaxFeature+1 && b.Labels >= 0 && b.Names >= 1 &&
-		b.Voters >= 0 && b.Voters <= budget.MaxVoters
-	if !ok || optionsOf(m).check() != nil {
-		return errors.New("budgeted trees")
+	o := optionsOf(m)
+	switch {
+	case b.Cols < 0 || b.Cols > kind.MaxFeature+1:
+		return errors.New("features")
+	case b.Labels < 1 || b.Names < b.Labels:
+		return errors.New("labels")
+	case b.Voters < 1 || b.Voters > budget.MaxVoters:
+		return errors.New("voters")
+	}
+	if err := errors.Join(o.check(), o.Params.Validate()); err != nil {
+		return fmt.Errorf("options: %v", fail.Inner{Err: err}) // not a mistake of the caller
 	}
 	return nil
 }
@@ -276,7 +283,6 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	treeArrays(a, x)
 	t := &Model{st: st, m: m, Model: x, names: a.ReadNames(arrayTreeNames, b.Names), unit: b.Unit}
 	arrays.Field(a, arrayTreeIDF, &t.idf)
-	r.Need(b.Labels <= b.Names, "label names")
 	r.Once(kind.RoleTree, fmt.Sprintf("%+v", *b), 0, x.Validate)
 	if r.Err != nil {
 		return nil, r.Err
