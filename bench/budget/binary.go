@@ -53,14 +53,14 @@ func runBinary(ctx context.Context, s *settings) error {
 		how = "C = 0.1 (and B 3 % of the features), not chosen"
 	}
 	fmt.Printf("Errors in %%, means of %d random divisions 80/20; %s. At most %d steps a master problem.\n", s.seeds, how, binarySteps)
-	fmt.Println("set               rows       m |   svm  cart |   sbt unpruned no look-ahead one node | nodes depth features     s | paper: svm, sbt")
+	fmt.Println("set               rows       m |   svm  cart |   sbt unpruned one node | nodes depth features     s | paper: svm, sbt")
 	return s.eachBinary(func(set *binarySet, d *binaryData) error {
 		if s.linear != nil {
 			if err := s.linear.load(d.x); err != nil {
 				return err
 			}
 		}
-		var sum [10]float64
+		var sum [9]float64
 		for seed := s.first; seed < s.first+s.seeds; seed++ {
 			got, err := divide(ctx, s, d, uint64(seed))
 			if err != nil {
@@ -70,9 +70,9 @@ func runBinary(ctx context.Context, s *settings) error {
 				sum[i] += v / float64(s.seeds)
 			}
 		}
-		fmt.Printf("%-16s %5d %7d | %5.2f %5.2f | %5.2f %8.2f %13.2f %8.2f | %5.1f %5.1f %8.1f %5.1f | %s\n",
+		fmt.Printf("%-16s %5d %7d | %5.2f %5.2f | %5.2f %8.2f %8.2f | %5.1f %5.1f %8.1f %5.1f | %s\n",
 			set.name, d.x.Rows(), d.x.Cols,
-			sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7], sum[8], sum[9], set.paper)
+			sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7], sum[8], set.paper)
 		return nil
 	})
 }
@@ -122,7 +122,6 @@ func divide(ctx context.Context, s *settings, d *binaryData, seed uint64) ([]flo
 	for _, change := range []func(*budget.Params){
 		func(*budget.Params) {},
 		func(p *budget.Params) { p.NoPrune = true },
-		func(p *budget.Params) { p.LookAheadRows = -1 },
 		func(p *budget.Params) { p.MaxDepth = 1 },
 	} {
 		p := params

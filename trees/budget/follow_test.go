@@ -493,7 +493,7 @@ func TestFollowErrors(t *testing.T) {
 // the share of right label sets (classes) is at most a twelfth below.
 func TestFollowDrift(t *testing.T) {
 	for _, kind := range []Kind{SBT, PT, AT} {
-		s := newStream(t, kind, Params{BAC: BACParams{Budget: 6, C: 1}, Folds: 3, LookAheadRows: -1}, 9)
+		s := newStream(t, kind, Params{BAC: BACParams{Budget: 6, C: 1}, Folds: 3}, 9)
 		s.live = s.draw(600, 3)
 		s.m = s.learn(s.live, s.params)
 		followed := 0

@@ -15,7 +15,6 @@ type grown struct {
 	working     int
 	set         []uint32
 	class       int8
-	split       bool // parts rows without claiming to classify them
 
 	// Of a model that follows changes.
 	changed int     // rows that came or went since it was learned

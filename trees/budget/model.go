@@ -80,8 +80,7 @@ type Model struct {
 	Offset      []float32 // of node i and voter v at i·Voters + v
 	NodeRows    []uint32  // training rows that reached the node
 	// NodeErrors is, for SBT, the cross-validation errors of the node's decision
-	// on the rows that classifiers not trained on them sent there; those of the
-	// majority's class where the node only splits. 0 for others.
+	// on the rows that classifiers not trained on them sent there; 0 for others.
 	NodeErrors []uint32
 	// NodeLabel is, for AT, the label that the node decides; else empty.
 	NodeLabel []uint32

@@ -11,7 +11,7 @@ type Params struct {
 	// Folds is, for SBT, the number of folds of embedded cross-validation
 	// (equation 11), whose classifiers vote: 5, at most MaxVoters. With 1
 	// there is one classifier a node, trained on all its rows; nothing is
-	// pruned then, and there is no look-ahead.
+	// pruned then.
 	Folds int
 	// MaxDepth is, for SBT, the most decisions on a path: 32.
 	MaxDepth int
@@ -20,11 +20,6 @@ type Params struct {
 	MinRows int
 	// NoPrune keeps an SBT as it grew.
 	NoPrune bool
-	// LookAheadRows is, for SBT, how many rows a node may have to look for splits
-	// where its classifier has learned nothing (see lookAhead): 16,384. Larger nodes
-	// are parted by their classifiers, as in the paper's algorithm 2; so are all
-	// nodes if it is negative.
-	LookAheadRows int
 
 	// Threshold is, for AT, what a margin must exceed for a label to be taken
 	// as present: 0. Lower values find more labels of what there are, higher
@@ -67,9 +62,6 @@ func (p Params) withDefaults() (Params, error) {
 	}
 	if p.MinPositive == 0 {
 		p.MinPositive = 1
-	}
-	if p.LookAheadRows == 0 {
-		p.LookAheadRows = 1 << 14
 	}
 	if p.MaxDepth < 0 || p.MinRows < 0 || p.MinPositive < 0 {
 		return p, fmt.Errorf("%w: depth %d, %d rows, %d positive rows",

@@ -132,12 +132,9 @@ func (s *sbt) task(n sbtNode) task {
 			s.pool.advance(len(n.train))
 			return nil, nil
 		}
-		parted, found, err := s.part(ctx, w, &n)
+		parted, err := s.part(ctx, w, &n)
 		if err != nil {
 			return nil, err
-		}
-		if found != nil {
-			return s.expand(nil, &n, found), nil
 		}
 		if len(parted.train[0]) == 0 || len(parted.train[1]) == 0 {
 			s.pool.advance(len(n.train))
@@ -193,9 +190,9 @@ func (s *sides) add(list *[2][]int32, at int32, left bool) {
 	}
 }
 
-// part trains the classifiers of a node and divides its rows, or finds splits by
-// looking ahead. Without training rows on one side the node must be a leaf.
-func (s *sbt) part(ctx context.Context, w *worker, n *sbtNode) (sides, *split, error) {
+// part trains the classifiers of a node and divides its rows. Without training rows on
+// one side the node must be a leaf.
+func (s *sbt) part(ctx context.Context, w *worker, n *sbtNode) (sides, error) {
 	var parted sides
 	rows, own := make([]int32, len(n.train)), make([]int8, len(n.train))
 	for i, at := range n.train {
@@ -205,18 +202,13 @@ func (s *sbt) part(ctx context.Context, w *worker, n *sbtNode) (sides, *split, e
 	p := newProblem(s.x, rows, own, w.scratch)
 	folds, err := p.embedded(ctx, s.params, n.seed)
 	if err != nil {
-		return parted, nil, err
-	}
-	if s.looksAhead(p, folds, n.g) {
-		if found, err := s.lookAhead(ctx, p, folds, n.seed); err != nil || found != nil {
-			return parted, found, err
-		}
+		return parted, err
 	}
 	for i, at := range n.train {
 		parted.add(&parted.train, at, p.vote(folds, func(f *fold) float64 { return f.marginOf(p, i) }))
 	}
 	if len(parted.train[0]) == 0 || len(parted.train[1]) == 0 {
-		return parted, nil, nil
+		return parted, nil
 	}
 	n.g.take(p, folds)
 	i := 0
@@ -231,7 +223,7 @@ func (s *sbt) part(ctx context.Context, w *worker, n *sbtNode) (sides, *split, e
 		row := s.x.Row(int(s.rows[at]))
 		parted.add(&parted.test, at, p.vote(folds, func(f *fold) float64 { return p.strangerMargin(f, row) }))
 	}
-	return parted, nil, nil
+	return parted, nil
 }
 
 // embedded trains the classifiers of embedded cross-validation on the problem: V
@@ -307,18 +299,6 @@ func heldVote(p *problem, folds []*fold, i int) bool {
 	return false
 }
 
-// heldErrors is the cross-validation error: rows that the fold trained without
-// them has wrong.
-func heldErrors(p *problem, folds []*fold) int {
-	wrong := 0
-	for i, y := range p.y {
-		if heldVote(p, folds, i) != (y > 0) {
-			wrong++
-		}
-	}
-	return wrong
-}
-
 // strangerMargin is the margin of a row that is not of the problem. O(entries
 // of the row · log features).
 func (p *problem) strangerMargin(f *fold, row vector.Sparse) float64 {
@@ -359,7 +339,7 @@ func prune(root *grown) int {
 		switch {
 		case g.wrong <= min(below, g.errors):
 			g.leaf(g.class)
-		case !g.split && g.errors <= below:
+		case g.errors <= below:
 			g.left.leaf(1)
 			g.right.leaf(-1)
 			errors[g] = g.errors
