@@ -35,7 +35,7 @@ func TestFuncOnceWithin(t *testing.T) {
 	for _, k := range []int{0, 1000} {
 		clear(calls)
 		res, err := b.d.Collection("c").Search(t.Context(), db.Query{Vector: rows[7]}, &db.SearchOptions{
-			K: k, Radius: 60, Where: db.Func(func(key []byte) bool {
+			K: k, Radius: new(60.0), Where: db.Func(func(key []byte) bool {
 				calls[string(key)]++
 				return key[len(key)-1]%2 == 0
 			}),

@@ -205,7 +205,7 @@ func ExampleCollection_Search_filters() {
 		{K: 3},
 		{K: 3, Where: db.HasLabel("warm")},
 		{K: 3, Where: db.Func(func(key []byte) bool { return len(key) == 4 })},
-		{Radius: 120},
+		{Radius: new(120.0)},
 	} {
 		near, err := d.Collection("colours").Search(ctx, q, &o)
 		if err != nil {

@@ -145,11 +145,11 @@ func TestMoreThanThereIs(t *testing.T) {
 					"natural": {Params: &query.Params{Sketch: true, Hops: 1, Quant: true}},
 					"beam":    {Params: &query.Params{Sketch: true, Beam: 20}},
 					"lookup":  {Params: &query.Params{Method: query.Lookup, Sketch: true}},
-					"range":   {Radius: 1e9}, "flat range": {Radius: 1e9, Index: db.Flat},
+					"range":   {Radius: new(1e9)}, "flat range": {Radius: new(1e9), Index: db.Flat},
 				} {
 					hits, _, err := nearest(ctx, s.Collection("c"), db.Query{Vector: q}, k, o)
 					b.must(err)
-					if o == nil || o.Radius == 0 || o.Index == db.Flat {
+					if o == nil || o.Radius == nil || o.Index == db.Flat {
 						b.same(q, hits, b.exact(q, nil), nil)
 					}
 					many, err := nearestBatch(ctx, s.Collection("c"), [][]float32{q, q}, k, o, 2)

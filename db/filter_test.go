@@ -204,7 +204,7 @@ func checkPassing(t *testing.T, c db.Collection, f *db.Filter, name string, want
 	}
 	for call, o := range map[string]*db.SearchOptions{
 		"Search": {K: 100, Where: f}, "Search with the matching rows": {K: 100, Where: ready},
-		"Range":           {Radius: 1e6, Where: f},
+		"Range":           {Radius: new(1e6), Where: f},
 		"Search for half": {K: max(1, len(want)-1), Where: f},
 	} {
 		if call == "Range" && c.Name() == "sparse" {

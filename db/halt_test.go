@@ -45,7 +45,7 @@ func TestKeyPredicateOnce(t *testing.T) {
 		"natural": {Params: &query.Params{Sketch: true, Hops: 1}},
 		"lookup":  {Params: &query.Params{Method: query.Lookup}},
 		"beam":    {Params: &query.Params{Trees: 1, Sketch: true, Beam: 30}},
-		"range":   {Radius: 5, Params: &query.Params{Hops: 2}},
+		"range":   {Radius: new(5.0), Params: &query.Params{Hops: 2}},
 		"explain": {Params: &query.Params{Trees: 1, Sketch: true, Beam: 30}, Explain: true},
 	} {
 		searches[name] = func(ctx context.Context, key func(key []byte) bool) error {

@@ -104,7 +104,7 @@ func TestSampleQueries(t *testing.T) {
 	b := newSampleBed(t, 3000)
 	users, others := b.queries(150), b.queries(150)
 	for _, o := range []*SearchOptions{
-		{Index: Flat}, {Radius: 1}, {Where: KeyPrefix([]byte("1"))}, {Recall: 0.9},
+		{Index: Flat}, {Radius: new(1.0)}, {Where: KeyPrefix([]byte("1"))}, {Recall: 0.9},
 	} {
 		b.ask(users[:19], o)
 	}

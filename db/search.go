@@ -41,9 +41,11 @@ type SearchOptions struct {
 	// Where restricts the search to the rows that pass a filter. The functions of a filter (Func) are
 	// called at most once per row, by SearchBatch for each query, and not after the context has ended.
 	Where *Filter
-	// Radius, when positive, finds only rows within this distance (see Hit.Distance): at most the
-	// nearest K, or all if K is zero, with the recall that is asked for.
-	Radius  float64
+	// Radius, if not nil, finds only rows within this distance (see Hit.Distance): at most the nearest
+	// K, or all if K is zero, with the recall that is asked for. 0 finds equal rows; below 0 it is for
+	// InnerProduct. Distances of Cosine and of sparse rows below 1e-6 are rounding errors and within
+	// every radius.
+	Radius  *float64
 	Include Content // what is copied into hits besides the key
 	Explain bool    // fill in Hit.Why; dense collections only
 	// Reuse is the memory of an earlier result to overwrite. A dense search with enough of it, and
@@ -127,11 +129,12 @@ func search(ctx context.Context, st *state.Collection, ask rowAsk, o *SearchOpti
 	switch {
 	case ask.k < 0:
 		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", fail.K, ask.k, st.Entry.Name)
-	case math.IsNaN(o.Radius) || o.Radius < 0:
-		return fmt.Errorf("%w: radius %g, want 0 for none or more", fail.Option, o.Radius)
+	case o.Radius != nil && !(*o.Radius >= 0 || *o.Radius < 0 && st.Entry.Metric == vector.InnerProduct):
+		return fmt.Errorf("%w: radius %g, want 0 or more: no %v distance is below 0", fail.Option, *o.Radius,
+			st.Entry.Metric)
 	case !(o.Recall >= 0 && o.Recall <= 1):
 		return fmt.Errorf("%w: target recall %g, want 0 to 1", fail.Option, o.Recall)
-	case ask.k == 0 && o.Radius == 0:
+	case ask.k == 0 && o.Radius == nil:
 		ask.k = defaultK
 	}
 	if err := resolveQuery(st, &ask); err != nil {
@@ -184,7 +187,7 @@ const (
 // nearer returns the number of rows that a search looks for first, and the largest number.
 func (a *rowAsk) nearer(o *SearchOptions) (first, most int) {
 	switch {
-	case !(o.Radius > 0) || o.Params != nil:
+	case o.Radius == nil || o.Params != nil:
 		return a.k, a.k
 	case a.k == 0:
 		return nearFirst, math.MaxInt
@@ -207,8 +210,8 @@ func searchDense(ctx context.Context, st *state.Collection, a *rowAsk, o *Search
 		if st.Entry.Live == 0 {
 			return nil
 		}
-		if o.Radius > 0 && (p.Method == query.Flat && !p.Sketch || o.Params != nil) {
-			p.Range, p.Radius, p.K = true, internalRadius(view.Metric, o.Radius), min(a.k, int(st.Entry.Live))
+		if o.Radius != nil && (p.Method == query.Flat && !p.Sketch || o.Params != nil) {
+			p.Range, p.Radius, p.K = true, internalRadius(view.Metric, *o.Radius), min(a.k, int(st.Entry.Live))
 		}
 		sc := st.Gen.File.Scratches.Take()
 		sc.Params = p
@@ -232,8 +235,8 @@ func searchWith(
 	if err != nil {
 		return false, fail.Wrapf(kind.AsParameter(err), "search %q", st.Entry.Name)
 	}
-	if o.Radius > 0 && !sc.Params.Range {
-		radius, n := internalRadius(view.Metric, o.Radius), len(sc.Found)
+	if o.Radius != nil && !sc.Params.Range {
+		radius, n := internalRadius(view.Metric, *o.Radius), len(sc.Found)
 		for len(sc.Found) > 0 && sc.Found[len(sc.Found)-1].Distance > radius {
 			sc.Found = sc.Found[:len(sc.Found)-1]
 		}
@@ -421,7 +424,7 @@ func prepareSearch(
 	case x == nil:
 		p.Method = query.Flat
 	default:
-		if !a.stored && o.Where == nil && !(o.Radius > 0) {
+		if !a.stored && o.Where == nil && o.Radius == nil {
 			st.Sampled().Offer(a.q.Vector)
 		}
 		p, err = x.Opened.(kind.RowFinder).Setting(cmp.Or(o.Recall, defaultRecall), cmp.Or(k, defaultK))
@@ -429,7 +432,7 @@ func prepareSearch(
 			return nil, "", p, fail.Wrapf(err, "search of collection %q", st.Entry.Name)
 		}
 	}
-	if o.Params == nil && (k >= int(st.Entry.Live) || o.Radius > 0 && k > nearMost) {
+	if o.Params == nil && (k >= int(st.Entry.Live) || o.Radius != nil && k > nearMost) {
 		p = query.Params{Method: query.Flat}
 	}
 	p.K = min(k, int(st.Entry.Live))
@@ -491,10 +494,16 @@ func externalDistance(m vector.Metric, d float32) float32 {
 	return d
 }
 
+// cosineRounding is the largest rounding error of a cosine distance.
+const cosineRounding = 1e-6
+
 // internalRadius returns the largest internal distance whose external distance is at most r, so
-// that no hit has a distance above r.
+// that no hit has a distance above r, apart from rounding errors of the cosine.
 func internalRadius(m vector.Metric, r float64) float32 {
 	limit := float32(r)
+	if m == vector.Cosine {
+		return max(limit, cosineRounding)
+	}
 	if m != vector.L2 || r*r > math.MaxFloat32 {
 		return limit
 	}

@@ -368,23 +368,18 @@ func TestRange(t *testing.T) {
 		for _, q := range mixture(3, 20, dim) {
 			all := b.exact(q, nil)
 			radius := (all[25].dist + all[26].dist) / 2
-			if metric == vector.InnerProduct {
-				// Only positive radii can be asked for: rows at an obtuse angle
-				// up to some negative product count as near.
-				radius = 5
-			}
 			var want []pair
 			for _, p := range all {
 				if p.dist <= radius {
 					want = append(want, p)
 				}
 			}
-			flat, _ := b.search(q, 0, &db.SearchOptions{Radius: radius, Index: db.Flat})
+			flat, _ := b.search(q, 0, &db.SearchOptions{Radius: &radius, Index: db.Flat})
 			b.same(q, flat, want, nil)
-			some, _ := b.search(q, 5, &db.SearchOptions{Radius: radius, Index: db.Flat})
+			some, _ := b.search(q, 5, &db.SearchOptions{Radius: &radius, Index: db.Flat})
 			b.same(q, some, want[:5], nil)
 			odd := func(key string) bool { return key[len(key)-1]%2 == 1 }
-			filtered, _ := b.search(q, 0, &db.SearchOptions{Radius: radius, Index: db.Flat, Where: db.Func(func(k []byte) bool { return odd(string(k)) })})
+			filtered, _ := b.search(q, 0, &db.SearchOptions{Radius: &radius, Index: db.Flat, Where: db.Func(func(k []byte) bool { return odd(string(k)) })})
 			var wantOdd []pair
 			for _, p := range want {
 				if odd(p.key) {
@@ -393,7 +388,7 @@ func TestRange(t *testing.T) {
 			}
 			b.same(q, filtered, wantOdd, odd)
 
-			near, _ := b.search(q, 0, &db.SearchOptions{Radius: radius, Params: &query.Params{Hops: 1}})
+			near, _ := b.search(q, 0, &db.SearchOptions{Radius: &radius, Params: &query.Params{Hops: 1}})
 			b.honest(q, near, nil)
 			for _, h := range near {
 				if float64(h.Distance) > radius {
@@ -419,7 +414,7 @@ func TestRangeBorder(t *testing.T) {
 	for _, q := range mixture(2, 30, 7) {
 		hits, _ := b.search(q, 40, nil)
 		for i, h := range hits {
-			in, _ := b.search(q, 0, &db.SearchOptions{Radius: float64(h.Distance)})
+			in, _ := b.search(q, 0, &db.SearchOptions{Radius: new(float64(h.Distance))})
 			if len(in) < i+1 {
 				t.Fatalf("the row at distance %v is not in the range of that radius", h.Distance)
 			}
@@ -427,7 +422,7 @@ func TestRangeBorder(t *testing.T) {
 			// Just below the middle of the two, squaring in single precision
 			// would round up.
 			for _, below := range []float64{prev, (prev + float64(h.Distance)) / 2 * (1 - 1e-12)} {
-				out, _ := b.search(q, 0, &db.SearchOptions{Radius: below})
+				out, _ := b.search(q, 0, &db.SearchOptions{Radius: &below})
 				for _, x := range out {
 					if x.Distance >= h.Distance {
 						t.Fatalf("a row at distance %v is in the range of radius %v", x.Distance, below)
@@ -436,9 +431,46 @@ func TestRangeBorder(t *testing.T) {
 			}
 		}
 	}
-	all, _ := b.search(mixture(2, 1, 7)[0], 0, &db.SearchOptions{Radius: math.Inf(1)})
+	all, _ := b.search(mixture(2, 1, 7)[0], 0, &db.SearchOptions{Radius: new(math.Inf(1))})
 	if len(all) != 300 {
 		t.Errorf("%d rows in an infinite range", len(all))
+	}
+}
+
+// A radius of 0 finds the rows that equal the query, in collections of either kind, also those whose
+// distance has rounding errors.
+func TestRangeOfEqualRows(t *testing.T) {
+	const dim, equal = 12, 70 // more than a search within a radius looks for at first
+	for _, metric := range metrics[:2] {
+		b := newBed(t, metric, dim)
+		rows := mixture(1, 500, dim)
+		for i := range equal {
+			rows[i] = rows[0]
+		}
+		b.put("a", rows)
+		b.build("x", &db.Forest{Holdout: 20, Trees: 4})
+		for _, index := range []string{"x", db.Flat} {
+			hits, _ := b.search(rows[0], 0, &db.SearchOptions{Radius: new(0.0), Index: index})
+			if len(hits) != equal {
+				t.Errorf("%v, %s: %d equal rows of %d", metric, index, len(hits), equal)
+			}
+			if hits, _ = b.search(mixture(3, 1, dim)[0], 0, &db.SearchOptions{Radius: new(0.0), Index: index}); len(hits) > 0 {
+				t.Errorf("%v, %s: %d rows equal another vector", metric, index, len(hits))
+			}
+		}
+	}
+	d := newBed(t, vector.L2, dim).d
+	s, err := d.Create(t.Context(), "s", db.Schema{Named: true})
+	must(t, err)
+	q := []db.Feature{{Name: "a", Value: 3}, {Name: "b", Value: 0.1}, {Name: "c", Value: 7}}
+	must(t, d.Update(t.Context(), func(tx *db.Tx) error {
+		c := tx.Collection("s")
+		return errors.Join(c.Put(db.Row{Key: []byte("same"), Features: q}), c.Put(db.Row{Key: []byte("other"), Features: q[:2]}))
+	}))
+	res, err := s.Search(t.Context(), db.Query{Features: q}, &db.SearchOptions{Radius: new(0.0)})
+	must(t, err)
+	if len(res.Hits) != 1 || string(res.Hits[0].Key) != "same" {
+		t.Errorf("sparse: %+v", res.Hits)
 	}
 }
 
@@ -460,7 +492,7 @@ func TestRangeTuned(t *testing.T) {
 			for _, q := range queries {
 				all := b.exact(q, nil)
 				radius := (all[rows-1].dist + all[rows].dist) / 2
-				hits, _ := b.search(q, k, &db.SearchOptions{Radius: radius})
+				hits, _ := b.search(q, k, &db.SearchOptions{Radius: &radius})
 				b.honest(q, hits, nil)
 				if len(hits) > want+1 || len(hits) > 0 && hits[len(hits)-1].Distance > float32(radius) {
 					t.Fatalf("%d hits within %g, k %d, want %d", len(hits), radius, k, want)
@@ -559,7 +591,7 @@ func TestSearchBatch(t *testing.T) {
 	queries := mixture(3, 50, dim)
 	for _, o := range []*db.SearchOptions{
 		{Index: db.Flat}, {Params: &query.Params{Hops: 1, Sketch: true}, Where: db.HasLabel("mod1")},
-		{Params: &query.Params{Extra: 4}, Explain: true, Radius: 1.5},
+		{Params: &query.Params{Extra: 4}, Explain: true, Radius: new(1.5)},
 	} {
 		var want []string
 		for _, q := range queries {
@@ -809,7 +841,7 @@ func TestNoAllocations(t *testing.T) {
 			"beam":    {Params: &query.Params{Sketch: true, R: 20, Beam: 40}},
 			"lookup":  {Params: &query.Params{Method: query.Lookup}},
 			"filter":  {Params: &query.Params{Sketch: true}, Where: filter},
-			"range":   {Params: &query.Params{}, Radius: 2},
+			"range":   {Params: &query.Params{}, Radius: new(2.0)},
 		} {
 			var dst []db.Hit
 			i := 0

@@ -96,7 +96,7 @@ func (sc *sparseScratch) find(ctx context.Context, x kind.SparseFinder, ask kind
 
 // beyond reports whether a hit is not within the radius of a search.
 func (o *SearchOptions) beyond(h postings.Hit) bool {
-	return o.Radius > 0 && float64(sparseDistance(h)) > o.Radius
+	return o.Radius != nil && sparseDistance(h) > internalRadius(vector.Cosine, *o.Radius)
 }
 
 // checkSparseAsk checks the options of a search of a sparse collection.

@@ -405,7 +405,7 @@ func TestSearchSparseRadius(t *testing.T) {
 					want = want[:min(k, len(want))]
 				}
 				for _, index := range []string{"rows", Flat} {
-					got, err := c.Search(t.Context(), q, &SearchOptions{K: k, Index: index, Radius: radius})
+					got, err := c.Search(t.Context(), q, &SearchOptions{K: k, Index: index, Radius: &radius})
 					same := slices.EqualFunc(got.Hits, want, func(x, y Hit) bool {
 						return x.Row == y.Row && x.Distance == y.Distance
 					})
@@ -417,7 +417,7 @@ func TestSearchSparseRadius(t *testing.T) {
 		}
 	}
 	for _, radius := range []float64{-1, math.NaN()} {
-		_, err := c.Search(t.Context(), Query{}, &SearchOptions{Radius: radius})
+		_, err := c.Search(t.Context(), Query{}, &SearchOptions{Radius: &radius})
 		if !errors.Is(err, ErrInvalid) {
 			t.Errorf("radius %g: %v", radius, err)
 		}

@@ -19,8 +19,8 @@ type searchCmd struct {
 	askFlags
 	whereFlag
 
-	K      int     `short:"k" help:"Neighbours wanted." default:"10"`
-	Radius float64 `help:"Only rows within this distance." default:"0"`
+	K      int      `short:"k" help:"Neighbours wanted." default:"10"`
+	Radius *float64 `help:"Only rows within this distance; 0 for equal rows."`
 	hitFlags
 	Method       string `group:"Dense collections:" help:"Select candidates by natural, natural-zero, voting, lookup or flat, with the settings below, instead of a target recall." placeholder:"METHOD"`
 	Strategy     string `group:"Sparse collections:" help:"How to search the inverted index of a sparse collection: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
@@ -40,7 +40,7 @@ type hitFlags struct {
 type rangeCmd struct {
 	inFile
 	Collection string  `arg:"" help:"Collection."`
-	Distance   float64 `arg:"" help:"Distance, in the unit in which search shows it."`
+	Distance   float64 `arg:"" help:"Distance, in the unit in which search shows it; 0 for equal rows; after -- if below 0."`
 	askFlags
 	whereFlag
 	hitFlags
@@ -49,15 +49,9 @@ type rangeCmd struct {
 
 // Run executes the command.
 func (c *rangeCmd) Run(a *app) error {
-	switch {
-	case !(c.Distance > 0):
-		return usagef("the distance must be above 0")
-	case c.K < 0:
-		return usagef("-k must not be negative")
-	}
 	s := searchCmd{
 		inFile: c.inFile, Collection: c.Collection, askFlags: c.askFlags, whereFlag: c.whereFlag, K: c.K,
-		hitFlags: c.hitFlags, Radius: c.Distance, Strategy: postings.Auto.String(), settingFlags: defaultSettings,
+		hitFlags: c.hitFlags, Radius: &c.Distance, Strategy: postings.Auto.String(), settingFlags: defaultSettings,
 	}
 	return s.Run(a)
 }
@@ -68,7 +62,7 @@ var strategies = []postings.Strategy{postings.Auto, postings.Partitioned, postin
 // check refuses flags that make no sense.
 func (c *searchCmd) check() error {
 	switch {
-	case c.K < 1 && c.Radius == 0:
+	case c.K < 1 && c.Radius == nil:
 		return usagef("-k must be at least 1")
 	case c.K < 0:
 		return usagef("-k must not be negative")
@@ -76,8 +70,6 @@ func (c *searchCmd) check() error {
 		return usagef("--recall %g (want 0 to 1)", c.Recall)
 	case c.Recall > 0 && c.Method != "":
 		return usagef("--recall and --method exclude each other")
-	case !(c.Radius >= 0):
-		return usagef("--radius must not be negative")
 	case c.Method == "" && c.settingFlags != defaultSettings:
 		return errSettings
 	}
