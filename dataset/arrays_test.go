@@ -36,6 +36,33 @@ func npzOf(t testing.TB, method uint16, files ...[]byte) []byte {
 	return b.Bytes()
 }
 
+// archive makes an archive of npy files by their names.
+func archive(t testing.TB, namesAndFiles ...any) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for i := 0; i < len(namesAndFiles); i += 2 {
+		w, err := z.Create(namesAndFiles[i].(string) + ".npy")
+		if err == nil {
+			_, err = w.Write(namesAndFiles[i+1].([]byte))
+		}
+		must(t, err)
+	}
+	must(t, z.Close())
+	return b.Bytes()
+}
+
+var (
+	npyText1  = npyFile(1, "{'descr': '|S3', 'fortran_order': False, 'shape': (2, 1), }\n", []byte("abcdef"))
+	npyStruct = npyFile(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 1), }\n", make([]byte, 8))
+	npyFlat   = npyFile(1, "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }\n", make([]byte, 8))
+	npyBool   = npyFile(1, "{'descr': '|b1', 'fortran_order': False, 'shape': (2, 2), }\n", []byte{0, 1, 1, 0})
+)
+
+func TestBools(t *testing.T) {
+	compare(t, mustLoad(t, "x", npyBool, Options{}), numbered([]float32{0, 1}, []float32{1, 0}))
+}
+
 func TestHalf(t *testing.T) {
 	for bits, want := range map[uint16]float64{
 		0: 0, 1: 0x1p-24, 0x03ff: 1023 * 0x1p-24, 0x0400: 0x1p-14, 0x3c00: 1, 0x3c01: 1 + 0x1p-10, 0xc000: -2,
@@ -68,6 +95,14 @@ func TestMembers(t *testing.T) {
 		{two, Options{Member: "tset"}, `no "tset", only "train", "test"`},
 		{two, Options{Member: "test"}, "Fortran order"},
 		{npzOf(t, zip.Store), Options{Format: FormatNPZ}, "no array"},
+		// What cannot be read is named, and no other array takes its place.
+		{archive(t, "train", npyText1, "test", seedNPY), Options{}, `train.npy: offset 10: number type "|S3"`},
+		{archive(t, "test", npyText1, "train", seedNPY), Options{Queries: true}, "test.npy: offset 10: number type"},
+		{archive(t, "train", npyStruct, "test", seedNPY), Options{}, "train.npy: offset 10: npy header"},
+		{archive(t, "neighbors", seedNPY, "names", npyText1), Options{}, "which array?"},
+		{archive(t, "neighbors", seedNPY), Options{}, "which array?"},
+		{archive(t, "names", npyText1), Options{}, `"names" cannot be read: number type "|S3"`},
+		{archive(t, "data", npyFlat, "indices", npyFlat, "indptr", npyFlat), Options{}, "sparse matrix of SciPy"},
 		{npzOf(t, zip.Store, []byte("x")), Options{}, "x: train.npy"},
 		{zipped(t, two), Options{}, "compression"},
 		{seedColumns[:len(seedColumns)-1], Options{}, "promises"},
@@ -77,6 +112,9 @@ func TestMembers(t *testing.T) {
 			t.Errorf("%q does not say %q", err, c.says)
 		}
 	}
+	// Arrays that can be no records do not disturb.
+	beside := archive(t, "names", npyText1, "emb", seedNPY, "structs", npyStruct, "n", npyFlat)
+	compare(t, mustLoad(t, "x", beside, Options{}), one)
 	if _, err := load(t, "x", seedNPY, Options{Member: "a"}); !errors.Is(err, ErrOption) {
 		t.Error(err)
 	}

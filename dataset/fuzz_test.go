@@ -84,12 +84,13 @@ var (
 )
 
 func FuzzIDX(f *testing.F)   { fuzzDecoder(f, Options{Format: FormatIDX}, seedIDX) }
-func FuzzNPY(f *testing.F)   { fuzzDecoder(f, Options{Format: FormatNPY}, seedNPY) }
+func FuzzNPY(f *testing.F)   { fuzzDecoder(f, Options{Format: FormatNPY}, seedNPY, npyBool, npyStruct) }
 func FuzzFvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatFvecs}, seedFvecs) }
 func FuzzFbin(f *testing.F)  { fuzzDecoder(f, Options{Format: FormatFbin}, seedFbin) }
 func FuzzI8bin(f *testing.F) { fuzzDecoder(f, Options{Format: FormatI8bin}, seedFbin) }
 func FuzzNPZ(f *testing.F) {
-	fuzzDecoder(f, Options{Format: FormatNPZ}, npzOf(f, 0, seedNPY), npzOf(f, 8, seedNPY, seedColumns))
+	fuzzDecoder(f, Options{Format: FormatNPZ}, npzOf(f, 0, seedNPY), npzOf(f, 8, seedNPY, seedColumns),
+		archive(f, "names", npyText1, "emb", seedNPY, "structs", npyStruct))
 }
 func FuzzBvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatBvecs}, seedBvecs) }
 func FuzzIvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatIvecs}, seedFvecs) }

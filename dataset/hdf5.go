@@ -27,15 +27,12 @@ func openHDF5(s *source, o Options) (decoder, error) {
 		return nil, s.hdf5Error(-1, err)
 	}
 	arrays := map[string]*hdf5.Array{}
-	var all, vectors []string
+	var members []member
 	for _, a := range f.Arrays {
 		arrays[a.Name] = a
-		all = append(all, a.Name)
-		if a.Unsupported == "" && len(a.Shape) > 1 {
-			vectors = append(vectors, a.Name)
-		}
+		members = append(members, member{a.Name, func() (bool, error) { return a.MayBeRows(), a.Fault() }})
 	}
-	name, err := o.member(all, vectors)
+	name, err := o.member(members)
 	if err != nil {
 		return nil, s.bad(-1, 0, err)
 	}

@@ -106,8 +106,8 @@ func TestH5py(t *testing.T) {
 	// What cannot be read is named, and found among many links.
 	long := func(i int) string { return fmt.Sprint("link ", i, strings.Repeat("-", 250)) }
 	for member, says := range map[string]string{
-		"names": "elements", "complex": "elements", "number": "scalar", "flag": "elements",
-		long(0): "scalar", long(3999): "scalar", long(1): "no \"link 1",
+		"names": "strings", "complex": "structs", "number": "scalar", "flag": "one dimension",
+		long(0): "scalar", long(3999): "scalar", long(1): "soft link",
 	} {
 		file := "others-latest.h5"
 		if strings.HasPrefix(member, "link") {
@@ -116,6 +116,66 @@ func TestH5py(t *testing.T) {
 		_, err := Open(filepath.Join(dir, file), Options{Member: member})
 		if wantFormatError(t, err); !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %q does not say %q", member, err, says)
+		}
+	}
+}
+
+// TestOtherHDF5: what cannot be read is named, and no other array is read in its place; it does not
+// disturb the others. The files are of h5py, by testdata/hdf5.py.
+func TestOtherHDF5(t *testing.T) {
+	for _, lib := range []string{"earliest", "latest"} {
+		for _, c := range []struct {
+			file string
+			o    Options
+			says string // "": the array is read
+		}{
+			{"beside", Options{}, ""},
+			{"beside", Options{Member: "soft"}, ""},
+			{"beside", Options{Queries: true}, ""},
+			{"beside", Options{Member: "names"}, "names cannot be read: its elements are strings of fixed length"},
+			{"beside", Options{Member: "tags"}, "tags cannot be read: its elements are strings of fixed length"},
+			{"beside", Options{Member: "texts"}, "strings or lists of variable length"},
+			{"beside", Options{Member: "lists"}, "strings or lists of variable length"},
+			{"beside", Options{Member: "structs"}, "structs"},
+			{"beside", Options{Member: "colors"}, "an enumeration"},
+			{"beside", Options{Member: "dangling"}, `soft link to "none", which is no array`},
+			{"beside", Options{Member: "out"}, `an external link to the file "more.h5"`},
+			{"lzf", Options{}, "train cannot be read: its chunks have the filter lzf"},
+			{"lzf", Options{Queries: true}, ""},
+			{"offset", Options{}, `"emb" cannot be read: its chunks have the filter scale-offset`},
+			{"test", Options{}, ""},
+			{"test", Options{Queries: true}, "test cannot be read: its chunks have the filter lzf"},
+			{"link", Options{}, "train cannot be read: it is an external link"},
+			{"shared", Options{}, "train cannot be read: its description is shared"},
+			{"bool", Options{}, ""},
+		} {
+			r, err := Open(filepath.Join("testdata", "hdf5", "other", c.file+"-"+lib+".h5"), c.o)
+			if c.says != "" {
+				if wantFormatError(t, err); !strings.Contains(err.Error(), c.says) {
+					t.Errorf("%s, %+v: %q does not say %q", c.file, c.o, err, c.says)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s, %+v: %v", c.file, c.o, err)
+				continue
+			}
+			all, err := readAll(t, r)
+			if err != nil || len(all) == 0 || len(all[0].Vector) != 6 {
+				t.Errorf("%s, %+v: %d records, %v", c.file, c.o, len(all), err)
+			}
+			for i, rec := range all {
+				for j, v := range rec.Vector {
+					want := float32(6*i + j - 120)
+					if c.file == "bool" {
+						want = float32(j % 2)
+					}
+					if v != want {
+						t.Fatalf("%s: row %d is %v", c.file, i, rec.Vector)
+					}
+				}
+			}
+			must(t, r.Close())
 		}
 	}
 }
@@ -138,7 +198,9 @@ func TestDamagedHDF5(t *testing.T) {
 
 func FuzzHDF5(f *testing.F) {
 	var seeds [][]byte
-	for _, path := range filesHDF5(f) {
+	other, err := filepath.Glob(filepath.Join("testdata", "hdf5", "other", "*.h5"))
+	must(f, err)
+	for _, path := range append(filesHDF5(f), other...) {
 		data, err := os.ReadFile(path)
 		must(f, err)
 		seeds = append(seeds, data)

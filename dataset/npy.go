@@ -19,10 +19,10 @@ const (
 	maxNPYRank = 64
 )
 
-// npyKinds maps the type part of a NumPy descr to a number type.
+// npyKinds maps the type part of a NumPy descr to a number type. The bytes of bools are 0 and 1.
 var npyKinds = map[string]elemKind{
-	"u1": kindU8, "u2": kindU16, "u4": kindU32, "u8": kindU64, "i1": kindI8, "i2": kindI16, "i4": kindI32,
-	"i8": kindI64, "f2": kindF16, "f4": kindF32, "f8": kindF64,
+	"b1": kindU8, "u1": kindU8, "u2": kindU16, "u4": kindU32, "u8": kindU64, "i1": kindI8, "i2": kindI16,
+	"i4": kindI32, "i8": kindI64, "f2": kindF16, "f4": kindF32, "f8": kindF64,
 }
 
 // openNPY reads a NumPy array file of two or more dimensions: the first counts the records, the
@@ -112,7 +112,7 @@ func npyElem(descr string) (elem, error) {
 			}
 		}
 	}
-	return elem{}, fmt.Errorf("number type %.40q, want a float or an integer", descr)
+	return elem{}, fmt.Errorf("number type %.40q, want a float, an integer or a bool", descr)
 }
 
 // npyHeader is the content of a npy file's dictionary.

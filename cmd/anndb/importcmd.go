@@ -195,7 +195,7 @@ func (c *importCmd) metric(a *app, in *input) string {
 		return c.Metric
 	}
 	m := map[string]string{
-		"euclidean": "l2", "angular": "cosine", "cosine": "cosine", "dot": "ip", "ip": "ip",
+		"euclidean": "l2", "hamming": "l2", "angular": "cosine", "cosine": "cosine", "dot": "ip", "ip": "ip",
 	}[in.Distance]
 	if m == "" {
 		a.note("%s is for the distance %q, which is not supported: the metric is l2", in.path, in.Distance)

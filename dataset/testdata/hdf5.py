@@ -82,3 +82,32 @@ for lib in ['earliest', 'latest']:
             f.create_dataset('x', data=rows, chunks=(1, 2), maxshape=(None, None), **kw)
     with new('deep') as f:
         f.create_dataset('/'.join('abcdefgh') + '/x', data=a.astype('f4'))
+# What cannot be read, next to what can: those of testdata/hdf5/other.
+os.mkdir('other')
+for lib in ['earliest', 'latest']:
+    with h5py.File(f'other/beside-{lib}.h5', 'w', libver=lib) as f:
+        f['emb'] = a.astype('f4')
+        f['names'] = np.array([b'ab'] * 40)
+        f['tags'] = np.array([[b'a', b'b']] * 40)
+        f['texts'] = ['a'] * 40
+        f['structs'] = np.zeros(40, [('a', 'f4'), ('b', 'i4')])
+        f['colors'] = np.zeros(40, h5py.enum_dtype({'red': 0, 'green': 1, 'blue': 2}, 'i1'))
+        f.create_dataset('lists', (40,), h5py.vlen_dtype('i4'))[0] = [1, 2]
+        f['committed'] = np.dtype('f4')
+        f['soft'] = h5py.SoftLink('/emb')
+        f['dangling'] = h5py.SoftLink('none')
+        f['out'] = h5py.ExternalLink('more.h5', '/emb')
+    for name, train, test, kw in [
+        ('lzf', 'train', 'test', dict(compression='lzf')), ('offset', 'emb', 'neighbors', dict(scaleoffset=0)),
+        ('test', 'test', 'train', dict(compression='lzf')), ('bool', 'x', None, {}),
+    ]:
+        with h5py.File(f'other/{name}-{lib}.h5', 'w', libver=lib) as f:
+            f.create_dataset(train, data=a.astype('i4') if name != 'bool' else a % 2 == 1, **kw)
+            if test:
+                f[test] = a[:5].astype('i4')
+    with h5py.File(f'other/link-{lib}.h5', 'w', libver=lib) as f:
+        f['test'], f['train'] = a.astype('f4'), h5py.ExternalLink('more.h5', '/train')
+    with h5py.File(f'other/shared-{lib}.h5', 'w', libver=lib) as f:
+        f['type'] = np.dtype('f4')
+        f['test'] = a.astype('f4')
+        f.create_dataset('train', data=a.astype('f4'), dtype=f['type'])

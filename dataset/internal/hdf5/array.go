@@ -1,6 +1,8 @@
 package hdf5
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math/bits"
 )
@@ -35,7 +37,10 @@ type Array struct {
 	Type  Type
 	// Unsupported is the reason why the array cannot be read; empty if it can.
 	Unsupported string
+	// Link reports whether this is another name of an array, or a link to what is not in the file.
+	Link bool
 
+	other   bool // the elements are no numbers
 	file    *File
 	most    []uint64 // the largest shape; undefined where there is no bound
 	layout  layout
@@ -52,9 +57,25 @@ func (a *Array) String() string {
 		text += fmt.Sprint(n)
 	}
 	if a.Unsupported != "" {
-		return text + " of an unsupported type)"
+		return text + ")"
 	}
 	return fmt.Sprintf("%s %v)", text, a.Type)
+}
+
+// MayBeRows reports whether the array has rows and columns of numbers, or is damaged so that it may.
+func (a *Array) MayBeRows() bool {
+	return !a.Link && !a.other && (len(a.Shape) > 1 || a.Shape == nil && a.Unsupported != "")
+}
+
+// Fault returns the reason why the array cannot be read row by row; nil if it can.
+func (a *Array) Fault() error {
+	switch {
+	case a.Unsupported != "":
+		return errors.New(a.Unsupported)
+	case len(a.Shape) < 2:
+		return fmt.Errorf("it has %d dimensions", len(a.Shape))
+	}
+	return nil
 }
 
 // array makes an Array of an object's messages; nil if the object is something else.
@@ -77,10 +98,10 @@ func (f *File) array(name string, messages []message) (*Array, error) {
 			a.Shape, a.most = m.dataspace()
 			found |= 1
 		case msgDatatype:
-			if t, ok := m.datatype(); ok {
-				a.Type = t
-			} else {
-				a.unsupported("its elements are no integers or IEEE floats")
+			t, class, unsupported := m.datatype()
+			if a.Type = t; unsupported != "" {
+				a.unsupported("its elements are %s, and only integers, IEEE floats and bools are read", unsupported)
+				a.other = class > 1
 			}
 			found |= 2
 		case msgLayout:
@@ -149,30 +170,74 @@ var ieeeLayouts = map[int][5]int{
 	2: {10, 5, 0, 10, 15}, 4: {23, 8, 0, 23, 127}, 8: {52, 11, 0, 52, 1023},
 }
 
-// datatype reads a type of numbers; false for another one.
-func (m *message) datatype() (t Type, ok bool) {
-	class := m.uint(1)
+// enumeration is the class of types whose values have names, bools among them.
+const enumeration = 8
+
+// otherClasses names the types that are no numbers.
+var otherClasses = map[uint64]string{
+	2: "times", 3: "strings of fixed length", 4: "bit fields", 5: "opaque bytes", 6: "structs", 7: "references",
+	enumeration: "an enumeration", 9: "strings or lists of variable length", 10: "arrays",
+}
+
+// datatype reads a type of numbers, or describes another one. A bool, which is an enumeration of the names
+// of 0 and 1, counts as the integer that it is stored as.
+func (m *message) datatype() (t Type, class uint64, unsupported string) {
+	version := m.uint(1)
+	class, version = version&15, version>>4
 	flags := m.uint(3)
 	t.Size = int(m.uint(4))
+	switch ok := false; {
+	case m.err != nil:
+		return t, class, ""
+	case class <= 1:
+		if ok = m.number(&t, class, flags); ok {
+			return t, class, ""
+		}
+		return t, class, fmt.Sprintf("numbers of %d bytes of another form", t.Size)
+	case class == enumeration && flags&0xffff == 2 && m.bool(&t, version):
+		return t, class, ""
+	}
+	m.err = nil // of what follows the part that is common to all types
+	return t, class, cmp.Or(otherClasses[class], fmt.Sprintf("of class %d", class))
+}
+
+// bool reads the base type and the two values of an enumeration, and reports whether they are 0 and 1.
+func (m *message) bool(t *Type, version uint64) bool {
+	class, flags, size := m.uint(1)&15, m.uint(3), int(m.uint(4))
+	if class != 0 || size != t.Size || !m.number(t, class, flags) || t.Size != 1 {
+		return false
+	}
+	for range 2 {
+		from := m.pos
+		for m.uint(1) != 0 { // the name
+		}
+		if version < 3 {
+			m.align(from)
+		}
+	}
+	no, yes := m.uint(1), m.uint(1)
+	return m.err == nil && no == 0 && yes == 1
+}
+
+// number reads the rest of an integer or float; false for one that is stored in an unusual form.
+func (m *message) number(t *Type, class, flags uint64) bool {
 	offset, precision := m.uint(2), int(m.uint(2))
 	t.Big = flags&1 != 0
-	switch {
-	case m.err != nil, offset != 0, precision != 8*t.Size, bits.OnesCount(uint(t.Size)) != 1, t.Size > 8:
-		return t, false
-	case class&15 == 0:
-		t.Signed = flags&8 != 0
-		return t, true
-	case class&15 == 1:
-		t.Float = true
-		var layout [5]int
-		for i := range 4 {
-			layout[i] = int(m.uint(1))
-		}
-		layout[4] = int(m.uint(4))
-		want, ieee := ieeeLayouts[t.Size]
-		return t, ieee && m.err == nil && layout == want && flags&0x40 == 0
+	if m.err != nil || offset != 0 || precision != 8*t.Size || bits.OnesCount(uint(t.Size)) != 1 || t.Size > 8 {
+		return false
 	}
-	return t, false
+	if class == 0 {
+		t.Signed = flags&8 != 0
+		return true
+	}
+	t.Float = true
+	var layout [5]int
+	for i := range 4 {
+		layout[i] = int(m.uint(1))
+	}
+	layout[4] = int(m.uint(4))
+	want, ieee := ieeeLayouts[t.Size]
+	return ieee && m.err == nil && layout == want && flags&0x40 == 0
 }
 
 // texts returns the attributes that are texts.

@@ -2,6 +2,7 @@ package hdf5
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,6 +17,12 @@ const (
 	shuffle  = 2
 	fletcher = 3
 )
+
+// otherFilters names filters that are not read. Source: the list of registered filters of The HDF Group.
+var otherFilters = map[uint64]string{
+	4: "szip", 5: "nbit", 6: "scale-offset", 305: "lzo", 307: "bzip2", 32000: "lzf", 32001: "blosc",
+	32004: "lz4", 32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32026: "blosc2",
+}
 
 // maxRatio is more than deflate can compress: a byte holds at most 1,032.
 const maxRatio = 1040
@@ -58,7 +65,8 @@ func (a *Array) filterMessage(m *message) {
 		case m.err != nil:
 			return
 		case id != deflate && id != shuffle && id != fletcher:
-			a.unsupported("its chunks have the filter %d, and only gzip, shuffle and fletcher32 are supported", id)
+			a.unsupported("its chunks have the filter %s, and only gzip, shuffle and fletcher32 are read",
+				cmp.Or(otherFilters[id], fmt.Sprint(id)))
 		case f.size < 1:
 			m.err = m.fault("shuffled elements of %d bytes", f.size)
 		}

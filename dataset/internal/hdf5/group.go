@@ -2,28 +2,44 @@ package hdf5
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 )
 
-// object is an object that is still to be looked at.
+// object is an object that is still to be looked at, or a link that is not followed.
 type object struct {
-	name  string
-	addr  uint64
-	depth int
+	name    string
+	addr    uint64
+	depth   int
+	soft    string // path of what a soft link leads to
+	outside string // where a link leads that leaves the file
 }
 
-// walk lists the arrays of the file. A list of what is to be done takes the place of recursion.
+// walk lists the arrays of the file. A list of what is to be done takes the place of recursion. What
+// cannot be read, but for the root, is an array that says so: the others can be read all the same.
 func (f *File) walk(root uint64) error {
 	todo := []object{{addr: root}}
 	seen := map[uint64]*Array{} // by address; nil for groups
+	var soft []object
 	names := 0
 	for len(todo) > 0 {
 		o := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		if names++; names > maxObjects {
 			return &Error{0, fmt.Sprintf("more than %d objects", maxObjects)}
+		}
+		if o.soft != "" {
+			soft = append(soft, o)
+			continue
+		}
+		if o.outside != "" {
+			a := &Array{Name: o.name, Link: true, file: f}
+			a.unsupported("it is %s", o.outside)
+			f.Arrays = append(f.Arrays, a)
+			continue
 		}
 		if known, ok := seen[o.addr]; ok {
 			if known != nil { // by another name
@@ -35,19 +51,21 @@ func (f *File) walk(root uint64) error {
 		}
 		seen[o.addr] = nil
 		messages, err := f.header(o.addr)
-		if err != nil {
-			return err
+		var links []object
+		group := false
+		if err == nil {
+			links, group, err = f.links(messages)
 		}
-		links, group, err := f.links(messages)
-		switch {
-		case err != nil:
-			return err
-		case group && o.name == "":
-			if f.Attributes, err = f.texts(messages); err != nil {
+		if o.name == "" {
+			if err == nil && group {
+				f.Attributes, err = f.texts(messages)
+			}
+			if err != nil {
 				return err
 			}
-		case !group:
-			a, err := f.array(o.name, messages)
+		}
+		if !group || err != nil {
+			a, err := f.damagedOr(o, messages, err)
 			if err != nil {
 				return err
 			}
@@ -64,8 +82,46 @@ func (f *File) walk(root uint64) error {
 			todo = append(todo, l)
 		}
 	}
+	f.follow(soft)
 	slices.SortFunc(f.Arrays, func(a, b *Array) int { return strings.Compare(a.Name, b.Name) })
 	return nil
+}
+
+// damagedOr makes an array of an object; one that cannot be read if its messages are damaged. It returns
+// the errors of the file underneath.
+func (f *File) damagedOr(o object, messages []message, err error) (a *Array, _ error) {
+	if err == nil {
+		if a, err = f.array(o.name, messages); err == nil {
+			return a, nil
+		}
+	}
+	fault := (*Error)(nil)
+	if !errors.As(err, &fault) {
+		return nil, err
+	}
+	a = &Array{Name: o.name, file: f}
+	a.layout.at = fault.Offset
+	a.unsupported("%s", fault.Text)
+	return a, nil
+}
+
+// follow adds the arrays that soft links lead to by the names of the links.
+func (f *File) follow(links []object) {
+	known := f.Arrays
+	for _, l := range links {
+		target := strings.TrimPrefix(path.Join("/", path.Dir(l.name), l.soft), "/")
+		if strings.HasPrefix(l.soft, "/") {
+			target = strings.Trim(l.soft, "/")
+		}
+		a := &Array{file: f}
+		if i := slices.IndexFunc(known, func(a *Array) bool { return a.Name == target }); i >= 0 {
+			*a = *known[i]
+		} else {
+			a.unsupported("it is a soft link to %q, which is no array of this file", l.soft)
+		}
+		a.Name, a.Link = l.name, true
+		f.Arrays = append(f.Arrays, a)
+	}
 }
 
 // links returns the objects of a group, and whether the messages are those of one.
@@ -85,13 +141,11 @@ func (f *File) links(messages []message) (links []object, group bool, err error)
 			links = append(links, part...)
 		case msgLink:
 			group = true
-			l, ok := m.link()
+			l := m.link()
 			if m.err != nil {
 				return nil, true, m.err
 			}
-			if ok {
-				links = append(links, l)
-			}
+			links = append(links, l)
 		case msgLinkInfo:
 			group = true
 			m.version("link info", 0)
@@ -131,16 +185,14 @@ func (f *File) manyLinks(heap, names uint64) (links []object, err error) {
 			return err
 		}
 		m := message{cursor: part}
-		if l, ok := m.link(); ok {
-			links = append(links, l)
-		}
+		links = append(links, m.link())
 		return m.err
 	})
 	return links, err
 }
 
-// link reads a link message; false where it leads to no object of this file.
-func (m *message) link() (object, bool) {
+// link reads a link message.
+func (m *message) link() object {
 	m.version("link", 1)
 	flags := m.uint(1)
 	kind := uint64(0)
@@ -155,11 +207,20 @@ func (m *message) link() (object, bool) {
 	}
 	n := m.uint(1 << (flags & 3))
 	name := m.bytes(int(min(n, maxMetadata)))
-	if kind != 0 {
-		return object{}, false // soft or external
+	o := object{name: string(name)}
+	switch kind {
+	case 0:
+		o.addr = m.addr()
+	case 1:
+		o.soft = string(m.bytes(int(m.uint(2))))
+	case 64:
+		m.bytes(2) // length
+		m.bytes(1) // version and flags
+		o.outside = fmt.Sprintf("an external link to the file %q", text(m.bytes(m.left())))
+	default:
+		o.outside = fmt.Sprintf("a link of kind %d", kind)
 	}
-	o := object{name: string(name), addr: m.addr()}
-	return o, m.err == nil
+	return o
 }
 
 // symbols reads the links of a group from its tree and its heap of names.
@@ -191,20 +252,17 @@ func (f *File) symbols(tree, heap uint64) (links []object, err error) {
 			at := c.uint(f.offsets)
 			o := object{addr: c.addr()}
 			soft := c.uint(4) == 2
-			c.bytes(20)
+			c.bytes(4)
+			to := c.uint(4)
+			c.bytes(12)
+			o.name = c.textAt(names.b, at)
+			if soft {
+				o.soft = c.textAt(names.b, to)
+			}
 			if c.err != nil {
 				return c.err
 			}
-			if at >= uint64(len(names.b)) {
-				return c.fault("a name at %d of %d bytes", at, len(names.b))
-			}
-			name, _, ok := bytes.Cut(names.b[at:], []byte{0})
-			if !ok {
-				return c.fault("a name has no end")
-			}
-			if o.name = string(name); !soft {
-				links = append(links, o)
-			}
+			links = append(links, o)
 			if len(links) > maxObjects {
 				return c.fault("more than %d objects", maxObjects)
 			}
@@ -212,6 +270,21 @@ func (f *File) symbols(tree, heap uint64) (links []object, err error) {
 		return c.err
 	})
 	return links, err
+}
+
+// textAt returns the text at a place of a heap.
+func (c *cursor) textAt(heap []byte, at uint64) string {
+	if c.err == nil && at >= uint64(len(heap)) {
+		c.err = c.fault("a name at %d of %d bytes", at, len(heap))
+	}
+	if c.err != nil {
+		return ""
+	}
+	name, _, ok := bytes.Cut(heap[at:], []byte{0})
+	if !ok {
+		c.err = c.fault("a name has no end")
+	}
+	return string(name)
 }
 
 // node is a node of a tree that is still to be read.

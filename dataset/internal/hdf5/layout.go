@@ -10,6 +10,7 @@ const (
 	compact    = 0
 	contiguous = 1
 	chunked    = 2
+	virtual    = 3
 )
 
 // Kinds of chunk indexes.
@@ -65,6 +66,8 @@ func (a *Array) layoutMessage(m *message) {
 		} else {
 			a.chunks4(m)
 		}
+	case virtual:
+		a.unsupported("it is virtual: its elements are in other files")
 	default:
 		a.unsupported("its layout is of class %d", a.layout.class)
 	}
