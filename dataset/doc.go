@@ -24,11 +24,11 @@
 //	u8bin  u8                                        whole 0..255      vectors
 //	i8bin  i8                                        whole -128..127   vectors
 //	ibin   i32                                       whole numbers     vectors
-//	npy    f2 f4 f8 i1..i8 u1..u8, either byte       f4, version 1     vectors
+//	npy    f2 f4 f8 i1..i8 u1..u8 b1, either byte    f4, version 1     vectors
 //	       order, versions 1 to 3
 //	npz    the same, one of several arrays (Member)  -                 vectors
-//	hdf5   f2 f4 f8 i1..i8 u1..u8, one of several    -                 vectors
-//	       arrays (Member)
+//	hdf5   f2 f4 f8 i1..i8 u1..u8 bool, one of       -                 vectors
+//	       several arrays (Member)
 //	csv    header or none, RFC 4180 quotes           key,v0,v1,…,      everything
 //	tsv    the same with tabs                        labels,payload,
 //	                                                 attributes
