@@ -58,7 +58,7 @@ func (c *columns) next(rec *Record, n int64) error {
 	}
 	rec.Vector = resize(rec.Vector, c.dim)
 	if err := c.elem.decode(rec.Vector, c.row); err != nil {
-		return c.src.bad(n, c.start+n*size, err)
+		return c.src.badRecord(n, c.start+n*size, err)
 	}
 	return nil
 }

@@ -53,6 +53,7 @@ type row struct {
 	line   int64
 	err    error
 	text   []byte // if lines are kept
+	ended  bool   // no row can be read behind it
 }
 
 // delimited reads csv and tsv.
@@ -72,11 +73,12 @@ type delimited struct {
 	names    []string // header, nil: none
 	sep      string
 	lastLine int64
-	text     []byte // of the row read last, if lines are kept; nil if no other can be read
-	bad      []byte // of the row that could not be decoded
+	read     []byte // of the row read last, if lines are kept
+	ended    bool   // no other row can be read
+	last     row    // decoded last
 }
 
-func (d *delimited) rejected() []byte { return d.bad }
+func (d *delimited) text() []byte { return d.last.text }
 
 // openDelimited reads csv and tsv.
 func openDelimited(s *source, o Options) (decoder, error) {
@@ -131,7 +133,7 @@ func openDelimited(s *source, o Options) (decoder, error) {
 // keep reads a row into memory of its own.
 func (d *delimited) keep() row {
 	fields, line, err := d.line()
-	return row{fields: slices.Clone(fields), line: line, err: err, text: bytes.Clone(d.text)}
+	return row{fields: slices.Clone(fields), line: line, err: err, text: bytes.Clone(d.read), ended: d.ended}
 }
 
 // line reads a row from the file. Its fields hold until the next call.
@@ -140,11 +142,11 @@ func (d *delimited) line() ([]string, int64, error) {
 	// by the size of that buffer.
 	d.guard.left = maxTextRecord
 	from := d.csv.InputOffset()
-	d.text = nil
+	d.read = nil
 	fields, err := d.csv.Read()
 	var p *csv.ParseError
-	if err == nil || errors.As(err, &p) {
-		d.text = d.guard.cut(from, d.csv.InputOffset())
+	if d.ended = err != nil && !errors.As(err, &p); !d.ended {
+		d.read = d.guard.cut(from, d.csv.InputOffset())
 	}
 	if err == io.EOF {
 		return nil, 0, io.EOF
@@ -181,7 +183,7 @@ func (d *delimited) next(rec *Record, n int64) error {
 	err := d.decode(rec, n)
 	var f *FormatError
 	if errors.As(err, &f) {
-		f.Record = n
+		f.Record, f.Skippable = n, !d.last.ended
 	}
 	return err
 }
@@ -192,9 +194,9 @@ func (d *delimited) decode(rec *Record, n int64) error {
 		r, d.ahead = d.ahead[0], d.ahead[1:]
 	} else {
 		r.fields, r.line, r.err = d.line()
-		r.text = d.text
+		r.text, r.ended = d.read, d.ended
 	}
-	d.bad = r.text
+	d.last = r
 	if r.err != nil {
 		return r.err
 	}

@@ -50,6 +50,9 @@ type FormatError struct {
 	Offset int64  // of the faulty part in the decompressed content, in bytes; -1 in text formats
 	Format string // what the content is read as; empty where that is not known yet
 	Err    error  // the cause, never nil
+	// Skippable reports whether the fault is in one record only: with Options.Reject, the reader
+	// continues behind it.
+	Skippable bool
 }
 
 // Error names the path, the record or line, and the offset.
@@ -163,8 +166,8 @@ type Schema struct {
 	// Labels is the number of distinct labels that a header promises, those that no
 	// record has among them; 0 where none does. Create ignores it.
 	Labels int
-	// Records is the number of records: as promised by a header, or computed from
-	// the file's size; -1 when neither tells. A wrong promise surfaces as an error
+	// Records is the number of records, those among them that Options.Reject takes: as promised by a
+	// header, or computed from the file's size; -1 when neither tells. A wrong promise surfaces as an error
 	// of Open or Read, never as a short or long read. Create ignores it.
 	Records int64
 	// Keyed reports whether the file, or the one of Options.KeysPath, gives the
@@ -282,11 +285,13 @@ type Options struct {
 	// KeysPath is a text file (gzip or not) with the record keys, one a line,
 	// as many as there are records. "" means none.
 	KeysPath string
-	// Reject is called with the lines of each record that cannot be decoded, and with the error. If it
-	// returns nil, the reader continues behind them; if it returns an error, Read does. Formats: csv, tsv,
-	// jsonl and libsvm. The first record of a jsonl or libsvm file must be valid. A csv file's line of
-	// names comes first, with a nil error.
+	// Reject is called for each record that cannot be decoded or fails Check, with the error, and with the
+	// record's lines where the format has lines. If it returns nil, the reader continues behind the
+	// record, which keeps its number; if it returns an error, Read does. A csv file's line of names comes
+	// first, with a nil error.
 	Reject func(lines []byte, err *FormatError) error
+	// Check is called for each record; its error is a fault of the record.
+	Check func(*Record) error
 	// Max stops after that many records; 0 reads all. The rest of the file is
 	// then not looked at.
 	Max int64

@@ -16,6 +16,7 @@ type fixed struct {
 	length int64 // number of records, -1: unknown
 	prefix bool  // each record begins with its dimension as an int32
 	raw    []byte
+	maxDim int // with prefix: what a record that is passed over may have
 }
 
 // newFixed makes the reader of what follows in s: n records (or -1: as many as
@@ -43,7 +44,7 @@ func newFixed(s *source, e elem, dim int, n int64, prefix bool) (*fixed, error) 
 				fmt.Errorf("%d bytes after the %d records promised by the header", body-want, n))
 		}
 	}
-	f.raw = make([]byte, width)
+	f.raw = make([]byte, dim*e.size())
 	return f, nil
 }
 
@@ -59,39 +60,40 @@ func (f *fixed) next(rec *Record, n int64) error {
 		}
 		return io.EOF
 	}
-	if err := f.src.readFull(f.raw); err != nil {
-		if err == io.EOF && f.n < 0 {
-			return io.EOF
-		}
-		// A last record with another dimension may end before this one
-		// would: the dimension is then the better thing to complain about.
-		if got := f.src.offset - start; f.prefix && got >= 4 {
-			if err := f.checkDim(n, start); err != nil {
-				return err
-			}
-		}
-		return f.src.fail(n, err)
-	}
-	raw := f.raw
 	if f.prefix {
 		if err := f.checkDim(n, start); err != nil {
 			return err
 		}
-		raw = raw[4:]
+	}
+	if err := f.src.readFull(f.raw); err != nil {
+		return f.src.fail(n, err)
 	}
 	rec.Vector = resize(rec.Vector, f.dim)
-	if err := f.elem.decode(rec.Vector, raw); err != nil {
-		return f.src.bad(n, start, err)
+	if err := f.elem.decode(rec.Vector, f.raw); err != nil {
+		return f.src.badRecord(n, start, err)
 	}
 	return nil
 }
 
-// checkDim compares the dimension at the head of f.raw with the first one.
+// checkDim takes the dimension at the head of a record and compares it with the first one. It passes a
+// record of another dimension over. It returns io.EOF at the end of the file.
 func (f *fixed) checkDim(n, start int64) error {
-	if d := int32(binary.LittleEndian.Uint32(f.raw)); int(d) != f.dim {
-		return f.src.bad(n, start, fmt.Errorf("dimension %d, the records before have %d", d, f.dim))
+	var head [4]byte
+	switch err := f.src.readFull(head[:]); {
+	case err == io.EOF:
+		return io.EOF
+	case err != nil:
+		return f.src.fail(n, err)
 	}
-	return nil
+	d := int(int32(binary.LittleEndian.Uint32(head[:])))
+	if d == f.dim {
+		return nil
+	}
+	fault := fmt.Errorf("dimension %d, the records before have %d", d, f.dim)
+	if d < 1 || d > f.maxDim || !f.src.discard(d*f.elem.size()) {
+		return f.src.bad(n, start, fault)
+	}
+	return f.src.badRecord(n, start, fault)
 }
 
 // resize returns a vector of n values, v itself where it has the memory.

@@ -36,7 +36,7 @@ type format struct {
 	plain         bool // holds nothing but vectors
 	attributes    bool // holds attributes and expiries
 	members       bool // holds several arrays
-	rejects       bool // can continue after a bad record
+	firstTells    bool // the first record decides what the others must be
 	seek          bool // is read at many places of the file
 	endings       []string
 	open          func(s *source, o Options) (decoder, error)
@@ -78,19 +78,19 @@ func init() {
 			endings: []string{".hdf5", ".h5", ".hdf"}, open: openHDF5,
 		},
 		{
-			name: FormatParquet, dense: true, attributes: true, seek: true, endings: []string{".parquet", ".pq"},
-			open: openParquet, encoder: newParquetEncoder,
+			name: FormatParquet, dense: true, attributes: true, seek: true, firstTells: true,
+			endings: []string{".parquet", ".pq"}, open: openParquet, encoder: newParquetEncoder,
 		},
 		{
-			name: FormatCSV, dense: true, text: true, attributes: true, rejects: true, endings: []string{".csv"},
+			name: FormatCSV, dense: true, text: true, attributes: true, endings: []string{".csv"},
 			open: openDelimited, encoder: newDelimitedEncoder,
 		},
 		{
-			name: FormatTSV, dense: true, text: true, attributes: true, rejects: true, endings: []string{".tsv"},
+			name: FormatTSV, dense: true, text: true, attributes: true, endings: []string{".tsv"},
 			open: openDelimited, encoder: newDelimitedEncoder,
 		},
 		{
-			name: FormatLibsvm, sparse: true, text: true, rejects: true,
+			name: FormatLibsvm, sparse: true, text: true,
 			endings: []string{".libsvm", ".svm", ".svmlight"}, open: openLibsvm, encoder: newLibsvmEncoder,
 		},
 		{
@@ -102,7 +102,7 @@ func init() {
 			open: openARFF, encoder: newARFFEncoder,
 		},
 		{
-			name: FormatJSONL, dense: true, sparse: true, text: true, attributes: true, rejects: true,
+			name: FormatJSONL, dense: true, sparse: true, text: true, attributes: true, firstTells: true,
 			endings: []string{".jsonl", ".ndjson"}, open: openJSONL, encoder: newJSONLEncoder,
 		},
 	}...)

@@ -24,6 +24,7 @@ func fuzzDecoder(f *testing.F, o Options, seeds ...[]byte) {
 		if err != nil && !errors.As(err, &fe) {
 			t.Fatalf("not a FormatError: %v", err)
 		}
+		rejecting(t, data, o, err, len(all))
 		if len(all) == 0 {
 			return
 		}
@@ -44,6 +45,36 @@ func fuzzDecoder(f *testing.F, o Options, seeds ...[]byte) {
 			throughCSV(t, all)
 		}
 	})
+}
+
+// rejecting reads data again without the records that cannot be read: all those that can are given, and
+// what ended the first reading is rejected if it is the fault of a record.
+func rejecting(t *testing.T, data []byte, o Options, failure error, n int) {
+	rejected := 0
+	o.Reject = func(_ []byte, f *FormatError) error {
+		if f != nil {
+			rejected++
+		}
+		if rejected > 1000 {
+			return errors.New("enough")
+		}
+		return nil
+	}
+	all := 0
+	r, err := NewReader("x", bytes.NewReader(data), o)
+	if err == nil {
+		defer r.Close()
+		for rec, err := range All(r) {
+			if err != nil {
+				break
+			}
+			checkValues(t, r.Schema(), rec)
+			all++
+		}
+	}
+	if all < n || skippable(failure) != (rejected > 0) {
+		t.Fatalf("%d records and %d rejected, %d before the error %v", all, rejected, n, failure)
+	}
 }
 
 // throughCSV checks that records which a csv file can hold come back the same.

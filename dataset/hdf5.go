@@ -79,7 +79,7 @@ func (d *hdf5Decoder) next(rec *Record, n int64) error {
 	}
 	rec.Vector = resize(rec.Vector, d.holds.Dim)
 	if err := d.elem.decode(rec.Vector, raw); err != nil {
-		return d.src.bad(n, 0, err)
+		return d.src.badRecord(n, -1, err)
 	}
 	return nil
 }

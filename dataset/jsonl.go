@@ -20,13 +20,12 @@ const (
 
 // jsonl reads one JSON object a line.
 type jsonl struct {
-	key, payload     string // field names
+	payload          string // field names
 	vector, features string
 	labels           []string
 	ignore           map[string]bool
-	kind             Kind // AnyKind until the first record is read
-	keyed            bool // the first record has a key, so all must
-	dim              int  // 0 until the first record is read
+	first            jsonFirst
+	begun            bool // a record has been read
 	maxDim           int
 	object           map[string]json.RawMessage
 	sparse           jsonFeatures
@@ -34,16 +33,23 @@ type jsonl struct {
 	set              labelSet
 }
 
-// openJSONL reads the first record, which determines kind and dimension.
+// jsonFirst is what the first record decides for the others.
+type jsonFirst struct {
+	kind  Kind   // AnyKind before, if both will do
+	key   string // field with the key
+	keyed bool   // it has a key, so all must
+	dim   int
+	named featureKind
+}
+
+// openJSONL reads JSON lines.
 func openJSONL(s *source, o Options) (decoder, error) {
 	j := &jsonl{
-		key: o.KeyColumn, vector: o.VectorField, features: o.FeaturesField,
+		vector: o.VectorField, features: o.FeaturesField,
 		labels: o.LabelColumns, payload: o.PayloadColumn,
-		ignore: map[string]bool{}, kind: o.Kind, maxDim: o.MaxDim, object: map[string]json.RawMessage{},
+		ignore: map[string]bool{}, maxDim: o.MaxDim, object: map[string]json.RawMessage{},
 	}
-	if j.key == "" {
-		j.key = "key"
-	}
+	j.first = jsonFirst{kind: o.Kind, key: o.KeyColumn}
 	if j.labels == nil {
 		j.labels = []string{"labels"}
 	}
@@ -54,19 +60,12 @@ func openJSONL(s *source, o Options) (decoder, error) {
 		j.ignore[name] = true
 	}
 	j.sparse, j.attributes = newJSONFeatures(o), newJSONAttributes(o)
-	d := &lineDecoder{rowDecoder: j, lines: newLines(s)}
-	first := new(Record)
-	first.Key = append(first.Key, '0')
-	if err := d.next(first, 0); err != nil {
-		return nil, err
-	}
-	d.ahead = first
-	return d, nil
+	return &lineDecoder{rowDecoder: j, lines: newLines(s)}, nil
 }
 
 func (j *jsonl) schema() Schema {
-	s := Schema{Kind: j.kind, Dim: j.dim, Base: BaseZero, Records: -1, Keyed: j.keyed}
-	if j.kind == Sparse {
+	s := Schema{Kind: j.first.kind, Dim: j.first.dim, Base: BaseZero, Records: -1, Keyed: j.first.keyed}
+	if s.Kind == Sparse {
 		s.FeatureNames = j.sparse.known
 	}
 	return s
@@ -74,36 +73,49 @@ func (j *jsonl) schema() Schema {
 
 func (j *jsonl) end(n int64) error { return someRecords(n) }
 
-func (j *jsonl) decode(rec *Record, line []byte, n int64) (bool, error) {
+func (j *jsonl) decode(rec *Record, line []byte, _ int64) (bool, error) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {
 		return false, nil
 	}
-	if err := j.parse(line); err != nil {
+	before := j.first
+	if err := j.decodeObject(rec, line); err != nil {
+		if !j.begun { // a record that is rejected decides nothing
+			j.first = before
+		}
 		return false, err
+	}
+	j.begun = true
+	return true, nil
+}
+
+// decodeObject decodes a line that is not empty.
+func (j *jsonl) decodeObject(rec *Record, line []byte) error {
+	if err := j.parse(line); err != nil {
+		return err
 	}
 	if err := j.decodeBody(rec); err != nil {
-		return false, err
+		return err
 	}
-	if err := j.decodeKey(rec, n); err != nil {
-		return false, err
+	if err := j.decodeKey(rec); err != nil {
+		return err
 	}
 	for _, name := range j.labels {
 		var err error
 		if rec.Labels, err = appendLabels(rec.Labels, j.object[name]); err != nil {
-			return false, fmt.Errorf("field %q: %w", name, err)
+			return fmt.Errorf("field %q: %w", name, err)
 		}
 	}
-	if j.kind == Sparse {
+	if j.first.kind == Sparse {
 		rec.Labels = j.set.once(rec.Labels)
 	}
 	if err := j.decodePayload(rec); err != nil {
-		return false, err
+		return err
 	}
 	if err := j.attributes.decode(rec, j.object, j.ignore); err != nil {
-		return false, err
+		return err
 	}
-	return true, j.checkFields()
+	return j.checkFields()
 }
 
 // parse takes a line apart into the fields of its object.
@@ -130,18 +142,18 @@ func (j *jsonl) parse(line []byte) error {
 // decodeBody decodes the vector or the features.
 func (j *jsonl) decodeBody(rec *Record) error {
 	vector, features := j.object[j.vector], j.object[j.features]
-	if j.kind == AnyKind {
+	if j.first.kind == AnyKind {
 		switch {
 		case !isNull(vector):
-			j.kind = Dense
+			j.first.kind = Dense
 		case !isNull(features):
-			j.kind = Sparse
+			j.first.kind = Sparse
 		default:
 			return fmt.Errorf("field %q or %q: missing", j.vector, j.features)
 		}
 	}
-	if j.kind == Sparse {
-		if err := j.sparse.decode(&rec.Features, features); err != nil {
+	if j.first.kind == Sparse {
+		if err := j.sparse.decode(&rec.Features, features, &j.first.named); err != nil {
 			return fmt.Errorf("field %q: %w", j.features, err)
 		}
 		return nil
@@ -184,25 +196,40 @@ func (j *jsonl) decodeVector(rec *Record, raw json.RawMessage) error {
 	switch n := len(rec.Vector); {
 	case n == 0:
 		return errors.New("no values")
-	case j.dim == 0:
-		j.dim = n
-	case n != j.dim:
-		return fmt.Errorf("%d values, the records before have %d", n, j.dim)
+	case j.first.dim == 0:
+		j.first.dim = n
+	case n != j.first.dim:
+		return fmt.Errorf("%d values, the records before have %d", n, j.first.dim)
 	}
 	return nil
 }
 
-func (j *jsonl) decodeKey(rec *Record, n int64) error {
-	raw, raw64 := j.object[j.key], j.object[fieldKeyBase64]
-	if j.key == fieldKeyBase64 {
+// keyField returns the field of the key where the options do not name it: id in a first record that has
+// no key and where id is not an attribute.
+func (j *jsonl) keyField() string {
+	id := j.object["id"]
+	if isNull(j.object["key"]) && isNull(j.object[fieldKeyBase64]) && !isNull(id) &&
+		!j.ignore["id"] && !j.attributes.has("id") {
+		return "id"
+	}
+	return "key"
+}
+
+func (j *jsonl) decodeKey(rec *Record) error {
+	if j.first.key == "" {
+		j.first.key = j.keyField()
+	}
+	field := j.first.key
+	raw, raw64 := j.object[field], j.object[fieldKeyBase64]
+	if field == fieldKeyBase64 {
 		raw = nil
 	}
 	has := !isNull(raw) || !isNull(raw64)
-	if n == 0 {
-		j.keyed = has
+	if !j.begun {
+		j.first.keyed = has
 	}
-	if has != j.keyed {
-		return fmt.Errorf("field %q: either all records have a key or none", j.key)
+	if has != j.first.keyed {
+		return fmt.Errorf("field %q: either all records have a key or none", field)
 	}
 	if !has {
 		return nil
@@ -211,7 +238,7 @@ func (j *jsonl) decodeKey(rec *Record, n int64) error {
 	var err error
 	switch {
 	case !isNull(raw) && !isNull(raw64):
-		return fmt.Errorf("both %q and %q", j.key, fieldKeyBase64)
+		return fmt.Errorf("both %q and %q", field, fieldKeyBase64)
 	case isNull(raw):
 		if rec.Key, err = appendBase64(rec.Key, raw64); err != nil {
 			return fmt.Errorf("field %q: %w", fieldKeyBase64, err)
@@ -219,12 +246,12 @@ func (j *jsonl) decodeKey(rec *Record, n int64) error {
 	default:
 		text, err := scalar(raw)
 		if err != nil {
-			return fmt.Errorf("field %q: %w", j.key, err)
+			return fmt.Errorf("field %q: %w", field, err)
 		}
 		rec.Key = append(rec.Key, text...)
 	}
 	if len(rec.Key) == 0 {
-		return fmt.Errorf("field %q: empty key", j.key)
+		return fmt.Errorf("field %q: empty key", field)
 	}
 	return nil
 }
@@ -259,12 +286,12 @@ func (j *jsonl) decodePayload(rec *Record) error {
 // checkFields refuses fields that nothing reads.
 func (j *jsonl) checkFields() error {
 	body := j.vector
-	if j.kind == Sparse {
+	if j.first.kind == Sparse {
 		body = j.features
 	}
 	unknown := ""
 	for name := range j.object {
-		ok := name == j.key || name == body || name == j.payload ||
+		ok := name == j.first.key || name == body || name == j.payload ||
 			name == fieldKeyBase64 || name == fieldPayloadBase64 || j.ignore[name] ||
 			j.attributes.has(name)
 		for _, l := range j.labels {

@@ -13,7 +13,7 @@ import (
 type jsonFeatures struct {
 	out    *vector.Sparse
 	limit  uint64
-	kind   featureKind
+	kind   *featureKind // of the records before
 	known  []string
 	number map[string]uint32
 }
@@ -44,9 +44,9 @@ func (k featureKind) String() string {
 }
 
 // decode takes {"name": value}, {"indices": [], "values": []} or
-// [[number, value]].
-func (s *jsonFeatures) decode(out *vector.Sparse, raw json.RawMessage) error {
-	s.out = out
+// [[number, value]], all of the kind that the first record sets.
+func (s *jsonFeatures) decode(out *vector.Sparse, raw json.RawMessage, kind *featureKind) error {
+	s.out, s.kind = out, kind
 	if isNull(raw) {
 		return errors.New("missing")
 	}
@@ -66,7 +66,7 @@ func (s *jsonFeatures) decode(out *vector.Sparse, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if err = tidy(out, 0); errors.Is(err, errRepeatedFeature) && s.kind == namedFeatures {
+	if err = tidy(out, 0); errors.Is(err, errRepeatedFeature) && *s.kind == namedFeatures {
 		err = errors.New("a name is given twice")
 	}
 	return err
@@ -93,11 +93,11 @@ func asParts(raw json.RawMessage) (parts, bool) {
 
 // is holds all records to the kind of the first.
 func (s *jsonFeatures) is(kind featureKind) error {
-	if s.kind == unknownFeatures {
-		s.kind = kind
+	if *s.kind == unknownFeatures {
+		*s.kind = kind
 	}
-	if s.kind != kind {
-		return fmt.Errorf("features have %v here and %v in the records before", kind, s.kind)
+	if *s.kind != kind {
+		return fmt.Errorf("features have %v here and %v in the records before", kind, *s.kind)
 	}
 	return nil
 }

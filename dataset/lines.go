@@ -54,6 +54,13 @@ func (l *lines) bad(record int64, err error) error {
 	return l.src.badLine(record, l.n, err)
 }
 
+// badRecord makes the error of a fault in the record of the last line.
+func (l *lines) badRecord(record int64, err error) error {
+	f := &FormatError{Path: l.src.path, Format: l.src.format, Record: record, Line: l.n, Offset: -1, Err: err}
+	f.Skippable = true
+	return f
+}
+
 // rowDecoder is what the formats of one record a line differ in.
 type rowDecoder interface {
 	// decode adds what is in a line, with its line feed, to rec, which comes
@@ -68,20 +75,13 @@ type rowDecoder interface {
 type lineDecoder struct {
 	rowDecoder
 	lines *lines
-	ahead *Record // read while opening, still to be given
-	bad   []byte  // the line that could not be decoded
+	line  []byte // the last one
 }
 
-func (d *lineDecoder) rejected() []byte { return d.bad }
+func (d *lineDecoder) text() []byte { return d.line }
 
 func (d *lineDecoder) next(rec *Record, n int64) error {
-	if first := d.ahead; first != nil {
-		d.ahead = nil
-		first.addTo(rec)
-		return nil
-	}
 	for {
-		d.bad = nil
 		line, err := d.lines.next(n)
 		if err == io.EOF {
 			if err := d.end(n); err != nil {
@@ -92,21 +92,19 @@ func (d *lineDecoder) next(rec *Record, n int64) error {
 		if err != nil {
 			return err
 		}
+		d.line = line
 		switch ok, err := d.decode(rec, line, n); {
 		case err != nil:
-			d.bad = line
-			return d.lines.bad(n, err)
+			return d.lines.badRecord(n, err)
 		case ok:
 			return nil
 		}
 	}
 }
 
-// addTo adds a record that was read ahead to rec, which comes empty but for its number as the key.
+// addTo adds a record that was read ahead to rec, which is empty.
 func (r *Record) addTo(rec *Record) {
-	if len(r.Key) > 0 {
-		rec.Key = append(rec.Key[:0], r.Key...)
-	}
+	rec.Key = append(rec.Key, r.Key...)
 	rec.Vector = append(rec.Vector, r.Vector...)
 	rec.Features.Index = append(rec.Features.Index, r.Features.Index...)
 	rec.Features.Value = append(rec.Features.Value, r.Features.Value...)

@@ -58,7 +58,7 @@ type decoder interface {
 // newReader puts the decoder of the format, the side files of labels and keys, and
 // the limit together. It closes s on error.
 func newReader(s *source, o Options) (_ Reader, err error) {
-	r := &reader{src: s, max: o.Max, reject: o.Reject}
+	r := &reader{src: s, max: o.Max, reject: o.Reject, check: o.Check}
 	defer func() {
 		if err != nil {
 			_ = r.Close()
@@ -76,10 +76,6 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 	}
 	if o.Member != "" && !f.members {
 		return nil, fmt.Errorf("dataset: %w: %s: %s files have one array and no names", ErrOption, s.path, f.name)
-	}
-	if o.Reject != nil && (!f.rejects || o.LabelsPath != "" || o.KeysPath != "") {
-		return nil, fmt.Errorf("dataset: %w: %s: bad records can be left out of csv, tsv, jsonl and libsvm files "+
-			"without a file of labels or keys next to them", ErrOption, s.path)
 	}
 	if f.seek && s.at == nil {
 		return nil, s.bad(-1, 0, errSeek)
@@ -99,6 +95,9 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 		}
 		r.keys = newLines(keys)
 	}
+	if f.firstTells {
+		return r, r.readAhead()
+	}
 	return r, nil
 }
 
@@ -110,7 +109,10 @@ type reader struct {
 	keys    *lines     // nil: none
 	max     int64      // 0: no limit
 	reject  func([]byte, *FormatError) error
-	n       int64
+	check   func(*Record) error
+	ahead   *Record // read while opening, still to be given
+	n       int64   // records given
+	place   int64   // records read, those that were rejected among them
 	failure error
 }
 
@@ -138,11 +140,62 @@ func (r *reader) read(rec *Record) error {
 	if r.max > 0 && r.n == r.max {
 		return io.EOF
 	}
-	err := r.next(rec)
-	switch {
-	case err == io.EOF:
-		return r.end()
-	case err != nil:
+	for {
+		err := r.next(rec)
+		if err == nil {
+			if err = r.checked(rec); err == nil {
+				r.n++
+				return nil
+			}
+		}
+		if err == io.EOF {
+			return r.end()
+		}
+		if err := r.rejected(err); err != nil {
+			return err
+		}
+	}
+}
+
+// readAhead reads the first record that is not rejected.
+func (r *reader) readAhead() error {
+	first := new(Record)
+	for {
+		err := r.decode(first)
+		switch {
+		case err == nil:
+			r.ahead = first
+			return nil
+		case err == io.EOF && r.place == 0:
+			return r.src.bad(-1, -1, errNoRecords)
+		case err == io.EOF:
+			return r.src.bad(-1, -1, fmt.Errorf("none of the %d records can be read", r.place))
+		}
+		if err := r.rejected(err); err != nil {
+			return err
+		}
+	}
+}
+
+// next returns the record that was read ahead, or the next one.
+func (r *reader) next(rec *Record) error {
+	first := r.ahead
+	if first == nil {
+		return r.decode(rec)
+	}
+	r.ahead = nil
+	rec.clear()
+	first.addTo(rec)
+	return nil
+}
+
+// decode decodes the next record with its label and key from the other files. Those of a record that
+// cannot be decoded are passed over.
+func (r *reader) decode(rec *Record) error {
+	rec.clear()
+	rec.Key = strconv.AppendInt(rec.Key[:0], r.place, 10)
+	err := r.dec.next(rec, r.place)
+	if err != nil && !skippable(err) {
 		return err
 	}
 	if r.labels != nil {
@@ -151,57 +204,74 @@ func (r *reader) read(rec *Record) error {
 		}
 	}
 	if r.keys != nil {
-		if err := r.key(rec); err != nil {
-			return err
+		if fault := r.key(rec); fault != nil && !skippable(fault) {
+			return fault
+		} else if err == nil {
+			err = fault
 		}
 	}
-	r.n++
+	r.place++
+	return err
+}
+
+// clear empties a record and keeps its memory.
+func (r *Record) clear() {
+	r.Key, r.Vector, r.Labels, r.Payload = r.Key[:0], r.Vector[:0], r.Labels[:0], r.Payload[:0]
+	r.Features.Index, r.Features.Value = r.Features.Index[:0], r.Features.Value[:0]
+	r.ExpiresAt = time.Time{}
+	clear(r.Attributes)
+}
+
+// checked calls Options.Check for the record that has just been read.
+func (r *reader) checked(rec *Record) error {
+	if r.check == nil {
+		return nil
+	}
+	if err := r.check(rec); err != nil {
+		return r.src.badRecord(r.place-1, -1, err)
+	}
 	return nil
 }
 
-// next decodes the next record, and passes those that are rejected over.
-func (r *reader) next(rec *Record) error {
-	for {
-		rec.Key = strconv.AppendInt(rec.Key[:0], r.n, 10)
-		rec.Vector, rec.Labels, rec.Payload = rec.Vector[:0], rec.Labels[:0], rec.Payload[:0]
-		rec.Features.Index, rec.Features.Value = rec.Features.Index[:0], rec.Features.Value[:0]
-		rec.ExpiresAt = time.Time{}
-		clear(rec.Attributes)
-		err := r.dec.next(rec, r.n)
-		if err == nil || err == io.EOF || r.reject == nil {
-			return err
-		}
-		lines := r.dec.(rejecter).rejected()
-		f := (*FormatError)(nil)
-		if lines == nil || !errors.As(err, &f) {
-			return err
-		}
-		if err := r.reject(lines, f); err != nil {
-			return err
-		}
-	}
+// skippable reports whether the error is the fault of one record.
+func skippable(err error) bool {
+	f := (*FormatError)(nil)
+	return errors.As(err, &f) && f.Skippable
 }
 
-// rejecter is a decoder that can continue after a bad record.
-type rejecter interface {
-	// rejected returns the lines of the record that next has just refused; nil if it cannot continue.
-	rejected() []byte
+// rejected passes a record over, or returns its error.
+func (r *reader) rejected(err error) error {
+	f := (*FormatError)(nil)
+	if r.reject == nil || !errors.As(err, &f) || !f.Skippable {
+		return err
+	}
+	var lines []byte
+	if d, ok := r.dec.(texter); ok {
+		lines = d.text()
+	}
+	return r.reject(lines, f)
+}
+
+// texter is a decoder of a format of lines.
+type texter interface {
+	// text returns the lines of the record that was read last.
+	text() []byte
 }
 
 // end checks that the side files end with the records.
 func (r *reader) end() error {
 	if r.labels != nil {
-		if err := r.labels.end(r.n, r.src.path); err != nil {
+		if err := r.labels.end(r.place, r.src.path); err != nil {
 			return err
 		}
 	}
 	if r.keys == nil {
 		return io.EOF
 	}
-	line, err := r.keys.next(r.n)
-	for ; err == nil; line, err = r.keys.next(r.n) {
+	line, err := r.keys.next(r.place)
+	for ; err == nil; line, err = r.keys.next(r.place) {
 		if len(trimLineEnd(line)) > 0 {
-			return r.keys.bad(-1, fmt.Errorf("more keys than the %d records of %s", r.n, r.src.path))
+			return r.keys.bad(-1, fmt.Errorf("more keys than the %d records of %s", r.place, r.src.path))
 		}
 	}
 	return err
@@ -209,15 +279,15 @@ func (r *reader) end() error {
 
 // key takes the record's key from the file of keys.
 func (r *reader) key(rec *Record) error {
-	line, err := r.keys.next(r.n)
+	line, err := r.keys.next(r.place)
 	if err == io.EOF {
-		return r.keys.bad(-1, fmt.Errorf("%d keys for more records in %s", r.n, r.src.path))
+		return r.keys.bad(-1, fmt.Errorf("%d keys for more records in %s", r.place, r.src.path))
 	}
 	if err != nil {
 		return err
 	}
 	if line = trimLineEnd(line); len(line) == 0 {
-		return r.keys.bad(r.n, errEmptyKey)
+		return r.keys.badRecord(r.place, errEmptyKey)
 	}
 	rec.Key = append(rec.Key[:0], line...)
 	return nil
@@ -245,7 +315,7 @@ func (r *reader) label(rec *Record) error {
 	label, err := r.labels.next()
 	if err == io.EOF {
 		s := r.labels.src
-		return s.bad(r.n, s.offset, fmt.Errorf("%d labels for more records in %s", r.n, r.src.path))
+		return s.bad(r.place, s.offset, fmt.Errorf("%d labels for more records in %s", r.place, r.src.path))
 	}
 	if err != nil {
 		return err

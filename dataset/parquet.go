@@ -20,8 +20,8 @@ type parquetDecoder struct {
 	src     *source
 	rows    *parquet.Rows
 	columns []parquetColumn
-	holds   Schema
-	ahead   *Record // the first record, which has been read for its dimension
+	holds   Schema // its Dim is 0 until a record has been read
+	maxDim  int
 }
 
 // openParquet reads a Parquet file: a column of lists of numbers is the vector; key, labels, payload and
@@ -31,19 +31,10 @@ func openParquet(s *source, o Options) (decoder, error) {
 	if err != nil {
 		return nil, s.parquetError(-1, err)
 	}
-	d := &parquetDecoder{src: s, rows: f.Read(), ahead: new(Record)}
+	d := &parquetDecoder{src: s, rows: f.Read(), maxDim: o.MaxDim}
 	d.holds = Schema{Kind: Dense, Base: BaseZero, Records: f.Rows}
 	if d.columns, err = parquetColumns(f.Columns, o, &d.holds); err != nil {
 		return nil, s.bad(-1, -1, err)
-	}
-	if err := d.read(d.ahead, 0); err == io.EOF {
-		return nil, s.bad(-1, -1, errNoRecords)
-	} else if err != nil {
-		return nil, err
-	}
-	d.holds.Dim = len(d.ahead.Vector)
-	if d.holds.Dim < 1 || d.holds.Dim > o.MaxDim {
-		return nil, s.bad(0, -1, fmt.Errorf("a vector of %d values, want 1..%d", d.holds.Dim, o.MaxDim))
 	}
 	return d, nil
 }
@@ -59,29 +50,31 @@ func (s *source) parquetError(record int64, err error) error {
 func (d *parquetDecoder) schema() Schema { return d.holds }
 
 func (d *parquetDecoder) next(rec *Record, n int64) error {
-	if d.ahead != nil {
-		d.ahead.addTo(rec)
-		d.ahead = nil
-		return nil
-	}
-	if err := d.read(rec, n); err != nil {
-		return err
-	}
-	if len(rec.Vector) != d.holds.Dim {
-		return d.src.bad(n, -1,
-			fmt.Errorf("a vector of %d values, the records before have %d", len(rec.Vector), d.holds.Dim))
-	}
-	return nil
-}
-
-// read reads the next row into rec.
-func (d *parquetDecoder) read(rec *Record, n int64) error {
-	err := d.rows.Next(func(column int, v parquet.Value) error { return d.columns[column].decode(rec, v) })
-	switch {
+	var fault error
+	err := d.rows.Next(func(column int, v parquet.Value) {
+		if fault != nil {
+			return
+		}
+		c := &d.columns[column]
+		if fault = c.decode(rec, v); fault != nil {
+			fault = fmt.Errorf("column %.60q: %w", c.name, fault)
+		}
+	})
+	switch dim := len(rec.Vector); {
 	case err == io.EOF:
 		return io.EOF
 	case err != nil:
 		return d.src.parquetError(n, err)
+	case fault != nil:
+	case d.holds.Dim == 0 && (dim < 1 || dim > d.maxDim):
+		fault = fmt.Errorf("a vector of %d values, want 1..%d", dim, d.maxDim)
+	case d.holds.Dim == 0:
+		d.holds.Dim = dim
+	case dim != d.holds.Dim:
+		fault = fmt.Errorf("a vector of %d values, the records before have %d", dim, d.holds.Dim)
+	}
+	if fault != nil {
+		return d.src.badRecord(n, -1, fault)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -96,6 +97,32 @@ func TestParquetVectors(t *testing.T) {
 		if got := mustLoad(t, "x", data, c.o); !reflect.DeepEqual(got[0].Vector, c.want) {
 			t.Errorf("%+v: %v", c.o, got)
 		}
+	}
+}
+
+// TestNullVectors: a row without a vector, or with a value that is missing, is left out.
+func TestNullVectors(t *testing.T) {
+	for _, name := range []string{"null-vector", "null-element"} { // of DuckDB
+		data := parquetFile(t, name)
+		_, err := load(t, "x", data, Options{})
+		if f := wantFormatError(t, err); !f.Skippable || !strings.Contains(f.Error(), `column "vector": the vector, or a value`) {
+			t.Error(f)
+		}
+		rejected := 0
+		r, err := NewReader("x", bytes.NewReader(data), Options{Reject: func([]byte, *FormatError) error { rejected++; return nil }})
+		must(t, err)
+		rows := 0
+		for rec, err := range All(r) {
+			must(t, err)
+			if len(rec.Vector) != 4 {
+				t.Fatalf("%s: %v", name, rec.Vector)
+			}
+			rows++
+		}
+		if rows != 49 || rejected != 1 {
+			t.Errorf("%s: %d rows, %d rejected", name, rows, rejected)
+		}
+		must(t, r.Close())
 	}
 }
 

@@ -116,6 +116,13 @@ func (s *source) skip(n int) {
 	s.offset += int64(k)
 }
 
+// discard passes n bytes over, and reports whether there were as many.
+func (s *source) discard(n int) bool {
+	k, _ := s.br.Discard(n)
+	s.offset += int64(k)
+	return k == n
+}
+
 // readFull fills buf. It returns io.EOF when nothing was left and
 // io.ErrUnexpectedEOF when buf could be filled only in part.
 func (s *source) readFull(buf []byte) error {
@@ -139,6 +146,13 @@ func (s *source) end(record int64) error {
 // bad makes the error of a binary file's fault.
 func (s *source) bad(record, offset int64, err error) error {
 	return &FormatError{Path: s.path, Format: s.format, Record: record, Offset: offset, Err: err}
+}
+
+// badRecord makes the error of a fault in the values of one record, behind which reading can continue.
+func (s *source) badRecord(record, offset int64, err error) error {
+	return &FormatError{
+		Path: s.path, Format: s.format, Record: record, Offset: offset, Err: err, Skippable: true,
+	}
 }
 
 // badLine makes the error of a text file's fault.

@@ -24,7 +24,12 @@ func openVecs(s *source, o Options) (decoder, error) {
 	if d < 1 || int64(d) > int64(o.MaxDim) {
 		return nil, s.bad(0, 0, fmt.Errorf("dimension %d, want 1..%d", d, o.MaxDim))
 	}
-	return newFixed(s, vecsElems[o.Format], int(d), -1, true)
+	f, err := newFixed(s, vecsElems[o.Format], int(d), -1, true)
+	if err != nil {
+		return nil, err
+	}
+	f.maxDim = o.MaxDim
+	return f, nil
 }
 
 // vecsEncoder writes fvecs, bvecs and ivecs.

@@ -17,11 +17,12 @@ import (
 
 // importCmd reads a file into a collection.
 type importCmd struct {
-	File       string `arg:"" help:"Database file; made if it does not exist."`
-	Collection string `arg:"" help:"Collection; made if it does not exist."`
-	Input      string `arg:"" help:"File of records, also gzip, bzip2 or zstd; - for standard input."`
-	Head       int    `help:"Show the first rows as they would be stored, and write nothing." placeholder:"N"`
-	Rejects    string `help:"Continue after records of a csv, tsv, jsonl or libsvm file that cannot be read, and write their lines to this file." placeholder:"PATH"`
+	File        string `arg:"" help:"Database file; made if it does not exist."`
+	Collection  string `arg:"" help:"Collection; made if it does not exist."`
+	Input       string `arg:"" help:"File of records, also gzip, bzip2 or zstd; - for standard input."`
+	Head        int    `help:"Show the first rows as they would be stored, and write nothing." placeholder:"N"`
+	SkipInvalid bool   `help:"Leave out records that cannot be read."`
+	Rejects     string `help:"Leave out records that cannot be read, and write them to this file: the lines of a csv, tsv, jsonl or libsvm file as they are, of other formats the number of the record and the reason." placeholder:"PATH"`
 	forceFlag
 	Resume    bool   `help:"Continue an import that was interrupted: rows whose keys the collection has are left out. Rows of a file without keys are numbered from 0."`
 	Sparse    bool   `group:"Sparse collections:" help:"The file holds sparse records; detected if not given."`
@@ -78,7 +79,7 @@ func (c *importCmd) Run(a *app) (err error) {
 		path: c.Input, labels: c.Labels, flags: c.fileFlags, kind: c.kind(),
 		to: target{known, a.note, a.program.in}, rows: true,
 	}
-	if c.Rejects != "" {
+	if c.Rejects != "" || c.SkipInvalid {
 		from.rejects = &rejects{path: c.Rejects, note: a.note}
 		defer func() { err = errors.Join(err, from.rejects.Close()) }()
 	}

@@ -65,7 +65,7 @@ func (c *importCmd) failed(n int, err error) error {
 	return fmt.Errorf("import %s after %d rows: %w", c.Input, n, c.readAs(err))
 }
 
-// readAs adds to the error of a file's content which format was detected.
+// readAs adds the remedy to the error of a file's content, and which format was detected.
 func (c *importCmd) readAs(err error) error {
 	if errors.Is(err, dataset.ErrNoLabels) {
 		return fmt.Errorf("%w: name the XML file with --labels-xml, or the attributes with --label-column, "+
@@ -77,8 +77,19 @@ func (c *importCmd) readAs(err error) error {
 	if errors.Is(err, dataset.ErrMember) {
 		return fmt.Errorf("%w: choose one with --member", err)
 	}
-	if f := (*dataset.FormatError)(nil); c.As == "" && errors.As(err, &f) && f.Format != "" {
-		err = fmt.Errorf("%w (read as %s: --as names another format)", err, f.Format)
+	f := (*dataset.FormatError)(nil)
+	if !errors.As(err, &f) {
+		return err
+	}
+	var hints []string
+	if c.As == "" && f.Format != "" {
+		hints = append(hints, fmt.Sprintf("read as %s: --as names another format", f.Format))
+	}
+	if f.Skippable && c.Rejects == "" && !c.SkipInvalid {
+		hints = append(hints, "--skip-invalid leaves such records out")
+	}
+	if len(hints) > 0 {
+		err = fmt.Errorf("%w (%s)", err, strings.Join(hints, "; "))
 	}
 	return err
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 
 	"github.com/anndb/anndb/dataset"
 )
@@ -10,9 +13,9 @@ import (
 // shownRejects is how many rejected records are reported one by one.
 const shownRejects = 5
 
-// rejects writes the lines of records that cannot be decoded to a file, which is made for the first.
+// rejects counts the records that are left out, and writes them to a file, which is made for the first.
 type rejects struct {
-	path   string
+	path   string // of the file; empty for none
 	note   func(format string, args ...any)
 	names  []byte // a csv file's line of names
 	file   *os.File
@@ -20,10 +23,16 @@ type rejects struct {
 	closed bool
 }
 
-// add writes the lines of a record; those with a nil error are a csv file's line of names.
+// add leaves a record out. Lines with a nil fault are a csv file's line of names.
 func (r *rejects) add(lines []byte, fault *dataset.FormatError) error {
 	if fault == nil {
 		r.names = append(r.names[:0], lines...)
+		return nil
+	}
+	if r.n++; r.n <= shownRejects {
+		r.note("rejected: %s", message(fault))
+	}
+	if r.path == "" {
 		return nil
 	}
 	if r.file == nil {
@@ -31,24 +40,39 @@ func (r *rejects) add(lines []byte, fault *dataset.FormatError) error {
 		if r.file, err = os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
 			return err
 		}
-		lines = append(r.names, lines...)
+		if _, err := r.file.Write(r.names); err != nil {
+			return err
+		}
 	}
-	if r.n++; r.n <= shownRejects {
-		r.note("rejected: %s", message(fault))
-	}
-	if n := len(lines); lines[n-1] != '\n' {
-		lines = append(lines[:n:n], '\n')
-	}
-	_, err := r.file.Write(lines)
+	_, err := r.file.Write(rejected(lines, fault))
 	return err
+}
+
+// rejected returns what the file has of a record: its lines, so that they can be repaired and imported, in
+// formats whose lines need no header; or else the record's number, the reason, and the line if there is one.
+func rejected(lines []byte, fault *dataset.FormatError) []byte {
+	lines = bytes.TrimSuffix(lines, []byte("\n"))
+	switch fault.Format {
+	case dataset.FormatCSV, dataset.FormatTSV, dataset.FormatJSONL, dataset.FormatLibsvm:
+		return append(slices.Clip(lines), '\n')
+	}
+	text := fmt.Sprintf("record %d\t%s", fault.Record, message(fault.Err))
+	if len(lines) > 0 {
+		text += "\t" + string(lines)
+	}
+	return append([]byte(text), '\n')
 }
 
 // Close reports how many records were rejected.
 func (r *rejects) Close() error {
-	if r == nil || r.file == nil || r.closed {
+	if r == nil || r.n == 0 || r.closed {
 		return nil
 	}
 	r.closed = true
+	if r.file == nil {
+		r.note("records left out: %d", r.n)
+		return nil
+	}
 	r.note("%d records were rejected and written to %s", r.n, r.path)
 	return errors.Join(r.file.Sync(), r.file.Close())
 }

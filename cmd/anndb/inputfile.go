@@ -130,8 +130,10 @@ type source struct {
 	kind dataset.Kind
 	to   target
 	rows bool // the records are rows to import, not queries
-	// rejects takes records that cannot be decoded; nil: they are errors.
+	// rejects takes records that cannot be read; nil: they are errors.
 	rejects *rejects
+	// counting reports whether the features are only counted.
+	counting bool
 }
 
 // read opens the file, or standard input.
@@ -161,14 +163,22 @@ func (s source) open() (_ *input, err error) {
 	if s.rejects != nil {
 		o.Reject = s.rejects.add
 	}
+	in := &input{path: s.path, to: s.to}
+	if !s.counting {
+		o.Check = in.check
+	}
 	if s.path == standard { // which cannot be opened again
 		o.LabelsPath = s.labels
 	}
-	r, err := s.read(o)
+	trial := o
+	if o.Reject != nil && s.labels != "" && s.path != standard { // the file is opened again below
+		trial.Reject = func([]byte, *dataset.FormatError) error { return nil }
+	}
+	r, err := s.read(trial)
 	if err != nil {
 		return nil, err
 	}
-	in := &input{Reader: r, Schema: r.Schema(), path: s.path, to: s.to}
+	in.Reader, in.Schema = r, r.Schema()
 	defer func() {
 		if err != nil {
 			_ = in.Close()
@@ -245,7 +255,10 @@ func (s source) countFeatures() (n int, err error) {
 		return 0, usagef("the dimension is known at the end of the file: " +
 			"give it by its name, not as standard input")
 	}
-	s.kind, s.to, s.rejects = dataset.Sparse, target{}, nil
+	s.kind, s.to, s.counting = dataset.Sparse, target{}, true
+	if s.rejects != nil { // they are counted and reported when they are imported
+		s.rejects = &rejects{note: func(string, ...any) {}}
+	}
 	in, err := s.open()
 	if err != nil {
 		return 0, err
@@ -265,29 +278,29 @@ func (s source) countFeatures() (n int, err error) {
 	return n, nil
 }
 
-// Read reads the next record. Negative values of sparse records are refused here, so
-// that an import fails before it creates anything.
-func (in *input) Read(rec *dataset.Record) error {
-	if err := in.to.explain(in.Reader.Read(rec)); err != nil {
-		return err
-	}
-	if !in.filled {
-		for i, v := range rec.Features.Value {
-			if v < 0 {
-				return badInput("%s: record %q: feature %d has the negative value %g: "+
-					"sparse values must not be negative (import with --dense)",
-					in.path, rec.Key, rec.Features.Index[i]+first(in.Base), v)
-			}
+// check refuses records that no collection of the kind takes.
+func (in *input) check(rec *dataset.Record) error {
+	for i, f := range rec.Features.Index {
+		switch v := rec.Features.Value[i]; {
+		case in.filled && int(f) >= in.Dim:
+			return fmt.Errorf("feature %d, and the collection has %d dimensions from %d on",
+				f+first(in.Base), in.Dim, first(in.Base))
+		case !in.filled && v < 0:
+			return fmt.Errorf("feature %d has the negative value %g: "+
+				"sparse values must not be negative (import with --dense)", f+first(in.Base), v)
 		}
-		return nil
+	}
+	return nil
+}
+
+// Read reads the next record.
+func (in *input) Read(rec *dataset.Record) error {
+	if err := in.to.explain(in.Reader.Read(rec)); err != nil || !in.filled {
+		return err
 	}
 	rec.Vector = slices.Grow(rec.Vector, in.Dim)[:in.Dim]
 	clear(rec.Vector)
 	for i, f := range rec.Features.Index {
-		if int(f) >= in.Dim {
-			return badInput("%s: record %q has a feature %d, the collection %d dimensions from %d on",
-				in.path, rec.Key, f+first(in.Base), in.Dim, first(in.Base))
-		}
 		rec.Vector[f] = rec.Features.Value[i]
 	}
 	rec.Features.Index, rec.Features.Value = rec.Features.Index[:0], rec.Features.Value[:0]
