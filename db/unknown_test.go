@@ -229,3 +229,77 @@ func TestUnknownFeaturesOnly(t *testing.T) {
 	})
 	must(t, err)
 }
+
+// TestUnseenFeaturesPredict: features that no row has do not change the scores of labels, whatever their
+// numbers are; nor do features whose rows were deleted.
+func TestUnseenFeaturesPredict(t *testing.T) {
+	const dim, gone, never = 12, 5, 7
+	d, _ := twins(t, 0, 0)
+	err := d.Update(t.Context(), func(b *Tx) error {
+		for i := range uint32(40) {
+			x := vector.Sparse{Index: []uint32{i % 4, 8 + i%4}, Value: []float32{1, 2}}
+			if i < 3 {
+				x = vector.Sparse{Index: []uint32{i, gone, 8}, Value: []float32{1, 1, 1}}
+			}
+			r := Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%3)}, Sparse: x}
+			if err := b.Collection("numbers").Put(r); err != nil {
+				return err
+			}
+			r.Sparse, r.Features = vector.Sparse{}, features(x)
+			if err := b.Collection("names").Put(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	must(t, err)
+	for _, name := range []string{"numbers", "names"} {
+		for _, weight := range []string{"none", "tfidf"} {
+			o := &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Top: 3}, Weight: weight}
+			if _, err := d.Collection(name).Build(t.Context(), weight, o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 3 {
+			must(t, d.Update(t.Context(), func(b *Tx) error { return b.Collection(name).Delete(fmt.Append(nil, i)) }))
+		}
+		if _, err := d.Maintain(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := vector.Sparse{Index: []uint32{0, 9}, Value: []float32{1, 3}}
+	for _, weight := range []string{"none", "tfidf"} {
+		var want []Prediction
+		for i, more := range []uint32{0, gone, never, dim, dim + 100} {
+			x := vector.Sparse{Index: slices.Clone(known.Index), Value: slices.Clone(known.Value)}
+			if i > 0 {
+				at, _ := slices.BinarySearch(x.Index, more)
+				x.Index, x.Value = slices.Insert(x.Index, at, more), slices.Insert(x.Value, at, 4)
+			}
+			for name, q := range map[string]Query{"numbers": {Sparse: x}, "names": {Features: features(x)}} {
+				err := d.View(func(s *Snapshot) error {
+					o := &PredictOptions{Index: weight}
+					got, _, err := predict(t.Context(), s.Collection(name), q, o)
+					if err != nil {
+						return err
+					}
+					both, err := predictBatch(t.Context(), s.Collection(name), []Query{q, q}, o, 1)
+					if err != nil {
+						return err
+					}
+					if want == nil {
+						want = got
+					}
+					close := func(a, b Prediction) bool {
+						return a.Label == b.Label && math.Abs(float64(a.Score-b.Score)) < 1e-6
+					}
+					if len(got) != 3 || !slices.EqualFunc(got, want, close) || !slices.EqualFunc(both[1], want, close) {
+						t.Errorf("%s, %s, with feature %d: %v, together %v, want %v", name, weight, more, got, both[1], want)
+					}
+					return nil
+				})
+				must(t, err)
+			}
+		}
+	}
+}

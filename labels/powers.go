@@ -119,6 +119,15 @@ func (p *Powers) Features() int {
 // Labels returns L, the number of labels.
 func (p *Powers) Labels() int { return max(p.S.Cols, len(p.Label)) }
 
+// Seen reports whether any row has feature f. Definition 8 sums over the features of the data set,
+// so it leaves out the others.
+func (p *Powers) Seen(f int) bool {
+	if p.Feature == nil {
+		return f < p.Features()
+	}
+	return f < len(p.Feature) && p.Feature[f] > 0
+}
+
 // Pairs returns the number of entries of a feature.
 func (p *Powers) Pairs(f int) int {
 	switch {

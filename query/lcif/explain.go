@@ -29,7 +29,8 @@ type FeatureShare struct {
 	Value float64 `json:"value"`
 	// Power is the cosine of the feature's and the label's column to the power β.
 	Power float64 `json:"power"`
-	// Share is the part of the label's score: (1−λ)·x·Power / Σx (definition 8).
+	// Share is the part of the label's score: (1−λ)·x·Power / Σx (definition 8), with
+	// Σx over the features that any training row has.
 	Share float64 `json:"share"`
 }
 
@@ -133,10 +134,7 @@ func (p *Predictor) explainFeatures(v *View, e *LabelExplanation) {
 		return
 	}
 	m := v.power(p.params.Beta)
-	total := 0.0
-	for _, x := range p.unit.Value {
-		total += max(0, float64(x))
-	}
+	total := divisor(m, p.unit)
 	for i, f := range p.unit.Index {
 		x := float64(p.unit.Value[i])
 		c := labels.Power(m.At(int(f), int(e.Label)), p.params.Beta/m.Beta)

@@ -139,10 +139,9 @@ func (g *featureGroup) take(queries *vector.CSR, lo, hi int) {
 	g.row, g.rowX, g.rare = g.row[:0], g.rowX[:0], g.rare[:0]
 	least := leastFrequent(m)
 	for i := lo; i < hi; i++ {
-		q, total := queries.Row(i), 0.0
+		q := queries.Row(i)
 		for e, f := range q.Index {
 			x := max(0, float64(q.Value[e]))
-			total += x
 			pairs := m.Pairs(int(f))
 			switch {
 			case x == 0 || pairs == 0:
@@ -158,7 +157,7 @@ func (g *featureGroup) take(queries *vector.CSR, lo, hi int) {
 					append(g.rowX, weightOf(m, f, x, 1))
 			}
 		}
-		g.queries = append(g.queries, groupQuery{len(g.row), len(g.rare), total})
+		g.queries = append(g.queries, groupQuery{len(g.row), len(g.rare), divisor(m, q)})
 	}
 }
 

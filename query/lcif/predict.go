@@ -46,9 +46,9 @@ func (p *Predictor) SetStrategy(s postings.Strategy) { p.scratch.Strategy = s }
 // predicted, so there may be fewer than Top. If no label has evidence, as for a query without
 // known features, the scores are the view's Prior: the most frequent labels are first.
 //
-// q need not have unit length. Features that the view does not know contribute only to its
-// length, unless the view keeps a selection of features: then they and the features that are
-// not kept are ignored. All sums have a fixed order, so equal inputs give equal bits.
+// q need not have unit length. Features that no training row has contribute only to its length,
+// whatever their numbers, unless the view keeps a selection of features: then they and the features
+// that are not kept are ignored. All sums have a fixed order, so equal inputs give equal bits.
 //
 // A value below zero counts as zero in feature scores; a source of neighbours may reject it.
 //

@@ -70,7 +70,8 @@ func (r lcifReference) second(q []float64, j, k, degree int, alpha float64) floa
 	return above / below
 }
 
-// feature is definition 8 for label j over the cosines of definition 7.
+// feature is definition 8 for label j over the cosines of definition 7. A feature that no row has is
+// not one of the M features that it sums over.
 func (r lcifReference) feature(q []float64, j int, beta float64) float64 {
 	var above, below float64
 	for f := range q {
@@ -85,7 +86,9 @@ func (r lcifReference) feature(q []float64, j int, beta float64) float64 {
 		if dot > 0 {
 			above += q[f] * math.Pow(dot/math.Sqrt(ff*ll), beta)
 		}
-		below += q[f]
+		if ff > 0 { // one of the features of the data set
+			below += q[f]
+		}
 	}
 	if below == 0 {
 		return 0

@@ -154,15 +154,14 @@ func secondOrder(graph *vector.CSR, row uint32, alpha float64) (vector.Sparse, f
 }
 
 // featureScores appends the feature-based confidence scores (definition 8, Algorithm 5) of a
-// query to dst: FLⱼ = Σᵢ xᵢ·Sᵢⱼ^β / Σᵢ xᵢ, over the values above zero:
-// as in the training rows, values below zero are ignored. The length of a feature's column is
-// part of its weight, that of a label's column is applied to the sum. Frequent features are
-// added first. O(Σ labels of the features).
+// query to dst: FLⱼ = Σᵢ xᵢ·Sᵢⱼ^β / Σᵢ xᵢ, over the values above zero of features that any
+// training row has: as in the training rows, values below zero are ignored. The length of a
+// feature's column is part of its weight, that of a label's column is applied to the sum.
+// Frequent features are added first. O(Σ labels of the features).
 func featureScores(t *tally, m *labels.Powers, beta float64, q vector.Sparse, dst *vector.Sparse) {
 	raise := beta / m.Beta
-	total, entries, rare := 0.0, 0, 0
-	for i, f := range q.Index {
-		total += max(0, float64(q.Value[i]))
+	total, entries, rare := divisor(m, q), 0, 0
+	for _, f := range q.Index {
 		entries += m.Pairs(int(f))
 		if !frequent(m, f) {
 			rare++
@@ -184,6 +183,16 @@ func featureScores(t *tally, m *labels.Powers, beta float64, q vector.Sparse, ds
 		}
 	}
 	t.drain(dst, total, m.Label, raise)
+}
+
+// divisor returns Σᵢ xᵢ of definition 8.
+func divisor(m *labels.Powers, q vector.Sparse) (total float64) {
+	for i, f := range q.Index {
+		if x := float64(q.Value[i]); x > 0 && m.Seen(int(f)) {
+			total += x
+		}
+	}
+	return total
 }
 
 // weightOf returns the weight of a query's value x of feature f, which includes the length of
