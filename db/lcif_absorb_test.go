@@ -440,9 +440,6 @@ func inMemory(ctx context.Context, st *state.Collection, a *lcifindex.Arrays, m 
 		Features: m.Dim, Keep: a.Keep, Labels: b.Matrix(),
 		Before: func(a, b uint32) bool { return names[a] < names[b] },
 	}
-	for l := range names {
-		view.Prior = append(view.Prior, float32(len(b.Matrix().Column(l)))/float32(st.Entry.Live))
-	}
 	units := lcif.UnitRows(rows, view)
 	counted := &vector.CSR{Ptr: units.Ptr, Index: units.Index, Value: slices.Clone(units.Value), Cols: units.Cols}
 	for i, x := range counted.Value {

@@ -310,9 +310,8 @@ func TestLCIFMisuse(t *testing.T) {
 	}
 }
 
-// A query without known features is predicted by how many rows have each label:
-// a set has the most frequent one, and so do batches, dense models and models that
-// maintenance has brought up to date.
+// A query without evidence gets no label and the answer says so; on request it gets the labels that
+// most rows have: alone and in batches, by all kinds, and after maintenance.
 func TestPredictWithoutEvidence(t *testing.T) {
 	d := openTemp(t, nil)
 	put := func(coll string, n int, label string) {
@@ -340,6 +339,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
+	models := map[string][]string{"sparse": {"labels", "sbt", "pt", "at"}, "dense": {"labels"}}
 	check := func(coll string, want string, score float32) {
 		t.Helper()
 		q := Query{Sparse: vector.Sparse{Index: []uint32{900}, Value: []float32{1}}}
@@ -347,21 +347,39 @@ func TestPredictWithoutEvidence(t *testing.T) {
 			q = Query{Vector: []float32{0, 0}}
 		}
 		err := d.View(func(s *Snapshot) error {
-			got, stats, err := predict(t.Context(), s.Collection(coll), q, &PredictOptions{Explain: true})
-			if err != nil {
-				return err
-			}
-			if len(got) != 1 || got[0].Label != want || got[0].Score != score || !got[0].Predicted || !stats.Prior ||
-				got[0].Why.Score != float64(score) {
-				t.Errorf("%s: %+v, %+v, want %s with %g", coll, got, stats, want, score)
-			}
-			many, err := predictBatch(t.Context(), s.Collection(coll), []Query{q, q, q}, &PredictOptions{Top: 2}, 1)
-			if err != nil {
-				return err
-			}
-			for _, p := range many {
-				if len(p) != 2 || p[0].Label != want || p[0].Score != score || p[1].Predicted {
-					t.Errorf("%s in a batch: %+v, want %s with %g first", coll, p, want, score)
+			for _, m := range models[coll] {
+				none, err := s.Collection(coll).Predict(t.Context(), q, &PredictOptions{Index: m, Explain: true})
+				if err != nil {
+					return err
+				}
+				if !none.NoEvidence || len(none.Labels) > 0 || none.Why != nil {
+					t.Errorf("%s, %s: %+v, want no evidence and no label", coll, m, none)
+				}
+				o := &PredictOptions{Index: m, Explain: true, Frequent: true}
+				got, err := s.Collection(coll).Predict(t.Context(), q, o)
+				if err != nil {
+					return err
+				}
+				if l := got.Labels; !got.NoEvidence || len(l) != 1 || l[0].Label != want || l[0].Score != score ||
+					!l[0].Predicted || float32(l[0].Why.Score) != score {
+					t.Errorf("%s, %s: %+v, want %s with %g", coll, m, got, want, score)
+				}
+				known := Query{Sparse: vector.Sparse{Index: []uint32{7}, Value: []float32{1}}}
+				if coll == "dense" {
+					known = Query{Vector: []float32{1, 0}}
+				}
+				many, err := s.Collection(coll).PredictBatch(t.Context(), []Query{q, known, q},
+					&PredictOptions{Index: m, Top: 2, Frequent: true})
+				if err != nil {
+					return err
+				}
+				for i, p := range many {
+					if p.NoEvidence != (i != 1) || len(p.Labels) == 0 {
+						t.Errorf("%s, %s, query %d of a batch: %+v", coll, m, i, p)
+					}
+					if l := p.Labels; i != 1 && (len(l) != 2 || l[0].Label != want || l[0].Score != score || l[1].Predicted) {
+						t.Errorf("%s, %s in a batch: %+v, want %s with %g first", coll, m, p, want, score)
+					}
 				}
 			}
 			return nil
@@ -377,6 +395,14 @@ func TestPredictWithoutEvidence(t *testing.T) {
 		o := &LCIF{Params: params}
 		if _, err := d.Collection(coll).Build(t.Context(), "labels", o); err != nil {
 			t.Fatal(err)
+		}
+		if coll == "sparse" {
+			trees := map[string]IndexOptions{"sbt": &SBT{}, "pt": &PT{}, "at": &AT{}}
+			for name, o := range trees {
+				if _, err := d.Collection(coll).Build(t.Context(), name, o); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 		check(coll, "often", 0.75)
 		put(coll, 40, "seldom")

@@ -20,6 +20,9 @@ type PredictOptions struct {
 	Index string // the label model; the collection's only one if empty
 	Top   int    // if above zero, return the Top best labels instead of the set that the model predicts
 	Set   bool   // with Top: also those of the set that are not among the Top best
+	// Frequent predicts the most frequent labels of the collection for a query without evidence, as many
+	// as a row has on average; without it such a query gets none.
+	Frequent bool
 	// Params replace the parameters of a model of kind lcif. A Beta other than the model's gives exact
 	// results, but slowly.
 	Params *lcif.Params
@@ -32,7 +35,11 @@ type PredictOptions struct {
 
 // Predictions is the answer to a prediction.
 type Predictions struct {
-	Labels []Prediction // highest score first
+	Labels []Prediction // best first
+	// NoEvidence reports that the model knows nothing of the query: none of its features, or for kind
+	// lcif no label of its nearest rows and features. Labels is then empty, or with
+	// PredictOptions.Frequent it has the most frequent labels, scored by their shares of the rows.
+	NoEvidence bool
 	// Why is the path through a tree, of several trees that of the predicted class; nil without
 	// PredictOptions.Explain and for LCIF.
 	Why   *Reason
@@ -90,7 +97,13 @@ func predictLabels(
 		return out, err
 	}
 	out.Labels, out.Stats = named(nil, model.Label, a.Labels), PredictStats{a.Stats, resolved.unknown}
-	if o.Explain {
+	out.NoEvidence = a.Stats.NoEvidence
+	switch {
+	case out.NoEvidence && o.Frequent:
+		if out.Labels, err = frequentLabels(st, o); err != nil {
+			return Predictions{}, err
+		}
+	case o.Explain && !out.NoEvidence:
 		if err := explainLabels(st, &out, a); err != nil {
 			return Predictions{}, err
 		}

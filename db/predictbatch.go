@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -118,14 +119,31 @@ func predictShared(
 		return names[label]
 	}
 	var room []Prediction // shared by the predictions of several queries
-	return model.PredictMany(ctx, all, &ask, func(i int, found []kind.Ranked) {
+	done, err = model.PredictMany(ctx, all, &ask, func(i int, a kind.LabelAnswer) {
+		out[i].NoEvidence = a.Stats.NoEvidence
 		at := len(room)
-		room = named(room, name, found)
+		room = named(room, name, a.Labels)
 		if n := len(room); n > at {
 			out[i].Labels = room[at:n:n]
 		}
-		if cap(room)-len(room) < len(found) {
-			room = make([]Prediction, 0, max(len(b.queries), 4*len(found)))
+		if cap(room)-len(room) < len(a.Labels) {
+			room = make([]Prediction, 0, max(len(b.queries), 4*len(a.Labels)))
 		}
 	})
+	if !done || err != nil || !b.options.Frequent {
+		return done, err
+	}
+	var frequent []Prediction
+	for i := range out {
+		if !out[i].NoEvidence {
+			continue
+		}
+		if frequent == nil {
+			if frequent, err = frequentLabels(st, b.options); err != nil {
+				return true, err
+			}
+		}
+		out[i].Labels = slices.Clone(frequent)
+	}
+	return true, nil
 }

@@ -112,9 +112,6 @@ func reasonOfHit(e *query.Explanation) *Reason {
 
 // reasonOfLabel explains the score of a label by rows and features.
 func reasonOfLabel(st *state.Collection, e *lcif.LabelExplanation) (*Reason, error) {
-	if e.Prior > 0 {
-		return &Reason{Text: "share of the rows with the label", Score: e.Prior}, nil
-	}
 	rows, features := Reason{Text: "rows", Score: e.Instance}, Reason{Text: "features", Score: e.Feature}
 	for _, n := range e.Neighbors {
 		key, err := st.Key(n.Row)

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"os"
@@ -119,7 +120,18 @@ func (f askFlags) fromWords() askFlags {
 // isFile reports whether a word names a file. One without a dot or slash is a word.
 func isFile(word string) bool {
 	info, err := os.Stat(word)
-	return err == nil && !info.IsDir() && strings.ContainsAny(word, `./\`)
+	return err == nil && !info.IsDir() && maybeFile(word)
+}
+
+// maybeFile reports whether a word may name a file.
+func maybeFile(word string) bool { return strings.ContainsAny(word, `./\`) }
+
+// mistaken refuses a query of one word that may name a file, if it names neither a file nor a feature.
+func (f askFlags) mistaken(u *unknownFeatures) error {
+	if len(f.Words) == 1 && maybeFile(f.Words[0]) && u.unknown[f.Words[0]] {
+		return fmt.Errorf("%q names neither a file nor a feature of a row", f.Words[0])
+	}
+	return nil
 }
 
 // literal reads the vector or the features that words are, as the collection has them. first is

@@ -312,6 +312,7 @@ func (t *labelTest) evaluate(
 	}
 	add("labels a row", r.Cardinality, nil)
 	add("predicted a row", r.Predicted, nil)
+	add("rows without evidence", float64(p.blind)/float64(max(1, p.n)), nil)
 	if err := t.decisions(a, s, model, add); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ type predictCmd struct {
 
 	Index    string `help:"Label model to ask; the only one if not given."`
 	Top      int    `short:"k" help:"The best so many labels, whatever the thresholds." default:"0"`
+	Frequent bool   `help:"Predict the most frequent labels for a query of which the model knows nothing, instead of none."`
 	Explain  bool   `help:"Show the rows and features behind each label, or the decisions of a tree."`
 	Strategy string `help:"How a label model of a sparse collection searches for neighbours: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
 	Evidence int    `help:"Rows and features that an explanation or decision shows; 0 for all." default:"5"`
@@ -66,6 +67,7 @@ func (c *predictCmd) Run(a *app) error {
 		}
 		o := &db.PredictOptions{
 			Index: c.Index, Top: c.Top, Where: filter, Strategy: strategy.String(), Explain: c.Explain,
+			Frequent: c.Frequent,
 		}
 		p := predicting{a: a, s: s, info: info, total: queries.total, options: o}
 		bare := 0
@@ -78,7 +80,11 @@ func (c *predictCmd) Run(a *app) error {
 		if err != nil {
 			return w.out.Discard(err)
 		}
+		if err := c.mistaken(&p.unknown); err != nil {
+			return w.out.Discard(err)
+		}
 		p.unknown.note(a)
+		c.noteBlind(a, p.blind, p.n)
 		if err := w.out.Close(); err != nil {
 			return err
 		}
@@ -88,13 +94,26 @@ func (c *predictCmd) Run(a *app) error {
 	})
 }
 
+// noteBlind says of how many queries the model knows nothing.
+func (c *predictCmd) noteBlind(a *app, blind, queries int) {
+	switch {
+	case blind == 0:
+	case c.Frequent:
+		a.note("no evidence for %d of %d queries: the most frequent labels are predicted", blind, queries)
+	default:
+		a.note("no evidence for %d of %d queries: no label is predicted (--frequent predicts the most frequent ones)",
+			blind, queries)
+	}
+}
+
 // answers is a table of predictions.
 type answers struct {
 	out *table.Stream
 	add func(q labelQuery, found db.Predictions) error
 }
 
-// answers begins the table that the flags ask for.
+// answers begins the table that the flags ask for. For programs its last column reports whether a
+// query is without evidence; people, and readers of reasons, see that in place of its labels.
 func (c *predictCmd) answers(a *app, tree bool) (w answers, err error) {
 	people, inJSON := a.People(), a.InJSON()
 	var columns []string
@@ -107,12 +126,16 @@ func (c *predictCmd) answers(a *app, tree bool) (w answers, err error) {
 			for _, p := range found.Labels {
 				labels = append(labels, scoredLabel{p.Label, p.Score})
 			}
-			w.out.Add(key, labels, newReasonJSON(found.Why, c.Evidence))
+			w.out.Add(key, labels, explanation(found.Why, c.Evidence), found.NoEvidence)
 		}
 	case c.Explain && tree:
 		columns = reasonColumns("labels")
 		add = func(key string, found db.Predictions) {
-			c.addReason(w.out, key, c.withScores(found.Labels), nil, found.Why, people)
+			why := found.Why
+			if found.NoEvidence {
+				why = &db.Reason{Text: noEvidence}
+			}
+			c.addReason(w.out, key, c.withScores(found.Labels), nil, why, people)
 		}
 	case c.Explain && !inJSON:
 		columns = reasonColumns("label")
@@ -124,13 +147,19 @@ func (c *predictCmd) answers(a *app, tree bool) (w answers, err error) {
 					query = nil
 				}
 			}
+			if found.NoEvidence && len(found.Labels) == 0 {
+				c.addReason(w.out, query, nil, nil, &db.Reason{Text: noEvidence}, people)
+			}
 		}
 	default:
 		columns = []string{"query", "rank", "label", "score:4"}
 		if c.Explain {
 			columns = append(columns, "explanation")
 		}
-		add = func(key string, found db.Predictions) { c.addPlain(w.out, key, found.Labels) }
+		add = func(key string, found db.Predictions) { c.addPlain(w.out, key, found, people) }
+	}
+	if !people && (inJSON || !c.Explain) {
+		columns = append(columns, "no_evidence")
 	}
 	w.add = func(q labelQuery, found db.Predictions) error {
 		add(q.key, found)
@@ -139,6 +168,9 @@ func (c *predictCmd) answers(a *app, tree bool) (w answers, err error) {
 	w.out, err = a.Stream(columns...)
 	return w, err
 }
+
+// noEvidence is written in place of the labels or reasons of a query of which the model knows nothing.
+const noEvidence = "no evidence"
 
 // byTree reports whether a tree is asked.
 func (c *predictCmd) byTree(s *db.Snapshot) (bool, error) {
@@ -169,6 +201,7 @@ type predicting struct {
 
 	n       int           // queries so far
 	took    time.Duration // by predictions
+	blind   int           // queries without evidence
 	unknown unknownFeatures
 }
 
@@ -219,6 +252,9 @@ func (p *predicting) batch(batch []labelQuery, f func(labelQuery, db.Predictions
 	p.a.progress.Update("predict", p.n, p.total)
 	for i, q := range batch {
 		p.unknown.add(p.info, q.query, found[i].Stats.Unknown)
+		if found[i].NoEvidence {
+			p.blind++
+		}
 		if err := f(q, found[i]); err != nil {
 			return err
 		}
@@ -244,14 +280,28 @@ func (p *predicting) all(queries []db.Query) ([][]db.Prediction, error) {
 	return out, err
 }
 
-// addPlain writes one row a label, with all that is known of it as one JSON value.
-func (c *predictCmd) addPlain(t *table.Stream, key string, found []db.Prediction) {
-	for rank, p := range found {
-		values := []any{key, rank + 1, p.Label, p.Score}
+// addPlain writes one row a label, with all that is known of it as one JSON value, and one row for a
+// query without evidence that has no label.
+func (c *predictCmd) addPlain(t *table.Stream, key string, found db.Predictions, people bool) {
+	add := func(rank, label, score any, why *db.Reason) {
+		values := []any{key, rank, label, score}
 		if c.Explain {
-			values = append(values, newReasonJSON(p.Why, c.Evidence))
+			values = append(values, explanation(why, c.Evidence))
+		}
+		if !people {
+			values = append(values, found.NoEvidence)
 		}
 		t.Add(values...)
+	}
+	for rank, p := range found.Labels {
+		add(rank+1, p.Label, p.Score, p.Why)
+	}
+	switch {
+	case !found.NoEvidence || len(found.Labels) > 0:
+	case people:
+		add(nil, noEvidence, nil, nil)
+	default:
+		add(nil, nil, nil, nil)
 	}
 }
 

@@ -37,6 +37,14 @@ func newReasonJSON(r *db.Reason, most int) reasonJSON {
 	return out
 }
 
+// explanation is newReasonJSON of a reason, or nothing if there is none.
+func explanation(r *db.Reason, most int) any {
+	if r == nil {
+		return nil
+	}
+	return newReasonJSON(r, most)
+}
+
 // isEvidence reports whether a part is a row or a feature, of which --evidence bounds the number.
 func isEvidence(r *db.Reason) bool { return r.Key != nil || r.Feature != "" }
 

@@ -185,6 +185,9 @@ func (c *searchCmd) search(a *app, s *db.Snapshot, info db.CollectionInfo, o *db
 		a.progress.Update("search", work.queries, queries.total)
 	}
 	a.progress.End()
+	if err := c.mistaken(&unknown); err != nil {
+		return h.out.Discard(err)
+	}
 	unknown.note(a)
 	if err := h.out.Close(); err != nil {
 		return err

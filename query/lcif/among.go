@@ -8,7 +8,7 @@ import (
 	"github.com/anndb/anndb/postings"
 )
 
-// Among returns a view whose neighbors are only rows of a set. Feature scores, the prior and the
+// Among returns a view whose neighbors are only rows of a set. Feature scores and the
 // graph of second-order scores remain those of all rows.
 func (v *View) Among(rows *roaring.Bitmap) *View {
 	out := *v

@@ -35,7 +35,7 @@ func PredictBatch(ctx context.Context, v *View, queries *vector.CSR, params *Par
 
 // PredictRows predicts labels for every row of queries on one goroutine, and calls each with
 // the results of Predict, in the order of the rows. A result is valid until each returns;
-// during the call Set and AppendSet refer to that row. PredictRows is much faster than Predict
+// during the call Set, AppendSet and NoEvidence refer to that row. PredictRows is much faster than Predict
 // row by row, since the rows share reading the index and the feature–label matrix. Errors:
 // those of Predict, with the number of the row or, if it is unknown, of an earlier one; each
 // may have been called for some of the rows before it.

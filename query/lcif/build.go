@@ -38,34 +38,11 @@ type lcifModel struct {
 	without func(*roaring.Bitmap) NeighborSource
 }
 
-// priors returns, for each label, its share of the rows that are not in without.
-func priors(sets *labels.Matrix, without []int) []float32 {
-	out := make([]float32, sets.Labels())
-	rows := sets.Rows() - len(without)
-	if rows < 1 {
-		return out
-	}
-	count := make([]int, len(out))
-	for l := range out {
-		count[l] = len(sets.Column(l))
-	}
-	for _, r := range without {
-		for _, l := range sets.Row(r) {
-			count[l]--
-		}
-	}
-	for l, n := range count {
-		out[l] = float32(n) / float32(rows)
-	}
-	return out
-}
-
 // buildLCIF trains on the rows. It reads only Neighbors, InstanceOnly and Workers of the
 // options.
 func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, features int,
 	o CVOptions) (*lcifModel, error) {
 	m := &lcifModel{view: &View{Features: rows.Cols, Labels: sets}, rows: rows, without: o.Neighbors}
-	m.view.Prior = priors(sets, nil)
 	if features > 0 && features < rows.Cols {
 		m.view.SelectFeatures(labels.SelectFeatures(rows, features))
 	}
@@ -205,7 +182,6 @@ func (m *lcifModel) leaveOut(ctx context.Context, rows []int, sets *labels.Matri
 		out.Add(uint32(r))
 	}
 	view.Neighbors = m.without(out)
-	view.Prior = priors(sets, rows)
 	if o.Graph > 0 {
 		var err error
 		if view.Graph, err = neighborGraph(ctx, view.Neighbors, m.rows, m.units,

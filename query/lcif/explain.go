@@ -44,9 +44,6 @@ type LabelExplanation struct {
 	// Instance and Feature are the two terms of definition 9, including their weights.
 	Instance float64 `json:"instance"`
 	Feature  float64 `json:"feature"`
-	// Prior is the score of a label that is predicted by its frequency, because no label has
-	// evidence; Instance and Feature are then zero.
-	Prior float64 `json:"prior,omitempty"`
 	// Neighbors and Features are those with a share, largest first, ties by number.
 	Neighbors []NeighborShare `json:"neighbors,omitempty"`
 	Features  []FeatureShare  `json:"features,omitempty"`
@@ -77,11 +74,6 @@ func (p *Predictor) ExplainLabels(ctx context.Context, v *View, q vector.Sparse,
 			e.Score = float64(p.scores.Value[i])
 		}
 		e.Predicted = slices.ContainsFunc(predicted, func(r labels.Ranked) bool { return r.Label == l })
-		if p.stats.Prior {
-			e.Prior = e.Score
-			out = append(out, e)
-			continue
-		}
 		p.explainNeighbors(v, &e)
 		p.explainFeatures(v, &e)
 		out = append(out, e)

@@ -1,7 +1,6 @@
 package lcif
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -371,20 +370,15 @@ type wrongLabels struct{ *labels.Matrix }
 
 func (wrongLabels) Labels() int { return 1 }
 
-// A query without any evidence is predicted by the labels' frequencies, one at a
-// time and in batches, and so are rows of a cross-validation.
-func TestNoEvidenceMeansTheMostFrequentLabels(t *testing.T) {
+// A query without any evidence gets no label, one at a time and in batches, and so do rows of a
+// cross-validation, even where the best label is always predicted.
+func TestNoEvidenceMeansNoLabels(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 200, 3)
 	view, counts, err := Build(ctx, x, y, 0, 1)
 	must(t, err)
 	must(t, view.AddPower(counts, 1))
 	must(t, view.Validate())
-	var want []labels.Ranked
-	for l := range y.Labels() {
-		want = append(want, labels.Ranked{Label: uint32(l), Score: float32(len(y.Column(l))) / 200})
-	}
-	slices.SortStableFunc(want, func(a, b labels.Ranked) int { return cmp.Compare(b.Score, a.Score) })
 	queries := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 99}
 	for range 40 { // a group of them, with others between
 		queries.Append(vector.Sparse{})
@@ -395,25 +389,31 @@ func TestNoEvidenceMeansTheMostFrequentLabels(t *testing.T) {
 		"top":       {K: 5, Lambda: 0.5, Top: 3},
 		"best":      {K: 5, Lambda: 1},
 		"features":  {Lambda: 0, Top: 20},
-		"threshold": {K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: float64(want[2].Score), KeepTop: true}},
+		"threshold": {K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.01, KeepTop: true}},
 		"keep top":  {K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.99, KeepTop: true}},
 	} {
-		n := map[string]int{"top": 3, "best": 1, "features": len(want), "threshold": 3, "keep top": 1}[name]
 		batch, err := PredictBatch(ctx, view, queries, &p, 2, nil)
 		must(t, err)
 		one := NewPredictor()
 		for i := range queries.Rows() {
 			got, stats, err := one.Predict(ctx, view, queries.Row(i), &p, nil)
-			if err != nil || !slices.Equal(got, batch[i]) || stats.Prior != (i%3 < 2) {
+			if err != nil || !slices.Equal(got, batch[i]) || stats.NoEvidence != (i%3 < 2) ||
+				stats.NoEvidence != (len(got) == 0) {
 				t.Fatalf("%s: query %d: %v, in a batch %v, %+v, %v", name, i, got, batch[i], stats, err)
 			}
-			if i%3 < 2 && !slices.Equal(got, want[:n]) {
-				t.Fatalf("%s: query %d: %v, want %v", name, i, got, want[:n])
+		}
+		seen := 0
+		_, err = one.PredictRows(ctx, view, queries, &p, func(i int, _ []labels.Ranked) {
+			if seen++; one.NoEvidence() != (i%3 < 2) {
+				t.Errorf("%s: query %d of many: no evidence %v", name, i, one.NoEvidence())
 			}
+		})
+		if err != nil || seen != queries.Rows() {
+			t.Errorf("%s: %d rows, %v", name, seen, err)
 		}
 	}
 	all, err := NewPredictor().ExplainLabels(ctx, view, vector.Sparse{}, &Params{K: 5, Lambda: 0.5}, nil)
-	if err != nil || len(all) != 1 || all[0].Prior != float64(want[0].Score) || all[0].Instance+all[0].Feature != 0 {
+	if err != nil || len(all) != 0 {
 		t.Errorf("explained by %+v, %v", all, err)
 	}
 	// The tuner sees the same.
@@ -436,12 +436,6 @@ func TestNoEvidenceMeansTheMostFrequentLabels(t *testing.T) {
 		must(t, err)
 		if want, _ := plain(t, held, s); !equalMeasures(got[0], want) {
 			t.Errorf("λ %g: measured %+v, predictions %+v", lambda, got[0], want)
-		}
-		for _, part := range held.Parts {
-			part.View.Prior = nil
-		}
-		if none, _ := plain(t, held, s); equalMeasures(got[0], none) {
-			t.Errorf("λ %g: rows without features do not count", lambda)
 		}
 	}
 }

@@ -40,7 +40,7 @@ type Stats struct {
 	Instance   int  // labels with an instance score
 	Feature    int  // labels with a feature score
 	Candidates int  // labels with any score (definition 9)
-	Prior      bool // no label has evidence: scores are frequencies
+	NoEvidence bool // no label has any score
 	// Search describes the search for the neighbours, if its source counts that.
 	Search postings.Stats
 }

@@ -43,8 +43,8 @@ func (p *Predictor) SetStrategy(s postings.Strategy) { p.scratch.Strategy = s }
 // Predict appends the labels predicted for q to dst, highest score first, ties by the smaller
 // label or by the view's Before: the Top best ones, or the set that the thresholds select
 // (Algorithm 6). Scores are those of definition 9, in 0…1. A label without evidence is not
-// predicted, so there may be fewer than Top. If no label has evidence, as for a query without
-// known features, the scores are the view's Prior: the most frequent labels are first.
+// predicted, so there may be fewer than Top, and none for a query without known features
+// (Stats.NoEvidence).
 //
 // q need not have unit length. Features that no training row has contribute only to its length,
 // whatever their numbers, unless the view keeps a selection of features: then they and the features
@@ -81,6 +81,9 @@ func (p *Predictor) Set() []uint32 {
 	}
 	return p.set
 }
+
+// NoEvidence reports whether no label has a score in the last prediction.
+func (p *Predictor) NoEvidence() bool { return p.scores.Len() == 0 }
 
 // AppendSet appends the labels of Set that dst, a ranking of the same prediction, does not
 // contain, best first.
@@ -176,9 +179,9 @@ func (p *Predictor) score(v *View) {
 		featureScores(&p.tally, v.power(p.params.Beta), p.params.Beta, p.unit, &p.feature)
 	}
 	combine(p.params.Lambda, p.instance, p.feature, &p.scores)
-	p.fallBack(v)
 	p.stats.Instance, p.stats.Feature, p.stats.Candidates = p.instance.Len(), p.feature.Len(),
 		p.scores.Len()
+	p.stats.NoEvidence = p.NoEvidence()
 }
 
 // block computes scores for rows lo to hi of queries, one after the other, and calls each after
@@ -278,21 +281,6 @@ func (p *Predictor) scoreShared(v *View, i int, want *scoreFilter) {
 	}
 	sum, total := p.group.of(i)
 	combineSums(p.params.Lambda, p.instance, sum, p.group.powers.Label, total, want, &p.scores)
-	p.fallBack(v)
-}
-
-// fallBack uses the labels' frequencies as scores if no label has evidence.
-func (p *Predictor) fallBack(v *View) {
-	p.stats.Prior = p.scores.Len() == 0 && len(v.Prior) > 0
-	if !p.stats.Prior {
-		return
-	}
-	for l, x := range v.Prior {
-		if x > 0 {
-			p.scores.Index = append(p.scores.Index, uint32(l))
-			p.scores.Value = append(p.scores.Value, x)
-		}
-	}
 }
 
 // renew empties scores before the next ones are computed.

@@ -396,7 +396,6 @@ type sweeper struct {
 	feature [][]float32 // feature scores of the row, by β
 	spread  [][]float32 // memory for feature scores that are stored as a list
 	blended []float32
-	prior   []float32 // scores of a row without evidence, by label
 	tally   tally
 	second  vector.Sparse
 	ranked  []labels.Ranked
@@ -437,7 +436,6 @@ func (w *sweeper) row(part, r, at int) {
 		list = list[:min(w.s.deep, len(list))]
 	}
 	place := w.candidates(view, list, at)
-	w.prior = view.Prior
 	n := len(w.label)
 	for b, m := range w.s.betas {
 		row := m[at]
@@ -557,17 +555,9 @@ func (w *sweeper) blend(j *sweepJob, inst []float32) []float32 {
 	return out
 }
 
-// take counts or keeps the scores of a row, or its labels' frequencies if no label has a score.
+// take counts or keeps the scores of a row, by the labels of w.label.
 func (w *sweeper) take(j *sweepJob, at int, scores []float32) {
-	if !w.takeScores(j, at, w.label, scores) {
-		w.takeScores(j, at, w.all[:len(w.prior)], w.prior)
-	}
-}
-
-// takeScores counts or keeps the scores of a row, by label, and reports whether
-// any is above zero.
-func (w *sweeper) takeScores(j *sweepJob, at int, label []uint32, scores []float32) bool {
-	kept := &w.kept[j.at]
+	label, kept := w.label[:len(scores)], &w.kept[j.at]
 	var best float32
 	for _, x := range scores {
 		if x > best {
@@ -576,7 +566,7 @@ func (w *sweeper) takeScores(j *sweepJob, at int, label []uint32, scores []float
 	}
 	switch {
 	case !(best > 0):
-		return false
+		return
 	case kept.count != nil:
 		for _, x := range scores {
 			if x > 0 {
@@ -584,14 +574,14 @@ func (w *sweeper) takeScores(j *sweepJob, at int, label []uint32, scores []float
 			}
 		}
 		kept.count[math.Float32bits(best)>>countShift]--
-		return true
+		return
 	case kept.of != nil:
 		for i, x := range scores {
 			if x > 0 {
 				kept.of[int(label[i])*labelBuckets+labelBucket(x)]++
 			}
 		}
-		return true
+		return
 	}
 	// Labels that tie with the best are kept: the smallest of them is the best.
 	least := min(max(j.least, math.SmallestNonzeroFloat32), best)
@@ -630,5 +620,4 @@ func (w *sweeper) takeScores(j *sweepJob, at int, label []uint32, scores []float
 			}
 		}
 	}
-	return true
 }

@@ -103,10 +103,6 @@ type View struct {
 	// Powers holds S for one or more powers; without any there are only instance scores. For
 	// another power the first one is raised entry by entry, which is correct but slow.
 	Powers []labels.Powers
-	// Prior is the share of the training rows that have each label, by which a query without
-	// any evidence is predicted. It may be shorter than the labels; the remaining labels have
-	// none. nil predicts no labels for such queries.
-	Prior []float32
 	// Before breaks ties of scores: it reports whether label a precedes label b. nil orders
 	// labels by number.
 	Before labels.Before
@@ -172,14 +168,6 @@ func (v *View) Validate() error {
 		// Labels ascend, so the last is the largest.
 		if r := v.Labels.Row(i); len(r) > 0 && int(r[len(r)-1]) >= v.Labels.Labels() {
 			return fail("row %d has label %d of %d", i, r[len(r)-1], v.Labels.Labels())
-		}
-	}
-	if len(v.Prior) > v.Labels.Labels() {
-		return fail("frequencies of %d labels, there are %d", len(v.Prior), v.Labels.Labels())
-	}
-	for l, x := range v.Prior {
-		if !(x >= 0 && x <= 1) {
-			return fail("label %d has the frequency %g", l, x)
 		}
 	}
 	if g := v.Graph; g != nil {

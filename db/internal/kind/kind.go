@@ -224,10 +224,10 @@ type LabelPredictor interface {
 	HasNeighbors() bool
 	// Predict appends to the labels of an answer, best first, and fills in the rest.
 	Predict(ctx context.Context, x vector.Sparse, o *LabelAsk, a *LabelAnswer) error
-	// PredictMany predicts for all queries together and calls found for each of them. It
-	// returns false if it cannot.
+	// PredictMany predicts for all queries together and calls found for each of them with its
+	// labels and Stats.NoEvidence. It returns false if it cannot.
 	PredictMany(ctx context.Context, queries ManyQueries, o *LabelAsk,
-		found func(i int, labels []Ranked)) (bool, error)
+		found func(i int, a LabelAnswer)) (bool, error)
 }
 
 // LabelAsk is a prediction: the fields of db.PredictOptions.

@@ -19,11 +19,10 @@ import (
 // generation has its own set of deleted rows.
 type freshRows struct {
 	mu     sync.Mutex
-	once   sync.Once // guards sorted, count, with and prior, which depend on the model only
+	once   sync.Once // guards sorted, count and with, which depend on the model only
 	sorted bool      // the model's labels are sorted by name
 	count  []uint32  // numbers of pairs, of features and of labels with rows, as in labels.Powers
 	with   int
-	prior  []float32         // frequencies of its labels
 	number map[string]uint32 // of all labels, including those of the model
 	names  []string          // labels that the model does not have, in order of first occurrence
 	known  []int             // length of names after each row
@@ -36,7 +35,6 @@ type freshPart struct {
 	sorted bool
 	count  []uint32
 	with   int
-	prior  []float32
 	names  []string
 	sets   [][]uint32
 	units  *vector.CSR
@@ -44,18 +42,18 @@ type freshPart struct {
 
 // freshOf returns the model's fresh rows in this generation. If fresh rows were relabelled, it reads
 // all of them again: they may have other labels in other generations.
-func (model *labelModel) freshOf(m *kind.Manifest, a *Arrays, relabelled bool) (*freshPart, error) {
+func (model *labelModel) freshOf(m *kind.Manifest, relabelled bool) (*freshPart, error) {
 	st := model.st
 	f := st.Shared(m.Object, &freshRows{}).(*freshRows)
 	f.once.Do(func() {
-		f.sorted, f.prior = inOrder(model.names), a.frequencies()
+		f.sorted = inOrder(model.names)
 		for _, p := range model.view.Powers { // there is one at most
 			p.Tally()
 			f.count, f.with = p.Count, p.With
 		}
 	})
 	if relabelled {
-		f = &freshRows{sorted: f.sorted, prior: f.prior, count: f.count, with: f.with}
+		f = &freshRows{sorted: f.sorted, count: f.count, with: f.with}
 	}
 	n := int(st.Collection().Rows) - m.Info.Rows
 	if err := f.read(m, model, n); err != nil {
@@ -69,7 +67,7 @@ func (f *freshRows) part(n int) *freshPart {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := &freshPart{
-		sorted: f.sorted, count: f.count, with: f.with, prior: f.prior, sets: slices.Clip(f.sets[:n]),
+		sorted: f.sorted, count: f.count, with: f.with, sets: slices.Clip(f.sets[:n]),
 	}
 	if n > 0 {
 		p.names = slices.Clip(f.names[:f.known[n-1]])
@@ -176,7 +174,7 @@ func (model *labelModel) grow(m *kind.Manifest, a *Arrays) error {
 	if err != nil {
 		return err
 	}
-	f, err := model.freshOf(m, a, relabelled != nil && int(relabelled.Maximum()) >= m.Info.Rows)
+	f, err := model.freshOf(m, relabelled != nil && int(relabelled.Maximum()) >= m.Info.Rows)
 	if err != nil {
 		return err
 	}
@@ -184,7 +182,7 @@ func (model *labelModel) grow(m *kind.Manifest, a *Arrays) error {
 	if err := model.relabel(m, relabelled); err != nil {
 		return err
 	}
-	model.view.Before, model.view.Prior = model.before(), f.prior
+	model.view.Before = model.before()
 	for i := range model.view.Powers {
 		model.view.Powers[i].Count, model.view.Powers[i].With = f.count, f.with
 	}

@@ -260,18 +260,6 @@ func (m *labelModel) Check(context.Context) error {
 	return postingsindex.CheckArrays(m.segments)
 }
 
-// frequencies returns the share of the model's rows that have each label. Rows deleted before
-// the model was made do not count.
-func (a *Arrays) frequencies() []float32 {
-	out := make([]float32, len(a.Rows))
-	if rows := a.sets.Rows() - int(a.deletedRows.GetCardinality()); rows > 0 {
-		for l, n := range a.Rows {
-			out[l] = min(1, float32(n)/float32(rows))
-		}
-	}
-	return out
-}
-
 // neighbors returns the source of the model's neighbors.
 func (m *labelModel) neighbors(ctx context.Context, of *kind.Manifest) (lcif.NeighborSource, error) {
 	if !m.st.Collection().Sparse {

@@ -61,7 +61,7 @@ func (m *labelModel) Predict(
 // PredictMany predicts the labels of all queries in one pass over the index and the
 // similarities.
 func (m *labelModel) PredictMany(
-	ctx context.Context, queries kind.ManyQueries, o *kind.LabelAsk, found func(i int, labels []kind.Ranked),
+	ctx context.Context, queries kind.ManyQueries, o *kind.LabelAsk, found func(i int, a kind.LabelAnswer),
 ) (bool, error) {
 	if o.Strategy != postings.Auto && !m.st.Collection().Sparse {
 		return false, nil
@@ -90,7 +90,7 @@ func (m *labelModel) PredictMany(
 	_, err := sc.p.PredictRows(ctx, view, rows, &p, func(i int, of []labels.Ranked) {
 		sc.found = append(sc.found[:0], of...)
 		sc.ranked = sc.rank(sc.ranked[:0], &p, o)
-		found(i, sc.ranked)
+		found(i, kind.LabelAnswer{Labels: sc.ranked, Stats: lcif.Stats{NoEvidence: sc.p.NoEvidence()}})
 	})
 	if err != nil {
 		return true, err

@@ -20,6 +20,9 @@ func (t *Model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 		return fmt.Errorf("%w: strategy %v is for label models of kind lcif", fail.Option, o.Strategy)
 	}
 	x = t.Prepare(x)
+	if a.Stats.NoEvidence = !t.knows(x); a.Stats.NoEvidence {
+		return nil
+	}
 	p := t.pool.Get().(*budget.Predictor)
 	defer t.pool.Put(p)
 	a.Labels = t.answers(p, x, o, a.Labels)
@@ -29,9 +32,23 @@ func (t *Model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 	return nil
 }
 
+// knows reports whether a prepared query has any feature that the training rows had. Every vector of a
+// dense collection has.
+func (t *Model) knows(x vector.Sparse) bool {
+	if !t.st.Collection().Sparse {
+		return true
+	}
+	for i, f := range x.Index {
+		if x.Value[i] != 0 && int(f) < t.Model.Cols {
+			return true
+		}
+	}
+	return false
+}
+
 // PredictMany does nothing: trees predict queries one by one.
 func (t *Model) PredictMany(
-	context.Context, kind.ManyQueries, *kind.LabelAsk, func(int, []kind.Ranked),
+	context.Context, kind.ManyQueries, *kind.LabelAsk, func(int, kind.LabelAnswer),
 ) (bool, error) {
 	return false, nil
 }
