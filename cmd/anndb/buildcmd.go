@@ -202,6 +202,9 @@ func build(a *app, d *db.DB, coll, index string, o db.IndexOptions, settings int
 		a.note("from recall %g on, a search takes %.0f µs or more, over a tenth of an exact scan (%.0f µs)",
 			recall, micros, info.Curve.Scan)
 	}
+	if a.flags.Quiet {
+		return nil
+	}
 	return a.Report(buildReport(info, settings)...)
 }
 
@@ -362,7 +365,7 @@ func (c *dropCmd) Run(a *app) error {
 		}
 		t := table.New("collection", "dropped")
 		t.Add(c.Collection, what)
-		return a.Print(t)
+		return a.done(t)
 	})
 }
 

@@ -46,7 +46,7 @@ type line struct {
 type globals struct {
 	JSON    bool          `help:"Write results, and errors, as JSON."`
 	Format  string        `help:"How to write results: table, vertical (one value a line), markdown, csv, json or jsonl (an object a line)." enum:",table,vertical,markdown,csv,json,jsonl" default:"" placeholder:"table"`
-	Quiet   bool          `short:"q" help:"Show no progress and no summaries."`
+	Quiet   bool          `short:"q" help:"Show no progress, no summaries, and no results of commands that write."`
 	Workers int           `help:"Goroutines for parallel work; 0 for all processors." default:"0"`
 	Wait    time.Duration `help:"How long to wait for a file that another process uses; 1s if not given." default:"0" placeholder:"30s"`
 }
@@ -116,6 +116,14 @@ func (a *app) summary(format string, args ...any) {
 	if a.People() && !a.flags.Quiet {
 		a.note(format, args...)
 	}
+}
+
+// done writes what a command that writes has done, unless the user asked for quiet.
+func (a *app) done(t *table.Table) error {
+	if a.flags.Quiet {
+		return nil
+	}
+	return a.Print(t)
 }
 
 // check refuses values that make no sense.

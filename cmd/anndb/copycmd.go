@@ -46,6 +46,6 @@ func (c *copyCmd) Run(a *app) error {
 		}
 		t := table.New("collection", "to", "rows")
 		t.Add(c.Collection, c.To, n)
-		return a.Print(t)
+		return a.done(t)
 	})
 }

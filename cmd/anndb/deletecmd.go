@@ -48,7 +48,7 @@ func (c *deleteCmd) Run(a *app) error {
 		}
 		t := table.New("collection", "deleted", "rows")
 		t.Add(c.Collection, deleted, after.Live)
-		return a.Print(t)
+		return a.done(t)
 	})
 }
 

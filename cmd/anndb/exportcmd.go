@@ -221,11 +221,10 @@ func (c *exportCmd) report(a *app, info db.CollectionInfo, o dataset.Schema, n i
 	}
 	t := table.New(append(columns, "written", "file")...)
 	t.Add(append(values, written, c.Output)...)
-	out := a.Output
 	if c.Output == standard {
-		out.W = a.errs
+		a.Output.W = a.errs
 	}
-	return out.Print(t)
+	return a.done(t)
 }
 
 // exportNumbering is how a written file numbers features.

@@ -84,7 +84,7 @@ func (c *backupCmd) Run(a *app) error {
 	a.progress.End()
 	t := table.New("file", "size", "bytes", "seconds:2")
 	t.Add(c.Output, table.Size(n), n, time.Since(start).Seconds())
-	return a.Print(t)
+	return a.done(t)
 }
 
 // stream writes the copy to standard output.
@@ -148,6 +148,6 @@ func (c *compactCmd) Run(a *app) error {
 		from, to := before.FileBytes, after.FileBytes
 		t := table.New("file", "before", "after", "bytes_before", "bytes_after", "seconds:2")
 		t.Add(c.File, table.Size(from), table.Size(to), from, to, time.Since(start).Seconds())
-		return a.Print(t)
+		return a.done(t)
 	})
 }

@@ -267,7 +267,7 @@ func (c *importCmd) report(a *app, d *db.DB, in *input, x imported) error {
 	t := table.New(append(columns, "seconds:2", "rows/s:0")...)
 	t.Add(append(values, x.seconds, float64(x.rows)/x.seconds)...)
 	a.progress.End()
-	return a.Print(t)
+	return a.done(t)
 }
 
 // rowsAtATime is how many rows are read at a time.

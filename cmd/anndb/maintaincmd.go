@@ -33,6 +33,6 @@ func (c *maintainCmd) Run(a *app) error {
 			}
 		}
 		// The steps done stay done, whatever became of the next one.
-		return errors.Join(a.Print(t), err)
+		return errors.Join(a.done(t), err)
 	})
 }

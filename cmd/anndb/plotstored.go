@@ -56,7 +56,7 @@ func (f chartFlags) draw(a *app, charts chartFunc, names ...string) error {
 		}
 		t.Add(names[i])
 	}
-	return a.Print(t)
+	return a.done(t)
 }
 
 // plotRecallCmd draws the curves of tuned indexes.

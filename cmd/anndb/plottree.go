@@ -74,5 +74,5 @@ func (c *plotTreeCmd) Run(a *app) error {
 	shown := len(slices.DeleteFunc(slices.Clone(p.Nodes), hidden))
 	t := table.New("picture", "decisions", "hidden")
 	t.Add(c.Out, shown, p.Hidden)
-	return a.Print(t)
+	return a.done(t)
 }

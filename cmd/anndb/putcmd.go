@@ -116,7 +116,7 @@ func (c *putCmd) Run(a *app) error {
 		}
 		t := table.New("collection", "key", "replaced")
 		t.Add(c.Collection, c.Key, replaced)
-		return a.Print(t)
+		return a.done(t)
 	})
 }
 
@@ -161,6 +161,9 @@ func (c *updateCmd) Run(a *app) error {
 		})
 		if err != nil {
 			return err
+		}
+		if a.flags.Quiet {
+			return nil
 		}
 		return c.show(a, d)
 	})

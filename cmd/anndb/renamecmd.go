@@ -20,6 +20,6 @@ func (c *renameCmd) Run(a *app) error {
 		}
 		t := table.New("collection", "to")
 		t.Add(c.Collection, c.To)
-		return a.Print(t)
+		return a.done(t)
 	})
 }

@@ -194,5 +194,5 @@ func (c *restoreCmd) Run(a *app) error {
 	}
 	t := table.New("file", "seconds:2")
 	t.Add(c.File, time.Since(start).Seconds())
-	return a.Print(t)
+	return a.done(t)
 }

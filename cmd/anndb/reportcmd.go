@@ -44,5 +44,5 @@ func (c *reportCmd) Run(a *app) error {
 	}
 	t := table.New("report")
 	t.Add(c.Out)
-	return a.Print(t)
+	return a.done(t)
 }
