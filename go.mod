@@ -19,12 +19,15 @@ require (
 require (
 	github.com/creack/pty v1.1.24
 	github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
-	github.com/reeflective/readline v1.3.0
+	github.com/peterh/liner v1.2.3
 	github.com/rogpeppe/go-internal v1.16.0
 	golang.org/x/term v0.47.0
 )
 
-require github.com/rivo/uniseg v0.4.7 // indirect
+require (
+	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
+	github.com/mattn/go-runewidth v0.0.31 // indirect
+)
 
 require (
 	codeberg.org/go-fonts/liberation v0.5.0 // indirect

@@ -21,7 +21,7 @@ type setting struct {
 func settings() []setting {
 	return []setting{
 		{`\help`, "", "this list; help COMMAND describes a command", (*session).help},
-		{`\mode`, "[" + strings.Join(modes(), "|") + "]", "how results are written", (*session).mode},
+		{`\mode`, "[FORMAT]", "results as table, vertical, markdown, csv, json or jsonl", (*session).mode},
 		{`\timing`, "[on|off]", "the time of each command", (*session).setTiming},
 		{`\output`, "[FILE]", "results go to a new file, or to the screen again", (*session).setOutput},
 		{`\read`, "FILE", "run the commands of a file", (*session).read},
@@ -40,12 +40,14 @@ func modes() []string {
 
 // backslash runs a backslash command.
 func (s *session) backslash(ctx context.Context, words []string) error {
+	var names []string
 	for _, x := range settings() {
 		if x.name == words[0] {
 			return x.run(s, ctx, words[1:])
 		}
+		names = append(names, x.name)
 	}
-	return usagef(`there is no %s: \help lists what there is`, words[0])
+	return usagef(`there is no %s: \help lists what there is%s`, words[0], instead(words[0], names))
 }
 
 func (s *session) help(_ context.Context, _ []string) error {
@@ -54,7 +56,7 @@ func (s *session) help(_ context.Context, _ []string) error {
 		"  A quote or square bracket may be closed on a later line; ; separates commands.\n"+
 		"Settings:")
 	for _, x := range settings() {
-		fmt.Fprintf(s.out, "  %-8s %-46s %s\n", x.name, x.args, x.help)
+		fmt.Fprintf(s.out, "  %-8s %-9s %s\n", x.name, x.args, x.help)
 	}
 	return nil
 }
@@ -93,7 +95,7 @@ func (s *session) setOutput(_ context.Context, args []string) error {
 			return err
 		}
 	}
-	if len(args) == 0 {
+	if len(args) == 0 || args[0] == standard {
 		return nil
 	}
 	if err := (forceFlag{}).refuse(args); err != nil {

@@ -5,7 +5,9 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,8 +68,6 @@ func (c completion) complete(words []string) []candidate {
 		for _, f := range flagsOf(t.node) {
 			all = append(all, candidate{"--" + f.Name, f.Help})
 		}
-	case slices.Contains(words[:len(words)-1], "where") && c.file != "":
-		all = c.filter(t, t.collection())
 	default:
 		all = c.argument(t, last)
 	}
@@ -172,7 +172,7 @@ func (c completion) values(t typed, f *kong.Flag, last string) (all []candidate)
 	case "label", "add-label", "remove-label":
 		return c.labels(t, coll)
 	case "where":
-		return c.filter(t, coll)
+		return c.filter(t, coll, last)
 	case "remove-attribute":
 		return c.attributes(t, coll)
 	}
@@ -187,14 +187,37 @@ func (c completion) values(t typed, f *kong.Flag, last string) (all []candidate)
 	return all
 }
 
-// filter completes a word of a filter.
-func (c completion) filter(t typed, coll string) []candidate {
-	all := append(c.attributes(t, coll), c.labels(t, coll)...)
+// filter completes the last word of a filter.
+func (c completion) filter(t typed, coll, last string) (all []candidate) {
+	at := strings.LastIndexAny(last, " (,=<>") + 1
+	for _, quote := range []string{`"`, "`"} {
+		if strings.Count(last, quote)%2 == 1 {
+			at = strings.LastIndex(last, quote)
+		}
+	}
+	for _, x := range c.attributes(t, coll) {
+		if !plainWord.MatchString(x.word) {
+			x.word = "`" + strings.ReplaceAll(x.word, "`", "``") + "`"
+		}
+		all = append(all, x)
+	}
+	for _, x := range c.labels(t, coll) {
+		if !plainWord.MatchString(x.word) || strings.HasPrefix(last[at:], `"`) {
+			x.word = strconv.Quote(x.word)
+		}
+		all = append(all, x)
+	}
 	for _, word := range []string{"and", "or", "not", "in", "label", "key", "prefix"} {
 		all = append(all, candidate{word, "of filters"})
 	}
-	return append(all, candidate{"--limit", "ends the filter"})
+	for i := range all {
+		all[i].word = last[:at] + all[i].word
+	}
+	return all
 }
+
+// plainWord matches what needs no quotes in a filter.
+var plainWord = regexp.MustCompile(`^[\pL_][\pL\p{Nd}_.-]*$`)
 
 // peek describes the database; nothing if it cannot be read.
 func (c completion) peek(t typed) (st db.Stats) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -12,9 +11,6 @@ func (c completion) hint(words []string) string {
 	before, last := words[:len(words)-1], words[len(words)-1]
 	t := c.parse(before)
 	option, _, _ := strings.Cut(last, "=")
-	if t.flag == nil && slices.Contains(before, "where") {
-		option = "--where"
-	}
 	for _, f := range flagsOf(t.node) {
 		if f == t.flag || option == "--"+f.Name {
 			return f.Summary() + "  " + f.Help

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 )
 
 // historyLines is how many commands the history keeps.
@@ -41,9 +41,8 @@ func openHistory(path string) (*history, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return h, err
 	}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	for lines.Scan() {
-		if line, err := strconv.Unquote(lines.Text()); err == nil {
+	for quoted := range strings.Lines(string(data)) {
+		if line, err := strconv.Unquote(strings.TrimSpace(quoted)); err == nil {
 			h.lines = append(h.lines, line)
 		}
 	}
@@ -62,33 +61,19 @@ func openHistory(path string) (*history, error) {
 	return h, nil
 }
 
-// Write appends a command.
-func (h *history) Write(line string) (int, error) {
+// add appends a command.
+func (h *history) add(line string) error {
 	h.lines = append(h.lines, line)
 	if h.path == "" {
-		return len(h.lines), nil
+		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(h.path), 0o700); err != nil {
-		return len(h.lines), err
+		return err
 	}
 	f, err := os.OpenFile(h.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
-		return len(h.lines), err
+		return err
 	}
 	_, err = fmt.Fprintln(f, strconv.Quote(line))
-	return len(h.lines), errors.Join(err, f.Close())
+	return errors.Join(err, f.Close())
 }
-
-// GetLine returns a command.
-func (h *history) GetLine(i int) (string, error) {
-	if i < 0 || i >= len(h.lines) {
-		return "", fmt.Errorf("the history has no line %d", i)
-	}
-	return h.lines[i], nil
-}
-
-// Len is the number of commands.
-func (h *history) Len() int { return len(h.lines) }
-
-// Dump returns all commands.
-func (h *history) Dump() any { return h.lines }

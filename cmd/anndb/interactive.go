@@ -7,15 +7,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
-	"github.com/alecthomas/kong"
-	"github.com/reeflective/readline"
+	"github.com/peterh/liner"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/script"
-	"github.com/anndb/anndb/internal/table"
 )
 
 // interactive reads commands from the terminal until the user leaves.
@@ -30,19 +28,25 @@ func (s *session) interactive(ctx context.Context) int {
 	if err != nil {
 		return s.fail(s.globals, err, "")
 	}
-	rl := s.editor(ctx, parser.Model)
+	s.typed = true
+	screen := s.out.(*os.File)
 	fmt.Fprintf(s.out, "anndb on %s. %s lists what the shell does, help the commands. Ctrl-D leaves.\n",
 		s.file, `\help`)
-	screen := s.out.(*os.File)
+	e := newEditor(s.errs)
+	defer e.close()
+	e.complete(func(text string) menu { return completion{ctx, parser.Model, s.file}.menu(text) })
 	for !s.ended && ctx.Err() == nil {
-		text, err := rl.Readline()
+		text, err := e.command()
 		switch {
-		case errors.Is(err, readline.ErrInterrupt):
+		case errors.Is(err, liner.ErrPromptAborted):
 			continue
 		case errors.Is(err, io.EOF):
 			return exitOK
 		case err != nil:
 			return s.fail(s.globals, err, "")
+		case strings.ContainsRune(text, utf8.RuneError):
+			_ = s.fail(s.globals, usagef("the line has a character that is not UTF-8: nothing was run"), "")
+			continue
 		}
 		p := newPager(screen)
 		s.out = p
@@ -54,104 +58,100 @@ func (s *session) interactive(ctx context.Context) int {
 	return exitOK
 }
 
-// editor is a line editor with history and completion.
-func (s *session) editor(ctx context.Context, model *kong.Application) *readline.Shell {
-	rl := readline.NewShell()
-	rl.Prompt.Primary(func() string { return "anndb> " })
-	rl.Prompt.Secondary(func() string { return "  ...> " })
-	rl.AcceptMultiline = func(line []rune) bool {
-		_, err := script.Split(string(line))
-		return err == nil
-	}
-	options := map[string]bool{
-		"menu-complete-display-prefix": true,  // a first tab completes what is common to all candidates
-		"cursor-position-probe":        false, // the terminal's answers would be read as keys
-		"history-autosuggest":          os.Getenv("NO_COLOR") == "",
-	}
-	for name, on := range options {
-		rl.Config.Set(name, on)
-	}
+// editor reads commands from the terminal. Where TERM names one without cursor movement it writes
+// plain prompts.
+type editor struct {
+	line *liner.State
+	errs io.Writer
+	// commands and editing are the modes of the terminal while commands run and while lines are read.
+	commands, editing liner.ModeApplier
+	history           *history
+	before            string // the lines of the command in front of the one that is edited
+}
+
+// newEditor returns an editor with the history of former shells.
+func newEditor(errs io.Writer) *editor {
+	e := &editor{errs: errs}
+	e.commands, _ = liner.TerminalMode() // of a terminal, as the caller has checked
+	e.line = liner.NewLiner()
+	e.editing, _ = liner.TerminalMode()
+	e.line.SetCtrlCAborts(true)
 	path, err := historyPath()
+	if err == nil {
+		e.history, err = openHistory(path)
+	}
 	if err != nil {
-		path = ""
+		fmt.Fprintf(errs, "anndb: the history is not kept: %v\n", err)
+		e.history = &history{}
 	}
-	past, err := openHistory(path)
-	if err != nil {
-		fmt.Fprintf(s.errs, "anndb: the history is not kept: %v\n", err)
-		past.path = ""
+	for _, text := range e.history.lines {
+		e.remember(text)
 	}
-	rl.History.Add("history", past)
-	rl.Completer = func(line []rune, cursor int) readline.Completions {
-		return s.completions(ctx, model, string(line[:cursor]))
-	}
-	dim, plain := "\x1b[2m", "\x1b[0m"
-	if os.Getenv("NO_COLOR") != "" {
-		dim, plain = "", ""
-	}
-	rl.Hint.SetProvider(func(line []rune, cursor int) []rune {
-		hint := completion{ctx, model, s.file}.hint(lastCommand(string(line[:cursor])))
-		if hint == "" {
-			return nil
+	return e
+}
+
+func (e *editor) close() { _ = e.line.Close() }
+
+// command returns the next command, with a newline for each line end inside of quotes.
+func (e *editor) command() (string, error) {
+	_ = e.editing.ApplyMode()
+	defer e.commands.ApplyMode()
+	prompt := "anndb> "
+	e.before = ""
+	for {
+		text, err := e.line.Prompt(prompt)
+		switch {
+		case errors.Is(err, io.EOF) && e.before != "":
+			return "", liner.ErrPromptAborted
+		case err != nil:
+			return "", err
 		}
-		return []rune(dim + table.Cut(hint, max(1, widthOf(os.Stdout)-1)) + plain)
+		text = e.before + text
+		_, err = script.Split(text)
+		switch {
+		case !errors.Is(err, script.ErrOpen):
+			e.keep(text)
+			return text, nil
+		case script.Parse(text).Quote != 0:
+			text += "\n"
+		default: // a bracket is open
+			text += " "
+		}
+		e.before, prompt = text, "  ...> "
+	}
+}
+
+// keep adds a command to the history.
+func (e *editor) keep(text string) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	e.remember(text)
+	if err := e.history.add(text); err != nil {
+		fmt.Fprintf(e.errs, "anndb: the history is not kept: %v\n", err)
+		e.history.path = ""
+	}
+}
+
+// remember offers a command for editing, which is for one line.
+func (e *editor) remember(text string) {
+	if !strings.Contains(text, "\n") {
+		e.line.AppendHistory(text)
+	}
+}
+
+// complete sets what the tab key shows.
+func (e *editor) complete(menuOf func(text string) menu) {
+	e.line.SetWordCompleter(func(line string, pos int) (head string, words []string, tail string) {
+		runes := []rune(line)
+		head, tail = string(runes[:pos]), string(runes[pos:])
+		m := menuOf(e.before + head)
+		if m.more == "" {
+			if m.text == "" {
+				return head, nil, tail
+			}
+			fmt.Printf("\n%s", m.text)
+		}
+		return head, []string{m.more}, tail // draws the line again
 	})
-	return rl
-}
-
-// lastCommand returns the words of the last command of a text; the last one is empty behind a blank.
-func lastCommand(text string) []string {
-	text = text[strings.LastIndexAny(text, ";\n")+1:]
-	words := strings.Fields(text)
-	if text == "" || strings.TrimRight(text, " \t") != text {
-		words = append(words, "")
-	}
-	return words
-}
-
-// completions are the candidates behind a text.
-func (s *session) completions(
-	ctx context.Context, model *kong.Application, text string,
-) readline.Completions {
-	words := lastCommand(text)
-	last := words[len(words)-1]
-	var all []candidate
-	switch {
-	case strings.HasPrefix(words[0], `\`):
-		all = completeSetting(words)
-	case words[0] == "help" && len(words) > 1:
-		all = completion{ctx, model, s.file}.complete(words[1:])
-	default:
-		all = completion{ctx, model, s.file}.complete(words)
-	}
-	var raw []readline.Completion
-	for _, c := range all {
-		word := script.Escape(c.word)
-		if !strings.HasSuffix(word, "/") && !strings.HasSuffix(word, "=") {
-			word += " "
-		}
-		raw = append(raw, readline.Completion{Value: word, Display: c.word, Description: c.about})
-	}
-	out := readline.CompleteRaw(raw)
-	out.PREFIX = last
-	return out
-}
-
-// completeSetting completes a backslash command.
-func completeSetting(words []string) (all []candidate) {
-	last := words[len(words)-1]
-	switch {
-	case len(words) == 1:
-		for _, x := range settings() {
-			all = append(all, candidate{x.name, x.help})
-		}
-	case words[0] == `\mode`:
-		for _, m := range modes() {
-			all = append(all, candidate{m, ""})
-		}
-	case words[0] == `\timing`:
-		all = []candidate{{"on", ""}, {"off", ""}}
-	case words[0] == `\read` || words[0] == `\output`:
-		all = paths(last)
-	}
-	return slices.DeleteFunc(all, func(x candidate) bool { return !strings.HasPrefix(x.word, last) })
 }

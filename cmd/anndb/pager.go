@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -20,9 +21,10 @@ type pager struct {
 
 	mu    sync.Mutex
 	held  bytes.Buffer // less than a screen so far
-	lines int
-	late  *time.Timer // opens; nil before the first write
-	open  bool        // what comes goes to the terminal at once
+	lines int          // of the screen that are full
+	last  int          // characters of the line that is not ended
+	late  *time.Timer  // opens; nil before the first write
+	open  bool         // what comes goes to the terminal at once
 	pipe  io.WriteCloser
 	less  *exec.Cmd
 }
@@ -53,12 +55,24 @@ func (p *pager) Write(b []byte) (int, error) {
 		p.late = time.AfterFunc(pagerPatience, p.flush)
 	}
 	p.held.Write(b)
-	p.lines += bytes.Count(b, []byte("\n"))
 	var err error
-	if _, height, sizeErr := term.GetSize(int(p.out.Fd())); sizeErr == nil && 0 < height && height <= p.lines {
+	width, height, sizeErr := term.GetSize(int(p.out.Fd()))
+	if sizeErr == nil && 0 < height && 0 < width && height <= p.count(b, width) {
 		err = p.start()
 	}
 	return len(b), err
+}
+
+// count returns how many lines of a screen are full after b. Wide characters count once.
+func (p *pager) count(b []byte, width int) int {
+	for line := range bytes.Lines(b) {
+		p.last += utf8.RuneCount(line)
+		if line[len(line)-1] == '\n' {
+			p.lines += 1 + max(0, p.last-2)/width
+			p.last = 0
+		}
+	}
+	return p.lines + p.last/width
 }
 
 // flush shows what is held back, unless the pager has it.

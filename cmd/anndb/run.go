@@ -22,6 +22,7 @@ import (
 type program struct {
 	in        io.Reader
 	out, errs io.Writer // results; messages and progress
+	typed     bool      // the commands are typed in a shell
 	// interruptible returns a context that ends when the user interrupts.
 	interruptible func(context.Context) (context.Context, context.CancelFunc)
 }
@@ -77,13 +78,13 @@ func (p *program) parse(grammar any, args []string, file string) (*kong.Context,
 	}
 	if len(args) > 1 && args[0] == "help" && child(parser.Model.Node, args[1]) == nil &&
 		!slices.Contains([]string{"help", "version"}, args[1]) && !strings.HasPrefix(args[1], "-") {
-		return nil, p.fail(globals{}, usagef("there is no command %q", args[1]), "")
+		return nil, p.fail(globals{}, noCommand(parser.Model, args[1]), "")
 	}
 	args, known := plainArgs(args), true
 	if file == "" {
 		args = fileFirst(parser.Model, args)
 	} else if args, known = withFile(parser.Model, args, file); !known {
-		return nil, p.fail(globals{}, usagef("there is no command %q", args[0]), "")
+		return nil, p.fail(globals{}, noCommand(parser.Model, args[0]), "")
 	}
 	k, err := parser.Parse(args)
 	switch {
@@ -205,9 +206,13 @@ func (p *program) fail(g globals, err error, command string) int {
 	}
 	fmt.Fprintf(p.errs, "anndb: %s\n", text)
 	if code == exitUsage {
-		help := "anndb --help"
-		if word, _, _ := strings.Cut(command, " "); word != "" && word != "shell" {
-			help = "anndb " + word + " --help"
+		word, _, _ := strings.Cut(command, " ")
+		if word == "shell" {
+			word = ""
+		}
+		help := strings.Join(strings.Fields("anndb "+word+" --help"), " ")
+		if p.typed {
+			help = strings.TrimSpace("help " + word)
 		}
 		fmt.Fprintf(p.errs, "Try: %s\n", help)
 	}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/script"
 )
@@ -20,7 +22,12 @@ type shellCmd struct {
 // run runs the commands and returns the exit code, that of the first one that fails.
 func (c *shellCmd) run(ctx context.Context, p *program, g globals) int {
 	if !exists(c.File) && !strings.ContainsAny(c.File, `./\`) {
-		return p.fail(g, usagef("there is no command and no file %q", c.File), "")
+		parser, err := newParser(&cli{})
+		if err != nil {
+			return p.fail(g, err, "")
+		}
+		more := instead(c.File, commandNames(parser.Model))
+		return p.fail(g, usagef("there is no command and no file %q%s", c.File, more), "")
 	}
 	s := &session{program: *p, file: c.File, globals: g}
 	defer s.close()
@@ -58,12 +65,21 @@ func (s *session) close() {
 }
 
 // script runs commands and stops at the first that fails, with its exit code. Nothing runs of a
-// script that ends inside of quotes.
+// script that ends inside of quotes or is not UTF-8.
 func (s *session) script(ctx context.Context, text string) int {
+	text = strings.TrimPrefix(text, "\ufeff") // the mark that some editors begin files with
+	if !utf8.ValidString(text) {
+		good := strings.ToValidUTF8(text, "\n\xff")
+		good, _, _ = strings.Cut(good, "\n\xff")
+		return s.fail(s.globals, usagef("line %d is not UTF-8", 1+strings.Count(good, "\n")), "")
+	}
 	commands, err := script.Split(text)
 	if errors.Is(err, script.ErrOpen) {
 		last := commands[len(commands)-1]
 		return s.fail(s.globals, usagef("line %d: %v", last.Line, err), "")
+	}
+	if len(commands) == 0 && !s.typed && !exists(s.file) { // no command will complain
+		return s.fail(s.globals, explain(s.file, fs.ErrNotExist), "")
 	}
 	for _, c := range commands {
 		if s.ended {

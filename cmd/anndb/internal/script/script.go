@@ -29,6 +29,7 @@ type Command struct {
 func Split(text string) ([]Command, error) {
 	s := splitter{text: []rune(text), line: 1}
 	err := s.run()
+	s.end()
 	return s.commands, err
 }
 
@@ -38,6 +39,9 @@ type splitter struct {
 	at, line int
 	commands []Command
 	current  Command
+	wordEnd  int  // where the last word ended
+	inFilter bool // the last word is a filter that reaches the end of the text
+	quote    rune // that is open at the end of the text; 0 if none is
 }
 
 func (s *splitter) run() error {
@@ -46,7 +50,7 @@ func (s *splitter) run() error {
 		case r == '\n' || r == ';':
 			s.end()
 			s.take()
-		case unicode.IsSpace(r):
+		case blank(r):
 			s.at++
 		case r == '#':
 			for s.at < len(s.text) && s.text[s.at] != '\n' {
@@ -61,15 +65,14 @@ func (s *splitter) run() error {
 			word, plain, err := s.word(false)
 			if plain && word == "where" && len(s.current.Words) > 0 {
 				word, err = s.filter()
+				s.inFilter = s.at == len(s.text)
 			}
 			s.current.Words = append(s.current.Words, word)
 			if err != nil {
-				s.end()
 				return err
 			}
 		}
 	}
-	s.end()
 	return nil
 }
 
@@ -95,10 +98,11 @@ func (s *splitter) end() {
 func (s *splitter) backslash() {
 	lo := s.at
 	for s.at < len(s.text) && s.text[s.at] != '\n' {
-		s.at++
+		if s.at++; !blank(s.text[s.at-1]) {
+			s.wordEnd = s.at
+		}
 	}
-	s.current = Command{Words: strings.Fields(string(s.text[lo:s.at])), Line: s.line}
-	s.end()
+	s.current = Command{Words: strings.FieldsFunc(string(s.text[lo:s.at]), blank), Line: s.line}
 }
 
 // word reads a word; raw keeps quotes and backslashes. plain reports that it has neither.
@@ -129,7 +133,8 @@ func (s *splitter) word(raw bool) (word string, plain bool, err error) {
 		case r == '\'' || r == '"':
 			plain, quote = false, r
 			keep(s.take())
-		case depth == 0 && (unicode.IsSpace(r) || r == ';'):
+		case depth == 0 && (blank(r) || r == ';'):
+			s.wordEnd = s.at
 			return b.String(), plain, nil
 		default:
 			switch {
@@ -144,22 +149,32 @@ func (s *splitter) word(raw bool) (word string, plain bool, err error) {
 	if quote != 0 || depth > 0 {
 		err = ErrOpen
 	}
+	s.wordEnd, s.quote = s.at, quote
 	return b.String(), plain, err
 }
 
+// blank reports whether a rune is between words. The other blanks of Unicode are parts of words,
+// so that keys may have them.
+func blank(r rune) bool { return r == ' ' || '\t' <= r && r <= '\r' }
+
 // special reports whether a backslash takes the rune behind it as it is.
-func special(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\\'\";[#", r) }
+func special(r rune) bool { return blank(r) || strings.ContainsRune("\\'\";[#", r) }
 
 // Escape returns text that Split reads as the word, behind another word.
 func Escape(word string) string {
 	if word == "" || word == "where" {
 		return "'" + word + "'"
 	}
+	return escape(word, special)
+}
+
+// escape puts backslashes in front of the runes of text that need one.
+func escape(text string, needed func(rune) bool) string {
 	var b strings.Builder
-	runes := []rune(word)
+	runes := []rune(text)
 	for i, r := range runes {
 		last := i+1 == len(runes)
-		if r == '\\' && (last || special(runes[i+1])) || r != '\\' && special(r) {
+		if r == '\\' && (last || special(runes[i+1])) || r != '\\' && needed(r) {
 			b.WriteByte('\\')
 		}
 		b.WriteRune(r)
@@ -179,7 +194,7 @@ func (s *splitter) filter() (string, error) {
 		if r == '\n' || r == ';' || r == '#' || r == '-' && (next == '-' || unicode.IsLetter(next)) {
 			break
 		}
-		if unicode.IsSpace(r) {
+		if blank(r) {
 			s.at++
 			continue
 		}

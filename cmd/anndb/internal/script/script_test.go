@@ -28,6 +28,7 @@ func TestSplit(t *testing.T) {
 		{"get c 'where' x", "<get><c><where><x>", false},
 		{`\mode json; x` + "\nstats", `<\mode><json;><x>` + "\n<stats>", false},
 		{"get c ''", "<get><c><>", false},
+		{"get c a\u00a0b a\u0085 \u3000", "<get><c><a\u00a0b><a\u0085><\u3000>", false},
 		{"get c 'a\nb", "<get><c><a\nb>", true},
 		{"search c [1, 2", "<search><c><[1, 2>", true},
 		{`rows c where a = "x`, `<rows><c><--where=a = "x>`, true},
@@ -59,6 +60,9 @@ func TestSplitLines(t *testing.T) {
 func FuzzSplit(f *testing.F) {
 	f.Add(`rows c where a < 'x' --limit [1, 2]; \mode json`)
 	f.Fuzz(func(t *testing.T, text string) {
+		if typed := Parse(text); len(typed.Words) == 0 {
+			t.Errorf("%q: no word is typed", text)
+		}
 		commands, _ := Split(text)
 		for _, c := range commands {
 			if len(c.Words) == 0 || c.Line < 1 {
