@@ -48,6 +48,15 @@ func HasLabel(labels ...string) *Filter {
 	return &Filter{&where.HasLabel{Labels: append([]string{}, labels...)}}
 }
 
+// HasKey selects the rows that have one of the keys.
+func HasKey(keys ...[]byte) *Filter {
+	has := &where.HasKey{Keys: make([]string, len(keys))}
+	for i, key := range keys {
+		has.Keys[i] = string(key)
+	}
+	return &Filter{has}
+}
+
 // KeyPrefix selects the rows whose key has the prefix.
 func KeyPrefix(prefix []byte) *Filter { return &Filter{&where.KeyPrefix{Prefix: string(prefix)}} }
 

@@ -98,6 +98,21 @@ var filterCases = []filterCase{
 	},
 	{db.HasLabel(), "label in ()", func(int) bool { return false }},
 	{db.Not(db.HasLabel("d4")), "not label = d4", func(i int) bool { return i%10 != 4 }},
+	{db.HasKey(filterKey(7)), fmt.Sprintf("key = %q", filterKey(7)), func(i int) bool { return i == 7 }},
+	{
+		db.Not(db.HasKey(filterKey(7), filterKey(31), []byte("none"), nil)), `not key in ("u/07", "v/31", none, "")`,
+		func(i int) bool { return i != 7 && i != 31 },
+	},
+	{
+		db.And(db.HasKey(filterKey(2), filterKey(3), filterKey(4)), even, db.Not(db.HasLabel("d4"))),
+		`key in ("u/02", "u/03", "u/04") and <function of the key> and not label = d4`,
+		func(i int) bool { return i == 2 },
+	},
+	{
+		db.HasKey([]byte(strings.Repeat("x", 600))), "key = " + strings.Repeat("x", 600),
+		func(int) bool { return false },
+	},
+	{db.HasKey(), "key in ()", func(int) bool { return false }},
 	{db.KeyPrefix([]byte("v/")), `key prefix "v/"`, func(i int) bool { return i >= 30 }},
 	{db.KeyPrefix(nil), `key prefix ""`, func(int) bool { return true }},
 	{

@@ -134,6 +134,27 @@ func (s filterSource) Attribute(
 	return set, nil
 }
 
+// Keys looks each key up.
+func (s filterSource) Keys(ctx context.Context, keys []string) (*roaring.Bitmap, error) {
+	rows := roaring.New()
+	for _, key := range keys {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if layout.CheckKey([]byte(key)) != nil {
+			continue // no row can have it
+		}
+		row, exists, err := s.st.Find([]byte(key))
+		if err != nil {
+			return nil, err
+		}
+		if exists {
+			rows.Add(row)
+		}
+	}
+	return rows, nil
+}
+
 func (s filterSource) KeyPrefix(ctx context.Context, prefix string) (*roaring.Bitmap, error) {
 	return s.st.filterSets.get(filterSet{prefix, setOfPrefix}, func() (*roaring.Bitmap, error) {
 		return s.st.prefixRows(ctx, []byte(prefix))

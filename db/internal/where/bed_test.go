@@ -67,6 +67,10 @@ func (b bed) Attribute(_ context.Context, name string, in []attribute.Range) (*r
 	}), nil
 }
 
+func (b bed) Keys(_ context.Context, keys []string) (*roaring.Bitmap, error) {
+	return b.where(func(r *row) bool { return slices.Contains(keys, r.key) }), nil
+}
+
 func (b bed) KeyPrefix(_ context.Context, prefix string) (*roaring.Bitmap, error) {
 	return b.where(func(r *row) bool { return strings.HasPrefix(r.key, prefix) }), nil
 }
@@ -110,7 +114,7 @@ func exprs() *rapid.Generator[Expr] {
 	name, text := rapid.SampledFrom(names), rapid.SampledFrom(tags)
 	leaf := rapid.Custom(func(t *rapid.T) Expr {
 		n := name.Draw(t, "name")
-		switch rapid.IntRange(0, 8).Draw(t, "kind") {
+		switch rapid.IntRange(0, 9).Draw(t, "kind") {
 		case 0:
 			return Every(rapid.Bool().Draw(t, "every"))
 		case 1:
@@ -124,6 +128,8 @@ func exprs() *rapid.Generator[Expr] {
 		case 5:
 			return &KeyPrefix{rapid.SampledFrom(keys).Draw(t, "prefix")}
 		case 6:
+			return &HasKey{rapid.SliceOfN(rapid.SampledFrom(keys), 0, 3).Draw(t, "keys")}
+		case 7:
 			low := rapid.SampledFrom([]any{nil, 2, 3.0}).Draw(t, "low")
 			return MakeRange(n, low, rapid.SampledFrom([]any{nil, 5}).Draw(t, "high"))
 		}
@@ -155,6 +161,8 @@ func passes(e Expr, number uint32, r *row) bool {
 		return !passes(e.Of, number, r)
 	case *HasLabel:
 		return slices.ContainsFunc(e.Labels, func(l string) bool { return slices.Contains(r.labels, l) })
+	case *HasKey:
+		return slices.Contains(e.Keys, r.key)
 	case *KeyPrefix:
 		return strings.HasPrefix(r.key, e.Prefix)
 	case *KeyFunc:

@@ -19,6 +19,8 @@ type Source interface {
 	// Attribute returns the rows whose attribute has a key in one of the ranges, which are
 	// disjoint and in ascending order.
 	Attribute(ctx context.Context, name string, in []attribute.Range) (*roaring.Bitmap, error)
+	// Keys returns the rows with the keys.
+	Keys(ctx context.Context, keys []string) (*roaring.Bitmap, error)
 	// KeyPrefix returns the rows whose key has a prefix.
 	KeyPrefix(ctx context.Context, prefix string) (*roaring.Bitmap, error)
 	// Comparable returns an error if no row has ever had an attribute, or if its values are not of
@@ -132,6 +134,8 @@ func (ev *evaluator) set(e Expr) (set, error) {
 		return ev.all(e.Of)
 	case *HasLabel:
 		return ev.labels(e.Labels)
+	case *HasKey:
+		return shared(ev.src.Keys(ev.ctx, e.Keys))
 	case *KeyPrefix:
 		if e.Prefix == "" {
 			return set{}, nil

@@ -68,6 +68,9 @@ type Exists struct {
 // HasLabel passes the rows that have at least one of the labels.
 type HasLabel struct{ Labels []string }
 
+// HasKey passes the rows whose key is one of the keys.
+type HasKey struct{ Keys []string }
+
 // KeyPrefix passes the rows whose key begins so.
 type KeyPrefix struct{ Prefix string }
 
@@ -106,6 +109,7 @@ func (*In) levels() int        { return 0 }
 func (*Prefix) levels() int    { return 0 }
 func (*Exists) levels() int    { return 0 }
 func (*HasLabel) levels() int  { return 0 }
+func (*HasKey) levels() int    { return 0 }
 func (*KeyPrefix) levels() int { return 0 }
 func (*KeyFunc) levels() int   { return 0 }
 func (*Rows) levels() int      { return 0 }

@@ -21,14 +21,14 @@ const maxText = 1 << 20
 //	part      = "not" part | "(" filter ")" | condition
 //	condition = name ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value
 //	          | name [ "not" ] "in" list | name "prefix" value | "exists" name
-//	          | "label" ( "=" | "!=" ) value | "label" [ "not" ] "in" list
+//	          | ( "label" | "key" ) ( "=" | "!=" ) value | ( "label" | "key" ) [ "not" ] "in" list
 //	          | "key" "prefix" value | "true" | "false"
 //	list      = "(" [ value { "," value } ] ")"
 //
 // Keywords are in upper or lower case. A name is a word, or any text in backquotes. A value is an
 // integer, a float, true, false, a date (2024-05-01, the start of the day in UTC) or time
 // (2024-05-01T10:00:00Z, or with another zone), a word, or a string in single or double quotes with
-// the escapes of Go. A label is a word, a number as it is written, or a string.
+// the escapes of Go. A label or key is a word, a number as it is written, or a string.
 //
 // Errors: *Error.
 func Parse(text string) (Expr, error) {
@@ -148,12 +148,12 @@ func (p *parser) condition() Expr {
 		at := p.tok
 		return p.made(first, at, MakeExists(p.attribute(`a name after "exists"`)))
 	case p.accept("label"):
-		return p.labelCondition()
+		return p.nameCondition("label", "=, != or in", func(names []string) Expr { return &HasLabel{names} })
 	case p.accept("key"):
-		if !p.accept("prefix") {
-			p.expected(`"prefix" after "key" (an attribute called key is in backquotes)`)
+		if p.accept("prefix") {
+			return &KeyPrefix{p.literal(`a key prefix`)}
 		}
-		return &KeyPrefix{p.literal(`a key prefix`)}
+		return p.nameCondition("key", "=, !=, in or prefix", func(names []string) Expr { return &HasKey{names} })
 	}
 	name := p.attribute(`a condition, as in price < 20`)
 	return p.attributeCondition(first, name)
@@ -214,29 +214,31 @@ func (p *parser) attributeCondition(first token, name string) Expr {
 	return e
 }
 
-func (p *parser) labelCondition() Expr {
-	at := p.tok.at
+// nameCondition reads a condition on labels or keys after the word for them. operators are those that
+// the word may have.
+func (p *parser) nameCondition(word, operators string, has func(names []string) Expr) Expr {
+	at, value := p.tok.at, "a "+word
 	if op, found := p.operator(); found && op <= NotEqual {
-		e := Expr(&HasLabel{[]string{p.literal("a label")}})
+		e := has([]string{p.literal(value)})
 		if op == NotEqual {
 			e = Negate(e)
 		}
 		return e
 	} else if found {
-		p.fail(at, "labels have no order: compare them by = or !=")
+		p.fail(at, "%ss have no order: compare them by = or !=", word)
 		return Every(false)
 	}
 	negate := p.accept("not")
 	if !p.accept("in") {
-		p.expected(`=, != or in after "label" (an attribute called label is in backquotes)`)
+		p.expected(fmt.Sprintf("%s after %q (an attribute called %s is in backquotes)", operators, word, word))
 		return Every(false)
 	}
-	has := &HasLabel{Labels: []string{}}
-	p.list(func() { has.Labels = append(has.Labels, p.literal("a label")) })
+	names := []string{}
+	p.list(func() { names = append(names, p.literal(value)) })
 	if negate {
-		return Negate(has)
+		return Negate(has(names))
 	}
-	return has
+	return has(names)
 }
 
 // list reads values in parentheses.

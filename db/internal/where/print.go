@@ -50,12 +50,9 @@ func write(b *printer, e Expr) {
 	case *Exists:
 		fmt.Fprintf(b, "exists %s", quoteName(e.Name))
 	case *HasLabel:
-		if len(e.Labels) == 1 {
-			fmt.Fprintf(b, "label = %s", quoteLabel(e.Labels[0]))
-			return
-		}
-		b.WriteString("label")
-		writeList(b, e.Labels, quoteLabel)
+		writeNames(b, "label", e.Labels)
+	case *HasKey:
+		writeNames(b, "key", e.Keys)
 	case *KeyPrefix:
 		fmt.Fprintf(b, "key prefix %s", strconv.Quote(e.Prefix))
 	case *KeyFunc:
@@ -65,6 +62,16 @@ func write(b *printer, e Expr) {
 	case *Bad:
 		fmt.Fprintf(b, "<%v>", e.Err)
 	}
+}
+
+// writeNames writes a condition that something is one of several names.
+func writeNames(b *printer, what string, names []string) {
+	b.WriteString(what)
+	if len(names) == 1 {
+		fmt.Fprintf(b, " = %s", quoteLabel(names[0]))
+		return
+	}
+	writeList(b, names, quoteLabel)
 }
 
 func writeGroup(b *printer, g *Group) {
