@@ -278,9 +278,10 @@ type Options struct {
 	LabelsXML string
 	// NoLabels reads an ARFF file as one without labels.
 	NoLabels bool
-	// LabelsPath is an idx file of one dimension and whole numbers (gzip or
-	// not): label i, in decimal, is added to record i. The two files must have
-	// the same number of records. "" means none.
+	// LabelsPath is a file of labels (gzip or not), "" for none: an idx file of one dimension and whole
+	// numbers, whose number i, in decimal, is added to record i; or the labels of an xmc set in two files,
+	// a line "rows labels" and then "label:value label:value" a row. The two files must have the same
+	// number of records. Sparse records of other formats have labels of their own.
 	LabelsPath string
 	// KeysPath is a text file (gzip or not) with the record keys, one a line,
 	// as many as there are records. "" means none.

@@ -141,7 +141,9 @@
 //	name    a record                                   names          keys
 //	libsvm  label,label feature:value feature:value    -              -
 //	xmc     the same, after a line "rows features      labels beside  beside
-//	        labels"; everything numbered from 0
+//	        labels"; everything numbered from 0; or
+//	        after "rows features", with the labels in
+//	        another file (Options.LabelsPath)
 //	arff    a row, dense or {number value, …}; labels  both           beside
 //	        by Mulan's XML file or Meka's "-C n"
 //	jsonl   {"key","features","labels","attributes",   both           in the record
@@ -153,7 +155,8 @@
 // is an error, a repeated label counts once. libsvm files number features from
 // 1, or from 0 if there is a feature 0 in the first 64 KiB; a later 0 is an error
 // that asks for Options.Base. A test part without a 0 cannot be told, so
-// give the files that come in parts the Base of the first one's reader. A label +1 is the label 1.
+// give the files that come in parts the Base of the first one's reader. A label +1 is the label 1. The
+// qid:1 of files for learning to rank is the attribute qid.
 //
 // In ARFF files attributes are numeric or nominal; a nominal attribute with
 // numbers for values counts as numeric, any other becomes one feature for each

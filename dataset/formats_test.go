@@ -321,3 +321,14 @@ func TestBinaryReadAllocates(t *testing.T) {
 		t.Errorf("%v allocations a record", n)
 	}
 }
+
+// TestID: the key of a JSON object is id where there is no key.
+func TestID(t *testing.T) {
+	text := []byte("{\"id\":\"a\",\"vector\":[1]}\n{\"id\":7,\"vector\":[2]}\n")
+	want := []Record{{Key: []byte("a"), Vector: []float32{1}}, {Key: []byte("7"), Vector: []float32{2}}}
+	compare(t, mustLoad(t, "x", text, Options{}), want)
+	want[0].Key, want[1].Key = []byte("0"), []byte("1")
+	compare(t, mustLoad(t, "x", text, Options{IgnoreColumns: []string{"id"}}), want)
+	want[0].Attributes, want[1].Attributes = map[string]any{"id": "a"}, map[string]any{"id": int64(7)}
+	compare(t, mustLoad(t, "x", text, Options{Attributes: []Attribute{{Name: "id"}}}), want)
+}

@@ -158,17 +158,19 @@ func FuzzDetect(f *testing.F) {
 func FuzzLabels(f *testing.F) {
 	f.Add(be(uint32(0x0801), uint32(3), []uint8{1, 2, 3}))
 	f.Add(be(uint32(0x0c01), uint32(2), []int32{1, -2}))
+	f.Add([]byte("3 4\n0:1 1:1\n\n3:1\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := newSource("x", bytes.NewReader(data), -1)
 		if err != nil {
 			return
 		}
-		l, err := openLabelFile(s)
-		for n := 0; err == nil; n++ {
-			if n > len(data)*1032 { // gzip cannot hold more
+		l, err := openLabelFile(s, Options{})
+		for n := int64(0); err == nil; n++ {
+			if n > int64(len(data))*1032 { // gzip cannot hold more
 				t.Fatal("more labels than bytes")
 			}
-			_, err = l.next()
+			var rec Record
+			err = l.add(&rec, n, "records")
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 )
 
@@ -87,43 +86,4 @@ func (idxEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(v))
 	}
 	return dst, nil
-}
-
-// labelFile reads an idx file of one dimension and whole numbers.
-type labelFile struct {
-	src  *source
-	elem elem
-	n, i int64
-}
-
-func openLabelFile(s *source) (*labelFile, error) {
-	e, sizes, err := idxHeader(s)
-	if err != nil {
-		return nil, err
-	}
-	if len(sizes) != 1 || !e.integer() {
-		return nil, s.bad(-1, 2, fmt.Errorf("labels must be whole numbers in one dimension, not %d", len(sizes)))
-	}
-	return &labelFile{src: s, elem: e, n: int64(sizes[0])}, nil
-}
-
-// next returns the next label, io.EOF after the last.
-func (l *labelFile) next() (int64, error) {
-	if l.i == l.n {
-		return 0, io.EOF
-	}
-	var b [4]byte
-	if err := l.src.readFull(b[:l.elem.size()]); err != nil {
-		return 0, l.src.fail(l.i, err)
-	}
-	l.i++
-	return l.elem.int(b[:], 0), nil
-}
-
-// end checks that the labels end with n records of a file.
-func (l *labelFile) end(n int64, records string) error {
-	if n < l.n {
-		return l.src.bad(n, l.src.offset, fmt.Errorf("%d labels for the %d records of %s", l.n, n, records))
-	}
-	return l.src.end(n)
 }

@@ -119,7 +119,7 @@ func attributeValue(raw json.RawMessage, want AttributeType) (v any, err error) 
 	case '{':
 		v, err = taggedValue(raw)
 	case '[':
-		err = errors.New("an array: " + wantValue)
+		err = errors.New("an array: want one value (a field of several values can be labels)")
 	default:
 		parse := parseInt
 		if want == FloatType || bytes.ContainsAny(raw, ".eE") {

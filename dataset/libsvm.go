@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +12,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// libsvm reads lines "label,label feature:value feature:value # comment".
+// libsvm reads lines "label,label feature:value feature:value # comment". The query of a file for learning
+// to rank, "label qid:1 feature:value", is the attribute qid.
 type libsvm struct {
 	pairs
 	set   labelSet
@@ -74,8 +76,21 @@ func (l *libsvm) decode(rec *Record, line []byte, _ int64) (bool, error) {
 		}
 		rec.Labels = l.set.once(rec.Labels)
 	}
+	if text, ok := bytes.CutPrefix(trimBlanks(rest), []byte(qidField)); ok {
+		text, rest = cutField(text)
+		n, ok := parseNumber(text)
+		if !ok {
+			return false, fmt.Errorf("the query number %.40q is no whole number", text)
+		}
+		if err := rec.setAttribute("qid", int64(n)); err != nil {
+			return false, err
+		}
+	}
 	return true, l.parse(&rec.Features, rest)
 }
+
+// qidField begins the field of the query number, which precedes the features.
+const qidField = "qid:"
 
 // withoutPlus makes +1 the same label as 1; the files of one collection differ
 // in that.
@@ -106,7 +121,7 @@ func looksLibsvm(fields [][]byte) bool {
 			}
 			continue
 		}
-		if _, ok := parseNumber(number); !ok || !colon {
+		if _, ok := parseNumber(number); !colon || !ok && (i > 1 || !bytes.HasPrefix(f, []byte(qidField))) {
 			return false
 		}
 	}
@@ -120,12 +135,14 @@ func hasPair(fields [][]byte) bool {
 
 // pairs reads fields "feature:value".
 type pairs struct {
+	what    string // "label", or empty for features
 	base    uint64 // number of the first feature
 	limit   uint64 // number of features allowed
 	guessed bool   // base is a guess
 }
 
 func (p *pairs) parse(dst *vector.Sparse, text []byte) error {
+	what := cmp.Or(p.what, "feature")
 	for {
 		text = trimBlanks(text)
 		if len(text) == 0 {
@@ -135,11 +152,11 @@ func (p *pairs) parse(dst *vector.Sparse, text []byte) error {
 		field, text = cutField(text)
 		colon := bytes.IndexByte(field, ':')
 		if colon < 0 {
-			return fmt.Errorf("%.40q is no feature:value", field)
+			return fmt.Errorf("%.40q is no %s:value", field, what)
 		}
 		f, ok := parseNumber(field[:colon])
 		if !ok {
-			return fmt.Errorf("%.40q: the feature is no whole number", field)
+			return fmt.Errorf("%.40q: the %s is no whole number", field, what)
 		}
 		if f < p.base {
 			if p.guessed {
@@ -148,11 +165,11 @@ func (p *pairs) parse(dst *vector.Sparse, text []byte) error {
 			return ErrFeatureZero
 		}
 		if f -= p.base; f >= p.limit {
-			return fmt.Errorf("feature %d, there are at most %d from %d on", f+p.base, p.limit, p.base)
+			return fmt.Errorf("%s %d, there are at most %d from %d on", what, f+p.base, p.limit, p.base)
 		}
 		v, err := parseValue(field[colon+1:])
 		if err != nil {
-			return fmt.Errorf("feature %d: %w", f+p.base, err)
+			return fmt.Errorf("%s %d: %w", what, f+p.base, err)
 		}
 		dst.Index = append(dst.Index, uint32(f))
 		dst.Value = append(dst.Value, v)

@@ -83,8 +83,11 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 	if r.dec, err = f.open(s, o); err != nil {
 		return nil, err
 	}
+	if err := r.labelsFit(o.LabelsPath); err != nil {
+		return nil, err
+	}
 	if o.LabelsPath != "" {
-		if err := r.openLabels(o.LabelsPath); err != nil {
+		if err := r.openLabels(o); err != nil {
 			return nil, err
 		}
 	}
@@ -96,7 +99,12 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 		r.keys = newLines(keys)
 	}
 	if f.firstTells {
-		return r, r.readAhead()
+		if err := r.readAhead(); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.labelsFit(o.LabelsPath); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
@@ -105,9 +113,9 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 type reader struct {
 	src     *source
 	dec     decoder
-	labels  *labelFile // nil: none
-	keys    *lines     // nil: none
-	max     int64      // 0: no limit
+	labels  labelFile // nil: none
+	keys    *lines    // nil: none
+	max     int64     // 0: no limit
 	reject  func([]byte, *FormatError) error
 	check   func(*Record) error
 	ahead   *Record // read while opening, still to be given
@@ -121,6 +129,9 @@ func (r *reader) Schema() Schema {
 	s := r.dec.schema()
 	s.Format = r.src.format
 	s.Keyed = s.Keyed || r.keys != nil
+	if r.labels != nil {
+		r.labels.describe(&s)
+	}
 	s.FeatureNames, s.LabelNames = slices.Clip(s.FeatureNames), slices.Clip(s.LabelNames)
 	if r.max > 0 && s.Records >= 0 {
 		s.Records = min(s.Records, r.max)
@@ -198,15 +209,12 @@ func (r *reader) decode(rec *Record) error {
 	if err != nil && !skippable(err) {
 		return err
 	}
-	if r.labels != nil {
-		if err := r.label(rec); err != nil {
-			return err
-		}
-	}
-	if r.keys != nil {
-		if fault := r.key(rec); fault != nil && !skippable(fault) {
+	for _, side := range []func(*Record) error{r.label, r.key} {
+		fault := side(rec)
+		if fault != nil && !skippable(fault) {
 			return fault
-		} else if err == nil {
+		}
+		if err == nil {
 			err = fault
 		}
 	}
@@ -279,6 +287,9 @@ func (r *reader) end() error {
 
 // key takes the record's key from the file of keys.
 func (r *reader) key(rec *Record) error {
+	if r.keys == nil {
+		return nil
+	}
 	line, err := r.keys.next(r.place)
 	if err == io.EOF {
 		return r.keys.bad(-1, fmt.Errorf("%d keys for more records in %s", r.place, r.src.path))
@@ -293,42 +304,46 @@ func (r *reader) key(rec *Record) error {
 	return nil
 }
 
-// openLabels opens the file of labels beside the records.
-func (r *reader) openLabels(path string) error {
-	s, err := openSource(path)
+// labelsFit refuses a file of labels next to records that have labels of their own.
+func (r *reader) labelsFit(path string) error {
+	if path == "" || r.dec.schema().Kind != Sparse || isXMCPart(r.dec) {
+		return nil
+	}
+	return fmt.Errorf("dataset: %w: %s: the records have labels of their own, and take none from %s",
+		ErrOption, r.src.path, path)
+}
+
+// openLabels opens the file of labels next to the records.
+func (r *reader) openLabels(o Options) error {
+	s, err := openSource(o.LabelsPath)
 	if err != nil {
 		return err
 	}
-	if r.labels, err = openLabelFile(s); err != nil {
+	if r.labels, err = openLabelFile(s, o); err != nil {
 		_ = s.Close()
 		return err
 	}
+	schema := r.dec.schema()
 	// With a limit the two need only be long enough, which Read checks.
-	if n := r.dec.schema().Records; r.max == 0 && n >= 0 && n != r.labels.n {
-		return s.bad(-1, 4, fmt.Errorf("%d labels for the %d records of %s", r.labels.n, n, r.src.path))
+	if n, labels := schema.Records, r.labels.describe(&schema); r.max == 0 && n >= 0 && n != labels {
+		return s.bad(-1, 4, tooMany(labels, n, r.src.path))
 	}
 	return nil
 }
 
-// label adds the record's label from the file of labels.
+// label adds the record's labels from the file of labels.
 func (r *reader) label(rec *Record) error {
-	label, err := r.labels.next()
-	if err == io.EOF {
-		s := r.labels.src
-		return s.bad(r.place, s.offset, fmt.Errorf("%d labels for more records in %s", r.place, r.src.path))
+	if r.labels == nil {
+		return nil
 	}
-	if err != nil {
-		return err
-	}
-	rec.Labels = append(rec.Labels, strconv.FormatInt(label, 10))
-	return nil
+	return r.labels.add(rec, r.place, r.src.path)
 }
 
 // Close implements Reader.
 func (r *reader) Close() error {
 	err := r.src.Close()
 	if r.labels != nil {
-		err = errors.Join(err, r.labels.src.Close())
+		err = errors.Join(err, r.labels.Close())
 	}
 	if r.keys != nil {
 		err = errors.Join(err, r.keys.src.Close())
@@ -391,7 +406,7 @@ func detectText(s *source, head []byte, named *format, o Options) (string, error
 		return named.name, nil
 	case len(body) == 0 && o.Kind == Sparse:
 		return "", s.badLine(-1, 1, errors.New("no records"))
-	case isJSONObject(body):
+	case isJSON(body):
 		return FormatJSONL, nil
 	case o.Kind != Dense && isARFF(first, named):
 		return FormatARFF, nil
@@ -420,11 +435,15 @@ func detectText(s *source, head []byte, named *format, o Options) (string, error
 	return FormatCSV, nil
 }
 
-// isJSONObject reports whether text begins with a brace and a quoted name, or with an
-// empty object. No other format does.
-func isJSONObject(text []byte) bool {
+// isJSON reports whether text begins with a brace and a quoted name, or with an empty object, or with an
+// array of objects, which the decoder refuses by name. No other format does.
+func isJSON(text []byte) bool {
+	const blanks = " \t\r\n"
+	if rest, ok := bytes.CutPrefix(text, []byte("[")); ok {
+		text = bytes.TrimLeft(rest, blanks)
+	}
 	rest, ok := bytes.CutPrefix(text, []byte("{"))
-	rest = bytes.TrimLeft(rest, " \t")
+	rest = bytes.TrimLeft(rest, blanks)
 	return ok && len(rest) > 0 && (rest[0] == '"' || rest[0] == '}')
 }
 

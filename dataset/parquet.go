@@ -190,6 +190,10 @@ func vectorColumn(columns []parquetColumn, o Options) error {
 	if len(floats) == 0 {
 		floats = numbers
 	}
+	if len(floats) == 0 {
+		return errors.New("no column has lists of numbers (vectors with a column for each dimension are read " +
+			"from csv files only)")
+	}
 	if len(floats) != 1 {
 		var names []string
 		for _, i := range floats {

@@ -37,7 +37,7 @@ func TestBadSparseFiles(t *testing.T) {
 		{"infinite", "1 1:-inf\n", 0, 1, "not finite"},
 		{"range", "1 1:1e39\n", 0, 1, "range of float32"},
 		{"no value", "1 1:\n", 0, 1, "not a number"},
-		{"query id", "1 1:1\n1 qid:3 1:1\n", 1, 2, "no whole number"},
+		{"query id", "1 1:1\n1 qid:x 1:1\n", 1, 2, "query number"},
 		{"empty label", "1,,2 1:1\n", 0, 1, "empty label"},
 
 		{"xmc short", "3 2 2\n0 0:1\n", -1, 3, "promises 2 more records"},

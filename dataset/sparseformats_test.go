@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -202,5 +203,85 @@ func TestARFFLabels(t *testing.T) {
 			must(t, err)
 			compare(t, got, c.want)
 		})
+	}
+}
+
+// TestXMCParts: the features and labels of newer sets are in two files, headed by two numbers.
+func TestXMCParts(t *testing.T) {
+	const features, labels = "3 5\n0:1 4:2\n\n2:1\n", "3 4\n0:1 1:1\n\n3:1\n"
+	of := func(text string) string { return tempFile(t, "trn_X_Y.txt", []byte(text)) }
+	want := func(labels ...[]string) []Record {
+		return []Record{
+			{Key: []byte("0"), Features: vector.Sparse{Index: []uint32{0, 4}, Value: []float32{1, 2}}, Labels: labels[0]},
+			{Key: []byte("1"), Labels: labels[1]},
+			{Key: []byte("2"), Features: vector.Sparse{Index: []uint32{2}, Value: []float32{1}}, Labels: labels[2]},
+		}
+	}
+	names := []string{"a", "b", "c", "d"}
+	for _, c := range []struct {
+		o      Options
+		labels [][]string
+	}{
+		{Options{}, [][]string{nil, nil, nil}},
+		{Options{Kind: Sparse, LabelsPath: of(labels)}, [][]string{{"0", "1"}, nil, {"3"}}},
+		{Options{LabelsPath: of(labels + "\n"), LabelNames: names}, [][]string{{"a", "b"}, nil, {"d"}}},
+		{Options{LabelsPath: of("3 4\n1:0 2:1\n\n"), Max: 2}, [][]string{{"2"}, nil}},
+	} {
+		r, err := NewReader("trn_X_Xf.txt", strings.NewReader(features), c.o)
+		must(t, err)
+		all, err := readAll(t, r)
+		must(t, err)
+		compare(t, all, want(append(c.labels, nil)...)[:len(c.labels)])
+		if s := r.Schema(); s.Format != FormatXMC || s.Dim != 5 || c.o.LabelsPath != "" && s.Labels != 4 ||
+			len(s.LabelNames) != len(c.o.LabelNames) {
+			t.Errorf("%+v", s)
+		}
+		must(t, r.Close())
+	}
+	for _, c := range []struct {
+		text string
+		o    Options
+		says string
+	}{
+		{features, Options{LabelNames: names}, "the labels are in another file"},
+		{features, Options{LabelsPath: of(labels), LabelNames: names[1:]}, "4 labels, 3 label names"},
+		{features, Options{LabelsPath: of("2 4\n0:1\n\n")}, "2 labels for the 3 records"},
+		{features, Options{LabelsPath: of("4 4\n0:1\n\n\n\n")}, "4 labels for the 3 records"},
+		{features, Options{LabelsPath: of("3 4\n0:1\n")}, "1 labels for more records"},
+		{features, Options{LabelsPath: of("3 4\n0:1\n\n\n0:1")}, "more rows than the header"},
+		{features, Options{LabelsPath: of("3 4\n4:1\n\n\n")}, "label 4, there are at most 4"},
+		{features, Options{LabelsPath: of("7 8\n")}, "7 labels for the 3 records"},
+		{"1 5\n3 0:1\n", Options{Format: FormatXMC}, `"3" is no feature:value`},
+		{"5\n", Options{Format: FormatXMC}, "no header"},
+	} {
+		_, err := load(t, "x.txt", []byte(c.text), c.o)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q does not say %q", err, c.says)
+		}
+	}
+	for name, text := range map[string]string{
+		"x.xmc": "1 5 2\n1 0:1\n", "x.svm": "1 1:1\n", "x.jsonl": `{"features":{"a":1}}`,
+	} {
+		if _, err := load(t, name, []byte(text), Options{LabelsPath: of("1 2\n0:1\n")}); !errors.Is(err, ErrOption) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestQueryNumbers: qid of files for learning to rank is an attribute.
+func TestQueryNumbers(t *testing.T) {
+	text := "3 qid:1 1:1 2:0.5 # doc-a\nqid:10 1:2\n1 1:3\n"
+	qid := func(n int64) map[string]any { return map[string]any{"qid": n} }
+	x := func(index []uint32, value ...float32) vector.Sparse { return vector.Sparse{Index: index, Value: value} }
+	for _, o := range []Options{{}, {Format: FormatLibsvm}} {
+		compare(t, mustLoad(t, "x", []byte(text), o), []Record{
+			{Key: []byte("0"), Labels: []string{"3"}, Features: x([]uint32{0, 1}, 1, 0.5), Attributes: qid(1)},
+			{Key: []byte("1"), Features: x([]uint32{0}, 2), Attributes: qid(10)},
+			{Key: []byte("2"), Labels: []string{"1"}, Features: x([]uint32{0}, 3)},
+		})
+	}
+	for _, text := range []string{"1 qid:x 1:1\n", "1 qid: 1:1\n", "1 1:1 qid:1\n", "1 qid:1 qid:2\n"} {
+		_, err := load(t, "x", []byte(text), Options{Format: FormatLibsvm})
+		wantFormatError(t, err)
 	}
 }

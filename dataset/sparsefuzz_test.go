@@ -18,14 +18,17 @@ func fuzzSparse(f *testing.F, format string, seeds ...string) {
 const (
 	seedLibsvm      = "+1,b 1:0.5 7:-2e3 # note\n\n3:1 2:0\n-1\n"
 	seedXMC         = "3 8 4\n0,3 1:0.5 7:2\n 2:1\n\n"
+	seedParts       = "3 5\n0:1 4:2\n\n2:1\n"
 	seedARFF        = "% c\n@relation 'x: -C 1'\n@attribute 'it\\'s' {0,1}\n@attribute f real\n@attribute c {r,'g h'}\n@data\n{0 1,2 'g h'}\n1,-2.5,r\n"
 	seedIris        = "@relation iris\n@attribute petal real\n@attribute class {setosa,'virgi nica'}\n@data\n1.5,setosa\n2,?\n{0 3}\n{1 'virgi nica'}\n"
 	seedSparseJSONL = "{\"key\":\"a\",\"features\":{\"x\":1,\"y\":0.5},\"labels\":[\"l\"],\"payload\":\"p\"}\n{\"key_base64\":\"/w==\",\"features\":{}}\n"
 	seedNumbered    = "{\"features\":{\"indices\":[3,1],\"values\":[1,2]}}\n{\"features\":[[1,2],[3,4]]}\n"
 )
 
-func FuzzLibsvm(f *testing.F)      { fuzzSparse(f, FormatLibsvm, seedLibsvm, "1 0:1\n") }
-func FuzzXMC(f *testing.F)         { fuzzSparse(f, FormatXMC, seedXMC) }
+func FuzzLibsvm(f *testing.F) {
+	fuzzSparse(f, FormatLibsvm, seedLibsvm, "1 0:1\n", "3 qid:1 1:1\n2 qid:10 1:0.2 # doc\n")
+}
+func FuzzXMC(f *testing.F)         { fuzzSparse(f, FormatXMC, seedXMC, seedParts) }
 func FuzzARFF(f *testing.F)        { fuzzSparse(f, FormatARFF, seedARFF, seedIris) }
 func FuzzSparseJSONL(f *testing.F) { fuzzSparse(f, FormatJSONL, seedSparseJSONL, seedNumbered) }
 

@@ -10,22 +10,55 @@ import (
 )
 
 // xmc reads the format of the extreme classification repository. A line is a
-// record even if it is empty, up to the number promised.
+// record even if it is empty, up to the number promised. Newer sets have a header without the number of
+// labels, and the labels in another file.
 type xmc struct {
 	pairs
 	set      labelSet
 	features int
 	labels   uint64
+	parts    bool  // the labels are in another file
 	left     int64 // records promised and not yet read
-	numbers  map[uint32]string
+	names    xmcNames
 	o        Options
 	records  int64
 }
 
-// isXMCHeader reports whether a line is three whole numbers.
+// xmcNames names labels by number.
+type xmcNames struct {
+	given   []string
+	numbers map[uint32]string // the names where none are given
+}
+
+// newXMCNames checks that there are as many names as labels.
+func newXMCNames(given []string, labels uint64) (xmcNames, error) {
+	if given != nil && uint64(len(given)) != labels {
+		return xmcNames{}, fmt.Errorf("%d labels, %d label names were given", labels, len(given))
+	}
+	if labels > maxLabels {
+		return xmcNames{}, fmt.Errorf("%d labels, at most %d are read", labels, uint64(maxLabels))
+	}
+	return xmcNames{given, map[uint32]string{}}, nil
+}
+
+func (x *xmcNames) of(l uint32) string {
+	if x.given != nil {
+		return x.given[l]
+	}
+	s, ok := x.numbers[l]
+	if !ok {
+		s = strconv.FormatUint(uint64(l), 10)
+		if len(x.numbers) < maxInterned {
+			x.numbers[l] = s
+		}
+	}
+	return s
+}
+
+// isXMCHeader reports whether a line is two or three whole numbers.
 func isXMCHeader(line []byte) bool {
 	fields := bytes.Fields(line)
-	if len(fields) != 3 {
+	if len(fields) != 2 && len(fields) != 3 {
 		return false
 	}
 	for _, f := range fields {
@@ -50,12 +83,12 @@ func isXMC(head, records []byte, named *format, kind Kind) bool {
 	if bytes.IndexByte(header, '\t') >= 0 {
 		return false
 	}
-	second, _, _ := bytes.Cut(records, []byte("\n"))
+	second, _, _ := bytes.Cut(bytes.TrimLeft(records, "\r\n"), []byte("\n"))
 	return hasPair(bytes.Fields(second))
 }
 
-func openXMC(s *source, o Options) (decoder, error) {
-	in := newLines(s)
+// xmcHeader reads a line of at least and at most so many numbers.
+func xmcHeader(in *lines, least, most int) ([]uint64, error) {
 	line, err := in.next(-1)
 	if err == io.EOF {
 		return nil, in.bad(-1, errors.New("empty file"))
@@ -63,35 +96,60 @@ func openXMC(s *source, o Options) (decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !isXMCHeader(line) {
-		return nil, in.bad(-1, fmt.Errorf("%.40q is no header \"rows features labels\"", bytes.TrimSpace(line)))
+	fields := bytes.Fields(line)
+	if !isXMCHeader(line) || len(fields) < least || len(fields) > most {
+		return nil, in.bad(-1, fmt.Errorf("%.40q is no header \"rows features labels\", nor \"rows features\" "+
+			"or \"rows labels\" of a set in two files", bytes.TrimSpace(line)))
 	}
-	var n [3]uint64
-	for i, f := range bytes.Fields(line) {
-		n[i], _ = parseNumber(f) // isXMCHeader has checked
+	var n []uint64
+	for _, f := range fields {
+		x, _ := parseNumber(f) // isXMCHeader has checked
+		n = append(n, x)
 	}
-	switch {
-	case n[1] > uint64(o.MaxFeatures):
+	return n, nil
+}
+
+func openXMC(s *source, o Options) (decoder, error) {
+	in := newLines(s)
+	n, err := xmcHeader(in, 2, 3)
+	if err != nil {
+		return nil, err
+	}
+	if n[1] > uint64(o.MaxFeatures) {
 		return nil, in.bad(-1, fmt.Errorf("%d features, at most %d are read", n[1], o.MaxFeatures))
-	case n[2] > maxLabels:
-		return nil, in.bad(-1, fmt.Errorf("%d labels, at most %d are read", n[2], uint64(maxLabels)))
-	case o.FeatureNames != nil && uint64(len(o.FeatureNames)) != n[1]:
+	}
+	if o.FeatureNames != nil && uint64(len(o.FeatureNames)) != n[1] {
 		return nil, in.bad(-1, fmt.Errorf("%d features, %d feature names were given", n[1], len(o.FeatureNames)))
-	case o.LabelNames != nil && uint64(len(o.LabelNames)) != n[2]:
-		return nil, in.bad(-1, fmt.Errorf("%d labels, %d label names were given", n[2], len(o.LabelNames)))
 	}
-	x := &xmc{
-		features: int(n[1]), labels: n[2], left: int64(n[0]), records: int64(n[0]),
-		numbers: map[uint32]string{}, o: o,
-	}
+	x := &xmc{features: int(n[1]), parts: len(n) == 2, left: int64(n[0]), records: int64(n[0]), o: o}
 	x.limit = n[1]
+	switch {
+	case !x.parts:
+		x.labels = n[2]
+		if x.names, err = newXMCNames(o.LabelNames, n[2]); err != nil {
+			return nil, in.bad(-1, err)
+		}
+	case o.LabelNames != nil && o.LabelsPath == "":
+		return nil, in.bad(-1, errors.New("there are names of labels, and the labels are in another file, "+
+			"which was not given"))
+	}
 	return &lineDecoder{rowDecoder: x, lines: in}, nil
+}
+
+// isXMCPart reports whether the decoder reads a file whose labels are in another one.
+func isXMCPart(d decoder) bool {
+	l, ok := d.(*lineDecoder)
+	if !ok {
+		return false
+	}
+	x, ok := l.rowDecoder.(*xmc)
+	return ok && x.parts
 }
 
 func (x *xmc) schema() Schema {
 	return Schema{
 		Kind: Sparse, Dim: x.features, Base: BaseZero, Labels: int(x.labels), Records: x.records,
-		FeatureNames: x.o.FeatureNames, LabelNames: x.o.LabelNames,
+		FeatureNames: x.o.FeatureNames, LabelNames: x.names.given,
 	}
 }
 
@@ -114,7 +172,7 @@ func (x *xmc) decode(rec *Record, line []byte, _ int64) (bool, error) {
 	// A line that begins with a blank has no labels; nor has one that begins
 	// with a feature.
 	head, rest := cutField(line)
-	if bytes.IndexByte(head, ':') >= 0 {
+	if x.parts || bytes.IndexByte(head, ':') >= 0 {
 		head, rest = nil, line
 	}
 	for len(head) > 0 {
@@ -129,25 +187,11 @@ func (x *xmc) decode(rec *Record, line []byte, _ int64) (bool, error) {
 		if more && len(tail) == 0 {
 			return false, errors.New("a comma after the last label")
 		}
-		rec.Labels = append(rec.Labels, x.label(uint32(l)))
+		rec.Labels = append(rec.Labels, x.names.of(uint32(l)))
 		head = tail
 	}
 	rec.Labels = x.set.once(rec.Labels)
 	return true, x.parse(&rec.Features, rest)
-}
-
-func (x *xmc) label(l uint32) string {
-	if x.o.LabelNames != nil {
-		return x.o.LabelNames[l]
-	}
-	s, ok := x.numbers[l]
-	if !ok {
-		s = strconv.FormatUint(uint64(l), 10)
-		if len(x.numbers) < maxInterned {
-			x.numbers[l] = s
-		}
-	}
-	return s
 }
 
 // xmcEncoder numbers labels by their names, or takes numbers as they are.

@@ -18,7 +18,7 @@ type evaluateCmd struct {
 	Collection string `arg:"" help:"Collection."`
 
 	Queries string `help:"File of queries; for label models, of rows with their labels." placeholder:"FILE" xor:"queries" required:""`
-	Labels  string `help:"Label models: idx file with the labels of the queries." placeholder:"PATH"`
+	Labels  string `help:"Label models: file with the labels of the queries: idx, or of an XMC set in two files." placeholder:"PATH"`
 	Holdout int    `help:"So many random rows as queries, each ignoring itself. An index knows the neighbours of its own rows, so its recall is too good then: prefer a file." xor:"queries" required:""`
 	Seed    uint64 `help:"Seed of --holdout." default:"0"`
 

@@ -28,7 +28,7 @@ type importCmd struct {
 	Sparse    bool   `group:"Sparse collections:" help:"The file holds sparse records; detected if not given."`
 	Dense     bool   `group:"Dense collections:" help:"Read a libsvm, xmc or arff file as dense vectors."`
 	Named     bool   `group:"Sparse collections:" help:"Features of a new sparse collection go by the names the file has, not by number. So they always do for jsonl with names."`
-	Labels    string `group:"Dense collections:" help:"idx file of the labels of the vectors." placeholder:"PATH"`
+	Labels    string `help:"File with the labels of the records: an idx file, or that of an XMC set in two files." placeholder:"PATH"`
 	Metric    string `group:"Dense collections:" help:"Distance of a new collection: l2, cosine or ip; if not given, what an HDF5 file says, or else l2." enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
 	Float32   bool   `group:"Dense collections:" help:"In a new collection, float32 even where bytes would do."`
 	KeyPrefix string `help:"Text to put before every key."`

@@ -123,7 +123,7 @@ type input struct {
 // source selects the records to read for a collection.
 type source struct {
 	path   string
-	labels string // an idx file of labels beside the records, or empty
+	labels string // a file of labels next to the records, or empty
 	flags  fileFlags
 	// kind is what the collection takes. A file of sparse records gives vectors, too:
 	// what a record leaves out is zero.
@@ -167,14 +167,8 @@ func (s source) open() (_ *input, err error) {
 	if !s.counting {
 		o.Check = in.check
 	}
-	if s.path == standard { // which cannot be opened again
-		o.LabelsPath = s.labels
-	}
-	trial := o
-	if o.Reject != nil && s.labels != "" && s.path != standard { // the file is opened again below
-		trial.Reject = func([]byte, *dataset.FormatError) error { return nil }
-	}
-	r, err := s.read(trial)
+	o.LabelsPath = s.labels
+	r, err := s.read(o)
 	if err != nil {
 		return nil, err
 	}
@@ -184,17 +178,6 @@ func (s source) open() (_ *input, err error) {
 			_ = in.Close()
 		}
 	}()
-	if s.labels != "" && s.path != standard {
-		if in.Kind == dataset.Sparse {
-			return nil, usagef("--labels goes with idx files; the records of %s have their own", s.path)
-		}
-		o.LabelsPath = s.labels
-		_ = in.Close()
-		if in.Reader, err = dataset.Open(s.path, o); err != nil {
-			in.Reader = r // which has been closed
-			return nil, err
-		}
-	}
 	return in, s.suits(in)
 }
 
@@ -400,12 +383,9 @@ func (l *labelQueries) add(q labelQuery) {
 	l.labels = append(l.labels, q.labels)
 }
 
-// readQueries reads all records of a file as queries to a collection. labels is an idx
-// file of labels beside vectors, or empty.
+// readQueries reads all records of a file as queries to a collection. labels is a file of labels next to
+// them, or empty.
 func readQueries(path, labels string, f fileFlags, to target) (*labelQueries, error) {
-	if to.info.Sparse && labels != "" {
-		return nil, usagef("--labels goes with idx files, and %q is sparse", to.info.Name)
-	}
 	in, err := source{path: path, labels: labels, flags: f, kind: to.kind(), to: to}.open()
 	if err != nil {
 		return nil, err

@@ -156,7 +156,7 @@ func (c *plotMapCmd) Run(a *app) error {
 type plotPrecisionCmd struct {
 	chartFlags
 	Queries string   `required:"" help:"File of labelled rows that are new to the models." placeholder:"FILE"`
-	Labels  string   `help:"idx file with the labels of the queries." placeholder:"FILE"`
+	Labels  string   `help:"File with the labels of the queries: idx, or of an XMC set in two files." placeholder:"FILE"`
 	Index   []string `help:"Label models; all of the collection if not given."`
 	K       int      `short:"k" help:"Largest number of labels." default:"10"`
 	Out     string   `help:"File that ends in .svg or .png." default:"precision.svg"`

@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -32,6 +33,9 @@ const (
 	codecGzip       = 2
 	codecZstd       = 6
 )
+
+// otherCodecs names the compressions that are not read.
+var otherCodecs = map[int64]string{3: "lzo", 4: "brotli", 5: "lz4", 7: "lz4_raw"}
 
 // Limits of pages, in bytes.
 const (
@@ -230,7 +234,8 @@ func decompress(codec int64, b []byte, raw int64) ([]byte, error) {
 		defer z.Close()
 		r = z
 	default:
-		return nil, fmt.Errorf("the compression %d is not supported, only snappy, gzip and zstd", codec)
+		return nil, fmt.Errorf("the compression %s is not read, only snappy, gzip and zstd",
+			cmp.Or(otherCodecs[codec], fmt.Sprint(codec)))
 	}
 	var out bytes.Buffer
 	if _, err := io.Copy(&out, io.LimitReader(r, raw+1)); err != nil {
