@@ -14,7 +14,7 @@ import (
 // may be dense or sparse, line by line.
 type arff struct {
 	attributes []attribute
-	features   []string
+	features   nameList
 	labels     []string
 	absent     []int // attributes whose value is not nothing where a sparse row leaves them out
 	seen       []int64
@@ -65,7 +65,7 @@ func isARFF(line []byte, named *format) bool {
 
 func openARFF(s *source, o Options) (decoder, error) {
 	in := newLines(s)
-	columns, relation, err := arffHeader(in, o.MaxFeatures)
+	columns, relation, err := arffHeader(in, min(o.MaxFeatures, maxNames))
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func openARFF(s *source, o Options) (decoder, error) {
 		if err != nil {
 			return nil, in.bad(-1, fmt.Errorf("attribute %.40q: %w", c.name, err))
 		}
-		if len(a.features) > o.MaxFeatures {
+		if len(a.features.names) > o.MaxFeatures {
 			return nil, in.bad(-1, fmt.Errorf("more than %d features", o.MaxFeatures))
 		}
 		if at.first != 0 || at.oneHot || at.part == classAttribute {
@@ -120,8 +120,8 @@ func openARFF(s *source, o Options) (decoder, error) {
 }
 
 // arffLabels returns the attributes that are labels, each of that a row has or lacks, and those whose
-// values are labels. The options decide first, then Mulan's XML file, Meka's -C, and an attribute that is
-// named class or label. A file with other attributes that are 0 or 1 is refused if there is no such
+// values are labels. The options decide first, then Mulan's XML file, Meka's -C, an attribute that is named
+// class or label, and, as in Weka, the last attribute if it is nominal. A file with other attributes that are 0 or 1 is refused if there is no such
 // attribute, or if it is 0 or 1 as well: any of them may be labels.
 func arffLabels(
 	s *source, o Options, columns []column, relation string,
@@ -144,7 +144,7 @@ func arffLabels(
 		return labels, classes, nil
 	}
 	if o.LabelsXML != "" {
-		labels, err = ReadLabelsXML(o.LabelsXML)
+		labels, err = readLabelsXML(o.Context, o.LabelsXML)
 		return labels, nil, err
 	}
 	if n, ok := mekaLabels(relation); ok {
@@ -175,6 +175,9 @@ func arffLabels(
 			}
 		}
 	}
+	if last := columns[len(columns)-1]; len(classes) == 0 && last.nominal != nil && !last.binary() {
+		return nil, []string{last.name}, nil
+	}
 	if len(classes) == binaryClasses && binary > binaryClasses {
 		return nil, nil, s.badLine(-1, 1, ErrNoLabels)
 	}
@@ -189,6 +192,7 @@ func (c column) binary() bool {
 
 // classNames returns the values of classes; none where one is no list.
 func classNames(columns []column, classes []string) (names []string) {
+	given := map[string]bool{"": true}
 	for _, c := range columns {
 		if !slices.Contains(classes, c.name) {
 			continue
@@ -197,7 +201,8 @@ func classNames(columns []column, classes []string) (names []string) {
 			return nil
 		}
 		for _, v := range c.nominal {
-			if v != "" && !slices.Contains(names, v) {
+			if !given[v] {
+				given[v] = true
 				names = append(names, v)
 			}
 		}
@@ -220,7 +225,7 @@ func (a *arff) class(c column) attribute {
 
 // attribute adds a column to the features or labels.
 func (a *arff) attribute(c column, label bool) (attribute, error) {
-	at := attribute{feature: uint32(len(a.features)), zeroOne: len(c.nominal) == 2 && c.binary()}
+	at := attribute{feature: uint32(len(a.features.names)), zeroOne: len(c.nominal) == 2 && c.binary()}
 	if c.other != "" {
 		return at, fmt.Errorf("it has the type %.40q, and only numbers and lists of values are features "+
 			"(leave it out to read the others)", c.other)
@@ -239,21 +244,20 @@ func (a *arff) attribute(c column, label bool) (attribute, error) {
 				at.first = v
 			}
 		}
-		if len(at.values) < len(c.nominal) {
-			return at, errors.New("a value is given twice")
-		}
 	}
 	switch {
 	case label && !numeric:
 		return at, errors.New("a label's values must be 0 and 1")
 	case label:
 	case numeric:
-		a.features = append(a.features, c.name)
+		return at, a.features.add(c.name)
 	default:
 		at.oneHot, at.first = true, 0
 		for i, text := range c.nominal {
 			at.values[text] = float32(i)
-			a.features = append(a.features, c.name+"="+text)
+			if err := a.features.add(c.name + "=" + text); err != nil {
+				return at, err
+			}
 		}
 	}
 	return at, nil
@@ -261,8 +265,8 @@ func (a *arff) attribute(c column, label bool) (attribute, error) {
 
 func (a *arff) schema() Schema {
 	return Schema{
-		Kind: Sparse, Dim: len(a.features), Base: BaseZero, Labels: len(a.labels), Records: -1,
-		FeatureNames: a.features, LabelNames: a.labels,
+		Kind: Sparse, Dim: len(a.features.names), Base: BaseZero, Labels: len(a.labels), Records: -1,
+		FeatureNames: a.features.names, LabelNames: a.labels,
 	}
 }
 
@@ -301,7 +305,7 @@ func (a *arff) sparse(rec *Record, text []byte) error {
 		if n >= uint64(len(a.attributes)) {
 			return fmt.Errorf("attribute %d, there are %d from 0 on", n, len(a.attributes))
 		}
-		value, rest, err := a.value(trimBlanks(text[digits:]), "},")
+		value, rest, err := a.value(trimBlanks(text[digits:]), true)
 		if err != nil {
 			return fmt.Errorf("attribute %d: %w", n, err)
 		}
@@ -309,13 +313,9 @@ func (a *arff) sparse(rec *Record, text []byte) error {
 			return fmt.Errorf("attribute %d %w", n, errRepeatedFeature)
 		}
 		a.seen[n] = a.row
-		if err := a.put(rec, int(n), value); err != nil {
-			return err
-		}
-		if len(rest) > 0 && rest[0] == ',' {
-			rest = trimBlanks(rest[1:])
-			if len(rest) > 0 && rest[0] == '}' {
-				return errors.New("a comma before the brace")
+		if !a.missing { // what a sparse row leaves out may as well be unknown
+			if err := a.put(rec, int(n), value); err != nil {
+				return err
 			}
 		}
 		text = rest
@@ -331,7 +331,9 @@ func (a *arff) sparse(rec *Record, text []byte) error {
 			continue
 		}
 		at := &a.attributes[i]
-		a.set(rec, at, at.first)
+		if err := a.set(rec, at, at.first); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -339,58 +341,60 @@ func (a *arff) sparse(rec *Record, text []byte) error {
 // dense reads "value, value".
 func (a *arff) dense(rec *Record, text []byte) error {
 	for i := range a.attributes {
-		value, rest, err := a.value(text, ",")
+		if len(text) == 0 || text[0] == '%' {
+			return fmt.Errorf("%d values, want %d", i, len(a.attributes))
+		}
+		value, rest, err := a.value(text, false)
 		if err != nil {
 			return fmt.Errorf("attribute %d: %w", i, err)
 		}
 		if err := a.put(rec, i, value); err != nil {
 			return err
 		}
-		last := i == len(a.attributes)-1
-		switch more := len(rest) > 0 && rest[0] == ','; {
-		case more && !last:
-			text = trimBlanks(rest[1:])
-		case more:
-			return fmt.Errorf("more than %d values", len(a.attributes))
-		case !last:
-			return fmt.Errorf("%d values, want %d", i+1, len(a.attributes))
-		}
+		text = rest
+	}
+	if len(text) > 0 && text[0] != '%' {
+		return fmt.Errorf("more than %d values", len(a.attributes))
 	}
 	return nil
 }
 
-// value takes a value, quoted or not, up to one of the stops: a comma, or another byte before it.
-func (a *arff) value(text []byte, stops string) (value, rest []byte, err error) {
+// value takes a value, quoted or not, and what separates it from the next one: as in Weka, a comma, blanks,
+// or both. In braces it may end at the closing one.
+func (a *arff) value(text []byte, braces bool) (value, rest []byte, err error) {
+	ends := func(c byte) bool { return c == ',' || isBlank(c) || braces && c == '}' }
 	if a.missing = false; len(text) > 0 && (text[0] == '\'' || text[0] == '"') {
 		if a.text, rest, err = unquote(a.text[:0], text); err != nil {
 			return nil, nil, err
 		}
-		value, rest = a.text, trimBlanks(rest)
-		if len(rest) > 0 && strings.IndexByte(stops, rest[0]) < 0 {
+		if len(rest) > 0 && !ends(rest[0]) {
 			return nil, nil, fmt.Errorf("%.40q after a quoted value", rest)
 		}
-		return value, rest, nil
+		value = a.text
+	} else {
+		end := 0
+		for end < len(text) && !ends(text[end]) {
+			end++
+		}
+		if value, rest = text[:end], text[end:]; len(value) == 0 {
+			return nil, nil, errors.New("no value")
+		}
+		a.missing = string(value) == "?"
 	}
-	end := 0
-	for end < len(text) && text[end] != ',' && text[end] != stops[0] {
-		end++
+	if rest = trimBlanks(rest); len(rest) > 0 && rest[0] == ',' {
+		rest = trimBlanks(rest[1:])
 	}
-	value = bytes.TrimSpace(text[:end])
-	if len(value) == 0 {
-		return nil, nil, errors.New("no value")
-	}
-	a.missing = string(value) == "?"
-	return value, text[end:], nil
+	return value, rest, nil
 }
 
 // put adds attribute i's value to the record.
 func (a *arff) put(rec *Record, i int, value []byte) error {
 	at := &a.attributes[i]
 	switch {
-	case at.part == ignoredAttribute, at.part == classAttribute && a.missing:
+	case at.part == ignoredAttribute, a.missing && (at.part == classAttribute || at.label != "" || at.oneHot):
 		return nil
 	case a.missing:
-		return fmt.Errorf("attribute %d: a missing value cannot be read: remove or replace it first", i)
+		return fmt.Errorf("attribute %d: %w", i, ErrMissing)
 	}
 	var v float32
 	switch {
@@ -403,8 +407,7 @@ func (a *arff) put(rec *Record, i int, value []byte) error {
 		}
 	}
 	if at.part == classAttribute {
-		rec.addLabel(string(value))
-		return nil
+		return rec.addLabel(string(value))
 	}
 	if at.values == nil {
 		var err error
@@ -415,32 +418,31 @@ func (a *arff) put(rec *Record, i int, value []byte) error {
 	if at.label != "" && v != 0 && v != 1 {
 		return fmt.Errorf("attribute %d is the label %.40q: %.40q is neither 0 nor 1", i, at.label, value)
 	}
-	a.set(rec, at, v)
-	return nil
+	return a.set(rec, at, v)
 }
 
 // addLabel adds a label that the record does not have yet; an empty text is none.
-func (r *Record) addLabel(label string) {
+func (r *Record) addLabel(label string) (err error) {
 	if label != "" && !slices.Contains(r.Labels, label) {
-		r.Labels = append(r.Labels, label)
+		r.Labels, err = appendLabel(r.Labels, label)
 	}
+	return err
 }
 
-func (a *arff) set(rec *Record, at *attribute, v float32) {
+func (a *arff) set(rec *Record, at *attribute, v float32) error {
 	switch {
 	case at.part == classAttribute:
-		rec.addLabel(at.absent)
+		return rec.addLabel(at.absent)
 	case at.label != "":
 		if v == 1 {
-			rec.Labels = append(rec.Labels, at.label)
+			return rec.addLabel(at.label)
 		}
 	case at.oneHot:
-		rec.Features.Index = append(rec.Features.Index, at.feature+uint32(v))
-		rec.Features.Value = append(rec.Features.Value, 1)
-	default:
-		rec.Features.Index = append(rec.Features.Index, at.feature)
-		rec.Features.Value = append(rec.Features.Value, v)
+		return appendFeature(&rec.Features, at.feature+uint32(v), 1)
+	case v != 0:
+		return appendFeature(&rec.Features, at.feature, v)
 	}
+	return nil
 }
 
 // arffHeader reads up to @data.
@@ -535,22 +537,25 @@ func parseNominal(text []byte) ([]string, error) {
 		a    arff // for its buffer
 		list []string
 	)
-	for {
-		value, rest, err := a.value(trimBlanks(text), "},")
-		if err != nil {
-			return nil, err
-		}
-		if a.missing {
-			return nil, errors.New("a question mark in a list of values")
-		}
-		list = append(list, string(value))
-		if len(rest) == 0 {
-			return nil, errors.New("a list of values without its closing brace")
-		}
-		if text = rest[1:]; rest[0] == '}' {
+	given := map[string]bool{}
+	for text = trimBlanks(text); len(text) > 0; {
+		if text[0] == '}' && len(list) > 0 {
 			return list, nil
 		}
+		value, rest, err := a.value(text, true)
+		switch {
+		case err != nil:
+			return nil, err
+		case a.missing:
+			return nil, errors.New("a question mark in a list of values")
+		case given[string(value)]:
+			return nil, fmt.Errorf("the value %.40q is given twice", value)
+		}
+		list = append(list, string(value))
+		given[list[len(list)-1]] = true
+		text = rest
 	}
+	return nil, errors.New("a list of values without its closing brace")
 }
 
 // unquote appends what stands between the quotes at the front of text.

@@ -95,18 +95,6 @@ func TypeOf(v any) (AttributeType, error) {
 	return AnyType, fmt.Errorf("a value of type %T: want string, int64, float64, bool or time.Time", v)
 }
 
-// setAttribute adds an attribute, which the record must not have yet.
-func (r *Record) setAttribute(name string, v any) error {
-	if _, twice := r.Attributes[name]; twice {
-		return errors.New("the record has two values of it")
-	}
-	if r.Attributes == nil {
-		r.Attributes = map[string]any{}
-	}
-	r.Attributes[name] = v
-	return nil
-}
-
 // Parse returns the value that a csv cell has, nil for none: of AnyType an integer, a float, true or false, a
 // time or else a string, as it looks. Errors say what the text is not.
 func (t AttributeType) Parse(cell string) (any, error) {

@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"bytes"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -13,91 +12,49 @@ import (
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-var errTooLong = fmt.Errorf("record longer than %d bytes", maxTextRecord)
-
-// guard bounds what one csv record may take in, so that a quote that is never
-// closed does not pull the whole file into memory. It can keep what it has read.
-type guard struct {
-	r    io.Reader
-	left int
-	keep bool
-	text []byte // what was read from offset at on
-	at   int64
-}
-
-// cut returns the text between two offsets and drops what precedes it.
-func (g *guard) cut(from, to int64) []byte {
-	if !g.keep {
-		return nil
-	}
-	g.text = g.text[from-g.at:]
-	g.at = from
-	return g.text[:to-from]
-}
-
-func (g *guard) Read(p []byte) (int, error) {
-	if g.left <= 0 {
-		return 0, errTooLong
-	}
-	n, err := g.r.Read(p[:min(len(p), g.left)])
-	g.left -= n
-	if g.keep {
-		g.text = append(g.text, p[:n]...)
-	}
-	return n, err
-}
-
-// row is a csv record held back while the header is being decided.
+// row is a record held back while the header is being decided.
 type row struct {
 	fields []string
 	line   int64
 	err    error
-	text   []byte // if lines are kept
-	ended  bool   // no row can be read behind it
+	text   []byte // nil if no row can be read behind it
 }
 
 // delimited reads csv and tsv.
 type delimited struct {
-	src      *source
-	guard    *guard
-	csv      *csv.Reader
-	ahead    []row // rows read by detection, still to be given
-	vector   []int // columns, in file order
-	list     bool  // the vector is in one column, as a list
-	dim      int
-	labels   []int
-	key      int // column, -1: none
-	payload  int
-	expires  int
-	typed    []attributeColumn
-	names    []string // header, nil: none
-	sep      string
-	lastLine int64
-	read     []byte // of the row read last, if lines are kept
-	ended    bool   // no other row can be read
-	last     row    // decoded last
+	src     *source
+	cells   *cells
+	comma   rune
+	ahead   []row // rows read by detection, still to be given
+	vector  []int // columns, in file order
+	list    bool  // the vector is in one column, as a list
+	dim     int
+	labels  []int
+	key     int // column, -1: none
+	payload int
+	expires int
+	typed   []attributeColumn
+	names   []string // header, nil: none
+	sep     string
+	last    row // decoded last
 }
 
 func (d *delimited) text() []byte { return d.last.text }
 
 // openDelimited reads csv and tsv.
 func openDelimited(s *source, o Options) (decoder, error) {
-	if string(s.peek(3)) == byteOrderMark {
-		s.skip(3)
-	}
 	d := &delimited{src: s, sep: o.LabelSeparator, key: -1, payload: -1, expires: -1}
-	d.guard = &guard{r: s.br, left: maxTextRecord, keep: o.Reject != nil}
-	d.csv = csv.NewReader(d.guard)
+	in := newLines(s)
+	comma := o.Separator
 	switch {
-	case o.Separator != 0:
-		d.csv.Comma = o.Separator
+	case comma != 0:
 	case o.Format == FormatTSV:
-		d.csv.Comma = '\t'
+		comma = '\t'
 	default:
 		head := s.peek(headSize)
-		d.csv.Comma = sniffSeparator(head, len(head) < headSize)
+		comma = sniffSeparator(head, len(head) < headSize)
 	}
-	d.csv.ReuseRecord = true
+	d.comma, d.cells = comma, newCells(in, comma, o.MaxDim+maxOtherCells)
 	first := d.keep()
 	if first.err == io.EOF {
 		return nil, s.badLine(-1, 1, errors.New("empty file"))
@@ -132,41 +89,8 @@ func openDelimited(s *source, o Options) (decoder, error) {
 
 // keep reads a row into memory of its own.
 func (d *delimited) keep() row {
-	fields, line, err := d.line()
-	return row{fields: slices.Clone(fields), line: line, err: err, text: bytes.Clone(d.read), ended: d.ended}
-}
-
-// line reads a row from the file. Its fields hold until the next call.
-func (d *delimited) line() ([]string, int64, error) {
-	// csv.Reader reads ahead into a buffer of its own, so the bound is loose
-	// by the size of that buffer.
-	d.guard.left = maxTextRecord
-	from := d.csv.InputOffset()
-	d.read = nil
-	fields, err := d.csv.Read()
-	var p *csv.ParseError
-	if d.ended = err != nil && !errors.As(err, &p); !d.ended {
-		d.read = d.guard.cut(from, d.csv.InputOffset())
-	}
-	if err == io.EOF {
-		return nil, 0, io.EOF
-	}
-	switch {
-	case p != nil:
-		line, cause := int64(p.Line), p.Err
-		switch {
-		case errors.Is(p.Err, csv.ErrFieldCount):
-			cause = fmt.Errorf("%d fields, the lines before have %d: %w", len(fields), d.csv.FieldsPerRecord, p.Err)
-		case p.Column > 0:
-			cause = fmt.Errorf("column %d: %w", p.Column, p.Err)
-		}
-		return nil, 0, d.src.badLine(-1, line, cause)
-	case err != nil:
-		return nil, 0, d.src.failLine(-1, d.lastLine+1, err)
-	}
-	line, _ := d.csv.FieldPos(0)
-	d.lastLine = int64(line)
-	return fields, d.lastLine, nil
+	fields, err := d.cells.next(-1)
+	return row{fields: slices.Clone(fields), line: d.cells.line, err: err, text: bytes.Clone(d.cells.text)}
 }
 
 func (d *delimited) schema() Schema {
@@ -183,7 +107,7 @@ func (d *delimited) next(rec *Record, n int64) error {
 	err := d.decode(rec, n)
 	var f *FormatError
 	if errors.As(err, &f) {
-		f.Record, f.Skippable = n, !d.last.ended
+		f.Record, f.Skippable = n, d.last.text != nil
 	}
 	return err
 }
@@ -193,8 +117,8 @@ func (d *delimited) decode(rec *Record, n int64) error {
 	if len(d.ahead) > 0 {
 		r, d.ahead = d.ahead[0], d.ahead[1:]
 	} else {
-		r.fields, r.line, r.err = d.line()
-		r.text, r.ended = d.read, d.ended
+		r.fields, r.err = d.cells.next(n)
+		r.line, r.text = d.cells.line, d.cells.text
 	}
 	d.last = r
 	if r.err != nil {
@@ -205,8 +129,12 @@ func (d *delimited) decode(rec *Record, n int64) error {
 	}
 	for _, c := range d.labels {
 		for label := range strings.SplitSeq(r.fields[c], d.sep) {
-			if label != "" {
-				rec.Labels = append(rec.Labels, label)
+			if label == "" {
+				continue
+			}
+			var err error
+			if rec.Labels, err = appendLabel(rec.Labels, label); err != nil {
+				return d.src.badLine(n, r.line, fmt.Errorf("column %s: %w", d.name(c), err))
 			}
 		}
 	}
@@ -237,7 +165,7 @@ func (d *delimited) decodeVector(rec *Record, r row) (err error) {
 		return nil
 	}
 	c := d.vector[0]
-	if rec.Vector, err = appendList(rec.Vector, r.fields[c]); err == nil && len(rec.Vector) != d.dim {
+	if rec.Vector, err = appendList(rec.Vector, r.fields[c], d.dim); err == nil && len(rec.Vector) < d.dim {
 		err = fmt.Errorf("%d values, the records before have %d", len(rec.Vector), d.dim)
 	}
 	if err != nil {
@@ -250,7 +178,7 @@ func (d *delimited) decodeVector(rec *Record, r row) (err error) {
 func (d *delimited) hint(cell string) string {
 	for _, c := range ";\t|, " {
 		first, _, several := strings.Cut(strings.TrimSpace(cell), string(c))
-		if several && len(d.vector) == 1 && c != d.csv.Comma && (c != ' ' || number(first)) {
+		if several && len(d.vector) == 1 && c != d.comma && (c != ' ' || number(first)) {
 			return fmt.Sprintf(" (is %q the separator?)", c)
 		}
 	}

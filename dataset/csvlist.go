@@ -43,13 +43,16 @@ func cutNumber(list string) (text, rest string) {
 	return list, ""
 }
 
-// appendList appends the numbers of a cell to a vector.
-func appendList(dst []float32, cell string) ([]float32, error) {
+// appendList appends the numbers of a cell, most at most, to a vector.
+func appendList(dst []float32, cell string, most int) ([]float32, error) {
 	rest, _ := unbracket(strings.TrimSpace(cell))
 	for {
 		var text string
 		if text, rest = cutNumber(rest); text == "" {
 			return dst, nil
+		}
+		if len(dst) == most {
+			return dst, fmt.Errorf("more than %d values", most)
 		}
 		v, err := parseFinite(text)
 		if err != nil {
@@ -70,7 +73,7 @@ func (d *delimited) findList(o Options) error {
 	for _, c := range d.vector {
 		switch named := d.names != nil && d.names[c] == o.VectorField; {
 		case named && (o.vectorNamed || isList(first[c])):
-			return d.setList(c, slices.DeleteFunc(slices.Clone(d.vector), func(x int) bool { return x == c }))
+			return d.setList(c, slices.DeleteFunc(slices.Clone(d.vector), func(x int) bool { return x == c }), o)
 		case isList(first[c]):
 			lists = append(lists, c)
 		default:
@@ -86,17 +89,17 @@ func (d *delimited) findList(o Options) error {
 		return fmt.Errorf("%w Columns %s and %s hold lists of numbers",
 			ErrVector, d.name(lists[0]), d.name(lists[1]))
 	}
-	return d.setList(lists[0], others)
+	return d.setList(lists[0], others, o)
 }
 
 // setList makes a column of lists the vector.
-func (d *delimited) setList(c int, others []int) error {
+func (d *delimited) setList(c int, others []int, o Options) error {
 	if len(others) > 0 {
 		return fmt.Errorf("column %s has the vector, and column %s is neither ignored nor an attribute",
 			d.name(c), d.name(others[0]))
 	}
 	d.list, d.vector = true, []int{c}
-	v, err := appendList(nil, d.ahead[0].fields[c])
+	v, err := appendList(nil, d.ahead[0].fields[c], o.MaxDim)
 	d.dim = len(v)
 	if err != nil {
 		return fmt.Errorf("column %s: %w", d.name(c), err)

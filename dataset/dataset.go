@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -10,23 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/anndb/anndb/vector"
-)
-
-// Limits that hold whatever a file claims about itself.
-const (
-	// DefaultMaxDim is the largest number of dimensions read or written when
-	// Options.MaxDim is 0.
-	DefaultMaxDim = 1 << 20
-	// maxMaxDim bounds Options.MaxDim, so that a record's buffer stays below
-	// 128 MiB even for 8-byte elements.
-	maxMaxDim = 1 << 24
-	// DefaultMaxFeatures is the number of features read or written when
-	// Options.MaxFeatures is 0. A few bytes can make a feature number large.
-	DefaultMaxFeatures = 1 << 28
-	// maxMaxFeatures bounds Options.MaxFeatures: feature numbers have 32 bits.
-	maxMaxFeatures = 1 << 32
-	// maxTextRecord bounds one line of jsonl or one record of csv, in bytes.
-	maxTextRecord = 64 << 20
 )
 
 // ErrFormat is wrapped by every error about wrong content of a file.
@@ -84,6 +68,10 @@ var ErrFeatureZero = errors.New("feature 0, but features count from 1")
 // attributes are labels.
 var ErrNoLabels = errors.New("which attributes are labels? " +
 	"No XML file was given or found, and the relation's name has no -C")
+
+// ErrMissing is wrapped by the error of an ARFF row that has a question mark where a feature needs a number.
+var ErrMissing = errors.New("a missing value (?), and what it is read as would be a guess: " +
+	"put a number there, or leave the row out")
 
 // ErrVector is wrapped by the error of a file that has several columns of vectors.
 var ErrVector = errors.New("which column has the vectors?")
@@ -218,6 +206,9 @@ const (
 // A column is given by its name in the header, or else by its position from
 // 1. In jsonl the same options name the fields of the objects.
 type Options struct {
+	// Context ends reading with its error when it is done; it is checked at least once a megabyte, of the
+	// file and of its decompressed content. nil means never.
+	Context context.Context
 	// Format is one of the Format constants; "" detects it.
 	Format string
 	// Kind refuses files of the other kind, and decides where a text could be
@@ -274,7 +265,8 @@ type Options struct {
 	// file's name begins with. Failing that, Meka's "-C n" in the relation's
 	// name says so: the first n attributes, or the last -n. LabelColumns decides before them: an
 	// attribute with the values 0 and 1 is a label, the value of another one is. Without any of these,
-	// the value of an attribute named class or label is.
+	// the value of an attribute named class or label is, and without one that of the last attribute if it is
+	// nominal.
 	LabelsXML string
 	// NoLabels reads an ARFF file as one without labels.
 	NoLabels bool
@@ -339,6 +331,9 @@ func (o Options) normal() (Options, error) {
 	}
 	defaults(&o.LabelSeparator, "|")
 	o.vectorNamed = o.VectorField != ""
+	if o.Context == nil {
+		o.Context = context.Background()
+	}
 	defaults(&o.VectorField, "vector")
 	defaults(&o.FeaturesField, "features")
 	defaults(&o.AttributesField, "attributes")

@@ -111,7 +111,7 @@
 // UTF-8 are written in base64 under "key_base64" and "payload_base64", which
 // are read too. Either all records have a key or none. An unknown field is an
 // error unless Options.IgnoreColumns names it. An object that has a field
-// twice counts the last.
+// twice is an error.
 //
 // # Attributes and expiry
 //
@@ -161,9 +161,12 @@
 // In ARFF files attributes are numeric or nominal; a nominal attribute with
 // numbers for values counts as numeric, any other becomes one feature for each
 // value, "attribute=value". What a sparse row leaves out is, as in Weka, zero or
-// the first value. Strings and dates can be labels or be left out; otherwise they, missing values and weights
-// of rows are errors. Without Mulan's file and Meka's -C, the value of an attribute named class or label is
-// the label (Options.LabelColumns, NoLabels). The XML file decides over Meka's -C, which may be left over
+// the first value. Strings and dates can be labels or be left out; otherwise they and weights
+// of rows are errors. A missing value (?) is left out: of a sparse row, of labels and of a nominal attribute that
+// has a feature for each value; where a dense row needs a number it is an error, [ErrMissing]. Values are
+// separated by commas, by blanks and tabs, or both; a row may end with a comma. Without Mulan's file and Meka's -C, the value of an attribute named class or label is
+// the label, or else, as in Weka, that of the last attribute if it is nominal (Options.LabelColumns,
+// NoLabels). The XML file decides over Meka's -C, which may be left over
 // from a conversion.
 //
 // In jsonl "features" is {"name": value, …}, {"indices": […], "values": […]} or
@@ -180,7 +183,8 @@
 // [ErrFormat] and names the path, the record from 0, and the line from 1 or
 // the offset in the decompressed content. No length found in a file is
 // believed: memory is bounded by Options.MaxDim (DefaultMaxDim) for vectors
-// and by 64 MiB for a line of text, whatever a header says; a count that
+// and by 16 MiB for a line of text, 1,024 labels, 65,536 features and 255 attributes for a record, whatever a
+// header says; a count that
 // differs from what follows is an error of Open where the file's size shows
 // it, of Read otherwise. io.EOF comes only after the end of the file, and the
 // gzip checksum, have been checked.

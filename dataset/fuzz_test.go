@@ -160,7 +160,7 @@ func FuzzLabels(f *testing.F) {
 	f.Add(be(uint32(0x0c01), uint32(2), []int32{1, -2}))
 	f.Add([]byte("3 4\n0:1 1:1\n\n3:1\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := newSource("x", bytes.NewReader(data), -1)
+		s, err := newSource(t.Context(), "x", bytes.NewReader(data), -1)
 		if err != nil {
 			return
 		}

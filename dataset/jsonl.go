@@ -131,18 +131,18 @@ func (j *jsonl) parse(line []byte) error {
 		return errors.New("not UTF-8")
 	}
 	clear(j.object)
-	if err := json.Unmarshal(line, &j.object); err != nil {
+	if !json.Valid(line) {
 		var s *json.SyntaxError
+		err := json.Unmarshal(line, &struct{}{})
 		if errors.As(err, &s) {
 			return fmt.Errorf("byte %d: %w", s.Offset, err)
 		}
+		return err
+	}
+	if line[0] != '{' {
 		return errors.New("not a JSON object")
 	}
-	if j.object == nil { // the line was null
-		j.object = map[string]json.RawMessage{}
-		return errors.New("not a JSON object")
-	}
-	return nil
+	return fieldsOf(j.object, line, maxFields)
 }
 
 // decodeBody decodes the vector or the features.
@@ -319,21 +319,20 @@ func appendLabels(dst []string, raw json.RawMessage) ([]string, error) {
 	if isNull(raw) {
 		return dst, nil
 	}
-	list := []json.RawMessage{raw}
-	if raw[0] == '[' {
-		list = nil
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return dst, err
-		}
-	}
-	for _, item := range list {
+	add := func(item json.RawMessage) error {
 		text, err := scalar(item)
 		if err != nil {
-			return dst, err
+			return err
 		}
-		dst = append(dst, text)
+		dst, err = appendLabel(dst, text)
+		return err
 	}
-	return dst, nil
+	if raw[0] != '[' {
+		err := add(raw)
+		return dst, err
+	}
+	err := eachItem(raw, add)
+	return dst, err
 }
 
 // scalar returns a string's text or a number's digits.

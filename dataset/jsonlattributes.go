@@ -76,7 +76,7 @@ func (a *jsonAttributes) decodeField(rec *Record, raw json.RawMessage) error {
 	if raw[0] != '{' {
 		return errors.New("not an object")
 	}
-	if err := json.Unmarshal(raw, &a.values); err != nil {
+	if err := fieldsOf(a.values, raw, maxRecordAttributes); err != nil {
 		return err
 	}
 	var failure error
@@ -138,13 +138,13 @@ func attributeValue(raw json.RawMessage, want AttributeType) (v any, err error) 
 
 // taggedValue decodes {"$time": "…"} and {"$float": "Inf"}.
 func taggedValue(raw json.RawMessage) (any, error) {
-	var tagged map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &tagged); err != nil {
-		return nil, err
+	tagged := map[string]json.RawMessage{}
+	if err := fieldsOf(tagged, raw, 1); err != nil {
+		return nil, errors.New("an object: " + wantValue)
 	}
 	for tag, parse := range map[string]func(string) (any, error){tagTime: parseTime, tagFloat: parseFloat} {
 		raw, ok := tagged[tag]
-		if !ok || len(tagged) > 1 {
+		if !ok {
 			continue
 		}
 		var text string

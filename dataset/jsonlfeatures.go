@@ -53,9 +53,13 @@ func (s *jsonFeatures) decode(out *vector.Sparse, raw json.RawMessage, kind *fea
 	var err error
 	switch raw[0] {
 	case '{':
-		if parts, ok := asParts(raw); ok {
-			err = s.decodeParts(parts)
-		} else {
+		var p parts
+		var ok bool
+		switch p, ok, err = asParts(raw); {
+		case err != nil:
+		case ok:
+			err = s.decodeParts(p)
+		default:
 			err = s.decodeNamed(raw)
 		}
 	case '[':
@@ -74,21 +78,47 @@ func (s *jsonFeatures) decode(out *vector.Sparse, raw json.RawMessage, kind *fea
 
 // parts is a sparse vector in two arrays.
 type parts struct {
-	Indices []json.Number `json:"indices"`
-	Values  []json.Number `json:"values"`
+	Indices, Values []json.Number
 }
 
 // asParts reports whether an object is that rather than one of named features,
 // two of which may have the same names as the arrays.
-func asParts(raw json.RawMessage) (parts, bool) {
-	var p parts
+func asParts(raw json.RawMessage) (p parts, ok bool, err error) {
 	if !bytes.Contains(raw, []byte(`"indices"`)) {
-		return p, false
+		return p, false, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	err := d.Decode(&p)
-	return p, err == nil && p.Indices != nil && p.Values != nil
+	fields := map[string]json.RawMessage{}
+	if fieldsOf(fields, raw, 2) != nil {
+		return p, false, nil
+	}
+	indices, values := fields["indices"], fields["values"]
+	if isNull(indices) || isNull(values) || indices[0] != '[' || values[0] != '[' {
+		return p, false, nil
+	}
+	if p.Indices, err = numbersIn(indices); err == nil {
+		p.Values, err = numbersIn(values)
+	}
+	return p, true, err
+}
+
+// numbersIn returns the numbers of an array.
+func numbersIn(raw json.RawMessage) (list []json.Number, err error) {
+	err = eachItem(raw, func(item json.RawMessage) error {
+		if !isNumber(item) {
+			return fmt.Errorf("%.40q is not a number", item)
+		}
+		if len(list) == maxRecordFeatures {
+			return errManyNumbers
+		}
+		list = append(list, json.Number(item))
+		return nil
+	})
+	return list, err
+}
+
+// isNumber reports whether a JSON value is a number.
+func isNumber(raw json.RawMessage) bool {
+	return len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9')
 }
 
 // is holds all records to the kind of the first.
@@ -102,41 +132,25 @@ func (s *jsonFeatures) is(kind featureKind) error {
 	return nil
 }
 
-// decodeNamed reads tokens, not a map, so that a name that is given twice is
-// seen and features are numbered in order of appearance.
+// decodeNamed numbers features in order of appearance.
 func (s *jsonFeatures) decodeNamed(raw json.RawMessage) error {
 	if err := s.is(namedFeatures); err != nil {
 		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if _, err := d.Token(); err != nil { // the brace
-		return err
-	}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return err
-		}
-		value, err := d.Token()
-		if err != nil {
-			return err
-		}
-		digits, ok := value.(json.Number)
-		if !ok {
+	return eachField(raw, func(name string, value json.RawMessage) error {
+		if !isNumber(value) {
 			return fmt.Errorf("feature %.40q: its value is not a number", name)
 		}
-		v, err := parseFinite(digits.String())
+		v, err := parseFinite(string(value))
 		if err != nil {
 			return fmt.Errorf("feature %.40q: %w", name, err)
 		}
-		f, err := s.feature(name.(string))
+		f, err := s.feature(name)
 		if err != nil {
 			return err
 		}
-		s.add(f, v)
-	}
-	return nil
+		return appendFeature(s.out, f, v)
+	})
 }
 
 // feature is the number of a name.
@@ -172,19 +186,30 @@ func (s *jsonFeatures) decodePairs(raw json.RawMessage) error {
 	if err := s.is(numberedFeatures); err != nil {
 		return err
 	}
-	var list [][]json.Number
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return errors.New("not an array of [number, value]")
-	}
-	for i, pair := range list {
-		if len(pair) != 2 {
-			return fmt.Errorf("entry %d is not [number, value]", i)
+	n := -1
+	return eachItem(raw, func(item json.RawMessage) error {
+		n++
+		if item[0] != '[' {
+			return errors.New("not an array of [number, value]")
 		}
-		if err := s.addNumbered(pair[0], pair[1]); err != nil {
+		var pair [2]json.Number
+		size := 0
+		err := eachItem(item, func(number json.RawMessage) error {
+			if size == len(pair) || !isNumber(number) {
+				return fmt.Errorf("entry %d is not [number, value]", n)
+			}
+			pair[size] = json.Number(number)
+			size++
+			return nil
+		})
+		if err == nil && size < len(pair) {
+			err = fmt.Errorf("entry %d is not [number, value]", n)
+		}
+		if err != nil {
 			return err
 		}
-	}
-	return nil
+		return s.addNumbered(pair[0], pair[1])
+	})
 }
 
 func (s *jsonFeatures) addNumbered(feature, value json.Number) error {
@@ -199,11 +224,5 @@ func (s *jsonFeatures) addNumbered(feature, value json.Number) error {
 	if err != nil {
 		return fmt.Errorf("feature %d: %w", f, err)
 	}
-	s.add(uint32(f), v)
-	return nil
-}
-
-func (s *jsonFeatures) add(f uint32, v float32) {
-	s.out.Index = append(s.out.Index, f)
-	s.out.Value = append(s.out.Value, v)
+	return appendFeature(s.out, uint32(f), v)
 }

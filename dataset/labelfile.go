@@ -119,7 +119,9 @@ func (l *xmcLabels) add(rec *Record, n int64, records string) error {
 		return l.lines.badRecord(n, err)
 	}
 	for _, label := range l.row.Features.Index {
-		rec.Labels = append(rec.Labels, l.names.of(label))
+		if rec.Labels, err = appendLabel(rec.Labels, l.names.of(label)); err != nil {
+			return l.lines.badRecord(n, err)
+		}
 	}
 	return nil
 }

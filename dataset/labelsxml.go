@@ -1,7 +1,9 @@
 package dataset
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -37,7 +39,11 @@ func xmlBeside(path string) (string, error) {
 //
 // Errors: fs errors as they come, *[FormatError].
 func ReadLabelsXML(path string) ([]string, error) {
-	s, err := openSource(path)
+	return readLabelsXML(context.Background(), path)
+}
+
+func readLabelsXML(ctx context.Context, path string) ([]string, error) {
+	s, err := openSource(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -46,20 +52,23 @@ func ReadLabelsXML(path string) ([]string, error) {
 }
 
 func parseLabelsXML(s *source) ([]string, error) {
-	d := xml.NewDecoder(s.br)
-	var names []string
+	in := &tokenReader{br: s.br}
+	d := xml.NewDecoder(in)
+	var list nameList
+	depth := 0
 	seen := map[string]bool{}
 	bad := func(err error) error {
 		line, _ := d.InputPos()
 		return s.badLine(-1, int64(line), err)
 	}
 	for {
+		in.taken = 0
 		token, err := d.Token()
 		if err == io.EOF {
-			if len(names) == 0 {
+			if len(list.names) == 0 {
 				return nil, bad(errors.New("no labels"))
 			}
-			return names, nil
+			return list.names, nil
 		}
 		if err != nil {
 			if isSystem(err) {
@@ -67,7 +76,16 @@ func parseLabelsXML(s *source) ([]string, error) {
 			}
 			return nil, bad(err)
 		}
+		if _, ends := token.(xml.EndElement); ends {
+			depth--
+		}
 		start, ok := token.(xml.StartElement)
+		if ok {
+			depth++
+		}
+		if depth > maxXMLDepth {
+			return nil, bad(fmt.Errorf("more than %d elements inside each other", maxXMLDepth))
+		}
 		if !ok || start.Name.Local != "label" {
 			continue
 		}
@@ -84,8 +102,41 @@ func parseLabelsXML(s *source) ([]string, error) {
 			return nil, bad(fmt.Errorf("label %.40q is given twice", name))
 		}
 		seen[name] = true
-		names = append(names, name)
+		if err := list.add(name); err != nil {
+			return nil, bad(err)
+		}
 	}
+}
+
+// Limits of a Mulan file.
+const (
+	maxXMLToken = 1 << 20 // bytes of an element, a text or a comment
+	maxXMLDepth = 1 << 10 // elements inside each other
+)
+
+// tokenReader bounds the length of a token, which the decoder keeps in memory.
+type tokenReader struct {
+	br    *bufio.Reader
+	taken int // since the token before
+}
+
+func (t *tokenReader) ReadByte() (byte, error) {
+	if t.taken++; t.taken > maxXMLToken {
+		return 0, fmt.Errorf("more than %d bytes in one element", maxXMLToken)
+	}
+	return t.br.ReadByte()
+}
+
+func (t *tokenReader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	c, err := t.ReadByte()
+	if err != nil {
+		return 0, err
+	}
+	p[0] = c
+	return 1, nil
 }
 
 // WriteLabelsXML writes the label names as the XML file that Mulan wants

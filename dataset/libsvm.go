@@ -72,7 +72,10 @@ func (l *libsvm) decode(rec *Record, line []byte, _ int64) (bool, error) {
 			if len(label) == 0 {
 				return false, fmt.Errorf("empty label in %.40q", head)
 			}
-			rec.Labels = append(rec.Labels, l.texts.get(withoutPlus(label)))
+			var err error
+			if rec.Labels, err = appendLabel(rec.Labels, l.texts.get(withoutPlus(label))); err != nil {
+				return false, err
+			}
 		}
 		rec.Labels = l.set.once(rec.Labels)
 	}
@@ -171,8 +174,9 @@ func (p *pairs) parse(dst *vector.Sparse, text []byte) error {
 		if err != nil {
 			return fmt.Errorf("%s %d: %w", what, f+p.base, err)
 		}
-		dst.Index = append(dst.Index, uint32(f))
-		dst.Value = append(dst.Value, v)
+		if err := appendFeature(dst, uint32(f), v); err != nil {
+			return err
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 )
 
 // lines gives the lines of a text file one by one.
@@ -36,6 +37,10 @@ func (l *lines) next(record int64) ([]byte, error) {
 				return nil, l.src.badLine(record, l.n, errTooLong)
 			}
 			line, err = l.src.br.ReadSlice('\n')
+			if len(l.long)+len(line) > cap(l.long) {
+				// To double it: append adds a quarter and copies a long line many times.
+				l.long = slices.Grow(l.long, len(l.long)+len(line))
+			}
 			l.long = append(l.long, line...)
 		}
 		line = l.long

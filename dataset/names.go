@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,38 +21,47 @@ func ReadNames(path string, column int) ([]string, error) {
 	if column < 0 {
 		return nil, fmt.Errorf("dataset: %w: column %d", ErrOption, column)
 	}
-	s, err := openSource(path)
+	s, err := openSource(context.Background(), path)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	var names []string
+	var list nameList
 	in := newLines(s)
 	blank := int64(0)
 	for {
-		line, err := in.next(int64(len(names)))
+		n := int64(len(list.names))
+		line, err := in.next(n)
 		if err == io.EOF {
-			return names, nil
+			return list.names, nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		line = trimLineEnd(line)
 		if len(bytes.TrimSpace(line)) == 0 {
-			blank = in.n
+			if blank = in.n; blank > maxNames {
+				return nil, in.bad(n, errManyNames)
+			}
 			continue
 		}
 		if blank > 0 {
-			return nil, s.badLine(int64(len(names)), blank, errors.New("empty name"))
+			return nil, s.badLine(n, blank, errors.New("empty name"))
 		}
 		if column > 0 {
-			fields := bytes.Split(line, []byte("\t"))
-			if len(fields) < column || len(fields[column-1]) == 0 {
-				return nil, in.bad(int64(len(names)), fmt.Errorf("no name in column %d", column))
+			for range column - 1 {
+				_, line, _ = bytes.Cut(line, []byte("\t"))
 			}
-			line = fields[column-1]
+			if line, _, _ = bytes.Cut(line, []byte("\t")); len(line) == 0 {
+				return nil, in.bad(n, fmt.Errorf("no name in column %d", column))
+			}
 		}
-		names = append(names, string(line))
+		if bytes.IndexByte(line, '\r') >= 0 {
+			return nil, in.bad(n, errReturn)
+		}
+		if err := list.add(string(line)); err != nil {
+			return nil, in.bad(n, err)
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ func Open(path string, o Options) (Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openSource(path)
+	s, err := openSource(o.Context, path)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func NewReader(name string, r io.Reader, o Options) (Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSource(name, r, -1)
+	s, err := newSource(o.Context, name, r, -1)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 		}
 	}
 	if o.KeysPath != "" {
-		keys, err := openSource(o.KeysPath)
+		keys, err := openSource(o.Context, o.KeysPath)
 		if err != nil {
 			return nil, err
 		}
@@ -315,7 +315,7 @@ func (r *reader) labelsFit(path string) error {
 
 // openLabels opens the file of labels next to the records.
 func (r *reader) openLabels(o Options) error {
-	s, err := openSource(o.LabelsPath)
+	s, err := openSource(o.Context, o.LabelsPath)
 	if err != nil {
 		return err
 	}

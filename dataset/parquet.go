@@ -307,8 +307,9 @@ func (c *parquetColumn) decode(rec *Record, v parquet.Value) error {
 		}
 	case labelRole:
 		if label := string(appendValue(nil, x)); label != "" {
-			rec.Labels = append(rec.Labels, label)
+			rec.Labels, err = appendLabel(rec.Labels, label)
 		}
+		return err
 	case payloadRole:
 		rec.Payload = appendValue(rec.Payload, x)
 	case expiryRole:

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/bzip2"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ const (
 
 // source is the decompressed content of one file, with the place reached.
 type source struct {
+	ctx    context.Context
 	path   string
 	format string // empty until it is known
 	br     *bufio.Reader
@@ -38,7 +40,7 @@ type randomAccess interface {
 }
 
 // openSource opens a file and looks through gzip, bzip2 and zstd.
-func openSource(path string) (*source, error) {
+func openSource(ctx context.Context, path string) (*source, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
@@ -55,7 +57,7 @@ func openSource(path string) (*source, error) {
 	case info.Mode().IsRegular():
 		size = info.Size()
 	}
-	s, err := newSource(path, f, size)
+	s, err := newSource(ctx, path, f, size)
 	if err != nil {
 		_ = f.Close()
 		return nil, err
@@ -65,12 +67,13 @@ func openSource(path string) (*source, error) {
 }
 
 // newSource wraps r, whose length is size bytes or -1.
-func newSource(path string, r io.Reader, size int64) (*source, error) {
-	s := &source{path: path, br: bufio.NewReaderSize(r, bufferSize), size: size}
+func newSource(ctx context.Context, path string, r io.Reader, size int64) (*source, error) {
+	s := &source{ctx: ctx, path: path, size: size}
+	s.read(r)
 	if at, ok := r.(io.ReaderAt); ok && size >= 0 {
-		s.at = at
+		s.at = watchedAt{ctx, at}
 	} else if mem, ok := r.(randomAccess); ok {
-		s.at, s.size = mem, mem.Size()
+		s.at, s.size = watchedAt{ctx, mem}, mem.Size()
 	}
 	head, err := s.br.Peek(4)
 	if err != nil && err != io.EOF {
@@ -84,7 +87,8 @@ func newSource(path string, r io.Reader, size int64) (*source, error) {
 		}
 	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		// One goroutine, the caller's: the reader needs no closing.
-		z, err := zstd.NewReader(s.br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+		z, err := zstd.NewReader(s.br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
 			return nil, s.fail(-1, err)
 		}
@@ -99,9 +103,47 @@ func newSource(path string, r io.Reader, size int64) (*source, error) {
 	default:
 		return s, nil
 	}
-	s.br, s.size, s.at = bufio.NewReaderSize(inner, bufferSize), -1, nil
+	s.read(inner)
+	s.size, s.at = -1, nil
 	return s, nil
 }
+
+// read makes r what is read from now on.
+func (s *source) read(r io.Reader) {
+	s.br = bufio.NewReaderSize(watched{s.ctx, r}, bufferSize)
+}
+
+// watched is a reader that ends with its context.
+type watched struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (w watched) Read(p []byte) (int, error) {
+	const most = 1 << 20
+	if w.ctx.Err() != nil {
+		return 0, interrupted{context.Cause(w.ctx)}
+	}
+	return w.r.Read(p[:min(len(p), most)])
+}
+
+// watchedAt is watched for reads by offset.
+type watchedAt struct {
+	ctx context.Context
+	r   io.ReaderAt
+}
+
+func (w watchedAt) ReadAt(p []byte, offset int64) (int, error) {
+	if w.ctx.Err() != nil {
+		return 0, interrupted{context.Cause(w.ctx)}
+	}
+	return w.r.ReadAt(p, offset)
+}
+
+// interrupted is the error of a context that is done.
+type interrupted struct{ error }
+
+func (i interrupted) Unwrap() error { return i.error }
 
 // peek returns up to n bytes without taking them; fewer at the end or at a
 // fault, which a later read will report.
@@ -180,7 +222,8 @@ func (s *source) failLine(record, line int64, err error) error {
 
 func isSystem(err error) bool {
 	var p *fs.PathError
-	return errors.As(err, &p)
+	var i interrupted
+	return errors.As(err, &p) || errors.As(err, &i)
 }
 
 // readCause puts an early end in words and keeps its identity.

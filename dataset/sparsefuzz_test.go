@@ -41,7 +41,7 @@ func FuzzSparseDetect(f *testing.F) {
 func FuzzLabelsXML(f *testing.F) {
 	f.Add([]byte("<?xml version=\"1.0\"?><labels><label name=\"a&amp;\"><label name=\"b\"/></label></labels>"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := newSource("x", bytes.NewReader(data), -1)
+		s, err := newSource(t.Context(), "x", bytes.NewReader(data), -1)
 		if err != nil {
 			return
 		}

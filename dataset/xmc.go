@@ -187,7 +187,10 @@ func (x *xmc) decode(rec *Record, line []byte, _ int64) (bool, error) {
 		if more && len(tail) == 0 {
 			return false, errors.New("a comma after the last label")
 		}
-		rec.Labels = append(rec.Labels, x.names.of(uint32(l)))
+		var err error
+		if rec.Labels, err = appendLabel(rec.Labels, x.names.of(uint32(l))); err != nil {
+			return false, err
+		}
 		head = tail
 	}
 	rec.Labels = x.set.once(rec.Labels)

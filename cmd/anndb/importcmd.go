@@ -77,7 +77,7 @@ func (c *importCmd) Run(a *app) (err error) {
 	}
 	from := source{
 		path: c.Input, labels: c.Labels, flags: c.fileFlags, kind: c.kind(),
-		to: target{known, a.note, a.program.in}, rows: true,
+		to: target{a.ctx, known, a.note, a.program.in}, rows: true,
 	}
 	if c.Rejects != "" || c.SkipInvalid {
 		from.rejects = &rejects{path: c.Rejects, note: a.note}
@@ -95,7 +95,7 @@ func (c *importCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	r := &batchReader{in: in, keys: keys, size: c.rowsAtATime(), named: c.Named || in.namesItself()}
+	r := &batchReader{in: in, keys: keys, size: c.rowsAtATime(), bySize: c.Batch == 0, named: c.Named || in.namesItself()}
 	if known != nil {
 		r.named = known.Named
 	}
@@ -284,9 +284,11 @@ type batchReader struct {
 	keys  newKeys
 	size  int
 	named bool // the collection has names of features
-	batch []db.Row
-	other []db.Row // the memory of the batch before
-	ended bool
+	// bySize reports whether a batch also ends by its size.
+	bySize bool
+	batch  []db.Row
+	other  []db.Row // the memory of the batch before
+	ended  bool
 }
 
 // ahead returns next with another goroutine that reads the next batch while one is in use, and a
@@ -327,7 +329,7 @@ func (r *batchReader) ahead() (next func() ([]db.Row, error), stop func()) {
 func (r *batchReader) next() ([]db.Row, error) {
 	r.batch, r.other = r.other, r.batch
 	n := 0
-	for n < r.size && !r.ended {
+	for size := 0; n < r.size && (!r.bySize || size < batchSize) && !r.ended; {
 		if n == len(r.batch) {
 			r.batch = append(r.batch, db.Row{})
 		}
@@ -337,10 +339,26 @@ func (r *batchReader) next() ([]db.Row, error) {
 		case err != nil:
 			return nil, err
 		default:
+			size += sizeOf(&r.batch[n])
 			n++
 		}
 	}
 	return r.batch[:n], nil
+}
+
+// batchSize is the size of the rows, in bytes, with which a batch ends.
+const batchSize = 4 << 20
+
+// sizeOf returns about how much memory the longer parts of a row have.
+func sizeOf(r *db.Row) int {
+	n := 4*len(r.Vector) + 8*r.Sparse.Len() + len(r.Payload)
+	for _, f := range r.Features {
+		n += 24 + len(f.Name)
+	}
+	for _, l := range r.Labels {
+		n += 16 + len(l)
+	}
+	return n
 }
 
 // read reads a row into the memory of an earlier one.

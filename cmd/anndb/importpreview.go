@@ -18,7 +18,7 @@ const shortValues = 6
 
 // preview shows the first rows of a file as they would be stored.
 func (c *importCmd) preview(a *app, in *input, r *batchReader) error {
-	r.size = c.Head
+	r.size, r.bySize = c.Head, false
 	rows, err := r.next()
 	if err != nil {
 		return c.failed(0, err)

@@ -156,7 +156,7 @@ func (s source) open() (_ *input, err error) {
 	if s.kind == dataset.Sparse {
 		o.Kind = dataset.Sparse
 	}
-	o.Queries = !s.rows
+	o.Context, o.Queries = s.to.ctx, !s.rows
 	if o.Base, err = s.to.base(s.flags.Base); err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (s source) countFeatures() (n int, err error) {
 		return 0, usagef("the dimension is known at the end of the file: " +
 			"give it by its name, not as standard input")
 	}
-	s.kind, s.to, s.counting = dataset.Sparse, target{}, true
+	s.kind, s.to, s.counting = dataset.Sparse, target{ctx: s.to.ctx}, true
 	if s.rejects != nil { // they are counted and reported when they are imported
 		s.rejects = &rejects{note: func(string, ...any) {}}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ const (
 // target is the collection that a file of numbered features is read for, which
 // decides what their numbers mean.
 type target struct {
+	ctx  context.Context
 	info *db.CollectionInfo // nil if an import is to make the collection
 	note func(format string, args ...any)
 	in   io.Reader // standard input
@@ -26,7 +28,7 @@ type target struct {
 
 // targetOf is a file read for a collection.
 func targetOf(a *app, info db.CollectionInfo) target {
-	return target{info: &info, note: a.note, in: a.program.in}
+	return target{ctx: a.ctx, info: &info, note: a.note, in: a.program.in}
 }
 
 // kind is what the collection takes.
