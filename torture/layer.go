@@ -25,6 +25,7 @@ var layers = []layer{
 	{"damage", "every page damaged: right answers or errors that name the place", damagePages},
 	{"hostile", "files with right checksums that nothing of ours wrote: no death, no hang, no memory, no array left", hostileFiles},
 	{"kill", "processes killed at any moment: no acknowledged batch lost, no half batch seen", kill},
+	{"replace", "the file replaced, removed, linked or mounted over while it is open: refused by name, nothing lost", replaced},
 	{"metamorphic", "the same operations under other options: the same answers, to the bit", metamorphic},
 	{"history", "everything at once: snapshots equal the model, registers are linearizable, nothing leaks", histories},
 	{"resources", "no disk space, file size, descriptors, right to write, address space: errors of their kind, nothing lost", resources},

@@ -56,6 +56,9 @@ var seeded = []mutant{
 	}, {
 		"checksum not compared", false, "codec/block.go",
 		"got := checksum(key, b.head[:48], b.Payload); got != want {", "got := checksum(key, b.head[:48], b.Payload); got != want && key == nil {", "damage",
+	}, {
+		"path not compared", false, "db/internal/store/name.go",
+		"if !os.SameFile(info, f.info) {", "if !os.SameFile(info, f.info) && f == nil {", "replace",
 	},
 }
 
