@@ -156,7 +156,7 @@ func passes(e Expr, number uint32, r *row) bool {
 		return bool(e)
 	case *Group:
 		pass := func(part Expr) bool { return passes(part, number, r) == e.Any }
-		return slices.ContainsFunc(e.Of, pass) == e.Any
+		return slices.ContainsFunc(e.Parts(), pass) == e.Any
 	case *Not:
 		return !passes(e.Of, number, r)
 	case *HasLabel:

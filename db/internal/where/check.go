@@ -113,7 +113,7 @@ func check(e Expr, src Source) error {
 func refused(e Expr, src Source) (Expr, error) {
 	switch e := e.(type) {
 	case *Group:
-		for _, of := range e.Of {
+		for _, of := range e.Parts() {
 			if part, reason := refused(of, src); reason != nil {
 				return part, reason
 			}

@@ -59,7 +59,7 @@ func Evaluate(ctx context.Context, e Expr, src Source) (Passing, error) {
 		return Passing{Accept: accept}, err
 	}
 	var sets, rest []Expr
-	for _, part := range g.Of {
+	for _, part := range g.Parts() {
 		if lazy(part) {
 			rest = append(rest, part)
 		} else {
@@ -78,7 +78,7 @@ func Evaluate(ctx context.Context, e Expr, src Source) (Passing, error) {
 func lazy(e Expr) bool {
 	switch e := e.(type) {
 	case *Group:
-		return slices.ContainsFunc(e.Of, lazy)
+		return slices.ContainsFunc(e.Parts(), lazy)
 	case *Not:
 		return lazy(e.Of)
 	case *KeyFunc:
@@ -129,9 +129,9 @@ func (ev *evaluator) set(e Expr) (set, error) {
 		}
 	case *Group:
 		if e.Any {
-			return ev.some(e.Of)
+			return ev.some(e.Parts())
 		}
-		return ev.all(e.Of)
+		return ev.all(e.Parts())
 	case *HasLabel:
 		return ev.labels(e.Labels)
 	case *HasKey:
@@ -360,7 +360,7 @@ func (ev *evaluator) function(e Expr) (func(row uint32, key []byte) bool, error)
 		return func(row uint32, key []byte) bool { return !f(row, key) }, err
 	case *Group:
 		// Sets are cheaper than functions of the caller.
-		of := slices.Clone(e.Of)
+		of := slices.Clone(e.Parts())
 		slices.SortStableFunc(of, func(a, b Expr) int { return cost(a) - cost(b) })
 		parts := make([]func(uint32, []byte) bool, len(of))
 		for i, part := range of {

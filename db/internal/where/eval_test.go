@@ -17,8 +17,8 @@ import (
 func mixed(t *rapid.T, e Expr, calls *int) Expr {
 	switch e := e.(type) {
 	case *Group:
-		parts := make([]Expr, len(e.Of))
-		for i, part := range e.Of {
+		parts := make([]Expr, len(e.Parts()))
+		for i, part := range e.Parts() {
 			parts[i] = mixed(t, part, calls)
 		}
 		return group(e.Any, parts)
@@ -141,5 +141,38 @@ func TestCancelled(t *testing.T) {
 		if _, err := Evaluate(ctx, e, bed{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", Text(e), err)
 		}
+	}
+}
+
+// TestLongChains: a filter that a loop extends takes time and memory in proportion to its length,
+// wherever the parts are added, and one that is combined with itself does not double.
+func TestLongChains(t *testing.T) {
+	const n = 300_000
+	x, y := MakeExists("x"), MakeExists("y")
+	for name, extend := range map[string]func(e Expr) Expr{
+		"and after":   func(e Expr) Expr { return And(e, x) },
+		"and before":  func(e Expr) Expr { return And(x, e) },
+		"or after":    func(e Expr) Expr { return Or(e, x) },
+		"or in front": func(e Expr) Expr { return Or(x, e) },
+	} {
+		e := extend(y)
+		for range n - 2 {
+			e = extend(e)
+		}
+		g, ok := e.(*Group)
+		if !ok || g.levels() != 1 || len(g.Parts()) != n {
+			t.Errorf("%s: %T", name, e)
+			continue
+		}
+		if first := g.Parts()[0] == y; first != strings.HasSuffix(name, "after") {
+			t.Errorf("%s: the parts are in another order", name)
+		}
+	}
+	e := And(x, y)
+	for range 100 {
+		e = And(e, e)
+	}
+	if n := len(e.(*Group).Parts()); n != 2 {
+		t.Errorf("%d parts of a filter that was combined with itself, want 2", n)
 	}
 }

@@ -4,6 +4,8 @@ package where
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -23,11 +25,13 @@ type Expr interface {
 type Every bool
 
 // Group passes the rows that pass all of its parts, or with Any set at least one of them. It has
-// two parts or more, none of which is a group of the same kind. [And] and [Or] make it.
+// two parts or more. [And] and [Or] make it.
 type Group struct {
 	Any   bool
-	Of    []Expr
+	of    []Expr // as given, also groups of the same kind
 	depth int
+	once  sync.Once
+	parts []Expr // see Parts
 }
 
 // Not passes the rows that its part does not pass. [Negate] makes it.
@@ -122,24 +126,45 @@ func And(parts ...Expr) Expr { return group(false, parts) }
 func Or(parts ...Expr) Expr { return group(true, parts) }
 
 func group(anyOf bool, parts []Expr) Expr {
-	g := &Group{Any: anyOf}
-	for _, p := range parts {
-		if inner, ok := p.(*Group); ok && inner.Any == anyOf {
-			g.Of = append(g.Of, inner.Of...)
-		} else {
-			g.Of = append(g.Of, p)
-		}
-	}
-	switch len(g.Of) {
+	switch len(parts) {
 	case 0:
 		return Every(!anyOf)
 	case 1:
-		return g.Of[0]
+		return parts[0]
 	}
-	for _, p := range g.Of {
-		g.depth = max(g.depth, p.levels()+1)
+	g := &Group{Any: anyOf, of: slices.Clone(parts)}
+	for _, p := range parts {
+		levels := p.levels()
+		if inner, ok := p.(*Group); !ok || inner.Any != anyOf {
+			levels++
+		}
+		g.depth = max(g.depth, levels)
 	}
 	return bounded(g)
+}
+
+// Parts returns the parts of the group, none of which is a group of the same kind: those of such groups
+// are in their place. They are collected when they are first used, because a filter that a loop extends
+// by one part at a time would otherwise be copied each time.
+func (g *Group) Parts() []Expr {
+	g.once.Do(func() {
+		seen := map[*Group]bool{}
+		for todo := []Expr{g}; len(todo) > 0; {
+			e := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			inner, ok := e.(*Group)
+			switch {
+			case !ok || inner.Any != g.Any:
+				g.parts = append(g.parts, e)
+			case !seen[inner]: // again it would change nothing
+				seen[inner] = true
+				for _, p := range slices.Backward(inner.of) {
+					todo = append(todo, p)
+				}
+			}
+		}
+	})
+	return g.parts
 }
 
 // Negate returns a filter that passes the rows that e does not pass.

@@ -75,7 +75,7 @@ func writeNames(b *printer, what string, names []string) {
 }
 
 func writeGroup(b *printer, g *Group) {
-	for i, part := range g.Of {
+	for i, part := range g.Parts() {
 		switch {
 		case i > 0 && g.Any:
 			b.WriteString(" or ")
