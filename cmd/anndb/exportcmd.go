@@ -38,15 +38,14 @@ func (c *exportCmd) Run(a *app) error {
 	if err := c.refuse(outputs, c.File); err != nil {
 		return err
 	}
-	source, err := os.Stat(c.File)
+	mode, err := modeOf(c.File)
 	if err != nil {
-		return explain(c.File, err)
+		return err
 	}
 	filter, err := c.filter()
 	if err != nil {
 		return err
 	}
-	mode := source.Mode().Perm() // an export is as private as the database
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		schema, number, err := c.schema(a, s, info, filter)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/anndb/anndb/db"
@@ -61,11 +60,10 @@ func (c *backupCmd) Run(a *app) error {
 	if err := c.refuse([]string{c.Output}, c.File); err != nil {
 		return err
 	}
-	source, err := os.Stat(c.File)
+	mode, err := modeOf(c.File)
 	if err != nil {
-		return explain(c.File, err)
+		return err
 	}
-	perm := source.Mode().Perm() // a copy is as private as the original
 	start := time.Now()
 	var n int64
 	err = c.with(a, true, func(d *db.DB) error {
@@ -73,7 +71,7 @@ func (c *backupCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		return writeFile(c.Output, perm, func(w io.Writer) (err error) {
+		return writeFile(c.Output, mode, func(w io.Writer) (err error) {
 			n, err = d.Backup(a.ctx, &meter{w: w, total: st.FileBytes, progress: a.progress})
 			return err
 		})

@@ -349,8 +349,8 @@ func TestControlCharacters(t *testing.T) {
 	}
 }
 
-// TestExportIsPrivate: an export has the mode of its database, and an interrupted
-// one leaves nothing.
+// TestExportIsPrivate: what is made from the rows of a database has its mode, and an interrupted export
+// leaves nothing.
 func TestExportIsPrivate(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -358,9 +358,18 @@ func TestExportIsPrivate(t *testing.T) {
 		if err := os.Chmod(f.file, mode); err != nil {
 			t.Fatal(err)
 		}
-		must(t, "export", f.file, "things", f.path("out.csv"), "--force")
-		if info, err := os.Stat(f.path("out.csv")); err != nil || info.Mode().Perm() != mode {
-			t.Errorf("the export has mode %v, the database %v, %v", info.Mode(), mode, err)
+		for out, args := range map[string][]string{
+			"out.csv":      {"export", f.file, "things", f.path("out.csv")},
+			"out.jsonl.gz": {"export", f.file, "things", f.path("out.jsonl.gz")},
+			"copy.anndb":   {"backup", f.file, f.path("copy.anndb")},
+			"report.html":  {"report", f.file, "--out", f.path("report.html")},
+			"map.png":      {"plot", "map", f.file, "things", "--out", f.path("map.png")},
+			"labels.svg":   {"plot", "labels", f.file, "things", "--out", f.path("labels.svg")},
+		} {
+			must(t, append(args, "--force")...)
+			if info, err := os.Stat(f.path(out)); err != nil || info.Mode().Perm() != mode {
+				t.Errorf("%s has mode %v, the database %v, %v", out, info.Mode(), mode, err)
+			}
 		}
 	}
 	before, err := os.ReadDir(f.dir)

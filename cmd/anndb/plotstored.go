@@ -36,6 +36,10 @@ func (f chartFlags) draw(a *app, charts chartFunc, names ...string) error {
 	if err := f.refuse(names, f.File); err != nil {
 		return err
 	}
+	mode, err := modeOf(f.File)
+	if err != nil {
+		return err
+	}
 	var drawn []*plot.Chart
 	err = f.collection(a, f.Collection, func(s *db.Snapshot, info db.CollectionInfo) (err error) {
 		drawn, err = charts(s, info)
@@ -50,7 +54,7 @@ func (f chartFlags) draw(a *app, charts chartFunc, names ...string) error {
 		if f.Title != "" {
 			c.Title = f.Title
 		}
-		err = writeFile(names[i], 0o644, func(w io.Writer) error { return c.Write(w, format) })
+		err = writeFile(names[i], mode, func(w io.Writer) error { return c.Write(w, format) })
 		if err != nil {
 			return fmt.Errorf("draw %s: %w", names[i], err)
 		}

@@ -55,8 +55,12 @@ func (c *plotTreeCmd) Run(a *app) error {
 			return err
 		}
 	}
+	mode, err := modeOf(c.File)
+	if err != nil {
+		return err
+	}
 	var p *budget.Picture
-	err := c.snapshot(a, func(s *db.Snapshot) (err error) {
+	err = c.snapshot(a, func(s *db.Snapshot) (err error) {
 		o := budget.PictureOptions{Features: c.Features, Nodes: c.Nodes, Depth: c.Depth}
 		p, err = s.Collection(c.Collection).TreePicture(c.Index, &o, c.Class...)
 		return err
@@ -67,7 +71,7 @@ func (c *plotTreeCmd) Run(a *app) error {
 	if standard {
 		return write(p, a.W)
 	}
-	if err := writeFile(c.Out, 0o644, func(w io.Writer) error { return write(p, w) }); err != nil {
+	if err := writeFile(c.Out, mode, func(w io.Writer) error { return write(p, w) }); err != nil {
 		return fmt.Errorf("draw %s: %w", c.Out, err)
 	}
 	hidden := func(n budget.PictureNode) bool { return n.Leaf() || n.Hidden > 0 }

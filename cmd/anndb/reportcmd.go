@@ -27,13 +27,17 @@ func (c *reportCmd) Run(a *app) error {
 	if err := c.refuse([]string{c.Out}, c.File); err != nil {
 		return err
 	}
+	mode, err := modeOf(c.File)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
 	ctx := db.WithProgress(a.ctx, a.building)
-	err := c.with(a, true, func(d *db.DB) error {
+	err = c.with(a, true, func(d *db.DB) error {
 		o := report.Options{Check: c.Check, MapRows: c.MapRows, Now: time.Now(), Progress: a.building}
 		if c.Out == standard {
 			return report.Write(ctx, a.W, d, o)
 		}
-		return writeFile(c.Out, 0o644, func(w io.Writer) error { return report.Write(ctx, w, d, o) })
+		return writeFile(c.Out, mode, func(w io.Writer) error { return report.Write(ctx, w, d, o) })
 	})
 	a.progress.End()
 	if err != nil {

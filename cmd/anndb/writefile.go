@@ -51,6 +51,15 @@ func (f forceFlag) refuse(write []string, read ...string) error {
 	return nil
 }
 
+// modeOf returns the mode of a database, which what is made from its rows gets: it is as private.
+func modeOf(database string) (fs.FileMode, error) {
+	info, err := os.Stat(database)
+	if err != nil {
+		return 0, explain(database, err)
+	}
+	return info.Mode().Perm(), nil
+}
+
 // written reports whether a file is a database that a process has open for writing.
 func written(path string) bool {
 	d, err := db.Open(path, &db.Options{ReadOnly: true, MustExist: true, Timeout: 100 * time.Millisecond})
