@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -130,5 +131,26 @@ func TestMaxSizeGoesOn(t *testing.T) {
 	}
 	if err := mustCheck(d); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLeastMaxSize: a bound below which no row fits is refused, the least one leaves room for rows.
+func TestLeastMaxSize(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "x.anndb")
+	for _, size := range []int64{-1, 1, 4096, leastMaxSize - 1} {
+		if _, err := Open(path, &Options{MaxSize: size}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%d: %v", size, err)
+		}
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file was made: %v", err)
+	}
+	d := openTemp(t, &Options{Sync: Off, MaxSize: leastMaxSize})
+	must(t, create(ctx, d, "c", Schema{Dim: 1}))
+	for i := range 100 {
+		must(t, d.Update(ctx, func(tx *Tx) error {
+			return tx.Collection("c").Put(Row{Key: fmt.Append(nil, i), Vector: []float32{1}})
+		}))
 	}
 }

@@ -33,8 +33,8 @@ type DB struct {
 	background *background.Maintainer // nil if maintenance is manual
 }
 
-// Open opens the database in the file at path, and creates it if it does not exist (unless Options
-// prevent that). nil options mean the defaults. Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase.
+// Open opens the database in the file at path, and creates it if it does not exist or is empty (unless
+// Options prevent that). nil options mean the defaults. Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase.
 func Open(path string, o *Options) (*DB, error) {
 	return OpenContext(context.Background(), path, o)
 }
@@ -53,15 +53,19 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 		return nil, fmt.Errorf("%w: the path of a database is empty", fail.Option)
 	}
 	info, err := os.Stat(path)
+	create := !opts.ReadOnly && !opts.MustExist
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !opts.ReadOnly && !opts.MustExist:
-		if err := createFile(path, opts); err != nil {
-			return nil, err
-		}
+	case errors.Is(err, fs.ErrNotExist) && create:
+		err = createFile(path, opts)
 	case err != nil:
-		return nil, fmt.Errorf("db: open: %w", err)
+		err = fmt.Errorf("db: open: %w", err)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%w: %s is no regular file", ErrNotDatabase, path)
+		err = fmt.Errorf("%w: %s is no regular file", ErrNotDatabase, path)
+	case info.Size() == 0 && create:
+		err = state.FileError(fail.System(store.Fill(path, opts.storeOptions(), layout.Init)))
+	}
+	if err != nil {
+		return nil, err
 	}
 	f, err := store.Open(ctx, path, opts.storeOptions())
 	if err != nil {
@@ -154,8 +158,9 @@ func (d *DB) Path() string {
 	return d.path
 }
 
-// Close waits for the writer and for open snapshots, at most Options.CloseTimeout, and closes the
-// file. If snapshots are still open, it returns ErrBusy and unmaps nothing: call it again.
+// Close waits for the writer and for open snapshots, also those of loops over Rows, at most
+// Options.CloseTimeout, and closes the file. If snapshots are still open, it returns ErrBusy and unmaps
+// nothing: call it again.
 func (d *DB) Close() error {
 	if d.manager() == nil {
 		return fmt.Errorf("%w: the database was never opened", ErrClosed)

@@ -24,7 +24,8 @@ type Options struct {
 	// MapReserve is the address space reserved for the map in bytes, 1 TiB or what the system grants;
 	// it takes no memory. Once a file outgrows it, writers wait for readers whenever it grows.
 	MapReserve int64
-	// MaxSize bounds the file in bytes. A write that would exceed it fails with ErrNoSpace.
+	// MaxSize bounds the file in bytes, at least 2 MiB; 0 is no bound. A write that would exceed it fails
+	// with ErrNoSpace.
 	MaxSize      int64
 	Timeout      time.Duration // how long Open waits for the file's lock, 1 s
 	CloseTimeout time.Duration // how long Close waits for snapshots, 10 s
@@ -47,6 +48,8 @@ const (
 	defaultTimeout = time.Second
 	defaultDrain   = 10 * time.Second
 	defaultBacklog = 256 << 20
+	// leastMaxSize is the size of a file that has grown once.
+	leastMaxSize = 2 << 20
 )
 
 // resolve returns a copy of o with the defaults filled in.
@@ -95,7 +98,11 @@ func (o *Options) resolve() (Options, error) {
 		return r, fmt.Errorf("%w: a sample of %d queries, want 0 or %d to %d", fail.Option, n,
 			sample.Least, sample.Most)
 	}
-	if r.MapReserve < 0 || r.MapReserve > 1<<46 || r.MaxSize < 0 || r.BacklogBytes < 0 ||
+	if r.MaxSize != 0 && r.MaxSize < leastMaxSize {
+		return r, fmt.Errorf("%w: MaxSize %d, want 0 (no bound) or at least %d bytes", fail.Option, r.MaxSize,
+			leastMaxSize)
+	}
+	if r.MapReserve < 0 || r.MapReserve > 1<<46 || r.BacklogBytes < 0 ||
 		r.Timeout < 0 || r.CloseTimeout < 0 {
 		return r, fmt.Errorf(
 			"%w: a negative size or time, or a reservation above 64 TiB", fail.Option)

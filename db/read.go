@@ -59,7 +59,8 @@ func getRow(st *state.Collection, key []byte) (Row, error) {
 }
 
 // Rows iterates over copies of the live rows that a filter selects, of one state, in the order of
-// their numbers, as Matching. It ends after an error.
+// their numbers, as Matching. It ends after an error. Until then it holds a snapshot, which Close in the
+// body of the loop waits for.
 func (c Collection) Rows(ctx context.Context, filter *Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		s, err := c.hold(ctx)

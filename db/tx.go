@@ -147,7 +147,9 @@ func (c TxCollection) Has(key []byte) (exists bool, err error) {
 //
 // If a key that fn has read, by Get, Has or a call that sets a part of a row, is changed by another
 // transaction before this one is committed, fn runs again on the new state: it must be repeatable.
-// Cancelling the context has no effect once the commit has begun. Errors: those of fn.
+// Cancelling the context has no effect once the commit has begun. The changes are held in memory until
+// they are committed, however many they are; Load splits what need not be one transaction. Errors: those
+// of fn.
 func (d *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	if fn == nil {
 		return fmt.Errorf("%w: Update without a function", fail.Option)

@@ -156,7 +156,7 @@ func looksLike(path string) string {
 	case !info.Mode().IsRegular():
 		return "it is not a regular file"
 	case info.Size() == 0:
-		return "it is empty; remove it, and create or import makes a database in its place"
+		return "it is empty; create or import makes a database of it"
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -146,6 +146,24 @@ func Create(path string, o Options, fill func(*bbolt.Tx) error) (err error) {
 	return err
 }
 
+// Fill gives an empty file, such as mktemp makes, its first content, unless another process has. It
+// does so in place, under the file's lock: a crash may leave a file that is no database.
+//
+// Errors: *page.Error, those of fill, bbolt and the operating system.
+func Fill(path string, o Options, fill func(*bbolt.Tx) error) error {
+	b, err := New(path, o)
+	if err != nil {
+		return openError(path, err)
+	}
+	err = b.Update(func(tx *bbolt.Tx) error {
+		if first, _ := tx.Cursor().First(); first != nil {
+			return nil
+		}
+		return fill(tx)
+	})
+	return errors.Join(err, b.Close())
+}
+
 // Link makes path a name of a file that has another one, which the caller then removes. Unlike a rename,
 // it never replaces a file: it fails with fs.ErrExist.
 func Link(name, path string) error {

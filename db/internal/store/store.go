@@ -159,15 +159,8 @@ func tryOpen(path string, o Options, reserve int) (f *File, err error) {
 			return f, err
 		},
 	})
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, refuse(ErrLocked, "%s", path)
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch):
-		return nil, refuse(page.ErrForeign, "%s: %w", path, err)
-	case errors.Is(err, berrors.ErrChecksum):
-		return nil, refuse(page.ErrDamaged, "%s: %w", path, err)
-	case err != nil:
-		return nil, fmt.Errorf("open %s: %w", path, err)
+	if err != nil {
+		return nil, openError(path, err)
 	}
 	info, err := file.Stat()
 	if err != nil {
@@ -177,6 +170,19 @@ func tryOpen(path string, o Options, reserve int) (f *File, err error) {
 		bolt: b, file: file, path: full, info: info, opts: o, reserve: int64(reserve),
 		states: map[*State]struct{}{},
 	}, nil
+}
+
+// openError returns the error for one of bbolt.Open.
+func openError(path string, err error) error {
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return refuse(ErrLocked, "%s", path)
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch):
+		return refuse(page.ErrForeign, "%s: %w", path, err)
+	case errors.Is(err, berrors.ErrChecksum):
+		return refuse(page.ErrDamaged, "%s: %w", path, err)
+	}
+	return fmt.Errorf("open %s: %w", path, err)
 }
 
 // refuse returns a *page.Error without an offset.

@@ -1,0 +1,67 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anndb/anndb/db"
+)
+
+// TestEmptyFile: a file of no bytes becomes a database where a file that does not exist would, and stays
+// the same file with the same mode.
+func TestEmptyFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.anndb")
+	must(t, os.WriteFile(path, nil, 0o640))
+	before, err := os.Stat(path)
+	must(t, err)
+	for _, o := range []db.Options{{ReadOnly: true}, {MustExist: true}} {
+		if _, err := db.Open(path, &o); !errors.Is(err, db.ErrNotDatabase) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			d, err := db.Open(path, &db.Options{Sync: db.Off, Timeout: time.Minute})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ctx := context.Background()
+			if err := create(ctx, d, "c", db.Schema{Dim: 2}); err != nil && !errors.Is(err, db.ErrExists) {
+				t.Error(err)
+			}
+			if err := errors.Join(put1(ctx, d, fmt.Sprint(i)), d.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	d, err := db.Open(path, &db.Options{ReadOnly: true})
+	must(t, err)
+	defer d.Close()
+	must(t, d.Check(t.Context(), nil))
+	if n, err := d.Collection("c").Count(t.Context(), nil); n != 4 || err != nil {
+		t.Errorf("%d rows of 4, %v", n, err)
+	}
+	after, err := os.Stat(path)
+	if err != nil || !os.SameFile(before, after) || after.Mode() != before.Mode() {
+		t.Errorf("another file, or mode %v: %v", after.Mode(), err)
+	}
+}
+
+// TestEmptyPath: an empty path is an argument that is missing.
+func TestEmptyPath(t *testing.T) {
+	if _, err := db.Open("", nil); !errors.Is(err, db.ErrInvalid) {
+		t.Error(err)
+	}
+	if _, err := db.Peek(t.Context(), ""); err == nil {
+		t.Error("nothing was peeked at")
+	}
+}
