@@ -61,8 +61,8 @@ type PredictStats struct {
 	Unknown []string // the features of a query that no row has ever had: names, or numbers as in files
 }
 
-// Predict predicts the labels of a query with a label model, highest score first, labels of equal
-// score by name. A query by Key predicts from the stored row, which counts as its own neighbor. The
+// Predict predicts the labels of a query with a label model, best first: by score or, if the model has
+// a threshold for each label, by score divided by its threshold; equal ones by name. A query by Key predicts from the stored row, which counts as its own neighbor. The
 // guide explains the scores, and what they know of rows written since the build. Errors: ErrNotFound
 // (also if no row has Query.Key).
 func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {

@@ -19,32 +19,53 @@ type Ranked struct {
 // labels by their numbers.
 type Before func(a, b uint32) bool
 
-// Compare orders by falling score, ties by before.
-func (before Before) Compare(a, b Ranked) int {
-	c := cmp.Compare(b.Score, a.Score)
+// Order is the order of labels in a ranking, best first: by falling score or, if each label has its own
+// threshold, by falling score in relation to its threshold; ties by score, then by Before. A label that
+// reaches its threshold precedes all that do not.
+type Order struct {
+	// PerLabel holds the threshold of each label; nil orders by score alone.
+	PerLabel []float64
+	Before   Before
+}
+
+// Strength returns the number that a label is ordered by: its score, or its score divided by its
+// threshold, +Inf for a threshold that every score reaches.
+func (o *Order) Strength(r Ranked) float64 {
+	switch {
+	case o.PerLabel == nil:
+		return float64(r.Score)
+	case o.PerLabel[r.Label] <= 0:
+		return math.Inf(1)
+	}
+	return float64(r.Score) / o.PerLabel[r.Label]
+}
+
+// Compare orders the better label first.
+func (o *Order) Compare(a, b Ranked) int {
+	c := cmp.Or(cmp.Compare(o.Strength(b), o.Strength(a)), cmp.Compare(b.Score, a.Score))
 	switch {
 	case c != 0:
 		return c
-	case before == nil || a.Label == b.Label:
+	case o.Before == nil || a.Label == b.Label:
 		return cmp.Compare(a.Label, b.Label)
-	case before(a.Label, b.Label):
+	case o.Before(a.Label, b.Label):
 		return -1
 	}
 	return 1
 }
 
 // better orders by falling score, ties by the smaller label.
-func better(a, b Ranked) int { return Before(nil).Compare(a, b) }
+func better(a, b Ranked) int { return new(Order).Compare(a, b) }
 
 // Rank appends the k labels of highest score, best first, ties by the smaller label. It appends
 // fewer if fewer have a score above zero, since a label without evidence is not predicted. O(c
 // log k) for c scores.
 func Rank(dst []Ranked, scores vector.Sparse, k int) []Ranked {
-	return Before(nil).Rank(dst, scores, k)
+	return new(Order).Rank(dst, scores, k)
 }
 
-// Rank is the function Rank with ties broken by before.
-func (before Before) Rank(dst []Ranked, scores vector.Sparse, k int) []Ranked {
+// Rank is the function Rank with another order.
+func (o *Order) Rank(dst []Ranked, scores vector.Sparse, k int) []Ranked {
 	at := len(dst)
 	for i, l := range scores.Index {
 		r := Ranked{l, scores.Value[i]}
@@ -53,17 +74,16 @@ func (before Before) Rank(dst []Ranked, scores vector.Sparse, k int) []Ranked {
 		}
 		// Insert into the sorted list the scores that beat its last.
 		if len(dst)-at == k {
-			if before.Compare(dst[len(dst)-1], r) < 0 {
+			if o.Compare(dst[len(dst)-1], r) < 0 {
 				continue
 			}
 			dst = dst[:len(dst)-1]
 		}
-		if len(dst) == at || before.Compare(dst[len(dst)-1], r) < 0 {
+		if len(dst) == at || o.Compare(dst[len(dst)-1], r) < 0 {
 			dst = append(dst, r)
 			continue
 		}
-		place, _ := slices.BinarySearchFunc(dst[at:], r,
-			func(a, b Ranked) int { return before.Compare(a, b) })
+		place, _ := slices.BinarySearchFunc(dst[at:], r, o.Compare)
 		dst = slices.Insert(dst, at+place, r)
 	}
 	return dst

@@ -15,22 +15,32 @@ type Thresholds struct {
 	Single float64
 	// PerLabel holds a threshold for each label.
 	PerLabel []float64
-	// KeepTop predicts a row's best label (ties: the smaller) even if its score is below the
-	// threshold, since almost every row of most data sets has a label.
+	// KeepTop predicts a row's best label (see Order; ties: the smaller) even if its score is below
+	// the threshold, since almost every row of most data sets has a label.
 	KeepTop bool
 }
 
 // Append appends the labels predicted from a row of scores, ascending, to dst. The row's labels
 // must be below len(PerLabel), if that is set. O(scores).
 func (t *Thresholds) Append(dst []uint32, scores vector.Sparse) []uint32 {
-	return t.AppendBy(dst, scores, nil)
+	order := t.Order(nil)
+	return t.AppendBy(dst, scores, &order)
 }
 
-// AppendBy is Append with ties of the best label broken by before.
-func (t *Thresholds) AppendBy(dst []uint32, scores vector.Sparse, before Before) []uint32 {
+// Order returns the order of labels under the thresholds, which may be nil.
+func (t *Thresholds) Order(before Before) Order {
+	o := Order{Before: before}
+	if t != nil {
+		o.PerLabel = t.PerLabel
+	}
+	return o
+}
+
+// AppendBy is Append with the best label by an order.
+func (t *Thresholds) AppendBy(dst []uint32, scores vector.Sparse, order *Order) []uint32 {
 	top := -1
 	if t.KeepTop {
-		top = topOf(scores, before)
+		top = topOf(scores, order)
 	}
 	for i, l := range scores.Index {
 		limit := t.Single
@@ -64,17 +74,14 @@ func (t *Thresholds) Predict(scores *vector.CSR) (*Matrix, error) {
 	return &Matrix{rows: m, cols: m.Transpose()}, nil
 }
 
-// topOf returns the place of the best score above zero, ties broken by before; -1 if there is
-// none.
-func topOf(scores vector.Sparse, before Before) int {
+// topOf returns the place of the best score above zero; -1 if there is none.
+func topOf(scores vector.Sparse, order *Order) int {
 	top := -1
-	for i, v := range scores.Value {
-		switch {
-		case !(v > 0):
-		case top < 0 || v > scores.Value[top]:
-			top = i
-		case v == scores.Value[top] && before != nil && before(scores.Index[i], scores.Index[top]):
-			top = i
+	var best Ranked
+	for i, l := range scores.Index {
+		r := Ranked{l, scores.Value[i]}
+		if r.Score > 0 && (top < 0 || order.Compare(r, best) < 0) {
+			top, best = i, r
 		}
 	}
 	return top
@@ -108,7 +115,7 @@ func SingleThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*Th
 		row := scores.Row(i)
 		top := -1
 		if keepTop {
-			if top = topOf(row, nil); top >= 0 {
+			if top = topOf(row, new(Order)); top >= 0 {
 				kept++
 				least = min(least, row.Value[top])
 			}
@@ -149,7 +156,7 @@ func SteppedThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*T
 		row := scores.Row(i)
 		top := -1
 		if keepTop {
-			if top = topOf(row, nil); top >= 0 {
+			if top = topOf(row, new(Order)); top >= 0 {
 				kept++
 			}
 		}

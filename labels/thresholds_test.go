@@ -1,6 +1,7 @@
 package labels
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -15,6 +16,13 @@ import (
 func applied(m *vector.CSR, i int, limit func(l uint32) float64, keepTop bool) []uint32 {
 	var out []uint32
 	all := positive(fullRanking(m, i))
+	ratio := func(r Ranked) float64 {
+		if limit(r.Label) <= 0 {
+			return math.Inf(1)
+		}
+		return float64(r.Score) / limit(r.Label)
+	}
+	slices.SortStableFunc(all, func(a, b Ranked) int { return cmp.Compare(ratio(b), ratio(a)) })
 	for place, c := range all {
 		if float64(c.Score) >= limit(c.Label) || keepTop && place == 0 {
 			out = append(out, c.Label)
@@ -102,7 +110,8 @@ func TestLabelThresholdsAreOptimal(t *testing.T) {
 		m, err := th.Predict(scores)
 		must(t, err)
 		for i := range n {
-			if want := applied(scores, i, func(l uint32) float64 { return th.PerLabel[l] }, keep); !slices.Equal(m.Row(i), want) {
+			limit := func(l uint32) float64 { return th.PerLabel[l] }
+			if want := applied(scores, i, limit, keep); !slices.Equal(m.Row(i), want) {
 				t.Fatalf("row %d: %v, want %v", i, m.Row(i), want)
 			}
 		}
@@ -195,4 +204,34 @@ func TestSteppedThreshold(t *testing.T) {
 			t.Fatalf("threshold %+v, want %v", th, want)
 		}
 	})
+}
+
+// With a threshold for each label, labels are ranked by their scores in relation to it, and the best
+// label is the one that comes nearest to its own.
+func TestOrderIsByScoreOverThreshold(t *testing.T) {
+	scores := vector.Sparse{Index: []uint32{0, 1, 2, 3, 4}, Value: []float32{0.5, 0.25, 0.25, 0.1, 0.2}}
+	for _, c := range []struct {
+		limits       []float64
+		ranked, sets []uint32
+	}{
+		{nil, []uint32{0, 1, 2, 4, 3}, []uint32{0}},
+		{[]float64{0.8, 0.5, 0.25, 0.05, 0.4}, []uint32{3, 2, 0, 4, 1}, []uint32{2, 3}},
+		{[]float64{1, 1, 1, 0.11, 1}, []uint32{3, 0, 1, 2, 4}, []uint32{3}}, // none reaches its threshold
+		{[]float64{0.5, 0, 0.2, 0.1, 0}, []uint32{1, 4, 2, 3, 0}, []uint32{0, 1, 2, 3, 4}},
+	} {
+		th := &Thresholds{Single: 0.4, PerLabel: c.limits, KeepTop: true}
+		order := th.Order(nil)
+		for k := range 6 {
+			var got []uint32
+			for _, r := range order.Rank(nil, scores, k) {
+				got = append(got, r.Label)
+			}
+			if !slices.Equal(got, c.ranked[:min(k, 5)]) {
+				t.Errorf("limits %v: the best %d are %v, want %v", c.limits, k, got, c.ranked)
+			}
+		}
+		if set := th.Append(nil, scores); !slices.Equal(set, c.sets) {
+			t.Errorf("limits %v: set %v, want %v", c.limits, set, c.sets)
+		}
+	}
 }

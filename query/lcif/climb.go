@@ -49,7 +49,8 @@ func (t *lcifTuner) bestCut(ctx context.Context, s Setting,
 	objective Objective) (Point, error) {
 	cuts := t.o.Cuts
 	if objective >= PrecisionAt1 {
-		cuts = cuts[:1] // thresholds do not change the order of labels
+		// Only thresholds by label change the order of labels.
+		cuts = slices.DeleteFunc(slices.Clone(cuts), func(c Cut) bool { return c != t.o.Cuts[0] && !c.PerLabel })
 	}
 	settings := make([]Setting, len(cuts))
 	for i, c := range cuts {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -12,7 +13,8 @@ import (
 type scoreFilter struct {
 	floor float64 // the lowest threshold
 	top   int     // the best ones; negative: all scores matter
-	best  []float32
+	order labels.Order
+	best  []float64 // by order
 }
 
 // maxBest is the maximum number of best scores that are tracked one by one.
@@ -23,7 +25,7 @@ var allScores = scoreFilter{top: -1}
 
 // scoreFilterFor returns the scores that choose and Set read.
 func scoreFilterFor(p *Params) scoreFilter {
-	w := scoreFilter{floor: math.Inf(1), top: p.Top}
+	w := scoreFilter{floor: math.Inf(1), top: p.Top, order: p.Thresholds.Order(nil)}
 	if t := p.Thresholds; t == nil {
 		w.top = max(w.top, 1)
 	} else {
@@ -49,24 +51,33 @@ func (w *scoreFilter) least() float64 {
 	if w.top == 0 {
 		return w.floor
 	}
-	return min(w.floor, float64(w.best[w.top-1]))
+	worst := w.best[w.top-1]
+	if w.order.PerLabel != nil {
+		// Of the labels with a strength of at least that, the one with the lowest threshold.
+		return max(0, min(1, worst)*w.floor)
+	}
+	return min(w.floor, worst)
 }
 
-// note records a score.
-func (w *scoreFilter) note(score float32) {
-	if w.top <= 0 || len(w.best) == w.top && score <= w.best[w.top-1] {
+// note records the score of a label.
+func (w *scoreFilter) note(r labels.Ranked) {
+	if w.top <= 0 {
+		return
+	}
+	x := w.order.Strength(r)
+	if len(w.best) == w.top && x <= w.best[w.top-1] {
 		return
 	}
 	at := len(w.best)
 	if at < w.top {
-		w.best = append(w.best, score)
+		w.best = append(w.best, x)
 	} else {
 		at--
 	}
-	for ; at > 0 && w.best[at-1] < score; at-- {
+	for ; at > 0 && w.best[at-1] < x; at-- {
 		w.best[at] = w.best[at-1]
 	}
-	w.best[at] = score
+	w.best[at] = x
 }
 
 // firstAbove returns the index of the first sum, starting at from, whose product with its factor
@@ -110,7 +121,7 @@ func combineSums(lambda float64, instance vector.Sparse, sum, factor []float64, 
 	add := func(l int, a, b float32) {
 		if score := blend(lambda, a, b); score > 0 {
 			dst.Index, dst.Value = append(dst.Index, uint32(l)), append(dst.Value, score)
-			w.note(score)
+			w.note(labels.Ranked{Label: uint32(l), Score: score})
 			// With a margin for rounding.
 			cut = w.least() * (1 - 1e-5) * total / (1 - lambda)
 		}

@@ -26,7 +26,7 @@ type Predictor struct {
 	scores   vector.Sparse
 	set      []uint32
 	settled  bool // set belongs to scores
-	before   labels.Before
+	order    labels.Order
 
 	units vector.CSR // unit vectors of a block of queries
 	lists nearLists
@@ -40,9 +40,9 @@ func NewPredictor() *Predictor { return new(Predictor) }
 // leaves it to the planner. All strategies find the same rows.
 func (p *Predictor) SetStrategy(s postings.Strategy) { p.scratch.Strategy = s }
 
-// Predict appends the labels predicted for q to dst, highest score first, ties by the smaller
-// label or by the view's Before: the Top best ones, or the set that the thresholds select
-// (Algorithm 6). Scores are those of definition 9, in 0…1. A label without evidence is not
+// Predict appends the labels predicted for q to dst, best first, by score or, with a threshold for
+// each label, by score in relation to its threshold (labels.Order), ties by the smaller label or by
+// the view's Before: the Top best ones, or the set that the thresholds select (Algorithm 6). Scores are those of definition 9, in 0…1. A label without evidence is not
 // predicted, so there may be fewer than Top, and none for a query without known features
 // (Stats.NoEvidence).
 //
@@ -72,11 +72,11 @@ func (p *Predictor) Set() []uint32 {
 	}
 	p.set, p.settled = p.set[:0], true
 	if t := p.params.Thresholds; t != nil {
-		p.set = t.AppendBy(p.set, p.scores, p.before)
+		p.set = t.AppendBy(p.set, p.scores, &p.order)
 		return p.set
 	}
 	var best [1]labels.Ranked
-	for _, r := range p.before.Rank(best[:0], p.scores, 1) {
+	for _, r := range p.order.Rank(best[:0], p.scores, 1) {
 		p.set = append(p.set, r.Label)
 	}
 	return p.set
@@ -98,7 +98,7 @@ func (p *Predictor) AppendSet(dst []labels.Ranked) []labels.Ranked {
 			dst = append(dst, r)
 		}
 	}
-	slices.SortFunc(dst[at:], p.before.Compare)
+	slices.SortFunc(dst[at:], p.order.Compare)
 	return dst
 }
 
@@ -143,7 +143,7 @@ func (p *Predictor) begin(ctx context.Context, v *View, params *Params) error {
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	p.before = v.Before
+	p.order = p.params.Thresholds.Order(v.Before)
 	p.tally.reset(v.Labels.Labels())
 	p.near = p.near[:0]
 	p.renew()
@@ -298,7 +298,7 @@ func (p *Predictor) choose(dst []labels.Ranked) []labels.Ranked {
 		top = 1
 	}
 	if top > 0 {
-		return p.before.Rank(dst, p.scores, top)
+		return p.order.Rank(dst, p.scores, top)
 	}
 	return p.AppendSet(dst)
 }

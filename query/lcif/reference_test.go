@@ -232,13 +232,7 @@ func TestPredictionsAreMadeOfScores(t *testing.T) {
 		for i, j := range scores.Index {
 			want = append(want, labels.Ranked{Label: j, Score: scores.Value[i]})
 		}
-		slices.SortFunc(want, func(a, b labels.Ranked) int {
-			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Label, b.Label))
-		})
-		switch {
-		case p.Top > 0:
-			want = want[:min(p.Top, len(want))]
-		case rapid.Bool().Draw(rt, "with thresholds"):
+		if rapid.Bool().Draw(rt, "with thresholds") {
 			p.Thresholds = &labels.Thresholds{Single: limit, KeepTop: rapid.Bool().Draw(rt, "keep top")}
 			if rapid.Bool().Draw(rt, "per label") {
 				p.Thresholds.PerLabel = make([]float64, l)
@@ -246,13 +240,27 @@ func TestPredictionsAreMadeOfScores(t *testing.T) {
 					p.Thresholds.PerLabel[j] = limit * float64(j%3)
 				}
 			}
+		}
+		line := func(r labels.Ranked) float64 {
+			if p.Thresholds.PerLabel != nil {
+				return p.Thresholds.PerLabel[r.Label]
+			}
+			return limit
+		}
+		slices.SortFunc(want, func(a, b labels.Ranked) int {
+			c := 0
+			if p.Thresholds != nil && p.Thresholds.PerLabel != nil {
+				c = cmp.Compare(float64(b.Score)/line(b), float64(a.Score)/line(a))
+			}
+			return cmp.Or(c, cmp.Compare(b.Score, a.Score), cmp.Compare(a.Label, b.Label))
+		})
+		switch {
+		case p.Top > 0:
+			want = want[:min(p.Top, len(want))]
+		case p.Thresholds != nil:
 			n := 0
 			for i, r := range want {
-				line := limit
-				if p.Thresholds.PerLabel != nil {
-					line = p.Thresholds.PerLabel[r.Label]
-				}
-				if float64(r.Score) >= line || i == 0 && p.Thresholds.KeepTop {
+				if float64(r.Score) >= line(r) || i == 0 && p.Thresholds.KeepTop {
 					want[n] = r
 					n++
 				}
@@ -268,6 +276,12 @@ func TestPredictionsAreMadeOfScores(t *testing.T) {
 		}
 		if got[0] != before[0] || !slices.Equal(got[1:], want) {
 			rt.Fatalf("predicted %v, want %v", got[1:], want)
+		}
+		batch, err := PredictBatch(ctx, f.view, &vector.CSR{
+			Ptr: []uint64{0, uint64(q.Len())}, Index: q.Index, Value: q.Value, Cols: m,
+		}, &p, 1, nil)
+		if err != nil || !slices.Equal(batch[0], want) {
+			rt.Fatalf("predicted %v in a batch, want %v, %v", batch[0], want, err)
 		}
 	})
 }

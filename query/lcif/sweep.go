@@ -36,6 +36,8 @@ type sweepJob struct {
 	// lower scores are. leastOf, if not nil, holds the limits of labels in place of least.
 	least, sure float32
 	leastOf     []float32
+	// decide, if set, are the thresholds: the predicted labels are kept in place of scores.
+	decide *labels.Thresholds
 
 	rows      []keptRow
 	parts     []*keptScores // by worker
@@ -583,6 +585,10 @@ func (w *sweeper) take(j *sweepJob, at int, scores []float32) {
 		}
 		return
 	}
+	if j.decide != nil {
+		w.decide(j, at, vector.Sparse{Index: label, Value: scores})
+		return
+	}
 	// Labels that tie with the best are kept: the smallest of them is the best.
 	least := min(max(j.least, math.SmallestNonzeroFloat32), best)
 	from := len(kept.label)
@@ -608,6 +614,25 @@ func (w *sweeper) take(j *sweepJob, at int, scores []float32) {
 	if best >= j.sure {
 		kept.above--
 	}
+	w.close(j, at, from)
+}
+
+// decide keeps the labels of a row that the thresholds predict.
+func (w *sweeper) decide(j *sweepJob, at int, scores vector.Sparse) {
+	kept := &w.kept[j.at]
+	from := len(kept.label)
+	kept.label = j.decide.Append(kept.label, scores)
+	for range kept.label[from:] {
+		kept.value = append(kept.value, 1)
+	}
+	order := j.decide.Order(nil)
+	w.ranked = order.Rank(w.ranked[:0], scores, 5)
+	w.close(j, at, from)
+}
+
+// close notes what is kept of a row, from an index on, and how many of its ranked labels are right.
+func (w *sweeper) close(j *sweepJob, at, from int) {
+	kept := &w.kept[j.at]
 	j.rows[at] = keptRow{w.number, uint32(from), uint32(len(kept.label) - from)}
 	truth := w.s.t.truth.Row(at)
 	for place, r := range w.ranked {

@@ -171,7 +171,60 @@ func (t *trials) measure(ctx context.Context, s Setting, cuts []Cut,
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, nil, err
 	}
-	return measures, thresholds, nil
+	var b decisions
+	for i, th := range thresholds {
+		b.add(i, s, th)
+	}
+	return measures, thresholds, t.decide(ctx, &b, measures, progress)
+}
+
+// decisions are settings with thresholds by label, to be measured by what they predict, and where
+// the measures go: the order of labels depends on such thresholds.
+type decisions struct {
+	settings   []Setting
+	thresholds []*labels.Thresholds
+	at         []int
+}
+
+// add adds a setting, unless it has no thresholds by label.
+func (d *decisions) add(at int, s Setting, t *labels.Thresholds) {
+	if t != nil && t.PerLabel != nil {
+		d.settings, d.thresholds, d.at = append(d.settings, s), append(d.thresholds, t), append(d.at, at)
+	}
+}
+
+// decide measures predictions by thresholds by label.
+func (t *trials) decide(ctx context.Context, d *decisions, out []Measures,
+	progress func(done, total int)) error {
+	if len(d.at) == 0 {
+		return nil
+	}
+	w, err := t.newSweep(ctx, d.settings, progress)
+	if err != nil {
+		return err
+	}
+	for i, j := range w.jobs {
+		j.decide = d.thresholds[i]
+	}
+	if err := w.keep(ctx); err != nil {
+		return err
+	}
+	for i, j := range w.jobs {
+		sets := j.scores(t.truth.Labels())
+		sets.Value = nil
+		predicted, err := labels.NewMatrix(*sets)
+		if err != nil {
+			return err
+		}
+		r, err := labels.Evaluate(t.truth, predicted)
+		if err != nil {
+			return err
+		}
+		m := &out[d.at[i]]
+		m.setMeasures(r)
+		m.Precision = j.precision
+	}
+	return nil
 }
 
 // scores returns the scores of one setting that thresholds depend on.
@@ -281,7 +334,7 @@ func (t *trials) measureBatch(ctx context.Context, b *measureBatch, out []Measur
 	if err := w.run(ctx, b.demand); err != nil {
 		return err
 	}
-	errs := make([]error, len(b.at))
+	errs, thresholds := make([]error, len(b.at)), make([]*labels.Thresholds, len(b.at))
 	err = eachRow(ctx, len(w.jobs), t.workers, func() func(int) {
 		return func(job int) {
 			j := w.jobs[job]
@@ -289,20 +342,31 @@ func (t *trials) measureBatch(ctx context.Context, b *measureBatch, out []Measur
 			j.rows, j.parts = nil, nil
 			for i, at := range b.at {
 				if b.job[i] == job {
-					out[at], _, errs[i] = t.apply(scores, b.cuts[i])
+					out[at], thresholds[i], errs[i] = t.apply(scores, b.cuts[i])
 					out[at].Precision = j.precision
 				}
 			}
 		}
 	})
-	return errors.Join(append(errs, err)...)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return err
+	}
+	var d decisions
+	for i, at := range b.at {
+		d.add(at, b.settings[b.job[i]], thresholds[i])
+	}
+	return t.decide(ctx, &d, out, progress)
 }
 
-// apply derives thresholds from scores and measures their predictions, without precision.
+// apply derives thresholds from scores and, unless each label has its own, measures their
+// predictions, without precision.
 func (t *trials) apply(scores *vector.CSR, c Cut) (m Measures,
 	thresholds *labels.Thresholds, err error) {
 	if thresholds, err = t.cut(scores, c); err != nil {
 		return m, nil, err
+	}
+	if thresholds.PerLabel != nil { // decide measures them
+		return m, thresholds, nil
 	}
 	predicted, err := thresholds.Predict(scores)
 	if err != nil {

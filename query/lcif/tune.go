@@ -26,7 +26,7 @@ type TuneOptions struct {
 	Alphas, Betas, Lambdas     []float64
 	SecondOrders, FeatureShare []float64
 	// Cuts are the ways to derive thresholds, the paper's first; DefaultCuts by default.
-	// Precision@k uses only the first.
+	// Precision@k uses only the first and those by label, which change the order of labels.
 	Cuts []Cut
 	// Search selects how the space is searched.
 	Search Search
@@ -84,7 +84,7 @@ func DefaultCuts(allowEmpty bool) []Cut {
 const (
 	startK = 100 // where a coordinate search starts, as in the paper
 	// gridScores is the maximum number of scores that a grid reads under AutoSearch.
-	gridScores = 5e8
+	gridScores = 5e7
 	// gridFinalists is the number of best settings of a grid, for each cut that it was measured
 	// with, that are tried with all cuts.
 	gridFinalists = 3

@@ -1,6 +1,7 @@
 package lcif
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -131,11 +132,32 @@ func plain(t testing.TB, held *HeldOut, s Setting) (Measures, *labels.Thresholds
 	must(t, err)
 	ranking, err := labels.EvaluateRanking(truth, scores, []int{1, 3, 5})
 	must(t, err)
+	if th.PerLabel != nil { // the order of labels is by score / threshold: give each its place from the end
+		for i := range scores.Rows() {
+			row, order := scores.Row(i), slices.Clone(scores.Row(i).Index)
+			ratio := func(l uint32) float64 { return float64(scoreAt(row, l)) / th.PerLabel[l] }
+			slices.SortStableFunc(order, func(a, b uint32) int {
+				return cmp.Or(cmp.Compare(ratio(b), ratio(a)), cmp.Compare(scoreAt(row, b), scoreAt(row, a)))
+			})
+			places := make([]float32, len(order))
+			for e, l := range row.Index {
+				places[e] = float32(len(order) - slices.Index(order, l))
+			}
+			copy(row.Value, places)
+		}
+		ranking, err = labels.EvaluateRanking(truth, scores, []int{1, 3, 5})
+		must(t, err)
+	}
 	m := Measures{
 		Accuracy: r.Mulan.Accuracy, MicroF1: r.Mulan.Micro.F1, MacroF1: r.Mulan.Macro.F1,
 		MacroF1Zero: r.Zero.Macro.F1, HammingLoss: r.HammingLoss, Precision: [3]float64(ranking.Precision),
 	}
 	return m, th
+}
+
+func scoreAt(s vector.Sparse, l uint32) float32 {
+	i, _ := slices.BinarySearch(s.Index, l)
+	return s.Value[i]
 }
 
 // equalMeasures compares with room for another order of sums.
