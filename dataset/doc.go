@@ -149,7 +149,8 @@
 //	jsonl   {"key","features","labels","attributes",   both           in the record
 //	        "expires","payload"}
 //
-// The first record of a jsonl file decides whether it has vectors or features.
+// The first record of a jsonl file decides whether it has vectors or features. Sets of numbers in hdf5
+// files, train and size_train as ann-benchmarks has them, are records whose features have the value 1.
 //
 // Features come by number from 0, ascending, without zeros. A repeated feature
 // is an error, a repeated label counts once. libsvm files number features from

@@ -36,7 +36,26 @@ func openHDF5(s *source, o Options) (decoder, error) {
 	if err != nil {
 		return nil, s.bad(-1, 0, err)
 	}
-	return newHDF5Decoder(s, o, arrays[name], f.Attributes["distance"])
+	a, distance := arrays[name], f.Attributes["distance"]
+	if sizes := arrays["size_"+name]; sizes != nil && len(a.Shape) == 1 {
+		return newHDF5Sets(s, o, a, sizes, distance)
+	}
+	if o.Kind == Sparse {
+		return nil, s.bad(-1, 0, errors.New(a.String()+" has vectors, no sparse records"))
+	}
+	return newHDF5Decoder(s, o, a, distance)
+}
+
+// hdf5Elem returns the type of an array's numbers.
+func hdf5Elem(t hdf5.Type) elem {
+	kinds := map[int]elemKind{1: kindU8, 2: kindU16, 4: kindU32, 8: kindU64}
+	switch {
+	case t.Float:
+		kinds = map[int]elemKind{2: kindF16, 4: kindF32, 8: kindF64}
+	case t.Signed:
+		kinds = map[int]elemKind{1: kindI8, 2: kindI16, 4: kindI32, 8: kindI64}
+	}
+	return elem{kinds[t.Size], t.Big}
 }
 
 func newHDF5Decoder(s *source, o Options, a *hdf5.Array, distance string) (decoder, error) {
@@ -54,17 +73,10 @@ func newHDF5Decoder(s *source, o Options, a *hdf5.Array, distance string) (decod
 	if err != nil {
 		return nil, s.bad(-1, 0, err)
 	}
-	kinds := map[int]elemKind{1: kindU8, 2: kindU16, 4: kindU32, 8: kindU64}
-	switch {
-	case a.Type.Float:
-		kinds = map[int]elemKind{2: kindF16, 4: kindF32, 8: kindF64}
-	case a.Type.Signed:
-		kinds = map[int]elemKind{1: kindI8, 2: kindI16, 4: kindI32, 8: kindI64}
-	}
 	schema := Schema{
 		Kind: Dense, Dim: dim, Base: BaseZero, Records: int64(a.Shape[0]), Member: a.Name, Distance: distance,
 	}
-	return &hdf5Decoder{src: s, rows: rows, elem: elem{kinds[a.Type.Size], a.Type.Big}, holds: schema}, nil
+	return &hdf5Decoder{src: s, rows: rows, elem: hdf5Elem(a.Type), holds: schema}, nil
 }
 
 func (d *hdf5Decoder) schema() Schema { return d.holds }

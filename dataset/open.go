@@ -364,6 +364,8 @@ func detect(s *source, o Options) (string, error) {
 			return "", s.fail(-1, err)
 		}
 		return "", s.bad(-1, 0, errors.New("empty file"))
+	case bytes.HasPrefix(head, []byte(hdf5Magic)):
+		return FormatHDF5, nil
 	case !isText(head) && o.Kind == Sparse:
 		return "", s.bad(-1, 0, errors.New("not a text: no format of sparse records"))
 	case bytes.HasPrefix(head, []byte(npyMagic)):
@@ -372,8 +374,6 @@ func detect(s *source, o Options) (string, error) {
 		return FormatNPZ, nil
 	case bytes.HasPrefix(head, []byte(parquetMagic)) && !isText(head):
 		return FormatParquet, nil
-	case bytes.HasPrefix(head, []byte(hdf5Magic)):
-		return FormatHDF5, nil
 	case isIDX:
 		return FormatIDX, nil
 	}

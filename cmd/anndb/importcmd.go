@@ -170,6 +170,9 @@ func (c *importCmd) create(a *app, d *db.DB, in *input, named bool) (created boo
 	var o db.Schema
 	if in.Kind == dataset.Sparse {
 		o.Sparse, o.Named, o.Numbering = true, named, in.numbering(named)
+		if in.Distance != "" {
+			a.note("%s is for the distance %q: sparse rows are compared by cosine", in.path, in.Distance)
+		}
 	} else {
 		o.Dim = in.Dim
 		if c.Float32 {
