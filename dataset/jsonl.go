@@ -295,7 +295,7 @@ func (j *jsonl) checkFields() error {
 	if j.first.kind == Sparse {
 		body = j.features
 	}
-	unknown := ""
+	unknown, found := "", false
 	for name := range j.object {
 		ok := name == j.first.key || name == body || name == j.payload ||
 			name == fieldKeyBase64 || name == fieldPayloadBase64 || j.ignore[name] ||
@@ -304,11 +304,11 @@ func (j *jsonl) checkFields() error {
 			ok = ok || name == l
 		}
 		// The smallest, so that the message does not depend on map order.
-		if !ok && (unknown == "" || name < unknown) {
-			unknown = name
+		if !ok && (!found || name < unknown) {
+			unknown, found = name, true
 		}
 	}
-	if unknown != "" {
+	if found {
 		return fmt.Errorf("unknown field %.40q: name it among the columns to read or to ignore", unknown)
 	}
 	return nil
