@@ -189,12 +189,7 @@ func (c completion) values(t typed, f *kong.Flag, last string) (all []candidate)
 
 // filter completes the last word of a filter.
 func (c completion) filter(t typed, coll, last string) (all []candidate) {
-	at := strings.LastIndexAny(last, " (,=<>") + 1
-	for _, quote := range []string{`"`, "`"} {
-		if strings.Count(last, quote)%2 == 1 {
-			at = strings.LastIndex(last, quote)
-		}
-	}
+	at := filterWord(last)
 	for _, x := range c.attributes(t, coll) {
 		if !plainWord.MatchString(x.word) {
 			x.word = "`" + strings.ReplaceAll(x.word, "`", "``") + "`"
@@ -214,6 +209,16 @@ func (c completion) filter(t typed, coll, last string) (all []candidate) {
 		all[i].word = last[:at] + all[i].word
 	}
 	return all
+}
+
+// filterWord returns where the last word of a filter begins.
+func filterWord(filter string) int {
+	for _, quote := range []string{`"`, "`"} {
+		if strings.Count(filter, quote)%2 == 1 {
+			return strings.LastIndex(filter, quote)
+		}
+	}
+	return strings.LastIndexAny(filter, " (,=<>") + 1
 }
 
 // plainWord matches what needs no quotes in a filter.

@@ -36,7 +36,7 @@ func (s *session) interactive(ctx context.Context) int {
 	defer e.close()
 	e.complete(func(text string) menu { return completion{ctx, parser.Model, s.file}.menu(text) })
 	for !s.ended && ctx.Err() == nil {
-		text, err := e.command()
+		text, err := e.command(ctx)
 		switch {
 		case errors.Is(err, liner.ErrPromptAborted):
 			continue
@@ -92,10 +92,16 @@ func newEditor(errs io.Writer) *editor {
 
 func (e *editor) close() { _ = e.line.Close() }
 
-// command returns the next command, with a newline for each line end inside of quotes.
-func (e *editor) command() (string, error) {
+// command returns the next command, with a newline for each line end inside of quotes. It ends the
+// program when ctx ends, because nothing else interrupts reading from a terminal.
+func (e *editor) command(ctx context.Context) (string, error) {
 	_ = e.editing.ApplyMode()
 	defer e.commands.ApplyMode()
+	read := context.AfterFunc(ctx, func() {
+		e.close()
+		os.Exit(exitInterrupted)
+	})
+	defer read()
 	prompt := "anndb> "
 	e.before = ""
 	for {

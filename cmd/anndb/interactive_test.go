@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -151,6 +152,10 @@ func TestShell(t *testing.T) {
 	s.runs("search points like f\t-k 1", "query  rank  key    distance")
 	s.runs("rows points where label in (re\t) --limit 1", "key    labels  attributes  payload\nfirst  red")
 	s.runs("rows points --where 'label in (re\t)'", "key    labels  attributes  payload\nfirst  red")
+	s.types("rows points where price > 1 and label in (\t")
+	s.sees("\nred     a label\n")
+	s.types("\x03")
+	s.prompts("^C")
 	s.types("get points \t")
 	s.sees("first       second row\nanndb> get points ") // the menu
 	s.types("\x03")
@@ -178,7 +183,7 @@ func TestShell(t *testing.T) {
 	s.runs("\x10", "collection  rows\npoints         2") // the last command of the shell before
 }
 
-// TestShellCancels: Ctrl-C ends a command and not the shell.
+// TestShellCancels: Ctrl-C ends a command and not the shell, which SIGTERM ends.
 func TestShellCancels(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -188,6 +193,13 @@ func TestShellCancels(t *testing.T) {
 	s.types("\x03")
 	s.prompts("^C")
 	s.runs("count things", fmt.Sprintf("collection  rows\nthings       %d", testRows))
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.cmd.Wait()
+	if code := s.cmd.ProcessState.ExitCode(); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
 }
 
 // TestShellPages: what is more than a screen goes through the pager, and tables fit the terminal.

@@ -23,7 +23,8 @@ func (c completion) menu(text string) menu {
 	typed := script.Parse(text)
 	last := typed.Words[len(typed.Words)-1]
 	all := slices.DeleteFunc(c.candidates(typed.Words), func(x candidate) bool {
-		return !strings.HasPrefix(x.word, last) || !utf8.ValidString(x.word) || strings.ContainsFunc(x.word, unicode.IsControl)
+		typable := utf8.ValidString(x.word) && !strings.ContainsFunc(x.word, unicode.IsControl)
+		return !typable || !strings.HasPrefix(x.word, last)
 	})
 	if len(all) == 0 {
 		return menu{text: lines(c.hint(typed.Words))}
@@ -39,6 +40,11 @@ func (c completion) menu(text string) menu {
 	complete := one && !strings.HasSuffix(all[0].word, "/") && !strings.HasSuffix(all[0].word, "=")
 	if one || more != "" {
 		return menu{more: typed.Continue(more, complete)}
+	}
+	if typed.InFilter() {
+		for i := range all {
+			all[i].word = all[i].word[filterWord(last):]
+		}
 	}
 	return menu{text: lines(c.hint(typed.Words)) + list(all)}
 }

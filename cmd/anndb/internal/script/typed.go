@@ -51,9 +51,14 @@ func (t Typed) Continue(more string, complete bool) string {
 	default:
 		more = escape(more, func(r rune) bool { return r == t.Quote })
 	}
-	inFilter := strings.HasPrefix(t.Words[last], "--where=") || last > 0 && t.Words[last-1] == "--where"
-	if complete && !inFilter { // of which more words may follow
+	if complete && !t.InFilter() { // of which more words may follow
 		end = string(t.Quote) + end
 	}
 	return more + end
+}
+
+// InFilter reports whether the last word is a filter.
+func (t Typed) InFilter() bool {
+	last := len(t.Words) - 1
+	return strings.HasPrefix(t.Words[last], "--where=") || last > 0 && t.Words[last-1] == "--where"
 }
