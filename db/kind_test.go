@@ -53,7 +53,6 @@ func (d *toyManifest) Check(*kind.Manifest) error { return nil }
 
 // toy is a copy on its way to the file.
 type toy struct {
-	kind.WholeStep
 	rows    *vector.CSR
 	n, live int
 }
@@ -103,7 +102,11 @@ type toyStep struct {
 }
 
 func (s *toyStep) Action() string { return "copy" }
-func (s *toyStep) Rows() int      { return s.n }
+
+func (*toyStep) Objects() int             { return 1 }
+func (*toyStep) Parts() []uint64          { return nil }
+func (*toyStep) Garbage() []kind.BlockRef { return nil }
+func (s *toyStep) Rows() int              { return s.n }
 
 func (s *toyStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	m, err := s.toy.Emit(object, sink)

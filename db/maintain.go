@@ -13,8 +13,8 @@ type MaintainStep struct {
 	Collection, Index string // empty for a compaction
 	// Action is what the step did: "segment", "merge" or "rewrite" a part of an inverted index or
 	// label model, "forget" deleted rows, "relabel" rows, "insert" fresh rows into a forest,
-	// "measure" its recall or "tune" it again, "count" rows in trees, relearn a "subtree", "relearn"
-	// the index, "expire" rows; in the background also "build" and "compact".
+	// "measure" its recall or "tune" it again, "relearn" the index,
+	// "expire" rows; in the background also "build" and "compact".
 	Action  string
 	Rows    int // the number of rows that the step read
 	Seconds float64

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/query/lcif"
-	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -88,84 +86,6 @@ func BenchmarkMaintainLabels(b *testing.B) {
 			b.ReportMetric(tuned.Seconds()*1000, "ms/tuned-build")
 			b.ReportMetric(100*per(fold)/per(rebuilt), "%")
 			b.ReportMetric(100*per(fold)/(tuned.Seconds()*1000), "%-of-tuned")
-		})
-	}
-}
-
-// BenchmarkMaintainTrees replaces one row in a hundred of a budgeted tree's by
-// rows that it has not seen, lets the tree follow them, and builds it again. A step
-// should take at most a second or a tenth of a build. The unseen rows are 5 % of the
-// data set, drawn at random.
-func BenchmarkMaintainTrees(b *testing.B) {
-	for _, c := range []struct {
-		file, kind string
-		o          db.IndexOptions
-	}{
-		{"bibtex/bibtex-train.arff.gz", "at", &db.AT{Weight: "tfidf"}},
-		{"bibtex/bibtex-train.arff.gz", "pt", &db.PT{Weight: "tfidf"}},
-		{"delicious/delicious-train.arff.gz", "at", &db.AT{Weight: "tfidf"}},
-		{"delicious/delicious-train.arff.gz", "pt", &db.PT{Weight: "tfidf"}},
-		{"eurlex57k/eurlex57k-train.txt.gz", "at", &db.AT{Weight: "tfidf"}},
-		{"eurlex57k/eurlex57k-train.txt.gz", "pt", &db.PT{Weight: "tfidf"}},
-		{"news20-bydate/news20-bydate-train.txt.gz", "sbt", &db.SBT{
-			Budget: 2000, Params: budget.Params{BAC: budget.BACParams{C: 1}}, Weight: "tfidf",
-		}},
-	} {
-		b.Run(fmt.Sprintf("%s/%s", filepath.Dir(c.file), c.kind), func(b *testing.B) {
-			rows := readLabelled(b, c.file)
-			rand.New(rand.NewPCG(1, 2)).Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-			n := len(rows) - len(rows)/20
-			d, err := db.Open(filepath.Join(b.TempDir(), "a.anndb"), nil)
-			must(b, err)
-			defer d.Close()
-			ctx := b.Context()
-			keys := rand.New(rand.NewPCG(3, 4)).Perm(n)
-			put := func(from, to int) {
-				err := d.Update(ctx, func(batch *db.Tx) error {
-					for i := from; i < to; i++ {
-						r := rows[i%len(rows)]
-						r.Key = fmt.Append(nil, i)
-						if i >= n {
-							r = rows[n+(i-n)%(len(rows)-n)]
-							r.Key = fmt.Append(nil, keys[(i-n)%n])
-						}
-						if err := batch.Collection("c").Put(r); err != nil {
-							return err
-						}
-					}
-					return nil
-				})
-				must(b, err)
-			}
-			if _, err := d.Create(ctx, "c", db.Schema{Sparse: true}); err != nil {
-				b.Fatal(err)
-			}
-			put(0, n)
-			if _, err := d.Collection("c").Build(ctx, "x", c.o); err != nil {
-				b.Fatal(err)
-			}
-			var follow, build time.Duration
-			at, read := n, 0
-			for b.Loop() {
-				put(at, at+n/100)
-				at += n / 100
-				start := time.Now()
-				steps, err := d.Maintain(ctx, 0)
-				follow += time.Since(start)
-				if err != nil || len(steps) != 1 || steps[0].Action == "relearn" {
-					b.Fatal(steps, err)
-				}
-				read += steps[0].Rows
-				start = time.Now()
-				if _, err := d.Collection("c").Build(ctx, "x", c.o); err != nil {
-					b.Fatal(err)
-				}
-				build += time.Since(start)
-			}
-			b.ReportMetric(follow.Seconds()*1000/float64(b.N), "ms/follow")
-			b.ReportMetric(build.Seconds()*1000/float64(b.N), "ms/build")
-			b.ReportMetric(100*follow.Seconds()/build.Seconds(), "%")
-			b.ReportMetric(float64(read)/float64(b.N), "rows-read")
 		})
 	}
 }

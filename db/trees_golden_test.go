@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/anndb/anndb/trees/budget"
@@ -59,42 +58,9 @@ func treesGolden(path string) (err error) {
 	)
 }
 
-// followedGolden is the same with trees that have followed a change, one of them
-// a label that came with it.
-func followedGolden(path string) (err error) {
-	if err := treesGolden(path); err != nil {
-		return err
-	}
-	d, err := Open(path, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	steps, err := followChange(d, 79)
-	if err == nil && (len(steps) != 3 || slices.ContainsFunc(steps, func(s MaintainStep) bool { return s.Action == "relearn" })) {
-		err = fmt.Errorf("steps %v", steps)
-	}
-	return err
-}
-
-// followChange changes a few rows and maintains the trees.
-func followChange(d *DB, from int) ([]MaintainStep, error) {
-	ctx := context.Background()
-	err := errors.Join(putClassified(d, from, from+3), d.Update(ctx, func(b *Tx) error {
-		return errors.Join(
-			b.Collection("terms").Delete([]byte("key-7")), b.Collection("points").Delete([]byte("key-7")),
-			b.Collection("terms").Put(Row{Key: []byte("more"), Features: []Feature{{"f1", 2}, {"g3", 1}}, Labels: []string{"label 1", "label new"}}))
-	}))
-	if err != nil {
-		return nil, err
-	}
-	return d.Maintain(ctx, 0)
-}
-
-// TestGoldenTrees opens the golden file of trees that have followed a change and
-// follow the next.
+// TestGoldenTrees opens the golden file of trees.
 func TestGoldenTrees(t *testing.T) {
-	d := openGolden(t, "trees.anndb.gz", followedGolden, &Options{Sync: Off})
+	d := openGolden(t, "trees.anndb.gz", treesGolden, &Options{Sync: Off})
 	defer d.Close()
 	ask := func(l string) error {
 		return d.View(func(s *Snapshot) error {
@@ -112,18 +78,6 @@ func TestGoldenTrees(t *testing.T) {
 			}
 			return nil
 		})
-	}
-	if err := errors.Join(mustCheck(d), ask("label 0")); err != nil {
-		t.Error(err)
-	}
-	steps, err := followChange(d, 90)
-	if err != nil || len(steps) != 3 {
-		t.Fatalf("steps %v, %v", steps, err)
-	}
-	for _, s := range steps {
-		if s.Action == "relearn" {
-			t.Errorf("step %v", s)
-		}
 	}
 	if err := errors.Join(mustCheck(d), ask("label 0")); err != nil {
 		t.Error(err)

@@ -30,9 +30,6 @@
 // (algorithm 4), an annotation tree, whose nodes decide one label after the other,
 // the most frequent first. Choose finds their parameters by cross-validation.
 //
-// Follow makes trees follow changes of the rows: counts are exact, and only the
-// subtrees are relearned whose rows have changed by more than a share.
-//
 // A Model holds any of them in flat arrays, which may be views over mapped
 // memory. Predictor evaluates it without allocating. Explain and Picture, which
 // WriteText, WriteDOT and WriteSVG write, make it readable: every decision is a

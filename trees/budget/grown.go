@@ -15,11 +15,6 @@ type grown struct {
 	working     int
 	set         []uint32
 	class       int8
-
-	// Of a model that follows changes.
-	changed int     // rows that came or went since it was learned
-	number  int     // of a leaf, in the model before
-	reached []int32 // its present rows, in the order of the leaves
 }
 
 // flatten lays trees out as the arrays of a model: nodes in the order of a
@@ -78,46 +73,6 @@ func flatten(m *Model, roots []*grown) {
 	}
 }
 
-// thaw takes a model apart: its leaves, by number, and its trees.
-func (m *Model) thaw() (leaves, roots []*grown) {
-	leaves, nodes := make([]*grown, m.Leaves()), make([]*grown, m.Nodes())
-	for i := range leaves {
-		g := &grown{number: i, rows: int(m.LeafRows[i])}
-		if m.Kind == SBT {
-			g.positive, g.class, g.changed = int(m.LeafPositive[i]), m.LeafClass[i], int(m.LeafChanged[i])
-		} else {
-			g.set = m.Set(i)
-		}
-		leaves[i] = g
-	}
-	of := func(ref int32) *grown {
-		if ref < 0 {
-			return leaves[^ref]
-		}
-		return nodes[ref]
-	}
-	for i := m.Nodes() - 1; i >= 0; i-- { // children have larger numbers
-		lo, hi := int(m.NodePtr[i]), int(m.NodePtr[i+1])
-		g := &grown{
-			left: of(m.Left[i]), right: of(m.Right[i]),
-			rows: int(m.NodeRows[i]), errors: int(m.NodeErrors[i]), changed: int(m.NodeChanged[i]),
-			weights: m.Weight[lo*m.Voters : hi*m.Voters], offsets: m.Offset[i*m.Voters : (i+1)*m.Voters],
-			features: make([]uint32, hi-lo),
-		}
-		for e := range g.features {
-			g.features[e] = m.Features[m.NodeFeature[lo+e]]
-		}
-		if m.Kind == AT {
-			g.label, g.ones, g.working = m.NodeLabel[i], m.Ones(i), int(m.NodeWorking[i])
-		}
-		nodes[i] = g
-	}
-	for _, r := range m.Roots {
-		roots = append(roots, of(r))
-	}
-	return leaves, roots
-}
-
 func (m *Model) appendNode(g *grown, place []uint32) {
 	m.Left = append(m.Left, 0)
 	m.Right = append(m.Right, 0)
@@ -129,7 +84,6 @@ func (m *Model) appendNode(g *grown, place []uint32) {
 	m.Offset = append(m.Offset, g.offsets...)
 	m.NodeRows = append(m.NodeRows, uint32(g.rows))
 	m.NodeErrors = append(m.NodeErrors, uint32(g.errors))
-	m.NodeChanged = append(m.NodeChanged, uint32(g.changed))
 	if m.Kind == AT {
 		m.NodeLabel = append(m.NodeLabel, g.label)
 		m.OneLabel = append(m.OneLabel, g.ones...)
@@ -143,7 +97,6 @@ func (m *Model) appendLeaf(g *grown) {
 	if m.Kind == SBT {
 		m.LeafPositive = append(m.LeafPositive, uint32(g.positive))
 		m.LeafClass = append(m.LeafClass, g.class)
-		m.LeafChanged = append(m.LeafChanged, uint32(g.changed))
 		return
 	}
 	m.SetLabel = append(m.SetLabel, g.set...)

@@ -93,16 +93,11 @@ type Model struct {
 	// label decided there and the one-set.
 	NodeWorking []uint32
 
-	// NodeChanged is how many of the rows that reach the node came or went since
-	// the node was learned, see Follow.
-	NodeChanged []uint32
-
 	LeafRows []uint32 // training rows that reached the leaf
 	// LeafPositive is, for SBT, how many of them are positive, and LeafClass
 	// the answer ±1; else empty.
 	LeafPositive []uint32
 	LeafClass    []int8
-	LeafChanged  []uint32 // of the leaves of SBT what NodeChanged is of nodes; else empty
 	// The label sets of the leaves of PT and AT, ascending; else empty.
 	SetPtr   []uint32 // leaves + 1 offsets into SetLabel
 	SetLabel []uint32
@@ -165,13 +160,11 @@ func (m *Model) Validate() error {
 		{"offsets", len(m.Offset), nodes * m.Voters},
 		{"node rows", len(m.NodeRows), nodes},
 		{"node errors", len(m.NodeErrors), nodes},
-		{"changes of nodes", len(m.NodeChanged), nodes},
 		{"weights", len(m.Weight), len(m.NodeFeature) * m.Voters},
 		{"node labels", len(m.NodeLabel), m.only(AT, nodes)},
 		{"working sets", len(m.NodeWorking), m.only(AT, nodes)},
 		{"positive rows", len(m.LeafPositive), m.only(SBT, leaves)},
 		{"leaf classes", len(m.LeafClass), m.only(SBT, leaves)},
-		{"changes of leaves", len(m.LeafChanged), m.only(SBT, leaves)},
 	} {
 		if a.got != a.want {
 			return bad("%d %s where %d belong", a.got, a.name, a.want)
@@ -328,7 +321,7 @@ func (m *Model) Clone() *Model {
 	c := *m
 	for _, a := range []*[]uint32{
 		&c.Features, &c.NodePtr, &c.NodeFeature, &c.NodeRows, &c.NodeErrors, &c.NodeLabel, &c.OnePtr, &c.OneLabel,
-		&c.NodeWorking, &c.NodeChanged, &c.LeafRows, &c.LeafPositive, &c.LeafChanged, &c.SetPtr, &c.SetLabel,
+		&c.NodeWorking, &c.LeafRows, &c.LeafPositive, &c.SetPtr, &c.SetLabel,
 	} {
 		*a = slices.Clone(*a)
 	}

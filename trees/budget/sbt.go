@@ -61,8 +61,8 @@ func positions(n int) []int32 {
 }
 
 // finish prunes trees, lays them out, and counts for each the rows that reach its
-// nodes and leaves by the stored decisions: weights are rounded when they are
-// stored, and Follow must find a row where it was counted.
+// nodes and leaves by the stored decisions, since weights are rounded when they are
+// stored.
 func (j *Job) finish(ctx context.Context, m *Model, trees []sbtTree) error {
 	roots := make([]*grown, len(trees))
 	for t := range trees {

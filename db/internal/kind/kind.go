@@ -174,13 +174,6 @@ type BlockRef struct {
 	Number uint32
 }
 
-// WholeStep is the part of a step that writes the complete index as one object.
-type WholeStep struct{}
-
-func (WholeStep) Objects() int        { return 1 }
-func (WholeStep) Parts() []uint64     { return nil }
-func (WholeStep) Garbage() []BlockRef { return nil }
-
 // Opened is an index in one generation. Depending on its kind and collection, it is a
 // RowFinder, a SparseFinder or a LabelPredictor.
 type Opened interface {

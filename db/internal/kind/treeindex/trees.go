@@ -190,8 +190,6 @@ const (
 	arrayLeafClass
 	arraySetPtr
 	arraySetLabel
-	arrayNodeChanged
-	arrayLeafChanged
 	arrayTreeNames
 	arrayTreeIDF
 )
@@ -233,8 +231,6 @@ func treeArrays(a *arrays.Section, m *budget.Model) {
 	arrays.Field(a, arrayLeafClass, &m.LeafClass)
 	arrays.Field(a, arraySetPtr, &m.SetPtr)
 	arrays.Field(a, arraySetLabel, &m.SetLabel)
-	arrays.Field(a, arrayNodeChanged, &m.NodeChanged)
-	arrays.Field(a, arrayLeafChanged, &m.LeafChanged)
 }
 
 // detailOf returns the part of the manifest that only budgeted trees have.
