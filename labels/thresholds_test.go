@@ -235,3 +235,21 @@ func TestOrderIsByScoreOverThreshold(t *testing.T) {
 		}
 	}
 }
+
+// The second pass of the paper's search begins 0.05 below the best threshold of the first.
+func TestSteppedThresholdReachesFiveStepsDown(t *testing.T) {
+	scores := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	for i := range 10 {
+		row := vector.Sparse{Index: []uint32{0}, Value: []float32{0.53}}
+		if i >= 8 {
+			row.Value[0] = 0.455
+		}
+		if i < 4 {
+			row.Index, row.Value = append(row.Index, 1), append(row.Value, 0.42)
+		}
+		scores.Append(row)
+	}
+	if th, err := SteppedThreshold(scores, 1, false); err != nil || th.Single != 0.45 {
+		t.Errorf("%+v, %v, want 0.45", th, err)
+	}
+}

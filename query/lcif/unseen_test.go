@@ -101,3 +101,16 @@ func TestFoldsDoNotKnowFeaturesOfHeldOutRows(t *testing.T) {
 		}
 	}
 }
+
+// With a selection of features the length of a query is that of the selected ones: neither unseen
+// features nor those that are not kept count.
+func TestSelectedFeaturesGiveTheLength(t *testing.T) {
+	v := View{Features: 4}
+	v.SelectFeatures([]uint32{0, 2})
+	q := vector.Sparse{Index: []uint32{0, 1, 2, 9}, Value: []float32{3, 5, 4, 7}}
+	var unit vector.Sparse
+	normalise(&unit, q, v.Features, v.Keep)
+	if !slices.Equal(unit.Index, []uint32{0, 2}) || !slices.Equal(unit.Value, []float32{0.6, 0.8}) {
+		t.Errorf("unit query %v", unit)
+	}
+}

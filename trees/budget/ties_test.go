@@ -1,0 +1,93 @@
+package budget
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// Of features of equal violation the worst-case analysis takes the smaller ones.
+func TestWorstCaseTies(t *testing.T) {
+	top := topFeatures{limit: 2}
+	for _, f := range []uint32{7, 3, 9, 5} {
+		top.push(scored{f, 1})
+	}
+	var got []uint32
+	for _, s := range top.heap {
+		got = append(got, s.feature)
+	}
+	if slices.Sort(got); !slices.Equal(got, []uint32{3, 5}) {
+		t.Errorf("features %v of equal violation, want 3 and 5", got)
+	}
+}
+
+// In a tie of the votes the sum of the margins decides.
+func TestVoteTies(t *testing.T) {
+	for _, c := range []struct {
+		votes   int
+		margins float64
+		want    bool
+	}{{1, 0.5, true}, {1, -0.5, false}, {1, 0, false}, {2, -9, true}, {0, 9, false}} {
+		if got := voteLeft(c.votes, 2, c.margins); got != c.want {
+			t.Errorf("%d of 2 votes, margins %g: %v", c.votes, c.margins, got)
+		}
+	}
+}
+
+// lineRows are n rows of one feature, the first half of one class.
+func lineRows(n int) (*vector.CSR, []uint32) {
+	x, class := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}, make([]uint32, n)
+	for i := range n {
+		if i < n/2 {
+			class[i] = 1
+			x.Append(vector.Sparse{Index: []uint32{0}, Value: []float32{1}})
+		} else {
+			x.Append(vector.Sparse{Index: []uint32{1}, Value: []float32{1}})
+		}
+	}
+	return x, class
+}
+
+// A leaf with as many rows of both classes answers -1, and a node of exactly MinRows rows is parted.
+func TestLeastRowsAndMajorityTies(t *testing.T) {
+	const n = 40
+	x, class := lineRows(n)
+	for _, c := range []struct{ least, nodes int }{{n, 1}, {n + 1, 0}} {
+		m, err := Train(t.Context(), SBT, Job{X: x, Class: class, Classes: 2, Params: Params{
+			BAC: BACParams{Budget: 2}, MinRows: c.least,
+		}})
+		must(t, err)
+		if m.Nodes() != c.nodes {
+			t.Errorf("%d rows, at least %d to part: %d nodes, want %d", n, c.least, m.Nodes(), c.nodes)
+		}
+		if c.nodes == 0 && m.LeafClass[0] != -1 {
+			t.Errorf("a leaf of %d rows of each class answers %d", n/2, m.LeafClass[0])
+		}
+	}
+}
+
+// The best label of an empty answer is, of equally good ones, the smaller one.
+func TestBestLabelTies(t *testing.T) {
+	m := &Model{
+		Kind: AT, Cols: 1, Labels: 3, Voters: 1, KeepTop: true, Roots: []int32{0}, Features: []uint32{0},
+		Left: []int32{^0}, Right: []int32{^1}, NodePtr: []uint32{0, 1}, NodeFeature: []uint32{0},
+		Weight: []float32{1}, Offset: []float32{-1.5}, LeafRows: []uint32{1, 1},
+		SetPtr: []uint32{0, 2, 2}, SetLabel: []uint32{1, 2},
+	}
+	p := NewPredictor(NewIndex(m))
+	if got := p.Set(vector.Sparse{Index: []uint32{0}, Value: []float32{1}}); !slices.Equal(got, []uint32{1}) {
+		t.Errorf("the best of the labels 1 and 2 is %v", got)
+	}
+}
+
+// Of equally good settings of a grid the one of the smaller budget is chosen, then of the smaller cost.
+func TestGridTies(t *testing.T) {
+	g := Grid{Budgets: []int{5, 2, 9}, Costs: []float64{3, 1, 7}, Folds: 2}
+	fit := func(Params, labels.Fold, []float32) ([]float64, error) { return []float64{0.5}, nil }
+	p, trials, err := g.run([]int32{0, 1, 2, 3}, Params{}, nil, fit)
+	if err != nil || len(trials) != 9 || p.BAC.Budget != 2 || p.BAC.C != 1 {
+		t.Errorf("budget %d, cost %g of %d trials, %v", p.BAC.Budget, p.BAC.C, len(trials), err)
+	}
+}
