@@ -123,7 +123,11 @@ func (n target) explain(err error) error {
 // countsFromZero reports whether the file writes feature numbers and its format
 // has them count from 0.
 func (in *input) countsFromZero() bool {
-	return in.Format == dataset.FormatXMC || in.Format == dataset.FormatHDF5 || in.Format == dataset.FormatJSONL && !in.namesItself()
+	switch in.Format {
+	case dataset.FormatXMC, dataset.FormatHDF5:
+		return true
+	}
+	return in.Format == dataset.FormatJSONL && !in.namesItself()
 }
 
 // numbering is what a collection records of the file it is made from. Names given
