@@ -46,7 +46,7 @@ func (r *Result) Plan() string {
 		fmt.Fprintf(&b, ", %.0f %% of the time of an exact scan", 100*s.OfScan)
 	}
 	if s.Far {
-		b.WriteString(", farther than any query that was measured")
+		b.WriteString(", the last rows farther away than those of all queries that were measured")
 	}
 	return b.String()
 }

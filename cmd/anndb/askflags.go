@@ -17,12 +17,12 @@ import (
 
 // askFlags are the queries to a collection.
 type askFlags struct {
-	Words []string `arg:"" optional:"" name:"query" help:"The query: a vector as [1, 2, 3]; like KEY for a stored row, which is among the hits itself; a file of queries, - for standard input; a PNG or JPEG picture; for sparse collections words, or features as NAME=VALUE."`
+	Words []string `arg:"" optional:"" name:"query" help:"The query: a vector as [1, 2, 3]; like KEY for a stored row, which is not among the hits itself; a file of queries, - for standard input; a PNG or JPEG picture; for sparse collections words, or features as NAME=VALUE."`
 
 	Query     string `help:"File of queries, - for standard input." placeholder:"FILE" xor:"query"`
 	OfKey     string `name:"key" help:"The row of this key is the query." xor:"query"`
 	Features  string `help:"Features of the query, by name or number." placeholder:"NAME=V,…" xor:"query"`
-	Vector    string `help:"Vector of the query, for dense collections." placeholder:"1,2,3" xor:"query"`
+	Vector    string `help:"Vector of the query, for dense collections, such as 1,2,3." placeholder:"X,…" xor:"query"`
 	Invert    bool   `help:"Pictures: take dark for bright, as for ink on paper."`
 	fileFlags `embed:"" group:"Files of queries:"`
 }
@@ -78,8 +78,7 @@ func (f askFlags) one(a *app, s *db.Snapshot, info db.CollectionInfo) (q labelQu
 		if err != nil {
 			return q, err
 		}
-		query := db.Query{Sparse: row.Sparse, Features: row.Features, Vector: row.Vector}
-		return labelQuery{f.OfKey, query, row.Labels}, nil
+		return labelQuery{f.OfKey, db.Query{Key: row.Key}, row.Labels}, nil
 	case f.Vector != "" && info.Sparse:
 		return q, usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
 	case f.Features != "" && !info.Sparse:

@@ -254,7 +254,7 @@ func stagesOf(info db.IndexInfo) []stage {
 
 // indexTable has one row an index.
 func indexTable(infos ...db.IndexInfo) *table.Table {
-	t := table.New("index", "kind", "trees", "depth", "rotate", "rows", "size", "bytes", "seconds:1",
+	t := table.New("index", "kind", "trees", "depth", "rotate", "rows", "size", "seconds:1",
 		"trained_on", "setting")
 	for _, i := range infos {
 		var seconds float64
@@ -265,8 +265,7 @@ func indexTable(infos ...db.IndexInfo) *table.Table {
 		if o, ok := i.Options.(*db.Forest); ok {
 			trees, depth, rotate, points = o.Trees, o.Depth, o.Coordinates, i.TrainingPoints
 		}
-		bytes := i.TotalBytes()
-		t.Add(i.Name, i.Kind, trees, depth, rotate, i.Rows, table.Size(bytes), bytes, seconds, points,
+		t.Add(i.Name, i.Kind, trees, depth, rotate, i.Rows, table.Size(i.TotalBytes()), seconds, points,
 			sparseSetting(i))
 	}
 	return t
@@ -274,9 +273,9 @@ func indexTable(infos ...db.IndexInfo) *table.Table {
 
 // memoryTable is the most memory that a build held.
 func memoryTable(info db.IndexInfo) *table.Table {
-	t := table.New("memory", "bytes")
+	t := table.New("memory")
 	if n := info.BuildMemory; n > 0 {
-		t.Add(table.Size(n), n)
+		t.Add(table.Size(n))
 	}
 	return t
 }
@@ -294,9 +293,9 @@ func labelsTable(infos ...db.IndexInfo) *table.Table {
 }
 
 func bytesTable(info db.IndexInfo) *table.Table {
-	t := table.New("section", "size", "bytes")
+	t := table.New("section", "size")
 	for _, name := range slices.Sorted(maps.Keys(info.Bytes)) {
-		t.Add(name, table.Size(info.Bytes[name]), info.Bytes[name])
+		t.Add(name, table.Size(info.Bytes[name]))
 	}
 	return t
 }

@@ -45,10 +45,10 @@ type line struct {
 // globals are the flags of all commands.
 type globals struct {
 	JSON    bool          `help:"Write results, and errors, as JSON."`
-	Format  string        `help:"How to write results: table, vertical (one value a line), markdown, csv, json or jsonl (an object a line)." enum:",table,vertical,markdown,csv,json,jsonl" default:"" placeholder:"table"`
+	Format  string        `help:"How to write results: table, vertical (one value a line), markdown, csv, json or jsonl (an object a line); table if not given." enum:",table,vertical,markdown,csv,json,jsonl" default:"" placeholder:"FORMAT"`
 	Quiet   bool          `short:"q" help:"Show no progress, no summaries, and no results of commands that write."`
 	Workers int           `help:"Goroutines for parallel work; 0 for all processors." default:"0"`
-	Wait    time.Duration `help:"How long to wait for a file that another process uses; 1s if not given." default:"0" placeholder:"30s"`
+	Wait    time.Duration `help:"How long to wait for a file that another process uses, such as 30s; 1s if not given." default:"0" placeholder:"TIME"`
 }
 
 // commands are the commands of the command line and of the shell.

@@ -80,8 +80,8 @@ func (c *backupCmd) Run(a *app) error {
 		return fmt.Errorf("backup to %s: %w", c.Output, err)
 	}
 	a.progress.End()
-	t := table.New("file", "size", "bytes", "seconds:2")
-	t.Add(c.Output, table.Size(n), n, time.Since(start).Seconds())
+	t := table.New("file", "size", "seconds:2")
+	t.Add(c.Output, table.Size(n), time.Since(start).Seconds())
 	return a.done(t)
 }
 
@@ -144,8 +144,8 @@ func (c *compactCmd) Run(a *app) error {
 			return err
 		}
 		from, to := before.FileBytes, after.FileBytes
-		t := table.New("file", "before", "after", "bytes_before", "bytes_after", "seconds:2")
-		t.Add(c.File, table.Size(from), table.Size(to), from, to, time.Since(start).Seconds())
+		t := table.New("file", "before", "after", "seconds:2")
+		t.Add(c.File, table.Size(from), table.Size(to), time.Since(start).Seconds())
 		return a.done(t)
 	})
 }

@@ -88,8 +88,8 @@ func (c *predictCmd) Run(a *app) error {
 		if err := w.out.Close(); err != nil {
 			return err
 		}
-		a.summary("queries: %d, %.1f µs each; %d without a label",
-			p.n, p.took.Seconds()*1e6/float64(p.n), bare)
+		a.summary("queries: %d, %s each; %d without a label",
+			p.n, table.Time(p.took/time.Duration(max(1, p.n))), bare)
 		return nil
 	})
 }

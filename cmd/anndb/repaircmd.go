@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/anndb/anndb/db"
@@ -101,7 +103,7 @@ func (c *repairCmd) report(a *app, r *db.SalvageReport, lost *lostRows) error {
 	notes := table.New("note")
 	if r.Searched != nil {
 		notes.Add(fmt.Sprintf("rows were searched for in all pages, since %s: some may be missing, "+
-			"or of an earlier state", message(r.Searched)))
+			"or of an earlier state", oneLine(message(r.Searched))))
 	}
 	for _, name := range r.Unnamed {
 		notes.Add(fmt.Sprintf("collection %q: its name is lost, and its metric unless it is the cosine", name))
@@ -122,6 +124,17 @@ func (c *repairCmd) report(a *app, r *db.SalvageReport, lost *lostRows) error {
 		return fmt.Errorf("%s: rows saved: %d, some may be missing", c.File, r.Rows)
 	}
 	return nil
+}
+
+// oneLine joins the lines of a text, each once: the two headers of a file often have the same fault.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimSpace(line); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }
 
 // lostRows lists the rows that could not be saved, with one entry for those that are lost for one reason,

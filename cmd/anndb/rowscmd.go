@@ -151,7 +151,7 @@ func printRowsOf(
 	if info.Expires {
 		columns = append(columns, "expires")
 	}
-	columns = append(columns, "payload")
+	columns = append(columns, "payload:?")
 	if values != nil && info.Sparse {
 		columns = append(columns, "features")
 	} else if values != nil {

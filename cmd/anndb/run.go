@@ -30,7 +30,7 @@ type program struct {
 // run parses args, runs one command or a shell and returns the exit code.
 func (p *program) run(ctx context.Context, args []string) int {
 	var c cli
-	k, code := p.parse(&c, filterArgs(args), "")
+	k, code := p.parse(&c, args, "")
 	if k == nil {
 		return code
 	}
@@ -82,7 +82,7 @@ func (p *program) parse(grammar any, args []string, file string) (*kong.Context,
 	}
 	args, known := plainArgs(args), true
 	if file == "" {
-		args = fileFirst(parser.Model, args)
+		args = filterArgs(parser.Model, fileFirst(parser.Model, args))
 	} else if args, known = withFile(parser.Model, args, file); !known {
 		return nil, p.fail(globals{}, noCommand(parser.Model, args[0]), "")
 	}
@@ -163,10 +163,11 @@ func plainArgs(args []string) []string {
 	return out
 }
 
-// filterArgs joins what follows the word where, up to a flag, as a filter, as scripts do.
-func filterArgs(args []string) []string {
-	i := slices.Index(args, "where")
-	if i < 1 || i+1 == len(args) {
+// filterArgs joins what follows the word where, up to a flag, as a filter, as scripts do. It is a
+// filter only behind what a command with filters requires, and not as the key of like KEY.
+func filterArgs(model *kong.Application, args []string) []string {
+	i := filterAt(model, args)
+	if i < 0 {
 		return args
 	}
 	end := i + 1
@@ -178,6 +179,33 @@ func filterArgs(args []string) []string {
 	}
 	filter := "--where=" + strings.Join(args[i+1:end], " ")
 	return slices.Concat(args[:i], []string{filter}, args[end:])
+}
+
+// filterAt returns the index of the word that begins a filter, -1 if there is none.
+func filterAt(model *kong.Application, args []string) int {
+	n, required := model.Node, -1
+	for i, arg := range args {
+		switch c := child(n, arg); {
+		case arg == "--":
+			return -1
+		case c != nil && required < 0:
+			n = c
+			if len(n.Children) > 0 {
+				continue
+			}
+			if !slices.ContainsFunc(n.Flags, func(f *kong.Flag) bool { return f.Name == "where" }) {
+				return -1
+			}
+			for required = 0; required < len(n.Positional) && n.Positional[required].Required; required++ {
+			}
+		case strings.HasPrefix(arg, "-") || required < 0:
+		case required > 0:
+			required--
+		case arg == "where" && args[i-1] != "like":
+			return i
+		}
+	}
+	return -1
 }
 
 // version describes the program.

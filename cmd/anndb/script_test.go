@@ -131,7 +131,7 @@ var word = regexp.MustCompile(`(?:[^\s']|'[^']*')+`)
 // varying are the columns of tables that depend on the machine and on the moment.
 var varying = []string{
 	"seconds", "rows/s", "micros", "p50", "p95", "p99", "per_second", "memory", "size", "bytes", "before",
-	"after", "bytes_before", "bytes_after", "free", "free_bytes", "live_bytes", "map_reserve", "time", "page", "offset",
+	"after", "free", "live", "map_reserve", "time", "page", "offset",
 }
 
 // phrases are texts that do, each with what takes its place. In tables it is as wide.
@@ -141,7 +141,7 @@ var phrases = []struct {
 }{
 	{dear, ""},
 	{regexp.MustCompile(`(?m)^time: \S+$`), "time: ~"},
-	{regexp.MustCompile(`(queries: [^\n]*, )[\d.]+ µs each`), "$1~ µs each"},
+	{regexp.MustCompile(`(queries: [^\n]*, )[\d.]+ [µm]?s( each)?`), "$1~$2"},
 	{regexp.MustCompile(`checksum [\da-f]{8}, stored [\da-f]{8}`), "checksum ~~~~~~~~, stored ~~~~~~~~"},
 	{regexp.MustCompile(`0x[\da-f]{16}`), "0x~"},
 	{regexp.MustCompile(`The system cannot find the (?:file|path) specified\.`), "no such file or directory"},

@@ -220,13 +220,14 @@ func (w *searchWork) add(r *db.Result, took time.Duration) {
 func (w *searchWork) describe(sparse bool) string {
 	n := float64(w.queries)
 	if w.queries == 1 {
-		return fmt.Sprintf("queries: 1, %.1f µs each; %s", w.took.Seconds()*1e6, w.plan)
+		return fmt.Sprintf("queries: 1, %s; %s", table.Time(w.took), w.plan)
 	}
 	ways, work := w.dense()
 	if sparse {
 		ways, work = w.sparse()
 	}
-	line := fmt.Sprintf("queries: %.0f (%s), %.1f µs each", n, strings.Join(ways, ", "), w.took.Seconds()*1e6/n)
+	line := fmt.Sprintf("queries: %d (%s), %s each", w.queries, strings.Join(ways, ", "),
+		table.Time(w.took/time.Duration(w.queries)))
 	var parts []string
 	for _, x := range work {
 		if x.n > 0 {

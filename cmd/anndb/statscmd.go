@@ -17,17 +17,22 @@ type statsCmd struct {
 	Collection string        `arg:"" optional:"" help:"Only this collection, in detail."`
 	All        bool          `help:"Show all that is known: every label, the curves of indexes, what tuners measured, figures of storage. Machines always get all."`
 	Watch      bool          `help:"Write a line of figures at intervals, also while another process writes."`
-	Every      time.Duration `help:"Time between two lines of --watch." default:"2s"`
+	Every      time.Duration `help:"Time between two lines of --watch; 2s if not given." default:"0" placeholder:"TIME"`
 	Times      int           `help:"Lines of --watch; 0 for no end." default:"0"`
 }
 
 // Run executes the command.
 func (c *statsCmd) Run(a *app) error {
 	if c.Watch {
-		if c.Collection != "" || c.Every <= 0 || c.Times < 0 {
-			return usagef("--watch wants no collection, a time above zero and a number of lines that is not negative")
+		if c.Collection != "" || c.All || c.Every < 0 || c.Times < 0 {
+			return usagef("--watch shows the file, without a collection and --all, " +
+				"at times and in numbers that are not negative")
 		}
+		c.Every = cmp.Or(c.Every, 2*time.Second)
 		return c.watch(a)
+	}
+	if c.Every != 0 || c.Times != 0 {
+		return usagef("--every and --times go with --watch")
 	}
 	c.All = c.All || !a.People()
 	return c.with(a, true, func(d *db.DB) error {
@@ -76,8 +81,8 @@ func (c *statsCmd) fileTable(st db.Stats) *table.Table {
 		t.Add(st.Path, table.Size(st.FileBytes), table.Size(st.FreeBytes))
 		return t
 	}
-	t := table.New("file", "size", "bytes", "free_bytes", "live_bytes", "page_size", "generation", "map_reserve")
-	t.Add(st.Path, table.Size(st.FileBytes), st.FileBytes, st.FreeBytes, st.LiveBytes, st.PageSize,
+	t := table.New("file", "size", "free", "live", "page_size", "generation", "map_reserve")
+	t.Add(st.Path, table.Size(st.FileBytes), table.Size(st.FreeBytes), table.Size(st.LiveBytes), st.PageSize,
 		st.Generation, table.Size(st.MapReserve))
 	return t
 }

@@ -72,7 +72,7 @@ func LeafSizes(index string, sizes []int) *plot.Chart {
 	}
 	return &plot.Chart{
 		Title:  fmt.Sprintf("%s: sizes of %d leaves", index, len(sizes)),
-		X:      plot.Axis{Label: "training points in a leaf", Scale: plot.Log},
+		X:      plot.Axis{Label: "training points in a leaf", Scale: plot.Log, Whole: true},
 		Y:      plot.Axis{Label: "share of leaves with at most so many"},
 		Series: []plot.Series{s},
 	}

@@ -63,8 +63,8 @@ func (l *LabelCounts) Frequencies(coll string) *plot.Chart {
 	}
 	return &plot.Chart{
 		Title:  coll + ": frequency of labels",
-		X:      plot.Axis{Label: "rank", Scale: plot.Log},
-		Y:      plot.Axis{Label: "rows", Scale: plot.Log},
+		X:      plot.Axis{Label: "rank", Scale: plot.Log, Whole: true},
+		Y:      plot.Axis{Label: "rows", Scale: plot.Log, Whole: true},
 		Series: []plot.Series{byRank("labels", l.Labels), byRank("sets of labels", l.Sets)},
 	}
 }
@@ -77,8 +77,8 @@ func (l *LabelCounts) RowCounts(coll string) *plot.Chart {
 	}
 	return &plot.Chart{
 		Title:  coll + ": labels per row",
-		X:      plot.Axis{Label: "labels"},
-		Y:      plot.Axis{Label: "rows", Scale: plot.Log},
+		X:      plot.Axis{Label: "labels", Whole: true},
+		Y:      plot.Axis{Label: "rows", Scale: plot.Log, Whole: true},
 		Series: []plot.Series{s},
 	}
 }
@@ -87,7 +87,7 @@ func (l *LabelCounts) RowCounts(coll string) *plot.Chart {
 func Precision(title string, models []string, values [][]float64) *plot.Chart {
 	c := &plot.Chart{
 		Title: title,
-		X:     plot.Axis{Label: "k"}, Y: plot.Axis{Label: "precision@k"},
+		X:     plot.Axis{Label: "k", Whole: true}, Y: plot.Axis{Label: "precision@k"},
 	}
 	for i, m := range models {
 		s := plot.Series{Name: m}

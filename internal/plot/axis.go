@@ -26,6 +26,8 @@ type Axis struct {
 	Scale Scale
 	// Min is where the axis begins, if it is not zero; points below it are left out.
 	Min float64
+	// Whole axes have labels at whole numbers only.
+	Whole bool
 	// Bare axes have no ticks.
 	Bare bool
 	// Names, if not nil, are the labels of 0, 1, 2 and so on.
@@ -61,7 +63,7 @@ func (a Axis) apply(to *gonumplot.Axis, s span) {
 	to.Label.Text = a.Label
 	switch a.Scale {
 	case Log:
-		to.Scale, to.Tick.Marker = gonumplot.LogScale{}, logTicks{}
+		to.Scale, to.Tick.Marker = gonumplot.LogScale{}, logTicks{whole: a.Whole}
 		// The margin also avoids an empty range, which a logarithmic axis cannot map.
 		to.Min, to.Max = s.lo/1.15, s.hi*1.15
 	case Recall:
@@ -73,6 +75,9 @@ func (a Axis) apply(to *gonumplot.Axis, s span) {
 			margin = max(math.Abs(s.hi)*0.02, 1e-9)
 		}
 		to.Min, to.Max = s.lo-margin, s.hi+margin
+		if a.Whole {
+			to.Tick.Marker = wholeTicks{}
+		}
 	}
 	if a.Min != 0 {
 		to.Min = a.Min
@@ -135,9 +140,9 @@ func (recallTicks) Ticks(lo, hi float64) []gonumplot.Tick {
 
 // logTicks labels 1, 2 and 5 times the powers of ten and marks the rest; only the powers where
 // there are many, and round numbers where the axis is too short for two of these.
-type logTicks struct{}
+type logTicks struct{ whole bool }
 
-func (logTicks) Ticks(lo, hi float64) []gonumplot.Tick {
+func (t logTicks) Ticks(lo, hi float64) []gonumplot.Tick {
 	var ticks []gonumplot.Tick
 	many, labels := hi/lo > 2000, 0
 	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
@@ -154,8 +159,26 @@ func (logTicks) Ticks(lo, hi float64) []gonumplot.Tick {
 			ticks = append(ticks, gonumplot.Tick{Value: v, Label: label})
 		}
 	}
-	if labels < 2 {
+	switch {
+	case labels < 2 && t.whole:
+		return wholeTicks{}.Ticks(lo, hi)
+	case labels < 2:
 		return gonumplot.DefaultTicks{}.Ticks(lo, hi)
+	}
+	return ticks
+}
+
+// wholeTicks labels about ten whole numbers: all, or the multiples of 2, 5, 10, 20 and so on.
+type wholeTicks struct{}
+
+// Ticks returns the ticks between lo and hi.
+func (wholeTicks) Ticks(lo, hi float64) (ticks []gonumplot.Tick) {
+	step := 1.0
+	for i := 0; (hi-lo)/step > 10; i++ {
+		step *= []float64{2, 2.5, 2}[i%3]
+	}
+	for v := math.Ceil(lo/step)*step + 0; v <= hi; v += step {
+		ticks = append(ticks, gonumplot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', 0, 64)})
 	}
 	return ticks
 }

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	gonumplot "gonum.org/v1/plot"
 )
 
 // TestLogAxes draws times by numbers of rows.
@@ -68,5 +70,33 @@ func TestRecallAxis(t *testing.T) {
 	text := strings.Join(labels, " ")
 	if !strings.Contains(text, "0.8 0.9 0.95 0.98 0.99 0.995 0.998 0.999 1 ") {
 		t.Errorf("labels of the axes: %s", text)
+	}
+}
+
+// TestWholeTicks checks that axes of counts have labels at whole numbers, and at least one.
+func TestWholeTicks(t *testing.T) {
+	for _, c := range []struct {
+		scale  Scale
+		lo, hi float64
+		want   string
+	}{
+		{Linear, 1, 3, "1 2 3"},
+		{Linear, 1, 10, "1 2 3 4 5 6 7 8 9 10"},
+		{Linear, 0, 28, "0 5 10 15 20 25"},
+		{Log, 7, 8, "7 8 9"},
+		{Log, 1, 1, "1"},
+		{Log, 1, 100, "1 2 5 10 20 50 100"},
+	} {
+		var to gonumplot.Axis
+		Axis{Scale: c.scale, Whole: true}.apply(&to, span{c.lo, c.hi})
+		var got []string
+		for _, tick := range to.Tick.Marker.Ticks(to.Min, to.Max) {
+			if tick.Label != "" {
+				got = append(got, tick.Label)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%v of %g to %g: %q, want %q", c.scale, c.lo, c.hi, got, c.want)
+		}
 	}
 }

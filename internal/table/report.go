@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 )
 
 // Output is where the results of a command go, and in which format.
@@ -124,11 +125,26 @@ func (o Output) reportJSONL(sections []Section) error {
 	return nil
 }
 
-// Size is a number of bytes as people read it.
-func Size(n int64) string {
+// Time is the time that something took, to three or four digits.
+func Time(d time.Duration) string {
+	switch s := d.Seconds(); {
+	case s < 1e-3:
+		return fmt.Sprintf("%.1f µs", 1e6*s)
+	case s < 1:
+		return fmt.Sprintf("%.1f ms", 1e3*s)
+	default:
+		return fmt.Sprintf("%.1f s", s)
+	}
+}
+
+// Size is a number of bytes: as people read it, and a number for machines.
+type Size int64
+
+// String returns the size in the unit that fits.
+func (n Size) String() string {
 	const unit = 1024
 	if n < unit {
-		return fmt.Sprintf("%d B", n)
+		return fmt.Sprintf("%d B", int64(n))
 	}
 	f, i := float64(n)/unit, 0
 	for f >= unit && i < 3 {

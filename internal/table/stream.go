@@ -24,6 +24,7 @@ type Stream struct {
 	cells spool  // of Text and Markdown
 	width []int  // of the columns
 	right []bool // numbers only so far
+	omit  []bool // optional, and empty in all rows
 }
 
 func newStream(o Output, columns []Column) (*Stream, error) {
@@ -34,6 +35,7 @@ func newStream(o Output, columns []Column) (*Stream, error) {
 		s.csv = csv.NewWriter(s.out)
 	case Text, Markdown:
 		s.width, s.right = make([]int, len(columns)), make([]bool, len(columns))
+		s.omit = make([]bool, len(columns))
 		for i := range s.right {
 			s.right[i] = true
 		}
@@ -199,6 +201,9 @@ func (s *Stream) addAligned(row []any) error {
 func (s *Stream) writeAligned() error {
 	head := make([]string, len(s.columns))
 	for i, c := range s.columns {
+		if s.omit[i] = c.Optional && s.width[i] == 0; s.omit[i] {
+			continue
+		}
 		head[i] = Printable(c.Name)
 		s.width[i] = max(s.width[i], utf8.RuneCountInString(head[i]))
 		s.right[i] = s.right[i] && s.n > 0
@@ -217,6 +222,9 @@ func (s *Stream) writeAligned() error {
 	if s.format == Markdown {
 		s.out.WriteString("|")
 		for i, right := range s.right {
+			if s.omit[i] {
+				continue
+			}
 			end := "-|"
 			if right {
 				end = ":|"
@@ -236,7 +244,10 @@ func (s *Stream) writeLine(line []string) error {
 	var b strings.Builder
 	b.WriteString(open)
 	for i, c := range line {
-		if i > 0 {
+		if s.omit[i] {
+			continue
+		}
+		if b.Len() > len(open) {
 			b.WriteString(between)
 		}
 		c = Cut(c, s.width[i])

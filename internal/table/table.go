@@ -43,6 +43,8 @@ type Column struct {
 	// Digits is how many digits after the point Text and Markdown show for
 	// floats; negative means as many as the value needs.
 	Digits int
+	// Optional columns are left out of Text and Markdown where all their cells are empty.
+	Optional bool
 }
 
 // Table is a heading and rows. The zero value has no columns.
@@ -52,7 +54,7 @@ type Table struct {
 }
 
 // New makes a table. A column is its name, with ":n" behind it to show n
-// digits after the point in text, such as "recall:4".
+// digits after the point in text, such as "recall:4", or ":?" if it is optional.
 func New(columns ...string) *Table { return &Table{Columns: parseColumns(columns)} }
 
 func parseColumns(columns []string) []Column {
@@ -60,7 +62,9 @@ func parseColumns(columns []string) []Column {
 	for _, c := range columns {
 		col := Column{Name: c, Digits: -1}
 		if name, digits, ok := strings.Cut(c, ":"); ok {
-			if n, err := strconv.Atoi(digits); err == nil {
+			if digits == "?" {
+				col = Column{Name: name, Digits: -1, Optional: true}
+			} else if n, err := strconv.Atoi(digits); err == nil {
 				col = Column{Name: name, Digits: n}
 			}
 		}
@@ -91,6 +95,8 @@ func plain(v any) any {
 	switch x := v.(type) {
 	case time.Duration:
 		return x.Seconds()
+	case Size:
+		return int64(x)
 	case float32:
 		return plain(widen(x))
 	case float64:

@@ -124,3 +124,45 @@ func TestStream(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+// TestSizes checks that sizes are texts for people and numbers of bytes for machines.
+func TestSizes(t *testing.T) {
+	tab := New("size")
+	tab.Add(Size(1536))
+	for f, want := range map[Format]string{
+		Text: "1.5 KiB", Vertical: "1.5 KiB", Markdown: "1.5 KiB", CSV: "size\n1536\n",
+		JSON: `{"size": 1536}`, JSONL: `{"size": 1536}`,
+	} {
+		if got := write(t, tab, f); !strings.Contains(got, want) {
+			t.Errorf("%s: %q lacks %q", f, got, want)
+		}
+	}
+}
+
+// TestOptionalColumn checks that a column without values is shown to machines only.
+func TestOptionalColumn(t *testing.T) {
+	tab := New("key", "payload:?", "n")
+	tab.Add("a", "", 1)
+	for f, want := range map[Format]string{
+		Text: "key  n\na    1\n", Markdown: "| key | n |\n|-----|--:|\n| a   | 1 |\n",
+		CSV: "key,payload,n\na,,1\n", JSONL: `{"key": "a", "payload": "", "n": 1}` + "\n",
+	} {
+		if got := write(t, tab, f); got != want {
+			t.Errorf("%s: %q, want %q", f, got, want)
+		}
+	}
+	tab.Add("b", "x", 2)
+	if got, want := write(t, tab, Text), "key  payload  n\na             1\nb    x        2\n"; got != want {
+		t.Errorf("with a value: %q, want %q", got, want)
+	}
+}
+
+func TestTime(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		1500: "1.5 µs", 161625100: "161.6 ms", 12_340_000_000: "12.3 s", 0: "0.0 µs",
+	} {
+		if got := Time(d); got != want {
+			t.Errorf("Time(%d) = %q, want %q", d, got, want)
+		}
+	}
+}
