@@ -80,6 +80,9 @@ func (p *program) parse(grammar any, args []string, file string) (*kong.Context,
 		!slices.Contains([]string{"help", "version"}, args[1]) && !strings.HasPrefix(args[1], "-") {
 		return nil, p.fail(globals{}, noCommand(parser.Model, args[1]), "")
 	}
+	if len(args) > 1 && args[0] == "version" {
+		return nil, p.fail(globals{}, usagef("version takes no arguments, not %q", args[1]), "")
+	}
 	args, known := plainArgs(args), true
 	if file == "" {
 		args = filterArgs(parser.Model, fileFirst(parser.Model, args))

@@ -14,24 +14,27 @@ import (
 // statsCmd describes a file.
 type statsCmd struct {
 	inFile
-	Collection string        `arg:"" optional:"" help:"Only this collection, in detail."`
-	All        bool          `help:"Show all that is known: every label, the curves of indexes, what tuners measured, figures of storage. Machines always get all."`
-	Watch      bool          `help:"Write a line of figures at intervals, also while another process writes."`
-	Every      time.Duration `help:"Time between two lines of --watch; 2s if not given." default:"0" placeholder:"TIME"`
-	Times      int           `help:"Lines of --watch; 0 for no end." default:"0"`
+	Collection string         `arg:"" optional:"" help:"Only this collection, in detail."`
+	All        bool           `help:"Show all that is known: every label, the curves of indexes, what tuners measured, figures of storage. Machines always get all."`
+	Watch      bool           `help:"Write a line of figures at intervals, also while another process writes."`
+	Every      *time.Duration `help:"Time between two lines of --watch; 2s if not given." placeholder:"TIME"`
+	Times      int            `help:"Lines of --watch; 0 for no end." default:"0"`
 }
 
 // Run executes the command.
 func (c *statsCmd) Run(a *app) error {
 	if c.Watch {
-		if c.Collection != "" || c.All || c.Every < 0 || c.Times < 0 {
-			return usagef("--watch shows the file, without a collection and --all, " +
-				"at times and in numbers that are not negative")
+		every := 2 * time.Second
+		if c.Every != nil {
+			every = *c.Every
 		}
-		c.Every = cmp.Or(c.Every, 2*time.Second)
-		return c.watch(a)
+		if c.Collection != "" || c.All || every <= 0 || c.Times < 0 {
+			return usagef("--watch wants no collection, no --all, a time above zero and a number of lines " +
+				"that is not negative")
+		}
+		return c.watch(a, every)
 	}
-	if c.Every != 0 || c.Times != 0 {
+	if c.Every != nil || c.Times != 0 {
 		return usagef("--every and --times go with --watch")
 	}
 	c.All = c.All || !a.People()

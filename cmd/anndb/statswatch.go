@@ -11,7 +11,7 @@ import (
 
 // watch writes a line of figures about the file at every interval, until the
 // caller interrupts. It takes no lock: writers continue, and their steps are seen.
-func (c *statsCmd) watch(a *app) error {
+func (c *statsCmd) watch(a *app, every time.Duration) error {
 	for i := 1; ; i++ {
 		t := table.New("time", "size", "free", "generation", "rows", "indexes", "fresh", "segments", "note")
 		st, err := db.Peek(a.ctx, c.File)
@@ -43,7 +43,7 @@ func (c *statsCmd) watch(a *app) error {
 		select {
 		case <-a.ctx.Done():
 			return nil
-		case <-time.After(c.Every):
+		case <-time.After(every):
 		}
 	}
 }
