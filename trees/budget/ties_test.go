@@ -91,3 +91,11 @@ func TestGridTies(t *testing.T) {
 		t.Errorf("budget %d, cost %g of %d trials, %v", p.BAC.Budget, p.BAC.C, len(trials), err)
 	}
 }
+
+// Of joints with as many rows the one that was made first is taken first.
+func TestHuffmanTies(t *testing.T) {
+	q := queue{{&grown{rows: 3}, 1}, {&grown{rows: 3}, 0}, {&grown{rows: 2}, 2}}
+	if !q.Less(1, 0) || q.Less(0, 1) || !q.Less(2, 1) {
+		t.Error("joints of equal rows are not taken in order")
+	}
+}
