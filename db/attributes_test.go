@@ -207,9 +207,9 @@ func TestExpire(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-	// A row that gets more time stays.
+	// A row that has replaced an expired one stays.
 	err = d.Update(ctx, func(tx *Tx) error {
-		return tx.Collection("c").SetExpiry([]byte("3"), now.Add(time.Hour))
+		return tx.Collection("c").Put(Row{Key: []byte("3"), Vector: []float32{3}, ExpiresAt: now.Add(time.Hour)})
 	})
 	must(t, err)
 	steps, err := d.Maintain(ctx, 0)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/where"
@@ -135,8 +136,7 @@ func (c Collection) RowFilter(rows *roaring.Bitmap) (f *Filter, err error) {
 	return f, err
 }
 
-// Matching returns the numbers of the live rows that a filter selects, with those that have expired
-// until maintenance deletes them.
+// Matching returns the numbers of the rows that a filter selects.
 func (c Collection) Matching(ctx context.Context, filter *Filter) (rows *roaring.Bitmap, err error) {
 	err = c.read(ctx, func(st *state.Collection) error {
 		rows, err = st.Matching(ctx, filter.tree())
@@ -145,10 +145,10 @@ func (c Collection) Matching(ctx context.Context, filter *Filter) (rows *roaring
 	return rows, err
 }
 
-// Count returns the number of live rows that a filter selects, as Matching; nil selects all.
+// Count returns the number of rows that a filter selects, as Matching; nil selects all.
 func (c Collection) Count(ctx context.Context, filter *Filter) (n int, err error) {
 	err = c.read(ctx, func(st *state.Collection) error {
-		if filter.tree() == where.Every(true) {
+		if filter.tree() == where.Every(true) && st.Entry.Attribute(attribute.Expiry) == nil {
 			n = int(st.Entry.Live)
 			return nil
 		}
@@ -165,7 +165,7 @@ func (c Collection) Count(ctx context.Context, filter *Filter) (n int, err error
 // called later, for the rows that are compared.
 func passingRows(ctx context.Context, st *state.Collection, f *Filter) (p where.Passing, err error) {
 	if !st.Entry.Sparse {
-		return st.Findable(ctx, f.tree())
+		return st.Passing(ctx, f.tree())
 	}
 	p.Set, err = decidedRows(ctx, st, f)
 	return p, err
@@ -173,7 +173,7 @@ func passingRows(ctx context.Context, st *state.Collection, f *Filter) (p where.
 
 // decidedRows is like passingRows and calls the functions of the filter; nil means all rows.
 func decidedRows(ctx context.Context, st *state.Collection, f *Filter) (*roaring.Bitmap, error) {
-	p, err := st.Findable(ctx, f.tree())
+	p, err := st.Passing(ctx, f.tree())
 	if err != nil || p.Accept == nil {
 		return p.Set, err
 	}

@@ -339,24 +339,31 @@ func TestFuncCalls(t *testing.T) {
 	}
 }
 
-// TestExpiredAreNotFound: no search returns a row that has expired, whatever its filter; the row is
-// there until maintenance deletes it.
+// No read and no search finds a row that has expired, whatever its filter, and its key can be inserted
+// again. A row that expires later is found.
 func TestExpiredAreNotFound(t *testing.T) {
 	d := filterRows(t)
 	ctx := t.Context()
 	for _, coll := range []string{"dense", "sparse"} {
-		err := d.Update(ctx, func(tx *db.Tx) error {
-			return errors.Join(tx.Collection(coll).SetExpiry(filterKey(3), time.Now().Add(-time.Second)),
-				tx.Collection(coll).SetExpiry(filterKey(4), time.Now().Add(time.Hour)))
-		})
+		c, key := d.Collection(coll), filterKey(3)
+		before, err := c.Count(ctx, nil)
 		must(t, err)
-		c := d.Collection(coll)
-		three, err := c.Matching(ctx, db.In("price", 3, 4.5))
-		if err != nil || three.GetCardinality() != 2 {
-			t.Fatal(three, err)
-		}
+		three, err := c.Matching(ctx, db.HasKey(filterKey(3), filterKey(4)))
+		must(t, err)
 		rows, err := c.RowFilter(three)
 		must(t, err)
+		old, err := c.Get(key)
+		must(t, err)
+		must(t, d.Update(ctx, func(tx *db.Tx) error {
+			c := tx.Collection(coll)
+			err := errors.Join(c.SetExpiry(key, time.Now().Add(-time.Second)),
+				c.SetExpiry(filterKey(4), time.Now().Add(time.Hour)))
+			has, hasErr := c.Has(key)
+			if _, getErr := c.Get(key); has || !errors.Is(getErr, db.ErrNotFound) {
+				t.Errorf("%s: the transaction finds the expired row: %v", coll, getErr)
+			}
+			return errors.Join(err, hasErr)
+		}))
 		q := db.Query{Key: filterKey(5)}
 		all := db.Func(func([]byte) bool { return true })
 		for _, f := range []*db.Filter{nil, rows, db.Not(db.Eq("price", -1)), all} {
@@ -364,12 +371,73 @@ func TestExpiredAreNotFound(t *testing.T) {
 			must(t, err)
 			many, err := c.SearchBatch(ctx, []db.Query{q}, &db.SearchOptions{K: 100, Where: f})
 			must(t, err)
-			for _, keys := range [][]string{hitKeys(res.Hits), hitKeys(many[0].Hits)} {
+			var read []string
+			for r, err := range c.Rows(ctx, f) {
+				must(t, err)
+				read = append(read, string(r.Key))
+			}
+			var matching []string
+			keys, err := c.MatchingKeys(ctx, f)
+			must(t, err)
+			for _, k := range keys {
+				matching = append(matching, string(k))
+			}
+			n, err := c.Count(ctx, f)
+			must(t, err)
+			if n != len(read) || n != len(matching) {
+				t.Errorf("%s with %s: %d rows, %d keys, count %d", coll, f, len(read), len(matching), n)
+			}
+			for _, keys := range [][]string{hitKeys(res.Hits), hitKeys(many[0].Hits), read, matching} {
 				if slices.Contains(keys, "u/03") || !slices.Contains(keys, "u/04") {
 					t.Errorf("%s with %s: %q", coll, f, keys)
 				}
 			}
 		}
+		n, keys := 0, 0
+		for k, err := range c.Keys(nil, nil) {
+			must(t, err)
+			if keys++; string(k) == "u/03" {
+				t.Errorf("%s: Keys has %q", coll, k)
+			}
+		}
+		if n, err = c.Count(ctx, nil); err != nil || n != before-1 || keys != n {
+			t.Errorf("%s: %d of %d rows, %d keys, %v", coll, n, before, keys, err)
+		}
+		if _, err := c.Get(key); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("%s: Get: %v", coll, err)
+		}
+		if _, err := c.GetRow(old.Row); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("%s: GetRow: %v", coll, err)
+		}
+		if _, err := c.Search(ctx, db.Query{Key: key}, nil); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("%s: Search like an expired row: %v", coll, err)
+		}
+		if has, err := c.Has(key); has || err != nil {
+			t.Errorf("%s: Has: %v, %v", coll, has, err)
+		}
+		must(t, d.Update(ctx, func(tx *db.Tx) error {
+			c := tx.Collection(coll)
+			if has, err := c.Has(key); has || err != nil {
+				t.Errorf("%s: Has in a transaction: %v, %v", coll, has, err)
+			}
+			if _, err := c.Get(key); !errors.Is(err, db.ErrNotFound) {
+				t.Errorf("%s: Get in a transaction: %v", coll, err)
+			}
+			if err := c.SetLabels(key, "x"); !errors.Is(err, db.ErrNotFound) {
+				t.Errorf("%s: SetLabels: %v", coll, err)
+			}
+			return nil
+		}))
+		old.ExpiresAt = time.Time{}
+		insert := func(tx *db.Tx) error { return tx.Collection(coll).Insert(old) }
+		must(t, d.Update(ctx, insert))
+		if r, err := c.Get(key); err != nil || r.Row == old.Row {
+			t.Errorf("%s: %v, %v", coll, r, err)
+		}
+		if err := d.Update(ctx, insert); !errors.Is(err, db.ErrExists) {
+			t.Errorf("%s: inserted twice: %v", coll, err)
+		}
+		must(t, d.Check(ctx, nil))
 	}
 }
 

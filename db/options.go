@@ -165,7 +165,7 @@ type Row struct {
 	// and times, in one attribute all of one type. Reads return int64, float64 and UTC. A name has 1 to
 	// 255 bytes; a row has at most 255 attributes, the rows of a collection 1,023 different ones.
 	Attributes map[string]any
-	ExpiresAt  time.Time // if set, no search finds the row from then on, and maintenance deletes it
+	ExpiresAt  time.Time // if set, no read or search finds the row from then on, and maintenance deletes it
 	Payload    []byte    // at most 1 MiB; empty and nil are the same
 	// Row is the row's number, set by reads. An update gives the row a new one, and so may Compact.
 	Row uint32
@@ -175,7 +175,7 @@ type Row struct {
 type CollectionInfo struct {
 	Name string
 	Schema
-	// Live is the number of rows, Rows that of row numbers in use, deleted rows included, Sealed that
+	// Live is the number of rows, with those that have expired until maintenance deletes them, Rows that of row numbers in use, deleted rows included, Sealed that
 	// of rows in chunks.
 	Live, Rows, Sealed  int
 	Indexes, Attributes []string `json:",omitempty"` // the names of all

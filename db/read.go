@@ -5,6 +5,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -15,7 +18,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Get returns a copy of the live row with the key.
+// Get returns a copy of the live row with the key. A row that has expired (Row.ExpiresAt) is found by
+// no read.
 func (c Collection) Get(key []byte) (r Row, err error) {
 	err = c.read(context.Background(), func(st *state.Collection) (err error) {
 		r, err = getRow(st, key)
@@ -27,7 +31,7 @@ func (c Collection) Get(key []byte) (r Row, err error) {
 // Has reports whether a live row has the key.
 func (c Collection) Has(key []byte) (exists bool, err error) {
 	err = c.read(context.Background(), func(st *state.Collection) (err error) {
-		_, exists, err = st.Find(key)
+		_, exists, err = st.FindUnexpired(key)
 		return err
 	})
 	return exists, err
@@ -36,21 +40,36 @@ func (c Collection) Has(key []byte) (exists bool, err error) {
 // GetRow returns a copy of the live row with the number.
 func (c Collection) GetRow(row uint32) (r Row, err error) {
 	err = c.read(context.Background(), func(st *state.Collection) (err error) {
-		r, err = rowAt(st, row)
+		if r, err = rowAt(st, row); err == nil && r.expired() {
+			r, err = Row{}, noRow(st, row)
+		}
 		return err
 	})
 	return r, err
 }
 
+// expired reports whether a row has expired.
+func (r *Row) expired() bool { return !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(time.Now()) }
+
+// noRow returns the error for a number that no live row has.
+func noRow(st *state.Collection, row uint32) error {
+	return fmt.Errorf("%w: row %d of collection %q", fail.NoRow, row, st.Entry.Name)
+}
+
 // getRow copies the live row with the key.
 func getRow(st *state.Collection, key []byte) (Row, error) {
-	row, exists, err := st.Find(key)
+	row, exists, err := st.FindUnexpired(key)
 	if err != nil {
 		return Row{}, err
 	}
 	if !exists {
 		return Row{}, txn.NotFound(st.Entry.Name, key)
 	}
+	return readRow(st, key, row)
+}
+
+// readRow copies the row with the key and the number.
+func readRow(st *state.Collection, key []byte, row uint32) (Row, error) {
 	r, err := rowAt(st, row)
 	if err == nil && !bytes.Equal(r.Key, key) {
 		return Row{}, fail.Corruptf(st.Entry.Name, "key %q points to row %d of key %q", key, r.Row, r.Key)
@@ -109,7 +128,13 @@ func (c Collection) Keys(prefix, from []byte) iter.Seq2[[]byte, error] {
 			return
 		}
 		defer c.letGo(s)
-		st, err := s.collection(c.name)
+		var st *state.Collection
+		var expired *roaring.Bitmap
+		err = s.read(c.name, func(of *state.Collection) (err error) {
+			st = of
+			expired, _, err = st.Expired(time.Now())
+			return err
+		})
 		if err != nil {
 			yield(nil, err)
 			return
@@ -121,7 +146,7 @@ func (c Collection) Keys(prefix, from []byte) iter.Seq2[[]byte, error] {
 		within := layout.KeyOf(st.Entry.ID, prefix)
 		var page [][]byte
 		for next := layout.KeyOf(st.Entry.ID, first); next != nil; {
-			if page, next, err = s.nextKeys(within, next, page[:0]); err != nil {
+			if page, next, err = s.nextKeys(within, next, expired, page[:0]); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -156,7 +181,8 @@ func (c Collection) MatchingKeys(ctx context.Context, filter *Filter) (keys [][]
 }
 
 // Labels lists the labels of a collection with the number of live rows that have each, in
-// bytewise order. Labels without a live row are left out.
+// bytewise order. Labels without a live row are left out. Rows that have expired count until
+// maintenance deletes them.
 func (c Collection) Labels() (out []LabelCount, err error) {
 	err = c.read(context.Background(), func(st *state.Collection) error {
 		return st.EachLabel(func(label string, n int) { out = append(out, LabelCount{label, n}) })
@@ -181,11 +207,13 @@ func namedFeatures(st *state.Collection, s vector.Sparse) ([]Feature, error) {
 }
 
 // nextKeys copies the next keys with a prefix, see state.Generation.
-func (s *Snapshot) nextKeys(prefix, from []byte, page [][]byte) (_ [][]byte, next []byte, err error) {
+func (s *Snapshot) nextKeys(
+	prefix, from []byte, skip *roaring.Bitmap, page [][]byte,
+) (_ [][]byte, next []byte, err error) {
 	if err := s.open(); err != nil {
 		return nil, nil, err
 	}
-	return s.gen.KeyPage(prefix, from, page)
+	return s.gen.KeyPage(prefix, from, skip, page)
 }
 
 // rowAt copies one live row out of the map.
@@ -196,7 +224,7 @@ func rowAt(st *state.Collection, row uint32) (Row, error) {
 		return Row{}, err
 	}
 	if !live {
-		return Row{}, fmt.Errorf("%w: row %d of collection %q", fail.NoRow, row, st.Entry.Name)
+		return Row{}, noRow(st, row)
 	}
 	return publicRow(st, row, x)
 }

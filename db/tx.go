@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -37,7 +36,8 @@ func (t *Tx) Collection(name string) TxCollection {
 func (c TxCollection) Put(r Row) error { return c.put(r, false) }
 
 // Insert adds a row like Put, but never replaces one: if the key exists when the transaction is
-// committed, Update fails with ErrExists; if the transaction itself has put it, so does Insert.
+// committed, Update fails with ErrExists; if the transaction itself has put it, so does Insert. A row
+// that has expired is replaced.
 func (c TxCollection) Insert(r Row) error { return c.put(r, true) }
 
 func (c TxCollection) put(r Row, insert bool) error {
@@ -46,7 +46,11 @@ func (c TxCollection) put(r Row, insert bool) error {
 			return apply.Op{}, err
 		}
 		row, err := copyRow(&r, c.t.Copy)
-		return apply.Op{Row: row, Insert: insert, Bytes: row.Size()}, err
+		o := apply.Op{Row: row, Insert: insert, Bytes: row.Size()}
+		if insert && err == nil && coll.Attribute(attribute.Expiry) != nil {
+			o.Expired, err = c.t.Expired(c.name, r.Key)
+		}
+		return o, err
 	})
 }
 
@@ -106,37 +110,60 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 	case o != nil && o.What == apply.Delete:
 		return Row{}, txn.NotFound(c.name, key)
 	case o != nil && o.What == apply.Put:
-		return rowOf(&o.Row), nil
-	}
-	err = c.t.Read(c.name, func(st *state.Collection) (err error) {
-		r, err = getRow(st, key)
-		return err
-	})
-	if o != nil {
-		r.setCold(o.Row.Cold.Clone())
-		return r, err
-	}
-	if err == nil || errors.Is(err, fail.NoRow) {
-		if unread := c.t.Note(c.name, key, r.Row, err == nil); unread != nil {
-			return Row{}, unread
+		r = rowOf(&o.Row)
+	default:
+		if r, err = c.stored(key, o); err != nil {
+			return Row{}, err
 		}
 	}
-	return r, err
+	if r.expired() {
+		return Row{}, txn.NotFound(c.name, key)
+	}
+	return r, nil
+}
+
+// stored reads the stored row with the key, which may have expired, with a change of the transaction.
+func (c TxCollection) stored(key []byte, change *apply.Op) (r Row, err error) {
+	var row uint32
+	var exists bool
+	err = c.t.Read(c.name, func(st *state.Collection) (err error) {
+		if row, exists, err = st.Find(key); err == nil && exists {
+			r, err = readRow(st, key, row)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return Row{}, err
+	case change != nil:
+		r.setCold(change.Row.Cold.Clone())
+		return r, nil
+	}
+	if err := c.t.Note(c.name, key, row, exists); err != nil {
+		return Row{}, err
+	}
+	if !exists {
+		return Row{}, txn.NotFound(c.name, key)
+	}
+	return r, nil
 }
 
 // Has reports whether a row has the key, like Get without reading the row.
 func (c TxCollection) Has(key []byte) (exists bool, err error) {
 	o, err := c.t.Own(c.name, key)
 	if err != nil || o != nil {
-		return err == nil && o.What != apply.Delete, err
+		return err == nil && o.What != apply.Delete && !o.Row.Expired(time.Now()), err
 	}
 	var row uint32
+	var stored bool
 	err = c.t.Read(c.name, func(st *state.Collection) (err error) {
-		row, exists, err = st.Find(key)
+		if row, stored, err = st.Find(key); err == nil {
+			_, exists, err = st.FindUnexpired(key)
+		}
 		return err
 	})
 	if err == nil {
-		err = c.t.Note(c.name, key, row, exists)
+		err = c.t.Note(c.name, key, row, stored)
 	}
 	return exists, err
 }

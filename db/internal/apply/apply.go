@@ -75,8 +75,10 @@ func (a *Applier) Check(ops []Op) error {
 		if o.What == Put {
 			puts[o.ID]++
 		}
-		if o.Insert && a.keys.Get(layout.KeyOf(o.ID, o.Row.Key)) != nil {
-			return Exists(o.Collection, o.Row.Key)
+		if o.Insert {
+			if err := a.insertable(o); err != nil {
+				return err
+			}
 		}
 		if uint64(c.Rows)+puts[o.ID] > layout.MaxRows {
 			return fmt.Errorf("%w: %q", fail.Full, o.Collection)
@@ -92,27 +94,48 @@ func (a *Applier) Check(ops []Op) error {
 // labels and payloads have not changed.
 func (a *Applier) Unchanged(reads map[Key]Found) error {
 	for read, was := range reads {
-		k := layout.KeyOf(read.Collection, []byte(read.Key))
-		v := a.keys.Get(k)
-		row, ok := uint64(0), true
-		if v != nil {
-			row, ok = layout.EntryNumber(string(layout.BucketKeys), k, v)
-		}
-		if !ok || (v != nil) != was.Exists || was.Exists && row != uint64(was.Row) {
-			return ErrConflict
-		}
-		if !was.Exists {
-			continue
-		}
-		revision, err := a.revision(read.Collection, was.Row)
+		same, err := a.same(read, was)
 		if err != nil {
 			return err
 		}
-		if revision != was.Revision {
+		if !same {
 			return ErrConflict
 		}
 	}
 	return nil
+}
+
+// same reports whether a read of a key has the same result as before.
+func (a *Applier) same(read Key, was Found) (bool, error) {
+	k := layout.KeyOf(read.Collection, []byte(read.Key))
+	v := a.keys.Get(k)
+	row, ok := uint64(0), true
+	if v != nil {
+		row, ok = layout.EntryNumber(string(layout.BucketKeys), k, v)
+	}
+	if !ok || (v != nil) != was.Exists || was.Exists && row != uint64(was.Row) {
+		return false, nil
+	}
+	if !was.Exists {
+		return true, nil
+	}
+	revision, err := a.revision(read.Collection, was.Row)
+	return revision == was.Revision, err
+}
+
+// insertable refuses the insertion of a key that a row has, unless that is still the row that had expired
+// when the transaction was filled.
+func (a *Applier) insertable(o *Op) error {
+	if a.keys.Get(layout.KeyOf(o.ID, o.Row.Key)) == nil {
+		return nil
+	}
+	if o.Expired != nil {
+		same, err := a.same(Key{Collection: o.ID, Key: string(o.Row.Key)}, *o.Expired)
+		if same || err != nil {
+			return err
+		}
+	}
+	return Exists(o.Collection, o.Row.Key)
 }
 
 // revision returns the number of a row's latest change, 0 if it was never changed.

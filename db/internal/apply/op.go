@@ -14,11 +14,12 @@ type Op struct {
 	ID         uint64 // collection
 	Collection string
 	What       Kind
-	// Insert requires that no row has the key before the transaction.
-	Insert bool
-	Row    Row       // to delete: only the key; to change: key, and the new Cold
-	Before rows.Cold // to change: what the row has before
-	Bytes  int
+	// Insert requires that no row has the key before the transaction, except for Expired.
+	Insert  bool
+	Expired *Found    // the expired row that has the key; nil if there is none
+	Row     Row       // to delete: only the key; to change: key, and the new Cold
+	Before  rows.Cold // to change: what the row has before
+	Bytes   int
 }
 
 // Kind is what an Op does.

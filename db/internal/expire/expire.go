@@ -60,8 +60,7 @@ func stillExpired(
 			return err
 		}
 		cold, err := st.Cold(row, run)
-		_, expiry := attribute.Split(cold.Attributes)
-		expired = !expiry.IsZero() && !expiry.After(now)
+		expired = cold.Expired(now)
 		return err
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/attribute"
@@ -38,6 +39,12 @@ type Cold struct {
 	// Attributes ascend by name.
 	Attributes []attribute.Attribute
 	Payload    []byte
+}
+
+// Expired reports whether the row has expired at a time.
+func (c *Cold) Expired(now time.Time) bool {
+	_, at := attribute.Split(c.Attributes)
+	return !at.IsZero() && !at.After(now)
 }
 
 // Equal reports whether all parts are equal.

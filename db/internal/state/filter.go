@@ -17,24 +17,13 @@ import (
 	"github.com/anndb/anndb/db/internal/where"
 )
 
-// Passing returns the rows that pass a filter. Functions of keys are not called.
+// Passing returns the rows that pass a filter and have not expired. Functions of keys are not called.
 //
 // Errors: fail.Filter; ErrCorrupt; the context's.
 func (st *Collection) Passing(ctx context.Context, filter where.Expr) (where.Passing, error) {
 	p, err := where.Evaluate(ctx, filter, filterSource{st})
 	if err != nil {
 		return p, st.filterError(err)
-	}
-	return p, nil
-}
-
-// Findable returns the rows that a search may find: those that pass a filter and have not expired.
-//
-// Errors: as Passing.
-func (st *Collection) Findable(ctx context.Context, filter where.Expr) (where.Passing, error) {
-	p, err := st.Passing(ctx, filter)
-	if err != nil {
-		return p, err
 	}
 	unexpired, err := st.Unexpired(ctx, time.Now())
 	switch {
@@ -51,7 +40,7 @@ func (st *Collection) filterError(err error) error {
 	return fail.Wrapf(err, "filter on %q", st.Entry.Name)
 }
 
-// Matching returns the live rows that pass a filter; the caller may change the set. It calls the
+// Matching returns the live rows that pass a filter and have not expired; the caller may change the set. It calls the
 // functions of the filter for the rows that nothing else excludes.
 //
 // Errors: as Passing.

@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 )
@@ -33,10 +38,22 @@ func (st *Collection) Find(key []byte) (row uint32, exists bool, err error) {
 	return uint32(n), true, nil
 }
 
-// KeyPage copies the next keys with a prefix and returns the key to continue with, nil at the
-// end. Keys are copied in pages so that no cursor is held while the caller works.
+// FindUnexpired is Find for rows that have not expired.
+func (st *Collection) FindUnexpired(key []byte) (row uint32, exists bool, err error) {
+	row, exists, err = st.Find(key)
+	if !exists || err != nil || st.Entry.Attribute(attribute.Expiry) == nil {
+		return row, exists, err
+	}
+	var run *ColdRun
+	cold, err := st.Cold(row, &run)
+	return row, err == nil && !cold.Expired(time.Now()), err
+}
+
+// KeyPage copies the next keys with a prefix, except for those of rows in skip, which may be nil, and
+// returns the key to continue with, nil at the end. Keys are copied in pages so that no cursor is held
+// while the caller works.
 func (g *Generation) KeyPage(
-	prefix, from []byte, page [][]byte,
+	prefix, from []byte, skip *roaring.Bitmap, page [][]byte,
 ) (_ [][]byte, next []byte, err error) {
 	defer Guard(g.File, CatchFaults(), &err)
 	if err := g.File.VerifyPages(layout.PartKeys); err != nil {
@@ -45,9 +62,18 @@ func (g *Generation) KeyPage(
 	g.state.Lock()
 	defer g.state.Unlock()
 	c := g.Tx.Bucket(layout.BucketKeys).Cursor()
-	for k, _ := c.Seek(from); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+	for k, v := c.Seek(from); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		if len(page) == 1024 {
 			return page, slices.Clone(k), nil
+		}
+		if skip != nil {
+			n, ok := layout.EntryNumber(string(layout.BucketKeys), k, v)
+			if !ok {
+				return nil, nil, fail.Corruptf("", "key %q points to no row", k[8:])
+			}
+			if n <= math.MaxUint32 && skip.Contains(uint32(n)) {
+				continue
+			}
 		}
 		page = append(page, slices.Clone(k[8:]))
 	}

@@ -67,7 +67,7 @@ func TestKeyPage(t *testing.T) {
 			from := layout.KeyOf(id, []byte(prefix))
 			for next := from; next != nil; {
 				var err error
-				if page, next, err = g.KeyPage(from, next, page[:0]); err != nil {
+				if page, next, err = g.KeyPage(from, next, nil, page[:0]); err != nil {
 					return err
 				}
 				for _, k := range page {

@@ -121,7 +121,10 @@ func (m *Manager) commitRequests(reqs []*request) {
 		a = apply.New(tx, cat)
 		for i, r := range reqs {
 			for j := range r.ops {
-				r.ops[j].ID = m.currentID(r.ops[j].ID)
+				o := &r.ops[j]
+				if id := m.currentID(o.ID); id != o.ID {
+					o.ID, o.Expired = id, nil // rows have other numbers
+				}
 			}
 			if failed[i] = errors.Join(m.unchanged(a, r), a.Check(r.ops)); failed[i] != nil {
 				continue

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
@@ -145,6 +146,26 @@ func (t *Tx) Own(coll string, key []byte) (*apply.Op, error) {
 	return nil, err
 }
 
+// Expired returns the stored row with the key if it has expired, and otherwise nil.
+func (t *Tx) Expired(coll string, key []byte) (found *apply.Found, err error) {
+	if o, err := t.Own(coll, key); o != nil || err != nil {
+		return nil, err
+	}
+	err = t.Read(coll, func(st *state.Collection) error {
+		row, stored, err := st.Find(key)
+		if err != nil || !stored {
+			return err
+		}
+		if _, unexpired, err := st.FindUnexpired(key); unexpired || err != nil {
+			return err
+		}
+		found = &apply.Found{Row: row, Exists: true}
+		found.Revision, err = st.Revision(row)
+		return err
+	})
+	return found, err
+}
+
 // Note records the result of a read, which the commit compares with the state then.
 func (t *Tx) Note(coll string, key []byte, row uint32, exists bool) error {
 	f := apply.Found{Row: row, Exists: exists}
@@ -213,7 +234,7 @@ func (t *Tx) change(earlier *apply.Op, o apply.Op) error {
 	if err := t.resize(o.Bytes - earlier.Bytes); err != nil {
 		return err
 	}
-	o.Insert = earlier.Insert
+	o.Insert, o.Expired = earlier.Insert, earlier.Expired
 	*earlier = o
 	return nil
 }
@@ -304,6 +325,9 @@ func (t *Tx) stored(coll string, key []byte) (o *apply.Op, err error) {
 		cold, err := st.Cold(row, &run)
 		if err != nil {
 			return err
+		}
+		if cold.Expired(time.Now()) {
+			return NotFound(coll, key)
 		}
 		if t.runs == nil {
 			t.runs = map[string]*state.ColdRun{}
