@@ -77,6 +77,31 @@ func (d *DB) request(coll string, given IndexOptions) (o kind.Options, err error
 	return o, err
 }
 
+// SetDefault makes an index the default one of its purpose: that of searches and that of predictions
+// which name none. Without a choice it is the first one that was built, and once the default one is
+// dropped, the next of its purpose. One that maintenance has built is the default only if there is no
+// other.
+func (c Collection) SetDefault(ctx context.Context, name string) error {
+	d, err := c.writer()
+	if err != nil {
+		return err
+	}
+	return d.manager().Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+		entry, err := cat.Find(c.name)
+		if err != nil {
+			return nil, err
+		}
+		r := entry.Index(name)
+		if r == nil {
+			return nil, layout.NoIndex(entry, name)
+		}
+		first := *r
+		entry.Indexes = slices.DeleteFunc(entry.Indexes, func(x layout.IndexRef) bool { return x.Name == name })
+		entry.Indexes = slices.Insert(entry.Indexes, 0, first)
+		return nil, nil
+	})
+}
+
 // DropIndex removes an index; earlier snapshots can still use it. Once one that finds rows has been
 // dropped, maintenance builds none in this collection any more (Maintenance.Build).
 func (c Collection) DropIndex(ctx context.Context, name string) error {

@@ -24,10 +24,13 @@ type NeighborReport struct {
 // IndexInfo describes an index.
 type IndexInfo struct {
 	Collection, Name string
+	// Default is set for the index of searches, or predictions, that name none (Collection.SetDefault).
+	Default bool `json:",omitempty"`
 	// Kind is "postings", "lcif", "sbt", "pt", "at", or for a forest its learner.
 	Kind string `json:",omitempty"`
-	// Options are those of the build, with defaults and what was tuned filled in. Build with them
-	// makes an equal index of equal rows.
+	// Options are those of the build, with defaults and what was tuned filled in, and Flat for the
+	// neighbors of a label model whose forest was dropped. Build with them makes an equal index of equal
+	// rows, see Auto.Seed.
 	Options IndexOptions `json:",omitempty"`
 	// Rows is the number of row numbers that the index covers, Fresh that of later rows, which queries
 	// scan, Relabelled that of covered rows whose labels have changed since the index learned them.
@@ -82,7 +85,10 @@ func indexInfo(
 	c *layout.Collection, m *kind.Manifest, stale func(rows int) (int, error),
 ) (IndexInfo, error) {
 	info := publicInfo(c.Name, m)
-	info.Fresh = int(c.Rows) - info.Rows
+	info.Fresh, info.Default = int(c.Rows)-info.Rows, c.DefaultIndex(m.Of.Predicts()) == info.Name
+	if o, ok := info.Options.(*LCIF); ok && o.Neighbors != "" && c.Index(o.Neighbors) == nil {
+		o.Neighbors = Flat
+	}
 	var err error
 	info.Relabelled, err = stale(info.Rows)
 	return info, err

@@ -20,7 +20,9 @@ type IndexOptions interface {
 
 // Auto finds rows: over dense rows it is a Forest, over sparse ones Postings.
 type Auto struct {
-	// Seed makes the build reproducible: equal rows, options and seed give an equal index.
+	// Seed makes the build reproducible: equal rows, options and seed give equal trees, tables, sketches
+	// and neighbor lists. The tuner chooses settings by measured times, so these may differ, and with
+	// them the answers of searches that are not exact.
 	Seed uint64
 }
 

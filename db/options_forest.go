@@ -64,7 +64,9 @@ type Forest struct {
 	// TrainingQueries, at least 10, are the training points instead of the rows (the paper's separate
 	// training query set, section 3); a part of them is held out for the tuner. They are not stored.
 	TrainingQueries [][]float32 `json:"-"`
-	Seed            uint64      // equal rows, options and seed give an equal index
+	// Seed: equal rows, options and seed give equal trees, tables, sketches and lists, but not equal
+	// tuned settings (see Auto.Seed). Learner auto chooses by measured times, too.
+	Seed uint64
 }
 
 func (o *Forest) request(bool) (kind.Options, error) {

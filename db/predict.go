@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -17,7 +18,7 @@ import (
 
 // PredictOptions selects how Collection.Predict predicts labels.
 type PredictOptions struct {
-	Index string // the label model; the collection's only one if empty
+	Index string // the label model; the default one of the collection if empty
 	Top   int    // if above zero, return the Top best labels instead of the set that the model predicts
 	Set   bool   // with Top: also those of the set that are not among the Top best
 	// Frequent predicts the most frequent labels of the collection for a query without evidence, as many
@@ -176,11 +177,7 @@ func labelQuery(ctx context.Context, st *state.Collection, q Query) (resolved qu
 
 // Model finds and opens a label model.
 func labelModel(ctx context.Context, st *state.Collection, name string) (*state.Index, error) {
-	name, err := st.OnlyIndex(name, "", kind.Kind.Predicts)
-	if err != nil {
-		return nil, err
-	}
-	if name == "" {
+	if name = cmp.Or(name, st.Entry.DefaultIndex(true)); name == "" {
 		return nil, fmt.Errorf("%w: collection %q has no label model (kinds lcif, sbt, pt and at)",
 			fail.NoIndex, st.Entry.Name)
 	}

@@ -275,6 +275,9 @@ func publicCalls() []publicCall {
 		{name: "Collection.TreePicture", do: func(h handles, _ context.Context) error {
 			return err1(h.c.TreePicture("t", nil))
 		}},
+		{name: "Collection.SetDefault", context: true, do: func(h handles, ctx context.Context) error {
+			return h.c.SetDefault(ctx, "i")
+		}},
 		{name: "Collection.DropIndex", context: true, do: func(h handles, ctx context.Context) error {
 			err := h.c.DropIndex(ctx, "no index")
 			if errors.Is(err, db.ErrNotFound) {

@@ -32,11 +32,11 @@ type Query struct {
 // 0.95.
 type SearchOptions struct {
 	K int // the number of rows to find, 10 when zero
-	// Index names the index to search; Flat selects the exact scan. Empty means the only index that
-	// finds rows, preferring those of the program to that of maintenance, or Flat if there is none.
+	// Index names the index to search; Flat selects the exact scan. Empty means the default index of the
+	// collection (Collection.SetDefault), or Flat if there is none that finds rows.
 	Index string
-	// Recall is the target, 0.95 when zero, for any K and under filters; 1 selects an exact scan.
-	// Sparse searches are exact.
+	// Recall is the target, 0.95 when zero, for any K and under filters; 1 selects an exact scan. Below
+	// 0.8 it is the same as 0.8, for which the fastest setting is tuned. Sparse searches are exact.
 	Recall float64
 	// Where restricts the search to the rows that pass a filter. The functions of a filter (Func) are
 	// called at most once per row, by SearchBatch for each query, and not after the context has ended.
@@ -49,7 +49,8 @@ type SearchOptions struct {
 	Include Content // what is copied into hits besides the key
 	Explain bool    // fill in Hit.Why; dense collections only
 	// Reuse is the memory of an earlier result to overwrite. A dense search with enough of it, and
-	// without a filter that needs evaluation (Collection.RowFilter), allocates nothing in steady state.
+	// without a filter that needs evaluation (Collection.RowFilter), allocates nothing in steady state
+	// but the snapshot, one small object, if the Collection is not one of a Snapshot.
 	Reuse []Hit
 	// Params replace Recall, except for K. Dense collections only; their Filter must be nil.
 	Params *query.Params
@@ -105,8 +106,8 @@ type SearchStats struct {
 // Search finds the rows nearest to the query, nearest first and then by row number: exactly min(K,
 // live rows that pass the filter) of a dense collection unless Params forbid widening, of a sparse
 // one only rows that share a feature with the query. Rows written after the build of an index are
-// compared one by one. Errors: ErrNotFound (also if no row has Query.Key), ErrInvalid (also if no
-// index is named among several, for an untuned index without Params, and for an unknown strategy).
+// compared one by one. Errors: ErrNotFound (also if no row has Query.Key), ErrInvalid (also
+// for an untuned index without Params, and for an unknown strategy).
 func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res Result, err error) {
 	if o == nil {
 		o = &defaultSearch

@@ -72,7 +72,7 @@ func (c Collection) LeafSizes(ctx context.Context, index string) (sizes []int, e
 }
 
 // TreeDecisions returns the mean number of decisions that the queries take in the trees of an
-// index, the collection's only label model if empty. IndexInfo.Tree has the same number for the
+// index, the collection's default label model if empty. IndexInfo.Tree has the same number for the
 // training rows.
 func (c Collection) TreeDecisions(
 	ctx context.Context, queries []Query, index string,

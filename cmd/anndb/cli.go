@@ -68,6 +68,7 @@ type commands struct {
 
 	Build    buildCmd    `cmd:"" group:"Indexes:" help:"Learn an index over a collection."`
 	Tune     tuneCmd     `cmd:"" group:"Indexes:" help:"Learn a label model with tuning; show the best settings."`
+	Default  defaultCmd  `cmd:"" group:"Indexes:" help:"Choose the index of queries that name none; otherwise it is the first one built."`
 	Maintain maintainCmd `cmd:"" group:"Indexes:" help:"Bring all indexes up to date with the rows."`
 
 	Search   searchCmd   `cmd:"" group:"Queries:" help:"Find the nearest rows of queries."`

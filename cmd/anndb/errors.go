@@ -68,7 +68,6 @@ var goTexts = strings.NewReplacer(
 	"the view does not support the method: ", "",
 	"which the build leaves out unless told to keep members", "build the index with --members",
 	"; the other may be one transaction older, AcceptOlder opens it", "",
-	": name one", ": name one with --index",
 	"(leave it out to read the others)", "(--ignore-column leaves it out)",
 )
 

@@ -88,6 +88,9 @@ var examples = map[string][2]string{
 		"anndb drop shop.anndb shoes main",
 		"anndb drop shop.anndb shoes-before --yes",
 	},
+	"default": {
+		"anndb default shop.anndb shoes main",
+	},
 	"build": {
 		"anndb build images.anndb images",
 		"anndb build docs.anndb bibtex tree --kind at --budget 100",

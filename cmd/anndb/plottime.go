@@ -12,7 +12,7 @@ import (
 // plotTimeCmd draws where the time of searches goes.
 type plotTimeCmd struct {
 	chartFlags
-	Index   string        `arg:"" optional:"" help:"Index; the collection's only one if not given."`
+	Index   string        `arg:"" optional:"" help:"Index; the collection's default one if not given."`
 	Recall  float64       `help:"Target recall." default:"0.95"`
 	K       int           `short:"k" help:"Rows to find." default:"10"`
 	Queries string        `help:"File of queries; stored rows if not given." placeholder:"FILE"`

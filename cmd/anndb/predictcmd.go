@@ -16,7 +16,7 @@ type predictCmd struct {
 	askFlags
 	whereFlag
 
-	Index    string `help:"Label model to ask; the only one if not given."`
+	Index    string `help:"Label model to ask; the default one if not given."`
 	Top      int    `short:"k" help:"The best so many labels, whatever the thresholds." default:"0"`
 	Frequent bool   `help:"Predict the most frequent labels for a query of which the model knows nothing, instead of none."`
 	Explain  bool   `help:"Show the rows and features behind each label, or the decisions of a tree."`
@@ -182,7 +182,7 @@ func (c *predictCmd) byTree(s *db.Snapshot) (bool, error) {
 		return false, noLabelModel(c.Collection)
 	}
 	for _, i := range list {
-		if predicts(i) && (c.Index == "" || c.Index == i.Name) { // several are refused by Predict
+		if predicts(i) && (c.Index == i.Name || c.Index == "" && i.Default) {
 			return isTree(i.Kind), nil
 		}
 	}

@@ -29,7 +29,7 @@ type searchCmd struct {
 
 // hitFlags say how to search and what to show of the rows found.
 type hitFlags struct {
-	Index   string  `help:"Index to ask; flat for an exact scan; the only one if not given."`
+	Index   string  `help:"Index to ask; flat for an exact scan; the default one if not given."`
 	Payload bool    `help:"Show payloads."`
 	Values  bool    `name:"attributes" help:"Show attributes and expiry."`
 	Recall  float64 `group:"Dense collections:" help:"Target recall; 0 for 0.95." default:"0"`
@@ -100,7 +100,7 @@ func (c *searchCmd) tuned(s *db.Snapshot, info db.CollectionInfo) error {
 		return err
 	}
 	for _, i := range indexes {
-		if o, ok := i.Options.(*db.Forest); ok && o.Tuning == db.Off && (c.Index == "" || c.Index == i.Name) {
+		if o, ok := i.Options.(*db.Forest); ok && o.Tuning == db.Off && (c.Index == i.Name || c.Index == "" && i.Default) {
 			return usagef("index %q was built with --no-tune: say --method, or --index flat for an exact scan", i.Name)
 		}
 	}

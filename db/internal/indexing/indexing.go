@@ -14,7 +14,7 @@ import (
 )
 
 // Auto is the name of the indexes that background maintenance builds.
-const Auto = "auto"
+const Auto = layout.Auto
 
 // ErrOvertaken is returned if an index was built or dropped by the program while it was rebuilt or
 // maintained, so that the result was not published.

@@ -163,6 +163,25 @@ func (c *Collection) Index(name string) *IndexRef {
 	return nil
 }
 
+// Auto is the name of the indexes that background maintenance builds.
+const Auto = "auto"
+
+// DefaultIndex returns the name of the first index that learns from labels, or that does not, empty if
+// there is none. One of maintenance counts only if there is no other.
+func (c *Collection) DefaultIndex(labels bool) string {
+	auto := ""
+	for _, r := range c.Indexes {
+		switch {
+		case r.Labels != labels:
+		case r.Name != Auto:
+			return r.Name
+		default:
+			auto = Auto
+		}
+	}
+	return auto
+}
+
 // Describe returns what kinds of index know of the collection.
 func (c *Collection) Describe() kind.Collection {
 	return kind.Collection{

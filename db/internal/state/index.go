@@ -120,12 +120,12 @@ func (st *Collection) Target(ctx context.Context, name string) (*query.View, *In
 	return x.Opened.(kind.RowFinder).RowView(), x, nil
 }
 
-// SearchIndex returns the index for a search for rows: the named index, or the only one if name is
+// SearchIndex returns the index for a search for rows: the named index, or the default one if name is
 // empty. nil means an exact scan of the rows.
 func (st *Collection) SearchIndex(ctx context.Context, name string) (*Index, error) {
-	name, err := st.OnlyIndex(name, kind.ScanName, func(k kind.Kind) bool { return !k.Predicts() })
-	if err != nil || name == kind.ScanName {
-		return nil, err
+	name = cmp.Or(name, st.Entry.DefaultIndex(false), kind.ScanName)
+	if name == kind.ScanName {
+		return nil, nil
 	}
 	r := st.Entry.Index(name)
 	if r == nil {
@@ -139,33 +139,6 @@ func (st *Collection) SearchIndex(ctx context.Context, name string) (*Index, err
 		return nil, fmt.Errorf("%w: index %q of %q is a label model", fail.Kind, name, st.Entry.Name)
 	}
 	return x, nil
-}
-
-// OnlyIndex returns name if it is not empty, otherwise the name of the only index that suits, or
-// none if there is no such index. An index that maintenance has built counts only if it is the
-// only one that suits.
-func (st *Collection) OnlyIndex(name, none string, suits func(kind.Kind) bool) (string, error) {
-	if name != "" {
-		return name, nil
-	}
-	only, auto := "", ""
-	for i := range st.Entry.Indexes {
-		x := &st.Entry.Indexes[i]
-		m, err := st.ManifestOf(x)
-		switch {
-		case err != nil:
-			return "", err
-		case !suits(m.Of):
-		case m.Auto:
-			auto = x.Name
-		case only != "":
-			return "", fmt.Errorf("%w: collection %q has the indexes %q and %q: name one", fail.Option,
-				st.Entry.Name, only, x.Name)
-		default:
-			only = x.Name
-		}
-	}
-	return cmp.Or(only, auto, none), nil
 }
 
 // ManifestNamed implements kind.Source.
