@@ -1,14 +1,18 @@
 package db
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -125,6 +129,7 @@ func TestHostileNumbers(t *testing.T) {
 		{"kd", "options", set(-1, "Options", "Density")},
 		{"kd", "options", set(-1, "Options", "TuneK")},
 		{"kd", "training points", set(-1, "Info", "TrainingPoints")},
+		{"kd", "sizes of sections", set(nil, "Info", "Bytes")},
 		{"kd", "share of rows reached", set(7, "Info", "Reached")},
 		{"lcif", "k is -3", set(-3, "Options", "Params", "k")},
 		{"lcif", "powers -1", set(-1, "Options", "Params", "alpha")},
@@ -207,6 +212,22 @@ func TestLCIFParamsAtBuild(t *testing.T) {
 			if !errors.Is(err, ErrInvalid) || errors.Is(err, ErrCorrupt) {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	})
+}
+
+// Lengths of rows with which similarities exceed 1 are damage, not answers.
+func TestHostileLengths(t *testing.T) {
+	const arrayNorm = 23
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "s", "p", nil) })
+	lengths := bytes.Repeat(binary.LittleEndian.AppendUint64(nil, math.Float64bits(1e-300)), 60)
+	putBlock(t, path, layout.BucketBlocks, codec.Key(objectIn(t, path, "s", "p"), codec.KindPostings, arrayNorm), lengths)
+	withFile(t, path, func(_ *DB, s *Snapshot) {
+		row, err := s.Collection("s").Get([]byte("1"))
+		must(t, err)
+		for _, k := range []int{1, 5, 100} {
+			_, err = s.Collection("s").Search(t.Context(), Query{Sparse: row.Sparse}, &SearchOptions{K: k, Index: "p"})
+			mustBeCorrupt(t, fmt.Sprint(k), err)
 		}
 	})
 }

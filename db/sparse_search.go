@@ -55,6 +55,13 @@ func searchSparse(ctx context.Context, st *state.Collection, a *rowAsk, o *Searc
 		if err := sc.find(ctx, index.Opened.(kind.SparseFinder), ask, most, o, res); err != nil {
 			return fail.Wrapf(kind.AsParameter(err), "search %q", st.Entry.Name)
 		}
+		for _, h := range sc.hits {
+			if !(h.Score <= maxSimilarity) {
+				return fail.Corruptf(st.Entry.Name,
+					"index %q: row %d has a similarity of %g: its stored length is not that of its features",
+					res.Index, h.Row, h.Score)
+			}
+		}
 	}
 	res.Stats.Fresh = set.N - covered
 	if sc.hits, res.Stats.Exact, err = scanSparse(ctx, set, x, covered, accept, sc.hits); err != nil {
@@ -235,6 +242,9 @@ func scanSparse(
 	}
 	return hits, compared, nil
 }
+
+// maxSimilarity is the highest similarity of unit-length rows, with room for rounding.
+const maxSimilarity = 1.001
 
 // sparseDistance returns the distance of a hit in the API.
 func sparseDistance(h postings.Hit) float32 { return float32(1 - min(h.Score, 1)) }

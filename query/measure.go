@@ -65,16 +65,20 @@ type sample struct {
 	queries        int
 	micros         []float64 // per group of clockStep queries, the minimum of all rounds
 	work           []float64 // per group, the mean number of sketches and rows compared without widening
-	// ranks counts true rows by their place on a beam, best estimate first.
+	// ranks counts true rows by their place on a beam, best estimate first, as far as there are any.
 	ranks []int
 	// first counts the nearest rows likewise.
 	first []int
 }
 
-// reset empties a sample for a beam of the width, but keeps the times.
-func (s *sample) reset(width int) {
+// reset empties a sample, but keeps the times.
+func (s *sample) reset() {
 	*s = sample{micros: s.micros, work: s.work, ranks: s.ranks[:0], first: s.first[:0]}
-	for range width {
+}
+
+// places makes room for counts of so many places. A beam may have more than Params.Beam.
+func (s *sample) places(n int) {
+	for len(s.ranks) < n {
 		s.ranks, s.first = append(s.ranks, 0), append(s.first, 0)
 	}
 }
@@ -94,7 +98,8 @@ func (s *sample) add(o *sample) {
 	s.possible += o.possible
 	s.candidates += o.candidates
 	s.queries += o.queries
-	for i := range s.ranks {
+	s.places(len(o.ranks))
+	for i := range o.ranks {
 		s.ranks[i] += o.ranks[i]
 		s.first[i] += o.first[i]
 	}
@@ -104,7 +109,7 @@ func (s *sample) add(o *sample) {
 // the sample.
 func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) error {
 	p.K = m.k
-	out.reset(p.Beam)
+	out.reset()
 	groups := (len(m.queries) + stride*clockStep - 1) / (stride * clockStep)
 	for len(out.micros) < groups {
 		out.micros, out.work = append(out.micros, math.Inf(1)), append(out.work, 0)
@@ -112,7 +117,7 @@ func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) erro
 	var started atomic.Int32
 	err := par.Ranges(ctx, par.Work{N: groups, Workers: len(m.lanes)}, func() func(lo, hi int) error {
 		l := m.lanes[started.Add(1)-1]
-		l.sum.reset(p.Beam)
+		l.sum.reset()
 		return func(group, _ int) error {
 			micros, work, err := m.group(ctx, l, p, group*clockStep*stride, stride)
 			out.micros[group], out.work[group] = min(out.micros[group], micros), work
@@ -175,6 +180,7 @@ func (l *lane) count(n int, found []vector.Neighbor, want []uint32, beam bool) {
 			at = 1 // found by a scan of newer rows or of all rows
 		}
 		if at > 0 {
+			l.sum.places(int(at))
 			l.sum.ranks[at-1]++
 			if i == 0 {
 				l.sum.first[at-1]++
@@ -250,16 +256,18 @@ func (s *sample) together() float64 {
 
 // byRank returns the recall by the number of rows, best estimate first, that get an exact
 // distance, for all numbers up to a beam's width.
-func (s *sample) byRank(width int) []float64 { return cumulated(s.ranks[:width], s.possible) }
+func (s *sample) byRank(width int) []float64 { return cumulated(s.ranks, width, s.possible) }
 
 // nearestByRank is byRank for the nearest row alone.
-func (s *sample) nearestByRank(width int) []float64 { return cumulated(s.first[:width], s.queries) }
+func (s *sample) nearestByRank(width int) []float64 { return cumulated(s.first, width, s.queries) }
 
-func cumulated(counts []int, all int) []float64 {
-	out := make([]float64, len(counts)+1)
+func cumulated(counts []int, width, all int) []float64 {
+	out := make([]float64, width+1)
 	hits := 0
-	for i, n := range counts {
-		hits += n
+	for i := range width {
+		if i < len(counts) {
+			hits += counts[i]
+		}
 		out[i+1] = float64(hits) / float64(max(1, all))
 	}
 	return out

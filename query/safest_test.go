@@ -129,3 +129,20 @@ func TestMargin(t *testing.T) {
 		t.Errorf("no query: %g", empty.counted(true))
 	}
 }
+
+// A curve of a forged file may have beams narrower than its number of neighbors, or wider than memory: they
+// are measured like others.
+func TestSafestForgedBeams(t *testing.T) {
+	f := small()
+	queries, truth := f.heldOut(120)
+	beam := func(width int) Point {
+		return Point{Params: Params{Sketch: true, Beam: width, R: 20}, Recall: 0.9, Micros: 9}
+	}
+	blind := Point{Params: Params{Beam: 5, Hops: 2}, Recall: 0.9, Micros: 9} // without sketches there is no beam
+	c := &Curve{K: 10, Points: []Point{beam(3), beam(math.MaxInt), blind}, Depths: []Curve{{K: 100, Points: []Point{beam(40)}}}}
+	got, err := Safest(t.Context(), f.v, 1, []*Curve{c}, QuerySet{Queries: queries, Truth: truth})
+	must(t, err)
+	if len(got.Points) == 0 || len(got.Depths) != 1 || len(got.Depths[0].Points) == 0 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -35,10 +35,10 @@ func hostileFiles(ctx context.Context, e *env) (t totals, err error) {
 	} else {
 		programs = append(programs, plain)
 	}
-	for _, kind := range []string{"mutants", "died", "hung", "memory", "caught", "panics"} {
+	for _, kind := range []string{"mutants", "died", "hung", "memory", "caught", "panics", "wrong"} {
 		t.add(kind, 0)
 	}
-	n := e.pick(300, 20_000) / len(programs)
+	n := e.pick(240, 20_000) / len(programs)
 	runs := make([]*hostileRun, len(programs))
 	var wg sync.WaitGroup
 	for i, program := range programs {
@@ -69,6 +69,7 @@ type hostileRun struct {
 	found   totals
 	bad     []string
 	err     error
+	first   int // number of the first mutant
 }
 
 // run starts a process, and another one where that has ended too early.
@@ -77,6 +78,7 @@ func (r *hostileRun) run(ctx context.Context, name string) (err error) {
 		return err
 	}
 	first, to := r.task.From, r.task.To
+	r.first = first
 	r.task.From, r.task.To = -1, 0
 	var held uint64
 	if _, err := r.process(ctx, &held); err != nil {
@@ -117,6 +119,17 @@ func (r *hostileRun) process(ctx context.Context, held *uint64) (last int, err e
 			if _, err := fmt.Sscan(rest, &last); err != nil {
 				return err
 			}
+			if done := last - r.first + 1; done%500 == 0 {
+				r.e.log.Printf("%d mutants", done)
+			}
+		case "did":
+			var answered, compared, errs int
+			if _, err := fmt.Sscan(rest, &answered, &compared, &errs); err != nil {
+				return err
+			}
+			r.found.add("searches answered", answered)
+			r.found.add("hits compared", compared)
+			r.found.add("errors", errs)
 		case "held":
 			done = true
 			_, err := fmt.Sscan(rest, held)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,8 +29,9 @@ var killPlan = work.Plan{
 	Steps: []string{work.Build, work.Maintain, work.Compact, work.Maintain, work.Drop, work.Build, work.Reorder, work.Maintain},
 }
 
-// killChild works on a file for ever, with a reader beside it: arguments are
-// the path and the seed of the script.
+// killChild works on a file for ever, with a concurrent reader: arguments are the
+// path and the seed of the script. As a negative control, which a third argument
+// requests, it acknowledges its third batch without having written it.
 func killChild(args []string) error {
 	seed, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
@@ -47,6 +47,17 @@ func killChild(args []string) error {
 		return err
 	}
 	fmt.Println("ready")
+	if len(args) > 2 {
+		for n := range 3 {
+			if n < 2 {
+				if err := s.Apply(ctx, d, n); err != nil {
+					return err
+				}
+			}
+			fmt.Println("acked", n+1)
+		}
+		select {} // until it is killed
+	}
 	go func() {
 		for {
 			err := d.View(func(v *db.Snapshot) error {
@@ -63,13 +74,14 @@ func killChild(args []string) error {
 	return s.Run(ctx, d, killPlan, func(n int, step string) { fmt.Println("acked", n, step) })
 }
 
-// killWithin is how long after its start a child is killed at the latest.
-const killWithin = 300 * time.Millisecond
+// killDelay is the longest time between a moment and the kill.
+const killDelay = 30 * time.Millisecond
 
 // kill kills processes (SIGKILL) that write, build, maintain and compact, at
-// random moments, and looks at what they left: every acknowledged batch must be
-// there, and of the next one all or nothing. A kill takes the process away, not
-// the page cache: that a batch has reached the disk is for other layers.
+// random numbers of batches and steps, and looks at what they left: every
+// acknowledged batch must be there, and of the next one all or nothing. A kill
+// takes the process away, not the page cache: that a batch has reached the disk
+// is for other layers.
 func kill(ctx context.Context, e *env) (t totals, err error) {
 	const file = 8 // kills before a new file is begun
 	rng := e.rng()
@@ -91,9 +103,13 @@ func kill(ctx context.Context, e *env) (t totals, err error) {
 			path, seed, known = filepath.Join(dir, "kill.anndb"), e.seed+uint64(i/file), 0
 			t.add("files", 1)
 		}
-		acked, steps, err := killOnce(ctx, e, path, seed, time.Duration(rng.Int64N(int64(killWithin))))
+		m := newMoment(rng, i, killDelay)
+		if i%file == 0 {
+			m.acks = 0 // the file is just made
+		}
+		acked, steps, err := killOnce(ctx, e, m, path, fmt.Sprint(seed))
 		if err != nil {
-			return t, fmt.Errorf("kill %d, script %d: %w", i, seed, err)
+			return t, fmt.Errorf("kill %d (%v), script %d: %w", i, m, seed, err)
 		}
 		t.add("kills", 1)
 		t.add("steps ended", steps)
@@ -101,7 +117,7 @@ func kill(ctx context.Context, e *env) (t totals, err error) {
 		n, err := killScript(seed).Verify(ctx, path, acked, 1)
 		if err != nil {
 			t.add("lost", 1)
-			return t, fmt.Errorf("after kill %d, script %d: %w", i, seed, err)
+			return t, fmt.Errorf("after kill %d (%v), script %d: %w", i, m, seed, err)
 		}
 		t.add("batches acknowledged", acked-known)
 		t.add("found beyond them", n-acked)
@@ -110,21 +126,42 @@ func kill(ctx context.Context, e *env) (t totals, err error) {
 			e.log.Printf("%d kills: %s", i+1, t)
 		}
 	}
-	return t, nil
+	return t, killControl(ctx, e, &t)
 }
 
-// killOnce starts a child and kills it the given time after it is ready. It
-// returns how many batches the child said to be durable, 0 if it said nothing,
-// and how many steps it ended.
-func killOnce(ctx context.Context, e *env, path string, seed uint64, after time.Duration) (acked, steps int, err error) {
-	c := e.child(ctx, "kill", path, fmt.Sprint(seed))
-	var timer *time.Timer
+// killControl is the negative control: a child that acknowledges a batch that it
+// has not written must be found out.
+func killControl(ctx context.Context, e *env, t *totals) error {
+	dir, err := e.sub("control")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "kill.anndb")
+	acked, _, err := killOnce(ctx, e, moment{acks: 3}, path, fmt.Sprint(e.seed), "control")
+	if err != nil {
+		return fmt.Errorf("negative control: %w", err)
+	}
+	if found, err := killScript(e.seed).Verify(ctx, path, acked, 1); err == nil {
+		return fmt.Errorf("the negative control acknowledged %d batches and wrote one less; %d were found and nothing was missed", acked, found)
+	}
+	t.add("control caught", 1)
+	return nil
+}
+
+// killOnce starts a child and kills it at a moment. It returns how many batches
+// the child said to be durable, 0 if it said nothing, and how many steps it ended.
+func killOnce(ctx context.Context, e *env, m moment, args ...string) (acked, steps int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, momentLimit)
+	defer cancel()
+	c := e.child(ctx, "kill", args...)
+	reached := false
 	err = lines(c, func(line string) error {
 		var n int
 		var step string
-		switch k, _ := fmt.Sscanf(line, "acked %d %s", &n, &step); {
+		k, _ := fmt.Sscanf(line, "acked %d %s", &n, &step)
+		now := m.begins()
+		switch {
 		case line == "ready":
-			timer = time.AfterFunc(after, func() { _ = c.Process.Kill() })
 		case k == 0:
 			return fmt.Errorf("line %q", line)
 		default:
@@ -132,11 +169,16 @@ func killOnce(ctx context.Context, e *env, path string, seed uint64, after time.
 			if k == 2 {
 				steps++
 			}
+			now = m.passed(k == 2)
+		}
+		if now && !reached {
+			reached = true
+			time.AfterFunc(m.delay, func() { _ = c.Process.Kill() })
 		}
 		return nil
 	})
-	if timer == nil && err == nil {
-		err = errors.New("the child did not start")
+	if !reached && err == nil {
+		err = fmt.Errorf("the child ended, or was ended after %v, with %d batches and %d steps acknowledged", momentLimit, acked, steps)
 	}
 	return acked, steps, err
 }

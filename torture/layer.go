@@ -22,18 +22,31 @@ import (
 // layers are all layers, in the order in which they run. A layer lives in the
 // file of its name.
 var layers = []layer{
-	{"damage", "every page damaged: right answers or errors that name the place", damagePages},
-	{"hostile", "files with right checksums that nothing of ours wrote: no death, no hang, no memory, no array left", hostileFiles},
-	{"kill", "processes killed at any moment: no acknowledged batch lost, no half batch seen", kill},
-	{"replace", "the file replaced, removed, linked or mounted over while it is open: refused by name, nothing lost", replaced},
-	{"metamorphic", "the same operations under other options: the same answers, to the bit", metamorphic},
-	{"history", "everything at once: snapshots equal the model, registers are linearizable, nothing leaks", histories},
-	{"resources", "no disk space, file size, descriptors, right to write, address space: errors of their kind, nothing lost", resources},
-	{"soak", "a day's operations in half an hour: memory, descriptors and file size level off", soakOneDay},
-	{"powercut", "power cuts of ext4 and xfs: no acknowledged batch lost, no half batch seen", powerCuts},
-	{"crashstates", "every disk state that a crash in a small workload may leave is whole", crashStates},
-	{"faults", "calls of the file system that fail: an error with a name, and nothing lost", failingCalls},
-	{"mutants", "bugs put in on purpose: the layers above catch them", seededBugs},
+	{"damage", "every page damaged: right answers or errors that name the place", damagePages,
+		map[string]int{"pages": 500, "error at opening": 1, "error at use": 1}},
+	{"hostile", "files with right checksums that nothing of ours wrote: no death, no hang, no memory, no array left, " +
+		"hits that are rows", hostileFiles,
+		map[string]int{"mutants": 150, "hits compared": 10_000, "errors": 100, "searches answered": 500}},
+	{"kill", "processes killed at counts of what they acknowledged: no acknowledged batch lost, no half batch seen", kill,
+		map[string]int{"kills": 30, "batches acknowledged": 30, "steps ended": 10, "control caught": 1}},
+	{"replace", "the file replaced, removed, linked or mounted over while it is open: refused by name, nothing lost",
+		replaced, map[string]int{"takeovers": 10}},
+	{"metamorphic", "the same operations under other options: the same answers, to the bit", metamorphic,
+		map[string]int{"pairs": 8, "answers compared": 400}},
+	{"history", "everything at once: snapshots equal the model, registers are linearizable, nothing leaks", histories,
+		map[string]int{"rounds": 1, "batches": 2, "snapshots": 5}},
+	{"resources", "no disk space, file size, descriptors, right to write, address space: errors of their kind, nothing lost",
+		resources, nil},
+	{"soak", "a day's operations in half an hour: memory, descriptors and file size level off", soakOneDay,
+		map[string]int{"samples": 100}},
+	{"powercut", "power cuts of ext4 and xfs: no acknowledged batch lost, no half batch seen", powerCuts,
+		map[string]int{"cuts": 8, "batches": 8, "builds": 2, "maintained": 1, "compacted": 1, "control_lost_batches": 1}},
+	{"crashstates", "every disk state that a crash in a small workload may leave is whole", crashStates,
+		map[string]int{"states": 400, "fsyncs": 20, "control_broken": 8}},
+	{"faults", "calls of the file system that fail: an error with a name, and nothing lost", failingCalls,
+		map[string]int{"faults": 100, "errors": 100}},
+	{"mutants", "bugs put in on purpose: the layers above catch them", seededBugs,
+		map[string]int{"mutants": 1, "caught": 1}},
 }
 
 // children are what a process of this program may do instead of running layers,
@@ -55,6 +68,9 @@ type layer struct {
 	name, doc string
 	// run does it. What it counted is printed whatever the error.
 	run func(ctx context.Context, e *env) (totals, error)
+	// least are the counts below which it proves nothing, also in a sample, by name: it fails there. They
+	// are far below the usual ones.
+	least map[string]int
 }
 
 // child is the work of a child process: it gets the arguments after its name,

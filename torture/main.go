@@ -120,6 +120,9 @@ func run(ctx context.Context, seed uint64, scale, only, dir string, verbose bool
 		}
 		begin := time.Now()
 		t, err := l.run(ctx, e)
+		if err == nil {
+			err = t.tooFew(l.least)
+		}
 		took := time.Since(begin)
 		var skip skipError
 		verdict := "OK"

@@ -143,6 +143,8 @@ func (m mutant) try(ctx context.Context, e *env, source string) (caught bool, li
 		}
 	}
 	switch {
+	case strings.Contains(line, tooFewCounts):
+		return false, "", fmt.Errorf("the layer proved nothing: %s", line)
 	case strings.Contains(line, " FAILED: ") && err != nil:
 		return true, line, nil
 	case strings.Contains(line, " OK") && err == nil:

@@ -56,3 +56,41 @@ func TestTotals(t *testing.T) {
 		t.Errorf("%q, skipped %q", got, x.skipped)
 	}
 }
+
+// TestTooFew checks that a layer fails by counts that prove nothing.
+func TestTooFew(t *testing.T) {
+	var x totals
+	x.add("cuts", 8)
+	x.add("batches", 0)
+	for want, least := range map[string]map[string]int{
+		"":                                    nil,
+		"too few batches: 0, want at least 1": {"cuts": 8, "batches": 1},
+		"too few cuts: 8, want at least 9":    {"cuts": 9},
+		"too few builds: none":                {"builds": 1},
+	} {
+		if err := x.tooFew(least); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", least, err, want)
+		}
+	}
+	for _, l := range layers {
+		if l.least == nil && l.name != "resources" {
+			t.Errorf("layer %s has no least counts", l.name)
+		}
+	}
+}
+
+// TestMoment checks at which acknowledgement a moment comes.
+func TestMoment(t *testing.T) {
+	acks := []bool{false, false, true, false, true} // steps
+	for at, m := range map[int]moment{0: {acks: 1}, 2: {acks: 1, step: true}, 3: {acks: 4}, 4: {acks: 4, step: true}} {
+		got := -1
+		for i, step := range acks {
+			if m.passed(step) && got < 0 {
+				got = i
+			}
+		}
+		if got != at {
+			t.Errorf("%v: at %d, want %d", m, got, at)
+		}
+	}
+}

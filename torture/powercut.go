@@ -98,16 +98,16 @@ func command(name string, args ...string) error {
 	return nil
 }
 
-// cutPlans are what is cut, in turn, and within what time.
+// cutPlans are what is cut, in turn, and how long after its moment at most.
 var cutPlans = []struct {
 	name   string
 	plan   work.Plan
 	within time.Duration
 }{
-	{"load", work.Plan{}, 400 * time.Millisecond},
-	{"build", work.Plan{Every: 1, Steps: []string{work.Build}}, 1500 * time.Millisecond},
-	{"maintain", work.Plan{Every: 1, Steps: []string{work.Maintain}}, 600 * time.Millisecond},
-	{"compact", work.Plan{Every: 2, Steps: []string{work.Compact, work.Reorder}}, 500 * time.Millisecond},
+	{"load", work.Plan{}, 50 * time.Millisecond},
+	{"build", work.Plan{Every: 1, Steps: []string{work.Build}}, 300 * time.Millisecond},
+	{"maintain", work.Plan{Every: 1, Steps: []string{work.Maintain}}, 100 * time.Millisecond},
+	{"compact", work.Plan{Every: 2, Steps: []string{work.Compact, work.Reorder}}, 100 * time.Millisecond},
 }
 
 // powerCuts cuts the power of a file system under a writing process.
@@ -155,19 +155,21 @@ func powerCuts(ctx context.Context, e *env) (t totals, err error) {
 	return t, nil
 }
 
-// cutOnce runs a writer on a volume, cuts the power a random time after it is
-// ready, kills the writer, and mounts the volume again.
-func cutOnce(ctx context.Context, e *env, v *volume, w writing, after time.Duration) (*written, error) {
-	c, err := e.write(ctx, w)
+// cutOnce runs a writer on a volume, cuts the power at a moment, kills the
+// writer, and mounts the volume again.
+func cutOnce(ctx context.Context, e *env, v *volume, w writing, at moment) (*written, error) {
+	ctx, cancel := context.WithTimeout(ctx, momentLimit)
+	defer cancel()
+	c, err := e.write(ctx, w, at)
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case <-c.ready:
+	case <-c.reached:
 	case err := <-c.done:
-		return nil, fmt.Errorf("the writer ended before it began: %w", err)
+		return nil, fmt.Errorf("the writer ended, or was ended after %v, before its moment (%v): %w", momentLimit, at, errors.Join(err, ctx.Err()))
 	}
-	time.Sleep(after)
+	time.Sleep(at.delay)
 	c.doomed.Store(true)
 	err = v.cut()
 	_ = c.cmd.Process.Kill() // it may have died of the cut
@@ -196,8 +198,12 @@ func cuts(ctx context.Context, e *env, v *volume, rng *rand.Rand, n int, t *tota
 			known, built = 0, false
 		}
 		w.Plan = what.plan
-		after := time.Duration(rng.Int64N(int64(what.within)))
-		c, err := cutOnce(ctx, e, v, w, after)
+		at := newMoment(rng, i, what.within)
+		at.step = i%len(cutPlans) > 0 && i/len(cutPlans)%2 == 0
+		if i%8 == 0 {
+			at.acks = 0 // its creation
+		}
+		c, err := cutOnce(ctx, e, v, w, at)
 		if err != nil {
 			return fmt.Errorf("cut %d (%s): %w", i, what.name, err)
 		}
@@ -212,9 +218,9 @@ func cuts(ctx context.Context, e *env, v *volume, rng *rand.Rand, n int, t *tota
 			err = mustHaveIndexes(w)
 		}
 		if err != nil {
-			return fmt.Errorf("cut %d (%s, after %v): %w", i, what.name, after, err)
+			return fmt.Errorf("cut %d (%s, after %v): %w", i, what.name, at, err)
 		}
-		e.log.Printf("%s: cut %d (%s) after %v: %d batches acknowledged, %d found, steps %v", v.at, i, what.name, after, acked, found, c.steps)
+		e.log.Printf("%s: cut %d (%s) after %v: %d batches acknowledged, %d found, steps %v", v.at, i, what.name, at, acked, found, c.steps)
 		t.add("unacknowledged", found-acked)
 		known = found
 		if i%8 == 7 || i == n-1 {
@@ -246,7 +252,7 @@ func controlCuts(ctx context.Context, e *env, v *volume, rng *rand.Rand, n int, 
 	lost := 0
 	for i := range n {
 		w := writing{Path: filepath.Join(v.at, fmt.Sprintf("control-%d.anndb", i)), Script: work.Default(e.seed), NoSync: true}
-		c, err := cutOnce(ctx, e, v, w, 300*time.Millisecond+time.Duration(rng.Int64N(int64(300*time.Millisecond))))
+		c, err := cutOnce(ctx, e, v, w, moment{acks: 8 + rng.IntN(8)})
 		if err != nil {
 			return fmt.Errorf("control cut %d: %w", i, err)
 		}

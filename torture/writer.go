@@ -47,9 +47,9 @@ func writer(args []string) error {
 
 // written is a writer child that runs, and what it has said.
 type written struct {
-	cmd   *exec.Cmd
-	ready chan struct{} // closed when it is about to open the file
-	done  chan error    // gets what became of it
+	cmd     *exec.Cmd
+	reached chan struct{} // closed at the moment that was asked for
+	done    chan error    // gets what became of it
 	// Once doomed is set, an error of the child is no news.
 	doomed atomic.Bool
 	// What follows may be read after done.
@@ -57,25 +57,32 @@ type written struct {
 	steps   map[string]int
 }
 
-// write starts a writer child.
-func (e *env) write(ctx context.Context, w writing) (*written, error) {
+// write starts a writer child that tells when a moment has come.
+func (e *env) write(ctx context.Context, w writing, at moment) (*written, error) {
 	text, err := json.Marshal(w)
 	if err != nil {
 		return nil, err
 	}
-	out := &written{cmd: e.child(ctx, "write", string(text)), ready: make(chan struct{}), done: make(chan error, 1), batches: -1, steps: map[string]int{}}
+	out := &written{cmd: e.child(ctx, "write", string(text)), reached: make(chan struct{}), done: make(chan error, 1), batches: -1, steps: map[string]int{}}
 	go func() {
+		reached := false
 		err := lines(out.cmd, func(line string) error {
 			step, ok := strings.CutPrefix(line, "step ")
+			now := at.begins()
 			switch {
 			case line == "ready":
-				close(out.ready)
 			case ok:
 				out.steps[step]++
+				now = at.passed(true)
 			default:
 				if _, err := fmt.Sscanf(line, "batch %d", &out.batches); err != nil {
 					return fmt.Errorf("line %q: %w", line, err)
 				}
+				now = at.passed(false)
+			}
+			if now && !reached {
+				reached = true
+				close(out.reached)
 			}
 			return nil
 		})

@@ -84,6 +84,8 @@ func DecodeManifest(b []byte, kindOf func(name string) kind.Kind) (*kind.Manifes
 		err = errors.New("row count")
 	case i.TrainingPoints < 0 || int64(i.TrainingPoints) > math.MaxUint32:
 		err = errors.New("training points")
+	case i.Bytes == nil: // maintenance writes to it
+		err = errors.New("sizes of sections")
 	case !(i.Reached >= 0 && i.Reached <= 1):
 		err = errors.New("share of rows reached")
 	default:

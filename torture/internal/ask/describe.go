@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
 )
 
 // Collection is what there is to ask about a collection. It can be stored as
@@ -18,6 +19,7 @@ import (
 type Collection struct {
 	Name          string
 	Sparse, Named bool
+	Metric        vector.Metric
 	Live          int
 	Keys          [][]byte
 	Labels        []string
@@ -30,10 +32,20 @@ type Index struct {
 	Name               string
 	Kind               string
 	Members, Partition bool
+	Tuned              bool // a forest with measured settings
+}
+
+// Asked are the parts of the queries that suit the collection.
+func (c *Collection) Asked() []db.Query {
+	var out []db.Query
+	for _, q := range c.Queries {
+		out = append(out, c.asked(q))
+	}
+	return out
 }
 
 func describe(i db.IndexInfo) Index {
-	x := Index{Name: i.Name, Kind: i.Kind}
+	x := Index{Name: i.Name, Kind: i.Kind, Tuned: i.Curve != nil}
 	switch o := i.Options.(type) {
 	case *db.Forest:
 		x.Members = o.Members
@@ -52,7 +64,7 @@ func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collect
 	var out []Collection
 	for i, info := range s.Collections() {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
-		c := Collection{Name: info.Name, Sparse: info.Sparse, Named: info.Named, Live: info.Live}
+		c := Collection{Name: info.Name, Sparse: info.Sparse, Named: info.Named, Metric: info.Metric, Live: info.Live}
 		all, err := s.Collection(info.Name).Labels()
 		if err != nil {
 			return nil, err

@@ -18,13 +18,16 @@ import (
 
 // caller makes the calls on one file.
 type caller struct {
-	w     *watch
-	ctx   context.Context
-	dir   string
-	path  string // of the mutant, which no call changes
-	name  string
-	rng   *rand.Rand
-	asked []ask.Question
+	w      *watch
+	ctx    context.Context
+	dir    string
+	path   string // of the mutant, which no call changes
+	name   string
+	rng    *rand.Rand
+	mutant Mutant
+	did    did
+	colls  []ask.Collection
+	asked  []ask.Question
 }
 
 // crashes are what errors say that a crash was turned into.
@@ -41,6 +44,7 @@ func (c *caller) call(name string, f func() error) (err error) {
 		}
 	}()
 	if err = f(); err != nil {
+		c.did.Errors++
 		c.note(name, err.Error())
 	}
 	return err
@@ -126,7 +130,7 @@ func (c *caller) again(name string, f func(d *db.DB) error) {
 func (c *caller) opened(path string, f func(d *db.DB)) {
 	var d *db.DB
 	err := c.call("open", func() (err error) {
-		d, err = db.Open(path, &db.Options{Sync: db.Off, MapReserve: 1 << 30, Maintenance: &db.Maintenance{Manual: true}})
+		d, err = db.Open(path, &db.Options{Sync: db.Off, MapReserve: 1 << 30, SampleQueries: sampled, Maintenance: &db.Maintenance{Manual: true}})
 		return err
 	})
 	if err != nil {
@@ -153,6 +157,9 @@ func (c *caller) read(d *db.DB) {
 		}
 	}
 	if c.rng.IntN(2) == 0 {
+		c.answers(s)
+	}
+	if c.rng.IntN(2) == 0 {
 		_ = c.call("check", func() error { return d.Check(c.ctx, func(p *db.CorruptError) { c.note("check", p.Error()) }) })
 	}
 	_ = c.call("stats", func() error { _, err := d.Stats(); return err })
@@ -169,8 +176,27 @@ func (c *caller) read(d *db.DB) {
 	}
 }
 
-// write changes rows, and lets indexes follow.
+// sampled is the number of queries that a database keeps, for maintenance to measure settings by.
+const sampled = 100
+
+// write changes rows, and lets indexes follow, those that are tuned with queries of users.
 func (c *caller) write(d *db.DB) {
+	for i := range c.colls {
+		coll := &c.colls[i]
+		for _, x := range coll.Indexes {
+			if !x.Tuned || c.rng.IntN(2) == 0 {
+				continue
+			}
+			queries := coll.Asked()
+			for i := range sampled {
+				q := queries[i%len(queries)]
+				_ = c.call("sampled query", func() error {
+					_, err := d.Collection(coll.Name).Search(c.ctx, q, &db.SearchOptions{Index: x.Name})
+					return err
+				})
+			}
+		}
+	}
 	_ = c.call("update", func() error { return put(c.ctx, d, c.name, allRows, allRows+5) })
 	_ = c.call("maintain", func() error { _, err := d.Maintain(c.ctx, 0); return err })
 	if c.rng.IntN(3) == 0 {

@@ -48,16 +48,16 @@ func Child(args []string) error {
 	debug.SetTraceback("single")
 	w := &watch{limit: t.Limit}
 	go w.run()
-	asked := map[string][]ask.Question{}
+	known := map[string][]ask.Collection{}
 	for _, name := range Names {
-		q, err := questions(filepath.Join(t.Sound, name))
+		colls, err := describe(filepath.Join(t.Sound, name))
 		if err != nil {
 			return err
 		}
-		asked[name] = q
+		known[name] = colls
 	}
 	for i := t.From; i < t.To; i++ {
-		if err := one(&t, w, asked, i); err != nil {
+		if err := one(&t, w, known, i); err != nil {
 			return fmt.Errorf("mutant %d: %w", i, err)
 		}
 	}
@@ -67,23 +67,22 @@ func Child(args []string) error {
 	return nil
 }
 
-// questions lists what there is to ask of a sound file.
-func questions(path string) (q []ask.Question, err error) {
+// describe lists what there is to ask of a sound file.
+func describe(path string) (colls []ask.Collection, err error) {
 	d, err := db.Open(path, &db.Options{ReadOnly: true, MustExist: true})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	err = d.View(func(s *db.Snapshot) error {
-		colls, err := ask.Describe(s, 1, 3, 2, 2)
-		q = ask.Questions(colls)
+		colls, err = ask.Describe(s, 1, 3, 2, 2)
 		return err
 	})
-	return q, err
+	return colls, err
 }
 
 // one makes mutant i, or asks all sound files if i is negative.
-func one(t *Task, w *watch, asked map[string][]ask.Question, i int) error {
+func one(t *Task, w *watch, known map[string][]ask.Collection, i int) error {
 	names := Names
 	if i >= 0 {
 		names = Names[i%len(Names):][:1]
@@ -95,14 +94,15 @@ func one(t *Task, w *watch, asked map[string][]ask.Question, i int) error {
 		if err = errors.Join(err, os.WriteFile(path, data, 0o600)); err != nil {
 			return err
 		}
-		what := "unchanged"
+		mutant := Mutant{What: "unchanged"}
 		if i >= 0 {
-			if what, err = Mutate(path, rng); err != nil {
+			if mutant, err = Mutate(path, rng); err != nil {
 				return err
 			}
 		}
-		w.say("mutant", "%d of %s: %.400s", i, name, what)
-		c := &caller{w: w, ctx: context.Background(), dir: t.Dir, path: path, name: name, rng: rng, asked: asked[name]}
+		w.say("mutant", "%d of %s: %.400s", i, name, mutant.What)
+		c := &caller{w: w, ctx: context.Background(), dir: t.Dir, path: path, name: name, rng: rng, mutant: mutant, colls: known[name],
+			asked: ask.Questions(known[name])}
 		rounds := 1
 		if i < 0 {
 			rounds = 8 // so that every call is made
@@ -110,6 +110,7 @@ func one(t *Task, w *watch, asked map[string][]ask.Question, i int) error {
 		for range rounds {
 			c.all()
 		}
+		w.say("did", "%d %d %d", c.did.Answered, c.did.Compared, c.did.Errors)
 		debug.FreeOSMemory()
 	}
 	return nil

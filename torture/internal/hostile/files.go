@@ -14,7 +14,7 @@ import (
 )
 
 // Names are the files that mutants are made of.
-var Names = []string{"dense", "sparse", "labels"}
+var Names = []string{"dense", "sparse", "labels", "tuned", "sketches"}
 
 // Make makes the sound files in a directory.
 func Make(ctx context.Context, dir string) error {
@@ -72,8 +72,10 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	if err := change(ctx, d, name, 1); err != nil {
 		return err
 	}
-	err = d.Compact(ctx)
-	return err
+	if err := d.Compact(ctx); err != nil {
+		return err
+	}
+	return fixCurves(ctx, d)
 }
 
 // collection is one of a file's.
@@ -82,35 +84,53 @@ type collection struct {
 	dim     int // 0 for sparse ones
 	metric  vector.Metric
 	named   bool
+	times   int // rows for one of other collections
 	indexes map[string]db.IndexOptions
 }
 
 var collections = map[string][]collection{
 	"dense": {
-		{"l2", 12, vector.L2, false, map[string]db.IndexOptions{
+		{"l2", 12, vector.L2, false, 1, map[string]db.IndexOptions{
 			"kd": &db.Forest{Tuning: db.Off, Seed: 1, Learner: "kd", Quantize: true, Members: true},
 			"rp": &db.Forest{Tuning: db.Off, Seed: 1, Learner: "rp", Trees: 3, Lists: db.Off, Sketches: db.Off},
 			"rf": &db.Forest{Tuning: db.Off, Seed: 1, Learner: "rf", Trees: 2},
 		}},
-		{"cosine", 6, vector.Cosine, false, map[string]db.IndexOptions{"pca": &db.Forest{Tuning: db.Off, Seed: 1, Learner: "pca"}}},
-		{"product", 5, vector.InnerProduct, false, map[string]db.IndexOptions{"kd": &db.Forest{Tuning: db.Off, Seed: 1}}},
-		{"long", 12000, vector.L2, false, nil},
+		{"cosine", 6, vector.Cosine, false, 1, map[string]db.IndexOptions{"pca": &db.Forest{Tuning: db.Off, Seed: 1, Learner: "pca"}}},
+		{"product", 5, vector.InnerProduct, false, 1, map[string]db.IndexOptions{"kd": &db.Forest{Tuning: db.Off, Seed: 1}}},
+		{"long", 12000, vector.L2, false, 1, nil},
 	},
 	"sparse": {
-		{"counts", 0, 0, false, map[string]db.IndexOptions{"p": &db.Postings{Partition: true, M: 3}}},
-		{"words", 0, 0, true, map[string]db.IndexOptions{"p": nil}},
-		{"wide", 0, 0, false, map[string]db.IndexOptions{"p": &db.Postings{Partition: true}}},
+		{"counts", 0, 0, false, 1, map[string]db.IndexOptions{"p": &db.Postings{Partition: true, M: 3}}},
+		{"words", 0, 0, true, 1, map[string]db.IndexOptions{"p": nil}},
+		{"wide", 0, 0, false, 1, map[string]db.IndexOptions{"p": &db.Postings{Partition: true}}},
 	},
 	"labels": {
-		{"counts", 0, 0, false, map[string]db.IndexOptions{
+		{"counts", 0, 0, false, 1, map[string]db.IndexOptions{
 			"lcif": &db.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 5, Lambda: 0.5}},
 			"at":   (*db.AT)(&small),
 			"pt":   (*db.PT)(&small),
+			"2nd":  &db.LCIF{Weight: "none", Params: &lcif.Params{K: 5, Lambda: 0.5, SecondOrder: 0.5}},
+			"cv":   &db.LCIF{Folds: 2},
 		}},
-		{"dense", 6, vector.Cosine, false, map[string]db.IndexOptions{
+		{"dense", 6, vector.Cosine, false, 1, map[string]db.IndexOptions{
 			"kd":   &db.Forest{Tuning: db.Off, Seed: 1},
 			"lcif": &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 5, Lambda: 0.5}},
 			"sbt":  (*db.SBT)(&small),
+		}},
+	},
+	"tuned": {
+		{"l2", 12, vector.L2, false, 3, map[string]db.IndexOptions{"kd": &db.Forest{Seed: 1, Holdout: 30, Quantize: true, Members: true}}},
+		{"product", 6, vector.InnerProduct, false, 2, map[string]db.IndexOptions{"rp": &db.Forest{Seed: 1, Holdout: 20, Learner: "rp"}}},
+	},
+	"sketches": {
+		{"groups", 40, vector.L2, false, 3, map[string]db.IndexOptions{
+			"128": &db.Forest{Tuning: db.Off, Seed: 1, SketchBytes: 128},
+			"192": &db.Forest{Tuning: db.Off, Seed: 1, SketchBytes: 192, Coordinates: 8},
+			"any": &db.Forest{Tuning: db.Off, Seed: 1, Coordinates: 8},
+		}},
+		{"cosine", 9, vector.Cosine, false, 1, map[string]db.IndexOptions{
+			"256": &db.Forest{Tuning: db.Off, Seed: 1, SketchBytes: 256},
+			"64":  &db.Forest{Tuning: db.Off, Seed: 1, SketchBytes: 64},
 		}},
 	},
 }
@@ -121,7 +141,7 @@ var small = db.TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4
 func put(ctx context.Context, d *db.DB, name string, from, to int) error {
 	return d.Update(ctx, func(b *db.Tx) error {
 		for _, c := range collections[name] {
-			for i := from; i < to; i++ {
+			for i := from * c.times; i < to*c.times; i++ {
 				if c.dim > 1000 && i%50 != 0 {
 					continue // each row is a chunk
 				}
@@ -129,6 +149,7 @@ func put(ctx context.Context, d *db.DB, name string, from, to int) error {
 					return err
 				}
 			}
+			from := from * c.times
 			for i := 7; i < from && c.dim < 1000; i += 31 {
 				if err := b.Collection(c.name).Delete(key((i + from) % from)); err != nil && !errors.Is(err, db.ErrNotFound) {
 					return err
@@ -143,7 +164,7 @@ func put(ctx context.Context, d *db.DB, name string, from, to int) error {
 func change(ctx context.Context, d *db.DB, name string, from int) error {
 	return d.Update(ctx, func(b *db.Tx) error {
 		for _, c := range collections[name] {
-			for i := from; i < allRows; i += 9 {
+			for i := from; i < allRows*c.times; i += 9 {
 				labels := []string{fmt.Sprint("l", (i+1)%3)}
 				err := errors.Join(b.Collection(c.name).SetLabels(key(i), labels...),
 					b.Collection(c.name).SetPayload(key(i), fmt.Append(nil, "changed ", i)))
@@ -167,7 +188,11 @@ func row(c collection, i int) db.Row {
 		r.Labels = append(r.Labels, fmt.Sprint("m", i%5))
 	}
 	for range c.dim {
-		r.Vector = append(r.Vector, float32(rng.IntN(200))+rng.Float32()*float32(i%2))
+		x := float32(rng.IntN(200)) + rng.Float32()*float32(i%2)
+		if c.name == "groups" { // rows with near numbers are near each other
+			x = x/10 + float32(i/64*30)
+		}
+		r.Vector = append(r.Vector, x)
 	}
 	if c.dim > 0 {
 		return r

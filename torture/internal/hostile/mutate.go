@@ -27,30 +27,39 @@ type mutator struct {
 	rng   *rand.Rand
 	pairs []pair
 	blob  []int // places in pairs of blocks, by importance: see weigh
+	kinds map[codec.Kind]bool
+	names bool // an entry of a dictionary of features was changed
 }
 
-// Mutate changes a few things in the file at path, as the random numbers say, and
-// returns what in words.
-func Mutate(path string, rng *rand.Rand) (what string, err error) {
+// Mutant is what was changed in a file.
+type Mutant struct {
+	What  string              // in words
+	Kinds map[codec.Kind]bool // of the blocks that were written or removed
+	Names bool                // an entry of a dictionary of features was changed
+}
+
+// Mutate changes a few things in the file at path, as the random numbers say.
+func Mutate(path string, rng *rand.Rand) (out Mutant, err error) {
 	b, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
-		return "", err
+		return out, err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	err = b.Update(func(tx *bbolt.Tx) error {
-		m := &mutator{rng: rng}
+		m := &mutator{rng: rng, kinds: map[codec.Kind]bool{}}
 		if err := m.read(tx); err != nil {
 			return err
 		}
 		for i := range 1 + rng.IntN(3)*rng.IntN(2) {
 			if i > 0 {
-				what += "; "
+				out.What += "; "
 			}
-			what += m.change(tx)
+			out.What += m.change(tx)
 		}
+		out.Kinds, out.Names = m.kinds, m.names
 		return nil
 	})
-	return what, err
+	return out, err
 }
 
 // read lists what there is.
@@ -101,6 +110,7 @@ func (m *mutator) change(tx *bbolt.Tx) string {
 	how := ""
 	switch r := m.rng.IntN(20); {
 	case r == 0:
+		m.touch(p.key)
 		_ = tx.Bucket([]byte(p.bucket)).Delete(p.key)
 		return what + ": removed"
 	case r == 1:
@@ -129,7 +139,14 @@ func (m *mutator) change(tx *bbolt.Tx) string {
 	return fmt.Sprintf("%s: %s %s", what, how, forged)
 }
 
+// touch notes that the block of a key was written or removed.
+func (m *mutator) touch(key []byte) {
+	_, kind, _ := codec.ParseKey(key)
+	m.kinds[kind] = true
+}
+
 func (m *mutator) put(tx *bbolt.Tx, bucket string, key, value []byte) {
+	m.touch(key)
 	// A key that bbolt refuses is no mutant.
 	_ = tx.Bucket([]byte(bucket)).Put(key, value)
 }
@@ -148,7 +165,7 @@ func (m *mutator) otherKey(key []byte) []byte {
 	case 1:
 		object = uint64(1 + m.rng.IntN(20))
 	case 2:
-		kind = codec.Kind(m.rng.IntN(28))
+		kind = codec.Kind(m.rng.IntN(int(codec.KindCenters) + 2)) // and one that does not exist
 	default:
 		chunk = uint32(m.number(uint64(chunk)))
 	}
@@ -266,19 +283,44 @@ func (m *mutator) entry(tx *bbolt.Tx) string {
 	}
 	p := all[m.rng.IntN(len(all))]
 	b := tx.Bucket([]byte(p.bucket))
+	m.names = m.names || p.bucket == "features"
 	if m.rng.IntN(5) == 0 {
 		_ = b.Delete(p.key)
 		return fmt.Sprintf("%s %q: removed", p.bucket, p.key)
 	}
-	if len(p.value) != 12 {
+	old, ok := entryNumber(p)
+	if !ok { // that of a feature's number
 		_ = b.Put(p.key, append(p.value, 'x'))
 		return fmt.Sprintf("%s %q: longer", p.bucket, p.key)
 	}
-	n := m.number(binary.BigEndian.Uint64(p.value))
-	v := binary.BigEndian.AppendUint64(nil, n)
-	sum := crc32.Update(crc32.Update(crc32.Checksum([]byte(p.bucket), castagnoli), castagnoli, p.key), castagnoli, v)
-	_ = b.Put(p.key, binary.BigEndian.AppendUint32(v, sum))
-	return fmt.Sprintf("%s %q: number %d", p.bucket, p.key, n)
+	n := m.number(old)
+	if other, ok := entryNumber(all[m.rng.IntN(len(all))]); ok && m.rng.IntN(2) == 0 {
+		n = other
+	}
+	if m.rng.IntN(6) == 0 { // another name for the number
+		p.key = append(p.key[:len(p.key):len(p.key)], 'x')
+		n = old
+	}
+	_ = b.Put(p.key, entryValue(p.bucket, p.key, n))
+	return fmt.Sprintf("%s %q: number %d, was %d", p.bucket, p.key, n, old)
+}
+
+// entryValue is the value of an entry: a checksum, and the number without leading zeros.
+func entryValue(bucket string, key []byte, n uint64) []byte {
+	number := bytes.TrimLeft(binary.BigEndian.AppendUint64(nil, n), "\x00")
+	sum := crc32.Update(crc32.Checksum([]byte(bucket), castagnoli), castagnoli, key)
+	return append(binary.BigEndian.AppendUint32(nil, crc32.Update(sum, castagnoli, number)), number...)
+}
+
+// entryNumber is the number of an entry; ok reports whether it is one that the database reads.
+func entryNumber(p pair) (n uint64, ok bool) {
+	if len(p.value) < 4 || len(p.value) > 12 {
+		return 0, false
+	}
+	for _, b := range p.value[4:] {
+		n = n<<8 | uint64(b)
+	}
+	return n, bytes.Equal(p.value, entryValue(p.bucket, p.key, n))
 }
 
 // node is a value in a JSON text, and where it is.
@@ -301,14 +343,21 @@ func (m *mutator) json(data []byte) ([]byte, string) {
 	if len(nodes) == 0 {
 		return data, "nothing"
 	}
-	x := nodes[m.rng.IntN(len(nodes))]
-	now := m.value(x.get(), nodes)
-	x.set(now)
+	how := ""
+	if m.rng.IntN(3) == 0 {
+		how = m.structure(root)
+	}
+	if how == "" {
+		x := nodes[m.rng.IntN(len(nodes))]
+		now := m.value(x.get(), nodes)
+		x.set(now)
+		how = fmt.Sprintf("%s is %.60s", x.path, fmt.Sprint(now))
+	}
 	out, err := json.Marshal(root)
 	if err != nil {
 		return data, "nothing"
 	}
-	return out, fmt.Sprintf("%s is %.60s", x.path, fmt.Sprint(now))
+	return out, how
 }
 
 // collect lists the values below one.

@@ -155,15 +155,15 @@ func (s Script) Run(ctx context.Context, d *db.DB, p Plan, acked func(batches in
 	if err != nil {
 		return err
 	}
-	for taken := 0; p.Until == 0 || n < p.Until; {
+	for p.Until == 0 || n < p.Until {
 		if err := s.Apply(ctx, d, n); err != nil {
 			return err
 		}
 		n++
 		acked(n, "")
 		if p.Every > 0 && n%p.Every == 0 {
-			step := p.Steps[taken%len(p.Steps)]
-			taken++
+			// By the number of batches, so that a file that is killed often gets all steps.
+			step := p.Steps[(n/p.Every-1)%len(p.Steps)]
 			switch err := s.Step(ctx, d, step); {
 			case errors.Is(err, budget.ErrInput):
 				// The rows of the first batches may have nothing to learn from.
