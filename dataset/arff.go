@@ -460,6 +460,9 @@ func arffHeader(in *lines, limit int) (columns []column, relation string, err er
 		if len(line) == 0 || line[0] == '%' {
 			continue
 		}
+		if err := in.src.encoded(line); err != nil {
+			return nil, "", in.bad(-1, err)
+		}
 		word, rest := cutField(line)
 		switch strings.ToLower(string(word)) {
 		case "@relation":

@@ -28,7 +28,7 @@ func TestBadFiles(t *testing.T) {
 	}{
 		{"empty", "x", nil, header(0), "empty file"},
 		{"unknown", "x", []byte{1, 2, 3, 4, 5}, header(0), "unknown binary"},
-		{"short random", "x", []byte("p\xe9\x81q,2"), header(0), "unknown binary"},
+		{"short random", "x", []byte("p\xe9\x81q,2"), header(0), "not UTF-8"},
 		{"UTF-16", "a.csv", []byte("\xff\xfe1\x00,\x002\x00"), header(0), "UTF-16"},
 		{"gzip cut", "x.gz", []byte{0x1f, 0x8b, 8}, header(0), "truncated"},
 

@@ -39,7 +39,7 @@ type delimited struct {
 	last    row // decoded last
 }
 
-func (d *delimited) text() []byte { return d.last.text }
+func (d *delimited) text() ([]byte, int64) { return d.last.text, d.last.line }
 
 // openDelimited reads csv and tsv.
 func openDelimited(s *source, o Options) (decoder, error) {
@@ -124,7 +124,7 @@ func (d *delimited) decode(rec *Record, n int64) error {
 	if r.err != nil {
 		return r.err
 	}
-	if err := d.decodeVector(rec, r); err != nil {
+	if err := d.decodeVector(rec, r, n); err != nil {
 		return d.src.badLine(n, r.line, err)
 	}
 	for _, c := range d.labels {
@@ -153,12 +153,16 @@ func (d *delimited) decode(rec *Record, n int64) error {
 }
 
 // decodeVector adds the vector of a row to rec.
-func (d *delimited) decodeVector(rec *Record, r row) (err error) {
+func (d *delimited) decodeVector(rec *Record, r row, n int64) (err error) {
 	if !d.list {
 		for _, c := range d.vector {
 			v, err := parseFinite(strings.TrimSpace(r.fields[c]))
 			if err != nil {
-				return fmt.Errorf("column %s: %w%s", d.name(c), err, d.hint(r.fields[c]))
+				hint := d.hint(r.fields[c])
+				if n == 0 && d.names != nil && hint == "" {
+					return fmt.Errorf("column %s: %w: %w", d.name(c), err, ErrColumn)
+				}
+				return fmt.Errorf("column %s: %w%s", d.name(c), err, hint)
 			}
 			rec.Vector = append(rec.Vector, v)
 		}

@@ -42,6 +42,9 @@ func (c *cells) next(record int64) ([]string, error) {
 	if err := c.split(record, line); err != nil {
 		return nil, err
 	}
+	if err := c.lines.src.encoded(c.text); err != nil {
+		return nil, c.lines.src.badLine(record, c.line, err)
+	}
 	if n := len(c.ends); c.first == 0 {
 		c.first = n
 	} else if n != c.first {

@@ -21,6 +21,12 @@ func isList(cell string) bool {
 	}
 }
 
+// isVector reports whether a cell has numbers in brackets.
+func isVector(cell string) bool {
+	_, bracketed := unbracket(strings.TrimSpace(cell))
+	return bracketed && isList(cell)
+}
+
 // unbracket removes the brackets around a list.
 func unbracket(cell string) (string, bool) {
 	for _, pair := range []string{"[]", "()", "{}"} {
@@ -62,8 +68,8 @@ func appendList(dst []float32, cell string, most int) ([]float32, error) {
 	}
 }
 
-// findList makes one column the vector, if the first record has a list there. Then no column may be left:
-// a number next to a vector of its own is more likely an attribute than a dimension.
+// findList makes one column the vector, if the first record has a list there. Then the columns that are left
+// are attributes, also numbers: next to a vector of its own these are no dimensions.
 func (d *delimited) findList(o Options) error {
 	if len(d.ahead) == 0 || d.ahead[0].err != nil {
 		return nil
@@ -94,9 +100,12 @@ func (d *delimited) findList(o Options) error {
 
 // setList makes a column of lists the vector.
 func (d *delimited) setList(c int, others []int, o Options) error {
-	if len(others) > 0 {
-		return fmt.Errorf("column %s has the vector, and column %s is neither ignored nor an attribute",
-			d.name(c), d.name(others[0]))
+	for _, other := range others {
+		if d.names == nil || d.names[other] == "" || isVector(d.ahead[0].fields[other]) {
+			return fmt.Errorf("column %s has the vector, and column %s is neither ignored nor an attribute: %w",
+				d.name(c), d.name(other), ErrColumn)
+		}
+		d.typed = append(d.typed, attributeColumn{other, Attribute{d.names[other], AnyType}})
 	}
 	d.list, d.vector = true, []int{c}
 	v, err := appendList(nil, d.ahead[0].fields[c], o.MaxDim)

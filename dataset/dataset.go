@@ -73,6 +73,10 @@ var ErrNoLabels = errors.New("which attributes are labels? " +
 var ErrMissing = errors.New("a missing value (?), and what it is read as would be a guess: " +
 	"put a number there, or leave the row out")
 
+// ErrColumn is wrapped by the error of a csv file that has a column which is no number in the first row,
+// and which no option names.
+var ErrColumn = errors.New("what is the column for?")
+
 // ErrVector is wrapped by the error of a file that has several columns of vectors.
 var ErrVector = errors.New("which column has the vectors?")
 

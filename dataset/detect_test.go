@@ -114,7 +114,9 @@ func TestListColumn(t *testing.T) {
 		o    Options
 		says string
 	}{
-		{"n,e\n7,\"[1,2]\"\n", Options{}, `column 1 ("n") is neither ignored nor an attribute`},
+		{",e\n7,\"[1,2]\"\n", Options{}, `column 1 ("") is neither ignored nor an attribute`},
+		{"n,e\n[7],\"[1,2]\"\n", Options{VectorField: "e"}, `column 1 ("n") is neither ignored nor an attribute`},
+		{"e,a\n1,x\n", Options{}, `column 2 ("a"): "x" is not a number: what is the column for?`},
 		{"a,b\n[1],[2]\n", Options{}, "which column has the vectors? Columns 1 (\"a\") and 2 (\"b\")"},
 		{"a\n[1]\n", Options{VectorField: "e"}, `no column "e"`},
 		{"e\n1 2\n3\n", Options{}, "1 values, the records before have 2"},

@@ -34,6 +34,8 @@
 //	                                                 attributes
 //	parquet  a column of lists of numbers,           -                 everything
 //	         others as in csv
+//	words  a word and its numbers, perhaps after    -                 vectors, words
+//	       a line "rows dimension"
 //	jsonl  {"key","vector","labels","attributes",    the same          everything
 //	       "expires","payload"}
 //
@@ -52,9 +54,10 @@
 // magic numbers of npy, npz, hdf5, parquet and idx; an opening brace with a quoted name for jsonl;
 // @relation, @attribute or @data for ARFF; three whole numbers in the first line,
 // and a feature in the second, for xmc. Then the name decides: .idx, -ubyte, .fvecs,
-// .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .ibin, .npy, .npz, .hdf5, .h5, .parquet, .csv, .tsv, .jsonl,
+// .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .ibin, .npy, .npz, .hdf5, .h5, .parquet, .csv, .tsv, .vec, .jsonl,
 // .ndjson, .libsvm, .svm, .svmlight, .xmc, .arff, each with or without .gz, .bz2 or .zst. Text under
-// another name is ARFF when it begins with %, libsvm when its first line has the shape of a record
+// another name is a list of word vectors (words) when its first line is a word and numbers separated by blanks,
+// or two counts before such a line, ARFF when it begins with %, libsvm when its first line has the shape of a record
 // with features, tsv when that has more tabs than commas, and csv otherwise. The vecs and bin formats
 // have no magic number, so they need their name or an explicit format. Options.Kind keeps
 // to the formats of one kind.
@@ -80,7 +83,8 @@
 // options a column headed key or id has the key, label or labels the labels,
 // payload the payload, expires the expiry (upper and lower case alike), and a column
 // headed name:type is an attribute; all others are the vector, in file order, or one of them holds it as
-// a list: numbers between brackets, or several numbers separated by spaces or commas. A label
+// a list: numbers between brackets, or several numbers separated by spaces or commas; then the others are
+// attributes. A label
 // cell is split at Options.LabelSeparator, "|" by default; empty parts are no labels.
 //
 // Under HeaderAuto the first line is a header if one of its cells is one of
@@ -89,6 +93,9 @@
 // name:type. A header
 // made of numbers only, as data frames write, cannot be distinguished from a record:
 // say HeaderPresent.
+//
+// A text whose format is detected must be UTF-8; with an explicit format keys, labels and payloads are
+// bytes. A carriage return is an error but before a line feed and between quotes.
 //
 // Blank lines are skipped, spaces around numbers do not count, a UTF-8 byte
 // order mark is dropped. A key or payload with a carriage return followed by a

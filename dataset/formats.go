@@ -22,6 +22,7 @@ const (
 	FormatParquet = "parquet" // Parquet file with a column of lists of numbers
 	FormatCSV     = "csv"     // comma-separated text
 	FormatTSV     = "tsv"     // tab-separated text, quoted like csv
+	FormatWords   = "words"   // word vectors: a word and its numbers a line, as GloVe and word2vec write them; read only
 	FormatJSONL   = "jsonl"   // one JSON object a line
 	FormatLibsvm  = "libsvm"  // "label,label feature:value feature:value" a line
 	FormatXMC     = "xmc"     // the same, everything numbered from 0, after a line "rows features labels"
@@ -88,6 +89,9 @@ func init() {
 		{
 			name: FormatTSV, dense: true, text: true, attributes: true, endings: []string{".tsv"},
 			open: openDelimited, encoder: newDelimitedEncoder,
+		},
+		{
+			name: FormatWords, dense: true, text: true, firstTells: true, endings: []string{".vec"}, open: openWords,
 		},
 		{
 			name: FormatLibsvm, sparse: true, text: true,

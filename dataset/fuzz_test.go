@@ -111,6 +111,8 @@ var (
 		"a,1,-7,2026-01-02T03:04:05.000000006Z,true,3,x y,2027-01-01\nb,2,,,,,,\n")
 	seedAttributes = []byte(`{"key":"a","vector":[1],"attributes":{"i":9223372036854775807,"f":3.0,"on":true,` +
 		`"at":{"$time":"2026-01-02T03:04:05.6+01:00"},"inf":{"$float":"-Inf"},"none":null},"expires":"2027-01-01"}` + "\n")
+	seedWords = "3 2\nthe 0.1 0.2 \n\" 1 2\na b\t-1e3 4 \n"
+	seedGloVe = ", 0.1 0.2\n. . 3 4\r\n"
 	seedJSONL = []byte("{\"key\":\"a\",\"vector\":[1,2],\"labels\":[\"x\"],\"payload\":{}}\n\n{\"key_base64\":\"/w==\",\"vector\":[3,4]}\n")
 )
 
@@ -126,6 +128,9 @@ func FuzzNPZ(f *testing.F) {
 func FuzzBvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatBvecs}, seedBvecs) }
 func FuzzIvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatIvecs}, seedFvecs) }
 func FuzzCSV(f *testing.F)   { fuzzDecoder(f, Options{Format: FormatCSV}, seedCSV, seedTyped) }
+func FuzzWords(f *testing.F) {
+	fuzzDecoder(f, Options{Format: FormatWords}, []byte(seedWords), []byte(seedGloVe))
+}
 func FuzzTSV(f *testing.F) {
 	fuzzDecoder(f, Options{Format: FormatTSV}, bytes.ReplaceAll(seedCSV, []byte(","), []byte("\t")))
 }
@@ -151,7 +156,7 @@ func FuzzFields(f *testing.F) {
 
 func FuzzDetect(f *testing.F) {
 	fuzzDecoder(f, Options{}, seedIDX, seedNPY, seedFvecs, seedCSV, seedTyped, seedJSONL, zipped(f, seedIDX), zipped(f, seedCSV), seedColumns, npzOf(f, 0, seedNPY),
-		[]byte(seedLibsvm), []byte(seedXMC), []byte(seedARFF), []byte(seedSparseJSONL))
+		[]byte(seedWords), []byte(seedGloVe), []byte(seedLibsvm), []byte(seedXMC), []byte(seedARFF), []byte(seedSparseJSONL))
 }
 
 // FuzzLabels feeds bytes to the reader of label files.

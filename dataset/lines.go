@@ -83,7 +83,7 @@ type lineDecoder struct {
 	line  []byte // the last one
 }
 
-func (d *lineDecoder) text() []byte { return d.line }
+func (d *lineDecoder) text() ([]byte, int64) { return d.line, d.lines.n }
 
 func (d *lineDecoder) next(rec *Record, n int64) error {
 	for {
@@ -98,7 +98,11 @@ func (d *lineDecoder) next(rec *Record, n int64) error {
 			return err
 		}
 		d.line = line
-		switch ok, err := d.decode(rec, line, n); {
+		ok, err := d.decode(rec, line, n)
+		if ok && err == nil {
+			err = d.lines.src.encoded(line)
+		}
+		switch {
 		case err != nil:
 			return d.lines.badRecord(n, err)
 		case ok:

@@ -65,6 +65,7 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 		}
 	}()
 	if o.Format == "" {
+		s.detected = true
 		if o.Format, err = detect(s, o); err != nil {
 			return nil, err
 		}
@@ -236,7 +237,11 @@ func (r *reader) checked(rec *Record) error {
 		return nil
 	}
 	if err := r.check(rec); err != nil {
-		return r.src.badRecord(r.place-1, -1, err)
+		f := &FormatError{Path: r.src.path, Format: r.src.format, Record: r.place - 1, Offset: -1, Err: err, Skippable: true}
+		if d, ok := r.dec.(texter); ok {
+			_, f.Line = d.text()
+		}
+		return f
 	}
 	return nil
 }
@@ -255,15 +260,15 @@ func (r *reader) rejected(err error) error {
 	}
 	var lines []byte
 	if d, ok := r.dec.(texter); ok {
-		lines = d.text()
+		lines, _ = d.text()
 	}
 	return r.reject(lines, f)
 }
 
 // texter is a decoder of a format of lines.
 type texter interface {
-	// text returns the lines of the record that was read last.
-	text() []byte
+	// text returns the lines of the record that was read last, and the number of the first of them.
+	text() (lines []byte, first int64)
 }
 
 // end checks that the side files end with the records.
@@ -351,6 +356,10 @@ func (r *reader) Close() error {
 	return err
 }
 
+// errNotUTF8 is the error of a text in Latin-1 or the like, where the format was detected.
+var errNotUTF8 = errors.New("a text that is not UTF-8: convert it (iconv -f latin1 -t utf-8), " +
+	"or name the format to take its bytes as they are")
+
 // headSize is how much of a file detection looks at.
 const headSize = 4096
 
@@ -382,6 +391,8 @@ func detect(s *source, o Options) (string, error) {
 	switch {
 	case isText(head) && (named != nil || IsText(head)):
 		return detectText(s, head, named, o)
+	case isText(head):
+		return "", s.bad(-1, 0, errNotUTF8)
 	case utf16 && (named == nil || named.text):
 		return "", s.bad(-1, 0, errors.New("a text in UTF-16: convert it to UTF-8"))
 	case named != nil:
@@ -427,6 +438,8 @@ func detectText(s *source, head []byte, named *format, o Options) (string, error
 		return FormatLibsvm, nil
 	case named != nil:
 		return named.name, nil
+	case o.Kind != Sparse && o.KeyColumn == "" && o.Separator == 0 && isWords(head):
+		return FormatWords, nil
 	case o.Kind == Sparse:
 		return "", s.badLine(-1, 1, fmt.Errorf("%.40q begins no known format of sparse records", first))
 	case bytes.Count(first, []byte("\t")) > bytes.Count(first, []byte(",")):
@@ -438,12 +451,11 @@ func detectText(s *source, head []byte, named *format, o Options) (string, error
 // isJSON reports whether text begins with a brace and a quoted name, or with an empty object, or with an
 // array of objects, which the decoder refuses by name. No other format does.
 func isJSON(text []byte) bool {
-	const blanks = " \t\r\n"
 	if rest, ok := bytes.CutPrefix(text, []byte("[")); ok {
-		text = bytes.TrimLeft(rest, blanks)
+		text = bytes.TrimLeft(rest, jsonSpace)
 	}
 	rest, ok := bytes.CutPrefix(text, []byte("{"))
-	rest = bytes.TrimLeft(rest, blanks)
+	rest = bytes.TrimLeft(rest, jsonSpace)
 	return ok && len(rest) > 0 && (rest[0] == '"' || rest[0] == '}')
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -26,11 +27,13 @@ type source struct {
 	ctx    context.Context
 	path   string
 	format string // empty until it is known
-	br     *bufio.Reader
-	offset int64       // bytes taken from br by readFull and skip
-	size   int64       // bytes of content, -1 when unknown
-	at     io.ReaderAt // the content by offset; nil if it is compressed or comes through a pipe
-	close  io.Closer
+	// detected reports whether the content says what the format is: then it is a text in UTF-8, or binary.
+	detected bool
+	br       *bufio.Reader
+	offset   int64       // bytes taken from br by readFull and skip
+	size     int64       // bytes of content, -1 when unknown
+	at       io.ReaderAt // the content by offset; nil if it is compressed or comes through a pipe
+	close    io.Closer
 }
 
 // randomAccess is a reader in memory.
@@ -200,6 +203,14 @@ func (s *source) badRecord(record, offset int64, err error) error {
 // badLine makes the error of a text file's fault.
 func (s *source) badLine(record, line int64, err error) error {
 	return &FormatError{Path: s.path, Format: s.format, Record: record, Line: line, Offset: -1, Err: err}
+}
+
+// encoded refuses bytes that are not UTF-8 in a text that was detected.
+func (s *source) encoded(text []byte) error {
+	if s.detected && !utf8.Valid(text) {
+		return errNotUTF8
+	}
+	return nil
 }
 
 // fail makes the error of a failed read in a binary file: a fault of the

@@ -21,6 +21,7 @@ const (
 	seedParts       = "3 5\n0:1 4:2\n\n2:1\n"
 	seedARFF        = "% c\n@relation 'x: -C 1'\n@attribute 'it\\'s' {0,1}\n@attribute f real\n@attribute c {r,'g h'}\n@data\n{0 1,2 'g h'}\n1,-2.5,r\n"
 	seedIris        = "@relation iris\n@attribute petal real\n@attribute class {setosa,'virgi nica'}\n@data\n1.5,setosa\n2,?\n{0 3}\n{1 'virgi nica'}\n"
+	seedWeka        = "@relation w\n@attribute a numeric\n@attribute b {p,'q r'}\n@data\n1\t'q r',\n? p % c\n{0 ?,1 ?,}\n{0\t2 1 p}\n"
 	seedSparseJSONL = "{\"key\":\"a\",\"features\":{\"x\":1,\"y\":0.5},\"labels\":[\"l\"],\"payload\":\"p\"}\n{\"key_base64\":\"/w==\",\"features\":{}}\n"
 	seedNumbered    = "{\"features\":{\"indices\":[3,1],\"values\":[1,2]}}\n{\"features\":[[1,2],[3,4]]}\n"
 )
@@ -29,7 +30,7 @@ func FuzzLibsvm(f *testing.F) {
 	fuzzSparse(f, FormatLibsvm, seedLibsvm, "1 0:1\n", "3 qid:1 1:1\n2 qid:10 1:0.2 # doc\n")
 }
 func FuzzXMC(f *testing.F)         { fuzzSparse(f, FormatXMC, seedXMC, seedParts) }
-func FuzzARFF(f *testing.F)        { fuzzSparse(f, FormatARFF, seedARFF, seedIris) }
+func FuzzARFF(f *testing.F)        { fuzzSparse(f, FormatARFF, seedARFF, seedIris, seedWeka) }
 func FuzzSparseJSONL(f *testing.F) { fuzzSparse(f, FormatJSONL, seedSparseJSONL, seedNumbered) }
 
 func FuzzSparseDetect(f *testing.F) {

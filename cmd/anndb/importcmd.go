@@ -99,6 +99,9 @@ func (c *importCmd) Run(a *app) (err error) {
 	if known != nil {
 		r.named = known.Named
 	}
+	if c.FeatureNames != "" && !r.named {
+		return usagef("--feature-names: the features of the collection have no names (a new collection has them with --named)")
+	}
 	if c.Head > 0 {
 		return c.preview(a, in, r)
 	}
@@ -111,6 +114,9 @@ func (c *importCmd) into(a *app, r *batchReader, known *db.CollectionInfo) (err 
 	first, err := r.next()
 	if err != nil {
 		return c.failed(0, err)
+	}
+	if len(first) == 0 {
+		return c.nothing(r.in)
 	}
 	newFile := !exists(c.File)
 	o := &db.Options{Timeout: a.flags.Wait, Maintenance: &db.Maintenance{Manual: true}}

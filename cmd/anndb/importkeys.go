@@ -65,6 +65,18 @@ func (c *importCmd) failed(n int, err error) error {
 	return fmt.Errorf("import %s after %d rows: %w", c.Input, n, c.readAs(err))
 }
 
+// nothing is the error of a file without a record that can be imported.
+func (c *importCmd) nothing(in *input) error {
+	what := "no records"
+	if c.Rejects != "" || c.SkipInvalid {
+		what = "no records that can be read"
+	}
+	if in.Format == dataset.FormatCSV || in.Format == dataset.FormatTSV {
+		what += " besides a line of names"
+	}
+	return badInput("%s holds %s (read as %s)", c.Input, what, in.Format)
+}
+
 // readAs adds the remedy to the error of a file's content, and which format was detected.
 func (c *importCmd) readAs(err error) error {
 	if errors.Is(err, dataset.ErrNoLabels) {
@@ -73,6 +85,9 @@ func (c *importCmd) readAs(err error) error {
 	}
 	if errors.Is(err, dataset.ErrVector) {
 		return fmt.Errorf("%w: name it with --vector-column", err)
+	}
+	if errors.Is(err, dataset.ErrColumn) {
+		return fmt.Errorf("%w (--attribute, --label-column, --payload-column or --ignore-column names it)", err)
 	}
 	if errors.Is(err, dataset.ErrMember) {
 		return fmt.Errorf("%w: choose one with --member", err)

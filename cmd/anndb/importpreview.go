@@ -23,6 +23,9 @@ func (c *importCmd) preview(a *app, in *input, r *batchReader) error {
 	if err != nil {
 		return c.failed(0, err)
 	}
+	if len(rows) == 0 {
+		return c.nothing(in)
+	}
 	info := db.CollectionInfo{Schema: db.Schema{
 		Sparse: in.Kind == dataset.Sparse, Named: r.named, Dim: in.Dim, Numbering: in.numbering(r.named),
 	}}

@@ -16,7 +16,7 @@ import (
 
 // fileFlags say how to read a file of records.
 type fileFlags struct {
-	As             string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, npz, hdf5, parquet, csv, tsv, jsonl; sparse: libsvm, xmc, arff, jsonl); detected if not given." placeholder:"FORMAT"`
+	As             string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, npz, hdf5, parquet, csv, tsv, jsonl, words; sparse: libsvm, xmc, arff, jsonl); detected if not given." placeholder:"FORMAT"`
 	Member         string   `help:"Array to read of an npz or HDF5 file; if not given, the only one, or else train, or test where queries are read." placeholder:"NAME"`
 	Key            string   `name:"key-column" help:"Column or field with the key."`
 	Vector         string   `name:"vector-column" help:"Column or field with the vector as a list of numbers; if not given, the field vector, or the csv column that holds a list." placeholder:"NAME"`
@@ -117,6 +117,7 @@ type input struct {
 	dataset.Schema // as of its beginning; vectors made of features count as Dense
 	path           string
 	to             target
+	rows           bool // the records are rows to import, not queries
 	filled         bool // features are read as vectors
 }
 
@@ -163,7 +164,7 @@ func (s source) open() (_ *input, err error) {
 	if s.rejects != nil {
 		o.Reject = s.rejects.add
 	}
-	in := &input{path: s.path, to: s.to}
+	in := &input{path: s.path, to: s.to, rows: s.rows}
 	if !s.counting {
 		o.Check = in.check
 	}
@@ -263,6 +264,11 @@ func (s source) countFeatures() (n int, err error) {
 
 // check refuses records that no collection of the kind takes.
 func (in *input) check(rec *dataset.Record) error {
+	if in.rows {
+		if err := checkRecord(rec); err != nil {
+			return err
+		}
+	}
 	for i, f := range rec.Features.Index {
 		switch v := rec.Features.Value[i]; {
 		case in.filled && int(f) >= in.Dim:
