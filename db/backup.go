@@ -98,11 +98,15 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 			defer func() { err = errors.Join(err, old.Close()) }()
 		}
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".restore-*")
+	name, err := store.Temp(path)
 	if err != nil {
 		return fail.Wrapf(fail.System(err), "restore")
 	}
-	defer os.Remove(tmp.Name()) // fails, as intended, after a rename
+	defer os.Remove(name) // fails, as intended, after a rename
+	tmp, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return fail.Wrapf(err, "restore")
+	}
 	from, err := os.Open(backup)
 	if err != nil {
 		return errors.Join(fail.Wrapf(err, "restore"), tmp.Close())
@@ -112,10 +116,10 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 	if err != nil {
 		return fail.Wrapf(fail.System(err), "restore")
 	}
-	if err := checkFile(ctx, tmp.Name()); err != nil {
+	if err := checkFile(ctx, name); err != nil {
 		return fail.Wrapf(err, "restore: copy")
 	}
-	if err := moveRestored(tmp.Name(), path, replace, old); err != nil {
+	if err := moveRestored(name, path, replace, old); err != nil {
 		return err
 	}
 	return store.SyncDir(filepath.Dir(path))

@@ -122,22 +122,19 @@ func validateOnce(path string, o Options) error {
 //
 // Errors: those of fill, bbolt and the operating system.
 func Create(path string, o Options, fill func(*bbolt.Tx) error) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	tmp, err := Temp(path)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name())
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	b, err := New(tmp.Name(), o)
+	defer os.Remove(tmp)
+	b, err := New(tmp, o)
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(b.Update(fill), b.Close()); err != nil {
 		return err
 	}
-	if err = Link(tmp.Name(), path); errors.Is(err, fs.ErrExist) {
+	if err = Link(tmp, path); errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	if err == nil && !o.NoSync {
@@ -171,11 +168,10 @@ func Link(name, path string) error {
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	// The file system may have no links.
 	if _, there := os.Lstat(path); !errors.Is(there, fs.ErrNotExist) {
-		return err
+		return fmt.Errorf("%w: %w", fs.ErrExist, err)
 	}
-	return os.Rename(name, path)
+	return os.Rename(name, path) // the file system may have no links
 }
 
 // New opens path as an empty bbolt file with our page size.

@@ -16,8 +16,8 @@ import (
 // UnknownRoom is more room than any file needs.
 const UnknownRoom = 1 << 62
 
-// Temp creates an empty file next to the file at path. It is meant to replace that file, or to
-// be removed; RemoveLeftovers removes it after a crash.
+// Temp creates an empty file next to the file at path. It is meant to replace that file, to get its
+// name, or to be removed; RemoveLeftovers removes it after a crash, also if it is a second name then.
 func Temp(path string) (name string, err error) {
 	for range 100 {
 		name = filepath.Join(filepath.Dir(path), tempName(path, rand.Uint32()))
@@ -47,22 +47,22 @@ func isTemp(path, name string) bool {
 	return err == nil && name == tempName(path, id)
 }
 
-// RemoveLeftovers removes files of Temp that a crash left. Only the process that holds the
-// file's lock makes such files, so none of them is in use.
+// RemoveLeftovers removes files of Temp that a crash left. Only the process that holds the file's lock
+// makes such files, or one that would create the file, and finds now that it exists.
 func RemoveLeftovers(path string, log *slog.Logger) {
 	dir := filepath.Dir(path)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		log.Warn("db: look for interrupted compactions", "path", path, "err", err)
+		log.Warn("db: look for leftovers of a crash", "path", path, "err", err)
 		return
 	}
 	for _, e := range entries {
 		if !e.Type().IsRegular() || !isTemp(path, e.Name()) {
 			continue
 		}
-		log.Info("db: removing what an interrupted compaction left", "path", path, "file", e.Name())
+		log.Info("db: removing what a crash left", "path", path, "file", e.Name())
 		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
-			log.Warn("db: remove an interrupted compaction", "path", path, "err", err)
+			log.Warn("db: remove what a crash left", "path", path, "err", err)
 		}
 	}
 }

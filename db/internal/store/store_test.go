@@ -378,6 +378,29 @@ func TestRemoveLeftovers(t *testing.T) {
 	}
 }
 
+// TestCreateInterrupted: what a crash leaves of a creation, a second name of the file at worst, is removed
+// when the file is opened.
+func TestCreateInterrupted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	var made string
+	must(t, Create(path, testOptions(), func(tx *bbolt.Tx) error {
+		entries, err := os.ReadDir(filepath.Dir(path))
+		if err != nil || len(entries) != 1 {
+			return fmt.Errorf("%v, %w", entries, err)
+		}
+		made = filepath.Join(filepath.Dir(path), entries[0].Name())
+		return pairs(1, "a")(tx)
+	}))
+	if err := os.Link(path, made); err != nil {
+		t.Skip(err)
+	}
+	RemoveLeftovers(path, slog.New(slog.DiscardHandler))
+	if _, err := os.Stat(made); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s: %v", made, err)
+	}
+	must(t, mustOpen(t, path, testOptions()).Replaceable(path))
+}
+
 // TestCreateExisting keeps a file that exists already.
 func TestCreateExisting(t *testing.T) {
 	path := makeFile(t, 100)
