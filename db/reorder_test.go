@@ -105,7 +105,7 @@ func TestReorder(t *testing.T) {
 	must(t, err)
 	must(t, churnKeys(d))
 	steps, err := d.Maintain(t.Context(), 0)
-	if err != nil || len(steps) != 2 {
+	if err != nil || len(steps) != 1 || steps[0].Index != "main" { // the tree stays
 		t.Errorf("%+v, %v", steps, err)
 	}
 	if err := mustCheck(d); err != nil {
