@@ -351,7 +351,11 @@ func (m *mutator) json(data []byte) ([]byte, string) {
 		x := nodes[m.rng.IntN(len(nodes))]
 		now := m.value(x.get(), nodes)
 		x.set(now)
-		how = fmt.Sprintf("%s is %.60s", x.path, fmt.Sprint(now))
+		if list, ok := now.([]any); ok { // its text may be long
+			how = fmt.Sprintf("%s is of %d elements", x.path, len(list))
+		} else {
+			how = fmt.Sprintf("%s is %.60s", x.path, fmt.Sprint(now))
+		}
 	}
 	out, err := json.Marshal(root)
 	if err != nil {
