@@ -88,7 +88,10 @@ func (m *Manager) Locked(ctx context.Context, f func() error) error {
 	case <-ctx.Done():
 		return fmt.Errorf("db: %w", ctx.Err())
 	}
-	if err := m.Writable(ctx); err != nil {
+	if err := m.open(ctx); err != nil {
+		return err
+	}
+	if err := m.File().Named(); err != nil {
 		return err
 	}
 	return f()

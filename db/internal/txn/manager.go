@@ -165,6 +165,15 @@ func (m *Manager) makeRoom(bytes int) (done func()) {
 
 // Writable returns an error if the file cannot be written to.
 func (m *Manager) Writable(ctx context.Context) error {
+	if err := m.open(ctx); err != nil || m.File().Named() == nil {
+		return err
+	}
+	// A compaction may have renamed its copy, which is not the manager's file before it ends.
+	return m.Locked(ctx, func() error { return nil })
+}
+
+// open returns an error if the file is not open for writing.
+func (m *Manager) open(ctx context.Context) error {
 	if err := fail.Context(ctx); err != nil {
 		return err
 	}
@@ -180,7 +189,7 @@ func (m *Manager) Writable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("db: %w", err)
 	}
-	return m.File().Named()
+	return nil
 }
 
 func (m *Manager) errClosed() error {
