@@ -28,9 +28,11 @@ type Maintenance struct {
 	// bytes per coordinate and 2,000 bytes, a feature of a sparse row 40 bytes. Collections get no
 	// index that takes more, or more than half of the room on the disk.
 	Memory int64
-	// Space is the share of the file in free pages above which the file is compacted, if they take
-	// 16 MiB: 0.5, 1 for never. Row numbers stay, and so do deleted rows. It needs room on the disk
-	// for two copies without the free pages. There is none on Windows.
+	// Space is the share of the file in free pages above which the file is compacted, if they take 16 MiB,
+	// and the share of deleted rows and former versions of a collection above which it is compacted
+	// without them, if they are 256: 0.5, 1 for never. The latter gives the live rows new numbers and
+	// rebuilds the indexes, as Compact does; filters made by RowFilter are then a *FilterError. It
+	// needs room on the disk for two copies without the free pages. There is none on Windows.
 	Space float64
 }
 

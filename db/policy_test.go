@@ -530,12 +530,12 @@ func padding(n int) iter.Seq2[Row, error] {
 }
 
 // TestMaintenanceCompacts: a file that is mostly free is compacted once, while snapshots are
-// held. Rows keep their numbers, also where many are deleted.
+// held. Rows keep their numbers while at most half of them are deleted.
 func TestMaintenanceCompacts(t *testing.T) {
 	b := newPolicyBed(t, Maintenance{Build: Off})
 	ctx := t.Context()
 	b.fill("dense", 0, 900)
-	for i := range 500 {
+	for i := range 450 {
 		b.delete("dense", i)
 	}
 	b.must(create(ctx, b.d, "padding", Schema{Dim: 16}))
@@ -576,6 +576,51 @@ func TestMaintenanceCompacts(t *testing.T) {
 		t.Errorf("by a filter made before: %v, %v", res.Hits, err)
 	}
 	b.clean()
+}
+
+// TestMaintenanceDropsDeletedRows: where more than half of a collection's rows are deleted, they leave the
+// file, the indexes are rebuilt, and filters of row numbers that were made before are refused. A collection
+// whose rows cannot get new numbers is not tried again.
+func TestMaintenanceDropsDeletedRows(t *testing.T) {
+	ctx := t.Context()
+	for _, space := range []float64{0, 1} {
+		b := newPolicyBed(t, Maintenance{Build: Off, Space: space})
+		b.fill("dense", 0, 900)
+		c := b.d.Collection("dense")
+		_, err := c.Build(ctx, "main", &Forest{Trees: 2, Seed: 3, Holdout: 20})
+		b.must(err)
+		for i := range 451 {
+			b.delete("dense", i)
+		}
+		filter := filterOf(t, b.d, "dense", roaring.BitmapOf(600, 700))
+		_, err = b.d.Maintain(ctx, 0)
+		b.must(err)
+		info, err := c.Info()
+		b.must(err)
+		if space == 1 {
+			b.steps("")
+			continue
+		}
+		b.steps("compact", "", "")
+		now, err := c.Info()
+		if err != nil || info.Live != 449 || now.Live != 449 || now.Rows != 449 {
+			t.Errorf("%d rows, %d live, before %d live, %v", now.Rows, now.Live, info.Live, err)
+		}
+		if x, err := c.Index("main"); err != nil || x.Rows != 449 || x.Fresh != 0 {
+			t.Errorf("index %+v, %v", x, err)
+		}
+		q := Query{Vector: make([]float32, 16)}
+		_, err = c.Search(ctx, q, &SearchOptions{Where: filter})
+		if _, ok := errors.AsType[*FilterError](err); !ok {
+			t.Errorf("by a filter made before: %v", err)
+		}
+		// Without rows the index cannot be rebuilt.
+		for i := 451; i < 900; i++ {
+			b.delete("dense", i)
+		}
+		b.steps("")
+		b.clean()
+	}
 }
 
 // TestCompactionFails: a compaction that fails is reported, and not repeated before there are

@@ -27,6 +27,8 @@ type Limits struct {
 	Rows, SparseRows uint32
 	// Free is the least number of bytes in free pages for which a file is compacted.
 	Free int64
+	// Deleted is the least number of deleted rows of a collection for which a file is compacted.
+	Deleted uint32
 	// Retry is the time after which a cancelled build or compaction is tried again, in multiples of
 	// the time that it took.
 	Retry int
@@ -34,4 +36,4 @@ type Limits struct {
 
 // DefaultLimits are the limits outside of tests. An exact scan of 4 million coordinates, which are
 // 16 MB of float32 values, takes 0.5 to 2 ms, and one of 2,000 sparse rows 0.6 to 2.5 ms.
-var DefaultLimits = Limits{Coordinates: 4e6, Rows: 1000, SparseRows: 2000, Free: 16 << 20, Retry: 9}
+var DefaultLimits = Limits{Coordinates: 4e6, Rows: 1000, SparseRows: 2000, Free: 16 << 20, Deleted: 256, Retry: 9}

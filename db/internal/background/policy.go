@@ -38,6 +38,8 @@ type policy struct {
 	// error of the last compaction.
 	floor int64
 	unfit error
+	// kept holds the numbers of deleted rows that the last compaction could not drop, by collection.
+	kept map[uint64]uint32
 	// pause is when the next build or compaction may begin.
 	pause time.Time
 }
@@ -195,14 +197,39 @@ func buildMemory(st *state.Collection) (n int64, err error) {
 	return n, err
 }
 
-// compact compacts the file if too much of it is free.
+// droppable returns the numbers of deleted rows of the collections that have too many, by collection.
+func (m *Maintainer) droppable() (found map[uint64]uint32, err error) {
+	found = map[uint64]uint32{}
+	err = m.txn.View(func(g *state.Generation) error {
+		for _, c := range g.Catalog.Collections {
+			deleted, kept := c.Rows-c.Live, m.policy.kept[c.ID]
+			indexOfNothing := c.Live == 0 && len(c.Indexes) > 0 // it could not be rebuilt
+			if deleted >= m.opts.Limits.Deleted && float64(deleted) > m.opts.Space*float64(c.Rows) &&
+				deleted > kept+kept/4 && !indexOfNothing {
+				found[c.ID] = deleted
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// compact compacts the file if too much of it is free, or if too many rows of a collection are deleted.
 func (m *Maintainer) compact(ctx context.Context, space compact.Space) (*indexing.Step, error) {
 	p := &m.policy
-	if runtime.GOOS == "windows" || float64(space.Free) <= m.opts.Space*float64(space.File) {
-		return nil, nil // Windows cannot replace an open file
+	if runtime.GOOS == "windows" { // it cannot replace an open file
+		return nil, nil
 	}
-	if space.Free < p.floor {
-		return nil, p.unfit
+	drop, err := m.droppable()
+	numbers := compact.DropDeleted
+	if len(drop) == 0 || err != nil {
+		numbers = compact.KeepNumbers
+		if err != nil || float64(space.Free) <= m.opts.Space*float64(space.File) {
+			return nil, err
+		}
+		if space.Free < p.floor {
+			return nil, p.unfit
+		}
 	}
 	if m.compactor.Disk() < 2*(space.File-space.Free) || !m.beginLarge("") {
 		return nil, nil
@@ -211,16 +238,19 @@ func (m *Maintainer) compact(ctx context.Context, space compact.Space) (*indexin
 	if !ok {
 		return nil, nil
 	}
-	sizes, err := m.compactor.Run(ctx, compact.KeepNumbers)
+	sizes, err := m.compactor.Run(ctx, numbers)
 	cancelled := ctx.Err() != nil
 	release(&err)
 	if err != nil && cancelled {
 		return nil, err
 	}
-	// A compaction that fails, or leaves free pages, is not repeated before there are more.
+	// A compaction that fails, or leaves free pages or deleted rows, is not repeated before there are more.
 	after, failed := m.compactor.Space()
 	p.floor, p.unfit = after.Free+after.Free/4+m.opts.Limits.Free, err
-	if err = errors.Join(err, failed); err != nil {
+	p.kept = nil
+	left, unread := m.droppable()
+	p.kept = left
+	if err = errors.Join(err, failed, unread); err != nil {
 		return nil, err
 	}
 	m.compactor.Log.Info("db: maintenance has compacted the file", "path", m.compactor.Path,
