@@ -149,7 +149,7 @@ func TestShell(t *testing.T) {
 	s.prompts("")
 	s.runs("cou\tpoi\t", "collection  rows\npoints         2")
 	s.runs("rows points --pre\tf\t", "key    labels  attributes\nfirst  red")
-	s.runs("search points like f\t-k 1", "query  rank  key    distance")
+	s.runs("search points like f\t-k 1", "query  rank  key         distance")
 	s.runs("rows points where label in (re\t) --limit 1", "key    labels  attributes\nfirst  red")
 	s.runs("rows points --where 'label in (re\t)'", "key    labels  attributes\nfirst  red")
 	s.types("rows points where price > 1 and label in (\t")
