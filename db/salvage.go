@@ -31,9 +31,8 @@ type SalvageReport struct {
 	Indexes    []string         // the indexes rebuilt, as collection/index
 	NotBuilt   map[string]error // the others
 	// Revived lists the collections in which deleted rows may be present again, because the record
-	// of their deletion is lost, Unnamed those without a catalog, which are named by their numbers;
-	// their metric is a guess unless it is the cosine.
-	Revived, Unnamed []string
+	// of their deletion is lost.
+	Revived []string
 	// Searched is the reason why the catalog could not be read; nil if it could. Rows were then
 	// searched for in all pages, including free ones: some may be missing or of an earlier state.
 	Searched error
@@ -49,7 +48,7 @@ type SalvageOptions struct {
 // writing and is not changed, to a new database at to, and rebuilds its indexes with their stored
 // settings. A damaged page or block loses only the rows in it. Cost: two or three passes over the
 // file; in memory the offset of every block and the key of every row. Errors: ErrExists for a file
-// at to, ErrCorrupt if there is no catalog and no row, ErrNotDatabase, ErrLocked, those of Load.
+// at to, ErrCorrupt if there is no catalog, ErrNotDatabase, ErrLocked, those of Load.
 func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r SalvageReport, err error) {
 	if err := fail.Context(ctx); err != nil {
 		return r, err
@@ -77,7 +76,7 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 	if err != nil {
 		return r, err
 	}
-	r.Searched, r.Unnamed = w.Searched, w.Unnamed
+	r.Searched = w.Searched
 	d, err := Open(to, &Options{Maintenance: &Maintenance{Manual: true}})
 	if err != nil {
 		return r, err

@@ -105,9 +105,6 @@ func (c *repairCmd) report(a *app, r *db.SalvageReport, lost *lostRows) error {
 		notes.Add(fmt.Sprintf("rows were searched for in all pages, since %s: some may be missing, "+
 			"or of an earlier state", oneLine(message(r.Searched))))
 	}
-	for _, name := range r.Unnamed {
-		notes.Add(fmt.Sprintf("collection %q: its name is lost, and its metric unless it is the cosine", name))
-	}
 	for _, name := range r.Revived {
 		notes.Add(fmt.Sprintf("collection %q: deleted rows may have come back", name))
 	}

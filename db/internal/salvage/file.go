@@ -21,20 +21,17 @@ import (
 
 // place is the position of a block in the file.
 type place struct {
-	at   int64
-	n    int
-	elem codec.Elem
-	cols uint32
+	at int64
+	n  int
 }
 
 // File holds the parts found in a damaged file.
 type File struct {
-	// Catalog is the catalog that was found, or one that was made from the rows found.
+	// Catalog is the catalog of the tree, or the latest one that was found.
 	Catalog *layout.Catalog
-	// Searched is the reason why the catalog could not be read, nil if it could. All pages were
-	// then searched, and Unnamed lists the collections for which no catalog was found.
+	// Searched is the reason why the catalog of the tree could not be read, nil if it could. All pages were
+	// then searched.
 	Searched error
-	Unnamed  []string
 
 	ctx    context.Context
 	f      *os.File
@@ -151,7 +148,7 @@ func (w *File) pair(bucket, key, value []byte, at int64) {
 			w.broken[name] = true
 			return
 		}
-		w.blocks[name+string(key)] = place{at, len(value), b.Elem, b.Cols}
+		w.blocks[name+string(key)] = place{at, len(value)}
 	case string(layout.BucketKeys), string(layout.BucketFeatures):
 		if w.pairs[name] == nil {
 			w.pairs[name] = map[string][]byte{}

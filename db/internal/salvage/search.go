@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
-	"github.com/anndb/anndb/vector"
 )
 
 // If the tree of pages is broken, or its catalog is lost, all pages are searched one by one:
@@ -74,7 +72,7 @@ func (w *File) searchBlock(b codec.Block, key, value []byte, at int64) {
 	note := func(bucket []byte) {
 		k := string(bucket) + string(key)
 		if _, ok := w.blocks[k]; !ok {
-			w.blocks[k] = place{at, len(value), b.Elem, b.Cols}
+			w.blocks[k] = place{at, len(value)}
 		}
 	}
 	object, section, chunk := codec.ParseKey(key)
@@ -120,113 +118,22 @@ func (w *File) searchChange(key, value []byte, at int64) {
 	k := string(layout.BucketTail) + string(key)
 	if x, err := layout.DecodeChange(data); err == nil && x.Revision > w.revisions[k] {
 		w.revisions[k] = x.Revision
-		w.blocks[k] = place{at: at, n: len(value)}
+		w.blocks[k] = place{at, len(value)}
 	}
 }
 
-// seen is the information about a collection that its blocks give.
-type seen struct {
-	dense, sparse bool
-	dim           uint32
-	chunks, tail  uint32 // one more than the highest number
-	cosine        bool
-}
-
-// seenObjects returns what the blocks of rows that were found show of their collections.
-func (w *File) seenObjects() map[uint64]*seen {
-	found := map[uint64]*seen{}
-	for k, p := range w.blocks {
-		object, section, n := codec.ParseKey([]byte(k[len(k)-codec.KeySize:]))
-		s := found[object]
-		if s == nil {
-			s = &seen{}
-		}
-		switch section {
-		case codec.KindRows, codec.KindTail:
-			if p.elem == codec.BytesElem {
-				s.sparse = true
-			} else {
-				s.dense, s.dim = true, p.cols
-			}
-			if section == codec.KindTail {
-				s.tail = max(s.tail, n+1)
-			} else {
-				s.chunks = max(s.chunks, n+1)
-			}
-		case codec.KindSparse:
-			s.sparse, s.chunks = true, max(s.chunks, n+1)
-		case codec.KindNorms:
-			s.cosine = true
-		default:
-			continue
-		}
-		found[object] = s
-	}
-	return found
-}
-
-// assume makes a catalog from the results of a search: the latest catalog found, with the rows
-// added since. Collections that are not in it are named by their number.
+// assume takes the latest catalog that a search has found.
 func (w *File) assume() error {
-	found := w.seenObjects()
-	w.Catalog = &layout.Catalog{}
-	if w.latest != nil {
-		w.Catalog = w.latest
+	if w.latest == nil {
+		return errors.New("no catalog was found by searching all pages either")
 	}
+	w.Catalog = w.latest
 	for _, c := range w.Catalog.Collections {
-		if s := found[c.ID]; s != nil {
-			c.Rows = max(c.Rows, s.rows(c))
-		}
 		if c.Sparse {
-			c.Dim = kind.MaxFeature + 1
+			c.Dim = kind.MaxFeature + 1 // of rows that were added later
 		}
-		delete(found, c.ID)
-	}
-	var fresh []uint64
-	for id, s := range found {
-		// An object with an older number than the catalog's that is not in the catalog had been
-		// dropped.
-		if id > w.Catalog.Object && (s.dense != s.sparse) {
-			fresh = append(fresh, id)
-		}
-	}
-	slices.Sort(fresh)
-	for _, id := range fresh {
-		s := found[id]
-		c := &layout.Collection{
-			ID: id, Name: fmt.Sprintf("collection-%d", id), Sparse: s.sparse, Dim: int(s.dim), Metric: vector.L2,
-		}
-		switch {
-		case s.sparse:
-			c.Dim, c.Metric = kind.MaxFeature+1, vector.Cosine
-			prefix := string(layout.FeatureKey(id, layout.FeatureByName, nil))
-			for k := range w.pairs[string(layout.BucketFeatures)] {
-				c.Named = c.Named || len(k) > 9 && k[:9] == prefix
-			}
-		case c.Dim < 1 || c.Dim > kind.MaxDim:
-			continue
-		case s.cosine:
-			c.Metric = vector.Cosine
-		}
-		for hasCollection(w.Catalog, c.Name) {
-			c.Name += "-found"
-		}
-		c.Rows = s.rows(c)
-		w.Catalog.Collections = append(w.Catalog.Collections, c)
-		w.Unnamed = append(w.Unnamed, c.Name)
-	}
-	if len(w.Catalog.Collections) == 0 {
-		return errors.New("no row was found by searching all pages either")
 	}
 	return nil
-}
-
-// rows returns the number of row numbers in use, as far as the blocks found show.
-func (s *seen) rows(c *layout.Collection) uint32 {
-	if uint64(s.chunks)<<c.Shift() > layout.MaxRows {
-		return s.tail
-	}
-	return max(s.tail, s.chunks<<c.Shift())
 }
 
 // laterCatalog reports whether a catalog is of a later state than another one, which may be nil.
@@ -242,12 +149,6 @@ func laterCatalog(c *layout.Catalog, than *layout.Catalog) bool {
 		return n
 	}
 	return rows(c) > rows(than)
-}
-
-// hasCollection reports whether a collection has that name.
-func hasCollection(c *layout.Catalog, name string) bool {
-	_, err := c.Find(name)
-	return err == nil
 }
 
 // searched determines which rows of a collection are live after a search.

@@ -8,14 +8,19 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
-	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/vector"
 )
 
 // FuzzSearch searches pages of any content: nothing is trusted, and what
 // is assumed of it is a catalog.
 func FuzzSearch(f *testing.F) {
-	key := codec.Key(1, codec.KindTail, 5)
-	value := rows.Format{ID: 1, Dim: 2}.EncodeOne(key[:], &rows.Row{Key: []byte("k"), Vector: []float32{1, 2}})
+	key := layout.CatalogKey
+	value, err := layout.EncodeCatalog(&layout.Catalog{Object: 9, Collections: []*layout.Collection{
+		{ID: 1, Name: "c", Dim: 2, Metric: vector.L2, Rows: 6},
+	}})
+	if err != nil {
+		f.Fatal(err)
+	}
 	leaf := make([]byte, page.HeaderSize+page.ElementSize, 4096)
 	leaf[8], leaf[10] = byte(page.Leaf), 1
 	leaf[page.HeaderSize+4], leaf[page.HeaderSize+8] = page.ElementSize, codec.KeySize
