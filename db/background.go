@@ -19,11 +19,11 @@ type Maintenance struct {
 	// CPU bounds the work to that share of one processor, 0.5, at most 1. Builds, and steps that
 	// retrain trees, are then single-threaded.
 	CPU float64
-	// Build selects whether a collection without an index that finds rows gets one, named "auto",
-	// once an exact scan takes about a millisecond (4 million coordinates and 1,000 rows, or 2,000
-	// sparse rows) and fewer than a tenth of the rows are written within Every. Searches that name
-	// no index then use it, no longer exactly.
-	Build Switch
+	// NoBuild leaves a collection without an index that finds rows as it is. Otherwise it gets one,
+	// named "auto", once an exact scan takes about a millisecond (4 million coordinates and 1,000 rows,
+	// or 2,000 sparse rows) and fewer than a tenth of the rows are written within Every. Searches that
+	// name no index then use it, no longer exactly.
+	NoBuild bool
 	// Memory bounds the memory of such a build, 2 GiB, by an estimate: a dense row takes about 16
 	// bytes per coordinate and 2,000 bytes, a feature of a sparse row 40 bytes. Collections get no
 	// index that takes more, or more than half of the room on the disk.
@@ -59,9 +59,6 @@ func (m Maintenance) resolve() (Maintenance, error) {
 		return m, fmt.Errorf("%w: maintenance builds in %d bytes of memory, compacts above a share of %g "+
 			"in free pages", fail.Option, m.Memory, m.Space)
 	}
-	if err := m.Build.check("Maintenance.Build"); err != nil {
-		return m, err
-	}
 	if m.Every < 0 || !(m.Share > 0) || !(m.CPU > 0 && m.CPU <= 1) {
 		return m, fmt.Errorf("%w: maintenance every %v, by share %g, on %g of a processor",
 			fail.Option, m.Every, m.Share, m.CPU)
@@ -85,7 +82,7 @@ var limits = background.DefaultLimits
 func (d *DB) newMaintainer() *background.Maintainer {
 	o := d.opts.Maintenance
 	return background.New(d.compactor, d.indexes, background.Options{
-		Every: o.Every, Share: o.Share, CPU: o.CPU, Build: o.Build != Off, Memory: o.Memory, Space: o.Space,
+		Every: o.Every, Share: o.Share, CPU: o.CPU, Build: !o.NoBuild, Memory: o.Memory, Space: o.Space,
 		Auto:   func(coll string) (kind.Options, error) { return d.request(coll, &Auto{}) },
 		Limits: limits,
 	})

@@ -18,7 +18,7 @@ import (
 // index while it is open, not while it is paused, and Close ends the work.
 func TestBackground(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Sync: Off, Maintenance: &Maintenance{Every: time.Millisecond, Share: 0.05, CPU: 1}})
+	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true, Maintenance: &Maintenance{Every: time.Millisecond, Share: 0.05, CPU: 1}})
 	must(t, err)
 	if _, err := d.Create(ctx, "s", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestBackground(t *testing.T) {
 		t.Error(err)
 	}
 	for _, bad := range []Maintenance{
-		{Every: -1}, {Share: -1}, {CPU: 2}, {Build: "always"}, {Memory: -1}, {Space: 2}, {Space: -1},
+		{Every: -1}, {Share: -1}, {CPU: 2}, {Memory: -1}, {Space: 2}, {Space: -1},
 	} {
 		if _, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Maintenance: &bad}); !errors.Is(err, fail.Option) {
 			t.Errorf("%+v: %v", bad, err)
@@ -138,7 +138,7 @@ func TestRelearnOvertaken(t *testing.T) {
 		}, []uint64{7}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := openTemp(t, &Options{Sync: Off})
+			d := openTemp(t, &Options{NoSync: true})
 			coll, err := d.Create(t.Context(), "c", Schema{Dim: 2})
 			must(t, err)
 			put := func(from, to int) {

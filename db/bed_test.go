@@ -55,7 +55,7 @@ func newBed(t testing.TB, metric vector.Metric, dim int) *bed {
 
 func (b *bed) open() {
 	b.t.Helper()
-	d, err := db.Open(b.path, &db.Options{Sync: db.Off})
+	d, err := db.Open(b.path, &db.Options{NoSync: true})
 	b.must(err)
 	b.d = d
 }
@@ -272,7 +272,7 @@ type learner struct {
 func (l learner) in(o db.Forest, dim int) *db.Forest {
 	o.Learner, o.Coordinates = string(l.kind), max(0, min(l.rotate, dim))
 	if l.rotate < 0 {
-		o.Rotation = db.Off
+		o.NoRotation = true
 	}
 	return &o
 }
@@ -289,10 +289,10 @@ var learners = []learner{
 // each is met by each metric and by several learners.
 var extras = []db.Forest{
 	{},
-	{Sketches: db.Off, Lists: db.Off},
+	{NoSketches: true, NoLists: true},
 	{SketchBytes: 128, ListNeighbors: 5, LeafNeighbors: 8, Members: true},
-	{Quantize: true, Sketches: db.Off},
-	{Members: true, Tables: db.Off, SketchBytes: 64},
+	{Quantize: true, NoSketches: true},
+	{Members: true, NoTables: true, SketchBytes: 64},
 	{Quantize: true, ListNeighbors: 30, Members: true, LeafNeighbors: 20},
-	{MinVotes: 2, Depth: 5, Lists: db.Off},
+	{MinVotes: 2, Depth: 5, NoLists: true},
 }

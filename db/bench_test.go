@@ -15,7 +15,7 @@ func BenchmarkSearch(b *testing.B) {
 	const n, dim = 20000, 64
 	bed := newBed(b, vector.L2, dim)
 	bed.put("a", mixture(1, n, dim))
-	bed.build("x", &db.Forest{Tuning: db.Off, Members: true, Quantize: true})
+	bed.build("x", &db.Forest{NoTune: true, Members: true, Quantize: true})
 	queries := mixture(2, 512, dim)
 	for _, c := range []struct {
 		name string

@@ -26,7 +26,7 @@ import (
 // uses is parameters that make use of everything an index was built with.
 func uses(o *db.Forest) *query.Params {
 	p := &query.Params{Sketch: true, Quant: true, Hops: 1, R: 150, Rerank: 60}
-	if o.Tables == db.Off {
+	if o.NoTables {
 		p.Method = query.Voting
 	}
 	if o.Learner == "kd-chrono" {
@@ -49,7 +49,7 @@ func TestBuildKinds(t *testing.T) {
 				continue
 			}
 			o := l.in(extras[at%len(extras)], dim)
-			o.Seed, o.Tuning = uint64(100+at), db.Off
+			o.Seed, o.NoTune = uint64(100+at), true
 			name := fmt.Sprintf("%v/%s_rotate%d_extra%d", metric, l.kind, l.rotate, at%len(extras))
 			at++
 			t.Run(name, func(t *testing.T) {
@@ -155,12 +155,12 @@ func (b *bed) checkInfo(info db.IndexInfo, o *db.Forest, covered int) {
 		t.Errorf("index is %q over %d rows from %d points, curve %v, created %v", info.Name, info.Rows, info.TrainingPoints, info.Curve, info.Created)
 	}
 	got, trees := info.Options.(*db.Forest), 2
-	sketched, listed, tables := o.Sketches != db.Off, o.Lists != db.Off, o.Tables != db.Off
+	sketched, listed, tables := !o.NoSketches, !o.NoLists, !o.NoTables
 	if !sketched || !listed || !tables {
 		trees = 16
 	}
 	if info.Kind != o.Learner || got.Learner != o.Learner || got.Seed != o.Seed || got.Trees != trees ||
-		got.Depth < 1 || got.LeafNeighbors < 1 || got.Tuning != db.Off {
+		got.Depth < 1 || got.LeafNeighbors < 1 || !got.NoTune {
 		t.Errorf("resolved options %+v", got)
 	}
 	var want []string
@@ -248,9 +248,9 @@ func TestBuildTrainingQueries(t *testing.T) {
 		b.put("a", mixture(1, 900, dim))
 		b.drop("a3", "a5", "a8")
 		for _, o := range []db.Forest{
-			{Learner: "rp", Members: true}, {Learner: "kd", Lists: db.Off}, {Learner: "rf", Coordinates: 8},
+			{Learner: "rp", Members: true}, {Learner: "kd", NoLists: true}, {Learner: "rf", Coordinates: 8},
 		} {
-			o.Tuning, o.Trees, o.LeafNeighbors, o.TrainingQueries = db.Off, 8, 50, mixture(2, 700, dim)
+			o.NoTune, o.Trees, o.LeafNeighbors, o.TrainingQueries = true, 8, 50, mixture(2, 700, dim)
 			info := b.build("x", &o)
 			if info.TrainingPoints != 700 || info.Rows != 900 {
 				t.Errorf("%d points, %d rows", info.TrainingPoints, info.Rows)
@@ -276,8 +276,8 @@ func TestBuildLifeCycle(t *testing.T) {
 	const dim = 8
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 500, dim))
-	old := b.build("x", &db.Forest{Tuning: db.Off, Trees: 4})
-	b.build("w", &db.Forest{Tuning: db.Off, Trees: 2, Learner: "rp"})
+	old := b.build("x", &db.Forest{NoTune: true, Trees: 4})
+	b.build("w", &db.Forest{NoTune: true, Trees: 2, Learner: "rp"})
 
 	held, err := b.d.Snapshot()
 	b.must(err)
@@ -287,7 +287,7 @@ func TestBuildLifeCycle(t *testing.T) {
 	before, _, err := nearest(t.Context(), held.Collection("c"), db.Query{Vector: q}, 5, params)
 	b.must(err)
 
-	fresh := b.build("x", &db.Forest{Tuning: db.Off, Trees: 7, Learner: "rp"})
+	fresh := b.build("x", &db.Forest{NoTune: true, Trees: 7, Learner: "rp"})
 	if !fresh.Created.After(old.Created) {
 		t.Error("the new index is not newer")
 	}
@@ -435,7 +435,7 @@ func TestBuildDeterministic(t *testing.T) {
 				b.put("a", mixture(1, n, dim))
 				b.drop("a10", "a20")
 				o := l.in(db.Forest{
-					Tuning: db.Off, Members: true, Quantize: i%2 == 0, Seed: seed, Trees: 6,
+					NoTune: true, Members: true, Quantize: i%2 == 0, Seed: seed, Trees: 6,
 					Source: []string{"exact", "approximate"}[i%2],
 				}, dim)
 				_, err := b.d.Collection("c").Build(db.WithWorkers(t.Context(), workers), "x", o)
@@ -519,7 +519,7 @@ func TestBuildCancel(t *testing.T) {
 	const dim = 16
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 1200, dim))
-	old := b.build("x", &db.Forest{Tuning: db.Off, Trees: 3, Learner: "rp"})
+	old := b.build("x", &db.Forest{NoTune: true, Trees: 3, Learner: "rp"})
 	queries := mixture(2, 5, dim)
 	search := &db.SearchOptions{Index: "x", Params: &query.Params{}}
 	want := b.answers(queries, search)
@@ -536,7 +536,7 @@ func TestBuildCancel(t *testing.T) {
 		}
 		o := &db.Forest{Members: true, Trees: 8, Quantize: true, Holdout: 30}
 		if !strings.HasPrefix(stage, "tun") {
-			o.Tuning = db.Off
+			o.NoTune = true
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		reports, stopped := 0, false
@@ -619,7 +619,7 @@ func TestBuildBesideWriters(t *testing.T) {
 			b.must(b.d.Drop(t.Context(), "c"))
 			b.must(create(t.Context(), b.d, "c", db.Schema{Dim: dim}))
 		}
-	}), "y", &db.Forest{Tuning: db.Off})
+	}), "y", &db.Forest{NoTune: true})
 	if !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("collection dropped during the build: %v", err)
 	}
@@ -646,7 +646,7 @@ func TestBuildSmall(t *testing.T) {
 			for _, l := range learners {
 				b := newBed(t, metric, dim)
 				b.put("a", rows)
-				o := l.in(db.Forest{Tuning: db.Off, Members: true, Quantize: true, Trees: 3}, dim)
+				o := l.in(db.Forest{NoTune: true, Members: true, Quantize: true, Trees: 3}, dim)
 				if _, err := b.d.Collection("c").Build(t.Context(), "x", o); err != nil {
 					t.Errorf("%v, %s, %s rotate %d: %v", metric, name, l.kind, l.rotate, err)
 					continue

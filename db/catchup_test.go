@@ -25,7 +25,7 @@ func TestCatchUp(t *testing.T) {
 	t.Parallel()
 	for _, numbers := range []compact.Numbers{compact.KeepNumbers, compact.DropDeleted, compact.NearOrder} {
 		t.Run(fmt.Sprintf("numbers %v", numbers), func(t *testing.T) {
-			d := openTemp(t, &Options{Sync: Off})
+			d := openTemp(t, &Options{NoSync: true})
 			fillChurned(t, d)
 			ctx := t.Context()
 			model := &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}}
@@ -205,7 +205,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 			t.Error(err)
 		}
 	}})
-	d = openTemp(t, &Options{Sync: Off, Logger: log})
+	d = openTemp(t, &Options{NoSync: true, Logger: log})
 	var labelled, plain []Row
 	for i := range 30 {
 		labelled, plain = append(labelled, row(i, fmt.Sprint(i/15))), append(plain, row(i, "0"))
@@ -243,7 +243,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 // renumber rows.
 func TestBuildBesideReorder(t *testing.T) {
 	t.Parallel()
-	d := openTemp(t, &Options{Sync: Off})
+	d := openTemp(t, &Options{NoSync: true})
 	fillChurned(t, d)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -257,7 +257,7 @@ func TestBuildBesideReorder(t *testing.T) {
 		done <- nil
 	}()
 	for i := range 5 {
-		if _, err := d.Collection("dense").Build(ctx, "x", &Forest{Tuning: Off, Trees: 2, Seed: uint64(i)}); err != nil {
+		if _, err := d.Collection("dense").Build(ctx, "x", &Forest{NoTune: true, Trees: 2, Seed: uint64(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,7 +30,7 @@ func changedBase(t *testing.T, n, dim int) (*DB, string) {
 	t.Helper()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "x.anndb")
-	d, err := Open(path, &Options{Sync: Off})
+	d, err := Open(path, &Options{NoSync: true})
 	if err == nil {
 		t.Cleanup(func() { _ = d.Close() }) // a test may have closed it
 		err = errors.Join(create(ctx, d, "d", Schema{Dim: dim}), create(ctx, d, "s", Schema{Sparse: true}))
@@ -242,7 +242,7 @@ func TestChangeWritesLittle(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	d, _ := changedBase(t, 1100, 784)
-	for coll, o := range map[string]IndexOptions{"d": &Forest{Tuning: Off, Seed: 1}, "s": nil} {
+	for coll, o := range map[string]IndexOptions{"d": &Forest{NoTune: true, Seed: 1}, "s": nil} {
 		if _, err := d.Collection(coll).Build(ctx, "x", o); err != nil {
 			t.Fatal(err)
 		}
@@ -437,7 +437,7 @@ func TestRelabelledModels(t *testing.T) {
 	maintain(0.1, false)
 	must(t, errors.Join(mustCheck(d), d.Close()))
 	var err error
-	if d, err = Open(path, &Options{Sync: Off}); err != nil {
+	if d, err = Open(path, &Options{NoSync: true}); err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()

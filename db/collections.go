@@ -33,7 +33,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 		}
 		cat.Object++
 		cat.Collections = append(cat.Collections, &layout.Collection{
-			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: storageOf(s.Bytes),
+			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: storageOf(s.Float32),
 			Sparse: s.Sparse, Named: s.Named, Numbering: layout.Numbering(s.Numbering),
 		})
 		return nil, nil
@@ -153,19 +153,25 @@ func (d *DB) Stats() (st Stats, err error) {
 
 // infoOf returns the public description of a collection.
 func infoOf(c *layout.Collection) CollectionInfo {
-	return CollectionInfo{
+	info := CollectionInfo{
 		Name: c.Name, Schema: Schema{
-			Sparse: c.Sparse, Named: c.Named, Dim: c.Dim, Metric: c.Metric,
-			Bytes: offIf(c.Storage == layout.StorageFloat32), Numbering: string(c.Numbering),
+			Sparse: c.Sparse, Named: c.Named, Metric: c.Metric,
+			Float32: !c.Sparse && c.Storage == layout.StorageFloat32, Numbering: string(c.Numbering),
 		},
 		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()),
 		Indexes: c.IndexNames(), Attributes: c.AttributeNames(), Expires: c.Attribute(attribute.Expiry) != nil,
 	}
+	if c.Sparse {
+		info.Features = c.Dim
+	} else {
+		info.Dim = c.Dim
+	}
+	return info
 }
 
-// storageOf returns the stored form of Schema.Bytes.
-func storageOf(bytes Switch) layout.Storage {
-	if bytes == Off {
+// storageOf returns the stored form of Schema.Float32.
+func storageOf(float32s bool) layout.Storage {
+	if float32s {
 		return layout.StorageFloat32
 	}
 	return layout.StorageAuto

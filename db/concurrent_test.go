@@ -64,7 +64,7 @@ func TestConcurrent(t *testing.T) {
 	if testing.Short() {
 		batches = 8
 	}
-	d := openTemp(t, &Options{Sync: Off})
+	d := openTemp(t, &Options{NoSync: true})
 	ctx := context.Background()
 	note := func(err error) {
 		if err != nil {
@@ -160,7 +160,7 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	loop(func(i int) error {
-		o := &Forest{Learner: "rp", Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Rotation: Off, Sketches: Off, Tuning: Off, Seed: uint64(i)}
+		o := &Forest{Learner: "rp", Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, NoRotation: true, NoSketches: true, NoTune: true, Seed: uint64(i)}
 		if _, err := d.Collection("c").Build(WithWorkers(ctx, 1), "x", o); err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func TestConcurrent(t *testing.T) {
 // says so in time; then it can be called again.
 func TestHeldSnapshots(t *testing.T) {
 	t.Parallel()
-	d := openTemp(t, &Options{Sync: Off, CloseTimeout: 50 * time.Millisecond})
+	d := openTemp(t, &Options{NoSync: true, CloseTimeout: 50 * time.Millisecond})
 	must(t, createKilled(d))
 	var held []*Snapshot
 	for i := range 20 {
@@ -259,7 +259,7 @@ func TestCloseWhileBusy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "busy.anndb")
 	ctx := context.Background()
 	for round := range 5 {
-		d, err := Open(path, &Options{Sync: Off})
+		d, err := Open(path, &Options{NoSync: true})
 		must(t, err)
 		if _, err := d.Create(ctx, "c", Schema{Dim: 16}); err != nil && !errors.Is(err, ErrExists) {
 			t.Fatal(err)
@@ -297,7 +297,7 @@ func TestCloseWhileBusy(t *testing.T) {
 			})
 		})
 		work(func(i int) error {
-			_, err := d.Collection("c").Build(ctx, "x", &Forest{Trees: 1, Depth: 1, LeafNeighbors: 2, Tuning: Off})
+			_, err := d.Collection("c").Build(ctx, "x", &Forest{Trees: 1, Depth: 1, LeafNeighbors: 2, NoTune: true})
 			if errors.Is(err, fail.Empty) {
 				return nil
 			}
@@ -332,7 +332,7 @@ func TestCloseWhileBusy(t *testing.T) {
 // TestCancel cancels everything that takes a context at random moments: an
 // error of the context leaves the database as it was.
 func TestCancel(t *testing.T) {
-	d := openTemp(t, &Options{Sync: Off})
+	d := openTemp(t, &Options{NoSync: true})
 	bg := context.Background()
 	if _, err := d.Create(bg, "c", Schema{Dim: 64}); err != nil {
 		t.Fatal(err)
@@ -357,7 +357,7 @@ func TestCancel(t *testing.T) {
 		done := func() {} // what the call does to the model
 		switch i % 6 {
 		case 0:
-			_, err = d.Collection("c").Build(ctx, "x", &Forest{Trees: 8, Depth: 4, LeafNeighbors: 20, Tuning: Off, Members: true})
+			_, err = d.Collection("c").Build(ctx, "x", &Forest{Trees: 8, Depth: 4, LeafNeighbors: 20, NoTune: true, Members: true})
 			done = func() { c.indexes["x"] = string(forest.KD) }
 		case 1:
 			err = d.Update(ctx, func(b *Tx) error {
@@ -403,7 +403,7 @@ func TestCancel(t *testing.T) {
 // TestCancelWaiting: a write that waits for its turn gives up when its context
 // ends, and has changed nothing.
 func TestCancelWaiting(t *testing.T) {
-	d := openTemp(t, &Options{Sync: Off})
+	d := openTemp(t, &Options{NoSync: true})
 	ctx, cancel := context.WithCancel(context.Background())
 	if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
@@ -502,7 +502,7 @@ func TestLock(t *testing.T) {
 // any more.
 func TestOpenDuringCompact(t *testing.T) {
 	ctx := context.Background()
-	a := openTemp(t, &Options{Sync: Off})
+	a := openTemp(t, &Options{NoSync: true})
 	must(t, createKilled(a))
 	must(t, putKillBatch(a, 0))
 	type opened struct {
@@ -511,7 +511,7 @@ func TestOpenDuringCompact(t *testing.T) {
 	}
 	second := make(chan opened)
 	go func() {
-		d, err := Open(a.Path(), &Options{Sync: Off, Timeout: 30 * time.Second})
+		d, err := Open(a.Path(), &Options{NoSync: true, Timeout: 30 * time.Second})
 		second <- opened{d, err}
 	}()
 	time.Sleep(50 * time.Millisecond) // it is waiting for the lock now
@@ -549,7 +549,7 @@ func TestVerify(t *testing.T) {
 	}
 	open := func() *DB {
 		t.Helper()
-		d, err := Open(path, &Options{Sync: Off})
+		d, err := Open(path, &Options{NoSync: true})
 		must(t, err)
 		return d
 	}

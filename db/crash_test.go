@@ -238,7 +238,7 @@ func killBuild(coll string, seed uint64) IndexOptions {
 			&parted, (*AT)(&tree), (*PT)(&tree),
 		}[seed%4]
 	}
-	return &Forest{Learner: "rp", Trees: 4, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, Rotation: Off, Sketches: Off, Members: true, Tuning: Off, Seed: seed}
+	return &Forest{Learner: "rp", Trees: 4, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, NoRotation: true, NoSketches: true, Members: true, NoTune: true, Seed: seed}
 }
 
 // killSeed returns the seed of options made by killBuild, 0 for nil.
@@ -507,7 +507,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 	coll := killed[mode]
 	path := filepath.Join(t.TempDir(), "kill.anndb")
 	ctx := context.Background()
-	d, err := Open(path, &Options{Sync: Off})
+	d, err := Open(path, &Options{NoSync: true})
 	must(t, err)
 	err = createKilled(d)
 	for i := 0; err == nil && i < 8; i++ {

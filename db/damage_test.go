@@ -71,7 +71,7 @@ func damagedOf(d *DB) (out damaged, err error) {
 // tombstones, indexes with every section there is, free pages.
 func damageDB(path string) error {
 	ctx := context.Background()
-	d, err := Open(path, &Options{Sync: Off})
+	d, err := Open(path, &Options{NoSync: true})
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func damageDB(path string) error {
 	}
 	build := func(coll, index string, o *Forest) error {
 		o.Trees, o.Depth, o.LeafNeighbors, o.ListNeighbors = 3, 2, 4, 3
-		o.Members, o.Tuning = true, Off
+		o.Members, o.NoTune = true, true
 		_, err := d.Collection(coll).Build(ctx, index, o)
 		return err
 	}
@@ -117,10 +117,10 @@ func damageDB(path string) error {
 		},
 		func() error { return build("small", "kd", &Forest{Coordinates: 4, Quantize: true}) },
 		func() error {
-			return build("small", "pca", &Forest{Learner: "pca", Sketches: Off})
+			return build("small", "pca", &Forest{Learner: "pca", NoSketches: true})
 		},
 		func() error {
-			return build("bytes", "rp", &Forest{Learner: "rp", Rotation: Off, Sketches: Off})
+			return build("bytes", "rp", &Forest{Learner: "rp", NoRotation: true, NoSketches: true})
 		},
 		func() error { return put("small", 2, 8, false) }, // rows that the indexes do not cover
 	}
@@ -402,7 +402,7 @@ func writeDamaged(kind damaged, work string, data []byte, qs []question, want ma
 	if err := os.WriteFile(work, data, 0o600); err != nil {
 		return untyped, err.Error()
 	}
-	o := &Options{Sync: Off, MapReserve: 1 << 30, CloseTimeout: time.Second}
+	o := &Options{NoSync: true, MapReserve: 1 << 30, CloseTimeout: time.Second}
 	d, err := Open(work, o)
 	if err != nil {
 		if !typedDamage(err) {

@@ -28,7 +28,7 @@ func TestEmptyFile(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
-			d, err := db.Open(path, &db.Options{Sync: db.Off, Timeout: time.Minute})
+			d, err := db.Open(path, &db.Options{NoSync: true, Timeout: time.Minute})
 			if err != nil {
 				t.Error(err)
 				return

@@ -184,7 +184,10 @@ func TestMisuseOfWrites(t *testing.T) {
 		{"negative dimension", creating("d", db.Schema{Dim: -3}), db.ErrInvalid, []string{"-3"}},
 		{"dimension too large", creating("d", db.Schema{Dim: kind.MaxDim + 1}), db.ErrInvalid, []string{"65537"}},
 		{"unknown metric", creating("d", db.Schema{Dim: 2, Metric: 99}), db.ErrInvalid, []string{"99"}},
-		{"unknown storage", creating("d", db.Schema{Dim: 2, Bytes: "9"}), db.ErrInvalid, []string{"9"}},
+		{"sparse with a dimension", creating("d", db.Schema{Sparse: true, Dim: 3}), db.ErrInvalid, []string{"Dim"}},
+		{"named with a dimension", creating("d", db.Schema{Named: true, Dim: 3}), db.ErrInvalid, []string{"Dim"}},
+		{"sparse as float32", creating("d", db.Schema{Sparse: true, Float32: true}), db.ErrInvalid, []string{"Float32"}},
+		{"sparse by L2", creating("d", db.Schema{Named: true, Metric: vector.L2}), db.ErrInvalid, []string{"cosine"}},
 		{"cancelled create", func() error { return create(cancelled, b.d, "d", db.Schema{Dim: 2}) }, context.Canceled, nil},
 		{"drop of no collection", func() error { return b.d.Drop(ctx, "nowhere") }, db.ErrNotFound, []string{`"nowhere"`}},
 		{"cancelled drop", func() error { return b.d.Drop(cancelled, "c") }, context.Canceled, nil},
@@ -203,7 +206,7 @@ func TestMisuseOfBuilds(t *testing.T) {
 	ctx := t.Context()
 	b.put("a", mixture(1, 60, dim))
 	b.must(create(ctx, b.d, "empty", db.Schema{Dim: 2}))
-	b.build("x", &db.Forest{Tuning: db.Off})
+	b.build("x", &db.Forest{NoTune: true})
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	in := func(coll, name string, o db.IndexOptions) func() error {
@@ -241,9 +244,9 @@ func TestMisuseOfBuilds(t *testing.T) {
 		{"tuner's k", with(&db.Forest{TuneK: -1}), db.ErrInvalid, nil},
 		{"rotation of rp", with(&db.Forest{Learner: "rp", Coordinates: 2}), db.ErrInvalid, []string{"rp"}},
 		{"rotation of pca", with(&db.Forest{Learner: "pca", Coordinates: 2}), db.ErrInvalid, []string{"pca"}},
-		{"no tables at all", with(&db.Forest{Tables: db.Off}), db.ErrInvalid, []string{"members"}},
-		{"auto untuned", with(&db.Forest{Learner: "auto", Tuning: db.Off}), db.ErrInvalid, []string{"auto"}},
-		{"auto without tables", with(&db.Forest{Learner: "auto", Tables: db.Off, Members: true}), db.ErrInvalid, []string{"auto"}},
+		{"no tables at all", with(&db.Forest{NoTables: true}), db.ErrInvalid, []string{"members"}},
+		{"auto untuned", with(&db.Forest{Learner: "auto", NoTune: true}), db.ErrInvalid, []string{"auto"}},
+		{"auto without tables", with(&db.Forest{Learner: "auto", NoTables: true, Members: true}), db.ErrInvalid, []string{"auto"}},
 		{"few training queries", with(&db.Forest{TrainingQueries: mixture(2, 9, dim)}), db.ErrInvalid, []string{"9"}},
 		{"dimension of a training query", with(&db.Forest{TrainingQueries: short}), db.ErrInvalid, []string{"query 3", "3", "4"}},
 		{"NaN in a training query", with(&db.Forest{TrainingQueries: nan}), db.ErrInvalid, []string{"query 7", "coordinate 2"}},
@@ -263,7 +266,7 @@ func TestMisuseOfReads(t *testing.T) {
 	b.put("a", mixture(1, 60, dim))
 	b.drop("a9")
 	b.must(create(ctx, b.d, "empty", db.Schema{Dim: 2}))
-	b.build("x", &db.Forest{Tuning: db.Off})
+	b.build("x", &db.Forest{NoTune: true})
 	s, err := b.d.Snapshot()
 	b.must(err)
 	released, err := b.d.Snapshot()
@@ -422,7 +425,7 @@ func TestMisuseOfClosed(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	ctx := t.Context()
 	b.put("a", mixture(1, 60, dim))
-	b.build("x", &db.Forest{Tuning: db.Off})
+	b.build("x", &db.Forest{NoTune: true})
 	writes := map[string]func(d *db.DB) error{
 		"Update": func(d *db.DB) error {
 			return d.Update(ctx, func(w *db.Tx) error { return w.Collection("c").Delete([]byte("a1")) })
@@ -432,7 +435,7 @@ func TestMisuseOfClosed(t *testing.T) {
 		"Drop":              func(d *db.DB) error { return d.Drop(ctx, "c") },
 		"DropIndex":         func(d *db.DB) error { return d.Collection("c").DropIndex(ctx, "x") },
 		"Build": func(d *db.DB) error {
-			_, err := d.Collection("c").Build(ctx, "y", &db.Forest{Tuning: db.Off})
+			_, err := d.Collection("c").Build(ctx, "y", &db.Forest{NoTune: true})
 			return err
 		},
 	}
@@ -550,7 +553,7 @@ func TestMisuseOfOpen(t *testing.T) {
 // called again.
 func TestCloseBusy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.anndb")
-	d, err := db.Open(path, &db.Options{Sync: db.Off, CloseTimeout: 30 * time.Millisecond})
+	d, err := db.Open(path, &db.Options{NoSync: true, CloseTimeout: 30 * time.Millisecond})
 	must(t, err)
 	s, err := d.Snapshot()
 	must(t, err)

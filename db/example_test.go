@@ -111,7 +111,7 @@ func ExampleCollection_Build() {
 	ctx := context.Background()
 	dir := tempDir()
 	defer os.RemoveAll(dir)
-	d, err := db.Open(filepath.Join(dir, "spiral.anndb"), &db.Options{Sync: db.Off})
+	d, err := db.Open(filepath.Join(dir, "spiral.anndb"), &db.Options{NoSync: true})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func ExampleCollection_Search_explain() {
 	d := palette(dir)
 	defer d.Close()
 
-	o := &db.Forest{Trees: 3, Depth: 1, LeafNeighbors: 2, Tuning: db.Off, Seed: 1}
+	o := &db.Forest{Trees: 3, Depth: 1, LeafNeighbors: 2, NoTune: true, Seed: 1}
 	if _, err := d.Collection("colours").Build(ctx, "main", o); err != nil {
 		log.Fatal(err)
 	}

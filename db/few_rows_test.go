@@ -24,7 +24,7 @@ func TestIndexOverFewRows(t *testing.T) {
 				b := newBed(t, vector.L2, dim)
 				b.put("a", mixture(1, n, dim))
 				o := &db.Forest{Learner: string(kind), Holdout: 30, LeafNeighbors: 7}
-				if info := b.build("x", o); info.Curve != nil || info.Options.(*db.Forest).Tuning == db.Off {
+				if info := b.build("x", o); info.Curve != nil || info.Options.(*db.Forest).NoTune {
 					t.Errorf("curve %v, options %+v", info.Curve, info.Options)
 				}
 				exact := func(recall float64) {

@@ -89,7 +89,7 @@ func TestMaintainForest(t *testing.T) {
 			b := newBed(t, c.metric, dim)
 			pool := mixture(uint64(20+i), 2*n, dim)
 			b.put("a", pool[:n])
-			c.o.Tuning, c.o.Trees, c.o.LeafNeighbors = db.Off, 10, 30
+			c.o.NoTune, c.o.Trees, c.o.LeafNeighbors = true, 10, 30
 			c.o.Depth = bits.Len(uint(n / 7)) // so that no threshold is near a whole vote
 			built := b.build("kept", &c.o)
 			folds := 0
@@ -189,7 +189,7 @@ func TestMaintainFound(t *testing.T) {
 	const n, fresh, dim = 2000, 100, 32
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, n, dim))
-	b.build("x", &db.Forest{Tuning: db.Off, LeafNeighbors: 30, Trees: 16})
+	b.build("x", &db.Forest{NoTune: true, LeafNeighbors: 30, Trees: 16})
 	rows := mixture(2, fresh, dim)
 	b.put("new", rows)
 	_, err := b.d.Maintain(context.Background(), 0)
@@ -236,7 +236,7 @@ func TestMaintainGraph(t *testing.T) {
 			}
 			b := newBed(t, metric, dim)
 			b.put("a", cloud(n, 1))
-			o := &db.Forest{Tuning: db.Off}
+			o := &db.Forest{NoTune: true}
 			b.build("kept", o)
 			b.put("b", cloud(n/6, 1.5))
 			steps, err := b.d.Maintain(context.Background(), 0)

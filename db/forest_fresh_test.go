@@ -20,7 +20,7 @@ func TestFreshSketches(t *testing.T) {
 		t.Run(metric.String(), func(t *testing.T) {
 			b := newBed(t, metric, dim)
 			b.put("old", mixture(1, n, dim))
-			b.build("x", &db.Forest{Tuning: db.Off, Trees: 8, LeafNeighbors: 20})
+			b.build("x", &db.Forest{NoTune: true, Trees: 8, LeafNeighbors: 20})
 			queries := mixture(3, 60, dim)
 			ask := func(p query.Params) (recall float64, exact int) {
 				b.must(b.d.View(func(s *db.Snapshot) error {

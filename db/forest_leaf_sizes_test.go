@@ -155,7 +155,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
 		for _, kind := range []forest.Kind{forest.KD, forest.RP, forest.PCATree, forest.RF} {
 			t.Run(fmt.Sprint(metric, " ", kind), func(t *testing.T) {
-				d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Sync: Off})
+				d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
 				must(t, err)
 				defer d.Close()
 				if _, err := d.Create(t.Context(), "d", Schema{Dim: dim, Metric: metric}); err != nil {
@@ -179,7 +179,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 						return nil
 					}))
 					if want == 0 {
-						builds(t, d, "d", "x", &Forest{Learner: string(kind), Trees: 4, Depth: 7, LeafNeighbors: 10, Tuning: Off})
+						builds(t, d, "d", "x", &Forest{Learner: string(kind), Trees: 4, Depth: 7, LeafNeighbors: 10, NoTune: true})
 					} else if _, err := d.Maintain(t.Context(), 0); err != nil {
 						t.Fatal(err)
 					}
@@ -200,7 +200,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 // tiedDB is a database with an index over tied rows, every tenth of them deleted.
 func tiedDB(t *testing.T, path string, kind forest.Kind) *DB {
 	t.Helper()
-	d, err := Open(path, &Options{Sync: Off})
+	d, err := Open(path, &Options{NoSync: true})
 	must(t, err)
 	if _, err := d.Create(t.Context(), "d", Schema{Dim: tiedDim}); err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func tiedDB(t *testing.T, path string, kind forest.Kind) *DB {
 		}
 		return nil
 	}))
-	builds(t, d, "d", "x", &Forest{Learner: string(kind), Trees: 4, Depth: 6, LeafNeighbors: 10, Tuning: Off})
+	builds(t, d, "d", "x", &Forest{Learner: string(kind), Trees: 4, Depth: 6, LeafNeighbors: 10, NoTune: true})
 	return d
 }
 

@@ -78,7 +78,7 @@ type storedBlock struct {
 func indexBlocks(tb testing.TB, path string) []storedBlock {
 	tb.Helper()
 	ctx := context.Background()
-	d, err := Open(path, &Options{Sync: Off})
+	d, err := Open(path, &Options{NoSync: true})
 	if err == nil {
 		_, err = d.Create(ctx, "c", Schema{Dim: 4, Metric: vector.InnerProduct})
 	}
@@ -93,7 +93,7 @@ func indexBlocks(tb testing.TB, path string) []storedBlock {
 		})
 	}
 	for _, kind := range []forest.Kind{forest.RP, forest.KD, forest.PCATree, forest.RF} {
-		o := &Forest{Learner: string(kind), Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Members: true, Tuning: Off, Quantize: true}
+		o := &Forest{Learner: string(kind), Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Members: true, NoTune: true, Quantize: true}
 		if err == nil {
 			_, err = d.Collection("c").Build(ctx, string(kind), o)
 		}

@@ -66,14 +66,14 @@ func golden(path string) (err error) {
 			return nil
 		})
 	}
-	build := &Forest{Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Members: true, Tuning: Off, Coordinates: 2, Quantize: true, Seed: 1}
+	build := &Forest{Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Members: true, NoTune: true, Coordinates: 2, Quantize: true, Seed: 1}
 	for _, step := range []func() error{
 		func() error { return create(ctx, d, "bytes", Schema{Dim: goldenDim}) },
 		func() error {
 			return create(ctx, d, "floats", Schema{Dim: 3, Metric: vector.Cosine})
 		},
 		func() error {
-			return create(ctx, d, "products", Schema{Dim: 4, Metric: vector.InnerProduct, Bytes: Off})
+			return create(ctx, d, "products", Schema{Dim: 4, Metric: vector.InnerProduct, Float32: true})
 		},
 		func() error { return put("bytes", 0, 17, goldenDim, 0) }, // one chunk and a tail row
 		func() error { return put("floats", 0, 40, 3, 0.5) },      // all in the tail
@@ -98,7 +98,7 @@ func golden(path string) (err error) {
 		func() error { _, err := d.Collection("floats").Build(ctx, "kd", build); return err },
 		func() error {
 			o := *build
-			o.Learner, o.Rotation, o.Coordinates = "rp", Off, 0
+			o.Learner, o.NoRotation, o.Coordinates = "rp", true, 0
 			_, err := d.Collection("products").Build(ctx, "rp", &o)
 			return err
 		},
@@ -182,7 +182,7 @@ func goldenModel() model {
 		"bytes":    fill(Schema{Dim: goldenDim, Metric: vector.L2}, 17, 0),
 		"floats":   fill(Schema{Dim: 3, Metric: vector.Cosine}, 42, 0.5),
 		"halves":   fill(Schema{Dim: kind.MaxDim, Metric: vector.Cosine}, 2, 0.5),
-		"products": fill(Schema{Dim: 4, Metric: vector.InnerProduct, Bytes: Off}, 30, 0),
+		"products": fill(Schema{Dim: 4, Metric: vector.InnerProduct, Float32: true}, 30, 0),
 	}
 	goldenPut(m["products"], 4, 0.5)
 	goldenPut(m["products"], 5, 0.5)

@@ -94,7 +94,7 @@ func BenchmarkGroupCommit(b *testing.B) {
 // not wait for a state that nobody holds any more.
 func TestOutgrown(t *testing.T) {
 	for _, reserve := range []int64{1 << 18, 1 << 20, 1 << 23} {
-		d := openTemp(t, &Options{Sync: Off, MapReserve: reserve})
+		d := openTemp(t, &Options{NoSync: true, MapReserve: reserve})
 		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer stop()
 		if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {

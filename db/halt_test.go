@@ -18,7 +18,7 @@ func TestKeyPredicateOnce(t *testing.T) {
 	const dim, n = 6, 3000
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, n, dim))
-	b.build("x", &db.Forest{Members: true, Tuning: db.Off})
+	b.build("x", &db.Forest{Members: true, NoTune: true})
 	b.must(create(t.Context(), b.d, "s", db.Schema{Sparse: true}))
 	b.must(b.d.Update(t.Context(), func(w *db.Tx) error {
 		for i := range n {

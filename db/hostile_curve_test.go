@@ -48,7 +48,7 @@ func forgedCurve() object {
 // Every number of a manifest that a search uses is checked when the index is opened, and by Check.
 func TestHostileNumbers(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) {
-		builds(t, d, "d", "kd", &Forest{Tuning: Off, Quantize: true})
+		builds(t, d, "d", "kd", &Forest{NoTune: true, Quantize: true})
 		builds(t, d, "s", "lcif", &LCIF{Weight: "tfidf", Params: &lcif.Params{K: 3, Lambda: 0.5}})
 		builds(t, d, "s", "p", &Postings{Partition: true, M: 2})
 		builds(t, d, "s", "at", &AT{Params: budget.Params{BAC: budget.BACParams{Budget: 2}}})

@@ -97,7 +97,7 @@ func hostileBase(t *testing.T, n int, index func(d *DB)) string {
 	t.Helper()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(path, &Options{Sync: Off})
+	d, err := Open(path, &Options{NoSync: true})
 	if err == nil {
 		err = errors.Join(create(ctx, d, "d", Schema{Dim: 4}), create(ctx, d, "s", Schema{Sparse: true}))
 	}
@@ -134,7 +134,7 @@ func builds(t *testing.T, d *DB, coll, name string, o IndexOptions) {
 // withFile runs f on an open database.
 func withFile(t *testing.T, path string, f func(d *DB, s *Snapshot)) {
 	t.Helper()
-	d, err := Open(path, &Options{Sync: Off})
+	d, err := Open(path, &Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	must(t, d.View(func(s *Snapshot) error { f(d, s); return nil }))
@@ -160,7 +160,7 @@ func mustBeCorrupt(t *testing.T, what string, err error) {
 // An overlay in the object that has the trees is checked like any other: its
 // labels are row numbers that kernels index sketches with.
 func TestHostileOverlay(t *testing.T) {
-	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{NoTune: true}) })
 	object := objectIn(t, path, "d", "kd")
 	var slots int
 	withFile(t, path, func(_ *DB, s *Snapshot) {
@@ -227,7 +227,7 @@ func TestHostileSegments(t *testing.T) {
 
 // A number of labels that no leaf has would be an index out of range in maintenance.
 func TestHostileLabels(t *testing.T) {
-	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{NoTune: true}) })
 	object := objectIn(t, path, "d", "kd")
 	for _, n := range []int{-1, 1 << 20} {
 		editJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
@@ -302,7 +302,7 @@ func peak(f func()) uint64 {
 // yet sealed are never compressed, and no block is decoded beyond what it may
 // hold.
 func TestHostileCompression(t *testing.T) {
-	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{NoTune: true}) })
 	object := objectIn(t, path, "d", "kd")
 	pristine, err := os.ReadFile(path)
 	must(t, err)
@@ -324,7 +324,7 @@ func TestHostileCompression(t *testing.T) {
 		inFile(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(c.bucket).Put(c.key[:], value) })
 		var failed error
 		used := peak(func() {
-			d, err := Open(path, &Options{Sync: Off})
+			d, err := Open(path, &Options{NoSync: true})
 			if err != nil {
 				failed = err
 				return
@@ -370,7 +370,7 @@ func TestHostileShape(t *testing.T) {
 
 // A manifest that cannot be decoded is decoded once a generation.
 func TestHostileManifestOnce(t *testing.T) {
-	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{NoTune: true}) })
 	key := codec.Key(objectIn(t, path, "d", "kd"), codec.KindManifest, 0)
 	putBlock(t, path, layout.BucketMeta, key, append(bytes.Repeat([]byte(" "), 1<<20), "x"...))
 	withFile(t, path, func(_ *DB, s *Snapshot) {
@@ -396,7 +396,7 @@ func TestHostileManifestOnce(t *testing.T) {
 // A manifest without the rotation that sketches of new rows would need is refused before it is used.
 func TestHostileRotation(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) {
-		builds(t, d, "d", "kd", &Forest{Tuning: Off})
+		builds(t, d, "d", "kd", &Forest{NoTune: true})
 		must(t, d.Update(t.Context(), func(b *Tx) error {
 			return b.Collection("d").Put(Row{Key: []byte("new"), Vector: make([]float32, 4)})
 		}))
@@ -413,7 +413,7 @@ func TestHostileRotation(t *testing.T) {
 // TestHostileRuns reads runs of blocks that are missing.
 func TestHostileRuns(t *testing.T) {
 	// One block with a high number costs no more than itself.
-	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{NoTune: true}) })
 	object := objectIn(t, path, "d", "kd")
 	const high = arrays.MaxRun - 1
 	putBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindSketch, high), make([]byte, 64*60))
@@ -458,7 +458,7 @@ func TestHostileSalvage(t *testing.T) {
 // stumbled on.
 func TestHostileArrays(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) {
-		builds(t, d, "d", "kd", &Forest{Tuning: Off, Learner: "rp"})
+		builds(t, d, "d", "kd", &Forest{NoTune: true, Learner: "rp"})
 		lcif := &LCIF{Weight: "tfidf", Params: &lcif.Params{K: 3, Lambda: 0.5}}
 		builds(t, d, "s", "l", lcif)
 	})
@@ -476,7 +476,7 @@ func TestHostileArrays(t *testing.T) {
 	} {
 		must(t, os.WriteFile(path, pristine, 0o600))
 		putBlock(t, path, layout.BucketBlocks, c.key, c.data)
-		d, err := Open(path, &Options{Sync: Off})
+		d, err := Open(path, &Options{NoSync: true})
 		must(t, err)
 		if c.key[7] == byte(dense) {
 			err = d.View(func(s *Snapshot) error {

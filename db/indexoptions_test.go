@@ -43,8 +43,8 @@ func TestIndexOptions(t *testing.T) {
 		kind string
 	}{
 		{"c", nil, "kd"}, {"c", &db.Auto{Seed: 3}, "kd"}, {"c", (*db.Auto)(nil), "kd"},
-		{"c", (*db.Forest)(nil), "kd"}, {"c", &db.Forest{Learner: "rp", Sketches: db.Off}, "rp"},
-		{"c", &db.Forest{Rotation: db.Off, Lists: db.Off, Tuning: db.Off, Members: true, Tables: db.Off}, "kd"},
+		{"c", (*db.Forest)(nil), "kd"}, {"c", &db.Forest{Learner: "rp", NoSketches: true}, "rp"},
+		{"c", &db.Forest{NoRotation: true, NoLists: true, NoTune: true, Members: true, NoTables: true}, "kd"},
 		{"s", nil, "postings"}, {"s", (*db.Postings)(nil), "postings"},
 		{"s", &db.Postings{Partition: true, M: 2}, "postings"},
 		{"s", (*db.LCIF)(nil), "lcif"}, {"c", &db.LCIF{Params: model, Seed: 2}, "lcif"},
@@ -82,12 +82,10 @@ func TestIndexOptionsRefused(t *testing.T) {
 		coll string
 		o    db.IndexOptions
 	}{
-		{"c", &db.Forest{Tuning: "yes"}},
-		{"c", &db.Forest{Tables: "none"}},
-		{"c", &db.Forest{Tables: db.Off}}, // without members
+		{"c", &db.Forest{NoTables: true}}, // without members
 		{"c", &db.Forest{Coordinates: -1}},
-		{"c", &db.Forest{Sketches: db.Off, SketchBytes: 64}},
-		{"c", &db.Forest{Lists: db.Off, ListNeighbors: 4}},
+		{"c", &db.Forest{NoSketches: true, SketchBytes: 64}},
+		{"c", &db.Forest{NoLists: true, ListNeighbors: 4}},
 		{"c", &db.Forest{Learner: "postings"}},
 		{"c", &db.Forest{Learner: "oak"}},
 		{"c", &db.Postings{}},

@@ -202,7 +202,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 
 func TestDenseLCIFResolve(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, -1, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "untuned", &Forest{Trees: 2, LeafNeighbors: 5, Tuning: Off}); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "untuned", &Forest{Trees: 2, LeafNeighbors: 5, NoTune: true}); err != nil {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]LCIF{

@@ -79,7 +79,7 @@ func survived(path string, acked int) error {
 func TestMaxSize(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "full.anndb")
-	acked, failure, err := limited(path, Options{Sync: Off, MaxSize: 20 << 20, MapReserve: 1 << 24})
+	acked, failure, err := limited(path, Options{NoSync: true, MaxSize: 20 << 20, MapReserve: 1 << 24})
 	must(t, err)
 	t.Logf("%d batches, then: %v", acked, failure)
 	if errors.Is(failure, ErrUnknownState) {
@@ -101,7 +101,7 @@ func TestMaxSize(t *testing.T) {
 // compacts, and has room for writes again.
 func TestMaxSizeGoesOn(t *testing.T) {
 	t.Parallel()
-	d := openTemp(t, &Options{Sync: Off, MaxSize: 8 << 20})
+	d := openTemp(t, &Options{NoSync: true, MaxSize: 8 << 20})
 	ctx := t.Context()
 	payload := bytes.Repeat([]byte("0123456789abcdef"), 4096)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -146,7 +146,7 @@ func TestLeastMaxSize(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file was made: %v", err)
 	}
-	d := openTemp(t, &Options{Sync: Off, MaxSize: leastMaxSize})
+	d := openTemp(t, &Options{NoSync: true, MaxSize: leastMaxSize})
 	must(t, create(ctx, d, "c", Schema{Dim: 1}))
 	for i := range 100 {
 		must(t, d.Update(ctx, func(tx *Tx) error {

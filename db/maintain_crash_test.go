@@ -61,7 +61,7 @@ func TestKillMaintain(t *testing.T) {
 		err = errors.Join(err, putKillBatch(d, i))
 	}
 	for coll, o := range map[string]IndexOptions{
-		"c": &Forest{Learner: "kd", Trees: 4, Depth: 3, LeafNeighbors: 8, ListNeighbors: 4, Coordinates: 8, Tuning: Off},
+		"c": &Forest{Learner: "kd", Trees: 4, Depth: 3, LeafNeighbors: 8, ListNeighbors: 4, Coordinates: 8, NoTune: true},
 		"s": nil,
 	} {
 		_, e := d.Collection(coll).Build(t.Context(), "kept", o)
@@ -154,7 +154,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 	t.Parallel()
 	const n, dim = 600, 24
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Sync: Off})
+	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	if _, err := d.Create(ctx, "c", Schema{Dim: dim}); err != nil {
@@ -183,7 +183,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 		return err
 	}
 	must(t, put(n))
-	if _, err := d.Collection("c").Build(ctx, "x", &Forest{Tuning: Off, Trees: 6, LeafNeighbors: 10}); err != nil {
+	if _, err := d.Collection("c").Build(ctx, "x", &Forest{NoTune: true, Trees: 6, LeafNeighbors: 10}); err != nil {
 		t.Fatal(err)
 	}
 	stop := make(chan struct{})

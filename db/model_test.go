@@ -373,7 +373,7 @@ type heldSnapshot struct {
 // modelOptions leave the fsyncs out: this test never cuts the power.
 // The small reservation is for runs that fail: rapid repeats those hundreds of
 // times, and each may leave a map behind.
-func modelOptions() *Options { return &Options{Sync: Off, MapReserve: 1 << 32} }
+func modelOptions() *Options { return &Options{NoSync: true, MapReserve: 1 << 32} }
 
 func (x *machine) open(t *rapid.T) {
 	d, err := Open(x.path, modelOptions())
@@ -401,9 +401,9 @@ func (x *machine) create(t *rapid.T) {
 	// The large dimensions have chunks of 16 and 8 rows, so that few rows seal
 	// some; the small ones keep all of theirs in the tail.
 	o := Schema{
-		Dim:    rapid.SampledFrom([]int{1, 5, 9, 8192, 8192, 20000}).Draw(t, "dim"),
-		Metric: rapid.SampledFrom([]vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct}).Draw(t, "metric"),
-		Bytes:  rapid.SampledFrom([]Switch{On, Off}).Draw(t, "bytes"),
+		Dim:     rapid.SampledFrom([]int{1, 5, 9, 8192, 8192, 20000}).Draw(t, "dim"),
+		Metric:  rapid.SampledFrom([]vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct}).Draw(t, "metric"),
+		Float32: rapid.Bool().Draw(t, "float32"),
 	}
 	_, err := x.d.Create(context.Background(), name, o)
 	if x.m[name] != nil {
@@ -578,13 +578,13 @@ func (x *machine) build(t *rapid.T) {
 		Learner:       rapid.SampledFrom([]string{"rp", "kd", "kd-chrono", "pca", "rf"}).Draw(t, "kind"),
 		Trees:         3,
 		Depth:         rapid.IntRange(1, 3).Draw(t, "depth"),
-		LeafNeighbors: 4, ListNeighbors: 3, Members: true, Tuning: Off,
+		LeafNeighbors: 4, ListNeighbors: 3, Members: true, NoTune: true,
 		Quantize: rapid.Bool().Draw(t, "quantize"),
 		Seed:     rapid.Uint64Range(0, 9).Draw(t, "seed"),
 	}
 	if c.opts.Dim > 100 {
 		// Principal coordinates of so many dimensions take too long for a test.
-		o.Learner, o.Rotation, o.Sketches = "rp", Off, Off
+		o.Learner, o.NoRotation, o.NoSketches = "rp", true, true
 	}
 	_, err := x.d.Collection(name).Build(context.Background(), index, o)
 	if len(c.rows) == 0 {
@@ -730,7 +730,7 @@ func (x *machine) salvage(t *rapid.T) {
 	defer x.open(t)
 	name := x.path + ".saved"
 	defer os.Remove(name)
-	report, err := Salvage(context.Background(), x.path, name, &SalvageOptions{Indexes: Off})
+	report, err := Salvage(context.Background(), x.path, name, &SalvageOptions{NoIndexes: true})
 	if err != nil || report.Lost > 0 {
 		t.Fatalf("salvage: %+v, %v", report, err)
 	}

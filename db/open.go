@@ -128,7 +128,7 @@ func createFile(path string, o Options) error {
 // compacted the file ended before it synced the directory. A power failure would then restore
 // an older file under the name, and the transactions committed to this one would be lost.
 func (d *DB) settleName() error {
-	if d.opts.ReadOnly || d.opts.Sync == Off {
+	if d.opts.ReadOnly || d.opts.NoSync {
 		return nil
 	}
 	err := store.SyncDir(filepath.Dir(d.compactor.Target))
@@ -177,7 +177,7 @@ func (d *DB) Close() error {
 // storeOptions returns the options of a database for its file.
 func (o *Options) storeOptions() store.Options {
 	return store.Options{
-		ReadOnly: o.ReadOnly, NoSync: o.Sync == Off, AcceptOlder: o.AcceptOlder,
+		ReadOnly: o.ReadOnly, NoSync: o.NoSync, AcceptOlder: o.AcceptOlder,
 		Timeout: o.Timeout, Reserve: o.MapReserve, MaxSize: o.MaxSize, Logger: o.Logger, Layout: &layout.OfFile,
 	}
 }

@@ -2,7 +2,6 @@ package db
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/bits"
@@ -18,9 +17,9 @@ import (
 
 // Options selects how Open opens a database; zero fields have the defaults.
 type Options struct {
-	ReadOnly  bool   // open for reading only, as any number of processes may while none writes
-	MustExist bool   // fail with fs.ErrNotExist instead of creating a file
-	Sync      Switch // Off omits every fsync: a crash of the machine may lose or damage the database
+	ReadOnly  bool // open for reading only, as any number of processes may while none writes
+	MustExist bool // fail with fs.ErrNotExist instead of creating a file
+	NoSync    bool // omit every fsync: a crash of the machine may lose or damage the database
 	// MapReserve is the address space reserved for the map in bytes, 1 TiB or what the system grants;
 	// it takes no memory. Once a file outgrows it, writers wait for readers whenever it grows.
 	MapReserve int64
@@ -77,9 +76,6 @@ func (o *Options) resolve() (Options, error) {
 	if r.BacklogBytes == 0 {
 		r.BacklogBytes = defaultBacklog
 	}
-	if err := r.Sync.check("Sync"); err != nil {
-		return r, err
-	}
 	var m Maintenance
 	if r.Maintenance != nil {
 		m = *r.Maintenance
@@ -116,14 +112,12 @@ type Schema struct {
 	// Sparse selects sparse vectors, Named those whose features have names (Row.Features) instead of
 	// numbers (Row.Sparse). Values are not negative; searches and indexes scale rows to unit length.
 	Sparse, Named bool
-	// Dim is the number of coordinates of dense vectors, 1 to 65,536; of sparse ones, in
-	// CollectionInfo, one more than the largest feature number in use.
-	Dim int
+	Dim           int // the number of coordinates of dense vectors, 1 to 65,536
 	// Metric is the distance of dense vectors, vector.L2 when zero; that of sparse ones is the cosine.
 	Metric vector.Metric
-	// Bytes selects whether a chunk of dense rows is stored as bytes, without loss, if all of its
-	// coordinates are integers from 0 to 255. All others are stored as float32.
-	Bytes Switch
+	// Float32 stores all dense rows as float32. Otherwise a chunk of rows of which all coordinates are
+	// integers from 0 to 255 is stored as bytes, without loss.
+	Float32 bool
 	// Numbering is the number of the first feature or coordinate in the files that the collection
 	// is imported from, "0" or "1"; empty if unknown. In the API the first is always 0.
 	Numbering string
@@ -135,7 +129,10 @@ func (s Schema) resolve() (Schema, error) {
 		if s.Metric != 0 && s.Metric != vector.Cosine {
 			return s, fmt.Errorf("%w: sparse rows are compared by cosine, not by %v", fail.Option, s.Metric)
 		}
-		s.Dim, s.Metric, s.Bytes = 0, vector.Cosine, ""
+		if s.Dim != 0 || s.Float32 {
+			return s, fmt.Errorf("%w: Dim and Float32 are for dense rows, and the schema is sparse", fail.Option)
+		}
+		s.Metric = vector.Cosine
 		return s, layout.Numbering(s.Numbering).Check()
 	}
 	s.Metric = cmp.Or(s.Metric, vector.L2)
@@ -145,7 +142,7 @@ func (s Schema) resolve() (Schema, error) {
 	case s.Metric > vector.InnerProduct:
 		return s, fmt.Errorf("%w: unknown metric %d", fail.Option, s.Metric)
 	}
-	return s, errors.Join(s.Bytes.check("Bytes"), layout.Numbering(s.Numbering).Check())
+	return s, layout.Numbering(s.Numbering).Check()
 }
 
 // Feature is a named feature and its value.
@@ -175,9 +172,10 @@ type Row struct {
 type CollectionInfo struct {
 	Name string
 	Schema
-	// Live is the number of rows, with those that have expired until maintenance deletes them, Rows that of row numbers in use, deleted rows included, Sealed that
-	// of rows in chunks.
+	// Live is the number of rows, with those that have expired until maintenance deletes them, Rows
+	// that of row numbers in use, deleted rows included, Sealed that of rows in chunks.
 	Live, Rows, Sealed  int
+	Features            int      `json:",omitempty"` // of sparse rows: one more than the largest number in use
 	Indexes, Attributes []string `json:",omitempty"` // the names of all
 	Expires             bool     `json:",omitempty"` // whether any row has had an expiry
 }

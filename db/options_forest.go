@@ -34,27 +34,27 @@ type Forest struct {
 	// Source selects how nearest rows are found: "exact", "approximate", or when empty exact if that
 	// takes only seconds. Those of TrainingQueries are always exact.
 	Source string
-	// Rotation selects whether kd, kd-chrono and rf split on principal coordinates, of which there are
-	// Coordinates. Zero means min(64, Dim) for kd and auto, none otherwise.
-	Rotation    Switch
+	// Coordinates is the number of principal coordinates that kd, kd-chrono and rf split on. Zero means
+	// min(64, Dim) for kd and auto, none otherwise; with NoRotation they split on the rows' own.
 	Coordinates int
-	Sketches    Switch // rows have sketches
-	SketchBytes int    // 64: principal coordinates; 128, 192 or 256: signs; zero: the build chooses
-	// Lists selects whether rows have neighbor lists, which beams and hops follow, of ListNeighbors
-	// neighbors: at most 1,024, 24 when zero.
-	Lists         Switch
+	NoRotation  bool
+	SketchBytes int  // 64: principal coordinates; 128, 192 or 256: signs; zero: the build chooses
+	NoSketches  bool // rows have no sketches
+	// ListNeighbors is the number of neighbors in the list of a row, which beams and hops follow: at
+	// most 1,024, 24 when zero.
 	ListNeighbors int
-	// Tables selects whether leaves have tables of the nearest rows of their training points, which
-	// the natural classifier uses. Without them, only voting and lookup search, which need Members.
-	Tables   Switch
+	NoLists       bool // rows have no neighbor lists
+	// NoTables omits the tables of the leaves with the nearest rows of their training points, which the
+	// natural classifier uses. Then only voting and lookup search, which need Members.
+	NoTables bool
 	Quantize bool // store an 8-bit copy of float32 rows as a filter before the exact distances
 	Members  bool // store the rows of each leaf, for voting and lookup
 	// Density, Candidates, Subsample and MinVotes are those of the learner (forest.Params).
 	Density                         float64
 	Candidates, Subsample, MinVotes int
-	// Tuning selects whether the tuner runs; without it, queries must specify their parameters. With
-	// fewer than 10 rows, searches are exact scans until maintenance rebuilds the index.
-	Tuning Switch
+	// NoTune omits the tuner; queries must then specify their parameters. With fewer than 10 rows,
+	// searches are exact scans until maintenance rebuilds the index.
+	NoTune bool
 	// TuneK is the k that the tuner measures most thoroughly, 10 when zero. If it is more than half
 	// of the rows, searches are exact scans.
 	TuneK int
@@ -76,9 +76,9 @@ func (o *Forest) request(bool) (kind.Options, error) {
 	b := &forestindex.Options{
 		Kind: forest.Kind(o.Learner), Seed: o.Seed, TargetRecall: o.Recall, Trees: o.Trees, Depth: o.Depth,
 		LabelsK: o.LeafNeighbors, Labels: o.Source,
-		Quantize: o.Quantize, Members: o.Members, NoNatural: o.Tables == Off,
+		Quantize: o.Quantize, Members: o.Members, NoNatural: o.NoTables,
 		Density: o.Density, Candidates: o.Candidates, Subsample: o.Subsample, MinVotes: o.MinVotes,
-		NoTune: o.Tuning == Off, TuneK: o.TuneK, Holdout: o.Holdout, TrainingQueries: o.TrainingQueries,
+		NoTune: o.NoTune, TuneK: o.TuneK, Holdout: o.Holdout, TrainingQueries: o.TrainingQueries,
 	}
 	if b.Kind == "" {
 		b.Kind = forest.KD
@@ -88,28 +88,21 @@ func (o *Forest) request(bool) (kind.Options, error) {
 	}
 	for _, part := range []struct {
 		name   string
-		on     Switch
+		off    bool
 		size   int
 		stored *int
 	}{
-		{"Rotation", o.Rotation, o.Coordinates, &b.Rotate},
-		{"Sketches", o.Sketches, o.SketchBytes, &b.SketchBytes},
-		{"Lists", o.Lists, o.ListNeighbors, &b.HopLabels},
-		{"Tables", o.Tables, 0, nil},
-		{"Tuning", o.Tuning, 0, nil},
+		{"Coordinates", o.NoRotation, o.Coordinates, &b.Rotate},
+		{"SketchBytes", o.NoSketches, o.SketchBytes, &b.SketchBytes},
+		{"ListNeighbors", o.NoLists, o.ListNeighbors, &b.HopLabels},
 	} {
-		if err := part.on.check(part.name); err != nil {
-			return b, err
-		}
-		switch {
+		switch *part.stored = part.size; {
 		case part.size < 0:
-			return b, fmt.Errorf("%w: size %d of %s, want 0 or more", fail.Option, part.size, part.name)
-		case part.on == Off && part.size > 0:
-			return b, fmt.Errorf("%w: %s is off and has size %d", fail.Option, part.name, part.size)
-		case part.stored != nil && part.on == Off:
+			return b, fmt.Errorf("%w: %s is %d, want 0 or more", fail.Option, part.name, part.size)
+		case part.off && part.size > 0:
+			return b, fmt.Errorf("%w: %s is %d, and the part is left out", fail.Option, part.name, part.size)
+		case part.off:
 			*part.stored = -1
-		case part.stored != nil:
-			*part.stored = part.size
 		}
 	}
 	return b, nil
@@ -121,11 +114,11 @@ func publicForest(stored kind.Options) IndexOptions {
 	return &Forest{
 		Learner: string(b.Kind), Recall: b.TargetRecall, Trees: b.Trees, Depth: b.Depth,
 		LeafNeighbors: b.LabelsK, Source: b.Labels,
-		Rotation: offIf(b.Rotate < 0), Coordinates: max(0, b.Rotate),
-		Sketches: offIf(b.SketchBytes < 0), SketchBytes: max(0, b.SketchBytes),
-		Lists: offIf(b.HopLabels < 0), ListNeighbors: max(0, b.HopLabels),
-		Tables: offIf(b.NoNatural), Quantize: b.Quantize, Members: b.Members,
+		NoRotation: b.Rotate < 0, Coordinates: max(0, b.Rotate),
+		NoSketches: b.SketchBytes < 0, SketchBytes: max(0, b.SketchBytes),
+		NoLists: b.HopLabels < 0, ListNeighbors: max(0, b.HopLabels),
+		NoTables: b.NoNatural, Quantize: b.Quantize, Members: b.Members,
 		Density: b.Density, Candidates: b.Candidates, Subsample: b.Subsample, MinVotes: b.MinVotes,
-		Tuning: offIf(b.NoTune), TuneK: b.TuneK, Holdout: b.Holdout, Seed: b.Seed,
+		NoTune: b.NoTune, TuneK: b.TuneK, Holdout: b.Holdout, Seed: b.Seed,
 	}
 }

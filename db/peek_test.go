@@ -85,7 +85,7 @@ func TestPeekBesideCommits(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "a.anndb")
-	d, err := Open(path, &Options{Sync: Off})
+	d, err := Open(path, &Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	// Both collections get the same rows in a batch.

@@ -50,7 +50,7 @@ func newPolicyBed(t *testing.T, o Maintenance) *policyBed {
 	}
 	t.Cleanup(func() { limits = saved })
 	o.Every, o.CPU = 24*time.Hour, 1
-	b.d = openTemp(t, &Options{Sync: Off, Maintenance: &o})
+	b.d = openTemp(t, &Options{NoSync: true, Maintenance: &o})
 	return b
 }
 
@@ -225,7 +225,7 @@ func TestMaintenanceBuilds(t *testing.T) {
 // TestMaintenanceBuildsNot: no index is built of rows that are being imported, beyond the
 // bounds, or if that is turned off.
 func TestMaintenanceBuildsNot(t *testing.T) {
-	for name, o := range map[string]Maintenance{"off": {Build: Off}, "memory": {Memory: 1000}} {
+	for name, o := range map[string]Maintenance{"off": {NoBuild: true}, "memory": {Memory: 1000}} {
 		t.Run(name, func(t *testing.T) {
 			b := newPolicyBed(t, o)
 			b.fill("dense", 0, 1500)
@@ -289,7 +289,7 @@ func TestMaintenanceRespectsDrop(t *testing.T) {
 			b.steps("", "", "")
 			path := b.d.Path()
 			b.must(b.d.Close())
-			b.d, err = Open(path, &Options{Sync: Off, Maintenance: &Maintenance{Every: 24 * time.Hour}})
+			b.d, err = Open(path, &Options{NoSync: true, Maintenance: &Maintenance{Every: 24 * time.Hour}})
 			b.must(err)
 			defer func() { b.must(b.d.Close()) }()
 			b.steps("", "", "")
@@ -452,11 +452,11 @@ func TestCloseDuringBuild(t *testing.T) {
 	b.must(b.d.Close())
 	building := make(chan struct{})
 	b.during = func(context.Context) { close(building) }
-	d, err := Open(path, &Options{Sync: Off, Maintenance: &Maintenance{Every: time.Millisecond, CPU: 1}})
+	d, err := Open(path, &Options{NoSync: true, Maintenance: &Maintenance{Every: time.Millisecond, CPU: 1}})
 	b.must(err)
 	<-building
 	b.must(d.Close())
-	d, err = Open(path, &Options{Sync: Off, Maintenance: &Maintenance{Manual: true}})
+	d, err = Open(path, &Options{NoSync: true, Maintenance: &Maintenance{Manual: true}})
 	b.must(err)
 	defer func() { b.must(d.Close()) }()
 	b.d = d
@@ -532,7 +532,7 @@ func padding(n int) iter.Seq2[Row, error] {
 // TestMaintenanceCompacts: a file that is mostly free is compacted once, while snapshots are
 // held. Rows keep their numbers while at most half of them are deleted.
 func TestMaintenanceCompacts(t *testing.T) {
-	b := newPolicyBed(t, Maintenance{Build: Off})
+	b := newPolicyBed(t, Maintenance{NoBuild: true})
 	ctx := t.Context()
 	b.fill("dense", 0, 900)
 	for i := range 450 {
@@ -584,7 +584,7 @@ func TestMaintenanceCompacts(t *testing.T) {
 func TestMaintenanceDropsDeletedRows(t *testing.T) {
 	ctx := t.Context()
 	for _, space := range []float64{0, 1} {
-		b := newPolicyBed(t, Maintenance{Build: Off, Space: space})
+		b := newPolicyBed(t, Maintenance{NoBuild: true, Space: space})
 		b.fill("dense", 0, 900)
 		c := b.d.Collection("dense")
 		_, err := c.Build(ctx, "main", &Forest{Trees: 2, Seed: 3, Holdout: 20})

@@ -75,7 +75,7 @@ func publicCalls() []publicCall {
 		return tx.Collection("c").Put(db.Row{Key: []byte("k"), Vector: []float32{1, 2, 3}})
 	}
 	err1 := func(_ any, err error) error { return err }
-	forest := &db.Forest{Tuning: db.Off, Seed: 1}
+	forest := &db.Forest{NoTune: true, Seed: 1}
 	model := &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}}
 	with := func(f hooks) context.Context {
 		return db.WithProgress(context.Background(), func(string, int, int) { f.back() })
@@ -293,7 +293,7 @@ func publicCalls() []publicCall {
 			return err
 		}},
 		{name: "Open", context: true, do: func(h handles, ctx context.Context) error {
-			d, err := db.OpenContext(ctx, filepath.Join(h.dir, "backup"), &db.Options{Sync: db.Off})
+			d, err := db.OpenContext(ctx, filepath.Join(h.dir, "backup"), &db.Options{NoSync: true})
 			if err == nil {
 				err = d.Close()
 			}
@@ -324,7 +324,7 @@ func callBed(t *testing.T) (*bed, handles) {
 	b := newBed(t, vector.L2, 3)
 	b.put("a", mixture(1, 60, 3))
 	for name, o := range map[string]db.IndexOptions{
-		"i": &db.Forest{Tuning: db.Off, Seed: 1}, "t": &db.PT{Budget: 2},
+		"i": &db.Forest{NoTune: true, Seed: 1}, "t": &db.PT{Budget: 2},
 		"m": &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}},
 	} {
 		b.build(name, o)

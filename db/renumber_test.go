@@ -97,7 +97,7 @@ func rowTexts(t *testing.T, s *Snapshot, coll string) (out []string) {
 // which little is dead. Held snapshots see what they saw.
 func TestCompactRenumbers(t *testing.T) {
 	t.Parallel()
-	d := openTemp(t, &Options{Sync: Off})
+	d := openTemp(t, &Options{NoSync: true})
 	churned(t, d)
 	held, err := d.Snapshot()
 	must(t, err)
@@ -177,7 +177,7 @@ func TestCompactRenumbers(t *testing.T) {
 // numbers of transactions in a compacted file are.
 func TestGenerations(t *testing.T) {
 	t.Parallel()
-	d := openTemp(t, &Options{Sync: Off})
+	d := openTemp(t, &Options{NoSync: true})
 	churned(t, d)
 	last := uint64(0)
 	for i := range 8 {
@@ -199,7 +199,7 @@ func TestGenerations(t *testing.T) {
 // file does not grow.
 func TestCompactLevels(t *testing.T) {
 	t.Parallel()
-	d := openTemp(t, &Options{Sync: Off})
+	d := openTemp(t, &Options{NoSync: true})
 	churned(t, d)
 	var sizes []int64
 	for i := range 8 {
@@ -220,7 +220,7 @@ func TestCompactLevels(t *testing.T) {
 // compactions renumber rows: all come to the right end.
 func TestRenumberedMeanwhile(t *testing.T) {
 	t.Parallel()
-	d := openTemp(t, &Options{Sync: Off})
+	d := openTemp(t, &Options{NoSync: true})
 	churned(t, d)
 	ctx := t.Context()
 	// A batch that was filled before, and applied after.
@@ -264,7 +264,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 				done <- err
 			}()
 		}
-	}), "late", &Forest{Trees: 2, Tuning: Off})
+	}), "late", &Forest{Trees: 2, NoTune: true})
 	if err := errors.Join(err, <-done); err != nil {
 		t.Error(err)
 	}
@@ -315,7 +315,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 // and nothing has changed.
 func TestRenumberCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(path, &Options{Sync: Off})
+	d, err := Open(path, &Options{NoSync: true})
 	must(t, err)
 	churned(t, d)
 	for _, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond} {

@@ -43,7 +43,7 @@ func fillClusters(t *testing.T, d *DB, clusters, each int) {
 func TestReorder(t *testing.T) {
 	t.Parallel()
 	const clusters, each = 8, 80
-	d := openTemp(t, &Options{Sync: Off})
+	d := openTemp(t, &Options{NoSync: true})
 	fillClusters(t, d, clusters, each)
 	_, err := d.Collection("rows").Build(t.Context(), "main", &Forest{Trees: 2, Seed: 3, Holdout: 20})
 	must(t, err)
@@ -126,7 +126,7 @@ func churnKeys(d *DB) error {
 
 // A database without dense rows, or without any, is compacted.
 func TestReorderNothing(t *testing.T) {
-	d := openTemp(t, &Options{Sync: Off})
+	d := openTemp(t, &Options{NoSync: true})
 	err := errors.Join(create(t.Context(), d, "words", Schema{Named: true}), create(t.Context(), d, "rows", Schema{Dim: 3}))
 	must(t, err)
 	must(t, d.Reorder(t.Context()))

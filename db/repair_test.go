@@ -20,7 +20,7 @@ import (
 // sparse rows under an inverted index and a label model; some rows are deleted.
 func repairDB(t *testing.T, path string) {
 	ctx := t.Context()
-	d, err := Open(path, &Options{Sync: Off})
+	d, err := Open(path, &Options{NoSync: true})
 	must(t, err)
 	rng := rand.New(rand.NewPCG(1, 9))
 	put := func(from, to int) func() error {
@@ -55,7 +55,7 @@ func repairDB(t *testing.T, path string) {
 		func() error { return create(ctx, d, "dense", Schema{Dim: 700}) },
 		func() error { return create(ctx, d, "words", Schema{Named: true}) },
 		put(0, 1100),
-		build("dense", "trees", &Forest{Tuning: Off, Trees: 4, LeafNeighbors: 10}),
+		build("dense", "trees", &Forest{NoTune: true, Trees: 4, LeafNeighbors: 10}),
 		build("words", "lists", nil),
 		build("words", "labels", &LCIF{Params: &lcif.Params{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5}}),
 		put(1100, 1130), maintain,
@@ -166,7 +166,7 @@ func TestRepair(t *testing.T) {
 				at, n = blockPlace(t, path, layout.BucketBlocks, c.coll, c.index, c.kind, c.number)
 				flipAt(t, path, at+int64(codec.HeaderSize+n)/2)
 			}
-			d, err := Open(path, &Options{Sync: Off})
+			d, err := Open(path, &Options{NoSync: true})
 			must(t, err)
 			defer d.Close()
 			if err := d.Check(ctx, nil); !errors.Is(err, ErrCorrupt) {
@@ -238,11 +238,7 @@ func TestSalvage(t *testing.T) {
 				flipAt(t, path, at+int64(codec.HeaderSize+n)/2)
 			}
 			lost := map[string]bool{}
-			indexes := Off
-			if c.name == "nothing" {
-				indexes = On
-			}
-			r, err := Salvage(ctx, path, to, &SalvageOptions{Indexes: indexes, Lost: func(l LostRow) {
+			r, err := Salvage(ctx, path, to, &SalvageOptions{NoIndexes: c.name != "nothing", Lost: func(l LostRow) {
 				lost[l.Collection+"/"+string(l.Key)] = true
 				if !errors.Is(l.Err, ErrCorrupt) {
 					t.Errorf("%v", l)

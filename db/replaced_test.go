@@ -82,10 +82,10 @@ func TestReplaced(t *testing.T) {
 			if name != "a link to it changed" && name != "the target of a link moved" {
 				path = filepath.Join(dir, "x.anndb")
 			}
-			d, err := db.Open(filepath.Join(dir, "x.anndb"), &db.Options{Sync: db.Off})
+			d, err := db.Open(filepath.Join(dir, "x.anndb"), &db.Options{NoSync: true})
 			must(t, err)
 			must(t, errors.Join(create(ctx, d, "c", db.Schema{Dim: 2}), put1(ctx, d, "a"), d.Close()))
-			d, err = db.Open(path, &db.Options{Sync: db.Off})
+			d, err = db.Open(path, &db.Options{NoSync: true})
 			must(t, err)
 			defer d.Close()
 			undo := replace(t, path)
@@ -144,7 +144,7 @@ func TestReplacedWhileCompacted(t *testing.T) {
 	ctx := t.Context()
 	b.put("row", mixture(1, 300, 2))
 	must(t, put1(ctx, b.d, "a"))
-	_, err := b.d.Collection("c").Build(ctx, "x", &db.Forest{Tuning: db.Off})
+	_, err := b.d.Collection("c").Build(ctx, "x", &db.Forest{NoTune: true})
 	must(t, err)
 	copied := b.path + ".new"
 	copyFile(t, b.path, copied)
@@ -152,7 +152,7 @@ func TestReplacedWhileCompacted(t *testing.T) {
 	open := func() {
 		must(t, os.Rename(copied, b.path))
 		var err error
-		other, err = db.Open(b.path, &db.Options{Sync: db.Off})
+		other, err = db.Open(b.path, &db.Options{NoSync: true})
 		must(t, err)
 		must(t, put1(ctx, other, "theirs"))
 	}
@@ -213,7 +213,7 @@ func TestHardLink(t *testing.T) {
 // working directory.
 func TestWorkingDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
-	d, err := db.Open("x.anndb", &db.Options{Sync: db.Off})
+	d, err := db.Open("x.anndb", &db.Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	ctx := context.Background()

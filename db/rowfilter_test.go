@@ -36,7 +36,7 @@ func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) (f *Filter
 // numbers, and a filter of some of each.
 func filterBed(t *testing.T) (*DB, map[string]*Filter) {
 	t.Helper()
-	d := openTemp(t, &Options{Sync: Off})
+	d := openTemp(t, &Options{NoSync: true})
 	ctx := t.Context()
 	must(t, errors.Join(create(ctx, d, "dense", Schema{Dim: 2}), create(ctx, d, "sparse", Schema{Sparse: true})))
 	for i := range 40 {
@@ -130,7 +130,7 @@ func TestRowFilter(t *testing.T) {
 // TestRowFilterMisuse: what is no filter of the collection is refused.
 func TestRowFilterMisuse(t *testing.T) {
 	d, filters := filterBed(t)
-	other := openTemp(t, &Options{Sync: Off})
+	other := openTemp(t, &Options{NoSync: true})
 	if _, err := other.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,8 @@ type SalvageReport struct {
 
 // SalvageOptions selects how Salvage works.
 type SalvageOptions struct {
-	Lost    func(LostRow) // called for every row, or range of rows, that could not be read
-	Indexes Switch        // rebuild the indexes
+	Lost      func(LostRow) // called for every row, or range of rows, that could not be read
+	NoIndexes bool          // recover rows only
 }
 
 // Salvage writes every readable row of the damaged database at from, which must not be open for
@@ -55,9 +55,6 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 	}
 	if o == nil {
 		o = &SalvageOptions{}
-	}
-	if err := o.Indexes.check("Indexes"); err != nil {
-		return r, err
 	}
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%w: %s", ErrExists, to)
@@ -101,7 +98,7 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 		if err != nil {
 			return r, err
 		}
-		if o.Indexes == Off {
+		if o.NoIndexes {
 			continue
 		}
 		for i := range c.Indexes {

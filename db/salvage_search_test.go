@@ -114,7 +114,7 @@ func TestSalvageSecondCopies(t *testing.T) {
 	w := surveyed(t, path)
 	p := w.blocks[string(layout.BucketMeta)+string(layout.CatalogKey[:])]
 	flipAt(t, path, p.at+int64(p.n)/2)
-	r, got = salvaged(t, path, &SalvageOptions{Indexes: Off})
+	r, got = salvaged(t, path, &SalvageOptions{NoIndexes: true})
 	if r.Lost != 0 || r.Searched != nil || len(r.Revived) != 0 {
 		t.Errorf("without the last catalog: %+v", r)
 	}
@@ -177,7 +177,7 @@ func TestSalvageSearches(t *testing.T) {
 				}
 				return
 			}
-			r, got := salvaged(t, write(t, damaged), &SalvageOptions{Indexes: Off})
+			r, got := salvaged(t, write(t, damaged), &SalvageOptions{NoIndexes: true})
 			if r.Lost != 0 || !errors.Is(r.Searched, ErrCorrupt) || len(r.Revived) != 2 {
 				t.Errorf("%+v", r)
 			}
@@ -212,10 +212,10 @@ func TestSalvageCut(t *testing.T) {
 		}
 		clear(damaged[:2*layout.PageSize])
 		path := write(t, damaged)
-		if _, err := Salvage(t.Context(), path, path+".new", &SalvageOptions{Indexes: Off}); share < 0.9 && errors.Is(err, ErrCorrupt) {
+		if _, err := Salvage(t.Context(), path, path+".new", &SalvageOptions{NoIndexes: true}); share < 0.9 && errors.Is(err, ErrCorrupt) {
 			continue // every catalog is in what was cut off
 		}
-		r, got := salvaged(t, path, &SalvageOptions{Indexes: Off})
+		r, got := salvaged(t, path, &SalvageOptions{NoIndexes: true})
 		right := 0
 		for key, row := range got {
 			_, key, _ := strings.Cut(key, "/")
@@ -245,7 +245,7 @@ func TestSalvageCutCompacted(t *testing.T) {
 	t.Parallel()
 	const n, dim = 3000, 256
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(path, &Options{Sync: Off})
+	d, err := Open(path, &Options{NoSync: true})
 	must(t, err)
 	must(t, create(t.Context(), d, "c", Schema{Dim: dim}))
 	rng := rand.New(rand.NewPCG(1, 2))

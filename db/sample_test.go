@@ -41,7 +41,7 @@ func (b *sampleBed) must(err error) {
 
 func (b *sampleBed) open(path string, sample int) {
 	b.Helper()
-	d, err := Open(path, &Options{Sync: Off, SampleQueries: sample})
+	d, err := Open(path, &Options{NoSync: true, SampleQueries: sample})
 	b.must(err)
 	b.d = d
 	b.Cleanup(func() { d.Close() })

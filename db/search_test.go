@@ -139,7 +139,7 @@ func searchBed(t testing.TB, metric vector.Metric, n, dim int) *bed {
 	b := newBed(t, metric, dim)
 	b.put("a", mixture(1, n, dim))
 	b.drop("a7", "a150")
-	b.build("x", &db.Forest{Tuning: db.Off, Members: true, Trees: 12, LeafNeighbors: 50, Depth: bits.Len(uint(n / 7)), ListNeighbors: 32, Quantize: true})
+	b.build("x", &db.Forest{NoTune: true, Members: true, Trees: 12, LeafNeighbors: 50, Depth: bits.Len(uint(n / 7)), ListNeighbors: 32, Quantize: true})
 	b.put("b", mixture(2, 60, dim))
 	b.drop("a1", "b0", "b50")
 	return b
@@ -205,7 +205,7 @@ func TestHopLists(t *testing.T) {
 		b.drop(fmt.Sprintf("a%d", 3*i))
 	}
 	for hops := 1; hops <= 3; hops++ {
-		b.build("x", &db.Forest{Tuning: db.Off, Trees: 1, Depth: 7, LeafNeighbors: 4, ListNeighbors: hops})
+		b.build("x", &db.Forest{NoTune: true, Trees: 1, Depth: 7, LeafNeighbors: 4, ListNeighbors: hops})
 		var hopped, exact int
 		queries := mixture(2, 50, dim)
 		for _, q := range queries {
@@ -666,13 +666,13 @@ func TestChoiceOfIndex(t *testing.T) {
 	expect("no index", nil, false, nil)
 	expect("no index, named", &db.SearchOptions{Index: "x"}, false, db.ErrNotFound)
 	expect("no index, parameters that need one", &db.SearchOptions{Params: p}, false, db.ErrInvalid)
-	b.build("x", &db.Forest{Tuning: db.Off})
+	b.build("x", &db.Forest{NoTune: true})
 	expect("one untuned", nil, false, db.ErrInvalid)
 	expect("one untuned, recall", &db.SearchOptions{Recall: 0.5}, false, db.ErrInvalid)
 	expect("one", &db.SearchOptions{Params: p}, true, nil)
 	expect("one, flat", &db.SearchOptions{Index: "flat"}, false, nil)
 	expect("one, without members", &db.SearchOptions{Params: &query.Params{Method: query.Voting}}, false, db.ErrInvalid)
-	b.build("y", &db.Forest{Tuning: db.Off, Members: true, Tables: db.Off})
+	b.build("y", &db.Forest{NoTune: true, Members: true, NoTables: true})
 	expect("two", &db.SearchOptions{Params: p}, false, db.ErrInvalid)
 	expect("two, x", &db.SearchOptions{Index: "x", Params: p}, true, nil)
 	expect("two, y without tables", &db.SearchOptions{Index: "y", Params: p}, false, db.ErrInvalid)
@@ -692,7 +692,7 @@ func TestZeroVectors(t *testing.T) {
 			rows[i*3] = make([]float32, dim)
 		}
 		b.put("a", rows)
-		b.build("x", &db.Forest{Tuning: db.Off, Members: true, Quantize: true})
+		b.build("x", &db.Forest{NoTune: true, Members: true, Quantize: true})
 		b.put("b", [][]float32{make([]float32, dim)})
 		for _, q := range [][]float32{make([]float32, dim), rows[1], rows[50]} {
 			for _, p := range []query.Params{{Method: query.Flat}, {}, {Sketch: true, Quant: true, Hops: 2}, {Method: query.Lookup}} {
@@ -711,7 +711,7 @@ func TestHitsAreCopies(t *testing.T) {
 	const dim = 300 // some rows sealed, some not
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 600, dim))
-	b.build("x", &db.Forest{Tuning: db.Off})
+	b.build("x", &db.Forest{NoTune: true})
 	q := mixture(2, 1, dim)[0]
 	s, err := b.d.Snapshot()
 	b.must(err)
@@ -799,7 +799,7 @@ func TestPanicInFilter(t *testing.T) {
 	if spell(before) != spell(after) {
 		t.Error("a panic changed later answers")
 	}
-	_, err := b.d.Collection("c").Build(db.WithWorkers(t.Context(), 1), "y", &db.Forest{Tuning: db.Off})
+	_, err := b.d.Collection("c").Build(db.WithWorkers(t.Context(), 1), "y", &db.Forest{NoTune: true})
 	b.must(err)
 	func() {
 		defer func() {
@@ -811,7 +811,7 @@ func TestPanicInFilter(t *testing.T) {
 			if p.Stage == "read" {
 				panic("progress")
 			}
-		}), "y", &db.Forest{Tuning: db.Off})
+		}), "y", &db.Forest{NoTune: true})
 		t.Errorf("returned instead of panicking: %v", err)
 	}()
 	b.check()
@@ -909,7 +909,7 @@ func TestHugeValues(t *testing.T) {
 			}
 			ask(query.Params{Method: query.Flat})
 			for _, l := range learners {
-				_, err := b.d.Collection("c").Build(t.Context(), "x", l.in(db.Forest{Tuning: db.Off, Quantize: true, Trees: 4}, dim))
+				_, err := b.d.Collection("c").Build(t.Context(), "x", l.in(db.Forest{NoTune: true, Quantize: true, Trees: 4}, dim))
 				if err == nil {
 					ask(query.Params{Sketch: true, Quant: true, Hops: 1})
 				} else if !errors.Is(err, db.ErrInvalid) || huge < 1e18 {

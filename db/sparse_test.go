@@ -130,13 +130,18 @@ func TestNamedFeaturesComeBack(t *testing.T) {
 			return fmt.Errorf("features %v, want %v", r.Features, want)
 		}
 		info, err := s.Collection("s").Info()
-		if err == nil && (!info.Sparse || !info.Named || info.Dim != 4) {
+		if err == nil && (!info.Sparse || !info.Named || info.Features != 4) {
 			err = fmt.Errorf("collection %+v", info)
 		}
 		return err
 	})
 	must(t, err)
 	must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
+	info, err := d.Collection("s").Info()
+	must(t, err)
+	if _, err := d.Create(ctx, "like it", info.Schema); err != nil {
+		t.Errorf("a collection with the schema of another: %v", err)
+	}
 	must(t, d.Drop(ctx, "s"))
 	must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
 }

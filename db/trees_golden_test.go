@@ -60,7 +60,7 @@ func treesGolden(path string) (err error) {
 
 // TestGoldenTrees opens the golden file of trees.
 func TestGoldenTrees(t *testing.T) {
-	d := openGolden(t, "trees.anndb.gz", treesGolden, &Options{Sync: Off})
+	d := openGolden(t, "trees.anndb.gz", treesGolden, &Options{NoSync: true})
 	defer d.Close()
 	ask := func(l string) error {
 		return d.View(func(s *Snapshot) error {

@@ -253,7 +253,7 @@ func (x *crashed) open(ctx context.Context, s crash.State, t *totals) error {
 		return err
 	}
 	o := work.Options()
-	o.Sync = db.Off // nobody cuts the power of the state itself
+	o.NoSync = true // nobody cuts the power of the state itself
 	path := filepath.Join(x.dir, fileName)
 	found, err := x.script.VerifyWith(ctx, path, o, acked, inFlight)
 	if err != nil {

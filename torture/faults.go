@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/torture/internal/faultfs"
 	"github.com/anndb/anndb/torture/internal/work"
 )
@@ -258,7 +257,7 @@ func (s *sweeper) one(ctx context.Context, arm func() error, disarm func() (bool
 // verify verifies the file as a process finds it that comes after.
 func (s *sweeper) verify(ctx context.Context, behind string, acked, inFlight int) (int, error) {
 	o := work.Options()
-	o.Sync = db.Off // nothing more is going to fail
+	o.NoSync = true // nothing more is going to fail
 	return s.script.VerifyWith(ctx, filepath.Join(behind, fileName), o, acked, inFlight)
 }
 

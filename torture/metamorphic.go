@@ -134,7 +134,7 @@ func tell(args []string) error {
 func (t telling) open() (*db.DB, error) {
 	o := &db.Options{MapReserve: t.MapReserve, BacklogBytes: t.Backlog, Maintenance: &db.Maintenance{Manual: true}}
 	if t.NoSync {
-		o.Sync = db.Off
+		o.NoSync = true
 	}
 	if t.Background {
 		o.Maintenance = &db.Maintenance{Every: time.Millisecond, Share: 0.01, CPU: 1}
@@ -225,10 +225,10 @@ func tale(rng *rand.Rand, coll string) db.Row {
 func (t telling) build(ctx context.Context, d *db.DB) error {
 	model := db.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
 	tree := db.TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}
-	grown := func(learner string, parts db.Switch) *db.Forest {
+	grown := func(learner string, plain bool) *db.Forest {
 		return &db.Forest{
-			Learner: learner, Trees: 3, Depth: 4, LeafNeighbors: 6, ListNeighbors: 5, Members: true, Tuning: db.Off,
-			Rotation: parts, Sketches: parts, Seed: t.Seed,
+			Learner: learner, Trees: 3, Depth: 4, LeafNeighbors: 6, ListNeighbors: 5, Members: true, NoTune: true,
+			NoRotation: plain, NoSketches: plain, Seed: t.Seed,
 		}
 	}
 	for _, x := range []struct {
@@ -236,8 +236,8 @@ func (t telling) build(ctx context.Context, d *db.DB) error {
 		o          db.IndexOptions
 	}{
 		// The rows of bytes have so many coordinates that principal ones take long.
-		{"bytes", "kd", grown("kd", db.Off)}, {"bytes", "rp", grown("rp", db.Off)},
-		{"floats", "pca", grown("pca", db.On)}, {"floats", "rf", grown("rf", db.On)},
+		{"bytes", "kd", grown("kd", true)}, {"bytes", "rp", grown("rp", true)},
+		{"floats", "pca", grown("pca", false)}, {"floats", "rf", grown("rf", false)},
 		{"terms", "rows", &db.Postings{Partition: true, M: 2}},
 		{"terms", "at", (*db.AT)(&tree)},
 		{"words", "rows", nil},

@@ -157,7 +157,7 @@ func (h *writingHandle) call(ctx context.Context, rng *rand.Rand) (refused bool,
 		_, err = h.d.Maintain(ctx, 0)
 	case i == 3:
 		what = "build"
-		_, err = c.Build(ctx, "x", &db.Forest{Tuning: db.Off})
+		_, err = c.Build(ctx, "x", &db.Forest{NoTune: true})
 	default:
 		err = h.d.Update(ctx, func(tx *db.Tx) error {
 			for r := range rowsOf(keys) {

@@ -94,7 +94,7 @@ func (s *sessionState) carryOut(o order, a *answer) (err error) {
 	case "open":
 		opts := work.Options()
 		if o.NoSync {
-			opts.Sync = db.Off
+			opts.NoSync = true
 		}
 		s.script, s.path, s.batches = o.Script, o.Path, 0
 		if s.d, err = db.Open(o.Path, opts); err != nil {

@@ -30,7 +30,7 @@ func writer(args []string) error {
 	fmt.Println("ready")
 	o := work.Options()
 	if w.NoSync {
-		o.Sync = db.Off
+		o.NoSync = true
 	}
 	d, err := db.Open(w.Path, o)
 	if err != nil {

@@ -70,7 +70,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 		dense.Metric = vector.Cosine
 	}
 	if o["storage"] == "float32" {
-		dense.Bytes = db.Off
+		dense.Float32 = true
 	}
 	if err := os.Remove(e.path); err != nil && !os.IsNotExist(err) {
 		return err
@@ -139,16 +139,14 @@ func buildOptions(o child.Words) (*db.Forest, error) {
 	b.Seed, b.Quantize = uint64(seed), quantize != 0
 	for _, part := range []struct {
 		n    int // negative: off
-		on   *db.Switch
+		off  *bool
 		size *int
 	}{
-		{rotate, &b.Rotation, &b.Coordinates},
-		{sketch, &b.Sketches, &b.SketchBytes},
-		{hops, &b.Lists, &b.ListNeighbors},
+		{rotate, &b.NoRotation, &b.Coordinates},
+		{sketch, &b.NoSketches, &b.SketchBytes},
+		{hops, &b.NoLists, &b.ListNeighbors},
 	} {
-		if *part.size = max(0, part.n); part.n < 0 {
-			*part.on = db.Off
-		}
+		*part.size, *part.off = max(0, part.n), part.n < 0
 	}
 	return b, errors.Join(errs...)
 }

@@ -127,27 +127,17 @@ func (c *buildCmd) forest() *db.Forest {
 		Learner: c.Kind, Recall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth,
 		LeafNeighbors: c.LabelsK, Source: c.Labels, Quantize: c.Quantize,
 		Members: c.Members, Density: c.Density, Candidates: c.Candidates,
-		Subsample: c.Subsample, MinVotes: c.MinVotes, TuneK: c.TuneK, Holdout: c.Holdout, Seed: c.Seed,
+		Subsample: c.Subsample, MinVotes: c.MinVotes, NoTables: c.NoNatural,
+		NoTune: c.NoTune, TuneK: c.TuneK, Holdout: c.Holdout, Seed: c.Seed,
 	}
-	o.Rotation, o.Coordinates = part(c.Rotate)
-	o.Sketches, o.SketchBytes = part(c.Sketch)
-	o.Lists, o.ListNeighbors = part(c.Hops)
-	if c.NoNatural {
-		o.Tables = db.Off
-	}
-	if c.NoTune {
-		o.Tuning = db.Off
-	}
+	o.NoRotation, o.Coordinates = part(c.Rotate)
+	o.NoSketches, o.SketchBytes = part(c.Sketch)
+	o.NoLists, o.ListNeighbors = part(c.Hops)
 	return o
 }
 
 // part divides the size of a part of an index that is off if it is negative.
-func part(size int) (db.Switch, int) {
-	if size < 0 {
-		return db.Off, 0
-	}
-	return db.On, size
-}
+func part(size int) (off bool, n int) { return size < 0, max(0, size) }
 
 // Run executes the command.
 func (c *buildCmd) Run(a *app) error {

@@ -40,7 +40,7 @@ func (c *createCmd) schema() (s db.Schema, err error) {
 	}
 	s = db.Schema{Dim: c.Dim}
 	if c.Float32 {
-		s.Bytes = db.Off
+		s.Float32 = true
 	}
 	s.Metric, err = vector.ParseMetric(cmp.Or(c.Metric, "l2"))
 	return s, err

@@ -116,7 +116,7 @@ func (c *demoCmd) imports(a *app, d *db.DB, root string, steps *table.Table) ([]
 	if err != nil {
 		return nil, err
 	}
-	steps.Add("store files", fmt.Sprintf("%d rows of %d words", info.Live, info.Dim), lap())
+	steps.Add("store files", fmt.Sprintf("%d rows of %d words", info.Live, info.Features), lap())
 	o := demoModel
 	o.Seed = c.Seed
 	model, err := d.Collection(demoFiles).Build(db.WithProgress(a.ctx, a.building), demoLabels, &o)

@@ -167,7 +167,7 @@ func (c *evaluateCmd) variants(s *db.Snapshot) ([]variant, error) {
 			continue
 		}
 		if len(c.Method) == 0 {
-			if o, ok := i.Options.(*db.Forest); i.Curve == nil && ok && o.Tuning == db.Off {
+			if o, ok := i.Options.(*db.Forest); i.Curve == nil && ok && o.NoTune {
 				return nil, usagef("index %q was built with --no-tune: name methods with --method", i.Name)
 			}
 			out = append(out, byRecall(i, c.K, c.Recall)...)

@@ -73,7 +73,7 @@ func (c *exportCmd) Run(a *app) error {
 // schema describes the file to write; number has the numbers of names of features.
 func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo, filter *db.Filter) (
 	o dataset.Schema, number map[string]uint32, err error) {
-	o = dataset.Schema{Format: c.As, Kind: dataset.Dense, Dim: info.Dim}
+	o = dataset.Schema{Format: c.As, Kind: dataset.Dense, Dim: max(info.Dim, info.Features)}
 	if info.Sparse {
 		o.Kind = dataset.Sparse
 	}

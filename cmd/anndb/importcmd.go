@@ -121,7 +121,7 @@ func (c *importCmd) into(a *app, r *batchReader, known *db.CollectionInfo) (err 
 	newFile := !exists(c.File)
 	o := &db.Options{Timeout: a.flags.Wait, Maintenance: &db.Maintenance{Manual: true}}
 	if c.NoSync {
-		o.Sync = db.Off
+		o.NoSync = true
 	}
 	d, err := db.OpenContext(a.ctx, c.File, o)
 	if err != nil {
@@ -182,7 +182,7 @@ func (c *importCmd) create(a *app, d *db.DB, in *input, named bool) (created boo
 	} else {
 		o.Dim = in.Dim
 		if c.Float32 {
-			o.Bytes = db.Off
+			o.Float32 = true
 		}
 		if in.filled {
 			o.Numbering = in.numbering(false)
@@ -271,7 +271,7 @@ func (c *importCmd) report(a *app, d *db.DB, in *input, x imported) error {
 			return err
 		}
 		columns = append(columns, "format", "features", "numbering", "named", "labels")
-		values = append(values, in.Format, after.Dim, numberingShown(after.Numbering), after.Named, len(labels))
+		values = append(values, in.Format, after.Features, numberingShown(after.Numbering), after.Named, len(labels))
 	}
 	t := table.New(append(columns, "seconds:2", "rows/s:0")...)
 	t.Add(append(values, x.seconds, float64(x.rows)/x.seconds)...)

@@ -27,7 +27,7 @@ func (c *importCmd) preview(a *app, in *input, r *batchReader) error {
 		return c.nothing(in)
 	}
 	info := db.CollectionInfo{Schema: db.Schema{
-		Sparse: in.Kind == dataset.Sparse, Named: r.named, Dim: in.Dim, Numbering: in.numbering(r.named),
+		Sparse: in.Kind == dataset.Sparse, Named: r.named, Numbering: in.numbering(r.named),
 	}}
 	attributes := map[string]bool{}
 	for i := range rows {

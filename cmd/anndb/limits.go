@@ -61,7 +61,7 @@ func (c *importCmd) checkExisting(info *db.CollectionInfo) error {
 			return usagef("--metric %s: collection %q exists with metric %s", c.Metric, info.Name, info.Metric)
 		}
 	}
-	if c.Float32 && info.Bytes != db.Off {
+	if c.Float32 && !info.Float32 {
 		return usagef("--float-32: collection %q exists and stores bytes where they lose nothing", info.Name)
 	}
 	return nil

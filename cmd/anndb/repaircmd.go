@@ -62,18 +62,14 @@ func (c *repairCmd) salvage(a *app) error {
 		}
 	}
 	lost := &lostRows{}
-	indexes := db.On
-	if c.NoIndexes {
-		indexes = db.Off
-	}
 	to := c.To
 	if exists(to) { // it stays until the rows are saved
 		to += ".partial"
 		defer os.Remove(to)
 	}
 	r, err := db.Salvage(db.WithProgress(a.ctx, a.building), c.File, to, &db.SalvageOptions{
-		Indexes: indexes,
-		Lost:    lost.add,
+		NoIndexes: c.NoIndexes,
+		Lost:      lost.add,
 	})
 	a.progress.End()
 	if err == nil && to != c.To {

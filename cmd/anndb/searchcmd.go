@@ -100,7 +100,7 @@ func (c *searchCmd) tuned(s *db.Snapshot, info db.CollectionInfo) error {
 		return err
 	}
 	for _, i := range indexes {
-		if o, ok := i.Options.(*db.Forest); ok && o.Tuning == db.Off && (c.Index == i.Name || c.Index == "" && i.Default) {
+		if o, ok := i.Options.(*db.Forest); ok && o.NoTune && (c.Index == i.Name || c.Index == "" && i.Default) {
 			return usagef("index %q was built with --no-tune: say --method, or --index flat for an exact scan", i.Name)
 		}
 	}

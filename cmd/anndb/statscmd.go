@@ -190,7 +190,7 @@ func (c *statsCmd) collectionsTable(infos ...db.CollectionInfo) *table.Table {
 	}
 	t := table.New(columns...)
 	for _, i := range infos {
-		t.Add(i.Name, kindOf(i), i.Dim, i.Metric.String(), i.Live, i.Rows-i.Live, len(i.Indexes),
+		t.Add(i.Name, kindOf(i), max(i.Dim, i.Features), i.Metric.String(), i.Live, i.Rows-i.Live, len(i.Indexes),
 			numberingShown(i.Numbering), i.Rows-i.Sealed)
 	}
 	return t

@@ -62,7 +62,7 @@ func (c *tuneCmd) Run(a *app) error {
 			if err != nil {
 				return err
 			}
-			if o, err = c.tree(max(1, info.Dim)).index(c.Seed); err != nil {
+			if o, err = c.tree(max(1, info.Dim, info.Features)).index(c.Seed); err != nil {
 				return err
 			}
 		}

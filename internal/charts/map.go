@@ -42,14 +42,15 @@ func Map(ctx context.Context, c db.Collection, o MapOptions) (*plot.Chart, error
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) < 3 || info.Dim < 2 {
-		return nil, fmt.Errorf("%w: %q has %d and %d", ErrFew, info.Name, len(rows), info.Dim)
+	dim := max(info.Dim, info.Features)
+	if len(rows) < 3 || dim < 2 {
+		return nil, fmt.Errorf("%w: %q has %d and %d", ErrFew, info.Name, len(rows), dim)
 	}
 	place := densePlaces
 	if info.Sparse {
 		place = sparsePlaces
 	}
-	points, err := place(ctx, rows, info.Dim)
+	points, err := place(ctx, rows, dim)
 	if err != nil {
 		return nil, err
 	}

@@ -42,6 +42,7 @@ type Array struct {
 
 	other   bool // the elements are no numbers
 	file    *File
+	most    []uint64 // the largest shape; undefined where there is no bound
 	layout  layout
 	filters []filter
 }
@@ -89,12 +90,12 @@ func (f *File) array(name string, messages []message) (*Array, error) {
 			continue
 		}
 		if m.shared {
-			a.unsupported("its description is shared with other objects (%s)", copyArray)
+			a.unsupported("its description is shared with other objects")
 			continue
 		}
 		switch m.kind {
 		case msgDataspace:
-			a.Shape = m.dataspace()
+			a.Shape, a.most = m.dataspace()
 			found |= 1
 		case msgDatatype:
 			t, class, unsupported := m.datatype()
@@ -126,22 +127,42 @@ func (a *Array) unsupported(format string, args ...any) {
 	}
 }
 
-// dataspace reads the shape; nil for a scalar.
-func (m *message) dataspace() (shape []uint64) {
-	m.version("data space", 1)
-	rank := m.uint(1)
-	m.bytes(6)
+// dataspace reads the shape and the largest shape; nil for a scalar.
+func (m *message) dataspace() (shape, most []uint64) {
+	v := m.version("data space", 1, 2)
+	rank, flags := int(m.uint(1)), m.uint(1)
+	if v == 1 {
+		m.bytes(5)
+	} else {
+		m.bytes(1)
+	}
 	if m.err == nil && rank > maxRank {
 		m.err = m.fault("%d dimensions", rank)
 	}
-	for range min(rank, maxRank) {
-		n := m.uint(8)
-		if m.err == nil && n == undefined {
-			m.err = m.fault("a dimension of the size %d", n)
+	list := func() []uint64 {
+		var all []uint64
+		for range rank {
+			n := m.length()
+			if m.f.lengths == 4 && n == 1<<32-1 {
+				n = undefined
+			}
+			all = append(all, n)
 		}
-		shape = append(shape, n)
+		return all
 	}
-	return shape
+	if m.err != nil {
+		return nil, nil
+	}
+	shape = list()
+	if most = shape; flags&1 != 0 {
+		most = list()
+	}
+	for i := range shape {
+		if m.err == nil && (shape[i] == undefined || most[i] < shape[i]) {
+			m.err = m.fault("dimension %d has the size %d of at most %d", i, shape[i], most[i])
+		}
+	}
+	return shape, most
 }
 
 // ieeeLayouts has the place and size of the exponent and of the mantissa, and the bias, by bytes.
@@ -240,24 +261,26 @@ func (f *File) texts(messages []message) (map[string]string, error) {
 
 // attribute reads an attribute; false if it is no text.
 func (m *message) attribute() (name, value string, ok bool) {
-	v := m.uint(1)
-	if v != 1 && m.err == nil {
-		return "", "", false // of a shared type, or of a name in UTF-8
-	}
-	m.bytes(1)
+	v := m.version("attribute", 1, 2, 3)
+	shared := m.uint(1) != 0 && v > 1
 	sizes := [3]int{int(m.uint(2)), int(m.uint(2)), int(m.uint(2))}
+	if v == 3 {
+		m.bytes(1) // character set
+	}
 	var parts [3]cursor
 	for i, n := range sizes {
 		if from := m.pos; m.err == nil {
 			parts[i] = m.part(n)
-			m.align(from)
+			if v == 1 {
+				m.align(from)
+			}
 		}
 	}
-	if m.err != nil {
+	if m.err != nil || shared {
 		return "", "", false
 	}
 	space := message{cursor: parts[2]}
-	shape := space.dataspace()
+	shape, _ := space.dataspace()
 	typ := &parts[1]
 	class, flags, size := typ.uint(1), typ.uint(3), int(typ.uint(4))
 	switch {
@@ -267,7 +290,7 @@ func (m *message) attribute() (name, value string, ok bool) {
 		value = text(m.bytes(size))
 	case class&15 == 9 && flags&15 == 1:
 		n := m.uint(4)
-		heap, index := m.uint(8), m.uint(4)
+		heap, index := m.addr(), m.uint(4)
 		if m.err != nil {
 			return "", "", false
 		}
@@ -296,20 +319,20 @@ func text(b []byte) string {
 
 // heapObject returns an object of a global heap.
 func (f *File) heapObject(heap, index uint64) ([]byte, error) {
-	c := f.read(heap, 16)
+	c := f.read(heap, uint64(8+f.lengths))
 	c.expect("GCOL")
 	c.version("global heap", 1)
 	c.bytes(3)
-	size := c.uint(8)
+	size := c.length()
 	if c.err != nil {
 		return nil, c.err
 	}
 	c = f.read(heap, size)
-	c.bytes(16)
-	for c.err == nil && c.left() >= 16 {
+	c.bytes(8 + f.lengths)
+	for c.err == nil && c.left() >= 8+f.lengths {
 		i := c.uint(2)
 		c.bytes(6)
-		n := c.uint(8)
+		n := c.length()
 		if i == 0 {
 			break // the free space
 		}

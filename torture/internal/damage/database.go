@@ -19,7 +19,7 @@ import (
 // inverted indexes in segments, label models, trees of all kinds, and pages that
 // were freed.
 func Build(path string, seed uint64) error {
-	d, err := db.Open(path, &db.Options{Sync: db.Off, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ type builder struct {
 func (b *builder) build() error {
 	ctx := context.Background()
 	forests := func(o *db.Forest) db.IndexOptions {
-		o.Trees, o.LeafNeighbors, o.ListNeighbors, o.Tuning, o.Seed = 4, 10, 12, db.Off, 7
+		o.Trees, o.LeafNeighbors, o.ListNeighbors, o.NoTune, o.Seed = 4, 10, 12, true, 7
 		return o
 	}
 	thresholds := &labels.Thresholds{Single: 0.2, KeepTop: true}
@@ -73,7 +73,7 @@ func (b *builder) build() error {
 	do(b.put("words", 0, 200))
 	do(b.put("gone", 0, 400))
 	index("images", "kd", forests(&db.Forest{Coordinates: 16, Members: true}))
-	index("images", "rp", forests(&db.Forest{Learner: "rp", Sketches: db.Off, Members: true}))
+	index("images", "rp", forests(&db.Forest{Learner: "rp", NoSketches: true, Members: true}))
 	index("vectors", "pca", forests(&db.Forest{Learner: "pca", Quantize: true}))
 	index("vectors", "gone", forests(&db.Forest{Learner: "rp", Members: true}))
 	index("points", "rf", forests(&db.Forest{Learner: "rf", Members: true}))

@@ -91,7 +91,7 @@ func Play(ctx context.Context, path string, seed uint64, length time.Duration) (
 			}
 			return err
 		}
-		o := &db.Forest{Learner: "rp", Trees: 3, Depth: 2, LeafNeighbors: 4, ListNeighbors: 3, Rotation: db.Off, Sketches: db.Off, Members: true, Tuning: db.Off, Seed: rng.Uint64()}
+		o := &db.Forest{Learner: "rp", Trees: 3, Depth: 2, LeafNeighbors: 4, ListNeighbors: 3, NoRotation: true, NoSketches: true, Members: true, NoTune: true, Seed: rng.Uint64()}
 		_, err := r.d.Collection(coll).Build(db.WithWorkers(ctx, 1), "x", o)
 		r.count("builds", 1)
 		return err

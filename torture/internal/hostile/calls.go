@@ -130,7 +130,7 @@ func (c *caller) again(name string, f func(d *db.DB) error) {
 func (c *caller) opened(path string, f func(d *db.DB)) {
 	var d *db.DB
 	err := c.call("open", func() (err error) {
-		d, err = db.Open(path, &db.Options{Sync: db.Off, MapReserve: 1 << 30, SampleQueries: sampled, Maintenance: &db.Maintenance{Manual: true}})
+		d, err = db.Open(path, &db.Options{NoSync: true, MapReserve: 1 << 30, SampleQueries: sampled, Maintenance: &db.Maintenance{Manual: true}})
 		return err
 	})
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *caller) write(d *db.DB) {
 		some := slices.DeleteFunc(slices.Clone(collections[c.name]), func(x collection) bool { return x.dim > 1000 })
 		x := some[c.rng.IntN(len(some))]
 		_ = c.call("build", func() error {
-			var o db.IndexOptions = &db.Forest{Tuning: db.Off}
+			var o db.IndexOptions = &db.Forest{NoTune: true}
 			if x.dim == 0 {
 				o = []db.IndexOptions{nil, (*db.PT)(&small)}[c.rng.IntN(2)]
 			}

@@ -36,7 +36,7 @@ const (
 )
 
 func makeFile(ctx context.Context, path, name string) (err error) {
-	d, err := db.Open(path, &db.Options{Sync: db.Off, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return err
 	}
@@ -91,12 +91,12 @@ type collection struct {
 var collections = map[string][]collection{
 	"dense": {
 		{"l2", 12, vector.L2, false, 1, map[string]db.IndexOptions{
-			"kd": &db.Forest{Tuning: db.Off, Seed: 1, Learner: "kd", Quantize: true, Members: true},
-			"rp": &db.Forest{Tuning: db.Off, Seed: 1, Learner: "rp", Trees: 3, Lists: db.Off, Sketches: db.Off},
-			"rf": &db.Forest{Tuning: db.Off, Seed: 1, Learner: "rf", Trees: 2},
+			"kd": &db.Forest{NoTune: true, Seed: 1, Learner: "kd", Quantize: true, Members: true},
+			"rp": &db.Forest{NoTune: true, Seed: 1, Learner: "rp", Trees: 3, NoLists: true, NoSketches: true},
+			"rf": &db.Forest{NoTune: true, Seed: 1, Learner: "rf", Trees: 2},
 		}},
-		{"cosine", 6, vector.Cosine, false, 1, map[string]db.IndexOptions{"pca": &db.Forest{Tuning: db.Off, Seed: 1, Learner: "pca"}}},
-		{"product", 5, vector.InnerProduct, false, 1, map[string]db.IndexOptions{"kd": &db.Forest{Tuning: db.Off, Seed: 1}}},
+		{"cosine", 6, vector.Cosine, false, 1, map[string]db.IndexOptions{"pca": &db.Forest{NoTune: true, Seed: 1, Learner: "pca"}}},
+		{"product", 5, vector.InnerProduct, false, 1, map[string]db.IndexOptions{"kd": &db.Forest{NoTune: true, Seed: 1}}},
 		{"long", 12000, vector.L2, false, 1, nil},
 	},
 	"sparse": {
@@ -113,7 +113,7 @@ var collections = map[string][]collection{
 			"cv":   &db.LCIF{Folds: 2},
 		}},
 		{"dense", 6, vector.Cosine, false, 1, map[string]db.IndexOptions{
-			"kd":   &db.Forest{Tuning: db.Off, Seed: 1},
+			"kd":   &db.Forest{NoTune: true, Seed: 1},
 			"lcif": &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 5, Lambda: 0.5}},
 			"sbt":  (*db.SBT)(&small),
 		}},
@@ -124,13 +124,13 @@ var collections = map[string][]collection{
 	},
 	"sketches": {
 		{"groups", 40, vector.L2, false, 3, map[string]db.IndexOptions{
-			"128": &db.Forest{Tuning: db.Off, Seed: 1, SketchBytes: 128},
-			"192": &db.Forest{Tuning: db.Off, Seed: 1, SketchBytes: 192, Coordinates: 8},
-			"any": &db.Forest{Tuning: db.Off, Seed: 1, Coordinates: 8},
+			"128": &db.Forest{NoTune: true, Seed: 1, SketchBytes: 128},
+			"192": &db.Forest{NoTune: true, Seed: 1, SketchBytes: 192, Coordinates: 8},
+			"any": &db.Forest{NoTune: true, Seed: 1, Coordinates: 8},
 		}},
 		{"cosine", 9, vector.Cosine, false, 1, map[string]db.IndexOptions{
-			"256": &db.Forest{Tuning: db.Off, Seed: 1, SketchBytes: 256},
-			"64":  &db.Forest{Tuning: db.Off, Seed: 1, SketchBytes: 64},
+			"256": &db.Forest{NoTune: true, Seed: 1, SketchBytes: 256},
+			"64":  &db.Forest{NoTune: true, Seed: 1, SketchBytes: 64},
 		}},
 	},
 }

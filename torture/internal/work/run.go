@@ -106,7 +106,7 @@ type Index struct {
 func (s Script) Indexes() []Index {
 	return []Index{
 		{Dense, "forest", &db.Forest{
-			Learner: "rp", Trees: 3, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, Rotation: db.Off, Members: true, Tuning: db.Off, Seed: s.Seed,
+			Learner: "rp", Trees: 3, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, NoRotation: true, Members: true, NoTune: true, Seed: s.Seed,
 		}},
 		{Sparse, "postings", &db.Postings{Partition: true, M: 2}},
 		{Sparse, "lcif", &db.LCIF{Params: &lcif.Params{K: 5, Lambda: 1}}},

@@ -70,7 +70,7 @@ func TestVerifyEarly(t *testing.T) {
 	ctx := context.Background()
 	for seed := range uint64(4) {
 		s := Small(seed)
-		d, err := db.Open(filepath.Join(t.TempDir(), "a.anndb"), &db.Options{Sync: db.Off, MapReserve: 1 << 32, Maintenance: &db.Maintenance{Manual: true}})
+		d, err := db.Open(filepath.Join(t.TempDir(), "a.anndb"), &db.Options{NoSync: true, MapReserve: 1 << 32, Maintenance: &db.Maintenance{Manual: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
