@@ -2,17 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
-	"gonum.org/v1/plot/vg"
-
+	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
 )
@@ -41,7 +37,7 @@ func runCurve(ctx context.Context, s *settings) error {
 		if s.quick {
 			budgets = budgets[2:]
 		}
-		var curves [3]plotter.XYs
+		var curves [3][]plot.Point
 		for i, learn := range []learner{s.treeOf(false), s.classifierOf} {
 			if s.without.MatchString(curveNames[i]) {
 				continue
@@ -96,8 +92,8 @@ type learner func(ctx context.Context, t trial) (learned, error)
 
 // curvePoint is the mean over the divisions, with the costs that were chosen in
 // them, in ascending order.
-func (s *settings) curvePoint(ctx context.Context, d *binaryData, b int, learn learner) (plotter.XY, []float64, error) {
-	var p plotter.XY
+func (s *settings) curvePoint(ctx context.Context, d *binaryData, b int, learn learner) (plot.Point, []float64, error) {
+	var p plot.Point
 	var chosen []float64
 	for seed := s.first; seed < s.first+s.seeds; seed++ {
 		fold, err := labels.RandomSplit(d.x.Rows(), 0.2, uint64(seed))
@@ -175,8 +171,8 @@ func (s *settings) classifierOf(ctx context.Context, t trial) (learned, error) {
 }
 
 // sparsePoint is the L1-SVM's mean over the divisions.
-func (s *settings) sparsePoint(d *binaryData, c float64) (plotter.XY, error) {
-	var p plotter.XY
+func (s *settings) sparsePoint(d *binaryData, c float64) (plot.Point, error) {
+	var p plot.Point
 	for seed := s.first; seed < s.first+s.seeds; seed++ {
 		f, err := labels.RandomSplit(d.x.Rows(), 0.2, uint64(seed))
 		if err != nil {
@@ -193,31 +189,23 @@ func (s *settings) sparsePoint(d *binaryData, c float64) (plotter.XY, error) {
 }
 
 // drawCurves writes a picture with a logarithmic axis of features.
-func drawCurves(path, title string, curves [3]plotter.XYs) error {
-	p := plot.New()
-	p.Title.Text = title
-	p.X.Label.Text, p.Y.Label.Text = "selected features", "test error, %"
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	p.Legend.Top = true
-	var lines []any
-	for i, curve := range curves {
-		var shown plotter.XYs
-		for _, at := range curve {
-			if at.X >= 1 && !math.IsNaN(at.Y) {
-				shown = append(shown, at)
-			}
-		}
-		if len(shown) > 0 {
-			lines = append(lines, curveNames[i], shown)
-		}
+func drawCurves(path, title string, curves [3][]plot.Point) error {
+	c := plot.Chart{
+		Title: title,
+		X:     plot.Axis{Label: "selected features", Scale: plot.Log, Min: 1},
+		Y:     plot.Axis{Label: "test error, %"},
 	}
-	if err := plotutil.AddLinePoints(p, lines...); err != nil {
-		return err
+	for i, points := range curves {
+		c.Series = append(c.Series, plot.Series{Name: curveNames[i], Points: points})
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	if err := p.Save(6*vg.Inch, 4*vg.Inch, path); err != nil {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(c.Write(f), f.Close()); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
 	fmt.Println("  picture:", path)

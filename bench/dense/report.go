@@ -144,5 +144,5 @@ func (r *report) plot(path string) error {
 		return err
 	}
 	title := fmt.Sprintf("%s, %d rows, k = %d, one thread", r.Set, r.Rows, k)
-	return errors.Join(plot.RecallTime(title, 0.75, curves...).Write(f, "svg"), f.Close())
+	return errors.Join(plot.RecallTime(title, 0.75, curves...).Write(f), f.Close())
 }

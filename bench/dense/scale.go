@@ -74,5 +74,5 @@ func (c *config) scale(target float64) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(chart.Write(f, "svg"), f.Close())
+	return errors.Join(chart.Write(f), f.Close())
 }

@@ -149,7 +149,7 @@ func draw(path, title string, sets map[string][]plot.Point) error {
 	slices.SortFunc(curves, func(a, b plot.Series) int { return strings.Compare(a.Name, b.Name) })
 	const leastRecall = 0.6
 	chart := plot.RecallTime(title, leastRecall, curves...)
-	err := create(path, func(w io.Writer) error { return chart.Write(w, "svg") })
+	err := create(path, func(w io.Writer) error { return chart.Write(w) })
 	if errors.Is(err, plot.ErrEmpty) {
 		return os.Remove(path)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -48,7 +47,7 @@ func isUsage(err error) bool {
 	}
 	for _, target := range []error{
 		errUsage, db.ErrInvalid, dataset.ErrOption, query.ErrParams, vector.ErrMetric,
-		table.ErrFormat, plot.ErrFormat,
+		table.ErrFormat,
 	} {
 		if errors.Is(err, target) {
 			return true

@@ -125,27 +125,27 @@ var examples = map[string][2]string{
 	},
 	"plot recall": {
 		"anndb plot recall images.anndb images",
-		"anndb plot recall images.anndb images --out recall.png",
+		"anndb plot recall images.anndb images --out recall.svg",
 	},
 	"plot labels": {
 		"anndb plot labels docs.anndb bibtex",
-		"anndb plot labels docs.anndb bibtex --out labels.png",
+		"anndb plot labels docs.anndb bibtex --out labels.svg",
 	},
 	"plot precision": {
 		"anndb plot precision docs.anndb bibtex --queries bibtex-test.arff.gz",
-		"anndb plot precision docs.anndb bibtex --queries bibtex-test.arff.gz --out p.png",
+		"anndb plot precision docs.anndb bibtex --queries bibtex-test.arff.gz --out p.svg",
 	},
 	"plot leaves": {
 		"anndb plot leaves images.anndb images main",
-		"anndb plot leaves images.anndb images main --out leaves.png",
+		"anndb plot leaves images.anndb images main --out leaves.svg",
 	},
 	"plot time": {
 		"anndb plot time images.anndb images --queries t10k-images-idx3-ubyte.gz",
-		"anndb plot time images.anndb images --queries q.npy --out time.png",
+		"anndb plot time images.anndb images --queries q.npy --out time.svg",
 	},
 	"plot map": {
 		"anndb plot map images.anndb images",
-		"anndb plot map shop.anndb shoes --by brand --out map.png",
+		"anndb plot map shop.anndb shoes --by brand --out map.svg",
 	},
 	"report": {
 		"anndb report images.anndb --out images.html",

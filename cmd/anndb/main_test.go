@@ -363,7 +363,7 @@ func TestExportIsPrivate(t *testing.T) {
 			"out.jsonl.gz": {"export", f.file, "things", f.path("out.jsonl.gz")},
 			"copy.anndb":   {"backup", f.file, f.path("copy.anndb")},
 			"report.html":  {"report", f.file, "--out", f.path("report.html")},
-			"map.png":      {"plot", "map", f.file, "things", "--out", f.path("map.png")},
+			"map.svg":      {"plot", "map", f.file, "things", "--out", f.path("map.svg")},
 			"labels.svg":   {"plot", "labels", f.file, "things", "--out", f.path("labels.svg")},
 		} {
 			must(t, append(args, "--force")...)

@@ -8,7 +8,7 @@ type plotCmd struct {
 	Time      plotTimeCmd      `cmd:"" help:"Draw where the time of a dense search goes."`
 	Leaves    plotLeavesCmd    `cmd:"" help:"Draw how large the leaves of an index are."`
 	Map       plotMapCmd       `cmd:"" help:"Draw the rows by two principal coordinates, coloured by label."`
-	Tree      plotTreeCmd      `cmd:"" help:"Show a stored tree, with its features, as text, DOT, SVG or PNG."`
+	Tree      plotTreeCmd      `cmd:"" help:"Show a stored tree, with its features, as text, DOT or SVG."`
 }
 
 // pictureFlags are shared by pictures of charts.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,9 +28,8 @@ func (f chartFlags) draw(a *app, charts chartFunc, names ...string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	format, err := plot.FormatOf(names[0])
-	if err != nil {
-		return usagef("--out %q (want a name that ends in .svg or .png)", names[0])
+	if !strings.EqualFold(filepath.Ext(names[0]), ".svg") {
+		return usagef("--out %q (want a name that ends in .svg)", names[0])
 	}
 	if err := f.refuse(names, f.File); err != nil {
 		return err
@@ -54,7 +52,7 @@ func (f chartFlags) draw(a *app, charts chartFunc, names ...string) error {
 		if f.Title != "" {
 			c.Title = f.Title
 		}
-		err = writeFile(names[i], mode, func(w io.Writer) error { return c.Write(w, format) })
+		err = writeFile(names[i], mode, c.Write)
 		if err != nil {
 			return fmt.Errorf("draw %s: %w", names[i], err)
 		}
@@ -67,7 +65,7 @@ func (f chartFlags) draw(a *app, charts chartFunc, names ...string) error {
 type plotRecallCmd struct {
 	chartFlags
 	Index []string `arg:"" optional:"" help:"Indexes; all tuned ones if not given."`
-	Out   string   `help:"File that ends in .svg or .png." default:"recall.svg"`
+	Out   string   `help:"File that ends in .svg." default:"recall.svg"`
 }
 
 // Run executes the command.
@@ -97,7 +95,7 @@ func (c *plotRecallCmd) Run(a *app) error {
 // plotLabelsCmd draws the frequencies of labels.
 type plotLabelsCmd struct {
 	chartFlags
-	Out string `help:"File that ends in .svg or .png; a second one, of the labels per row, ends in -per-row." default:"labels.svg"`
+	Out string `help:"File that ends in .svg; a second one, of the labels per row, ends in -per-row." default:"labels.svg"`
 }
 
 // Run executes the command.
@@ -119,7 +117,7 @@ func (c *plotLabelsCmd) Run(a *app) error {
 type plotLeavesCmd struct {
 	chartFlags
 	Index string `arg:"" help:"Index: a forest, or a tree of kind sbt, pt or at."`
-	Out   string `help:"File that ends in .svg or .png." default:"leaves.svg"`
+	Out   string `help:"File that ends in .svg." default:"leaves.svg"`
 }
 
 // Run executes the command.
@@ -136,7 +134,7 @@ func (c *plotLeavesCmd) Run(a *app) error {
 // plotMapCmd draws the rows in the plane.
 type plotMapCmd struct {
 	chartFlags
-	Out  string `help:"File that ends in .svg or .png." default:"map.png"`
+	Out  string `help:"File that ends in .svg." default:"map.svg"`
 	Rows int    `help:"Rows to draw at most, evenly over the collection." default:"5000"`
 	By   string `help:"Attribute that selects the colour; the first label if not given." placeholder:"ATTRIBUTE"`
 }
@@ -163,7 +161,7 @@ type plotPrecisionCmd struct {
 	Labels  string   `help:"File with the labels of the queries: idx, or of an XMC set in two files." placeholder:"FILE"`
 	Index   []string `help:"Label models; all of the collection if not given."`
 	K       int      `short:"k" help:"Largest number of labels." default:"10"`
-	Out     string   `help:"File that ends in .svg or .png." default:"precision.svg"`
+	Out     string   `help:"File that ends in .svg." default:"precision.svg"`
 	fileFlags
 }
 

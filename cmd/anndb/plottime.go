@@ -17,7 +17,7 @@ type plotTimeCmd struct {
 	K       int           `short:"k" help:"Rows to find." default:"10"`
 	Queries string        `help:"File of queries; stored rows if not given." placeholder:"FILE"`
 	Lasting time.Duration `help:"Time to search and measure." default:"2s"`
-	Out     string        `help:"File that ends in .svg or .png." default:"time.svg"`
+	Out     string        `help:"File that ends in .svg." default:"time.svg"`
 	fileFlags
 }
 

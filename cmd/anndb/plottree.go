@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/trees/budget"
 )
@@ -18,7 +17,7 @@ type plotTreeCmd struct {
 	inFile
 	Collection string `arg:"" help:"Collection."`
 	Index      string `arg:"" optional:"" help:"Tree (sbt, pt, at); the only label model if not given."`
-	Out        string `help:"File that ends in .svg, .png, .dot or .txt, or one of these words for the standard output." default:"txt" placeholder:"FILE"`
+	Out        string `help:"File that ends in .svg, .dot or .txt, or one of these words for the standard output." default:"txt" placeholder:"FILE"`
 	forceFlag
 	Nodes    int      `help:"Decisions to show, those that most rows reach; 0 for all." default:"15"`
 	Depth    int      `help:"Decisions to show from a root down; 0 for all." default:"6"`
@@ -31,7 +30,6 @@ var treeFormats = map[string]func(*budget.Picture, io.Writer) error{
 	"txt": (*budget.Picture).WriteText,
 	"dot": (*budget.Picture).WriteDOT,
 	"svg": (*budget.Picture).WriteSVG,
-	"png": func(p *budget.Picture, w io.Writer) error { return plot.Tree(w, p.Layout()) },
 }
 
 // Run executes the command.
@@ -44,7 +42,7 @@ func (c *plotTreeCmd) Run(a *app) error {
 	write := treeFormats[format]
 	switch {
 	case write == nil:
-		return usagef("--out %q (want a name that ends in .svg, .png, .dot or .txt, or one of these words)", c.Out)
+		return usagef("--out %q (want a name that ends in .svg, .dot or .txt, or one of these words)", c.Out)
 	case c.Nodes < 0 || c.Depth < 0:
 		return usagef("--nodes and --depth must not be negative")
 	case c.Features < 1:

@@ -44,7 +44,7 @@ func filled(t *testing.T, s db.Schema, rows ...db.Row) db.Collection {
 func drawable(t *testing.T, c *plot.Chart) {
 	t.Helper()
 	var b bytes.Buffer
-	must(t, c.Write(&b, "svg"))
+	must(t, c.Write(&b))
 }
 
 func TestCountLabels(t *testing.T) {

@@ -1,10 +1,11 @@
 package plot
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strconv"
-
-	gonumplot "gonum.org/v1/plot"
+	"strings"
 )
 
 // Scale is how an axis maps values.
@@ -37,148 +38,192 @@ type Axis struct {
 // full is where a Recall axis shows a recall of 1. No axis can show its own infinity.
 const full = 0.9997
 
+// largest is the largest value that an axis shows: ten times as much is still finite.
+const largest = 1e300
+
 // shows reports whether the axis has a place for v.
 func (a Axis) shows(v float64) bool {
 	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0) || a.Min != 0 && v < a.Min:
+	case !(math.Abs(v) <= largest) || a.Min != 0 && v < a.Min:
 		return false
 	case a.Scale == Log:
-		return v > 0
+		return v >= 1/largest
 	case a.Scale == Recall:
 		return v >= 0 && v <= 1
 	}
 	return true
 }
 
-// place returns the value at whose place the axis shows v.
-func (a Axis) place(v float64) float64 {
-	if a.Scale == Recall {
-		return min(v, full)
+// length maps a value to a length along the axis: equal lengths look equal.
+func (a Axis) length(v float64) float64 {
+	switch a.Scale {
+	case Log:
+		return math.Log10(v)
+	case Recall:
+		return -math.Log10(1 - min(v, full))
 	}
 	return v
 }
 
-// apply sets up gonum's axis for values in a range.
-func (a Axis) apply(to *gonumplot.Axis, s span) {
-	to.Label.Text = a.Label
-	switch a.Scale {
-	case Log:
-		to.Scale, to.Tick.Marker = gonumplot.LogScale{}, logTicks{whole: a.Whole}
-		// The margin also avoids an empty range, which a logarithmic axis cannot map.
-		to.Min, to.Max = s.lo/1.15, s.hi*1.15
-	case Recall:
-		to.Scale, to.Tick.Marker = recallScale{}, recallTicks{}
-		to.Min, to.Max = max(0, s.lo-(1-s.lo)*0.1), 1-(1-s.hi)*0.85
+// span is the range of some values.
+type span struct{ lo, hi float64 }
+
+var empty = span{math.Inf(1), math.Inf(-1)}
+
+func (s *span) include(v float64) { s.lo, s.hi = min(s.lo, v), max(s.hi, v) }
+
+// span returns the range of the axis for values in a range: it is never empty.
+func (a Axis) span(s span) span {
+	switch {
+	case a.Names != nil:
+		s = span{-0.6, float64(len(a.Names)) - 0.4}
+	case a.Scale == Log:
+		s = span{s.lo / 1.15, s.hi * 1.15}
+	case a.Scale == Recall:
+		s = span{min(s.lo, full), min(s.hi, full)}
+		s = span{max(0, s.lo-(1-s.lo)*0.1), 1 - (1-s.hi)*0.85}
 	default:
 		margin := (s.hi - s.lo) * 0.02
-		if margin == 0 {
-			margin = max(math.Abs(s.hi)*0.02, 1e-9)
+		if size := max(math.Abs(s.lo), math.Abs(s.hi), 1/largest); margin <= 1e-12*size {
+			margin = max(size, 1) * 0.02 // the values cannot be told apart
 		}
-		to.Min, to.Max = s.lo-margin, s.hi+margin
-		if a.Whole {
-			to.Tick.Marker = wholeTicks{}
-		}
+		s = span{s.lo - margin, s.hi + margin}
 	}
 	if a.Min != 0 {
-		to.Min = a.Min
+		s.lo = a.Min
 	}
-	if a.Names != nil {
-		var ticks []gonumplot.Tick
-		for i, name := range a.Names {
-			ticks = append(ticks, gonumplot.Tick{Value: float64(i), Label: name})
-		}
-		to.Tick.Marker = gonumplot.ConstantTicks(ticks)
-		to.Min, to.Max = -0.6, float64(len(a.Names))-0.4
-	}
-	if a.Bare {
-		to.Tick.Marker, to.LineStyle.Width = gonumplot.ConstantTicks(nil), 0
-	}
+	return s
 }
 
-// recallScale is gonum's view of the Recall scale: logarithmic in the distance from 1.
-type recallScale struct{}
-
-func (recallScale) Normalize(lo, hi, x float64) float64 {
-	from := nines(lo)
-	return (nines(x) - from) / (nines(hi) - from)
+// frame maps the values of an axis to pixels.
+type frame struct {
+	axis     Axis
+	lo, hi   float64 // lengths of the ends
+	from, to float64 // pixels of the ends
+	ticks    []tick
 }
 
-// nines is 1 for 0.9, 2 for 0.99, and so on.
-func nines(x float64) float64 { return -math.Log10(1 - min(x, full)) }
-
-// recallTicks labels the recalls that people ask for, where there is room for the label.
-type recallTicks struct{}
-
-// labelRoom is the least distance of two labels as a share of the axis.
-const labelRoom = 0.035
-
-// recallMarks are the recalls that can have a tick.
-var recallMarks = []float64{
-	0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, full,
+// tick is a place on an axis, with a label or without.
+type tick struct {
+	value float64
+	label string
+	rank  int     // of two labels that overlap, the one of lower rank stays
+	at    float64 // pixels
 }
 
-func (recallTicks) Ticks(lo, hi float64) []gonumplot.Tick {
-	var ticks []gonumplot.Tick
-	last := -1.0
-	for _, v := range recallMarks {
-		if v < lo || v > hi {
+// frame returns the axis for values in a range, between two pixels. room returns the pixels that a label
+// needs along the axis.
+func (a Axis) frame(s span, from, to float64, room func(label string) float64) frame {
+	s = a.span(s)
+	f := frame{axis: a, lo: a.length(s.lo), hi: a.length(s.hi), from: from, to: to}
+	most := max(2, int(math.Abs(to-from)/(room("10,000")+20)))
+	var labelled []tick
+	for _, t := range a.candidates(s.lo, s.hi, most) {
+		if t.value < s.lo || t.value > s.hi {
 			continue
 		}
-		label := strconv.FormatFloat(v, 'g', -1, 64)
-		if v == full {
-			label = "1"
+		t.at = f.place(t.value)
+		if slices.ContainsFunc(labelled, func(o tick) bool {
+			return math.Abs(o.at-t.at) < (room(o.label)+room(t.label))/2
+		}) {
+			t.label = ""
 		}
-		if at := (recallScale{}).Normalize(lo, hi, v); at-last < labelRoom {
-			label = ""
-		} else {
-			last = at
+		if t.label != "" {
+			labelled = append(labelled, t)
 		}
-		ticks = append(ticks, gonumplot.Tick{Value: v, Label: label})
+		f.ticks = append(f.ticks, t)
 	}
-	return ticks
+	return f
 }
 
-// logTicks labels 1, 2 and 5 times the powers of ten and marks the rest; only the powers where
-// there are many, and round numbers where the axis is too short for two of these.
-type logTicks struct{ whole bool }
+// place returns the pixel of a value.
+func (f *frame) place(v float64) float64 {
+	return f.from + (f.axis.length(v)-f.lo)/(f.hi-f.lo)*(f.to-f.from)
+}
 
-func (t logTicks) Ticks(lo, hi float64) []gonumplot.Tick {
-	var ticks []gonumplot.Tick
-	many, labels := hi/lo > 2000, 0
+// candidates returns the ticks that an axis could have between lo and hi, those of the lowest rank first.
+func (a Axis) candidates(lo, hi float64, most int) []tick {
+	var ticks []tick
+	switch {
+	case a.Bare:
+		return nil
+	case a.Names != nil:
+		for i, name := range a.Names {
+			ticks = append(ticks, tick{value: float64(i), label: name})
+		}
+		return ticks
+	case a.Scale == Recall:
+		return recallTicks
+	case a.Scale == Log:
+		ticks = logTicks(lo, hi)
+	}
+	if labels := slices.DeleteFunc(slices.Clone(ticks), func(t tick) bool { return t.label == "" }); len(labels) > 1 {
+		return ticks
+	}
+	return linearTicks(lo, hi, most, a.Whole)
+}
+
+// recallTicks are the recalls that people ask for.
+var recallTicks = func() (ticks []tick) {
+	for rank, v := range []float64{0.9, 0.99, 0.999, full, 0.5, 0.95, 0.995, 0.8, 0.98, 0.998, 0.7, 0.6, 0.4, 0.2, 0} {
+		ticks = append(ticks, tick{value: v, label: number(v, -1), rank: rank})
+	}
+	ticks[3].label = "1"
+	return ticks
+}()
+
+// logTicks returns 1, 2 and 5 times the powers of ten with labels and the other multiples without.
+func logTicks(lo, hi float64) (ticks []tick) {
 	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
 		for m := 1.0; m < 10; m++ {
-			v := m * math.Pow(10, e)
-			if v < lo || v > hi {
-				continue
+			v, _ := strconv.ParseFloat(strconv.FormatFloat(m*math.Pow(10, e), 'g', 3, 64), 64)
+			t := tick{value: v, rank: 1}
+			switch m {
+			case 1:
+				t.rank = 0
+				fallthrough
+			case 2, 5:
+				t.label = number(v, -1)
 			}
-			label := ""
-			if m == 1 || !many && (m == 2 || m == 5) {
-				label = strconv.FormatFloat(v, 'g', 7, 64)
-				labels++
+			if v >= lo && v <= hi {
+				ticks = append(ticks, t)
 			}
-			ticks = append(ticks, gonumplot.Tick{Value: v, Label: label})
 		}
 	}
-	switch {
-	case labels < 2 && t.whole:
-		return wholeTicks{}.Ticks(lo, hi)
-	case labels < 2:
-		return gonumplot.DefaultTicks{}.Ticks(lo, hi)
+	slices.SortStableFunc(ticks, func(a, b tick) int { return cmp.Compare(a.rank, b.rank) })
+	return ticks
+}
+
+// linearTicks returns at most so many multiples of 1, 2 or 5 times a power of ten.
+func linearTicks(lo, hi float64, most int, whole bool) (ticks []tick) {
+	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/float64(most))))
+	if whole {
+		step = max(step, 1)
+	}
+	for _, factor := range []float64{2, 2.5, 2} { // 1, 2, 5, 10
+		if math.Floor(hi/step)-math.Ceil(lo/step) >= float64(most) {
+			step *= factor
+		}
+	}
+	decimals := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
+	for i := range most {
+		if v := (math.Ceil(lo/step) + float64(i)) * step; v <= hi {
+			ticks = append(ticks, tick{value: v, label: number(v, decimals)})
+		}
 	}
 	return ticks
 }
 
-// wholeTicks labels about ten whole numbers: all, or the multiples of 2, 5, 10, 20 and so on.
-type wholeTicks struct{}
-
-// Ticks returns the ticks between lo and hi.
-func (wholeTicks) Ticks(lo, hi float64) (ticks []gonumplot.Tick) {
-	step := 1.0
-	for i := 0; (hi-lo)/step > 10; i++ {
-		step *= []float64{2, 2.5, 2}[i%3]
+// number prints a value with so many decimals, or as many as it has if decimals is -1, and groups of
+// three digits.
+func number(v float64, decimals int) string {
+	if v != 0 && (math.Abs(v) < 1e-6 || math.Abs(v) >= 1e15) {
+		return strconv.FormatFloat(v, 'g', 4, 64)
 	}
-	for v := math.Ceil(lo/step)*step + 0; v <= hi; v += step {
-		ticks = append(ticks, gonumplot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', 0, 64)})
+	s := strconv.FormatFloat(v+0, 'f', decimals, 64)
+	whole, _, _ := strings.Cut(s, ".")
+	for i := len(whole) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
 	}
-	return ticks
+	return s
 }

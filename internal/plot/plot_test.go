@@ -4,13 +4,8 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"image"
-	"image/color"
-	"image/png"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,24 +27,52 @@ func curves() []Series {
 	return out
 }
 
-func TestSVG(t *testing.T) {
-	var b bytes.Buffer
-	if err := RecallTime("Fashion & more", 0, curves()...).Write(&b, "svg"); err != nil {
-		t.Fatal(err)
+// placed is a text of a picture with its box.
+type placed struct {
+	text                string
+	left, right, middle float64
+}
+
+// textsOf returns the texts of a picture, which must be well formed.
+func textsOf(t rapid.TB, picture *bytes.Buffer) (texts []placed) {
+	type element struct {
+		X      float64 `xml:"x,attr"`
+		Y      float64 `xml:"y,attr"`
+		Size   float64 `xml:"font-size,attr"`
+		Anchor string  `xml:"text-anchor,attr"`
+		Text   string  `xml:",chardata"`
 	}
-	texts := map[string]bool{}
-	d := xml.NewDecoder(bytes.NewReader(b.Bytes()))
+	d := xml.NewDecoder(picture)
 	for {
-		tok, err := d.Token()
+		token, err := d.Token()
 		if err == io.EOF {
-			break
+			return texts
 		}
 		if err != nil {
 			t.Fatalf("not well formed: %v", err)
 		}
-		if c, ok := tok.(xml.CharData); ok {
-			texts[strings.TrimSpace(string(c))] = true
+		start, ok := token.(xml.StartElement)
+		if !ok || start.Name.Local != "text" {
+			continue
 		}
+		var e element
+		if err := d.DecodeElement(&e, &start); err != nil {
+			t.Fatal(err)
+		}
+		width := TextWidth(e.Text, e.Size)
+		left := e.X - map[string]float64{"middle": width / 2, "end": width}[e.Anchor]
+		texts = append(texts, placed{e.Text, left, left + width, e.Y - e.Size/3})
+	}
+}
+
+func TestSVG(t *testing.T) {
+	var b bytes.Buffer
+	if err := RecallTime("Fashion & more", 0, curves()...).Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]bool{}
+	for _, x := range textsOf(t, &b) {
+		texts[x.text] = true
 	}
 	for _, want := range []string{
 		"Fashion & more", "recall", "time per query (µs)", "rp natural", "kd lookup", "20", "100",
@@ -60,64 +83,70 @@ func TestSVG(t *testing.T) {
 	}
 }
 
-// TestPNG checks the size and that each group's colour is in the picture.
-func TestPNG(t *testing.T) {
-	var b bytes.Buffer
-	chart := RecallTime("", 0, curves()...)
-	chart.Width, chart.Height = 640, 400
-	if err := chart.Write(&b, "png"); err != nil {
-		t.Fatal(err)
-	}
-	if dir := os.Getenv("ANNDB_PLOT_OUT"); dir != "" {
-		if err := os.WriteFile(filepath.Join(dir, "curves.png"), b.Bytes(), 0o644); err != nil {
+// TestTextsFit draws charts of all sizes with names of all kinds: all texts are inside the picture, and
+// none overlaps another one.
+func TestTextsFit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.Map(rapid.IntRange(-100_000, 100_000), func(i int) float64 { return float64(i) / 1000 })
+		name := rapid.OneOf(rapid.String(), rapid.StringN(60, 90, -1))
+		c := Chart{Title: name.Draw(t, "title"), Width: rapid.IntRange(200, 2000).Draw(t, "width"),
+			Height: rapid.IntRange(200, 2000).Draw(t, "height")}
+		for _, a := range []*Axis{&c.X, &c.Y} {
+			a.Scale = Scale(rapid.IntRange(0, 2).Draw(t, "scale"))
+			a.Whole, a.Bare = rapid.Bool().Draw(t, "whole"), rapid.Bool().Draw(t, "bare")
+		}
+		for range rapid.IntRange(1, 15).Draw(t, "series") {
+			s := Series{Name: name.Draw(t, "name"), Mark: Mark(rapid.IntRange(0, 4).Draw(t, "mark"))}
+			for range rapid.IntRange(0, 3).Draw(t, "points") {
+				s.Points = append(s.Points, Point{value.Draw(t, "x"), value.Draw(t, "y")})
+			}
+			c.Series = append(c.Series, s)
+		}
+		var b bytes.Buffer
+		if err := c.Write(&b); errors.Is(err, ErrEmpty) {
+			return
+		} else if err != nil {
 			t.Fatal(err)
 		}
-	}
-	img, err := png.Decode(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := img.Bounds().Size(); got != image.Pt(640, 400) {
-		t.Errorf("size %v", got)
-	}
-	seen := map[color.Color]int{}
-	for y := range 400 {
-		for x := range 640 {
-			seen[color.RGBAModel.Convert(img.At(x, y))]++
+		texts := textsOf(t, &b)
+		for i, x := range texts {
+			if x.left < 0 || x.right > float64(c.Width) || x.middle < 8 || x.middle > float64(c.Height)-8 {
+				t.Fatalf("%+v is outside of %d x %d", x, c.Width, c.Height)
+			}
+			for _, y := range texts[:i] {
+				if min(x.right, y.right) > max(x.left, y.left) && math.Abs(x.middle-y.middle) < 12 {
+					t.Fatalf("%+v and %+v overlap in %d x %d", x, y, c.Width, c.Height)
+				}
+			}
 		}
-	}
-	for _, c := range palette[:2] {
-		if seen[c] < 20 {
-			t.Errorf("colour %v on %d pixels", c, seen[c])
-		}
-	}
-	if seen[palette[2]] > 0 {
-		t.Error("a third colour for two groups")
-	}
+	})
 }
 
 func TestOddInput(t *testing.T) {
 	one := Series{Name: "one", Points: []Point{{1, 5}}}
-	if err := RecallTime("", 0, one).Write(io.Discard, "svg"); err != nil {
+	if err := RecallTime("", 0, one).Write(io.Discard); err != nil {
 		t.Errorf("single point: %v", err)
 	}
 	bad := Series{Name: "x", Points: []Point{
 		{math.NaN(), 5}, {0.5, 0}, {0.5, math.NaN()}, {0.5, math.Inf(1)}, {1.5, 2},
 	}}
-	if err := RecallTime("", 0, bad).Write(io.Discard, "svg"); !errors.Is(err, ErrEmpty) {
+	if err := RecallTime("", 0, bad).Write(io.Discard); !errors.Is(err, ErrEmpty) {
 		t.Errorf("no drawable point: %v", err)
 	}
-	if err := RecallTime("", 1.1, one).Write(io.Discard, "svg"); !errors.Is(err, ErrEmpty) {
+	if err := RecallTime("", 1.1, one).Write(io.Discard); !errors.Is(err, ErrEmpty) {
 		t.Errorf("all below the cut: %v", err)
 	}
-	if err := RecallTime("", 0, one).Write(io.Discard, "gif"); !errors.Is(err, ErrFormat) {
-		t.Errorf("gif: %v", err)
-	}
-	if _, err := FormatOf("a.pdf"); !errors.Is(err, ErrFormat) {
-		t.Errorf("FormatOf(a.pdf): %v", err)
-	}
-	if f, err := FormatOf("dir.x/a.PNG"); f != "png" || err != nil {
-		t.Errorf("FormatOf(a.PNG) = %q, %v", f, err)
+	for _, values := range [][2]float64{{1e20, math.Nextafter(1e20, 1e21)}, {-1e308, 1e308}, {5e-324, 1e300}, {0, 0}} {
+		c := Chart{X: Axis{Scale: Log}, Series: []Series{{Points: []Point{{1, values[0]}, {2, values[1]}}}}}
+		for _, c.Y.Scale = range []Scale{Linear, Log} {
+			var b bytes.Buffer
+			if err := c.Write(&b); err != nil && !errors.Is(err, ErrEmpty) {
+				t.Errorf("%v: %v", values, err)
+			}
+			if strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {
+				t.Errorf("%v: places that are no numbers:\n%s", values, &b)
+			}
+		}
 	}
 }
 

@@ -235,15 +235,10 @@ func chartsOf(
 func inline(c *plot.Chart) (template.HTML, error) {
 	c.Width, c.Height = 760, 480
 	var b bytes.Buffer
-	if err := c.Write(&b, "svg"); err != nil {
+	if err := c.Write(&b); err != nil {
 		return "", err
 	}
-	at := bytes.Index(b.Bytes(), []byte("<svg"))
-	if at < 0 {
-		return "", errors.New("report: a chart without an svg element")
-	}
-	// Texts of the chart are escaped by its writer.
-	return template.HTML(b.Bytes()[at:]), nil
+	return template.HTML(b.String()), nil // texts of the chart are escaped by its writer
 }
 
 // Deleted returns the number of row numbers whose rows are deleted.

@@ -2,7 +2,8 @@ package budget
 
 import (
 	"strings"
-	"unicode"
+
+	"github.com/anndb/anndb/internal/plot"
 )
 
 // Measures of a drawing, in pixels.
@@ -171,7 +172,7 @@ func (p *Picture) box(n *PictureNode) Box {
 	}
 	b := Box{Lines: lines, Full: strings.Join(full, "\n"), Bold: bold, Leaf: n.Leaf(), Hidden: n.Hidden > 0}
 	for i, line := range lines {
-		w := textWidth(line)
+		w := plot.TextWidth(line, drawText)
 		if i < bold {
 			w *= boldWider
 		}
@@ -185,49 +186,8 @@ func (p *Picture) box(n *PictureNode) Box {
 // boldWider is how much wider bold letters are.
 const boldWider = 1.12
 
-// textWidth estimates the width of a text in pixels.
-func textWidth(s string) float64 {
-	w := 0.0
-	for _, r := range s {
-		w += runeWidth(r)
-	}
-	return w * drawText
-}
-
-// runeWidth estimates the width of a letter as a share of the size.
-func runeWidth(r rune) float64 {
-	switch {
-	case strings.ContainsRune("ijlI.,:;'|!· ", r):
-		return 0.33
-	case strings.ContainsRune("frt()[]{}-/\"", r):
-		return 0.43
-	case strings.ContainsRune("mwMW@%…", r):
-		return 0.98
-	case unicode.Is(unicode.Mn, r):
-		return 0
-	case r >= 0x1100 &&
-		unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.So):
-		return 1
-	case unicode.IsUpper(r) || strings.ContainsRune("+<>=~", r):
-		return 0.76
-	}
-	return 0.62
-}
-
 // shorten cuts a line that would not fit the widest box.
-func shorten(s string) string {
-	if textWidth(s)*boldWider <= drawWidest {
-		return s
-	}
-	limit := drawWidest/boldWider - textWidth("…")
-	w := 0.0
-	for i, r := range s {
-		if w += runeWidth(r) * drawText; w > limit {
-			return strings.TrimRight(s[:i], " ") + "…"
-		}
-	}
-	return s
-}
+func shorten(s string) string { return plot.Shorten(s, drawText*boldWider, drawWidest) }
 
 // wrap breaks a list at its commas into lines that fit the widest box, so many
 // at most; the last is cut.

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/internal/plot"
 )
 
 // namedBy are names from a list.
@@ -151,7 +153,7 @@ func TestLayoutProperty(t *testing.T) {
 				t.Fatalf("%d lines in %+v", len(b.Lines), b)
 			}
 			for _, line := range b.Lines {
-				if textWidth(line) > b.Width {
+				if plot.TextWidth(line, drawText) > b.Width {
 					t.Fatalf("%q is wider than %v", line, b.Width)
 				}
 			}

@@ -2,10 +2,10 @@ package budget
 
 import (
 	"bufio"
-	"encoding/xml"
 	"fmt"
 	"io"
-	"strings"
+
+	"github.com/anndb/anndb/internal/plot"
 )
 
 // WriteSVG draws the trees side by side as an SVG picture, like the paper's
@@ -46,7 +46,7 @@ func (b *Box) writeSVG(out io.Writer, line float64) {
 	case b.Hidden:
 		look = "fill=\"white\" stroke=\"#999\" stroke-dasharray=\"2 3\""
 	}
-	fmt.Fprintf(out, "<g><title>%s</title>\n", escapeXML(b.Full))
+	fmt.Fprintf(out, "<g><title>%s</title>\n", plot.Escape(b.Full))
 	fmt.Fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" %s/>\n",
 		b.X-b.Width/2, b.Y, b.Width, b.Height, radius, look)
 	for i, s := range b.Lines {
@@ -55,15 +55,7 @@ func (b *Box) writeSVG(out io.Writer, line float64) {
 			weight = " font-weight=\"bold\""
 		}
 		fmt.Fprintf(out, "<text x=\"%.1f\" y=\"%.1f\"%s>%s</text>\n",
-			b.X, b.Y+line*float64(i+1), weight, escapeXML(s))
+			b.X, b.Y+line*float64(i+1), weight, plot.Escape(s))
 	}
 	fmt.Fprintln(out, "</g>")
-}
-
-// escapeXML writes text as XML reads it.
-func escapeXML(s string) string {
-	var b strings.Builder
-	// A Builder cannot fail.
-	_ = xml.EscapeText(&b, []byte(s))
-	return b.String()
 }
