@@ -18,7 +18,7 @@ import (
 // index while it is open, not while it is paused, and Close ends the work.
 func TestBackground(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true, Maintenance: &Maintenance{Every: time.Millisecond, Share: 0.05, CPU: 1}})
+	d, err := Open(ctx, filepath.Join(t.TempDir(), "db"), &Options{NoSync: true, Maintenance: &Maintenance{Every: time.Millisecond, Share: 0.05, CPU: 1}})
 	must(t, err)
 	if _, err := d.Create(ctx, "s", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestBackground(t *testing.T) {
 	for _, bad := range []Maintenance{
 		{Every: -1}, {Share: -1}, {CPU: 2}, {Memory: -1}, {Space: 2}, {Space: -1},
 	} {
-		if _, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Maintenance: &bad}); !errors.Is(err, fail.Option) {
+		if _, err := Open(ctx, filepath.Join(t.TempDir(), "db"), &Options{Maintenance: &bad}); !errors.Is(err, fail.Option) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
@@ -113,7 +113,7 @@ func TestMaintainedByDefault(t *testing.T) {
 		{nil, true}, {&Options{}, true}, {&Options{Maintenance: &Maintenance{}}, true},
 		{&Options{Maintenance: &Maintenance{Manual: true}}, false}, {&Options{ReadOnly: true}, false},
 	} {
-		d, err := Open(path, c.o)
+		d, err := Open(t.Context(), path, c.o)
 		must(t, err)
 		st, err := d.Stats()
 		if st.Maintenance.Background != c.want || err != nil {

@@ -89,7 +89,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 		// A process that holds the lock would continue with the old file and lose its writes. A
 		// damaged file may be impossible to open; it is replaced.
 		o := Options{MustExist: true, AcceptOlder: true, Maintenance: &Maintenance{Manual: true}}
-		d, opened := Open(path, &o)
+		d, opened := Open(ctx, path, &o)
 		if errors.Is(opened, ErrLocked) {
 			return opened
 		}
@@ -148,7 +148,7 @@ func moveRestored(name, path string, replace bool, old *DB) (err error) {
 
 // checkFile opens a database and checks it.
 func checkFile(ctx context.Context, path string) error {
-	d, err := Open(path, &Options{ReadOnly: true, MustExist: true})
+	d, err := Open(ctx, path, &Options{ReadOnly: true, MustExist: true})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -55,7 +56,7 @@ func newBed(t testing.TB, metric vector.Metric, dim int) *bed {
 
 func (b *bed) open() {
 	b.t.Helper()
-	d, err := db.Open(b.path, &db.Options{NoSync: true})
+	d, err := db.Open(context.Background(), b.path, &db.Options{NoSync: true})
 	b.must(err)
 	b.d = d
 }

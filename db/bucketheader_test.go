@@ -20,7 +20,7 @@ import (
 // on. Each is found, by opening or by Check.
 func TestDamagedBucketHeaders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.anndb")
-	d, err := Open(path, nil)
+	d, err := Open(t.Context(), path, nil)
 	must(t, err)
 	ctx := t.Context()
 	err = errorsOf(
@@ -63,7 +63,7 @@ func TestDamagedBucketHeaders(t *testing.T) {
 				if _, err := f.WriteAt([]byte{flipped}, int64(b)); err != nil {
 					t.Fatal(err)
 				}
-				d, err := Open(path, &Options{ReadOnly: true, MapReserve: 1 << 30})
+				d, err := Open(ctx, path, &Options{ReadOnly: true, MapReserve: 1 << 30})
 				if err == nil {
 					err = errors.Join(d.Check(context.Background(), nil), d.Close())
 				}

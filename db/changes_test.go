@@ -30,7 +30,7 @@ func changedBase(t *testing.T, n, dim int) (*DB, string) {
 	t.Helper()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "x.anndb")
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(ctx, path, &Options{NoSync: true})
 	if err == nil {
 		t.Cleanup(func() { _ = d.Close() }) // a test may have closed it
 		err = errors.Join(create(ctx, d, "d", Schema{Dim: dim}), create(ctx, d, "s", Schema{Sparse: true}))
@@ -437,7 +437,7 @@ func TestRelabelledModels(t *testing.T) {
 	maintain(0.1, false)
 	must(t, errors.Join(mustCheck(d), d.Close()))
 	var err error
-	if d, err = Open(path, &Options{NoSync: true}); err != nil {
+	if d, err = Open(ctx, path, &Options{NoSync: true}); err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()

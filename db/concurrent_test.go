@@ -44,7 +44,7 @@ func openTemp(t *testing.T, o *Options) *DB {
 // openAt opens a database that is closed at the test's end.
 func openAt(t *testing.T, path string, o *Options) *DB {
 	t.Helper()
-	d, err := Open(path, o)
+	d, err := Open(t.Context(), path, o)
 	must(t, err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
@@ -259,7 +259,7 @@ func TestCloseWhileBusy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "busy.anndb")
 	ctx := context.Background()
 	for round := range 5 {
-		d, err := Open(path, &Options{NoSync: true})
+		d, err := Open(ctx, path, &Options{NoSync: true})
 		must(t, err)
 		if _, err := d.Create(ctx, "c", Schema{Dim: 16}); err != nil && !errors.Is(err, ErrExists) {
 			t.Fatal(err)
@@ -313,7 +313,7 @@ func TestCloseWhileBusy(t *testing.T) {
 			t.Error(err)
 		}
 		wg.Wait()
-		if d, err = Open(path, nil); err != nil {
+		if d, err = Open(ctx, path, nil); err != nil {
 			t.Fatal(err)
 		}
 		err = d.View(func(s *Snapshot) error {
@@ -433,7 +433,7 @@ func TestCancelWaiting(t *testing.T) {
 
 // childHold holds a database open until its input ends.
 func childHold(path string) error {
-	d, err := Open(path, &Options{ReadOnly: os.Getenv("ANNDB_TEST_RO") != ""})
+	d, err := Open(context.Background(), path, &Options{ReadOnly: os.Getenv("ANNDB_TEST_RO") != ""})
 	if err != nil {
 		return err
 	}
@@ -449,7 +449,7 @@ func TestLock(t *testing.T) {
 	must(t, damageDB(path))
 	open := func(readOnly bool, want error) {
 		t.Helper()
-		d, err := Open(path, &Options{ReadOnly: readOnly, Timeout: 20 * time.Millisecond})
+		d, err := Open(t.Context(), path, &Options{ReadOnly: readOnly, Timeout: 20 * time.Millisecond})
 		if !errors.Is(err, want) || (want == nil) != (err == nil) {
 			t.Errorf("open, read-only %v: %v, want %v", readOnly, err, want)
 		}
@@ -481,14 +481,14 @@ func TestLock(t *testing.T) {
 		}
 		open(false, nil)
 	}
-	a, err := Open(path, &Options{ReadOnly: true})
+	a, err := Open(t.Context(), path, &Options{ReadOnly: true})
 	must(t, err)
 	open(true, nil)
 	open(false, ErrLocked)
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
-	b, err := Open(path, nil)
+	b, err := Open(t.Context(), path, nil)
 	must(t, err)
 	open(true, ErrLocked)
 	open(false, ErrLocked)
@@ -511,7 +511,7 @@ func TestOpenDuringCompact(t *testing.T) {
 	}
 	second := make(chan opened)
 	go func() {
-		d, err := Open(a.Path(), &Options{NoSync: true, Timeout: 30 * time.Second})
+		d, err := Open(ctx, a.Path(), &Options{NoSync: true, Timeout: 30 * time.Second})
 		second <- opened{d, err}
 	}()
 	time.Sleep(50 * time.Millisecond) // it is waiting for the lock now
@@ -549,7 +549,7 @@ func TestVerify(t *testing.T) {
 	}
 	open := func() *DB {
 		t.Helper()
-		d, err := Open(path, &Options{NoSync: true})
+		d, err := Open(ctx, path, &Options{NoSync: true})
 		must(t, err)
 		return d
 	}

@@ -177,7 +177,7 @@ func createKilled(d *DB) error {
 // childImport goes on with the batches where the file ends, for ever.
 func childImport(path string, compact bool) error {
 	fmt.Println("ready")
-	d, err := Open(path, nil)
+	d, err := Open(context.Background(), path, nil)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func childImport(path string, compact bool) error {
 // one is left alone.
 func childBuild(path, coll string) error {
 	fmt.Println("ready")
-	d, err := Open(path, nil)
+	d, err := Open(context.Background(), path, nil)
 	if err != nil {
 		return err
 	}
@@ -473,7 +473,7 @@ func killImport(t *testing.T, mode string, n int) {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			fresh++
 		}
-		d, err := Open(path, nil)
+		d, err := Open(t.Context(), path, nil)
 		if err != nil {
 			t.Fatalf("open after kill %d: %v", i, err)
 		}
@@ -507,7 +507,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 	coll := killed[mode]
 	path := filepath.Join(t.TempDir(), "kill.anndb")
 	ctx := context.Background()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(ctx, path, &Options{NoSync: true})
 	must(t, err)
 	err = createKilled(d)
 	for i := 0; err == nil && i < 8; i++ {
@@ -557,7 +557,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 			}
 		}
 		log := &logged{}
-		d, err := Open(path, &Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		d, err := Open(ctx, path, &Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 		if err != nil {
 			t.Fatalf("open after kill %d: %v", i, err)
 		}

@@ -47,7 +47,7 @@ func damageRow(coll string, i int) Row {
 // indexes that are no forests, beside a dense one with a label model.
 func sparseDamageDB(path string) error {
 	ctx := context.Background()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(ctx, path, &Options{NoSync: true})
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func damagedOf(d *DB) (out damaged, err error) {
 // tombstones, indexes with every section there is, free pages.
 func damageDB(path string) error {
 	ctx := context.Background()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(ctx, path, &Options{NoSync: true})
 	if err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func childFlips(path string) error {
 	if err != nil {
 		return err
 	}
-	d, err := Open(path, &Options{ReadOnly: true})
+	d, err := Open(context.Background(), path, &Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -325,7 +325,7 @@ func tryDamage(kind damaged, work string, damage func() []byte, cut, warm bool, 
 	if err := os.WriteFile(work, whole, 0o600); err != nil {
 		return untyped, err.Error(), false
 	}
-	d, err := Open(work, &Options{ReadOnly: true, MapReserve: 1 << 30, CloseTimeout: time.Second})
+	d, err := Open(context.Background(), work, &Options{ReadOnly: true, MapReserve: 1 << 30, CloseTimeout: time.Second})
 	if err != nil {
 		if !typedDamage(err) {
 			return untyped, "open: " + err.Error(), false
@@ -403,7 +403,7 @@ func writeDamaged(kind damaged, work string, data []byte, qs []question, want ma
 		return untyped, err.Error()
 	}
 	o := &Options{NoSync: true, MapReserve: 1 << 30, CloseTimeout: time.Second}
-	d, err := Open(work, o)
+	d, err := Open(context.Background(), work, o)
 	if err != nil {
 		if !typedDamage(err) {
 			return untyped, "open: " + err.Error()
@@ -782,7 +782,7 @@ func cutShort(t *testing.T, kind damaged) {
 	need := latestOf(t, data).Bytes()
 	for _, n := range []int64{need, need - 1} {
 		must(t, os.WriteFile(path, data[:n], 0o600))
-		d, err := Open(path, &Options{ReadOnly: true})
+		d, err := Open(t.Context(), path, &Options{ReadOnly: true})
 		if n == need {
 			if err == nil {
 				err = errors.Join(mustCheck(d), d.Close())

@@ -66,7 +66,7 @@ func TestDegenerate(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%d", shape.name, n), func(t *testing.T) {
 				t.Parallel()
-				d, err := db.Open(filepath.Join(t.TempDir(), "x.anndb"), &db.Options{NoSync: true})
+				d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "x.anndb"), &db.Options{NoSync: true})
 				must(t, err)
 				defer d.Close()
 				for coll, metric := range colls {

@@ -21,14 +21,14 @@ func TestEmptyFile(t *testing.T) {
 	before, err := os.Stat(path)
 	must(t, err)
 	for _, o := range []db.Options{{ReadOnly: true}, {MustExist: true}} {
-		if _, err := db.Open(path, &o); !errors.Is(err, db.ErrNotDatabase) {
+		if _, err := db.Open(t.Context(), path, &o); !errors.Is(err, db.ErrNotDatabase) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
-			d, err := db.Open(path, &db.Options{NoSync: true, Timeout: time.Minute})
+			d, err := db.Open(t.Context(), path, &db.Options{NoSync: true, Timeout: time.Minute})
 			if err != nil {
 				t.Error(err)
 				return
@@ -43,7 +43,7 @@ func TestEmptyFile(t *testing.T) {
 		})
 	}
 	all.Wait()
-	d, err := db.Open(path, &db.Options{ReadOnly: true})
+	d, err := db.Open(t.Context(), path, &db.Options{ReadOnly: true})
 	must(t, err)
 	defer d.Close()
 	must(t, d.Check(t.Context(), nil))
@@ -58,7 +58,7 @@ func TestEmptyFile(t *testing.T) {
 
 // TestEmptyPath: an empty path is an argument that is missing.
 func TestEmptyPath(t *testing.T) {
-	if _, err := db.Open("", nil); !errors.Is(err, db.ErrInvalid) {
+	if _, err := db.Open(t.Context(), "", nil); !errors.Is(err, db.ErrInvalid) {
 		t.Error(err)
 	}
 	if _, err := db.Peek(t.Context(), ""); err == nil {

@@ -472,7 +472,7 @@ func TestMisuseOfClosed(t *testing.T) {
 		t.Errorf("second Close: %v", err)
 	}
 
-	ro, err := db.Open(b.path, &db.Options{ReadOnly: true})
+	ro, err := db.Open(ctx, b.path, &db.Options{ReadOnly: true})
 	b.must(err)
 	for _, name := range slices.Sorted(maps.Keys(writes)) {
 		if err := writes[name](ro); !errors.Is(err, db.ErrReadOnly) || !strings.Contains(err.Error(), b.path) {
@@ -492,10 +492,10 @@ func TestMisuseOfClosed(t *testing.T) {
 		return err
 	}))
 	// Both ways of opening at once.
-	if _, err := db.Open(b.path, &db.Options{Timeout: 20 * time.Millisecond}); !errors.Is(err, db.ErrLocked) {
+	if _, err := db.Open(ctx, b.path, &db.Options{Timeout: 20 * time.Millisecond}); !errors.Is(err, db.ErrLocked) {
 		t.Errorf("writing beside a reader: %v", err)
 	}
-	other, err := db.Open(b.path, &db.Options{ReadOnly: true})
+	other, err := db.Open(ctx, b.path, &db.Options{ReadOnly: true})
 	b.must(err)
 	b.must(other.Close())
 	b.must(ro.Close())
@@ -531,12 +531,12 @@ func TestMisuseOfOpen(t *testing.T) {
 		{"a text", text, db.Options{}, db.ErrNotDatabase},
 		{"a text, read-only", text, db.Options{ReadOnly: true}, db.ErrNotDatabase},
 	} {
-		d, err := db.Open(c.path, &c.o)
+		d, err := db.Open(t.Context(), c.path, &c.o)
 		if !errors.Is(err, c.want) || d != nil {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
-	if d, err := db.Open(empty, &db.Options{ReadOnly: true}); err == nil {
+	if d, err := db.Open(t.Context(), empty, &db.Options{ReadOnly: true}); err == nil {
 		d.Close()
 		t.Error("an empty file was opened for reading")
 	}
@@ -553,7 +553,7 @@ func TestMisuseOfOpen(t *testing.T) {
 // called again.
 func TestCloseBusy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.anndb")
-	d, err := db.Open(path, &db.Options{NoSync: true, CloseTimeout: 30 * time.Millisecond})
+	d, err := db.Open(t.Context(), path, &db.Options{NoSync: true, CloseTimeout: 30 * time.Millisecond})
 	must(t, err)
 	s, err := d.Snapshot()
 	must(t, err)

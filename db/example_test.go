@@ -35,7 +35,7 @@ var colours = []struct {
 
 // palette is a new database with those colours.
 func palette(dir string) *db.DB {
-	d, err := db.Open(filepath.Join(dir, "palette.anndb"), nil)
+	d, err := db.Open(context.Background(), filepath.Join(dir, "palette.anndb"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func Example() {
 	dir := tempDir()
 	defer os.RemoveAll(dir)
 
-	d, err := db.Open(filepath.Join(dir, "palette.anndb"), nil)
+	d, err := db.Open(ctx, filepath.Join(dir, "palette.anndb"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func ExampleCollection_Build() {
 	ctx := context.Background()
 	dir := tempDir()
 	defer os.RemoveAll(dir)
-	d, err := db.Open(filepath.Join(dir, "spiral.anndb"), &db.Options{NoSync: true})
+	d, err := db.Open(ctx, filepath.Join(dir, "spiral.anndb"), &db.Options{NoSync: true})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func ExampleParseFilter() {
 	ctx := context.Background()
 	dir := tempDir()
 	defer os.RemoveAll(dir)
-	d, err := db.Open(filepath.Join(dir, "shop.anndb"), nil)
+	d, err := db.Open(ctx, filepath.Join(dir, "shop.anndb"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 // v/30 to v/59, a label by the last digit, and some deleted rows.
 func filterRows(t *testing.T) *db.DB {
 	t.Helper()
-	d, err := db.Open(t.TempDir()+"/f.anndb", &db.Options{NoSync: true})
+	d, err := db.Open(t.Context(), t.TempDir()+"/f.anndb", &db.Options{NoSync: true})
 	must(t, err)
 	t.Cleanup(func() { d.Close() })
 	for name, schema := range map[string]db.Schema{"dense": {Dim: 2}, "sparse": {Sparse: true}} {

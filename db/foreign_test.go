@@ -53,7 +53,7 @@ func TestForeignFiles(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file")
 			must(t, os.WriteFile(path, data, 0o600))
 			for _, o := range []*Options{nil, {ReadOnly: true}, {AcceptOlder: true}} {
-				if d, err := Open(path, o); !errors.Is(err, ErrNotDatabase) {
+				if d, err := Open(t.Context(), path, o); !errors.Is(err, ErrNotDatabase) {
 					t.Errorf("open with %+v: %v, %v, want ErrNotDatabase", o, d, err)
 				}
 			}
@@ -63,7 +63,7 @@ func TestForeignFiles(t *testing.T) {
 			}
 		})
 	}
-	if d, err := Open(dir, nil); !errors.Is(err, ErrNotDatabase) {
+	if d, err := Open(t.Context(), dir, nil); !errors.Is(err, ErrNotDatabase) {
 		t.Errorf("open of a directory: %v, %v, want ErrNotDatabase", d, err)
 	}
 }
@@ -120,7 +120,7 @@ func TestNewerFormat(t *testing.T) {
 			b := tx.Bucket(layout.BucketMeta)
 			return b.Put(layout.CatalogKey[:], newerBlock(layout.CatalogKey[:], b.Get(layout.CatalogKey[:])))
 		})
-		if d, err := Open(path, nil); !errors.Is(err, fail.NewerFormat) || errors.Is(err, ErrCorrupt) {
+		if d, err := Open(t.Context(), path, nil); !errors.Is(err, fail.NewerFormat) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("open: %v, %v, want errNewerFormat", d, err)
 		}
 	})
@@ -130,7 +130,7 @@ func TestNewerFormat(t *testing.T) {
 			data := []byte(`{"Format":2,"Collections":{"no":"list"}}`)
 			return tx.Bucket(layout.BucketMeta).Put(layout.CatalogKey[:], codec.Encode(layout.CatalogKey[:], codec.Header{Kind: codec.KindCatalog}, data))
 		})
-		if d, err := Open(path, nil); !errors.Is(err, fail.NewerFormat) || errors.Is(err, ErrCorrupt) {
+		if d, err := Open(t.Context(), path, nil); !errors.Is(err, fail.NewerFormat) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("open: %v, %v, want errNewerFormat", d, err)
 		}
 	})
@@ -149,7 +149,7 @@ func TestNewerFormat(t *testing.T) {
 			b := tx.Bucket(layout.BucketBlocks)
 			return b.Put(key[:], newerBlock(key[:], b.Get(key[:])))
 		})
-		d, err := Open(path, nil)
+		d, err := Open(t.Context(), path, nil)
 		must(t, err)
 		defer d.Close()
 		err = d.View(func(s *Snapshot) error {
@@ -169,7 +169,7 @@ func TestNewerFormat(t *testing.T) {
 			setMeta(t, path, page, func(meta []byte) { meta[4]++ })
 		}
 		for _, o := range []*Options{nil, {ReadOnly: true}, {AcceptOlder: true}} {
-			if d, err := Open(path, o); !errors.Is(err, fail.NewerFormat) || errors.Is(err, ErrCorrupt) {
+			if d, err := Open(t.Context(), path, o); !errors.Is(err, fail.NewerFormat) || errors.Is(err, ErrCorrupt) {
 				t.Errorf("open with %+v: %v, %v, want errNewerFormat", o, d, err)
 			}
 		}
@@ -188,11 +188,11 @@ func TestMetaPages(t *testing.T) {
 		data := bytes.Clone(pristine)
 		data[page*layout.PageSize+40] ^= 4
 		must(t, os.WriteFile(path, data, 0o600))
-		if d, err := Open(path, nil); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "AcceptOlder") {
+		if d, err := Open(t.Context(), path, nil); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "AcceptOlder") {
 			t.Errorf("meta page %d is damaged: %v, %v, want ErrCorrupt that names AcceptOlder", page, d, err)
 		}
 		log := &logged{}
-		d, err := Open(path, &Options{ReadOnly: true, AcceptOlder: true, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		d, err := Open(t.Context(), path, &Options{ReadOnly: true, AcceptOlder: true, Logger: slog.New(slog.NewTextHandler(log, nil))})
 		if err != nil {
 			t.Errorf("meta page %d is damaged: AcceptOlder: %v", page, err)
 			continue
@@ -219,7 +219,7 @@ func TestMetaPages(t *testing.T) {
 	data[layout.PageSize+40] ^= 4
 	must(t, os.WriteFile(path, data, 0o600))
 	for _, o := range []*Options{nil, {AcceptOlder: true}} {
-		if d, err := Open(path, o); !errors.Is(err, ErrCorrupt) {
+		if d, err := Open(t.Context(), path, o); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("both meta pages are damaged: %v, %v", d, err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // the first and some others deleted.
 func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
 	t.Helper()
-	store, err := Open(filepath.Join(t.TempDir(), "x.anndb"), &Options{NoSync: true})
+	store, err := Open(t.Context(), filepath.Join(t.TempDir(), "x.anndb"), &Options{NoSync: true})
 	must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	if _, err := store.Create(t.Context(), "c", Schema{Dim: d, Metric: metric}); err != nil {

@@ -155,7 +155,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
 		for _, kind := range []forest.Kind{forest.KD, forest.RP, forest.PCATree, forest.RF} {
 			t.Run(fmt.Sprint(metric, " ", kind), func(t *testing.T) {
-				d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
+				d, err := Open(t.Context(), filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
 				must(t, err)
 				defer d.Close()
 				if _, err := d.Create(t.Context(), "d", Schema{Dim: dim, Metric: metric}); err != nil {
@@ -200,7 +200,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 // tiedDB is a database with an index over tied rows, every tenth of them deleted.
 func tiedDB(t *testing.T, path string, kind forest.Kind) *DB {
 	t.Helper()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(t.Context(), path, &Options{NoSync: true})
 	must(t, err)
 	if _, err := d.Create(t.Context(), "d", Schema{Dim: tiedDim}); err != nil {
 		t.Fatal(err)

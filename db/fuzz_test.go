@@ -78,7 +78,7 @@ type storedBlock struct {
 func indexBlocks(tb testing.TB, path string) []storedBlock {
 	tb.Helper()
 	ctx := context.Background()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(ctx, path, &Options{NoSync: true})
 	if err == nil {
 		_, err = d.Create(ctx, "c", Schema{Dim: 4, Metric: vector.InnerProduct})
 	}
@@ -214,7 +214,7 @@ func fuzzBlocks(f *testing.F, seed string, blocks []storedBlock, ask func(*testi
 	path := filepath.Join(f.TempDir(), "fuzz.anndb")
 	f.Fuzz(func(t *testing.T, block uint16, from uint32, patch []byte) {
 		must(t, os.WriteFile(path, patched(pristine, blocks[int(block)%len(blocks)], from, patch), 0o600))
-		d, err := Open(path, &Options{ReadOnly: true, MapReserve: 1 << 24})
+		d, err := Open(t.Context(), path, &Options{ReadOnly: true, MapReserve: 1 << 24})
 		must(t, err)
 		defer d.Close()
 		err = d.View(func(s *Snapshot) error {

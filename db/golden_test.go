@@ -44,7 +44,7 @@ func goldenVector(i, dim int, half float32) []float32 {
 // golden makes the database that the golden files hold.
 func golden(path string) (err error) {
 	ctx := context.Background()
-	d, err := Open(path, nil)
+	d, err := Open(ctx, path, nil)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func unzipped(t *testing.T, name string) string {
 // files are to be written.
 func openGolden(t *testing.T, file string, write func(path string) error, o *Options) *DB {
 	t.Helper()
-	d, err := Open(goldenFile(t, file, write), o)
+	d, err := Open(t.Context(), goldenFile(t, file, write), o)
 	must(t, err)
 	return d
 }
@@ -213,7 +213,7 @@ func goldenPut(c *modelColl, i int, half float32) {
 func TestGolden(t *testing.T) {
 	path := goldenFile(t, "dense.anndb.gz", golden)
 	for _, readOnly := range []bool{true, false} {
-		d, err := Open(path, &Options{ReadOnly: readOnly})
+		d, err := Open(t.Context(), path, &Options{ReadOnly: readOnly})
 		must(t, err)
 		err = d.View(func(s *Snapshot) error { return mustEqual(s, goldenModel(), 12) })
 		if err := errors.Join(err, mustCheck(d)); err != nil {

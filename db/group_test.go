@@ -43,7 +43,7 @@ func groupRows(d *DB, from, to, goroutines int) error {
 // present reopens a database and counts the rows of groupRows below n that are
 // missing.
 func present(path string, n int) (missing int, err error) {
-	d, err := Open(path, &Options{ReadOnly: true})
+	d, err := Open(context.Background(), path, &Options{ReadOnly: true})
 	if err != nil {
 		return 0, err
 	}
@@ -74,7 +74,7 @@ func present(path string, n int) (missing int, err error) {
 // reopening.
 func BenchmarkGroupCommit(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "db")
-	d, err := Open(path, nil)
+	d, err := Open(b.Context(), path, nil)
 	must(b, err)
 	if _, err := d.Create(context.Background(), "c", Schema{Dim: 4}); err != nil {
 		b.Fatal(err)

@@ -97,7 +97,7 @@ func hostileBase(t *testing.T, n int, index func(d *DB)) string {
 	t.Helper()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(ctx, path, &Options{NoSync: true})
 	if err == nil {
 		err = errors.Join(create(ctx, d, "d", Schema{Dim: 4}), create(ctx, d, "s", Schema{Sparse: true}))
 	}
@@ -134,7 +134,7 @@ func builds(t *testing.T, d *DB, coll, name string, o IndexOptions) {
 // withFile runs f on an open database.
 func withFile(t *testing.T, path string, f func(d *DB, s *Snapshot)) {
 	t.Helper()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(t.Context(), path, &Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	must(t, d.View(func(s *Snapshot) error { f(d, s); return nil }))
@@ -324,7 +324,7 @@ func TestHostileCompression(t *testing.T) {
 		inFile(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(c.bucket).Put(c.key[:], value) })
 		var failed error
 		used := peak(func() {
-			d, err := Open(path, &Options{NoSync: true})
+			d, err := Open(t.Context(), path, &Options{NoSync: true})
 			if err != nil {
 				failed = err
 				return
@@ -476,7 +476,7 @@ func TestHostileArrays(t *testing.T) {
 	} {
 		must(t, os.WriteFile(path, pristine, 0o600))
 		putBlock(t, path, layout.BucketBlocks, c.key, c.data)
-		d, err := Open(path, &Options{NoSync: true})
+		d, err := Open(t.Context(), path, &Options{NoSync: true})
 		must(t, err)
 		if c.key[7] == byte(dense) {
 			err = d.View(func(s *Snapshot) error {
@@ -517,7 +517,7 @@ func TestLinksAreFollowed(t *testing.T) {
 			t.Errorf("%s: link %v to %q, file %v", what, l.Mode(), at, info.Mode())
 		}
 	}
-	d, err := Open(link, nil)
+	d, err := Open(ctx, link, nil)
 	must(t, err)
 	err = d.Update(ctx, func(b *Tx) error { return b.Collection("d").Put(Row{Key: []byte("new"), Vector: make([]float32, 4)}) })
 	must(t, err)
@@ -543,15 +543,15 @@ func TestLinksAreFollowed(t *testing.T) {
 // A context ends Open while it waits for the lock.
 func TestOpenContext(t *testing.T) {
 	path := hostileBase(t, 10, func(*DB) {})
-	d, err := Open(path, nil)
+	d, err := Open(t.Context(), path, nil)
 	must(t, err)
 	defer d.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := OpenContext(ctx, path, &Options{Timeout: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Open(ctx, path, &Options{Timeout: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
-	if _, err := Open(path, &Options{Timeout: 20 * time.Millisecond}); !errors.Is(err, ErrLocked) {
+	if _, err := Open(t.Context(), path, &Options{Timeout: 20 * time.Millisecond}); !errors.Is(err, ErrLocked) {
 		t.Errorf("error %v", err)
 	}
 }

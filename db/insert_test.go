@@ -11,7 +11,7 @@ import (
 // shares its transaction.
 func TestInsert(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {

@@ -41,7 +41,7 @@ func putLabelled(d *DB, from, to int) error {
 // and went, weighed and plain, sparse and dense.
 func labelsGolden(path string) (err error) {
 	ctx := context.Background()
-	d, err := Open(path, nil)
+	d, err := Open(ctx, path, nil)
 	if err != nil {
 		return err
 	}

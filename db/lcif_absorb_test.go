@@ -45,7 +45,7 @@ func TestMaintainLCIF(t *testing.T) {
 		runs++
 		path := filepath.Join(dir, fmt.Sprint(runs))
 		open := func() *DB {
-			d, err := Open(path, &Options{NoSync: true})
+			d, err := Open(ctx, path, &Options{NoSync: true})
 			must(t, err)
 			return d
 		}
@@ -199,7 +199,7 @@ func relabelSome(ctx context.Context, d *DB, rng *rand.Rand, names int) error {
 func TestMaintainLCIFRewrites(t *testing.T) {
 	for _, degree := range []int{0, 3} {
 		ctx := t.Context()
-		d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+		d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
 		must(t, err)
 		rng := rand.New(rand.NewPCG(7, 8))
 		put := func(from, to int) func() error {
@@ -523,7 +523,7 @@ func samePairs(a *lcifindex.Arrays, m *kind.Manifest, counts *labels.FeatureLabe
 func TestMaintainLCIFPairs(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -602,7 +602,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 // rows were renumbered.
 func TestMaintainLCIFThresholds(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	put := func(key, label string, f uint32) error {

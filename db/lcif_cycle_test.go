@@ -98,7 +98,7 @@ func TestLCIFCycleInFile(t *testing.T) {
 			redirect(t, d, "beside", name(0))
 			path := d.Path()
 			must(t, d.Close())
-			d, err := Open(path, nil)
+			d, err := Open(t.Context(), path, nil)
 			must(t, err)
 			defer d.Close()
 			calls := map[string]func(context.Context, string) error{
@@ -245,7 +245,7 @@ func TestLoadIndexCancelled(t *testing.T) {
 	must(t, d.Close())
 	cancelled := 0
 	for n := int64(0); ; n++ {
-		d, err := Open(path, &Options{ReadOnly: true})
+		d, err := Open(t.Context(), path, &Options{ReadOnly: true})
 		must(t, err)
 		s, err := d.Snapshot()
 		must(t, err)

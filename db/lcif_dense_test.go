@@ -35,7 +35,7 @@ func spotRow(rng *rand.Rand, shift float32) ([]float32, []string) {
 // spotDB is a dense collection of such points, and queries with their labels.
 func spotDB(t *testing.T, n int, shift float32, metric vector.Metric) (*DB, []Query, [][]string) {
 	t.Helper()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), nil)
 	must(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	if _, err := d.Create(t.Context(), "docs", Schema{Dim: 12, Metric: metric}); err != nil {
@@ -123,7 +123,7 @@ func TestDenseLCIFPredicts(t *testing.T) {
 			}
 			path := d.Path()
 			must(t, d.Close())
-			if d, err = Open(path, nil); err != nil {
+			if d, err = Open(t.Context(), path, nil); err != nil {
 				t.Fatal(err)
 			}
 			defer d.Close()
@@ -330,7 +330,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 			now := predictAll(t, d, queries, &PredictOptions{Index: "old"}, 2)
 			old.Release()
 			must(t, d.Close())
-			if d, err = Open(path, nil); err != nil {
+			if d, err = Open(t.Context(), path, nil); err != nil {
 				t.Fatal(err)
 			}
 			defer d.Close()

@@ -102,7 +102,7 @@ var graphParams = &lcif.Params{K: 6, Alpha: 1.5, Lambda: 1, SecondOrder: 0.4, To
 
 func newGraphDB(t *testing.T, c graphCase) *graphDB {
 	t.Helper()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), nil)
 	must(t, err)
 	g := &graphDB{DB: d, graphCase: c, rng: rand.New(rand.NewPCG(4, 7)), rows: map[string]graphRow{}}
 	if c.sparse {
@@ -258,7 +258,7 @@ func TestSecondOrder(t *testing.T) {
 			path := g.Path()
 			must(t, g.Close())
 			var err error
-			if g.DB, err = Open(path, nil); err != nil {
+			if g.DB, err = Open(t.Context(), path, nil); err != nil {
 				t.Fatal(err)
 			}
 			g.check(t)
@@ -332,7 +332,7 @@ func damageGraph(t *testing.T, g *graphDB, array uint32) {
 		t.Fatal("the block is not in the file")
 	}
 	must(t, os.WriteFile(path, file, 0o600))
-	if g.DB, err = Open(path, nil); err != nil {
+	if g.DB, err = Open(t.Context(), path, nil); err != nil {
 		t.Fatal(err)
 	}
 }

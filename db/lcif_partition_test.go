@@ -18,7 +18,7 @@ import (
 // are.
 func TestLCIFPartition(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	p := &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
@@ -124,7 +124,7 @@ func TestLCIFPartition(t *testing.T) {
 // TestPartitionMisuse asks for partitions where there is no place for them.
 func TestPartitionMisuse(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	err = errorsOf(

@@ -46,7 +46,7 @@ func topicRow(rng *rand.Rand, topics int) (vector.Sparse, []string) {
 // topicDB is a database of documents, numbered or named, and queries with
 // their labels.
 func topicDB(t *testing.T, named bool) (d *DB, rows []Row, queries []Query, truth [][]string) {
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), nil)
 	must(t, err)
 	schema := Schema{Sparse: true}
 	if named {
@@ -132,7 +132,7 @@ func TestLCIFPredicts(t *testing.T) {
 				t.Error(err)
 			}
 			must(t, d.Close())
-			if d, err = Open(path, nil); err != nil {
+			if d, err = Open(t.Context(), path, nil); err != nil {
 				t.Fatal(err)
 			}
 			defer d.Close()

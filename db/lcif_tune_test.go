@@ -115,7 +115,7 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 func TestScaledColumns(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(path, nil)
+	d, err := Open(t.Context(), path, nil)
 	must(t, err)
 	defer func() { d.Close() }()
 	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 3}); err != nil {
@@ -172,7 +172,7 @@ func TestScaledColumns(t *testing.T) {
 	}
 	check()
 	must(t, d.Close())
-	if d, err = Open(path, nil); err != nil {
+	if d, err = Open(t.Context(), path, nil); err != nil {
 		t.Fatal(err)
 	}
 	check()

@@ -10,7 +10,7 @@ import (
 // TestLeafSizesOfIndexes checks that every training point is in one leaf of each tree, also after
 // maintenance has inserted rows.
 func TestLeafSizesOfIndexes(t *testing.T) {
-	d, err := Open(filepath.Join(t.TempDir(), "x.anndb"), &Options{NoSync: true, Maintenance: &Maintenance{Manual: true}})
+	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "x.anndb"), &Options{NoSync: true, Maintenance: &Maintenance{Manual: true}})
 	must(t, err)
 	defer d.Close()
 	c, err := d.Create(t.Context(), "c", Schema{Dim: 4})

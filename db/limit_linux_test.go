@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -60,7 +61,7 @@ func TestDiskFull(t *testing.T) {
 	acked, failure, err := limited(path, Options{})
 	must(t, err)
 	t.Logf("%d batches, then: %v", acked, failure)
-	d, err := Open(path, nil)
+	d, err := Open(t.Context(), path, nil)
 	must(t, err)
 	// The compacted file does not fit beside the old one. It fails without
 	// harm: the handle goes on writing where pages are free.
@@ -81,7 +82,7 @@ func TestDiskFull(t *testing.T) {
 	if err := survived(path, acked); err != nil {
 		t.Error(err)
 	}
-	if d, err = Open(path, nil); err != nil {
+	if d, err = Open(t.Context(), path, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(mustLeaveNothing(d), d.Close()); err != nil {
@@ -118,7 +119,7 @@ func TestDescriptors(t *testing.T) {
 	must(t, os.WriteFile(damaged, data, 0o600))
 	before := descriptors(t)
 	for i := range 200 {
-		d, err := Open(path, &Options{ReadOnly: i%3 == 0})
+		d, err := Open(t.Context(), path, &Options{ReadOnly: i%3 == 0})
 		must(t, err)
 		must(t, d.View(func(s *Snapshot) error { _, err := s.Collection("small").Get(damageKey(1)); return err }))
 		if i%10 == 1 && i%3 != 0 {
@@ -128,12 +129,12 @@ func TestDescriptors(t *testing.T) {
 			s.Release()
 		}
 		if i%10 == 2 {
-			if _, err := Open(path, &Options{Timeout: 1}); !errors.Is(err, ErrLocked) {
+			if _, err := Open(t.Context(), path, &Options{Timeout: 1}); !errors.Is(err, ErrLocked) {
 				t.Fatalf("open twice: %v", err)
 			}
 		}
 		if i%10 == 3 {
-			if _, err := Open(damaged, nil); !errors.Is(err, ErrCorrupt) {
+			if _, err := Open(t.Context(), damaged, nil); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("open of a damaged file: %v", err)
 			}
 		}
@@ -172,7 +173,7 @@ func childSpace(path string) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
 		return err
 	}
-	d, err := Open(path, nil)
+	d, err := Open(context.Background(), path, nil)
 	if err != nil {
 		return err
 	}

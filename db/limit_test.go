@@ -17,7 +17,7 @@ import (
 // goes on reading, and the reopened file holds what was acknowledged.
 func limited(path string, o Options) (acked int, failure error, err error) {
 	ctx := context.Background()
-	d, err := Open(path, &o)
+	d, err := Open(ctx, path, &o)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -54,7 +54,7 @@ func limited(path string, o Options) (acked int, failure error, err error) {
 
 // survived checks the file after limited, with room again.
 func survived(path string, acked int) error {
-	d, err := Open(path, nil)
+	d, err := Open(context.Background(), path, nil)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func TestLeastMaxSize(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "x.anndb")
 	for _, size := range []int64{-1, 1, 4096, leastMaxSize - 1} {
-		if _, err := Open(path, &Options{MaxSize: size}); !errors.Is(err, ErrInvalid) {
+		if _, err := Open(ctx, path, &Options{MaxSize: size}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%d: %v", size, err)
 		}
 	}

@@ -25,7 +25,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 	for _, file := range []string{"bibtex/bibtex-train.arff.gz", "delicious/delicious-train.arff.gz", "eurlex57k/eurlex57k-train.txt.gz"} {
 		b.Run(filepath.Dir(file), func(b *testing.B) {
 			rows := readLabelled(b, file)
-			d, err := db.Open(filepath.Join(b.TempDir(), "a.anndb"), nil)
+			d, err := db.Open(b.Context(), filepath.Join(b.TempDir(), "a.anndb"), nil)
 			must(b, err)
 			defer d.Close()
 			ctx := b.Context()

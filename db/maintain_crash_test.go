@@ -20,7 +20,7 @@ import (
 
 // childMaintain writes batches and maintains the indexes after each, for ever.
 func childMaintain(path string) error {
-	d, err := Open(path, nil)
+	d, err := Open(context.Background(), path, nil)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func TestKillMaintain(t *testing.T) {
 		kills = 3
 	}
 	path := filepath.Join(t.TempDir(), "killed.anndb")
-	d, err := Open(path, nil)
+	d, err := Open(t.Context(), path, nil)
 	must(t, err)
 	err = createKilled(d)
 	for i := range 30 {
@@ -87,7 +87,7 @@ func TestKillMaintain(t *testing.T) {
 				steps[action]++
 			}
 		}
-		d, err := Open(path, nil)
+		d, err := Open(t.Context(), path, nil)
 		must(t, err)
 		err = errors.Join(mustCheck(d), mustLeaveNothing(d), d.View(func(s *Snapshot) error {
 			last, err := lastBatch(s)
@@ -102,7 +102,7 @@ func TestKillMaintain(t *testing.T) {
 		}
 	}
 	t.Logf("%d batches, steps %v", acked+1, steps)
-	d, err = Open(path, &Options{ReadOnly: true})
+	d, err = Open(t.Context(), path, &Options{ReadOnly: true})
 	must(t, err)
 	defer d.Close()
 	err = d.View(func(s *Snapshot) error {
@@ -154,7 +154,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 	t.Parallel()
 	const n, dim = 600, 24
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
+	d, err := Open(ctx, filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	if _, err := d.Create(ctx, "c", Schema{Dim: dim}); err != nil {

@@ -17,7 +17,7 @@ import (
 // inverted index of several segments, a forest with rows folded in.
 func maintainedGolden(path string) (err error) {
 	ctx := context.Background()
-	d, err := Open(path, nil)
+	d, err := Open(ctx, path, nil)
 	if err != nil {
 		return err
 	}

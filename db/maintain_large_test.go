@@ -16,7 +16,7 @@ func TestMaintainLargeStep(t *testing.T) {
 	t.Parallel()
 	const rows, features = 2200, 1400
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -33,7 +33,7 @@ func TestMaintainPostings(t *testing.T) {
 		runs++
 		path := filepath.Join(dir, fmt.Sprint(runs))
 		open := func() *DB {
-			d, err := Open(path, &Options{NoSync: true})
+			d, err := Open(ctx, path, &Options{NoSync: true})
 			must(t, err)
 			return d
 		}

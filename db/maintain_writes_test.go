@@ -19,7 +19,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+			d, err := Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
 			must(t, err)
 			defer d.Close()
 			rng := rand.New(rand.NewPCG(1, 2))

@@ -376,7 +376,7 @@ type heldSnapshot struct {
 func modelOptions() *Options { return &Options{NoSync: true, MapReserve: 1 << 32} }
 
 func (x *machine) open(t *rapid.T) {
-	d, err := Open(x.path, modelOptions())
+	d, err := Open(t.Context(), x.path, modelOptions())
 	must(t, err)
 	x.d = d
 }
@@ -734,7 +734,7 @@ func (x *machine) salvage(t *rapid.T) {
 	if err != nil || report.Lost > 0 {
 		t.Fatalf("salvage: %+v, %v", report, err)
 	}
-	d, err := Open(name, modelOptions())
+	d, err := Open(t.Context(), name, modelOptions())
 	must(t, err)
 	saved := x.m.clone()
 	for _, c := range saved {
@@ -757,7 +757,7 @@ func (x *machine) backup(t *rapid.T) {
 	if info, err := os.Stat(name); err != nil || info.Size() != n {
 		t.Fatalf("backup of %d bytes: %v, %v", n, info, err)
 	}
-	d, err := Open(name, &Options{ReadOnly: true, MapReserve: 1 << 32})
+	d, err := Open(t.Context(), name, &Options{ReadOnly: true, MapReserve: 1 << 32})
 	must(t, err)
 	err = d.View(func(s *Snapshot) error { return mustEqual(s, x.m, x.step) })
 	if err := errors.Join(err, mustCheck(d), d.Close()); err != nil {

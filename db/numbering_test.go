@@ -15,7 +15,7 @@ import (
 func TestNumberingStays(t *testing.T) {
 	dir := t.TempDir()
 	ctx := t.Context()
-	d, err := Open(filepath.Join(dir, "a.anndb"), nil)
+	d, err := Open(ctx, filepath.Join(dir, "a.anndb"), nil)
 	must(t, err)
 	if _, err := d.Create(ctx, "x", Schema{Sparse: true, Numbering: "2"}); !errors.Is(err, fail.Option) {
 		t.Errorf("numbering from 2: %v", err)
@@ -44,7 +44,7 @@ func TestNumberingStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a.anndb", "b.anndb"} {
-		if d, err = Open(filepath.Join(dir, name), nil); err != nil {
+		if d, err = Open(ctx, filepath.Join(dir, name), nil); err != nil {
 			t.Fatal(err)
 		}
 		err := d.View(func(s *Snapshot) error {

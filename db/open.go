@@ -34,14 +34,10 @@ type DB struct {
 }
 
 // Open opens the database in the file at path, and creates it if it does not exist or is empty (unless
-// Options prevent that). nil options mean the defaults. Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase.
-func Open(path string, o *Options) (*DB, error) {
-	return OpenContext(context.Background(), path, o)
-}
-
-// OpenContext is Open with a context, which can end it while it waits for the file's lock, walks
-// the pages of a large file, or removes leftovers.
-func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
+// Options prevent that). nil options mean the defaults. The context can end the call while it waits for
+// the file's lock, walks the pages of a large file, or removes leftovers; it has no effect later. Errors:
+// fs.ErrNotExist, ErrLocked, ErrNotDatabase.
+func Open(ctx context.Context, path string, o *Options) (*DB, error) {
 	if err := fail.Context(ctx); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func TestPeek(t *testing.T) {
 	if _, err := Peek(ctx, path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	d, err := Open(path, nil)
+	d, err := Open(ctx, path, nil)
 	must(t, err)
 	defer d.Close()
 	put := func(from, to int) func() error {
@@ -85,7 +85,7 @@ func TestPeekBesideCommits(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "a.anndb")
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(ctx, path, &Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	// Both collections get the same rows in a batch.
@@ -149,7 +149,7 @@ func TestFreePagesReadOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.anndb")
 	stats := func(o *Options, work func(d *DB)) Stats {
 		t.Helper()
-		d, err := Open(path, o)
+		d, err := Open(ctx, path, o)
 		must(t, err)
 		defer d.Close()
 		if work != nil {

@@ -289,7 +289,7 @@ func TestMaintenanceRespectsDrop(t *testing.T) {
 			b.steps("", "", "")
 			path := b.d.Path()
 			b.must(b.d.Close())
-			b.d, err = Open(path, &Options{NoSync: true, Maintenance: &Maintenance{Every: 24 * time.Hour}})
+			b.d, err = Open(ctx, path, &Options{NoSync: true, Maintenance: &Maintenance{Every: 24 * time.Hour}})
 			b.must(err)
 			defer func() { b.must(b.d.Close()) }()
 			b.steps("", "", "")
@@ -452,11 +452,11 @@ func TestCloseDuringBuild(t *testing.T) {
 	b.must(b.d.Close())
 	building := make(chan struct{})
 	b.during = func(context.Context) { close(building) }
-	d, err := Open(path, &Options{NoSync: true, Maintenance: &Maintenance{Every: time.Millisecond, CPU: 1}})
+	d, err := Open(t.Context(), path, &Options{NoSync: true, Maintenance: &Maintenance{Every: time.Millisecond, CPU: 1}})
 	b.must(err)
 	<-building
 	b.must(d.Close())
-	d, err = Open(path, &Options{NoSync: true, Maintenance: &Maintenance{Manual: true}})
+	d, err = Open(t.Context(), path, &Options{NoSync: true, Maintenance: &Maintenance{Manual: true}})
 	b.must(err)
 	defer func() { b.must(d.Close()) }()
 	b.d = d

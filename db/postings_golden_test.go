@@ -69,7 +69,7 @@ const (
 // thinned, with sealed rows and others.
 func rowlessGolden(path string) (err error) {
 	ctx := context.Background()
-	d, err := Open(path, nil)
+	d, err := Open(ctx, path, nil)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func TestGoldenRowless(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	rebuilt, err := Open(filepath.Join(t.TempDir(), "new.anndb"), nil)
+	rebuilt, err := Open(ctx, filepath.Join(t.TempDir(), "new.anndb"), nil)
 	must(t, err)
 	defer rebuilt.Close()
 	err = errorsOf(

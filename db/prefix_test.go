@@ -105,12 +105,12 @@ func TestMisuseOfSparse(t *testing.T) {
 // A message names the package once however many layers of calls have added to it.
 func TestPrefixOnce(t *testing.T) {
 	dir := t.TempDir()
-	d, err := db.Open(dir+"/x", nil)
+	d, err := db.Open(t.Context(), dir+"/x", nil)
 	must(t, err)
 	defer d.Close()
 	ctx := t.Context()
-	_, again := db.Open(dir+"/x", nil)
-	_, directory := db.Open(dir, nil)
+	_, again := db.Open(ctx, dir+"/x", nil)
+	_, directory := db.Open(ctx, dir, nil)
 	_, built := d.Collection("nowhere").Build(ctx, "x", nil)
 	for name, err := range map[string]error{
 		"open twice": again, "open a directory": directory, "build": built,

@@ -293,7 +293,7 @@ func publicCalls() []publicCall {
 			return err
 		}},
 		{name: "Open", context: true, do: func(h handles, ctx context.Context) error {
-			d, err := db.OpenContext(ctx, filepath.Join(h.dir, "backup"), &db.Options{NoSync: true})
+			d, err := db.Open(ctx, filepath.Join(h.dir, "backup"), &db.Options{NoSync: true})
 			if err == nil {
 				err = d.Close()
 			}

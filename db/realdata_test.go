@@ -74,7 +74,7 @@ func goFiles(t *testing.T, part string) (rows []db.Row) {
 // openWith returns a database whose collection holds the rows.
 func openWith(t *testing.T, create func(context.Context, *db.DB) error, coll string, rows []db.Row) *db.DB {
 	t.Helper()
-	d, err := db.Open(filepath.Join(t.TempDir(), "real.anndb"), &db.Options{NoSync: true})
+	d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "real.anndb"), &db.Options{NoSync: true})
 	must(t, err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {

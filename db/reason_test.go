@@ -26,7 +26,7 @@ func (f *failing) Write(p []byte) (int, error) {
 // reason of the first ones in its text only; it must be in the chain all the
 // same, as ErrNoSpace where it is one.
 func TestBackupReason(t *testing.T) {
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true, MapReserve: 1 << 32})
+	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true, MapReserve: 1 << 32})
 	must(t, err)
 	defer d.Close()
 	for _, reason := range []syscall.Errno{syscall.ENOSPC, syscall.EIO} {

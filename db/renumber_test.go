@@ -315,7 +315,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 // and nothing has changed.
 func TestRenumberCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(t.Context(), path, &Options{NoSync: true})
 	must(t, err)
 	churned(t, d)
 	for _, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond} {

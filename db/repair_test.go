@@ -20,7 +20,7 @@ import (
 // sparse rows under an inverted index and a label model; some rows are deleted.
 func repairDB(t *testing.T, path string) {
 	ctx := t.Context()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(ctx, path, &Options{NoSync: true})
 	must(t, err)
 	rng := rand.New(rand.NewPCG(1, 9))
 	put := func(from, to int) func() error {
@@ -96,7 +96,7 @@ func allRows(d *DB) (map[string]string, error) {
 
 // blockPlace is the offset in the file of some block of a kind, and its length.
 func blockPlace(t *testing.T, path string, bucket []byte, coll string, index string, kind codec.Kind, number uint32) (at int64, n int) {
-	d, err := Open(path, &Options{ReadOnly: true})
+	d, err := Open(t.Context(), path, &Options{ReadOnly: true})
 	must(t, err)
 	defer d.Close()
 	w := surveyed(t, path)
@@ -166,7 +166,7 @@ func TestRepair(t *testing.T) {
 				at, n = blockPlace(t, path, layout.BucketBlocks, c.coll, c.index, c.kind, c.number)
 				flipAt(t, path, at+int64(codec.HeaderSize+n)/2)
 			}
-			d, err := Open(path, &Options{NoSync: true})
+			d, err := Open(t.Context(), path, &Options{NoSync: true})
 			must(t, err)
 			defer d.Close()
 			if err := d.Check(ctx, nil); !errors.Is(err, ErrCorrupt) {
@@ -202,7 +202,7 @@ func TestSalvage(t *testing.T) {
 	ctx := t.Context()
 	pristine := filepath.Join(t.TempDir(), "db")
 	repairDB(t, pristine)
-	d, err := Open(pristine, &Options{ReadOnly: true})
+	d, err := Open(ctx, pristine, &Options{ReadOnly: true})
 	must(t, err)
 	want, err := allRows(d)
 	per := 1 << rows.Format{Dim: 700}.Shift()
@@ -248,7 +248,7 @@ func TestSalvage(t *testing.T) {
 			if r.Lost > c.most || r.Lost < c.least || r.Rows != len(want)-r.Lost || len(lost) != r.Lost || len(r.Revived) != 0 {
 				t.Errorf("%+v, %d of %d rows listed, want %d to %d", r, len(lost), len(want), c.least, c.most)
 			}
-			d, err := Open(to, nil)
+			d, err := Open(t.Context(), to, nil)
 			must(t, err)
 			defer d.Close()
 			got, err := allRows(d)
@@ -282,7 +282,7 @@ func TestRestore(t *testing.T) {
 	dir := t.TempDir()
 	path, backup, bad := filepath.Join(dir, "db"), filepath.Join(dir, "backup"), filepath.Join(dir, "bad")
 	open := func(path string) *DB {
-		d, err := Open(path, nil)
+		d, err := Open(ctx, path, nil)
 		must(t, err)
 		return d
 	}

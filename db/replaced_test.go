@@ -82,10 +82,10 @@ func TestReplaced(t *testing.T) {
 			if name != "a link to it changed" && name != "the target of a link moved" {
 				path = filepath.Join(dir, "x.anndb")
 			}
-			d, err := db.Open(filepath.Join(dir, "x.anndb"), &db.Options{NoSync: true})
+			d, err := db.Open(ctx, filepath.Join(dir, "x.anndb"), &db.Options{NoSync: true})
 			must(t, err)
 			must(t, errors.Join(create(ctx, d, "c", db.Schema{Dim: 2}), put1(ctx, d, "a"), d.Close()))
-			d, err = db.Open(path, &db.Options{NoSync: true})
+			d, err = db.Open(ctx, path, &db.Options{NoSync: true})
 			must(t, err)
 			defer d.Close()
 			undo := replace(t, path)
@@ -152,7 +152,7 @@ func TestReplacedWhileCompacted(t *testing.T) {
 	open := func() {
 		must(t, os.Rename(copied, b.path))
 		var err error
-		other, err = db.Open(b.path, &db.Options{NoSync: true})
+		other, err = db.Open(ctx, b.path, &db.Options{NoSync: true})
 		must(t, err)
 		must(t, put1(ctx, other, "theirs"))
 	}
@@ -170,7 +170,7 @@ func TestReplacedWhileCompacted(t *testing.T) {
 	}
 	must(t, put1(ctx, other, "theirs too"))
 	must(t, other.Close())
-	d, err := db.Open(b.path, &db.Options{ReadOnly: true})
+	d, err := db.Open(ctx, b.path, &db.Options{ReadOnly: true})
 	must(t, err)
 	defer d.Close()
 	for _, key := range []string{"a", "theirs", "theirs too"} {
@@ -200,7 +200,7 @@ func TestHardLink(t *testing.T) {
 			t.Errorf("compaction: %v", err)
 		}
 	}
-	if _, err := db.Open(link, nil); !errors.Is(err, db.ErrLocked) {
+	if _, err := db.Open(ctx, link, nil); !errors.Is(err, db.ErrLocked) {
 		t.Errorf("opened by the other name: %v", err)
 	}
 	must(t, put1(ctx, b.d, "b"))
@@ -213,7 +213,7 @@ func TestHardLink(t *testing.T) {
 // working directory.
 func TestWorkingDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
-	d, err := db.Open("x.anndb", &db.Options{NoSync: true})
+	d, err := db.Open(t.Context(), "x.anndb", &db.Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	ctx := context.Background()

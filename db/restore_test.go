@@ -16,7 +16,7 @@ func TestRestoreReplacesNoOther(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path, copied := filepath.Join(dir, "x.anndb"), filepath.Join(dir, "copy")
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(t.Context(), path, &Options{NoSync: true})
 	must(t, err)
 	defer d.Close()
 	must(t, errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, []byte("other"), 0o600)))

@@ -74,7 +74,7 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 		return r, err
 	}
 	r.Searched = w.Searched
-	d, err := Open(to, &Options{Maintenance: &Maintenance{Manual: true}})
+	d, err := Open(ctx, to, &Options{Maintenance: &Maintenance{Manual: true}})
 	if err != nil {
 		return r, err
 	}
@@ -153,7 +153,7 @@ func rebuildSalvaged(
 // keepWritersOut keeps processes from opening a database for writing until release is called, as far as
 // it can be opened: a damaged one cannot. Errors: ErrLocked if it is open for writing.
 func keepWritersOut(ctx context.Context, path string) (release func() error, err error) {
-	d, err := OpenContext(ctx, path, &Options{ReadOnly: true, MustExist: true})
+	d, err := Open(ctx, path, &Options{ReadOnly: true, MustExist: true})
 	switch {
 	case errors.Is(err, ErrLocked):
 		return nil, err

@@ -25,7 +25,7 @@ func salvaged(t *testing.T, path string, o *SalvageOptions) (SalvageReport, map[
 	to := filepath.Join(t.TempDir(), "new")
 	r, err := Salvage(t.Context(), path, to, o)
 	must(t, err)
-	d, err := Open(to, nil)
+	d, err := Open(t.Context(), to, nil)
 	must(t, err)
 	defer d.Close()
 	if err := mustCheck(d); err != nil {
@@ -52,7 +52,7 @@ func wreckDB(t *testing.T) (data []byte, want map[string]string) {
 	wrecked.once.Do(func() {
 		path := filepath.Join(t.TempDir(), "db")
 		repairDB(t, path)
-		d, err := Open(path, nil)
+		d, err := Open(t.Context(), path, nil)
 		must(t, err)
 		if wrecked.want, err = allRows(d); err == nil {
 			err = d.Close()
@@ -105,7 +105,7 @@ func TestSalvageSecondCopies(t *testing.T) {
 	same(t, got, want)
 
 	path = write(t, data)
-	d, err := Open(path, nil)
+	d, err := Open(t.Context(), path, nil)
 	must(t, err)
 	err = d.Update(t.Context(), func(b *Tx) error { return b.Collection("words").Delete([]byte("key-7")) })
 	if err = errors.Join(err, d.Close()); err != nil {
@@ -245,7 +245,7 @@ func TestSalvageCutCompacted(t *testing.T) {
 	t.Parallel()
 	const n, dim = 3000, 256
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(t.Context(), path, &Options{NoSync: true})
 	must(t, err)
 	must(t, create(t.Context(), d, "c", Schema{Dim: dim}))
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -322,7 +322,7 @@ func surveyed(t *testing.T, path string) surveyedFile {
 func TestSalvageLocked(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.anndb")
-	d, err := Open(path, &Options{Maintenance: &Maintenance{Manual: true}})
+	d, err := Open(t.Context(), path, &Options{Maintenance: &Maintenance{Manual: true}})
 	must(t, err)
 	if _, err := d.Create(t.Context(), "c", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
@@ -332,7 +332,7 @@ func TestSalvageLocked(t *testing.T) {
 		t.Errorf("open for writing: %v", err)
 	}
 	must(t, d.Close())
-	reader, err := Open(path, &Options{ReadOnly: true})
+	reader, err := Open(t.Context(), path, &Options{ReadOnly: true})
 	must(t, err)
 	defer reader.Close()
 	if _, err := Salvage(t.Context(), path, to, nil); err != nil {

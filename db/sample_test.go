@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -41,7 +42,7 @@ func (b *sampleBed) must(err error) {
 
 func (b *sampleBed) open(path string, sample int) {
 	b.Helper()
-	d, err := Open(path, &Options{NoSync: true, SampleQueries: sample})
+	d, err := Open(context.Background(), path, &Options{NoSync: true, SampleQueries: sample})
 	b.must(err)
 	b.d = d
 	b.Cleanup(func() { d.Close() })
@@ -183,7 +184,7 @@ func TestSampleAfterBuild(t *testing.T) {
 // TestSampleOption: too small and too large samples are refused.
 func TestSampleOption(t *testing.T) {
 	for _, n := range []int{-1, 1, 19, 10_001} {
-		_, err := Open(filepath.Join(t.TempDir(), "db"), &Options{SampleQueries: n})
+		_, err := Open(t.Context(), filepath.Join(t.TempDir(), "db"), &Options{SampleQueries: n})
 		if !errors.Is(err, ErrInvalid) {
 			t.Errorf("%d: %v", n, err)
 		}

@@ -25,14 +25,14 @@ func TestNameNotDurable(t *testing.T) {
 		return nil
 	}
 	small := &Options{MapReserve: 1 << 32}
-	if _, err := Open(path, small); !errors.Is(err, syscall.EIO) {
+	if _, err := Open(ctx, path, small); !errors.Is(err, syscall.EIO) {
 		t.Fatalf("created without a durable name: %v", err)
 	}
-	if _, err := Open(path, small); !errors.Is(err, syscall.EIO) {
+	if _, err := Open(ctx, path, small); !errors.Is(err, syscall.EIO) {
 		t.Fatalf("opened without a durable name: %v", err)
 	}
 	fails = false
-	d, err := Open(path, small)
+	d, err := Open(ctx, path, small)
 	must(t, err)
 	put := func(key string) error {
 		return d.Update(ctx, func(b *Tx) error { return b.Collection("c").Put(Row{Key: []byte(key), Vector: []float32{1}}) })
@@ -50,12 +50,12 @@ func TestNameNotDurable(t *testing.T) {
 		t.Fatalf("reading goes on: %v", err)
 	}
 	before := synced
-	if d, err = Open(path, small); err != nil || synced == before {
+	if d, err = Open(ctx, path, small); err != nil || synced == before {
 		t.Fatalf("reopened with %d fsyncs of the directory: %v", synced-before, err)
 	}
 	must(t, errors.Join(put("after"), mustCheck(d), d.Close()))
 	before = synced
-	d, err = Open(path, &Options{ReadOnly: true})
+	d, err = Open(ctx, path, &Options{ReadOnly: true})
 	if err != nil || synced != before {
 		t.Fatalf("reading only, with %d fsyncs of the directory: %v", synced-before, err)
 	}

@@ -31,7 +31,7 @@ type sparseBed struct {
 }
 
 func newSparseBed(t *testing.T) *sparseBed {
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), nil)
 	must(t, err)
 	b := &sparseBed{t: t, d: d, rows: map[string]vector.Sparse{}, row: map[string]uint32{}}
 	t.Cleanup(func() {
@@ -204,7 +204,7 @@ func TestSearchSparseIsExact(t *testing.T) {
 	compare("with fresh rows", filters()...)
 	path := b.d.Path()
 	must(t, b.d.Close())
-	if b.d, err = Open(path, nil); err != nil {
+	if b.d, err = Open(t.Context(), path, nil); err != nil {
 		t.Fatal(err)
 	}
 	compare("reopened", filters()...)

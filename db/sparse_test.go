@@ -43,7 +43,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "a.anndb")
-	d, err := Open(path, nil)
+	d, err := Open(ctx, path, nil)
 	must(t, err)
 	if _, err := d.Create(ctx, "s", Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 	must(t, d.Compact(ctx))
 	check(d)
 	must(t, d.Close())
-	if d, err = Open(path, nil); err != nil {
+	if d, err = Open(ctx, path, nil); err != nil {
 		t.Fatal(err)
 	}
 	check(d)
@@ -108,7 +108,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 
 func TestNamedFeaturesComeBack(t *testing.T) {
 	ctx := context.Background()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	d, err := Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), nil)
 	must(t, err)
 	defer d.Close()
 	if _, err := d.Create(ctx, "s", Schema{Named: true}); err != nil {
@@ -148,7 +148,7 @@ func TestNamedFeaturesComeBack(t *testing.T) {
 
 func TestSparseRefusesBadRows(t *testing.T) {
 	ctx := context.Background()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	d, err := Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), nil)
 	must(t, err)
 	defer d.Close()
 	for name, o := range map[string]Schema{"ids": {Sparse: true}, "names": {Named: true}} {

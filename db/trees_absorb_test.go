@@ -17,7 +17,7 @@ import (
 func TestMaintainTrees(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
+	d, err := Open(ctx, filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
 	must(t, err)
 	defer func() { must(t, d.Close()) }()
 	must(t, create(ctx, d, "terms", Schema{Named: true}))

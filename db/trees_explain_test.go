@@ -147,7 +147,7 @@ func TestClassTreesExplain(t *testing.T) {
 // classDB has points of several classes in four dimensions.
 func classDB(t *testing.T, classes int) *DB {
 	t.Helper()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), nil)
 	must(t, err)
 	if _, err := d.Create(t.Context(), "points", Schema{Dim: 4}); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 func treeBlocks(tb testing.TB, path string) []storedBlock {
 	tb.Helper()
 	ctx := context.Background()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(ctx, path, &Options{NoSync: true})
 	must(tb, err)
 	err = errors.Join(
 		create(ctx, d, "named", Schema{Named: true}),

@@ -35,7 +35,7 @@ func putClassified(d *DB, from, to int) error {
 // treesGolden makes a database of trees of all kinds, some rows deleted before.
 func treesGolden(path string) (err error) {
 	ctx := context.Background()
-	d, err := Open(path, nil)
+	d, err := Open(ctx, path, nil)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, d.Close())
-	d, err := Open(path, nil)
+	d, err := Open(t.Context(), path, nil)
 	must(t, err)
 	defer d.Close()
 	for i, p := range predictAll(t, d, queries, nil, 1) {
@@ -69,7 +69,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 // TestSupervisedTreeOverDenseRows learns classes of points in the plane.
 func TestSupervisedTreeOverDenseRows(t *testing.T) {
 	for classes := 2; classes <= 3; classes++ {
-		d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+		d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), nil)
 		must(t, err)
 		if _, err := d.Create(t.Context(), "docs", Schema{Dim: 4}); err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // features have the same numbers.
 func twins(t *testing.T, n, dim int) (*DB, []vector.Sparse) {
 	t.Helper()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
 	must(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	for name, o := range map[string]Schema{"numbers": {Sparse: true}, "names": {Named: true}} {

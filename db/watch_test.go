@@ -49,7 +49,7 @@ func TestWatch(t *testing.T) {
 	}
 	open := func() *DB {
 		t.Helper()
-		d, err := Open(path, &Options{NoSync: true})
+		d, err := Open(t.Context(), path, &Options{NoSync: true})
 		must(t, err)
 		t.Cleanup(func() { d.Close() })
 		return d

@@ -34,7 +34,7 @@ func BenchmarkQueryWhileMaintained(b *testing.B) {
 	ctx := context.Background()
 	// It looks often, so that the benchmark waits little; how much of a
 	// processor it may take is the default.
-	d, err := db.Open(filepath.Join(b.TempDir(), "db"), &db.Options{Maintenance: &db.Maintenance{Every: 10 * time.Millisecond, Share: 0.001}})
+	d, err := db.Open(ctx, filepath.Join(b.TempDir(), "db"), &db.Options{Maintenance: &db.Maintenance{Every: 10 * time.Millisecond, Share: 0.001}})
 	must(b, err)
 	defer func() { must(b, d.Close()) }()
 	resume := d.PauseMaintenance()

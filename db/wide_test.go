@@ -18,7 +18,7 @@ import (
 func TestWideFeatures(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(ctx, path, &Options{NoSync: true})
 	if err == nil {
 		_, err = d.Create(ctx, "s", Schema{Sparse: true})
 	}
@@ -111,7 +111,7 @@ func TestWideFeatures(t *testing.T) {
 // numbers have become too large; other indexes are maintained, and the status says so.
 func TestMaintainSkipsWide(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
+	d, err := Open(ctx, filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
 	if err == nil {
 		_, err = d.Create(ctx, "s", Schema{Sparse: true})
 	}

@@ -265,7 +265,7 @@ func (x *crashed) open(ctx context.Context, s crash.State, t *totals) error {
 	if !built {
 		return nil
 	}
-	d, err := db.Open(path, o)
+	d, err := db.Open(ctx, path, o)
 	if err != nil {
 		return err
 	}

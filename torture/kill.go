@@ -37,7 +37,7 @@ func killChild(args []string) error {
 	if err != nil {
 		return err
 	}
-	d, err := db.Open(args[0], work.Options())
+	d, err := db.Open(context.Background(), args[0], work.Options())
 	if err != nil {
 		return err
 	}

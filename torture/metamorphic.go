@@ -139,7 +139,7 @@ func (t telling) open() (*db.DB, error) {
 	if t.Background {
 		o.Maintenance = &db.Maintenance{Every: time.Millisecond, Share: 0.01, CPU: 1}
 	}
-	return db.Open(t.Path, o)
+	return db.Open(context.Background(), t.Path, o)
 }
 
 // widest is how many coordinates the widest rows have.

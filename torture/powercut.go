@@ -237,7 +237,7 @@ func cuts(ctx context.Context, e *env, v *volume, rng *rand.Rand, n int, t *tota
 func mustHaveIndexes(w writing) error {
 	o := work.Options()
 	o.ReadOnly = true
-	d, err := db.Open(w.Path, o)
+	d, err := db.Open(context.Background(), w.Path, o)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ type writingHandle struct {
 
 // open opens the database at a path and starts to write to it.
 func (t *takeoverRun) open(ctx context.Context, path, prefix string, from *writingHandle) (*writingHandle, error) {
-	d, err := db.Open(path, &db.Options{Timeout: 50 * time.Millisecond, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(ctx, path, &db.Options{Timeout: 50 * time.Millisecond, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +303,7 @@ func (t *takeoverRun) has(ctx context.Context, d *db.DB, keys []string) error {
 
 // verify is has for the database at a path.
 func (t *takeoverRun) verify(ctx context.Context, path string, keys ...string) error {
-	d, err := db.Open(path, &db.Options{ReadOnly: true})
+	d, err := db.Open(ctx, path, &db.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -448,7 +448,7 @@ func hardLink(ctx context.Context, t *takeoverRun) error {
 
 // refused checks that a path cannot be opened for a reason.
 func refused(path string, want error) error {
-	d, err := db.Open(path, &db.Options{Timeout: time.Millisecond})
+	d, err := db.Open(context.Background(), path, &db.Options{Timeout: time.Millisecond})
 	if err == nil {
 		return errors.Join(fmt.Errorf("%s was opened, want %w", path, want), d.Close())
 	}
@@ -543,7 +543,7 @@ func fileMountedElsewhere(ctx context.Context, t *takeoverRun) (err error) {
 
 // stale checks that a file that was replaced where it is mounted from can be read and not written to.
 func (t *takeoverRun) stale(ctx context.Context, path string, keys []string) error {
-	d, err := db.Open(path, &db.Options{Timeout: time.Second, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(ctx, path, &db.Options{Timeout: time.Second, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func scarceChild(args []string) error {
 		return nil
 	}
 	// The default reservation is what a small address space must refuse.
-	d, err := db.Open(args[0], &db.Options{Timeout: 10 * time.Second, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(context.Background(), args[0], &db.Options{Timeout: 10 * time.Second, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return end(err)
 	}
@@ -170,7 +170,7 @@ func verified(ctx context.Context, path string, seed uint64, acked int) error {
 	if err != nil {
 		return fmt.Errorf("%d batches were acknowledged: %w", acked, err)
 	}
-	d, err := db.Open(path, work.Options())
+	d, err := db.Open(ctx, path, work.Options())
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func readOnlyDirectory(ctx context.Context, e *env, dir string, i int) (outcome 
 	path := filepath.Join(dir, "fixed.anndb")
 	n := 0
 	if i%5 != 0 { // else there is no file yet
-		d, err := db.Open(path, work.Options())
+		d, err := db.Open(ctx, path, work.Options())
 		if err != nil {
 			return "", err
 		}
@@ -262,7 +262,7 @@ func readOnlyDirectory(ctx context.Context, e *env, dir string, i int) (outcome 
 	if err != nil || n == 0 {
 		return kind, err
 	}
-	d, err := db.Open(path, &db.Options{ReadOnly: true})
+	d, err := db.Open(ctx, path, &db.Options{ReadOnly: true})
 	if err != nil {
 		return kind, fmt.Errorf("open for reading: %w", err)
 	}

@@ -97,7 +97,7 @@ func (s *sessionState) carryOut(o order, a *answer) (err error) {
 			opts.NoSync = true
 		}
 		s.script, s.path, s.batches = o.Script, o.Path, 0
-		if s.d, err = db.Open(o.Path, opts); err != nil {
+		if s.d, err = db.Open(ctx, o.Path, opts); err != nil {
 			s.d = nil
 			return err
 		}

@@ -32,7 +32,7 @@ func writer(args []string) error {
 	if w.NoSync {
 		o.NoSync = true
 	}
-	d, err := db.Open(w.Path, o)
+	d, err := db.Open(context.Background(), w.Path, o)
 	if err != nil {
 		return err
 	}

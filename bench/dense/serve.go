@@ -75,7 +75,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 	if err := os.Remove(e.path); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	d, err := db.Open(e.path, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(ctx, e.path, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (e *engine) Save(path string) error { return os.Rename(e.path, path) }
 
 // Open opens the file for reading and holds one snapshot.
 func (e *engine) Open(path string, _ int, _ child.Words) error {
-	d, err := db.Open(path, &db.Options{ReadOnly: true, MustExist: true})
+	d, err := db.Open(context.Background(), path, &db.Options{ReadOnly: true, MustExist: true})
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func manual() *db.Options { return &db.Options{Maintenance: &db.Maintenance{Manu
 func (b *bench) open(ctx context.Context) (err error) {
 	_, err = os.Stat(b.path)
 	exists := err == nil
-	if b.d, err = db.Open(b.path, manual()); err != nil {
+	if b.d, err = db.Open(ctx, b.path, manual()); err != nil {
 		return err
 	}
 	b.rows = b.d.Collection("rows")

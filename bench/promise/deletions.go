@@ -28,7 +28,7 @@ func (b *bench) shrink(ctx context.Context) (err error) {
 	if err = b.d.Close(); err != nil {
 		return err
 	}
-	if b.d, err = db.Open(path, manual()); err != nil {
+	if b.d, err = db.Open(ctx, path, manual()); err != nil {
 		return err
 	}
 	b.rows = b.d.Collection("rows")

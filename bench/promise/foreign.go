@@ -75,7 +75,7 @@ func (b *bench) again(ctx context.Context) (err error) {
 	}
 	o := manual()
 	o.SampleQueries = sampled
-	if b.d, err = db.Open(path, o); err != nil {
+	if b.d, err = db.Open(ctx, path, o); err != nil {
 		return err
 	}
 	b.rows = b.d.Collection("rows")

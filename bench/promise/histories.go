@@ -74,7 +74,7 @@ func (b *bench) create(ctx context.Context, path string, sample int) (err error)
 	}
 	o := manual()
 	o.SampleQueries = sample
-	if b.d, err = db.Open(path, o); err != nil {
+	if b.d, err = db.Open(ctx, path, o); err != nil {
 		return err
 	}
 	b.rows, err = b.d.Create(ctx, "rows", db.Schema{Dim: b.set.Dim, Metric: b.set.Metric})

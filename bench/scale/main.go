@@ -76,7 +76,7 @@ func importRows(ctx context.Context, g *vectors.Generator, n int, file string, m
 	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	d, err := db.Open(file, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(ctx, file, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func makeFile(ctx context.Context, g *vectors.Generator, n int, file string) err
 	if err := importRows(ctx, g, n, file, m); err != nil {
 		return err
 	}
-	d, err := db.Open(file, &db.Options{Maintenance: &db.Maintenance{Manual: true}, MustExist: true})
+	d, err := db.Open(ctx, file, &db.Options{Maintenance: &db.Maintenance{Manual: true}, MustExist: true})
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func truthOf(file string) string { return file + ".truth" }
 
 // writeTruth stores the queries and their true answers, found by exact scans.
 func writeTruth(ctx context.Context, g *vectors.Generator, file string) error {
-	d, err := db.Open(file, &db.Options{ReadOnly: true, MustExist: true})
+	d, err := db.Open(ctx, file, &db.Options{ReadOnly: true, MustExist: true})
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func search(ctx context.Context, file string, rounds int) error {
 	if err := errors.Join(gob.NewDecoder(f).Decode(&t), f.Close()); err != nil {
 		return fmt.Errorf("%s (delete it to make it again): %w", truthOf(file), err)
 	}
-	d, err := db.Open(file, &db.Options{ReadOnly: true, MustExist: true})
+	d, err := db.Open(ctx, file, &db.Options{ReadOnly: true, MustExist: true})
 	if err != nil {
 		return err
 	}

@@ -273,7 +273,7 @@ func (c completion) attributes(t typed, coll string) (all []candidate) {
 func (c completion) read(t typed, coll string, f func(db.Collection)) {
 	ctx, stop := context.WithTimeout(c.ctx, 10*completionTime)
 	defer stop()
-	d, err := db.OpenContext(ctx, c.database(t), &db.Options{
+	d, err := db.Open(ctx, c.database(t), &db.Options{
 		ReadOnly: true, MustExist: true, Timeout: completionTime, Maintenance: &db.Maintenance{Manual: true},
 	})
 	if err != nil {

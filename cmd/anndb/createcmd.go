@@ -53,7 +53,7 @@ func (c *createCmd) Run(a *app) (err error) {
 		return err
 	}
 	o := &db.Options{Timeout: a.flags.Wait, Maintenance: &db.Maintenance{Manual: true}}
-	d, err := db.OpenContext(a.ctx, c.File, o)
+	d, err := db.Open(a.ctx, c.File, o)
 	if err != nil {
 		return explain(c.File, err)
 	}

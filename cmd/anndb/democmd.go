@@ -61,7 +61,7 @@ func (c *demoCmd) Run(a *app) (err error) {
 	steps.Add("read", fmt.Sprintf("%d declarations of %s", len(corpus.docs), corpus.root), corpus.readSeconds)
 	steps.Add("weigh", fmt.Sprintf("tf-idf over %d words", corpus.words), corpus.weighSeconds)
 	steps.Add("reduce", fmt.Sprintf("truncated SVD to %d dimensions", corpus.dims), corpus.reduceSeconds)
-	d, err := db.OpenContext(a.ctx, path, nil)
+	d, err := db.Open(a.ctx, path, nil)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -118,7 +119,7 @@ func explain(path string, err error) error {
 
 // holder describes the process that has locked a file.
 func holder(path string) string {
-	d, err := db.Open(path, &db.Options{
+	d, err := db.Open(context.Background(), path, &db.Options{
 		ReadOnly: true, MustExist: true, Timeout: time.Millisecond, Maintenance: &db.Maintenance{Manual: true},
 	})
 	if err != nil {

@@ -123,7 +123,7 @@ func (c *importCmd) into(a *app, r *batchReader, known *db.CollectionInfo) (err 
 	if c.NoSync {
 		o.NoSync = true
 	}
-	d, err := db.OpenContext(a.ctx, c.File, o)
+	d, err := db.Open(a.ctx, c.File, o)
 	if err != nil {
 		return explain(c.File, err)
 	}

@@ -16,7 +16,7 @@ func (f inFile) open(a *app, readOnly bool) (*db.DB, error) {
 	o := &db.Options{
 		ReadOnly: readOnly, MustExist: true, Timeout: a.flags.Wait, Maintenance: &db.Maintenance{Manual: true},
 	}
-	d, err := db.OpenContext(a.ctx, f.File, o)
+	d, err := db.Open(a.ctx, f.File, o)
 	return d, explain(f.File, err)
 }
 

@@ -16,7 +16,7 @@ func TestForceSparesOpenDatabase(t *testing.T) {
 	f := newFixture(t)
 	open := filepath.Join(f.dir, "open.anndb")
 	must(t, "backup", f.file, open)
-	d, err := db.Open(open, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(t.Context(), open, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

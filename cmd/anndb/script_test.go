@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -73,7 +74,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	},
 	// lock FILE holds a database open for writing until the script ends.
 	"lock": func(ts *testscript.TestScript, _ bool, args []string) {
-		d, err := db.Open(ts.MkAbs(args[0]), nil)
+		d, err := db.Open(context.Background(), ts.MkAbs(args[0]), nil)
 		ts.Check(err)
 		ts.Defer(func() { _ = d.Close() })
 	},

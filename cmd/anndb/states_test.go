@@ -65,7 +65,7 @@ var states = []struct {
 	}},
 	{"locked", func(t *testing.T, path string, good []byte) {
 		write(t, path, string(good))
-		d, err := db.Open(path, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
+		d, err := db.Open(t.Context(), path, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ var states = []struct {
 	}},
 	{"read elsewhere", func(t *testing.T, path string, good []byte) {
 		write(t, path, string(good))
-		d, err := db.Open(path, &db.Options{ReadOnly: true, Maintenance: &db.Maintenance{Manual: true}})
+		d, err := db.Open(t.Context(), path, &db.Options{ReadOnly: true, Maintenance: &db.Maintenance{Manual: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ func TestWait(t *testing.T) {
 		{"create", f.file, "new", "--dim", "2"},
 		{"backup", f.file, filepath.Join(f.dir, "b.anndb")},
 	} {
-		d, err := db.Open(f.file, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
+		d, err := db.Open(t.Context(), f.file, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -62,7 +63,7 @@ func modeOf(database string) (fs.FileMode, error) {
 
 // written reports whether a file is a database that a process has open for writing.
 func written(path string) bool {
-	d, err := db.Open(path, &db.Options{ReadOnly: true, MustExist: true, Timeout: 100 * time.Millisecond})
+	d, err := db.Open(context.Background(), path, &db.Options{ReadOnly: true, MustExist: true, Timeout: 100 * time.Millisecond})
 	if err == nil {
 		_ = d.Close()
 	}

@@ -21,7 +21,7 @@ func main() {
 
 func run(path, stream string) error {
 	ctx := context.Background()
-	d, err := db.Open(path, nil) // searches are exact; an index follows by itself when they get slow
+	d, err := db.Open(ctx, path, nil) // searches are exact; an index follows by itself when they get slow
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func main() {
 // run serves until ctx ends. Then it finishes the requests at hand and closes the database. A crash
 // instead would lose no row that a client was told of.
 func run(ctx context.Context, path, address string) (err error) {
-	d, err := db.Open(path, nil)
+	d, err := db.Open(ctx, path, nil)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 func TestHandler(t *testing.T) {
-	d, err := db.Open(filepath.Join(t.TempDir(), "s.anndb"), nil)
+	d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "s.anndb"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestShutdown(t *testing.T) {
 	if err := run(ctx, path, address); err != nil {
 		t.Fatal(err)
 	}
-	d, err := db.Open(path, nil) // it is not locked
+	d, err := db.Open(ctx, path, nil) // it is not locked
 	if err != nil {
 		t.Fatal(err)
 	}

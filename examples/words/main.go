@@ -22,7 +22,7 @@ func main() {
 
 func run(path, file string) error {
 	ctx := context.Background()
-	d, err := db.Open(path, nil)
+	d, err := db.Open(ctx, path, nil)
 	if err != nil {
 		return err
 	}

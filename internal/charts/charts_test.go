@@ -25,7 +25,7 @@ func must(t *testing.T, err error) {
 // filled returns a collection with rows.
 func filled(t *testing.T, s db.Schema, rows ...db.Row) db.Collection {
 	t.Helper()
-	d, err := db.Open(filepath.Join(t.TempDir(), "c.anndb"), nil)
+	d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "c.anndb"), nil)
 	must(t, err)
 	t.Cleanup(func() { must(t, d.Close()) })
 	c, err := d.Create(t.Context(), "c", s)

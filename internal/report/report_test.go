@@ -21,7 +21,7 @@ import (
 func written(t *testing.T, o Options, before func(*db.DB)) string {
 	t.Helper()
 	ctx := t.Context()
-	d, err := db.Open(filepath.Join(t.TempDir(), "two.anndb"), nil)
+	d, err := db.Open(ctx, filepath.Join(t.TempDir(), "two.anndb"), nil)
 	must(t, err)
 	defer d.Close()
 	images, err := d.Create(ctx, "images <b>", db.Schema{Dim: 28 * 28})
@@ -82,7 +82,7 @@ func TestReport(t *testing.T) {
 
 // TestEmpty is about a database without collections, and a cancelled context.
 func TestEmpty(t *testing.T) {
-	d, err := db.Open(filepath.Join(t.TempDir(), "empty.anndb"), nil)
+	d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "empty.anndb"), nil)
 	must(t, err)
 	defer d.Close()
 	var b strings.Builder
@@ -100,7 +100,7 @@ func TestEmpty(t *testing.T) {
 // TestDamage checks that the page of a damaged file has the damage, and that without Check it is an error.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bad.anndb")
-	d, err := db.Open(path, nil)
+	d, err := db.Open(t.Context(), path, nil)
 	must(t, err)
 	c, err := d.Create(t.Context(), "images", db.Schema{Dim: 28 * 28})
 	must(t, err)
@@ -122,7 +122,7 @@ func TestDamage(t *testing.T) {
 	}
 	data[at+400]++
 	must(t, os.WriteFile(path, data, 0o600))
-	d, err = db.Open(path, &db.Options{ReadOnly: true})
+	d, err = db.Open(t.Context(), path, &db.Options{ReadOnly: true})
 	must(t, err)
 	defer d.Close()
 	var b strings.Builder

@@ -69,7 +69,7 @@ func Store(ctx context.Context, dir string, set *Set, params *lcif.Params, o Opt
 		queries[i].Sparse = set.Test.Rows.Row(i)
 	}
 	start := time.Now()
-	d, err := db.Open(path, &db.Options{ReadOnly: true})
+	d, err := db.Open(ctx, path, &db.Options{ReadOnly: true})
 	if err != nil {
 		return row, err
 	}
@@ -126,7 +126,7 @@ func (r *StoredRow) batches(ctx context.Context, s *db.Snapshot, queries []db.Qu
 
 // storeModel writes rows and model.
 func storeModel(ctx context.Context, path string, set *Set, params *lcif.Params, o Options) (info db.IndexInfo, err error) {
-	d, err := db.Open(path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(ctx, path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return info, err
 	}

@@ -41,7 +41,7 @@ func options() *db.Options {
 
 // NewSheet asks the sound file everything, in a process of its own kind.
 func NewSheet(path string, seed uint64) (*Sheet, error) {
-	d, err := db.Open(path, options())
+	d, err := db.Open(context.Background(), path, options())
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func Child(args []string) error {
 }
 
 func (s *Sheet) judge(path string, cut int64) (v Verdict) {
-	d, err := db.Open(path, options())
+	d, err := db.Open(context.Background(), path, options())
 	if err != nil {
 		v.Outcome, v.Detail, v.Checked = OpenError, err.Error(), true
 		if bad := classify(err, true); bad != "" {

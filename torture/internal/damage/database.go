@@ -19,7 +19,7 @@ import (
 // inverted indexes in segments, label models, trees of all kinds, and pages that
 // were freed.
 func Build(path string, seed uint64) error {
-	d, err := db.Open(path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(context.Background(), path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func (c *caller) again(name string, f func(d *db.DB) error) {
 func (c *caller) opened(path string, f func(d *db.DB)) {
 	var d *db.DB
 	err := c.call("open", func() (err error) {
-		d, err = db.Open(path, &db.Options{NoSync: true, MapReserve: 1 << 30, SampleQueries: sampled, Maintenance: &db.Maintenance{Manual: true}})
+		d, err = db.Open(context.Background(), path, &db.Options{NoSync: true, MapReserve: 1 << 30, SampleQueries: sampled, Maintenance: &db.Maintenance{Manual: true}})
 		return err
 	})
 	if err != nil {

@@ -69,7 +69,7 @@ func Child(args []string) error {
 
 // describe lists what there is to ask of a sound file.
 func describe(path string) (colls []ask.Collection, err error) {
-	d, err := db.Open(path, &db.Options{ReadOnly: true, MustExist: true})
+	d, err := db.Open(context.Background(), path, &db.Options{ReadOnly: true, MustExist: true})
 	if err != nil {
 		return nil, err
 	}

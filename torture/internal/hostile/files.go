@@ -36,7 +36,7 @@ const (
 )
 
 func makeFile(ctx context.Context, path, name string) (err error) {
-	d, err := db.Open(path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(ctx, path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (y *Day) options() *db.Options {
 
 // Run is the whole day.
 func (y *Day) Run(ctx context.Context) (err error) {
-	if y.d, err = db.Open(y.path, y.options()); err != nil {
+	if y.d, err = db.Open(ctx, y.path, y.options()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, y.d.Close()) }()
@@ -350,7 +350,7 @@ func (y *Day) backup(ctx context.Context) (err error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	d, err := db.Open(name, &db.Options{ReadOnly: true})
+	d, err := db.Open(ctx, name, &db.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -363,7 +363,7 @@ func (y *Day) reopen(ctx context.Context) (err error) {
 	if err := errors.Join(y.d.Check(ctx, nil), y.compare(y.d), y.d.Close()); err != nil {
 		return err
 	}
-	d, err := db.Open(y.path, y.options())
+	d, err := db.Open(ctx, y.path, y.options())
 	if err != nil {
 		return err
 	}

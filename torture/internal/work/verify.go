@@ -58,7 +58,7 @@ func (s Script) VerifyWith(ctx context.Context, path string, o *db.Options, acke
 		}
 		return 0, nil
 	}
-	d, err := db.Open(path, o)
+	d, err := db.Open(ctx, path, o)
 	if err != nil {
 		return 0, err
 	}

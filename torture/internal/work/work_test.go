@@ -16,7 +16,7 @@ func TestVerify(t *testing.T) {
 	for name, s := range map[string]Script{"small": Small(1), "default": Default(1)} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "a.anndb")
-			d, err := db.Open(path, Options())
+			d, err := db.Open(t.Context(), path, Options())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ func TestVerify(t *testing.T) {
 				t.Error("the rows of another seed are as good")
 			}
 			// One change of a batch missing is half a batch.
-			if d, err = db.Open(path, Options()); err != nil {
+			if d, err = db.Open(t.Context(), path, Options()); err != nil {
 				t.Fatal(err)
 			}
 			err = d.Update(ctx, func(b *db.Tx) error { return b.Collection(Sparse).Delete([]byte(liveKey(s, 15))) })
@@ -70,7 +70,7 @@ func TestVerifyEarly(t *testing.T) {
 	ctx := context.Background()
 	for seed := range uint64(4) {
 		s := Small(seed)
-		d, err := db.Open(filepath.Join(t.TempDir(), "a.anndb"), &db.Options{NoSync: true, MapReserve: 1 << 32, Maintenance: &db.Maintenance{Manual: true}})
+		d, err := db.Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), &db.Options{NoSync: true, MapReserve: 1 << 32, Maintenance: &db.Maintenance{Manual: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
