@@ -148,30 +148,40 @@ func TestAttributeFields(t *testing.T) {
 	}
 	ignored := `{"vector":[1],"attributes":7,"expires":7}`
 	mustLoad(t, "x.jsonl", []byte(ignored), Options{IgnoreColumns: []string{"attributes", "expires"}})
+
+	// Lists and objects, which no attribute can hold, are their JSON.
+	nested := `{"vector":[1],"attributes":{"a":["x", "y z"],"b":[],"c":{ "x": [1, {"$time": 1}], "y":2 },"d":{},` +
+		`"e":[[1],null],"f":{"$time":"2026-01-02","x":1},"none":null,"left out":[1]},"l":[1, 2]}`
+	want = Record{Key: []byte("0"), Vector: []float32{1}, Attributes: map[string]any{
+		"a": `["x","y z"]`, "b": "[]", "c": `{"x":[1,{"$time":1}],"y":2}`, "d": "{}", "e": "[[1],null]",
+		"f": `{"$time":"2026-01-02","x":1}`, "l": "[1,2]",
+	}}
+	o = Options{Attributes: []Attribute{{"l", AnyType}}, IgnoreColumns: []string{"left out"}}
+	if err := same([]Record{want}, mustLoad(t, "x.jsonl", []byte(nested), o)); err != nil {
+		t.Error(err)
+	}
 }
 
 // A wrong attribute is an error that names it.
 func TestBadAttributes(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"vector":[1],"attributes":[1]}`:                                `field "attributes": not an object`,
-		`{"vector":[1],"attributes":{"b":{},"a":{"x":1}}}`:               `field "attributes": attribute "a": an object: want`,
-		`{"vector":[1],"attributes":{"a":[1]}}`:                          `attribute "a": an array: want`,
-		`{"vector":[1],"attributes":{"a":{"$time":"2026-01-02","b":1}}}`: `attribute "a": an object: want`,
-		`{"vector":[1],"attributes":{"a":{"$time":17}}}`:                 `attribute "a": $time: not a string`,
-		`{"vector":[1],"attributes":{"a":{"$time":"noon"}}}`:             `attribute "a": "noon" is neither a date`,
-		`{"vector":[1],"attributes":{"a":{"$float":"NaN"}}}`:             `attribute "a": "NaN" is not a number`,
-		`{"vector":[1],"attributes":{"a":9223372036854775808}}`:          `attribute "a": "9223372036854775808": value out of range of int64`,
-		`{"vector":[1],"attributes":{"a":1e400}}`:                        `attribute "a": "1e400": value out of range of float64`,
-		`{"vector":[1],"expires":17}`:                                    `field "expires": 17 has the type int, want time`,
-		`{"vector":[1],"n":"x"}`:                                         `attribute "n": "x" has the type string, want int`,
-		`{"vector":[1],"n":1.0}`:                                         `attribute "n": 1.0 has the type float, want int`,
-		`{"vector":[1],"n":1,"attributes":{"n":1}}`:                      `attribute "n": the record has two values of it`,
-		"v,n:int\n1,x\n":                          `column 2 ("n:int"): "x" is not an integer`,
-		"v,x:float\n1,NaN\n":                      `column 2 ("x:float"): "NaN" is not a number`,
-		"v,x:bool\n1,0\n":                         `column 2 ("x:bool"): "0" is neither true nor false`,
-		"v,x:time\n1,9999-12-31T23:59:59-01:00\n": `column 2 ("x:time"): a time of the year 10000`,
-		"v,n:int,n:string\n1,2,3\n":               `column 3 ("n:string"): the record has two values of it`,
-		"v,expires\n1,soon\n":                     `column 2 ("expires"): "soon" is neither a date`,
+		`{"vector":[1],"attributes":[1]}`:                       `field "attributes": not an object`,
+		`{"vector":[1],"attributes":{"a":{"$time":17}}}`:        `attribute "a": $time: not a string`,
+		`{"vector":[1],"attributes":{"a":{"$time":"noon"}}}`:    `attribute "a": "noon" is neither a date`,
+		`{"vector":[1],"attributes":{"a":{"$float":"NaN"}}}`:    `attribute "a": "NaN" is not a number`,
+		`{"vector":[1],"attributes":{"a":9223372036854775808}}`: `attribute "a": "9223372036854775808": value out of range of int64`,
+		`{"vector":[1],"attributes":{"a":1e400}}`:               `attribute "a": "1e400": value out of range of float64`,
+		`{"vector":[1],"expires":17}`:                           `field "expires": 17 has the type int, want time`,
+		`{"vector":[1],"n":"x"}`:                                `attribute "n": "x" has the type string, want int`,
+		`{"vector":[1],"n":[1]}`:                                `attribute "n": [1] has the type string, want int`,
+		`{"vector":[1],"n":1.0}`:                                `attribute "n": 1.0 has the type float, want int`,
+		`{"vector":[1],"n":1,"attributes":{"n":1}}`:             `attribute "n": the record has two values of it`,
+		"v,n:int\n1,x\n":                                        `column 2 ("n:int"): "x" is not an integer`,
+		"v,x:float\n1,NaN\n":                                    `column 2 ("x:float"): "NaN" is not a number`,
+		"v,x:bool\n1,0\n":                                       `column 2 ("x:bool"): "0" is neither true nor false`,
+		"v,x:time\n1,9999-12-31T23:59:59-01:00\n":               `column 2 ("x:time"): a time of the year 10000`,
+		"v,n:int,n:string\n1,2,3\n":                             `column 3 ("n:string"): the record has two values of it`,
+		"v,expires\n1,soon\n":                                   `column 2 ("expires"): "soon" is neither a date`,
 	} {
 		o, name := Options{}, "x.csv"
 		if text[0] == '{' {

@@ -28,7 +28,8 @@
 //	       order, versions 1 to 3
 //	npz    the same, one of several arrays (Member)  -                 vectors
 //	hdf5   f2 f4 f8 i1..i8 u1..u8 bool, one of       -                 vectors
-//	       several arrays (Member)
+//	       several arrays (Member), as h5py
+//	       writes them by default
 //	csv    header or none, RFC 4180 quotes           key,v0,v1,…,      everything
 //	tsv    the same with tabs                        labels,payload,
 //	                                                 attributes

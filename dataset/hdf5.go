@@ -8,7 +8,7 @@ import (
 	"github.com/anndb/anndb/dataset/internal/hdf5"
 )
 
-// hdf5Magic begins a file that has no block of the user before it.
+// hdf5Magic begins a file.
 const hdf5Magic = "\x89HDF\r\n\x1a\n"
 
 // hdf5Decoder reads the rows of one array of an HDF5 file.

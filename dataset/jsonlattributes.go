@@ -17,9 +17,6 @@ const (
 	tagFloat = "$float" // infinities
 )
 
-// wantValue is what an error of a value says of those that are right.
-const wantValue = `want a string, a number, a bool or {"$time": "2026-01-02T03:04:05Z"}`
-
 // jsonAttributes decodes the attributes and the expiry of jsonl objects.
 type jsonAttributes struct {
 	field, expires string
@@ -49,7 +46,7 @@ func (a *jsonAttributes) decode(
 	rec *Record, object map[string]json.RawMessage, ignore map[string]bool,
 ) error {
 	if raw := object[a.field]; !isNull(raw) && !ignore[a.field] {
-		if err := a.decodeField(rec, raw); err != nil {
+		if err := a.decodeField(rec, raw, ignore); err != nil {
 			return fmt.Errorf("field %q: %w", a.field, err)
 		}
 	}
@@ -71,7 +68,7 @@ func (a *jsonAttributes) decode(
 }
 
 // decodeField decodes an object of attributes.
-func (a *jsonAttributes) decodeField(rec *Record, raw json.RawMessage) error {
+func (a *jsonAttributes) decodeField(rec *Record, raw json.RawMessage, ignore map[string]bool) error {
 	clear(a.values)
 	if raw[0] != '{' {
 		return errors.New("not an object")
@@ -82,7 +79,7 @@ func (a *jsonAttributes) decodeField(rec *Record, raw json.RawMessage) error {
 	var failure error
 	failed := ""
 	for name, raw := range a.values {
-		if isNull(raw) {
+		if isNull(raw) || ignore[name] {
 			continue
 		}
 		// The smallest name, so that the message does not depend on map order.
@@ -117,9 +114,9 @@ func attributeValue(raw json.RawMessage, want AttributeType) (v any, err error) 
 	case 't', 'f':
 		v = raw[0] == 't'
 	case '{':
-		v, err = taggedValue(raw)
+		v, err = objectValue(raw)
 	case '[':
-		err = errors.New("an array: want one value (a field of several values can be labels)")
+		v, err = compactJSON(raw)
 	default:
 		parse := parseInt
 		if want == FloatType || bytes.ContainsAny(raw, ".eE") {
@@ -136,11 +133,11 @@ func attributeValue(raw json.RawMessage, want AttributeType) (v any, err error) 
 	return v, nil
 }
 
-// taggedValue decodes {"$time": "…"} and {"$float": "Inf"}.
-func taggedValue(raw json.RawMessage) (any, error) {
+// objectValue decodes {"$time": "…"} and {"$float": "Inf"}. Any other object is its JSON.
+func objectValue(raw json.RawMessage) (any, error) {
 	tagged := map[string]json.RawMessage{}
 	if err := fieldsOf(tagged, raw, 1); err != nil {
-		return nil, errors.New("an object: " + wantValue)
+		return compactJSON(raw)
 	}
 	for tag, parse := range map[string]func(string) (any, error){tagTime: parseTime, tagFloat: parseFloat} {
 		raw, ok := tagged[tag]
@@ -153,7 +150,14 @@ func taggedValue(raw json.RawMessage) (any, error) {
 		}
 		return parse(text)
 	}
-	return nil, errors.New("an object: " + wantValue)
+	return compactJSON(raw)
+}
+
+// compactJSON returns the JSON of an array or an object as a text without blanks between its parts.
+func compactJSON(raw json.RawMessage) (any, error) {
+	var b bytes.Buffer
+	err := json.Compact(&b, raw)
+	return b.String(), err
 }
 
 // MarshalAttributes returns attributes as the JSON object that jsonl files have, ascending by name.

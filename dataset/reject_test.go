@@ -176,7 +176,7 @@ func TestRejectRecord(t *testing.T) {
 
 // nanHDF5 is a file of h5py in which a value of record 1 is not finite.
 func nanHDF5(t *testing.T) []byte {
-	data, err := os.ReadFile(filepath.Join("testdata", "hdf5", "ann-earliest.h5"))
+	data, err := os.ReadFile(filepath.Join("testdata", "hdf5", "ann.h5"))
 	must(t, err)
 	row1 := le([]float32{-114, -113, -112, -111, -110, -109})
 	at := bytes.Index(data, row1)

@@ -95,12 +95,8 @@ type beams struct {
 
 // beamPoints returns points with beams, measured on all queries, and the curves of other depths.
 func (t *tuner) beamPoints(ctx context.Context) ([]Point, []Curve, error) {
-	var at setting
-	at[dimTrees], at[dimKeep] = t.nearest(dimTrees, 2), 1
-	base, ok := t.params(at)
-	if !ok {
-		return nil, nil, nil
-	}
+	base := t.election(2, 1, 0, t.m.k, 0)
+	base.Quant, base.Rerank = false, 0
 	b := &beams{t: t, base: base, bias: 1}
 	for _, step := range []func(context.Context) error{b.measureWidths, b.price, b.vary} {
 		if err := step(ctx); err != nil {
@@ -718,7 +714,7 @@ func (b *beams) known(p Params, recall float64) bool {
 }
 
 // rerank reports whether the 8-bit copy may select those of the rows that need an exact distance.
-func (b *beams) rerank(rows int) bool { return len(b.t.values[dimRerank]) > 1 && rows > 2*b.t.m.k }
+func (b *beams) rerank(rows int) bool { return b.t.copied() && rows > 2*b.t.m.k }
 
 // measureRecall measures a setting on all queries. Then it adjusts the setting until it has the
 // recall: by the number of exact distances that the places of the true rows require, or by a

@@ -71,7 +71,7 @@ func (t *tuner) deep(ctx context.Context, starts []deepStart) ([]Curve, error) {
 // of the time.
 func (t *tuner) deepPoints(ctx context.Context, m meter, starts []deepStart) (points []Point, err error) {
 	part := func() *tuner {
-		return &tuner{m: m, values: t.values, start: time.Now(), budget: t.budget / depthBudget,
+		return &tuner{m: m, start: time.Now(), budget: t.budget / depthBudget,
 			report: func(int, int) {}}
 	}
 	for _, from := range starts {

@@ -90,6 +90,7 @@ var examples = map[string][2]string{
 	},
 	"default": {
 		"anndb default shop.anndb shoes main",
+		"anndb default docs.anndb bibtex labels",
 	},
 	"build": {
 		"anndb build images.anndb images",

@@ -42,7 +42,6 @@ type Array struct {
 
 	other   bool // the elements are no numbers
 	file    *File
-	most    []uint64 // the largest shape; undefined where there is no bound
 	layout  layout
 	filters []filter
 }
@@ -90,12 +89,12 @@ func (f *File) array(name string, messages []message) (*Array, error) {
 			continue
 		}
 		if m.shared {
-			a.unsupported("its description is shared with other objects")
+			a.unsupported("its description is shared with other objects (%s)", copyArray)
 			continue
 		}
 		switch m.kind {
 		case msgDataspace:
-			a.Shape, a.most = m.dataspace()
+			a.Shape = m.dataspace()
 			found |= 1
 		case msgDatatype:
 			t, class, unsupported := m.datatype()
@@ -127,42 +126,22 @@ func (a *Array) unsupported(format string, args ...any) {
 	}
 }
 
-// dataspace reads the shape and the largest shape; nil for a scalar.
-func (m *message) dataspace() (shape, most []uint64) {
-	v := m.version("data space", 1, 2)
-	rank, flags := int(m.uint(1)), m.uint(1)
-	if v == 1 {
-		m.bytes(5)
-	} else {
-		m.bytes(1)
-	}
+// dataspace reads the shape; nil for a scalar.
+func (m *message) dataspace() (shape []uint64) {
+	m.version("data space", 1)
+	rank := m.uint(1)
+	m.bytes(6)
 	if m.err == nil && rank > maxRank {
 		m.err = m.fault("%d dimensions", rank)
 	}
-	list := func() []uint64 {
-		var all []uint64
-		for range rank {
-			n := m.length()
-			if m.f.lengths == 4 && n == 1<<32-1 {
-				n = undefined
-			}
-			all = append(all, n)
+	for range min(rank, maxRank) {
+		n := m.uint(8)
+		if m.err == nil && n == undefined {
+			m.err = m.fault("a dimension of the size %d", n)
 		}
-		return all
+		shape = append(shape, n)
 	}
-	if m.err != nil {
-		return nil, nil
-	}
-	shape = list()
-	if most = shape; flags&1 != 0 {
-		most = list()
-	}
-	for i := range shape {
-		if m.err == nil && (shape[i] == undefined || most[i] < shape[i]) {
-			m.err = m.fault("dimension %d has the size %d of at most %d", i, shape[i], most[i])
-		}
-	}
-	return shape, most
+	return shape
 }
 
 // ieeeLayouts has the place and size of the exponent and of the mantissa, and the bias, by bytes.
@@ -261,26 +240,24 @@ func (f *File) texts(messages []message) (map[string]string, error) {
 
 // attribute reads an attribute; false if it is no text.
 func (m *message) attribute() (name, value string, ok bool) {
-	v := m.version("attribute", 1, 2, 3)
-	shared := m.uint(1) != 0 && v > 1
-	sizes := [3]int{int(m.uint(2)), int(m.uint(2)), int(m.uint(2))}
-	if v == 3 {
-		m.bytes(1) // character set
+	v := m.uint(1)
+	if v != 1 && m.err == nil {
+		return "", "", false // of a shared type, or of a name in UTF-8
 	}
+	m.bytes(1)
+	sizes := [3]int{int(m.uint(2)), int(m.uint(2)), int(m.uint(2))}
 	var parts [3]cursor
 	for i, n := range sizes {
 		if from := m.pos; m.err == nil {
 			parts[i] = m.part(n)
-			if v == 1 {
-				m.align(from)
-			}
+			m.align(from)
 		}
 	}
-	if m.err != nil || shared {
+	if m.err != nil {
 		return "", "", false
 	}
 	space := message{cursor: parts[2]}
-	shape, _ := space.dataspace()
+	shape := space.dataspace()
 	typ := &parts[1]
 	class, flags, size := typ.uint(1), typ.uint(3), int(typ.uint(4))
 	switch {
@@ -290,7 +267,7 @@ func (m *message) attribute() (name, value string, ok bool) {
 		value = text(m.bytes(size))
 	case class&15 == 9 && flags&15 == 1:
 		n := m.uint(4)
-		heap, index := m.addr(), m.uint(4)
+		heap, index := m.uint(8), m.uint(4)
 		if m.err != nil {
 			return "", "", false
 		}
@@ -319,20 +296,20 @@ func text(b []byte) string {
 
 // heapObject returns an object of a global heap.
 func (f *File) heapObject(heap, index uint64) ([]byte, error) {
-	c := f.read(heap, uint64(8+f.lengths))
+	c := f.read(heap, 16)
 	c.expect("GCOL")
 	c.version("global heap", 1)
 	c.bytes(3)
-	size := c.length()
+	size := c.uint(8)
 	if c.err != nil {
 		return nil, c.err
 	}
 	c = f.read(heap, size)
-	c.bytes(8 + f.lengths)
-	for c.err == nil && c.left() >= 8+f.lengths {
+	c.bytes(16)
+	for c.err == nil && c.left() >= 16 {
 		i := c.uint(2)
 		c.bytes(6)
-		n := c.length()
+		n := c.uint(8)
 		if i == 0 {
 			break // the free space
 		}

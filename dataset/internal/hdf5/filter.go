@@ -3,8 +3,6 @@ package hdf5
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 
@@ -13,14 +11,13 @@ import (
 
 // Filters by their registered numbers.
 const (
-	deflate  = 1
-	shuffle  = 2
-	fletcher = 3
+	deflate = 1
+	shuffle = 2
 )
 
 // otherFilters names filters that are not read. Source: the list of registered filters of The HDF Group.
 var otherFilters = map[uint64]string{
-	4: "szip", 5: "nbit", 6: "scale-offset", 305: "lzo", 307: "bzip2", 32000: "lzf", 32001: "blosc",
+	3: "fletcher32", 4: "szip", 5: "nbit", 6: "scale-offset", 305: "lzo", 307: "bzip2", 32000: "lzf", 32001: "blosc",
 	32004: "lz4", 32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32026: "blosc2",
 }
 
@@ -35,38 +32,32 @@ type filter struct {
 
 // filterMessage reads the filters of an array.
 func (a *Array) filterMessage(m *message) {
-	v := m.version("filters", 1, 2)
+	m.version("filters", 1)
 	n := m.uint(1)
-	if v == 1 {
-		m.bytes(6)
-	}
+	m.bytes(6)
 	for range n {
 		id := m.uint(2)
-		name := 0
-		if v == 1 || id >= 256 {
-			name = int(m.uint(2))
-		}
+		name := int(m.uint(2))
 		m.bytes(2) // flags
 		values := int(m.uint(2))
 		from := m.pos
-		if m.bytes(name); v == 1 {
-			m.align(from)
-		}
+		m.bytes(name)
+		m.align(from)
 		f := filter{id: id, size: 1}
 		for i := range values {
 			if x := m.uint(4); i == 0 && id == shuffle {
 				f.size = int(x)
 			}
 		}
-		if v == 1 && values%2 == 1 {
+		if values%2 == 1 {
 			m.bytes(4)
 		}
 		switch {
 		case m.err != nil:
 			return
-		case id != deflate && id != shuffle && id != fletcher:
-			a.unsupported("its chunks have the filter %s, and only gzip, shuffle and fletcher32 are read",
-				cmp.Or(otherFilters[id], fmt.Sprint(id)))
+		case id != deflate && id != shuffle:
+			a.unsupported("its chunks have the filter %s, and only gzip and shuffle are read (%s)",
+				cmp.Or(otherFilters[id], fmt.Sprint(id)), copyArray)
 		case f.size < 1:
 			m.err = m.fault("shuffled elements of %d bytes", f.size)
 		}
@@ -82,15 +73,6 @@ func unfilter(filters []filter, mask uint32, b []byte, want int) ([]byte, error)
 			continue
 		}
 		switch f.id {
-		case fletcher:
-			n := len(b) - 4
-			if n < 0 {
-				return nil, errors.New("a chunk without its checksum")
-			}
-			if got, want := fletcher32(b[:n]), binary.LittleEndian.Uint32(b[n:]); got != want {
-				return nil, fmt.Errorf("checksum %#x of a chunk, want %#x", got, want)
-			}
-			b = b[:n]
 		case shuffle:
 			b = unshuffle(b, f.size)
 		case deflate:
@@ -98,10 +80,9 @@ func unfilter(filters []filter, mask uint32, b []byte, want int) ([]byte, error)
 			if err != nil {
 				return nil, err
 			}
-			// Filters that follow may have added a few bytes.
 			var out bytes.Buffer
 			out.Grow(min(want, maxRatio*len(b)) + 512)
-			if _, err := io.Copy(&out, io.LimitReader(z, int64(want)+64)); err != nil {
+			if _, err := io.Copy(&out, io.LimitReader(z, int64(want)+1)); err != nil {
 				return nil, err
 			}
 			b = out.Bytes()

@@ -11,11 +11,10 @@ import (
 
 // object is an object that is still to be looked at, or a link that is not followed.
 type object struct {
-	name    string
-	addr    uint64
-	depth   int
-	soft    string // path of what a soft link leads to
-	outside string // where a link leads that leaves the file
+	name  string
+	addr  uint64
+	depth int
+	soft  string // path of what a soft link leads to
 }
 
 // walk lists the arrays of the file. A list of what is to be done takes the place of recursion. What
@@ -33,12 +32,6 @@ func (f *File) walk(root uint64) error {
 		}
 		if o.soft != "" {
 			soft = append(soft, o)
-			continue
-		}
-		if o.outside != "" {
-			a := &Array{Name: o.name, Link: true, file: f}
-			a.unsupported("it is %s", o.outside)
-			f.Arrays = append(f.Arrays, a)
 			continue
 		}
 		if known, ok := seen[o.addr]; ok {
@@ -76,7 +69,7 @@ func (f *File) walk(root uint64) error {
 		}
 		for _, l := range links {
 			if l.name = strings.TrimPrefix(o.name+"/"+l.name, "/"); o.depth == maxDepth {
-				return &Error{f.base + int64(min(o.addr, 1<<62)), "groups are nested too deep"}
+				return &Error{int64(min(o.addr, 1<<62)), "groups are nested too deep"}
 			}
 			l.depth = o.depth + 1
 			todo = append(todo, l)
@@ -130,7 +123,7 @@ func (f *File) links(messages []message) (links []object, group bool, err error)
 		switch m.kind {
 		case msgSymbolTable:
 			group = true
-			tree, heap := m.addr(), m.addr()
+			tree, heap := m.uint(8), m.uint(8)
 			if m.err != nil {
 				return nil, true, m.err
 			}
@@ -139,106 +132,30 @@ func (f *File) links(messages []message) (links []object, group bool, err error)
 				return nil, true, err
 			}
 			links = append(links, part...)
-		case msgLink:
-			group = true
-			l := m.link()
-			if m.err != nil {
-				return nil, true, m.err
-			}
-			links = append(links, l)
-		case msgLinkInfo:
-			group = true
-			m.version("link info", 0)
-			if m.uint(1)&1 != 0 {
-				m.bytes(8)
-			}
-			heap, names := m.addr(), m.addr()
-			if m.err != nil {
-				return nil, true, m.err
-			}
-			if heap == undefined {
-				continue
-			}
-			part, err := f.manyLinks(heap, names)
-			if err != nil {
-				return nil, true, err
-			}
-			links = append(links, part...)
+		case msgLink, msgLinkInfo:
+			return nil, true, m.fault("a group of links that are ordered or external, "+
+				"and only groups by symbol tables are read (%s)", copyArray)
 		}
 	}
 	return links, group, nil
 }
 
-// manyLinks reads the links of a group that has them in a heap, with a tree of their names.
-func (f *File) manyLinks(heap, names uint64) (links []object, err error) {
-	h, err := f.heap(heap)
-	if err != nil {
-		return nil, err
-	}
-	err = f.tree2(names, func(kind uint64, record cursor) error {
-		if kind != linkRecord || len(links) == maxObjects {
-			return record.fault("a record of type %d among links, or more than %d", kind, maxObjects)
-		}
-		record.bytes(4) // hash of the name
-		part, err := h.object(record)
-		if err != nil {
-			return err
-		}
-		m := message{cursor: part}
-		links = append(links, m.link())
-		return m.err
-	})
-	return links, err
-}
-
-// link reads a link message.
-func (m *message) link() object {
-	m.version("link", 1)
-	flags := m.uint(1)
-	kind := uint64(0)
-	if flags&8 != 0 {
-		kind = m.uint(1)
-	}
-	if flags&4 != 0 {
-		m.bytes(8) // order of creation
-	}
-	if flags&16 != 0 {
-		m.bytes(1) // character set
-	}
-	n := m.uint(1 << (flags & 3))
-	name := m.bytes(int(min(n, maxMetadata)))
-	o := object{name: string(name)}
-	switch kind {
-	case 0:
-		o.addr = m.addr()
-	case 1:
-		o.soft = string(m.bytes(int(m.uint(2))))
-	case 64:
-		m.bytes(2) // length
-		m.bytes(1) // version and flags
-		o.outside = fmt.Sprintf("an external link to the file %q", text(m.bytes(m.left())))
-	default:
-		o.outside = fmt.Sprintf("a link of kind %d", kind)
-	}
-	return o
-}
-
 // symbols reads the links of a group from its tree and its heap of names.
 func (f *File) symbols(tree, heap uint64) (links []object, err error) {
-	c := f.read(heap, uint64(8+2*f.lengths+f.offsets))
+	c := f.read(heap, uint64(32))
 	c.expect("HEAP")
 	c.version("heap", 0)
 	c.bytes(3)
-	size := c.length()
-	c.length() // free list
-	names := f.read(c.addr(), size)
+	size := c.uint(8)
+	c.uint(8) // free list
+	names := f.read(c.uint(8), size)
 	if c.err != nil {
 		return nil, c.err
 	}
 	if names.err != nil {
 		return nil, names.err
 	}
-	err = f.tree(tree, 0, f.lengths, func(_ cursor, child uint64) error {
+	err = f.tree(tree, 0, 8, func(_ cursor, child uint64) error {
 		c := f.read(child, 8)
 		c.expect("SNOD")
 		c.version("symbol table node", 1)
@@ -247,10 +164,10 @@ func (f *File) symbols(tree, heap uint64) (links []object, err error) {
 		if c.err != nil {
 			return c.err
 		}
-		c = f.read(child+8, n*uint64(2*f.offsets+24))
+		c = f.read(child+8, n*uint64(40))
 		for range n {
-			at := c.uint(f.offsets)
-			o := object{addr: c.addr()}
+			at := c.uint(8)
+			o := object{addr: c.uint(8)}
 			soft := c.uint(4) == 2
 			c.bytes(4)
 			to := c.uint(4)
@@ -302,7 +219,7 @@ func (f *File) tree(root, kind uint64, keySize int, visit func(key cursor, child
 	for len(todo) > 0 {
 		at := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		c := f.read(at.addr, uint64(8+2*f.offsets))
+		c := f.read(at.addr, uint64(24))
 		c.expect("TREE")
 		k, level, n := c.uint(1), c.uint(1), c.uint(2)
 		switch isRoot := at.level == undefined; {
@@ -312,11 +229,11 @@ func (f *File) tree(root, kind uint64, keySize int, visit func(key cursor, child
 			return c.fault("a node of a tree does not fit its parent")
 		}
 		seen[at.addr] = true
-		c = f.read(at.addr+uint64(8+2*f.offsets), n*uint64(keySize+f.offsets)+uint64(keySize))
+		c = f.read(at.addr+uint64(24), n*uint64(keySize+8)+uint64(keySize))
 		var children []node
 		for range n {
 			key := c.part(keySize)
-			child := c.addr()
+			child := c.uint(8)
 			if c.err != nil {
 				return c.err
 			}

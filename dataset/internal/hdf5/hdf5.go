@@ -1,11 +1,8 @@
-// Package hdf5 reads arrays of numbers from HDF5 files: what h5py writes for the sets of
-// ann-benchmarks, by any version of the library. It trusts nothing in a file: lengths are bounded by
-// the size of the file, depths and counts by constants, and checksums are verified where there are any.
-//
-// It reads superblocks 0 to 3, object headers 1 and 2, groups by symbol tables, link messages and links in
-// fractal heaps, arrays stored contiguously, compactly and in chunks by any index, with the filters
-// deflate, shuffle and fletcher32, of integers and IEEE floats of both byte orders. It reads no other
-// types, no filtered heaps, and no links that a heap stores outside of its blocks (of 4,000 bytes).
+// Package hdf5 reads arrays of numbers from HDF5 files as h5py writes them by default, which are those of
+// ann-benchmarks: superblock 0, object headers 1, groups by symbol tables, arrays stored contiguously or in
+// chunks by a B-tree of version 1, with the filters deflate and shuffle, of integers, IEEE floats and bools.
+// It trusts nothing in a file: lengths are bounded by the size of the file, depths and counts by constants.
+// Every other form is an error that names it and says how the file is converted.
 //
 // Source: HDF5 File Format Specification, version 3.0.
 package hdf5
@@ -27,6 +24,10 @@ const (
 	maxDepth = 16
 	// maxRank is the library's bound on the number of dimensions.
 	maxRank = 32
+
+	// repack and copyArray are the remedies for a file and for an array that cannot be read.
+	repack    = `convert the file: h5repack --low=0 --high=1 old.h5 new.h5`
+	copyArray = `copy the array with h5py: h5py.File("new.h5", "w")["x"] = h5py.File("old.h5")["x"][:]`
 )
 
 // Error describes what is wrong in a file, and where.
@@ -45,16 +46,13 @@ type File struct {
 	// Attributes are those of the root group that are texts.
 	Attributes map[string]string
 
-	r       io.ReaderAt
-	size    int64
-	base    int64 // offset of the superblock, from which addresses count
-	offsets int   // bytes of an address
-	lengths int   // bytes of a length
+	r    io.ReaderAt
+	size int64
 }
 
 // Open reads the list of arrays of a file of size bytes. Errors are *[Error], or those of r.
 func Open(r io.ReaderAt, size int64) (*File, error) {
-	f := &File{r: r, size: size, offsets: 8, lengths: 8}
+	f := &File{r: r, size: size}
 	root, err := f.superblock()
 	if err != nil {
 		return nil, err
@@ -65,76 +63,37 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
-// superblock finds and reads the superblock and returns the address of the root group. A block of the
-// user may precede it, of 512 bytes or a power of two times that.
+// superblock reads the superblock and returns the address of the root group.
 func (f *File) superblock() (root uint64, err error) {
-	for f.base = 0; ; f.base = max(512, 2*f.base) {
-		c := f.read(0, uint64(len(signature)))
-		if c.err == nil && string(c.b) == signature {
-			break
-		}
-		if f.base >= f.size {
-			return 0, &Error{0, "no HDF5 signature"}
-		}
+	c := f.read(0, 9)
+	if c.err == nil && string(c.b[:8]) != signature {
+		c.err = &Error{0, "no HDF5 signature"}
 	}
-	c := f.read(8, 1)
-	version := c.uint(1)
+	c.bytes(8)
+	if version := c.uint(1); c.err == nil && version != 0 {
+		return 0, c.fault("superblock version %d, and only 0 is read (%s)", version, repack)
+	}
+	if c.err != nil {
+		return 0, c.err
+	}
+	c = f.read(13, 2)
+	if offsets, lengths := c.uint(1), c.uint(1); c.err == nil && (offsets != 8 || lengths != 8) {
+		return 0, c.fault("addresses of %d and lengths of %d bytes, and only 8 are read (%s)", offsets, lengths, repack)
+	}
+	c = f.read(24, 48)
+	base := c.uint(8)
+	c.bytes(8) // free space
+	end := c.uint(8)
+	c.bytes(16) // driver, name of the root
+	root = c.uint(8)
 	switch {
 	case c.err != nil:
-		return 0, c.err
-	case version > 3:
-		return 0, c.fault("superblock version %d, want 0 to 3", version)
-	case version >= 2:
-		return f.superblock2()
+	case base != 0:
+		c.err = c.fault("addresses count from %d, and only 0 is read (%s)", base, repack)
+	case end > uint64(f.size):
+		c.err = c.fault("truncated: the superblock promises %d bytes, the file has %d", end, f.size)
 	}
-	c = f.read(8, 16)
-	c.bytes(5)
-	f.offsets, f.lengths = int(c.uint(1)), int(c.uint(1))
-	if err := f.widths(&c); err != nil {
-		return 0, err
-	}
-	from := uint64(24)
-	if version == 1 {
-		from += 4 // the rank of chunk trees
-	}
-	c = f.read(from, uint64(6*f.offsets))
-	c.bytes(2 * f.offsets) // base, free space
-	end := c.addr()
-	c.bytes(2 * f.offsets) // driver, name of the root
-	root = c.addr()
-	return root, f.ends(&c, end)
-}
-
-// superblock2 reads a superblock of version 2 or 3.
-func (f *File) superblock2() (root uint64, err error) {
-	c := f.read(9, 2)
-	f.offsets, f.lengths = int(c.uint(1)), int(c.uint(1))
-	if err := f.widths(&c); err != nil {
-		return 0, err
-	}
-	c = f.checked(0, uint64(16+4*f.offsets), signature)
-	c.bytes(4 + 2*f.offsets) // version, widths, flags; base, extension
-	end := c.addr()
-	root = c.addr()
-	return root, f.ends(&c, end)
-}
-
-// widths checks the number of bytes of addresses and lengths.
-func (f *File) widths(c *cursor) error {
-	for _, n := range []int{f.offsets, f.lengths} {
-		if c.err == nil && n != 4 && n != 8 {
-			return c.fault("addresses or lengths of %d bytes, want 4 or 8", n)
-		}
-	}
-	return c.err
-}
-
-// ends checks that the file is as long as the superblock says.
-func (f *File) ends(c *cursor, end uint64) error {
-	if c.err == nil && (end > uint64(f.size) || end == undefined) {
-		return c.fault("truncated: the superblock promises %d bytes, the file has %d", end, f.size)
-	}
-	return c.err
+	return root, c.err
 }
 
 // cursor takes numbers from a part of the file. After an error they are 0.
@@ -148,12 +107,10 @@ type cursor struct {
 
 // read reads n bytes of metadata at an address.
 func (f *File) read(addr, n uint64) cursor {
-	c := cursor{f: f, at: f.base + int64(min(addr, 1<<62))}
-	room := f.size - f.base
+	c := cursor{f: f, at: int64(min(addr, uint64(f.size)))}
 	switch {
-	case room < 0 || addr > uint64(room) || n > uint64(room)-addr:
-		text := fmt.Sprintf("%d bytes at address %d are beyond the end of the file", n, addr)
-		c.err = &Error{min(c.at, f.size), text}
+	case addr > uint64(f.size) || n > uint64(f.size)-addr:
+		c.err = c.fault("%d bytes at address %d are beyond the end of the file", n, addr)
 	case n > maxMetadata:
 		c.err = c.fault("%d bytes of metadata", n)
 	default:
@@ -162,29 +119,6 @@ func (f *File) read(addr, n uint64) cursor {
 			c.err = err
 		}
 	}
-	return c
-}
-
-// checked reads n bytes that begin with a signature and end in a checksum, verifies both, and leaves
-// the rest to the cursor.
-func (f *File) checked(addr, n uint64, signature string) cursor {
-	c := f.read(addr, n)
-	if c.err != nil {
-		return c
-	}
-	c.expect(signature)
-	if len(c.b) < len(signature)+4 {
-		c.err = c.fault("%d bytes are too few", n)
-	}
-	if c.err != nil {
-		return c
-	}
-	body := c.b[:len(c.b)-4]
-	sum := cursor{b: c.b[len(body):]}
-	if want, got := uint32(sum.uint(4)), lookup3(body); want != got {
-		c.err = c.fault("checksum %#x, want %#x", got, want)
-	}
-	c.b = body
 	return c
 }
 
@@ -217,18 +151,6 @@ func (c *cursor) uint(n int) (v uint64) {
 	return v
 }
 
-// addr takes an address.
-func (c *cursor) addr() uint64 {
-	v := c.uint(c.f.offsets)
-	if c.f.offsets == 4 && v == 1<<32-1 {
-		return undefined
-	}
-	return v
-}
-
-// length takes a length.
-func (c *cursor) length() uint64 { return c.uint(c.f.lengths) }
-
 // expect takes a signature.
 func (c *cursor) expect(signature string) {
 	if b := c.bytes(len(signature)); c.err == nil && string(b) != signature {
@@ -237,18 +159,11 @@ func (c *cursor) expect(signature string) {
 	}
 }
 
-// version takes a version of one byte, which must be one of some.
-func (c *cursor) version(of string, want ...uint64) uint64 {
-	v := c.uint(1)
-	for _, w := range want {
-		if v == w {
-			return v
-		}
+// version takes a version of one byte.
+func (c *cursor) version(of string, want uint64) {
+	if v := c.uint(1); c.err == nil && v != want {
+		c.err = c.fault("%s has version %d, and only %d is read (%s)", of, v, want, repack)
 	}
-	if c.err == nil {
-		c.err = c.fault("%s has version %d, want one of %d", of, v, want)
-	}
-	return v
 }
 
 // align skips to a multiple of 8 bytes from a position.

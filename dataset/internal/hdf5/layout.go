@@ -13,28 +13,13 @@ const (
 	virtual    = 3
 )
 
-// Kinds of chunk indexes.
-const (
-	treeIndex       = 0 // a B-tree of version 1
-	singleIndex     = 1
-	implicitIndex   = 2
-	fixedIndex      = 3
-	extensibleIndex = 4
-	tree2Index      = 5 // a B-tree of version 2
-)
-
 // layout is how the elements of an array are stored.
 type layout struct {
 	class int
-	data  []byte // compact
-	addr  uint64 // contiguous, or of the index
-	size  uint64 // contiguous
-	at    int64  // of the message in the file
-
-	chunk    []uint64 // shape of a chunk
-	index    int
-	rawEdges bool  // chunks that reach beyond the array are not filtered
-	single   chunk // the only one
+	addr  uint64   // contiguous, or of the index of chunks
+	size  uint64   // contiguous
+	at    int64    // of the message in the file
+	chunk []uint64 // shape of a chunk
 }
 
 // chunk is where a chunk is stored. Its address is undefined if it is not.
@@ -46,78 +31,37 @@ type chunk struct {
 
 // layoutMessage reads how the array is stored.
 func (a *Array) layoutMessage(m *message) {
-	a.layout.at = m.at
-	v := m.uint(1)
-	if m.err == nil && v != 3 && v != 4 {
-		a.unsupported("its layout has version %d", v)
-		return
-	}
-	a.layout.class = int(m.uint(1))
-	switch a.layout.class {
-	case compact:
-		a.layout.data = m.bytes(int(m.uint(2)))
-	case contiguous:
-		a.layout.addr, a.layout.size = m.addr(), m.length()
-	case chunked:
-		if v == 3 {
-			rank := int(m.uint(1))
-			a.layout.addr = m.addr()
-			a.chunkShape(m, rank, 4)
-		} else {
-			a.chunks4(m)
-		}
-	case virtual:
-		a.unsupported("it is virtual: its elements are in other files")
-	default:
-		a.unsupported("its layout is of class %d", a.layout.class)
-	}
-}
-
-// chunkShape reads the shape of a chunk, whose last dimension is the size of an element.
-func (a *Array) chunkShape(m *message, rank, width int) {
-	if m.err == nil && (rank < 2 || rank > maxRank+1) {
-		m.err = m.fault("chunks of %d dimensions", rank-1)
-	}
-	if m.err != nil {
-		return
-	}
-	for range rank - 1 {
-		n := m.uint(width)
-		if m.err == nil && (n == 0 || n > math.MaxUint32) {
-			m.err = m.fault("chunks of size %d", n)
-		}
-		a.layout.chunk = append(a.layout.chunk, n)
-	}
-	m.uint(width)
-}
-
-// chunks4 reads the layout of chunks in version 4.
-func (a *Array) chunks4(m *message) {
 	l := &a.layout
-	flags := m.uint(1)
-	l.rawEdges = flags&1 != 0
-	rank, width := int(m.uint(1)), int(m.uint(1))
-	if m.err == nil && (width < 1 || width > 8) {
-		m.err = m.fault("numbers of %d bytes", width)
-	}
-	a.chunkShape(m, rank, width)
-	switch l.index = int(m.uint(1)); l.index {
-	case singleIndex:
-		if flags&2 != 0 {
-			l.single.size, l.single.mask = m.length(), uint32(m.uint(4))
+	l.at = m.at
+	v := m.uint(1)
+	l.class = int(m.uint(1))
+	switch {
+	case m.err != nil:
+	case l.class == virtual:
+		a.unsupported("it is virtual: its elements are in other files (%s)", copyArray)
+	case v != 3:
+		a.unsupported("its layout has version %d, and only 3 is read (%s)", v, repack)
+	case l.class == compact:
+		a.unsupported("its layout is compact, and only contiguous and chunked ones are read (%s)", copyArray)
+	case l.class == contiguous:
+		l.addr, l.size = m.uint(8), m.uint(8)
+	case l.class == chunked:
+		rank := int(m.uint(1))
+		l.addr = m.uint(8)
+		if m.err == nil && (rank < 2 || rank > maxRank+1) {
+			m.err = m.fault("chunks of %d dimensions", rank-1)
+			return
 		}
-	case implicitIndex:
-	case fixedIndex:
-		m.bytes(1) // what its header says as well
-	case extensibleIndex:
-		m.bytes(5)
-	case tree2Index:
-		m.bytes(6)
+		for range rank - 1 { // the last one is the size of an element
+			n := m.uint(4)
+			if m.err == nil && n == 0 {
+				m.err = m.fault("chunks of size %d", n)
+			}
+			l.chunk = append(l.chunk, n)
+		}
 	default:
-		a.unsupported("its chunks have an index of kind %d", l.index)
-		return
+		m.err = m.fault("layout of class %d", l.class)
 	}
-	l.addr = m.addr()
 }
 
 // shape checks the shapes and returns the number of bytes of a row, of a chunk, and the number of chunks
@@ -158,4 +102,40 @@ func (a *Array) shape() (row, chunkBytes uint64, grid []uint64, err error) {
 		grid = append(grid, in)
 	}
 	return row, chunkBytes, grid, nil
+}
+
+// findChunks reads the index of the array's chunks, a B-tree whose keys are sizes and places of chunks.
+// They are numbered by their place in a grid.
+func (a *Array) findChunks(grid []uint64) ([]chunk, error) {
+	total := uint64(1)
+	for _, n := range grid {
+		total *= n
+	}
+	chunks := make([]chunk, total)
+	for i := range chunks {
+		chunks[i].addr = undefined
+	}
+	if total == 0 || a.layout.addr == undefined {
+		return chunks, nil
+	}
+	err := a.file.tree(a.layout.addr, 1, 8+8*(len(grid)+1), func(key cursor, child uint64) error {
+		c := chunk{addr: child, size: key.uint(4), mask: uint32(key.uint(4))}
+		i := uint64(0)
+		for d, n := range grid {
+			at := key.uint(8)
+			if at%a.layout.chunk[d] != 0 {
+				return key.fault("a chunk at %d, where chunks have %d", at, a.layout.chunk[d])
+			}
+			if at /= a.layout.chunk[d]; at >= n {
+				return key.fault("a chunk beyond the shape %d", a.Shape)
+			}
+			i = i*n + at
+		}
+		if key.err == nil && chunks[i].addr != undefined {
+			return key.fault("two chunks in one place")
+		}
+		chunks[i] = c
+		return key.err
+	})
+	return chunks, err
 }

@@ -39,21 +39,16 @@ func (a *Array) Rows() (*Rows, error) {
 	}
 	l := &a.layout
 	want := r.width * a.Shape[0]
-	has := uint64(len(l.data))
-	switch room := uint64(a.file.size - a.file.base); l.class {
-	case chunked:
+	room := uint64(a.file.size)
+	switch {
+	case l.class == chunked:
 		return r, r.findChunks()
-	case contiguous:
-		if len(a.filters) > 0 {
-			return nil, &Error{l.at, a.Name + " has filters and no chunks"}
-		}
-		has = l.size
-		if want > 0 && (l.addr > room || has > room-l.addr) {
-			return nil, a.fault("%d bytes at address %d are not in the file", has, l.addr)
-		}
-	}
-	if has != want {
-		return nil, a.fault("%d bytes stored for %d rows of %d bytes", has, a.Shape[0], r.width)
+	case len(a.filters) > 0:
+		return nil, &Error{l.at, a.Name + " has filters and no chunks"}
+	case want > 0 && (l.addr > room || l.size > room-l.addr):
+		return nil, a.fault("%d bytes at address %d are not in the file", l.size, l.addr)
+	case l.size != want:
+		return nil, a.fault("%d bytes stored for %d rows of %d bytes", l.size, a.Shape[0], r.width)
 	}
 	return r, nil
 }
@@ -66,18 +61,17 @@ func (a *Array) fault(format string, args ...any) error {
 // findChunks finds the chunks and checks that all are there.
 func (r *Rows) findChunks() (err error) {
 	a := r.array
-	if r.chunks, err = a.findChunks(r.grid, r.chunk); err != nil {
+	if r.chunks, err = a.findChunks(r.grid); err != nil {
 		return err
 	}
-	room := uint64(a.file.size - a.file.base)
-	most := r.chunk + uint64(4*len(a.filters)) // a checksum
+	room := uint64(a.file.size)
 	for i, c := range r.chunks {
 		switch {
 		case c.addr == undefined:
 			return a.fault("chunk %d of %d is not in the file", i, len(r.chunks))
 		case c.addr > room || c.size > room-c.addr:
 			return a.fault("chunk %d is beyond the end of the file", i)
-		case len(a.filters) == 0 && c.size != r.chunk, c.size > 2*most+1024, r.chunk > maxRatio*c.size:
+		case len(a.filters) == 0 && c.size != r.chunk, c.size > 2*r.chunk+1024, r.chunk > maxRatio*c.size:
 			return a.fault("chunk %d has %d bytes for %d", i, c.size, r.chunk)
 		}
 	}
@@ -107,11 +101,7 @@ func (r *Rows) load() error {
 	a := r.array
 	r.first = r.next
 	left := a.Shape[0] - r.first
-	switch a.layout.class {
-	case compact:
-		r.block, r.held = a.layout.data, left
-		return nil
-	case contiguous:
+	if a.layout.class == contiguous {
 		r.held = min(left, max(1, readBytes/r.width))
 		r.block = sized(r.block, r.held*r.width)
 		_, err := r.readAt(r.block, a.layout.addr+r.first*r.width)
@@ -138,7 +128,7 @@ func sized(b []byte, n uint64) []byte {
 
 // readAt fills b from an address.
 func (r *Rows) readAt(b []byte, addr uint64) (int, error) {
-	at := r.array.file.base + int64(addr)
+	at := int64(addr)
 	n, err := r.array.file.r.ReadAt(b, at)
 	if n < len(b) && (err == nil || err == io.EOF) {
 		return n, &Error{at, "truncated"}
@@ -160,20 +150,13 @@ func (r *Rows) loadChunk(i int) error {
 	// Where the chunk begins, in elements.
 	rank := len(a.Shape)
 	start := make([]uint64, rank)
-	edge := false
 	for d, k := rank-1, uint64(i); d >= 0; d-- {
 		start[d] = k % r.grid[d] * a.layout.chunk[d]
 		k /= r.grid[d]
-		edge = edge || start[d]+a.layout.chunk[d] > a.Shape[d]
 	}
-	filters := a.filters
-	if edge && a.layout.rawEdges {
-		filters = nil
-	}
-	b, err := unfilter(filters, c.mask, b, int(r.chunk))
+	b, err := unfilter(a.filters, c.mask, b, int(r.chunk))
 	if err != nil {
-		at := a.file.base + int64(c.addr) // which is in the file
-		return &Error{at, fmt.Sprintf("%s: chunk %d: %v", a.Name, i, err)}
+		return &Error{int64(c.addr), fmt.Sprintf("%s: chunk %d: %v", a.Name, i, err)}
 	}
 	r.copyChunk(b, start)
 	return nil
