@@ -372,7 +372,7 @@ var panics = map[string]func(){
 	"string": func() { panic("mine") },
 	"error":  func() { panic(io.ErrUnexpectedEOF) },
 	"index":  func() { var s []int; _ = s[len(s)] },
-	"nil":    func() { var m map[int]int; m[1] = 1 },
+	"nil":    func() { var p *int; *p = 1 },
 }
 
 // Every call refuses nil contexts, functions, writers and iterators, and works on the zero value of

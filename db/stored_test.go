@@ -1,15 +1,11 @@
 package db
 
 import (
-	"context"
 	"encoding/json"
 
 	"pgregory.net/rapid"
 
-	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/verified"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -50,36 +46,3 @@ func lcifDetail(t rapid.TB, m *kind.Manifest) (d lcifStored) {
 	must(t, json.Unmarshal(m.Detail, &d))
 	return d
 }
-
-// emitted is a collection with one index in memory, as a step of maintenance has emitted it.
-type emitted struct {
-	kind.Source
-	blocks map[codec.Kind][][]byte // payloads by number
-}
-
-// sink adds a block of the index.
-func (e emitted) sink(key [codec.KeySize]byte, value []byte) error {
-	_, section, n := codec.ParseKey(key[:])
-	b, err := codec.Parse(value)
-	if err != nil {
-		return err
-	}
-	for len(e.blocks[section]) <= int(n) {
-		e.blocks[section] = append(e.blocks[section], nil)
-	}
-	e.blocks[section][n] = b.Payload
-	return nil
-}
-
-func (e emitted) Arrays(ctx context.Context, _ string, object uint64) *arrays.Reader {
-	return arrays.NewReader(ctx, e, object)
-}
-
-func (e emitted) Blocks(_ context.Context, _ arrays.Run, section codec.Kind) ([][]byte, error) {
-	return e.blocks[section], nil
-}
-
-// Damage returns an error that does not mean damage: what a step emits is valid.
-func (e emitted) Damage(_ uint64, err error) error { return err }
-
-func (e emitted) Once(_ verified.Key, _ int, check func() error) error { return check() }

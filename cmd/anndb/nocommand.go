@@ -53,7 +53,8 @@ func instead(word string, names []string) string {
 // make b of a.
 func edits(a, b string) int {
 	x, y := []rune(a), []rune(b)
-	before, last, row := []int{}, []int{}, make([]int, len(y)+1)
+	var before, last []int
+	row := make([]int, len(y)+1)
 	for j := range row {
 		row[j] = j
 	}

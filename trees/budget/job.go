@@ -125,14 +125,6 @@ func (j *Job) trainable(kind Kind, rows []int32) error {
 	return nil
 }
 
-// labels is the number of labels or classes.
-func (j *Job) labels(kind Kind) int {
-	if kind == SBT {
-		return j.Classes
-	}
-	return j.Sets.Labels()
-}
-
 // trees is the number of trees of a SBT.
 func (j *Job) trees() int {
 	if j.Classes == 2 {
@@ -173,13 +165,4 @@ func (j *Job) countClasses(rows []int32) []int {
 		count[j.Class[r]]++
 	}
 	return count
-}
-
-// only returns the features and label sets of the given rows alone.
-func (j *Job) only(rows []int32) (*vector.CSR, *labels.Matrix) {
-	list := make([]int, len(rows))
-	for i, r := range rows {
-		list[i] = int(r)
-	}
-	return labels.SelectRows(j.X, list), j.Sets.Select(list)
 }
