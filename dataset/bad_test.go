@@ -121,7 +121,6 @@ func TestBadFiles(t *testing.T) {
 		{"jsonl array of objects", "a.json", []byte("[{\"vector\":[1]},{\"vector\":[2]}]"), place{0, 1, -1}, "jq -c '.[]'"},
 		{"jsonl array of lines", "x", []byte("[\n  {\n \"vector\":[1]}]\n"), place{0, 1, -1}, "an array, not a JSON object"},
 		{"jsonl lines", "x", []byte("{\n  \"vector\":[1]\n}\n"), place{0, 1, -1}, "jq -c ."},
-		{"jsonl list", "a.jsonl", []byte(`{"vector":[1],"attributes":{"tags":["x","y"]}}`), place{0, 1, -1}, "can be labels"},
 		{"jsonl id and key", "a.jsonl", []byte(`{"key":"a","id":"b","vector":[1]}`), place{0, 1, -1}, `unknown field "id"`},
 		{"jsonl id gone", "a.jsonl", []byte("{\"id\":\"a\",\"vector\":[1]}\n{\"vector\":[1]}"), place{1, 2, -1}, `field "id": either all`},
 		{"jsonl null", "a.jsonl", []byte("null"), place{0, 1, -1}, "not a JSON object"},

@@ -91,11 +91,18 @@ func (j *jsonl) decode(rec *Record, line []byte, _ int64) (bool, error) {
 
 // decodeObject decodes a line that is not empty.
 func (j *jsonl) decodeObject(rec *Record, line []byte) error {
+	var err error
 	switch {
 	case line[0] == '[':
-		return errors.New("an array, not a JSON object: JSON lines have an object a line (jq -c '.[]' writes them so)")
+		err = errors.New("an array, not a JSON object: JSON lines have an object a line (jq -c '.[]' writes them so)")
 	case string(line) == "{":
-		return errors.New("an object of several lines: JSON lines have an object a line (jq -c . writes them so)")
+		err = errors.New("an object of several lines: JSON lines have an object a line (jq -c . writes them so)")
+	}
+	if err != nil && !j.begun {
+		return allRecords{err}
+	}
+	if err != nil {
+		return err
 	}
 	if err := j.parse(line); err != nil {
 		return err

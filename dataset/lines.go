@@ -62,9 +62,13 @@ func (l *lines) bad(record int64, err error) error {
 // badRecord makes the error of a fault in the record of the last line.
 func (l *lines) badRecord(record int64, err error) error {
 	f := &FormatError{Path: l.src.path, Format: l.src.format, Record: record, Line: l.n, Offset: -1, Err: err}
-	f.Skippable = true
+	_, all := errors.AsType[allRecords](err)
+	f.Skippable = !all && !errors.Is(err, ErrFeatureZero)
 	return f
 }
+
+// allRecords is the error of a record that shows that no record of the file can be read.
+type allRecords struct{ error }
 
 // rowDecoder is what the formats of one record a line differ in.
 type rowDecoder interface {

@@ -65,8 +65,15 @@ func TestReject(t *testing.T) {
 	}
 	reject := func([]byte, *FormatError) error { return nil }
 	// What is not the fault of a record ends the file.
-	_, err := load(t, "x.csv", append(zipped(t, []byte("1,2\n")), "rest"...), Options{Reject: reject})
-	wantFormatError(t, err)
+	for name, data := range map[string][]byte{
+		"x.csv":    append(zipped(t, []byte("1,2\n")), "rest"...),
+		"x.jsonl":  []byte("[\n{\"vector\":[1]},\n{\"vector\":[1]}\n]\n"),
+		"y.jsonl":  []byte("{\n\"vector\":[1]\n}\n"),
+		"x.libsvm": []byte("1 1:1\n1 0:1\n"),
+	} {
+		_, err := load(t, name, data, Options{Reject: reject, Base: BaseOne})
+		wantFormatError(t, err)
+	}
 }
 
 // TestNewWriter writes to a stream what Create writes to a file.

@@ -158,7 +158,7 @@ func infoOf(c *layout.Collection) CollectionInfo {
 			Sparse: c.Sparse, Named: c.Named, Metric: c.Metric,
 			Float32: !c.Sparse && c.Storage == layout.StorageFloat32, Numbering: string(c.Numbering),
 		},
-		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()),
+		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()), coll: c,
 		Indexes: c.IndexNames(), Attributes: c.AttributeNames(), Expires: c.Attribute(attribute.Expiry) != nil,
 	}
 	if c.Sparse {

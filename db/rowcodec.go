@@ -13,6 +13,32 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
+// CheckRow returns the error for which Put would refuse a row, but for errors of the database, as in an
+// import that leaves out bad rows. The attributes of a row that passes have their types in the checks of
+// later rows, as if it was stored. The description of a collection that is yet to be made is its Schema.
+func (i *CollectionInfo) CheckRow(r Row) error {
+	if i.coll == nil {
+		s, err := i.Schema.resolve()
+		if err != nil {
+			return err
+		}
+		i.coll = &layout.Collection{
+			Name: i.Name, Dim: s.Dim, Metric: s.Metric, Sparse: s.Sparse, Named: s.Named,
+		}
+	}
+	if i.names == nil {
+		i.names = apply.NewNames{}
+	}
+	if err := checkRow(&r, i.coll); err != nil {
+		return err
+	}
+	var cold rows.Cold
+	if err := setAttributes(&cold, r.Key, r.Attributes, r.ExpiresAt); err != nil {
+		return err
+	}
+	return i.names.Check(i.coll, r.Key, cold.Attributes)
+}
+
 // checkRow checks a row against its collection.
 func checkRow(r *Row, c *layout.Collection) error {
 	if err := layout.CheckKey(r.Key); err != nil {

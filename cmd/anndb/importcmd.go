@@ -21,8 +21,8 @@ type importCmd struct {
 	Collection  string `arg:"" help:"Collection; made if it does not exist."`
 	Input       string `arg:"" help:"File of records, also gzip, bzip2 or zstd; - for standard input."`
 	Head        int    `help:"Show the first rows as they would be stored, and write nothing." placeholder:"N"`
-	SkipInvalid bool   `help:"Leave out records that cannot be read."`
-	Rejects     string `help:"Leave out records that cannot be read, and write them to this file: the lines of a csv, tsv, jsonl or libsvm file as they are, of other formats the number of the record and the reason." placeholder:"PATH"`
+	SkipInvalid bool   `help:"Leave out records that cannot be read, that the collection refuses, or whose key another row has."`
+	Rejects     string `help:"Leave out the same records as --skip-invalid, and write them to this file: the lines of a csv, tsv, jsonl or libsvm file as they are, of other formats the number of the record and the reason." placeholder:"PATH"`
 	forceFlag
 	Resume    bool   `help:"Continue an import that was interrupted: rows whose keys the collection has are left out. Rows of a file without keys are numbered from 0."`
 	Sparse    bool   `group:"Sparse collections:" help:"The file holds sparse records; detected if not given."`
@@ -95,11 +95,14 @@ func (c *importCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	r := &batchReader{in: in, keys: keys, size: c.rowsAtATime(), bySize: c.Batch == 0, named: c.Named || in.namesItself()}
-	if known != nil {
-		r.named = known.Named
+	r := &batchReader{in: in, keys: keys, size: c.rowsAtATime(), bySize: c.Batch == 0, into: known}
+	if known == nil {
+		if r.into, err = c.schema(a, in); err != nil {
+			return err
+		}
 	}
-	if c.FeatureNames != "" && !r.named {
+	in.row = r.check
+	if c.FeatureNames != "" && !r.into.Named {
 		return usagef("--feature-names: the features of the collection have no names (a new collection has them with --named)")
 	}
 	if c.Head > 0 {
@@ -128,7 +131,7 @@ func (c *importCmd) into(a *app, r *batchReader, known *db.CollectionInfo) (err 
 		return explain(c.File, err)
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	created, err := c.create(a, d, r.in, r.named)
+	created, err := c.create(a, d, r.into.Schema)
 	if err != nil {
 		c.undo(a, d, created, newFile)
 		return err
@@ -171,27 +174,30 @@ func (c *importCmd) checkKind(in *input, known *db.CollectionInfo) error {
 	return c.checkExisting(known)
 }
 
-// create makes the collection unless there is one.
-func (c *importCmd) create(a *app, d *db.DB, in *input, named bool) (created bool, err error) {
-	var o db.Schema
+// schema returns the description of a new collection for the records of a file.
+func (c *importCmd) schema(a *app, in *input) (info *db.CollectionInfo, err error) {
+	info = &db.CollectionInfo{Name: c.Collection}
+	s := &info.Schema
 	if in.Kind == dataset.Sparse {
-		o.Sparse, o.Named, o.Numbering = true, named, in.numbering(named)
+		named := c.Named || in.namesItself()
+		s.Sparse, s.Named, s.Numbering = true, named, in.numbering(named)
 		if in.Distance != "" {
 			a.note("%s is for the distance %q: sparse rows are compared by cosine", in.path, in.Distance)
 		}
-	} else {
-		o.Dim = in.Dim
-		if c.Float32 {
-			o.Float32 = true
-		}
-		if in.filled {
-			o.Numbering = in.numbering(false)
-		}
-		if o.Metric, err = vector.ParseMetric(cmp.Or(c.metric(a, in), "l2")); err != nil {
-			return false, err
-		}
+		return info, nil
 	}
-	_, err = d.Create(a.ctx, c.Collection, o)
+	s.Dim = in.Dim
+	s.Float32 = c.Float32
+	if in.filled {
+		s.Numbering = in.numbering(false)
+	}
+	s.Metric, err = vector.ParseMetric(cmp.Or(c.metric(a, in), "l2"))
+	return info, err
+}
+
+// create makes the collection unless there is one.
+func (c *importCmd) create(a *app, d *db.DB, s db.Schema) (created bool, err error) {
+	_, err = d.Create(a.ctx, c.Collection, s)
 	if errors.Is(err, db.ErrExists) {
 		return false, nil
 	}
@@ -289,15 +295,18 @@ func (c *importCmd) rowsAtATime() int {
 
 // batchReader reads rows in batches.
 type batchReader struct {
-	in    *input
-	keys  newKeys
-	size  int
-	named bool // the collection has names of features
+	in   *input
+	into *db.CollectionInfo // the collection, or that to be made
+	keys newKeys
+	size int
 	// bySize reports whether a batch also ends by its size.
 	bySize bool
 	batch  []db.Row
 	other  []db.Row // the memory of the batch before
-	ended  bool
+	row    db.Row   // of the record that was read last
+	// mismatch is why no record of the file suits the collection.
+	mismatch error
+	ended    bool
 }
 
 // ahead returns next with another goroutine that reads the next batch while one is in use, and a
@@ -379,21 +388,32 @@ func (r *batchReader) read(row *db.Row) error {
 	if err := r.in.Read(&rec); err != nil {
 		return err
 	}
-	*row = db.Row{
+	*row = r.row
+	return r.mismatch
+}
+
+// check makes a row of a record and refuses one that the collection would not take.
+func (r *batchReader) check(rec *dataset.Record) error {
+	r.row = db.Row{
 		Key: r.keys.of(rec.Key, r.in.Keyed), Labels: rec.Labels, Payload: rec.Payload,
 		Attributes: rec.Attributes, ExpiresAt: rec.ExpiresAt,
 	}
-	if r.in.Kind == dataset.Dense {
-		row.Vector = rec.Vector
-		return nil
+	switch {
+	case r.in.Kind == dataset.Dense:
+		r.row.Vector = rec.Vector
+	case !r.into.Named && !r.in.namesItself():
+		r.row.Sparse = rec.Features
+	default:
+		var q db.Query
+		if q, r.mismatch = r.in.query(rec, r.into.Named); r.mismatch != nil {
+			return nil
+		}
+		r.row.Sparse, r.row.Features = q.Sparse, q.Features
 	}
-	if !r.named && !r.in.namesItself() {
-		row.Sparse = rec.Features
-		return nil
+	if err := r.into.CheckRow(r.row); err != nil {
+		return ofFile(err)
 	}
-	q, err := r.in.query(&rec, r.named)
-	row.Sparse, row.Features = q.Sparse, q.Features
-	return err
+	return r.keys.once(r.row.Key)
 }
 
 // readRows is how many rows are read at a time where transactions go by size.

@@ -14,12 +14,17 @@ import (
 type newKeys struct {
 	prefix string
 	first  uint64 // number of the first record in a file without keys
+	// taken has the keys that no other row may have, where rows of a repeated key are left out; else nil.
+	taken map[string]bool
 }
 
 // newKeys is how the import makes keys. Those of a file without keys continue after
 // the numbers that the collection has, unless rows are to be replaced.
 func (c *importCmd) newKeys(a *app, info *db.CollectionInfo) (newKeys, error) {
 	k := newKeys{prefix: c.KeyPrefix}
+	if (c.SkipInvalid || c.Rejects != "") && !c.Replace {
+		k.taken = map[string]bool{}
+	}
 	if info == nil || c.Replace || c.Resume {
 		return k, nil
 	}
@@ -33,6 +38,9 @@ func (c *importCmd) newKeys(a *app, info *db.CollectionInfo) (newKeys, error) {
 			if err == nil && strconv.FormatUint(n, 10) == text {
 				k.first = max(k.first, n+1)
 			}
+			if k.taken != nil {
+				k.taken[string(key)] = true
+			}
 		}
 		return nil
 	})
@@ -45,6 +53,18 @@ func (k newKeys) of(key []byte, keyed bool) []byte {
 		return strconv.AppendUint([]byte(k.prefix), k.first+n, 10)
 	}
 	return append([]byte(k.prefix), key...)
+}
+
+// once refuses a key that another row has.
+func (k newKeys) once(key []byte) error {
+	if k.taken == nil {
+		return nil
+	}
+	if k.taken[string(key)] {
+		return fmt.Errorf("another row has the key %q", key)
+	}
+	k.taken[string(key)] = true
+	return nil
 }
 
 // newRows is how many rows an import added; before is nil if there was no
@@ -69,7 +89,7 @@ func (c *importCmd) failed(n int, err error) error {
 func (c *importCmd) nothing(in *input) error {
 	what := "no records"
 	if c.Rejects != "" || c.SkipInvalid {
-		what = "no records that can be read"
+		what = "no records that can be imported"
 	}
 	if in.Format == dataset.FormatCSV || in.Format == dataset.FormatTSV {
 		what += " besides a line of names"
@@ -100,7 +120,9 @@ func (c *importCmd) readAs(err error) error {
 	if c.As == "" && f.Format != "" {
 		hints = append(hints, fmt.Sprintf("read as %s: --as names another format", f.Format))
 	}
-	if f.Skippable && c.Rejects == "" && !c.SkipInvalid {
+	// A first line that is neither names nor numbers is that of another kind of file.
+	prose := f.Line == 1 && (f.Format == dataset.FormatCSV || f.Format == dataset.FormatTSV)
+	if f.Skippable && !prose && c.Rejects == "" && !c.SkipInvalid {
 		hints = append(hints, "--skip-invalid leaves such records out")
 	}
 	if len(hints) > 0 {

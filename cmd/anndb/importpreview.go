@@ -26,9 +26,8 @@ func (c *importCmd) preview(a *app, in *input, r *batchReader) error {
 	if len(rows) == 0 {
 		return c.nothing(in)
 	}
-	info := db.CollectionInfo{Schema: db.Schema{
-		Sparse: in.Kind == dataset.Sparse, Named: r.named, Numbering: in.numbering(r.named),
-	}}
+	info := db.CollectionInfo{Schema: r.into.Schema}
+	info.Numbering = in.numbering(info.Named)
 	attributes := map[string]bool{}
 	for i := range rows {
 		info.Expires = info.Expires || !rows[i].ExpiresAt.IsZero()

@@ -73,6 +73,6 @@ func (r *rejects) Close() error {
 		r.note("records left out: %d", r.n)
 		return nil
 	}
-	r.note("%d records were rejected and written to %s", r.n, r.path)
+	r.note("records rejected, and written to %s: %d", r.path, r.n)
 	return errors.Join(r.file.Sync(), r.file.Close())
 }

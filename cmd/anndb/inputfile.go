@@ -119,6 +119,8 @@ type input struct {
 	to             target
 	rows           bool // the records are rows to import, not queries
 	filled         bool // features are read as vectors
+	// row makes a row of a record that is imported; its error is a fault of the record.
+	row func(*dataset.Record) error
 }
 
 // source selects the records to read for a collection.
@@ -264,11 +266,6 @@ func (s source) countFeatures() (n int, err error) {
 
 // check refuses records that no collection of the kind takes.
 func (in *input) check(rec *dataset.Record) error {
-	if in.rows {
-		if err := checkRecord(rec); err != nil {
-			return err
-		}
-	}
 	for i, f := range rec.Features.Index {
 		switch v := rec.Features.Value[i]; {
 		case in.filled && int(f) >= in.Dim:
@@ -279,21 +276,26 @@ func (in *input) check(rec *dataset.Record) error {
 				"sparse values must not be negative (import with --dense)", f+first(in.Base), v)
 		}
 	}
+	if in.filled {
+		in.fillVector(rec)
+	}
+	if in.row != nil {
+		return in.row(rec)
+	}
 	return nil
 }
 
 // Read reads the next record.
-func (in *input) Read(rec *dataset.Record) error {
-	if err := in.to.explain(in.Reader.Read(rec)); err != nil || !in.filled {
-		return err
-	}
+func (in *input) Read(rec *dataset.Record) error { return in.to.explain(in.Reader.Read(rec)) }
+
+// fillVector makes a vector of the features of a record.
+func (in *input) fillVector(rec *dataset.Record) {
 	rec.Vector = slices.Grow(rec.Vector, in.Dim)[:in.Dim]
 	clear(rec.Vector)
 	for i, f := range rec.Features.Index {
 		rec.Vector[f] = rec.Features.Value[i]
 	}
 	rec.Features.Index, rec.Features.Value = rec.Features.Index[:0], rec.Features.Value[:0]
-	return nil
 }
 
 // namesItself reports whether the records name their features: then numbers are

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-
-	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/vector"
 )
@@ -63,28 +60,6 @@ func (c *importCmd) checkExisting(info *db.CollectionInfo) error {
 	}
 	if c.Float32 && !info.Float32 {
 		return usagef("--float-32: collection %q exists and stores bytes where they lose nothing", info.Name)
-	}
-	return nil
-}
-
-// Limits of rows in package db. They are checked for each record of a file, where the line is known.
-const (
-	maxKey     = 512 // also of a label
-	maxPayload = 1 << 20
-)
-
-// checkRecord refuses a record that no collection can take.
-func checkRecord(rec *dataset.Record) error {
-	if len(rec.Key) > maxKey {
-		return fmt.Errorf("the key %.40q has %d bytes, want at most %d", rec.Key, len(rec.Key), maxKey)
-	}
-	for _, l := range rec.Labels {
-		if len(l) > maxKey {
-			return fmt.Errorf("the label %.40q has %d bytes, want at most %d", l, len(l), maxKey)
-		}
-	}
-	if n := len(rec.Payload); n > maxPayload {
-		return fmt.Errorf("the payload has %d bytes, want at most %d", n, maxPayload)
 	}
 	return nil
 }

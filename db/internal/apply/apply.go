@@ -65,7 +65,7 @@ func New(tx *bbolt.Tx, cat *layout.Catalog) *Applier {
 // dropped, or dropped and created again, since the operations were added.
 func (a *Applier) Check(ops []Op) error {
 	puts := map[uint64]uint64{}
-	names := newNames{}
+	names := NewNames{}
 	for i := range ops {
 		o := &ops[i]
 		c := a.cat.ByID(o.ID)
@@ -83,7 +83,7 @@ func (a *Applier) Check(ops []Op) error {
 		if uint64(c.Rows)+puts[o.ID] > layout.MaxRows {
 			return fmt.Errorf("%w: %q", fail.Full, o.Collection)
 		}
-		if err := names.check(c, o.Row.Key, o.Row.Attributes); err != nil {
+		if err := names.Check(c, o.Row.Key, o.Row.Attributes); err != nil {
 			return err
 		}
 	}

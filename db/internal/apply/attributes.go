@@ -41,12 +41,13 @@ func newAttributesTx() attributesTx {
 	return attributesTx{map[string]uint64{}, map[string]entriesByTable{}, roaring.New()}
 }
 
-// newNames has the attributes that operations add to collections, by name, with their types.
-type newNames map[uint64]map[string]attribute.Type
+// NewNames has the attributes that operations add to collections, by name, with their types.
+type NewNames map[uint64]map[string]attribute.Type
 
-// check refuses values of another type than the attribute has in the collection, and attributes with
-// which the collection would have too many.
-func (n newNames) check(c *layout.Collection, key []byte, attributes []attribute.Attribute) error {
+// Check refuses values of another type than the attribute has in the collection, and attributes with
+// which the collection would have too many. It remembers the types of those that pass.
+func (n NewNames) Check(c *layout.Collection, key []byte, attributes []attribute.Attribute) error {
+	var fresh map[string]attribute.Type
 	for _, x := range attributes {
 		has, is := n[c.ID][x.Name], attribute.TypeOf(x.Value)
 		if r := c.Attribute(x.Name); r != nil {
@@ -57,20 +58,32 @@ func (n newNames) check(c *layout.Collection, key []byte, attributes []attribute
 				"an attribute has values of one type", fail.Attribute, c.Name, key, x.Name, has, is)
 		}
 		if has == attribute.NoType {
-			if n[c.ID] == nil {
-				n[c.ID] = map[string]attribute.Type{}
+			if fresh == nil {
+				fresh = map[string]attribute.Type{}
 			}
-			n[c.ID][x.Name] = is
+			fresh[x.Name] = is
 		}
 	}
-	have := len(c.Attributes) + len(n[c.ID])
-	if n[c.ID][attribute.Expiry] != attribute.NoType || c.Attribute(attribute.Expiry) != nil {
+	if len(fresh) == 0 {
+		return nil
+	}
+	have := len(c.Attributes) + len(n[c.ID]) + len(fresh)
+	for _, names := range []map[string]attribute.Type{n[c.ID], fresh} {
+		if names[attribute.Expiry] != attribute.NoType {
+			have--
+		}
+	}
+	if c.Attribute(attribute.Expiry) != nil {
 		have--
 	}
 	if have >= layout.MaxAttributes { // one is left for the expiry
 		return fmt.Errorf("%w: collection %q would have %d of different names, want at most %d",
 			fail.Attribute, c.Name, have, layout.MaxAttributes-1)
 	}
+	if n[c.ID] == nil {
+		n[c.ID] = map[string]attribute.Type{}
+	}
+	maps.Copy(n[c.ID], fresh)
 	return nil
 }
 

@@ -132,7 +132,7 @@ func CheckNamed(n int, at func(i int) (name string, value float32)) error {
 		v := float64(value)
 		switch {
 		case name == "" || len(name) > rows.MaxKey || !utf8.ValidString(name):
-			return fmt.Errorf("%w: name %q (want 1 to %d bytes of UTF-8)", fail.Features, name, rows.MaxKey)
+			return fmt.Errorf("%w: name %.40q (want 1 to %d bytes of UTF-8)", fail.Features, name, rows.MaxKey)
 		case seen[name]:
 			return fmt.Errorf("%w: %q is given twice", fail.Features, name)
 		case math.IsNaN(v) || math.IsInf(v, 0) || v < 0:
