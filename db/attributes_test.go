@@ -144,7 +144,7 @@ func TestAttributes(t *testing.T) {
 			must(t, d.Close())
 			d = openAt(t, path, nil)
 		case 3:
-			must(t, d.Compact(ctx))
+			must(t, d.Compact(ctx, nil))
 		}
 		want.verify(t, d, "c")
 	}

@@ -73,7 +73,7 @@ func TestAttributeTypes(t *testing.T) {
 	})
 	must(t, err)
 	refused(`"s" is a string`, typedRow("c", "s", 3))
-	must(t, d.Compact(ctx))
+	must(t, d.Compact(ctx, nil))
 	if err := putRows(d, typedRow("c", "s", 3)); err != nil {
 		t.Errorf("after a compaction: %v", err)
 	}

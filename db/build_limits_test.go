@@ -61,7 +61,7 @@ func TestBuildLimits(t *testing.T) {
 	for _, r := range []string{"a1", "a2", "a3", "a4", "a5"} {
 		b.drop(r)
 	}
-	err := b.d.Compact(t.Context())
+	err := b.d.Compact(t.Context(), nil)
 	b.must(err)
 	params := &lcif.Params{K: 3}
 	if _, err := b.d.Collection("c").Build(t.Context(), "model", &db.LCIF{Params: params, Folds: 1000}); errors.Is(err, db.ErrInvalid) {

@@ -218,7 +218,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 			return err
 		},
 		func() error { return update(plain...) }, // one class is left: no tree can be learned from it
-		func() error { return d.Compact(ctx) },
+		func() error { return d.Compact(ctx, nil) },
 	)
 	must(t, err)
 	if wrote.Load() == 0 {
@@ -249,7 +249,7 @@ func TestBuildBesideReorder(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		for ctx.Err() == nil {
-			if err := d.Reorder(ctx); err != nil && ctx.Err() == nil {
+			if err := d.Compact(ctx, &CompactOptions{Reorder: true}); err != nil && ctx.Err() == nil {
 				done <- err
 				return
 			}

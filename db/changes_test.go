@@ -442,7 +442,7 @@ func TestRelabelledModels(t *testing.T) {
 	}
 	defer d.Close()
 	want("reopened", 19)
-	must(t, d.Compact(ctx))
+	must(t, d.Compact(ctx, nil))
 	want("compacted", 19)
 	maintain(0.05, true)
 	for name, n := range behind(t, d) { // trees stay until a fifth has changed

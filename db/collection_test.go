@@ -58,7 +58,7 @@ func TestHandles(t *testing.T) {
 	if _, err := before.Build(ctx, "x", nil); !errors.Is(err, db.ErrReadOnly) {
 		t.Errorf("build on a snapshot: %v", err)
 	}
-	if _, err := before.Load(ctx, nil); !errors.Is(err, db.ErrReadOnly) {
+	if _, err := before.Load(ctx, nil, nil); !errors.Is(err, db.ErrReadOnly) {
 		t.Errorf("load on a snapshot: %v", err)
 	}
 	if err := before.DropIndex(ctx, "x"); !errors.Is(err, db.ErrReadOnly) {

@@ -7,24 +7,25 @@ import (
 	"github.com/anndb/anndb/db/internal/txn"
 )
 
+// CompactOptions selects how DB.Compact numbers rows.
+type CompactOptions struct {
+	// Reorder also gives near rows of dense collections near numbers (forest.Order): searches of a
+	// million rows of 128 coordinates take two thirds of the time at equal recall. Indexes are rebuilt,
+	// so it is cheapest before the first build.
+	Reorder bool
+}
+
 // Compact rewrites the file without free pages and replaces the old file atomically. Readers do not
 // wait, Update only at the end; builds, maintenance, Create and Drop wait. Collections of which
 // deleted rows and former versions are a third lose them: the live rows get new numbers (Row.Row),
 // and the indexes are rebuilt, unless one could not be. On Windows it fails. It reports the stages
-// verify and copy, in MiB of the former file, then those of the builds (WithProgress). Errors: ErrLinked.
-func (d *DB) Compact(ctx context.Context) error {
-	return d.compact(ctx, compact.DropDeleted)
-}
-
-// Reorder is Compact that also gives near rows of dense collections near numbers (forest.Order):
-// searches of a million rows of 128 coordinates take two thirds of the time at equal recall.
-// Indexes are rebuilt, so it is cheapest before the first build.
-func (d *DB) Reorder(ctx context.Context) error {
-	return d.compact(ctx, compact.NearOrder)
-}
-
-// compact implements Compact and Reorder.
-func (d *DB) compact(ctx context.Context, n compact.Numbers) (err error) {
+// verify and copy, in MiB of the former file, then those of the builds (WithProgress). nil
+// options are the defaults. Errors: ErrLinked.
+func (d *DB) Compact(ctx context.Context, o *CompactOptions) (err error) {
+	n := compact.DropDeleted
+	if o != nil && o.Reorder {
+		n = compact.NearOrder
+	}
 	if err := d.manager().Writable(ctx); err != nil {
 		return err
 	}

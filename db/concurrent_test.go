@@ -170,7 +170,7 @@ func TestConcurrent(t *testing.T) {
 		return nil
 	})
 	loop(func(int) error {
-		err := d.Compact(ctx)
+		err := d.Compact(ctx, nil)
 		time.Sleep(20 * time.Millisecond)
 		return err
 	})
@@ -306,7 +306,7 @@ func TestCloseWhileBusy(t *testing.T) {
 			}
 			return err
 		})
-		work(func(int) error { return d.Compact(ctx) })
+		work(func(int) error { return d.Compact(ctx, nil) })
 		work(func(int) error { _, err := d.Stats(); return err })
 		time.Sleep(30 * time.Millisecond)
 		if err := d.Close(); err != nil {
@@ -366,7 +366,7 @@ func TestCancel(t *testing.T) {
 			})
 			done = func() { c.put("7", modelRow{vec: modelVector(uint64(i), 64)}) }
 		case 2:
-			err = d.Compact(ctx)
+			err = d.Compact(ctx, nil)
 		case 3:
 			err = d.Check(ctx, nil)
 		case 4:
@@ -413,7 +413,7 @@ func TestCancelWaiting(t *testing.T) {
 	put := func(b *Tx) error { return b.Collection("c").Put(Row{Key: []byte("k"), Vector: []float32{1}}) }
 	go func() { errs <- d.Update(ctx, put) }()
 	go func() { errs <- create(ctx, d, "other", Schema{Dim: 1}) }()
-	go func() { err := d.Compact(ctx); errs <- err }()
+	go func() { err := d.Compact(ctx, nil); errs <- err }()
 	time.Sleep(10 * time.Millisecond)
 	cancel()
 	for range 3 {
@@ -515,7 +515,7 @@ func TestOpenDuringCompact(t *testing.T) {
 		second <- opened{d, err}
 	}()
 	time.Sleep(50 * time.Millisecond) // it is waiting for the lock now
-	must(t, a.Compact(ctx))
+	must(t, a.Compact(ctx, nil))
 	select {
 	case o := <-second:
 		t.Fatalf("opened beside the writer: %v, %v", o.d, o.err)

@@ -194,7 +194,7 @@ func childImport(path string, compact bool) error {
 		}
 		fmt.Printf("batch %d\n", i)
 		if compact && i%3 == 2 {
-			if err := d.Compact(context.Background()); err != nil {
+			if err := d.Compact(context.Background(), nil); err != nil {
 				return err
 			}
 			fmt.Println("compacted")

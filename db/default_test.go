@@ -48,7 +48,7 @@ func TestDefaultIndex(t *testing.T) {
 	b.must(c().SetDefault(ctx, "x"))
 	b.must(c().SetDefault(ctx, "first"))
 	expect("chosen", "x", "first")
-	b.must(b.d.Reorder(ctx))
+	b.must(b.d.Compact(ctx, &db.CompactOptions{Reorder: true}))
 	b.reopen()
 	expect("reopened", "x", "first")
 	b.must(c().DropIndex(ctx, "x"))

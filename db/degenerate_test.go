@@ -84,7 +84,7 @@ func TestDegenerate(t *testing.T) {
 				}
 				_, err = d.Maintain(t.Context(), 0)
 				checkDocumented(t, "maintain", err)
-				err = d.Reorder(t.Context())
+				err = d.Compact(t.Context(), &db.CompactOptions{Reorder: true})
 				checkDocumented(t, "reorder", err)
 				err = d.Check(t.Context(), nil)
 				if err != nil {

@@ -98,7 +98,7 @@ func TestTenthRowTunes(t *testing.T) {
 	b2.put("a", mixture(1, 8, dim))
 	b2.build("x", nil)
 	b2.drop("a0", "a1", "a2", "a3", "a4")
-	err = b2.d.Compact(t.Context())
+	err = b2.d.Compact(t.Context(), nil)
 	b2.must(err)
 	q := mixture(3, 1, dim)[0]
 	hits, _ := b2.search(q, 10, nil)

@@ -124,7 +124,7 @@ func trees(filters []*Filter) []where.Expr {
 
 // RowFilter returns a filter for the rows whose numbers are in the bitmap, which is not copied; nil
 // means no rows. With the result of Matching it is a filter that is evaluated already, for many
-// searches. Once rows have been renumbered (Reorder, Compact, opening again, maintenance
+// searches. Once rows have been renumbered (Compact, opening again, maintenance
 // in the background unless Maintenance.Space is 1), it is a *FilterError.
 func (c Collection) RowFilter(rows *roaring.Bitmap) (f *Filter, err error) {
 	if rows == nil {

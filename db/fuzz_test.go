@@ -99,7 +99,7 @@ func indexBlocks(tb testing.TB, path string) []storedBlock {
 		}
 	}
 	must(tb, err)
-	must(tb, d.Compact(ctx))
+	must(tb, d.Compact(ctx, nil))
 	must(tb, d.Close())
 	return storedBlocks(tb, path)
 }

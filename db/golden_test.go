@@ -103,7 +103,7 @@ func golden(path string) (err error) {
 			return err
 		},
 		func() error { return put("floats", 40, 42, 3, 0.5) }, // not covered by the index
-		func() error { return d.Compact(ctx) },
+		func() error { return d.Compact(ctx, nil) },
 	} {
 		if err := step(); err != nil {
 			return err

@@ -521,7 +521,7 @@ func TestLinksAreFollowed(t *testing.T) {
 	must(t, err)
 	err = d.Update(ctx, func(b *Tx) error { return b.Collection("d").Put(Row{Key: []byte("new"), Vector: make([]float32, 4)}) })
 	must(t, err)
-	err = d.Compact(ctx)
+	err = d.Compact(ctx, nil)
 	if err = errors.Join(err, d.Close()); err != nil {
 		t.Fatal(err)
 	}

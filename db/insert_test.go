@@ -49,11 +49,11 @@ func TestInsert(t *testing.T) {
 		t.Errorf("%d inserts of one key succeeded", good)
 	}
 	must(t, d.Update(ctx, func(b *Tx) error { return b.Collection("c").Delete([]byte("b")) }))
-	n, err := d.Collection("c").LoadNew(ctx, rowsOf(row("b"), row("x")))
+	n, err := d.Collection("c").Load(ctx, rowsOf(row("b"), row("x")), &LoadOptions{Insert: true})
 	if n != 2 || err != nil {
 		t.Errorf("%d rows loaded, %v", n, err)
 	}
-	if _, err := d.Collection("c").LoadNew(ctx, rowsOf(row("y"), row("y"))); !errors.Is(err, ErrExists) {
+	if _, err := d.Collection("c").Load(ctx, rowsOf(row("y"), row("y")), &LoadOptions{Insert: true}); !errors.Is(err, ErrExists) {
 		t.Errorf("a key twice in a load: %v", err)
 	}
 	err = d.View(func(s *Snapshot) error {

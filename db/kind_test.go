@@ -219,7 +219,7 @@ func TestToyKind(t *testing.T) {
 	withFile(t, path, func(d *DB, s *Snapshot) {
 		put(d, 0, 35) // so that a third of the row numbers is of deleted rows
 		s.Release()
-		if err := d.Compact(t.Context()); err != nil {
+		if err := d.Compact(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
 		same(d, 60, 0)

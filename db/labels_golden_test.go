@@ -65,7 +65,7 @@ func labelsGolden(path string) (err error) {
 		maintain,
 		func() error { return putLabelled(d, 2, 3) },
 		maintain,
-		func() error { return d.Compact(ctx) },
+		func() error { return d.Compact(ctx, nil) },
 	)
 }
 

@@ -646,7 +646,7 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 	// Rows get new numbers, the label that was the first comes last.
 	err = errorsOf(
 		func() error { return put("2", "high", 1) },
-		func() error { return d.Compact(ctx) },
+		func() error { return d.Compact(ctx, nil) },
 		func() error { return mustCheck(d) },
 	)
 	must(t, err)

@@ -432,7 +432,7 @@ func TestRelearnWithoutForest(t *testing.T) {
 	})
 	must(t, err)
 	// Half of the rows are deleted, so that they are renumbered.
-	must(t, d.Compact(t.Context()))
+	must(t, d.Compact(t.Context(), nil))
 	err = d.View(func(s *Snapshot) error {
 		info, err := s.Collection("docs").Index("labels")
 		if info.Rows != 200 || info.Options.(*LCIF).Neighbors != "trees" {

@@ -264,7 +264,7 @@ func TestSecondOrder(t *testing.T) {
 			g.check(t)
 			// Enough to renumber the rows.
 			g.delete(t, 50, 80)
-			must(t, g.Compact(t.Context()))
+			must(t, g.Compact(t.Context(), nil))
 			g.check(t)
 		})
 	}

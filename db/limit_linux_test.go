@@ -65,7 +65,7 @@ func TestDiskFull(t *testing.T) {
 	must(t, err)
 	// The compacted file does not fit beside the old one. It fails without
 	// harm: the handle goes on writing where pages are free.
-	if err := d.Compact(t.Context()); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrUnknownState) {
+	if err := d.Compact(t.Context(), nil); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrUnknownState) {
 		t.Errorf("compact: %v, want ErrNoSpace", err)
 	}
 	err = nil
@@ -125,7 +125,7 @@ func TestDescriptors(t *testing.T) {
 		if i%10 == 1 && i%3 != 0 {
 			s, err := d.Snapshot()
 			must(t, err)
-			must(t, d.Compact(t.Context()))
+			must(t, d.Compact(t.Context(), nil))
 			s.Release()
 		}
 		if i%10 == 2 {

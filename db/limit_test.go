@@ -123,7 +123,7 @@ func TestMaxSizeGoesOn(t *testing.T) {
 	if !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrUnknownState) {
 		t.Fatalf("the write beyond the bound: %v", err)
 	}
-	must(t, d.Compact(ctx))
+	must(t, d.Compact(ctx, nil))
 	for i := range 10 {
 		if err := put(i); err != nil {
 			t.Fatalf("a write after the compaction: %v", err)

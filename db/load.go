@@ -9,25 +9,20 @@ import (
 	"github.com/anndb/anndb/db/internal/txn"
 )
 
+// LoadOptions selects how Collection.Load writes rows.
+type LoadOptions struct {
+	// Insert ends the load with ErrExists at the first transaction with a row that would replace one.
+	Insert bool
+}
+
 // Load puts many rows, in transactions of about 8 MiB of which two are in memory at a time, and
 // returns how many rows are durable. The iterator may reuse the memory of a row once it is asked
-// for the next one. An error, including one from rows, ends the load.
-func (c Collection) Load(ctx context.Context, rows iter.Seq2[Row, error]) (int, error) {
-	return c.load(ctx, rows, TxCollection.Put)
-}
-
-// LoadNew is Load for new rows: it ends with ErrExists at the first transaction with a row that
-// would replace one.
-func (c Collection) LoadNew(ctx context.Context, rows iter.Seq2[Row, error]) (int, error) {
-	return c.load(ctx, rows, TxCollection.Insert)
-}
-
-// putFunc is the method with which a load writes a row.
-type putFunc func(c TxCollection, r Row) error
-
-func (c Collection) load(
-	ctx context.Context, rows iter.Seq2[Row, error], put putFunc,
-) (n int, err error) {
+// for the next one. An error, including one from rows, ends the load. nil options are the defaults.
+func (c Collection) Load(ctx context.Context, rows iter.Seq2[Row, error], o *LoadOptions) (n int, err error) {
+	put := TxCollection.Put
+	if o != nil && o.Insert {
+		put = TxCollection.Insert
+	}
 	d, err := c.writer()
 	if err != nil {
 		return 0, err

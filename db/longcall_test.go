@@ -39,11 +39,11 @@ func TestWithProgress(t *testing.T) {
 		t.Errorf("builds reported the stages %q", stages)
 	}
 	stages = nil
-	if err := d.Reorder(ctx); err != nil || !slices.Contains(stages, "load") {
+	if err := d.Compact(ctx, &CompactOptions{Reorder: true}); err != nil || !slices.Contains(stages, "load") {
 		t.Errorf("Reorder reported the stages %q: %v", stages, err)
 	}
 	stages = nil
-	if err := d.Compact(ctx); err != nil || !slices.Contains(stages, "verify") {
+	if err := d.Compact(ctx, nil); err != nil || !slices.Contains(stages, "verify") {
 		t.Errorf("Compact reported the stages %q: %v", stages, err)
 	}
 	stages = nil
@@ -51,7 +51,7 @@ func TestWithProgress(t *testing.T) {
 		t.Errorf("Check reported the stages %q: %v", stages, err)
 	}
 	before := reports.Load()
-	if err := d.Reorder(WithProgress(ctx, nil)); err != nil || reports.Load() != before {
+	if err := d.Compact(WithProgress(ctx, nil), &CompactOptions{Reorder: true}); err != nil || reports.Load() != before {
 		t.Errorf("%d reports to a function that was replaced by none: %v", reports.Load()-before, err)
 	}
 }

@@ -665,7 +665,7 @@ func (x *machine) reopen(t *rapid.T) {
 }
 
 func (x *machine) compact(t *rapid.T) {
-	must(t, x.d.Compact(context.Background()))
+	must(t, x.d.Compact(context.Background(), nil))
 	infos, err := x.d.Collections()
 	must(t, err)
 	for _, info := range infos {
@@ -683,7 +683,7 @@ func (x *machine) compact(t *rapid.T) {
 
 // reorder gives rows any new numbers, which the model takes over.
 func (x *machine) reorder(t *rapid.T) {
-	must(t, x.d.Reorder(context.Background()))
+	must(t, x.d.Compact(context.Background(), &CompactOptions{Reorder: true}))
 	err := x.d.View(func(s *Snapshot) error {
 		for name, c := range x.m {
 			info, err := s.Collection(name).Info()

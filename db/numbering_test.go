@@ -31,8 +31,8 @@ func TestNumberingStays(t *testing.T) {
 				return b.Collection("s").Put(Row{Key: []byte("k"), Sparse: vector.Sparse{Index: []uint32{3}, Value: []float32{1}}})
 			})
 		},
-		func() error { return d.Compact(ctx) },
-		func() error { return d.Reorder(ctx) },
+		func() error { return d.Compact(ctx, nil) },
+		func() error { return d.Compact(ctx, &CompactOptions{Reorder: true}) },
 		d.Close,
 	}
 	for i, step := range steps {

@@ -60,7 +60,7 @@ func TestPeek(t *testing.T) {
 			t.Errorf("after step %d: %+v, want %+v", i, got, want)
 		}
 	}
-	must(t, d.Compact(ctx))
+	must(t, d.Compact(ctx, nil))
 	if got, err := Peek(ctx, path); err != nil || len(got.Indexes) != 1 || got.Indexes[0].Rows != 310 || got.Indexes[0].Fresh != 20 {
 		t.Errorf("after compaction: %+v, %v", got, err)
 	}

@@ -147,7 +147,7 @@ func (b *policyBed) fill(coll string, from, to int) {
 				return
 			}
 		}
-	})
+	}, nil)
 	if err != nil || n != to-from {
 		b.t.Fatal(n, err)
 	}
@@ -283,7 +283,7 @@ func TestMaintenanceRespectsDrop(t *testing.T) {
 			for i := range 1200 { // a compaction renumbers the rows
 				b.delete("sparse", i)
 			}
-			err := b.d.Compact(ctx)
+			err := b.d.Compact(ctx, nil)
 			b.must(err)
 			b.fill("sparse", 2000, 4000)
 			b.steps("", "", "")
@@ -403,7 +403,7 @@ func TestProgramBuilds(t *testing.T) {
 		build(b, "main", quick)
 		b.indexes("dense", "auto", "main", "model")
 		used(b, "main")
-		err := b.d.Reorder(t.Context()) // rebuilds all indexes
+		err := b.d.Compact(t.Context(), &CompactOptions{Reorder: true}) // rebuilds all indexes
 		b.must(err)
 		b.indexes("dense", "auto", "main", "model")
 		used(b, "main")
@@ -416,7 +416,7 @@ func TestProgramBuilds(t *testing.T) {
 func TestLargeStepsYield(t *testing.T) {
 	calls := map[string]func(d *DB) error{
 		"pause":   func(d *DB) error { d.PauseMaintenance(); return nil },
-		"compact": func(d *DB) error { return d.Compact(context.Background()) },
+		"compact": func(d *DB) error { return d.Compact(context.Background(), nil) },
 	}
 	for name, call := range calls {
 		t.Run("build, "+name, func(t *testing.T) {
@@ -539,7 +539,7 @@ func TestMaintenanceCompacts(t *testing.T) {
 		b.delete("dense", i)
 	}
 	b.must(create(ctx, b.d, "padding", Schema{Dim: 16}))
-	_, err := b.d.Collection("padding").Load(ctx, padding(24))
+	_, err := b.d.Collection("padding").Load(ctx, padding(24), nil)
 	b.must(err)
 	b.steps("")
 	snap, err := b.d.Snapshot()
@@ -630,7 +630,7 @@ func TestCompactionFails(t *testing.T) {
 	ctx := t.Context()
 	fill := func(n int) {
 		b.must(create(ctx, b.d, "padding", Schema{Dim: 16}))
-		_, err := b.d.Collection("padding").Load(ctx, padding(n))
+		_, err := b.d.Collection("padding").Load(ctx, padding(n), nil)
 		b.must(err)
 		b.must(b.d.Drop(ctx, "padding"))
 	}
@@ -654,7 +654,7 @@ func TestCompactionFails(t *testing.T) {
 func TestMaintenanceCompactsNot(t *testing.T) {
 	b := newPolicyBed(t, Maintenance{Space: 1})
 	b.must(create(t.Context(), b.d, "padding", Schema{Dim: 16}))
-	_, err := b.d.Collection("padding").Load(t.Context(), padding(24))
+	_, err := b.d.Collection("padding").Load(t.Context(), padding(24), nil)
 	b.must(err)
 	b.must(b.d.Drop(t.Context(), "padding"))
 	b.steps("", "")

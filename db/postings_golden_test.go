@@ -89,7 +89,7 @@ func rowlessGolden(path string) (err error) {
 		func() error { return putRowless(d, "counts", rowlessSealed, rowlessRows) },
 		func() error { _, err := d.Maintain(ctx, 0); return err },
 		func() error { return learnRowless(d) },
-		func() error { return d.Compact(ctx) },
+		func() error { return d.Compact(ctx, nil) },
 	)
 }
 

@@ -93,11 +93,11 @@ func publicCalls() []publicCall {
 			}},
 		{name: "DB.Collections", do: func(h handles, _ context.Context) error { return err1(h.d.Collections()) }},
 		{name: "DB.Compact", context: true,
-			do: func(h handles, ctx context.Context) error { return h.d.Compact(ctx) }},
-		{name: "DB.Reorder", context: true,
-			do: func(h handles, ctx context.Context) error { return h.d.Reorder(ctx) },
+			do: func(h handles, ctx context.Context) error { return h.d.Compact(ctx, nil) }},
+		{name: "DB.Compact in order", context: true,
+			do: func(h handles, ctx context.Context) error { return h.d.Compact(ctx, &db.CompactOptions{Reorder: true}) },
 			hook: func(h handles, ctx context.Context, f hooks) error {
-				return h.d.Reorder(with(f))
+				return h.d.Compact(with(f), &db.CompactOptions{Reorder: true})
 			}},
 		{name: "DB.Create", context: true, do: func(h handles, ctx context.Context) error {
 			return err1(h.d.Create(ctx, "another", db.Schema{Dim: 3}))
@@ -172,23 +172,25 @@ func publicCalls() []publicCall {
 		{name: "Collection.LeafSizes", context: true,
 			do: func(h handles, ctx context.Context) error { return err1(h.c.LeafSizes(ctx, "i")) }},
 		{name: "Collection.Load", context: true,
-			do:   func(h handles, ctx context.Context) error { return err1(h.c.Load(ctx, loaded)) },
-			none: func(h handles) error { return err1(h.c.Load(context.Background(), nil)) },
-			hook: func(h handles, ctx context.Context, f hooks) error { return err1(h.c.Load(ctx, f.rows)) }},
+			do:   func(h handles, ctx context.Context) error { return err1(h.c.Load(ctx, loaded, nil)) },
+			none: func(h handles) error { return err1(h.c.Load(context.Background(), nil, nil)) },
+			hook: func(h handles, ctx context.Context, f hooks) error { return err1(h.c.Load(ctx, f.rows, nil)) }},
 		{name: "Collection.Load with progress",
 			hook: func(h handles, _ context.Context, f hooks) error {
-				return err1(h.c.Load(with(f), loaded))
+				return err1(h.c.Load(with(f), loaded, nil))
 			}},
-		{name: "Collection.LoadNew", context: true,
+		{name: "Collection.Load of new rows", context: true,
 			do: func(h handles, ctx context.Context) error {
-				_, err := h.c.LoadNew(ctx, loaded)
+				_, err := h.c.Load(ctx, loaded, &db.LoadOptions{Insert: true})
 				if errors.Is(err, db.ErrExists) {
 					return nil
 				}
 				return err
 			},
-			none: func(h handles) error { return err1(h.c.LoadNew(context.Background(), nil)) },
-			hook: func(h handles, ctx context.Context, f hooks) error { return err1(h.c.LoadNew(ctx, f.rows)) }},
+			none: func(h handles) error { return err1(h.c.Load(context.Background(), nil, &db.LoadOptions{Insert: true})) },
+			hook: func(h handles, ctx context.Context, f hooks) error {
+				return err1(h.c.Load(ctx, f.rows, &db.LoadOptions{Insert: true}))
+			}},
 		{name: "Collection.Matching", context: true,
 			do:   func(h handles, ctx context.Context) error { return err1(h.c.Matching(ctx, nil)) },
 			none: func(h handles) error { return err1(h.c.Matching(context.Background(), db.Func(nil))) },

@@ -109,7 +109,7 @@ func TestCompactRenumbers(t *testing.T) {
 	x := make([]float32, 16)
 	want, _, err := nearest(t.Context(), held.Collection("dense"), Query{Vector: x}, 10, &SearchOptions{Index: Flat})
 	must(t, err)
-	must(t, d.Compact(t.Context()))
+	must(t, d.Compact(t.Context(), nil))
 	must(t, errors.Join(mustCheck(d), mustLeaveNothing(d)))
 	err = d.View(func(s *Snapshot) error {
 		for _, c := range colls {
@@ -165,7 +165,7 @@ func TestCompactRenumbers(t *testing.T) {
 	if _, err := d.Maintain(t.Context(), 0); err != nil {
 		t.Error(err)
 	}
-	if err := d.Compact(t.Context()); err != nil {
+	if err := d.Compact(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 	if err := errors.Join(mustCheck(d), mustLeaveNothing(d)); err != nil {
@@ -182,7 +182,7 @@ func TestGenerations(t *testing.T) {
 	last := uint64(0)
 	for i := range 8 {
 		if i%2 == 1 {
-			must(t, d.Compact(t.Context()))
+			must(t, d.Compact(t.Context(), nil))
 		} else if err := churn(d, uint64(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestCompactLevels(t *testing.T) {
 		for j := range 3 {
 			must(t, churn(d, uint64(10*i+j)))
 		}
-		must(t, d.Compact(t.Context()))
+		must(t, d.Compact(t.Context(), nil))
 		st, err := d.Stats()
 		must(t, err)
 		sizes = append(sizes, st.FileBytes)
@@ -237,7 +237,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 		})
 	}()
 	<-filled
-	must(t, d.Compact(ctx))
+	must(t, d.Compact(ctx, nil))
 	close(compacted)
 	if err := <-done; err != nil {
 		t.Fatalf("a batch filled before the compaction: %v", err)
@@ -260,7 +260,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 		if p.Stage == "trees" && !once {
 			once = true
 			go func() {
-				err := d.Compact(ctx)
+				err := d.Compact(ctx, nil)
 				done <- err
 			}()
 		}
@@ -295,7 +295,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 		}()
 	}
 	run(func(i int) error { return churn(d, uint64(i)) })
-	run(func(int) error { return d.Compact(ctx) })
+	run(func(int) error { return d.Compact(ctx, nil) })
 	run(func(int) error { _, err := d.Maintain(ctx, 0); return err })
 	run(func(i int) error {
 		_, err := d.Collection("sparse").Build(ctx, "rows", &Postings{Partition: i%2 == 0})
@@ -320,7 +320,7 @@ func TestRenumberCancelled(t *testing.T) {
 	churned(t, d)
 	for _, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond} {
 		ctx, stop := context.WithTimeout(t.Context(), after)
-		if err := d.Compact(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		if err := d.Compact(ctx, nil); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("after %v: %v", after, err)
 		}
 		stop()

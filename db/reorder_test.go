@@ -54,7 +54,7 @@ func TestReorder(t *testing.T) {
 	held, err := d.Snapshot()
 	must(t, err)
 	t.Cleanup(held.Release)
-	must(t, d.Reorder(t.Context()))
+	must(t, d.Compact(t.Context(), &CompactOptions{Reorder: true}))
 	must(t, errors.Join(mustCheck(d), mustLeaveNothing(d)))
 	err = d.View(func(s *Snapshot) error {
 		before, after := rowTexts(t, held, "rows"), rowTexts(t, s, "rows")
@@ -129,10 +129,10 @@ func TestReorderNothing(t *testing.T) {
 	d := openTemp(t, &Options{NoSync: true})
 	err := errors.Join(create(t.Context(), d, "words", Schema{Named: true}), create(t.Context(), d, "rows", Schema{Dim: 3}))
 	must(t, err)
-	must(t, d.Reorder(t.Context()))
+	must(t, d.Compact(t.Context(), &CompactOptions{Reorder: true}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := d.Reorder(ctx); !errors.Is(err, context.Canceled) {
+	if err := d.Compact(ctx, &CompactOptions{Reorder: true}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if err := mustCheck(d); err != nil {

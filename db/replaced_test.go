@@ -95,13 +95,13 @@ func TestReplaced(t *testing.T) {
 			}
 			for what, write := range map[string]func() error{
 				"update":   func() error { return put1(ctx, d, "b") },
-				"load":     func() error { _, err := c.Load(ctx, rows()); return err },
+				"load":     func() error { _, err := c.Load(ctx, rows(), nil); return err },
 				"create":   func() error { return create(ctx, d, "e", db.Schema{Dim: 2}) },
 				"drop":     func() error { return d.Drop(ctx, "c") },
 				"rename":   func() error { return d.Rename(ctx, "c", "e") },
 				"build":    func() error { _, err := c.Build(ctx, "x", nil); return err },
-				"compact":  func() error { return d.Compact(ctx) },
-				"reorder":  func() error { return d.Reorder(ctx) },
+				"compact":  func() error { return d.Compact(ctx, nil) },
+				"reorder":  func() error { return d.Compact(ctx, &db.CompactOptions{Reorder: true}) },
 				"repair":   func() error { _, err := d.Repair(ctx); return err },
 				"maintain": func() error { _, err := d.Maintain(ctx, 0); return err },
 			} {
@@ -127,7 +127,7 @@ func TestReplaced(t *testing.T) {
 			undo()
 			reads("undone")
 			must(t, put1(ctx, d, "b"))
-			must(t, d.Compact(ctx))
+			must(t, d.Compact(ctx, nil))
 			must(t, put1(ctx, d, "b2"))
 			must(t, d.Close())
 		})
@@ -156,11 +156,11 @@ func TestReplacedWhileCompacted(t *testing.T) {
 		must(t, err)
 		must(t, put1(ctx, other, "theirs"))
 	}
-	err = b.d.Reorder(withProgress(ctx, func(progress) {
+	err = b.d.Compact(withProgress(ctx, func(progress) {
 		if other == nil {
 			open()
 		}
-	}))
+	}), &db.CompactOptions{Reorder: true})
 	if other == nil {
 		t.Fatal("the compaction has reported nothing")
 	}
@@ -195,8 +195,8 @@ func TestHardLink(t *testing.T) {
 		t.Skip(err)
 	}
 	must(t, put1(ctx, b.d, "a"))
-	for _, compact := range []func(context.Context) error{b.d.Compact, b.d.Reorder} {
-		if err := compact(ctx); !errors.Is(err, db.ErrLinked) {
+	for _, o := range []*db.CompactOptions{nil, {Reorder: true}} {
+		if err := b.d.Compact(ctx, o); !errors.Is(err, db.ErrLinked) {
 			t.Errorf("compaction: %v", err)
 		}
 	}
@@ -205,7 +205,7 @@ func TestHardLink(t *testing.T) {
 	}
 	must(t, put1(ctx, b.d, "b"))
 	must(t, os.Remove(link))
-	must(t, b.d.Compact(ctx))
+	must(t, b.d.Compact(ctx, nil))
 	must(t, put1(ctx, b.d, "c"))
 }
 
@@ -221,7 +221,7 @@ func TestWorkingDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, put1(ctx, d, "a"))
 	if runtime.GOOS != "windows" {
-		must(t, d.Compact(ctx))
+		must(t, d.Compact(ctx, nil))
 	}
 	must(t, put1(ctx, d, "b"))
 	if _, err := d.Stats(); err != nil {

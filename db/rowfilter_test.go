@@ -92,11 +92,11 @@ func TestRowFilter(t *testing.T) {
 	}{
 		{"nothing", func(*DB) error { return nil }, nil},
 		{"Update", func(d *DB) error { return errors.Join(putFiltered(d, "dense", 40), putFiltered(d, "sparse", 5)) }, nil},
-		{"Compact", func(d *DB) error { return d.Compact(ctx) }, nil},
-		{"Reorder", func(d *DB) error { return d.Reorder(ctx) }, []string{"dense"}},
+		{"Compact", func(d *DB) error { return d.Compact(ctx, nil) }, nil},
+		{"Reorder", func(d *DB) error { return d.Compact(ctx, &CompactOptions{Reorder: true}) }, []string{"dense"}},
 		{"Reorder twice", func(d *DB) error {
-			err := d.Reorder(ctx)
-			again := d.Reorder(ctx)
+			err := d.Compact(ctx, &CompactOptions{Reorder: true})
+			again := d.Compact(ctx, &CompactOptions{Reorder: true})
 			return errors.Join(err, again)
 		}, []string{"dense"}},
 		{"Compact without deleted rows", func(d *DB) error {
@@ -105,7 +105,7 @@ func TestRowFilter(t *testing.T) {
 					return err
 				}
 			}
-			err := d.Compact(ctx)
+			err := d.Compact(ctx, nil)
 			return err
 		}, []string{"sparse"}},
 	} {

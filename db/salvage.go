@@ -93,7 +93,7 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 				o.Lost(LostRow(l))
 			}
 		})
-		n, err := d.Collection(c.Name).Load(asStage(ctx, c.Name), publicRows(found))
+		n, err := d.Collection(c.Name).Load(asStage(ctx, c.Name), publicRows(found), nil)
 		r.Rows += n
 		if err != nil {
 			return r, err

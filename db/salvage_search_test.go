@@ -259,9 +259,9 @@ func TestSalvageCutCompacted(t *testing.T) {
 				return
 			}
 		}
-	})
+	}, nil)
 	must(t, err)
-	must(t, d.Compact(t.Context()))
+	must(t, d.Compact(t.Context(), nil))
 	want, err := allRows(d)
 	must(t, err)
 	must(t, d.Close())

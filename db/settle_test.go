@@ -39,7 +39,7 @@ func TestNameNotDurable(t *testing.T) {
 	}
 	must(t, errors.Join(create(ctx, d, "c", Schema{Dim: 1}), put("before")))
 	fails = true
-	if err := d.Compact(ctx); !errors.Is(err, ErrUnknownState) || !errors.Is(err, syscall.EIO) {
+	if err := d.Compact(ctx, nil); !errors.Is(err, ErrUnknownState) || !errors.Is(err, syscall.EIO) {
 		t.Fatalf("compacted without a durable name: %v", err)
 	}
 	fails = false

@@ -96,7 +96,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 		must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
 	}
 	check(d)
-	must(t, d.Compact(ctx))
+	must(t, d.Compact(ctx, nil))
 	check(d)
 	must(t, d.Close())
 	if d, err = Open(ctx, path, nil); err != nil {

@@ -50,7 +50,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 			}
 		}
 	}
-	must(tb, d.Compact(ctx))
+	must(tb, d.Compact(ctx, nil))
 	// Rows that trees do not have.
 	err = d.Update(ctx, func(b *Tx) error {
 		return errors.Join(

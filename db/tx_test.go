@@ -141,7 +141,7 @@ func TestCounters(t *testing.T) {
 			case <-done:
 				return
 			default:
-				if err := b.d.Reorder(t.Context()); err != nil {
+				if err := b.d.Compact(t.Context(), &db.CompactOptions{Reorder: true}); err != nil {
 					t.Error(err)
 					return
 				}

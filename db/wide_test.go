@@ -82,7 +82,7 @@ func TestWideFeatures(t *testing.T) {
 			return err
 		})
 		must(t, err)
-		must(t, d.Compact(ctx))
+		must(t, d.Compact(ctx, nil))
 		answers()
 		_, err = d.Collection("s").Build(ctx, "l", &LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}})
 		if !errors.Is(err, ErrUnsuitable) {

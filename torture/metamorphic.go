@@ -170,7 +170,7 @@ func (t telling) step(ctx context.Context, d *db.DB, rng *rand.Rand, i int) erro
 		_, err := d.Maintain(db.WithWorkers(ctx, t.Workers), 0)
 		return err
 	case i == 8:
-		err := d.Compact(ctx)
+		err := d.Compact(ctx, nil)
 		return err
 	}
 	n := 20 + rng.IntN(120)

@@ -148,10 +148,10 @@ func (h *writingHandle) call(ctx context.Context, rng *rand.Rand) (refused bool,
 	switch i := rng.IntN(12); {
 	case i == 0:
 		what = "load"
-		n, err = c.Load(ctx, rowsOf(keys))
+		n, err = c.Load(ctx, rowsOf(keys), nil)
 	case i == 1 && compact:
 		what = "compact"
-		err = h.d.Compact(ctx)
+		err = h.d.Compact(ctx, nil)
 	case i == 2:
 		what = "maintain"
 		_, err = h.d.Maintain(ctx, 0)
@@ -442,7 +442,7 @@ func hardLink(ctx context.Context, t *takeoverRun) error {
 	if h, err = t.open(ctx, t.path, "a", h); err != nil {
 		return err
 	}
-	err = errors.Join(h.d.Compact(ctx), h.more(5), t.ended(ctx, h))
+	err = errors.Join(h.d.Compact(ctx, nil), h.more(5), t.ended(ctx, h))
 	return errors.Join(err, t.verify(ctx, t.path, h.acked...))
 }
 
@@ -536,7 +536,7 @@ func fileMountedElsewhere(ctx context.Context, t *takeoverRun) (err error) {
 	h.mu.Lock()
 	keys := slices.Clone(h.acked)
 	h.mu.Unlock()
-	err = errors.Join(err, h.d.Compact(ctx), h.more(5), t.stale(ctx, at, keys), t.ended(ctx, h))
+	err = errors.Join(err, h.d.Compact(ctx, nil), h.more(5), t.stale(ctx, at, keys), t.ended(ctx, h))
 	t.totals.add("acknowledged", len(h.acked))
 	return errors.Join(err, t.verify(ctx, t.path, h.acked...))
 }

@@ -101,7 +101,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 	}
 	e.detail = []string{fmt.Sprintf("import:%.2f", time.Since(start).Seconds())}
 	start = time.Now()
-	if err := d.Reorder(ctx); err != nil {
+	if err := d.Compact(ctx, &db.CompactOptions{Reorder: true}); err != nil {
 		return err
 	}
 	e.detail = append(e.detail, fmt.Sprintf("reorder:%.2f", time.Since(start).Seconds()))
@@ -113,7 +113,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 		e.detail = append(e.detail, fmt.Sprintf("%s:%.2f", strings.ReplaceAll(stage, " ", "-"), s))
 	}
 	start = time.Now()
-	if err := d.Compact(ctx); err != nil {
+	if err := d.Compact(ctx, nil); err != nil {
 		return err
 	}
 	e.detail = append(e.detail, fmt.Sprintf("compact:%.2f", time.Since(start).Seconds()))

@@ -91,7 +91,7 @@ func (b *bench) build(ctx context.Context, rows iter.Seq2[db.Row, error]) (err e
 	if b.rows, err = b.d.Create(ctx, "rows", db.Schema{Dim: b.set.Dim, Metric: b.set.Metric}); err != nil {
 		return err
 	}
-	if _, err = b.rows.Load(ctx, rows); err != nil {
+	if _, err = b.rows.Load(ctx, rows, nil); err != nil {
 		return err
 	}
 	_, err = b.rows.Build(ctx, "main", nil)

@@ -133,6 +133,6 @@ func (b *bench) put(ctx context.Context, list []int, key int) error {
 			}
 		}
 	}
-	_, err := b.rows.Load(ctx, iter.Seq2[db.Row, error](rows))
+	_, err := b.rows.Load(ctx, iter.Seq2[db.Row, error](rows), nil)
 	return err
 }

@@ -86,11 +86,11 @@ func importRows(ctx context.Context, g *vectors.Generator, n int, file string, m
 		return err
 	}
 	m.stage("import")
-	if _, err := rows.Load(ctx, generated(g, n)); err != nil {
+	if _, err := rows.Load(ctx, generated(g, n), nil); err != nil {
 		return err
 	}
 	m.stage("reorder")
-	if err := d.Reorder(ctx); err != nil {
+	if err := d.Compact(ctx, &db.CompactOptions{Reorder: true}); err != nil {
 		return err
 	}
 	return d.Close()
@@ -114,7 +114,7 @@ func makeFile(ctx context.Context, g *vectors.Generator, n int, file string) err
 		return err
 	}
 	m.stage("compact")
-	if err := d.Compact(ctx); err != nil {
+	if err := d.Compact(ctx, nil); err != nil {
 		return err
 	}
 	m.print()

@@ -34,7 +34,7 @@ func (c *copyCmd) Run(a *app) error {
 				return err
 			}
 			ctx := db.WithProgress(a.ctx, func(_ string, done, _ int) { a.progress.Update("copy", done, info.Live) })
-			n, err = to.LoadNew(ctx, s.Collection(c.Collection).Rows(a.ctx, filter))
+			n, err = to.Load(ctx, s.Collection(c.Collection).Rows(a.ctx, filter), &db.LoadOptions{Insert: true})
 			if err != nil { // half a copy is none
 				err = errors.Join(err, d.Drop(context.WithoutCancel(a.ctx), c.To))
 			}

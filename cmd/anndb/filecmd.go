@@ -126,15 +126,11 @@ type compactCmd struct {
 func (c *compactCmd) Run(a *app) error {
 	start := time.Now()
 	return c.with(a, false, func(d *db.DB) error {
-		rewrite := d.Compact
-		if c.Reorder {
-			rewrite = d.Reorder
-		}
 		before, err := d.Stats()
 		if err != nil {
 			return err
 		}
-		err = rewrite(db.WithProgress(a.ctx, a.building))
+		err = d.Compact(db.WithProgress(a.ctx, a.building), &db.CompactOptions{Reorder: c.Reorder})
 		a.progress.End()
 		if err != nil {
 			return err

@@ -439,12 +439,9 @@ func (c *importCmd) importRows(a *app, d *db.DB, batch []db.Row, next func() ([]
 				}
 			}
 		}
-		load := d.Collection(c.Collection).LoadNew
-		if c.Replace {
-			load = d.Collection(c.Collection).Load
-		}
 		loaded := func(_ string, done, _ int) { a.progress.Update("import", done, int(max(0, total))) }
-		n, err := load(db.WithProgress(a.ctx, loaded), rows)
+		o := db.LoadOptions{Insert: !c.Replace}
+		n, err := d.Collection(c.Collection).Load(db.WithProgress(a.ctx, loaded), rows, &o)
 		return n, ofFile(err)
 	}
 	for len(batch) > 0 {

@@ -26,7 +26,7 @@ func run(path, file string) error {
 	defer d.Close()
 	images, err := d.Create(ctx, "images", db.Schema{Dim: 28 * 28})
 	if err == nil {
-		_, err = images.Load(ctx, rows.File(file, dataset.Options{}))
+		_, err = images.Load(ctx, rows.File(file, dataset.Options{}), nil)
 	}
 	if err == nil {
 		_, err = images.Build(ctx, "main", nil)

@@ -27,7 +27,7 @@ func run(path, file string) error {
 	defer d.Close()
 	files, err := d.Create(ctx, "files", db.Schema{Named: true})
 	if err == nil {
-		_, err = files.Load(ctx, rows.File(file, dataset.Options{Kind: dataset.Sparse}))
+		_, err = files.Load(ctx, rows.File(file, dataset.Options{Kind: dataset.Sparse}), nil)
 	}
 	if err == nil { // at most 10 words a round for each decision
 		_, err = files.Build(ctx, "tree", &db.AT{Budget: 10})

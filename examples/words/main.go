@@ -29,7 +29,7 @@ func run(path, file string) error {
 	defer d.Close()
 	words, err := d.Create(ctx, "words", db.Schema{Dim: 100, Metric: vector.Cosine})
 	if err == nil {
-		_, err = words.Load(ctx, rows.File(file, dataset.Options{}))
+		_, err = words.Load(ctx, rows.File(file, dataset.Options{}), nil)
 	}
 	if err == nil {
 		_, err = words.Build(ctx, "main", nil)

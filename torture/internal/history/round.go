@@ -97,7 +97,7 @@ func Play(ctx context.Context, path string, seed uint64, length time.Duration) (
 		return err
 	})
 	work("compactor", 100*time.Millisecond, func(*rand.Rand, int) error {
-		err := r.d.Compact(ctx)
+		err := r.d.Compact(ctx, nil)
 		r.count("compactions", 1)
 		return err
 	})

@@ -99,7 +99,7 @@ func (c *caller) all() {
 			return err
 		})
 	case 1:
-		c.again("reorder", func(d *db.DB) error { return d.Reorder(c.ctx) })
+		c.again("reorder", func(d *db.DB) error { return d.Compact(c.ctx, &db.CompactOptions{Reorder: true}) })
 	case 2:
 		_ = c.call("salvage", func() error {
 			to := filepath.Join(c.dir, "salvaged")
@@ -211,6 +211,6 @@ func (c *caller) write(d *db.DB) {
 			return err
 		})
 	}
-	_ = c.call("compact", func() error { return d.Compact(c.ctx) })
+	_ = c.call("compact", func() error { return d.Compact(c.ctx, nil) })
 	_ = c.call("update after", func() error { return put(c.ctx, d, c.name, allRows+5, allRows+6) })
 }

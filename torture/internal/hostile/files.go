@@ -72,7 +72,7 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	if err := change(ctx, d, name, 1); err != nil {
 		return err
 	}
-	if err := d.Compact(ctx); err != nil {
+	if err := d.Compact(ctx, nil); err != nil {
 		return err
 	}
 	return fixCurves(ctx, d)

@@ -260,7 +260,7 @@ func (y *Day) oneMinute(ctx context.Context) error {
 		}
 	}
 	if at%compactEvery == 0 {
-		if err := y.d.Compact(ctx); err != nil {
+		if err := y.d.Compact(ctx, nil); err != nil {
 			return fmt.Errorf("compact: %w", err)
 		}
 		y.count("compactions", 1)

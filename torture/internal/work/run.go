@@ -78,9 +78,9 @@ func (s Script) Step(ctx context.Context, d *db.DB, step string) (err error) {
 	case Maintain:
 		_, err = d.Maintain(db.WithWorkers(ctx, 1), 0)
 	case Compact:
-		err = d.Compact(ctx)
+		err = d.Compact(ctx, nil)
 	case Reorder:
-		err = d.Reorder(ctx)
+		err = d.Compact(ctx, &db.CompactOptions{Reorder: true})
 	case Backup:
 		err = backup(ctx, d)
 	case Drop:
