@@ -179,7 +179,9 @@ func (c *Curve) resolve(recall float64) (p Params, ok bool) {
 		return Params{}, false
 	}
 	p = best.Params
-	p.K, p.expected, p.micros = 0, best.last(), best.Micros
+	if p.K, p.expected = 0, best.last(); c.Scan > 0 {
+		p.share = best.Micros / c.Scan
+	}
 	return p, true
 }
 

@@ -175,9 +175,7 @@ func (c *Curve) beam(x rung, recall float64) (p Params) {
 
 // from returns the parameters with the curve that they are from.
 func (p Params) from(c *Curve, recall float64) Params {
-	if p.curve, p.recall = c, recall; c.Scan > 0 {
-		p.share = p.micros / c.Scan
-	}
+	p.curve, p.recall = c, recall
 	return p
 }
 

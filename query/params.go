@@ -139,9 +139,8 @@ type Params struct {
 	curve    *Curve
 	recall   float64
 	expected float64
-	// micros is the measured time of the setting, share that time as a share of an exact scan's, both 0 if
-	// unknown.
-	micros, share float64
+	// share is the measured time of the setting as a share of an exact scan's, 0 if it is unknown.
+	share float64
 }
 
 // Way is the way in which a search has found its rows.

@@ -30,6 +30,9 @@ const (
 	// settleDepth is the least number of best rows by which a scan by sketches decides whether its
 	// answer has settled.
 	settleDepth = 16
+	// fewEntered is the number of answers for each that the last rows of such a scan may have changed, and
+	// settleErrors the number of standard errors by which the estimates of the others must exceed the answer.
+	fewEntered, settleErrors = 400, 1.645
 )
 
 // passingRows returns an upper bound of the number of rows that can be answers: the rows that
@@ -224,12 +227,14 @@ func (s *Searcher) scanSketches() {
 	s.pool.fill(s, poolRoom*want+4*settleLeast)
 	s.nextEpoch()
 	bound := float32(math.Inf(-1))
+	var errors residuals
 	for scored := 0; !s.halted(); {
 		n := want
 		if scored > 0 {
 			n = max(scored/2, settleLeast)
 		}
 		var ids []uint32
+		last := bound
 		if ids, bound = s.pool.next(s, n, bound); len(ids) < n {
 			if !s.pool.dropped {
 				s.stats.Recall = 1
@@ -239,8 +244,9 @@ func (s *Searcher) scanSketches() {
 			break
 		}
 		entered := s.enter(ids, fromScan)
-		few := scored > 0 && float64(entered) <= (1-s.recall())*float64(s.depth())/4
-		if few && bound+s.fromMean >= s.squared(s.top.Threshold()) {
+		s.judge(ids, &errors)
+		few := scored > 0 && entered*fewEntered <= s.depth()
+		if few && bound > last && s.settled(&errors, bound) { // equal estimates say nothing about others
 			return
 		}
 		scored += len(ids)
@@ -254,6 +260,20 @@ func (s *Searcher) scanSketches() {
 	s.possibleRows(func(ids []uint32) { s.enter(ids, fromScan) })
 }
 
+// judge adds the errors of some rows that pool.next has returned.
+func (s *Searcher) judge(ids []uint32, errors *residuals) {
+	for i := 0; i < len(ids); i += max(1, len(ids)/settleLeast) {
+		errors.add(float64(s.squared(s.exact.distance(ids[i])) - s.scores[i]))
+	}
+}
+
+// settled reports whether rows of estimates above bound are not expected to be nearer than the answer: the
+// errors of short rows next to long ones may exceed all differences between their distances.
+func (s *Searcher) settled(errors *residuals, bound float32) bool {
+	threshold := float64(s.squared(s.top.Threshold()))
+	return float64(bound+s.fromMean) >= threshold && errors.least(float64(bound), settleErrors) >= threshold
+}
+
 // squared returns the squared distance in the partition space of an internal distance.
 func (s *Searcher) squared(d float32) float32 {
 	switch {
@@ -263,14 +283,6 @@ func (s *Searcher) squared(d float32) float32 {
 		return 2 * d
 	}
 	return d
-}
-
-// recall returns the recall that the parameters were chosen for.
-func (s *Searcher) recall() float64 {
-	if s.p.curve == nil {
-		return 0.99
-	}
-	return s.p.recall
 }
 
 // pool keeps the rows of best estimates of a scan by sketches.

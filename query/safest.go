@@ -55,6 +55,11 @@ func (m meter) least(ctx context.Context, curves []*Curve, sets []QuerySet) (*Cu
 		points = append(append(points, c.Points...), c.Plain...)
 	}
 	for _, p := range points {
+		if p.Params.Method == Flat && !p.Params.Sketch {
+			out.Scan = p.Micros // exact for all queries
+			measured = append(measured, p)
+			continue
+		}
 		p.Checked = 0 // it was measured on other queries, or on fewer
 		micros := p.Micros
 		for j, m := range meters {

@@ -31,10 +31,11 @@ func (r *residuals) add(x float64) {
 	r.squares += x * x
 }
 
-// least returns the distance that a row of this estimate is assumed to have at least.
-func (r *residuals) least(estimate float64) float64 {
+// least returns the distance that a row of this estimate has at least, if its error is at most that many
+// standard errors.
+func (r *residuals) least(estimate, errors float64) float64 {
 	mean := r.sum / r.n
-	return estimate + mean - stopErrors*math.Sqrt(max(0, r.squares/r.n-mean*mean))
+	return estimate + mean - errors*math.Sqrt(max(0, r.squares/r.n-mean*mean))
 }
 
 // beamOrder follows rows of the beam, in its order, that get exact distances.
@@ -54,7 +55,7 @@ func (o *beamOrder) ends(row uint32, threshold float32) bool {
 	}
 	o.estimate = o.unit * float64(keyEstimate(o.beam.keys[o.place]))
 	o.rows++
-	return o.rows > stopRows && o.errors.least(o.estimate) > float64(threshold)
+	return o.rows > stopRows && o.errors.least(o.estimate, stopErrors) > float64(threshold)
 }
 
 // enterBeam is score for rows of the beam in its order, until the rest cannot be expected to be among the

@@ -94,29 +94,24 @@ func Tune(ctx context.Context, v *View, set QuerySet, o TuneOptions) (*Curve, er
 	}
 	curve := &Curve{K: k, Queries: len(set.Queries), Reach: t.m.lanes[0].s.reach(v, []QuerySet{set}, k)}
 	var points []Point
+	var err error
 	if beams {
-		var err error
 		if points, curve.Depths, err = t.beamPoints(ctx); err == nil {
 			curve.ScanPlaces, err = t.scanPlaces(ctx)
 		}
 		if err != nil {
 			return nil, err
 		}
-	}
-	points, err := t.finish(ctx, points)
-	if err != nil {
+	} else if curve.Depths, err = t.deepElections(ctx); err != nil {
 		return nil, err
 	}
-	scans, err := t.scans(ctx, points)
-	if err != nil {
+	if points, err = t.finish(ctx, points); err != nil {
 		return nil, err
 	}
-	points = append(points, scans...)
-	if curve.Scan, err = t.exact(ctx); err != nil {
+	if err := t.close(ctx, curve, points); err != nil {
 		return nil, err
 	}
 	t.advance(100)
-	curve.set(points)
 	return curve, nil
 }
 

@@ -57,39 +57,65 @@ func (t *tuner) deep(ctx context.Context, starts []deepStart) ([]Curve, error) {
 		}
 		c.Queries = min(len(m.queries), max(depthQueries, depthAnswers/k))
 		m.queries, m.truth = m.queries[:c.Queries], m.truth[:c.Queries]
-		points, err := t.deepPoints(ctx, m, starts)
-		if err != nil {
+		if err := t.deepPoints(ctx, m, starts, &c); err != nil {
 			return nil, err
 		}
-		c.set(points) // without points it records that no beam reaches this depth
 		out = append(out, c)
 	}
 	return out, nil
 }
 
-// deepPoints returns points for another depth, of beams of some starts and of scans. Each start has a share
-// of the time.
-func (t *tuner) deepPoints(ctx context.Context, m meter, starts []deepStart) (points []Point, err error) {
-	part := func() *tuner {
-		return &tuner{m: m, start: time.Now(), budget: t.budget / depthBudget,
-			report: func(int, int) {}}
+// deepElections measures settings without a beam for greater depths, on the queries of which enough true
+// neighbors are known.
+func (t *tuner) deepElections(ctx context.Context) ([]Curve, error) {
+	var out []Curve
+	for _, k := range depths {
+		m := t.m.atDepth(k)
+		if k <= t.m.k || 2*k > t.m.v.live() || len(m.queries) == 0 {
+			continue
+		}
+		d := t.part(m)
+		c := Curve{K: k, Queries: len(m.queries)}
+		err := d.sweep(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		points, err := d.finish(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		if err := d.close(ctx, &c, points); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
 	}
+	return out, nil
+}
+
+// part returns a tuner of another depth with a share of the time.
+func (t *tuner) part(m meter) *tuner {
+	return &tuner{m: m, start: time.Now(), budget: t.budget / depthBudget, report: func(int, int) {}}
+}
+
+// deepPoints gives a curve of another depth its points, of beams of some starts and of scans. Each start has
+// a share of the time.
+func (t *tuner) deepPoints(ctx context.Context, m meter, starts []deepStart, c *Curve) error {
+	var points []Point
 	for _, from := range starts {
-		b := &beams{t: part(), base: from.base, exact: from.exact, bias: 1, other: true}
+		b := &beams{t: t.part(m), base: from.base, exact: from.exact, bias: 1, other: true}
 		if m.k == 1 {
 			b.reuse(from.beams)
 		}
 		more, err := b.withGaps(ctx, from.above)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		points = append(points, more...)
 		t.spent += b.t.spent
 	}
-	d := part()
-	scans, err := d.scans(ctx, points)
-	t.spent += d.spent
-	return append(points, scans...), err
+	d := t.part(m)
+	defer func() { t.spent += d.spent }()
+	return d.close(ctx, c, points)
 }
 
 // reuse takes the runs for another depth over for the nearest row alone, which they have measured as well.

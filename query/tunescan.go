@@ -17,7 +17,7 @@ const (
 	// scanNanos is the approximate time of a sketch in a scan, scanShare the number of bytes of a row
 	// for each byte of its sketch from which scans are measured.
 	scanNanos, scanShare = 3, 2
-	// exactQueries is the number of queries that time an exact scan.
+	// exactQueries is the number of queries that time an exact scan which takes long.
 	exactQueries = 4
 )
 
@@ -58,12 +58,25 @@ func (t *tuner) scans(ctx context.Context, points []Point) ([]Point, error) {
 	return out, nil
 }
 
-// exact returns the time of an exact scan in microseconds.
-func (t *tuner) exact(ctx context.Context) (float64, error) {
-	var s sample
-	p := Params{Method: Flat}
-	if err := t.run(ctx, p, max(1, len(t.m.queries)/exactQueries), &s); err != nil {
-		return 0, err
+// close makes points the settings of a curve, with scans by sketches and the exact scan, so that no setting
+// that takes longer than the exact scan is worth using.
+func (t *tuner) close(ctx context.Context, c *Curve, points []Point) error {
+	scans, err := t.scans(ctx, points)
+	if err != nil {
+		return err
 	}
-	return s.point(p).Micros, nil
+	p := Params{Method: Flat}
+	var x Point
+	for _, queries := range [...]int{exactQueries, clockStep} {
+		var s sample
+		if err := t.run(ctx, p, max(1, len(t.m.queries)/queries), &s); err != nil {
+			return err
+		}
+		if x = s.point(p); x.Micros*clockStep > float64(affordableRun.Microseconds()) {
+			break
+		}
+	}
+	c.Scan, x.Recall = x.Micros, 1
+	c.set(append(append(points, scans...), x))
+	return nil
 }

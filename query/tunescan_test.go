@@ -1,8 +1,11 @@
 package query
 
 import (
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -123,7 +126,7 @@ func TestLadderEndsAtScan(t *testing.T) {
 	}
 	beam := Point{Params: Params{Beam: 50, R: 20, Sketch: true}, Recall: 0.96, Micros: 30}
 	c := &Curve{K: 10, Scan: 100, Points: []Point{beam, scan(40)},
-		Depths: []Curve{{K: 1, Points: []Point{scan(40)}}, {K: 100, Points: []Point{scan(50)}}}}
+		Depths: []Curve{{K: 1, Points: []Point{scan(40)}}, {K: 100, Scan: 100, Points: []Point{scan(50)}}}}
 	for _, x := range []struct {
 		recall float64
 		k      int
@@ -133,6 +136,78 @@ func TestLadderEndsAtScan(t *testing.T) {
 		p, ok := c.Setting(x.recall, x.k)
 		if !ok || p.Method != x.method || p.share != x.share {
 			t.Errorf("recall %g, k %d: %v, share %g of a scan, %v", x.recall, x.k, p.Method, p.share, ok)
+		}
+	}
+}
+
+// No setting of any depth takes longer than an exact scan, which is a setting as well.
+func TestExactSetting(t *testing.T) {
+	_, _, _, c := restrictedFixture(t)
+	for _, d := range append(slices.Clone(c.Depths), *c) {
+		if len(d.Points) == 0 && 2*d.K > c.K {
+			continue // a depth of more than half of the rows
+		}
+		last := d.Points[len(d.Points)-1]
+		if !(d.Scan > 0) || last.Recall < 1 || last.Micros > d.Scan {
+			t.Errorf("depth %d: the last of %d settings takes %v µs, a scan %v", d.K, len(d.Points), last.Micros, d.Scan)
+		}
+	}
+}
+
+// A scan by sketches of rows of very uneven length, whose differences are below the errors of estimates,
+// compares as many rows as the recall requires.
+func TestScanUneven(t *testing.T) {
+	const n, d, k = 4000, 32, 400
+	rng := rand.New(rand.NewPCG(31, 7))
+	all := &matrix{make([]float32, (n+20)*d), n + 20, d}
+	for i := range all.n {
+		length := math.Exp(1.5 * rng.NormFloat64())
+		for j := range d {
+			all.row(i)[j] = float32(rng.NormFloat64() * length)
+		}
+	}
+	rows := &matrix{all.data[:n*d], n, d}
+	for _, metric := range []vector.Metric{vector.InnerProduct, vector.L2} {
+		v := build(t, rows, spec{metric: metric, labelsK: 8, rotate: d, sketch: 64, shift: 9,
+			forest: forest.Params{Kind: forest.KD, Trees: 2, Depth: 8, Natural: true, Seed: 3}})
+		hits := 0
+		for i := n; i < all.n; i++ {
+			found := search(t, v, all.row(i), Params{K: k, Method: Flat, Sketch: true, R: 3 * k})
+			hits += common(found, exactly(rows, metric, all.row(i), k, nil))
+		}
+		if recall := float64(hits) / float64(k*(all.n-n)); recall < 0.98 {
+			t.Errorf("%v: recall %.3f", metric, recall)
+		}
+	}
+}
+
+// Settings without a beam are measured for greater depths, and not taken for fewer rows than that.
+func TestElectionDepths(t *testing.T) {
+	v, rows, queries, _ := restrictedFixture(t)
+	bare := *v
+	bare.Sketch, bare.Neighbors, bare.Quant = nil, nil, nil
+	var set QuerySet
+	for i := range queries.n {
+		set.Queries = append(set.Queries, queries.row(i))
+		set.Truth = append(set.Truth, exactly(rows, vector.L2, queries.row(i), 100, nil))
+	}
+	c, err := Tune(t.Context(), &bare, set, TuneOptions{K: 10, budget: 200 * time.Millisecond})
+	must(t, err)
+	s := NewSearcher()
+	for _, k := range []int{30, 100} {
+		p, ok := c.Setting(0.9, k)
+		if !ok {
+			t.Fatalf("k %d: no setting", k)
+		}
+		p.K = k
+		hits := 0
+		for i, q := range set.Queries {
+			found, _, err := s.Search(t.Context(), &bare, q, &p, nil)
+			must(t, err)
+			hits += common(found, set.Truth[i][:k])
+		}
+		if recall := float64(hits) / float64(k*queries.n); recall < 0.89 {
+			t.Errorf("k %d: recall %.3f by %+v", k, recall, p)
 		}
 	}
 }
