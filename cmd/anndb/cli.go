@@ -85,8 +85,6 @@ type commands struct {
 	Backup  backupCmd  `cmd:"" group:"The file:" help:"Copy the database, as of now, to another file."`
 	Restore restoreCmd `cmd:"" group:"The file:" help:"Check a backup and copy it over a database."`
 	Repair  repairCmd  `cmd:"" group:"The file:" help:"Rebuild damaged indexes, or salvage a damaged file."`
-
-	Demo demoCmd `cmd:"" group:"Other:" help:"Index and search Go's standard library, and predict imports."`
 }
 
 // defaults are values that several commands share and some set otherwise.

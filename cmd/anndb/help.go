@@ -180,10 +180,6 @@ var examples = map[string][2]string{
 		"anndb repair shop.anndb",
 		"anndb repair shop.anndb --to saved.anndb",
 	},
-	"demo": {
-		"anndb demo",
-		"anndb demo --file go.anndb --near net/http.Get",
-	},
 	"completion": {
 		"anndb completion bash > ~/.local/share/bash-completion/completions/anndb",
 		"anndb completion fish > ~/.config/fish/completions/anndb.fish",

@@ -234,61 +234,6 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// A small library is a Go tree like the real one: packages of exported
-// functions, and files that use what they import.
-func writeGoroot(t *testing.T) string {
-	t.Helper()
-	root := t.TempDir()
-	verbs := []string{"read", "write", "sort", "parse", "encode", "match", "split", "join"}
-	nouns := []string{"file", "socket", "string", "number", "table", "image"}
-	for _, noun := range nouns {
-		dir := filepath.Join(root, "src", noun)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		var b strings.Builder
-		fmt.Fprintf(&b, "package %s\n", noun)
-		for _, verb := range verbs {
-			for n, other := range nouns {
-				name := strings.ToUpper(verb[:1]) + verb[1:] + fmt.Sprint(n)
-				fmt.Fprintf(&b, "\n// %s does %s a %s into a %s.\nfunc %s() { %s(%s, %s) }\n", name, verb, noun, other, name, verb, noun, other)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(dir, "x.go"), []byte(b.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		for i := range 2 * len(nouns) {
-			other, third := nouns[i%len(nouns)], nouns[(i*i+1)%len(nouns)]
-			text := fmt.Sprintf("package %s\n\nimport (\n\t%q\n\t%q\n)\n\nfunc use%d() { %s.Read%d(%s.Sort%d()) }\n", noun, other, third, i, other, i, third, i)
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("y%d.go", i)), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return root
-}
-
-func TestDemo(t *testing.T) {
-	t.Parallel()
-	root := writeGoroot(t)
-	file := filepath.Join(t.TempDir(), "demo.anndb")
-	text := must(t, "demo", "--goroot", root, "--near", "file.Read1", "--file", file)
-	for _, want := range []string{"tf-idf", "build: labels", "file.Read1", "flat", "0.95", "Kept in " + file, "label model: tune", "majority", "because of"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	must(t, "check", file)
-	got := mustJSON[map[string]rows](t, "demo", "--goroot", root, "--near", "file.Read1")
-	if len(got["neighbours"]) != 5 || len(got["measured"]) != 4 || len(got["steps"]) < 5 || len(got["imports"]) != 4 {
-		t.Errorf("%v", got)
-	}
-	by := got["imports measured"]
-	if len(by) != 3 || by[1]["p@1"].(float64) <= by[0]["p@1"].(float64) || by[2]["p@1"] != 1.0 {
-		t.Errorf("%v", by)
-	}
-}
-
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	f := newIndexed(t)
@@ -309,7 +254,6 @@ func TestInterrupted(t *testing.T) {
 		{"check", f.file},
 		{"backup", f.file, f.path("b.anndb")},
 		{"compact", f.file},
-		{"demo", "--goroot", writeGoroot(t)},
 		{"import", docs.file, "docs", docs.rows, "--key-prefix", "again-"},
 		{"export", docs.file, "docs", f.path("x.xmc")},
 		{"build", docs.file, "docs"},

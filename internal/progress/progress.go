@@ -159,11 +159,6 @@ func remaining(done, total int, took time.Duration) time.Duration {
 	return time.Duration(float64(took) * float64(total-done) / float64(done))
 }
 
-// Steps returns a function that reports steps of the named stage.
-func (p *Line) Steps(stage string) func(done, total int) {
-	return func(done, total int) { p.Update(stage, done, total) }
-}
-
 // End wipes the bar, and ends the lines about the stage.
 func (p *Line) End() {
 	if p.w == nil {
