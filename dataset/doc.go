@@ -33,7 +33,7 @@
 //	csv    header or none, RFC 4180 quotes           key,v0,v1,…,      everything
 //	tsv    the same with tabs                        labels,payload,
 //	                                                 attributes
-//	parquet  a column of lists of numbers,           -                 everything
+//	parquet  a column of lists of numbers,           the same          everything
 //	         others as in csv
 //	words  a word and its numbers, perhaps after    -                 vectors, words
 //	       a line "rows dimension"
@@ -105,8 +105,9 @@
 // # Parquet
 //
 // The vector is the column Options.VectorField, or the only one that has lists of floats, or failing that
-// lists of numbers. Columns for key, labels, payload and expiry are found as in csv files, and all
-// others are attributes of the column's type, whose nulls are no attributes; a column of another type, or of
+// lists of numbers, or else columns of numbers that are numbered (v0, v1, …). Columns for key, labels,
+// payload and expiry are found as in csv files, and all others are attributes of the column's type, whose
+// nulls are no attributes: decimals are the nearest floats, UUIDs strings. A column of another type, or of
 // a group, is an error unless Options.IgnoreColumns names it. Written are the columns key, vector, labels,
 // payload and expires, and one for each attribute of the Schema, with its type behind the name where the name
 // is that of another column; texts must be UTF-8, and times are nanoseconds, of the years 1678 to 2261.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -100,6 +102,7 @@ type parquetColumn struct {
 	list  bool // a list of values
 	kind  int  // type of the file
 	means parquet.Meaning
+	scale int           // decimal places
 	typ   AttributeType // of the values; AnyType: not supported
 	parse AttributeType // what a text is parsed as; StringType: nothing else
 }
@@ -111,7 +114,7 @@ func parquetColumns(leaves []parquet.Column, o Options, holds *Schema) ([]parque
 	for _, leaf := range leaves {
 		c := parquetColumn{
 			name: leaf.Path[0], as: leaf.Path[0], list: leaf.MaxRep == 1, kind: leaf.Type, means: leaf.Meaning,
-			parse: StringType,
+			scale: leaf.Scale, parse: StringType,
 		}
 		if nested := leaf.MaxRep > 1 || len(leaf.Path) > 1 && !c.list; !nested {
 			c.typ = parquetType(leaf)
@@ -138,6 +141,7 @@ func parquetColumns(leaves []parquet.Column, o Options, holds *Schema) ([]parque
 // parquetType returns the type of a column's values; AnyType if it is not supported.
 func parquetType(c parquet.Column) AttributeType {
 	whole := c.Type == parquet.Int32 || c.Type == parquet.Int64
+	fixed := c.Type == parquet.FixedLenByteArray
 	switch c.Meaning {
 	case parquet.Plain:
 		switch {
@@ -162,12 +166,20 @@ func parquetType(c parquet.Column) AttributeType {
 		if whole {
 			return TimeType
 		}
+	case parquet.Decimal:
+		if whole || c.Type == parquet.ByteArray || fixed && c.Length <= maxDecimal {
+			return FloatType
+		}
+	case parquet.UUID:
+		if fixed && c.Length == 16 {
+			return StringType
+		}
 	}
 	return AnyType
 }
 
 // vectorColumn finds the column of vectors: that of the options, or the only one of lists of floats, or
-// of lists of numbers.
+// of lists of numbers, or failing that columns of numbers that are numbered.
 func vectorColumn(columns []parquetColumn, o Options) error {
 	var floats, numbers []int
 	for i := range columns {
@@ -191,8 +203,7 @@ func vectorColumn(columns []parquetColumn, o Options) error {
 		floats = numbers
 	}
 	if len(floats) == 0 {
-		return errors.New("no column has lists of numbers (vectors with a column for each dimension are read " +
-			"from csv files only)")
+		return numberedColumns(columns, o)
 	}
 	if len(floats) != 1 {
 		var names []string
@@ -203,6 +214,43 @@ func vectorColumn(columns []parquetColumn, o Options) error {
 	}
 	columns[floats[0]].role = vectorRole
 	return nil
+}
+
+// numberedColumns finds the columns of a vector that has one for each dimension: v0, v1, … or v1, v2, …
+func numberedColumns(columns []parquetColumn, o Options) error {
+	var prefixes []string
+	next := map[string]int{} // number of the next dimension
+	parts := map[string][]int{}
+	for i, c := range columns {
+		prefix := strings.TrimRight(c.name, "0123456789")
+		n, err := strconv.Atoi(c.name[len(prefix):])
+		known := parts[prefix] != nil
+		if err != nil || c.list || c.typ != FloatType && c.typ != IntType || o.names(c.name) ||
+			known && n != next[prefix] || !known && n > 1 {
+			continue
+		}
+		if len(parts[prefix]) == 1 {
+			prefixes = append(prefixes, prefix)
+		}
+		parts[prefix], next[prefix] = append(parts[prefix], i), n+1
+	}
+	switch len(prefixes) {
+	case 0:
+		return errors.New("no column has lists of numbers, and no columns of numbers are named v0, v1, …")
+	case 1:
+		for _, i := range parts[prefixes[0]] {
+			columns[i].role = vectorRole
+		}
+		return nil
+	}
+	return fmt.Errorf("%w Columns are numbered that begin with %s (leave out the others)", ErrVector, listed(prefixes))
+}
+
+// names reports whether an option is about a column.
+func (o Options) names(column string) bool {
+	return slices.Contains(o.IgnoreColumns, column) || slices.Contains(o.LabelColumns, column) ||
+		slices.Contains([]string{o.KeyColumn, o.PayloadColumn, o.ExpiryColumn}, column) ||
+		slices.ContainsFunc(o.Attributes, func(a Attribute) bool { return a.Name == column })
 }
 
 // assign gives a column its part.
@@ -336,8 +384,10 @@ func (c *parquetColumn) addValue(rec *Record, v parquet.Value) error {
 		if err != nil {
 			return err
 		}
-		n := x.(int64)
-		if f = float32(n); f >= 1<<63 || int64(f) != n {
+		n, whole := x.(int64)
+		if !whole {
+			f = float32(x.(float64))
+		} else if f = float32(n); f >= 1<<63 || int64(f) != n {
 			return fmt.Errorf("%d: float32 cannot hold it exactly", n)
 		}
 	}
@@ -357,6 +407,9 @@ func (c *parquetColumn) value(v parquet.Value) (any, error) {
 	case BoolType:
 		return v.Bits != 0, nil
 	case FloatType:
+		if c.means == parquet.Decimal {
+			return c.decimal(n, v.Bytes)
+		}
 		if c.kind == parquet.Float {
 			return float64(math.Float32frombits(uint32(v.Bits))), nil
 		}
@@ -370,7 +423,30 @@ func (c *parquetColumn) value(v parquet.Value) (any, error) {
 		t := timeOf(n, c.means)
 		return t, checkYear(t)
 	}
+	if b := v.Bytes; c.means == parquet.UUID {
+		return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
+	}
 	return string(v.Bytes), nil
+}
+
+// maxDecimal bounds the bytes of a decimal.
+const maxDecimal = 32
+
+// decimal returns the float that is nearest to a decimal, of n units or of as many as the bytes say.
+func (c *parquetColumn) decimal(n int64, bytes []byte) (float64, error) {
+	units := big.NewInt(n)
+	if c.kind == parquet.ByteArray || c.kind == parquet.FixedLenByteArray {
+		if len(bytes) > maxDecimal {
+			return 0, fmt.Errorf("a decimal of %d bytes, want at most %d", len(bytes), maxDecimal)
+		}
+		units.SetBytes(bytes)
+		if len(bytes) > 0 && bytes[0] > 127 { // negative
+			units.Sub(units, new(big.Int).Lsh(big.NewInt(1), uint(8*len(bytes))))
+		}
+	}
+	one := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(c.scale)), nil)
+	f, _ := new(big.Rat).SetFrac(units, one).Float64()
+	return f, nil
 }
 
 // timeOf returns the time that a number means.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/anndb/anndb/dataset/internal/parquet"
 )
 
 // parquetRecords are the rows of most files in testdata/parquet, which testdata/parquet.go.txt wrote by
@@ -100,6 +102,49 @@ func TestParquetVectors(t *testing.T) {
 	}
 }
 
+// TestDuckDB: what DuckDB writes in other compressions and types is read: vectors of sines.
+func TestDuckDB(t *testing.T) {
+	for name, want := range map[string]map[string]any{
+		"lz4": nil, "brotli": nil, "columns": nil, "decimal": {"price": 1.25},
+		"uuid": {"u": "6183f70b-361b-476f-8517-da0407903b65"},
+	} {
+		all := mustLoad(t, "x", parquetFile(t, name), Options{})
+		if name == "lz4" { // of parquet-go
+			compare(t, all, parquetRecords()[:len(all)])
+			continue
+		}
+		first := Record{Key: []byte("k0"), Vector: []float32{0, 0.14112, -0.2794155, 0.4121185}, Attributes: want}
+		compare(t, all[:1], []Record{first})
+		if len(all) != 50 {
+			t.Errorf("%s: %d records", name, len(all))
+		}
+	}
+}
+
+// TestDecimals: units of any width give the nearest float.
+func TestDecimals(t *testing.T) {
+	for _, c := range []struct {
+		kind, scale int
+		n           int64
+		bytes       []byte
+		want        float64
+	}{
+		{parquet.Int32, 2, -125, nil, -1.25}, {parquet.Int64, 0, 7, nil, 7}, {parquet.Int64, 1, 3, nil, 0.3},
+		{parquet.ByteArray, 2, 0, []byte{0xff, 0x83}, -1.25}, {parquet.ByteArray, 2, 0, nil, 0},
+		{parquet.FixedLenByteArray, 3, 0, []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 0.001},
+		{parquet.FixedLenByteArray, 0, 0, []byte{0x80, 0, 0, 0, 0, 0, 0, 0, 0}, -1 << 71},
+	} {
+		col := parquetColumn{kind: c.kind, scale: c.scale}
+		if got, err := col.decimal(c.n, c.bytes); err != nil || got != c.want {
+			t.Errorf("%+v: %v, %v", c, got, err)
+		}
+	}
+	col := parquetColumn{kind: parquet.ByteArray}
+	if _, err := col.decimal(0, make([]byte, 33)); err == nil {
+		t.Error("33 bytes are read")
+	}
+}
+
 // TestNullVectors: a row without a vector, or with a value that is missing, is left out.
 func TestNullVectors(t *testing.T) {
 	for _, name := range []string{"null-vector", "null-element"} { // of DuckDB
@@ -133,10 +178,10 @@ func TestBadParquet(t *testing.T) {
 		o    Options
 		says string
 	}{
-		{parquetFile(t, "odd"), Options{IgnoreColumns: []string{"w"}}, `column "d": its type is not supported`},
+		{parquetFile(t, "odd"), Options{IgnoreColumns: []string{"w"}}, `column "G": its type is not supported`},
 		{parquetFile(t, "odd"), Options{IgnoreColumns: []string{"d", "G"}}, "neither the vector nor labels"},
 		{parquetFile(t, "odd"), Options{IgnoreColumns: []string{"v", "w"}}, "no column has lists of numbers"},
-		{parquetFile(t, "lz4"), Options{}, "compression lz4_raw is not read"},
+		{parquetFile(t, "columns"), Options{IgnoreColumns: []string{"f0", "f1"}}, "no columns of numbers are named v0"},
 		{parquetFile(t, "ragged"), Options{}, "a vector of 2 values, the records before have 1"},
 		{parquetFile(t, "novector"), Options{}, "the vector, or a value of it, is missing"},
 		{parquetFile(t, "none"), Options{}, "empty file"},
@@ -159,8 +204,14 @@ func TestBadParquet(t *testing.T) {
 
 // TestDamagedParquet: a thousand damaged copies of each file give errors, or as many records.
 func TestDamagedParquet(t *testing.T) {
-	for _, name := range []string{"plain", "snappy", "gzip", "zstd"} {
-		read := damage(t, "x.parquet", parquetFile(t, name), Options{MaxDim: 4096}, Schema{Records: 300, Dim: 3})
+	for _, name := range []string{"plain", "snappy", "gzip", "zstd", "lz4", "brotli", "uuid", "decimal"} {
+		r, err := Open(filepath.Join("testdata", "parquet", name+".parquet"), Options{})
+		must(t, err)
+		rec := Record{}
+		must(t, r.Read(&rec))
+		want := r.Schema()
+		must(t, r.Close())
+		read := damage(t, "x.parquet", parquetFile(t, name), Options{MaxDim: 4096}, want)
 		t.Logf("%s: %d of 1000 read", name, read)
 	}
 }
@@ -230,5 +281,7 @@ pq.write_table(t, 'again.parquet')
 }
 
 func FuzzParquet(f *testing.F) {
-	fuzzDecoder(f, Options{Format: FormatParquet}, parquetFile(f, "zstd"), parquetFile(f, "gzip"), parquetFile(f, "ragged"))
+	fuzzDecoder(f, Options{Format: FormatParquet}, parquetFile(f, "zstd"), parquetFile(f, "gzip"), parquetFile(f, "ragged"),
+		parquetFile(f, "lz4"), parquetFile(f, "brotli"), parquetFile(f, "uuid"), parquetFile(f, "decimal"),
+		parquetFile(f, "columns"))
 }

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 
+	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
@@ -31,11 +32,13 @@ const (
 	codecNone       = 0
 	codecSnappy     = 1
 	codecGzip       = 2
+	codecBrotli     = 4
 	codecZstd       = 6
+	codecLZ4        = 7
 )
 
 // otherCodecs names the compressions that are not read.
-var otherCodecs = map[int64]string{3: "lzo", 4: "brotli", 5: "lz4", 7: "lz4_raw"}
+var otherCodecs = map[int64]string{3: "lzo", 5: "lz4 (of Hadoop)"}
 
 // Limits of pages, in bytes.
 const (
@@ -99,7 +102,7 @@ func (c *chunkReader) dictionary(h value, b []byte, raw int64) error {
 	if n < 0 || n > int64(len(b)) {
 		return fmt.Errorf("a dictionary of %d values in %d bytes", n, len(b))
 	}
-	d := plain{kind: c.column.Type, length: c.column.length, b: b}
+	d := plain{kind: c.column.Type, length: c.column.Length, b: b}
 	for range n {
 		v, err := d.next()
 		if err != nil {
@@ -167,7 +170,7 @@ func (c *chunkReader) begin(n, encoding int64, b []byte) error {
 	kind := c.column.Type
 	switch encoding {
 	case plainEncoding:
-		c.values = &plain{kind: kind, length: c.column.length, b: b}
+		c.values = &plain{kind: kind, length: c.column.Length, b: b}
 		return nil
 	case rleEncoding:
 		if kind == Boolean && len(b) >= 4 {
@@ -233,8 +236,16 @@ func decompress(codec int64, b []byte, raw int64) ([]byte, error) {
 		}
 		defer z.Close()
 		r = z
+	case codecBrotli:
+		r = brotli.NewReader(bytes.NewReader(b))
+	case codecLZ4:
+		out, err := unlz4(b, raw)
+		if err == nil && int64(len(out)) != raw {
+			err = fmt.Errorf("a page of %d bytes, want %d", len(out), raw)
+		}
+		return out, err
 	default:
-		return nil, fmt.Errorf("the compression %s is not read, only snappy, gzip and zstd",
+		return nil, fmt.Errorf("the compression %s is not read, only snappy, gzip, zstd, brotli and lz4_raw",
 			cmp.Or(otherCodecs[codec], fmt.Sprint(codec)))
 	}
 	var out bytes.Buffer

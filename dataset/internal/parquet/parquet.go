@@ -1,6 +1,6 @@
 // Package parquet reads the columns of Parquet files row by row: data pages of versions 1 and 2, the
-// encodings PLAIN, dictionary, RLE, the three by deltas and BYTE_STREAM_SPLIT, compressed by snappy, gzip
-// or zstd or not. It trusts nothing in a file: lengths are bounded by the size of the file, a page at a
+// encodings PLAIN, dictionary, RLE, the three by deltas and BYTE_STREAM_SPLIT, compressed by snappy, gzip,
+// zstd, brotli or lz4_raw, or not. It trusts nothing in a file: lengths are bounded by the size of the file, a page at a
 // time of each column is in memory, and values are decoded when they are asked for. A [Writer] writes
 // plain values, compressed by zstd.
 //
@@ -39,7 +39,9 @@ const (
 	Millis // since 1970
 	Micros
 	Nanos
-	Other // decimals, times of a day, and what is not known
+	Decimal // an integer, in bytes a big-endian one, of units of 10^-Scale
+	UUID
+	Other // times of a day, and what is not known
 )
 
 const (
@@ -48,6 +50,8 @@ const (
 	maxFooter = 64 << 20
 	// maxColumns bounds the number of leaf columns.
 	maxColumns = 1 << 16
+	// maxScale bounds the places of decimals; those of 256 bits have 76.
+	maxScale = 76
 	// maxDepth bounds how deep groups of columns are nested.
 	maxDepth = 32
 )
@@ -58,7 +62,8 @@ type Column struct {
 	Type           int
 	Meaning        Meaning
 	MaxRep, MaxDef int // of repetition and definition levels
-	length         int // of a FixedLenByteArray
+	Length         int // of a FixedLenByteArray
+	Scale          int // of a Decimal
 }
 
 // File is an open file.
@@ -163,7 +168,7 @@ func (f *File) schema(elements []value) error {
 		if c.Type < 0 || c.Type > FixedLenByteArray || c.Type == FixedLenByteArray && (n < 1 || n > math.MaxInt32) {
 			return fmt.Errorf("column %.60q has the type %d of length %d", c.Path, c.Type, n)
 		}
-		c.length = int(n)
+		c.Length, c.Scale = int(n), int(scaleOf(e))
 		f.Columns = append(f.Columns, c)
 	}
 	for _, g := range stack {
@@ -180,6 +185,10 @@ func meaningOf(e value) Meaning {
 		switch {
 		case l.has(1), l.has(4), l.has(12): // string, enum, JSON
 			return Text
+		case l.has(5):
+			return decimalOf(e)
+		case l.has(14):
+			return UUID
 		case l.has(6):
 			return Date
 		case l.has(8):
@@ -205,6 +214,8 @@ func meaningOf(e value) Meaning {
 	switch c := e.field(6).number; {
 	case c == 0 || c == 4 || c == 19:
 		return Text
+	case c == 5:
+		return decimalOf(e)
 	case c == 6:
 		return Date
 	case c == 9:
@@ -217,4 +228,19 @@ func meaningOf(e value) Meaning {
 		return Plain
 	}
 	return Other
+}
+
+// scaleOf returns the number of decimal places of a schema element.
+func scaleOf(e value) int64 {
+	if decimal := e.field(10).field(5); decimal.has(1) {
+		return decimal.field(1).number
+	}
+	return e.field(7).number
+}
+
+func decimalOf(e value) Meaning {
+	if n := scaleOf(e); n < 0 || n > maxScale {
+		return Other
+	}
+	return Decimal
 }
