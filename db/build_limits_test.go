@@ -20,7 +20,7 @@ func TestBuildLimits(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 40, dim))
 	b.must(create(t.Context(), b.d, "sparse", db.Schema{Sparse: true}))
-	folds := func(n int) *db.AT { return &db.AT{Grid: &budget.Grid{Folds: n}} }
+	folds := func(n int) *db.Trees { return &db.Trees{Kind: "at", Grid: &budget.Grid{Folds: n}} }
 	for _, c := range []struct {
 		coll string
 		o    db.IndexOptions

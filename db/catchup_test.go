@@ -214,7 +214,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 		func() error { return create(ctx, d, "c", Schema{Dim: 2}) },
 		func() error { return update(labelled...) },
 		func() error {
-			_, err := d.Collection("c").Build(ctx, "tree", &SBT{})
+			_, err := d.Collection("c").Build(ctx, "tree", &Trees{Kind: "sbt"})
 			return err
 		},
 		func() error { return update(plain...) }, // one class is left: no tree can be learned from it

@@ -356,10 +356,10 @@ var labelKinds = map[string]map[string]IndexOptions{
 	"s": {
 		"lcif":  &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
 		"tfidf": &LCIF{Weight: "tfidf", Params: &lcif.Params{K: 5, Lambda: 0.5}},
-		"pt":    &PT{Budget: 4},
-		"at":    &AT{Budget: 4},
+		"pt":    &Trees{Kind: "pt", Budget: 4},
+		"at":    &Trees{Kind: "at", Budget: 4},
 	},
-	"d": {"sbt": &SBT{Budget: 4}},
+	"d": {"sbt": &Trees{Kind: "sbt", Budget: 4}},
 }
 
 // behind returns Relabelled of all indexes by name.

@@ -232,10 +232,10 @@ func childBuild(path, coll string) error {
 func killBuild(coll string, seed uint64) IndexOptions {
 	if coll == "s" {
 		parted := Postings{Partition: true, M: int(seed)} // has no seed of its own
-		tree := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: seed}
+		tree := Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: seed}
 		return []IndexOptions{
 			&LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}, Postings: parted, Seed: seed},
-			&parted, (*AT)(&tree), (*PT)(&tree),
+			&parted, treesOf(budget.AT, tree), treesOf(budget.PT, tree),
 		}[seed%4]
 	}
 	return &Forest{Learner: "rp", Trees: 4, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, NoRotation: true, NoSketches: true, Members: true, NoTune: true, Seed: seed}
@@ -248,9 +248,7 @@ func killSeed(o IndexOptions) uint64 {
 		return o.Seed
 	case *LCIF:
 		return o.Seed
-	case *AT:
-		return o.Seed
-	case *PT:
+	case *Trees:
 		return o.Seed
 	case *Postings:
 		return uint64(o.M)

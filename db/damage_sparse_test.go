@@ -69,7 +69,7 @@ func sparseDamageDB(path string) error {
 	model := LCIF{Params: &lcif.Params{K: 4, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
 	weighed := model
 	weighed.Weight = "tfidf"
-	trees := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}}}
+	trees := Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}}}
 	steps := []error{
 		create(ctx, d, "terms", Schema{Sparse: true}),
 		create(ctx, d, "words", Schema{Named: true}),
@@ -82,10 +82,10 @@ func sparseDamageDB(path string) error {
 	}{
 		{"terms", "rows", &Postings{Partition: true, M: 3}},
 		{"terms", "labels", &weighed},
-		{"terms", "at", (*AT)(&trees)},
+		{"terms", "at", treesOf(budget.AT, trees)},
 		{"words", "rows", &Postings{}},
 		{"words", "labels", &model},
-		{"words", "pt", (*PT)(&trees)},
+		{"words", "pt", treesOf(budget.PT, trees)},
 		{"points", "labels", &model},
 	} {
 		_, err := d.Collection(b.coll).Build(ctx, b.index, b.o)

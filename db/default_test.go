@@ -21,7 +21,7 @@ func TestDefaultIndex(t *testing.T) {
 	}
 	model := &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}}
 	b.build("second", model)
-	b.build("first", &db.PT{Budget: 2})
+	b.build("first", &db.Trees{Kind: "pt", Budget: 2})
 	c := func() db.Collection { return b.d.Collection("c") }
 	expect := func(when, search, labels string) {
 		t.Helper()

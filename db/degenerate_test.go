@@ -52,7 +52,7 @@ var degenerate = []struct {
 // it everything: answers, or documented errors, whose text is no other package's.
 func TestDegenerate(t *testing.T) {
 	t.Parallel()
-	kinds := []db.IndexOptions{nil, &db.Postings{}, &db.LCIF{}, &db.AT{}, &db.PT{}, &db.SBT{}}
+	kinds := []db.IndexOptions{nil, &db.Postings{}, &db.LCIF{}, &db.Trees{Kind: "at"}, &db.Trees{Kind: "pt"}, &db.Trees{Kind: "sbt"}}
 	for _, learner := range []forest.Kind{
 		forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, "auto",
 	} {

@@ -4,7 +4,7 @@
 //
 // A Collection is a handle by name: of the database it sees the latest state at each call, of a
 // Snapshot one committed state. DB.Update runs a transaction (Tx). Collection.Build makes an index
-// that finds rows (Forest, Postings) or predicts labels (LCIF, SBT, PT, AT), Collection.Search and
+// that finds rows (Forest, Postings) or predicts labels (LCIF, Trees), Collection.Search and
 // Collection.Predict use it. Queries cover every row written before them, indexed or not. Readers
 // and writers never wait for each other. Results are copies and never alias the file.
 //

@@ -496,7 +496,7 @@ func TestPredictAmong(t *testing.T) {
 		}
 	}
 	c := d.Collection("sparse")
-	if _, err := c.Build(ctx, "tree", &db.AT{}); err != nil {
+	if _, err := c.Build(ctx, "tree", &db.Trees{Kind: "at"}); err != nil {
 		t.Fatal(err)
 	}
 	o := &db.PredictOptions{Index: "tree"}

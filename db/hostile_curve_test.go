@@ -51,7 +51,7 @@ func TestHostileNumbers(t *testing.T) {
 		builds(t, d, "d", "kd", &Forest{NoTune: true, Quantize: true})
 		builds(t, d, "s", "lcif", &LCIF{Weight: "tfidf", Params: &lcif.Params{K: 3, Lambda: 0.5}})
 		builds(t, d, "s", "p", &Postings{Partition: true, M: 2})
-		builds(t, d, "s", "at", &AT{Params: budget.Params{BAC: budget.BACParams{Budget: 2}}})
+		builds(t, d, "s", "at", &Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 2}}})
 	})
 	keys := map[string][codec.KeySize]byte{}
 	for name, coll := range map[string]string{"kd": "d", "lcif": "s", "p": "s", "at": "s"} {

@@ -11,7 +11,7 @@ import (
 )
 
 // IndexOptions are the options of a kind of index, with which Build makes one: *Auto, *Forest,
-// *Postings, *LCIF, *SBT, *PT or *AT. The zero value of each is a good default.
+// *Postings, *LCIF or *Trees. The zero value of each is a good default.
 type IndexOptions interface {
 	// request returns the stored form of the options for a sparse or dense collection, and refuses
 	// values that contradict each other.

@@ -49,8 +49,8 @@ func TestIndexOptions(t *testing.T) {
 		{"s", &db.Postings{Partition: true, M: 2}, "postings"},
 		{"s", (*db.LCIF)(nil), "lcif"}, {"c", &db.LCIF{Params: model, Seed: 2}, "lcif"},
 		{"s", &db.LCIF{Params: model, Postings: db.Postings{Partition: true, M: -1}}, "lcif"},
-		{"c", (*db.SBT)(nil), "sbt"}, {"s", (*db.PT)(nil), "pt"}, {"s", (*db.AT)(nil), "at"},
-		{"s", &db.AT{Budget: 7, AllowEmpty: true, Seed: 5}, "at"},
+		{"c", &db.Trees{Kind: "sbt"}, "sbt"}, {"s", &db.Trees{Kind: "pt"}, "pt"}, {"s", (*db.Trees)(nil), "at"},
+		{"s", &db.Trees{Kind: "at", Budget: 7, AllowEmpty: true, Seed: 5}, "at"},
 	} {
 		build := func(o db.IndexOptions) db.IndexInfo {
 			t.Helper()
@@ -69,7 +69,7 @@ func TestIndexOptions(t *testing.T) {
 		}
 	}
 	info, err := b.d.Collection("s").Index("x")
-	if o := info.Options.(*db.AT); err != nil || o.Budget != 7 || o.Seed != 5 || !o.AllowEmpty {
+	if o := info.Options.(*db.Trees); err != nil || o.Budget != 7 || o.Seed != 5 || !o.AllowEmpty {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
@@ -88,13 +88,14 @@ func TestIndexOptionsRefused(t *testing.T) {
 		{"c", &db.Forest{NoLists: true, ListNeighbors: 4}},
 		{"c", &db.Forest{Learner: "postings"}},
 		{"c", &db.Forest{Learner: "oak"}},
+		{"s", &db.Trees{Kind: "oak"}},
 		{"c", &db.Postings{}},
 		{"s", &db.Forest{}},
 		{"s", &db.Forest{Learner: "postings"}},
 		{"s", &db.Postings{M: 3}},
 		{"c", &db.LCIF{Postings: db.Postings{Partition: true}}},
-		{"s", &db.AT{Budget: -1}},
-		{"s", &db.AT{Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}},
+		{"s", &db.Trees{Kind: "at", Budget: -1}},
+		{"s", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}},
 	} {
 		if _, err := b.d.Collection(c.coll).Build(t.Context(), "x", c.o); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%s, %T %+v: %v", c.coll, c.o, c.o, err)

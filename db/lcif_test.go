@@ -397,7 +397,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 			t.Fatal(err)
 		}
 		if coll == "sparse" {
-			trees := map[string]IndexOptions{"sbt": &SBT{}, "pt": &PT{}, "at": &AT{}}
+			trees := map[string]IndexOptions{"sbt": &Trees{Kind: "sbt"}, "pt": &Trees{Kind: "pt"}, "at": &Trees{Kind: "at"}}
 			for name, o := range trees {
 				if _, err := d.Collection(coll).Build(t.Context(), name, o); err != nil {
 					t.Fatal(err)

@@ -33,7 +33,7 @@ func TestLeafSizesOfIndexes(t *testing.T) {
 	if _, err := c.Build(t.Context(), "forest", &Forest{Trees: 3, Depth: 5}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Build(t.Context(), "tree", &PT{}); err != nil {
+	if _, err := c.Build(t.Context(), "tree", &Trees{Kind: "pt"}); err != nil {
 		t.Fatal(err)
 	}
 	sum := func(index string) (n int) {

@@ -69,7 +69,7 @@ func TestKillMaintain(t *testing.T) {
 	}
 	// Every batch has a label of its own.
 	for _, kind := range []budget.Kind{budget.AT, budget.PT} {
-		o := treesOf(kind, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}})
+		o := treesOf(kind, Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}})
 		_, e := d.Collection("s").Build(t.Context(), string(kind), o)
 		err = errors.Join(err, e)
 	}

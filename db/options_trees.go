@@ -2,24 +2,24 @@ package db
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/treeindex"
 	"github.com/anndb/anndb/trees/budget"
 )
 
-// SBT are the options of supervised budgeted trees, for rows that have one label each: one tree per
-// label against the rest if there are more than two.
-type SBT TreeOptions
+// treeKinds are the values of Trees.Kind.
+var treeKinds = []budget.Kind{budget.AT, budget.PT, budget.SBT}
 
-// PT are the options of a powerset tree, which predicts sets of labels.
-type PT TreeOptions
-
-// AT are the options of an annotation tree, which decides label by label.
-type AT TreeOptions
-
-// TreeOptions are the options of budgeted trees (Liu and Tsang 2017).
-type TreeOptions struct {
+// Trees are the options of budgeted trees, which predict labels (Liu and Tsang 2017).
+type Trees struct {
+	// Kind is "at", also when empty: annotation trees, which decide label by label; "pt": a powerset
+	// tree, which predicts sets of labels; or "sbt": supervised trees, for rows that have one label
+	// each, one tree per label against the rest if there are more than two.
+	Kind string
 	// Budget is the number of features of a round, in place of that in Params; 100 if both are zero.
 	Budget int `json:",omitempty"`
 	Params budget.Params
@@ -34,38 +34,31 @@ type TreeOptions struct {
 	Seed       uint64 `json:",omitempty"` // if Params.Seed is zero; equal rows, options and seed: equal trees
 }
 
-func (o *SBT) request(bool) (kind.Options, error) { return (*TreeOptions)(o).stored(budget.SBT), nil }
-func (o *PT) request(bool) (kind.Options, error)  { return (*TreeOptions)(o).stored(budget.PT), nil }
-func (o *AT) request(bool) (kind.Options, error)  { return (*TreeOptions)(o).stored(budget.AT), nil }
-
-// stored returns the stored form of the options, in which the budget is one of Params.
-func (o *TreeOptions) stored(kind budget.Kind) *treeindex.Options {
+// request returns the stored form of the options, in which the budget is one of Params.
+func (o *Trees) request(bool) (kind.Options, error) {
 	if o == nil {
-		o = &TreeOptions{}
+		o = &Trees{}
+	}
+	of := cmp.Or(budget.Kind(o.Kind), budget.AT)
+	if !slices.Contains(treeKinds, of) {
+		return nil, fmt.Errorf("%w: unknown kind of trees %q, want one of %q", fail.Option, o.Kind, treeKinds)
 	}
 	b := &treeindex.Options{
-		Kind: kind, Params: o.Params, Grid: o.Grid, TuneRows: o.TuneRows, Weight: o.Weight,
+		Kind: of, Params: o.Params, Grid: o.Grid, TuneRows: o.TuneRows, Weight: o.Weight,
 		AllowEmpty: o.AllowEmpty, Raw: o.Raw, Seed: o.Seed,
 	}
 	p := &b.Params
 	p.BAC.Budget = cmp.Or(o.Budget, p.BAC.Budget, 100)
 	p.Seed = cmp.Or(p.Seed, o.Seed)
-	p.KeepTop = kind == budget.AT && !o.AllowEmpty
-	return b
+	p.KeepTop = of == budget.AT && !o.AllowEmpty
+	return b, nil
 }
 
 // publicTrees returns the options of trees that their stored ones stand for.
 func publicTrees(stored kind.Options) IndexOptions {
 	b := stored.(*treeindex.Options)
-	o := &TreeOptions{
-		Budget: b.Params.BAC.Budget, Params: b.Params, Grid: b.Grid, TuneRows: b.TuneRows,
+	return &Trees{
+		Kind: string(b.Kind), Budget: b.Params.BAC.Budget, Params: b.Params, Grid: b.Grid, TuneRows: b.TuneRows,
 		Weight: b.Weight, AllowEmpty: b.AllowEmpty, Raw: b.Raw, Seed: b.Seed,
 	}
-	switch b.Kind {
-	case budget.SBT:
-		return (*SBT)(o)
-	case budget.PT:
-		return (*PT)(o)
-	}
-	return (*AT)(o)
 }

@@ -96,7 +96,7 @@ func TestMisuseOfSparse(t *testing.T) {
 		{"graph that no score uses", build(graph), db.ErrInvalid, []string{"5"}},
 		{"graph that no tried score uses", build(tuned), db.ErrInvalid, []string{"5"}},
 		{"tree of a single class", func() error {
-			_, err := b.d.Collection("n").Build(ctx, "y", &db.AT{})
+			_, err := b.d.Collection("n").Build(ctx, "y", &db.Trees{Kind: "at"})
 			return err
 		}, db.ErrUnsuitable, nil},
 	})

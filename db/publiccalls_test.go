@@ -326,7 +326,7 @@ func callBed(t *testing.T) (*bed, handles) {
 	b := newBed(t, vector.L2, 3)
 	b.put("a", mixture(1, 60, 3))
 	for name, o := range map[string]db.IndexOptions{
-		"i": &db.Forest{NoTune: true, Seed: 1}, "t": &db.PT{Budget: 2},
+		"i": &db.Forest{NoTune: true, Seed: 1}, "t": &db.Trees{Kind: "pt", Budget: 2},
 		"m": &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}},
 	} {
 		b.build(name, o)

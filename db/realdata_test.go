@@ -215,7 +215,7 @@ func TestSourceFiles(t *testing.T) {
 	for name, o := range map[string]db.IndexOptions{
 		"words":   &db.Postings{},
 		"imports": &db.LCIF{Weight: "tfidf", Folds: 3, Seed: 1},
-		"tree":    &db.AT{Weight: "tfidf", Seed: 1},
+		"tree":    &db.Trees{Kind: "at", Weight: "tfidf", Seed: 1},
 	} {
 		_, err := d.Collection("files").Build(t.Context(), name, o)
 		must(t, err)

@@ -60,7 +60,7 @@ func churned(t *testing.T, d *DB) {
 	}))
 	must(t, churn(d, 1))
 	model := LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
-	tree := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2}}}
+	tree := Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2}}}
 	for _, x := range []struct {
 		coll, name string
 		o          IndexOptions
@@ -68,9 +68,9 @@ func churned(t *testing.T, d *DB) {
 		{"dense", "z", &Forest{Trees: 4, Members: true, Seed: 3, Holdout: 20}}, // tuned
 		{"dense", "a", &model}, // finds neighbours by z
 		{"sparse", "rows", &Postings{Partition: true, M: 2}},
-		{"sparse", "tree", (*PT)(&tree)},
+		{"sparse", "tree", treesOf(budget.PT, tree)},
 		{"named", "labels", &model},
-		{"named", "tree", (*AT)(&tree)},
+		{"named", "tree", treesOf(budget.AT, tree)},
 	} {
 		_, err := d.Collection(x.coll).Build(ctx, x.name, x.o)
 		must(t, err)

@@ -47,8 +47,8 @@ func TestReorder(t *testing.T) {
 	fillClusters(t, d, clusters, each)
 	_, err := d.Collection("rows").Build(t.Context(), "main", &Forest{Trees: 2, Seed: 3, Holdout: 20})
 	must(t, err)
-	tree := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 8}}}
-	if _, err := d.Collection("rows").Build(t.Context(), "tree", (*PT)(&tree)); err != nil {
+	tree := Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 8}}}
+	if _, err := d.Collection("rows").Build(t.Context(), "tree", treesOf(budget.PT, tree)); err != nil {
 		t.Fatal(err)
 	}
 	held, err := d.Snapshot()

@@ -30,9 +30,9 @@ func TestMaintainTrees(t *testing.T) {
 		name string
 		o    IndexOptions
 	}{
-		{terms, "at", &AT{Grid: &budget.Grid{Budgets: []int{1, 3}, Folds: 2}}},
-		{terms, "pt", &PT{}},
-		{points, "sbt", &SBT{}},
+		{terms, "at", &Trees{Kind: "at", Grid: &budget.Grid{Budgets: []int{1, 3}, Folds: 2}}},
+		{terms, "pt", &Trees{Kind: "pt"}},
+		{points, "sbt", &Trees{Kind: "sbt"}},
 	} {
 		info, err := x.c.Build(ctx, x.name, x.o)
 		must(t, err)

@@ -13,11 +13,12 @@ import (
 	"github.com/anndb/anndb/trees/budget"
 )
 
-func smallTrees(kind budget.Kind) IndexOptions { return treesOf(kind, TreeOptions{Budget: 10}) }
+func smallTrees(kind budget.Kind) IndexOptions { return treesOf(kind, Trees{Budget: 10}) }
 
 // treesOf returns options of budgeted trees as those of a kind.
-func treesOf(kind budget.Kind, o TreeOptions) IndexOptions {
-	return map[budget.Kind]IndexOptions{budget.SBT: (*SBT)(&o), budget.PT: (*PT)(&o), budget.AT: (*AT)(&o)}[kind]
+func treesOf(kind budget.Kind, o Trees) IndexOptions {
+	o.Kind = string(kind)
+	return &o
 }
 
 // checkPath checks that a path's decisions are made of what it says.

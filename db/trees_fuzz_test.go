@@ -39,7 +39,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 			return nil
 		}))
 	must(tb, err)
-	o := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}
+	o := Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}
 	for coll, kinds := range map[string][]budget.Kind{"named": {budget.AT, budget.PT}, "classes": {budget.SBT}} {
 		for _, kind := range kinds {
 			if o.Weight = "tfidf"; kind == budget.SBT {

@@ -19,7 +19,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 	d, _, queries, truth := topicDB(t, true)
 	for _, kind := range []budget.Kind{budget.AT, budget.PT} {
 		for _, weight := range []string{"none", "tfidf"} {
-			o := treesOf(kind, TreeOptions{Budget: 10, Weight: weight})
+			o := treesOf(kind, Trees{Budget: 10, Weight: weight})
 			info, err := d.Collection("docs").Build(t.Context(), "tree", o)
 			must(t, err)
 			if info.Tree == nil || info.Tree.Nodes == 0 || info.Bytes["budget"] == 0 || info.TrainingPoints != 1400 {
@@ -93,7 +93,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 			return b.Collection("docs").Delete([]byte("none"))
 		})
 		must(t, err)
-		o := &SBT{Params: budget.Params{BAC: budget.BACParams{Budget: 2}}}
+		o := &Trees{Kind: "sbt", Params: budget.Params{BAC: budget.BACParams{Budget: 2}}}
 		if _, err := d.Collection("docs").Build(t.Context(), "tree", o); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 func TestBudgetedTreesMisuse(t *testing.T) {
 	d, rows, queries, _ := topicDB(t, false)
 	defer d.Close()
-	build := func(coll string, kind budget.Kind, o TreeOptions) error {
+	build := func(coll string, kind budget.Kind, o Trees) error {
 		_, err := d.Collection(coll).Build(t.Context(), "tree", treesOf(kind, o))
 		return err
 	}
@@ -154,7 +154,7 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-	few := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3}, MinPositive: 100}}
+	few := Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 3}, MinPositive: 100}}
 	must(t, build("docs", budget.AT, few))
 	predict := func(q Query, o *PredictOptions) error {
 		return d.View(func(s *Snapshot) error {
@@ -163,12 +163,12 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]struct{ err, want error }{
-		"negative budget":    {build("docs", budget.AT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}), fail.Option},
-		"weighting":          {build("docs", budget.PT, TreeOptions{Weight: "x"}), fail.Option},
-		"several labels":     {build("docs", budget.SBT, TreeOptions{}), fail.Option},
-		"one class":          {build("one", budget.SBT, TreeOptions{}), budget.ErrOneClass},
-		"one label set":      {build("one", budget.AT, TreeOptions{}), budget.ErrOneClass},
-		"no such collection": {build("x", budget.AT, TreeOptions{}), fail.NoCollection},
+		"negative budget":    {build("docs", budget.AT, Trees{Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}), fail.Option},
+		"weighting":          {build("docs", budget.PT, Trees{Weight: "x"}), fail.Option},
+		"several labels":     {build("docs", budget.SBT, Trees{}), fail.Option},
+		"one class":          {build("one", budget.SBT, Trees{}), budget.ErrOneClass},
+		"one label set":      {build("one", budget.AT, Trees{}), budget.ErrOneClass},
+		"no such collection": {build("x", budget.AT, Trees{}), fail.NoCollection},
 		"parameters":         {predict(queries[0], &PredictOptions{Params: &lcif.Params{K: 1}}), fail.Option},
 		"dense query":        {predict(Query{Vector: []float32{1}}, nil), fail.Kind},
 		"negative value":     {predict(Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil), fail.Features},
@@ -201,7 +201,7 @@ func TestTreesKeepTheBestLabel(t *testing.T) {
 	must(t, err)
 	params := budget.Params{BAC: budget.BACParams{Budget: 3, C: 1}, Threshold: 0.9}
 	for name, allow := range map[string]bool{"kept": false, "empty": true} {
-		o := &AT{Params: params, AllowEmpty: allow}
+		o := &Trees{Kind: "at", Params: params, AllowEmpty: allow}
 		if _, err := d.Collection("docs").Build(t.Context(), name, o); err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func TestTreesChooseParameters(t *testing.T) {
 		{"two classes", points[2], "points", budget.SBT, budget.Grid{Costs: []float64{0.1, 1}}, 2},
 		{"three classes", points[3], "points", budget.SBT, budget.Grid{Budgets: []int{1, 2}, Costs: []float64{1}, Folds: 3}, 2},
 	} {
-		o := treesOf(c.kind, TreeOptions{Grid: &c.grid, TuneRows: 300, Params: budget.Params{BAC: budget.BACParams{Rounds: 3}}})
+		o := treesOf(c.kind, Trees{Grid: &c.grid, TuneRows: 300, Params: budget.Params{BAC: budget.BACParams{Rounds: 3}}})
 		var stages []string
 		info, err := c.d.Collection(c.coll).Build(withProgress(t.Context(), func(p progress) {
 			if !slices.Contains(stages, p.Stage) {
@@ -121,31 +121,31 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 	fill("rare", 20, func(i int) Row { // the second class may be missing from a fold's training part
 		return Row{Sparse: x(i), Labels: []string{fmt.Sprint(i / 19)}}
 	})
-	grid := func(g budget.Grid) TreeOptions { return TreeOptions{Grid: &g} }
+	grid := func(g budget.Grid) Trees { return Trees{Grid: &g} }
 	inf, nan := math.Inf(1), math.NaN()
 	for _, c := range []struct {
 		coll  string
 		kind  budget.Kind
-		o     TreeOptions
+		o     Trees
 		want  error
 		names string
 	}{
-		{"single", budget.SBT, TreeOptions{}, budget.ErrOneClass, `all 20 rows have the label "only"`},
-		{"single", budget.AT, TreeOptions{}, budget.ErrOneClass, `over "single"`},
-		{"pair", budget.PT, TreeOptions{}, budget.ErrOneClass, `the labels "one", "two"`},
-		{"pair", budget.SBT, TreeOptions{}, fail.Option, `row "row-0" of "pair" has 2 labels`},
-		{"bare", budget.AT, TreeOptions{}, fail.Empty, `no row of "bare" has a label`},
-		{"bare", budget.SBT, TreeOptions{}, fail.Empty, `"bare"`},
-		{"void", budget.PT, TreeOptions{}, fail.Empty, `"void"`},
-		{"constant", budget.SBT, TreeOptions{}, budget.ErrConstant, `over "constant"`},
-		{"constant", budget.PT, TreeOptions{}, budget.ErrConstant, `over "constant"`},
-		{"everywhere", budget.SBT, TreeOptions{Weight: "tfidf"}, budget.ErrConstant, "after weighing by tfidf"},
-		{"gap", budget.SBT, TreeOptions{}, fail.Option, `row "row-13" of "gap" has 0 labels`},
-		{"docs", budget.AT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -3}}}, fail.Option, "budget of -3"},
-		{"docs", budget.AT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{C: inf}}}, fail.Option, "cost +Inf"},
-		{"docs", budget.AT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{C: nan}}}, fail.Option, "cost NaN"},
-		{"docs", budget.AT, TreeOptions{Params: budget.Params{Threshold: float32(nan)}}, fail.Option, "threshold NaN"},
-		{"single", budget.SBT, TreeOptions{Params: budget.Params{Folds: 99}}, fail.Option, "99 folds"},
+		{"single", budget.SBT, Trees{}, budget.ErrOneClass, `all 20 rows have the label "only"`},
+		{"single", budget.AT, Trees{}, budget.ErrOneClass, `over "single"`},
+		{"pair", budget.PT, Trees{}, budget.ErrOneClass, `the labels "one", "two"`},
+		{"pair", budget.SBT, Trees{}, fail.Option, `row "row-0" of "pair" has 2 labels`},
+		{"bare", budget.AT, Trees{}, fail.Empty, `no row of "bare" has a label`},
+		{"bare", budget.SBT, Trees{}, fail.Empty, `"bare"`},
+		{"void", budget.PT, Trees{}, fail.Empty, `"void"`},
+		{"constant", budget.SBT, Trees{}, budget.ErrConstant, `over "constant"`},
+		{"constant", budget.PT, Trees{}, budget.ErrConstant, `over "constant"`},
+		{"everywhere", budget.SBT, Trees{Weight: "tfidf"}, budget.ErrConstant, "after weighing by tfidf"},
+		{"gap", budget.SBT, Trees{}, fail.Option, `row "row-13" of "gap" has 0 labels`},
+		{"docs", budget.AT, Trees{Params: budget.Params{BAC: budget.BACParams{Budget: -3}}}, fail.Option, "budget of -3"},
+		{"docs", budget.AT, Trees{Params: budget.Params{BAC: budget.BACParams{C: inf}}}, fail.Option, "cost +Inf"},
+		{"docs", budget.AT, Trees{Params: budget.Params{BAC: budget.BACParams{C: nan}}}, fail.Option, "cost NaN"},
+		{"docs", budget.AT, Trees{Params: budget.Params{Threshold: float32(nan)}}, fail.Option, "threshold NaN"},
+		{"single", budget.SBT, Trees{Params: budget.Params{Folds: 99}}, fail.Option, "99 folds"},
 		{"docs", budget.AT, grid(budget.Grid{Budgets: []int{5, 0}}), fail.Option, "budget of 0"},
 		{"docs", budget.AT, grid(budget.Grid{Costs: []float64{1, 0}}), fail.Option, "cost of 0"},
 		{"docs", budget.AT, grid(budget.Grid{Costs: []float64{nan}}), fail.Option, "cost of NaN"},
@@ -154,7 +154,7 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 		{"docs", budget.PT, grid(budget.Grid{Positives: []int{2}}), fail.Option, "not pt"},
 		{"docs", budget.AT, grid(budget.Grid{Positives: []int{0}}), fail.Option, "0 positive rows"},
 		{"docs", budget.PT, grid(budget.Grid{Folds: 1}), fail.Option, "1 folds"},
-		{"docs", budget.PT, TreeOptions{TuneRows: -1}, fail.Option, "-1 rows"},
+		{"docs", budget.PT, Trees{TuneRows: -1}, fail.Option, "-1 rows"},
 		{"rare", budget.SBT, grid(budget.Grid{Budgets: []int{1, 2}}), budget.ErrOneClass, "cross-validation"},
 		{"rare", budget.SBT, grid(budget.Grid{Folds: 30}), budget.ErrInput, "30 folds of 20 rows"},
 	} {

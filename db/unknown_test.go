@@ -131,7 +131,7 @@ func TestUnknownFeaturesPredict(t *testing.T) {
 	builds := map[string]IndexOptions{
 		"plain":  &LCIF{Params: only},
 		"weighs": &LCIF{Params: only, Weight: "tfidf"},
-		"tree":   &AT{},
+		"tree":   &Trees{Kind: "at"},
 	}
 	for name, o := range builds {
 		for _, coll := range []string{"numbers", "names"} {

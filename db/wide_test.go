@@ -68,7 +68,7 @@ func TestWideFeatures(t *testing.T) {
 	used := peak(func() {
 		put(0, 20)
 		builds(t, d, "s", "p", &Postings{Partition: true, M: 2})
-		builds(t, d, "s", "t", &PT{})
+		builds(t, d, "s", "t", &Trees{Kind: "pt"})
 		answers()
 		put(20, 30)
 		if _, err := d.Maintain(ctx, 0); err != nil {
@@ -88,7 +88,7 @@ func TestWideFeatures(t *testing.T) {
 		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("label model: %v", err)
 		}
-		_, err = d.Collection("s").Build(ctx, "w", &PT{Weight: "tfidf"})
+		_, err = d.Collection("s").Build(ctx, "w", &Trees{Kind: "pt", Weight: "tfidf"})
 		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("weights: %v", err)
 		}
@@ -133,9 +133,9 @@ func TestMaintainSkipsWide(t *testing.T) {
 	weighted.Weight = "tfidf"
 	skipped := map[string]bool{"lcif": true, "weighted": true, "weights": true}
 	for name, o := range map[string]IndexOptions{
-		"postings": nil, "tree": &PT{},
+		"postings": nil, "tree": &Trees{Kind: "pt"},
 		"lcif": &lcif, "weighted": &weighted,
-		"weights": &PT{Weight: "tfidf"},
+		"weights": &Trees{Kind: "pt", Weight: "tfidf"},
 	} {
 		builds(t, d, "s", name, o)
 	}

@@ -224,7 +224,7 @@ func tale(rng *rand.Rand, coll string) db.Row {
 
 func (t telling) build(ctx context.Context, d *db.DB) error {
 	model := db.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
-	tree := db.TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}
+	tree := db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}
 	grown := func(learner string, plain bool) *db.Forest {
 		return &db.Forest{
 			Learner: learner, Trees: 3, Depth: 4, LeafNeighbors: 6, ListNeighbors: 5, Members: true, NoTune: true,
@@ -239,7 +239,7 @@ func (t telling) build(ctx context.Context, d *db.DB) error {
 		{"bytes", "kd", grown("kd", true)}, {"bytes", "rp", grown("rp", true)},
 		{"floats", "pca", grown("pca", false)}, {"floats", "rf", grown("rf", false)},
 		{"terms", "rows", &db.Postings{Partition: true, M: 2}},
-		{"terms", "at", (*db.AT)(&tree)},
+		{"terms", "at", &tree},
 		{"words", "rows", nil},
 		{"words", "labels", &model},
 	} {

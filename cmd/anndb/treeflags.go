@@ -45,16 +45,11 @@ const (
 func isTree(kind string) bool { return slices.Contains([]string{kindSBT, kindPT, kindAT}, kind) }
 
 // treeOptions returns the options of budgeted trees; ok is false for other options.
-func treeOptions(o db.IndexOptions) (_ db.TreeOptions, ok bool) {
-	switch o := o.(type) {
-	case *db.SBT:
-		return db.TreeOptions(*o), true
-	case *db.PT:
-		return db.TreeOptions(*o), true
-	case *db.AT:
-		return db.TreeOptions(*o), true
+func treeOptions(o db.IndexOptions) (_ db.Trees, ok bool) {
+	if o, ok := o.(*db.Trees); ok {
+		return *o, true
 	}
-	return db.TreeOptions{}, false
+	return db.Trees{}, false
 }
 
 // treeBuild is what the flags say of a tree to build.
@@ -69,10 +64,10 @@ type treeBuild struct {
 	features int
 }
 
-// options are the flags as package db takes them.
-func (b treeBuild) options() (db.TreeOptions, error) {
+// index are the flags as package db takes them.
+func (b treeBuild) index(seed uint64) (*db.Trees, error) {
 	f, t := b.tree, b.tune
-	o := db.TreeOptions{AllowEmpty: t.AllowEmpty, Raw: f.Raw, TuneRows: t.TuneRows}
+	o := &db.Trees{Kind: b.kind, Seed: seed, AllowEmpty: t.AllowEmpty, Raw: f.Raw, TuneRows: t.TuneRows}
 	if err := b.check(); err != nil {
 		return o, err
 	}
@@ -92,19 +87,6 @@ func (b treeBuild) options() (db.TreeOptions, error) {
 	}
 	o.Grid = b.searched()
 	return o, nil
-}
-
-// index are the options as those of the kind of tree.
-func (b treeBuild) index(seed uint64) (db.IndexOptions, error) {
-	o, err := b.options()
-	o.Seed = seed
-	switch b.kind {
-	case kindSBT:
-		return (*db.SBT)(&o), err
-	case kindPT:
-		return (*db.PT)(&o), err
-	}
-	return (*db.AT)(&o), err
 }
 
 // check refuses flags that make no sense.

@@ -42,7 +42,7 @@ func (c *tuneCmd) Run(a *app) error {
 	var err error
 	if isTree(c.Kind) {
 		// Wrong flags are found before the file is opened.
-		_, err = c.tree(1).options()
+		_, err = c.tree(1).index(c.Seed)
 	} else {
 		var model db.LCIF
 		model, err = modelFlags{}.lcif(c.tuneFlags)

@@ -47,7 +47,9 @@ func (b *builder) build() error {
 	model := db.LCIF{Params: &lcif.Params{K: 8, Lambda: 0.6, Beta: 1.5, Thresholds: thresholds}}
 	weighed := model
 	weighed.Weight = "tfidf"
-	trees := db.TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 6, Rounds: 3, Iterations: 100}}}
+	trees := func(kind string) *db.Trees {
+		return &db.Trees{Kind: kind, Params: budget.Params{BAC: budget.BACParams{Budget: 6, Rounds: 3, Iterations: 100}}}
+	}
 	var err error
 	do := func(step error) { err = errors.Join(err, step) }
 	create := func(name string, s db.Schema) {
@@ -78,13 +80,13 @@ func (b *builder) build() error {
 	index("vectors", "gone", forests(&db.Forest{Learner: "rp", Members: true}))
 	index("points", "rf", forests(&db.Forest{Learner: "rf", Members: true}))
 	index("points", "labels", &model)
-	index("points", "pt", (*db.PT)(&trees))
+	index("points", "pt", trees("pt"))
 	index("terms", "rows", &db.Postings{Partition: true, M: 3})
 	index("terms", "labels", &weighed)
-	index("terms", "at", (*db.AT)(&trees))
+	index("terms", "at", trees("at"))
 	index("words", "rows", &db.Postings{})
 	index("words", "labels", &model)
-	index("words", "sbt", (*db.SBT)(&trees))
+	index("words", "sbt", trees("sbt"))
 	// Rows that came after the indexes, and deleted ones: covered where
 	// maintenance follows, fresh where it does not.
 	for _, coll := range []string{"images", "terms"} {

@@ -205,7 +205,7 @@ func (c *caller) write(d *db.DB) {
 		_ = c.call("build", func() error {
 			var o db.IndexOptions = &db.Forest{NoTune: true}
 			if x.dim == 0 {
-				o = []db.IndexOptions{nil, (*db.PT)(&small)}[c.rng.IntN(2)]
+				o = []db.IndexOptions{nil, small("pt")}[c.rng.IntN(2)]
 			}
 			_, err := d.Collection(x.name).Build(c.ctx, "new", o)
 			return err

@@ -107,15 +107,15 @@ var collections = map[string][]collection{
 	"labels": {
 		{"counts", 0, 0, false, 1, map[string]db.IndexOptions{
 			"lcif": &db.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 5, Lambda: 0.5}},
-			"at":   (*db.AT)(&small),
-			"pt":   (*db.PT)(&small),
+			"at":   small("at"),
+			"pt":   small("pt"),
 			"2nd":  &db.LCIF{Weight: "none", Params: &lcif.Params{K: 5, Lambda: 0.5, SecondOrder: 0.5}},
 			"cv":   &db.LCIF{Folds: 2},
 		}},
 		{"dense", 6, vector.Cosine, false, 1, map[string]db.IndexOptions{
 			"kd":   &db.Forest{NoTune: true, Seed: 1},
 			"lcif": &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 5, Lambda: 0.5}},
-			"sbt":  (*db.SBT)(&small),
+			"sbt":  small("sbt"),
 		}},
 	},
 	"tuned": {
@@ -135,7 +135,12 @@ var collections = map[string][]collection{
 	},
 }
 
-var small = db.TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2, Iterations: 20}}, Seed: 1}
+// small are the options of small trees.
+func small(kind string) *db.Trees {
+	return &db.Trees{
+		Kind: kind, Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2, Iterations: 20}}, Seed: 1,
+	}
+}
 
 // put writes rows of all collections and deletes some of the others.
 func put(ctx context.Context, d *db.DB, name string, from, to int) error {

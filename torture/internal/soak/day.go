@@ -139,7 +139,7 @@ func (y *Day) begin(ctx context.Context) error {
 		{"dense", "forest", &db.Forest{Trees: 6, LeafNeighbors: 20, ListNeighbors: 16, Coordinates: 16, NoTune: true}},
 		{"terms", "rows", &db.Postings{Partition: true, M: 3}},
 		{"terms", "labels", &db.LCIF{Params: &lcif.Params{K: 10, Lambda: 0.7}}},
-		{"terms", "tree", &db.AT{Params: budget.Params{BAC: budget.BACParams{Budget: 5, Rounds: 3, Iterations: 100}}}},
+		{"terms", "tree", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 5, Rounds: 3, Iterations: 100}}}},
 	} {
 		if _, err := y.d.Collection(x.coll).Build(db.WithWorkers(ctx, 1), x.name, x.o); err != nil {
 			return err

@@ -110,7 +110,7 @@ func (s Script) Indexes() []Index {
 		}},
 		{Sparse, "postings", &db.Postings{Partition: true, M: 2}},
 		{Sparse, "lcif", &db.LCIF{Params: &lcif.Params{K: 5, Lambda: 1}}},
-		{Sparse, "tree", &db.AT{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: s.Seed}},
+		{Sparse, "tree", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: s.Seed}},
 	}
 }
 
