@@ -59,7 +59,7 @@ type Forest struct {
 	// of the rows, searches are exact scans.
 	TuneK int
 	// Holdout is the number of rows that the tuner holds out as queries, 1000 when zero, at most
-	// 100,000 and a tenth of the rows. Equal rows are held out together and queried once.
+	// 100,000 and a tenth of the distinct rows. Equal rows are held out together and queried once.
 	Holdout int
 	// TrainingQueries, at least 10, are the training points instead of the rows (the paper's separate
 	// training query set, section 3); a part of them is held out for the tuner. They are not stored.

@@ -97,13 +97,18 @@ func hashVector(x []float32) uint64 {
 	return h ^ h>>32
 }
 
-// split holds out groups of equal points by seed, at most count points, with one query per
-// group. If the groups are so large that this yields few queries, it holds out up to half of
+// tenth is the share of the distinct points held out at most, as a divisor.
+const tenth = 10
+
+// split holds out groups of equal points by seed, at most count points and a tenth of the groups, with one
+// query per group. If the groups are so large that this yields few queries, it holds out up to half of
 // the points; if even half contains no complete group, it holds out single points.
 func (g *pointGroups) split(count int, seed uint64) *split {
 	n := len(g.of)
+	// With more, few or no distinct points are left to search.
+	queries := min(count, max(fewQueries, (len(g.first)-1)/tenth))
 	perm := rand.New(rand.NewPCG(seed, 0x686f6c646f7574)).Perm(n)
-	s := g.draw(perm, count, count, max(1, count/largeGroup))
+	s := g.draw(perm, count, queries, max(1, count/largeGroup))
 	if few := min(count, fewQueries); len(s.hold) < few {
 		s = g.draw(perm, max(count, n/2), few, n)
 	}

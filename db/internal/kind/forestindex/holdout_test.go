@@ -45,7 +45,7 @@ func TestSplitKeepsTwinsTogether(t *testing.T) {
 		"pairs":           {500, func(int) int { return 2 }, 100, 50, 100},
 		"some pairs":      {600, func(i int) int { return 1 + i%2 }, 90, 50, 90},
 		"20 times 100":    {20, func(int) int { return 100 }, 200, 10, 1000},
-		"one large group": {200, func(i int) int { return 1 + 800*(1-min(i, 1)) }, 100, 100, 100},
+		"one large group": {200, func(i int) int { return 1 + 800*(1-min(i, 1)) }, 100, 20, 20},
 		"all equal":       {1, func(int) int { return 300 }, 30, 30, 30},
 	} {
 		tr, o := repeated(c.n, 5, c.times), Options{Holdout: c.count, Seed: 7}
@@ -137,5 +137,23 @@ func TestTrialHidesTwins(t *testing.T) {
 				t.Fatalf("query %d: answer %d is hidden", i, row)
 			}
 		}
+	}
+}
+
+// Where most points are equal, most of the distinct points remain to be searched.
+func TestHoldoutOfDistinct(t *testing.T) {
+	const n, distinct = 8000, 800
+	g := &pointGroups{of: make([]uint32, n), first: []int{0}}
+	for i := range n {
+		g.members = append(g.members, i)
+		g.of[i] = uint32(min(i, distinct))
+		if i > 0 && i <= distinct {
+			g.first = append(g.first, i)
+		}
+	}
+	g.first = append(g.first, n)
+	s := g.split(800, 1)
+	if len(s.hold) < 40 || len(s.hold) > distinct/10 || len(s.hidden) > distinct/10 {
+		t.Errorf("%d queries and %d hidden points of %d distinct ones", len(s.hold), len(s.hidden), distinct)
 	}
 }
