@@ -49,41 +49,37 @@ type Kind uint16
 
 // The kinds of blocks, with the element type and shape of their payload.
 const (
-	KindGeneric        Kind = iota // any bytes
-	KindRows                       // vectors of a chunk of rows, F32 or U8, rows × dim
-	KindKeys                       // string table of the chunk's user keys
-	KindCold                       // labels, attributes and payloads of the chunk's rows, compressed
-	KindNorms                      // inverse norms of the chunk's rows, F32
-	KindTail                       // one row not yet sealed into a chunk
-	KindTombstones                 // roaring bitmap of deleted rows in a block of 65,536
-	KindLabelRows                  // roaring bitmap of the rows that carry a label
-	KindManifest                   // description of an index, JSON
-	KindRotation                   // mean, bias and matrix of a PCA rotation, F32
-	KindSketch                     // int8 coordinates and squared norm of each row
-	KindNeighbors                  // neighbor lists of rows
-	KindNodes                      // tree nodes, threshold F32 and dimension U32
-	KindDirections                 // sparse split directions
-	KindLeafDir                    // position of every leaf's block, U32
-	KindLeaves                     // leaf label-proportion tables
-	KindMembers                    // rows of every leaf
-	KindQuantized                  // 8-bit copy of the rows
-	KindCatalog                    // collections and counters
-	KindSparse                     // sparse vectors of a chunk of rows
-	KindPostings                   // arrays of an inverted index
-	KindLabelMatrix                // labels of the training rows, and their names
-	KindSimilarity                 // feature–label similarities
-	KindBudget                     // arrays of budgeted trees
-	KindLists                      // distance of the farthest neighbor of each training row of a forest
-	KindOverlayDir                 // positions of the blocks that maintenance added to leaves
-	KindOverlay                    // label tables that maintenance added to leaves
-	KindOverlayMembers             // members that maintenance added to leaves
-	KindChange                     // labels, attributes and payload of a row that changed after it was written
-	KindChanged                    // roaring bitmap of the rows with a block of KindChange
-	KindRelabelled                 // roaring bitmap of the rows whose labels changed since an index was made
-	KindAttribute                  // rows of a range by the value of an attribute, U32
-	KindStale                      // roaring bitmap of the rows whose attributes the tables have not
-	KindProbes                     // queries with exact answers that measure the recall of an index
-	KindCenters                    // points near groups of rows, from which their sketches differ
+	KindGeneric     Kind = iota // any bytes
+	KindRows                    // vectors of a chunk of rows, F32 or U8, rows × dim
+	KindKeys                    // string table of the chunk's user keys
+	KindCold                    // labels, attributes and payloads of the chunk's rows, compressed
+	KindNorms                   // inverse norms of the chunk's rows, F32
+	KindTail                    // one row not yet sealed into a chunk
+	KindTombstones              // roaring bitmap of deleted rows in a block of 65,536
+	KindLabelRows               // roaring bitmap of the rows that carry a label
+	KindManifest                // description of an index, JSON
+	KindRotation                // mean, bias and matrix of a PCA rotation, F32
+	KindSketch                  // int8 coordinates and squared norm of each row
+	KindNeighbors               // neighbor lists of rows
+	KindNodes                   // tree nodes, threshold F32 and dimension U32
+	KindDirections              // sparse split directions
+	KindLeafDir                 // position of every leaf's block, U32
+	KindLeaves                  // leaf label-proportion tables
+	KindMembers                 // rows of every leaf
+	KindQuantized               // 8-bit copy of the rows
+	KindCatalog                 // collections and counters
+	KindSparse                  // sparse vectors of a chunk of rows
+	KindPostings                // arrays of an inverted index
+	KindLabelMatrix             // labels of the training rows, and their names
+	KindSimilarity              // feature–label similarities
+	KindBudget                  // arrays of budgeted trees
+	KindChange                  // labels, attributes and payload of a row that changed after it was written
+	KindChanged                 // roaring bitmap of the rows with a block of KindChange
+	KindRelabelled              // roaring bitmap of the rows whose labels changed since an index was made
+	KindAttribute               // rows of a range by the value of an attribute, U32
+	KindStale                   // roaring bitmap of the rows whose attributes the tables have not
+	KindProbes                  // queries with exact answers that measure the recall of an index
+	KindCenters                 // points near groups of rows, from which their sketches differ
 	kindEnd
 )
 
@@ -92,7 +88,6 @@ var kindNames = [...]string{
 	"label-rows", "manifest", "rotation", "sketch", "neighbors", "nodes",
 	"directions", "leaf-directory", "leaves", "members", "quantized", "catalog",
 	"sparse-rows", "postings", "label-matrix", "feature-labels", "budget",
-	"label-lists", "overlay-directory", "overlay", "overlay-members",
 	"change", "changed-rows", "relabelled-rows", "attribute-table", "stale-attributes", "probes",
 	"centers",
 }

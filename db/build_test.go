@@ -165,7 +165,7 @@ func (b *bed) checkInfo(info db.IndexInfo, o *db.Forest, covered int) {
 	}
 	var want []string
 	for kind, there := range map[codec.Kind]bool{
-		codec.KindNodes: true, codec.KindLeafDir: true, codec.KindLists: len(o.TrainingQueries) == 0,
+		codec.KindNodes: true, codec.KindLeafDir: true,
 		codec.KindLeaves: tables, codec.KindMembers: o.Members,
 		codec.KindDirections: o.Learner == "rp" || o.Learner == "pca",
 		codec.KindRotation:   sketched || got.Coordinates > 0,

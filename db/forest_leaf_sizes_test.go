@@ -47,10 +47,9 @@ func putTied(t *testing.T, d *DB, from, to int) {
 	must(t, err)
 }
 
-// checkLeafSizes compares the size of every leaf, what it has gained included,
-// with the number of given rows that are routed to it. It returns how many sizes
-// there are, and the points that leaves have gained.
-func checkLeafSizes(t *testing.T, s *Snapshot, rows []int) (sizes, gained int) {
+// checkLeafSizes compares the size of every leaf with the number of given rows that are routed to it. It
+// returns how many sizes there are.
+func checkLeafSizes(t *testing.T, s *Snapshot, rows []int) (sizes int) {
 	t.Helper()
 	st := s.gen.Collections["d"]
 	x, err := st.OpenIndex(t.Context(), st.Entry.Index("x"))
@@ -78,15 +77,11 @@ func checkLeafSizes(t *testing.T, s *Snapshot, rows []int) (sizes, gained int) {
 	for slot, n := range want {
 		b := f.Leaf(slot>>f.Depth, slot&(1<<f.Depth-1))
 		got := b.Points()
-		if b, ok := f.OverlayLeaf(true, slot>>f.Depth, slot&(1<<f.Depth-1)); ok {
-			got += b.Points()
-			gained += int(b.Points())
-		}
 		if different[n] = true; got != n {
 			t.Errorf("leaf %d of tree %d has the size %d, %d rows are routed to it", slot&(1<<f.Depth-1), slot>>f.Depth, got, n)
 		}
 	}
-	return len(different), gained / f.Trees
+	return len(different)
 }
 
 // partitioned returns a row in the space that the forest of a view partitions: scaled to unit length
@@ -107,7 +102,7 @@ func partitioned(v *query.View, row int) []float32 {
 }
 
 // The sizes of leaves are the numbers of training points in them: where values
-// tie, with rows deleted before the build, and after maintenance.
+// tie, with rows deleted before the build. Maintenance does not change them.
 func TestLeafSizes(t *testing.T) {
 	for _, kind := range []forest.Kind{forest.KD, forest.KDChrono, forest.RP, forest.PCATree, forest.RF} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -119,39 +114,32 @@ func TestLeafSizes(t *testing.T) {
 					trained = append(trained, i)
 				}
 			}
-			look := func(want int) {
+			look := func() {
 				t.Helper()
 				must(t, d.View(func(s *Snapshot) error {
-					sizes, gained := checkLeafSizes(t, s, trained)
-					if sizes < 4 || gained != want {
-						t.Errorf("%d different sizes, %d points gained, want 4 or more and %d", sizes, gained, want)
+					if sizes := checkLeafSizes(t, s, trained); sizes < 4 {
+						t.Errorf("%d different sizes, want 4 or more", sizes)
 					}
 					return nil
 				}))
 			}
-			look(0)
-			for _, more := range []int{60, 30} { // the second step adds to an overlay
-				putTied(t, d, tiedRows, tiedRows+more)
-				steps, err := d.Maintain(t.Context(), 0)
-				if err != nil || len(steps) != 1 || steps[0].Action != "insert" {
-					t.Fatalf("steps %+v, error %v, want one that inserts rows", steps, err)
-				}
-				// Keys put a second time are new rows.
-				for range more {
-					trained = append(trained, len(trained)+tiedRows/10)
-				}
-				look(len(trained) - tiedRows*9/10)
+			look()
+			putTied(t, d, tiedRows, tiedRows+60)
+			steps, err := d.Maintain(t.Context(), 0)
+			if err != nil || len(steps) != 1 || steps[0].Action != "insert" {
+				t.Fatalf("steps %+v, error %v, want one that inserts rows", steps, err)
 			}
+			look()
 		})
 	}
 }
 
 // Rows that an index covers are routed to the leaves that counted them when it was
 // built, for all metrics: thresholds are values of rows, so one bit of difference
-// between the coordinates of builds and those of maintenance would move rows.
+// between the coordinates of builds and those of searches would move rows.
 func TestLeafSizesByMetric(t *testing.T) {
 	t.Parallel()
-	const n, more, dim = 1000, 50, 12
+	const n, dim = 1000, 12
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
 		for _, kind := range []forest.Kind{forest.KD, forest.RP, forest.PCATree, forest.RF} {
 			t.Run(fmt.Sprint(metric, " ", kind), func(t *testing.T) {
@@ -163,35 +151,24 @@ func TestLeafSizesByMetric(t *testing.T) {
 				}
 				rng := rand.New(rand.NewPCG(4, uint64(metric)))
 				var rows []int
-				look := func(add, want int) {
-					t.Helper()
-					must(t, d.Update(t.Context(), func(b *Tx) error {
-						for range add {
-							x := make([]float32, dim)
-							for i := range x {
-								x[i] = float32(rng.NormFloat64())
-							}
-							if err := b.Collection("d").Put(Row{Key: fmt.Append(nil, len(rows)), Vector: x}); err != nil {
-								return err
-							}
-							rows = append(rows, len(rows))
+				must(t, d.Update(t.Context(), func(b *Tx) error {
+					for i := range n {
+						x := make([]float32, dim)
+						for i := range x {
+							x[i] = float32(rng.NormFloat64())
 						}
-						return nil
-					}))
-					if want == 0 {
-						builds(t, d, "d", "x", &Forest{Learner: string(kind), Trees: 4, Depth: 7, LeafNeighbors: 10, NoTune: true})
-					} else if _, err := d.Maintain(t.Context(), 0); err != nil {
-						t.Fatal(err)
+						if err := b.Collection("d").Put(Row{Key: fmt.Append(nil, i), Vector: x}); err != nil {
+							return err
+						}
+						rows = append(rows, i)
 					}
-					must(t, d.View(func(s *Snapshot) error {
-						if _, gained := checkLeafSizes(t, s, rows); gained != want {
-							t.Errorf("%d points gained, want %d", gained, want)
-						}
-						return nil
-					}))
-				}
-				look(n, 0)
-				look(more, more)
+					return nil
+				}))
+				builds(t, d, "d", "x", &Forest{Learner: string(kind), Trees: 4, Depth: 7, LeafNeighbors: 10, NoTune: true})
+				must(t, d.View(func(s *Snapshot) error {
+					checkLeafSizes(t, s, rows)
+					return nil
+				}))
 			})
 		}
 	}
@@ -226,13 +203,10 @@ func TestHostileLeafSize(t *testing.T) {
 		add  int64
 		want string
 	}{
-		"higher":           {codec.KindLeaves, 1, "training points in the leaves"},
-		"lower":            {codec.KindLeaves, -1, ""},
-		"enormous":         {codec.KindLeaves, 1 << 31, "training points in the leaves"},
-		"none":             {codec.KindLeaves, -1 << 32, "votes"},
-		"gained, higher":   {codec.KindOverlay, 1, "overlay"},
-		"gained, enormous": {codec.KindOverlay, 1 << 31, "overlay"},
-		"gained, none":     {codec.KindOverlay, -1 << 32, "overlay"},
+		"higher":   {codec.KindLeaves, 1, "training points in the leaves"},
+		"lower":    {codec.KindLeaves, -1, ""},
+		"enormous": {codec.KindLeaves, 1 << 31, "training points in the leaves"},
+		"none":     {codec.KindLeaves, -1 << 32, "votes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "db")

@@ -21,7 +21,6 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
-	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
@@ -155,38 +154,6 @@ func mustBeCorrupt(t *testing.T, what string, err error) {
 	if !errors.Is(err, ErrCorrupt) || errors.As(err, &crash) {
 		t.Errorf("%s: error %v", what, err)
 	}
-}
-
-// An overlay in the object that has the trees is checked like any other: its
-// labels are row numbers that kernels index sketches with.
-func TestHostileOverlay(t *testing.T) {
-	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{NoTune: true}) })
-	object := objectIn(t, path, "d", "kd")
-	var slots int
-	withFile(t, path, func(_ *DB, s *Snapshot) {
-		x, err := s.gen.Collections["d"].OpenIndex(t.Context(), s.gen.Collections["d"].Entry.Index("kd"))
-		must(t, err)
-		slots = len(x.Opened.(kind.RowFinder).RowView().Forest.Nodes)
-	})
-	// One segment with votes, no points, labels from 0<<16 on, 60 of them.
-	block := []byte{1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 60, 0}
-	for i := range 60 {
-		block = binary.LittleEndian.AppendUint16(block, uint16(40000+i))
-	}
-	block = append(block, bytes.Repeat([]byte{1}, 60)...)
-	dir := bytes.Repeat([]byte{255}, 4*slots)
-	copy(dir, make([]byte, 4))
-	putBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindOverlayDir, 0), dir)
-	putBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindOverlay, 0), append(block, make([]byte, 64)...))
-	withFile(t, path, func(_ *DB, s *Snapshot) {
-		_, _, err := nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, 4)}, 3, &SearchOptions{
-			Index: "kd", Params: &query.Params{Sketch: true, R: 5, NoWiden: true},
-		})
-		mustBeCorrupt(t, "search", err)
-		if !strings.Contains(fmt.Sprint(err), "label 40059 in a corpus of 60") {
-			t.Errorf("search: error %v", err)
-		}
-	})
 }
 
 // Two segments of one object, and segments that are none, are no index.

@@ -143,8 +143,7 @@ func TestRepair(t *testing.T) {
 		lost        bool
 	}{
 		{"dense", "trees", layout.BucketBlocks, codec.KindLeaves, 0, false},
-		{"dense", "trees", layout.BucketBlocks, codec.KindOverlay, 0, false},
-		{"dense", "trees", layout.BucketBlocks, codec.KindLists, 0, false},
+		{"dense", "trees", layout.BucketBlocks, codec.KindNeighbors, 0, false},
 		{"words", "lists", layout.BucketBlocks, codec.KindPostings, arrayRowLength, false},
 		{"words", "labels", layout.BucketBlocks, codec.KindSimilarity, arraySum, false},
 		{"words", "labels", layout.BucketBlocks, codec.KindLabelMatrix, arrayLabelNames, false},

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"math"
 	"unsafe"
 
 	"github.com/anndb/anndb/trees/forest"
@@ -36,18 +35,11 @@ func (s *Searcher) gather(widened int) []uint32 {
 	for _, l := range s.route {
 		s.e.add(l.Tree, leafOf(f, natural, l))
 	}
-	if f.Overlay != nil {
-		for _, l := range s.route {
-			if b, ok := f.OverlayLeaf(natural, int(l.Tree), int(l.Leaf)); ok {
-				s.e.add(l.Tree, b)
-			}
-		}
-	}
 	s.e.ballot = ballot{how: byUnion, threshold: 1}
 	switch {
 	case widened > 0:
 	case p.Method == Natural && p.Tau > 0:
-		s.e.weigh(trees, p.Tau, mostVotes(f))
+		s.e.weigh(trees, p.Tau)
 	case p.Method == Voting:
 		s.e.ballot = ballot{how: byVotes, threshold: uint32(min(max(1, p.Votes), 1<<17))}
 	}
@@ -65,15 +57,6 @@ const (
 	// leaves.
 	leafAhead = 512
 )
-
-// mostVotes returns the maximum of 16-bit counters. In a forged file a label may have the votes
-// of all points in a leaf, and again those of the leaf's additions.
-func mostVotes(f *forest.Forest) uint64 {
-	if f.Overlay != nil {
-		return math.MaxUint16 / 2
-	}
-	return math.MaxUint16
-}
 
 // find sets route to the query's leaves: one per tree, then extra more.
 func (s *Searcher) find(trees, extra int) {

@@ -44,8 +44,7 @@ const (
 
 const (
 	scaleShift = 16
-	// wideUnit is the sum in byWide if all proportions are 1. A label in a leaf and its
-	// additions cannot reach 1<<31, even in a forged file.
+	// wideUnit is the sum in byWide if all proportions are 1.
 	wideUnit = 1 << 30
 	// tauSlack is the amount by which an estimate must exceed τ. Estimates that differ from τ
 	// only by the rounding of τ, or of the sum, are not elected.
@@ -64,25 +63,25 @@ func (e *electorate) reset(n int) {
 // is one slice.
 func windows(n int) int { return (n + 1<<16 - 1) &^ (1<<16 - 1) }
 
-// add adds a leaf of a tree, or the leaf's additions.
+// add adds a leaf of a tree.
 func (e *electorate) add(tree uint32, b forest.LeafBlock) {
 	e.blocks, e.tree = append(e.blocks, b), append(e.tree, tree)
 }
 
 // weigh prepares the ballot of equation 8 over the added leaves, for the first trees of a
 // forest: it elects labels whose mean proportion exceeds tau. The leaves of a tree count as one
-// element of its partition (footnote 3). most is the maximum of a 16-bit counter.
+// element of its partition (footnote 3).
 //
 // Sums are exact where the leaf sizes have a common multiple that fits into 16 bits, as equal
 // and nearly equal sizes do. Otherwise an estimate is too small by less than 2⁻²⁹ for each
 // entry that the label has in the leaves.
-func (e *electorate) weigh(trees int, tau float64, most uint64) {
+func (e *electorate) weigh(trees int, tau float64) {
 	e.points, e.scale = grow(e.points, trees), grow(e.scale, trees)
 	clear(e.points)
 	for i, t := range e.tree {
 		e.points[t] += uint64(e.blocks[i].Points())
 	}
-	unit, how := commonMultiple(e.points, most/uint64(trees)), byVotes
+	unit, how := commonMultiple(e.points, math.MaxUint16/uint64(trees)), byVotes
 	if unit == 0 {
 		unit, how = wideUnit/uint64(trees), byWide
 	}

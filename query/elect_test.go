@@ -102,8 +102,7 @@ func skewed(n, d, levels int, seed uint64) *matrix {
 	return m
 }
 
-// tied is a view of a forest over rows with many ties, the last of which the
-// forest may have gained, and which are its training points.
+// tied is a view of a forest over rows with many ties, which are its training points.
 type tied struct {
 	v        *View
 	rows     *matrix
@@ -114,92 +113,50 @@ type tied struct {
 
 const tiedLabels = 7
 
-// newTied learns a forest from rows and lets its leaves gain the others in steps.
-func newTied(t *testing.T, kind forest.Kind, levels int, steps ...int) tied {
+func newTied(t *testing.T, kind forest.Kind, levels int) tied {
 	t.Helper()
 	const n, d = 1400, 6
 	rows := skewed(n, d, levels, uint64(levels))
 	lab, err := labels.ExactNeighbors(context.Background(), rows, nil, tiedLabels, 2, nil)
 	must(t, err)
-	v := build(t, rows, spec{metric: vector.L2})
-	v.RawForest = true
-	learned := n
-	for _, more := range steps {
-		learned -= more
-	}
-	first := &matrix{rows.data[:learned*d], learned, d}
-	own := &labels.Neighbors{N: learned, K: tiedLabels, IDs: lab.IDs[:learned*tiedLabels]}
-	p := forest.Params{Kind: kind, Trees: 8, Depth: 6, Natural: true, Members: true, Seed: 4}
 	// A small leaf of rf is rarer than one of a median split.
-	if v.Forest, err = forest.Learn(context.Background(), first, n, own, p, 2, nil); err != nil {
-		t.Fatal(err)
-	}
-	for _, more := range steps {
-		gains := gainsOf(v.Forest, rows, lab, learned, learned+more)
-		if v.Forest.Overlay, err = v.Forest.AddGains(gains); err != nil {
-			t.Fatal(err)
-		}
-		learned += more
-	}
-	for _, err := range []error{v.Forest.Validate(), v.Forest.ValidateOverlay(), v.Validate()} {
-		must(t, err)
-	}
+	v := build(t, rows, spec{
+		metric: vector.L2, labelsK: tiedLabels, lists: lab,
+		forest: forest.Params{Kind: kind, Trees: 8, Depth: 6, Natural: true, Members: true, Seed: 4},
+	})
 	c := tied{v: v, rows: rows, lab: lab, smallest: n}
-	for leaf := range 1 << p.Depth {
+	for leaf := range 1 << v.Forest.Depth {
 		b := v.Forest.Leaf(0, leaf)
-		size := int(b.Points())
-		if b, ok := v.Forest.OverlayLeaf(true, 0, leaf); ok {
-			size += int(b.Points())
-		}
-		c.smallest, c.largest = min(c.smallest, size), max(c.largest, size)
+		c.smallest, c.largest = min(c.smallest, int(b.Points())), max(c.largest, int(b.Points()))
 	}
 	return c
 }
 
-// gainsOf is what leaves gain by rows [from, to) as training points.
-func gainsOf(f *forest.Forest, rows *matrix, lab *labels.Neighbors, from, to int) (g forest.Gains) {
-	leaves := make([]uint32, f.Trees)
-	for i := from; i < to; i++ {
-		f.Route(f.Coordinates(rows.row(i), nil), leaves)
-		for t, leaf := range leaves {
-			slot := uint32(t)<<f.Depth + leaf
-			g.Points = append(g.Points, slot)
-			g.Members = append(g.Members, forest.Gain{Slot: slot, Label: uint32(i)})
-			for _, l := range lab.Row(i) {
-				g.Labels = append(g.Labels, forest.Gain{Slot: slot, Label: l})
-			}
-		}
-	}
-	return g
-}
-
 var tiedKinds = []forest.Kind{forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF}
 
-// Where values tie, and after rows were inserted, leaves differ in size.
+// Where values tie, leaves differ in size.
 // Proportions are over the points of each, and every estimate is a probability.
 func TestCandidateSetsOfTiedRows(t *testing.T) {
 	taus := []float64{0.01, 0.02, 0.05, 1.0 / 16, 0.1, 0.125, 0.2, 0.3, 0.5, 1}
 	hows := map[counting]int{}
 	for _, levels := range []int{3, 6} {
 		for _, kind := range tiedKinds {
-			for _, steps := range [][]int{nil, {150}, {150, 90}} {
-				c := newTied(t, kind, levels, steps...)
-				what := fmt.Sprintf("%s, %d levels, steps %v", kind, levels, steps)
-				if c.largest < 2*c.smallest {
-					t.Errorf("%s: leaves of %d to %d points show nothing", what, c.smallest, c.largest)
-				}
-				queries := skewed(6, c.rows.d, levels, 77)
-				for qi := range queries.n {
-					q := queries.row(qi)
-					s := structureOf(c.v.Forest, c.rows, q)
-					for _, use := range []int{8, 3, 1} {
-						for _, tau := range taus {
-							p := Params{Trees: use, Tau: tau}
-							sameSet(t, what, elected(t, c.v, q, p), s.natural(c.lab, tiedLabels, use, tau))
-						}
+			c := newTied(t, kind, levels)
+			what := fmt.Sprintf("%s, %d levels", kind, levels)
+			if c.largest < 2*c.smallest {
+				t.Errorf("%s: leaves of %d to %d points show nothing", what, c.smallest, c.largest)
+			}
+			queries := skewed(6, c.rows.d, levels, 77)
+			for qi := range queries.n {
+				q := queries.row(qi)
+				s := structureOf(c.v.Forest, c.rows, q)
+				for _, use := range []int{8, 3, 1} {
+					for _, tau := range taus {
+						p := Params{Trees: use, Tau: tau}
+						sameSet(t, what, elected(t, c.v, q, p), s.natural(c.lab, tiedLabels, use, tau))
 					}
-					hows[checkEstimates(t, c.v, q, s.natural(c.lab, tiedLabels, 8, 0))]++
 				}
+				hows[checkEstimates(t, c.v, q, s.natural(c.lab, tiedLabels, 8, 0))]++
 			}
 		}
 	}
@@ -238,28 +195,27 @@ func checkEstimates(t *testing.T, v *View, q []float32, eta map[uint32]float64) 
 // partition (footnote 3).
 func TestExtraLeavesArePooled(t *testing.T) {
 	for _, kind := range tiedKinds {
-		for _, c := range []tied{newTied(t, kind, 6), newTied(t, kind, 6, 150)} {
-			f := c.v.Forest
-			queries := skewed(5, c.rows.d, 6, 78)
-			for qi := range queries.n {
-				q := queries.row(qi)
-				for _, extra := range []int{1, 5, 40} {
-					s := structureOf(f, c.rows, q)
-					for t := range s.query {
-						s.query[t] = nil
-					}
-					var multi forest.MultiScratch
-					for _, l := range f.RouteMulti(f.Coordinates(q, nil), 6, extra, &multi) {
-						s.query[l.Tree] = append(s.query[l.Tree], l.Leaf)
-					}
-					what := fmt.Sprintf("%s, %d more leaves", kind, extra)
-					for _, tau := range []float64{0, 0.02, 0.05, 0.1, 0.25} {
-						p := Params{Trees: 6, Tau: tau, Extra: extra}
-						sameSet(t, what, elected(t, c.v, q, p), s.natural(c.lab, tiedLabels, 6, tau))
-					}
-					p := Params{Method: Voting, Trees: 6, Votes: 3, Extra: extra}
-					sameSet(t, what+", voting", elected(t, c.v, q, p), s.naive(6, 3))
+		c := newTied(t, kind, 6)
+		f := c.v.Forest
+		queries := skewed(5, c.rows.d, 6, 78)
+		for qi := range queries.n {
+			q := queries.row(qi)
+			for _, extra := range []int{1, 5, 40} {
+				s := structureOf(f, c.rows, q)
+				for t := range s.query {
+					s.query[t] = nil
 				}
+				var multi forest.MultiScratch
+				for _, l := range f.RouteMulti(f.Coordinates(q, nil), 6, extra, &multi) {
+					s.query[l.Tree] = append(s.query[l.Tree], l.Leaf)
+				}
+				what := fmt.Sprintf("%s, %d more leaves", kind, extra)
+				for _, tau := range []float64{0, 0.02, 0.05, 0.1, 0.25} {
+					p := Params{Trees: 6, Tau: tau, Extra: extra}
+					sameSet(t, what, elected(t, c.v, q, p), s.natural(c.lab, tiedLabels, 6, tau))
+				}
+				p := Params{Method: Voting, Trees: 6, Votes: 3, Extra: extra}
+				sameSet(t, what+", voting", elected(t, c.v, q, p), s.naive(6, 3))
 			}
 		}
 	}

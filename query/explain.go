@@ -81,7 +81,7 @@ type Explanation struct {
 	// Method is the name of Params.Method.
 	Method string `json:"method"`
 	// Source is the stage that computed the row's exact distance: "forest" (the row was
-	// elected), "hop" (from the list of row From in round Hop), "fresh" (newer than the index),
+	// elected, or is newer than the trees), "hop" (from the list of row From in round Hop), "fresh" (newer than the index),
 	// "scan" (exact scan); empty if the search never scored it.
 	Source string  `json:"source,omitempty"`
 	From   *uint32 `json:"from,omitempty"`
@@ -163,18 +163,10 @@ func (s *Searcher) explainVotes(e *Explanation) {
 	weighted := uint32(0)
 	for _, l := range s.route {
 		vote := TreeVote{Tree: l.Tree, Leaf: l.Leaf}
-		count := func(b forest.LeafBlock) {
-			n := votesIn(b, e.Row)
-			vote.Votes += n
-			weighted += s.e.weighted(l.Tree, n)
-		}
-		count(leafOf(f, natural, l))
-		if b, ok := f.OverlayLeaf(natural, int(l.Tree), int(l.Leaf)); ok {
-			count(b)
-		}
-		if vote.Votes == 0 {
+		if vote.Votes = votesIn(leafOf(f, natural, l), e.Row); vote.Votes == 0 {
 			continue
 		}
+		weighted += s.e.weighted(l.Tree, vote.Votes)
 		of := 1.0
 		if natural {
 			vote.Points = points[l.Tree]

@@ -303,7 +303,18 @@ func (s *Searcher) elected() []uint32 {
 		s.stats.Widened++
 		ids = s.passing(s.gather(s.stats.Widened))
 	}
-	return ids
+	return s.withAbsorbed(ids)
+}
+
+// withAbsorbed appends the passing rows that the index covers and its trees do not: no leaf has them, and
+// only a beam is sure to reach them by lists.
+func (s *Searcher) withAbsorbed(ids []uint32) []uint32 {
+	n := len(ids)
+	for row := s.v.Forest.CorpusN; row < s.v.N; row++ {
+		ids = append(ids, uint32(row))
+	}
+	s.e.cands = ids
+	return ids[:n+len(s.passing(ids[n:]))]
 }
 
 // append appends the answer, nearest first: the nearest K rows, or the rows found within the

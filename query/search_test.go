@@ -325,6 +325,34 @@ func TestFreshRows(t *testing.T) {
 	}
 }
 
+// Rows that the index covers, but its trees do not, are found by every setting without a beam.
+func TestRowsNewerThanTheTrees(t *testing.T) {
+	const n, d, grown = 400, 9, 320
+	s := spec{
+		metric: vector.L2, labelsK: 5, sketch: 64, hops: 12, quant: true,
+		forest: forest.Params{Kind: forest.KD, Trees: 6, Depth: 4, Natural: true, Members: true},
+	}
+	m := clustered(n, d, 3)
+	v := build(t, m, s)
+	v.Forest = build(t, &matrix{m.data[:grown*d], grown, d}, s).Forest
+	must(t, v.Validate())
+	searcher := NewSearcher()
+	for name, p := range stages() {
+		for row := uint32(grown); row < n && p.Beam == 0; row++ {
+			for _, narrow := range []bool{false, true} {
+				p.K, p.NoWiden, p.Accept = 1, narrow, nil
+				if row%2 == 0 {
+					p.Accept = func(r uint32) bool { return r%2 == 0 }
+				}
+				got, _, err := searcher.Search(t.Context(), v, m.row(int(row)), &p, nil)
+				if err != nil || len(got) != 1 || got[0].Distance != 0 {
+					t.Fatalf("%s: row %d: %v, %v", name, row, got, err)
+				}
+			}
+		}
+	}
+}
+
 // A range search returns the found rows within the radius, bounded by k.
 func TestRange(t *testing.T) {
 	f := small()

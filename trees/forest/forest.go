@@ -114,23 +114,13 @@ type Forest struct {
 	MemberDir []uint32
 	Members   [][]byte
 
-	// Overlay has the additions to leaves since the build; nil if there are none.
-	Overlay *Overlay
-
 	// Points is the number of training points that the trees were grown from: the
 	// sum of the Points of a tree's leaves.
 	Points int
 }
 
-// MeanLeaf returns the mean number of training points in a leaf, including those of
-// the overlay.
-func (f *Forest) MeanLeaf() float64 {
-	n := f.Points
-	if f.Overlay != nil {
-		n += f.Overlay.Points
-	}
-	return float64(n) / float64(int(1)<<f.Depth)
-}
+// MeanLeaf returns the mean number of training points in a leaf.
+func (f *Forest) MeanLeaf() float64 { return float64(f.Points) / float64(int(1)<<f.Depth) }
 
 const (
 	leafAlign   = 16
@@ -153,7 +143,7 @@ type LeafBlock struct {
 
 // Points returns the number of training points in the leaf, N_q(x) of equation 4: the
 // votes of a label divided by it are the label's proportion. For a member list it
-// returns the number of rows. For a block of the overlay it counts the added points.
+// returns the number of rows.
 func (b *LeafBlock) Points() uint32 { return b.points }
 
 // Leaf returns the label table of a leaf of tree t. Natural must be set.

@@ -242,7 +242,7 @@ func checkTables(t rapid.TB, f *Forest, rows table, lab *labels.Neighbors, corpu
 	}
 }
 
-// checkLeaf compares the sum and N_q(x) of equation 4 with a leaf and its overlay.
+// checkLeaf compares the sum and N_q(x) of equation 4 with a leaf.
 func checkLeaf(t rapid.TB, f *Forest, tree, leaf int, points []uint32, lab *labels.Neighbors) {
 	t.Helper()
 	votes := map[uint32]uint32{}
@@ -257,19 +257,13 @@ func checkLeaf(t rapid.TB, f *Forest, tree, leaf int, points []uint32, lab *labe
 		}
 	}
 	b := f.Leaf(tree, leaf)
-	got, sum := map[uint32]uint32{}, b.Points()
+	got := map[uint32]uint32{}
 	for _, e := range entries(t, b, true) {
 		got[e.label] = e.votes
 	}
-	if b, ok := f.OverlayLeaf(true, tree, leaf); ok {
-		sum += b.Points()
-		for _, e := range entries(t, b, true) {
-			got[e.label] += e.votes
-		}
-	}
-	if int(sum) != len(points) || !maps.Equal(got, votes) {
+	if int(b.Points()) != len(points) || !maps.Equal(got, votes) {
 		t.Fatalf("tree %d leaf %d: %d points with votes %v, want %d with %v",
-			tree, leaf, sum, got, len(points), votes)
+			tree, leaf, b.Points(), got, len(points), votes)
 	}
 }
 

@@ -19,7 +19,7 @@ type leafWriter struct {
 	weights []uint8
 }
 
-// addTable appends the label table of the next leaf, or of its overlay, with the
+// addTable appends the label table of the next leaf, with the
 // number of its points: ascending labels and the votes of each.
 func (w *leafWriter) addTable(points uint32, labels, votes []uint32) {
 	w.labels, w.weights = w.labels[:0], w.weights[:0]

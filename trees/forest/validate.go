@@ -13,10 +13,8 @@ type leafSet struct {
 	dir          []uint32
 	trees, depth int
 	corpusN      int
-	weights      bool    // label tables
-	gaps         bool    // leaves may have NoBlock in the directory instead of a block
-	points       int     // for label tables: training points in the leaves of each tree
-	under        *Forest // for an overlay's tables: the forest whose points are added
+	weights      bool // label tables
+	points       int  // for label tables: training points in the leaves of each tree
 }
 
 // place is the position of a byte in the leaf chunks.
@@ -24,10 +22,9 @@ type place struct{ chunk, off int }
 
 func (p place) before(q place) bool { return p.chunk < q.chunk || p.chunk == q.chunk && p.off < q.off }
 
-// leafRun is the summary of a run of leaves: the number of leaves with a block, the
-// start and end of the blocks, and the points of each tree.
+// leafRun is the summary of a run of leaves: the start and end of their blocks, and the
+// points of each tree.
 type leafRun struct {
-	blocks    int
 	from, end place
 	points    []int
 }
@@ -50,14 +47,13 @@ func (s *leafSet) validate() error {
 	points := make([]int, s.trees)
 	var end place
 	for p := range runs {
-		if run := &runs[p]; run.blocks > 0 {
-			if run.from.before(end) {
-				return fmt.Errorf("%w: leaf %d begins before the end of the one before",
-					ErrInvalid, p*leaves/parts)
-			}
-			end = run.end
+		run := &runs[p]
+		if run.from.before(end) {
+			return fmt.Errorf("%w: leaf %d begins before the end of the one before",
+				ErrInvalid, p*leaves/parts)
 		}
-		for t, n := range runs[p].points {
+		end = run.end
+		for t, n := range run.points {
 			points[t] += n
 		}
 	}
@@ -69,13 +65,10 @@ func (s *leafSet) validate() error {
 	return nil
 }
 
-// validateRun validates the leaves [lo, hi).
+// validateRun validates the leaves [lo, hi), at least one.
 func (s *leafSet) validateRun(lo, hi int) (leafRun, error) {
 	run := leafRun{points: make([]int, s.trees)}
 	for i := lo; i < hi; i++ {
-		if s.gaps && s.dir[i] == NoBlock {
-			continue
-		}
 		at := place{int(s.dir[i] >> 16), int(s.dir[i]&0xffff) * leafAlign}
 		if at.chunk >= len(s.chunks) || at.off+leafHeader > len(s.chunks[at.chunk]) {
 			return run, fmt.Errorf("%w: leaf %d is outside its chunk", ErrInvalid, i)
@@ -85,7 +78,7 @@ func (s *leafSet) validateRun(lo, hi int) (leafRun, error) {
 		if at.before(run.end) {
 			return run, fmt.Errorf("%w: leaf %d begins before the end of the one before", ErrInvalid, i)
 		}
-		if run.blocks++; run.blocks == 1 {
+		if i == lo {
 			run.from = at
 		}
 		b := block(s.chunks, s.dir[i])
@@ -105,10 +98,6 @@ func (s *leafSet) validateBlock(leaf int, b LeafBlock) (LeafBlock, error) {
 		return b, fmt.Errorf("%w: leaf %d: weights %v, want %v", ErrInvalid, leaf, b.weights, s.weights)
 	}
 	c := blockCheck{leaf: leaf, most: int64(b.points), last: -1}
-	if s.under != nil {
-		under := s.under.Leaf(leaf>>s.depth, leaf&(1<<s.depth-1))
-		c.most += int64(under.points)
-	}
 	for left := b.segments; left > 0; left-- {
 		hi, low, weights, ok := b.Next()
 		if !ok {

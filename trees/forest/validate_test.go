@@ -457,3 +457,14 @@ func TestMergeLimits(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 }
+
+func TestWithin(t *testing.T) {
+	for most := int64(1); most < 400; most++ {
+		for w := range 256 {
+			want := w >= 1 && int64(w) <= most
+			if got := within([]uint8{1, uint8(w)}, most); got != want {
+				t.Fatalf("weight %d of at most %d: %v", w, most, got)
+			}
+		}
+	}
+}

@@ -138,9 +138,9 @@ func TestRoundTrip(t *testing.T) {
 // TestRuns reads a section from blocks of two objects.
 func TestRuns(t *testing.T) {
 	m := &memory{blocks: map[[codec.KeySize]byte][]byte{}}
-	WriteRows(NewWriter(5, m.put), codec.KindLists, []byte("aaaabbbbcccc"), 1, 2)
+	WriteRows(NewWriter(5, m.put), codec.KindSketch, []byte("aaaabbbbcccc"), 1, 2)
 	w := NewWriter(6, m.put)
-	w.Block(codec.KindLists, 1, codec.U8, 1, []byte("BBBB"))
+	w.Block(codec.KindSketch, 1, codec.U8, 1, []byte("BBBB"))
 	blocks := Located([]Run{{Object: 5}}, 3)
 	blocks[1] = Run{6, 1, 2}
 	runs := Joined(blocks)
@@ -151,12 +151,12 @@ func TestRuns(t *testing.T) {
 		t.Errorf("%v, want %v", same, runs)
 	}
 	r := NewReader(t.Context(), m, 5)
-	r.Runs = map[codec.Kind][]Run{codec.KindLists: runs}
-	if got := bytes.Join(r.Blocks(codec.KindLists), nil); string(got) != "aaaaBBBBcccc" || r.Err != nil {
+	r.Runs = map[codec.Kind][]Run{codec.KindSketch: runs}
+	if got := bytes.Join(r.Blocks(codec.KindSketch), nil); string(got) != "aaaaBBBBcccc" || r.Err != nil {
 		t.Errorf("%q, %v", got, r.Err)
 	}
-	r.Runs[codec.KindLists] = []Run{{5, 2, 4}}
-	if got := r.Blocks(codec.KindLists); got != nil || r.Err == nil {
+	r.Runs[codec.KindSketch] = []Run{{5, 2, 4}}
+	if got := r.Blocks(codec.KindSketch); got != nil || r.Err == nil {
 		t.Errorf("%q, %v", got, r.Err)
 	}
 }

@@ -330,7 +330,6 @@ func Cycle(name string, next func(name string) (string, error)) ([]string, error
 // The parts of objects that are checked once, see verified.Checks.
 const (
 	RoleForest   verified.Role = iota // nodes, leaves and directions
-	RoleOverlay                       // additions to leaves
 	RolePostings                      // a segment of an inverted index
 	RoleLabelSets
 	RoleRelabelled

@@ -81,7 +81,7 @@ func parsePlain(kind codec.Kind, v []byte) (codec.Block, error) {
 func gaps(kind codec.Kind) bool {
 	switch kind {
 	case codec.KindLeafDir, codec.KindDirections, codec.KindPostings, codec.KindLabelMatrix,
-		codec.KindSimilarity, codec.KindBudget, codec.KindOverlayDir, codec.KindProbes:
+		codec.KindSimilarity, codec.KindBudget, codec.KindProbes:
 		return true
 	}
 	return false

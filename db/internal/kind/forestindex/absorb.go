@@ -17,18 +17,14 @@ import (
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
-// Maintenance absorbs fresh rows into a forest without regrowing its trees
-// (docs/ARCHITECTURE.md, section 10). A fresh row becomes a training point: it is routed down
-// every tree, and its nearest rows are added as labels to the leaves it is routed to. It also
-// becomes a label: the rows that have it as a label are found among its own neighbors, using
-// the stored distance of every row's farthest label, and the row is added to the leaves that
-// contain them. Nothing is removed from a leaf, neither deleted rows nor labels that are no
-// longer among the nearest, so those distances do not change. The forest becomes less accurate
-// with the share of changed rows, and is rebuilt when enough rows have changed.
+// Maintenance absorbs fresh rows into the neighbor lists and sketches of a forest, as HNSW inserts
+// (docs/ARCHITECTURE.md, section 10). The trees stay: a beam begins at the rows of their leaves and
+// reaches absorbed rows through the lists. Nothing is removed from a leaf, so the forest becomes
+// less accurate with the share of changed rows, and is rebuilt when enough rows have changed. A
+// forest that no beam can search absorbs nothing: its fresh rows are scanned until then.
 
 const (
 	// stepRows is the maximum number of rows that a step absorbs.
@@ -53,8 +49,6 @@ type step struct {
 	v       *query.View
 	lo, hi  int // the absorbed rows
 	live    int // number of absorbed rows that are not deleted
-	overlay *forest.Overlay
-	lists   *patch[uint32]
 	hops    *listPatch
 	sketch  *patch[byte]
 	quant   *patch[byte]
@@ -68,14 +62,14 @@ func (Kind) Absorb(
 	ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Timer,
 ) (s kind.Step, rebuild bool, err error) {
 	d, rows := detailOf(m), int(st.Collection().Rows)
-	if !d.Lists {
+	if !d.FromRows {
 		return nil, false, nil // learned from training queries
 	}
 	deletedRows := 0
 	if b := kind.Within(st.DeletedSet(), 0, rows); b != nil {
 		deletedRows = int(b.GetCardinality())
 	}
-	grown, dead := d.grown(m)
+	grown, dead := d.grown()
 	changed := rows - grown + deletedRows - dead
 	if float64(changed) > kind.Drift*float64(grown-dead) {
 		return nil, true, nil
@@ -87,14 +81,10 @@ func (Kind) Absorb(
 		}
 		return w, false, nil
 	}
-	if rows == m.Info.Rows {
+	if rows == m.Info.Rows || d.SketchWidth == 0 || d.NeighborK == 0 {
 		return nil, false, nil
 	}
 	x, err := st.OpenNamed(ctx, m.Info.Name)
-	if err != nil {
-		return nil, false, err
-	}
-	lists, err := loadLists(ctx, st, m)
 	if err != nil {
 		return nil, false, err
 	}
@@ -104,7 +94,7 @@ func (Kind) Absorb(
 	}
 	v := x.(*index).view
 	f := &absorbing{
-		ctx: ctx, m: m, lists: lists, probes: p, isDeleted: st.Deleted, st: st,
+		ctx: ctx, m: m, probes: p, isDeleted: st.Deleted, st: st,
 		step: step{m: m, v: v, lo: m.Info.Rows, hi: min(rows, m.Info.Rows+stepRows)},
 	}
 	if err := f.absorb(timer); err != nil {
@@ -118,14 +108,12 @@ type absorbing struct {
 	step
 	ctx       context.Context
 	m         *kind.Manifest
-	lists     *labelLists
 	probes    *probes // nil if there are none
 	isDeleted func(row uint32) bool
 	st        kind.Source
 	rows      []uint32  // the absorbed rows that are not deleted
 	space     *flatRows // all absorbed rows, in the partition space
 	near      [][]candidate
-	gains     forest.Gains
 }
 
 func (f *absorbing) absorb(timer *kind.Timer) error {
@@ -148,22 +136,7 @@ func (f *absorbing) absorb(timer *kind.Timer) error {
 			f.step.probes = f.probes
 		}
 		f.start()
-		if err := f.enter(f.own()); err != nil {
-			return err
-		}
-		if f.hops != nil {
-			if err := f.link(); err != nil {
-				return err
-			}
-		}
-		if err := f.ctx.Err(); err != nil {
-			return fmt.Errorf("db: %w", err)
-		}
-		old := *f.v.Forest
-		old.CorpusN = f.hi
-		var err error
-		f.overlay, err = old.AddGains(f.gains)
-		return err
+		return f.link()
 	})
 }
 
@@ -184,7 +157,7 @@ func (f *absorbing) row(r uint32) []float32 { return f.space.Row(int(r)-f.lo, ni
 // of rows that are not its own labels.
 func (f *absorbing) findNear(report func(done, total int)) error {
 	f.near = make([][]candidate, len(f.rows))
-	k := 2 * f.nearest()
+	k := 2 * (f.v.Neighbors.K + 1)
 	find, err := f.finder(k)
 	if err != nil {
 		return err
@@ -238,9 +211,7 @@ func (f *absorbing) finder(k int) (func() findNear, error) {
 	}
 	old := *f.v
 	old.Rows.N, old.Fresh, old.FreshN = old.N, nil, 0
-	p := query.Params{
-		K: k, Sketch: true, Beam: insertBeam, R: 2 * k, Hops: 2, HopFrom: 24, HopKeep: k, NoWiden: true,
-	}
+	p := query.Params{K: k, Sketch: true, Beam: insertBeam, R: 2 * k, NoWiden: true}
 	if !f.v.Forest.Natural {
 		p.Method = query.Lookup
 	}
@@ -291,32 +262,19 @@ func (f *absorbing) exactFinder(k int) (func() findNear, error) {
 // that contain only themselves.
 func (f *absorbing) start() {
 	m, v := detailOf(f.m), f.v
-	f.step.lists = newPatch(f.lists.chunks, 1, f.lists.shift, f.hi)
-	if n := v.Neighbors; n != nil {
-		f.hops = newListPatch(n, f.hi)
-	}
-	var enc query.SketchEncoder
-	var rotated []float32
-	if s := v.Sketch; s != nil {
-		f.sketch = newPatch(s.Keep, s.Width, s.Shift, f.hi)
-		enc = encoderOf(v)
-		rotated = make([]float32, v.Rotation.R)
-	}
+	f.hops = newListPatch(v.Neighbors, f.hi)
+	f.sketch = newPatch(v.Sketch.Keep, v.Sketch.Width, v.Sketch.Shift, f.hi)
+	enc, rotated := encoderOf(v), make([]float32, v.Rotation.R)
 	if m.Quantized {
 		f.quant = newPatch(v.Quant.Chunks, v.Inner(), v.Quant.Shift, f.hi)
 	}
 	for row := f.lo; row < f.hi; row++ {
-		x := f.row(uint32(row))
-		f.step.lists.row(row)[0] = 0
-		if f.hops != nil {
-			for i := range f.hops.row(row) {
-				f.hops.row(row)[i] = uint32(row)
-			}
+		x, list := f.row(uint32(row)), f.hops.row(row)
+		for i := range list {
+			list[i] = uint32(row)
 		}
-		if f.sketch != nil {
-			v.Rotation.Apply(x, rotated)
-			enc.Encode(f.sketch.row(row), row, x, rotated, v.Rotation.Mean)
-		}
+		v.Rotation.Apply(x, rotated)
+		enc.Encode(f.sketch.row(row), row, x, rotated, v.Rotation.Mean)
 		if f.quant != nil {
 			dst := f.quant.row(row)
 			for i, y := range x {
@@ -325,132 +283,6 @@ func (f *absorbing) start() {
 		}
 	}
 }
-
-// nearest returns the number of nearest rows, the row itself first, of which an absorbed row needs twice as
-// many: those added to its leaves and those in its neighbor list.
-func (f *absorbing) nearest() int {
-	k := f.v.Forest.LabelsK
-	if n := f.v.Neighbors; n != nil {
-		k = max(k, n.K+1)
-	}
-	return k
-}
-
-// entry is an absorbed row with a nearby covered row.
-type entry struct {
-	into uint32
-	candidate
-}
-
-// own writes the label lists of the absorbed rows, records the additions to their leaves, and returns
-// the absorbed rows near each covered row.
-func (f *absorbing) own() (near []entry) {
-	route := f.router()
-	labelsK := f.v.Forest.LabelsK
-	for i, row := range f.rows {
-		ids, reach := []uint32{row}, float32(math.Inf(1))
-		for _, c := range f.near[i] {
-			if len(ids) < labelsK {
-				ids = append(ids, c.row)
-				if len(ids) == labelsK {
-					reach = c.dist
-				}
-			}
-			if int(c.row) < f.lo {
-				near = append(near, entry{c.row, candidate{row, c.dist}})
-			}
-		}
-		f.step.lists.row(int(row))[0] = math.Float32bits(reach)
-		for t, leaf := range route(f.row(row)) {
-			slot := uint32(t)<<f.v.Forest.Depth + leaf
-			f.gains.Points = append(f.gains.Points, slot)
-			if f.v.Forest.Params.Members {
-				f.gains.Members = append(f.gains.Members, forest.Gain{Slot: slot, Label: row})
-			}
-			if !f.v.Forest.Natural {
-				continue
-			}
-			if f.hidden(row) {
-				ids = ids[:1]
-			}
-			for _, id := range ids {
-				f.gains.Labels = append(f.gains.Labels, forest.Gain{Slot: slot, Label: id})
-			}
-		}
-	}
-	return near
-}
-
-// router returns a function that finds the leaf of a vector in every tree. Its result is valid
-// until the next call.
-func (f *absorbing) router() func(x []float32) []uint32 {
-	v := f.v
-	leaves := make([]uint32, v.Forest.Trees)
-	var z, rotated []float32
-	if v.RotatedForest() {
-		rotated = make([]float32, v.Rotation.R)
-	}
-	return func(x []float32) []uint32 {
-		if rotated != nil {
-			v.Rotation.Apply(x, rotated)
-			x = rotated[:v.Forest.Dim]
-		}
-		y := v.Forest.Coordinates(x, z)
-		if v.Forest.Coord == forest.CoordProjected {
-			z = y
-		}
-		v.Forest.Route(y, leaves)
-		return leaves
-	}
-}
-
-// enter adds absorbed rows to the leaves of the covered rows whose labels they have become.
-func (f *absorbing) enter(near []entry) error {
-	near = slices.DeleteFunc(near, func(e entry) bool { return !(e.dist < f.lists.reach(e.into)) })
-	slices.SortFunc(near, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.into, b.into), byDistance(a.candidate, b.candidate))
-	})
-	var groups [][]entry
-	for len(near) > 0 {
-		n := 1
-		for n < len(near) && near[n].into == near[0].into {
-			n++
-		}
-		groups = append(groups, near[:n])
-		near = near[n:]
-	}
-	leaves := make([][]uint32, len(groups)) // of the covered rows
-	if f.v.Forest.Natural {
-		err := f.each(len(groups), func() func(i, _ int) error {
-			route := f.router()
-			x := make([]float32, f.v.Inner())
-			return func(i, _ int) (err error) {
-				defer f.st.Guard(debug.SetPanicOnFault(true), &err)
-				rowInSpace(f.v, int(groups[i][0].into), x)
-				leaves[i] = slices.Clone(route(x))
-				return nil
-			}
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for i, entries := range groups {
-		for _, e := range entries {
-			if f.hidden(e.into) {
-				continue
-			}
-			for t, leaf := range leaves[i] {
-				f.gains.Labels = append(f.gains.Labels,
-					forest.Gain{Slot: uint32(t)<<f.v.Forest.Depth + leaf, Label: e.row})
-			}
-		}
-	}
-	return nil
-}
-
-// hidden reports whether a row equals a probe. It gets no votes for other rows in the leaves.
-func (f *absorbing) hidden(row uint32) bool { return f.probes != nil && f.probes.hidden.Contains(row) }
 
 func (s *step) Rows() int      { return s.hi - s.lo }
 func (s *step) Action() string { return "insert" }
@@ -464,33 +296,18 @@ func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	m.Object, m.Own = object, &d
 	d.Runs = was.runsOf(s.m.Object, builtSections)
 	w := arrays.NewWriter(object, sink)
-	writePatch(w, s, codec.KindLists, s.lists, d.Runs)
-	if s.hops != nil {
-		writePatch(w, s, codec.KindNeighbors, &s.hops.patch, d.Runs)
-	}
+	writePatch(w, s, codec.KindNeighbors, &s.hops.patch, d.Runs)
 	writePatch(w, s, codec.KindSketch, s.sketch, d.Runs)
 	writePatch(w, s, codec.KindQuantized, s.quant, d.Runs)
-	s.emitOverlay(w)
 	s.emitProbes(w, s.probes)
 	m.Info.Bytes = maps.Clone(s.m.Info.Bytes)
-	for kind, n := range map[codec.Kind]int64{
-		codec.KindLists:          int64(4 * s.hi),
-		codec.KindNeighbors:      s.hops.bytes(w),
-		codec.KindSketch:         int64(s.hi * d.SketchWidth),
-		codec.KindOverlayDir:     int64(4 * (len(s.overlay.Dir) + len(s.overlay.MemberDir))),
-		codec.KindOverlay:        length(s.overlay.Blocks),
-		codec.KindOverlayMembers: length(s.overlay.MemberBlocks),
-	} {
-		if n > 0 {
-			m.Info.Bytes[kind.String()] = n
-		}
+	if m.Info.Bytes == nil { // in a forged file
+		m.Info.Bytes = map[string]int64{}
 	}
-	if d.Grown == 0 {
-		d.Grown, d.GrownDead = was.grown(s.m)
-	}
+	m.Info.Bytes[codec.KindNeighbors.String()] = s.hops.bytes(w)
+	m.Info.Bytes[codec.KindSketch.String()] = int64(s.hi * d.SketchWidth)
 	m.Info.Rows = s.hi
 	m.Info.TrainingPoints += s.live
-	d.Trees.CorpusN = s.hi
 	s.kept = d.Runs
 	return &m, w.Err
 }
@@ -521,25 +338,6 @@ func writePatch[T codec.Number](w *arrays.Writer, s *step, section codec.Kind, p
 	runs[section] = arrays.Joined(blocks)
 }
 
-// emitOverlay writes the complete overlay and records the blocks of the previous one as
-// removed.
-func (s *step) emitOverlay(w *arrays.Writer) {
-	if old := s.v.Forest.Overlay; old != nil {
-		for section, n := range map[codec.Kind]int{codec.KindOverlay: len(old.Blocks),
-			codec.KindOverlayMembers: len(old.MemberBlocks), codec.KindOverlayDir: 2} {
-			for _, r := range detailOf(s.m).located(s.m.Object, section, n) {
-				s.removed = append(s.removed, kind.BlockRef{Object: r.Object, Kind: section, Number: r.From})
-			}
-		}
-	}
-	o := s.overlay
-	dirs := w.Section(codec.KindOverlayDir)
-	arrays.Field(dirs, 0, &o.Dir)
-	arrays.Field(dirs, 1, &o.MemberDir)
-	w.Blocks(codec.KindOverlay, o.Blocks)
-	w.Blocks(codec.KindOverlayMembers, o.MemberBlocks)
-}
-
 // Parts returns the earlier objects that the index still uses.
 func (s *step) Parts() []uint64 {
 	before := map[uint64]bool{s.m.Object: true}
@@ -563,10 +361,3 @@ func (s *step) Parts() []uint64 {
 
 // Garbage returns the blocks of kept objects that the index no longer needs.
 func (s *step) Garbage() []kind.BlockRef { return s.removed }
-
-func length(blocks [][]byte) (n int64) {
-	for _, b := range blocks {
-		n += int64(len(b))
-	}
-	return n
-}

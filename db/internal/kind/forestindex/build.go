@@ -37,9 +37,9 @@ type learned struct {
 	// requested holds the options as given, if there are too few rows for the tuner.
 	requested *Options
 	neighbors *kind.NeighborReport
-	reached   float64  // share of rows to which paths along hops lead
-	lists     []uint32 // label lists, n; nil with training queries
-	probes    *probes  // nil without the tuner
+	reached   float64 // share of rows to which paths along hops lead
+	fromRows  bool    // there are no training queries
+	probes    *probes // nil without the tuner
 }
 
 func (l *learned) Describe(m *kind.Manifest) {
@@ -54,7 +54,7 @@ func (l *learned) Describe(m *kind.Manifest) {
 // minutes concurrently with readers and writers.
 func learnRest(ctx context.Context, t *training, o Options,
 	timer *kind.Timer) (*learned, error) {
-	l := &learned{n: t.total(), opts: o, lift: t.lift, metric: t.metric, dim: t.dim}
+	l := &learned{n: t.total(), opts: o, lift: t.lift, metric: t.metric, dim: t.dim, fromRows: t.own}
 	if err := l.project(ctx, t, o, timer); err != nil {
 		return nil, err
 	}
@@ -74,9 +74,6 @@ func learnRest(ctx context.Context, t *training, o Options,
 				return err
 			}
 			l.hops, l.reached = packed(lists, o.HopLabels), reached
-		}
-		if t.own {
-			l.lists = listsOf(t, o.LabelsK)
 		}
 		if o.Quantize {
 			l.quant, l.quantOff, l.quantStp = quantize(t.corpus.rows)

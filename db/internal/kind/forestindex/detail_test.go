@@ -32,9 +32,7 @@ func TestDetailCheck(t *testing.T) {
 		"sketch shift":            {func(x *stored, n int) { x.SketchShift = uint(n) }, 0, 24},
 		"neighbors":               {func(x *stored, n int) { x.NeighborK = n }, 0, maxHopLabels},
 		"8-bit shift":             {func(x *stored, n int) { x.QuantShift = uint(n) }, 0, 24},
-		"list shift":              {func(x *stored, n int) { x.ListShift = uint(n) }, 0, 24},
-		"rows grown from":         {func(x *stored, n int) { x.Grown = n }, 0, 60},
-		"deleted rows":            {func(x *stored, n int) { x.GrownDead = n }, 0, 60},
+		"rows of the trees":       {func(x *stored, n int) { x.Trees.CorpusN = n }, 0, 60},
 	} {
 		for n, ok := range map[int]bool{c.min - 1: false, c.min: true, c.max: true, c.max + 1: false} {
 			x := &stored{o: Options{Trees: 2, Depth: 3, LabelsK: 8, TuneK: 10, TargetRecall: 0.95, Labels: NeighborsExact}}

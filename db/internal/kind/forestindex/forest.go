@@ -43,13 +43,11 @@ type detail struct {
 	// Runs lists the blocks of the sections of a forest that maintenance has changed; a section
 	// without an entry is in the manifest's object.
 	Runs map[codec.Kind][]arrays.Run `json:",omitempty"`
-	// Grown is the number of rows that the forest covered when its trees were grown, 0 if it
-	// equals the number covered now.
-	Grown int `json:",omitempty"`
-	// GrownDead is the number of these rows that had been deleted.
-	GrownDead int `json:",omitempty"`
-	Trees     treesManifest
-	Rotation  int // stored rotated coordinates, 0 for none
+	// FromRows is set if the forest was learned from the rows, not from training queries, which are
+	// not stored.
+	FromRows bool `json:",omitempty"`
+	Trees    treesManifest
+	Rotation int // stored rotated coordinates, 0 for none
 
 	SketchWidth int
 	SketchShift uint
@@ -62,9 +60,6 @@ type detail struct {
 	CenterOffset, CenterStep float32 `json:",omitempty"`
 
 	NeighborK int
-
-	Lists     bool `json:",omitempty"` // label lists are stored
-	ListShift uint `json:",omitempty"`
 
 	// Probes is the number of probes, Watched the number of rows that were covered and WatchedDead
 	// the number of these that were deleted when they last measured the recall; Watched is 0 if they
@@ -82,7 +77,7 @@ type detail struct {
 type treesManifest struct {
 	Params  forest.Params
 	Dim     int
-	CorpusN int
+	CorpusN int // rows that the index covered when the trees were grown
 	Coord   string
 	DirW    int
 	Points  int // training points of the trees
@@ -97,9 +92,8 @@ func detailOf(m *kind.Manifest) *detail { return m.Own.(*detail) }
 // Fits reports whether the collection is dense.
 func (f *detail) Fits(sparse bool) bool { return !sparse }
 
-// Rebuilds reports whether the forest was learned from the rows, not from training
-// queries, which are not stored.
-func (f *detail) Rebuilds() bool { return f.Lists }
+// Rebuilds reports whether the forest was learned from the rows.
+func (f *detail) Rebuilds() bool { return f.FromRows }
 
 // Objects returns the objects that hold its runs.
 func (f *detail) Objects() (out []uint64) {
@@ -139,12 +133,10 @@ func (f *detail) Check(m *kind.Manifest) error {
 		{f.NeighborK >= 0 && f.NeighborK <= maxHopLabels, "neighbors a row"},
 		{f.QuantShift <= 24 && (!f.Quantized || step(f.QuantStep) && scale(f.QuantOffset, f.QuantStep)),
 			"8-bit copy"},
-		{f.ListShift <= 24, "label lists"},
 		{f.Probes >= 0 && f.Probes <= min(maxProbes, m.Info.Rows), "probes"},
 		{f.Watched >= 0 && f.Watched <= m.Info.Rows && f.WatchedDead >= 0 && f.WatchedDead <= f.Watched,
 			"rows measured"},
-		{f.Grown >= 0 && f.Grown <= m.Info.Rows && f.GrownDead >= 0 && f.GrownDead <= m.Info.Rows,
-			"rows grown from"},
+		{f.Trees.CorpusN >= 0 && f.Trees.CorpusN <= m.Info.Rows, "rows of the trees"},
 	} {
 		if !c.ok {
 			return errors.New(c.what)
@@ -195,11 +187,7 @@ func (x *index) LeafSizes() []int {
 			} else {
 				b = f.MemberLeaf(t, leaf)
 			}
-			n := b.Points()
-			if more, ok := f.OverlayLeaf(natural, t, leaf); ok {
-				n += more.Points()
-			}
-			sizes = append(sizes, int(n))
+			sizes = append(sizes, int(b.Points()))
 		}
 	}
 	return sizes
@@ -218,13 +206,10 @@ func (x *index) Setting(recall float64, k int) (query.Params, error) {
 	return p, nil
 }
 
-// Check checks trees, label lists and neighbor lists.
+// Check checks trees, probes and neighbor lists.
 func (x *index) Check(ctx context.Context) error {
 	f := x.view.Forest
-	if err := errors.Join(f.Validate(), f.ValidateOverlay()); err != nil {
-		return err
-	}
-	if _, err := loadLists(ctx, x.st, x.m); err != nil {
+	if err := f.Validate(); err != nil {
 		return err
 	}
 	if _, err := loadProbes(ctx, x.st, x.m); err != nil {
@@ -422,7 +407,7 @@ func (o Options) resolve(n, dim int) Options {
 // unresolved returns the options of an index without those values that resolve has derived from the
 // number of its rows.
 func (o Options) unresolved(m *kind.Manifest) Options {
-	rows, dead := detailOf(m).grown(m)
+	rows, dead := detailOf(m).grown()
 	given := o
 	given.Depth, given.LabelsK, given.Labels, given.HopLabels, given.Holdout = 0, 0, "", min(0, o.HopLabels), 0
 	was := given.resolve(rows-dead, m.Dim)

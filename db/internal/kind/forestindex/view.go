@@ -20,7 +20,7 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 	w := arrays.NewWriter(object, sink)
 	f := l.forest
 	m := &detail{
-		Lift: l.lift,
+		Lift: l.lift, FromRows: l.fromRows,
 		Trees: treesManifest{
 			Params: f.Params, Dim: f.Dim, CorpusN: f.CorpusN, Coord: f.Coord, DirW: f.DirWidth,
 			Points: f.Points,
@@ -59,10 +59,6 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 		for i := range l.hops {
 			w.Block(codec.KindNeighbors, uint32(i), codec.U8, 1, encodeNeighbors(&l.hops[i]))
 		}
-	}
-	if l.lists != nil {
-		m.Lists, m.ListShift = true, arrays.ShiftFor(4)
-		arrays.WriteRows(w, codec.KindLists, l.lists, 1, m.ListShift)
 	}
 	if l.probes != nil {
 		m.Probes = len(l.probes.rows)
@@ -184,7 +180,8 @@ func loadForest(m *kind.Manifest, r *arrays.Reader) (*forest.Forest, error) {
 	}
 	f.Nodes = decodeNodes(r, slots)
 	r.Need(len(f.Nodes) == slots, "node count")
-	gained := m.Info.TrainingPoints - d.Trees.Points
+	absorbed := m.Info.TrainingPoints - d.Trees.Points
+	r.Need(absorbed >= 0 && absorbed <= m.Info.Rows-f.CorpusN, "training points")
 	dirs := r.Section(codec.KindLeafDir)
 	if p.Natural {
 		arrays.FieldOf(dirs, 0, &f.LeafDir, slots)
@@ -194,18 +191,6 @@ func loadForest(m *kind.Manifest, r *arrays.Reader) (*forest.Forest, error) {
 		arrays.FieldOf(dirs, 1, &f.MemberDir, slots)
 		f.Members = r.Blocks(codec.KindMembers)
 	}
-	if o := r.Section(codec.KindOverlayDir); o.Len() > 0 {
-		f.Overlay = &forest.Overlay{Points: gained}
-		if p.Natural && o.Has(0) {
-			arrays.FieldOf(o, 0, &f.Overlay.Dir, slots)
-			f.Overlay.Blocks = r.Blocks(codec.KindOverlay)
-		}
-		if p.Members && o.Len() > 1 {
-			arrays.FieldOf(o, 1, &f.Overlay.MemberDir, slots)
-			f.Overlay.MemberBlocks = r.Blocks(codec.KindOverlayMembers)
-		}
-	}
-	r.Need(gained == 0 || f.Overlay != nil, "training points")
 	dir := r.Section(codec.KindDirections)
 	switch f.Coord {
 	case "projected":
@@ -223,26 +208,16 @@ func loadForest(m *kind.Manifest, r *arrays.Reader) (*forest.Forest, error) {
 	return f, r.Err
 }
 
-// validateForest checks the arrays of a forest and the additions to its leaves. The trees are checked
-// separately, because maintenance keeps them over several steps while the additions change.
+// validateForest checks the arrays of a forest once for all steps of maintenance, which keep them.
 func validateForest(r *arrays.Reader, m *kind.Manifest, f *forest.Forest) {
-	shape := func(kinds ...codec.Kind) string {
-		runs := make([][]arrays.Run, len(kinds))
-		for i, kind := range kinds {
-			runs[i] = detailOf(m).Runs[kind]
-		}
-		return fmt.Sprint(f.Trees, f.Depth, f.Natural, f.Params.Members, f.Dim, f.Coord,
-			f.DirWidth, f.Points, runs)
+	d := detailOf(m)
+	var runs [][]arrays.Run
+	for _, section := range treeSections {
+		runs = append(runs, d.Runs[section])
 	}
 	trees := *r
-	trees.Object = detailOf(m).firstObject(r.Object, codec.KindNodes)
-	grown := shape(codec.KindNodes, codec.KindLeafDir, codec.KindLeaves, codec.KindMembers,
-		codec.KindDirections)
-	trees.Once(kind.RoleForest, grown, f.CorpusN, f.Validate)
-	if r.Err = trees.Err; f.Overlay != nil {
-		// The votes of an overlay are checked against the leaves of its forest.
-		gained := shape(codec.KindOverlayDir, codec.KindOverlay, codec.KindOverlayMembers)
-		r.Once(kind.RoleOverlay, fmt.Sprint(trees.Object, grown, f.Overlay.Points, gained), f.CorpusN,
-			f.ValidateOverlay)
-	}
+	trees.Object = d.firstObject(r.Object, codec.KindNodes)
+	shape := fmt.Sprint(f.Trees, f.Depth, f.Natural, f.Params.Members, f.Dim, f.Coord, f.DirWidth, f.Points, runs)
+	trees.Once(kind.RoleForest, shape, f.CorpusN, f.Validate)
+	r.Err = trees.Err
 }

@@ -34,7 +34,7 @@ func (f *detail) watchDue(m *kind.Manifest, gone int) bool {
 	}
 	rows, dead := f.Watched, f.WatchedDead
 	if rows == 0 {
-		rows, dead = f.grown(m)
+		rows, dead = f.grown()
 	}
 	changed := m.Info.Rows - rows + max(0, gone-dead)
 	return changed > 0 && float64(changed) >= watchShare*float64(rows-dead)
@@ -42,7 +42,7 @@ func (f *detail) watchDue(m *kind.Manifest, gone int) bool {
 
 // RewriteDue reports whether the recall has to be measured.
 func (f *detail) RewriteDue(st kind.Source, m *kind.Manifest, _ float64) bool {
-	return f.Lists && (f.watchDue(m, goneOf(st.DeletedSet(), m)) || f.usersDue(st, m))
+	return f.FromRows && (f.watchDue(m, goneOf(st.DeletedSet(), m)) || f.usersDue(st, m))
 }
 
 // goneOf returns the number of covered rows that are deleted.
@@ -55,11 +55,8 @@ func goneOf(deletedRows *roaring.Bitmap, m *kind.Manifest) int {
 
 // grown returns the number of rows that the forest covered when its trees were grown, and the number
 // of these that had been deleted.
-func (f *detail) grown(m *kind.Manifest) (rows, dead int) {
-	if f.Grown > 0 {
-		return f.Grown, f.GrownDead
-	}
-	return m.Info.Rows, m.Info.Rows - m.Info.TrainingPoints
+func (f *detail) grown() (rows, dead int) {
+	return f.Trees.CorpusN, f.Trees.CorpusN - f.Trees.Points
 }
 
 // watching is a step of maintenance that measures the recall of a forest.
@@ -184,13 +181,13 @@ func (s *watching) Action() string {
 	return "measure"
 }
 
-// builtSections are the sections of a forest that only a build writes, forestSections all of them without its
-// probes.
+// treeSections are the sections of the trees, builtSections all that only a build writes, forestSections
+// those of a forest without its probes.
 var (
-	builtSections = []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections, codec.KindLeaves,
-		codec.KindMembers, codec.KindRotation, codec.KindCenters}
-	forestSections = slices.Concat(builtSections, []codec.Kind{codec.KindLists, codec.KindNeighbors,
-		codec.KindSketch, codec.KindQuantized, codec.KindOverlayDir, codec.KindOverlay, codec.KindOverlayMembers})
+	treeSections = []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections, codec.KindLeaves,
+		codec.KindMembers}
+	builtSections  = append(slices.Clip(treeSections), codec.KindRotation, codec.KindCenters)
+	forestSections = append(slices.Clip(builtSections), codec.KindNeighbors, codec.KindSketch, codec.KindQuantized)
 )
 
 // runsOf returns where the blocks of sections are that a step of maintenance does not write.
@@ -215,9 +212,6 @@ func (s *watching) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error)
 	s.emitProbes(w, s.p)
 	m.Info.Bytes = maps.Clone(s.m.Info.Bytes)
 	maps.Copy(m.Info.Bytes, w.Sizes)
-	if d.Grown == 0 {
-		d.Grown, d.GrownDead = was.grown(s.m)
-	}
 	d.Watched, d.WatchedDead = m.Info.Rows, s.gone
 	s.kept = d.Runs
 	return &m, w.Err
