@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -375,6 +376,46 @@ func TestHostileRotation(t *testing.T) {
 		_, _, err := nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, 4)}, 3, nil)
 		mustBeCorrupt(t, "search", err)
 	})
+}
+
+// TestHostileNorms: a norm that does not fit its row makes wrong distances, which Check finds.
+func TestHostileNorms(t *testing.T) {
+	const dim, inChunk, forged = 12_000, 16, 3
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "db")
+	d, err := Open(ctx, path, &Options{NoSync: true})
+	must(t, err)
+	must(t, create(ctx, d, "c", Schema{Dim: dim, Metric: vector.Cosine}))
+	norms := make([]float32, inChunk)
+	must(t, d.Update(ctx, func(b *Tx) error {
+		for i := range inChunk {
+			x := make([]float32, dim)
+			for j := range x {
+				x[j] = float32((i+j)%7) + 0.1
+			}
+			norms[i] = vector.InverseNorm(x)
+			if err := b.Collection("c").Put(Row{Key: []byte{byte(i)}, Vector: x}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	must(t, errors.Join(mustCheck(d), d.Close()))
+	var id uint64
+	withFile(t, path, func(_ *DB, s *Snapshot) { id = s.gen.Collections["c"].Entry.ID })
+	norm := norms[forged]
+	for stored, want := range map[float32]bool{
+		norm * (1 + 1e-5): true, // of a kernel that adds in another order
+		norm * 1.01:       false, -norm: false, 0: false, float32(math.NaN()): false,
+	} {
+		norms[forged] = stored
+		putBlock(t, path, layout.BucketBlocks, codec.Key(id, codec.KindNorms, 0), codec.Bytes(norms))
+		withFile(t, path, func(d *DB, _ *Snapshot) {
+			if err := mustCheck(d); (err == nil) != want || err != nil && !errors.Is(err, ErrCorrupt) {
+				t.Errorf("inverse norm %g, computed %g: %v", stored, norm, err)
+			}
+		})
+	}
 }
 
 // TestHostileRuns reads runs of blocks that are missing.

@@ -62,6 +62,10 @@ func (c *checker) rows(
 	st *state.Collection, keys map[uint32]string, attrs *attributes, problem func(error),
 ) (counts map[string]int, err error) {
 	counts = map[string]int{}
+	norms, err := storedNorms(c.ctx, st)
+	if err != nil {
+		return nil, err
+	}
 	var run *state.ColdRun
 	for row := range st.Entry.Rows {
 		if c.ctx.Err() != nil {
@@ -89,6 +93,9 @@ func (c *checker) rows(
 		}
 		if err := layout.CheckRow(st.Entry, &r, names); err != nil {
 			problem(fmt.Errorf("row %d: %w", row, err))
+		}
+		if err := norms.row(row, r.Vector); err != nil {
+			problem(err)
 		}
 		c.rowLabels(st, row, r.Labels, problem)
 		for _, l := range r.Labels {
