@@ -114,14 +114,16 @@ func (r *hostileRun) process(ctx context.Context, held *uint64) (last int, err e
 	err = lines(c, func(line string) error {
 		what, rest, _ := strings.Cut(line, " ")
 		switch what {
-		case "mutant":
-			mutant = rest
+		case "making":
+			mutant = rest + ", while it was made"
 			if _, err := fmt.Sscan(rest, &last); err != nil {
 				return err
 			}
 			if done := last - r.first + 1; done%500 == 0 {
 				r.e.log.Printf("%d mutants", done)
 			}
+		case "mutant":
+			mutant = rest
 		case "did":
 			var answered, compared, errs int
 			if _, err := fmt.Sscan(rest, &answered, &compared, &errs); err != nil {

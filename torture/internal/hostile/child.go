@@ -94,6 +94,7 @@ func one(t *Task, w *watch, known map[string][]ask.Collection, i int) error {
 		if err = errors.Join(err, os.WriteFile(path, data, 0o600)); err != nil {
 			return err
 		}
+		w.say("making", "%d of %s", i, name)
 		mutant := Mutant{What: "unchanged"}
 		if i >= 0 {
 			if mutant, err = Mutate(path, rng); err != nil {

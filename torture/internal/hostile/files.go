@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/query/lcif"
@@ -51,8 +53,8 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 		return err
 	}
 	for _, c := range collections[name] {
-		for index, o := range c.indexes {
-			if _, err := d.Collection(c.name).Build(ctx, index, o); err != nil {
+		for _, index := range slices.Sorted(maps.Keys(c.indexes)) { // a mutant is the same in each run
+			if _, err := d.Collection(c.name).Build(ctx, index, c.indexes[index]); err != nil {
 				return fmt.Errorf("%s/%s: %w", c.name, index, err)
 			}
 		}

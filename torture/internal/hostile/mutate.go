@@ -387,10 +387,29 @@ func collect(path string, at *any, out *[]node) {
 	}
 }
 
+// copied is a copy of a value: the value itself could contain the place that it is put into.
+func copied(x any) any {
+	switch v := x.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = copied(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = copied(e)
+		}
+		return out
+	}
+	return x
+}
+
 // value is another value in the place of one.
 func (m *mutator) value(old any, nodes []node) any {
 	if m.rng.IntN(12) == 0 {
-		return nodes[m.rng.IntN(len(nodes))].get()
+		return copied(nodes[m.rng.IntN(len(nodes))].get())
 	}
 	switch v := old.(type) {
 	case json.Number:
