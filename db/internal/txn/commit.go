@@ -36,7 +36,7 @@ func (m *Manager) update(f func(tx *bbolt.Tx, cat *layout.Catalog) error) (err e
 	if err != nil {
 		return fail.System(err)
 	}
-	if err := s.Commit(tx); err != nil {
+	if err := m.commit(s, tx); err != nil {
 		err = fail.System(err)
 		if errors.Is(err, berrors.ErrMaxSizeReached) {
 			// bbolt detects this while it allocates pages, before it writes any.
@@ -54,6 +54,18 @@ func (m *Manager) update(f func(tx *bbolt.Tx, cat *layout.Catalog) error) (err e
 		return m.errUnknown(err)
 	}
 	return nil
+}
+
+// commit commits a transaction. After a panic in it nothing more is written, not even by functions
+// that the panic runs: the list of free pages in memory lacks those that the transaction has taken.
+func (m *Manager) commit(s *state.File, tx *bbolt.Tx) (err error) {
+	err = errPanicked
+	defer func() {
+		if err == errPanicked {
+			m.poison.CompareAndSwap(nil, &err)
+		}
+	}()
+	return s.Commit(tx)
 }
 
 // fill runs f on the transaction's catalog and writes the catalog back.

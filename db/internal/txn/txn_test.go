@@ -287,3 +287,26 @@ func TestReplacedDuringCommit(t *testing.T) {
 		t.Errorf("the next one: %v", err)
 	}
 }
+
+// TestPanicInCommit: nothing is written after a panic in a commit. The file would lack pages that the
+// transaction had taken from the list of free pages, and could not be opened.
+func TestPanicInCommit(t *testing.T) {
+	m := openTemp(t, Options{})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		_ = m.Exclusive(t.Context(), func(tx *bbolt.Tx, _ *layout.Catalog) error {
+			tx.OnCommit(func() { panic("in the commit") })
+			return nil
+		})
+	}()
+	if err := m.Writable(t.Context()); !errors.Is(err, fail.ErrUnknownState) {
+		t.Errorf("the next write: %v", err)
+	}
+	if err := m.Sweep([]uint64{1}); !errors.Is(err, fail.ErrUnknownState) {
+		t.Errorf("removing an object: %v", err)
+	}
+}
