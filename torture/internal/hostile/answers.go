@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
@@ -203,10 +204,10 @@ func (c *caller) copies(coll *ask.Collection) bool {
 	switch {
 	case coll.Sparse:
 		return c.mutant.Names || changed(codec.KindSparse, codec.KindTail, codec.KindPostings)
-	case coll.Metric == vector.Cosine:
-		return changed(codec.KindRows, codec.KindTail, codec.KindNorms)
+	case coll.Metric == vector.Cosine && changed(codec.KindRows, codec.KindTail, codec.KindNorms):
+		return true
 	}
-	return false
+	return strings.Contains(c.mutant.What, ".Metric is ") // then distances are those of another metric
 }
 
 // distance returns the distance of a row, and the room for rounding. The room is infinite where the
