@@ -140,7 +140,7 @@ func TestHostileNumbers(t *testing.T) {
 		{"lcif", "top of -1", set(-1, "Options", "Params", "top")},
 		{"lcif", "-1 features", set(-1, "Options", "Params", "features")},
 		{"lcif", "1 thresholds for 2 labels", set(object{"PerLabel": []any{0.5}}, "Options", "Params", "thresholds")},
-		{"lcif", "choice 0", set(object{"choices": []any{object{"params": object{"lambda": 2}}}}, "Info", "LabelCurve")},
+		{"lcif", "choice", set(object{"params": object{"lambda": 2}}, "Info", "LabelCurve")},
 		{"lcif", "measure of 7", set(object{"points": []any{object{"k": 1, "micro_f1": 7}}}, "Info", "LabelCurve")},
 		{"lcif", "bound -1", segment("Norm", -1)},
 		{"p", "bound -1", segment("Highest", -1)},

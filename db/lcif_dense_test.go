@@ -94,9 +94,8 @@ func TestDenseLCIFPredicts(t *testing.T) {
 			if info.Bytes["feature-labels"] == 0 {
 				t.Errorf("no similarities of values from %g", c.shift)
 			}
-			choice, _ := info.LabelCurve.Choice(lcif.MicroF1, lcif.Combined)
-			if !reflect.DeepEqual(info.Options.(*LCIF).Params, &choice.Params) {
-				t.Errorf("parameters %+v, the tuner chose %+v", info.Options.(*LCIF).Params, choice.Params)
+			if !reflect.DeepEqual(info.Options.(*LCIF).Params, &info.LabelCurve.Params) {
+				t.Errorf("parameters %+v, the tuner chose %+v", info.Options.(*LCIF).Params, info.LabelCurve.Params)
 			}
 			err = d.View(func(s *Snapshot) error {
 				stored, err := s.Collection("docs").Index("labels")

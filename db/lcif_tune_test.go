@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -225,9 +227,9 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		}
 		putTerms(t, d, coll, 0, 150+60*i)
 	}
-	tuned, err := d.Collection("one").Build(t.Context(), "tuned", &LCIF{Folds: 5, AllowEmpty: true})
+	tuned, err := d.Collection("one").Build(t.Context(), "tuned", &LCIF{Folds: 5, AllowEmpty: true, Weight: "none"})
 	must(t, err)
-	point := tuned.LabelCurve.Choices[0].Point
+	point := tuned.LabelCurve.Best
 	for _, cut := range []lcif.Cut{point.Cut, {Share: 1.5, NoTop: true}, {Share: 1, PerLabel: true}} {
 		o := LCIF{
 			Folds: 5, Weight: tuned.Options.(*LCIF).Weight, Cut: &cut,
@@ -245,7 +247,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		if reflect.DeepEqual(thresholds["one"], thresholds["other"]) {
 			t.Errorf("%+v: other rows have the same thresholds", cut)
 		}
-		if want := tuned.LabelCurve.Choices[0].Params.Thresholds; cut == point.Cut && !reflect.DeepEqual(thresholds["one"], want) {
+		if want := tuned.LabelCurve.Params.Thresholds; cut == point.Cut && !reflect.DeepEqual(thresholds["one"], want) {
 			t.Errorf("thresholds %+v, the tuner made %+v", thresholds["one"], want)
 		}
 	}
@@ -261,4 +263,35 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 }
 
 // microF1 returns the measure of the setting that the tuner has chosen for a model.
-func microF1(info IndexInfo) float64 { return info.LabelCurve.Choices[0].Point.MicroF1 }
+func microF1(info IndexInfo) float64 { return info.LabelCurve.Best.MicroF1 }
+
+// A tuner that is stopped builds with the best setting so far, and later steps do not notice.
+func TestStoppedTuner(t *testing.T) {
+	t.Parallel()
+	d := openTemp(t, nil)
+	if _, err := d.Create(t.Context(), "terms", Schema{Sparse: true}); err != nil {
+		t.Fatal(err)
+	}
+	putTerms(t, d, "terms", 0, 60)
+	stop := make(chan struct{})
+	settings := 0
+	ctx := WithStop(WithProgress(t.Context(), func(stage string, _, _ int) {
+		if strings.HasPrefix(stage, "settings") {
+			if settings++; settings == 20 {
+				close(stop)
+			}
+		}
+	}), stop)
+	info, err := d.Collection("terms").Build(ctx, "labels", &LCIF{Folds: 3})
+	must(t, err)
+	if o := info.Options.(*LCIF); len(info.LabelCurve.Points) != settings || settings > 40 || o.Weight != "none" {
+		t.Errorf("%d settings, %d measured, weighting %q", settings, len(info.LabelCurve.Points), o.Weight)
+	}
+	grid := &budget.Grid{Budgets: []int{1, 2, 3}, Costs: []float64{1}, Folds: 2}
+	info, err = d.Collection("terms").Build(ctx, "trees", &PT{Grid: grid})
+	must(t, err)
+	if len(info.TreeTrials) != 1 {
+		t.Errorf("trees: %d trials", len(info.TreeTrials))
+	}
+	must(t, d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }))
+}

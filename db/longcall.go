@@ -36,6 +36,15 @@ func WithWorkers(ctx context.Context, n int) context.Context {
 	return kind.WithWorkers(ctx, n)
 }
 
+// WithStop returns a context with which tuning of a label model ends when stop is closed, once a setting
+// has been measured: the model is built with the best one so far. It ends nothing else.
+func WithStop(ctx context.Context, stop <-chan struct{}) context.Context {
+	if ctx == nil {
+		return nil
+	}
+	return kind.WithStop(ctx, stop)
+}
+
 // asStage returns a context with which calls report their progress as that of one stage.
 func asStage(ctx context.Context, stage string) context.Context {
 	f := kind.ProgressOf(ctx)

@@ -23,9 +23,9 @@ type LCIF struct {
 	// cross-validation, which transfers a setting from one collection (lcif.Point.Cut) to another.
 	Cut        *lcif.Cut `json:",omitempty"`
 	AllowEmpty bool      `json:",omitempty"` // rows may have no label; otherwise they get their best one
-	// Search selects how settings are searched. lcif.PaperProtocol follows the paper, with
-	// unweighed values unless Weight is given.
-	Search    lcif.Search    `json:",omitempty"`
+	// Paper tunes as the paper does (lcif.TuneOptions.Paper), with unweighed values unless Weight is
+	// given.
+	Paper     bool           `json:",omitempty"`
 	Objective lcif.Objective // the measure the tuner chooses by, micro F1 when empty
 	// Folds is the number of folds, 10 when zero and at most 1,000. TuneRows is the largest number
 	// of rows scored over all folds, 10,000 when zero, as in the paper.
@@ -51,7 +51,7 @@ func (o *LCIF) request(bool) (kind.Options, error) {
 		o = &LCIF{}
 	}
 	b := &lcifindex.Options{
-		Weight: o.Weight, Params: o.Params, Cut: o.Cut, AllowEmpty: o.AllowEmpty, Search: o.Search,
+		Weight: o.Weight, Params: o.Params, Cut: o.Cut, AllowEmpty: o.AllowEmpty, Paper: o.Paper,
 		Objective: o.Objective, Folds: o.Folds, TuneRows: o.TuneRows, FeatureShares: o.FeatureShares,
 		Neighbors: o.Neighbors, SecondOrders: o.SecondOrders, Graph: o.Graph,
 		Postings: postingsindex.Options(o.Postings), Seed: o.Seed,
@@ -63,7 +63,7 @@ func (o *LCIF) request(bool) (kind.Options, error) {
 func publicLCIF(stored kind.Options) IndexOptions {
 	b := stored.(*lcifindex.Options)
 	return &LCIF{
-		Weight: b.Weight, Params: b.Params, Cut: b.Cut, AllowEmpty: b.AllowEmpty, Search: b.Search,
+		Weight: b.Weight, Params: b.Params, Cut: b.Cut, AllowEmpty: b.AllowEmpty, Paper: b.Paper,
 		Objective: b.Objective, Folds: b.Folds, TuneRows: b.TuneRows, FeatureShares: b.FeatureShares,
 		Neighbors: b.Neighbors, SecondOrders: b.SecondOrders, Graph: b.Graph,
 		Postings: Postings(b.Postings), Seed: b.Seed,

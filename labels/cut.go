@@ -31,6 +31,13 @@ func cut(scores []float32, want float64) float64 {
 	return (float64(slices.Min(scores[:lo])) + float64(v)) / 2
 }
 
+// NthBest returns the score at place n in falling order, counted from 0, and how many are larger. It
+// reorders the scores. O(len(scores)).
+func NthBest(scores []float32, n int) (score float32, larger int) {
+	larger, _ = selectFalling(scores, n)
+	return scores[larger], larger
+}
+
 // selectFalling reorders a so that place i holds the value it has in descending order.
 // a[lo:hi], which includes i, holds the values equal to it; those before are larger, those
 // after are smaller. O(len(a)).

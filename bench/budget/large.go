@@ -309,11 +309,7 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 		return nil, err
 	}
 	tuned := (cpu() - start).Seconds()
-	choice, ok := curve.Choice(lcif.MicroF1, lcif.Combined)
-	if !ok {
-		return nil, errors.New("LCIF: nothing was chosen")
-	}
-	params := choice.Params
+	params := curve.Params
 	start = cpu()
 	view, counts, err := lcif.Build(ctx, labels.SelectRows(set.x, set.train), set.y.Select(set.train), 0, s.workers)
 	if err != nil {

@@ -80,7 +80,7 @@ func (c *config) options() (lcifbench.Options, error) {
 		return o, fmt.Errorf("--queries, --rounds and --workers must not be negative")
 	}
 	if c.Paper {
-		o.Tune.Search = lcif.PaperProtocol
+		o.Tune.Paper = true
 	}
 	for _, name := range c.Objectives {
 		var objective lcif.Objective
@@ -210,7 +210,7 @@ func (r *report) measureQuality(set *lcifbench.Set, o lcifbench.Options) error {
 		return err
 	}
 	addTimes(r.times, res.Times)
-	if err := r.measureStored(set, &res.Choice.Params, o); err != nil {
+	if err := r.measureStored(set, &res.Choice.Curve.Params, o); err != nil {
 		return err
 	}
 	addQuality(r.quality, res.Rows)

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/dataset"
-	"github.com/anndb/anndb/query/lcif"
 )
 
 // writeSet writes rows of two labels; each label has words of its own.
@@ -103,8 +102,8 @@ func TestParts(t *testing.T) {
 func TestTunesAsThePaper(t *testing.T) {
 	for _, paper := range []bool{false, true} {
 		o, err := (&config{K: 100, Paper: paper}).options()
-		if err != nil || (o.Tune.Search == lcif.PaperProtocol) != paper {
-			t.Errorf("--paper=%v: search %d, %v", paper, o.Tune.Search, err)
+		if err != nil || o.Tune.Paper != paper {
+			t.Errorf("--paper=%v: %v, %v", paper, o.Tune.Paper, err)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func addQuality(t *table.Table, rows []lcifbench.QualityRow) {
 		if r.HasPaper {
 			paper, gap = r.Paper, r.Gap()
 		}
-		if least, ok := lcifbench.EurlexTarget(r.Objective); ok && r.Set == extremeSet && r.Variant == lcif.Combined {
+		if least, ok := lcifbench.EurlexTarget(r.Objective); ok && r.Set == extremeSet && r.Variant == lcifbench.Combined {
 			bar = least
 		}
 		p := r.Params

@@ -87,7 +87,7 @@ func (c *buildCmd) options() (db.IndexOptions, error) {
 		return nil, usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs " +
 			"and --thresholds go with --kind sbt, pt and at")
 	case !isTree(c.Kind) && !lcif && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
-		return nil, usagef("--weight, --objective, --allow-empty, --search, --folds, --tune-rows, " +
+		return nil, usagef("--weight, --objective, --allow-empty, --paper, --folds, --tune-rows, " +
 			"--feature-share, --neighbors, --second-orders, --graph, --k, --alpha, --beta, --lambda, --threshold, " +
 			"--cut-share, --cut-per-label, --keep-features and --second-order go with --kind lcif")
 	case c.Kind != "" && !postings && !lcif && c.PartitionM != nil:
@@ -180,10 +180,17 @@ func build(a *app, d *db.DB, coll, index string, o db.IndexOptions, settings int
 		defer debug.SetGCPercent(debug.SetGCPercent(20))
 	}
 	before, noneBefore := d.Collection(coll).Index(index)
-	info, err := d.Collection(coll).Build(db.WithProgress(a.ctx, a.building), index, o)
+	ctx := db.WithProgress(db.WithStop(a.ctx, a.tuner.stop), func(stage string, done, total int) {
+		a.tuner.observe(stage)
+		a.building(stage, done, total)
+	})
+	info, err := d.Collection(coll).Build(ctx, index, o)
 	a.progress.End()
 	if err != nil {
 		return err
+	}
+	if a.tuner.closed.Load() {
+		a.note("tuning was interrupted: index %q has the best of the settings measured until then", index)
 	}
 	if noneBefore == nil && before.Kind != info.Kind {
 		a.note("index %q was of kind %s before", index, before.Kind)

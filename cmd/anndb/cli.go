@@ -98,6 +98,7 @@ type app struct {
 	program  *program
 	errs     io.Writer // for messages
 	progress *progress.Line
+	tuner    *tunerStop
 }
 
 // building takes the reports of db.Build.

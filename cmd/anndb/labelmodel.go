@@ -23,20 +23,17 @@ type tuneFlags struct {
 	TuneRows     int       `help:"Rows tried at most in tuning; 0 for 10,000." default:"0"`
 	FeatureShare []float64 `help:"Shares of the features of highest entropy to choose among; all if not given."`
 	AllowEmpty   bool      `help:"lcif and at: rows can have no label; otherwise each has at least its best."`
-	Search       string    `help:"How settings are searched: auto, grid, coordinates, or paper, which does what the paper does." enum:"auto,grid,coordinates,paper" default:"auto"`
+	Paper        bool      `help:"lcif: tune as its paper does, one pass over the paper's values."`
 	Neighbors    string    `help:"Dense collections: forest that finds neighbours, or flat for a scan; the first forest by name if not given." placeholder:"INDEX"`
 	SecondOrders []float64 `help:"Weights, 0 to 1, of the labels of a neighbour's own nearest rows, to choose among; 0 if not given."`
 	Graph        int       `help:"Nearest rows of a row that second-order scores use; 0 for 10." default:"0"`
 }
 
 func (f tuneFlags) given() bool {
-	return f.AllowEmpty || f.searches() || f.Weight != "" || f.Objective != "" ||
+	return f.AllowEmpty || f.Paper || f.Weight != "" || f.Objective != "" ||
 		f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0 ||
 		f.Neighbors != "" || len(f.SecondOrders) > 0 || f.Graph != 0
 }
-
-// searches reports whether a way to search is given.
-func (f tuneFlags) searches() bool { return f.Search != "" && f.Search != "auto" }
 
 // lcifOnly reports whether flags are given that trees do not have.
 func (f tuneFlags) lcifOnly() bool {
@@ -67,12 +64,9 @@ type modelFlags struct {
 func (m modelFlags) lcif(t tuneFlags) (db.LCIF, error) {
 	o := db.LCIF{
 		Folds: t.Folds, TuneRows: t.TuneRows, FeatureShares: t.FeatureShare, Neighbors: t.Neighbors,
-		AllowEmpty: t.AllowEmpty, SecondOrders: t.SecondOrders, Graph: t.Graph,
+		AllowEmpty: t.AllowEmpty, Paper: t.Paper, SecondOrders: t.SecondOrders, Graph: t.Graph,
 	}
 	o.Weight = t.Weight
-	o.Search = map[string]lcif.Search{
-		"grid": lcif.FullGrid, "coordinates": lcif.Coordinates, "paper": lcif.PaperProtocol,
-	}[t.Search]
 	if t.Objective != "" {
 		if err := o.Objective.UnmarshalText([]byte(t.Objective)); err != nil {
 			return o, err
@@ -131,7 +125,7 @@ func (m modelFlags) check(t tuneFlags) error {
 	}
 	switch {
 	case t.given():
-		return usagef("--objective, --folds, --tune-rows, --search, --feature-share and --second-orders " +
+		return usagef("--objective, --folds, --tune-rows, --paper, --feature-share and --second-orders " +
 			"are for tuning, which --k, --lambda, --alpha, --beta, --threshold, --cut-share, " +
 			"--cut-per-label, --keep-features and --second-order replace")
 	case m.Lambda == nil:
@@ -178,19 +172,6 @@ func lcifOptions(i db.IndexInfo) db.LCIF {
 	return db.LCIF{}
 }
 
-// chosen is what the tuner of a label model chose; ok is false without tuning.
-func chosen(i db.IndexInfo) (c lcif.Choice, ok bool) {
-	if i.LabelCurve == nil {
-		return c, false
-	}
-	for _, c := range i.LabelCurve.Choices {
-		if c.Objective == lcifOptions(i).Objective {
-			return c, true
-		}
-	}
-	return c, false
-}
-
 // sparseSetting is what an index other than a forest was built with; nil for
 // forests, which say it in columns of their own.
 func sparseSetting(i db.IndexInfo) any {
@@ -214,8 +195,8 @@ func sparseSetting(i db.IndexInfo) any {
 	if o.Neighbors != "" {
 		s += "neighbours by " + o.Neighbors + ", "
 	}
-	if c, ok := chosen(i); ok {
-		s += c.Point.Parameters() + ", " + c.Point.Cut.String()
+	if c := i.LabelCurve; c != nil {
+		s += c.Best.Parameters() + ", " + c.Best.Cut.String()
 	} else if p := o.Params; p != nil {
 		s += lcif.Setting{
 			Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda, SecondOrder: p.SecondOrder,
@@ -238,12 +219,8 @@ func settingsTitle(i db.IndexInfo) string {
 	if i.LabelCurve == nil {
 		return ""
 	}
-	how := "going from parameter to parameter"
-	if i.LabelCurve.Grid {
-		how = "the whole grid"
-	}
-	return fmt.Sprintf("What the tuner measured on %d rows held out, best %v first: %d settings, %s",
-		i.LabelCurve.Rows, lcifOptions(i).Objective, len(i.LabelCurve.Points), how)
+	return fmt.Sprintf("What the tuner measured on %d rows held out, best %v first: %d settings",
+		i.LabelCurve.Rows, lcifOptions(i).Objective, len(i.LabelCurve.Points))
 }
 
 // settingsTable is what the tuner of a label model measured, at most n of its
@@ -252,10 +229,10 @@ func settingsTable(i db.IndexInfo, n int) *table.Table {
 	t := table.New("chosen", "micro_f1:4", "macro_f1:4", "accuracy:4", "hamming_loss:4",
 		"p@1:4", "p@3:4", "p@5:4",
 		"k", "alpha", "beta", "lambda", "second_order", "features", "threshold")
-	choice, ok := chosen(i)
-	if !ok {
+	if i.LabelCurve == nil {
 		return t
 	}
+	best := i.LabelCurve.Best
 	points := slices.Clone(i.LabelCurve.Points)
 	objective := lcifOptions(i).Objective
 	slices.SortStableFunc(points, func(a, b lcif.Point) int {
@@ -281,12 +258,12 @@ func settingsTable(i db.IndexInfo, n int) *table.Table {
 		t.Add(chosen, p.MicroF1, p.MacroF1, p.Accuracy, p.HammingLoss, p.Precision[0], p.Precision[1],
 			p.Precision[2], k, alpha, beta, p.Lambda, second, features, p.Cut)
 	}
-	add(choice.Point, true)
+	add(best, true)
 	for _, p := range points {
 		if t.Len() >= n {
 			break
 		}
-		if p.Setting != choice.Point.Setting {
+		if p.Setting != best.Setting {
 			add(p, false)
 		}
 	}

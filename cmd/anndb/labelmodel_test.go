@@ -12,9 +12,9 @@ import (
 func TestTunedSettings(t *testing.T) {
 	t.Parallel()
 	f := newDocs(t)
-	tune := []string{"tune", f.file, "docs", "--folds", "3", "--tune-rows", "60", "--search"}
+	tune := []string{"tune", f.file, "docs", "--folds", "3", "--tune-rows", "60"}
 	for _, n := range []int{3, shownSettings} {
-		args := append(tune, "coordinates", "--weight", "none", "--settings", fmt.Sprint(n))
+		args := append(tune, "--weight", "none", "--settings", fmt.Sprint(n))
 		settings := mustJSON[map[string]rows](t, args...)["settings"]
 		if len(settings) != n {
 			t.Errorf("%d settings, want %d", len(settings), n)
@@ -23,7 +23,7 @@ func TestTunedSettings(t *testing.T) {
 			t.Errorf("threshold %v has no fields", settings[0]["threshold"])
 		}
 	}
-	paper := mustJSON[map[string]rows](t, append(tune, "paper")...)["settings"][0]
+	paper := mustJSON[map[string]rows](t, append(tune, "--paper")...)["settings"][0]
 	if cut, ok := paper["threshold"].(map[string]any); !ok || cut["steps"] != true {
 		t.Errorf("setting of the paper's search: %v", paper)
 	}

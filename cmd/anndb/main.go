@@ -13,19 +13,9 @@ package main
 import (
 	"context"
 	"os"
-	"os/signal"
-	"syscall"
 )
 
 func main() {
 	p := &program{in: os.Stdin, out: os.Stdout, errs: os.Stderr, interruptible: untilSignal}
 	os.Exit(p.run(context.Background(), os.Args[1:]))
-}
-
-// untilSignal returns a context that ends with the first signal. After it the default action is
-// back, so that a second one ends a program that does not stop by itself.
-func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
 }

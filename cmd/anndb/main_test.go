@@ -25,7 +25,7 @@ func anndb(t *testing.T, args ...string) (out, errs string, code int) {
 // command runs a command line in a context.
 func command(ctx context.Context, args []string) (out, errs string, code int) {
 	var o, e bytes.Buffer
-	p := &program{in: strings.NewReader(""), out: &o, errs: &e, interruptible: context.WithCancel}
+	p := &program{in: strings.NewReader(""), out: &o, errs: &e, interruptible: cancelable}
 	code = p.run(ctx, args)
 	return o.String(), e.String(), code
 }
@@ -232,6 +232,11 @@ func TestEvaluate(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 	}
+}
+
+// cancelable is for programs that no signal interrupts.
+func cancelable(ctx context.Context, _ func() bool) (context.Context, context.CancelFunc) {
+	return context.WithCancel(ctx)
 }
 
 func TestInterrupted(t *testing.T) {

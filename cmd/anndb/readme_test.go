@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,7 +28,7 @@ func TestReadmeSession(t *testing.T) {
 		}
 		t.Run(m[1], func(t *testing.T) {
 			var out, errs bytes.Buffer
-			p := program{in: strings.NewReader(""), out: &out, errs: &errs, interruptible: context.WithCancel}
+			p := program{in: strings.NewReader(""), out: &out, errs: &errs, interruptible: cancelable}
 			commands, err := script.Split(m[1])
 			if err != nil {
 				t.Fatal(err)

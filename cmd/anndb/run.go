@@ -23,8 +23,9 @@ type program struct {
 	in        io.Reader
 	out, errs io.Writer // results; messages and progress
 	typed     bool      // the commands are typed in a shell
-	// interruptible returns a context that ends when the user interrupts.
-	interruptible func(context.Context) (context.Context, context.CancelFunc)
+	// interruptible returns a context that ends when the user interrupts, unless used takes the
+	// interrupt for itself.
+	interruptible func(ctx context.Context, used func() bool) (context.Context, context.CancelFunc)
 }
 
 // run parses args, runs one command or a shell and returns the exit code.
@@ -45,7 +46,8 @@ func (p *program) run(ctx context.Context, args []string) int {
 
 // runCommand runs a command that has been parsed and returns the exit code.
 func (p *program) runCommand(ctx context.Context, k *kong.Context, g globals) int {
-	ctx, stop := p.interruptible(ctx)
+	tuner := &tunerStop{stop: make(chan struct{})}
+	ctx, stop := p.interruptible(ctx, tuner.interrupt)
 	defer stop()
 	out := p.out
 	if terminal(out) != nil {
@@ -54,7 +56,7 @@ func (p *program) runCommand(ctx context.Context, k *kong.Context, g globals) in
 	a := &app{
 		Output: table.Output{W: out, Format: g.format(), Width: widthOf(out)},
 		flags:  g, ctx: db.WithWorkers(ctx, g.Workers), program: p, errs: p.errs,
-		progress: progress.New(p.errs, g.Quiet),
+		progress: progress.New(p.errs, g.Quiet), tuner: tuner,
 	}
 	err := k.Run(a)
 	a.progress.End()

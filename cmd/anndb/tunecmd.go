@@ -33,7 +33,7 @@ func (c *tuneCmd) Run(a *app) error {
 	case c.Settings < 0:
 		return usagef("--settings must not be negative")
 	case isTree(c.Kind) && c.tuneFlags.lcifOnly():
-		return usagef("--objective, --search, --feature-share and --neighbors go with --kind lcif")
+		return usagef("--objective, --paper, --feature-share and --neighbors go with --kind lcif")
 	case !isTree(c.Kind) && (c.treeFlags != treeFlags{} || c.gridFlags.given() || c.Threshold != nil):
 		return usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs, --threshold and " +
 			"--thresholds go with --kind sbt, pt and at")

@@ -58,46 +58,6 @@ func (o *Objective) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// Variant selects the part of LCIF that is tuned.
-type Variant uint8
-
-const (
-	// Combined tunes the weight λ, too.
-	Combined Variant = iota
-	// InstanceOnly is instance-based kNN, λ = 1.
-	InstanceOnly
-	// FeatureOnly is feature-based kNN, λ = 0.
-	FeatureOnly
-)
-
-var variantNames = [...]string{"lcif", "instance", "feature"}
-
-// String returns the variant's name.
-func (v Variant) String() string {
-	if int(v) < len(variantNames) {
-		return variantNames[v]
-	}
-	return fmt.Sprintf("variant(%d)", uint8(v))
-}
-
-// MarshalText writes the variant's name. Errors: ErrParams.
-func (v Variant) MarshalText() ([]byte, error) {
-	if int(v) >= len(variantNames) {
-		return nil, fmt.Errorf("%w: %v", query.ErrParams, v)
-	}
-	return []byte(variantNames[v]), nil
-}
-
-// UnmarshalText reads a variant's name. Errors: ErrParams.
-func (v *Variant) UnmarshalText(name []byte) error {
-	i := slices.Index(variantNames[:], string(name))
-	if i < 0 {
-		return fmt.Errorf("%w: unknown variant %q, want one of %v", query.ErrParams, name, variantNames)
-	}
-	*v = Variant(i)
-	return nil
-}
-
 // Measures are the measures of one setting on held-out rows, over all folds of a
 // cross-validation together. Set measures count 0/0 as 1, as Mulan does, except for
 // MacroF1Zero. Macro averages are over all labels of the training rows.
@@ -230,37 +190,24 @@ type Point struct {
 	Measures
 }
 
-// Choice is the best setting for an objective.
-type Choice struct {
-	Objective Objective `json:"objective"`
-	Variant   Variant   `json:"variant"`
-	Point     Point     `json:"point"`
-	// Params predict with the setting, including its thresholds.
-	Params Params `json:"params"`
-}
-
 // Curve is the result of a tuner.
 type Curve struct {
-	Rows   int  `json:"rows"`   // number of held-out rows
-	Labels int  `json:"labels"` // L
-	Grid   bool `json:"grid"`   // all settings were tried
+	Rows   int `json:"rows"`   // number of held-out rows
+	Labels int `json:"labels"` // L
 	// Points are all measured settings, in the order in which they were first tried.
-	Points  []Point  `json:"points"`
-	Choices []Choice `json:"choices"`
+	Points []Point `json:"points"`
+	Best   Point   `json:"best"`   // by the objective
+	Params Params  `json:"params"` // predict with the best setting, including its thresholds
 }
 
-// Validate returns an error for a curve that no tuner returns: for settings or choices with which no model
+// Validate returns an error for a curve that no tuner returns: for settings with which no model
 // predicts, and for measures outside 0 to 1. Errors: query.ErrParams.
 func (c *Curve) Validate() error {
-	points := c.Points[:len(c.Points):len(c.Points)]
-	for i := range c.Choices {
-		points = append(points, c.Choices[i].Point)
-		if err := c.Choices[i].Params.Validate(0); err != nil {
-			return fmt.Errorf("choice %d: %w", i, err)
-		}
+	if err := c.Params.Validate(0); err != nil {
+		return fmt.Errorf("choice: %w", err)
 	}
-	for i := range points {
-		s, m := &points[i].Setting, &points[i].Measures
+	for i, point := range append(c.Points[:len(c.Points):len(c.Points)], c.Best) {
+		s, m := &point.Setting, &point.Measures
 		p := Params{K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder,
 			Features: s.Features}
 		if err := p.Validate(0); err != nil {
@@ -277,15 +224,4 @@ func (c *Curve) Validate() error {
 		return fmt.Errorf("%w: %d rows and %d labels, want at least 0", query.ErrParams, c.Rows, c.Labels)
 	}
 	return nil
-}
-
-// Choice returns the choice for an objective and a variant; ok is false if they were not
-// requested.
-func (c *Curve) Choice(o Objective, v Variant) (choice Choice, ok bool) {
-	for _, x := range c.Choices {
-		if x.Objective == o && x.Variant == v {
-			return x, true
-		}
-	}
-	return Choice{}, false
 }

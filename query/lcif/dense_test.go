@@ -44,13 +44,12 @@ func TestTuneOverForest(t *testing.T) {
 	v := &View{Features: m.d, Labels: train, Neighbors: NewForestNeighbors(view, query.Params{Method: query.Flat}, nil)}
 	held := &HeldOut{Parts: []Part{{View: v, Queries: q, Truth: truth}}, Train: train}
 	c, err := Tune(ctx, func(context.Context, int) (*HeldOut, error) { return held, nil }, TuneOptions{
-		Objectives: []Objective{Accuracy}, Variants: []Variant{InstanceOnly}, Ks: []int{1, 5, 20}, Workers: 2,
+		Objective: Accuracy, Lambdas: []float64{1}, Ks: []int{1, 5, 20}, Workers: 2,
 	})
 	must(t, err)
-	choice := c.Choices[0]
-	want, th := plain(t, held, choice.Point.Setting)
-	if !equalMeasures(choice.Point.Measures, want) || !reflect.DeepEqual(choice.Params.Thresholds, th) || want.Accuracy < 0.8 {
-		t.Errorf("chosen for %+v, predictions do %+v", choice.Point, want)
+	want, th := plain(t, held, c.Best.Setting)
+	if !equalMeasures(c.Best.Measures, want) || !reflect.DeepEqual(c.Params.Thresholds, th) || want.Accuracy < 0.8 {
+		t.Errorf("chosen for %+v, predictions do %+v", c.Best, want)
 	}
 }
 

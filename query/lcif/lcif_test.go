@@ -432,10 +432,10 @@ func TestNoEvidenceMeansNoLabels(t *testing.T) {
 		tr, err := newTrials(held, 2)
 		must(t, err)
 		s := Setting{K: 7, Alpha: 1, Beta: 1, Lambda: lambda, Cut: Cut{Share: 1}}.canonical()
-		got, _, err := tr.measure(ctx, s, []Cut{s.Cut}, func(int, int) {})
+		got, err := tr.measure(ctx, []Setting{s}, func(int, int) {})
 		must(t, err)
-		if want, _ := plain(t, held, s); !equalMeasures(got[0], want) {
-			t.Errorf("λ %g: measured %+v, predictions %+v", lambda, got[0], want)
+		if want, _ := plain(t, held, s); !equalMeasures(got[0].Measures, want) {
+			t.Errorf("λ %g: measured %+v, predictions %+v", lambda, got[0].Measures, want)
 		}
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
-	"sync"
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
@@ -24,7 +24,6 @@ type trials struct {
 	deep    int
 	// feature holds the feature scores by β. Few are kept if they are large.
 	feature map[float64]scoreRows
-	mu      sync.Mutex
 }
 
 // keepScores is the maximum memory in bytes of the cached feature scores of several β. The most
@@ -105,7 +104,7 @@ func (t *trials) features(ctx context.Context, beta float64) (scoreRows, error) 
 			return func(r int) {
 				clearSparse(dst)
 				featureScores(tally, powers, beta, t.units[i].Row(r), dst)
-				rows[r] = newScoreRow(*dst, t.truth.Labels())
+				rows[r] = vector.Sparse{Index: slices.Clone(dst.Index), Value: slices.Clone(dst.Value)}
 			}
 		})
 		if err != nil {
@@ -129,20 +128,8 @@ func (t *trials) makeRoom() {
 	}
 }
 
-// scoreRows holds the scores of rows. A row without Index has a value for every label.
+// scoreRows holds the scores of rows.
 type scoreRows []vector.Sparse
-
-// newScoreRow copies the scores of a row in the smaller form.
-func newScoreRow(s vector.Sparse, labels int) vector.Sparse {
-	if 2*s.Len() < labels {
-		return vector.Sparse{Index: append(make([]uint32, 0, s.Len()), s.Index...), Value: slices.Clone(s.Value)}
-	}
-	dense := make([]float32, labels)
-	for e, l := range s.Index {
-		dense[l] = s.Value[e]
-	}
-	return vector.Sparse{Value: dense}
-}
 
 func (s scoreRows) bytes() int {
 	n := 0
@@ -152,232 +139,89 @@ func (s scoreRows) bytes() int {
 	return n
 }
 
-// measure measures a setting with several cuts at once. thresholds[i] are the thresholds of
-// cuts[i].
-func (t *trials) measure(ctx context.Context, s Setting, cuts []Cut,
-	progress func(done, total int)) ([]Measures, []*labels.Thresholds, error) {
-	scores, precision, err := t.scores(ctx, s, t.demand(cuts), progress)
-	if err != nil {
-		return nil, nil, err
-	}
-	measures, thresholds := make([]Measures, len(cuts)), make([]*labels.Thresholds, len(cuts))
-	errs := make([]error, len(cuts))
-	err = eachRow(ctx, len(cuts), t.workers, func() func(int) {
-		return func(i int) {
-			measures[i], thresholds[i], errs[i] = t.apply(scores, cuts[i])
-			measures[i].Precision = precision
-		}
-	})
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return nil, nil, err
-	}
-	var b decisions
-	for i, th := range thresholds {
-		b.add(i, s, th)
-	}
-	return measures, thresholds, t.decide(ctx, &b, measures, progress)
+// trial is what was measured for a setting, and the thresholds that its cut gave.
+type trial struct {
+	Measures
+	thresholds *labels.Thresholds
 }
 
-// decisions are settings with thresholds by label, to be measured by what they predict, and where
-// the measures go: the order of labels depends on such thresholds.
-type decisions struct {
-	settings   []Setting
-	thresholds []*labels.Thresholds
-	at         []int
-}
-
-// add adds a setting, unless it has no thresholds by label.
-func (d *decisions) add(at int, s Setting, t *labels.Thresholds) {
-	if t != nil && t.PerLabel != nil {
-		d.settings, d.thresholds, d.at = append(d.settings, s), append(d.thresholds, t), append(d.at, at)
-	}
-}
-
-// decide measures predictions by thresholds by label.
-func (t *trials) decide(ctx context.Context, d *decisions, out []Measures,
-	progress func(done, total int)) error {
-	if len(d.at) == 0 {
-		return nil
-	}
-	w, err := t.newSweep(ctx, d.settings, progress)
-	if err != nil {
-		return err
-	}
-	for i, j := range w.jobs {
-		j.decide = d.thresholds[i]
-	}
-	if err := w.keep(ctx); err != nil {
-		return err
-	}
-	for i, j := range w.jobs {
-		sets := j.scores(t.truth.Labels())
-		sets.Value = nil
-		predicted, err := labels.NewMatrix(*sets)
-		if err != nil {
-			return err
-		}
-		r, err := labels.Evaluate(t.truth, predicted)
-		if err != nil {
-			return err
-		}
-		m := &out[d.at[i]]
-		m.setMeasures(r)
-		m.Precision = j.precision
-	}
-	return nil
-}
-
-// scores returns the scores of one setting that thresholds depend on.
-func (t *trials) scores(ctx context.Context, s Setting, d demand,
-	progress func(done, total int)) (*vector.CSR, [3]float64, error) {
-	w, err := t.newSweep(ctx, []Setting{s}, progress)
-	if err != nil {
-		return nil, [3]float64{}, err
-	}
-	if err := w.run(ctx, d); err != nil {
-		return nil, [3]float64{}, err
-	}
-	return w.jobs[0].scores(t.truth.Labels()), w.jobs[0].precision, nil
-}
-
-// demand returns what the thresholds of the cuts need: approximately the largest number of labels
-// that they predict.
-func (t *trials) demand(cuts []Cut) demand {
-	share, perLabel := 0.0, false
-	for _, c := range cuts {
-		switch {
-		case c.PerLabel:
-			share, perLabel = max(share, 1), true
-		case c.Steps:
-			// The nearest of a few thresholds predicts at most twice as many labels.
-			share = max(share, 2*c.Share)
-		default:
-			share = max(share, c.Share)
-		}
-	}
-	return demand{share * t.data.Train.Cardinality() * float64(t.truth.Rows()), perLabel}
-}
-
-// measureAll measures many settings, each with its own cut. Settings that differ only in their
-// cuts share their scores.
-func (t *trials) measureAll(ctx context.Context, settings []Setting,
-	progress func(done, total int)) ([]Measures, error) {
-	out := make([]Measures, len(settings))
-	// Thresholds by label may depend on small scores, others only on the largest ones.
-	for _, perLabel := range []bool{false, true} {
-		var b measureBatch
-		for i, s := range settings {
-			if s.Cut.PerLabel != perLabel {
-				continue
-			}
-			if !b.add(t, i, s) {
-				if err := t.measureBatch(ctx, &b, out, progress); err != nil {
-					return nil, err
-				}
-				b = measureBatch{}
-				b.add(t, i, s)
-			}
-		}
-		if err := t.measureBatch(ctx, &b, out, progress); err != nil {
+// measure measures settings, each with its own cut. Consecutive settings that differ only in k, λ and
+// the cut share their scores.
+func (t *trials) measure(ctx context.Context, settings []Setting,
+	progress func(done, total int)) ([]trial, error) {
+	out := make([]trial, 0, len(settings))
+	for len(out) < len(settings) {
+		s := t.newSweep(settings[len(out):])
+		if err := s.run(ctx, progress); err != nil {
 			return nil, err
 		}
+		found := make([]trial, len(s.settings))
+		errs := make([]error, len(s.settings))
+		err := eachRow(ctx, len(s.settings), t.workers, func() func(int) {
+			return func(i int) {
+				found[i], errs[i] = t.apply(s.scores(s.jobs[s.job[i]]), s.settings[i].Cut)
+			}
+		})
+		if err := errors.Join(append(errs, err)...); err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
 	}
 	return out, nil
 }
 
-// measureBatch holds settings that are scored together.
-type measureBatch struct {
-	settings []Setting // distinct settings without cuts
-	betas    []float64 // distinct β whose feature scores they need
-	at       []int     // indexes of the requested settings
-	job      []int     // index of each of them in settings
-	cuts     []Cut
-	demand   demand
+// keep returns the number of labels of a row whose scores the thresholds of a cut are derived from: four
+// times those that they predict for a row, or the least number.
+func (t *trials) keep(c Cut) int {
+	least := keptLabels
+	if c.PerLabel {
+		least = keptByLabel
+	}
+	need := math.Ceil(4 * c.Share * t.data.Train.Cardinality())
+	return int(min(max(need, float64(least)), float64(t.truth.Labels())))
 }
 
-// add adds setting s, number i, unless the batch is full.
-func (b *measureBatch) add(t *trials, i int, s Setting) bool {
-	cut := s.Cut
-	s.Cut = Cut{}
-	d := t.demand([]Cut{cut})
-	d.want = max(d.want, b.demand.want)
-	job := slices.Index(b.settings, s)
-	if job < 0 {
-		cells := t.truth.Rows() * t.truth.Labels()
-		kept := d.want + float64(t.truth.Rows()) + 1
-		if n := float64(len(b.settings)); n > 0 && (n >= sweepJobs || (n+1)*kept > sweepKept) {
-			return false
-		}
-		if s.Lambda < 1 && !slices.Contains(b.betas, s.Beta) {
-			if n := len(b.betas); n > 0 && (n+1)*4*cells > keepScores {
-				return false
-			}
-			b.betas = append(b.betas, s.Beta)
-		}
-		job = len(b.settings)
-		b.settings = append(b.settings, s)
-	}
-	b.at, b.job, b.cuts, b.demand = append(b.at, i), append(b.job, job), append(b.cuts, cut), d
-	return true
-}
-
-// measureBatch measures a batch and puts the measures into out.
-func (t *trials) measureBatch(ctx context.Context, b *measureBatch, out []Measures,
-	progress func(done, total int)) error {
-	if len(b.at) == 0 {
-		return nil
-	}
-	w, err := t.newSweep(ctx, b.settings, progress)
+// apply derives thresholds from scores and measures their predictions.
+func (t *trials) apply(scores *vector.CSR, c Cut) (trial, error) {
+	thresholds, err := t.cut(scores, c)
 	if err != nil {
-		return err
-	}
-	if err := w.run(ctx, b.demand); err != nil {
-		return err
-	}
-	errs, thresholds := make([]error, len(b.at)), make([]*labels.Thresholds, len(b.at))
-	err = eachRow(ctx, len(w.jobs), t.workers, func() func(int) {
-		return func(job int) {
-			j := w.jobs[job]
-			scores := j.scores(t.truth.Labels())
-			j.rows, j.parts = nil, nil
-			for i, at := range b.at {
-				if b.job[i] == job {
-					out[at], thresholds[i], errs[i] = t.apply(scores, b.cuts[i])
-					out[at].Precision = j.precision
-				}
-			}
-		}
-	})
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return err
-	}
-	var d decisions
-	for i, at := range b.at {
-		d.add(at, b.settings[b.job[i]], thresholds[i])
-	}
-	return t.decide(ctx, &d, out, progress)
-}
-
-// apply derives thresholds from scores and, unless each label has its own, measures their
-// predictions, without precision.
-func (t *trials) apply(scores *vector.CSR, c Cut) (m Measures,
-	thresholds *labels.Thresholds, err error) {
-	if thresholds, err = t.cut(scores, c); err != nil {
-		return m, nil, err
-	}
-	if thresholds.PerLabel != nil { // decide measures them
-		return m, thresholds, nil
+		return trial{}, err
 	}
 	predicted, err := thresholds.Predict(scores)
 	if err != nil {
-		return m, nil, err
+		return trial{}, err
 	}
 	r, err := labels.Evaluate(t.truth, predicted)
 	if err != nil {
-		return m, nil, err
+		return trial{}, err
 	}
+	m := Measures{Precision: t.precision(scores, thresholds)}
 	m.setMeasures(r)
-	return m, thresholds, nil
+	return trial{m, thresholds}, nil
+}
+
+// precision returns precision@1, @3 and @5 of the labels in the order of the thresholds.
+func (t *trials) precision(scores *vector.CSR, thresholds *labels.Thresholds) (out [3]float64) {
+	order := thresholds.Order(nil)
+	at, hits := [...]int{1, 3, 5}, [3]int{}
+	var ranked []labels.Ranked
+	for r := range scores.Rows() {
+		ranked = order.Rank(ranked[:0], scores.Row(r), 5)
+		for place, x := range ranked {
+			if _, ok := slices.BinarySearch(t.truth.Row(r), x.Label); !ok {
+				continue
+			}
+			for i, k := range at {
+				if place < k {
+					hits[i]++
+				}
+			}
+		}
+	}
+	for i, k := range at {
+		out[i] = float64(hits[i]) / float64(k*max(1, scores.Rows()))
+	}
+	return out
 }
 
 // cut derives thresholds from scores.

@@ -194,16 +194,20 @@ func TestTrialsMeasureWhatPredictionsDo(t *testing.T) {
 				Steps:    rapid.IntRange(0, 3).Draw(rt, "steps") == 0,
 			}
 		})
-		cuts := rapid.SliceOfN(draw, 1, 3).Draw(rt, "cuts")
-		got, thresholds, err := tr.measure(ctx, s, cuts, func(int, int) {})
+		var settings []Setting
+		for _, s.Cut = range rapid.SliceOfN(draw, 1, 3).Draw(rt, "cuts") {
+			other := s
+			other.K, other.Lambda, other.Beta = rapid.IntRange(1, 30).Draw(rt, "other k"), 0.3, cmp.Or(s.Beta, 1)
+			settings = append(settings, s, other)
+		}
+		got, err := tr.measure(ctx, settings, func(int, int) {})
 		if err != nil {
 			rt.Fatal(err)
 		}
-		for i, c := range cuts {
-			s.Cut = c
-			want, th := plain(t, held, s)
-			if !equalMeasures(got[i], want) || !reflect.DeepEqual(thresholds[i], th) {
-				rt.Fatalf("%+v: measured %+v by %+v, want %+v by %+v", s, got[i], thresholds[i], want, th)
+		for i, s := range settings {
+			want, th := plain(t, held, s.canonical())
+			if !equalMeasures(got[i].Measures, want) || !reflect.DeepEqual(got[i].thresholds, th) {
+				rt.Fatalf("%+v: measured %+v by %+v, want %+v by %+v", s, got[i].Measures, got[i].thresholds, want, th)
 			}
 		}
 	})
@@ -219,10 +223,10 @@ func TestMacroAveragesOverAllRows(t *testing.T) {
 	tr, err := newTrials(held, 1)
 	must(t, err)
 	s := Setting{Beta: 1, Cut: Cut{Share: 1}}
-	got, _, err := tr.measure(ctx, s, []Cut{s.Cut}, func(int, int) {})
+	got, err := tr.measure(ctx, []Setting{s}, func(int, int) {})
 	must(t, err)
-	if want, _ := plain(t, held, s); !equalMeasures(got[0], want) {
-		t.Errorf("measured %+v, package labels %+v", got[0], want)
+	if want, _ := plain(t, held, s); !equalMeasures(got[0].Measures, want) {
+		t.Errorf("measured %+v, package labels %+v", got[0].Measures, want)
 	}
 }
 
@@ -270,14 +274,14 @@ func TestCoordinateSearchVariesEveryParameter(t *testing.T) {
 	must(t, err)
 	o := TuneOptions{
 		Ks: []int{5, 20, 100}, Alphas: []float64{0.5, 1, 2, 4}, Betas: []float64{0.25, 0.5, 1, 2, 3},
-		Lambdas: []float64{0.2, 0.5, 0.8}, Cuts: []Cut{{Share: 1}, {Share: 1.5}}, Search: Coordinates, Passes: 20,
+		Lambdas: []float64{0.2, 0.5, 0.8}, Cuts: []Cut{{Share: 1}, {Share: 1.5}}, Passes: 20,
 	}
 	moved := map[string]bool{}
-	for _, o.Objectives = range [][]Objective{{MicroF1}, {MacroF1}, {Accuracy}} {
-		objective := o.Objectives[0]
+	for _, o.Objective = range []Objective{MicroF1, MacroF1, Accuracy} {
+		objective := o.Objective
 		c, err := Tune(ctx, data, o)
 		must(t, err)
-		best := c.Choices[0].Point
+		best := c.Best
 		try := func(name string, s Setting) {
 			if m, _ := plain(t, held, s.canonical()); m.Of(objective) > best.Of(objective)+1e-12 {
 				t.Errorf("%v: %s: %+v has %v, the choice %+v", objective, name, s, m.Of(objective), best)
@@ -312,182 +316,11 @@ func TestCoordinateSearchVariesEveryParameter(t *testing.T) {
 	}
 }
 
-// sharp is rows of one frequent topic and 20 rare ones, five rows each. The
-// nearest 300 rows of a rare one are mostly of the frequent topic, so its label
-// comes first only with a large α: the larger, the weaker its own feature is.
-func sharp(t testing.TB, rare, frequent int) (*vector.CSR, *labels.Matrix) {
-	t.Helper()
-	x := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
-	var sets [][]uint32
-	add := func(topic uint32, own float32) {
-		x.Append(vector.Sparse{Index: []uint32{0, 1 + topic}, Value: []float32{1, own}})
-		sets = append(sets, []uint32{topic})
-	}
-	for range frequent {
-		add(0, 2)
-	}
-	for topic := range uint32(20) {
-		for range rare {
-			add(1+topic, 1.5+0.25*float32(topic))
-		}
-	}
-	x.Cols = 22
-	y, err := labels.FromSets(sets, 21)
-	must(t, err)
-	return x, y
-}
-
-// decoyed is clusters of rows, and a query for each: its nearest rows, 0, 100, …,
-// 400 of them, have other labels than the query and the 500 rows behind them.
-func decoyed(t testing.TB) (rows, queries *vector.CSR, sets, truth *labels.Matrix) {
-	t.Helper()
-	rows, queries = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}, &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
-	var y, z [][]uint32
-	for c := range uint32(5) {
-		for range 100 * c {
-			rows.Append(vector.Sparse{Index: []uint32{2 * c}, Value: []float32{1}})
-			y = append(y, []uint32{2 * c})
-		}
-		for range 500 {
-			rows.Append(vector.Sparse{Index: []uint32{2 * c, 2*c + 1}, Value: []float32{1, 0.5}})
-			y = append(y, []uint32{2*c + 1})
-		}
-		queries.Append(vector.Sparse{Index: []uint32{2 * c}, Value: []float32{1}})
-		z = append(z, []uint32{2*c + 1})
-	}
-	rows.Cols, queries.Cols = 10, 10
-	var err error
-	if sets, err = labels.FromSets(y, 10); err == nil {
-		truth, err = labels.FromSets(z, 10)
-	}
-	must(t, err)
-	return rows, queries, sets, truth
-}
-
-// Where the best default value is the last one, the search goes on past it;
-// values that are given are not left.
-func TestTuningGoesPastTheGrid(t *testing.T) {
-	ctx := context.Background()
-	x, y := sharp(t, 5, 1400)
-	queries, truth := sharp(t, 1, 10)
-	for _, search := range []Search{FullGrid, Coordinates} {
-		o := TuneOptions{
-			Variants: []Variant{InstanceOnly}, Objectives: []Objective{PrecisionAt1}, Search: search, Ks: []int{300},
-		}
-		c, err := Tune(ctx, HoldOut(x, y, queries, truth, 2), o)
-		must(t, err)
-		if p := c.Choices[0].Params; !(p.Alpha > 2) {
-			t.Errorf("search %d: α %g is chosen, a larger one is better", search, p.Alpha)
-		}
-		o.Alphas = []float64{1, 2}
-		if c, err = Tune(ctx, HoldOut(x, y, queries, truth, 2), o); err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range c.Points {
-			if p.Alpha > 2 || p.K != 300 && p.K != startK {
-				t.Errorf("search %d: %+v is not among the values given", search, p.Setting)
-			}
-		}
-		rows, queries, sets, truth := decoyed(t)
-		o = TuneOptions{
-			Variants: []Variant{InstanceOnly}, Objectives: []Objective{PrecisionAt3}, Search: search,
-		}
-		if c, err = Tune(ctx, HoldOut(rows, sets, queries, truth, 2), o); err != nil {
-			t.Fatal(err)
-		}
-		if k := c.Choices[0].Params.K; k <= 400 {
-			t.Errorf("search %d: k %d is chosen, a larger one is better", search, k)
-		}
-	}
-}
-
-// Finalists of a grid are different models: with one neighbor every α is the same.
-func TestFinalistsDiffer(t *testing.T) {
-	ctx := context.Background()
-	x, y := topicSet(t, 200, 9)
-	tune := func(ks []int) *Curve {
-		c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 4}), TuneOptions{
-			Variants: []Variant{InstanceOnly}, Ks: ks, Search: FullGrid,
-		})
-		must(t, err)
-		return c
-	}
-	one := 0
-	for _, p := range tune([]int{1}).Points {
-		if p.Cut == DefaultCuts(false)[0] {
-			one++
-		}
-	}
-	if one != 1 {
-		t.Errorf("%d settings with one neighbor were measured, all of them one model", one)
-	}
-	taken := map[Setting]Measures{}
-	first := DefaultCuts(false)[0]
-	c := tune([]int{1, 2, 5, 20})
-	for _, p := range c.Points {
-		if s := p.Setting; p.Cut != first {
-			s.Cut = first
-			i := slices.IndexFunc(c.Points, func(p Point) bool { return p.Setting == s })
-			taken[s] = c.Points[i].Measures
-		}
-	}
-	if len(taken) < gridFinalists {
-		t.Fatalf("%d settings were tried with all cuts, want at least %d", len(taken), gridFinalists)
-	}
-	for s, m := range taken {
-		for r, n := range taken {
-			if s != r && m == n {
-				t.Errorf("finalists %+v and %+v have equal measures", s, r)
-			}
-		}
-	}
-}
-
-// Macro F1 wants many labels a row: the choice is the best of all settings with
-// all cuts of the grid, and cuts of more than twice the mean are tried.
-func TestMacroF1IsTunedOverAllCuts(t *testing.T) {
-	ctx := context.Background()
-	x, y := uneven(t, 400, 7)
-	o := TuneOptions{
-		Objectives: []Objective{MacroF1}, Ks: []int{1, 10, 50, 200}, Alphas: []float64{0.5, 1, 2},
-		Betas: []float64{1}, Lambdas: []float64{0, 0.5, 1}, Search: FullGrid,
-	}
-	data := CrossValidation(x, y, CVOptions{Folds: 5})
-	c, err := Tune(ctx, data, o)
-	must(t, err)
-	best := c.Choices[0].Point
-	held, err := data(ctx, 0)
-	must(t, err)
-	tr, err := newTrials(held, 2)
-	must(t, err)
-	must(t, tr.neighbors(ctx, 200, func(int, int) {}))
-	cuts := DefaultCuts(false)
-	if last := cuts[len(cuts)-1]; last.Share < 4 {
-		t.Errorf("cuts end at %g times the mean number of labels", last.Share)
-	}
-	most := 0.0
-	for _, k := range o.Ks {
-		for _, alpha := range o.Alphas {
-			for _, lambda := range o.Lambdas {
-				s := Setting{K: k, Alpha: alpha, Beta: 1, Lambda: lambda}.canonical()
-				all, _, err := tr.measure(ctx, s, cuts, func(int, int) {})
-				must(t, err)
-				for _, m := range all {
-					most = max(most, m.MacroF1)
-				}
-			}
-		}
-	}
-	if best.MacroF1 < most-1e-12 {
-		t.Errorf("macro F1 %v by %+v, the best of all settings and cuts has %v", best.MacroF1, best.Setting, most)
-	}
-}
-
 // The paper's protocol is one pass over the parameters with its values.
 func TestPaperProtocol(t *testing.T) {
 	ctx := context.Background()
 	x, y := uneven(t, 500, 5)
-	c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 5}), TuneOptions{Search: PaperProtocol})
+	c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 5}), TuneOptions{Paper: true})
 	must(t, err)
 	ks, shares := map[int]bool{}, map[int]bool{}
 	// One pass: k, then α with that k, then β, then λ, each from the best so far.
@@ -499,7 +332,7 @@ func TestPaperProtocol(t *testing.T) {
 			t.Fatalf("%+v: not a threshold of the paper", p)
 		}
 		ks[p.K], shares[p.Features] = true, true
-		if p.Features != c.Choices[0].Params.Features {
+		if p.Features != c.Params.Features {
 			continue
 		}
 		if i == 0 || best < 0 {
@@ -528,7 +361,7 @@ func TestPaperProtocol(t *testing.T) {
 	if len(ks) != 9 || !ks[1] || !ks[5] || !ks[350] || len(shares) != 7 {
 		t.Errorf("k %v, numbers of features %v", ks, shares)
 	}
-	if th := c.Choices[0].Params.Thresholds; th.PerLabel != nil || !th.KeepTop || math.Abs(th.Single*100-math.Round(th.Single*100)) > 1e-9 {
+	if th := c.Params.Thresholds; th.PerLabel != nil || !th.KeepTop || math.Abs(th.Single*100-math.Round(th.Single*100)) > 1e-9 {
 		t.Errorf("thresholds %+v, want hundredths", th)
 	}
 }
@@ -538,30 +371,25 @@ func TestTuneLCIF(t *testing.T) {
 	x, y := topicSet(t, 240, 7)
 	queries, truth := topicSet(t, 80, 8)
 	data := HoldOut(x, y, queries, truth, 2)
-	all := []Objective{MicroF1, MacroF1, Accuracy, HammingLoss, PrecisionAt1, PrecisionAt3, PrecisionAt5}
-	variants := []Variant{Combined, InstanceOnly, FeatureOnly}
-	stages := map[string]bool{}
-	o := TuneOptions{
-		Objectives: all, Variants: variants, Workers: 2,
-		Ks: []int{1, 5, 20, 400}, Alphas: []float64{1, 2}, Betas: []float64{1, 2}, Lambdas: []float64{0, 0.3, 0.6, 1},
-		Progress: func(stage string, done, total int) {
-			name, _, _ := strings.Cut(stage, ",")
-			stages[name] = true
-			if done > total {
-				t.Errorf("%s: %d of %d", stage, done, total)
-			}
-		},
-	}
 	held, err := data(ctx, 0)
 	must(t, err)
-	curves := map[Search]*Curve{}
-	for _, search := range []Search{FullGrid, Coordinates} {
-		o.Search = search
+	for objective := MicroF1; objective <= PrecisionAt5; objective++ {
+		stages := map[string]bool{}
+		o := TuneOptions{
+			Objective: objective, Workers: 2,
+			Ks: []int{1, 5, 20, 400}, Alphas: []float64{1, 2}, Betas: []float64{1, 2}, Lambdas: []float64{0, 0.3, 0.6, 1},
+			Progress: func(stage string, done, total int) {
+				name, _, _ := strings.Cut(stage, ",")
+				stages[name] = true
+				if done > total {
+					t.Errorf("%s: %d of %d", stage, done, total)
+				}
+			},
+		}
 		c, err := Tune(ctx, data, o)
 		must(t, err)
-		curves[search] = c
-		if c.Grid != (search == FullGrid) || c.Rows != 80 || c.Labels != 9 || len(c.Choices) != len(all)*len(variants) || !stages["settings"] || !stages["neighbours"] {
-			t.Fatalf("grid %v, %d rows, %d labels, %d choices, stages %v", c.Grid, c.Rows, c.Labels, len(c.Choices), stages)
+		if c.Rows != 80 || c.Labels != 9 || !stages["settings"] || !stages["neighbours"] {
+			t.Fatalf("%d rows, %d labels, stages %v", c.Rows, c.Labels, stages)
 		}
 		seen := map[Setting]bool{}
 		for _, p := range c.Points {
@@ -569,25 +397,16 @@ func TestTuneLCIF(t *testing.T) {
 				t.Fatalf("%+v stands twice on the curve or says what does not matter", p)
 			}
 			seen[p.Setting] = true
+			if p.Better(&c.Best.Measures, objective) {
+				t.Errorf("%v: %+v is better than the choice %+v", objective, p, c.Best)
+			}
+			if objective >= PrecisionAt1 && p.Cut != DefaultCuts(false)[0] && !p.Cut.PerLabel {
+				t.Errorf("%v: a cut that does not change the order was tried: %+v", objective, p.Cut)
+			}
 		}
-		for _, choice := range c.Choices {
-			v, objective := choice.Variant, choice.Objective
-			if v == InstanceOnly && choice.Params.Lambda != 1 || v == FeatureOnly && choice.Params.Lambda != 0 {
-				t.Errorf("%v tuned to λ %g", v, choice.Params.Lambda)
-			}
-			m, th := plain(t, held, choice.Point.Setting)
-			if !equalMeasures(m, choice.Point.Measures) || !reflect.DeepEqual(th, choice.Params.Thresholds) {
-				t.Errorf("%v %v: chosen for %+v, predictions do %+v", v, objective, choice.Point, m)
-			}
-			for _, p := range c.Points {
-				if c.Grid && p.Cut == DefaultCuts(false)[0] && p.Better(&choice.Point.Measures, objective) &&
-					(v == Combined || v == InstanceOnly && p.Lambda == 1 || v == FeatureOnly && p.Lambda == 0) {
-					t.Errorf("%v %v: %+v is better than the choice %+v", v, objective, p, choice.Point)
-				}
-			}
-			if got, ok := c.Choice(objective, v); !ok || !reflect.DeepEqual(got, choice) {
-				t.Errorf("%v %v: looked up %+v", v, objective, got)
-			}
+		m, th := plain(t, held, c.Best.Setting)
+		if !equalMeasures(m, c.Best.Measures) || !reflect.DeepEqual(th, c.Params.Thresholds) {
+			t.Errorf("%v: chosen for %+v, predictions do %+v", objective, c.Best, m)
 		}
 		o.Workers = 1
 		again, err := Tune(ctx, data, o)
@@ -601,22 +420,70 @@ func TestTuneLCIF(t *testing.T) {
 			t.Errorf("the curve does not survive JSON, %v", err)
 		}
 	}
-	for _, objective := range all {
-		both, _ := curves[Coordinates].Choice(objective, Combined)
-		for _, v := range variants[1:] {
-			one, _ := curves[Coordinates].Choice(objective, v)
-			if p := one.Point; p.Cut == both.Point.Cut && p.Better(&both.Point.Measures, objective) {
-				t.Errorf("%v: %v alone is better than the combination", objective, v)
+}
+
+// A later pass varies a parameter again, since the best value of one depends on the others.
+func TestTuneRepeatsPasses(t *testing.T) {
+	ctx := context.Background()
+	x, y := uneven(t, 250, 1)
+	queries, truth := uneven(t, 250, 2)
+	o := TuneOptions{Objective: MacroF1, Ks: []int{5, 20, 100}}
+	best := make([]float64, 5)
+	for o.Passes = range best {
+		c, err := Tune(ctx, HoldOut(x, y, queries, truth, 2), o)
+		must(t, err)
+		best[o.Passes] = c.Best.MacroF1
+	}
+	if best[0] != best[3] || !(best[1] < best[2]) {
+		t.Errorf("macro F1 by passes %v: zero has to be three, and two better than one", best)
+	}
+}
+
+// A tuner that is stopped returns the best of what it has measured, at least of one setting.
+func TestTuneStops(t *testing.T) {
+	ctx := context.Background()
+	x, y := topicSet(t, 120, 3)
+	data := CrossValidation(x, y, CVOptions{Folds: 3})
+	all, err := Tune(ctx, data, TuneOptions{})
+	must(t, err)
+	for _, n := range []int{0, 1, 20} {
+		stop := make(chan struct{})
+		o := TuneOptions{Stop: stop, Progress: func(stage string, done, _ int) {
+			if strings.HasPrefix(stage, "settings") && done == n {
+				close(stop)
+			}
+		}}
+		if n == 0 {
+			close(stop)
+		}
+		c, err := Tune(ctx, data, o)
+		must(t, err)
+		if len(c.Points) < max(n, 1) || len(c.Points) >= len(all.Points) || n < 2 && len(c.Points) > 1 {
+			t.Errorf("stopped after %d settings: %d measured, without a stop %d", n, len(c.Points), len(all.Points))
+		}
+		if !slices.Equal(c.Points, all.Points[:len(c.Points)]) || c.Params.Thresholds == nil {
+			t.Errorf("stopped after %d settings: %+v", n, c)
+		}
+		for _, p := range c.Points {
+			if p.Better(&c.Best.Measures, MicroF1) {
+				t.Errorf("stopped after %d settings: %+v is better than the choice %+v", n, p, c.Best)
 			}
 		}
-		a, _ := curves[FullGrid].Choice(objective, Combined)
-		b, _ := curves[Coordinates].Choice(objective, Combined)
-		if objective != HammingLoss && b.Point.Of(objective) < a.Point.Of(objective)-0.05 {
-			t.Errorf("%v: coordinate search finds %v, the grid %v", objective, b.Point.Of(objective), a.Point.Of(objective))
-		}
 	}
-	if _, ok := curves[FullGrid].Choice(MicroF1, 7); ok {
-		t.Error("a choice for a variant that was not asked for")
+}
+
+// Of a row with more labels than are kept, the best are, in the order of the labels.
+func TestSweepKeepsTheBestLabels(t *testing.T) {
+	s := &sweep{keep: 3}
+	j := &sweepJob{label: make([]uint32, 6), value: make([]float32, 6), count: make([]int, 2)}
+	w := &sweeper{s: s, label: []uint32{2, 4, 5, 7, 8, 9}}
+	w.take(j, 0, []float32{0.5, 0, 0.25, 0.5, 0.75, 0.5})
+	w.take(j, 1, []float32{0, 0.1, 0, 0, 0, 0})
+	if want := []uint32{2, 7, 8, 4, 0, 0}; !slices.Equal(j.label, want) || !slices.Equal(j.count, []int{3, 1}) {
+		t.Errorf("labels %v, %v of each row, want %v", j.label, j.count, want)
+	}
+	if want := []float32{0.5, 0.5, 0.75, 0.1, 0, 0}; !slices.Equal(j.value, want) {
+		t.Errorf("scores %v, want %v", j.value, want)
 	}
 }
 
@@ -624,7 +491,7 @@ func TestTuneLCIFFeatures(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 200, 9)
 	c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 4, Graph: 5}), TuneOptions{
-		FeatureShare: []float64{0.1, 0.5, 1}, Ks: []int{5, 20}, SecondOrders: []float64{0, 0.3}, Search: Coordinates, Passes: 1,
+		FeatureShare: []float64{0.1, 0.5, 1}, Ks: []int{5, 20}, SecondOrders: []float64{0, 0.3}, Passes: 1,
 	})
 	must(t, err)
 	tried := map[int]float64{}
@@ -633,13 +500,12 @@ func TestTuneLCIFFeatures(t *testing.T) {
 			tried[p.Features] = p.MicroF1
 		}
 	}
-	if len(tried) != 3 || c.Grid {
+	if len(tried) != 3 {
 		t.Fatalf("numbers of features tried: %v", tried)
 	}
-	choice := c.Choices[0]
 	for features, f1 := range tried {
-		if f1 > tried[choice.Params.Features] {
-			t.Errorf("%d features give %v, chosen are %d with %v", features, f1, choice.Params.Features, tried[choice.Params.Features])
+		if f1 > tried[c.Params.Features] {
+			t.Errorf("%d features give %v, chosen are %d with %v", features, f1, c.Params.Features, tried[c.Params.Features])
 		}
 	}
 	if !slices.ContainsFunc(c.Points, func(p Point) bool { return p.SecondOrder == 0.3 }) {
@@ -660,11 +526,8 @@ func TestTuneLCIFDegenerate(t *testing.T) {
 		"unlike queries":        HoldOut(x, y, empty, none, 1),
 		"no queries":            HoldOut(x, y, labels.SelectRows(x, nil), y.Select(nil), 1),
 	} {
-		for _, search := range []Search{FullGrid, Coordinates} {
-			c, err := Tune(ctx, data, TuneOptions{Ks: []int{1, 50}, Search: search})
-			if err != nil || len(c.Choices) != 1 {
-				t.Errorf("%s: %v", name, err)
-			}
+		if c, err := Tune(ctx, data, TuneOptions{Ks: []int{1, 50}}); err != nil || len(c.Points) == 0 {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -696,9 +559,7 @@ func TestTuneLCIFErrors(t *testing.T) {
 		o    TuneOptions
 		want error
 	}{
-		"objective":       {data, TuneOptions{Objectives: []Objective{99}}, query.ErrParams},
-		"variant":         {data, TuneOptions{Variants: []Variant{99}}, query.ErrParams},
-		"search":          {data, TuneOptions{Search: 9}, query.ErrParams},
+		"objective":       {data, TuneOptions{Objective: 99}, query.ErrParams},
 		"k":               {data, TuneOptions{Ks: []int{0}}, query.ErrParams},
 		"alpha":           {data, TuneOptions{Alphas: []float64{0}}, query.ErrParams},
 		"beta":            {data, TuneOptions{Betas: []float64{-1}}, query.ErrParams},
@@ -709,7 +570,7 @@ func TestTuneLCIFErrors(t *testing.T) {
 		"folds":           {CrossValidation(x, y, CVOptions{Folds: 1}), TuneOptions{}, labels.ErrInput},
 		"no counts":       {noCounts, TuneOptions{Ks: short}, query.ErrMethod},
 		"no neighbours":   {noNeighbors, TuneOptions{Ks: short}, query.ErrMethod},
-		"no graph":        {data, TuneOptions{Ks: short, SecondOrders: []float64{0.5}, Search: FullGrid}, query.ErrMethod},
+		"no graph":        {data, TuneOptions{Ks: short, SecondOrders: []float64{0.5}}, query.ErrMethod},
 		"misfit":          {misfit, TuneOptions{Ks: short}, query.ErrParams},
 		"held out misfit": {HoldOut(x, y, negative, y, 1), TuneOptions{}, query.ErrParams},
 		"negative":        {HoldOut(x, y, negative, y.Select([]int{0, 1, 2}), 1), TuneOptions{Ks: short}, postings.ErrParams},
@@ -719,6 +580,8 @@ func TestTuneLCIFErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
+	var all TuneOptions
+	must(t, all.fill())
 	stop, cancel := context.WithCancel(ctx)
 	settings := 0
 	_, err := Tune(stop, data, TuneOptions{Progress: func(stage string, _, _ int) {
@@ -729,18 +592,14 @@ func TestTuneLCIFErrors(t *testing.T) {
 		}
 	}})
 	// Settings that go together are measured before any is told of.
-	if !errors.Is(err, context.Canceled) || settings > sweepJobs {
+	if !errors.Is(err, context.Canceled) || settings > 1+len(all.Ks) {
 		t.Errorf("cancelled after %d settings: %v", settings, err)
 	}
 	var o Objective
-	var v Variant
-	if o.UnmarshalText([]byte("x")) == nil || v.UnmarshalText([]byte("x")) == nil {
-		t.Error("unknown names are read")
+	if o.UnmarshalText([]byte("x")) == nil {
+		t.Error("an unknown name is read")
 	}
 	if _, err := Objective(99).MarshalText(); !errors.Is(err, query.ErrParams) {
 		t.Errorf("writing an unknown objective: %v", err)
-	}
-	if _, err := Variant(99).MarshalText(); !errors.Is(err, query.ErrParams) {
-		t.Errorf("writing an unknown variant: %v", err)
 	}
 }

@@ -73,15 +73,15 @@ type Trial struct {
 // Choose finds the budget, the cost and, for AT, MinPositive and the threshold with
 // the best score in cross-validation over the job's rows; ties go to the smaller
 // budget, then to the smaller cost. It returns the job's parameters with these, and
-// all trials in the order of the grid. Progress counts trained trees. Choose trains
+// all trials in the order of the grid. Progress counts points of the grid. Choose trains
 // as many trees as the grid has points, times the folds; all thresholds are judged
-// with one tree. A class of SBT that no training row of a fold has is never
+// with one tree. If Stop ends it, the best of the measured points is chosen. A class of SBT that no training row of a fold has is never
 // predicted there.
 //
 // Errors: those of Train; ErrParams for an empty grid; ErrInput for more folds than
 // rows.
 func Choose(ctx context.Context, kind Kind, job Job, grid Grid) (Params, []Trial, error) {
-	params, progress := job.Params, job.Progress
+	whole, params := job, job.Params
 	if len(grid.Budgets) == 0 || len(grid.Costs) == 0 {
 		return params, nil, fmt.Errorf("%w: an empty grid", ErrParams)
 	}
@@ -106,7 +106,7 @@ func Choose(ctx context.Context, kind Kind, job Job, grid Grid) (Params, []Trial
 		}
 		return job.setScores(ctx, kind, fold.Test, thresholds)
 	}
-	return grid.run(rows, params, progress, fit)
+	return grid.run(rows, &whole, fit)
 }
 
 // classScore trains a SBT for the classes that the rows have and returns the share
@@ -176,9 +176,8 @@ func (j *Job) setScores(ctx context.Context, kind Kind, test []int, thresholds [
 type fitFunc func(p Params, fold labels.Fold, thresholds []float32) ([]float64, error)
 
 // run tries the grid.
-func (g Grid) run(
-	chosen []int32, params Params, progress func(done, total int), fit fitFunc,
-) (Params, []Trial, error) {
+func (g Grid) run(chosen []int32, job *Job, fit fitFunc) (Params, []Trial, error) {
+	params := job.Params
 	if g.Folds == 0 {
 		g.Folds = 5
 	}
@@ -212,16 +211,16 @@ func (g Grid) run(
 	}
 	for i, p := range grid {
 		scores := make([][]float64, len(g.Thresholds))
-		for j, f := range folds {
+		for _, f := range folds {
+			if i > 0 && job.stopped() {
+				return best(params, trials), trials, nil
+			}
 			got, err := fit(p, f, g.Thresholds)
 			if err != nil {
 				return params, nil, err
 			}
 			for k, s := range got {
 				scores[k] = append(scores[k], s)
-			}
-			if progress != nil {
-				progress(i*len(folds)+j+1, len(grid)*len(folds))
 			}
 		}
 		for k, t := range g.Thresholds {
@@ -230,7 +229,15 @@ func (g Grid) run(
 				Budget: p.BAC.Budget, C: p.BAC.C, Threshold: t, Positive: p.MinPositive, Score: mean, Spread: spread,
 			})
 		}
+		if job.Progress != nil {
+			job.Progress(i+1, len(grid))
+		}
 	}
+	return best(params, trials), trials, nil
+}
+
+// best returns the parameters with those of the best trial.
+func best(params Params, trials []Trial) Params {
 	best := slices.MaxFunc(trials, func(a, b Trial) int {
 		return cmp.Or(
 			cmp.Compare(a.Score, b.Score), cmp.Compare(b.Budget, a.Budget), cmp.Compare(b.C, a.C),
@@ -241,7 +248,7 @@ func (g Grid) run(
 	})
 	params.BAC.Budget, params.BAC.C = best.Budget, best.C
 	params.Threshold, params.MinPositive = best.Threshold, best.Positive
-	return params, trials, nil
+	return params
 }
 
 // meanSpread is the mean and the standard deviation.

@@ -29,6 +29,18 @@ type Job struct {
 	// Progress, if not nil, is called with how much of the work is done. Calls do not
 	// overlap.
 	Progress func(done, total int)
+	// Stop ends Choose when it is closed, once a point of the grid has been measured.
+	Stop <-chan struct{}
+}
+
+// stopped reports whether Stop is closed.
+func (j *Job) stopped() bool {
+	select {
+	case <-j.Stop:
+		return true
+	default:
+		return false
+	}
 }
 
 // Train trains the trees of a kind: see SBT, PT and AT.

@@ -349,7 +349,7 @@ func TestChoose(t *testing.T) {
 	grid := Grid{Budgets: []int{1, 3}, Costs: []float64{0.1, 1}, Folds: 3}
 	last := 0
 	params, trials, err := Choose(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: Params{Seed: 1}, Progress: func(done, total int) {
-		if done != last+1 || total != 12 {
+		if done != last+1 || total != 4 {
 			t.Errorf("progress %d of %d", done, total)
 		}
 		last = done
@@ -362,6 +362,20 @@ func TestChoose(t *testing.T) {
 		if tr.Score <= 0.5 || tr.Score > 1 {
 			t.Errorf("score %v", tr.Score)
 		}
+	}
+	stop := make(chan struct{})
+	stopped := Job{X: x, Class: classesOf(y), Classes: 2, Params: Params{Seed: 1}, Stop: stop, Progress: func(done, _ int) {
+		if done == 2 {
+			close(stop)
+		}
+	}}
+	some, measured, err := Choose(t.Context(), SBT, stopped, grid)
+	if err != nil || !slices.Equal(measured, trials[:2]) || some.BAC.Budget != 1 {
+		t.Errorf("stopped after two points: %+v of %+v, %v", some.BAC, measured, err)
+	}
+	one, measured, err := Choose(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Stop: stop}, grid)
+	if err != nil || len(measured) != 1 || one.BAC.C != 0.1 {
+		t.Errorf("stopped before the first point: %+v of %+v, %v", one.BAC, measured, err)
 	}
 	lx, ly := drawLabels(150, 8, 6, 1)
 	grid.Thresholds, grid.Positives = []float32{-0.5, 0, 5}, []int{1, 100}

@@ -86,7 +86,7 @@ func TestBestLabelTies(t *testing.T) {
 func TestGridTies(t *testing.T) {
 	g := Grid{Budgets: []int{5, 2, 9}, Costs: []float64{3, 1, 7}, Folds: 2}
 	fit := func(Params, labels.Fold, []float32) ([]float64, error) { return []float64{0.5}, nil }
-	p, trials, err := g.run([]int32{0, 1, 2, 3}, Params{}, nil, fit)
+	p, trials, err := g.run([]int32{0, 1, 2, 3}, new(Job), fit)
 	if err != nil || len(trials) != 9 || p.BAC.Budget != 2 || p.BAC.C != 1 {
 		t.Errorf("budget %d, cost %g of %d trials, %v", p.BAC.Budget, p.BAC.C, len(trials), err)
 	}

@@ -50,7 +50,7 @@ func made(t *testing.T, n int, seed uint64) Part {
 func TestEvaluate(t *testing.T) {
 	ctx := context.Background()
 	set := &Set{Name: "made", Train: made(t, 200, 1), Test: made(t, 80, 2)}
-	o := Options{Folds: 4, Workers: 2, Tune: lcif.TuneOptions{Ks: []int{1, 10}, Alphas: []float64{1}, Lambdas: []float64{0, 0.5, 1}, Search: lcif.FullGrid}}
+	o := Options{Folds: 4, Workers: 2, Tune: lcif.TuneOptions{Ks: []int{1, 10}, Alphas: []float64{1}, Lambdas: []float64{0, 0.5, 1}}}
 	res, err := Evaluate(ctx, set, o)
 	must(t, err)
 	if len(res.Rows) != len(Objectives)*len(Variants) || res.Times.TrainRows != 200 || res.Times.TestRows != 80 || !(res.Times.Tune > 0 && res.Times.Predict > 0) {
@@ -85,7 +85,7 @@ func TestEvaluate(t *testing.T) {
 		}
 	}
 	set.Dev = made(t, 60, 3)
-	if res, err = Evaluate(ctx, set, o); err != nil || res.Curve.Rows != 60 {
+	if res, err = Evaluate(ctx, set, o); err != nil || res.Choice.Curve.Rows != 60 {
 		t.Errorf("tuned on a part for it: %v", err)
 	}
 	stop, cancel := context.WithCancel(ctx)
@@ -225,13 +225,13 @@ func TestPaperFigures(t *testing.T) {
 		}
 	}
 	for _, o := range ExtremeObjectives {
-		x, ok := PaperTable3(o, lcif.Combined)
+		x, ok := PaperTable3(o, Combined)
 		least, bar := EurlexTarget(o)
 		if !ok || bar && least < x {
 			t.Errorf("%v: %v in the paper, %v wanted", o, x, least)
 		}
 	}
-	if _, ok := PaperTable2("medical", lcif.PrecisionAt1, lcif.Combined); ok {
+	if _, ok := PaperTable2("medical", lcif.PrecisionAt1, Combined); ok {
 		t.Error("a figure that the paper has not")
 	}
 }
@@ -258,7 +258,7 @@ func TestMedical(t *testing.T) {
 	must(t, err)
 	for _, r := range res.Rows {
 		t.Logf("%v %v: %.3f, paper %.3f", r.Objective, r.Variant, r.Test, r.Paper)
-		if r.Gap() <= 0.01 || r.Objective == lcif.MacroF1 && r.Variant == lcif.InstanceOnly {
+		if r.Gap() <= 0.01 || r.Objective == lcif.MacroF1 && r.Variant == InstanceOnly {
 			continue
 		}
 		t.Errorf("%v %v: %.3f, paper %.3f", r.Objective, r.Variant, r.Test, r.Paper)

@@ -16,13 +16,13 @@ var Objectives = []lcif.Objective{lcif.Accuracy, lcif.MicroF1, lcif.MacroF1, lci
 var ExtremeObjectives = []lcif.Objective{lcif.MicroF1, lcif.MacroF1, lcif.PrecisionAt1, lcif.PrecisionAt3, lcif.PrecisionAt5}
 
 // Variants are the columns of Tables 2 and 3, in their order.
-var Variants = []lcif.Variant{lcif.InstanceOnly, lcif.FeatureOnly, lcif.Combined}
+var Variants = []Variant{InstanceOnly, FeatureOnly, Combined}
 
 // Options say how a set is evaluated.
 type Options struct {
 	// Objectives and Variants to tune, each on its own.
 	Objectives []lcif.Objective
-	Variants   []lcif.Variant
+	Variants   []Variant
 	// Folds of the cross-validation; zero means 10.
 	Folds int
 	Seed  uint64
@@ -30,7 +30,7 @@ type Options struct {
 	// set without a development part; zero means 10,000, as in the paper for
 	// extreme sets.
 	TuneRows int
-	// Tune has the space of settings; objectives, variants, workers and
+	// Tune has the space of settings; the objective, the λ of a variant, workers and
 	// progress are set from here.
 	Tune     lcif.TuneOptions
 	Workers  int
@@ -44,7 +44,7 @@ const eurlex = "eurlex57k"
 type QualityRow struct {
 	Set       string
 	Objective lcif.Objective
-	Variant   lcif.Variant
+	Variant   Variant
 	// Tuned is the objective on the rows held out in tuning, Test on the test
 	// rows: set measures with 0/0 counted as 1, as in Mulan.
 	Tuned, Test float64
@@ -94,9 +94,15 @@ type Result struct {
 	Note  string
 	Rows  []QualityRow
 	Times Times
-	Curve *lcif.Curve
 	// Choice is what Times are of.
-	Choice lcif.Choice
+	Choice Choice
+}
+
+// Choice is what the tuner found for an objective and a variant.
+type Choice struct {
+	Objective lcif.Objective
+	Variant   Variant
+	Curve     *lcif.Curve
 }
 
 // Evaluate tunes on the set's development part, or by cross-validation on its
@@ -113,8 +119,7 @@ func Evaluate(ctx context.Context, set *Set, o Options) (*Result, error) {
 		o.TuneRows = 10_000
 	}
 	tune := o.Tune
-	tune.Objectives, tune.Variants, tune.Workers = o.Objectives, o.Variants, o.Workers
-	tune.Progress = o.Progress
+	tune.Workers, tune.Progress = o.Workers, o.Progress
 	cv := lcif.CVOptions{Folds: o.Folds, Seed: o.Seed, Workers: o.Workers}
 	if s, err := find(set.Name); err == nil && s.large {
 		cv.Rows = o.TuneRows
@@ -125,28 +130,33 @@ func Evaluate(ctx context.Context, set *Set, o Options) (*Result, error) {
 	}
 	res := &Result{Set: set.Name, Note: set.Note}
 	start := time.Now()
-	var err error
-	if res.Curve, err = lcif.Tune(ctx, data, tune); err != nil {
-		return nil, err
-	}
-	res.Times = Times{Set: set.Name, Workers: o.Workers, Tune: time.Since(start).Seconds(), TrainRows: set.Train.Rows.Rows(), TestRows: set.Test.Rows.Rows()}
-	t := &tester{set: set, o: o, models: map[int]*model{}, times: &res.Times}
+	var choices []Choice
 	for _, objective := range o.Objectives {
 		for _, v := range o.Variants {
-			choice, _ := res.Curve.Choice(objective, v)
-			row, err := t.measure(ctx, choice)
+			tune.Objective, tune.Lambdas = objective, v.lambdas(o.Tune.Lambdas)
+			curve, err := lcif.Tune(ctx, data, tune)
 			if err != nil {
 				return nil, err
 			}
-			res.Rows = append(res.Rows, row)
+			choices = append(choices, Choice{objective, v, curve})
 		}
 	}
-	choice := res.Curve.Choices[len(res.Curve.Choices)-1]
-	if c, ok := res.Curve.Choice(o.Objectives[0], lcif.Combined); ok {
-		choice = c
+	res.Times = Times{Set: set.Name, Workers: o.Workers, Tune: time.Since(start).Seconds(), TrainRows: set.Train.Rows.Rows(), TestRows: set.Test.Rows.Rows()}
+	t := &tester{set: set, o: o, models: map[int]*model{}, times: &res.Times}
+	for _, c := range choices {
+		row, err := t.measure(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		res.Rows = append(res.Rows, row)
 	}
-	res.Choice = choice
-	return res, t.clock(ctx, choice)
+	res.Choice = choices[len(choices)-1]
+	for _, c := range choices {
+		if c.Objective == o.Objectives[0] && c.Variant == Combined {
+			res.Choice = c
+		}
+	}
+	return res, t.clock(ctx, &res.Choice.Curve.Params)
 }
 
 // model is a trained view.
@@ -175,25 +185,26 @@ func (t *tester) model(ctx context.Context, features int) (*model, error) {
 }
 
 // measure predicts the test part with a choice.
-func (t *tester) measure(ctx context.Context, c lcif.Choice) (QualityRow, error) {
-	r := QualityRow{Set: t.set.Name, Objective: c.Objective, Variant: c.Variant, Tuned: c.Point.Of(c.Objective), Params: c.Params, Cut: c.Point.Cut}
+func (t *tester) measure(ctx context.Context, c Choice) (QualityRow, error) {
+	best, p := c.Curve.Best, &c.Curve.Params
+	r := QualityRow{Set: t.set.Name, Objective: c.Objective, Variant: c.Variant, Tuned: best.Of(c.Objective), Params: *p, Cut: best.Cut}
 	if r.Paper, r.HasPaper = PaperTable2(t.set.Name, c.Objective, c.Variant); t.set.Name == eurlex {
 		r.Paper, r.HasPaper = PaperTable3(c.Objective, c.Variant)
 	}
-	m, err := t.model(ctx, c.Params.Features)
+	m, err := t.model(ctx, p.Features)
 	if err != nil {
 		return r, err
 	}
-	if c.Params.Lambda < 1 {
-		if err := m.view.AddPower(m.counts, c.Params.Beta); err != nil {
+	if p.Lambda < 1 {
+		if err := m.view.AddPower(m.counts, p.Beta); err != nil {
 			return r, err
 		}
 	}
-	scores, err := lcif.ScoreBatch(ctx, m.view, t.set.Test.Rows, &c.Params, t.o.Workers, nil)
+	scores, err := lcif.ScoreBatch(ctx, m.view, t.set.Test.Rows, p, t.o.Workers, nil)
 	if err != nil {
 		return r, err
 	}
-	predicted, err := c.Params.Thresholds.Predict(scores)
+	predicted, err := p.Thresholds.Predict(scores)
 	if err != nil {
 		return r, err
 	}
@@ -218,7 +229,7 @@ func (t *tester) measure(ctx context.Context, c lcif.Choice) (QualityRow, error)
 }
 
 // clock takes the times of training and predicting with a choice.
-func (t *tester) clock(ctx context.Context, c lcif.Choice) error {
+func (t *tester) clock(ctx context.Context, p *lcif.Params) error {
 	seconds := func(into *float64, do func() error) error {
 		start := time.Now()
 		err := do()
@@ -228,14 +239,14 @@ func (t *tester) clock(ctx context.Context, c lcif.Choice) error {
 	var view *lcif.View
 	var counts *labels.FeatureLabels
 	power := func() error {
-		if c.Params.Lambda == 1 {
+		if p.Lambda == 1 {
 			return nil
 		}
-		return view.AddPower(counts, c.Params.Beta)
+		return view.AddPower(counts, p.Beta)
 	}
-	t.times.K = c.Params.K
+	t.times.K = p.K
 	err := seconds(&t.times.Train, func() (err error) {
-		if view, counts, err = lcif.Build(ctx, t.set.Train.Rows, t.set.Train.Labels, c.Params.Features, t.o.Workers); err != nil {
+		if view, counts, err = lcif.Build(ctx, t.set.Train.Rows, t.set.Train.Labels, p.Features, t.o.Workers); err != nil {
 			return err
 		}
 		return power()
@@ -248,20 +259,20 @@ func (t *tester) clock(ctx context.Context, c lcif.Choice) error {
 		if counts, err = labels.CountFeatureLabels(ctx, units, t.set.Train.Labels, t.o.Workers); err != nil {
 			return err
 		}
-		_, err = counts.Powers(cmp.Or(c.Params.Beta, 1))
+		_, err = counts.Powers(cmp.Or(p.Beta, 1))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if c.Params.K > 0 {
+	if p.K > 0 {
 		// The instance scores of a single label cost next to nothing, so this
 		// is the searches.
 		bare := *view
 		bare.Labels = noLabels{t.set.Train.Labels}
-		p := lcif.Params{K: c.Params.K, Lambda: 1}
+		bareParams := lcif.Params{K: p.K, Lambda: 1}
 		err = seconds(&t.times.Neighbors, func() error {
-			_, err := lcif.PredictBatch(ctx, &bare, t.set.Test.Rows, &p, t.o.Workers, nil)
+			_, err := lcif.PredictBatch(ctx, &bare, t.set.Test.Rows, &bareParams, t.o.Workers, nil)
 			return err
 		})
 		if err != nil {
@@ -269,7 +280,7 @@ func (t *tester) clock(ctx context.Context, c lcif.Choice) error {
 		}
 	}
 	return seconds(&t.times.Predict, func() error {
-		_, err := lcif.PredictBatch(ctx, view, t.set.Test.Rows, &c.Params, t.o.Workers, nil)
+		_, err := lcif.PredictBatch(ctx, view, t.set.Test.Rows, p, t.o.Workers, nil)
 		return err
 	})
 }

@@ -77,6 +77,7 @@ type contextKey int
 const (
 	progressKey contextKey = iota
 	workersKey
+	stopKey
 )
 
 // WithProgress returns a context with which long calls report to f, nil for none.
@@ -99,4 +100,25 @@ func ProgressOf(ctx context.Context) func(Progress) {
 func WorkersOf(ctx context.Context) int {
 	n, _ := ctx.Value(workersKey).(int)
 	return n
+}
+
+// WithStop returns a context with which tuners of label models end when stop is closed.
+func WithStop(ctx context.Context, stop <-chan struct{}) context.Context {
+	return context.WithValue(ctx, stopKey, stop)
+}
+
+// StopOf returns the channel that ends the tuners of a call with the context, nil for none.
+func StopOf(ctx context.Context) <-chan struct{} {
+	stop, _ := ctx.Value(stopKey).(<-chan struct{})
+	return stop
+}
+
+// Stopped reports whether the channel of StopOf is closed.
+func Stopped(ctx context.Context) bool {
+	select {
+	case <-StopOf(ctx):
+		return true
+	default:
+		return false
+	}
 }

@@ -30,9 +30,9 @@ const Name = "lcif"
 type Options struct {
 	Weight          string
 	Params          *lcif.Params
-	Cut             *lcif.Cut   `json:",omitempty"`
-	AllowEmpty      bool        `json:",omitempty"`
-	Search          lcif.Search `json:",omitempty"`
+	Cut             *lcif.Cut `json:",omitempty"`
+	AllowEmpty      bool      `json:",omitempty"`
+	Paper           bool      `json:",omitempty"`
 	Objective       lcif.Objective
 	Folds, TuneRows int
 	FeatureShares   []float64
@@ -108,8 +108,6 @@ func (o Options) resolve(live int) (Options, error) {
 	case o.Folds < 2 && (o.Params == nil || o.Cut != nil && !o.relearn):
 		return o, fmt.Errorf("%w: %d rows are too few to choose the parameters by cross-validation: want 2 or more",
 			fail.Option, live)
-	case o.Search > lcif.PaperProtocol:
-		return o, fmt.Errorf("%w: search %d", fail.Option, o.Search)
 	}
 	if o.relearn {
 		o.Cut = nil // the stored thresholds stay
@@ -117,7 +115,7 @@ func (o Options) resolve(live int) (Options, error) {
 	if o.Cut != nil && (o.Params == nil || o.Params.Thresholds != nil) {
 		return o, fmt.Errorf("%w: Cut makes the thresholds of Params: give Params without Thresholds", fail.Option)
 	}
-	if o.Weight == "" && (o.Params != nil || o.Search == lcif.PaperProtocol) {
+	if o.Weight == "" && (o.Params != nil || o.Paper) {
 		o.Weight = labelled.WeightNone
 	}
 	return o, o.resolveGraph()

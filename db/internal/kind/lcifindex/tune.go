@@ -2,7 +2,6 @@ package lcifindex
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -42,36 +41,44 @@ func (l *learned) choose(
 		l.opts.Weight = best.weight
 		return best, kind.AsParameter(l.params.Validate(len(l.names)))
 	}
-	var point lcif.Point
 	err := timer.Run("tune", func(func(int, int)) error {
 		for i := range candidates {
+			if i > 0 && kind.Stopped(ctx) {
+				break
+			}
 			c := &candidates[i]
-			curve, choice, err := c.tune(ctx, o, timer.Report)
+			curve, err := c.tune(ctx, o, timer.Report)
 			if err != nil {
 				return err
 			}
-			if i == 0 || choice.Point.Better(&point.Measures, o.Objective) {
-				best, point, l.curve, l.params = c, choice.Point, curve, choice.Params
+			if i == 0 || curve.Best.Better(&l.curve.Best.Measures, o.Objective) {
+				best, l.curve, l.params = c, curve, curve.Params
 			}
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	if p := o.Params; p != nil { // numbers that are irrelevant now stay
+		l.params = *p
+		l.params.Thresholds = l.curve.Params.Thresholds
+	}
 	l.opts.Weight = best.weight
-	return best, err
+	return best, nil
 }
 
 // tune chooses parameters by cross-validation on the live rows. If parameters are given,
 // it computes only their thresholds.
 func (c *weighted) tune(
 	ctx context.Context, o Options, report func(stage string, done, total int),
-) (*lcif.Curve, *lcif.Choice, error) {
+) (*lcif.Curve, error) {
 	cv := c.cv
 	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.Folds, o.Seed, o.TuneRows, kind.WorkersOf(ctx)
 	tune := lcif.TuneOptions{
-		Objectives: []lcif.Objective{o.Objective}, Variants: []lcif.Variant{lcif.Combined},
+		Objective: o.Objective, Paper: o.Paper,
 		FeatureShare: o.FeatureShares, Cuts: lcif.DefaultCuts(o.AllowEmpty),
-		Search:  o.Search,
-		Workers: kind.WorkersOf(ctx), Progress: report,
+		Workers: kind.WorkersOf(ctx), Stop: kind.StopOf(ctx), Progress: report,
 	}
 	tune.SecondOrders, cv.Graph = o.SecondOrders, o.Graph
 	if cv.Neighbors != nil {
@@ -87,18 +94,9 @@ func (c *weighted) tune(
 	}
 	curve, err := lcif.Tune(ctx, data, tune)
 	if err != nil {
-		return nil, nil, fail.Wrapf(kind.AsParameter(err), "tune")
+		return nil, fail.Wrapf(kind.AsParameter(err), "tune")
 	}
-	choice, ok := curve.Choice(o.Objective, lcif.Combined)
-	if !ok {
-		return nil, nil, fmt.Errorf("%w: the tuner found no setting for %v", fail.Option, o.Objective)
-	}
-	if p := o.Params; p != nil {
-		thresholds := choice.Params.Thresholds
-		choice.Params = *p
-		choice.Params.Thresholds = thresholds
-	}
-	return curve, &choice, nil
+	return curve, nil
 }
 
 // forest reports whether neighbors are found by a forest, which has candidates only for a small
@@ -124,7 +122,6 @@ func fixed(tune *lcif.TuneOptions, p *lcif.Params, cut *lcif.Cut, data lcif.Data
 		}
 		return []float64{x}
 	}
-	tune.Search = lcif.FullGrid
 	tune.Ks, tune.Alphas, tune.Betas = []int{max(1, p.K)}, one(p.Alpha), one(p.Beta)
 	tune.Lambdas, tune.SecondOrders = []float64{p.Lambda}, []float64{p.SecondOrder}
 	tune.FeatureShare, tune.Cuts = []float64{1}, []lcif.Cut{*cut}

@@ -110,9 +110,11 @@ func (l *learned) learn(ctx context.Context, job budget.Job, timer *kind.Timer) 
 	o := &l.opts
 	job.Workers = kind.WorkersOf(ctx)
 	if o.Grid != nil {
-		err := timer.Run("tune", func(report func(int, int)) (err error) {
+		err := timer.Run("tune", func(func(int, int)) (err error) {
 			tune := job
-			tune.Rows, tune.Params, tune.Progress = sampled(job.Rows, o.TuneRows, o.Params.Seed), o.Params, report
+			tune.Rows, tune.Params = sampled(job.Rows, o.TuneRows, o.Params.Seed), o.Params
+			tune.Stop = kind.StopOf(ctx)
+			tune.Progress = func(done, total int) { timer.Report("settings", done, total) }
 			o.Params, l.trials, err = budget.Choose(ctx, o.Kind, tune, o.filled())
 			return err
 		})
