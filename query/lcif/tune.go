@@ -84,7 +84,7 @@ func (o *TuneOptions) fill() error {
 	if len(o.Ks) == 0 {
 		o.Ks = []int{1, 3, 5, 10, 20, 30, 50, 100, 150, 200, 250, 300, 350}
 	}
-	defaults(&o.Alphas, 0.5, 1, 1.5, 2, 3, 4)
+	defaults(&o.Alphas, 0.5, 1, 1.5, 2, 3, 4, 6, 8)
 	defaults(&o.Betas, 0.5, 1, 1.5, 2)
 	defaults(&o.Lambdas, 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
 	defaults(&o.SecondOrders, 0)
