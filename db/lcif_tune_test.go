@@ -288,7 +288,7 @@ func TestStoppedTuner(t *testing.T) {
 		t.Errorf("%d settings, %d measured, weighting %q", settings, len(info.LabelCurve.Points), o.Weight)
 	}
 	grid := &budget.Grid{Budgets: []int{1, 2, 3}, Costs: []float64{1}, Folds: 2}
-	info, err = d.Collection("terms").Build(ctx, "trees", &PT{Grid: grid})
+	info, err = d.Collection("terms").Build(ctx, "trees", &Trees{Kind: "pt", Grid: grid})
 	must(t, err)
 	if len(info.TreeTrials) != 1 {
 		t.Errorf("trees: %d trials", len(info.TreeTrials))
