@@ -158,8 +158,14 @@ func infoOf(c *layout.Collection) CollectionInfo {
 			Sparse: c.Sparse, Named: c.Named, Metric: c.Metric,
 			Float32: !c.Sparse && c.Storage == layout.StorageFloat32, Numbering: string(c.Numbering),
 		},
-		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()), coll: c,
+		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()),
 		Indexes: c.IndexNames(), Attributes: c.AttributeNames(), Expires: c.Attribute(attribute.Expiry) != nil,
+	}
+	for _, x := range c.Attributes {
+		if info.types == nil {
+			info.types = map[string]attribute.Type{}
+		}
+		info.types[x.Name] = x.Type
 	}
 	if c.Sparse {
 		info.Features = c.Dim

@@ -397,7 +397,7 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 					if info.Rows != 700 {
 						t.Errorf("the model covers %d rows", info.Rows)
 					}
-					if info.Options.(*LCIF).Neighbors != "trees" {
+					if info.Options.(*LCIF).Neighbors != o.Neighbors {
 						t.Errorf("neighbours by %q", info.Options.(*LCIF).Neighbors)
 					}
 					return err
@@ -410,8 +410,7 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 	}
 }
 
-// TestRelearnWithoutForest relearns a model whose forest was dropped: it scans, and
-// keeps the name.
+// TestRelearnWithoutForest relearns a model whose forest was dropped: it scans.
 func TestRelearnWithoutForest(t *testing.T) {
 	d, queries, truth := spotDB(t, 400, 0, vector.L2)
 	if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 2, LeafNeighbors: 8}); err != nil {
@@ -434,7 +433,7 @@ func TestRelearnWithoutForest(t *testing.T) {
 	must(t, d.Compact(t.Context(), nil))
 	err = d.View(func(s *Snapshot) error {
 		info, err := s.Collection("docs").Index("labels")
-		if info.Rows != 200 || info.Options.(*LCIF).Neighbors != "trees" {
+		if info.Rows != 200 || info.Options.(*LCIF).Neighbors != Flat {
 			t.Errorf("%d rows, neighbours by %q", info.Rows, info.Options.(*LCIF).Neighbors)
 		}
 		return err

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/anndb/anndb/db/internal/apply"
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -180,8 +180,7 @@ type CollectionInfo struct {
 	Indexes, Attributes []string `json:",omitempty"` // the names of all
 	Expires             bool     `json:",omitempty"` // whether any row has had an expiry
 
-	coll  *layout.Collection // nil if the caller made the description
-	names apply.NewNames     // of the attributes of checked rows
+	types map[string]attribute.Type // of the attributes, also of those of checked rows
 }
 
 // LabelCount is a label and the number of live rows that carry it.

@@ -17,26 +17,22 @@ import (
 // import that leaves out bad rows. The attributes of a row that passes have their types in the checks of
 // later rows, as if it was stored. The description of a collection that is yet to be made is its Schema.
 func (i *CollectionInfo) CheckRow(r Row) error {
-	if i.coll == nil {
-		s, err := i.Schema.resolve()
-		if err != nil {
-			return err
-		}
-		i.coll = &layout.Collection{
-			Name: i.Name, Dim: s.Dim, Metric: s.Metric, Sparse: s.Sparse, Named: s.Named,
-		}
+	s, err := i.Schema.resolve()
+	if err != nil {
+		return err
 	}
-	if i.names == nil {
-		i.names = apply.NewNames{}
-	}
-	if err := checkRow(&r, i.coll); err != nil {
+	c := &layout.Collection{Name: i.Name, Dim: s.Dim, Metric: s.Metric, Sparse: s.Sparse, Named: s.Named}
+	if err := checkRow(&r, c); err != nil {
 		return err
 	}
 	var cold rows.Cold
 	if err := setAttributes(&cold, r.Key, r.Attributes, r.ExpiresAt); err != nil {
 		return err
 	}
-	return i.names.Check(i.coll, r.Key, cold.Attributes)
+	if i.types == nil {
+		i.types = map[string]attribute.Type{}
+	}
+	return apply.NewNames{c.ID: i.types}.Check(c, r.Key, cold.Attributes)
 }
 
 // checkRow checks a row against its collection.

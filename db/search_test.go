@@ -673,7 +673,7 @@ func TestChoiceOfIndex(t *testing.T) {
 	expect("one, flat", &db.SearchOptions{Index: "flat"}, false, nil)
 	expect("one, without members", &db.SearchOptions{Params: &query.Params{Method: query.Voting}}, false, db.ErrInvalid)
 	b.build("y", &db.Forest{NoTune: true, Members: true, NoTables: true})
-	expect("two", &db.SearchOptions{Params: p}, false, db.ErrInvalid)
+	expect("two, the first one", &db.SearchOptions{Params: p}, true, nil)
 	expect("two, x", &db.SearchOptions{Index: "x", Params: p}, true, nil)
 	expect("two, y without tables", &db.SearchOptions{Index: "y", Params: p}, false, db.ErrInvalid)
 	expect("two, y", &db.SearchOptions{Index: "y", Params: &query.Params{Method: query.Voting}}, true, nil)

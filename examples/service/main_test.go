@@ -75,7 +75,7 @@ func TestShutdown(t *testing.T) {
 	if err := run(ctx, path, address); err != nil {
 		t.Fatal(err)
 	}
-	d, err := db.Open(ctx, path, nil) // it is not locked
+	d, err := db.Open(t.Context(), path, nil) // it is not locked
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,5 +17,5 @@ func Example() {
 	}
 	// Output:
 	// syscall, because of 7 rows, 3 features
-	// context, because of 6 rows, 3 features
+	// os, because of 6 rows, 3 features
 }
