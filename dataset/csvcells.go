@@ -101,7 +101,7 @@ func (c *cells) plain(text []byte) (rest []byte, more bool, err error) {
 	return rest, more, err
 }
 
-// quoted takes a cell behind its opening quote, which may go on in the lines that follow.
+// quoted takes a cell behind its opening quote, which may continue on the following lines.
 func (c *cells) quoted(record int64, text []byte) (rest []byte, more bool, err error) {
 	for {
 		inside, rest, closed := bytes.Cut(text, []byte(`"`))

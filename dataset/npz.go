@@ -150,7 +150,7 @@ func (o Options) member(members []member) (string, error) {
 	return "", fmt.Errorf("%w The file has %s%s", ErrMember, listed(rows), why)
 }
 
-// shownMembers is of how many arrays an error says why they cannot be read.
+// shownMembers is the number of arrays for which an error has the reason why they cannot be read.
 const shownMembers = 4
 
 // listed joins names, of many the first ones.

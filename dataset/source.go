@@ -27,7 +27,7 @@ type source struct {
 	ctx    context.Context
 	path   string
 	format string // empty until it is known
-	// detected reports whether the content says what the format is: then it is a text in UTF-8, or binary.
+	// detected reports whether the format was found from the content: then it is a text in UTF-8, or binary.
 	detected bool
 	br       *bufio.Reader
 	offset   int64       // bytes taken from br by readFull and skip

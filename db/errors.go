@@ -21,11 +21,11 @@ var (
 	ErrNotDatabase = fail.ErrNotDatabase // the file is not an anndb database, or one of a later version
 	ErrLocked      = fail.ErrLocked      // another process, or another handle, has the file open
 	// ErrReplaced: the path of the database leads to no file, or to another one than the one that is
-	// open. Every write compares them and fails, reads go on; open the path again. If the file was
+	// open. Every write compares them and fails, reads continue; open the path again. If the file was
 	// replaced during a commit, the error wraps ErrUnknownState as well.
 	ErrReplaced = fail.ErrReplaced
 	// ErrLinked: a compaction would replace one of several names (hard links) of the file, and leave
-	// the old file under the others. Other writes go on.
+	// the old file under the others. Other writes continue.
 	ErrLinked = fail.ErrLinked
 	// ErrUnknownState: a commit has failed, completely or not at all. Every later write of the handle
 	// returns it; the file has to be opened again.

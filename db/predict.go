@@ -37,7 +37,7 @@ type PredictOptions struct {
 // Predictions is the answer to a prediction.
 type Predictions struct {
 	Labels []Prediction // best first
-	// NoEvidence reports that the model knows nothing of the query: none of its features, or for kind
+	// NoEvidence reports that the model knows nothing of the query: no feature of it, or for kind
 	// lcif no label of its nearest rows and features. Labels is then empty, or with
 	// PredictOptions.Frequent it has the most frequent labels, scored by their shares of the rows.
 	NoEvidence bool

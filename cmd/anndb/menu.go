@@ -49,7 +49,7 @@ func (c completion) menu(text string) menu {
 	return menu{text: lines(c.hint(typed.Words)) + list(all)}
 }
 
-// candidates are the words that may stand in the place of the last one.
+// candidates returns the words that may replace the last one.
 func (c completion) candidates(words []string) []candidate {
 	switch {
 	case strings.HasPrefix(words[0], `\`):

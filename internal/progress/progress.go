@@ -81,11 +81,11 @@ func (p *Line) pause(now time.Time) time.Duration {
 	return redrawn
 }
 
-// remind shows the stage of work that goes on.
+// remind shows the stage of running work.
 func (p *Line) remind() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.timer == nil { // the work ended meanwhile
+	if p.timer == nil { // the work has ended
 		return
 	}
 	now := time.Now()

@@ -2,7 +2,7 @@
 // ann-benchmarks: superblock 0, object headers 1, groups by symbol tables, arrays stored contiguously or in
 // chunks by a B-tree of version 1, with the filters deflate and shuffle, of integers, IEEE floats and bools.
 // It trusts nothing in a file: lengths are bounded by the size of the file, depths and counts by constants.
-// Every other form is an error that names it and says how the file is converted.
+// Every other form is an error that names it and the command that converts the file.
 //
 // Source: HDF5 File Format Specification, version 3.0.
 package hdf5

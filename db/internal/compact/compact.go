@@ -47,7 +47,7 @@ func (c *Compactor) Run(ctx context.Context, n Numbers) (st Stats, err error) {
 	}
 	st.Before = before.Size()
 	if st.After, err = c.replace(ctx, name, n); err != nil {
-		// Whoever opens another file under the path removes the copy as what a crash has left.
+		// A process that opens another file under the path removes the copy as what a crash has left.
 		if replaced := c.Txn.File().Named(); replaced != nil {
 			err = replaced
 		}
