@@ -23,10 +23,7 @@ const copyBytes = 32 << 20
 // syncs it. The moving collections have no rows in the copy, and new numbers.
 func copyState(ctx context.Context, g *state.Generation, path string, moved []moving) (err error) {
 	defer state.Guard(g.File, state.CatchFaults(), &err)
-	if report := kind.ProgressOf(ctx); report != nil {
-		report(kind.Progress{Stage: "verify"})
-	}
-	if err := g.File.VerifyPages(layout.AllParts); err != nil {
+	if err := verify(ctx, g); err != nil {
 		return err
 	}
 	cat, skip, err := withoutRows(g, moved)
@@ -45,7 +42,7 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 		}
 	}()
 	size, request := 0, g.File.Requests()
-	copied, report := int64(0), kind.ProgressOf(ctx)
+	copied := copyProgress(ctx, g.Tx.Size())
 	begin := func() (err error) {
 		tx, err = dst.Begin(true)
 		size = 0
@@ -77,10 +74,7 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 				}
 				size = len(k) + len(v)
 			}
-			before := copied >> 20
-			if copied += int64(len(k) + len(v)); report != nil && copied>>20 != before {
-				report(kind.Progress{Stage: "copy", Done: int(copied >> 20), Total: int(g.Tx.Size() >> 20)})
-			}
+			copied(len(k) + len(v))
 			if request != nil {
 				request(v)
 			}
@@ -99,6 +93,25 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 	err = tx.Commit()
 	tx = nil
 	return errors.Join(err, ctx.Err())
+}
+
+// verify verifies the pages of a state.
+func verify(ctx context.Context, g *state.Generation) error {
+	if report := kind.ProgressOf(ctx); report != nil {
+		report(kind.Progress{Stage: "verify"})
+	}
+	return g.File.VerifyPages(layout.AllParts)
+}
+
+// copyProgress returns a function that counts copied bytes, and reports each MiB of them.
+func copyProgress(ctx context.Context, total int64) func(n int) {
+	report, copied := kind.ProgressOf(ctx), int64(0)
+	return func(n int) {
+		before := copied >> 20
+		if copied += int64(n); report != nil && copied>>20 != before {
+			report(kind.Progress{Stage: "copy", Done: int(copied >> 20), Total: int(total >> 20)})
+		}
+	}
 }
 
 // withoutRows returns the catalog without the rows of the moving collections, nil if there are none, and the
