@@ -22,7 +22,7 @@ type importCmd struct {
 	Input       string `arg:"" help:"File of records, also gzip, bzip2 or zstd; - for standard input."`
 	Head        int    `help:"Show the first rows as they would be stored, and write nothing." placeholder:"N"`
 	SkipInvalid bool   `help:"Leave out records that cannot be read, that the collection refuses, or whose key another row has."`
-	Rejects     string `help:"Leave out the same records as --skip-invalid, and write them to this file: the lines of a csv, tsv, jsonl or libsvm file as they are, of other formats the number of the record and the reason." placeholder:"PATH"`
+	Rejects     string `help:"Leave out the same records as --skip-invalid, and add them to this file (--force replaces it): the lines of a csv, tsv, jsonl or libsvm file as they are, of other formats the number of the record and the reason." placeholder:"PATH"`
 	forceFlag
 	Resume    bool   `help:"Continue an import that was interrupted: rows whose keys the collection has are left out. Rows of a file without keys are numbered from 0."`
 	Sparse    bool   `group:"Sparse collections:" help:"The file holds sparse records; detected if not given."`
@@ -61,7 +61,7 @@ func (c *importCmd) check() error {
 	case c.Dense && (c.Sparse || c.Named):
 		return usagef("--dense and --sparse or --named exclude each other")
 	case c.Rejects != "":
-		return c.refuse([]string{c.Rejects}, c.File, c.Input)
+		return forceFlag{Force: true}.refuse([]string{c.Rejects}, c.File, c.Input) // lines are added to a file
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (c *importCmd) Run(a *app) (err error) {
 		to: target{a.ctx, known, a.note, a.program.in}, rows: true,
 	}
 	if c.Rejects != "" || c.SkipInvalid {
-		from.rejects = &rejects{path: c.Rejects, note: a.note}
+		from.rejects = &rejects{path: c.Rejects, replace: c.Force, note: a.note}
 		defer func() { err = errors.Join(err, from.rejects.Close()) }()
 	}
 	in, err := from.open()

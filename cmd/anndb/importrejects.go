@@ -15,12 +15,13 @@ const shownRejects = 5
 
 // rejects counts the records that are left out, and writes them to a file, which is made for the first.
 type rejects struct {
-	path   string // of the file; empty for none
-	note   func(format string, args ...any)
-	names  []byte // a csv file's line of names
-	file   *os.File
-	n      int
-	closed bool
+	path    string // of the file; empty for none
+	replace bool   // what the file has; otherwise records are added to it
+	note    func(format string, args ...any)
+	names   []byte // a csv file's line of names
+	file    *os.File
+	n       int
+	closed  bool
 }
 
 // add leaves a record out. Lines with a nil fault are a csv file's line of names.
@@ -36,15 +37,27 @@ func (r *rejects) add(lines []byte, fault *dataset.FormatError) error {
 		return nil
 	}
 	if r.file == nil {
-		var err error
-		if r.file, err = os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
-			return err
-		}
-		if _, err := r.file.Write(r.names); err != nil {
+		if err := r.open(); err != nil {
 			return err
 		}
 	}
 	_, err := r.file.Write(rejected(lines, fault))
+	return err
+}
+
+// open opens the file, and writes the line of names to an empty one.
+func (r *rejects) open() (err error) {
+	mode := os.O_APPEND
+	if r.replace {
+		mode = os.O_TRUNC
+	}
+	if r.file, err = os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE|mode, 0o600); err != nil {
+		return err
+	}
+	info, err := r.file.Stat()
+	if err == nil && info.Size() == 0 {
+		_, err = r.file.Write(r.names)
+	}
 	return err
 }
 
