@@ -46,7 +46,7 @@ var seeded = []mutant{
 		"err := store.SyncDir(filepath.Dir(d.compactor.Target))\n\tif errors.Is", "var err error\n\tif errors.Is", "crashstates",
 	}, {
 		"failed commit acknowledged", false, "db/internal/txn/commit.go",
-		"if err := s.Commit(tx); err != nil {", "if err := s.Commit(tx); err != nil && s == nil {", "faults",
+		"if err := m.commit(s, tx); err != nil {", "if err := m.commit(s, tx); err != nil && s == nil {", "faults",
 	}, {
 		"tombstones of a batch left out", false, "db/internal/apply/apply.go",
 		"if err := layout.EditSets(a.tx, t.c.ID, codec.KindTombstones, t.deletedRows, nil); err != nil {", "if err := error(nil); err != nil {", "kill",
