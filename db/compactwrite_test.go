@@ -60,9 +60,10 @@ func TestWriteDuringReplacement(t *testing.T) {
 				}
 			})
 			err = d.Compact(ctx, nil)
-			restore()
+			written := <-done
+			restore() // nothing compacts any more
 			must(t, err)
-			switch err := <-done; {
+			switch err := written; {
 			case !other && err != nil:
 				t.Errorf("%s: %v", name, err)
 			case other && (!errors.Is(err, ErrReplaced) || errors.Is(err, ErrUnknownState)):

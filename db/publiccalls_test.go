@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -466,11 +467,11 @@ func TestPublicCallsPanic(t *testing.T) {
 // panickingContext is a context of which a call of Err panics.
 type panickingContext struct {
 	context.Context
-	calls *int // until then
+	calls *atomic.Int64 // until then
 }
 
 func (c panickingContext) Err() error {
-	if *c.calls--; *c.calls == 0 {
+	if c.calls.Add(-1) == 0 {
 		panic("mine")
 	}
 	return nil
@@ -485,10 +486,11 @@ func TestPublicCallsContextPanics(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			for at, panicked := 1, true; panicked && at < 1<<12; at += (at + 1) / 2 {
-				calls := at
+				var calls atomic.Int64
+				calls.Store(int64(at))
 				var err error
 				got := panicOf(func() { err = c.do(h, panickingContext{context.Background(), &calls}) })
-				panicked = calls < 1
+				panicked = calls.Load() < 1
 				if panicked != (got != nil) || panicked && got != "mine" {
 					t.Errorf("panic at call %d: %v, %v", at, got, err)
 				}

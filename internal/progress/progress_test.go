@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,19 +34,39 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
+// lockedBuffer is a buffer that a timer may write to.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// take returns what was written since the last call.
+func (l *lockedBuffer) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := l.b.String()
+	l.b.Reset()
+	return text
+}
+
 // TestLogEveryTenSeconds checks what is written where there is no terminal, by a clock of its own.
 func TestLogEveryTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b bytes.Buffer
+		var b lockedBuffer
 		p := newLine(&b, true)
 		step := func(d time.Duration, want string) {
 			t.Helper()
 			time.Sleep(d)
 			synctest.Wait()
-			if got := b.String(); got != want {
+			if got := b.take(); got != want {
 				t.Errorf("after %v: %q, want %q", d, got, want)
 			}
-			b.Reset()
 		}
 		p.Update("read", 3, 12)
 		step(9*time.Second, "")
