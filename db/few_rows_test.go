@@ -66,7 +66,8 @@ func TestIndexOverFewRows(t *testing.T) {
 				if stats.Leaves == 0 {
 					t.Error("no tree was searched after the tuning")
 				}
-				if r := b.recall(queries, 10, nil); r < 0.9 {
+				// On 30 queries the tuner measures a recall of 0.9 with an error of 0.05.
+				if r := b.recall(queries, 10, &db.SearchOptions{Recall: 0.99}); r < 0.9 {
 					t.Errorf("recall %.3f after the tuning", r)
 				}
 				steps, err = b.d.Maintain(t.Context(), 0)
