@@ -82,29 +82,26 @@ func (d *DB) request(coll string, given IndexOptions) (o kind.Options, err error
 // dropped, the next of its purpose. One that maintenance has built is the default only if there is no
 // other.
 func (c Collection) SetDefault(ctx context.Context, name string) error {
-	d, err := c.writer()
-	if err != nil {
-		return err
-	}
-	return d.manager().Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
-		entry, err := cat.Find(c.name)
-		if err != nil {
-			return nil, err
-		}
-		r := entry.Index(name)
-		if r == nil {
-			return nil, layout.NoIndex(entry, name)
-		}
-		first := *r
-		entry.Indexes = slices.DeleteFunc(entry.Indexes, func(x layout.IndexRef) bool { return x.Name == name })
-		entry.Indexes = slices.Insert(entry.Indexes, 0, first)
-		return nil, nil
+	return c.takeIndex(ctx, name, func(entry *layout.Collection, r layout.IndexRef) []uint64 {
+		entry.Indexes = slices.Insert(entry.Indexes, 0, r)
+		return nil
 	})
 }
 
 // DropIndex removes an index; earlier snapshots can still use it. Once one that finds rows has been
 // dropped, maintenance builds none in this collection any more (Maintenance.Build).
 func (c Collection) DropIndex(ctx context.Context, name string) error {
+	return c.takeIndex(ctx, name, func(entry *layout.Collection, r layout.IndexRef) []uint64 {
+		entry.Unindexed = entry.Unindexed || !r.Labels
+		return r.Objects()
+	})
+}
+
+// takeIndex takes an index out of its collection's entry in the catalog and calls f with both, in a
+// transaction that removes the objects that f returns.
+func (c Collection) takeIndex(
+	ctx context.Context, name string, f func(*layout.Collection, layout.IndexRef) (removed []uint64),
+) error {
 	d, err := c.writer()
 	if err != nil {
 		return err
@@ -118,9 +115,8 @@ func (c Collection) DropIndex(ctx context.Context, name string) error {
 		if r == nil {
 			return nil, layout.NoIndex(entry, name)
 		}
-		removed := r.Objects()
-		entry.Unindexed = entry.Unindexed || !r.Labels
+		taken := *r
 		entry.Indexes = slices.DeleteFunc(entry.Indexes, func(x layout.IndexRef) bool { return x.Name == name })
-		return removed, nil
+		return f(entry, taken), nil
 	})
 }
