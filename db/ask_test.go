@@ -41,12 +41,12 @@ func nearestBatch(
 	if o != nil {
 		with = *o
 	}
-	with.K = k
+	with.K, with.Workers = k, workers
 	queries := make([]Query, len(vectors))
 	for i, v := range vectors {
 		queries[i].Vector = v
 	}
-	found, err := c.SearchBatch(WithWorkers(ctx, workers), queries, &with)
+	found, err := c.SearchBatch(ctx, queries, &with)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,8 @@ func predictBatch(
 	if o != nil {
 		with = *o
 	}
-	found, err := c.PredictBatch(WithWorkers(ctx, workers), queries, &with)
+	with.Workers = workers
+	found, err := c.PredictBatch(ctx, queries, &with)
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +109,9 @@ type progress struct {
 	Done, Total int
 }
 
-// withProgress is WithProgress with reports as structs.
-func withProgress(ctx context.Context, f func(progress)) context.Context {
-	return WithProgress(ctx, func(stage string, done, total int) { f(progress{stage, done, total}) })
+// reporting is a Run with reports as structs.
+func reporting(f func(progress)) *Run {
+	return &Run{Progress: func(stage string, done, total int) { f(progress{stage, done, total}) }}
 }
 
 // must ends a test that has got an error.
@@ -135,5 +136,5 @@ var (
 	PredictBatchForTest = predictBatch
 	TreePathForTest     = pathThrough
 	EvidenceForTest     = evidence
-	WithProgressForTest = withProgress
+	ReportingForTest    = reporting
 )

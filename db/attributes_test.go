@@ -212,7 +212,7 @@ func TestExpire(t *testing.T) {
 		return tx.Collection("c").Put(Row{Key: []byte("3"), Vector: []float32{3}, ExpiresAt: now.Add(time.Hour)})
 	})
 	must(t, err)
-	steps, err := d.Maintain(ctx, 0)
+	steps, err := d.Maintain(ctx, 0, nil)
 	if err != nil || len(steps) != 1 || steps[0].Action != "expire" || steps[0].Rows != 2999 {
 		t.Fatalf("steps %+v, %v", steps, err)
 	}
@@ -267,10 +267,10 @@ func TestAttributesRepaired(t *testing.T) {
 	if !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("rows of a damaged table: %v", err)
 	}
-	if err := d.Check(ctx, func(*CorruptError) {}); !errors.Is(err, ErrCorrupt) {
+	if err := d.Check(ctx, func(*CorruptError) {}, nil); !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("check: %v", err)
 	}
-	found, err := d.Repair(ctx)
+	found, err := d.Repair(ctx, nil)
 	if err != nil || len(found) != 1 || found[0].Collection != "c" || !errors.Is(found[0].Damage, ErrCorrupt) {
 		t.Fatalf("repaired %+v, %v", found, err)
 	}

@@ -43,7 +43,7 @@ func TestBackground(t *testing.T) {
 		return st.Indexes[0], st.Maintenance
 	}
 	put(1000)
-	if _, err := d.Collection("s").Build(ctx, "x", nil); err != nil {
+	if _, err := d.Collection("s").Build(ctx, "x", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	put(100)
@@ -85,18 +85,18 @@ func TestMaintainCancelled(t *testing.T) {
 	for i := range 50 {
 		b.put(rng, fmt.Sprint("a", i))
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "x", nil); err != nil {
+	if _, err := b.d.Collection("s").Build(t.Context(), "x", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	b.put(rng, "more")
 	ctx, cancel := context.WithCancel(t.Context())
-	if steps, err := b.d.Maintain(withProgress(ctx, func(progress) { cancel() }), 0); !errors.Is(err, context.Canceled) || len(steps) != 0 {
+	if steps, err := b.d.Maintain(ctx, 0, reporting(func(progress) { cancel() })); !errors.Is(err, context.Canceled) || len(steps) != 0 {
 		t.Errorf("cancelled: %v, %v", steps, err)
 	}
-	if steps, err := b.d.Maintain(t.Context(), 0); err != nil || len(steps) != 1 {
+	if steps, err := b.d.Maintain(t.Context(), 0, nil); err != nil || len(steps) != 1 {
 		t.Errorf("after it: %v, %v", steps, err)
 	}
-	if _, err := b.d.Maintain(t.Context(), -1); !errors.Is(err, fail.Option) {
+	if _, err := b.d.Maintain(t.Context(), -1, nil); !errors.Is(err, fail.Option) {
 		t.Error(err)
 	}
 }
@@ -133,7 +133,7 @@ func TestRelearnOvertaken(t *testing.T) {
 	}{
 		{"drop", func(c Collection) error { return c.DropIndex(context.Background(), "x") }, nil},
 		{"build", func(c Collection) error {
-			_, err := c.Build(context.Background(), "x", &Forest{Seed: 7})
+			_, err := c.Build(context.Background(), "x", &Forest{Seed: 7}, nil)
 			return err
 		}, []uint64{7}},
 	} {
@@ -154,19 +154,19 @@ func TestRelearnOvertaken(t *testing.T) {
 				must(t, err)
 			}
 			put(0, 40)
-			if _, err := coll.Build(t.Context(), "x", nil); err != nil {
+			if _, err := coll.Build(t.Context(), "x", nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			put(40, 60)
 			var once sync.Once
-			ctx := withProgress(t.Context(), func(progress) {
+			run := reporting(func(progress) {
 				once.Do(func() {
 					if err := c.change(coll); err != nil {
 						t.Error(err)
 					}
 				})
 			})
-			if steps, err := d.Maintain(ctx, 0); err != nil || len(steps) > 0 {
+			if steps, err := d.Maintain(t.Context(), 0, run); err != nil || len(steps) > 0 {
 				t.Errorf("%+v, %v", steps, err)
 			}
 			infos, err := coll.Indexes()

@@ -157,7 +157,7 @@ func checkFile(ctx context.Context, path string) error {
 		if first == nil {
 			first = p
 		}
-	})
+	}, nil)
 	if err != nil && first != nil {
 		err = fmt.Errorf("%w, the first: %w", err, fail.Inner{Err: first})
 	}

@@ -25,7 +25,7 @@ var (
 	predictBatch = db.PredictBatchForTest
 	treePath     = db.TreePathForTest
 	evidence     = db.EvidenceForTest
-	withProgress = db.WithProgressForTest
+	reporting    = db.ReportingForTest
 )
 
 type progress = db.ProgressForTest
@@ -107,7 +107,7 @@ func (b *bed) drop(keys ...string) {
 
 func (b *bed) build(name string, o db.IndexOptions) db.IndexInfo {
 	b.t.Helper()
-	info, err := b.d.Collection("c").Build(b.t.Context(), name, o)
+	info, err := b.d.Collection("c").Build(b.t.Context(), name, o, nil)
 	b.must(err)
 	return info
 }
@@ -124,7 +124,7 @@ func (b *bed) search(q []float32, k int, o *db.SearchOptions) (hits []db.Hit, st
 // check fails on any damage, and on blocks that belong to nothing.
 func (b *bed) check() {
 	b.t.Helper()
-	b.must(b.d.Check(b.t.Context(), func(p *db.CorruptError) { b.t.Error(p) }))
+	b.must(b.d.Check(b.t.Context(), func(p *db.CorruptError) { b.t.Error(p) }, nil))
 }
 
 // distance is the documented external distance, in double precision.

@@ -65,7 +65,7 @@ func TestDamagedBucketHeaders(t *testing.T) {
 				}
 				d, err := Open(ctx, path, &Options{ReadOnly: true, MapReserve: 1 << 30})
 				if err == nil {
-					err = errors.Join(d.Check(context.Background(), nil), d.Close())
+					err = errors.Join(d.Check(context.Background(), nil, nil), d.Close())
 				}
 				if !errors.Is(err, ErrCorrupt) && !errors.Is(err, fail.Truncated) && !errors.Is(err, ErrNotDatabase) {
 					t.Errorf("bucket %d, byte %d from %d on: %v", i, b-p[0], p[0]-at, err)

@@ -22,7 +22,7 @@ import (
 // The rows are read into memory. A forest costs rows² · dim operations with exact neighbor lists,
 // otherwise about rows · (1,000 codes + 200 rows compared). Errors: ErrUnsuitable.
 func (c Collection) Build(
-	ctx context.Context, name string, o IndexOptions,
+	ctx context.Context, name string, o IndexOptions, run *Run,
 ) (_ IndexInfo, err error) {
 	d, err := c.writer()
 	if err != nil {
@@ -38,7 +38,7 @@ func (c Collection) Build(
 		return IndexInfo{}, err
 	}
 	defer d.background.LeaveTo(c.name)()
-	ctx, release, err := d.txn.Hold(ctx, 1)
+	ctx, release, err := d.txn.Hold(run.in(ctx), 1)
 	if err != nil {
 		return IndexInfo{}, err
 	}

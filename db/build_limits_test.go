@@ -38,7 +38,7 @@ func TestBuildLimits(t *testing.T) {
 		{"c", folds(1001), []string{"1001", "1000"}},
 		{"sparse", &db.Forest{LeafNeighbors: 5000}, []string{"5000", "4096"}},
 	} {
-		_, err := b.d.Collection(c.coll).Build(t.Context(), "x", c.o)
+		_, err := b.d.Collection(c.coll).Build(t.Context(), "x", c.o, nil)
 		if !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%q, %v: %v", c.coll, c.want, err)
 			continue
@@ -64,7 +64,7 @@ func TestBuildLimits(t *testing.T) {
 	err := b.d.Compact(t.Context(), nil)
 	b.must(err)
 	params := &lcif.Params{K: 3}
-	if _, err := b.d.Collection("c").Build(t.Context(), "model", &db.LCIF{Params: params, Folds: 1000}); errors.Is(err, db.ErrInvalid) {
+	if _, err := b.d.Collection("c").Build(t.Context(), "model", &db.LCIF{Params: params, Folds: 1000}, nil); errors.Is(err, db.ErrInvalid) {
 		t.Errorf("1,000 folds: %v", err)
 	}
 	b.check()

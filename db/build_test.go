@@ -439,7 +439,7 @@ func TestBuildDeterministic(t *testing.T) {
 					NoTune: true, Members: true, Quantize: i%2 == 0, Seed: seed, Trees: 6,
 					Source: []string{"exact", "approximate"}[i%2],
 				}, dim)
-				_, err := b.d.Collection("c").Build(db.WithWorkers(t.Context(), workers), "x", o)
+				_, err := b.d.Collection("c").Build(t.Context(), "x", o, &db.Run{Workers: workers})
 				b.must(err)
 				answers = b.answers(mixture(5, 20, dim), &db.SearchOptions{Params: uses(o)})
 				b.must(b.d.Close())
@@ -491,7 +491,7 @@ func TestBuildProgress(t *testing.T) {
 	var inside atomic.Int32
 	var seen []string
 	last := progress{}
-	_, err := b.d.Collection("c").Build(withProgress(t.Context(), func(p progress) {
+	_, err := b.d.Collection("c").Build(t.Context(), "x", &db.Forest{Trees: 4, Holdout: 50}, reporting(func(p progress) {
 		if inside.Add(1) != 1 {
 			t.Error("called from two goroutines at once")
 		}
@@ -504,7 +504,7 @@ func TestBuildProgress(t *testing.T) {
 			t.Errorf("%+v after %+v", p, last)
 		}
 		last = p
-	}), "x", &db.Forest{Trees: 4, Holdout: 50})
+	}))
 	b.must(err)
 	want := []string{"read", "rotate", "labels", "sketch", "tune", "trees", "tuning trees", "tune", "write"}
 	if !slices.Equal(seen, want) {
@@ -541,7 +541,7 @@ func TestBuildCancel(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		reports, stopped := 0, false
-		_, err := b.d.Collection("c").Build(withProgress(ctx, func(p progress) {
+		_, err := b.d.Collection("c").Build(ctx, "x", o, reporting(func(p progress) {
 			if p.Stage == stage {
 				if reports == at {
 					stopped = true
@@ -549,7 +549,7 @@ func TestBuildCancel(t *testing.T) {
 				}
 				reports++
 			}
-		}), "x", o)
+		}))
 		cancel()
 		switch {
 		case !stopped && err == nil:
@@ -586,7 +586,7 @@ func TestBuildBesideWriters(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 600, dim))
 	changed := map[string]bool{}
-	info, err := b.d.Collection("c").Build(withProgress(t.Context(), func(p progress) {
+	info, err := b.d.Collection("c").Build(t.Context(), "x", &db.Forest{Holdout: 30, Trees: 4}, reporting(func(p progress) {
 		if changed[p.Stage] {
 			return
 		}
@@ -601,7 +601,7 @@ func TestBuildBesideWriters(t *testing.T) {
 			gone = append(gone, fmt.Sprintf("%s%d", prefix, i))
 		}
 		b.drop(append(gone, fmt.Sprintf("a%d", len(changed)))...)
-	}), "x", &db.Forest{Holdout: 30, Trees: 4})
+	}))
 	b.must(err)
 	// Rows that the forest cannot know must not count against it.
 	if c := info.Curve; c == nil || c.Points[len(c.Points)-1].Recall < 0.95 {
@@ -614,13 +614,13 @@ func TestBuildBesideWriters(t *testing.T) {
 	b.check()
 
 	// The collection may also go away, even come back empty.
-	_, err = b.d.Collection("c").Build(withProgress(t.Context(), func(p progress) {
+	_, err = b.d.Collection("c").Build(t.Context(), "y", &db.Forest{NoTune: true}, reporting(func(p progress) {
 		if p.Stage == "trees" && b.rows != nil {
 			b.rows = nil
 			b.must(b.d.Drop(t.Context(), "c"))
 			b.must(create(t.Context(), b.d, "c", db.Schema{Dim: dim}))
 		}
-	}), "y", &db.Forest{NoTune: true})
+	}))
 	if !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("collection dropped during the build: %v", err)
 	}
@@ -648,7 +648,7 @@ func TestBuildSmall(t *testing.T) {
 				b := newBed(t, metric, dim)
 				b.put("a", rows)
 				o := l.in(db.Forest{NoTune: true, Members: true, Quantize: true, Trees: 3}, dim)
-				if _, err := b.d.Collection("c").Build(t.Context(), "x", o); err != nil {
+				if _, err := b.d.Collection("c").Build(t.Context(), "x", o, nil); err != nil {
 					t.Errorf("%v, %s, %s rotate %d: %v", metric, name, l.kind, l.rotate, err)
 					continue
 				}

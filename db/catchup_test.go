@@ -29,7 +29,7 @@ func TestCatchUp(t *testing.T) {
 			fillChurned(t, d)
 			ctx := t.Context()
 			model := &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}}
-			if _, err := d.Collection("named").Build(ctx, "model", model); err != nil {
+			if _, err := d.Collection("named").Build(ctx, "model", model, nil); err != nil {
 				t.Fatal(err)
 			}
 			name := filepath.Join(t.TempDir(), "copy.anndb")
@@ -65,7 +65,7 @@ func TestCatchUp(t *testing.T) {
 			if n := behind(t, other)["model"]; n == 0 {
 				t.Error("no row of the copy was relabelled")
 			}
-			if _, err := other.Maintain(ctx, 0); err != nil {
+			if _, err := other.Maintain(ctx, 0, nil); err != nil {
 				t.Fatal(err)
 			}
 			mustBeExact(t, other, "named", "model")
@@ -214,7 +214,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 		func() error { return create(ctx, d, "c", Schema{Dim: 2}) },
 		func() error { return update(labelled...) },
 		func() error {
-			_, err := d.Collection("c").Build(ctx, "tree", &Trees{Kind: "sbt"})
+			_, err := d.Collection("c").Build(ctx, "tree", &Trees{Kind: "sbt"}, nil)
 			return err
 		},
 		func() error { return update(plain...) }, // one class is left: no tree can be learned from it
@@ -257,7 +257,7 @@ func TestBuildBesideReorder(t *testing.T) {
 		done <- nil
 	}()
 	for i := range 5 {
-		if _, err := d.Collection("dense").Build(ctx, "x", &Forest{NoTune: true, Trees: 2, Seed: uint64(i)}); err != nil {
+		if _, err := d.Collection("dense").Build(ctx, "x", &Forest{NoTune: true, Trees: 2, Seed: uint64(i)}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

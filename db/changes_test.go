@@ -243,7 +243,7 @@ func TestChangeWritesLittle(t *testing.T) {
 	ctx := t.Context()
 	d, _ := changedBase(t, 1100, 784)
 	for coll, o := range map[string]IndexOptions{"d": &Forest{NoTune: true, Seed: 1}, "s": nil} {
-		if _, err := d.Collection(coll).Build(ctx, "x", o); err != nil {
+		if _, err := d.Collection(coll).Build(ctx, "x", o, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -291,7 +291,7 @@ func TestChangeWritesLittle(t *testing.T) {
 			t.Errorf("index %+v is behind", i)
 		}
 	}
-	if steps, err := d.Maintain(ctx, 0); err != nil || len(steps) > 0 {
+	if steps, err := d.Maintain(ctx, 0, nil); err != nil || len(steps) > 0 {
 		t.Errorf("steps %+v, %v", steps, err)
 	}
 }
@@ -392,7 +392,7 @@ func TestRelabelledModels(t *testing.T) {
 	all := map[string]int{}
 	for coll, kinds := range labelKinds {
 		for name, o := range kinds {
-			if _, err := d.Collection(coll).Build(ctx, name, o); err != nil {
+			if _, err := d.Collection(coll).Build(ctx, name, o, nil); err != nil {
 				t.Fatal(err)
 			}
 			all[name] = 0
@@ -409,7 +409,7 @@ func TestRelabelledModels(t *testing.T) {
 	}
 	maintain := func(share float64, steps bool) {
 		t.Helper()
-		done, err := d.Maintain(ctx, share)
+		done, err := d.Maintain(ctx, share, nil)
 		if err != nil || (len(done) > 0) != steps {
 			t.Fatalf("share %g: steps %+v, %v", share, done, err)
 		}
@@ -453,7 +453,7 @@ func TestRelabelledModels(t *testing.T) {
 	maintain(0, false)
 	must(t, mustCheck(d))
 	relabel(t, d, 7, "l2")
-	if _, err := d.Collection("s").Build(ctx, "at", labelKinds["s"]["at"]); err != nil {
+	if _, err := d.Collection("s").Build(ctx, "at", labelKinds["s"]["at"], nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := behind(t, d); got["at"] != 0 || got["pt"] != 20 || got["lcif"] != 1 {
@@ -484,7 +484,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 						}
 					}
 				}
-				if _, err := d.Collection(coll).Build(withProgress(ctx, once()), name, o); err != nil {
+				if _, err := d.Collection(coll).Build(ctx, name, o, reporting(once())); err != nil {
 					t.Fatal(err)
 				}
 				if got := behind(t, d)[name]; next != 2 || got != 1 {
@@ -496,7 +496,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				left := 0
 				if isTree(name) {
 					left = 1
-				} else if steps, err := d.Maintain(withProgress(ctx, once()), 0); err != nil || len(steps) != 2 || next != 4 {
+				} else if steps, err := d.Maintain(ctx, 0, reporting(once())); err != nil || len(steps) != 2 || next != 4 {
 					t.Fatalf("steps %+v, %v", steps, err)
 				}
 				if got := behind(t, d)[name]; got != left {
@@ -505,7 +505,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				for i := 50; i < 120; i++ { // so many that trees are retrained, while another row is relabelled
 					relabel(t, d, i, fmt.Sprint("l", (i+1)%3))
 				}
-				if _, err := d.Maintain(withProgress(ctx, once()), 0); err != nil {
+				if _, err := d.Maintain(ctx, 0, reporting(once())); err != nil {
 					t.Fatal(err)
 				}
 				if got := behind(t, d)[name]; got != left {
@@ -555,7 +555,7 @@ func mustBeExact(t *testing.T, d *DB, coll, name string) {
 func TestPredictRelabelled(t *testing.T) {
 	ctx := t.Context()
 	d, _ := changedBase(t, 60, 4)
-	if _, err := d.Collection("s").Build(ctx, "lcif", labelKinds["s"]["lcif"]); err != nil {
+	if _, err := d.Collection("s").Build(ctx, "lcif", labelKinds["s"]["lcif"], nil); err != nil {
 		t.Fatal(err)
 	}
 	must(t, d.Update(ctx, func(b *Tx) error { return putChanged(b, 60, 63, 4) }))
@@ -588,7 +588,7 @@ func TestPredictRelabelled(t *testing.T) {
 				t.Errorf("row %d before: %q, want %q", i, got, want)
 			}
 		}
-		if steps, err := d.Maintain(ctx, 0); err != nil {
+		if steps, err := d.Maintain(ctx, 0, nil); err != nil {
 			t.Fatalf("%v, %v", steps, err)
 		}
 	}
@@ -602,7 +602,7 @@ func TestDamagedChanges(t *testing.T) {
 	relabel(t, d, 5, "new")
 	relabel(t, d, 6, "new")
 	must(t, d.Update(t.Context(), func(b *Tx) error { return b.Collection("s").Delete([]byte("7")) }))
-	if _, err := d.Collection("s").Build(t.Context(), "lcif", labelKinds["s"]["lcif"]); err != nil {
+	if _, err := d.Collection("s").Build(t.Context(), "lcif", labelKinds["s"]["lcif"], nil); err != nil {
 		t.Fatal(err)
 	}
 	relabel(t, d, 5, "newer")
@@ -662,7 +662,7 @@ func TestDamagedChanges(t *testing.T) {
 					t.Errorf("get: %+v, %v", r, err)
 				}
 				mustBeCorrupt(t, "check", s.check(t.Context(), nil))
-				_, err = d.Maintain(t.Context(), 0)
+				_, err = d.Maintain(t.Context(), 0, nil)
 				if c.model {
 					mustBeCorrupt(t, "maintain", err)
 				}
@@ -769,14 +769,14 @@ func TestHostileRelabelled(t *testing.T) {
 	d, path := changedBase(t, 200, 4)
 	o := labelKinds["s"]["lcif"]
 	for _, coll := range []string{"d", "s"} {
-		if _, err := d.Collection(coll).Build(t.Context(), "x", o); err != nil {
+		if _, err := d.Collection(coll).Build(t.Context(), "x", o, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	relabel(t, d, 3, "l1", "l2")
 	relabel(t, d, 9)
 	relabel(t, d, 12, "l2")
-	steps, err := d.Maintain(t.Context(), 0)
+	steps, err := d.Maintain(t.Context(), 0, nil)
 	must(t, errors.Join(err, mustCheck(d), d.Close()))
 	for _, s := range steps {
 		if s.Action != "relabel" || s.Rows != 3 {

@@ -10,8 +10,8 @@ import (
 // Check verifies the latest state without trusting any of it: every page, every checksum, and that
 // rows, keys, labels and indexes agree. report is called for every problem; the error is ErrCorrupt
 // if there was any. It reads the file once and keeps about 60 bytes for each key of the largest
-// collection in memory. Its stages are pages, in MiB, rows and indexes (WithProgress).
-func (d *DB) Check(ctx context.Context, report func(*CorruptError)) error {
+// collection in memory. Its stages are pages, in MiB, rows and indexes.
+func (d *DB) Check(ctx context.Context, report func(*CorruptError), run *Run) error {
 	if err := fail.Context(ctx); err != nil {
 		return err
 	}
@@ -20,7 +20,7 @@ func (d *DB) Check(ctx context.Context, report func(*CorruptError)) error {
 		return err
 	}
 	defer s.Release()
-	return s.check(ctx, report)
+	return s.check(run.in(ctx), report)
 }
 
 func (s *Snapshot) check(ctx context.Context, report func(*CorruptError)) error {

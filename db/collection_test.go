@@ -55,7 +55,7 @@ func TestHandles(t *testing.T) {
 			t.Errorf("%s: %d rows, %d listed, has the new one: %t", c.name, n, listed, has)
 		}
 	}
-	if _, err := before.Build(ctx, "x", nil); !errors.Is(err, db.ErrReadOnly) {
+	if _, err := before.Build(ctx, "x", nil, nil); !errors.Is(err, db.ErrReadOnly) {
 		t.Errorf("build on a snapshot: %v", err)
 	}
 	if _, err := before.Load(ctx, nil, nil); !errors.Is(err, db.ErrReadOnly) {
@@ -68,7 +68,7 @@ func TestHandles(t *testing.T) {
 	if _, err := none.Count(t.Context(), nil); !errors.Is(err, db.ErrClosed) {
 		t.Errorf("zero handle: %v", err)
 	}
-	if _, err := none.Build(ctx, "x", nil); !errors.Is(err, db.ErrClosed) {
+	if _, err := none.Build(ctx, "x", nil, nil); !errors.Is(err, db.ErrClosed) {
 		t.Errorf("build on a zero handle: %v", err)
 	}
 	early := b.d.Collection("later")
@@ -102,7 +102,7 @@ func TestSearchLikeRow(t *testing.T) {
 		}
 		return nil
 	}))
-	_, err = b.d.Collection("s").Build(ctx, "words", &db.Postings{})
+	_, err = b.d.Collection("s").Build(ctx, "words", &db.Postings{}, nil)
 	b.must(err)
 	for _, coll := range []string{"c", "s"} {
 		key := []byte("17")

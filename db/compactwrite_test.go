@@ -38,7 +38,7 @@ func TestWriteDuringReplacement(t *testing.T) {
 			})
 		},
 		"create":  func(ctx context.Context, d *DB) error { return create(ctx, d, "e", Schema{Dim: 1}) },
-		"build":   func(ctx context.Context, d *DB) error { return built(d.Collection("c").Build(ctx, "x", nil)) },
+		"build":   func(ctx context.Context, d *DB) error { return built(d.Collection("c").Build(ctx, "x", nil, nil)) },
 		"compact": func(ctx context.Context, d *DB) error { return d.Compact(ctx, nil) },
 	}
 	for name, write := range writes {

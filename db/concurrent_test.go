@@ -161,7 +161,7 @@ func TestConcurrent(t *testing.T) {
 	}
 	loop(func(i int) error {
 		o := &Forest{Learner: "rp", Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, NoRotation: true, NoSketches: true, NoTune: true, Seed: uint64(i)}
-		if _, err := d.Collection("c").Build(WithWorkers(ctx, 1), "x", o); err != nil {
+		if _, err := d.Collection("c").Build(ctx, "x", o, &Run{Workers: 1}); err != nil {
 			return err
 		}
 		if i%2 == 1 {
@@ -297,7 +297,7 @@ func TestCloseWhileBusy(t *testing.T) {
 			})
 		})
 		work(func(i int) error {
-			_, err := d.Collection("c").Build(ctx, "x", &Forest{Trees: 1, Depth: 1, LeafNeighbors: 2, NoTune: true})
+			_, err := d.Collection("c").Build(ctx, "x", &Forest{Trees: 1, Depth: 1, LeafNeighbors: 2, NoTune: true}, nil)
 			if errors.Is(err, fail.Empty) {
 				return nil
 			}
@@ -357,7 +357,7 @@ func TestCancel(t *testing.T) {
 		done := func() {} // what the call does to the model
 		switch i % 6 {
 		case 0:
-			_, err = d.Collection("c").Build(ctx, "x", &Forest{Trees: 8, Depth: 4, LeafNeighbors: 20, NoTune: true, Members: true})
+			_, err = d.Collection("c").Build(ctx, "x", &Forest{Trees: 8, Depth: 4, LeafNeighbors: 20, NoTune: true, Members: true}, nil)
 			done = func() { c.indexes["x"] = string(forest.KD) }
 		case 1:
 			err = d.Update(ctx, func(b *Tx) error {
@@ -368,7 +368,7 @@ func TestCancel(t *testing.T) {
 		case 2:
 			err = d.Compact(ctx, nil)
 		case 3:
-			err = d.Check(ctx, nil)
+			err = d.Check(ctx, nil, nil)
 		case 4:
 			var f *os.File
 			if f, err = os.Create(filepath.Join(t.TempDir(), "copy")); err == nil {
@@ -573,7 +573,7 @@ func TestVerify(t *testing.T) {
 			t.Errorf("damaged file: %v, want ErrCorrupt", err)
 		}
 	}
-	if err := d.Check(ctx, nil); !errors.Is(err, ErrCorrupt) {
+	if err := d.Check(ctx, nil, nil); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("check: %v, want ErrCorrupt", err)
 	}
 	if err := d.Close(); err != nil {

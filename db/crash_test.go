@@ -213,7 +213,7 @@ func childBuild(path, coll string) error {
 	ctx := context.Background()
 	for seed := uint64(1); ; seed++ {
 		// Even rounds replace the index, odd ones drop it first.
-		if _, err := d.Collection(coll).Build(ctx, "new", killBuild(coll, seed)); err != nil {
+		if _, err := d.Collection(coll).Build(ctx, "new", killBuild(coll, seed), nil); err != nil {
 			return err
 		}
 		fmt.Println("built", seed)
@@ -513,7 +513,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 	}
 	if err == nil {
 		// 100 is an index that predicts and finds neighbours, too.
-		_, err = d.Collection(coll).Build(ctx, "old", killBuild(coll, 100))
+		_, err = d.Collection(coll).Build(ctx, "old", killBuild(coll, 100), nil)
 	}
 	must(t, err)
 	q := modelVector(1234, killDim)

@@ -88,13 +88,13 @@ func sparseDamageDB(path string) error {
 		{"words", "pt", treesOf(budget.PT, trees)},
 		{"points", "labels", &model},
 	} {
-		_, err := d.Collection(b.coll).Build(ctx, b.index, b.o)
+		_, err := d.Collection(b.coll).Build(ctx, b.index, b.o, nil)
 		steps = append(steps, err)
 	}
 	for coll, n := range damageTerms() {
 		steps = append(steps, put(coll, n-5, n-3))
 	}
-	_, err = d.Maintain(ctx, 0)
+	_, err = d.Maintain(ctx, 0, nil)
 	steps = append(steps, err)
 	for coll, n := range damageTerms() {
 		steps = append(steps, put(coll, n-3, n))

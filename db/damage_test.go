@@ -96,7 +96,7 @@ func damageDB(path string) error {
 	build := func(coll, index string, o *Forest) error {
 		o.Trees, o.Depth, o.LeafNeighbors, o.ListNeighbors = 3, 2, 4, 3
 		o.Members, o.NoTune = true, true
-		_, err := d.Collection(coll).Build(ctx, index, o)
+		_, err := d.Collection(coll).Build(ctx, index, o, nil)
 		return err
 	}
 	steps := []func() error{
@@ -343,7 +343,7 @@ func tryDamage(kind damaged, work string, damage func() []byte, cut, warm bool, 
 		}
 	}
 	res, detail = askAll(d, qs, want, nil)
-	if err := d.Check(context.Background(), nil); err != nil {
+	if err := d.Check(context.Background(), nil, nil); err != nil {
 		checked = true
 		if !typedDamage(err) {
 			return untyped, "check: " + err.Error(), true

@@ -42,7 +42,7 @@ func TestDefaultIndex(t *testing.T) {
 	expect("built", "z", "second")
 	b.build("z", forest)
 	b.put("b", mixture(2, 300, 3))
-	_, err := b.d.Maintain(ctx, 0)
+	_, err := b.d.Maintain(ctx, 0, nil)
 	b.must(err)
 	expect("maintained", "z", "second")
 	b.must(c().SetDefault(ctx, "x"))

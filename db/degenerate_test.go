@@ -73,7 +73,7 @@ func TestDegenerate(t *testing.T) {
 					fillDegenerate(t, d, coll, metric, n, shape.vector, shape.labels)
 					for i, o := range kinds {
 						name := fmt.Sprint("x", i)
-						_, err := d.Collection(coll).Build(t.Context(), name, o)
+						_, err := d.Collection(coll).Build(t.Context(), name, o, nil)
 						checkDocumented(t, fmt.Sprintf("build %T %+v over %s", o, o, coll), err)
 						if err == nil {
 							askDegenerate(t, d, coll, name)
@@ -82,11 +82,11 @@ func TestDegenerate(t *testing.T) {
 					askDegenerate(t, d, coll, "")
 					askDegenerate(t, d, coll, db.Flat)
 				}
-				_, err = d.Maintain(t.Context(), 0)
+				_, err = d.Maintain(t.Context(), 0, nil)
 				checkDocumented(t, "maintain", err)
 				err = d.Compact(t.Context(), &db.CompactOptions{Reorder: true})
 				checkDocumented(t, "reorder", err)
-				err = d.Check(t.Context(), nil)
+				err = d.Check(t.Context(), nil, nil)
 				if err != nil {
 					t.Errorf("check: %v", err)
 				}

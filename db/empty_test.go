@@ -46,7 +46,7 @@ func TestEmptyFile(t *testing.T) {
 	d, err := db.Open(t.Context(), path, &db.Options{ReadOnly: true})
 	must(t, err)
 	defer d.Close()
-	must(t, d.Check(t.Context(), nil))
+	must(t, d.Check(t.Context(), nil, nil))
 	if n, err := d.Collection("c").Count(t.Context(), nil); n != 4 || err != nil {
 		t.Errorf("%d rows of 4, %v", n, err)
 	}

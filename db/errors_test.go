@@ -210,7 +210,7 @@ func TestMisuseOfBuilds(t *testing.T) {
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	in := func(coll, name string, o db.IndexOptions) func() error {
-		return func() error { _, err := b.d.Collection(coll).Build(ctx, name, o); return err }
+		return func() error { _, err := b.d.Collection(coll).Build(ctx, name, o, nil); return err }
 	}
 	with := func(o db.IndexOptions) func() error { return in("c", "x", o) }
 	nan := mixture(2, 12, dim)
@@ -251,7 +251,7 @@ func TestMisuseOfBuilds(t *testing.T) {
 		{"dimension of a training query", with(&db.Forest{TrainingQueries: short}), db.ErrInvalid, []string{"query 3", "3", "4"}},
 		{"NaN in a training query", with(&db.Forest{TrainingQueries: nan}), db.ErrInvalid, []string{"query 7", "coordinate 2"}},
 		{"length of a training query", with(&db.Forest{TrainingQueries: long}), db.ErrInvalid, []string{"query 5"}},
-		{"cancelled", func() error { _, err := b.d.Collection("c").Build(cancelled, "x", nil); return err }, context.Canceled, nil},
+		{"cancelled", func() error { _, err := b.d.Collection("c").Build(cancelled, "x", nil, nil); return err }, context.Canceled, nil},
 	})
 	// Bad options are refused before any work, and leave no marks.
 	b.check()
@@ -330,7 +330,7 @@ func TestMisuseOfReads(t *testing.T) {
 		{"row of no collection", on(s, func(s *db.Snapshot) error { _, err := s.Collection("nowhere").GetRow(0); return err }), db.ErrNotFound, nil},
 		{"index of no collection", on(s, func(s *db.Snapshot) error { _, err := s.Collection("nowhere").Index("x"); return err }), db.ErrNotFound, nil},
 		{"description of no index", on(s, func(s *db.Snapshot) error { _, err := s.Collection("c").Index("y"); return err }), db.ErrNotFound, []string{`"y"`, `"c"`}},
-		{"cancelled check", func() error { return b.d.Check(cancelled, nil) }, context.Canceled, nil},
+		{"cancelled check", func() error { return b.d.Check(cancelled, nil, nil) }, context.Canceled, nil},
 	}
 	for _, c := range readers {
 		cases = append(cases,
@@ -435,7 +435,7 @@ func TestMisuseOfClosed(t *testing.T) {
 		"Drop":              func(d *db.DB) error { return d.Drop(ctx, "c") },
 		"DropIndex":         func(d *db.DB) error { return d.Collection("c").DropIndex(ctx, "x") },
 		"Build": func(d *db.DB) error {
-			_, err := d.Collection("c").Build(ctx, "y", &db.Forest{NoTune: true})
+			_, err := d.Collection("c").Build(ctx, "y", &db.Forest{NoTune: true}, nil)
 			return err
 		},
 	}
@@ -450,7 +450,7 @@ func TestMisuseOfClosed(t *testing.T) {
 		"View":        func(d *db.DB) error { return d.View(func(*db.Snapshot) error { return nil }) },
 		"Collections": func(d *db.DB) error { _, err := d.Collections(); return err },
 		"Stats":       func(d *db.DB) error { _, err := d.Stats(); return err },
-		"Check":       func(d *db.DB) error { return d.Check(ctx, nil) },
+		"Check":       func(d *db.DB) error { return d.Check(ctx, nil, nil) },
 	}
 	d := b.d
 	want := b.content()

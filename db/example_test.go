@@ -133,7 +133,7 @@ func ExampleCollection_Build() {
 		log.Fatal(err)
 	}
 
-	info, err := d.Collection("spiral").Build(ctx, "main", &db.Forest{Trees: 4, Seed: 1})
+	info, err := d.Collection("spiral").Build(ctx, "main", &db.Forest{Trees: 4, Seed: 1}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func ExampleCollection_Search_explain() {
 	defer d.Close()
 
 	o := &db.Forest{Trees: 3, Depth: 1, LeafNeighbors: 2, NoTune: true, Seed: 1}
-	if _, err := d.Collection("colours").Build(ctx, "main", o); err != nil {
+	if _, err := d.Collection("colours").Build(ctx, "main", o, nil); err != nil {
 		log.Fatal(err)
 	}
 	err := d.Update(ctx, func(tx *db.Tx) error {

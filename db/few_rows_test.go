@@ -38,18 +38,18 @@ func TestIndexOverFewRows(t *testing.T) {
 				b.reopen()
 				exact(0)
 				// Still too few.
-				steps, err := b.d.Maintain(t.Context(), 0)
+				steps, err := b.d.Maintain(t.Context(), 0, nil)
 				b.must(err)
 				if len(steps) > 0 {
 					t.Fatalf("steps %v without a change", steps)
 				}
 				b.put("b", mixture(3, 9-n, dim))
-				_, err = b.d.Maintain(t.Context(), 0)
+				_, err = b.d.Maintain(t.Context(), 0, nil)
 				b.must(err)
 				exact(0)
 
 				b.put("c", mixture(4, 400, dim))
-				steps, err = b.d.Maintain(db.WithWorkers(t.Context(), 2), 1000)
+				steps, err = b.d.Maintain(t.Context(), 1000, &db.Run{Workers: 2})
 				b.must(err)
 				if len(steps) != 1 || steps[0].Action != "relearn" {
 					t.Fatalf("steps %v, want one that learns it again", steps)
@@ -70,7 +70,7 @@ func TestIndexOverFewRows(t *testing.T) {
 				if r := b.recall(queries, 10, &db.SearchOptions{Recall: 0.99}); r < 0.9 {
 					t.Errorf("recall %.3f after the tuning", r)
 				}
-				steps, err = b.d.Maintain(t.Context(), 0)
+				steps, err = b.d.Maintain(t.Context(), 0, nil)
 				b.must(err)
 				if len(steps) > 0 {
 					t.Errorf("steps %v when all is done", steps)
@@ -89,7 +89,7 @@ func TestTenthRowTunes(t *testing.T) {
 	b.put("a", mixture(1, 9, dim))
 	b.build("x", nil)
 	b.put("b", mixture(2, 1, dim))
-	steps, err := b.d.Maintain(t.Context(), 0.9)
+	steps, err := b.d.Maintain(t.Context(), 0.9, nil)
 	b.must(err)
 	if len(steps) != 1 || steps[0].Action != "relearn" {
 		t.Fatalf("steps %v", steps)
@@ -130,7 +130,7 @@ func TestMoreThanThereIs(t *testing.T) {
 		for name, o := range map[string]db.IndexOptions{
 			"postings": nil, "lcif": &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}},
 		} {
-			_, err := b.d.Collection("s").Build(ctx, name, o)
+			_, err := b.d.Collection("s").Build(ctx, name, o, nil)
 			b.must(err)
 		}
 		for i := n; i < max(n, 12); i++ {

@@ -437,7 +437,7 @@ func TestExpiredAreNotFound(t *testing.T) {
 		if err := d.Update(ctx, insert); !errors.Is(err, db.ErrExists) {
 			t.Errorf("%s: inserted twice: %v", coll, err)
 		}
-		must(t, d.Check(ctx, nil))
+		must(t, d.Check(ctx, nil, nil))
 	}
 }
 
@@ -454,7 +454,7 @@ func TestPredictAmong(t *testing.T) {
 	for _, coll := range []string{"dense", "sparse"} {
 		c := d.Collection(coll)
 		model := &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1, Alpha: 1, Beta: 1}}
-		if _, err := c.Build(ctx, "labels", model); err != nil {
+		if _, err := c.Build(ctx, "labels", model, nil); err != nil {
 			t.Fatal(err)
 		}
 		fresh := db.Row{Key: []byte("v/98"), Labels: []string{"fresh"}, Attributes: filterAttributes(0)}
@@ -496,7 +496,7 @@ func TestPredictAmong(t *testing.T) {
 		}
 	}
 	c := d.Collection("sparse")
-	if _, err := c.Build(ctx, "tree", &db.Trees{Kind: "at"}); err != nil {
+	if _, err := c.Build(ctx, "tree", &db.Trees{Kind: "at"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	o := &db.PredictOptions{Index: "tree"}

@@ -206,7 +206,7 @@ func TestMetaPages(t *testing.T) {
 		}
 		s.Release()
 		// Check must not call the file sound.
-		if err := d.Check(context.Background(), nil); !errors.Is(err, ErrCorrupt) {
+		if err := d.Check(context.Background(), nil, nil); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("meta page %d is damaged: check: %v", page, err)
 		}
 		if err := d.Close(); err != nil {

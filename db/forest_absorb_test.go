@@ -52,7 +52,7 @@ func TestMaintainForest(t *testing.T) {
 			inserts := 0
 			next := n
 			maintain := func() {
-				steps, err := b.d.Maintain(context.Background(), 0)
+				steps, err := b.d.Maintain(context.Background(), 0, nil)
 				b.must(err)
 				for _, s := range steps {
 					if s.Action != "insert" {
@@ -110,7 +110,7 @@ func TestMaintainForest(t *testing.T) {
 			b.must(b.d.Collection("c").DropIndex(context.Background(), "fresh"))
 			// Many more rows: the forest is rebuilt.
 			b.put("much", mixture(uint64(60+i), n/4, dim))
-			steps, err := b.d.Maintain(context.Background(), 0)
+			steps, err := b.d.Maintain(context.Background(), 0, nil)
 			b.must(err)
 			if len(steps) != 1 || steps[0].Action != "relearn" {
 				t.Errorf("steps %+v, want one that rebuilds the forest", steps)
@@ -136,7 +136,7 @@ func TestMaintainFound(t *testing.T) {
 	b.build("x", &db.Forest{NoTune: true})
 	rows := mixture(2, fresh, dim)
 	b.put("new", rows)
-	_, err := b.d.Maintain(context.Background(), 0)
+	_, err := b.d.Maintain(context.Background(), 0, nil)
 	b.must(err)
 	for _, p := range []query.Params{{}, {Sketch: true, Beam: 60, R: 60}} {
 		p.NoWiden = true
@@ -162,7 +162,7 @@ func TestMaintainWithoutBeam(t *testing.T) {
 			b.build("x", o)
 			fresh := mixture(2, n/10, dim)
 			b.put("b", fresh)
-			steps, err := b.d.Maintain(context.Background(), 0)
+			steps, err := b.d.Maintain(context.Background(), 0, nil)
 			b.must(err)
 			if len(steps) != 0 {
 				t.Errorf("steps %+v, want none", steps)
@@ -174,7 +174,7 @@ func TestMaintainWithoutBeam(t *testing.T) {
 				}
 			}
 			b.put("c", mixture(3, n/8, dim))
-			steps, err = b.d.Maintain(context.Background(), 0)
+			steps, err = b.d.Maintain(context.Background(), 0, nil)
 			b.must(err)
 			if len(steps) != 1 || steps[0].Action != "relearn" {
 				t.Errorf("steps %+v, want one that rebuilds the forest", steps)
@@ -206,7 +206,7 @@ func TestMaintainGraph(t *testing.T) {
 			o := &db.Forest{NoTune: true}
 			b.build("kept", o)
 			b.put("b", cloud(n/6, 1.5))
-			steps, err := b.d.Maintain(context.Background(), 0)
+			steps, err := b.d.Maintain(context.Background(), 0, nil)
 			b.must(err)
 			if len(steps) != 1 || steps[0].Action != "insert" {
 				t.Fatalf("steps %+v, want one that inserts", steps)

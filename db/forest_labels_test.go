@@ -53,7 +53,7 @@ func TestApproximateLabels(t *testing.T) {
 			store := clustered(t, 1500, 70, metric)
 			found := map[string]float64{}
 			for _, source := range []string{"exact", "approximate"} {
-				info, err := store.Collection("c").Build(t.Context(), "x", &Forest{Source: source, LeafNeighbors: 20, ListNeighbors: 16, Holdout: 100, Seed: 1, Trees: 4})
+				info, err := store.Collection("c").Build(t.Context(), "x", &Forest{Source: source, LeafNeighbors: 20, ListNeighbors: 16, Holdout: 100, Seed: 1, Trees: 4}, nil)
 				must(t, err)
 				found[source] = foundOf(t, store)
 				if source == "exact" {

@@ -125,7 +125,7 @@ func TestLeafSizes(t *testing.T) {
 			}
 			look()
 			putTied(t, d, tiedRows, tiedRows+60)
-			steps, err := d.Maintain(t.Context(), 0)
+			steps, err := d.Maintain(t.Context(), 0, nil)
 			if err != nil || len(steps) != 1 || steps[0].Action != "insert" {
 				t.Fatalf("steps %+v, error %v, want one that inserts rows", steps, err)
 			}
@@ -212,7 +212,7 @@ func TestHostileLeafSize(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "db")
 			d := tiedDB(t, path, forest.KD)
 			putTied(t, d, tiedRows, tiedRows+60)
-			_, err := d.Maintain(t.Context(), 0)
+			_, err := d.Maintain(t.Context(), 0, nil)
 			if err = errors.Join(err, d.Close()); err != nil {
 				t.Fatal(err)
 			}
@@ -224,7 +224,7 @@ func TestHostileLeafSize(t *testing.T) {
 					t.Errorf("search: error %v", err)
 				}
 				var found []*CorruptError
-				err = d.Check(t.Context(), func(p *CorruptError) { found = append(found, p) })
+				err = d.Check(t.Context(), func(p *CorruptError) { found = append(found, p) }, nil)
 				if !slices.ContainsFunc(found, func(p *CorruptError) bool { return p.Collection == "d" && errors.Is(p.Err, ErrCorrupt) }) {
 					t.Errorf("check: problems %v, error %v", found, err)
 				}

@@ -95,7 +95,7 @@ func indexBlocks(tb testing.TB, path string) []storedBlock {
 	for _, kind := range []forest.Kind{forest.RP, forest.KD, forest.PCATree, forest.RF} {
 		o := &Forest{Learner: string(kind), Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Members: true, NoTune: true, Quantize: true}
 		if err == nil {
-			_, err = d.Collection("c").Build(ctx, string(kind), o)
+			_, err = d.Collection("c").Build(ctx, string(kind), o, nil)
 		}
 	}
 	must(tb, err)
@@ -222,7 +222,7 @@ func fuzzBlocks(f *testing.F, seed string, blocks []storedBlock, ask func(*testi
 			return nil
 		})
 		must(t, err)
-		if err := d.Check(context.Background(), nil); err != nil && !errors.Is(err, ErrCorrupt) {
+		if err := d.Check(context.Background(), nil, nil); err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("check: %v", err)
 		}
 	})

@@ -95,11 +95,11 @@ func golden(path string) (err error) {
 					b.Collection("floats").SetLabels([]byte("key-12")))
 			})
 		},
-		func() error { _, err := d.Collection("floats").Build(ctx, "kd", build); return err },
+		func() error { _, err := d.Collection("floats").Build(ctx, "kd", build, nil); return err },
 		func() error {
 			o := *build
 			o.Learner, o.NoRotation, o.Coordinates = "rp", true, 0
-			_, err := d.Collection("products").Build(ctx, "rp", &o)
+			_, err := d.Collection("products").Build(ctx, "rp", &o, nil)
 			return err
 		},
 		func() error { return put("floats", 40, 42, 3, 0.5) }, // not covered by the index

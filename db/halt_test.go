@@ -29,7 +29,7 @@ func TestKeyPredicateOnce(t *testing.T) {
 		}
 		return nil
 	}))
-	_, err := b.d.Collection("s").Build(t.Context(), "x", nil)
+	_, err := b.d.Collection("s").Build(t.Context(), "x", nil, nil)
 	b.must(err)
 	b.put("b", mixture(2, 100, dim)) // not in the index
 	q := mixture(3, 1, dim)[0]

@@ -194,7 +194,7 @@ func useAndCheck(t *testing.T, path string) map[string]error {
 			_, err = s.Collection("s").Predict(t.Context(), Query{Sparse: row.Sparse}, &PredictOptions{Index: index})
 			note("predict "+index, err)
 		}
-		_ = d.Check(t.Context(), func(p *CorruptError) { note("check", p) }) // which counts them
+		_ = d.Check(t.Context(), func(p *CorruptError) { note("check", p) }, nil) // which counts them
 	})
 	return found
 }
@@ -208,7 +208,7 @@ func TestLCIFParamsAtBuild(t *testing.T) {
 			"alpha":      {K: 1, Lambda: 1, Alpha: -1},
 			"thresholds": {K: 1, Lambda: 1, Thresholds: &labels.Thresholds{PerLabel: []float64{1}}},
 		} {
-			_, err := d.Collection("s").Build(t.Context(), "l", &LCIF{Params: &p})
+			_, err := d.Collection("s").Build(t.Context(), "l", &LCIF{Params: &p}, nil)
 			if !errors.Is(err, ErrInvalid) || errors.Is(err, ErrCorrupt) {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -126,7 +126,7 @@ func hostileBase(t *testing.T, n int, index func(d *DB)) string {
 // builds makes an index.
 func builds(t *testing.T, d *DB, coll, name string, o IndexOptions) {
 	t.Helper()
-	if _, err := d.Collection(coll).Build(t.Context(), name, o); err != nil {
+	if _, err := d.Collection(coll).Build(t.Context(), name, o, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -202,7 +202,7 @@ func TestHostileLabels(t *testing.T) {
 			m["Detail"].(map[string]any)["Trees"].(map[string]any)["Params"].(map[string]any)["LabelsK"] = n
 		})
 		withFile(t, path, func(d *DB, _ *Snapshot) {
-			_, err := d.Maintain(t.Context(), 0)
+			_, err := d.Maintain(t.Context(), 0, nil)
 			mustBeCorrupt(t, fmt.Sprint(n), err)
 		})
 	}
@@ -225,7 +225,7 @@ func TestHostileProbes(t *testing.T) {
 				return b.Collection("d").Put(Row{Key: []byte("new"), Vector: make([]float32, 4)})
 			})
 			must(t, err)
-			_, err = d.Maintain(t.Context(), 0)
+			_, err = d.Maintain(t.Context(), 0, nil)
 			mustBeCorrupt(t, fmt.Sprint(i), err)
 		})
 	}
@@ -250,7 +250,7 @@ func TestHostileRequested(t *testing.T) {
 				return nil
 			})
 			must(t, err)
-			_, err = d.Maintain(t.Context(), 0)
+			_, err = d.Maintain(t.Context(), 0, nil)
 			mustBeCorrupt(t, name, err)
 		})
 	}
@@ -499,7 +499,7 @@ func TestHostileArrays(t *testing.T) {
 				b.Collection("s").Put(Row{Key: []byte("new"), Labels: []string{"l0"}, Sparse: vector.Sparse{Index: []uint32{600}, Value: []float32{1}}}))
 		})
 		must(t, err)
-		_, err = d.Maintain(t.Context(), 0)
+		_, err = d.Maintain(t.Context(), 0, nil)
 		mustBeCorrupt(t, c.name+": maintain", err)
 		must(t, d.Close())
 	}

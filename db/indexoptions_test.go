@@ -54,7 +54,7 @@ func TestIndexOptions(t *testing.T) {
 	} {
 		build := func(o db.IndexOptions) db.IndexInfo {
 			t.Helper()
-			info, err := b.d.Collection(c.coll).Build(t.Context(), "x", o)
+			info, err := b.d.Collection(c.coll).Build(t.Context(), "x", o, nil)
 			if err != nil {
 				t.Fatalf("%s, %T %+v: %v", c.coll, o, o, err)
 			}
@@ -97,7 +97,7 @@ func TestIndexOptionsRefused(t *testing.T) {
 		{"s", &db.Trees{Kind: "at", Budget: -1}},
 		{"s", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}},
 	} {
-		if _, err := b.d.Collection(c.coll).Build(t.Context(), "x", c.o); !errors.Is(err, db.ErrInvalid) {
+		if _, err := b.d.Collection(c.coll).Build(t.Context(), "x", c.o, nil); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%s, %T %+v: %v", c.coll, c.o, c.o, err)
 		}
 	}

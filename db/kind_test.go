@@ -196,7 +196,7 @@ func TestToyKind(t *testing.T) {
 		same(d, 50, 0)
 		put(d, 40, 60)
 		same(d, 50, 20)
-		steps, err := d.Maintain(t.Context(), 0)
+		steps, err := d.Maintain(t.Context(), 0, nil)
 		if err != nil || len(steps) != 1 || steps[0].Action != "copy" {
 			t.Errorf("steps %+v: %v", steps, err)
 		}
@@ -208,10 +208,10 @@ func TestToyKind(t *testing.T) {
 	object = objectIn(t, path, "s", "x")
 	putBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindPostings, 1), make([]byte, 8))
 	withFile(t, path, func(d *DB, _ *Snapshot) {
-		if d.Check(t.Context(), nil) == nil {
+		if d.Check(t.Context(), nil, nil) == nil {
 			t.Error("damage was not found")
 		}
-		if found, err := d.Repair(t.Context()); err != nil || len(found) != 1 || found[0].Index != "x" {
+		if found, err := d.Repair(t.Context(), nil); err != nil || len(found) != 1 || found[0].Index != "x" {
 			t.Errorf("repaired %+v: %v", found, err)
 		}
 		same(d, 70, 0)
@@ -223,7 +223,7 @@ func TestToyKind(t *testing.T) {
 			t.Error(err)
 		}
 		same(d, 60, 0)
-		if err := d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }); err != nil {
+		if err := d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }, nil); err != nil {
 			t.Error(err)
 		}
 	})

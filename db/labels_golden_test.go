@@ -49,11 +49,11 @@ func labelsGolden(path string) (err error) {
 	build := func(coll, name string, o LCIF) func() error {
 		o.Params = &lcif.Params{K: 4, Lambda: 0.4, Beta: 1.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
 		return func() error {
-			_, err := d.Collection(coll).Build(ctx, name, &o)
+			_, err := d.Collection(coll).Build(ctx, name, &o, nil)
 			return err
 		}
 	}
-	maintain := func() error { _, err := d.Maintain(ctx, 0); return err }
+	maintain := func() error { _, err := d.Maintain(ctx, 0, nil); return err }
 	return errorsOf(
 		func() error { return create(ctx, d, "counts", Schema{Sparse: true}) },
 		func() error { return create(ctx, d, "dense", Schema{Dim: 9}) },
@@ -83,7 +83,7 @@ func TestGoldenLabels(t *testing.T) {
 		if coll == "counts" {
 			o.Neighbors = ""
 		}
-		if _, err := d.Collection(coll).Build(ctx, "fresh", o); err != nil {
+		if _, err := d.Collection(coll).Build(ctx, "fresh", o, nil); err != nil {
 			return err
 		}
 		err := d.View(func(s *Snapshot) error {
@@ -127,7 +127,7 @@ func TestGoldenLabels(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, putLabelled(d, 123, 126))
-	steps, err := d.Maintain(ctx, 0)
+	steps, err := d.Maintain(ctx, 0, nil)
 	if err != nil || len(steps) != 3 || slices.ContainsFunc(steps, func(s MaintainStep) bool { return s.Action == "relearn" }) {
 		t.Fatalf("steps %v, %v", steps, err)
 	}

@@ -112,7 +112,7 @@ func TestMaintainLCIF(t *testing.T) {
 			p.Thresholds = &labels.Thresholds{Single: 0.2, KeepTop: true}
 		}
 		put(rng.IntN(120)+20, 150)
-		_, err := d.Collection("s").Build(ctx, "kept", o)
+		_, err := d.Collection("s").Build(ctx, "kept", o, nil)
 		must(t, err)
 		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
 			if names += rng.IntN(3); !dense {
@@ -137,7 +137,7 @@ func TestMaintainLCIF(t *testing.T) {
 				must(t, d.Close())
 				d = open()
 			}
-			steps, err := d.Maintain(ctx, 0)
+			steps, err := d.Maintain(ctx, 0, nil)
 			must(t, err)
 			for _, s := range steps {
 				actions[s.Action]++
@@ -147,7 +147,7 @@ func TestMaintainLCIF(t *testing.T) {
 			}
 			fresh := plain
 			if fresh {
-				if _, err = d.Collection("s").Build(ctx, "fresh", o); errors.Is(err, fail.Empty) {
+				if _, err = d.Collection("s").Build(ctx, "fresh", o, nil); errors.Is(err, fail.Empty) {
 					fresh = false // no labels are left
 				} else {
 					must(t, err)
@@ -157,11 +157,11 @@ func TestMaintainLCIF(t *testing.T) {
 			if fresh {
 				must(t, d.Collection("s").DropIndex(ctx, "fresh"))
 			}
-			if again, err := d.Maintain(ctx, 0); err != nil || len(again) > 0 {
+			if again, err := d.Maintain(ctx, 0, nil); err != nil || len(again) > 0 {
 				t.Fatalf("maintenance at once again: %v, %v", again, err)
 			}
 		}
-		must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
+		must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }, nil))
 		must(t, mustLeaveNothing(d))
 		must(t, d.View(func(s *Snapshot) error { return mustUseAll(t, s) }))
 	})
@@ -229,12 +229,12 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 		err = errorsOf(
 			func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 			put(0, 200),
-			func() error { _, err := d.Collection("s").Build(ctx, "kept", o); return err },
+			func() error { _, err := d.Collection("s").Build(ctx, "kept", o, nil); return err },
 			drop, put(200, 205),
 		)
 		must(t, err)
 		for _, want := range [][]string{{"segment", "rewrite"}, nil} {
-			steps, err := d.Maintain(ctx, 0)
+			steps, err := d.Maintain(ctx, 0, nil)
 			var got []string
 			for _, s := range steps {
 				got = append(got, s.Action)
@@ -544,7 +544,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 	err = errorsOf(
 		func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 		func() error { return put(2000) },
-		func() error { _, err := d.Collection("s").Build(ctx, "kept", o); return err },
+		func() error { _, err := d.Collection("s").Build(ctx, "kept", o, nil); return err },
 	)
 	must(t, err)
 	base := func() (own bool, pairs, patched int) {
@@ -568,7 +568,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 	whole, patched := 0, 0
 	for range 12 {
 		must(t, put(40))
-		steps, err := d.Maintain(ctx, 0)
+		steps, err := d.Maintain(ctx, 0, nil)
 		if err != nil || len(steps) != 1 || steps[0].Action == "relearn" {
 			t.Fatalf("steps %v, %v", steps, err)
 		}
@@ -616,13 +616,13 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 		func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 		func() error { return put("1", "low", 0) },
 		func() error { return put("2", "high", 1) },
-		func() error { _, err := d.Collection("s").Build(ctx, "kept", o); return err },
+		func() error { _, err := d.Collection("s").Build(ctx, "kept", o, nil); return err },
 		// The label of the first row goes and comes back behind the other one.
 		func() error { return put("1", "low", 0) },
 		func() error { return put("3", "new", 2) },
 	)
 	must(t, err)
-	steps, err := d.Maintain(ctx, 0)
+	steps, err := d.Maintain(ctx, 0, nil)
 	if err != nil || len(steps) != 1 || steps[0].Action != "relearn" {
 		t.Fatalf("steps %v, %v", steps, err)
 	}

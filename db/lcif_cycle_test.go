@@ -84,12 +84,12 @@ func TestLCIFCycleInFile(t *testing.T) {
 			d, queries, truth := spotDB(t, 300, 0, vector.L2)
 			name := func(i int) string { return fmt.Sprint("model ", i%n) }
 			for i := range n {
-				if _, err := d.Collection("docs").Build(t.Context(), name(i), plainModel(Flat)); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), name(i), plainModel(Flat), nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			// This one leads to the cycle and is no part of it.
-			if _, err := d.Collection("docs").Build(t.Context(), "beside", plainModel(Flat)); err != nil {
+			if _, err := d.Collection("docs").Build(t.Context(), "beside", plainModel(Flat), nil); err != nil {
 				t.Fatal(err)
 			}
 			for i := range n {
@@ -133,20 +133,20 @@ func TestLCIFCycleInFile(t *testing.T) {
 						t.Errorf("Check found %v", p)
 					}
 					problems++
-				})
+				}, nil)
 			})
 			if !errors.Is(err, ErrCorrupt) || problems != n {
 				t.Errorf("Check found %d problems: %v", problems, err)
 			}
 			err = inTime(t, "Repair", func(ctx context.Context) error {
-				found, err := d.Repair(ctx)
+				found, err := d.Repair(ctx, nil)
 				if len(found) == 0 {
 					t.Error("Repair found nothing")
 				}
 				return err
 			})
 			must(t, err)
-			must(t, d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }))
+			must(t, d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }, nil))
 			for i := range n {
 				if p := first(predictAll(t, d, queries, &PredictOptions{Index: name(i)}, 1), truth); p < 0.95 {
 					t.Errorf("precision after Repair is %g", p)
@@ -161,7 +161,7 @@ func TestLCIFCycleInFile(t *testing.T) {
 func TestLCIFCycleRefused(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, 0, vector.L2)
 	build := func(name string, o IndexOptions) (IndexInfo, error) {
-		return d.Collection("docs").Build(t.Context(), name, o)
+		return d.Collection("docs").Build(t.Context(), name, o, nil)
 	}
 	forests := &Forest{Trees: 2, LeafNeighbors: 8}
 	if _, err := build("b", forests); err != nil {
@@ -197,23 +197,23 @@ func TestLCIFCycleRefused(t *testing.T) {
 func TestLCIFCyclePublished(t *testing.T) {
 	d, _, _ := spotDB(t, 300, 0, vector.L2)
 	for _, name := range []string{"a", "b"} {
-		if _, err := d.Collection("docs").Build(t.Context(), name, &Forest{Trees: 2, LeafNeighbors: 8}); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), name, &Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var once sync.Once
 	rebuildFirst := func(progress) {
 		once.Do(func() {
-			if _, err := d.Collection("docs").Build(t.Context(), "b", plainModel("a")); err != nil {
+			if _, err := d.Collection("docs").Build(t.Context(), "b", plainModel("a"), nil); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	_, err := d.Collection("docs").Build(withProgress(t.Context(), rebuildFirst), "a", plainModel("b"))
+	_, err := d.Collection("docs").Build(t.Context(), "a", plainModel("b"), reporting(rebuildFirst))
 	if !errors.Is(err, fail.Option) || !strings.Contains(err.Error(), "depend on itself") {
 		t.Errorf("the later build: %v", err)
 	}
-	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
+	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -235,10 +235,10 @@ func (c *endingContext) Err() error {
 // looks at the context: the next use loads it.
 func TestLoadIndexCancelled(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, 0, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 2, LeafNeighbors: 8}); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel("trees")); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel("trees"), nil); err != nil {
 		t.Fatal(err)
 	}
 	path := d.Path()

@@ -81,12 +81,12 @@ func TestDenseLCIFPredicts(t *testing.T) {
 			neighbors := Flat
 			if c.forest {
 				neighbors = "trees"
-				if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 6, LeafNeighbors: 20}); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 6, LeafNeighbors: 20}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			o := &LCIF{Folds: 3, TuneRows: 300}
-			info, err := d.Collection("docs").Build(t.Context(), "labels", o)
+			info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
 			must(t, err)
 			if info.Options.(*LCIF).Neighbors != neighbors || info.LabelCurve == nil {
 				t.Errorf("index %+v", info.Options)
@@ -111,7 +111,7 @@ func TestDenseLCIFPredicts(t *testing.T) {
 				if p := first(out, truth); p < 0.95 {
 					t.Errorf("precision of the best label is %g", p)
 				}
-				if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
+				if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }, nil); err != nil {
 					t.Error(err)
 				}
 				return out
@@ -154,7 +154,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 	d, queries, _ := spotDB(t, 400, 0, vector.Cosine)
 	params := &lcif.Params{K: 7, Alpha: 2, Beta: 1.5, Lambda: 0.6, Thresholds: &labels.Thresholds{Single: 0.1}}
 	o := &LCIF{Params: params}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Create(t.Context(), "sparse", Schema{Sparse: true}); err != nil {
@@ -174,7 +174,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 		})
 	})
 	must(t, err)
-	if _, err := d.Collection("sparse").Build(t.Context(), "labels", o); err != nil {
+	if _, err := d.Collection("sparse").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {
@@ -201,7 +201,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 
 func TestDenseLCIFResolve(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, -1, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "untuned", &Forest{Trees: 2, LeafNeighbors: 5, NoTune: true}); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "untuned", &Forest{Trees: 2, LeafNeighbors: 5, NoTune: true}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]LCIF{
@@ -215,12 +215,12 @@ func TestDenseLCIFResolve(t *testing.T) {
 		"no such forest":   {Neighbors: "nonsense"},
 		"neighbours of it": {Neighbors: "labels"},
 	} {
-		_, err := d.Collection("docs").Build(t.Context(), "labels", &o)
+		_, err := d.Collection("docs").Build(t.Context(), "labels", &o, nil)
 		if !errors.Is(err, fail.Option) && !errors.Is(err, fail.NoIndex) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	info, err := d.Collection("docs").Build(t.Context(), "labels", &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}})
+	info, err := d.Collection("docs").Build(t.Context(), "labels", &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}, nil)
 	if err != nil || info.Options.(*LCIF).Neighbors != Flat {
 		t.Fatalf("%+v, %v", info.Options.(*LCIF), err)
 	}
@@ -257,14 +257,14 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 				d, queries, _ = spotDB(t, 1400, 0, vector.Cosine)
 			}
 			if kind == "forest" {
-				if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 8, LeafNeighbors: 20}); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 8, LeafNeighbors: 20}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			params := &lcif.Params{K: 5, Lambda: 1, Thresholds: &labels.Thresholds{PerLabel: make([]float64, 30), Single: 0.1}}
 			build := func(name string) {
 				t.Helper()
-				if _, err := d.Collection("docs").Build(t.Context(), name, &LCIF{Params: params}); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), name, &LCIF{Params: params}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -322,7 +322,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 			if err != nil || !equalPredictions(before, again) {
 				t.Errorf("the old snapshot answers otherwise now, %v", err)
 			}
-			if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
+			if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }, nil); err != nil {
 				t.Error(err)
 			}
 			path := d.Path()
@@ -355,10 +355,10 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 		for _, dropped := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, dropped), func(t *testing.T) {
 				d, queries, truth := spotDB(t, 400, 0, vector.L2)
-				if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 2, LeafNeighbors: 8}); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
 					t.Fatal(err)
 				}
-				built, err := d.Collection("docs").Build(t.Context(), "labels", &c.o)
+				built, err := d.Collection("docs").Build(t.Context(), "labels", &c.o, nil)
 				must(t, err)
 				rng := rand.New(rand.NewPCG(5, 5))
 				put(t, d, 300, func(i int) Row {
@@ -374,14 +374,14 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 				if dropped {
 					must(t, d.Collection("docs").DropIndex(t.Context(), "trees"))
 				}
-				if _, err := d.Maintain(t.Context(), 0); err != nil {
+				if _, err := d.Maintain(t.Context(), 0, nil); err != nil {
 					t.Fatal(err)
 				}
 				o := LCIF{Params: built.Options.(*LCIF).Params, Neighbors: built.Options.(*LCIF).Neighbors}
 				if dropped {
 					o.Neighbors = Flat
 				}
-				if _, err := d.Collection("docs").Build(t.Context(), "rebuilt", &o); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "rebuilt", &o, nil); err != nil {
 					t.Fatal(err)
 				}
 				kept := predictAll(t, d, queries, &PredictOptions{Index: "labels"}, 2)
@@ -413,10 +413,10 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 // TestRelearnWithoutForest relearns a model whose forest was dropped: it scans.
 func TestRelearnWithoutForest(t *testing.T) {
 	d, queries, truth := spotDB(t, 400, 0, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 2, LeafNeighbors: 8}); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel("")); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel(""), nil); err != nil {
 		t.Fatal(err)
 	}
 	must(t, d.Collection("docs").DropIndex(t.Context(), "trees"))

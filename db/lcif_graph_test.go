@@ -113,7 +113,7 @@ func newGraphDB(t *testing.T, c graphCase) *graphDB {
 	must(t, err)
 	g.put(t, 150)
 	o := &LCIF{Params: graphParams, Graph: graphDegree, Weight: c.weight}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
 	return g
@@ -228,7 +228,7 @@ func (g *graphDB) check(t *testing.T) {
 	if indirect == 0 || compared < 50 {
 		t.Errorf("%d rows explain an indirect share, %d scores are compared", indirect, compared)
 	}
-	must(t, g.Check(t.Context(), func(p *CorruptError) { t.Log(p) }))
+	must(t, g.Check(t.Context(), func(p *CorruptError) { t.Log(p) }, nil))
 }
 
 // TestSecondOrder builds, maintains, reopens and compacts models with second-order
@@ -242,7 +242,7 @@ func TestSecondOrder(t *testing.T) {
 			g.check(t)
 			maintain := func() {
 				t.Helper()
-				if _, err := g.Maintain(t.Context(), 0); err != nil {
+				if _, err := g.Maintain(t.Context(), 0, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -280,7 +280,7 @@ func TestSecondOrderRepaired(t *testing.T) {
 				g := newGraphDB(t, c)
 				defer func() { _ = g.Close() }()
 				damageGraph(t, g, array)
-				if err := g.Check(t.Context(), nil); !errors.Is(err, ErrCorrupt) {
+				if err := g.Check(t.Context(), nil, nil); !errors.Is(err, ErrCorrupt) {
 					t.Fatalf("Check: %v", err)
 				}
 				_, q := g.random()
@@ -291,7 +291,7 @@ func TestSecondOrderRepaired(t *testing.T) {
 				if !errors.Is(err, ErrCorrupt) {
 					t.Errorf("Predict: %v", err)
 				}
-				if found, err := g.Repair(t.Context()); err != nil || len(found) != 1 {
+				if found, err := g.Repair(t.Context(), nil); err != nil || len(found) != 1 {
 					t.Fatalf("Repair: %v, %v", found, err)
 				}
 				g.check(t)
@@ -343,7 +343,7 @@ func TestSecondOrderTuned(t *testing.T) {
 	t.Parallel()
 	d, queries, truth := spotDB(t, 300, 0, vector.L2)
 	o := &LCIF{Folds: 3, TuneRows: 100, SecondOrders: []float64{0.5}}
-	info, err := d.Collection("docs").Build(t.Context(), "labels", o)
+	info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
 	must(t, err)
 	tried := slices.ContainsFunc(info.LabelCurve.Points, func(p lcif.Point) bool { return p.SecondOrder == 0.5 })
 	if !tried {
@@ -356,14 +356,14 @@ func TestSecondOrderTuned(t *testing.T) {
 	if share := first(predictAll(t, d, queries, nil, 1), truth); share < 0.95 {
 		t.Errorf("precision of the best label is %g", share)
 	}
-	if _, err := d.Maintain(t.Context(), 0); err != nil {
+	if _, err := d.Maintain(t.Context(), 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	// The thresholds of a given setting are those of its second-order scores.
 	o.Params, o.Cut = &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.5}, &lcif.Cut{Share: 1}
 	o.SecondOrders = nil
 	for _, o.Weight = range []string{"none", "standard"} {
-		if info, err = d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
+		if info, err = d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 			t.Fatal(err)
 		}
 		p, points := info.Options.(*LCIF).Params, info.LabelCurve.Points
@@ -373,7 +373,7 @@ func TestSecondOrderTuned(t *testing.T) {
 	}
 	// Without a list of nearest rows there are no second-order scores.
 	plain := &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", plain); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", plain, nil); err != nil {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {

@@ -23,7 +23,7 @@ func TestLCIFPartition(t *testing.T) {
 	defer d.Close()
 	p := &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
 	build := func(name string, o Postings) error {
-		_, err := d.Collection("counts").Build(ctx, name, &LCIF{Params: p, Postings: o})
+		_, err := d.Collection("counts").Build(ctx, name, &LCIF{Params: p, Postings: o}, nil)
 		return err
 	}
 	err = errorsOf(
@@ -94,7 +94,7 @@ func TestLCIFPartition(t *testing.T) {
 	compare(1)
 	must(t, putRowless(d, "counts", 300, 330))
 	compare(1) // with rows that the index does not cover
-	if _, err := d.Maintain(ctx, 0); err != nil {
+	if _, err := d.Maintain(ctx, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	compare(2)
@@ -147,11 +147,11 @@ func TestPartitionMisuse(t *testing.T) {
 		{"counts", &Postings{Partition: true, M: -2}},
 		{"dense", &LCIF{Params: model.Params, Postings: Postings{Partition: true}}},
 	} {
-		if _, err := d.Collection(c.coll).Build(ctx, "x", c.o); !errors.Is(err, fail.Option) {
+		if _, err := d.Collection(c.coll).Build(ctx, "x", c.o, nil); !errors.Is(err, fail.Option) {
 			t.Errorf("%s, %T %+v: %v", c.coll, c.o, c.o, err)
 		}
 	}
-	if _, err := d.Collection("dense").Build(ctx, "x", &model); err != nil {
+	if _, err := d.Collection("dense").Build(ctx, "x", &model, nil); err != nil {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {

@@ -118,7 +118,7 @@ func TestLCIFPredicts(t *testing.T) {
 		t.Run(fmt.Sprint("named ", named), func(t *testing.T) {
 			d, _, queries, truth := topicDB(t, named)
 			o := &LCIF{Folds: 3, TuneRows: 300}
-			info, err := d.Collection("docs").Build(t.Context(), "labels", o)
+			info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
 			must(t, err)
 			if info.LabelCurve == nil || info.Bytes["label-matrix"] == 0 || info.Bytes["feature-labels"] == 0 {
 				t.Errorf("index %+v", info)
@@ -128,7 +128,7 @@ func TestLCIFPredicts(t *testing.T) {
 				t.Errorf("precision of the best label is %g", p)
 			}
 			path := d.Path()
-			if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
+			if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }, nil); err != nil {
 				t.Error(err)
 			}
 			must(t, d.Close())
@@ -184,7 +184,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 	params := &lcif.Params{K: 7, Alpha: 1.5, Beta: 0.5, Lambda: 0.6, Top: 5}
 	for _, weight := range []string{"none", "tfidf"} {
 		o := &LCIF{Params: params, Weight: weight}
-		if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 			t.Fatal(err)
 		}
 		got := predictAll(t, d, queries, nil, 2)
@@ -242,7 +242,7 @@ func TestLCIFMisuse(t *testing.T) {
 	defer d.Close()
 	params := &lcif.Params{K: 5, Lambda: 0.5}
 	build := func(coll string, o LCIF) error {
-		_, err := d.Collection(coll).Build(t.Context(), "labels", &o)
+		_, err := d.Collection(coll).Build(t.Context(), "labels", &o, nil)
 		return err
 	}
 	predict := func(coll string, q Query, o *PredictOptions) error {
@@ -266,14 +266,14 @@ func TestLCIFMisuse(t *testing.T) {
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := d.Collection("docs").Build(ctx, "labels", &LCIF{}); !errors.Is(err, context.Canceled) {
+	if _, err := d.Collection("docs").Build(ctx, "labels", &LCIF{}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if err := predict("docs", queries[0], nil); !errors.Is(err, fail.NoIndex) {
 		t.Errorf("no model: %v", err)
 	}
 	must(t, build("docs", LCIF{Params: params}))
-	if _, err := d.Collection("docs").Build(t.Context(), "rows", nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "rows", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ err, want error }{
@@ -393,20 +393,20 @@ func TestPredictWithoutEvidence(t *testing.T) {
 		put(coll, 30, "often")
 		put(coll, 10, "seldom")
 		o := &LCIF{Params: params}
-		if _, err := d.Collection(coll).Build(t.Context(), "labels", o); err != nil {
+		if _, err := d.Collection(coll).Build(t.Context(), "labels", o, nil); err != nil {
 			t.Fatal(err)
 		}
 		if coll == "sparse" {
 			trees := map[string]IndexOptions{"sbt": &Trees{Kind: "sbt"}, "pt": &Trees{Kind: "pt"}, "at": &Trees{Kind: "at"}}
 			for name, o := range trees {
-				if _, err := d.Collection(coll).Build(t.Context(), name, o); err != nil {
+				if _, err := d.Collection(coll).Build(t.Context(), name, o, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 		check(coll, "often", 0.75)
 		put(coll, 40, "seldom")
-		if _, err := d.Maintain(t.Context(), 0); err != nil {
+		if _, err := d.Maintain(t.Context(), 0, nil); err != nil {
 			t.Fatal(err)
 		}
 		check(coll, "seldom", float32(40)/70)

@@ -71,7 +71,7 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 	for name, w := range map[string]string{"auto": "", "none": "none", "tfidf": "tfidf"} {
 		var err error
 		o := &LCIF{Folds: 4, Weight: w}
-		if info[name], err = d.Collection("terms").Build(t.Context(), name, o); err != nil {
+		if info[name], err = d.Collection("terms").Build(t.Context(), name, o, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 	}
 	same()
 	putTerms(t, d, "terms", 240, 400) // so many that the model is relearned
-	if _, err := d.Maintain(t.Context(), 0); err != nil {
+	if _, err := d.Maintain(t.Context(), 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	same()
@@ -124,9 +124,9 @@ func TestScaledColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	putColumns(t, d, 0, 120)
-	info, err := d.Collection("dense").Build(t.Context(), "labels", &LCIF{Folds: 4})
+	info, err := d.Collection("dense").Build(t.Context(), "labels", &LCIF{Folds: 4}, nil)
 	must(t, err)
-	plain, err := d.Collection("dense").Build(t.Context(), "plain", &LCIF{Folds: 4, Weight: "none"})
+	plain, err := d.Collection("dense").Build(t.Context(), "plain", &LCIF{Folds: 4, Weight: "none"}, nil)
 	must(t, errors.Join(err, d.Collection("dense").DropIndex(t.Context(), "plain")))
 	if w := info.Options.(*LCIF).Weight; w != "standard" || !(microF1(info) > microF1(plain)+0.2) {
 		t.Fatalf("weighting %q, micro F1 %g, without weights %g", w, microF1(info), microF1(plain))
@@ -197,7 +197,7 @@ func TestScaledColumns(t *testing.T) {
 			putColumns(t, d, 130, 250)
 		}
 		check()
-		if _, err := d.Maintain(t.Context(), 0); err != nil {
+		if _, err := d.Maintain(t.Context(), 0, nil); err != nil {
 			t.Fatal(err)
 		}
 		check()
@@ -205,12 +205,12 @@ func TestScaledColumns(t *testing.T) {
 			t.Errorf("%d rows: scale %+v, it was %+v", n, now, before)
 		}
 	}
-	must(t, d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }))
+	must(t, d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }, nil))
 	for name, o := range map[string]LCIF{
 		"tf-idf": {Weight: "tfidf"},
 		"forest": {Weight: "standard", Neighbors: "trees"},
 	} {
-		if _, err := d.Collection("dense").Build(t.Context(), "x", &o); !errors.Is(err, fail.Option) {
+		if _, err := d.Collection("dense").Build(t.Context(), "x", &o, nil); !errors.Is(err, fail.Option) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -227,7 +227,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		}
 		putTerms(t, d, coll, 0, 150+60*i)
 	}
-	tuned, err := d.Collection("one").Build(t.Context(), "tuned", &LCIF{Folds: 5, AllowEmpty: true, Weight: "none"})
+	tuned, err := d.Collection("one").Build(t.Context(), "tuned", &LCIF{Folds: 5, AllowEmpty: true, Weight: "none"}, nil)
 	must(t, err)
 	point := tuned.LabelCurve.Best
 	for _, cut := range []lcif.Cut{point.Cut, {Share: 1.5, NoTop: true}, {Share: 1, PerLabel: true}} {
@@ -237,7 +237,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		}
 		thresholds := map[string]*labels.Thresholds{}
 		for _, coll := range []string{"one", "other"} {
-			info, err := d.Collection(coll).Build(t.Context(), "given", &o)
+			info, err := d.Collection(coll).Build(t.Context(), "given", &o, nil)
 			must(t, err)
 			thresholds[coll] = info.Options.(*LCIF).Params.Thresholds
 		}
@@ -256,7 +256,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		"thresholds": {Cut: &lcif.Cut{Share: 1}, Params: &lcif.Params{K: 1, Lambda: 1, Thresholds: &labels.Thresholds{}}},
 		"no share":   {Cut: &lcif.Cut{}, Params: &lcif.Params{K: 1, Lambda: 1}},
 	} {
-		if _, err := d.Collection("one").Build(t.Context(), "x", &o); !errors.Is(err, fail.Option) {
+		if _, err := d.Collection("one").Build(t.Context(), "x", &o, nil); !errors.Is(err, fail.Option) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -275,23 +275,23 @@ func TestStoppedTuner(t *testing.T) {
 	putTerms(t, d, "terms", 0, 60)
 	stop := make(chan struct{})
 	settings := 0
-	ctx := WithStop(WithProgress(t.Context(), func(stage string, _, _ int) {
+	run := &Run{Stop: stop, Progress: func(stage string, _, _ int) {
 		if strings.HasPrefix(stage, "settings") {
 			if settings++; settings == 20 {
 				close(stop)
 			}
 		}
-	}), stop)
-	info, err := d.Collection("terms").Build(ctx, "labels", &LCIF{Folds: 3})
+	}}
+	info, err := d.Collection("terms").Build(t.Context(), "labels", &LCIF{Folds: 3}, run)
 	must(t, err)
 	if o := info.Options.(*LCIF); len(info.LabelCurve.Points) != settings || settings > 40 || o.Weight != "none" {
 		t.Errorf("%d settings, %d measured, weighting %q", settings, len(info.LabelCurve.Points), o.Weight)
 	}
 	grid := &budget.Grid{Budgets: []int{1, 2, 3}, Costs: []float64{1}, Folds: 2}
-	info, err = d.Collection("terms").Build(ctx, "trees", &Trees{Kind: "pt", Grid: grid})
+	info, err = d.Collection("terms").Build(t.Context(), "trees", &Trees{Kind: "pt", Grid: grid}, run)
 	must(t, err)
 	if len(info.TreeTrials) != 1 {
 		t.Errorf("trees: %d trials", len(info.TreeTrials))
 	}
-	must(t, d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }))
+	must(t, d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }, nil))
 }

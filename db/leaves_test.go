@@ -30,10 +30,10 @@ func TestLeafSizesOfIndexes(t *testing.T) {
 		must(t, err)
 	}
 	put(0, 900)
-	if _, err := c.Build(t.Context(), "forest", &Forest{Trees: 3, Depth: 5}); err != nil {
+	if _, err := c.Build(t.Context(), "forest", &Forest{Trees: 3, Depth: 5}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Build(t.Context(), "tree", &Trees{Kind: "pt"}); err != nil {
+	if _, err := c.Build(t.Context(), "tree", &Trees{Kind: "pt"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	sum := func(index string) (n int) {
@@ -57,7 +57,7 @@ func TestLeafSizesOfIndexes(t *testing.T) {
 	}
 	before := sum("forest")
 	put(900, 930)
-	if _, err := d.Maintain(t.Context(), 0); err != nil {
+	if _, err := d.Maintain(t.Context(), 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := sum("forest"); got != before {
@@ -66,7 +66,7 @@ func TestLeafSizesOfIndexes(t *testing.T) {
 	if _, err := c.LeafSizes(t.Context(), "none"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("no index: %v", err)
 	}
-	if _, err := c.Build(t.Context(), "lcif", &LCIF{}); err != nil {
+	if _, err := c.Build(t.Context(), "lcif", &LCIF{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.LeafSizes(t.Context(), "lcif"); !errors.Is(err, ErrInvalid) {

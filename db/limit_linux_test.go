@@ -70,7 +70,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	err = nil
 	for i := 0; err == nil && i < 100; i++ {
-		_, err = d.Collection("c").Build(t.Context(), fmt.Sprint("index-", i), &Forest{Learner: "rp", Trees: 8, Depth: 4, NoRotation: true, NoSketches: true, Members: true, Quantize: true, NoTune: true})
+		_, err = d.Collection("c").Build(t.Context(), fmt.Sprint("index-", i), &Forest{Learner: "rp", Trees: 8, Depth: 4, NoRotation: true, NoSketches: true, Members: true, Quantize: true, NoTune: true}, nil)
 	}
 	if !errors.Is(err, ErrNoSpace) {
 		t.Errorf("build: %v, want ErrNoSpace", err)

@@ -39,7 +39,8 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	var steps []int
-	got, err := b.d.Collection("c").Load(withProgress(context.Background(), func(p progress) { steps = append(steps, p.Done) }), stream(nil), nil)
+	got, err := b.d.Collection("c").Load(context.Background(), stream(nil),
+		&db.LoadOptions{Run: *reporting(func(p progress) { steps = append(steps, p.Done) })})
 	if err != nil || got != n || len(steps) < 3 || steps[len(steps)-1] != n {
 		t.Fatalf("loaded %d of %d rows in steps %v: %v", got, n, steps, err)
 	}

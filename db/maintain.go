@@ -26,7 +26,7 @@ type MaintainStep struct {
 // do, and returns them; completed steps are kept if it is cancelled. Reads and writes run
 // concurrently. An index that could not be built from the present rows (ErrUnsuitable) stays as it
 // is, which is no error: IndexInfo.Error has the reason.
-func (d *DB) Maintain(ctx context.Context, share float64) (steps []MaintainStep, err error) {
+func (d *DB) Maintain(ctx context.Context, share float64, run *Run) (steps []MaintainStep, err error) {
 	if !(share >= 0) {
 		return nil, fmt.Errorf("%w: maintenance by share %g, want 0 or more", fail.Option, share)
 	}
@@ -43,7 +43,7 @@ func (d *DB) Maintain(ctx context.Context, share float64) (steps []MaintainStep,
 		}
 		steps = append(steps, MaintainStep(*step))
 	}
-	made, err := d.indexes.Maintain(ctx, share)
+	made, err := d.indexes.Maintain(run.in(ctx), share)
 	for _, s := range made {
 		steps = append(steps, MaintainStep(s))
 	}

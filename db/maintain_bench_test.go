@@ -49,7 +49,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 			}
 			build := func(name string, o db.LCIF) func() {
 				return func() {
-					if _, err := d.Collection("c").Build(ctx, name, &o); err != nil {
+					if _, err := d.Collection("c").Build(ctx, name, &o, nil); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -72,7 +72,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 				commit += timed(func() { put("small", at, at+1, 0) })
 				at += n
 				fold += timed(func() {
-					if _, err := d.Maintain(ctx, 0); err != nil {
+					if _, err := d.Maintain(ctx, 0, nil); err != nil {
 						b.Fatal(err)
 					}
 				})

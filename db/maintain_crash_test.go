@@ -34,7 +34,7 @@ func childMaintain(path string) error {
 			return err
 		}
 		fmt.Printf("batch %d\n", i)
-		steps, err := d.Maintain(context.Background(), 0)
+		steps, err := d.Maintain(context.Background(), 0, nil)
 		if err != nil {
 			return err
 		}
@@ -64,13 +64,13 @@ func TestKillMaintain(t *testing.T) {
 		"c": &Forest{Learner: "kd", Trees: 4, Depth: 3, LeafNeighbors: 8, ListNeighbors: 4, Coordinates: 8, NoTune: true},
 		"s": nil,
 	} {
-		_, e := d.Collection(coll).Build(t.Context(), "kept", o)
+		_, e := d.Collection(coll).Build(t.Context(), "kept", o, nil)
 		err = errors.Join(err, e)
 	}
 	// Every batch has a label of its own.
 	for _, kind := range []budget.Kind{budget.AT, budget.PT} {
 		o := treesOf(kind, Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}})
-		_, e := d.Collection("s").Build(t.Context(), string(kind), o)
+		_, e := d.Collection("s").Build(t.Context(), string(kind), o, nil)
 		err = errors.Join(err, e)
 	}
 	if err = errors.Join(err, d.Close()); err != nil {
@@ -183,7 +183,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 		return err
 	}
 	must(t, put(n))
-	if _, err := d.Collection("c").Build(ctx, "x", &Forest{NoTune: true, Trees: 6, LeafNeighbors: 10}); err != nil {
+	if _, err := d.Collection("c").Build(ctx, "x", &Forest{NoTune: true, Trees: 6, LeafNeighbors: 10}, nil); err != nil {
 		t.Fatal(err)
 	}
 	stop := make(chan struct{})
@@ -220,7 +220,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 	for to := n + 10; to <= len(rows) && err == nil; to += 10 {
 		if err = put(to); err == nil {
 			var done []MaintainStep
-			done, err = d.Maintain(WithWorkers(ctx, 1), 0)
+			done, err = d.Maintain(ctx, 0, &Run{Workers: 1})
 			steps += len(done)
 		}
 	}

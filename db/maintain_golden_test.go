@@ -39,11 +39,11 @@ func maintainedGolden(path string) (err error) {
 		})
 	}
 	build := func(coll string, o IndexOptions) error {
-		_, err := d.Collection(coll).Build(ctx, "x", o)
+		_, err := d.Collection(coll).Build(ctx, "x", o, nil)
 		return err
 	}
 	maintain := func() error {
-		_, err := d.Maintain(ctx, 0)
+		_, err := d.Maintain(ctx, 0, nil)
 		return err
 	}
 	return errorsOf(
@@ -117,7 +117,7 @@ func TestGoldenMaintained(t *testing.T) {
 	err = d.Update(ctx, func(b *Tx) error {
 		return b.Collection("dense").Put(Row{Key: []byte("more"), Vector: goldenVector(3, 6, 0)})
 	})
-	steps, err2 := d.Maintain(ctx, 0)
+	steps, err2 := d.Maintain(ctx, 0, nil)
 	if err := errors.Join(err, err2, mustCheck(d)); err != nil || len(steps) != 1 || steps[0].Action != "insert" {
 		t.Errorf("steps %v, %v", steps, err)
 	}

@@ -42,13 +42,13 @@ func TestMaintainLargeStep(t *testing.T) {
 		func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 		put(0, 30, 9),
 		func() error {
-			_, err := d.Collection("s").Build(ctx, "x", &Postings{Partition: true})
+			_, err := d.Collection("s").Build(ctx, "x", &Postings{Partition: true}, nil)
 			return err
 		},
 		put(30, rows, features),
 	)
 	must(t, err)
-	steps, err := d.Maintain(ctx, 0)
+	steps, err := d.Maintain(ctx, 0, nil)
 	if err != nil || len(steps) != 1 {
 		t.Fatalf("steps %v, %v", steps, err)
 	}

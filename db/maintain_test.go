@@ -55,7 +55,7 @@ func TestMaintainPostings(t *testing.T) {
 		}
 		o := &Postings{Partition: true, M: rng.IntN(3)}
 		put(rng.IntN(150)+1, 150)
-		_, err := d.Collection("s").Build(ctx, "kept", o)
+		_, err := d.Collection("s").Build(ctx, "kept", o, nil)
 		must(t, err)
 		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
 			width += rng.IntN(20) // features that the index does not know
@@ -78,9 +78,9 @@ func TestMaintainPostings(t *testing.T) {
 				d = open()
 			}
 			put(1, 2) // so that rows are left
-			_, err := d.Maintain(ctx, 0)
+			_, err := d.Maintain(ctx, 0, nil)
 			must(t, err)
-			_, err = d.Collection("s").Build(ctx, "fresh", o)
+			_, err = d.Collection("s").Build(ctx, "fresh", o, nil)
 			must(t, err)
 			must(t, d.View(func(s *Snapshot) error {
 				sameAnswers(ctx, t, s, rng, width)
@@ -90,11 +90,11 @@ func TestMaintainPostings(t *testing.T) {
 				}
 				return err
 			}))
-			if again, err := d.Maintain(ctx, 0); err != nil || len(again) > 0 {
+			if again, err := d.Maintain(ctx, 0, nil); err != nil || len(again) > 0 {
 				t.Fatalf("maintenance at once again: %v, %v", again, err)
 			}
 		}
-		must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
+		must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }, nil))
 		// What is no longer part of an index is gone.
 		must(t, d.View(func(s *Snapshot) error {
 			held := map[uint64]bool{0: true, s.gen.Catalog.Collections[0].ID: true}
@@ -163,7 +163,7 @@ func TestMaintainLabels(t *testing.T) {
 			"lcif": &LCIF{Weight: weight, Params: &lcif.Params{K: 10, Alpha: 1, Beta: 1, Lambda: 0.5}},
 		}
 		for name, o := range o {
-			if _, err := d.Collection("docs").Build(ctx, name, o); err != nil {
+			if _, err := d.Collection("docs").Build(ctx, name, o, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -184,10 +184,10 @@ func TestMaintainLabels(t *testing.T) {
 		})
 		must(t, err)
 		// A change below the share is left alone.
-		if steps, err := d.Maintain(ctx, 0.9); err != nil || len(steps) != 0 {
+		if steps, err := d.Maintain(ctx, 0.9, nil); err != nil || len(steps) != 0 {
 			t.Errorf("steps %v, %v", steps, err)
 		}
-		steps, err := d.Maintain(ctx, 0)
+		steps, err := d.Maintain(ctx, 0, nil)
 		if err != nil || len(steps) != len(o) {
 			t.Fatalf("steps %v, %v", steps, err)
 		}
@@ -195,7 +195,7 @@ func TestMaintainLabels(t *testing.T) {
 			if o, ok := o.(*LCIF); ok && o.Weight != "none" {
 				continue
 			}
-			if _, err := d.Collection("docs").Build(ctx, name+" rebuilt", o); err != nil {
+			if _, err := d.Collection("docs").Build(ctx, name+" rebuilt", o, nil); err != nil {
 				t.Fatal(err)
 			}
 			err := d.View(func(s *Snapshot) error {
@@ -215,7 +215,7 @@ func TestMaintainLabels(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }); err != nil {
+		if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }, nil); err != nil {
 			t.Error(err)
 		}
 		if err := d.Close(); err != nil {

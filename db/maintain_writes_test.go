@@ -41,7 +41,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 			err = errorsOf(
 				func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 				func() error { return put(0, 3000) },
-				func() (err error) { info, err = d.Collection("s").Build(ctx, "x", o); return err },
+				func() (err error) { info, err = d.Collection("s").Build(ctx, "x", o, nil); return err },
 			)
 			must(t, err)
 			total := int64(0)
@@ -55,7 +55,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 			for i := range 12 {
 				must(t, put(3000+i, 3001+i))
 				before := allocated()
-				steps, err := d.Maintain(ctx, 0)
+				steps, err := d.Maintain(ctx, 0, nil)
 				if err != nil || len(steps) != 1 {
 					t.Fatalf("steps %v, %v", steps, err)
 				}

@@ -586,7 +586,7 @@ func (x *machine) build(t *rapid.T) {
 		// Principal coordinates of so many dimensions take too long for a test.
 		o.Learner, o.NoRotation, o.NoSketches = "rp", true, true
 	}
-	_, err := x.d.Collection(name).Build(context.Background(), index, o)
+	_, err := x.d.Collection(name).Build(context.Background(), index, o, nil)
 	if len(c.rows) == 0 {
 		if !errors.Is(err, fail.Empty) {
 			t.Fatalf("build over no rows: %v", err)
@@ -603,7 +603,7 @@ func (x *machine) build(t *rapid.T) {
 func (x *machine) buildOther(t *rapid.T, name, index string) {
 	c := x.m[name]
 	kind, o := c.sparseBuild(t)
-	_, err := x.d.Collection(name).Build(context.Background(), index, o)
+	_, err := x.d.Collection(name).Build(context.Background(), index, o, nil)
 	if len(c.rows) == 0 || kind != postingsindex.Name && !c.labelled() {
 		if !errors.Is(err, fail.Empty) {
 			t.Fatalf("build of %s over nothing: %v", kind, err)
@@ -709,7 +709,7 @@ func (x *machine) reorder(t *rapid.T) {
 
 // maintain brings all indexes up to date, except for those that cannot be learned from the rows.
 func (x *machine) maintain(t *rapid.T) {
-	_, err := x.d.Maintain(context.Background(), 0)
+	_, err := x.d.Maintain(context.Background(), 0, nil)
 	if err != nil && !errors.Is(err, fail.Empty) && !errors.Is(err, budget.ErrInput) {
 		t.Fatal(err)
 	}

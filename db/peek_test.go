@@ -43,9 +43,9 @@ func TestPeek(t *testing.T) {
 	steps := []func() error{
 		func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 		put(0, 300),
-		func() error { _, err := d.Collection("s").Build(ctx, "x", nil); return err },
+		func() error { _, err := d.Collection("s").Build(ctx, "x", nil, nil); return err },
 		put(300, 310),
-		func() error { _, err := d.Maintain(ctx, 0); return err },
+		func() error { _, err := d.Maintain(ctx, 0, nil); return err },
 		put(310, 330),
 	}
 	for i, step := range steps {
@@ -99,7 +99,7 @@ func TestPeekBesideCommits(t *testing.T) {
 		func() error { return create(ctx, d, "a", Schema{Sparse: true}) },
 		func() error { return create(ctx, d, "b", Schema{Sparse: true}) },
 		func() error { return put(0) },
-		func() error { _, err := d.Collection("a").Build(ctx, "x", nil); return err },
+		func() error { _, err := d.Collection("a").Build(ctx, "x", nil, nil); return err },
 	)
 	must(t, err)
 	done := make(chan error, 1)
@@ -107,7 +107,7 @@ func TestPeekBesideCommits(t *testing.T) {
 		for i := 1; i < 300; i++ {
 			err := put(i)
 			if err == nil && i%10 == 0 {
-				_, err = d.Maintain(ctx, 0)
+				_, err = d.Maintain(ctx, 0, nil)
 			}
 			if err != nil {
 				done <- err

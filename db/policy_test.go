@@ -114,7 +114,7 @@ func (b *policyBed) indexes(coll string, want ...string) {
 // clean checks the file, and that no build has left blocks in it.
 func (b *policyBed) clean() {
 	b.t.Helper()
-	b.must(b.d.Check(b.t.Context(), func(e *CorruptError) { b.t.Error(e) }))
+	b.must(b.d.Check(b.t.Context(), func(e *CorruptError) { b.t.Error(e) }, nil))
 	b.must(viewTx(b.d, func(tx *bbolt.Tx) error {
 		if left := layout.OrphanMarks(tx); len(left) > 0 {
 			return fmt.Errorf("objects %d are left", left)
@@ -257,7 +257,7 @@ func TestMaintenanceBuildsNot(t *testing.T) {
 	t.Run("name", func(t *testing.T) {
 		b := newPolicyBed(t, Maintenance{})
 		b.fill("sparse", 0, 2000)
-		_, err := b.d.Collection("sparse").Build(t.Context(), "auto", &LCIF{Params: quickModel})
+		_, err := b.d.Collection("sparse").Build(t.Context(), "auto", &LCIF{Params: quickModel}, nil)
 		b.must(err)
 		b.steps("", "", "")
 		b.indexes("sparse", "auto")
@@ -275,7 +275,7 @@ func TestMaintenanceRespectsDrop(t *testing.T) {
 			if name == "auto" {
 				b.steps("", "build")
 			} else {
-				_, err := coll.Build(ctx, name, nil)
+				_, err := coll.Build(ctx, name, nil, nil)
 				b.must(err)
 			}
 			b.must(coll.DropIndex(ctx, name))
@@ -299,7 +299,7 @@ func TestMaintenanceRespectsDrop(t *testing.T) {
 	t.Run("label model", func(t *testing.T) {
 		b := newPolicyBed(t, Maintenance{})
 		b.fill("sparse", 0, 2000)
-		_, err := b.d.Collection("sparse").Build(t.Context(), "model", &LCIF{Params: quickModel})
+		_, err := b.d.Collection("sparse").Build(t.Context(), "model", &LCIF{Params: quickModel}, nil)
 		b.must(err)
 		b.must(b.d.Collection("sparse").DropIndex(t.Context(), "model"))
 		b.steps("", "build")
@@ -311,7 +311,7 @@ func TestMaintenanceRespectsDrop(t *testing.T) {
 func TestProgramBuilds(t *testing.T) {
 	build := func(b *policyBed, name string, o IndexOptions) {
 		b.t.Helper()
-		_, err := b.d.Collection("dense").Build(context.Background(), name, o)
+		_, err := b.d.Collection("dense").Build(context.Background(), name, o, nil)
 		b.must(err)
 	}
 	used := func(b *policyBed, want string) {
@@ -587,13 +587,13 @@ func TestMaintenanceDropsDeletedRows(t *testing.T) {
 		b := newPolicyBed(t, Maintenance{NoBuild: true, Space: space})
 		b.fill("dense", 0, 900)
 		c := b.d.Collection("dense")
-		_, err := c.Build(ctx, "main", &Forest{Trees: 2, Seed: 3, Holdout: 20})
+		_, err := c.Build(ctx, "main", &Forest{Trees: 2, Seed: 3, Holdout: 20}, nil)
 		b.must(err)
 		for i := range 451 {
 			b.delete("dense", i)
 		}
 		filter := filterOf(t, b.d, "dense", roaring.BitmapOf(600, 700))
-		_, err = b.d.Maintain(ctx, 0)
+		_, err = b.d.Maintain(ctx, 0, nil)
 		b.must(err)
 		info, err := c.Info()
 		b.must(err)

@@ -48,7 +48,7 @@ func learnRowless(d *DB) error {
 	model := &LCIF{Weight: "tfidf", Params: &lcif.Params{
 		K: 4, Lambda: 0.5, Beta: 2, Features: 30, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true},
 	}, Postings: Postings{Partition: true, M: 1}}
-	_, err := d.Collection("counts").Build(context.Background(), "labels", model)
+	_, err := d.Collection("counts").Build(context.Background(), "labels", model, nil)
 	return err
 }
 
@@ -75,7 +75,7 @@ func rowlessGolden(path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	build := func(coll string, o IndexOptions) error {
-		_, err := d.Collection(coll).Build(ctx, "rows", o)
+		_, err := d.Collection(coll).Build(ctx, "rows", o, nil)
 		return err
 	}
 	return errorsOf(
@@ -87,7 +87,7 @@ func rowlessGolden(path string) (err error) {
 		func() error { return build("binary", nil) },
 		func() error { return build("counts", &Postings{Partition: true, M: 2}) },
 		func() error { return putRowless(d, "counts", rowlessSealed, rowlessRows) },
-		func() error { _, err := d.Maintain(ctx, 0); return err },
+		func() error { _, err := d.Maintain(ctx, 0, nil); return err },
 		func() error { return learnRowless(d) },
 		func() error { return d.Compact(ctx, nil) },
 	)
@@ -155,7 +155,7 @@ func TestGoldenRowless(t *testing.T) {
 	compare()
 	// The model follows further changes, with the weights that features had.
 	err = putRowless(d, "counts", rowlessRows, rowlessRows+3)
-	steps, err2 := d.Maintain(ctx, 0)
+	steps, err2 := d.Maintain(ctx, 0, nil)
 	must(t, errors.Join(err, err2, mustCheck(d)))
 	if !slices.ContainsFunc(steps, func(s MaintainStep) bool { return s.Index == "labels" && s.Action != "relearn" }) {
 		t.Errorf("steps %v", steps)

@@ -32,6 +32,7 @@ type PredictOptions struct {
 	Where    *Filter
 	Strategy string // that of a model's inverted index, see SearchOptions
 	Explain  bool   // fill in Prediction.Why and, for trees, Predictions.Why
+	Workers  int    // the number of goroutines of PredictBatch; below 1, all processors
 }
 
 // Predictions is the answer to a prediction.

@@ -16,7 +16,7 @@ import (
 // batchQueries is the largest number of queries that are predicted together.
 const batchQueries = 512
 
-// PredictBatch predicts the labels of many queries in one state, in parallel (WithWorkers). Element
+// PredictBatch predicts the labels of many queries in one state, in parallel. Element
 // i is what Predict returns for queries[i], but for the counts in Stats. Models of kind lcif are
 // much faster than in many calls, except for explained queries. Errors name the first query that
 // failed.
@@ -39,7 +39,7 @@ func (c Collection) PredictBatch(
 	if err != nil {
 		return nil, err
 	}
-	workers := par.Workers(kind.WorkersOf(ctx))
+	workers := par.Workers(o.Workers)
 	out := make([]Predictions, len(queries))
 	rounds := max(1, (len(queries)+workers*batchQueries-1)/(workers*batchQueries))
 	size := max(1, (len(queries)+workers*rounds-1)/(workers*rounds))

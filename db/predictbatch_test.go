@@ -21,7 +21,7 @@ func TestPredictBatchIsPredict(t *testing.T) {
 	defer d.Close()
 	params := &lcif.Params{K: 7, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.1, KeepTop: true}}
 	o := &LCIF{Params: params, Weight: "tfidf"}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
 	compare := func() {
@@ -63,7 +63,7 @@ func TestPredictBatchErrors(t *testing.T) {
 	d, _, queries, _ := topicDB(t, false)
 	defer d.Close()
 	o := &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
 	queries[17].Sparse = vector.Sparse{Index: []uint32{4, 4}, Value: []float32{1, 1}}

@@ -36,7 +36,7 @@ func TestMisuseOfSparse(t *testing.T) {
 		}
 		return w.Collection("n").Put(db.Row{Key: []byte("a"), Features: named(1, "x").Features})
 	}))
-	_, err := b.d.Collection("s").Build(ctx, "m", &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}})
+	_, err := b.d.Collection("s").Build(ctx, "m", &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}, nil)
 	b.must(err)
 	s, err := b.d.Snapshot()
 	b.must(err)
@@ -58,7 +58,7 @@ func TestMisuseOfSparse(t *testing.T) {
 	}
 	build := func(o db.LCIF) func() error {
 		return func() error {
-			_, err := b.d.Collection("s").Build(ctx, "y", &o)
+			_, err := b.d.Collection("s").Build(ctx, "y", &o, nil)
 			return err
 		}
 	}
@@ -96,7 +96,7 @@ func TestMisuseOfSparse(t *testing.T) {
 		{"graph that no score uses", build(graph), db.ErrInvalid, []string{"5"}},
 		{"graph that no tried score uses", build(tuned), db.ErrInvalid, []string{"5"}},
 		{"tree of a single class", func() error {
-			_, err := b.d.Collection("n").Build(ctx, "y", &db.Trees{Kind: "at"})
+			_, err := b.d.Collection("n").Build(ctx, "y", &db.Trees{Kind: "at"}, nil)
 			return err
 		}, db.ErrUnsuitable, nil},
 	})
@@ -111,11 +111,11 @@ func TestPrefixOnce(t *testing.T) {
 	ctx := t.Context()
 	_, again := db.Open(ctx, dir+"/x", nil)
 	_, directory := db.Open(ctx, dir, nil)
-	_, built := d.Collection("nowhere").Build(ctx, "x", nil)
+	_, built := d.Collection("nowhere").Build(ctx, "x", nil, nil)
 	for name, err := range map[string]error{
 		"open twice": again, "open a directory": directory, "build": built,
 		"restore":  db.Restore(ctx, dir+"/nothing", dir+"/y", false),
-		"maintain": func() error { _, err := d.Maintain(ctx, -1); return err }(),
+		"maintain": func() error { _, err := d.Maintain(ctx, -1, nil); return err }(),
 	} {
 		if err == nil || strings.Count(err.Error(), "db:") != 1 {
 			t.Errorf("%s: error %v", name, err)

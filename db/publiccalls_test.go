@@ -78,8 +78,8 @@ func publicCalls() []publicCall {
 	err1 := func(_ any, err error) error { return err }
 	forest := &db.Forest{NoTune: true, Seed: 1}
 	model := &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}}
-	with := func(f hooks) context.Context {
-		return db.WithProgress(context.Background(), func(string, int, int) { f.back() })
+	with := func(f hooks) *db.Run {
+		return &db.Run{Progress: func(string, int, int) { f.back() }}
 	}
 	loaded := hooks{func() {}}.rows
 	return []publicCall{
@@ -88,9 +88,9 @@ func publicCalls() []publicCall {
 			none: func(h handles) error { return err1(h.d.Backup(context.Background(), nil)) },
 			hook: func(h handles, ctx context.Context, f hooks) error { return err1(h.d.Backup(ctx, f)) }},
 		{name: "DB.Check", context: true,
-			do: func(h handles, ctx context.Context) error { return h.d.Check(ctx, nil) },
+			do: func(h handles, ctx context.Context) error { return h.d.Check(ctx, nil, nil) },
 			hook: func(h handles, ctx context.Context, f hooks) error {
-				return h.d.Check(with(f), nil)
+				return h.d.Check(ctx, nil, with(f))
 			}},
 		{name: "DB.Collections", do: func(h handles, _ context.Context) error { return err1(h.d.Collections()) }},
 		{name: "DB.Compact", context: true,
@@ -98,7 +98,7 @@ func publicCalls() []publicCall {
 		{name: "DB.Compact in order", context: true,
 			do: func(h handles, ctx context.Context) error { return h.d.Compact(ctx, &db.CompactOptions{Reorder: true}) },
 			hook: func(h handles, ctx context.Context, f hooks) error {
-				return h.d.Compact(with(f), &db.CompactOptions{Reorder: true})
+				return h.d.Compact(ctx, &db.CompactOptions{Reorder: true, Run: *with(f)})
 			}},
 		{name: "DB.Create", context: true, do: func(h handles, ctx context.Context) error {
 			return err1(h.d.Create(ctx, "another", db.Schema{Dim: 3}))
@@ -106,12 +106,12 @@ func publicCalls() []publicCall {
 		{name: "DB.Rename", context: true,
 			do: func(h handles, ctx context.Context) error { return h.d.Rename(ctx, "c", "c") }},
 		{name: "DB.Maintain", context: true,
-			do: func(h handles, ctx context.Context) error { return err1(h.d.Maintain(ctx, 0)) },
+			do: func(h handles, ctx context.Context) error { return err1(h.d.Maintain(ctx, 0, nil)) },
 			hook: func(h handles, ctx context.Context, f hooks) error {
-				return err1(h.d.Maintain(with(f), 0))
+				return err1(h.d.Maintain(ctx, 0, with(f)))
 			}},
 		{name: "DB.Repair", context: true,
-			do: func(h handles, ctx context.Context) error { return err1(h.d.Repair(ctx)) }},
+			do: func(h handles, ctx context.Context) error { return err1(h.d.Repair(ctx, nil)) }},
 		{name: "DB.Snapshot", do: func(h handles, _ context.Context) error {
 			s, err := h.d.Snapshot()
 			s.Release()
@@ -137,14 +137,14 @@ func publicCalls() []publicCall {
 				return h.d.View(func(*db.Snapshot) error { f.back(); return nil })
 			}},
 		{name: "Collection.Build", context: true,
-			do: func(h handles, ctx context.Context) error { return err1(h.c.Build(ctx, "i", forest)) },
+			do: func(h handles, ctx context.Context) error { return err1(h.c.Build(ctx, "i", forest, nil)) },
 			hook: func(h handles, ctx context.Context, f hooks) error {
-				return err1(h.c.Build(with(f), "i", forest))
+				return err1(h.c.Build(ctx, "i", forest, with(f)))
 			}},
 		{name: "Collection.Build of a model", context: true,
-			do: func(h handles, ctx context.Context) error { return err1(h.c.Build(ctx, "m", model)) },
+			do: func(h handles, ctx context.Context) error { return err1(h.c.Build(ctx, "m", model, nil)) },
 			hook: func(h handles, ctx context.Context, f hooks) error {
-				return err1(h.c.Build(with(f), "m", model))
+				return err1(h.c.Build(ctx, "m", model, with(f)))
 			}},
 		{name: "Collection.Count", context: true,
 			do:   func(h handles, ctx context.Context) error { return err1(h.c.Count(ctx, nil)) },
@@ -178,7 +178,7 @@ func publicCalls() []publicCall {
 			hook: func(h handles, ctx context.Context, f hooks) error { return err1(h.c.Load(ctx, f.rows, nil)) }},
 		{name: "Collection.Load with progress",
 			hook: func(h handles, _ context.Context, f hooks) error {
-				return err1(h.c.Load(with(f), loaded, nil))
+				return err1(h.c.Load(context.Background(), loaded, &db.LoadOptions{Run: *with(f)}))
 			}},
 		{name: "Collection.Load of new rows", context: true,
 			do: func(h handles, ctx context.Context) error {
@@ -268,7 +268,7 @@ func publicCalls() []publicCall {
 					many[i] = q
 				}
 				o := &db.SearchOptions{Index: db.Flat, Where: byFunc(f)}
-				return err1(h.c.SearchBatch(db.WithWorkers(ctx, 2), many, o))
+				return err1(h.c.SearchBatch(ctx, many, o))
 			}},
 		{name: "Collection.TreeDecisions", context: true,
 			do: func(h handles, ctx context.Context) error {
@@ -317,7 +317,7 @@ func publicCalls() []publicCall {
 			hook: func(h handles, ctx context.Context, f hooks) error {
 				to := filepath.Join(h.dir, "salvaged")
 				_ = os.Remove(to) // of an earlier call
-				return err1(db.Salvage(with(f), filepath.Join(h.dir, "backup"), to, nil))
+				return err1(db.Salvage(ctx, filepath.Join(h.dir, "backup"), to, &db.SalvageOptions{Run: *with(f)}))
 			}},
 	}
 }
@@ -347,7 +347,7 @@ func (b *bed) holdsNothing(after string) {
 		return tx.Collection("c").Put(db.Row{Key: []byte(after), Vector: []float32{1, 2, 3}})
 	}))
 	b.must(b.d.Rename(b.t.Context(), "c", "c"))
-	_, err := b.d.Maintain(b.t.Context(), 1)
+	_, err := b.d.Maintain(b.t.Context(), 1, nil)
 	b.must(err)
 	st, err := b.d.Stats()
 	b.must(err)

@@ -125,7 +125,7 @@ func TestImages(t *testing.T) {
 		_, err := d.Create(ctx, "images", db.Schema{Dim: len(rows[0].Vector)})
 		return err
 	}, "images", rows)
-	_, err := d.Collection("images").Build(t.Context(), "main", &db.Auto{Seed: 1})
+	_, err := d.Collection("images").Build(t.Context(), "main", &db.Auto{Seed: 1}, nil)
 	must(t, err)
 	reaches := func(state string) {
 		t.Helper()
@@ -141,7 +141,7 @@ func TestImages(t *testing.T) {
 		}))
 	}
 	reaches("new index")
-	_, err = d.Collection("images").Build(t.Context(), "classes", &db.LCIF{Folds: 3, Seed: 1})
+	_, err = d.Collection("images").Build(t.Context(), "classes", &db.LCIF{Folds: 3, Seed: 1}, nil)
 	must(t, err)
 	must(t, d.View(func(s *db.Snapshot) error {
 		right := 0
@@ -175,10 +175,10 @@ func TestImages(t *testing.T) {
 		return nil
 	}))
 	reaches("before maintenance")
-	_, err = d.Maintain(t.Context(), 0)
+	_, err = d.Maintain(t.Context(), 0, nil)
 	must(t, err)
 	reaches("after maintenance")
-	must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }))
+	must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }, nil))
 }
 
 // cosines returns the similarity of a query to each row, from its definition.
@@ -217,7 +217,7 @@ func TestSourceFiles(t *testing.T) {
 		"imports": &db.LCIF{Weight: "tfidf", Folds: 3, Seed: 1},
 		"tree":    &db.Trees{Kind: "at", Weight: "tfidf", Seed: 1},
 	} {
-		_, err := d.Collection("files").Build(t.Context(), name, o)
+		_, err := d.Collection("files").Build(t.Context(), name, o, nil)
 		must(t, err)
 	}
 	must(t, d.View(func(s *db.Snapshot) error {
@@ -255,7 +255,7 @@ func TestSourceFiles(t *testing.T) {
 		}
 		return nil
 	}))
-	must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }))
+	must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }, nil))
 }
 
 // mustBeNearest checks a search against the cosines of all rows.

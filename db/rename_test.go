@@ -15,7 +15,7 @@ func TestRename(t *testing.T) {
 	b := newBed(t, vector.L2, 3)
 	ctx := t.Context()
 	b.put("a", mixture(1, 300, 3))
-	_, err := b.d.Collection("c").Build(ctx, "main", &db.Forest{Learner: "rp", Trees: 2, Depth: 3})
+	_, err := b.d.Collection("c").Build(ctx, "main", &db.Forest{Learner: "rp", Trees: 2, Depth: 3}, nil)
 	b.must(err)
 	other, err := b.d.Create(ctx, "other", db.Schema{Named: true})
 	b.must(err)
@@ -54,12 +54,12 @@ func TestRename(t *testing.T) {
 		}
 		return nil
 	}))
-	_, err = b.d.Maintain(ctx, 0)
+	_, err = b.d.Maintain(ctx, 0, nil)
 	b.must(err)
 	b.reopen()
 	find("reopened", b.d.Collection("other"))
 	if n, err := b.d.Collection("c").Count(ctx, nil); n != 1 || err != nil {
 		t.Errorf("the other one has %d rows, %v", n, err)
 	}
-	b.must(b.d.Check(ctx, nil))
+	b.must(b.d.Check(ctx, nil, nil))
 }

@@ -72,7 +72,7 @@ func churned(t *testing.T, d *DB) {
 		{"named", "labels", &model},
 		{"named", "tree", treesOf(budget.AT, tree)},
 	} {
-		_, err := d.Collection(x.coll).Build(ctx, x.name, x.o)
+		_, err := d.Collection(x.coll).Build(ctx, x.name, x.o, nil)
 		must(t, err)
 	}
 	must(t, churn(d, 2))
@@ -162,7 +162,7 @@ func TestCompactRenumbers(t *testing.T) {
 	held.Release()
 	// Writing, maintaining and compacting go on.
 	must(t, churn(d, 4))
-	if _, err := d.Maintain(t.Context(), 0); err != nil {
+	if _, err := d.Maintain(t.Context(), 0, nil); err != nil {
 		t.Error(err)
 	}
 	if err := d.Compact(t.Context(), nil); err != nil {
@@ -256,7 +256,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 	// A compaction that begins during a build waits for its end.
 	must(t, churn(d, 5))
 	once := false
-	_, err = d.Collection("dense").Build(withProgress(ctx, func(p progress) {
+	_, err = d.Collection("dense").Build(ctx, "late", &Forest{Trees: 2, NoTune: true}, reporting(func(p progress) {
 		if p.Stage == "trees" && !once {
 			once = true
 			go func() {
@@ -264,7 +264,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 				done <- err
 			}()
 		}
-	}), "late", &Forest{Trees: 2, NoTune: true})
+	}))
 	if err := errors.Join(err, <-done); err != nil {
 		t.Error(err)
 	}
@@ -296,9 +296,9 @@ func TestRenumberedMeanwhile(t *testing.T) {
 	}
 	run(func(i int) error { return churn(d, uint64(i)) })
 	run(func(int) error { return d.Compact(ctx, nil) })
-	run(func(int) error { _, err := d.Maintain(ctx, 0); return err })
+	run(func(int) error { _, err := d.Maintain(ctx, 0, nil); return err })
 	run(func(i int) error {
-		_, err := d.Collection("sparse").Build(ctx, "rows", &Postings{Partition: i%2 == 0})
+		_, err := d.Collection("sparse").Build(ctx, "rows", &Postings{Partition: i%2 == 0}, nil)
 		return err
 	})
 	for range 4 {

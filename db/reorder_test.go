@@ -45,10 +45,10 @@ func TestReorder(t *testing.T) {
 	const clusters, each = 8, 80
 	d := openTemp(t, &Options{NoSync: true})
 	fillClusters(t, d, clusters, each)
-	_, err := d.Collection("rows").Build(t.Context(), "main", &Forest{Trees: 2, Seed: 3, Holdout: 20})
+	_, err := d.Collection("rows").Build(t.Context(), "main", &Forest{Trees: 2, Seed: 3, Holdout: 20}, nil)
 	must(t, err)
 	tree := Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 8}}}
-	if _, err := d.Collection("rows").Build(t.Context(), "tree", treesOf(budget.PT, tree)); err != nil {
+	if _, err := d.Collection("rows").Build(t.Context(), "tree", treesOf(budget.PT, tree), nil); err != nil {
 		t.Fatal(err)
 	}
 	held, err := d.Snapshot()
@@ -104,7 +104,7 @@ func TestReorder(t *testing.T) {
 	})
 	must(t, err)
 	must(t, churnKeys(d))
-	steps, err := d.Maintain(t.Context(), 0)
+	steps, err := d.Maintain(t.Context(), 0, nil)
 	if err != nil || len(steps) != 1 || steps[0].Index != "main" { // the tree stays
 		t.Errorf("%+v, %v", steps, err)
 	}

@@ -14,11 +14,11 @@ type RepairedIndex struct {
 // ones from the rows, with their stored settings. It does not repair rows; Salvage recovers them.
 // Errors: ErrCorrupt if an index could not be rebuilt, or if pages are damaged so that the file must
 // not be written to.
-func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
+func (d *DB) Repair(ctx context.Context, run *Run) (found []RepairedIndex, err error) {
 	if err := d.manager().Writable(ctx); err != nil {
 		return nil, err
 	}
-	ctx, release, err := d.txn.Hold(ctx, 1)
+	ctx, release, err := d.txn.Hold(run.in(ctx), 1)
 	if err != nil {
 		return nil, err
 	}

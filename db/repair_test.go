@@ -43,12 +43,12 @@ func repairDB(t *testing.T, path string) {
 	}
 	build := func(coll, name string, o IndexOptions) func() error {
 		return func() error {
-			_, err := d.Collection(coll).Build(ctx, name, o)
+			_, err := d.Collection(coll).Build(ctx, name, o, nil)
 			return err
 		}
 	}
 	maintain := func() error {
-		_, err := d.Maintain(ctx, 0)
+		_, err := d.Maintain(ctx, 0, nil)
 		return err
 	}
 	err = errorsOf(
@@ -168,10 +168,10 @@ func TestRepair(t *testing.T) {
 			d, err := Open(t.Context(), path, &Options{NoSync: true})
 			must(t, err)
 			defer d.Close()
-			if err := d.Check(ctx, nil); !errors.Is(err, ErrCorrupt) {
+			if err := d.Check(ctx, nil, nil); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("check of the damaged file: %v", err)
 			}
-			found, err := d.Repair(ctx)
+			found, err := d.Repair(ctx, nil)
 			if len(found) != 1 || found[0].Index != c.index || !errors.Is(found[0].Damage, ErrCorrupt) {
 				t.Errorf("found %v", found)
 			}
@@ -184,10 +184,10 @@ func TestRepair(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }); err != nil {
+			if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }, nil); err != nil {
 				t.Errorf("check after the repair: %v", err)
 			}
-			if again, err := d.Repair(ctx); err != nil || len(again) != 0 {
+			if again, err := d.Repair(ctx, nil); err != nil || len(again) != 0 {
 				t.Errorf("repair again: %v, %v", again, err)
 			}
 		})
@@ -264,7 +264,7 @@ func TestSalvage(t *testing.T) {
 			if c.name == "nothing" && (len(r.Indexes) != 3 || len(r.NotBuilt) != 0) {
 				t.Errorf("indexes %v, not built %v", r.Indexes, r.NotBuilt)
 			}
-			if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }); err != nil {
+			if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }, nil); err != nil {
 				t.Error(err)
 			}
 			if _, err := Salvage(ctx, path, to, nil); !errors.Is(err, ErrExists) {

@@ -99,11 +99,11 @@ func TestReplaced(t *testing.T) {
 				"create":   func() error { return create(ctx, d, "e", db.Schema{Dim: 2}) },
 				"drop":     func() error { return d.Drop(ctx, "c") },
 				"rename":   func() error { return d.Rename(ctx, "c", "e") },
-				"build":    func() error { _, err := c.Build(ctx, "x", nil); return err },
+				"build":    func() error { _, err := c.Build(ctx, "x", nil, nil); return err },
 				"compact":  func() error { return d.Compact(ctx, nil) },
 				"reorder":  func() error { return d.Compact(ctx, &db.CompactOptions{Reorder: true}) },
-				"repair":   func() error { _, err := d.Repair(ctx); return err },
-				"maintain": func() error { _, err := d.Maintain(ctx, 0); return err },
+				"repair":   func() error { _, err := d.Repair(ctx, nil); return err },
+				"maintain": func() error { _, err := d.Maintain(ctx, 0, nil); return err },
 			} {
 				if err := write(); !errors.Is(err, db.ErrReplaced) || errors.Is(err, db.ErrUnknownState) {
 					t.Errorf("%s: %v", what, err)
@@ -115,7 +115,7 @@ func TestReplaced(t *testing.T) {
 				_, err2 := c.Search(ctx, db.Query{Vector: []float32{1, 2}}, nil)
 				st, err3 := d.Stats()
 				n, err4 := d.Backup(ctx, io.Discard)
-				err5 := d.Check(ctx, nil)
+				err5 := d.Check(ctx, nil, nil)
 				if err := errors.Join(err1, err2, err3, err4, err5); err != nil || st.FileBytes == 0 || n == 0 {
 					t.Errorf("%s: reading: %d, %d bytes, %v", when, st.FileBytes, n, err)
 				}
@@ -144,7 +144,7 @@ func TestReplacedWhileCompacted(t *testing.T) {
 	ctx := t.Context()
 	b.put("row", mixture(1, 300, 2))
 	must(t, put1(ctx, b.d, "a"))
-	_, err := b.d.Collection("c").Build(ctx, "x", &db.Forest{NoTune: true})
+	_, err := b.d.Collection("c").Build(ctx, "x", &db.Forest{NoTune: true}, nil)
 	must(t, err)
 	copied := b.path + ".new"
 	copyFile(t, b.path, copied)
@@ -156,11 +156,12 @@ func TestReplacedWhileCompacted(t *testing.T) {
 		must(t, err)
 		must(t, put1(ctx, other, "theirs"))
 	}
-	err = b.d.Compact(withProgress(ctx, func(progress) {
+	run := reporting(func(progress) {
 		if other == nil {
 			open()
 		}
-	}), &db.CompactOptions{Reorder: true})
+	})
+	err = b.d.Compact(ctx, &db.CompactOptions{Reorder: true, Run: *run})
 	if other == nil {
 		t.Fatal("the compaction has reported nothing")
 	}

@@ -203,7 +203,7 @@ func TestRowFilterFollow(t *testing.T) {
 	}
 	other := newDB(name, d.opts, f.File)
 	defer other.Close()
-	if err := other.Check(t.Context(), func(e *CorruptError) { t.Error(e) }); err != nil {
+	if err := other.Check(t.Context(), func(e *CorruptError) { t.Error(e) }, nil); err != nil {
 		t.Error(err)
 	}
 }

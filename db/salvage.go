@@ -42,6 +42,7 @@ type SalvageReport struct {
 type SalvageOptions struct {
 	Lost      func(LostRow) // called for every row, or range of rows, that could not be read
 	NoIndexes bool          // recover rows only
+	Run
 }
 
 // Salvage writes every readable row of the damaged database at from, which must not be open for
@@ -93,7 +94,7 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 				o.Lost(LostRow(l))
 			}
 		})
-		n, err := d.Collection(c.Name).Load(asStage(ctx, c.Name), publicRows(found), nil)
+		n, err := d.Collection(c.Name).Load(ctx, publicRows(found), &LoadOptions{Run: o.asStage(c.Name)})
 		r.Rows += n
 		if err != nil {
 			return r, err
@@ -103,7 +104,8 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 		}
 		for i := range c.Indexes {
 			name := c.Name + "/" + c.Indexes[i].Name
-			if err := rebuildSalvaged(asStage(ctx, name), d, w, c, &c.Indexes[i]); err != nil {
+			run := o.asStage(name)
+			if err := rebuildSalvaged(run.in(ctx), d, w, c, &c.Indexes[i]); err != nil {
 				if ctx.Err() != nil {
 					return r, err
 				}

@@ -83,7 +83,7 @@ func (b *sampleBed) ask(queries [][]float32, o *SearchOptions) (far int) {
 
 func (b *sampleBed) maintain() (actions []string) {
 	b.Helper()
-	steps, err := b.d.Maintain(b.Context(), 0)
+	steps, err := b.d.Maintain(b.Context(), 0, nil)
 	b.must(err)
 	for _, s := range steps {
 		actions = append(actions, s.Action)
@@ -130,7 +130,7 @@ func TestSampleQueries(t *testing.T) {
 	if got := b.maintain(); got != nil {
 		t.Errorf("nothing new: %q", got)
 	}
-	if err := b.d.Check(t.Context(), nil); err != nil {
+	if err := b.d.Check(t.Context(), nil, nil); err != nil {
 		t.Error(err)
 	}
 }

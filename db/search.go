@@ -57,6 +57,7 @@ type SearchOptions struct {
 	// Strategy is how an inverted index is searched: "partitioned", "compact", "union", or "auto",
 	// also when empty. All find the same rows.
 	Strategy string
+	Workers  int // the number of goroutines of SearchBatch; below 1, all processors
 }
 
 // Content is a set of the parts of a row.
@@ -343,7 +344,7 @@ func appendHit(
 	return dst, nil
 }
 
-// SearchBatch searches for many queries in one state, in parallel (WithWorkers). Element i is what
+// SearchBatch searches for many queries in one state, in parallel. Element i is what
 // Search returns for queries[i]. Errors have the number of the first query that failed.
 func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchOptions) ([]Result, error) {
 	if o == nil {
@@ -363,7 +364,7 @@ func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchO
 		return nil, err
 	}
 	out := make([]Result, len(queries))
-	work := par.Work{N: len(queries), Grain: 8, Workers: kind.WorkersOf(ctx)}
+	work := par.Work{N: len(queries), Grain: 8, Workers: o.Workers}
 	err = par.Each(ctx, work, func(i int) (err error) {
 		one := *o
 		one.Reuse = newHits(max(0, min(cmp.Or(o.K, defaultK), 1024)))

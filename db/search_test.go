@@ -799,7 +799,7 @@ func TestPanicInFilter(t *testing.T) {
 	if spell(before) != spell(after) {
 		t.Error("a panic changed later answers")
 	}
-	_, err := b.d.Collection("c").Build(db.WithWorkers(t.Context(), 1), "y", &db.Forest{NoTune: true})
+	_, err := b.d.Collection("c").Build(t.Context(), "y", &db.Forest{NoTune: true}, &db.Run{Workers: 1})
 	b.must(err)
 	func() {
 		defer func() {
@@ -807,11 +807,11 @@ func TestPanicInFilter(t *testing.T) {
 				t.Errorf("recovered %v", r)
 			}
 		}()
-		_, err := b.d.Collection("c").Build(withProgress(t.Context(), func(p progress) {
+		_, err := b.d.Collection("c").Build(t.Context(), "y", &db.Forest{NoTune: true}, reporting(func(p progress) {
 			if p.Stage == "read" {
 				panic("progress")
 			}
-		}), "y", &db.Forest{NoTune: true})
+		}))
 		t.Errorf("returned instead of panicking: %v", err)
 	}()
 	b.check()
@@ -909,7 +909,7 @@ func TestHugeValues(t *testing.T) {
 			}
 			ask(query.Params{Method: query.Flat})
 			for _, l := range learners {
-				_, err := b.d.Collection("c").Build(t.Context(), "x", l.in(db.Forest{NoTune: true, Quantize: true, Trees: 4}, dim))
+				_, err := b.d.Collection("c").Build(t.Context(), "x", l.in(db.Forest{NoTune: true, Quantize: true, Trees: 4}, dim), nil)
 				if err == nil {
 					ask(query.Params{Sketch: true, Quant: true, Hops: 1})
 				} else if !errors.Is(err, db.ErrInvalid) || huge < 1e18 {

@@ -36,7 +36,7 @@ func newSparseBed(t *testing.T) *sparseBed {
 	b := &sparseBed{t: t, d: d, rows: map[string]vector.Sparse{}, row: map[string]uint32{}}
 	t.Cleanup(func() {
 		d := b.d // a test may have reopened it
-		if err := d.Check(context.Background(), func(p *CorruptError) { t.Log(p) }); err != nil {
+		if err := d.Check(context.Background(), func(p *CorruptError) { t.Log(p) }, nil); err != nil {
 			t.Error(err)
 		}
 		if err := d.Close(); err != nil {
@@ -189,7 +189,7 @@ func TestSearchSparseIsExact(t *testing.T) {
 		}
 	}
 	compare("without an index", filters()...)
-	info, err := b.d.Collection("s").Build(t.Context(), "main", &Postings{Partition: true, M: 3})
+	info, err := b.d.Collection("s").Build(t.Context(), "main", &Postings{Partition: true, M: 3}, nil)
 	must(t, err)
 	if info.Rows != 2200 || info.Kind != string(postingsindex.Name) || info.Bytes["postings"] == 0 {
 		t.Errorf("index %+v", info)
@@ -230,7 +230,7 @@ func TestSearchSparseUniform(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-	if _, err := b.d.Collection("s").Build(t.Context(), "main", nil); err != nil {
+	if _, err := b.d.Collection("s").Build(t.Context(), "main", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
@@ -272,7 +272,7 @@ func TestSearchSparseTies(t *testing.T) {
 	})
 	must(t, err)
 	o := &Postings{Partition: true, M: 3}
-	if _, err := b.d.Collection("s").Build(t.Context(), "main", o); err != nil {
+	if _, err := b.d.Collection("s").Build(t.Context(), "main", o, nil); err != nil {
 		t.Fatal(err)
 	}
 	options := []*SearchOptions{{Index: Flat}}
@@ -339,7 +339,7 @@ func TestSearchSparseMisuse(t *testing.T) {
 	if err := search("s", Query{Sparse: q}, 1, nil); err != nil {
 		t.Errorf("empty collection: %v", err)
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "x", nil); !errors.Is(err, fail.Empty) {
+	if _, err := b.d.Collection("s").Build(t.Context(), "x", nil, nil); !errors.Is(err, fail.Empty) {
 		t.Errorf("build of an empty collection: %v", err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -347,7 +347,7 @@ func TestSearchSparseMisuse(t *testing.T) {
 	if _, err := b.d.Create(t.Context(), "d", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "main", nil); err != nil {
+	if _, err := b.d.Collection("s").Build(t.Context(), "main", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -365,10 +365,10 @@ func TestSearchSparseMisuse(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)
 		}
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "y", &Forest{Learner: "kd"}); !errors.Is(err, fail.Kind) {
+	if _, err := b.d.Collection("s").Build(t.Context(), "y", &Forest{Learner: "kd"}, nil); !errors.Is(err, fail.Kind) {
 		t.Errorf("forest over a sparse collection: %v", err)
 	}
-	if _, err := b.d.Collection("d").Build(t.Context(), "y", &Postings{}); !errors.Is(err, fail.Kind) {
+	if _, err := b.d.Collection("d").Build(t.Context(), "y", &Postings{}, nil); !errors.Is(err, fail.Kind) {
 		t.Errorf("postings over a dense collection: %v", err)
 	}
 }
@@ -383,7 +383,7 @@ func TestSearchSparseRadius(t *testing.T) {
 		keys[i] = fmt.Sprint("k", i)
 	}
 	b.put(rng, keys[:700]...)
-	if _, err := b.d.Collection("s").Build(t.Context(), "rows", &Postings{}); err != nil {
+	if _, err := b.d.Collection("s").Build(t.Context(), "rows", &Postings{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	b.put(rng, keys[700:]...)

@@ -93,7 +93,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 			return sameSparse(r.Sparse, rows[2001])
 		})
 		must(t, err)
-		must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
+		must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }, nil))
 	}
 	check(d)
 	must(t, d.Compact(ctx, nil))
@@ -136,14 +136,14 @@ func TestNamedFeaturesComeBack(t *testing.T) {
 		return err
 	})
 	must(t, err)
-	must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
+	must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }, nil))
 	info, err := d.Collection("s").Info()
 	must(t, err)
 	if _, err := d.Create(ctx, "like it", info.Schema); err != nil {
 		t.Errorf("a collection with the schema of another: %v", err)
 	}
 	must(t, d.Drop(ctx, "s"))
-	must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
+	must(t, d.Check(ctx, func(p *CorruptError) { t.Log(p) }, nil))
 }
 
 func TestSparseRefusesBadRows(t *testing.T) {

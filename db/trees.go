@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/trees/budget"
@@ -86,7 +85,7 @@ func (c Collection) TreeDecisions(
 		return 0, nil
 	}
 	counts := make([]int, len(queries))
-	work := par.Work{N: len(queries), Grain: 8, Workers: kind.WorkersOf(ctx)}
+	work := par.Work{N: len(queries), Grain: 8}
 	err = par.Each(ctx, work, func(i int) error {
 		return atQuery(i, s.read(c.name, func(st *state.Collection) (err error) {
 			counts[i], err = decisions(ctx, st, queries[i], index)

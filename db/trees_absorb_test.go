@@ -34,7 +34,7 @@ func TestMaintainTrees(t *testing.T) {
 		{terms, "pt", &Trees{Kind: "pt"}},
 		{points, "sbt", &Trees{Kind: "sbt"}},
 	} {
-		info, err := x.c.Build(ctx, x.name, x.o)
+		info, err := x.c.Build(ctx, x.name, x.o, nil)
 		must(t, err)
 		built[x.name] = info
 	}
@@ -50,7 +50,7 @@ func TestMaintainTrees(t *testing.T) {
 	maintain := func() (relearned []string) {
 		t.Helper()
 		tuned := false
-		steps, err := d.Maintain(withProgress(ctx, func(p progress) { tuned = tuned || p.Stage == "tune" }), 0)
+		steps, err := d.Maintain(ctx, 0, reporting(func(p progress) { tuned = tuned || p.Stage == "tune" }))
 		must(t, err)
 		for _, s := range steps {
 			if s.Action != "relearn" {

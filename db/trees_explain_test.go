@@ -52,7 +52,7 @@ func TestTreesExplain(t *testing.T) {
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
 	for _, kind := range []budget.Kind{budget.AT, budget.PT} {
-		if _, err := d.Collection("docs").Build(t.Context(), "tree", smallTrees(kind)); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), "tree", smallTrees(kind), nil); err != nil {
 			t.Fatal(err)
 		}
 		plain := predictAll(t, d, queries, nil, 1)
@@ -106,7 +106,7 @@ func TestTreesExplain(t *testing.T) {
 func TestClassTreesExplain(t *testing.T) {
 	for classes := 2; classes <= 3; classes++ {
 		d := classDB(t, classes)
-		if _, err := d.Collection("points").Build(t.Context(), "tree", smallTrees(budget.SBT)); err != nil {
+		if _, err := d.Collection("points").Build(t.Context(), "tree", smallTrees(budget.SBT), nil); err != nil {
 			t.Fatal(err)
 		}
 		q := Query{Vector: []float32{0, 2, 0, 0}}
@@ -173,15 +173,15 @@ func classDB(t *testing.T, classes int) *DB {
 func TestTreePicture(t *testing.T) {
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
-	if _, err := d.Collection("docs").Build(t.Context(), "tree", smallTrees(budget.AT)); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "tree", smallTrees(budget.AT), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Collection("docs").Build(t.Context(), "index", &Postings{}); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "index", &Postings{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	points := classDB(t, 3)
 	defer points.Close()
-	if _, err := points.Collection("points").Build(t.Context(), "tree", smallTrees(budget.SBT)); err != nil {
+	if _, err := points.Collection("points").Build(t.Context(), "tree", smallTrees(budget.SBT), nil); err != nil {
 		t.Fatal(err)
 	}
 	err := d.View(func(s *Snapshot) error {
@@ -248,7 +248,7 @@ func TestTreeDecisions(t *testing.T) {
 	defer d.Close()
 	points := classDB(t, 3)
 	defer points.Close()
-	if _, err := points.Collection("points").Build(t.Context(), "tree", smallTrees(budget.SBT)); err != nil {
+	if _, err := points.Collection("points").Build(t.Context(), "tree", smallTrees(budget.SBT), nil); err != nil {
 		t.Fatal(err)
 	}
 	var queries []Query
@@ -256,10 +256,10 @@ func TestTreeDecisions(t *testing.T) {
 		queries = append(queries, Query{Features: r.Features})
 	}
 	for _, kind := range []budget.Kind{budget.PT, budget.AT} {
-		info, err := d.Collection("docs").Build(t.Context(), "tree", smallTrees(kind))
+		info, err := d.Collection("docs").Build(t.Context(), "tree", smallTrees(kind), nil)
 		must(t, err)
 		err = d.View(func(s *Snapshot) error {
-			got, err := s.Collection("docs").TreeDecisions(WithWorkers(t.Context(), 2), queries, "")
+			got, err := s.Collection("docs").TreeDecisions(t.Context(), queries, "")
 			// Rows may leave the path of training, which goes by their labels.
 			if want := info.Tree.Decisions; math.Abs(got-want) > 0.05*want || want < info.Tree.Entropy {
 				t.Errorf("%s: %g decisions, %g in training, entropy %g", kind, got, want, info.Tree.Entropy)

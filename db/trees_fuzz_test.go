@@ -45,7 +45,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 			if o.Weight = "tfidf"; kind == budget.SBT {
 				o.Weight = "none"
 			}
-			if _, err := d.Collection(coll).Build(ctx, string(kind), treesOf(kind, o)); err != nil {
+			if _, err := d.Collection(coll).Build(ctx, string(kind), treesOf(kind, o), nil); err != nil {
 				tb.Fatal(err)
 			}
 		}
@@ -87,7 +87,7 @@ func FuzzTree(f *testing.F) {
 			if err != nil || path == nil { // no feature of the query has a weight
 				return err
 			}
-			if n, err := s.Collection(coll).TreeDecisions(WithWorkers(ctx, 1), []Query{q}, index); err != nil || index != string(budget.SBT) && n != float64(len(path.Parts)) {
+			if n, err := s.Collection(coll).TreeDecisions(ctx, []Query{q}, index); err != nil || index != string(budget.SBT) && n != float64(len(path.Parts)) {
 				t.Fatalf("%s: %g decisions, %d on the path: %v", index, n, len(path.Parts), err)
 			}
 			p, err := s.Collection(coll).TreePicture(index, &budget.PictureOptions{Nodes: 5})

@@ -43,7 +43,7 @@ func treesGolden(path string) (err error) {
 	build := func(coll string, kind budget.Kind, weight string) func() error {
 		o := treesOf(kind, Trees{Weight: weight, Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}})
 		return func() error {
-			_, err := d.Collection(coll).Build(ctx, string(kind), o)
+			_, err := d.Collection(coll).Build(ctx, string(kind), o, nil)
 			return err
 		}
 	}

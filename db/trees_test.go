@@ -20,7 +20,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 	for _, kind := range []budget.Kind{budget.AT, budget.PT} {
 		for _, weight := range []string{"none", "tfidf"} {
 			o := treesOf(kind, Trees{Budget: 10, Weight: weight})
-			info, err := d.Collection("docs").Build(t.Context(), "tree", o)
+			info, err := d.Collection("docs").Build(t.Context(), "tree", o, nil)
 			must(t, err)
 			if info.Tree == nil || info.Tree.Nodes == 0 || info.Bytes["budget"] == 0 || info.TrainingPoints != 1400 {
 				t.Errorf("%s: index %+v", kind, info)
@@ -48,7 +48,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 	}
 	before := predictAll(t, d, queries, nil, 1)
 	path := d.Path()
-	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
+	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }, nil); err != nil {
 		t.Error(err)
 	}
 	must(t, d.Close())
@@ -61,7 +61,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 		}
 	}
 	must(t, d.Collection("docs").DropIndex(t.Context(), "tree"))
-	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
+	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -94,7 +94,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 		})
 		must(t, err)
 		o := &Trees{Kind: "sbt", Params: budget.Params{BAC: budget.BACParams{Budget: 2}}}
-		if _, err := d.Collection("docs").Build(t.Context(), "tree", o); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), "tree", o, nil); err != nil {
 			t.Fatal(err)
 		}
 		var queries []Query
@@ -127,7 +127,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
+		if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }, nil); err != nil {
 			t.Error(err)
 		}
 		must(t, d.Close())
@@ -138,7 +138,7 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 	d, rows, queries, _ := topicDB(t, false)
 	defer d.Close()
 	build := func(coll string, kind budget.Kind, o Trees) error {
-		_, err := d.Collection(coll).Build(t.Context(), "tree", treesOf(kind, o))
+		_, err := d.Collection(coll).Build(t.Context(), "tree", treesOf(kind, o), nil)
 		return err
 	}
 	if _, err := d.Create(t.Context(), "one", Schema{Sparse: true}); err != nil {
@@ -202,7 +202,7 @@ func TestTreesKeepTheBestLabel(t *testing.T) {
 	params := budget.Params{BAC: budget.BACParams{Budget: 3, C: 1}, Threshold: 0.9}
 	for name, allow := range map[string]bool{"kept": false, "empty": true} {
 		o := &Trees{Kind: "at", Params: params, AllowEmpty: allow}
-		if _, err := d.Collection("docs").Build(t.Context(), name, o); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), name, o, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -38,11 +38,11 @@ func TestTreesChooseParameters(t *testing.T) {
 	} {
 		o := treesOf(c.kind, Trees{Grid: &c.grid, TuneRows: 300, Params: budget.Params{BAC: budget.BACParams{Rounds: 3}}})
 		var stages []string
-		info, err := c.d.Collection(c.coll).Build(withProgress(t.Context(), func(p progress) {
+		info, err := c.d.Collection(c.coll).Build(t.Context(), "tuned", o, reporting(func(p progress) {
 			if !slices.Contains(stages, p.Stage) {
 				stages = append(stages, p.Stage)
 			}
-		}), "tuned", o)
+		}))
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -62,7 +62,7 @@ func TestTreesChooseParameters(t *testing.T) {
 		if c.kind == budget.AT && (p.Threshold == 50 || p.BAC.Budget != 20) {
 			t.Errorf("%s: chose %+v of %+v", c.name, p, info.TreeTrials)
 		}
-		again, err := c.d.Collection(c.coll).Build(t.Context(), "again", o)
+		again, err := c.d.Collection(c.coll).Build(t.Context(), "again", o, nil)
 		must(t, err)
 		err = c.d.View(func(s *Snapshot) error {
 			stored, err := s.Collection(c.coll).Index("tuned")
@@ -158,7 +158,7 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 		{"rare", budget.SBT, grid(budget.Grid{Budgets: []int{1, 2}}), budget.ErrOneClass, "cross-validation"},
 		{"rare", budget.SBT, grid(budget.Grid{Folds: 30}), budget.ErrInput, "30 folds of 20 rows"},
 	} {
-		_, err := d.Collection(c.coll).Build(t.Context(), "tree", treesOf(c.kind, c.o))
+		_, err := d.Collection(c.coll).Build(t.Context(), "tree", treesOf(c.kind, c.o), nil)
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {
 			t.Errorf("%s over %q: %v, want %v with %q", c.kind, c.coll, err, c.want, c.names)
 		}
@@ -173,7 +173,7 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if err := d.Check(t.Context(), nil); err != nil {
+	if err := d.Check(t.Context(), nil, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -71,7 +71,7 @@ func TestUnknownFeatures(t *testing.T) {
 	}
 	for _, coll := range []string{"numbers", "names"} {
 		o := &Postings{Partition: true, M: 20}
-		if _, err := d.Collection(coll).Build(t.Context(), "lists", o); err != nil {
+		if _, err := d.Collection(coll).Build(t.Context(), "lists", o, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestUnknownFeaturesPredict(t *testing.T) {
 	}
 	for name, o := range builds {
 		for _, coll := range []string{"numbers", "names"} {
-			if _, err := d.Collection(coll).Build(t.Context(), name, o); err != nil {
+			if _, err := d.Collection(coll).Build(t.Context(), name, o, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -256,14 +256,14 @@ func TestUnseenFeaturesPredict(t *testing.T) {
 	for _, name := range []string{"numbers", "names"} {
 		for _, weight := range []string{"none", "tfidf"} {
 			o := &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Top: 3}, Weight: weight}
-			if _, err := d.Collection(name).Build(t.Context(), weight, o); err != nil {
+			if _, err := d.Collection(name).Build(t.Context(), weight, o, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for i := range 3 {
 			must(t, d.Update(t.Context(), func(b *Tx) error { return b.Collection(name).Delete(fmt.Append(nil, i)) }))
 		}
-		if _, err := d.Maintain(t.Context(), 0); err != nil {
+		if _, err := d.Maintain(t.Context(), 0, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -40,7 +40,7 @@ func TestWatch(t *testing.T) {
 	}
 	maintain := func(d *DB) (actions []string) {
 		t.Helper()
-		steps, err := d.Maintain(t.Context(), 0)
+		steps, err := d.Maintain(t.Context(), 0, nil)
 		must(t, err)
 		for _, s := range steps {
 			actions = append(actions, s.Action)
@@ -102,7 +102,7 @@ func TestWatch(t *testing.T) {
 	if p, ok := info.Curve.Setting(0.95, 10); !ok || p.Beam <= 10 && p.Method == query.Natural && p.Trees == 1 {
 		t.Errorf("tuned to %+v, %t", p, ok)
 	}
-	if err := d.Check(t.Context(), nil); err != nil {
+	if err := d.Check(t.Context(), nil, nil); err != nil {
 		t.Error(err)
 	}
 }

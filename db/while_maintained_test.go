@@ -51,7 +51,7 @@ func BenchmarkQueryWhileMaintained(b *testing.B) {
 	}
 	at := len(rows) - 10*fold // more rounds would have the forest relearned
 	put(0, at)
-	_, err = d.Collection("c").Build(ctx, "main", nil)
+	_, err = d.Collection("c").Build(ctx, "main", nil, nil)
 	must(b, err)
 	var hits []db.Hit
 	i := 0

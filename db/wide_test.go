@@ -71,7 +71,7 @@ func TestWideFeatures(t *testing.T) {
 		builds(t, d, "s", "t", &Trees{Kind: "pt"})
 		answers()
 		put(20, 30)
-		if _, err := d.Maintain(ctx, 0); err != nil {
+		if _, err := d.Maintain(ctx, 0, nil); err != nil {
 			t.Fatal(err)
 		}
 		answers()
@@ -84,11 +84,11 @@ func TestWideFeatures(t *testing.T) {
 		must(t, err)
 		must(t, d.Compact(ctx, nil))
 		answers()
-		_, err = d.Collection("s").Build(ctx, "l", &LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}})
+		_, err = d.Collection("s").Build(ctx, "l", &LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}}, nil)
 		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("label model: %v", err)
 		}
-		_, err = d.Collection("s").Build(ctx, "w", &Trees{Kind: "pt", Weight: "tfidf"})
+		_, err = d.Collection("s").Build(ctx, "w", &Trees{Kind: "pt", Weight: "tfidf"}, nil)
 		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("weights: %v", err)
 		}
@@ -143,7 +143,7 @@ func TestMaintainSkipsWide(t *testing.T) {
 		put(fmt.Sprint("wide", i), 1, 1<<26)
 	}
 	for _, want := range []int{2, 0} { // at the second call nothing is left to do
-		steps, err := d.Maintain(ctx, 0)
+		steps, err := d.Maintain(ctx, 0, nil)
 		if err != nil || len(steps) != want {
 			t.Errorf("steps %+v, want %d: %v", steps, want, err)
 		}

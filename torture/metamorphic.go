@@ -128,7 +128,7 @@ func tell(args []string) error {
 		}
 		return nil
 	})
-	return errors.Join(err, d.Check(ctx, nil), d.Close())
+	return errors.Join(err, d.Check(ctx, nil, nil), d.Close())
 }
 
 func (t telling) open() (*db.DB, error) {
@@ -167,7 +167,7 @@ func (t telling) step(ctx context.Context, d *db.DB, rng *rand.Rand, i int) erro
 	case i == 3:
 		return t.build(ctx, d)
 	case i == 6 || i == 10:
-		_, err := d.Maintain(db.WithWorkers(ctx, t.Workers), 0)
+		_, err := d.Maintain(ctx, 0, &db.Run{Workers: t.Workers})
 		return err
 	case i == 8:
 		err := d.Compact(ctx, nil)
@@ -243,7 +243,7 @@ func (t telling) build(ctx context.Context, d *db.DB) error {
 		{"words", "rows", nil},
 		{"words", "labels", &model},
 	} {
-		if _, err := d.Collection(x.coll).Build(db.WithWorkers(ctx, t.Workers), x.name, x.o); err != nil {
+		if _, err := d.Collection(x.coll).Build(ctx, x.name, x.o, &db.Run{Workers: t.Workers}); err != nil {
 			return fmt.Errorf("build of %q: %w", x.name, err)
 		}
 	}

@@ -154,10 +154,10 @@ func (h *writingHandle) call(ctx context.Context, rng *rand.Rand) (refused bool,
 		err = h.d.Compact(ctx, nil)
 	case i == 2:
 		what = "maintain"
-		_, err = h.d.Maintain(ctx, 0)
+		_, err = h.d.Maintain(ctx, 0, nil)
 	case i == 3:
 		what = "build"
-		_, err = c.Build(ctx, "x", &db.Forest{NoTune: true})
+		_, err = c.Build(ctx, "x", &db.Forest{NoTune: true}, nil)
 	default:
 		err = h.d.Update(ctx, func(tx *db.Tx) error {
 			for r := range rowsOf(keys) {
@@ -283,7 +283,7 @@ func (t *takeoverRun) ended(ctx context.Context, h *writingHandle) error {
 
 // has checks that an open database is valid and has the rows with the keys.
 func (t *takeoverRun) has(ctx context.Context, d *db.DB, keys []string) error {
-	return errors.Join(d.Check(ctx, nil), d.View(func(s *db.Snapshot) error {
+	return errors.Join(d.Check(ctx, nil, nil), d.View(func(s *db.Snapshot) error {
 		rows := map[string][]float32{}
 		for r, err := range s.Collection("c").Rows(ctx, nil) {
 			if err != nil {

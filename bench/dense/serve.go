@@ -105,7 +105,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 		return err
 	}
 	e.detail = append(e.detail, fmt.Sprintf("reorder:%.2f", time.Since(start).Seconds()))
-	info, err := d.Collection(collection).Build(db.WithWorkers(ctx, threads), index, options)
+	info, err := d.Collection(collection).Build(ctx, index, options, &db.Run{Workers: threads})
 	if err != nil {
 		return err
 	}
@@ -280,8 +280,8 @@ func (e *engine) Batch(q *child.Rows, k, threads int) error {
 	for i := range list {
 		list[i].Vector = q.Float32(i)
 	}
-	e.opts.K = k
-	_, err := e.snap.Collection(e.coll).SearchBatch(db.WithWorkers(context.Background(), threads), list, &e.opts)
+	e.opts.K, e.opts.Workers = k, threads
+	_, err := e.snap.Collection(e.coll).SearchBatch(context.Background(), list, &e.opts)
 	return err
 }
 

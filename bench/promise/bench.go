@@ -94,7 +94,7 @@ func (b *bench) build(ctx context.Context, rows iter.Seq2[db.Row, error]) (err e
 	if _, err = b.rows.Load(ctx, rows, nil); err != nil {
 		return err
 	}
-	_, err = b.rows.Build(ctx, "main", nil)
+	_, err = b.rows.Build(ctx, "main", nil, nil)
 	return err
 }
 

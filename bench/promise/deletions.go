@@ -55,7 +55,7 @@ func (b *bench) shrink(ctx context.Context) (err error) {
 		gone = share
 		for i, name := range names {
 			if i == 1 {
-				if _, err := b.d.Maintain(ctx, 0); err != nil {
+				if _, err := b.d.Maintain(ctx, 0, nil); err != nil {
 					return err
 				}
 			}

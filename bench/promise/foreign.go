@@ -30,7 +30,7 @@ func (b *bench) foreign(ctx context.Context) (err error) {
 	if err := b.put(ctx, b.inOrder(min(b.set.Rows(), 100_000)), 0); err != nil {
 		return err
 	}
-	if _, err := b.rows.Build(ctx, "main", nil); err != nil {
+	if _, err := b.rows.Build(ctx, "main", nil, nil); err != nil {
 		return err
 	}
 	if b.only.MatchString(name) {
@@ -46,7 +46,7 @@ func (b *bench) foreign(ctx context.Context) (err error) {
 	if err := b.use(ctx, mixed[:sampled]); err != nil {
 		return err
 	}
-	if _, err := b.d.Maintain(ctx, 0); err != nil {
+	if _, err := b.d.Maintain(ctx, 0, nil); err != nil {
 		return err
 	}
 	return b.measure(ctx, scenario{name: corrected, restrict: everything})

@@ -107,7 +107,7 @@ func (b *bench) grow(ctx context.Context, first int, list []int) error {
 	if err := b.put(ctx, list[:first], 0); err != nil {
 		return err
 	}
-	if _, err := b.rows.Build(ctx, "main", nil); err != nil {
+	if _, err := b.rows.Build(ctx, "main", nil, nil); err != nil {
 		return err
 	}
 	for have := first; have < len(list); {
@@ -115,12 +115,12 @@ func (b *bench) grow(ctx context.Context, first int, list []int) error {
 		if err := b.put(ctx, list[have:next], have); err != nil {
 			return err
 		}
-		if _, err := b.d.Maintain(ctx, 0.01); err != nil {
+		if _, err := b.d.Maintain(ctx, 0.01, nil); err != nil {
 			return err
 		}
 		have = next
 	}
-	_, err := b.d.Maintain(ctx, 0)
+	_, err := b.d.Maintain(ctx, 0, nil)
 	return err
 }
 

@@ -90,7 +90,7 @@ func (b *bench) stream(ctx context.Context, s stream, first []int) (err error) {
 	for i, row := range first {
 		w.keys[row] = i
 	}
-	if _, err := b.rows.Build(ctx, "main", nil); err != nil {
+	if _, err := b.rows.Build(ctx, "main", nil, nil); err != nil {
 		return err
 	}
 	least := 1.0
@@ -107,7 +107,7 @@ func (b *bench) stream(ctx context.Context, s stream, first []int) (err error) {
 				return err
 			}
 		}
-		if _, err := b.d.Maintain(ctx, 0.01); err != nil {
+		if _, err := b.d.Maintain(ctx, 0.01, nil); err != nil {
 			return err
 		}
 		took += time.Since(start)
@@ -152,7 +152,7 @@ type writer struct {
 func (w *writer) step(ctx context.Context, gone, come []int) error {
 	maintained := make(chan error, 1)
 	go func() {
-		_, err := w.d.Maintain(ctx, 0.01)
+		_, err := w.d.Maintain(ctx, 0.01, nil)
 		maintained <- err
 	}()
 	var err error

@@ -86,11 +86,11 @@ func importRows(ctx context.Context, g *vectors.Generator, n int, file string, m
 		return err
 	}
 	m.stage("import")
-	if _, err := rows.Load(ctx, generated(g, n), nil); err != nil {
+	if _, err := rows.Load(ctx, generated(g, n), &db.LoadOptions{Run: m.run()}); err != nil {
 		return err
 	}
 	m.stage("reorder")
-	if err := d.Compact(ctx, &db.CompactOptions{Reorder: true}); err != nil {
+	if err := d.Compact(ctx, &db.CompactOptions{Reorder: true, Run: m.run()}); err != nil {
 		return err
 	}
 	return d.Close()
@@ -100,7 +100,6 @@ func importRows(ctx context.Context, g *vectors.Generator, n int, file string, m
 func makeFile(ctx context.Context, g *vectors.Generator, n int, file string) error {
 	start, m := time.Now(), newMeter()
 	defer m.close()
-	ctx = db.WithProgress(ctx, func(stage string, _, _ int) { m.stage(stage) })
 	if err := importRows(ctx, g, n, file, m); err != nil {
 		return err
 	}
@@ -109,7 +108,8 @@ func makeFile(ctx context.Context, g *vectors.Generator, n int, file string) err
 		return err
 	}
 	defer d.Close()
-	info, err := d.Collection(collection).Build(ctx, index, nil)
+	run := m.run()
+	info, err := d.Collection(collection).Build(ctx, index, nil, &run)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func batches(ctx context.Context, rows db.Collection, list []db.Query) error {
 	for round := range 5 {
 		for i, threads := range []int{1, 2} {
 			start := time.Now()
-			if _, err := rows.SearchBatch(db.WithWorkers(ctx, threads), list, &db.SearchOptions{K: k}); err != nil {
+			if _, err := rows.SearchBatch(ctx, list, &db.SearchOptions{K: k, Workers: threads}); err != nil {
 				return err
 			}
 			if t := time.Since(start).Seconds(); round == 0 || t < seconds[i] {

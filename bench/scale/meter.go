@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/bench/internal/process"
+	"github.com/anndb/anndb/db"
 )
 
 // meter records the time and the largest memory of each stage of a build: the pages of the process that
@@ -74,4 +75,9 @@ func (m *meter) print() {
 	for _, s := range m.stages {
 		fmt.Printf("%-16s %8.1f s %8d MB\n", s.name, s.took.Seconds(), s.peak>>20)
 	}
+}
+
+// run returns how a long call runs whose stages the meter records.
+func (m *meter) run() db.Run {
+	return db.Run{Progress: func(stage string, _, _ int) { m.stage(stage) }}
 }

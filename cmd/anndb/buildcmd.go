@@ -180,11 +180,12 @@ func build(a *app, d *db.DB, coll, index string, o db.IndexOptions, settings int
 		defer debug.SetGCPercent(debug.SetGCPercent(20))
 	}
 	before, noneBefore := d.Collection(coll).Index(index)
-	ctx := db.WithProgress(db.WithStop(a.ctx, a.tuner.stop), func(stage string, done, total int) {
+	run := a.run()
+	run.Stop, run.Progress = a.tuner.stop, func(stage string, done, total int) {
 		a.tuner.observe(stage)
-		a.building(stage, done, total)
-	})
-	info, err := d.Collection(coll).Build(ctx, index, o)
+		a.progress.Update(stage, done, total)
+	}
+	info, err := d.Collection(coll).Build(a.ctx, index, o, run)
 	a.progress.End()
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/progress"
 	"github.com/anndb/anndb/internal/table"
 )
@@ -101,8 +102,8 @@ type app struct {
 	tuner    *tunerStop
 }
 
-// building takes the reports of db.Build.
-func (a *app) building(stage string, done, total int) { a.progress.Update(stage, done, total) }
+// run returns how a long call of the command runs.
+func (a *app) run() *db.Run { return &db.Run{Workers: a.flags.Workers, Progress: a.progress.Update} }
 
 // note writes a line about the work to standard error.
 func (a *app) note(format string, args ...any) {

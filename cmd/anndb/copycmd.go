@@ -33,8 +33,9 @@ func (c *copyCmd) Run(a *app) error {
 			if err != nil {
 				return err
 			}
-			ctx := db.WithProgress(a.ctx, func(_ string, done, _ int) { a.progress.Update("copy", done, info.Live) })
-			n, err = to.Load(ctx, s.Collection(c.Collection).Rows(a.ctx, filter), &db.LoadOptions{Insert: true})
+			o := db.LoadOptions{Insert: true}
+			o.Progress = func(_ string, done, _ int) { a.progress.Update("copy", done, info.Live) }
+			n, err = to.Load(a.ctx, s.Collection(c.Collection).Rows(a.ctx, filter), &o)
 			if err != nil { // half a copy is none
 				err = errors.Join(err, d.Drop(context.WithoutCancel(a.ctx), c.To))
 			}

@@ -24,9 +24,9 @@ func (c *checkCmd) Run(a *app) error {
 	start := time.Now()
 	t := table.New("problem", "collection", "object", "section", "chunk", "offset")
 	err := c.with(a, true, func(d *db.DB) error {
-		return d.Check(db.WithProgress(a.ctx, a.building), func(p *db.CorruptError) {
+		return d.Check(a.ctx, func(p *db.CorruptError) {
 			t.Add(message(p.Err), p.Collection, p.Object, p.Section, p.Chunk, p.Offset)
-		})
+		}, a.run())
 	})
 	a.progress.End()
 	if err != nil && t.Len() == 0 {
@@ -130,7 +130,7 @@ func (c *compactCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		err = d.Compact(db.WithProgress(a.ctx, a.building), &db.CompactOptions{Reorder: c.Reorder})
+		err = d.Compact(a.ctx, &db.CompactOptions{Reorder: c.Reorder, Run: *a.run()})
 		a.progress.End()
 		if err != nil {
 			return err

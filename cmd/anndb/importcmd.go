@@ -440,8 +440,8 @@ func (c *importCmd) importRows(a *app, d *db.DB, batch []db.Row, next func() ([]
 			}
 		}
 		loaded := func(_ string, done, _ int) { a.progress.Update("import", done, int(max(0, total))) }
-		o := db.LoadOptions{Insert: !c.Replace}
-		n, err := d.Collection(c.Collection).Load(db.WithProgress(a.ctx, loaded), rows, &o)
+		o := db.LoadOptions{Insert: !c.Replace, Run: db.Run{Progress: loaded}}
+		n, err := d.Collection(c.Collection).Load(a.ctx, rows, &o)
 		return n, ofFile(err)
 	}
 	for len(batch) > 0 {

@@ -19,7 +19,7 @@ func (c *maintainCmd) Run(a *app) error {
 		return usagef("--share %g (want 0 to 1)", c.Share)
 	}
 	return c.with(a, false, func(d *db.DB) error {
-		steps, err := d.Maintain(db.WithProgress(a.ctx, a.building), c.Share)
+		steps, err := d.Maintain(a.ctx, c.Share, a.run())
 		a.progress.End()
 		t := table.New("collection", "index", "action", "rows", "seconds:2")
 		for _, s := range steps {

@@ -49,13 +49,12 @@ func (q *querySet) answer(i int, hits []db.Hit) []db.Hit {
 // exact answers all queries by flat search on the given number of goroutines.
 func (q *querySet) exact(a *app, s *db.Snapshot, workers int) (*recall.Truth, error) {
 	t := new(recall.Truth)
-	ctx := db.WithWorkers(a.ctx, workers)
 	// In slices, so that progress shows and an interrupt is seen.
 	const slice = 64
 	for lo := 0; lo < len(q.queries); lo += slice {
 		hi := min(lo+slice, len(q.queries))
-		found, err := s.Collection(q.coll).SearchBatch(ctx, q.queries[lo:hi],
-			&db.SearchOptions{K: q.ask(), Index: db.Flat})
+		found, err := s.Collection(q.coll).SearchBatch(a.ctx, q.queries[lo:hi],
+			&db.SearchOptions{K: q.ask(), Index: db.Flat, Workers: workers})
 		if err != nil {
 			return nil, fmt.Errorf("exact search: %w", err)
 		}

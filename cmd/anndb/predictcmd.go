@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"time"
@@ -239,11 +240,9 @@ func (p *predicting) batch(batch []labelQuery, f func(labelQuery, db.Predictions
 		queries[i] = q.query
 	}
 	start := time.Now()
-	ctx := p.a.ctx
-	if p.workers > 0 {
-		ctx = db.WithWorkers(ctx, p.workers)
-	}
-	found, err := p.s.Collection(p.info.Name).PredictBatch(ctx, queries, p.options)
+	o := *p.options
+	o.Workers = cmp.Or(p.workers, p.a.flags.Workers)
+	found, err := p.s.Collection(p.info.Name).PredictBatch(p.a.ctx, queries, &o)
 	if err != nil {
 		return err
 	}

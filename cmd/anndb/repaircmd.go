@@ -32,15 +32,14 @@ func (c *repairCmd) Run(a *app) error {
 		return usagef("--no-indexes and --force go with --to")
 	}
 	return c.with(a, false, func(d *db.DB) error {
-		ctx := db.WithProgress(a.ctx, a.building)
-		found, err := d.Repair(ctx)
+		found, err := d.Repair(a.ctx, a.run())
 		a.progress.End()
 		t := table.New("collection", "index", "damage", "rebuilt")
 		for _, x := range found {
 			t.Add(x.Collection, x.Index, message(x.Damage), x.Err == nil)
 		}
 		if err = errors.Join(a.Print(t), err); err == nil {
-			err = d.Check(ctx, nil) // rows are another matter
+			err = d.Check(a.ctx, nil, a.run()) // rows are another matter
 			a.progress.End()
 		}
 		return err
@@ -67,9 +66,8 @@ func (c *repairCmd) salvage(a *app) error {
 		to += ".partial"
 		defer os.Remove(to)
 	}
-	r, err := db.Salvage(db.WithProgress(a.ctx, a.building), c.File, to, &db.SalvageOptions{
-		NoIndexes: c.NoIndexes,
-		Lost:      lost.add,
+	r, err := db.Salvage(a.ctx, c.File, to, &db.SalvageOptions{
+		NoIndexes: c.NoIndexes, Lost: lost.add, Run: *a.run(),
 	})
 	a.progress.End()
 	if err == nil && to != c.To {

@@ -31,13 +31,12 @@ func (c *reportCmd) Run(a *app) error {
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	ctx := db.WithProgress(a.ctx, a.building)
 	err = c.with(a, true, func(d *db.DB) error {
-		o := report.Options{Check: c.Check, MapRows: c.MapRows, Now: time.Now(), Progress: a.building}
+		o := report.Options{Check: c.Check, MapRows: c.MapRows, Now: time.Now(), Run: *a.run()}
 		if c.Out == standard {
-			return report.Write(ctx, a.W, d, o)
+			return report.Write(a.ctx, a.W, d, o)
 		}
-		return writeFile(c.Out, mode, func(w io.Writer) error { return report.Write(ctx, w, d, o) })
+		return writeFile(c.Out, mode, func(w io.Writer) error { return report.Write(a.ctx, w, d, o) })
 	})
 	a.progress.End()
 	if err != nil {

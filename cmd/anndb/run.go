@@ -13,7 +13,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/progress"
 	"github.com/anndb/anndb/internal/table"
 )
@@ -55,7 +54,7 @@ func (p *program) runCommand(ctx context.Context, k *kong.Context, g globals) in
 	}
 	a := &app{
 		Output: table.Output{W: out, Format: g.format(), Width: widthOf(out)},
-		flags:  g, ctx: db.WithWorkers(ctx, g.Workers), program: p, errs: p.errs,
+		flags:  g, ctx: ctx, program: p, errs: p.errs,
 		progress: progress.New(p.errs, g.Quiet), tuner: tuner,
 	}
 	err := k.Run(a)

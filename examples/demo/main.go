@@ -74,11 +74,11 @@ func run(ctx context.Context, out io.Writer, src string) error {
 		time.Since(start).Seconds())
 	start = time.Now()
 	coll := d.Collection("files")
-	if _, err := coll.Build(ctx, "words", &db.Postings{}); err != nil {
+	if _, err := coll.Build(ctx, "words", &db.Postings{}, nil); err != nil {
 		return err
 	}
 	model := db.LCIF{Weight: "tfidf", Objective: lcif.PrecisionAt3, Folds: 5, TuneRows: 600}
-	if _, err := coll.Build(ctx, "imports", &model); err != nil {
+	if _, err := coll.Build(ctx, "imports", &model, nil); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "an index of words and a label model built (%.1f s)\n", time.Since(start).Seconds())

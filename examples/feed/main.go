@@ -44,7 +44,7 @@ func run(path, stream string) error {
 		return err
 	}
 	fmt.Printf("of %d items, %s looks most like the last one\n", n, like.Hits[0].Key)
-	if _, err = d.Maintain(ctx, 0); err != nil { // the background does this every few seconds
+	if _, err = d.Maintain(ctx, 0, nil); err != nil { // the background does this every few seconds
 		return err
 	}
 	left, err := feed.Count(ctx, nil)

@@ -29,7 +29,7 @@ func run(path, file string) error {
 		_, err = images.Load(ctx, rows.File(file, dataset.Options{}), nil)
 	}
 	if err == nil {
-		_, err = images.Build(ctx, "main", nil)
+		_, err = images.Build(ctx, "main", nil, nil)
 	}
 	if err != nil {
 		return err

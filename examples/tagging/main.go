@@ -30,7 +30,7 @@ func run(path, file string) error {
 		_, err = files.Load(ctx, rows.File(file, dataset.Options{Kind: dataset.Sparse}), nil)
 	}
 	if err == nil {
-		_, err = files.Build(ctx, "imports", &db.LCIF{Weight: "tfidf"})
+		_, err = files.Build(ctx, "imports", &db.LCIF{Weight: "tfidf"}, nil)
 	}
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ func run(path, file string) error {
 		_, err = words.Load(ctx, rows.File(file, dataset.Options{}), nil)
 	}
 	if err == nil {
-		_, err = words.Build(ctx, "main", nil)
+		_, err = words.Build(ctx, "main", nil, nil)
 	}
 	if err != nil {
 		return err

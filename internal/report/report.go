@@ -37,9 +37,8 @@ type Options struct {
 	// MapRows is the number of rows of a collection that its map shows at most; 2,000 if zero.
 	MapRows int
 	// Now is the time on the page.
-	Now time.Time
-	// Progress, which may be nil, is called before each part of the page.
-	Progress func(stage string, done, total int)
+	Now    time.Time
+	db.Run // Progress is also called before each part of the page
 
 	done, total int // parts of the page
 }
@@ -91,7 +90,7 @@ type section struct {
 func Write(ctx context.Context, w io.Writer, d *db.DB, o Options) error {
 	c := content{Name: filepath.Base(d.Path()), Now: o.Now, Checked: o.Check}
 	if o.Check {
-		err := d.Check(ctx, func(e *db.CorruptError) { c.Damage = append(c.Damage, e.Error()) })
+		err := d.Check(ctx, func(e *db.CorruptError) { c.Damage = append(c.Damage, e.Error()) }, &o.Run)
 		if err != nil && !errors.Is(err, db.ErrCorrupt) {
 			return err
 		}

@@ -28,13 +28,13 @@ func written(t *testing.T, o Options, before func(*db.DB)) string {
 	must(t, err)
 	_, err = images.Load(ctx, rows.File("../../testdata/fashion-mnist-train-images-idx3-ubyte.gz", dataset.Options{Max: 300}), nil)
 	must(t, err)
-	_, err = images.Build(ctx, "main", nil)
+	_, err = images.Build(ctx, "main", nil, nil)
 	must(t, err)
 	files, err := d.Create(ctx, "files", db.Schema{Named: true})
 	must(t, err)
 	_, err = files.Load(ctx, rows.File("../../testdata/go-files-train.jsonl.gz", dataset.Options{Kind: dataset.Sparse, Max: 200}), nil)
 	must(t, err)
-	_, err = files.Build(ctx, "imports", &db.LCIF{})
+	_, err = files.Build(ctx, "imports", &db.LCIF{}, nil)
 	must(t, err)
 	if before != nil {
 		before(d)
@@ -140,12 +140,12 @@ func TestDamage(t *testing.T) {
 // TestProgress checks that the parts of the page are reported one by one, up to the last one.
 func TestProgress(t *testing.T) {
 	var parts []string
-	o := Options{Progress: func(stage string, done, total int) {
+	o := Options{Run: db.Run{Progress: func(stage string, done, total int) {
 		if done != len(parts) || total != 8 {
 			t.Errorf("%q: %d of %d after %d", stage, done, total, len(parts))
 		}
 		parts = append(parts, stage)
-	}}
+	}}}
 	written(t, o, nil)
 	if len(parts) != 8 || parts[5] != "report, map of files" || parts[3] != "report, leaves of main" {
 		t.Errorf("parts %q", parts)

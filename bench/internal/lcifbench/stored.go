@@ -83,7 +83,7 @@ func Store(ctx context.Context, dir string, set *Set, params *lcif.Params, o Opt
 		start = time.Now()
 		for lo := 0; lo < len(queries); lo += 512 {
 			some, err := s.Collection(storedCollection).PredictBatch(
-				db.WithWorkers(ctx, o.Workers), queries[lo:min(lo+512, len(queries))], nil)
+				ctx, queries[lo:min(lo+512, len(queries))], &db.PredictOptions{Workers: o.Workers})
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func (r *StoredRow) batches(ctx context.Context, s *db.Snapshot, queries []db.Qu
 			}
 		}
 		between := time.Now()
-		if _, err := s.Collection(storedCollection).PredictBatch(db.WithWorkers(ctx, 1), queries, nil); err != nil {
+		if _, err := s.Collection(storedCollection).PredictBatch(ctx, queries, &db.PredictOptions{Workers: 1}); err != nil {
 			return err
 		}
 		one, batch = min(one, between.Sub(start)), min(batch, time.Since(between))
@@ -171,7 +171,7 @@ func storeModel(ctx context.Context, path string, set *Set, params *lcif.Params,
 		}
 		own.Thresholds = &t
 	}
-	return d.Collection(storedCollection).Build(db.WithWorkers(ctx, o.Workers), "model", &db.LCIF{Params: &own})
+	return d.Collection(storedCollection).Build(ctx, "model", &db.LCIF{Params: &own}, &db.Run{Workers: o.Workers})
 }
 
 // differing compares predictions with those in memory: by their scores, since

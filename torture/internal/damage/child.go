@@ -150,7 +150,7 @@ func (s *Sheet) judge(path string, cut int64) (v Verdict) {
 	place := false
 	err = d.Check(context.Background(), func(p *db.CorruptError) {
 		place = place || p.Offset >= 0 || p.Object != 0 || p.Collection != ""
-	})
+	}, nil)
 	if err != nil {
 		v.Checked = true
 		if bad := classify(err, true); bad != "" && v.Outcome != Wrong {

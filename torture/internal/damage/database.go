@@ -26,7 +26,7 @@ func Build(path string, seed uint64) error {
 	b := &builder{d: d, rng: rand.New(rand.NewPCG(seed, 99))}
 	err = b.build()
 	if err == nil {
-		err = d.Check(context.Background(), nil)
+		err = d.Check(context.Background(), nil, nil)
 	}
 	return errors.Join(err, d.Close())
 }
@@ -58,7 +58,7 @@ func (b *builder) build() error {
 	}
 	index := func(coll, name string, o db.IndexOptions) {
 		if err == nil {
-			_, e := b.d.Collection(coll).Build(ctx, name, o)
+			_, e := b.d.Collection(coll).Build(ctx, name, o, nil)
 			do(e)
 		}
 	}
@@ -94,7 +94,7 @@ func (b *builder) build() error {
 		do(b.remove(coll, 20))
 	}
 	if err == nil {
-		_, e := b.d.Maintain(ctx, 0.01)
+		_, e := b.d.Maintain(ctx, 0.01, nil)
 		do(e)
 	}
 	for _, coll := range []string{"images", "vectors", "points", "terms", "words"} {

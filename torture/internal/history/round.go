@@ -92,7 +92,7 @@ func Play(ctx context.Context, path string, seed uint64, length time.Duration) (
 			return err
 		}
 		o := &db.Forest{Learner: "rp", Trees: 3, Depth: 2, LeafNeighbors: 4, ListNeighbors: 3, NoRotation: true, NoSketches: true, Members: true, NoTune: true, Seed: rng.Uint64()}
-		_, err := r.d.Collection(coll).Build(db.WithWorkers(ctx, 1), "x", o)
+		_, err := r.d.Collection(coll).Build(ctx, "x", o, &db.Run{Workers: 1})
 		r.count("builds", 1)
 		return err
 	})
@@ -102,7 +102,7 @@ func Play(ctx context.Context, path string, seed uint64, length time.Duration) (
 		return err
 	})
 	work("maintainer", 10*time.Millisecond, func(*rand.Rand, int) error {
-		steps, err := r.d.Maintain(db.WithWorkers(ctx, 1), 0)
+		steps, err := r.d.Maintain(ctx, 0, &db.Run{Workers: 1})
 		r.count("steps of maintenance", len(steps))
 		return err
 	})
@@ -423,7 +423,7 @@ func (r *Round) reopened(ctx context.Context) error {
 		}
 		return err
 	})
-	return errors.Join(err, d.Check(ctx, nil), d.Close())
+	return errors.Join(err, d.Check(ctx, nil, nil), d.Close())
 }
 
 // linearizable checks the histories of the shared keys.

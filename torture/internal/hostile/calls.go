@@ -92,7 +92,7 @@ func (c *caller) all() {
 	switch c.rng.IntN(4) {
 	case 0:
 		c.again("repair", func(d *db.DB) error {
-			found, err := d.Repair(c.ctx)
+			found, err := d.Repair(c.ctx, nil)
 			for _, x := range found {
 				c.note("repair", fmt.Sprint(x.Damage, x.Err))
 			}
@@ -160,7 +160,7 @@ func (c *caller) read(d *db.DB) {
 		c.answers(s)
 	}
 	if c.rng.IntN(2) == 0 {
-		_ = c.call("check", func() error { return d.Check(c.ctx, func(p *db.CorruptError) { c.note("check", p.Error()) }) })
+		_ = c.call("check", func() error { return d.Check(c.ctx, func(p *db.CorruptError) { c.note("check", p.Error()) }, nil) })
 	}
 	_ = c.call("stats", func() error { _, err := d.Stats(); return err })
 	_ = c.call("backup", func() error { _, err := d.Backup(c.ctx, io.Discard); return err })
@@ -198,7 +198,7 @@ func (c *caller) write(d *db.DB) {
 		}
 	}
 	_ = c.call("update", func() error { return put(c.ctx, d, c.name, allRows, allRows+5) })
-	_ = c.call("maintain", func() error { _, err := d.Maintain(c.ctx, 0); return err })
+	_ = c.call("maintain", func() error { _, err := d.Maintain(c.ctx, 0, nil); return err })
 	if c.rng.IntN(3) == 0 {
 		some := slices.DeleteFunc(slices.Clone(collections[c.name]), func(x collection) bool { return x.dim > 1000 })
 		x := some[c.rng.IntN(len(some))]
@@ -207,7 +207,7 @@ func (c *caller) write(d *db.DB) {
 			if x.dim == 0 {
 				o = []db.IndexOptions{nil, small("pt")}[c.rng.IntN(2)]
 			}
-			_, err := d.Collection(x.name).Build(c.ctx, "new", o)
+			_, err := d.Collection(x.name).Build(c.ctx, "new", o, nil)
 			return err
 		})
 	}

@@ -54,7 +54,7 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	}
 	for _, c := range collections[name] {
 		for _, index := range slices.Sorted(maps.Keys(c.indexes)) { // a mutant is the same in each run
-			if _, err := d.Collection(c.name).Build(ctx, index, c.indexes[index]); err != nil {
+			if _, err := d.Collection(c.name).Build(ctx, index, c.indexes[index], nil); err != nil {
 				return fmt.Errorf("%s/%s: %w", c.name, index, err)
 			}
 		}
@@ -65,7 +65,7 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	if err := change(ctx, d, name, 0); err != nil {
 		return err
 	}
-	if _, err := d.Maintain(ctx, 0); err != nil {
+	if _, err := d.Maintain(ctx, 0, nil); err != nil {
 		return err
 	}
 	if err := put(ctx, d, name, moreRows, allRows); err != nil {

@@ -141,7 +141,7 @@ func (y *Day) begin(ctx context.Context) error {
 		{"terms", "labels", &db.LCIF{Params: &lcif.Params{K: 10, Lambda: 0.7}}},
 		{"terms", "tree", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 5, Rounds: 3, Iterations: 100}}}},
 	} {
-		if _, err := y.d.Collection(x.coll).Build(db.WithWorkers(ctx, 1), x.name, x.o); err != nil {
+		if _, err := y.d.Collection(x.coll).Build(ctx, x.name, x.o, &db.Run{Workers: 1}); err != nil {
 			return err
 		}
 	}
@@ -355,12 +355,12 @@ func (y *Day) backup(ctx context.Context) (err error) {
 		return err
 	}
 	y.count("backups", 1)
-	return errors.Join(d.Check(ctx, nil), y.compare(d), d.Close())
+	return errors.Join(d.Check(ctx, nil, nil), y.compare(d), d.Close())
 }
 
 // reopen checks the file, closes it and opens it again.
 func (y *Day) reopen(ctx context.Context) (err error) {
-	if err := errors.Join(y.d.Check(ctx, nil), y.compare(y.d), y.d.Close()); err != nil {
+	if err := errors.Join(y.d.Check(ctx, nil, nil), y.compare(y.d), y.d.Close()); err != nil {
 		return err
 	}
 	d, err := db.Open(ctx, y.path, y.options())

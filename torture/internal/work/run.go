@@ -70,13 +70,13 @@ func (s Script) Step(ctx context.Context, d *db.DB, step string) (err error) {
 	switch step {
 	case Build:
 		for _, x := range s.Indexes() {
-			_, err := d.Collection(x.Collection).Build(db.WithWorkers(ctx, 1), x.Name, x.Options)
+			_, err := d.Collection(x.Collection).Build(ctx, x.Name, x.Options, &db.Run{Workers: 1})
 			if err != nil {
 				return fmt.Errorf("build of %q: %w", x.Name, err)
 			}
 		}
 	case Maintain:
-		_, err = d.Maintain(db.WithWorkers(ctx, 1), 0)
+		_, err = d.Maintain(ctx, 0, &db.Run{Workers: 1})
 	case Compact:
 		err = d.Compact(ctx, nil)
 	case Reorder:

@@ -87,7 +87,7 @@ func (s Script) VerifyDB(ctx context.Context, d *db.DB) (n int, err error) {
 // Check is DB.Check with all that it found in its error.
 func Check(ctx context.Context, d *db.DB) error {
 	var found []string
-	if err := d.Check(ctx, func(p *db.CorruptError) { found = append(found, p.Error()) }); err != nil {
+	if err := d.Check(ctx, func(p *db.CorruptError) { found = append(found, p.Error()) }, nil); err != nil {
 		return fmt.Errorf("check: %w: %s", err, strings.Join(found, "; "))
 	}
 	return nil
