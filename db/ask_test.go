@@ -138,3 +138,13 @@ var (
 	EvidenceForTest     = evidence
 	ReportingForTest    = reporting
 )
+
+// errorsOf runs steps until one fails.
+func errorsOf(steps ...func() error) error {
+	for _, f := range steps {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,22 +1,15 @@
 package db
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2"
-	"go.etcd.io/bbolt"
 
-	"github.com/anndb/anndb/db/internal/compact"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/layout"
-	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -153,80 +146,4 @@ func TestRowFilterMisuse(t *testing.T) {
 	if !errors.Is(err, fail.Option) {
 		t.Errorf("a bitmap in the parameters: %v, want errOption", err)
 	}
-}
-
-// TestRowFilterFollow: rows have the same numbers in the copy that a compaction makes, also if
-// rows are written, replaced and deleted during it.
-func TestRowFilterFollow(t *testing.T) {
-	d, _ := filterBed(t)
-	name := filepath.Join(t.TempDir(), "copy.anndb")
-	f, err := d.compactor.Copy(t.Context(), name, compact.DropDeleted)
-	must(t, err)
-	defer f.End()
-	remove := func(coll string, key string) error {
-		return d.Update(t.Context(), func(b *Tx) error { return b.Collection(coll).Delete([]byte(key)) })
-	}
-	var ids []uint64
-	err = d.View(func(s *Snapshot) error {
-		for _, st := range s.gen.Collections {
-			ids = append(ids, st.Entry.ID)
-		}
-		return nil
-	})
-	must(t, err)
-	slices.Sort(ids)
-	for i, round := range []func(coll string) error{
-		func(coll string) error {
-			return errors.Join(putFiltered(d, coll, 3), putFiltered(d, coll, 41), remove(coll, "07"))
-		},
-		func(coll string) error { return putFiltered(d, coll, 41) },
-		func(coll string) error { // rows that the copy never gets as live rows
-			return errors.Join(putFiltered(d, coll, 43), putFiltered(d, coll, 43),
-				putFiltered(d, coll, 44), remove(coll, "44"), putFiltered(d, coll, 45))
-		},
-		func(coll string) error { return errors.Join(remove(coll, "43"), putFiltered(d, coll, 44)) },
-	} {
-		must(t, errors.Join(round("dense"), round("sparse")))
-		if _, _, err := f.Follow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		for _, id := range ids {
-			if err := sameNumbers(d, f.File, id); err != nil {
-				t.Errorf("round %d: %v", i, err)
-			}
-		}
-		got := f.Kept()
-		slices.Sort(got)
-		if !slices.Equal(got, ids) {
-			t.Errorf("kept %v, want %v", got, ids)
-		}
-	}
-	other := newDB(name, d.opts, f.File)
-	defer other.Close()
-	if err := other.Check(t.Context(), func(e *CorruptError) { t.Error(e) }, nil); err != nil {
-		t.Error(err)
-	}
-}
-
-// sameNumbers compares the numbers of the keys of a collection in two files.
-func sameNumbers(d *DB, next *state.File, id uint64) error {
-	numbers := func(tx *bbolt.Tx) map[string]uint64 {
-		out, prefix := map[string]uint64{}, layout.KeyOf(id, nil)
-		c := tx.Bucket(layout.BucketKeys).Cursor()
-		for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
-			out[string(k[8:])], _ = layout.EntryNumber(string(layout.BucketKeys), k, v)
-		}
-		return out
-	}
-	tx, err := next.Begin(false)
-	if err != nil {
-		return err
-	}
-	defer next.End(tx)
-	return viewTx(d, func(now *bbolt.Tx) error {
-		if want, got := numbers(now), numbers(tx); !maps.Equal(got, want) {
-			return fmt.Errorf("numbers %v, want %v", got, want)
-		}
-		return nil
-	})
 }

@@ -3,12 +3,17 @@ package compact
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/txn"
 	"github.com/anndb/anndb/db/internal/txntest"
 )
@@ -20,41 +25,56 @@ func compactorOf(m *txn.Manager, path string) *Compactor {
 }
 
 // TestCopyFollows: a copy has the rows of the file after each round of changes, with the same numbers
-// where it keeps them.
+// in collections that it does not renumber.
 func TestCopyFollows(t *testing.T) {
-	for _, n := range []Numbers{KeepNumbers, DropDeleted} {
+	for _, n := range []Numbers{KeepNumbers, DropDeleted, NearOrder} {
 		m, path := txntest.Open(t)
-		for _, coll := range []string{"dense", "sparse"} {
-			txntest.Put(t, m, coll, 0, 20)
-			txntest.Delete(t, m, coll, 0, 10)
-		}
+		txntest.Put(t, m, "dense", 0, 40)
+		txntest.Put(t, m, "sparse", 0, 40)
+		txntest.Delete(t, m, "dense", 0, 20)
 		name := filepath.Join(t.TempDir(), "copy.anndb")
 		f, err := compactorOf(m, path).Copy(t.Context(), name, n)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.End()
-		if moved := len(f.Moved) > 0; moved != (n == DropDeleted) {
-			t.Errorf("numbers %d: renumbered: %v", n, moved)
+		if kept := len(f.Kept()); kept+len(f.Moved) != 2 || (kept == 2) != (n == KeepNumbers) {
+			t.Errorf("numbers %d: %d collections keep their numbers, %d do not", n, kept, len(f.Moved))
 		}
 		copied := txntest.Manage(t, name, f.File)
-		for round := range 3 {
+		rng := rand.New(rand.NewPCG(uint64(n), 4))
+		for round := range 4 {
 			for _, coll := range []string{"dense", "sparse"} {
-				txntest.Put(t, m, coll, 15+round, 25+round) // replaces rows and adds others
-				txntest.Delete(t, m, coll, 12+round, 14+round)
+				for range 20 { // rows that are replaced, changed and deleted several times, or never in the copy
+					i := rng.IntN(60)
+					switch rng.IntN(3) {
+					case 0:
+						txntest.Put(t, m, coll, i, i+1+rng.IntN(3))
+					case 1:
+						txntest.Delete(t, m, coll, i, i+1)
+					default:
+						txntest.Relabel(t, m, coll, i, fmt.Sprint("round-", round))
+					}
+				}
 			}
-			if bytes, _, err := f.Follow(t.Context()); err != nil || bytes == 0 {
-				t.Fatalf("round %d: %d bytes, %v", round, bytes, err)
+			for _, want := range []bool{true, false} {
+				if bytes, _, err := f.Follow(t.Context()); err != nil || (bytes > 0) != want {
+					t.Fatalf("round %d: %d bytes, %v", round, bytes, err)
+				}
 			}
-		}
-		for _, coll := range []string{"dense", "sparse"} {
-			want, got := txntest.Rows(t, m, coll), txntest.Rows(t, copied, coll)
-			same := maps.Equal(want, got)
-			if n == DropDeleted {
-				same = slices.Equal(slices.Sorted(maps.Values(want)), slices.Sorted(maps.Values(got)))
+			// The changes did not come through this manager. A transaction makes it see them.
+			if err := copied.Exclusive(t.Context(), func(*bbolt.Tx, *layout.Catalog) error { return nil }); err != nil {
+				t.Fatal(err)
 			}
-			if !same {
-				t.Errorf("numbers %d: the copy of %s has %v, want %v", n, coll, got, want)
+			for _, coll := range []string{"dense", "sparse"} {
+				want, got := txntest.Rows(t, m, coll), txntest.Rows(t, copied, coll)
+				same := maps.Equal(want, got)
+				if coll == "dense" && n != KeepNumbers {
+					same = slices.Equal(slices.Sorted(maps.Values(want)), slices.Sorted(maps.Values(got)))
+				}
+				if !same {
+					t.Errorf("numbers %d, round %d: the copy of %s has %v, want %v", n, round, coll, got, want)
+				}
 			}
 		}
 		txntest.Check(t, copied, name)

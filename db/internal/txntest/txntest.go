@@ -2,6 +2,7 @@
 package txntest
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -121,6 +122,18 @@ func Delete(t testing.TB, m *txn.Manager, coll string, from, to int) {
 			}
 		}
 		return nil
+	}))
+}
+
+// Relabel replaces the labels of row i, if it exists.
+func Relabel(t testing.TB, m *txn.Manager, coll string, i int, labels ...string) {
+	t.Helper()
+	must(t, m.Update(t.Context(), func(x *txn.Tx) error {
+		err := x.Edit(coll, Row(coll, i).Key, func(r *apply.Row) error { r.Labels = labels; return nil })
+		if errors.Is(err, fail.NoRow) {
+			return nil
+		}
+		return err
 	}))
 }
 

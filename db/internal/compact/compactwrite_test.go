@@ -1,4 +1,4 @@
-package db
+package compact_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -31,21 +33,21 @@ func TestWriteDuringReplacement(t *testing.T) {
 		t.Skip("Windows does not replace open files")
 	}
 	ctx := t.Context()
-	writes := map[string]func(ctx context.Context, d *DB) error{
-		"update": func(ctx context.Context, d *DB) error {
-			return d.Update(ctx, func(b *Tx) error {
-				return b.Collection("c").Put(Row{Key: []byte("new"), Vector: []float32{1}})
+	writes := map[string]func(ctx context.Context, d *db.DB) error{
+		"update": func(ctx context.Context, d *db.DB) error {
+			return d.Update(ctx, func(b *db.Tx) error {
+				return b.Collection("c").Put(db.Row{Key: []byte("new"), Vector: []float32{1}})
 			})
 		},
-		"create":  func(ctx context.Context, d *DB) error { return create(ctx, d, "e", Schema{Dim: 1}) },
-		"build":   func(ctx context.Context, d *DB) error { return built(d.Collection("c").Build(ctx, "x", nil, nil)) },
-		"compact": func(ctx context.Context, d *DB) error { return d.Compact(ctx, nil) },
+		"create":  func(ctx context.Context, d *db.DB) error { return dbtest.Create(ctx, d, "e", db.Schema{Dim: 1}) },
+		"build":   func(ctx context.Context, d *db.DB) error { return built(d.Collection("c").Build(ctx, "x", nil, nil)) },
+		"compact": func(ctx context.Context, d *db.DB) error { return d.Compact(ctx, nil) },
 	}
 	for name, write := range writes {
 		for _, other := range []bool{false, true} {
 			path := filepath.Join(t.TempDir(), "a.anndb")
-			d, err := Open(ctx, path, &Options{NoSync: true})
-			must(t, errors.Join(err, create(ctx, d, "c", Schema{Dim: 1}), writes["update"](ctx, d)))
+			d, err := dbtest.Open(ctx, path, &db.Options{NoSync: true})
+			dbtest.Must(t, errors.Join(err, dbtest.Create(ctx, d, "c", db.Schema{Dim: 1}), writes["update"](ctx, d)))
 			done := make(chan error, 1)
 			restore := onSyncDir(func() {
 				waiting := awaited{ctx, &sync.Once{}, make(chan struct{})}
@@ -56,25 +58,25 @@ func TestWriteDuringReplacement(t *testing.T) {
 					done <- err // it has not waited
 				}
 				if other {
-					must(t, os.Rename(path, path+".old"))
+					dbtest.Must(t, os.Rename(path, path+".old"))
 				}
 			})
 			err = d.Compact(ctx, nil)
 			written := <-done
 			restore() // nothing compacts any more
-			must(t, err)
+			dbtest.Must(t, err)
 			switch err := written; {
 			case !other && err != nil:
 				t.Errorf("%s: %v", name, err)
-			case other && (!errors.Is(err, ErrReplaced) || errors.Is(err, ErrUnknownState)):
+			case other && (!errors.Is(err, db.ErrReplaced) || errors.Is(err, db.ErrUnknownState)):
 				t.Errorf("%s to a file without a name: %v", name, err)
 			}
-			must(t, d.Close())
+			dbtest.Must(t, d.Close())
 		}
 	}
 }
 
-func built(_ IndexInfo, err error) error { return err }
+func built(_ db.IndexInfo, err error) error { return err }
 
 // onSyncDir calls f once, when the next directory is to be made durable, until restore is called.
 func onSyncDir(f func()) (restore func()) {
