@@ -30,8 +30,8 @@ type askFlags struct {
 // flag is the flag that gives the query, if any.
 func (f askFlags) flag() string { return cmp.Or(f.Query, f.OfKey, f.Features, f.Vector) }
 
-// check refuses no query, and two.
-func (f askFlags) check() error {
+// verify refuses no query, and two.
+func (f askFlags) verify() error {
 	switch {
 	case len(f.Words) == 0 && f.flag() == "":
 		return usagef("no query: give a vector, like KEY, a file, words, or --query, --key, --features or --vector")

@@ -64,7 +64,7 @@ func (s *session) help(_ context.Context, _ []string) error {
 func (s *session) mode(_ context.Context, args []string) error {
 	switch {
 	case len(args) == 0:
-		fmt.Fprintln(s.out, s.format())
+		fmt.Fprintln(s.out, s.outputFormat())
 	case len(args) > 1 || !slices.Contains(modes(), args[0]):
 		return usagef(`\mode %s: want one of %s`, strings.Join(args, " "), strings.Join(modes(), ", "))
 	default:

@@ -1,26 +1,7 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"fmt"
-	"io"
-	"time"
-
 	"github.com/alecthomas/kong"
-
-	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/internal/progress"
-	"github.com/anndb/anndb/internal/table"
-)
-
-// Exit codes.
-const (
-	exitOK    = 0
-	exitError = 1
-	exitUsage = 2
-	// exitInterrupted is what shells give a program that SIGINT ends.
-	exitInterrupted = 130
 )
 
 // cli is the grammar of the command line.
@@ -41,15 +22,6 @@ type line struct {
 	commands
 
 	Version kong.VersionFlag `help:"Show the version."`
-}
-
-// globals are the flags of all commands.
-type globals struct {
-	JSON    bool          `help:"Write results, and errors, as JSON."`
-	Format  string        `help:"How to write results: table, vertical (one value a line), markdown, csv, json or jsonl (an object a line); table if not given." enum:",table,vertical,markdown,csv,json,jsonl" default:"" placeholder:"FORMAT"`
-	Quiet   bool          `short:"q" help:"Show no progress, no summaries, and no results of commands that write."`
-	Workers int           `help:"Goroutines for parallel work; 0 for all processors." default:"0"`
-	Wait    time.Duration `help:"How long to wait for a file that another process uses, such as 30s; 1s if not given." default:"0" placeholder:"TIME"`
 }
 
 // commands are the commands of the command line and of the shell.
@@ -90,70 +62,3 @@ type commands struct {
 
 // defaults are values that several commands share and some set otherwise.
 var defaults = kong.Vars{"limit": "0"}
-
-// app is what commands work with.
-type app struct {
-	table.Output
-	flags    globals
-	ctx      context.Context
-	program  *program
-	errs     io.Writer // for messages
-	progress *progress.Line
-	tuner    *tunerStop
-}
-
-// run returns how a long call of the command runs.
-func (a *app) run() *db.Run { return &db.Run{Workers: a.flags.Workers, Progress: a.progress.Update} }
-
-// note writes a line about the work to standard error.
-func (a *app) note(format string, args ...any) {
-	a.progress.End()
-	fmt.Fprintln(a.errs, table.PrintableText(fmt.Sprintf(format, args...)))
-}
-
-// summary writes what a command has done to standard error, for people who did not ask for
-// quiet, so that standard output has nothing but results.
-func (a *app) summary(format string, args ...any) {
-	if a.People() && !a.flags.Quiet {
-		a.note(format, args...)
-	}
-}
-
-// done writes what a command that writes has done, unless the user asked for quiet.
-func (a *app) done(t *table.Table) error {
-	if a.flags.Quiet {
-		return nil
-	}
-	return a.Print(t)
-}
-
-// check refuses values that make no sense.
-func (g globals) check() error {
-	switch {
-	case g.JSON && g.Format != "" && g.Format != string(table.JSON):
-		return usagef("--json and --format %s exclude each other", g.Format)
-	case g.Workers < 0:
-		return usagef("--workers must not be negative")
-	case g.Wait < 0:
-		return usagef("--wait must not be negative")
-	}
-	return nil
-}
-
-// format is how results are written.
-func (g globals) format() table.Format {
-	if g.JSON {
-		return table.JSON
-	}
-	return table.Format(cmp.Or(g.Format, string(table.Text)))
-}
-
-// over returns the flags with those of other where they are not given.
-func (g globals) over(other globals) globals {
-	if !g.JSON && g.Format == "" {
-		g.JSON, g.Format = other.JSON, other.Format
-	}
-	g.Quiet = g.Quiet || other.Quiet
-	g.Workers, g.Wait = cmp.Or(g.Workers, other.Workers), cmp.Or(g.Wait, other.Wait)
-	return g
-}

@@ -328,3 +328,13 @@ func paths(begin string) (all []candidate) {
 	}
 	return all
 }
+
+// child is the command of a name below a node of the grammar; nil if there is none.
+func child(n *kong.Node, name string) *kong.Node {
+	for _, c := range n.Children {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/alecthomas/kong"
 )
 
 // completionCmd writes a script that makes a shell complete command lines of anndb.
@@ -50,11 +52,7 @@ type completeCmd struct {
 }
 
 // Run executes the command.
-func (c *completeCmd) Run(a *app) error {
-	parser, err := newParser(&cli{})
-	if err != nil {
-		return err
-	}
+func (c *completeCmd) Run(a *app, k *kong.Context) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
@@ -62,7 +60,7 @@ func (c *completeCmd) Run(a *app) error {
 	if len(words) == 0 {
 		words = []string{""}
 	}
-	for _, x := range (completion{ctx: a.ctx, model: parser.Model}).complete(words) {
+	for _, x := range (completion{ctx: a.ctx, model: k.Model}).complete(words) {
 		about, _, _ := strings.Cut(x.about, "\n")
 		fmt.Fprintf(a.W, "%s\t%s\n", x.word, about)
 	}

@@ -66,5 +66,5 @@ func (c *createCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	return a.done((&statsCmd{All: !a.People()}).collectionsTable(info))
+	return a.done(collectionsTable(!a.People(), info))
 }

@@ -73,7 +73,7 @@ func (c *evaluateCmd) Run(a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.withCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		models, err := c.models(s, info)
 		if err != nil {
 			return err

@@ -339,3 +339,21 @@ func (t *labelTest) decisions(
 	}
 	return nil
 }
+
+// precision returns precision@k of a model for k from 1 to n.
+func (t *labelTest) precision(a *app, s *db.Snapshot, model string, n int) ([]float64, error) {
+	p := predicting{a: a, s: s, info: t.info, options: &db.PredictOptions{Index: model, Top: n}}
+	found, err := p.all(t.q.queries)
+	if err != nil {
+		return nil, err
+	}
+	ks := make([]int, n)
+	for i := range ks {
+		ks[i] = i + 1
+	}
+	r, err := labels.EvaluateRanking(t.truth, t.scores(found), ks)
+	if err != nil {
+		return nil, err
+	}
+	return r.Precision, nil
+}

@@ -46,7 +46,7 @@ func (c *exportCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.withCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		schema, number, err := c.schema(a, s, info, filter)
 		if err != nil {
 			return err

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -23,7 +23,13 @@ func TestHistory(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	write(t, path, read(t, path)+"damaged\n")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(text, "damaged\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		h, err = openHistory(path)
 		n := len(h.lines)
@@ -34,7 +40,10 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%q to %q", first, last)
 		}
 	}
-	if n := strings.Count(read(t, path), "\n"); n != historyLines {
+	if text, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(text, []byte("\n")); n != historyLines {
 		t.Errorf("%d lines in the file", n)
 	}
 }

@@ -80,8 +80,9 @@ func (c *importCmd) Run(a *app) (err error) {
 		to: target{a.ctx, known, a.note, a.program.in}, rows: true,
 	}
 	if c.Rejects != "" || c.SkipInvalid {
-		from.rejects = &rejects{path: c.Rejects, replace: c.Force, note: a.note}
-		defer func() { err = errors.Join(err, from.rejects.Close()) }()
+		left := &rejects{path: c.Rejects, replace: c.Force, note: a.note}
+		from.reject = left.add
+		defer func() { err = errors.Join(err, left.Close()) }()
 	}
 	in, err := from.open()
 	if err != nil {
@@ -490,4 +491,25 @@ func putRows(a *app, d *db.DB, coll string, rows []db.Row, put func(db.TxCollect
 		}
 		return nil
 	})
+}
+
+// checkExisting refuses options that say something else than a collection that is
+// there already.
+func (c *importCmd) checkExisting(info *db.CollectionInfo) error {
+	if info == nil {
+		return nil
+	}
+	if c.Metric != "" {
+		metric, err := vector.ParseMetric(c.Metric)
+		if err != nil {
+			return err
+		}
+		if metric != info.Metric {
+			return usagef("--metric %s: collection %q exists with metric %s", c.Metric, info.Name, info.Metric)
+		}
+	}
+	if c.Float32 && !info.Float32 {
+		return usagef("--float-32: collection %q exists and stores bytes where they lose nothing", info.Name)
+	}
+	return nil
 }

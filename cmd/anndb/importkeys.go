@@ -28,7 +28,7 @@ func (c *importCmd) newKeys(a *app, info *db.CollectionInfo) (newKeys, error) {
 	if info == nil || c.Replace || c.Resume {
 		return k, nil
 	}
-	err := inFile{c.File}.snapshot(a, func(s *db.Snapshot) error {
+	err := inFile{c.File}.withSnapshot(a, func(s *db.Snapshot) error {
 		for key, err := range s.Collection(c.Collection).Keys([]byte(c.KeyPrefix), nil) {
 			if err != nil {
 				return err

@@ -34,15 +34,15 @@ func (f inFile) with(a *app, readOnly bool, work func(*db.DB) error) (err error)
 	return err
 }
 
-// snapshot opens the file read-only and runs f on its current state.
-func (f inFile) snapshot(a *app, work func(*db.Snapshot) error) error {
+// withSnapshot opens the file read-only and runs f on its current state.
+func (f inFile) withSnapshot(a *app, work func(*db.Snapshot) error) error {
 	return f.with(a, true, func(d *db.DB) error { return d.View(work) })
 }
 
-// collection opens the file read-only and runs f on the current state of one of
+// withCollection opens the file read-only and runs f on the current state of one of
 // its collections.
-func (f inFile) collection(a *app, name string, work func(*db.Snapshot, db.CollectionInfo) error) error {
-	return f.snapshot(a, func(s *db.Snapshot) error {
+func (f inFile) withCollection(a *app, name string, work func(*db.Snapshot, db.CollectionInfo) error) error {
+	return f.withSnapshot(a, func(s *db.Snapshot) error {
 		info, err := s.Collection(name).Info()
 		if err != nil {
 			return err

@@ -133,8 +133,8 @@ type source struct {
 	kind dataset.Kind
 	to   target
 	rows bool // the records are rows to import, not queries
-	// rejects takes records that cannot be read; nil: they are errors.
-	rejects *rejects
+	// reject takes records that cannot be read; nil: they are errors.
+	reject func(lines []byte, fault *dataset.FormatError) error
 	// counting reports whether the features are only counted.
 	counting bool
 }
@@ -163,9 +163,7 @@ func (s source) open() (_ *input, err error) {
 	if o.Base, err = s.to.base(s.flags.Base); err != nil {
 		return nil, err
 	}
-	if s.rejects != nil {
-		o.Reject = s.rejects.add
-	}
+	o.Reject = s.reject
 	in := &input{path: s.path, to: s.to, rows: s.rows}
 	if !s.counting {
 		o.Check = in.check
@@ -242,8 +240,8 @@ func (s source) countFeatures() (n int, err error) {
 			"give it by its name, not as standard input")
 	}
 	s.kind, s.to, s.counting = dataset.Sparse, target{ctx: s.to.ctx}, true
-	if s.rejects != nil { // they are counted and reported when they are imported
-		s.rejects = &rejects{note: func(string, ...any) {}}
+	if s.reject != nil { // they are counted and reported when they are imported
+		s.reject = func([]byte, *dataset.FormatError) error { return nil }
 	}
 	in, err := s.open()
 	if err != nil {

@@ -16,7 +16,7 @@ func TestPredictStreams(t *testing.T) {
 	var many bytes.Buffer
 	text := read(t, f.queries)
 	first, _, _ := strings.Cut(text, "\n")
-	n := 2*predictSlice + 3
+	const n = 600 // more than are predicted at a time
 	for i := range n {
 		many.WriteString(strings.Replace(first, `"key":"`, fmt.Sprintf(`"key":"%d-`, i), 1) + "\n")
 	}
@@ -24,8 +24,8 @@ func TestPredictStreams(t *testing.T) {
 	if err := os.WriteFile(all, many.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	one := mustJSON[rows](t, "predict", f.file, "docs", "--query", all, "--limit", "1", "-k", "2")
-	got := mustJSON[rows](t, "predict", f.file, "docs", "--query", all, "-k", "2")
+	one := mustJSON[objects](t, "predict", f.file, "docs", "--query", all, "--limit", "1", "-k", "2")
+	got := mustJSON[objects](t, "predict", f.file, "docs", "--query", all, "-k", "2")
 	if len(one) != 2 || len(got) != 2*n {
 		t.Fatalf("%d and %d predictions", len(one), len(got))
 	}

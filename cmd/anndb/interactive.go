@@ -24,17 +24,13 @@ func (s *session) interactive(ctx context.Context) int {
 	late := make(chan os.Signal, 1)
 	signal.Notify(late, os.Interrupt)
 	defer signal.Stop(late)
-	parser, err := newParser(&line{})
-	if err != nil {
-		return s.fail(s.globals, err, "")
-	}
 	s.typed = true
 	screen := s.out.(*os.File)
 	fmt.Fprintf(s.out, "anndb on %s. %s lists what the shell does, help the commands. Ctrl-D leaves.\n",
 		s.file, `\help`)
 	e := newEditor(s.errs)
 	defer e.close()
-	e.complete(func(text string) menu { return completion{ctx, parser.Model, s.file}.menu(text) })
+	e.complete(func(text string) menu { return completion{ctx, s.model, s.file}.menu(text) })
 	for !s.ended && ctx.Err() == nil {
 		text, err := e.command(ctx)
 		switch {

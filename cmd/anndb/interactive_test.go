@@ -220,3 +220,16 @@ func TestShellPages(t *testing.T) {
 	s.runs("put wide k ["+strings.Repeat("1,", 999)+"1]", "collection")
 	s.runs("get wide k", "paged:key") // one line that fills the screen
 }
+
+// TestInterruptedTuner: Ctrl-C during tuning builds with the best setting so far.
+func TestInterruptedTuner(t *testing.T) {
+	t.Parallel()
+	f := newDocs(t)
+	s := openShell(t, f.dir, f.file, "PAGER=cat")
+	costs := strings.TrimSuffix(strings.Repeat("1,2,3,4,5,", 400), ",")
+	s.types("tune docs trees --kind at --budgets 5 --costs " + costs + "\r")
+	s.sees("settings")
+	s.types("\x03")
+	s.prompts("\"trees\" has the best of the settings measured until then")
+	s.runs("predict docs trees --key row-1", "")
+}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -56,17 +55,4 @@ func TestTunerStop(t *testing.T) {
 		t.Error("not the first interrupt alone stops the tuner")
 	}
 	<-s.stop
-}
-
-// TestInterruptedTuner: Ctrl-C during tuning builds with the best setting so far.
-func TestInterruptedTuner(t *testing.T) {
-	t.Parallel()
-	f := newDocs(t)
-	s := openShell(t, f.dir, f.file, "PAGER=cat")
-	costs := strings.TrimSuffix(strings.Repeat("1,2,3,4,5,", 400), ",")
-	s.types("tune docs trees --kind at --budgets 5 --costs " + costs + "\r")
-	s.sees("settings")
-	s.types("\x03")
-	s.prompts("\"trees\" has the best of the settings measured until then")
-	s.runs("predict docs trees --key row-1", "")
 }

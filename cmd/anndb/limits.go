@@ -2,7 +2,6 @@ package main
 
 import (
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/vector"
 )
 
 // checkLimits refuses options of a build beyond what the collection has: the
@@ -39,27 +38,6 @@ func checkLimits(info db.CollectionInfo, o db.IndexOptions) error {
 		if info.Live > 0 && l.n > max(0, l.limit) {
 			return usagef("--%s %d: at most %d in collection %q, %s", l.flag, l.n, max(0, l.limit), info.Name, l.what)
 		}
-	}
-	return nil
-}
-
-// checkExisting refuses options that say something else than a collection that is
-// there already.
-func (c *importCmd) checkExisting(info *db.CollectionInfo) error {
-	if info == nil {
-		return nil
-	}
-	if c.Metric != "" {
-		metric, err := vector.ParseMetric(c.Metric)
-		if err != nil {
-			return err
-		}
-		if metric != info.Metric {
-			return usagef("--metric %s: collection %q exists with metric %s", c.Metric, info.Name, info.Metric)
-		}
-	}
-	if c.Float32 && !info.Float32 {
-		return usagef("--float-32: collection %q exists and stores bytes where they lose nothing", info.Name)
 	}
 	return nil
 }

@@ -17,5 +17,5 @@ import (
 
 func main() {
 	p := &program{in: os.Stdin, out: os.Stdout, errs: os.Stderr, interruptible: untilSignal}
-	os.Exit(p.run(context.Background(), os.Args[1:]))
+	os.Exit(run(context.Background(), p, os.Args[1:]))
 }

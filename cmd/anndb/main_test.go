@@ -19,14 +19,14 @@ import (
 // anndb runs a command line and returns what it wrote and its exit code.
 func anndb(t *testing.T, args ...string) (out, errs string, code int) {
 	t.Helper()
-	return command(context.Background(), args)
+	return runArgs(context.Background(), args)
 }
 
-// command runs a command line in a context.
-func command(ctx context.Context, args []string) (out, errs string, code int) {
+// runArgs runs a command line in a context.
+func runArgs(ctx context.Context, args []string) (out, errs string, code int) {
 	var o, e bytes.Buffer
 	p := &program{in: strings.NewReader(""), out: &o, errs: &e, interruptible: cancelable}
-	code = p.run(ctx, args)
+	code = run(ctx, p, args)
 	return o.String(), e.String(), code
 }
 
@@ -56,7 +56,7 @@ func mustJSON[T any](t *testing.T, args ...string) T {
 	return v
 }
 
-type rows = []map[string]any
+type objects = []map[string]any
 
 const (
 	testRows    = 600
@@ -151,7 +151,7 @@ func TestExport(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	back := f.path("back.jsonl.gz")
-	got := mustJSON[rows](t, "export", f.file, "things", back)
+	got := mustJSON[objects](t, "export", f.file, "things", back)
 	if got[0]["rows"] != float64(testRows) {
 		t.Errorf("%v", got)
 	}
@@ -164,7 +164,7 @@ func TestExport(t *testing.T) {
 	if first != second || !strings.Contains(first, "payload of") {
 		t.Errorf("searches differ:\n%s\n%s", first, second)
 	}
-	vectors := mustJSON[rows](t, "export", f.file, "things", f.path("v.fvecs"))
+	vectors := mustJSON[objects](t, "export", f.file, "things", f.path("v.fvecs"))
 	if vectors[0]["written"] != "vectors only" {
 		t.Errorf("%v", vectors)
 	}
@@ -173,7 +173,7 @@ func TestExport(t *testing.T) {
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	f := newIndexed(t)
-	exact := mustJSON[rows](t, "search", f.file, "things", "--query", f.queries, "-k", "5", "--index", "flat")
+	exact := mustJSON[objects](t, "search", f.file, "things", "--query", f.queries, "-k", "5", "--index", "flat")
 	if len(exact) != 5*testQueries {
 		t.Fatalf("%d hits, want 5 for each of %d queries", len(exact), testQueries)
 	}
@@ -191,7 +191,7 @@ func TestSearch(t *testing.T) {
 		{"--method", "lookup", "--sketch", "40"},
 		{"--method", "flat"},
 	} {
-		got := mustJSON[rows](t, append([]string{"search", f.file, "things", "--query", f.queries, "-k", "5"}, flags...)...)
+		got := mustJSON[objects](t, append([]string{"search", f.file, "things", "--query", f.queries, "-k", "5"}, flags...)...)
 		same := 0
 		want := map[string]bool{}
 		for _, h := range exact {
@@ -211,7 +211,7 @@ func TestSearch(t *testing.T) {
 func TestEvaluate(t *testing.T) {
 	t.Parallel()
 	f := newIndexed(t)
-	got := mustJSON[rows](t, "evaluate", f.file, "things", "--queries", f.queries, "-k", "5", "--rounds", "2", "--threads", "2")
+	got := mustJSON[objects](t, "evaluate", f.file, "things", "--queries", f.queries, "-k", "5", "--rounds", "2", "--threads", "2")
 	if len(got) != 4 || got[0]["index"] != "flat" || got[0]["recall"] != 1.0 {
 		t.Fatalf("%v", got)
 	}
@@ -223,7 +223,7 @@ func TestEvaluate(t *testing.T) {
 			t.Errorf("far below the target: %v", r)
 		}
 	}
-	got = mustJSON[rows](t, "evaluate", f.file, "things", "--holdout", "30", "--method", "natural-zero,voting,lookup", "--no-flat", "--index", "main", "--limit", "0")
+	got = mustJSON[objects](t, "evaluate", f.file, "things", "--holdout", "30", "--method", "natural-zero,voting,lookup", "--no-flat", "--index", "main", "--limit", "0")
 	if len(got) != 3 {
 		t.Fatalf("%v", got)
 	}
@@ -267,7 +267,7 @@ func TestInterrupted(t *testing.T) {
 		{"predict", docs.file, "docs", "--query", docs.queries},
 		{"evaluate", docs.file, "docs", "--queries", docs.queries},
 	} {
-		out, errs, code := command(ctx, args)
+		out, errs, code := runArgs(ctx, args)
 		if code != exitInterrupted || out != "" || !strings.Contains(errs, "interrupted") {
 			t.Errorf("%s: exit code %d\n%s%s", args[0], code, out, errs)
 		}
@@ -282,7 +282,7 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("left behind: %v %v", left, hidden)
 	}
 	must(t, "check", f.file)
-	if got := mustJSON[map[string]rows](t, "stats", f.file); got["collections"][0]["rows"] != float64(testRows) {
+	if got := mustJSON[map[string]objects](t, "stats", f.file); got["collections"][0]["rows"] != float64(testRows) {
 		t.Errorf("%v", got["collections"])
 	}
 }
@@ -327,7 +327,7 @@ func TestExportIsPrivate(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, code := command(ctx, []string{"export", f.file, "things", f.path("other.csv")}); code == exitOK {
+	if _, _, code := runArgs(ctx, []string{"export", f.file, "things", f.path("other.csv")}); code == exitOK {
 		t.Error("an interrupted export succeeded")
 	}
 	if after, err := os.ReadDir(f.dir); err != nil || len(after) != len(before) {

@@ -11,12 +11,6 @@ import (
 	"github.com/anndb/anndb/db"
 )
 
-// The numberings of files: the number of the first feature.
-const (
-	fromZero = "0"
-	fromOne  = "1"
-)
-
 // target is the collection that a file of numbered features is read for, which
 // decides what their numbers mean.
 type target struct {
@@ -49,7 +43,7 @@ func existing(a *app, path, name string) (*db.CollectionInfo, error) {
 		return nil, nil // opening it for writing returns the error, if there is one
 	}
 	var info *db.CollectionInfo
-	err := inFile{path}.snapshot(a, func(s *db.Snapshot) error {
+	err := inFile{path}.withSnapshot(a, func(s *db.Snapshot) error {
 		found, err := s.Collection(name).Info()
 		if err == nil {
 			info = &found
@@ -77,14 +71,6 @@ func (n target) base(flag string) (dataset.Base, error) {
 // first is the number of a file's first feature.
 func first(b dataset.Base) uint32 {
 	if b == dataset.BaseOne {
-		return 1
-	}
-	return 0
-}
-
-// numberingOf is the number of a collection's first feature in files and queries.
-func numberingOf(info db.CollectionInfo) uint32 {
-	if info.Numbering == fromOne {
 		return 1
 	}
 	return 0
@@ -140,12 +126,4 @@ func (in *input) numbering(named bool) string {
 		return ""
 	}
 	return fromZero
-}
-
-// numberingShown is a numbering as tables have it.
-func numberingShown(n string) any {
-	if n == "" {
-		return nil
-	}
-	return "from " + n
 }

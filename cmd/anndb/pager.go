@@ -38,6 +38,9 @@ func newPager(out *os.File) *pager {
 	return &pager{out: out, open: os.Getenv("PAGER") == "cat" || os.Getenv("TERM") == "dumb"}
 }
 
+// Terminal returns the terminal.
+func (p *pager) Terminal() *os.File { return p.out }
+
 // Write holds p back until it is clear whether a pager is needed.
 func (p *pager) Write(b []byte) (int, error) {
 	p.mu.Lock()

@@ -35,7 +35,7 @@ func TestPictureQuery(t *testing.T) {
 	must(t, "put", file, "pictures", "ink", "[55, 255, 55, 255]")
 	must(t, "create", file, "oblong", "--dim", "6")
 	for _, c := range []struct{ flag, want string }{{"--quiet", "left"}, {"--invert", "ink"}} {
-		got := mustJSON[rows](t, "search", file, "pictures", path, c.flag, "-k", "1")
+		got := mustJSON[objects](t, "search", file, "pictures", path, c.flag, "-k", "1")
 		if got[0]["key"] != c.want || got[0]["distance"] != 0.0 {
 			t.Errorf("%s: %v", c.flag, got)
 		}

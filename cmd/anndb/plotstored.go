@@ -10,7 +10,6 @@ import (
 	"github.com/anndb/anndb/internal/charts"
 	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/internal/table"
-	"github.com/anndb/anndb/labels"
 )
 
 // chartFlags are shared by pictures of what a database holds.
@@ -39,7 +38,7 @@ func (f chartFlags) draw(a *app, charts chartFunc, names ...string) error {
 		return err
 	}
 	var drawn []*plot.Chart
-	err = f.collection(a, f.Collection, func(s *db.Snapshot, info db.CollectionInfo) (err error) {
+	err = f.withCollection(a, f.Collection, func(s *db.Snapshot, info db.CollectionInfo) (err error) {
 		drawn, err = charts(s, info)
 		return err
 	})
@@ -215,22 +214,4 @@ func labelModels(s *db.Snapshot, coll string, names []string) ([]string, error) 
 		return nil, noLabelModel(coll)
 	}
 	return names, nil
-}
-
-// precision returns precision@k of a model for k from 1 to n.
-func (t *labelTest) precision(a *app, s *db.Snapshot, model string, n int) ([]float64, error) {
-	p := predicting{a: a, s: s, info: t.info, options: &db.PredictOptions{Index: model, Top: n}}
-	found, err := p.all(t.q.queries)
-	if err != nil {
-		return nil, err
-	}
-	ks := make([]int, n)
-	for i := range ks {
-		ks[i] = i + 1
-	}
-	r, err := labels.EvaluateRanking(t.truth, t.scores(found), ks)
-	if err != nil {
-		return nil, err
-	}
-	return r.Precision, nil
 }

@@ -58,7 +58,7 @@ func (c *plotTreeCmd) Run(a *app) error {
 		return err
 	}
 	var p *budget.Picture
-	err = c.snapshot(a, func(s *db.Snapshot) (err error) {
+	err = c.withSnapshot(a, func(s *db.Snapshot) (err error) {
 		o := budget.PictureOptions{Features: c.Features, Nodes: c.Nodes, Depth: c.Depth}
 		p, err = s.Collection(c.Collection).TreePicture(c.Index, &o, c.Class...)
 		return err

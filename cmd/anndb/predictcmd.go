@@ -49,10 +49,10 @@ func (c *predictCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := c.askFlags.check(); err != nil {
+	if err := c.askFlags.verify(); err != nil {
 		return err
 	}
-	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.withCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		tree, err := c.byTree(s)
 		if err != nil {
 			return err

@@ -33,7 +33,7 @@ func TestReadmeSession(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if code := p.run(t.Context(), commands[0].Words); code != exitOK {
+			if code := run(t.Context(), &p, commands[0].Words); code != exitOK {
 				t.Fatalf("exit code %d: %s", code, errs.String())
 			}
 			if out.Len() == 0 {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,19 +37,6 @@ func TestForceSparesOpenDatabase(t *testing.T) {
 		}
 		if after, err := os.Stat(open); err != nil || !os.SameFile(before, after) {
 			t.Fatalf("%s has replaced the file: %v", args[0], err)
-		}
-	}
-}
-
-// TestReplacedMessage: what a command says of a file that is moved while it works is one sentence, and
-// not that of a file that never was.
-func TestReplacedMessage(t *testing.T) {
-	for _, sentinel := range []error{db.ErrReplaced, db.ErrLinked} {
-		err := fmt.Errorf("%w: stat x.anndb: %w", sentinel, os.ErrNotExist)
-		text := message(explain("x.anndb", err))
-		if !strings.HasPrefix(text, "x.anndb ") || strings.Contains(text, "create and import") ||
-			strings.Contains(text, "db:") {
-			t.Errorf("%q", text)
 		}
 	}
 }

@@ -21,7 +21,7 @@ type getCmd struct {
 
 // Run executes the command.
 func (c *getCmd) Run(a *app) error {
-	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.withCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if a.Format == table.Text { // a row has more than fits on a line
 			a.Format = table.Vertical
 		}
@@ -63,7 +63,7 @@ func (c *rowsCmd) Run(a *app) error {
 	if c.Prefix != "" && filter != nil {
 		filter = db.And(filter, db.KeyPrefix([]byte(c.Prefix)))
 	}
-	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.withCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		shown := 0
 		err := printRows(a, info, c.Values, func(add func(*db.Row) error) error {
 			return c.each(a, s, filter, func(r *db.Row) error {

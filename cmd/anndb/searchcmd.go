@@ -73,7 +73,7 @@ func (c *searchCmd) check() error {
 	case c.Method == "" && c.settingFlags != defaultSettings:
 		return errSettings
 	}
-	return c.askFlags.check()
+	return c.askFlags.verify()
 }
 
 // suits refuses flags that a kind of collection does not have.
@@ -138,7 +138,7 @@ func (c *searchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.withCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if err := c.suits(info); err != nil {
 			return err
 		}

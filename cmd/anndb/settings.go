@@ -65,24 +65,3 @@ func (f settingFlags) params(m query.Method) (query.Params, error) {
 		Quant: f.Rerank > 0, Rerank: f.Rerank,
 	}, nil
 }
-
-// describe is a setting on one line: only what the method uses.
-func describe(p query.Params) string {
-	s := p.Method.String()
-	add := func(name string, used bool, v any) {
-		if used {
-			s += fmt.Sprintf(" %s=%v", name, v)
-		}
-	}
-	add("trees", p.Trees > 0, p.Trees)
-	add("tau", p.Method == query.Natural, fmt.Sprintf("%.3g", p.Tau))
-	add("votes", p.Method == query.Voting, max(1, p.Votes))
-	add("extra", p.Extra > 0, p.Extra)
-	add("sketch", p.Sketch, p.R)
-	add("hops", p.Hops > 0, p.Hops)
-	add("from", p.Hops > 0 && p.HopFrom > 0, p.HopFrom)
-	add("width", p.Hops > 0 && p.HopWidth > 0, p.HopWidth)
-	add("beam", p.Beam > 0, p.Beam)
-	add("rerank", p.Quant && p.Rerank > 0, p.Rerank)
-	return s
-}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/anndb/anndb/cmd/anndb/internal/script"
 )
 
@@ -20,16 +22,12 @@ type shellCmd struct {
 }
 
 // run runs the commands and returns the exit code, that of the first one that fails.
-func (c *shellCmd) run(ctx context.Context, p *program, g globals) int {
+func (c *shellCmd) run(ctx context.Context, p *program, g globals, l language) int {
 	if !exists(c.File) && !strings.ContainsAny(c.File, `./\`) {
-		parser, err := newParser(&cli{})
-		if err != nil {
-			return p.fail(g, err, "")
-		}
-		more := instead(c.File, commandNames(parser.Model))
+		more := instead(c.File, l.names)
 		return p.fail(g, usagef("there is no command and no file %q%s", c.File, more), "")
 	}
-	s := &session{program: *p, file: c.File, globals: g}
+	s := &session{program: *p, language: l, file: c.File, globals: g}
 	defer s.close()
 	switch {
 	case len(c.Commands) == 0 && terminal(p.in) != nil && terminal(p.out) != nil:
@@ -45,10 +43,19 @@ func (c *shellCmd) run(ctx context.Context, p *program, g globals) int {
 	return s.script(ctx, strings.Join(c.Commands, "\n"))
 }
 
+// language is what the shell knows of commands.
+type language struct {
+	// parse parses a line on a file. It returns nil and the exit code if that was all.
+	parse func(p *program, words []string, file string) (*kong.Context, globals, int)
+	model *kong.Application // of lines
+	names []string          // of commands on the command line
+}
+
 // session runs commands on one file and has what backslash commands set.
 type session struct {
 	program
 	globals
+	language
 	file    string
 	timing  bool
 	output  *os.File // of \output, nil for standard output
@@ -110,18 +117,17 @@ func (s *session) run(ctx context.Context, c script.Command) int {
 		s.ended = true
 		return exitOK
 	}
-	var l line
 	p := s.program
 	if s.output != nil {
 		p.out = s.output
 	}
-	k, code := p.parse(&l, c.Words, s.file)
+	k, g, code := s.parse(&p, c.Words, s.file)
 	if k == nil {
 		return code
 	}
-	l.globals = l.over(s.globals)
-	if err := l.check(); err != nil {
-		return p.fail(l.globals, err, k.Command())
+	g = g.over(s.globals)
+	if err := g.verify(); err != nil {
+		return p.fail(g, err, k.Command())
 	}
-	return p.runCommand(ctx, k, l.globals)
+	return p.runCommand(ctx, k, g)
 }

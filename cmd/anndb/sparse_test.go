@@ -124,7 +124,7 @@ func TestSparseImport(t *testing.T) {
 		{"jsonl", "a.jsonl", "", nil, true},
 	} {
 		writeTopics(t, path(c.file), c.format, 50, 7)
-		got := mustJSON[rows](t, append([]string{"import", file, c.name, path(c.file), "--batch", "20", "--no-sync"}, c.flags...)...)[0]
+		got := mustJSON[objects](t, append([]string{"import", file, c.name, path(c.file), "--batch", "20", "--no-sync"}, c.flags...)...)[0]
 		if got["rows"] != 50.0 || got["created"] != true || got["named"] != c.named || got["labels"] != float64(topics) {
 			t.Errorf("%s: %v", c.name, got)
 		}
@@ -132,7 +132,7 @@ func TestSparseImport(t *testing.T) {
 		if strings.HasPrefix(c.name, "jsonl") {
 			key = "doc-007"
 		}
-		near := mustJSON[rows](t, "search", file, c.name, "--key", key, "-k", "3", "--payload")
+		near := mustJSON[objects](t, "search", file, c.name, "--key", key, "-k", "3", "--payload")
 		itself := slices.ContainsFunc(near, func(hit map[string]any) bool { return hit["key"] == key })
 		if len(near) != 3 || itself || !strings.HasPrefix(fmt.Sprint(near[0]["labels"]), "[topic") {
 			t.Errorf("%s: %v", c.name, near)
@@ -144,14 +144,14 @@ func TestSparseImport(t *testing.T) {
 		case !c.named:
 			ask = "1,0=2"
 		}
-		for i, hit := range mustJSON[rows](t, "search", file, c.name, "--features", ask, "-k", "2") {
+		for i, hit := range mustJSON[objects](t, "search", file, c.name, "--features", ask, "-k", "2") {
 			want := near0(t, file, i)
 			if fmt.Sprintf("%.5f", hit["distance"]) != want {
 				t.Errorf("%s: hit %d of %s at %v, want %s", c.name, i, ask, hit["distance"], want)
 			}
 		}
 	}
-	again := mustJSON[rows](t, "import", file, "xmc", path("a.txt"), "--key-prefix", "more-", "--limit", "5", "--label-names", path("labels.txt"))[0]
+	again := mustJSON[objects](t, "import", file, "xmc", path("a.txt"), "--key-prefix", "more-", "--limit", "5", "--label-names", path("labels.txt"))[0]
 	if again["rows"] != 5.0 || again["created"] != false {
 		t.Errorf("%v", again)
 	}
@@ -168,14 +168,14 @@ func TestSparseImport(t *testing.T) {
 // collections hold the same rows.
 func near0(t *testing.T, file string, i int) string {
 	t.Helper()
-	return fmt.Sprintf("%.5f", mustJSON[rows](t, "search", file, "libsvm", "--features", "2,1=2", "-k", "2")[i]["distance"])
+	return fmt.Sprintf("%.5f", mustJSON[objects](t, "search", file, "libsvm", "--features", "2,1=2", "-k", "2")[i]["distance"])
 }
 
 func TestSparseExport(t *testing.T) {
 	t.Parallel()
 	f := newDocs(t)
 	back := f.path("back.jsonl.gz")
-	if got := mustJSON[rows](t, "export", f.file, "docs", back)[0]; got["rows"] != float64(topicRows) || got["format"] != "jsonl" {
+	if got := mustJSON[objects](t, "export", f.file, "docs", back)[0]; got["rows"] != float64(topicRows) || got["format"] != "jsonl" {
 		t.Errorf("%v", got)
 	}
 	words, names := f.path("words.txt"), f.path("labels.txt")
@@ -228,12 +228,12 @@ func TestSparseExport(t *testing.T) {
 func TestPredict(t *testing.T) {
 	t.Parallel()
 	f := withModel(t, newDocs(t))
-	got := mustJSON[rows](t, "predict", f.file, "docs", "--query", f.queries, "--top", "3")
+	got := mustJSON[objects](t, "predict", f.file, "docs", "--query", f.queries, "--top", "3")
 	if len(got) < 2*topicTests || got[0]["query"] != "doc-000" || got[0]["rank"] != 1.0 || got[1]["score"].(float64) > got[0]["score"].(float64) {
 		t.Errorf("%d predictions, first %v", len(got), got[0])
 	}
 	words := "word16=3,word17=2,word18=2" // of topic 2
-	one := mustJSON[rows](t, "predict", f.file, "docs", "--features", words, "--explain", "--evidence", "2", "--index", "labels")
+	one := mustJSON[objects](t, "predict", f.file, "docs", "--features", words, "--explain", "--evidence", "2", "--index", "labels")
 	if len(one) == 0 || one[0]["label"] != "topic2" {
 		t.Fatalf("%v", one)
 	}
@@ -259,8 +259,8 @@ func TestEvaluateLabels(t *testing.T) {
 	f := withModel(t, newDocs(t))
 	must(t, "build", f.file, "docs", "near", "--kind", "lcif", "--k", "3", "--lambda", "1")
 	must(t, "build", f.file, "docs", "rows", "--kind", "postings")
-	all := mustJSON[rows](t, "evaluate", f.file, "docs", "--queries", f.queries, "--threads", "2")
-	measures := func(list rows, index string) map[string]map[string]any {
+	all := mustJSON[objects](t, "evaluate", f.file, "docs", "--queries", f.queries, "--threads", "2")
+	measures := func(list objects, index string) map[string]map[string]any {
 		out := map[string]map[string]any{}
 		for _, r := range list {
 			if r["index"] == index {
@@ -298,7 +298,7 @@ func TestEvaluateLabels(t *testing.T) {
 	if !strings.Contains(text, "rows: 10, labels: 7, 1 of them unknown to the collection") {
 		t.Error(text)
 	}
-	missed := measures(mustJSON[rows](t, "evaluate", f.file, "docs", "--queries", path, "--index", "labels"), "labels")
+	missed := measures(mustJSON[objects](t, "evaluate", f.file, "docs", "--queries", path, "--index", "labels"), "labels")
 	if missed["p@1"]["value"] != 1.0 || missed["micro-recall"]["value"] != 0.5 {
 		t.Errorf("%v", missed)
 	}

@@ -167,7 +167,7 @@ func runState(t *testing.T, prepare func(*testing.T, string, []byte), line strin
 	for _, w := range word.FindAllString(line, -1) {
 		args = append(args, strings.NewReplacer("FILE", file, "DIR", dir, "'", "").Replace(w))
 	}
-	_, errs, code := command(context.Background(), args)
+	_, errs, code := runArgs(context.Background(), args)
 	var lines []string
 	for line := range strings.Lines(errs) {
 		summary := strings.HasPrefix(line, "queries: ")

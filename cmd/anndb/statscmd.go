@@ -67,7 +67,7 @@ func (c *statsCmd) Run(a *app) error {
 		}
 		sections := []table.Section{
 			c.fileTable(st).As("file", ""),
-			c.collectionsTable(st.Collections...).As("collections", "Collections"),
+			collectionsTable(c.All, st.Collections...).As("collections", "Collections"),
 			c.indexesTable(every, live).As("indexes", "Indexes (recall and µs of the default setting)"),
 		}
 		if c.All {
@@ -141,7 +141,7 @@ func (c *statsCmd) collection(a *app, s *db.Snapshot) error {
 		list[i].Collection = info.Name
 	}
 	sections := []table.Section{
-		c.collectionsTable(info).As("collection", ""),
+		collectionsTable(c.All, info).As("collection", ""),
 		attributes.As("attributes", "Attributes"),
 	}
 	if !c.All {
@@ -180,31 +180,6 @@ func (c *statsCmd) labelsTable(s *db.Snapshot) (t *table.Table, title string, er
 		t.Add(l.Label, l.Rows)
 	}
 	return t, title, nil
-}
-
-// collectionsTable has a row for each collection.
-func (c *statsCmd) collectionsTable(infos ...db.CollectionInfo) *table.Table {
-	columns := []string{"collection", "kind", "dim", "metric", "rows", "deleted", "indexes"}
-	if c.All {
-		columns = append(columns, "numbering", "unsealed")
-	}
-	t := table.New(columns...)
-	for _, i := range infos {
-		t.Add(i.Name, kindOf(i), max(i.Dim, i.Features), i.Metric.String(), i.Live, i.Rows-i.Live, len(i.Indexes),
-			numberingShown(i.Numbering), i.Rows-i.Sealed)
-	}
-	return t
-}
-
-// kindOf is the kind of a collection.
-func kindOf(i db.CollectionInfo) string {
-	switch {
-	case i.Named:
-		return "sparse, named"
-	case i.Sparse:
-		return "sparse"
-	}
-	return "dense"
 }
 
 // best is the measured recall and time of the setting that a search uses by

@@ -25,10 +25,15 @@ func newTrees(t *testing.T) fixture {
 func TestExplainTree(t *testing.T) {
 	t.Parallel()
 	f := newTrees(t)
+	type reason struct {
+		Text  string
+		Score float64
+		Parts []reason
+	}
 	type answer struct {
 		Query       string
-		Labels      []scoredLabel
-		Explanation reasonJSON
+		Labels      objects
+		Explanation reason
 	}
 	for _, kind := range []string{"at", "pt"} {
 		args := []string{"explain", f.file, "docs", "--index", kind, "--features", "word0=2,word1=3,word9=1"}
@@ -46,7 +51,7 @@ func TestExplainTree(t *testing.T) {
 				t.Errorf("%s: %+v adds up to %g", kind, d, sum)
 			}
 		}
-		predicted := mustJSON[rows](t, "predict", f.file, "docs", "--index", kind, "--features", "word0=2,word1=3,word9=1")
+		predicted := mustJSON[objects](t, "predict", f.file, "docs", "--index", kind, "--features", "word0=2,word1=3,word9=1")
 		if leaf, _, _ := strings.Cut(got[0].Explanation.Text, " in "); len(predicted) != len(got[0].Labels) || len(predicted) != len(strings.Split(leaf, ", ")) {
 			t.Errorf("%s: predicted %v, explained %+v", kind, predicted, got[0])
 		}
@@ -74,7 +79,7 @@ func TestPlotTree(t *testing.T) {
 	}
 	for _, ending := range []string{"svg", "dot", "txt"} {
 		path := f.path("tree." + ending)
-		done := mustJSON[rows](t, "plot", "tree", f.file, "docs", "at", "--out", path, "--nodes", "4")
+		done := mustJSON[objects](t, "plot", "tree", f.file, "docs", "at", "--out", path, "--nodes", "4")
 		if len(done) != 1 || done[0]["decisions"].(float64) != 4 || done[0]["hidden"].(float64) == 0 {
 			t.Errorf("%s: %v", ending, done)
 		}

@@ -2,75 +2,39 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/anndb/anndb/internal/progress"
-	"github.com/anndb/anndb/internal/table"
 )
 
-// program is what all commands of a process share.
-type program struct {
-	in        io.Reader
-	out, errs io.Writer // results; messages and progress
-	typed     bool      // the commands are typed in a shell
-	// interruptible returns a context that ends when the user interrupts, unless used takes the
-	// interrupt for itself.
-	interruptible func(ctx context.Context, used func() bool) (context.Context, context.CancelFunc)
-}
-
 // run parses args, runs one command or a shell and returns the exit code.
-func (p *program) run(ctx context.Context, args []string) int {
+func run(ctx context.Context, p *program, args []string) int {
 	var c cli
-	k, code := p.parse(&c, args, "")
+	k, code := parse(p, &c, args, "")
 	if k == nil {
 		return code
 	}
-	if err := c.check(); err != nil {
+	if err := c.verify(); err != nil {
 		return p.fail(c.globals, err, k.Command())
 	}
 	if k.Selected().Name == "shell" { // whose commands are interrupted one by one
-		return c.Shell.run(ctx, p, c.globals)
+		lines, err := newParser(&line{})
+		if err != nil {
+			return p.fail(c.globals, err, "")
+		}
+		l := language{parse: parseLine, model: lines.Model, names: commandNames(k.Model)}
+		return c.Shell.run(ctx, p, c.globals, l)
 	}
 	return p.runCommand(ctx, k, c.globals)
 }
 
-// runCommand runs a command that has been parsed and returns the exit code.
-func (p *program) runCommand(ctx context.Context, k *kong.Context, g globals) int {
-	tuner := &tunerStop{stop: make(chan struct{})}
-	ctx, stop := p.interruptible(ctx, tuner.interrupt)
-	defer stop()
-	out := p.out
-	if terminal(out) != nil {
-		out = quoting{out}
-	}
-	a := &app{
-		Output: table.Output{W: out, Format: g.format(), Width: widthOf(out)},
-		flags:  g, ctx: ctx, program: p, errs: p.errs,
-		progress: progress.New(p.errs, g.Quiet), tuner: tuner,
-	}
-	err := k.Run(a)
-	a.progress.End()
-	if err == nil {
-		return exitOK
-	}
-	if ctx.Err() != nil { // whatever an interrupted part made of it
-		err = ctx.Err()
-	}
-	return p.fail(g, err, k.Command())
-}
-
 // parse parses args into a grammar, and fills in the database file if one is given. It returns
 // nil and the exit code if that was all, because help was asked for or args are wrong.
-func (p *program) parse(grammar any, args []string, file string) (*kong.Context, int) {
+func parse(p *program, grammar any, args []string, file string) (*kong.Context, int) {
 	ended, code := false, exitOK
 	parser, err := newParser(grammar, kong.Writers(p.out, p.errs),
 		kong.Exit(func(c int) { ended, code = true, c }))
@@ -105,6 +69,13 @@ func (p *program) parse(grammar any, args []string, file string) (*kong.Context,
 		return nil, p.fail(g, usagef("%s", text), commandOf(parser.Model, args))
 	}
 	return k, exitOK
+}
+
+// parseLine parses a line of the shell on a file.
+func parseLine(p *program, words []string, file string) (k *kong.Context, g globals, code int) {
+	var l line
+	k, code = parse(p, &l, words, file)
+	return k, l.globals, code
 }
 
 // newParser makes a parser of a grammar.
@@ -221,36 +192,6 @@ func version() string {
 	return strings.TrimSpace(fmt.Sprintf("anndb %s %s", info.Main.Version, info.GoVersion))
 }
 
-// fail writes the message of an error and chooses the exit code.
-func (p *program) fail(g globals, err error, command string) int {
-	code, text := exitError, message(err)
-	switch {
-	case errors.Is(err, context.Canceled):
-		code, text = exitInterrupted, "interrupted"
-	case isUsage(err):
-		code = exitUsage
-	}
-	if f := g.format(); f == table.JSON || f == table.JSONL {
-		e := json.NewEncoder(p.errs)
-		e.SetEscapeHTML(false)
-		_ = e.Encode(map[string]any{"error": text, "exit": code}) // there is nowhere left to report to
-		return code
-	}
-	fmt.Fprintf(p.errs, "anndb: %s\n", text)
-	if code == exitUsage {
-		word, _, _ := strings.Cut(command, " ")
-		if word == "shell" {
-			word = ""
-		}
-		help := strings.Join(strings.Fields("anndb "+word+" --help"), " ")
-		if p.typed {
-			help = strings.TrimSpace("help " + word)
-		}
-		fmt.Fprintf(p.errs, "Try: %s\n", help)
-	}
-	return code
-}
-
 // fileFirst makes COMMAND FILE of FILE COMMAND at the beginning of args.
 func fileFirst(model *kong.Application, args []string) []string {
 	for i, arg := range args {
@@ -304,14 +245,4 @@ func commandOf(model *kong.Application, args []string) string {
 		}
 	}
 	return ""
-}
-
-// child is the command of a name below a node of the grammar; nil if there is none.
-func child(n *kong.Node, name string) *kong.Node {
-	for _, c := range n.Children {
-		if c.Name == name {
-			return c
-		}
-	}
-	return nil
 }
