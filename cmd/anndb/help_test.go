@@ -6,7 +6,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/script"
+	"github.com/anndb/anndb/cmd/anndb/internal/shell/script"
 )
 
 // TestExamples: the help of each command ends with two examples, which parse.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
 )
 
 // TestImportReplacesNothing: rows are replaced only on request, and keys of files
@@ -41,9 +43,9 @@ func TestImportReplacesNothing(t *testing.T) {
 		must(t, "search", file, "made", "--key", "p5", "-k", "1")
 
 		expect("2 2 0 2", "keys", path("k.csv"))
-		fails(t, exitError, `key "k1" in collection "keys" (--replace`, "import", file, "keys", path("k.csv"), "--batch", batch)
+		fails(t, command.ExitError, `key "k1" in collection "keys" (--replace`, "import", file, "keys", path("k.csv"), "--batch", batch)
 		expect("2 0 2 2", "keys", path("k.csv"), "--replace")
-		fails(t, exitError, "--replace", "import", file, "twice", path("twice.csv"), "--batch", batch)
+		fails(t, command.ExitError, "--replace", "import", file, "twice", path("twice.csv"), "--batch", batch)
 		expect("3 1 2 3", "keys", path("twice.csv"), "--replace")
 		hits := mustJSON[objects](t, "search", file, "keys", "--vector", "6,6", "-k", "1")
 		if hits[0]["key"] != "k1" || hits[0]["distance"] != 0.0 {
@@ -85,7 +87,7 @@ func TestFailedImportLeavesNothing(t *testing.T) {
 		for _, name := range c.before {
 			must(t, "import", file, name, path("good.csv"))
 		}
-		if _, errs, code := anndb(t, append([]string{"import", file}, c.args...)...); code == exitOK || strings.Contains(errs, "stays") {
+		if _, errs, code := anndb(t, append([]string{"import", file}, c.args...)...); code == command.ExitOK || strings.Contains(errs, "stays") {
 			t.Errorf("%s: exit code %d, %s", c.name, code, errs)
 		}
 		var left []string

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
 )
 
 // screen is a shell on a pseudo-terminal.
@@ -197,7 +199,7 @@ func TestShellCancels(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = s.cmd.Wait()
-	if code := s.cmd.ProcessState.ExitCode(); code != exitInterrupted {
+	if code := s.cmd.ProcessState.ExitCode(); code != command.ExitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
 }

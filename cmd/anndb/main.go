@@ -13,9 +13,11 @@ package main
 import (
 	"context"
 	"os"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
 )
 
 func main() {
-	p := &program{in: os.Stdin, out: os.Stdout, errs: os.Stderr, interruptible: untilSignal}
+	p := &command.Program{In: os.Stdin, Out: os.Stdout, Errs: os.Stderr, Interruptible: command.UntilSignal}
 	os.Exit(run(context.Background(), p, os.Args[1:]))
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/dataset"
 )
 
@@ -25,7 +26,7 @@ func anndb(t *testing.T, args ...string) (out, errs string, code int) {
 // runArgs runs a command line in a context.
 func runArgs(ctx context.Context, args []string) (out, errs string, code int) {
 	var o, e bytes.Buffer
-	p := &program{in: strings.NewReader(""), out: &o, errs: &e, interruptible: cancelable}
+	p := &command.Program{In: strings.NewReader(""), Out: &o, Errs: &e, Interruptible: cancelable}
 	code = run(ctx, p, args)
 	return o.String(), e.String(), code
 }
@@ -39,7 +40,7 @@ func must(t *testing.T, args ...string) string {
 	t.Helper()
 	out, errs, code := anndb(t, args...)
 	errs = dear.ReplaceAllString(errs, "")
-	if code != exitOK || errs != "" && !strings.HasPrefix(errs, "queries: ") {
+	if code != command.ExitOK || errs != "" && !strings.HasPrefix(errs, "queries: ") {
 		t.Fatalf("anndb %s: exit code %d\n%s%s", strings.Join(args, " "), code, out, errs)
 	}
 	return out
@@ -268,7 +269,7 @@ func TestInterrupted(t *testing.T) {
 		{"evaluate", docs.file, "docs", "--queries", docs.queries},
 	} {
 		out, errs, code := runArgs(ctx, args)
-		if code != exitInterrupted || out != "" || !strings.Contains(errs, "interrupted") {
+		if code != command.ExitInterrupted || out != "" || !strings.Contains(errs, "interrupted") {
 			t.Errorf("%s: exit code %d\n%s%s", args[0], code, out, errs)
 		}
 	}
@@ -327,7 +328,7 @@ func TestExportIsPrivate(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, code := runArgs(ctx, []string{"export", f.file, "things", f.path("other.csv")}); code == exitOK {
+	if _, _, code := runArgs(ctx, []string{"export", f.file, "things", f.path("other.csv")}); code == command.ExitOK {
 		t.Error("an interrupted export succeeded")
 	}
 	if after, err := os.ReadDir(f.dir); err != nil || len(after) != len(before) {

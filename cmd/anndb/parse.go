@@ -9,50 +9,53 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/cmd/anndb/internal/shell"
 )
 
 // run parses args, runs one command or a shell and returns the exit code.
-func run(ctx context.Context, p *program, args []string) int {
+func run(ctx context.Context, p *command.Program, args []string) int {
 	var c cli
 	k, code := parse(p, &c, args, "")
 	if k == nil {
 		return code
 	}
-	if err := c.verify(); err != nil {
-		return p.fail(c.globals, err, k.Command())
+	if err := c.Verify(); err != nil {
+		return p.Fail(c.Globals, err, k.Command())
 	}
 	if k.Selected().Name == "shell" { // whose commands are interrupted one by one
 		lines, err := newParser(&line{})
 		if err != nil {
-			return p.fail(c.globals, err, "")
+			return p.Fail(c.Globals, err, "")
 		}
-		l := language{parse: parseLine, model: lines.Model, names: commandNames(k.Model)}
-		return c.Shell.run(ctx, p, c.globals, l)
+		l := shell.Language{Parse: parseLine, Model: lines.Model, Names: shell.CommandNames(k.Model)}
+		return c.Shell.Start(ctx, p, c.Globals, l)
 	}
-	return p.runCommand(ctx, k, c.globals)
+	return p.RunCommand(ctx, k, c.Globals)
 }
 
 // parse parses args into a grammar, and fills in the database file if one is given. It returns
 // nil and the exit code if that was all, because help was asked for or args are wrong.
-func parse(p *program, grammar any, args []string, file string) (*kong.Context, int) {
-	ended, code := false, exitOK
-	parser, err := newParser(grammar, kong.Writers(p.out, p.errs),
+func parse(p *command.Program, grammar any, args []string, file string) (*kong.Context, int) {
+	ended, code := false, command.ExitOK
+	parser, err := newParser(grammar, kong.Writers(p.Out, p.Errs),
 		kong.Exit(func(c int) { ended, code = true, c }))
 	if err != nil {
-		return nil, p.fail(globals{}, err, "")
+		return nil, p.Fail(command.Globals{}, err, "")
 	}
-	if len(args) > 1 && args[0] == "help" && child(parser.Model.Node, args[1]) == nil &&
+	if len(args) > 1 && args[0] == "help" && shell.Child(parser.Model.Node, args[1]) == nil &&
 		!slices.Contains([]string{"help", "version"}, args[1]) && !strings.HasPrefix(args[1], "-") {
-		return nil, p.fail(globals{}, noCommand(parser.Model, args[1]), "")
+		return nil, p.Fail(command.Globals{}, shell.NoCommand(parser.Model, args[1]), "")
 	}
 	if len(args) > 1 && args[0] == "version" {
-		return nil, p.fail(globals{}, usagef("version takes no arguments, not %q", args[1]), "")
+		return nil, p.Fail(command.Globals{}, command.Usagef("version takes no arguments, not %q", args[1]), "")
 	}
 	args, known := plainArgs(args), true
 	if file == "" {
 		args = filterArgs(parser.Model, fileFirst(parser.Model, args))
 	} else if args, known = withFile(parser.Model, args, file); !known {
-		return nil, p.fail(globals{}, noCommand(parser.Model, args[0]), "")
+		return nil, p.Fail(command.Globals{}, shell.NoCommand(parser.Model, args[0]), "")
 	}
 	k, err := parser.Parse(args)
 	switch {
@@ -63,19 +66,19 @@ func parse(p *program, grammar any, args []string, file string) (*kong.Context, 
 		for _, p := range parserTexts {
 			text = p.from.ReplaceAllString(text, p.to)
 		}
-		g := globals{JSON: slices.ContainsFunc(args, func(a string) bool {
+		g := command.Globals{JSON: slices.ContainsFunc(args, func(a string) bool {
 			return slices.Contains([]string{"--json", "--format=json", "--format=jsonl", "json", "jsonl"}, a)
 		})}
-		return nil, p.fail(g, usagef("%s", text), commandOf(parser.Model, args))
+		return nil, p.Fail(g, command.Usagef("%s", text), commandOf(parser.Model, args))
 	}
-	return k, exitOK
+	return k, command.ExitOK
 }
 
 // parseLine parses a line of the shell on a file.
-func parseLine(p *program, words []string, file string) (k *kong.Context, g globals, code int) {
+func parseLine(p *command.Program, words []string, file string) (k *kong.Context, g command.Globals, code int) {
 	var l line
 	k, code = parse(p, &l, words, file)
-	return k, l.globals, code
+	return k, l.Globals, code
 }
 
 // newParser makes a parser of a grammar.
@@ -160,7 +163,7 @@ func filterArgs(model *kong.Application, args []string) []string {
 func filterAt(model *kong.Application, args []string) int {
 	n, required := model.Node, -1
 	for i, arg := range args {
-		switch c := child(n, arg); {
+		switch c := shell.Child(n, arg); {
 		case arg == "--":
 			return -1
 		case c != nil && required < 0:
@@ -198,7 +201,7 @@ func fileFirst(model *kong.Application, args []string) []string {
 		if strings.HasPrefix(arg, "-") || i > 0 && slices.Contains(valued, args[i-1]) {
 			continue
 		}
-		if child(model.Node, arg) == nil && i+1 < len(args) && child(model.Node, args[i+1]) != nil {
+		if shell.Child(model.Node, arg) == nil && i+1 < len(args) && shell.Child(model.Node, args[i+1]) != nil {
 			words, _ := withFile(model, args[i+1:], arg)
 			return append(slices.Clone(args[:i]), words...)
 		}
@@ -214,13 +217,13 @@ var valued = []string{"--format", "--workers", "--wait"}
 // false if the words name no command.
 func withFile(model *kong.Application, words []string, file string) (_ []string, ok bool) {
 	for i, w := range words {
-		n := child(model.Node, w)
+		n := shell.Child(model.Node, w)
 		if n == nil {
 			continue
 		}
-		for i+1 < len(words) && child(n, words[i+1]) != nil {
+		for i+1 < len(words) && shell.Child(n, words[i+1]) != nil {
 			i++
-			n = child(n, words[i])
+			n = shell.Child(n, words[i])
 		}
 		for at, arg := range n.Positional {
 			switch {
@@ -240,7 +243,7 @@ func withFile(model *kong.Application, words []string, file string) (_ []string,
 // one that names a command.
 func commandOf(model *kong.Application, args []string) string {
 	for _, a := range args {
-		if n := child(model.Node, a); n != nil {
+		if n := shell.Child(model.Node, a); n != nil {
 			return a
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
 )
 
 // TestPictureQuery: a picture is scaled to the side of the collection's pictures and found.
@@ -40,7 +42,7 @@ func TestPictureQuery(t *testing.T) {
 			t.Errorf("%s: %v", c.flag, got)
 		}
 	}
-	fails(t, exitUsage, "no square picture", "search", file, "oblong", path)
+	fails(t, command.ExitUsage, "no square picture", "search", file, "oblong", path)
 	write(t, path, "no picture")
-	fails(t, exitError, "half.png: image: unknown format", "search", file, "pictures", path)
+	fails(t, command.ExitError, "half.png: image: unknown format", "search", file, "pictures", path)
 }

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/script"
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/cmd/anndb/internal/shell/script"
 )
 
 // TestReadmeSession runs the commands of the README's section on the shell, in their order, from an
@@ -28,12 +29,12 @@ func TestReadmeSession(t *testing.T) {
 		}
 		t.Run(m[1], func(t *testing.T) {
 			var out, errs bytes.Buffer
-			p := program{in: strings.NewReader(""), out: &out, errs: &errs, interruptible: cancelable}
+			p := command.Program{In: strings.NewReader(""), Out: &out, Errs: &errs, Interruptible: cancelable}
 			commands, err := script.Split(m[1])
 			if err != nil {
 				t.Fatal(err)
 			}
-			if code := run(t.Context(), &p, commands[0].Words); code != exitOK {
+			if code := run(t.Context(), &p, commands[0].Words); code != command.ExitOK {
 				t.Fatalf("exit code %d: %s", code, errs.String())
 			}
 			if out.Len() == 0 {

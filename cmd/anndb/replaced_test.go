@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
 )
 
@@ -32,7 +33,7 @@ func TestForceSparesOpenDatabase(t *testing.T) {
 		{"report", f.file, "--out", open},
 	} {
 		_, errs, code := anndb(t, append(args, "--force")...)
-		if code != exitError || !strings.Contains(errs, "in use: "+open) {
+		if code != command.ExitError || !strings.Contains(errs, "in use: "+open) {
 			t.Errorf("%s: exit code %d, %s", args[0], code, errs)
 		}
 		if after, err := os.Stat(open); err != nil || !os.SameFile(before, after) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
 )
 
@@ -178,7 +179,7 @@ func runState(t *testing.T, prepare func(*testing.T, string, []byte), line strin
 			t.Errorf("a message for Go programs: %s", line)
 		}
 	}
-	if len(lines) > 1 || code == exitOK && len(lines) > 0 || code != exitOK && len(lines) == 0 {
+	if len(lines) > 1 || code == command.ExitOK && len(lines) > 0 || code != command.ExitOK && len(lines) == 0 {
 		t.Errorf("exit code %d, messages %q", code, lines)
 	}
 	text := strings.ReplaceAll(strings.Join(lines, " / "), dir+string(filepath.Separator), "")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
 )
 
@@ -23,7 +24,7 @@ func TestWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, errs, code := anndb(t, append(args, "--wait", "10ms")...); code != exitError || !strings.Contains(errs, "--wait") {
+		if _, errs, code := anndb(t, append(args, "--wait", "10ms")...); code != command.ExitError || !strings.Contains(errs, "--wait") {
 			t.Errorf("%s: exit code %d, %s", args[0], code, errs)
 		}
 		closed := make(chan error)

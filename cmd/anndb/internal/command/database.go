@@ -1,0 +1,52 @@
+package command
+
+import (
+	"errors"
+
+	"github.com/anndb/anndb/db"
+)
+
+// InFile is the database file of a command that needs an existing one.
+type InFile struct {
+	File string `arg:"" help:"Database file."`
+}
+
+// Open opens the file; it must exist.
+func (f InFile) Open(a *App, readOnly bool) (*db.DB, error) {
+	o := &db.Options{
+		ReadOnly: readOnly, MustExist: true, Timeout: a.Flags.Wait, Maintenance: &db.Maintenance{Manual: true},
+	}
+	d, err := db.Open(a.Ctx, f.File, o)
+	return d, Explain(f.File, err)
+}
+
+// With opens the file, runs f and closes it; the first error counts.
+func (f InFile) With(a *App, readOnly bool, work func(*db.DB) error) (err error) {
+	d, err := f.Open(a, readOnly)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	err = work(d)
+	if errors.Is(err, db.ErrCorrupt) {
+		err = Explain(f.File, err)
+	}
+	return err
+}
+
+// WithSnapshot opens the file read-only and runs f on its current state.
+func (f InFile) WithSnapshot(a *App, work func(*db.Snapshot) error) error {
+	return f.With(a, true, func(d *db.DB) error { return d.View(work) })
+}
+
+// WithCollection opens the file read-only and runs f on the current state of one of
+// its collections.
+func (f InFile) WithCollection(a *App, name string, work func(*db.Snapshot, db.CollectionInfo) error) error {
+	return f.WithSnapshot(a, func(s *db.Snapshot) error {
+		info, err := s.Collection(name).Info()
+		if err != nil {
+			return err
+		}
+		return work(s, info)
+	})
+}

@@ -1,0 +1,203 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
+)
+
+// Repair rebuilds damaged indexes, or saves the rows of a damaged file.
+type Repair struct {
+	command.InFile
+	To        string `help:"Write every readable row to this new database instead." placeholder:"NEW"`
+	NoIndexes bool   `help:"With --to: build no indexes."`
+	command.ForceFlag
+}
+
+// Run executes the command.
+func (c *Repair) Run(a *command.App) error {
+	if c.To != "" {
+		return c.salvage(a)
+	}
+	if c.NoIndexes || c.Force {
+		return command.Usagef("--no-indexes and --force go with --to")
+	}
+	return c.With(a, false, func(d *db.DB) error {
+		found, err := d.Repair(a.Ctx, a.Run())
+		a.Progress.End()
+		t := table.New("collection", "index", "damage", "rebuilt")
+		for _, x := range found {
+			t.Add(x.Collection, x.Index, command.Message(x.Damage), x.Err == nil)
+		}
+		if err = errors.Join(a.Print(t), err); err == nil {
+			err = d.Check(a.Ctx, nil, a.Run()) // rows are another matter
+			a.Progress.End()
+		}
+		return err
+	})
+}
+
+// salvage writes what can be read to another file.
+func (c *Repair) salvage(a *command.App) error {
+	if err := c.Refuse([]string{c.To}, c.File); err != nil {
+		return err
+	}
+	// A file that is written to would be read in the middle of a change.
+	switch d, err := c.Open(a, true); {
+	case errors.Is(err, db.ErrLocked):
+		return err
+	case err == nil:
+		if err := d.Close(); err != nil {
+			return err
+		}
+	}
+	lost := &lostRows{}
+	to := c.To
+	if command.Exists(to) { // it stays until the rows are saved
+		to += ".partial"
+		defer os.Remove(to)
+	}
+	r, err := db.Salvage(a.Ctx, c.File, to, &db.SalvageOptions{
+		NoIndexes: c.NoIndexes, Lost: lost.add, Run: *a.Run(),
+	})
+	a.Progress.End()
+	if err == nil && to != c.To {
+		err = os.Rename(to, c.To)
+	}
+	switch {
+	case errors.Is(err, db.ErrCorrupt):
+		err := fmt.Errorf("%s: neither a catalog nor a row of a database can be read", c.File)
+		if looks := command.LooksLike(c.File); looks != command.LikeNothing {
+			err = fmt.Errorf("%w: %s", err, looks)
+		}
+		return err
+	case err != nil:
+		return command.Explain(c.File, err)
+	}
+	return c.report(a, &r, lost)
+}
+
+// report prints what was saved, and returns an error if rows were lost.
+func (c *Repair) report(a *command.App, r *db.SalvageReport, lost *lostRows) error {
+	sum := table.New("file", "rows", "lost", "indexes")
+	sum.Add(c.To, r.Rows, r.Lost, len(r.Indexes))
+	if r.Searched != nil { // how many there were is lost as well
+		sum = table.New("file", "rows", "indexes")
+		sum.Add(c.To, r.Rows, len(r.Indexes))
+	}
+	notes := table.New("note")
+	if r.Searched != nil {
+		notes.Add(fmt.Sprintf("rows were searched for in all pages, since %s: some may be missing, "+
+			"or of an earlier state", oneLine(command.Message(r.Searched))))
+	}
+	for _, name := range r.Revived {
+		notes.Add(fmt.Sprintf("collection %q: deleted rows may have come back", name))
+	}
+	for name, err := range r.NotBuilt {
+		notes.Add(fmt.Sprintf("index %s was not built: %v", name, command.Message(err)))
+	}
+	err := a.Report(sum.As("saved", ""), lost.table().As("lost", "Lost rows"), notes.As("notes", "Notes"))
+	switch {
+	case err != nil:
+		return err
+	case r.Lost > 0:
+		return fmt.Errorf("%s: rows saved: %d, lost: %d", c.File, r.Rows, r.Lost)
+	case r.Searched != nil:
+		return fmt.Errorf("%s: rows saved: %d, some may be missing", c.File, r.Rows)
+	}
+	return nil
+}
+
+// oneLine joins the lines of a text, each once: the two headers of a file often have the same fault.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimSpace(line); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+// lostRows lists the rows that could not be saved, with one entry for those that are lost for one reason,
+// and for adjacent ones that only differ in the chunk: what is missing at the end of a file are many.
+type lostRows struct{ runs []lostRun }
+
+type lostRun struct {
+	collection, reason string
+	row                uint32
+	rows               int
+	firstKey, lastKey  string
+}
+
+// chunkNumber is the part of a reason that names a chunk.
+var chunkNumber = regexp.MustCompile(`chunk \d+`)
+
+// add adds a row or a range of rows.
+func (l *lostRows) add(r db.LostRow) {
+	reason, key := command.Message(r.Err), string(r.Key)
+	if n := len(l.runs); n > 0 {
+		last := &l.runs[n-1]
+		adjacent := last.row+uint32(last.rows) == r.Row &&
+			chunkNumber.ReplaceAllString(last.reason, "") == chunkNumber.ReplaceAllString(reason, "")
+		if last.collection == r.Collection && (adjacent || last.reason == reason) {
+			last.rows, last.lastKey = last.rows+int(r.Rows), key
+			return
+		}
+	}
+	l.runs = append(l.runs, lostRun{r.Collection, reason, r.Row, int(r.Rows), key, key})
+}
+
+// table has a line for each entry.
+func (l *lostRows) table() *table.Table {
+	t := table.New("collection", "row", "rows", "key", "error")
+	for _, r := range l.runs {
+		key := r.firstKey
+		if r.lastKey != key {
+			key += " … " + r.lastKey
+		}
+		t.Add(r.collection, r.row, r.rows, key, r.reason)
+	}
+	return t
+}
+
+// Restore puts a backup in the place of a database.
+type Restore struct {
+	Backup string `arg:"" help:"A backup."`
+	File   string `arg:"" help:"Database file to make."`
+	command.ForceFlag
+}
+
+// Run executes the command.
+func (c *Restore) Run(a *command.App) error {
+	if err := c.Refuse([]string{c.File}, c.Backup); err != nil {
+		return err
+	}
+	if _, err := os.Stat(c.Backup); err != nil {
+		return fmt.Errorf("backup %s: %w", c.Backup, command.Cause(err))
+	}
+	start := time.Now()
+	if err := db.Restore(a.Ctx, c.Backup, c.File, c.Force); err != nil {
+		switch {
+		case errors.Is(err, db.ErrLocked): // the file to make, unless its message names the backup
+			return command.Explain(c.File, err)
+		}
+		if dir := filepath.Dir(c.File); !command.Exists(dir) {
+			return fmt.Errorf("%s: there is no folder %s: %w", c.File, dir, fs.ErrNotExist)
+		}
+		return fmt.Errorf("backup %w", command.Explain(c.Backup, err))
+	}
+	t := table.New("file", "seconds:2")
+	t.Add(c.File, time.Since(start).Seconds())
+	return a.Done(t)
+}

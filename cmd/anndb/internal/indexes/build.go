@@ -1,0 +1,203 @@
+// Package indexes has the commands that build indexes and keep them up to date, and the tables that
+// describe indexes.
+package indexes
+
+import (
+	"math"
+	"runtime/debug"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/cmd/anndb/internal/input"
+	"github.com/anndb/anndb/db"
+)
+
+// Build learns an index.
+type Build struct {
+	command.InFile
+	Collection string `arg:"" help:"Collection."`
+	Index      string `arg:"" optional:"" help:"Name of the index; one of that name is replaced." default:"main"`
+
+	Kind string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index; for both lcif, a label model, and sbt, pt or at, trees that predict labels. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
+	Seed uint64 `help:"Equal rows, options and seed give equal trees and lists; tuned settings depend on measured times." default:"0"`
+
+	forestFlags `embed:"" group:"Dense collections, forests:"`
+
+	PartitionM *int `group:"Sparse collections:" help:"Postings and lcif: also build the paper's pair of inverted indexes with this m, -1 for all rows in the first." placeholder:"M"`
+
+	tuneFlags       `embed:"" group:"Label models, tuned:"`
+	modelFlags      `embed:"" group:"Label models, lcif without tuning:"`
+	treeFlags       `embed:"" group:"Label models, budgeted trees:"`
+	gridFlags       `embed:"" group:"Label models, budgeted trees:"`
+	input.FileFlags `embed:"" group:"Files of --train:"`
+}
+
+// forestFlags are the parameters of forests.
+type forestFlags struct {
+	NoTune       bool    `help:"Do not measure settings: searches must then name theirs."`
+	Train        string  `help:"Learn a forest from this file of vectors, not from the rows." placeholder:"FILE"`
+	TargetRecall float64 `help:"Recall that auto optimises for; 0 for the default." default:"0"`
+	Trees        int     `help:"Trees; 0 for the default." default:"0"`
+	Depth        int     `help:"Levels of splits; 0 for four to seven rows a leaf, or twice as many with sketches and label lists." default:"0"`
+	LabelsK      int     `help:"Nearest rows that are a training point's labels; 0 for 4, or 50 without sketches or label lists." default:"0"`
+	Labels       string  `help:"How nearest rows are found: exact, approximate (their recall is measured), or by the size if not given." enum:",exact,approximate" default:"" placeholder:"SOURCE"`
+	Rotate       int     `help:"Principal coordinates to split on (kd, kd-chrono, rf); 0 for the default, -1 for none." default:"0"`
+	Sketch       int     `help:"Bytes of a row's sketch: 64 of principal coordinates, 128, 192 or 256 of signs; 0 for what the rows need, -1 for none." default:"0"`
+	Hops         int     `help:"Neighbours a row keeps for label hops; 0 for 24, -1 for none." default:"0"`
+	Quantize     bool    `help:"Keep an 8-bit copy of float32 rows as a filter."`
+	Members      bool    `help:"Also store which rows each leaf has, for voting and lookup."`
+	NoNatural    bool    `help:"Leave the label tables out: voting and lookup only."`
+	Density      float64 `help:"Share of non-zeros in a direction (rp, pca); 0 for the default." default:"0"`
+	Candidates   int     `help:"Coordinates that compete for a split (kd, rf); 0 for the default." default:"0"`
+	Subsample    int     `help:"Points looked at to choose a split; 0 for the default." default:"0"`
+	MinVotes     int     `help:"Leave out labels with fewer votes in a leaf; 0 keeps all." default:"0"`
+	TuneK        int     `help:"Neighbours the tuner asks for; 0 for 10." default:"0"`
+	Holdout      int     `help:"Rows the tuner holds out as queries; 0 for 1,000." default:"0"`
+}
+
+// options are the flags as package db takes them, training queries left out.
+func (c *Build) options() (db.IndexOptions, error) {
+	counts := []struct {
+		flag string
+		n    int
+	}{
+		{"trees", c.Trees}, {"depth", c.Depth}, {"labels-k", c.LabelsK}, {"candidates", c.Candidates},
+		{"subsample", c.Subsample}, {"min-votes", c.MinVotes}, {"tune-k", c.TuneK}, {"holdout", c.Holdout},
+	}
+	for _, n := range counts {
+		if n.n < 0 {
+			return nil, command.Usagef("--%s must not be negative", n.flag)
+		}
+	}
+	postings, lcif := c.Kind == kindPostings || c.Kind == "" && c.PartitionM != nil, c.Kind == kindLCIF
+	switch {
+	case !(c.Density >= 0 && c.Density <= 1):
+		return nil, command.Usagef("--density %g (want 0 to 1)", c.Density)
+	case !(c.TargetRecall >= 0 && c.TargetRecall <= 1):
+		return nil, command.Usagef("--target-recall %g (want 0 to 1)", c.TargetRecall)
+	case c.TargetRecall > 0 && c.Kind != "auto":
+		return nil, command.Usagef("--target-recall goes with --kind auto")
+	case IsTree(c.Kind) && (c.tuneFlags.lcifOnly() || c.modelFlags.withoutThreshold() != modelFlags{}):
+		return nil, command.Usagef("--kind %s takes --weight, --folds, --tune-rows, --threshold, "+
+			"--allow-empty (only at) and the flags of budgeted trees only", c.Kind)
+	case !IsTree(c.Kind) && (c.treeFlags != treeFlags{} || c.gridFlags.given()):
+		return nil, command.Usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs " +
+			"and --thresholds go with --kind sbt, pt and at")
+	case !IsTree(c.Kind) && !lcif && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
+		return nil, command.Usagef("--weight, --objective, --allow-empty, --paper, --folds, --tune-rows, " +
+			"--feature-share, --neighbors, --second-orders, --graph, --k, --alpha, --beta, --lambda, --threshold, " +
+			"--cut-share, --cut-per-label, --keep-features and --second-order go with --kind lcif")
+	case c.Kind != "" && !postings && !lcif && c.PartitionM != nil:
+		return nil, command.Usagef("--partition-m goes with --kind postings and lcif")
+	case (postings || lcif || IsTree(c.Kind)) && c.forestFlags != forestFlags{}:
+		return nil, command.Usagef("--kind %s takes none of the flags of forests", c.Kind)
+	case c.Train == "" && (c.Limit != 0 || c.SparseFlags.Given()):
+		return nil, command.Usagef("--limit and --base go with --train")
+	}
+	if c.PartitionM != nil && *c.PartitionM < -1 {
+		return nil, command.Usagef("--partition-m %d (want -1 or more)", *c.PartitionM)
+	}
+	var parted db.Postings
+	if c.PartitionM != nil {
+		parted = db.Postings{Partition: true, M: *c.PartitionM}
+	}
+	switch {
+	case IsTree(c.Kind):
+		return treeBuild{
+			kind: c.Kind, tree: c.treeFlags, grid: c.gridFlags, tune: c.tuneFlags, threshold: c.Threshold,
+		}.index(c.Seed)
+	case lcif:
+		o, err := c.lcif(c.tuneFlags)
+		o.Postings, o.Seed = parted, c.Seed
+		return &o, err
+	case postings:
+		return &parted, nil
+	case c.Kind == "" && c.forestFlags == forestFlags{}:
+		return &db.Auto{Seed: c.Seed}, nil
+	}
+	return c.forest(), nil
+}
+
+// forest are the flags of a forest.
+func (c *Build) forest() *db.Forest {
+	o := &db.Forest{
+		Learner: c.Kind, Recall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth,
+		LeafNeighbors: c.LabelsK, Source: c.Labels, Quantize: c.Quantize,
+		Members: c.Members, Density: c.Density, Candidates: c.Candidates,
+		Subsample: c.Subsample, MinVotes: c.MinVotes, NoTables: c.NoNatural,
+		NoTune: c.NoTune, TuneK: c.TuneK, Holdout: c.Holdout, Seed: c.Seed,
+	}
+	o.NoRotation, o.Coordinates = part(c.Rotate)
+	o.NoSketches, o.SketchBytes = part(c.Sketch)
+	o.NoLists, o.ListNeighbors = part(c.Hops)
+	return o
+}
+
+// part divides the size of a part of an index that is off if it is negative.
+func part(size int) (off bool, n int) { return size < 0, max(0, size) }
+
+// Run executes the command.
+func (c *Build) Run(a *command.App) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	return c.With(a, false, func(d *db.DB) error {
+		info, err := command.InfoOf(d, c.Collection)
+		if err != nil {
+			return err
+		}
+		if c.Train != "" {
+			f := c.forest()
+			if f.TrainingQueries, err = input.ReadVectors(c.Train, c.FileFlags, input.TargetOf(a, &info)); err != nil {
+				return err
+			}
+			o = f
+		}
+		settings := ShownSettings
+		if !a.People() {
+			settings = math.MaxInt
+		}
+		return build(a, d, c.Collection, c.Index, o, settings)
+	})
+}
+
+// build learns an index and describes it, with so many of the settings that
+// the tuner of a label model measured.
+func build(a *command.App, d *db.DB, coll, index string, o db.IndexOptions, settings int) error {
+	about, err := command.InfoOf(d, coll)
+	if err != nil {
+		return err
+	}
+	if err := checkLimits(about, o); err != nil {
+		return err
+	}
+	if _, ok := o.(*db.LCIF); ok {
+		// The tuner's memory is large arrays without pointers: to collect more often costs little.
+		defer debug.SetGCPercent(debug.SetGCPercent(20))
+	}
+	before, noneBefore := d.Collection(coll).Index(index)
+	run := a.Run()
+	run.Stop, run.Progress = a.Tuner.Stop, func(stage string, done, total int) {
+		a.Tuner.Observe(stage)
+		a.Progress.Update(stage, done, total)
+	}
+	info, err := d.Collection(coll).Build(a.Ctx, index, o, run)
+	a.Progress.End()
+	if err != nil {
+		return err
+	}
+	if a.Tuner.Closed.Load() {
+		a.Note("tuning was interrupted: index %q has the best of the settings measured until then", index)
+	}
+	if noneBefore == nil && before.Kind != info.Kind {
+		a.Note("index %q was of kind %s before", index, before.Kind)
+	}
+	if recall, micros, ok := info.Curve.FirstDear(); ok {
+		a.Note("from recall %g on, a search takes %.0f µs or more, over a tenth of an exact scan (%.0f µs)",
+			recall, micros, info.Curve.Scan)
+	}
+	if a.Flags.Quiet {
+		return nil
+	}
+	return a.Report(buildReport(info, settings)...)
+}

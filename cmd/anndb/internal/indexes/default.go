@@ -1,0 +1,26 @@
+package indexes
+
+import (
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
+)
+
+// Default selects the index of queries that name none.
+type Default struct {
+	command.InFile
+	Collection string `arg:"" help:"Collection."`
+	Index      string `arg:"" help:"Index that searches, or predictions, use if they name none."`
+}
+
+// Run executes the command.
+func (c *Default) Run(a *command.App) error {
+	return c.With(a, false, func(d *db.DB) error {
+		if err := d.Collection(c.Collection).SetDefault(a.Ctx, c.Index); err != nil {
+			return err
+		}
+		t := table.New("collection", "default")
+		t.Add(c.Collection, c.Index)
+		return a.Done(t)
+	})
+}

@@ -1,0 +1,272 @@
+package indexes
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query/lcif"
+)
+
+// ShownSettings is how many of the settings that a tuner measured people see.
+const ShownSettings = 5
+
+// tuneFlags say how a label model is tuned.
+type tuneFlags struct {
+	Weight       string    `help:"Weigh values as they are (none), as counts of terms (tfidf) or, for lcif in dense collections, with standardized columns (standard). If not given, tuning of lcif takes the best of them; all else has none." enum:",none,tfidf,standard" default:"" placeholder:"W"`
+	Objective    string    `help:"Choose settings by micro-f1, macro-f1, accuracy, hamming-loss, p@1, p@3 or p@5; micro-f1 if not given." enum:",micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5" default:"" placeholder:"MEASURE"`
+	Folds        int       `help:"Folds of the cross-validation; 0 for 10." default:"0"`
+	TuneRows     int       `help:"Rows tried at most in tuning; 0 for 10,000." default:"0"`
+	FeatureShare []float64 `help:"Shares of the features of highest entropy to choose among; all if not given."`
+	AllowEmpty   bool      `help:"lcif and at: rows can have no label; otherwise each has at least its best."`
+	Paper        bool      `help:"lcif: tune as its paper does, one pass over the paper's values."`
+	Neighbors    string    `help:"Dense collections: forest that finds neighbours, or flat for a scan; the first forest by name if not given." placeholder:"INDEX"`
+	SecondOrders []float64 `help:"Weights, 0 to 1, of the labels of a neighbour's own nearest rows, to choose among; 0 if not given."`
+	Graph        int       `help:"Nearest rows of a row that second-order scores use; 0 for 10." default:"0"`
+}
+
+func (f tuneFlags) given() bool {
+	return f.AllowEmpty || f.Paper || f.Weight != "" || f.Objective != "" ||
+		f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0 ||
+		f.Neighbors != "" || len(f.SecondOrders) > 0 || f.Graph != 0
+}
+
+// lcifOnly reports whether flags are given that trees do not have.
+func (f tuneFlags) lcifOnly() bool {
+	f.Weight, f.Folds, f.TuneRows, f.AllowEmpty = "", 0, 0, false
+	return f.given()
+}
+
+// withoutThreshold are the flags that only LCIF has.
+func (m modelFlags) withoutThreshold() modelFlags {
+	m.Threshold = nil
+	return m
+}
+
+// modelFlags are the parameters of a label model that is not tuned.
+type modelFlags struct {
+	K            *int     `name:"k" help:"Neighbours."`
+	Lambda       *float64 `help:"Weight of the neighbours, 0 to 1; the features have the rest."`
+	Alpha        float64  `help:"Power of neighbours' similarities; 0 for 1." default:"0"`
+	Beta         float64  `help:"Power of features' similarities; 0 for 1." default:"0"`
+	Threshold    *float64 `help:"Predict labels above this score, and the best; only the best if not given."`
+	CutShare     float64  `help:"Choose the threshold by cross-validation, so that rows have so many times the mean number of labels; 0 for no such threshold." default:"0"`
+	CutPerLabel  bool     `help:"Choose a threshold for each label by cross-validation."`
+	KeepFeatures int      `help:"Features of highest entropy to keep; 0 for all." default:"0"`
+	SecondOrder  float64  `help:"Weight, 0 to 1, of the labels of a neighbour's own nearest rows." default:"0"`
+}
+
+// lcif are the flags as package db takes them.
+func (m modelFlags) lcif(t tuneFlags) (db.LCIF, error) {
+	o := db.LCIF{
+		Folds: t.Folds, TuneRows: t.TuneRows, FeatureShares: t.FeatureShare, Neighbors: t.Neighbors,
+		AllowEmpty: t.AllowEmpty, Paper: t.Paper, SecondOrders: t.SecondOrders, Graph: t.Graph,
+	}
+	o.Weight = t.Weight
+	if t.Objective != "" {
+		if err := o.Objective.UnmarshalText([]byte(t.Objective)); err != nil {
+			return o, err
+		}
+	}
+	if err := m.check(t); err != nil || m == (modelFlags{}) {
+		return o, err
+	}
+	o.Params = &lcif.Params{
+		Lambda: *m.Lambda, Alpha: m.Alpha, Beta: m.Beta, Features: m.KeepFeatures, SecondOrder: m.SecondOrder,
+	}
+	if m.K != nil {
+		o.Params.K = *m.K
+	}
+	if m.CutShare != 0 || m.CutPerLabel {
+		o.Cut = &lcif.Cut{Share: cmp.Or(m.CutShare, 1), PerLabel: m.CutPerLabel, NoTop: o.AllowEmpty}
+	}
+	if m.Threshold != nil {
+		o.Params.Thresholds = &labels.Thresholds{Single: *m.Threshold, KeepTop: !o.AllowEmpty}
+	}
+	return o, nil
+}
+
+// check refuses flags that make no sense.
+func (m modelFlags) check(t tuneFlags) error {
+	if t.Folds < 0 || t.Folds == 1 || t.TuneRows < 0 {
+		return command.Usagef("--folds must be 0 or at least 2, --tune-rows not negative")
+	}
+	for _, s := range t.FeatureShare {
+		if !(s > 0 && s <= 1) {
+			return command.Usagef("--feature-share %g (want above 0, at most 1)", s)
+		}
+	}
+	for _, w := range append(t.SecondOrders, m.SecondOrder) {
+		if !(w >= 0 && w <= 1) {
+			return command.Usagef("weight of second-order scores %g (want 0 to 1)", w)
+		}
+	}
+	const maxGraph = 1000
+	if t.Graph < 0 || t.Graph > maxGraph {
+		return command.Usagef("--graph %d (want 1 to %d, or 0 for 10)", t.Graph, maxGraph)
+	}
+	positive := func(w float64) bool { return w > 0 }
+	if t.Graph > 0 && m.SecondOrder == 0 && !slices.ContainsFunc(t.SecondOrders, positive) {
+		return command.Usagef("--graph goes with second-order scores: " +
+			"--second-orders to tune their weight, or --second-order to give it")
+	}
+	if m == (modelFlags{}) {
+		return nil
+	}
+	allowEmpty := t.AllowEmpty
+	cut := m.CutShare != 0 || m.CutPerLabel
+	t.Weight, t.Neighbors, t.Graph, t.AllowEmpty = "", "", 0, false
+	if cut {
+		t.Folds, t.TuneRows = 0, 0
+	}
+	switch {
+	case t.given():
+		return command.Usagef("--objective, --folds, --tune-rows, --paper, --feature-share and --second-orders " +
+			"are for tuning, which --k, --lambda, --alpha, --beta, --threshold, --cut-share, " +
+			"--cut-per-label, --keep-features and --second-order replace")
+	case m.Lambda == nil:
+		return command.Usagef("--lambda is missing: without tuning it must be given, and --k unless --lambda is 0")
+	case !(*m.Lambda >= 0 && *m.Lambda <= 1):
+		return command.Usagef("--lambda %g (want 0 to 1)", *m.Lambda)
+	case m.K == nil && *m.Lambda > 0, m.K != nil && *m.K < 1:
+		return command.Usagef("--k must be at least 1")
+	case !(m.Alpha >= 0 && m.Beta >= 0) || math.IsInf(m.Alpha, 0) || math.IsInf(m.Beta, 0):
+		return command.Usagef("--alpha and --beta must not be negative")
+	case !(m.CutShare >= 0) || math.IsInf(m.CutShare, 0):
+		return command.Usagef("--cut-share %g (want above 0)", m.CutShare)
+	case cut && m.Threshold != nil:
+		return command.Usagef("--cut-share and --cut-per-label choose the threshold that --threshold gives: " +
+			"give one of them")
+	case m.CutShare != 0 && m.CutPerLabel:
+		return command.Usagef("--cut-share and --cut-per-label exclude each other")
+	case allowEmpty && !cut && m.Threshold == nil:
+		return command.Usagef("--allow-empty without tuning goes with --threshold, --cut-share or --cut-per-label")
+	case m.KeepFeatures < 0:
+		return command.Usagef("--keep-features must not be negative")
+	case m.Threshold != nil && !(*m.Threshold >= 0 && *m.Threshold <= 1):
+		return command.Usagef("--threshold %g (want 0 to 1)", *m.Threshold)
+	}
+	return nil
+}
+
+// Predicts reports whether an index predicts labels.
+func Predicts(i db.IndexInfo) bool {
+	_, lcif := i.Options.(*db.LCIF)
+	return lcif || IsTree(i.Kind)
+}
+
+// NoLabelModel is the error for a collection without any.
+func NoLabelModel(coll string) error {
+	return fmt.Errorf("collection %q has no label model: make one with anndb tune", coll)
+}
+
+// LCIFOptions are the options of a label model by LCIF; those of other indexes are zero.
+func LCIFOptions(i db.IndexInfo) db.LCIF {
+	if o, ok := i.Options.(*db.LCIF); ok {
+		return *o
+	}
+	return db.LCIF{}
+}
+
+// SparseSetting is what an index other than a forest was built with; nil for
+// forests, which say it in columns of their own.
+func SparseSetting(i db.IndexInfo) any {
+	if o, ok := i.Options.(*db.Postings); ok && o.Partition {
+		return fmt.Sprintf("partition m=%d", o.M)
+	}
+	if IsTree(i.Kind) {
+		return treeSetting(i)
+	}
+	o, ok := i.Options.(*db.LCIF)
+	if !ok {
+		return nil
+	}
+	s := ""
+	if o.Postings.Partition {
+		s = fmt.Sprintf("partition m=%d, ", o.Postings.M)
+	}
+	if w := o.Weight; w != "" && w != "none" {
+		s += w + ", "
+	}
+	if o.Neighbors != "" {
+		s += "neighbours by " + o.Neighbors + ", "
+	}
+	if c := i.LabelCurve; c != nil {
+		s += c.Best.Parameters() + ", " + c.Best.Cut.String()
+	} else if p := o.Params; p != nil {
+		s += lcif.Setting{
+			Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda, SecondOrder: p.SecondOrder,
+		}.Parameters()
+		switch t := p.Thresholds; {
+		case o.Cut != nil:
+			s += ", " + o.Cut.String()
+		case t != nil && t.PerLabel != nil:
+			s += ", a threshold for each label"
+		case t == nil:
+			s += ", the best label"
+		default:
+			s += fmt.Sprintf(", threshold %g", t.Single)
+		}
+	}
+	return s
+}
+
+func SettingsTitle(i db.IndexInfo) string {
+	if i.LabelCurve == nil {
+		return ""
+	}
+	return fmt.Sprintf("What the tuner measured on %d rows held out, best %v first: %d settings",
+		i.LabelCurve.Rows, LCIFOptions(i).Objective, len(i.LabelCurve.Points))
+}
+
+// SettingsTable is what the tuner of a label model measured, at most n of its
+// points, the chosen one first.
+func SettingsTable(i db.IndexInfo, n int) *table.Table {
+	t := table.New("chosen", "micro_f1:4", "macro_f1:4", "accuracy:4", "hamming_loss:4",
+		"p@1:4", "p@3:4", "p@5:4",
+		"k", "alpha", "beta", "lambda", "second_order", "features", "threshold")
+	if i.LabelCurve == nil {
+		return t
+	}
+	best := i.LabelCurve.Best
+	points := slices.Clone(i.LabelCurve.Points)
+	objective := LCIFOptions(i).Objective
+	slices.SortStableFunc(points, func(a, b lcif.Point) int {
+		if objective == lcif.HammingLoss {
+			return cmp.Compare(a.HammingLoss, b.HammingLoss)
+		}
+		return cmp.Compare(b.Of(objective), a.Of(objective))
+	})
+	add := func(p lcif.Point, chosen bool) {
+		var k, alpha, beta, second, features any
+		if p.Lambda > 0 {
+			k, alpha = p.K, p.Alpha
+		}
+		if p.Lambda < 1 {
+			beta = p.Beta
+		}
+		if p.SecondOrder > 0 {
+			second = p.SecondOrder
+		}
+		if p.Features > 0 {
+			features = p.Features
+		}
+		t.Add(chosen, p.MicroF1, p.MacroF1, p.Accuracy, p.HammingLoss, p.Precision[0], p.Precision[1],
+			p.Precision[2], k, alpha, beta, p.Lambda, second, features, p.Cut)
+	}
+	add(best, true)
+	for _, p := range points {
+		if t.Len() >= n {
+			break
+		}
+		if p.Setting != best.Setting {
+			add(p, false)
+		}
+	}
+	return t
+}

@@ -1,0 +1,145 @@
+package indexes
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
+	"github.com/anndb/anndb/query"
+)
+
+// buildReport describes a finished build.
+func buildReport(info db.IndexInfo, settings int) []table.Section {
+	stages := table.New("stage", "seconds:2")
+	for _, s := range stagesOf(info) {
+		stages.Add(s.name, s.seconds)
+	}
+	return []table.Section{
+		IndexTable(info).As("index", ""),
+		stages.As("stages", "Where the time went"),
+		memoryTable(info).As("memory", ""),
+		LabelsTable(info).As("approximate", "Approximate labels"),
+		TreeTable(info).As("tree", TreeTitle),
+		bytesTable(info).As("bytes", "Where the bytes are"),
+		CurveTable(info.Curve).As("curve", "Settings by recall"),
+		SettingsTable(info, settings).As("settings", SettingsTitle(info)),
+		TrialsTable(info, settings).As("trials", TrialsTitle(info)),
+	}
+}
+
+// stage is a part of a build and its wall time.
+type stage struct {
+	name    string
+	seconds float64
+}
+
+// stagesOf are the stages of a build, the longest first.
+func stagesOf(info db.IndexInfo) []stage {
+	var out []stage
+	for _, name := range slices.Sorted(maps.Keys(info.BuildSeconds)) {
+		out = append(out, stage{name, info.BuildSeconds[name]})
+	}
+	slices.SortStableFunc(out, func(a, b stage) int { return cmp.Compare(b.seconds, a.seconds) })
+	return out
+}
+
+// IndexTable has one row an index.
+func IndexTable(infos ...db.IndexInfo) *table.Table {
+	t := table.New("index", "kind", "trees", "depth", "rotate", "rows", "size", "seconds:1",
+		"trained_on", "setting")
+	for _, i := range infos {
+		var seconds float64
+		for _, s := range i.BuildSeconds {
+			seconds += s
+		}
+		var trees, depth, rotate, points any
+		if o, ok := i.Options.(*db.Forest); ok {
+			trees, depth, rotate, points = o.Trees, o.Depth, o.Coordinates, i.TrainingPoints
+		}
+		t.Add(i.Name, i.Kind, trees, depth, rotate, i.Rows, table.Size(i.TotalBytes()), seconds, points,
+			SparseSetting(i))
+	}
+	return t
+}
+
+// memoryTable is the most memory that a build held.
+func memoryTable(info db.IndexInfo) *table.Table {
+	t := table.New("memory")
+	if n := info.BuildMemory; n > 0 {
+		t.Add(table.Size(n))
+	}
+	return t
+}
+
+// LabelsTable shows the recall of approximate labels, and to which share of the rows paths along the
+// lists lead; it is empty where all are exact.
+func LabelsTable(infos ...db.IndexInfo) *table.Table {
+	t := table.New("index", "labels", "recall:4", "recall_10:4", "reached:4", "sample", "rounds")
+	for _, i := range infos {
+		if r := i.Neighbors; r != nil {
+			t.Add(i.Name, r.K, r.Recall, r.HeadRecall, i.Reached, r.Sample, r.Rounds)
+		}
+	}
+	return t
+}
+
+func bytesTable(info db.IndexInfo) *table.Table {
+	t := table.New("section", "size")
+	for _, name := range slices.Sorted(maps.Keys(info.Bytes)) {
+		t.Add(name, table.Size(info.Bytes[name]))
+	}
+	return t
+}
+
+// CurveTable is what the tuner measured, and what maintenance has measured since.
+func CurveTable(c *query.Curve) *table.Table {
+	t := table.New("recall:4", "since:4", "micros:1", "candidates:0", "setting")
+	if c != nil {
+		for _, p := range c.Points {
+			var since any
+			if p.Checked > 0 {
+				since = p.Checked
+			}
+			t.Add(p.Recall, since, p.Micros, p.Candidates, SettingText(p.Params))
+		}
+	}
+	return t
+}
+
+// CurveTitle is the title of that table.
+func CurveTitle(i db.IndexInfo) string {
+	title := "Settings of " + i.Name + " by recall"
+	if c := i.Curve; c != nil && c.Rows > 0 {
+		title += fmt.Sprintf(", k %d, last measured with %d queries on %d rows on %s", c.K, c.Queries, c.Rows,
+			c.Measured.Format(time.DateTime))
+	}
+	if c := i.Curve; c != nil && c.Scan > 0 {
+		title += fmt.Sprintf(" (an exact scan: %.0f micros)", c.Scan)
+	}
+	return title
+}
+
+// SettingText is a setting on one line: only what the method uses.
+func SettingText(p query.Params) string {
+	s := p.Method.String()
+	add := func(name string, used bool, v any) {
+		if used {
+			s += fmt.Sprintf(" %s=%v", name, v)
+		}
+	}
+	add("trees", p.Trees > 0, p.Trees)
+	add("tau", p.Method == query.Natural, fmt.Sprintf("%.3g", p.Tau))
+	add("votes", p.Method == query.Voting, max(1, p.Votes))
+	add("extra", p.Extra > 0, p.Extra)
+	add("sketch", p.Sketch, p.R)
+	add("hops", p.Hops > 0, p.Hops)
+	add("from", p.Hops > 0 && p.HopFrom > 0, p.HopFrom)
+	add("width", p.Hops > 0 && p.HopWidth > 0, p.HopWidth)
+	add("beam", p.Beam > 0, p.Beam)
+	add("rerank", p.Quant && p.Rerank > 0, p.Rerank)
+	return s
+}

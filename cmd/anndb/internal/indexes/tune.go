@@ -1,0 +1,72 @@
+package indexes
+
+import (
+	"math"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/db"
+)
+
+// Tune tunes a label model and shows all that was measured.
+type Tune struct {
+	command.InFile
+	Collection string `arg:"" help:"Collection."`
+	Index      string `arg:"" optional:"" help:"Name of the label model; an index of that name is replaced." default:"labels"`
+	Kind       string `help:"Label model: lcif, sbt, pt or at; lcif if not given." enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
+	Seed       uint64 `help:"Seed of the folds." default:"0"`
+	Settings   int    `help:"How many settings to show, the best; 0 for all." default:"10"`
+
+	tuneFlags `embed:""`
+	treeFlags `embed:"" group:"Budgeted trees:"`
+	gridFlags `embed:"" group:"Budgeted trees:"`
+
+	Threshold *float64 `group:"Budgeted trees:" help:"Annotation trees: margin above which a label counts as present, instead of choosing one." placeholder:"M"`
+}
+
+// tree is the tree to tune, over so many features.
+func (c *Tune) tree(features int) treeBuild {
+	return treeBuild{c.Kind, c.treeFlags, c.gridFlags, c.tuneFlags, c.Threshold, features}
+}
+
+// Run executes the command.
+func (c *Tune) Run(a *command.App) error {
+	switch {
+	case c.Settings < 0:
+		return command.Usagef("--settings must not be negative")
+	case IsTree(c.Kind) && c.tuneFlags.lcifOnly():
+		return command.Usagef("--objective, --paper, --feature-share and --neighbors go with --kind lcif")
+	case !IsTree(c.Kind) && (c.treeFlags != treeFlags{} || c.gridFlags.given() || c.Threshold != nil):
+		return command.Usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs, --threshold and " +
+			"--thresholds go with --kind sbt, pt and at")
+	}
+	var o db.IndexOptions
+	var err error
+	if IsTree(c.Kind) {
+		// Wrong flags are found before the file is opened.
+		_, err = c.tree(1).index(c.Seed)
+	} else {
+		var model db.LCIF
+		model, err = modelFlags{}.lcif(c.tuneFlags)
+		model.Seed = c.Seed
+		o = &model
+	}
+	if err != nil {
+		return err
+	}
+	n := c.Settings
+	if n == 0 {
+		n = math.MaxInt
+	}
+	return c.With(a, false, func(d *db.DB) error {
+		if IsTree(c.Kind) {
+			info, err := command.InfoOf(d, c.Collection)
+			if err != nil {
+				return err
+			}
+			if o, err = c.tree(max(1, info.Dim, info.Features)).index(c.Seed); err != nil {
+				return err
+			}
+		}
+		return build(a, d, c.Collection, c.Index, o, n)
+	})
+}

@@ -1,0 +1,227 @@
+package input
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/db"
+)
+
+// QueryFlags are the queries to a collection.
+type QueryFlags struct {
+	Words []string `arg:"" optional:"" name:"query" help:"The query: a vector as [1, 2, 3]; like KEY for a stored row, which is not among the hits itself; a file of queries, - for standard input; a PNG or JPEG picture; for sparse collections words, or features as NAME=VALUE."`
+
+	Query     string `help:"File of queries, - for standard input." placeholder:"FILE" xor:"query"`
+	OfKey     string `name:"key" help:"The row of this key is the query." xor:"query"`
+	Features  string `help:"Features of the query, by name or number." placeholder:"NAME=V,…" xor:"query"`
+	Vector    string `help:"Vector of the query, for dense collections, such as 1,2,3." placeholder:"X,…" xor:"query"`
+	Invert    bool   `help:"Pictures: take dark for bright, as for ink on paper."`
+	FileFlags `embed:"" group:"Files of queries:"`
+}
+
+// flag is the flag that gives the query, if any.
+func (f QueryFlags) flag() string { return cmp.Or(f.Query, f.OfKey, f.Features, f.Vector) }
+
+// Verify refuses no query, and two.
+func (f QueryFlags) Verify() error {
+	switch {
+	case len(f.Words) == 0 && f.flag() == "":
+		return command.Usagef("no query: give a vector, like KEY, a file, words, or --query, --key, --features or --vector")
+	case len(f.Words) > 0 && f.flag() != "":
+		return command.Usagef("the query %q and a flag for the query exclude each other", strings.Join(f.Words, " "))
+	case f.Limit < 0:
+		return command.Usagef("--limit must not be negative")
+	}
+	return nil
+}
+
+// asked are the queries of a command, one after the other, and how many there are; 0
+// where that is not known.
+type asked struct {
+	Each  iter.Seq2[Query, error]
+	Total int
+	Close func() error
+}
+
+// Ask opens the queries.
+func (f QueryFlags) Ask(a *command.App, s *db.Snapshot, info db.CollectionInfo) (*asked, error) {
+	f = f.fromWords()
+	if f.Query != "" {
+		to := TargetOf(a, &info)
+		in, err := Source{Path: f.Query, Flags: f.FileFlags, Kind: to.kind(), To: to}.Open()
+		if err != nil {
+			return nil, err
+		}
+		return &asked{in.queries(), int(max(0, in.Records)), in.Close}, nil
+	}
+	q, err := f.one(a, s, info)
+	if err != nil {
+		return nil, err
+	}
+	one := func(yield func(Query, error) bool) { yield(q, nil) }
+	return &asked{one, 1, func() error { return nil }}, nil
+}
+
+// one is the query that the flags give without a file.
+func (f QueryFlags) one(a *command.App, s *db.Snapshot, info db.CollectionInfo) (q Query, err error) {
+	switch {
+	case f.OfKey != "":
+		row, err := s.Collection(info.Name).Get([]byte(f.OfKey))
+		if err != nil {
+			return q, err
+		}
+		return Query{f.OfKey, db.Query{Key: row.Key}, row.Labels}, nil
+	case f.Vector != "" && info.Sparse:
+		return q, command.Usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
+	case f.Features != "" && !info.Sparse:
+		return q, command.Usagef("--features is for sparse collections; %q is dense: give --vector", info.Name)
+	}
+	base, err := TargetOf(a, &info).base(f.Base)
+	if err != nil {
+		return q, err
+	}
+	switch {
+	case f.Vector != "":
+		q.Key = "vector"
+		q.Query, err = Literal([]string{f.Vector}, info, 0)
+	case f.Features != "":
+		q.Key = "features"
+		q.Query, err = Literal(strings.Split(f.Features, ","), info, first(base))
+	case !info.Sparse && len(f.Words) == 1 && isPicture(f.Words[0]):
+		q.Key = f.Words[0]
+		q.Query.Vector, err = readPicture(f.Words[0], info, f.Invert)
+	default:
+		q.Key = strings.Join(f.Words, " ")
+		q.Query, err = Literal(f.Words, info, first(base))
+	}
+	return q, err
+}
+
+// fromWords takes the words like KEY, and one that names a file, for the flags that say the same.
+func (f QueryFlags) fromWords() QueryFlags {
+	switch w := f.Words; {
+	case len(w) == 2 && w[0] == "like":
+		f.OfKey = w[1]
+	case len(w) == 1 && (w[0] == command.Standard || isFile(w[0]) && !isPicture(w[0])):
+		f.Query = w[0]
+	}
+	return f
+}
+
+// isFile reports whether a word names a file. One without a dot or slash is a word.
+func isFile(word string) bool {
+	info, err := os.Stat(word)
+	return err == nil && !info.IsDir() && maybeFile(word)
+}
+
+// maybeFile reports whether a word may name a file.
+func maybeFile(word string) bool { return strings.ContainsAny(word, `./\`) }
+
+// Mistaken refuses a query of one word that may name a file, if it names neither a file nor a feature.
+func (f QueryFlags) Mistaken(u *UnknownFeatures) error {
+	if len(f.Words) == 1 && maybeFile(f.Words[0]) && u.unknown[f.Words[0]] {
+		return fmt.Errorf("%q names neither a file nor a feature of a row", f.Words[0])
+	}
+	return nil
+}
+
+// Literal reads the vector or the features that words are, as the collection has them. first is
+// the number of its first feature.
+func Literal(words []string, info db.CollectionInfo, first uint32) (q db.Query, err error) {
+	if info.Sparse {
+		return parseFeatures(words, info, first)
+	}
+	if q.Vector, err = parseVector(strings.Join(words, " ")); err != nil {
+		return q, err
+	}
+	if n := len(q.Vector); n != info.Dim {
+		return q, command.Usagef("the vector has %d numbers, those of collection %q have %d", n, info.Name, info.Dim)
+	}
+	return q, nil
+}
+
+// parseVector reads numbers with commas or blanks between, perhaps in brackets.
+func parseVector(text string) ([]float32, error) {
+	text = strings.TrimSpace(text)
+	if strings.HasPrefix(text, "[") {
+		if !strings.HasSuffix(text, "]") {
+			return nil, command.Usagef("the vector %.40q ends without ]", text)
+		}
+		text = text[1 : len(text)-1]
+	}
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	v := make([]float32, len(words))
+	for i, w := range words {
+		f, err := strconv.ParseFloat(w, 32)
+		if errors.Is(err, strconv.ErrRange) {
+			return nil, command.Usagef("the vector has %s, which is out of the range of float32", w)
+		}
+		if err != nil {
+			return nil, command.Usagef("the vector has %q, which is not a number", w)
+		}
+		v[i] = float32(f)
+	}
+	return v, nil
+}
+
+// parseFeatures reads features with their values. A feature alone has the value one; the last =
+// counts, since names may have one. first is the number of the first feature.
+func parseFeatures(words []string, info db.CollectionInfo, first uint32) (db.Query, error) {
+	var q db.Query
+	values := map[uint32]float32{}
+	for _, part := range words {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name, value := part, float32(1)
+		if i := strings.LastIndexByte(part, '='); i >= 0 {
+			v, err := strconv.ParseFloat(part[i+1:], 32)
+			switch {
+			case errors.Is(err, strconv.ErrRange):
+				return q, command.Usagef("feature %s has the value %s, which is out of the range of float32",
+					part[:i], part[i+1:])
+			case err != nil:
+				return q, command.Usagef("feature %s has the value %q, which is not a number", part[:i], part[i+1:])
+			case !(v >= 0) || math.IsInf(v, 0):
+				return q, command.Usagef("feature %s has the value %s: sparse values must be finite and not negative",
+					part[:i], part[i+1:])
+			}
+			name, value = part[:i], float32(v)
+		}
+		if info.Named {
+			q.Features = append(q.Features, db.Feature{Name: name, Value: value})
+			continue
+		}
+		n, err := strconv.ParseUint(name, 10, 32)
+		if err != nil {
+			return q, command.Usagef("feature %q is no number, and the collection's features have no names", name)
+		}
+		if uint32(n) < first {
+			return q, command.Usagef("there is no feature %d: collection %q counts features from %d",
+				n, info.Name, first)
+		}
+		feature := uint32(n) - first
+		if _, twice := values[feature]; twice {
+			return q, command.Usagef("feature %d is given twice", n)
+		}
+		values[feature] = value
+		q.Sparse.Index = append(q.Sparse.Index, feature)
+	}
+	slices.Sort(q.Sparse.Index)
+	for _, n := range q.Sparse.Index {
+		q.Sparse.Value = append(q.Sparse.Value, values[n])
+	}
+	if len(q.Features) == 0 && q.Sparse.Len() == 0 {
+		return q, command.Usagef("no feature is named")
+	}
+	return q, nil
+}

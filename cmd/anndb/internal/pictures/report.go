@@ -1,0 +1,52 @@
+package pictures
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/report"
+	"github.com/anndb/anndb/internal/table"
+)
+
+// Report writes a page about a database.
+type Report struct {
+	command.InFile
+	Out string `help:"HTML file to write; - for standard output." default:"report.html"`
+	command.ForceFlag
+	Check   bool `help:"Also verify the whole file and list the damage."`
+	MapRows int  `help:"Rows to draw of a collection." default:"2000"`
+}
+
+// Run executes the command.
+func (c *Report) Run(a *command.App) error {
+	if c.MapRows < 3 || c.MapRows > 100_000 {
+		return command.Usagef("--map-rows %d (want 3 to 100,000)", c.MapRows)
+	}
+	if err := c.Refuse([]string{c.Out}, c.File); err != nil {
+		return err
+	}
+	mode, err := command.ModeOf(c.File)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	err = c.With(a, true, func(d *db.DB) error {
+		o := report.Options{Check: c.Check, MapRows: c.MapRows, Now: time.Now(), Run: *a.Run()}
+		if c.Out == command.Standard {
+			return report.Write(a.Ctx, a.W, d, o)
+		}
+		return command.WriteFile(c.Out, mode, func(w io.Writer) error { return report.Write(a.Ctx, w, d, o) })
+	})
+	a.Progress.End()
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if c.Out == command.Standard {
+		return nil
+	}
+	t := table.New("report")
+	t.Add(c.Out)
+	return a.Done(t)
+}

@@ -1,0 +1,221 @@
+package pictures
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/cmd/anndb/internal/evaluation"
+	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
+	"github.com/anndb/anndb/cmd/anndb/internal/input"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/charts"
+	"github.com/anndb/anndb/internal/plot"
+	"github.com/anndb/anndb/internal/table"
+)
+
+// chartFlags are shared by pictures of what a database holds.
+type chartFlags struct {
+	command.InFile
+	Collection string `arg:"" help:"Collection."`
+	pictureFlags
+}
+
+// chartFunc makes the charts of a collection.
+type chartFunc func(*db.Snapshot, db.CollectionInfo) ([]*plot.Chart, error)
+
+// draw writes the charts of the collection to the files of these names, one for each.
+func (f chartFlags) draw(a *command.App, charts chartFunc, names ...string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if !strings.EqualFold(filepath.Ext(names[0]), ".svg") {
+		return command.Usagef("--out %q (want a name that ends in .svg)", names[0])
+	}
+	if err := f.Refuse(names, f.File); err != nil {
+		return err
+	}
+	mode, err := command.ModeOf(f.File)
+	if err != nil {
+		return err
+	}
+	var drawn []*plot.Chart
+	err = f.WithCollection(a, f.Collection, func(s *db.Snapshot, info db.CollectionInfo) (err error) {
+		drawn, err = charts(s, info)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t := table.New("picture")
+	for i, c := range drawn {
+		c.Width, c.Height = f.Width, f.Height
+		if f.Title != "" {
+			c.Title = f.Title
+		}
+		err = command.WriteFile(names[i], mode, c.Write)
+		if err != nil {
+			return fmt.Errorf("draw %s: %w", names[i], err)
+		}
+		t.Add(names[i])
+	}
+	return a.Done(t)
+}
+
+// plotRecallCmd draws the curves of tuned indexes.
+type plotRecallCmd struct {
+	chartFlags
+	Index []string `arg:"" optional:"" help:"Indexes; all tuned ones if not given."`
+	Out   string   `help:"File that ends in .svg." default:"recall.svg"`
+}
+
+// Run executes the command.
+func (c *plotRecallCmd) Run(a *command.App) error {
+	return c.draw(a, func(s *db.Snapshot, _ db.CollectionInfo) (_ []*plot.Chart, err error) {
+		var list []db.IndexInfo
+		for _, name := range c.Index {
+			i, err := s.Collection(c.Collection).Index(name)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, i)
+		}
+		if len(c.Index) == 0 {
+			if list, err = s.Collection(c.Collection).Indexes(); err != nil {
+				return nil, err
+			}
+		}
+		chart := charts.Recall(c.Collection, list...)
+		if chart == nil {
+			return nil, fmt.Errorf("collection %q has no tuned index to draw: make one with anndb build", c.Collection)
+		}
+		return []*plot.Chart{chart}, nil
+	}, c.Out)
+}
+
+// plotLabelsCmd draws the frequencies of labels.
+type plotLabelsCmd struct {
+	chartFlags
+	Out string `help:"File that ends in .svg; a second one, of the labels per row, ends in -per-row." default:"labels.svg"`
+}
+
+// Run executes the command.
+func (c *plotLabelsCmd) Run(a *command.App) error {
+	ext := filepath.Ext(c.Out)
+	return c.draw(a, func(s *db.Snapshot, _ db.CollectionInfo) ([]*plot.Chart, error) {
+		counts, err := charts.CountLabels(a.Ctx, s.Collection(c.Collection))
+		if err != nil {
+			return nil, err
+		}
+		if len(counts.Labels) == 0 {
+			return nil, fmt.Errorf("no row of collection %q has a label", c.Collection)
+		}
+		return []*plot.Chart{counts.Frequencies(c.Collection), counts.RowCounts(c.Collection)}, nil
+	}, c.Out, strings.TrimSuffix(c.Out, ext)+"-per-row"+ext)
+}
+
+// plotLeavesCmd draws the sizes of leaves.
+type plotLeavesCmd struct {
+	chartFlags
+	Index string `arg:"" help:"Index: a forest, or a tree of kind sbt, pt or at."`
+	Out   string `help:"File that ends in .svg." default:"leaves.svg"`
+}
+
+// Run executes the command.
+func (c *plotLeavesCmd) Run(a *command.App) error {
+	return c.draw(a, func(s *db.Snapshot, _ db.CollectionInfo) ([]*plot.Chart, error) {
+		sizes, err := s.Collection(c.Collection).LeafSizes(a.Ctx, c.Index)
+		if err != nil {
+			return nil, err
+		}
+		return []*plot.Chart{charts.LeafSizes(c.Index, sizes)}, nil
+	}, c.Out)
+}
+
+// plotMapCmd draws the rows in the plane.
+type plotMapCmd struct {
+	chartFlags
+	Out  string `help:"File that ends in .svg." default:"map.svg"`
+	Rows int    `help:"Rows to draw at most, evenly over the collection." default:"5000"`
+	By   string `help:"Attribute that selects the colour; the first label if not given." placeholder:"ATTRIBUTE"`
+}
+
+// Run executes the command.
+func (c *plotMapCmd) Run(a *command.App) error {
+	if c.Rows < 3 || c.Rows > 100_000 {
+		return command.Usagef("--rows %d (want 3 to 100,000)", c.Rows)
+	}
+	return c.draw(a, func(s *db.Snapshot, info db.CollectionInfo) ([]*plot.Chart, error) {
+		if c.By != "" && !slices.Contains(info.Attributes, c.By) {
+			return nil, fmt.Errorf("no row of collection %q has an attribute %q", c.Collection, c.By)
+		}
+		o := charts.MapOptions{Rows: c.Rows, Attribute: c.By}
+		chart, err := charts.Map(a.Ctx, s.Collection(c.Collection), o)
+		return []*plot.Chart{chart}, err
+	}, c.Out)
+}
+
+// plotPrecisionCmd draws precision@k of label models.
+type plotPrecisionCmd struct {
+	chartFlags
+	Queries string   `required:"" help:"File of labelled rows that are new to the models." placeholder:"FILE"`
+	Labels  string   `help:"File with the labels of the queries: idx, or of an XMC set in two files." placeholder:"FILE"`
+	Index   []string `help:"Label models; all of the collection if not given."`
+	K       int      `short:"k" help:"Largest number of labels." default:"10"`
+	Out     string   `help:"File that ends in .svg." default:"precision.svg"`
+	input.FileFlags
+}
+
+// Run executes the command.
+func (c *plotPrecisionCmd) Run(a *command.App) error {
+	if c.K < 1 || c.K > 1000 {
+		return command.Usagef("-k %d (want 1 to 1,000)", c.K)
+	}
+	return c.draw(a, func(s *db.Snapshot, info db.CollectionInfo) ([]*plot.Chart, error) {
+		models, err := labelModels(s, c.Collection, c.Index)
+		if err != nil {
+			return nil, err
+		}
+		q, err := input.ReadQueries(c.Queries, c.Labels, c.FileFlags, input.TargetOf(a, &info))
+		if err != nil {
+			return nil, err
+		}
+		t, err := evaluation.NewLabelTest(s, c.Collection, q)
+		if err != nil {
+			return nil, err
+		}
+		t.Info = info
+		var values [][]float64
+		for _, m := range models {
+			v, err := t.Precision(a, s, m, c.K)
+			if err != nil {
+				return nil, fmt.Errorf("index %s: %w", m, err)
+			}
+			values = append(values, v)
+		}
+		title := fmt.Sprintf("%s: precision@k on %d rows", c.Collection, len(q.Keys))
+		return []*plot.Chart{charts.Precision(title, models, values)}, nil
+	}, c.Out)
+}
+
+// labelModels returns the names that are given, or those of all label models of a collection.
+func labelModels(s *db.Snapshot, coll string, names []string) ([]string, error) {
+	if len(names) > 0 {
+		return names, nil
+	}
+	list, err := s.Collection(coll).Indexes()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		if indexes.Predicts(i) {
+			names = append(names, i.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, indexes.NoLabelModel(coll)
+	}
+	return names, nil
+}

@@ -1,0 +1,66 @@
+package pictures
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/cmd/anndb/internal/input"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/charts"
+	"github.com/anndb/anndb/internal/plot"
+)
+
+// plotTimeCmd draws where the time of searches goes.
+type plotTimeCmd struct {
+	chartFlags
+	Index   string        `arg:"" optional:"" help:"Index; the collection's default one if not given."`
+	Recall  float64       `help:"Target recall." default:"0.95"`
+	K       int           `short:"k" help:"Rows to find." default:"10"`
+	Queries string        `help:"File of queries; stored rows if not given." placeholder:"FILE"`
+	Lasting time.Duration `help:"Time to search and measure." default:"2s"`
+	Out     string        `help:"File that ends in .svg." default:"time.svg"`
+	input.FileFlags
+}
+
+// Run executes the command.
+func (c *plotTimeCmd) Run(a *command.App) error {
+	if c.Lasting < 100*time.Millisecond || c.Lasting > time.Hour {
+		return command.Usagef("--lasting %v (want 100ms to 1h)", c.Lasting)
+	}
+	return c.draw(a, func(s *db.Snapshot, info db.CollectionInfo) ([]*plot.Chart, error) {
+		if info.Sparse {
+			return nil, fmt.Errorf("collection %q is sparse: the time of dense searches is drawn", c.Collection)
+		}
+		queries, err := c.queries(a, s.Collection(c.Collection), info)
+		if err != nil {
+			return nil, err
+		}
+		o := db.SearchOptions{Index: c.Index, K: c.K, Recall: c.Recall}
+		chart, err := charts.Time(a.Ctx, s.Collection(c.Collection), queries, o, c.Lasting)
+		return []*plot.Chart{chart}, err
+	}, c.Out)
+}
+
+// timedRows is the number of stored rows that are queries without a file of them.
+const timedRows = 1000
+
+// queries returns the queries of a file, or stored rows.
+func (c *plotTimeCmd) queries(a *command.App, coll db.Collection, info db.CollectionInfo) ([]db.Query, error) {
+	if c.Queries != "" {
+		q, err := input.ReadQueries(c.Queries, "", c.FileFlags, input.TargetOf(a, &info))
+		if err != nil {
+			return nil, err
+		}
+		return q.Queries, nil
+	}
+	rows, err := charts.Spread(coll, info, timedRows)
+	if err != nil {
+		return nil, err
+	}
+	queries := make([]db.Query, len(rows))
+	for i, r := range rows {
+		queries[i].Vector = r.Vector
+	}
+	return queries, nil
+}

@@ -1,0 +1,81 @@
+package pictures
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
+	"github.com/anndb/anndb/trees/budget"
+)
+
+// plotTreeCmd draws a stored tree.
+type plotTreeCmd struct {
+	command.InFile
+	Collection string `arg:"" help:"Collection."`
+	Index      string `arg:"" optional:"" help:"Tree (sbt, pt, at); the only label model if not given."`
+	Out        string `help:"File that ends in .svg, .dot or .txt, or one of these words for the standard output." default:"txt" placeholder:"FILE"`
+	command.ForceFlag
+	Nodes    int      `help:"Decisions to show, those that most rows reach; 0 for all." default:"15"`
+	Depth    int      `help:"Decisions to show from a root down; 0 for all." default:"6"`
+	Features int      `help:"Features to name of a decision, those of largest weight." default:"5"`
+	Class    []string `help:"Only the trees of these classes." placeholder:"LABEL" sep:"none"`
+}
+
+// treeFormats are the ways to write a picture of a tree.
+var treeFormats = map[string]func(*budget.Picture, io.Writer) error{
+	"txt": (*budget.Picture).WriteText,
+	"dot": (*budget.Picture).WriteDOT,
+	"svg": (*budget.Picture).WriteSVG,
+}
+
+// Run executes the command.
+func (c *plotTreeCmd) Run(a *command.App) error {
+	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(c.Out), "."))
+	standard := format == ""
+	if standard {
+		format = c.Out
+	}
+	write := treeFormats[format]
+	switch {
+	case write == nil:
+		return command.Usagef("--out %q (want a name that ends in .svg, .dot or .txt, or one of these words)", c.Out)
+	case c.Nodes < 0 || c.Depth < 0:
+		return command.Usagef("--nodes and --depth must not be negative")
+	case c.Features < 1:
+		return command.Usagef("--features must be at least 1")
+	}
+	if !standard {
+		if err := c.Refuse([]string{c.Out}, c.File); err != nil {
+			return err
+		}
+	}
+	mode, err := command.ModeOf(c.File)
+	if err != nil {
+		return err
+	}
+	var p *budget.Picture
+	err = c.WithSnapshot(a, func(s *db.Snapshot) (err error) {
+		o := budget.PictureOptions{Features: c.Features, Nodes: c.Nodes, Depth: c.Depth}
+		p, err = s.Collection(c.Collection).TreePicture(c.Index, &o, c.Class...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if standard {
+		return write(p, a.W)
+	}
+	if err := command.WriteFile(c.Out, mode, func(w io.Writer) error { return write(p, w) }); err != nil {
+		return fmt.Errorf("draw %s: %w", c.Out, err)
+	}
+	hidden := func(n budget.PictureNode) bool { return n.Leaf() || n.Hidden > 0 }
+	shown := len(slices.DeleteFunc(slices.Clone(p.Nodes), hidden))
+	t := table.New("picture", "decisions", "hidden")
+	t.Add(c.Out, shown, p.Hidden)
+	return a.Done(t)
+}

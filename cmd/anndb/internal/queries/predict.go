@@ -1,0 +1,316 @@
+package queries
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
+	"github.com/anndb/anndb/cmd/anndb/internal/input"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
+)
+
+// Predict predicts labels.
+type Predict struct {
+	command.InFile
+	Collection string `arg:"" help:"Collection."`
+	input.QueryFlags
+	command.WhereFlag
+
+	Index    string `help:"Label model to ask; the default one if not given."`
+	Top      int    `short:"k" help:"The best so many labels, whatever the thresholds." default:"0"`
+	Frequent bool   `help:"Predict the most frequent labels for a query of which the model knows nothing, instead of none."`
+	Explain  bool   `help:"Show the rows and features behind each label, or the decisions of a tree."`
+	Strategy string `help:"How a label model of a sparse collection searches for neighbours: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
+	Evidence int    `help:"Rows and features that an explanation or decision shows; 0 for all." default:"5"`
+}
+
+// Explain is Predict with explanations.
+type Explain struct {
+	Predict
+}
+
+// Run executes the command.
+func (c *Explain) Run(a *command.App) error {
+	c.Explain = true
+	return c.Predict.Run(a)
+}
+
+// Run executes the command.
+func (c *Predict) Run(a *command.App) error {
+	if c.Top < 0 || c.Evidence < 0 {
+		return command.Usagef("--top and --evidence must not be negative")
+	}
+	strategy, err := Choice("--strategy", c.Strategy, strategies)
+	if err != nil {
+		return err
+	}
+	filter, err := c.Filter()
+	if err != nil {
+		return err
+	}
+	if err := c.QueryFlags.Verify(); err != nil {
+		return err
+	}
+	return c.WithCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+		tree, err := c.byTree(s)
+		if err != nil {
+			return err
+		}
+		queries, err := c.Ask(a, s, info)
+		if err != nil {
+			return err
+		}
+		defer queries.Close()
+		w, err := c.answers(a, tree)
+		if err != nil {
+			return err
+		}
+		o := &db.PredictOptions{
+			Index: c.Index, Top: c.Top, Where: filter, Strategy: strategy.String(), Explain: c.Explain,
+			Frequent: c.Frequent,
+		}
+		p := Predicting{App: a, Snapshot: s, Info: info, total: queries.Total, Options: o}
+		bare := 0
+		err = p.each(queries.Each, func(q input.Query, found db.Predictions) error {
+			if len(found.Labels) == 0 {
+				bare++
+			}
+			return w.add(q, found)
+		})
+		if err != nil {
+			return w.out.Discard(err)
+		}
+		if err := c.Mistaken(&p.Unknown); err != nil {
+			return w.out.Discard(err)
+		}
+		p.Unknown.Note(a)
+		c.noteBlind(a, p.Blind, p.Asked)
+		if err := w.out.Close(); err != nil {
+			return err
+		}
+		a.Summary("queries: %d, %s each; %d without a label",
+			p.Asked, table.Time(p.took/time.Duration(max(1, p.Asked))), bare)
+		return nil
+	})
+}
+
+// noteBlind says of how many queries the model knows nothing.
+func (c *Predict) noteBlind(a *command.App, blind, queries int) {
+	switch {
+	case blind == 0:
+	case c.Frequent:
+		a.Note("no evidence for %d of %d queries: the most frequent labels are predicted", blind, queries)
+	default:
+		a.Note("no evidence for %d of %d queries: no label is predicted (--frequent predicts the most frequent ones)",
+			blind, queries)
+	}
+}
+
+// answers is a table of predictions.
+type answers struct {
+	out *table.Stream
+	add func(q input.Query, found db.Predictions) error
+}
+
+// answers begins the table that the flags ask for. For programs its last column reports whether a
+// query is without evidence; people, and readers of reasons, see that in place of its labels.
+func (c *Predict) answers(a *command.App, tree bool) (w answers, err error) {
+	people, inJSON := a.People(), a.InJSON()
+	var columns []string
+	var add func(key string, found db.Predictions)
+	switch {
+	case c.Explain && tree && inJSON:
+		columns = []string{"query", "labels", "explanation"}
+		add = func(key string, found db.Predictions) {
+			labels := []scoredLabel{}
+			for _, p := range found.Labels {
+				labels = append(labels, scoredLabel{p.Label, p.Score})
+			}
+			w.out.Add(key, labels, explanation(found.Why, c.Evidence), found.NoEvidence)
+		}
+	case c.Explain && tree:
+		columns = reasonColumns("labels")
+		add = func(key string, found db.Predictions) {
+			why := found.Why
+			if found.NoEvidence {
+				why = &db.Reason{Text: noEvidence}
+			}
+			c.addReason(w.out, key, c.withScores(found.Labels), nil, why, people)
+		}
+	case c.Explain && !inJSON:
+		columns = reasonColumns("label")
+		add = func(key string, found db.Predictions) {
+			query := any(key)
+			for _, p := range found.Labels {
+				c.addReason(w.out, query, p.Label, p.Score, p.Why, people)
+				if people {
+					query = nil
+				}
+			}
+			if found.NoEvidence && len(found.Labels) == 0 {
+				c.addReason(w.out, query, nil, nil, &db.Reason{Text: noEvidence}, people)
+			}
+		}
+	default:
+		columns = []string{"query", "rank", "label", "score:4"}
+		if c.Explain {
+			columns = append(columns, "explanation")
+		}
+		add = func(key string, found db.Predictions) { c.addPlain(w.out, key, found, people) }
+	}
+	if !people && (inJSON || !c.Explain) {
+		columns = append(columns, "no_evidence")
+	}
+	w.add = func(q input.Query, found db.Predictions) error {
+		add(q.Key, found)
+		return w.out.Err()
+	}
+	w.out, err = a.Stream(columns...)
+	return w, err
+}
+
+// noEvidence is written in place of the labels or reasons of a query of which the model knows nothing.
+const noEvidence = "no evidence"
+
+// byTree reports whether a tree is asked.
+func (c *Predict) byTree(s *db.Snapshot) (bool, error) {
+	list, err := s.Collection(c.Collection).Indexes()
+	if err != nil {
+		return false, err
+	}
+	if !slices.ContainsFunc(list, indexes.Predicts) {
+		return false, indexes.NoLabelModel(c.Collection)
+	}
+	for _, i := range list {
+		if indexes.Predicts(i) && (c.Index == i.Name || c.Index == "" && i.Default) {
+			return indexes.IsTree(i.Kind), nil
+		}
+	}
+	return false, nil
+}
+
+// Predicting predicts queries in slices, so that progress shows, an interrupt is seen,
+// and memory does not grow with their number.
+type Predicting struct {
+	App      *command.App
+	Snapshot *db.Snapshot
+	Info     db.CollectionInfo
+	Options  *db.PredictOptions
+	total    int // queries, 0 if not known
+	Workers  int // goroutines, those of the command when zero
+
+	Asked   int           // queries so far
+	took    time.Duration // by predictions
+	Blind   int           // queries without evidence
+	Unknown input.UnknownFeatures
+}
+
+// predictSlice is how many queries are predicted at a time.
+const predictSlice = 256
+
+// each calls f with every query and its predictions, in order.
+func (p *Predicting) each(
+	queries iter.Seq2[input.Query, error], f func(input.Query, db.Predictions) error,
+) error {
+	batch := make([]input.Query, 0, predictSlice)
+	for q, err := range queries {
+		if err != nil {
+			return err
+		}
+		if batch = append(batch, q); len(batch) == predictSlice {
+			if err := p.batch(batch, f); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	if len(batch) > 0 {
+		if err := p.batch(batch, f); err != nil {
+			return err
+		}
+	}
+	p.App.Progress.End()
+	return nil
+}
+
+func (p *Predicting) batch(batch []input.Query, f func(input.Query, db.Predictions) error) error {
+	queries := make([]db.Query, len(batch))
+	for i, q := range batch {
+		queries[i] = q.Query
+	}
+	start := time.Now()
+	o := *p.Options
+	o.Workers = cmp.Or(p.Workers, p.App.Flags.Workers)
+	found, err := p.Snapshot.Collection(p.Info.Name).PredictBatch(p.App.Ctx, queries, &o)
+	if err != nil {
+		return err
+	}
+	p.took += time.Since(start)
+	p.Asked += len(batch)
+	p.App.Progress.Update("predict", p.Asked, p.total)
+	for i, q := range batch {
+		p.Unknown.Add(p.Info, q.Query, found[i].Stats.Unknown)
+		if found[i].NoEvidence {
+			p.Blind++
+		}
+		if err := f(q, found[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// All predicts many queries.
+func (p *Predicting) All(queries []db.Query) ([][]db.Prediction, error) {
+	out := make([][]db.Prediction, 0, len(queries))
+	p.total = len(queries)
+	each := func(yield func(input.Query, error) bool) {
+		for _, q := range queries {
+			if !yield(input.Query{Query: q}, nil) {
+				return
+			}
+		}
+	}
+	err := p.each(each, func(_ input.Query, found db.Predictions) error {
+		out = append(out, found.Labels)
+		return nil
+	})
+	return out, err
+}
+
+// addPlain writes one row a label, with all that is known of it as one JSON value, and one row for a
+// query without evidence that has no label.
+func (c *Predict) addPlain(t *table.Stream, key string, found db.Predictions, people bool) {
+	add := func(rank, label, score any, why *db.Reason) {
+		values := []any{key, rank, label, score}
+		if c.Explain {
+			values = append(values, explanation(why, c.Evidence))
+		}
+		if !people {
+			values = append(values, found.NoEvidence)
+		}
+		t.Add(values...)
+	}
+	for rank, p := range found.Labels {
+		add(rank+1, p.Label, p.Score, p.Why)
+	}
+	switch {
+	case !found.NoEvidence || len(found.Labels) > 0:
+	case people:
+		add(nil, noEvidence, nil, nil)
+	default:
+		add(nil, nil, nil, nil)
+	}
+}
+
+// shown is how many of n pieces of evidence are shown.
+func (c *Predict) shown(n int) int {
+	if c.Evidence == 0 {
+		return n
+	}
+	return min(n, c.Evidence)
+}

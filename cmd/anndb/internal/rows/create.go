@@ -1,0 +1,71 @@
+package rows
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
+)
+
+// Create makes an empty collection.
+type Create struct {
+	File       string `arg:"" help:"Database file; made if it does not exist."`
+	Collection string `arg:"" help:"Collection to make."`
+	Dim        int    `group:"Dense collections:" help:"Numbers of a vector." default:"0" placeholder:"N"`
+	Metric     string `group:"Dense collections:" help:"Distance: l2, cosine or ip; l2 if not given." enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
+	Float32    bool   `group:"Dense collections:" help:"Store vectors as float32 even where bytes would do."`
+	Named      bool   `group:"Sparse collections:" help:"Rows have features with names, such as words."`
+	Numbered   bool   `group:"Sparse collections:" help:"Rows have features with numbers."`
+	Base       string `group:"Sparse collections:" help:"Number of the first feature in files and queries, 0 or 1; 0 if not given." enum:",0,1" default:"" placeholder:"N"`
+}
+
+// schema is the kind of collection that the flags describe.
+func (c *Create) schema() (s db.Schema, err error) {
+	sparse := c.Named || c.Numbered
+	switch {
+	case c.Named && c.Numbered:
+		return s, command.Usagef("--named and --numbered exclude each other")
+	case sparse && (c.Dim != 0 || c.Metric != "" || c.Float32):
+		return s, command.Usagef("--dim, --metric and --float-32 are for dense collections: " +
+			"sparse rows are float32 and compared by cosine")
+	case !sparse && c.Dim < 1:
+		return s, command.Usagef("say --dim N for vectors of N numbers, --named or --numbered for sparse rows")
+	case c.Base != "" && !c.Numbered:
+		return s, command.Usagef("--base goes with --numbered")
+	case c.Named:
+		return db.Schema{Named: true}, nil
+	case c.Numbered:
+		return db.Schema{Sparse: true, Numbering: cmp.Or(c.Base, command.FromZero)}, nil
+	}
+	s = db.Schema{Dim: c.Dim}
+	if c.Float32 {
+		s.Float32 = true
+	}
+	s.Metric, err = vector.ParseMetric(cmp.Or(c.Metric, "l2"))
+	return s, err
+}
+
+// Run executes the command.
+func (c *Create) Run(a *command.App) (err error) {
+	schema, err := c.schema()
+	if err != nil {
+		return err
+	}
+	o := &db.Options{Timeout: a.Flags.Wait, Maintenance: &db.Maintenance{Manual: true}}
+	d, err := db.Open(a.Ctx, c.File, o)
+	if err != nil {
+		return command.Explain(c.File, err)
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	made, err := d.Create(a.Ctx, c.Collection, schema)
+	if err != nil {
+		return err
+	}
+	info, err := made.Info()
+	if err != nil {
+		return err
+	}
+	return a.Done(command.CollectionsTable(!a.People(), info))
+}

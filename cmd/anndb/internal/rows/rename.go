@@ -1,0 +1,26 @@
+package rows
+
+import (
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
+)
+
+// Rename gives a collection another name.
+type Rename struct {
+	command.InFile
+	Collection string `arg:"" help:"Collection."`
+	To         string `arg:"" help:"Its new name, which no other collection has."`
+}
+
+// Run executes the command.
+func (c *Rename) Run(a *command.App) error {
+	return c.With(a, false, func(d *db.DB) error {
+		if err := d.Rename(a.Ctx, c.Collection, c.To); err != nil {
+			return err
+		}
+		t := table.New("collection", "to")
+		t.Add(c.Collection, c.To)
+		return a.Done(t)
+	})
+}
