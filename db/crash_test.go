@@ -228,15 +228,13 @@ func childBuild(path, coll string) error {
 }
 
 // killBuild is the options of a seed. Of a sparse collection, all kinds of
-// indexes come in turn.
+// indexes that have a seed come in turn.
 func killBuild(coll string, seed uint64) IndexOptions {
 	if coll == "s" {
-		parted := Postings{Partition: true, M: int(seed)} // has no seed of its own
 		tree := Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: seed}
 		return []IndexOptions{
-			&LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}, Postings: parted, Seed: seed},
-			&parted, treesOf(budget.AT, tree), treesOf(budget.PT, tree),
-		}[seed%4]
+			&LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}, Seed: seed}, treesOf(budget.AT, tree), treesOf(budget.PT, tree),
+		}[seed%3]
 	}
 	return &Forest{Learner: "rp", Trees: 4, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, NoRotation: true, NoSketches: true, Members: true, NoTune: true, Seed: seed}
 }
@@ -250,8 +248,6 @@ func killSeed(o IndexOptions) uint64 {
 		return o.Seed
 	case *Trees:
 		return o.Seed
-	case *Postings:
-		return uint64(o.M)
 	}
 	return 0
 }

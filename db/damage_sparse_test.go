@@ -80,7 +80,7 @@ func sparseDamageDB(path string) error {
 		coll, index string
 		o           IndexOptions
 	}{
-		{"terms", "rows", &Postings{Partition: true, M: 3}},
+		{"terms", "rows", &Postings{}},
 		{"terms", "labels", &weighed},
 		{"terms", "at", treesOf(budget.AT, trees)},
 		{"words", "rows", &Postings{}},
@@ -164,10 +164,7 @@ func sparseQuestions() []question {
 		if coll != "points" {
 			search("flat", SearchOptions{Index: Flat})
 			search("label", SearchOptions{Index: Flat, Where: HasLabel("topic-1")})
-			search("compact", SearchOptions{Index: "rows", Strategy: "compact"})
-		}
-		if coll == "terms" {
-			search("partitioned", SearchOptions{Index: "rows", Strategy: "partitioned"})
+			search("lists", SearchOptions{Index: "rows"})
 		}
 		predict("labels", PredictOptions{Explain: true})
 		predict("labels", PredictOptions{Top: 2})

@@ -164,7 +164,7 @@ func TestMoreThanThereIs(t *testing.T) {
 						t.Errorf("%d rows, k %d, sparse by %s: %d hits, %v", n, k, index, len(hits), err)
 					}
 				}
-				if _, _, err := nearest(ctx, s.Collection("s"), sparse, k, &db.SearchOptions{Index: "postings", Strategy: "union"}); err != nil {
+				if _, _, err := nearest(ctx, s.Collection("s"), sparse, k, &db.SearchOptions{Index: "postings"}); err != nil {
 					t.Errorf("%d rows, k %d: %v", n, k, err)
 				}
 				got, _, err := predict(ctx, s.Collection("s"), sparse, &db.PredictOptions{Top: k})

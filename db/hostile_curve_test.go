@@ -50,7 +50,7 @@ func TestHostileNumbers(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) {
 		builds(t, d, "d", "kd", &Forest{NoTune: true, Quantize: true})
 		builds(t, d, "s", "lcif", &LCIF{Weight: "tfidf", Params: &lcif.Params{K: 3, Lambda: 0.5}})
-		builds(t, d, "s", "p", &Postings{Partition: true, M: 2})
+		builds(t, d, "s", "p", &Postings{})
 		builds(t, d, "s", "at", &Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 2}}})
 	})
 	keys := map[string][codec.KeySize]byte{}
@@ -147,7 +147,6 @@ func TestHostileNumbers(t *testing.T) {
 		{"p", "bound -1", segment("Residual", -1)},
 		{"p", "bound -1", segment("Unit", -1)},
 		{"p", "stride -1", segment("Stride", -1)},
-		{"p", "partition with m -1", segment("M", -1)},
 		{"p", "-1 features", segment("Cols", -1)},
 		{"at", "voters", set(0, "Detail", "Voters")},
 		{"at", "labels", set(9, "Detail", "Labels")},
@@ -218,7 +217,7 @@ func TestLCIFParamsAtBuild(t *testing.T) {
 
 // Lengths of rows with which similarities exceed 1 are damage, not answers.
 func TestHostileLengths(t *testing.T) {
-	const arrayNorm = 23
+	const arrayNorm = 13
 	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "s", "p", nil) })
 	lengths := bytes.Repeat(binary.LittleEndian.AppendUint64(nil, math.Float64bits(1e-300)), 60)
 	putBlock(t, path, layout.BucketBlocks, codec.Key(objectIn(t, path, "s", "p"), codec.KindPostings, arrayNorm), lengths)

@@ -46,9 +46,8 @@ func TestIndexOptions(t *testing.T) {
 		{"c", (*db.Forest)(nil), "kd"}, {"c", &db.Forest{Learner: "rp", NoSketches: true}, "rp"},
 		{"c", &db.Forest{NoRotation: true, NoLists: true, NoTune: true, Members: true, NoTables: true}, "kd"},
 		{"s", nil, "postings"}, {"s", (*db.Postings)(nil), "postings"},
-		{"s", &db.Postings{Partition: true, M: 2}, "postings"},
+		{"s", &db.Postings{}, "postings"},
 		{"s", (*db.LCIF)(nil), "lcif"}, {"c", &db.LCIF{Params: model, Seed: 2}, "lcif"},
-		{"s", &db.LCIF{Params: model, Postings: db.Postings{Partition: true, M: -1}}, "lcif"},
 		{"c", &db.Trees{Kind: "sbt"}, "sbt"}, {"s", &db.Trees{Kind: "pt"}, "pt"}, {"s", (*db.Trees)(nil), "at"},
 		{"s", &db.Trees{Kind: "at", Budget: 7, AllowEmpty: true, Seed: 5}, "at"},
 	} {
@@ -92,8 +91,6 @@ func TestIndexOptionsRefused(t *testing.T) {
 		{"c", &db.Postings{}},
 		{"s", &db.Forest{}},
 		{"s", &db.Forest{Learner: "postings"}},
-		{"s", &db.Postings{M: 3}},
-		{"c", &db.LCIF{Postings: db.Postings{Partition: true}}},
 		{"s", &db.Trees{Kind: "at", Budget: -1}},
 		{"s", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}},
 	} {

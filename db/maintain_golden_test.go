@@ -53,7 +53,7 @@ func maintainedGolden(path string) (err error) {
 		func() error {
 			return build("dense", &Forest{NoTune: true, Trees: 4, Depth: 3, LeafNeighbors: 8, ListNeighbors: 4, Members: true, Quantize: true})
 		},
-		func() error { return build("sparse", &Postings{Partition: true, M: 1}) },
+		func() error { return build("sparse", &Postings{}) },
 		func() error { return put(100, 108) },
 		maintain,
 		func() error {

@@ -14,7 +14,7 @@ import (
 // publishes it: it answers as a scan does and leaves nothing behind.
 func TestMaintainLargeStep(t *testing.T) {
 	t.Parallel()
-	const rows, features = 2200, 1400
+	const rows, features = 5600, 3200
 	ctx := t.Context()
 	d, err := Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
 	must(t, err)
@@ -42,7 +42,7 @@ func TestMaintainLargeStep(t *testing.T) {
 		func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 		put(0, 30, 9),
 		func() error {
-			_, err := d.Collection("s").Build(ctx, "x", &Postings{Partition: true}, nil)
+			_, err := d.Collection("s").Build(ctx, "x", &Postings{}, nil)
 			return err
 		},
 		put(30, rows, features),

@@ -17,13 +17,12 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/layout"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 )
 
 // TestMaintainPostings mixes puts, updates, deletes, maintenance and reopening
 // at random. After every maintenance the index covers all rows, and its answers
-// are those of a new one, bit for bit, by every strategy, filtered or not.
+// are those of a new one, bit for bit, filtered or not.
 func TestMaintainPostings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -53,7 +52,7 @@ func TestMaintainPostings(t *testing.T) {
 				return nil
 			}))
 		}
-		o := &Postings{Partition: true, M: rng.IntN(3)}
+		o := &Postings{}
 		put(rng.IntN(150)+1, 150)
 		_, err := d.Collection("s").Build(ctx, "kept", o, nil)
 		must(t, err)
@@ -131,21 +130,19 @@ func sameAnswers(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, w
 	for range 3 {
 		q := Query{Sparse: randomSparse(rng, 1+rng.IntN(12), width)}
 		k := 1 + rng.IntN(30)
-		for strategy := postings.Auto; strategy <= postings.Union; strategy++ {
-			for _, f := range []*Filter{nil, filtered} {
-				var hits [2][]Hit
-				for i, name := range []string{"kept", "fresh"} {
-					o := &SearchOptions{Index: name, Strategy: strategy.String(), Where: f}
-					if hits[i], _, err = nearest(ctx, s.Collection("s"), q, k, o); err != nil {
-						t.Fatal(err)
-					}
+		for _, f := range []*Filter{nil, filtered} {
+			var hits [2][]Hit
+			for i, name := range []string{"kept", "fresh"} {
+				o := &SearchOptions{Index: name, Where: f}
+				if hits[i], _, err = nearest(ctx, s.Collection("s"), q, k, o); err != nil {
+					t.Fatal(err)
 				}
-				same := slices.EqualFunc(hits[0], hits[1], func(a, b Hit) bool {
-					return a.Row == b.Row && bytes.Equal(a.Key, b.Key) && math.Float32bits(a.Distance) == math.Float32bits(b.Distance)
-				})
-				if !same {
-					t.Fatalf("%v: %d hits of the maintained index differ from %d of a fresh one:\n%v\n%v", strategy, len(hits[0]), len(hits[1]), hits[0], hits[1])
-				}
+			}
+			same := slices.EqualFunc(hits[0], hits[1], func(a, b Hit) bool {
+				return a.Row == b.Row && bytes.Equal(a.Key, b.Key) && math.Float32bits(a.Distance) == math.Float32bits(b.Distance)
+			})
+			if !same {
+				t.Fatalf("%d hits of the maintained index differ from %d of a fresh one:\n%v\n%v", len(hits[0]), len(hits[1]), hits[0], hits[1])
 			}
 		}
 	}

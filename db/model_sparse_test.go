@@ -13,7 +13,6 @@ import (
 
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -132,10 +131,7 @@ func sparseSearches(s *Snapshot, name string, c *modelColl, seed uint64) error {
 	options := []SearchOptions{{Index: Flat}, {Index: Flat, Where: HasLabel("red")}}
 	for index, kind := range c.indexes {
 		if kind == postingsindex.Name {
-			for _, strategy := range []postings.Strategy{postings.Auto, postings.Partitioned, postings.Compact} {
-				options = append(options, SearchOptions{Index: index, Strategy: strategy.String()})
-			}
-			options = append(options, SearchOptions{Index: index, Where: HasLabel("red")})
+			options = append(options, SearchOptions{Index: index}, SearchOptions{Index: index, Where: HasLabel("red")})
 		}
 	}
 	for _, o := range options {
@@ -241,7 +237,7 @@ func (c *modelColl) sparseBuild(t *rapid.T) (string, IndexOptions) {
 	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 	switch kind {
 	case postingsindex.Name:
-		return kind, &Postings{Partition: true, M: rapid.SampledFrom([]int{-1, 0, 2}).Draw(t, "m")}
+		return kind, &Postings{}
 	case lcifindex.Name:
 		return kind, &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
 	}

@@ -3,7 +3,6 @@ package db
 import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
-	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -41,9 +40,8 @@ type LCIF struct {
 	// Graph is the number of nearest other rows that second-order scores use for each row, at most
 	// 1,000; zero means 10 if a weight above zero asks for them. The model then stores a neighbor list
 	// for each row, which maintenance rebuilds with one search per row.
-	Graph    int      `json:",omitempty"`
-	Postings Postings `json:",omitzero"`  // of the model's inverted index, in sparse collections
-	Seed     uint64   `json:",omitempty"` // equal rows, options and seed give an equal model
+	Graph int    `json:",omitempty"`
+	Seed  uint64 `json:",omitempty"` // equal rows, options and seed give an equal model
 }
 
 func (o *LCIF) request(bool) (kind.Options, error) {
@@ -53,10 +51,9 @@ func (o *LCIF) request(bool) (kind.Options, error) {
 	b := &lcifindex.Options{
 		Weight: o.Weight, Params: o.Params, Cut: o.Cut, AllowEmpty: o.AllowEmpty, Paper: o.Paper,
 		Objective: o.Objective, Folds: o.Folds, TuneRows: o.TuneRows, FeatureShares: o.FeatureShares,
-		Neighbors: o.Neighbors, SecondOrders: o.SecondOrders, Graph: o.Graph,
-		Postings: postingsindex.Options(o.Postings), Seed: o.Seed,
+		Neighbors: o.Neighbors, SecondOrders: o.SecondOrders, Graph: o.Graph, Seed: o.Seed,
 	}
-	return b, b.Postings.Check()
+	return b, nil
 }
 
 // publicLCIF returns the options of a model that its stored ones stand for.
@@ -65,7 +62,6 @@ func publicLCIF(stored kind.Options) IndexOptions {
 	return &LCIF{
 		Weight: b.Weight, Params: b.Params, Cut: b.Cut, AllowEmpty: b.AllowEmpty, Paper: b.Paper,
 		Objective: b.Objective, Folds: b.Folds, TuneRows: b.TuneRows, FeatureShares: b.FeatureShares,
-		Neighbors: b.Neighbors, SecondOrders: b.SecondOrders, Graph: b.Graph,
-		Postings: Postings(b.Postings), Seed: b.Seed,
+		Neighbors: b.Neighbors, SecondOrders: b.SecondOrders, Graph: b.Graph, Seed: b.Seed,
 	}
 }

@@ -16,7 +16,7 @@ func (r *Result) Plan() string {
 	case s.sparse && r.Index == Flat:
 		fmt.Fprintf(&b, "exact scan of %d rows", s.Exact)
 	case s.sparse:
-		fmt.Fprintf(&b, "exact search (%v)%s: %d rows scored", s.Postings.Strategy, index, s.Postings.Scored)
+		fmt.Fprintf(&b, "exact search%s: %d rows scored", index, s.Postings.Scored)
 	case s.Way == query.Unsearched:
 		return "no rows to search"
 	case s.Way == query.ByScan && s.Sketched > 0:

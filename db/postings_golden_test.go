@@ -11,7 +11,6 @@ import (
 
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -47,7 +46,7 @@ func putRowless(d *DB, coll string, from, to int) error {
 func learnRowless(d *DB) error {
 	model := &LCIF{Weight: "tfidf", Params: &lcif.Params{
 		K: 4, Lambda: 0.5, Beta: 2, Features: 30, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true},
-	}, Postings: Postings{Partition: true, M: 1}}
+	}}
 	_, err := d.Collection("counts").Build(context.Background(), "labels", model, nil)
 	return err
 }
@@ -85,7 +84,7 @@ func rowlessGolden(path string) (err error) {
 		func() error { return putRowless(d, "counts", 0, rowlessSealed) },
 		func() error { return deleteRowless(d) },
 		func() error { return build("binary", nil) },
-		func() error { return build("counts", &Postings{Partition: true, M: 2}) },
+		func() error { return build("counts", &Postings{}) },
 		func() error { return putRowless(d, "counts", rowlessSealed, rowlessRows) },
 		func() error { _, err := d.Maintain(ctx, 0, nil); return err },
 		func() error { return learnRowless(d) },
@@ -94,7 +93,7 @@ func rowlessGolden(path string) (err error) {
 }
 
 // TestGoldenRowless opens the golden file of inverted indexes without rows,
-// which is written as the other ones are: every strategy answers as a scan
+// which is written as the other ones are: the lists answer as a scan
 // does, bit for bit, and the label model as one relearned, but for rounding.
 func TestGoldenRowless(t *testing.T) {
 	d := openGolden(t, "postings.anndb.gz", rowlessGolden, nil)
@@ -115,16 +114,10 @@ func TestGoldenRowless(t *testing.T) {
 			t.Error("index of one segment")
 		}
 		for _, coll := range []string{"binary", "counts"} {
-			strategies := []postings.Strategy{postings.Auto, postings.Compact, postings.Union}
-			if coll == "counts" {
-				strategies = append(strategies, postings.Partitioned)
-			}
 			for i := range 25 {
 				want := ask(s, coll, i, SearchOptions{Index: Flat})
-				for _, strategy := range strategies {
-					if got := ask(s, coll, i, SearchOptions{Index: "rows", Strategy: strategy.String()}); !slices.EqualFunc(want, got, same) {
-						t.Fatalf("%s, query %d, %v: %v, want %v", coll, i, strategy, got, want)
-					}
+				if got := ask(s, coll, i, SearchOptions{Index: "rows"}); !slices.EqualFunc(want, got, same) {
+					t.Fatalf("%s, query %d: %v, want %v", coll, i, got, want)
 				}
 			}
 		}

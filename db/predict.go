@@ -29,10 +29,9 @@ type PredictOptions struct {
 	Params *lcif.Params
 	// Where restricts the neighbors of a model of kind lcif to rows that pass a filter; everything
 	// else remains that of all rows. Trees refuse it.
-	Where    *Filter
-	Strategy string // that of a model's inverted index, see SearchOptions
-	Explain  bool   // fill in Prediction.Why and, for trees, Predictions.Why
-	Workers  int    // the number of goroutines of PredictBatch; below 1, all processors
+	Where   *Filter
+	Explain bool // fill in Prediction.Why and, for trees, Predictions.Why
+	Workers int  // the number of goroutines of PredictBatch; below 1, all processors
 }
 
 // Predictions is the answer to a prediction.
@@ -120,10 +119,6 @@ var answers = sync.Pool{New: func() any { return new(kind.LabelAnswer) }}
 // ask returns the options as the model takes them. rows holds the rows that may be neighbors.
 func (o *PredictOptions) ask(model kind.LabelPredictor, rows *roaring.Bitmap) (kind.LabelAsk, error) {
 	out := kind.LabelAsk{Top: o.Top, Set: o.Set, Params: o.Params, Explain: o.Explain}
-	var err error
-	if out.Strategy, err = strategyOf(o.Strategy); err != nil {
-		return out, err
-	}
 	switch {
 	case model.HasNeighbors():
 		out.Rows = rows

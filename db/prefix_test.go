@@ -62,7 +62,6 @@ func TestMisuseOfSparse(t *testing.T) {
 			return err
 		}
 	}
-	unknown := "fast"
 	dense := db.Query{Vector: []float32{1}}
 	good := numbered(1, 1, 2)
 	graph := db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}, Graph: 5}
@@ -76,18 +75,13 @@ func TestMisuseOfSparse(t *testing.T) {
 		{"vector for features", search("s", dense, db.SearchOptions{}), db.ErrInvalid, []string{"query", `"s"`}},
 		{"sparse search of vectors", search("c", good, db.SearchOptions{}), db.ErrInvalid, []string{`"c"`}},
 		{"no sparse index", search("s", good, db.SearchOptions{Index: "z"}), db.ErrNotFound, []string{`"z"`}},
-		{"unknown strategy", search("s", good, db.SearchOptions{Strategy: unknown}), db.ErrInvalid, []string{unknown}},
-		{"unknown strategy of a scan", search("s", good, db.SearchOptions{Index: db.Flat, Strategy: unknown}), db.ErrInvalid, []string{unknown}},
-		{"strategy of the package", search("s", good, db.SearchOptions{Index: db.Flat, Strategy: "rows"}), db.ErrInvalid, nil},
 
 		{"no label model", predict(good, db.PredictOptions{Index: "z"}), db.ErrNotFound, []string{`"z"`}},
 		{"prediction by a negative value", predict(numbered(-1, 3), db.PredictOptions{}), db.ErrInvalid, []string{"query"}},
 		{"prediction by a vector", predict(dense, db.PredictOptions{}), db.ErrInvalid, []string{"query"}},
 		{"weight of features", predict(good, db.PredictOptions{Params: &lcif.Params{K: 3, Lambda: 7}}), db.ErrInvalid, []string{`"s"`}},
 		{"second order without a graph", predict(good, db.PredictOptions{Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 1}}), db.ErrInvalid, nil},
-		{"prediction by an unknown strategy", predict(good, db.PredictOptions{Strategy: unknown}), db.ErrInvalid, []string{unknown}},
 		{"negative value in a batch", batch(numbered(-1, 3), db.PredictOptions{}), db.ErrInvalid, []string{"query 1", "-1"}},
-		{"unknown strategy of a batch", batch(good, db.PredictOptions{Strategy: unknown}), db.ErrInvalid, []string{"query 0"}},
 
 		{"row with a negative value", put("s", db.Row{Key: []byte("k1"), Sparse: numbered(-1, 3).Sparse}), db.ErrInvalid, []string{`"k1"`, "-1"}},
 		{"row with names", put("s", db.Row{Key: []byte("k1"), Features: named(1, "x").Features}), db.ErrInvalid, []string{`"k1"`}},

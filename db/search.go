@@ -53,11 +53,8 @@ type SearchOptions struct {
 	// but the snapshot, one small object, if the Collection is not one of a Snapshot.
 	Reuse []Hit
 	// Params replace Recall, except for K. Dense collections only; their Filter must be nil.
-	Params *query.Params
-	// Strategy is how an inverted index is searched: "partitioned", "compact", "union", or "auto",
-	// also when empty. All find the same rows.
-	Strategy string
-	Workers  int // the number of goroutines of SearchBatch; below 1, all processors
+	Params  *query.Params
+	Workers int // the number of goroutines of SearchBatch; below 1, all processors
 }
 
 // Content is a set of the parts of a row.
@@ -108,7 +105,7 @@ type SearchStats struct {
 // live rows that pass the filter) of a dense collection unless Params forbid widening, of a sparse
 // one only rows that share a feature with the query. Rows written after the build of an index are
 // compared one by one. Errors: ErrNotFound (also if no row has Query.Key), ErrInvalid (also
-// for an untuned index without Params, and for an unknown strategy).
+// for an untuned index without Params).
 func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res Result, err error) {
 	if o == nil {
 		o = &defaultSearch
@@ -443,13 +440,9 @@ func prepareSearch(
 
 // checkDenseAsk checks the options of a search of a dense collection.
 func checkDenseAsk(st *state.Collection, o *SearchOptions) error {
-	switch {
-	case o.Params != nil && o.Params.Filter != nil:
+	if o.Params != nil && o.Params.Filter != nil {
 		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: use SearchOptions.Where",
 			fail.Option, st.Entry.Name)
-	case o.Strategy != "" && o.Strategy != postings.Auto.String():
-		return fmt.Errorf("%w: strategy %q is for inverted indexes, %q is dense", fail.Option, o.Strategy,
-			st.Entry.Name)
 	}
 	return nil
 }

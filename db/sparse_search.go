@@ -28,10 +28,6 @@ func searchSparse(ctx context.Context, st *state.Collection, a *rowAsk, o *Searc
 	if err := checkSparseAsk(st, o); err != nil {
 		return err
 	}
-	strategy, err := strategyOf(o.Strategy)
-	if err != nil {
-		return err
-	}
 	set, resolved, err := sparseQuery(ctx, st, a.q)
 	if err != nil {
 		return err
@@ -51,7 +47,7 @@ func searchSparse(ctx context.Context, st *state.Collection, a *rowAsk, o *Searc
 	first, most := a.nearer(o)
 	if index != nil {
 		covered, res.Index = index.Manifest.Info.Rows, index.Manifest.Info.Name
-		ask := kind.SparseAsk{X: x, K: first, Accept: accept, Strategy: strategy}
+		ask := kind.SparseAsk{X: x, K: first, Accept: accept}
 		if err := sc.find(ctx, index.Opened.(kind.SparseFinder), ask, most, o, res); err != nil {
 			return fail.Wrapf(kind.AsParameter(err), "search %q", st.Entry.Name)
 		}
@@ -113,16 +109,6 @@ func checkSparseAsk(st *state.Collection, o *SearchOptions) error {
 			fail.Option, st.Entry.Name)
 	}
 	return nil
-}
-
-// strategyOf returns the strategy with a name, of which the empty one is auto.
-func strategyOf(name string) (postings.Strategy, error) {
-	for s := postings.Auto; s <= postings.Union; s++ {
-		if name == s.String() || name == "" {
-			return s, nil
-		}
-	}
-	return 0, fmt.Errorf("%w: there is no strategy %q of a search", fail.Option, name)
 }
 
 // queryFeatures are the features of a query by number. Features that no row has ever had get

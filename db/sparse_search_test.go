@@ -17,7 +17,6 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -189,15 +188,12 @@ func TestSearchSparseIsExact(t *testing.T) {
 		}
 	}
 	compare("without an index", filters()...)
-	info, err := b.d.Collection("s").Build(t.Context(), "main", &Postings{Partition: true, M: 3}, nil)
+	info, err := b.d.Collection("s").Build(t.Context(), "main", &Postings{}, nil)
 	must(t, err)
 	if info.Rows != 2200 || info.Kind != string(postingsindex.Name) || info.Bytes["postings"] == 0 {
 		t.Errorf("index %+v", info)
 	}
-	compare("indexed", append(filters(), filtered{SearchOptions{Index: Flat}, all},
-		filtered{SearchOptions{Strategy: "partitioned"}, all},
-		filtered{SearchOptions{Strategy: "compact"}, all},
-		filtered{SearchOptions{Strategy: "union"}, all})...)
+	compare("indexed", append(filters(), filtered{SearchOptions{Index: Flat}, all}, filtered{SearchOptions{}, all})...)
 	b.put(rng, keys[2200:]...)
 	b.put(rng, keys[50:80]...)
 	b.remove(keys[2300:2310]...)
@@ -271,14 +267,11 @@ func TestSearchSparseTies(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-	o := &Postings{Partition: true, M: 3}
+	o := &Postings{}
 	if _, err := b.d.Collection("s").Build(t.Context(), "main", o, nil); err != nil {
 		t.Fatal(err)
 	}
-	options := []*SearchOptions{{Index: Flat}}
-	for s := postings.Auto; s <= postings.Union; s++ {
-		options = append(options, &SearchOptions{Strategy: s.String()})
-	}
+	options := []*SearchOptions{{Index: Flat}, {}}
 	ties, rounded := 0, 0
 	for i := range 40 {
 		q := randomSparse(rng, 4+rng.IntN(8), 40)
@@ -359,7 +352,6 @@ func TestSearchSparseMisuse(t *testing.T) {
 		"negative":           {search("s", Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, 1, nil), fail.Features},
 		"k":                  {search("s", Query{Sparse: q}, -1, nil), fail.K},
 		"index":              {search("s", Query{Sparse: q}, 1, &SearchOptions{Index: "y"}), fail.NoIndex},
-		"strategy":           {search("s", Query{Sparse: q}, 1, &SearchOptions{Strategy: "partitioned"}), fail.Option},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)

@@ -11,7 +11,7 @@ import (
 
 // The numbers of stored arrays that tests look for, as codec/FORMAT.md has them.
 const (
-	arrayRowLength uint32 = 23 // of postings
+	arrayRowLength uint32 = 13 // of postings
 
 	arrayLabelLabel      uint32 = 1 // of label-matrix
 	arrayLabelNames      uint32 = 2

@@ -67,7 +67,7 @@ func TestWideFeatures(t *testing.T) {
 	}
 	used := peak(func() {
 		put(0, 20)
-		builds(t, d, "s", "p", &Postings{Partition: true, M: 2})
+		builds(t, d, "s", "p", &Postings{})
 		builds(t, d, "s", "t", &Trees{Kind: "pt"})
 		answers()
 		put(20, 30)

@@ -238,7 +238,7 @@ func (t telling) build(ctx context.Context, d *db.DB) error {
 		// The rows of bytes have so many coordinates that principal ones take long.
 		{"bytes", "kd", grown("kd", true)}, {"bytes", "rp", grown("rp", true)},
 		{"floats", "pca", grown("pca", false)}, {"floats", "rf", grown("rf", false)},
-		{"terms", "rows", &db.Postings{Partition: true, M: 2}},
+		{"terms", "rows", &db.Postings{}},
 		{"terms", "at", &tree},
 		{"words", "rows", nil},
 		{"words", "labels", &model},

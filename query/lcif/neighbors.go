@@ -23,25 +23,16 @@ type PostingsNeighbors struct {
 // of postings.Searcher.Search.
 func (p *PostingsNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery,
 	k int, dst []postings.Hit) ([]postings.Hit, error) {
-	dst, stats, err := s.Postings.Search(ctx, p.Index, q.Unit, k, p.params(s), dst)
+	dst, stats, err := s.Postings.Search(ctx, p.Index, q.Unit, k, p.Params, dst)
 	s.Stats = stats
 	return dst, err
-}
-
-// params returns the options of a search with the strategy of the scratch.
-func (p *PostingsNeighbors) params(s *NeighborScratch) postings.SearchParams {
-	params := p.Params
-	if s.Strategy != postings.Auto {
-		params.Strategy = s.Strategy
-	}
-	return params
 }
 
 // NeighborsBatch implements BatchNeighborSource. Errors: those of
 // postings.Searcher.SearchBatch.
 func (p *PostingsNeighbors) NeighborsBatch(ctx context.Context, s *NeighborScratch,
 	units *vector.CSR, k int, each func(i int, hits []postings.Hit) error) error {
-	params := p.params(s)
+	params := p.Params
 	if params.Strategy == postings.Auto && p.Index.Uniform != nil {
 		// A pass shared by many queries reads every row. Measured on rows of one value each it
 		// takes 1.2 to 4 times as long as bitmaps, query by query.
@@ -65,7 +56,7 @@ type SegmentNeighbors struct {
 func (p *SegmentNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery,
 	k int, dst []postings.Hit) ([]postings.Hit, error) {
 	dst, stats, err := s.Postings.SearchSegments(ctx, p.Segments, q.Unit, k,
-		postings.SearchParams{Strategy: s.Strategy}, dst)
+		postings.SearchParams{}, dst)
 	s.Stats = stats
 	return dst, err
 }

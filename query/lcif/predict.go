@@ -36,10 +36,6 @@ type Predictor struct {
 // NewPredictor returns an empty Predictor; its memory grows as queries need it.
 func NewPredictor() *Predictor { return new(Predictor) }
 
-// SetStrategy sets how later predictions search inverted indexes for neighbours; postings.Auto
-// leaves it to the planner. All strategies find the same rows.
-func (p *Predictor) SetStrategy(s postings.Strategy) { p.scratch.Strategy = s }
-
 // Predict appends the labels predicted for q to dst, best first, by score or, with a threshold for
 // each label, by score in relation to its threshold (labels.Order), ties by the smaller label or by
 // the view's Before: the Top best ones, or the set that the thresholds select (Algorithm 6). Scores are those of definition 9, in 0…1. A label without evidence is not

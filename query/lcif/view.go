@@ -39,9 +39,6 @@ func (l LabelRows) Row(i int) []uint32 { return l.CSR.Index[l.CSR.Ptr[i]:l.CSR.P
 type NeighborScratch struct {
 	Postings postings.Searcher
 	Dense    query.Searcher
-	// Strategy selects how sources search inverted indexes; all strategies find the same rows.
-	// Auto leaves it to the source.
-	Strategy postings.Strategy
 	// Stats describes the last search, if the source counts its work.
 	Stats postings.Stats
 

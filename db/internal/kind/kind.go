@@ -201,10 +201,9 @@ type SparseFinder interface {
 
 // SparseAsk is a search of a sparse collection.
 type SparseAsk struct {
-	X        vector.Sparse
-	K        int
-	Accept   *roaring.Bitmap
-	Strategy postings.Strategy
+	X      vector.Sparse
+	K      int
+	Accept *roaring.Bitmap
 }
 
 // LabelPredictor predicts the labels of rows.
@@ -225,11 +224,10 @@ type LabelPredictor interface {
 
 // LabelAsk is a prediction: the fields of db.PredictOptions.
 type LabelAsk struct {
-	Top      int
-	Set      bool
-	Params   *lcif.Params
-	Strategy postings.Strategy
-	Explain  bool
+	Top     int
+	Set     bool
+	Params  *lcif.Params
+	Explain bool
 	// Rows, if not nil, holds all rows that may be neighbors of the query.
 	Rows *roaring.Bitmap
 }

@@ -29,10 +29,10 @@ type Collection struct {
 
 // Index is what there is to ask about an index.
 type Index struct {
-	Name               string
-	Kind               string
-	Members, Partition bool
-	Tuned              bool // a forest with measured settings
+	Name    string
+	Kind    string
+	Members bool
+	Tuned   bool // a forest with measured settings
 }
 
 // Asked are the parts of the queries that suit the collection.
@@ -46,13 +46,8 @@ func (c *Collection) Asked() []db.Query {
 
 func describe(i db.IndexInfo) Index {
 	x := Index{Name: i.Name, Kind: i.Kind, Tuned: i.Curve != nil}
-	switch o := i.Options.(type) {
-	case *db.Forest:
+	if o, ok := i.Options.(*db.Forest); ok {
 		x.Members = o.Members
-	case *db.Postings:
-		x.Partition = o.Partition
-	case *db.LCIF:
-		x.Partition = o.Postings.Partition
 	}
 	return x
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -247,13 +246,7 @@ func (c *Collection) index(x Index) []Question {
 				out = append(out, c.path(x, q, i))
 			}
 		case "postings":
-			strategies := []postings.Strategy{postings.Auto, postings.Compact, postings.Union}
-			if x.Partition {
-				strategies = append(strategies, postings.Partitioned)
-			}
-			for _, s := range strategies {
-				out = append(out, c.search(fmt.Sprint(s, at), x.Name, q, db.SearchOptions{Strategy: s.String()}))
-			}
+			out = append(out, c.search("lists"+at, x.Name, q, db.SearchOptions{}))
 		default:
 			params := map[string]query.Params{
 				"natural": {Tau: 0.02, NoWiden: true},

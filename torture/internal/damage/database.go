@@ -81,7 +81,7 @@ func (b *builder) build() error {
 	index("points", "rf", forests(&db.Forest{Learner: "rf", Members: true}))
 	index("points", "labels", &model)
 	index("points", "pt", trees("pt"))
-	index("terms", "rows", &db.Postings{Partition: true, M: 3})
+	index("terms", "rows", &db.Postings{})
 	index("terms", "labels", &weighed)
 	index("terms", "at", trees("at"))
 	index("words", "rows", &db.Postings{})

@@ -102,9 +102,9 @@ var collections = map[string][]collection{
 		{"long", 12000, vector.L2, false, 1, nil},
 	},
 	"sparse": {
-		{"counts", 0, 0, false, 1, map[string]db.IndexOptions{"p": &db.Postings{Partition: true, M: 3}}},
+		{"counts", 0, 0, false, 1, map[string]db.IndexOptions{"p": &db.Postings{}}},
 		{"words", 0, 0, true, 1, map[string]db.IndexOptions{"p": nil}},
-		{"wide", 0, 0, false, 1, map[string]db.IndexOptions{"p": &db.Postings{Partition: true}}},
+		{"wide", 0, 0, false, 1, map[string]db.IndexOptions{"p": &db.Postings{}}},
 	},
 	"labels": {
 		{"counts", 0, 0, false, 1, map[string]db.IndexOptions{

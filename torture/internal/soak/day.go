@@ -137,7 +137,7 @@ func (y *Day) begin(ctx context.Context) error {
 		o          db.IndexOptions
 	}{
 		{"dense", "forest", &db.Forest{Trees: 6, LeafNeighbors: 20, ListNeighbors: 16, Coordinates: 16, NoTune: true}},
-		{"terms", "rows", &db.Postings{Partition: true, M: 3}},
+		{"terms", "rows", &db.Postings{}},
 		{"terms", "labels", &db.LCIF{Params: &lcif.Params{K: 10, Lambda: 0.7}}},
 		{"terms", "tree", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 5, Rounds: 3, Iterations: 100}}}},
 	} {

@@ -108,7 +108,7 @@ func (s Script) Indexes() []Index {
 		{Dense, "forest", &db.Forest{
 			Learner: "rp", Trees: 3, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, NoRotation: true, Members: true, NoTune: true, Seed: s.Seed,
 		}},
-		{Sparse, "postings", &db.Postings{Partition: true, M: 2}},
+		{Sparse, "postings", &db.Postings{}},
 		{Sparse, "lcif", &db.LCIF{Params: &lcif.Params{K: 5, Lambda: 1}}},
 		{Sparse, "tree", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: s.Seed}},
 	}

@@ -22,8 +22,6 @@ type Build struct {
 
 	forestFlags `embed:"" group:"Dense collections, forests:"`
 
-	PartitionM *int `group:"Sparse collections:" help:"Postings and lcif: also build the paper's pair of inverted indexes with this m, -1 for all rows in the first." placeholder:"M"`
-
 	tuneFlags       `embed:"" group:"Label models, tuned:"`
 	modelFlags      `embed:"" group:"Label models, lcif without tuning:"`
 	treeFlags       `embed:"" group:"Label models, budgeted trees:"`
@@ -68,7 +66,7 @@ func (c *Build) options() (db.IndexOptions, error) {
 			return nil, command.Usagef("--%s must not be negative", n.flag)
 		}
 	}
-	postings, lcif := c.Kind == kindPostings || c.Kind == "" && c.PartitionM != nil, c.Kind == kindLCIF
+	postings, lcif := c.Kind == kindPostings, c.Kind == kindLCIF
 	switch {
 	case !(c.Density >= 0 && c.Density <= 1):
 		return nil, command.Usagef("--density %g (want 0 to 1)", c.Density)
@@ -86,19 +84,10 @@ func (c *Build) options() (db.IndexOptions, error) {
 		return nil, command.Usagef("--weight, --objective, --allow-empty, --paper, --folds, --tune-rows, " +
 			"--feature-share, --neighbors, --second-orders, --graph, --k, --alpha, --beta, --lambda, --threshold, " +
 			"--cut-share, --cut-per-label, --keep-features and --second-order go with --kind lcif")
-	case c.Kind != "" && !postings && !lcif && c.PartitionM != nil:
-		return nil, command.Usagef("--partition-m goes with --kind postings and lcif")
 	case (postings || lcif || IsTree(c.Kind)) && c.forestFlags != forestFlags{}:
 		return nil, command.Usagef("--kind %s takes none of the flags of forests", c.Kind)
 	case c.Train == "" && (c.Limit != 0 || c.SparseFlags.Given()):
 		return nil, command.Usagef("--limit and --base go with --train")
-	}
-	if c.PartitionM != nil && *c.PartitionM < -1 {
-		return nil, command.Usagef("--partition-m %d (want -1 or more)", *c.PartitionM)
-	}
-	var parted db.Postings
-	if c.PartitionM != nil {
-		parted = db.Postings{Partition: true, M: *c.PartitionM}
 	}
 	switch {
 	case IsTree(c.Kind):
@@ -107,10 +96,10 @@ func (c *Build) options() (db.IndexOptions, error) {
 		}.index(c.Seed)
 	case lcif:
 		o, err := c.lcif(c.tuneFlags)
-		o.Postings, o.Seed = parted, c.Seed
+		o.Seed = c.Seed
 		return &o, err
 	case postings:
-		return &parted, nil
+		return &db.Postings{}, nil
 	case c.Kind == "" && c.forestFlags == forestFlags{}:
 		return &db.Auto{Seed: c.Seed}, nil
 	}

@@ -176,9 +176,6 @@ func LCIFOptions(i db.IndexInfo) db.LCIF {
 // SparseSetting is what an index other than a forest was built with; nil for
 // forests, which say it in columns of their own.
 func SparseSetting(i db.IndexInfo) any {
-	if o, ok := i.Options.(*db.Postings); ok && o.Partition {
-		return fmt.Sprintf("partition m=%d", o.M)
-	}
 	if IsTree(i.Kind) {
 		return treeSetting(i)
 	}
@@ -187,9 +184,6 @@ func SparseSetting(i db.IndexInfo) any {
 		return nil
 	}
 	s := ""
-	if o.Postings.Partition {
-		s = fmt.Sprintf("partition m=%d, ", o.Postings.M)
-	}
 	if w := o.Weight; w != "" && w != "none" {
 		s += w + ", "
 	}

@@ -24,7 +24,6 @@ type Predict struct {
 	Top      int    `short:"k" help:"The best so many labels, whatever the thresholds." default:"0"`
 	Frequent bool   `help:"Predict the most frequent labels for a query of which the model knows nothing, instead of none."`
 	Explain  bool   `help:"Show the rows and features behind each label, or the decisions of a tree."`
-	Strategy string `help:"How a label model of a sparse collection searches for neighbours: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
 	Evidence int    `help:"Rows and features that an explanation or decision shows; 0 for all." default:"5"`
 }
 
@@ -43,10 +42,6 @@ func (c *Explain) Run(a *command.App) error {
 func (c *Predict) Run(a *command.App) error {
 	if c.Top < 0 || c.Evidence < 0 {
 		return command.Usagef("--top and --evidence must not be negative")
-	}
-	strategy, err := Choice("--strategy", c.Strategy, strategies)
-	if err != nil {
-		return err
 	}
 	filter, err := c.Filter()
 	if err != nil {
@@ -70,7 +65,7 @@ func (c *Predict) Run(a *command.App) error {
 			return err
 		}
 		o := &db.PredictOptions{
-			Index: c.Index, Top: c.Top, Where: filter, Strategy: strategy.String(), Explain: c.Explain,
+			Index: c.Index, Top: c.Top, Where: filter, Explain: c.Explain,
 			Frequent: c.Frequent,
 		}
 		p := Predicting{App: a, Snapshot: s, Info: info, total: queries.Total, Options: o}

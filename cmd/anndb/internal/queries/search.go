@@ -11,7 +11,6 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/rows"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/table"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 )
 
@@ -27,7 +26,6 @@ type Search struct {
 	Radius *float64 `help:"Only rows within this distance; 0 for equal rows."`
 	hitFlags
 	Method       string `group:"Dense collections:" help:"Select candidates by natural, natural-zero, voting, lookup or flat, with the settings below, instead of a target recall." placeholder:"METHOD"`
-	Strategy     string `group:"Sparse collections:" help:"How to search the inverted index of a sparse collection: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
 	SettingFlags `embed:"" group:"Dense collections, settings of --method:"`
 }
 
@@ -55,13 +53,10 @@ type Range struct {
 func (c *Range) Run(a *command.App) error {
 	s := Search{
 		InFile: c.InFile, Collection: c.Collection, QueryFlags: c.QueryFlags, WhereFlag: c.WhereFlag, K: c.K,
-		hitFlags: c.hitFlags, Radius: &c.Distance, Strategy: postings.Auto.String(), SettingFlags: DefaultSettings,
+		hitFlags: c.hitFlags, Radius: &c.Distance, SettingFlags: DefaultSettings,
 	}
 	return s.Run(a)
 }
-
-// strategies are the ways to search an inverted index.
-var strategies = []postings.Strategy{postings.Auto, postings.Partitioned, postings.Compact, postings.Union}
 
 // check refuses flags that make no sense.
 func (c *Search) check() error {
@@ -83,8 +78,8 @@ func (c *Search) check() error {
 // suits refuses flags that a kind of collection does not have.
 func (c *Search) suits(info db.CollectionInfo) error {
 	switch {
-	case !info.Sparse && (c.Features != "" || c.Strategy != postings.Auto.String()):
-		return command.Usagef("--features and --strategy are for sparse collections; %q is dense", info.Name)
+	case !info.Sparse && c.Features != "":
+		return command.Usagef("--features is for sparse collections; %q is dense", info.Name)
 	case info.Sparse && c.Vector != "":
 		return command.Usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
 	case info.Sparse && (c.Recall > 0 || c.Method != "" || c.Explain):
@@ -123,9 +118,8 @@ func (c *Search) options() (*db.SearchOptions, error) {
 	o := &db.SearchOptions{
 		K: c.K, Index: c.Index, Recall: c.Recall, Where: filter, Radius: c.Radius, Explain: c.Explain,
 	}
-	strategy, err := Choice("--strategy", c.Strategy, strategies)
-	if o.Strategy = strategy.String(); err != nil || c.Method == "" {
-		return o, err
+	if c.Method == "" {
+		return o, nil
 	}
 	m, err := Choice("--method", c.Method, Methods)
 	if err != nil {
@@ -169,7 +163,7 @@ func (c *Search) search(a *command.App, s *db.Snapshot, info db.CollectionInfo, 
 	if h.out, err = a.Stream(h.columns()...); err != nil {
 		return err
 	}
-	work := searchWork{used: map[postings.Strategy]int{}}
+	var work searchWork
 	var unknown input.UnknownFeatures
 	for q, err := range queries.Each {
 		if err != nil {
@@ -205,7 +199,7 @@ type searchWork struct {
 	queries int
 	took    time.Duration
 	sum     db.SearchStats
-	used    map[postings.Strategy]int
+	listed  int // queries answered by an inverted index
 	ways    [query.ByScan + 1]int
 	plan    string // of the last query
 }
@@ -215,7 +209,9 @@ func (w *searchWork) add(r *db.Result, took time.Duration) {
 	w.queries++
 	w.took += took
 	w.sum = AddStats(w.sum, s)
-	w.used[s.Postings.Strategy]++
+	if r.Index != db.Flat {
+		w.listed++
+	}
 	w.ways[s.Way]++
 	w.plan = r.Plan()
 }
@@ -264,15 +260,13 @@ func (w *searchWork) dense() (ways []string, work []counted) {
 	}
 }
 
-// sparse is the work of searches of a sparse collection, and by which strategies it went.
+// sparse is the work of searches of a sparse collection, and by which ways it went.
 func (w *searchWork) sparse() (ways []string, work []counted) {
-	for _, s := range strategies {
-		if k := w.used[s]; k > 0 && s != postings.Auto {
-			ways = append(ways, fmt.Sprintf("%s %d", s, k))
-		}
+	if w.listed > 0 {
+		ways = append(ways, fmt.Sprintf("inverted index %d", w.listed))
 	}
-	if len(ways) == 0 {
-		ways = []string{"row by row"}
+	if scanned := w.queries - w.listed; scanned > 0 {
+		ways = append(ways, fmt.Sprintf("row by row %d", scanned))
 	}
 	p := w.sum.Postings
 	return ways, []counted{

@@ -441,7 +441,7 @@ func (f *following) segment(ctx context.Context, timer *kind.Timer) error {
 	units := f.units(rows)
 	f.lengths = postings.Lengths(rows, f.head.keep)
 	err := timer.Run("postings", func(report func(int, int)) (err error) {
-		f.index, err = postings.Build(ctx, units, optionsOf(f.m).Postings.Params(), report)
+		f.index, err = postings.Build(ctx, units, postings.Params{}, report)
 		return err
 	})
 	if err != nil {

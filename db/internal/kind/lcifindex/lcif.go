@@ -36,10 +36,9 @@ type Options struct {
 	Objective       lcif.Objective
 	Folds, TuneRows int
 	FeatureShares   []float64
-	Neighbors       string                `json:",omitempty"`
-	SecondOrders    []float64             `json:",omitempty"`
-	Graph           int                   `json:",omitempty"`
-	Postings        postingsindex.Options `json:",omitzero"`
+	Neighbors       string    `json:",omitempty"`
+	SecondOrders    []float64 `json:",omitempty"`
+	Graph           int       `json:",omitempty"`
 	Seed            uint64
 
 	labels []string // labels of Params.Thresholds.PerLabel if the model is relearned
@@ -53,9 +52,6 @@ func (*Options) Name() string { return Name }
 func (o *Options) Limits(_ string, dim int) error {
 	if o.Folds > labelled.MaxFolds {
 		return fmt.Errorf("%w: %d folds, want at most %d", fail.Option, o.Folds, labelled.MaxFolds)
-	}
-	if dim > 0 && o.Postings != (postingsindex.Options{}) {
-		return fmt.Errorf("%w: a partition is part of an inverted index, over a sparse collection", fail.Option)
 	}
 	return nil
 }
@@ -311,11 +307,6 @@ func (l *learned) learn(
 	source, ok := view.Neighbors.(*lcif.PostingsNeighbors)
 	if !ok {
 		return fmt.Errorf("db: label model: neighbors by %T", view.Neighbors)
-	}
-	if p := l.opts.Postings; p.Partition {
-		if err := source.Index.AddPartition(ctx, p.Params().M); err != nil {
-			return fail.Wrapf(err, "label model")
-		}
 	}
 	l.Lengths = postings.Lengths(data.Rows, view.Keep)
 	l.Index, l.sets, l.counts, l.power, l.keep = source.Index, data.Sets, counts, &view.Powers[0], view.Keep

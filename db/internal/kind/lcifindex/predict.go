@@ -36,14 +36,10 @@ func (m *labelModel) HasNeighbors() bool    { return true }
 func (m *labelModel) Predict(
 	ctx context.Context, x vector.Sparse, o *kind.LabelAsk, a *kind.LabelAnswer,
 ) (err error) {
-	if c := m.st.Collection(); o.Strategy != postings.Auto && !c.Sparse {
-		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", fail.Option, o.Strategy, c.Name)
-	}
 	view := m.among(o.Rows)
 	p := m.paramsFor(o)
 	x = m.prepare(x)
 	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
-	sc.p.SetStrategy(o.Strategy)
 	sc.found, a.Stats, err = sc.p.Predict(ctx, view, x, &p, sc.found[:0])
 	if err != nil {
 		return predictError(m.st.Collection().Name, err)
@@ -63,12 +59,8 @@ func (m *labelModel) Predict(
 func (m *labelModel) PredictMany(
 	ctx context.Context, queries kind.ManyQueries, o *kind.LabelAsk, found func(i int, a kind.LabelAnswer),
 ) (bool, error) {
-	if o.Strategy != postings.Auto && !m.st.Collection().Sparse {
-		return false, nil
-	}
 	view := m.among(o.Rows)
 	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
-	sc.p.SetStrategy(o.Strategy)
 	rows := &sc.rows
 	rows.Ptr, rows.Index, rows.Cols = append(rows.Ptr[:0], 0), rows.Index[:0], 0
 	rows.Value = append(rows.Value[:0], 0)[:0]

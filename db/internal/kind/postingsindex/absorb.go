@@ -158,7 +158,7 @@ func (Kind) Absorb(
 		return nil, false, err
 	}
 	err = timer.Run("postings", func(report func(int, int)) (err error) {
-		s.index, err = postings.Build(ctx, rows, m.Options.(*Options).Params(), report)
+		s.index, err = postings.Build(ctx, rows, postings.Params{}, report)
 		return err
 	})
 	if err != nil {

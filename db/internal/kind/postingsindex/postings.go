@@ -19,36 +19,11 @@ import (
 const Name = "postings"
 
 // Options are the stored options of an inverted index.
-type Options struct {
-	Partition bool `json:",omitempty"`
-	M         int  `json:",omitempty"`
-}
+type Options struct{}
 
 func (*Options) Name() string                            { return Name }
 func (*Options) Limits(string, int) error                { return nil }
 func (*Options) After(rebuilt kind.Options) kind.Options { return rebuilt }
-
-// Check refuses a partition that cannot be built.
-func (o Options) Check() error {
-	switch {
-	case o == (Options{}):
-		return nil
-	case !o.Partition:
-		return fmt.Errorf("%w: m is %d without a partition", fail.Option, o.M)
-	case o.M < -1:
-		return fmt.Errorf("%w: m of a partition is %d, want -1 or more", fail.Option, o.M)
-	}
-	return nil
-}
-
-// Params returns the options as parameters of package postings.
-func (o Options) Params() postings.Params {
-	p := postings.Params{Compact: true, Partition: o.Partition, M: o.M}
-	if p.M < 0 {
-		p.M = postings.Everything
-	}
-	return p
-}
 
 // Learned is an inverted index that has been built but not yet stored.
 type Learned struct {
@@ -65,10 +40,7 @@ type Learned struct {
 type scalars struct {
 	Cols int
 	// Few is set if only some of the features have lists.
-	Few       bool `json:",omitempty"`
-	Partition bool `json:",omitempty"`
-	M         int  `json:",omitempty"`
-	TAATRows  int  `json:",omitempty"`
+	Few bool `json:",omitempty"`
 	// Highest is the highest value of all rows, Norm the length of the longest row.
 	Highest, Norm float64
 	// Compact is "weighted", "uniform" or empty; the fields below belong to it.
@@ -85,8 +57,6 @@ func (m *scalars) check() error {
 		return fmt.Errorf("compact structure %q", m.Compact)
 	case m.Cols < 0 || m.Cols > kind.MaxFeature+1:
 		return fmt.Errorf("%d features", m.Cols)
-	case m.M < 0 || m.TAATRows < 0:
-		return fmt.Errorf("partition with m %d of %d rows", m.M, m.TAATRows)
 	case m.Stride < 0:
 		return fmt.Errorf("stride %d", m.Stride)
 	}
@@ -152,7 +122,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 		return nil, err
 	}
 	err = job.Timer.Run("postings", func(report func(int, int)) (err error) {
-		l.Index, err = postings.Build(ctx, rows, l.opts.Params(), report)
+		l.Index, err = postings.Build(ctx, rows, postings.Params{}, report)
 		return err
 	})
 	if err != nil {
@@ -168,17 +138,7 @@ func (l *Learned) Describe(m *kind.Manifest) {
 
 // The numbers of an inverted index's arrays (codec/FORMAT.md). They are part of the format.
 const (
-	arrayFeature uint32 = iota
-	arrayMax
-	arrayTAAT // four numbers up to arrayDAAT, see rowSetArrays
-	_
-	_
-	_
-	arrayDAAT // four numbers up to arrayListPtr
-	_
-	_
-	_
-	arrayListPtr
+	arrayListPtr uint32 = iota
 	arrayListKey
 	arrayListStart
 	arrayListLow
@@ -210,9 +170,6 @@ func (l *Learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 func (l *Learned) Put(w *arrays.Writer, g Segment) Segment {
 	x := l.Index
 	m := &scalars{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm, Few: x.Used != nil}
-	if p := x.Partition; p != nil {
-		m.Partition, m.M, m.TAATRows = true, p.M, p.TAATRows
-	}
 	if c := x.Weighted; c != nil {
 		m.Compact, m.Stride, m.Unit, m.Residual, m.Bands = "weighted", c.Stride, c.Unit, c.Residual, c.Bands[:]
 	}
@@ -230,12 +187,6 @@ func (l *Learned) Put(w *arrays.Writer, g Segment) Segment {
 // allocated.
 func postingsArrays(a *arrays.Section, x *postings.Index) {
 	arrays.Field(a, arrayUsed, &x.Used)
-	if p := x.Partition; p != nil {
-		arrays.Field(a, arrayFeature, &p.Feature)
-		arrays.Field(a, arrayMax, &p.Max)
-		rowSetArrays(a, arrayTAAT, &p.TAAT)
-		rowSetArrays(a, arrayDAAT, &p.DAAT)
-	}
 	if c := x.Weighted; c != nil {
 		listArrays(a, &c.Blocks, &c.Columns)
 		arrays.Field(a, arrayCells, &c.Cells)
@@ -259,12 +210,4 @@ func listArrays(a *arrays.Section, b *postings.Blocks, c *postings.Columns) {
 	arrays.Field(a, arrayListCode, &b.Code)
 	arrays.Field(a, arrayHas, &c.Has)
 	arrays.Field(a, arrayRank, &c.Rank)
-}
-
-// rowSetArrays reads or writes the four arrays of a part of a partition, which begin at number.
-func rowSetArrays(a *arrays.Section, number uint32, r *postings.RowSets) {
-	arrays.Field(a, number, &r.At)
-	arrays.Field(a, number+1, &r.First)
-	arrays.Field(a, number+2, &r.Sets)
-	arrays.Field(a, number+3, &r.Value)
 }

@@ -44,7 +44,7 @@ func (x *index) Find(
 	if q.Accept != nil {
 		segments = accepting(segments, q.Accept)
 	}
-	return s.SearchSegments(ctx, segments, q.X, q.K, postings.SearchParams{Strategy: q.Strategy}, hits)
+	return s.SearchSegments(ctx, segments, q.X, q.K, postings.SearchParams{}, hits)
 }
 
 // accepting returns segments that return only rows of a set.
@@ -99,9 +99,6 @@ func loadPostings(
 	a := r.Section(codec.KindPostings)
 	s := g.Index
 	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Source: rowSource(r, a, set, g, w)}
-	if s.Partition {
-		x.Partition = &postings.Partition{M: s.M, TAATRows: s.TAATRows}
-	}
 	switch s.Compact {
 	case "weighted":
 		x.Weighted = &postings.Weighted{Stride: s.Stride, Unit: s.Unit, Residual: s.Residual}

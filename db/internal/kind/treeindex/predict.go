@@ -6,7 +6,6 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -15,9 +14,6 @@ import (
 func (t *Model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a *kind.LabelAnswer) error {
 	if o.Params != nil {
 		return fmt.Errorf("%w: Params are for label models of kind lcif", fail.Option)
-	}
-	if o.Strategy != postings.Auto {
-		return fmt.Errorf("%w: strategy %v is for label models of kind lcif", fail.Option, o.Strategy)
 	}
 	x = t.Prepare(x)
 	if a.Stats.NoEvidence = !t.knows(x); a.Stats.NoEvidence {
