@@ -548,26 +548,3 @@ func TestMisuseOfOpen(t *testing.T) {
 		t.Error("a file of another program was changed")
 	}
 }
-
-// TestCloseBusy: Close waits for snapshots, gives up in time, and can be
-// called again.
-func TestCloseBusy(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.anndb")
-	d, err := db.Open(t.Context(), path, &db.Options{NoSync: true, CloseTimeout: 30 * time.Millisecond})
-	must(t, err)
-	s, err := d.Snapshot()
-	must(t, err)
-	if err := d.Close(); !errors.Is(err, db.ErrBusy) {
-		t.Errorf("close beside a snapshot: %v", err)
-	}
-	if _, err := d.Snapshot(); !errors.Is(err, db.ErrClosed) {
-		t.Errorf("snapshot while closing: %v", err)
-	}
-	if n := len(s.Collections()); n != 0 {
-		t.Errorf("%d collections", n)
-	}
-	s.Release()
-	if err := d.Close(); err != nil {
-		t.Errorf("close after the release: %v", err)
-	}
-}

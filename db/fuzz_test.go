@@ -227,3 +227,6 @@ func fuzzBlocks(f *testing.F, seed string, blocks []storedBlock, ask func(*testi
 		}
 	})
 }
+
+// castagnoli is the table of the checksums in the file.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -547,19 +547,3 @@ func TestLinksAreFollowed(t *testing.T) {
 		}
 	})
 }
-
-// A context ends Open while it waits for the lock.
-func TestOpenContext(t *testing.T) {
-	path := hostileBase(t, 10, func(*DB) {})
-	d, err := Open(t.Context(), path, nil)
-	must(t, err)
-	defer d.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := Open(ctx, path, &Options{Timeout: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v", err)
-	}
-	if _, err := Open(t.Context(), path, &Options{Timeout: 20 * time.Millisecond}); !errors.Is(err, ErrLocked) {
-		t.Errorf("error %v", err)
-	}
-}

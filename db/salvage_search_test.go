@@ -316,26 +316,3 @@ func surveyed(t *testing.T, path string) surveyedFile {
 	w.Buckets(func(b page.Bucket) { w.Walk(b, page.Values) })
 	return s
 }
-
-// TestSalvageLocked checks that a file that is open for writing is refused, and one that is open for
-// reading is not.
-func TestSalvageLocked(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "x.anndb")
-	d, err := Open(t.Context(), path, &Options{Maintenance: &Maintenance{Manual: true}})
-	must(t, err)
-	if _, err := d.Create(t.Context(), "c", Schema{Dim: 2}); err != nil {
-		t.Fatal(err)
-	}
-	to := filepath.Join(dir, "to.anndb")
-	if _, err := Salvage(t.Context(), path, to, nil); !errors.Is(err, ErrLocked) {
-		t.Errorf("open for writing: %v", err)
-	}
-	must(t, d.Close())
-	reader, err := Open(t.Context(), path, &Options{ReadOnly: true})
-	must(t, err)
-	defer reader.Close()
-	if _, err := Salvage(t.Context(), path, to, nil); err != nil {
-		t.Errorf("open for reading: %v", err)
-	}
-}

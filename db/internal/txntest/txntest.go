@@ -2,6 +2,7 @@
 package txntest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -95,7 +96,12 @@ func Row(coll string, i int) rows.Row {
 // Put puts the rows from, from+1, ..., to-1.
 func Put(t testing.TB, m *txn.Manager, coll string, from, to int) {
 	t.Helper()
-	must(t, m.Update(t.Context(), func(x *txn.Tx) error {
+	must(t, PutIn(t.Context(), m, coll, from, to))
+}
+
+// PutIn is Put with a context.
+func PutIn(ctx context.Context, m *txn.Manager, coll string, from, to int) error {
+	return m.Update(ctx, func(x *txn.Tx) error {
 		for i := from; i < to; i++ {
 			err := x.Add(coll, func(*layout.Collection) (apply.Op, error) {
 				return apply.Op{Row: apply.Row{Row: Row(coll, i)}}, nil
@@ -105,7 +111,7 @@ func Put(t testing.TB, m *txn.Manager, coll string, from, to int) {
 			}
 		}
 		return nil
-	}))
+	})
 }
 
 // Delete deletes the rows from, from+1, ..., to-1.

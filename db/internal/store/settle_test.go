@@ -1,4 +1,4 @@
-package db
+package store_test
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -24,40 +26,40 @@ func TestNameNotDurable(t *testing.T) {
 		}
 		return nil
 	}
-	small := &Options{MapReserve: 1 << 32}
-	if _, err := Open(ctx, path, small); !errors.Is(err, syscall.EIO) {
+	small := &db.Options{MapReserve: 1 << 32}
+	if _, err := dbtest.Open(ctx, path, small); !errors.Is(err, syscall.EIO) {
 		t.Fatalf("created without a durable name: %v", err)
 	}
-	if _, err := Open(ctx, path, small); !errors.Is(err, syscall.EIO) {
+	if _, err := dbtest.Open(ctx, path, small); !errors.Is(err, syscall.EIO) {
 		t.Fatalf("opened without a durable name: %v", err)
 	}
 	fails = false
-	d, err := Open(ctx, path, small)
-	must(t, err)
+	d, err := dbtest.Open(ctx, path, small)
+	dbtest.Must(t, err)
 	put := func(key string) error {
-		return d.Update(ctx, func(b *Tx) error { return b.Collection("c").Put(Row{Key: []byte(key), Vector: []float32{1}}) })
+		return d.Update(ctx, func(b *db.Tx) error { return b.Collection("c").Put(db.Row{Key: []byte(key), Vector: []float32{1}}) })
 	}
-	must(t, errors.Join(create(ctx, d, "c", Schema{Dim: 1}), put("before")))
+	dbtest.Must(t, errors.Join(dbtest.Create(ctx, d, "c", db.Schema{Dim: 1}), put("before")))
 	fails = true
-	if err := d.Compact(ctx, nil); !errors.Is(err, ErrUnknownState) || !errors.Is(err, syscall.EIO) {
+	if err := d.Compact(ctx, nil); !errors.Is(err, db.ErrUnknownState) || !errors.Is(err, syscall.EIO) {
 		t.Fatalf("compacted without a durable name: %v", err)
 	}
 	fails = false
-	if err := put("after"); !errors.Is(err, ErrUnknownState) {
+	if err := put("after"); !errors.Is(err, db.ErrUnknownState) {
 		t.Fatalf("committed to a file without a durable name: %v", err)
 	}
-	if err := errors.Join(d.View(func(s *Snapshot) error { _, err := s.Collection("c").Get([]byte("before")); return err }), d.Close()); err != nil {
+	if err := errors.Join(d.View(func(s *db.Snapshot) error { _, err := s.Collection("c").Get([]byte("before")); return err }), d.Close()); err != nil {
 		t.Fatalf("reading goes on: %v", err)
 	}
 	before := synced
-	if d, err = Open(ctx, path, small); err != nil || synced == before {
+	if d, err = dbtest.Open(ctx, path, small); err != nil || synced == before {
 		t.Fatalf("reopened with %d fsyncs of the directory: %v", synced-before, err)
 	}
-	must(t, errors.Join(put("after"), mustCheck(d), d.Close()))
+	dbtest.Must(t, errors.Join(put("after"), dbtest.Check(d), d.Close()))
 	before = synced
-	d, err = Open(ctx, path, &Options{ReadOnly: true})
+	d, err = dbtest.Open(ctx, path, &db.Options{ReadOnly: true})
 	if err != nil || synced != before {
 		t.Fatalf("reading only, with %d fsyncs of the directory: %v", synced-before, err)
 	}
-	must(t, d.Close())
+	dbtest.Must(t, d.Close())
 }
