@@ -19,7 +19,6 @@ import (
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
-	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -671,63 +670,6 @@ func TestDamagedChanges(t *testing.T) {
 	}
 }
 
-// TestSalvageChanges: Salvage takes the changes of labels and payloads. A row whose change is
-// damaged is lost, unless all pages are searched; then the latest change found counts.
-func TestSalvageChanges(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		damage func(t *testing.T, path string, st *state.Collection)
-		lost   int
-		want   map[string]string // labels by key
-	}{
-		{"none", func(*testing.T, string, *state.Collection) {}, 0, map[string]string{"5": "[newest]", "1099": "[tail]", "4": "[l1]"}},
-		{"a change", func(t *testing.T, path string, st *state.Collection) {
-			key := codec.Key(st.Entry.ID, codec.KindChange, 5)
-			flipValue(t, path, layout.BucketTail, key)
-		}, 1, map[string]string{"1099": "[tail]", "4": "[l1]"}},
-		{"labels of the chunk", func(t *testing.T, path string, st *state.Collection) {
-			key := codec.Key(st.Entry.ID, codec.KindCold, 0)
-			flipValue(t, path, layout.BucketBlocks, key)
-		}, 1023, map[string]string{"5": "[newest]", "1099": "[tail]"}},
-		{"the catalog", func(t *testing.T, path string, _ *state.Collection) {
-			wipeMeta(t, path)
-		}, 0, map[string]string{"5": "[newest]", "1099": "[tail]", "4": "[l1]"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			ctx := t.Context()
-			d, path := changedBase(t, 1100, 4)
-			must(t, d.Drop(ctx, "d"))
-			for i := range 30 {
-				label := "newest"
-				if i < 29 {
-					label = fmt.Sprint("old ", i)
-				}
-				for key, l := range map[string]string{"5": label, "1099": "tail"} {
-					err := d.Update(ctx, func(b *Tx) error { return b.Collection("s").SetLabels([]byte(key), l) })
-					must(t, err)
-				}
-			}
-			var st *state.Collection
-			must(t, d.View(func(s *Snapshot) error { st = s.gen.Collections["s"]; return nil }))
-			must(t, d.Close())
-			c.damage(t, path, st)
-			to := filepath.Join(t.TempDir(), "saved.anndb")
-			report, err := Salvage(ctx, path, to, nil)
-			if err != nil || report.Lost != c.lost {
-				t.Fatalf("%+v, %v, want %d rows lost", report, err, c.lost)
-			}
-			withFile(t, to, func(d *DB, s *Snapshot) {
-				for key, want := range c.want {
-					r, err := s.Collection(s.Collections()[0].Name).Get([]byte(key))
-					if got := fmt.Sprint(r.Labels); err != nil || got != want {
-						t.Errorf("row %s: labels %s, want %s: %v", key, got, want, err)
-					}
-				}
-			})
-		})
-	}
-}
-
 // flipValue flips a bit in the payload of a block, in all copies that the file has of it.
 func flipValue(t *testing.T, path string, bucket []byte, key [codec.KeySize]byte) {
 	t.Helper()
@@ -750,17 +692,6 @@ func flipValue(t *testing.T, path string, bucket []byte, key [codec.KeySize]byte
 	if err := os.WriteFile(path, data, 0o600); err != nil || n == 0 {
 		t.Fatalf("%d copies, %v", n, err)
 	}
-}
-
-// wipeMeta overwrites both meta pages.
-func wipeMeta(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err == nil {
-		_, err = f.WriteAt(make([]byte, 2*layout.PageSize), 0)
-		err = errors.Join(err, f.Close())
-	}
-	must(t, err)
 }
 
 // TestHostileRelabelled: the label sets that a step of maintenance stores for relabelled rows are

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -97,6 +98,9 @@ func Object(t *testing.T, path, coll, index string) uint64 {
 	return c.Index(index).Object
 }
 
+// Any is the number of any block.
+const Any = ^uint32(0)
+
 // Block returns the pair of a block of an index, or of a collection if index is empty.
 func Block(t *testing.T, path string, bucket []byte, coll, index string, kind codec.Kind, number uint32) Pair {
 	t.Helper()
@@ -108,8 +112,12 @@ func Block(t *testing.T, path string, bucket []byte, coll, index string, kind co
 	if index != "" {
 		objects = c.Index(index).Objects()
 	}
-	for _, object := range objects {
-		if p, ok := f.Find(bucket, codec.Key(object, kind, number)); ok {
+	for _, p := range f.Pairs {
+		if p.Bucket != string(bucket) || len(p.Key) != codec.KeySize {
+			continue
+		}
+		object, k, n := codec.ParseKey(p.Key)
+		if k == kind && (n == number || number == Any) && slices.Contains(objects, object) {
 			return p
 		}
 	}

@@ -1,4 +1,4 @@
-package db
+package check_test
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
@@ -47,19 +49,19 @@ func forgedCurve() object {
 
 // Every number of a manifest that a search uses is checked when the index is opened, and by Check.
 func TestHostileNumbers(t *testing.T) {
-	path := hostileBase(t, 60, func(d *DB) {
-		builds(t, d, "d", "kd", &Forest{NoTune: true, Quantize: true})
-		builds(t, d, "s", "lcif", &LCIF{Weight: "tfidf", Params: &lcif.Params{K: 3, Lambda: 0.5}})
-		builds(t, d, "s", "p", &Postings{})
-		builds(t, d, "s", "at", &Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 2}}})
+	path := hostileBase(t, 60, func(d *db.DB) {
+		dbtest.Builds(t, d, "d", "kd", &db.Forest{NoTune: true, Quantize: true})
+		dbtest.Builds(t, d, "s", "lcif", &db.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 3, Lambda: 0.5}})
+		dbtest.Builds(t, d, "s", "p", &db.Postings{})
+		dbtest.Builds(t, d, "s", "at", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 2}}})
 	})
 	keys := map[string][codec.KeySize]byte{}
 	for name, coll := range map[string]string{"kd": "d", "lcif": "s", "p": "s", "at": "s"} {
-		keys[name] = codec.Key(objectIn(t, path, coll, name), codec.KindManifest, 0)
+		keys[name] = codec.Key(dbtest.Object(t, path, coll, name), codec.KindManifest, 0)
 	}
-	editJSON(t, path, keys["kd"], func(m object) { at(m, "Info")["Curve"] = forgedCurve() })
+	dbtest.EditJSON(t, path, keys["kd"], func(m object) { at(m, "Info")["Curve"] = forgedCurve() })
 	pristine, err := os.ReadFile(path)
-	must(t, err)
+	dbtest.Must(t, err)
 	if found := useAndCheck(t, path); len(found) > 0 {
 		t.Fatalf("valid: %v", found)
 	}
@@ -155,16 +157,16 @@ func TestHostileNumbers(t *testing.T) {
 		{"at", "cost -1", set(-1, "Options", "Params", "BAC", "C")},
 	} {
 		name := fmt.Sprintf("%s: %s", c.index, c.want)
-		must(t, os.WriteFile(path, pristine, 0o600))
-		editJSON(t, path, keys[c.index], c.edit)
+		dbtest.Must(t, os.WriteFile(path, pristine, 0o600))
+		dbtest.EditJSON(t, path, keys[c.index], c.edit)
 		found := useAndCheck(t, path)
 		if len(found) < 2 {
 			t.Errorf("%s: found only by %v", name, found)
 		}
 		for by, err := range found {
-			mustBeCorrupt(t, name+": "+by, err)
+			dbtest.MustBeCorrupt(t, name+": "+by, err)
 			text := err.Error()
-			if errors.Is(err, ErrInvalid) || !strings.Contains(text, c.want) || !strings.Contains(text, fmt.Sprintf("%q", c.index)) {
+			if errors.Is(err, db.ErrInvalid) || !strings.Contains(text, c.want) || !strings.Contains(text, fmt.Sprintf("%q", c.index)) {
 				t.Errorf("%s: %s: %v", name, by, err)
 			}
 		}
@@ -176,39 +178,39 @@ func TestHostileNumbers(t *testing.T) {
 func useAndCheck(t *testing.T, path string) map[string]error {
 	t.Helper()
 	found := map[string]error{}
-	withFile(t, path, func(d *DB, s *Snapshot) {
+	dbtest.WithFile(t, path, func(d *db.DB, s *db.Snapshot) {
 		note := func(by string, err error) {
 			if err != nil {
 				found[by] = err
 			}
 		}
-		_, err := s.Collection("d").Search(t.Context(), Query{Vector: make([]float32, 4)},
-			&SearchOptions{K: 3, Recall: 0.9, Index: "kd", Where: HasLabel("l0")})
+		_, err := s.Collection("d").Search(t.Context(), db.Query{Vector: make([]float32, 4)},
+			&db.SearchOptions{K: 3, Recall: 0.9, Index: "kd", Where: db.HasLabel("l0")})
 		note("search kd", err)
 		row, err := s.Collection("s").Get([]byte("1"))
-		must(t, err)
-		_, err = s.Collection("s").Search(t.Context(), Query{Sparse: row.Sparse}, &SearchOptions{K: 3, Index: "p"})
+		dbtest.Must(t, err)
+		_, err = s.Collection("s").Search(t.Context(), db.Query{Sparse: row.Sparse}, &db.SearchOptions{K: 3, Index: "p"})
 		note("search p", err)
 		for _, index := range []string{"lcif", "at"} {
-			_, err = s.Collection("s").Predict(t.Context(), Query{Sparse: row.Sparse}, &PredictOptions{Index: index})
+			_, err = s.Collection("s").Predict(t.Context(), db.Query{Sparse: row.Sparse}, &db.PredictOptions{Index: index})
 			note("predict "+index, err)
 		}
-		_ = d.Check(t.Context(), func(p *CorruptError) { note("check", p) }, nil) // which counts them
+		_ = d.Check(t.Context(), func(p *db.CorruptError) { note("check", p) }, nil) // which counts them
 	})
 	return found
 }
 
 // A label model is not built with parameters that no prediction accepts.
 func TestLCIFParamsAtBuild(t *testing.T) {
-	hostileBase(t, 20, func(d *DB) {
+	hostileBase(t, 20, func(d *db.DB) {
 		for name, p := range map[string]lcif.Params{
 			"k":          {K: -1, Lambda: 0.5},
 			"lambda":     {K: 1, Lambda: 2},
 			"alpha":      {K: 1, Lambda: 1, Alpha: -1},
 			"thresholds": {K: 1, Lambda: 1, Thresholds: &labels.Thresholds{PerLabel: []float64{1}}},
 		} {
-			_, err := d.Collection("s").Build(t.Context(), "l", &LCIF{Params: &p}, nil)
-			if !errors.Is(err, ErrInvalid) || errors.Is(err, ErrCorrupt) {
+			_, err := d.Collection("s").Build(t.Context(), "l", &db.LCIF{Params: &p}, nil)
+			if !errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrCorrupt) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -218,15 +220,15 @@ func TestLCIFParamsAtBuild(t *testing.T) {
 // Lengths of rows with which similarities exceed 1 are damage, not answers.
 func TestHostileLengths(t *testing.T) {
 	const arrayNorm = 13
-	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "s", "p", nil) })
+	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "s", "p", nil) })
 	lengths := bytes.Repeat(binary.LittleEndian.AppendUint64(nil, math.Float64bits(1e-300)), 60)
-	putBlock(t, path, layout.BucketBlocks, codec.Key(objectIn(t, path, "s", "p"), codec.KindPostings, arrayNorm), lengths)
-	withFile(t, path, func(_ *DB, s *Snapshot) {
+	dbtest.PutBlock(t, path, layout.BucketBlocks, codec.Key(dbtest.Object(t, path, "s", "p"), codec.KindPostings, arrayNorm), lengths)
+	dbtest.WithFile(t, path, func(_ *db.DB, s *db.Snapshot) {
 		row, err := s.Collection("s").Get([]byte("1"))
-		must(t, err)
+		dbtest.Must(t, err)
 		for _, k := range []int{1, 5, 100} {
-			_, err = s.Collection("s").Search(t.Context(), Query{Sparse: row.Sparse}, &SearchOptions{K: k, Index: "p"})
-			mustBeCorrupt(t, fmt.Sprint(k), err)
+			_, err = s.Collection("s").Search(t.Context(), db.Query{Sparse: row.Sparse}, &db.SearchOptions{K: k, Index: "p"})
+			dbtest.MustBeCorrupt(t, fmt.Sprint(k), err)
 		}
 	})
 }

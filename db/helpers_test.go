@@ -1,0 +1,105 @@
+package db
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/layout"
+)
+
+// inFile changes the pairs of a closed database.
+func inFile(t *testing.T, path string, change func(tx *bbolt.Tx) error) {
+	t.Helper()
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true})
+	if err == nil {
+		err = errors.Join(b.Update(change), b.Close())
+	}
+	must(t, err)
+}
+
+// putBlock stores a block.
+func putBlock(t *testing.T, path string, bucket []byte, key [codec.KeySize]byte, payload []byte) {
+	t.Helper()
+	_, kind, _ := codec.ParseKey(key[:])
+	inFile(t, path, func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucket).Put(key[:], codec.Encode(key[:], codec.Header{Kind: kind}, payload))
+	})
+}
+
+// editJSON changes a JSON block.
+func editJSON(t *testing.T, path string, key [codec.KeySize]byte, edit func(m map[string]any)) {
+	t.Helper()
+	inFile(t, path, func(tx *bbolt.Tx) error {
+		data, err := layout.DecodeBlock("", key[:], tx.Bucket(layout.BucketMeta).Get(key[:]), true)
+		if err != nil {
+			return err
+		}
+		m := map[string]any{}
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		if err := d.Decode(&m); err != nil {
+			return err
+		}
+		edit(m)
+		if data, err = json.Marshal(m); err != nil {
+			return err
+		}
+		_, kind, _ := codec.ParseKey(key[:])
+		value := codec.Encode(key[:], codec.Header{Kind: kind}, data)
+		if kind == codec.KindManifest {
+			err = tx.Bucket(layout.BucketBlocks).Put(key[:], value)
+		}
+		return errors.Join(err, tx.Bucket(layout.BucketMeta).Put(key[:], value))
+	})
+}
+
+// builds makes an index.
+func builds(t *testing.T, d *DB, coll, name string, o IndexOptions) {
+	t.Helper()
+	if _, err := d.Collection(coll).Build(t.Context(), name, o, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withFile runs f on an open database.
+func withFile(t *testing.T, path string, f func(d *DB, s *Snapshot)) {
+	t.Helper()
+	d, err := Open(t.Context(), path, &Options{NoSync: true})
+	must(t, err)
+	defer d.Close()
+	must(t, d.View(func(s *Snapshot) error { f(d, s); return nil }))
+}
+
+// object is the number of an index's object.
+func objectIn(t *testing.T, path, coll, index string) (object uint64) {
+	t.Helper()
+	withFile(t, path, func(_ *DB, s *Snapshot) { object = s.gen.Collections[coll].Entry.Index(index).Object })
+	return object
+}
+
+// mustBeCorrupt fails unless an error is damage that a check has found, rather
+// than a crash that the guard has caught.
+func mustBeCorrupt(t *testing.T, what string, err error) {
+	t.Helper()
+	var crash runtime.Error
+	if !errors.Is(err, ErrCorrupt) || errors.As(err, &crash) {
+		t.Errorf("%s: error %v", what, err)
+	}
+}
+
+// peak runs f and returns by how many bytes the heap grew at most.
+func peak(f func()) uint64 {
+	runtime.GC()
+	var before, now runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&now)
+	return now.TotalAlloc - before.TotalAlloc
+}
