@@ -297,3 +297,29 @@ func TestCancelWaiting(t *testing.T) {
 		t.Errorf("rows %v", rows)
 	}
 }
+
+// BenchmarkGroupCommit commits durable transactions of one row from 16 goroutines. It reports transactions a
+// second and transactions a commit.
+func BenchmarkGroupCommit(b *testing.B) {
+	d, err := dbtest.Open(b.Context(), filepath.Join(b.TempDir(), "db"), nil)
+	dbtest.Must(b, err)
+	dbtest.Must(b, dbtest.Create(b.Context(), d, "c", db.Schema{Dim: 4}))
+	before, err := d.Stats()
+	dbtest.Must(b, err)
+	b.SetParallelism(8) // on two processors
+	var n atomic.Int64
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			i := n.Add(1)
+			if err := dbtest.Put(d, "c", db.Row{Key: fmt.Append(nil, i), Vector: []float32{float32(i), 1, 2, 3}}); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	b.StopTimer()
+	st, err := d.Stats()
+	dbtest.Must(b, dbtest.Closed(d, err))
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "transactions/s")
+	b.ReportMetric(float64(b.N)/float64(st.Commits-before.Commits), "transactions/commit")
+}

@@ -1,4 +1,4 @@
-package db_test
+package txn_test
 
 import (
 	"errors"
@@ -6,24 +6,25 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/vector"
 )
 
 // TestRename: a collection keeps its rows and indexes under another name, also when names are swapped,
 // for maintenance, and after reopening. Snapshots keep the former name.
 func TestRename(t *testing.T) {
-	b := newBed(t, vector.L2, 3)
+	b := dbtest.NewBed(t, vector.L2, 3)
 	ctx := t.Context()
-	b.put("a", mixture(1, 300, 3))
-	_, err := b.d.Collection("c").Build(ctx, "main", &db.Forest{Learner: "rp", Trees: 2, Depth: 3}, nil)
-	b.must(err)
-	other, err := b.d.Create(ctx, "other", db.Schema{Named: true})
-	b.must(err)
-	b.must(b.d.Update(ctx, func(tx *db.Tx) error {
+	b.Put("a", dbtest.Mixture(1, 300, 3))
+	_, err := b.D.Collection("c").Build(ctx, "main", &db.Forest{Learner: "rp", Trees: 2, Depth: 3}, nil)
+	b.Must(err)
+	other, err := b.D.Create(ctx, "other", db.Schema{Named: true})
+	b.Must(err)
+	b.Must(b.D.Update(ctx, func(tx *db.Tx) error {
 		return tx.Collection("other").Put(db.Row{Key: []byte("o"), Features: []db.Feature{{Name: "x", Value: 1}}})
 	}))
-	s, err := b.d.Snapshot()
-	b.must(err)
+	s, err := b.D.Snapshot()
+	b.Must(err)
 	for _, c := range []struct {
 		from, to string
 		want     error
@@ -31,7 +32,7 @@ func TestRename(t *testing.T) {
 		{"c", "other", db.ErrExists}, {"none", "new", db.ErrNotFound}, {"c", "", db.ErrInvalid},
 		{"c", "a\nb", db.ErrInvalid}, {"c", "c", nil}, {"c", "x", nil}, {"other", "c", nil}, {"x", "other", nil},
 	} {
-		if err := b.d.Rename(ctx, c.from, c.to); !errors.Is(err, c.want) {
+		if err := b.D.Rename(ctx, c.from, c.to); !errors.Is(err, c.want) {
 			t.Errorf("rename %q to %q: %v, want %v", c.from, c.to, err, c.want)
 		}
 	}
@@ -45,7 +46,7 @@ func TestRename(t *testing.T) {
 	find("snapshot", s.Collection("c"))
 	s.Release()
 	find("renamed", other)
-	b.must(b.d.Update(ctx, func(tx *db.Tx) error {
+	b.Must(b.D.Update(ctx, func(tx *db.Tx) error {
 		for i := range 50 {
 			row := db.Row{Key: fmt.Appendf(nil, "new%d", i), Vector: []float32{1, 2, float32(i)}}
 			if err := tx.Collection("other").Put(row); err != nil {
@@ -54,12 +55,12 @@ func TestRename(t *testing.T) {
 		}
 		return nil
 	}))
-	_, err = b.d.Maintain(ctx, 0, nil)
-	b.must(err)
-	b.reopen()
-	find("reopened", b.d.Collection("other"))
-	if n, err := b.d.Collection("c").Count(ctx, nil); n != 1 || err != nil {
+	_, err = b.D.Maintain(ctx, 0, nil)
+	b.Must(err)
+	b.Reopen()
+	find("reopened", b.D.Collection("other"))
+	if n, err := b.D.Collection("c").Count(ctx, nil); n != 1 || err != nil {
 		t.Errorf("the other one has %d rows, %v", n, err)
 	}
-	b.must(b.d.Check(ctx, nil, nil))
+	b.Must(b.D.Check(ctx, nil, nil))
 }

@@ -1,4 +1,4 @@
-package db_test
+package where_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -19,8 +20,8 @@ import (
 // v/30 to v/59, a label by the last digit, and some deleted rows.
 func filterRows(t *testing.T) *db.DB {
 	t.Helper()
-	d, err := db.Open(t.Context(), t.TempDir()+"/f.anndb", &db.Options{NoSync: true})
-	must(t, err)
+	d, err := dbtest.Open(t.Context(), t.TempDir()+"/f.anndb", &db.Options{NoSync: true})
+	dbtest.Must(t, err)
 	t.Cleanup(func() { d.Close() })
 	for name, schema := range map[string]db.Schema{"dense": {Dim: 2}, "sparse": {Sparse: true}} {
 		if _, err := d.Create(t.Context(), name, schema); err != nil {
@@ -41,13 +42,13 @@ func filterRows(t *testing.T) *db.DB {
 		}
 		return nil
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 	for _, i := range []int{7, 31, 44} {
 		err := d.Update(t.Context(), func(tx *db.Tx) error {
 			key := filterKey(i)
 			return errors.Join(tx.Collection("dense").Delete(key), tx.Collection("sparse").Delete(key))
 		})
-		must(t, err)
+		dbtest.Must(t, err)
 	}
 	return d
 }
@@ -169,7 +170,7 @@ func TestFilterCalls(t *testing.T) {
 				checkPassing(t, s.Collection(coll), c.filter, "snapshot: "+c.text, want)
 				return nil
 			})
-			must(t, err)
+			dbtest.Must(t, err)
 		}
 		parsed, err := db.ParseFilter(c.text)
 		if strings.Contains(c.text, "<function") {
@@ -199,7 +200,7 @@ func checkPassing(t *testing.T, c db.Collection, f *db.Filter, name string, want
 	}
 	var keys []string
 	for r, err := range c.Rows(ctx, f) {
-		must(t, err)
+		dbtest.Must(t, err)
 		keys = append(keys, string(r.Key))
 	}
 	same("Rows", keys, nil)
@@ -210,9 +211,9 @@ func checkPassing(t *testing.T, c db.Collection, f *db.Filter, name string, want
 	}
 	same("MatchingKeys", keys, err)
 	set, err := c.Matching(ctx, f)
-	must(t, err)
+	dbtest.Must(t, err)
 	ready, err := c.RowFilter(set)
-	must(t, err)
+	dbtest.Must(t, err)
 	q := db.Query{Vector: []float32{1, 2}}
 	if c.Name() == "sparse" {
 		q = db.Query{Sparse: vector.Sparse{Index: []uint32{0}, Value: []float32{1}}}
@@ -234,7 +235,7 @@ func checkPassing(t *testing.T, c db.Collection, f *db.Filter, name string, want
 		}
 		same(call, hitKeys(res.Hits), err)
 		many, err := c.SearchBatch(ctx, []db.Query{q, q}, o)
-		must(t, err)
+		dbtest.Must(t, err)
 		same(call+", batch", hitKeys(many[1].Hits), nil)
 	}
 }
@@ -252,7 +253,7 @@ func TestBadFilter(t *testing.T) {
 	ctx := t.Context()
 	brands := []string{"x", "y"}
 	parsed, err := db.ParseFilter("label  =  x  and exists none")
-	must(t, err)
+	dbtest.Must(t, err)
 	for text, f := range map[string]*db.Filter{
 		`column 1: attribute "price": value is NaN`:                                                                 db.Range("price", math.NaN(), nil),
 		`column 15: attribute "brand": value of type []string`:                                                      db.And(db.HasLabel("x"), db.Eq("brand", brands)),
@@ -318,7 +319,7 @@ func TestFuncCalls(t *testing.T) {
 				clear(key)
 				return true
 			}))
-			must(t, run(ctx, f))
+			dbtest.Must(t, run(ctx, f))
 			for key, n := range seen {
 				if n > 1 || key[0] != 'v' || key == "v/31" {
 					t.Errorf("%s of %s: %d calls for %q", call, coll, n, key)
@@ -347,14 +348,14 @@ func TestExpiredAreNotFound(t *testing.T) {
 	for _, coll := range []string{"dense", "sparse"} {
 		c, key := d.Collection(coll), filterKey(3)
 		before, err := c.Count(ctx, nil)
-		must(t, err)
+		dbtest.Must(t, err)
 		three, err := c.Matching(ctx, db.HasKey(filterKey(3), filterKey(4)))
-		must(t, err)
+		dbtest.Must(t, err)
 		rows, err := c.RowFilter(three)
-		must(t, err)
+		dbtest.Must(t, err)
 		old, err := c.Get(key)
-		must(t, err)
-		must(t, d.Update(ctx, func(tx *db.Tx) error {
+		dbtest.Must(t, err)
+		dbtest.Must(t, d.Update(ctx, func(tx *db.Tx) error {
 			c := tx.Collection(coll)
 			err := errors.Join(c.SetExpiry(key, time.Now().Add(-time.Second)),
 				c.SetExpiry(filterKey(4), time.Now().Add(time.Hour)))
@@ -368,22 +369,22 @@ func TestExpiredAreNotFound(t *testing.T) {
 		all := db.Func(func([]byte) bool { return true })
 		for _, f := range []*db.Filter{nil, rows, db.Not(db.Eq("price", -1)), all} {
 			res, err := c.Search(ctx, q, &db.SearchOptions{K: 100, Where: f})
-			must(t, err)
+			dbtest.Must(t, err)
 			many, err := c.SearchBatch(ctx, []db.Query{q}, &db.SearchOptions{K: 100, Where: f})
-			must(t, err)
+			dbtest.Must(t, err)
 			var read []string
 			for r, err := range c.Rows(ctx, f) {
-				must(t, err)
+				dbtest.Must(t, err)
 				read = append(read, string(r.Key))
 			}
 			var matching []string
 			keys, err := c.MatchingKeys(ctx, f)
-			must(t, err)
+			dbtest.Must(t, err)
 			for _, k := range keys {
 				matching = append(matching, string(k))
 			}
 			n, err := c.Count(ctx, f)
-			must(t, err)
+			dbtest.Must(t, err)
 			if n != len(read) || n != len(matching) {
 				t.Errorf("%s with %s: %d rows, %d keys, count %d", coll, f, len(read), len(matching), n)
 			}
@@ -395,7 +396,7 @@ func TestExpiredAreNotFound(t *testing.T) {
 		}
 		n, keys := 0, 0
 		for k, err := range c.Keys(nil, nil) {
-			must(t, err)
+			dbtest.Must(t, err)
 			if keys++; string(k) == "u/03" {
 				t.Errorf("%s: Keys has %q", coll, k)
 			}
@@ -415,7 +416,7 @@ func TestExpiredAreNotFound(t *testing.T) {
 		if has, err := c.Has(key); has || err != nil {
 			t.Errorf("%s: Has: %v, %v", coll, has, err)
 		}
-		must(t, d.Update(ctx, func(tx *db.Tx) error {
+		dbtest.Must(t, d.Update(ctx, func(tx *db.Tx) error {
 			c := tx.Collection(coll)
 			if has, err := c.Has(key); has || err != nil {
 				t.Errorf("%s: Has in a transaction: %v, %v", coll, has, err)
@@ -430,14 +431,14 @@ func TestExpiredAreNotFound(t *testing.T) {
 		}))
 		old.ExpiresAt = time.Time{}
 		insert := func(tx *db.Tx) error { return tx.Collection(coll).Insert(old) }
-		must(t, d.Update(ctx, insert))
+		dbtest.Must(t, d.Update(ctx, insert))
 		if r, err := c.Get(key); err != nil || r.Row == old.Row {
 			t.Errorf("%s: %v, %v", coll, r, err)
 		}
 		if err := d.Update(ctx, insert); !errors.Is(err, db.ErrExists) {
 			t.Errorf("%s: inserted twice: %v", coll, err)
 		}
-		must(t, d.Check(ctx, nil, nil))
+		dbtest.Must(t, d.Check(ctx, nil, nil))
 	}
 }
 
@@ -462,11 +463,11 @@ func TestPredictAmong(t *testing.T) {
 		if coll == "sparse" {
 			fresh.Vector, fresh.Sparse = nil, vector.Sparse{Index: []uint32{0, 4}, Value: []float32{1, 1}}
 		}
-		must(t, d.Update(ctx, func(tx *db.Tx) error { return tx.Collection(coll).Put(fresh) }))
+		dbtest.Must(t, d.Update(ctx, func(tx *db.Tx) error { return tx.Collection(coll).Put(fresh) }))
 		queries := []db.Query{{Key: filterKey(3)}, {Key: filterKey(40)}}
 		for name, f := range filters {
 			many, err := c.PredictBatch(ctx, queries, &db.PredictOptions{Where: f, Top: 5})
-			must(t, err)
+			dbtest.Must(t, err)
 			for i, q := range queries {
 				one, err := c.Predict(ctx, q, &db.PredictOptions{Where: f, Top: 5, Explain: true})
 				if err != nil || len(one.Labels) == 0 || len(one.Labels) != len(many[i].Labels) {
@@ -477,7 +478,7 @@ func TestPredictAmong(t *testing.T) {
 					if other := many[i].Labels[j]; other.Label != p.Label || other.Score != p.Score {
 						t.Errorf("%s, %s: %v alone, %v in a batch", coll, name, p, other)
 					}
-					near, _ := evidence(p.Why)
+					near, _ := dbtest.Evidence(p.Why)
 					for _, n := range near {
 						seen = seen || string(n.Key) == "v/98"
 						if !pass(n.Key) {

@@ -1,4 +1,4 @@
-package db
+package sample_test
 
 import (
 	"context"
@@ -8,12 +8,16 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/anndb/anndb/db"
+
+	"github.com/anndb/anndb/db/internal/dbtest"
 )
 
 // sampleBed is a collection of rows near a few lines, which queries between the lines are unlike.
 type sampleBed struct {
 	*testing.T
-	d   *DB
+	d   *db.DB
 	rng *rand.Rand
 }
 
@@ -22,27 +26,27 @@ const sampleDim = 24
 func newSampleBed(t *testing.T, rows int) *sampleBed {
 	b := &sampleBed{T: t, rng: rand.New(rand.NewPCG(5, 6))}
 	b.open(filepath.Join(t.TempDir(), "db"), 200)
-	b.must(create(t.Context(), b.d, "c", Schema{Dim: sampleDim}))
-	b.must(b.d.Update(t.Context(), func(tx *Tx) error {
+	b.must(dbtest.Create(t.Context(), b.d, "c", db.Schema{Dim: sampleDim}))
+	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
 		for i := range rows {
-			if err := tx.Collection("c").Put(Row{Key: fmt.Append(nil, i), Vector: b.row()}); err != nil {
+			if err := tx.Collection("c").Put(db.Row{Key: fmt.Append(nil, i), Vector: b.row()}); err != nil {
 				return err
 			}
 		}
 		return nil
 	}))
-	builds(t, b.d, "c", "main", nil)
+	dbtest.Builds(t, b.d, "c", "main", nil)
 	return b
 }
 
 func (b *sampleBed) must(err error) {
 	b.Helper()
-	must(b, err)
+	dbtest.Must(b, err)
 }
 
 func (b *sampleBed) open(path string, sample int) {
 	b.Helper()
-	d, err := Open(context.Background(), path, &Options{NoSync: true, SampleQueries: sample})
+	d, err := dbtest.Open(context.Background(), path, &db.Options{NoSync: true, SampleQueries: sample})
 	b.must(err)
 	b.d = d
 	b.Cleanup(func() { d.Close() })
@@ -69,10 +73,10 @@ func (b *sampleBed) queries(n int) (out [][]float32) {
 	return out
 }
 
-func (b *sampleBed) ask(queries [][]float32, o *SearchOptions) (far int) {
+func (b *sampleBed) ask(queries [][]float32, o *db.SearchOptions) (far int) {
 	b.Helper()
 	for _, q := range queries {
-		res, err := b.d.Collection("c").Search(b.Context(), Query{Vector: q}, o)
+		res, err := b.d.Collection("c").Search(b.Context(), db.Query{Vector: q}, o)
 		b.must(err)
 		if res.Stats.Far {
 			far++
@@ -104,8 +108,8 @@ func (b *sampleBed) measured() int {
 func TestSampleQueries(t *testing.T) {
 	b := newSampleBed(t, 3000)
 	users, others := b.queries(150), b.queries(150)
-	for _, o := range []*SearchOptions{
-		{Index: Flat}, {Radius: new(1.0)}, {Where: KeyPrefix([]byte("1"))}, {Recall: 0.9},
+	for _, o := range []*db.SearchOptions{
+		{Index: db.Flat}, {Radius: new(1.0)}, {Where: db.KeyPrefix([]byte("1"))}, {Recall: 0.9},
 	} {
 		b.ask(users[:19], o)
 	}
@@ -140,9 +144,9 @@ func (b *sampleBed) delivers(queries [][]float32, least float64) {
 	b.Helper()
 	c, found := b.d.Collection("c"), 0
 	for _, q := range queries {
-		want, err := c.Search(b.Context(), Query{Vector: q}, &SearchOptions{Index: Flat})
+		want, err := c.Search(b.Context(), db.Query{Vector: q}, &db.SearchOptions{Index: db.Flat})
 		b.must(err)
-		got, err := c.Search(b.Context(), Query{Vector: q}, nil)
+		got, err := c.Search(b.Context(), db.Query{Vector: q}, nil)
 		b.must(err)
 		for _, h := range got.Hits {
 			if h.Distance <= want.Hits[9].Distance {
@@ -161,7 +165,7 @@ func TestSampleAfterBuild(t *testing.T) {
 	b := newSampleBed(t, 1500)
 	b.ask(b.queries(120), nil)
 	b.maintain()
-	builds(t, b.d, "c", "main", nil)
+	dbtest.Builds(t, b.d, "c", "main", nil)
 	if b.measured() != 0 {
 		t.Error("a build has measured queries of users")
 	}
@@ -184,8 +188,8 @@ func TestSampleAfterBuild(t *testing.T) {
 // TestSampleOption: too small and too large samples are refused.
 func TestSampleOption(t *testing.T) {
 	for _, n := range []int{-1, 1, 19, 10_001} {
-		_, err := Open(t.Context(), filepath.Join(t.TempDir(), "db"), &Options{SampleQueries: n})
-		if !errors.Is(err, ErrInvalid) {
+		_, err := dbtest.Open(t.Context(), filepath.Join(t.TempDir(), "db"), &db.Options{SampleQueries: n})
+		if !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%d: %v", n, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package db_test
+package store_test
 
 import (
 	"context"
@@ -11,30 +11,31 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 )
 
 // TestEmptyFile: a file of no bytes becomes a database where a file that does not exist would, and stays
 // the same file with the same mode.
 func TestEmptyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.anndb")
-	must(t, os.WriteFile(path, nil, 0o640))
+	dbtest.Must(t, os.WriteFile(path, nil, 0o640))
 	before, err := os.Stat(path)
-	must(t, err)
+	dbtest.Must(t, err)
 	for _, o := range []db.Options{{ReadOnly: true}, {MustExist: true}} {
-		if _, err := db.Open(t.Context(), path, &o); !errors.Is(err, db.ErrNotDatabase) {
+		if _, err := dbtest.Open(t.Context(), path, &o); !errors.Is(err, db.ErrNotDatabase) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
-			d, err := db.Open(t.Context(), path, &db.Options{NoSync: true, Timeout: time.Minute})
+			d, err := dbtest.Open(t.Context(), path, &db.Options{NoSync: true, Timeout: time.Minute})
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			ctx := context.Background()
-			if err := create(ctx, d, "c", db.Schema{Dim: 2}); err != nil && !errors.Is(err, db.ErrExists) {
+			if err := dbtest.Create(ctx, d, "c", db.Schema{Dim: 2}); err != nil && !errors.Is(err, db.ErrExists) {
 				t.Error(err)
 			}
 			if err := errors.Join(put1(ctx, d, fmt.Sprint(i)), d.Close()); err != nil {
@@ -43,10 +44,10 @@ func TestEmptyFile(t *testing.T) {
 		})
 	}
 	all.Wait()
-	d, err := db.Open(t.Context(), path, &db.Options{ReadOnly: true})
-	must(t, err)
+	d, err := dbtest.Open(t.Context(), path, &db.Options{ReadOnly: true})
+	dbtest.Must(t, err)
 	defer d.Close()
-	must(t, d.Check(t.Context(), nil, nil))
+	dbtest.Must(t, d.Check(t.Context(), nil, nil))
 	if n, err := d.Collection("c").Count(t.Context(), nil); n != 4 || err != nil {
 		t.Errorf("%d rows of 4, %v", n, err)
 	}
@@ -58,7 +59,7 @@ func TestEmptyFile(t *testing.T) {
 
 // TestEmptyPath: an empty path is an argument that is missing.
 func TestEmptyPath(t *testing.T) {
-	if _, err := db.Open(t.Context(), "", nil); !errors.Is(err, db.ErrInvalid) {
+	if _, err := dbtest.Open(t.Context(), "", nil); !errors.Is(err, db.ErrInvalid) {
 		t.Error(err)
 	}
 	if _, err := db.Peek(t.Context(), ""); err == nil {

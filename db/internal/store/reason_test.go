@@ -1,4 +1,4 @@
-package db
+package store_test
 
 import (
 	"context"
@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/anndb/anndb/db"
+
+	"github.com/anndb/anndb/db/internal/dbtest"
 )
 
 // failing is a writer whose nth call fails as a disk does.
@@ -26,8 +30,8 @@ func (f *failing) Write(p []byte) (int, error) {
 // reason of the first ones in its text only; it must be in the chain all the
 // same, as ErrNoSpace where it is one.
 func TestBackupReason(t *testing.T) {
-	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true, MapReserve: 1 << 32})
-	must(t, err)
+	d, err := dbtest.Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), &db.Options{NoSync: true, MapReserve: 1 << 32})
+	dbtest.Must(t, err)
 	defer d.Close()
 	for _, reason := range []syscall.Errno{syscall.ENOSPC, syscall.EIO} {
 		for n := 1; ; n++ {
@@ -39,7 +43,7 @@ func TestBackupReason(t *testing.T) {
 				}
 				break
 			}
-			if !errors.Is(err, reason) || errors.Is(err, ErrNoSpace) != (reason == syscall.ENOSPC) {
+			if !errors.Is(err, reason) || errors.Is(err, db.ErrNoSpace) != (reason == syscall.ENOSPC) {
 				t.Errorf("write %d failed with %v: %v", n, reason, err)
 			}
 		}

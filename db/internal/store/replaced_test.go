@@ -1,4 +1,4 @@
-package db_test
+package store_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -18,8 +19,8 @@ import (
 func copyFile(t testing.TB, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
-	must(t, err)
-	must(t, os.WriteFile(to, data, 0o600))
+	dbtest.Must(t, err)
+	dbtest.Must(t, os.WriteFile(to, data, 0o600))
 }
 
 // put1 writes a row to the collection "c".
@@ -33,35 +34,35 @@ func put1(ctx context.Context, d *db.DB, key string) error {
 var replacements = map[string]func(t *testing.T, path string) (undo func()){
 	"another file renamed over it": func(t *testing.T, path string) func() {
 		copyFile(t, path, path+".new")
-		must(t, os.Link(path, path+".old"))
-		must(t, os.Rename(path+".new", path))
-		return func() { must(t, os.Rename(path+".old", path)) }
+		dbtest.Must(t, os.Link(path, path+".old"))
+		dbtest.Must(t, os.Rename(path+".new", path))
+		return func() { dbtest.Must(t, os.Rename(path+".old", path)) }
 	},
 	"moved": func(t *testing.T, path string) func() {
-		must(t, os.Rename(path, path+".old"))
-		return func() { must(t, os.Rename(path+".old", path)) }
+		dbtest.Must(t, os.Rename(path, path+".old"))
+		return func() { dbtest.Must(t, os.Rename(path+".old", path)) }
 	},
 	"its folder moved": func(t *testing.T, path string) func() {
 		dir := filepath.Dir(path)
-		must(t, os.Rename(dir, dir+".old"))
-		return func() { must(t, os.Rename(dir+".old", dir)) }
+		dbtest.Must(t, os.Rename(dir, dir+".old"))
+		return func() { dbtest.Must(t, os.Rename(dir+".old", dir)) }
 	},
 	"a link to it changed": func(t *testing.T, path string) func() {
 		real, err := filepath.EvalSymlinks(path)
-		must(t, err)
+		dbtest.Must(t, err)
 		copyFile(t, path, real+".new")
-		must(t, os.Remove(path))
-		must(t, os.Symlink(real+".new", path))
+		dbtest.Must(t, os.Remove(path))
+		dbtest.Must(t, os.Symlink(real+".new", path))
 		return func() {
-			must(t, os.Remove(path))
-			must(t, os.Symlink(real, path))
+			dbtest.Must(t, os.Remove(path))
+			dbtest.Must(t, os.Symlink(real, path))
 		}
 	},
 	"the target of a link moved": func(t *testing.T, path string) func() {
 		real, err := filepath.EvalSymlinks(path)
-		must(t, err)
-		must(t, os.Rename(real, real+".old"))
-		return func() { must(t, os.Rename(real+".old", real)) }
+		dbtest.Must(t, err)
+		dbtest.Must(t, os.Rename(real, real+".old"))
+		return func() { dbtest.Must(t, os.Rename(real+".old", real)) }
 	},
 }
 
@@ -76,17 +77,17 @@ func TestReplaced(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
 			dir := filepath.Join(t.TempDir(), "d")
-			must(t, os.MkdirAll(dir, 0o700))
+			dbtest.Must(t, os.MkdirAll(dir, 0o700))
 			path := filepath.Join(dir, "link.anndb")
-			must(t, os.Symlink(filepath.Join(dir, "x.anndb"), path))
+			dbtest.Must(t, os.Symlink(filepath.Join(dir, "x.anndb"), path))
 			if name != "a link to it changed" && name != "the target of a link moved" {
 				path = filepath.Join(dir, "x.anndb")
 			}
-			d, err := db.Open(ctx, filepath.Join(dir, "x.anndb"), &db.Options{NoSync: true})
-			must(t, err)
-			must(t, errors.Join(create(ctx, d, "c", db.Schema{Dim: 2}), put1(ctx, d, "a"), d.Close()))
-			d, err = db.Open(ctx, path, &db.Options{NoSync: true})
-			must(t, err)
+			d, err := dbtest.Open(ctx, filepath.Join(dir, "x.anndb"), &db.Options{NoSync: true})
+			dbtest.Must(t, err)
+			dbtest.Must(t, errors.Join(dbtest.Create(ctx, d, "c", db.Schema{Dim: 2}), put1(ctx, d, "a"), d.Close()))
+			d, err = dbtest.Open(ctx, path, &db.Options{NoSync: true})
+			dbtest.Must(t, err)
 			defer d.Close()
 			undo := replace(t, path)
 			c := d.Collection("c")
@@ -96,7 +97,7 @@ func TestReplaced(t *testing.T) {
 			for what, write := range map[string]func() error{
 				"update":   func() error { return put1(ctx, d, "b") },
 				"load":     func() error { _, err := c.Load(ctx, rows(), nil); return err },
-				"create":   func() error { return create(ctx, d, "e", db.Schema{Dim: 2}) },
+				"create":   func() error { return dbtest.Create(ctx, d, "e", db.Schema{Dim: 2}) },
 				"drop":     func() error { return d.Drop(ctx, "c") },
 				"rename":   func() error { return d.Rename(ctx, "c", "e") },
 				"build":    func() error { _, err := c.Build(ctx, "x", nil, nil); return err },
@@ -126,10 +127,10 @@ func TestReplaced(t *testing.T) {
 			reads("replaced")
 			undo()
 			reads("undone")
-			must(t, put1(ctx, d, "b"))
-			must(t, d.Compact(ctx, nil))
-			must(t, put1(ctx, d, "b2"))
-			must(t, d.Close())
+			dbtest.Must(t, put1(ctx, d, "b"))
+			dbtest.Must(t, d.Compact(ctx, nil))
+			dbtest.Must(t, put1(ctx, d, "b2"))
+			dbtest.Must(t, d.Close())
 		})
 	}
 }
@@ -140,28 +141,28 @@ func TestReplacedWhileCompacted(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows does not replace open files")
 	}
-	b := newBed(t, vector.L2, 2)
+	b := dbtest.NewBed(t, vector.L2, 2)
 	ctx := t.Context()
-	b.put("row", mixture(1, 300, 2))
-	must(t, put1(ctx, b.d, "a"))
-	_, err := b.d.Collection("c").Build(ctx, "x", &db.Forest{NoTune: true}, nil)
-	must(t, err)
-	copied := b.path + ".new"
-	copyFile(t, b.path, copied)
+	b.Put("row", dbtest.Mixture(1, 300, 2))
+	dbtest.Must(t, put1(ctx, b.D, "a"))
+	_, err := b.D.Collection("c").Build(ctx, "x", &db.Forest{NoTune: true}, nil)
+	dbtest.Must(t, err)
+	copied := b.Path + ".new"
+	copyFile(t, b.Path, copied)
 	var other *db.DB
 	open := func() {
-		must(t, os.Rename(copied, b.path))
+		dbtest.Must(t, os.Rename(copied, b.Path))
 		var err error
-		other, err = db.Open(ctx, b.path, &db.Options{NoSync: true})
-		must(t, err)
-		must(t, put1(ctx, other, "theirs"))
+		other, err = dbtest.Open(ctx, b.Path, &db.Options{NoSync: true})
+		dbtest.Must(t, err)
+		dbtest.Must(t, put1(ctx, other, "theirs"))
 	}
-	run := reporting(func(progress) {
+	run := dbtest.Reporting(func(dbtest.Progress) {
 		if other == nil {
 			open()
 		}
 	})
-	err = b.d.Compact(ctx, &db.CompactOptions{Reorder: true, Run: *run})
+	err = b.D.Compact(ctx, &db.CompactOptions{Reorder: true, Run: *run})
 	if other == nil {
 		t.Fatal("the compaction has reported nothing")
 	}
@@ -169,17 +170,17 @@ func TestReplacedWhileCompacted(t *testing.T) {
 	if !errors.Is(err, db.ErrReplaced) {
 		t.Errorf("compaction: %v", err)
 	}
-	must(t, put1(ctx, other, "theirs too"))
-	must(t, other.Close())
-	d, err := db.Open(ctx, b.path, &db.Options{ReadOnly: true})
-	must(t, err)
+	dbtest.Must(t, put1(ctx, other, "theirs too"))
+	dbtest.Must(t, other.Close())
+	d, err := dbtest.Open(ctx, b.Path, &db.Options{ReadOnly: true})
+	dbtest.Must(t, err)
 	defer d.Close()
 	for _, key := range []string{"a", "theirs", "theirs too"} {
 		if _, err := d.Collection("c").Get([]byte(key)); err != nil {
 			t.Error(err)
 		}
 	}
-	if left, err := filepath.Glob(filepath.Join(filepath.Dir(b.path), ".*")); len(left) > 0 || err != nil {
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(b.Path), ".*")); len(left) > 0 || err != nil {
 		t.Errorf("%q are left, %v", left, err)
 	}
 }
@@ -189,42 +190,42 @@ func TestHardLink(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows does not compact")
 	}
-	b := newBed(t, vector.L2, 2)
+	b := dbtest.NewBed(t, vector.L2, 2)
 	ctx := t.Context()
 	link := filepath.Join(t.TempDir(), "link.anndb")
-	if err := os.Link(b.path, link); err != nil {
+	if err := os.Link(b.Path, link); err != nil {
 		t.Skip(err)
 	}
-	must(t, put1(ctx, b.d, "a"))
+	dbtest.Must(t, put1(ctx, b.D, "a"))
 	for _, o := range []*db.CompactOptions{nil, {Reorder: true}} {
-		if err := b.d.Compact(ctx, o); !errors.Is(err, db.ErrLinked) {
+		if err := b.D.Compact(ctx, o); !errors.Is(err, db.ErrLinked) {
 			t.Errorf("compaction: %v", err)
 		}
 	}
-	if _, err := db.Open(ctx, link, nil); !errors.Is(err, db.ErrLocked) {
+	if _, err := dbtest.Open(ctx, link, nil); !errors.Is(err, db.ErrLocked) {
 		t.Errorf("opened by the other name: %v", err)
 	}
-	must(t, put1(ctx, b.d, "b"))
-	must(t, os.Remove(link))
-	must(t, b.d.Compact(ctx, nil))
-	must(t, put1(ctx, b.d, "c"))
+	dbtest.Must(t, put1(ctx, b.D, "b"))
+	dbtest.Must(t, os.Remove(link))
+	dbtest.Must(t, b.D.Compact(ctx, nil))
+	dbtest.Must(t, put1(ctx, b.D, "c"))
 }
 
 // TestWorkingDirectory: a database that was opened by a relative path is found after a change of the
 // working directory.
 func TestWorkingDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
-	d, err := db.Open(t.Context(), "x.anndb", &db.Options{NoSync: true})
-	must(t, err)
+	d, err := dbtest.Open(t.Context(), "x.anndb", &db.Options{NoSync: true})
+	dbtest.Must(t, err)
 	defer d.Close()
 	ctx := context.Background()
-	must(t, create(ctx, d, "c", db.Schema{Dim: 2}))
+	dbtest.Must(t, dbtest.Create(ctx, d, "c", db.Schema{Dim: 2}))
 	t.Chdir(t.TempDir())
-	must(t, put1(ctx, d, "a"))
+	dbtest.Must(t, put1(ctx, d, "a"))
 	if runtime.GOOS != "windows" {
-		must(t, d.Compact(ctx, nil))
+		dbtest.Must(t, d.Compact(ctx, nil))
 	}
-	must(t, put1(ctx, d, "b"))
+	dbtest.Must(t, put1(ctx, d, "b"))
 	if _, err := d.Stats(); err != nil {
 		t.Error(err)
 	}

@@ -1,4 +1,4 @@
-package db_test
+package txn_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -79,22 +80,22 @@ func TestUpdateRunsAgain(t *testing.T) {
 		{"deleted without having been there", false, read, remove, []string{"nothing"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := newBed(t, vector.L2, 2)
+			b := dbtest.NewBed(t, vector.L2, 2)
 			if test.exists {
-				b.must(b.d.Update(t.Context(), func(b *db.Tx) error { return b.Collection("c").Put(row("k", "old")) }))
+				b.Must(b.D.Update(t.Context(), func(b *db.Tx) error { return b.Collection("c").Put(row("k", "old")) }))
 			}
 			var seen []string
-			b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
+			b.Must(b.D.Update(t.Context(), func(tx *db.Tx) error {
 				seen = append(seen, test.read(tx))
 				if len(seen) == 1 {
-					b.must(b.d.Update(t.Context(), test.change))
+					b.Must(b.D.Update(t.Context(), test.change))
 				}
 				return tx.Collection("c").Put(row("written", fmt.Sprint(len(seen))))
 			}))
 			if !slices.Equal(seen, test.seen) {
 				t.Errorf("the transaction saw %q, want %q", seen, test.seen)
 			}
-			b.must(b.d.View(func(s *db.Snapshot) error {
+			b.Must(b.D.View(func(s *db.Snapshot) error {
 				r, err := s.Collection("c").Get([]byte("written"))
 				if string(r.Payload) != fmt.Sprint(len(test.seen)) {
 					t.Errorf("the run %q was written, want the last one", r.Payload)
@@ -109,14 +110,14 @@ func TestUpdateRunsAgain(t *testing.T) {
 // compacted and rows get new numbers. No increment may be lost.
 func TestCounters(t *testing.T) {
 	const goroutines, increments, counters = 6, 40, 3
-	b := newBed(t, vector.L2, 2)
+	b := dbtest.NewBed(t, vector.L2, 2)
 	done := make(chan struct{})
 	var writers, compactor sync.WaitGroup
 	for g := range goroutines {
 		writers.Go(func() {
 			for i := range increments {
 				key := fmt.Appendf(nil, "counter-%d", (g+i)%counters)
-				if err := b.d.Update(t.Context(), func(tx *db.Tx) error {
+				if err := b.D.Update(t.Context(), func(tx *db.Tx) error {
 					n := 0
 					r, err := tx.Collection("c").Get(key)
 					if err == nil {
@@ -141,7 +142,7 @@ func TestCounters(t *testing.T) {
 			case <-done:
 				return
 			default:
-				if err := b.d.Compact(t.Context(), &db.CompactOptions{Reorder: true}); err != nil {
+				if err := b.D.Compact(t.Context(), &db.CompactOptions{Reorder: true}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -152,7 +153,7 @@ func TestCounters(t *testing.T) {
 	close(done)
 	compactor.Wait()
 	sum := 0
-	b.must(b.d.View(func(s *db.Snapshot) error {
+	b.Must(b.D.View(func(s *db.Snapshot) error {
 		for r, err := range s.Collection("c").Rows(t.Context(), nil) {
 			if err != nil {
 				return err
@@ -172,9 +173,9 @@ func TestCounters(t *testing.T) {
 
 // TestKeys lists keys by prefix and from a start key.
 func TestKeys(t *testing.T) {
-	b := newBed(t, vector.L2, 2)
+	b := dbtest.NewBed(t, vector.L2, 2)
 	keys := []string{"a", "b", "b/1", "b/2", "b/22", "b\xff", "c"}
-	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
+	b.Must(b.D.Update(t.Context(), func(tx *db.Tx) error {
 		for _, k := range keys {
 			if err := tx.Collection("c").Put(db.Row{Key: []byte(k), Vector: []float32{1, 2}}); err != nil {
 				return err
@@ -196,7 +197,7 @@ func TestKeys(t *testing.T) {
 		{"b/", "c", nil},
 		{strings.Repeat("x", 600), "", nil},
 	} {
-		b.must(b.d.View(func(s *db.Snapshot) error {
+		b.Must(b.D.View(func(s *db.Snapshot) error {
 			var got []string
 			for k, err := range s.Collection("c").Keys([]byte(test.prefix), []byte(test.from)) {
 				if err != nil {
