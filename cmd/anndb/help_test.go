@@ -9,24 +9,64 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/shell/script"
 )
 
+// TestHelpTexts: each argument and flag has a text, and each text is used.
+func TestHelpTexts(t *testing.T) {
+	all := readTexts()
+	unused := map[string]bool{}
+	for section, list := range all {
+		for name := range list {
+			unused[section+" "+name] = name != "" && name != "example"
+		}
+	}
+	parser, err := newParser(&cli{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var visit func(n *kong.Node)
+	visit = func(n *kong.Node) {
+		command := strings.TrimPrefix(n.FullPath(), "anndb ")
+		use := func(name, help string) {
+			if help == "" && !n.Hidden {
+				t.Errorf("%s: no text for %s", command, name)
+			}
+			if _, own := all[command][name]; own {
+				delete(unused, command+" "+name)
+			} else {
+				delete(unused, "all "+name)
+			}
+		}
+		for _, v := range n.Positional {
+			use(v.Name, v.Help)
+		}
+		for _, f := range n.Flags {
+			use("--"+f.Name, f.Help)
+		}
+		for _, c := range n.Children {
+			visit(c)
+		}
+	}
+	visit(parser.Model.Node)
+	for name, text := range unused {
+		if text {
+			t.Errorf("nothing uses the text %q", name)
+		}
+	}
+}
+
 // TestExamples: the help of each command ends with two examples, which parse.
 func TestExamples(t *testing.T) {
 	parser, err := newParser(&cli{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := map[string]bool{"anndb": true}
+	named := []string{"anndb"}
 	for _, n := range parser.Model.Leaves(true) {
-		named[strings.TrimPrefix(strings.Split(n.Path(), " <")[0], "anndb ")] = true
+		named = append(named, strings.TrimPrefix(n.FullPath(), "anndb "))
 	}
-	for name := range named {
-		if examples[name][1] == "" {
+	for _, name := range named {
+		both := strings.Split(readTexts()[name]["example"], "\n")
+		if len(both) != 2 {
 			t.Errorf("%s has no two examples", name)
-		}
-	}
-	for name, both := range examples {
-		if !named[name] {
-			t.Errorf("examples of %q, which is no command", name)
 		}
 		for _, e := range both {
 			line, _, _ := strings.Cut(e, " > ~")

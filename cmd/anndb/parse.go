@@ -21,9 +21,6 @@ func run(ctx context.Context, p *command.Program, args []string) int {
 	if k == nil {
 		return code
 	}
-	if err := c.Verify(); err != nil {
-		return p.Fail(c.Globals, err, k.Command())
-	}
 	if k.Selected().Name == "shell" { // whose commands are interrupted one by one
 		lines, err := newParser(&line{})
 		if err != nil {
@@ -58,6 +55,9 @@ func parse(p *command.Program, grammar any, args []string, file string) (*kong.C
 		return nil, p.Fail(command.Globals{}, shell.NoCommand(parser.Model, args[0]), "")
 	}
 	k, err := parser.Parse(args)
+	if err == nil && !ended {
+		err = checkFlags(k)
+	}
 	switch {
 	case ended: // --help has been printed
 		return nil, code
@@ -83,14 +83,19 @@ func parseLine(p *command.Program, words []string, file string) (k *kong.Context
 
 // newParser makes a parser of a grammar.
 func newParser(grammar any, options ...kong.Option) (*kong.Kong, error) {
-	return kong.New(grammar, append([]kong.Option{
+	parser, err := kong.New(grammar, append([]kong.Option{
 		kong.Name("anndb"),
 		kong.Description("One file of vectors, dense and sparse, learned indexes over them, " +
 			"nearest neighbours and labels from the memory map."),
-		defaults, kong.Vars{"version": version()},
+		variables, kong.Vars{"version": version()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
 		kong.Help(printHelp),
 	}, options...)...)
+	if err != nil {
+		return nil, err
+	}
+	readTexts().describe(parser.Model.Node)
+	return parser, nil
 }
 
 var (

@@ -79,7 +79,7 @@ func NumberingOf(info db.CollectionInfo) uint32 {
 
 // WhereFlag restricts a command to the rows that pass a filter.
 type WhereFlag struct {
-	Where string `help:"Only rows that pass this filter, as in: price < 20 and label in (boot, bag) and not key prefix \"tmp/\"." placeholder:"FILTER"`
+	Where string `placeholder:"FILTER"`
 }
 
 // Filter returns the filter of the flag, nil without one.

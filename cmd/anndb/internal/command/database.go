@@ -8,7 +8,7 @@ import (
 
 // InFile is the database file of a command that needs an existing one.
 type InFile struct {
-	File string `arg:"" help:"Database file."`
+	File string `arg:""`
 }
 
 // Open opens the file; it must exist.

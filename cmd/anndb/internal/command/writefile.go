@@ -25,7 +25,7 @@ func Cause(err error) error {
 
 // ForceFlag is the flag of the commands that write files.
 type ForceFlag struct {
-	Force bool `help:"Replace files that exist."`
+	Force bool
 }
 
 // Refuse returns an error if something is at one of the paths to write that must not be replaced: a file

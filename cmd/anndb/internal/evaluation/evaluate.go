@@ -21,20 +21,20 @@ import (
 // Evaluate measures recall and latency.
 type Evaluate struct {
 	command.InFile
-	Collection string `arg:"" help:"Collection."`
+	Collection string `arg:""`
 
-	Queries string `help:"File of queries; for label models, of rows with their labels." placeholder:"FILE" xor:"queries" required:""`
-	Labels  string `help:"Label models: file with the labels of the queries: idx, or of an XMC set in two files." placeholder:"PATH"`
-	Holdout int    `help:"So many random rows as queries, each ignoring itself. An index knows the neighbours of its own rows, so its recall is too good then: prefer a file." xor:"queries" required:""`
-	Seed    uint64 `help:"Seed of --holdout." default:"0"`
+	Queries string `placeholder:"FILE" xor:"queries" required:""`
+	Labels  string `placeholder:"PATH"`
+	Holdout int    `xor:"queries" required:"" want:"1"`
+	Seed    uint64 `default:"0"`
 
-	K                    int       `short:"k" help:"Neighbours wanted." default:"10"`
-	Index                []string  `help:"Indexes or label models to measure; all if not given."`
-	Recall               []float64 `help:"Target recalls, which the tuner turns into settings." default:"0.9,0.95,0.99"`
-	Method               []string  `help:"Measure these methods with the settings below instead of target recalls."`
-	Threads              int       `help:"Threads that search at the same time." default:"1"`
-	Rounds               int       `help:"Times to ask every query." default:"3"`
-	NoFlat               bool      `help:"Leave the exact scan out of the table."`
+	K                    int `short:"k" default:"10" want:"1"`
+	Index                []string
+	Recall               []float64 `default:"0.9,0.95,0.99" want:"0.01 1"`
+	Method               []string
+	Threads              int `default:"1" want:"1"`
+	Rounds               int `default:"3" want:"1"`
+	NoFlat               bool
 	queries.SettingFlags `embed:"" group:"Settings of --method:"`
 	input.FileFlags      `embed:"" group:"Files of queries:"`
 }
@@ -47,38 +47,7 @@ type variant struct {
 	options db.SearchOptions
 }
 
-// check refuses flags that make no sense.
-func (c *Evaluate) check() error {
-	switch {
-	case c.K < 1:
-		return command.Usagef("-k must be at least 1")
-	case c.Threads < 1:
-		return command.Usagef("--threads must be at least 1")
-	case c.Rounds < 1:
-		return command.Usagef("--rounds must be at least 1")
-	case c.Queries == "" && c.Holdout < 1:
-		return command.Usagef("--holdout must be at least 1")
-	case len(c.Method) == 0 && c.SettingFlags != queries.DefaultSettings:
-		return queries.ErrSettings
-	}
-	for _, r := range c.Recall {
-		if !(r > 0 && r <= 1) {
-			return command.Usagef("--recall %g (want above 0, at most 1)", r)
-		}
-	}
-	for _, m := range c.Method {
-		if _, err := queries.Choice("--method", m, queries.Methods); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Run executes the command.
 func (c *Evaluate) Run(a *command.App) error {
-	if err := c.check(); err != nil {
-		return err
-	}
 	return c.WithCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		models, err := c.models(s, info)
 		if err != nil {

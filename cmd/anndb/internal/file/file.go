@@ -20,7 +20,6 @@ type Check struct {
 // errProblems is the error of a check that has found damage.
 var errProblems = errors.New("the file is damaged")
 
-// Run executes the command.
 func (c *Check) Run(a *command.App) error {
 	start := time.Now()
 	t := table.New("problem", "collection", "object", "section", "chunk", "offset")
@@ -49,11 +48,10 @@ func (c *Check) Run(a *command.App) error {
 // Backup copies a database.
 type Backup struct {
 	command.InFile
-	Output string `arg:"" help:"File to write; - for standard output."`
+	Output string `arg:""`
 	command.ForceFlag
 }
 
-// Run executes the command.
 func (c *Backup) Run(a *command.App) error {
 	if c.Output == command.Standard {
 		return c.stream(a)
@@ -120,10 +118,9 @@ func (m *meter) Write(p []byte) (int, error) {
 // Compact shrinks a file.
 type Compact struct {
 	command.InFile
-	Reorder bool `help:"Also give near rows of dense collections near numbers, which makes searches in large ones faster. Indexes are rebuilt: best before the first build."`
+	Reorder bool
 }
 
-// Run executes the command.
 func (c *Compact) Run(a *command.App) error {
 	start := time.Now()
 	return c.With(a, false, func(d *db.DB) error {

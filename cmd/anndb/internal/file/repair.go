@@ -19,12 +19,11 @@ import (
 // Repair rebuilds damaged indexes, or saves the rows of a damaged file.
 type Repair struct {
 	command.InFile
-	To        string `help:"Write every readable row to this new database instead." placeholder:"NEW"`
-	NoIndexes bool   `help:"With --to: build no indexes."`
+	To        string `placeholder:"NEW"`
+	NoIndexes bool   `with:"to"`
 	command.ForceFlag
 }
 
-// Run executes the command.
 func (c *Repair) Run(a *command.App) error {
 	if c.To != "" {
 		return c.salvage(a)
@@ -173,12 +172,11 @@ func (l *lostRows) table() *table.Table {
 
 // Restore puts a backup in the place of a database.
 type Restore struct {
-	Backup string `arg:"" help:"A backup."`
-	File   string `arg:"" help:"Database file to make."`
+	Backup string `arg:""`
+	File   string `arg:""`
 	command.ForceFlag
 }
 
-// Run executes the command.
 func (c *Restore) Run(a *command.App) error {
 	if err := c.Refuse([]string{c.File}, c.Backup); err != nil {
 		return err

@@ -17,14 +17,13 @@ import (
 // Stats describes a file.
 type Stats struct {
 	command.InFile
-	Collection string         `arg:"" optional:"" help:"Only this collection, in detail."`
-	All        bool           `help:"Show all that is known: every label, the curves of indexes, what tuners measured, figures of storage. Machines always get all."`
-	Watch      bool           `help:"Write a line of figures at intervals, also while another process writes."`
-	Every      *time.Duration `help:"Time between two lines of --watch; 2s if not given." placeholder:"TIME"`
-	Times      int            `help:"Lines of --watch; 0 for no end." default:"0"`
+	Collection string `arg:"" optional:""`
+	All        bool
+	Watch      bool
+	Every      *time.Duration `placeholder:"TIME" want:"10ms" with:"watch"`
+	Times      int            `default:"0" want:"0" with:"watch"`
 }
 
-// Run executes the command.
 func (c *Stats) Run(a *command.App) error {
 	if c.Watch {
 		every := 2 * time.Second

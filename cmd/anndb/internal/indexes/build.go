@@ -124,7 +124,6 @@ func (c *Build) forest() *db.Forest {
 // part divides the size of a part of an index that is off if it is negative.
 func part(size int) (off bool, n int) { return size < 0, max(0, size) }
 
-// Run executes the command.
 func (c *Build) Run(a *command.App) error {
 	o, err := c.options()
 	if err != nil {

@@ -9,11 +9,10 @@ import (
 // Default selects the index of queries that name none.
 type Default struct {
 	command.InFile
-	Collection string `arg:"" help:"Collection."`
-	Index      string `arg:"" help:"Index that searches, or predictions, use if they name none."`
+	Collection string `arg:""`
+	Index      string `arg:""`
 }
 
-// Run executes the command.
 func (c *Default) Run(a *command.App) error {
 	return c.With(a, false, func(d *db.DB) error {
 		if err := d.Collection(c.Collection).SetDefault(a.Ctx, c.Index); err != nil {

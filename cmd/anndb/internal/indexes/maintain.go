@@ -11,10 +11,9 @@ import (
 // Maintain brings indexes up to date.
 type Maintain struct {
 	command.InFile
-	Share float64 `help:"Leave an index alone until this share of its rows has changed." default:"0"`
+	Share float64 `default:"0" want:"0 1"`
 }
 
-// Run executes the command.
 func (c *Maintain) Run(a *command.App) error {
 	if !(c.Share >= 0 && c.Share <= 1) {
 		return command.Usagef("--share %g (want 0 to 1)", c.Share)

@@ -28,7 +28,6 @@ func (c *Tune) tree(features int) treeBuild {
 	return treeBuild{c.Kind, c.treeFlags, c.gridFlags, c.tuneFlags, c.Threshold, features}
 }
 
-// Run executes the command.
 func (c *Tune) Run(a *command.App) error {
 	switch {
 	case c.Settings < 0:

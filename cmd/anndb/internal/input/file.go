@@ -19,34 +19,34 @@ import (
 
 // FileFlags say how to read a file of records.
 type FileFlags struct {
-	As             string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, npz, hdf5, parquet, csv, tsv, jsonl, words; sparse: libsvm, xmc, arff, jsonl); detected if not given." placeholder:"FORMAT"`
-	Member         string   `help:"Array to read of an npz or HDF5 file; if not given, the only one, or else train, or test where queries are read." placeholder:"NAME"`
-	Key            string   `name:"key-column" help:"Column or field with the key."`
-	Vector         string   `name:"vector-column" help:"Column or field with the vector as a list of numbers; if not given, the field vector, or the csv column that holds a list." placeholder:"NAME"`
-	Label          []string `name:"label-column" help:"Columns, fields or attributes with labels."`
-	Payload        string   `name:"payload-column" help:"Column or field with the payload."`
-	Attribute      []string `help:"Columns of a csv file, or fields of jsonl objects, that are attributes, with the type string, int, float, bool or time if that is not for each value to tell. So are csv columns with a type in their header." placeholder:"NAME[:TYPE]"`
-	Attributes     string   `name:"attributes-field" help:"Field of jsonl objects with an object of attributes; attributes if not given." placeholder:"NAME"`
-	Expiry         string   `name:"expiry-column" help:"Column or field with the time at which a row expires; expires if not given." placeholder:"NAME"`
-	Separator      string   `help:"Character between the cells of a csv file; if not given, the one of comma, tab, semicolon and | that suits the first lines." placeholder:"CHAR"`
-	LabelSeparator string   `help:"What separates labels in a csv cell." default:"|"`
-	Ignore         []string `name:"ignore-column" help:"Columns, fields or attributes to leave out."`
-	Header         string   `help:"A csv file has a header line: ${enum}." enum:"auto,yes,no" default:"auto"`
-	Keys           string   `help:"File with the records' keys, one a line." placeholder:"PATH"`
-	Limit          int64    `aliases:"limit-queries" help:"Most records to read; 0 for all." default:"${limit}"`
+	As             string   `placeholder:"FORMAT"`
+	Member         string   `placeholder:"NAME"`
+	Key            string   `name:"key-column"`
+	Vector         string   `name:"vector-column" placeholder:"NAME"`
+	Label          []string `name:"label-column"`
+	Payload        string   `name:"payload-column"`
+	Attribute      []string `placeholder:"NAME[:TYPE]"`
+	Attributes     string   `name:"attributes-field" placeholder:"NAME"`
+	Expiry         string   `name:"expiry-column" placeholder:"NAME"`
+	Separator      string   `placeholder:"CHAR"`
+	LabelSeparator string   `default:"|"`
+	Ignore         []string `name:"ignore-column"`
+	Header         string   `enum:"auto,yes,no" default:"auto"`
+	Keys           string   `placeholder:"PATH"`
+	Limit          int64    `aliases:"limit-queries" default:"${limit}" want:"0"`
 	SparseFlags    `embed:"" group:"Sparse files:"`
 }
 
 // SparseFlags say how to read a file of sparse records.
 type SparseFlags struct {
-	LabelsXML    string `help:"Mulan's XML file that lists which attributes of an ARFF file are labels; the one next to it if not given." placeholder:"PATH"`
-	NoLabels     bool   `help:"All attributes of an ARFF file are features."`
-	LabelNames   string `help:"File with the names of xmc labels, one a line." placeholder:"PATH"`
-	FeatureNames string `help:"File with the names of libsvm or xmc features, one a line." placeholder:"PATH"`
-	NamesColumn  int    `help:"Column of --label-names and --feature-names, parted by tabs, from 1; 0 for whole lines. PATH:2 names the column of one of them." default:"0"`
-	Base         string `help:"Number of a libsvm file's first feature: ${enum}. A collection records that of its first file, and later files follow it." enum:"auto,0,1" default:"auto"`
-	MaxFeatures  int    `help:"Refuse feature numbers from there on; 0 for 2^28." default:"0"`
-	Field        string `name:"features-field" help:"Field of jsonl features; features if not given."`
+	LabelsXML    string `placeholder:"PATH"`
+	NoLabels     bool
+	LabelNames   string `placeholder:"PATH"`
+	FeatureNames string `placeholder:"PATH"`
+	NamesColumn  int    `default:"0"`
+	Base         string `enum:"auto,0,1" default:"auto"`
+	MaxFeatures  int    `default:"0" want:"0"`
+	Field        string `name:"features-field"`
 }
 
 // Given reports whether a flag says that the file is sparse.

@@ -18,13 +18,13 @@ import (
 
 // QueryFlags are the queries to a collection.
 type QueryFlags struct {
-	Words []string `arg:"" optional:"" name:"query" help:"The query: a vector as [1, 2, 3]; like KEY for a stored row, which is not among the hits itself; a file of queries, - for standard input; a PNG or JPEG picture; for sparse collections words, or features as NAME=VALUE."`
+	Words []string `arg:"" optional:"" name:"query"`
 
-	Query     string `help:"File of queries, - for standard input." placeholder:"FILE" xor:"query"`
-	OfKey     string `name:"key" help:"The row of this key is the query." xor:"query"`
-	Features  string `help:"Features of the query, by name or number." placeholder:"NAME=V,…" xor:"query"`
-	Vector    string `help:"Vector of the query, for dense collections, such as 1,2,3." placeholder:"X,…" xor:"query"`
-	Invert    bool   `help:"Pictures: take dark for bright, as for ink on paper."`
+	Query     string `placeholder:"FILE" xor:"query"`
+	OfKey     string `name:"key" xor:"query"`
+	Features  string `placeholder:"NAME=V,…" xor:"query"`
+	Vector    string `placeholder:"X,…" xor:"query"`
+	Invert    bool
 	FileFlags `embed:"" group:"Files of queries:"`
 }
 

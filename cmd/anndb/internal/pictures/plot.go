@@ -5,20 +5,20 @@ import "github.com/anndb/anndb/cmd/anndb/internal/command"
 
 // Plot draws what a file holds.
 type Plot struct {
-	Recall    plotRecallCmd    `cmd:"" help:"Draw recall and time of the settings that the tuner measured."`
-	Labels    plotLabelsCmd    `cmd:"" help:"Draw the numbers of rows by label, label set and number of labels."`
-	Precision plotPrecisionCmd `cmd:"" help:"Draw precision@k of label models on a file of queries."`
-	Time      plotTimeCmd      `cmd:"" help:"Draw where the time of a dense search goes."`
-	Leaves    plotLeavesCmd    `cmd:"" help:"Draw how large the leaves of an index are."`
-	Map       plotMapCmd       `cmd:"" help:"Draw the rows by two principal coordinates, coloured by label."`
-	Tree      plotTreeCmd      `cmd:"" help:"Show a stored tree, with its features, as text, DOT or SVG."`
+	Recall    plotRecallCmd    `cmd:""`
+	Labels    plotLabelsCmd    `cmd:""`
+	Precision plotPrecisionCmd `cmd:""`
+	Time      plotTimeCmd      `cmd:""`
+	Leaves    plotLeavesCmd    `cmd:""`
+	Map       plotMapCmd       `cmd:""`
+	Tree      plotTreeCmd      `cmd:""`
 }
 
 // pictureFlags are shared by pictures of charts.
 type pictureFlags struct {
-	Title  string `help:"Line above the picture."`
-	Width  int    `help:"Pixels." default:"960"`
-	Height int    `help:"Pixels." default:"600"`
+	Title  string
+	Width  int `default:"960" want:"100 10000"`
+	Height int `default:"600" want:"100 10000"`
 	command.ForceFlag
 }
 

@@ -14,13 +14,12 @@ import (
 // Report writes a page about a database.
 type Report struct {
 	command.InFile
-	Out string `help:"HTML file to write; - for standard output." default:"report.html"`
+	Out string `default:"report.html"`
 	command.ForceFlag
-	Check   bool `help:"Also verify the whole file and list the damage."`
-	MapRows int  `help:"Rows to draw of a collection." default:"2000"`
+	Check   bool
+	MapRows int `default:"2000" want:"3 100000"`
 }
 
-// Run executes the command.
 func (c *Report) Run(a *command.App) error {
 	if c.MapRows < 3 || c.MapRows > 100_000 {
 		return command.Usagef("--map-rows %d (want 3 to 100,000)", c.MapRows)

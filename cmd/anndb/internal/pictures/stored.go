@@ -19,7 +19,7 @@ import (
 // chartFlags are shared by pictures of what a database holds.
 type chartFlags struct {
 	command.InFile
-	Collection string `arg:"" help:"Collection."`
+	Collection string `arg:""`
 	pictureFlags
 }
 
@@ -67,11 +67,10 @@ func (f chartFlags) draw(a *command.App, charts chartFunc, names ...string) erro
 // plotRecallCmd draws the curves of tuned indexes.
 type plotRecallCmd struct {
 	chartFlags
-	Index []string `arg:"" optional:"" help:"Indexes; all tuned ones if not given."`
-	Out   string   `help:"File that ends in .svg." default:"recall.svg"`
+	Index []string `arg:"" optional:""`
+	Out   string   `default:"recall.svg"`
 }
 
-// Run executes the command.
 func (c *plotRecallCmd) Run(a *command.App) error {
 	return c.draw(a, func(s *db.Snapshot, _ db.CollectionInfo) (_ []*plot.Chart, err error) {
 		var list []db.IndexInfo
@@ -98,10 +97,9 @@ func (c *plotRecallCmd) Run(a *command.App) error {
 // plotLabelsCmd draws the frequencies of labels.
 type plotLabelsCmd struct {
 	chartFlags
-	Out string `help:"File that ends in .svg; a second one, of the labels per row, ends in -per-row." default:"labels.svg"`
+	Out string `default:"labels.svg"`
 }
 
-// Run executes the command.
 func (c *plotLabelsCmd) Run(a *command.App) error {
 	ext := filepath.Ext(c.Out)
 	return c.draw(a, func(s *db.Snapshot, _ db.CollectionInfo) ([]*plot.Chart, error) {
@@ -119,11 +117,10 @@ func (c *plotLabelsCmd) Run(a *command.App) error {
 // plotLeavesCmd draws the sizes of leaves.
 type plotLeavesCmd struct {
 	chartFlags
-	Index string `arg:"" help:"Index: a forest, or a tree of kind sbt, pt or at."`
-	Out   string `help:"File that ends in .svg." default:"leaves.svg"`
+	Index string `arg:""`
+	Out   string `default:"leaves.svg"`
 }
 
-// Run executes the command.
 func (c *plotLeavesCmd) Run(a *command.App) error {
 	return c.draw(a, func(s *db.Snapshot, _ db.CollectionInfo) ([]*plot.Chart, error) {
 		sizes, err := s.Collection(c.Collection).LeafSizes(a.Ctx, c.Index)
@@ -137,12 +134,11 @@ func (c *plotLeavesCmd) Run(a *command.App) error {
 // plotMapCmd draws the rows in the plane.
 type plotMapCmd struct {
 	chartFlags
-	Out  string `help:"File that ends in .svg." default:"map.svg"`
-	Rows int    `help:"Rows to draw at most, evenly over the collection." default:"5000"`
-	By   string `help:"Attribute that selects the colour; the first label if not given." placeholder:"ATTRIBUTE"`
+	Out  string `default:"map.svg"`
+	Rows int    `default:"5000" want:"3 100000"`
+	By   string `placeholder:"ATTRIBUTE"`
 }
 
-// Run executes the command.
 func (c *plotMapCmd) Run(a *command.App) error {
 	if c.Rows < 3 || c.Rows > 100_000 {
 		return command.Usagef("--rows %d (want 3 to 100,000)", c.Rows)
@@ -160,15 +156,14 @@ func (c *plotMapCmd) Run(a *command.App) error {
 // plotPrecisionCmd draws precision@k of label models.
 type plotPrecisionCmd struct {
 	chartFlags
-	Queries string   `required:"" help:"File of labelled rows that are new to the models." placeholder:"FILE"`
-	Labels  string   `help:"File with the labels of the queries: idx, or of an XMC set in two files." placeholder:"FILE"`
-	Index   []string `help:"Label models; all of the collection if not given."`
-	K       int      `short:"k" help:"Largest number of labels." default:"10"`
-	Out     string   `help:"File that ends in .svg." default:"precision.svg"`
+	Queries string `required:"" placeholder:"FILE"`
+	Labels  string `placeholder:"FILE"`
+	Index   []string
+	K       int    `short:"k" default:"10" want:"1 1000"`
+	Out     string `default:"precision.svg"`
 	input.FileFlags
 }
 
-// Run executes the command.
 func (c *plotPrecisionCmd) Run(a *command.App) error {
 	if c.K < 1 || c.K > 1000 {
 		return command.Usagef("-k %d (want 1 to 1,000)", c.K)

@@ -14,16 +14,15 @@ import (
 // plotTimeCmd draws where the time of searches goes.
 type plotTimeCmd struct {
 	chartFlags
-	Index   string        `arg:"" optional:"" help:"Index; the collection's default one if not given."`
-	Recall  float64       `help:"Target recall." default:"0.95"`
-	K       int           `short:"k" help:"Rows to find." default:"10"`
-	Queries string        `help:"File of queries; stored rows if not given." placeholder:"FILE"`
-	Lasting time.Duration `help:"Time to search and measure." default:"2s"`
-	Out     string        `help:"File that ends in .svg." default:"time.svg"`
+	Index   string        `arg:"" optional:""`
+	Recall  float64       `default:"0.95"`
+	K       int           `short:"k" default:"10"`
+	Queries string        `placeholder:"FILE"`
+	Lasting time.Duration `default:"2s" want:"100ms 1h"`
+	Out     string        `default:"time.svg"`
 	input.FileFlags
 }
 
-// Run executes the command.
 func (c *plotTimeCmd) Run(a *command.App) error {
 	if c.Lasting < 100*time.Millisecond || c.Lasting > time.Hour {
 		return command.Usagef("--lasting %v (want 100ms to 1h)", c.Lasting)

@@ -16,14 +16,14 @@ import (
 // plotTreeCmd draws a stored tree.
 type plotTreeCmd struct {
 	command.InFile
-	Collection string `arg:"" help:"Collection."`
-	Index      string `arg:"" optional:"" help:"Tree (sbt, pt, at); the only label model if not given."`
-	Out        string `help:"File that ends in .svg, .dot or .txt, or one of these words for the standard output." default:"txt" placeholder:"FILE"`
+	Collection string `arg:""`
+	Index      string `arg:"" optional:""`
+	Out        string `default:"txt" placeholder:"FILE"`
 	command.ForceFlag
-	Nodes    int      `help:"Decisions to show, those that most rows reach; 0 for all." default:"15"`
-	Depth    int      `help:"Decisions to show from a root down; 0 for all." default:"6"`
-	Features int      `help:"Features to name of a decision, those of largest weight." default:"5"`
-	Class    []string `help:"Only the trees of these classes." placeholder:"LABEL" sep:"none"`
+	Nodes    int      `default:"15" want:"0"`
+	Depth    int      `default:"6" want:"0"`
+	Features int      `default:"5" want:"1"`
+	Class    []string `placeholder:"LABEL" sep:"none"`
 }
 
 // treeFormats are the ways to write a picture of a tree.
@@ -33,7 +33,6 @@ var treeFormats = map[string]func(*budget.Picture, io.Writer) error{
 	"svg": (*budget.Picture).WriteSVG,
 }
 
-// Run executes the command.
 func (c *plotTreeCmd) Run(a *command.App) error {
 	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(c.Out), "."))
 	standard := format == ""

@@ -16,15 +16,15 @@ import (
 // Predict predicts labels.
 type Predict struct {
 	command.InFile
-	Collection string `arg:"" help:"Collection."`
+	Collection string `arg:""`
 	input.QueryFlags
 	command.WhereFlag
 
-	Index    string `help:"Label model to ask; the default one if not given."`
-	Top      int    `short:"k" help:"The best so many labels, whatever the thresholds." default:"0"`
-	Frequent bool   `help:"Predict the most frequent labels for a query of which the model knows nothing, instead of none."`
-	Explain  bool   `help:"Show the rows and features behind each label, or the decisions of a tree."`
-	Evidence int    `help:"Rows and features that an explanation or decision shows; 0 for all." default:"5"`
+	Index    string
+	Top      int `short:"k" default:"0" want:"0"`
+	Frequent bool
+	Explain  bool
+	Evidence int `default:"5" want:"0"`
 }
 
 // Explain is Predict with explanations.
@@ -32,13 +32,11 @@ type Explain struct {
 	Predict
 }
 
-// Run executes the command.
 func (c *Explain) Run(a *command.App) error {
 	c.Explain = true
 	return c.Predict.Run(a)
 }
 
-// Run executes the command.
 func (c *Predict) Run(a *command.App) error {
 	if c.Top < 0 || c.Evidence < 0 {
 		return command.Usagef("--top and --evidence must not be negative")

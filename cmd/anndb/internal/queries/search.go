@@ -17,39 +17,38 @@ import (
 // Search finds neighbours.
 type Search struct {
 	command.InFile
-	Collection string `arg:"" help:"Collection."`
+	Collection string `arg:""`
 
 	input.QueryFlags
 	command.WhereFlag
 
-	K      int      `short:"k" help:"Neighbours wanted." default:"10"`
-	Radius *float64 `help:"Only rows within this distance; 0 for equal rows."`
+	K      int `short:"k" default:"10"`
+	Radius *float64
 	hitFlags
-	Method       string `group:"Dense collections:" help:"Select candidates by natural, natural-zero, voting, lookup or flat, with the settings below, instead of a target recall." placeholder:"METHOD"`
+	Method       string `group:"Dense collections:" placeholder:"METHOD"`
 	SettingFlags `embed:"" group:"Dense collections, settings of --method:"`
 }
 
 // hitFlags say how to search and what to show of the rows found.
 type hitFlags struct {
-	Index   string  `help:"Index to ask; flat for an exact scan; the default one if not given."`
-	Payload bool    `help:"Show payloads."`
-	Values  bool    `name:"attributes" help:"Show attributes and expiry."`
-	Recall  float64 `group:"Dense collections:" help:"Target recall; 0 for 0.95." default:"0"`
-	Explain bool    `group:"Dense collections:" help:"Say how each hit was found."`
+	Index   string
+	Payload bool
+	Values  bool    `name:"attributes"`
+	Recall  float64 `group:"Dense collections:" default:"0"`
+	Explain bool    `group:"Dense collections:"`
 }
 
 // Range finds all rows within a distance.
 type Range struct {
 	command.InFile
-	Collection string  `arg:"" help:"Collection."`
-	Distance   float64 `arg:"" help:"Distance, in the unit in which search shows it; 0 for equal rows; after -- if below 0."`
+	Collection string  `arg:""`
+	Distance   float64 `arg:""`
 	input.QueryFlags
 	command.WhereFlag
 	hitFlags
-	K int `short:"k" help:"The nearest so many rows at most; 0 for all." default:"0"`
+	K int `short:"k" default:"0"`
 }
 
-// Run executes the command.
 func (c *Range) Run(a *command.App) error {
 	s := Search{
 		InFile: c.InFile, Collection: c.Collection, QueryFlags: c.QueryFlags, WhereFlag: c.WhereFlag, K: c.K,
@@ -130,7 +129,6 @@ func (c *Search) options() (*db.SearchOptions, error) {
 	return o, err
 }
 
-// Run executes the command.
 func (c *Search) Run(a *command.App) error {
 	o, err := c.options()
 	if err != nil {

@@ -24,16 +24,16 @@ func Choice[T fmt.Stringer](flag, name string, all []T) (one T, err error) {
 
 // SettingFlags are the parameters of a search beside its method.
 type SettingFlags struct {
-	Trees    int     `help:"Use the first so many trees; 0 for all." default:"0"`
-	Tau      float64 `help:"Threshold of natural, 0 to 1." default:"0"`
-	Votes    int     `help:"Threshold of voting." default:"2"`
-	Extra    int     `help:"Leaves to visit beside one a tree." default:"0"`
-	Sketch   int     `aliases:"r" help:"Keep the best so many candidates by sketch; 0 for all." default:"0"`
-	Hops     int     `help:"Times to follow the label lists of the best hits." default:"0"`
-	HopFrom  int     `help:"How many hits' lists to follow; 0 for 8." default:"0"`
-	HopWidth int     `help:"Rows of a list to take; 0 for all." default:"0"`
-	Beam     int     `help:"Beam width of walks along label lists by sketch; 0 for hops only." default:"0"`
-	Rerank   int     `help:"Keep the best so many by the 8-bit copy; 0 for no such step." default:"0"`
+	Trees    int     `default:"0" want:"0" with:"method"`
+	Tau      float64 `default:"0" want:"0 1" with:"method"`
+	Votes    int     `default:"2" want:"0" with:"method"`
+	Extra    int     `default:"0" want:"0" with:"method"`
+	Sketch   int     `aliases:"r" default:"0" want:"0" with:"method"`
+	Hops     int     `default:"0" want:"0" with:"method"`
+	HopFrom  int     `default:"0" want:"0" with:"method"`
+	HopWidth int     `default:"0" want:"0" with:"method"`
+	Beam     int     `default:"0" want:"0" with:"method"`
+	Rerank   int     `default:"0" want:"0" with:"method"`
 }
 
 // DefaultSettings are the flags as they are when none is given.

@@ -12,12 +12,11 @@ import (
 // Copy copies the rows of a collection.
 type Copy struct {
 	command.InFile
-	Collection string `arg:"" help:"Collection."`
-	To         string `arg:"" help:"Collection to make. Indexes are not copied: build them."`
+	Collection string `arg:""`
+	To         string `arg:""`
 	command.WhereFlag
 }
 
-// Run executes the command.
 func (c *Copy) Run(a *command.App) error {
 	filter, err := c.Filter()
 	if err != nil {

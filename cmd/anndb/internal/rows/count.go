@@ -9,11 +9,10 @@ import (
 // Count counts rows.
 type Count struct {
 	command.InFile
-	Collection string `arg:"" help:"Collection."`
+	Collection string `arg:""`
 	command.WhereFlag
 }
 
-// Run executes the command.
 func (c *Count) Run(a *command.App) error {
 	filter, err := c.Filter()
 	if err != nil {

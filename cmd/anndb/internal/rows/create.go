@@ -11,14 +11,14 @@ import (
 
 // Create makes an empty collection.
 type Create struct {
-	File       string `arg:"" help:"Database file; made if it does not exist."`
-	Collection string `arg:"" help:"Collection to make."`
-	Dim        int    `group:"Dense collections:" help:"Numbers of a vector." default:"0" placeholder:"N"`
-	Metric     string `group:"Dense collections:" help:"Distance: l2, cosine or ip; l2 if not given." enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
-	Float32    bool   `group:"Dense collections:" help:"Store vectors as float32 even where bytes would do."`
-	Named      bool   `group:"Sparse collections:" help:"Rows have features with names, such as words."`
-	Numbered   bool   `group:"Sparse collections:" help:"Rows have features with numbers."`
-	Base       string `group:"Sparse collections:" help:"Number of the first feature in files and queries, 0 or 1; 0 if not given." enum:",0,1" default:"" placeholder:"N"`
+	File       string `arg:""`
+	Collection string `arg:""`
+	Dim        int    `group:"Dense collections:" default:"0" placeholder:"N"`
+	Metric     string `group:"Dense collections:" enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
+	Float32    bool   `group:"Dense collections:"`
+	Named      bool   `group:"Sparse collections:" xor:"features"`
+	Numbered   bool   `group:"Sparse collections:" xor:"features"`
+	Base       string `group:"Sparse collections:" enum:",0,1" default:"" placeholder:"N" with:"numbered"`
 }
 
 // schema is the kind of collection that the flags describe.
@@ -47,7 +47,6 @@ func (c *Create) schema() (s db.Schema, err error) {
 	return s, err
 }
 
-// Run executes the command.
 func (c *Create) Run(a *command.App) (err error) {
 	schema, err := c.schema()
 	if err != nil {

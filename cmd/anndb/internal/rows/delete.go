@@ -12,16 +12,15 @@ import (
 // Delete deletes rows.
 type Delete struct {
 	command.InFile
-	Collection string   `arg:"" help:"Collection."`
-	Keys       []string `arg:"" optional:"" help:"Keys of the rows. If one is missing, none is deleted."`
+	Collection string   `arg:""`
+	Keys       []string `arg:"" optional:""`
 	command.WhereFlag
-	Missing bool `help:"Keys without a row are no error."`
+	Missing bool
 }
 
 // deleteBatch is how many rows that pass a filter a transaction deletes.
 const deleteBatch = 10_000
 
-// Run executes the command.
 func (c *Delete) Run(a *command.App) error {
 	switch {
 	case len(c.Keys) == 0 && c.Where == "":

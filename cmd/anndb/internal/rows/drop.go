@@ -12,13 +12,12 @@ import (
 // Drop removes an index or a collection.
 type Drop struct {
 	command.InFile
-	Collection string `arg:"" help:"Collection."`
-	Index      string `arg:"" optional:"" help:"Index to remove; without it the whole collection goes."`
-	Yes        bool   `help:"Really remove a collection and its rows."`
-	Missing    bool   `help:"A collection or index that is not there is no error."`
+	Collection string `arg:""`
+	Index      string `arg:"" optional:""`
+	Yes        bool
+	Missing    bool
 }
 
-// Run executes the command.
 func (c *Drop) Run(a *command.App) error {
 	if c.Index == "" && !c.Yes {
 		// One that is not there is no reason to ask for --yes.

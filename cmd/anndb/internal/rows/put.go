@@ -17,10 +17,10 @@ import (
 
 // partFlags are the parts of a row beside its key and vector.
 type partFlags struct {
-	Label     []string `help:"Labels of the row, commas between." placeholder:"LABEL,…"`
-	Attribute []string `help:"Attributes of the row; the type, string, int, float, bool or time, goes by the value if it is not given." placeholder:"NAME[:TYPE]=VALUE" sep:"none"`
-	Payload   *string  `help:"Payload of the row, any text." placeholder:"TEXT"`
-	Expires   string   `help:"Time from which on no search finds the row, such as 2030-01-02T15:04:05Z, or so long from now, such as 48h; never for no such time." placeholder:"TIME"`
+	Label     []string `placeholder:"LABEL,…"`
+	Attribute []string `placeholder:"NAME[:TYPE]=VALUE" sep:"none"`
+	Payload   *string  `placeholder:"TEXT"`
+	Expires   string   `placeholder:"TIME"`
 }
 
 // attributes are the values of the flag.
@@ -72,14 +72,13 @@ func (f partFlags) expiry(now time.Time) (time.Time, error) {
 // Put writes one row.
 type Put struct {
 	command.InFile
-	Collection string   `arg:"" help:"Collection."`
-	Key        string   `arg:"" help:"Key of the row."`
-	Values     []string `arg:"" optional:"" help:"The vector of a dense collection, as [1, 2, 3], or the features of a sparse one, as NAME, NAME=VALUE or NUMBER=VALUE."`
+	Collection string   `arg:""`
+	Key        string   `arg:""`
+	Values     []string `arg:"" optional:""`
 	partFlags
-	New bool `help:"Fail if there is a row of the key, instead of replacing it."`
+	New bool
 }
 
-// Run executes the command.
 func (c *Put) Run(a *command.App) error {
 	row := db.Row{Key: []byte(c.Key), Labels: c.Label}
 	var err error
@@ -125,12 +124,12 @@ func (c *Put) Run(a *command.App) error {
 // Update changes parts of a row.
 type Update struct {
 	command.InFile
-	Collection string `arg:"" help:"Collection."`
-	Key        string `arg:"" help:"Key of the row."`
+	Collection string `arg:""`
+	Key        string `arg:""`
 	partFlags
-	AddLabel        []string `help:"Labels to add to those of the row." placeholder:"LABEL,…"`
-	RemoveLabel     []string `help:"Labels to take away from the row." placeholder:"LABEL,…"`
-	RemoveAttribute []string `help:"Attributes to take away from the row." placeholder:"NAME,…"`
+	AddLabel        []string `placeholder:"LABEL,…"`
+	RemoveLabel     []string `placeholder:"LABEL,…"`
+	RemoveAttribute []string `placeholder:"NAME,…"`
 }
 
 // check refuses flags that make no sense.
@@ -147,7 +146,6 @@ func (c *Update) check() error {
 	return nil
 }
 
-// Run executes the command.
 func (c *Update) Run(a *command.App) error {
 	attributes, err := c.attributes()
 	if err = errors.Join(c.check(), err); err != nil {

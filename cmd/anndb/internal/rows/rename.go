@@ -9,11 +9,10 @@ import (
 // Rename gives a collection another name.
 type Rename struct {
 	command.InFile
-	Collection string `arg:"" help:"Collection."`
-	To         string `arg:"" help:"Its new name, which no other collection has."`
+	Collection string `arg:""`
+	To         string `arg:""`
 }
 
-// Run executes the command.
 func (c *Rename) Run(a *command.App) error {
 	return c.With(a, false, func(d *db.DB) error {
 		if err := d.Rename(a.Ctx, c.Collection, c.To); err != nil {

@@ -17,11 +17,10 @@ import (
 // Get shows rows.
 type Get struct {
 	command.InFile
-	Collection string   `arg:"" help:"Collection."`
-	Keys       []string `arg:"" help:"Keys of the rows."`
+	Collection string   `arg:""`
+	Keys       []string `arg:""`
 }
 
-// Run executes the command.
 func (c *Get) Run(a *command.App) error {
 	return c.WithCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if a.Format == table.Text { // a row has more than fits on a line
@@ -45,15 +44,14 @@ func (c *Get) Run(a *command.App) error {
 // Rows lists rows.
 type Rows struct {
 	command.InFile
-	Collection string `arg:"" help:"Collection."`
+	Collection string `arg:""`
 	command.WhereFlag
-	Prefix string `help:"Only rows whose key begins with this text; in the order of keys if there is no --where." placeholder:"TEXT"`
-	From   string `help:"Only rows whose key is this one or behind it; in the order of keys if there is no --where." placeholder:"KEY"`
-	Limit  int    `help:"Show at most so many rows; 0 for all." default:"20"`
-	Values bool   `name:"vectors" help:"Show vectors or features as well."`
+	Prefix string `placeholder:"TEXT"`
+	From   string `placeholder:"KEY"`
+	Limit  int    `default:"20" want:"0"`
+	Values bool   `name:"vectors"`
 }
 
-// Run executes the command.
 func (c *Rows) Run(a *command.App) error {
 	if c.Limit < 0 {
 		return command.Usagef("--limit must not be negative")

@@ -11,7 +11,7 @@ import (
 
 // Completion writes a script that makes a shell complete command lines of anndb.
 type Completion struct {
-	Shell string `arg:"" help:"Shell: bash, zsh or fish." enum:"bash,zsh,fish"`
+	Shell string `arg:"" enum:"bash,zsh,fish"`
 }
 
 // completionScripts ask the command complete.
@@ -41,7 +41,6 @@ compdef _anndb anndb
 `,
 }
 
-// Run executes the command.
 func (c *Completion) Run(a *command.App) error {
 	_, err := fmt.Fprint(a.W, completionScripts[c.Shell])
 	return err
@@ -53,7 +52,6 @@ type Complete struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// Run executes the command.
 func (c *Complete) Run(a *command.App, k *kong.Context) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {

@@ -20,8 +20,8 @@ import (
 
 // Command runs commands on one file.
 type Command struct {
-	File     string   `arg:"" help:"Database file; create and import make one."`
-	Commands []string `arg:"" optional:"" help:"Commands, with newlines or semicolons between; - reads them from standard input. Without any the shell opens on a terminal."`
+	File     string   `arg:""`
+	Commands []string `arg:"" optional:""`
 }
 
 // Start runs the commands and returns the exit code, that of the first one that fails.
@@ -128,9 +128,5 @@ func (s *session) run(ctx context.Context, c script.Command) int {
 	if k == nil {
 		return code
 	}
-	g = g.Over(s.Globals)
-	if err := g.Verify(); err != nil {
-		return p.Fail(g, err, k.Command())
-	}
-	return p.RunCommand(ctx, k, g)
+	return p.RunCommand(ctx, k, g.Over(s.Globals))
 }

@@ -20,17 +20,16 @@ import (
 // Export writes a collection to a file.
 type Export struct {
 	command.InFile
-	Collection string `arg:"" help:"Collection."`
-	Output     string `arg:"" help:"File to write, compressed if its name ends in .gz; - for standard output."`
+	Collection string `arg:""`
+	Output     string `arg:""`
 	command.ForceFlag
 	command.WhereFlag
-	As string `help:"Format of the output (idx, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy, parquet, csv, tsv, jsonl; of sparse rows libsvm, xmc, arff, jsonl); if not given, by its name, or jsonl for standard output." placeholder:"FORMAT"`
+	As string `placeholder:"FORMAT"`
 
-	LabelNames   string `help:"File for the names of sparse rows' labels, by number." placeholder:"PATH"`
-	FeatureNames string `help:"File for the names of sparse rows' features, by number." placeholder:"PATH"`
+	LabelNames   string `placeholder:"PATH"`
+	FeatureNames string `placeholder:"PATH"`
 }
 
-// Run executes the command.
 func (c *Export) Run(a *command.App) error {
 	outputs := []string{cmp.Or(c.LabelNames, command.Standard), cmp.Or(c.FeatureNames, command.Standard)}
 	if info, err := os.Stat(c.Output); err != nil || info.Mode().IsRegular() || info.IsDir() { // not a pipe

@@ -20,24 +20,24 @@ import (
 
 // Import reads a file into a collection.
 type Import struct {
-	File        string `arg:"" help:"Database file; made if it does not exist."`
-	Collection  string `arg:"" help:"Collection; made if it does not exist."`
-	Input       string `arg:"" help:"File of records, also gzip, bzip2 or zstd; - for standard input."`
-	Head        int    `help:"Show the first rows as they would be stored, and write nothing." placeholder:"N"`
-	SkipInvalid bool   `help:"Leave out records that cannot be read, that the collection refuses, or whose key another row has."`
-	Rejects     string `help:"Leave out the same records as --skip-invalid, and add them to this file (--force replaces it): the lines of a csv, tsv, jsonl or libsvm file as they are, of other formats the number of the record and the reason." placeholder:"PATH"`
+	File        string `arg:""`
+	Collection  string `arg:""`
+	Input       string `arg:""`
+	Head        int    `placeholder:"N" want:"0 ${head}"`
+	SkipInvalid bool
+	Rejects     string `placeholder:"PATH"`
 	command.ForceFlag
-	Resume    bool   `help:"Continue an import that was interrupted: rows whose keys the collection has are left out. Rows of a file without keys are numbered from 0."`
-	Sparse    bool   `group:"Sparse collections:" help:"The file holds sparse records; detected if not given."`
-	Dense     bool   `group:"Dense collections:" help:"Read a libsvm, xmc or arff file as dense vectors."`
-	Named     bool   `group:"Sparse collections:" help:"Features of a new sparse collection go by the names the file has, not by number. So they always do for jsonl with names."`
-	Labels    string `help:"File with the labels of the records: an idx file, or that of an XMC set in two files." placeholder:"PATH"`
-	Metric    string `group:"Dense collections:" help:"Distance of a new collection: l2, cosine or ip; if not given, what an HDF5 file says, or else l2." enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
-	Float32   bool   `group:"Dense collections:" help:"In a new collection, float32 even where bytes would do."`
-	KeyPrefix string `help:"Text to put before every key."`
-	Replace   bool   `help:"Replace rows of the same key. Without it they are an error, and the keys of a file that has none are numbers behind those in the collection."`
-	Batch     int    `help:"Rows a transaction; 0 for as many as make 8 MiB." default:"0"`
-	NoSync    bool   `help:"Do not wait for the disk: faster, but a crash of the machine can damage the file."`
+	Resume    bool   `xor:"known"`
+	Sparse    bool   `group:"Sparse collections:" xor:"kind"`
+	Dense     bool   `group:"Dense collections:" xor:"kind,names"`
+	Named     bool   `group:"Sparse collections:" xor:"names"`
+	Labels    string `placeholder:"PATH"`
+	Metric    string `group:"Dense collections:" enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
+	Float32   bool   `group:"Dense collections:"`
+	KeyPrefix string
+	Replace   bool `xor:"known"`
+	Batch     int  `default:"0"`
+	NoSync    bool
 	input.FileFlags
 }
 
@@ -69,7 +69,6 @@ func (c *Import) check() error {
 	return nil
 }
 
-// Run executes the command.
 func (c *Import) Run(a *command.App) (err error) {
 	if err := c.check(); err != nil {
 		return err
