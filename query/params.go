@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/RoaringBitmap/roaring/v2"
 )
@@ -69,7 +70,8 @@ func (m Method) MarshalText() ([]byte, error) {
 func (m *Method) UnmarshalText(name []byte) error {
 	i := slices.Index(methodNames[:], string(name))
 	if i < 0 {
-		return fmt.Errorf("%w: unknown method %q", ErrParams, name)
+		return fmt.Errorf("%w: unknown method %q, want one of %s", ErrParams, name,
+			strings.Join(methodNames[:], ", "))
 	}
 	*m = Method(i)
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -12,34 +13,38 @@ import (
 )
 
 // checkFlags refuses what the tags of flags exclude. want:"0 1" and want:"1" bound the values of a
-// flag, and with:"a b" has it go with one of other flags only.
+// flag, with:"a b" has it go with one of other flags only, and without:"a b" with none of them.
 func checkFlags(k *kong.Context) error {
-	flags := k.Flags()
-	for _, f := range flags {
-		v := reflect.Indirect(f.Target)
-		if !f.Set || !v.IsValid() {
-			continue
+	given := map[string]*kong.Flag{}
+	for _, p := range k.Path {
+		if p.Flag != nil {
+			given[p.Flag.Name] = p.Flag
 		}
-		if want := f.Tag.Get("want"); want != "" {
-			if err := checkRange(f, v, strings.Fields(want)); err != nil {
+	}
+	isGiven := func(name string) bool { return given[name] != nil }
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		f := given[name]
+		with, without := strings.Fields(f.Tag.Get("with")), strings.Fields(f.Tag.Get("without"))
+		if len(with) > 0 && !slices.ContainsFunc(with, isGiven) {
+			return fmt.Errorf("%s goes with --%s", spelled(name), strings.Join(with, " or --"))
+		}
+		if i := slices.IndexFunc(without, isGiven); i >= 0 {
+			return fmt.Errorf("%s and %s exclude each other", spelled(without[i]), spelled(name))
+		}
+		if want := strings.Fields(f.Tag.Get("want")); len(want) > 0 {
+			if err := checkRange(name, reflect.Indirect(f.Target), want); err != nil {
 				return err
 			}
-		}
-		with := strings.Fields(f.Tag.Get("with"))
-		if len(with) > 0 && !slices.ContainsFunc(flags, func(o *kong.Flag) bool {
-			return o.Set && slices.Contains(with, o.Name)
-		}) {
-			return fmt.Errorf("%s goes with --%s", spelled(f), strings.Join(with, " or --"))
 		}
 	}
 	return nil
 }
 
 // checkRange refuses a value, or one of several, outside of the bounds.
-func checkRange(f *kong.Flag, v reflect.Value, bounds []string) error {
+func checkRange(name string, v reflect.Value, bounds []string) error {
 	if v.Kind() == reflect.Slice {
 		for i := range v.Len() {
-			if err := checkRange(f, v.Index(i), bounds); err != nil {
+			if err := checkRange(name, v.Index(i), bounds); err != nil {
 				return err
 			}
 		}
@@ -52,7 +57,7 @@ func checkRange(f *kong.Flag, v reflect.Value, bounds []string) error {
 		text = bounds[0] + " to " + bounds[1]
 	}
 	if !ok {
-		return fmt.Errorf("%s %v (want %s)", spelled(f), v, text)
+		return fmt.Errorf("%s %v (want %s)", spelled(name), v, text)
 	}
 	return nil
 }
@@ -67,9 +72,9 @@ func number(text string) float64 {
 }
 
 // spelled is a flag as users write it.
-func spelled(f *kong.Flag) string {
-	if len(f.Name) == 1 {
-		return "-" + f.Name
+func spelled(name string) string {
+	if len(name) == 1 {
+		return "-" + name
 	}
-	return "--" + f.Name
+	return "--" + name
 }

@@ -124,7 +124,7 @@ func TestSparseImport(t *testing.T) {
 		{"jsonl", "a.jsonl", "", nil, true},
 	} {
 		writeTopics(t, path(c.file), c.format, 50, 7)
-		got := mustJSON[objects](t, append([]string{"import", file, c.name, path(c.file), "--batch", "20", "--no-sync"}, c.flags...)...)[0]
+		got := mustJSON[objects](t, append([]string{"import", file, c.name, path(c.file), "--no-sync"}, c.flags...)...)[0]
 		if got["rows"] != 50.0 || got["created"] != true || got["named"] != c.named || got["labels"] != float64(topics) {
 			t.Errorf("%s: %v", c.name, got)
 		}

@@ -39,11 +39,16 @@ func (f InFile) WithSnapshot(a *App, work func(*db.Snapshot) error) error {
 	return f.With(a, true, func(d *db.DB) error { return d.View(work) })
 }
 
-// WithCollection opens the file read-only and runs f on the current state of one of
-// its collections.
-func (f InFile) WithCollection(a *App, name string, work func(*db.Snapshot, db.CollectionInfo) error) error {
-	return f.WithSnapshot(a, func(s *db.Snapshot) error {
-		info, err := s.Collection(name).Info()
+// InCollection is the collection of a command that needs an existing one.
+type InCollection struct {
+	InFile
+	Collection string `arg:""`
+}
+
+// WithCollection opens the file read-only and calls work with its current state and the collection.
+func (c InCollection) WithCollection(a *App, work func(*db.Snapshot, db.CollectionInfo) error) error {
+	return c.WithSnapshot(a, func(s *db.Snapshot) error {
+		info, err := s.Collection(c.Collection).Info()
 		if err != nil {
 			return err
 		}

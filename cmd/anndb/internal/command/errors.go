@@ -61,11 +61,13 @@ func isUsage(err error) bool {
 // error comes from, and its class where the text behind it says more.
 var goOnly = regexp.MustCompile(`(^|: |; |\n|\()(` +
 	`(?:budget|codec|dataset|db|forest|goroot|labels|plot|postings|query|table|vector): ` +
-	`|(?:bad|invalid) option: )`)
+	`|(?:bad|invalid) (?:option|parameters): )`)
 
 // goTexts replaces what the library says to Go programs by what users of the command do.
 var goTexts = strings.NewReplacer(
 	"the view does not support the method: ", "",
+	"was built without the tuner: a search by it needs its parameters",
+	"was built with --no-tune: say --method, or --index flat for an exact scan",
 	"which the build leaves out unless told to keep members", "build the index with --members",
 	"; the other may be one transaction older, AcceptOlder opens it", "",
 	"(leave it out to read the others)", "(--ignore-column leaves it out)",

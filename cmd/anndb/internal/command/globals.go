@@ -9,8 +9,8 @@ import (
 
 // Globals are the flags of all commands.
 type Globals struct {
-	JSON    bool          `xor:"format"`
-	Format  string        `enum:"${formats}" default:"" placeholder:"FORMAT" xor:"format"`
+	JSON    bool
+	Format  string        `enum:"${formats}" default:"" placeholder:"FORMAT" without:"json"`
 	Quiet   bool          `short:"q"`
 	Workers int           `default:"0" want:"0"`
 	Wait    time.Duration `default:"0" want:"0s" placeholder:"TIME"`

@@ -20,8 +20,7 @@ import (
 
 // Evaluate measures recall and latency.
 type Evaluate struct {
-	command.InFile
-	Collection string `arg:""`
+	command.InCollection
 
 	Queries string `placeholder:"FILE" xor:"queries" required:""`
 	Labels  string `placeholder:"PATH"`
@@ -31,7 +30,7 @@ type Evaluate struct {
 	K                    int `short:"k" default:"10" want:"1"`
 	Index                []string
 	Recall               []float64 `default:"0.9,0.95,0.99" want:"0.01 1"`
-	Method               []string
+	Method               []query.Method
 	Threads              int `default:"1" want:"1"`
 	Rounds               int `default:"3" want:"1"`
 	NoFlat               bool
@@ -48,7 +47,7 @@ type variant struct {
 }
 
 func (c *Evaluate) Run(a *command.App) error {
-	return c.WithCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
 		models, err := c.models(s, info)
 		if err != nil {
 			return err
@@ -148,15 +147,8 @@ func (c *Evaluate) variants(s *db.Snapshot) ([]variant, error) {
 			out = append(out, byRecall(i, c.K, c.Recall)...)
 			continue
 		}
-		for _, name := range c.Method {
-			m, err := queries.Choice("--method", name, queries.Methods)
-			if err != nil {
-				return nil, err
-			}
-			p, err := c.Params(m)
-			if err != nil {
-				return nil, err
-			}
+		for _, m := range c.Method {
+			p := c.Params(m)
 			o := db.SearchOptions{Index: i.Name, Params: &p}
 			out = append(out, variant{index: i.Name, setting: indexes.SettingText(p), options: o})
 		}

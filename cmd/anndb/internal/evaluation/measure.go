@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
-	"github.com/anndb/anndb/cmd/anndb/internal/queries"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/internal/recall"
@@ -120,8 +119,7 @@ type effort struct{ rounds, threads int }
 func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *recall.Truth,
 	o *db.SearchOptions, e effort) (measured, error) {
 	var m measured
-	var work db.SearchStats
-	right := 0
+	right, candidates, exact := 0, 0, 0
 	with := *o
 	with.K, with.Reuse = q.ask(), make([]db.Hit, 0, q.ask())
 	for i, v := range q.queries {
@@ -129,7 +127,7 @@ func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *recall.Truth,
 		if err != nil {
 			return m, fmt.Errorf("query %d: %w", i, err)
 		}
-		work = queries.AddStats(work, found.Stats)
+		candidates, exact = candidates+found.Stats.Candidates, exact+found.Stats.Exact
 		for _, h := range q.answer(i, found.Hits) {
 			if t.Right(i, h.Row, h.Distance) {
 				right++
@@ -137,7 +135,7 @@ func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *recall.Truth,
 		}
 	}
 	n := float64(len(q.queries))
-	m.Recall, m.Candidates, m.Exact = t.Recall(right), float64(work.Candidates)/n, float64(work.Exact)/n
+	m.Recall, m.Candidates, m.Exact = t.Recall(right), float64(candidates)/n, float64(exact)/n
 	micros := make([]float64, e.rounds*len(q.queries))
 	start := time.Now()
 	if err := q.race(ctx, s, o, micros, e.threads); err != nil {

@@ -28,8 +28,8 @@ func (c *Repair) Run(a *command.App) error {
 	if c.To != "" {
 		return c.salvage(a)
 	}
-	if c.NoIndexes || c.Force {
-		return command.Usagef("--no-indexes and --force go with --to")
+	if c.Force {
+		return command.Usagef("--force goes with --to")
 	}
 	return c.With(a, false, func(d *db.DB) error {
 		found, err := d.Repair(a.Ctx, a.Run())

@@ -19,25 +19,17 @@ type Stats struct {
 	command.InFile
 	Collection string `arg:"" optional:""`
 	All        bool
-	Watch      bool
-	Every      *time.Duration `placeholder:"TIME" want:"10ms" with:"watch"`
-	Times      int            `default:"0" want:"0" with:"watch"`
+	Watch      bool          `without:"all"`
+	Every      time.Duration `default:"2s" placeholder:"TIME" want:"1ms" with:"watch"`
+	Times      int           `default:"0" want:"0" with:"watch"`
 }
 
 func (c *Stats) Run(a *command.App) error {
 	if c.Watch {
-		every := 2 * time.Second
-		if c.Every != nil {
-			every = *c.Every
+		if c.Collection != "" {
+			return command.Usagef("--watch is about the whole file: it takes no collection")
 		}
-		if c.Collection != "" || c.All || every <= 0 || c.Times < 0 {
-			return command.Usagef("--watch wants no collection, no --all, a time above zero and a number of lines " +
-				"that is not negative")
-		}
-		return c.watch(a, every)
-	}
-	if c.Every != nil || c.Times != 0 {
-		return command.Usagef("--every and --times go with --watch")
+		return c.watch(a)
 	}
 	c.All = c.All || !a.People()
 	return c.With(a, true, func(d *db.DB) error {

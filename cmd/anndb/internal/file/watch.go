@@ -12,7 +12,7 @@ import (
 
 // watch writes a line of figures about the file at every interval, until the
 // caller interrupts. It takes no lock: writers continue, and their steps are seen.
-func (c *Stats) watch(a *command.App, every time.Duration) error {
+func (c *Stats) watch(a *command.App) error {
 	for i := 1; ; i++ {
 		t := table.New("time", "size", "free", "generation", "rows", "indexes", "fresh", "segments", "note")
 		st, err := db.Peek(a.Ctx, c.File)
@@ -44,7 +44,7 @@ func (c *Stats) watch(a *command.App, every time.Duration) error {
 		select {
 		case <-a.Ctx.Done():
 			return nil
-		case <-time.After(every):
+		case <-time.After(c.Every):
 		}
 	}
 }

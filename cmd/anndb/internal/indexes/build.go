@@ -13,9 +13,8 @@ import (
 
 // Build learns an index.
 type Build struct {
-	command.InFile
-	Collection string `arg:"" help:"Collection."`
-	Index      string `arg:"" optional:"" help:"Name of the index; one of that name is replaced." default:"main"`
+	command.InCollection
+	Index string `arg:"" optional:"" help:"Name of the index; one of that name is replaced." default:"main"`
 
 	Kind string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index; for both lcif, a label model, and sbt, pt or at, trees that predict labels. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
 	Seed uint64 `help:"Equal rows, options and seed give equal trees and lists; tuned settings depend on measured times." default:"0"`

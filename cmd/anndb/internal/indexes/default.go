@@ -8,9 +8,8 @@ import (
 
 // Default selects the index of queries that name none.
 type Default struct {
-	command.InFile
-	Collection string `arg:""`
-	Index      string `arg:""`
+	command.InCollection
+	Index string `arg:""`
 }
 
 func (c *Default) Run(a *command.App) error {

@@ -15,9 +15,6 @@ type Maintain struct {
 }
 
 func (c *Maintain) Run(a *command.App) error {
-	if !(c.Share >= 0 && c.Share <= 1) {
-		return command.Usagef("--share %g (want 0 to 1)", c.Share)
-	}
 	return c.With(a, false, func(d *db.DB) error {
 		steps, err := d.Maintain(a.Ctx, c.Share, a.Run())
 		a.Progress.End()

@@ -9,12 +9,11 @@ import (
 
 // Tune tunes a label model and shows all that was measured.
 type Tune struct {
-	command.InFile
-	Collection string `arg:"" help:"Collection."`
-	Index      string `arg:"" optional:"" help:"Name of the label model; an index of that name is replaced." default:"labels"`
-	Kind       string `help:"Label model: lcif, sbt, pt or at; lcif if not given." enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
-	Seed       uint64 `help:"Seed of the folds." default:"0"`
-	Settings   int    `help:"How many settings to show, the best; 0 for all." default:"10"`
+	command.InCollection
+	Index    string `arg:"" optional:"" help:"Name of the label model; an index of that name is replaced." default:"labels"`
+	Kind     string `help:"Label model: lcif, sbt, pt or at; lcif if not given." enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
+	Seed     uint64 `help:"Seed of the folds." default:"0"`
+	Settings int    `help:"How many settings to show, the best; 0 for all." default:"10"`
 
 	tuneFlags `embed:""`
 	treeFlags `embed:"" group:"Budgeted trees:"`

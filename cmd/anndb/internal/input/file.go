@@ -84,12 +84,6 @@ func (f FileFlags) options() (dataset.Options, error) {
 		}
 		o.Attributes = append(o.Attributes, a)
 	}
-	switch {
-	case f.Limit < 0:
-		return o, command.Usagef("--limit must not be negative")
-	case f.MaxFeatures < 0:
-		return o, command.Usagef("--max-features must not be negative")
-	}
 	for _, list := range []struct {
 		path string
 		into *[]string

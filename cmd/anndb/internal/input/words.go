@@ -38,8 +38,6 @@ func (f QueryFlags) Verify() error {
 		return command.Usagef("no query: give a vector, like KEY, a file, words, or --query, --key, --features or --vector")
 	case len(f.Words) > 0 && f.flag() != "":
 		return command.Usagef("the query %q and a flag for the query exclude each other", strings.Join(f.Words, " "))
-	case f.Limit < 0:
-		return command.Usagef("--limit must not be negative")
 	}
 	return nil
 }

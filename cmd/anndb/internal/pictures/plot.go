@@ -21,11 +21,3 @@ type pictureFlags struct {
 	Height int `default:"600" want:"100 10000"`
 	command.ForceFlag
 }
-
-// check refuses sizes that are no picture's.
-func (f pictureFlags) check() error {
-	if f.Width < 100 || f.Height < 100 || f.Width > 10_000 || f.Height > 10_000 {
-		return command.Usagef("--width and --height: %d x %d (want 100 to 10,000)", f.Width, f.Height)
-	}
-	return nil
-}

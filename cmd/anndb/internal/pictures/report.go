@@ -21,9 +21,6 @@ type Report struct {
 }
 
 func (c *Report) Run(a *command.App) error {
-	if c.MapRows < 3 || c.MapRows > 100_000 {
-		return command.Usagef("--map-rows %d (want 3 to 100,000)", c.MapRows)
-	}
 	if err := c.Refuse([]string{c.Out}, c.File); err != nil {
 		return err
 	}

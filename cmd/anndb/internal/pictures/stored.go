@@ -18,8 +18,7 @@ import (
 
 // chartFlags are shared by pictures of what a database holds.
 type chartFlags struct {
-	command.InFile
-	Collection string `arg:""`
+	command.InCollection
 	pictureFlags
 }
 
@@ -28,9 +27,6 @@ type chartFunc func(*db.Snapshot, db.CollectionInfo) ([]*plot.Chart, error)
 
 // draw writes the charts of the collection to the files of these names, one for each.
 func (f chartFlags) draw(a *command.App, charts chartFunc, names ...string) error {
-	if err := f.check(); err != nil {
-		return err
-	}
 	if !strings.EqualFold(filepath.Ext(names[0]), ".svg") {
 		return command.Usagef("--out %q (want a name that ends in .svg)", names[0])
 	}
@@ -42,7 +38,7 @@ func (f chartFlags) draw(a *command.App, charts chartFunc, names ...string) erro
 		return err
 	}
 	var drawn []*plot.Chart
-	err = f.WithCollection(a, f.Collection, func(s *db.Snapshot, info db.CollectionInfo) (err error) {
+	err = f.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) (err error) {
 		drawn, err = charts(s, info)
 		return err
 	})
@@ -140,9 +136,6 @@ type plotMapCmd struct {
 }
 
 func (c *plotMapCmd) Run(a *command.App) error {
-	if c.Rows < 3 || c.Rows > 100_000 {
-		return command.Usagef("--rows %d (want 3 to 100,000)", c.Rows)
-	}
 	return c.draw(a, func(s *db.Snapshot, info db.CollectionInfo) ([]*plot.Chart, error) {
 		if c.By != "" && !slices.Contains(info.Attributes, c.By) {
 			return nil, fmt.Errorf("no row of collection %q has an attribute %q", c.Collection, c.By)
@@ -165,9 +158,6 @@ type plotPrecisionCmd struct {
 }
 
 func (c *plotPrecisionCmd) Run(a *command.App) error {
-	if c.K < 1 || c.K > 1000 {
-		return command.Usagef("-k %d (want 1 to 1,000)", c.K)
-	}
 	return c.draw(a, func(s *db.Snapshot, info db.CollectionInfo) ([]*plot.Chart, error) {
 		models, err := labelModels(s, c.Collection, c.Index)
 		if err != nil {

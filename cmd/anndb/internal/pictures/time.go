@@ -24,9 +24,6 @@ type plotTimeCmd struct {
 }
 
 func (c *plotTimeCmd) Run(a *command.App) error {
-	if c.Lasting < 100*time.Millisecond || c.Lasting > time.Hour {
-		return command.Usagef("--lasting %v (want 100ms to 1h)", c.Lasting)
-	}
 	return c.draw(a, func(s *db.Snapshot, info db.CollectionInfo) ([]*plot.Chart, error) {
 		if info.Sparse {
 			return nil, fmt.Errorf("collection %q is sparse: the time of dense searches is drawn", c.Collection)

@@ -15,10 +15,9 @@ import (
 
 // plotTreeCmd draws a stored tree.
 type plotTreeCmd struct {
-	command.InFile
-	Collection string `arg:""`
-	Index      string `arg:"" optional:""`
-	Out        string `default:"txt" placeholder:"FILE"`
+	command.InCollection
+	Index string `arg:"" optional:""`
+	Out   string `default:"txt" placeholder:"FILE"`
 	command.ForceFlag
 	Nodes    int      `default:"15" want:"0"`
 	Depth    int      `default:"6" want:"0"`
@@ -43,10 +42,6 @@ func (c *plotTreeCmd) Run(a *command.App) error {
 	switch {
 	case write == nil:
 		return command.Usagef("--out %q (want a name that ends in .svg, .dot or .txt, or one of these words)", c.Out)
-	case c.Nodes < 0 || c.Depth < 0:
-		return command.Usagef("--nodes and --depth must not be negative")
-	case c.Features < 1:
-		return command.Usagef("--features must be at least 1")
 	}
 	if !standard {
 		if err := c.Refuse([]string{c.Out}, c.File); err != nil {

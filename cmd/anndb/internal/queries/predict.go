@@ -15,8 +15,7 @@ import (
 
 // Predict predicts labels.
 type Predict struct {
-	command.InFile
-	Collection string `arg:""`
+	command.InCollection
 	input.QueryFlags
 	command.WhereFlag
 
@@ -38,9 +37,6 @@ func (c *Explain) Run(a *command.App) error {
 }
 
 func (c *Predict) Run(a *command.App) error {
-	if c.Top < 0 || c.Evidence < 0 {
-		return command.Usagef("--top and --evidence must not be negative")
-	}
 	filter, err := c.Filter()
 	if err != nil {
 		return err
@@ -48,7 +44,7 @@ func (c *Predict) Run(a *command.App) error {
 	if err := c.QueryFlags.Verify(); err != nil {
 		return err
 	}
-	return c.WithCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
 		tree, err := c.byTree(s)
 		if err != nil {
 			return err

@@ -1,26 +1,6 @@
 package queries
 
-import (
-	"fmt"
-	"strings"
-
-	"github.com/anndb/anndb/cmd/anndb/internal/command"
-	"github.com/anndb/anndb/query"
-)
-
-// Methods are the names of the ways to select candidates.
-var Methods = []query.Method{query.Natural, query.NaturalZero, query.Voting, query.Lookup, query.Flat}
-
-// Choice is the one of all that a flag names.
-func Choice[T fmt.Stringer](flag, name string, all []T) (one T, err error) {
-	names := make([]string, len(all))
-	for i, x := range all {
-		if names[i] = x.String(); names[i] == name {
-			return x, nil
-		}
-	}
-	return one, command.Usagef("%s %q (want one of %s)", flag, name, strings.Join(names, ", "))
-}
+import "github.com/anndb/anndb/query"
 
 // SettingFlags are the parameters of a search beside its method.
 type SettingFlags struct {
@@ -36,33 +16,11 @@ type SettingFlags struct {
 	Rerank   int     `default:"0" want:"0" with:"method"`
 }
 
-// DefaultSettings are the flags as they are when none is given.
-var DefaultSettings = SettingFlags{Votes: 2}
-
-// ErrSettings is the error for settings without the method that they belong to.
-var ErrSettings = command.Usagef("--trees, --tau, --votes, --extra, --sketch, --hops, --hop-from, " +
-	"--hop-width, --beam and --rerank go with --method")
-
 // Params are the flags as package query takes them.
-func (f SettingFlags) Params(m query.Method) (query.Params, error) {
-	counts := []struct {
-		flag string
-		n    int
-	}{
-		{"trees", f.Trees}, {"votes", f.Votes}, {"extra", f.Extra}, {"sketch", f.Sketch}, {"hops", f.Hops},
-		{"hop-from", f.HopFrom}, {"hop-width", f.HopWidth}, {"beam", f.Beam}, {"rerank", f.Rerank},
-	}
-	for _, c := range counts {
-		if c.n < 0 {
-			return query.Params{}, command.Usagef("--%s must not be negative", c.flag)
-		}
-	}
-	if !(f.Tau >= 0 && f.Tau <= 1) {
-		return query.Params{}, command.Usagef("--tau %g (want 0 to 1)", f.Tau)
-	}
+func (f SettingFlags) Params(m query.Method) query.Params {
 	return query.Params{
 		Method: m, Trees: f.Trees, Tau: f.Tau, Votes: f.Votes, Extra: f.Extra,
 		Sketch: f.Sketch > 0, R: f.Sketch, Hops: f.Hops, HopFrom: f.HopFrom, HopWidth: f.HopWidth, Beam: f.Beam,
 		Quant: f.Rerank > 0, Rerank: f.Rerank,
-	}, nil
+	}
 }

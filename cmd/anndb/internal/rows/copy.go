@@ -11,9 +11,8 @@ import (
 
 // Copy copies the rows of a collection.
 type Copy struct {
-	command.InFile
-	Collection string `arg:""`
-	To         string `arg:""`
+	command.InCollection
+	To string `arg:""`
 	command.WhereFlag
 }
 

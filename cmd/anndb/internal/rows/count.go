@@ -8,8 +8,7 @@ import (
 
 // Count counts rows.
 type Count struct {
-	command.InFile
-	Collection string `arg:""`
+	command.InCollection
 	command.WhereFlag
 }
 
@@ -18,7 +17,7 @@ func (c *Count) Run(a *command.App) error {
 	if err != nil {
 		return err
 	}
-	return c.WithCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
 		n, err := s.Collection(info.Name).Count(a.Ctx, filter)
 		if err != nil {
 			return err

@@ -16,8 +16,8 @@ type Create struct {
 	Dim        int    `group:"Dense collections:" default:"0" placeholder:"N"`
 	Metric     string `group:"Dense collections:" enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
 	Float32    bool   `group:"Dense collections:"`
-	Named      bool   `group:"Sparse collections:" xor:"features"`
-	Numbered   bool   `group:"Sparse collections:" xor:"features"`
+	Named      bool   `group:"Sparse collections:"`
+	Numbered   bool   `group:"Sparse collections:" without:"named"`
 	Base       string `group:"Sparse collections:" enum:",0,1" default:"" placeholder:"N" with:"numbered"`
 }
 
@@ -25,15 +25,11 @@ type Create struct {
 func (c *Create) schema() (s db.Schema, err error) {
 	sparse := c.Named || c.Numbered
 	switch {
-	case c.Named && c.Numbered:
-		return s, command.Usagef("--named and --numbered exclude each other")
 	case sparse && (c.Dim != 0 || c.Metric != "" || c.Float32):
 		return s, command.Usagef("--dim, --metric and --float-32 are for dense collections: " +
 			"sparse rows are float32 and compared by cosine")
 	case !sparse && c.Dim < 1:
 		return s, command.Usagef("say --dim N for vectors of N numbers, --named or --numbered for sparse rows")
-	case c.Base != "" && !c.Numbered:
-		return s, command.Usagef("--base goes with --numbered")
 	case c.Named:
 		return db.Schema{Named: true}, nil
 	case c.Numbered:

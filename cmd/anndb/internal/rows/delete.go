@@ -11,9 +11,8 @@ import (
 
 // Delete deletes rows.
 type Delete struct {
-	command.InFile
-	Collection string   `arg:""`
-	Keys       []string `arg:"" optional:""`
+	command.InCollection
+	Keys []string `arg:"" optional:""`
 	command.WhereFlag
 	Missing bool
 }

@@ -11,17 +11,16 @@ import (
 
 // Drop removes an index or a collection.
 type Drop struct {
-	command.InFile
-	Collection string `arg:""`
-	Index      string `arg:"" optional:""`
-	Yes        bool
-	Missing    bool
+	command.InCollection
+	Index   string `arg:"" optional:""`
+	Yes     bool
+	Missing bool
 }
 
 func (c *Drop) Run(a *command.App) error {
 	if c.Index == "" && !c.Yes {
 		// One that is not there is no reason to ask for --yes.
-		err := c.WithCollection(a, c.Collection, func(*db.Snapshot, db.CollectionInfo) error { return nil })
+		err := c.WithCollection(a, func(*db.Snapshot, db.CollectionInfo) error { return nil })
 		if err != nil && !(c.Missing && errors.Is(err, db.ErrNotFound)) {
 			return err
 		}

@@ -71,10 +71,9 @@ func (f partFlags) expiry(now time.Time) (time.Time, error) {
 
 // Put writes one row.
 type Put struct {
-	command.InFile
-	Collection string   `arg:""`
-	Key        string   `arg:""`
-	Values     []string `arg:"" optional:""`
+	command.InCollection
+	Key    string   `arg:""`
+	Values []string `arg:"" optional:""`
 	partFlags
 	New bool
 }
@@ -123,9 +122,8 @@ func (c *Put) Run(a *command.App) error {
 
 // Update changes parts of a row.
 type Update struct {
-	command.InFile
-	Collection string `arg:""`
-	Key        string `arg:""`
+	command.InCollection
+	Key string `arg:""`
 	partFlags
 	AddLabel        []string `placeholder:"LABEL,…"`
 	RemoveLabel     []string `placeholder:"LABEL,…"`

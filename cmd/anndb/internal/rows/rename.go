@@ -8,9 +8,8 @@ import (
 
 // Rename gives a collection another name.
 type Rename struct {
-	command.InFile
-	Collection string `arg:""`
-	To         string `arg:""`
+	command.InCollection
+	To string `arg:""`
 }
 
 func (c *Rename) Run(a *command.App) error {

@@ -16,13 +16,12 @@ import (
 
 // Get shows rows.
 type Get struct {
-	command.InFile
-	Collection string   `arg:""`
-	Keys       []string `arg:""`
+	command.InCollection
+	Keys []string `arg:""`
 }
 
 func (c *Get) Run(a *command.App) error {
-	return c.WithCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if a.Format == table.Text { // a row has more than fits on a line
 			a.Format = table.Vertical
 		}
@@ -43,8 +42,7 @@ func (c *Get) Run(a *command.App) error {
 
 // Rows lists rows.
 type Rows struct {
-	command.InFile
-	Collection string `arg:""`
+	command.InCollection
 	command.WhereFlag
 	Prefix string `placeholder:"TEXT"`
 	From   string `placeholder:"KEY"`
@@ -53,9 +51,6 @@ type Rows struct {
 }
 
 func (c *Rows) Run(a *command.App) error {
-	if c.Limit < 0 {
-		return command.Usagef("--limit must not be negative")
-	}
 	filter, err := c.Filter()
 	if err != nil {
 		return err
@@ -63,7 +58,7 @@ func (c *Rows) Run(a *command.App) error {
 	if c.Prefix != "" && filter != nil {
 		filter = db.And(filter, db.KeyPrefix([]byte(c.Prefix)))
 	}
-	return c.WithCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
 		shown := 0
 		err := printRows(a, info, c.Values, func(add func(*db.Row) error) error {
 			return c.each(a, s, filter, func(r *db.Row) error {

@@ -19,9 +19,8 @@ import (
 
 // Export writes a collection to a file.
 type Export struct {
-	command.InFile
-	Collection string `arg:""`
-	Output     string `arg:""`
+	command.InCollection
+	Output string `arg:""`
 	command.ForceFlag
 	command.WhereFlag
 	As string `placeholder:"FORMAT"`
@@ -46,7 +45,7 @@ func (c *Export) Run(a *command.App) error {
 	if err != nil {
 		return err
 	}
-	return c.WithCollection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
 		schema, number, err := c.schema(a, s, info, filter)
 		if err != nil {
 			return err

@@ -2,11 +2,8 @@
 package transfer
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -15,7 +12,6 @@ import (
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/table"
-	"github.com/anndb/anndb/vector"
 )
 
 // Import reads a file into a collection.
@@ -23,20 +19,19 @@ type Import struct {
 	File        string `arg:""`
 	Collection  string `arg:""`
 	Input       string `arg:""`
-	Head        int    `placeholder:"N" want:"0 ${head}"`
+	Head        int    `placeholder:"N" want:"0 10000"`
 	SkipInvalid bool
 	Rejects     string `placeholder:"PATH"`
 	command.ForceFlag
-	Resume    bool   `xor:"known"`
-	Sparse    bool   `group:"Sparse collections:" xor:"kind"`
-	Dense     bool   `group:"Dense collections:" xor:"kind,names"`
-	Named     bool   `group:"Sparse collections:" xor:"names"`
+	Resume    bool   `without:"replace"`
+	Sparse    bool   `group:"Sparse collections:"`
+	Dense     bool   `group:"Dense collections:" without:"sparse named"`
+	Named     bool   `group:"Sparse collections:"`
 	Labels    string `placeholder:"PATH"`
 	Metric    string `group:"Dense collections:" enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
 	Float32   bool   `group:"Dense collections:"`
 	KeyPrefix string
-	Replace   bool `xor:"known"`
-	Batch     int  `default:"0"`
+	Replace   bool
 	NoSync    bool
 	input.FileFlags
 }
@@ -52,26 +47,11 @@ func (c *Import) kind() dataset.Kind {
 	return dataset.AnyKind
 }
 
-// check refuses flags that do not go together.
-func (c *Import) check() error {
-	switch {
-	case c.Batch < 0:
-		return command.Usagef("--batch must not be negative")
-	case c.Head < 0 || c.Head > maxHead:
-		return command.Usagef("--head must be 0 to %d", maxHead)
-	case c.Resume && c.Replace:
-		return command.Usagef("--resume and --replace exclude each other")
-	case c.Dense && (c.Sparse || c.Named):
-		return command.Usagef("--dense and --sparse or --named exclude each other")
-	case c.Rejects != "":
-		return command.ForceFlag{Force: true}.Refuse([]string{c.Rejects}, c.File, c.Input) // lines are added to a file
-	}
-	return nil
-}
-
 func (c *Import) Run(a *command.App) (err error) {
-	if err := c.check(); err != nil {
-		return err
+	if c.Rejects != "" { // lines are added to a file
+		if err := (command.ForceFlag{Force: true}).Refuse([]string{c.Rejects}, c.File, c.Input); err != nil {
+			return err
+		}
 	}
 	known, err := input.Existing(a, c.File, c.Collection)
 	if err != nil {
@@ -98,7 +78,7 @@ func (c *Import) Run(a *command.App) (err error) {
 	if err != nil {
 		return err
 	}
-	r := &batchReader{in: in, keys: keys, size: c.rowsAtATime(), bySize: c.Batch == 0, into: known}
+	r := &batchReader{in: in, keys: keys, size: readRows, into: known}
 	if known == nil {
 		if r.into, err = c.schema(a, in); err != nil {
 			return err
@@ -146,15 +126,7 @@ func (c *Import) into(a *command.App, r *batchReader, known *db.CollectionInfo) 
 		next, stop = r.ahead()
 		defer stop()
 	}
-	if c.Resume {
-		s := &resumption{coll: d.Collection(c.Collection), batches: next}
-		next = s.next
-		if first, err = s.unstored(first); err != nil {
-			return c.failed(0, err)
-		}
-		defer func() { a.Note("rows that were there already: %d", s.skipped) }()
-	}
-	n, err := c.importRows(a, d, first, next, r.in.Records)
+	n, err := c.load(a, d.Collection(c.Collection), first, next, r.in.Records)
 	if err != nil {
 		c.undo(a, d, created, newFile)
 		return c.failed(n, err)
@@ -162,40 +134,38 @@ func (c *Import) into(a *command.App, r *batchReader, known *db.CollectionInfo) 
 	return c.report(a, d, r.in, imported{known, created, n, time.Since(start).Seconds()})
 }
 
-// checkKind refuses flags that do not suit the file or the collection.
-func (c *Import) checkKind(in *input.File, known *db.CollectionInfo) error {
-	if in.Kind == dataset.Sparse {
-		switch {
-		case c.Float32 || c.Metric != "" && c.Metric != vector.Cosine.String():
-			return command.Usagef("--float-32 and --metric are for dense collections: " +
-				"sparse rows are float32 and compared by cosine")
-		case c.Named && in.FeatureNames == nil:
-			return command.Usagef("--named: %s has no names of features", c.Input)
+// load stores the rows of batches, beginning with one that has been read already, and returns how many
+// rows were acknowledged.
+func (c *Import) load(
+	a *command.App, coll db.Collection, batch []db.Row, next func() ([]db.Row, error), total int64,
+) (n int, err error) {
+	stored := 0 // by the import that --resume continues
+	rows := func(yield func(db.Row, error) bool) {
+		var err error
+		for ; len(batch) > 0 && err == nil; batch, err = next() {
+			for _, r := range batch {
+				has := false
+				if c.Resume {
+					has, err = coll.Has(r.Key)
+				}
+				if has {
+					stored++
+				} else if !yield(r, err) || err != nil {
+					return
+				}
+			}
 		}
-		return nil
-	}
-	return c.checkExisting(known)
-}
-
-// schema returns the description of a new collection for the records of a file.
-func (c *Import) schema(a *command.App, in *input.File) (info *db.CollectionInfo, err error) {
-	info = &db.CollectionInfo{Name: c.Collection}
-	s := &info.Schema
-	if in.Kind == dataset.Sparse {
-		named := c.Named || in.NamesItself()
-		s.Sparse, s.Named, s.Numbering = true, named, in.Numbering(named)
-		if in.Distance != "" {
-			a.Note("%s is for the distance %q: sparse rows are compared by cosine", in.Path, in.Distance)
+		if err != nil {
+			yield(db.Row{}, err)
 		}
-		return info, nil
 	}
-	s.Dim = in.Dim
-	s.Float32 = c.Float32
-	if in.Filled {
-		s.Numbering = in.Numbering(false)
+	o := db.LoadOptions{Insert: !c.Replace}
+	o.Progress = func(_ string, done, _ int) { a.Progress.Update("import", done, int(max(0, total))) }
+	n, err = coll.Load(a.Ctx, rows, &o)
+	if c.Resume {
+		a.Note("rows that were there already: %d", stored)
 	}
-	s.Metric, err = vector.ParseMetric(cmp.Or(c.metric(a, in), "l2"))
-	return info, err
+	return n, command.OfFile(err)
 }
 
 // create makes the collection unless there is one.
@@ -205,24 +175,6 @@ func (c *Import) create(a *command.App, d *db.DB, s db.Schema) (created bool, er
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// metric returns the metric of a new collection: that of the flag, or by the distance that the file
-// records, as sets of ann-benchmarks do; empty if there is neither.
-func (c *Import) metric(a *command.App, in *input.File) string {
-	if c.Metric != "" || in.Distance == "" {
-		return c.Metric
-	}
-	m := map[string]string{
-		"euclidean": "l2", "hamming": "l2", "angular": "cosine", "cosine": "cosine", "dot": "ip", "ip": "ip",
-	}[in.Distance]
-	if m == "" {
-		a.Note("%s is for the distance %q, which is not supported: the metric is l2", in.Path, in.Distance)
-	} else {
-		a.Note("%s is for the distance %q: the metric is %s (--metric selects another one)",
-			in.Path, in.Distance, m)
-	}
-	return m
 }
 
 // undo removes what a failed import made if it holds no row: the collection that it
@@ -286,232 +238,4 @@ func (c *Import) report(a *command.App, d *db.DB, in *input.File, x imported) er
 	t.Add(append(values, x.seconds, float64(x.rows)/x.seconds)...)
 	a.Progress.End()
 	return a.Done(t)
-}
-
-// rowsAtATime is how many rows are read at a time.
-func (c *Import) rowsAtATime() int {
-	if c.Batch == 0 {
-		return readRows
-	}
-	return c.Batch
-}
-
-// batchReader reads rows in batches.
-type batchReader struct {
-	in   *input.File
-	into *db.CollectionInfo // the collection, or that to be made
-	keys newKeys
-	size int
-	// bySize reports whether a batch also ends by its size.
-	bySize bool
-	batch  []db.Row
-	other  []db.Row // the memory of the batch before
-	row    db.Row   // of the record that was read last
-	// mismatch is why no record of the file suits the collection.
-	mismatch error
-	ended    bool
-}
-
-// ahead returns next with another goroutine that reads the next batch while one is in use, and a
-// function that ends it.
-func (r *batchReader) ahead() (next func() ([]db.Row, error), stop func()) {
-	type read struct {
-		rows []db.Row
-		err  error
-	}
-	batches, stopped := make(chan read), make(chan struct{})
-	go func() {
-		defer close(batches)
-		for {
-			rows, err := r.next()
-			select {
-			case batches <- read{rows, err}:
-			case <-stopped:
-				return
-			}
-			if len(rows) == 0 {
-				return
-			}
-		}
-	}()
-	next = func() ([]db.Row, error) {
-		b := <-batches
-		return b.rows, b.err
-	}
-	return next, func() {
-		close(stopped)
-		for range batches { // until the goroutine has ended
-		}
-	}
-}
-
-// next is the next batch, empty at the end. Its rows share no memory with the reader, and their memory is
-// used again for the second batch after it.
-func (r *batchReader) next() ([]db.Row, error) {
-	r.batch, r.other = r.other, r.batch
-	n := 0
-	for size := 0; n < r.size && (!r.bySize || size < batchSize) && !r.ended; {
-		if n == len(r.batch) {
-			r.batch = append(r.batch, db.Row{})
-		}
-		switch err := r.read(&r.batch[n]); {
-		case err == io.EOF:
-			r.ended = true
-		case err != nil:
-			return nil, err
-		default:
-			size += sizeOf(&r.batch[n])
-			n++
-		}
-	}
-	return r.batch[:n], nil
-}
-
-// batchSize is the size of the rows, in bytes, with which a batch ends.
-const batchSize = 4 << 20
-
-// sizeOf returns about how much memory the longer parts of a row have.
-func sizeOf(r *db.Row) int {
-	n := 4*len(r.Vector) + 8*r.Sparse.Len() + len(r.Payload)
-	for _, f := range r.Features {
-		n += 24 + len(f.Name)
-	}
-	for _, l := range r.Labels {
-		n += 16 + len(l)
-	}
-	return n
-}
-
-// read reads a row into the memory of an earlier one.
-func (r *batchReader) read(row *db.Row) error {
-	rec := dataset.Record{
-		Key: row.Key, Vector: row.Vector, Features: row.Sparse, Labels: row.Labels, Payload: row.Payload,
-		Attributes: row.Attributes,
-	}
-	if err := r.in.Read(&rec); err != nil {
-		return err
-	}
-	*row = r.row
-	return r.mismatch
-}
-
-// check makes a row of a record and refuses one that the collection would not take.
-func (r *batchReader) check(rec *dataset.Record) error {
-	r.row = db.Row{
-		Key: r.keys.of(rec.Key, r.in.Keyed), Labels: rec.Labels, Payload: rec.Payload,
-		Attributes: rec.Attributes, ExpiresAt: rec.ExpiresAt,
-	}
-	switch {
-	case r.in.Kind == dataset.Dense:
-		r.row.Vector = rec.Vector
-	case !r.into.Named && !r.in.NamesItself():
-		r.row.Sparse = rec.Features
-	default:
-		var q db.Query
-		if q, r.mismatch = r.in.Query(rec, r.into.Named); r.mismatch != nil {
-			return nil
-		}
-		r.row.Sparse, r.row.Features = q.Sparse, q.Features
-	}
-	if err := r.into.CheckRow(r.row); err != nil {
-		return command.OfFile(err)
-	}
-	return r.keys.once(r.row.Key)
-}
-
-// readRows is how many rows are read at a time where transactions go by size.
-const readRows = 128
-
-// importRows puts batches of rows, beginning with one that has been read
-// already, and returns how many rows were acknowledged. Every batch is a
-// transaction of its own unless they go by size.
-func (c *Import) importRows(a *command.App, d *db.DB, batch []db.Row, next func() ([]db.Row, error),
-	total int64) (n int, err error) {
-	if c.Batch == 0 {
-		rows := func(yield func(db.Row, error) bool) {
-			for len(batch) > 0 {
-				for _, r := range batch {
-					if !yield(r, nil) {
-						return
-					}
-				}
-				var err error
-				if batch, err = next(); err != nil {
-					yield(db.Row{}, err)
-					return
-				}
-			}
-		}
-		loaded := func(_ string, done, _ int) { a.Progress.Update("import", done, int(max(0, total))) }
-		o := db.LoadOptions{Insert: !c.Replace, Run: db.Run{Progress: loaded}}
-		n, err := d.Collection(c.Collection).Load(a.Ctx, rows, &o)
-		return n, command.OfFile(err)
-	}
-	for len(batch) > 0 {
-		written, err := c.putRows(a, d, batch)
-		n += written
-		if err != nil {
-			return n, err
-		}
-		a.Progress.Update("import", n, int(max(0, total)))
-		if batch, err = next(); err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
-
-// putRows writes rows in one transaction, or in several where a row replaces one
-// of the same batch, and returns how many were written.
-func (c *Import) putRows(a *command.App, d *db.DB, rows []db.Row) (n int, err error) {
-	for len(rows) > 0 {
-		end, seen := 0, map[string]bool{}
-		for end < len(rows) && !(c.Replace && seen[string(rows[end].Key)]) {
-			seen[string(rows[end].Key)] = true
-			end++
-		}
-		put := db.TxCollection.Insert
-		if c.Replace {
-			put = db.TxCollection.Put
-		}
-		err := putRows(a, d, c.Collection, rows[:end], put)
-		if err != nil {
-			return n, err
-		}
-		n, rows = n+end, rows[end:]
-	}
-	return n, nil
-}
-
-// putRows writes rows in one transaction.
-func putRows(a *command.App, d *db.DB, coll string, rows []db.Row, put func(db.TxCollection, db.Row) error) error {
-	return d.Update(a.Ctx, func(b *db.Tx) error {
-		for _, r := range rows {
-			if err := put(b.Collection(coll), r); err != nil {
-				return command.OfFile(fmt.Errorf("key %q: %w", r.Key, err))
-			}
-		}
-		return nil
-	})
-}
-
-// checkExisting refuses options that say something else than a collection that is
-// there already.
-func (c *Import) checkExisting(info *db.CollectionInfo) error {
-	if info == nil {
-		return nil
-	}
-	if c.Metric != "" {
-		metric, err := vector.ParseMetric(c.Metric)
-		if err != nil {
-			return err
-		}
-		if metric != info.Metric {
-			return command.Usagef("--metric %s: collection %q exists with metric %s", c.Metric, info.Name, info.Metric)
-		}
-	}
-	if c.Float32 && !info.Float32 {
-		return command.Usagef("--float-32: collection %q exists and stores bytes where they lose nothing", info.Name)
-	}
-	return nil
 }

@@ -13,15 +13,12 @@ import (
 	"github.com/anndb/anndb/db"
 )
 
-// maxHead bounds the rows of a preview, which are held in memory.
-const maxHead = 10000
-
 // shortValues is how many values of a vector a preview shows.
 const shortValues = 6
 
 // preview shows the first rows of a file as they would be stored.
 func (c *Import) preview(a *command.App, in *input.File, r *batchReader) error {
-	r.size, r.bySize = c.Head, false
+	r.size = c.Head
 	first, err := r.next()
 	if err != nil {
 		return c.failed(0, err)

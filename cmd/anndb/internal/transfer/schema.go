@@ -1,0 +1,86 @@
+package transfer
+
+import (
+	"cmp"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/cmd/anndb/internal/input"
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
+)
+
+// checkKind refuses flags that do not suit the file or the collection.
+func (c *Import) checkKind(in *input.File, known *db.CollectionInfo) error {
+	if in.Kind == dataset.Sparse {
+		switch {
+		case c.Float32 || c.Metric != "" && c.Metric != vector.Cosine.String():
+			return command.Usagef("--float-32 and --metric are for dense collections: " +
+				"sparse rows are float32 and compared by cosine")
+		case c.Named && in.FeatureNames == nil:
+			return command.Usagef("--named: %s has no names of features", c.Input)
+		}
+		return nil
+	}
+	return c.checkExisting(known)
+}
+
+// checkExisting refuses options that say something else than a collection that is
+// there already.
+func (c *Import) checkExisting(info *db.CollectionInfo) error {
+	if info == nil {
+		return nil
+	}
+	if c.Metric != "" {
+		metric, err := vector.ParseMetric(c.Metric)
+		if err != nil {
+			return err
+		}
+		if metric != info.Metric {
+			return command.Usagef("--metric %s: collection %q exists with metric %s", c.Metric, info.Name, info.Metric)
+		}
+	}
+	if c.Float32 && !info.Float32 {
+		return command.Usagef("--float-32: collection %q exists and stores bytes where they lose nothing", info.Name)
+	}
+	return nil
+}
+
+// schema returns the description of a new collection for the records of a file.
+func (c *Import) schema(a *command.App, in *input.File) (info *db.CollectionInfo, err error) {
+	info = &db.CollectionInfo{Name: c.Collection}
+	s := &info.Schema
+	if in.Kind == dataset.Sparse {
+		named := c.Named || in.NamesItself()
+		s.Sparse, s.Named, s.Numbering = true, named, in.Numbering(named)
+		if in.Distance != "" {
+			a.Note("%s is for the distance %q: sparse rows are compared by cosine", in.Path, in.Distance)
+		}
+		return info, nil
+	}
+	s.Dim = in.Dim
+	s.Float32 = c.Float32
+	if in.Filled {
+		s.Numbering = in.Numbering(false)
+	}
+	s.Metric, err = vector.ParseMetric(cmp.Or(c.metric(a, in), "l2"))
+	return info, err
+}
+
+// metric returns the metric of a new collection: that of the flag, or by the distance that the file
+// records, as sets of ann-benchmarks do; empty if there is neither.
+func (c *Import) metric(a *command.App, in *input.File) string {
+	if c.Metric != "" || in.Distance == "" {
+		return c.Metric
+	}
+	m := map[string]string{
+		"euclidean": "l2", "hamming": "l2", "angular": "cosine", "cosine": "cosine", "dot": "ip", "ip": "ip",
+	}[in.Distance]
+	if m == "" {
+		a.Note("%s is for the distance %q, which is not supported: the metric is l2", in.Path, in.Distance)
+	} else {
+		a.Note("%s is for the distance %q: the metric is %s (--metric selects another one)",
+			in.Path, in.Distance, m)
+	}
+	return m
+}
