@@ -135,6 +135,7 @@ var (
 	PredictForTest      = predict
 	PredictBatchForTest = predictBatch
 	TreePathForTest     = pathThrough
+	EvidenceForTest     = evidence
 	ReportingForTest    = reporting
 )
 

@@ -24,6 +24,7 @@ var (
 	predict      = db.PredictForTest
 	predictBatch = db.PredictBatchForTest
 	treePath     = db.TreePathForTest
+	evidence     = db.EvidenceForTest
 	reporting    = db.ReportingForTest
 )
 

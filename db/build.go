@@ -8,9 +8,9 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/state"
 )
 
@@ -50,7 +50,7 @@ func (c Collection) Build(
 	if err != nil {
 		return IndexInfo{}, err
 	}
-	m, err := d.indexes.Build(ctx, indexing.Request{Collection: c.name, Name: name, Options: request})
+	m, err := d.indexes.Build(ctx, segment.Request{Collection: c.name, Name: name, Options: request})
 	if m == nil {
 		return IndexInfo{}, kind.AsParameter(err)
 	}

@@ -72,7 +72,7 @@ func publicInfo(coll string, m *kind.Manifest) IndexInfo {
 	x := &m.Info
 	return IndexInfo{
 		Collection: coll, Name: x.Name, Kind: m.Kind, Options: kinds[m.Kind].public(m.Options), Rows: x.Rows,
-		Segments: m.Own.SegmentCount(), Created: x.Created, Maintained: x.Maintained,
+		Segments: m.SegmentCount(), Created: x.Created, Maintained: x.Maintained,
 		BuildSeconds: x.BuildSeconds, BuildMemory: x.BuildMemory, Bytes: x.Bytes, Curve: x.Curve,
 		LabelCurve: x.LabelCurve, Tree: x.Tree, TreeTrials: x.TreeTrials, TrainingPoints: x.TrainingPoints,
 		Neighbors: (*NeighborReport)(x.Neighbors), Reached: x.Reached,

@@ -28,7 +28,8 @@ type toyKind struct{}
 
 func (toyKind) Suits(sparse bool) bool { return sparse }
 func (toyKind) Predicts() bool         { return false }
-func (toyKind) Detail() kind.Detail    { return &toyManifest{} }
+func (toyKind) Composes() bool         { return true }
+func (toyKind) Detail() kind.Detail    { return &toyDetail{} }
 func (toyKind) Options() kind.Options  { return &Toy{} }
 func (toyKind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
 	return m.Options
@@ -42,52 +43,35 @@ func (*Toy) Name() string                         { return kindToy }
 func (*Toy) Limits(string, int) error             { return nil }
 func (o *Toy) After(kind.Options) kind.Options    { return o }
 
-// toyManifest is the detail of a toy.
-type toyManifest struct {
+// toyDetail is the detail of a segment.
+type toyDetail struct {
 	kind.PlainDetail
 	Cols int
 }
 
-func (d *toyManifest) FeatureCount() int          { return d.Cols }
-func (d *toyManifest) Check(*kind.Manifest) error { return nil }
+func (d *toyDetail) FeatureCount() int                         { return d.Cols }
+func (d *toyDetail) Check(*kind.Manifest, *kind.Segment) error { return nil }
 
-// toy is a copy on its way to the file.
-type toy struct {
-	rows    *vector.CSR
-	n, live int
+// toy is a segment on its way to the file.
+type toy struct{ rows *vector.CSR }
+
+func (toyKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
+	t := &toy{}
+	return t, job.Latest(func(st kind.Source) error {
+		set, err := st.Sparse(ctx)
+		if err != nil {
+			return err
+		}
+		t.rows, _, err = set.Matrix(ctx, job.First, job.End, st.Collection().Dim, func(int, int) {})
+		return err
+	})
 }
 
-func newToy(ctx context.Context, st kind.Source) (*toy, error) {
-	set, err := st.Sparse(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t := &toy{n: set.N, live: set.Live}
-	t.rows, _, err = set.Matrix(ctx, 0, set.N, st.Collection().Dim, func(int, int) {})
-	return t, err
-}
+func (t *toy) Describe(m *kind.Manifest) { m.Options = &Toy{} }
 
-func (toyKind) Build(ctx context.Context, job *kind.Job) (_ kind.Built, err error) {
-	var t *toy
-	err = job.Latest(func(st kind.Source) error { t, err = newToy(ctx, st); return err })
-	return t, err
-}
-
-func (toyKind) Absorb(ctx context.Context, st kind.Source, m *kind.Manifest, _ *kind.Timer) (kind.Step, bool, error) {
-	t, err := newToy(ctx, st)
-	return &toyStep{t, m}, false, err
-}
-
-func (t *toy) Describe(m *kind.Manifest) {
-	m.Options, m.Info.Rows, m.Info.TrainingPoints = &Toy{}, t.n, t.live
-}
-
-func (t *toy) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
-	w := arrays.NewWriter(object, sink)
+func (t *toy) Emit(w *arrays.Writer, g *kind.Segment) {
+	g.Dead, g.Own = 0, &toyDetail{Cols: t.rows.Cols}
 	toyArrays(w.Section(codec.KindPostings), t.rows)
-	m := &kind.Manifest{Object: object, Metric: vector.Cosine, Dim: t.rows.Cols, Own: &toyManifest{Cols: t.rows.Cols}}
-	m.Info.Bytes = w.Sizes
-	return m, w.Err
 }
 
 func toyArrays(a *arrays.Section, rows *vector.CSR) {
@@ -96,42 +80,28 @@ func toyArrays(a *arrays.Section, rows *vector.CSR) {
 	arrays.Field(a, 2, &rows.Value)
 }
 
-type toyStep struct {
-	*toy
-	was *kind.Manifest
-}
-
-func (s *toyStep) Action() string { return "copy" }
-
-func (*toyStep) Objects() int             { return 1 }
-func (*toyStep) Parts() []uint64          { return nil }
-func (*toyStep) Garbage() []kind.BlockRef { return nil }
-func (s *toyStep) Rows() int              { return s.n }
-
-func (s *toyStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
-	m, err := s.toy.Emit(object, sink)
-	if err != nil {
-		return nil, err
-	}
-	bytes := m.Info.Bytes
-	m.Info = s.was.Info
-	m.Info.Bytes = bytes
-	s.Describe(m)
-	return m, nil
-}
-
 // toyIndex is a copy as one generation sees it.
 type toyIndex struct {
 	st   kind.Source
-	rows *vector.CSR
+	rows vector.CSR
 }
 
 func (toyKind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
-	r := st.Arrays(ctx, m.Info.Name, m.Object)
-	rows := &vector.CSR{Cols: m.Own.(*toyManifest).Cols}
-	toyArrays(r.Section(codec.KindPostings), rows)
-	r.Need(rows.Rows() == m.Info.Rows && rows.Validate() == nil, "rows")
-	return &toyIndex{st, rows}, r.Err
+	x := &toyIndex{st: st, rows: vector.CSR{Ptr: []uint64{0}, Value: []float32{}}}
+	for _, g := range m.Segments {
+		r := st.Arrays(ctx, m.Info.Name, g.Object)
+		rows := &vector.CSR{Cols: g.Own.(*toyDetail).Cols}
+		toyArrays(r.Section(codec.KindPostings), rows)
+		r.Need(rows.Rows() == g.Rows && rows.Validate() == nil, "rows")
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		for i := range rows.Rows() {
+			x.rows.Append(rows.Row(i))
+		}
+		x.rows.Cols = max(x.rows.Cols, rows.Cols)
+	}
+	return x, nil
 }
 
 func (x *toyIndex) Check(context.Context) error { return x.rows.Validate() }
@@ -197,7 +167,7 @@ func TestToyKind(t *testing.T) {
 		put(d, 40, 60)
 		same(d, 50, 20)
 		steps, err := d.Maintain(t.Context(), 0, nil)
-		if err != nil || len(steps) != 1 || steps[0].Action != "copy" {
+		if err != nil || len(steps) != 1 || steps[0].Action != "relearn" {
 			t.Errorf("steps %+v: %v", steps, err)
 		}
 		same(d, 70, 0)
@@ -205,7 +175,7 @@ func TestToyKind(t *testing.T) {
 			t.Errorf("stats %+v: %v", st.Indexes, err)
 		}
 	})
-	object = objectIn(t, path, "s", "x")
+	withFile(t, path, func(_ *DB, s *Snapshot) { object = s.gen.Collections["s"].Entry.Index("x").Parts[0] })
 	putBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindPostings, 1), make([]byte, 8))
 	withFile(t, path, func(d *DB, _ *Snapshot) {
 		if d.Check(t.Context(), nil, nil) == nil {

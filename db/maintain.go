@@ -6,15 +6,16 @@ import (
 
 	"github.com/anndb/anndb/db/internal/expire"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/segment"
 )
 
 // MaintainStep is one transaction, or a build or compaction in the background.
 type MaintainStep struct {
 	Collection, Index string // empty for a compaction
-	// Action is what the step did: "segment", "merge" or "rewrite" a part of an inverted index or
-	// label model, "forget" deleted rows, "relabel" rows, "insert" fresh rows into a forest,
-	// "measure" its recall or "tune" it again, "relearn" the index,
-	// "expire" rows; in the background also "build" and "compact".
+	// Action is what the step did: make a "segment" of fresh rows, "merge" them with a small one,
+	// "rewrite" a part of a label model, "forget" deleted rows, "relabel" rows, "insert" fresh rows into
+	// a forest, "measure" its recall or "tune" it again, "relearn" the index, "expire" rows; in the
+	// background also "build" and "compact".
 	Action  string
 	Rows    int // the number of rows that the step read
 	Seconds float64
@@ -43,7 +44,7 @@ func (d *DB) Maintain(ctx context.Context, share float64, run *Run) (steps []Mai
 		}
 		steps = append(steps, MaintainStep(*step))
 	}
-	made, err := d.indexes.Maintain(run.in(ctx), share)
+	made, err := d.indexes.Maintain(run.in(ctx), segment.Effort{Share: share})
 	for _, s := range made {
 		steps = append(steps, MaintainStep(s))
 	}

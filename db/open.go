@@ -13,9 +13,9 @@ import (
 	"github.com/anndb/anndb/db/internal/background"
 	"github.com/anndb/anndb/db/internal/compact"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/sample"
+	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
 	"github.com/anndb/anndb/db/internal/txn"
@@ -28,7 +28,7 @@ type DB struct {
 	log  *slog.Logger
 
 	txn        *txn.Manager
-	indexes    *indexing.Indexer
+	indexes    *segment.Indexer
 	compactor  *compact.Compactor
 	background *background.Maintainer // nil if maintenance is manual
 }
@@ -106,7 +106,7 @@ func newDB(path string, o Options, f *state.File) *DB {
 	f.Samples = sample.New(o.SampleQueries)
 	m := txn.New(path, f, txn.Options{ReadOnly: o.ReadOnly, MaxSize: o.MaxSize, Backlog: o.BacklogBytes})
 	return &DB{
-		path: path, opts: o, log: o.Logger, txn: m, indexes: indexing.New(m),
+		path: path, opts: o, log: o.Logger, txn: m, indexes: segment.New(m),
 		compactor: &compact.Compactor{Txn: m, Path: path, Target: path, Store: o.storeOptions(), Log: o.Logger},
 	}
 }

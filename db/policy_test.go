@@ -15,11 +15,11 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"go.etcd.io/bbolt"
 
-	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/store"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -44,7 +44,11 @@ func newPolicyBed(t *testing.T, o Maintenance) *policyBed {
 	limits.Coordinates, limits.Retry = 10_000, 0
 	for name, of := range kinds {
 		if _, ok := of.kind.(forestindex.Kind); ok {
-			kinds[name] = registered{observedKind{of.kind, b}, of.public}
+			var k kind.Kind = observedKind{of.kind, b}
+			if a, ok := of.kind.(kind.Absorber); ok {
+				k = observedAbsorber{observedKind{of.kind, b}, a}
+			}
+			kinds[name] = registered{k, of.public}
 			t.Cleanup(func() { kinds[name] = of })
 		}
 	}
@@ -58,6 +62,12 @@ func newPolicyBed(t *testing.T, o Maintenance) *policyBed {
 type observedKind struct {
 	kind.Kind
 	b *policyBed
+}
+
+// observedAbsorber is an observedKind that changes its indexes in place.
+type observedAbsorber struct {
+	observedKind
+	kind.Absorber
 }
 
 func (k observedKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
@@ -357,7 +367,7 @@ func TestProgramBuilds(t *testing.T) {
 		b.during = func(context.Context) {
 			o, err := (&Forest{}).request(false)
 			b.must(err)
-			_, err = b.d.indexes.Build(t.Context(), indexing.Request{Collection: "dense", Name: "main", Options: o})
+			_, err = b.d.indexes.Build(t.Context(), segment.Request{Collection: "dense", Name: "main", Options: o})
 			b.must(err)
 		}
 		b.steps("", "")

@@ -9,9 +9,9 @@ import (
 	"os"
 
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/salvage"
+	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -148,7 +148,7 @@ func rebuildSalvaged(
 	if err != nil {
 		return err
 	}
-	_, err = d.indexes.Rebuild(ctx, c.Name, indexing.NewRebuild(ctx, nil, m))
+	_, err = d.indexes.Rebuild(ctx, c.Name, segment.NewRebuild(ctx, nil, m))
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -148,7 +149,7 @@ func TestMaintainSkipsWide(t *testing.T) {
 			t.Errorf("steps %+v, want %d: %v", steps, want, err)
 		}
 	}
-	if s, err := d.indexes.MaintainOnce(ctx, 0); s != nil || err != nil {
+	if s, err := d.indexes.MaintainOnce(ctx, segment.Effort{}); s != nil || err != nil {
 		t.Errorf("in the background: %+v, %v", s, err)
 	}
 	st, err := d.Stats()

@@ -12,10 +12,10 @@ import (
 
 	"github.com/anndb/anndb/db/internal/compact"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/txn"
 	"github.com/anndb/anndb/db/internal/txntest"
 	"github.com/anndb/anndb/vector"
@@ -32,7 +32,7 @@ func open(t *testing.T) (*Maintainer, *txn.Manager, string) {
 		Every: time.Hour, Share: 0.01, CPU: 1, Build: true, Memory: 1 << 30, Space: 0.5, Limits: DefaultLimits,
 		Auto: func(string) (kind.Options, error) { return &postingsindex.Options{}, nil },
 	}
-	return New(c, indexing.New(m), o), m, path
+	return New(c, segment.New(m), o), m, path
 }
 
 // TestCompactionYields: a compaction ends when maintenance is paused, and when a call of the program
@@ -102,11 +102,14 @@ func TestStep(t *testing.T) {
 	done()
 	step("build")
 	step("")
-	txntest.Put(t, m, "sparse", 40, 60)
-	step("merge")
+	txntest.Put(t, m, "sparse", 40, 46)
+	step("segment")
+	step("")
+	b.opts.Limits.Rest = 0
+	step("relearn")
 	step("")
 	txntest.Check(t, m, path)
-	if st, _ := b.Stats(); st.Made != 1 || st.Err != nil || st.Last.Action != "merge" || st.Large || st.Paused {
+	if st, _ := b.Stats(); st.Made != 1 || st.Err != nil || st.Last.Action != "relearn" || st.Large || st.Paused {
 		t.Errorf("%+v", st)
 	}
 }

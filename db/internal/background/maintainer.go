@@ -11,8 +11,8 @@ import (
 
 	"github.com/anndb/anndb/db/internal/compact"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/txn"
 )
 
@@ -20,7 +20,7 @@ import (
 // calls, does nothing.
 type Maintainer struct {
 	txn       *txn.Manager
-	indexes   *indexing.Indexer
+	indexes   *segment.Indexer
 	compactor *compact.Compactor
 	opts      Options
 	policy    policy
@@ -33,7 +33,7 @@ type Maintainer struct {
 	paused bool
 	resume chan struct{}      // closed by Resume; nil unless paused
 	cancel context.CancelFunc // of the running step
-	last   indexing.Step
+	last   segment.Step
 	err    error
 	large  bool   // the running step is a build or a compaction
 	coll   string // the collection that it builds an index of
@@ -42,7 +42,7 @@ type Maintainer struct {
 }
 
 // New returns a maintainer of a file, which does nothing before Start.
-func New(c *compact.Compactor, x *indexing.Indexer, o Options) *Maintainer {
+func New(c *compact.Compactor, x *segment.Indexer, o Options) *Maintainer {
 	m := &Maintainer{
 		txn: c.Txn, indexes: x, compactor: c, opts: o, done: make(chan struct{}), building: map[string]int{},
 	}
@@ -89,7 +89,7 @@ func (m *Maintainer) run(ctx context.Context) {
 	}
 	for rest(m.opts.Every) {
 		m.Look()
-		for step := new(indexing.Step); step != nil; {
+		for step := new(segment.Step); step != nil; {
 			if !m.awaitResume(ctx) {
 				return
 			}
@@ -104,7 +104,7 @@ func (m *Maintainer) run(ctx context.Context) {
 
 // Step makes one step, if one is due, as soon as maintenance is not paused. It logs an error unless
 // the last step had the same.
-func (m *Maintainer) Step(ctx context.Context) (*indexing.Step, error) {
+func (m *Maintainer) Step(ctx context.Context) (*segment.Step, error) {
 	stepCtx, ok := m.begin(kind.WithWorkers(ctx, 1))
 	if !ok {
 		return nil, ctx.Err()
@@ -152,7 +152,7 @@ func (m *Maintainer) begin(ctx context.Context) (context.Context, bool) {
 }
 
 // end records the result of a step and reports whether its error is a new one.
-func (m *Maintainer) end(s *indexing.Step, err error, cancelled bool) (failed bool) {
+func (m *Maintainer) end(s *segment.Step, err error, cancelled bool) (failed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cancel()
@@ -245,7 +245,7 @@ type Stats struct {
 	Large bool
 	Made  uint64
 	// Last is the latest step, Err the error of the latest one, nil if it succeeded.
-	Last indexing.Step
+	Last segment.Step
 	Err  error
 }
 

@@ -32,8 +32,15 @@ type Limits struct {
 	// Retry is the time after which a cancelled build or compaction is tried again, in multiples of
 	// the time that it took.
 	Retry int
+	// Fresh is the number of fresh rows that become a segment even if they are a smaller share, Rest the
+	// time without writes after which an index gets one segment.
+	Fresh int
+	Rest  time.Duration
 }
 
 // DefaultLimits are the limits outside of tests. An exact scan of 4 million coordinates, which are
 // 16 MB of float32 values, takes 0.5 to 2 ms, and one of 2,000 sparse rows 0.6 to 2.5 ms.
-var DefaultLimits = Limits{Coordinates: 4e6, Rows: 1000, SparseRows: 2000, Free: 16 << 20, Deleted: 256, Retry: 9}
+var DefaultLimits = Limits{
+	Coordinates: 4e6, Rows: 1000, SparseRows: 2000, Free: 16 << 20, Deleted: 256, Retry: 9,
+	Fresh: 1024, Rest: time.Minute,
+}

@@ -10,9 +10,9 @@ import (
 	"github.com/anndb/anndb/db/internal/compact"
 	"github.com/anndb/anndb/db/internal/expire"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
 )
@@ -32,6 +32,8 @@ type policy struct {
 	// collections in calm had grown by at most a tenth since the look before.
 	rows map[uint64]uint32
 	calm map[uint64]bool
+	// written has the state of each collection at the last look, and when it was first seen.
+	written map[uint64]written
 	// failed holds the builds that failed, by collection.
 	failed map[uint64]failedBuild
 	// floor is the number of free bytes below which the file is not compacted again, unfit the
@@ -44,39 +46,60 @@ type policy struct {
 	pause time.Time
 }
 
+// written is what changes with every write to a collection.
+type written struct {
+	rows, live uint32
+	revision   uint64
+	since      time.Time
+}
+
 // failedBuild is a build that failed when the collection had so many row numbers.
 type failedBuild struct {
 	rows uint32
 	err  error
 }
 
-// Look finds the collections that grow slowly. While rows are imported, an index would be
-// outdated as soon as it is built.
+// Look finds the collections that grow slowly, and those that are not written. While rows are
+// imported, an index would be outdated as soon as it is built.
 func (m *Maintainer) Look() {
-	p := &m.policy
-	rows, calm := map[uint64]uint32{}, map[uint64]bool{}
+	p, now := &m.policy, time.Now()
+	rows, calm, states := map[uint64]uint32{}, map[uint64]bool{}, map[uint64]written{}
 	err := m.txn.View(func(g *state.Generation) error {
 		for _, c := range g.Catalog.Collections {
 			was, ok := p.rows[c.ID]
 			rows[c.ID], calm[c.ID] = c.Rows, ok && c.Rows-was <= c.Rows/10
+			x, before := written{c.Rows, c.Live, c.Revision, now}, p.written[c.ID]
+			if x.since = before.since; x != before {
+				x.since = now
+			}
+			states[c.ID] = x
 		}
 		return nil
 	})
 	if err == nil {
-		p.rows, p.calm = rows, calm
+		p.rows, p.calm, p.written = rows, calm, states
 	}
+}
+
+// resting reports whether a collection was not written in the time before the last look that is set for
+// this.
+func (m *Maintainer) resting(coll uint64) bool {
+	x, ok := m.policy.written[coll]
+	return ok && time.Since(x.since) >= m.opts.Limits.Rest
 }
 
 // next makes one step, if one is due: expired rows are deleted, then indexes maintained, then one is
 // built, and the file is compacted last.
-func (m *Maintainer) next(ctx context.Context) (*indexing.Step, error) {
+func (m *Maintainer) next(ctx context.Context) (*segment.Step, error) {
 	if step, err := expire.Step(ctx, m.txn); step != nil || err != nil {
 		if step != nil {
 			m.made.Add(1)
 		}
 		return step, err
 	}
-	step, err := m.indexes.MaintainOnce(ctx, m.opts.Share)
+	step, err := m.indexes.MaintainOnce(ctx, segment.Effort{
+		Share: m.opts.Share, Fresh: m.opts.Limits.Fresh, Resting: m.resting,
+	})
 	if step != nil || ctx.Err() != nil || time.Now().Before(m.policy.pause) {
 		return step, err
 	}
@@ -85,7 +108,7 @@ func (m *Maintainer) next(ctx context.Context) (*indexing.Step, error) {
 	if failed = errors.Join(failed, m.txn.Writable(ctx)); failed != nil {
 		return nil, errors.Join(err, failed)
 	}
-	for _, try := range []func(context.Context, compact.Space) (*indexing.Step, error){m.build, m.compact} {
+	for _, try := range []func(context.Context, compact.Space) (*segment.Step, error){m.build, m.compact} {
 		step, failed = try(ctx, space)
 		err = errors.Join(err, failed)
 		if step != nil || ctx.Err() != nil {
@@ -103,7 +126,7 @@ func (m *Maintainer) next(ctx context.Context) (*indexing.Step, error) {
 }
 
 // build builds an index for a collection that lacks one.
-func (m *Maintainer) build(ctx context.Context, space compact.Space) (*indexing.Step, error) {
+func (m *Maintainer) build(ctx context.Context, space compact.Space) (*segment.Step, error) {
 	if !m.opts.Build {
 		return nil, nil
 	}
@@ -117,7 +140,7 @@ func (m *Maintainer) build(ctx context.Context, space compact.Space) (*indexing.
 	}
 	built, err := m.buildAuto(ctx, c.Name)
 	switch cancelled := ctx.Err() != nil; {
-	case err == nil, cancelled, errors.Is(err, indexing.ErrOvertaken), errors.Is(err, fail.NoCollection):
+	case err == nil, cancelled, errors.Is(err, segment.ErrOvertaken), errors.Is(err, fail.NoCollection):
 	default:
 		failure := fail.Wrapf(err, "build an index of %q", c.Name)
 		m.policy.failed[c.ID] = failedBuild{c.Rows, failure}
@@ -128,8 +151,8 @@ func (m *Maintainer) build(ctx context.Context, space compact.Space) (*indexing.
 		return nil, failed
 	}
 	m.compactor.Log.Info("db: maintenance has built an index", "path", m.compactor.Path, "collection", c.Name,
-		"index", indexing.Auto, "rows", built.Info.Rows)
-	step := &indexing.Step{Collection: c.Name, Index: indexing.Auto, Action: "build", Rows: built.Info.Rows}
+		"index", segment.Auto, "rows", built.Info.Rows)
+	step := &segment.Step{Collection: c.Name, Index: segment.Auto, Action: "build", Rows: built.Info.Rows}
 	return step, failed
 }
 
@@ -139,7 +162,7 @@ func (m *Maintainer) buildAuto(ctx context.Context, coll string) (*kind.Manifest
 	if err != nil {
 		return nil, err
 	}
-	return m.indexes.Build(ctx, indexing.Request{Collection: coll, Name: indexing.Auto, Options: o, Auto: true})
+	return m.indexes.Build(ctx, segment.Request{Collection: coll, Name: segment.Auto, Options: o, Auto: true})
 }
 
 // toBuild returns a collection to build an index of with so many bytes of room in the file, or
@@ -149,7 +172,7 @@ func (m *Maintainer) toBuild(room int64) (found *layout.Collection, failed error
 	p := &m.policy
 	err := m.txn.View(func(g *state.Generation) error {
 		for _, c := range g.Catalog.Collections {
-			if !p.calm[c.ID] || !indexing.Lacking(c) || !m.opts.Limits.pays(c) {
+			if !p.calm[c.ID] || !segment.Lacking(c) || !m.opts.Limits.pays(c) {
 				continue
 			}
 			if f, ok := p.failed[c.ID]; ok && float64(c.Rows) < (1+kind.Drift)*float64(f.rows) {
@@ -215,7 +238,7 @@ func (m *Maintainer) droppable() (found map[uint64]uint32, err error) {
 }
 
 // compact compacts the file if too much of it is free, or if too many rows of a collection are deleted.
-func (m *Maintainer) compact(ctx context.Context, space compact.Space) (*indexing.Step, error) {
+func (m *Maintainer) compact(ctx context.Context, space compact.Space) (*segment.Step, error) {
 	p := &m.policy
 	if runtime.GOOS == "windows" { // it cannot replace an open file
 		return nil, nil
@@ -255,5 +278,5 @@ func (m *Maintainer) compact(ctx context.Context, space compact.Space) (*indexin
 	}
 	m.compactor.Log.Info("db: maintenance has compacted the file", "path", m.compactor.Path,
 		"before", sizes.Before, "after", sizes.After)
-	return &indexing.Step{Action: "compact"}, nil
+	return &segment.Step{Action: "compact"}, nil
 }

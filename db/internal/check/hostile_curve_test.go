@@ -88,6 +88,9 @@ func TestHostileNumbers(t *testing.T) {
 	segment := func(field string, value any) func(m object) {
 		return func(m object) { at(m, "Detail")["Segments"].([]any)[0].(object)["Index"].(object)[field] = value }
 	}
+	detail := func(field string, value any) func(m object) {
+		return func(m object) { at(m["Segments"].([]any)[0].(object), "Detail")[field] = value }
+	}
 	number := func(text string) json.Number { return json.Number(text) }
 	for _, c := range []struct {
 		index string
@@ -145,13 +148,13 @@ func TestHostileNumbers(t *testing.T) {
 		{"lcif", "choice", set(object{"params": object{"lambda": 2}}, "Info", "LabelCurve")},
 		{"lcif", "measure of 7", set(object{"points": []any{object{"k": 1, "micro_f1": 7}}}, "Info", "LabelCurve")},
 		{"lcif", "bound -1", segment("Norm", -1)},
-		{"p", "bound -1", segment("Highest", -1)},
-		{"p", "bound -1", segment("Residual", -1)},
-		{"p", "bound -1", segment("Unit", -1)},
-		{"p", "stride -1", segment("Stride", -1)},
-		{"p", "-1 features", segment("Cols", -1)},
-		{"at", "voters", set(0, "Detail", "Voters")},
-		{"at", "labels", set(9, "Detail", "Labels")},
+		{"p", "bound -1", detail("Highest", -1)},
+		{"p", "bound -1", detail("Residual", -1)},
+		{"p", "bound -1", detail("Unit", -1)},
+		{"p", "stride -1", detail("Stride", -1)},
+		{"p", "-1 features", detail("Cols", -1)},
+		{"at", "voters", detail("Voters", 0)},
+		{"at", "labels", detail("Labels", 9)},
 		{"at", "budget of -1", set(-1, "Options", "Params", "BAC", "Budget")},
 		{"at", "depth -1", set(-1, "Options", "Params", "MaxDepth")},
 		{"at", "cost -1", set(-1, "Options", "Params", "BAC", "C")},
@@ -222,7 +225,7 @@ func TestHostileLengths(t *testing.T) {
 	const arrayNorm = 13
 	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "s", "p", nil) })
 	lengths := bytes.Repeat(binary.LittleEndian.AppendUint64(nil, math.Float64bits(1e-300)), 60)
-	dbtest.PutBlock(t, path, layout.BucketBlocks, codec.Key(dbtest.Object(t, path, "s", "p"), codec.KindPostings, arrayNorm), lengths)
+	dbtest.PutBlock(t, path, layout.BucketBlocks, codec.Key(dbtest.Blocks(t, path, "s", "p"), codec.KindPostings, arrayNorm), lengths)
 	dbtest.WithFile(t, path, func(_ *db.DB, s *db.Snapshot) {
 		row, err := s.Collection("s").Get([]byte("1"))
 		dbtest.Must(t, err)

@@ -82,30 +82,34 @@ func hostileBase(t *testing.T, n int, index func(d *db.DB)) string {
 // Two segments of one object, and segments that are none, are no index.
 func TestHostileSegments(t *testing.T) {
 	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "s", "p", nil) })
-	object := dbtest.Object(t, path, "s", "p")
+	object, blocks := dbtest.Object(t, path, "s", "p"), dbtest.Blocks(t, path, "s", "p")
 	var sparse map[string]any
 	for name, segments := range map[string]func() []any{
 		"one object twice": func() []any {
 			other := maps.Clone(sparse)
 			other["Stride"] = 64
 			return []any{
-				map[string]any{"Object": object, "First": 0, "Rows": 59, "Index": sparse},
-				map[string]any{"Object": object, "First": 59, "Rows": 1, "Index": other},
+				map[string]any{"Object": blocks, "First": 0, "Rows": 59, "Detail": sparse},
+				map[string]any{"Object": blocks, "First": 59, "Rows": 1, "Detail": other},
 			}
 		},
-		"none": func() []any { return []any{} },
+		"the object of the manifest": func() []any {
+			return []any{map[string]any{"Object": object, "First": 0, "Rows": 60, "Detail": sparse}}
+		},
+		"none":       func() []any { return []any{} },
+		"no objects": func() []any { return []any{map[string]any{"First": 0, "Rows": 60, "Dead": 60}} },
+		"no detail":  func() []any { return []any{map[string]any{"Object": blocks, "First": 0, "Rows": 60}} },
 		"no lists": func() []any {
 			other := maps.Clone(sparse)
 			delete(other, "Compact")
-			return []any{map[string]any{"Object": object, "First": 0, "Rows": 60, "Index": other}}
+			return []any{map[string]any{"Object": blocks, "First": 0, "Rows": 60, "Detail": other}}
 		},
 	} {
 		dbtest.EditJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
-			d := m["Detail"].(map[string]any)
 			if sparse == nil {
-				sparse = d["Segments"].([]any)[0].(map[string]any)["Index"].(map[string]any)
+				sparse = m["Segments"].([]any)[0].(map[string]any)["Detail"].(map[string]any)
 			}
-			d["Segments"] = segments()
+			m["Segments"] = segments()
 		})
 		dbtest.WithFile(t, path, func(_ *db.DB, s *db.Snapshot) {
 			q := vector.Sparse{Index: []uint32{1, 12}, Value: []float32{1, 1}}

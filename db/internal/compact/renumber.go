@@ -14,8 +14,8 @@ import (
 
 	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/indexing"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
 	"github.com/anndb/anndb/db/internal/txn"
@@ -82,9 +82,9 @@ func (e *notLearned) Unwrap() error { return e.error }
 type moving struct {
 	name     string
 	from, to uint64
-	objects  []uint64            // with blocks of the collection, in the old file
-	indexes  []*indexing.Rebuild // in the order in which they are rebuilt
-	order    bool                // near rows get near numbers; otherwise rows keep their order
+	objects  []uint64           // with blocks of the collection, in the old file
+	indexes  []*segment.Rebuild // in the order in which they are rebuilt
+	order    bool               // near rows get near numbers; otherwise rows keep their order
 }
 
 // toRenumber returns the collections to renumber; with order, these include all dense ones.
@@ -103,15 +103,15 @@ func toRenumber(ctx context.Context, g *state.Generation, order bool) (out []mov
 			if err != nil {
 				return nil, err
 			}
-			whole = whole && x.Own.Rebuilds()
-			m.indexes = append(m.indexes, indexing.NewRebuild(ctx, st, x))
+			whole = whole && x.Rebuilds()
+			m.indexes = append(m.indexes, segment.NewRebuild(ctx, st, x))
 		}
 		if !whole {
 			continue
 		}
 		// Indexes that need others come after them.
-		needs := func(x *indexing.Rebuild) int { return min(1, len(x.Uses())) }
-		slices.SortStableFunc(m.indexes, func(a, b *indexing.Rebuild) int { return needs(a) - needs(b) })
+		needs := func(x *segment.Rebuild) int { return min(1, len(x.Uses())) }
+		slices.SortStableFunc(m.indexes, func(a, b *segment.Rebuild) int { return needs(a) - needs(b) })
 		if m.objects, err = labelSetsOf(g, c, m.objects); err != nil {
 			return nil, err
 		}
@@ -176,7 +176,7 @@ func (c *Compactor) renumbered(
 		m.BeginClose()
 		err = errors.Join(err, m.Close(time.After(time.Minute)))
 	}()
-	indexes := indexing.New(m)
+	indexes := segment.New(m)
 	for _, x := range moved {
 		st := g.Collections[x.name]
 		if err := copyNames(ctx, st, m, x); err != nil {

@@ -98,6 +98,17 @@ func Object(t *testing.T, path, coll, index string) uint64 {
 	return c.Index(index).Object
 }
 
+// Blocks returns the number of the object with the blocks of an index's first segment.
+func Blocks(t *testing.T, path, coll, index string) uint64 {
+	t.Helper()
+	f, err := ReadFile(path)
+	Must(t, err)
+	c, err := f.Catalog.Find(coll)
+	Must(t, err)
+	r := c.Index(index)
+	return append(r.Parts, r.Object)[0]
+}
+
 // Any is the number of any block.
 const Any = ^uint32(0)
 

@@ -30,22 +30,29 @@ type Kind interface {
 	Suits(sparse bool) bool
 	// Predicts reports whether its indexes predict labels instead of finding rows.
 	Predicts() bool
+	// Composes reports whether an index can have several segments, whose answers are put together.
+	// Otherwise it has one, and is rebuilt once enough rows have changed.
+	Composes() bool
 	// Detail returns an empty detail for decoding.
 	Detail() Detail
 	// Options returns empty options for decoding.
 	Options() Options
-	// Build learns an index.
+	// Build learns a segment. It returns fail.Empty if all of its rows are deleted.
 	Build(ctx context.Context, job *Job) (Built, error)
 	// Open loads an index.
 	Open(ctx context.Context, st Source, m *Manifest) (Opened, error)
-	// Absorb returns the next step that inserts fresh rows into an index and removes deleted
-	// ones, or reports that the index must be rebuilt. If it returns neither, there is nothing
-	// to do.
-	Absorb(ctx context.Context, st Source, m *Manifest, timer *Timer) (s Step, rebuild bool, err error)
 	// Again returns the options with which an index is rebuilt: what was tuned is kept, unless it
 	// can be tuned again at a small share of the build. st is nil if
 	// the index cannot be read.
 	Again(ctx context.Context, st Source, m *Manifest) Options
+}
+
+// Absorber is a kind that changes its indexes in place, instead of building segments.
+type Absorber interface {
+	// Absorb returns the next step that inserts fresh rows into an index and removes deleted
+	// ones, or reports that the index must be rebuilt. If it returns neither, there is nothing
+	// to do.
+	Absorb(ctx context.Context, st Source, m *Manifest, timer *Timer) (s Step, rebuild bool, err error)
 }
 
 // Options are the options of an index, as a manifest stores them as JSON.
@@ -125,34 +132,35 @@ type Source interface {
 	OpenNamed(ctx context.Context, name string) (Opened, error)
 }
 
-// Job is the input of a build: options, and generations of a collection.
+// Job is the input of a build: options, rows [First, End), and generations of a collection.
 type Job struct {
-	Coll  string
-	Name  string // of the index
-	Opts  Options
+	Coll       string
+	Name       string // of the index
+	Opts       Options
+	First, End int
+	// Base is the index that a segment of later rows is built for, nil if all rows are built. The segment
+	// may use what its first segment has learned; Source.OpenNamed opens it.
+	Base  *Manifest
 	Timer *Timer
-	// Latest runs f on the latest generation. Mapped memory must not be used after f returns.
+	// Latest runs f on the latest generation, in which the collection has the index Base, unless that
+	// is nil. Mapped memory must not be used after f returns.
 	Latest func(f func(st Source) error) error
 }
 
-// Product is the result of a build or a step of maintenance before it is written.
-type Product interface {
-	// Emit writes every new block to the sink and returns the manifest of the index with them,
-	// including its size by section. object is the number of the first new object; the manifest
-	// is stored in the last. Emit may be called again with other arguments.
-	Emit(object uint64, sink arrays.Sink) (*Manifest, error)
-}
-
-// Built is the product of a build.
+// Built is a segment before it is written.
 type Built interface {
-	Product
-	// Describe sets the fields that the product determines.
-	Describe(*Manifest)
+	// Emit writes the blocks of the segment, and sets its fields Own and Dead.
+	Emit(w *arrays.Writer, g *Segment)
+	// Describe sets the fields that a build of all rows determines.
+	Describe(m *Manifest)
 }
 
 // Step is the result of a step of maintenance before it is written.
 type Step interface {
-	Product
+	// Emit writes every new block to the sink and returns the manifest of the index with them,
+	// including its size by section. object is the number of the first new object; the manifest
+	// is stored in the last. Emit may be called again with other arguments.
+	Emit(object uint64, sink arrays.Sink) (*Manifest, error)
 	// Objects returns the number of objects that the step needs.
 	Objects() int
 	// Parts returns the objects that the index keeps in addition to the manifest's. It is valid
@@ -270,24 +278,21 @@ type ManyQueries struct {
 	Query func(i int) (vector.Sparse, error)
 }
 
-// Detail is the part of a manifest that is specific to the index's kind. It is stored as JSON.
+// Detail is the part of a segment, or of the manifest of an Absorber, that is specific to the index's
+// kind. It is stored as JSON.
 type Detail interface {
-	// Check refuses values that no build can have written.
-	Check(m *Manifest) error
-	// Fits reports whether the index can belong to a sparse (or, if sparse is false, dense)
-	// collection.
-	Fits(sparse bool) bool
-	// Objects returns the objects that hold blocks of the index in addition to the manifest's.
-	Objects() []uint64
-	// FeatureCount returns one more than the largest feature number in the index, 0 if it has none.
+	// Check refuses values that no build can have written. g is nil for an Absorber.
+	Check(m *Manifest, g *Segment) error
+	// FeatureCount returns one more than the largest feature number, 0 if there is none.
 	FeatureCount() int
-	// Rebuilds reports whether the index can be rebuilt from the rows alone.
+	// Rebuilds reports whether the segment can be rebuilt from the rows alone.
 	Rebuilds() bool
 	// Uses returns the name of the index that this index requires, empty for none.
 	Uses() string
-	// SegmentCount returns the number of segments of the index.
-	SegmentCount() int
-	// RewriteDue reports whether maintenance must rewrite a part of the index because of its
+	// Objects returns the objects that hold blocks of an Absorber's index in addition to the
+	// manifest's.
+	Objects() []uint64
+	// RewriteDue reports whether maintenance must rewrite a part of an Absorber's index because of its
 	// deleted rows or of the queries that users ask, although the index covers all rows and counts no
 	// deleted ones.
 	RewriteDue(st Source, m *Manifest, share float64) bool
@@ -296,12 +301,10 @@ type Detail interface {
 // PlainDetail implements the methods of Detail that most kinds share.
 type PlainDetail struct{}
 
-func (PlainDetail) Fits(bool) bool    { return true }
-func (PlainDetail) Objects() []uint64 { return nil }
 func (PlainDetail) FeatureCount() int { return 0 }
 func (PlainDetail) Rebuilds() bool    { return true }
 func (PlainDetail) Uses() string      { return "" }
-func (PlainDetail) SegmentCount() int { return 1 }
+func (PlainDetail) Objects() []uint64 { return nil }
 
 func (PlainDetail) RewriteDue(Source, *Manifest, float64) bool { return false }
 

@@ -3,6 +3,7 @@ package kind
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/anndb/anndb/query"
@@ -54,7 +55,9 @@ type Manifest struct {
 	// Requested holds the options as given, if there were too few rows for the tuner, otherwise
 	// nil. The index is rebuilt with them once there are enough.
 	Requested Options `json:"-"`
-	// Own is the part specific to the kind, of the kind itself.
+	// Segments are the parts of the index, by rows. Their blocks are in objects of their own.
+	Segments []Segment `json:",omitempty"`
+	// Own is the part specific to an Absorber, which has no segments.
 	Own Detail `json:"-"`
 	Of  Kind   `json:"-"`
 	encoded
@@ -64,7 +67,7 @@ type Manifest struct {
 type encoded struct {
 	StoredOptions   json.RawMessage `json:"Options"`
 	StoredRequested json.RawMessage `json:"Requested,omitempty"`
-	Detail          json.RawMessage
+	Detail          json.RawMessage `json:",omitempty"`
 }
 
 // Encode fills in the encoded parts.
@@ -78,8 +81,19 @@ func (m *Manifest) Encode() (err error) {
 			return err
 		}
 	}
-	m.Detail, err = json.Marshal(m.Own)
-	return err
+	if m.Own != nil {
+		m.Detail, err = json.Marshal(m.Own)
+		return err
+	}
+	m.Segments = slices.Clone(m.Segments)
+	for i := range m.Segments {
+		if g := &m.Segments[i]; !g.Empty() {
+			if g.Detail, err = json.Marshal(g.Own); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Decode decodes the encoded parts by the kind that kindOf returns for a name, which is nil for an
@@ -89,7 +103,7 @@ func (m *Manifest) Decode(kindOf func(name string) Kind) error {
 	if k == nil {
 		return fmt.Errorf("unknown kind of index %q", m.Kind)
 	}
-	m.Of, m.Own, m.Options = k, k.Detail(), k.Options()
+	m.Of, m.Options = k, k.Options()
 	if err := json.Unmarshal(m.StoredOptions, m.Options); err != nil {
 		return err
 	}
@@ -105,8 +119,28 @@ func (m *Manifest) Decode(kindOf func(name string) Kind) error {
 			return fmt.Errorf("requested options of kind %q", name)
 		}
 	}
-	if err := json.Unmarshal(m.Detail, m.Own); err != nil {
+	if _, ok := k.(Absorber); ok {
+		m.Own = k.Detail()
+		if err := json.Unmarshal(m.Detail, m.Own); err != nil {
+			return err
+		}
+		return m.Own.Check(m, nil)
+	}
+	if err := m.checkSegments(); err != nil {
 		return err
 	}
-	return m.Own.Check(m)
+	for i := range m.Segments {
+		g := &m.Segments[i]
+		if g.Empty() {
+			continue
+		}
+		g.Own = k.Detail()
+		if err := json.Unmarshal(g.Detail, g.Own); err != nil {
+			return fmt.Errorf("segment %d: %w", i, err)
+		}
+		if err := g.Own.Check(m, g); err != nil {
+			return fmt.Errorf("segment %d: %w", i, err)
+		}
+	}
+	return nil
 }

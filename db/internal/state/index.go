@@ -72,13 +72,13 @@ func (st *Collection) ReadManifest(r *layout.IndexRef, bucket []byte) (*kind.Man
 func foreign(m *kind.Manifest, r *layout.IndexRef, c *layout.Collection) string {
 	switch {
 	case m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(c.Rows),
-		!m.Own.Fits(c.Sparse) || !c.Sparse && m.Dim != c.Dim || m.Metric != c.Metric:
+		!m.Of.Suits(c.Sparse) || !c.Sparse && m.Dim != c.Dim || m.Metric != c.Metric:
 		return "manifest of another index"
-	case m.Own.FeatureCount() > c.Dim:
-		return fmt.Sprintf("%d features of %d", m.Own.FeatureCount(), c.Dim)
+	case m.FeatureCount() > c.Dim:
+		return fmt.Sprintf("%d features of %d", m.FeatureCount(), c.Dim)
 	}
 	known := r.Objects()
-	for _, object := range m.Own.Objects() {
+	for _, object := range m.Objects() {
 		if !slices.Contains(known, object) {
 			return "blocks of an object that is no part of it"
 		}

@@ -39,7 +39,7 @@ func TestDetailCheck(t *testing.T) {
 			x.Trees = treesManifest{Params: forest.Params{Trees: 2, Depth: 3, LabelsK: 8}, Dim: 4}
 			x.Manifest.Dim, x.Info.Rows, x.Manifest.Options = 4, 60, &x.o
 			c.set(x, n)
-			if err := x.detail.Check(&x.Manifest); (err == nil) != ok {
+			if err := x.detail.Check(&x.Manifest, nil); (err == nil) != ok {
 				t.Errorf("%s %d: %v", name, n, err)
 			}
 		}

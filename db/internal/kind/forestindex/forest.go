@@ -25,6 +25,7 @@ type Kind struct{}
 
 func (Kind) Suits(sparse bool) bool { return !sparse }
 func (Kind) Predicts() bool         { return false }
+func (Kind) Composes() bool         { return true }
 func (Kind) Detail() kind.Detail    { return &detail{} }
 
 func (Kind) Options() kind.Options { return &Options{} }
@@ -89,9 +90,6 @@ func optionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
 // detailOf returns the detail of a forest's manifest.
 func detailOf(m *kind.Manifest) *detail { return m.Own.(*detail) }
 
-// Fits reports whether the collection is dense.
-func (f *detail) Fits(sparse bool) bool { return !sparse }
-
 // Rebuilds reports whether the forest was learned from the rows.
 func (f *detail) Rebuilds() bool { return f.FromRows }
 
@@ -106,7 +104,7 @@ func (f *detail) Objects() (out []uint64) {
 }
 
 // Check refuses values that no build can have written.
-func (f *detail) Check(m *kind.Manifest) error {
+func (f *detail) Check(m *kind.Manifest, _ *kind.Segment) error {
 	p, o := f.Trees.Params, optionsOf(m)
 	step := func(x float32) bool { return x > 0 && !math.IsInf(float64(x), 1) }
 	scale := func(offset, step float32) bool { last := offset + 255*step; return last-last == 0 }

@@ -15,9 +15,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Emit writes every block of a learned index to the sink.
-func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
-	w := arrays.NewWriter(object, sink)
+// Emit writes every block of a learned index.
+func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	f := l.forest
 	m := &detail{
 		Lift: l.lift, FromRows: l.fromRows,
@@ -70,10 +69,7 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 			true, arrays.ShiftFor(width), l.quantOff, l.quantStp
 		arrays.WriteRows(w, codec.KindQuantized, l.quant, width, m.QuantShift)
 	}
-	return &kind.Manifest{
-		Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
-		Own: m,
-	}, w.Err
+	g.Own = m
 }
 
 // A node is stored as threshold (float32) and dimension (uint32), the layout of forest.Node, so

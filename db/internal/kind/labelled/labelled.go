@@ -51,31 +51,27 @@ func (d *Rows) DeletedSet() *roaring.Bitmap {
 	return out
 }
 
-// Read copies rows and labels out of the map. Of dense rows it keeps the values that are not zero.
-// Known labels get the first numbers, in their order; other labels are numbered in the order in which
-// they first occur in live rows.
+// Read copies the rows below end and their labels out of the map. Of dense rows it keeps the values that
+// are not zero. Labels are numbered in the order in which they first occur in live rows.
 func Read(
-	ctx context.Context, st kind.Source, known []string, report func(done, total int),
+	ctx context.Context, st kind.Source, end int, report func(done, total int),
 ) (*Rows, []string, error) {
 	if err := st.Load(ctx); err != nil {
 		return nil, nil, err
 	}
 	c := st.Collection()
-	if c.Live == 0 {
-		return nil, nil, fmt.Errorf("%w: %q", fail.Empty, c.Name)
-	}
-	b, err := labels.NewBuilder(known)
+	b, err := labels.NewBuilder(nil)
 	if err != nil {
-		return nil, nil, st.Corrupt("label names: %w", err)
+		return nil, nil, err
 	}
 	data := &Rows{Rows: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}}
 	labelsOf := st.LabelReader()
-	for row := range c.Rows {
+	for row := range uint32(end) {
 		if row%1024 == 0 {
 			if err := ctx.Err(); err != nil {
 				return nil, nil, fail.Wrapf(err, "build")
 			}
-			report(int(row), int(c.Rows))
+			report(int(row), end)
 		}
 		if st.Deleted(row) {
 			data.Rows.Append(vector.Sparse{})
@@ -93,6 +89,9 @@ func Read(
 		}
 		b.Add(names)
 		data.Live = append(data.Live, int(row))
+	}
+	if len(data.Live) == 0 {
+		return nil, nil, fmt.Errorf("%w: %q", fail.Empty, c.Name)
 	}
 	data.Rows.Cols = c.Dim
 	data.Sets = b.Matrix()

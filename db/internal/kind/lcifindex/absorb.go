@@ -142,10 +142,10 @@ func (Kind) Absorb(
 // of the rows that the model covers.
 func (l *detail) RewriteDue(st kind.Source, m *kind.Manifest, share float64) bool {
 	deletedRows := st.DeletedSet()
-	deleted := func(g *postingsindex.Segment) int {
+	deleted := func(g *segment) int {
 		return kind.DeletedWithin(deletedRows, g.First, g.Rows) - g.Dead
 	}
-	from, _, _, ok := postingsindex.PlanSegments(l.Segments, m.Info.Rows, deleted)
+	from, _, _, ok := planSegments(l.Segments, m.Info.Rows, deleted)
 	return ok && float64(deleted(&l.Segments[from])) >= share*float64(m.Info.Rows)
 }
 
@@ -400,8 +400,8 @@ func (f *following) count(ctx context.Context) error {
 func (f *following) segment(ctx context.Context, timer *kind.Timer) error {
 	segments := detailOf(f.m).Segments
 	newlyDeleted := func(first, n int) int { return kind.DeletedWithin(f.newlyDeleted, first, n) }
-	from, to, end, ok := postingsindex.PlanSegments(segments, f.covered,
-		func(g *postingsindex.Segment) int { return newlyDeleted(g.First, g.Rows) - g.Dead })
+	from, to, end, ok := planSegments(segments, f.covered,
+		func(g *segment) int { return newlyDeleted(g.First, g.Rows) - g.Dead })
 	if again := f.relabelledRows(); float64(len(again)) > kind.Drift*float64(f.covered) {
 		from, to, end, ok = 0, len(segments), f.covered, true
 	}
@@ -489,7 +489,13 @@ func (s *step) Action() string {
 	case s.n == 0:
 		return "forget"
 	}
-	return (&postingsindex.SegmentStep{M: s.m, From: s.from, To: s.to, First: s.first, N: s.n}).Action()
+	switch {
+	case s.to-s.from > 1 || s.to-s.from == 1 && s.first+s.n > s.m.Info.Rows:
+		return "merge"
+	case s.to > s.from:
+		return "rewrite"
+	}
+	return "segment"
 }
 
 // Objects returns the number of objects: one for the segment, if there is one, and one for the
@@ -504,9 +510,9 @@ func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	model.Segments = slices.Clone(model.Segments)
 	if s.n > 0 {
 		w := arrays.NewWriter(object, sink)
-		one := postingsindex.Segment{Object: object, First: s.first, Rows: s.n, Dead: s.deletedRows, Bytes: w.Sizes}
+		one := segment{Object: object, First: s.first, Rows: s.n, Dead: s.deletedRows, Bytes: w.Sizes}
 		if s.index != nil {
-			one = (&postingsindex.Learned{Index: s.index, Lengths: s.lengths}).Put(w, one)
+			one.Index = (&postingsindex.Learned{Index: s.index, Lengths: s.lengths}).Put(w)
 		}
 		labelSetArrays(w.Section(codec.KindLabelMatrix), &s.sets)
 		if w.Err != nil {

@@ -199,7 +199,8 @@ func modelNeighbors(
 func (l *learned) learnDense(
 	ctx context.Context, st kind.Source, data *labelled.Rows, o Options, timer *kind.Timer,
 ) error {
-	l.N, l.Live, l.opts, l.deletedRows = data.Rows.Rows(), len(data.Live), o, data.DeletedSet()
+	l.rows, l.opts, l.deletedRows = data.Rows.Rows(), o, data.DeletedSet()
+	l.Dead = l.rows - len(data.Live)
 	source, err := denseNeighbors(ctx, st, o.Neighbors)
 	if err != nil {
 		return err

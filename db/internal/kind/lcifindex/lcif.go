@@ -121,8 +121,7 @@ func (o Options) resolve(live int) (Options, error) {
 type learned struct {
 	postingsindex.Learned // without an inverted index in a dense collection
 	opts                  Options
-	dim                   int
-	metric                vector.Metric
+	rows, dim             int
 	names                 []string
 	sets                  *labels.Matrix // by row number; deleted rows have no labels
 	counts                *labels.FeatureLabels
@@ -156,7 +155,7 @@ type detail struct {
 	LearnedDead int `json:",omitempty"`
 	// Segments are the parts of the label sets and, if the rows are sparse, of the inverted
 	// index.
-	Segments []postingsindex.Segment
+	Segments []segment
 }
 
 // detailOf returns the part of the manifest that only label models have.
@@ -168,15 +167,12 @@ func paramsOf(m *kind.Manifest) *lcif.Params { return optionsOf(m).Params }
 // optionsOf returns the options in the manifest of a label model.
 func optionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
 
-// Fits reports whether the model has an inverted index if its rows are sparse, and none if they
-// are dense.
-func (l *detail) Fits(sparse bool) bool { return (l.Segments[0].Index != nil) == sparse }
-func (l *detail) SegmentCount() int     { return len(l.Segments) }
-func (l *detail) FeatureCount() int     { return l.Features }
-func (l *detail) Uses() string          { return l.Neighbors }
+func (l *detail) SegmentCount() int { return len(l.Segments) }
+func (l *detail) FeatureCount() int { return l.Features }
+func (l *detail) Uses() string      { return l.Neighbors }
 
 func (l *detail) Objects() []uint64 {
-	out := postingsindex.SegmentObjects(l.Segments)
+	out := segmentObjects(l.Segments)
 	if l.Base != 0 {
 		out = append(out, l.Base)
 	}
@@ -184,7 +180,7 @@ func (l *detail) Objects() []uint64 {
 }
 
 // Check refuses values that no build writes.
-func (l *detail) Check(m *kind.Manifest) error {
+func (l *detail) Check(m *kind.Manifest, _ *kind.Segment) error {
 	sparse := len(l.Segments) > 0 && l.Segments[0].Index != nil
 	p := paramsOf(m)
 	switch {
@@ -198,7 +194,7 @@ func (l *detail) Check(m *kind.Manifest) error {
 		return errors.New("features")
 	case p.Lambda > 0 && p.SecondOrder > 0 && l.Graph == 0:
 		return errors.New("second-order scores without nearest rows of rows")
-	case postingsindex.SegmentFeatures(l.Segments) > l.Features:
+	case segmentFeatures(l.Segments) > l.Features:
 		return errors.New("features of segments")
 	}
 	// The errors are not mistakes of the caller.
@@ -210,7 +206,7 @@ func (l *detail) Check(m *kind.Manifest) error {
 			return fmt.Errorf("curve: %v", err)
 		}
 	}
-	return postingsindex.CheckSegments(l.Segments, m.Info.Rows, sparse)
+	return checkSegments(l.Segments, m.Info.Rows, sparse)
 }
 
 // Kind implements label models over sparse and dense collections.
@@ -218,6 +214,7 @@ type Kind struct{}
 
 func (Kind) Suits(bool) bool       { return true }
 func (Kind) Predicts() bool        { return true }
+func (Kind) Composes() bool        { return true }
 func (Kind) Detail() kind.Detail   { return &detail{} }
 func (Kind) Options() kind.Options { return &Options{} }
 
@@ -239,7 +236,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	l, o := &learned{}, *job.Opts.(*Options)
 	err := job.Latest(func(st kind.Source) (err error) {
 		c := st.Collection()
-		l.dim, l.metric = c.Dim, c.Metric
+		l.dim = c.Dim
 		if o, err = o.resolve(int(c.Live)); err != nil {
 			return err
 		}
@@ -247,7 +244,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 			return err
 		}
 		err = job.Timer.Run("read", func(report func(int, int)) error {
-			data, l.names, err = labelled.Read(ctx, st, nil, report)
+			data, l.names, err = labelled.Read(ctx, st, job.End, report)
 			return err
 		})
 		if err != nil || c.Sparse {
@@ -266,7 +263,8 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 func (l *learned) learnSparse(
 	ctx context.Context, coll string, data *labelled.Rows, o Options, timer *kind.Timer,
 ) error {
-	l.N, l.Live, l.opts, l.deletedRows = data.Rows.Rows(), len(data.Live), o, data.DeletedSet()
+	l.rows, l.opts, l.deletedRows = data.Rows.Rows(), o, data.DeletedSet()
+	l.Dead = l.rows - len(data.Live)
 	if err := labelled.CheckSpread(coll, data.Rows.Cols, len(data.Rows.Index)); err != nil {
 		return err
 	}
@@ -329,7 +327,7 @@ func (l *learned) learnGraph(
 }
 
 func (l *learned) Describe(m *kind.Manifest) {
-	l.Learned.Describe(m)
+	m.Info.Rows, m.Info.TrainingPoints = l.rows, l.rows-l.Dead
 	o := l.opts
 	o.Params = &l.params
 	m.Options, m.Info.LabelCurve = &o, l.curve
@@ -368,19 +366,17 @@ const (
 )
 
 // Emit writes a label model of one segment.
-func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
-	w := arrays.NewWriter(object, sink)
-	m := &kind.Manifest{Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim}
+func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	d := &detail{
 		Features: l.dim, Labels: len(l.names), Neighbors: l.opts.Neighbors, Scale: l.scale,
 		Graph: l.opts.Graph,
 	}
-	one := postingsindex.Segment{Object: object, Rows: l.N, Dead: l.N - l.Live, Bytes: w.Sizes}
+	one := segment{Object: w.Object, Rows: l.rows, Dead: l.Dead, Bytes: w.Sizes}
 	if l.Index != nil {
-		one = l.Put(w, one)
-		m.Dim, d.Features = l.Index.Features(), l.Index.Features()
+		one.Index = l.Put(w)
+		d.Features = l.Index.Features()
 	}
-	m.Own, d.Segments = d, []postingsindex.Segment{one}
+	g.Dead, g.Own, d.Segments = l.Dead, d, []segment{one}
 	sets := l.sets.CSR()
 	labelSetArrays(w.Section(codec.KindLabelMatrix), &sets)
 	h := &modelHead{
@@ -389,7 +385,6 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 	}
 	h.put(w)
 	basePairs.put(w, l.counts, l.power)
-	return m, w.Err
 }
 
 // labelSetArrays reads or writes the arrays of the label sets of rows.

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -13,11 +12,11 @@ import (
 // beyond them.
 func TestDetailCheck(t *testing.T) {
 	check := func(change func(d *detail, m *kind.Manifest)) error {
-		d := &detail{Features: 4, Labels: 3, Segments: []postingsindex.Segment{{Object: 1, Rows: 60}}}
+		d := &detail{Features: 4, Labels: 3, Segments: []segment{{Object: 1, Rows: 60}}}
 		m := &kind.Manifest{Dim: 4, Options: &Options{Params: &lcif.Params{K: 1}}, Own: d}
 		m.Info.Rows = 60
 		change(d, m)
-		return d.Check(m)
+		return d.Check(m, nil)
 	}
 	const none = math.MaxInt32 - 1 // no limit that a test can reach
 	for name, c := range map[string]struct {

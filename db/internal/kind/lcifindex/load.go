@@ -216,6 +216,9 @@ func checked(what string, m *vector.CSR) func() error {
 // Open opens a label model from its arrays, and adds the rows written since.
 func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
 	l, sparse := detailOf(m), st.Collection().Sparse
+	if (l.Segments[0].Index != nil) != sparse {
+		return nil, st.Corrupt("index %q: its inverted index does not fit the collection", m.Info.Name)
+	}
 	if s := l.Scale; s != nil && (sparse || !s.Valid(st.Collection().Dim)) {
 		return nil, st.Corrupt(
 			"index %q: the scale of its columns does not fit the collection", m.Info.Name)
@@ -234,7 +237,7 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	}
 	if sparse {
 		w := &postingsindex.Weighing{IDF: a.IDF, Keep: a.Keep}
-		out.segments, err = postingsindex.LoadSegments(ctx, st, m, l.Segments, w)
+		out.segments, err = loadSegments(ctx, st, m, w)
 	}
 	if err == nil {
 		out.view.Neighbors, err = out.neighbors(ctx, m)

@@ -27,8 +27,7 @@ func (*Options) After(rebuilt kind.Options) kind.Options { return rebuilt }
 
 // Learned is an inverted index that has been built but not yet stored.
 type Learned struct {
-	N     int
-	Live  int // number of rows that were not deleted
+	Dead  int // number of rows that were deleted
 	opts  Options
 	Index *postings.Index
 	// Lengths has the length of each row before it was scaled to unit length, over the features
@@ -36,8 +35,10 @@ type Learned struct {
 	Lengths []float64
 }
 
-// scalars holds the scalars of a stored inverted index.
-type scalars struct {
+// Scalars holds the scalars of a stored inverted index: the detail of a segment.
+type Scalars struct {
+	kind.PlainDetail `json:"-"`
+
 	Cols int
 	// Few is set if only some of the features have lists.
 	Few bool `json:",omitempty"`
@@ -50,8 +51,11 @@ type scalars struct {
 	Bands          []float64 `json:",omitempty"`
 }
 
-// check returns an error for scalars that no build has written.
-func (m *scalars) check() error {
+// FeatureCount returns one more than the largest feature number.
+func (m *Scalars) FeatureCount() int { return m.Cols }
+
+// Check refuses scalars that no build has written.
+func (m *Scalars) Check(*kind.Manifest, *kind.Segment) error {
 	switch {
 	case m.Compact != "weighted" && m.Compact != "uniform":
 		return fmt.Errorf("compact structure %q", m.Compact)
@@ -73,7 +77,8 @@ type Kind struct{}
 
 func (Kind) Suits(sparse bool) bool { return sparse }
 func (Kind) Predicts() bool         { return false }
-func (Kind) Detail() kind.Detail    { return &detail{} }
+func (Kind) Composes() bool         { return true }
+func (Kind) Detail() kind.Detail    { return &Scalars{} }
 
 func (Kind) Options() kind.Options { return &Options{} }
 
@@ -82,25 +87,7 @@ func (Kind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Optio
 	return m.Options
 }
 
-// detail is the part of a manifest that only inverted indexes have.
-type detail struct {
-	kind.PlainDetail
-	// Segments are the parts of the index, by rows.
-	Segments []Segment
-}
-
-// Fits reports whether the collection is sparse.
-func (d *detail) Fits(sparse bool) bool { return sparse }
-func (d *detail) SegmentCount() int     { return len(d.Segments) }
-func (d *detail) Objects() []uint64     { return SegmentObjects(d.Segments) }
-func (d *detail) FeatureCount() int     { return SegmentFeatures(d.Segments) }
-
-// Check refuses values that no build writes.
-func (d *detail) Check(m *kind.Manifest) error {
-	return CheckSegments(d.Segments, m.Info.Rows, true)
-}
-
-// Build indexes all rows.
+// Build indexes rows.
 func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	l := &Learned{opts: *job.Opts.(*Options)}
 	var rows *vector.CSR
@@ -109,12 +96,12 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 		if err != nil {
 			return err
 		}
-		if set.Live == 0 {
+		n := job.End - job.First
+		if l.Dead = kind.DeletedWithin(set.DeletedRows, job.First, n); l.Dead == n {
 			return fmt.Errorf("%w: %q", fail.Empty, job.Coll)
 		}
-		l.N, l.Live = set.N, set.Live
 		return job.Timer.Run("read", func(report func(int, int)) error {
-			rows, l.Lengths, err = set.Matrix(ctx, 0, set.N, st.Collection().Dim, report)
+			rows, l.Lengths, err = set.Matrix(ctx, job.First, job.End, st.Collection().Dim, report)
 			return err
 		})
 	})
@@ -131,9 +118,10 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	return l, nil
 }
 
+// Describe sets the options.
 func (l *Learned) Describe(m *kind.Manifest) {
 	opts := l.opts
-	m.Options, m.Info.Rows, m.Info.TrainingPoints = &opts, l.N, l.Live
+	m.Options = &opts
 }
 
 // The numbers of an inverted index's arrays (codec/FORMAT.md). They are part of the format.
@@ -156,20 +144,15 @@ const (
 	ArrayPostingsEnd
 )
 
-// Emit writes an inverted index of one segment.
-func (l *Learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
-	w := arrays.NewWriter(object, sink)
-	one := l.Put(w, Segment{Rows: l.N, Dead: l.N - l.Live})
-	return &kind.Manifest{
-		Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: vector.Cosine, Dim: l.Index.Features(),
-		Own: &detail{Segments: []Segment{one}},
-	}, w.Err
+// Emit writes the arrays of a segment.
+func (l *Learned) Emit(w *arrays.Writer, g *kind.Segment) {
+	g.Dead, g.Own = l.Dead, l.Put(w)
 }
 
-// Put writes the arrays of a segment and returns its completed manifest.
-func (l *Learned) Put(w *arrays.Writer, g Segment) Segment {
+// Put writes the arrays of an inverted index and returns its scalars.
+func (l *Learned) Put(w *arrays.Writer) *Scalars {
 	x := l.Index
-	m := &scalars{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm, Few: x.Used != nil}
+	m := &Scalars{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm, Few: x.Used != nil}
 	if c := x.Weighted; c != nil {
 		m.Compact, m.Stride, m.Unit, m.Residual, m.Bands = "weighted", c.Stride, c.Unit, c.Residual, c.Bands[:]
 	}
@@ -179,8 +162,7 @@ func (l *Learned) Put(w *arrays.Writer, g Segment) Segment {
 	a := w.Section(codec.KindPostings)
 	arrays.Field(a, arrayNorm, &l.Lengths)
 	postingsArrays(a, x)
-	g.Object, g.Index, g.Bytes = w.Object, m, w.Sizes
-	return g
+	return m
 }
 
 // postingsArrays reads or writes the arrays of an inverted index; the parts that it has must be

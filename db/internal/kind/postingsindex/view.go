@@ -19,8 +19,19 @@ type index struct{ segments []postings.Segment }
 
 // Open opens all segments in the map.
 func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
-	segments, err := LoadSegments(ctx, st, m, m.Own.(*detail).Segments, nil)
-	return &index{segments}, err
+	x := &index{}
+	for i := range m.Segments {
+		g := &m.Segments[i]
+		if g.Empty() {
+			continue
+		}
+		one, err := Load(ctx, st, m.Info.Name, &Stored{g.Object, g.First, g.Rows, g.Own.(*Scalars)}, nil)
+		if err != nil {
+			return nil, err
+		}
+		x.segments = append(x.segments, one)
+	}
+	return x, nil
 }
 
 // Check checks each segment.
@@ -66,35 +77,34 @@ type Weighing struct {
 	Keep []uint64
 }
 
-// LoadSegments opens segments of an inverted index. w is not nil if its rows are weighed.
-func LoadSegments(
-	ctx context.Context, st kind.Source, m *kind.Manifest, segments []Segment, w *Weighing,
-) ([]postings.Segment, error) {
+// Stored is an inverted index of rows [First, First+Rows) in blocks of an object.
+type Stored struct {
+	Object      uint64
+	First, Rows int
+	Index       *Scalars
+}
+
+// Load opens an inverted index. w is not nil if its rows are weighed.
+func Load(
+	ctx context.Context, st kind.Source, name string, g *Stored, w *Weighing,
+) (one postings.Segment, err error) {
 	if err := st.Load(ctx); err != nil {
-		return nil, err
+		return one, err
 	}
-	var out []postings.Segment
-	for i := range segments {
-		g := &segments[i]
-		set, err := st.Sparse(ctx)
-		if err != nil {
-			return nil, err
-		}
-		index, err := loadPostings(st.Arrays(ctx, m.Info.Name, g.Object), set, g, w)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, postings.Segment{
-			Index: index, First: uint32(g.First), Deleted: kind.Within(st.DeletedSet(), g.First, g.Rows),
-		})
+	set, err := st.Sparse(ctx)
+	if err != nil {
+		return one, err
 	}
-	return out, nil
+	index, err := loadPostings(st.Arrays(ctx, name, g.Object), set, g, w)
+	return postings.Segment{
+		Index: index, First: uint32(g.First), Deleted: kind.Within(st.DeletedSet(), g.First, g.Rows),
+	}, err
 }
 
 // loadPostings opens a segment of a stored inverted index. Its blocks never change, so their
 // cross-references are checked only once per process.
 func loadPostings(
-	r *arrays.Reader, set *kind.SparseSet, g *Segment, w *Weighing,
+	r *arrays.Reader, set *kind.SparseSet, g *Stored, w *Weighing,
 ) (*postings.Index, error) {
 	a := r.Section(codec.KindPostings)
 	s := g.Index
@@ -122,7 +132,7 @@ func loadPostings(
 }
 
 // shape identifies the properties that the arrays of a segment are checked against.
-func (g *Segment) shape(w *Weighing) string {
+func (g *Stored) shape(w *Weighing) string {
 	return fmt.Sprintf("%d %d %+v %t", g.First, g.Rows, *g.Index, w != nil)
 }
 
@@ -130,7 +140,7 @@ func (g *Segment) shape(w *Weighing) string {
 // them. A label model weighs them and selects features; it has no weights for features newer
 // than the segment.
 func rowSource(
-	r *arrays.Reader, a *arrays.Section, set *kind.SparseSet, g *Segment, w *Weighing,
+	r *arrays.Reader, a *arrays.Section, set *kind.SparseSet, g *Stored, w *Weighing,
 ) *postings.Source {
 	if r.Err != nil {
 		return nil

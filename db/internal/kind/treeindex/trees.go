@@ -26,6 +26,7 @@ type Kind struct{}
 
 func (Kind) Suits(bool) bool     { return true }
 func (Kind) Predicts() bool      { return true }
+func (Kind) Composes() bool      { return false }
 func (Kind) Detail() kind.Detail { return &detail{} }
 
 func (Kind) Options() kind.Options { return &Options{} }
@@ -66,15 +67,13 @@ func optionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
 
 // learned is a set of budgeted trees that has been learned but not yet stored.
 type learned struct {
-	n, points int
-	dim       int
-	metric    vector.Metric
-	opts      Options
-	model     *budget.Model
-	trials    []budget.Trial
-	names     []string
-	idf       []float32
-	unit      bool
+	points, dead int // numbers of rows
+	opts         Options
+	model        *budget.Model
+	trials       []budget.Trial
+	names        []string
+	idf          []float32
+	unit         bool
 }
 
 // detail is the part of a manifest that only budgeted trees have.
@@ -99,11 +98,13 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	l := &learned{opts: o}
 	var data *labelled.Rows
 	err := job.Latest(func(st kind.Source) error {
-		c := st.Collection()
-		l.dim, l.metric = c.Dim, c.Metric
-		l.unit = c.Sparse && !o.Raw
-		err := job.Timer.Run("read", func(report func(int, int)) (err error) {
-			data, l.names, err = labelled.Read(ctx, st, nil, report)
+		l.unit = st.Collection().Sparse && !o.Raw
+		err := checkSpread(ctx, st, o.Weight)
+		if err != nil {
+			return err
+		}
+		err = job.Timer.Run("read", func(report func(int, int)) (err error) {
+			data, l.names, err = labelled.Read(ctx, st, job.End, report)
 			return err
 		})
 		if err == nil && o.Kind == budget.SBT {
@@ -120,12 +121,9 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 // learnFrom weighs the rows, renumbers their features, and learns trees from them.
 func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.Rows) error {
 	o := &l.opts
-	l.n, l.points = data.Rows.Rows(), len(data.Live)
+	l.points, l.dead = len(data.Live), data.Rows.Rows()-len(data.Live)
 	features := data.Rows.Cols
-	if w := o.Weight; w != "" && w != labelled.WeightNone {
-		if err := labelled.CheckSpread(job.Coll, features, len(data.Rows.Index)); err != nil {
-			return err
-		}
+	if w := o.Weight; w != "" {
 		l.idf = data.Weigh(w)
 	}
 	used := data.Rows.FewColumns()
@@ -166,7 +164,7 @@ func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.R
 
 func (l *learned) Describe(m *kind.Manifest) {
 	s, i, opts := l.model.Stats(), &m.Info, l.opts
-	m.Options, i.Rows, i.TrainingPoints, i.Tree, i.TreeTrials = &opts, l.n, l.points, &s, l.trials
+	m.Options, i.Tree, i.TreeTrials = &opts, &s, l.trials
 }
 
 // The numbers of a tree's arrays in the section budget (codec/FORMAT.md). They are part of the format.
@@ -194,20 +192,17 @@ const (
 	arrayTreeIDF
 )
 
-func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
-	w := arrays.NewWriter(object, sink)
+// Emit writes the arrays of trees.
+func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	a := w.Section(codec.KindBudget)
 	m := l.model
 	treeArrays(a, m)
 	a.WriteNames(arrayTreeNames, l.names)
 	arrays.Field(a, arrayTreeIDF, &l.idf)
-	return &kind.Manifest{
-		Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
-		Own: &detail{
-			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
-			KeepTop: m.KeepTop, Names: len(l.names), Unit: l.unit,
-		},
-	}, w.Err
+	g.Dead, g.Own = l.dead, &detail{
+		Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
+		KeepTop: m.KeepTop, Names: len(l.names), Unit: l.unit,
+	}
 }
 
 // treeArrays reads or writes the arrays of trees.
@@ -233,13 +228,10 @@ func treeArrays(a *arrays.Section, m *budget.Model) {
 	arrays.Field(a, arraySetLabel, &m.SetLabel)
 }
 
-// detailOf returns the part of the manifest that only budgeted trees have.
-func detailOf(m *kind.Manifest) *detail { return m.Own.(*detail) }
-
 func (b *detail) FeatureCount() int { return b.Cols }
 
 // Check refuses values that no build writes.
-func (b *detail) Check(m *kind.Manifest) error {
+func (b *detail) Check(m *kind.Manifest, _ *kind.Segment) error {
 	o := optionsOf(m)
 	switch {
 	case b.Cols < 0 || b.Cols > kind.MaxFeature+1:
@@ -253,6 +245,19 @@ func (b *detail) Check(m *kind.Manifest) error {
 		return fmt.Errorf("options: %v", fail.Inner{Err: err}) // not a mistake of the caller
 	}
 	return nil
+}
+
+// checkSpread refuses a collection whose features are numbered with too large gaps for weights.
+func checkSpread(ctx context.Context, st kind.Source, weight string) error {
+	c := st.Collection()
+	if !c.Sparse || weight == "" || weight == labelled.WeightNone {
+		return nil
+	}
+	set, err := st.Sparse(ctx)
+	if err != nil {
+		return err
+	}
+	return labelled.CheckSpread(c.Name, c.Dim, set.Entries())
 }
 
 // Model is a stored tree in one generation.
@@ -269,9 +274,10 @@ type Model struct {
 
 // Open maps the arrays of trees.
 func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
-	r := st.Arrays(ctx, m.Info.Name, m.Object)
+	g := m.Segments[0]
+	r := st.Arrays(ctx, m.Info.Name, g.Object)
 	a := r.Section(codec.KindBudget)
-	b := detailOf(m)
+	b := g.Own.(*detail)
 	x := &budget.Model{
 		Kind: b.Kind, Cols: b.Cols, Labels: b.Labels, Voters: b.Voters, Threshold: b.Threshold,
 		KeepTop: b.KeepTop,
@@ -286,6 +292,11 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	t.index = budget.NewIndex(x)
 	t.pool.New = func() any { return budget.NewPredictor(t.index) }
 	return t, nil
+}
+
+// Check checks that a tree's arrays and counts are consistent with each other.
+func (t *Model) Check(context.Context) error {
+	return errors.Join(t.Model.Validate(), t.Model.CheckCounts(t.m.Info.TrainingPoints))
 }
 
 // treeCut is the least probability of a path that ranking follows.

@@ -1,20 +1,16 @@
-package indexing
+package segment
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"go.etcd.io/bbolt"
-
-	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
-	"github.com/anndb/anndb/db/internal/txn"
+	"github.com/anndb/anndb/vector"
 )
 
 // Request describes an index to build.
@@ -39,9 +35,10 @@ func (ix *Indexer) Build(ctx context.Context, r Request) (*kind.Manifest, error)
 	return ix.build(ctx, job)
 }
 
-// building is a build in progress.
+// building is a build in progress: of all rows, or of a segment of the index Base.
 type building struct {
 	kind.Job
+	plan plan // of a segment
 	kind kind.Kind
 	id   uint64 // of the collection, set when it is first read
 	// changes are the rows that are relabelled during the build.
@@ -50,6 +47,8 @@ type building struct {
 	// published any more. It is nil for a build by the program.
 	overtaken func(c *layout.Collection) bool
 	auto      bool // see Request
+	metric    vector.Metric
+	dim       int
 }
 
 // build learns, stores and publishes an index.
@@ -57,19 +56,32 @@ func (ix *Indexer) build(ctx context.Context, job *building) (*kind.Manifest, er
 	changes, end := ix.txn.Watch()
 	defer end()
 	job.changes = changes
+	return ix.learn(ctx, job)
+}
+
+// learn learns, stores and publishes an index or a segment.
+func (ix *Indexer) learn(ctx context.Context, job *building) (*kind.Manifest, error) {
 	job.Latest = func(f func(st kind.Source) error) error { return ix.latest(job, f) }
 	err := job.Latest(func(st kind.Source) (err error) {
-		job.kind, err = ix.suitable(job.Opts, job.Coll, st.Collection().Sparse)
+		c := st.Collection()
+		job.metric, job.dim = c.Metric, c.Dim
+		if job.Base == nil {
+			job.End = int(c.Rows)
+		}
+		job.kind, err = ix.suitable(job.Opts, job.Coll, c.Sparse)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	l, err := job.kind.Build(ctx, &job.Job)
+	if job.Base != nil && errors.Is(err, fail.Empty) {
+		l, err = nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	return ix.storeIndex(ctx, job, l)
+	return ix.store(ctx, job, l)
 }
 
 // suitable returns the kind that options select, or an error if it does not suit a collection.
@@ -95,6 +107,8 @@ func (ix *Indexer) latest(job *building, f func(st kind.Source) error) error {
 			job.id = st.Entry.ID
 		case job.id != st.Entry.ID:
 			return dropped(job.Coll)
+		case job.Base != nil && job.overtaken(st.Entry):
+			return ErrOvertaken
 		}
 		return f(st)
 	})
@@ -103,92 +117,4 @@ func (ix *Indexer) latest(job *building, f func(st kind.Source) error) error {
 // dropped returns the error of a build whose collection was dropped during the build.
 func dropped(coll string) error {
 	return fmt.Errorf("%w: %q: the collection was dropped during the build", fail.NoCollection, coll)
-}
-
-// storeIndex writes a learned index and publishes it.
-func (ix *Indexer) storeIndex(
-	ctx context.Context, job *building, l kind.Built,
-) (m *kind.Manifest, err error) {
-	start, timer := time.Now(), job.Timer
-	var object uint64
-	err = ix.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
-		cat.Object++
-		object = cat.Object
-		return layout.PutMark(tx, object)
-	})
-	if err != nil {
-		return nil, err
-	}
-	published := false
-	defer func() {
-		if !published {
-			// If this fails, the mark stays and the next Open removes the remaining blocks.
-			err = errors.Join(err, ix.txn.Sweep([]uint64{object}))
-		}
-	}()
-	m, err = ix.stage(ctx, l, object, timer)
-	if err != nil {
-		return nil, err
-	}
-	timer.Seconds["write"] += time.Since(start).Seconds()
-	l.Describe(m)
-	m.Kind, m.Of = m.Options.Name(), job.kind
-	m.Info.Name, m.Info.Created, m.Info.BuildSeconds, m.Info.BuildMemory =
-		job.Name, time.Now().UTC(), timer.Seconds, timer.Memory
-	m.Auto = job.auto
-	timer.Keep(m)
-	replaced, err := ix.publishIndex(ctx, job, m)
-	if err != nil {
-		return nil, err
-	}
-	published = true
-	if len(replaced) > 0 {
-		err = ix.txn.Sweep(replaced)
-	}
-	return m, err
-}
-
-// stage writes the blocks of an index in transactions of about txn.StageBytes.
-func (ix *Indexer) stage(ctx context.Context, l kind.Product, object uint64,
-	timer *kind.Timer) (*kind.Manifest, error) {
-	type pair struct {
-		key   [codec.KeySize]byte
-		value []byte
-	}
-	var batch []pair
-	size, written := 0, 0
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		err := ix.txn.Exclusive(ctx, func(tx *bbolt.Tx, _ *layout.Catalog) error {
-			b := tx.Bucket(layout.BucketBlocks)
-			for _, p := range batch {
-				if err := b.Put(p.key[:], p.value); err != nil {
-					return fail.Wrapf(err, "put block")
-				}
-			}
-			return nil
-		})
-		written += size
-		batch, size = batch[:0], 0
-		if timer.Progress != nil {
-			timer.Progress(kind.Progress{Stage: "write", Done: written})
-		}
-		return err
-	}
-	m, err := l.Emit(object, func(key [codec.KeySize]byte, value []byte) error {
-		batch = append(batch, pair{key, value})
-		if size += len(value); size >= txn.StageBytes {
-			return flush()
-		}
-		return nil
-	})
-	if err == nil {
-		err = flush()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
 }

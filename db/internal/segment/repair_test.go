@@ -1,4 +1,4 @@
-package indexing_test
+package segment_test
 
 import (
 	"errors"

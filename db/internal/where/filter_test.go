@@ -1,4 +1,4 @@
-package state_test
+package where_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package indexing
+package segment
 
 import (
 	"context"
@@ -37,12 +37,15 @@ func inPlaceOf(ctx context.Context, st kind.Source, m *kind.Manifest, r *layout.
 func (r *Rebuild) Name() string { return r.m.Info.Name }
 
 // Uses returns the name of the index that this one needs, empty if there is none.
-func (r *Rebuild) Uses() string { return r.m.Own.Uses() }
+func (r *Rebuild) Uses() string { return r.m.Uses() }
 
-// overtaken reports whether the index to rebuild no longer exists.
-func (r *Rebuild) overtaken(c *layout.Collection) bool {
-	ref := c.Index(r.Name())
-	return r.replaces > 0 && (ref == nil || ref.Object != r.replaces)
+// overtakes returns a function that reports whether a collection no longer has an index with an object,
+// unless that is zero.
+func overtakes(name string, object uint64) func(c *layout.Collection) bool {
+	return func(c *layout.Collection) bool {
+		ref := c.Index(name)
+		return object > 0 && (ref == nil || ref.Object != object)
+	}
 }
 
 // Rebuild rebuilds an index. It returns ErrOvertaken if the program has built or dropped the
@@ -52,6 +55,6 @@ func (ix *Indexer) Rebuild(ctx context.Context, coll string, r *Rebuild) (*kind.
 	timer.Before = r.m
 	return ix.build(ctx, &building{
 		Job:       kind.Job{Coll: coll, Name: r.Name(), Opts: r.opts, Timer: timer},
-		overtaken: r.overtaken,
+		overtaken: overtakes(r.Name(), r.replaces),
 	})
 }

@@ -1,4 +1,4 @@
-package indexing
+package segment
 
 import (
 	"context"
@@ -90,19 +90,19 @@ func TestMaintain(t *testing.T) {
 	if _, err := build(t, ix, Request{Name: "main"}); err != nil {
 		t.Fatal(err)
 	}
-	if steps, err := ix.Maintain(t.Context(), 0); err != nil || len(steps) != 0 {
+	if steps, err := ix.Maintain(t.Context(), Effort{}); err != nil || len(steps) != 0 {
 		t.Errorf("nothing has changed: %+v, %v", steps, err)
 	}
 	txntest.Put(t, m, "sparse", 50, 60)
 	txntest.Delete(t, m, "sparse", 0, 10)
-	if steps, err := ix.Maintain(t.Context(), 0.5); err != nil || len(steps) != 0 {
+	if steps, err := ix.Maintain(t.Context(), Effort{Share: 0.5}); err != nil || len(steps) != 0 {
 		t.Errorf("less than half has changed: %+v, %v", steps, err)
 	}
-	steps, err := ix.Maintain(t.Context(), 0)
+	steps, err := ix.Maintain(t.Context(), Effort{})
 	if err != nil || len(steps) == 0 || ix.Steps() != uint64(len(steps)) {
 		t.Errorf("%+v, %v, %d in total", steps, err, ix.Steps())
 	}
-	if s, err := ix.MaintainOnce(t.Context(), 0); s != nil || err != nil {
+	if s, err := ix.MaintainOnce(t.Context(), Effort{}); s != nil || err != nil {
 		t.Errorf("maintained twice: %+v, %v", s, err)
 	}
 	txntest.Check(t, m, path)
@@ -121,7 +121,7 @@ func TestRepair(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := inPlaceOf(t.Context(), nil, x, &layout.IndexRef{Object: x.Object})
-	damage(t, m, x.Object)
+	damage(t, m, x.Segments[0].Object)
 	found, err := ix.Repair(t.Context())
 	if err != nil || len(found) != 1 || found[0].Damage == nil || found[0].Err != nil ||
 		found[0].Index != "main" {

@@ -1,4 +1,4 @@
-package indexing
+package segment
 
 import (
 	"context"
@@ -9,9 +9,11 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
 )
 
@@ -22,10 +24,66 @@ const stepBytes = txn.StageBytes / 2
 // errLargeStep is returned if a step exceeds stepBytes.
 var errLargeStep = errors.New("db: the step does not fit one transaction")
 
+// inPlace is a step of a kind that changes its indexes in place.
+type inPlace struct {
+	coll    uint64
+	from    layout.IndexRef
+	m       *kind.Manifest // of from
+	changes *apply.Watch   // the rows that are relabelled during the step
+	step    kind.Step
+	timer   *kind.Timer
+}
+
+// absorb finds the step of a kind that changes its indexes in place.
+func (d *due) absorb(
+	ctx context.Context, st *state.Collection, old kind.Absorber, m *kind.Manifest, e Effort,
+) error {
+	changed, err := changedRows(ctx, st, m)
+	due := changed > 0 && float64(changed) >= e.Share*float64(m.Info.Rows) || m.Own.RewriteDue(st, m, e.Share)
+	if err != nil || !due {
+		return err
+	}
+	timer := kind.NewTimer(ctx)
+	s, rebuilt, err := old.Absorb(ctx, st, m, timer)
+	switch {
+	case err != nil:
+		return err
+	case rebuilt:
+		d.again = inPlaceOf(ctx, st, m, &d.ref)
+	case s != nil:
+		d.inPlace = &inPlace{coll: st.Entry.ID, from: d.ref, m: m, changes: d.changes, step: s, timer: timer}
+	}
+	return nil
+}
+
+// changedRows returns the number of rows written, deleted or relabelled since an index was made.
+// Rows that were deleted before and left out do not count, if the index has recorded their
+// number.
+func changedRows(ctx context.Context, st *state.Collection, m *kind.Manifest) (int, error) {
+	if err := st.Load(ctx); err != nil {
+		return 0, err
+	}
+	deletedRows := kind.DeletedWithin(st.DeletedSet(), 0, m.Info.Rows)
+	stale, err := st.Stale(m.Object, m.Info.Rows)
+	return int(st.Entry.Rows) - m.Info.Rows + deletedRows - (m.Info.Rows - m.Info.TrainingPoints) + stale, err
+}
+
+// makeInPlace makes a step of a kind that changes its indexes in place.
+func (ix *Indexer) makeInPlace(ctx context.Context, d *due) (*Step, error) {
+	s := d.inPlace.step
+	if err := ix.storeStep(ctx, d.inPlace, s, d.inPlace.timer); err != nil {
+		return nil, err
+	}
+	if r, ok := s.(kind.Recorder); ok {
+		r.Published()
+	}
+	return &Step{Action: s.Action(), Rows: s.Rows()}, nil
+}
+
 // storeStep writes a step of maintenance and replaces the generation of the index that the step
 // was made from. A small step takes one transaction, a large one several, whose blocks are
 // garbage until the last one commits.
-func (ix *Indexer) storeStep(ctx context.Context, at *stepBase, s kind.Step, timer *kind.Timer) error {
+func (ix *Indexer) storeStep(ctx context.Context, at *inPlace, s kind.Step, timer *kind.Timer) error {
 	var old replaced
 	err := ix.storeAtOnce(ctx, at, s, timer, &old)
 	if errors.Is(err, errLargeStep) {
@@ -34,7 +92,6 @@ func (ix *Indexer) storeStep(ctx context.Context, at *stepBase, s kind.Step, tim
 	if err != nil {
 		return err
 	}
-	ix.steps.Add(1)
 	ix.txn.File().DropShared(at.from.Object)
 	for _, id := range old.removed {
 		ix.txn.File().Forget(id)
@@ -51,7 +108,7 @@ type replaced struct{ removed, left []uint64 }
 
 // storeAtOnce is storeStep in one transaction.
 func (ix *Indexer) storeAtOnce(
-	ctx context.Context, at *stepBase, s kind.Step, timer *kind.Timer, old *replaced,
+	ctx context.Context, at *inPlace, s kind.Step, timer *kind.Timer, old *replaced,
 ) error {
 	return ix.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
 		first := cat.Allocate(s.Objects())
@@ -77,7 +134,7 @@ func (ix *Indexer) storeAtOnce(
 
 // storeStaged is storeStep in several transactions.
 func (ix *Indexer) storeStaged(
-	ctx context.Context, at *stepBase, s kind.Step, timer *kind.Timer, old *replaced,
+	ctx context.Context, at *inPlace, s kind.Step, timer *kind.Timer, old *replaced,
 ) (err error) {
 	objects := make([]uint64, s.Objects())
 	err = ix.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
@@ -100,11 +157,15 @@ func (ix *Indexer) storeStaged(
 			err = errors.Join(err, ix.txn.Sweep(objects))
 		}
 	}()
-	m, err := ix.stage(ctx, s, objects[0], timer)
+	out := &stager{ix: ix, ctx: ctx, timer: timer}
+	m, err := s.Emit(objects[0], out.put)
 	if err != nil {
 		return err
 	}
 	err = ix.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		if err := out.flush(tx); err != nil {
+			return err
+		}
 		if err := publishStep(tx, cat, at, s, m, old); err != nil {
 			return err
 		}
@@ -123,7 +184,7 @@ func (ix *Indexer) storeStaged(
 // own, and removes the objects that are garbage then. An object with many blocks is only
 // marked, and removed later.
 func publishStep(
-	tx *bbolt.Tx, cat *layout.Catalog, at *stepBase, s kind.Step, m *kind.Manifest, old *replaced,
+	tx *bbolt.Tx, cat *layout.Catalog, at *inPlace, s kind.Step, m *kind.Manifest, old *replaced,
 ) error {
 	*old = replaced{}
 	from := &at.from

@@ -1,6 +1,6 @@
-// Package indexing builds the indexes of an open file, keeps them up to date, and rebuilds damaged
-// ones. What an index is, its kind knows.
-package indexing
+// Package segment makes the segments of indexes: it builds indexes, keeps them up to date, and rebuilds
+// damaged ones. Which rows become a segment, it decides; what is learned from them, their kind knows.
+package segment
 
 import (
 	"errors"

@@ -1,0 +1,179 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/apply"
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
+)
+
+// publish writes the blocks that are left and makes the index visible. It removes the objects that the
+// index no longer has and the staged ones that it does not use, and returns those that take more than a
+// transaction, which are marked.
+func (ix *Indexer) publish(
+	ctx context.Context, job *building, m *kind.Manifest, staged []uint64, out *stager,
+) (left []uint64, err error) {
+	data, err := layout.EncodeManifest(m)
+	if err != nil {
+		return nil, err
+	}
+	var removed []uint64
+	err = ix.txn.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		c := cat.ByID(job.id)
+		if c == nil {
+			return dropped(job.Coll)
+		}
+		if job.overtaken != nil && job.overtaken(c) {
+			return ErrOvertaken
+		}
+		if err := ix.refuseCycle(tx, c, m); err != nil {
+			return err
+		}
+		if err := errors.Join(out.flush(tx), layout.PutManifest(tx, m.Object, data)); err != nil {
+			return err
+		}
+		garbage := slices.Clone(staged)
+		if job.overtaken == nil && !m.Of.Predicts() && m.Info.Name != Auto {
+			garbage = append(garbage, ix.removeAuto(tx, c)...)
+		}
+		r := c.Index(m.Info.Name)
+		if r == nil {
+			c.Indexes = append(c.Indexes, layout.IndexRef{Name: m.Info.Name})
+			r = c.Index(m.Info.Name)
+		}
+		was := *r
+		*r = layout.IndexRef{
+			Name: m.Info.Name, Object: m.Object, Parts: otherObjects(m), Labels: m.Of.Predicts(),
+		}
+		if err := keepRelabelled(tx, c, job, m, was.Object); err != nil {
+			return err
+		}
+		kept := r.Objects()
+		for _, object := range kept {
+			if err := layout.DeleteMark(tx, object); err != nil {
+				return err
+			}
+		}
+		garbage = slices.DeleteFunc(append(garbage, was.Objects()...), func(object uint64) bool {
+			return object == 0 || slices.Contains(kept, object)
+		})
+		removed, left, err = remove(tx, garbage)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range removed {
+		ix.txn.File().Forget(object)
+	}
+	return left, nil
+}
+
+// remove removes objects, and marks those that take more than a transaction.
+func remove(tx *bbolt.Tx, objects []uint64) (removed, left []uint64, err error) {
+	for i, object := range objects {
+		done, err := layout.RemoveObject(tx, object)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !done {
+			left = objects[i:]
+			break
+		}
+		if err := layout.DeleteMark(tx, object); err != nil {
+			return nil, nil, err
+		}
+		removed = append(removed, object)
+	}
+	for _, object := range left {
+		if err := layout.PutMark(tx, object); err != nil {
+			return nil, nil, err
+		}
+	}
+	return removed, left, nil
+}
+
+// otherObjects returns the objects of an index besides that of its manifest.
+func otherObjects(m *kind.Manifest) []uint64 {
+	return slices.DeleteFunc(m.Objects(), func(object uint64) bool { return object == m.Object })
+}
+
+// keepRelabelled records the rows whose labels have changed since the segments of a label model were built.
+// was is the object of the manifest before.
+func keepRelabelled(
+	tx *bbolt.Tx, c *layout.Collection, job *building, m *kind.Manifest, was uint64,
+) error {
+	if job.Base == nil || !m.Of.Predicts() {
+		return putRelabelled(tx, job.id, m, job.changes)
+	}
+	old, err := layout.ReadSet(tx, c.Name, was, codec.KindRelabelled, c.Rows)
+	if err != nil {
+		return err
+	}
+	old.RemoveRange(uint64(job.First), uint64(job.End))
+	if err := layout.EditSets(tx, m.Object, codec.KindRelabelled, old, nil); err != nil {
+		return err
+	}
+	return putRelabelled(tx, job.id, m, job.changes)
+}
+
+// refuseCycle refuses to publish a label model that would depend on itself. Other builds may
+// have published such indexes after the model's neighbors were resolved.
+func (ix *Indexer) refuseCycle(tx *bbolt.Tx, c *layout.Collection, m *kind.Manifest) error {
+	cycle, err := kind.Cycle(m.Info.Name, func(name string) (string, error) {
+		if name == m.Info.Name {
+			return m.Uses(), nil
+		}
+		r := c.Index(name)
+		if r == nil {
+			return "", nil
+		}
+		other, err := layout.StoredManifest(tx, c, r, ix.kindOf)
+		if err != nil {
+			return "", nil // damage in another index does not stop this build
+		}
+		return other.Uses(), nil
+	})
+	if err == nil && cycle != nil {
+		err = fmt.Errorf("%w: label model %q of %q would depend on itself: its neighbours are found by %q: "+
+			"give it another name, or other neighbours", fail.Option, m.Info.Name, c.Name, cycle[1:])
+	}
+	return err
+}
+
+// removeAuto removes the index that maintenance has built from the entry of a collection, unless
+// a label model uses it, and returns its objects.
+func (ix *Indexer) removeAuto(tx *bbolt.Tx, c *layout.Collection) []uint64 {
+	r := c.Index(Auto)
+	if r == nil {
+		return nil
+	}
+	if m, err := layout.StoredManifest(tx, c, r, ix.kindOf); err != nil || !m.Auto {
+		return nil
+	}
+	for i := range c.Indexes {
+		m, err := layout.StoredManifest(tx, c, &c.Indexes[i], ix.kindOf)
+		if err != nil || m.Uses() == Auto {
+			return nil // also if a damaged model may use it
+		}
+	}
+	removed := r.Objects()
+	c.Indexes = slices.DeleteFunc(c.Indexes, func(x layout.IndexRef) bool { return x.Name == Auto })
+	return removed
+}
+
+// putRelabelled records the rows that were relabelled while an index was made.
+func putRelabelled(tx *bbolt.Tx, coll uint64, m *kind.Manifest, changes *apply.Watch) error {
+	if !m.Of.Predicts() {
+		return nil
+	}
+	return layout.EditSets(tx, m.Object, codec.KindRelabelled, changes.Relabelled(coll), nil)
+}
