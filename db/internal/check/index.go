@@ -29,24 +29,8 @@ func Index(ctx context.Context, st *state.Collection, r *layout.IndexRef) (err e
 // IndexBlocks checks the checksum of every block of an index, and that its arrays are
 // consistent.
 func IndexBlocks(ctx context.Context, st *state.Collection, r *layout.IndexRef) (err error) {
-	g := st.Gen
 	for _, object := range r.Objects() {
-		g.Locked(func() {
-			from := codec.Key(object, 0, 0)
-			c := g.Tx.Bucket(layout.BucketBlocks).Cursor()
-			for k, v := c.Seek(from[:]); err == nil && len(k) == codec.KeySize &&
-				string(k[:8]) == string(from[:8]); k, v = c.Next() {
-				_, kind, chunk := codec.ParseKey(k)
-				b, e := codec.Parse(v)
-				if e == nil {
-					e = b.Verify(k)
-				}
-				if e != nil {
-					err = layout.BlockError(st.Entry.Name, object, kind, chunk, e)
-				}
-			}
-		})
-		if err != nil {
+		if err := Blocks(st, object); err != nil {
 			return err
 		}
 	}
@@ -54,4 +38,25 @@ func IndexBlocks(ctx context.Context, st *state.Collection, r *layout.IndexRef) 
 		return nil // the rows are damaged; the index cannot be checked without them
 	}
 	return Index(ctx, st, r)
+}
+
+// Blocks checks the checksum of every block of an object.
+func Blocks(st *state.Collection, object uint64) (err error) {
+	g := st.Gen
+	g.Locked(func() {
+		from := codec.Key(object, 0, 0)
+		c := g.Tx.Bucket(layout.BucketBlocks).Cursor()
+		for k, v := c.Seek(from[:]); err == nil && len(k) == codec.KeySize &&
+			string(k[:8]) == string(from[:8]); k, v = c.Next() {
+			_, kind, chunk := codec.ParseKey(k)
+			b, e := codec.Parse(v)
+			if e == nil {
+				e = b.Verify(k)
+			}
+			if e != nil {
+				err = layout.BlockError(st.Entry.Name, object, kind, chunk, e)
+			}
+		}
+	})
+	return err
 }

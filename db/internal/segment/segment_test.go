@@ -140,6 +140,52 @@ func TestRepair(t *testing.T) {
 	txntest.Check(t, m, path)
 }
 
+// TestRepairSegment: of an index whose small segment has a damaged block, that segment is built again.
+func TestRepairSegment(t *testing.T) {
+	m, path := txntest.Open(t)
+	txntest.Put(t, m, "sparse", 0, 50)
+	ix := New(m)
+	if _, err := build(t, ix, Request{Name: "main"}); err != nil {
+		t.Fatal(err)
+	}
+	txntest.Put(t, m, "sparse", 50, 55)
+	if steps, err := ix.Maintain(t.Context(), Effort{}); err != nil || len(steps) != 1 || steps[0].Action != "segment" {
+		t.Fatalf("%+v, %v", steps, err)
+	}
+	segments := func() (out [2]uint64) {
+		err := m.View(func(g *state.Generation) error {
+			x, err := g.Collections["sparse"].ManifestNamed("main")
+			if err == nil && len(x.Segments) == 2 {
+				out = [2]uint64{x.Segments[0].Object, x.Segments[1].Object}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	before := segments()
+	err := m.Exclusive(t.Context(), func(tx *bbolt.Tx, _ *layout.Catalog) error {
+		b := tx.Bucket(layout.BucketBlocks)
+		from := codec.Key(before[1], 0, 0)
+		k, v := b.Cursor().Seek(from[:])
+		v = slices.Clone(v)
+		v[len(v)-1] ^= 1
+		return b.Put(k, v)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := ix.Repair(t.Context()); err != nil || len(found) != 1 || found[0].Err != nil {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if after := segments(); after[0] != before[0] || after[1] == before[1] {
+		t.Errorf("segments %v were %v", after, before)
+	}
+	txntest.Check(t, m, path)
+}
+
 // damage removes the blocks of an object, without its manifest.
 func damage(t *testing.T, m *txn.Manager, object uint64) {
 	t.Helper()
