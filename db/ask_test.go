@@ -135,7 +135,6 @@ var (
 	PredictForTest      = predict
 	PredictBatchForTest = predictBatch
 	TreePathForTest     = pathThrough
-	EvidenceForTest     = evidence
 	ReportingForTest    = reporting
 )
 

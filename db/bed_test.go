@@ -24,7 +24,6 @@ var (
 	predict      = db.PredictForTest
 	predictBatch = db.PredictBatchForTest
 	treePath     = db.TreePathForTest
-	evidence     = db.EvidenceForTest
 	reporting    = db.ReportingForTest
 )
 

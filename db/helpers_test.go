@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/RoaringBitmap/roaring/v2"
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
@@ -102,4 +103,12 @@ func peak(f func()) uint64 {
 	f()
 	runtime.ReadMemStats(&now)
 	return now.TotalAlloc - before.TotalAlloc
+}
+
+// filterOf makes a filter from the latest state.
+func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) *Filter {
+	t.Helper()
+	f, err := d.Collection(coll).RowFilter(rows)
+	must(t, err)
+	return f
 }

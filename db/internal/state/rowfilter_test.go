@@ -1,4 +1,4 @@
-package db
+package state_test
 
 import (
 	"context"
@@ -9,39 +9,38 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
 // filterOf makes a filter from the latest state.
-func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) (f *Filter) {
+func filterOf(t *testing.T, d *db.DB, coll string, rows *roaring.Bitmap) *db.Filter {
 	t.Helper()
-	err := d.View(func(s *Snapshot) (err error) {
-		f, err = s.Collection(coll).RowFilter(rows)
-		return err
-	})
-	must(t, err)
+	f, err := d.Collection(coll).RowFilter(rows)
+	dbtest.Must(t, err)
 	return f
 }
 
 // filterBed is collections "dense" and "sparse" of 40 rows without a gap in their
 // numbers, and a filter of some of each.
-func filterBed(t *testing.T) (*DB, map[string]*Filter) {
+func filterBed(t *testing.T) (*db.DB, map[string]*db.Filter) {
 	t.Helper()
-	d := openTemp(t, &Options{NoSync: true})
+	d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
 	ctx := t.Context()
-	must(t, errors.Join(create(ctx, d, "dense", Schema{Dim: 2}), create(ctx, d, "sparse", Schema{Sparse: true})))
+	dbtest.Must(t, errors.Join(dbtest.Create(ctx, d, "dense", db.Schema{Dim: 2}), dbtest.Create(ctx, d, "sparse", db.Schema{Sparse: true})))
 	for i := range 40 {
-		must(t, putFiltered(d, "dense", i))
-		must(t, putFiltered(d, "sparse", i))
+		dbtest.Must(t, putFiltered(d, "dense", i))
+		dbtest.Must(t, putFiltered(d, "sparse", i))
 	}
 	rows := roaring.BitmapOf(3, 4, 17)
-	return d, map[string]*Filter{"dense": filterOf(t, d, "dense", rows), "sparse": filterOf(t, d, "sparse", rows)}
+	return d, map[string]*db.Filter{"dense": filterOf(t, d, "dense", rows), "sparse": filterOf(t, d, "sparse", rows)}
 }
 
-func putFiltered(d *DB, coll string, i int) error {
-	r := Row{Key: fmt.Appendf(nil, "%02d", i)}
+func putFiltered(d *db.DB, coll string, i int) error {
+	r := db.Row{Key: fmt.Appendf(nil, "%02d", i)}
 	if coll == "sparse" {
 		r.Sparse = vector.Sparse{Index: []uint32{0, uint32(i % 5)}, Value: []float32{1, float32(i + 1)}}
 		if i%5 == 0 {
@@ -50,26 +49,20 @@ func putFiltered(d *DB, coll string, i int) error {
 	} else {
 		r.Vector = []float32{float32(i * 7 % 40), float32(i % 3)}
 	}
-	return d.Update(context.Background(), func(b *Tx) error { return b.Collection(coll).Put(r) })
+	return dbtest.Put(d, coll, r)
 }
 
 // searchFiltered returns the keys of all rows that a filter passes, in order.
-func searchFiltered(d *DB, coll string, f *Filter) (keys []string, err error) {
-	err = d.View(func(s *Snapshot) error {
-		var hits []Hit
-		var err error
-		if coll == "sparse" {
-			q := Query{Sparse: vector.Sparse{Index: []uint32{0}, Value: []float32{1}}}
-			hits, _, err = nearest(context.Background(), s.Collection(coll), q, 100, &SearchOptions{Where: f})
-		} else {
-			hits, _, err = nearest(context.Background(), s.Collection(coll), Query{Vector: []float32{1, 1}}, 100, &SearchOptions{Where: f})
-		}
-		for _, h := range hits {
-			keys = append(keys, string(h.Key))
-		}
-		slices.Sort(keys)
-		return err
-	})
+func searchFiltered(d *db.DB, coll string, f *db.Filter) (keys []string, err error) {
+	q := db.Query{Vector: []float32{1, 1}}
+	if coll == "sparse" {
+		q = db.Query{Sparse: vector.Sparse{Index: []uint32{0}, Value: []float32{1}}}
+	}
+	hits, _, err := dbtest.Nearest(context.Background(), d.Collection(coll), q, 100, &db.SearchOptions{Where: f})
+	for _, h := range hits {
+		keys = append(keys, string(h.Key))
+	}
+	slices.Sort(keys)
 	return keys, err
 }
 
@@ -80,19 +73,19 @@ func TestRowFilter(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range []struct {
 		name   string
-		change func(d *DB) error
+		change func(d *db.DB) error
 		moves  []string // collections whose rows get other numbers
 	}{
-		{"nothing", func(*DB) error { return nil }, nil},
-		{"Update", func(d *DB) error { return errors.Join(putFiltered(d, "dense", 40), putFiltered(d, "sparse", 5)) }, nil},
-		{"Compact", func(d *DB) error { return d.Compact(ctx, nil) }, nil},
-		{"Reorder", func(d *DB) error { return d.Compact(ctx, &CompactOptions{Reorder: true}) }, []string{"dense"}},
-		{"Reorder twice", func(d *DB) error {
-			err := d.Compact(ctx, &CompactOptions{Reorder: true})
-			again := d.Compact(ctx, &CompactOptions{Reorder: true})
+		{"nothing", func(*db.DB) error { return nil }, nil},
+		{"Update", func(d *db.DB) error { return errors.Join(putFiltered(d, "dense", 40), putFiltered(d, "sparse", 5)) }, nil},
+		{"Compact", func(d *db.DB) error { return d.Compact(ctx, nil) }, nil},
+		{"Reorder", func(d *db.DB) error { return d.Compact(ctx, &db.CompactOptions{Reorder: true}) }, []string{"dense"}},
+		{"Reorder twice", func(d *db.DB) error {
+			err := d.Compact(ctx, &db.CompactOptions{Reorder: true})
+			again := d.Compact(ctx, &db.CompactOptions{Reorder: true})
 			return errors.Join(err, again)
 		}, []string{"dense"}},
-		{"Compact without deleted rows", func(d *DB) error {
+		{"Compact without deleted rows", func(d *db.DB) error {
 			for i := 20; i < 40; i++ {
 				if err := putFiltered(d, "sparse", i); err != nil {
 					return err
@@ -104,7 +97,7 @@ func TestRowFilter(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, filters := filterBed(t)
-			must(t, c.change(d))
+			dbtest.Must(t, c.change(d))
 			for coll, f := range filters {
 				keys, err := searchFiltered(d, coll, f)
 				switch want := []string{"03", "04", "17"}; {
@@ -123,11 +116,11 @@ func TestRowFilter(t *testing.T) {
 // TestRowFilterMisuse: what is no filter of the collection is refused.
 func TestRowFilterMisuse(t *testing.T) {
 	d, filters := filterBed(t)
-	other := openTemp(t, &Options{NoSync: true})
-	if _, err := other.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
+	other := dbtest.OpenTemp(t, &db.Options{NoSync: true})
+	if _, err := other.Create(t.Context(), "dense", db.Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
-	for name, f := range map[string]*Filter{
+	for name, f := range map[string]*db.Filter{
 		"another collection": filters["sparse"],
 		"another database":   filterOf(t, other, "dense", roaring.BitmapOf(1)),
 	} {
@@ -138,9 +131,9 @@ func TestRowFilterMisuse(t *testing.T) {
 	if keys, err := searchFiltered(d, "dense", filterOf(t, d, "dense", nil)); err != nil || len(keys) > 0 {
 		t.Errorf("no rows: %v, %v", keys, err)
 	}
-	err := d.View(func(s *Snapshot) error {
-		o := &SearchOptions{Params: &query.Params{Method: query.Flat, Filter: roaring.BitmapOf(1)}}
-		_, _, err := nearest(t.Context(), s.Collection("dense"), Query{Vector: []float32{1, 1}}, 3, o)
+	err := d.View(func(s *db.Snapshot) error {
+		o := &db.SearchOptions{Params: &query.Params{Method: query.Flat, Filter: roaring.BitmapOf(1)}}
+		_, _, err := dbtest.Nearest(t.Context(), s.Collection("dense"), db.Query{Vector: []float32{1, 1}}, 3, o)
 		return err
 	})
 	if !errors.Is(err, fail.Option) {

@@ -1,4 +1,4 @@
-package where_test
+package state_test
 
 import (
 	"context"
