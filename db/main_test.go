@@ -1,7 +1,6 @@
 package db
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -105,16 +104,4 @@ func mustLeaveNothing(d *DB) error {
 		}
 		return nil
 	})
-}
-
-// predictionsText is predictions with all that is known of them.
-func predictionsText(out []Prediction) string {
-	var b bytes.Buffer
-	for _, p := range out {
-		fmt.Fprintf(&b, "%s %v %v;", p.Label, p.Score, p.Predicted)
-		if p.Why != nil {
-			fmt.Fprintf(&b, "%+v;", *p.Why)
-		}
-	}
-	return b.String()
 }

@@ -11,8 +11,6 @@ import (
 
 // The numbers of stored arrays that tests look for, as codec/FORMAT.md has them.
 const (
-	arrayRowLength uint32 = 13 // of postings
-
 	arrayLabelLabel      uint32 = 1 // of label-matrix
 	arrayLabelNames      uint32 = 2
 	arrayLabelDeleted    uint32 = 3

@@ -1,6 +1,9 @@
 package db
 
 import (
+	"github.com/anndb/anndb/db/internal/kind"
+	"path/filepath"
+
 	"errors"
 	"fmt"
 	"math"
@@ -177,3 +180,37 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// treesOf returns options of budgeted trees as those of a kind.
+func treesOf(kind budget.Kind, o Trees) IndexOptions {
+	o.Kind = string(kind)
+	return &o
+}
+
+// classDB has points of several classes in four dimensions.
+func classDB(t *testing.T, classes int) *DB {
+	t.Helper()
+	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), nil)
+	must(t, err)
+	if _, err := d.Create(t.Context(), "points", Schema{Dim: 4}); err != nil {
+		t.Fatal(err)
+	}
+	err = d.Update(t.Context(), func(b *Tx) error {
+		for i := range 40 * classes {
+			x := modelVector(uint64(i), 4)
+			for j := range x {
+				x[j] = x[j]/100 + 0.1
+			}
+			x[i%classes] += 2
+			if err := b.Collection("points").Put(Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint("class ", i%classes)}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	must(t, err)
+	return d
+}
+
+// isTree reports whether indexes of a kind are budgeted trees.
+func isTree(name string) bool { return kindOf(name) == kind.Kind(treeindex.Kind{}) }

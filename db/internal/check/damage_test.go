@@ -28,7 +28,7 @@ import (
 
 // damaged writes a database of dense, sparse and named rows, sealed ones and others, with keys and labels so
 // long that their buckets have branch pages, deleted and changed rows, every kind of index, and free pages.
-func damaged(t *testing.T) (path string) {
+func damaged(t testing.TB) (path string) {
 	path = filepath.Join(t.TempDir(), "damaged.anndb")
 	d, err := dbtest.Open(t.Context(), path, &db.Options{NoSync: true})
 	dbtest.Must(t, err)
