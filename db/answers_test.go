@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -13,9 +14,9 @@ import (
 // squared distances differ.
 func TestEqualDistances(t *testing.T) {
 	b := newBed(t, vector.L2, 2)
-	b.put("a", [][]float32{{1.4, 0.00035}, {1.4, 0}, {0.5, 0}, {1.4, 0.0002}})
-	res, err := b.d.Collection("c").Search(t.Context(), db.Query{Vector: []float32{0, 0}}, nil)
-	b.must(err)
+	b.Put("a", [][]float32{{1.4, 0.00035}, {1.4, 0}, {0.5, 0}, {1.4, 0.0002}})
+	res, err := b.D.Collection("c").Search(t.Context(), db.Query{Vector: []float32{0, 0}}, nil)
+	b.Must(err)
 	order := ""
 	for _, h := range res.Hits {
 		order += fmt.Sprint(h.Row, " ")
@@ -28,19 +29,19 @@ func TestEqualDistances(t *testing.T) {
 // A search within a distance, which may search several times, calls a function of a filter once for a row.
 func TestFuncOnceWithin(t *testing.T) {
 	b := newBed(t, vector.L2, 8)
-	rows := mixture(3, 3000, 8)
-	b.put("a", rows)
-	b.build("main", &db.Auto{Seed: 1})
+	rows := dbtest.Mixture(3, 3000, 8)
+	b.Put("a", rows)
+	b.Build("main", &db.Auto{Seed: 1})
 	calls := map[string]int{}
 	for _, k := range []int{0, 1000} {
 		clear(calls)
-		res, err := b.d.Collection("c").Search(t.Context(), db.Query{Vector: rows[7]}, &db.SearchOptions{
+		res, err := b.D.Collection("c").Search(t.Context(), db.Query{Vector: rows[7]}, &db.SearchOptions{
 			K: k, Radius: new(60.0), Where: db.Func(func(key []byte) bool {
 				calls[string(key)]++
 				return key[len(key)-1]%2 == 0
 			}),
 		})
-		b.must(err)
+		b.Must(err)
 		if len(res.Hits) < 100 {
 			t.Fatalf("%d hits do not need several searches", len(res.Hits))
 		}
@@ -56,14 +57,14 @@ func TestFuncOnceWithin(t *testing.T) {
 // Filters and recalls that make no sense are refused, by sparse collections, too.
 func TestRefusedAsks(t *testing.T) {
 	b := newBed(t, vector.L2, 2)
-	b.put("a", [][]float32{{1, 0}})
-	_, err := b.d.Collection("c").Count(t.Context(), db.Func(nil))
+	b.Put("a", [][]float32{{1, 0}})
+	_, err := b.D.Collection("c").Count(t.Context(), db.Func(nil))
 	if !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a filter by no function: %v", err)
 	}
-	_, err = b.d.Create(t.Context(), "s", db.Schema{Sparse: true})
-	b.must(err)
-	_, err = b.d.Collection("s").Search(t.Context(), db.Query{}, &db.SearchOptions{Recall: 1.5})
+	_, err = b.D.Create(t.Context(), "s", db.Schema{Sparse: true})
+	b.Must(err)
+	_, err = b.D.Collection("s").Search(t.Context(), db.Query{}, &db.SearchOptions{Recall: 1.5})
 	if !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a recall above 1 of a sparse collection: %v", err)
 	}
@@ -72,9 +73,9 @@ func TestRefusedAsks(t *testing.T) {
 // The plan of a sparse scan has the number of rows that were compared.
 func TestSparsePlan(t *testing.T) {
 	b := newBed(t, vector.L2, 2)
-	_, err := b.d.Create(t.Context(), "s", db.Schema{Sparse: true})
-	b.must(err)
-	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
+	_, err := b.D.Create(t.Context(), "s", db.Schema{Sparse: true})
+	b.Must(err)
+	b.Must(b.D.Update(t.Context(), func(tx *db.Tx) error {
 		for i := range 20 {
 			row := db.Row{Key: fmt.Append(nil, i), Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}
 			if err := tx.Collection("s").Put(row); err != nil {
@@ -89,8 +90,8 @@ func TestSparsePlan(t *testing.T) {
 		"exact scan of 0 rows":  db.KeyPrefix([]byte("x")),
 	} {
 		q := db.Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}
-		res, err := b.d.Collection("s").Search(t.Context(), q, &db.SearchOptions{Where: where})
-		b.must(err)
+		res, err := b.D.Collection("s").Search(t.Context(), q, &db.SearchOptions{Where: where})
+		b.Must(err)
 		if res.Plan() != want {
 			t.Errorf("plan %q, want %q", res.Plan(), want)
 		}

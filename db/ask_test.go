@@ -122,22 +122,6 @@ func must(t rapid.TB, err error) {
 	}
 }
 
-// ProgressForTest is progress for tests outside of the package.
-type ProgressForTest = progress
-
-// The same for tests outside of the package.
-var (
-	MustForTest         = must
-	CreateForTest       = create
-	NearestForTest      = nearest
-	NearestIntoForTest  = nearestInto
-	NearestBatchForTest = nearestBatch
-	PredictForTest      = predict
-	PredictBatchForTest = predictBatch
-	TreePathForTest     = pathThrough
-	ReportingForTest    = reporting
-)
-
 // errorsOf runs steps until one fails.
 func errorsOf(steps ...func() error) error {
 	for _, f := range steps {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -14,9 +15,9 @@ import (
 func BenchmarkSearch(b *testing.B) {
 	const n, dim = 20000, 64
 	bed := newBed(b, vector.L2, dim)
-	bed.put("a", mixture(1, n, dim))
-	bed.build("x", &db.Forest{NoTune: true, Members: true, Quantize: true})
-	queries := mixture(2, 512, dim)
+	bed.Put("a", dbtest.Mixture(1, n, dim))
+	bed.Build("x", &db.Forest{NoTune: true, Members: true, Quantize: true})
+	queries := dbtest.Mixture(2, 512, dim)
 	for _, c := range []struct {
 		name string
 		o    db.SearchOptions
@@ -28,14 +29,14 @@ func BenchmarkSearch(b *testing.B) {
 		{"lookup", db.SearchOptions{Params: &query.Params{Method: query.Lookup, Extra: 16}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			s, err := bed.d.Snapshot()
-			bed.must(err)
+			s, err := bed.D.Snapshot()
+			bed.Must(err)
 			defer s.Release()
 			b.ReportAllocs()
 			var dst []db.Hit
 			i := 0
 			for b.Loop() {
-				if dst, _, err = nearestInto(context.Background(), s.Collection("c"), db.Query{Vector: queries[i%len(queries)]}, 10, &c.o, dst[:0]); err != nil {
+				if dst, _, err = dbtest.NearestInto(context.Background(), s.Collection("c"), db.Query{Vector: queries[i%len(queries)]}, 10, &c.o, dst[:0]); err != nil {
 					b.Fatal(err)
 				}
 				i++
@@ -47,11 +48,11 @@ func BenchmarkSearch(b *testing.B) {
 // BenchmarkSnapshot is the cost of taking the state that others hold already.
 func BenchmarkSnapshot(b *testing.B) {
 	bed := newBed(b, vector.L2, 8)
-	bed.put("a", mixture(1, 100, 8))
+	bed.Put("a", dbtest.Mixture(1, 100, 8))
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := bed.d.Snapshot()
-		must(b, err)
+		s, err := bed.D.Snapshot()
+		dbtest.Must(b, err)
 		s.Release()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -18,8 +19,8 @@ import (
 func TestBuildLimits(t *testing.T) {
 	const dim = 6
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, 40, dim))
-	b.must(create(t.Context(), b.d, "sparse", db.Schema{Sparse: true}))
+	b.Put("a", dbtest.Mixture(1, 40, dim))
+	b.Must(dbtest.Create(t.Context(), b.D, "sparse", db.Schema{Sparse: true}))
 	folds := func(n int) *db.Trees { return &db.Trees{Kind: "at", Grid: &budget.Grid{Folds: n}} }
 	for _, c := range []struct {
 		coll string
@@ -38,7 +39,7 @@ func TestBuildLimits(t *testing.T) {
 		{"c", folds(1001), []string{"1001", "1000"}},
 		{"sparse", &db.Forest{LeafNeighbors: 5000}, []string{"5000", "4096"}},
 	} {
-		_, err := b.d.Collection(c.coll).Build(t.Context(), "x", c.o, nil)
+		_, err := b.D.Collection(c.coll).Build(t.Context(), "x", c.o, nil)
 		if !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%q, %v: %v", c.coll, c.want, err)
 			continue
@@ -49,23 +50,23 @@ func TestBuildLimits(t *testing.T) {
 			}
 		}
 	}
-	b.leftovers()
-	info := b.build("x", &db.Forest{LeafNeighbors: 4096, ListNeighbors: 1024, Holdout: 100_000, Coordinates: dim, Candidates: dim})
+	b.Must(dbtest.LeavesNothing(b.D))
+	info := b.Build("x", &db.Forest{LeafNeighbors: 4096, ListNeighbors: 1024, Holdout: 100_000, Coordinates: dim, Candidates: dim})
 	o := info.Options.(*db.Forest)
 	if o.LeafNeighbors != 40 || o.ListNeighbors != 39 || o.Holdout != 4 || o.Coordinates != dim {
 		t.Errorf("resolved to %+v", o)
 	}
 	// What was resolved can be given to another build, and stays good for a
 	// collection that shrinks.
-	b.build("y", info.Options)
+	b.Build("y", info.Options)
 	for _, r := range []string{"a1", "a2", "a3", "a4", "a5"} {
-		b.drop(r)
+		b.Drop(r)
 	}
-	err := b.d.Compact(t.Context(), nil)
-	b.must(err)
+	err := b.D.Compact(t.Context(), nil)
+	b.Must(err)
 	params := &lcif.Params{K: 3}
-	if _, err := b.d.Collection("c").Build(t.Context(), "model", &db.LCIF{Params: params, Folds: 1000}, nil); errors.Is(err, db.ErrInvalid) {
+	if _, err := b.D.Collection("c").Build(t.Context(), "model", &db.LCIF{Params: params, Folds: 1000}, nil); errors.Is(err, db.ErrInvalid) {
 		t.Errorf("1,000 folds: %v", err)
 	}
-	b.check()
+	b.Check()
 }

@@ -2,7 +2,6 @@ package db_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,10 +13,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -42,54 +40,54 @@ func TestBuildKinds(t *testing.T) {
 	t.Parallel()
 	const n, dim = 1000, 20
 	at := 0
-	for m, metric := range metrics {
-		for i, l := range learners {
-			if testing.Short() && i%len(metrics) != m {
+	for m, metric := range dbtest.Metrics {
+		for i, l := range dbtest.Learners {
+			if testing.Short() && i%len(dbtest.Metrics) != m {
 				at++
 				continue
 			}
-			o := l.in(extras[at%len(extras)], dim)
+			o := l.In(dbtest.ForestOptions[at%len(dbtest.ForestOptions)], dim)
 			o.Seed, o.NoTune = uint64(100+at), true
-			name := fmt.Sprintf("%v/%s_rotate%d_extra%d", metric, l.kind, l.rotate, at%len(extras))
+			name := fmt.Sprintf("%v/%s_rotate%d_extra%d", metric, l.Kind, l.Rotate, at%len(dbtest.ForestOptions))
 			at++
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				b := newBed(t, metric, dim)
-				b.put("a", mixture(o.Seed, n, dim))
+				b.Put("a", dbtest.Mixture(o.Seed, n, dim))
 				for i := range 60 {
-					b.drop(fmt.Sprintf("a%d", i*7))
+					b.Drop(fmt.Sprintf("a%d", i*7))
 				}
-				b.put("a", mixture(99, 20, dim))
+				b.Put("a", dbtest.Mixture(99, 20, dim))
 				covered := n + 20
-				info := b.build("x", o)
+				info := b.Build("x", o)
 				b.checkInfo(info, o, covered)
 
-				queries := mixture(7, 15, dim)
+				queries := dbtest.Mixture(7, 15, dim)
 				search := &db.SearchOptions{Params: uses(o)}
-				if r := b.recall(queries, 10, search); r < 0.85 {
+				if r := b.Recall(queries, 10, search); r < 0.85 {
 					t.Errorf("recall %.3f", r)
 				}
 				// Rows that come and go after the build.
-				b.put("b", mixture(8, 40, dim))
-				b.put("a", mixture(9, 15, dim))
+				b.Put("b", dbtest.Mixture(8, 40, dim))
+				b.Put("a", dbtest.Mixture(9, 15, dim))
 				for i := range 15 {
-					b.drop(fmt.Sprintf("a%d", 500+i), fmt.Sprintf("b%d", 2*i))
+					b.Drop(fmt.Sprintf("a%d", 500+i), fmt.Sprintf("b%d", 2*i))
 				}
-				if r := b.recall(queries, 10, search); r < 0.85 {
+				if r := b.Recall(queries, 10, search); r < 0.85 {
 					t.Errorf("recall %.3f after changes", r)
 				}
 				b.eachFresh(search, 100)
-				all, _ := b.search(queries[0], len(b.rows), search)
-				b.same(queries[0], all, b.exact(queries[0], nil), nil)
+				all, _ := b.Search(queries[0], len(b.Rows), search)
+				b.Same(queries[0], all, b.Exact(queries[0], nil), nil)
 
 				before := b.answers(queries, search)
-				b.check()
-				b.reopen()
-				b.check()
+				b.Check()
+				b.Reopen()
+				b.Check()
 				if after := b.answers(queries, search); before != after {
 					t.Error("answers changed by reopening")
 				}
-				b.must(b.d.View(func(s *db.Snapshot) error {
+				b.Must(b.D.View(func(s *db.Snapshot) error {
 					again, err := s.Collection("c").Index("x")
 					same := err == nil && reflect.DeepEqual(again.Options, info.Options)
 					again.Options, info.Options = nil, nil // printed as addresses
@@ -110,10 +108,10 @@ const answersK = 7
 
 // answers is all keys, distances and counts in one string.
 func (b *bed) answers(queries [][]float32, o *db.SearchOptions) string {
-	b.t.Helper()
+	b.T.Helper()
 	var out strings.Builder
 	for _, q := range queries {
-		hits, stats := b.search(q, answersK, o)
+		hits, stats := b.Search(q, answersK, o)
 		fmt.Fprintln(&out, stats)
 		for _, h := range hits {
 			fmt.Fprintf(&out, "%s %d %x\n", h.Key, h.Row, math.Float32bits(h.Distance))
@@ -126,33 +124,33 @@ func (b *bed) answers(queries [][]float32, o *db.SearchOptions) string {
 // found by asking for themselves where that is their nearest row, and through
 // a filter always.
 func (b *bed) eachFresh(o *db.SearchOptions, most int) {
-	b.t.Helper()
-	for key, x := range b.rows {
+	b.T.Helper()
+	for key, x := range b.Rows {
 		if key[0] != 'b' {
 			continue
 		}
 		if most--; most < 0 {
 			return
 		}
-		if b.metric != vector.InnerProduct {
-			hits, _ := b.search(x, 1, o)
+		if b.Metric != vector.InnerProduct {
+			hits, _ := b.Search(x, 1, o)
 			if string(hits[0].Key) != key {
-				b.t.Errorf("row %q put after the build: nearest to itself is %q at %g", key, hits[0].Key, hits[0].Distance)
+				b.T.Errorf("row %q put after the build: nearest to itself is %q at %g", key, hits[0].Key, hits[0].Distance)
 			}
 		}
 		one := *o
 		one.Where = db.Func(func(k []byte) bool { return string(k) == key })
-		if hits, _ := b.search(x, 1, &one); len(hits) != 1 {
-			b.t.Errorf("row %q put after the build is not found by its key", key)
+		if hits, _ := b.Search(x, 1, &one); len(hits) != 1 {
+			b.T.Errorf("row %q put after the build is not found by its key", key)
 		}
 	}
 }
 
 // checkInfo checks the description of an index that was just built.
 func (b *bed) checkInfo(info db.IndexInfo, o *db.Forest, covered int) {
-	t := b.t
+	t := b.T
 	t.Helper()
-	if info.Name != "x" || info.Rows != covered || info.TrainingPoints != len(b.rows) || info.Curve != nil || info.Created.IsZero() {
+	if info.Name != "x" || info.Rows != covered || info.TrainingPoints != len(b.Rows) || info.Curve != nil || info.Created.IsZero() {
 		t.Errorf("index is %q over %d rows from %d points, curve %v, created %v", info.Name, info.Rows, info.TrainingPoints, info.Curve, info.Created)
 	}
 	got, trees := info.Options.(*db.Forest), 2
@@ -209,8 +207,8 @@ func TestBuildAuto(t *testing.T) {
 	}
 	const dim = 12
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, 2000, dim))
-	info := b.build("auto", &db.Forest{Learner: "auto", Recall: 0.9, Trees: 8, Holdout: 100, TuneK: 5})
+	b.Put("a", dbtest.Mixture(1, 2000, dim))
+	info := b.Build("auto", &db.Forest{Learner: "auto", Recall: 0.9, Trees: 8, Holdout: 100, TuneK: 5})
 	if info.Kind != string(forest.KD) && info.Kind != string(forest.RF) {
 		t.Errorf("auto chose %q", info.Kind)
 	}
@@ -225,50 +223,19 @@ func TestBuildAuto(t *testing.T) {
 			t.Errorf("point %d of the curve is no better than the one before: %+v, %+v", i+1, q, p)
 		}
 	}
-	if r := b.recall(mixture(3, 100, dim), 5, &db.SearchOptions{Recall: 0.9}); r < 0.87 {
+	if r := b.Recall(dbtest.Mixture(3, 100, dim), 5, &db.SearchOptions{Recall: 0.9}); r < 0.87 {
 		t.Errorf("recall %.3f at target 0.9", r)
 	}
 
 	// A training set apart from the rows.
-	sep := b.build("apart", &db.Forest{TrainingQueries: mixture(4, 600, dim), Holdout: 60, Trees: 8, Members: true})
+	sep := b.Build("apart", &db.Forest{TrainingQueries: dbtest.Mixture(4, 600, dim), Holdout: 60, Trees: 8, Members: true})
 	if sep.TrainingPoints != 600 || sep.Curve == nil || sep.Curve.Queries != 60 || sep.Rows != 2000 {
 		t.Errorf("%d training points, %d rows, curve %+v", sep.TrainingPoints, sep.Rows, sep.Curve)
 	}
-	if r := b.recall(mixture(5, 100, dim), 10, &db.SearchOptions{Index: "apart"}); r < 0.92 {
+	if r := b.Recall(dbtest.Mixture(5, 100, dim), 10, &db.SearchOptions{Index: "apart"}); r < 0.92 {
 		t.Errorf("recall %.3f at the default target 0.95 with training queries", r)
 	}
-	b.check()
-}
-
-// TestBuildTrainingQueries learns from a separate set under every metric.
-func TestBuildTrainingQueries(t *testing.T) {
-	t.Parallel()
-	const dim = 16
-	for _, metric := range fewer(2) {
-		b := newBed(t, metric, dim)
-		b.put("a", mixture(1, 900, dim))
-		b.drop("a3", "a5", "a8")
-		for _, o := range []db.Forest{
-			{Learner: "rp", Members: true}, {Learner: "kd", NoLists: true}, {Learner: "rf", Coordinates: 8},
-		} {
-			o.NoTune, o.Trees, o.LeafNeighbors, o.TrainingQueries = true, 8, 50, mixture(2, 700, dim)
-			info := b.build("x", &o)
-			if info.TrainingPoints != 700 || info.Rows != 900 {
-				t.Errorf("%d points, %d rows", info.TrainingPoints, info.Rows)
-			}
-			r := b.recall(mixture(3, 40, dim), 10, &db.SearchOptions{Params: &query.Params{Trees: 2, Tau: 0.05}})
-			t.Logf("%v %s: recall %.3f", metric, o.Learner, r)
-			if r < 0.9 {
-				t.Errorf("%v %s: recall %.3f", metric, o.Learner, r)
-			}
-			if o.Members {
-				if r := b.recall(mixture(3, 40, dim), 10, &db.SearchOptions{Params: &query.Params{Method: query.Lookup}}); r < 0.4 {
-					t.Errorf("%v %s: recall %.3f by lookup", metric, o.Learner, r)
-				}
-			}
-		}
-		b.check()
-	}
+	b.Check()
 }
 
 // TestBuildLifeCycle replaces, lists and drops indexes, beside a snapshot that
@@ -276,35 +243,35 @@ func TestBuildTrainingQueries(t *testing.T) {
 func TestBuildLifeCycle(t *testing.T) {
 	const dim = 8
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, 500, dim))
-	old := b.build("x", &db.Forest{NoTune: true, Trees: 4})
-	b.build("w", &db.Forest{NoTune: true, Trees: 2, Learner: "rp"})
+	b.Put("a", dbtest.Mixture(1, 500, dim))
+	old := b.Build("x", &db.Forest{NoTune: true, Trees: 4})
+	b.Build("w", &db.Forest{NoTune: true, Trees: 2, Learner: "rp"})
 
-	held, err := b.d.Snapshot()
-	b.must(err)
+	held, err := b.D.Snapshot()
+	b.Must(err)
 	defer held.Release()
-	q := mixture(2, 1, dim)[0]
+	q := dbtest.Mixture(2, 1, dim)[0]
 	params := &db.SearchOptions{Index: "x", Params: &query.Params{}}
-	before, _, err := nearest(t.Context(), held.Collection("c"), db.Query{Vector: q}, 5, params)
-	b.must(err)
+	before, _, err := dbtest.Nearest(t.Context(), held.Collection("c"), db.Query{Vector: q}, 5, params)
+	b.Must(err)
 
-	fresh := b.build("x", &db.Forest{NoTune: true, Trees: 7, Learner: "rp"})
+	fresh := b.Build("x", &db.Forest{NoTune: true, Trees: 7, Learner: "rp"})
 	if !fresh.Created.After(old.Created) {
 		t.Error("the new index is not newer")
 	}
 	list := func(s *db.Snapshot) string {
 		infos, err := s.Collection("c").Indexes()
-		b.must(err)
+		b.Must(err)
 		var out []string
 		for _, i := range infos {
 			out = append(out, fmt.Sprintf("%s:%s:%d", i.Name, i.Kind, i.Options.(*db.Forest).Trees))
 		}
 		c, err := s.Collection("c").Info()
-		b.must(err)
+		b.Must(err)
 		return strings.Join(out, " ") + " " + strings.Join(c.Indexes, ",")
 	}
 	latest := func() (out string) {
-		b.must(b.d.View(func(s *db.Snapshot) error { out = list(s); return nil }))
+		b.Must(b.D.View(func(s *db.Snapshot) error { out = list(s); return nil }))
 		return out
 	}
 	if got, want := latest(), "w:rp:2 x:rp:7 w,x"; got != want {
@@ -313,105 +280,32 @@ func TestBuildLifeCycle(t *testing.T) {
 	if got, want := list(held), "w:rp:2 x:kd:4 w,x"; got != want {
 		t.Errorf("indexes of the old snapshot %q, want %q", got, want)
 	}
-	b.must(b.d.Collection("c").DropIndex(t.Context(), "x"))
-	if err := b.d.Collection("c").DropIndex(t.Context(), "x"); !errors.Is(err, db.ErrNotFound) {
+	b.Must(b.D.Collection("c").DropIndex(t.Context(), "x"))
+	if err := b.D.Collection("c").DropIndex(t.Context(), "x"); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("second drop: %v", err)
 	}
 	if got, want := latest(), "w:rp:2 w"; got != want {
 		t.Errorf("indexes %q after the drop, want %q", got, want)
 	}
-	after, _, err := nearest(t.Context(), held.Collection("c"), db.Query{Vector: q}, 5, params)
-	b.must(err)
+	after, _, err := dbtest.Nearest(t.Context(), held.Collection("c"), db.Query{Vector: q}, 5, params)
+	b.Must(err)
 	if fmt.Sprint(before) != fmt.Sprint(after) {
 		t.Error("a held snapshot answers differently after its index was dropped")
 	}
 	held.Release()
-	b.check()
-	b.leftovers()
-	b.must(b.d.Drop(t.Context(), "c"))
-	b.check()
-	if n := b.leftovers(); n != 0 {
-		t.Errorf("%d blocks in an empty database", n)
-	}
-	b.must(create(t.Context(), b.d, "c", db.Schema{Dim: dim}))
-}
-
-// stored is every block of the file; the database must be closed.
-func (b *bed) stored() map[string]string {
-	b.t.Helper()
-	out := map[string]string{}
-	f, err := bbolt.Open(b.path, 0o600, &bbolt.Options{ReadOnly: true, PageSize: 16 << 10})
-	b.must(err)
-	defer f.Close()
-	b.must(f.View(func(tx *bbolt.Tx) error {
-		return tx.ForEach(func(name []byte, bucket *bbolt.Bucket) error {
-			return bucket.ForEach(func(k, v []byte) error {
-				out[string(name)+"/"+string(k)] = string(v)
-				return nil
-			})
-		})
-	}))
-	return out
-}
-
-// leftovers fails on blocks and marks of objects that nothing names any more,
-// and counts the blocks there are. It reopens the database.
-func (b *bed) leftovers() (blocks int) {
-	b.t.Helper()
-	// The objects that live are those with a catalog entry: every manifest of
-	// the meta bucket is one of an index, and every mark one of garbage.
-	b.must(b.d.Close())
-	all := b.stored()
-	b.open()
-	alive := map[uint64]bool{}
-	for _, c := range b.catalogue(all) {
-		alive[c] = true
-	}
-	for k := range all {
-		name, key, _ := strings.Cut(k, "/")
-		if len(key) != codec.KeySize {
-			continue
-		}
-		object, kind, chunk := codec.ParseKey([]byte(key))
-		if object == 0 {
-			continue
-		}
-		switch name {
-		case "meta", "blocks", "tail":
-			if name == "blocks" {
-				blocks++
-			}
-			if !alive[object] {
-				b.t.Errorf("bucket %s holds object %d %v %d, which nothing names", name, object, kind, chunk)
-			}
-			if name == "meta" && kind != codec.KindManifest {
-				b.t.Errorf("object %d is marked for removal", object)
-			}
+	b.Check()
+	b.Must(dbtest.LeavesNothing(b.D))
+	b.Must(b.D.Drop(t.Context(), "c"))
+	b.Check()
+	b.Reopen()
+	f, err := dbtest.ReadFile(b.Path)
+	b.Must(err)
+	for _, p := range f.Pairs {
+		if object, kind, _ := codec.ParseKey(p.Key); p.Bucket == "blocks" && object != 0 {
+			t.Errorf("%v of object %d in an empty database", kind, object)
 		}
 	}
-	return blocks
-}
-
-// catalogue is the object numbers of the collections and indexes.
-func (b *bed) catalogue(all map[string]string) (out []uint64) {
-	b.t.Helper()
-	key := codec.Key(0, codec.KindCatalog, 0)
-	block, err := codec.Parse([]byte(all["meta/"+string(key[:])]))
-	b.must(err)
-	var c struct {
-		Collections []struct {
-			ID      uint64
-			Indexes []struct{ Object uint64 }
-		}
-	}
-	b.must(json.Unmarshal(block.Payload, &c))
-	for _, x := range c.Collections {
-		out = append(out, x.ID)
-		for _, r := range x.Indexes {
-			out = append(out, r.Object)
-		}
-	}
-	return out
+	b.Must(dbtest.Create(t.Context(), b.D, "c", db.Schema{Dim: dim}))
 }
 
 // TestBuildDeterministic builds the same index with one worker and with three,
@@ -424,35 +318,34 @@ func TestBuildDeterministic(t *testing.T) {
 	if testing.Short() {
 		n = 400
 	}
-	for i, l := range learners {
-		if testing.Short() && l.rotate > 0 {
+	for i, l := range dbtest.Learners {
+		if testing.Short() && l.Rotate > 0 {
 			continue
 		}
-		t.Run(fmt.Sprintf("%s_rotate%d", l.kind, l.rotate), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s_rotate%d", l.Kind, l.Rotate), func(t *testing.T) {
 			t.Parallel()
-			metric := metrics[i%len(metrics)]
+			metric := dbtest.Metrics[i%len(dbtest.Metrics)]
 			build := func(workers int, seed uint64) (blocks map[string]string, answers string) {
 				b := newBed(t, metric, dim)
-				b.put("a", mixture(1, n, dim))
-				b.drop("a10", "a20")
-				o := l.in(db.Forest{
+				b.Put("a", dbtest.Mixture(1, n, dim))
+				b.Drop("a10", "a20")
+				o := l.In(db.Forest{
 					NoTune: true, Members: true, Quantize: i%2 == 0, Seed: seed, Trees: 6,
 					Source: []string{"exact", "approximate"}[i%2],
 				}, dim)
-				_, err := b.d.Collection("c").Build(t.Context(), "x", o, &db.Run{Workers: workers})
-				b.must(err)
-				answers = b.answers(mixture(5, 20, dim), &db.SearchOptions{Params: uses(o)})
-				b.must(b.d.Close())
-				blocks = b.stored()
-				b.open()
-				maps.DeleteFunc(blocks, func(k, _ string) bool {
-					key, ok := strings.CutPrefix(k, "blocks/")
-					if !ok {
-						return true
+				_, err := b.D.Collection("c").Build(t.Context(), "x", o, &db.Run{Workers: workers})
+				b.Must(err)
+				answers = b.answers(dbtest.Mixture(5, 20, dim), &db.SearchOptions{Params: uses(o)})
+				b.Must(b.D.Close())
+				f, err := dbtest.ReadFile(b.Path)
+				b.Must(err)
+				b.Open()
+				blocks = map[string]string{}
+				for _, p := range f.Pairs {
+					if _, kind, _ := codec.ParseKey(p.Key); p.Bucket == "blocks" && kind != codec.KindManifest { // which has the time
+						blocks[string(p.Key)] = string(p.Value)
 					}
-					_, kind, _ := codec.ParseKey([]byte(key))
-					return kind == codec.KindManifest // it says when
-				})
+				}
 				return blocks, answers
 			}
 			one, answers := build(1, 42)
@@ -462,14 +355,14 @@ func TestBuildDeterministic(t *testing.T) {
 			}
 			for k, v := range one {
 				if three[k] != v {
-					object, kind, chunk := codec.ParseKey([]byte(k[len("blocks/"):]))
+					object, kind, chunk := codec.ParseKey([]byte(k))
 					t.Errorf("block %d %v %d depends on the number of workers", object, kind, chunk)
 				}
 			}
 			if answers != same {
 				t.Error("answers depend on the number of workers")
 			}
-			if l.kind == forest.KDChrono {
+			if l.Kind == forest.KDChrono {
 				return // knows no chance
 			}
 			if other, _ := build(1, 43); maps.Equal(one, other) {
@@ -487,25 +380,25 @@ func TestBuildProgress(t *testing.T) {
 	t.Parallel()
 	const dim = 16
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, 3000, dim))
+	b.Put("a", dbtest.Mixture(1, 3000, dim))
 	var inside atomic.Int32
 	var seen []string
-	last := progress{}
-	_, err := b.d.Collection("c").Build(t.Context(), "x", &db.Forest{Trees: 4, Holdout: 50}, reporting(func(p progress) {
+	last := dbtest.Progress{}
+	_, err := b.D.Collection("c").Build(t.Context(), "x", &db.Forest{Trees: 4, Holdout: 50}, dbtest.Reporting(func(p dbtest.Progress) {
 		if inside.Add(1) != 1 {
 			t.Error("called from two goroutines at once")
 		}
 		defer inside.Add(-1)
 		if p.Stage != last.Stage {
 			seen = append(seen, p.Stage)
-			last = progress{}
+			last = dbtest.Progress{}
 		}
 		if p.Done < last.Done || p.Total > 0 && p.Done > p.Total || p.Total < 0 || p.Done < 0 {
 			t.Errorf("%+v after %+v", p, last)
 		}
 		last = p
 	}))
-	b.must(err)
+	b.Must(err)
 	want := []string{"read", "rotate", "labels", "sketch", "tune", "trees", "tuning trees", "tune", "write"}
 	if !slices.Equal(seen, want) {
 		t.Errorf("stages %q, want %q", seen, want)
@@ -519,9 +412,9 @@ func TestBuildCancel(t *testing.T) {
 	t.Parallel()
 	const dim = 16
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, 1200, dim))
-	old := b.build("x", &db.Forest{NoTune: true, Trees: 3, Learner: "rp"})
-	queries := mixture(2, 5, dim)
+	b.Put("a", dbtest.Mixture(1, 1200, dim))
+	old := b.Build("x", &db.Forest{NoTune: true, Trees: 3, Learner: "rp"})
+	queries := dbtest.Mixture(2, 5, dim)
 	search := &db.SearchOptions{Index: "x", Params: &query.Params{}}
 	want := b.answers(queries, search)
 
@@ -541,7 +434,7 @@ func TestBuildCancel(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		reports, stopped := 0, false
-		_, err := b.d.Collection("c").Build(ctx, "x", o, reporting(func(p progress) {
+		_, err := b.D.Collection("c").Build(ctx, "x", o, dbtest.Reporting(func(p dbtest.Progress) {
 			if p.Stage == stage {
 				if reports == at {
 					stopped = true
@@ -554,12 +447,12 @@ func TestBuildCancel(t *testing.T) {
 		switch {
 		case !stopped && err == nil:
 			// It made fewer reports than that: put the old index back.
-			old = b.build("x", old.Options)
+			old = b.Build("x", old.Options)
 			continue
 		case !errors.Is(err, context.Canceled):
 			t.Fatalf("cancelled at report %d of stage %q: %v", at, stage, err)
 		}
-		b.must(b.d.View(func(s *db.Snapshot) error {
+		b.Must(b.D.View(func(s *db.Snapshot) error {
 			infos, err := s.Collection("c").Indexes()
 			if err == nil && (len(infos) != 1 || !infos[0].Created.Equal(old.Created)) {
 				t.Errorf("cancelled at report %d of stage %q: indexes are now %+v", at, stage, infos)
@@ -570,8 +463,8 @@ func TestBuildCancel(t *testing.T) {
 			t.Fatalf("cancelled at report %d of stage %q: the old index answers differently", at, stage)
 		}
 	}
-	b.check()
-	b.leftovers()
+	b.Check()
+	b.Must(dbtest.LeavesNothing(b.D))
 	if got := b.answers(queries, search); got != want {
 		t.Error("the old index answers differently after reopening")
 	}
@@ -584,9 +477,9 @@ func TestBuildBesideWriters(t *testing.T) {
 	t.Parallel()
 	const dim = 10
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, 600, dim))
+	b.Put("a", dbtest.Mixture(1, 600, dim))
 	changed := map[string]bool{}
-	info, err := b.d.Collection("c").Build(t.Context(), "x", &db.Forest{Holdout: 30, Trees: 4}, reporting(func(p progress) {
+	info, err := b.D.Collection("c").Build(t.Context(), "x", &db.Forest{Holdout: 30, Trees: 4}, dbtest.Reporting(func(p dbtest.Progress) {
 		if changed[p.Stage] {
 			return
 		}
@@ -595,37 +488,37 @@ func TestBuildBesideWriters(t *testing.T) {
 			return // a write here is before or after the rows are read, as luck has it
 		}
 		prefix := fmt.Sprintf("b-%s-", p.Stage)
-		b.put(prefix, mixture(uint64(100+len(changed)), 1000, dim))
+		b.Put(prefix, dbtest.Mixture(uint64(100+len(changed)), 1000, dim))
 		var gone []string
 		for i := range 700 {
 			gone = append(gone, fmt.Sprintf("%s%d", prefix, i))
 		}
-		b.drop(append(gone, fmt.Sprintf("a%d", len(changed)))...)
+		b.Drop(append(gone, fmt.Sprintf("a%d", len(changed)))...)
 	}))
-	b.must(err)
+	b.Must(err)
 	// Rows that the forest cannot know must not count against it.
 	if c := info.Curve; c == nil || c.Points[len(c.Points)-1].Recall < 0.95 {
 		t.Errorf("the tuner reached %+v", info.Curve)
 	}
-	if r := b.recall(mixture(3, 40, dim), 10, &db.SearchOptions{Recall: 0.9}); r < 0.85 {
+	if r := b.Recall(dbtest.Mixture(3, 40, dim), 10, &db.SearchOptions{Recall: 0.9}); r < 0.85 {
 		t.Errorf("recall %.3f", r)
 	}
 	b.eachFresh(&db.SearchOptions{Recall: 0.9}, 20)
-	b.check()
+	b.Check()
 
 	// The collection may also go away, even come back empty.
-	_, err = b.d.Collection("c").Build(t.Context(), "y", &db.Forest{NoTune: true}, reporting(func(p progress) {
-		if p.Stage == "trees" && b.rows != nil {
-			b.rows = nil
-			b.must(b.d.Drop(t.Context(), "c"))
-			b.must(create(t.Context(), b.d, "c", db.Schema{Dim: dim}))
+	_, err = b.D.Collection("c").Build(t.Context(), "y", &db.Forest{NoTune: true}, dbtest.Reporting(func(p dbtest.Progress) {
+		if p.Stage == "trees" && b.Rows != nil {
+			b.Rows = nil
+			b.Must(b.D.Drop(t.Context(), "c"))
+			b.Must(dbtest.Create(t.Context(), b.D, "c", db.Schema{Dim: dim}))
 		}
 	}))
 	if !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("collection dropped during the build: %v", err)
 	}
-	b.check()
-	b.leftovers()
+	b.Check()
+	b.Must(dbtest.LeavesNothing(b.D))
 }
 
 // TestBuildSmall builds over very few rows, equal rows and zero rows.
@@ -639,27 +532,27 @@ func TestBuildSmall(t *testing.T) {
 		}
 		return out
 	}
-	for _, metric := range fewer(1) {
+	for _, metric := range dbtest.Fewer(1) {
 		for name, rows := range map[string][][]float32{
-			"one": same(1, 2), "two": mixture(1, 2, dim), "nine": mixture(1, 9, dim), "eleven": mixture(1, 11, dim),
+			"one": same(1, 2), "two": dbtest.Mixture(1, 2, dim), "nine": dbtest.Mixture(1, 9, dim), "eleven": dbtest.Mixture(1, 11, dim),
 			"equal": same(40, 1), "zero": same(40, 0),
 		} {
-			for _, l := range learners {
+			for _, l := range dbtest.Learners {
 				b := newBed(t, metric, dim)
-				b.put("a", rows)
-				o := l.in(db.Forest{NoTune: true, Members: true, Quantize: true, Trees: 3}, dim)
-				if _, err := b.d.Collection("c").Build(t.Context(), "x", o, nil); err != nil {
-					t.Errorf("%v, %s, %s rotate %d: %v", metric, name, l.kind, l.rotate, err)
+				b.Put("a", rows)
+				o := l.In(db.Forest{NoTune: true, Members: true, Quantize: true, Trees: 3}, dim)
+				if _, err := b.D.Collection("c").Build(t.Context(), "x", o, nil); err != nil {
+					t.Errorf("%v, %s, %s rotate %d: %v", metric, name, l.Kind, l.Rotate, err)
 					continue
 				}
 				q := []float32{1, -2, 3}
 				for _, m := range []query.Method{query.Natural, query.NaturalZero, query.Voting, query.Lookup} {
 					p := uses(o)
 					p.Method = m
-					hits, _ := b.search(q, len(rows), &db.SearchOptions{Params: p})
-					b.same(q, hits, b.exact(q, nil), nil)
+					hits, _ := b.Search(q, len(rows), &db.SearchOptions{Params: p})
+					b.Same(q, hits, b.Exact(q, nil), nil)
 				}
-				b.must(b.d.Close())
+				b.Must(b.D.Close())
 			}
 		}
 	}

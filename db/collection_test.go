@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -16,14 +17,14 @@ import (
 func TestHandles(t *testing.T) {
 	b := newBed(t, vector.L2, 3)
 	ctx := t.Context()
-	b.put("a", mixture(1, 20, 3))
-	all := b.d.Collection("c")
-	s, err := b.d.Snapshot()
-	b.must(err)
+	b.Put("a", dbtest.Mixture(1, 20, 3))
+	all := b.D.Collection("c")
+	s, err := b.D.Snapshot()
+	b.Must(err)
 	defer s.Release()
 	before := s.Collection("c")
 	row := db.Row{Key: []byte("new"), Vector: []float32{1, 2, 3}}
-	b.must(b.d.Update(ctx, func(tx *db.Tx) error {
+	b.Must(b.D.Update(ctx, func(tx *db.Tx) error {
 		c := tx.Collection("c")
 		if err := c.Put(row); err != nil {
 			return err
@@ -43,12 +44,12 @@ func TestHandles(t *testing.T) {
 		rows   int
 	}{{"database", all, 21}, {"snapshot", before, 20}} {
 		n, err := c.handle.Count(t.Context(), nil)
-		b.must(err)
+		b.Must(err)
 		has, err := c.handle.Has(row.Key)
-		b.must(err)
+		b.Must(err)
 		listed := 0
 		for _, err := range c.handle.Rows(t.Context(), nil) {
-			b.must(err)
+			b.Must(err)
 			listed++
 		}
 		if n != c.rows || listed != c.rows || has != (c.rows == 21) {
@@ -71,12 +72,12 @@ func TestHandles(t *testing.T) {
 	if _, err := none.Build(ctx, "x", nil, nil); !errors.Is(err, db.ErrClosed) {
 		t.Errorf("build on a zero handle: %v", err)
 	}
-	early := b.d.Collection("later")
+	early := b.D.Collection("later")
 	if _, err := early.Info(); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("a handle of nothing: %v", err)
 	}
-	_, err = b.d.Create(ctx, "later", db.Schema{Dim: 2})
-	b.must(err)
+	_, err = b.D.Create(ctx, "later", db.Schema{Dim: 2})
+	b.Must(err)
 	if info, err := early.Info(); err != nil || info.Dim != 2 {
 		t.Errorf("a handle made before its collection: %+v %v", info, err)
 	}
@@ -87,12 +88,12 @@ func TestHandles(t *testing.T) {
 func TestSearchLikeRow(t *testing.T) {
 	b := newBed(t, vector.L2, 6)
 	ctx := t.Context()
-	rows := mixture(3, 300, 6)
-	b.put("a", rows)
-	b.build("main", &db.Auto{Seed: 1})
-	_, err := b.d.Create(ctx, "s", db.Schema{Named: true})
-	b.must(err)
-	b.must(b.d.Update(ctx, func(tx *db.Tx) error {
+	rows := dbtest.Mixture(3, 300, 6)
+	b.Put("a", rows)
+	b.Build("main", &db.Auto{Seed: 1})
+	_, err := b.D.Create(ctx, "s", db.Schema{Named: true})
+	b.Must(err)
+	b.Must(b.D.Update(ctx, func(tx *db.Tx) error {
 		for i := range 40 {
 			r := db.Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%3)}}
 			r.Features = []db.Feature{{Name: fmt.Sprint("f", i%7), Value: 1}, {Name: fmt.Sprint("g", i%5), Value: 2}}
@@ -102,21 +103,21 @@ func TestSearchLikeRow(t *testing.T) {
 		}
 		return nil
 	}))
-	_, err = b.d.Collection("s").Build(ctx, "words", &db.Postings{}, nil)
-	b.must(err)
+	_, err = b.D.Collection("s").Build(ctx, "words", &db.Postings{}, nil)
+	b.Must(err)
 	for _, coll := range []string{"c", "s"} {
 		key := []byte("17")
 		if coll == "c" {
 			key = []byte("a7")
 		}
-		stored, err := b.d.Collection(coll).Get(key)
-		b.must(err)
+		stored, err := b.D.Collection(coll).Get(key)
+		b.Must(err)
 		for _, o := range []db.SearchOptions{{}, {Index: db.Flat, K: 3}, {Where: db.KeyPrefix(key[:1])}, {K: 1000}} {
-			like, err := b.d.Collection(coll).Search(ctx, db.Query{Key: key}, &o)
-			b.must(err)
+			like, err := b.D.Collection(coll).Search(ctx, db.Query{Key: key}, &o)
+			b.Must(err)
 			o.K = max(o.K, 10) + 1
-			with, err := b.d.Collection(coll).Search(ctx, db.Query{Vector: stored.Vector, Features: stored.Features}, &o)
-			b.must(err)
+			with, err := b.D.Collection(coll).Search(ctx, db.Query{Vector: stored.Vector, Features: stored.Features}, &o)
+			b.Must(err)
 			want := slices.DeleteFunc(with.Hits, func(h db.Hit) bool { return h.Row == stored.Row })
 			want = want[:min(len(like.Hits), len(want))]
 			if spell(like.Hits) != spell(want) || len(like.Hits) == 0 {
@@ -124,11 +125,11 @@ func TestSearchLikeRow(t *testing.T) {
 			}
 		}
 	}
-	if _, err := b.d.Collection("c").Search(ctx, db.Query{Key: []byte("zz")}, nil); !errors.Is(err, db.ErrNotFound) {
+	if _, err := b.D.Collection("c").Search(ctx, db.Query{Key: []byte("zz")}, nil); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("like no row: %v", err)
 	}
 	both := db.Query{Key: []byte("a1"), Vector: rows[1]}
-	if _, err := b.d.Collection("c").Search(ctx, both, nil); !errors.Is(err, db.ErrInvalid) {
+	if _, err := b.D.Collection("c").Search(ctx, both, nil); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a key and a vector: %v", err)
 	}
 }
@@ -137,12 +138,12 @@ func TestSearchLikeRow(t *testing.T) {
 func TestResult(t *testing.T) {
 	b := newBed(t, vector.L2, 4)
 	ctx := t.Context()
-	rows := mixture(5, 400, 4)
-	b.put("a", rows)
-	b.build("main", &db.Auto{Seed: 1})
-	c := b.d.Collection("c")
+	rows := dbtest.Mixture(5, 400, 4)
+	b.Put("a", rows)
+	b.Build("main", &db.Auto{Seed: 1})
+	c := b.D.Collection("c")
 	found, err := c.Search(ctx, db.Query{Vector: rows[0]}, nil)
-	b.must(err)
+	b.Must(err)
 	if found.Index != "main" || len(found.Hits) != 10 || found.Stats.Exact == 0 {
 		t.Errorf("index %q, %d hits, %+v", found.Index, len(found.Hits), found.Stats)
 	}
@@ -150,12 +151,12 @@ func TestResult(t *testing.T) {
 		t.Errorf("not asked for: %q %q", h.Labels, h.Payload)
 	}
 	found, err = c.Search(ctx, db.Query{Vector: rows[0]}, &db.SearchOptions{Index: db.Flat, Include: db.Labels | db.Payload})
-	b.must(err)
+	b.Must(err)
 	if found.Index != db.Flat || found.Stats.Way != query.ByScan {
 		t.Errorf("a scan by %q, %v", found.Index, found.Stats.Way)
 	}
 	for _, h := range found.Hits {
-		if want := b.labels[string(h.Key)]; !slices.Equal(slices.Sorted(slices.Values(h.Labels)), slices.Sorted(slices.Values(want))) {
+		if want := b.Labels[string(h.Key)]; !slices.Equal(slices.Sorted(slices.Values(h.Labels)), slices.Sorted(slices.Values(want))) {
 			t.Errorf("%s has labels %q, want %q", h.Key, h.Labels, want)
 		}
 	}

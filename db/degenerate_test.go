@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -66,8 +67,8 @@ func TestDegenerate(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%d", shape.name, n), func(t *testing.T) {
 				t.Parallel()
-				d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "x.anndb"), &db.Options{NoSync: true})
-				must(t, err)
+				d, err := dbtest.Open(t.Context(), filepath.Join(t.TempDir(), "x.anndb"), &db.Options{NoSync: true})
+				dbtest.Must(t, err)
 				defer d.Close()
 				for coll, metric := range colls {
 					fillDegenerate(t, d, coll, metric, n, shape.vector, shape.labels)
@@ -119,7 +120,7 @@ func fillDegenerate(t *testing.T, d *db.DB, coll string, metric vector.Metric, n
 	} else {
 		_, err = d.Create(ctx, coll, db.Schema{Dim: dim, Metric: metric})
 	}
-	must(t, err)
+	dbtest.Must(t, err)
 	err = d.Update(ctx, func(b *db.Tx) error {
 		for i := range n {
 			r := db.Row{Key: fmt.Appendf(nil, "k%d", i), Labels: labels(i)}
@@ -139,7 +140,7 @@ func fillDegenerate(t *testing.T, d *db.DB, coll string, metric vector.Metric, n
 		}
 		return nil
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 }
 
 // askDegenerate asks an index everything that is asked of any.
@@ -150,22 +151,22 @@ func askDegenerate(t *testing.T, d *db.DB, coll, index string) {
 	sparse := db.Query{Sparse: vector.Sparse{Index: []uint32{0, 3, 9}, Value: []float32{1, 2, 1}}}
 	err := d.View(func(s *db.Snapshot) error {
 		if coll == "sparse" {
-			_, _, err := nearest(ctx, s.Collection(coll), sparse, 3, &db.SearchOptions{Index: index})
+			_, _, err := dbtest.Nearest(ctx, s.Collection(coll), sparse, 3, &db.SearchOptions{Index: index})
 			checkDocumented(t, "sparse search by "+index, err)
 		} else {
-			_, _, err := nearest(ctx, s.Collection(coll), db.Query{Vector: q}, 3, &db.SearchOptions{Index: index})
+			_, _, err := dbtest.Nearest(ctx, s.Collection(coll), db.Query{Vector: q}, 3, &db.SearchOptions{Index: index})
 			checkDocumented(t, "search of "+coll+" by "+index, err)
-			_, _, err = nearest(ctx, s.Collection(coll), db.Query{Vector: q}, 3, &db.SearchOptions{Index: index, Recall: 0.99})
+			_, _, err = dbtest.Nearest(ctx, s.Collection(coll), db.Query{Vector: q}, 3, &db.SearchOptions{Index: index, Recall: 0.99})
 			checkDocumented(t, "search of "+coll+" by "+index, err)
 			sparse = db.Query{Vector: q}
 		}
-		_, _, err := predict(ctx, s.Collection(coll), sparse, &db.PredictOptions{Index: index})
+		_, _, err := dbtest.Predict(ctx, s.Collection(coll), sparse, &db.PredictOptions{Index: index})
 		checkDocumented(t, "predict over "+coll+" by "+index, err)
-		_, err = treePath(ctx, s.Collection(coll), sparse, index)
+		_, err = dbtest.TreePath(ctx, s.Collection(coll), sparse, index)
 		checkDocumented(t, "explain over "+coll+" by "+index, err)
 		_, err = s.Collection(coll).Index(index)
 		checkDocumented(t, "index "+index, err)
 		return nil
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
@@ -32,23 +33,23 @@ func content(t testing.TB, s *db.Snapshot) string {
 	for _, c := range s.Collections() {
 		fmt.Fprintf(&out, "%+v\n", c)
 		for r, err := range s.Collection(c.Name).Rows(context.Background(), nil) {
-			must(t, err)
+			dbtest.Must(t, err)
 			fmt.Fprintf(&out, "%+v\n", r)
 		}
 		labels, err := s.Collection(c.Name).Labels()
-		must(t, err)
+		dbtest.Must(t, err)
 		infos, err := s.Collection(c.Name).Indexes()
-		must(t, err)
+		dbtest.Must(t, err)
 		text, err := json.Marshal(infos) // printing would show the address of options
-		must(t, err)
+		dbtest.Must(t, err)
 		fmt.Fprintf(&out, "%v %s\n", labels, text)
 	}
 	return out.String()
 }
 
 func (b *bed) content() (out string) {
-	b.t.Helper()
-	b.must(b.d.View(func(s *db.Snapshot) error { out = content(b.t, s); return nil }))
+	b.T.Helper()
+	b.Must(b.D.View(func(s *db.Snapshot) error { out = content(b.T, s); return nil }))
 	return out
 }
 
@@ -62,25 +63,25 @@ type misuse struct {
 
 // misuses runs calls that must fail in the documented way and leave no trace.
 func (b *bed) misuses(cases []misuse) {
-	b.t.Helper()
+	b.T.Helper()
 	before := b.content()
 	for _, c := range cases {
 		err := c.call()
 		if !errors.Is(err, c.want) {
-			b.t.Errorf("%s: %v, want %v", c.name, err, c.want)
+			b.T.Errorf("%s: %v, want %v", c.name, err, c.want)
 			continue
 		}
 		// Joined errors have a line each.
 		if strings.Count(err.Error(), "db:") > 1+strings.Count(err.Error(), "\ndb:") {
-			b.t.Errorf("%s: the message names the package twice: %v", c.name, err)
+			b.T.Errorf("%s: the message names the package twice: %v", c.name, err)
 		}
 		for _, s := range c.says {
 			if !strings.Contains(err.Error(), s) {
-				b.t.Errorf("%s: the message does not name %s: %v", c.name, s, err)
+				b.T.Errorf("%s: the message does not name %s: %v", c.name, s, err)
 			}
 		}
 		if b.content() != before {
-			b.t.Errorf("%s: the database has changed", c.name)
+			b.T.Errorf("%s: the database has changed", c.name)
 			before = b.content()
 		}
 	}
@@ -90,15 +91,15 @@ func (b *bed) misuses(cases []misuse) {
 func TestMisuseOfWrites(t *testing.T) {
 	const dim = 4
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, 30, dim))
+	b.Put("a", dbtest.Mixture(1, 30, dim))
 	ctx := t.Context()
-	b.must(create(ctx, b.d, "empty", db.Schema{Dim: 2}))
+	b.Must(dbtest.Create(ctx, b.D, "empty", db.Schema{Dim: 2}))
 	good := []float32{1, 2, 3, 4}
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	// Every failing batch has good changes around the bad one.
 	batch := func(rows ...db.Row) func() error {
 		return func() error {
-			return b.d.Update(ctx, func(w *db.Tx) error {
+			return b.D.Update(ctx, func(w *db.Tx) error {
 				if err := w.Collection("c").Put(db.Row{Key: []byte("before"), Vector: good}); err != nil {
 					return err
 				}
@@ -129,10 +130,10 @@ func TestMisuseOfWrites(t *testing.T) {
 	late, cancelLate := context.WithDeadline(ctx, time.Now().Add(-time.Second))
 	defer cancelLate()
 	creating := func(name string, o db.Schema) func() error {
-		return func() error { return create(ctx, b.d, name, o) }
+		return func() error { return dbtest.Create(ctx, b.D, name, o) }
 	}
 	update := func(ctx context.Context, f func(w *db.Tx) error) func() error {
-		return func() error { return b.d.Update(ctx, f) }
+		return func() error { return b.D.Update(ctx, f) }
 	}
 	put := func(w *db.Tx) error { return w.Collection("c").Put(row("k", good...)) }
 	b.misuses([]misuse{
@@ -170,7 +171,7 @@ func TestMisuseOfWrites(t *testing.T) {
 		{"update past its deadline", update(late, put), context.DeadlineExceeded, nil},
 		{"transaction used afterwards", func() error {
 			var kept *db.Tx
-			b.must(b.d.Update(ctx, func(w *db.Tx) error { kept = w; return nil }))
+			b.Must(b.D.Update(ctx, func(w *db.Tx) error { kept = w; return nil }))
 			return errors.Join(put(kept), kept.Collection("c").Delete([]byte("a1")))
 		}, db.ErrClosed, []string{"transaction"}},
 
@@ -188,15 +189,15 @@ func TestMisuseOfWrites(t *testing.T) {
 		{"named with a dimension", creating("d", db.Schema{Named: true, Dim: 3}), db.ErrInvalid, []string{"Dim"}},
 		{"sparse as float32", creating("d", db.Schema{Sparse: true, Float32: true}), db.ErrInvalid, []string{"Float32"}},
 		{"sparse by L2", creating("d", db.Schema{Named: true, Metric: vector.L2}), db.ErrInvalid, []string{"cosine"}},
-		{"cancelled create", func() error { return create(cancelled, b.d, "d", db.Schema{Dim: 2}) }, context.Canceled, nil},
-		{"drop of no collection", func() error { return b.d.Drop(ctx, "nowhere") }, db.ErrNotFound, []string{`"nowhere"`}},
-		{"cancelled drop", func() error { return b.d.Drop(cancelled, "c") }, context.Canceled, nil},
-		{"drop of no index", func() error { return b.d.Collection("c").DropIndex(ctx, "x") }, db.ErrNotFound, []string{`"c"`, `"x"`}},
-		{"drop of an index of no collection", func() error { return b.d.Collection("nowhere").DropIndex(ctx, "x") }, db.ErrNotFound, []string{`"nowhere"`}},
+		{"cancelled create", func() error { return dbtest.Create(cancelled, b.D, "d", db.Schema{Dim: 2}) }, context.Canceled, nil},
+		{"drop of no collection", func() error { return b.D.Drop(ctx, "nowhere") }, db.ErrNotFound, []string{`"nowhere"`}},
+		{"cancelled drop", func() error { return b.D.Drop(cancelled, "c") }, context.Canceled, nil},
+		{"drop of no index", func() error { return b.D.Collection("c").DropIndex(ctx, "x") }, db.ErrNotFound, []string{`"c"`, `"x"`}},
+		{"drop of an index of no collection", func() error { return b.D.Collection("nowhere").DropIndex(ctx, "x") }, db.ErrNotFound, []string{`"nowhere"`}},
 	})
 	// An error must not stop what comes later.
-	b.put("z", [][]float32{good})
-	b.check()
+	b.Put("z", [][]float32{good})
+	b.Check()
 }
 
 // TestMisuseOfBuilds covers the options of a build.
@@ -204,20 +205,20 @@ func TestMisuseOfBuilds(t *testing.T) {
 	const dim = 4
 	b := newBed(t, vector.L2, dim)
 	ctx := t.Context()
-	b.put("a", mixture(1, 60, dim))
-	b.must(create(ctx, b.d, "empty", db.Schema{Dim: 2}))
-	b.build("x", &db.Forest{NoTune: true})
+	b.Put("a", dbtest.Mixture(1, 60, dim))
+	b.Must(dbtest.Create(ctx, b.D, "empty", db.Schema{Dim: 2}))
+	b.Build("x", &db.Forest{NoTune: true})
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	in := func(coll, name string, o db.IndexOptions) func() error {
-		return func() error { _, err := b.d.Collection(coll).Build(ctx, name, o, nil); return err }
+		return func() error { _, err := b.D.Collection(coll).Build(ctx, name, o, nil); return err }
 	}
 	with := func(o db.IndexOptions) func() error { return in("c", "x", o) }
-	nan := mixture(2, 12, dim)
+	nan := dbtest.Mixture(2, 12, dim)
 	nan[7][2] = float32(math.NaN())
-	short := mixture(2, 12, dim)
+	short := dbtest.Mixture(2, 12, dim)
 	short[3] = short[3][:3]
-	long := mixture(2, 12, dim)
+	long := dbtest.Mixture(2, 12, dim)
 	long[5][0] = 3e38
 	b.misuses([]misuse{
 		{"no collection", in("nowhere", "x", nil), db.ErrNotFound, []string{`"nowhere"`}},
@@ -247,15 +248,15 @@ func TestMisuseOfBuilds(t *testing.T) {
 		{"no tables at all", with(&db.Forest{NoTables: true}), db.ErrInvalid, []string{"members"}},
 		{"auto untuned", with(&db.Forest{Learner: "auto", NoTune: true}), db.ErrInvalid, []string{"auto"}},
 		{"auto without tables", with(&db.Forest{Learner: "auto", NoTables: true, Members: true}), db.ErrInvalid, []string{"auto"}},
-		{"few training queries", with(&db.Forest{TrainingQueries: mixture(2, 9, dim)}), db.ErrInvalid, []string{"9"}},
+		{"few training queries", with(&db.Forest{TrainingQueries: dbtest.Mixture(2, 9, dim)}), db.ErrInvalid, []string{"9"}},
 		{"dimension of a training query", with(&db.Forest{TrainingQueries: short}), db.ErrInvalid, []string{"query 3", "3", "4"}},
 		{"NaN in a training query", with(&db.Forest{TrainingQueries: nan}), db.ErrInvalid, []string{"query 7", "coordinate 2"}},
 		{"length of a training query", with(&db.Forest{TrainingQueries: long}), db.ErrInvalid, []string{"query 5"}},
-		{"cancelled", func() error { _, err := b.d.Collection("c").Build(cancelled, "x", nil, nil); return err }, context.Canceled, nil},
+		{"cancelled", func() error { _, err := b.D.Collection("c").Build(cancelled, "x", nil, nil); return err }, context.Canceled, nil},
 	})
 	// Bad options are refused before any work, and leave no marks.
-	b.check()
-	b.leftovers()
+	b.Check()
+	b.Must(dbtest.LeavesNothing(b.D))
 }
 
 // TestMisuseOfReads covers reads and searches.
@@ -263,14 +264,14 @@ func TestMisuseOfReads(t *testing.T) {
 	const dim = 4
 	b := newBed(t, vector.L2, dim)
 	ctx := t.Context()
-	b.put("a", mixture(1, 60, dim))
-	b.drop("a9")
-	b.must(create(ctx, b.d, "empty", db.Schema{Dim: 2}))
-	b.build("x", &db.Forest{NoTune: true})
-	s, err := b.d.Snapshot()
-	b.must(err)
-	released, err := b.d.Snapshot()
-	b.must(err)
+	b.Put("a", dbtest.Mixture(1, 60, dim))
+	b.Drop("a9")
+	b.Must(dbtest.Create(ctx, b.D, "empty", db.Schema{Dim: 2}))
+	b.Build("x", &db.Forest{NoTune: true})
+	s, err := b.D.Snapshot()
+	b.Must(err)
+	released, err := b.D.Snapshot()
+	b.Must(err)
 	released.Release()
 	released.Release() // twice is once
 	cancelled, cancel := context.WithCancel(ctx)
@@ -279,7 +280,7 @@ func TestMisuseOfReads(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
 	ask := func(coll string, q []float32, k int, o *db.SearchOptions) func() error {
 		return func() error {
-			hits, _, err := nearest(ctx, s.Collection(coll), db.Query{Vector: q}, k, o)
+			hits, _, err := dbtest.Nearest(ctx, s.Collection(coll), db.Query{Vector: q}, k, o)
 			if hits != nil {
 				t.Errorf("the failed search returned %v", hits)
 			}
@@ -312,11 +313,11 @@ func TestMisuseOfReads(t *testing.T) {
 		{"tau", ask("c", q, 1, p(query.Params{Tau: 1.2})), db.ErrInvalid, []string{"1.2"}},
 		{"negative hops", ask("c", q, 1, p(query.Params{Hops: -1})), db.ErrInvalid, []string{`"c"`}},
 		{"cancelled search", func() error {
-			_, _, err := nearest(cancelled, s.Collection("c"), db.Query{Vector: q}, 1, flat)
+			_, _, err := dbtest.Nearest(cancelled, s.Collection("c"), db.Query{Vector: q}, 1, flat)
 			return err
 		}, context.Canceled, nil},
 		{"batch of no collection", func() error {
-			_, err := nearestBatch(ctx, s.Collection("nowhere"), [][]float32{q}, 1, nil, 0)
+			_, err := dbtest.NearestBatch(ctx, s.Collection("nowhere"), [][]float32{q}, 1, nil, 0)
 			return err
 		}, db.ErrNotFound, []string{`"nowhere"`}},
 
@@ -330,63 +331,16 @@ func TestMisuseOfReads(t *testing.T) {
 		{"row of no collection", on(s, func(s *db.Snapshot) error { _, err := s.Collection("nowhere").GetRow(0); return err }), db.ErrNotFound, nil},
 		{"index of no collection", on(s, func(s *db.Snapshot) error { _, err := s.Collection("nowhere").Index("x"); return err }), db.ErrNotFound, nil},
 		{"description of no index", on(s, func(s *db.Snapshot) error { _, err := s.Collection("c").Index("y"); return err }), db.ErrNotFound, []string{`"y"`, `"c"`}},
-		{"cancelled check", func() error { return b.d.Check(cancelled, nil, nil) }, context.Canceled, nil},
-	}
-	for _, c := range readers {
-		cases = append(cases,
-			misuse{"no collection: " + c.name, on(s, func(s *db.Snapshot) error { return c.read(s, "nowhere") }), db.ErrNotFound, []string{`"nowhere"`}},
-			misuse{"released: " + c.name, on(released, func(s *db.Snapshot) error { return c.read(s, "c") }), db.ErrClosed, []string{"Release"}},
-		)
+		{"cancelled check", func() error { return b.D.Check(cancelled, nil, nil) }, context.Canceled, nil},
 	}
 	b.misuses(cases)
 	s.Release()
 }
 
-// readers are the ways to read a collection of a snapshot.
-var readers = []struct {
-	name string
-	read func(s *db.Snapshot, coll string) error
-}{
-	{"Get", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Get([]byte("a0")); return err }},
-	{"GetRow", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).GetRow(0); return err }},
-	{"Count", func(s *db.Snapshot, coll string) error {
-		_, err := s.Collection(coll).Count(context.Background(), nil)
-		return err
-	}},
-	{"Collection", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Info(); return err }},
-	{"Labels", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Labels(); return err }},
-	{"Index", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Index("x"); return err }},
-	{"Indexes", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Indexes(); return err }},
-	{"Search", func(s *db.Snapshot, coll string) error {
-		_, _, err := nearest(context.Background(), s.Collection(coll), db.Query{Vector: make([]float32, 4)}, 1, &db.SearchOptions{Index: db.Flat})
-		return err
-	}},
-	{"SearchBatch", func(s *db.Snapshot, coll string) error {
-		_, err := nearestBatch(context.Background(), s.Collection(coll), make([][]float32, 3), 1, nil, 2)
-		return err
-	}},
-	{"Rows", func(s *db.Snapshot, coll string) (err error) {
-		for _, e := range s.Collection(coll).Rows(context.Background(), nil) {
-			err = e
-		}
-		return err
-	}},
-	{"MatchingKeys", func(s *db.Snapshot, coll string) error {
-		_, err := s.Collection(coll).MatchingKeys(context.Background(), nil)
-		return err
-	}},
-	{"Keys", func(s *db.Snapshot, coll string) (err error) {
-		for _, e := range s.Collection(coll).Keys(nil, nil) {
-			err = e
-		}
-		return err
-	}},
-}
-
 // TestReleaseWhileIterating ends iterations with an error, not with the end.
 func TestReleaseWhileIterating(t *testing.T) {
 	b := newBed(t, vector.L2, 3)
-	b.put("a", mixture(1, 2000, 3))
+	b.Put("a", dbtest.Mixture(1, 2000, 3))
 	for name, iterate := range map[string]func(s *db.Snapshot, step func()) (int, error){
 		"Rows": func(s *db.Snapshot, step func()) (n int, err error) {
 			for _, err := range s.Collection("c").Rows(t.Context(), nil) {
@@ -409,8 +363,8 @@ func TestReleaseWhileIterating(t *testing.T) {
 			return n, nil
 		},
 	} {
-		s, err := b.d.Snapshot()
-		b.must(err)
+		s, err := b.D.Snapshot()
+		b.Must(err)
 		n, err := iterate(s, s.Release)
 		if !errors.Is(err, db.ErrClosed) || n >= 2000 {
 			t.Errorf("%s: %v after %d", name, err, n)
@@ -424,14 +378,14 @@ func TestMisuseOfClosed(t *testing.T) {
 	const dim = 4
 	b := newBed(t, vector.L2, dim)
 	ctx := t.Context()
-	b.put("a", mixture(1, 60, dim))
-	b.build("x", &db.Forest{NoTune: true})
+	b.Put("a", dbtest.Mixture(1, 60, dim))
+	b.Build("x", &db.Forest{NoTune: true})
 	writes := map[string]func(d *db.DB) error{
 		"Update": func(d *db.DB) error {
 			return d.Update(ctx, func(w *db.Tx) error { return w.Collection("c").Delete([]byte("a1")) })
 		},
 		"Update of nothing": func(d *db.DB) error { return d.Update(ctx, func(*db.Tx) error { return nil }) },
-		"Create":            func(d *db.DB) error { return create(ctx, d, "d", db.Schema{Dim: 1}) },
+		"Create":            func(d *db.DB) error { return dbtest.Create(ctx, d, "d", db.Schema{Dim: 1}) },
 		"Drop":              func(d *db.DB) error { return d.Drop(ctx, "c") },
 		"DropIndex":         func(d *db.DB) error { return d.Collection("c").DropIndex(ctx, "x") },
 		"Build": func(d *db.DB) error {
@@ -452,18 +406,18 @@ func TestMisuseOfClosed(t *testing.T) {
 		"Stats":       func(d *db.DB) error { _, err := d.Stats(); return err },
 		"Check":       func(d *db.DB) error { return d.Check(ctx, nil, nil) },
 	}
-	d := b.d
+	d := b.D
 	want := b.content()
-	b.must(b.d.Close())
+	b.Must(b.D.Close())
 	image := func() [32]byte {
-		data, err := os.ReadFile(b.path)
-		b.must(err)
+		data, err := os.ReadFile(b.Path)
+		b.Must(err)
 		return sha256.Sum256(data)
 	}
 	before := image()
 	for _, calls := range []map[string]func(*db.DB) error{writes, reads} {
 		for _, name := range slices.Sorted(maps.Keys(calls)) {
-			if err := calls[name](d); !errors.Is(err, db.ErrClosed) || !strings.Contains(err.Error(), b.path) {
+			if err := calls[name](d); !errors.Is(err, db.ErrClosed) || !strings.Contains(err.Error(), b.Path) {
 				t.Errorf("%s on a closed database: %v", name, err)
 			}
 		}
@@ -472,10 +426,10 @@ func TestMisuseOfClosed(t *testing.T) {
 		t.Errorf("second Close: %v", err)
 	}
 
-	ro, err := db.Open(ctx, b.path, &db.Options{ReadOnly: true})
-	b.must(err)
+	ro, err := dbtest.Open(ctx, b.Path, &db.Options{ReadOnly: true})
+	b.Must(err)
 	for _, name := range slices.Sorted(maps.Keys(writes)) {
-		if err := writes[name](ro); !errors.Is(err, db.ErrReadOnly) || !strings.Contains(err.Error(), b.path) {
+		if err := writes[name](ro); !errors.Is(err, db.ErrReadOnly) || !strings.Contains(err.Error(), b.Path) {
 			t.Errorf("%s on a read-only database: %v", name, err)
 		}
 	}
@@ -484,21 +438,21 @@ func TestMisuseOfClosed(t *testing.T) {
 			t.Errorf("%s on a read-only database: %v", name, err)
 		}
 	}
-	b.must(ro.View(func(s *db.Snapshot) error {
+	b.Must(ro.View(func(s *db.Snapshot) error {
 		if got := content(t, s); got != want {
 			t.Errorf("read-only content\n%s\nwant\n%s", got, want)
 		}
-		_, _, err := nearest(ctx, s.Collection("c"), db.Query{Vector: make([]float32, dim)}, 3, &db.SearchOptions{Params: &query.Params{}})
+		_, _, err := dbtest.Nearest(ctx, s.Collection("c"), db.Query{Vector: make([]float32, dim)}, 3, &db.SearchOptions{Params: &query.Params{}})
 		return err
 	}))
 	// Both ways of opening at once.
-	if _, err := db.Open(ctx, b.path, &db.Options{Timeout: 20 * time.Millisecond}); !errors.Is(err, db.ErrLocked) {
+	if _, err := dbtest.Open(ctx, b.Path, &db.Options{Timeout: 20 * time.Millisecond}); !errors.Is(err, db.ErrLocked) {
 		t.Errorf("writing beside a reader: %v", err)
 	}
-	other, err := db.Open(ctx, b.path, &db.Options{ReadOnly: true})
-	b.must(err)
-	b.must(other.Close())
-	b.must(ro.Close())
+	other, err := dbtest.Open(ctx, b.Path, &db.Options{ReadOnly: true})
+	b.Must(err)
+	b.Must(other.Close())
+	b.Must(ro.Close())
 	if image() != before {
 		t.Error("reading has changed the file")
 	}
@@ -511,7 +465,7 @@ func TestMisuseOfOpen(t *testing.T) {
 	text := filepath.Join(dir, "text")
 	empty := filepath.Join(dir, "empty")
 	for name, data := range map[string]string{text: strings.Repeat("not a database\n", 5000), empty: ""} {
-		must(t, os.WriteFile(name, []byte(data), 0o600))
+		dbtest.Must(t, os.WriteFile(name, []byte(data), 0o600))
 	}
 	for _, c := range []struct {
 		name string
@@ -531,12 +485,12 @@ func TestMisuseOfOpen(t *testing.T) {
 		{"a text", text, db.Options{}, db.ErrNotDatabase},
 		{"a text, read-only", text, db.Options{ReadOnly: true}, db.ErrNotDatabase},
 	} {
-		d, err := db.Open(t.Context(), c.path, &c.o)
+		d, err := dbtest.Open(t.Context(), c.path, &c.o)
 		if !errors.Is(err, c.want) || d != nil {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
-	if d, err := db.Open(t.Context(), empty, &db.Options{ReadOnly: true}); err == nil {
+	if d, err := dbtest.Open(t.Context(), empty, &db.Options{ReadOnly: true}); err == nil {
 		d.Close()
 		t.Error("an empty file was opened for reading")
 	}

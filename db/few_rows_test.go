@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/forest"
@@ -17,65 +18,65 @@ import (
 func TestIndexOverFewRows(t *testing.T) {
 	t.Parallel()
 	const dim = 6
-	queries := mixture(2, 20, dim)
+	queries := dbtest.Mixture(2, 20, dim)
 	for _, n := range []int{1, 2, 5, 9} {
 		for _, kind := range []forest.Kind{"", "auto", forest.RF} {
 			t.Run(fmt.Sprintf("%d rows, kind %q", n, kind), func(t *testing.T) {
 				b := newBed(t, vector.L2, dim)
-				b.put("a", mixture(1, n, dim))
+				b.Put("a", dbtest.Mixture(1, n, dim))
 				o := &db.Forest{Learner: string(kind), Holdout: 30, LeafNeighbors: 7}
-				if info := b.build("x", o); info.Curve != nil || info.Options.(*db.Forest).NoTune {
+				if info := b.Build("x", o); info.Curve != nil || info.Options.(*db.Forest).NoTune {
 					t.Errorf("curve %v, options %+v", info.Curve, info.Options)
 				}
 				exact := func(recall float64) {
 					for _, q := range queries {
-						hits, _ := b.search(q, 3, &db.SearchOptions{Recall: recall})
-						b.same(q, hits, b.exact(q, nil)[:min(3, len(b.rows))], nil)
+						hits, _ := b.Search(q, 3, &db.SearchOptions{Recall: recall})
+						b.Same(q, hits, b.Exact(q, nil)[:min(3, len(b.Rows))], nil)
 					}
 				}
 				exact(0)
 				exact(0.5)
-				b.reopen()
+				b.Reopen()
 				exact(0)
 				// Still too few.
-				steps, err := b.d.Maintain(t.Context(), 0, nil)
-				b.must(err)
+				steps, err := b.D.Maintain(t.Context(), 0, nil)
+				b.Must(err)
 				if len(steps) > 0 {
 					t.Fatalf("steps %v without a change", steps)
 				}
-				b.put("b", mixture(3, 9-n, dim))
-				_, err = b.d.Maintain(t.Context(), 0, nil)
-				b.must(err)
+				b.Put("b", dbtest.Mixture(3, 9-n, dim))
+				_, err = b.D.Maintain(t.Context(), 0, nil)
+				b.Must(err)
 				exact(0)
 
-				b.put("c", mixture(4, 400, dim))
-				steps, err = b.d.Maintain(t.Context(), 1000, &db.Run{Workers: 2})
-				b.must(err)
+				b.Put("c", dbtest.Mixture(4, 400, dim))
+				steps, err = b.D.Maintain(t.Context(), 1000, &db.Run{Workers: 2})
+				b.Must(err)
 				if len(steps) != 1 || steps[0].Action != "relearn" {
 					t.Fatalf("steps %v, want one that learns it again", steps)
 				}
 				var info db.IndexInfo
-				b.must(b.d.View(func(s *db.Snapshot) (err error) {
+				b.Must(b.D.View(func(s *db.Snapshot) (err error) {
 					info, err = s.Collection("c").Index("x")
 					return err
 				}))
 				if info.Curve == nil || info.Curve.Queries != 30 || info.Options.(*db.Forest).LeafNeighbors != 7 || info.Maintained.IsZero() {
 					t.Fatalf("maintained: curve %v, options %+v", info.Curve, info.Options)
 				}
-				_, stats := b.search(queries[0], 3, &db.SearchOptions{Recall: 0.5})
+				_, stats := b.Search(queries[0], 3, &db.SearchOptions{Recall: 0.5})
 				if stats.Leaves == 0 {
 					t.Error("no tree was searched after the tuning")
 				}
 				// On 30 queries the tuner measures a recall of 0.9 with an error of 0.05.
-				if r := b.recall(queries, 10, &db.SearchOptions{Recall: 0.99}); r < 0.9 {
+				if r := b.Recall(queries, 10, &db.SearchOptions{Recall: 0.99}); r < 0.9 {
 					t.Errorf("recall %.3f after the tuning", r)
 				}
-				steps, err = b.d.Maintain(t.Context(), 0, nil)
-				b.must(err)
+				steps, err = b.D.Maintain(t.Context(), 0, nil)
+				b.Must(err)
 				if len(steps) > 0 {
 					t.Errorf("steps %v when all is done", steps)
 				}
-				b.check()
+				b.Check()
 			})
 		}
 	}
@@ -86,24 +87,24 @@ func TestIndexOverFewRows(t *testing.T) {
 func TestTenthRowTunes(t *testing.T) {
 	const dim = 4
 	b := newBed(t, vector.Cosine, dim)
-	b.put("a", mixture(1, 9, dim))
-	b.build("x", nil)
-	b.put("b", mixture(2, 1, dim))
-	steps, err := b.d.Maintain(t.Context(), 0.9, nil)
-	b.must(err)
+	b.Put("a", dbtest.Mixture(1, 9, dim))
+	b.Build("x", nil)
+	b.Put("b", dbtest.Mixture(2, 1, dim))
+	steps, err := b.D.Maintain(t.Context(), 0.9, nil)
+	b.Must(err)
 	if len(steps) != 1 || steps[0].Action != "relearn" {
 		t.Fatalf("steps %v", steps)
 	}
 	// Compaction that gives rows new numbers builds it again, too.
 	b2 := newBed(t, vector.L2, dim)
-	b2.put("a", mixture(1, 8, dim))
-	b2.build("x", nil)
-	b2.drop("a0", "a1", "a2", "a3", "a4")
-	err = b2.d.Compact(t.Context(), nil)
-	b2.must(err)
-	q := mixture(3, 1, dim)[0]
-	hits, _ := b2.search(q, 10, nil)
-	b2.same(q, hits, b2.exact(q, nil), nil)
+	b2.Put("a", dbtest.Mixture(1, 8, dim))
+	b2.Build("x", nil)
+	b2.Drop("a0", "a1", "a2", "a3", "a4")
+	err = b2.D.Compact(t.Context(), nil)
+	b2.Must(err)
+	q := dbtest.Mixture(3, 1, dim)[0]
+	hits, _ := b2.Search(q, 10, nil)
+	b2.Same(q, hits, b2.Exact(q, nil), nil)
 }
 
 // TestMoreThanThereIs: a k above the number of rows, empty collections and empty
@@ -115,9 +116,9 @@ func TestMoreThanThereIs(t *testing.T) {
 	sparse := db.Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}
 	for _, n := range []int{0, 1, 7, 40} {
 		b := newBed(t, vector.L2, dim)
-		b.must(create(ctx, b.d, "s", db.Schema{Sparse: true}))
-		b.put("a", mixture(1, max(n, 12), dim))
-		b.must(b.d.Update(ctx, func(w *db.Tx) error {
+		b.Must(dbtest.Create(ctx, b.D, "s", db.Schema{Sparse: true}))
+		b.Put("a", dbtest.Mixture(1, max(n, 12), dim))
+		b.Must(b.D.Update(ctx, func(w *db.Tx) error {
 			for i := range max(n, 1) {
 				x := vector.Sparse{Index: []uint32{1, 2 + uint32(i%3)}, Value: []float32{1, float32(i + 1)}}
 				if err := w.Collection("s").Put(db.Row{Key: fmt.Appendf(nil, "s%d", i), Sparse: x, Labels: []string{"l"}}); err != nil {
@@ -126,20 +127,20 @@ func TestMoreThanThereIs(t *testing.T) {
 			}
 			return nil
 		}))
-		b.build("x", &db.Forest{Members: true})
+		b.Build("x", &db.Forest{Members: true})
 		for name, o := range map[string]db.IndexOptions{
 			"postings": nil, "lcif": &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}},
 		} {
-			_, err := b.d.Collection("s").Build(ctx, name, o, nil)
-			b.must(err)
+			_, err := b.D.Collection("s").Build(ctx, name, o, nil)
+			b.Must(err)
 		}
 		for i := n; i < max(n, 12); i++ {
-			b.drop(fmt.Sprintf("a%d", i))
+			b.Drop(fmt.Sprintf("a%d", i))
 		}
 		if n == 0 {
-			b.must(b.d.Update(ctx, func(w *db.Tx) error { return w.Collection("s").Delete([]byte("s0")) }))
+			b.Must(b.D.Update(ctx, func(w *db.Tx) error { return w.Collection("s").Delete([]byte("s0")) }))
 		}
-		b.must(b.d.View(func(s *db.Snapshot) error {
+		b.Must(b.D.View(func(s *db.Snapshot) error {
 			for _, k := range []int{n + 1, 100, math.MaxInt} {
 				for name, o := range map[string]*db.SearchOptions{
 					"default": nil, "flat": {Index: db.Flat}, "recall": {Recall: 0.8},
@@ -148,38 +149,38 @@ func TestMoreThanThereIs(t *testing.T) {
 					"lookup":  {Params: &query.Params{Method: query.Lookup, Sketch: true}},
 					"range":   {Radius: new(1e9)}, "flat range": {Radius: new(1e9), Index: db.Flat},
 				} {
-					hits, _, err := nearest(ctx, s.Collection("c"), db.Query{Vector: q}, k, o)
-					b.must(err)
+					hits, _, err := dbtest.Nearest(ctx, s.Collection("c"), db.Query{Vector: q}, k, o)
+					b.Must(err)
 					if o == nil || o.Radius == nil || o.Index == db.Flat {
-						b.same(q, hits, b.exact(q, nil), nil)
+						b.Same(q, hits, b.Exact(q, nil), nil)
 					}
-					many, err := nearestBatch(ctx, s.Collection("c"), [][]float32{q, q}, k, o, 2)
+					many, err := dbtest.NearestBatch(ctx, s.Collection("c"), [][]float32{q, q}, k, o, 2)
 					if err != nil || len(many) != 2 || len(many[1]) != len(hits) {
 						t.Errorf("%d rows, k %d, %s: batch %d, %v", n, k, name, len(many), err)
 					}
 				}
 				for _, index := range []string{db.Flat, "postings"} {
-					hits, _, err := nearest(ctx, s.Collection("s"), sparse, k, &db.SearchOptions{Index: index})
+					hits, _, err := dbtest.Nearest(ctx, s.Collection("s"), sparse, k, &db.SearchOptions{Index: index})
 					if err != nil || len(hits) != n {
 						t.Errorf("%d rows, k %d, sparse by %s: %d hits, %v", n, k, index, len(hits), err)
 					}
 				}
-				if _, _, err := nearest(ctx, s.Collection("s"), sparse, k, &db.SearchOptions{Index: "postings"}); err != nil {
+				if _, _, err := dbtest.Nearest(ctx, s.Collection("s"), sparse, k, &db.SearchOptions{Index: "postings"}); err != nil {
 					t.Errorf("%d rows, k %d: %v", n, k, err)
 				}
-				got, _, err := predict(ctx, s.Collection("s"), sparse, &db.PredictOptions{Top: k})
+				got, _, err := dbtest.Predict(ctx, s.Collection("s"), sparse, &db.PredictOptions{Top: k})
 				if err != nil || len(got) > 1 {
 					t.Errorf("%d rows: the %d best labels of one are %v, %v", n, k, got, err)
 				}
-				batch, err := predictBatch(ctx, s.Collection("s"), []db.Query{sparse, sparse}, &db.PredictOptions{Top: k}, 2)
+				batch, err := dbtest.PredictBatch(ctx, s.Collection("s"), []db.Query{sparse, sparse}, &db.PredictOptions{Top: k}, 2)
 				if err != nil || len(batch) != 2 || len(batch[0]) != len(got) {
 					t.Errorf("%d rows: batch of predictions %v, %v", n, batch, err)
 				}
 			}
-			if out, err := nearestBatch(ctx, s.Collection("c"), nil, 10, nil, 0); err != nil || len(out) != 0 {
+			if out, err := dbtest.NearestBatch(ctx, s.Collection("c"), nil, 10, nil, 0); err != nil || len(out) != 0 {
 				t.Errorf("empty batch: %v, %v", out, err)
 			}
-			if out, err := predictBatch(ctx, s.Collection("s"), nil, nil, 0); err != nil || len(out) != 0 {
+			if out, err := dbtest.PredictBatch(ctx, s.Collection("s"), nil, nil, 0); err != nil || len(out) != 0 {
 				t.Errorf("empty batch of predictions: %v, %v", out, err)
 			}
 			return nil

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
 // recallOf returns the share of the rows in truth that an index finds.
 func recallOf(b *bed, index string, p query.Params, q []float32, truth map[string]bool) (recall float64) {
-	hits, _ := b.search(q, len(truth), &db.SearchOptions{Index: index, Params: &p})
+	hits, _ := b.Search(q, len(truth), &db.SearchOptions{Index: index, Params: &p})
 	for _, h := range hits {
 		if truth[string(h.Key)] {
 			recall++
@@ -44,16 +45,16 @@ func TestMaintainForest(t *testing.T) {
 		t.Run(c.metric.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(i), 7))
 			b := newBed(t, c.metric, dim)
-			pool := mixture(uint64(20+i), 2*n, dim)
-			b.put("a", pool[:n])
+			pool := dbtest.Mixture(uint64(20+i), 2*n, dim)
+			b.Put("a", pool[:n])
 			c.o.NoTune, c.o.Trees, c.o.LeafNeighbors = true, 10, 30
 			c.o.Depth = bits.Len(uint(n / 7)) // so that no threshold is near a whole vote
-			built := b.build("kept", &c.o)
+			built := b.Build("kept", &c.o)
 			inserts := 0
 			next := n
 			maintain := func() {
-				steps, err := b.d.Maintain(context.Background(), 0, nil)
-				b.must(err)
+				steps, err := b.D.Maintain(context.Background(), 0, nil)
+				b.Must(err)
 				for _, s := range steps {
 					if s.Action != "insert" {
 						t.Errorf("step %+v, want one that inserts", s)
@@ -63,30 +64,30 @@ func TestMaintainForest(t *testing.T) {
 			}
 			for round := range 5 {
 				more := rng.IntN(n/100) + n/100
-				b.put(fmt.Sprint("b", round, "-"), pool[next:next+more])
+				b.Put(fmt.Sprint("b", round, "-"), pool[next:next+more])
 				next += more
 				for range n / 200 {
-					b.drop(fmt.Sprint("a", rng.IntN(n)))
+					b.Drop(fmt.Sprint("a", rng.IntN(n)))
 				}
 				// Updates: new vectors under old keys.
-				b.put("a", pool[next:next+n/200])
+				b.Put("a", pool[next:next+n/200])
 				next += n / 200
 				maintain()
 				if round == 2 {
-					b.reopen()
+					b.Reopen()
 				}
 			}
-			b.check()
+			b.Check()
 			if inserts < 5 {
 				t.Errorf("%d steps", inserts)
 			}
-			b.build("fresh", &c.o)
-			queries := mixture(uint64(40+i), 150, dim)
+			b.Build("fresh", &c.o)
+			queries := dbtest.Mixture(uint64(40+i), 150, dim)
 			truth := make([]map[string]bool, len(queries))
 			for j, q := range queries {
 				truth[j] = map[string]bool{}
-				for _, w := range b.exact(q, nil)[:k] {
-					truth[j][w.key] = true
+				for _, w := range b.Exact(q, nil)[:k] {
+					truth[j][w.Key] = true
 				}
 			}
 			for _, p := range []query.Params{
@@ -107,18 +108,18 @@ func TestMaintainForest(t *testing.T) {
 					t.Errorf("recall %.4f, %.4f of a new forest", kept, fresh)
 				}
 			}
-			b.must(b.d.Collection("c").DropIndex(context.Background(), "fresh"))
+			b.Must(b.D.Collection("c").DropIndex(context.Background(), "fresh"))
 			// Many more rows: the forest is rebuilt.
-			b.put("much", mixture(uint64(60+i), n/4, dim))
-			steps, err := b.d.Maintain(context.Background(), 0, nil)
-			b.must(err)
+			b.Put("much", dbtest.Mixture(uint64(60+i), n/4, dim))
+			steps, err := b.D.Maintain(context.Background(), 0, nil)
+			b.Must(err)
 			if len(steps) != 1 || steps[0].Action != "relearn" {
 				t.Errorf("steps %+v, want one that rebuilds the forest", steps)
 			}
-			b.must(b.d.View(func(s *db.Snapshot) error {
+			b.Must(b.D.View(func(s *db.Snapshot) error {
 				info, err := s.Collection("c").Index("kept")
-				if info.TrainingPoints != len(b.rows) || !info.Created.Equal(built.Created) || info.Maintained.IsZero() {
-					t.Errorf("after all: %d points of %d rows, built %v", info.TrainingPoints, len(b.rows), info.Created)
+				if info.TrainingPoints != len(b.Rows) || !info.Created.Equal(built.Created) || info.Maintained.IsZero() {
+					t.Errorf("after all: %d points of %d rows, built %v", info.TrainingPoints, len(b.Rows), info.Created)
 				}
 				return err
 			}))
@@ -132,16 +133,16 @@ func TestMaintainFound(t *testing.T) {
 	t.Parallel()
 	const n, fresh, dim = 2000, 100, 32
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, n, dim))
-	b.build("x", &db.Forest{NoTune: true})
-	rows := mixture(2, fresh, dim)
-	b.put("new", rows)
-	_, err := b.d.Maintain(context.Background(), 0, nil)
-	b.must(err)
+	b.Put("a", dbtest.Mixture(1, n, dim))
+	b.Build("x", &db.Forest{NoTune: true})
+	rows := dbtest.Mixture(2, fresh, dim)
+	b.Put("new", rows)
+	_, err := b.D.Maintain(context.Background(), 0, nil)
+	b.Must(err)
 	for _, p := range []query.Params{{}, {Sketch: true, Beam: 60, R: 60}} {
 		p.NoWiden = true
 		for i, x := range rows {
-			hits, stats := b.search(x, 1, &db.SearchOptions{Params: &p})
+			hits, stats := b.Search(x, 1, &db.SearchOptions{Params: &p})
 			if stats.Fresh != 0 || string(hits[0].Key) != fmt.Sprint("new", i) {
 				t.Errorf("%+v: new row %d: %d rows are still fresh, found %q", p, i, stats.Fresh, hits[0].Key)
 			}
@@ -157,25 +158,25 @@ func TestMaintainWithoutBeam(t *testing.T) {
 	for name, o := range map[string]*db.Forest{"no lists": {NoLists: true}, "no sketches": {NoSketches: true}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, vector.L2, dim)
-			b.put("a", mixture(1, n, dim))
+			b.Put("a", dbtest.Mixture(1, n, dim))
 			o.NoTune = true
-			b.build("x", o)
-			fresh := mixture(2, n/10, dim)
-			b.put("b", fresh)
-			steps, err := b.d.Maintain(context.Background(), 0, nil)
-			b.must(err)
+			b.Build("x", o)
+			fresh := dbtest.Mixture(2, n/10, dim)
+			b.Put("b", fresh)
+			steps, err := b.D.Maintain(context.Background(), 0, nil)
+			b.Must(err)
 			if len(steps) != 0 {
 				t.Errorf("steps %+v, want none", steps)
 			}
 			for i, x := range fresh {
-				hits, stats := b.search(x, 1, &db.SearchOptions{Params: &query.Params{NoWiden: true}})
+				hits, stats := b.Search(x, 1, &db.SearchOptions{Params: &query.Params{NoWiden: true}})
 				if stats.Fresh != len(fresh) || string(hits[0].Key) != fmt.Sprint("b", i) {
 					t.Errorf("new row %d: %d rows are fresh, found %q", i, stats.Fresh, hits[0].Key)
 				}
 			}
-			b.put("c", mixture(3, n/8, dim))
-			steps, err = b.d.Maintain(context.Background(), 0, nil)
-			b.must(err)
+			b.Put("c", dbtest.Mixture(3, n/8, dim))
+			steps, err = b.D.Maintain(context.Background(), 0, nil)
+			b.Must(err)
 			if len(steps) != 1 || steps[0].Action != "relearn" {
 				t.Errorf("steps %+v, want one that rebuilds the forest", steps)
 			}
@@ -202,23 +203,23 @@ func TestMaintainGraph(t *testing.T) {
 				return rows
 			}
 			b := newBed(t, metric, dim)
-			b.put("a", cloud(n, 1))
+			b.Put("a", cloud(n, 1))
 			o := &db.Forest{NoTune: true}
-			b.build("kept", o)
-			b.put("b", cloud(n/6, 1.5))
-			steps, err := b.d.Maintain(context.Background(), 0, nil)
-			b.must(err)
+			b.Build("kept", o)
+			b.Put("b", cloud(n/6, 1.5))
+			steps, err := b.D.Maintain(context.Background(), 0, nil)
+			b.Must(err)
 			if len(steps) != 1 || steps[0].Action != "insert" {
 				t.Fatalf("steps %+v, want one that inserts", steps)
 			}
-			b.check()
-			b.build("fresh", o)
+			b.Check()
+			b.Build("fresh", o)
 			p := query.Params{Sketch: true, Beam: 60, R: 60, NoWiden: true}
 			var recall [2]float64
 			for _, q := range cloud(queries, 1.5) {
 				truth := map[string]bool{}
-				for _, w := range b.exact(q, nil)[:k] {
-					truth[w.key] = true
+				for _, w := range b.Exact(q, nil)[:k] {
+					truth[w.Key] = true
 				}
 				for i, name := range []string{"kept", "fresh"} {
 					recall[i] += recallOf(b, name, p, q, truth) / queries

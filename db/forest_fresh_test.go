@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -16,27 +17,27 @@ import (
 func TestFreshSketches(t *testing.T) {
 	t.Parallel()
 	const n, fresh, dim, k, keep = 1500, 600, 72, 10, 60
-	for _, metric := range fewer(0) {
+	for _, metric := range dbtest.Fewer(0) {
 		t.Run(metric.String(), func(t *testing.T) {
 			b := newBed(t, metric, dim)
-			b.put("old", mixture(1, n, dim))
-			b.build("x", &db.Forest{NoTune: true, Trees: 8, LeafNeighbors: 20})
-			queries := mixture(3, 60, dim)
+			b.Put("old", dbtest.Mixture(1, n, dim))
+			b.Build("x", &db.Forest{NoTune: true, Trees: 8, LeafNeighbors: 20})
+			queries := dbtest.Mixture(3, 60, dim)
 			ask := func(p query.Params) (recall float64, exact int) {
-				b.must(b.d.View(func(s *db.Snapshot) error {
+				b.Must(b.D.View(func(s *db.Snapshot) error {
 					for _, q := range queries {
-						hits, stats, err := nearest(context.Background(), s.Collection("c"), db.Query{Vector: q}, k, &db.SearchOptions{Params: &p})
+						hits, stats, err := dbtest.Nearest(context.Background(), s.Collection("c"), db.Query{Vector: q}, k, &db.SearchOptions{Params: &p})
 						if err != nil {
 							return err
 						}
-						if stats.Fresh != len(b.rows)-n && len(b.rows) > n {
-							t.Errorf("%d fresh rows, want %d", stats.Fresh, len(b.rows)-n)
+						if stats.Fresh != len(b.Rows)-n && len(b.Rows) > n {
+							t.Errorf("%d fresh rows, want %d", stats.Fresh, len(b.Rows)-n)
 						}
 						exact = max(exact, stats.Exact)
-						want := b.exact(q, nil)[:k]
+						want := b.Exact(q, nil)[:k]
 						for _, h := range hits {
 							for _, w := range want {
-								if string(h.Key) == w.key {
+								if string(h.Key) == w.Key {
 									recall++
 								}
 							}
@@ -48,9 +49,9 @@ func TestFreshSketches(t *testing.T) {
 			}
 			// In three parts, so that sketches are added to those of the
 			// generation before.
-			rows := mixture(2, fresh, dim)
+			rows := dbtest.Mixture(2, fresh, dim)
 			for i := range 3 {
-				b.put(fmt.Sprint("new", i, "-"), rows[i*fresh/3:(i+1)*fresh/3])
+				b.Put(fmt.Sprint("new", i, "-"), rows[i*fresh/3:(i+1)*fresh/3])
 				ask(query.Params{Sketch: true, R: keep})
 			}
 			sketched, exact := ask(query.Params{Sketch: true, R: keep})
@@ -66,16 +67,16 @@ func TestFreshSketches(t *testing.T) {
 			}
 			// Deleted fresh rows are no answers, and an explanation names the
 			// stage.
-			b.must(b.d.View(func(s *db.Snapshot) error {
-				hits, _, err := nearest(context.Background(), s.Collection("c"), db.Query{Vector: rows[7]}, 1, &db.SearchOptions{Params: &query.Params{Sketch: true}, Explain: true})
+			b.Must(b.D.View(func(s *db.Snapshot) error {
+				hits, _, err := dbtest.Nearest(context.Background(), s.Collection("c"), db.Query{Vector: rows[7]}, 1, &db.SearchOptions{Params: &query.Params{Sketch: true}, Explain: true})
 				if err == nil && metric != vector.InnerProduct && (string(hits[0].Key) != "new0-7" || hits[0].Why.Text[:5] != "fresh") {
 					t.Errorf("hit %s from %q", hits[0].Key, hits[0].Why)
 				}
 				return err
 			}))
-			b.drop("new0-7")
-			b.must(b.d.View(func(s *db.Snapshot) error {
-				hits, _, err := nearest(context.Background(), s.Collection("c"), db.Query{Vector: rows[7]}, k, &db.SearchOptions{Params: &query.Params{Sketch: true}})
+			b.Drop("new0-7")
+			b.Must(b.D.View(func(s *db.Snapshot) error {
+				hits, _, err := dbtest.Nearest(context.Background(), s.Collection("c"), db.Query{Vector: rows[7]}, k, &db.SearchOptions{Params: &query.Params{Sketch: true}})
 				for _, h := range hits {
 					if string(h.Key) == "new0-7" {
 						t.Error("deleted row was found")

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -14,15 +15,15 @@ func TestTuneKAboveRows(t *testing.T) {
 	t.Parallel()
 	const dim = 8
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, 2000, dim))
-	q := mixture(5, 1, dim)[0]
+	b.Put("a", dbtest.Mixture(1, 2000, dim))
+	q := dbtest.Mixture(5, 1, dim)[0]
 	for _, k := range []int{1000, 3000, 1 << 40} {
-		info := b.build("x", &db.Forest{TuneK: k})
+		info := b.Build("x", &db.Forest{TuneK: k})
 		points := info.Curve.Points
 		if info.Curve.K != min(k, 1800) || len(points) != 1 || points[0].Params.Method != query.Flat || points[0].Recall != 1 {
 			t.Errorf("TuneK %d: tuned for %d: %+v", k, info.Curve.K, points)
 		}
-		hits, _ := b.search(q, 1900, nil)
-		b.same(q, hits, b.exact(q, nil)[:1900], nil)
+		hits, _ := b.Search(q, 1900, nil)
+		b.Same(q, hits, b.Exact(q, nil)[:1900], nil)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -17,10 +18,10 @@ func TestKeyPredicateOnce(t *testing.T) {
 	t.Parallel()
 	const dim, n = 6, 3000
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, n, dim))
-	b.build("x", &db.Forest{Members: true, NoTune: true})
-	b.must(create(t.Context(), b.d, "s", db.Schema{Sparse: true}))
-	b.must(b.d.Update(t.Context(), func(w *db.Tx) error {
+	b.Put("a", dbtest.Mixture(1, n, dim))
+	b.Build("x", &db.Forest{Members: true, NoTune: true})
+	b.Must(dbtest.Create(t.Context(), b.D, "s", db.Schema{Sparse: true}))
+	b.Must(b.D.Update(t.Context(), func(w *db.Tx) error {
 		for i := range n {
 			x := vector.Sparse{Index: []uint32{1, 2 + uint32(i%30)}, Value: []float32{1, float32(i%7 + 1)}}
 			if err := w.Collection("s").Put(db.Row{Key: fmt.Appendf(nil, "a%d", i), Sparse: x}); err != nil {
@@ -29,14 +30,14 @@ func TestKeyPredicateOnce(t *testing.T) {
 		}
 		return nil
 	}))
-	_, err := b.d.Collection("s").Build(t.Context(), "x", nil, nil)
-	b.must(err)
-	b.put("b", mixture(2, 100, dim)) // not in the index
-	q := mixture(3, 1, dim)[0]
+	_, err := b.D.Collection("s").Build(t.Context(), "x", nil, nil)
+	b.Must(err)
+	b.Put("b", dbtest.Mixture(2, 100, dim)) // not in the index
+	q := dbtest.Mixture(3, 1, dim)[0]
 	sparse := db.Query{Sparse: vector.Sparse{Index: []uint32{1, 9}, Value: []float32{1, 2}}}
 
-	snap, err := b.d.Snapshot()
-	b.must(err)
+	snap, err := b.D.Snapshot()
+	b.Must(err)
 	defer snap.Release()
 	type search func(ctx context.Context, key func(key []byte) bool) error
 	searches := map[string]search{}
@@ -51,26 +52,26 @@ func TestKeyPredicateOnce(t *testing.T) {
 		searches[name] = func(ctx context.Context, key func(key []byte) bool) error {
 			o := o
 			o.Where = db.Func(key)
-			_, _, err := nearest(ctx, snap.Collection("c"), db.Query{Vector: q}, 5, &o)
+			_, _, err := dbtest.Nearest(ctx, snap.Collection("c"), db.Query{Vector: q}, 5, &o)
 			return err
 		}
 		searches[name+", batch"] = func(ctx context.Context, key func(key []byte) bool) error {
 			o := o
 			o.Where = db.Func(key)
-			_, err := nearestBatch(ctx, snap.Collection("c"), [][]float32{q}, 5, &o, 1)
+			_, err := dbtest.NearestBatch(ctx, snap.Collection("c"), [][]float32{q}, 5, &o, 1)
 			return err
 		}
 	}
 	for _, index := range []string{db.Flat, "x"} {
 		searches["sparse by "+index] = func(ctx context.Context, key func(key []byte) bool) error {
-			_, _, err := nearest(ctx, snap.Collection("s"), sparse, 5, &db.SearchOptions{Index: index, Where: db.Func(key)})
+			_, _, err := dbtest.Nearest(ctx, snap.Collection("s"), sparse, 5, &db.SearchOptions{Index: index, Where: db.Func(key)})
 			return err
 		}
 	}
 	for name, search := range searches {
 		for _, rate := range []int{2, 300, 1 << 30} {
 			seen, at := map[string]int{}, 0
-			b.must(search(t.Context(), func(key []byte) bool {
+			b.Must(search(t.Context(), func(key []byte) bool {
 				seen[string(key)]++
 				at++
 				return at%rate == rate/2

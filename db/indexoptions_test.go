@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -15,9 +16,9 @@ import (
 // optionsBed returns a database with labelled rows in the dense collection "c" and the sparse "s".
 func optionsBed(t *testing.T) *bed {
 	b := newBed(t, vector.L2, 6)
-	b.must(create(t.Context(), b.d, "s", db.Schema{Sparse: true}))
-	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
-		for i, x := range mixture(1, 60, 6) {
+	b.Must(dbtest.Create(t.Context(), b.D, "s", db.Schema{Sparse: true}))
+	b.Must(b.D.Update(t.Context(), func(tx *db.Tx) error {
+		for i, x := range dbtest.Mixture(1, 60, 6) {
 			key, label := fmt.Appendf(nil, "key-%d", i), []string{fmt.Sprint("l", i%2)}
 			sparse := vector.Sparse{Index: []uint32{uint32(i % 2), 2 + uint32(i%3)}, Value: []float32{1, 2}}
 			err := errors.Join(tx.Collection("c").Put(db.Row{Key: key, Vector: x, Labels: label}),
@@ -53,7 +54,7 @@ func TestIndexOptions(t *testing.T) {
 	} {
 		build := func(o db.IndexOptions) db.IndexInfo {
 			t.Helper()
-			info, err := b.d.Collection(c.coll).Build(t.Context(), "x", o, nil)
+			info, err := b.D.Collection(c.coll).Build(t.Context(), "x", o, nil)
 			if err != nil {
 				t.Fatalf("%s, %T %+v: %v", c.coll, o, o, err)
 			}
@@ -67,7 +68,7 @@ func TestIndexOptions(t *testing.T) {
 			t.Errorf("%T %+v, built again with %+v", info.Options, info.Options, again.Options)
 		}
 	}
-	info, err := b.d.Collection("s").Index("x")
+	info, err := b.D.Collection("s").Index("x")
 	if o := info.Options.(*db.Trees); err != nil || o.Budget != 7 || o.Seed != 5 || !o.AllowEmpty {
 		t.Errorf("%+v, %v", o, err)
 	}
@@ -94,7 +95,7 @@ func TestIndexOptionsRefused(t *testing.T) {
 		{"s", &db.Trees{Kind: "at", Budget: -1}},
 		{"s", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}},
 	} {
-		if _, err := b.d.Collection(c.coll).Build(t.Context(), "x", c.o, nil); !errors.Is(err, db.ErrInvalid) {
+		if _, err := b.D.Collection(c.coll).Build(t.Context(), "x", c.o, nil); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%s, %T %+v: %v", c.coll, c.o, c.o, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -39,12 +40,12 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	var steps []int
-	got, err := b.d.Collection("c").Load(context.Background(), stream(nil),
-		&db.LoadOptions{Run: *reporting(func(p progress) { steps = append(steps, p.Done) })})
+	got, err := b.D.Collection("c").Load(context.Background(), stream(nil),
+		&db.LoadOptions{Run: *dbtest.Reporting(func(p dbtest.Progress) { steps = append(steps, p.Done) })})
 	if err != nil || got != n || len(steps) < 3 || steps[len(steps)-1] != n {
 		t.Fatalf("loaded %d of %d rows in steps %v: %v", got, n, steps, err)
 	}
-	b.must(b.d.View(func(s *db.Snapshot) error {
+	b.Must(b.D.View(func(s *db.Snapshot) error {
 		if c, err := s.Collection("c").Count(t.Context(), nil); err != nil || c != n-n/10-1 {
 			t.Errorf("%d rows, %v", c, err)
 		}
@@ -63,20 +64,20 @@ func TestLoad(t *testing.T) {
 		return nil
 	}))
 	broken := errors.New("broken")
-	got, err = b.d.Collection("c").Load(context.Background(), stream(broken), nil)
+	got, err = b.D.Collection("c").Load(context.Background(), stream(broken), nil)
 	if !errors.Is(err, broken) || got == 0 || got >= n {
 		t.Errorf("loaded %d rows: %v", got, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if got, err := b.d.Collection("c").Load(ctx, stream(nil), nil); got != 0 || !errors.Is(err, context.Canceled) {
+	if got, err := b.D.Collection("c").Load(ctx, stream(nil), nil); got != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled load: %d, %v", got, err)
 	}
-	if got, err := b.d.Collection("none").Load(context.Background(), stream(nil), nil); got != 0 || !errors.Is(err, db.ErrNotFound) {
+	if got, err := b.D.Collection("none").Load(context.Background(), stream(nil), nil); got != 0 || !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("load into nothing: %d, %v", got, err)
 	}
 	bad := func(yield func(db.Row, error) bool) { yield(db.Row{Key: []byte("x"), Vector: vec[:2]}, nil) }
-	if got, err := b.d.Collection("c").Load(context.Background(), bad, nil); got != 0 || !errors.Is(err, db.ErrInvalid) {
+	if got, err := b.D.Collection("c").Load(context.Background(), bad, nil); got != 0 || !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("load of a bad row: %d, %v", got, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/vector"
 )
@@ -33,7 +34,7 @@ func TestSmallMagnitudes(t *testing.T) {
 		}
 		for _, scale := range []float64{1, 1e10, 1e-10, 1e-18, 1e-19, 1e-22, 1e-25, 1e-30, 1e-37, 1e-42} {
 			b := newBed(t, metric, dim)
-			rows := scaled(mixture(1, n, dim), scale)
+			rows := scaled(dbtest.Mixture(1, n, dim), scale)
 			shortest := math.Inf(1)
 			for _, x := range rows {
 				sum := 0.0
@@ -43,7 +44,7 @@ func TestSmallMagnitudes(t *testing.T) {
 				shortest = min(shortest, math.Sqrt(sum))
 			}
 			if shortest < least {
-				err := b.d.Update(t.Context(), func(w *db.Tx) error {
+				err := b.D.Update(t.Context(), func(w *db.Tx) error {
 					for i, x := range rows {
 						if err := w.Collection("c").Put(db.Row{Key: fmt.Appendf(nil, "k%d", i), Vector: x}); err != nil {
 							return err
@@ -56,18 +57,18 @@ func TestSmallMagnitudes(t *testing.T) {
 				}
 				continue
 			}
-			b.put("a", rows)
+			b.Put("a", rows)
 			for _, asked := range []float64{scale, 1, 1e-25, 1e-44} {
 				if metric == vector.L2 && asked != scale {
 					continue // then distances are those of the longer one
 				}
-				for _, q := range scaled(mixture(2, 5, dim), asked) {
-					hits, _ := b.search(q, k, &db.SearchOptions{Index: db.Flat})
-					want := b.exact(q, nil)
-					least, most := want[0].dist, want[k-1].dist
+				for _, q := range scaled(dbtest.Mixture(2, 5, dim), asked) {
+					hits, _ := b.Search(q, k, &db.SearchOptions{Index: db.Flat})
+					want := b.Exact(q, nil)
+					least, most := want[0].Distance, want[k-1].Distance
 					slack := 1e-5 * max(math.Abs(least), math.Abs(most))
 					for i, h := range hits {
-						if d := b.distance(q, b.rows[string(h.Key)]); d > most+slack {
+						if d := b.Distance(q, b.Rows[string(h.Key)]); d > most+slack {
 							t.Fatalf("%v, rows of scale %g, query of %g: hit %d, %q, has distance %g, hit %d should have %g", metric, scale, asked, i, h.Key, d, k, most)
 						}
 					}
@@ -76,8 +77,8 @@ func TestSmallMagnitudes(t *testing.T) {
 		}
 	}
 	b := newBed(t, vector.L2, 2)
-	b.put("a", [][]float32{{0, 0}, {float32(kind.MinNorm), 0}})
-	hits, _ := b.search([]float32{1e-30, 0}, 2, nil)
+	b.Put("a", [][]float32{{0, 0}, {float32(kind.MinNorm), 0}})
+	hits, _ := b.Search([]float32{1e-30, 0}, 2, nil)
 	if !slices.Equal(hits[0].Key, []byte("a0")) {
 		t.Errorf("the nearest of %v is not the zero vector", hits)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -15,10 +16,10 @@ import (
 // expect.
 func TestPlan(t *testing.T) {
 	b := newBed(t, vector.L2, 16)
-	rows := mixture(5, 3000, 16)
-	b.put("a", rows)
-	b.build("main", &db.Auto{Seed: 1})
-	c := b.d.Collection("c")
+	rows := dbtest.Mixture(5, 3000, 16)
+	b.Put("a", rows)
+	b.Build("main", &db.Auto{Seed: 1})
+	c := b.D.Collection("c")
 	for _, x := range []struct {
 		name    string
 		o       db.SearchOptions
@@ -36,11 +37,11 @@ func TestPlan(t *testing.T) {
 			set := roaring.New()
 			set.AddRange(0, uint64(x.passing))
 			f, err := c.RowFilter(set)
-			b.must(err)
+			b.Must(err)
 			x.o.Where = f
 		}
 		res, err := c.Search(t.Context(), db.Query{Vector: rows[7]}, &x.o)
-		b.must(err)
+		b.Must(err)
 		s := res.Stats
 		if s.Way != x.way && !(x.way == query.ByBeam && s.Way == query.ByLeaves) || s.Passing != x.passing {
 			t.Errorf("%s: found by %v, %d passing rows", x.name, s.Way, s.Passing)
@@ -53,19 +54,19 @@ func TestPlan(t *testing.T) {
 	}
 	for i, x := range rows[:20] {
 		near, err := c.Search(t.Context(), db.Query{Vector: x}, nil)
-		b.must(err)
+		b.Must(err)
 		away := slices.Clone(x)
 		for j := range away {
 			away[j] += 100
 		}
 		far, err := c.Search(t.Context(), db.Query{Vector: away}, nil)
-		b.must(err)
+		b.Must(err)
 		if near.Stats.Far || !far.Stats.Far {
 			t.Errorf("row %d: far: %t, moved away: %t", i, near.Stats.Far, far.Stats.Far)
 		}
 	}
 	res, err := c.Search(t.Context(), db.Query{Vector: rows[7]}, &db.SearchOptions{Recall: 1})
-	b.must(err)
+	b.Must(err)
 	if want := "exact scan of 3000 rows"; res.Plan() != want {
 		t.Errorf("plan %q, want %q", res.Plan(), want)
 	}

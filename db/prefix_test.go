@@ -3,10 +3,10 @@ package db_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -16,7 +16,7 @@ import (
 func TestMisuseOfSparse(t *testing.T) {
 	b := newBed(t, vector.L2, 4)
 	ctx := t.Context()
-	b.must(errors.Join(create(ctx, b.d, "s", db.Schema{Sparse: true}), create(ctx, b.d, "n", db.Schema{Named: true})))
+	b.Must(errors.Join(dbtest.Create(ctx, b.D, "s", db.Schema{Sparse: true}), dbtest.Create(ctx, b.D, "n", db.Schema{Named: true})))
 	numbered := func(value float32, index ...uint32) db.Query {
 		values := make([]float32, len(index))
 		for i := range values {
@@ -27,7 +27,7 @@ func TestMisuseOfSparse(t *testing.T) {
 	named := func(value float32, name string) db.Query {
 		return db.Query{Features: []db.Feature{{Name: name, Value: value}}}
 	}
-	b.must(b.d.Update(ctx, func(w *db.Tx) error {
+	b.Must(b.D.Update(ctx, func(w *db.Tx) error {
 		for i := range 60 {
 			r := db.Row{Key: fmt.Append(nil, i), Sparse: numbered(1, uint32(i%7), uint32(8+i%3)).Sparse, Labels: []string{fmt.Sprint(i % 3)}}
 			if err := w.Collection("s").Put(r); err != nil {
@@ -36,29 +36,29 @@ func TestMisuseOfSparse(t *testing.T) {
 		}
 		return w.Collection("n").Put(db.Row{Key: []byte("a"), Features: named(1, "x").Features})
 	}))
-	_, err := b.d.Collection("s").Build(ctx, "m", &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}, nil)
-	b.must(err)
-	s, err := b.d.Snapshot()
-	b.must(err)
+	_, err := b.D.Collection("s").Build(ctx, "m", &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}, nil)
+	b.Must(err)
+	s, err := b.D.Snapshot()
+	b.Must(err)
 	defer s.Release()
 	search := func(coll string, q db.Query, o db.SearchOptions) func() error {
-		return func() error { _, _, err := nearest(ctx, s.Collection(coll), q, 3, &o); return err }
+		return func() error { _, _, err := dbtest.Nearest(ctx, s.Collection(coll), q, 3, &o); return err }
 	}
 	predict := func(q db.Query, o db.PredictOptions) func() error {
-		return func() error { _, _, err := predict(ctx, s.Collection("s"), q, &o); return err }
+		return func() error { _, _, err := dbtest.Predict(ctx, s.Collection("s"), q, &o); return err }
 	}
 	batch := func(q db.Query, o db.PredictOptions) func() error {
 		return func() error {
-			_, err := predictBatch(ctx, s.Collection("s"), []db.Query{numbered(1, 2), q}, &o, 1)
+			_, err := dbtest.PredictBatch(ctx, s.Collection("s"), []db.Query{numbered(1, 2), q}, &o, 1)
 			return err
 		}
 	}
 	put := func(coll string, r db.Row) func() error {
-		return func() error { return b.d.Update(ctx, func(w *db.Tx) error { return w.Collection(coll).Put(r) }) }
+		return func() error { return b.D.Update(ctx, func(w *db.Tx) error { return w.Collection(coll).Put(r) }) }
 	}
 	build := func(o db.LCIF) func() error {
 		return func() error {
-			_, err := b.d.Collection("s").Build(ctx, "y", &o, nil)
+			_, err := b.D.Collection("s").Build(ctx, "y", &o, nil)
 			return err
 		}
 	}
@@ -90,29 +90,8 @@ func TestMisuseOfSparse(t *testing.T) {
 		{"graph that no score uses", build(graph), db.ErrInvalid, []string{"5"}},
 		{"graph that no tried score uses", build(tuned), db.ErrInvalid, []string{"5"}},
 		{"tree of a single class", func() error {
-			_, err := b.d.Collection("n").Build(ctx, "y", &db.Trees{Kind: "at"}, nil)
+			_, err := b.D.Collection("n").Build(ctx, "y", &db.Trees{Kind: "at"}, nil)
 			return err
 		}, db.ErrUnsuitable, nil},
 	})
-}
-
-// A message names the package once however many layers of calls have added to it.
-func TestPrefixOnce(t *testing.T) {
-	dir := t.TempDir()
-	d, err := db.Open(t.Context(), dir+"/x", nil)
-	must(t, err)
-	defer d.Close()
-	ctx := t.Context()
-	_, again := db.Open(ctx, dir+"/x", nil)
-	_, directory := db.Open(ctx, dir, nil)
-	_, built := d.Collection("nowhere").Build(ctx, "x", nil, nil)
-	for name, err := range map[string]error{
-		"open twice": again, "open a directory": directory, "build": built,
-		"restore":  db.Restore(ctx, dir+"/nothing", dir+"/y", false),
-		"maintain": func() error { _, err := d.Maintain(ctx, -1, nil); return err }(),
-	} {
-		if err == nil || strings.Count(err.Error(), "db:") != 1 {
-			t.Errorf("%s: error %v", name, err)
-		}
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -296,7 +297,7 @@ func publicCalls() []publicCall {
 			return err
 		}},
 		{name: "Open", context: true, do: func(h handles, ctx context.Context) error {
-			d, err := db.Open(ctx, filepath.Join(h.dir, "backup"), &db.Options{NoSync: true})
+			d, err := dbtest.Open(ctx, filepath.Join(h.dir, "backup"), &db.Options{NoSync: true})
 			if err == nil {
 				err = d.Close()
 			}
@@ -325,41 +326,41 @@ func publicCalls() []publicCall {
 // callBed is a file with every kind of index that a call needs.
 func callBed(t *testing.T) (*bed, handles) {
 	b := newBed(t, vector.L2, 3)
-	b.put("a", mixture(1, 60, 3))
+	b.Put("a", dbtest.Mixture(1, 60, 3))
 	for name, o := range map[string]db.IndexOptions{
 		"i": &db.Forest{NoTune: true, Seed: 1}, "t": &db.Trees{Kind: "pt", Budget: 2},
 		"m": &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}},
 	} {
-		b.build(name, o)
+		b.Build(name, o)
 	}
-	h := handles{d: b.d, c: b.d.Collection("c"), dir: t.TempDir()}
+	h := handles{d: b.D, c: b.D.Collection("c"), dir: t.TempDir()}
 	var file bytes.Buffer
-	_, err := b.d.Backup(t.Context(), &file)
-	b.must(err)
-	b.must(os.WriteFile(filepath.Join(h.dir, "backup"), file.Bytes(), 0o600))
+	_, err := b.D.Backup(t.Context(), &file)
+	b.Must(err)
+	b.Must(os.WriteFile(filepath.Join(h.dir, "backup"), file.Bytes(), 0o600))
 	return b, h
 }
 
 // holdsNothing checks that an earlier call has left nothing that later ones would wait for.
 func (b *bed) holdsNothing(after string) {
-	b.t.Helper()
-	b.must(b.d.Update(b.t.Context(), func(tx *db.Tx) error {
+	b.T.Helper()
+	b.Must(b.D.Update(b.T.Context(), func(tx *db.Tx) error {
 		return tx.Collection("c").Put(db.Row{Key: []byte(after), Vector: []float32{1, 2, 3}})
 	}))
-	b.must(b.d.Rename(b.t.Context(), "c", "c"))
-	_, err := b.d.Maintain(b.t.Context(), 1, nil)
-	b.must(err)
-	st, err := b.d.Stats()
-	b.must(err)
+	b.Must(b.D.Rename(b.T.Context(), "c", "c"))
+	_, err := b.D.Maintain(b.T.Context(), 1, nil)
+	b.Must(err)
+	st, err := b.D.Stats()
+	b.Must(err)
 	if st.Snapshots != 0 {
-		b.t.Fatalf("after %s: %d snapshots are held", after, st.Snapshots)
+		b.T.Fatalf("after %s: %d snapshots are held", after, st.Snapshots)
 	}
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(b.path), "*"))
-	b.must(err)
-	hidden, err := filepath.Glob(filepath.Join(filepath.Dir(b.path), ".*"))
-	b.must(err)
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(b.Path), "*"))
+	b.Must(err)
+	hidden, err := filepath.Glob(filepath.Join(filepath.Dir(b.Path), ".*"))
+	b.Must(err)
 	if len(files)+len(hidden) != 1 {
-		b.t.Fatalf("after %s: files %q %q", after, files, hidden)
+		b.T.Fatalf("after %s: files %q %q", after, files, hidden)
 	}
 }
 
@@ -389,7 +390,7 @@ func TestPublicCallsRefuse(t *testing.T) {
 	for _, c := range publicCalls() {
 		t.Run(c.name, func(t *testing.T) {
 			if c.do != nil {
-				must(t, c.do(h, t.Context()))
+				dbtest.Must(t, c.do(h, t.Context()))
 			}
 			if c.context {
 				if err := c.do(h, nil); !errors.Is(err, db.ErrInvalid) {
@@ -461,7 +462,7 @@ func TestPublicCallsPanic(t *testing.T) {
 			b.holdsNothing(c.name)
 		})
 	}
-	b.must(b.d.Close())
+	b.Must(b.D.Close())
 }
 
 // panickingContext is a context of which a call of Err panics.
@@ -485,7 +486,7 @@ func TestPublicCallsContextPanics(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			for at, panicked := 1, true; panicked && at < 1<<12; at += (at + 1) / 2 {
+			for at, panicked := 1, true; panicked && at < 1<<12; at *= 2 {
 				var calls atomic.Int64
 				calls.Store(int64(at))
 				var err error
@@ -498,7 +499,7 @@ func TestPublicCallsContextPanics(t *testing.T) {
 			}
 		})
 	}
-	b.must(b.d.Close())
+	b.Must(b.D.Close())
 }
 
 // The table has every method of the handles.

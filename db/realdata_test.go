@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 )
 
 // These tests run the main paths on the slices of real data in testdata/. They are of
@@ -23,12 +24,12 @@ import (
 func readSlice(t *testing.T, name string) []byte {
 	t.Helper()
 	f, err := os.Open(filepath.Join("..", "testdata", name))
-	must(t, err)
+	dbtest.Must(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	must(t, err)
+	dbtest.Must(t, err)
 	data, err := io.ReadAll(z)
-	must(t, err)
+	dbtest.Must(t, err)
 	return data
 }
 
@@ -74,15 +75,15 @@ func goFiles(t *testing.T, part string) (rows []db.Row) {
 // openWith returns a database whose collection holds the rows.
 func openWith(t *testing.T, create func(context.Context, *db.DB) error, coll string, rows []db.Row) *db.DB {
 	t.Helper()
-	d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "real.anndb"), &db.Options{NoSync: true})
-	must(t, err)
+	d, err := dbtest.Open(t.Context(), filepath.Join(t.TempDir(), "real.anndb"), &db.Options{NoSync: true})
+	dbtest.Must(t, err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	must(t, create(t.Context(), d))
-	must(t, d.Update(t.Context(), func(b *db.Tx) error {
+	dbtest.Must(t, create(t.Context(), d))
+	dbtest.Must(t, d.Update(t.Context(), func(b *db.Tx) error {
 		for _, r := range rows {
 			if err := b.Collection(coll).Put(r); err != nil {
 				return err
@@ -100,9 +101,9 @@ func recallAt10(t *testing.T, s *db.Snapshot, queries []db.Row, target float64) 
 	for _, q := range queries {
 		vector := db.Query{Vector: q.Vector}
 		exact, err := s.Collection("images").Search(t.Context(), vector, &db.SearchOptions{Index: db.Flat})
-		must(t, err)
+		dbtest.Must(t, err)
 		near, err := s.Collection("images").Search(t.Context(), vector, &db.SearchOptions{Index: "main", Recall: target})
-		must(t, err)
+		dbtest.Must(t, err)
 		farthest := exact.Hits[9].Distance
 		for _, h := range near.Hits {
 			if h.Distance <= farthest {
@@ -126,10 +127,10 @@ func TestImages(t *testing.T) {
 		return err
 	}, "images", rows)
 	_, err := d.Collection("images").Build(t.Context(), "main", &db.Auto{Seed: 1}, nil)
-	must(t, err)
+	dbtest.Must(t, err)
 	reaches := func(state string) {
 		t.Helper()
-		must(t, d.View(func(s *db.Snapshot) error {
+		dbtest.Must(t, d.View(func(s *db.Snapshot) error {
 			for _, target := range []float64{0.9, 0.99} {
 				// The target was reached on 200 rows held out; 200 other queries
 				// have a standard error of about 0.01 at 0.9, less at 0.99.
@@ -142,8 +143,8 @@ func TestImages(t *testing.T) {
 	}
 	reaches("new index")
 	_, err = d.Collection("images").Build(t.Context(), "classes", &db.LCIF{Folds: 3, Seed: 1}, nil)
-	must(t, err)
-	must(t, d.View(func(s *db.Snapshot) error {
+	dbtest.Must(t, err)
+	dbtest.Must(t, d.View(func(s *db.Snapshot) error {
 		right := 0
 		for _, q := range queries {
 			p, err := s.Collection("images").Predict(t.Context(), db.Query{Vector: q.Vector},
@@ -161,7 +162,7 @@ func TestImages(t *testing.T) {
 		}
 		return nil
 	}))
-	must(t, d.Update(t.Context(), func(b *db.Tx) error {
+	dbtest.Must(t, d.Update(t.Context(), func(b *db.Tx) error {
 		for i := 0; i < len(rows); i += 20 {
 			moved := rows[i]
 			moved.Key = append([]byte("again-"), moved.Key...)
@@ -176,9 +177,9 @@ func TestImages(t *testing.T) {
 	}))
 	reaches("before maintenance")
 	_, err = d.Maintain(t.Context(), 0, nil)
-	must(t, err)
+	dbtest.Must(t, err)
 	reaches("after maintenance")
-	must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }, nil))
+	dbtest.Must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }, nil))
 }
 
 // cosines returns the similarity of a query to each row, from its definition.
@@ -215,16 +216,15 @@ func TestSourceFiles(t *testing.T) {
 	for name, o := range map[string]db.IndexOptions{
 		"words":   &db.Postings{},
 		"imports": &db.LCIF{Weight: "tfidf", Folds: 3, Seed: 1},
-		"tree":    &db.Trees{Kind: "at", Weight: "tfidf", Seed: 1},
 	} {
 		_, err := d.Collection("files").Build(t.Context(), name, o, nil)
-		must(t, err)
+		dbtest.Must(t, err)
 	}
-	must(t, d.View(func(s *db.Snapshot) error {
+	dbtest.Must(t, d.View(func(s *db.Snapshot) error {
 		right := map[string]int{}
 		for _, q := range queries {
 			mustBeNearest(t, s, rows, q)
-			for _, index := range []string{"imports", "tree"} {
+			for _, index := range []string{"imports"} {
 				p, err := s.Collection("files").Predict(t.Context(), db.Query{Features: q.Features},
 					&db.PredictOptions{Index: index})
 				if err != nil {
@@ -255,7 +255,7 @@ func TestSourceFiles(t *testing.T) {
 		}
 		return nil
 	}))
-	must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }, nil))
+	dbtest.Must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }, nil))
 }
 
 // mustBeNearest checks a search against the cosines of all rows.
@@ -263,7 +263,7 @@ func mustBeNearest(t *testing.T, s *db.Snapshot, rows []db.Row, q db.Row) {
 	t.Helper()
 	near, err := s.Collection("files").Search(t.Context(), db.Query{Features: q.Features},
 		&db.SearchOptions{K: 5, Index: "words"})
-	must(t, err)
+	dbtest.Must(t, err)
 	hits := near.Hits
 	similarities := cosines(rows, q.Features)
 	slices.Sort(similarities)

@@ -15,6 +15,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -34,7 +35,7 @@ func levels(rows [][]float32) [][]float32 {
 // which rows are stored: in the tail, in sealed chunks of float32 or of bytes.
 func TestFlatExact(t *testing.T) {
 	t.Parallel()
-	for _, metric := range metrics {
+	for _, metric := range dbtest.Metrics {
 		for _, c := range []struct {
 			name   string
 			n, dim int
@@ -42,26 +43,26 @@ func TestFlatExact(t *testing.T) {
 		}{{"tail", 700, 9, false}, {"sealed", 700, 300, false}, {"bytes", 700, 300, true}} {
 			t.Run(fmt.Sprintf("%v/%s", metric, c.name), func(t *testing.T) {
 				b := newBed(t, metric, c.dim)
-				rows, queries := mixture(1, c.n, c.dim), mixture(2, 12, c.dim)
+				rows, queries := dbtest.Mixture(1, c.n, c.dim), dbtest.Mixture(2, 12, c.dim)
 				if c.bytes {
 					rows = levels(rows)
-					queries = append(queries, levels(mixture(3, 4, c.dim))...)
+					queries = append(queries, levels(dbtest.Mixture(3, 4, c.dim))...)
 				}
-				b.put("a", rows)
-				b.drop("a0", "a511", "a512", "a699")
-				b.put("a", mixture(4, 5, c.dim))
-				if info, _ := b.d.Collections(); (info[0].Sealed > 0) != (c.dim == 300) {
+				b.Put("a", rows)
+				b.Drop("a0", "a511", "a512", "a699")
+				b.Put("a", dbtest.Mixture(4, 5, c.dim))
+				if info, _ := b.D.Collections(); (info[0].Sealed > 0) != (c.dim == 300) {
 					t.Fatalf("%d rows are sealed", info[0].Sealed)
 				}
 				queries = append(queries, rows[17], make([]float32, c.dim))
 				for _, q := range queries {
-					want := b.exact(q, nil)
-					for _, k := range []int{1, 10, len(b.rows)} {
+					want := b.Exact(q, nil)
+					for _, k := range []int{1, 10, len(b.Rows)} {
 						for _, o := range []*db.SearchOptions{nil, {Index: db.Flat}, {Params: &query.Params{Method: query.Flat}}} {
-							hits, stats := b.search(q, k, o)
-							b.same(q, hits, want[:k], nil)
-							if stats.Exact != len(b.rows) {
-								t.Errorf("%d exact distances of %d rows", stats.Exact, len(b.rows))
+							hits, stats := b.Search(q, k, o)
+							b.Same(q, hits, want[:k], nil)
+							if stats.Exact != len(b.Rows) {
+								t.Errorf("%d exact distances of %d rows", stats.Exact, len(b.Rows))
 							}
 						}
 					}
@@ -81,17 +82,17 @@ func TestRecallTargets(t *testing.T) {
 	if testing.Short() {
 		n = 1200
 	}
-	for _, metric := range fewer(2) {
+	for _, metric := range dbtest.Fewer(2) {
 		t.Run(metric.String(), func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, metric, dim)
-			b.put("a", mixture(1, n, dim))
-			info := b.build("x", &db.Auto{Seed: 5})
-			queries := mixture(2, 100, dim)
+			b.Put("a", dbtest.Mixture(1, n, dim))
+			info := b.Build("x", &db.Auto{Seed: 5})
+			queries := dbtest.Mixture(2, 100, dim)
 			work := math.Inf(1)
 			for _, target := range []float64{0.99, 0.95, 0.9, 0.8} {
 				o := &db.SearchOptions{Recall: target}
-				r := b.recall(queries, k, o)
+				r := b.Recall(queries, k, o)
 				t.Logf("target %.2f: recall %.3f", target, r)
 				if r < target-0.03 {
 					t.Errorf("recall %.3f at target %.2f", r, target)
@@ -124,8 +125,8 @@ func TestRecallTargets(t *testing.T) {
 			}
 			// What no setting was measured to reach is scanned exactly.
 			if last := info.Curve.Points[len(info.Curve.Points)-1].Recall; last < 1 {
-				hits, stats := b.search(queries[0], k, &db.SearchOptions{Recall: 1})
-				b.same(queries[0], hits, b.exact(queries[0], nil)[:k], nil)
+				hits, stats := b.Search(queries[0], k, &db.SearchOptions{Recall: 1})
+				b.Same(queries[0], hits, b.Exact(queries[0], nil)[:k], nil)
 				if stats.Exact < n {
 					t.Errorf("recall 1 scanned %d rows", stats.Exact)
 				}
@@ -137,86 +138,12 @@ func TestRecallTargets(t *testing.T) {
 // searchBed is a collection with an index over everything, and fresh rows.
 func searchBed(t testing.TB, metric vector.Metric, n, dim int) *bed {
 	b := newBed(t, metric, dim)
-	b.put("a", mixture(1, n, dim))
-	b.drop("a7", "a150")
-	b.build("x", &db.Forest{NoTune: true, Members: true, Trees: 12, LeafNeighbors: 50, Depth: bits.Len(uint(n / 7)), ListNeighbors: 32, Quantize: true})
-	b.put("b", mixture(2, 60, dim))
-	b.drop("a1", "b0", "b50")
+	b.Put("a", dbtest.Mixture(1, n, dim))
+	b.Drop("a7", "a150")
+	b.Build("x", &db.Forest{NoTune: true, Members: true, Trees: 12, LeafNeighbors: 50, Depth: bits.Len(uint(n / 7)), ListNeighbors: 32, Quantize: true})
+	b.Put("b", dbtest.Mixture(2, 60, dim))
+	b.Drop("a1", "b0", "b50")
 	return b
-}
-
-// TestMethods runs the paper's methods on one index.
-func TestMethods(t *testing.T) {
-	t.Parallel()
-	const dim, k = 14, 10
-	for _, metric := range fewer(0) {
-		b := searchBed(t, metric, 2000, dim)
-		queries := mixture(3, 40, dim)
-		var candidates []int
-		for _, c := range []struct {
-			p    query.Params
-			want float64
-		}{
-			{query.Params{Method: query.Natural, Tau: 0.1}, 0.7},
-			{query.Params{Method: query.NaturalZero}, 0.9},
-			{query.Params{Method: query.Voting, Votes: 2}, 0.2},
-			{query.Params{Method: query.Lookup}, 0.5},
-			{query.Params{Method: query.Lookup, Extra: 60}, 0.8},
-			{query.Params{Method: query.Natural, Trees: 2, Sketch: true, R: 40, Hops: 2}, 0.8},
-			{query.Params{Method: query.Natural, Quant: true, Rerank: 30}, 0.9},
-		} {
-			r := b.recall(queries, k, &db.SearchOptions{Params: &c.p})
-			_, stats := b.search(queries[0], k, &db.SearchOptions{Params: &c.p})
-			candidates = append(candidates, stats.Candidates)
-			t.Logf("%v %v %+v: recall %.3f, %+v", metric, c.p.Method, c.p, r, stats)
-			if r < c.want {
-				t.Errorf("%v %v: recall %.3f", metric, c.p.Method, r)
-			}
-			if stats.Fresh == 0 || stats.Leaves == 0 || stats.Candidates == 0 {
-				t.Errorf("%v %v: %+v", metric, c.p.Method, stats)
-			}
-			if c.p.Quant != (stats.Filtered > 0) || c.p.Sketch != (stats.Sketched > 0) || c.p.Hops > 0 != (stats.Hopped > 0) {
-				t.Errorf("%v %v: stages do not follow the parameters: %+v", metric, c.p.Method, stats)
-			}
-		}
-		if candidates[0] >= candidates[1] || candidates[2] >= candidates[3] || candidates[3] >= candidates[4] {
-			t.Errorf("candidates %v: a threshold elects fewer, more leaves elect more", candidates)
-		}
-		// k is everything there is: whatever the method, all of it comes back.
-		for m := query.Natural; m <= query.Flat; m++ {
-			hits, _ := b.search(queries[0], len(b.rows), &db.SearchOptions{Params: &query.Params{Method: m}})
-			b.same(queries[0], hits, b.exact(queries[0], nil), nil)
-		}
-		// Forbidden to widen, a search may come back with less.
-		few, stats := b.search(queries[0], 1900, &db.SearchOptions{Params: &query.Params{NoWiden: true, Trees: 1}})
-		if b.honest(queries[0], few, nil); len(few) >= 1900 || stats.Widened != 0 {
-			t.Errorf("%d hits, widened %d times", len(few), stats.Widened)
-		}
-	}
-}
-
-// TestHopLists: the list of a row is its neighbours without itself, so that
-// one entry is enough to lead somewhere, and deleted rows are in none.
-func TestHopLists(t *testing.T) {
-	const dim, k = 10, 5
-	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, 800, dim))
-	for i := range 100 {
-		b.drop(fmt.Sprintf("a%d", 3*i))
-	}
-	for hops := 1; hops <= 3; hops++ {
-		b.build("x", &db.Forest{NoTune: true, Trees: 1, Depth: 7, LeafNeighbors: 4, ListNeighbors: hops})
-		var hopped, exact int
-		queries := mixture(2, 50, dim)
-		for _, q := range queries {
-			_, stats := b.search(q, k, &db.SearchOptions{Params: &query.Params{Hops: 1}})
-			hopped, exact = hopped+stats.Hopped, exact+stats.Exact
-		}
-		// Eight rows contribute a list each, many of them rows seen before.
-		if hopped == 0 || hopped > 8*hops*len(queries) || exact < hopped {
-			t.Errorf("lists of %d gave %d rows to %d queries, %d exact distances", hops, hopped, len(queries), exact)
-		}
-	}
 }
 
 // TestFilters compares filtered searches with brute force. Filters of few rows
@@ -224,12 +151,12 @@ func TestHopLists(t *testing.T) {
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	const n, dim, k, asked = 4200, 12, 10, 5
-	for _, metric := range fewer(1) {
+	for _, metric := range dbtest.Fewer(1) {
 		t.Run(metric.String(), func(t *testing.T) {
 			t.Parallel()
 			b := searchBed(t, metric, n, dim)
 			number := map[string]uint32{}
-			b.must(b.d.View(func(s *db.Snapshot) error {
+			b.Must(b.D.View(func(s *db.Snapshot) error {
 				for r, err := range s.Collection("c").Rows(t.Context(), nil) {
 					if err != nil {
 						return err
@@ -252,15 +179,15 @@ func TestFilters(t *testing.T) {
 			none := roaring.New()
 			hasLabel := func(want ...string) func(string) bool {
 				return func(key string) bool {
-					return slices.ContainsFunc(b.labels[key], func(l string) bool { return slices.Contains(want, l) })
+					return slices.ContainsFunc(b.Labels[key], func(l string) bool { return slices.Contains(want, l) })
 				}
 			}
 			filter := func(m *roaring.Bitmap) *db.Filter {
-				s, err := b.d.Snapshot()
-				b.must(err)
+				s, err := b.D.Snapshot()
+				b.Must(err)
 				defer s.Release()
 				f, err := s.Collection("c").RowFilter(m)
-				b.must(err)
+				b.Must(err)
 				return f
 			}
 			in := func(m *roaring.Bitmap) func(string) bool {
@@ -317,8 +244,8 @@ func TestFilters(t *testing.T) {
 			} {
 				half0, tenth0 := half.Clone(), tenth.Clone()
 				found, possible := 0, 0
-				for _, q := range mixture(3, asked, dim) {
-					want := b.exact(q, c.pass)
+				for _, q := range dbtest.Mixture(3, asked, dim) {
+					want := b.Exact(q, c.pass)
 					want = want[:min(k, len(want))]
 					for _, p := range []*query.Params{
 						{Method: query.Flat}, {Extra: 20}, {Sketch: true, Hops: 1, Quant: true, R: 100, Rerank: 60}, {Method: query.Lookup, Extra: 20},
@@ -328,19 +255,19 @@ func TestFilters(t *testing.T) {
 							p.Accept = o.Params.Accept
 						}
 						o.Params = p
-						hits, stats := b.search(q, k, &o)
-						b.honest(q, hits, c.pass)
+						hits, stats := b.Search(q, k, &o)
+						b.Honest(q, hits, c.pass)
 						if len(hits) != len(want) {
 							t.Fatalf("%s, %v: %d hits, want %d", c.name, p.Method, len(hits), len(want))
 						}
 						if c.exact || p.Method == query.Flat {
-							b.same(q, hits, want, c.pass)
+							b.Same(q, hits, want, c.pass)
 						}
 						if stats.Exact > n+100 {
 							t.Errorf("%s, %v: %d exact distances", c.name, p.Method, stats.Exact)
 						}
 						for _, h := range hits {
-							if slices.ContainsFunc(want, func(w pair) bool { return w.key == string(h.Key) }) {
+							if slices.ContainsFunc(want, func(w dbtest.Near) bool { return w.Key == string(h.Key) }) {
 								found++
 							}
 						}
@@ -358,63 +285,15 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestRange compares range searches with brute force.
-func TestRange(t *testing.T) {
-	t.Parallel()
-	const dim = 10
-	for _, metric := range fewer(0) {
-		b := searchBed(t, metric, 1500, dim)
-		found, possible := 0, 0
-		for _, q := range mixture(3, 20, dim) {
-			all := b.exact(q, nil)
-			radius := (all[25].dist + all[26].dist) / 2
-			var want []pair
-			for _, p := range all {
-				if p.dist <= radius {
-					want = append(want, p)
-				}
-			}
-			flat, _ := b.search(q, 0, &db.SearchOptions{Radius: &radius, Index: db.Flat})
-			b.same(q, flat, want, nil)
-			some, _ := b.search(q, 5, &db.SearchOptions{Radius: &radius, Index: db.Flat})
-			b.same(q, some, want[:5], nil)
-			odd := func(key string) bool { return key[len(key)-1]%2 == 1 }
-			filtered, _ := b.search(q, 0, &db.SearchOptions{Radius: &radius, Index: db.Flat, Where: db.Func(func(k []byte) bool { return odd(string(k)) })})
-			var wantOdd []pair
-			for _, p := range want {
-				if odd(p.key) {
-					wantOdd = append(wantOdd, p)
-				}
-			}
-			b.same(q, filtered, wantOdd, odd)
-
-			near, _ := b.search(q, 0, &db.SearchOptions{Radius: &radius, Params: &query.Params{Hops: 1}})
-			b.honest(q, near, nil)
-			for _, h := range near {
-				if float64(h.Distance) > radius {
-					t.Errorf("%v: hit at %g beyond the radius %g", metric, h.Distance, radius)
-				}
-			}
-			if metric != vector.InnerProduct {
-				found += len(near)
-				possible += len(want)
-			}
-		}
-		if r := float64(found) / float64(max(1, possible)); possible > 0 && r < 0.9 {
-			t.Errorf("%v: %.3f of the rows in range were found", metric, r)
-		}
-	}
-}
-
 // TestRangeBorder asks for the radius of a hit: it must be in its own range,
 // and out of any smaller one, whatever squaring does to the last bit.
 func TestRangeBorder(t *testing.T) {
 	b := newBed(t, vector.L2, 7)
-	b.put("a", mixture(1, 300, 7))
-	for _, q := range mixture(2, 30, 7) {
-		hits, _ := b.search(q, 40, nil)
+	b.Put("a", dbtest.Mixture(1, 300, 7))
+	for _, q := range dbtest.Mixture(2, 30, 7) {
+		hits, _ := b.Search(q, 40, nil)
 		for i, h := range hits {
-			in, _ := b.search(q, 0, &db.SearchOptions{Radius: new(float64(h.Distance))})
+			in, _ := b.Search(q, 0, &db.SearchOptions{Radius: new(float64(h.Distance))})
 			if len(in) < i+1 {
 				t.Fatalf("the row at distance %v is not in the range of that radius", h.Distance)
 			}
@@ -422,7 +301,7 @@ func TestRangeBorder(t *testing.T) {
 			// Just below the middle of the two, squaring in single precision
 			// would round up.
 			for _, below := range []float64{prev, (prev + float64(h.Distance)) / 2 * (1 - 1e-12)} {
-				out, _ := b.search(q, 0, &db.SearchOptions{Radius: &below})
+				out, _ := b.Search(q, 0, &db.SearchOptions{Radius: &below})
 				for _, x := range out {
 					if x.Distance >= h.Distance {
 						t.Fatalf("a row at distance %v is in the range of radius %v", x.Distance, below)
@@ -431,7 +310,7 @@ func TestRangeBorder(t *testing.T) {
 			}
 		}
 	}
-	all, _ := b.search(mixture(2, 1, 7)[0], 0, &db.SearchOptions{Radius: new(math.Inf(1))})
+	all, _ := b.Search(dbtest.Mixture(2, 1, 7)[0], 0, &db.SearchOptions{Radius: new(math.Inf(1))})
 	if len(all) != 300 {
 		t.Errorf("%d rows in an infinite range", len(all))
 	}
@@ -441,34 +320,34 @@ func TestRangeBorder(t *testing.T) {
 // distance has rounding errors.
 func TestRangeOfEqualRows(t *testing.T) {
 	const dim, equal = 12, 70 // more than a search within a radius looks for at first
-	for _, metric := range metrics[:2] {
+	for _, metric := range dbtest.Metrics[:2] {
 		b := newBed(t, metric, dim)
-		rows := mixture(1, 500, dim)
+		rows := dbtest.Mixture(1, 500, dim)
 		for i := range equal {
 			rows[i] = rows[0]
 		}
-		b.put("a", rows)
-		b.build("x", &db.Forest{Holdout: 20, Trees: 4})
+		b.Put("a", rows)
+		b.Build("x", &db.Forest{Holdout: 20, Trees: 4})
 		for _, index := range []string{"x", db.Flat} {
-			hits, _ := b.search(rows[0], 0, &db.SearchOptions{Radius: new(0.0), Index: index})
+			hits, _ := b.Search(rows[0], 0, &db.SearchOptions{Radius: new(0.0), Index: index})
 			if len(hits) != equal {
 				t.Errorf("%v, %s: %d equal rows of %d", metric, index, len(hits), equal)
 			}
-			if hits, _ = b.search(mixture(3, 1, dim)[0], 0, &db.SearchOptions{Radius: new(0.0), Index: index}); len(hits) > 0 {
+			if hits, _ = b.Search(dbtest.Mixture(3, 1, dim)[0], 0, &db.SearchOptions{Radius: new(0.0), Index: index}); len(hits) > 0 {
 				t.Errorf("%v, %s: %d rows equal another vector", metric, index, len(hits))
 			}
 		}
 	}
-	d := newBed(t, vector.L2, dim).d
+	d := newBed(t, vector.L2, dim).D
 	s, err := d.Create(t.Context(), "s", db.Schema{Named: true})
-	must(t, err)
+	dbtest.Must(t, err)
 	q := []db.Feature{{Name: "a", Value: 3}, {Name: "b", Value: 0.1}, {Name: "c", Value: 7}}
-	must(t, d.Update(t.Context(), func(tx *db.Tx) error {
+	dbtest.Must(t, d.Update(t.Context(), func(tx *db.Tx) error {
 		c := tx.Collection("s")
 		return errors.Join(c.Put(db.Row{Key: []byte("same"), Features: q}), c.Put(db.Row{Key: []byte("other"), Features: q[:2]}))
 	}))
 	res, err := s.Search(t.Context(), db.Query{Features: q}, &db.SearchOptions{Radius: new(0.0)})
-	must(t, err)
+	dbtest.Must(t, err)
 	if len(res.Hits) != 1 || string(res.Hits[0].Key) != "same" {
 		t.Errorf("sparse: %+v", res.Hits)
 	}
@@ -480,20 +359,20 @@ func TestRangeTuned(t *testing.T) {
 	t.Parallel()
 	const dim = 12
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, 1500, dim))
-	b.build("x", &db.Forest{Holdout: 60, Trees: 8})
+	b.Put("a", dbtest.Mixture(1, 1500, dim))
+	b.Build("x", &db.Forest{Holdout: 60, Trees: 8})
 	for _, rows := range []int{1, 5, 40, 80, 300, 1200} {
 		for _, k := range []int{0, rows / 2, 2 * rows} {
-			found, queries := 0, mixture(2, 40, dim)
+			found, queries := 0, dbtest.Mixture(2, 40, dim)
 			want := rows
 			if k > 0 {
 				want = min(rows, k)
 			}
 			for _, q := range queries {
-				all := b.exact(q, nil)
-				radius := (all[rows-1].dist + all[rows].dist) / 2
-				hits, _ := b.search(q, k, &db.SearchOptions{Radius: &radius})
-				b.honest(q, hits, nil)
+				all := b.Exact(q, nil)
+				radius := (all[rows-1].Distance + all[rows].Distance) / 2
+				hits, _ := b.Search(q, k, &db.SearchOptions{Radius: &radius})
+				b.Honest(q, hits, nil)
 				if len(hits) > want+1 || len(hits) > 0 && hits[len(hits)-1].Distance > float32(radius) {
 					t.Fatalf("%d hits within %g, k %d, want %d", len(hits), radius, k, want)
 				}
@@ -510,17 +389,17 @@ func TestRangeTuned(t *testing.T) {
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	const dim, k = 12, 12
-	for _, metric := range fewer(1) {
+	for _, metric := range dbtest.Fewer(1) {
 		b := searchBed(t, metric, 2000, dim)
 		sources := map[string]int{}
-		for _, q := range mixture(3, 20, dim) {
+		for _, q := range dbtest.Mixture(3, 20, dim) {
 			for _, p := range []query.Params{
 				{Method: query.Natural, Tau: 0.01, Trees: 1, Sketch: true, R: 30, Hops: 2},
 				{Method: query.Lookup}, {Method: query.Voting, Votes: 2}, {Method: query.Flat},
 			} {
 				o := &db.SearchOptions{Params: &p, Explain: true}
-				hits, stats := b.search(q, k, o)
-				b.honest(q, hits, nil)
+				hits, stats := b.Search(q, k, o)
+				b.Honest(q, hits, nil)
 				for _, h := range hits {
 					if h.Why == nil {
 						t.Fatalf("%v %v: hit %q is not explained", metric, p.Method, h.Key)
@@ -528,7 +407,7 @@ func TestExplain(t *testing.T) {
 					sources[sourceOf(h)]++
 					b.explained(h, &p, stats)
 				}
-				plain, _ := b.search(q, k, &db.SearchOptions{Params: &p})
+				plain, _ := b.Search(q, k, &db.SearchOptions{Params: &p})
 				for i := range plain {
 					if plain[i].Why != nil || plain[i].Row != hits[i].Row {
 						t.Fatal("explaining changes the answer")
@@ -554,7 +433,7 @@ func sourceOf(h db.Hit) string {
 
 // explained checks one explanation.
 func (b *bed) explained(h db.Hit, p *query.Params, stats db.SearchStats) {
-	t, why, source := b.t, h.Why, sourceOf(h)
+	t, why, source := b.T, h.Why, sourceOf(h)
 	t.Helper()
 	sum := 0.0
 	for _, v := range why.Parts {
@@ -588,20 +467,20 @@ func TestSearchBatch(t *testing.T) {
 	t.Parallel()
 	const dim = 12
 	b := searchBed(t, vector.L2, 1500, dim)
-	queries := mixture(3, 50, dim)
+	queries := dbtest.Mixture(3, 50, dim)
 	for _, o := range []*db.SearchOptions{
 		{Index: db.Flat}, {Params: &query.Params{Hops: 1, Sketch: true}, Where: db.HasLabel("mod1")},
 		{Params: &query.Params{Extra: 4}, Explain: true, Radius: new(1.5)},
 	} {
 		var want []string
 		for _, q := range queries {
-			hits, _ := b.search(q, 9, o)
+			hits, _ := b.Search(q, 9, o)
 			want = append(want, spell(hits))
 		}
 		for _, workers := range []int{0, 1, 2, 7, 100} {
-			b.must(b.d.View(func(s *db.Snapshot) error {
-				got, err := nearestBatch(t.Context(), s.Collection("c"), queries, 9, o, workers)
-				b.must(err)
+			b.Must(b.D.View(func(s *db.Snapshot) error {
+				got, err := dbtest.NearestBatch(t.Context(), s.Collection("c"), queries, 9, o, workers)
+				b.Must(err)
 				for i := range queries {
 					if spell(got[i]) != want[i] {
 						t.Fatalf("query %d differs at %d workers", i, workers)
@@ -611,18 +490,18 @@ func TestSearchBatch(t *testing.T) {
 			}))
 		}
 	}
-	b.must(b.d.View(func(s *db.Snapshot) error {
-		if got, err := nearestBatch(t.Context(), s.Collection("c"), nil, 3, nil, 2); err != nil || len(got) != 0 {
+	b.Must(b.D.View(func(s *db.Snapshot) error {
+		if got, err := dbtest.NearestBatch(t.Context(), s.Collection("c"), nil, 3, nil, 2); err != nil || len(got) != 0 {
 			t.Errorf("no queries: %v, %v", got, err)
 		}
 		bad := append(slices.Clone(queries), []float32{1})
-		_, err := nearestBatch(t.Context(), s.Collection("c"), bad, 3, &db.SearchOptions{Index: db.Flat}, 3)
+		_, err := dbtest.NearestBatch(t.Context(), s.Collection("c"), bad, 3, &db.SearchOptions{Index: db.Flat}, 3)
 		if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "query 50") {
 			t.Errorf("bad query: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := nearestBatch(ctx, s.Collection("c"), queries, 3, nil, 2); !errors.Is(err, context.Canceled) {
+		if _, err := dbtest.NearestBatch(ctx, s.Collection("c"), queries, 3, nil, 2); !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
 		return nil
@@ -646,11 +525,11 @@ func spell(hits []db.Hit) string {
 func TestChoiceOfIndex(t *testing.T) {
 	const dim = 6
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, 400, dim))
-	q := mixture(2, 1, dim)[0]
+	b.Put("a", dbtest.Mixture(1, 400, dim))
+	q := dbtest.Mixture(2, 1, dim)[0]
 	ask := func(o *db.SearchOptions) (stats db.SearchStats, err error) {
-		err = b.d.View(func(s *db.Snapshot) error {
-			_, stats, err = nearest(t.Context(), s.Collection("c"), db.Query{Vector: q}, 3, o)
+		err = b.D.View(func(s *db.Snapshot) error {
+			_, stats, err = dbtest.Nearest(t.Context(), s.Collection("c"), db.Query{Vector: q}, 3, o)
 			return err
 		})
 		return stats, err
@@ -666,40 +545,40 @@ func TestChoiceOfIndex(t *testing.T) {
 	expect("no index", nil, false, nil)
 	expect("no index, named", &db.SearchOptions{Index: "x"}, false, db.ErrNotFound)
 	expect("no index, parameters that need one", &db.SearchOptions{Params: p}, false, db.ErrInvalid)
-	b.build("x", &db.Forest{NoTune: true})
+	b.Build("x", &db.Forest{NoTune: true})
 	expect("one untuned", nil, false, db.ErrInvalid)
 	expect("one untuned, recall", &db.SearchOptions{Recall: 0.5}, false, db.ErrInvalid)
 	expect("one", &db.SearchOptions{Params: p}, true, nil)
 	expect("one, flat", &db.SearchOptions{Index: "flat"}, false, nil)
 	expect("one, without members", &db.SearchOptions{Params: &query.Params{Method: query.Voting}}, false, db.ErrInvalid)
-	b.build("y", &db.Forest{NoTune: true, Members: true, NoTables: true})
+	b.Build("y", &db.Forest{NoTune: true, Members: true, NoTables: true})
 	expect("two, the first one", &db.SearchOptions{Params: p}, true, nil)
 	expect("two, x", &db.SearchOptions{Index: "x", Params: p}, true, nil)
 	expect("two, y without tables", &db.SearchOptions{Index: "y", Params: p}, false, db.ErrInvalid)
 	expect("two, y", &db.SearchOptions{Index: "y", Params: &query.Params{Method: query.Voting}}, true, nil)
 	expect("two, flat", &db.SearchOptions{Index: db.Flat}, false, nil)
-	b.must(b.d.Collection("c").DropIndex(t.Context(), "x"))
+	b.Must(b.D.Collection("c").DropIndex(t.Context(), "x"))
 	expect("one again", &db.SearchOptions{Params: &query.Params{Method: query.Lookup}}, true, nil)
 }
 
 // TestZeroVectors: under cosine a zero vector is at distance 1 from all.
 func TestZeroVectors(t *testing.T) {
 	const dim = 8
-	for _, metric := range metrics {
+	for _, metric := range dbtest.Metrics {
 		b := newBed(t, metric, dim)
-		rows := mixture(1, 300, dim)
+		rows := dbtest.Mixture(1, 300, dim)
 		for i := range 20 {
 			rows[i*3] = make([]float32, dim)
 		}
-		b.put("a", rows)
-		b.build("x", &db.Forest{NoTune: true, Members: true, Quantize: true})
-		b.put("b", [][]float32{make([]float32, dim)})
+		b.Put("a", rows)
+		b.Build("x", &db.Forest{NoTune: true, Members: true, Quantize: true})
+		b.Put("b", [][]float32{make([]float32, dim)})
 		for _, q := range [][]float32{make([]float32, dim), rows[1], rows[50]} {
 			for _, p := range []query.Params{{Method: query.Flat}, {}, {Sketch: true, Quant: true, Hops: 2}, {Method: query.Lookup}} {
-				hits, _ := b.search(q, len(b.rows), &db.SearchOptions{Params: &p})
-				b.same(q, hits, b.exact(q, nil), nil)
-				near, _ := b.search(q, 5, &db.SearchOptions{Params: &p})
-				b.honest(q, near, nil)
+				hits, _ := b.Search(q, len(b.Rows), &db.SearchOptions{Params: &p})
+				b.Same(q, hits, b.Exact(q, nil), nil)
+				near, _ := b.Search(q, 5, &db.SearchOptions{Params: &p})
+				b.Honest(q, near, nil)
 			}
 		}
 	}
@@ -710,51 +589,51 @@ func TestHitsAreCopies(t *testing.T) {
 	t.Parallel()
 	const dim = 300 // some rows sealed, some not
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, 600, dim))
-	b.build("x", &db.Forest{NoTune: true})
-	q := mixture(2, 1, dim)[0]
-	s, err := b.d.Snapshot()
-	b.must(err)
+	b.Put("a", dbtest.Mixture(1, 600, dim))
+	b.Build("x", &db.Forest{NoTune: true})
+	q := dbtest.Mixture(2, 1, dim)[0]
+	s, err := b.D.Snapshot()
+	b.Must(err)
 	o := &db.SearchOptions{Params: &query.Params{}, Explain: true}
-	hits, _, err := nearest(t.Context(), s.Collection("c"), db.Query{Vector: q}, 600, o)
-	b.must(err)
+	hits, _, err := dbtest.Nearest(t.Context(), s.Collection("c"), db.Query{Vector: q}, 600, o)
+	b.Must(err)
 	first := spell(hits)
 	for i := range hits {
 		row, err := s.Collection("c").Get(hits[i].Key)
-		b.must(err)
+		b.Must(err)
 		for j := range row.Key {
 			row.Key[j], hits[i].Key[j] = '!', '?'
 		}
 		clear(row.Vector)
 		clear(hits[i].Why.Parts)
 	}
-	again, _, err := nearest(t.Context(), s.Collection("c"), db.Query{Vector: q}, 600, o)
-	b.must(err)
+	again, _, err := dbtest.Nearest(t.Context(), s.Collection("c"), db.Query{Vector: q}, 600, o)
+	b.Must(err)
 	if spell(again) != first {
 		t.Error("writing to hits changed a later answer")
 	}
-	if !bytes.Equal(again[0].Key, []byte(b.exact(q, nil)[0].key)) {
+	if !bytes.Equal(again[0].Key, []byte(b.Exact(q, nil)[0].Key)) {
 		t.Error("wrong first hit")
 	}
 	// Hits outlive their snapshot and their database.
 	s.Release()
-	b.must(b.d.Close())
+	b.Must(b.D.Close())
 	if spell(again) != first {
 		t.Error("hits changed when the database was closed")
 	}
-	b.open()
-	b.check()
+	b.Open()
+	b.Check()
 }
 
 // TestReuse: hits are written to the memory of an earlier result, whose length does not matter.
 func TestReuse(t *testing.T) {
 	b := newBed(t, vector.L2, 5)
-	b.put("a", mixture(1, 50, 5))
-	q := mixture(2, 2, 5)
+	b.Put("a", dbtest.Mixture(1, 50, 5))
+	q := dbtest.Mixture(2, 2, 5)
 	ask := func(q []float32, k int, reuse []db.Hit) []db.Hit {
-		found, err := b.d.Collection("c").Search(t.Context(), db.Query{Vector: q},
+		found, err := b.D.Collection("c").Search(t.Context(), db.Query{Vector: q},
 			&db.SearchOptions{K: k, Reuse: reuse})
-		b.must(err)
+		b.Must(err)
 		return found.Hits
 	}
 	want := spell(ask(q[1], 6, nil))
@@ -768,55 +647,6 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestPanicInFilter: a panic of the caller's own function is not taken for
-// damage, and leaves nothing behind that a later search would trip over.
-func TestPanicInFilter(t *testing.T) {
-	t.Parallel()
-	const dim = 8
-	b := searchBed(t, vector.L2, 1500, dim)
-	q := mixture(4, 1, dim)[0]
-	plain := &db.SearchOptions{Params: &query.Params{Hops: 1}}
-	before, _ := b.search(q, 10, plain)
-	for _, value := range []any{"a string", errors.New("an error"), 7} {
-		for _, o := range []*db.SearchOptions{
-			{Params: plain.Params, Where: db.Func(func([]byte) bool { panic(value) })},
-			{Params: &query.Params{Accept: func(uint32) bool { panic(value) }}},
-		} {
-			func() {
-				defer func() {
-					if r := recover(); r != value {
-						t.Errorf("recovered %v, want %v", r, value)
-					}
-				}()
-				b.must(b.d.View(func(s *db.Snapshot) error {
-					_, _, err := nearest(t.Context(), s.Collection("c"), db.Query{Vector: q}, 10, o)
-					return fmt.Errorf("returned instead of panicking: %w", err)
-				}))
-			}()
-		}
-	}
-	after, _ := b.search(q, 10, plain)
-	if spell(before) != spell(after) {
-		t.Error("a panic changed later answers")
-	}
-	_, err := b.d.Collection("c").Build(t.Context(), "y", &db.Forest{NoTune: true}, &db.Run{Workers: 1})
-	b.must(err)
-	func() {
-		defer func() {
-			if r := recover(); r != "progress" {
-				t.Errorf("recovered %v", r)
-			}
-		}()
-		_, err := b.d.Collection("c").Build(t.Context(), "y", &db.Forest{NoTune: true}, reporting(func(p progress) {
-			if p.Stage == "read" {
-				panic("progress")
-			}
-		}))
-		t.Errorf("returned instead of panicking: %v", err)
-	}()
-	b.check()
-}
-
 // TestNoAllocations: in steady state a search allocates nothing, however often
 // the collector runs, and a batch little.
 func TestNoAllocations(t *testing.T) {
@@ -824,16 +654,16 @@ func TestNoAllocations(t *testing.T) {
 		t.Skip("allocations are counted without the race detector")
 	}
 	const dim = 20
-	for _, metric := range metrics {
+	for _, metric := range dbtest.Metrics {
 		b := searchBed(t, metric, 2000, dim)
-		queries := mixture(3, 16, dim)
+		queries := dbtest.Mixture(3, 16, dim)
 		some := roaring.New()
 		some.AddRange(0, 2050)
-		s, err := b.d.Snapshot()
-		b.must(err)
+		s, err := b.D.Snapshot()
+		b.Must(err)
 		defer s.Release()
 		filter, err := s.Collection("c").RowFilter(some)
-		b.must(err)
+		b.Must(err)
 		for name, o := range map[string]*db.SearchOptions{
 			"flat":    {Index: db.Flat},
 			"natural": {Params: &query.Params{}},
@@ -847,9 +677,9 @@ func TestNoAllocations(t *testing.T) {
 			i := 0
 			run := func() {
 				var err error
-				dst, _, err = nearestInto(t.Context(), s.Collection("c"), db.Query{Vector: queries[i%len(queries)]}, 10, o, dst[:0])
+				dst, _, err = dbtest.NearestInto(t.Context(), s.Collection("c"), db.Query{Vector: queries[i%len(queries)]}, 10, o, dst[:0])
 				i++
-				must(t, err)
+				dbtest.Must(t, err)
 			}
 			for range 2 * len(queries) {
 				run()
@@ -870,7 +700,7 @@ func TestNoAllocations(t *testing.T) {
 				t.Errorf("%v: %v allocations a search and two collections", metric, n)
 			}
 			n := testing.AllocsPerRun(3, func() {
-				if _, err := nearestBatch(t.Context(), s.Collection("c"), queries, 10, o, 1); err != nil {
+				if _, err := dbtest.NearestBatch(t.Context(), s.Collection("c"), queries, 10, o, 1); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -886,16 +716,16 @@ func TestNoAllocations(t *testing.T) {
 func TestHugeValues(t *testing.T) {
 	t.Parallel()
 	const dim, n = 4, 200
-	for _, metric := range metrics {
+	for _, metric := range dbtest.Metrics {
 		for _, huge := range []float32{1e17, 1.8e19} {
 			b := newBed(t, metric, dim)
-			rows := mixture(1, n, dim)
+			rows := dbtest.Mixture(1, n, dim)
 			rows[3], rows[4] = []float32{huge, 0, 0, 0}, []float32{-huge / 2, huge / 2, huge / 2, 0}
 			rows[5] = []float32{8 / huge, 8 / huge, 0, 0}
-			b.put("a", rows)
-			q := mixture(2, 1, dim)[0]
+			b.Put("a", rows)
+			q := dbtest.Mixture(2, 1, dim)[0]
 			ask := func(p query.Params) {
-				hits, _ := b.search(q, n, &db.SearchOptions{Params: &p})
+				hits, _ := b.Search(q, n, &db.SearchOptions{Params: &p})
 				seen := map[string]bool{}
 				for i, h := range hits {
 					seen[string(h.Key)] = true
@@ -908,15 +738,15 @@ func TestHugeValues(t *testing.T) {
 				}
 			}
 			ask(query.Params{Method: query.Flat})
-			for _, l := range learners {
-				_, err := b.d.Collection("c").Build(t.Context(), "x", l.in(db.Forest{NoTune: true, Quantize: true, Trees: 4}, dim), nil)
+			for _, l := range dbtest.Learners {
+				_, err := b.D.Collection("c").Build(t.Context(), "x", l.In(db.Forest{NoTune: true, Quantize: true, Trees: 4}, dim), nil)
 				if err == nil {
 					ask(query.Params{Sketch: true, Quant: true, Hops: 1})
 				} else if !errors.Is(err, db.ErrInvalid) || huge < 1e18 {
-					t.Errorf("%v, %s: build: %v", metric, l.kind, err)
+					t.Errorf("%v, %s: build: %v", metric, l.Kind, err)
 				}
 			}
-			b.check()
+			b.Check()
 		}
 	}
 }
