@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"runtime/debug"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/cmd/anndb/internal/shell"
+	"github.com/anndb/anndb/db"
 )
 
 // run parses args, runs one command or a shell and returns the exit code.
@@ -62,6 +64,9 @@ func parse(p *command.Program, grammar any, args []string, file string) (*kong.C
 	case ended: // --help has been printed
 		return nil, code
 	case err != nil:
+		if errors.Is(err, db.ErrInvalid) { // of a filter, whose place is shown
+			return nil, p.Fail(command.Globals{}, err, commandOf(parser.Model, args))
+		}
 		text := err.Error()
 		for _, p := range parserTexts {
 			text = p.from.ReplaceAllString(text, p.to)

@@ -82,6 +82,13 @@ func (t *Table) Add(values ...any) {
 	t.rows = append(t.rows, row)
 }
 
+// One returns a table of one row, whose columns are separated by blanks.
+func One(columns string, values ...any) *Table {
+	t := New(strings.Fields(columns)...)
+	t.Add(values...)
+	return t
+}
+
 // Len is the number of rows.
 func (t *Table) Len() int { return len(t.rows) }
 

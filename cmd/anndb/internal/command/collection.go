@@ -1,8 +1,6 @@
 package command
 
 import (
-	"fmt"
-
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/table"
 )
@@ -12,29 +10,6 @@ const (
 	FromZero = "0"
 	FromOne  = "1"
 )
-
-// InfoOf describes a collection as it is now.
-func InfoOf(d *db.DB, coll string) (info db.CollectionInfo, err error) {
-	err = d.View(func(s *db.Snapshot) (err error) {
-		info, err = s.Collection(coll).Info()
-		return err
-	})
-	return info, err
-}
-
-// Scan calls f for every live row of a collection that passes a filter and stops where the
-// caller interrupts.
-func Scan(a *App, s *db.Snapshot, coll string, filter *db.Filter, f func(*db.Row) error) error {
-	for row, err := range s.Collection(coll).Rows(a.Ctx, filter) {
-		if err == nil {
-			err = f(&row)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // CollectionsTable has a row for each collection, with all figures or those for people.
 func CollectionsTable(all bool, infos ...db.CollectionInfo) *table.Table {
@@ -79,17 +54,16 @@ func NumberingOf(info db.CollectionInfo) uint32 {
 
 // WhereFlag restricts a command to the rows that pass a filter.
 type WhereFlag struct {
-	Where string `placeholder:"FILTER"`
+	Where Filter `placeholder:"FILTER"`
 }
 
-// Filter returns the filter of the flag, nil without one.
-func (f WhereFlag) Filter() (*db.Filter, error) {
-	if f.Where == "" {
-		return nil, nil
+// Filter is a flag's filter, nil if there is none.
+type Filter struct{ *db.Filter }
+
+// UnmarshalText reads a filter.
+func (f *Filter) UnmarshalText(text []byte) (err error) {
+	if len(text) > 0 {
+		f.Filter, err = db.ParseFilter(string(text))
 	}
-	filter, err := db.ParseFilter(f.Where)
-	if err != nil {
-		return nil, fmt.Errorf("--where: %w", err)
-	}
-	return filter, nil
+	return err
 }

@@ -13,11 +13,14 @@ type InFile struct {
 
 // Open opens the file; it must exist.
 func (f InFile) Open(a *App, readOnly bool) (*db.DB, error) {
-	o := &db.Options{
-		ReadOnly: readOnly, MustExist: true, Timeout: a.Flags.Wait, Maintenance: &db.Maintenance{Manual: true},
-	}
-	d, err := db.Open(a.Ctx, f.File, o)
-	return d, Explain(f.File, err)
+	return Open(a, f.File, db.Options{ReadOnly: readOnly, MustExist: true})
+}
+
+// Open opens a database as commands do: it waits as long as the user says, and does no maintenance.
+func Open(a *App, path string, o db.Options) (*db.DB, error) {
+	o.Timeout, o.Maintenance = a.Flags.Wait, &db.Maintenance{Manual: true}
+	d, err := db.Open(a.Ctx, path, &o)
+	return d, Explain(path, err)
 }
 
 // With opens the file, runs f and closes it; the first error counts.

@@ -52,8 +52,12 @@ func (f ForceFlag) Refuse(write []string, read ...string) error {
 	return nil
 }
 
-// ModeOf returns the mode of a database, which what is made from its rows gets: it is as private.
-func ModeOf(database string) (fs.FileMode, error) {
+// Allow is Refuse for files that are made from the rows of a database. It returns the mode that they get,
+// which is that of the database: they are as private.
+func (f ForceFlag) Allow(database string, write ...string) (fs.FileMode, error) {
+	if err := f.Refuse(write, database); err != nil {
+		return 0, err
+	}
 	info, err := os.Stat(database)
 	if err != nil {
 		return 0, Explain(database, err)

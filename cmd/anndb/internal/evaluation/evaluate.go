@@ -13,7 +13,6 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/cmd/anndb/internal/queries"
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/internal/recall"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query"
 )
@@ -40,7 +39,6 @@ type Evaluate struct {
 
 // variant is one way of searching to measure.
 type variant struct {
-	index   string
 	target  any // recall asked for; nil where none
 	setting string
 	options db.SearchOptions
@@ -48,29 +46,42 @@ type variant struct {
 
 func (c *Evaluate) Run(a *command.App) error {
 	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
-		models, err := c.models(s, info)
+		coll := s.Collection(c.Collection)
+		list, err := coll.Indexes()
+		if err != nil {
+			return err
+		}
+		models, err := c.models(list, info)
 		if err != nil {
 			return err
 		}
 		if len(models) > 0 {
 			return c.labels(a, s, info, models)
 		}
-		q, err := c.querySet(a, s, info)
+		q, err := c.querySet(a, coll, info)
 		if err != nil {
 			return err
 		}
-		variants, err := c.variants(s)
+		variants, err := c.variants(list)
 		if err != nil {
 			return err
 		}
-		t, err := q.exact(a, s, a.Flags.Workers)
+		t, err := q.exact(a)
 		if err != nil {
 			return err
 		}
-		results, err := q.measureAll(a, s, t, variants, effort{c.Rounds, c.Threads})
-		if err != nil {
-			return err
+		results := table.New("index", "target", "recall:4", "micros:1", "p50:1", "p95:1", "p99:1",
+			"per_second:0", "candidates:0", "exact:0", "setting")
+		for i, v := range variants {
+			a.Progress.Update("measure", i, len(variants))
+			m, err := q.measure(a.Ctx, t, &v.options, effort{c.Rounds, c.Threads})
+			if err != nil {
+				return fmt.Errorf("index %s, %s: %w", v.options.Index, v.setting, err)
+			}
+			results.Add(v.options.Index, v.target, m.recall, m.mean, m.p50, m.p95, m.p99,
+				m.perSecond, m.candidates, m.exact, v.setting)
 		}
+		a.Progress.End()
 		a.Title("queries: %d, k: %d, threads: %d; times in µs a query, micros is the mean",
 			len(q.queries), c.K, c.Threads)
 		return a.Print(results)
@@ -78,12 +89,15 @@ func (c *Evaluate) Run(a *command.App) error {
 }
 
 // querySet reads or draws the queries.
-func (c *Evaluate) querySet(a *command.App, s *db.Snapshot, info db.CollectionInfo) (q *querySet, err error) {
-	q = &querySet{coll: c.Collection, k: c.K}
+func (c *Evaluate) querySet(a *command.App, coll db.Collection, info db.CollectionInfo) (*querySet, error) {
+	q := &querySet{coll: coll, k: c.K}
 	if c.Queries != "" {
-		vectors, err := input.ReadVectors(c.Queries, c.FileFlags, input.TargetOf(a, &info))
-		q.queries = vectorQueries(vectors)
-		return q, err
+		in, err := input.ReadQueries(c.Queries, "", c.FileFlags, input.TargetOf(a, &info))
+		if err != nil {
+			return nil, err
+		}
+		q.queries = in.Plain()
+		return q, nil
 	}
 	if info.Live < 2 {
 		return nil, fmt.Errorf("--holdout: collection %q has %d rows, want at least 2",
@@ -92,9 +106,8 @@ func (c *Evaluate) querySet(a *command.App, s *db.Snapshot, info db.CollectionIn
 	if c.Holdout > info.Live {
 		return nil, command.Usagef("--holdout %d: collection %q has %d rows", c.Holdout, c.Collection, info.Live)
 	}
-	picked := drawRows(info.Rows, c.Seed)
-	for _, row := range picked {
-		r, err := s.Collection(c.Collection).GetRow(row)
+	for _, row := range rand.New(rand.NewPCG(c.Seed, 0x6576616c)).Perm(info.Rows) {
+		r, err := coll.GetRow(uint32(row))
 		switch {
 		case errors.Is(err, db.ErrNotFound): // deleted
 			continue
@@ -102,7 +115,7 @@ func (c *Evaluate) querySet(a *command.App, s *db.Snapshot, info db.CollectionIn
 			return nil, err
 		}
 		q.queries = append(q.queries, db.Query{Vector: r.Vector})
-		q.self = append(q.self, row)
+		q.self = append(q.self, r.Row)
 		if len(q.queries) == c.Holdout {
 			break
 		}
@@ -110,26 +123,10 @@ func (c *Evaluate) querySet(a *command.App, s *db.Snapshot, info db.CollectionIn
 	return q, nil
 }
 
-// drawRows is all row numbers below n in random order.
-func drawRows(n int, seed uint64) []uint32 {
-	rows := make([]uint32, n)
-	for i := range rows {
-		rows[i] = uint32(i)
-	}
-	rng := rand.New(rand.NewPCG(seed, 0x6576616c))
-	rng.Shuffle(n, func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-	return rows
-}
-
 // variants are all ways of searching to measure.
-func (c *Evaluate) variants(s *db.Snapshot) ([]variant, error) {
-	list, err := s.Collection(c.Collection).Indexes()
-	if err != nil {
-		return nil, err
-	}
-	var out []variant
+func (c *Evaluate) variants(list []db.IndexInfo) (out []variant, err error) {
 	if !c.NoFlat {
-		out = append(out, variant{index: db.Flat, setting: "flat", options: db.SearchOptions{Index: db.Flat}})
+		out = append(out, variant{setting: "flat", options: db.SearchOptions{Index: db.Flat}})
 	}
 	for _, name := range c.Index {
 		if !slices.ContainsFunc(list, func(i db.IndexInfo) bool { return i.Name == name }) {
@@ -140,60 +137,28 @@ func (c *Evaluate) variants(s *db.Snapshot) ([]variant, error) {
 		if indexes.Predicts(i) || len(c.Index) > 0 && !slices.Contains(c.Index, i.Name) {
 			continue
 		}
-		if len(c.Method) == 0 {
-			if o, ok := i.Options.(*db.Forest); i.Curve == nil && ok && o.NoTune {
-				return nil, command.Usagef("index %q was built with --no-tune: name methods with --method", i.Name)
-			}
-			out = append(out, byRecall(i, c.K, c.Recall)...)
-			continue
-		}
 		for _, m := range c.Method {
 			p := c.Params(m)
 			o := db.SearchOptions{Index: i.Name, Params: &p}
-			out = append(out, variant{index: i.Name, setting: indexes.SettingText(p), options: o})
+			out = append(out, variant{setting: indexes.SettingText(p), options: o})
+		}
+		if len(c.Method) > 0 {
+			continue
+		}
+		if o, ok := i.Options.(*db.Forest); i.Curve == nil && ok && o.NoTune {
+			return nil, command.Usagef("index %q was built with --no-tune: name methods with --method", i.Name)
+		}
+		for _, recall := range c.Recall {
+			p, ok := i.Curve.Setting(recall, c.K)
+			if !ok {
+				p = query.Params{Method: query.Flat}
+			}
+			o := db.SearchOptions{Index: i.Name, Recall: recall}
+			out = append(out, variant{recall, indexes.SettingText(p), o})
 		}
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("collection %q has no index", c.Collection)
 	}
-	return out, nil
-}
-
-// byRecall asks a tuned index for target recalls.
-func byRecall(i db.IndexInfo, k int, targets []float64) []variant {
-	var out []variant
-	for _, r := range targets {
-		p, ok := i.Curve.Setting(r, k)
-		if !ok {
-			p = query.Params{Method: query.Flat}
-		}
-		o := db.SearchOptions{Index: i.Name, Recall: r}
-		out = append(out, variant{index: i.Name, target: r, setting: indexes.SettingText(p), options: o})
-	}
-	return out
-}
-
-// measureAll measures one variant after the other; times are µs a query,
-// micros their mean.
-func (q *querySet) measureAll(a *command.App, s *db.Snapshot, t *recall.Truth,
-	variants []variant, e effort) (*table.Table, error) {
-	out := table.New("index", "target", "recall:4", "micros:1", "p50:1", "p95:1", "p99:1",
-		"per_second:0", "candidates:0", "exact:0", "setting")
-	for i, v := range variants {
-		a.Progress.Update("measure", i, len(variants))
-		var m measured
-		var err error
-		if v.options.Index == db.Flat {
-			m, err = q.measureFlat(a.Ctx, s, &v.options, e.threads)
-		} else {
-			m, err = q.measure(a.Ctx, s, t, &v.options, e)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("index %s, %s: %w", v.index, v.setting, err)
-		}
-		out.Add(v.index, v.target, m.Recall, m.Mean, m.P50, m.P95, m.P99,
-			m.PerSecond, m.Candidates, m.Exact, v.setting)
-	}
-	a.Progress.End()
 	return out, nil
 }

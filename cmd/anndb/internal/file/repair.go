@@ -3,13 +3,9 @@ package file
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
@@ -126,76 +122,4 @@ func oneLine(text string) string {
 		}
 	}
 	return strings.Join(lines, "; ")
-}
-
-// lostRows lists the rows that could not be saved, with one entry for those that are lost for one reason,
-// and for adjacent ones that only differ in the chunk: what is missing at the end of a file are many.
-type lostRows struct{ runs []lostRun }
-
-type lostRun struct {
-	collection, reason string
-	row                uint32
-	rows               int
-	firstKey, lastKey  string
-}
-
-// chunkNumber is the part of a reason that names a chunk.
-var chunkNumber = regexp.MustCompile(`chunk \d+`)
-
-// add adds a row or a range of rows.
-func (l *lostRows) add(r db.LostRow) {
-	reason, key := command.Message(r.Err), string(r.Key)
-	if n := len(l.runs); n > 0 {
-		last := &l.runs[n-1]
-		adjacent := last.row+uint32(last.rows) == r.Row &&
-			chunkNumber.ReplaceAllString(last.reason, "") == chunkNumber.ReplaceAllString(reason, "")
-		if last.collection == r.Collection && (adjacent || last.reason == reason) {
-			last.rows, last.lastKey = last.rows+int(r.Rows), key
-			return
-		}
-	}
-	l.runs = append(l.runs, lostRun{r.Collection, reason, r.Row, int(r.Rows), key, key})
-}
-
-// table has a line for each entry.
-func (l *lostRows) table() *table.Table {
-	t := table.New("collection", "row", "rows", "key", "error")
-	for _, r := range l.runs {
-		key := r.firstKey
-		if r.lastKey != key {
-			key += " … " + r.lastKey
-		}
-		t.Add(r.collection, r.row, r.rows, key, r.reason)
-	}
-	return t
-}
-
-// Restore puts a backup in the place of a database.
-type Restore struct {
-	Backup string `arg:""`
-	File   string `arg:""`
-	command.ForceFlag
-}
-
-func (c *Restore) Run(a *command.App) error {
-	if err := c.Refuse([]string{c.File}, c.Backup); err != nil {
-		return err
-	}
-	if _, err := os.Stat(c.Backup); err != nil {
-		return fmt.Errorf("backup %s: %w", c.Backup, command.Cause(err))
-	}
-	start := time.Now()
-	if err := db.Restore(a.Ctx, c.Backup, c.File, c.Force); err != nil {
-		switch {
-		case errors.Is(err, db.ErrLocked): // the file to make, unless its message names the backup
-			return command.Explain(c.File, err)
-		}
-		if dir := filepath.Dir(c.File); !command.Exists(dir) {
-			return fmt.Errorf("%s: there is no folder %s: %w", c.File, dir, fs.ErrNotExist)
-		}
-		return fmt.Errorf("backup %w", command.Explain(c.Backup, err))
-	}
-	t := table.New("file", "seconds:2")
-	t.Add(c.File, time.Since(start).Seconds())
-	return a.Done(t)
 }

@@ -129,7 +129,7 @@ func (c *Build) Run(a *command.App) error {
 		return err
 	}
 	return c.With(a, false, func(d *db.DB) error {
-		info, err := command.InfoOf(d, c.Collection)
+		info, err := d.Collection(c.Collection).Info()
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (c *Build) Run(a *command.App) error {
 // build learns an index and describes it, with so many of the settings that
 // the tuner of a label model measured.
 func build(a *command.App, d *db.DB, coll, index string, o db.IndexOptions, settings int) error {
-	about, err := command.InfoOf(d, coll)
+	about, err := d.Collection(coll).Info()
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,6 @@ func (c *Default) Run(a *command.App) error {
 		if err := d.Collection(c.Collection).SetDefault(a.Ctx, c.Index); err != nil {
 			return err
 		}
-		t := table.New("collection", "default")
-		t.Add(c.Collection, c.Index)
-		return a.Done(t)
+		return a.Done(table.One("collection default", c.Collection, c.Index))
 	})
 }

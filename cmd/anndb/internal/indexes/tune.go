@@ -57,7 +57,7 @@ func (c *Tune) Run(a *command.App) error {
 	}
 	return c.With(a, false, func(d *db.DB) error {
 		if IsTree(c.Kind) {
-			info, err := command.InfoOf(d, c.Collection)
+			info, err := d.Collection(c.Collection).Info()
 			if err != nil {
 				return err
 			}

@@ -342,7 +342,7 @@ func (in *File) allLabels() []string {
 type Query struct {
 	Key    string
 	Query  db.Query
-	labels []string
+	Labels []string
 }
 
 // queries are the records of the file as queries to the collection it is read for.
@@ -362,7 +362,7 @@ func (in *File) queries() iter.Seq2[Query, error] {
 				q.Query, err = in.Query(&rec, in.to.info.Named)
 			}
 			if err == nil {
-				q.Key, q.labels = string(rec.Key), slices.Clone(rec.Labels)
+				q.Key, q.Labels = string(rec.Key), slices.Clone(rec.Labels)
 			}
 			if !yield(q, err) || err != nil {
 				return
@@ -373,17 +373,18 @@ func (in *File) queries() iter.Seq2[Query, error] {
 
 // Queries are queries with what is known of them, all in memory.
 type Queries struct {
-	Keys    []string
-	Queries []db.Query
-	Labels  [][]string
+	List []Query
 	// Names are all labels that the file lists, those of no record among them.
 	Names []string
 }
 
-func (l *Queries) add(q Query) {
-	l.Keys = append(l.Keys, q.Key)
-	l.Queries = append(l.Queries, q.Query)
-	l.Labels = append(l.Labels, q.labels)
+// Plain are the queries alone.
+func (q *Queries) Plain() []db.Query {
+	out := make([]db.Query, len(q.List))
+	for i, x := range q.List {
+		out[i] = x.Query
+	}
+	return out
 }
 
 // ReadQueries reads all records of a file as queries to a collection. labels is a file of labels next to
@@ -399,7 +400,7 @@ func ReadQueries(path, labels string, f FileFlags, to Target) (*Queries, error) 
 		if err != nil {
 			return nil, err
 		}
-		out.add(q)
+		out.List = append(out.List, q)
 	}
 	out.Names = in.allLabels()
 	return out, nil
@@ -412,9 +413,9 @@ func ReadVectors(path string, f FileFlags, to Target) ([][]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	vectors := make([][]float32, len(q.Queries))
-	for i, x := range q.Queries {
-		vectors[i] = x.Vector
+	vectors := make([][]float32, len(q.List))
+	for i, x := range q.List {
+		vectors[i] = x.Query.Vector
 	}
 	return vectors, nil
 }

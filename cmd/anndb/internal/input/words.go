@@ -31,17 +31,6 @@ type QueryFlags struct {
 // flag is the flag that gives the query, if any.
 func (f QueryFlags) flag() string { return cmp.Or(f.Query, f.OfKey, f.Features, f.Vector) }
 
-// Verify refuses no query, and two.
-func (f QueryFlags) Verify() error {
-	switch {
-	case len(f.Words) == 0 && f.flag() == "":
-		return command.Usagef("no query: give a vector, like KEY, a file, words, or --query, --key, --features or --vector")
-	case len(f.Words) > 0 && f.flag() != "":
-		return command.Usagef("the query %q and a flag for the query exclude each other", strings.Join(f.Words, " "))
-	}
-	return nil
-}
-
 // asked are the queries of a command, one after the other, and how many there are; 0
 // where that is not known.
 type asked struct {
@@ -52,6 +41,14 @@ type asked struct {
 
 // Ask opens the queries.
 func (f QueryFlags) Ask(a *command.App, s *db.Snapshot, info db.CollectionInfo) (*asked, error) {
+	switch {
+	case len(f.Words) == 0 && f.flag() == "":
+		return nil, command.Usagef("no query: give a vector, like KEY, a file, words, " +
+			"or --query, --key, --features or --vector")
+	case len(f.Words) > 0 && f.flag() != "":
+		return nil, command.Usagef("the query %q and a flag for the query exclude each other",
+			strings.Join(f.Words, " "))
+	}
 	f = f.fromWords()
 	if f.Query != "" {
 		to := TargetOf(a, &info)

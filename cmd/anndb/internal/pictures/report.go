@@ -21,12 +21,9 @@ type Report struct {
 }
 
 func (c *Report) Run(a *command.App) error {
-	if err := c.Refuse([]string{c.Out}, c.File); err != nil {
-		return err
-	}
-	mode, err := command.ModeOf(c.File)
+	mode, err := c.Allow(c.File, c.Out)
 	if err != nil {
-		return fmt.Errorf("report: %w", err)
+		return err
 	}
 	err = c.With(a, true, func(d *db.DB) error {
 		o := report.Options{Check: c.Check, MapRows: c.MapRows, Now: time.Now(), Run: *a.Run()}
@@ -42,7 +39,5 @@ func (c *Report) Run(a *command.App) error {
 	if c.Out == command.Standard {
 		return nil
 	}
-	t := table.New("report")
-	t.Add(c.Out)
-	return a.Done(t)
+	return a.Done(table.One("report", c.Out))
 }

@@ -48,7 +48,7 @@ func (c *plotTimeCmd) queries(a *command.App, coll db.Collection, info db.Collec
 		if err != nil {
 			return nil, err
 		}
-		return q.Queries, nil
+		return q.Plain(), nil
 	}
 	rows, err := charts.Spread(coll, info, timedRows)
 	if err != nil {

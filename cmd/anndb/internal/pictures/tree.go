@@ -43,12 +43,11 @@ func (c *plotTreeCmd) Run(a *command.App) error {
 	case write == nil:
 		return command.Usagef("--out %q (want a name that ends in .svg, .dot or .txt, or one of these words)", c.Out)
 	}
-	if !standard {
-		if err := c.Refuse([]string{c.Out}, c.File); err != nil {
-			return err
-		}
+	out := c.Out
+	if standard {
+		out = command.Standard
 	}
-	mode, err := command.ModeOf(c.File)
+	mode, err := c.Allow(c.File, out)
 	if err != nil {
 		return err
 	}
@@ -69,7 +68,5 @@ func (c *plotTreeCmd) Run(a *command.App) error {
 	}
 	hidden := func(n budget.PictureNode) bool { return n.Leaf() || n.Hidden > 0 }
 	shown := len(slices.DeleteFunc(slices.Clone(p.Nodes), hidden))
-	t := table.New("picture", "decisions", "hidden")
-	t.Add(c.Out, shown, p.Hidden)
-	return a.Done(t)
+	return a.Done(table.One("picture decisions hidden", c.Out, shown, p.Hidden))
 }

@@ -1,8 +1,6 @@
 package queries
 
 import (
-	"cmp"
-	"iter"
 	"slices"
 	"time"
 
@@ -26,24 +24,7 @@ type Predict struct {
 	Evidence int `default:"5" want:"0"`
 }
 
-// Explain is Predict with explanations.
-type Explain struct {
-	Predict
-}
-
-func (c *Explain) Run(a *command.App) error {
-	c.Explain = true
-	return c.Predict.Run(a)
-}
-
 func (c *Predict) Run(a *command.App) error {
-	filter, err := c.Filter()
-	if err != nil {
-		return err
-	}
-	if err := c.QueryFlags.Verify(); err != nil {
-		return err
-	}
 	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
 		tree, err := c.byTree(s)
 		if err != nil {
@@ -59,7 +40,7 @@ func (c *Predict) Run(a *command.App) error {
 			return err
 		}
 		o := &db.PredictOptions{
-			Index: c.Index, Top: c.Top, Where: filter, Explain: c.Explain,
+			Index: c.Index, Top: c.Top, Where: c.Where.Filter, Explain: c.Explain,
 			Frequent: c.Frequent,
 		}
 		p := Predicting{App: a, Snapshot: s, Info: info, total: queries.Total, Options: o}
@@ -180,95 +161,6 @@ func (c *Predict) byTree(s *db.Snapshot) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// Predicting predicts queries in slices, so that progress shows, an interrupt is seen,
-// and memory does not grow with their number.
-type Predicting struct {
-	App      *command.App
-	Snapshot *db.Snapshot
-	Info     db.CollectionInfo
-	Options  *db.PredictOptions
-	total    int // queries, 0 if not known
-	Workers  int // goroutines, those of the command when zero
-
-	Asked   int           // queries so far
-	took    time.Duration // by predictions
-	Blind   int           // queries without evidence
-	Unknown input.UnknownFeatures
-}
-
-// predictSlice is how many queries are predicted at a time.
-const predictSlice = 256
-
-// each calls f with every query and its predictions, in order.
-func (p *Predicting) each(
-	queries iter.Seq2[input.Query, error], f func(input.Query, db.Predictions) error,
-) error {
-	batch := make([]input.Query, 0, predictSlice)
-	for q, err := range queries {
-		if err != nil {
-			return err
-		}
-		if batch = append(batch, q); len(batch) == predictSlice {
-			if err := p.batch(batch, f); err != nil {
-				return err
-			}
-			batch = batch[:0]
-		}
-	}
-	if len(batch) > 0 {
-		if err := p.batch(batch, f); err != nil {
-			return err
-		}
-	}
-	p.App.Progress.End()
-	return nil
-}
-
-func (p *Predicting) batch(batch []input.Query, f func(input.Query, db.Predictions) error) error {
-	queries := make([]db.Query, len(batch))
-	for i, q := range batch {
-		queries[i] = q.Query
-	}
-	start := time.Now()
-	o := *p.Options
-	o.Workers = cmp.Or(p.Workers, p.App.Flags.Workers)
-	found, err := p.Snapshot.Collection(p.Info.Name).PredictBatch(p.App.Ctx, queries, &o)
-	if err != nil {
-		return err
-	}
-	p.took += time.Since(start)
-	p.Asked += len(batch)
-	p.App.Progress.Update("predict", p.Asked, p.total)
-	for i, q := range batch {
-		p.Unknown.Add(p.Info, q.Query, found[i].Stats.Unknown)
-		if found[i].NoEvidence {
-			p.Blind++
-		}
-		if err := f(q, found[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// All predicts many queries.
-func (p *Predicting) All(queries []db.Query) ([][]db.Prediction, error) {
-	out := make([][]db.Prediction, 0, len(queries))
-	p.total = len(queries)
-	each := func(yield func(input.Query, error) bool) {
-		for _, q := range queries {
-			if !yield(input.Query{Query: q}, nil) {
-				return
-			}
-		}
-	}
-	err := p.each(each, func(_ input.Query, found db.Predictions) error {
-		out = append(out, found.Labels)
-		return nil
-	})
-	return out, err
 }
 
 // addPlain writes one row a label, with all that is known of it as one JSON value, and one row for a

@@ -17,10 +17,6 @@ type Copy struct {
 }
 
 func (c *Copy) Run(a *command.App) error {
-	filter, err := c.Filter()
-	if err != nil {
-		return err
-	}
 	return c.With(a, false, func(d *db.DB) error {
 		n := 0
 		err := d.View(func(s *db.Snapshot) error {
@@ -34,7 +30,7 @@ func (c *Copy) Run(a *command.App) error {
 			}
 			o := db.LoadOptions{Insert: true}
 			o.Progress = func(_ string, done, _ int) { a.Progress.Update("copy", done, info.Live) }
-			n, err = to.Load(a.Ctx, s.Collection(c.Collection).Rows(a.Ctx, filter), &o)
+			n, err = to.Load(a.Ctx, s.Collection(c.Collection).Rows(a.Ctx, c.Where.Filter), &o)
 			if err != nil { // half a copy is none
 				err = errors.Join(err, d.Drop(context.WithoutCancel(a.Ctx), c.To))
 			}
@@ -44,8 +40,6 @@ func (c *Copy) Run(a *command.App) error {
 		if err != nil {
 			return err
 		}
-		t := table.New("collection", "to", "rows")
-		t.Add(c.Collection, c.To, n)
-		return a.Done(t)
+		return a.Done(table.One("collection to rows", c.Collection, c.To, n))
 	})
 }

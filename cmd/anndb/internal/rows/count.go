@@ -13,17 +13,11 @@ type Count struct {
 }
 
 func (c *Count) Run(a *command.App) error {
-	filter, err := c.Filter()
-	if err != nil {
-		return err
-	}
 	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
-		n, err := s.Collection(info.Name).Count(a.Ctx, filter)
+		n, err := s.Collection(info.Name).Count(a.Ctx, c.Where.Filter)
 		if err != nil {
 			return err
 		}
-		t := table.New("collection", "rows")
-		t.Add(info.Name, n)
-		return a.Print(t)
+		return a.Print(table.One("collection rows", info.Name, n))
 	})
 }

@@ -48,10 +48,9 @@ func (c *Create) Run(a *command.App) (err error) {
 	if err != nil {
 		return err
 	}
-	o := &db.Options{Timeout: a.Flags.Wait, Maintenance: &db.Maintenance{Manual: true}}
-	d, err := db.Open(a.Ctx, c.File, o)
+	d, err := command.Open(a, c.File, db.Options{})
 	if err != nil {
-		return command.Explain(c.File, err)
+		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	made, err := d.Create(a.Ctx, c.Collection, schema)

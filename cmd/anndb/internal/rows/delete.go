@@ -22,32 +22,26 @@ const deleteBatch = 10_000
 
 func (c *Delete) Run(a *command.App) error {
 	switch {
-	case len(c.Keys) == 0 && c.Where == "":
+	case len(c.Keys) == 0 && c.Where.Filter == nil:
 		return command.Usagef("name the keys of the rows to delete, or select them with --where")
-	case len(c.Keys) > 0 && c.Where != "":
+	case len(c.Keys) > 0 && c.Where.Filter != nil:
 		return command.Usagef("keys and --where exclude each other")
-	}
-	filter, err := c.Filter()
-	if err != nil {
-		return err
 	}
 	return c.With(a, false, func(d *db.DB) error {
 		deleted, err := 0, error(nil)
-		if filter == nil {
+		if c.Where.Filter == nil {
 			deleted, err = c.byKey(a, d)
 		} else {
-			deleted, err = c.byFilter(a, d, filter)
+			deleted, err = c.byFilter(a, d)
 		}
 		if err != nil {
 			return err
 		}
-		after, err := command.InfoOf(d, c.Collection)
+		after, err := d.Collection(c.Collection).Info()
 		if err != nil {
 			return err
 		}
-		t := table.New("collection", "deleted", "rows")
-		t.Add(c.Collection, deleted, after.Live)
-		return a.Done(t)
+		return a.Done(table.One("collection deleted rows", c.Collection, deleted, after.Live))
 	})
 }
 
@@ -78,8 +72,8 @@ func (c *Delete) byKey(a *command.App, d *db.DB) (deleted int, err error) {
 }
 
 // byFilter deletes the rows that pass the filter now, in several transactions if they are many.
-func (c *Delete) byFilter(a *command.App, d *db.DB, filter *db.Filter) (deleted int, err error) {
-	keys, err := d.Collection(c.Collection).MatchingKeys(a.Ctx, filter)
+func (c *Delete) byFilter(a *command.App, d *db.DB) (deleted int, err error) {
+	keys, err := d.Collection(c.Collection).MatchingKeys(a.Ctx, c.Where.Filter)
 	if err != nil {
 		return 0, err
 	}

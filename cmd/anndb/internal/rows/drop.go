@@ -41,9 +41,7 @@ func (c *Drop) Run(a *command.App) error {
 		if err != nil {
 			return err
 		}
-		t := table.New("collection", "dropped")
-		t.Add(c.Collection, what)
-		return a.Done(t)
+		return a.Done(table.One("collection dropped", c.Collection, what))
 	})
 }
 

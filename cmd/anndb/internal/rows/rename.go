@@ -17,8 +17,6 @@ func (c *Rename) Run(a *command.App) error {
 		if err := d.Rename(a.Ctx, c.Collection, c.To); err != nil {
 			return err
 		}
-		t := table.New("collection", "to")
-		t.Add(c.Collection, c.To)
-		return a.Done(t)
+		return a.Done(table.One("collection to", c.Collection, c.To))
 	})
 }

@@ -34,68 +34,77 @@ func (c *Export) Run(a *command.App) error {
 	if info, err := os.Stat(c.Output); err != nil || info.Mode().IsRegular() || info.IsDir() { // not a pipe
 		outputs = append(outputs, c.Output)
 	}
-	if err := c.Refuse(outputs, c.File); err != nil {
-		return err
-	}
-	mode, err := command.ModeOf(c.File)
-	if err != nil {
-		return err
-	}
-	filter, err := c.Filter()
+	mode, err := c.Allow(c.File, outputs...)
 	if err != nil {
 		return err
 	}
 	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
-		schema, number, err := c.schema(a, s, info, filter)
-		if err != nil {
+		x := exporting{Export: c, a: a, coll: s.Collection(c.Collection), info: info}
+		if err := x.describe(); err != nil {
 			return err
 		}
-		n, err := c.write(a, s, info, filter, exported{schema, number, mode})
-		if err != nil {
+		if err := x.write(mode); err != nil {
 			return err
 		}
-		for _, list := range []struct {
-			path  string
-			names []string
-		}{{c.LabelNames, schema.LabelNames}, {c.FeatureNames, schema.FeatureNames}} {
-			if list.path != "" {
-				if err := dataset.WriteNames(list.path, list.names, mode); err != nil {
-					return err
-				}
-			}
+		if err := c.names(x.schema, mode); err != nil {
+			return err
 		}
 		a.Progress.End()
-		return c.report(a, info, schema, n)
+		return x.report()
 	})
 }
 
-// schema describes the file to write; number has the numbers of names of features.
-func (c *Export) schema(a *command.App, s *db.Snapshot, info db.CollectionInfo, filter *db.Filter) (
-	o dataset.Schema, number map[string]uint32, err error) {
-	o = dataset.Schema{Format: c.As, Kind: dataset.Dense, Dim: max(info.Dim, info.Features)}
+// names writes the names of labels and features that the flags ask for.
+func (c *Export) names(o dataset.Schema, mode fs.FileMode) error {
+	if c.LabelNames != "" {
+		if err := dataset.WriteNames(c.LabelNames, o.LabelNames, mode); err != nil {
+			return err
+		}
+	}
+	if c.FeatureNames == "" {
+		return nil
+	}
+	return dataset.WriteNames(c.FeatureNames, o.FeatureNames, mode)
+}
+
+// exporting is an export in progress.
+type exporting struct {
+	*Export
+	a      *command.App
+	coll   db.Collection
+	info   db.CollectionInfo
+	schema dataset.Schema
+	number map[string]uint32 // of the names of features; nil where they have none
+	rows   int               // written
+}
+
+// describe fills in the schema of the file and the numbers of names of features.
+func (x *exporting) describe() (err error) {
+	o, info := &x.schema, x.info
+	*o = dataset.Schema{Format: x.As, Kind: dataset.Dense, Dim: max(info.Dim, info.Features)}
 	if info.Sparse {
 		o.Kind = dataset.Sparse
 	}
 	switch {
-	case c.As == "" && c.Output == command.Standard:
+	case x.As == "" && x.Output == command.Standard:
 		o.Format = dataset.FormatJSONL
-	case c.As == "":
-		o.Format = dataset.FormatOf(c.Output, o.Kind)
+	case x.As == "":
+		o.Format = dataset.FormatOf(x.Output, o.Kind)
 	}
 	if !info.Sparse {
-		if c.LabelNames != "" || c.FeatureNames != "" {
-			return o, nil, command.Usagef("--label-names and --feature-names go with sparse collections")
+		if x.LabelNames != "" || x.FeatureNames != "" {
+			return command.Usagef("--label-names and --feature-names go with sparse collections")
 		}
-		o.Attributes, err = c.attributeColumns(a, s, info, filter, o.Format)
 		o.Expires = info.Expires
-		return o, nil, err
+		o.Attributes, err = x.attributeColumns()
+		return err
 	}
 	if info.Numbering == command.FromZero {
 		o.Base = dataset.BaseZero
 	}
-	counts, err := s.Collection(c.Collection).Labels()
+	counts, err := x.coll.Labels()
 	if err != nil {
-		return o, nil, err
+		return err
 	}
 	for _, l := range counts {
 		o.LabelNames = append(o.LabelNames, l.Label)
@@ -104,76 +113,62 @@ func (c *Export) schema(a *command.App, s *db.Snapshot, info db.CollectionInfo, 
 		o.LabelNames = nil // they are what the file says
 	}
 	if !info.Named {
-		return o, nil, nil
+		return nil
 	}
 	// Names get numbers in the order of their rows.
-	number = map[string]uint32{}
-	err = command.Scan(a, s, c.Collection, filter, func(r *db.Row) error {
+	x.number = map[string]uint32{}
+	for r, err := range x.coll.Rows(x.a.Ctx, x.Where.Filter) {
+		if err != nil {
+			return err
+		}
 		for _, f := range r.Features {
-			if _, known := number[f.Name]; !known {
-				number[f.Name] = uint32(len(o.FeatureNames))
+			if _, known := x.number[f.Name]; !known {
+				x.number[f.Name] = uint32(len(o.FeatureNames))
 				o.FeatureNames = append(o.FeatureNames, f.Name)
 			}
 		}
-		return nil
-	})
+	}
 	o.Dim = len(o.FeatureNames)
-	return o, number, err
+	return nil
 }
 
 // attributeColumns returns the columns that a csv, tsv or parquet file needs for attributes: one for each
 // type of an attribute's values.
-func (c *Export) attributeColumns(
-	a *command.App, s *db.Snapshot, info db.CollectionInfo, filter *db.Filter, format string,
-) (columns []dataset.Attribute, err error) {
-	if len(info.Attributes) == 0 || format == dataset.FormatJSONL || !dataset.HasAttributes(format) {
+func (x *exporting) attributeColumns() ([]dataset.Attribute, error) {
+	format := x.schema.Format
+	if len(x.info.Attributes) == 0 || format == dataset.FormatJSONL || !dataset.HasAttributes(format) {
 		return nil, nil
 	}
 	found := map[dataset.Attribute]bool{}
-	err = command.Scan(a, s, c.Collection, filter, func(r *db.Row) error {
+	for r, err := range x.coll.Rows(x.a.Ctx, x.Where.Filter) {
+		if err != nil {
+			return nil, err
+		}
 		for name, v := range r.Attributes {
 			typ, err := dataset.TypeOf(v)
 			if err != nil {
-				return fmt.Errorf("row %q: attribute %q: %w", r.Key, name, err)
+				return nil, fmt.Errorf("row %q: attribute %q: %w", r.Key, name, err)
 			}
 			found[dataset.Attribute{Name: name, Type: typ}] = true
 		}
-		return nil
-	})
-	columns = slices.SortedFunc(maps.Keys(found), func(x, y dataset.Attribute) int {
+	}
+	return slices.SortedFunc(maps.Keys(found), func(x, y dataset.Attribute) int {
 		return cmp.Or(strings.Compare(x.Name, y.Name), cmp.Compare(x.Type, y.Type))
-	})
-	return columns, err
+	}), nil
 }
 
-// exported describes a file of rows to write.
-type exported struct {
-	schema dataset.Schema
-	number map[string]uint32 // of the names of features; nil where they have none
-	mode   fs.FileMode
-}
-
-// write writes the rows that pass the filter and returns how many there are.
-func (c *Export) write(
-	a *command.App, s *db.Snapshot, info db.CollectionInfo, filter *db.Filter, x exported,
-) (n int, err error) {
-	w, err := c.create(a, x.schema)
+// write writes the rows that pass the filter.
+func (x *exporting) write(mode fs.FileMode) error {
+	w, err := x.create(x.a, x.schema)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer w.Abort()
-	if err := w.Chmod(x.mode); err != nil {
-		return 0, err
+	if err := w.Chmod(mode); err != nil {
+		return err
 	}
 	lost := 0
-	err = command.Scan(a, s, c.Collection, filter, func(r *db.Row) error {
-		n++
-		if len(r.Attributes) > 0 || !r.ExpiresAt.IsZero() {
-			lost++
-		}
-		if n%1024 == 0 {
-			a.Progress.Update("export", n, info.Live)
-		}
+	for r, err := range x.coll.Rows(x.a.Ctx, x.Where.Filter) {
 		rec := dataset.Record{
 			Key: r.Key, Vector: r.Vector, Features: r.Sparse, Labels: r.Labels, Payload: r.Payload,
 			Attributes: r.Attributes, ExpiresAt: r.ExpiresAt,
@@ -181,16 +176,24 @@ func (c *Export) write(
 		if x.number != nil {
 			rec.Features = numbered(r.Features, x.number)
 		}
-		return w.Write(&rec)
-	})
-	if err != nil {
-		return n, fmt.Errorf("export to %s: %w", c.Output, err)
+		if err == nil {
+			err = w.Write(&rec)
+		}
+		if err != nil {
+			return fmt.Errorf("export to %s: %w", x.Output, err)
+		}
+		if len(r.Attributes) > 0 || !r.ExpiresAt.IsZero() {
+			lost++
+		}
+		if x.rows++; x.rows%1024 == 0 {
+			x.a.Progress.Update("export", x.rows, x.info.Live)
+		}
 	}
-	if lost > 0 && !dataset.HasAttributes(x.schema.Format) {
-		a.Note("%d of %d rows have attributes or an expiry, which %s files do not hold (jsonl files do)",
-			lost, n, x.schema.Format)
+	if format := x.schema.Format; lost > 0 && !dataset.HasAttributes(format) {
+		x.a.Note("%d of %d rows have attributes or an expiry, which %s files do not hold (jsonl files do)",
+			lost, x.rows, format)
 	}
-	return n, w.Close()
+	return w.Close()
 }
 
 // create makes the file, or a writer to standard output.
@@ -202,8 +205,9 @@ func (c *Export) create(a *command.App, s dataset.Schema) (dataset.Writer, error
 }
 
 // report describes a finished export.
-func (c *Export) report(a *command.App, info db.CollectionInfo, o dataset.Schema, n int) error {
-	columns, values := []string{"collection", "rows", "format"}, []any{c.Collection, n, o.Format}
+func (x *exporting) report() error {
+	a, o, info := x.a, x.schema, x.info
+	columns, values := []string{"collection", "rows", "format"}, []any{x.Collection, x.rows, o.Format}
 	written := "keys, vectors, labels, payloads"
 	switch {
 	case !info.Sparse && dataset.VectorsOnly(o.Format):
@@ -218,8 +222,8 @@ func (c *Export) report(a *command.App, info db.CollectionInfo, o dataset.Schema
 		written += ", attributes"
 	}
 	t := table.New(append(columns, "written", "file")...)
-	t.Add(append(values, written, c.Output)...)
-	if c.Output == command.Standard {
+	t.Add(append(values, written, x.Output)...)
+	if x.Output == command.Standard {
 		a.Output.W = a.Errs
 	}
 	return a.Done(t)

@@ -105,13 +105,9 @@ func (c *Import) into(a *command.App, r *batchReader, known *db.CollectionInfo) 
 		return c.nothing(r.in)
 	}
 	newFile := !command.Exists(c.File)
-	o := &db.Options{Timeout: a.Flags.Wait, Maintenance: &db.Maintenance{Manual: true}}
-	if c.NoSync {
-		o.NoSync = true
-	}
-	d, err := db.Open(a.Ctx, c.File, o)
+	d, err := command.Open(a, c.File, db.Options{NoSync: c.NoSync})
 	if err != nil {
-		return command.Explain(c.File, err)
+		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	created, err := c.create(a, d, r.into.Schema)
@@ -181,7 +177,7 @@ func (c *Import) create(a *command.App, d *db.DB, s db.Schema) (created bool, er
 // created, and the database file if it was new and has no other collection.
 func (c *Import) undo(a *command.App, d *db.DB, created, newFile bool) {
 	if created {
-		info, err := command.InfoOf(d, c.Collection)
+		info, err := d.Collection(c.Collection).Info()
 		if err == nil && info.Rows > 0 {
 			return
 		}
@@ -213,7 +209,7 @@ type imported struct {
 
 // report describes a finished import.
 func (c *Import) report(a *command.App, d *db.DB, in *input.File, x imported) error {
-	after, err := command.InfoOf(d, c.Collection)
+	after, err := d.Collection(c.Collection).Info()
 	if err != nil {
 		return err
 	}
@@ -223,11 +219,7 @@ func (c *Import) report(a *command.App, d *db.DB, in *input.File, x imported) er
 	if in.Kind == dataset.Dense {
 		columns, values = append(columns, "dim"), append(values, in.Dim)
 	} else {
-		var labels []db.LabelCount
-		err = d.View(func(s *db.Snapshot) (err error) {
-			labels, err = s.Collection(c.Collection).Labels()
-			return err
-		})
+		labels, err := d.Collection(c.Collection).Labels()
 		if err != nil {
 			return err
 		}

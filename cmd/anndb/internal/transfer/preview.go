@@ -42,13 +42,12 @@ func (c *Import) preview(a *command.App, in *input.File, r *batchReader) error {
 		}
 		return rows.ValuesShown(r, info, a.Output)
 	}
-	err = rows.Print(a, info, values, func(add func(*db.Row) error) error {
-		for i := range first {
-			if err := add(&first[i]); err != nil {
-				return err
+	err = rows.Print(a, info, values, func(yield func(db.Row, error) bool) {
+		for _, r := range first {
+			if !yield(r, nil) {
+				return
 			}
 		}
-		return nil
 	})
 	if err != nil {
 		return err

@@ -7,9 +7,6 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
-	"github.com/anndb/anndb/cmd/anndb/internal/evaluation"
-	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
-	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/charts"
 	"github.com/anndb/anndb/internal/plot"
@@ -30,10 +27,7 @@ func (f chartFlags) draw(a *command.App, charts chartFunc, names ...string) erro
 	if !strings.EqualFold(filepath.Ext(names[0]), ".svg") {
 		return command.Usagef("--out %q (want a name that ends in .svg)", names[0])
 	}
-	if err := f.Refuse(names, f.File); err != nil {
-		return err
-	}
-	mode, err := command.ModeOf(f.File)
+	mode, err := f.Allow(f.File, names...)
 	if err != nil {
 		return err
 	}
@@ -144,63 +138,4 @@ func (c *plotMapCmd) Run(a *command.App) error {
 		chart, err := charts.Map(a.Ctx, s.Collection(c.Collection), o)
 		return []*plot.Chart{chart}, err
 	}, c.Out)
-}
-
-// plotPrecisionCmd draws precision@k of label models.
-type plotPrecisionCmd struct {
-	chartFlags
-	Queries string `required:"" placeholder:"FILE"`
-	Labels  string `placeholder:"FILE"`
-	Index   []string
-	K       int    `short:"k" default:"10" want:"1 1000"`
-	Out     string `default:"precision.svg"`
-	input.FileFlags
-}
-
-func (c *plotPrecisionCmd) Run(a *command.App) error {
-	return c.draw(a, func(s *db.Snapshot, info db.CollectionInfo) ([]*plot.Chart, error) {
-		models, err := labelModels(s, c.Collection, c.Index)
-		if err != nil {
-			return nil, err
-		}
-		q, err := input.ReadQueries(c.Queries, c.Labels, c.FileFlags, input.TargetOf(a, &info))
-		if err != nil {
-			return nil, err
-		}
-		t, err := evaluation.NewLabelTest(s, c.Collection, q)
-		if err != nil {
-			return nil, err
-		}
-		t.Info = info
-		var values [][]float64
-		for _, m := range models {
-			v, err := t.Precision(a, s, m, c.K)
-			if err != nil {
-				return nil, fmt.Errorf("index %s: %w", m, err)
-			}
-			values = append(values, v)
-		}
-		title := fmt.Sprintf("%s: precision@k on %d rows", c.Collection, len(q.Keys))
-		return []*plot.Chart{charts.Precision(title, models, values)}, nil
-	}, c.Out)
-}
-
-// labelModels returns the names that are given, or those of all label models of a collection.
-func labelModels(s *db.Snapshot, coll string, names []string) ([]string, error) {
-	if len(names) > 0 {
-		return names, nil
-	}
-	list, err := s.Collection(coll).Indexes()
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range list {
-		if indexes.Predicts(i) {
-			names = append(names, i.Name)
-		}
-	}
-	if len(names) == 0 {
-		return nil, indexes.NoLabelModel(coll)
-	}
-	return names, nil
 }

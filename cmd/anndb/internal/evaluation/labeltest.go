@@ -1,0 +1,207 @@
+package evaluation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/cmd/anndb/internal/input"
+	"github.com/anndb/anndb/cmd/anndb/internal/queries"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// LabelTest is test rows with their labels, numbered together with those of
+// the collection. It measures the labels that any of these rows has, so that
+// macro averages and Hamming loss are over the labels that the tuner has, and
+// over those of the test rows that it cannot have.
+type LabelTest struct {
+	coll    string
+	Info    db.CollectionInfo // of coll
+	noted   bool              // unknown features were reported
+	q       *input.Queries
+	names   []string
+	unknown int // labels of test rows that no row of the collection has
+	omitted int // labels that the file declares and no row has
+	truth   *labels.Matrix
+}
+
+// NewLabelTest numbers the labels of test rows and of a collection.
+func NewLabelTest(s *db.Snapshot, coll string, q *input.Queries) (*LabelTest, error) {
+	counts, err := s.Collection(coll).Labels()
+	if err != nil {
+		return nil, err
+	}
+	b, err := labels.NewBuilder(nil)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, l := range counts {
+		known[l.Label] = true
+		b.Add([]string{l.Label})
+	}
+	t := &LabelTest{coll: coll, q: q}
+	missing := map[string]bool{}
+	sets := make([][]string, len(q.List))
+	for i, x := range q.List {
+		sets[i] = x.Labels
+		b.Add(x.Labels)
+		for _, l := range x.Labels {
+			if !known[l] {
+				missing[l] = true
+			}
+		}
+	}
+	t.names, t.unknown = b.Names(), len(missing)
+	for _, l := range q.Names {
+		if !known[l] && !missing[l] {
+			t.omitted++
+		}
+	}
+	t.truth, err = t.matrix(sets)
+	return t, err
+}
+
+// matrix numbers sets of labels, none of which is new.
+func (t *LabelTest) matrix(sets [][]string) (*labels.Matrix, error) {
+	b, err := labels.NewBuilder(t.names)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sets {
+		b.Add(s)
+	}
+	if n := len(b.Names()); n != len(t.names) {
+		return nil, fmt.Errorf("%d labels predicted that no row has", n-len(t.names))
+	}
+	return b.Matrix(), nil
+}
+
+// scores numbers predictions, the best of a row first. Only their order counts,
+// so a label's score is its place from the end, whatever the model's is made of.
+func (t *LabelTest) scores(found [][]db.Prediction) *vector.CSR {
+	number := make(map[string]uint32, len(t.names))
+	for i, n := range t.names {
+		number[n] = uint32(i)
+	}
+	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	for _, predictions := range found {
+		score := map[uint32]float32{}
+		for i, p := range predictions {
+			score[number[p.Label]] = float32(len(predictions) - i)
+		}
+		var row vector.Sparse
+		row.Index = slices.Sorted(maps.Keys(score))
+		for _, l := range row.Index {
+			row.Value = append(row.Value, score[l])
+		}
+		m.Append(row)
+	}
+	m.Cols = len(t.names)
+	return m
+}
+
+// evaluate returns the measures of one model.
+func (t *LabelTest) evaluate(
+	a *command.App, s *db.Snapshot, model string, threads int,
+) (out []measure, err error) {
+	start := time.Now()
+	// The best labels and the predicted set at once.
+	o := &db.PredictOptions{Index: model, Top: slices.Max(rankedAt), Set: true}
+	p := queries.Predicting{App: a, Snapshot: s, Info: t.Info, Options: o, Workers: threads}
+	found, err := p.All(t.q.List)
+	if err != nil {
+		return nil, err
+	}
+	took := time.Since(start)
+	if !t.noted {
+		p.Unknown.Note(a)
+		t.noted = true
+	}
+	sets := make([][]string, len(found))
+	for i, predictions := range found {
+		for _, p := range predictions {
+			if p.Predicted {
+				sets[i] = append(sets[i], p.Label)
+			}
+		}
+	}
+	predicted, err := t.matrix(sets)
+	if err != nil {
+		return nil, err
+	}
+	r, err := labels.Evaluate(t.truth, predicted)
+	if err != nil {
+		return nil, err
+	}
+	ranking, err := labels.EvaluateRanking(t.truth, t.scores(found), rankedAt)
+	if err != nil {
+		return nil, err
+	}
+	add := func(name string, value float64, zero any) { out = append(out, measure{name, value, zero}) }
+	add("accuracy", r.Mulan.Accuracy, r.Zero.Accuracy)
+	add("example-f1", r.Mulan.F1, r.Zero.F1)
+	add("micro-precision", r.Mulan.Micro.Precision, r.Zero.Micro.Precision)
+	add("micro-recall", r.Mulan.Micro.Recall, r.Zero.Micro.Recall)
+	add("micro-f1", r.Mulan.Micro.F1, r.Zero.Micro.F1)
+	add("macro-precision", r.Mulan.Macro.Precision, r.Zero.Macro.Precision)
+	add("macro-recall", r.Mulan.Macro.Recall, r.Zero.Macro.Recall)
+	add("macro-f1", r.Mulan.Macro.F1, r.Zero.Macro.F1)
+	add("hamming-loss", r.HammingLoss, nil)
+	for i, k := range ranking.K {
+		add(fmt.Sprintf("p@%d", k), ranking.Precision[i], nil)
+	}
+	for i, k := range ranking.K {
+		add(fmt.Sprintf("ndcg@%d", k), ranking.NDCG[i], nil)
+	}
+	add("labels a row", r.Cardinality, nil)
+	add("predicted a row", r.Predicted, nil)
+	add("rows without evidence", float64(p.Blind)/float64(max(1, p.Asked)), nil)
+	if err := t.decisions(a, s, model, add); err != nil {
+		return nil, err
+	}
+	add("µs a row", took.Seconds()*1e6/float64(r.Rows), nil)
+	return out, nil
+}
+
+// decisions adds how many decisions the trees of a model take; nothing for other models.
+func (t *LabelTest) decisions(
+	a *command.App, s *db.Snapshot, model string, add func(name string, value float64, zero any),
+) error {
+	info, err := s.Collection(t.coll).Index(model)
+	if err != nil || info.Tree == nil {
+		return err
+	}
+	decisions, err := s.Collection(t.coll).TreeDecisions(a.Ctx, t.q.Plain(), model)
+	if err != nil {
+		return err
+	}
+	add("decisions a row", decisions, nil)
+	add("decisions a training row", info.Tree.Decisions*float64(info.Tree.Trees), nil)
+	if info.Tree.Trees == 1 {
+		add("entropy of the leaves", info.Tree.Entropy, nil)
+	}
+	return nil
+}
+
+// Precision returns precision@k of a model for k from 1 to n.
+func (t *LabelTest) Precision(a *command.App, s *db.Snapshot, model string, n int) ([]float64, error) {
+	p := queries.Predicting{App: a, Snapshot: s, Info: t.Info, Options: &db.PredictOptions{Index: model, Top: n}}
+	found, err := p.All(t.q.List)
+	if err != nil {
+		return nil, err
+	}
+	ks := make([]int, n)
+	for i := range ks {
+		ks[i] = i + 1
+	}
+	r, err := labels.EvaluateRanking(t.truth, t.scores(found), ks)
+	if err != nil {
+		return nil, err
+	}
+	return r.Precision, nil
+}

@@ -1,0 +1,36 @@
+package file
+
+import (
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
+)
+
+// Compact shrinks a file.
+type Compact struct {
+	command.InFile
+	Reorder bool
+}
+
+func (c *Compact) Run(a *command.App) error {
+	start := time.Now()
+	return c.With(a, false, func(d *db.DB) error {
+		before, err := d.Stats()
+		if err != nil {
+			return err
+		}
+		err = d.Compact(a.Ctx, &db.CompactOptions{Reorder: c.Reorder, Run: *a.Run()})
+		a.Progress.End()
+		if err != nil {
+			return err
+		}
+		after, err := d.Stats()
+		if err != nil {
+			return err
+		}
+		from, to := before.FileBytes, after.FileBytes
+		return a.Done(table.One("file before after seconds:2", c.File, table.Size(from), table.Size(to), time.Since(start).Seconds()))
+	})
+}

@@ -1,0 +1,157 @@
+package rows
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
+	"github.com/anndb/anndb/vector"
+)
+
+// printRows writes rows as one table, with the columns that the collection has; values reports whether
+// vectors or features are among them.
+func printRows(a *command.App, info db.CollectionInfo, values bool, list iter.Seq2[db.Row, error]) error {
+	shown := func(r *db.Row) any { return ValuesShown(r, info, a.Output) }
+	if !values {
+		shown = nil
+	}
+	return Print(a, info, shown, list)
+}
+
+// Print writes rows as one table, with the columns that the collection has and what is shown of vectors
+// or features; nil for nothing.
+func Print(
+	a *command.App, info db.CollectionInfo, values func(*db.Row) any, list iter.Seq2[db.Row, error],
+) error {
+	columns := []string{"key", "labels"}
+	if len(info.Attributes) > 0 {
+		columns = append(columns, "attributes")
+	}
+	if info.Expires {
+		columns = append(columns, "expires")
+	}
+	columns = append(columns, "payload:?")
+	if values != nil && info.Sparse {
+		columns = append(columns, "features")
+	} else if values != nil {
+		columns = append(columns, "vector")
+	}
+	out, err := a.Stream(columns...)
+	if err != nil {
+		return err
+	}
+	for r, err := range list {
+		if err != nil {
+			return out.Discard(err)
+		}
+		cells := []any{string(r.Key), r.Labels}
+		if len(info.Attributes) > 0 {
+			shown, err := AttributesShown(r.Attributes, a.Output)
+			if err != nil {
+				return out.Discard(fmt.Errorf("row %q: %w", r.Key, err))
+			}
+			cells = append(cells, shown)
+		}
+		if info.Expires {
+			cells = append(cells, ExpiryShown(r.ExpiresAt))
+		}
+		cells = append(cells, string(r.Payload))
+		if values != nil {
+			cells = append(cells, values(&r))
+		}
+		if out.Add(cells...); out.Err() != nil {
+			return out.Discard(out.Err())
+		}
+	}
+	return out.Close()
+}
+
+// ValuesShown is the vector or the features of a row: an array or object in JSON, and otherwise text
+// that put and search take.
+func ValuesShown(r *db.Row, info db.CollectionInfo, o table.Output) any {
+	switch {
+	case !info.Sparse && o.InJSON():
+		return r.Vector
+	case !info.Sparse:
+		parts := make([]string, len(r.Vector))
+		for i, v := range r.Vector {
+			parts[i] = Float(v)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case o.InJSON():
+		features := map[string]float32{}
+		for _, f := range namedFeatures(r, info) {
+			features[f.Name] = f.Value
+		}
+		return features
+	}
+	var parts []string
+	for _, f := range namedFeatures(r, info) {
+		parts = append(parts, f.Name+"="+Float(f.Value))
+	}
+	return strings.Join(parts, " ")
+}
+
+// namedFeatures are the features of a row, those with numbers called as in files.
+func namedFeatures(r *db.Row, info db.CollectionInfo) []db.Feature {
+	if info.Named {
+		return r.Features
+	}
+	return numberedFeatures(r.Sparse, command.NumberingOf(info))
+}
+
+func numberedFeatures(s vector.Sparse, first uint32) []db.Feature {
+	out := make([]db.Feature, len(s.Index))
+	for i, f := range s.Index {
+		out[i] = db.Feature{Name: fmt.Sprint(f + first), Value: s.Value[i]}
+	}
+	return out
+}
+
+// Float is the shortest text of a number.
+func Float(v float32) string { return strconv.FormatFloat(float64(v), 'g', -1, 32) }
+
+// AttributesShown returns attributes as a JSON object, or as text for people: brand=acme price=30.
+func AttributesShown(attributes map[string]any, o table.Output) (any, error) {
+	if o.InJSON() {
+		b, err := dataset.MarshalAttributes(attributes)
+		return json.RawMessage(b), err
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		text := fmt.Sprint(attributes[name])
+		switch v := attributes[name].(type) {
+		case time.Time:
+			text = v.Format(time.RFC3339Nano)
+		case string:
+			text = quoted(v)
+		}
+		parts = append(parts, quoted(name)+"="+text)
+	}
+	return strings.Join(parts, " "), nil
+}
+
+// quoted quotes a text that is no single word.
+func quoted(text string) string {
+	if q := strconv.Quote(text); text == "" || len(q) != len(text)+2 || strings.ContainsAny(text, " =") {
+		return q
+	}
+	return text
+}
+
+// ExpiryShown returns the time at which a row expires; nothing if it does not.
+func ExpiryShown(at time.Time) any {
+	if at.IsZero() {
+		return nil
+	}
+	return at.Format(time.RFC3339Nano)
+}
