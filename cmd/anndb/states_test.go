@@ -85,7 +85,7 @@ var states = []struct {
 
 // unstable matches what differs from run to run.
 var unstable = regexp.MustCompile(`checksum [\da-f]{8}, stored [\da-f]{8}|0x[\da-f]{4,16}|` +
-	`\b(page|offset|byte|need) \d+|\d+ bytes`)
+	`\b(page|offset|byte|need|stored as) \d+|\d+ bytes`)
 
 // TestStates: every command on files in every state gives one clear sentence and the right exit code,
 // which testdata/states.txt lists.
