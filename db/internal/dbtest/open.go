@@ -124,7 +124,8 @@ func RowTexts(s *db.Snapshot, coll string) (out []string, err error) {
 			return nil, err
 		}
 		f := slices.SortedFunc(slices.Values(r.Features), func(a, b db.Feature) int { return strings.Compare(a.Name, b.Name) })
-		out = append(out, fmt.Sprintf("%s %v %v %v %q %q", r.Key, r.Vector, r.Sparse, f, r.Labels, r.Payload))
+		out = append(out, fmt.Sprintf("%s %v %v %v %q %q %v %v", r.Key, r.Vector, r.Sparse, f, r.Labels, r.Payload,
+			r.Attributes, r.ExpiresAt))
 	}
 	return out, nil
 }

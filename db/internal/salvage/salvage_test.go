@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
@@ -37,7 +38,8 @@ func saved(t *testing.T) (data []byte, want map[string]string) {
 	put := func(from, to int) {
 		var dense, words []db.Row
 		for i := from; i < to; i++ {
-			r := db.Row{Key: fmt.Append(nil, "key-", i), Labels: []string{fmt.Sprint("l", i%3)}, Payload: fmt.Append(nil, "payload ", i)}
+			r := db.Row{Key: fmt.Append(nil, "key-", i), Labels: []string{fmt.Sprint("l", i%3)}, Payload: fmt.Append(nil, "payload ", i),
+				Attributes: map[string]any{"price": i}, ExpiresAt: time.Unix(5e9, 0).UTC()}
 			s := r
 			s.Features = []db.Feature{{Name: fmt.Sprint("f", i%11), Value: 1}, {Name: fmt.Sprint("g", i%13), Value: 2}}
 			for range dim {

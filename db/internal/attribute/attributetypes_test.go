@@ -1,4 +1,4 @@
-package db
+package attribute_test
 
 import (
 	"context"
@@ -10,16 +10,18 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 )
 
 // typedRow is a row with one attribute.
-func typedRow(key, name string, value any) Row {
-	return Row{Key: []byte(key), Vector: []float32{1}, Attributes: map[string]any{name: value}}
+func typedRow(key, name string, value any) db.Row {
+	return db.Row{Key: []byte(key), Vector: []float32{1}, Attributes: map[string]any{name: value}}
 }
 
-func putRows(d *DB, rows ...Row) error {
-	return d.Update(context.Background(), func(tx *Tx) (err error) {
+func putRows(d *db.DB, rows ...db.Row) error {
+	return d.Update(context.Background(), func(tx *db.Tx) (err error) {
 		for _, r := range rows {
 			err = errors.Join(err, tx.Collection("c").Put(r))
 		}
@@ -32,8 +34,8 @@ func putRows(d *DB, rows ...Row) error {
 func TestAttributeTypes(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "a.anndb")
-	d := openAt(t, path, nil)
-	if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
+	d := dbtest.OpenAt(t, path, nil)
+	if _, err := d.Create(ctx, "c", db.Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
@@ -41,10 +43,10 @@ func TestAttributeTypes(t *testing.T) {
 		typedRow("d", "t", now), typedRow("e", "b", true)); err != nil {
 		t.Fatal(err)
 	}
-	refused := func(want string, rows ...Row) {
+	refused := func(want string, rows ...db.Row) {
 		t.Helper()
 		err := putRows(d, rows...)
-		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
@@ -53,65 +55,65 @@ func TestAttributeTypes(t *testing.T) {
 		refused(`key "z": "s" is a string, and here a bool`, typedRow("y", "n", 7), typedRow("z", "s", false))
 		refused(`key "a": "b" is a bool, and here a time`, typedRow("a", "b", now))
 		refused(`key "z": "new" is a time, and here a number`, typedRow("y", "new", now), typedRow("z", "new", 3))
-		err := d.Update(ctx, func(tx *Tx) error {
+		err := d.Update(ctx, func(tx *db.Tx) error {
 			return tx.Collection("c").SetAttributes([]byte("a"), map[string]any{"t": 3})
 		})
-		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `key "a": "t" is a time, and here a number`) {
+		if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), `key "a": "t" is a time, and here a number`) {
 			t.Errorf("SetAttributes: %v", err)
 		}
-		must(t, d.Close())
-		d = openAt(t, path, nil)
+		dbtest.Must(t, d.Close())
+		d = dbtest.OpenAt(t, path, nil)
 	}
 	info, err := d.Collection("c").Info()
 	if n, counted := d.Collection("c").Count(ctx, nil); n != 5 || counted != nil || err != nil ||
 		strings.Join(info.Attributes, " ") != "b n s t" {
 		t.Errorf("%d rows, %v, attributes %q", n, errors.Join(err, counted), info.Attributes)
 	}
-	err = d.Update(ctx, func(tx *Tx) error {
+	err = d.Update(ctx, func(tx *db.Tx) error {
 		c := tx.Collection("c")
 		return errors.Join(c.Delete([]byte("c")), c.Delete([]byte("d")), c.Delete([]byte("e")))
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 	refused(`"s" is a string`, typedRow("c", "s", 3))
-	must(t, d.Compact(ctx, nil))
+	dbtest.Must(t, d.Compact(ctx, nil))
 	if err := putRows(d, typedRow("c", "s", 3)); err != nil {
 		t.Errorf("after a compaction: %v", err)
 	}
-	if err := mustCheck(d); err != nil {
+	if err := dbtest.Check(d); err != nil {
 		t.Error(err)
 	}
 }
 
 // TestEmptyFilter: in a collection without rows a filter on any attribute selects none.
 func TestEmptyFilter(t *testing.T) {
-	d := openTemp(t, nil)
-	c, err := d.Create(t.Context(), "c", Schema{Dim: 1})
-	must(t, err)
+	d := dbtest.OpenTemp(t, nil)
+	c, err := d.Create(t.Context(), "c", db.Schema{Dim: 1})
+	dbtest.Must(t, err)
 	for range 2 {
-		for _, f := range []*Filter{Eq("n", 1), Eq("n", "x"), Exists("none")} {
-			res, err := c.Search(t.Context(), Query{Vector: []float32{1}}, &SearchOptions{Where: f})
+		for _, f := range []*db.Filter{db.Eq("n", 1), db.Eq("n", "x"), db.Exists("none")} {
+			res, err := c.Search(t.Context(), db.Query{Vector: []float32{1}}, &db.SearchOptions{Where: f})
 			n, counted := c.Count(t.Context(), f)
 			if len(res.Hits) > 0 || n > 0 || err != nil || counted != nil {
 				t.Errorf("%s: %d hits, %d rows, %v", f, len(res.Hits), n, errors.Join(err, counted))
 			}
 		}
-		must(t, putRows(d, typedRow("a", "n", 1)))
-		err := d.Update(t.Context(), func(tx *Tx) error { return tx.Collection("c").Delete([]byte("a")) })
-		must(t, err)
+		dbtest.Must(t, putRows(d, typedRow("a", "n", 1)))
+		err := d.Update(t.Context(), func(tx *db.Tx) error { return tx.Collection("c").Delete([]byte("a")) })
+		dbtest.Must(t, err)
 	}
 }
 
 // TestCheckAttributeTypes: Check reports rows whose attribute has another type than the catalog says.
 func TestCheckAttributeTypes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.anndb")
-	d := openAt(t, path, nil)
-	if _, err := d.Create(t.Context(), "c", Schema{Dim: 1}); err != nil {
+	d := dbtest.OpenAt(t, path, nil)
+	if _, err := d.Create(t.Context(), "c", db.Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
 	}
-	must(t, putRows(d, typedRow("a", "n", 1)))
-	must(t, d.Close())
+	dbtest.Must(t, putRows(d, typedRow("a", "n", 1)))
+	dbtest.Must(t, d.Close())
 	file, err := bbolt.Open(path, 0o600, nil)
-	must(t, err)
+	dbtest.Must(t, err)
 	err = file.Update(func(tx *bbolt.Tx) error {
 		cat, err := layout.ReadCatalog(tx)
 		if err != nil {
@@ -120,9 +122,9 @@ func TestCheckAttributeTypes(t *testing.T) {
 		cat.Collections[0].Attributes[0].Type = "string"
 		return layout.WriteCatalog(tx, cat)
 	})
-	must(t, errors.Join(err, file.Close()))
-	d = openAt(t, path, nil)
-	if err := mustCheck(d); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), `attribute "n"`) {
+	dbtest.Must(t, errors.Join(err, file.Close()))
+	d = dbtest.OpenAt(t, path, nil)
+	if err := dbtest.Check(d); !errors.Is(err, db.ErrCorrupt) || !strings.Contains(err.Error(), `attribute "n"`) {
 		t.Error(err)
 	}
 }
