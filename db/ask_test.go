@@ -33,30 +33,6 @@ func nearestInto(
 	return res.Hits, res.Stats, err
 }
 
-// nearestBatch is Collection.SearchBatch with vectors.
-func nearestBatch(
-	ctx context.Context, c Collection, vectors [][]float32, k int, o *SearchOptions, workers int,
-) ([][]Hit, error) {
-	var with SearchOptions
-	if o != nil {
-		with = *o
-	}
-	with.K, with.Workers = k, workers
-	queries := make([]Query, len(vectors))
-	for i, v := range vectors {
-		queries[i].Vector = v
-	}
-	found, err := c.SearchBatch(ctx, queries, &with)
-	if err != nil {
-		return nil, err
-	}
-	hits := make([][]Hit, len(found))
-	for i, r := range found {
-		hits[i] = r.Hits
-	}
-	return hits, nil
-}
-
 // predict is Collection.Predict.
 func predict(ctx context.Context, c Collection, q Query, o *PredictOptions) ([]Prediction, PredictStats, error) {
 	out, err := c.Predict(ctx, q, o)
@@ -81,12 +57,6 @@ func predictBatch(
 		out[i] = p.Labels
 	}
 	return out, nil
-}
-
-// pathThrough is the explanation of a prediction by a budgeted tree.
-func pathThrough(ctx context.Context, c Collection, q Query, index string) (*Reason, error) {
-	out, err := c.Predict(ctx, q, &PredictOptions{Index: index, Explain: true})
-	return out.Why, err
 }
 
 // evidence returns the rows and the features of a reason.

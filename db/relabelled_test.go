@@ -1,0 +1,368 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
+	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/vector"
+)
+
+// changedBase is a file with the dense collection "d" and the sparse one "s" of n rows each. Row i
+// has the key "i", the label "l" and i modulo 3, and the payload "p".
+func changedBase(t *testing.T, n, dim int) (*DB, string) {
+	t.Helper()
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "x.anndb")
+	d, err := Open(ctx, path, &Options{NoSync: true})
+	if err == nil {
+		t.Cleanup(func() { _ = d.Close() }) // a test may have closed it
+		err = errors.Join(create(ctx, d, "d", Schema{Dim: dim}), create(ctx, d, "s", Schema{Sparse: true}))
+	}
+	if err == nil {
+		err = d.Update(ctx, func(b *Tx) error { return putChanged(b, 0, n, dim) })
+	}
+	must(t, err)
+	return d, path
+}
+
+// putChanged puts rows of changedBase.
+func putChanged(b *Tx, from, to, dim int) error {
+	for i := from; i < to; i++ {
+		rng := rand.New(rand.NewPCG(uint64(i), 3))
+		r := Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%3)}, Payload: []byte("p")}
+		x := r
+		for range dim {
+			r.Vector = append(r.Vector, rng.Float32())
+		}
+		x.Sparse = vector.Sparse{
+			Index: []uint32{uint32(i % 3), uint32(3 + rng.IntN(10)), uint32(13 + rng.IntN(10))},
+			Value: []float32{1, 1, 2},
+		}
+		if err := errors.Join(b.Collection("d").Put(r), b.Collection("s").Put(x)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// relabel gives a row of both collections labels.
+func relabel(t *testing.T, d *DB, i int, labels ...string) {
+	t.Helper()
+	err := d.Update(t.Context(), func(b *Tx) error {
+		key := fmt.Append(nil, i)
+		return errors.Join(b.Collection("d").SetLabels(key, labels...), b.Collection("s").SetLabels(key, labels...))
+	})
+	must(t, err)
+}
+
+// labelKinds are options of one index of each kind that learns from labels, by collection.
+var labelKinds = map[string]map[string]IndexOptions{
+	"s": {
+		"lcif":  &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
+		"tfidf": &LCIF{Weight: "tfidf", Params: &lcif.Params{K: 5, Lambda: 0.5}},
+		"pt":    &Trees{Kind: "pt", Budget: 4},
+		"at":    &Trees{Kind: "at", Budget: 4},
+	},
+	"d": {"sbt": &Trees{Kind: "sbt", Budget: 4}},
+}
+
+// behind returns Relabelled of all indexes by name.
+func behind(t *testing.T, d *DB) map[string]int {
+	t.Helper()
+	st, err := d.Stats()
+	must(t, err)
+	out := map[string]int{}
+	for _, i := range st.Indexes {
+		if i.Error != "" {
+			t.Errorf("index %s: %s", i.Name, i.Error)
+		}
+		out[i.Name] = i.Relabelled
+	}
+	peeked, err := Peek(t.Context(), d.Path())
+	must(t, err)
+	for _, i := range peeked.Indexes {
+		if i.Error != "" || i.Relabelled != out[i.Name] {
+			t.Errorf("peek: index %s has %d rows relabelled, want %d: %s", i.Name, i.Relabelled, out[i.Name], i.Error)
+		}
+	}
+	return out
+}
+
+// TestRelabelledModels: label models are behind by the rows whose labels have changed, and only by
+// these; maintenance makes the counts of LCIF those of the present labels.
+func TestRelabelledModels(t *testing.T) {
+	ctx := t.Context()
+	d, path := changedBase(t, 300, 4)
+	all := map[string]int{}
+	for coll, kinds := range labelKinds {
+		for name, o := range kinds {
+			if _, err := d.Collection(coll).Build(ctx, name, o, nil); err != nil {
+				t.Fatal(err)
+			}
+			all[name] = 0
+		}
+	}
+	want := func(what string, n int) {
+		t.Helper()
+		for name := range all {
+			all[name] = n
+		}
+		if got := behind(t, d); fmt.Sprint(got) != fmt.Sprint(all) {
+			t.Errorf("%s: relabelled %v, want %d", what, got, n)
+		}
+	}
+	maintain := func(share float64, steps bool) {
+		t.Helper()
+		done, err := d.Maintain(ctx, share, nil)
+		if err != nil || (len(done) > 0) != steps {
+			t.Fatalf("share %g: steps %+v, %v", share, done, err)
+		}
+	}
+	must(t, d.Update(ctx, func(b *Tx) error {
+		for i := range 50 {
+			key := fmt.Append(nil, i)
+			if err := errors.Join(b.Collection("d").SetPayload(key, []byte("q")), b.Collection("s").SetPayload(key, []byte("q"))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	want("payloads only", 0)
+	maintain(0, false)
+	for i := 0; i < 40; i += 2 {
+		relabel(t, d, i, fmt.Sprint("l", (i+1)%3))
+	}
+	relabel(t, d, 2, "l1")
+	want("relabelled", 20)
+	must(t, d.Update(ctx, func(b *Tx) error {
+		return errors.Join(b.Collection("s").Delete([]byte("38")), b.Collection("d").Delete([]byte("38")))
+	}))
+	want("deleted", 19)
+	maintain(0.1, false)
+	must(t, errors.Join(mustCheck(d), d.Close()))
+	var err error
+	if d, err = Open(ctx, path, &Options{NoSync: true}); err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	want("reopened", 19)
+	must(t, d.Compact(ctx, nil))
+	want("compacted", 19)
+	maintain(0.05, true)
+	for name, n := range behind(t, d) { // trees stay until a fifth has changed
+		if tree := isTree(name); tree && n != 19 || !tree && n != 0 {
+			t.Errorf("maintained: %d rows of %s are relabelled", n, name)
+		}
+	}
+	maintain(0, false)
+	must(t, mustCheck(d))
+	relabel(t, d, 7, "l2")
+	if _, err := d.Collection("s").Build(ctx, "at", labelKinds["s"]["at"], nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := behind(t, d); got["at"] != 0 || got["pt"] != 20 || got["lcif"] != 1 {
+		t.Errorf("after a build: %v", got)
+	}
+	if err := mustCheck(d); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRelabelledMeanwhile relabels rows while an index is built, maintained or rebuilt: it is
+// then behind by these rows, and maintenance makes up for it.
+func TestRelabelledMeanwhile(t *testing.T) {
+	t.Parallel()
+	for coll, kinds := range labelKinds {
+		for name, o := range kinds {
+			t.Run(name, func(t *testing.T) {
+				ctx := t.Context()
+				d, _ := changedBase(t, 200, 4)
+				next := 0
+				once := func() func(p progress) {
+					done := false
+					return func(p progress) {
+						if (p.Stage == "read" || p.Stage == "postings") && !done {
+							done = true
+							relabel(t, d, next, fmt.Sprint("l", (next+1)%3))
+							next += 2
+						}
+					}
+				}
+				if _, err := d.Collection(coll).Build(ctx, name, o, reporting(once())); err != nil {
+					t.Fatal(err)
+				}
+				if got := behind(t, d)[name]; next != 2 || got != 1 {
+					t.Fatalf("after the build: %d rows relabelled, want 1 of %d", got, next/2)
+				}
+				must(t, d.Update(ctx, func(b *Tx) error { return putChanged(b, 200, 205, 4) }))
+				// The step absorbs the row; another one is relabelled during it, and absorbed by the
+				// next step. Nothing is left then. Trees stay.
+				left := 0
+				if isTree(name) {
+					left = 1
+				} else if steps, err := d.Maintain(ctx, 0, reporting(once())); err != nil || len(steps) != 2 || next != 4 {
+					t.Fatalf("steps %+v, %v", steps, err)
+				}
+				if got := behind(t, d)[name]; got != left {
+					t.Errorf("after maintenance: %d rows relabelled, want %d", got, left)
+				}
+				for i := 50; i < 120; i++ { // so many that trees are retrained, while another row is relabelled
+					relabel(t, d, i, fmt.Sprint("l", (i+1)%3))
+				}
+				if _, err := d.Maintain(ctx, 0, reporting(once())); err != nil {
+					t.Fatal(err)
+				}
+				if got := behind(t, d)[name]; got != left {
+					t.Errorf("after more maintenance: %d rows relabelled, want %d", got, left)
+				}
+				if err := mustCheck(d); err != nil {
+					t.Error(err)
+				}
+				if _, ok := o.(*LCIF); ok {
+					mustBeExact(t, d, coll, name)
+				}
+			})
+		}
+	}
+}
+
+// mustBeExact compares the counts of a label model with those of a model of the present rows.
+func mustBeExact(t *testing.T, d *DB, coll, name string) {
+	t.Helper()
+	err := d.View(func(s *Snapshot) error {
+		st := s.gen.Collections[coll]
+		m, err := st.ManifestOf(st.Entry.Index(name))
+		if err != nil {
+			return err
+		}
+		if err := st.Load(t.Context()); err != nil {
+			return err
+		}
+		a, err := lcifindex.ReadArrays(t.Context(), st, m)
+		if err != nil {
+			return err
+		}
+		_, counts, names, err := inMemory(t.Context(), st, a, m)
+		if err != nil {
+			return err
+		}
+		return samePairs(a, m, counts, names)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPredictRelabelled: a label model counts a relabelled row with its present labels as a
+// neighbor at once, whether the model covers the row or not; a snapshot from before sees the
+// labels of its time.
+func TestPredictRelabelled(t *testing.T) {
+	ctx := t.Context()
+	d, _ := changedBase(t, 60, 4)
+	if _, err := d.Collection("s").Build(ctx, "lcif", labelKinds["s"]["lcif"], nil); err != nil {
+		t.Fatal(err)
+	}
+	must(t, d.Update(ctx, func(b *Tx) error { return putChanged(b, 60, 63, 4) }))
+	one := &PredictOptions{Index: "lcif", Params: &lcif.Params{K: 1, Lambda: 1, Top: 1}}
+	label := func(s *Snapshot, i int) string {
+		r, err := s.Collection("s").Get(fmt.Append(nil, i))
+		must(t, err)
+		p, err := s.Collection("s").Predict(ctx, Query{Sparse: r.Sparse}, one)
+		if err != nil || len(p.Labels) != 1 {
+			t.Fatalf("%v, %v", p, err)
+		}
+		return p.Labels[0].Label
+	}
+	old, err := d.Snapshot()
+	must(t, err)
+	defer old.Release()
+	relabel(t, d, 4, "quite new")
+	relabel(t, d, 61, "newer")
+	for range 2 {
+		must(t, d.View(func(s *Snapshot) error {
+			for i, want := range map[int]string{4: "quite new", 61: "newer", 5: "l2", 62: "l2"} {
+				if got := label(s, i); got != want {
+					t.Errorf("row %d: %q, want %q", i, got, want)
+				}
+			}
+			return nil
+		}))
+		for i, want := range map[int]string{4: "l1", 61: "l1", 62: "l2"} {
+			if got := label(old, i); got != want {
+				t.Errorf("row %d before: %q, want %q", i, got, want)
+			}
+		}
+		if steps, err := d.Maintain(ctx, 0, nil); err != nil {
+			t.Fatalf("%v, %v", steps, err)
+		}
+	}
+}
+
+// TestHostileRelabelled: the label sets that a step of maintenance stores for relabelled rows are
+// checked before they are used, in a sparse and in a dense collection.
+func TestHostileRelabelled(t *testing.T) {
+	d, path := changedBase(t, 200, 4)
+	o := labelKinds["s"]["lcif"]
+	for _, coll := range []string{"d", "s"} {
+		if _, err := d.Collection(coll).Build(t.Context(), "x", o, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	relabel(t, d, 3, "l1", "l2")
+	relabel(t, d, 9)
+	relabel(t, d, 12, "l2")
+	steps, err := d.Maintain(t.Context(), 0, nil)
+	must(t, errors.Join(err, mustCheck(d), d.Close()))
+	for _, s := range steps {
+		if s.Action != "relabel" || s.Rows != 3 {
+			t.Fatalf("steps %+v", steps)
+		}
+	}
+	pristine, err := os.ReadFile(path)
+	must(t, err)
+	le := func(width int, numbers ...uint64) (out []byte) {
+		for _, x := range numbers {
+			for i := range width {
+				out = append(out, byte(x>>(8*i)))
+			}
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name              string
+		rows, ptr, labels []byte // nil: as it is
+	}{
+		{name: "row beyond", rows: le(4, 3, 9, 200)},
+		{name: "rows out of order", rows: le(4, 3, 12, 9)},
+		{name: "row twice", rows: le(4, 3, 3, 12)},
+		{name: "fewer rows", rows: le(4, 3, 9)},
+		{name: "label beyond", labels: le(4, 1, 2, 70)},
+		{name: "labels out of order", labels: le(4, 2, 1, 2)},
+		{name: "offsets beyond", ptr: le(8, 0, 2, 2, 9)},
+		{name: "offsets decrease", ptr: le(8, 0, 2, 1, 3)},
+		{name: "offsets missing", ptr: le(8, 0)},
+	} {
+		for _, coll := range []string{"d", "s"} {
+			must(t, os.WriteFile(path, pristine, 0o600))
+			object := objectIn(t, path, coll, "x")
+			for i, data := range [][]byte{c.rows, c.ptr, c.labels} {
+				if data != nil {
+					key := codec.Key(object, codec.KindLabelMatrix, arrayRelabelledRow+uint32(i))
+					putBlock(t, path, layout.BucketBlocks, key, data)
+				}
+			}
+			withFile(t, path, func(d *DB, s *Snapshot) {
+				_, err := s.Collection(coll).Predict(t.Context(), Query{Key: []byte("5")}, &PredictOptions{Index: "x"})
+				mustBeCorrupt(t, coll+": "+c.name, err)
+			})
+		}
+	}
+}
