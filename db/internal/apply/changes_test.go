@@ -218,13 +218,13 @@ func TestChangeErrors(t *testing.T) {
 	}
 }
 
-// TestChangeWritesLittle changes a sealed row of 784 coordinates in a collection with a forest,
+// TestChangeWritesLittle changes a sealed row in a collection with a forest,
 // and one with an inverted index: no block of vectors, rows or indexes is written, indexes are
 // not behind, and the transaction writes a few pages.
 func TestChangeWritesLittle(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	d, _ := changedBase(t, 1100, 100)
+	d, _ := changedBase(t, 1100, 300)
 	for coll, o := range map[string]db.IndexOptions{"d": &db.Forest{NoTune: true, Seed: 1}, "s": nil} {
 		if _, err := d.Collection(coll).Build(ctx, "x", o, nil); err != nil {
 			t.Fatal(err)
