@@ -43,14 +43,21 @@ func parse(p *command.Program, grammar any, args []string, file string) (*kong.C
 	if err != nil {
 		return nil, p.Fail(command.Globals{}, err, "")
 	}
-	if len(args) > 1 && args[0] == "help" && shell.Child(parser.Model.Node, args[1]) == nil &&
-		!slices.Contains([]string{"help", "version"}, args[1]) && !strings.HasPrefix(args[1], "-") {
-		return nil, p.Fail(command.Globals{}, shell.NoCommand(parser.Model, args[1]), "")
+	if at := firstWord(args); at >= 0 && args[at] == "help" {
+		args = slices.Delete(slices.Clone(args), at, at+1)
+		if at < len(args) && shell.Child(parser.Model.Node, args[at]) == nil &&
+			!slices.Contains([]string{"help", "version"}, args[at]) && !strings.HasPrefix(args[at], "-") {
+			return nil, p.Fail(command.Globals{}, shell.NoCommand(parser.Model, args[at]), "")
+		}
+		args = append(args, "--help")
 	}
 	if len(args) > 1 && args[0] == "version" {
 		return nil, p.Fail(command.Globals{}, command.Usagef("version takes no arguments, not %q", args[1]), "")
 	}
 	args, known := plainArgs(args), true
+	if slices.Contains(args, "--json") && slices.ContainsFunc(args, isHelp) {
+		return nil, p.Fail(command.Globals{JSON: true}, command.Usagef("help is a text: leave out --json"), "")
+	}
 	if file == "" {
 		args = filterArgs(parser.Model, fileFirst(parser.Model, args))
 	} else if args, known = withFile(parser.Model, args, file); !known {
@@ -71,12 +78,20 @@ func parse(p *command.Program, grammar any, args []string, file string) (*kong.C
 		for _, p := range parserTexts {
 			text = p.from.ReplaceAllString(text, p.to)
 		}
-		g := command.Globals{JSON: slices.ContainsFunc(args, func(a string) bool {
-			return slices.Contains([]string{"--json", "--format=json", "--format=jsonl", "json", "jsonl"}, a)
-		})}
+		g := command.Globals{JSON: asksJSON(args)}
 		return nil, p.Fail(g, command.Usagef("%s", text), commandOf(parser.Model, args))
 	}
 	return k, command.ExitOK
+}
+
+// isHelp reports whether an argument asks for help.
+func isHelp(arg string) bool { return arg == "--help" || arg == "-h" }
+
+// asksJSON guesses whether arguments that did not parse ask for JSON.
+func asksJSON(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool {
+		return slices.Contains([]string{"--json", "--format=json", "--format=jsonl", "json", "jsonl"}, a)
+	})
 }
 
 // parseLine parses a line of the shell on a file.
@@ -117,6 +132,7 @@ var parserTexts = []struct {
 }{
 	{regexp.MustCompile(`^--(.): `), "-$1: "},
 	{regexp.MustCompile(`one of "",`), "one of "}, // flags that need not be given have an empty value
+	{regexp.MustCompile(`^unknown flag (-[.\d][^,]*).*`), "$1 looks like a flag: write -- in front of the arguments"},
 	{regexp.MustCompile(`^expected "(<.*)"$`), "missing: $1"},
 	{regexp.MustCompile(`expected .* but got "EOL" .*`), "its value is missing"},
 	{regexp.MustCompile(`expected (?:a valid \d+ bit|an) u?int but got ("[^"]*").*`), "$1 is no whole number"},
@@ -124,14 +140,12 @@ var parserTexts = []struct {
 	{regexp.MustCompile(`expected duration but got ("[^"]*").*`), "$1 is no time as 500ms, 30s or 2m"},
 }
 
-// plainArgs makes of help and version, and of no arguments, the flags that do the
-// same, and joins flags to a negative number behind them.
+// plainArgs makes of version, and of no arguments, the flags that do the same, and joins flags to a
+// negative number behind them.
 func plainArgs(args []string) []string {
 	switch {
 	case len(args) == 0:
 		return []string{"--help"}
-	case args[0] == "help":
-		return append(slices.Clone(args[1:]), "--help")
 	case args[0] == "version":
 		return []string{"--version"}
 	}
@@ -205,19 +219,25 @@ func version() string {
 	return strings.TrimSpace(fmt.Sprintf("anndb %s %s", info.Main.Version, info.GoVersion))
 }
 
+// firstWord returns the index of the first word behind flags for all commands, -1 if there is none.
+func firstWord(args []string) int {
+	for i, arg := range args {
+		if !strings.HasPrefix(arg, "-") && !(i > 0 && slices.Contains(valued, args[i-1])) {
+			return i
+		}
+	}
+	return -1
+}
+
 // fileFirst makes COMMAND FILE of FILE COMMAND at the beginning of args.
 func fileFirst(model *kong.Application, args []string) []string {
-	for i, arg := range args {
-		if strings.HasPrefix(arg, "-") || i > 0 && slices.Contains(valued, args[i-1]) {
-			continue
-		}
-		if shell.Child(model.Node, arg) == nil && i+1 < len(args) && shell.Child(model.Node, args[i+1]) != nil {
-			words, _ := withFile(model, args[i+1:], arg)
-			return append(slices.Clone(args[:i]), words...)
-		}
-		break
+	i := firstWord(args)
+	if i < 0 || i+1 == len(args) || shell.Child(model.Node, args[i]) != nil ||
+		shell.Child(model.Node, args[i+1]) == nil {
+		return args
 	}
-	return args
+	words, _ := withFile(model, args[i+1:], args[i])
+	return append(slices.Clone(args[:i]), words...)
 }
 
 // valued are the flags of all commands that have a value.

@@ -112,7 +112,8 @@ func (t *LabelTest) evaluate(
 	start := time.Now()
 	// The best labels and the predicted set at once.
 	o := &db.PredictOptions{Index: model, Top: slices.Max(rankedAt), Set: true}
-	p := queries.Predicting{App: a, Snapshot: s, Info: t.Info, Options: o, Workers: threads}
+	p := queries.Predicting{App: a, Snapshot: s, Info: t.Info, Options: o, Workers: threads,
+		Stage: "predict by " + model}
 	found, err := p.All(t.q.List)
 	if err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func (c *Stats) fileTable(st db.Stats) *table.Table {
 
 // indexesTable has a row for each index; rows has the row numbers in use of each collection.
 func (c *Stats) indexesTable(list []db.IndexInfo, rows map[string]int) *table.Table {
-	columns := []string{"collection", "index", "kind", "rows", "fresh", "size", "recall:3", "micros:1"}
+	columns := []string{"collection", "index", "kind", "covered", "fresh", "size", "recall:3", "micros:1"}
 	if c.All {
 		columns = append(columns, "trees", "depth", "setting")
 	}
@@ -150,7 +150,7 @@ func (c *Stats) collection(a *command.App, s *db.Snapshot) error {
 		byLabel.As("labels", title))
 	for _, i := range list {
 		sections = append(sections,
-			indexes.CurveTable(i.Curve).As("curve "+i.Name, indexes.CurveTitle(i)),
+			indexes.CurveTable(i.Curve, true).As("curve "+i.Name, indexes.CurveTitle(i)),
 			indexes.SettingsTable(i, indexes.ShownSettings).As("settings "+i.Name, i.Name+": "+indexes.SettingsTitle(i)),
 			indexes.TrialsTable(i, indexes.ShownSettings).As("trials "+i.Name, i.Name+": "+indexes.TrialsTitle(i)))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -25,7 +26,7 @@ func buildReport(info db.IndexInfo, settings int) []table.Section {
 		LabelsTable(info).As("approximate", "Approximate labels"),
 		TreeTable(info).As("tree", TreeTitle),
 		bytesTable(info).As("bytes", "Where the bytes are"),
-		CurveTable(info.Curve).As("curve", "Settings by recall"),
+		CurveTable(info.Curve, settings == math.MaxInt).As("curve", "Settings by recall"),
 		SettingsTable(info, settings).As("settings", SettingsTitle(info)),
 		TrialsTable(info, settings).As("trials", TrialsTitle(info)),
 	}
@@ -49,7 +50,7 @@ func stagesOf(info db.IndexInfo) []stage {
 
 // IndexTable has one row an index.
 func IndexTable(infos ...db.IndexInfo) *table.Table {
-	t := table.New("index", "kind", "trees", "depth", "rotate", "rows", "size", "seconds:1",
+	t := table.New("index", "kind", "trees", "depth", "rotate", "covered", "size", "seconds:1",
 		"trained_on", "setting")
 	for _, i := range infos {
 		var seconds float64
@@ -95,16 +96,24 @@ func bytesTable(info db.IndexInfo) *table.Table {
 	return t
 }
 
-// CurveTable is what the tuner measured, and what maintenance has measured since.
-func CurveTable(c *query.Curve) *table.Table {
-	t := table.New("recall:4", "since:4", "micros:1", "candidates:0", "setting")
-	if c != nil {
+// CurveTable is what the tuner measured for its number of neighbors, or for all numbers, and what
+// maintenance has measured since.
+func CurveTable(c *query.Curve, all bool) *table.Table {
+	t := table.New("k", "recall:4", "since:4", "micros:1", "candidates:0", "setting")
+	if c == nil {
+		return t
+	}
+	curves := []query.Curve{*c}
+	if all {
+		curves = append(curves, c.Depths...)
+	}
+	for _, c := range curves {
 		for _, p := range c.Points {
 			var since any
 			if p.Checked > 0 {
 				since = p.Checked
 			}
-			t.Add(p.Recall, since, p.Micros, p.Candidates, SettingText(p.Params))
+			t.Add(c.K, p.Recall, since, p.Micros, p.Candidates, SettingText(p.Params))
 		}
 	}
 	return t
@@ -114,7 +123,7 @@ func CurveTable(c *query.Curve) *table.Table {
 func CurveTitle(i db.IndexInfo) string {
 	title := "Settings of " + i.Name + " by recall"
 	if c := i.Curve; c != nil && c.Rows > 0 {
-		title += fmt.Sprintf(", k %d, last measured with %d queries on %d rows on %s", c.K, c.Queries, c.Rows,
+		title += fmt.Sprintf(", last measured with %d queries on %d rows on %s", c.Queries, c.Rows,
 			c.Measured.Format(time.DateTime))
 	}
 	if c := i.Curve; c != nil && c.Scan > 0 {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +58,11 @@ func (f QueryFlags) Ask(a *command.App, s *db.Snapshot, info db.CollectionInfo) 
 			return nil, err
 		}
 		return &asked{in.queries(), int(max(0, in.Records)), in.Close}, nil
+	}
+	if flags := f.FileFlags; !reflect.DeepEqual(flags, FileFlags{
+		LabelSeparator: "|", Header: "auto", Limit: flags.Limit, SparseFlags: SparseFlags{Base: flags.Base},
+	}) {
+		return nil, command.Usagef("the flags for files of queries go with a file, and the query is none")
 	}
 	q, err := f.one(a, s, info)
 	if err != nil {

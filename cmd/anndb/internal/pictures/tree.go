@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/trees/budget"
@@ -39,9 +40,9 @@ func (c *plotTreeCmd) Run(a *command.App) error {
 		format = c.Out
 	}
 	write := treeFormats[format]
-	switch {
-	case write == nil:
-		return command.Usagef("--out %q (want a name that ends in .svg, .dot or .txt, or one of these words)", c.Out)
+	if write == nil {
+		return command.Usagef("--out %q (want a name that ends in .svg, .dot or .txt, or one of these words)",
+			c.Out)
 	}
 	out := c.Out
 	if standard {
@@ -52,9 +53,14 @@ func (c *plotTreeCmd) Run(a *command.App) error {
 		return err
 	}
 	var p *budget.Picture
-	err = c.WithSnapshot(a, func(s *db.Snapshot) (err error) {
+	err = c.WithSnapshot(a, func(s *db.Snapshot) error {
+		coll := s.Collection(c.Collection)
+		index, err := c.tree(coll)
+		if err != nil {
+			return err
+		}
 		o := budget.PictureOptions{Features: c.Features, Nodes: c.Nodes, Depth: c.Depth}
-		p, err = s.Collection(c.Collection).TreePicture(c.Index, &o, c.Class...)
+		p, err = coll.TreePicture(index, &o, c.Class...)
 		return err
 	})
 	if err != nil {
@@ -69,4 +75,26 @@ func (c *plotTreeCmd) Run(a *command.App) error {
 	hidden := func(n budget.PictureNode) bool { return n.Leaf() || n.Hidden > 0 }
 	shown := len(slices.DeleteFunc(slices.Clone(p.Nodes), hidden))
 	return a.Done(table.One("picture decisions hidden", c.Out, shown, p.Hidden))
+}
+
+// tree returns the index that the flags name, or else the default one if it is a tree, or the only tree.
+func (c *plotTreeCmd) tree(coll db.Collection) (string, error) {
+	if c.Index != "" {
+		return c.Index, nil
+	}
+	list, err := coll.Indexes()
+	if err != nil {
+		return "", err
+	}
+	trees := slices.DeleteFunc(list, func(i db.IndexInfo) bool { return !indexes.IsTree(i.Kind) })
+	if i := slices.IndexFunc(trees, func(i db.IndexInfo) bool { return i.Default }); i >= 0 {
+		return trees[i].Name, nil
+	}
+	switch len(trees) {
+	case 0:
+		return "", fmt.Errorf("collection %q has no tree: make one with anndb build --kind sbt, pt or at", c.Collection)
+	case 1:
+		return trees[0].Name, nil
+	}
+	return "", command.Usagef("collection %q has %d trees: name one", c.Collection, len(trees))
 }

@@ -18,8 +18,9 @@ type Predicting struct {
 	Snapshot *db.Snapshot
 	Info     db.CollectionInfo
 	Options  *db.PredictOptions
-	total    int // queries, 0 if not known
-	Workers  int // goroutines, those of the command when zero
+	total    int    // queries, 0 if not known
+	Workers  int    // goroutines, those of the command when zero
+	Stage    string // what progress calls the work, predict if empty
 
 	Asked   int           // queries so far
 	took    time.Duration // by predictions
@@ -28,7 +29,7 @@ type Predicting struct {
 }
 
 // predictSlice is how many queries are predicted at a time.
-const predictSlice = 256
+const predictSlice = 64
 
 // each calls f with every query and its predictions, in order.
 func (p *Predicting) each(
@@ -69,7 +70,7 @@ func (p *Predicting) batch(batch []input.Query, f func(input.Query, db.Predictio
 	}
 	p.took += time.Since(start)
 	p.Asked += len(batch)
-	p.App.Progress.Update("predict", p.Asked, p.total)
+	p.App.Progress.Update(cmp.Or(p.Stage, "predict"), p.Asked, p.total)
 	for i, q := range batch {
 		p.Unknown.Add(p.Info, q.Query, found[i].Stats.Unknown)
 		if found[i].NoEvidence {

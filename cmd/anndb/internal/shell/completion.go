@@ -42,6 +42,9 @@ compdef _anndb anndb
 }
 
 func (c *Completion) Run(a *command.App) error {
+	if a.InJSON() {
+		return command.Usagef("a completion script is a text: leave out --json")
+	}
 	_, err := fmt.Fprint(a.W, completionScripts[c.Shell])
 	return err
 }
