@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.etcd.io/bbolt"
 	"go.uber.org/goleak"
@@ -43,15 +42,6 @@ func openAt(t *testing.T, path string, o *Options) *DB {
 // viewTx calls f with the read transaction of the latest state.
 func viewTx(d *DB, f func(tx *bbolt.Tx) error) error {
 	return d.View(func(s *Snapshot) error { return f(s.gen.Tx) })
-}
-
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }
 
 // mustLeaveNothing checks that only the database is in its directory, that no
@@ -104,4 +94,26 @@ func mustLeaveNothing(d *DB) error {
 		}
 		return nil
 	})
+}
+
+// TestMaintainedByDefault: a database maintains itself unless it is told not to, or cannot.
+func TestMaintainedByDefault(t *testing.T) {
+	maintainByDefault = true
+	defer func() { maintainByDefault = false }()
+	path := filepath.Join(t.TempDir(), "a.anndb")
+	for _, c := range []struct {
+		o    *Options
+		want bool
+	}{
+		{nil, true}, {&Options{}, true}, {&Options{Maintenance: &Maintenance{}}, true},
+		{&Options{Maintenance: &Maintenance{Manual: true}}, false}, {&Options{ReadOnly: true}, false},
+	} {
+		d, err := Open(t.Context(), path, c.o)
+		must(t, err)
+		st, err := d.Stats()
+		if st.Maintenance.Background != c.want || err != nil {
+			t.Errorf("%+v: in the background %t, %v", c.o, st.Maintenance.Background, err)
+		}
+		must(t, d.Close())
+	}
 }

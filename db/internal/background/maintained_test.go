@@ -1,4 +1,4 @@
-package db
+package background_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
 )
 
@@ -18,28 +20,28 @@ import (
 // index while it is open, not while it is paused, and Close ends the work.
 func TestBackground(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(ctx, filepath.Join(t.TempDir(), "db"), &Options{NoSync: true, Maintenance: &Maintenance{Every: time.Millisecond, Share: 0.05, CPU: 1}})
-	must(t, err)
-	if _, err := d.Create(ctx, "s", Schema{Sparse: true}); err != nil {
+	d, err := dbtest.Open(ctx, filepath.Join(t.TempDir(), "db"), &db.Options{NoSync: true, Maintenance: &db.Maintenance{Every: time.Millisecond, Share: 0.05, CPU: 1}})
+	dbtest.Must(t, err)
+	if _, err := d.Create(ctx, "s", db.Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	at := 0
 	put := func(n int) {
-		err := d.Update(ctx, func(b *Tx) error {
+		err := d.Update(ctx, func(b *db.Tx) error {
 			for range n {
 				at++
-				if err := b.Collection("s").Put(Row{Key: fmt.Append(nil, at), Sparse: randomSparse(rng, 8, 50)}); err != nil {
+				if err := b.Collection("s").Put(db.Row{Key: fmt.Append(nil, at), Sparse: dbtest.RandomSparse(rng, 8, 50)}); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
-		must(t, err)
+		dbtest.Must(t, err)
 	}
-	status := func() (IndexInfo, MaintenanceStats) {
+	status := func() (db.IndexInfo, db.MaintenanceStats) {
 		st, err := d.Stats()
-		must(t, err)
+		dbtest.Must(t, err)
 		return st.Indexes[0], st.Maintenance
 	}
 	put(1000)
@@ -47,7 +49,7 @@ func TestBackground(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(100)
-	waitFor(t, "fresh rows to become a segment", func() bool {
+	dbtest.WaitFor(t, "fresh rows to become a segment", func() bool {
 		x, m := status()
 		return x.Fresh == 0 && m.Last.Action != "" // which is recorded after the step is published
 	})
@@ -63,15 +65,15 @@ func TestBackground(t *testing.T) {
 		t.Errorf("while paused: %+v, %+v", x, m)
 	}
 	resume()
-	waitFor(t, "maintenance to go on", func() bool { x, _ := status(); return x.Fresh == 0 })
+	dbtest.WaitFor(t, "maintenance to go on", func() bool { x, _ := status(); return x.Fresh == 0 })
 	put(500)
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-	for _, bad := range []Maintenance{
+	for _, bad := range []db.Maintenance{
 		{Every: -1}, {Share: -1}, {CPU: 2}, {Memory: -1}, {Space: 2}, {Space: -1},
 	} {
-		if _, err := Open(ctx, filepath.Join(t.TempDir(), "db"), &Options{Maintenance: &bad}); !errors.Is(err, fail.Option) {
+		if _, err := dbtest.Open(ctx, filepath.Join(t.TempDir(), "db"), &db.Options{Maintenance: &bad}); !errors.Is(err, fail.Option) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
@@ -80,46 +82,28 @@ func TestBackground(t *testing.T) {
 // TestMaintainCancelled cancels maintenance: the database is as it was, and the
 // next call does the work.
 func TestMaintainCancelled(t *testing.T) {
-	b := newSparseBed(t)
-	rng := rand.New(rand.NewPCG(3, 4))
-	for i := range 50 {
-		b.put(rng, fmt.Sprint("a", i))
+	d, rng := dbtest.OpenTemp(t, &db.Options{NoSync: true}), rand.New(rand.NewPCG(3, 4))
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "s", db.Schema{Sparse: true}))
+	put := func(from, to int) {
+		dbtest.Must(t, d.Update(t.Context(), func(tx *db.Tx) (err error) {
+			for i := from; i < to && err == nil; i++ {
+				err = tx.Collection("s").Put(db.Row{Key: fmt.Append(nil, i), Sparse: dbtest.RandomSparse(rng, 8, 60)})
+			}
+			return err
+		}))
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "x", nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	b.put(rng, "more")
+	put(0, 50)
+	dbtest.Builds(t, d, "s", "x", nil)
+	put(50, 51)
 	ctx, cancel := context.WithCancel(t.Context())
-	if steps, err := b.d.Maintain(ctx, 0, reporting(func(progress) { cancel() })); !errors.Is(err, context.Canceled) || len(steps) != 0 {
+	if steps, err := d.Maintain(ctx, 0, dbtest.Reporting(func(dbtest.Progress) { cancel() })); !errors.Is(err, context.Canceled) || len(steps) != 0 {
 		t.Errorf("cancelled: %v, %v", steps, err)
 	}
-	if steps, err := b.d.Maintain(t.Context(), 0, nil); err != nil || len(steps) != 1 {
+	if steps, err := d.Maintain(t.Context(), 0, nil); err != nil || len(steps) != 1 {
 		t.Errorf("after it: %v, %v", steps, err)
 	}
-	if _, err := b.d.Maintain(t.Context(), -1, nil); !errors.Is(err, fail.Option) {
+	if _, err := d.Maintain(t.Context(), -1, nil); !errors.Is(err, fail.Option) {
 		t.Error(err)
-	}
-}
-
-// TestMaintainedByDefault: a database maintains itself unless it is told not to, or cannot.
-func TestMaintainedByDefault(t *testing.T) {
-	maintainByDefault = true
-	defer func() { maintainByDefault = false }()
-	path := filepath.Join(t.TempDir(), "a.anndb")
-	for _, c := range []struct {
-		o    *Options
-		want bool
-	}{
-		{nil, true}, {&Options{}, true}, {&Options{Maintenance: &Maintenance{}}, true},
-		{&Options{Maintenance: &Maintenance{Manual: true}}, false}, {&Options{ReadOnly: true}, false},
-	} {
-		d, err := Open(t.Context(), path, c.o)
-		must(t, err)
-		st, err := d.Stats()
-		if st.Maintenance.Background != c.want || err != nil {
-			t.Errorf("%+v: in the background %t, %v", c.o, st.Maintenance.Background, err)
-		}
-		must(t, d.Close())
 	}
 }
 
@@ -128,30 +112,30 @@ func TestMaintainedByDefault(t *testing.T) {
 func TestRelearnOvertaken(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(c Collection) error
+		change func(c db.Collection) error
 		want   []uint64 // the seeds of the indexes
 	}{
-		{"drop", func(c Collection) error { return c.DropIndex(context.Background(), "x") }, nil},
-		{"build", func(c Collection) error {
-			_, err := c.Build(context.Background(), "x", &Forest{Seed: 7}, nil)
+		{"drop", func(c db.Collection) error { return c.DropIndex(context.Background(), "x") }, nil},
+		{"build", func(c db.Collection) error {
+			_, err := c.Build(context.Background(), "x", &db.Forest{Seed: 7}, nil)
 			return err
 		}, []uint64{7}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := openTemp(t, &Options{NoSync: true})
-			coll, err := d.Create(t.Context(), "c", Schema{Dim: 2})
-			must(t, err)
+			d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
+			coll, err := d.Create(t.Context(), "c", db.Schema{Dim: 2})
+			dbtest.Must(t, err)
 			put := func(from, to int) {
-				err := d.Update(t.Context(), func(tx *Tx) error {
+				err := d.Update(t.Context(), func(tx *db.Tx) error {
 					for i := from; i < to; i++ {
-						r := Row{Key: fmt.Append(nil, i), Vector: []float32{float32(i % 7), float32(i)}}
+						r := db.Row{Key: fmt.Append(nil, i), Vector: []float32{float32(i % 7), float32(i)}}
 						if err := tx.Collection("c").Put(r); err != nil {
 							return err
 						}
 					}
 					return nil
 				})
-				must(t, err)
+				dbtest.Must(t, err)
 			}
 			put(0, 40)
 			if _, err := coll.Build(t.Context(), "x", nil, nil); err != nil {
@@ -159,7 +143,7 @@ func TestRelearnOvertaken(t *testing.T) {
 			}
 			put(40, 60)
 			var once sync.Once
-			run := reporting(func(progress) {
+			run := dbtest.Reporting(func(dbtest.Progress) {
 				once.Do(func() {
 					if err := c.change(coll); err != nil {
 						t.Error(err)
@@ -172,7 +156,7 @@ func TestRelearnOvertaken(t *testing.T) {
 			infos, err := coll.Indexes()
 			var seeds []uint64
 			for _, x := range infos {
-				seeds = append(seeds, x.Options.(*Forest).Seed)
+				seeds = append(seeds, x.Options.(*db.Forest).Seed)
 			}
 			if err != nil || !slices.Equal(seeds, c.want) {
 				t.Errorf("indexes with seeds %v, %v, want %v", seeds, err, c.want)
