@@ -95,9 +95,9 @@ func asksJSON(args []string) bool {
 }
 
 // parseLine parses a line of the shell on a file.
-func parseLine(p *command.Program, words []string, file string) (k *kong.Context, g command.Globals, code int) {
+func parseLine(p *command.Program, words []string, file string) (*kong.Context, command.Globals, int) {
 	var l line
-	k, code = parse(p, &l, words, file)
+	k, code := parse(p, &l, words, file)
 	return k, l.Globals, code
 }
 
@@ -132,7 +132,8 @@ var parserTexts = []struct {
 }{
 	{regexp.MustCompile(`^--(.): `), "-$1: "},
 	{regexp.MustCompile(`one of "",`), "one of "}, // flags that need not be given have an empty value
-	{regexp.MustCompile(`^unknown flag (-[.\d][^,]*).*`), "$1 looks like a flag: write -- in front of the arguments"},
+	{regexp.MustCompile(`^unknown flag (-[.\d][^,]*).*`),
+		"$1 looks like a flag: write -- in front of the arguments"},
 	{regexp.MustCompile(`^expected "(<.*)"$`), "missing: $1"},
 	{regexp.MustCompile(`expected .* but got "EOL" .*`), "its value is missing"},
 	{regexp.MustCompile(`expected (?:a valid \d+ bit|an) u?int but got ("[^"]*").*`), "$1 is no whole number"},

@@ -67,7 +67,8 @@ func (f ForceFlag) Allow(database string, write ...string) (fs.FileMode, error) 
 
 // written reports whether a file is a database that a process has open for writing.
 func written(path string) bool {
-	d, err := db.Open(context.Background(), path, &db.Options{ReadOnly: true, MustExist: true, Timeout: 100 * time.Millisecond})
+	o := db.Options{ReadOnly: true, MustExist: true, Timeout: 100 * time.Millisecond}
+	d, err := db.Open(context.Background(), path, &o)
 	if err == nil {
 		_ = d.Close()
 	}

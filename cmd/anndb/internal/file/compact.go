@@ -30,7 +30,7 @@ func (c *Compact) Run(a *command.App) error {
 		if err != nil {
 			return err
 		}
-		from, to := before.FileBytes, after.FileBytes
-		return a.Done(table.One("file before after seconds:2", c.File, table.Size(from), table.Size(to), time.Since(start).Seconds()))
+		from, to := table.Size(before.FileBytes), table.Size(after.FileBytes)
+		return a.Done(table.One("file before after seconds:2", c.File, from, to, time.Since(start).Seconds()))
 	})
 }

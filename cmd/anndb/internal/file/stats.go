@@ -1,4 +1,5 @@
-// Package file has the commands about the whole file: what it holds, whether it is damaged, copies and repair.
+// Package file has the commands about the whole file: what it holds, whether it is damaged, copies and
+// repair.
 package file
 
 import (

@@ -4,109 +4,13 @@ package input
 
 import (
 	"fmt"
-	"io"
-	"iter"
 	"slices"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/vector"
 )
-
-// FileFlags say how to read a file of records.
-type FileFlags struct {
-	As             string   `placeholder:"FORMAT"`
-	Member         string   `placeholder:"NAME"`
-	Key            string   `name:"key-column"`
-	Vector         string   `name:"vector-column" placeholder:"NAME"`
-	Label          []string `name:"label-column"`
-	Payload        string   `name:"payload-column"`
-	Attribute      []string `placeholder:"NAME[:TYPE]"`
-	Attributes     string   `name:"attributes-field" placeholder:"NAME"`
-	Expiry         string   `name:"expiry-column" placeholder:"NAME"`
-	Separator      string   `placeholder:"CHAR"`
-	LabelSeparator string   `default:"|"`
-	Ignore         []string `name:"ignore-column"`
-	Header         string   `enum:"auto,yes,no" default:"auto"`
-	Keys           string   `placeholder:"PATH"`
-	Limit          int64    `aliases:"limit-queries" default:"${limit}" want:"0"`
-	SparseFlags    `embed:"" group:"Sparse files:"`
-}
-
-// SparseFlags say how to read a file of sparse records.
-type SparseFlags struct {
-	LabelsXML    string `placeholder:"PATH"`
-	NoLabels     bool
-	LabelNames   string `placeholder:"PATH"`
-	FeatureNames string `placeholder:"PATH"`
-	NamesColumn  int    `default:"0"`
-	Base         string `enum:"auto,0,1" default:"auto"`
-	MaxFeatures  int    `default:"0" want:"0"`
-	Field        string `name:"features-field"`
-}
-
-// Given reports whether a flag says that the file is sparse.
-func (s SparseFlags) Given() bool { return s != SparseFlags{Base: "auto"} }
-
-// options are the flags as package dataset takes them; --base is left out, for what it
-// means depends on the collection.
-func (f FileFlags) options() (dataset.Options, error) {
-	o := dataset.Options{
-		Format: f.As, Member: f.Member, KeyColumn: f.Key, LabelColumns: f.Label, LabelSeparator: f.LabelSeparator,
-		PayloadColumn: f.Payload, IgnoreColumns: f.Ignore, KeysPath: f.Keys, Max: f.Limit,
-		VectorField: f.Vector, LabelsXML: f.LabelsXML, NoLabels: f.NoLabels,
-		MaxFeatures: f.MaxFeatures, FeaturesField: f.Field,
-		AttributesField: f.Attributes, ExpiryColumn: f.Expiry,
-		Header: map[string]dataset.Header{
-			"auto": dataset.HeaderAuto, "yes": dataset.HeaderPresent, "no": dataset.HeaderAbsent,
-		}[f.Header],
-	}
-	if f.Given() {
-		o.Kind = dataset.Sparse
-	}
-	if f.Separator != "" {
-		c, n := utf8.DecodeRuneInString(f.Separator)
-		if f.Separator == `\t` {
-			c, n = '\t', 2
-		}
-		if o.Separator = c; n < len(f.Separator) {
-			return o, command.Usagef("--separator %q: want one character", f.Separator)
-		}
-	}
-	for _, text := range f.Attribute {
-		a, err := dataset.ParseAttribute(text)
-		if err != nil {
-			return o, fmt.Errorf("--attribute: %w", err)
-		}
-		o.Attributes = append(o.Attributes, a)
-	}
-	for _, list := range []struct {
-		path string
-		into *[]string
-	}{{f.LabelNames, &o.LabelNames}, {f.FeatureNames, &o.FeatureNames}} {
-		if list.path == "" {
-			continue
-		}
-		var err error
-		if *list.into, err = dataset.ReadNames(namesColumn(list.path, f.NamesColumn)); err != nil {
-			return o, err
-		}
-	}
-	return o, nil
-}
-
-// namesColumn returns the path and the column of PATH:COLUMN, and column for any other path.
-func namesColumn(path string, column int) (string, int) {
-	i := strings.LastIndexByte(path, ':')
-	if n, err := strconv.Atoi(path[i+1:]); i > 0 && err == nil && n > 0 && !command.Exists(path) {
-		return path[:i], n
-	}
-	return path, column
-}
 
 // File is an open file of records, read for a collection.
 type File struct {
@@ -187,7 +91,8 @@ func (s Source) suits(in *File) error {
 	case info != nil && info.Sparse && in.Kind == dataset.Dense:
 		return command.BadInput("collection %q is sparse, and %s holds vectors", info.Name, s.Path)
 	case info != nil && !info.Sparse && in.Kind == dataset.Sparse && s.Kind != dataset.Dense:
-		return command.BadInput("collection %q is dense, and the records of %s are sparse (--dense takes them as vectors)",
+		return command.BadInput("collection %q is dense, and the records of %s are sparse "+
+			"(--dense takes them as vectors)",
 			info.Name, s.Path)
 	}
 	if in.Kind == dataset.Sparse {
@@ -205,7 +110,8 @@ func (s Source) suits(in *File) error {
 		if in.Dim > info.Dim && (in.Format == dataset.FormatCSV || in.Format == dataset.FormatTSV) {
 			hint = ": --key-column, --label-column, --attribute and --ignore-column name columns of other uses"
 		}
-		return command.BadInput("%s has %d dimensions, collection %q has %d%s", s.Path, in.Dim, info.Name, info.Dim, hint)
+		return command.BadInput("%s has %d dimensions, collection %q has %d%s",
+			s.Path, in.Dim, info.Name, info.Dim, hint)
 	}
 	return nil
 }
@@ -324,98 +230,4 @@ func (in *File) Query(rec *dataset.Record, named bool) (db.Query, error) {
 	return db.Query{Sparse: vector.Sparse{
 		Index: slices.Clone(rec.Features.Index), Value: slices.Clone(rec.Features.Value),
 	}}, nil
-}
-
-// allLabels are all labels that the file lists; nil where it does not.
-func (in *File) allLabels() []string {
-	names := in.LabelNames
-	if names == nil && in.Format == dataset.FormatXMC {
-		// The header counts the labels, which are called by their numbers.
-		for i := range in.Labels {
-			names = append(names, strconv.Itoa(i))
-		}
-	}
-	return names
-}
-
-// Query is a query from anywhere, sparse or dense, with what is known of it.
-type Query struct {
-	Key    string
-	Query  db.Query
-	Labels []string
-}
-
-// queries are the records of the file as queries to the collection it is read for.
-func (in *File) queries() iter.Seq2[Query, error] {
-	return func(yield func(Query, error) bool) {
-		var rec dataset.Record
-		for n := 0; ; n++ {
-			err := in.Read(&rec)
-			if err == io.EOF && n == 0 {
-				err = fmt.Errorf("%s holds no records", in.Path)
-			}
-			if err == io.EOF {
-				return
-			}
-			var q Query
-			if err == nil {
-				q.Query, err = in.Query(&rec, in.to.info.Named)
-			}
-			if err == nil {
-				q.Key, q.Labels = string(rec.Key), slices.Clone(rec.Labels)
-			}
-			if !yield(q, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// Queries are queries with what is known of them, all in memory.
-type Queries struct {
-	List []Query
-	// Names are all labels that the file lists, those of no record among them.
-	Names []string
-}
-
-// Plain are the queries alone.
-func (q *Queries) Plain() []db.Query {
-	out := make([]db.Query, len(q.List))
-	for i, x := range q.List {
-		out[i] = x.Query
-	}
-	return out
-}
-
-// ReadQueries reads all records of a file as queries to a collection. labels is a file of labels next to
-// them, or empty.
-func ReadQueries(path, labels string, f FileFlags, to Target) (*Queries, error) {
-	in, err := Source{Path: path, Labels: labels, Flags: f, Kind: to.kind(), To: to}.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	out := &Queries{}
-	for q, err := range in.queries() {
-		if err != nil {
-			return nil, err
-		}
-		out.List = append(out.List, q)
-	}
-	out.Names = in.allLabels()
-	return out, nil
-}
-
-// ReadVectors reads all vectors of a file, which must have the dimensions of the
-// collection.
-func ReadVectors(path string, f FileFlags, to Target) ([][]float32, error) {
-	q, err := ReadQueries(path, "", f, to)
-	if err != nil {
-		return nil, err
-	}
-	vectors := make([][]float32, len(q.List))
-	for i, x := range q.List {
-		vectors[i] = x.Query.Vector
-	}
-	return vectors, nil
 }

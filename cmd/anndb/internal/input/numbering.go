@@ -64,7 +64,8 @@ func (n Target) base(flag string) (dataset.Base, error) {
 		return base[flag], nil
 	}
 	if flag != "auto" && flag != n.info.Numbering {
-		return 0, command.Usagef("--base %s: collection %q counts features from %s", flag, n.info.Name, n.info.Numbering)
+		return 0, command.Usagef("--base %s: collection %q counts features from %s",
+			flag, n.info.Name, n.info.Numbering)
 	}
 	return base[n.info.Numbering], nil
 }

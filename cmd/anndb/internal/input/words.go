@@ -145,7 +145,8 @@ func Literal(words []string, info db.CollectionInfo, first uint32) (q db.Query, 
 		return q, err
 	}
 	if n := len(q.Vector); n != info.Dim {
-		return q, command.Usagef("the vector has %d numbers, those of collection %q have %d", n, info.Name, info.Dim)
+		return q, command.Usagef("the vector has %d numbers, those of collection %q have %d",
+			n, info.Name, info.Dim)
 	}
 	return q, nil
 }

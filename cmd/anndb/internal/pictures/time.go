@@ -42,7 +42,9 @@ func (c *plotTimeCmd) Run(a *command.App) error {
 const timedRows = 1000
 
 // queries returns the queries of a file, or stored rows.
-func (c *plotTimeCmd) queries(a *command.App, coll db.Collection, info db.CollectionInfo) ([]db.Query, error) {
+func (c *plotTimeCmd) queries(
+	a *command.App, coll db.Collection, info db.CollectionInfo,
+) ([]db.Query, error) {
 	if c.Queries != "" {
 		q, err := input.ReadQueries(c.Queries, "", c.FileFlags, input.TargetOf(a, &info))
 		if err != nil {

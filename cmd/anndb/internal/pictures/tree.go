@@ -92,7 +92,8 @@ func (c *plotTreeCmd) tree(coll db.Collection) (string, error) {
 	}
 	switch len(trees) {
 	case 0:
-		return "", fmt.Errorf("collection %q has no tree: make one with anndb build --kind sbt, pt or at", c.Collection)
+		return "", fmt.Errorf("collection %q has no tree: make one with anndb build --kind sbt, pt or at",
+			c.Collection)
 	case 1:
 		return trees[0].Name, nil
 	}

@@ -75,8 +75,8 @@ func (c *Predict) noteBlind(a *command.App, blind, queries int) {
 	case c.Frequent:
 		a.Note("no evidence for %d of %d queries: the most frequent labels are predicted", blind, queries)
 	default:
-		a.Note("no evidence for %d of %d queries: no label is predicted (--frequent predicts the most frequent ones)",
-			blind, queries)
+		a.Note("no evidence for %d of %d queries: no label is predicted "+
+			"(--frequent predicts the most frequent ones)", blind, queries)
 	}
 }
 

@@ -24,7 +24,8 @@ func (c *Drop) Run(a *command.App) error {
 		if err != nil && !(c.Missing && errors.Is(err, db.ErrNotFound)) {
 			return err
 		}
-		return command.Usagef("this removes collection %q with all its rows: add --yes, or name an index", c.Collection)
+		return command.Usagef("this removes collection %q with all its rows: add --yes, or name an index",
+			c.Collection)
 	}
 	return c.With(a, false, func(d *db.DB) error {
 		what := any("index " + c.Index)

@@ -57,8 +57,8 @@ func (f partFlags) expiry(now time.Time) (time.Time, error) {
 	v, err := dataset.TimeType.Parse(f.Expires)
 	at, ok := v.(time.Time)
 	if err != nil || !ok {
-		return at, command.Usagef("--expires %q is neither a time such as 2030-01-02T15:04:05Z nor a duration such as 48h",
-			f.Expires)
+		return at, command.Usagef("--expires %q is neither a time such as 2030-01-02T15:04:05Z "+
+			"nor a duration such as 48h", f.Expires)
 	}
 	return at, nil
 }

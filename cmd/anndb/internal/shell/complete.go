@@ -1,19 +1,13 @@
 package shell
 
 import (
-	"cmp"
 	"context"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
 )
 
@@ -137,195 +131,49 @@ func (c completion) argument(t typed, last string) (all []candidate) {
 	if len(t.args) >= len(positional) && !arg.IsCumulative() {
 		return all
 	}
-	coll := t.collection()
-	switch arg.Name {
-	case "collection":
-		return c.collections(t)
-	case "index":
-		return c.indexes(t, coll)
-	case "key", "keys":
-		return c.keys(t, coll, last)
-	case "query":
-		if t.args[len(t.args)-1] == "like" {
-			return c.keys(t, coll, last)
-		}
+	switch {
+	case arg.Name == "query" && t.args[len(t.args)-1] == "like":
+		return c.keys(t, last)
+	case arg.Name == "query":
 		return append(paths(last), candidate{"like", "like KEY: the row of a key"})
+	case slices.Contains([]string{"file", "input", "output", "backup"}, arg.Name):
+		return paths(last)
 	}
-	for _, v := range strings.Split(arg.Enum, ",") {
-		if v != "" {
-			all = append(all, candidate{v, ""})
-		}
-	}
-	if slices.Contains([]string{"file", "input", "output", "backup", "csv"}, arg.Name) {
-		all = paths(last)
-	}
-	return all
+	return c.known(t, arg, last)
 }
 
 // values completes the value of a flag.
 func (c completion) values(t typed, f *kong.Flag, last string) (all []candidate) {
-	coll := t.collection()
-	switch f.Name {
-	case "index", "neighbors":
-		return append(c.indexes(t, coll), candidate{db.Flat, "an exact scan"})
-	case "key", "from", "prefix":
-		return c.keys(t, coll, last)
-	case "label", "add-label", "remove-label":
-		return c.labels(t, coll)
-	case "where":
-		return c.filter(t, coll, last)
-	case "remove-attribute":
-		return c.attributes(t, coll)
-	}
-	for _, v := range strings.Split(f.Enum, ",") {
-		if v != "" {
-			all = append(all, candidate{v, ""})
-		}
-	}
-	if slices.Contains([]string{"FILE", "PATH", "DIR", "NEW"}, f.PlaceHolder) || f.Name == "out" {
+	all = c.known(t, f.Value, last)
+	switch {
+	case f.Name == "index" || f.Name == "neighbors":
+		all = append(all, candidate{db.Flat, "an exact scan"})
+	case slices.Contains([]string{"FILE", "PATH", "NEW"}, f.PlaceHolder) || f.Name == "out":
 		all = paths(last)
 	}
 	return all
 }
 
-// filter completes the last word of a filter.
-func (c completion) filter(t typed, coll, last string) (all []candidate) {
-	at := filterWord(last)
-	for _, x := range c.attributes(t, coll) {
-		if !plainWord.MatchString(x.word) {
-			x.word = "`" + strings.ReplaceAll(x.word, "`", "``") + "`"
+// known returns the values that an argument or flag can have by its name or by its list of them.
+func (c completion) known(t typed, v *kong.Value, last string) (all []candidate) {
+	switch v.Name {
+	case "collection":
+		return c.collections(t)
+	case "index", "neighbors":
+		return c.indexes(t)
+	case "key", "keys", "from", "prefix":
+		return c.keys(t, last)
+	case "label", "add-label", "remove-label":
+		return c.labels(t)
+	case "where":
+		return c.filter(t, last)
+	case "remove-attribute":
+		return c.attributes(t)
+	}
+	for _, word := range strings.Split(v.Enum, ",") {
+		if word != "" {
+			all = append(all, candidate{word, ""})
 		}
-		all = append(all, x)
-	}
-	for _, x := range c.labels(t, coll) {
-		if !plainWord.MatchString(x.word) || strings.HasPrefix(last[at:], `"`) {
-			x.word = strconv.Quote(x.word)
-		}
-		all = append(all, x)
-	}
-	for _, word := range []string{"and", "or", "not", "in", "label", "key", "prefix"} {
-		all = append(all, candidate{word, "of filters"})
-	}
-	for i := range all {
-		all[i].word = last[:at] + all[i].word
-	}
-	return all
-}
-
-// filterWord returns where the last word of a filter begins.
-func filterWord(filter string) int {
-	for _, quote := range []string{`"`, "`"} {
-		if strings.Count(filter, quote)%2 == 1 {
-			return strings.LastIndex(filter, quote)
-		}
-	}
-	return strings.LastIndexAny(filter, " (,=<>") + 1
-}
-
-// plainWord matches what needs no quotes in a filter.
-var plainWord = regexp.MustCompile(`^[\pL_][\pL\p{Nd}_.-]*$`)
-
-// peek describes the database; nothing if it cannot be read.
-func (c completion) peek(t typed) (st db.Stats) {
-	if file := c.database(t); file != "" {
-		ctx, stop := context.WithTimeout(c.ctx, completionTime)
-		defer stop()
-		st, _ = db.Peek(ctx, file) // completion reports no errors
-	}
-	return st
-}
-
-// database is the file of the command.
-func (c completion) database(t typed) string {
-	if c.file == "" && len(t.args) > 0 {
-		return t.args[0]
-	}
-	return c.file
-}
-
-func (c completion) collections(t typed) (all []candidate) {
-	for _, info := range c.peek(t).Collections {
-		all = append(all, candidate{info.Name, command.KindOf(info)})
-	}
-	return all
-}
-
-func (c completion) indexes(t typed, coll string) (all []candidate) {
-	for _, i := range c.peek(t).Indexes {
-		if i.Collection == coll {
-			all = append(all, candidate{i.Name, i.Kind})
-		}
-	}
-	return all
-}
-
-func (c completion) attributes(t typed, coll string) (all []candidate) {
-	for _, info := range c.peek(t).Collections {
-		if info.Name == coll {
-			for _, name := range info.Attributes {
-				all = append(all, candidate{name, "an attribute"})
-			}
-		}
-	}
-	return all
-}
-
-// read calls f on the collection if the file can be read now.
-func (c completion) read(t typed, coll string, f func(db.Collection)) {
-	ctx, stop := context.WithTimeout(c.ctx, 10*completionTime)
-	defer stop()
-	d, err := db.Open(ctx, c.database(t), &db.Options{
-		ReadOnly: true, MustExist: true, Timeout: completionTime, Maintenance: &db.Maintenance{Manual: true},
-	})
-	if err != nil {
-		return // completion reports no errors
-	}
-	defer d.Close()
-	f(d.Collection(coll))
-}
-
-func (c completion) keys(t typed, coll, last string) (all []candidate) {
-	c.read(t, coll, func(rows db.Collection) {
-		for key, err := range rows.Keys([]byte(last), nil) {
-			if err != nil || len(all) == completionKeys {
-				return
-			}
-			all = append(all, candidate{string(key), ""})
-		}
-	})
-	return all
-}
-
-func (c completion) labels(t typed, coll string) (all []candidate) {
-	c.read(t, coll, func(rows db.Collection) {
-		counts, err := rows.Labels()
-		if err != nil {
-			return
-		}
-		for _, l := range counts[:min(len(counts), completionKeys)] {
-			all = append(all, candidate{l.Label, "a label"})
-		}
-	})
-	return all
-}
-
-// paths are the files and folders whose names begin with a path.
-func paths(begin string) (all []candidate) {
-	dir, base := filepath.Split(begin)
-	entries, err := os.ReadDir(cmp.Or(dir, "."))
-	if err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		hidden := strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(base, ".")
-		if !strings.HasPrefix(e.Name(), base) || hidden {
-			continue
-		}
-		name := dir + e.Name()
-		if e.IsDir() {
-			name += "/"
-		}
-		all = append(all, candidate{name, ""})
 	}
 	return all
 }

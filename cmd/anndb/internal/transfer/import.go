@@ -86,7 +86,8 @@ func (c *Import) Run(a *command.App) (err error) {
 	}
 	in.Row = r.check
 	if c.FeatureNames != "" && !r.into.Named {
-		return command.Usagef("--feature-names: the features of the collection have no names (a new collection has them with --named)")
+		return command.Usagef("--feature-names: the features of the collection have no names " +
+			"(a new collection has them with --named)")
 	}
 	if c.Head > 0 {
 		return c.preview(a, in, r)
@@ -224,7 +225,8 @@ func (c *Import) report(a *command.App, d *db.DB, in *input.File, x imported) er
 			return err
 		}
 		columns = append(columns, "format", "features", "numbering", "named", "labels")
-		values = append(values, in.Format, after.Features, command.NumberingShown(after.Numbering), after.Named, len(labels))
+		values = append(values, in.Format, after.Features, command.NumberingShown(after.Numbering),
+			after.Named, len(labels))
 	}
 	t := table.New(append(columns, "seconds:2", "rows/s:0")...)
 	t.Add(append(values, x.seconds, float64(x.rows)/x.seconds)...)

@@ -41,7 +41,8 @@ func (c *Import) checkExisting(info *db.CollectionInfo) error {
 		}
 	}
 	if c.Float32 && !info.Float32 {
-		return command.Usagef("--float-32: collection %q exists and stores bytes where they lose nothing", info.Name)
+		return command.Usagef("--float-32: collection %q exists and stores bytes where they lose nothing",
+			info.Name)
 	}
 	return nil
 }

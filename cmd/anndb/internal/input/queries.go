@@ -1,0 +1,106 @@
+package input
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/db"
+)
+
+// allLabels are all labels that the file lists; nil where it does not.
+func (in *File) allLabels() []string {
+	names := in.LabelNames
+	if names == nil && in.Format == dataset.FormatXMC {
+		// The header counts the labels, which are called by their numbers.
+		for i := range in.Labels {
+			names = append(names, strconv.Itoa(i))
+		}
+	}
+	return names
+}
+
+// Query is a query from anywhere, sparse or dense, with what is known of it.
+type Query struct {
+	Key    string
+	Query  db.Query
+	Labels []string
+}
+
+// queries are the records of the file as queries to the collection it is read for.
+func (in *File) queries() iter.Seq2[Query, error] {
+	return func(yield func(Query, error) bool) {
+		var rec dataset.Record
+		for n := 0; ; n++ {
+			err := in.Read(&rec)
+			if err == io.EOF && n == 0 {
+				err = fmt.Errorf("%s holds no records", in.Path)
+			}
+			if err == io.EOF {
+				return
+			}
+			var q Query
+			if err == nil {
+				q.Query, err = in.Query(&rec, in.to.info.Named)
+			}
+			if err == nil {
+				q.Key, q.Labels = string(rec.Key), slices.Clone(rec.Labels)
+			}
+			if !yield(q, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Queries are queries with what is known of them, all in memory.
+type Queries struct {
+	List []Query
+	// Names are all labels that the file lists, those of no record among them.
+	Names []string
+}
+
+// Plain are the queries alone.
+func (q *Queries) Plain() []db.Query {
+	out := make([]db.Query, len(q.List))
+	for i, x := range q.List {
+		out[i] = x.Query
+	}
+	return out
+}
+
+// ReadQueries reads all records of a file as queries to a collection. labels is a file of labels next to
+// them, or empty.
+func ReadQueries(path, labels string, f FileFlags, to Target) (*Queries, error) {
+	in, err := Source{Path: path, Labels: labels, Flags: f, Kind: to.kind(), To: to}.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	out := &Queries{}
+	for q, err := range in.queries() {
+		if err != nil {
+			return nil, err
+		}
+		out.List = append(out.List, q)
+	}
+	out.Names = in.allLabels()
+	return out, nil
+}
+
+// ReadVectors reads all vectors of a file, which must have the dimensions of the
+// collection.
+func ReadVectors(path string, f FileFlags, to Target) ([][]float32, error) {
+	q, err := ReadQueries(path, "", f, to)
+	if err != nil {
+		return nil, err
+	}
+	vectors := make([][]float32, len(q.List))
+	for i, x := range q.List {
+		vectors[i] = x.Query.Vector
+	}
+	return vectors, nil
+}
