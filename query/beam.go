@@ -97,7 +97,7 @@ func (s *Searcher) startBeam(ids []uint32, seeds, width int) {
 	s.stats.Width = width
 	s.scores = grow(s.scores, len(ids))
 	s.stats.Sketched += len(ids)
-	s.estimate(s.v.Sketch, ids, s.scores)
+	s.estimate(s.seg.Sketch, ids, s.scores)
 	if len(ids) > seeds {
 		ids = s.pick.best(ids, s.scores, seeds)
 	}
@@ -149,7 +149,7 @@ func (s *Searcher) walk(first, width int) {
 		s.stats.Hopped += len(s.hop)
 		s.stats.Sketched += len(s.hop)
 		s.scores = grow(s.scores, len(s.hop))
-		s.estimate(s.v.Sketch, s.hop, s.scores)
+		s.estimate(s.seg.Sketch, s.hop, s.scores)
 		first = min(first, s.merge(s.hop, width))
 	}
 }
@@ -158,7 +158,7 @@ func (s *Searcher) walk(first, width int) {
 // starting at from and among the best width. It returns the place of the first spot after them,
 // or -1 if there is none.
 func (s *Searcher) expand(from, width int) int {
-	nv, end := s.v.Neighbors, s.gapEnd()
+	nv, end := s.seg.Neighbors, s.gapEnd()
 	listed := nv.K
 	if s.p.HopWidth > 0 {
 		listed = min(listed, s.p.HopWidth)
@@ -188,7 +188,7 @@ func (s *Searcher) expand(from, width int) int {
 		return -1
 	}
 	s.hop = grow(s.hop, n*listed+1)
-	ids, seen, epoch, m := s.hop, s.seen[:s.v.N], s.epoch, 0
+	ids, seen, epoch, m := s.hop, s.seen[:s.seg.N], s.epoch, 0
 	for _, list := range lists[:n] {
 		for _, id := range list {
 			if int(id) >= len(seen) {

@@ -10,7 +10,7 @@ import (
 // gather routes the query and elects the candidates. After widening, it uses all trees, more
 // leaves (2, 8, 32... per tree) and the lowest threshold.
 func (s *Searcher) gather(widened int) []uint32 {
-	p, f := s.p, s.v.Forest
+	p, f := s.p, s.seg.Forest
 	trees, extra := p.trees(f.Trees), p.Extra
 	natural := !p.members()
 	if widened > 0 {
@@ -31,7 +31,7 @@ func (s *Searcher) gather(widened int) []uint32 {
 			request(c[from:min(from+leafAhead, len(c))])
 		}
 	}
-	s.e.reset(s.v.N)
+	s.e.reset(s.seg.N)
 	for _, l := range s.route {
 		s.e.add(l.Tree, leafOf(f, natural, l))
 	}
@@ -60,7 +60,7 @@ const (
 
 // find sets route to the query's leaves: one per tree, then extra more.
 func (s *Searcher) find(trees, extra int) {
-	f := s.v.Forest
+	f := s.seg.Forest
 	if extra > 0 {
 		if s.straight != nil {
 			s.rotate(s.straight) // many nodes need most coordinates
@@ -95,15 +95,15 @@ func (s *Searcher) thin(ids []uint32, r int) []uint32 {
 	}
 	s.scores = grow(s.scores, len(ids))
 	s.stats.Sketched += len(ids)
-	s.estimate(s.v.Sketch, ids, s.scores)
+	s.estimate(s.seg.Sketch, ids, s.scores)
 	return s.pick.best(ids, s.scores, r)
 }
 
 // ahead is the number of rows by which prefetching runs ahead.
 const ahead = 3
 
-// score computes the exact distances of rows. If requested, the 8-bit copy selects the rows
-// first.
+// score computes the exact distances of rows of the segment, whose numbers it replaces by those of the
+// collection. If requested, the 8-bit copy selects the rows first.
 func (s *Searcher) score(ids []uint32, stage origin) {
 	if s.quantised() && len(ids) > s.p.rerank() {
 		s.rerank.Reset(s.p.rerank())
@@ -120,7 +120,17 @@ func (s *Searcher) score(ids []uint32, stage origin) {
 		}
 		ids = ids[:len(s.hits)]
 	}
-	s.enter(ids, stage)
+	s.enter(s.numbered(ids), stage)
+}
+
+// numbered replaces numbers of rows in the segment by those in the collection.
+func (s *Searcher) numbered(ids []uint32) []uint32 {
+	if first := uint32(s.seg.First); first > 0 {
+		for i := range ids {
+			ids[i] += first
+		}
+	}
+	return ids
 }
 
 // enter computes exact distances and returns the number of rows that were among the best when they
@@ -169,8 +179,8 @@ func (s *Searcher) enterUntil(ids []uint32, stage origin, order *beamOrder) (ent
 
 // nextEpoch marks all rows as unseen. It clears the array only once in 32,767 searches.
 func (s *Searcher) nextEpoch() {
-	if len(s.seen) < s.v.N {
-		s.seen = make([]uint16, s.v.N)
+	if len(s.seen) < s.seg.N {
+		s.seen = make([]uint16, s.seg.N)
 		s.epoch = 0
 	}
 	s.epoch += 2
@@ -183,7 +193,7 @@ func (s *Searcher) nextEpoch() {
 // hopOnce adds the labels of the best hits that have not contributed them, the natural
 // classifier of the one-point leaf around each, and reports whether any were new.
 func (s *Searcher) hopOnce() bool {
-	p, nv := s.p, s.v.Neighbors
+	p, nv := s.p, s.seg.Neighbors
 	width := nv.K
 	if p.HopWidth > 0 {
 		width = min(width, p.HopWidth)
@@ -202,7 +212,7 @@ func (s *Searcher) hopOnce() bool {
 			s.watch.listed(s, h.ID, list)
 		}
 		for _, id := range list {
-			if int(id) >= s.v.N {
+			if int(id) >= s.seg.N {
 				continue
 			}
 			// Whether a row is new is unpredictable: avoid the branch.
@@ -215,22 +225,22 @@ func (s *Searcher) hopOnce() bool {
 	ids = ids[:n]
 	s.stats.Hopped += len(ids)
 	ids = s.passing(ids)
-	if p.Sketch && s.v.Sketch != nil && p.HopKeep > 0 {
+	if p.Sketch && s.seg.Sketch != nil && p.HopKeep > 0 {
 		ids = s.thin(ids, p.HopKeep)
 	}
 	s.score(ids, fromHop)
 	return len(ids) > 0
 }
 
-// starts returns the nearest hits, at most from, that have a label list and have not
-// contributed it, nearest first. The rows of a hop therefore do not depend on the order within
+// starts returns the nearest hits of the segment, by their numbers in it, at most from, that have not
+// contributed their list, nearest first. The rows of a hop therefore do not depend on the order within
 // a heap.
 func (s *Searcher) starts(from int) []vector.Neighbor {
 	all := s.top.Peek(s.hits[:0])
 	s.hits = all
 	n := 0
 	for _, h := range all {
-		if int(h.ID) < s.v.N && s.seen[h.ID] == s.epoch {
+		if h.ID -= uint32(s.seg.First); int(h.ID) < s.seg.N && s.seen[h.ID] == s.epoch {
 			all[n] = h
 			n++
 		}

@@ -17,35 +17,21 @@ type scorer struct {
 	qInv   float32 // inverse norm of q (cosine)
 	q8     []uint8 // q in eight bits, if its coordinates are bytes
 	padded []uint8 // q8 padded with zeros
-	whole  bool    // q has integer coordinates from 0 to 255
+	whole  bool    // q has integer coordinates from 0 to 255; padded then equals it
 	sealed int     // rows in chunks
 	mask   int
-	// lossless is the 8-bit copy if its distances are final; shifted is the query in its
-	// coordinates.
-	lossless *QuantView
-	shifted  []float32
 }
 
 // reset prepares the scorer for a query.
 func (s *scorer) reset(v *View, q []float32) {
 	s.v, s.q = v, q
 	s.sealed, s.mask = len(v.Rows.Chunks)<<v.Rows.Shift, 1<<v.Rows.Shift-1
-	s.whole, s.lossless = false, nil
-	switch v.Metric {
-	case vector.Cosine:
+	s.whole = false
+	switch {
+	case v.Metric == vector.Cosine:
 		s.qInv = vector.InverseNorm(q)
-	case vector.L2:
-		switch {
-		case v.Quant != nil && v.Quant.Lossless && v.Quant.Step == 1:
-			s.lossless = v.Quant
-			s.shifted = grow(s.shifted, len(q))
-			for i, x := range q {
-				s.shifted[i] = x - v.Quant.Offset
-			}
-			s.quantise(s.shifted)
-		case v.ByteRotation != nil || slices.Contains(v.Rows.Uint8, true):
-			s.quantise(q)
-		}
+	case v.Metric == vector.L2 && (v.ByteRotation != nil || slices.Contains(v.Rows.Uint8, true)):
+		s.quantise(q)
 	}
 }
 
@@ -59,11 +45,6 @@ func (s *scorer) quantise(q []float32) {
 	s.whole = vector.WholeBytes(q, s.q8)
 }
 
-// wholeQuery reports whether padded equals the query.
-func (s *scorer) wholeQuery() bool {
-	return s.whole && (s.lossless == nil || s.lossless.Offset == 0)
-}
-
 // prefetch prefetches a row that is about to be scored.
 func (s *scorer) prefetch(row uint32) {
 	if x := s.stored(row); len(x) > 0 {
@@ -74,10 +55,6 @@ func (s *scorer) prefetch(row uint32) {
 // stored returns the memory of a row that distance reads, nil for a row that is in no chunk.
 func (s *scorer) stored(row uint32) []byte {
 	i, d := int(row), s.v.Dim
-	if s.lossless != nil && i < s.v.N {
-		at := (i & (1<<s.lossless.Shift - 1)) * d
-		return s.lossless.Chunks[i>>s.lossless.Shift][at : at+d]
-	}
 	if i >= s.sealed {
 		return nil
 	}
@@ -92,14 +69,6 @@ func (s *scorer) stored(row uint32) []byte {
 // distance returns the exact distance of a row below Rows.N.
 func (s *scorer) distance(row uint32) float32 {
 	r, i, d := &s.v.Rows, int(row), s.v.Dim
-	if s.lossless != nil && i < s.v.N {
-		at := (i & (1<<s.lossless.Shift - 1)) * d
-		x := s.lossless.Chunks[i>>s.lossless.Shift][at : at+d]
-		if s.whole {
-			return float32(vector.L2SquaredUint8(s.q8, x))
-		}
-		return vector.L2SquaredFloat32Uint8(s.shifted, x)
-	}
 	if i >= s.sealed {
 		x := float32s(r.Tail[i-s.sealed], d)
 		return s.float(x, len(r.Chunks), i-s.sealed)
@@ -112,7 +81,7 @@ func (s *scorer) distance(row uint32) float32 {
 	x := chunk[at*d : at*d+d]
 	switch s.v.Metric {
 	case vector.L2:
-		if s.whole && s.lossless == nil {
+		if s.whole {
 			return float32(vector.L2SquaredUint8(s.q8, x))
 		}
 		return vector.L2SquaredFloat32Uint8(s.q, x)

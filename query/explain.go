@@ -33,6 +33,30 @@ type watch struct {
 	hop    int    // round of the hop
 	round  int
 	beamed bool // contributed by a list that a beam search followed
+	found  Explanation
+}
+
+// inSegment returns the number of a row in the segment.
+func (s *Searcher) inSegment(row uint32) (local uint32, ok bool) {
+	local = row - uint32(s.seg.First)
+	return local, int64(local) < int64(s.seg.N)
+}
+
+// searched records the votes and the estimate of the row in its segment, or in the large one if it is in none.
+func (w *watch) searched(s *Searcher) {
+	row, ok := s.inSegment(w.row)
+	if !ok && s.seg.First > 0 || len(s.route) == 0 {
+		return
+	}
+	w.found = Explanation{Leaves: len(s.route)}
+	s.explainVotes(&w.found, row)
+	if ok && s.p.Sketch && s.seg.Sketch != nil {
+		var score [1]float32
+		s.estimate(s.seg.Sketch, []uint32{row}, score[:])
+		// The sketch omits |q - mean|², which is the same for all rows.
+		score[0] += s.fromMean
+		w.found.Sketch = &score[0]
+	}
 }
 
 func (w *watch) scored(ids []uint32, stage origin) {
@@ -49,16 +73,16 @@ func (w *watch) scored(ids []uint32, stage origin) {
 
 // listed records the first list that contributes the row.
 func (w *watch) listed(s *Searcher, from uint32, list []uint32) {
-	if int(w.row) < s.v.N && s.seen[w.row] < s.epoch && slices.Contains(list, w.row) {
-		w.from = from
+	if row, ok := s.inSegment(w.row); ok && s.seen[row] < s.epoch && slices.Contains(list, row) {
+		w.from = from + uint32(s.seg.First)
 	}
 }
 
 // followed records that a beam search follows a list, before its rows are marked as seen.
 func (w *watch) followed(s *Searcher, from uint32, list []uint32) {
 	w.round++
-	if int(w.row) < s.v.N && s.seen[w.row] != s.epoch && slices.Contains(list, w.row) {
-		w.from, w.beamed = from, true
+	if row, ok := s.inSegment(w.row); ok && s.seen[row] != s.epoch && slices.Contains(list, row) {
+		w.from, w.beamed = from+uint32(s.seg.First), true
 	}
 }
 
@@ -120,40 +144,26 @@ func (s *Searcher) ExplainLast(ctx context.Context, row uint32) (*Explanation, e
 	w := &watch{row: row}
 	s.watch = w
 	s.stats = Stats{}
-	_, stats, err := s.search(ctx, s.exact.q, vector.Dot(s.exact.q, s.exact.q), nil)
+	_, _, err := s.search(ctx, s.exact.q, vector.Dot(s.exact.q, s.exact.q), nil)
 	s.watch = nil
 	if err != nil {
 		return nil, err
 	}
-	p := s.p
-	e := &Explanation{
-		Row: row, Method: p.Method.String(), Source: w.origin.String(),
-		Distance: s.exact.distance(row),
-	}
+	e := &w.found
+	e.Row, e.Method, e.Source = row, s.first.Method.String(), w.origin.String()
+	e.Distance = s.exact.distance(row)
 	if s.unscale != 1 && v.Metric == vector.InnerProduct {
 		e.Distance = float32(float64(e.Distance) * s.unscale)
 	}
 	if w.origin == fromHop {
 		e.From, e.Hop = &w.from, w.hop
 	}
-	if stats.Leaves == 0 {
-		return e, nil
-	}
-	s.explainVotes(e)
-	if p.Sketch && v.Sketch != nil && int(row) < v.N {
-		var score [1]float32
-		s.estimate(v.Sketch, []uint32{row}, score[:])
-		// The sketch omits |q - mean|², which is the same for all rows.
-		e.Sketch = &score[0]
-		score[0] += s.centred()
-	}
 	return e, nil
 }
 
-// explainVotes looks the row up in the leaves of the last election.
-func (s *Searcher) explainVotes(e *Explanation) {
-	f, natural, ballot := s.v.Forest, !s.p.members(), s.e.ballot
-	e.Leaves = len(s.route)
+// explainVotes looks a row of the segment up in the leaves of the last election.
+func (s *Searcher) explainVotes(e *Explanation, row uint32) {
+	f, natural, ballot := s.seg.Forest, !s.p.members(), s.e.ballot
 	points := make([]uint64, f.Trees)
 	trees := 0
 	for i, t := range s.e.tree {
@@ -163,7 +173,7 @@ func (s *Searcher) explainVotes(e *Explanation) {
 	weighted := uint32(0)
 	for _, l := range s.route {
 		vote := TreeVote{Tree: l.Tree, Leaf: l.Leaf}
-		if vote.Votes = votesIn(leafOf(f, natural, l), e.Row); vote.Votes == 0 {
+		if vote.Votes = votesIn(leafOf(f, natural, l), row); vote.Votes == 0 {
 			continue
 		}
 		weighted += s.e.weighted(l.Tree, vote.Votes)
@@ -204,13 +214,4 @@ func votesIn(b forest.LeafBlock, row uint32) (votes uint32) {
 			votes += uint32(weights[i])
 		}
 	}
-}
-
-// centred returns the query's squared distance to the rotation's mean in the partition space.
-func (s *Searcher) centred() float32 {
-	x := s.exact.q
-	if s.v.Lift || s.v.Metric == vector.Cosine {
-		x = s.unit
-	}
-	return vector.L2Squared(x, s.v.Rotation.Mean)
 }

@@ -39,6 +39,7 @@ type spec struct {
 	shift   uint              // rows a chunk; 0: all rows in the tail
 	fresh   int               // last rows, which the index does not cover
 	lists   *labels.Neighbors // precomputed labels
+	base    *View             // the large segment of a small one
 }
 
 // clustered draws n whole-valued rows of d coordinates around a few centres,
@@ -138,7 +139,13 @@ func build(tb testing.TB, m *matrix, s spec) *View {
 	ctx := context.Background()
 	covered := &matrix{m.data, m.n - s.fresh, m.d}
 	space, lift := partitionSpace(covered, s.metric)
-	v := &View{Metric: s.metric, Dim: m.d, N: covered.n, Rows: rowSet(m, s), LiveCount: m.n}
+	if s.base != nil && s.metric == vector.InnerProduct {
+		lift = s.base.LiftNorm
+		for i := range space.n {
+			space.row(i)[space.d-1] = float32(math.Sqrt(float64(max(0, lift*lift-vector.Dot(m.row(i), m.row(i))))))
+		}
+	}
+	v := &View{Metric: s.metric, Dim: m.d, Segment: Segment{N: covered.n}, Rows: rowSet(m, s), LiveCount: m.n}
 	v.Lift, v.LiftNorm = s.metric == vector.InnerProduct, lift
 	check := func(err error) {
 		if err != nil {
@@ -154,8 +161,12 @@ func build(tb testing.TB, m *matrix, s spec) *View {
 	}
 	var rotated *matrix
 	if s.rotate > 0 || s.sketch > 0 {
-		v.Rotation, err = forest.PCA(ctx, space, max(s.rotate, min(s.sketch-4, space.d)), 10_000, 1, 2)
-		check(err)
+		if s.base != nil {
+			v.Rotation = s.base.Rotation
+		} else {
+			v.Rotation, err = forest.PCA(ctx, space, max(s.rotate, min(s.sketch-4, space.d)), 10_000, 1, 2)
+			check(err)
+		}
 		rotated = &matrix{make([]float32, space.n*v.Rotation.R), space.n, v.Rotation.R}
 		for i := range space.n {
 			v.Rotation.Apply(space.row(i), rotated.row(i))
@@ -178,7 +189,11 @@ func build(tb testing.TB, m *matrix, s spec) *View {
 		check(v.Forest.Validate())
 	}
 	if s.sketch > 0 {
-		v.Sketch = sketches(space, rotated, v.Rotation, lists, s.sketch)
+		e := encoder(space, rotated, v.Rotation, lists, s.sketch)
+		if s.base != nil {
+			e.Steps, e.Rest, e.Centers = s.base.Sketch.Steps, 1, nil
+		}
+		v.Sketch = sketches(e, space, rotated, v.Rotation)
 	}
 	if s.hops > 0 {
 		flat := make([]uint32, space.n*s.hops)
@@ -204,9 +219,25 @@ func neighborView(lists []uint32, k int, shift uint) *NeighborView {
 	return v
 }
 
-// sketches encodes the sketches of all rows: of 64 bytes with principal coordinates, wider ones of signs,
-// with centers for all groups but the last.
-func sketches(space, rotated *matrix, rot *forest.Rotation, lists *labels.Neighbors, width int) *SketchView {
+// segmented builds segments of the rows before each of ends. The rows behind the last one are fresh.
+func segmented(tb testing.TB, m *matrix, s spec, ends ...int) *View {
+	tb.Helper()
+	part := func(from, to int) *matrix { return &matrix{m.data[from*m.d : to*m.d], to - from, m.d} }
+	v := build(tb, part(0, ends[0]), s)
+	s.base = v
+	for i, end := range ends[1:] {
+		g := build(tb, part(ends[i], end), s).Segment
+		g.First = ends[i]
+		v.Small = append(v.Small, g)
+	}
+	v.Rows, v.LiveCount = rowSet(m, s), m.n
+	must(tb, v.Validate())
+	return v
+}
+
+// encoder fits the code of sketches: of 64 bytes with principal coordinates, wider ones of signs, with centers
+// for all groups but the last.
+func encoder(space, rotated *matrix, rot *forest.Rotation, lists *labels.Neighbors, width int) SketchEncoder {
 	e := SketchEncoder{Width: width, Signs: true}
 	if width == vector.PackedWidth {
 		e = FitSketches(space, rotated, rot.Mean, lists)
@@ -219,12 +250,17 @@ func sketches(space, rotated *matrix, rot *forest.Rotation, lists *labels.Neighb
 		}
 		e.Centers = NewCenters(means, space.d)
 	}
-	out := make([]byte, space.n*width)
+	return e
+}
+
+// sketches encodes the sketches of all rows.
+func sketches(e SketchEncoder, space, rotated *matrix, rot *forest.Rotation) *SketchView {
+	out := make([]byte, space.n*e.Width)
 	for i := range space.n {
-		e.Encode(out[i*width:], i, space.row(i), rotated.row(i), rot.Mean)
+		e.Encode(out[i*e.Width:], i, space.row(i), rotated.row(i), rot.Mean)
 	}
 	const shift = 13
-	return e.View(chunked(out, width, shift), shift)
+	return e.View(chunked(out, e.Width, shift), shift)
 }
 
 func quantise(space *matrix) *QuantView {

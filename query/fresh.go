@@ -7,10 +7,21 @@ import (
 	"github.com/anndb/anndb/labels"
 )
 
-// Rows newer than the index have no leaf and no label list. Where they have sketches
-// (View.Fresh), they compete with the forest's candidates for the R places that get an exact
-// distance, so that a fresh row costs a few nanoseconds. Where they have none, each gets its
-// exact distance.
+// Rows behind the segments have no leaf and no neighbor list. Where they have sketches (View.Fresh) and rows
+// of the segments have shown how far estimates are from distances, those that cannot be expected to be among
+// the nearest by their estimates get no exact distance.
+
+// measureErrors computes the errors of the estimates of some of the rows of the segment.
+func (s *Searcher) measureErrors(ids []uint32) {
+	ids = ids[:min(len(ids), settleLeast)]
+	s.scores = grow(s.scores, len(ids))
+	s.estimate(s.seg.Sketch, ids, s.scores)
+	unit := s.estimateUnit()
+	for i, id := range ids {
+		s.errors.add(float64(s.exact.distance(id+uint32(s.seg.First))) - unit*float64(s.scores[i]))
+	}
+	s.stats.Exact += len(ids)
+}
 
 // FitEncoder returns the encoder that wrote the sketches of a view, for rows that were added
 // later. space holds rows of the view in the partition space, rows their numbers. Rest is
@@ -46,55 +57,28 @@ func sketchNorm(sketch []byte) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(sketch[len(sketch)-4:]))
 }
 
-// freshSketched returns the number of fresh rows that are ranked by sketch.
-func (s *Searcher) freshSketched() int {
-	if s.v.Fresh == nil || !s.p.Sketch || s.p.Range {
-		return 0
-	}
-	return s.v.FreshN
-}
-
-// thinFresh is thin over ids and the fresh rows that have sketches. It returns the kept ids;
-// s.fresh holds the kept fresh rows. Few fresh rows have a better estimate than the worst of
-// the best r ids, so only those take part in the selection.
-func (s *Searcher) thinFresh(ids []uint32, r int) []uint32 {
-	sk, fresh, n := s.v.Sketch, s.v.Fresh, s.v.FreshN
-	ids = s.thin(ids, r)
-	s.scores = grow(s.scores, len(ids)+n)
-	s.estimate(sk, ids, s.scores)
-	bound := float32(math.Inf(1))
-	if len(ids) == r {
-		bound = s.scores[0]
-		for _, x := range s.scores[1:r] {
-			bound = max(bound, x)
+// enterFresh enters the rows behind the segments.
+func (s *Searcher) enterFresh() {
+	from, end := s.v.Covered(), s.v.Rows.N
+	s.stats.Fresh = end - from
+	if s.v.Fresh != nil && s.p.Sketch && !s.p.Range && s.errors.n >= stopRows {
+		n := s.v.FreshN
+		for len(s.counting) < n {
+			s.counting = append(s.counting, uint32(len(s.counting)))
 		}
-	}
-	for len(s.counting) < n {
-		s.counting = append(s.counting, uint32(len(s.counting)))
-	}
-	s.stats.Sketched += n
-	all, scores := append(s.merged[:0], ids...), s.scores[len(ids):]
-	s.estimate(fresh, s.counting[:n], scores)
-	kept := len(ids)
-	for i, x := range scores[:n] {
-		if x < bound {
-			if row := uint32(s.v.N + i); !s.restricted() || s.allowed(row) {
-				all = append(all, row)
-				s.scores[kept] = x // kept <= i: the scores move to the front
-				kept++
+		s.scores = grow(s.scores, n)
+		s.stats.Sketched += n
+		s.estimate(s.v.Fresh, s.counting[:n], s.scores)
+		s.hop = grow(s.hop, n)[:0]
+		unit, threshold := s.estimateUnit(), s.top.Threshold()
+		for i, x := range s.scores {
+			if row := uint32(from + i); !s.errors.exceed(unit*float64(x), threshold) &&
+				(!s.restricted() || s.allowed(row)) {
+				s.hop = append(s.hop, row)
 			}
 		}
+		s.enter(s.hop, fromFresh)
+		from += n
 	}
-	s.merged = all
-	all = s.pick.best(all, s.scores, r)
-	s.fresh = s.fresh[:0]
-	ids = ids[:0]
-	for _, id := range all {
-		if int(id) < s.v.N {
-			ids = append(ids, id)
-		} else {
-			s.fresh = append(s.fresh, id)
-		}
-	}
-	return ids
+	s.scan(from, end, fromFresh)
 }

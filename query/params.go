@@ -214,15 +214,15 @@ func (p *Params) check(v *View, q []float32) error {
 	if p.Range && p.Radius != p.Radius {
 		return fmt.Errorf("%w: radius is not a number", ErrParams)
 	}
-	return p.checkSetting(v)
+	return p.checkSetting(&v.Segment)
 }
 
-// checkSetting returns an error if the parameters that a curve stores are invalid for the view.
-func (p *Params) checkSetting(v *View) error {
+// checkSetting returns an error if the parameters that a curve stores are invalid for a segment.
+func (p *Params) checkSetting(g *Segment) error {
 	if err := p.checkValues(); err != nil {
 		return fmt.Errorf("%w: %w", ErrParams, err)
 	}
-	f := v.Forest
+	f := g.Forest
 	if f == nil && p.Method != Flat {
 		return fmt.Errorf("%w: %v needs a forest", ErrMethod, p.Method)
 	}

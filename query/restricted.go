@@ -35,20 +35,20 @@ const (
 	fewEntered, settleErrors = 400, 1.645
 )
 
-// passingRows returns an upper bound of the number of rows that can be answers: the rows that
-// Params.Accept rejects are not known.
-func (s *Searcher) passingRows() int {
-	live := s.v.live()
+// passingRows returns an upper bound of the number of rows of [first, end) that can be answers: the rows
+// that Params.Accept rejects are not known.
+func (s *Searcher) passingRows(first, end int) int {
+	live := s.v.liveWithin(first, end)
 	if s.p.Filter == nil {
 		return live
 	}
-	return min(live, int(s.p.Filter.GetCardinality()))
+	return min(live, rowsWithin(s.p.Filter, first, end))
 }
 
 // restrictedBeam returns the rows that get exact distances. ok is false if a scan is cheaper than a
 // beam.
 func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
-	k, passing := max(1, s.p.K), max(1, s.passingRows())
+	k, passing := max(1, s.p.K), max(1, s.passingRows(s.seg.First, s.seg.end()))
 	if s.p.NoWiden {
 		s.follow(s.visible(s.gather(0)), s.beamWidth())
 		return s.take(k, s.p.sketchKeep()), true
@@ -57,7 +57,7 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	start, _ := s.rung(float64(k))
 	width := s.places(start.beam)
 	// The depth if passing rows were spread evenly.
-	expected, ok := s.rung(float64(k) * float64(s.v.Rows.N) / float64(passing))
+	expected, ok := s.rung(float64(k) * float64(s.seg.N) / float64(passing))
 	if ok = ok && s.used(&expected) <= affordable; !ok {
 		affordable = int(probeShare * float64(affordable))
 		if s.used(&start) > affordable {
@@ -76,7 +76,7 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 			return nil, true
 		}
 		s.trim()
-		x, enough, ok := s.wanted(width, k, float64(passing)/float64(max(1, s.v.Rows.N)))
+		x, enough, ok := s.wanted(width, k, float64(passing)/float64(max(1, s.seg.N)))
 		need, exhausted := s.places(x.beam), !s.stop.ended && s.beam.len()+len(s.spilled) <= width
 		wide := need <= width && (!(s.stop.share > 0) || s.places(x.depth) <= s.stop.depth)
 		switch {
@@ -99,7 +99,7 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 func (s *Searcher) passNear(ids []uint32, k, affordable int) bool {
 	found := 0
 	for _, id := range ids {
-		if s.allowed(id) {
+		if s.allowed(id + uint32(s.seg.First)) {
 			found++
 		}
 	}
@@ -122,7 +122,7 @@ func (s *Searcher) affordable(passing int) int {
 // places converts a width to whole places, at least 1 and at most one for each row: the widths of a
 // forged file may be anything.
 func (s *Searcher) places(width float64) int {
-	return int(max(1, min(math.Ceil(width), float64(s.v.N))))
+	return int(max(1, min(math.Ceil(width), float64(s.seg.N))))
 }
 
 // used returns the number of places of a beam that the median query uses.
@@ -180,7 +180,7 @@ func (s *Searcher) passes(place int) bool {
 	m := &s.beam.marks[place]
 	if *m&judged == 0 {
 		*m |= judged
-		if s.allowed(s.beam.row(place)) {
+		if s.allowed(s.beam.row(place) + uint32(s.seg.First)) {
 			*m |= passed
 		}
 	}
@@ -217,7 +217,7 @@ func (s *Searcher) scanKeep() int {
 	return s.places(most)
 }
 
-// scanSketches compares the sketches of all passing rows that the index covers, and computes exact
+// scanSketches compares the sketches of all passing rows of the segment, and computes exact
 // distances of the best ones until these no longer change the answer and all others are farther than it
 // by estimate. If these are too many, because the passing rows are all far away and about equally far, it
 // compares all of them exactly.
@@ -236,14 +236,14 @@ func (s *Searcher) scanSketches() {
 		var ids []uint32
 		last := bound
 		if ids, bound = s.pool.next(s, n, bound); len(ids) < n {
+			s.enter(s.numbered(ids), fromScan)
 			if !s.pool.dropped {
 				s.stats.Recall = 1
-				s.enter(ids, fromScan)
 				return
 			}
 			break
 		}
-		entered := s.enter(ids, fromScan)
+		entered := s.enter(s.numbered(ids), fromScan)
 		s.judge(ids, &errors)
 		few := scored > 0 && entered*fewEntered <= s.depth()
 		if few && bound > last && s.settled(&errors, bound) { // equal estimates say nothing about others
@@ -256,8 +256,19 @@ func (s *Searcher) scanSketches() {
 	}
 	s.stats.Widened++
 	s.stats.Way, s.stats.Recall = ByScan, 1
-	s.top.Reset(s.depth())
-	s.possibleRows(func(ids []uint32) { s.enter(ids, fromScan) })
+	s.possibleRows(func(ids []uint32) { s.enter(s.unseen(ids), fromScan) })
+}
+
+// unseen keeps the rows of the segment that pool.next has not returned.
+func (s *Searcher) unseen(ids []uint32) []uint32 {
+	n := 0
+	for _, id := range ids {
+		if s.seen[id-uint32(s.seg.First)] != s.epoch {
+			ids[n] = id
+			n++
+		}
+	}
+	return ids[:n]
 }
 
 // judge adds the errors of some rows that pool.next has returned.
@@ -307,7 +318,7 @@ const (
 	settleLeast = 32
 )
 
-// fill estimates all passing rows that the index covers and keeps the best, at most room of them.
+// fill estimates all passing rows of the segment and keeps the best, at most room of them.
 func (p *pool) fill(s *Searcher, room int) {
 	p.room, p.bound, p.dropped = room, float32(math.Inf(1)), false
 	p.ids, p.scores = p.ids[:0], p.scores[:0]
@@ -315,21 +326,24 @@ func (p *pool) fill(s *Searcher, room int) {
 	p.shrink(s)
 }
 
-// possibleRows calls f with the passing rows that the index covers, some at a time.
+// possibleRows calls f with the passing rows of the segment, some at a time.
 func (s *Searcher) possibleRows(f func(ids []uint32)) {
 	if s.p.Filter != nil {
-		s.filtered(s.v.N, f)
+		s.filtered(s.seg.First, s.seg.end(), f)
 	} else {
-		s.unfiltered(s.v.N, f)
+		s.unfiltered(s.seg.First, s.seg.end(), f)
 	}
 }
 
-// add estimates rows and keeps those that may be among the best.
+// add estimates rows and keeps those that may be among the best, by their numbers in the segment.
 func (p *pool) add(s *Searcher, ids []uint32) {
+	for i := range ids {
+		ids[i] -= uint32(s.seg.First)
+	}
 	p.out = grow(p.out, poolRun)
 	out := p.out[:len(ids)]
 	s.stats.Sketched += len(ids)
-	s.estimate(s.v.Sketch, ids, out)
+	s.estimate(s.seg.Sketch, ids, out)
 	for i, x := range out {
 		if x < p.bound {
 			p.ids, p.scores = append(p.ids, ids[i]), append(p.scores, x)

@@ -30,9 +30,9 @@ func (s *Searcher) fewPass() bool {
 	return s.p.Filter != nil && !s.p.NoWiden && s.stats.Passing <= fewPassing
 }
 
-// scansSketches reports whether the sketches of all rows are compared.
+// scansSketches reports whether the sketches of all rows of the segment are compared.
 func (s *Searcher) scansSketches() bool {
-	return s.p.Method == Flat && s.p.Sketch && !s.p.Range && s.v.Sketch != nil && s.v.Forest != nil
+	return s.p.Method == Flat && s.p.Sketch && !s.p.Range && s.seg.Sketch != nil && s.seg.Forest != nil
 }
 
 // restricted reports whether some rows cannot be answers.
@@ -50,14 +50,14 @@ func (s *Searcher) allowed(row uint32) bool {
 // deleted reports whether a row is deleted.
 func (s *Searcher) deleted(row uint32) bool { return s.v.IsDeleted(row) }
 
-// passing keeps the rows that are live and pass the filters.
+// passing keeps the rows of the segment that are live and pass the filters.
 func (s *Searcher) passing(ids []uint32) []uint32 {
 	if !s.restricted() {
 		return ids
 	}
 	n := 0
 	for _, id := range ids {
-		if s.allowed(id) {
+		if s.allowed(id + uint32(s.seg.First)) {
 			ids[n] = id
 			n++
 		}
@@ -90,7 +90,7 @@ func (s *Searcher) sparse(passing int) bool {
 // complete reports whether the answer already holds all rows that a scan could find.
 func (s *Searcher) complete() bool {
 	p := s.p
-	return p.Range || p.NoWiden || s.top.Len() >= p.K || s.top.Len() >= s.passingRows()
+	return p.Range || p.NoWiden || s.top.Len() >= p.K || s.top.Len() >= s.passingRows(0, s.v.Rows.N)
 }
 
 // scanAll scores every row that passes the filters.
@@ -101,42 +101,46 @@ func (s *Searcher) scanAll() {
 		s.scan(0, s.v.Rows.N, fromScan)
 		return
 	}
-	s.filtered(s.v.Rows.N, func(ids []uint32) { s.enter(ids, fromScan) })
+	s.filtered(0, s.v.Rows.N, func(ids []uint32) { s.enter(ids, fromScan) })
 }
 
-// filtered calls f with the live and accepted rows of the filter below n, some at a time.
-func (s *Searcher) filtered(n int, f func(ids []uint32)) {
+// filtered calls f with the live and accepted rows of the filter from first to before end, some at a time.
+func (s *Searcher) filtered(first, end int, f func(ids []uint32)) {
 	s.batch = grow(s.batch, poolRun)
 	s.rows.Initialize(s.p.Filter)
 	for !s.halted() {
 		ids := s.batch[:s.rows.NextMany(s.batch[:poolRun])]
 		all := len(ids)
-		for len(ids) > 0 && int(ids[len(ids)-1]) >= n {
+		for len(ids) > 0 && int(ids[len(ids)-1]) >= end {
 			ids = ids[:len(ids)-1]
+		}
+		last := len(ids) < all || all == 0
+		for len(ids) > 0 && int(ids[0]) < first {
+			ids = ids[1:]
 		}
 		if len(ids) > 0 {
 			f(s.possible(ids))
 		}
-		if len(ids) < all || all == 0 {
+		if last {
 			return
 		}
 	}
 }
 
-// unfiltered calls f with the live and accepted rows below n, some at a time.
-func (s *Searcher) unfiltered(n int, f func(ids []uint32)) {
+// unfiltered calls f with the live and accepted rows from first to before end, some at a time.
+func (s *Searcher) unfiltered(first, end int, f func(ids []uint32)) {
 	s.batch = grow(s.batch, poolRun)
 	words := s.v.DeletedBits
-	for row := 0; row < n && !s.halted(); {
+	for row := first &^ 63; row < end && !s.halted(); {
 		ids := s.batch[:0]
-		for row < n && len(ids) <= poolRun-64 {
+		for row < end && len(ids) <= poolRun-64 {
 			// Whole words, since mostly deleted collections have many without a live row.
 			live := uint64(math.MaxUint64)
 			if words != nil {
 				live = ^words[row>>6]
 			}
 			for ; live != 0; live &= live - 1 {
-				if id := row + bits.TrailingZeros64(live); id < n {
+				if id := row + bits.TrailingZeros64(live); first <= id && id < end {
 					ids = append(ids, uint32(id))
 				}
 			}

@@ -15,9 +15,13 @@ import (
 // state. It is not safe for concurrent use.
 type Searcher struct {
 	v      *View
+	seg    *Segment // that is searched
 	p      *Params
-	params Params // p points to it; K is at most the number of rows
+	params Params // of the segment; p points to it; K is at most the number of rows
+	first  Params // of the large segment
 	stats  Stats
+	// errors are those of the estimates of rows that were compared exactly.
+	errors residuals
 
 	e      electorate
 	exact  scorer
@@ -33,6 +37,7 @@ type Searcher struct {
 	// needs them: those that no node has compared are NaN.
 	straight []float32
 	coords   []float32 // scratch of the forest's projections
+	space    []float32 // the query in the partition space
 	z        []float32 // coordinates that the forest compares
 	sums     []int32   // scratch of the byte rotation
 	sketch   sketchQuery
@@ -58,8 +63,6 @@ type Searcher struct {
 	// spilled are rows that the beam had no room for. They are kept if spills is set.
 	spilled []spot
 	spills  bool
-	fresh   []uint32 // rows newer than the index, to be scored
-	merged  []uint32
 	// counting is 0, 1, 2...
 	counting []uint32
 	// seen[row] is epoch for a row that was scored and epoch+1 for a row whose list was
@@ -116,9 +119,8 @@ func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params,
 		}
 		return dst, s.stats, fmt.Errorf("%w: its squared length is above %g", ErrNorm, math.MaxFloat32)
 	}
-	s.v, s.params = v, *p
-	s.p = &s.params
-	s.params.K = min(p.K, v.Rows.N)
+	s.v, s.first = v, *p
+	s.first.K = min(p.K, v.Rows.N)
 	if p.Accept != nil {
 		s.judgements.begin(v.Rows.N)
 	}
@@ -133,19 +135,17 @@ func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params,
 func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 	dst []vector.Neighbor) ([]vector.Neighbor, Stats, error) {
 	s.begin(ctx)
+	s.p, s.params = &s.params, s.first
+	s.seg, s.errors = &s.v.Segment, residuals{}
 	if s.p.Filter != nil {
-		s.stats.Passing = s.passingRows()
+		s.stats.Passing = s.passingRows(0, s.v.Rows.N)
 	}
 	if !s.p.Range {
 		s.stats.Recall, s.stats.OfScan = s.p.expected, s.p.share
 	}
-	s.ladder.n = 0
-	if c := s.p.curve; c != nil && s.restricted() && !s.fewPass() {
-		s.ladder = c.ladder(s.p.recall)
-		if err := s.beamForLeaves(); err != nil {
-			s.ctx = nil
-			return dst, s.stats, err
-		}
+	if err := s.widens(); err != nil {
+		s.ctx = nil
+		return dst, s.stats, err
 	}
 	s.exact.reset(s.v, q)
 	s.top.Reset(s.depth())
@@ -164,6 +164,16 @@ func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 	return dst, s.stats, nil
 }
 
+// widens prepares a restricted search to widen its beam.
+func (s *Searcher) widens() error {
+	s.ladder.n = 0
+	if c := s.p.curve; c != nil && s.restricted() && !s.fewPass() {
+		s.ladder = c.ladder(s.p.recall)
+		return s.beamForLeaves()
+	}
+	return nil
+}
+
 // beamForLeaves replaces a setting without a beam, which may be the cheapest for a low recall, by one with
 // a beam, which a restricted search can widen.
 func (s *Searcher) beamForLeaves() error {
@@ -174,7 +184,7 @@ func (s *Searcher) beamForLeaves() error {
 	}
 	beam := p.curve.beam(x, p.recall)
 	beam.K, beam.Filter, beam.Accept = p.K, p.Filter, p.Accept
-	if err := beam.checkSetting(s.v); err != nil { // only the setting without a beam was checked
+	if err := beam.checkSetting(s.seg); err != nil { // only the setting without a beam was checked
 		return fmt.Errorf("%w: %v", ErrCurve, err)
 	}
 	s.params, s.stats.Recall = beam, beam.expected
@@ -183,7 +193,7 @@ func (s *Searcher) beamForLeaves() error {
 
 // far reports whether the answer is farther away than those of all queries that were measured.
 func (s *Searcher) far(hits []vector.Neighbor) bool {
-	c := s.p.curve
+	c := s.first.curve
 	if c == nil || !(c.Reach > 0) || s.p.Range || s.p.Filter != nil || s.p.Accept != nil || c.K < 1 {
 		return false
 	}
@@ -210,7 +220,7 @@ func (s *Searcher) depth() int {
 }
 
 func (s *Searcher) hops() int {
-	if s.v.Neighbors == nil || s.beamWidth() > 0 {
+	if s.seg.Neighbors == nil || s.beamWidth() > 0 {
 		return 0
 	}
 	return s.p.Hops
@@ -218,10 +228,10 @@ func (s *Searcher) hops() int {
 
 // beamWidth returns the number of rows that a beam search keeps, zero without one.
 func (s *Searcher) beamWidth() int {
-	if s.p.Beam == 0 || !s.p.Sketch || s.v.Sketch == nil || s.v.Neighbors == nil {
+	if s.p.Beam == 0 || !s.p.Sketch || s.seg.Sketch == nil || s.seg.Neighbors == nil {
 		return 0
 	}
-	return min(max(s.p.Beam, s.p.sketchKeep()), s.v.N)
+	return min(max(s.p.Beam, s.p.sketchKeep()), s.seg.N)
 }
 
 // run fills top or within. It stops early if it sets err.
@@ -234,18 +244,79 @@ func (s *Searcher) run(q []float32, norm float32) {
 		return
 	}
 	s.project(q, norm)
-	sketched, keep := s.freshSketched(), s.p.sketchKeep()
-	s.fresh = s.fresh[:0]
+	s.searchSegment()
+	for i := range s.v.Small {
+		if s.err == nil {
+			s.searchSmall(&s.v.Small[i])
+		}
+	}
+	if s.err != nil {
+		return
+	}
+	s.enterFresh()
+	if s.halted() || s.complete() {
+		return
+	}
+	s.stats.Widened++
+	s.top.Reset(s.depth())
+	s.scanAll()
+}
+
+// searchSmall searches a segment behind the large one, by its own setting for the recall. The expected recall
+// of all is the least one of a segment.
+func (s *Searcher) searchSmall(g *Segment) {
+	way, width, recall := s.stats.Way, s.stats.Width, s.stats.Recall
+	s.seg, s.params = g, s.first
+	s.stats.Recall = s.p.expected
+	if g.Curve != nil && s.first.curve != nil {
+		p, ok := g.Curve.Setting(s.first.recall, s.p.K)
+		if !ok {
+			p = Params{Method: Flat, expected: 1}
+		}
+		p.K, p.Filter, p.Accept, p.NoWiden = s.p.K, s.p.Filter, s.p.Accept, s.p.NoWiden
+		s.params, s.stats.Recall = p, p.expected
+	}
+	err := s.params.checkSetting(g)
+	if err == nil {
+		err = s.widens()
+	}
+	if err != nil {
+		s.err = fmt.Errorf("rows %d to %d: %w", g.First, g.end(), err)
+		return
+	}
+	if s.p.Method == Flat && !s.scansSketches() {
+		s.possibleRows(func(ids []uint32) { s.enter(ids, fromScan) })
+	} else {
+		s.searchSegment()
+	}
+	s.stats.Way, s.stats.Width, s.stats.Recall = way, width, min(recall, s.stats.Recall)
+}
+
+// searchSegment fills top or within with rows of the segment.
+func (s *Searcher) searchSegment() {
+	s.locate()
+	s.route = s.route[:0]
+	s.findRows()
+	if s.watch != nil && s.err == nil {
+		s.watch.searched(s)
+	}
+}
+
+// findRows finds rows of the segment in the way of its setting.
+func (s *Searcher) findRows() {
+	keep := s.p.sketchKeep()
 	var ids []uint32
 	beam := s.beamWidth()
 	switch {
 	case s.p.Method == Flat:
 		s.scanSketches()
+		return
 	case beam > 0 && s.restricted() && !s.p.Range && !s.trial:
-		var ok bool
 		s.stats.Way = ByBeam
+		var ok bool
 		if ids, ok = s.restrictedBeam(); !ok {
 			s.scanSketches()
+			return
 		}
 		keep = max(keep, len(ids))
 	case beam > 0:
@@ -259,11 +330,14 @@ func (s *Searcher) run(q []float32, norm float32) {
 	if s.halted() {
 		return
 	}
-	switch {
-	case sketched > 0:
-		ids = s.thinFresh(ids, keep)
-	case s.p.Sketch && s.v.Sketch != nil:
-		ids = s.thin(ids, keep)
+	if s.p.Sketch && s.seg.Sketch != nil {
+		if ids = s.thin(ids, keep); beam == 0 && s.v.FreshN > 0 {
+			s.measureErrors(ids)
+		}
+	}
+	if beam > 0 {
+		s.enterBeam(ids)
+		return
 	}
 	if s.hops() > 0 {
 		s.nextEpoch()
@@ -271,28 +345,12 @@ func (s *Searcher) run(q []float32, norm float32) {
 			s.seen[id] = s.epoch
 		}
 	}
-	if beam > 0 && sketched == 0 {
-		s.enterBeam(ids)
-	} else {
-		s.score(ids, fromForest)
-	}
+	s.score(ids, fromForest)
 	for range s.hops() {
 		if s.halted() || !s.hopOnce() {
 			break
 		}
 	}
-	if s.err != nil {
-		return
-	}
-	s.stats.Fresh = s.v.Rows.N - s.v.N
-	s.enter(s.fresh, fromFresh)
-	s.scan(s.v.N+sketched, s.v.Rows.N, fromFresh)
-	if s.halted() || s.complete() {
-		return
-	}
-	s.stats.Widened++
-	s.top.Reset(s.depth())
-	s.scanAll()
 }
 
 // elected returns the passing rows that the forest elects, of more leaves if these are few.
@@ -306,11 +364,11 @@ func (s *Searcher) elected() []uint32 {
 	return s.withAbsorbed(ids)
 }
 
-// withAbsorbed appends the passing rows that the index covers and its trees do not: no leaf has them, and
+// withAbsorbed appends the passing rows that the segment covers and its trees do not: no leaf has them, and
 // only a beam is sure to reach them by lists.
 func (s *Searcher) withAbsorbed(ids []uint32) []uint32 {
 	n := len(ids)
-	for row := s.v.Forest.CorpusN; row < s.v.N; row++ {
+	for row := s.seg.Forest.CorpusN; row < s.seg.N; row++ {
 		ids = append(ids, uint32(row))
 	}
 	s.e.cands = ids
@@ -371,7 +429,7 @@ func (s *Searcher) project(q []float32, norm float32) {
 	s.straight = nil
 	switch {
 	case sketch && !v.Sketch.Signs, rotated && v.Forest.Coord != forest.CoordAxis,
-		rotated && v.ByteRotation != nil && s.exact.wholeQuery(): // in integers, which takes less time
+		rotated && v.ByteRotation != nil && s.exact.whole: // in integers, which takes less time
 		s.rotate(x)
 	case rotated:
 		s.straight = x
@@ -384,14 +442,24 @@ func (s *Searcher) project(q []float32, norm float32) {
 		s.sketch.set(v.Sketch, x, s.rotated, v.Rotation.Mean)
 		s.fromMean = vector.L2Squared(x, v.Rotation.Mean)
 	}
+	s.space = x
+}
+
+// locate sets the coordinates of the query that the segment's forest and its 8-bit copy compare.
+func (s *Searcher) locate() {
+	x, f := s.space, s.seg.Forest
 	if s.quantised() {
-		s.quant.reset(v.Quant, x)
+		s.quant.reset(s.seg.Quant, x)
 	}
-	if rotated {
-		x = s.rotated[:v.Forest.Dim]
+	if s.v.rotates(s.seg) {
+		if s.straight != nil && f.Coord != forest.CoordAxis {
+			s.rotate(s.straight)
+			s.straight = nil
+		}
+		x = s.rotated[:f.Dim]
 	}
-	z := v.Forest.Coordinates(x, s.coords)
-	if v.Forest.Coord == forest.CoordProjected {
+	z := f.Coordinates(x, s.coords)
+	if f.Coord == forest.CoordProjected {
 		s.coords = z
 	}
 	s.z = z
@@ -400,7 +468,7 @@ func (s *Searcher) project(q []float32, norm float32) {
 // rotate computes all rotated coordinates of the query.
 func (s *Searcher) rotate(x []float32) {
 	s.rotated = grow(s.rotated, s.v.Rotation.R)
-	if b := s.v.ByteRotation; b != nil && s.exact.wholeQuery() {
+	if b := s.v.ByteRotation; b != nil && s.exact.whole {
 		s.sums = grow(s.sums, b.Sums())
 		b.Apply(s.exact.padded, s.sums, s.rotated)
 		return
@@ -408,11 +476,8 @@ func (s *Searcher) rotate(x []float32) {
 	s.v.Rotation.Apply(x, s.rotated)
 }
 
-// quantised reports whether the 8-bit copy ranks candidates. That is unnecessary where its
-// distances are final.
-func (s *Searcher) quantised() bool {
-	return s.p.Quant && s.v.Quant != nil && s.exact.lossless == nil
-}
+// quantised reports whether the 8-bit copy ranks candidates.
+func (s *Searcher) quantised() bool { return s.p.Quant && s.seg.Quant != nil }
 
 // estimate writes the sketch estimates of rows to out, unless the search is stopped.
 func (s *Searcher) estimate(sk *SketchView, ids []uint32, out []float32) {

@@ -108,33 +108,6 @@ func TestDistances(t *testing.T) {
 	}
 }
 
-// Distances of a lossless 8-bit copy are final and exact.
-func TestLosslessCopy(t *testing.T) {
-	m := clustered(400, 20, 3)
-	for i := range m.data {
-		m.data[i] -= 100 // whole, but not bytes
-	}
-	v := build(t, m, spec{metric: vector.L2, quant: true, fresh: 30})
-	plain := search(t, v, m.row(3), Params{K: 60, Method: Flat})
-	lo := slices.Min(m.data[:370*20])
-	v.Quant.Offset, v.Quant.Step, v.Quant.Lossless = lo, 1, true
-	for c, chunk := range v.Quant.Chunks {
-		for i := range chunk {
-			chunk[i] = uint8(m.data[c<<6*20+i] - lo)
-		}
-	}
-	if got := search(t, v, m.row(3), Params{K: 60, Method: Flat}); !slices.Equal(got, plain) {
-		t.Fatalf("%v\nwant %v", got, plain)
-	}
-	broken := slices.Clone(m.row(3))
-	broken[0] += 0.5
-	for i, n := range search(t, v, broken, Params{K: 10, Method: Flat}) {
-		if want := vector.L2Squared(broken, m.row(int(n.ID))); math.Abs(float64(n.Distance-want)) > 1e-6*float64(want) {
-			t.Fatalf("answer %d at %v, want %v", i, n.Distance, want)
-		}
-	}
-}
-
 // Every stage finds most true neighbours, and full ones nearly all.
 func TestRecall(t *testing.T) {
 	for _, f := range fixtures() {
@@ -320,34 +293,6 @@ func TestFreshRows(t *testing.T) {
 			}
 			if p.Method != Flat && stats.Fresh != 100 {
 				t.Fatalf("%s: %d fresh rows", name, stats.Fresh)
-			}
-		}
-	}
-}
-
-// Rows that the index covers, but its trees do not, are found by every setting without a beam.
-func TestRowsNewerThanTheTrees(t *testing.T) {
-	const n, d, grown = 400, 9, 320
-	s := spec{
-		metric: vector.L2, labelsK: 5, sketch: 64, hops: 12, quant: true,
-		forest: forest.Params{Kind: forest.KD, Trees: 6, Depth: 4, Natural: true, Members: true},
-	}
-	m := clustered(n, d, 3)
-	v := build(t, m, s)
-	v.Forest = build(t, &matrix{m.data[:grown*d], grown, d}, s).Forest
-	must(t, v.Validate())
-	searcher := NewSearcher()
-	for name, p := range stages() {
-		for row := uint32(grown); row < n && p.Beam == 0; row++ {
-			for _, narrow := range []bool{false, true} {
-				p.K, p.NoWiden, p.Accept = 1, narrow, nil
-				if row%2 == 0 {
-					p.Accept = func(r uint32) bool { return r%2 == 0 }
-				}
-				got, _, err := searcher.Search(t.Context(), v, m.row(int(row)), &p, nil)
-				if err != nil || len(got) != 1 || got[0].Distance != 0 {
-					t.Fatalf("%s: row %d: %v, %v", name, row, got, err)
-				}
 			}
 		}
 	}

@@ -41,32 +41,41 @@ func (r *residuals) least(estimate, errors float64) float64 {
 // beamOrder follows rows of the beam, in its order, that get exact distances.
 type beamOrder struct {
 	beam     *beam
+	first    uint32  // number of the segment's first row
 	unit     float64 // see estimateUnit
 	place    int     // of the last row
-	rows     int
 	estimate float64 // of the last row
 	errors   residuals
 }
 
 // ends reports whether neither the next row nor those after it are expected to be nearer than threshold.
 func (o *beamOrder) ends(row uint32, threshold float32) bool {
-	for o.beam.row(o.place) != row {
+	for o.beam.row(o.place)+o.first != row {
 		o.place++
 	}
 	o.estimate = o.unit * float64(keyEstimate(o.beam.keys[o.place]))
-	o.rows++
-	return o.rows > stopRows && o.errors.least(o.estimate, stopErrors) > float64(threshold)
+	return o.errors.exceed(o.estimate, threshold)
+}
+
+// exceed reports whether rows of an estimate are expected to be farther away than threshold.
+func (r *residuals) exceed(estimate float64, threshold float32) bool {
+	return r.n >= stopRows && r.least(estimate, stopErrors) > float64(threshold)
 }
 
 // enterBeam is score for rows of the beam in its order, until the rest cannot be expected to be among the
-// nearest. Rows that are read from a disk are requested in rounds: the best ones, then all that may be among
+// nearest of all segments. Rows that are read from a disk are requested in rounds: the best ones, then all that may be among
 // the nearest by the errors of those before. A third round is rare.
 func (s *Searcher) enterBeam(ids []uint32) {
 	if s.p.Range || s.quantised() {
 		s.score(ids, fromForest)
 		return
 	}
-	order := &beamOrder{beam: &s.beam, unit: s.estimateUnit()}
+	order := beamOrder{beam: &s.beam, first: uint32(s.seg.First), unit: s.estimateUnit(), errors: s.errors}
+	s.enterOrdered(s.numbered(ids), &order)
+	s.errors = order.errors
+}
+
+func (s *Searcher) enterOrdered(ids []uint32, order *beamOrder) {
 	if s.v.Rows.Request == nil {
 		s.enterUntil(ids, fromForest, order)
 		return

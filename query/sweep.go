@@ -102,11 +102,8 @@ func (t *tuner) election(trees, votes, extra, keep, hops int) Params {
 	return p
 }
 
-// copied reports whether the view has an 8-bit copy whose distances are not final.
-func (t *tuner) copied() bool {
-	q := t.m.v.Quant
-	return q != nil && !(q.Lossless && q.Step == 1)
-}
+// copied reports whether the view has an 8-bit copy.
+func (t *tuner) copied() bool { return t.m.v.Quant != nil }
 
 // try measures a setting on a sample of the queries. A probe on fewer queries rejects settings
 // that the points so far clearly beat.

@@ -17,7 +17,7 @@ func TestSweepSettings(t *testing.T) {
 		for kind, settings := range map[string][]Params{"elections": u.elections(), "beside beams": u.besideBeams()} {
 			thresholds := 0
 			for _, p := range settings {
-				if err := p.checkSetting(v); err != nil {
+				if err := p.checkSetting(&v.Segment); err != nil {
 					t.Errorf("%s, %s: %v", name, kind, err)
 				}
 				if p.Tau > 0 || p.Votes > 1 {

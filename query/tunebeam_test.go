@@ -14,7 +14,7 @@ import (
 // powers is a ladder whose beams miss a share of width^-s of the rows and take
 // a + c·width; all rows that are found are the best of their beams.
 func powers(k int, s, a, c float64, widths ...int) *beams {
-	b := &beams{t: &tuner{m: meter{k: k, queries: make([][]float32, 1000), v: &View{N: 1 << 20}}}, bias: 1}
+	b := &beams{t: &tuner{m: meter{k: k, queries: make([][]float32, 1000), v: &View{Segment: Segment{N: 1 << 20}}}}, bias: 1}
 	for _, w := range widths {
 		r := widthStep{p: Params{Beam: w, R: min(w, scheduleKeep*k)}, stride: 1, micros: a + c*float64(w), found: make([]float64, w+1)}
 		most := 1 - math.Pow(float64(w), -s)

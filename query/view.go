@@ -78,37 +78,45 @@ type QuantView struct {
 	Chunks       [][]byte
 	Shift        uint
 	Offset, Step float32
-	// Lossless reports that the copy holds the exact values of the rows. With Step 1 and metric
-	// L2 its distances are then final.
-	Lossless bool
 }
 
-// View is everything a query needs: an index over the rows [0, N) and the exact rows, including
-// fresh ones [N, Rows.N). It does not change while it is in use; many searchers may share it.
-type View struct {
-	Metric vector.Metric
-	Dim    int // coordinates of a query
-	N      int // rows the index covers
-	Rows   RowSet
+// Segment is a part of an index: a forest, sketches and neighbor lists of the rows [First, First+N) of a
+// collection, which the parts number from 0.
+type Segment struct {
+	First, N int
 	// Forest selects candidates; nil leaves only Flat.
 	Forest *forest.Forest
-	// Rotation maps the partition space (see Lift) to the coordinates of the
-	// sketch and, unless RawForest, of the forest, which may split on the
-	// first Forest.Dim of them only.
-	Rotation *forest.Rotation
 	// RawForest reports that the forest splits on unrotated coordinates although there is a
 	// Rotation. It is implied where Forest.Dim is larger than Rotation.R.
 	RawForest bool
+	Sketch    *SketchView
+	Neighbors *NeighborView
+	Quant     *QuantView
+	// Curve has the settings of the segment: a search with a setting of the first segment's curve takes those
+	// of the others' for the same recall. Without a curve it searches them with the parameters of the first.
+	Curve *Curve
+}
+
+// View is everything a query needs: an index of a large segment, which comes first, and maybe small ones that
+// follow it without gaps, and the exact rows, including fresh ones behind all segments. It does not change
+// while it is in use; many searchers may share it.
+type View struct {
+	Metric vector.Metric
+	Dim    int // coordinates of a query
+	Rows   RowSet
+	Segment
+	// Small are the other segments. Their sketches have the code of the large one's.
+	Small []Segment
+	// Rotation maps the partition space (see Lift) to the coordinates of the sketches and, unless
+	// RawForest, of the forests, which may split on the first Forest.Dim of them only.
+	Rotation *forest.Rotation
 	// ByteRotation, if set, is Rotation in small integers. It serves queries of integers from 0
 	// to 255 under L2.
 	ByteRotation *forest.ByteRotation
-	Sketch       *SketchView
-	// Fresh holds sketches of the first FreshN rows after N, with Sketch's code:
-	// sketch i is that of row N+i. If it is nil, all rows after N are scored exactly.
-	Fresh     *SketchView
-	FreshN    int
-	Neighbors *NeighborView
-	Quant     *QuantView
+	// Fresh holds sketches of the first FreshN rows behind the segments, with Sketch's code. If it is nil,
+	// all these rows are scored exactly.
+	Fresh  *SketchView
+	FreshN int
 	// Lift reports that the partition space has one coordinate more than the rows,
 	// sqrt(LiftNorm²-|row|²) for rows and zero for queries: the reduction of inner product to
 	// L2 (docs/ARCHITECTURE.md, section 6).
@@ -130,6 +138,25 @@ type View struct {
 	LiveCount int
 }
 
+// Covered returns the number of rows that the segments cover.
+func (v *View) Covered() int {
+	if n := len(v.Small); n > 0 {
+		return v.Small[n-1].end()
+	}
+	return v.N
+}
+
+// end returns the number of the row behind the segment.
+func (g *Segment) end() int { return g.First + g.N }
+
+// segment returns segment i, the large one first.
+func (v *View) segment(i int) *Segment {
+	if i == 0 {
+		return &v.Segment
+	}
+	return &v.Small[i-1]
+}
+
 // IsDeleted reports whether a row is deleted.
 func (v *View) IsDeleted(row uint32) bool {
 	if v.DeletedBits != nil {
@@ -139,11 +166,25 @@ func (v *View) IsDeleted(row uint32) bool {
 }
 
 // live returns the number of rows that are not deleted.
-func (v *View) live() int {
-	if v.Deleted == nil || v.Rows.N == 0 {
-		return v.Rows.N
+func (v *View) live() int { return v.liveWithin(0, v.Rows.N) }
+
+// liveWithin returns the number of rows of [first, end) that are not deleted.
+func (v *View) liveWithin(first, end int) int {
+	if v.Deleted == nil {
+		return end - first
 	}
-	return v.Rows.N - int(v.Deleted.Rank(uint32(v.Rows.N-1)))
+	return end - first - rowsWithin(v.Deleted, first, end)
+}
+
+// rowsWithin returns the number of rows of [first, end) in a set.
+func rowsWithin(rows *roaring.Bitmap, first, end int) int {
+	n := func(end int) int {
+		if end == 0 {
+			return 0
+		}
+		return int(rows.Rank(uint32(end - 1)))
+	}
+	return n(end) - n(first)
 }
 
 // Inner returns the dimension of the partition space: Dim, or one more with Lift.
@@ -154,14 +195,17 @@ func (v *View) Inner() int {
 	return v.Dim
 }
 
-// RotatedForest reports whether the forest splits on rotated coordinates.
-func (v *View) RotatedForest() bool {
-	return v.Rotation != nil && !v.RawForest && v.Forest.Dim <= v.Rotation.R
+// RotatedForest reports whether the forest of the large segment splits on rotated coordinates.
+func (v *View) RotatedForest() bool { return v.rotates(&v.Segment) }
+
+// rotates reports whether the forest of a segment splits on rotated coordinates.
+func (v *View) rotates(g *Segment) bool {
+	return v.Rotation != nil && !g.RawForest && g.Forest.Dim <= v.Rotation.R
 }
 
 // Validate checks that every part covers the rows it must cover and that the shapes agree, in
 // time proportional to the number of chunks. Call it once for a view over memory from outside
-// (and Forest.Validate for the forest): Search relies on it. It does not check the row numbers
+// (and Forest.Validate for the forests): Search relies on it. It does not check the row numbers
 // in Neighbors; searches ignore those beyond N. Errors wrap ErrView.
 func (v *View) Validate() error {
 	fail := func(format string, a ...any) error {
@@ -175,21 +219,8 @@ func (v *View) Validate() error {
 	if v.Dim < 1 || v.Dim != v.Rows.Dim {
 		return fail("dimension %d, rows have %d", v.Dim, v.Rows.Dim)
 	}
-	if v.N < 0 || v.N > v.Rows.N {
-		return fail("index covers %d of %d rows", v.N, v.Rows.N)
-	}
 	if err := v.Rows.validate(); err != nil {
 		return err
-	}
-	if f := v.Forest; f != nil {
-		want := v.Inner()
-		if v.RotatedForest() {
-			want = f.Dim
-		}
-		if f.Dim != want || f.CorpusN > v.N {
-			return fail("forest over %d coordinates and %d rows, want %d and at most %d", f.Dim,
-				f.CorpusN, want, v.N)
-		}
 	}
 	if r := v.Rotation; r != nil && (r.Dim != v.Inner() || r.R < 1) {
 		return fail("rotation from %d to %d coordinates, want from %d", r.Dim, r.R, v.Inner())
@@ -198,7 +229,17 @@ func (v *View) Validate() error {
 		(v.Rotation == nil || b.R != v.Rotation.R || b.Dim != v.Rotation.Dim) {
 		return fail("rotation of bytes of another shape")
 	}
-	if err := v.validateSketches(); err != nil {
+	for i, end := 0, 0; i <= len(v.Small); i++ {
+		g := v.segment(i)
+		if g.First != end || g.N < 0 || g.end() > v.Rows.N {
+			return fail("segment of rows %d to %d, want from %d to at most %d", g.First, g.end(), end, v.Rows.N)
+		}
+		end = g.end()
+		if err := v.validateSegment(g); err != nil {
+			return err
+		}
+	}
+	if err := v.validateFresh(); err != nil {
 		return err
 	}
 	if v.DeletedBits != nil && len(v.DeletedBits) < (v.Rows.N+63)/64 {
@@ -207,43 +248,76 @@ func (v *View) Validate() error {
 	if v.Hidden != nil && len(v.Hidden) < (v.Rows.N+63)/64 {
 		return fail("%d words of hidden rows for %d rows", len(v.Hidden), v.Rows.N)
 	}
-	if n := v.Neighbors; n != nil && !n.covers(v.N) {
-		return fail("neighbor lists do not cover %d rows", v.N)
+	return nil
+}
+
+// validateSegment checks the parts of a segment.
+func (v *View) validateSegment(g *Segment) error {
+	if f := g.Forest; f != nil {
+		want := v.Inner()
+		if v.rotates(g) {
+			want = f.Dim
+		}
+		if f.Dim != want || f.CorpusN > g.N {
+			return fmt.Errorf("%w: forest over %d coordinates and %d rows, want %d and at most %d", ErrView, f.Dim,
+				f.CorpusN, want, g.N)
+		}
 	}
-	if q := v.Quant; q != nil && (!(q.Step > 0) || !covers(q.Chunks, q.Shift, v.N, v.Inner())) {
-		return fail("8-bit copy does not cover %d rows", v.N)
+	if err := v.validateSketches(g); err != nil {
+		return err
+	}
+	if n := g.Neighbors; n != nil && !n.covers(g.N) {
+		return fmt.Errorf("%w: neighbor lists do not cover %d rows", ErrView, g.N)
+	}
+	if q := g.Quant; q != nil && (!(q.Step > 0) || !covers(q.Chunks, q.Shift, g.N, v.Inner())) {
+		return fmt.Errorf("%w: 8-bit copy does not cover %d rows", ErrView, g.N)
 	}
 	return nil
 }
 
-func (v *View) validateSketches() error {
-	if s := v.Sketch; s != nil {
-		if v.Rotation == nil || !SketchWidth(s.Width, s.Signs) {
-			return fmt.Errorf("%w: sketches of %d bytes, rotation %v", ErrView, s.Width, v.Rotation != nil)
-		}
-		if s.Signs && spreadSize(v.Inner(), s.Width) > maxSpread {
-			return fmt.Errorf("%w: sketches of signs for %d coordinates", ErrView, v.Inner())
-		}
-		if len(s.Steps) > min(v.Rotation.R, vector.PackedHead+vector.PackedTail) {
-			return fmt.Errorf("%w: %d steps of sketches, %d rotated coordinates", ErrView, len(s.Steps), v.Rotation.R)
-		}
-		if c := s.Centers; c != nil && (!s.Signs || !(c.Step > 0) || !covers(c.Chunks, c.Shift, c.N, v.Inner())) {
-			return fmt.Errorf("%w: centers of sketches", ErrView)
-		}
-		if len(s.Chunks) != len(s.Keep) || !covers(s.Keep, s.Shift, v.N, s.Width) {
-			return fmt.Errorf("%w: sketches do not cover %d rows", ErrView, v.N)
-		}
+func (v *View) validateSketches(g *Segment) error {
+	s := g.Sketch
+	if s == nil {
+		return nil
 	}
-	if f := v.Fresh; f != nil {
-		if v.Sketch == nil || f.Width != v.Sketch.Width || f.Signs != v.Sketch.Signs ||
-			!slices.Equal(f.Steps, v.Sketch.Steps) || v.FreshN < 0 || v.FreshN > v.Rows.N-v.N {
-			return fmt.Errorf("%w: sketches of %d fresh rows do not suit the others", ErrView, v.FreshN)
-		}
-		if len(f.Chunks) != len(f.Keep) || !covers(f.Keep, f.Shift, v.FreshN, f.Width) {
-			return fmt.Errorf("%w: sketches do not cover %d fresh rows", ErrView, v.FreshN)
-		}
+	if v.Rotation == nil || !SketchWidth(s.Width, s.Signs) {
+		return fmt.Errorf("%w: sketches of %d bytes, rotation %v", ErrView, s.Width, v.Rotation != nil)
+	}
+	if s.Signs && spreadSize(v.Inner(), s.Width) > maxSpread {
+		return fmt.Errorf("%w: sketches of signs for %d coordinates", ErrView, v.Inner())
+	}
+	if len(s.Steps) > min(v.Rotation.R, vector.PackedHead+vector.PackedTail) {
+		return fmt.Errorf("%w: %d steps of sketches, %d rotated coordinates", ErrView, len(s.Steps), v.Rotation.R)
+	}
+	if c := s.Centers; c != nil && (!s.Signs || !(c.Step > 0) || !covers(c.Chunks, c.Shift, c.N, v.Inner())) {
+		return fmt.Errorf("%w: centers of sketches", ErrView)
+	}
+	if !s.sameCode(v.Sketch) {
+		return fmt.Errorf("%w: sketches of rows %d to %d have another code", ErrView, g.First, g.end())
+	}
+	if len(s.Chunks) != len(s.Keep) || !covers(s.Keep, s.Shift, g.N, s.Width) {
+		return fmt.Errorf("%w: sketches do not cover %d rows", ErrView, g.N)
 	}
 	return nil
+}
+
+func (v *View) validateFresh() error {
+	f := v.Fresh
+	if f == nil {
+		return nil
+	}
+	if !f.sameCode(v.Sketch) || v.FreshN < 0 || v.FreshN > v.Rows.N-v.Covered() {
+		return fmt.Errorf("%w: sketches of %d fresh rows do not suit the others", ErrView, v.FreshN)
+	}
+	if len(f.Chunks) != len(f.Keep) || !covers(f.Keep, f.Shift, v.FreshN, f.Width) {
+		return fmt.Errorf("%w: sketches do not cover %d fresh rows", ErrView, v.FreshN)
+	}
+	return nil
+}
+
+// sameCode reports whether one query serves both sketches.
+func (s *SketchView) sameCode(of *SketchView) bool {
+	return of != nil && s.Width == of.Width && s.Signs == of.Signs && slices.Equal(s.Steps, of.Steps)
 }
 
 func (r *RowSet) validate() error {

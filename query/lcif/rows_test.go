@@ -48,7 +48,7 @@ func forestView(t testing.TB, m *denseRows, n int, metric vector.Metric) *query.
 	t.Helper()
 	ctx := context.Background()
 	rows := &denseRows{m.data[:n*m.d], n, m.d}
-	v := &query.View{Metric: metric, Dim: m.d, N: n, LiveCount: n, RawForest: true}
+	v := &query.View{Metric: metric, Dim: m.d, Segment: query.Segment{N: n, RawForest: true}, LiveCount: n}
 	v.Rows = query.RowSet{N: n, Dim: m.d}
 	for i := range n {
 		row := rows.row(i)

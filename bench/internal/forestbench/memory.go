@@ -46,7 +46,7 @@ type corpus struct {
 // newCorpus prepares rows for a metric. Rows that are whole numbers from 0 to
 // 255 throughout are kept as bytes unless floats is set, as a database does.
 func newCorpus(rows *Matrix, metric vector.Metric, floats bool) *corpus {
-	c := &corpus{base: query.View{Metric: metric, Dim: rows.D, N: rows.N, LiveCount: rows.N}}
+	c := &corpus{base: query.View{Metric: metric, Dim: rows.D, Segment: query.Segment{N: rows.N}, LiveCount: rows.N}}
 	// One chunk holds all rows.
 	shift := uint(bits.Len(uint(rows.N)))
 	c.base.Rows = query.RowSet{N: rows.N, Dim: rows.D, Shift: shift}

@@ -96,7 +96,7 @@ func (m memory) Collection() *kind.Collection {
 
 func (m memory) Rows(context.Context) (*query.View, error) {
 	return &query.View{
-		Metric: vector.L2, Dim: m.rows.d, N: m.rows.n, LiveCount: m.rows.n,
+		Metric: vector.L2, Dim: m.rows.d, Segment: query.Segment{N: m.rows.n}, LiveCount: m.rows.n,
 		Rows: query.RowSet{
 			N: m.rows.n, Dim: m.rows.d, Shift: 31,
 			Chunks: [][]byte{codec.Bytes(m.rows.data)}, Uint8: []bool{false},

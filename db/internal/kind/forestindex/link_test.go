@@ -12,7 +12,7 @@ import (
 // The lists of a forged file may name rows that do not exist: linking passes over them.
 func TestLinkForgedLists(t *testing.T) {
 	const n, dim, k, none = 12, 2, 3, 1 << 20
-	v := &query.View{Dim: dim, N: n - 2, Rows: query.RowSet{N: n, Dim: dim, Shift: 31}}
+	v := &query.View{Dim: dim, Segment: query.Segment{N: n - 2}, Rows: query.RowSet{N: n, Dim: dim, Shift: 31}}
 	for i := range n {
 		row := make([]byte, 4*dim)
 		binary.LittleEndian.PutUint32(row, math.Float32bits(float32(i*i)))

@@ -21,7 +21,7 @@ func (unguarded) Guard(bool, *error) {}
 
 // viewOf returns a view of the rows, without an index.
 func viewOf(metric vector.Metric, rows [][]float32) *query.View {
-	v := &query.View{Metric: metric, Dim: len(rows[0]), N: len(rows), LiveCount: len(rows)}
+	v := &query.View{Metric: metric, Dim: len(rows[0]), Segment: query.Segment{N: len(rows)}, LiveCount: len(rows)}
 	v.Rows.N, v.Rows.Dim = len(rows), v.Dim
 	for _, x := range rows {
 		var b []byte
