@@ -31,7 +31,7 @@ func TestFuncOnceWithin(t *testing.T) {
 	b := newBed(t, vector.L2, 8)
 	rows := dbtest.Mixture(3, 3000, 8)
 	b.Put("a", rows)
-	b.Build("main", &db.Auto{Seed: 1})
+	b.Build("main", &db.Forest{Seed: 1})
 	calls := map[string]int{}
 	for _, k := range []int{0, 1000} {
 		clear(calls)

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/background"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/kind"
 )
 
 // Maintenance is the policy of maintenance in the background: it maintains indexes as DB.Maintain
@@ -83,7 +83,7 @@ func (d *DB) newMaintainer() *background.Maintainer {
 	o := d.opts.Maintenance
 	return background.New(d.compactor, d.indexes, background.Options{
 		Every: o.Every, Share: o.Share, CPU: o.CPU, Build: !o.NoBuild, Memory: o.Memory, Space: o.Space,
-		Auto:   func(coll string) (kind.Options, error) { return d.request(coll, &Auto{}) },
+		Auto:   func(coll string) (index.Options, error) { return d.request(coll, nil) },
 		Limits: limits,
 	})
 }

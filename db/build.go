@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"go.etcd.io/bbolt"
@@ -15,8 +16,9 @@ import (
 )
 
 // Build learns an index over the rows of the latest state and publishes it under name, replacing an
-// index of that name. The type of o selects the kind; nil means Auto. An index that finds rows also
-// replaces the one of maintenance, unless a label model uses that. If Build is cancelled or fails,
+// index of that name. The type of o selects the kind; nil means a Forest over dense rows and
+// Postings over sparse ones. An index that finds rows also replaces the one of maintenance, unless a
+// label model uses that. If Build is cancelled or fails,
 // the database is unchanged. Readers and writers run concurrently.
 //
 // The rows are read into memory. A forest costs rows² · dim operations with exact neighbor lists,
@@ -43,36 +45,44 @@ func (c Collection) Build(
 		return IndexInfo{}, err
 	}
 	defer release(&err)
-	if o == nil {
-		o = &Auto{}
-	}
-	request, err := d.request(c.name, o)
-	if err != nil {
+	if o, err = d.request(c.name, o); err != nil {
 		return IndexInfo{}, err
 	}
-	m, err := d.indexes.Build(ctx, segment.Request{Collection: c.name, Name: name, Options: request})
+	m, err := d.indexes.Build(ctx, segment.Request{Collection: c.name, Name: name, Options: o})
 	if m == nil {
 		return IndexInfo{}, kind.AsParameter(err)
 	}
 	return publicInfo(c.name, m), kind.AsParameter(err)
 }
 
-// request returns the stored form of the options of a build, and refuses those that the collection
-// cannot satisfy.
-func (d *DB) request(coll string, given IndexOptions) (o kind.Options, err error) {
+// request returns the options of a build, the default ones for nil, and refuses those that the
+// collection cannot satisfy.
+func (d *DB) request(coll string, o IndexOptions) (_ IndexOptions, err error) {
 	err = d.txn.View(func(g *state.Generation) error {
 		st, err := g.Collection(coll)
 		if err != nil {
-			return err
-		}
-		if o, err = given.request(st.Entry.Sparse); err != nil {
 			return err
 		}
 		dim := st.Entry.Dim
 		if st.Entry.Sparse {
 			dim = 0
 		}
-		return o.Limits(coll, dim)
+		switch v := reflect.ValueOf(o); {
+		case o == nil && st.Entry.Sparse:
+			o = &Postings{}
+		case o == nil:
+			o = &Forest{}
+		case v.Kind() == reflect.Pointer && v.IsNil():
+			o = reflect.New(v.Type().Elem()).Interface().(IndexOptions)
+		}
+		if err := o.CheckFor(dim); err != nil {
+			return fail.Wrapf(err, "collection %q", coll)
+		}
+		if k := kindOf(o.Name()); k == nil || reflect.TypeOf(k.Options()) != reflect.TypeOf(o) {
+			return fmt.Errorf("%w: options of type %T", fail.Option, o)
+		}
+		o = copied(o)
+		return nil
 	})
 	return o, err
 }

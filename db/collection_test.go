@@ -90,7 +90,7 @@ func TestSearchLikeRow(t *testing.T) {
 	ctx := t.Context()
 	rows := dbtest.Mixture(3, 300, 6)
 	b.Put("a", rows)
-	b.Build("main", &db.Auto{Seed: 1})
+	b.Build("main", &db.Forest{Seed: 1})
 	_, err := b.D.Create(ctx, "s", db.Schema{Named: true})
 	b.Must(err)
 	b.Must(b.D.Update(ctx, func(tx *db.Tx) error {
@@ -140,7 +140,7 @@ func TestResult(t *testing.T) {
 	ctx := t.Context()
 	rows := dbtest.Mixture(5, 400, 4)
 	b.Put("a", rows)
-	b.Build("main", &db.Auto{Seed: 1})
+	b.Build("main", &db.Forest{Seed: 1})
 	c := b.D.Collection("c")
 	found, err := c.Search(ctx, db.Query{Vector: rows[0]}, nil)
 	b.Must(err)

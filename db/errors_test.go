@@ -245,7 +245,7 @@ func TestMisuseOfBuilds(t *testing.T) {
 		{"tuner's k", with(&db.Forest{TuneK: -1}), db.ErrInvalid, nil},
 		{"rotation of rp", with(&db.Forest{Learner: "rp", Coordinates: 2}), db.ErrInvalid, []string{"rp"}},
 		{"rotation of pca", with(&db.Forest{Learner: "pca", Coordinates: 2}), db.ErrInvalid, []string{"pca"}},
-		{"no tables at all", with(&db.Forest{NoTables: true}), db.ErrInvalid, []string{"members"}},
+		{"no tables at all", with(&db.Forest{NoTables: true}), db.ErrInvalid, []string{"Members"}},
 		{"auto untuned", with(&db.Forest{Learner: "auto", NoTune: true}), db.ErrInvalid, []string{"auto"}},
 		{"auto without tables", with(&db.Forest{Learner: "auto", NoTables: true, Members: true}), db.ErrInvalid, []string{"auto"}},
 		{"few training queries", with(&db.Forest{TrainingQueries: dbtest.Mixture(2, 9, dim)}), db.ErrInvalid, []string{"9"}},

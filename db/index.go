@@ -3,80 +3,27 @@ package db
 import (
 	"cmp"
 	"context"
+	"reflect"
 	"slices"
-	"time"
 
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
-	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/query/lcif"
-	"github.com/anndb/anndb/trees/budget"
 )
-
-// NeighborReport holds the measurements of approximate neighbor lists.
-type NeighborReport struct {
-	K, Sample          int     // the rows in a list, itself included; the rows measured
-	Recall, HeadRecall float64 // the mean share of the nearest K-1, and 10, that a list holds
-	Rounds             int     // refinement rounds on exact distances
-}
-
-// IndexInfo describes an index.
-type IndexInfo struct {
-	Collection, Name string
-	// Default is set for the index of searches, or predictions, that name none (Collection.SetDefault).
-	Default bool `json:",omitempty"`
-	// Kind is "postings", "lcif", "sbt", "pt", "at", or for a forest its learner.
-	Kind string `json:",omitempty"`
-	// Options are those of the build, with defaults and what was tuned filled in, and Flat for the
-	// neighbors of a label model whose forest was dropped. Build with them makes an equal index of equal
-	// rows, see Auto.Seed.
-	Options IndexOptions `json:",omitempty"`
-	// Rows is the number of row numbers that the index covers, Fresh that of later rows, which queries
-	// scan, Relabelled that of covered rows whose labels have changed since the index learned them.
-	Rows, Fresh, Relabelled int
-	Segments                int // of an inverted index, 1 for other kinds
-	// Error is the reason why the index cannot be described or, if this handle has tried,
-	// maintained; empty otherwise.
-	Error      string    `json:",omitempty"`
-	Created    time.Time // when it was built
-	Maintained time.Time `json:",omitzero"` // when maintenance last changed it
-	// BuildSeconds is the wall time of the build by stage, BuildMemory the most memory in bytes that
-	// the process held at the end of a stage, Bytes the stored size by section.
-	BuildSeconds   map[string]float64
-	BuildMemory    int64 `json:",omitempty"`
-	Bytes          map[string]int64
-	TrainingPoints int // the number of points that the index was learned from
-	// Curve has the measurements of a forest's tuner, cheapest first, LabelCurve and TreeTrials those
-	// of cross-validations; nil without tuning.
-	Curve      *query.Curve
-	LabelCurve *lcif.Curve     `json:",omitempty"`
-	TreeTrials []budget.Trial  `json:",omitempty"`
-	Tree       *budget.Stats   `json:",omitempty"` // budgeted trees
-	Neighbors  *NeighborReport `json:",omitempty"` // approximate neighbor lists
-	// Reached is the share of rows to which paths along the neighbor lists lead; 0 without lists.
-	Reached float64 `json:",omitempty"`
-}
-
-// TotalBytes returns the stored size of the index.
-func (i IndexInfo) TotalBytes() int64 {
-	var n int64
-	for _, b := range i.Bytes {
-		n += b
-	}
-	return n
-}
 
 // publicInfo returns the description of an index as its manifest has it.
 func publicInfo(coll string, m *kind.Manifest) IndexInfo {
-	x := &m.Info
 	return IndexInfo{
-		Collection: coll, Name: x.Name, Kind: m.Kind, Options: kinds[m.Kind].public(m.Options), Rows: x.Rows,
-		Segments: m.SegmentCount(), Created: x.Created, Maintained: x.Maintained,
-		BuildSeconds: x.BuildSeconds, BuildMemory: x.BuildMemory, Bytes: x.Bytes, Curve: x.Curve,
-		LabelCurve: x.LabelCurve, Tree: x.Tree, TreeTrials: x.TreeTrials, TrainingPoints: x.TrainingPoints,
-		Neighbors: (*NeighborReport)(x.Neighbors), Reached: x.Reached,
+		Collection: coll, Kind: m.Kind, Given: copied(m.Given), Options: copied(m.Options),
+		Segments: m.SegmentCount(), Record: m.Info,
 	}
+}
+
+// copied returns a copy of options, which their owner may change.
+func copied(o IndexOptions) IndexOptions {
+	own := reflect.New(reflect.TypeOf(o).Elem())
+	own.Elem().Set(reflect.ValueOf(o).Elem())
+	return own.Interface().(IndexOptions)
 }
 
 // indexInfo describes an index in a state. stale counts the rows whose labels have changed among

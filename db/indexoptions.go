@@ -1,6 +1,7 @@
 package db
 
 import (
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
@@ -10,53 +11,30 @@ import (
 	"github.com/anndb/anndb/trees/forest"
 )
 
-// IndexOptions are the options of a kind of index, with which Build makes one: *Auto, *Forest,
-// *Postings, *LCIF or *Trees. The zero value of each is a good default.
-type IndexOptions interface {
-	// request returns the stored form of the options for a sparse or dense collection, and refuses
-	// values that contradict each other.
-	request(sparse bool) (kind.Options, error)
-}
-
-// Auto finds rows: over dense rows it is a Forest, over sparse ones Postings.
-type Auto struct {
-	// Seed makes the build reproducible: equal rows, options and seed give equal trees, tables, sketches
-	// and neighbor lists. The tuner chooses settings by measured times, so these may differ, and with
-	// them the answers of searches that are not exact.
-	Seed uint64
-}
-
-func (o *Auto) request(sparse bool) (kind.Options, error) {
-	if o == nil {
-		o = &Auto{}
-	}
-	if sparse {
-		return (*Postings)(nil).request(sparse)
-	}
-	return (&Forest{Seed: o.Seed}).request(sparse)
-}
-
-// registered is a kind of index, and the function that returns the public form of its stored
-// options.
-type registered struct {
-	kind   kind.Kind
-	public func(o kind.Options) IndexOptions
-}
+// The options of a build and the description of its result, of package index.
+type (
+	IndexOptions = index.Options
+	Forest       = index.Forest
+	Postings     = index.Postings
+	LCIF         = index.LCIF
+	Trees        = index.Trees
+	IndexInfo    = index.Info
+)
 
 // kinds holds all kinds of indexes by name. A new kind is an entry here.
-var kinds = map[string]registered{
-	string(forest.RP):              {forestindex.Kind{}, publicForest},
-	string(forest.KD):              {forestindex.Kind{}, publicForest},
-	string(forest.KDChrono):        {forestindex.Kind{}, publicForest},
-	string(forest.PCATree):         {forestindex.Kind{}, publicForest},
-	string(forest.RF):              {forestindex.Kind{}, publicForest},
-	string(forestindex.AnyLearner): {forestindex.Kind{}, publicForest},
-	postingsindex.Name:             {postingsindex.Kind{}, publicPostings},
-	lcifindex.Name:                 {lcifindex.Kind{}, publicLCIF},
-	string(budget.SBT):             {treeindex.Kind{}, publicTrees},
-	string(budget.PT):              {treeindex.Kind{}, publicTrees},
-	string(budget.AT):              {treeindex.Kind{}, publicTrees},
+var kinds = map[string]kind.Kind{
+	string(forest.RP):       forestindex.Kind{},
+	string(forest.KD):       forestindex.Kind{},
+	string(forest.KDChrono): forestindex.Kind{},
+	string(forest.PCATree):  forestindex.Kind{},
+	string(forest.RF):       forestindex.Kind{},
+	"auto":                  forestindex.Kind{}, // in given options only
+	postingsindex.Name:      postingsindex.Kind{},
+	lcifindex.Name:          lcifindex.Kind{},
+	string(budget.SBT):      treeindex.Kind{},
+	string(budget.PT):       treeindex.Kind{},
+	string(budget.AT):       treeindex.Kind{},
 }
 
 // kindOf returns the kind with a name, nil if there is none.
-func kindOf(name string) kind.Kind { return kinds[name].kind }
+func kindOf(name string) kind.Kind { return kinds[name] }

@@ -43,7 +43,7 @@ func TestIndexOptions(t *testing.T) {
 		o    db.IndexOptions
 		kind string
 	}{
-		{"c", nil, "kd"}, {"c", &db.Auto{Seed: 3}, "kd"}, {"c", (*db.Auto)(nil), "kd"},
+		{"c", nil, "kd"}, {"c", &db.Forest{Seed: 3}, "kd"},
 		{"c", (*db.Forest)(nil), "kd"}, {"c", &db.Forest{Learner: "rp", NoSketches: true}, "rp"},
 		{"c", &db.Forest{NoRotation: true, NoLists: true, NoTune: true, Members: true, NoTables: true}, "kd"},
 		{"s", nil, "postings"}, {"s", (*db.Postings)(nil), "postings"},

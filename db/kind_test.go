@@ -21,7 +21,7 @@ import (
 const kindToy = "toy"
 
 func init() {
-	kinds[kindToy] = registered{toyKind{}, func(kind.Options) IndexOptions { return &Toy{} }}
+	kinds[kindToy] = toyKind{}
 }
 
 type toyKind struct{}
@@ -30,18 +30,14 @@ func (toyKind) Suits(sparse bool) bool { return sparse }
 func (toyKind) Predicts() bool         { return false }
 func (toyKind) Composes() bool         { return true }
 func (toyKind) Detail() kind.Detail    { return &toyDetail{} }
-func (toyKind) Options() kind.Options  { return &Toy{} }
-func (toyKind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
-	return m.Options
-}
+func (toyKind) Options() IndexOptions  { return &Toy{} }
 
 // Toy are its options.
 type Toy struct{}
 
-func (o *Toy) request(bool) (kind.Options, error) { return o, nil }
-func (*Toy) Name() string                         { return kindToy }
-func (*Toy) Limits(string, int) error             { return nil }
-func (o *Toy) After(kind.Options) kind.Options    { return o }
+func (*Toy) Name() string       { return kindToy }
+func (*Toy) Check() error       { return nil }
+func (*Toy) CheckFor(int) error { return nil }
 
 // toyDetail is the detail of a segment.
 type toyDetail struct {

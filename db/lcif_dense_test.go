@@ -12,7 +12,6 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -205,7 +204,7 @@ func TestDenseLCIFResolve(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]LCIF{
-		"nearest rows":     {Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: lcifindex.MaxGraph + 1},
+		"nearest rows":     {Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: 1001},
 		"below zero":       {Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: -1},
 		"second order":     {SecondOrders: []float64{0, 1.5}},
 		"weights":          {Weight: "tfidf"},

@@ -254,7 +254,6 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 	for name, o := range map[string]LCIF{
 		"cut alone":  {Cut: &lcif.Cut{Share: 1}},
 		"thresholds": {Cut: &lcif.Cut{Share: 1}, Params: &lcif.Params{K: 1, Lambda: 1, Thresholds: &labels.Thresholds{}}},
-		"no share":   {Cut: &lcif.Cut{}, Params: &lcif.Params{K: 1, Lambda: 1}},
 	} {
 		if _, err := d.Collection("one").Build(t.Context(), "x", &o, nil); !errors.Is(err, fail.Option) {
 			t.Errorf("%s: %v", name, err)

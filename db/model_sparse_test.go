@@ -241,7 +241,11 @@ func (c *modelColl) sparseBuild(t *rapid.T) (string, IndexOptions) {
 	case lcifindex.Name:
 		return kind, &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
 	}
-	return kind, treesOf(budget.Kind(kind), Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}, MinPositive: 2}})
+	p := budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}}
+	if kind == string(budget.AT) {
+		p.MinPositive = 2
+	}
+	return kind, treesOf(budget.Kind(kind), Trees{Params: p})
 }
 
 // labelled says whether a row has a label.

@@ -18,7 +18,7 @@ func TestPlan(t *testing.T) {
 	b := newBed(t, vector.L2, 16)
 	rows := dbtest.Mixture(5, 3000, 16)
 	b.Put("a", rows)
-	b.Build("main", &db.Auto{Seed: 1})
+	b.Build("main", &db.Forest{Seed: 1})
 	c := b.D.Collection("c")
 	for _, x := range []struct {
 		name    string

@@ -43,12 +43,12 @@ func newPolicyBed(t *testing.T, o Maintenance) *policyBed {
 	saved := limits
 	limits.Coordinates, limits.Retry = 10_000, 0
 	for name, of := range kinds {
-		if _, ok := of.kind.(forestindex.Kind); ok {
-			var k kind.Kind = observedKind{of.kind, b}
-			if a, ok := of.kind.(kind.Absorber); ok {
-				k = observedAbsorber{observedKind{of.kind, b}, a}
+		if _, ok := of.(forestindex.Kind); ok {
+			var k kind.Kind = observedKind{of, b}
+			if a, ok := of.(kind.Absorber); ok {
+				k = observedAbsorber{observedKind{of, b}, a}
 			}
-			kinds[name] = registered{k, of.public}
+			kinds[name] = k
 			t.Cleanup(func() { kinds[name] = of })
 		}
 	}
@@ -365,9 +365,7 @@ func TestProgramBuilds(t *testing.T) {
 		b.fill("dense", 0, 1000)
 		b.steps("")
 		b.during = func(context.Context) {
-			o, err := (&Forest{}).request(false)
-			b.must(err)
-			_, err = b.d.indexes.Build(t.Context(), segment.Request{Collection: "dense", Name: "main", Options: o})
+			_, err := b.d.indexes.Build(t.Context(), segment.Request{Collection: "dense", Name: "main", Options: &Forest{}})
 			b.must(err)
 		}
 		b.steps("", "")
@@ -497,7 +495,7 @@ func TestMaintenanceFails(t *testing.T) {
 	b.fill("dense", 0, 1500)
 	b.steps("")
 	tried := 0
-	kinds[postingsindex.Name] = registered{failingKind{of.kind, &tried}, of.public}
+	kinds[postingsindex.Name] = failingKind{of, &tried}
 	try := func(want string) {
 		t.Helper()
 		if s, err := b.step(); s != want || !errors.Is(err, errFailingKind) {

@@ -87,8 +87,8 @@ func TestMisuseOfSparse(t *testing.T) {
 		{"row with names", put("s", db.Row{Key: []byte("k1"), Features: named(1, "x").Features}), db.ErrInvalid, []string{`"k1"`}},
 		{"row with a vector", put("n", db.Row{Key: []byte("k1"), Vector: []float32{1}}), db.ErrInvalid, []string{`"k1"`}},
 
-		{"graph that no score uses", build(graph), db.ErrInvalid, []string{"5"}},
-		{"graph that no tried score uses", build(tuned), db.ErrInvalid, []string{"5"}},
+		{"graph that no score uses", build(graph), db.ErrInvalid, []string{"Graph"}},
+		{"graph that no tried score uses", build(tuned), db.ErrInvalid, []string{"Graph"}},
 		{"tree of a single class", func() error {
 			_, err := b.D.Collection("n").Build(ctx, "y", &db.Trees{Kind: "at"}, nil)
 			return err

@@ -126,7 +126,7 @@ func TestImages(t *testing.T) {
 		_, err := d.Create(ctx, "images", db.Schema{Dim: len(rows[0].Vector)})
 		return err
 	}, "images", rows)
-	_, err := d.Collection("images").Build(t.Context(), "main", &db.Auto{Seed: 1}, nil)
+	_, err := d.Collection("images").Build(t.Context(), "main", &db.Forest{Seed: 1}, nil)
 	dbtest.Must(t, err)
 	reaches := func(state string) {
 		t.Helper()

@@ -87,7 +87,7 @@ func TestRecallTargets(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, metric, dim)
 			b.Put("a", dbtest.Mixture(1, n, dim))
-			info := b.Build("x", &db.Auto{Seed: 5})
+			info := b.Build("x", &db.Forest{Seed: 5})
 			queries := dbtest.Mixture(2, 100, dim)
 			work := math.Inf(1)
 			for _, target := range []float64{0.99, 0.95, 0.9, 0.8} {

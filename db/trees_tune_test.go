@@ -53,9 +53,7 @@ func TestTreesChooseParameters(t *testing.T) {
 			t.Errorf("%s: %+v in stages %q", c.name, info.TreeTrials, stages)
 		}
 		best := slices.MaxFunc(info.TreeTrials, func(a, b budget.Trial) int { return int(math.Copysign(1, a.Score-b.Score)) })
-		request, err := info.Options.request(true)
-		must(t, err)
-		p := request.(*treeindex.Options).Params
+		p := info.Options.(*Trees).Params
 		chosen := slices.IndexFunc(info.TreeTrials, func(tr budget.Trial) bool {
 			return tr.Budget == p.BAC.Budget && tr.C == p.BAC.C && tr.Threshold == p.Threshold
 		})
@@ -144,20 +142,20 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 		{"constant", budget.PT, Trees{}, budget.ErrConstant, `over "constant"`},
 		{"everywhere", budget.SBT, Trees{Weight: "tfidf"}, budget.ErrConstant, "after weighing by tfidf"},
 		{"gap", budget.SBT, Trees{}, fail.Option, `row "row-13" of "gap" has 0 labels`},
-		{"docs", budget.AT, Trees{Params: budget.Params{BAC: budget.BACParams{Budget: -3}}}, fail.Option, "budget of -3"},
-		{"docs", budget.AT, Trees{Params: budget.Params{BAC: budget.BACParams{C: inf}}}, fail.Option, "cost +Inf"},
-		{"docs", budget.AT, Trees{Params: budget.Params{BAC: budget.BACParams{C: nan}}}, fail.Option, "cost NaN"},
-		{"docs", budget.AT, Trees{Params: budget.Params{Threshold: float32(nan)}}, fail.Option, "threshold NaN"},
+		{"docs", budget.AT, Trees{Params: budget.Params{BAC: budget.BACParams{Budget: -3}}}, fail.Option, "Budget -3"},
+		{"docs", budget.AT, Trees{Params: budget.Params{BAC: budget.BACParams{C: inf}}}, fail.Option, "C +Inf"},
+		{"docs", budget.AT, Trees{Params: budget.Params{BAC: budget.BACParams{C: nan}}}, fail.Option, "C NaN"},
+		{"docs", budget.AT, Trees{Params: budget.Params{Threshold: float32(nan)}}, fail.Option, "Threshold NaN"},
 		{"single", budget.SBT, Trees{Params: budget.Params{Folds: 99}}, fail.Option, "99 folds"},
-		{"docs", budget.AT, grid(budget.Grid{Budgets: []int{5, 0}}), fail.Option, "budget of 0"},
-		{"docs", budget.AT, grid(budget.Grid{Costs: []float64{1, 0}}), fail.Option, "cost of 0"},
-		{"docs", budget.AT, grid(budget.Grid{Costs: []float64{nan}}), fail.Option, "cost of NaN"},
-		{"docs", budget.AT, grid(budget.Grid{Thresholds: []float32{float32(inf)}}), fail.Option, "threshold of +Inf"},
+		{"docs", budget.AT, grid(budget.Grid{Budgets: []int{5, 0}}), fail.Option, "Budgets 0"},
+		{"docs", budget.AT, grid(budget.Grid{Costs: []float64{1, 0}}), fail.Option, "Costs 0"},
+		{"docs", budget.AT, grid(budget.Grid{Costs: []float64{nan}}), fail.Option, "Costs NaN"},
+		{"docs", budget.AT, grid(budget.Grid{Thresholds: []float32{float32(inf)}}), fail.Option, "Thresholds +Inf"},
 		{"docs", budget.PT, grid(budget.Grid{Thresholds: []float32{0}}), fail.Option, "not pt"},
 		{"docs", budget.PT, grid(budget.Grid{Positives: []int{2}}), fail.Option, "not pt"},
-		{"docs", budget.AT, grid(budget.Grid{Positives: []int{0}}), fail.Option, "0 positive rows"},
-		{"docs", budget.PT, grid(budget.Grid{Folds: 1}), fail.Option, "1 folds"},
-		{"docs", budget.PT, Trees{TuneRows: -1}, fail.Option, "-1 rows"},
+		{"docs", budget.AT, grid(budget.Grid{Positives: []int{0}}), fail.Option, "Positives 0"},
+		{"docs", budget.PT, grid(budget.Grid{Folds: 1}), fail.Option, "Folds 1"},
+		{"docs", budget.PT, Trees{TuneRows: -1}, fail.Option, "TuneRows -1"},
 		{"rare", budget.SBT, grid(budget.Grid{Budgets: []int{1, 2}}), budget.ErrOneClass, "cross-validation"},
 		{"rare", budget.SBT, grid(budget.Grid{Folds: 30}), budget.ErrInput, "30 folds of 20 rows"},
 	} {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -131,12 +132,15 @@ func TestSparseMap(t *testing.T) {
 }
 
 func TestRecallAndLeaves(t *testing.T) {
-	if Recall("c", db.IndexInfo{Name: "untuned"}) != nil {
+	if Recall("c", db.IndexInfo{Record: index.Record{Name: "untuned"}}) != nil {
 		t.Error("a chart of an index without a curve")
 	}
 	points := []query.Point{{Recall: 0.9, Micros: 10}, {Recall: 0.99, Micros: 20}}
 	curve := &query.Curve{K: 10, Points: points, Depths: []query.Curve{{K: 1, Points: points}}}
-	chart := Recall("c", db.IndexInfo{Name: "a", Curve: curve}, db.IndexInfo{Name: "b", Curve: curve})
+	info := func(name string) db.IndexInfo {
+		return db.IndexInfo{Record: index.Record{Name: name, Curve: curve}}
+	}
+	chart := Recall("c", info("a"), info("b"))
 	var names []string
 	for _, s := range chart.Series {
 		names = append(names, s.Name)

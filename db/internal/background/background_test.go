@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/compact"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/txn"
@@ -30,7 +29,7 @@ func open(t *testing.T) (*Maintainer, *txn.Manager, string) {
 	}
 	o := Options{
 		Every: time.Hour, Share: 0.01, CPU: 1, Build: true, Memory: 1 << 30, Space: 0.5, Limits: DefaultLimits,
-		Auto: func(string) (kind.Options, error) { return &postingsindex.Options{}, nil },
+		Auto: func(string) (index.Options, error) { return &index.Postings{}, nil },
 	}
 	return New(c, segment.New(m), o), m, path
 }

@@ -3,7 +3,7 @@ package background
 import (
 	"time"
 
-	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/index"
 )
 
 // Options are the resolved fields of db.Maintenance, and what db adds to them.
@@ -15,7 +15,7 @@ type Options struct {
 	Memory int64
 	Space  float64
 	// Auto returns the options of the index that a collection without one gets.
-	Auto   func(coll string) (kind.Options, error)
+	Auto   func(coll string) (index.Options, error)
 	Limits Limits
 }
 

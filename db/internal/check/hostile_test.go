@@ -157,13 +157,13 @@ func TestHostileProbes(t *testing.T) {
 	}
 }
 
-// Requested options that name another kind would be given to that kind by maintenance.
-func TestHostileRequested(t *testing.T) {
+// Given options that name another kind would be given to that kind by maintenance.
+func TestHostileGiven(t *testing.T) {
 	path := hostileBase(t, 5, func(d *db.DB) { dbtest.Builds(t, d, "d", "kd", &db.Forest{}) })
 	object := dbtest.Object(t, path, "d", "kd")
 	for _, name := range []string{"postings", "sbt", "none"} {
 		dbtest.EditJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
-			m["Requested"].(map[string]any)["Kind"] = name
+			m["Given"].(map[string]any)["Learner"] = name
 		})
 		dbtest.WithFile(t, path, func(d *db.DB, _ *db.Snapshot) {
 			err := d.Update(t.Context(), func(b *db.Tx) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/db/internal/verified"
@@ -36,15 +37,11 @@ type Kind interface {
 	// Detail returns an empty detail for decoding.
 	Detail() Detail
 	// Options returns empty options for decoding.
-	Options() Options
+	Options() index.Options
 	// Build learns a segment. It returns fail.Empty if all of its rows are deleted.
 	Build(ctx context.Context, job *Job) (Built, error)
 	// Open loads an index.
 	Open(ctx context.Context, st Source, m *Manifest) (Opened, error)
-	// Again returns the options with which an index is rebuilt: what was tuned is kept, unless it
-	// can be tuned again at a small share of the build. st is nil if
-	// the index cannot be read.
-	Again(ctx context.Context, st Source, m *Manifest) Options
 }
 
 // Absorber is a kind that changes its indexes in place, instead of building segments.
@@ -53,20 +50,6 @@ type Absorber interface {
 	// ones, or reports that the index must be rebuilt. If it returns neither, there is nothing
 	// to do.
 	Absorb(ctx context.Context, st Source, m *Manifest, timer *Timer) (s Step, rebuild bool, err error)
-}
-
-// Options are the options of an index, as a manifest stores them as JSON.
-type Options interface {
-	// Name returns the name of the kind, for forests the learner.
-	Name() string
-	// Limits refuses options that no collection of the dimension can satisfy; dim is 0 for a
-	// sparse collection. It is for options that a user gives: stored ones are resolved. Values
-	// whose limit depends on the number of rows are lowered instead of refused, since a collection
-	// grows and shrinks.
-	Limits(coll string, dim int) error
-	// After returns the options to store after a rebuild: these, with what the
-	// rebuild has resolved again.
-	After(rebuilt Options) Options
 }
 
 // Collection describes a collection in one generation.
@@ -125,7 +108,7 @@ type Source interface {
 	Key(row uint32) ([]byte, error)
 	FeatureName(number uint32) (string, error)
 	// Arrays returns a reader of the stored arrays of an index.
-	Arrays(ctx context.Context, index string, object uint64) *arrays.Reader
+	Arrays(ctx context.Context, name string, object uint64) *arrays.Reader
 	// ManifestNamed returns the manifest of an index of the collection, nil if there is no such index,
 	// and OpenNamed an index.
 	ManifestNamed(name string) (*Manifest, error)
@@ -134,9 +117,15 @@ type Source interface {
 
 // Job is the input of a build: options, rows [First, End), and generations of a collection.
 type Job struct {
-	Coll       string
-	Name       string // of the index
-	Opts       Options
+	Coll string
+	Name string // of the index
+	// Given are the options as the user gave them, which the build resolves for the present rows.
+	Given index.Options
+	// Before is the index that is rebuilt, nil for a build by the user. What its tuner chose, and only
+	// that, is taken from its resolved options instead of Given: a rebuild repeats no cross-validation.
+	Before *Manifest
+	// Labels are the names of the labels that Before predicts, by number; nil if they are unknown.
+	Labels     []string
 	First, End int
 	// Base is the index that a segment of later rows is built for, nil if all rows are built. The segment
 	// may use what its first segment has learned; Source.OpenNamed opens it.

@@ -1,60 +1,34 @@
 package kind
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/query/lcif"
-	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/vector"
 )
-
-// Info is the part of a manifest that describes the index to users, with the fields of
-// db.IndexInfo.
-type Info struct {
-	Name           string
-	Rows           int
-	Created        time.Time
-	Maintained     time.Time `json:",omitzero"`
-	BuildSeconds   map[string]float64
-	BuildMemory    int64 `json:",omitempty"`
-	Bytes          map[string]int64
-	Curve          *query.Curve
-	LabelCurve     *lcif.Curve    `json:",omitempty"`
-	Tree           *budget.Stats  `json:",omitempty"`
-	TreeTrials     []budget.Trial `json:",omitempty"`
-	TrainingPoints int
-	Neighbors      *NeighborReport `json:",omitempty"`
-	Reached        float64         `json:",omitempty"`
-}
-
-// NeighborReport holds the measurements of approximate neighbor lists: the fields of
-// db.NeighborReport.
-type NeighborReport struct {
-	K, Sample          int
-	Recall, HeadRecall float64
-	Rounds             int
-}
 
 // Manifest is the stored description of an index: the meaning of the arrays in the blocks of
 // object Object. It is stored as JSON in a checksummed block, because it is small, rarely read,
 // and should be readable by people.
 type Manifest struct {
-	Info   Info
+	Info   index.Record
 	Kind   string
 	Object uint64
 	Metric vector.Metric
 	Dim    int // of the collection
 	// Auto is set if maintenance has built the index because no other one found rows.
 	Auto bool `json:",omitempty"`
-	// Options are the resolved options.
-	Options Options `json:"-"`
-	// Requested holds the options as given, if there were too few rows for the tuner, otherwise
-	// nil. The index is rebuilt with them once there are enough.
-	Requested Options `json:"-"`
+	// Given are the options as the user gave them, Options the resolved ones of the build, in which
+	// nothing is left to a tuner.
+	Given, Options index.Options `json:"-"`
+	// Untuned is set if there were too few rows for the tuner. The index is rebuilt once there are
+	// enough.
+	Untuned bool `json:",omitempty"`
 	// Segments are the parts of the index, by rows. Their blocks are in objects of their own.
 	Segments []Segment `json:",omitempty"`
 	// Own is the part specific to an Absorber, which has no segments.
@@ -65,21 +39,18 @@ type Manifest struct {
 
 // encoded holds the parts of a manifest that its kind encodes and decodes.
 type encoded struct {
-	StoredOptions   json.RawMessage `json:"Options"`
-	StoredRequested json.RawMessage `json:"Requested,omitempty"`
-	Detail          json.RawMessage `json:",omitempty"`
+	StoredGiven   json.RawMessage `json:"Given"`
+	StoredOptions json.RawMessage `json:"Options"`
+	Detail        json.RawMessage `json:",omitempty"`
 }
 
 // Encode fills in the encoded parts.
 func (m *Manifest) Encode() (err error) {
-	if m.StoredOptions, err = json.Marshal(m.Options); err != nil {
+	if m.StoredGiven, err = json.Marshal(m.Given); err != nil {
 		return err
 	}
-	m.StoredRequested = nil
-	if m.Requested != nil {
-		if m.StoredRequested, err = json.Marshal(m.Requested); err != nil {
-			return err
-		}
+	if m.StoredOptions, err = json.Marshal(m.Options); err != nil {
+		return err
 	}
 	if m.Own != nil {
 		m.Detail, err = json.Marshal(m.Own)
@@ -103,21 +74,16 @@ func (m *Manifest) Decode(kindOf func(name string) Kind) error {
 	if k == nil {
 		return fmt.Errorf("unknown kind of index %q", m.Kind)
 	}
-	m.Of, m.Options = k, k.Options()
-	if err := json.Unmarshal(m.StoredOptions, m.Options); err != nil {
-		return err
+	m.Of = k
+	var err error
+	if m.Given, err = m.decodeOptions(m.StoredGiven, kindOf); err != nil {
+		return fmt.Errorf("given options: %w", err)
+	}
+	if m.Options, err = m.decodeOptions(m.StoredOptions, kindOf); err != nil {
+		return fmt.Errorf("options: %w", err)
 	}
 	if m.Options.Name() != m.Kind {
 		return fmt.Errorf("options of kind %q", m.Options.Name())
-	}
-	if m.StoredRequested != nil {
-		m.Requested = k.Options()
-		if err := json.Unmarshal(m.StoredRequested, m.Requested); err != nil {
-			return err
-		}
-		if name := m.Requested.Name(); kindOf(name) != k {
-			return fmt.Errorf("requested options of kind %q", name)
-		}
 	}
 	if _, ok := k.(Absorber); ok {
 		m.Own = k.Detail()
@@ -143,4 +109,29 @@ func (m *Manifest) Decode(kindOf func(name string) Kind) error {
 		}
 	}
 	return nil
+}
+
+// decodeOptions decodes and checks options of the kind of m.
+func (m *Manifest) decodeOptions(stored json.RawMessage, kindOf func(name string) Kind) (index.Options, error) {
+	o := m.Of.Options()
+	if err := json.Unmarshal(stored, o); err != nil {
+		return nil, err
+	}
+	if kindOf(o.Name()) != m.Of {
+		return nil, fmt.Errorf("of kind %q", o.Name())
+	}
+	if err := o.Check(); err != nil {
+		return nil, fmt.Errorf("%v", fail.Inner{Err: err}) // not a mistake of the caller
+	}
+	return o, nil
+}
+
+// Keep takes over what a rebuild does not measure again from the index that it replaces.
+func (m *Manifest) Keep(before *Manifest) {
+	i, b := &m.Info, &before.Info
+	m.Auto, i.Created, i.Maintained = before.Auto, b.Created, time.Now().UTC()
+	i.Curve, i.LabelCurve = cmp.Or(i.Curve, b.Curve), cmp.Or(i.LabelCurve, b.LabelCurve)
+	if i.TreeTrials == nil {
+		i.TreeTrials = b.TreeTrials
+	}
 }

@@ -1,7 +1,6 @@
 package kind
 
 import (
-	"cmp"
 	"context"
 	"runtime/metrics"
 	"time"
@@ -13,29 +12,11 @@ type Timer struct {
 	Progress func(Progress)
 	Seconds  map[string]float64
 	Memory   int64
-	// Before is the index that maintenance rebuilds; nil for a build by the user.
-	Before *Manifest
 }
 
 // NewTimer returns a timer that reports to the function of the context, if there is one.
 func NewTimer(ctx context.Context) *Timer {
 	return &Timer{Seconds: map[string]float64{}, Progress: ProgressOf(ctx)}
-}
-
-// Keep copies the data that maintenance does not recompute: the options as requested, the
-// tuner's measurements unless there are new ones, and the time of the build.
-func (s *Timer) Keep(m *Manifest) {
-	if s.Before == nil {
-		return
-	}
-	i, b := &m.Info, &s.Before.Info
-	m.Auto, i.Created, i.Maintained = s.Before.Auto, b.Created, time.Now().UTC()
-	if s.Before.Requested != nil {
-		return // nothing was measured
-	}
-	m.Options = s.Before.Options.After(m.Options)
-	i.Curve = cmp.Or(i.Curve, b.Curve)
-	i.TreeTrials, i.LabelCurve = b.TreeTrials, b.LabelCurve
 }
 
 // Run runs a stage and records its time and the memory held at its end.

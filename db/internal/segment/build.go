@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -16,7 +17,7 @@ import (
 // Request describes an index to build.
 type Request struct {
 	Collection, Name string
-	Options          kind.Options
+	Options          index.Options
 	// Auto is set for a build by maintenance. The index is published only if the collection still
 	// lacks one that finds rows.
 	Auto bool
@@ -26,7 +27,7 @@ type Request struct {
 // that name. Name and options are valid. The caller holds a share of row numbers.
 func (ix *Indexer) Build(ctx context.Context, r Request) (*kind.Manifest, error) {
 	job := &building{
-		Job:  kind.Job{Coll: r.Collection, Name: r.Name, Opts: r.Options, Timer: kind.NewTimer(ctx)},
+		Job:  kind.Job{Coll: r.Collection, Name: r.Name, Given: r.Options, Timer: kind.NewTimer(ctx)},
 		auto: r.Auto,
 	}
 	if r.Auto {
@@ -68,7 +69,7 @@ func (ix *Indexer) learn(ctx context.Context, job *building) (*kind.Manifest, er
 		if job.Base == nil {
 			job.End = int(c.Rows)
 		}
-		job.kind, err = ix.suitable(job.Opts, job.Coll, c.Sparse)
+		job.kind, err = ix.suitable(job.Given, job.Coll, c.Sparse)
 		return err
 	})
 	if err != nil {
@@ -85,7 +86,7 @@ func (ix *Indexer) learn(ctx context.Context, job *building) (*kind.Manifest, er
 }
 
 // suitable returns the kind that options select, or an error if it does not suit a collection.
-func (ix *Indexer) suitable(o kind.Options, coll string, sparse bool) (kind.Kind, error) {
+func (ix *Indexer) suitable(o index.Options, coll string, sparse bool) (kind.Kind, error) {
 	k := ix.kindOf(o.Name())
 	if k == nil { // in a damaged manifest
 		return nil, fmt.Errorf("%w: unknown kind of index %q", fail.Option, o.Name())

@@ -190,7 +190,7 @@ func (d *due) find(ctx context.Context, st *state.Collection, e Effort) error {
 	default:
 		d.segment = &building{
 			Job: kind.Job{
-				Coll: d.coll, Name: d.name, Opts: m.Options, First: m.Info.Rows, End: rows, Base: m,
+				Coll: d.coll, Name: d.name, Given: m.Given, First: m.Info.Rows, End: rows, Base: m,
 				Timer: kind.NewTimer(ctx),
 			},
 			plan: p, id: st.Entry.ID, changes: d.changes,
@@ -241,5 +241,5 @@ func (ix *Indexer) make(ctx context.Context, d *due) (*Step, error) {
 // tunable reports whether the tuning of an index was put off for lack of rows, and there are
 // enough now.
 func tunable(st *state.Collection, m *kind.Manifest) bool {
-	return m.Requested != nil && st.Entry.Live >= kind.HeldOutOf
+	return m.Untuned && st.Entry.Live >= kind.HeldOutOf
 }

@@ -2,16 +2,16 @@ package segment
 
 import (
 	"context"
+	"runtime/debug"
 
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 )
 
-// Rebuild describes how to rebuild an index with its stored settings, or with the requested ones if
-// the tuning was put off and there are enough rows now.
+// Rebuild describes how to rebuild an index.
 type Rebuild struct {
-	m    *kind.Manifest
-	opts kind.Options
+	m      *kind.Manifest
+	labels []string // see kind.Job
 	// replaces is the main object of the index to rebuild, zero if the file does not have the
 	// index yet.
 	replaces uint64
@@ -20,10 +20,31 @@ type Rebuild struct {
 // NewRebuild returns how to rebuild the index with a manifest in a file that does not have it yet.
 // st is nil if the index cannot be read.
 func NewRebuild(ctx context.Context, st kind.Source, m *kind.Manifest) *Rebuild {
-	if m.Requested != nil {
-		return &Rebuild{m: m, opts: m.Requested}
+	return &Rebuild{m: m, labels: labelNames(ctx, st, m)}
+}
+
+// labelNames returns the names of the labels that an index predicts, by number; nil if it does not, or
+// cannot be read.
+func labelNames(ctx context.Context, st kind.Source, m *kind.Manifest) (names []string) {
+	if st == nil || !m.Of.Predicts() {
+		return nil
 	}
-	return &Rebuild{m: m, opts: m.Of.Again(ctx, st, m)}
+	read := func() (err error) {
+		x, err := st.OpenNamed(ctx, m.Info.Name)
+		if err != nil {
+			return err
+		}
+		defer st.Guard(debug.SetPanicOnFault(true), &err)
+		model := x.(kind.LabelPredictor)
+		for l := range model.Labels() {
+			names = append(names, model.Label(uint32(l)))
+		}
+		return nil
+	}
+	if read() != nil {
+		return nil
+	}
+	return names
 }
 
 // inPlaceOf returns how to rebuild an index that the file has.
@@ -51,10 +72,10 @@ func overtakes(name string, object uint64) func(c *layout.Collection) bool {
 // Rebuild rebuilds an index. It returns ErrOvertaken if the program has built or dropped the
 // index in the meantime. The caller holds a share of row numbers.
 func (ix *Indexer) Rebuild(ctx context.Context, coll string, r *Rebuild) (*kind.Manifest, error) {
-	timer := kind.NewTimer(ctx)
-	timer.Before = r.m
 	return ix.build(ctx, &building{
-		Job:       kind.Job{Coll: coll, Name: r.Name(), Opts: r.opts, Timer: timer},
+		Job: kind.Job{
+			Coll: coll, Name: r.Name(), Given: r.m.Given, Before: r.m, Labels: r.labels, Timer: kind.NewTimer(ctx),
+		},
 		overtaken: overtakes(r.Name(), r.replaces),
 	})
 }

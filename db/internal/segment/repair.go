@@ -91,7 +91,7 @@ func damagedSegments(ctx context.Context, st *state.Collection, m *kind.Manifest
 		}
 		return &building{
 			Job: kind.Job{
-				Coll: st.Entry.Name, Name: m.Info.Name, Opts: m.Options, First: g.First, End: m.Info.Rows, Base: m,
+				Coll: st.Entry.Name, Name: m.Info.Name, Given: m.Given, First: g.First, End: m.Info.Rows, Base: m,
 				Timer: kind.NewTimer(ctx),
 			},
 			plan: plan{i, len(m.Segments)}, id: st.Entry.ID, overtaken: overtakes(m.Info.Name, m.Object),

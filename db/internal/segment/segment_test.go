@@ -9,9 +9,9 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
@@ -23,7 +23,7 @@ func build(t *testing.T, ix *Indexer, r Request) (*kind.Manifest, error) {
 	if r.Collection == "" {
 		r.Collection = "sparse"
 	}
-	r.Options = &postingsindex.Options{}
+	r.Options = &index.Postings{}
 	return ix.Build(t.Context(), r)
 }
 

@@ -73,7 +73,10 @@ func (job *building) describe(l kind.Built, g kind.Segment, object uint64) *kind
 	m.Kind = m.Options.Name()
 	m.Info.Name, m.Info.Created, m.Info.BuildSeconds, m.Info.BuildMemory =
 		job.Name, time.Now().UTC(), job.Timer.Seconds, job.Timer.Memory
-	job.Timer.Keep(m)
+	m.Given = job.Given
+	if job.Before != nil {
+		m.Keep(job.Before)
+	}
 	return m
 }
 

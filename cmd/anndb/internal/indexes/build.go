@@ -100,7 +100,7 @@ func (c *Build) options() (db.IndexOptions, error) {
 	case postings:
 		return &db.Postings{}, nil
 	case c.Kind == "" && c.forestFlags == forestFlags{}:
-		return &db.Auto{Seed: c.Seed}, nil
+		return nil, nil // the collection decides
 	}
 	return c.forest(), nil
 }
@@ -132,6 +132,12 @@ func (c *Build) Run(a *command.App) error {
 		info, err := d.Collection(c.Collection).Info()
 		if err != nil {
 			return err
+		}
+		switch {
+		case o == nil && (info.Sparse || info.Named):
+			o = &db.Postings{}
+		case o == nil:
+			o = c.forest()
 		}
 		if c.Train != "" {
 			f := c.forest()

@@ -232,7 +232,7 @@ func TrialsTitle(i db.IndexInfo) string {
 		what = "share of rows with the right class"
 	}
 	folds := 5
-	o, _ := treeOptions(i.Options)
+	o, _ := treeOptions(i.Given)
 	if g := o.Grid; g != nil {
 		folds = cmp.Or(g.Folds, folds)
 	}

@@ -92,7 +92,7 @@ func (Kind) Absorb(
 	if err != nil {
 		return nil, false, err
 	}
-	v := x.(*index).view
+	v := x.(*opened).view
 	f := &absorbing{
 		ctx: ctx, m: m, probes: p, isDeleted: st.Deleted, st: st,
 		step: step{m: m, v: v, lo: m.Info.Rows, hi: min(rows, m.Info.Rows+stepRows)},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/par"
@@ -15,44 +16,41 @@ import (
 // learned holds everything a build makes before it is written: the forest, the rotation, the
 // sketches and the lists, over the row numbers [0, n).
 type learned struct {
-	n        int
-	opts     Options
-	metric   vector.Metric
-	dim      int
-	lift     float32
-	forest   *forest.Forest
-	rotation *forest.Rotation
-	rotated  *flatRows // all rows in principal coordinates; not stored
-	mean     []float32 // of the rows, in the coordinates of the training set
-	reduced  *flatRows // coordinates for approximate labels, until these are found
-	outside  []float32 // of the live rows: the squared length outside reduced
-	encoder  query.SketchEncoder
-	sketch   []byte // n * encoder.Width
-	hops     []query.NeighborBlock
-	quant    []byte // n * coordinates
-	quantOff float32
-	quantStp float32
-	curve    *query.Curve
-	points   int // training points
-	// requested holds the options as given, if there are too few rows for the tuner.
-	requested *Options
-	neighbors *kind.NeighborReport
+	n         int
+	opts      options
+	metric    vector.Metric
+	dim       int
+	lift      float32
+	forest    *forest.Forest
+	rotation  *forest.Rotation
+	rotated   *flatRows // all rows in principal coordinates; not stored
+	mean      []float32 // of the rows, in the coordinates of the training set
+	reduced   *flatRows // coordinates for approximate labels, until these are found
+	outside   []float32 // of the live rows: the squared length outside reduced
+	encoder   query.SketchEncoder
+	sketch    []byte // n * encoder.Width
+	hops      []query.NeighborBlock
+	quant     []byte // n * coordinates
+	quantOff  float32
+	quantStp  float32
+	curve     *query.Curve
+	points    int // training points
+	neighbors *index.NeighborReport
 	reached   float64 // share of rows to which paths along hops lead
 	fromRows  bool    // there are no training queries
 	probes    *probes // nil without the tuner
 }
 
 func (l *learned) Describe(m *kind.Manifest) {
-	i, opts := &m.Info, l.opts
-	if m.Options = &opts; l.requested != nil {
-		m.Requested = l.requested
-	}
+	i, opts := &m.Info, index.Forest(l.opts)
+	opts.TrainingQueries = nil
+	m.Options, m.Untuned = &opts, !opts.NoTune && l.curve == nil
 	i.Rows, i.Curve, i.TrainingPoints, i.Neighbors, i.Reached = l.n, l.curve, l.points, l.neighbors, l.reached
 }
 
 // learnRest makes everything except the forest. It does not access storage, so it can run for
 // minutes concurrently with readers and writers.
-func learnRest(ctx context.Context, t *training, o Options,
+func learnRest(ctx context.Context, t *training, o options,
 	timer *kind.Timer) (*learned, error) {
 	l := &learned{n: t.total(), opts: o, lift: t.lift, metric: t.metric, dim: t.dim, fromRows: t.own}
 	if err := l.project(ctx, t, o, timer); err != nil {
@@ -63,17 +61,17 @@ func learnRest(ctx context.Context, t *training, o Options,
 	}
 	l.neighbors = t.report
 	err := timer.Run("sketch", func(func(int, int)) error {
-		if o.SketchBytes >= 0 {
+		if !o.NoSketches {
 			if err := l.makeSketches(ctx, t, o); err != nil {
 				return err
 			}
 		}
-		if o.HopLabels > 0 {
-			lists, reached, err := t.graph(ctx, o.HopLabels)
+		if o.ListNeighbors > 0 {
+			lists, reached, err := t.graph(ctx, o.ListNeighbors)
 			if err != nil {
 				return err
 			}
-			l.hops, l.reached = packed(lists, o.HopLabels), reached
+			l.hops, l.reached = packed(lists, o.ListNeighbors), reached
 		}
 		if o.Quantize {
 			l.quant, l.quantOff, l.quantStp = quantize(t.corpus.rows)
@@ -95,29 +93,29 @@ func rotate(ctx context.Context, r *forest.Rotation, rows *flatRows) *flatRows {
 }
 
 // space returns points in the coordinates that the trees of o split on.
-func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o Options) subset {
-	if o.Rotate <= 0 {
+func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o options) subset {
+	if o.Coordinates == 0 {
 		return s
 	}
 	rotated := l.rotated
 	if s.rows != rows {
 		rotated = rotate(ctx, l.rotation, s.rows)
 	}
-	return subset{rows: rotated.leading(min(o.Rotate, rotated.d)), ids: s.ids}
+	return subset{rows: rotated.leading(min(o.Coordinates, rotated.d)), ids: s.ids}
 }
 
 // growForest learns the trees of o from the training points at the given positions, or from all
 // points if at is nil.
-func (l *learned) growForest(ctx context.Context, t *training, o Options, at []int,
+func (l *learned) growForest(ctx context.Context, t *training, o options, at []int,
 	timer *kind.Timer, stage string) (f *forest.Forest, err error) {
 	points, lab := t.points, t.labels
 	if at != nil {
 		points, lab = t.only(at)
 	}
 	params := forest.Params{
-		Kind: o.Kind, Trees: o.Trees, Depth: o.Depth, LabelsK: min(o.LabelsK, lab.K), Seed: o.Seed,
+		Kind: forest.Kind(o.Learner), Trees: o.Trees, Depth: o.Depth, LabelsK: min(o.LeafNeighbors, lab.K), Seed: o.Seed,
 		Density: o.Density, Candidates: o.Candidates, Subsample: o.Subsample,
-		Members: o.Members, Natural: !o.NoNatural, MinVotes: o.MinVotes,
+		Members: o.Members, Natural: !o.NoTables, MinVotes: o.MinVotes,
 	}
 	err = timer.Run(stage, func(report func(int, int)) error {
 		if o.Members {

@@ -3,6 +3,7 @@ package forestindex
 import (
 	"testing"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/trees/forest"
 )
@@ -12,7 +13,7 @@ func TestDetailCheck(t *testing.T) {
 	type stored struct {
 		detail
 		kind.Manifest
-		o Options
+		o options
 	}
 	for name, c := range map[string]struct {
 		set      func(x *stored, n int)
@@ -23,21 +24,21 @@ func TestDetailCheck(t *testing.T) {
 		"depth":                   {func(x *stored, n int) { x.Trees.Params.Depth, x.o.Depth = n, n }, 1, maxDepth},
 		"trees of the options":    {func(x *stored, n int) { x.o.Trees = n }, 2, 2},
 		"depth of the options":    {func(x *stored, n int) { x.o.Depth = n }, 3, 3},
-		"labels of a leaf":        {func(x *stored, n int) { x.Trees.Params.LabelsK = n }, 0, maxLabelsK},
+		"labels of a leaf":        {func(x *stored, n int) { x.Trees.Params.LabelsK = n }, 0, maxLeafNeighbors},
 		"dimension of the forest": {func(x *stored, n int) { x.Trees.Dim = n }, 1, kind.MaxDim + 1},
 		"direction width":         {func(x *stored, n int) { x.Trees.DirW = n }, 0, kind.MaxDim + 1},
 		"rotation":                {func(x *stored, n int) { x.Rotation = n }, 0, kind.MaxDim + 1},
 		"widest sketch":           {func(x *stored, n int) { x.SketchWidth, x.SketchSigns = n, n > 64 }, 0, 256},
 		"sketch width":            {func(x *stored, n int) { x.SketchWidth = n }, 64, 64},
 		"sketch shift":            {func(x *stored, n int) { x.SketchShift = uint(n) }, 0, 24},
-		"neighbors":               {func(x *stored, n int) { x.NeighborK = n }, 0, maxHopLabels},
+		"neighbors":               {func(x *stored, n int) { x.NeighborK = n }, 0, maxListNeighbors},
 		"8-bit shift":             {func(x *stored, n int) { x.QuantShift = uint(n) }, 0, 24},
 		"rows of the trees":       {func(x *stored, n int) { x.Trees.CorpusN = n }, 0, 60},
 	} {
 		for n, ok := range map[int]bool{c.min - 1: false, c.min: true, c.max: true, c.max + 1: false} {
-			x := &stored{o: Options{Trees: 2, Depth: 3, LabelsK: 8, TuneK: 10, TargetRecall: 0.95, Labels: NeighborsExact}}
+			x := &stored{o: options{Trees: 2, Depth: 3, LeafNeighbors: 8, TuneK: 10, Recall: 0.95, Source: neighborsExact}}
 			x.Trees = treesManifest{Params: forest.Params{Trees: 2, Depth: 3, LabelsK: 8}, Dim: 4}
-			x.Manifest.Dim, x.Info.Rows, x.Manifest.Options = 4, 60, &x.o
+			x.Manifest.Dim, x.Info.Rows, x.Manifest.Options = 4, 60, (*index.Forest)(&x.o)
 			c.set(x, n)
 			if err := x.detail.Check(&x.Manifest, nil); (err == nil) != ok {
 				t.Errorf("%s %d: %v", name, n, err)

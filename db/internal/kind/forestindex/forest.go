@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -28,14 +28,7 @@ func (Kind) Predicts() bool         { return false }
 func (Kind) Composes() bool         { return true }
 func (Kind) Detail() kind.Detail    { return &detail{} }
 
-func (Kind) Options() kind.Options { return &Options{} }
-
-// Again keeps the learner that the tuner chose and the options that were given. Those that follow
-// from the number of rows are resolved for the present rows, and settings are tuned again.
-func (Kind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
-	o := optionsOf(m).unresolved(m)
-	return &o
-}
+func (Kind) Options() index.Options { return &index.Forest{} }
 
 // detail is the detail of a forest.
 type detail struct {
@@ -84,8 +77,8 @@ type treesManifest struct {
 	Points  int // training points of the trees
 }
 
-// optionsOf returns the options in a forest's manifest.
-func optionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
+// optionsOf returns the resolved options in a forest's manifest.
+func optionsOf(m *kind.Manifest) *options { return (*options)(m.Options.(*index.Forest)) }
 
 // detailOf returns the detail of a forest's manifest.
 func detailOf(m *kind.Manifest) *detail { return m.Own.(*detail) }
@@ -114,10 +107,10 @@ func (f *detail) Check(m *kind.Manifest, _ *kind.Segment) error {
 	}{
 		{arrays.ValidRuns(f.Runs), "runs of blocks"},
 		{m.Dim >= 1 && m.Dim <= kind.MaxDim, "dimension"},
-		{p.Trees >= 1 && p.Trees <= maxTrees && p.Depth >= 0 && p.Depth <= maxDepth, "forest shape"},
+		{p.Trees >= 1 && p.Trees <= maxTrees && p.Depth >= 1 && p.Depth <= maxDepth, "forest shape"},
 		// These options determine the work of the next build.
 		{o.Trees == p.Trees && o.Depth == p.Depth, "options of another forest"},
-		{p.LabelsK >= 0 && p.LabelsK <= maxLabelsK, "labels of a leaf"},
+		{p.LabelsK >= 0 && p.LabelsK <= maxLeafNeighbors, "labels of a leaf"},
 		{f.Trees.Dim >= 1 && f.Trees.Dim <= kind.MaxDim+1, "forest dimension"},
 		{f.Trees.DirW >= 0 && f.Trees.DirW <= kind.MaxDim+1, "direction width"},
 		{f.Lift >= 0, "length of lifted rows"},
@@ -128,7 +121,7 @@ func (f *detail) Check(m *kind.Manifest, _ *kind.Segment) error {
 		{f.Centers >= 0 && f.Centers <= query.CenterGroups(m.Info.Rows) && f.CenterShift <= 24 &&
 			(f.Centers == 0 || step(f.CenterStep) && scale(f.CenterOffset, f.CenterStep) && f.SketchSigns),
 			"centers of sketches"},
-		{f.NeighborK >= 0 && f.NeighborK <= maxHopLabels, "neighbors a row"},
+		{f.NeighborK >= 0 && f.NeighborK <= maxListNeighbors, "neighbors a row"},
 		{f.QuantShift <= 24 && (!f.Quantized || step(f.QuantStep) && scale(f.QuantOffset, f.QuantStep)),
 			"8-bit copy"},
 		{f.Probes >= 0 && f.Probes <= min(maxProbes, m.Info.Rows), "probes"},
@@ -140,17 +133,14 @@ func (f *detail) Check(m *kind.Manifest, _ *kind.Segment) error {
 			return errors.New(c.what)
 		}
 	}
-	if err := o.validate(); err != nil {
-		return fmt.Errorf("options: %v", fail.Inner{Err: err}) // not a mistake of the caller
-	}
 	if c := m.Info.Curve; c != nil {
 		return c.Validate(p.Natural, p.Members)
 	}
 	return nil
 }
 
-// index is a forest in one generation.
-type index struct {
+// opened is a forest in one generation.
+type opened struct {
 	view *query.View
 	st   kind.Source
 	m    *kind.Manifest
@@ -163,14 +153,14 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 		return nil, err
 	}
 	v, err := loadView(ctx, st, m, *base)
-	return &index{v, st, m}, err
+	return &opened{v, st, m}, err
 }
 
-func (x *index) RowView() *query.View { return x.view }
+func (x *opened) RowView() *query.View { return x.view }
 
 // LeafSizes returns the number of training points, or of rows where only these are stored, in each
 // leaf of all trees.
-func (x *index) LeafSizes() []int {
+func (x *opened) LeafSizes() []int {
 	var sizes []int
 	f := x.view.Forest
 	if f == nil {
@@ -191,7 +181,7 @@ func (x *index) LeafSizes() []int {
 	return sizes
 }
 
-func (x *index) Setting(recall float64, k int) (query.Params, error) {
+func (x *opened) Setting(recall float64, k int) (query.Params, error) {
 	if x.m.Info.Curve == nil && optionsOf(x.m).NoTune {
 		return query.Params{}, fmt.Errorf(
 			"%w: index %q was built without the tuner: a search by it needs its parameters",
@@ -205,7 +195,7 @@ func (x *index) Setting(recall float64, k int) (query.Params, error) {
 }
 
 // Check checks trees, probes and neighbor lists.
-func (x *index) Check(ctx context.Context) error {
+func (x *opened) Check(ctx context.Context) error {
 	f := x.view.Forest
 	if err := f.Validate(); err != nil {
 		return err
@@ -222,7 +212,6 @@ func (x *index) Check(ctx context.Context) error {
 // Build learns a forest, tuned unless there are too few rows.
 func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	timer := job.Timer
-	requested := *job.Opts.(*Options)
 	t, o, err := trainingSet(ctx, job)
 	if err != nil {
 		return nil, err
@@ -236,11 +225,8 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 		if o, err = tuneOn(ctx, job, l, t, o); err != nil {
 			return nil, err
 		}
-	case !o.NoTune:
-		l.requested = &requested
-		if o.Kind == AnyLearner {
-			o = choices(o)[0]
-		}
+	case o.Learner == anyLearner:
+		o = choices(o)[0]
 	}
 	l.opts = o
 	if l.forest == nil {
@@ -254,17 +240,17 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 
 // trainingSet reads the live rows of the latest generation into memory and resolves
 // the options for them.
-func trainingSet(ctx context.Context, job *kind.Job) (t *training, o Options, err error) {
-	o = *job.Opts.(*Options)
+func trainingSet(ctx context.Context, job *kind.Job) (t *training, o options, err error) {
+	o = options(*job.Given.(*index.Forest))
+	if b := job.Before; b != nil && !b.Untuned {
+		o.Learner = optionsOf(b).Learner
+	}
 	err = job.Latest(func(st kind.Source) error {
 		c := st.Collection()
 		if c.Live == 0 {
 			return fmt.Errorf("%w: %q", fail.Empty, c.Name)
 		}
 		o = o.resolve(int(c.Live), c.Dim)
-		if err := o.validate(); err != nil {
-			return err
-		}
 		for i, q := range o.TrainingQueries {
 			if err := kind.CheckQuery(q, c.Dim); err != nil {
 				return fail.Wrapf(err, "training query %d", i)
@@ -323,8 +309,8 @@ func readTraining(ctx context.Context, st kind.Source, queries [][]float32,
 
 // tuneOn tunes on the stored rows.
 func tuneOn(
-	ctx context.Context, job *kind.Job, l *learned, t *training, o Options,
-) (_ Options, err error) {
+	ctx context.Context, job *kind.Job, l *learned, t *training, o options,
+) (_ options, err error) {
 	err = job.Latest(func(st kind.Source) error {
 		view, err := st.Rows(ctx)
 		if err != nil {
@@ -337,132 +323,6 @@ func tuneOn(
 		return err
 	})
 	return o, err
-}
-
-const (
-	maxTrees = 4096
-	maxDepth = 24
-)
-
-// resolve fills the defaults for n rows of dim coordinates.
-func (o Options) resolve(n, dim int) Options {
-	if o.Kind == "" {
-		o.Kind = forest.KD
-	}
-	if o.TargetRecall == 0 {
-		o.TargetRecall = 0.95
-	}
-	// If a beam can follow neighbor lists, trees only provide its start.
-	trees, labelsK, leaf := 16, 50, 7
-	if o.SketchBytes >= 0 && o.HopLabels >= 0 && !o.NoNatural {
-		trees, labelsK, leaf = 2, 4, 14
-	}
-	if o.Trees == 0 {
-		o.Trees = trees
-	}
-	if o.Depth == 0 {
-		o.Depth = max(1, bits.Len(uint(n/leaf)))
-	}
-	if o.Depth <= maxDepth { // validate refuses larger values
-		o.Depth = min(o.Depth, bits.Len(uint(n))) // 2^Depth <= 2n
-	}
-	if o.LabelsK == 0 {
-		o.LabelsK = labelsK
-	}
-	o.LabelsK = min(o.LabelsK, n)
-	if o.Labels == "" {
-		o.Labels = NeighborsExact
-		if float64(n)*float64(n)*float64(dim) > exactWork {
-			o.Labels = NeighborsApproximate
-		}
-	}
-	if o.Rotate == 0 && (o.Kind == forest.KD || o.Kind == AnyLearner) {
-		o.Rotate = 64
-	}
-	if o.Rotate > 0 {
-		o.Rotate = min(o.Rotate, dim)
-	}
-	if o.HopLabels == 0 {
-		o.HopLabels = 24
-	}
-	if o.HopLabels > 0 {
-		o.HopLabels = min(o.HopLabels, max(1, n-1))
-	}
-	if o.TuneK == 0 {
-		o.TuneK = 10
-	}
-	if o.Holdout == 0 {
-		o.Holdout = 1000
-	}
-	points := n
-	if len(o.TrainingQueries) > 0 {
-		points = len(o.TrainingQueries)
-	}
-	o.Holdout = min(o.Holdout, points/kind.HeldOutOf)
-	return o
-}
-
-// unresolved returns the options of an index without those values that resolve has derived from the
-// number of its rows.
-func (o Options) unresolved(m *kind.Manifest) Options {
-	rows, dead := detailOf(m).grown()
-	given := o
-	given.Depth, given.LabelsK, given.Labels, given.HopLabels, given.Holdout = 0, 0, "", min(0, o.HopLabels), 0
-	was := given.resolve(rows-dead, m.Dim)
-	if o.Depth == was.Depth {
-		o.Depth = 0
-	}
-	if o.LabelsK == was.LabelsK {
-		o.LabelsK = 0
-	}
-	if o.Labels == was.Labels {
-		o.Labels = ""
-	}
-	if o.HopLabels == was.HopLabels {
-		o.HopLabels = given.HopLabels
-	}
-	if o.Holdout == was.Holdout {
-		o.Holdout = 0
-	}
-	return o
-}
-
-// tunes reports whether the tuner runs, given resolved options: it is not disabled and there
-// are enough points to hold some out.
-func (o Options) tunes() bool { return !o.NoTune && o.Holdout > 0 }
-
-// validate refuses options that no build can satisfy.
-func (o Options) validate() error {
-	bad := func(format string, a ...any) error {
-		return fmt.Errorf("%w: %s", fail.Option, fmt.Sprintf(format, a...))
-	}
-	switch {
-	case o.Kind == AnyLearner && (o.NoTune || o.NoNatural):
-		return bad("kind auto needs the tuner and label tables")
-	case !(o.TargetRecall > 0 && o.TargetRecall <= 1):
-		return bad("target recall %g, want above 0 and at most 1", o.TargetRecall)
-	case o.Holdout < 0 || o.TuneK < 1 || o.Candidates < 0 || o.Subsample < 0 ||
-		o.MinVotes < 0,
-		!(o.Density >= 0 && o.Density <= 1):
-		return bad("a negative count, or a density outside 0 to 1")
-	case len(o.TrainingQueries) > 0 && len(o.TrainingQueries) < 10:
-		return bad("%d training queries, want at least 10", len(o.TrainingQueries))
-	case o.Trees < 1 || o.Trees > maxTrees:
-		return bad("%d trees, want 1 to %d", o.Trees, maxTrees)
-	case o.Depth < 1 || o.Depth > maxDepth:
-		return bad("depth %d, want 1 to %d", o.Depth, maxDepth)
-	case o.Labels != NeighborsExact && o.Labels != NeighborsApproximate:
-		return bad("unknown labels %q (want exact or approximate)", o.Labels)
-	case o.LabelsK < 1:
-		return bad("%d labels a row, want at least 1", o.LabelsK)
-	case o.SketchBytes > 0 && !query.SketchWidth(o.SketchBytes, true):
-		return bad("sketch of %d bytes, want 64, 128, 192 or 256", o.SketchBytes)
-	case o.NoNatural && !o.Members:
-		return bad("neither label tables nor leaf members requested")
-	case o.Rotate > 0 && (o.Kind == forest.RP || o.Kind == forest.PCATree):
-		return bad("rotation applies to axis-aligned learners, not to %s", o.Kind)
-	}
-	return nil
 }
 
 // firstObject returns the object that holds the first block of a section.

@@ -32,7 +32,7 @@ const fewQueries = 10
 const largeGroup = 50
 
 // splitFor returns the split that the tuner of a build uses, made on first use.
-func (t *training) splitFor(ctx context.Context, o Options) (*split, error) {
+func (t *training) splitFor(ctx context.Context, o options) (*split, error) {
 	if t.parts != nil {
 		return t.parts, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -48,7 +49,7 @@ func TestSplitKeepsTwinsTogether(t *testing.T) {
 		"one large group": {200, func(i int) int { return 1 + 800*(1-min(i, 1)) }, 100, 20, 20},
 		"all equal":       {1, func(int) int { return 300 }, 30, 30, 30},
 	} {
-		tr, o := repeated(c.n, 5, c.times), Options{Holdout: c.count, Seed: 7}
+		tr, o := repeated(c.n, 5, c.times), options{Holdout: c.count, Seed: 7}
 		points := tr.points
 		s, err := tr.splitFor(kind.WithWorkers(t.Context(), 2), o)
 		must(t, err)
@@ -112,7 +113,7 @@ func TestTrialHidesTwins(t *testing.T) {
 	ctx := t.Context()
 	data := repeated(200, 6, func(i int) int { return 1 + i%3 }).points.rows
 	st := memory{rows: data}
-	job := &kind.Job{Coll: "c", Opts: &Options{Seed: 1}, Timer: kind.NewTimer(ctx)}
+	job := &kind.Job{Coll: "c", Given: &index.Forest{Seed: 1}, Timer: kind.NewTimer(ctx)}
 	job.Latest = func(f func(st kind.Source) error) error { return f(st) }
 	tr, o, err := trainingSet(ctx, job)
 	must(t, err)

@@ -3,6 +3,7 @@ package forestindex
 import (
 	"context"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/par"
@@ -13,21 +14,21 @@ import (
 
 // findLabels computes the labels of the training points and, if hop lists need them, of the
 // rows.
-func (t *training) findLabels(ctx context.Context, l *learned, o Options,
+func (t *training) findLabels(ctx context.Context, l *learned, o options,
 	timer *kind.Timer) error {
 	var err error
 	if t.own {
 		// One more than the hop lists hold, because a row's first label is the row itself.
-		k := min(max(o.LabelsK, o.HopLabels+1), t.corpus.Len())
+		k := min(max(o.LeafNeighbors, o.ListNeighbors+1), t.corpus.Len())
 		t.labels, err = t.ofRows(ctx, l, k, o, timer)
 		t.hops = t.labels
 		return err
 	}
-	if t.labels, err = t.exact(ctx, t.points, o.LabelsK, timer); err != nil {
+	if t.labels, err = t.exact(ctx, t.points, o.LeafNeighbors, timer); err != nil {
 		return err
 	}
-	if o.HopLabels > 0 {
-		t.hops, err = t.ofRows(ctx, l, min(o.HopLabels+1, t.corpus.Len()), o, timer)
+	if o.ListNeighbors > 0 {
+		t.hops, err = t.ofRows(ctx, l, min(o.ListNeighbors+1, t.corpus.Len()), o, timer)
 	}
 	return err
 }
@@ -49,9 +50,9 @@ func (t *training) exact(
 
 // ofRows computes the labels of the live rows, exact or approximate. The sample for approximate
 // labels consists of the points that the tuner holds out, which need exact labels anyway.
-func (t *training) ofRows(ctx context.Context, l *learned, k int, o Options,
+func (t *training) ofRows(ctx context.Context, l *learned, k int, o options,
 	timer *kind.Timer) (*labels.Neighbors, error) {
-	if o.Labels != NeighborsApproximate {
+	if o.Source != neighborsApproximate {
 		return t.exact(ctx, nil, k, timer)
 	}
 	p := labels.ApproximateOptions{Seed: o.Seed, Workers: kind.WorkersOf(ctx), Outside: l.outside}
@@ -76,7 +77,7 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o Options,
 		t.toRows(a.Exact)
 		t.truth = a.Exact
 	}
-	t.report = &kind.NeighborReport{K: a.Neighbors.K, Sample: len(a.Sample), Recall: a.Recall,
+	t.report = &index.NeighborReport{K: a.Neighbors.K, Sample: len(a.Sample), Recall: a.Recall,
 		HeadRecall: a.HeadRecall, Rounds: a.Rounds}
 	l.reduced, l.outside = nil, nil
 	return a.Neighbors, nil
@@ -107,12 +108,12 @@ const (
 
 // project learns the rotation and rotates all rows: for the trees and the sketches of the
 // index, and for approximate labels, which may need more coordinates.
-func (l *learned) project(ctx context.Context, t *training, o Options,
+func (l *learned) project(ctx context.Context, t *training, o options,
 	timer *kind.Timer) error {
 	inner := t.corpus.rows.d
 	coords := o.coordinates(inner)
 	requested := coords
-	approximate := o.Labels == NeighborsApproximate && (t.own || o.HopLabels > 0)
+	approximate := o.Source == neighborsApproximate && (t.own || o.ListNeighbors > 0)
 	if approximate {
 		requested = max(requested, min(wideCodes, inner))
 	}
@@ -132,7 +133,7 @@ func (l *learned) project(ctx context.Context, t *training, o Options,
 		if approximate {
 			l.reduce(ctx, whole, t)
 		}
-		if approximate && o.Rotate > 0 && !o.Quantize && o.SketchBytes <= vector.PackedWidth {
+		if approximate && o.Coordinates > 0 && !o.Quantize && o.SketchBytes <= vector.PackedWidth {
 			l.mean = t.turn(l.rotation, l.rotated)
 		}
 		return ctx.Err()

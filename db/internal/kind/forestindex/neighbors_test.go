@@ -30,7 +30,7 @@ func padded(v *query.NeighborView, rows int) []uint32 {
 
 // What is encoded is decoded, for blocks that are full and not.
 func TestNeighborBlocks(t *testing.T) {
-	for _, k := range []int{1, 3, 24, maxHopLabels} {
+	for _, k := range []int{1, 3, 24, maxListNeighbors} {
 		per := 1 << neighborShift(k)
 		if k*per > 1<<16-1 {
 			t.Errorf("%d lists of %d rows do not fit", per, k)

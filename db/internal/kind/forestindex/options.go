@@ -1,96 +1,71 @@
 package forestindex
 
 import (
-	"fmt"
+	"cmp"
+	"math/bits"
 
-	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/trees/forest"
 )
 
-// Options are the stored options of a forest. Rotate, SketchBytes and HopLabels are -1 for
-// none. A build chooses the code of sketches where SketchBytes is 0; 64 are of principal coordinates, more
-// of signs.
-type Options struct {
-	Kind         forest.Kind
-	Seed         uint64
-	TargetRecall float64
-	Trees, Depth int
-	LabelsK      int
-	Labels       string `json:",omitempty"`
-	Rotate       int
-	SketchBytes  int
-	HopLabels    int
-	Quantize     bool
-	Members      bool
-	NoNatural    bool
-	Density      float64
-	Candidates   int
-	Subsample    int
-	MinVotes     int
-	NoTune       bool
-	TuneK        int
-	Holdout      int
+// options are the options of a forest, in a build the resolved ones.
+type options index.Forest
 
-	TrainingQueries [][]float32 `json:"-"`
-}
-
-// exactWork is the largest rows² · dim for which labels are exact by default: some seconds on
+// exactWork is the largest rows² · dim for which nearest rows are exact by default: some seconds on
 // two cores.
 const exactWork = 1e11
 
-func (o *Options) Name() string { return string(o.Kind) }
-
-// The largest values of options.
+// The largest values of options, also those of stored structures.
 const (
-	maxLabelsK   = 4096
-	maxHopLabels = 1024
-	maxHoldout   = 100_000
+	maxTrees         = 4096
+	maxDepth         = 24
+	maxLeafNeighbors = 4096
+	maxListNeighbors = 1024
 )
 
-func (o *Options) Limits(coll string, dim int) error {
-	for _, l := range []struct {
-		n     int
-		what  string
-		limit int
-	}{
-		{o.LabelsK, "labels a row", maxLabelsK},
-		{o.HopLabels, "neighbors a row for hops", maxHopLabels},
-		{o.Holdout, "rows to hold out", maxHoldout},
-	} {
-		if l.n > l.limit {
-			return fmt.Errorf("%w: %d %s, want at most %d", fail.Option, l.n, l.what, l.limit)
+// The values of options that have a meaning here.
+const (
+	anyLearner           = "auto"
+	neighborsExact       = "exact"
+	neighborsApproximate = "approximate"
+)
+
+// resolve fills in the defaults for n rows of dim coordinates, and lowers what so few rows do not have.
+// A part that the index does not have has size zero.
+func (o options) resolve(n, dim int) options {
+	o.Learner = (*index.Forest)(&o).Name()
+	o.Recall = cmp.Or(o.Recall, 0.95)
+	// If a beam can follow neighbor lists, trees only provide its start.
+	trees, near, leaf := 16, 50, 7
+	if !o.NoSketches && !o.NoLists && !o.NoTables {
+		trees, near, leaf = 2, 4, 14
+	}
+	o.Trees = cmp.Or(o.Trees, trees)
+	o.Depth = min(cmp.Or(o.Depth, max(1, bits.Len(uint(n/leaf)))), bits.Len(uint(n))) // 2^Depth <= 2n
+	o.LeafNeighbors = min(cmp.Or(o.LeafNeighbors, near), n)
+	if o.Source == "" {
+		o.Source = neighborsExact
+		if float64(n)*float64(n)*float64(dim) > exactWork {
+			o.Source = neighborsApproximate
 		}
 	}
-	switch {
-	case dim == 0:
-		return nil
-	case o.Rotate > dim:
-		return fmt.Errorf("%w: %d principal coordinates, want at most %d, the dimension of %q",
-			fail.Option, o.Rotate, dim, coll)
-	case o.Candidates > dim:
-		return fmt.Errorf("%w: %d candidates for a split, want at most %d, the dimension of %q",
-			fail.Option, o.Candidates, dim, coll)
+	if k := forest.Kind(o.Learner); !o.NoRotation && (k == forest.KD || k == anyLearner) {
+		o.Coordinates = cmp.Or(o.Coordinates, 64)
 	}
-	return nil
+	o.Coordinates = min(o.Coordinates, dim)
+	if !o.NoLists {
+		o.ListNeighbors = min(cmp.Or(o.ListNeighbors, 24), max(1, n-1))
+	}
+	o.TuneK = cmp.Or(o.TuneK, 10)
+	points := n
+	if len(o.TrainingQueries) > 0 {
+		points = len(o.TrainingQueries)
+	}
+	o.Holdout = min(cmp.Or(o.Holdout, 1000), points/kind.HeldOutOf)
+	return o
 }
 
-// After takes the values that follow the number of rows from the rebuild. Those that had to be lowered
-// for it stay as given, since a collection may grow.
-func (o *Options) After(rebuilt kind.Options) kind.Options {
-	kept, r := *o, rebuilt.(*Options)
-	kept.Depth, kept.Labels = r.Depth, r.Labels
-	kept.LabelsK, kept.HopLabels = max(o.LabelsK, r.LabelsK), max(o.HopLabels, r.HopLabels)
-	kept.Holdout = max(o.Holdout, r.Holdout)
-	return &kept
-}
-
-// AnyLearner is the kind of a forest whose learner the tuner chooses.
-const AnyLearner forest.Kind = "auto"
-
-// The sources of nearest rows: every row is compared with every other one, or approximate lists
-// are refined.
-const (
-	NeighborsExact       = "exact"
-	NeighborsApproximate = "approximate"
-)
+// tunes reports whether the tuner runs, given resolved options: it is not disabled and there
+// are enough points to hold some out.
+func (o options) tunes() bool { return !o.NoTune && o.Holdout > 0 }

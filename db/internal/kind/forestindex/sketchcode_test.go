@@ -45,7 +45,7 @@ func TestSketchCode(t *testing.T) {
 			}
 		}
 		tr := &training{corpus: subset{rows: rows}, points: subset{rows: rows}, own: true, dim: d}
-		o := Options{}.resolve(n, d)
+		o := options{}.resolve(n, d)
 		l := &learned{n: n, opts: o, dim: d}
 		ctx := t.Context()
 		must(t, l.project(ctx, tr, o, kind.NewTimer(ctx)))

@@ -24,9 +24,9 @@ const (
 )
 
 // coordinates returns the number of principal coordinates that the trees and sketches of o use.
-func (o Options) coordinates(inner int) int {
-	n := min(max(o.Rotate, 0), inner)
-	if o.SketchBytes >= 0 {
+func (o options) coordinates(inner int) int {
+	n := min(max(o.Coordinates, 0), inner)
+	if !o.NoSketches {
 		n = max(n, min(vector.PackedHead+vector.PackedTail, inner))
 	}
 	return n
@@ -52,7 +52,7 @@ func keptBy(r *forest.Rotation, rows labels.Rows) float64 {
 // makeSketches chooses a code and encodes every row. The neighbor lists determine which code ranks rows
 // well enough, and how much of the length outside the sketched coordinates separates a row from its
 // neighbors (query.FitSketches).
-func (l *learned) makeSketches(ctx context.Context, t *training, o Options) error {
+func (l *learned) makeSketches(ctx context.Context, t *training, o options) error {
 	rows, lists := t.corpus.rows, t.localHops()
 	if l.encoder = l.signCode(ctx, t, o, lists); !l.encoder.Signs {
 		live := subset{rows: l.rotated, ids: t.corpus.ids}
@@ -67,7 +67,7 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o Options) erro
 	if err != nil {
 		return fmt.Errorf("db: %w", err)
 	}
-	if n := max(1, min(o.Rotate, l.rotation.R)); l.encoder.Signs && n < l.rotation.R {
+	if n := max(1, min(o.Coordinates, l.rotation.R)); l.encoder.Signs && n < l.rotation.R {
 		// Only the trees need principal coordinates.
 		l.rotation, l.rotated = l.rotation.Leading(n), l.rotated.leading(n)
 	}
@@ -76,7 +76,7 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o Options) erro
 
 // signCode returns a code of signs if o asks for one or the rows need one, otherwise a code without signs.
 func (l *learned) signCode(
-	ctx context.Context, t *training, o Options, lists *labels.Neighbors,
+	ctx context.Context, t *training, o options, lists *labels.Neighbors,
 ) query.SketchEncoder {
 	d := t.corpus.rows.d
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/forest"
@@ -79,11 +80,11 @@ type training struct {
 	lift   float32
 	dim    int // dimension of the collection
 	metric vector.Metric
-	labels *labels.Neighbors    // of the points; IDs are row numbers
-	hops   *labels.Neighbors    // of the live rows; IDs are row numbers
-	truth  *labels.Neighbors    // exact labels of the held-out points, if labels are approximate
-	report *kind.NeighborReport // of approximate lists
-	parts  *split               // of the points, nil until splitFor makes it
+	labels *labels.Neighbors     // of the points; IDs are row numbers
+	hops   *labels.Neighbors     // of the live rows; IDs are row numbers
+	truth  *labels.Neighbors     // exact labels of the held-out points, if labels are approximate
+	report *index.NeighborReport // of approximate lists
+	parts  *split                // of the points, nil until splitFor makes it
 }
 
 // manyRows is the number of rows from which on a build keeps one copy of them.

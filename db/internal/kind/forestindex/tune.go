@@ -30,7 +30,7 @@ type trial struct {
 
 // newTrial determines the held-out points and their true neighbors.
 func newTrial(ctx context.Context, st kind.Source, t *training, base *query.View,
-	o Options) (*trial, error) {
+	o options) (*trial, error) {
 	parts, err := t.splitFor(ctx, o)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base
 func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 	v := *base
 	v.N, v.Forest, v.Rotation = l.n, f, l.rotation
-	v.RawForest = l.opts.Rotate <= 0
+	v.RawForest = l.opts.Coordinates == 0
 	if l.rotation != nil && l.metric == vector.L2 {
 		v.ByteRotation = l.rotation.Bytes()
 	}
@@ -154,7 +154,7 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 	if l.sketch != nil {
 		v.Sketch = l.encoder.View([][]byte{l.sketch}, 31)
 	}
-	if k := l.opts.HopLabels; k > 0 {
+	if k := l.opts.ListNeighbors; k > 0 {
 		v.Neighbors = &query.NeighborView{Blocks: l.hops, Shift: neighborShift(k), K: k}
 	}
 	if l.quant != nil {
@@ -167,9 +167,9 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 // growTrial learns a forest to which the held-out points are new. If the splits do not depend on
 // labels, it has only no votes of these points for others, and becomes the forest of the index
 // (stays). Otherwise it is learned without the points.
-func (l *learned) growTrial(ctx context.Context, t *training, o Options, tr *trial,
+func (l *learned) growTrial(ctx context.Context, t *training, o options, tr *trial,
 	timer *kind.Timer) (f *forest.Forest, stays bool, err error) {
-	if o.Kind != forest.RF && t.own {
+	if o.Learner != string(forest.RF) && t.own {
 		if f, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
 			return nil, false, err
 		}
@@ -194,25 +194,25 @@ func (l *learned) growTrial(ctx context.Context, t *training, o Options, tr *tri
 	return f, false, err
 }
 
-// choices returns the forests that AnyLearner compares: the axis-aligned learners over principal
+// choices returns the forests that anyLearner compares: the axis-aligned learners over principal
 // coordinates, for k-d trees at the default depth and one level less and more.
-func choices(o Options) []Options {
-	var out []Options
+func choices(o options) []options {
+	var out []options
 	for _, c := range []struct {
 		kind forest.Kind
 		deep int
 	}{{forest.KD, 0}, {forest.KD, -1}, {forest.KD, 1}, {forest.RF, 0}} {
 		p := o
-		p.Kind, p.Depth = c.kind, min(max(1, o.Depth+c.deep), maxDepth)
+		p.Learner, p.Depth = string(c.kind), min(max(1, o.Depth+c.deep), maxDepth)
 		out = append(out, p)
 	}
 	return out
 }
 
-// tune measures one forest, or several for AnyLearner, and returns the options of the cheapest at
+// tune measures one forest, or several for anyLearner, and returns the options of the cheapest at
 // the target recall. It sets the curve and, if available, the forest of l.
 func (l *learned) tune(ctx context.Context, st kind.Source, t *training, base *query.View,
-	o Options, timer *kind.Timer) (Options, error) {
+	o options, timer *kind.Timer) (options, error) {
 	var tr *trial
 	err := timer.Run("tune", func(func(int, int)) (err error) {
 		tr, err = newTrial(ctx, st, t, base, o)
@@ -221,8 +221,8 @@ func (l *learned) tune(ctx context.Context, st kind.Source, t *training, base *q
 	if err != nil {
 		return o, err
 	}
-	options := []Options{o}
-	if o.Kind == AnyLearner {
+	options := []options{o}
+	if o.Learner == anyLearner {
 		options = choices(o)
 	}
 	best := -1
@@ -236,8 +236,8 @@ func (l *learned) tune(ctx context.Context, st kind.Source, t *training, base *q
 		if err != nil {
 			return o, err
 		}
-		micros, recall := costAt(curve, o.TargetRecall)
-		reached, was := recall >= o.TargetRecall, bestRecall >= o.TargetRecall
+		micros, recall := costAt(curve, o.Recall)
+		reached, was := recall >= o.Recall, bestRecall >= o.Recall
 		if best < 0 || reached && (!was || micros < bestMicros) ||
 			!reached && !was && recall > bestRecall {
 			best, bestMicros, bestRecall = i, micros, recall

@@ -53,7 +53,7 @@ func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 			arrays.WriteRows(w, codec.KindCenters, c.Chunks[0], dim, m.CenterShift)
 		}
 	}
-	if k := l.opts.HopLabels; k > 0 {
+	if k := l.opts.ListNeighbors; k > 0 {
 		m.NeighborK = k
 		for i := range l.hops {
 			w.Block(codec.KindNeighbors, uint32(i), codec.U8, 1, encodeNeighbors(&l.hops[i]))
@@ -107,7 +107,7 @@ func loadView(ctx context.Context, st kind.Source, m *kind.Manifest, base query.
 	v := base
 	v.N = m.Info.Rows
 	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, d.Lift
-	v.RawForest = optionsOf(m).Rotate <= 0
+	v.RawForest = optionsOf(m).Coordinates == 0
 	f, err := loadForest(m, r)
 	if err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func watch(ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Ti
 	if err != nil {
 		return nil, false, err
 	}
-	s = &watching{step: step{m: m, v: x.(*index).view}, p: p, gone: goneOf(st.DeletedSet(), m)}
+	s = &watching{step: step{m: m, v: x.(*opened).view}, p: p, gone: goneOf(st.DeletedSet(), m)}
 	v, was := p.hide(s.v), m.Info.Curve
 	var sets []query.QuerySet
 	var short []bool

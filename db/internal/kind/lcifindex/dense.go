@@ -26,33 +26,13 @@ const forestRecall = 0.95
 // rows and have too few candidates for a larger k.
 var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 
-// resolveNeighbors fills in the index that finds neighbors for the label model to be built
-// under a name, and refuses options that its collection does not support.
-func resolveNeighbors(st kind.Source, name string, o *Options) error {
-	if st.Collection().Sparse {
-		if o.Weight == labelled.WeightStandard {
-			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse",
-				fail.Option, o.Weight, st.Collection().Name)
-		}
-		if o.Neighbors != "" {
-			return fmt.Errorf("%w: a label model of sparse rows finds neighbours itself, not by %q",
-				fail.Option, o.Neighbors)
-		}
+// resolveNeighbors fills in the index that finds neighbors for the label model that a job builds.
+func resolveNeighbors(st kind.Source, job *kind.Job, o *options) error {
+	name := job.Name
+	switch {
+	case st.Collection().Sparse:
 		return nil
-	}
-	switch {
-	case o.Weight == labelled.WeightTFIDF:
-		return fmt.Errorf("%w: weighting %q is for counts of terms, %q is dense",
-			fail.Option, o.Weight, st.Collection().Name)
-	case o.Weight == labelled.WeightStandard && o.Neighbors != "" && o.Neighbors != kind.ScanName:
-		return fmt.Errorf("%w: weighting %q scans the rows of %q for neighbors, they are not found by %q",
-			fail.Option, o.Weight, st.Collection().Name, o.Neighbors)
-	case len(o.FeatureShares) > 0 || o.Params != nil && o.Params.Features > 0:
-		return fmt.Errorf("%w: features are selected in sparse collections, %q is dense",
-			fail.Option, st.Collection().Name)
-	}
-	switch {
-	case o.relearn:
+	case job.Before != nil:
 		return storedNeighbors(st, name, o)
 	case o.Weight == labelled.WeightStandard:
 		o.Neighbors = kind.ScanName
@@ -93,7 +73,7 @@ func tunedForest(st kind.Source, name string) (bool, error) {
 
 // firstForest fills in the first tuned forest by name, or ScanName if there is no tuned forest. If
 // the only tuned forest has the model's own name, it returns an error.
-func firstForest(st kind.Source, name string, o *Options) error {
+func firstForest(st kind.Source, name string, o *options) error {
 	replaced := false
 	for _, x := range st.IndexNames() {
 		tuned, err := tunedForest(st, x)
@@ -118,7 +98,7 @@ func firstForest(st kind.Source, name string, o *Options) error {
 // storedNeighbors resolves the neighbors of a stored model that is rebuilt. The name of a
 // dropped forest is kept, since a forest may be built under that name again; the name of an
 // index of another kind becomes ScanName.
-func storedNeighbors(st kind.Source, name string, o *Options) error {
+func storedNeighbors(st kind.Source, name string, o *options) error {
 	m, err := st.ManifestNamed(o.Neighbors)
 	if m != nil && (o.Neighbors == name || m.Of.Predicts()) {
 		o.Neighbors = kind.ScanName
@@ -197,7 +177,7 @@ func modelNeighbors(
 
 // learnDense learns the model of a dense collection, whose rows are in the map.
 func (l *learned) learnDense(
-	ctx context.Context, st kind.Source, data *labelled.Rows, o Options, timer *kind.Timer,
+	ctx context.Context, st kind.Source, data *labelled.Rows, o options, timer *kind.Timer,
 ) error {
 	l.rows, l.opts, l.deletedRows = data.Rows.Rows(), o, data.DeletedSet()
 	l.Dead = l.rows - len(data.Live)
@@ -275,7 +255,7 @@ func (n *liveNeighbors) Among(places *roaring.Bitmap) lcif.NeighborSource {
 
 // denseCandidates returns the weightings to try in a dense collection. Scaled rows are always
 // scanned, so scaling is tried only where the other weightings are scanned, too.
-func (o *Options) denseCandidates() []string {
+func (o *options) denseCandidates() []string {
 	if o.Weight == "" && o.Neighbors != kind.ScanName {
 		return []string{labelled.WeightNone}
 	}

@@ -3,6 +3,7 @@
 package lcifindex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -26,101 +28,52 @@ import (
 // Name is the kind of label models by LCIF.
 const Name = "lcif"
 
-// Options are the stored options of a label model.
-type Options struct {
-	Weight          string
-	Params          *lcif.Params
-	Cut             *lcif.Cut `json:",omitempty"`
-	AllowEmpty      bool      `json:",omitempty"`
-	Paper           bool      `json:",omitempty"`
-	Objective       lcif.Objective
-	Folds, TuneRows int
-	FeatureShares   []float64
-	Neighbors       string    `json:",omitempty"`
-	SecondOrders    []float64 `json:",omitempty"`
-	Graph           int       `json:",omitempty"`
-	Seed            uint64
-
-	labels []string // labels of Params.Thresholds.PerLabel if the model is relearned
-	// relearn is set if the options are those of a stored model that maintenance, Compact or
-	// Repair rebuilds.
-	relearn bool
+// options are the resolved options of a build.
+type options struct {
+	index.LCIF
+	labels []string // of Params.Thresholds.PerLabel if the model is rebuilt
 }
 
-func (*Options) Name() string { return Name }
-
-func (o *Options) Limits(_ string, dim int) error {
-	if o.Folds > labelled.MaxFolds {
-		return fmt.Errorf("%w: %d folds, want at most %d", fail.Option, o.Folds, labelled.MaxFolds)
+// resolve fills in the defaults for so many rows. A rebuild takes what the tuner chose: the
+// parameters, whose thresholds are by label, the weighting and the index that finds neighbors.
+func resolve(job *kind.Job, live int) (o options, err error) {
+	o.LCIF = *job.Given.(*index.LCIF)
+	if job.Before != nil {
+		kept := optionsOf(job.Before)
+		o.Params, o.Weight, o.Neighbors, o.labels = kept.Params, kept.Weight, kept.Neighbors, job.Labels
+		o.Cut, o.Graph = nil, kept.Graph
 	}
-	return nil
-}
-
-// After takes the parameters of the rebuild, whose thresholds follow the numbers of the labels.
-func (o *Options) After(rebuilt kind.Options) kind.Options {
-	kept := *o
-	kept.Params = rebuilt.(*Options).Params
-	return &kept
-}
-
-// resolveGraph fills in the number of nearest rows that second-order scores use.
-func (o *Options) resolveGraph() error {
-	requested := o.Params != nil && o.Params.SecondOrder > 0
-	for _, w := range o.SecondOrders {
-		if !(w >= 0 && w <= 1) {
-			return fmt.Errorf("%w: weight %g of second-order scores, want 0 to 1", fail.Option, w)
-		}
-		requested = requested || o.Params == nil && w > 0
-	}
-	switch {
-	case o.Graph < 0 || o.Graph > MaxGraph:
-		return fmt.Errorf("%w: second-order scores by %d nearest rows, want 1 to %d, or 0 for 10",
-			fail.Option, o.Graph, MaxGraph)
-	case !requested && o.Graph > 0 && !o.relearn:
-		return fmt.Errorf(
-			"%w: %d nearest rows for second-order scores, which have no weight in Params or SecondOrders",
-			fail.Option, o.Graph)
-	case !requested:
-		o.Graph = 0
-	case o.Graph == 0:
-		o.Graph = 10
-	}
-	return nil
-}
-
-func (o Options) resolve(live int) (Options, error) {
-	if o.Folds == 0 {
-		o.Folds = 10
-	}
-	o.Folds = min(o.Folds, live)
-	if o.TuneRows == 0 {
-		o.TuneRows = 10_000
-	}
-	switch {
-	case labelled.CheckWeight(o.Weight) != nil:
-		return o, labelled.CheckWeight(o.Weight)
-	case o.Folds < 0 || o.TuneRows < 0:
-		return o, fmt.Errorf("%w: a negative count", fail.Option)
-	case o.Folds < 2 && (o.Params == nil || o.Cut != nil && !o.relearn):
+	o.Folds = max(2, min(cmp.Or(o.Folds, 10), live))
+	o.TuneRows = cmp.Or(o.TuneRows, 10_000)
+	if live < 2 && (o.Params == nil || o.Cut != nil) {
 		return o, fmt.Errorf("%w: %d rows are too few to choose the parameters by cross-validation: want 2 or more",
 			fail.Option, live)
 	}
-	if o.relearn {
-		o.Cut = nil // the stored thresholds stay
-	}
-	if o.Cut != nil && (o.Params == nil || o.Params.Thresholds != nil) {
-		return o, fmt.Errorf("%w: Cut makes the thresholds of Params: give Params without Thresholds", fail.Option)
+	if c := o.Cut; c != nil {
+		own := *c
+		own.NoTop = own.NoTop || o.AllowEmpty
+		if !own.PerLabel {
+			own.Share = cmp.Or(own.Share, 1)
+		}
+		o.Cut = &own
 	}
 	if o.Weight == "" && (o.Params != nil || o.Paper) {
 		o.Weight = labelled.WeightNone
 	}
-	return o, o.resolveGraph()
+	second := slices.ContainsFunc(o.SecondOrders, func(w float64) bool { return w > 0 })
+	if o.Params != nil {
+		second = o.Params.SecondOrder > 0
+	}
+	if second {
+		o.Graph = cmp.Or(o.Graph, 10)
+	}
+	return o, nil
 }
 
 // learned is a label model that has been learned but not yet stored.
 type learned struct {
 	postingsindex.Learned // without an inverted index in a dense collection
-	opts                  Options
+	opts                  options
 	rows, dim             int
 	names                 []string
 	sets                  *labels.Matrix // by row number; deleted rows have no labels
@@ -164,8 +117,8 @@ func detailOf(m *kind.Manifest) *detail { return m.Own.(*detail) }
 // paramsOf returns the parameters of a label model.
 func paramsOf(m *kind.Manifest) *lcif.Params { return optionsOf(m).Params }
 
-// optionsOf returns the options in the manifest of a label model.
-func optionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
+// optionsOf returns the resolved options in the manifest of a label model.
+func optionsOf(m *kind.Manifest) *index.LCIF { return m.Options.(*index.LCIF) }
 
 func (l *detail) SegmentCount() int { return len(l.Segments) }
 func (l *detail) FeatureCount() int { return l.Features }
@@ -212,35 +165,23 @@ func (l *detail) Check(m *kind.Manifest, _ *kind.Segment) error {
 // Kind implements label models over sparse and dense collections.
 type Kind struct{}
 
-func (Kind) Suits(bool) bool       { return true }
-func (Kind) Predicts() bool        { return true }
-func (Kind) Composes() bool        { return true }
-func (Kind) Detail() kind.Detail   { return &detail{} }
-func (Kind) Options() kind.Options { return &Options{} }
-
-// Again keeps the parameters. Thresholds are stored by label number, and numbers may change, so
-// they are passed on with the names of the labels. If the names cannot be read, as in a damaged
-// model, thresholds stay with the numbers.
-func (Kind) Again(ctx context.Context, st kind.Source, m *kind.Manifest) kind.Options {
-	o := *optionsOf(m)
-	o.relearn = true
-	if t := o.Params.Thresholds; t != nil && t.PerLabel != nil && st != nil {
-		o.labels, _ = labelNames(ctx, st, m)
-	}
-	return &o
-}
+func (Kind) Suits(bool) bool        { return true }
+func (Kind) Predicts() bool         { return true }
+func (Kind) Composes() bool         { return true }
+func (Kind) Detail() kind.Detail    { return &detail{} }
+func (Kind) Options() index.Options { return &index.LCIF{} }
 
 // Build learns a label model.
 func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	var data *labelled.Rows
-	l, o := &learned{}, *job.Opts.(*Options)
+	l, o := &learned{}, options{}
 	err := job.Latest(func(st kind.Source) (err error) {
 		c := st.Collection()
 		l.dim = c.Dim
-		if o, err = o.resolve(int(c.Live)); err != nil {
+		if o, err = resolve(job, int(c.Live)); err != nil {
 			return err
 		}
-		if err := resolveNeighbors(st, job.Name, &o); err != nil {
+		if err := resolveNeighbors(st, job, &o); err != nil {
 			return err
 		}
 		err = job.Timer.Run("read", func(report func(int, int)) error {
@@ -261,7 +202,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 
 // learnSparse learns the model of a sparse collection.
 func (l *learned) learnSparse(
-	ctx context.Context, coll string, data *labelled.Rows, o Options, timer *kind.Timer,
+	ctx context.Context, coll string, data *labelled.Rows, o options, timer *kind.Timer,
 ) error {
 	l.rows, l.opts, l.deletedRows = data.Rows.Rows(), o, data.DeletedSet()
 	l.Dead = l.rows - len(data.Live)
@@ -328,8 +269,8 @@ func (l *learned) learnGraph(
 
 func (l *learned) Describe(m *kind.Manifest) {
 	m.Info.Rows, m.Info.TrainingPoints = l.rows, l.rows-l.Dead
-	o := l.opts
-	o.Params = &l.params
+	o := l.opts.LCIF
+	o.Params, o.Cut = &l.params, nil
 	m.Options, m.Info.LabelCurve = &o, l.curve
 }
 

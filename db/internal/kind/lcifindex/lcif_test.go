@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -13,7 +14,7 @@ import (
 func TestDetailCheck(t *testing.T) {
 	check := func(change func(d *detail, m *kind.Manifest)) error {
 		d := &detail{Features: 4, Labels: 3, Segments: []segment{{Object: 1, Rows: 60}}}
-		m := &kind.Manifest{Dim: 4, Options: &Options{Params: &lcif.Params{K: 1}}, Own: d}
+		m := &kind.Manifest{Dim: 4, Options: &index.LCIF{Params: &lcif.Params{K: 1}}, Own: d}
 		m.Info.Rows = 60
 		change(d, m)
 		return d.Check(m, nil)
@@ -39,7 +40,7 @@ func TestDetailCheck(t *testing.T) {
 			}
 		}
 	}
-	if err := check(func(_ *detail, m *kind.Manifest) { m.Options = &Options{} }); err == nil {
+	if err := check(func(_ *detail, m *kind.Manifest) { m.Options = &index.LCIF{} }); err == nil {
 		t.Error("a model without parameters is valid")
 	}
 }

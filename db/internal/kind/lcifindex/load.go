@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"slices"
 	"sort"
 
@@ -323,17 +322,4 @@ func namedThresholds(t *labels.Thresholds, had, names []string) *labels.Threshol
 		out.PerLabel = append(out.PerLabel, x)
 	}
 	return out
-}
-
-// labelNames returns the names of a stored label model's labels, by number.
-func labelNames(ctx context.Context, st kind.Source, m *kind.Manifest) (names []string, err error) {
-	defer st.Guard(debug.SetPanicOnFault(true), &err)
-	a, err := ReadArrays(ctx, st, m)
-	if err != nil {
-		return nil, err
-	}
-	for i := range a.Names.Len() {
-		names = append(names, string(a.Names.At(i)))
-	}
-	return names, nil
 }

@@ -21,7 +21,7 @@ type weighted struct {
 }
 
 // candidates returns the weightings to try: the given one, or WeightNone and another one.
-func (o *Options) candidates(other string) []string {
+func (o *options) candidates(other string) []string {
 	if o.Weight != "" {
 		return []string{o.Weight}
 	}
@@ -32,7 +32,7 @@ func (o *Options) candidates(other string) []string {
 // are those given, or the tuner's choice by cross-validation on the live rows, with the
 // weighting that is best by the objective; the first one wins a tie.
 func (l *learned) choose(
-	ctx context.Context, candidates []weighted, o Options, timer *kind.Timer,
+	ctx context.Context, candidates []weighted, o options, timer *kind.Timer,
 ) (*weighted, error) {
 	best := &candidates[0]
 	if p := o.Params; p != nil && o.Cut == nil {
@@ -71,7 +71,7 @@ func (l *learned) choose(
 // tune chooses parameters by cross-validation on the live rows. If parameters are given,
 // it computes only their thresholds.
 func (c *weighted) tune(
-	ctx context.Context, o Options, report func(stage string, done, total int),
+	ctx context.Context, o options, report func(stage string, done, total int),
 ) (*lcif.Curve, error) {
 	cv := c.cv
 	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.Folds, o.Seed, o.TuneRows, kind.WorkersOf(ctx)

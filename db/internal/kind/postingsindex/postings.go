@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -18,17 +19,9 @@ import (
 // Name is the kind of inverted indexes over sparse collections.
 const Name = "postings"
 
-// Options are the stored options of an inverted index.
-type Options struct{}
-
-func (*Options) Name() string                            { return Name }
-func (*Options) Limits(string, int) error                { return nil }
-func (*Options) After(rebuilt kind.Options) kind.Options { return rebuilt }
-
 // Learned is an inverted index that has been built but not yet stored.
 type Learned struct {
 	Dead  int // number of rows that were deleted
-	opts  Options
 	Index *postings.Index
 	// Lengths has the length of each row before it was scaled to unit length, over the features
 	// that the index keeps.
@@ -80,16 +73,11 @@ func (Kind) Predicts() bool         { return false }
 func (Kind) Composes() bool         { return true }
 func (Kind) Detail() kind.Detail    { return &Scalars{} }
 
-func (Kind) Options() kind.Options { return &Options{} }
-
-// Again changes nothing, since nothing is tuned.
-func (Kind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
-	return m.Options
-}
+func (Kind) Options() index.Options { return &index.Postings{} }
 
 // Build indexes rows.
 func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
-	l := &Learned{opts: *job.Opts.(*Options)}
+	l := &Learned{}
 	var rows *vector.CSR
 	err := job.Latest(func(st kind.Source) error {
 		set, err := st.Sparse(ctx)
@@ -120,8 +108,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 
 // Describe sets the options.
 func (l *Learned) Describe(m *kind.Manifest) {
-	opts := l.opts
-	m.Options = &opts
+	m.Options = &index.Postings{}
 }
 
 // The numbers of an inverted index's arrays (codec/FORMAT.md). They are part of the format.

@@ -14,12 +14,12 @@ import (
 	"github.com/anndb/anndb/postings"
 )
 
-// index is an inverted index in one generation.
-type index struct{ segments []postings.Segment }
+// opened is an inverted index in one generation.
+type opened struct{ segments []postings.Segment }
 
 // Open opens all segments in the map.
 func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
-	x := &index{}
+	x := &opened{}
 	for i := range m.Segments {
 		g := &m.Segments[i]
 		if g.Empty() {
@@ -35,7 +35,7 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 }
 
 // Check checks each segment.
-func (x *index) Check(context.Context) error { return CheckArrays(x.segments) }
+func (x *opened) Check(context.Context) error { return CheckArrays(x.segments) }
 
 // CheckArrays checks that the arrays of each segment are consistent.
 func CheckArrays(segments []postings.Segment) error {
@@ -48,7 +48,7 @@ func CheckArrays(segments []postings.Segment) error {
 }
 
 // Find searches all segments.
-func (x *index) Find(
+func (x *opened) Find(
 	ctx context.Context, s *postings.Searcher, q kind.SparseAsk, hits []postings.Hit,
 ) ([]postings.Hit, postings.Stats, error) {
 	segments := x.segments

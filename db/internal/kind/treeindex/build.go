@@ -8,72 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
-
-// maxRounds and maxIterations bound the options for learning a node, far above what it ever
-// needs.
-const (
-	maxRounds     = 1000
-	maxIterations = 100_000
-)
-
-// check refuses options that trees of the kind do not support.
-func (o *Options) check() error {
-	kind := o.Kind
-	if err := labelled.CheckWeight(o.Weight); err != nil {
-		return err
-	}
-	if o.Weight == labelled.WeightStandard {
-		return fmt.Errorf("%w: weighting %q is for label models of kind lcif, not for trees",
-			fail.Option, o.Weight)
-	}
-	if o.TuneRows < 0 {
-		return fmt.Errorf("%w: tuning on %d rows", fail.Option, o.TuneRows)
-	}
-	if b := o.Params.BAC; b.Rounds > maxRounds || b.Iterations > maxIterations {
-		return fmt.Errorf("%w: %d rounds of %d iterations, want at most %d and %d",
-			fail.Option, b.Rounds, b.Iterations, maxRounds, maxIterations)
-	}
-	g := o.Grid
-	if g == nil {
-		return nil
-	}
-	for _, b := range g.Budgets {
-		if b < 1 {
-			return fmt.Errorf("%w: a grid with a budget of %d features", fail.Option, b)
-		}
-	}
-	for _, c := range g.Costs {
-		if !(c > 0 && c-c == 0) {
-			return fmt.Errorf("%w: a grid with a cost of %g", fail.Option, c)
-		}
-	}
-	for _, t := range g.Thresholds {
-		if t-t != 0 {
-			return fmt.Errorf("%w: a grid with a threshold of %g", fail.Option, t)
-		}
-	}
-	for _, n := range g.Positives {
-		if n < 1 {
-			return fmt.Errorf("%w: a grid with %d positive rows", fail.Option, n)
-		}
-	}
-	switch {
-	case len(g.Positives) > 0 && kind != budget.AT:
-		return fmt.Errorf("%w: numbers of positive rows are for trees of kind %s, not %s",
-			fail.Option, budget.AT, kind)
-	case len(g.Thresholds) > 0 && kind != budget.AT:
-		return fmt.Errorf("%w: thresholds are for trees of kind %s, not %s", fail.Option, budget.AT, kind)
-	case g.Folds < 0 || g.Folds == 1:
-		return fmt.Errorf("%w: cross-validation of %d folds", fail.Option, g.Folds)
-	}
-	return nil
-}
 
 // oneLabelEach refuses rows that have no class, or several.
 func oneLabelEach(st kind.Source, data *labelled.Rows) error {
@@ -115,22 +56,23 @@ func (l *learned) learn(ctx context.Context, job budget.Job, timer *kind.Timer) 
 			tune.Rows, tune.Params = sampled(job.Rows, o.TuneRows, o.Params.Seed), o.Params
 			tune.Stop = kind.StopOf(ctx)
 			tune.Progress = func(done, total int) { timer.Report("settings", done, total) }
-			o.Params, l.trials, err = budget.Choose(ctx, o.Kind, tune, o.filled())
+			o.Params, l.trials, err = budget.Choose(ctx, l.kind, tune, filled(o))
 			return err
 		})
 		if err != nil {
 			return fmt.Errorf("cross-validation: %w", err)
 		}
+		o.Grid, o.TuneRows = nil, 0
 	}
 	return timer.Run("trees", func(report func(int, int)) (err error) {
 		job.Params, job.Progress = o.Params, report
-		l.model, err = budget.Train(ctx, o.Kind, job)
+		l.model, err = budget.Train(ctx, l.kind, job)
 		return err
 	})
 }
 
 // filled returns the grid with the values of Params in place of empty lists.
-func (o *Options) filled() budget.Grid {
+func filled(o *index.Trees) budget.Grid {
 	g := *o.Grid
 	if len(g.Budgets) == 0 {
 		g.Budgets = []int{o.Params.BAC.Budget}

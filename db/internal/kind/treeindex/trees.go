@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -29,46 +30,31 @@ func (Kind) Predicts() bool      { return true }
 func (Kind) Composes() bool      { return false }
 func (Kind) Detail() kind.Detail { return &detail{} }
 
-func (Kind) Options() kind.Options { return &Options{} }
+func (Kind) Options() index.Options { return &index.Trees{} }
 
-// Again drops the grid, since the parameters are its result.
-func (Kind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
-	o := *optionsOf(m)
-	o.Grid = nil
-	return &o
-}
+// optionsOf returns the resolved options in the manifest of budgeted trees.
+func optionsOf(m *kind.Manifest) *index.Trees { return m.Options.(*index.Trees) }
 
-// Options are the stored options of budgeted trees.
-type Options struct {
-	Kind       budget.Kind
-	Params     budget.Params
-	Grid       *budget.Grid `json:",omitempty"`
-	TuneRows   int          `json:",omitempty"`
-	Weight     string
-	AllowEmpty bool `json:",omitempty"`
-	Raw        bool
-	Seed       uint64 `json:",omitempty"`
-}
-
-func (o *Options) Name() string { return string(o.Kind) }
-
-func (o *Options) Limits(string, int) error {
-	if g := o.Grid; g != nil && g.Folds > labelled.MaxFolds {
-		return fmt.Errorf("%w: %d folds, want at most %d", fail.Option, g.Folds, labelled.MaxFolds)
+// resolve returns the options of a build with defaults filled in. A rebuild takes the parameters that
+// a search over a grid has chosen instead of searching again.
+func resolve(job *kind.Job) index.Trees {
+	o := *job.Given.(*index.Trees)
+	o.Kind = o.Name()
+	p := &o.Params
+	if job.Before != nil && o.Grid != nil {
+		*p, o.Budget, o.Grid, o.TuneRows = optionsOf(job.Before).Params, 0, nil, 0
 	}
-	return nil
+	p.BAC.Budget = cmp.Or(o.Budget, p.BAC.Budget, 100)
+	p.Seed = cmp.Or(p.Seed, o.Seed)
+	p.KeepTop = budget.Kind(o.Kind) == budget.AT && !o.AllowEmpty
+	return o
 }
-
-// After keeps the options: the rebuild trains with their parameters.
-func (o *Options) After(kind.Options) kind.Options { return o }
-
-// optionsOf returns the options in the manifest of budgeted trees.
-func optionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
 
 // learned is a set of budgeted trees that has been learned but not yet stored.
 type learned struct {
+	kind         budget.Kind
 	points, dead int // numbers of rows
-	opts         Options
+	opts         index.Trees
 	model        *budget.Model
 	trials       []budget.Trial
 	names        []string
@@ -91,11 +77,8 @@ type detail struct {
 
 // Build learns trees.
 func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
-	o := *job.Opts.(*Options)
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	l := &learned{opts: o}
+	o := resolve(job)
+	l := &learned{opts: o, kind: budget.Kind(o.Kind)}
 	var data *labelled.Rows
 	err := job.Latest(func(st kind.Source) error {
 		l.unit = st.Collection().Sparse && !o.Raw
@@ -107,7 +90,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 			data, l.names, err = labelled.Read(ctx, st, job.End, report)
 			return err
 		})
-		if err == nil && o.Kind == budget.SBT {
+		if err == nil && l.kind == budget.SBT {
 			err = oneLabelEach(st, data)
 		}
 		return err
@@ -143,7 +126,7 @@ func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.R
 		}
 		rows.Cols = data.Rows.Cols
 	}
-	if err := l.learn(ctx, treeJob(o.Kind, rows, data), job.Timer); err != nil {
+	if err := l.learn(ctx, treeJob(l.kind, rows, data), job.Timer); err != nil {
 		if errors.Is(err, budget.ErrOneClass) && oneSet(data) {
 			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.Sets.Row(data.Live[0])))
 		}
@@ -164,6 +147,7 @@ func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.R
 
 func (l *learned) Describe(m *kind.Manifest) {
 	s, i, opts := l.model.Stats(), &m.Info, l.opts
+	opts.Budget = opts.Params.BAC.Budget
 	m.Options, i.Tree, i.TreeTrials = &opts, &s, l.trials
 }
 
@@ -241,7 +225,7 @@ func (b *detail) Check(m *kind.Manifest, _ *kind.Segment) error {
 	case b.Voters < 1 || b.Voters > budget.MaxVoters:
 		return errors.New("voters")
 	}
-	if err := errors.Join(o.check(), o.Params.Validate()); err != nil {
+	if err := o.Params.Validate(); err != nil {
 		return fmt.Errorf("options: %v", fail.Inner{Err: err}) // not a mistake of the caller
 	}
 	return nil

@@ -1,0 +1,126 @@
+package index
+
+import (
+	"reflect"
+
+	"github.com/anndb/anndb/query/lcif"
+)
+
+// LCIF are the options of a label model that predicts the labels of rows from nearest rows and from
+// features (Feremans et al. 2020); the zero value tunes it by cross-validation. In a sparse
+// collection the model has an inverted index of its own. In a dense one it finds neighbors by cosine
+// with a forest of the collection or a scan, and coordinates above zero are features.
+type LCIF struct {
+	// Weight selects how values are weighed before rows are scaled to unit length: "none", "tfidf"
+	// (values are counts of terms), in dense collections also "standard" (columns of mean 0 and
+	// deviation 1, neighbors by a scan); the guide has the formulas. Empty lets the tuner choose.
+	Weight string `help:"Weigh values as they are (none), as counts of terms (tfidf) or, for lcif in dense collections, with standardized columns (standard). If not given, tuning of lcif takes the best of them; all else has none." enum:"none,tfidf,standard" placeholder:"W"`
+	// Params, if not nil, are used as they are; without Thresholds and Cut, each row then gets its
+	// best label only. If nil, the tuner chooses them.
+	Params *lcif.Params `group:"Label models, lcif without tuning:"`
+	// Cut, with Params without Thresholds, computes the thresholds from the scores of a
+	// cross-validation, which transfers a setting from one collection (lcif.Point.Cut) to another.
+	Cut        *lcif.Cut `json:",omitempty" group:"Label models, lcif without tuning:"`
+	AllowEmpty bool      `json:",omitempty" help:"lcif and at: rows can have no label; otherwise each has at least its best."`
+	// Paper tunes as the paper does (lcif.TuneOptions.Paper), with unweighed values unless Weight is
+	// given.
+	Paper     bool           `json:",omitempty" help:"lcif: tune as its paper does, one pass over the paper's values."`
+	Objective lcif.Objective `help:"Choose settings by micro-f1, macro-f1, accuracy, hamming-loss, p@1, p@3 or p@5; micro-f1 if not given." enum:"micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5" placeholder:"MEASURE"`
+	// Folds is the number of folds, 10 when zero and at most 1,000. TuneRows is the largest number
+	// of rows scored over all folds, 10,000 when zero, as in the paper.
+	Folds    int `help:"Folds of the cross-validation; 0 for 10, or 5 for trees." min:"0" max:"1000"`
+	TuneRows int `help:"Rows tried at most in tuning; 0 for 10,000." min:"0"`
+	// FeatureShares are the shares of the features, those of highest entropy, that the tuner
+	// chooses from; empty means all features. Sparse collections only.
+	FeatureShares []float64 `help:"Shares of the features of highest entropy to choose among; all if not given." above:"0" max:"1"`
+	// Neighbors names the index that finds neighbors in a dense collection, with recall 0.95: a tuned
+	// forest, or db.Flat. Empty means the first tuned forest by name, or Flat, also if it is dropped.
+	Neighbors string `json:",omitempty" help:"Dense collections: forest that finds neighbors, or flat for a scan; the first forest by name if not given." placeholder:"INDEX"`
+	// SecondOrders are the weights of second-order scores, 0 to 1, that the tuner tries.
+	SecondOrders []float64 `json:",omitempty" help:"Weights, 0 to 1, of the labels of a neighbor's own nearest rows, to choose among; 0 if not given." min:"0" max:"1"`
+	// Graph is the number of nearest other rows that second-order scores use for each row; zero means
+	// 10 if a weight above zero asks for them. The model then stores a neighbor list for each row,
+	// which maintenance rebuilds with one search per row.
+	Graph    int      `json:",omitempty" help:"Nearest rows of a row that second-order scores use; 0 for 10." min:"0" max:"1000"`
+	Postings Postings `json:",omitzero"` // of the model's inverted index, in sparse collections
+	Seed     uint64   `json:",omitempty" help:"Equal rows, options and seed give an equal model."`
+}
+
+// The weightings.
+const (
+	weightTFIDF    = "tfidf"
+	weightStandard = "standard"
+)
+
+// Name returns "lcif".
+func (*LCIF) Name() string { return "lcif" }
+
+// Check refuses options that no model can be built with.
+func (o *LCIF) Check() error {
+	if err := checkTags(reflect.ValueOf(*o), ""); err != nil {
+		return err
+	}
+	p, c := o.Params, o.Cut
+	switch {
+	case o.Folds == 1:
+		return refuse("{Folds} 1 (want 0 or at least 2)")
+	case p != nil && p.K < 1 && p.Lambda > 0:
+		return refuse("{Params.K} %d (want at least 1)", p.K)
+	case c != nil && (p == nil || p.Thresholds != nil):
+		return refuse("{Cut} makes the thresholds of {Params}: give {Params} without thresholds")
+	case o.Graph > 0 && !o.secondOrder():
+		return refuse("{Graph} goes with second-order scores: {SecondOrders} to tune their weight, " +
+			"or {Params.SecondOrder} to give it")
+	}
+	return nil
+}
+
+// CheckFor also refuses what only the other form of collection has.
+func (o *LCIF) CheckFor(dim int) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if dim == 0 {
+		return o.checkSparse()
+	}
+	return o.checkDense()
+}
+
+// secondOrder reports whether second-order scores may have a weight.
+func (o *LCIF) secondOrder() bool {
+	if o.Params != nil {
+		return o.Params.SecondOrder > 0
+	}
+	for _, w := range o.SecondOrders {
+		if w > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// checkSparse refuses options of dense collections.
+func (o *LCIF) checkSparse() error {
+	switch {
+	case o.Weight == weightStandard:
+		return refuse("{Weight} standard is for dense rows, the collection is sparse")
+	case o.Neighbors != "":
+		return refuse("{Neighbors} %q: a label model of sparse rows finds neighbors itself", o.Neighbors)
+	}
+	return nil
+}
+
+// checkDense refuses options of sparse collections.
+func (o *LCIF) checkDense() error {
+	switch {
+	case o.Weight == weightTFIDF:
+		return refuse("{Weight} tfidf is for counts of terms, the collection is dense")
+	case o.Weight == weightStandard && o.Neighbors != "" && o.Neighbors != "flat":
+		return refuse("{Weight} standard scans the rows for neighbors, {Neighbors} %q finds them", o.Neighbors)
+	case len(o.FeatureShares) > 0:
+		return refuse("{FeatureShares} select features of a sparse collection, this one is dense")
+	case o.Params != nil && o.Params.Features > 0:
+		return refuse("{Params.Features} selects features of a sparse collection, this one is dense")
+	}
+	return nil
+}
