@@ -72,6 +72,7 @@ type commands struct {
 
 // variables are parts of tags: defaults that some commands set otherwise, and long lists of values.
 var variables = kong.Vars{
-	"limit":   "0",
-	"formats": ",table,vertical,markdown,csv,json,jsonl",
+	"limit":      "0",
+	"formats":    ",table,vertical,markdown,csv,json,jsonl",
+	"objectives": ",micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5",
 }

@@ -14,10 +14,10 @@ import (
 // Build learns an index.
 type Build struct {
 	command.InCollection
-	Index string `arg:"" optional:"" help:"Name of the index; one of that name is replaced." default:"main"`
+	Index string `arg:"" optional:"" default:"main"`
 
-	Kind string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index; for both lcif, a label model, and sbt, pt or at, trees that predict labels. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
-	Seed uint64 `help:"Equal rows, options and seed give equal trees and lists; tuned settings depend on measured times." default:"0"`
+	Kind string `enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
+	Seed uint64 `default:"0"`
 
 	forestFlags `embed:"" group:"Dense collections, forests:"`
 
@@ -30,25 +30,25 @@ type Build struct {
 
 // forestFlags are the parameters of forests.
 type forestFlags struct {
-	NoTune       bool    `help:"Do not measure settings: searches must then name theirs."`
-	Train        string  `help:"Learn a forest from this file of vectors, not from the rows." placeholder:"FILE"`
-	TargetRecall float64 `help:"Recall that auto optimises for; 0 for the default." default:"0"`
-	Trees        int     `help:"Trees; 0 for the default." default:"0"`
-	Depth        int     `help:"Levels of splits; 0 for four to seven rows a leaf, or twice as many with sketches and label lists." default:"0"`
-	LabelsK      int     `help:"Nearest rows that are a training point's labels; 0 for 4, or 50 without sketches or label lists." default:"0"`
-	Labels       string  `help:"How nearest rows are found: exact, approximate (their recall is measured), or by the size if not given." enum:",exact,approximate" default:"" placeholder:"SOURCE"`
-	Rotate       int     `help:"Principal coordinates to split on (kd, kd-chrono, rf); 0 for the default, -1 for none." default:"0"`
-	Sketch       int     `help:"Bytes of a row's sketch: 64 of principal coordinates, 128, 192 or 256 of signs; 0 for what the rows need, -1 for none." default:"0"`
-	Hops         int     `help:"Neighbours a row keeps for label hops; 0 for 24, -1 for none." default:"0"`
-	Quantize     bool    `help:"Keep an 8-bit copy of float32 rows as a filter."`
-	Members      bool    `help:"Also store which rows each leaf has, for voting and lookup."`
-	NoNatural    bool    `help:"Leave the label tables out: voting and lookup only."`
-	Density      float64 `help:"Share of non-zeros in a direction (rp, pca); 0 for the default." default:"0"`
-	Candidates   int     `help:"Coordinates that compete for a split (kd, rf); 0 for the default." default:"0"`
-	Subsample    int     `help:"Points looked at to choose a split; 0 for the default." default:"0"`
-	MinVotes     int     `help:"Leave out labels with fewer votes in a leaf; 0 keeps all." default:"0"`
-	TuneK        int     `help:"Neighbours the tuner asks for; 0 for 10." default:"0"`
-	Holdout      int     `help:"Rows the tuner holds out as queries; 0 for 1,000." default:"0"`
+	NoTune       bool
+	Train        string  `placeholder:"FILE"`
+	TargetRecall float64 `default:"0"`
+	Trees        int     `default:"0"`
+	Depth        int     `default:"0"`
+	LabelsK      int     `default:"0"`
+	Labels       string  `enum:",exact,approximate" default:"" placeholder:"SOURCE"`
+	Rotate       int     `default:"0"`
+	Sketch       int     `default:"0"`
+	Hops         int     `default:"0"`
+	Quantize     bool
+	Members      bool
+	NoNatural    bool
+	Density      float64 `default:"0"`
+	Candidates   int     `default:"0"`
+	Subsample    int     `default:"0"`
+	MinVotes     int     `default:"0"`
+	TuneK        int     `default:"0"`
+	Holdout      int     `default:"0"`
 }
 
 // options are the flags as package db takes them, training queries left out.

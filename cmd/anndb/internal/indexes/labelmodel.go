@@ -18,16 +18,16 @@ const ShownSettings = 5
 
 // tuneFlags say how a label model is tuned.
 type tuneFlags struct {
-	Weight       string    `help:"Weigh values as they are (none), as counts of terms (tfidf) or, for lcif in dense collections, with standardized columns (standard). If not given, tuning of lcif takes the best of them; all else has none." enum:",none,tfidf,standard" default:"" placeholder:"W"`
-	Objective    string    `help:"Choose settings by micro-f1, macro-f1, accuracy, hamming-loss, p@1, p@3 or p@5; micro-f1 if not given." enum:",micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5" default:"" placeholder:"MEASURE"`
-	Folds        int       `help:"Folds of the cross-validation; 0 for 10." default:"0"`
-	TuneRows     int       `help:"Rows tried at most in tuning; 0 for 10,000." default:"0"`
-	FeatureShare []float64 `help:"Shares of the features of highest entropy to choose among; all if not given."`
-	AllowEmpty   bool      `help:"lcif and at: rows can have no label; otherwise each has at least its best."`
-	Paper        bool      `help:"lcif: tune as its paper does, one pass over the paper's values."`
-	Neighbors    string    `help:"Dense collections: forest that finds neighbours, or flat for a scan; the first forest by name if not given." placeholder:"INDEX"`
-	SecondOrders []float64 `help:"Weights, 0 to 1, of the labels of a neighbour's own nearest rows, to choose among; 0 if not given."`
-	Graph        int       `help:"Nearest rows of a row that second-order scores use; 0 for 10." default:"0"`
+	Weight       string `enum:",none,tfidf,standard" default:"" placeholder:"W"`
+	Objective    string `enum:"${objectives}" default:"" placeholder:"MEASURE"`
+	Folds        int    `default:"0"`
+	TuneRows     int    `default:"0"`
+	FeatureShare []float64
+	AllowEmpty   bool
+	Paper        bool
+	Neighbors    string `placeholder:"INDEX"`
+	SecondOrders []float64
+	Graph        int `default:"0"`
 }
 
 func (f tuneFlags) given() bool {
@@ -50,15 +50,15 @@ func (m modelFlags) withoutThreshold() modelFlags {
 
 // modelFlags are the parameters of a label model that is not tuned.
 type modelFlags struct {
-	K            *int     `name:"k" help:"Neighbours."`
-	Lambda       *float64 `help:"Weight of the neighbours, 0 to 1; the features have the rest."`
-	Alpha        float64  `help:"Power of neighbours' similarities; 0 for 1." default:"0"`
-	Beta         float64  `help:"Power of features' similarities; 0 for 1." default:"0"`
-	Threshold    *float64 `help:"Predict labels above this score, and the best; only the best if not given."`
-	CutShare     float64  `help:"Choose the threshold by cross-validation, so that rows have so many times the mean number of labels; 0 for no such threshold." default:"0"`
-	CutPerLabel  bool     `help:"Choose a threshold for each label by cross-validation."`
-	KeepFeatures int      `help:"Features of highest entropy to keep; 0 for all." default:"0"`
-	SecondOrder  float64  `help:"Weight, 0 to 1, of the labels of a neighbour's own nearest rows." default:"0"`
+	K            *int `name:"k"`
+	Lambda       *float64
+	Alpha        float64 `default:"0"`
+	Beta         float64 `default:"0"`
+	Threshold    *float64
+	CutShare     float64 `default:"0"`
+	CutPerLabel  bool
+	KeepFeatures int     `default:"0"`
+	SecondOrder  float64 `default:"0"`
 }
 
 // lcif are the flags as package db takes them.

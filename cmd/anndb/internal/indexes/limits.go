@@ -37,7 +37,8 @@ func checkLimits(info db.CollectionInfo, o db.IndexOptions) error {
 		{"folds", folds, info.Live, "as many as there are rows"},
 	} {
 		if info.Live > 0 && l.n > max(0, l.limit) {
-			return command.Usagef("--%s %d: at most %d in collection %q, %s", l.flag, l.n, max(0, l.limit), info.Name, l.what)
+			return command.Usagef("--%s %d: at most %d in collection %q, %s",
+				l.flag, l.n, max(0, l.limit), info.Name, l.what)
 		}
 	}
 	return nil

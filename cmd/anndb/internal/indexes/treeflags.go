@@ -13,20 +13,20 @@ import (
 
 // treeFlags are the parameters of budgeted trees.
 type treeFlags struct {
-	Budget      *int     `help:"Features that a round adds to a decision; 100 if not given." placeholder:"N"`
-	Cost        *float64 `help:"Cost of a row on the wrong side; 5 if not given." placeholder:"C"`
-	Rounds      int      `help:"Rounds a decision; 0 for 10, or for no bound with --exact." default:"0"`
-	Exact       bool     `help:"Choose a decision's features to 1 % of the optimum: mostly fewer, much slower."`
-	MinPositive int      `help:"Annotation trees: rows of a node that must have a label for it to be asked; 0 for 1." default:"0"`
-	Raw         bool     `help:"Take sparse rows at their own length instead of unit length."`
+	Budget      *int     `placeholder:"N"`
+	Cost        *float64 `placeholder:"C"`
+	Rounds      int      `default:"0"`
+	Exact       bool
+	MinPositive int `default:"0"`
+	Raw         bool
 }
 
 // gridFlags are what cross-validation of budgeted trees tries.
 type gridFlags struct {
-	Budgets    []int     `help:"Budgets to choose from by cross-validation." placeholder:"N,…"`
-	Costs      []float64 `help:"Costs to choose from by cross-validation." placeholder:"C,…"`
-	Positives  []int     `help:"Annotation trees: values of --min-positive to choose from by cross-validation." placeholder:"N,…"`
-	Thresholds []float32 `help:"Annotation trees: margins above which a label counts as present, to choose from by cross-validation; lower ones find more labels." placeholder:"M,…"`
+	Budgets    []int     `placeholder:"N,…"`
+	Costs      []float64 `placeholder:"C,…"`
+	Positives  []int     `placeholder:"N,…"`
+	Thresholds []float32 `placeholder:"M,…"`
 }
 
 func (g gridFlags) given() bool {
@@ -104,7 +104,8 @@ func (b treeBuild) check() error {
 		return command.Usagef("--folds must be 0 or at least 2, --tune-rows not negative")
 	case f.Budget != nil && len(g.Budgets) > 0, f.Cost != nil && len(g.Costs) > 0,
 		threshold != nil && len(g.Thresholds) > 0:
-		return command.Usagef("--budget and --budgets, --cost and --costs, --threshold and --thresholds exclude each other")
+		return command.Usagef("--budget and --budgets, --cost and --costs, --threshold and --thresholds " +
+			"exclude each other")
 	case f.MinPositive > 0 && len(g.Positives) > 0:
 		return command.Usagef("--min-positive and --positives exclude each other")
 	case len(g.Positives)+len(g.Thresholds) > 0 && kind != kindAT:

@@ -10,16 +10,16 @@ import (
 // Tune tunes a label model and shows all that was measured.
 type Tune struct {
 	command.InCollection
-	Index    string `arg:"" optional:"" help:"Name of the label model; an index of that name is replaced." default:"labels"`
-	Kind     string `help:"Label model: lcif, sbt, pt or at; lcif if not given." enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
-	Seed     uint64 `help:"Seed of the folds." default:"0"`
-	Settings int    `help:"How many settings to show, the best; 0 for all." default:"10"`
+	Index    string `arg:"" optional:"" default:"labels"`
+	Kind     string `enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
+	Seed     uint64 `default:"0"`
+	Settings int    `default:"10"`
 
 	tuneFlags `embed:""`
 	treeFlags `embed:"" group:"Budgeted trees:"`
 	gridFlags `embed:"" group:"Budgeted trees:"`
 
-	Threshold *float64 `group:"Budgeted trees:" help:"Annotation trees: margin above which a label counts as present, instead of choosing one." placeholder:"M"`
+	Threshold *float64 `group:"Budgeted trees:" placeholder:"M"`
 }
 
 // tree is the tree to tune, over so many features.
@@ -34,7 +34,8 @@ func (c *Tune) Run(a *command.App) error {
 	case IsTree(c.Kind) && c.tuneFlags.lcifOnly():
 		return command.Usagef("--objective, --paper, --feature-share and --neighbors go with --kind lcif")
 	case !IsTree(c.Kind) && (c.treeFlags != treeFlags{} || c.gridFlags.given() || c.Threshold != nil):
-		return command.Usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs, --threshold and " +
+		return command.Usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs, " +
+			"--threshold and " +
 			"--thresholds go with --kind sbt, pt and at")
 	}
 	var o db.IndexOptions
