@@ -136,7 +136,7 @@ func TestReadingIsCancelled(t *testing.T) {
 		"rows.csv": {"1,2\n3,4\n", "5,6\n"}, "rows.bvecs": {"", "\x02\x00\x00\x00\x01\x02"},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		in := &counted{head: strings.NewReader(c.head), body: endless{pattern: c.pattern}, limit: 3 << 20, cancel: cancel}
+		in := &counted{head: strings.NewReader(c.head), body: endless{pattern: c.pattern}, limit: 1 << 20, cancel: cancel}
 		r, err := NewReader(name, in, Options{Context: ctx})
 		for err == nil {
 			err = r.Read(new(Record))
