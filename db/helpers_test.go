@@ -95,16 +95,6 @@ func mustBeCorrupt(t *testing.T, what string, err error) {
 	}
 }
 
-// peak runs f and returns by how many bytes the heap grew at most.
-func peak(f func()) uint64 {
-	runtime.GC()
-	var before, now runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&now)
-	return now.TotalAlloc - before.TotalAlloc
-}
-
 // filterOf makes a filter from the latest state.
 func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) *Filter {
 	t.Helper()

@@ -1,4 +1,4 @@
-package db_test
+package forestindex_test
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ func TestIndexOverFewRows(t *testing.T) {
 	for _, n := range []int{1, 2, 5, 9} {
 		for _, kind := range []forest.Kind{"", "auto", forest.RF} {
 			t.Run(fmt.Sprintf("%d rows, kind %q", n, kind), func(t *testing.T) {
-				b := newBed(t, vector.L2, dim)
+				b := dbtest.NewBed(t, vector.L2, dim)
 				b.Put("a", dbtest.Mixture(1, n, dim))
 				o := &db.Forest{Learner: string(kind), Holdout: 30, LeafNeighbors: 7}
 				if info := b.Build("x", o); info.Curve != nil || info.Options.(*db.Forest).NoTune {
@@ -86,7 +86,7 @@ func TestIndexOverFewRows(t *testing.T) {
 // tenth is a change that maintenance sees.
 func TestTenthRowTunes(t *testing.T) {
 	const dim = 4
-	b := newBed(t, vector.Cosine, dim)
+	b := dbtest.NewBed(t, vector.Cosine, dim)
 	b.Put("a", dbtest.Mixture(1, 9, dim))
 	b.Build("x", nil)
 	b.Put("b", dbtest.Mixture(2, 1, dim))
@@ -96,7 +96,7 @@ func TestTenthRowTunes(t *testing.T) {
 		t.Fatalf("steps %v", steps)
 	}
 	// Compaction that gives rows new numbers builds it again, too.
-	b2 := newBed(t, vector.L2, dim)
+	b2 := dbtest.NewBed(t, vector.L2, dim)
 	b2.Put("a", dbtest.Mixture(1, 8, dim))
 	b2.Build("x", nil)
 	b2.Drop("a0", "a1", "a2", "a3", "a4")
@@ -115,7 +115,7 @@ func TestMoreThanThereIs(t *testing.T) {
 	q := []float32{1, -2, 3}
 	sparse := db.Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}
 	for _, n := range []int{0, 1, 7, 40} {
-		b := newBed(t, vector.L2, dim)
+		b := dbtest.NewBed(t, vector.L2, dim)
 		b.Must(dbtest.Create(ctx, b.D, "s", db.Schema{Sparse: true}))
 		b.Put("a", dbtest.Mixture(1, max(n, 12), dim))
 		b.Must(b.D.Update(ctx, func(w *db.Tx) error {

@@ -1,4 +1,4 @@
-package db_test
+package layout_test
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ func TestSmallMagnitudes(t *testing.T) {
 			least = kind.MinCosineNorm
 		}
 		for _, scale := range []float64{1, 1e10, 1e-10, 1e-18, 1e-19, 1e-22, 1e-25, 1e-30, 1e-37, 1e-42} {
-			b := newBed(t, metric, dim)
+			b := dbtest.NewBed(t, metric, dim)
 			rows := scaled(dbtest.Mixture(1, n, dim), scale)
 			shortest := math.Inf(1)
 			for _, x := range rows {
@@ -76,7 +76,7 @@ func TestSmallMagnitudes(t *testing.T) {
 			}
 		}
 	}
-	b := newBed(t, vector.L2, 2)
+	b := dbtest.NewBed(t, vector.L2, 2)
 	b.Put("a", [][]float32{{0, 0}, {float32(kind.MinNorm), 0}})
 	hits, _ := b.Search([]float32{1e-30, 0}, 2, nil)
 	if !slices.Equal(hits[0].Key, []byte("a0")) {

@@ -1,4 +1,4 @@
-package db
+package segment_test
 
 import (
 	"errors"
@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/anndb/anndb/db/internal/segment"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -19,43 +20,43 @@ import (
 func TestWideFeatures(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(ctx, path, &Options{NoSync: true})
+	d, err := dbtest.Open(ctx, path, &db.Options{NoSync: true})
 	if err == nil {
-		_, err = d.Create(ctx, "s", Schema{Sparse: true})
+		_, err = d.Create(ctx, "s", db.Schema{Sparse: true})
 	}
-	must(t, err)
-	row := func(i int) Row {
-		return Row{
+	dbtest.Must(t, err)
+	row := func(i int) db.Row {
+		return db.Row{
 			Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%2)},
 			Sparse: vector.Sparse{Index: []uint32{uint32(i % 2), uint32(3 + i), 1<<26 + 1000*uint32(i)}, Value: []float32{1, 2, 3}},
 		}
 	}
 	put := func(from, to int) {
 		t.Helper()
-		err := d.Update(ctx, func(b *Tx) (err error) {
+		err := d.Update(ctx, func(b *db.Tx) (err error) {
 			for i := from; i < to && err == nil; i++ {
 				err = b.Collection("s").Put(row(i))
 			}
 			return err
 		})
-		must(t, err)
+		dbtest.Must(t, err)
 	}
 	answers := func() (out string) {
 		t.Helper()
-		err := d.View(func(s *Snapshot) error {
+		err := d.View(func(s *db.Snapshot) error {
 			for i := range 30 {
-				want, _, err := nearest(ctx, s.Collection("s"), Query{Sparse: row(i).Sparse}, 3, &SearchOptions{Index: Flat})
+				want, _, err := dbtest.Nearest(ctx, s.Collection("s"), db.Query{Sparse: row(i).Sparse}, 3, &db.SearchOptions{Index: db.Flat})
 				if err != nil {
 					return err
 				}
-				got, _, err := nearest(ctx, s.Collection("s"), Query{Sparse: row(i).Sparse}, 3, &SearchOptions{Index: "p"})
+				got, _, err := dbtest.Nearest(ctx, s.Collection("s"), db.Query{Sparse: row(i).Sparse}, 3, &db.SearchOptions{Index: "p"})
 				if err != nil {
 					return err
 				}
 				if fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Errorf("row %d: %v, want %v", i, got, want)
 				}
-				p, _, err := predict(ctx, s.Collection("s"), Query{Sparse: row(i).Sparse}, &PredictOptions{Index: "t", Set: true})
+				p, _, err := dbtest.Predict(ctx, s.Collection("s"), db.Query{Sparse: row(i).Sparse}, &db.PredictOptions{Index: "t", Set: true})
 				if err != nil {
 					return err
 				}
@@ -63,43 +64,43 @@ func TestWideFeatures(t *testing.T) {
 			}
 			return nil
 		})
-		must(t, err)
+		dbtest.Must(t, err)
 		return out
 	}
-	used := peak(func() {
+	used := dbtest.Allocated(func() {
 		put(0, 20)
-		builds(t, d, "s", "p", &Postings{})
-		builds(t, d, "s", "t", &Trees{Kind: "pt"})
+		dbtest.Builds(t, d, "s", "p", &db.Postings{})
+		dbtest.Builds(t, d, "s", "t", &db.Trees{Kind: "pt"})
 		answers()
 		put(20, 30)
 		if _, err := d.Maintain(ctx, 0, nil); err != nil {
 			t.Fatal(err)
 		}
 		answers()
-		err := d.Update(ctx, func(b *Tx) (err error) {
+		err := d.Update(ctx, func(b *db.Tx) (err error) {
 			for i := range 12 {
 				err = errors.Join(err, b.Collection("s").Delete(fmt.Append(nil, i)))
 			}
 			return err
 		})
-		must(t, err)
-		must(t, d.Compact(ctx, nil))
+		dbtest.Must(t, err)
+		dbtest.Must(t, d.Compact(ctx, nil))
 		answers()
-		_, err = d.Collection("s").Build(ctx, "l", &LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}}, nil)
-		if !errors.Is(err, ErrUnsuitable) {
+		_, err = d.Collection("s").Build(ctx, "l", &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}}, nil)
+		if !errors.Is(err, db.ErrUnsuitable) {
 			t.Errorf("label model: %v", err)
 		}
-		_, err = d.Collection("s").Build(ctx, "w", &Trees{Kind: "pt", Weight: "tfidf"}, nil)
-		if !errors.Is(err, ErrUnsuitable) {
+		_, err = d.Collection("s").Build(ctx, "w", &db.Trees{Kind: "pt", Weight: "tfidf"}, nil)
+		if !errors.Is(err, db.ErrUnsuitable) {
 			t.Errorf("weights: %v", err)
 		}
 	})
-	must(t, d.Close())
+	dbtest.Must(t, d.Close())
 	info, err := os.Stat(path)
-	must(t, err)
+	dbtest.Must(t, err)
 	to := filepath.Join(t.TempDir(), "to")
-	used += peak(func() {
-		if r, err := Salvage(ctx, path, to, nil); err != nil || len(r.Indexes) != 2 || r.Rows != 18 {
+	used += dbtest.Allocated(func() {
+		if r, err := db.Salvage(ctx, path, to, nil); err != nil || len(r.Indexes) != 2 || r.Rows != 18 {
 			t.Errorf("salvage: %+v, %v", r, err)
 		}
 	})
@@ -112,33 +113,33 @@ func TestWideFeatures(t *testing.T) {
 // numbers have become too large; other indexes are maintained, and the status says so.
 func TestMaintainSkipsWide(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(ctx, filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
+	d, err := dbtest.Open(ctx, filepath.Join(t.TempDir(), "db"), &db.Options{NoSync: true})
 	if err == nil {
-		_, err = d.Create(ctx, "s", Schema{Sparse: true})
+		_, err = d.Create(ctx, "s", db.Schema{Sparse: true})
 	}
-	must(t, err)
+	dbtest.Must(t, err)
 	defer d.Close()
 	put := func(key string, features ...uint32) {
 		t.Helper()
 		x := vector.Sparse{Index: features, Value: []float32{1, 2}}
-		err := d.Update(ctx, func(b *Tx) error {
-			return b.Collection("s").Put(Row{Key: []byte(key), Labels: []string{fmt.Sprint("l", features[0])}, Sparse: x})
+		err := d.Update(ctx, func(b *db.Tx) error {
+			return b.Collection("s").Put(db.Row{Key: []byte(key), Labels: []string{fmt.Sprint("l", features[0])}, Sparse: x})
 		})
-		must(t, err)
+		dbtest.Must(t, err)
 	}
 	for i := range uint32(20) {
 		put(fmt.Sprint(i), i%3, 3+i%4)
 	}
-	lcif := LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}}
+	lcif := db.LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}}
 	weighted := lcif
 	weighted.Weight = "tfidf"
 	skipped := map[string]bool{"lcif": true, "weighted": true, "weights": true}
-	for name, o := range map[string]IndexOptions{
-		"postings": nil, "tree": &Trees{Kind: "pt"},
+	for name, o := range map[string]db.IndexOptions{
+		"postings": nil, "tree": &db.Trees{Kind: "pt"},
 		"lcif": &lcif, "weighted": &weighted,
-		"weights": &Trees{Kind: "pt", Weight: "tfidf"},
+		"weights": &db.Trees{Kind: "pt", Weight: "tfidf"},
 	} {
-		builds(t, d, "s", name, o)
+		dbtest.Builds(t, d, "s", name, o)
 	}
 	for i := range 5 { // more than a fifth, so that trees are retrained
 		put(fmt.Sprint("wide", i), 1, 1<<26)
@@ -148,9 +149,6 @@ func TestMaintainSkipsWide(t *testing.T) {
 		if err != nil || len(steps) != want {
 			t.Errorf("steps %+v, want %d: %v", steps, want, err)
 		}
-	}
-	if s, err := d.indexes.MaintainOnce(ctx, segment.Effort{}); s != nil || err != nil {
-		t.Errorf("in the background: %+v, %v", s, err)
 	}
 	st, err := d.Stats()
 	if err != nil || len(st.Indexes) != 5 {

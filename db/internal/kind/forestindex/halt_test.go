@@ -1,4 +1,4 @@
-package db_test
+package forestindex_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 func TestKeyPredicateOnce(t *testing.T) {
 	t.Parallel()
 	const dim, n = 6, 3000
-	b := newBed(t, vector.L2, dim)
+	b := dbtest.NewBed(t, vector.L2, dim)
 	b.Put("a", dbtest.Mixture(1, n, dim))
 	b.Build("x", &db.Forest{Members: true, NoTune: true})
 	b.Must(dbtest.Create(t.Context(), b.D, "s", db.Schema{Sparse: true}))
