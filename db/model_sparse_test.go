@@ -245,7 +245,7 @@ func (c *modelColl) sparseBuild(t *rapid.T) (string, IndexOptions) {
 	if kind == string(budget.AT) {
 		p.MinPositive = 2
 	}
-	return kind, treesOf(budget.Kind(kind), Trees{Params: p})
+	return kind, &Trees{Kind: kind, Params: p}
 }
 
 // labelled says whether a row has a label.
@@ -257,3 +257,6 @@ func (c *modelColl) labelled() bool {
 	}
 	return false
 }
+
+// isTree reports whether indexes of a kind are budgeted trees.
+func isTree(kind string) bool { return kind == "sbt" || kind == "pt" || kind == "at" }
