@@ -450,7 +450,7 @@ func inMemory(ctx context.Context, st *state.Collection, a *lcifindex.Arrays, m 
 		return nil, nil, nil, err
 	}
 	if st.Entry.Sparse {
-		index, err := postings.Build(ctx, units, postings.Params{}, nil)
+		index, err := postings.Build(ctx, units, nil)
 		if err != nil {
 			return nil, nil, nil, err
 		}

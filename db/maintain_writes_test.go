@@ -59,7 +59,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 				if err != nil || len(steps) != 1 {
 					t.Fatalf("steps %v, %v", steps, err)
 				}
-				if n := allocated() - before; n > 2*total/3 {
+				if n := allocated() - before; n > total/2 {
 					t.Errorf("step %d, %s, has written %d bytes for a row, the index has %d", i, steps[0].Action, n, total)
 				}
 			}

@@ -6,20 +6,15 @@
 // is the cosine where both are unit-length. A hit is a row with a positive
 // score; hits are ordered by falling score, then by rising row number.
 //
-// An Index holds one or both of
+// An Index has an inverted list for each feature: its rows as a roaring bitmap, a code for each value,
+// and the highest value (Lists). A search goes through windows of 65,536 rows, the containers of the
+// bitmaps, term at a time (TAAT) or document at a time with Weak-AND (DAAT), as the phases of
+// INSTANCEKNNFAST do (Feremans 2020, Algorithm 8). INSTANCEKNNSEARCH, the paper's baseline, is in
+// package paper.
 //
-//   - a Partition: the paper's structure (Feremans 2020, Algorithm 7), with its
-//     search INSTANCEKNNFAST (Partitioned). The rows of its lists are roaring
-//     bitmaps, their values are adjacent in rank order. INSTANCEKNNSEARCH, the
-//     paper's baseline, is in package paper;
-//   - a compact structure of this project: Weighted for matrices in general,
-//     Uniform for matrices whose rows each hold one value, such as normalised
-//     binary data.
-//
-// Every strategy estimates scores in its own way, keeps all rows that may be among the k best
-// within the error of its estimate, and computes their exact scores from the rows themselves.
-// So all strategies return the same rows and the same bits. An Index holds the rows, or derives
-// them from a collection's rows through a Source.
+// Both strategies estimate scores from above by the codes, keep all rows that may be among the k best,
+// and compute their exact scores from the rows themselves. So both return the same rows and the same
+// bits. An Index holds the rows, or derives them from a collection's rows through a Source.
 //
 // An Index consists of flat arrays, which may be views of mapped memory. Call Validate after
 // loading arrays from outside: searches rely on it.

@@ -27,9 +27,7 @@ type scorer struct {
 	source *Source
 	filter [filterSize]uint8
 	found  []uint32 // scratch: entries that pass the filter
-	used   []uint32 // Index.Used
-
-	read int // entries of the rows scored
+	read   int      // entries of the rows scored
 
 	direct bool
 	dense  []float32 // the query by feature, zero elsewhere
@@ -47,21 +45,21 @@ type slot struct {
 
 // load loads a query whose features the index may have.
 func (c *scorer) load(ix *Index, q []term) {
-	c.rows, c.source, c.read, c.used = ix.Rows, ix.Source, 0, ix.Used
+	c.rows, c.source, c.read = ix.Rows, ix.Source, 0
 	width := ix.Features() // exceeds every feature of the rows
 	if c.source != nil {
 		width = c.source.width
 	}
 	c.direct = width <= directCols
 	for _, t := range q {
-		c.filter[ix.number(t.feature)%filterSize] = 1
+		c.filter[t.feature%filterSize] = 1
 	}
 	if c.direct {
 		if len(c.dense) < width {
 			c.dense = make([]float32, width)
 		}
 		for _, t := range q {
-			c.dense[ix.number(t.feature)] = t.weight
+			c.dense[t.feature] = t.weight
 		}
 		return
 	}
@@ -75,7 +73,7 @@ func (c *scorer) load(ix *Index, q []term) {
 	c.table = c.room[:size] // no longer than needed, since all of it is cleared
 	c.shift = uint(32 - bits.Len(uint(len(c.table)-1)))
 	for _, t := range q {
-		f := ix.number(t.feature)
+		f := t.feature
 		i := c.firstSlot(f)
 		for c.table[i].weight != 0 {
 			i = (i + 1) % uint32(len(c.table))
@@ -94,13 +92,9 @@ func (c *scorer) firstSlot(feature uint32) uint32 { return feature * 0x9e3779b1 
 // unload removes the query.
 func (c *scorer) unload(q []term) {
 	for _, t := range q {
-		f := t.feature
-		if c.used != nil {
-			f = c.used[f]
-		}
-		c.filter[f%filterSize] = 0
+		c.filter[t.feature%filterSize] = 0
 		if c.direct {
-			c.dense[f] = 0
+			c.dense[t.feature] = 0
 		}
 	}
 	if !c.direct {

@@ -17,131 +17,90 @@ var (
 	ErrInvalid = errors.New("postings: invalid structure")
 )
 
-// Everything is the m of a partition without a DAAT part: plain TAAT.
-const Everything = math.MaxInt
-
-// Params select the structures that Build builds.
-type Params struct {
-	// Partition selects the paper's structure. M is its parameter: 0 puts every row in the DAAT
-	// part (M-WAND), Everything puts every row in the TAAT part.
-	Partition bool
-	M         int
-	// Compact selects the compact structure. It is the default when neither is set.
-	Compact bool
-}
-
 // Index is an inverted index over the rows of a matrix.
 type Index struct {
 	// Rows holds the rows themselves, for exact scores; nil if Source provides them.
 	Rows   *vector.CSR
 	Source *Source
-	// Unit is the highest value. Norm is an upper bound of the length of every row.
-	Unit, Norm float64
-	// Used holds the features of the rows, ascending, where they are few compared with the
-	// highest feature. List i and column i are then those of feature Used[i], so that the size
-	// of the index follows the number of its entries. nil means that every feature has a list.
-	Used []uint32
-	// Partition is the paper's structure; nil if it was not built.
-	Partition *Partition
-	// At most one of these is set.
-	Weighted *Weighted
-	Uniform  *Uniform
+	// Norm is an upper bound of the length of every row.
+	Norm float64
+	Lists
 }
 
-// Posting is an entry of a list: a row that has the feature, and its value.
-type Posting struct {
-	Row   uint32
-	Value float32
-}
+// cancelEvery is the number of features between a build's checks of its context.
+const cancelEvery = 1 << 12
 
-// Build indexes rows, which the index keeps and which must not change. The
-// result depends on rows and p only. progress, which may be nil, is called
-// with growing done and a fixed total.
+// Build indexes rows, which the index keeps and which must not change. The result depends on rows
+// only. progress, which may be nil, is called with growing done and a fixed total.
 //
-// O(entries), with a factor log(list) for the parts of a Partition that are
-// sorted by value. Errors: ErrParams for negative values, malformed rows or
-// parameters; the context's.
-func Build(ctx context.Context, rows *vector.CSR, p Params, progress func(done, total int)) (*Index,
-	error) {
-	if p.M < 0 {
-		return nil, fmt.Errorf("%w: m is %d", ErrParams, p.M)
-	}
+// O(entries). Errors: ErrParams for negative values or malformed rows; the context's.
+func Build(ctx context.Context, rows *vector.CSR, progress func(done, total int)) (*Index, error) {
 	if err := checkRows(rows); err != nil {
 		return nil, err
 	}
 	if progress == nil {
 		progress = func(int, int) {}
 	}
-	const total = 4
-	step := func(done int) error {
-		progress(done, total)
-		return ctx.Err()
+	ix := &Index{Rows: rows, Norm: longest(rows)}
+	used := rows.FewColumns()
+	byFeature := rows
+	if used != nil {
+		byFeature = rows.Renumbered(used)
 	}
-	if err := step(0); err != nil {
-		return nil, err
-	}
-	ix := &Index{Rows: rows}
-	ix.bound()
-	lists := rows
-	if ix.Used = rows.FewColumns(); ix.Used != nil {
-		lists = rows.Renumbered(ix.Used)
-	}
-	byFeature := lists.Transpose()
-	if err := step(1); err != nil {
-		return nil, err
-	}
-	if p.Partition {
-		var err error
-		if ix.Partition, err = buildPartition(ctx, lists.Rows(), byFeature, p.M); err != nil {
-			return nil, err
+	byFeature = byFeature.Transpose()
+	ix.Lists = newLists(len(rows.Index))
+	var list []posting
+	for j := range byFeature.Rows() {
+		if j%cancelEvery == 0 {
+			progress(j, byFeature.Rows())
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
 		}
-	}
-	if err := step(2); err != nil {
-		return nil, err
-	}
-	if p.Compact || !p.Partition {
-		var err error
-		if isUniform(rows) {
-			ix.Uniform, err = buildUniform(ctx, lists)
-		} else {
-			ix.Weighted, err = buildWeighted(ctx, lists, byFeature, ix.Unit)
+		feature := uint32(j)
+		if used != nil {
+			feature = used[j]
 		}
-		if err != nil {
-			return nil, err
-		}
+		list = appendColumn(list[:0], byFeature, j)
+		ix.add(feature, list, rows.Rows())
 	}
-	return ix, step(total)
+	ix.end()
+	progress(byFeature.Rows(), byFeature.Rows())
+	if uint64(len(ix.Sets)) > math.MaxUint32 {
+		return nil, fmt.Errorf("%w: the sets of rows have %d words, at most %d are possible", ErrParams,
+			len(ix.Sets), uint32(math.MaxUint32))
+	}
+	return ix, ctx.Err()
 }
 
-// AddPartition adds the paper's structure with parameter m to an index that holds its rows.
-// Errors: ErrParams for a negative m or rows in a Source; the context's.
-func (ix *Index) AddPartition(ctx context.Context, m int) error {
-	if m < 0 || ix.Rows == nil {
-		return fmt.Errorf("%w: a partition with m = %d of an index that holds its rows: %v",
-			ErrParams, m, ix.Rows != nil)
-	}
-	lists := ix.Rows
-	if ix.Used != nil {
-		lists = lists.Renumbered(ix.Used)
-	}
-	p, err := buildPartition(ctx, lists.Rows(), lists.Transpose(), m)
-	if err == nil {
-		ix.Partition = p
-	}
-	return err
-}
-
-// bound sets Unit and Norm.
-func (ix *Index) bound() {
-	for i := range ix.Rows.Rows() {
+// longest returns an upper bound of the length of every row.
+func longest(rows *vector.CSR) (norm float64) {
+	for i := range rows.Rows() {
 		var sum float64
-		for e := ix.Rows.Ptr[i]; e < ix.Rows.Ptr[i+1]; e++ {
-			v := float64(valueAt(ix.Rows, e))
-			ix.Unit = max(ix.Unit, v)
+		for e := rows.Ptr[i]; e < rows.Ptr[i+1]; e++ {
+			v := float64(valueAt(rows, e))
 			sum += v * v
 		}
-		ix.Norm = max(ix.Norm, up(math.Sqrt(sum)))
+		norm = max(norm, up(math.Sqrt(sum)))
 	}
+	return norm
+}
+
+// posting is an entry of a list: a row that has the feature, and its value.
+type posting struct {
+	row   uint32
+	value float32
+}
+
+// appendColumn appends the postings of feature j, ascending by row. It omits zero entries,
+// which add nothing to a score.
+func appendColumn(dst []posting, byFeature *vector.CSR, j int) []posting {
+	for e := byFeature.Ptr[j]; e < byFeature.Ptr[j+1]; e++ {
+		if v := valueAt(byFeature, e); v > 0 {
+			dst = append(dst, posting{byFeature.Index[e], v})
+		}
+	}
+	return dst
 }
 
 // Len returns the number of rows.
@@ -160,12 +119,27 @@ func (ix *Index) Features() int {
 	return ix.Rows.Cols
 }
 
-// entries returns the number of entries of the rows.
-func (ix *Index) entries() int {
-	if ix.Source != nil {
-		return ix.Source.entries
+// Validate checks everything that a search relies on to stay inside the arrays: an index that
+// passes never makes a search panic or read outside them, whatever its contents. It does not
+// check that the lists agree with the rows, which is the task of checksums, nor the runs
+// of a Source, which are assumed to be valid. O(entries). Errors: ErrInvalid.
+func (ix *Index) Validate() error {
+	switch {
+	case (ix.Rows == nil) == (ix.Source == nil):
+		return fmt.Errorf("%w: no rows, or two sources of them", ErrInvalid)
+	case ix.Source != nil:
+		if err := ix.Source.validate(); err != nil {
+			return err
+		}
+	default:
+		if err := checkRows(ix.Rows); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
 	}
-	return len(ix.Rows.Index)
+	if !(ix.Norm >= 0) || math.IsInf(ix.Norm, 0) {
+		return fmt.Errorf("%w: the longest row has the length %g", ErrInvalid, ix.Norm)
+	}
+	return ix.Lists.validate(ix.Len(), ix.Features())
 }
 
 // checkRows returns an error for a matrix that cannot be indexed.
@@ -203,20 +177,4 @@ func valueAt(m *vector.CSR, e uint64) float32 {
 		return 1
 	}
 	return m.Value[e]
-}
-
-// Bytes returns the memory of the compact structure, or of the partition if there is none: the
-// size of the index on disk without its rows.
-func (ix *Index) Bytes() int {
-	switch {
-	case ix.Weighted != nil:
-		w := ix.Weighted
-		return w.Blocks.bytes() + w.Columns.bytes() + len(w.Cells) + len(w.Scale) + len(w.BandOf)
-	case ix.Uniform != nil:
-		u := ix.Uniform
-		return u.Blocks.bytes() + u.Columns.bytes() + 8*len(u.Words) + 4*len(u.Order) + 4*len(u.Value)
-	case ix.Partition != nil:
-		return ix.Partition.Bytes()
-	}
-	return 0
 }

@@ -4,30 +4,25 @@
 
 package postings
 
-// scatterRowsAVX2 is scatterRowsGo for n rows.
-//
-//go:noescape
-func scatterRowsAVX2(sums *float32, low *uint16, value *float32, n int, weight float32)
-
-// scatterBitsAVX2 is scatterBitsGo for n words; eight values are read from each place on.
-//
-//go:noescape
-func scatterBitsAVX2(sums *float32, words *uint16, n int, value *float32, weight float32)
-
 // scatterCodesAVX2 is scatterCodesGo for n postings.
 //
 //go:noescape
 func scatterCodesAVX2(cells *uint16, low *uint16, code *uint8, n int, weight uint32)
 
+// addBitsAVX2 is addBitsGo for n bytes of words, a multiple of two. Eight codes are read from each place on.
+//
+//go:noescape
+func addBitsAVX2(cells *uint16, words *uint16, n int, code *uint8, weight uint32) int
+
+// addBitsAVX512 is addBitsGo for n groups of four words.
+//
+//go:noescape
+func addBitsAVX512(cells *uint16, words *uint16, n int, code *uint8, weight uint32) int
+
 // matchEntriesAVX2 is matchEntriesGo for n features.
 //
 //go:noescape
 func matchEntriesAVX2(index *uint32, n int, filter *uint8, found *uint32) int
-
-// atLeastFloatAVX2 is atLeastFloatGo for n cells, a multiple of 32.
-//
-//go:noescape
-func atLeastFloatAVX2(cells *float32, n int, least float32, found *uint32) int
 
 // atLeast16AVX2 is atLeast16Go for n cells, a multiple of 64. It may write up to four places more than it
 // returns.
@@ -39,113 +34,3 @@ func atLeast16AVX2(cells *uint16, n int, least uint16, found *uint16) int
 //
 //go:noescape
 func countAtLeast16AVX2(cells *uint16, n int, least uint16) int
-
-// rank16AVX2 is rank16Go for n keys, n not 0, of an array that goes on to a multiple of 64, as
-// does that of the ranks.
-//
-//go:noescape
-func rank16AVX2(keys *uint16, n int, ranks *uint16)
-
-// addColumnsAVX2 is addColumnsGo for rows cells, a multiple of 64, and n columns.
-//
-//go:noescape
-func addColumnsAVX2(cells *uint16, rows int, columns *uint8, offsets *int, weights *uint16, n int)
-
-// countListAVX2 is countListGo for n positions and size words of planes.
-//
-//go:noescape
-func countListAVX2(planes *uint64, size int, low *uint16, n int, stride int)
-
-// scoreRowsAVX2 is scoreRowsGo.
-//
-//go:noescape
-func scoreRowsAVX2(ptr *uint64, rows int, index *uint32, value *float32, unit float32, slots *uint16, weights *uint16, estimates *uint16)
-
-// rowsAtLeastAVX2 is rowsAtLeastGo.
-//
-//go:noescape
-func rowsAtLeastAVX2(estimates *uint16, rows int, least *uint16, hits *uint64)
-
-// countRowsAVX2 is countRowsGo.
-//
-//go:noescape
-func countRowsAVX2(estimates *uint16, rows int, least *uint16, counts *uint16)
-
-// countStrip4AVX2 is countStripGo of depth 4, for n bitmaps at byte
-// offsets; planes and words point at the strip, stride is in bytes. It says
-// whether there are hits; if not, counted is not written.
-//
-//go:noescape
-func countStrip4AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-
-// countStrip5AVX2 is countStripGo of depth 5, for n bitmaps at byte
-// offsets; planes and words point at the strip, stride is in bytes. It says
-// whether there are hits; if not, counted is not written.
-//
-//go:noescape
-func countStrip5AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-
-// countStrip6AVX2 is countStripGo of depth 6, for n bitmaps at byte
-// offsets; planes and words point at the strip, stride is in bytes. It says
-// whether there are hits; if not, counted is not written.
-//
-//go:noescape
-func countStrip6AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-
-// countStrip7AVX2 is countStripGo of depth 7, for n bitmaps at byte
-// offsets; planes and words point at the strip, stride is in bytes. It says
-// whether there are hits; if not, counted is not written.
-//
-//go:noescape
-func countStrip7AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-
-// countStrip8AVX2 is countStripGo of depth 8, for n bitmaps at byte
-// offsets; planes and words point at the strip, stride is in bytes. It says
-// whether there are hits; if not, counted is not written.
-//
-//go:noescape
-func countStrip8AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-
-// countStrip9AVX2 is countStripGo of depth 9, for n bitmaps at byte
-// offsets; planes and words point at the strip, stride is in bytes. It says
-// whether there are hits; if not, counted is not written.
-//
-//go:noescape
-func countStrip9AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-
-// countStrip10AVX2 is countStripGo of depth 10, for n bitmaps at byte
-// offsets; planes and words point at the strip, stride is in bytes. It says
-// whether there are hits; if not, counted is not written.
-//
-//go:noescape
-func countStrip10AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-
-// estimateStrips4AVX2 is estimateStripsGo of depth 4, for n bitmaps at byte offsets;
-// stride, in bytes, is not zero. It leaves the planes of the last strip in counted.
-//
-//go:noescape
-func estimateStrips4AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
-
-// estimateStrips5AVX2 is estimateStripsGo of depth 5, for n bitmaps at byte offsets;
-// stride, in bytes, is not zero. It leaves the planes of the last strip in counted.
-//
-//go:noescape
-func estimateStrips5AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
-
-// estimateStrips6AVX2 is estimateStripsGo of depth 6, for n bitmaps at byte offsets;
-// stride, in bytes, is not zero. It leaves the planes of the last strip in counted.
-//
-//go:noescape
-func estimateStrips6AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
-
-// estimateStrips7AVX2 is estimateStripsGo of depth 7, for n bitmaps at byte offsets;
-// stride, in bytes, is not zero. It leaves the planes of the last strip in counted.
-//
-//go:noescape
-func estimateStrips7AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
-
-// estimateStrips8AVX2 is estimateStripsGo of depth 8, for n bitmaps at byte offsets;
-// stride, in bytes, is not zero. It leaves the planes of the last strip in counted.
-//
-//go:noescape
-func estimateStrips8AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)

@@ -4,2235 +4,6 @@
 
 #include "textflag.h"
 
-// func scatterRowsAVX2(sums *float32, low *uint16, value *float32, n int, weight float32)
-// Requires: AVX, SSE
-TEXT ·scatterRowsAVX2(SB), NOSPLIT, $0-36
-	MOVQ  sums+0(FP), AX
-	MOVQ  low+8(FP), CX
-	MOVQ  value+16(FP), DX
-	MOVQ  n+24(FP), BX
-	MOVSS weight+32(FP), X0
-
-rows:
-	CMPQ    BX, $+4
-	JLT     rowsOne
-	MOVWLZX (CX), SI
-	VMULSS  (DX), X0, X1
-	VADDSS  (AX)(SI*4), X1, X1
-	VMOVSS  X1, (AX)(SI*4)
-	MOVWLZX 2(CX), SI
-	VMULSS  4(DX), X0, X1
-	VADDSS  (AX)(SI*4), X1, X1
-	VMOVSS  X1, (AX)(SI*4)
-	MOVWLZX 4(CX), SI
-	VMULSS  8(DX), X0, X1
-	VADDSS  (AX)(SI*4), X1, X1
-	VMOVSS  X1, (AX)(SI*4)
-	MOVWLZX 6(CX), SI
-	VMULSS  12(DX), X0, X1
-	VADDSS  (AX)(SI*4), X1, X1
-	VMOVSS  X1, (AX)(SI*4)
-	ADDQ    $+8, CX
-	ADDQ    $+16, DX
-	SUBQ    $+4, BX
-	JMP     rows
-
-rowsOne:
-	TESTQ   BX, BX
-	JZ      rowsDone
-	MOVWLZX (CX), SI
-	VMULSS  (DX), X0, X1
-	VADDSS  (AX)(SI*4), X1, X1
-	VMOVSS  X1, (AX)(SI*4)
-	ADDQ    $+2, CX
-	ADDQ    $+4, DX
-	DECQ    BX
-	JMP     rowsOne
-
-rowsDone:
-	RET
-
-// func scatterBitsAVX2(sums *float32, words *uint16, n int, value *float32, weight float32)
-// Requires: AVX, AVX2, POPCNT, SSE
-TEXT ·scatterBitsAVX2(SB), NOSPLIT, $0-36
-	MOVQ         sums+0(FP), AX
-	MOVQ         words+8(FP), CX
-	MOVQ         n+16(FP), DX
-	MOVQ         value+24(FP), BX
-	MOVSS        weight+32(FP), X0
-	VBROADCASTSS X0, Y0
-	LEAQ         lanes<>+0(SB), SI
-
-words:
-	CMPQ      DX, $+4
-	JLT       wordsOne
-	MOVBLZX   (CX), DI
-	VPMOVSXBD (SI)(DI*8), Y1
-	VPERMPS   (BX), Y1, Y2
-	VPSRAD    $0x1f, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPANDN    Y2, Y1, Y2
-	VADDPS    (AX), Y2, Y2
-	VMOVUPS   Y2, (AX)
-	POPCNTL   DI, DI
-	LEAQ      (BX)(DI*4), BX
-	MOVBLZX   1(CX), DI
-	VPMOVSXBD (SI)(DI*8), Y1
-	VPERMPS   (BX), Y1, Y2
-	VPSRAD    $0x1f, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPANDN    Y2, Y1, Y2
-	VADDPS    32(AX), Y2, Y2
-	VMOVUPS   Y2, 32(AX)
-	POPCNTL   DI, DI
-	LEAQ      (BX)(DI*4), BX
-	MOVBLZX   2(CX), DI
-	VPMOVSXBD (SI)(DI*8), Y1
-	VPERMPS   (BX), Y1, Y2
-	VPSRAD    $0x1f, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPANDN    Y2, Y1, Y2
-	VADDPS    64(AX), Y2, Y2
-	VMOVUPS   Y2, 64(AX)
-	POPCNTL   DI, DI
-	LEAQ      (BX)(DI*4), BX
-	MOVBLZX   3(CX), DI
-	VPMOVSXBD (SI)(DI*8), Y1
-	VPERMPS   (BX), Y1, Y2
-	VPSRAD    $0x1f, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPANDN    Y2, Y1, Y2
-	VADDPS    96(AX), Y2, Y2
-	VMOVUPS   Y2, 96(AX)
-	POPCNTL   DI, DI
-	LEAQ      (BX)(DI*4), BX
-	MOVBLZX   4(CX), DI
-	VPMOVSXBD (SI)(DI*8), Y1
-	VPERMPS   (BX), Y1, Y2
-	VPSRAD    $0x1f, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPANDN    Y2, Y1, Y2
-	VADDPS    128(AX), Y2, Y2
-	VMOVUPS   Y2, 128(AX)
-	POPCNTL   DI, DI
-	LEAQ      (BX)(DI*4), BX
-	MOVBLZX   5(CX), DI
-	VPMOVSXBD (SI)(DI*8), Y1
-	VPERMPS   (BX), Y1, Y2
-	VPSRAD    $0x1f, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPANDN    Y2, Y1, Y2
-	VADDPS    160(AX), Y2, Y2
-	VMOVUPS   Y2, 160(AX)
-	POPCNTL   DI, DI
-	LEAQ      (BX)(DI*4), BX
-	MOVBLZX   6(CX), DI
-	VPMOVSXBD (SI)(DI*8), Y1
-	VPERMPS   (BX), Y1, Y2
-	VPSRAD    $0x1f, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPANDN    Y2, Y1, Y2
-	VADDPS    192(AX), Y2, Y2
-	VMOVUPS   Y2, 192(AX)
-	POPCNTL   DI, DI
-	LEAQ      (BX)(DI*4), BX
-	MOVBLZX   7(CX), DI
-	VPMOVSXBD (SI)(DI*8), Y1
-	VPERMPS   (BX), Y1, Y2
-	VPSRAD    $0x1f, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPANDN    Y2, Y1, Y2
-	VADDPS    224(AX), Y2, Y2
-	VMOVUPS   Y2, 224(AX)
-	POPCNTL   DI, DI
-	LEAQ      (BX)(DI*4), BX
-	ADDQ      $+8, CX
-	ADDQ      $+256, AX
-	SUBQ      $+4, DX
-	JMP       words
-
-wordsOne:
-	TESTQ     DX, DX
-	JZ        wordsDone
-	MOVBLZX   (CX), DI
-	VPMOVSXBD (SI)(DI*8), Y1
-	VPERMPS   (BX), Y1, Y2
-	VPSRAD    $0x1f, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPANDN    Y2, Y1, Y2
-	VADDPS    (AX), Y2, Y2
-	VMOVUPS   Y2, (AX)
-	POPCNTL   DI, DI
-	LEAQ      (BX)(DI*4), BX
-	MOVBLZX   1(CX), DI
-	VPMOVSXBD (SI)(DI*8), Y1
-	VPERMPS   (BX), Y1, Y2
-	VPSRAD    $0x1f, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPANDN    Y2, Y1, Y2
-	VADDPS    32(AX), Y2, Y2
-	VMOVUPS   Y2, 32(AX)
-	POPCNTL   DI, DI
-	LEAQ      (BX)(DI*4), BX
-	ADDQ      $+2, CX
-	ADDQ      $+64, AX
-	DECQ      DX
-	JMP       wordsOne
-
-wordsDone:
-	VZEROUPPER
-	RET
-
-DATA lanes<>+0(SB)/1, $-1
-DATA lanes<>+1(SB)/1, $-1
-DATA lanes<>+2(SB)/1, $-1
-DATA lanes<>+3(SB)/1, $-1
-DATA lanes<>+4(SB)/1, $-1
-DATA lanes<>+5(SB)/1, $-1
-DATA lanes<>+6(SB)/1, $-1
-DATA lanes<>+7(SB)/1, $-1
-DATA lanes<>+8(SB)/1, $+0
-DATA lanes<>+9(SB)/1, $-1
-DATA lanes<>+10(SB)/1, $-1
-DATA lanes<>+11(SB)/1, $-1
-DATA lanes<>+12(SB)/1, $-1
-DATA lanes<>+13(SB)/1, $-1
-DATA lanes<>+14(SB)/1, $-1
-DATA lanes<>+15(SB)/1, $-1
-DATA lanes<>+16(SB)/1, $-1
-DATA lanes<>+17(SB)/1, $+0
-DATA lanes<>+18(SB)/1, $-1
-DATA lanes<>+19(SB)/1, $-1
-DATA lanes<>+20(SB)/1, $-1
-DATA lanes<>+21(SB)/1, $-1
-DATA lanes<>+22(SB)/1, $-1
-DATA lanes<>+23(SB)/1, $-1
-DATA lanes<>+24(SB)/1, $+0
-DATA lanes<>+25(SB)/1, $+1
-DATA lanes<>+26(SB)/1, $-1
-DATA lanes<>+27(SB)/1, $-1
-DATA lanes<>+28(SB)/1, $-1
-DATA lanes<>+29(SB)/1, $-1
-DATA lanes<>+30(SB)/1, $-1
-DATA lanes<>+31(SB)/1, $-1
-DATA lanes<>+32(SB)/1, $-1
-DATA lanes<>+33(SB)/1, $-1
-DATA lanes<>+34(SB)/1, $+0
-DATA lanes<>+35(SB)/1, $-1
-DATA lanes<>+36(SB)/1, $-1
-DATA lanes<>+37(SB)/1, $-1
-DATA lanes<>+38(SB)/1, $-1
-DATA lanes<>+39(SB)/1, $-1
-DATA lanes<>+40(SB)/1, $+0
-DATA lanes<>+41(SB)/1, $-1
-DATA lanes<>+42(SB)/1, $+1
-DATA lanes<>+43(SB)/1, $-1
-DATA lanes<>+44(SB)/1, $-1
-DATA lanes<>+45(SB)/1, $-1
-DATA lanes<>+46(SB)/1, $-1
-DATA lanes<>+47(SB)/1, $-1
-DATA lanes<>+48(SB)/1, $-1
-DATA lanes<>+49(SB)/1, $+0
-DATA lanes<>+50(SB)/1, $+1
-DATA lanes<>+51(SB)/1, $-1
-DATA lanes<>+52(SB)/1, $-1
-DATA lanes<>+53(SB)/1, $-1
-DATA lanes<>+54(SB)/1, $-1
-DATA lanes<>+55(SB)/1, $-1
-DATA lanes<>+56(SB)/1, $+0
-DATA lanes<>+57(SB)/1, $+1
-DATA lanes<>+58(SB)/1, $+2
-DATA lanes<>+59(SB)/1, $-1
-DATA lanes<>+60(SB)/1, $-1
-DATA lanes<>+61(SB)/1, $-1
-DATA lanes<>+62(SB)/1, $-1
-DATA lanes<>+63(SB)/1, $-1
-DATA lanes<>+64(SB)/1, $-1
-DATA lanes<>+65(SB)/1, $-1
-DATA lanes<>+66(SB)/1, $-1
-DATA lanes<>+67(SB)/1, $+0
-DATA lanes<>+68(SB)/1, $-1
-DATA lanes<>+69(SB)/1, $-1
-DATA lanes<>+70(SB)/1, $-1
-DATA lanes<>+71(SB)/1, $-1
-DATA lanes<>+72(SB)/1, $+0
-DATA lanes<>+73(SB)/1, $-1
-DATA lanes<>+74(SB)/1, $-1
-DATA lanes<>+75(SB)/1, $+1
-DATA lanes<>+76(SB)/1, $-1
-DATA lanes<>+77(SB)/1, $-1
-DATA lanes<>+78(SB)/1, $-1
-DATA lanes<>+79(SB)/1, $-1
-DATA lanes<>+80(SB)/1, $-1
-DATA lanes<>+81(SB)/1, $+0
-DATA lanes<>+82(SB)/1, $-1
-DATA lanes<>+83(SB)/1, $+1
-DATA lanes<>+84(SB)/1, $-1
-DATA lanes<>+85(SB)/1, $-1
-DATA lanes<>+86(SB)/1, $-1
-DATA lanes<>+87(SB)/1, $-1
-DATA lanes<>+88(SB)/1, $+0
-DATA lanes<>+89(SB)/1, $+1
-DATA lanes<>+90(SB)/1, $-1
-DATA lanes<>+91(SB)/1, $+2
-DATA lanes<>+92(SB)/1, $-1
-DATA lanes<>+93(SB)/1, $-1
-DATA lanes<>+94(SB)/1, $-1
-DATA lanes<>+95(SB)/1, $-1
-DATA lanes<>+96(SB)/1, $-1
-DATA lanes<>+97(SB)/1, $-1
-DATA lanes<>+98(SB)/1, $+0
-DATA lanes<>+99(SB)/1, $+1
-DATA lanes<>+100(SB)/1, $-1
-DATA lanes<>+101(SB)/1, $-1
-DATA lanes<>+102(SB)/1, $-1
-DATA lanes<>+103(SB)/1, $-1
-DATA lanes<>+104(SB)/1, $+0
-DATA lanes<>+105(SB)/1, $-1
-DATA lanes<>+106(SB)/1, $+1
-DATA lanes<>+107(SB)/1, $+2
-DATA lanes<>+108(SB)/1, $-1
-DATA lanes<>+109(SB)/1, $-1
-DATA lanes<>+110(SB)/1, $-1
-DATA lanes<>+111(SB)/1, $-1
-DATA lanes<>+112(SB)/1, $-1
-DATA lanes<>+113(SB)/1, $+0
-DATA lanes<>+114(SB)/1, $+1
-DATA lanes<>+115(SB)/1, $+2
-DATA lanes<>+116(SB)/1, $-1
-DATA lanes<>+117(SB)/1, $-1
-DATA lanes<>+118(SB)/1, $-1
-DATA lanes<>+119(SB)/1, $-1
-DATA lanes<>+120(SB)/1, $+0
-DATA lanes<>+121(SB)/1, $+1
-DATA lanes<>+122(SB)/1, $+2
-DATA lanes<>+123(SB)/1, $+3
-DATA lanes<>+124(SB)/1, $-1
-DATA lanes<>+125(SB)/1, $-1
-DATA lanes<>+126(SB)/1, $-1
-DATA lanes<>+127(SB)/1, $-1
-DATA lanes<>+128(SB)/1, $-1
-DATA lanes<>+129(SB)/1, $-1
-DATA lanes<>+130(SB)/1, $-1
-DATA lanes<>+131(SB)/1, $-1
-DATA lanes<>+132(SB)/1, $+0
-DATA lanes<>+133(SB)/1, $-1
-DATA lanes<>+134(SB)/1, $-1
-DATA lanes<>+135(SB)/1, $-1
-DATA lanes<>+136(SB)/1, $+0
-DATA lanes<>+137(SB)/1, $-1
-DATA lanes<>+138(SB)/1, $-1
-DATA lanes<>+139(SB)/1, $-1
-DATA lanes<>+140(SB)/1, $+1
-DATA lanes<>+141(SB)/1, $-1
-DATA lanes<>+142(SB)/1, $-1
-DATA lanes<>+143(SB)/1, $-1
-DATA lanes<>+144(SB)/1, $-1
-DATA lanes<>+145(SB)/1, $+0
-DATA lanes<>+146(SB)/1, $-1
-DATA lanes<>+147(SB)/1, $-1
-DATA lanes<>+148(SB)/1, $+1
-DATA lanes<>+149(SB)/1, $-1
-DATA lanes<>+150(SB)/1, $-1
-DATA lanes<>+151(SB)/1, $-1
-DATA lanes<>+152(SB)/1, $+0
-DATA lanes<>+153(SB)/1, $+1
-DATA lanes<>+154(SB)/1, $-1
-DATA lanes<>+155(SB)/1, $-1
-DATA lanes<>+156(SB)/1, $+2
-DATA lanes<>+157(SB)/1, $-1
-DATA lanes<>+158(SB)/1, $-1
-DATA lanes<>+159(SB)/1, $-1
-DATA lanes<>+160(SB)/1, $-1
-DATA lanes<>+161(SB)/1, $-1
-DATA lanes<>+162(SB)/1, $+0
-DATA lanes<>+163(SB)/1, $-1
-DATA lanes<>+164(SB)/1, $+1
-DATA lanes<>+165(SB)/1, $-1
-DATA lanes<>+166(SB)/1, $-1
-DATA lanes<>+167(SB)/1, $-1
-DATA lanes<>+168(SB)/1, $+0
-DATA lanes<>+169(SB)/1, $-1
-DATA lanes<>+170(SB)/1, $+1
-DATA lanes<>+171(SB)/1, $-1
-DATA lanes<>+172(SB)/1, $+2
-DATA lanes<>+173(SB)/1, $-1
-DATA lanes<>+174(SB)/1, $-1
-DATA lanes<>+175(SB)/1, $-1
-DATA lanes<>+176(SB)/1, $-1
-DATA lanes<>+177(SB)/1, $+0
-DATA lanes<>+178(SB)/1, $+1
-DATA lanes<>+179(SB)/1, $-1
-DATA lanes<>+180(SB)/1, $+2
-DATA lanes<>+181(SB)/1, $-1
-DATA lanes<>+182(SB)/1, $-1
-DATA lanes<>+183(SB)/1, $-1
-DATA lanes<>+184(SB)/1, $+0
-DATA lanes<>+185(SB)/1, $+1
-DATA lanes<>+186(SB)/1, $+2
-DATA lanes<>+187(SB)/1, $-1
-DATA lanes<>+188(SB)/1, $+3
-DATA lanes<>+189(SB)/1, $-1
-DATA lanes<>+190(SB)/1, $-1
-DATA lanes<>+191(SB)/1, $-1
-DATA lanes<>+192(SB)/1, $-1
-DATA lanes<>+193(SB)/1, $-1
-DATA lanes<>+194(SB)/1, $-1
-DATA lanes<>+195(SB)/1, $+0
-DATA lanes<>+196(SB)/1, $+1
-DATA lanes<>+197(SB)/1, $-1
-DATA lanes<>+198(SB)/1, $-1
-DATA lanes<>+199(SB)/1, $-1
-DATA lanes<>+200(SB)/1, $+0
-DATA lanes<>+201(SB)/1, $-1
-DATA lanes<>+202(SB)/1, $-1
-DATA lanes<>+203(SB)/1, $+1
-DATA lanes<>+204(SB)/1, $+2
-DATA lanes<>+205(SB)/1, $-1
-DATA lanes<>+206(SB)/1, $-1
-DATA lanes<>+207(SB)/1, $-1
-DATA lanes<>+208(SB)/1, $-1
-DATA lanes<>+209(SB)/1, $+0
-DATA lanes<>+210(SB)/1, $-1
-DATA lanes<>+211(SB)/1, $+1
-DATA lanes<>+212(SB)/1, $+2
-DATA lanes<>+213(SB)/1, $-1
-DATA lanes<>+214(SB)/1, $-1
-DATA lanes<>+215(SB)/1, $-1
-DATA lanes<>+216(SB)/1, $+0
-DATA lanes<>+217(SB)/1, $+1
-DATA lanes<>+218(SB)/1, $-1
-DATA lanes<>+219(SB)/1, $+2
-DATA lanes<>+220(SB)/1, $+3
-DATA lanes<>+221(SB)/1, $-1
-DATA lanes<>+222(SB)/1, $-1
-DATA lanes<>+223(SB)/1, $-1
-DATA lanes<>+224(SB)/1, $-1
-DATA lanes<>+225(SB)/1, $-1
-DATA lanes<>+226(SB)/1, $+0
-DATA lanes<>+227(SB)/1, $+1
-DATA lanes<>+228(SB)/1, $+2
-DATA lanes<>+229(SB)/1, $-1
-DATA lanes<>+230(SB)/1, $-1
-DATA lanes<>+231(SB)/1, $-1
-DATA lanes<>+232(SB)/1, $+0
-DATA lanes<>+233(SB)/1, $-1
-DATA lanes<>+234(SB)/1, $+1
-DATA lanes<>+235(SB)/1, $+2
-DATA lanes<>+236(SB)/1, $+3
-DATA lanes<>+237(SB)/1, $-1
-DATA lanes<>+238(SB)/1, $-1
-DATA lanes<>+239(SB)/1, $-1
-DATA lanes<>+240(SB)/1, $-1
-DATA lanes<>+241(SB)/1, $+0
-DATA lanes<>+242(SB)/1, $+1
-DATA lanes<>+243(SB)/1, $+2
-DATA lanes<>+244(SB)/1, $+3
-DATA lanes<>+245(SB)/1, $-1
-DATA lanes<>+246(SB)/1, $-1
-DATA lanes<>+247(SB)/1, $-1
-DATA lanes<>+248(SB)/1, $+0
-DATA lanes<>+249(SB)/1, $+1
-DATA lanes<>+250(SB)/1, $+2
-DATA lanes<>+251(SB)/1, $+3
-DATA lanes<>+252(SB)/1, $+4
-DATA lanes<>+253(SB)/1, $-1
-DATA lanes<>+254(SB)/1, $-1
-DATA lanes<>+255(SB)/1, $-1
-DATA lanes<>+256(SB)/1, $-1
-DATA lanes<>+257(SB)/1, $-1
-DATA lanes<>+258(SB)/1, $-1
-DATA lanes<>+259(SB)/1, $-1
-DATA lanes<>+260(SB)/1, $-1
-DATA lanes<>+261(SB)/1, $+0
-DATA lanes<>+262(SB)/1, $-1
-DATA lanes<>+263(SB)/1, $-1
-DATA lanes<>+264(SB)/1, $+0
-DATA lanes<>+265(SB)/1, $-1
-DATA lanes<>+266(SB)/1, $-1
-DATA lanes<>+267(SB)/1, $-1
-DATA lanes<>+268(SB)/1, $-1
-DATA lanes<>+269(SB)/1, $+1
-DATA lanes<>+270(SB)/1, $-1
-DATA lanes<>+271(SB)/1, $-1
-DATA lanes<>+272(SB)/1, $-1
-DATA lanes<>+273(SB)/1, $+0
-DATA lanes<>+274(SB)/1, $-1
-DATA lanes<>+275(SB)/1, $-1
-DATA lanes<>+276(SB)/1, $-1
-DATA lanes<>+277(SB)/1, $+1
-DATA lanes<>+278(SB)/1, $-1
-DATA lanes<>+279(SB)/1, $-1
-DATA lanes<>+280(SB)/1, $+0
-DATA lanes<>+281(SB)/1, $+1
-DATA lanes<>+282(SB)/1, $-1
-DATA lanes<>+283(SB)/1, $-1
-DATA lanes<>+284(SB)/1, $-1
-DATA lanes<>+285(SB)/1, $+2
-DATA lanes<>+286(SB)/1, $-1
-DATA lanes<>+287(SB)/1, $-1
-DATA lanes<>+288(SB)/1, $-1
-DATA lanes<>+289(SB)/1, $-1
-DATA lanes<>+290(SB)/1, $+0
-DATA lanes<>+291(SB)/1, $-1
-DATA lanes<>+292(SB)/1, $-1
-DATA lanes<>+293(SB)/1, $+1
-DATA lanes<>+294(SB)/1, $-1
-DATA lanes<>+295(SB)/1, $-1
-DATA lanes<>+296(SB)/1, $+0
-DATA lanes<>+297(SB)/1, $-1
-DATA lanes<>+298(SB)/1, $+1
-DATA lanes<>+299(SB)/1, $-1
-DATA lanes<>+300(SB)/1, $-1
-DATA lanes<>+301(SB)/1, $+2
-DATA lanes<>+302(SB)/1, $-1
-DATA lanes<>+303(SB)/1, $-1
-DATA lanes<>+304(SB)/1, $-1
-DATA lanes<>+305(SB)/1, $+0
-DATA lanes<>+306(SB)/1, $+1
-DATA lanes<>+307(SB)/1, $-1
-DATA lanes<>+308(SB)/1, $-1
-DATA lanes<>+309(SB)/1, $+2
-DATA lanes<>+310(SB)/1, $-1
-DATA lanes<>+311(SB)/1, $-1
-DATA lanes<>+312(SB)/1, $+0
-DATA lanes<>+313(SB)/1, $+1
-DATA lanes<>+314(SB)/1, $+2
-DATA lanes<>+315(SB)/1, $-1
-DATA lanes<>+316(SB)/1, $-1
-DATA lanes<>+317(SB)/1, $+3
-DATA lanes<>+318(SB)/1, $-1
-DATA lanes<>+319(SB)/1, $-1
-DATA lanes<>+320(SB)/1, $-1
-DATA lanes<>+321(SB)/1, $-1
-DATA lanes<>+322(SB)/1, $-1
-DATA lanes<>+323(SB)/1, $+0
-DATA lanes<>+324(SB)/1, $-1
-DATA lanes<>+325(SB)/1, $+1
-DATA lanes<>+326(SB)/1, $-1
-DATA lanes<>+327(SB)/1, $-1
-DATA lanes<>+328(SB)/1, $+0
-DATA lanes<>+329(SB)/1, $-1
-DATA lanes<>+330(SB)/1, $-1
-DATA lanes<>+331(SB)/1, $+1
-DATA lanes<>+332(SB)/1, $-1
-DATA lanes<>+333(SB)/1, $+2
-DATA lanes<>+334(SB)/1, $-1
-DATA lanes<>+335(SB)/1, $-1
-DATA lanes<>+336(SB)/1, $-1
-DATA lanes<>+337(SB)/1, $+0
-DATA lanes<>+338(SB)/1, $-1
-DATA lanes<>+339(SB)/1, $+1
-DATA lanes<>+340(SB)/1, $-1
-DATA lanes<>+341(SB)/1, $+2
-DATA lanes<>+342(SB)/1, $-1
-DATA lanes<>+343(SB)/1, $-1
-DATA lanes<>+344(SB)/1, $+0
-DATA lanes<>+345(SB)/1, $+1
-DATA lanes<>+346(SB)/1, $-1
-DATA lanes<>+347(SB)/1, $+2
-DATA lanes<>+348(SB)/1, $-1
-DATA lanes<>+349(SB)/1, $+3
-DATA lanes<>+350(SB)/1, $-1
-DATA lanes<>+351(SB)/1, $-1
-DATA lanes<>+352(SB)/1, $-1
-DATA lanes<>+353(SB)/1, $-1
-DATA lanes<>+354(SB)/1, $+0
-DATA lanes<>+355(SB)/1, $+1
-DATA lanes<>+356(SB)/1, $-1
-DATA lanes<>+357(SB)/1, $+2
-DATA lanes<>+358(SB)/1, $-1
-DATA lanes<>+359(SB)/1, $-1
-DATA lanes<>+360(SB)/1, $+0
-DATA lanes<>+361(SB)/1, $-1
-DATA lanes<>+362(SB)/1, $+1
-DATA lanes<>+363(SB)/1, $+2
-DATA lanes<>+364(SB)/1, $-1
-DATA lanes<>+365(SB)/1, $+3
-DATA lanes<>+366(SB)/1, $-1
-DATA lanes<>+367(SB)/1, $-1
-DATA lanes<>+368(SB)/1, $-1
-DATA lanes<>+369(SB)/1, $+0
-DATA lanes<>+370(SB)/1, $+1
-DATA lanes<>+371(SB)/1, $+2
-DATA lanes<>+372(SB)/1, $-1
-DATA lanes<>+373(SB)/1, $+3
-DATA lanes<>+374(SB)/1, $-1
-DATA lanes<>+375(SB)/1, $-1
-DATA lanes<>+376(SB)/1, $+0
-DATA lanes<>+377(SB)/1, $+1
-DATA lanes<>+378(SB)/1, $+2
-DATA lanes<>+379(SB)/1, $+3
-DATA lanes<>+380(SB)/1, $-1
-DATA lanes<>+381(SB)/1, $+4
-DATA lanes<>+382(SB)/1, $-1
-DATA lanes<>+383(SB)/1, $-1
-DATA lanes<>+384(SB)/1, $-1
-DATA lanes<>+385(SB)/1, $-1
-DATA lanes<>+386(SB)/1, $-1
-DATA lanes<>+387(SB)/1, $-1
-DATA lanes<>+388(SB)/1, $+0
-DATA lanes<>+389(SB)/1, $+1
-DATA lanes<>+390(SB)/1, $-1
-DATA lanes<>+391(SB)/1, $-1
-DATA lanes<>+392(SB)/1, $+0
-DATA lanes<>+393(SB)/1, $-1
-DATA lanes<>+394(SB)/1, $-1
-DATA lanes<>+395(SB)/1, $-1
-DATA lanes<>+396(SB)/1, $+1
-DATA lanes<>+397(SB)/1, $+2
-DATA lanes<>+398(SB)/1, $-1
-DATA lanes<>+399(SB)/1, $-1
-DATA lanes<>+400(SB)/1, $-1
-DATA lanes<>+401(SB)/1, $+0
-DATA lanes<>+402(SB)/1, $-1
-DATA lanes<>+403(SB)/1, $-1
-DATA lanes<>+404(SB)/1, $+1
-DATA lanes<>+405(SB)/1, $+2
-DATA lanes<>+406(SB)/1, $-1
-DATA lanes<>+407(SB)/1, $-1
-DATA lanes<>+408(SB)/1, $+0
-DATA lanes<>+409(SB)/1, $+1
-DATA lanes<>+410(SB)/1, $-1
-DATA lanes<>+411(SB)/1, $-1
-DATA lanes<>+412(SB)/1, $+2
-DATA lanes<>+413(SB)/1, $+3
-DATA lanes<>+414(SB)/1, $-1
-DATA lanes<>+415(SB)/1, $-1
-DATA lanes<>+416(SB)/1, $-1
-DATA lanes<>+417(SB)/1, $-1
-DATA lanes<>+418(SB)/1, $+0
-DATA lanes<>+419(SB)/1, $-1
-DATA lanes<>+420(SB)/1, $+1
-DATA lanes<>+421(SB)/1, $+2
-DATA lanes<>+422(SB)/1, $-1
-DATA lanes<>+423(SB)/1, $-1
-DATA lanes<>+424(SB)/1, $+0
-DATA lanes<>+425(SB)/1, $-1
-DATA lanes<>+426(SB)/1, $+1
-DATA lanes<>+427(SB)/1, $-1
-DATA lanes<>+428(SB)/1, $+2
-DATA lanes<>+429(SB)/1, $+3
-DATA lanes<>+430(SB)/1, $-1
-DATA lanes<>+431(SB)/1, $-1
-DATA lanes<>+432(SB)/1, $-1
-DATA lanes<>+433(SB)/1, $+0
-DATA lanes<>+434(SB)/1, $+1
-DATA lanes<>+435(SB)/1, $-1
-DATA lanes<>+436(SB)/1, $+2
-DATA lanes<>+437(SB)/1, $+3
-DATA lanes<>+438(SB)/1, $-1
-DATA lanes<>+439(SB)/1, $-1
-DATA lanes<>+440(SB)/1, $+0
-DATA lanes<>+441(SB)/1, $+1
-DATA lanes<>+442(SB)/1, $+2
-DATA lanes<>+443(SB)/1, $-1
-DATA lanes<>+444(SB)/1, $+3
-DATA lanes<>+445(SB)/1, $+4
-DATA lanes<>+446(SB)/1, $-1
-DATA lanes<>+447(SB)/1, $-1
-DATA lanes<>+448(SB)/1, $-1
-DATA lanes<>+449(SB)/1, $-1
-DATA lanes<>+450(SB)/1, $-1
-DATA lanes<>+451(SB)/1, $+0
-DATA lanes<>+452(SB)/1, $+1
-DATA lanes<>+453(SB)/1, $+2
-DATA lanes<>+454(SB)/1, $-1
-DATA lanes<>+455(SB)/1, $-1
-DATA lanes<>+456(SB)/1, $+0
-DATA lanes<>+457(SB)/1, $-1
-DATA lanes<>+458(SB)/1, $-1
-DATA lanes<>+459(SB)/1, $+1
-DATA lanes<>+460(SB)/1, $+2
-DATA lanes<>+461(SB)/1, $+3
-DATA lanes<>+462(SB)/1, $-1
-DATA lanes<>+463(SB)/1, $-1
-DATA lanes<>+464(SB)/1, $-1
-DATA lanes<>+465(SB)/1, $+0
-DATA lanes<>+466(SB)/1, $-1
-DATA lanes<>+467(SB)/1, $+1
-DATA lanes<>+468(SB)/1, $+2
-DATA lanes<>+469(SB)/1, $+3
-DATA lanes<>+470(SB)/1, $-1
-DATA lanes<>+471(SB)/1, $-1
-DATA lanes<>+472(SB)/1, $+0
-DATA lanes<>+473(SB)/1, $+1
-DATA lanes<>+474(SB)/1, $-1
-DATA lanes<>+475(SB)/1, $+2
-DATA lanes<>+476(SB)/1, $+3
-DATA lanes<>+477(SB)/1, $+4
-DATA lanes<>+478(SB)/1, $-1
-DATA lanes<>+479(SB)/1, $-1
-DATA lanes<>+480(SB)/1, $-1
-DATA lanes<>+481(SB)/1, $-1
-DATA lanes<>+482(SB)/1, $+0
-DATA lanes<>+483(SB)/1, $+1
-DATA lanes<>+484(SB)/1, $+2
-DATA lanes<>+485(SB)/1, $+3
-DATA lanes<>+486(SB)/1, $-1
-DATA lanes<>+487(SB)/1, $-1
-DATA lanes<>+488(SB)/1, $+0
-DATA lanes<>+489(SB)/1, $-1
-DATA lanes<>+490(SB)/1, $+1
-DATA lanes<>+491(SB)/1, $+2
-DATA lanes<>+492(SB)/1, $+3
-DATA lanes<>+493(SB)/1, $+4
-DATA lanes<>+494(SB)/1, $-1
-DATA lanes<>+495(SB)/1, $-1
-DATA lanes<>+496(SB)/1, $-1
-DATA lanes<>+497(SB)/1, $+0
-DATA lanes<>+498(SB)/1, $+1
-DATA lanes<>+499(SB)/1, $+2
-DATA lanes<>+500(SB)/1, $+3
-DATA lanes<>+501(SB)/1, $+4
-DATA lanes<>+502(SB)/1, $-1
-DATA lanes<>+503(SB)/1, $-1
-DATA lanes<>+504(SB)/1, $+0
-DATA lanes<>+505(SB)/1, $+1
-DATA lanes<>+506(SB)/1, $+2
-DATA lanes<>+507(SB)/1, $+3
-DATA lanes<>+508(SB)/1, $+4
-DATA lanes<>+509(SB)/1, $+5
-DATA lanes<>+510(SB)/1, $-1
-DATA lanes<>+511(SB)/1, $-1
-DATA lanes<>+512(SB)/1, $-1
-DATA lanes<>+513(SB)/1, $-1
-DATA lanes<>+514(SB)/1, $-1
-DATA lanes<>+515(SB)/1, $-1
-DATA lanes<>+516(SB)/1, $-1
-DATA lanes<>+517(SB)/1, $-1
-DATA lanes<>+518(SB)/1, $+0
-DATA lanes<>+519(SB)/1, $-1
-DATA lanes<>+520(SB)/1, $+0
-DATA lanes<>+521(SB)/1, $-1
-DATA lanes<>+522(SB)/1, $-1
-DATA lanes<>+523(SB)/1, $-1
-DATA lanes<>+524(SB)/1, $-1
-DATA lanes<>+525(SB)/1, $-1
-DATA lanes<>+526(SB)/1, $+1
-DATA lanes<>+527(SB)/1, $-1
-DATA lanes<>+528(SB)/1, $-1
-DATA lanes<>+529(SB)/1, $+0
-DATA lanes<>+530(SB)/1, $-1
-DATA lanes<>+531(SB)/1, $-1
-DATA lanes<>+532(SB)/1, $-1
-DATA lanes<>+533(SB)/1, $-1
-DATA lanes<>+534(SB)/1, $+1
-DATA lanes<>+535(SB)/1, $-1
-DATA lanes<>+536(SB)/1, $+0
-DATA lanes<>+537(SB)/1, $+1
-DATA lanes<>+538(SB)/1, $-1
-DATA lanes<>+539(SB)/1, $-1
-DATA lanes<>+540(SB)/1, $-1
-DATA lanes<>+541(SB)/1, $-1
-DATA lanes<>+542(SB)/1, $+2
-DATA lanes<>+543(SB)/1, $-1
-DATA lanes<>+544(SB)/1, $-1
-DATA lanes<>+545(SB)/1, $-1
-DATA lanes<>+546(SB)/1, $+0
-DATA lanes<>+547(SB)/1, $-1
-DATA lanes<>+548(SB)/1, $-1
-DATA lanes<>+549(SB)/1, $-1
-DATA lanes<>+550(SB)/1, $+1
-DATA lanes<>+551(SB)/1, $-1
-DATA lanes<>+552(SB)/1, $+0
-DATA lanes<>+553(SB)/1, $-1
-DATA lanes<>+554(SB)/1, $+1
-DATA lanes<>+555(SB)/1, $-1
-DATA lanes<>+556(SB)/1, $-1
-DATA lanes<>+557(SB)/1, $-1
-DATA lanes<>+558(SB)/1, $+2
-DATA lanes<>+559(SB)/1, $-1
-DATA lanes<>+560(SB)/1, $-1
-DATA lanes<>+561(SB)/1, $+0
-DATA lanes<>+562(SB)/1, $+1
-DATA lanes<>+563(SB)/1, $-1
-DATA lanes<>+564(SB)/1, $-1
-DATA lanes<>+565(SB)/1, $-1
-DATA lanes<>+566(SB)/1, $+2
-DATA lanes<>+567(SB)/1, $-1
-DATA lanes<>+568(SB)/1, $+0
-DATA lanes<>+569(SB)/1, $+1
-DATA lanes<>+570(SB)/1, $+2
-DATA lanes<>+571(SB)/1, $-1
-DATA lanes<>+572(SB)/1, $-1
-DATA lanes<>+573(SB)/1, $-1
-DATA lanes<>+574(SB)/1, $+3
-DATA lanes<>+575(SB)/1, $-1
-DATA lanes<>+576(SB)/1, $-1
-DATA lanes<>+577(SB)/1, $-1
-DATA lanes<>+578(SB)/1, $-1
-DATA lanes<>+579(SB)/1, $+0
-DATA lanes<>+580(SB)/1, $-1
-DATA lanes<>+581(SB)/1, $-1
-DATA lanes<>+582(SB)/1, $+1
-DATA lanes<>+583(SB)/1, $-1
-DATA lanes<>+584(SB)/1, $+0
-DATA lanes<>+585(SB)/1, $-1
-DATA lanes<>+586(SB)/1, $-1
-DATA lanes<>+587(SB)/1, $+1
-DATA lanes<>+588(SB)/1, $-1
-DATA lanes<>+589(SB)/1, $-1
-DATA lanes<>+590(SB)/1, $+2
-DATA lanes<>+591(SB)/1, $-1
-DATA lanes<>+592(SB)/1, $-1
-DATA lanes<>+593(SB)/1, $+0
-DATA lanes<>+594(SB)/1, $-1
-DATA lanes<>+595(SB)/1, $+1
-DATA lanes<>+596(SB)/1, $-1
-DATA lanes<>+597(SB)/1, $-1
-DATA lanes<>+598(SB)/1, $+2
-DATA lanes<>+599(SB)/1, $-1
-DATA lanes<>+600(SB)/1, $+0
-DATA lanes<>+601(SB)/1, $+1
-DATA lanes<>+602(SB)/1, $-1
-DATA lanes<>+603(SB)/1, $+2
-DATA lanes<>+604(SB)/1, $-1
-DATA lanes<>+605(SB)/1, $-1
-DATA lanes<>+606(SB)/1, $+3
-DATA lanes<>+607(SB)/1, $-1
-DATA lanes<>+608(SB)/1, $-1
-DATA lanes<>+609(SB)/1, $-1
-DATA lanes<>+610(SB)/1, $+0
-DATA lanes<>+611(SB)/1, $+1
-DATA lanes<>+612(SB)/1, $-1
-DATA lanes<>+613(SB)/1, $-1
-DATA lanes<>+614(SB)/1, $+2
-DATA lanes<>+615(SB)/1, $-1
-DATA lanes<>+616(SB)/1, $+0
-DATA lanes<>+617(SB)/1, $-1
-DATA lanes<>+618(SB)/1, $+1
-DATA lanes<>+619(SB)/1, $+2
-DATA lanes<>+620(SB)/1, $-1
-DATA lanes<>+621(SB)/1, $-1
-DATA lanes<>+622(SB)/1, $+3
-DATA lanes<>+623(SB)/1, $-1
-DATA lanes<>+624(SB)/1, $-1
-DATA lanes<>+625(SB)/1, $+0
-DATA lanes<>+626(SB)/1, $+1
-DATA lanes<>+627(SB)/1, $+2
-DATA lanes<>+628(SB)/1, $-1
-DATA lanes<>+629(SB)/1, $-1
-DATA lanes<>+630(SB)/1, $+3
-DATA lanes<>+631(SB)/1, $-1
-DATA lanes<>+632(SB)/1, $+0
-DATA lanes<>+633(SB)/1, $+1
-DATA lanes<>+634(SB)/1, $+2
-DATA lanes<>+635(SB)/1, $+3
-DATA lanes<>+636(SB)/1, $-1
-DATA lanes<>+637(SB)/1, $-1
-DATA lanes<>+638(SB)/1, $+4
-DATA lanes<>+639(SB)/1, $-1
-DATA lanes<>+640(SB)/1, $-1
-DATA lanes<>+641(SB)/1, $-1
-DATA lanes<>+642(SB)/1, $-1
-DATA lanes<>+643(SB)/1, $-1
-DATA lanes<>+644(SB)/1, $+0
-DATA lanes<>+645(SB)/1, $-1
-DATA lanes<>+646(SB)/1, $+1
-DATA lanes<>+647(SB)/1, $-1
-DATA lanes<>+648(SB)/1, $+0
-DATA lanes<>+649(SB)/1, $-1
-DATA lanes<>+650(SB)/1, $-1
-DATA lanes<>+651(SB)/1, $-1
-DATA lanes<>+652(SB)/1, $+1
-DATA lanes<>+653(SB)/1, $-1
-DATA lanes<>+654(SB)/1, $+2
-DATA lanes<>+655(SB)/1, $-1
-DATA lanes<>+656(SB)/1, $-1
-DATA lanes<>+657(SB)/1, $+0
-DATA lanes<>+658(SB)/1, $-1
-DATA lanes<>+659(SB)/1, $-1
-DATA lanes<>+660(SB)/1, $+1
-DATA lanes<>+661(SB)/1, $-1
-DATA lanes<>+662(SB)/1, $+2
-DATA lanes<>+663(SB)/1, $-1
-DATA lanes<>+664(SB)/1, $+0
-DATA lanes<>+665(SB)/1, $+1
-DATA lanes<>+666(SB)/1, $-1
-DATA lanes<>+667(SB)/1, $-1
-DATA lanes<>+668(SB)/1, $+2
-DATA lanes<>+669(SB)/1, $-1
-DATA lanes<>+670(SB)/1, $+3
-DATA lanes<>+671(SB)/1, $-1
-DATA lanes<>+672(SB)/1, $-1
-DATA lanes<>+673(SB)/1, $-1
-DATA lanes<>+674(SB)/1, $+0
-DATA lanes<>+675(SB)/1, $-1
-DATA lanes<>+676(SB)/1, $+1
-DATA lanes<>+677(SB)/1, $-1
-DATA lanes<>+678(SB)/1, $+2
-DATA lanes<>+679(SB)/1, $-1
-DATA lanes<>+680(SB)/1, $+0
-DATA lanes<>+681(SB)/1, $-1
-DATA lanes<>+682(SB)/1, $+1
-DATA lanes<>+683(SB)/1, $-1
-DATA lanes<>+684(SB)/1, $+2
-DATA lanes<>+685(SB)/1, $-1
-DATA lanes<>+686(SB)/1, $+3
-DATA lanes<>+687(SB)/1, $-1
-DATA lanes<>+688(SB)/1, $-1
-DATA lanes<>+689(SB)/1, $+0
-DATA lanes<>+690(SB)/1, $+1
-DATA lanes<>+691(SB)/1, $-1
-DATA lanes<>+692(SB)/1, $+2
-DATA lanes<>+693(SB)/1, $-1
-DATA lanes<>+694(SB)/1, $+3
-DATA lanes<>+695(SB)/1, $-1
-DATA lanes<>+696(SB)/1, $+0
-DATA lanes<>+697(SB)/1, $+1
-DATA lanes<>+698(SB)/1, $+2
-DATA lanes<>+699(SB)/1, $-1
-DATA lanes<>+700(SB)/1, $+3
-DATA lanes<>+701(SB)/1, $-1
-DATA lanes<>+702(SB)/1, $+4
-DATA lanes<>+703(SB)/1, $-1
-DATA lanes<>+704(SB)/1, $-1
-DATA lanes<>+705(SB)/1, $-1
-DATA lanes<>+706(SB)/1, $-1
-DATA lanes<>+707(SB)/1, $+0
-DATA lanes<>+708(SB)/1, $+1
-DATA lanes<>+709(SB)/1, $-1
-DATA lanes<>+710(SB)/1, $+2
-DATA lanes<>+711(SB)/1, $-1
-DATA lanes<>+712(SB)/1, $+0
-DATA lanes<>+713(SB)/1, $-1
-DATA lanes<>+714(SB)/1, $-1
-DATA lanes<>+715(SB)/1, $+1
-DATA lanes<>+716(SB)/1, $+2
-DATA lanes<>+717(SB)/1, $-1
-DATA lanes<>+718(SB)/1, $+3
-DATA lanes<>+719(SB)/1, $-1
-DATA lanes<>+720(SB)/1, $-1
-DATA lanes<>+721(SB)/1, $+0
-DATA lanes<>+722(SB)/1, $-1
-DATA lanes<>+723(SB)/1, $+1
-DATA lanes<>+724(SB)/1, $+2
-DATA lanes<>+725(SB)/1, $-1
-DATA lanes<>+726(SB)/1, $+3
-DATA lanes<>+727(SB)/1, $-1
-DATA lanes<>+728(SB)/1, $+0
-DATA lanes<>+729(SB)/1, $+1
-DATA lanes<>+730(SB)/1, $-1
-DATA lanes<>+731(SB)/1, $+2
-DATA lanes<>+732(SB)/1, $+3
-DATA lanes<>+733(SB)/1, $-1
-DATA lanes<>+734(SB)/1, $+4
-DATA lanes<>+735(SB)/1, $-1
-DATA lanes<>+736(SB)/1, $-1
-DATA lanes<>+737(SB)/1, $-1
-DATA lanes<>+738(SB)/1, $+0
-DATA lanes<>+739(SB)/1, $+1
-DATA lanes<>+740(SB)/1, $+2
-DATA lanes<>+741(SB)/1, $-1
-DATA lanes<>+742(SB)/1, $+3
-DATA lanes<>+743(SB)/1, $-1
-DATA lanes<>+744(SB)/1, $+0
-DATA lanes<>+745(SB)/1, $-1
-DATA lanes<>+746(SB)/1, $+1
-DATA lanes<>+747(SB)/1, $+2
-DATA lanes<>+748(SB)/1, $+3
-DATA lanes<>+749(SB)/1, $-1
-DATA lanes<>+750(SB)/1, $+4
-DATA lanes<>+751(SB)/1, $-1
-DATA lanes<>+752(SB)/1, $-1
-DATA lanes<>+753(SB)/1, $+0
-DATA lanes<>+754(SB)/1, $+1
-DATA lanes<>+755(SB)/1, $+2
-DATA lanes<>+756(SB)/1, $+3
-DATA lanes<>+757(SB)/1, $-1
-DATA lanes<>+758(SB)/1, $+4
-DATA lanes<>+759(SB)/1, $-1
-DATA lanes<>+760(SB)/1, $+0
-DATA lanes<>+761(SB)/1, $+1
-DATA lanes<>+762(SB)/1, $+2
-DATA lanes<>+763(SB)/1, $+3
-DATA lanes<>+764(SB)/1, $+4
-DATA lanes<>+765(SB)/1, $-1
-DATA lanes<>+766(SB)/1, $+5
-DATA lanes<>+767(SB)/1, $-1
-DATA lanes<>+768(SB)/1, $-1
-DATA lanes<>+769(SB)/1, $-1
-DATA lanes<>+770(SB)/1, $-1
-DATA lanes<>+771(SB)/1, $-1
-DATA lanes<>+772(SB)/1, $-1
-DATA lanes<>+773(SB)/1, $+0
-DATA lanes<>+774(SB)/1, $+1
-DATA lanes<>+775(SB)/1, $-1
-DATA lanes<>+776(SB)/1, $+0
-DATA lanes<>+777(SB)/1, $-1
-DATA lanes<>+778(SB)/1, $-1
-DATA lanes<>+779(SB)/1, $-1
-DATA lanes<>+780(SB)/1, $-1
-DATA lanes<>+781(SB)/1, $+1
-DATA lanes<>+782(SB)/1, $+2
-DATA lanes<>+783(SB)/1, $-1
-DATA lanes<>+784(SB)/1, $-1
-DATA lanes<>+785(SB)/1, $+0
-DATA lanes<>+786(SB)/1, $-1
-DATA lanes<>+787(SB)/1, $-1
-DATA lanes<>+788(SB)/1, $-1
-DATA lanes<>+789(SB)/1, $+1
-DATA lanes<>+790(SB)/1, $+2
-DATA lanes<>+791(SB)/1, $-1
-DATA lanes<>+792(SB)/1, $+0
-DATA lanes<>+793(SB)/1, $+1
-DATA lanes<>+794(SB)/1, $-1
-DATA lanes<>+795(SB)/1, $-1
-DATA lanes<>+796(SB)/1, $-1
-DATA lanes<>+797(SB)/1, $+2
-DATA lanes<>+798(SB)/1, $+3
-DATA lanes<>+799(SB)/1, $-1
-DATA lanes<>+800(SB)/1, $-1
-DATA lanes<>+801(SB)/1, $-1
-DATA lanes<>+802(SB)/1, $+0
-DATA lanes<>+803(SB)/1, $-1
-DATA lanes<>+804(SB)/1, $-1
-DATA lanes<>+805(SB)/1, $+1
-DATA lanes<>+806(SB)/1, $+2
-DATA lanes<>+807(SB)/1, $-1
-DATA lanes<>+808(SB)/1, $+0
-DATA lanes<>+809(SB)/1, $-1
-DATA lanes<>+810(SB)/1, $+1
-DATA lanes<>+811(SB)/1, $-1
-DATA lanes<>+812(SB)/1, $-1
-DATA lanes<>+813(SB)/1, $+2
-DATA lanes<>+814(SB)/1, $+3
-DATA lanes<>+815(SB)/1, $-1
-DATA lanes<>+816(SB)/1, $-1
-DATA lanes<>+817(SB)/1, $+0
-DATA lanes<>+818(SB)/1, $+1
-DATA lanes<>+819(SB)/1, $-1
-DATA lanes<>+820(SB)/1, $-1
-DATA lanes<>+821(SB)/1, $+2
-DATA lanes<>+822(SB)/1, $+3
-DATA lanes<>+823(SB)/1, $-1
-DATA lanes<>+824(SB)/1, $+0
-DATA lanes<>+825(SB)/1, $+1
-DATA lanes<>+826(SB)/1, $+2
-DATA lanes<>+827(SB)/1, $-1
-DATA lanes<>+828(SB)/1, $-1
-DATA lanes<>+829(SB)/1, $+3
-DATA lanes<>+830(SB)/1, $+4
-DATA lanes<>+831(SB)/1, $-1
-DATA lanes<>+832(SB)/1, $-1
-DATA lanes<>+833(SB)/1, $-1
-DATA lanes<>+834(SB)/1, $-1
-DATA lanes<>+835(SB)/1, $+0
-DATA lanes<>+836(SB)/1, $-1
-DATA lanes<>+837(SB)/1, $+1
-DATA lanes<>+838(SB)/1, $+2
-DATA lanes<>+839(SB)/1, $-1
-DATA lanes<>+840(SB)/1, $+0
-DATA lanes<>+841(SB)/1, $-1
-DATA lanes<>+842(SB)/1, $-1
-DATA lanes<>+843(SB)/1, $+1
-DATA lanes<>+844(SB)/1, $-1
-DATA lanes<>+845(SB)/1, $+2
-DATA lanes<>+846(SB)/1, $+3
-DATA lanes<>+847(SB)/1, $-1
-DATA lanes<>+848(SB)/1, $-1
-DATA lanes<>+849(SB)/1, $+0
-DATA lanes<>+850(SB)/1, $-1
-DATA lanes<>+851(SB)/1, $+1
-DATA lanes<>+852(SB)/1, $-1
-DATA lanes<>+853(SB)/1, $+2
-DATA lanes<>+854(SB)/1, $+3
-DATA lanes<>+855(SB)/1, $-1
-DATA lanes<>+856(SB)/1, $+0
-DATA lanes<>+857(SB)/1, $+1
-DATA lanes<>+858(SB)/1, $-1
-DATA lanes<>+859(SB)/1, $+2
-DATA lanes<>+860(SB)/1, $-1
-DATA lanes<>+861(SB)/1, $+3
-DATA lanes<>+862(SB)/1, $+4
-DATA lanes<>+863(SB)/1, $-1
-DATA lanes<>+864(SB)/1, $-1
-DATA lanes<>+865(SB)/1, $-1
-DATA lanes<>+866(SB)/1, $+0
-DATA lanes<>+867(SB)/1, $+1
-DATA lanes<>+868(SB)/1, $-1
-DATA lanes<>+869(SB)/1, $+2
-DATA lanes<>+870(SB)/1, $+3
-DATA lanes<>+871(SB)/1, $-1
-DATA lanes<>+872(SB)/1, $+0
-DATA lanes<>+873(SB)/1, $-1
-DATA lanes<>+874(SB)/1, $+1
-DATA lanes<>+875(SB)/1, $+2
-DATA lanes<>+876(SB)/1, $-1
-DATA lanes<>+877(SB)/1, $+3
-DATA lanes<>+878(SB)/1, $+4
-DATA lanes<>+879(SB)/1, $-1
-DATA lanes<>+880(SB)/1, $-1
-DATA lanes<>+881(SB)/1, $+0
-DATA lanes<>+882(SB)/1, $+1
-DATA lanes<>+883(SB)/1, $+2
-DATA lanes<>+884(SB)/1, $-1
-DATA lanes<>+885(SB)/1, $+3
-DATA lanes<>+886(SB)/1, $+4
-DATA lanes<>+887(SB)/1, $-1
-DATA lanes<>+888(SB)/1, $+0
-DATA lanes<>+889(SB)/1, $+1
-DATA lanes<>+890(SB)/1, $+2
-DATA lanes<>+891(SB)/1, $+3
-DATA lanes<>+892(SB)/1, $-1
-DATA lanes<>+893(SB)/1, $+4
-DATA lanes<>+894(SB)/1, $+5
-DATA lanes<>+895(SB)/1, $-1
-DATA lanes<>+896(SB)/1, $-1
-DATA lanes<>+897(SB)/1, $-1
-DATA lanes<>+898(SB)/1, $-1
-DATA lanes<>+899(SB)/1, $-1
-DATA lanes<>+900(SB)/1, $+0
-DATA lanes<>+901(SB)/1, $+1
-DATA lanes<>+902(SB)/1, $+2
-DATA lanes<>+903(SB)/1, $-1
-DATA lanes<>+904(SB)/1, $+0
-DATA lanes<>+905(SB)/1, $-1
-DATA lanes<>+906(SB)/1, $-1
-DATA lanes<>+907(SB)/1, $-1
-DATA lanes<>+908(SB)/1, $+1
-DATA lanes<>+909(SB)/1, $+2
-DATA lanes<>+910(SB)/1, $+3
-DATA lanes<>+911(SB)/1, $-1
-DATA lanes<>+912(SB)/1, $-1
-DATA lanes<>+913(SB)/1, $+0
-DATA lanes<>+914(SB)/1, $-1
-DATA lanes<>+915(SB)/1, $-1
-DATA lanes<>+916(SB)/1, $+1
-DATA lanes<>+917(SB)/1, $+2
-DATA lanes<>+918(SB)/1, $+3
-DATA lanes<>+919(SB)/1, $-1
-DATA lanes<>+920(SB)/1, $+0
-DATA lanes<>+921(SB)/1, $+1
-DATA lanes<>+922(SB)/1, $-1
-DATA lanes<>+923(SB)/1, $-1
-DATA lanes<>+924(SB)/1, $+2
-DATA lanes<>+925(SB)/1, $+3
-DATA lanes<>+926(SB)/1, $+4
-DATA lanes<>+927(SB)/1, $-1
-DATA lanes<>+928(SB)/1, $-1
-DATA lanes<>+929(SB)/1, $-1
-DATA lanes<>+930(SB)/1, $+0
-DATA lanes<>+931(SB)/1, $-1
-DATA lanes<>+932(SB)/1, $+1
-DATA lanes<>+933(SB)/1, $+2
-DATA lanes<>+934(SB)/1, $+3
-DATA lanes<>+935(SB)/1, $-1
-DATA lanes<>+936(SB)/1, $+0
-DATA lanes<>+937(SB)/1, $-1
-DATA lanes<>+938(SB)/1, $+1
-DATA lanes<>+939(SB)/1, $-1
-DATA lanes<>+940(SB)/1, $+2
-DATA lanes<>+941(SB)/1, $+3
-DATA lanes<>+942(SB)/1, $+4
-DATA lanes<>+943(SB)/1, $-1
-DATA lanes<>+944(SB)/1, $-1
-DATA lanes<>+945(SB)/1, $+0
-DATA lanes<>+946(SB)/1, $+1
-DATA lanes<>+947(SB)/1, $-1
-DATA lanes<>+948(SB)/1, $+2
-DATA lanes<>+949(SB)/1, $+3
-DATA lanes<>+950(SB)/1, $+4
-DATA lanes<>+951(SB)/1, $-1
-DATA lanes<>+952(SB)/1, $+0
-DATA lanes<>+953(SB)/1, $+1
-DATA lanes<>+954(SB)/1, $+2
-DATA lanes<>+955(SB)/1, $-1
-DATA lanes<>+956(SB)/1, $+3
-DATA lanes<>+957(SB)/1, $+4
-DATA lanes<>+958(SB)/1, $+5
-DATA lanes<>+959(SB)/1, $-1
-DATA lanes<>+960(SB)/1, $-1
-DATA lanes<>+961(SB)/1, $-1
-DATA lanes<>+962(SB)/1, $-1
-DATA lanes<>+963(SB)/1, $+0
-DATA lanes<>+964(SB)/1, $+1
-DATA lanes<>+965(SB)/1, $+2
-DATA lanes<>+966(SB)/1, $+3
-DATA lanes<>+967(SB)/1, $-1
-DATA lanes<>+968(SB)/1, $+0
-DATA lanes<>+969(SB)/1, $-1
-DATA lanes<>+970(SB)/1, $-1
-DATA lanes<>+971(SB)/1, $+1
-DATA lanes<>+972(SB)/1, $+2
-DATA lanes<>+973(SB)/1, $+3
-DATA lanes<>+974(SB)/1, $+4
-DATA lanes<>+975(SB)/1, $-1
-DATA lanes<>+976(SB)/1, $-1
-DATA lanes<>+977(SB)/1, $+0
-DATA lanes<>+978(SB)/1, $-1
-DATA lanes<>+979(SB)/1, $+1
-DATA lanes<>+980(SB)/1, $+2
-DATA lanes<>+981(SB)/1, $+3
-DATA lanes<>+982(SB)/1, $+4
-DATA lanes<>+983(SB)/1, $-1
-DATA lanes<>+984(SB)/1, $+0
-DATA lanes<>+985(SB)/1, $+1
-DATA lanes<>+986(SB)/1, $-1
-DATA lanes<>+987(SB)/1, $+2
-DATA lanes<>+988(SB)/1, $+3
-DATA lanes<>+989(SB)/1, $+4
-DATA lanes<>+990(SB)/1, $+5
-DATA lanes<>+991(SB)/1, $-1
-DATA lanes<>+992(SB)/1, $-1
-DATA lanes<>+993(SB)/1, $-1
-DATA lanes<>+994(SB)/1, $+0
-DATA lanes<>+995(SB)/1, $+1
-DATA lanes<>+996(SB)/1, $+2
-DATA lanes<>+997(SB)/1, $+3
-DATA lanes<>+998(SB)/1, $+4
-DATA lanes<>+999(SB)/1, $-1
-DATA lanes<>+1000(SB)/1, $+0
-DATA lanes<>+1001(SB)/1, $-1
-DATA lanes<>+1002(SB)/1, $+1
-DATA lanes<>+1003(SB)/1, $+2
-DATA lanes<>+1004(SB)/1, $+3
-DATA lanes<>+1005(SB)/1, $+4
-DATA lanes<>+1006(SB)/1, $+5
-DATA lanes<>+1007(SB)/1, $-1
-DATA lanes<>+1008(SB)/1, $-1
-DATA lanes<>+1009(SB)/1, $+0
-DATA lanes<>+1010(SB)/1, $+1
-DATA lanes<>+1011(SB)/1, $+2
-DATA lanes<>+1012(SB)/1, $+3
-DATA lanes<>+1013(SB)/1, $+4
-DATA lanes<>+1014(SB)/1, $+5
-DATA lanes<>+1015(SB)/1, $-1
-DATA lanes<>+1016(SB)/1, $+0
-DATA lanes<>+1017(SB)/1, $+1
-DATA lanes<>+1018(SB)/1, $+2
-DATA lanes<>+1019(SB)/1, $+3
-DATA lanes<>+1020(SB)/1, $+4
-DATA lanes<>+1021(SB)/1, $+5
-DATA lanes<>+1022(SB)/1, $+6
-DATA lanes<>+1023(SB)/1, $-1
-DATA lanes<>+1024(SB)/1, $-1
-DATA lanes<>+1025(SB)/1, $-1
-DATA lanes<>+1026(SB)/1, $-1
-DATA lanes<>+1027(SB)/1, $-1
-DATA lanes<>+1028(SB)/1, $-1
-DATA lanes<>+1029(SB)/1, $-1
-DATA lanes<>+1030(SB)/1, $-1
-DATA lanes<>+1031(SB)/1, $+0
-DATA lanes<>+1032(SB)/1, $+0
-DATA lanes<>+1033(SB)/1, $-1
-DATA lanes<>+1034(SB)/1, $-1
-DATA lanes<>+1035(SB)/1, $-1
-DATA lanes<>+1036(SB)/1, $-1
-DATA lanes<>+1037(SB)/1, $-1
-DATA lanes<>+1038(SB)/1, $-1
-DATA lanes<>+1039(SB)/1, $+1
-DATA lanes<>+1040(SB)/1, $-1
-DATA lanes<>+1041(SB)/1, $+0
-DATA lanes<>+1042(SB)/1, $-1
-DATA lanes<>+1043(SB)/1, $-1
-DATA lanes<>+1044(SB)/1, $-1
-DATA lanes<>+1045(SB)/1, $-1
-DATA lanes<>+1046(SB)/1, $-1
-DATA lanes<>+1047(SB)/1, $+1
-DATA lanes<>+1048(SB)/1, $+0
-DATA lanes<>+1049(SB)/1, $+1
-DATA lanes<>+1050(SB)/1, $-1
-DATA lanes<>+1051(SB)/1, $-1
-DATA lanes<>+1052(SB)/1, $-1
-DATA lanes<>+1053(SB)/1, $-1
-DATA lanes<>+1054(SB)/1, $-1
-DATA lanes<>+1055(SB)/1, $+2
-DATA lanes<>+1056(SB)/1, $-1
-DATA lanes<>+1057(SB)/1, $-1
-DATA lanes<>+1058(SB)/1, $+0
-DATA lanes<>+1059(SB)/1, $-1
-DATA lanes<>+1060(SB)/1, $-1
-DATA lanes<>+1061(SB)/1, $-1
-DATA lanes<>+1062(SB)/1, $-1
-DATA lanes<>+1063(SB)/1, $+1
-DATA lanes<>+1064(SB)/1, $+0
-DATA lanes<>+1065(SB)/1, $-1
-DATA lanes<>+1066(SB)/1, $+1
-DATA lanes<>+1067(SB)/1, $-1
-DATA lanes<>+1068(SB)/1, $-1
-DATA lanes<>+1069(SB)/1, $-1
-DATA lanes<>+1070(SB)/1, $-1
-DATA lanes<>+1071(SB)/1, $+2
-DATA lanes<>+1072(SB)/1, $-1
-DATA lanes<>+1073(SB)/1, $+0
-DATA lanes<>+1074(SB)/1, $+1
-DATA lanes<>+1075(SB)/1, $-1
-DATA lanes<>+1076(SB)/1, $-1
-DATA lanes<>+1077(SB)/1, $-1
-DATA lanes<>+1078(SB)/1, $-1
-DATA lanes<>+1079(SB)/1, $+2
-DATA lanes<>+1080(SB)/1, $+0
-DATA lanes<>+1081(SB)/1, $+1
-DATA lanes<>+1082(SB)/1, $+2
-DATA lanes<>+1083(SB)/1, $-1
-DATA lanes<>+1084(SB)/1, $-1
-DATA lanes<>+1085(SB)/1, $-1
-DATA lanes<>+1086(SB)/1, $-1
-DATA lanes<>+1087(SB)/1, $+3
-DATA lanes<>+1088(SB)/1, $-1
-DATA lanes<>+1089(SB)/1, $-1
-DATA lanes<>+1090(SB)/1, $-1
-DATA lanes<>+1091(SB)/1, $+0
-DATA lanes<>+1092(SB)/1, $-1
-DATA lanes<>+1093(SB)/1, $-1
-DATA lanes<>+1094(SB)/1, $-1
-DATA lanes<>+1095(SB)/1, $+1
-DATA lanes<>+1096(SB)/1, $+0
-DATA lanes<>+1097(SB)/1, $-1
-DATA lanes<>+1098(SB)/1, $-1
-DATA lanes<>+1099(SB)/1, $+1
-DATA lanes<>+1100(SB)/1, $-1
-DATA lanes<>+1101(SB)/1, $-1
-DATA lanes<>+1102(SB)/1, $-1
-DATA lanes<>+1103(SB)/1, $+2
-DATA lanes<>+1104(SB)/1, $-1
-DATA lanes<>+1105(SB)/1, $+0
-DATA lanes<>+1106(SB)/1, $-1
-DATA lanes<>+1107(SB)/1, $+1
-DATA lanes<>+1108(SB)/1, $-1
-DATA lanes<>+1109(SB)/1, $-1
-DATA lanes<>+1110(SB)/1, $-1
-DATA lanes<>+1111(SB)/1, $+2
-DATA lanes<>+1112(SB)/1, $+0
-DATA lanes<>+1113(SB)/1, $+1
-DATA lanes<>+1114(SB)/1, $-1
-DATA lanes<>+1115(SB)/1, $+2
-DATA lanes<>+1116(SB)/1, $-1
-DATA lanes<>+1117(SB)/1, $-1
-DATA lanes<>+1118(SB)/1, $-1
-DATA lanes<>+1119(SB)/1, $+3
-DATA lanes<>+1120(SB)/1, $-1
-DATA lanes<>+1121(SB)/1, $-1
-DATA lanes<>+1122(SB)/1, $+0
-DATA lanes<>+1123(SB)/1, $+1
-DATA lanes<>+1124(SB)/1, $-1
-DATA lanes<>+1125(SB)/1, $-1
-DATA lanes<>+1126(SB)/1, $-1
-DATA lanes<>+1127(SB)/1, $+2
-DATA lanes<>+1128(SB)/1, $+0
-DATA lanes<>+1129(SB)/1, $-1
-DATA lanes<>+1130(SB)/1, $+1
-DATA lanes<>+1131(SB)/1, $+2
-DATA lanes<>+1132(SB)/1, $-1
-DATA lanes<>+1133(SB)/1, $-1
-DATA lanes<>+1134(SB)/1, $-1
-DATA lanes<>+1135(SB)/1, $+3
-DATA lanes<>+1136(SB)/1, $-1
-DATA lanes<>+1137(SB)/1, $+0
-DATA lanes<>+1138(SB)/1, $+1
-DATA lanes<>+1139(SB)/1, $+2
-DATA lanes<>+1140(SB)/1, $-1
-DATA lanes<>+1141(SB)/1, $-1
-DATA lanes<>+1142(SB)/1, $-1
-DATA lanes<>+1143(SB)/1, $+3
-DATA lanes<>+1144(SB)/1, $+0
-DATA lanes<>+1145(SB)/1, $+1
-DATA lanes<>+1146(SB)/1, $+2
-DATA lanes<>+1147(SB)/1, $+3
-DATA lanes<>+1148(SB)/1, $-1
-DATA lanes<>+1149(SB)/1, $-1
-DATA lanes<>+1150(SB)/1, $-1
-DATA lanes<>+1151(SB)/1, $+4
-DATA lanes<>+1152(SB)/1, $-1
-DATA lanes<>+1153(SB)/1, $-1
-DATA lanes<>+1154(SB)/1, $-1
-DATA lanes<>+1155(SB)/1, $-1
-DATA lanes<>+1156(SB)/1, $+0
-DATA lanes<>+1157(SB)/1, $-1
-DATA lanes<>+1158(SB)/1, $-1
-DATA lanes<>+1159(SB)/1, $+1
-DATA lanes<>+1160(SB)/1, $+0
-DATA lanes<>+1161(SB)/1, $-1
-DATA lanes<>+1162(SB)/1, $-1
-DATA lanes<>+1163(SB)/1, $-1
-DATA lanes<>+1164(SB)/1, $+1
-DATA lanes<>+1165(SB)/1, $-1
-DATA lanes<>+1166(SB)/1, $-1
-DATA lanes<>+1167(SB)/1, $+2
-DATA lanes<>+1168(SB)/1, $-1
-DATA lanes<>+1169(SB)/1, $+0
-DATA lanes<>+1170(SB)/1, $-1
-DATA lanes<>+1171(SB)/1, $-1
-DATA lanes<>+1172(SB)/1, $+1
-DATA lanes<>+1173(SB)/1, $-1
-DATA lanes<>+1174(SB)/1, $-1
-DATA lanes<>+1175(SB)/1, $+2
-DATA lanes<>+1176(SB)/1, $+0
-DATA lanes<>+1177(SB)/1, $+1
-DATA lanes<>+1178(SB)/1, $-1
-DATA lanes<>+1179(SB)/1, $-1
-DATA lanes<>+1180(SB)/1, $+2
-DATA lanes<>+1181(SB)/1, $-1
-DATA lanes<>+1182(SB)/1, $-1
-DATA lanes<>+1183(SB)/1, $+3
-DATA lanes<>+1184(SB)/1, $-1
-DATA lanes<>+1185(SB)/1, $-1
-DATA lanes<>+1186(SB)/1, $+0
-DATA lanes<>+1187(SB)/1, $-1
-DATA lanes<>+1188(SB)/1, $+1
-DATA lanes<>+1189(SB)/1, $-1
-DATA lanes<>+1190(SB)/1, $-1
-DATA lanes<>+1191(SB)/1, $+2
-DATA lanes<>+1192(SB)/1, $+0
-DATA lanes<>+1193(SB)/1, $-1
-DATA lanes<>+1194(SB)/1, $+1
-DATA lanes<>+1195(SB)/1, $-1
-DATA lanes<>+1196(SB)/1, $+2
-DATA lanes<>+1197(SB)/1, $-1
-DATA lanes<>+1198(SB)/1, $-1
-DATA lanes<>+1199(SB)/1, $+3
-DATA lanes<>+1200(SB)/1, $-1
-DATA lanes<>+1201(SB)/1, $+0
-DATA lanes<>+1202(SB)/1, $+1
-DATA lanes<>+1203(SB)/1, $-1
-DATA lanes<>+1204(SB)/1, $+2
-DATA lanes<>+1205(SB)/1, $-1
-DATA lanes<>+1206(SB)/1, $-1
-DATA lanes<>+1207(SB)/1, $+3
-DATA lanes<>+1208(SB)/1, $+0
-DATA lanes<>+1209(SB)/1, $+1
-DATA lanes<>+1210(SB)/1, $+2
-DATA lanes<>+1211(SB)/1, $-1
-DATA lanes<>+1212(SB)/1, $+3
-DATA lanes<>+1213(SB)/1, $-1
-DATA lanes<>+1214(SB)/1, $-1
-DATA lanes<>+1215(SB)/1, $+4
-DATA lanes<>+1216(SB)/1, $-1
-DATA lanes<>+1217(SB)/1, $-1
-DATA lanes<>+1218(SB)/1, $-1
-DATA lanes<>+1219(SB)/1, $+0
-DATA lanes<>+1220(SB)/1, $+1
-DATA lanes<>+1221(SB)/1, $-1
-DATA lanes<>+1222(SB)/1, $-1
-DATA lanes<>+1223(SB)/1, $+2
-DATA lanes<>+1224(SB)/1, $+0
-DATA lanes<>+1225(SB)/1, $-1
-DATA lanes<>+1226(SB)/1, $-1
-DATA lanes<>+1227(SB)/1, $+1
-DATA lanes<>+1228(SB)/1, $+2
-DATA lanes<>+1229(SB)/1, $-1
-DATA lanes<>+1230(SB)/1, $-1
-DATA lanes<>+1231(SB)/1, $+3
-DATA lanes<>+1232(SB)/1, $-1
-DATA lanes<>+1233(SB)/1, $+0
-DATA lanes<>+1234(SB)/1, $-1
-DATA lanes<>+1235(SB)/1, $+1
-DATA lanes<>+1236(SB)/1, $+2
-DATA lanes<>+1237(SB)/1, $-1
-DATA lanes<>+1238(SB)/1, $-1
-DATA lanes<>+1239(SB)/1, $+3
-DATA lanes<>+1240(SB)/1, $+0
-DATA lanes<>+1241(SB)/1, $+1
-DATA lanes<>+1242(SB)/1, $-1
-DATA lanes<>+1243(SB)/1, $+2
-DATA lanes<>+1244(SB)/1, $+3
-DATA lanes<>+1245(SB)/1, $-1
-DATA lanes<>+1246(SB)/1, $-1
-DATA lanes<>+1247(SB)/1, $+4
-DATA lanes<>+1248(SB)/1, $-1
-DATA lanes<>+1249(SB)/1, $-1
-DATA lanes<>+1250(SB)/1, $+0
-DATA lanes<>+1251(SB)/1, $+1
-DATA lanes<>+1252(SB)/1, $+2
-DATA lanes<>+1253(SB)/1, $-1
-DATA lanes<>+1254(SB)/1, $-1
-DATA lanes<>+1255(SB)/1, $+3
-DATA lanes<>+1256(SB)/1, $+0
-DATA lanes<>+1257(SB)/1, $-1
-DATA lanes<>+1258(SB)/1, $+1
-DATA lanes<>+1259(SB)/1, $+2
-DATA lanes<>+1260(SB)/1, $+3
-DATA lanes<>+1261(SB)/1, $-1
-DATA lanes<>+1262(SB)/1, $-1
-DATA lanes<>+1263(SB)/1, $+4
-DATA lanes<>+1264(SB)/1, $-1
-DATA lanes<>+1265(SB)/1, $+0
-DATA lanes<>+1266(SB)/1, $+1
-DATA lanes<>+1267(SB)/1, $+2
-DATA lanes<>+1268(SB)/1, $+3
-DATA lanes<>+1269(SB)/1, $-1
-DATA lanes<>+1270(SB)/1, $-1
-DATA lanes<>+1271(SB)/1, $+4
-DATA lanes<>+1272(SB)/1, $+0
-DATA lanes<>+1273(SB)/1, $+1
-DATA lanes<>+1274(SB)/1, $+2
-DATA lanes<>+1275(SB)/1, $+3
-DATA lanes<>+1276(SB)/1, $+4
-DATA lanes<>+1277(SB)/1, $-1
-DATA lanes<>+1278(SB)/1, $-1
-DATA lanes<>+1279(SB)/1, $+5
-DATA lanes<>+1280(SB)/1, $-1
-DATA lanes<>+1281(SB)/1, $-1
-DATA lanes<>+1282(SB)/1, $-1
-DATA lanes<>+1283(SB)/1, $-1
-DATA lanes<>+1284(SB)/1, $-1
-DATA lanes<>+1285(SB)/1, $+0
-DATA lanes<>+1286(SB)/1, $-1
-DATA lanes<>+1287(SB)/1, $+1
-DATA lanes<>+1288(SB)/1, $+0
-DATA lanes<>+1289(SB)/1, $-1
-DATA lanes<>+1290(SB)/1, $-1
-DATA lanes<>+1291(SB)/1, $-1
-DATA lanes<>+1292(SB)/1, $-1
-DATA lanes<>+1293(SB)/1, $+1
-DATA lanes<>+1294(SB)/1, $-1
-DATA lanes<>+1295(SB)/1, $+2
-DATA lanes<>+1296(SB)/1, $-1
-DATA lanes<>+1297(SB)/1, $+0
-DATA lanes<>+1298(SB)/1, $-1
-DATA lanes<>+1299(SB)/1, $-1
-DATA lanes<>+1300(SB)/1, $-1
-DATA lanes<>+1301(SB)/1, $+1
-DATA lanes<>+1302(SB)/1, $-1
-DATA lanes<>+1303(SB)/1, $+2
-DATA lanes<>+1304(SB)/1, $+0
-DATA lanes<>+1305(SB)/1, $+1
-DATA lanes<>+1306(SB)/1, $-1
-DATA lanes<>+1307(SB)/1, $-1
-DATA lanes<>+1308(SB)/1, $-1
-DATA lanes<>+1309(SB)/1, $+2
-DATA lanes<>+1310(SB)/1, $-1
-DATA lanes<>+1311(SB)/1, $+3
-DATA lanes<>+1312(SB)/1, $-1
-DATA lanes<>+1313(SB)/1, $-1
-DATA lanes<>+1314(SB)/1, $+0
-DATA lanes<>+1315(SB)/1, $-1
-DATA lanes<>+1316(SB)/1, $-1
-DATA lanes<>+1317(SB)/1, $+1
-DATA lanes<>+1318(SB)/1, $-1
-DATA lanes<>+1319(SB)/1, $+2
-DATA lanes<>+1320(SB)/1, $+0
-DATA lanes<>+1321(SB)/1, $-1
-DATA lanes<>+1322(SB)/1, $+1
-DATA lanes<>+1323(SB)/1, $-1
-DATA lanes<>+1324(SB)/1, $-1
-DATA lanes<>+1325(SB)/1, $+2
-DATA lanes<>+1326(SB)/1, $-1
-DATA lanes<>+1327(SB)/1, $+3
-DATA lanes<>+1328(SB)/1, $-1
-DATA lanes<>+1329(SB)/1, $+0
-DATA lanes<>+1330(SB)/1, $+1
-DATA lanes<>+1331(SB)/1, $-1
-DATA lanes<>+1332(SB)/1, $-1
-DATA lanes<>+1333(SB)/1, $+2
-DATA lanes<>+1334(SB)/1, $-1
-DATA lanes<>+1335(SB)/1, $+3
-DATA lanes<>+1336(SB)/1, $+0
-DATA lanes<>+1337(SB)/1, $+1
-DATA lanes<>+1338(SB)/1, $+2
-DATA lanes<>+1339(SB)/1, $-1
-DATA lanes<>+1340(SB)/1, $-1
-DATA lanes<>+1341(SB)/1, $+3
-DATA lanes<>+1342(SB)/1, $-1
-DATA lanes<>+1343(SB)/1, $+4
-DATA lanes<>+1344(SB)/1, $-1
-DATA lanes<>+1345(SB)/1, $-1
-DATA lanes<>+1346(SB)/1, $-1
-DATA lanes<>+1347(SB)/1, $+0
-DATA lanes<>+1348(SB)/1, $-1
-DATA lanes<>+1349(SB)/1, $+1
-DATA lanes<>+1350(SB)/1, $-1
-DATA lanes<>+1351(SB)/1, $+2
-DATA lanes<>+1352(SB)/1, $+0
-DATA lanes<>+1353(SB)/1, $-1
-DATA lanes<>+1354(SB)/1, $-1
-DATA lanes<>+1355(SB)/1, $+1
-DATA lanes<>+1356(SB)/1, $-1
-DATA lanes<>+1357(SB)/1, $+2
-DATA lanes<>+1358(SB)/1, $-1
-DATA lanes<>+1359(SB)/1, $+3
-DATA lanes<>+1360(SB)/1, $-1
-DATA lanes<>+1361(SB)/1, $+0
-DATA lanes<>+1362(SB)/1, $-1
-DATA lanes<>+1363(SB)/1, $+1
-DATA lanes<>+1364(SB)/1, $-1
-DATA lanes<>+1365(SB)/1, $+2
-DATA lanes<>+1366(SB)/1, $-1
-DATA lanes<>+1367(SB)/1, $+3
-DATA lanes<>+1368(SB)/1, $+0
-DATA lanes<>+1369(SB)/1, $+1
-DATA lanes<>+1370(SB)/1, $-1
-DATA lanes<>+1371(SB)/1, $+2
-DATA lanes<>+1372(SB)/1, $-1
-DATA lanes<>+1373(SB)/1, $+3
-DATA lanes<>+1374(SB)/1, $-1
-DATA lanes<>+1375(SB)/1, $+4
-DATA lanes<>+1376(SB)/1, $-1
-DATA lanes<>+1377(SB)/1, $-1
-DATA lanes<>+1378(SB)/1, $+0
-DATA lanes<>+1379(SB)/1, $+1
-DATA lanes<>+1380(SB)/1, $-1
-DATA lanes<>+1381(SB)/1, $+2
-DATA lanes<>+1382(SB)/1, $-1
-DATA lanes<>+1383(SB)/1, $+3
-DATA lanes<>+1384(SB)/1, $+0
-DATA lanes<>+1385(SB)/1, $-1
-DATA lanes<>+1386(SB)/1, $+1
-DATA lanes<>+1387(SB)/1, $+2
-DATA lanes<>+1388(SB)/1, $-1
-DATA lanes<>+1389(SB)/1, $+3
-DATA lanes<>+1390(SB)/1, $-1
-DATA lanes<>+1391(SB)/1, $+4
-DATA lanes<>+1392(SB)/1, $-1
-DATA lanes<>+1393(SB)/1, $+0
-DATA lanes<>+1394(SB)/1, $+1
-DATA lanes<>+1395(SB)/1, $+2
-DATA lanes<>+1396(SB)/1, $-1
-DATA lanes<>+1397(SB)/1, $+3
-DATA lanes<>+1398(SB)/1, $-1
-DATA lanes<>+1399(SB)/1, $+4
-DATA lanes<>+1400(SB)/1, $+0
-DATA lanes<>+1401(SB)/1, $+1
-DATA lanes<>+1402(SB)/1, $+2
-DATA lanes<>+1403(SB)/1, $+3
-DATA lanes<>+1404(SB)/1, $-1
-DATA lanes<>+1405(SB)/1, $+4
-DATA lanes<>+1406(SB)/1, $-1
-DATA lanes<>+1407(SB)/1, $+5
-DATA lanes<>+1408(SB)/1, $-1
-DATA lanes<>+1409(SB)/1, $-1
-DATA lanes<>+1410(SB)/1, $-1
-DATA lanes<>+1411(SB)/1, $-1
-DATA lanes<>+1412(SB)/1, $+0
-DATA lanes<>+1413(SB)/1, $+1
-DATA lanes<>+1414(SB)/1, $-1
-DATA lanes<>+1415(SB)/1, $+2
-DATA lanes<>+1416(SB)/1, $+0
-DATA lanes<>+1417(SB)/1, $-1
-DATA lanes<>+1418(SB)/1, $-1
-DATA lanes<>+1419(SB)/1, $-1
-DATA lanes<>+1420(SB)/1, $+1
-DATA lanes<>+1421(SB)/1, $+2
-DATA lanes<>+1422(SB)/1, $-1
-DATA lanes<>+1423(SB)/1, $+3
-DATA lanes<>+1424(SB)/1, $-1
-DATA lanes<>+1425(SB)/1, $+0
-DATA lanes<>+1426(SB)/1, $-1
-DATA lanes<>+1427(SB)/1, $-1
-DATA lanes<>+1428(SB)/1, $+1
-DATA lanes<>+1429(SB)/1, $+2
-DATA lanes<>+1430(SB)/1, $-1
-DATA lanes<>+1431(SB)/1, $+3
-DATA lanes<>+1432(SB)/1, $+0
-DATA lanes<>+1433(SB)/1, $+1
-DATA lanes<>+1434(SB)/1, $-1
-DATA lanes<>+1435(SB)/1, $-1
-DATA lanes<>+1436(SB)/1, $+2
-DATA lanes<>+1437(SB)/1, $+3
-DATA lanes<>+1438(SB)/1, $-1
-DATA lanes<>+1439(SB)/1, $+4
-DATA lanes<>+1440(SB)/1, $-1
-DATA lanes<>+1441(SB)/1, $-1
-DATA lanes<>+1442(SB)/1, $+0
-DATA lanes<>+1443(SB)/1, $-1
-DATA lanes<>+1444(SB)/1, $+1
-DATA lanes<>+1445(SB)/1, $+2
-DATA lanes<>+1446(SB)/1, $-1
-DATA lanes<>+1447(SB)/1, $+3
-DATA lanes<>+1448(SB)/1, $+0
-DATA lanes<>+1449(SB)/1, $-1
-DATA lanes<>+1450(SB)/1, $+1
-DATA lanes<>+1451(SB)/1, $-1
-DATA lanes<>+1452(SB)/1, $+2
-DATA lanes<>+1453(SB)/1, $+3
-DATA lanes<>+1454(SB)/1, $-1
-DATA lanes<>+1455(SB)/1, $+4
-DATA lanes<>+1456(SB)/1, $-1
-DATA lanes<>+1457(SB)/1, $+0
-DATA lanes<>+1458(SB)/1, $+1
-DATA lanes<>+1459(SB)/1, $-1
-DATA lanes<>+1460(SB)/1, $+2
-DATA lanes<>+1461(SB)/1, $+3
-DATA lanes<>+1462(SB)/1, $-1
-DATA lanes<>+1463(SB)/1, $+4
-DATA lanes<>+1464(SB)/1, $+0
-DATA lanes<>+1465(SB)/1, $+1
-DATA lanes<>+1466(SB)/1, $+2
-DATA lanes<>+1467(SB)/1, $-1
-DATA lanes<>+1468(SB)/1, $+3
-DATA lanes<>+1469(SB)/1, $+4
-DATA lanes<>+1470(SB)/1, $-1
-DATA lanes<>+1471(SB)/1, $+5
-DATA lanes<>+1472(SB)/1, $-1
-DATA lanes<>+1473(SB)/1, $-1
-DATA lanes<>+1474(SB)/1, $-1
-DATA lanes<>+1475(SB)/1, $+0
-DATA lanes<>+1476(SB)/1, $+1
-DATA lanes<>+1477(SB)/1, $+2
-DATA lanes<>+1478(SB)/1, $-1
-DATA lanes<>+1479(SB)/1, $+3
-DATA lanes<>+1480(SB)/1, $+0
-DATA lanes<>+1481(SB)/1, $-1
-DATA lanes<>+1482(SB)/1, $-1
-DATA lanes<>+1483(SB)/1, $+1
-DATA lanes<>+1484(SB)/1, $+2
-DATA lanes<>+1485(SB)/1, $+3
-DATA lanes<>+1486(SB)/1, $-1
-DATA lanes<>+1487(SB)/1, $+4
-DATA lanes<>+1488(SB)/1, $-1
-DATA lanes<>+1489(SB)/1, $+0
-DATA lanes<>+1490(SB)/1, $-1
-DATA lanes<>+1491(SB)/1, $+1
-DATA lanes<>+1492(SB)/1, $+2
-DATA lanes<>+1493(SB)/1, $+3
-DATA lanes<>+1494(SB)/1, $-1
-DATA lanes<>+1495(SB)/1, $+4
-DATA lanes<>+1496(SB)/1, $+0
-DATA lanes<>+1497(SB)/1, $+1
-DATA lanes<>+1498(SB)/1, $-1
-DATA lanes<>+1499(SB)/1, $+2
-DATA lanes<>+1500(SB)/1, $+3
-DATA lanes<>+1501(SB)/1, $+4
-DATA lanes<>+1502(SB)/1, $-1
-DATA lanes<>+1503(SB)/1, $+5
-DATA lanes<>+1504(SB)/1, $-1
-DATA lanes<>+1505(SB)/1, $-1
-DATA lanes<>+1506(SB)/1, $+0
-DATA lanes<>+1507(SB)/1, $+1
-DATA lanes<>+1508(SB)/1, $+2
-DATA lanes<>+1509(SB)/1, $+3
-DATA lanes<>+1510(SB)/1, $-1
-DATA lanes<>+1511(SB)/1, $+4
-DATA lanes<>+1512(SB)/1, $+0
-DATA lanes<>+1513(SB)/1, $-1
-DATA lanes<>+1514(SB)/1, $+1
-DATA lanes<>+1515(SB)/1, $+2
-DATA lanes<>+1516(SB)/1, $+3
-DATA lanes<>+1517(SB)/1, $+4
-DATA lanes<>+1518(SB)/1, $-1
-DATA lanes<>+1519(SB)/1, $+5
-DATA lanes<>+1520(SB)/1, $-1
-DATA lanes<>+1521(SB)/1, $+0
-DATA lanes<>+1522(SB)/1, $+1
-DATA lanes<>+1523(SB)/1, $+2
-DATA lanes<>+1524(SB)/1, $+3
-DATA lanes<>+1525(SB)/1, $+4
-DATA lanes<>+1526(SB)/1, $-1
-DATA lanes<>+1527(SB)/1, $+5
-DATA lanes<>+1528(SB)/1, $+0
-DATA lanes<>+1529(SB)/1, $+1
-DATA lanes<>+1530(SB)/1, $+2
-DATA lanes<>+1531(SB)/1, $+3
-DATA lanes<>+1532(SB)/1, $+4
-DATA lanes<>+1533(SB)/1, $+5
-DATA lanes<>+1534(SB)/1, $-1
-DATA lanes<>+1535(SB)/1, $+6
-DATA lanes<>+1536(SB)/1, $-1
-DATA lanes<>+1537(SB)/1, $-1
-DATA lanes<>+1538(SB)/1, $-1
-DATA lanes<>+1539(SB)/1, $-1
-DATA lanes<>+1540(SB)/1, $-1
-DATA lanes<>+1541(SB)/1, $-1
-DATA lanes<>+1542(SB)/1, $+0
-DATA lanes<>+1543(SB)/1, $+1
-DATA lanes<>+1544(SB)/1, $+0
-DATA lanes<>+1545(SB)/1, $-1
-DATA lanes<>+1546(SB)/1, $-1
-DATA lanes<>+1547(SB)/1, $-1
-DATA lanes<>+1548(SB)/1, $-1
-DATA lanes<>+1549(SB)/1, $-1
-DATA lanes<>+1550(SB)/1, $+1
-DATA lanes<>+1551(SB)/1, $+2
-DATA lanes<>+1552(SB)/1, $-1
-DATA lanes<>+1553(SB)/1, $+0
-DATA lanes<>+1554(SB)/1, $-1
-DATA lanes<>+1555(SB)/1, $-1
-DATA lanes<>+1556(SB)/1, $-1
-DATA lanes<>+1557(SB)/1, $-1
-DATA lanes<>+1558(SB)/1, $+1
-DATA lanes<>+1559(SB)/1, $+2
-DATA lanes<>+1560(SB)/1, $+0
-DATA lanes<>+1561(SB)/1, $+1
-DATA lanes<>+1562(SB)/1, $-1
-DATA lanes<>+1563(SB)/1, $-1
-DATA lanes<>+1564(SB)/1, $-1
-DATA lanes<>+1565(SB)/1, $-1
-DATA lanes<>+1566(SB)/1, $+2
-DATA lanes<>+1567(SB)/1, $+3
-DATA lanes<>+1568(SB)/1, $-1
-DATA lanes<>+1569(SB)/1, $-1
-DATA lanes<>+1570(SB)/1, $+0
-DATA lanes<>+1571(SB)/1, $-1
-DATA lanes<>+1572(SB)/1, $-1
-DATA lanes<>+1573(SB)/1, $-1
-DATA lanes<>+1574(SB)/1, $+1
-DATA lanes<>+1575(SB)/1, $+2
-DATA lanes<>+1576(SB)/1, $+0
-DATA lanes<>+1577(SB)/1, $-1
-DATA lanes<>+1578(SB)/1, $+1
-DATA lanes<>+1579(SB)/1, $-1
-DATA lanes<>+1580(SB)/1, $-1
-DATA lanes<>+1581(SB)/1, $-1
-DATA lanes<>+1582(SB)/1, $+2
-DATA lanes<>+1583(SB)/1, $+3
-DATA lanes<>+1584(SB)/1, $-1
-DATA lanes<>+1585(SB)/1, $+0
-DATA lanes<>+1586(SB)/1, $+1
-DATA lanes<>+1587(SB)/1, $-1
-DATA lanes<>+1588(SB)/1, $-1
-DATA lanes<>+1589(SB)/1, $-1
-DATA lanes<>+1590(SB)/1, $+2
-DATA lanes<>+1591(SB)/1, $+3
-DATA lanes<>+1592(SB)/1, $+0
-DATA lanes<>+1593(SB)/1, $+1
-DATA lanes<>+1594(SB)/1, $+2
-DATA lanes<>+1595(SB)/1, $-1
-DATA lanes<>+1596(SB)/1, $-1
-DATA lanes<>+1597(SB)/1, $-1
-DATA lanes<>+1598(SB)/1, $+3
-DATA lanes<>+1599(SB)/1, $+4
-DATA lanes<>+1600(SB)/1, $-1
-DATA lanes<>+1601(SB)/1, $-1
-DATA lanes<>+1602(SB)/1, $-1
-DATA lanes<>+1603(SB)/1, $+0
-DATA lanes<>+1604(SB)/1, $-1
-DATA lanes<>+1605(SB)/1, $-1
-DATA lanes<>+1606(SB)/1, $+1
-DATA lanes<>+1607(SB)/1, $+2
-DATA lanes<>+1608(SB)/1, $+0
-DATA lanes<>+1609(SB)/1, $-1
-DATA lanes<>+1610(SB)/1, $-1
-DATA lanes<>+1611(SB)/1, $+1
-DATA lanes<>+1612(SB)/1, $-1
-DATA lanes<>+1613(SB)/1, $-1
-DATA lanes<>+1614(SB)/1, $+2
-DATA lanes<>+1615(SB)/1, $+3
-DATA lanes<>+1616(SB)/1, $-1
-DATA lanes<>+1617(SB)/1, $+0
-DATA lanes<>+1618(SB)/1, $-1
-DATA lanes<>+1619(SB)/1, $+1
-DATA lanes<>+1620(SB)/1, $-1
-DATA lanes<>+1621(SB)/1, $-1
-DATA lanes<>+1622(SB)/1, $+2
-DATA lanes<>+1623(SB)/1, $+3
-DATA lanes<>+1624(SB)/1, $+0
-DATA lanes<>+1625(SB)/1, $+1
-DATA lanes<>+1626(SB)/1, $-1
-DATA lanes<>+1627(SB)/1, $+2
-DATA lanes<>+1628(SB)/1, $-1
-DATA lanes<>+1629(SB)/1, $-1
-DATA lanes<>+1630(SB)/1, $+3
-DATA lanes<>+1631(SB)/1, $+4
-DATA lanes<>+1632(SB)/1, $-1
-DATA lanes<>+1633(SB)/1, $-1
-DATA lanes<>+1634(SB)/1, $+0
-DATA lanes<>+1635(SB)/1, $+1
-DATA lanes<>+1636(SB)/1, $-1
-DATA lanes<>+1637(SB)/1, $-1
-DATA lanes<>+1638(SB)/1, $+2
-DATA lanes<>+1639(SB)/1, $+3
-DATA lanes<>+1640(SB)/1, $+0
-DATA lanes<>+1641(SB)/1, $-1
-DATA lanes<>+1642(SB)/1, $+1
-DATA lanes<>+1643(SB)/1, $+2
-DATA lanes<>+1644(SB)/1, $-1
-DATA lanes<>+1645(SB)/1, $-1
-DATA lanes<>+1646(SB)/1, $+3
-DATA lanes<>+1647(SB)/1, $+4
-DATA lanes<>+1648(SB)/1, $-1
-DATA lanes<>+1649(SB)/1, $+0
-DATA lanes<>+1650(SB)/1, $+1
-DATA lanes<>+1651(SB)/1, $+2
-DATA lanes<>+1652(SB)/1, $-1
-DATA lanes<>+1653(SB)/1, $-1
-DATA lanes<>+1654(SB)/1, $+3
-DATA lanes<>+1655(SB)/1, $+4
-DATA lanes<>+1656(SB)/1, $+0
-DATA lanes<>+1657(SB)/1, $+1
-DATA lanes<>+1658(SB)/1, $+2
-DATA lanes<>+1659(SB)/1, $+3
-DATA lanes<>+1660(SB)/1, $-1
-DATA lanes<>+1661(SB)/1, $-1
-DATA lanes<>+1662(SB)/1, $+4
-DATA lanes<>+1663(SB)/1, $+5
-DATA lanes<>+1664(SB)/1, $-1
-DATA lanes<>+1665(SB)/1, $-1
-DATA lanes<>+1666(SB)/1, $-1
-DATA lanes<>+1667(SB)/1, $-1
-DATA lanes<>+1668(SB)/1, $+0
-DATA lanes<>+1669(SB)/1, $-1
-DATA lanes<>+1670(SB)/1, $+1
-DATA lanes<>+1671(SB)/1, $+2
-DATA lanes<>+1672(SB)/1, $+0
-DATA lanes<>+1673(SB)/1, $-1
-DATA lanes<>+1674(SB)/1, $-1
-DATA lanes<>+1675(SB)/1, $-1
-DATA lanes<>+1676(SB)/1, $+1
-DATA lanes<>+1677(SB)/1, $-1
-DATA lanes<>+1678(SB)/1, $+2
-DATA lanes<>+1679(SB)/1, $+3
-DATA lanes<>+1680(SB)/1, $-1
-DATA lanes<>+1681(SB)/1, $+0
-DATA lanes<>+1682(SB)/1, $-1
-DATA lanes<>+1683(SB)/1, $-1
-DATA lanes<>+1684(SB)/1, $+1
-DATA lanes<>+1685(SB)/1, $-1
-DATA lanes<>+1686(SB)/1, $+2
-DATA lanes<>+1687(SB)/1, $+3
-DATA lanes<>+1688(SB)/1, $+0
-DATA lanes<>+1689(SB)/1, $+1
-DATA lanes<>+1690(SB)/1, $-1
-DATA lanes<>+1691(SB)/1, $-1
-DATA lanes<>+1692(SB)/1, $+2
-DATA lanes<>+1693(SB)/1, $-1
-DATA lanes<>+1694(SB)/1, $+3
-DATA lanes<>+1695(SB)/1, $+4
-DATA lanes<>+1696(SB)/1, $-1
-DATA lanes<>+1697(SB)/1, $-1
-DATA lanes<>+1698(SB)/1, $+0
-DATA lanes<>+1699(SB)/1, $-1
-DATA lanes<>+1700(SB)/1, $+1
-DATA lanes<>+1701(SB)/1, $-1
-DATA lanes<>+1702(SB)/1, $+2
-DATA lanes<>+1703(SB)/1, $+3
-DATA lanes<>+1704(SB)/1, $+0
-DATA lanes<>+1705(SB)/1, $-1
-DATA lanes<>+1706(SB)/1, $+1
-DATA lanes<>+1707(SB)/1, $-1
-DATA lanes<>+1708(SB)/1, $+2
-DATA lanes<>+1709(SB)/1, $-1
-DATA lanes<>+1710(SB)/1, $+3
-DATA lanes<>+1711(SB)/1, $+4
-DATA lanes<>+1712(SB)/1, $-1
-DATA lanes<>+1713(SB)/1, $+0
-DATA lanes<>+1714(SB)/1, $+1
-DATA lanes<>+1715(SB)/1, $-1
-DATA lanes<>+1716(SB)/1, $+2
-DATA lanes<>+1717(SB)/1, $-1
-DATA lanes<>+1718(SB)/1, $+3
-DATA lanes<>+1719(SB)/1, $+4
-DATA lanes<>+1720(SB)/1, $+0
-DATA lanes<>+1721(SB)/1, $+1
-DATA lanes<>+1722(SB)/1, $+2
-DATA lanes<>+1723(SB)/1, $-1
-DATA lanes<>+1724(SB)/1, $+3
-DATA lanes<>+1725(SB)/1, $-1
-DATA lanes<>+1726(SB)/1, $+4
-DATA lanes<>+1727(SB)/1, $+5
-DATA lanes<>+1728(SB)/1, $-1
-DATA lanes<>+1729(SB)/1, $-1
-DATA lanes<>+1730(SB)/1, $-1
-DATA lanes<>+1731(SB)/1, $+0
-DATA lanes<>+1732(SB)/1, $+1
-DATA lanes<>+1733(SB)/1, $-1
-DATA lanes<>+1734(SB)/1, $+2
-DATA lanes<>+1735(SB)/1, $+3
-DATA lanes<>+1736(SB)/1, $+0
-DATA lanes<>+1737(SB)/1, $-1
-DATA lanes<>+1738(SB)/1, $-1
-DATA lanes<>+1739(SB)/1, $+1
-DATA lanes<>+1740(SB)/1, $+2
-DATA lanes<>+1741(SB)/1, $-1
-DATA lanes<>+1742(SB)/1, $+3
-DATA lanes<>+1743(SB)/1, $+4
-DATA lanes<>+1744(SB)/1, $-1
-DATA lanes<>+1745(SB)/1, $+0
-DATA lanes<>+1746(SB)/1, $-1
-DATA lanes<>+1747(SB)/1, $+1
-DATA lanes<>+1748(SB)/1, $+2
-DATA lanes<>+1749(SB)/1, $-1
-DATA lanes<>+1750(SB)/1, $+3
-DATA lanes<>+1751(SB)/1, $+4
-DATA lanes<>+1752(SB)/1, $+0
-DATA lanes<>+1753(SB)/1, $+1
-DATA lanes<>+1754(SB)/1, $-1
-DATA lanes<>+1755(SB)/1, $+2
-DATA lanes<>+1756(SB)/1, $+3
-DATA lanes<>+1757(SB)/1, $-1
-DATA lanes<>+1758(SB)/1, $+4
-DATA lanes<>+1759(SB)/1, $+5
-DATA lanes<>+1760(SB)/1, $-1
-DATA lanes<>+1761(SB)/1, $-1
-DATA lanes<>+1762(SB)/1, $+0
-DATA lanes<>+1763(SB)/1, $+1
-DATA lanes<>+1764(SB)/1, $+2
-DATA lanes<>+1765(SB)/1, $-1
-DATA lanes<>+1766(SB)/1, $+3
-DATA lanes<>+1767(SB)/1, $+4
-DATA lanes<>+1768(SB)/1, $+0
-DATA lanes<>+1769(SB)/1, $-1
-DATA lanes<>+1770(SB)/1, $+1
-DATA lanes<>+1771(SB)/1, $+2
-DATA lanes<>+1772(SB)/1, $+3
-DATA lanes<>+1773(SB)/1, $-1
-DATA lanes<>+1774(SB)/1, $+4
-DATA lanes<>+1775(SB)/1, $+5
-DATA lanes<>+1776(SB)/1, $-1
-DATA lanes<>+1777(SB)/1, $+0
-DATA lanes<>+1778(SB)/1, $+1
-DATA lanes<>+1779(SB)/1, $+2
-DATA lanes<>+1780(SB)/1, $+3
-DATA lanes<>+1781(SB)/1, $-1
-DATA lanes<>+1782(SB)/1, $+4
-DATA lanes<>+1783(SB)/1, $+5
-DATA lanes<>+1784(SB)/1, $+0
-DATA lanes<>+1785(SB)/1, $+1
-DATA lanes<>+1786(SB)/1, $+2
-DATA lanes<>+1787(SB)/1, $+3
-DATA lanes<>+1788(SB)/1, $+4
-DATA lanes<>+1789(SB)/1, $-1
-DATA lanes<>+1790(SB)/1, $+5
-DATA lanes<>+1791(SB)/1, $+6
-DATA lanes<>+1792(SB)/1, $-1
-DATA lanes<>+1793(SB)/1, $-1
-DATA lanes<>+1794(SB)/1, $-1
-DATA lanes<>+1795(SB)/1, $-1
-DATA lanes<>+1796(SB)/1, $-1
-DATA lanes<>+1797(SB)/1, $+0
-DATA lanes<>+1798(SB)/1, $+1
-DATA lanes<>+1799(SB)/1, $+2
-DATA lanes<>+1800(SB)/1, $+0
-DATA lanes<>+1801(SB)/1, $-1
-DATA lanes<>+1802(SB)/1, $-1
-DATA lanes<>+1803(SB)/1, $-1
-DATA lanes<>+1804(SB)/1, $-1
-DATA lanes<>+1805(SB)/1, $+1
-DATA lanes<>+1806(SB)/1, $+2
-DATA lanes<>+1807(SB)/1, $+3
-DATA lanes<>+1808(SB)/1, $-1
-DATA lanes<>+1809(SB)/1, $+0
-DATA lanes<>+1810(SB)/1, $-1
-DATA lanes<>+1811(SB)/1, $-1
-DATA lanes<>+1812(SB)/1, $-1
-DATA lanes<>+1813(SB)/1, $+1
-DATA lanes<>+1814(SB)/1, $+2
-DATA lanes<>+1815(SB)/1, $+3
-DATA lanes<>+1816(SB)/1, $+0
-DATA lanes<>+1817(SB)/1, $+1
-DATA lanes<>+1818(SB)/1, $-1
-DATA lanes<>+1819(SB)/1, $-1
-DATA lanes<>+1820(SB)/1, $-1
-DATA lanes<>+1821(SB)/1, $+2
-DATA lanes<>+1822(SB)/1, $+3
-DATA lanes<>+1823(SB)/1, $+4
-DATA lanes<>+1824(SB)/1, $-1
-DATA lanes<>+1825(SB)/1, $-1
-DATA lanes<>+1826(SB)/1, $+0
-DATA lanes<>+1827(SB)/1, $-1
-DATA lanes<>+1828(SB)/1, $-1
-DATA lanes<>+1829(SB)/1, $+1
-DATA lanes<>+1830(SB)/1, $+2
-DATA lanes<>+1831(SB)/1, $+3
-DATA lanes<>+1832(SB)/1, $+0
-DATA lanes<>+1833(SB)/1, $-1
-DATA lanes<>+1834(SB)/1, $+1
-DATA lanes<>+1835(SB)/1, $-1
-DATA lanes<>+1836(SB)/1, $-1
-DATA lanes<>+1837(SB)/1, $+2
-DATA lanes<>+1838(SB)/1, $+3
-DATA lanes<>+1839(SB)/1, $+4
-DATA lanes<>+1840(SB)/1, $-1
-DATA lanes<>+1841(SB)/1, $+0
-DATA lanes<>+1842(SB)/1, $+1
-DATA lanes<>+1843(SB)/1, $-1
-DATA lanes<>+1844(SB)/1, $-1
-DATA lanes<>+1845(SB)/1, $+2
-DATA lanes<>+1846(SB)/1, $+3
-DATA lanes<>+1847(SB)/1, $+4
-DATA lanes<>+1848(SB)/1, $+0
-DATA lanes<>+1849(SB)/1, $+1
-DATA lanes<>+1850(SB)/1, $+2
-DATA lanes<>+1851(SB)/1, $-1
-DATA lanes<>+1852(SB)/1, $-1
-DATA lanes<>+1853(SB)/1, $+3
-DATA lanes<>+1854(SB)/1, $+4
-DATA lanes<>+1855(SB)/1, $+5
-DATA lanes<>+1856(SB)/1, $-1
-DATA lanes<>+1857(SB)/1, $-1
-DATA lanes<>+1858(SB)/1, $-1
-DATA lanes<>+1859(SB)/1, $+0
-DATA lanes<>+1860(SB)/1, $-1
-DATA lanes<>+1861(SB)/1, $+1
-DATA lanes<>+1862(SB)/1, $+2
-DATA lanes<>+1863(SB)/1, $+3
-DATA lanes<>+1864(SB)/1, $+0
-DATA lanes<>+1865(SB)/1, $-1
-DATA lanes<>+1866(SB)/1, $-1
-DATA lanes<>+1867(SB)/1, $+1
-DATA lanes<>+1868(SB)/1, $-1
-DATA lanes<>+1869(SB)/1, $+2
-DATA lanes<>+1870(SB)/1, $+3
-DATA lanes<>+1871(SB)/1, $+4
-DATA lanes<>+1872(SB)/1, $-1
-DATA lanes<>+1873(SB)/1, $+0
-DATA lanes<>+1874(SB)/1, $-1
-DATA lanes<>+1875(SB)/1, $+1
-DATA lanes<>+1876(SB)/1, $-1
-DATA lanes<>+1877(SB)/1, $+2
-DATA lanes<>+1878(SB)/1, $+3
-DATA lanes<>+1879(SB)/1, $+4
-DATA lanes<>+1880(SB)/1, $+0
-DATA lanes<>+1881(SB)/1, $+1
-DATA lanes<>+1882(SB)/1, $-1
-DATA lanes<>+1883(SB)/1, $+2
-DATA lanes<>+1884(SB)/1, $-1
-DATA lanes<>+1885(SB)/1, $+3
-DATA lanes<>+1886(SB)/1, $+4
-DATA lanes<>+1887(SB)/1, $+5
-DATA lanes<>+1888(SB)/1, $-1
-DATA lanes<>+1889(SB)/1, $-1
-DATA lanes<>+1890(SB)/1, $+0
-DATA lanes<>+1891(SB)/1, $+1
-DATA lanes<>+1892(SB)/1, $-1
-DATA lanes<>+1893(SB)/1, $+2
-DATA lanes<>+1894(SB)/1, $+3
-DATA lanes<>+1895(SB)/1, $+4
-DATA lanes<>+1896(SB)/1, $+0
-DATA lanes<>+1897(SB)/1, $-1
-DATA lanes<>+1898(SB)/1, $+1
-DATA lanes<>+1899(SB)/1, $+2
-DATA lanes<>+1900(SB)/1, $-1
-DATA lanes<>+1901(SB)/1, $+3
-DATA lanes<>+1902(SB)/1, $+4
-DATA lanes<>+1903(SB)/1, $+5
-DATA lanes<>+1904(SB)/1, $-1
-DATA lanes<>+1905(SB)/1, $+0
-DATA lanes<>+1906(SB)/1, $+1
-DATA lanes<>+1907(SB)/1, $+2
-DATA lanes<>+1908(SB)/1, $-1
-DATA lanes<>+1909(SB)/1, $+3
-DATA lanes<>+1910(SB)/1, $+4
-DATA lanes<>+1911(SB)/1, $+5
-DATA lanes<>+1912(SB)/1, $+0
-DATA lanes<>+1913(SB)/1, $+1
-DATA lanes<>+1914(SB)/1, $+2
-DATA lanes<>+1915(SB)/1, $+3
-DATA lanes<>+1916(SB)/1, $-1
-DATA lanes<>+1917(SB)/1, $+4
-DATA lanes<>+1918(SB)/1, $+5
-DATA lanes<>+1919(SB)/1, $+6
-DATA lanes<>+1920(SB)/1, $-1
-DATA lanes<>+1921(SB)/1, $-1
-DATA lanes<>+1922(SB)/1, $-1
-DATA lanes<>+1923(SB)/1, $-1
-DATA lanes<>+1924(SB)/1, $+0
-DATA lanes<>+1925(SB)/1, $+1
-DATA lanes<>+1926(SB)/1, $+2
-DATA lanes<>+1927(SB)/1, $+3
-DATA lanes<>+1928(SB)/1, $+0
-DATA lanes<>+1929(SB)/1, $-1
-DATA lanes<>+1930(SB)/1, $-1
-DATA lanes<>+1931(SB)/1, $-1
-DATA lanes<>+1932(SB)/1, $+1
-DATA lanes<>+1933(SB)/1, $+2
-DATA lanes<>+1934(SB)/1, $+3
-DATA lanes<>+1935(SB)/1, $+4
-DATA lanes<>+1936(SB)/1, $-1
-DATA lanes<>+1937(SB)/1, $+0
-DATA lanes<>+1938(SB)/1, $-1
-DATA lanes<>+1939(SB)/1, $-1
-DATA lanes<>+1940(SB)/1, $+1
-DATA lanes<>+1941(SB)/1, $+2
-DATA lanes<>+1942(SB)/1, $+3
-DATA lanes<>+1943(SB)/1, $+4
-DATA lanes<>+1944(SB)/1, $+0
-DATA lanes<>+1945(SB)/1, $+1
-DATA lanes<>+1946(SB)/1, $-1
-DATA lanes<>+1947(SB)/1, $-1
-DATA lanes<>+1948(SB)/1, $+2
-DATA lanes<>+1949(SB)/1, $+3
-DATA lanes<>+1950(SB)/1, $+4
-DATA lanes<>+1951(SB)/1, $+5
-DATA lanes<>+1952(SB)/1, $-1
-DATA lanes<>+1953(SB)/1, $-1
-DATA lanes<>+1954(SB)/1, $+0
-DATA lanes<>+1955(SB)/1, $-1
-DATA lanes<>+1956(SB)/1, $+1
-DATA lanes<>+1957(SB)/1, $+2
-DATA lanes<>+1958(SB)/1, $+3
-DATA lanes<>+1959(SB)/1, $+4
-DATA lanes<>+1960(SB)/1, $+0
-DATA lanes<>+1961(SB)/1, $-1
-DATA lanes<>+1962(SB)/1, $+1
-DATA lanes<>+1963(SB)/1, $-1
-DATA lanes<>+1964(SB)/1, $+2
-DATA lanes<>+1965(SB)/1, $+3
-DATA lanes<>+1966(SB)/1, $+4
-DATA lanes<>+1967(SB)/1, $+5
-DATA lanes<>+1968(SB)/1, $-1
-DATA lanes<>+1969(SB)/1, $+0
-DATA lanes<>+1970(SB)/1, $+1
-DATA lanes<>+1971(SB)/1, $-1
-DATA lanes<>+1972(SB)/1, $+2
-DATA lanes<>+1973(SB)/1, $+3
-DATA lanes<>+1974(SB)/1, $+4
-DATA lanes<>+1975(SB)/1, $+5
-DATA lanes<>+1976(SB)/1, $+0
-DATA lanes<>+1977(SB)/1, $+1
-DATA lanes<>+1978(SB)/1, $+2
-DATA lanes<>+1979(SB)/1, $-1
-DATA lanes<>+1980(SB)/1, $+3
-DATA lanes<>+1981(SB)/1, $+4
-DATA lanes<>+1982(SB)/1, $+5
-DATA lanes<>+1983(SB)/1, $+6
-DATA lanes<>+1984(SB)/1, $-1
-DATA lanes<>+1985(SB)/1, $-1
-DATA lanes<>+1986(SB)/1, $-1
-DATA lanes<>+1987(SB)/1, $+0
-DATA lanes<>+1988(SB)/1, $+1
-DATA lanes<>+1989(SB)/1, $+2
-DATA lanes<>+1990(SB)/1, $+3
-DATA lanes<>+1991(SB)/1, $+4
-DATA lanes<>+1992(SB)/1, $+0
-DATA lanes<>+1993(SB)/1, $-1
-DATA lanes<>+1994(SB)/1, $-1
-DATA lanes<>+1995(SB)/1, $+1
-DATA lanes<>+1996(SB)/1, $+2
-DATA lanes<>+1997(SB)/1, $+3
-DATA lanes<>+1998(SB)/1, $+4
-DATA lanes<>+1999(SB)/1, $+5
-DATA lanes<>+2000(SB)/1, $-1
-DATA lanes<>+2001(SB)/1, $+0
-DATA lanes<>+2002(SB)/1, $-1
-DATA lanes<>+2003(SB)/1, $+1
-DATA lanes<>+2004(SB)/1, $+2
-DATA lanes<>+2005(SB)/1, $+3
-DATA lanes<>+2006(SB)/1, $+4
-DATA lanes<>+2007(SB)/1, $+5
-DATA lanes<>+2008(SB)/1, $+0
-DATA lanes<>+2009(SB)/1, $+1
-DATA lanes<>+2010(SB)/1, $-1
-DATA lanes<>+2011(SB)/1, $+2
-DATA lanes<>+2012(SB)/1, $+3
-DATA lanes<>+2013(SB)/1, $+4
-DATA lanes<>+2014(SB)/1, $+5
-DATA lanes<>+2015(SB)/1, $+6
-DATA lanes<>+2016(SB)/1, $-1
-DATA lanes<>+2017(SB)/1, $-1
-DATA lanes<>+2018(SB)/1, $+0
-DATA lanes<>+2019(SB)/1, $+1
-DATA lanes<>+2020(SB)/1, $+2
-DATA lanes<>+2021(SB)/1, $+3
-DATA lanes<>+2022(SB)/1, $+4
-DATA lanes<>+2023(SB)/1, $+5
-DATA lanes<>+2024(SB)/1, $+0
-DATA lanes<>+2025(SB)/1, $-1
-DATA lanes<>+2026(SB)/1, $+1
-DATA lanes<>+2027(SB)/1, $+2
-DATA lanes<>+2028(SB)/1, $+3
-DATA lanes<>+2029(SB)/1, $+4
-DATA lanes<>+2030(SB)/1, $+5
-DATA lanes<>+2031(SB)/1, $+6
-DATA lanes<>+2032(SB)/1, $-1
-DATA lanes<>+2033(SB)/1, $+0
-DATA lanes<>+2034(SB)/1, $+1
-DATA lanes<>+2035(SB)/1, $+2
-DATA lanes<>+2036(SB)/1, $+3
-DATA lanes<>+2037(SB)/1, $+4
-DATA lanes<>+2038(SB)/1, $+5
-DATA lanes<>+2039(SB)/1, $+6
-DATA lanes<>+2040(SB)/1, $+0
-DATA lanes<>+2041(SB)/1, $+1
-DATA lanes<>+2042(SB)/1, $+2
-DATA lanes<>+2043(SB)/1, $+3
-DATA lanes<>+2044(SB)/1, $+4
-DATA lanes<>+2045(SB)/1, $+5
-DATA lanes<>+2046(SB)/1, $+6
-DATA lanes<>+2047(SB)/1, $+7
-GLOBL lanes<>(SB), RODATA|NOPTR, $2048
-
 // func scatterCodesAVX2(cells *uint16, low *uint16, code *uint8, n int, weight uint32)
 TEXT ·scatterCodesAVX2(SB), NOSPLIT, $0-36
 	MOVQ cells+0(FP), AX
@@ -2387,263 +158,727 @@ full0of1:
 	MOVW $0xffff, (AX)(R8*2)
 	JMP  next0of1
 
-DATA squares<>+0(SB)/2, $0x0000
-DATA squares<>+2(SB)/2, $0x0001
-DATA squares<>+4(SB)/2, $0x0004
-DATA squares<>+6(SB)/2, $0x0009
-DATA squares<>+8(SB)/2, $0x0010
-DATA squares<>+10(SB)/2, $0x0019
-DATA squares<>+12(SB)/2, $0x0024
-DATA squares<>+14(SB)/2, $0x0031
-DATA squares<>+16(SB)/2, $0x0040
-DATA squares<>+18(SB)/2, $0x0051
-DATA squares<>+20(SB)/2, $0x0064
-DATA squares<>+22(SB)/2, $0x0079
-DATA squares<>+24(SB)/2, $0x0090
-DATA squares<>+26(SB)/2, $0x00a9
-DATA squares<>+28(SB)/2, $0x00c4
-DATA squares<>+30(SB)/2, $0x00e1
-DATA squares<>+32(SB)/2, $0x0100
-DATA squares<>+34(SB)/2, $0x0121
-DATA squares<>+36(SB)/2, $0x0144
-DATA squares<>+38(SB)/2, $0x0169
-DATA squares<>+40(SB)/2, $0x0190
-DATA squares<>+42(SB)/2, $0x01b9
-DATA squares<>+44(SB)/2, $0x01e4
-DATA squares<>+46(SB)/2, $0x0211
-DATA squares<>+48(SB)/2, $0x0240
-DATA squares<>+50(SB)/2, $0x0271
-DATA squares<>+52(SB)/2, $0x02a4
-DATA squares<>+54(SB)/2, $0x02d9
-DATA squares<>+56(SB)/2, $0x0310
-DATA squares<>+58(SB)/2, $0x0349
-DATA squares<>+60(SB)/2, $0x0384
-DATA squares<>+62(SB)/2, $0x03c1
-DATA squares<>+64(SB)/2, $0x0400
-DATA squares<>+66(SB)/2, $0x0441
-DATA squares<>+68(SB)/2, $0x0484
-DATA squares<>+70(SB)/2, $0x04c9
-DATA squares<>+72(SB)/2, $0x0510
-DATA squares<>+74(SB)/2, $0x0559
-DATA squares<>+76(SB)/2, $0x05a4
-DATA squares<>+78(SB)/2, $0x05f1
-DATA squares<>+80(SB)/2, $0x0640
-DATA squares<>+82(SB)/2, $0x0691
-DATA squares<>+84(SB)/2, $0x06e4
-DATA squares<>+86(SB)/2, $0x0739
-DATA squares<>+88(SB)/2, $0x0790
-DATA squares<>+90(SB)/2, $0x07e9
-DATA squares<>+92(SB)/2, $0x0844
-DATA squares<>+94(SB)/2, $0x08a1
-DATA squares<>+96(SB)/2, $0x0900
-DATA squares<>+98(SB)/2, $0x0961
-DATA squares<>+100(SB)/2, $0x09c4
-DATA squares<>+102(SB)/2, $0x0a29
-DATA squares<>+104(SB)/2, $0x0a90
-DATA squares<>+106(SB)/2, $0x0af9
-DATA squares<>+108(SB)/2, $0x0b64
-DATA squares<>+110(SB)/2, $0x0bd1
-DATA squares<>+112(SB)/2, $0x0c40
-DATA squares<>+114(SB)/2, $0x0cb1
-DATA squares<>+116(SB)/2, $0x0d24
-DATA squares<>+118(SB)/2, $0x0d99
-DATA squares<>+120(SB)/2, $0x0e10
-DATA squares<>+122(SB)/2, $0x0e89
-DATA squares<>+124(SB)/2, $0x0f04
-DATA squares<>+126(SB)/2, $0x0f81
-DATA squares<>+128(SB)/2, $0x1000
-DATA squares<>+130(SB)/2, $0x1081
-DATA squares<>+132(SB)/2, $0x1104
-DATA squares<>+134(SB)/2, $0x1189
-DATA squares<>+136(SB)/2, $0x1210
-DATA squares<>+138(SB)/2, $0x1299
-DATA squares<>+140(SB)/2, $0x1324
-DATA squares<>+142(SB)/2, $0x13b1
-DATA squares<>+144(SB)/2, $0x1440
-DATA squares<>+146(SB)/2, $0x14d1
-DATA squares<>+148(SB)/2, $0x1564
-DATA squares<>+150(SB)/2, $0x15f9
-DATA squares<>+152(SB)/2, $0x1690
-DATA squares<>+154(SB)/2, $0x1729
-DATA squares<>+156(SB)/2, $0x17c4
-DATA squares<>+158(SB)/2, $0x1861
-DATA squares<>+160(SB)/2, $0x1900
-DATA squares<>+162(SB)/2, $0x19a1
-DATA squares<>+164(SB)/2, $0x1a44
-DATA squares<>+166(SB)/2, $0x1ae9
-DATA squares<>+168(SB)/2, $0x1b90
-DATA squares<>+170(SB)/2, $0x1c39
-DATA squares<>+172(SB)/2, $0x1ce4
-DATA squares<>+174(SB)/2, $0x1d91
-DATA squares<>+176(SB)/2, $0x1e40
-DATA squares<>+178(SB)/2, $0x1ef1
-DATA squares<>+180(SB)/2, $0x1fa4
-DATA squares<>+182(SB)/2, $0x2059
-DATA squares<>+184(SB)/2, $0x2110
-DATA squares<>+186(SB)/2, $0x21c9
-DATA squares<>+188(SB)/2, $0x2284
-DATA squares<>+190(SB)/2, $0x2341
-DATA squares<>+192(SB)/2, $0x2400
-DATA squares<>+194(SB)/2, $0x24c1
-DATA squares<>+196(SB)/2, $0x2584
-DATA squares<>+198(SB)/2, $0x2649
-DATA squares<>+200(SB)/2, $0x2710
-DATA squares<>+202(SB)/2, $0x27d9
-DATA squares<>+204(SB)/2, $0x28a4
-DATA squares<>+206(SB)/2, $0x2971
-DATA squares<>+208(SB)/2, $0x2a40
-DATA squares<>+210(SB)/2, $0x2b11
-DATA squares<>+212(SB)/2, $0x2be4
-DATA squares<>+214(SB)/2, $0x2cb9
-DATA squares<>+216(SB)/2, $0x2d90
-DATA squares<>+218(SB)/2, $0x2e69
-DATA squares<>+220(SB)/2, $0x2f44
-DATA squares<>+222(SB)/2, $0x3021
-DATA squares<>+224(SB)/2, $0x3100
-DATA squares<>+226(SB)/2, $0x31e1
-DATA squares<>+228(SB)/2, $0x32c4
-DATA squares<>+230(SB)/2, $0x33a9
-DATA squares<>+232(SB)/2, $0x3490
-DATA squares<>+234(SB)/2, $0x3579
-DATA squares<>+236(SB)/2, $0x3664
-DATA squares<>+238(SB)/2, $0x3751
-DATA squares<>+240(SB)/2, $0x3840
-DATA squares<>+242(SB)/2, $0x3931
-DATA squares<>+244(SB)/2, $0x3a24
-DATA squares<>+246(SB)/2, $0x3b19
-DATA squares<>+248(SB)/2, $0x3c10
-DATA squares<>+250(SB)/2, $0x3d09
-DATA squares<>+252(SB)/2, $0x3e04
-DATA squares<>+254(SB)/2, $0x3f01
-DATA squares<>+256(SB)/2, $0x4000
-DATA squares<>+258(SB)/2, $0x4101
-DATA squares<>+260(SB)/2, $0x4204
-DATA squares<>+262(SB)/2, $0x4309
-DATA squares<>+264(SB)/2, $0x4410
-DATA squares<>+266(SB)/2, $0x4519
-DATA squares<>+268(SB)/2, $0x4624
-DATA squares<>+270(SB)/2, $0x4731
-DATA squares<>+272(SB)/2, $0x4840
-DATA squares<>+274(SB)/2, $0x4951
-DATA squares<>+276(SB)/2, $0x4a64
-DATA squares<>+278(SB)/2, $0x4b79
-DATA squares<>+280(SB)/2, $0x4c90
-DATA squares<>+282(SB)/2, $0x4da9
-DATA squares<>+284(SB)/2, $0x4ec4
-DATA squares<>+286(SB)/2, $0x4fe1
-DATA squares<>+288(SB)/2, $0x5100
-DATA squares<>+290(SB)/2, $0x5221
-DATA squares<>+292(SB)/2, $0x5344
-DATA squares<>+294(SB)/2, $0x5469
-DATA squares<>+296(SB)/2, $0x5590
-DATA squares<>+298(SB)/2, $0x56b9
-DATA squares<>+300(SB)/2, $0x57e4
-DATA squares<>+302(SB)/2, $0x5911
-DATA squares<>+304(SB)/2, $0x5a40
-DATA squares<>+306(SB)/2, $0x5b71
-DATA squares<>+308(SB)/2, $0x5ca4
-DATA squares<>+310(SB)/2, $0x5dd9
-DATA squares<>+312(SB)/2, $0x5f10
-DATA squares<>+314(SB)/2, $0x6049
-DATA squares<>+316(SB)/2, $0x6184
-DATA squares<>+318(SB)/2, $0x62c1
-DATA squares<>+320(SB)/2, $0x6400
-DATA squares<>+322(SB)/2, $0x6541
-DATA squares<>+324(SB)/2, $0x6684
-DATA squares<>+326(SB)/2, $0x67c9
-DATA squares<>+328(SB)/2, $0x6910
-DATA squares<>+330(SB)/2, $0x6a59
-DATA squares<>+332(SB)/2, $0x6ba4
-DATA squares<>+334(SB)/2, $0x6cf1
-DATA squares<>+336(SB)/2, $0x6e40
-DATA squares<>+338(SB)/2, $0x6f91
-DATA squares<>+340(SB)/2, $0x70e4
-DATA squares<>+342(SB)/2, $0x7239
-DATA squares<>+344(SB)/2, $0x7390
-DATA squares<>+346(SB)/2, $0x74e9
-DATA squares<>+348(SB)/2, $0x7644
-DATA squares<>+350(SB)/2, $0x77a1
-DATA squares<>+352(SB)/2, $0x7900
-DATA squares<>+354(SB)/2, $0x7a61
-DATA squares<>+356(SB)/2, $0x7bc4
-DATA squares<>+358(SB)/2, $0x7d29
-DATA squares<>+360(SB)/2, $0x7e90
-DATA squares<>+362(SB)/2, $0x7ff9
-DATA squares<>+364(SB)/2, $0x8164
-DATA squares<>+366(SB)/2, $0x82d1
-DATA squares<>+368(SB)/2, $0x8440
-DATA squares<>+370(SB)/2, $0x85b1
-DATA squares<>+372(SB)/2, $0x8724
-DATA squares<>+374(SB)/2, $0x8899
-DATA squares<>+376(SB)/2, $0x8a10
-DATA squares<>+378(SB)/2, $0x8b89
-DATA squares<>+380(SB)/2, $0x8d04
-DATA squares<>+382(SB)/2, $0x8e81
-DATA squares<>+384(SB)/2, $0x9000
-DATA squares<>+386(SB)/2, $0x9181
-DATA squares<>+388(SB)/2, $0x9304
-DATA squares<>+390(SB)/2, $0x9489
-DATA squares<>+392(SB)/2, $0x9610
-DATA squares<>+394(SB)/2, $0x9799
-DATA squares<>+396(SB)/2, $0x9924
-DATA squares<>+398(SB)/2, $0x9ab1
-DATA squares<>+400(SB)/2, $0x9c40
-DATA squares<>+402(SB)/2, $0x9dd1
-DATA squares<>+404(SB)/2, $0x9f64
-DATA squares<>+406(SB)/2, $0xa0f9
-DATA squares<>+408(SB)/2, $0xa290
-DATA squares<>+410(SB)/2, $0xa429
-DATA squares<>+412(SB)/2, $0xa5c4
-DATA squares<>+414(SB)/2, $0xa761
-DATA squares<>+416(SB)/2, $0xa900
-DATA squares<>+418(SB)/2, $0xaaa1
-DATA squares<>+420(SB)/2, $0xac44
-DATA squares<>+422(SB)/2, $0xade9
-DATA squares<>+424(SB)/2, $0xaf90
-DATA squares<>+426(SB)/2, $0xb139
-DATA squares<>+428(SB)/2, $0xb2e4
-DATA squares<>+430(SB)/2, $0xb491
-DATA squares<>+432(SB)/2, $0xb640
-DATA squares<>+434(SB)/2, $0xb7f1
-DATA squares<>+436(SB)/2, $0xb9a4
-DATA squares<>+438(SB)/2, $0xbb59
-DATA squares<>+440(SB)/2, $0xbd10
-DATA squares<>+442(SB)/2, $0xbec9
-DATA squares<>+444(SB)/2, $0xc084
-DATA squares<>+446(SB)/2, $0xc241
-DATA squares<>+448(SB)/2, $0xc400
-DATA squares<>+450(SB)/2, $0xc5c1
-DATA squares<>+452(SB)/2, $0xc784
-DATA squares<>+454(SB)/2, $0xc949
-DATA squares<>+456(SB)/2, $0xcb10
-DATA squares<>+458(SB)/2, $0xccd9
-DATA squares<>+460(SB)/2, $0xcea4
-DATA squares<>+462(SB)/2, $0xd071
-DATA squares<>+464(SB)/2, $0xd240
-DATA squares<>+466(SB)/2, $0xd411
-DATA squares<>+468(SB)/2, $0xd5e4
-DATA squares<>+470(SB)/2, $0xd7b9
-DATA squares<>+472(SB)/2, $0xd990
-DATA squares<>+474(SB)/2, $0xdb69
-DATA squares<>+476(SB)/2, $0xdd44
-DATA squares<>+478(SB)/2, $0xdf21
-DATA squares<>+480(SB)/2, $0xe100
-DATA squares<>+482(SB)/2, $0xe2e1
-DATA squares<>+484(SB)/2, $0xe4c4
-DATA squares<>+486(SB)/2, $0xe6a9
-DATA squares<>+488(SB)/2, $0xe890
-DATA squares<>+490(SB)/2, $0xea79
-DATA squares<>+492(SB)/2, $0xec64
-DATA squares<>+494(SB)/2, $0xee51
-DATA squares<>+496(SB)/2, $0xf040
-DATA squares<>+498(SB)/2, $0xf231
-DATA squares<>+500(SB)/2, $0xf424
-DATA squares<>+502(SB)/2, $0xf619
-DATA squares<>+504(SB)/2, $0xf810
-DATA squares<>+506(SB)/2, $0xfa09
-DATA squares<>+508(SB)/2, $0xfc04
-DATA squares<>+510(SB)/2, $0xfe01
+DATA squares<>+0(SB)/8, $0x0009000400010000
+DATA squares<>+8(SB)/8, $0x0031002400190010
+DATA squares<>+16(SB)/8, $0x0079006400510040
+DATA squares<>+24(SB)/8, $0x00e100c400a90090
+DATA squares<>+32(SB)/8, $0x0169014401210100
+DATA squares<>+40(SB)/8, $0x021101e401b90190
+DATA squares<>+48(SB)/8, $0x02d902a402710240
+DATA squares<>+56(SB)/8, $0x03c1038403490310
+DATA squares<>+64(SB)/8, $0x04c9048404410400
+DATA squares<>+72(SB)/8, $0x05f105a405590510
+DATA squares<>+80(SB)/8, $0x073906e406910640
+DATA squares<>+88(SB)/8, $0x08a1084407e90790
+DATA squares<>+96(SB)/8, $0x0a2909c409610900
+DATA squares<>+104(SB)/8, $0x0bd10b640af90a90
+DATA squares<>+112(SB)/8, $0x0d990d240cb10c40
+DATA squares<>+120(SB)/8, $0x0f810f040e890e10
+DATA squares<>+128(SB)/8, $0x1189110410811000
+DATA squares<>+136(SB)/8, $0x13b1132412991210
+DATA squares<>+144(SB)/8, $0x15f9156414d11440
+DATA squares<>+152(SB)/8, $0x186117c417291690
+DATA squares<>+160(SB)/8, $0x1ae91a4419a11900
+DATA squares<>+168(SB)/8, $0x1d911ce41c391b90
+DATA squares<>+176(SB)/8, $0x20591fa41ef11e40
+DATA squares<>+184(SB)/8, $0x2341228421c92110
+DATA squares<>+192(SB)/8, $0x2649258424c12400
+DATA squares<>+200(SB)/8, $0x297128a427d92710
+DATA squares<>+208(SB)/8, $0x2cb92be42b112a40
+DATA squares<>+216(SB)/8, $0x30212f442e692d90
+DATA squares<>+224(SB)/8, $0x33a932c431e13100
+DATA squares<>+232(SB)/8, $0x3751366435793490
+DATA squares<>+240(SB)/8, $0x3b193a2439313840
+DATA squares<>+248(SB)/8, $0x3f013e043d093c10
+DATA squares<>+256(SB)/8, $0x4309420441014000
+DATA squares<>+264(SB)/8, $0x4731462445194410
+DATA squares<>+272(SB)/8, $0x4b794a6449514840
+DATA squares<>+280(SB)/8, $0x4fe14ec44da94c90
+DATA squares<>+288(SB)/8, $0x5469534452215100
+DATA squares<>+296(SB)/8, $0x591157e456b95590
+DATA squares<>+304(SB)/8, $0x5dd95ca45b715a40
+DATA squares<>+312(SB)/8, $0x62c1618460495f10
+DATA squares<>+320(SB)/8, $0x67c9668465416400
+DATA squares<>+328(SB)/8, $0x6cf16ba46a596910
+DATA squares<>+336(SB)/8, $0x723970e46f916e40
+DATA squares<>+344(SB)/8, $0x77a1764474e97390
+DATA squares<>+352(SB)/8, $0x7d297bc47a617900
+DATA squares<>+360(SB)/8, $0x82d181647ff97e90
+DATA squares<>+368(SB)/8, $0x8899872485b18440
+DATA squares<>+376(SB)/8, $0x8e818d048b898a10
+DATA squares<>+384(SB)/8, $0x9489930491819000
+DATA squares<>+392(SB)/8, $0x9ab1992497999610
+DATA squares<>+400(SB)/8, $0xa0f99f649dd19c40
+DATA squares<>+408(SB)/8, $0xa761a5c4a429a290
+DATA squares<>+416(SB)/8, $0xade9ac44aaa1a900
+DATA squares<>+424(SB)/8, $0xb491b2e4b139af90
+DATA squares<>+432(SB)/8, $0xbb59b9a4b7f1b640
+DATA squares<>+440(SB)/8, $0xc241c084bec9bd10
+DATA squares<>+448(SB)/8, $0xc949c784c5c1c400
+DATA squares<>+456(SB)/8, $0xd071cea4ccd9cb10
+DATA squares<>+464(SB)/8, $0xd7b9d5e4d411d240
+DATA squares<>+472(SB)/8, $0xdf21dd44db69d990
+DATA squares<>+480(SB)/8, $0xe6a9e4c4e2e1e100
+DATA squares<>+488(SB)/8, $0xee51ec64ea79e890
+DATA squares<>+496(SB)/8, $0xf619f424f231f040
+DATA squares<>+504(SB)/8, $0xfe01fc04fa09f810
 GLOBL squares<>(SB), RODATA|NOPTR, $512
+
+// func addBitsAVX2(cells *uint16, words *uint16, n int, code *uint8, weight uint32) int
+// Requires: AVX, AVX2, POPCNT
+TEXT ·addBitsAVX2(SB), NOSPLIT, $0-48
+	MOVQ         cells+0(FP), AX
+	MOVQ         words+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         code+24(FP), BX
+	MOVQ         BX, SI
+	LEAQ         spread<>+0(SB), DI
+	MOVL         weight+32(FP), R8
+	VMOVD        R8, X0
+	VPBROADCASTW X0, X0
+	VPXOR        X1, X1, X1
+
+bytes:
+	CMPQ     DX, $+4
+	JLT      bytesOne
+	MOVBLZX  (CX), R8
+	VMOVQ    (BX), X2
+	POPCNTL  R8, R9
+	SHLQ     $0x04, R8
+	ADDQ     R9, BX
+	VPSHUFB  (DI)(R8*1), X2, X2
+	VPCMPGTW X1, X2, X3
+	VPMULLW  X2, X2, X2
+	VPMULHUW X0, X2, X2
+	VPSUBW   X3, X2, X2
+	VPADDUSW (AX), X2, X2
+	VMOVDQU  X2, (AX)
+	MOVBLZX  1(CX), R8
+	VMOVQ    (BX), X2
+	POPCNTL  R8, R9
+	SHLQ     $0x04, R8
+	ADDQ     R9, BX
+	VPSHUFB  (DI)(R8*1), X2, X2
+	VPCMPGTW X1, X2, X3
+	VPMULLW  X2, X2, X2
+	VPMULHUW X0, X2, X2
+	VPSUBW   X3, X2, X2
+	VPADDUSW 16(AX), X2, X2
+	VMOVDQU  X2, 16(AX)
+	MOVBLZX  2(CX), R8
+	VMOVQ    (BX), X2
+	POPCNTL  R8, R9
+	SHLQ     $0x04, R8
+	ADDQ     R9, BX
+	VPSHUFB  (DI)(R8*1), X2, X2
+	VPCMPGTW X1, X2, X3
+	VPMULLW  X2, X2, X2
+	VPMULHUW X0, X2, X2
+	VPSUBW   X3, X2, X2
+	VPADDUSW 32(AX), X2, X2
+	VMOVDQU  X2, 32(AX)
+	MOVBLZX  3(CX), R8
+	VMOVQ    (BX), X2
+	POPCNTL  R8, R9
+	SHLQ     $0x04, R8
+	ADDQ     R9, BX
+	VPSHUFB  (DI)(R8*1), X2, X2
+	VPCMPGTW X1, X2, X3
+	VPMULLW  X2, X2, X2
+	VPMULHUW X0, X2, X2
+	VPSUBW   X3, X2, X2
+	VPADDUSW 48(AX), X2, X2
+	VMOVDQU  X2, 48(AX)
+	ADDQ     $+4, CX
+	ADDQ     $+64, AX
+	SUBQ     $+4, DX
+	JMP      bytes
+
+bytesOne:
+	TESTQ    DX, DX
+	JZ       bytesDone
+	MOVBLZX  (CX), R8
+	VMOVQ    (BX), X2
+	POPCNTL  R8, R9
+	SHLQ     $0x04, R8
+	ADDQ     R9, BX
+	VPSHUFB  (DI)(R8*1), X2, X2
+	VPCMPGTW X1, X2, X3
+	VPMULLW  X2, X2, X2
+	VPMULHUW X0, X2, X2
+	VPSUBW   X3, X2, X2
+	VPADDUSW (AX), X2, X2
+	VMOVDQU  X2, (AX)
+	ADDQ     $+1, CX
+	ADDQ     $+16, AX
+	DECQ     DX
+	JMP      bytesOne
+
+bytesDone:
+	SUBQ SI, BX
+	MOVQ BX, ret+40(FP)
+	RET
+
+DATA spread<>+0(SB)/8, $0x8080808080808080
+DATA spread<>+8(SB)/8, $0x8080808080808080
+DATA spread<>+16(SB)/8, $0x8080808080808000
+DATA spread<>+24(SB)/8, $0x8080808080808080
+DATA spread<>+32(SB)/8, $0x8080808080008080
+DATA spread<>+40(SB)/8, $0x8080808080808080
+DATA spread<>+48(SB)/8, $0x8080808080018000
+DATA spread<>+56(SB)/8, $0x8080808080808080
+DATA spread<>+64(SB)/8, $0x8080800080808080
+DATA spread<>+72(SB)/8, $0x8080808080808080
+DATA spread<>+80(SB)/8, $0x8080800180808000
+DATA spread<>+88(SB)/8, $0x8080808080808080
+DATA spread<>+96(SB)/8, $0x8080800180008080
+DATA spread<>+104(SB)/8, $0x8080808080808080
+DATA spread<>+112(SB)/8, $0x8080800280018000
+DATA spread<>+120(SB)/8, $0x8080808080808080
+DATA spread<>+128(SB)/8, $0x8000808080808080
+DATA spread<>+136(SB)/8, $0x8080808080808080
+DATA spread<>+144(SB)/8, $0x8001808080808000
+DATA spread<>+152(SB)/8, $0x8080808080808080
+DATA spread<>+160(SB)/8, $0x8001808080008080
+DATA spread<>+168(SB)/8, $0x8080808080808080
+DATA spread<>+176(SB)/8, $0x8002808080018000
+DATA spread<>+184(SB)/8, $0x8080808080808080
+DATA spread<>+192(SB)/8, $0x8001800080808080
+DATA spread<>+200(SB)/8, $0x8080808080808080
+DATA spread<>+208(SB)/8, $0x8002800180808000
+DATA spread<>+216(SB)/8, $0x8080808080808080
+DATA spread<>+224(SB)/8, $0x8002800180008080
+DATA spread<>+232(SB)/8, $0x8080808080808080
+DATA spread<>+240(SB)/8, $0x8003800280018000
+DATA spread<>+248(SB)/8, $0x8080808080808080
+DATA spread<>+256(SB)/8, $0x8080808080808080
+DATA spread<>+264(SB)/8, $0x8080808080808000
+DATA spread<>+272(SB)/8, $0x8080808080808000
+DATA spread<>+280(SB)/8, $0x8080808080808001
+DATA spread<>+288(SB)/8, $0x8080808080008080
+DATA spread<>+296(SB)/8, $0x8080808080808001
+DATA spread<>+304(SB)/8, $0x8080808080018000
+DATA spread<>+312(SB)/8, $0x8080808080808002
+DATA spread<>+320(SB)/8, $0x8080800080808080
+DATA spread<>+328(SB)/8, $0x8080808080808001
+DATA spread<>+336(SB)/8, $0x8080800180808000
+DATA spread<>+344(SB)/8, $0x8080808080808002
+DATA spread<>+352(SB)/8, $0x8080800180008080
+DATA spread<>+360(SB)/8, $0x8080808080808002
+DATA spread<>+368(SB)/8, $0x8080800280018000
+DATA spread<>+376(SB)/8, $0x8080808080808003
+DATA spread<>+384(SB)/8, $0x8000808080808080
+DATA spread<>+392(SB)/8, $0x8080808080808001
+DATA spread<>+400(SB)/8, $0x8001808080808000
+DATA spread<>+408(SB)/8, $0x8080808080808002
+DATA spread<>+416(SB)/8, $0x8001808080008080
+DATA spread<>+424(SB)/8, $0x8080808080808002
+DATA spread<>+432(SB)/8, $0x8002808080018000
+DATA spread<>+440(SB)/8, $0x8080808080808003
+DATA spread<>+448(SB)/8, $0x8001800080808080
+DATA spread<>+456(SB)/8, $0x8080808080808002
+DATA spread<>+464(SB)/8, $0x8002800180808000
+DATA spread<>+472(SB)/8, $0x8080808080808003
+DATA spread<>+480(SB)/8, $0x8002800180008080
+DATA spread<>+488(SB)/8, $0x8080808080808003
+DATA spread<>+496(SB)/8, $0x8003800280018000
+DATA spread<>+504(SB)/8, $0x8080808080808004
+DATA spread<>+512(SB)/8, $0x8080808080808080
+DATA spread<>+520(SB)/8, $0x8080808080008080
+DATA spread<>+528(SB)/8, $0x8080808080808000
+DATA spread<>+536(SB)/8, $0x8080808080018080
+DATA spread<>+544(SB)/8, $0x8080808080008080
+DATA spread<>+552(SB)/8, $0x8080808080018080
+DATA spread<>+560(SB)/8, $0x8080808080018000
+DATA spread<>+568(SB)/8, $0x8080808080028080
+DATA spread<>+576(SB)/8, $0x8080800080808080
+DATA spread<>+584(SB)/8, $0x8080808080018080
+DATA spread<>+592(SB)/8, $0x8080800180808000
+DATA spread<>+600(SB)/8, $0x8080808080028080
+DATA spread<>+608(SB)/8, $0x8080800180008080
+DATA spread<>+616(SB)/8, $0x8080808080028080
+DATA spread<>+624(SB)/8, $0x8080800280018000
+DATA spread<>+632(SB)/8, $0x8080808080038080
+DATA spread<>+640(SB)/8, $0x8000808080808080
+DATA spread<>+648(SB)/8, $0x8080808080018080
+DATA spread<>+656(SB)/8, $0x8001808080808000
+DATA spread<>+664(SB)/8, $0x8080808080028080
+DATA spread<>+672(SB)/8, $0x8001808080008080
+DATA spread<>+680(SB)/8, $0x8080808080028080
+DATA spread<>+688(SB)/8, $0x8002808080018000
+DATA spread<>+696(SB)/8, $0x8080808080038080
+DATA spread<>+704(SB)/8, $0x8001800080808080
+DATA spread<>+712(SB)/8, $0x8080808080028080
+DATA spread<>+720(SB)/8, $0x8002800180808000
+DATA spread<>+728(SB)/8, $0x8080808080038080
+DATA spread<>+736(SB)/8, $0x8002800180008080
+DATA spread<>+744(SB)/8, $0x8080808080038080
+DATA spread<>+752(SB)/8, $0x8003800280018000
+DATA spread<>+760(SB)/8, $0x8080808080048080
+DATA spread<>+768(SB)/8, $0x8080808080808080
+DATA spread<>+776(SB)/8, $0x8080808080018000
+DATA spread<>+784(SB)/8, $0x8080808080808000
+DATA spread<>+792(SB)/8, $0x8080808080028001
+DATA spread<>+800(SB)/8, $0x8080808080008080
+DATA spread<>+808(SB)/8, $0x8080808080028001
+DATA spread<>+816(SB)/8, $0x8080808080018000
+DATA spread<>+824(SB)/8, $0x8080808080038002
+DATA spread<>+832(SB)/8, $0x8080800080808080
+DATA spread<>+840(SB)/8, $0x8080808080028001
+DATA spread<>+848(SB)/8, $0x8080800180808000
+DATA spread<>+856(SB)/8, $0x8080808080038002
+DATA spread<>+864(SB)/8, $0x8080800180008080
+DATA spread<>+872(SB)/8, $0x8080808080038002
+DATA spread<>+880(SB)/8, $0x8080800280018000
+DATA spread<>+888(SB)/8, $0x8080808080048003
+DATA spread<>+896(SB)/8, $0x8000808080808080
+DATA spread<>+904(SB)/8, $0x8080808080028001
+DATA spread<>+912(SB)/8, $0x8001808080808000
+DATA spread<>+920(SB)/8, $0x8080808080038002
+DATA spread<>+928(SB)/8, $0x8001808080008080
+DATA spread<>+936(SB)/8, $0x8080808080038002
+DATA spread<>+944(SB)/8, $0x8002808080018000
+DATA spread<>+952(SB)/8, $0x8080808080048003
+DATA spread<>+960(SB)/8, $0x8001800080808080
+DATA spread<>+968(SB)/8, $0x8080808080038002
+DATA spread<>+976(SB)/8, $0x8002800180808000
+DATA spread<>+984(SB)/8, $0x8080808080048003
+DATA spread<>+992(SB)/8, $0x8002800180008080
+DATA spread<>+1000(SB)/8, $0x8080808080048003
+DATA spread<>+1008(SB)/8, $0x8003800280018000
+DATA spread<>+1016(SB)/8, $0x8080808080058004
+DATA spread<>+1024(SB)/8, $0x8080808080808080
+DATA spread<>+1032(SB)/8, $0x8080800080808080
+DATA spread<>+1040(SB)/8, $0x8080808080808000
+DATA spread<>+1048(SB)/8, $0x8080800180808080
+DATA spread<>+1056(SB)/8, $0x8080808080008080
+DATA spread<>+1064(SB)/8, $0x8080800180808080
+DATA spread<>+1072(SB)/8, $0x8080808080018000
+DATA spread<>+1080(SB)/8, $0x8080800280808080
+DATA spread<>+1088(SB)/8, $0x8080800080808080
+DATA spread<>+1096(SB)/8, $0x8080800180808080
+DATA spread<>+1104(SB)/8, $0x8080800180808000
+DATA spread<>+1112(SB)/8, $0x8080800280808080
+DATA spread<>+1120(SB)/8, $0x8080800180008080
+DATA spread<>+1128(SB)/8, $0x8080800280808080
+DATA spread<>+1136(SB)/8, $0x8080800280018000
+DATA spread<>+1144(SB)/8, $0x8080800380808080
+DATA spread<>+1152(SB)/8, $0x8000808080808080
+DATA spread<>+1160(SB)/8, $0x8080800180808080
+DATA spread<>+1168(SB)/8, $0x8001808080808000
+DATA spread<>+1176(SB)/8, $0x8080800280808080
+DATA spread<>+1184(SB)/8, $0x8001808080008080
+DATA spread<>+1192(SB)/8, $0x8080800280808080
+DATA spread<>+1200(SB)/8, $0x8002808080018000
+DATA spread<>+1208(SB)/8, $0x8080800380808080
+DATA spread<>+1216(SB)/8, $0x8001800080808080
+DATA spread<>+1224(SB)/8, $0x8080800280808080
+DATA spread<>+1232(SB)/8, $0x8002800180808000
+DATA spread<>+1240(SB)/8, $0x8080800380808080
+DATA spread<>+1248(SB)/8, $0x8002800180008080
+DATA spread<>+1256(SB)/8, $0x8080800380808080
+DATA spread<>+1264(SB)/8, $0x8003800280018000
+DATA spread<>+1272(SB)/8, $0x8080800480808080
+DATA spread<>+1280(SB)/8, $0x8080808080808080
+DATA spread<>+1288(SB)/8, $0x8080800180808000
+DATA spread<>+1296(SB)/8, $0x8080808080808000
+DATA spread<>+1304(SB)/8, $0x8080800280808001
+DATA spread<>+1312(SB)/8, $0x8080808080008080
+DATA spread<>+1320(SB)/8, $0x8080800280808001
+DATA spread<>+1328(SB)/8, $0x8080808080018000
+DATA spread<>+1336(SB)/8, $0x8080800380808002
+DATA spread<>+1344(SB)/8, $0x8080800080808080
+DATA spread<>+1352(SB)/8, $0x8080800280808001
+DATA spread<>+1360(SB)/8, $0x8080800180808000
+DATA spread<>+1368(SB)/8, $0x8080800380808002
+DATA spread<>+1376(SB)/8, $0x8080800180008080
+DATA spread<>+1384(SB)/8, $0x8080800380808002
+DATA spread<>+1392(SB)/8, $0x8080800280018000
+DATA spread<>+1400(SB)/8, $0x8080800480808003
+DATA spread<>+1408(SB)/8, $0x8000808080808080
+DATA spread<>+1416(SB)/8, $0x8080800280808001
+DATA spread<>+1424(SB)/8, $0x8001808080808000
+DATA spread<>+1432(SB)/8, $0x8080800380808002
+DATA spread<>+1440(SB)/8, $0x8001808080008080
+DATA spread<>+1448(SB)/8, $0x8080800380808002
+DATA spread<>+1456(SB)/8, $0x8002808080018000
+DATA spread<>+1464(SB)/8, $0x8080800480808003
+DATA spread<>+1472(SB)/8, $0x8001800080808080
+DATA spread<>+1480(SB)/8, $0x8080800380808002
+DATA spread<>+1488(SB)/8, $0x8002800180808000
+DATA spread<>+1496(SB)/8, $0x8080800480808003
+DATA spread<>+1504(SB)/8, $0x8002800180008080
+DATA spread<>+1512(SB)/8, $0x8080800480808003
+DATA spread<>+1520(SB)/8, $0x8003800280018000
+DATA spread<>+1528(SB)/8, $0x8080800580808004
+DATA spread<>+1536(SB)/8, $0x8080808080808080
+DATA spread<>+1544(SB)/8, $0x8080800180008080
+DATA spread<>+1552(SB)/8, $0x8080808080808000
+DATA spread<>+1560(SB)/8, $0x8080800280018080
+DATA spread<>+1568(SB)/8, $0x8080808080008080
+DATA spread<>+1576(SB)/8, $0x8080800280018080
+DATA spread<>+1584(SB)/8, $0x8080808080018000
+DATA spread<>+1592(SB)/8, $0x8080800380028080
+DATA spread<>+1600(SB)/8, $0x8080800080808080
+DATA spread<>+1608(SB)/8, $0x8080800280018080
+DATA spread<>+1616(SB)/8, $0x8080800180808000
+DATA spread<>+1624(SB)/8, $0x8080800380028080
+DATA spread<>+1632(SB)/8, $0x8080800180008080
+DATA spread<>+1640(SB)/8, $0x8080800380028080
+DATA spread<>+1648(SB)/8, $0x8080800280018000
+DATA spread<>+1656(SB)/8, $0x8080800480038080
+DATA spread<>+1664(SB)/8, $0x8000808080808080
+DATA spread<>+1672(SB)/8, $0x8080800280018080
+DATA spread<>+1680(SB)/8, $0x8001808080808000
+DATA spread<>+1688(SB)/8, $0x8080800380028080
+DATA spread<>+1696(SB)/8, $0x8001808080008080
+DATA spread<>+1704(SB)/8, $0x8080800380028080
+DATA spread<>+1712(SB)/8, $0x8002808080018000
+DATA spread<>+1720(SB)/8, $0x8080800480038080
+DATA spread<>+1728(SB)/8, $0x8001800080808080
+DATA spread<>+1736(SB)/8, $0x8080800380028080
+DATA spread<>+1744(SB)/8, $0x8002800180808000
+DATA spread<>+1752(SB)/8, $0x8080800480038080
+DATA spread<>+1760(SB)/8, $0x8002800180008080
+DATA spread<>+1768(SB)/8, $0x8080800480038080
+DATA spread<>+1776(SB)/8, $0x8003800280018000
+DATA spread<>+1784(SB)/8, $0x8080800580048080
+DATA spread<>+1792(SB)/8, $0x8080808080808080
+DATA spread<>+1800(SB)/8, $0x8080800280018000
+DATA spread<>+1808(SB)/8, $0x8080808080808000
+DATA spread<>+1816(SB)/8, $0x8080800380028001
+DATA spread<>+1824(SB)/8, $0x8080808080008080
+DATA spread<>+1832(SB)/8, $0x8080800380028001
+DATA spread<>+1840(SB)/8, $0x8080808080018000
+DATA spread<>+1848(SB)/8, $0x8080800480038002
+DATA spread<>+1856(SB)/8, $0x8080800080808080
+DATA spread<>+1864(SB)/8, $0x8080800380028001
+DATA spread<>+1872(SB)/8, $0x8080800180808000
+DATA spread<>+1880(SB)/8, $0x8080800480038002
+DATA spread<>+1888(SB)/8, $0x8080800180008080
+DATA spread<>+1896(SB)/8, $0x8080800480038002
+DATA spread<>+1904(SB)/8, $0x8080800280018000
+DATA spread<>+1912(SB)/8, $0x8080800580048003
+DATA spread<>+1920(SB)/8, $0x8000808080808080
+DATA spread<>+1928(SB)/8, $0x8080800380028001
+DATA spread<>+1936(SB)/8, $0x8001808080808000
+DATA spread<>+1944(SB)/8, $0x8080800480038002
+DATA spread<>+1952(SB)/8, $0x8001808080008080
+DATA spread<>+1960(SB)/8, $0x8080800480038002
+DATA spread<>+1968(SB)/8, $0x8002808080018000
+DATA spread<>+1976(SB)/8, $0x8080800580048003
+DATA spread<>+1984(SB)/8, $0x8001800080808080
+DATA spread<>+1992(SB)/8, $0x8080800480038002
+DATA spread<>+2000(SB)/8, $0x8002800180808000
+DATA spread<>+2008(SB)/8, $0x8080800580048003
+DATA spread<>+2016(SB)/8, $0x8002800180008080
+DATA spread<>+2024(SB)/8, $0x8080800580048003
+DATA spread<>+2032(SB)/8, $0x8003800280018000
+DATA spread<>+2040(SB)/8, $0x8080800680058004
+DATA spread<>+2048(SB)/8, $0x8080808080808080
+DATA spread<>+2056(SB)/8, $0x8000808080808080
+DATA spread<>+2064(SB)/8, $0x8080808080808000
+DATA spread<>+2072(SB)/8, $0x8001808080808080
+DATA spread<>+2080(SB)/8, $0x8080808080008080
+DATA spread<>+2088(SB)/8, $0x8001808080808080
+DATA spread<>+2096(SB)/8, $0x8080808080018000
+DATA spread<>+2104(SB)/8, $0x8002808080808080
+DATA spread<>+2112(SB)/8, $0x8080800080808080
+DATA spread<>+2120(SB)/8, $0x8001808080808080
+DATA spread<>+2128(SB)/8, $0x8080800180808000
+DATA spread<>+2136(SB)/8, $0x8002808080808080
+DATA spread<>+2144(SB)/8, $0x8080800180008080
+DATA spread<>+2152(SB)/8, $0x8002808080808080
+DATA spread<>+2160(SB)/8, $0x8080800280018000
+DATA spread<>+2168(SB)/8, $0x8003808080808080
+DATA spread<>+2176(SB)/8, $0x8000808080808080
+DATA spread<>+2184(SB)/8, $0x8001808080808080
+DATA spread<>+2192(SB)/8, $0x8001808080808000
+DATA spread<>+2200(SB)/8, $0x8002808080808080
+DATA spread<>+2208(SB)/8, $0x8001808080008080
+DATA spread<>+2216(SB)/8, $0x8002808080808080
+DATA spread<>+2224(SB)/8, $0x8002808080018000
+DATA spread<>+2232(SB)/8, $0x8003808080808080
+DATA spread<>+2240(SB)/8, $0x8001800080808080
+DATA spread<>+2248(SB)/8, $0x8002808080808080
+DATA spread<>+2256(SB)/8, $0x8002800180808000
+DATA spread<>+2264(SB)/8, $0x8003808080808080
+DATA spread<>+2272(SB)/8, $0x8002800180008080
+DATA spread<>+2280(SB)/8, $0x8003808080808080
+DATA spread<>+2288(SB)/8, $0x8003800280018000
+DATA spread<>+2296(SB)/8, $0x8004808080808080
+DATA spread<>+2304(SB)/8, $0x8080808080808080
+DATA spread<>+2312(SB)/8, $0x8001808080808000
+DATA spread<>+2320(SB)/8, $0x8080808080808000
+DATA spread<>+2328(SB)/8, $0x8002808080808001
+DATA spread<>+2336(SB)/8, $0x8080808080008080
+DATA spread<>+2344(SB)/8, $0x8002808080808001
+DATA spread<>+2352(SB)/8, $0x8080808080018000
+DATA spread<>+2360(SB)/8, $0x8003808080808002
+DATA spread<>+2368(SB)/8, $0x8080800080808080
+DATA spread<>+2376(SB)/8, $0x8002808080808001
+DATA spread<>+2384(SB)/8, $0x8080800180808000
+DATA spread<>+2392(SB)/8, $0x8003808080808002
+DATA spread<>+2400(SB)/8, $0x8080800180008080
+DATA spread<>+2408(SB)/8, $0x8003808080808002
+DATA spread<>+2416(SB)/8, $0x8080800280018000
+DATA spread<>+2424(SB)/8, $0x8004808080808003
+DATA spread<>+2432(SB)/8, $0x8000808080808080
+DATA spread<>+2440(SB)/8, $0x8002808080808001
+DATA spread<>+2448(SB)/8, $0x8001808080808000
+DATA spread<>+2456(SB)/8, $0x8003808080808002
+DATA spread<>+2464(SB)/8, $0x8001808080008080
+DATA spread<>+2472(SB)/8, $0x8003808080808002
+DATA spread<>+2480(SB)/8, $0x8002808080018000
+DATA spread<>+2488(SB)/8, $0x8004808080808003
+DATA spread<>+2496(SB)/8, $0x8001800080808080
+DATA spread<>+2504(SB)/8, $0x8003808080808002
+DATA spread<>+2512(SB)/8, $0x8002800180808000
+DATA spread<>+2520(SB)/8, $0x8004808080808003
+DATA spread<>+2528(SB)/8, $0x8002800180008080
+DATA spread<>+2536(SB)/8, $0x8004808080808003
+DATA spread<>+2544(SB)/8, $0x8003800280018000
+DATA spread<>+2552(SB)/8, $0x8005808080808004
+DATA spread<>+2560(SB)/8, $0x8080808080808080
+DATA spread<>+2568(SB)/8, $0x8001808080008080
+DATA spread<>+2576(SB)/8, $0x8080808080808000
+DATA spread<>+2584(SB)/8, $0x8002808080018080
+DATA spread<>+2592(SB)/8, $0x8080808080008080
+DATA spread<>+2600(SB)/8, $0x8002808080018080
+DATA spread<>+2608(SB)/8, $0x8080808080018000
+DATA spread<>+2616(SB)/8, $0x8003808080028080
+DATA spread<>+2624(SB)/8, $0x8080800080808080
+DATA spread<>+2632(SB)/8, $0x8002808080018080
+DATA spread<>+2640(SB)/8, $0x8080800180808000
+DATA spread<>+2648(SB)/8, $0x8003808080028080
+DATA spread<>+2656(SB)/8, $0x8080800180008080
+DATA spread<>+2664(SB)/8, $0x8003808080028080
+DATA spread<>+2672(SB)/8, $0x8080800280018000
+DATA spread<>+2680(SB)/8, $0x8004808080038080
+DATA spread<>+2688(SB)/8, $0x8000808080808080
+DATA spread<>+2696(SB)/8, $0x8002808080018080
+DATA spread<>+2704(SB)/8, $0x8001808080808000
+DATA spread<>+2712(SB)/8, $0x8003808080028080
+DATA spread<>+2720(SB)/8, $0x8001808080008080
+DATA spread<>+2728(SB)/8, $0x8003808080028080
+DATA spread<>+2736(SB)/8, $0x8002808080018000
+DATA spread<>+2744(SB)/8, $0x8004808080038080
+DATA spread<>+2752(SB)/8, $0x8001800080808080
+DATA spread<>+2760(SB)/8, $0x8003808080028080
+DATA spread<>+2768(SB)/8, $0x8002800180808000
+DATA spread<>+2776(SB)/8, $0x8004808080038080
+DATA spread<>+2784(SB)/8, $0x8002800180008080
+DATA spread<>+2792(SB)/8, $0x8004808080038080
+DATA spread<>+2800(SB)/8, $0x8003800280018000
+DATA spread<>+2808(SB)/8, $0x8005808080048080
+DATA spread<>+2816(SB)/8, $0x8080808080808080
+DATA spread<>+2824(SB)/8, $0x8002808080018000
+DATA spread<>+2832(SB)/8, $0x8080808080808000
+DATA spread<>+2840(SB)/8, $0x8003808080028001
+DATA spread<>+2848(SB)/8, $0x8080808080008080
+DATA spread<>+2856(SB)/8, $0x8003808080028001
+DATA spread<>+2864(SB)/8, $0x8080808080018000
+DATA spread<>+2872(SB)/8, $0x8004808080038002
+DATA spread<>+2880(SB)/8, $0x8080800080808080
+DATA spread<>+2888(SB)/8, $0x8003808080028001
+DATA spread<>+2896(SB)/8, $0x8080800180808000
+DATA spread<>+2904(SB)/8, $0x8004808080038002
+DATA spread<>+2912(SB)/8, $0x8080800180008080
+DATA spread<>+2920(SB)/8, $0x8004808080038002
+DATA spread<>+2928(SB)/8, $0x8080800280018000
+DATA spread<>+2936(SB)/8, $0x8005808080048003
+DATA spread<>+2944(SB)/8, $0x8000808080808080
+DATA spread<>+2952(SB)/8, $0x8003808080028001
+DATA spread<>+2960(SB)/8, $0x8001808080808000
+DATA spread<>+2968(SB)/8, $0x8004808080038002
+DATA spread<>+2976(SB)/8, $0x8001808080008080
+DATA spread<>+2984(SB)/8, $0x8004808080038002
+DATA spread<>+2992(SB)/8, $0x8002808080018000
+DATA spread<>+3000(SB)/8, $0x8005808080048003
+DATA spread<>+3008(SB)/8, $0x8001800080808080
+DATA spread<>+3016(SB)/8, $0x8004808080038002
+DATA spread<>+3024(SB)/8, $0x8002800180808000
+DATA spread<>+3032(SB)/8, $0x8005808080048003
+DATA spread<>+3040(SB)/8, $0x8002800180008080
+DATA spread<>+3048(SB)/8, $0x8005808080048003
+DATA spread<>+3056(SB)/8, $0x8003800280018000
+DATA spread<>+3064(SB)/8, $0x8006808080058004
+DATA spread<>+3072(SB)/8, $0x8080808080808080
+DATA spread<>+3080(SB)/8, $0x8001800080808080
+DATA spread<>+3088(SB)/8, $0x8080808080808000
+DATA spread<>+3096(SB)/8, $0x8002800180808080
+DATA spread<>+3104(SB)/8, $0x8080808080008080
+DATA spread<>+3112(SB)/8, $0x8002800180808080
+DATA spread<>+3120(SB)/8, $0x8080808080018000
+DATA spread<>+3128(SB)/8, $0x8003800280808080
+DATA spread<>+3136(SB)/8, $0x8080800080808080
+DATA spread<>+3144(SB)/8, $0x8002800180808080
+DATA spread<>+3152(SB)/8, $0x8080800180808000
+DATA spread<>+3160(SB)/8, $0x8003800280808080
+DATA spread<>+3168(SB)/8, $0x8080800180008080
+DATA spread<>+3176(SB)/8, $0x8003800280808080
+DATA spread<>+3184(SB)/8, $0x8080800280018000
+DATA spread<>+3192(SB)/8, $0x8004800380808080
+DATA spread<>+3200(SB)/8, $0x8000808080808080
+DATA spread<>+3208(SB)/8, $0x8002800180808080
+DATA spread<>+3216(SB)/8, $0x8001808080808000
+DATA spread<>+3224(SB)/8, $0x8003800280808080
+DATA spread<>+3232(SB)/8, $0x8001808080008080
+DATA spread<>+3240(SB)/8, $0x8003800280808080
+DATA spread<>+3248(SB)/8, $0x8002808080018000
+DATA spread<>+3256(SB)/8, $0x8004800380808080
+DATA spread<>+3264(SB)/8, $0x8001800080808080
+DATA spread<>+3272(SB)/8, $0x8003800280808080
+DATA spread<>+3280(SB)/8, $0x8002800180808000
+DATA spread<>+3288(SB)/8, $0x8004800380808080
+DATA spread<>+3296(SB)/8, $0x8002800180008080
+DATA spread<>+3304(SB)/8, $0x8004800380808080
+DATA spread<>+3312(SB)/8, $0x8003800280018000
+DATA spread<>+3320(SB)/8, $0x8005800480808080
+DATA spread<>+3328(SB)/8, $0x8080808080808080
+DATA spread<>+3336(SB)/8, $0x8002800180808000
+DATA spread<>+3344(SB)/8, $0x8080808080808000
+DATA spread<>+3352(SB)/8, $0x8003800280808001
+DATA spread<>+3360(SB)/8, $0x8080808080008080
+DATA spread<>+3368(SB)/8, $0x8003800280808001
+DATA spread<>+3376(SB)/8, $0x8080808080018000
+DATA spread<>+3384(SB)/8, $0x8004800380808002
+DATA spread<>+3392(SB)/8, $0x8080800080808080
+DATA spread<>+3400(SB)/8, $0x8003800280808001
+DATA spread<>+3408(SB)/8, $0x8080800180808000
+DATA spread<>+3416(SB)/8, $0x8004800380808002
+DATA spread<>+3424(SB)/8, $0x8080800180008080
+DATA spread<>+3432(SB)/8, $0x8004800380808002
+DATA spread<>+3440(SB)/8, $0x8080800280018000
+DATA spread<>+3448(SB)/8, $0x8005800480808003
+DATA spread<>+3456(SB)/8, $0x8000808080808080
+DATA spread<>+3464(SB)/8, $0x8003800280808001
+DATA spread<>+3472(SB)/8, $0x8001808080808000
+DATA spread<>+3480(SB)/8, $0x8004800380808002
+DATA spread<>+3488(SB)/8, $0x8001808080008080
+DATA spread<>+3496(SB)/8, $0x8004800380808002
+DATA spread<>+3504(SB)/8, $0x8002808080018000
+DATA spread<>+3512(SB)/8, $0x8005800480808003
+DATA spread<>+3520(SB)/8, $0x8001800080808080
+DATA spread<>+3528(SB)/8, $0x8004800380808002
+DATA spread<>+3536(SB)/8, $0x8002800180808000
+DATA spread<>+3544(SB)/8, $0x8005800480808003
+DATA spread<>+3552(SB)/8, $0x8002800180008080
+DATA spread<>+3560(SB)/8, $0x8005800480808003
+DATA spread<>+3568(SB)/8, $0x8003800280018000
+DATA spread<>+3576(SB)/8, $0x8006800580808004
+DATA spread<>+3584(SB)/8, $0x8080808080808080
+DATA spread<>+3592(SB)/8, $0x8002800180008080
+DATA spread<>+3600(SB)/8, $0x8080808080808000
+DATA spread<>+3608(SB)/8, $0x8003800280018080
+DATA spread<>+3616(SB)/8, $0x8080808080008080
+DATA spread<>+3624(SB)/8, $0x8003800280018080
+DATA spread<>+3632(SB)/8, $0x8080808080018000
+DATA spread<>+3640(SB)/8, $0x8004800380028080
+DATA spread<>+3648(SB)/8, $0x8080800080808080
+DATA spread<>+3656(SB)/8, $0x8003800280018080
+DATA spread<>+3664(SB)/8, $0x8080800180808000
+DATA spread<>+3672(SB)/8, $0x8004800380028080
+DATA spread<>+3680(SB)/8, $0x8080800180008080
+DATA spread<>+3688(SB)/8, $0x8004800380028080
+DATA spread<>+3696(SB)/8, $0x8080800280018000
+DATA spread<>+3704(SB)/8, $0x8005800480038080
+DATA spread<>+3712(SB)/8, $0x8000808080808080
+DATA spread<>+3720(SB)/8, $0x8003800280018080
+DATA spread<>+3728(SB)/8, $0x8001808080808000
+DATA spread<>+3736(SB)/8, $0x8004800380028080
+DATA spread<>+3744(SB)/8, $0x8001808080008080
+DATA spread<>+3752(SB)/8, $0x8004800380028080
+DATA spread<>+3760(SB)/8, $0x8002808080018000
+DATA spread<>+3768(SB)/8, $0x8005800480038080
+DATA spread<>+3776(SB)/8, $0x8001800080808080
+DATA spread<>+3784(SB)/8, $0x8004800380028080
+DATA spread<>+3792(SB)/8, $0x8002800180808000
+DATA spread<>+3800(SB)/8, $0x8005800480038080
+DATA spread<>+3808(SB)/8, $0x8002800180008080
+DATA spread<>+3816(SB)/8, $0x8005800480038080
+DATA spread<>+3824(SB)/8, $0x8003800280018000
+DATA spread<>+3832(SB)/8, $0x8006800580048080
+DATA spread<>+3840(SB)/8, $0x8080808080808080
+DATA spread<>+3848(SB)/8, $0x8003800280018000
+DATA spread<>+3856(SB)/8, $0x8080808080808000
+DATA spread<>+3864(SB)/8, $0x8004800380028001
+DATA spread<>+3872(SB)/8, $0x8080808080008080
+DATA spread<>+3880(SB)/8, $0x8004800380028001
+DATA spread<>+3888(SB)/8, $0x8080808080018000
+DATA spread<>+3896(SB)/8, $0x8005800480038002
+DATA spread<>+3904(SB)/8, $0x8080800080808080
+DATA spread<>+3912(SB)/8, $0x8004800380028001
+DATA spread<>+3920(SB)/8, $0x8080800180808000
+DATA spread<>+3928(SB)/8, $0x8005800480038002
+DATA spread<>+3936(SB)/8, $0x8080800180008080
+DATA spread<>+3944(SB)/8, $0x8005800480038002
+DATA spread<>+3952(SB)/8, $0x8080800280018000
+DATA spread<>+3960(SB)/8, $0x8006800580048003
+DATA spread<>+3968(SB)/8, $0x8000808080808080
+DATA spread<>+3976(SB)/8, $0x8004800380028001
+DATA spread<>+3984(SB)/8, $0x8001808080808000
+DATA spread<>+3992(SB)/8, $0x8005800480038002
+DATA spread<>+4000(SB)/8, $0x8001808080008080
+DATA spread<>+4008(SB)/8, $0x8005800480038002
+DATA spread<>+4016(SB)/8, $0x8002808080018000
+DATA spread<>+4024(SB)/8, $0x8006800580048003
+DATA spread<>+4032(SB)/8, $0x8001800080808080
+DATA spread<>+4040(SB)/8, $0x8005800480038002
+DATA spread<>+4048(SB)/8, $0x8002800180808000
+DATA spread<>+4056(SB)/8, $0x8006800580048003
+DATA spread<>+4064(SB)/8, $0x8002800180008080
+DATA spread<>+4072(SB)/8, $0x8006800580048003
+DATA spread<>+4080(SB)/8, $0x8003800280018000
+DATA spread<>+4088(SB)/8, $0x8007800680058004
+GLOBL spread<>(SB), RODATA|NOPTR, $4096
+
+// func addBitsAVX512(cells *uint16, words *uint16, n int, code *uint8, weight uint32) int
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VBMI2, POPCNT
+TEXT ·addBitsAVX512(SB), NOSPLIT, $0-48
+	MOVQ         cells+0(FP), AX
+	MOVQ         words+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         code+24(FP), BX
+	MOVQ         BX, SI
+	MOVL         weight+32(FP), DI
+	VPBROADCASTW DI, Z0
+	MOVL         $0x00000001, DI
+	VPBROADCASTW DI, Z1
+
+groups:
+	TESTQ         DX, DX
+	JLE           done
+	MOVQ          (CX), DI
+	KMOVQ         DI, K1
+	VPEXPANDB.Z   (BX), K1, Z2
+	POPCNTQ       DI, DI
+	ADDQ          DI, BX
+	VEXTRACTI64X4 $0x01, Z2, Y3
+	VPMOVZXBW     Y2, Z2
+	VPTESTMW      Z2, Z2, K1
+	VPMULLW       Z2, Z2, Z2
+	VPMULHUW      Z0, Z2, Z2
+	VPADDW        Z1, Z2, K1, Z2
+	VPADDUSW      (AX), Z2, Z2
+	VMOVDQU16     Z2, (AX)
+	VPMOVZXBW     Y3, Z2
+	VPTESTMW      Z2, Z2, K1
+	VPMULLW       Z2, Z2, Z2
+	VPMULHUW      Z0, Z2, Z2
+	VPADDW        Z1, Z2, K1, Z2
+	VPADDUSW      64(AX), Z2, Z2
+	VMOVDQU16     Z2, 64(AX)
+	ADDQ          $0x08, CX
+	ADDQ          $0x00000080, AX
+	DECQ          DX
+	JMP           groups
+
+done:
+	SUBQ SI, BX
+	MOVQ BX, ret+40(FP)
+	VZEROUPPER
+	RET
 
 // func matchEntriesAVX2(index *uint32, n int, filter *uint8, found *uint32) int
 TEXT ·matchEntriesAVX2(SB), NOSPLIT, $0-40
@@ -2700,61 +935,6 @@ featuresOne:
 
 featuresDone:
 	MOVQ DI, ret+32(FP)
-	RET
-
-// func atLeastFloatAVX2(cells *float32, n int, least float32, found *uint32) int
-// Requires: AVX, AVX2, BMI, SSE
-TEXT ·atLeastFloatAVX2(SB), NOSPLIT, $0-40
-	MOVQ         cells+0(FP), AX
-	MOVQ         n+8(FP), CX
-	MOVSS        least+16(FP), X0
-	VBROADCASTSS X0, Y0
-	MOVQ         found+24(FP), DX
-	XORQ         BX, BX
-	XORQ         SI, SI
-
-strip:
-	CMPQ      BX, CX
-	JGE       done
-	VMOVUPS   (AX)(BX*4), Y1
-	VCMPPS    $0x0d, Y0, Y1, Y1
-	VMOVUPS   32(AX)(BX*4), Y2
-	VCMPPS    $0x0d, Y0, Y2, Y2
-	VMOVUPS   64(AX)(BX*4), Y3
-	VCMPPS    $0x0d, Y0, Y3, Y3
-	VMOVUPS   96(AX)(BX*4), Y4
-	VCMPPS    $0x0d, Y0, Y4, Y4
-	VORPS     Y1, Y2, Y5
-	VORPS     Y3, Y4, Y6
-	VORPS     Y5, Y6, Y5
-	VPTEST    Y5, Y5
-	JZ        next
-	VMOVMSKPS Y1, DI
-	VMOVMSKPS Y2, R8
-	SHLL      $0x08, R8
-	ORL       R8, DI
-	VMOVMSKPS Y3, R8
-	SHLL      $0x10, R8
-	ORL       R8, DI
-	VMOVMSKPS Y4, R8
-	SHLL      $0x18, R8
-	ORL       R8, DI
-
-bit:
-	TZCNTL DI, R8
-	ADDQ   BX, R8
-	MOVL   R8, (DX)(SI*4)
-	INCQ   SI
-	BLSRL  DI, DI
-	JNZ    bit
-
-next:
-	ADDQ $0x20, BX
-	JMP  strip
-
-done:
-	MOVQ SI, ret+32(FP)
-	VZEROUPPER
 	RET
 
 // func atLeast16AVX2(cells *uint16, n int, least uint16, found *uint16) int
@@ -3072,2746 +1252,5 @@ done:
 	VPADDD       X0, X1, X1
 	VMOVD        X1, AX
 	MOVQ         AX, ret+24(FP)
-	VZEROUPPER
-	RET
-
-// func rank16AVX2(keys *uint16, n int, ranks *uint16)
-// Requires: AVX, AVX2
-TEXT ·rank16AVX2(SB), NOSPLIT, $0-24
-	MOVQ keys+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ ranks+16(FP), DX
-	MOVQ AX, BX
-	LEAQ (AX)(CX*2), CX
-
-block:
-	VMOVDQU (BX), Y0
-	VPXOR   Y1, Y1, Y1
-	VMOVDQU 32(BX), Y2
-	VPXOR   Y3, Y3, Y3
-	VMOVDQU 64(BX), Y4
-	VPXOR   Y5, Y5, Y5
-	VMOVDQU 96(BX), Y6
-	VPXOR   Y7, Y7, Y7
-	MOVQ    AX, SI
-
-key:
-	VPBROADCASTW (SI), Y8
-	VPCMPGTW     Y0, Y8, Y9
-	VPSUBW       Y9, Y1, Y1
-	VPCMPGTW     Y2, Y8, Y9
-	VPSUBW       Y9, Y3, Y3
-	VPCMPGTW     Y4, Y8, Y9
-	VPSUBW       Y9, Y5, Y5
-	VPCMPGTW     Y6, Y8, Y8
-	VPSUBW       Y8, Y7, Y7
-	ADDQ         $0x02, SI
-	CMPQ         SI, CX
-	JLT          key
-	VMOVDQU      Y1, (DX)
-	VMOVDQU      Y3, 32(DX)
-	VMOVDQU      Y5, 64(DX)
-	VMOVDQU      Y7, 96(DX)
-	ADDQ         $+128, BX
-	ADDQ         $+128, DX
-	CMPQ         BX, CX
-	JLT          block
-	VZEROUPPER
-	RET
-
-// func addColumnsAVX2(cells *uint16, rows int, columns *uint8, offsets *int, weights *uint16, n int)
-// Requires: AVX, AVX2, MMX+
-TEXT ·addColumnsAVX2(SB), NOSPLIT, $0-48
-	MOVQ  cells+0(FP), AX
-	MOVQ  rows+8(FP), CX
-	MOVQ  columns+16(FP), DX
-	MOVQ  offsets+24(FP), BX
-	MOVQ  weights+32(FP), SI
-	MOVQ  n+40(FP), DI
-	VPXOR Y0, Y0, Y0
-
-strip:
-	TESTQ      CX, CX
-	JLE        done
-	VMOVDQU    (AX), Y1
-	VMOVDQU    32(AX), Y2
-	VPERM2I128 $0x20, Y2, Y1, Y3
-	VPERM2I128 $0x31, Y2, Y1, Y1
-	VMOVDQU    64(AX), Y2
-	VMOVDQU    96(AX), Y4
-	VPERM2I128 $0x20, Y4, Y2, Y5
-	VPERM2I128 $0x31, Y4, Y2, Y2
-	XORQ       R8, R8
-
-column:
-	CMPQ         R8, DI
-	JGE          store
-	MOVQ         (BX)(R8*8), R9
-	ADDQ         DX, R9
-	VPBROADCASTW (SI)(R8*2), Y4
-	PREFETCHT0   256(R9)
-	VMOVDQU      (R9), Y6
-	VPUNPCKLBW   Y0, Y6, Y7
-	VPUNPCKHBW   Y0, Y6, Y6
-	VPMULLW      Y7, Y7, Y7
-	VPMULLW      Y6, Y6, Y6
-	VPMULHUW     Y4, Y7, Y7
-	VPMULHUW     Y4, Y6, Y6
-	VPADDUSW     Y7, Y3, Y3
-	VPADDUSW     Y6, Y1, Y1
-	VMOVDQU      32(R9), Y6
-	VPUNPCKLBW   Y0, Y6, Y7
-	VPUNPCKHBW   Y0, Y6, Y6
-	VPMULLW      Y7, Y7, Y7
-	VPMULLW      Y6, Y6, Y6
-	VPMULHUW     Y4, Y7, Y7
-	VPMULHUW     Y4, Y6, Y6
-	VPADDUSW     Y7, Y5, Y5
-	VPADDUSW     Y6, Y2, Y2
-	INCQ         R8
-	JMP          column
-
-store:
-	VPERM2I128 $0x20, Y1, Y3, Y4
-	VPERM2I128 $0x31, Y1, Y3, Y1
-	VMOVDQU    Y4, (AX)
-	VMOVDQU    Y1, 32(AX)
-	VPERM2I128 $0x20, Y2, Y5, Y1
-	VPERM2I128 $0x31, Y2, Y5, Y2
-	VMOVDQU    Y1, 64(AX)
-	VMOVDQU    Y2, 96(AX)
-	ADDQ       $+128, AX
-	ADDQ       $+64, DX
-	SUBQ       $+64, CX
-	JMP        strip
-
-done:
-	VZEROUPPER
-	RET
-
-// func countListAVX2(planes *uint64, size int, low *uint16, n int, stride int)
-// Requires: BMI2
-TEXT ·countListAVX2(SB), NOSPLIT, $0-40
-	MOVQ planes+0(FP), AX
-	MOVQ size+8(FP), CX
-	MOVQ low+16(FP), DX
-	MOVQ n+24(FP), BX
-	MOVQ stride+32(FP), SI
-	MOVQ $0x0000000000000001, DI
-
-position:
-	TESTQ   BX, BX
-	JZ      done
-	MOVWLZX (DX), R8
-	SHLXQ   R8, DI, R9
-	SHRL    $0x06, R8
-	MOVQ    (AX)(R8*8), R10
-	MOVQ    R10, R11
-	XORQ    R9, R11
-	MOVQ    R11, (AX)(R8*8)
-	ADDQ    $0x02, DX
-	DECQ    BX
-	TESTQ   R9, R10
-	JZ      position
-
-carry:
-	ADDQ  SI, R8
-	CMPQ  R8, CX
-	JGE   position
-	MOVQ  (AX)(R8*8), R10
-	MOVQ  R10, R11
-	XORQ  R9, R11
-	MOVQ  R11, (AX)(R8*8)
-	TESTQ R9, R10
-	JNZ   carry
-	JMP   position
-
-done:
-	RET
-
-// func scoreRowsAVX2(ptr *uint64, rows int, index *uint32, value *float32, unit float32, slots *uint16, weights *uint16, estimates *uint16)
-// Requires: AVX, AVX2, SSE
-TEXT ·scoreRowsAVX2(SB), NOSPLIT, $16-64
-	MOVQ         ptr+0(FP), AX
-	MOVQ         rows+8(FP), CX
-	MOVQ         index+16(FP), DX
-	MOVQ         value+24(FP), BX
-	MOVQ         slots+40(FP), SI
-	MOVQ         weights+48(FP), DI
-	MOVQ         estimates+56(FP), R8
-	MOVSS        unit+32(FP), X0
-	VBROADCASTSS X0, Y0
-
-row:
-	TESTQ CX, CX
-	JZ    done
-	MOVQ  (AX), R9
-	MOVQ  8(AX), R10
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-
-eight:
-	MOVQ         R10, R11
-	SUBQ         R9, R11
-	CMPQ         R11, $0x08
-	JL           rest
-	VMOVUPS      (BX)(R9*4), Y5
-	VMULPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y5, Y5
-	VEXTRACTI128 $0x01, Y5, X6
-	VPACKUSDW    X6, X5, X6
-	VMOVDQU      X6, (SP)
-	MOVL         (DX)(R9*4), R11
-	MOVWLZX      (SI)(R11*2), R11
-	SHLQ         $0x07, R11
-	VPBROADCASTW (SP), Y5
-	VPMULHUW     (DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y1, Y1
-	VPMULHUW     32(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y2, Y2
-	VPMULHUW     64(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y3, Y3
-	VPMULHUW     96(DI)(R11*1), Y5, Y5
-	VPADDUSW     Y5, Y4, Y4
-	MOVL         4(DX)(R9*4), R11
-	MOVWLZX      (SI)(R11*2), R11
-	SHLQ         $0x07, R11
-	VPBROADCASTW 2(SP), Y5
-	VPMULHUW     (DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y1, Y1
-	VPMULHUW     32(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y2, Y2
-	VPMULHUW     64(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y3, Y3
-	VPMULHUW     96(DI)(R11*1), Y5, Y5
-	VPADDUSW     Y5, Y4, Y4
-	MOVL         8(DX)(R9*4), R11
-	MOVWLZX      (SI)(R11*2), R11
-	SHLQ         $0x07, R11
-	VPBROADCASTW 4(SP), Y5
-	VPMULHUW     (DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y1, Y1
-	VPMULHUW     32(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y2, Y2
-	VPMULHUW     64(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y3, Y3
-	VPMULHUW     96(DI)(R11*1), Y5, Y5
-	VPADDUSW     Y5, Y4, Y4
-	MOVL         12(DX)(R9*4), R11
-	MOVWLZX      (SI)(R11*2), R11
-	SHLQ         $0x07, R11
-	VPBROADCASTW 6(SP), Y5
-	VPMULHUW     (DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y1, Y1
-	VPMULHUW     32(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y2, Y2
-	VPMULHUW     64(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y3, Y3
-	VPMULHUW     96(DI)(R11*1), Y5, Y5
-	VPADDUSW     Y5, Y4, Y4
-	MOVL         16(DX)(R9*4), R11
-	MOVWLZX      (SI)(R11*2), R11
-	SHLQ         $0x07, R11
-	VPBROADCASTW 8(SP), Y5
-	VPMULHUW     (DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y1, Y1
-	VPMULHUW     32(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y2, Y2
-	VPMULHUW     64(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y3, Y3
-	VPMULHUW     96(DI)(R11*1), Y5, Y5
-	VPADDUSW     Y5, Y4, Y4
-	MOVL         20(DX)(R9*4), R11
-	MOVWLZX      (SI)(R11*2), R11
-	SHLQ         $0x07, R11
-	VPBROADCASTW 10(SP), Y5
-	VPMULHUW     (DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y1, Y1
-	VPMULHUW     32(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y2, Y2
-	VPMULHUW     64(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y3, Y3
-	VPMULHUW     96(DI)(R11*1), Y5, Y5
-	VPADDUSW     Y5, Y4, Y4
-	MOVL         24(DX)(R9*4), R11
-	MOVWLZX      (SI)(R11*2), R11
-	SHLQ         $0x07, R11
-	VPBROADCASTW 12(SP), Y5
-	VPMULHUW     (DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y1, Y1
-	VPMULHUW     32(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y2, Y2
-	VPMULHUW     64(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y3, Y3
-	VPMULHUW     96(DI)(R11*1), Y5, Y5
-	VPADDUSW     Y5, Y4, Y4
-	MOVL         28(DX)(R9*4), R11
-	MOVWLZX      (SI)(R11*2), R11
-	SHLQ         $0x07, R11
-	VPBROADCASTW 14(SP), Y5
-	VPMULHUW     (DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y1, Y1
-	VPMULHUW     32(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y2, Y2
-	VPMULHUW     64(DI)(R11*1), Y5, Y6
-	VPADDUSW     Y6, Y3, Y3
-	VPMULHUW     96(DI)(R11*1), Y5, Y5
-	VPADDUSW     Y5, Y4, Y4
-	ADDQ         $0x08, R9
-	JMP          eight
-
-rest:
-	TESTQ        R11, R11
-	JLE          compare
-	LEAQ         tail<>+0(SB), R10
-	ADDQ         $0x20, R10
-	MOVQ         R11, R12
-	SHLQ         $0x02, R12
-	SUBQ         R12, R10
-	VMOVDQU      (R10), Y5
-	VMASKMOVPS   (BX)(R9*4), Y5, Y5
-	VMULPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y5, Y5
-	VEXTRACTI128 $0x01, Y5, X6
-	VPACKUSDW    X6, X5, X6
-	VMOVDQU      X6, (SP)
-	XORQ         R10, R10
-
-one:
-	MOVL         (DX)(R9*4), R12
-	MOVWLZX      (SI)(R12*2), R12
-	SHLQ         $0x07, R12
-	VPBROADCASTW (SP)(R10*2), Y5
-	VPMULHUW     (DI)(R12*1), Y5, Y6
-	VPADDUSW     Y6, Y1, Y1
-	VPMULHUW     32(DI)(R12*1), Y5, Y6
-	VPADDUSW     Y6, Y2, Y2
-	VPMULHUW     64(DI)(R12*1), Y5, Y6
-	VPADDUSW     Y6, Y3, Y3
-	VPMULHUW     96(DI)(R12*1), Y5, Y5
-	VPADDUSW     Y5, Y4, Y4
-	INCQ         R9
-	INCQ         R10
-	CMPQ         R10, R11
-	JL           one
-
-compare:
-	VMOVDQU Y1, (R8)
-	VMOVDQU Y2, 32(R8)
-	VMOVDQU Y3, 64(R8)
-	VMOVDQU Y4, 96(R8)
-	ADDQ    $+128, R8
-	ADDQ    $0x08, AX
-	DECQ    CX
-	JMP     row
-
-done:
-	VZEROUPPER
-	RET
-
-DATA tail<>+0(SB)/4, $0xffffffff
-DATA tail<>+4(SB)/4, $0xffffffff
-DATA tail<>+8(SB)/4, $0xffffffff
-DATA tail<>+12(SB)/4, $0xffffffff
-DATA tail<>+16(SB)/4, $0xffffffff
-DATA tail<>+20(SB)/4, $0xffffffff
-DATA tail<>+24(SB)/4, $0xffffffff
-DATA tail<>+28(SB)/4, $0xffffffff
-DATA tail<>+32(SB)/4, $0x00000000
-DATA tail<>+36(SB)/4, $0x00000000
-DATA tail<>+40(SB)/4, $0x00000000
-DATA tail<>+44(SB)/4, $0x00000000
-DATA tail<>+48(SB)/4, $0x00000000
-DATA tail<>+52(SB)/4, $0x00000000
-DATA tail<>+56(SB)/4, $0x00000000
-DATA tail<>+60(SB)/4, $0x00000000
-GLOBL tail<>(SB), RODATA|NOPTR, $64
-
-// func rowsAtLeastAVX2(estimates *uint16, rows int, least *uint16, hits *uint64)
-// Requires: AVX, AVX2
-TEXT ·rowsAtLeastAVX2(SB), NOSPLIT, $0-32
-	MOVQ    estimates+0(FP), AX
-	MOVQ    rows+8(FP), CX
-	MOVQ    hits+24(FP), DX
-	MOVQ    least+16(FP), BX
-	VMOVDQU (BX), Y0
-	VMOVDQU 32(BX), Y1
-	VMOVDQU 64(BX), Y2
-	VMOVDQU 96(BX), Y3
-
-row:
-	TESTQ     CX, CX
-	JZ        done
-	VMOVDQU   (AX), Y5
-	VPMAXUW   Y0, Y5, Y4
-	VPCMPEQW  Y5, Y4, Y4
-	VMOVDQU   32(AX), Y6
-	VPMAXUW   Y1, Y6, Y5
-	VPCMPEQW  Y6, Y5, Y5
-	VMOVDQU   64(AX), Y7
-	VPMAXUW   Y2, Y7, Y6
-	VPCMPEQW  Y7, Y6, Y6
-	VMOVDQU   96(AX), Y8
-	VPMAXUW   Y3, Y8, Y7
-	VPCMPEQW  Y8, Y7, Y7
-	VPACKSSWB Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	VPMOVMSKB Y4, BX
-	VPACKSSWB Y7, Y6, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	VPMOVMSKB Y4, SI
-	SHLQ      $0x20, SI
-	ORQ       SI, BX
-	MOVQ      BX, (DX)
-	ADDQ      $0x08, DX
-	ADDQ      $+128, AX
-	DECQ      CX
-	JMP       row
-
-done:
-	VZEROUPPER
-	RET
-
-// func countRowsAVX2(estimates *uint16, rows int, least *uint16, counts *uint16)
-// Requires: AVX, AVX2
-TEXT ·countRowsAVX2(SB), NOSPLIT, $0-32
-	MOVQ    estimates+0(FP), AX
-	MOVQ    rows+8(FP), CX
-	MOVQ    least+16(FP), DX
-	VMOVDQU (DX), Y0
-	VMOVDQU 32(DX), Y1
-	VMOVDQU 64(DX), Y2
-	VMOVDQU 96(DX), Y3
-	MOVQ    counts+24(FP), DX
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-
-row:
-	TESTQ    CX, CX
-	JZ       done
-	VMOVDQU  (AX), Y9
-	VPMAXUW  Y0, Y9, Y8
-	VPCMPEQW Y9, Y8, Y8
-	VMOVDQU  32(AX), Y10
-	VPMAXUW  Y1, Y10, Y9
-	VPCMPEQW Y10, Y9, Y9
-	VMOVDQU  64(AX), Y11
-	VPMAXUW  Y2, Y11, Y10
-	VPCMPEQW Y11, Y10, Y10
-	VMOVDQU  96(AX), Y12
-	VPMAXUW  Y3, Y12, Y11
-	VPCMPEQW Y12, Y11, Y11
-	VPSUBW   Y8, Y4, Y4
-	VPSUBW   Y9, Y5, Y5
-	VPSUBW   Y10, Y6, Y6
-	VPSUBW   Y11, Y7, Y7
-	ADDQ     $+128, AX
-	DECQ     CX
-	JMP      row
-
-done:
-	VMOVDQU Y4, (DX)
-	VMOVDQU Y5, 32(DX)
-	VMOVDQU Y6, 64(DX)
-	VMOVDQU Y7, 96(DX)
-	VZEROUPPER
-	RET
-
-// func countStrip4AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-// Requires: AVX, AVX2
-TEXT ·countStrip4AVX2(SB), NOSPLIT, $0-73
-	MOVQ    counted+0(FP), AX
-	MOVQ    hits+8(FP), CX
-	MOVQ    planes+16(FP), DX
-	MOVQ    filled+24(FP), BX
-	MOVQ    words+32(FP), SI
-	MOVQ    bitmaps+40(FP), DI
-	MOVQ    n+48(FP), R8
-	MOVQ    stride+56(FP), R9
-	MOVQ    least+64(FP), R10
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, $0x00
-	JLE     start
-	VMOVDQU (DX), Y0
-	ADDQ    R9, DX
-	CMPQ    BX, $0x01
-	JLE     start
-	VMOVDQU (DX), Y1
-	ADDQ    R9, DX
-	CMPQ    BX, $0x02
-	JLE     start
-	VMOVDQU (DX), Y2
-	ADDQ    R9, DX
-	CMPQ    BX, $0x03
-	JLE     start
-	VMOVDQU (DX), Y3
-	ADDQ    R9, DX
-
-start:
-bitmap:
-	CMPQ    R8, $+4
-	JLT     bitmapOne
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y4
-	MOVQ    8(DI), DX
-	VMOVDQU (SI)(DX*1), Y5
-	VPXOR   Y4, Y5, Y6
-	VPAND   Y4, Y5, Y4
-	VPAND   Y0, Y6, Y5
-	VPOR    Y4, Y5, Y5
-	VPXOR   Y6, Y0, Y0
-	MOVQ    16(DI), DX
-	VMOVDQU (SI)(DX*1), Y4
-	MOVQ    24(DI), DX
-	VMOVDQU (SI)(DX*1), Y6
-	VPXOR   Y4, Y6, Y7
-	VPAND   Y4, Y6, Y4
-	VPAND   Y0, Y7, Y6
-	VPOR    Y4, Y6, Y6
-	VPXOR   Y7, Y0, Y0
-	VPXOR   Y5, Y6, Y4
-	VPAND   Y5, Y6, Y5
-	VPAND   Y1, Y4, Y6
-	VPOR    Y5, Y6, Y6
-	VPXOR   Y4, Y1, Y1
-	VPAND   Y6, Y2, Y4
-	VPXOR   Y6, Y2, Y2
-	VPXOR   Y4, Y3, Y3
-	ADDQ    $+32, DI
-	SUBQ    $+4, R8
-	JMP     bitmap
-
-bitmapOne:
-	TESTQ   R8, R8
-	JZ      bitmapDone
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y4
-	VPAND   Y4, Y0, Y5
-	VPXOR   Y4, Y0, Y0
-	VPAND   Y5, Y1, Y4
-	VPXOR   Y5, Y1, Y1
-	VPAND   Y4, Y2, Y5
-	VPXOR   Y4, Y2, Y2
-	VPXOR   Y5, Y3, Y3
-	ADDQ    $+8, DI
-	DECQ    R8
-	JMP     bitmapOne
-
-bitmapDone:
-	VPCMPEQB Y4, Y4, Y4
-	BTQ      $0x00, R10
-	JCS      one0
-	VPOR     Y0, Y4, Y4
-	JMP      bit0
-
-one0:
-	VPAND Y0, Y4, Y4
-
-bit0:
-	BTQ  $0x01, R10
-	JCS  one1
-	VPOR Y1, Y4, Y4
-	JMP  bit1
-
-one1:
-	VPAND Y1, Y4, Y4
-
-bit1:
-	BTQ  $0x02, R10
-	JCS  one2
-	VPOR Y2, Y4, Y4
-	JMP  bit2
-
-one2:
-	VPAND Y2, Y4, Y4
-
-bit2:
-	BTQ  $0x03, R10
-	JCS  one3
-	VPOR Y3, Y4, Y4
-	JMP  bit3
-
-one3:
-	VPAND Y3, Y4, Y4
-
-bit3:
-	VPTEST  Y4, Y4
-	SETNE   DL
-	JZ      return
-	VMOVDQU Y4, (CX)
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-
-return:
-	MOVB DL, ret+72(FP)
-	VZEROUPPER
-	RET
-
-// func countStrip5AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-// Requires: AVX, AVX2
-TEXT ·countStrip5AVX2(SB), NOSPLIT, $0-73
-	MOVQ    counted+0(FP), AX
-	MOVQ    hits+8(FP), CX
-	MOVQ    planes+16(FP), DX
-	MOVQ    filled+24(FP), BX
-	MOVQ    words+32(FP), SI
-	MOVQ    bitmaps+40(FP), DI
-	MOVQ    n+48(FP), R8
-	MOVQ    stride+56(FP), R9
-	MOVQ    least+64(FP), R10
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	CMPQ    BX, $0x00
-	JLE     start
-	VMOVDQU (DX), Y0
-	ADDQ    R9, DX
-	CMPQ    BX, $0x01
-	JLE     start
-	VMOVDQU (DX), Y1
-	ADDQ    R9, DX
-	CMPQ    BX, $0x02
-	JLE     start
-	VMOVDQU (DX), Y2
-	ADDQ    R9, DX
-	CMPQ    BX, $0x03
-	JLE     start
-	VMOVDQU (DX), Y3
-	ADDQ    R9, DX
-	CMPQ    BX, $0x04
-	JLE     start
-	VMOVDQU (DX), Y4
-	ADDQ    R9, DX
-
-start:
-bitmap:
-	CMPQ    R8, $+4
-	JLT     bitmapOne
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y5
-	MOVQ    8(DI), DX
-	VMOVDQU (SI)(DX*1), Y6
-	VPXOR   Y5, Y6, Y7
-	VPAND   Y5, Y6, Y5
-	VPAND   Y0, Y7, Y6
-	VPOR    Y5, Y6, Y6
-	VPXOR   Y7, Y0, Y0
-	MOVQ    16(DI), DX
-	VMOVDQU (SI)(DX*1), Y5
-	MOVQ    24(DI), DX
-	VMOVDQU (SI)(DX*1), Y7
-	VPXOR   Y5, Y7, Y8
-	VPAND   Y5, Y7, Y5
-	VPAND   Y0, Y8, Y7
-	VPOR    Y5, Y7, Y7
-	VPXOR   Y8, Y0, Y0
-	VPXOR   Y6, Y7, Y5
-	VPAND   Y6, Y7, Y6
-	VPAND   Y1, Y5, Y7
-	VPOR    Y6, Y7, Y7
-	VPXOR   Y5, Y1, Y1
-	VPAND   Y7, Y2, Y5
-	VPXOR   Y7, Y2, Y2
-	VPAND   Y5, Y3, Y6
-	VPXOR   Y5, Y3, Y3
-	VPXOR   Y6, Y4, Y4
-	ADDQ    $+32, DI
-	SUBQ    $+4, R8
-	JMP     bitmap
-
-bitmapOne:
-	TESTQ   R8, R8
-	JZ      bitmapDone
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y5
-	VPAND   Y5, Y0, Y6
-	VPXOR   Y5, Y0, Y0
-	VPAND   Y6, Y1, Y5
-	VPXOR   Y6, Y1, Y1
-	VPAND   Y5, Y2, Y6
-	VPXOR   Y5, Y2, Y2
-	VPAND   Y6, Y3, Y5
-	VPXOR   Y6, Y3, Y3
-	VPXOR   Y5, Y4, Y4
-	ADDQ    $+8, DI
-	DECQ    R8
-	JMP     bitmapOne
-
-bitmapDone:
-	VPCMPEQB Y5, Y5, Y5
-	BTQ      $0x00, R10
-	JCS      one0
-	VPOR     Y0, Y5, Y5
-	JMP      bit0
-
-one0:
-	VPAND Y0, Y5, Y5
-
-bit0:
-	BTQ  $0x01, R10
-	JCS  one1
-	VPOR Y1, Y5, Y5
-	JMP  bit1
-
-one1:
-	VPAND Y1, Y5, Y5
-
-bit1:
-	BTQ  $0x02, R10
-	JCS  one2
-	VPOR Y2, Y5, Y5
-	JMP  bit2
-
-one2:
-	VPAND Y2, Y5, Y5
-
-bit2:
-	BTQ  $0x03, R10
-	JCS  one3
-	VPOR Y3, Y5, Y5
-	JMP  bit3
-
-one3:
-	VPAND Y3, Y5, Y5
-
-bit3:
-	BTQ  $0x04, R10
-	JCS  one4
-	VPOR Y4, Y5, Y5
-	JMP  bit4
-
-one4:
-	VPAND Y4, Y5, Y5
-
-bit4:
-	VPTEST  Y5, Y5
-	SETNE   DL
-	JZ      return
-	VMOVDQU Y5, (CX)
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	VMOVDQU Y4, 128(AX)
-
-return:
-	MOVB DL, ret+72(FP)
-	VZEROUPPER
-	RET
-
-// func countStrip6AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-// Requires: AVX, AVX2
-TEXT ·countStrip6AVX2(SB), NOSPLIT, $0-73
-	MOVQ    counted+0(FP), AX
-	MOVQ    hits+8(FP), CX
-	MOVQ    planes+16(FP), DX
-	MOVQ    filled+24(FP), BX
-	MOVQ    words+32(FP), SI
-	MOVQ    bitmaps+40(FP), DI
-	MOVQ    n+48(FP), R8
-	MOVQ    stride+56(FP), R9
-	MOVQ    least+64(FP), R10
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	CMPQ    BX, $0x00
-	JLE     start
-	VMOVDQU (DX), Y0
-	ADDQ    R9, DX
-	CMPQ    BX, $0x01
-	JLE     start
-	VMOVDQU (DX), Y1
-	ADDQ    R9, DX
-	CMPQ    BX, $0x02
-	JLE     start
-	VMOVDQU (DX), Y2
-	ADDQ    R9, DX
-	CMPQ    BX, $0x03
-	JLE     start
-	VMOVDQU (DX), Y3
-	ADDQ    R9, DX
-	CMPQ    BX, $0x04
-	JLE     start
-	VMOVDQU (DX), Y4
-	ADDQ    R9, DX
-	CMPQ    BX, $0x05
-	JLE     start
-	VMOVDQU (DX), Y5
-	ADDQ    R9, DX
-
-start:
-bitmap:
-	CMPQ    R8, $+4
-	JLT     bitmapOne
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y6
-	MOVQ    8(DI), DX
-	VMOVDQU (SI)(DX*1), Y7
-	VPXOR   Y6, Y7, Y8
-	VPAND   Y6, Y7, Y6
-	VPAND   Y0, Y8, Y7
-	VPOR    Y6, Y7, Y7
-	VPXOR   Y8, Y0, Y0
-	MOVQ    16(DI), DX
-	VMOVDQU (SI)(DX*1), Y6
-	MOVQ    24(DI), DX
-	VMOVDQU (SI)(DX*1), Y8
-	VPXOR   Y6, Y8, Y9
-	VPAND   Y6, Y8, Y6
-	VPAND   Y0, Y9, Y8
-	VPOR    Y6, Y8, Y8
-	VPXOR   Y9, Y0, Y0
-	VPXOR   Y7, Y8, Y6
-	VPAND   Y7, Y8, Y7
-	VPAND   Y1, Y6, Y8
-	VPOR    Y7, Y8, Y8
-	VPXOR   Y6, Y1, Y1
-	VPAND   Y8, Y2, Y6
-	VPXOR   Y8, Y2, Y2
-	VPAND   Y6, Y3, Y7
-	VPXOR   Y6, Y3, Y3
-	VPAND   Y7, Y4, Y6
-	VPXOR   Y7, Y4, Y4
-	VPXOR   Y6, Y5, Y5
-	ADDQ    $+32, DI
-	SUBQ    $+4, R8
-	JMP     bitmap
-
-bitmapOne:
-	TESTQ   R8, R8
-	JZ      bitmapDone
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y6
-	VPAND   Y6, Y0, Y7
-	VPXOR   Y6, Y0, Y0
-	VPAND   Y7, Y1, Y6
-	VPXOR   Y7, Y1, Y1
-	VPAND   Y6, Y2, Y7
-	VPXOR   Y6, Y2, Y2
-	VPAND   Y7, Y3, Y6
-	VPXOR   Y7, Y3, Y3
-	VPAND   Y6, Y4, Y7
-	VPXOR   Y6, Y4, Y4
-	VPXOR   Y7, Y5, Y5
-	ADDQ    $+8, DI
-	DECQ    R8
-	JMP     bitmapOne
-
-bitmapDone:
-	VPCMPEQB Y6, Y6, Y6
-	BTQ      $0x00, R10
-	JCS      one0
-	VPOR     Y0, Y6, Y6
-	JMP      bit0
-
-one0:
-	VPAND Y0, Y6, Y6
-
-bit0:
-	BTQ  $0x01, R10
-	JCS  one1
-	VPOR Y1, Y6, Y6
-	JMP  bit1
-
-one1:
-	VPAND Y1, Y6, Y6
-
-bit1:
-	BTQ  $0x02, R10
-	JCS  one2
-	VPOR Y2, Y6, Y6
-	JMP  bit2
-
-one2:
-	VPAND Y2, Y6, Y6
-
-bit2:
-	BTQ  $0x03, R10
-	JCS  one3
-	VPOR Y3, Y6, Y6
-	JMP  bit3
-
-one3:
-	VPAND Y3, Y6, Y6
-
-bit3:
-	BTQ  $0x04, R10
-	JCS  one4
-	VPOR Y4, Y6, Y6
-	JMP  bit4
-
-one4:
-	VPAND Y4, Y6, Y6
-
-bit4:
-	BTQ  $0x05, R10
-	JCS  one5
-	VPOR Y5, Y6, Y6
-	JMP  bit5
-
-one5:
-	VPAND Y5, Y6, Y6
-
-bit5:
-	VPTEST  Y6, Y6
-	SETNE   DL
-	JZ      return
-	VMOVDQU Y6, (CX)
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	VMOVDQU Y4, 128(AX)
-	VMOVDQU Y5, 160(AX)
-
-return:
-	MOVB DL, ret+72(FP)
-	VZEROUPPER
-	RET
-
-// func countStrip7AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-// Requires: AVX, AVX2
-TEXT ·countStrip7AVX2(SB), NOSPLIT, $0-73
-	MOVQ    counted+0(FP), AX
-	MOVQ    hits+8(FP), CX
-	MOVQ    planes+16(FP), DX
-	MOVQ    filled+24(FP), BX
-	MOVQ    words+32(FP), SI
-	MOVQ    bitmaps+40(FP), DI
-	MOVQ    n+48(FP), R8
-	MOVQ    stride+56(FP), R9
-	MOVQ    least+64(FP), R10
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	CMPQ    BX, $0x00
-	JLE     start
-	VMOVDQU (DX), Y0
-	ADDQ    R9, DX
-	CMPQ    BX, $0x01
-	JLE     start
-	VMOVDQU (DX), Y1
-	ADDQ    R9, DX
-	CMPQ    BX, $0x02
-	JLE     start
-	VMOVDQU (DX), Y2
-	ADDQ    R9, DX
-	CMPQ    BX, $0x03
-	JLE     start
-	VMOVDQU (DX), Y3
-	ADDQ    R9, DX
-	CMPQ    BX, $0x04
-	JLE     start
-	VMOVDQU (DX), Y4
-	ADDQ    R9, DX
-	CMPQ    BX, $0x05
-	JLE     start
-	VMOVDQU (DX), Y5
-	ADDQ    R9, DX
-	CMPQ    BX, $0x06
-	JLE     start
-	VMOVDQU (DX), Y6
-	ADDQ    R9, DX
-
-start:
-bitmap:
-	CMPQ    R8, $+4
-	JLT     bitmapOne
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y7
-	MOVQ    8(DI), DX
-	VMOVDQU (SI)(DX*1), Y8
-	VPXOR   Y7, Y8, Y9
-	VPAND   Y7, Y8, Y7
-	VPAND   Y0, Y9, Y8
-	VPOR    Y7, Y8, Y8
-	VPXOR   Y9, Y0, Y0
-	MOVQ    16(DI), DX
-	VMOVDQU (SI)(DX*1), Y7
-	MOVQ    24(DI), DX
-	VMOVDQU (SI)(DX*1), Y9
-	VPXOR   Y7, Y9, Y10
-	VPAND   Y7, Y9, Y7
-	VPAND   Y0, Y10, Y9
-	VPOR    Y7, Y9, Y9
-	VPXOR   Y10, Y0, Y0
-	VPXOR   Y8, Y9, Y7
-	VPAND   Y8, Y9, Y8
-	VPAND   Y1, Y7, Y9
-	VPOR    Y8, Y9, Y9
-	VPXOR   Y7, Y1, Y1
-	VPAND   Y9, Y2, Y7
-	VPXOR   Y9, Y2, Y2
-	VPAND   Y7, Y3, Y8
-	VPXOR   Y7, Y3, Y3
-	VPAND   Y8, Y4, Y7
-	VPXOR   Y8, Y4, Y4
-	VPAND   Y7, Y5, Y8
-	VPXOR   Y7, Y5, Y5
-	VPXOR   Y8, Y6, Y6
-	ADDQ    $+32, DI
-	SUBQ    $+4, R8
-	JMP     bitmap
-
-bitmapOne:
-	TESTQ   R8, R8
-	JZ      bitmapDone
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y7
-	VPAND   Y7, Y0, Y8
-	VPXOR   Y7, Y0, Y0
-	VPAND   Y8, Y1, Y7
-	VPXOR   Y8, Y1, Y1
-	VPAND   Y7, Y2, Y8
-	VPXOR   Y7, Y2, Y2
-	VPAND   Y8, Y3, Y7
-	VPXOR   Y8, Y3, Y3
-	VPAND   Y7, Y4, Y8
-	VPXOR   Y7, Y4, Y4
-	VPAND   Y8, Y5, Y7
-	VPXOR   Y8, Y5, Y5
-	VPXOR   Y7, Y6, Y6
-	ADDQ    $+8, DI
-	DECQ    R8
-	JMP     bitmapOne
-
-bitmapDone:
-	VPCMPEQB Y7, Y7, Y7
-	BTQ      $0x00, R10
-	JCS      one0
-	VPOR     Y0, Y7, Y7
-	JMP      bit0
-
-one0:
-	VPAND Y0, Y7, Y7
-
-bit0:
-	BTQ  $0x01, R10
-	JCS  one1
-	VPOR Y1, Y7, Y7
-	JMP  bit1
-
-one1:
-	VPAND Y1, Y7, Y7
-
-bit1:
-	BTQ  $0x02, R10
-	JCS  one2
-	VPOR Y2, Y7, Y7
-	JMP  bit2
-
-one2:
-	VPAND Y2, Y7, Y7
-
-bit2:
-	BTQ  $0x03, R10
-	JCS  one3
-	VPOR Y3, Y7, Y7
-	JMP  bit3
-
-one3:
-	VPAND Y3, Y7, Y7
-
-bit3:
-	BTQ  $0x04, R10
-	JCS  one4
-	VPOR Y4, Y7, Y7
-	JMP  bit4
-
-one4:
-	VPAND Y4, Y7, Y7
-
-bit4:
-	BTQ  $0x05, R10
-	JCS  one5
-	VPOR Y5, Y7, Y7
-	JMP  bit5
-
-one5:
-	VPAND Y5, Y7, Y7
-
-bit5:
-	BTQ  $0x06, R10
-	JCS  one6
-	VPOR Y6, Y7, Y7
-	JMP  bit6
-
-one6:
-	VPAND Y6, Y7, Y7
-
-bit6:
-	VPTEST  Y7, Y7
-	SETNE   DL
-	JZ      return
-	VMOVDQU Y7, (CX)
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	VMOVDQU Y4, 128(AX)
-	VMOVDQU Y5, 160(AX)
-	VMOVDQU Y6, 192(AX)
-
-return:
-	MOVB DL, ret+72(FP)
-	VZEROUPPER
-	RET
-
-// func countStrip8AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-// Requires: AVX, AVX2
-TEXT ·countStrip8AVX2(SB), NOSPLIT, $0-73
-	MOVQ    counted+0(FP), AX
-	MOVQ    hits+8(FP), CX
-	MOVQ    planes+16(FP), DX
-	MOVQ    filled+24(FP), BX
-	MOVQ    words+32(FP), SI
-	MOVQ    bitmaps+40(FP), DI
-	MOVQ    n+48(FP), R8
-	MOVQ    stride+56(FP), R9
-	MOVQ    least+64(FP), R10
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	CMPQ    BX, $0x00
-	JLE     start
-	VMOVDQU (DX), Y0
-	ADDQ    R9, DX
-	CMPQ    BX, $0x01
-	JLE     start
-	VMOVDQU (DX), Y1
-	ADDQ    R9, DX
-	CMPQ    BX, $0x02
-	JLE     start
-	VMOVDQU (DX), Y2
-	ADDQ    R9, DX
-	CMPQ    BX, $0x03
-	JLE     start
-	VMOVDQU (DX), Y3
-	ADDQ    R9, DX
-	CMPQ    BX, $0x04
-	JLE     start
-	VMOVDQU (DX), Y4
-	ADDQ    R9, DX
-	CMPQ    BX, $0x05
-	JLE     start
-	VMOVDQU (DX), Y5
-	ADDQ    R9, DX
-	CMPQ    BX, $0x06
-	JLE     start
-	VMOVDQU (DX), Y6
-	ADDQ    R9, DX
-	CMPQ    BX, $0x07
-	JLE     start
-	VMOVDQU (DX), Y7
-	ADDQ    R9, DX
-
-start:
-bitmap:
-	CMPQ    R8, $+4
-	JLT     bitmapOne
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y8
-	MOVQ    8(DI), DX
-	VMOVDQU (SI)(DX*1), Y9
-	VPXOR   Y8, Y9, Y10
-	VPAND   Y8, Y9, Y8
-	VPAND   Y0, Y10, Y9
-	VPOR    Y8, Y9, Y9
-	VPXOR   Y10, Y0, Y0
-	MOVQ    16(DI), DX
-	VMOVDQU (SI)(DX*1), Y8
-	MOVQ    24(DI), DX
-	VMOVDQU (SI)(DX*1), Y10
-	VPXOR   Y8, Y10, Y11
-	VPAND   Y8, Y10, Y8
-	VPAND   Y0, Y11, Y10
-	VPOR    Y8, Y10, Y10
-	VPXOR   Y11, Y0, Y0
-	VPXOR   Y9, Y10, Y8
-	VPAND   Y9, Y10, Y9
-	VPAND   Y1, Y8, Y10
-	VPOR    Y9, Y10, Y10
-	VPXOR   Y8, Y1, Y1
-	VPAND   Y10, Y2, Y8
-	VPXOR   Y10, Y2, Y2
-	VPAND   Y8, Y3, Y9
-	VPXOR   Y8, Y3, Y3
-	VPAND   Y9, Y4, Y8
-	VPXOR   Y9, Y4, Y4
-	VPAND   Y8, Y5, Y9
-	VPXOR   Y8, Y5, Y5
-	VPAND   Y9, Y6, Y8
-	VPXOR   Y9, Y6, Y6
-	VPXOR   Y8, Y7, Y7
-	ADDQ    $+32, DI
-	SUBQ    $+4, R8
-	JMP     bitmap
-
-bitmapOne:
-	TESTQ   R8, R8
-	JZ      bitmapDone
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y8
-	VPAND   Y8, Y0, Y9
-	VPXOR   Y8, Y0, Y0
-	VPAND   Y9, Y1, Y8
-	VPXOR   Y9, Y1, Y1
-	VPAND   Y8, Y2, Y9
-	VPXOR   Y8, Y2, Y2
-	VPAND   Y9, Y3, Y8
-	VPXOR   Y9, Y3, Y3
-	VPAND   Y8, Y4, Y9
-	VPXOR   Y8, Y4, Y4
-	VPAND   Y9, Y5, Y8
-	VPXOR   Y9, Y5, Y5
-	VPAND   Y8, Y6, Y9
-	VPXOR   Y8, Y6, Y6
-	VPXOR   Y9, Y7, Y7
-	ADDQ    $+8, DI
-	DECQ    R8
-	JMP     bitmapOne
-
-bitmapDone:
-	VPCMPEQB Y8, Y8, Y8
-	BTQ      $0x00, R10
-	JCS      one0
-	VPOR     Y0, Y8, Y8
-	JMP      bit0
-
-one0:
-	VPAND Y0, Y8, Y8
-
-bit0:
-	BTQ  $0x01, R10
-	JCS  one1
-	VPOR Y1, Y8, Y8
-	JMP  bit1
-
-one1:
-	VPAND Y1, Y8, Y8
-
-bit1:
-	BTQ  $0x02, R10
-	JCS  one2
-	VPOR Y2, Y8, Y8
-	JMP  bit2
-
-one2:
-	VPAND Y2, Y8, Y8
-
-bit2:
-	BTQ  $0x03, R10
-	JCS  one3
-	VPOR Y3, Y8, Y8
-	JMP  bit3
-
-one3:
-	VPAND Y3, Y8, Y8
-
-bit3:
-	BTQ  $0x04, R10
-	JCS  one4
-	VPOR Y4, Y8, Y8
-	JMP  bit4
-
-one4:
-	VPAND Y4, Y8, Y8
-
-bit4:
-	BTQ  $0x05, R10
-	JCS  one5
-	VPOR Y5, Y8, Y8
-	JMP  bit5
-
-one5:
-	VPAND Y5, Y8, Y8
-
-bit5:
-	BTQ  $0x06, R10
-	JCS  one6
-	VPOR Y6, Y8, Y8
-	JMP  bit6
-
-one6:
-	VPAND Y6, Y8, Y8
-
-bit6:
-	BTQ  $0x07, R10
-	JCS  one7
-	VPOR Y7, Y8, Y8
-	JMP  bit7
-
-one7:
-	VPAND Y7, Y8, Y8
-
-bit7:
-	VPTEST  Y8, Y8
-	SETNE   DL
-	JZ      return
-	VMOVDQU Y8, (CX)
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	VMOVDQU Y4, 128(AX)
-	VMOVDQU Y5, 160(AX)
-	VMOVDQU Y6, 192(AX)
-	VMOVDQU Y7, 224(AX)
-
-return:
-	MOVB DL, ret+72(FP)
-	VZEROUPPER
-	RET
-
-// func countStrip9AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-// Requires: AVX, AVX2
-TEXT ·countStrip9AVX2(SB), NOSPLIT, $0-73
-	MOVQ    counted+0(FP), AX
-	MOVQ    hits+8(FP), CX
-	MOVQ    planes+16(FP), DX
-	MOVQ    filled+24(FP), BX
-	MOVQ    words+32(FP), SI
-	MOVQ    bitmaps+40(FP), DI
-	MOVQ    n+48(FP), R8
-	MOVQ    stride+56(FP), R9
-	MOVQ    least+64(FP), R10
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	VPXOR   Y8, Y8, Y8
-	CMPQ    BX, $0x00
-	JLE     start
-	VMOVDQU (DX), Y0
-	ADDQ    R9, DX
-	CMPQ    BX, $0x01
-	JLE     start
-	VMOVDQU (DX), Y1
-	ADDQ    R9, DX
-	CMPQ    BX, $0x02
-	JLE     start
-	VMOVDQU (DX), Y2
-	ADDQ    R9, DX
-	CMPQ    BX, $0x03
-	JLE     start
-	VMOVDQU (DX), Y3
-	ADDQ    R9, DX
-	CMPQ    BX, $0x04
-	JLE     start
-	VMOVDQU (DX), Y4
-	ADDQ    R9, DX
-	CMPQ    BX, $0x05
-	JLE     start
-	VMOVDQU (DX), Y5
-	ADDQ    R9, DX
-	CMPQ    BX, $0x06
-	JLE     start
-	VMOVDQU (DX), Y6
-	ADDQ    R9, DX
-	CMPQ    BX, $0x07
-	JLE     start
-	VMOVDQU (DX), Y7
-	ADDQ    R9, DX
-	CMPQ    BX, $0x08
-	JLE     start
-	VMOVDQU (DX), Y8
-	ADDQ    R9, DX
-
-start:
-bitmap:
-	CMPQ    R8, $+4
-	JLT     bitmapOne
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y9
-	MOVQ    8(DI), DX
-	VMOVDQU (SI)(DX*1), Y10
-	VPXOR   Y9, Y10, Y11
-	VPAND   Y9, Y10, Y9
-	VPAND   Y0, Y11, Y10
-	VPOR    Y9, Y10, Y10
-	VPXOR   Y11, Y0, Y0
-	MOVQ    16(DI), DX
-	VMOVDQU (SI)(DX*1), Y9
-	MOVQ    24(DI), DX
-	VMOVDQU (SI)(DX*1), Y11
-	VPXOR   Y9, Y11, Y12
-	VPAND   Y9, Y11, Y9
-	VPAND   Y0, Y12, Y11
-	VPOR    Y9, Y11, Y11
-	VPXOR   Y12, Y0, Y0
-	VPXOR   Y10, Y11, Y9
-	VPAND   Y10, Y11, Y10
-	VPAND   Y1, Y9, Y11
-	VPOR    Y10, Y11, Y11
-	VPXOR   Y9, Y1, Y1
-	VPAND   Y11, Y2, Y9
-	VPXOR   Y11, Y2, Y2
-	VPAND   Y9, Y3, Y10
-	VPXOR   Y9, Y3, Y3
-	VPAND   Y10, Y4, Y9
-	VPXOR   Y10, Y4, Y4
-	VPAND   Y9, Y5, Y10
-	VPXOR   Y9, Y5, Y5
-	VPAND   Y10, Y6, Y9
-	VPXOR   Y10, Y6, Y6
-	VPAND   Y9, Y7, Y10
-	VPXOR   Y9, Y7, Y7
-	VPXOR   Y10, Y8, Y8
-	ADDQ    $+32, DI
-	SUBQ    $+4, R8
-	JMP     bitmap
-
-bitmapOne:
-	TESTQ   R8, R8
-	JZ      bitmapDone
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y9
-	VPAND   Y9, Y0, Y10
-	VPXOR   Y9, Y0, Y0
-	VPAND   Y10, Y1, Y9
-	VPXOR   Y10, Y1, Y1
-	VPAND   Y9, Y2, Y10
-	VPXOR   Y9, Y2, Y2
-	VPAND   Y10, Y3, Y9
-	VPXOR   Y10, Y3, Y3
-	VPAND   Y9, Y4, Y10
-	VPXOR   Y9, Y4, Y4
-	VPAND   Y10, Y5, Y9
-	VPXOR   Y10, Y5, Y5
-	VPAND   Y9, Y6, Y10
-	VPXOR   Y9, Y6, Y6
-	VPAND   Y10, Y7, Y9
-	VPXOR   Y10, Y7, Y7
-	VPXOR   Y9, Y8, Y8
-	ADDQ    $+8, DI
-	DECQ    R8
-	JMP     bitmapOne
-
-bitmapDone:
-	VPCMPEQB Y9, Y9, Y9
-	BTQ      $0x00, R10
-	JCS      one0
-	VPOR     Y0, Y9, Y9
-	JMP      bit0
-
-one0:
-	VPAND Y0, Y9, Y9
-
-bit0:
-	BTQ  $0x01, R10
-	JCS  one1
-	VPOR Y1, Y9, Y9
-	JMP  bit1
-
-one1:
-	VPAND Y1, Y9, Y9
-
-bit1:
-	BTQ  $0x02, R10
-	JCS  one2
-	VPOR Y2, Y9, Y9
-	JMP  bit2
-
-one2:
-	VPAND Y2, Y9, Y9
-
-bit2:
-	BTQ  $0x03, R10
-	JCS  one3
-	VPOR Y3, Y9, Y9
-	JMP  bit3
-
-one3:
-	VPAND Y3, Y9, Y9
-
-bit3:
-	BTQ  $0x04, R10
-	JCS  one4
-	VPOR Y4, Y9, Y9
-	JMP  bit4
-
-one4:
-	VPAND Y4, Y9, Y9
-
-bit4:
-	BTQ  $0x05, R10
-	JCS  one5
-	VPOR Y5, Y9, Y9
-	JMP  bit5
-
-one5:
-	VPAND Y5, Y9, Y9
-
-bit5:
-	BTQ  $0x06, R10
-	JCS  one6
-	VPOR Y6, Y9, Y9
-	JMP  bit6
-
-one6:
-	VPAND Y6, Y9, Y9
-
-bit6:
-	BTQ  $0x07, R10
-	JCS  one7
-	VPOR Y7, Y9, Y9
-	JMP  bit7
-
-one7:
-	VPAND Y7, Y9, Y9
-
-bit7:
-	BTQ  $0x08, R10
-	JCS  one8
-	VPOR Y8, Y9, Y9
-	JMP  bit8
-
-one8:
-	VPAND Y8, Y9, Y9
-
-bit8:
-	VPTEST  Y9, Y9
-	SETNE   DL
-	JZ      return
-	VMOVDQU Y9, (CX)
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	VMOVDQU Y4, 128(AX)
-	VMOVDQU Y5, 160(AX)
-	VMOVDQU Y6, 192(AX)
-	VMOVDQU Y7, 224(AX)
-	VMOVDQU Y8, 256(AX)
-
-return:
-	MOVB DL, ret+72(FP)
-	VZEROUPPER
-	RET
-
-// func countStrip10AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
-// Requires: AVX, AVX2
-TEXT ·countStrip10AVX2(SB), NOSPLIT, $0-73
-	MOVQ    counted+0(FP), AX
-	MOVQ    hits+8(FP), CX
-	MOVQ    planes+16(FP), DX
-	MOVQ    filled+24(FP), BX
-	MOVQ    words+32(FP), SI
-	MOVQ    bitmaps+40(FP), DI
-	MOVQ    n+48(FP), R8
-	MOVQ    stride+56(FP), R9
-	MOVQ    least+64(FP), R10
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	VPXOR   Y8, Y8, Y8
-	VPXOR   Y9, Y9, Y9
-	CMPQ    BX, $0x00
-	JLE     start
-	VMOVDQU (DX), Y0
-	ADDQ    R9, DX
-	CMPQ    BX, $0x01
-	JLE     start
-	VMOVDQU (DX), Y1
-	ADDQ    R9, DX
-	CMPQ    BX, $0x02
-	JLE     start
-	VMOVDQU (DX), Y2
-	ADDQ    R9, DX
-	CMPQ    BX, $0x03
-	JLE     start
-	VMOVDQU (DX), Y3
-	ADDQ    R9, DX
-	CMPQ    BX, $0x04
-	JLE     start
-	VMOVDQU (DX), Y4
-	ADDQ    R9, DX
-	CMPQ    BX, $0x05
-	JLE     start
-	VMOVDQU (DX), Y5
-	ADDQ    R9, DX
-	CMPQ    BX, $0x06
-	JLE     start
-	VMOVDQU (DX), Y6
-	ADDQ    R9, DX
-	CMPQ    BX, $0x07
-	JLE     start
-	VMOVDQU (DX), Y7
-	ADDQ    R9, DX
-	CMPQ    BX, $0x08
-	JLE     start
-	VMOVDQU (DX), Y8
-	ADDQ    R9, DX
-	CMPQ    BX, $0x09
-	JLE     start
-	VMOVDQU (DX), Y9
-	ADDQ    R9, DX
-
-start:
-bitmap:
-	CMPQ    R8, $+4
-	JLT     bitmapOne
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y10
-	MOVQ    8(DI), DX
-	VMOVDQU (SI)(DX*1), Y11
-	VPXOR   Y10, Y11, Y12
-	VPAND   Y10, Y11, Y10
-	VPAND   Y0, Y12, Y11
-	VPOR    Y10, Y11, Y11
-	VPXOR   Y12, Y0, Y0
-	MOVQ    16(DI), DX
-	VMOVDQU (SI)(DX*1), Y10
-	MOVQ    24(DI), DX
-	VMOVDQU (SI)(DX*1), Y12
-	VPXOR   Y10, Y12, Y13
-	VPAND   Y10, Y12, Y10
-	VPAND   Y0, Y13, Y12
-	VPOR    Y10, Y12, Y12
-	VPXOR   Y13, Y0, Y0
-	VPXOR   Y11, Y12, Y10
-	VPAND   Y11, Y12, Y11
-	VPAND   Y1, Y10, Y12
-	VPOR    Y11, Y12, Y12
-	VPXOR   Y10, Y1, Y1
-	VPAND   Y12, Y2, Y10
-	VPXOR   Y12, Y2, Y2
-	VPAND   Y10, Y3, Y11
-	VPXOR   Y10, Y3, Y3
-	VPAND   Y11, Y4, Y10
-	VPXOR   Y11, Y4, Y4
-	VPAND   Y10, Y5, Y11
-	VPXOR   Y10, Y5, Y5
-	VPAND   Y11, Y6, Y10
-	VPXOR   Y11, Y6, Y6
-	VPAND   Y10, Y7, Y11
-	VPXOR   Y10, Y7, Y7
-	VPAND   Y11, Y8, Y10
-	VPXOR   Y11, Y8, Y8
-	VPXOR   Y10, Y9, Y9
-	ADDQ    $+32, DI
-	SUBQ    $+4, R8
-	JMP     bitmap
-
-bitmapOne:
-	TESTQ   R8, R8
-	JZ      bitmapDone
-	MOVQ    (DI), DX
-	VMOVDQU (SI)(DX*1), Y10
-	VPAND   Y10, Y0, Y11
-	VPXOR   Y10, Y0, Y0
-	VPAND   Y11, Y1, Y10
-	VPXOR   Y11, Y1, Y1
-	VPAND   Y10, Y2, Y11
-	VPXOR   Y10, Y2, Y2
-	VPAND   Y11, Y3, Y10
-	VPXOR   Y11, Y3, Y3
-	VPAND   Y10, Y4, Y11
-	VPXOR   Y10, Y4, Y4
-	VPAND   Y11, Y5, Y10
-	VPXOR   Y11, Y5, Y5
-	VPAND   Y10, Y6, Y11
-	VPXOR   Y10, Y6, Y6
-	VPAND   Y11, Y7, Y10
-	VPXOR   Y11, Y7, Y7
-	VPAND   Y10, Y8, Y11
-	VPXOR   Y10, Y8, Y8
-	VPXOR   Y11, Y9, Y9
-	ADDQ    $+8, DI
-	DECQ    R8
-	JMP     bitmapOne
-
-bitmapDone:
-	VPCMPEQB Y10, Y10, Y10
-	BTQ      $0x00, R10
-	JCS      one0
-	VPOR     Y0, Y10, Y10
-	JMP      bit0
-
-one0:
-	VPAND Y0, Y10, Y10
-
-bit0:
-	BTQ  $0x01, R10
-	JCS  one1
-	VPOR Y1, Y10, Y10
-	JMP  bit1
-
-one1:
-	VPAND Y1, Y10, Y10
-
-bit1:
-	BTQ  $0x02, R10
-	JCS  one2
-	VPOR Y2, Y10, Y10
-	JMP  bit2
-
-one2:
-	VPAND Y2, Y10, Y10
-
-bit2:
-	BTQ  $0x03, R10
-	JCS  one3
-	VPOR Y3, Y10, Y10
-	JMP  bit3
-
-one3:
-	VPAND Y3, Y10, Y10
-
-bit3:
-	BTQ  $0x04, R10
-	JCS  one4
-	VPOR Y4, Y10, Y10
-	JMP  bit4
-
-one4:
-	VPAND Y4, Y10, Y10
-
-bit4:
-	BTQ  $0x05, R10
-	JCS  one5
-	VPOR Y5, Y10, Y10
-	JMP  bit5
-
-one5:
-	VPAND Y5, Y10, Y10
-
-bit5:
-	BTQ  $0x06, R10
-	JCS  one6
-	VPOR Y6, Y10, Y10
-	JMP  bit6
-
-one6:
-	VPAND Y6, Y10, Y10
-
-bit6:
-	BTQ  $0x07, R10
-	JCS  one7
-	VPOR Y7, Y10, Y10
-	JMP  bit7
-
-one7:
-	VPAND Y7, Y10, Y10
-
-bit7:
-	BTQ  $0x08, R10
-	JCS  one8
-	VPOR Y8, Y10, Y10
-	JMP  bit8
-
-one8:
-	VPAND Y8, Y10, Y10
-
-bit8:
-	BTQ  $0x09, R10
-	JCS  one9
-	VPOR Y9, Y10, Y10
-	JMP  bit9
-
-one9:
-	VPAND Y9, Y10, Y10
-
-bit9:
-	VPTEST  Y10, Y10
-	SETNE   DL
-	JZ      return
-	VMOVDQU Y10, (CX)
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	VMOVDQU Y4, 128(AX)
-	VMOVDQU Y5, 160(AX)
-	VMOVDQU Y6, 192(AX)
-	VMOVDQU Y7, 224(AX)
-	VMOVDQU Y8, 256(AX)
-	VMOVDQU Y9, 288(AX)
-
-return:
-	MOVB DL, ret+72(FP)
-	VZEROUPPER
-	RET
-
-DATA spread<>+0(SB)/8, $0x0000000000000000
-DATA spread<>+8(SB)/8, $0x0101010101010101
-DATA spread<>+16(SB)/8, $0x0202020202020202
-DATA spread<>+24(SB)/8, $0x0303030303030303
-GLOBL spread<>(SB), RODATA|NOPTR, $32
-
-// func estimateStrips4AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
-// Requires: AVX, AVX2
-TEXT ·estimateStrips4AVX2(SB), NOSPLIT, $0-88
-	XORQ AX, AX
-
-strip:
-	MOVQ    planes+8(FP), CX
-	MOVQ    filled+16(FP), DX
-	ADDQ    AX, CX
-	MOVQ    stride+48(FP), BX
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    DX, $0x00
-	JLE     start
-	VMOVDQU (CX), Y0
-	ADDQ    BX, CX
-	CMPQ    DX, $0x01
-	JLE     start
-	VMOVDQU (CX), Y1
-	ADDQ    BX, CX
-	CMPQ    DX, $0x02
-	JLE     start
-	VMOVDQU (CX), Y2
-	ADDQ    BX, CX
-	CMPQ    DX, $0x03
-	JLE     start
-	VMOVDQU (CX), Y3
-	ADDQ    BX, CX
-
-start:
-	MOVQ words+24(FP), CX
-	MOVQ bitmaps+32(FP), DX
-	MOVQ n+40(FP), BX
-	ADDQ AX, CX
-
-bitmap:
-	CMPQ    BX, $+4
-	JLT     bitmapOne
-	MOVQ    (DX), SI
-	VMOVDQU (CX)(SI*1), Y4
-	MOVQ    8(DX), SI
-	VMOVDQU (CX)(SI*1), Y5
-	VPXOR   Y4, Y5, Y6
-	VPAND   Y4, Y5, Y4
-	VPAND   Y0, Y6, Y5
-	VPOR    Y4, Y5, Y5
-	VPXOR   Y6, Y0, Y0
-	MOVQ    16(DX), SI
-	VMOVDQU (CX)(SI*1), Y4
-	MOVQ    24(DX), SI
-	VMOVDQU (CX)(SI*1), Y6
-	VPXOR   Y4, Y6, Y7
-	VPAND   Y4, Y6, Y4
-	VPAND   Y0, Y7, Y6
-	VPOR    Y4, Y6, Y6
-	VPXOR   Y7, Y0, Y0
-	VPXOR   Y5, Y6, Y4
-	VPAND   Y5, Y6, Y5
-	VPAND   Y1, Y4, Y6
-	VPOR    Y5, Y6, Y6
-	VPXOR   Y4, Y1, Y1
-	VPAND   Y6, Y2, Y4
-	VPXOR   Y6, Y2, Y2
-	VPXOR   Y4, Y3, Y3
-	ADDQ    $+32, DX
-	SUBQ    $+4, BX
-	JMP     bitmap
-
-bitmapOne:
-	TESTQ   BX, BX
-	JZ      bitmapDone
-	MOVQ    (DX), SI
-	VMOVDQU (CX)(SI*1), Y4
-	VPAND   Y4, Y0, Y5
-	VPXOR   Y4, Y0, Y0
-	VPAND   Y5, Y1, Y4
-	VPXOR   Y5, Y1, Y1
-	VPAND   Y4, Y2, Y5
-	VPXOR   Y4, Y2, Y2
-	VPXOR   Y5, Y3, Y3
-	ADDQ    $+8, DX
-	DECQ    BX
-	JMP     bitmapOne
-
-bitmapDone:
-	MOVQ         counted+0(FP), CX
-	VMOVDQU      Y0, (CX)
-	VMOVDQU      Y1, 32(CX)
-	VMOVDQU      Y2, 64(CX)
-	VMOVDQU      Y3, 96(CX)
-	MOVWLZX      factor+56(FP), DX
-	VMOVD        DX, X0
-	VPBROADCASTW X0, Y1
-	VMOVDQU      spread<>+0(SB), Y2
-	MOVQ         $0x8040201008040201, DX
-	VMOVQ        DX, X0
-	VPBROADCASTQ X0, Y0
-	MOVQ         ratios+64(FP), DX
-	MOVQ         counts+72(FP), BX
-	MOVQ         estimates+80(FP), SI
-	LEAQ         (BX)(AX*8), BX
-	LEAQ         (DX)(AX*8), DX
-	LEAQ         (DX)(AX*8), DX
-	LEAQ         (SI)(AX*8), SI
-	LEAQ         (SI)(AX*8), SI
-	MOVQ         $0x00000008, DI
-
-group:
-	VPXOR        Y3, Y3, Y3
-	VPBROADCASTD 96(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 64(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 32(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD (CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VMOVDQU      Y3, (BX)
-	VEXTRACTI128 $0x01, Y3, X4
-	VPMOVZXBW    X3, Y3
-	VPMOVZXBW    X4, Y4
-	VPMULLW      Y1, Y3, Y3
-	VPMULHUW     (DX), Y3, Y3
-	VMOVDQU      Y3, (SI)
-	VPMULLW      Y1, Y4, Y4
-	VPMULHUW     32(DX), Y4, Y4
-	VMOVDQU      Y4, 32(SI)
-	ADDQ         $0x04, CX
-	ADDQ         $0x20, BX
-	ADDQ         $0x40, DX
-	ADDQ         $0x40, SI
-	DECQ         DI
-	JNZ          group
-	ADDQ         $0x20, AX
-	MOVQ         stride+48(FP), CX
-	CMPQ         AX, CX
-	JLT          strip
-	VZEROUPPER
-	RET
-
-// func estimateStrips5AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
-// Requires: AVX, AVX2
-TEXT ·estimateStrips5AVX2(SB), NOSPLIT, $0-88
-	XORQ AX, AX
-
-strip:
-	MOVQ    planes+8(FP), CX
-	MOVQ    filled+16(FP), DX
-	ADDQ    AX, CX
-	MOVQ    stride+48(FP), BX
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	CMPQ    DX, $0x00
-	JLE     start
-	VMOVDQU (CX), Y0
-	ADDQ    BX, CX
-	CMPQ    DX, $0x01
-	JLE     start
-	VMOVDQU (CX), Y1
-	ADDQ    BX, CX
-	CMPQ    DX, $0x02
-	JLE     start
-	VMOVDQU (CX), Y2
-	ADDQ    BX, CX
-	CMPQ    DX, $0x03
-	JLE     start
-	VMOVDQU (CX), Y3
-	ADDQ    BX, CX
-	CMPQ    DX, $0x04
-	JLE     start
-	VMOVDQU (CX), Y4
-	ADDQ    BX, CX
-
-start:
-	MOVQ words+24(FP), CX
-	MOVQ bitmaps+32(FP), DX
-	MOVQ n+40(FP), BX
-	ADDQ AX, CX
-
-bitmap:
-	CMPQ    BX, $+4
-	JLT     bitmapOne
-	MOVQ    (DX), SI
-	VMOVDQU (CX)(SI*1), Y5
-	MOVQ    8(DX), SI
-	VMOVDQU (CX)(SI*1), Y6
-	VPXOR   Y5, Y6, Y7
-	VPAND   Y5, Y6, Y5
-	VPAND   Y0, Y7, Y6
-	VPOR    Y5, Y6, Y6
-	VPXOR   Y7, Y0, Y0
-	MOVQ    16(DX), SI
-	VMOVDQU (CX)(SI*1), Y5
-	MOVQ    24(DX), SI
-	VMOVDQU (CX)(SI*1), Y7
-	VPXOR   Y5, Y7, Y8
-	VPAND   Y5, Y7, Y5
-	VPAND   Y0, Y8, Y7
-	VPOR    Y5, Y7, Y7
-	VPXOR   Y8, Y0, Y0
-	VPXOR   Y6, Y7, Y5
-	VPAND   Y6, Y7, Y6
-	VPAND   Y1, Y5, Y7
-	VPOR    Y6, Y7, Y7
-	VPXOR   Y5, Y1, Y1
-	VPAND   Y7, Y2, Y5
-	VPXOR   Y7, Y2, Y2
-	VPAND   Y5, Y3, Y6
-	VPXOR   Y5, Y3, Y3
-	VPXOR   Y6, Y4, Y4
-	ADDQ    $+32, DX
-	SUBQ    $+4, BX
-	JMP     bitmap
-
-bitmapOne:
-	TESTQ   BX, BX
-	JZ      bitmapDone
-	MOVQ    (DX), SI
-	VMOVDQU (CX)(SI*1), Y5
-	VPAND   Y5, Y0, Y6
-	VPXOR   Y5, Y0, Y0
-	VPAND   Y6, Y1, Y5
-	VPXOR   Y6, Y1, Y1
-	VPAND   Y5, Y2, Y6
-	VPXOR   Y5, Y2, Y2
-	VPAND   Y6, Y3, Y5
-	VPXOR   Y6, Y3, Y3
-	VPXOR   Y5, Y4, Y4
-	ADDQ    $+8, DX
-	DECQ    BX
-	JMP     bitmapOne
-
-bitmapDone:
-	MOVQ         counted+0(FP), CX
-	VMOVDQU      Y0, (CX)
-	VMOVDQU      Y1, 32(CX)
-	VMOVDQU      Y2, 64(CX)
-	VMOVDQU      Y3, 96(CX)
-	VMOVDQU      Y4, 128(CX)
-	MOVWLZX      factor+56(FP), DX
-	VMOVD        DX, X0
-	VPBROADCASTW X0, Y1
-	VMOVDQU      spread<>+0(SB), Y2
-	MOVQ         $0x8040201008040201, DX
-	VMOVQ        DX, X0
-	VPBROADCASTQ X0, Y0
-	MOVQ         ratios+64(FP), DX
-	MOVQ         counts+72(FP), BX
-	MOVQ         estimates+80(FP), SI
-	LEAQ         (BX)(AX*8), BX
-	LEAQ         (DX)(AX*8), DX
-	LEAQ         (DX)(AX*8), DX
-	LEAQ         (SI)(AX*8), SI
-	LEAQ         (SI)(AX*8), SI
-	MOVQ         $0x00000008, DI
-
-group:
-	VPXOR        Y3, Y3, Y3
-	VPBROADCASTD 128(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 96(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 64(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 32(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD (CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VMOVDQU      Y3, (BX)
-	VEXTRACTI128 $0x01, Y3, X4
-	VPMOVZXBW    X3, Y3
-	VPMOVZXBW    X4, Y4
-	VPMULLW      Y1, Y3, Y3
-	VPMULHUW     (DX), Y3, Y3
-	VMOVDQU      Y3, (SI)
-	VPMULLW      Y1, Y4, Y4
-	VPMULHUW     32(DX), Y4, Y4
-	VMOVDQU      Y4, 32(SI)
-	ADDQ         $0x04, CX
-	ADDQ         $0x20, BX
-	ADDQ         $0x40, DX
-	ADDQ         $0x40, SI
-	DECQ         DI
-	JNZ          group
-	ADDQ         $0x20, AX
-	MOVQ         stride+48(FP), CX
-	CMPQ         AX, CX
-	JLT          strip
-	VZEROUPPER
-	RET
-
-// func estimateStrips6AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
-// Requires: AVX, AVX2
-TEXT ·estimateStrips6AVX2(SB), NOSPLIT, $0-88
-	XORQ AX, AX
-
-strip:
-	MOVQ    planes+8(FP), CX
-	MOVQ    filled+16(FP), DX
-	ADDQ    AX, CX
-	MOVQ    stride+48(FP), BX
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	CMPQ    DX, $0x00
-	JLE     start
-	VMOVDQU (CX), Y0
-	ADDQ    BX, CX
-	CMPQ    DX, $0x01
-	JLE     start
-	VMOVDQU (CX), Y1
-	ADDQ    BX, CX
-	CMPQ    DX, $0x02
-	JLE     start
-	VMOVDQU (CX), Y2
-	ADDQ    BX, CX
-	CMPQ    DX, $0x03
-	JLE     start
-	VMOVDQU (CX), Y3
-	ADDQ    BX, CX
-	CMPQ    DX, $0x04
-	JLE     start
-	VMOVDQU (CX), Y4
-	ADDQ    BX, CX
-	CMPQ    DX, $0x05
-	JLE     start
-	VMOVDQU (CX), Y5
-	ADDQ    BX, CX
-
-start:
-	MOVQ words+24(FP), CX
-	MOVQ bitmaps+32(FP), DX
-	MOVQ n+40(FP), BX
-	ADDQ AX, CX
-
-bitmap:
-	CMPQ    BX, $+4
-	JLT     bitmapOne
-	MOVQ    (DX), SI
-	VMOVDQU (CX)(SI*1), Y6
-	MOVQ    8(DX), SI
-	VMOVDQU (CX)(SI*1), Y7
-	VPXOR   Y6, Y7, Y8
-	VPAND   Y6, Y7, Y6
-	VPAND   Y0, Y8, Y7
-	VPOR    Y6, Y7, Y7
-	VPXOR   Y8, Y0, Y0
-	MOVQ    16(DX), SI
-	VMOVDQU (CX)(SI*1), Y6
-	MOVQ    24(DX), SI
-	VMOVDQU (CX)(SI*1), Y8
-	VPXOR   Y6, Y8, Y9
-	VPAND   Y6, Y8, Y6
-	VPAND   Y0, Y9, Y8
-	VPOR    Y6, Y8, Y8
-	VPXOR   Y9, Y0, Y0
-	VPXOR   Y7, Y8, Y6
-	VPAND   Y7, Y8, Y7
-	VPAND   Y1, Y6, Y8
-	VPOR    Y7, Y8, Y8
-	VPXOR   Y6, Y1, Y1
-	VPAND   Y8, Y2, Y6
-	VPXOR   Y8, Y2, Y2
-	VPAND   Y6, Y3, Y7
-	VPXOR   Y6, Y3, Y3
-	VPAND   Y7, Y4, Y6
-	VPXOR   Y7, Y4, Y4
-	VPXOR   Y6, Y5, Y5
-	ADDQ    $+32, DX
-	SUBQ    $+4, BX
-	JMP     bitmap
-
-bitmapOne:
-	TESTQ   BX, BX
-	JZ      bitmapDone
-	MOVQ    (DX), SI
-	VMOVDQU (CX)(SI*1), Y6
-	VPAND   Y6, Y0, Y7
-	VPXOR   Y6, Y0, Y0
-	VPAND   Y7, Y1, Y6
-	VPXOR   Y7, Y1, Y1
-	VPAND   Y6, Y2, Y7
-	VPXOR   Y6, Y2, Y2
-	VPAND   Y7, Y3, Y6
-	VPXOR   Y7, Y3, Y3
-	VPAND   Y6, Y4, Y7
-	VPXOR   Y6, Y4, Y4
-	VPXOR   Y7, Y5, Y5
-	ADDQ    $+8, DX
-	DECQ    BX
-	JMP     bitmapOne
-
-bitmapDone:
-	MOVQ         counted+0(FP), CX
-	VMOVDQU      Y0, (CX)
-	VMOVDQU      Y1, 32(CX)
-	VMOVDQU      Y2, 64(CX)
-	VMOVDQU      Y3, 96(CX)
-	VMOVDQU      Y4, 128(CX)
-	VMOVDQU      Y5, 160(CX)
-	MOVWLZX      factor+56(FP), DX
-	VMOVD        DX, X0
-	VPBROADCASTW X0, Y1
-	VMOVDQU      spread<>+0(SB), Y2
-	MOVQ         $0x8040201008040201, DX
-	VMOVQ        DX, X0
-	VPBROADCASTQ X0, Y0
-	MOVQ         ratios+64(FP), DX
-	MOVQ         counts+72(FP), BX
-	MOVQ         estimates+80(FP), SI
-	LEAQ         (BX)(AX*8), BX
-	LEAQ         (DX)(AX*8), DX
-	LEAQ         (DX)(AX*8), DX
-	LEAQ         (SI)(AX*8), SI
-	LEAQ         (SI)(AX*8), SI
-	MOVQ         $0x00000008, DI
-
-group:
-	VPXOR        Y3, Y3, Y3
-	VPBROADCASTD 160(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 128(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 96(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 64(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 32(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD (CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VMOVDQU      Y3, (BX)
-	VEXTRACTI128 $0x01, Y3, X4
-	VPMOVZXBW    X3, Y3
-	VPMOVZXBW    X4, Y4
-	VPMULLW      Y1, Y3, Y3
-	VPMULHUW     (DX), Y3, Y3
-	VMOVDQU      Y3, (SI)
-	VPMULLW      Y1, Y4, Y4
-	VPMULHUW     32(DX), Y4, Y4
-	VMOVDQU      Y4, 32(SI)
-	ADDQ         $0x04, CX
-	ADDQ         $0x20, BX
-	ADDQ         $0x40, DX
-	ADDQ         $0x40, SI
-	DECQ         DI
-	JNZ          group
-	ADDQ         $0x20, AX
-	MOVQ         stride+48(FP), CX
-	CMPQ         AX, CX
-	JLT          strip
-	VZEROUPPER
-	RET
-
-// func estimateStrips7AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
-// Requires: AVX, AVX2
-TEXT ·estimateStrips7AVX2(SB), NOSPLIT, $0-88
-	XORQ AX, AX
-
-strip:
-	MOVQ    planes+8(FP), CX
-	MOVQ    filled+16(FP), DX
-	ADDQ    AX, CX
-	MOVQ    stride+48(FP), BX
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	CMPQ    DX, $0x00
-	JLE     start
-	VMOVDQU (CX), Y0
-	ADDQ    BX, CX
-	CMPQ    DX, $0x01
-	JLE     start
-	VMOVDQU (CX), Y1
-	ADDQ    BX, CX
-	CMPQ    DX, $0x02
-	JLE     start
-	VMOVDQU (CX), Y2
-	ADDQ    BX, CX
-	CMPQ    DX, $0x03
-	JLE     start
-	VMOVDQU (CX), Y3
-	ADDQ    BX, CX
-	CMPQ    DX, $0x04
-	JLE     start
-	VMOVDQU (CX), Y4
-	ADDQ    BX, CX
-	CMPQ    DX, $0x05
-	JLE     start
-	VMOVDQU (CX), Y5
-	ADDQ    BX, CX
-	CMPQ    DX, $0x06
-	JLE     start
-	VMOVDQU (CX), Y6
-	ADDQ    BX, CX
-
-start:
-	MOVQ words+24(FP), CX
-	MOVQ bitmaps+32(FP), DX
-	MOVQ n+40(FP), BX
-	ADDQ AX, CX
-
-bitmap:
-	CMPQ    BX, $+4
-	JLT     bitmapOne
-	MOVQ    (DX), SI
-	VMOVDQU (CX)(SI*1), Y7
-	MOVQ    8(DX), SI
-	VMOVDQU (CX)(SI*1), Y8
-	VPXOR   Y7, Y8, Y9
-	VPAND   Y7, Y8, Y7
-	VPAND   Y0, Y9, Y8
-	VPOR    Y7, Y8, Y8
-	VPXOR   Y9, Y0, Y0
-	MOVQ    16(DX), SI
-	VMOVDQU (CX)(SI*1), Y7
-	MOVQ    24(DX), SI
-	VMOVDQU (CX)(SI*1), Y9
-	VPXOR   Y7, Y9, Y10
-	VPAND   Y7, Y9, Y7
-	VPAND   Y0, Y10, Y9
-	VPOR    Y7, Y9, Y9
-	VPXOR   Y10, Y0, Y0
-	VPXOR   Y8, Y9, Y7
-	VPAND   Y8, Y9, Y8
-	VPAND   Y1, Y7, Y9
-	VPOR    Y8, Y9, Y9
-	VPXOR   Y7, Y1, Y1
-	VPAND   Y9, Y2, Y7
-	VPXOR   Y9, Y2, Y2
-	VPAND   Y7, Y3, Y8
-	VPXOR   Y7, Y3, Y3
-	VPAND   Y8, Y4, Y7
-	VPXOR   Y8, Y4, Y4
-	VPAND   Y7, Y5, Y8
-	VPXOR   Y7, Y5, Y5
-	VPXOR   Y8, Y6, Y6
-	ADDQ    $+32, DX
-	SUBQ    $+4, BX
-	JMP     bitmap
-
-bitmapOne:
-	TESTQ   BX, BX
-	JZ      bitmapDone
-	MOVQ    (DX), SI
-	VMOVDQU (CX)(SI*1), Y7
-	VPAND   Y7, Y0, Y8
-	VPXOR   Y7, Y0, Y0
-	VPAND   Y8, Y1, Y7
-	VPXOR   Y8, Y1, Y1
-	VPAND   Y7, Y2, Y8
-	VPXOR   Y7, Y2, Y2
-	VPAND   Y8, Y3, Y7
-	VPXOR   Y8, Y3, Y3
-	VPAND   Y7, Y4, Y8
-	VPXOR   Y7, Y4, Y4
-	VPAND   Y8, Y5, Y7
-	VPXOR   Y8, Y5, Y5
-	VPXOR   Y7, Y6, Y6
-	ADDQ    $+8, DX
-	DECQ    BX
-	JMP     bitmapOne
-
-bitmapDone:
-	MOVQ         counted+0(FP), CX
-	VMOVDQU      Y0, (CX)
-	VMOVDQU      Y1, 32(CX)
-	VMOVDQU      Y2, 64(CX)
-	VMOVDQU      Y3, 96(CX)
-	VMOVDQU      Y4, 128(CX)
-	VMOVDQU      Y5, 160(CX)
-	VMOVDQU      Y6, 192(CX)
-	MOVWLZX      factor+56(FP), DX
-	VMOVD        DX, X0
-	VPBROADCASTW X0, Y1
-	VMOVDQU      spread<>+0(SB), Y2
-	MOVQ         $0x8040201008040201, DX
-	VMOVQ        DX, X0
-	VPBROADCASTQ X0, Y0
-	MOVQ         ratios+64(FP), DX
-	MOVQ         counts+72(FP), BX
-	MOVQ         estimates+80(FP), SI
-	LEAQ         (BX)(AX*8), BX
-	LEAQ         (DX)(AX*8), DX
-	LEAQ         (DX)(AX*8), DX
-	LEAQ         (SI)(AX*8), SI
-	LEAQ         (SI)(AX*8), SI
-	MOVQ         $0x00000008, DI
-
-group:
-	VPXOR        Y3, Y3, Y3
-	VPBROADCASTD 192(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 160(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 128(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 96(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 64(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 32(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD (CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VMOVDQU      Y3, (BX)
-	VEXTRACTI128 $0x01, Y3, X4
-	VPMOVZXBW    X3, Y3
-	VPMOVZXBW    X4, Y4
-	VPMULLW      Y1, Y3, Y3
-	VPMULHUW     (DX), Y3, Y3
-	VMOVDQU      Y3, (SI)
-	VPMULLW      Y1, Y4, Y4
-	VPMULHUW     32(DX), Y4, Y4
-	VMOVDQU      Y4, 32(SI)
-	ADDQ         $0x04, CX
-	ADDQ         $0x20, BX
-	ADDQ         $0x40, DX
-	ADDQ         $0x40, SI
-	DECQ         DI
-	JNZ          group
-	ADDQ         $0x20, AX
-	MOVQ         stride+48(FP), CX
-	CMPQ         AX, CX
-	JLT          strip
-	VZEROUPPER
-	RET
-
-// func estimateStrips8AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
-// Requires: AVX, AVX2
-TEXT ·estimateStrips8AVX2(SB), NOSPLIT, $0-88
-	XORQ AX, AX
-
-strip:
-	MOVQ    planes+8(FP), CX
-	MOVQ    filled+16(FP), DX
-	ADDQ    AX, CX
-	MOVQ    stride+48(FP), BX
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, $0x00
-	JLE     start
-	VMOVDQU (CX), Y0
-	ADDQ    BX, CX
-	CMPQ    DX, $0x01
-	JLE     start
-	VMOVDQU (CX), Y1
-	ADDQ    BX, CX
-	CMPQ    DX, $0x02
-	JLE     start
-	VMOVDQU (CX), Y2
-	ADDQ    BX, CX
-	CMPQ    DX, $0x03
-	JLE     start
-	VMOVDQU (CX), Y3
-	ADDQ    BX, CX
-	CMPQ    DX, $0x04
-	JLE     start
-	VMOVDQU (CX), Y4
-	ADDQ    BX, CX
-	CMPQ    DX, $0x05
-	JLE     start
-	VMOVDQU (CX), Y5
-	ADDQ    BX, CX
-	CMPQ    DX, $0x06
-	JLE     start
-	VMOVDQU (CX), Y6
-	ADDQ    BX, CX
-	CMPQ    DX, $0x07
-	JLE     start
-	VMOVDQU (CX), Y7
-	ADDQ    BX, CX
-
-start:
-	MOVQ words+24(FP), CX
-	MOVQ bitmaps+32(FP), DX
-	MOVQ n+40(FP), BX
-	ADDQ AX, CX
-
-bitmap:
-	CMPQ    BX, $+4
-	JLT     bitmapOne
-	MOVQ    (DX), SI
-	VMOVDQU (CX)(SI*1), Y8
-	MOVQ    8(DX), SI
-	VMOVDQU (CX)(SI*1), Y9
-	VPXOR   Y8, Y9, Y10
-	VPAND   Y8, Y9, Y8
-	VPAND   Y0, Y10, Y9
-	VPOR    Y8, Y9, Y9
-	VPXOR   Y10, Y0, Y0
-	MOVQ    16(DX), SI
-	VMOVDQU (CX)(SI*1), Y8
-	MOVQ    24(DX), SI
-	VMOVDQU (CX)(SI*1), Y10
-	VPXOR   Y8, Y10, Y11
-	VPAND   Y8, Y10, Y8
-	VPAND   Y0, Y11, Y10
-	VPOR    Y8, Y10, Y10
-	VPXOR   Y11, Y0, Y0
-	VPXOR   Y9, Y10, Y8
-	VPAND   Y9, Y10, Y9
-	VPAND   Y1, Y8, Y10
-	VPOR    Y9, Y10, Y10
-	VPXOR   Y8, Y1, Y1
-	VPAND   Y10, Y2, Y8
-	VPXOR   Y10, Y2, Y2
-	VPAND   Y8, Y3, Y9
-	VPXOR   Y8, Y3, Y3
-	VPAND   Y9, Y4, Y8
-	VPXOR   Y9, Y4, Y4
-	VPAND   Y8, Y5, Y9
-	VPXOR   Y8, Y5, Y5
-	VPAND   Y9, Y6, Y8
-	VPXOR   Y9, Y6, Y6
-	VPXOR   Y8, Y7, Y7
-	ADDQ    $+32, DX
-	SUBQ    $+4, BX
-	JMP     bitmap
-
-bitmapOne:
-	TESTQ   BX, BX
-	JZ      bitmapDone
-	MOVQ    (DX), SI
-	VMOVDQU (CX)(SI*1), Y8
-	VPAND   Y8, Y0, Y9
-	VPXOR   Y8, Y0, Y0
-	VPAND   Y9, Y1, Y8
-	VPXOR   Y9, Y1, Y1
-	VPAND   Y8, Y2, Y9
-	VPXOR   Y8, Y2, Y2
-	VPAND   Y9, Y3, Y8
-	VPXOR   Y9, Y3, Y3
-	VPAND   Y8, Y4, Y9
-	VPXOR   Y8, Y4, Y4
-	VPAND   Y9, Y5, Y8
-	VPXOR   Y9, Y5, Y5
-	VPAND   Y8, Y6, Y9
-	VPXOR   Y8, Y6, Y6
-	VPXOR   Y9, Y7, Y7
-	ADDQ    $+8, DX
-	DECQ    BX
-	JMP     bitmapOne
-
-bitmapDone:
-	MOVQ         counted+0(FP), CX
-	VMOVDQU      Y0, (CX)
-	VMOVDQU      Y1, 32(CX)
-	VMOVDQU      Y2, 64(CX)
-	VMOVDQU      Y3, 96(CX)
-	VMOVDQU      Y4, 128(CX)
-	VMOVDQU      Y5, 160(CX)
-	VMOVDQU      Y6, 192(CX)
-	VMOVDQU      Y7, 224(CX)
-	MOVWLZX      factor+56(FP), DX
-	VMOVD        DX, X0
-	VPBROADCASTW X0, Y1
-	VMOVDQU      spread<>+0(SB), Y2
-	MOVQ         $0x8040201008040201, DX
-	VMOVQ        DX, X0
-	VPBROADCASTQ X0, Y0
-	MOVQ         ratios+64(FP), DX
-	MOVQ         counts+72(FP), BX
-	MOVQ         estimates+80(FP), SI
-	LEAQ         (BX)(AX*8), BX
-	LEAQ         (DX)(AX*8), DX
-	LEAQ         (DX)(AX*8), DX
-	LEAQ         (SI)(AX*8), SI
-	LEAQ         (SI)(AX*8), SI
-	MOVQ         $0x00000008, DI
-
-group:
-	VPXOR        Y3, Y3, Y3
-	VPBROADCASTD 224(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 192(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 160(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 128(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 96(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 64(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD 32(CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VPBROADCASTD (CX), Y4
-	VPSHUFB      Y2, Y4, Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQB     Y0, Y4, Y4
-	VPADDB       Y3, Y3, Y3
-	VPSUBB       Y4, Y3, Y3
-	VMOVDQU      Y3, (BX)
-	VEXTRACTI128 $0x01, Y3, X4
-	VPMOVZXBW    X3, Y3
-	VPMOVZXBW    X4, Y4
-	VPMULLW      Y1, Y3, Y3
-	VPMULHUW     (DX), Y3, Y3
-	VMOVDQU      Y3, (SI)
-	VPMULLW      Y1, Y4, Y4
-	VPMULHUW     32(DX), Y4, Y4
-	VMOVDQU      Y4, 32(SI)
-	ADDQ         $0x04, CX
-	ADDQ         $0x20, BX
-	ADDQ         $0x40, DX
-	ADDQ         $0x40, SI
-	DECQ         DI
-	JNZ          group
-	ADDQ         $0x20, AX
-	MOVQ         stride+48(FP), CX
-	CMPQ         AX, CX
-	JLT          strip
 	VZEROUPPER
 	RET

@@ -4,87 +4,57 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/bits"
-	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/vector"
 )
 
-// Strategy selects a method to find the k best rows. All strategies return the same rows.
+// Strategy selects how a window of rows is searched. All strategies find the same rows.
 type Strategy uint8
 
 const (
-	// Auto lets the planner choose.
+	// Auto searches windows in which the lists of the query are short by DAAT, the others by TAAT.
 	Auto Strategy = iota
-	// Partitioned is INSTANCEKNNFAST (Feremans 2020, Algorithm 8): over the TAAT part, term at
-	// a time into an array with a cell for every row and a vectorised scan for cells above the
-	// threshold; then over the DAAT part, document at a time with Weak-AND. It needs a
-	// Partition. With m = 0 it is M-WAND, with Everything it is term at a time only.
-	Partitioned
-	// Compact is the search of Weighted or Uniform.
-	Compact
-	// Union scores every row that shares a feature with the query. It is best when those are
-	// few.
-	Union
-	// byRows reads the rows, not the lists, for many queries at once: SearchParams.ByRows.
-	byRows
+	// TAAT is term at a time: an array with a cell for every row adds up the lists, and the rows of the
+	// highest cells are scored.
+	TAAT
+	// DAAT is document at a time with Weak-AND: cursors go through all lists together and skip rows
+	// whose lists' maxima do not add up to the score of the k-th best row.
+	DAAT
 )
-
-var strategyNames = [...]string{"auto", "partitioned", "compact", "union", "rows"}
-
-func (s Strategy) String() string {
-	if int(s) < len(strategyNames) {
-		return strategyNames[s]
-	}
-	return fmt.Sprintf("strategy %d", uint8(s))
-}
 
 // SearchParams are the options of a search.
 type SearchParams struct {
 	Strategy Strategy
-	// ByRows makes SearchBatch read the rows, for blocks of queries at once, wherever that is
-	// possible, and not only where it is estimated to be faster. Where it is not possible,
-	// Strategy applies. Search and SearchSegments ignore it.
-	ByRows bool
 	// Deleted rows are never hits. Accept, if set, holds all rows that may be hits.
 	Deleted, Accept *roaring.Bitmap
-	// Count also counts the rows that TAAT accumulates, for Stats.Candidates,
-	// at the cost of another scan.
-	Count bool
 }
 
 // Stats describe the work of a search.
 type Stats struct {
-	Strategy Strategy
-	// Candidates is the number of rows evaluated in the sense of the paper's Table 4: rows that
-	// TAAT accumulated (with SearchParams.Count, otherwise as Scored) plus pivots that Weak-AND
-	// evaluated; for Compact and Union, rows scored exactly.
+	// Candidates is the number of rows that TAAT scored, and of the pivots that Weak-AND evaluated.
 	Candidates int
 	// Scored is the number of rows scored exactly.
 	Scored int
 	// Pruned is the number of rows that were not candidates.
 	Pruned int
-	// Postings is the number of entries of lists, cells of columns and bits of bitmaps that
-	// were read. Bytes is the memory of these and of the scored rows.
+	// Postings is the number of entries of lists that were read. Bytes is the memory of these and of
+	// the scored rows.
 	Postings, Bytes int
 }
 
-// add sums the statistics of segments.
-func (s *Stats) add(t Stats) {
-	s.Strategy = t.Strategy
-	s.Candidates += t.Candidates
-	s.Scored += t.Scored
-	s.Pruned += t.Pruned
-	s.Postings += t.Postings
-	s.Bytes += t.Bytes
-}
-
-// term is a feature of the query that occurs in the index.
+// term is a feature of the query that has a list.
 type term struct {
-	feature uint32 // number of its list
+	feature uint32
 	weight  float32
+	list    rowList
+	// container is the number of the next container of the list, rank that of its first code.
+	container, containers, rank int
+	// step is what the square of a code adds to a score, bound what the highest value of the list does
+	// (definition 13), units is step in the units of the cells, times 2¹⁶.
+	step, bound float64
+	units       uint16
 }
 
 // Searcher holds the memory of searches, so that searches do not allocate after the first few.
@@ -93,24 +63,14 @@ type Searcher struct {
 	top    top
 	terms  []term
 	scorer scorer
-	loaded bool // the query is loaded into the scorer
 	stats  Stats
 	params SearchParams
-	base   uint32 // number of the first row of the segment
 
-	sums    []float32
-	near    []nearRow
-	block   []uint32
-	parted  []partTerm
-	cursors []cursor
-	turns   []turn
-	union   []uint64
-	picker  picker
-	weighted
-	uniform
-	batch  *batch    // half a megabyte, allocated on first use
-	answer []Hit     // answer of a query in a batch
-	ones   []float32 // values of queries without values
+	parts []part // of the query's lists in the current window
+	first uint32 // number of the first row of the window in the segment
+	base  uint32 // number of the first row of the segment
+	scan  scan
+	turns []turn
 }
 
 // NewSearcher returns a Searcher.
@@ -119,25 +79,49 @@ func NewSearcher() *Searcher { return new(Searcher) }
 // Search appends the k best rows for q to dst, best first: fewer where fewer
 // share a feature with it. Features the index does not know are ignored.
 //
-// Errors: ErrParams for a query that is malformed or has negative values, a negative k, or a
-// strategy whose structure the index lacks; the context's, which is checked after each list or
-// window.
+// Errors: ErrParams for a query that is malformed or has negative values, or a negative k; the
+// context's, which is checked for each window.
 func (s *Searcher) Search(ctx context.Context, ix *Index, q vector.Sparse, k int, p SearchParams,
 	dst []Hit) ([]Hit, Stats, error) {
+	one := [1]Segment{{Index: ix, Deleted: p.Deleted, Accept: p.Accept}}
+	return s.SearchSegments(ctx, one[:], q, k, SearchParams{Strategy: p.Strategy}, dst)
+}
+
+// Segment is one of several indexes over consecutive ranges of rows.
+type Segment struct {
+	*Index
+	// First is the number of the index's row 0 among the rows of all segments.
+	First uint32
+	// Deleted and Accept are as in SearchParams, by row number within the segment.
+	Deleted, Accept *roaring.Bitmap
+}
+
+// SearchSegments is Search over segments whose rows do not overlap. The answer is that of one
+// index over all their rows. The score that k rows have reached in earlier segments prunes
+// later ones. p's Deleted and Accept must be nil. Errors: as Search.
+func (s *Searcher) SearchSegments(ctx context.Context, segments []Segment, q vector.Sparse, k int,
+	p SearchParams, dst []Hit) ([]Hit, Stats, error) {
 	if err := checkQuery(q, k); err != nil {
 		return dst, Stats{}, err
 	}
-	return s.search(ctx, ix, q, k, p, dst)
-}
-
-// search is Search for a verified query and k.
-func (s *Searcher) search(ctx context.Context, ix *Index, q vector.Sparse, k int, p SearchParams,
-	dst []Hit) ([]Hit, Stats, error) {
-	s.top.reset(min(k, ix.Len()))
-	s.stats = Stats{}
-	if err := s.segment(ctx, ix, 0, q, p); err != nil {
-		return dst, Stats{}, err
+	if p.Deleted != nil || p.Accept != nil {
+		return dst, Stats{}, fmt.Errorf("%w: deleted and accepted rows must be set per segment", ErrParams)
 	}
+	rows := 0
+	for i := range segments {
+		rows += segments[i].Len()
+	}
+	s.top.reset(min(k, rows))
+	s.stats = Stats{}
+	for i := range segments {
+		g := &segments[i]
+		s.params = SearchParams{Strategy: p.Strategy, Deleted: g.Deleted, Accept: g.Accept}
+		s.base = g.First
+		if err := s.segment(ctx, g.Index, q); err != nil {
+			return dst, Stats{}, err
+		}
+	}
+	s.stats.Pruned = rows - s.stats.Candidates
 	return s.top.append(dst), s.stats, nil
 }
 
@@ -156,108 +140,102 @@ func checkQuery(q vector.Sparse, k int) error {
 	return nil
 }
 
-// segment searches one index, whose rows are numbered from base, and offers its hits to s.top.
-func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector.Sparse,
-	p SearchParams) error {
+// shortShare decides between the strategies: a window is searched by DAAT if it has more rows than
+// this number for each entry of the query's lists. TAAT takes time for every row, DAAT more for an entry.
+const shortShare = 256
+
+// segment searches one index and offers its hits to s.top.
+func (s *Searcher) segment(ctx context.Context, ix *Index, q vector.Sparse) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	n := ix.Len()
-	s.params, s.base = p, base
-	s.terms = ix.appendTerms(s.terms[:0], q)
-	if s.top.k == 0 || n == 0 || len(s.terms) == 0 {
+	if s.open(ix, q); s.top.k == 0 || len(s.terms) == 0 {
 		return nil
 	}
-	strategy, err := ix.choose(s.terms, p.Strategy)
-	if err != nil {
-		return err
-	}
-	before := s.stats
-	s.stats = Stats{Strategy: strategy}
-	if strategy != Compact || ix.Uniform == nil {
-		s.loadScorer(ix)
-	} // otherwise counts are scores
-	switch strategy {
-	case Partitioned:
-		if err = s.taatPart(ctx, ix); err == nil {
-			err = s.wand(ctx, ix.Partition)
+	s.scorer.load(ix, s.terms)
+	defer s.unload()
+	for first := 0; first < ix.Len(); first += windowRows {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-	case Compact:
-		if ix.Uniform != nil {
-			err = s.searchUniform(ctx, ix)
-		} else {
-			err = s.searchWeighted(ctx, ix)
+		s.first = uint32(first)
+		rows := min(ix.Len()-first, windowRows)
+		entries := s.window(uint16(first>>windowBits), ix.Len())
+		switch {
+		case entries == 0:
+		case s.params.Strategy == DAAT, s.params.Strategy == Auto && entries*shortShare < rows:
+			s.weakAND()
+		default:
+			s.scanWindow(rows)
 		}
-	case Union:
-		err = s.searchUnion(ctx, ix, allLists)
 	}
-	s.unloadScorer()
-	s.stats.Pruned = n - s.stats.Candidates
-	before.add(s.stats)
-	s.stats = before
-	return err
+	return nil
 }
 
-// loadScorer loads the query into the scorer, unless it is loaded.
-func (s *Searcher) loadScorer(ix *Index) {
-	if !s.loaded {
-		s.scorer.load(ix, s.terms)
-		s.loaded = true
-	}
+func (s *Searcher) unload() {
+	s.scorer.unload(s.terms)
+	s.stats.Bytes += 8 * s.scorer.read
 }
 
-// unloadScorer removes the query from the scorer and counts what was read.
-func (s *Searcher) unloadScorer() {
-	if s.loaded {
-		s.scorer.unload(s.terms)
-		s.stats.Bytes += 8 * s.scorer.read
-		s.loaded = false
-	}
-}
-
-// appendTerms appends the features of a query that the index may have.
-func (ix *Index) appendTerms(dst []term, q vector.Sparse) []term {
-	features := ix.Features()
+// open finds the lists of the query's features and the units of the cells.
+func (s *Searcher) open(ix *Index, q vector.Sparse) {
+	s.terms = s.terms[:0]
+	at, ok := 0, false
+	var length, most float64
 	for i, f := range q.Index {
-		if int(f) >= features {
+		if int(f) >= ix.Features() {
 			break
 		}
-		if q.Value[i] > 0 && (ix.Source == nil || ix.Source.keeps(f)) {
-			if ix.Used != nil {
-				at, ok := slices.BinarySearch(ix.Used, f)
-				if !ok {
-					continue
-				}
-				f = uint32(at)
-			}
-			dst = append(dst, term{f, q.Value[i]})
+		if q.Value[i] == 0 || ix.Source != nil && !ix.Source.keeps(f) {
+			continue
 		}
+		if at, ok = ix.find(f, at); !ok {
+			continue
+		}
+		list := ix.list(at)
+		bound := up(float64(q.Value[i]) * float64(ix.Max[at]))
+		s.terms = append(s.terms, term{
+			feature: f, weight: q.Value[i], list: list, containers: list.set.containers(),
+			step: bound / maxSquare, bound: bound,
+		})
+		length += float64(q.Value[i]) * float64(q.Value[i])
+		most = max(most, bound)
 	}
-	return dst
+	s.scan.perScore = highestScore / max(math.Sqrt(length)*ix.Norm, most)
+	for i := range s.terms {
+		t := &s.terms[i]
+		t.units = uint16(math.Ceil(min(t.step*s.scan.perScore*(1<<16), maxEstimate)))
+	}
 }
 
-// choose resolves a strategy.
-func (ix *Index) choose(q []term, s Strategy) (Strategy, error) {
-	compact := ix.Uniform != nil || ix.Weighted != nil
-	switch s {
-	case Auto:
-		return ix.plan(q), nil
-	case Partitioned:
-		if ix.Partition == nil {
-			return 0, fmt.Errorf("%w: %v on an index without a partition", ErrParams, s)
+// part is a container of a term's list: the rows of the list in the current window.
+type part struct {
+	*term
+	in   rowContainer
+	code []uint8 // of the container's rows, and what follows
+	// row is the number in the window at which a cursor is, at the place of that row: the index of its
+	// number in a list, or of its word in a bitmap. rest holds that word without the bits below the
+	// row. rank is the rank of the row, or of the next row that TAAT adds.
+	row, at, rank int
+	rest          uint16
+}
+
+// window collects the containers of a window in s.parts and returns the number of their entries. rows is
+// the number of rows of the segment. The caller requests windows in ascending order.
+func (s *Searcher) window(key uint16, rows int) (entries int) {
+	s.parts = s.parts[:0]
+	for i := range s.terms {
+		t := &s.terms[i]
+		if t.container == t.containers || t.list.set.key(t.container) != key {
+			continue
 		}
-	case Compact:
-		if !compact {
-			return 0, fmt.Errorf("%w: %v on an index without the compact structure", ErrParams, s)
-		}
-	case Union:
-		if !compact && ix.Partition == nil {
-			return 0, fmt.Errorf("%w: %v on an index without lists", ErrParams, s)
-		}
-	default:
-		return 0, fmt.Errorf("%w: %v", ErrParams, s)
+		p := part{term: t, in: t.list.set.container(t.container, rows), code: t.list.code[t.rank:]}
+		s.parts = append(s.parts, p)
+		t.container++
+		t.rank += p.in.n
+		entries += p.in.n
 	}
-	return s, nil
+	return entries
 }
 
 // accepted reports whether a row of the segment may be a hit.
@@ -266,87 +244,14 @@ func (s *Searcher) accepted(row uint32) bool {
 	return (p.Deleted == nil || !p.Deleted.Contains(row)) && (p.Accept == nil || p.Accept.Contains(row))
 }
 
-// offer scores a row exactly.
+// offer scores a row of the segment exactly.
 func (s *Searcher) offer(row uint32) {
-	s.top.push(s.hit(row))
-}
-
-// hit returns a row with its exact score.
-func (s *Searcher) hit(row uint32) Hit {
 	s.stats.Scored++
-	return Hit{s.base + row, s.scorer.score(row)}
+	s.top.push(Hit{s.base + row, s.scorer.score(row)})
 }
 
-// source selects the lists of a union.
-type source int
-
-const (
-	allLists  source = iota
-	taatLists        // lists of the TAAT part
-)
-
-// searchUnion marks the rows of all lists of the query and scores each, except those whose bits
-// are set in done.
-func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source, done ...uint64) error {
-	s.loadScorer(ix)
-	words := (ix.Len() + 63) / 64
-	if cap(s.union) < words {
-		s.union = make([]uint64, words)
-	}
-	s.union = s.union[:words]
-	clear(s.union)
-	s.markUnion(ix, from)
-	if extra := ix.Len() % 64; extra != 0 {
-		s.union[words-1] &= 1<<extra - 1
-	}
-	for w, word := range s.union {
-		if w%64 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if done != nil {
-			word &^= done[w]
-		}
-		for ; word != 0; word &= word - 1 {
-			if row := uint32(w*64 + bits.TrailingZeros64(word)); s.accepted(row) {
-				s.offer(row)
-			}
-		}
-	}
-	s.stats.Candidates = s.stats.Scored
-	return nil
-}
-
-// markUnion sets the bits of the rows of the query's lists.
-func (s *Searcher) markUnion(ix *Index, from source) {
-	if from == allLists && (ix.Uniform != nil || ix.Weighted != nil) {
-		for _, t := range s.terms {
-			if ix.Uniform != nil {
-				s.mark(ix.Uniform.mark(t.feature, s.union))
-			} else {
-				s.mark(ix.Weighted.mark(t.feature, s.union))
-			}
-		}
-		return
-	}
-	for _, t := range s.partition(ix.Partition) {
-		s.mark(ix.Partition.TAAT.list(t.list).mark(s.union))
-		if from != taatLists {
-			s.mark(ix.Partition.DAAT.list(t.list).mark(s.union))
-		}
-	}
-}
-
-// mark adds to the counts of postings and bytes read.
-func (s *Searcher) mark(postings, bytes int) {
+// read adds to the counts of postings and bytes read.
+func (s *Searcher) read(postings, bytes int) {
 	s.stats.Postings += postings
 	s.stats.Bytes += bytes
-}
-
-// queryNorm returns the length of the known part of the query.
-func queryNorm(q []term) float64 {
-	var sum float64
-	for _, t := range q {
-		sum += float64(t.weight) * float64(t.weight)
-	}
-	return math.Sqrt(sum)
 }

@@ -1,186 +1,163 @@
 package postings
 
 import (
-	"context"
-	"math"
-	"slices"
+	"github.com/anndb/anndb/vector"
 )
 
-// nearRow is a row and its estimated score.
-type nearRow struct {
-	row uint32
-	sum float32
+const (
+	maxEstimate = 1<<16 - 1
+	// highestScore is the estimate of the highest possible score. Rounding up adds to it.
+	highestScore = 65000
+	// scanRows is the number of cells that are scanned between updates of the threshold.
+	scanRows = 1024
+	// sampleRows is the number of cells from which the first threshold of a window is set.
+	sampleRows = 8 * scanRows
+	// blockRows is the number of cells to which the bitmaps are added in turn: they stay in the
+	// first-level cache.
+	blockRows = 4096
+	// ahead is the number of rows by which prefetching runs ahead.
+	ahead = 6
+)
+
+// scan is the scratch memory of TAAT.
+type scan struct {
+	// perScore is the number of units of the cells per point of score.
+	perScore float64
+	cells    []uint16 // estimates of the rows of a window
+	found    []uint16
+	near     []uint64 // rows with their estimates; see nearKey
 }
 
-// tinySum is the smallest estimate that is relied on: smaller ones may have lost digits, or all
-// of them, to underflow.
-const tinySum = 1e-30
+// nearKey packs a row of a window and its estimate: ascending keys have descending estimates, equal
+// ones ascending rows.
+func nearKey(estimate uint16, row int) uint64 { return uint64(^estimate)<<32 | uint64(row) }
 
-// slack returns the relative error of a sum of n products in float32 (Higham 2002, section
-// 3.1), for non-negative terms, doubled. With θ' the k-th best estimate, a row whose estimate
-// is below (1-slack)·θ' cannot be among the k best.
-func slack(n int) float32 { return float32(n+4) * (2.1 / (1 << 24)) }
+func estimateOf(key uint64) uint16 { return ^uint16(key >> 32) }
 
-// scoreNear scores the rows of s.near exactly that may be among the k best. It returns false and
-// scores none if s.near may lack some of them, because the threshold is among estimates that
-// underflow may have corrupted.
-func (s *Searcher) scoreNear() bool {
-	keep := 1 - slack(len(s.terms))
-	least := float32(min(s.top.theta(), math.MaxFloat32)) * keep
-	if len(s.near) >= s.top.k {
-		least = max(least, s.keepNear())
+// scanWindow searches a window term at a time. A cell estimates the score of its row from above, in
+// units: codes are rounded up, and so are products. The k rows of highest estimate are scored
+// first. They give a threshold that the estimates of all other hits reach.
+func (s *Searcher) scanWindow(rows int) {
+	cells := s.addLists(rows)
+	least := s.threshold()
+	if s.params.Deleted == nil && s.params.Accept == nil {
+		least = max(least, s.reached(cells[:min(len(cells), sampleRows)]))
 	}
-	if least < tinySum {
-		return false
-	}
-	for _, r := range s.near {
-		if r.sum >= least {
-			s.offer(r.row)
+	s.nearest(cells, least)
+	near := s.scan.near
+	for i, key := range near {
+		if i+ahead < len(near) {
+			s.scorer.prefetch(s.first + uint32(near[i+ahead]))
 		}
+		s.offer(s.first + uint32(key))
 	}
-	return true
+	s.stats.Candidates += len(near)
+	if len(near) == s.top.k {
+		s.offerRest(cells, near[s.top.k-1])
+	}
 }
 
-// selectNearest moves the k rows of highest estimate to the front.
-func selectNearest(r []nearRow, k int) {
-	lo, hi := 0, len(r)
-	for hi-lo > 16 {
-		a, b, c := r[lo].sum, r[lo+(hi-lo)/2].sum, r[hi-1].sum
-		pivot := max(min(a, b), min(max(a, b), c))
-		i, j := lo, hi-1
-		for i <= j {
-			for r[i].sum > pivot {
-				i++
-			}
-			for r[j].sum < pivot {
-				j--
-			}
-			if i <= j {
-				r[i], r[j] = r[j], r[i]
-				i++
-				j--
-			}
-		}
-		switch {
-		case k <= j:
-			hi = j + 1
-		case k >= i:
-			lo = i
-		default:
-			return
+// threshold returns the lowest estimate of a row that may be among the k best. It is at least one:
+// rows without a common feature are not candidates.
+func (s *Searcher) threshold() uint16 {
+	// Codes, products and sums in float64 may be too low by a relative error far below one unit.
+	return uint16(min(max(s.top.theta()*s.scan.perScore-1, 1), maxEstimate))
+}
+
+// addLists adds the containers of a window up.
+func (s *Searcher) addLists(rows int) []uint16 {
+	n := (rows + 63) &^ 63
+	if cap(s.scan.cells) < n {
+		s.scan.cells = make([]uint16, n)
+	}
+	cells := s.scan.cells[:n]
+	clear(cells)
+	bitmaps := 0
+	for i := range s.parts {
+		p := &s.parts[i]
+		s.read(p.in.n, p.in.n+2*len(p.in.words))
+		if p.in.isBitmap() {
+			bitmaps++
+		} else {
+			scatterCodes(cells, p.in.words, p.code, p.units)
 		}
 	}
-	slices.SortFunc(r[lo:hi], func(a, b nearRow) int {
-		switch {
-		case a.sum > b.sum:
-			return -1
-		case a.sum < b.sum:
-			return 1
+	if bitmaps == 0 {
+		return cells
+	}
+	for from := 0; from < n; from += blockRows {
+		to := min(from+blockRows, n)
+		for i := range s.parts {
+			if p := &s.parts[i]; p.in.isBitmap() {
+				p.rank += addBits(cells[from:to], p.in.words[from/16:to/16], p.code[p.rank:], p.units)
+			}
 		}
-		return 0
+	}
+	return cells
+}
+
+// reached returns an estimate that k of some cells reach; zero if fewer than k cells are above zero.
+func (s *Searcher) reached(cells []uint16) uint16 {
+	least, more := 0, maxEstimate+1 // k cells reach least, fewer than k reach more
+	for more-least > 1+least/16 {
+		if mid := (least + more) / 2; countAtLeast16(cells, uint16(mid)) >= s.top.k {
+			least = mid
+		} else {
+			more = mid
+		}
+	}
+	return uint16(least)
+}
+
+// nearest puts the keys of the k rows of highest estimate into s.scan.near, the lowest of them last if
+// there are k; only rows whose estimates are at least least.
+func (s *Searcher) nearest(cells []uint16, least uint16) {
+	k := s.top.k
+	near := s.scan.near[:0]
+	cut := func() {
+		vector.SelectNth(near, k-1)
+		near = near[:k]
+		least = max(least, estimateOf(near[k-1]))
+	}
+	s.eachAtLeast(cells, &least, func(row int) {
+		if s.accepted(s.first + uint32(row)) {
+			if near = append(near, nearKey(cells[row], row)); len(near) >= max(4*k, 256) {
+				cut()
+			}
+		}
+	})
+	if len(near) >= k {
+		cut()
+	}
+	s.scan.near = near
+}
+
+// offerRest offers the rows with keys above last whose estimates reach the threshold.
+func (s *Searcher) offerRest(cells []uint16, last uint64) {
+	least := s.threshold()
+	if least > estimateOf(last) {
+		return
+	}
+	s.eachAtLeast(cells, &least, func(row int) {
+		if nearKey(cells[row], row) > last && s.accepted(s.first+uint32(row)) {
+			s.offer(s.first + uint32(row))
+			s.stats.Candidates++
+			least = s.threshold()
+		}
 	})
 }
 
-// scanRows is the number of cells of the accumulator that are scanned between updates of the
-// threshold.
-const scanRows = 1024
-
-// taatPart is phase (i) of INSTANCEKNNFAST: an array of sums, or a union where the TAAT lists
-// are so short that a union is faster.
-func (s *Searcher) taatPart(ctx context.Context, ix *Index) error {
-	p, listed := ix.Partition, 0
-	for _, t := range s.partition(p) {
-		listed += p.TAAT.size(t.list)
+// eachAtLeast calls f with the rows whose cells are at least *least, which f may raise.
+func (s *Searcher) eachAtLeast(cells []uint16, least *uint16, f func(row int)) {
+	if s.scan.found == nil {
+		s.scan.found = make([]uint16, scanRows+foundRoom)
 	}
-	if unionRow*float64(listed) > ix.rowsCost() {
-		return s.denseTAAT(ctx, ix)
-	}
-	if listed == 0 {
-		return nil
-	}
-	return s.searchUnion(ctx, ix, taatLists)
-}
-
-// denseTAAT accumulates the TAAT part into an array.
-func (s *Searcher) denseTAAT(ctx context.Context, ix *Index) error {
-	n := ix.Len()
-	p := ix.Partition
-	if cap(s.sums) < n {
-		s.sums = make([]float32, n)
-	}
-	sums := s.sums[:n]
-	clear(sums)
-	for _, t := range s.partition(p) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		list := p.TAAT.list(t.list)
-		list.scatter(sums, t.weight)
-		s.mark(len(list.value), list.bytes())
-	}
-	if s.params.Count {
-		for _, v := range sums {
-			if v > 0 {
-				s.stats.Candidates++
+	for from := 0; from < len(cells); from += scanRows {
+		block := cells[from:min(from+scanRows, len(cells))]
+		for _, i := range s.scan.found[:atLeast16(block, *least, s.scan.found)] {
+			if block[i] >= *least {
+				f(from + int(i))
 			}
 		}
 	}
-	if cap(s.block) < scanRows {
-		s.block = make([]uint32, scanRows)
-	}
-	k := s.top.k
-	slackFactor := 1 - slack(len(s.terms))
-	s.near = s.near[:0]
-	least := max(tinySum, float32(min(s.top.theta(), math.MaxFloat32))*slackFactor)
-	limit := max(4*k, 256)
-	for from := 0; from < n; from += scanRows {
-		block := sums[from:min(from+scanRows, n)]
-		found := s.block[:scanRows]
-		for _, i := range found[:atLeastFloat(block, least, found)] {
-			row := uint32(from) + i
-			if block[i] < least || !s.accepted(row) {
-				continue
-			}
-			s.near = append(s.near, nearRow{row, block[i]})
-			if len(s.near) >= limit {
-				least = max(least, s.keepNear())
-				limit = max(limit, 2*len(s.near))
-			}
-		}
-	}
-	if !s.scoreNear() {
-		counted := s.stats.Candidates
-		err := s.searchUnion(ctx, ix, taatLists)
-		if s.params.Count {
-			s.stats.Candidates = counted
-		}
-		return err
-	}
-	if !s.params.Count {
-		s.stats.Candidates = s.stats.Scored
-	}
-	return nil
-}
-
-// keepNear drops the rows of s.near that cannot be among the k best and returns the smallest
-// estimate that can. s.near must hold at least k rows.
-func (s *Searcher) keepNear() float32 {
-	k := s.top.k
-	selectNearest(s.near, k)
-	least := s.near[0].sum
-	for _, r := range s.near[1:k] {
-		least = min(least, r.sum)
-	}
-	least *= 1 - slack(len(s.terms))
-	if least < tinySum {
-		return least // estimates this small are unreliable: drop none
-	}
-	kept := s.near[:k]
-	for _, r := range s.near[k:] {
-		if r.sum >= least {
-			kept = append(kept, r)
-		}
-	}
-	s.near = kept
-	return least
 }

@@ -27,12 +27,6 @@ import (
 // with.
 const extremeSet = "eurlex57k"
 
-// Whole passes over the queries, one after the other and all at once.
-const (
-	onePass   = "ours, pass"
-	batchPass = "ours, batch"
-)
-
 // config is the command line.
 type config struct {
 	Data string `arg:"" help:"Folder of the data sets, one folder each."`

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/anndb/anndb/bench/internal/lcifbench"
 	"github.com/anndb/anndb/internal/table"
@@ -61,46 +60,20 @@ func addStored(t *table.Table, r lcifbench.StoredRow) {
 		r.TestRows, r.Predict, r.One, r.Batch, r.One/max(r.Batch, 1e-9), r.Differ)
 }
 
-// searchTable has a row for each strategy. faster is how many times as long
-// plain TAAT with a dense accumulator takes, for whole passes how many times as
-// long one query after the other takes; wrong counts queries whose answers
-// differ from brute force.
+// searchTable has a row for each strategy. faster is how many times as long the paper's TAAT by a hash
+// map takes; wrong counts queries whose answers differ from brute force.
 func searchTable() *table.Table {
 	return table.New("set", "strategy", "rows", "queries", "length:1", "candidates:0", "share:3",
-		"paper_candidates", "micros:1", "faster:2", "paper_micros", "taat_share:3", "size", "bytes", "wrong")
+		"paper_candidates", "micros:1", "faster:2", "paper_micros", "size", "bytes", "wrong")
 }
 
 func addSearches(t *table.Table, rows []lcifbench.SearchRow) {
-	// The paper gives the candidates of its best m only: it stands where ours
-	// is best.
-	best := ""
-	var least, pass float64
 	for _, r := range rows {
-		if r.Strategy == onePass {
-			pass = r.Micros
-		}
-		if strings.HasPrefix(r.Strategy, "m = ") && r.Strategy != "m = 0" && (best == "" || r.Candidates < least) {
-			best, least = r.Strategy, r.Candidates
-		}
-	}
-	for _, r := range rows {
-		var candidates, share, taat, paper, paperMicros any
-		if r.Candidates > 0 {
-			candidates, share = r.Candidates, r.Share
-		}
-		if strings.HasPrefix(r.Strategy, "m = ") {
-			taat = r.TAATShare
-		}
-		faster := r.Ratio
-		if r.Strategy == onePass || r.Strategy == batchPass {
-			faster = pass / r.Micros
-		}
-		if mwand, fast, plain, ok := lcifbench.PaperTable4(r.Set); ok {
+		var paper, paperMicros any
+		if mwand, _, plain, ok := lcifbench.PaperTable4(r.Set); ok {
 			switch r.Strategy {
 			case "m = 0":
 				paper = mwand
-			case best:
-				paper = fast
 			case "hash TAAT":
 				paper = plain
 			}
@@ -109,7 +82,7 @@ func addSearches(t *table.Table, rows []lcifbench.SearchRow) {
 		if i := slices.Index(columns, r.Strategy); i >= 0 && r.Set == extremeSet {
 			paperMicros = 1000 * lcifbench.PaperTable5[i]
 		}
-		t.Add(r.Set, r.Strategy, r.Rows, r.Queries, r.Length, candidates, share, paper, r.Micros, faster,
-			paperMicros, taat, table.Size(int64(r.Bytes)), r.Bytes, r.Wrong)
+		t.Add(r.Set, r.Strategy, r.Rows, r.Queries, r.Length, r.Candidates, r.Share, paper, r.Micros, r.Ratio,
+			paperMicros, table.Size(int64(r.Bytes)), r.Bytes, r.Wrong)
 	}
 }

@@ -18,7 +18,7 @@ import (
 func check(s *set, n, k int) error {
 	ctx := context.Background()
 	start := threadTime()
-	kept, err := postings.Build(ctx, s.rows, postings.Params{Compact: true}, nil)
+	kept, err := postings.Build(ctx, s.rows, nil)
 	if err != nil {
 		return err
 	}

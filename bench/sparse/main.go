@@ -24,8 +24,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/postings/paper"
 	"github.com/anndb/anndb/vector"
@@ -38,8 +36,7 @@ func main() {
 	rounds := flag.Int("rounds", 3, "rounds, of which the fastest counts")
 	k := flag.Int("k", 100, "neighbours")
 	generated := flag.Int("generated", 0, "rows of the generated set, none if zero")
-	paper := flag.Bool("paper", false, "also the hash map and all other m of the paper")
-	ours := flag.Bool("ours", false, "only our own strategy")
+	ours := flag.Bool("ours", false, "only the default strategy")
 	checked := flag.Int("check", 0, "compare answers to this many random queries with brute force, time nothing")
 	held := flag.Bool("train", false, "ask rows held out of the training rows, as for settings chosen by time")
 	profile := flag.String("profile", "", "write a processor profile of the sweep")
@@ -77,10 +74,10 @@ func main() {
 			}
 			continue
 		}
-		sweep(set, *queries, *rounds, *k, *paper, *ours)
+		sweep(set, *queries, *rounds, *k, *ours)
 	}
 	if *generated > 0 {
-		sweep(powerLaw(*generated, *queries, 300_000, 60, 1), *queries, *rounds, *k, *paper, *ours)
+		sweep(powerLaw(*generated, *queries, 300_000, 60, 1), *queries, *rounds, *k, *ours)
 	}
 	if *checked > 0 {
 		return
@@ -90,10 +87,10 @@ func main() {
 	}
 }
 
-// summary is a line a set: times a query, and what our own strategy gains.
+// summary is a line a set: bytes an entry, times a query, and what the default strategy gains.
 var summary = []string{
-	"| set | rows | dense TAAT, µs | ours, µs | gain | M-WAND, µs | gain | batch, µs | gain |",
-	"|---|---|---|---|---|---|---|---|---|",
+	"| set | rows | bytes an entry | hash TAAT, µs | WAND, µs | anndb, µs | gain | |",
+	"|---|---|---|---|---|---|---|---|",
 }
 
 // search appends the k best rows for a query to dst.
@@ -136,8 +133,8 @@ func hashArm(rows *vector.CSR) *arm {
 		}}
 }
 
-// armsOf returns the arms to compare on a set, and the index of our own strategy.
-func armsOf(ctx context.Context, s *set, all, justOurs bool) (arms []*arm, ours *postings.Index) {
+// armsOf returns the arms to compare on a set, and the index.
+func armsOf(ctx context.Context, s *set, justOurs bool) (arms []*arm, ours *postings.Index) {
 	must := func(ix *postings.Index, err error) *postings.Index {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "sparse:", err)
@@ -145,57 +142,34 @@ func armsOf(ctx context.Context, s *set, all, justOurs bool) (arms []*arm, ours 
 		}
 		return ix
 	}
-	part := func(m int) *postings.Index {
-		return must(postings.Build(ctx, s.rows, postings.Params{Partition: true, M: m}, nil))
-	}
-	taat := part(postings.Everything)
-	ours = must(postings.Build(ctx, s.rows, postings.Params{Compact: true}, nil))
+	ours = must(postings.Build(ctx, s.rows, nil))
 	arms = []*arm{
-		{name: "taat", ix: taat, strategy: postings.Partitioned, skip: 1},
 		{name: "ours", ix: ours, strategy: postings.Auto, skip: 1},
-		{name: "m=0", ix: part(0), strategy: postings.Partitioned, skip: 4},
 		{name: "stored", ix: must(s.stored(ours)), strategy: postings.Auto, skip: 1},
+		{name: "daat", ix: ours, strategy: postings.DAAT, skip: 4},
 	}
 	if justOurs {
-		arms = arms[1:2]
-	}
-	if all {
-		rowSets(s.rows)
-		arms = append(arms, hashArm(s.rows))
-		for _, m := range []int{1, 20, 100, 500, 1000} {
-			skip := 1
-			if m < 100 {
-				skip = 4
-			}
-			arms = append(arms, &arm{name: fmt.Sprintf("m=%d", m), ix: part(m),
-				strategy: postings.Partitioned, skip: skip})
-		}
+		arms = arms[:2]
 	}
 	for _, arm := range arms {
-		if arm.search == nil {
-			arm.search = arm.searchIndex(postings.NewSearcher())
-		}
+		arm.search = arm.searchIndex(postings.NewSearcher())
+	}
+	if !justOurs {
+		arms = append(arms, hashArm(s.rows))
 	}
 	return arms, ours
 }
 
-func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
+func sweep(s *set, queries, rounds, k int, justOurs bool) {
 	ctx := context.Background()
-	start := time.Now()
-	arms, ours := armsOf(ctx, s, all, justOurs)
+	start := threadTime()
+	arms, ours := armsOf(ctx, s, justOurs)
 	nq := min(queries, s.tests.Rows())
 	fmt.Printf("%s: %d rows, %d features, %d entries; %d queries of %.0f; built in %v\n", s.name,
 		s.rows.Rows(), s.rows.Cols, len(s.rows.Index),
-		nq, float64(s.tests.Ptr[nq])/float64(nq), time.Since(start).Round(time.Millisecond))
-	size := ours.Bytes() + 8*s.rows.Rows() // with the lengths of rows
-	fmt.Printf("  compact %.2f bytes an entry, as stored\n", float64(size)/float64(len(s.rows.Index)))
-	for _, arm := range arms {
-		if arm.strategy == postings.Partitioned {
-			p := arm.ix.Partition
-			fmt.Printf("  partition %s %.2f bytes an entry\n", arm.name,
-				float64(p.Bytes())/float64(len(s.rows.Index)))
-		}
-	}
+		nq, float64(s.tests.Ptr[nq])/float64(nq), (threadTime() - start).Round(time.Millisecond))
+	size := float64(ours.Bytes()+8*s.rows.Rows()) / float64(len(s.rows.Index)) // with the lengths of rows
+	fmt.Printf("  %.2f bytes an entry, as stored\n", size)
 	measure(ctx, arms, s, nq, rounds, k)
 	base := micro(arms[0].best)
 	for _, arm := range arms {
@@ -204,17 +178,15 @@ func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
 			fmt.Printf("  %s DIFFERS on %d queries\n", arm.name, arm.differ)
 		}
 		fmt.Printf("  %-8s %9.1f µs  %5.2f x  candidates %8d  scored %6d  postings %9d  bytes %9d\n",
-			arm.name, m, base/m, arm.stats.Candidates/arm.n, arm.stats.Scored/arm.n,
+			arm.name, m, m/base, arm.stats.Candidates/arm.n, arm.stats.Scored/arm.n,
 			arm.stats.Postings/arm.n, arm.stats.Bytes/arm.n)
 	}
-	single, batch := batches(s, "a batch", ours, k, nq, max(rounds, 2))
 	if justOurs {
 		return
 	}
-	batches(s, "stored, a batch", arms[3].ix, k, nq, max(rounds, 2))
-	dense, own, wand := micro(arms[0].best), micro(arms[1].best), micro(arms[2].best)
-	summary = append(summary, fmt.Sprintf("| %s | %d | %.1f | %.1f | %.2f | %.1f | %.1f | %.1f | %.2f |",
-		s.name, s.rows.Rows(), dense, own, dense/own, wand, wand/own, batch, single/batch))
+	wand, hash := micro(arms[2].best), micro(arms[3].best)
+	summary = append(summary, fmt.Sprintf("| %s | %d | %.2f | %.1f | %.1f | %.1f | %.1f × | %.1f × |",
+		s.name, s.rows.Rows(), size, hash, wand, base, hash/base, wand/base))
 }
 
 // measure times all arms, in turn, on the first nq queries of a set. A first round that is not timed
@@ -253,90 +225,6 @@ func measure(ctx context.Context, arms []*arm, s *set, nq, rounds, k int) {
 			}
 		}
 	}
-}
-
-// rowSets compares the row numbers of all lists as 32-bit numbers with roaring
-// bitmaps, in size and in the time to go through them.
-func rowSets(rows *vector.CSR) {
-	byFeature := rows.Transpose()
-	var sets []*roaring.Bitmap
-	size := 0
-	for j := range byFeature.Rows() {
-		if list := byFeature.Row(j).Index; len(list) > 0 {
-			b := roaring.BitmapOf(list...)
-			b.RunOptimize()
-			size += int(b.GetSerializedSizeInBytes())
-			sets = append(sets, b)
-		}
-	}
-	sum := uint32(0)
-	before := threadTime()
-	for _, r := range byFeature.Index {
-		sum += r
-	}
-	plain := threadTime() - before
-	before = threadTime()
-	buffer := make([]uint32, 256)
-	for _, b := range sets {
-		it := b.ManyIterator()
-		for n := it.NextMany(buffer); n > 0; n = it.NextMany(buffer) {
-			for _, r := range buffer[:n] {
-				sum -= r
-			}
-		}
-	}
-	n := float64(len(byFeature.Index))
-	fmt.Printf("  row sets: 4 bytes and %.2f ns a posting plain, "+
-		"%.2f bytes and %.2f ns in roaring bitmaps (check %d)\n",
-		float64(plain.Nanoseconds())/n, float64(size)/n,
-		float64((threadTime()-before).Nanoseconds())/n, sum)
-}
-
-// batches times SearchBatch on an index against one by one, and compares the answers. It
-// returns the times of a query in microseconds.
-func batches(s *set, name string, ix *postings.Index, k, nq, rounds int) (one, together float64) {
-	ctx := context.Background()
-	n := min(max(nq, 256), s.tests.Rows())
-	queries := &vector.CSR{Ptr: s.tests.Ptr[:n+1], Index: s.tests.Index[:s.tests.Ptr[n]],
-		Value: s.tests.Value[:s.tests.Ptr[n]], Cols: s.tests.Cols}
-	searcher := postings.NewSearcher()
-	single, batch, byRows := time.Duration(1<<62), time.Duration(1<<62), time.Duration(1<<62)
-	want := make([][]postings.Hit, n)
-	differ := 0
-	strategies := map[postings.Strategy]int{}
-	for range rounds {
-		before := threadTime()
-		for q := range n {
-			var err error
-			if want[q], _, err = searcher.Search(ctx, ix, queries.Row(q), k,
-				postings.SearchParams{}, want[q][:0]); err != nil {
-				panic(err)
-			}
-		}
-		single = min(single, threadTime()-before)
-		for always, best := range map[bool]*time.Duration{false: &batch, true: &byRows} {
-			before = threadTime()
-			err := searcher.SearchBatch(ctx, ix, queries, k, postings.SearchParams{ByRows: always},
-				func(q int, hits []postings.Hit, stats postings.Stats) error {
-					if !slices.Equal(want[q], hits) {
-						differ++
-					}
-					if !always {
-						strategies[stats.Strategy]++
-					}
-					return nil
-				})
-			if err != nil {
-				panic(err)
-			}
-			*best = min(*best, threadTime()-before)
-		}
-	}
-	each := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / float64(n) }
-	fmt.Printf("  %s of %d: %.1f µs a query, one by one %.1f: %.2f x, %d differ, %v; by rows %.1f\n",
-		name, n, each(batch), each(single),
-		float64(single)/float64(batch), differ, strategies, each(byRows))
-	return each(single), each(batch)
 }
 
 func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

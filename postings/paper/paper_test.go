@@ -46,7 +46,7 @@ func TestHitsAreThoseOfPostings(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				other, err := postings.Build(t.Context(), rows, postings.Params{}, nil)
+				other, err := postings.Build(t.Context(), rows, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -55,7 +55,7 @@ func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, featu
 		}
 	}
 	if m.without == nil {
-		index, err := postings.Build(ctx, m.units, postings.Params{}, nil)
+		index, err := postings.Build(ctx, m.units, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -38,37 +38,6 @@ func (g *GrownNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q Ne
 	return g.add(ctx, q.Unit, k, dst, from)
 }
 
-// NeighborsBatch implements BatchNeighborSource. Errors: those of Base and of
-// each, the context's.
-func (g *GrownNeighbors) NeighborsBatch(ctx context.Context, s *NeighborScratch, units *vector.CSR,
-	k int, each func(i int, hits []postings.Hit) error) error {
-	var merged []postings.Hit
-	add := func(i int, hits []postings.Hit) (err error) {
-		if merged, err = g.add(ctx, units.Row(i), k, append(merged[:0], hits...), 0); err != nil {
-			return err
-		}
-		return each(i, merged)
-	}
-	if many, ok := g.Base.(BatchNeighborSource); ok {
-		return many.NeighborsBatch(ctx, s, units, k, add)
-	}
-	var hits []postings.Hit
-	for i := range units.Rows() {
-		q := NeighborQuery{units.Row(i), units.Row(i)}
-		hits = hits[:0]
-		if q.Unit.Len() > 0 {
-			var err error
-			if hits, err = g.Base.Neighbors(ctx, s, q, k, hits); err != nil {
-				return err
-			}
-		}
-		if err := add(i, hits); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // add merges the later rows into the hits that start at the given place.
 func (g *GrownNeighbors) add(ctx context.Context, q vector.Sparse, k int, hits []postings.Hit,
 	from int) ([]postings.Hit, error) {

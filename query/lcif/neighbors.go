@@ -28,23 +28,6 @@ func (p *PostingsNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q
 	return dst, err
 }
 
-// NeighborsBatch implements BatchNeighborSource. Errors: those of
-// postings.Searcher.SearchBatch.
-func (p *PostingsNeighbors) NeighborsBatch(ctx context.Context, s *NeighborScratch,
-	units *vector.CSR, k int, each func(i int, hits []postings.Hit) error) error {
-	params := p.Params
-	if params.Strategy == postings.Auto && p.Index.Uniform != nil {
-		// A pass shared by many queries reads every row. Measured on rows of one value each it
-		// takes 1.2 to 4 times as long as bitmaps, query by query.
-		params.Strategy = postings.Compact
-	}
-	return s.Postings.SearchBatch(ctx, p.Index, units, k, params,
-		func(i int, hits []postings.Hit, stats postings.Stats) error {
-			s.Stats = stats
-			return each(i, hits)
-		})
-}
-
 // SegmentNeighbors finds neighbours among sparse rows, exactly, in an index of several
 // segments.
 type SegmentNeighbors struct {
@@ -241,23 +224,10 @@ func neighborLists(ctx context.Context, source NeighborSource, queries, units *v
 	k, workers int, progress func(done, total int)) ([][]near, error) {
 	n := queries.Rows()
 	rows := make([][]near, n)
-	keep := func(i int, hits []postings.Hit) error {
-		rows[i] = make([]near, len(hits))
-		for j, h := range hits {
-			rows[i][j] = near{h.Row, float32(h.Score)}
-		}
-		return nil
-	}
 	err := eachBlock(ctx, n, workers, progress, func() func(lo, hi int) (int, error) {
 		s := new(NeighborScratch)
 		var hits []postings.Hit
 		return func(lo, hi int) (int, error) {
-			if many, ok := source.(BatchNeighborSource); ok {
-				return lo, many.NeighborsBatch(ctx, s, span(units, lo, hi), k,
-					func(i int, hits []postings.Hit) error {
-						return keep(lo+i, hits)
-					})
-			}
 			for i := lo; i < hi; i++ {
 				q := NeighborQuery{row(queries, i), units.Row(i)}
 				if q.Unit.Len() == 0 {
@@ -267,23 +237,13 @@ func neighborLists(ctx context.Context, source NeighborSource, queries, units *v
 				if hits, err = source.Neighbors(ctx, s, q, k, hits[:0]); err != nil {
 					return i, err
 				}
-				if err = keep(i, hits); err != nil {
-					return i, err
+				rows[i] = make([]near, len(hits))
+				for j, h := range hits {
+					rows[i][j] = near{h.Row, float32(h.Score)}
 				}
 			}
 			return hi, nil
 		}
 	})
 	return rows, err
-}
-
-// span returns rows lo to hi of a matrix.
-func span(m *vector.CSR, lo, hi int) *vector.CSR {
-	out := &vector.CSR{Ptr: make([]uint64, 1, hi-lo+1), Cols: m.Cols}
-	from, to := m.Ptr[lo], m.Ptr[hi]
-	out.Index, out.Value = m.Index[from:to], m.Value[from:to]
-	for _, end := range m.Ptr[lo+1 : hi+1] {
-		out.Ptr = append(out.Ptr, end-from)
-	}
-	return out
 }

@@ -244,16 +244,6 @@ func (p *Predictor) block(ctx context.Context, v *View, queries *vector.CSR, lo,
 func (p *Predictor) neighborsOf(ctx context.Context, v *View, queries, units *vector.CSR,
 	lo, hi int) (int, error) {
 	p.lists.ptr, p.lists.list = append(p.lists.ptr[:0], 0), p.lists.list[:0]
-	keep := func(_ int, hits []postings.Hit) error {
-		for _, h := range hits {
-			p.lists.list = append(p.lists.list, near{h.Row, float32(h.Score)})
-		}
-		p.lists.ptr = append(p.lists.ptr, uint64(len(p.lists.list)))
-		return nil
-	}
-	if many, ok := v.Neighbors.(BatchNeighborSource); ok && p.params.Lambda > 0 {
-		return lo, many.NeighborsBatch(ctx, &p.scratch, units, p.params.K, keep)
-	}
 	for i := range hi - lo {
 		p.hits = p.hits[:0]
 		if unit := units.Row(i); p.params.Lambda > 0 && unit.Len() > 0 {
@@ -263,7 +253,10 @@ func (p *Predictor) neighborsOf(ctx context.Context, v *View, queries, units *ve
 				return lo + i, err
 			}
 		}
-		_ = keep(i, p.hits)
+		for _, h := range p.hits {
+			p.lists.list = append(p.lists.list, near{h.Row, float32(h.Score)})
+		}
+		p.lists.ptr = append(p.lists.ptr, uint64(len(p.lists.list)))
 	}
 	return hi, nil
 }

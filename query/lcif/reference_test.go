@@ -122,7 +122,7 @@ func newLCIFFixture(t testing.TB, raw [][]float32, m int, sets [][]uint32, l int
 	must(t, err)
 	f.counts, err = labels.CountFeatureLabels(ctx, f.rows, f.truth, 1)
 	must(t, err)
-	ix, err := postings.Build(ctx, f.rows, postings.Params{}, nil)
+	ix, err := postings.Build(ctx, f.rows, nil)
 	must(t, err)
 	f.view = &View{Features: m, Labels: f.truth, Neighbors: &PostingsNeighbors{Index: ix}}
 	must(t, f.view.AddPower(f.counts, 1))

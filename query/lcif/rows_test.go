@@ -71,7 +71,7 @@ func selections(t testing.TB, units *vector.CSR) (rows []int, build func(rows []
 	}
 	return rows, func(rows []int) *postings.Index {
 		t.Helper()
-		ix, err := postings.Build(t.Context(), labels.SelectRows(units, rows), postings.Params{Compact: true}, nil)
+		ix, err := postings.Build(t.Context(), labels.SelectRows(units, rows), nil)
 		must(t, err)
 		return ix
 	}

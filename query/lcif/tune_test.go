@@ -54,7 +54,7 @@ func TestFoldsAreTrainedOnOtherRows(t *testing.T) {
 			if !reflect.DeepEqual(got, counts) {
 				t.Fatalf("fold %d: counts are not those of the other rows", i)
 			}
-			ix, err := postings.Build(ctx, labels.SelectRows(units, rest), postings.Params{}, nil)
+			ix, err := postings.Build(ctx, labels.SelectRows(units, rest), nil)
 			must(t, err)
 			var s NeighborScratch
 			for r := range part.Queries.Rows() {

@@ -71,17 +71,6 @@ type NeighborSource interface {
 	Among(rows *roaring.Bitmap) NeighborSource
 }
 
-// BatchNeighborSource is a source that finds the neighbours of many queries faster together
-// than one by one. Batches of predictions use it if a source implements it.
-type BatchNeighborSource interface {
-	NeighborSource
-	// NeighborsBatch calls each with the result of Neighbors for every query, in order. The
-	// hits are valid until each returns; its error ends the batch. Row i of units is
-	// NeighborQuery.Unit of query i, which may be empty here: such a query has no neighbours.
-	NeighborsBatch(ctx context.Context, s *NeighborScratch, units *vector.CSR, k int,
-		each func(i int, hits []postings.Hit) error) error
-}
-
 // View is everything a label prediction needs (Feremans et al. 2020, LCIF). It does not
 // change while it is in use; many predictors may share it.
 type View struct {

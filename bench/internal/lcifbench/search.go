@@ -22,10 +22,7 @@ type SearchOptions struct {
 	Rounds  int // of which the least time of each query counts; zero means 3
 	// Budget ends the rounds of a strategy once it is spent; the first round is
 	// always whole. Zero means 5 s.
-	Budget time.Duration
-	// Ms are the parameters of the paper's partition; nil means 0 (M-WAND), 1,
-	// 20, 100, 500, 1000.
-	Ms       []int
+	Budget   time.Duration
 	Progress func(stage string, done, total int)
 }
 
@@ -42,9 +39,6 @@ func (o *SearchOptions) fill() {
 	if o.Budget == 0 {
 		o.Budget = 5 * time.Second
 	}
-	if o.Ms == nil {
-		o.Ms = []int{0, 1, 20, 100, 500, 1000}
-	}
 	if o.Progress == nil {
 		o.Progress = func(string, int, int) {}
 	}
@@ -53,23 +47,16 @@ func (o *SearchOptions) fill() {
 // SearchRow is one strategy on one set: a cell of Tables 4 and 5.
 type SearchRow struct {
 	Set string
-	// Strategy is "m = 0" (M-WAND) and so on, "hash TAAT" (the paper's
-	// INSTANCEKNNSEARCH), "dense TAAT" (m = ∞: the partition with all rows in its
-	// first part), "ours", and for the whole of the queries "ours, pass" (one by
-	// one) and "ours, batch".
+	// Strategy is "m = 0" (M-WAND), "hash TAAT" (the paper's INSTANCEKNNSEARCH), or "ours".
 	Strategy string
 	Rows     int // indexed
 	Queries  int
 	Length   float64 // mean features of a query
 	// Candidates is the mean number of rows evaluated, Share of all rows.
-	// Zero for whole passes.
 	Candidates, Share float64
-	// Micros is the mean time of a query on one thread: of its least times, but
-	// for whole passes of the least pass. Ratio is how many times as long plain
-	// TAAT with a dense accumulator takes.
+	// Micros is the mean of the least times of the queries on one thread. Ratio is how many times
+	// as long "hash TAAT" takes.
 	Micros, Ratio float64
-	// TAATShare is the share of the rows in the TAAT part of a partition.
-	TAATShare float64
 	// Bytes is the memory of the structure searched, beside the rows.
 	Bytes int
 	// Wrong counts queries whose neighbours or similarities differ from brute
@@ -94,7 +81,7 @@ func Search(ctx context.Context, set *Set, o SearchOptions) ([]SearchRow, error)
 	if err := m.bruteForce(); err != nil {
 		return nil, err
 	}
-	ix, err := postings.Build(ctx, rows, postings.Params{Partition: true, M: postings.Everything, Compact: true}, nil)
+	ix, err := postings.Build(ctx, rows, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -103,52 +90,23 @@ func Search(ctx context.Context, set *Set, o SearchOptions) ([]SearchRow, error)
 		return nil, err
 	}
 	contest := []*contender{
+		{name: "m = 0", ix: ix, p: postings.SearchParams{Strategy: postings.DAAT}, bytes: ix.Bytes()},
 		{name: "hash TAAT", lists: lists, bytes: lists.Bytes()},
-		{name: "dense TAAT", ix: ix, p: postings.SearchParams{Strategy: postings.Partitioned}, bytes: ix.Partition.Bytes()},
-		{name: "ours", ix: ix, p: postings.SearchParams{Strategy: postings.Auto}, bytes: ix.Bytes()},
-	}
-	partitions := make([]*contender, len(o.Ms))
-	for i, x := range o.Ms {
-		o.Progress(fmt.Sprintf("m = %d", x), 0, len(first))
-		part, err := postings.Build(ctx, rows, postings.Params{Partition: true, M: x}, nil)
-		if err != nil {
-			return nil, err
-		}
-		c := &contender{
-			name: fmt.Sprintf("m = %d", x), ix: part, p: postings.SearchParams{Strategy: postings.Partitioned},
-			bytes: part.Bytes(), taat: float64(part.Partition.TAATRows) / float64(max(1, rows.Rows())),
-		}
-		partitions[i] = c
-		if x == 0 { // M-WAND, which ours is measured by, too
-			contest = append(contest, c)
-		} else if err := m.run([]*contender{c}); err != nil {
-			return nil, err
-		}
+		{name: "ours", ix: ix, bytes: ix.Bytes()},
 	}
 	if err := m.run(contest); err != nil {
 		return nil, err
 	}
-	dense := contest[1].micros(len(first))
-	out := make([]SearchRow, 0, len(o.Ms)+4)
-	row := func(c *contender) SearchRow {
+	out := make([]SearchRow, 0, len(contest))
+	for _, c := range contest {
 		r := SearchRow{
-			Set: set.Name, Strategy: c.name, Rows: rows.Rows(), Queries: len(first), Candidates: c.candidates, TAATShare: c.taat,
+			Set: set.Name, Strategy: c.name, Rows: rows.Rows(), Queries: len(first), Candidates: c.candidates,
 			Micros: c.micros(len(first)), Bytes: c.bytes, Wrong: c.wrong,
 		}
 		r.Length = float64(len(queries.Index)) / float64(max(1, len(first)))
 		r.Share = r.Candidates / float64(max(1, r.Rows))
-		r.Ratio = dense / r.Micros
-		return r
-	}
-	for _, c := range slices.Concat(partitions, contest[:3]) {
-		out = append(out, row(c))
-	}
-	both, err := m.passes(ix)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range both {
-		out = append(out, row(c))
+		r.Ratio = contest[1].micros(len(first)) / r.Micros
+		out = append(out, r)
 	}
 	return out, nil
 }
@@ -160,12 +118,10 @@ type contender struct {
 	p          postings.SearchParams
 	lists      *paper.Index // in place of ix
 	bytes      int
-	taat       float64
 	candidates float64
 	wrong      int
 	least      []time.Duration // by query
 	spent      time.Duration
-	pass       func(check func(i int, hits []postings.Hit)) error
 }
 
 // micros is the mean over the queries of their least times.
@@ -234,15 +190,13 @@ func (m *searchMeter) run(contest []*contender) error {
 				if round > 1 && c.spent > m.o.Budget {
 					continue
 				}
-				p := c.p
-				p.Count = round == 0
 				start := time.Now()
 				var stats postings.Stats
 				var err error
 				if c.lists != nil {
 					hits, stats, err = hash.Search(m.ctx, c.lists, m.queries.Row(i), m.o.K, hits[:0])
 				} else {
-					hits, stats, err = s.Search(m.ctx, c.ix, m.queries.Row(i), m.o.K, p, hits[:0])
+					hits, stats, err = s.Search(m.ctx, c.ix, m.queries.Row(i), m.o.K, c.p, hits[:0])
 				}
 				if err != nil {
 					return err
@@ -263,49 +217,4 @@ func (m *searchMeter) run(contest []*contender) error {
 		m.o.Progress("searches", round, m.o.Rounds)
 	}
 	return nil
-}
-
-// passes measures all queries one by one and all at once, as whole passes that
-// take turns: only these two may be compared with each other, since a pass
-// bears what else the machine does and the least time of a query does not.
-func (m *searchMeter) passes(ix *postings.Index) ([]*contender, error) {
-	s := postings.NewSearcher()
-	var hits []postings.Hit
-	one := &contender{name: "ours, pass", ix: ix}
-	one.pass = func(check func(i int, hits []postings.Hit)) (err error) {
-		for i := range m.queries.Rows() {
-			if hits, _, err = s.Search(m.ctx, ix, m.queries.Row(i), m.o.K, postings.SearchParams{}, hits[:0]); err != nil {
-				return err
-			}
-			check(i, hits)
-		}
-		return nil
-	}
-	many := &contender{name: "ours, batch", ix: ix}
-	many.pass = func(check func(i int, hits []postings.Hit)) error {
-		return s.SearchBatch(m.ctx, ix, m.queries, m.o.K, postings.SearchParams{}, func(i int, hits []postings.Hit, _ postings.Stats) error {
-			check(i, hits)
-			return nil
-		})
-	}
-	both := []*contender{one, many}
-	for round := range m.o.Rounds + 1 {
-		for _, c := range both {
-			check := func(i int, hits []postings.Hit) {
-				if round == 0 && !slices.Equal(hits, m.truth[i]) {
-					c.wrong++
-				}
-			}
-			start := time.Now()
-			if err := c.pass(check); err != nil {
-				return nil, err
-			}
-			if round == 0 {
-				c.bytes, c.least = ix.Bytes(), []time.Duration{math.MaxInt64}
-				continue
-			}
-			c.least[0] = min(c.least[0], time.Since(start))
-		}
-	}
-	return both, nil
 }

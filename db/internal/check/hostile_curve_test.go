@@ -147,11 +147,8 @@ func TestHostileNumbers(t *testing.T) {
 		{"lcif", "1 thresholds for 2 labels", set(object{"PerLabel": []any{0.5}}, "Options", "Params", "thresholds")},
 		{"lcif", "choice", set(object{"params": object{"lambda": 2}}, "Info", "LabelCurve")},
 		{"lcif", "measure of 7", set(object{"points": []any{object{"k": 1, "micro_f1": 7}}}, "Info", "LabelCurve")},
-		{"lcif", "bound -1", segment("Norm", -1)},
-		{"p", "bound -1", detail("Highest", -1)},
-		{"p", "bound -1", detail("Residual", -1)},
-		{"p", "bound -1", detail("Unit", -1)},
-		{"p", "stride -1", detail("Stride", -1)},
+		{"lcif", "length -1", segment("Norm", -1)},
+		{"p", "length -1", detail("Norm", -1)},
 		{"p", "-1 features", detail("Cols", -1)},
 		{"at", "voters", detail("Voters", 0)},
 		{"at", "labels", detail("Labels", 9)},
@@ -222,7 +219,7 @@ func TestLCIFParamsAtBuild(t *testing.T) {
 
 // Lengths of rows with which similarities exceed 1 are damage, not answers.
 func TestHostileLengths(t *testing.T) {
-	const arrayNorm = 13
+	const arrayNorm = 6
 	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "s", "p", nil) })
 	lengths := bytes.Repeat(binary.LittleEndian.AppendUint64(nil, math.Float64bits(1e-300)), 60)
 	dbtest.PutBlock(t, path, layout.BucketBlocks, codec.Key(dbtest.Blocks(t, path, "s", "p"), codec.KindPostings, arrayNorm), lengths)

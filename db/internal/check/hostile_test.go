@@ -87,7 +87,7 @@ func TestHostileSegments(t *testing.T) {
 	for name, segments := range map[string]func() []any{
 		"one object twice": func() []any {
 			other := maps.Clone(sparse)
-			other["Stride"] = 64
+			other["Norm"] = 2
 			return []any{
 				map[string]any{"Object": blocks, "First": 0, "Rows": 59, "Detail": sparse},
 				map[string]any{"Object": blocks, "First": 59, "Rows": 1, "Detail": other},
@@ -99,9 +99,9 @@ func TestHostileSegments(t *testing.T) {
 		"none":       func() []any { return []any{} },
 		"no objects": func() []any { return []any{map[string]any{"First": 0, "Rows": 60, "Dead": 60}} },
 		"no detail":  func() []any { return []any{map[string]any{"Object": blocks, "First": 0, "Rows": 60}} },
-		"no lists": func() []any {
+		"no features": func() []any {
 			other := maps.Clone(sparse)
-			delete(other, "Compact")
+			delete(other, "Cols")
 			return []any{map[string]any{"Object": blocks, "First": 0, "Rows": 60, "Detail": other}}
 		},
 	} {

@@ -2,7 +2,7 @@
 //
 //	go generate ./postings
 //
-// All are for AVX2. Each has its reference, with the same result bit for bit,
+// All are for AVX2, addBits also for AVX-512. Each has its reference, with the same result bit for bit,
 // in generic.go of the package.
 package main
 
@@ -14,26 +14,12 @@ import (
 
 func main() {
 	ConstraintExpr("amd64,!purego")
-	scatterRows()
-	scatterBits()
 	scatterCodes()
+	addBits()
+	addBitsWide()
 	matchEntries()
-	atLeastFloat()
 	atLeast16()
 	countAtLeast16()
-	rank16()
-	addColumns()
-	countList()
-	scoreRows()
-	rowsAtLeast()
-	countRows()
-	for depth := 4; depth <= 10; depth++ {
-		countStrip(depth)
-	}
-	spread := spreadTable()
-	for depth := 4; depth <= 8; depth++ {
-		estimateStrips(depth, spread)
-	}
 	Generate()
 }
 

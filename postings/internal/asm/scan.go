@@ -37,60 +37,6 @@ func matchEntries() {
 	RET()
 }
 
-// atLeastFloat looks at 32 cells at once, as mostly none passes.
-func atLeastFloat() {
-	begin("atLeastFloat", "(cells *float32, n int, least float32, found *uint32) int",
-		"atLeastFloatGo for n cells, a multiple of 32.")
-	cells, n := load("cells"), load("n")
-	least := YMM()
-	x := XMM()
-	Load(Param("least"), x)
-	VBROADCASTSS(x, least)
-	found := load("found")
-	place, count := GP64(), GP64()
-	XORQ(place, place)
-	XORQ(count, count)
-	Label("strip")
-	CMPQ(place, n)
-	JGE(LabelRef("done"))
-	var over [4]VecVirtual
-	for i := range over {
-		over[i] = YMM()
-		// 13 is "greater or equal, ordered": cells >= least.
-		v := YMM()
-		VMOVUPS(Mem{Base: cells, Index: place, Scale: 4, Disp: 32 * i}, v)
-		VCMPPS(U8(13), least, v, over[i])
-	}
-	any0, any1 := YMM(), YMM()
-	VORPS(over[0], over[1], any0)
-	VORPS(over[2], over[3], any1)
-	VORPS(any0, any1, any0)
-	VPTEST(any0, any0)
-	JZ(LabelRef("next"))
-	mask, m := GP64(), GP64()
-	VMOVMSKPS(over[0], mask.As32())
-	for i := 1; i < 4; i++ {
-		VMOVMSKPS(over[i], m.As32())
-		SHLL(U8(8*i), m.As32())
-		ORL(m.As32(), mask.As32())
-	}
-	Label("bit")
-	i := GP64()
-	TZCNTL(mask.As32(), i.As32())
-	ADDQ(place, i)
-	MOVL(i.As32(), Mem{Base: found, Index: count, Scale: 4})
-	INCQ(count)
-	BLSRL(mask.As32(), mask.As32())
-	JNZ(LabelRef("bit"))
-	Label("next")
-	ADDQ(U8(32), place)
-	JMP(LabelRef("strip"))
-	Label("done")
-	Store(count, ReturnIndex(0))
-	VZEROUPPER()
-	RET()
-}
-
 // atLeast16 packs the masks of 64 words into bits of one. The places of the first
 // emitted of them are written whether or not there are so many: which cells pass
 // is what no processor foretells, so branches on it cost more than writes. Only
@@ -229,46 +175,6 @@ func countAtLeast16() {
 	total := GP64()
 	VMOVD(sum.AsX(), total.As32())
 	Store(total, ReturnIndex(0))
-	VZEROUPPER()
-	RET()
-}
-
-// rank16 compares each key with 64 others at a time, whose ranks stay in
-// registers.
-func rank16() {
-	begin("rank16", "(keys *uint16, n int, ranks *uint16)",
-		"rank16Go for n keys, n not 0, of an array that goes on to a multiple of 64, as\n// does that of the ranks.")
-	keys, n, ranks := load("keys"), load("n"), load("ranks")
-	from, end := GP64(), GP64()
-	MOVQ(keys, from)
-	LEAQ(Mem{Base: keys, Index: n, Scale: 2}, end)
-	Label("block")
-	var own, rank [4]VecVirtual
-	for i := range own {
-		own[i], rank[i] = YMM(), YMM()
-		VMOVDQU(Mem{Base: from, Disp: 32 * i}, own[i])
-		VPXOR(rank[i], rank[i], rank[i])
-	}
-	p := GP64()
-	MOVQ(keys, p)
-	Label("key")
-	key := YMM()
-	VPBROADCASTW(Mem{Base: p}, key)
-	for i := range own {
-		more := YMM()
-		VPCMPGTW(own[i], key, more)
-		VPSUBW(more, rank[i], rank[i])
-	}
-	ADDQ(U8(2), p)
-	CMPQ(p, end)
-	JLT(LabelRef("key"))
-	for i := range rank {
-		VMOVDQU(rank[i], Mem{Base: ranks, Disp: 32 * i})
-	}
-	ADDQ(I32(128), from)
-	ADDQ(I32(128), ranks)
-	CMPQ(from, end)
-	JLT(LabelRef("block"))
 	VZEROUPPER()
 	RET()
 }

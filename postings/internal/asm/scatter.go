@@ -4,89 +4,21 @@ import (
 	"fmt"
 
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
 )
-
-// scatterRows multiplies and adds separately, as its reference must where fused
-// instructions round otherwise.
-func scatterRows() {
-	begin("scatterRows", "(sums *float32, low *uint16, value *float32, n int, weight float32)",
-		"scatterRowsGo for n rows.")
-	sums, low, value, n := load("sums"), load("low"), load("value"), load("n")
-	weight := XMM()
-	Load(Param("weight"), weight)
-	loop("rows", n, 4, func(count int) {
-		for i := range count {
-			row, x := GP64(), XMM()
-			MOVWLZX(Mem{Base: low, Disp: 2 * i}, row.As32())
-			VMULSS(Mem{Base: value, Disp: 4 * i}, weight, x)
-			cell := Mem{Base: sums, Index: row, Scale: 4}
-			VADDSS(cell, x, x)
-			VMOVSS(x, cell)
-		}
-		ADDQ(I32(int32(2*count)), low)
-		ADDQ(I32(int32(4*count)), value)
-	})
-	RET()
-}
-
-// spreadLanes is, for every byte, the place among the bits set of each bit, and -1
-// for bits that are not: what moves the next values to the lanes of their rows.
-func spreadLanes() Mem {
-	t := GLOBL("lanes", RODATA|NOPTR)
-	for b := range 256 {
-		place := int8(0)
-		for bit := range 8 {
-			if b>>bit&1 != 0 {
-				DATA(8*b+bit, I8(place))
-				place++
-			} else {
-				DATA(8*b+bit, I8(-1))
-			}
-		}
-	}
-	return t
-}
-
-// scatterBits adds to eight rows at once, zero to those without a bit.
-func scatterBits() {
-	begin("scatterBits", "(sums *float32, words *uint16, n int, value *float32, weight float32)",
-		"scatterBitsGo for n words; eight values are read from each place on.")
-	sums, words, n, value := load("sums"), load("words"), load("n"), load("value")
-	weight, x := YMM(), XMM()
-	Load(Param("weight"), x)
-	VBROADCASTSS(x, weight)
-	lanes := GP64()
-	LEAQ(spreadLanes(), lanes)
-	loop("words", n, 4, func(count int) {
-		for i := range 2 * count {
-			bits, ones := GP64(), GP64()
-			lane, absent, product := YMM(), YMM(), YMM()
-			MOVBLZX(Mem{Base: words, Disp: i}, bits.As32())
-			VPMOVSXBD(Mem{Base: lanes, Index: bits, Scale: 8}, lane)
-			VPERMPS(Mem{Base: value}, lane, product)
-			VPSRAD(U8(31), lane, absent)
-			VMULPS(weight, product, product)
-			VPANDN(product, absent, product)
-			cells := Mem{Base: sums, Disp: 32 * i}
-			VADDPS(cells, product, product)
-			VMOVUPS(product, cells)
-			POPCNTL(bits.As32(), ones.As32())
-			LEAQ(Mem{Base: value, Index: ones, Scale: 4}, value)
-		}
-		ADDQ(I32(int32(2*count)), words)
-		ADDQ(I32(int32(64*count)), sums)
-	})
-	VZEROUPPER()
-	RET()
-}
 
 // squareTable is the squares of 0 to 255 as words: a load is cheaper here than
 // a second multiplication.
 func squareTable() Mem {
 	t := GLOBL("squares", RODATA|NOPTR)
-	for i := range 256 {
-		DATA(2*i, U16(i*i))
+	for i := 0; i < 256; i += 4 {
+		var squares uint64
+		for j := range 4 {
+			squares |= uint64((i+j)*(i+j)) << (16 * j)
+		}
+		DATA(2*i, U64(squares))
 	}
 	return t
 }
@@ -130,4 +62,120 @@ func scatterCodes() {
 		MOVW(U16(0xffff), r.cell)
 		JMP(LabelRef("next" + r.name))
 	}
+}
+
+// spreadBytes has, for every byte, the places of the codes of its bits as a shuffle: the code of bit b,
+// among those of the bits set, to word b, and zero to the words of bits that are not set.
+func spreadBytes() Mem {
+	t := GLOBL("spread", RODATA|NOPTR)
+	for b := range 256 {
+		var words [2]uint64
+		place := uint64(0)
+		for bit := range 8 {
+			word := uint64(0x8080)
+			if b>>bit&1 != 0 {
+				word = 0x8000 | place
+				place++
+			}
+			words[bit/4] |= word << (bit % 4 * 16)
+		}
+		for i, w := range words {
+			DATA(16*b+8*i, U64(w))
+		}
+	}
+	return t
+}
+
+// addBits adds to eight rows at once.
+func addBits() {
+	begin("addBits", "(cells *uint16, words *uint16, n int, code *uint8, weight uint32) int",
+		"addBitsGo for n bytes of words, a multiple of two. Eight codes are read from each place on.")
+	cells, words, n, code := load("cells"), load("words"), load("n"), load("code")
+	start, spread := GP64(), GP64()
+	MOVQ(code, start)
+	LEAQ(spreadBytes(), spread)
+	w := Load(Param("weight"), GP32())
+	weight, zero := XMM(), XMM()
+	VMOVD(w, weight)
+	VPBROADCASTW(weight, weight)
+	VPXOR(zero, zero, zero)
+	loop("bytes", n, 4, func(count int) {
+		for i := range count {
+			mask, ones := GP64(), GP64()
+			x, present := XMM(), XMM()
+			MOVBLZX(Mem{Base: words, Disp: i}, mask.As32())
+			VMOVQ(Mem{Base: code}, x)
+			POPCNTL(mask.As32(), ones.As32())
+			SHLQ(U8(4), mask)
+			ADDQ(ones, code)
+			VPSHUFB(Mem{Base: spread, Index: mask, Scale: 1}, x, x)
+			VPCMPGTW(zero, x, present) // -1 where a bit is set
+			VPMULLW(x, x, x)
+			VPMULHUW(weight, x, x)
+			VPSUBW(present, x, x)
+			to := Mem{Base: cells, Disp: 16 * i}
+			VPADDUSW(to, x, x)
+			VMOVDQU(x, to)
+		}
+		ADDQ(I32(int32(count)), words)
+		ADDQ(I32(int32(16*count)), cells)
+	})
+	SUBQ(start, code)
+	Store(code, ReturnIndex(0))
+	RET()
+}
+
+// expandBytes is VPEXPANDB with zeroing, which avo does not know.
+func expandBytes(m Mem, k, z Register) {
+	Instruction(&ir.Instruction{
+		Opcode: "VPEXPANDB", Suffixes: []string{"Z"}, Operands: []Op{m, k, z},
+		Inputs: []Op{m, k}, Outputs: []Op{z}, ISA: []string{"AVX512_VBMI2"},
+	})
+}
+
+// addBitsWide adds to 64 rows at once.
+func addBitsWide() {
+	TEXT("addBitsAVX512", NOSPLIT, "func(cells *uint16, words *uint16, n int, code *uint8, weight uint32) int")
+	Doc("addBitsAVX512 is addBitsGo for n groups of four words.", "")
+	Pragma("noescape")
+	cells, words, n, code := load("cells"), load("words"), load("n"), load("code")
+	start, one := GP64(), GP64()
+	MOVQ(code, start)
+	w := Load(Param("weight"), GP32())
+	weight, ones := ZMM(), ZMM()
+	VPBROADCASTW(w, weight)
+	MOVL(U32(1), one.As32())
+	VPBROADCASTW(one.As32(), ones)
+	Label("groups")
+	TESTQ(n, n)
+	JLE(LabelRef("done"))
+	mask, count := GP64(), GP64()
+	k := K()
+	x, high := ZMM(), YMM()
+	MOVQ(Mem{Base: words}, mask)
+	KMOVQ(mask, k)
+	expandBytes(Mem{Base: code}, k, x)
+	POPCNTQ(mask, count)
+	ADDQ(count, code)
+	VEXTRACTI64X4(U8(1), x, high)
+	for i, half := range []Register{x.AsY(), high} {
+		v, present := ZMM(), K()
+		VPMOVZXBW(half, v)
+		VPTESTMW(v, v, present)
+		VPMULLW(v, v, v)
+		VPMULHUW(weight, v, v)
+		VPADDW(ones, v, present, v)
+		to := Mem{Base: cells, Disp: 64 * i}
+		VPADDUSW(to, v, v)
+		VMOVDQU16(v, to)
+	}
+	ADDQ(U8(8), words)
+	ADDQ(U32(128), cells)
+	DECQ(n)
+	JMP(LabelRef("groups"))
+	Label("done")
+	SUBQ(start, code)
+	Store(code, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
 }

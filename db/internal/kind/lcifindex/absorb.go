@@ -167,7 +167,7 @@ func (f *following) graph(ctx context.Context, report func(done, total int)) err
 	rows.Cols = f.features
 	view := &lcif.View{Features: f.features, Keep: f.head.keep}
 	if f.st.Collection().Sparse {
-		index, err := postings.Build(ctx, lcif.UnitRows(rows, view), postings.Params{}, nil)
+		index, err := postings.Build(ctx, lcif.UnitRows(rows, view), nil)
 		if err != nil {
 			return fail.Wrapf(err, "postings")
 		}
@@ -441,7 +441,7 @@ func (f *following) segment(ctx context.Context, timer *kind.Timer) error {
 	units := f.units(rows)
 	f.lengths = postings.Lengths(rows, f.head.keep)
 	err := timer.Run("postings", func(report func(int, int)) (err error) {
-		f.index, err = postings.Build(ctx, units, postings.Params{}, report)
+		f.index, err = postings.Build(ctx, units, report)
 		return err
 	})
 	if err != nil {

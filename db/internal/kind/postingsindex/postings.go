@@ -33,15 +33,8 @@ type Scalars struct {
 	kind.PlainDetail `json:"-"`
 
 	Cols int
-	// Few is set if only some of the features have lists.
-	Few bool `json:",omitempty"`
-	// Highest is the highest value of all rows, Norm the length of the longest row.
-	Highest, Norm float64
-	// Compact is "weighted", "uniform" or empty; the fields below belong to it.
-	Compact        string    `json:",omitempty"`
-	Stride         int       `json:",omitempty"`
-	Unit, Residual float64   `json:",omitempty"`
-	Bands          []float64 `json:",omitempty"`
+	// Norm is at least the length of the longest row.
+	Norm float64
 }
 
 // FeatureCount returns one more than the largest feature number.
@@ -50,17 +43,10 @@ func (m *Scalars) FeatureCount() int { return m.Cols }
 // Check refuses scalars that no build has written.
 func (m *Scalars) Check(*kind.Manifest, *kind.Segment) error {
 	switch {
-	case m.Compact != "weighted" && m.Compact != "uniform":
-		return fmt.Errorf("compact structure %q", m.Compact)
 	case m.Cols < 0 || m.Cols > kind.MaxFeature+1:
 		return fmt.Errorf("%d features", m.Cols)
-	case m.Stride < 0:
-		return fmt.Errorf("stride %d", m.Stride)
-	}
-	for _, x := range append([]float64{m.Highest, m.Norm, m.Unit, m.Residual}, m.Bands...) {
-		if !(x >= 0) || math.IsInf(x, 1) {
-			return fmt.Errorf("bound %g of values", x)
-		}
+	case !(m.Norm >= 0) || math.IsInf(m.Norm, 1):
+		return fmt.Errorf("length %g of rows", m.Norm)
 	}
 	return nil
 }
@@ -97,7 +83,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 		return nil, err
 	}
 	err = job.Timer.Run("postings", func(report func(int, int)) (err error) {
-		l.Index, err = postings.Build(ctx, rows, postings.Params{}, report)
+		l.Index, err = postings.Build(ctx, rows, report)
 		return err
 	})
 	if err != nil {
@@ -113,21 +99,13 @@ func (l *Learned) Describe(m *kind.Manifest) {
 
 // The numbers of an inverted index's arrays (codec/FORMAT.md). They are part of the format.
 const (
-	arrayListPtr uint32 = iota
-	arrayListKey
-	arrayListStart
-	arrayListLow
-	arrayListCode
-	arrayHas
-	arrayRank
-	arrayCells
-	arrayScale
-	arrayWords
-	arrayOrder
-	arrayValue
-	arrayBand
+	arraySets uint32 = iota
+	arrayCode
+	arrayFeature
+	arrayMax
+	arrayAt
+	arrayFirst
 	arrayNorm
-	arrayUsed
 	ArrayPostingsEnd
 )
 
@@ -139,44 +117,18 @@ func (l *Learned) Emit(w *arrays.Writer, g *kind.Segment) {
 // Put writes the arrays of an inverted index and returns its scalars.
 func (l *Learned) Put(w *arrays.Writer) *Scalars {
 	x := l.Index
-	m := &Scalars{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm, Few: x.Used != nil}
-	if c := x.Weighted; c != nil {
-		m.Compact, m.Stride, m.Unit, m.Residual, m.Bands = "weighted", c.Stride, c.Unit, c.Residual, c.Bands[:]
-	}
-	if c := x.Uniform; c != nil {
-		m.Compact, m.Stride = "uniform", c.Stride
-	}
 	a := w.Section(codec.KindPostings)
 	arrays.Field(a, arrayNorm, &l.Lengths)
-	postingsArrays(a, x)
-	return m
+	listArrays(a, &x.Lists)
+	return &Scalars{Cols: x.Features(), Norm: x.Norm}
 }
 
-// postingsArrays reads or writes the arrays of an inverted index; the parts that it has must be
-// allocated.
-func postingsArrays(a *arrays.Section, x *postings.Index) {
-	arrays.Field(a, arrayUsed, &x.Used)
-	if c := x.Weighted; c != nil {
-		listArrays(a, &c.Blocks, &c.Columns)
-		arrays.Field(a, arrayCells, &c.Cells)
-		arrays.Field(a, arrayScale, &c.Scale)
-		arrays.Field(a, arrayBand, &c.BandOf)
-	}
-	if c := x.Uniform; c != nil {
-		listArrays(a, &c.Blocks, &c.Columns)
-		arrays.Field(a, arrayWords, &c.Words)
-		arrays.Field(a, arrayOrder, &c.Order)
-		arrays.Field(a, arrayValue, &c.Value)
-	}
-}
-
-// listArrays reads or writes the arrays of lists and of the columns of frequent features.
-func listArrays(a *arrays.Section, b *postings.Blocks, c *postings.Columns) {
-	arrays.Field(a, arrayListPtr, &b.Ptr)
-	arrays.Field(a, arrayListKey, &b.Key)
-	arrays.Field(a, arrayListStart, &b.Start)
-	arrays.Field(a, arrayListLow, &b.Low)
-	arrays.Field(a, arrayListCode, &b.Code)
-	arrays.Field(a, arrayHas, &c.Has)
-	arrays.Field(a, arrayRank, &c.Rank)
+// listArrays reads or writes the lists.
+func listArrays(a *arrays.Section, l *postings.Lists) {
+	arrays.Field(a, arraySets, &l.Sets)
+	arrays.Field(a, arrayCode, &l.Code)
+	arrays.Field(a, arrayFeature, &l.Feature)
+	arrays.Field(a, arrayMax, &l.Max)
+	arrays.Field(a, arrayAt, &l.At)
+	arrays.Field(a, arrayFirst, &l.First)
 }

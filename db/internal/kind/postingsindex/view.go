@@ -107,23 +107,8 @@ func loadPostings(
 	r *arrays.Reader, set *kind.SparseSet, g *Stored, w *Weighing,
 ) (*postings.Index, error) {
 	a := r.Section(codec.KindPostings)
-	s := g.Index
-	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Source: rowSource(r, a, set, g, w)}
-	switch s.Compact {
-	case "weighted":
-		x.Weighted = &postings.Weighted{Stride: s.Stride, Unit: s.Unit, Residual: s.Residual}
-		r.Need(len(s.Bands) == len(x.Weighted.Bands), "bands")
-		copy(x.Weighted.Bands[:], s.Bands)
-	case "uniform":
-		x.Uniform = &postings.Uniform{Stride: s.Stride}
-	}
-	postingsArrays(a, x)
-	switch {
-	case !s.Few:
-		x.Used = nil
-	case x.Used == nil:
-		x.Used = []uint32{} // nil would mean all features
-	}
+	x := &postings.Index{Norm: g.Index.Norm, Source: rowSource(r, a, set, g, w)}
+	listArrays(a, &x.Lists)
 	r.Once(kind.RolePostings, g.shape(w), 0, x.Validate)
 	if r.Err != nil {
 		return nil, r.Err
