@@ -236,7 +236,6 @@ func (c *scorer) prefetch(i uint32) {
 	}
 }
 
-// up and down return x moved outward by a relative 10⁻¹²: bounds computed in float64 remain
-// bounds after rounding.
-func up(x float64) float64   { return x * (1 + 1e-12) }
-func down(x float64) float64 { return x * (1 - 1e-12) }
+// up returns x raised by a relative 10⁻¹²: upper bounds computed in float64 remain bounds after
+// rounding.
+func up(x float64) float64 { return x * (1 + 1e-12) }

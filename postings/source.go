@@ -3,7 +3,6 @@ package postings
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/anndb/anndb/vector"
 )
@@ -66,35 +65,6 @@ func (s *Source) row(i uint32) vector.Sparse {
 
 // keeps reports whether the index keeps a feature below cols.
 func (s *Source) keeps(f uint32) bool { return s.Keep == nil || s.Keep[f/64]>>(f%64)&1 != 0 }
-
-// decode fills a matrix with rows [from, to) as the index has them, including features that it
-// does not keep.
-func (s *Source) decode(m *vector.CSR, from, to int) {
-	m.Ptr, m.Index, m.Value = append(m.Ptr[:0], 0), m.Index[:0], m.Value[:0]
-	for i := from; i < to; i++ {
-		if norm := s.Norm[i]; norm > 0 {
-			r := s.row(uint32(i))
-			n := len(r.Index)
-			for n > 0 && int(r.Index[n-1]) >= s.cols {
-				n--
-			}
-			at := len(m.Index)
-			m.Index = append(m.Index, r.Index[:n]...)
-			m.Value = slices.Grow(m.Value, n)[:at+n]
-			value, written := m.Value[at:], r.Value[:n]
-			if s.IDF != nil {
-				for e, f := range r.Index[:n] {
-					value[e] = float32(float64(TermWeight(written[e])*s.IDF[f]) / norm)
-				}
-			} else {
-				for e, v := range written {
-					value[e] = float32(float64(v) / norm)
-				}
-			}
-		}
-		m.Ptr = append(m.Ptr, uint64(len(m.Index)))
-	}
-}
 
 func (s *Source) validate() error {
 	if len(s.Norm) != s.rows || s.IDF != nil && len(s.IDF) != s.cols || s.Keep != nil &&
