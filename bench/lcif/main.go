@@ -236,6 +236,6 @@ func (r *report) measureSearches(set *lcifbench.Set, o lcifbench.SearchOptions) 
 	one := searchTable()
 	addSearches(one, rows)
 	r.progress.End()
-	r.Title("Searches, one thread; faster: than dense TAAT, for a batch than one by one; wrong: answers that differ from brute force.")
+	r.Title("Searches, one thread; faster: than TAAT by a hash map; wrong: answers that differ from brute force.")
 	return r.show(one)
 }

@@ -61,7 +61,7 @@ func TestText(t *testing.T) {
 	if err := c.run(t.Context(), &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"60 rows to train, 30 to test", "0.690", "lcif", "Seconds:", "dense TAAT", "ours, batch"} {
+	for _, want := range []string{"60 rows to train, 30 to test", "0.690", "lcif", "Seconds:", "hash TAAT", "ours"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -24,7 +24,7 @@ var ErrBusy = errors.New("charts: the program is being profiled")
 var stages = []struct{ name, functions string }{
 	{"rotate the query", "project"},
 	{"leaves of the trees", "gather find elected add thin"},
-	{"sketches", "estimate score enter scanSketches thinFresh"},
+	{"sketches", "estimate score enter scanSketches measureErrors enterFresh"},
 	{"neighbor lists", "follow walk expand startBeam merge hopOnce starts"},
 	{"exact distances", "distance prefetch scan scanRow scanAll keep sort merge2"},
 }
