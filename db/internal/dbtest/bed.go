@@ -145,7 +145,9 @@ func (b *Bed) Exact(q []float32, pass func(key string) bool) []Near {
 			out = append(out, Near{key, b.Distance(q, x)})
 		}
 	}
-	slices.SortFunc(out, func(a, b Near) int { return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(out, func(a, b Near) int {
+		return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.Key, b.Key))
+	})
 	return out
 }
 
@@ -185,7 +187,8 @@ func (b *Bed) Same(q []float32, hits []db.Hit, want []Near, pass func(key string
 	}
 	for i := range hits {
 		if d := want[i].Distance; math.Abs(float64(hits[i].Distance)-d) > slack*(1+math.Abs(d)) {
-			b.T.Fatalf("hit %d, %q, has distance %g; the true one is %q with %g", i, hits[i].Key, hits[i].Distance, want[i].Key, d)
+			b.T.Fatalf("hit %d, %q, has distance %g; the true one is %q with %g", i, hits[i].Key,
+				hits[i].Distance, want[i].Key, d)
 		}
 	}
 }

@@ -59,7 +59,8 @@ func ReadFile(path string) (*File, error) {
 		return nil, err
 	}
 	var problems []error
-	f.Walker = page.NewWalker(context.Background(), bytes.NewReader(data), int64(len(data)), f.Meta, page.Visitor{
+	in := bytes.NewReader(data)
+	f.Walker = page.NewWalker(context.Background(), in, int64(len(data)), f.Meta, page.Visitor{
 		Pair: func(bucket, key, value []byte, at int64) {
 			f.Pairs = append(f.Pairs, Pair{string(bucket), bytes.Clone(key), bytes.Clone(value), at})
 		},
@@ -113,7 +114,9 @@ func Blocks(t *testing.T, path, coll, index string) uint64 {
 const Any = ^uint32(0)
 
 // Block returns the pair of a block of an index, or of a collection if index is empty.
-func Block(t *testing.T, path string, bucket []byte, coll, index string, kind codec.Kind, number uint32) Pair {
+func Block(
+	t *testing.T, path string, bucket []byte, coll, index string, kind codec.Kind, number uint32,
+) Pair {
 	t.Helper()
 	f, err := ReadFile(path)
 	Must(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,7 +105,8 @@ func LeavesNothing(d *db.DB) error {
 	}
 	for _, p := range f.Pairs {
 		switch p.Bucket {
-		case string(layout.BucketBlocks), string(layout.BucketSets), string(layout.BucketTail), string(layout.BucketMeta):
+		case string(layout.BucketBlocks), string(layout.BucketSets), string(layout.BucketTail),
+			string(layout.BucketMeta):
 			object, kind, _ := codec.ParseKey(p.Key)
 			if !known[object] {
 				return fmt.Errorf("orphan of object %d, section %v in bucket %q", object, kind, p.Bucket)
@@ -117,14 +119,17 @@ func LeavesNothing(d *db.DB) error {
 	return nil
 }
 
-// RowTexts are the rows of a collection without their numbers, in order.
+// RowTexts are the rows of a collection without their numbers, in order, with checksums of vectors.
 func RowTexts(s *db.Snapshot, coll string) (out []string, err error) {
 	for r, err := range s.Collection(coll).Rows(context.Background(), nil) {
 		if err != nil {
 			return nil, err
 		}
-		f := slices.SortedFunc(slices.Values(r.Features), func(a, b db.Feature) int { return strings.Compare(a.Name, b.Name) })
-		out = append(out, fmt.Sprintf("%s %v %v %v %q %q %v %v", r.Key, r.Vector, r.Sparse, f, r.Labels, r.Payload,
+		f := slices.SortedFunc(slices.Values(r.Features), func(a, b db.Feature) int {
+			return strings.Compare(a.Name, b.Name)
+		})
+		sum := crc32.ChecksumIEEE(codec.Bytes(r.Vector))
+		out = append(out, fmt.Sprintf("%s %08x %v %v %q %q %v %v", r.Key, sum, r.Sparse, f, r.Labels, r.Payload,
 			r.Attributes, r.ExpiresAt))
 	}
 	return out, nil

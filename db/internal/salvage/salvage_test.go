@@ -51,7 +51,7 @@ func saved(t *testing.T) (data []byte, want map[string]string) {
 	}
 	dbtest.Must(t, errors.Join(dbtest.Create(ctx, d, "dense", db.Schema{Dim: dim}), dbtest.Create(ctx, d, "words", db.Schema{Named: true})))
 	put(0, 1100)
-	dbtest.Builds(t, d, "dense", "trees", &db.Forest{NoTune: true, Trees: 4, LeafNeighbors: 10})
+	dbtest.Builds(t, d, "dense", "trees", &db.Forest{Learner: "rp", NoRotation: true, NoSketches: true, NoTune: true, Trees: 4, LeafNeighbors: 10})
 	dbtest.Builds(t, d, "words", "lists", nil)
 	dbtest.Builds(t, d, "words", "labels", &db.LCIF{Params: &lcif.Params{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5}})
 	put(1100, 1130)
