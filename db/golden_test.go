@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -84,9 +85,9 @@ func goldenFile(t *testing.T, path string) {
 		}
 		dbtest.Must(t, dbtest.Put(d, coll, rows...))
 	}
-	for coll, n := range goldenRows {
+	for _, coll := range slices.Sorted(maps.Keys(goldenRows)) {
 		dbtest.Must(t, dbtest.Create(ctx, d, coll, goldenSchemas[coll]))
-		put(coll, 0, n, 0)
+		put(coll, 0, goldenRows[coll], 0)
 	}
 	put("inner", 4, 6, 0.5) // replaced
 	dbtest.Must(t, errors.Join(dbtest.Delete(d, "bytes", "key-3"), dbtest.Delete(d, "float", "key-9")))
@@ -104,9 +105,9 @@ func goldenFile(t *testing.T, path string) {
 	dbtest.Builds(t, d, "count", "weighed", &db.LCIF{Params: model, Weight: "tfidf"})
 	dbtest.Builds(t, d, "count", "lists", nil)
 	tree := db.Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}
-	for kind, coll := range map[string]string{"at": "words", "pt": "words", "sbt": "inner"} {
-		tree.Kind = kind
-		dbtest.Builds(t, d, coll, kind, new(tree))
+	for _, of := range [][2]string{{"at", "words"}, {"pt", "words"}, {"sbt", "inner"}} {
+		tree.Kind = of[0]
+		dbtest.Builds(t, d, of[1], of[0], new(tree))
 	}
 	dbtest.Must(t, d.Compact(ctx, nil))
 	put("float", 40, 43, 0)

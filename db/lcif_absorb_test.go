@@ -96,7 +96,7 @@ func TestMaintainLCIF(t *testing.T) {
 		}
 		o := &LCIF{Params: p, Neighbors: Flat}
 		if rng.IntN(2) == 0 {
-			p.SecondOrder, o.Graph = []float64{0.3, 1}[rng.IntN(2)], rng.IntN(6)
+			p.SecondOrder = []float64{0.3, 1}[rng.IntN(2)]
 		}
 		plain := true
 		if !dense {
@@ -197,7 +197,7 @@ func relabelSome(ctx context.Context, d *DB, rng *rand.Rand, names int) error {
 // TestMaintainLCIFRewrites deletes much of a segment while rows are added, too: the
 // segment is rewritten after the step that inserts these, and the model stays exact.
 func TestMaintainLCIFRewrites(t *testing.T) {
-	for _, degree := range []int{0, 3} {
+	for _, weight := range []float64{0, 0.4} {
 		ctx := t.Context()
 		d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
 		must(t, err)
@@ -222,10 +222,7 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 				return err
 			})
 		}
-		o := &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.3}, Graph: degree}
-		if degree > 0 {
-			o.Params.SecondOrder = 0.4
-		}
+		o := &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.3, SecondOrder: weight}}
 		err = errorsOf(
 			func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 			put(0, 200),
@@ -240,7 +237,7 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 				got = append(got, s.Action)
 			}
 			if err != nil || !slices.Equal(got, want) {
-				t.Errorf("graph %d: steps %q, want %q: %v", degree, got, want, err)
+				t.Errorf("weight %g: steps %q, want %q: %v", weight, got, want, err)
 			}
 		}
 		err = d.View(func(s *Snapshot) error {
@@ -251,14 +248,11 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 				return err
 			}
 			if s := lcifDetail(t, m).Segments; len(s) != 2 || s[0].Dead != 80 {
-				t.Errorf("graph %d: segments %+v", degree, s)
+				t.Errorf("weight %g: segments %+v", weight, s)
 			}
-			view, counts, names, err := inMemory(ctx, st, a, m)
+			_, counts, names, err := inMemory(ctx, st, a, m)
 			if err != nil {
 				return err
-			}
-			if degree > 0 && (!slices.Equal(view.Graph.Ptr, a.Graph.Ptr) || !slices.Equal(view.Graph.Index, a.Graph.Index)) {
-				t.Error("the lists of nearest rows differ")
 			}
 			return errors.Join(samePairs(a, m, counts, names), mustUseAll(t, s))
 		})
@@ -302,10 +296,9 @@ func mustUseAll(t rapid.TB, s *Snapshot) error {
 			used = once && n > arrayLabelLabel && !relabelled || segment && n <= arrayLabelLabel ||
 				object == m.Object && relabelled
 		case codec.KindSimilarity:
-			pair := n <= arraySum || n == arrayPower
-			patch := n >= arrayPatchPtr && n <= arrayPatchPower
-			graph := n >= arrayGraphPtr && n <= arrayGraphSimilarity
-			used = pair && home || (patch || graph) && used || !pair && !patch && !graph && once
+			pair := n <= arraySum || n == arrayPower || n == arrayPowerStart
+			patch := n >= arrayPatchPtr && n <= arrayPatchPower || n == arrayPatchStart
+			used = pair && home || patch && used || !pair && !patch && once
 		}
 		if !used {
 			return fmt.Errorf("%v %d of object %d is of no use", kind, n, object)
@@ -462,12 +455,8 @@ func inMemory(ctx context.Context, st *state.Collection, a *lcifindex.Arrays, m 
 		}
 		view.Neighbors = lcif.NewForestNeighbors(all, query.Params{Method: query.Flat}, nil)
 	}
-	if degree := publicInfo("", m).Options.(*LCIF).Graph; degree > 0 {
-		if err := view.AddGraph(ctx, rows, degree, 1, nil); err != nil {
-			return nil, nil, nil, err
-		}
-	}
-	return view, counts, names, view.AddPower(counts, storedPower(m))
+	view.Row = func(row uint32) vector.Sparse { return rows.Row(int(row)) }
+	return view, counts, names, view.SetPower(counts, storedPower(m))
 }
 
 // paramsOf returns the parameters of a stored label model.
@@ -482,11 +471,11 @@ func samePairs(a *lcifindex.Arrays, m *kind.Manifest, counts *labels.FeatureLabe
 	for i, name := range names {
 		number[name] = uint32(i)
 	}
-	stored := &labels.FeatureLabels{Ptr: a.Patch.Ptr, Label: a.Patch.Index, Sum: a.PatchSum, Rows: a.Rows}
+	stored := &labels.FeatureLabels{Ptr: a.Patch.Ptr, Label: a.Patch.Label, Sum: a.PatchSum, Rows: a.Rows}
 	for i := 0; i < len(a.Square); i += 2 {
 		stored.Square = append(stored.Square, labels.Uint128{Hi: a.Square[i], Lo: a.Square[i+1]})
 	}
-	whole := (&labels.Patched{Base: &labels.FeatureLabels{Ptr: a.Base.Ptr, Label: a.Base.Index, Sum: a.BaseSum}, Patch: stored}).Whole()
+	whole := (&labels.Patched{Base: &labels.FeatureLabels{Ptr: a.Base.Ptr, Label: a.Base.Label, Sum: a.BaseSum}, Patch: stored}).Whole()
 	if !slices.Equal(whole.Square, counts.Square) {
 		return errors.New("lengths of features differ")
 	}
@@ -509,7 +498,7 @@ func samePairs(a *lcifindex.Arrays, m *kind.Manifest, counts *labels.FeatureLabe
 			if !ok || counts.Sum[int(counts.Ptr[f])+at] != whole.Sum[e] {
 				return fmt.Errorf("feature %d and label %d have the sum %d", f, l, whole.Sum[e])
 			}
-			stored := labels.Powers{Beta: powers.Beta, S: a.Base, Patch: a.Patch, Feature: a.Feature, Label: a.Label}
+			stored := labels.Powers{Beta: powers.Beta, Parts: []labels.Pairs{*a.Base, *a.Patch}, Feature: a.Feature, Label: a.Label}
 			if x, y := stored.At(f, int(whole.Label[e])), powers.At(f, int(l)); x != y {
 				return fmt.Errorf("feature %d and label %d have the similarity %g, want %g", f, l, x, y)
 			}
@@ -558,7 +547,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			own, pairs, patched = lcifDetail(t, m).Base == 0, len(a.Base.Index), len(a.Patch.Index)
+			own, pairs, patched = lcifDetail(t, m).Base == 0, len(a.Base.Label), len(a.Patch.Label)
 			return nil
 		})
 		must(t, err)

@@ -204,8 +204,6 @@ func TestDenseLCIFResolve(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]LCIF{
-		"nearest rows":     {Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: 1001},
-		"below zero":       {Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: -1},
 		"second order":     {SecondOrders: []float64{0, 1.5}},
 		"weights":          {Weight: "tfidf"},
 		"selected":         {FeatureShares: []float64{0.5}},

@@ -219,7 +219,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 		}
 		view, counts, err := lcif.Build(t.Context(), m, b.Matrix(), 0, 1)
 		must(t, err)
-		must(t, view.AddPower(counts, params.Beta))
+		must(t, view.SetPower(counts, params.Beta))
 		names := b.Names()
 		for i, q := range queries {
 			want, _, err := lcif.NewPredictor().Predict(t.Context(), view, tfidf(q.Sparse), params, nil)

@@ -56,16 +56,8 @@ func TestMisuseOfSparse(t *testing.T) {
 	put := func(coll string, r db.Row) func() error {
 		return func() error { return b.D.Update(ctx, func(w *db.Tx) error { return w.Collection(coll).Put(r) }) }
 	}
-	build := func(o db.LCIF) func() error {
-		return func() error {
-			_, err := b.D.Collection("s").Build(ctx, "y", &o, nil)
-			return err
-		}
-	}
 	dense := db.Query{Vector: []float32{1}}
 	good := numbered(1, 1, 2)
-	graph := db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}, Graph: 5}
-	tuned := db.LCIF{Graph: 5, SecondOrders: []float64{0}}
 	b.misuses([]misuse{
 		{"negative value", search("s", numbered(-1, 3), db.SearchOptions{}), db.ErrInvalid, []string{`"s"`, "3", "-1"}},
 		{"features out of order", search("s", numbered(1, 3, 2), db.SearchOptions{}), db.ErrInvalid, []string{"query"}},
@@ -80,15 +72,12 @@ func TestMisuseOfSparse(t *testing.T) {
 		{"prediction by a negative value", predict(numbered(-1, 3), db.PredictOptions{}), db.ErrInvalid, []string{"query"}},
 		{"prediction by a vector", predict(dense, db.PredictOptions{}), db.ErrInvalid, []string{"query"}},
 		{"weight of features", predict(good, db.PredictOptions{Params: &lcif.Params{K: 3, Lambda: 7}}), db.ErrInvalid, []string{`"s"`}},
-		{"second order without a graph", predict(good, db.PredictOptions{Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 1}}), db.ErrInvalid, nil},
 		{"negative value in a batch", batch(numbered(-1, 3), db.PredictOptions{}), db.ErrInvalid, []string{"query 1", "-1"}},
 
 		{"row with a negative value", put("s", db.Row{Key: []byte("k1"), Sparse: numbered(-1, 3).Sparse}), db.ErrInvalid, []string{`"k1"`, "-1"}},
 		{"row with names", put("s", db.Row{Key: []byte("k1"), Features: named(1, "x").Features}), db.ErrInvalid, []string{`"k1"`}},
 		{"row with a vector", put("n", db.Row{Key: []byte("k1"), Vector: []float32{1}}), db.ErrInvalid, []string{`"k1"`}},
 
-		{"graph that no score uses", build(graph), db.ErrInvalid, []string{"Graph"}},
-		{"graph that no tried score uses", build(tuned), db.ErrInvalid, []string{"Graph"}},
 		{"tree of a single class", func() error {
 			_, err := b.D.Collection("n").Build(ctx, "y", &db.Trees{Kind: "at"}, nil)
 			return err

@@ -17,13 +17,13 @@ const (
 	arrayRelabelledRow   uint32 = 4
 	arrayRelabelledLabel uint32 = 6
 
-	arraySum             uint32 = 2 // of feature-labels
-	arrayPower           uint32 = 5
-	arrayFeatureWeight   uint32 = 7
-	arrayPatchPtr        uint32 = 8
-	arrayPatchPower      uint32 = 11
-	arrayGraphPtr        uint32 = 14
-	arrayGraphSimilarity uint32 = 16
+	arraySum           uint32 = 2 // of feature-labels
+	arrayPower         uint32 = 5
+	arrayFeatureWeight uint32 = 7
+	arrayPatchPtr      uint32 = 8
+	arrayPatchPower    uint32 = 11
+	arrayPowerStart    uint32 = 14
+	arrayPatchStart    uint32 = 15
 )
 
 // lcifStored has the fields of a label model's manifest that tests look at.

@@ -63,7 +63,7 @@ func TestFeatureLabelsEqualDefinition(t *testing.T) {
 		beta := rapid.SampledFrom([]float64{0.5, 1, 1.5, 2}).Draw(t, "beta")
 		powers, err := s.Powers(beta)
 		must(t, err)
-		must(t, powers.S.Validate())
+		must(t, powers.Parts[0].Validate(l))
 		for f := range m {
 			for j := range l {
 				var dot, square, rows float64

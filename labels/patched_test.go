@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"github.com/anndb/anndb/vector"
 )
 
 // Counts that follow additions and deletions through patches are those of the
@@ -102,10 +100,9 @@ func samePowers(t *rapid.T, p *Patched, want *FeatureLabels, beta float64) {
 	a, err1 := p.Patch.Powers(beta)
 	b, err2 := want.Powers(beta)
 	must(t, errors.Join(err1, err2))
-	a.Patch, a.S = a.S, p.Base.matrix(a.Beta)
-	a.Tally()
-	for _, m := range []*vector.CSR{a.S, a.Patch, b.S} {
-		must(t, m.Validate())
+	a.Parts = []Pairs{p.Base.pairs(a.Beta), a.Parts[0]}
+	for _, m := range append(a.Parts, b.Parts...) {
+		must(t, m.Validate(want.Labels()))
 	}
 	for f := range want.Features() {
 		for l := range want.Labels() {

@@ -1,6 +1,7 @@
 package labels
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -9,7 +10,7 @@ import (
 )
 
 // Powers is the matrix of definition 8: S with every cosine raised to a power. It is stored as
-// factors, so that adding or removing a row changes few numbers:
+// factors, so that adding a row changes few numbers:
 //
 //	S[f,l]^β = (f·l)^β · |f|^−β · |l|^−β
 //
@@ -18,16 +19,28 @@ import (
 type Powers struct {
 	// Beta is the power of the stored numbers: StoredPower of the requested one.
 	Beta float64
-	// S holds (f·l)^β, M × L. Entries of Patch, which may be nil, replace those of S; zero
+	// Parts hold (f·l)^β, M × L. An entry of a later part replaces that of an earlier one; zero
 	// means no entry.
-	S, Patch *vector.CSR
-	// Feature holds |f|^−β, Label |l|^−β; 0 for columns of zeros. nil means ones, for a matrix
-	// S that includes these factors.
+	Parts []Pairs
+	// Feature holds |f|^−β, Label |l|^−β; 0 for columns of zeros.
 	Feature, Label []float64
-	// Count is the number of entries of each feature, nil if S has them all. With is the number
-	// of labels that have any row, zero if all have one.
-	Count []uint32
-	With  int
+}
+
+// Pairs holds a number for each pair of a feature and a label that share a row, by feature.
+// Its slices are flat, so that they can be stored and memory-mapped unchanged.
+type Pairs struct {
+	Ptr   []uint64 // M + 1 offsets into Label, the first zero
+	Label []uint32 // the labels of each feature, ascending
+	Start []uint64 // M + 1 offsets into Value, the first zero
+	// Value has a number for each label of a feature. A feature with many labels has numbers for
+	// all labels instead, 0 where there is no pair, and for further ones up to a multiple of
+	// vector.RowCells, so that they can be added by vector instructions.
+	Value []float32
+}
+
+// stride returns the number of values of a feature that has values for all labels.
+func stride(labels int) int {
+	return (labels + vector.RowCells - 1) / vector.RowCells * vector.RowCells
 }
 
 // maxStored is the largest power that can be stored: in float32 the least possible sum to this
@@ -52,7 +65,7 @@ func (s *FeatureLabels) Powers(beta float64) (*Powers, error) {
 		return nil, fmt.Errorf("%w: power %v", ErrInput, beta)
 	}
 	beta = StoredPower(beta)
-	p := &Powers{Beta: beta, S: s.matrix(beta), Feature: make([]float64, s.Features()),
+	p := &Powers{Beta: beta, Parts: []Pairs{s.pairs(beta)}, Feature: make([]float64, s.Features()),
 		Label: make([]float64, s.Labels())}
 	for f, square := range s.Square {
 		p.Feature[f] = inverse(square.root(), beta)
@@ -60,17 +73,30 @@ func (s *FeatureLabels) Powers(beta float64) (*Powers, error) {
 	for l, n := range s.Rows {
 		p.Label[l] = inverse(math.Sqrt(float64(n)), beta)
 	}
-	p.With = p.withRows()
 	return p, nil
 }
 
-// matrix returns the sums raised to a power.
-func (s *FeatureLabels) matrix(beta float64) *vector.CSR {
-	m := &vector.CSR{Ptr: s.Ptr, Index: s.Label, Value: make([]float32, len(s.Label)), Cols: s.Labels()}
-	for e, sum := range s.Sum {
-		m.Value[e] = float32(Power(float64(sum)/unit, beta))
+// pairs returns the sums raised to a power. A feature has values for all labels if these are at
+// most twice as many.
+func (s *FeatureLabels) pairs(beta float64) Pairs {
+	p := Pairs{Ptr: s.Ptr, Label: s.Label, Start: make([]uint64, 1, len(s.Ptr)), Value: make([]float32, 0, len(s.Label))}
+	all := stride(s.Labels())
+	for f := range len(s.Ptr) - 1 {
+		set, sums := s.row(f)
+		at := len(p.Value)
+		if many := len(set) > 0 && 2*len(set) >= all; many {
+			p.Value = append(p.Value, make([]float32, all)...)
+			for e, l := range set {
+				p.Value[at+int(l)] = float32(Power(float64(sums[e])/unit, beta))
+			}
+		} else {
+			for _, sum := range sums {
+				p.Value = append(p.Value, float32(Power(float64(sum)/unit, beta)))
+			}
+		}
+		p.Start = append(p.Start, uint64(len(p.Value)))
 	}
-	return m
+	return p
 }
 
 // inverse returns x to the power −beta, 0 for x = 0.
@@ -96,99 +122,63 @@ func Power(x, p float64) float64 {
 	return math.Pow(x, p)
 }
 
-// Row returns the entries of a feature in S and those of the patch that replace them; none
-// beyond the matrix.
-func (p *Powers) Row(f int) (row, patch vector.Sparse) {
-	if f < p.S.Rows() {
-		row = p.S.Row(f)
-	}
-	if p.Patch != nil && f < p.Patch.Rows() {
-		patch = p.Patch.Row(f)
-	}
-	return row, patch
-}
-
 // Features returns M, the number of features.
-func (p *Powers) Features() int {
-	if p.Patch != nil {
-		return max(p.S.Rows(), p.Patch.Rows())
+func (p *Pairs) Features() int { return max(0, len(p.Ptr)-1) }
+
+// Row returns the labels of a feature, none beyond the matrix, and their values: value[i] is that
+// of label set[i] or, if all is set, of label i.
+func (p *Pairs) Row(f int) (set []uint32, value []float32, all bool) {
+	if f >= p.Features() {
+		return nil, nil, false
 	}
-	return p.S.Rows()
+	set, value = p.Label[p.Ptr[f]:p.Ptr[f+1]], p.Value[p.Start[f]:p.Start[f+1]]
+	n := len(value)
+	return set, value, n > 0 && n%vector.RowCells == 0 && (n > len(set) || int(set[n-1]) == n-1)
 }
 
-// Labels returns L, the number of labels.
-func (p *Powers) Labels() int { return max(p.S.Cols, len(p.Label)) }
+// Validate checks pairs of memory from outside with so many labels. O(entries).
+func (p *Pairs) Validate(labels int) error {
+	m := vector.CSR{Ptr: p.Ptr, Index: p.Label, Cols: labels}
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	if len(p.Start) != len(p.Ptr) || p.Start[0] != 0 || p.Start[len(p.Start)-1] != uint64(len(p.Value)) {
+		return errors.New("offsets of values")
+	}
+	for f := range p.Features() {
+		if p.Start[f] > p.Start[f+1] || p.Start[f+1] > uint64(len(p.Value)) {
+			return fmt.Errorf("offsets of the values of feature %d", f)
+		}
+		set, value, all := p.Row(f)
+		if n := len(value); n != len(set) && (!all || n > stride(labels) || len(set) > 0 && int(set[len(set)-1]) >= n) {
+			return fmt.Errorf("feature %d has %d labels and %d values", f, len(set), n)
+		}
+	}
+	for _, x := range p.Value {
+		if !(x >= 0 && x <= math.MaxFloat32) {
+			return fmt.Errorf("the value %g", x)
+		}
+	}
+	return nil
+}
 
 // Seen reports whether any row has feature f. Definition 8 sums over the features of the data set,
 // so it leaves out the others.
-func (p *Powers) Seen(f int) bool {
-	if p.Feature == nil {
-		return f < p.Features()
-	}
-	return f < len(p.Feature) && p.Feature[f] > 0
-}
-
-// Pairs returns the number of entries of a feature.
-func (p *Powers) Pairs(f int) int {
-	switch {
-	case p.Count != nil && f < len(p.Count):
-		return int(p.Count[f])
-	case f < p.S.Rows():
-		return int(p.S.Ptr[f+1] - p.S.Ptr[f])
-	}
-	return 0
-}
-
-// withRows counts the labels that have any row.
-func (p *Powers) withRows() int {
-	n := 0
-	for _, x := range p.Label {
-		if x > 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// Tally sets Count and With from Patch and Label. O(M + L + entries of Patch · log L).
-func (p *Powers) Tally() {
-	p.Count, p.With = nil, p.withRows()
-	if p.Patch == nil || len(p.Patch.Index) == 0 {
-		return
-	}
-	p.Count = make([]uint32, p.Features())
-	for f := range p.Count {
-		row, patch := p.Row(f)
-		n := row.Len()
-		for e, l := range patch.Index {
-			_, stood := slices.BinarySearch(row.Index, l)
-			switch {
-			case patch.Value[e] > 0 && !stood:
-				n++
-			case patch.Value[e] == 0 && stood:
-				n--
-			}
-		}
-		p.Count[f] = uint32(n)
-	}
-}
+func (p *Powers) Seen(f int) bool { return f < len(p.Feature) && p.Feature[f] > 0 }
 
 // At returns the entry of feature f and label l, to the power Beta, in 0…1; 0 if there is none.
 // O(log L).
 func (p *Powers) At(f, l int) float64 {
-	row, patch := p.Row(f)
-	i, ok := slices.BinarySearch(patch.Index, uint32(l))
-	if ok {
-		row = patch
-	} else if i, ok = slices.BinarySearch(row.Index, uint32(l)); !ok {
-		return 0
+	for i := len(p.Parts) - 1; i >= 0; i-- {
+		set, value, all := p.Parts[i].Row(f)
+		e, ok := slices.BinarySearch(set, uint32(l))
+		if !ok {
+			continue
+		}
+		if all {
+			e = l
+		}
+		return min(1, float64(value[e])*p.Feature[f]*p.Label[l])
 	}
-	x := float64(row.Value[i])
-	if p.Feature != nil {
-		x *= p.Feature[f]
-	}
-	if p.Label != nil {
-		x *= p.Label[l]
-	}
-	return min(1, x)
+	return 0
 }

@@ -58,15 +58,15 @@ func readReal(t *testing.T, file string, names []string) (*vector.CSR, *Matrix, 
 
 // featureScores is definition 8, algorithm 5, without care for speed.
 func featureScores(x *vector.CSR, s *Powers) *vector.CSR {
-	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: s.S.Cols}
+	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: len(s.Label)}
 	for i := range x.Rows() {
-		sums := make([]float64, s.S.Cols)
+		sums := make([]float64, len(s.Label))
 		var weight float64
 		row := x.Row(i)
 		for e, f := range row.Index {
 			weight += float64(row.Value[e])
-			of, _ := s.Row(int(f))
-			for _, l := range of.Index {
+			set, _, _ := s.Parts[0].Row(int(f))
+			for _, l := range set {
 				sums[l] += float64(row.Value[e]) * s.At(int(f), int(l))
 			}
 		}

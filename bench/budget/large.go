@@ -315,7 +315,7 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 	if err != nil {
 		return nil, err
 	}
-	if err := view.AddPower(counts, params.Beta); err != nil {
+	if err := view.SetPower(counts, params.Beta); err != nil {
 		return nil, err
 	}
 	e := &entrant{name: "lcif", train: (cpu() - start).Seconds(), features: set.x.Cols, bytes: 8 * int(set.x.Ptr[len(set.train)])}

@@ -65,7 +65,7 @@ func TestSecondOrderLabels(t *testing.T) {
 			must(t, args...)
 		}
 		load(rows)
-		given := []string{"build", f.file, c.coll, "given", "--kind", "lcif", "--k", "8", "--lambda", "1", "--second-order", "0.4", "--graph", "5"}
+		given := []string{"build", f.file, c.coll, "given", "--kind", "lcif", "--k", "8", "--lambda", "1", "--second-order", "0.4"}
 		must(t, given...)
 		if s := must(t, "stats", f.file, c.coll, "--all"); !strings.Contains(s, "second-order=0.4") {
 			t.Errorf("stats:\n%s", s)

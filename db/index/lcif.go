@@ -36,14 +36,11 @@ type LCIF struct {
 	// Neighbors names the index that finds neighbors in a dense collection, with recall 0.95: a tuned
 	// forest, or db.Flat. Empty means the first tuned forest by name, or Flat, also if it is dropped.
 	Neighbors string `json:",omitempty" help:"Dense collections: forest that finds neighbors, or flat for a scan; the first forest by name if not given." placeholder:"INDEX"`
-	// SecondOrders are the weights of second-order scores, 0 to 1, that the tuner tries.
+	// SecondOrders are the weights of second-order scores, 0 to 1, that the tuner tries. With a weight
+	// above zero a prediction searches for the 10 nearest rows of each neighbor.
 	SecondOrders []float64 `json:",omitempty" help:"Weights, 0 to 1, of the labels of a neighbor's own nearest rows, to choose among; 0 if not given." min:"0" max:"1"`
-	// Graph is the number of nearest other rows that second-order scores use for each row; zero means
-	// 10 if a weight above zero asks for them. The model then stores a neighbor list for each row,
-	// which maintenance rebuilds with one search per row.
-	Graph    int      `json:",omitempty" help:"Nearest rows of a row that second-order scores use; 0 for 10." min:"0" max:"1000"`
-	Postings Postings `json:",omitzero"` // of the model's inverted index, in sparse collections
-	Seed     uint64   `json:",omitempty" help:"Equal rows, options and seed give an equal model."`
+	Postings     Postings  `json:",omitzero"` // of the model's inverted index, in sparse collections
+	Seed         uint64    `json:",omitempty" help:"Equal rows, options and seed give an equal model."`
 }
 
 // The weightings.
@@ -68,9 +65,6 @@ func (o *LCIF) Check() error {
 		return refuse("{Params.K} %d (want at least 1)", p.K)
 	case c != nil && (p == nil || p.Thresholds != nil):
 		return refuse("{Cut} makes the thresholds of {Params}: give {Params} without thresholds")
-	case o.Graph > 0 && !o.secondOrder():
-		return refuse("{Graph} goes with second-order scores: {SecondOrders} to tune their weight, " +
-			"or {Params.SecondOrder} to give it")
 	}
 	return nil
 }
@@ -84,19 +78,6 @@ func (o *LCIF) CheckFor(dim int) error {
 		return o.checkSparse()
 	}
 	return o.checkDense()
-}
-
-// secondOrder reports whether second-order scores may have a weight.
-func (o *LCIF) secondOrder() bool {
-	if o.Params != nil {
-		return o.Params.SecondOrder > 0
-	}
-	for _, w := range o.SecondOrders {
-		if w > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // checkSparse refuses options of dense collections.

@@ -17,14 +17,11 @@ import (
 func PredictBatch(ctx context.Context, v *View, queries *vector.CSR, params *Params,
 	workers int, progress func(done, total int)) ([][]labels.Ranked, error) {
 	out := make([][]labels.Ranked, queries.Rows())
-	err := eachBlock(ctx, len(out), workers, progress, func() func(lo, hi int) (int, error) {
+	err := eachRow(ctx, len(out), workers, progress, func() func(int) error {
 		p := NewPredictor()
-		var found []labels.Ranked
-		return func(lo, hi int) (int, error) {
-			return p.block(ctx, v, queries, lo, hi, params, scoreFilterFor(params), func(i int) {
-				found = p.choose(found[:0])
-				out[i] = slices.Clone(found)
-			})
+		return func(i int) (err error) {
+			out[i], _, err = p.Predict(ctx, v, row(queries, i), params, nil)
+			return err
 		}
 	})
 	if err != nil {
@@ -33,40 +30,17 @@ func PredictBatch(ctx context.Context, v *View, queries *vector.CSR, params *Par
 	return out, nil
 }
 
-// PredictRows predicts labels for every row of queries on one goroutine, and calls each with
-// the results of Predict, in the order of the rows. A result is valid until each returns;
-// during the call Set, AppendSet and NoEvidence refer to that row. PredictRows is much faster than Predict
-// row by row, since the rows share reading the index and the feature–label matrix. Errors:
-// those of Predict, with the number of the row or, if it is unknown, of an earlier one; each
-// may have been called for some of the rows before it.
-func (p *Predictor) PredictRows(ctx context.Context, v *View, queries *vector.CSR,
-	params *Params, each func(i int, found []labels.Ranked)) (int, error) {
-	var found []labels.Ranked
-	for lo := 0; lo < queries.Rows(); lo += batchRows {
-		hi := min(lo+batchRows, queries.Rows())
-		at, err := p.block(ctx, v, queries, lo, hi, params, scoreFilterFor(params), func(i int) {
-			found = p.choose(found[:0])
-			each(i, found)
-		})
-		if err != nil {
-			return at, err
-		}
-	}
-	return queries.Rows(), nil
-}
-
 // ScoreBatch returns the scores of all candidate labels of every query, N × L, by which
 // thresholds and rankings are evaluated. Otherwise it is like PredictBatch.
 func ScoreBatch(ctx context.Context, v *View, queries *vector.CSR, params *Params,
 	workers int, progress func(done, total int)) (*vector.CSR, error) {
 	rows := make([]vector.Sparse, queries.Rows())
-	err := eachBlock(ctx, len(rows), workers, progress, func() func(lo, hi int) (int, error) {
+	err := eachRow(ctx, len(rows), workers, progress, func() func(int) error {
 		p := NewPredictor()
-		return func(lo, hi int) (int, error) {
-			return p.block(ctx, v, queries, lo, hi, params, allScores, func(i int) {
-				rows[i] = vector.Sparse{Index: slices.Clone(p.scores.Index),
-					Value: slices.Clone(p.scores.Value)}
-			})
+		return func(i int) error {
+			err := p.run(ctx, v, row(queries, i), params)
+			rows[i] = vector.Sparse{Index: slices.Clone(p.scores.Index), Value: slices.Clone(p.scores.Value)}
+			return err
 		}
 	})
 	if err != nil {
@@ -87,7 +61,7 @@ func row(m *vector.CSR, i int) vector.Sparse {
 	return s
 }
 
-// stack concatenates rows into a matrix and empties them.
+// stack concatenates rows into a matrix.
 func stack(rows []vector.Sparse, cols int) *vector.CSR {
 	n := 0
 	for _, r := range rows {
@@ -95,51 +69,34 @@ func stack(rows []vector.Sparse, cols int) *vector.CSR {
 	}
 	m := &vector.CSR{Ptr: make([]uint64, 1, len(rows)+1), Index: make([]uint32, 0, n),
 		Value: make([]float32, 0, n), Cols: cols}
-	for i, r := range rows {
+	for _, r := range rows {
 		m.Index = append(m.Index, r.Index...)
 		m.Value = append(m.Value, r.Value...)
 		m.Ptr = append(m.Ptr, uint64(len(m.Index)))
-		rows[i] = vector.Sparse{} // free its memory for the next rows
 	}
 	return m
 }
 
-// eachRow is eachBlock for work on single rows.
-func eachRow(ctx context.Context, n, workers int, prepare func() func(i int)) error {
-	return eachBlock(ctx, n, workers, nil, func() func(lo, hi int) (int, error) {
-		work := prepare()
-		return func(lo, hi int) (int, error) {
-			for i := lo; i < hi; i++ {
-				work(i)
-			}
-			return hi, nil
-		}
-	})
-}
+// taskRows is the largest number of rows in one task of a worker.
+const taskRows = 256
 
-// batchRows is the number of rows in one task of a worker: enough for searches and feature
-// scores of many queries at once.
-const batchRows = groupQueries
-
-// eachBlock calls a goroutine's function for blocks of rows lo to hi. workers < 1 means all
-// processors. prepare returns the function. progress, which may be nil, is called by one
-// goroutine at a time with growing done. Errors: that of the first block that fails, with the
-// row that the function returns; the context's.
-func eachBlock(ctx context.Context, n, workers int, progress func(done, total int),
-	prepare func() func(lo, hi int) (int, error)) error {
-	// Divide the blocks evenly.
+// eachRow calls a goroutine's function, which prepare returns, for rows 0 to n−1. workers < 1
+// means all processors. progress, which may be nil, is called by one goroutine at a time with
+// growing done. Errors: that of the first row that fails, with its number; the context's.
+func eachRow(ctx context.Context, n, workers int, progress func(done, total int),
+	prepare func() func(i int) error) error {
 	workers = par.Workers(workers)
-	rounds := max(1, (n+workers*batchRows-1)/(workers*batchRows))
-	size := (n + workers*rounds - 1) / (workers * rounds)
-	work := par.Work{N: n, Grain: size, Workers: workers, Progress: progress}
+	grain := min(max(1, n/(4*workers)), taskRows)
+	work := par.Work{N: n, Grain: grain, Workers: workers, Progress: progress}
 	err := par.Ranges(ctx, work, func() func(lo, hi int) error {
-		block := prepare()
+		each := prepare()
 		return func(lo, hi int) error {
-			at, err := block(lo, hi)
-			if err != nil {
-				err = fmt.Errorf("row %d: %w", at, err)
+			for i := lo; i < hi; i++ {
+				if err := each(i); err != nil {
+					return fmt.Errorf("row %d: %w", i, err)
+				}
 			}
-			return err
+			return nil
 		}
 	})
 	if err != nil {

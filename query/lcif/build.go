@@ -14,8 +14,8 @@ import (
 
 // Build builds the view of labelled rows in memory: it keeps the given number of features
 // of highest entropy (0: all), normalises the rows to unit length, indexes them (Algorithm 1)
-// and counts feature–label pairs (Algorithm 4). The view has no powers of S yet: AddPower
-// computes them from the counts. workers < 1 means all processors; the answer does not depend
+// and counts feature–label pairs (Algorithm 4). The view has no S yet: SetPower
+// computes it from the counts. workers < 1 means all processors; the answer does not depend
 // on it.
 //
 // Errors: those of postings.Build and labels.CountFeatureLabels.
@@ -31,7 +31,6 @@ func Build(ctx context.Context, rows *vector.CSR, sets *labels.Matrix,
 // lcifModel is the result of training.
 type lcifModel struct {
 	view   *View
-	rows   *vector.CSR // before normalisation
 	units  *vector.CSR
 	counts *labels.FeatureLabels // nil if there are only instance scores
 	// without returns a source of neighbours that omits some rows.
@@ -42,7 +41,8 @@ type lcifModel struct {
 // options.
 func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, features int,
 	o CVOptions) (*lcifModel, error) {
-	m := &lcifModel{view: &View{Features: rows.Cols, Labels: sets}, rows: rows, without: o.Neighbors}
+	m := &lcifModel{view: &View{Features: rows.Cols, Labels: sets}, without: o.Neighbors}
+	m.view.Row = func(i uint32) vector.Sparse { return row(rows, int(i)) }
 	if features > 0 && features < rows.Cols {
 		m.view.SelectFeatures(labels.SelectFeatures(rows, features))
 	}
@@ -69,7 +69,7 @@ func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, featu
 
 // Part holds labelled rows for measuring settings, and a view of other rows for training.
 type Part struct {
-	// View must not find any of the queries as neighbours. Its powers of S are not read.
+	// View must not find any of the queries as neighbours. Its S is not read.
 	View *View
 	// Counts returns the counts behind S, which are counted when they are needed: those of all folds
 	// would take much memory. nil leaves only instance scores.
@@ -114,9 +114,6 @@ type CVOptions struct {
 	// Rows, if above zero, is the maximum number of rows predicted over all folds; the other
 	// rows of a fold are still excluded from its training part.
 	Rows int
-	// Graph, if above zero, is the number of neighbours of each training row for second-order
-	// scores. It costs a search per row and fold.
-	Graph int
 	// Neighbors, if set, returns the source that finds neighbours among the rows, by their
 	// numbers, except some of them; nil excludes none. The default is an inverted index of the
 	// rows. A custom source receives raw queries, so the selection of features affects only
@@ -147,10 +144,7 @@ func CrossValidation(rows *vector.CSR, sets *labels.Matrix, o CVOptions) Data {
 		}
 		out := &HeldOut{Train: sets}
 		for i, fold := range folds {
-			part, err := m.leaveOut(ctx, fold.Test, sets, o)
-			if err != nil {
-				return nil, err
-			}
+			part := m.leaveOut(fold.Test, sets, o.Workers)
 			try := fold.Test
 			if o.Rows > 0 {
 				try = try[:min(len(try), (i+1)*o.Rows/o.Folds-i*o.Rows/o.Folds)]
@@ -163,14 +157,13 @@ func CrossValidation(rows *vector.CSR, sets *labels.Matrix, o CVOptions) Data {
 }
 
 // leaveOut returns the model without some of its rows; row numbers do not change.
-func (m *lcifModel) leaveOut(ctx context.Context, rows []int, sets *labels.Matrix,
-	o CVOptions) (Part, error) {
+func (m *lcifModel) leaveOut(rows []int, sets *labels.Matrix, workers int) Part {
 	view := *m.view
 	part := Part{View: &view}
 	if m.counts != nil {
 		part.Counts = func(ctx context.Context) (*labels.FeatureLabels, error) {
 			own, err := labels.CountFeatureLabels(ctx, FeatureRows(labels.SelectRows(m.units, rows)),
-				sets.Select(rows), o.Workers)
+				sets.Select(rows), workers)
 			if err != nil {
 				return nil, err
 			}
@@ -182,12 +175,5 @@ func (m *lcifModel) leaveOut(ctx context.Context, rows []int, sets *labels.Matri
 		out.Add(uint32(r))
 	}
 	view.Neighbors = m.without(out)
-	if o.Graph > 0 {
-		var err error
-		if view.Graph, err = neighborGraph(ctx, view.Neighbors, m.rows, m.units,
-			graphOptions{k: o.Graph, workers: o.Workers}); err != nil {
-			return part, err
-		}
-	}
-	return part, nil
+	return part
 }

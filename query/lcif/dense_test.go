@@ -3,7 +3,6 @@ package lcif
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -17,9 +16,6 @@ import (
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
-
-// hidden is a source that is not one for batches.
-type hidden struct{ NeighborSource }
 
 // Over dense rows the tuner measures what predictions from a forest do, and
 // what else there is works query by query, too.
@@ -50,27 +46,6 @@ func TestTuneOverForest(t *testing.T) {
 	want, th := plain(t, held, c.Best.Setting)
 	if !equalMeasures(c.Best.Measures, want) || !reflect.DeepEqual(c.Params.Thresholds, th) || want.Accuracy < 0.8 {
 		t.Errorf("chosen for %+v, predictions do %+v", c.Best, want)
-	}
-}
-
-func TestBatchesAreSinglePredictions(t *testing.T) {
-	ctx := context.Background()
-	f, q := topicFixture(t, 300)
-	single := *f.view
-	single.Neighbors = hidden{f.view.Neighbors}
-	weighted := labels.SelectRows(q, []int{0, 1, 2, 3, 4, 5, 6, 7})
-	weighted.Append(vector.Sparse{}) // a query without features
-	for _, p := range []Params{{K: 5, Lambda: 1, Top: 4}, {K: 40, Alpha: 2, Lambda: 0.5, SecondOrder: 0.2, Top: 4}, {Top: 4}} {
-		want, err := PredictBatch(ctx, &single, weighted, &p, 1, nil)
-		must(t, err)
-		got, err := PredictBatch(ctx, f.view, weighted, &p, 2, nil)
-		if err != nil || !slices.EqualFunc(got, want, slices.Equal[[]labels.Ranked]) || len(got[8]) != 0 {
-			t.Errorf("%+v: batches differ from single predictions, %v", p, err)
-		}
-	}
-	err := errors.Join(f.view.AddGraph(ctx, f.rows, 4, 2, nil), single.AddGraph(ctx, f.rows, 4, 1, nil))
-	if err != nil || !reflect.DeepEqual(f.view.Graph, single.Graph) {
-		t.Errorf("graphs differ, %v", err)
 	}
 }
 
@@ -106,7 +81,7 @@ func TestNegativeFeatures(t *testing.T) {
 	v := &View{Features: m, Labels: matrix}
 	counts, err := labels.CountFeatureLabels(ctx, FeatureRows(UnitRows(signed, v)), matrix, 1)
 	must(t, err)
-	must(t, v.AddPower(counts, 1))
+	must(t, v.SetPower(counts, 1))
 	p := &Params{Top: l}
 	got, err := PredictBatch(ctx, v, signed, p, 1, nil)
 	must(t, err)

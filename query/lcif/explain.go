@@ -91,10 +91,7 @@ func (p *Predictor) explainNeighbors(v *View, e *LabelExplanation) {
 		return ok
 	}
 	alpha, w := p.params.Alpha, p.params.SecondOrder
-	total := 0.0
-	for _, n := range p.near {
-		total += labels.Power(float64(n.sim), alpha)
-	}
+	total := sumOf(p.near, alpha)
 	for _, n := range p.near {
 		weight := p.params.Lambda * labels.Power(float64(n.sim), alpha) / total
 		s := NeighborShare{Row: n.row, Similarity: float64(n.sim)}
@@ -102,10 +99,11 @@ func (p *Predictor) explainNeighbors(v *View, e *LabelExplanation) {
 			s.Share = (1 - w) * weight
 		}
 		if w > 0 {
-			second, sum := secondOrder(v.Graph, n.row, alpha)
-			for i, row := range second.Index {
-				if has(row) {
-					s.Indirect += w * weight * labels.Power(float64(second.Value[i]), alpha) / sum
+			others := p.second.of(n.row)
+			sum := sumOf(others, alpha)
+			for _, o := range others {
+				if has(o.row) {
+					s.Indirect += w * weight * labels.Power(float64(o.sim), alpha) / sum
 				}
 			}
 			s.Share += s.Indirect
@@ -125,7 +123,7 @@ func (p *Predictor) explainFeatures(v *View, e *LabelExplanation) {
 	if p.params.Lambda == 1 {
 		return
 	}
-	m := v.power(p.params.Beta)
+	m := v.Powers
 	total := divisor(m, p.unit)
 	for i, f := range p.unit.Index {
 		x := float64(p.unit.Value[i])

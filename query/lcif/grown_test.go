@@ -12,8 +12,8 @@ import (
 	"github.com/anndb/anndb/postings"
 )
 
-// A source that has grown finds what an index of all rows finds, query by query
-// and in batches, whatever its base is.
+// A source that has grown finds what an index of all rows finds, whatever its base
+// is.
 func TestGrownNeighborsAreThoseOfAllRows(t *testing.T) {
 	ctx := context.Background()
 	x, _ := topicSet(t, 220, 6)
@@ -28,18 +28,16 @@ func TestGrownNeighborsAreThoseOfAllRows(t *testing.T) {
 	whole := &PostingsNeighbors{Index: build(rows), Params: postings.SearchParams{Deleted: dead}}
 	for _, first := range []int{0, 1, 100, n} {
 		base := &PostingsNeighbors{Index: build(rows[:first]), Params: postings.SearchParams{Deleted: dead}}
-		for _, source := range []NeighborSource{base, hidden{base}} {
-			g := &GrownNeighbors{Base: source, First: uint32(first), Rows: labels.SelectRows(units, rows[first:]), Deleted: dead}
-			var s NeighborScratch
-			for _, k := range []int{1, 7, 400} {
-				for i := range n {
-					q := NeighborQuery{units.Row(i), units.Row(i)}
-					hits, err := whole.Neighbors(ctx, &s, q, k, nil)
-					must(t, err)
-					got, err := g.Neighbors(ctx, &s, q, k, []postings.Hit{{Row: 9}})
-					if err != nil || got[0].Row != 9 || !slices.Equal(got[1:], hits) {
-						t.Fatalf("first %d, k %d, query %d: %v, want %v, %v", first, k, i, got, hits, err)
-					}
+		g := &GrownNeighbors{Base: base, First: uint32(first), Rows: labels.SelectRows(units, rows[first:]), Deleted: dead}
+		var s NeighborScratch
+		for _, k := range []int{1, 7, 400} {
+			for i := range n {
+				q := NeighborQuery{units.Row(i), units.Row(i)}
+				hits, err := whole.Neighbors(ctx, &s, q, k, nil)
+				must(t, err)
+				got, err := g.Neighbors(ctx, &s, q, k, []postings.Hit{{Row: 9}})
+				if err != nil || got[0].Row != 9 || !slices.Equal(got[1:], hits) {
+					t.Fatalf("first %d, k %d, query %d: %v, want %v, %v", first, k, i, got, hits, err)
 				}
 			}
 		}

@@ -93,8 +93,8 @@ func TestPredictErrors(t *testing.T) {
 	f, q := topicFixture(t, 50)
 	good := Params{K: 5, Lambda: 0.5}
 	with := func(change func(*Params)) Params { p := good; change(&p); return p }
-	noNeighbors, noPowers, noGraph := *f.view, *f.view, *f.view
-	noNeighbors.Neighbors, noPowers.Powers, noGraph.Graph = nil, nil, nil
+	noNeighbors, noPowers, noRows := *f.view, *f.view, *f.view
+	noNeighbors.Neighbors, noPowers.Powers, noRows.Row = nil, nil, nil
 	nan := math.NaN()
 	for name, c := range map[string]struct {
 		view *View
@@ -116,7 +116,7 @@ func TestPredictErrors(t *testing.T) {
 		"negative, instances":  {f.view, with(func(p *Params) { p.Lambda = 1 }), vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}, postings.ErrParams},
 		"no neighbours":        {&noNeighbors, good, q.Row(0), query.ErrMethod},
 		"no similarities":      {&noPowers, good, q.Row(0), query.ErrMethod},
-		"no graph":             {&noGraph, with(func(p *Params) { p.SecondOrder = 0.5 }), q.Row(0), query.ErrMethod},
+		"no rows":              {&noRows, with(func(p *Params) { p.SecondOrder = 0.5 }), q.Row(0), query.ErrMethod},
 	} {
 		before := []labels.Ranked{{Label: 1}}
 		got, _, err := NewPredictor().Predict(context.Background(), c.view, c.q, &c.p, before)
@@ -130,9 +130,6 @@ func TestPredictErrors(t *testing.T) {
 	features := with(func(p *Params) { p.Lambda = 0; p.K = 0 })
 	if _, _, err := NewPredictor().Predict(context.Background(), &noNeighbors, q.Row(0), &features, nil); err != nil {
 		t.Errorf("features alone: %v", err)
-	}
-	if err := f.view.AddGraph(context.Background(), f.rows, 0, 1, nil); !errors.Is(err, query.ErrParams) {
-		t.Errorf("graph without neighbours: %v", err)
 	}
 }
 
@@ -328,25 +325,27 @@ func TestLCIFViewValidate(t *testing.T) {
 	rows := f.truth.CSR()
 	f.view.Labels = LabelRows{&rows}
 	must(t, f.view.Validate())
-	wide := vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{70}, Value: []float32{1}, Cols: 71}
+	powers := func(beta float64, p labels.Pairs) *labels.Powers {
+		return &labels.Powers{Beta: beta, Parts: []labels.Pairs{p}, Feature: []float64{1}, Label: []float64{1, 1}}
+	}
+	one := labels.Pairs{Ptr: []uint64{0, 1}, Label: []uint32{0}, Start: []uint64{0, 1}, Value: []float32{1}}
+	wide, values, long, negative := one, one, one, one
+	wide.Label, values.Value, long.Start, negative.Value = []uint32{2}, nil, []uint64{0, 2}, []float32{-1}
 	bad := vector.CSR{Ptr: []uint64{0, 2}, Index: []uint32{1, 0}, Cols: 2}
 	for name, change := range map[string]func(v *View){
-		"no labels":        func(v *View) { v.Labels = nil },
-		"features":         func(v *View) { v.Features = -1 },
-		"mask":             func(v *View) { v.Keep = []uint64{}; v.Features = 80 },
-		"labels unsorted":  func(v *View) { v.Labels = LabelRows{&bad} },
-		"labels too large": func(v *View) { v.Labels = wrongLabels{f.truth} },
-		"graph too wide":   func(v *View) { v.Graph = &wide },
-		"graph unsorted":   func(v *View) { v.Graph = &bad },
-		"graph values":     func(v *View) { v.Graph = &vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{0}, Cols: 1} },
-		"S too wide":       func(v *View) { v.Powers = []labels.Powers{{Beta: 1, S: &wide}} },
-		"S of too many":    func(v *View) { v.Features = 0 },
-		"S unsorted":       func(v *View) { v.Powers = []labels.Powers{{Beta: 1, S: &bad}} },
-		"S to no power":    func(v *View) { v.Powers = []labels.Powers{{Beta: 0, S: &vector.CSR{Ptr: []uint64{0}}}} },
-		"S without values": func(v *View) {
-			v.Powers = []labels.Powers{{Beta: 1, S: &vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{0}, Cols: 1}}}
-		},
-		"S to a NaN power":  func(v *View) { v.Powers = []labels.Powers{{Beta: math.NaN(), S: &vector.CSR{Ptr: []uint64{0}}}} },
+		"no labels":         func(v *View) { v.Labels = nil },
+		"features":          func(v *View) { v.Features = -1 },
+		"mask":              func(v *View) { v.Keep = []uint64{}; v.Features = 80 },
+		"labels unsorted":   func(v *View) { v.Labels = LabelRows{&bad} },
+		"labels too large":  func(v *View) { v.Labels = wrongLabels{f.truth} },
+		"S too wide":        func(v *View) { v.Powers = powers(1, wide) },
+		"S of too many":     func(v *View) { v.Features = 0 },
+		"S to no power":     func(v *View) { v.Powers = powers(0, one) },
+		"S without values":  func(v *View) { v.Powers = powers(1, values) },
+		"S beyond values":   func(v *View) { v.Powers = powers(1, long) },
+		"S below zero":      func(v *View) { v.Powers = powers(1, negative) },
+		"S without parts":   func(v *View) { v.Powers = &labels.Powers{Beta: 1} },
+		"S to a NaN power":  func(v *View) { v.Powers = powers(math.NaN(), one) },
 		"S and no features": func(v *View) { v.Features = 1 },
 	} {
 		v := *f.view
@@ -356,12 +355,8 @@ func TestLCIFViewValidate(t *testing.T) {
 		}
 	}
 	v := *f.view
-	if err := v.AddPower(f.counts, 0); !errors.Is(err, labels.ErrInput) {
+	if err := v.SetPower(f.counts, 0); !errors.Is(err, labels.ErrInput) {
 		t.Errorf("power zero: %v", err)
-	}
-	n := len(v.Powers)
-	if err := v.AddPower(f.counts, 2); err != nil || len(v.Powers) != n {
-		t.Errorf("a power that is there was added again, %v", err)
 	}
 }
 
@@ -377,7 +372,7 @@ func TestNoEvidenceMeansNoLabels(t *testing.T) {
 	x, y := topicSet(t, 200, 3)
 	view, counts, err := Build(ctx, x, y, 0, 1)
 	must(t, err)
-	must(t, view.AddPower(counts, 1))
+	must(t, view.SetPower(counts, 1))
 	must(t, view.Validate())
 	queries := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 99}
 	for range 40 { // a group of them, with others between
@@ -402,15 +397,6 @@ func TestNoEvidenceMeansNoLabels(t *testing.T) {
 				t.Fatalf("%s: query %d: %v, in a batch %v, %+v, %v", name, i, got, batch[i], stats, err)
 			}
 		}
-		seen := 0
-		_, err = one.PredictRows(ctx, view, queries, &p, func(i int, _ []labels.Ranked) {
-			if seen++; one.NoEvidence() != (i%3 < 2) {
-				t.Errorf("%s: query %d of many: no evidence %v", name, i, one.NoEvidence())
-			}
-		})
-		if err != nil || seen != queries.Rows() {
-			t.Errorf("%s: %d rows, %v", name, seen, err)
-		}
 	}
 	all, err := NewPredictor().ExplainLabels(ctx, view, vector.Sparse{}, &Params{K: 5, Lambda: 0.5}, nil)
 	if err != nil || len(all) != 0 {
@@ -432,10 +418,11 @@ func TestNoEvidenceMeansNoLabels(t *testing.T) {
 		tr, err := newTrials(held, 2)
 		must(t, err)
 		s := Setting{K: 7, Alpha: 1, Beta: 1, Lambda: lambda, Cut: Cut{Share: 1}}.canonical()
-		got, err := tr.measure(ctx, []Setting{s}, func(int, int) {})
+		must(t, tr.neighbors(ctx, 7, func(int, int) {}))
+		got, err := tr.measure(ctx, s)
 		must(t, err)
-		if want, _ := plain(t, held, s); !equalMeasures(got[0].Measures, want) {
-			t.Errorf("λ %g: measured %+v, predictions %+v", lambda, got[0].Measures, want)
+		if want, _ := plain(t, held, s); !equalMeasures(got.Measures, want) {
+			t.Errorf("λ %g: measured %+v, predictions %+v", lambda, got.Measures, want)
 		}
 	}
 }

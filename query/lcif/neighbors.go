@@ -114,69 +114,11 @@ func (s *NeighborScratch) setCoords(x vector.Sparse, dim int) error {
 // similarity converts a cosine distance to a similarity, 0 to 1.
 func similarity(distance float32) float64 { return min(1, max(0, 1-float64(distance))) }
 
-// AddGraph builds the view's Graph from its training rows before normalisation. The graph lists
-// for each row its k nearest other rows with their similarities, by the view's neighbors and
-// with the features that the view knows and keeps. Rows without any such feature are in no
-// list. workers < 1 means all processors; the answer does not depend on it. progress may be
-// nil. It costs one search per row.
-//
-// Errors: ErrParams for k < 1; those of the source.
-func (v *View) AddGraph(ctx context.Context, rows *vector.CSR, k, workers int,
-	progress func(done, total int)) (err error) {
-	if k < 1 {
-		return fmt.Errorf("%w: graph of %d neighbours", query.ErrParams, k)
-	}
-	v.Graph, err = neighborGraph(ctx, v.Neighbors, rows, UnitRows(rows, v),
-		graphOptions{k, workers, progress})
-	return err
-}
-
-// graphOptions are the options of neighborGraph.
-type graphOptions struct {
-	k, workers int
-	progress   func(done, total int)
-}
-
-// neighborGraph lists for each row its k nearest other rows. units are the rows with unit
-// length.
-func neighborGraph(ctx context.Context, source NeighborSource, rows, units *vector.CSR,
-	o graphOptions) (*vector.CSR, error) {
-	lists, err := neighborLists(ctx, source, rows, units, o.k+1, o.workers, o.progress)
-	if err != nil {
-		return nil, err
-	}
-	g := &vector.CSR{Ptr: make([]uint64, 1, rows.Rows()+1), Cols: rows.Rows(), Value: []float32{}}
-	var order []postings.Hit
-	for i := range rows.Rows() {
-		order = order[:0]
-		for _, h := range lists[i] {
-			if int(h.row) != i && h.sim > 0 && len(order) < o.k {
-				order = append(order, postings.Hit{Row: h.row, Score: float64(h.sim)})
-			}
-		}
-		sortByRow(order)
-		for _, h := range order {
-			g.Index = append(g.Index, h.Row)
-			g.Value = append(g.Value, float32(h.Score))
-		}
-		g.Ptr = append(g.Ptr, uint64(len(g.Index)))
-	}
-	return g, nil
-}
-
 // near is a neighbour in the format of caches.
 type near struct {
 	row uint32
 	sim float32
 }
-
-// nearLists holds neighbours by query, nearest first.
-type nearLists struct {
-	ptr  []uint64
-	list []near
-}
-
-func (l *nearLists) row(i int) []near { return l.list[l.ptr[i]:l.ptr[i+1]] }
 
 // UnitRows returns the rows as predictions with the view normalise them: with only the features
 // that the view knows and keeps, and divided by a length that includes unknown features. Rows
@@ -222,27 +164,23 @@ func unitRows(rows *vector.CSR, features int, keep []uint64) *vector.CSR {
 // [unitRows] returns them.
 func neighborLists(ctx context.Context, source NeighborSource, queries, units *vector.CSR,
 	k, workers int, progress func(done, total int)) ([][]near, error) {
-	n := queries.Rows()
-	rows := make([][]near, n)
-	err := eachBlock(ctx, n, workers, progress, func() func(lo, hi int) (int, error) {
+	rows := make([][]near, queries.Rows())
+	err := eachRow(ctx, len(rows), workers, progress, func() func(int) error {
 		s := new(NeighborScratch)
 		var hits []postings.Hit
-		return func(lo, hi int) (int, error) {
-			for i := lo; i < hi; i++ {
-				q := NeighborQuery{row(queries, i), units.Row(i)}
-				if q.Unit.Len() == 0 {
-					continue
-				}
-				var err error
-				if hits, err = source.Neighbors(ctx, s, q, k, hits[:0]); err != nil {
-					return i, err
-				}
-				rows[i] = make([]near, len(hits))
-				for j, h := range hits {
-					rows[i][j] = near{h.Row, float32(h.Score)}
-				}
+		return func(i int) (err error) {
+			q := NeighborQuery{row(queries, i), units.Row(i)}
+			if q.Unit.Len() == 0 {
+				return nil
 			}
-			return hi, nil
+			if hits, err = source.Neighbors(ctx, s, q, k, hits[:0]); err != nil {
+				return err
+			}
+			rows[i] = make([]near, len(hits))
+			for j, h := range hits {
+				rows[i][j] = near{h.Row, float32(h.Score)}
+			}
+			return nil
 		}
 	})
 	return rows, err

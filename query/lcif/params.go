@@ -22,7 +22,7 @@ type Params struct {
 	Lambda float64 `json:"lambda" help:"Weight of the neighbors, 0 to 1; the features have the rest." min:"0" max:"1" needed:""`
 	// SecondOrder is the weight, 0 to 1, of the second-order score in the instance score:
 	// labels that a neighbour does not have but its own neighbours have. Above zero it needs
-	// View.Graph.
+	// View.Row and costs a search for each of the K neighbors.
 	SecondOrder float64 `json:"second_order,omitempty" help:"Weight, 0 to 1, of the labels of a neighbor's own nearest rows." min:"0" max:"1"`
 	// Features is the number of features of highest entropy in the index; zero means all. Only
 	// builders of views read it: View.Keep decides.
@@ -91,10 +91,10 @@ func (p *Params) check(v *View) error {
 	switch {
 	case p.Lambda > 0 && v.Neighbors == nil:
 		return fmt.Errorf("%w: lambda %g needs neighbours", query.ErrMethod, p.Lambda)
-	case p.Lambda < 1 && len(v.Powers) == 0:
+	case p.Lambda < 1 && v.Powers == nil:
 		return fmt.Errorf("%w: lambda %g needs feature–label similarities", query.ErrMethod, p.Lambda)
-	case p.Lambda > 0 && p.SecondOrder > 0 && v.Graph == nil:
-		return fmt.Errorf("%w: second-order scores need the graph of neighbours", query.ErrMethod)
+	case p.Lambda > 0 && p.SecondOrder > 0 && v.Row == nil:
+		return fmt.Errorf("%w: second-order scores need the features of the rows", query.ErrMethod)
 	}
 	return nil
 }

@@ -105,8 +105,6 @@ type lcifFixture struct {
 	ref    lcifReference
 }
 
-const lcifDegree = 3
-
 // newLCIFFixture makes a view of raw rows over m features and their labels.
 func newLCIFFixture(t testing.TB, raw [][]float32, m int, sets [][]uint32, l int) *lcifFixture {
 	t.Helper()
@@ -125,9 +123,8 @@ func newLCIFFixture(t testing.TB, raw [][]float32, m int, sets [][]uint32, l int
 	ix, err := postings.Build(ctx, f.rows, nil)
 	must(t, err)
 	f.view = &View{Features: m, Labels: f.truth, Neighbors: &PostingsNeighbors{Index: ix}}
-	must(t, f.view.AddPower(f.counts, 1))
-	must(t, f.view.AddPower(f.counts, 2))
-	must(t, f.view.AddGraph(ctx, f.rows, lcifDegree, 1, nil))
+	f.view.Row = func(row uint32) vector.Sparse { return f.rows.Row(int(row)) }
+	must(t, f.view.SetPower(f.counts, 1))
 	must(t, f.view.Validate())
 	for i := range raw {
 		f.ref.x = append(f.ref.x, dense(f.rows.Row(i), m))
@@ -202,7 +199,7 @@ func TestScoresAreThoseOfTheDefinitions(t *testing.T) {
 		have := dense(got, l)
 		for j := range l {
 			w := p.SecondOrder
-			want := p.Lambda*((1-w)*f.ref.instance(x, j, p.K, -1, p.Alpha)+w*f.ref.second(x, j, p.K, lcifDegree, p.Alpha)) +
+			want := p.Lambda*((1-w)*f.ref.instance(x, j, p.K, -1, p.Alpha)+w*f.ref.second(x, j, p.K, secondNeighbors, p.Alpha)) +
 				(1-p.Lambda)*f.ref.feature(x, j, p.Beta)
 			if math.Abs(have[j]-want) > 2e-6 {
 				rt.Fatalf("label %d: score %v, want %v", j, have[j], want)

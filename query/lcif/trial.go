@@ -1,8 +1,8 @@
 package lcif
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,23 +12,52 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// trials measures settings on held-out rows. Shared values are computed once: neighbours for
-// the largest k (smaller k use the first of them), and the two kinds of scores by their own
-// parameters, so that another λ or threshold costs a pass over cached scores.
+// trials measures settings on held-out rows. Values that settings share are computed once:
+// neighbors for the largest k (smaller k use the first of them), and the scores of the last
+// setting, since consecutive ones differ in one parameter.
 type trials struct {
 	data    *HeldOut
 	workers int
 	truth   *labels.Matrix // of all parts, concatenated
-	units   []*vector.CSR  // unit vectors by part
-	lists   [][][]near     // neighbours by part and row, nearest first, deep of them per row
-	deep    int
-	// feature holds the feature scores by β. Few are kept if they are large.
-	feature map[float64]scoreRows
+	parts   []trialPart
+	deep    int // number of neighbors in the lists
+
+	instance, best scored
+	feature        map[float64]scoreRows // by β; few are kept if they are large
 }
 
-// keepScores is the maximum memory in bytes of the cached feature scores of several β. The most
-// recently requested scores are kept whatever their size.
-const keepScores = 64 << 20
+// trialPart holds the derived data of a part.
+type trialPart struct {
+	first int // the number of its first row among all rows
+	units *vector.CSR
+	lists [][]near          // of its rows, nearest first
+	other map[uint32][]near // the neighbors of the rows in these lists, for second-order scores
+}
+
+// scored is the scores of all rows for a setting, without its cut.
+type scored struct {
+	of   Setting
+	rows scoreRows
+}
+
+// scoreRows holds the scores of rows.
+type scoreRows []vector.Sparse
+
+func (s scoreRows) bytes() (n int) {
+	for _, r := range s {
+		n += 8 * len(r.Index)
+	}
+	return n
+}
+
+const (
+	// keepScores is the maximum memory in bytes of the cached feature scores of several β. The most
+	// recently requested scores are kept whatever their size.
+	keepScores = 64 << 20
+	// Thresholds are derived from the keptLabels best labels of a row, and keptShare times the mean
+	// number of labels more.
+	keptLabels, keptShare = 64, 8
+)
 
 func newTrials(data *HeldOut, workers int) (*trials, error) {
 	if len(data.Parts) == 0 || data.Train == nil {
@@ -42,11 +71,11 @@ func newTrials(data *HeldOut, workers int) (*trials, error) {
 			return nil, fmt.Errorf("%w: part %d does not fit: queries, their labels and the training labels differ",
 				query.ErrParams, i)
 		}
+		t.parts = append(t.parts, trialPart{first: all.Rows(), units: unitRows(p.Queries, p.View.Features, p.View.Keep)})
 		for r := range p.Truth.Rows() {
 			all.Index = append(all.Index, p.Truth.Row(r)...)
 			all.Ptr = append(all.Ptr, uint64(len(all.Index)))
 		}
-		t.units = append(t.units, unitRows(p.Queries, p.View.Features, p.View.Keep))
 	}
 	var err error
 	t.truth, err = labels.NewMatrix(all)
@@ -58,62 +87,102 @@ func (t *trials) neighbors(ctx context.Context, k int, progress func(done, total
 	if t.deep >= k {
 		return nil
 	}
-	lists := make([][][]near, len(t.data.Parts))
-	done, total := 0, t.truth.Rows()
 	for i, p := range t.data.Parts {
 		if p.View.Neighbors == nil {
 			return fmt.Errorf("%w: part %d finds no neighbours", query.ErrMethod, i)
 		}
-		var err error
-		lists[i], err = neighborLists(ctx, p.View.Neighbors, p.Queries, t.units[i], k, t.workers,
-			func(n, _ int) { progress(done+n, total) })
+		part := &t.parts[i]
+		lists, err := neighborLists(ctx, p.View.Neighbors, p.Queries, part.units, k, t.workers,
+			func(n, _ int) { progress(part.first+n, t.truth.Rows()) })
 		if err != nil {
 			return err
 		}
-		done += p.Queries.Rows()
+		part.lists, part.other = lists, nil
 	}
-	t.lists, t.deep = lists, k
+	t.deep = k
 	return nil
 }
 
-// features returns the feature scores of all rows for beta.
-func (t *trials) features(ctx context.Context, beta float64) (scoreRows, error) {
-	if m := t.feature[beta]; m != nil {
-		return m, nil
-	}
-	t.makeRoom()
-	for i, p := range t.data.Parts {
-		if p.Counts == nil {
-			return nil, fmt.Errorf("%w: part %d has no feature–label counts", query.ErrMethod, i)
-		}
-	}
-	scores := make(scoreRows, t.truth.Rows())
-	rows := scores
-	for i, p := range t.data.Parts {
-		counts, err := p.Counts(ctx)
+// score computes the scores of all rows: each returns those of row r of a part. prepare is called
+// for each part by every worker.
+func (t *trials) score(ctx context.Context,
+	prepare func(part int) (each func(tally *tally, r int, dst *vector.Sparse), err error)) (scoreRows, error) {
+	rows := make(scoreRows, t.truth.Rows())
+	for i := range t.parts {
+		each, err := prepare(i)
 		if err != nil {
 			return nil, err
 		}
-		powers, err := counts.Powers(beta)
-		if err != nil {
-			return nil, err
-		}
-		err = eachRow(ctx, p.Queries.Rows(), t.workers, func() func(int) {
+		err = eachRow(ctx, t.data.Parts[i].Queries.Rows(), t.workers, nil, func() func(int) error {
 			tally, dst := new(tally), new(vector.Sparse)
 			tally.reset(t.truth.Labels())
-			return func(r int) {
+			return func(r int) error {
 				clearSparse(dst)
-				featureScores(tally, powers, beta, t.units[i].Row(r), dst)
-				rows[r] = vector.Sparse{Index: slices.Clone(dst.Index), Value: slices.Clone(dst.Value)}
+				each(tally, r, dst)
+				rows[t.parts[i].first+r] = vector.Sparse{Index: slices.Clone(dst.Index), Value: slices.Clone(dst.Value)}
+				return nil
 			}
 		})
 		if err != nil {
 			return nil, err
 		}
-		rows = rows[p.Queries.Rows():]
 	}
-	t.feature[beta] = scores
-	return scores, nil
+	return rows, nil
+}
+
+// instanceRows returns the instance scores of all rows, whose neighbors are known.
+func (t *trials) instanceRows(ctx context.Context, s Setting) (scoreRows, error) {
+	of := Setting{K: s.K, Alpha: s.Alpha, SecondOrder: s.SecondOrder}
+	if t.instance.rows != nil && t.instance.of == of {
+		return t.instance.rows, nil
+	}
+	p := Params{Alpha: s.Alpha, SecondOrder: s.SecondOrder}
+	p = p.filled()
+	rows, err := t.score(ctx, func(i int) (func(*tally, int, *vector.Sparse), error) {
+		view, part := t.data.Parts[i].View, &t.parts[i]
+		if s.SecondOrder > 0 && part.other == nil {
+			if view.Row == nil {
+				return nil, fmt.Errorf("%w: part %d has no rows for second-order scores", query.ErrMethod, i)
+			}
+			var err error
+			if part.other, err = otherLists(ctx, view, part.lists, t.workers); err != nil {
+				return nil, err
+			}
+		}
+		other := func(row uint32) []near { return part.other[row] }
+		return func(tally *tally, r int, dst *vector.Sparse) {
+			list := part.lists[r]
+			tally.instanceScores(view.Labels, list[:min(s.K, len(list))], &p, other, dst)
+		}, nil
+	})
+	t.instance = scored{of, rows}
+	return rows, err
+}
+
+// featureRows returns the feature scores of all rows.
+func (t *trials) featureRows(ctx context.Context, beta float64) (scoreRows, error) {
+	if m := t.feature[beta]; m != nil {
+		return m, nil
+	}
+	t.makeRoom()
+	rows, err := t.score(ctx, func(i int) (func(*tally, int, *vector.Sparse), error) {
+		part := &t.data.Parts[i]
+		if part.Counts == nil {
+			return nil, fmt.Errorf("%w: part %d has no feature–label counts", query.ErrMethod, i)
+		}
+		counts, err := part.Counts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		powers, err := counts.Powers(beta)
+		return func(tally *tally, r int, dst *vector.Sparse) {
+			tally.featureScores(powers, beta, t.parts[i].units.Row(r), dst)
+		}, err
+	})
+	if err == nil {
+		t.feature[beta] = rows
+	}
+	return rows, err
 }
 
 // makeRoom drops the cached scores if those of one more β would be too many.
@@ -128,15 +197,56 @@ func (t *trials) makeRoom() {
 	}
 }
 
-// scoreRows holds the scores of rows.
-type scoreRows []vector.Sparse
-
-func (s scoreRows) bytes() int {
-	n := 0
-	for _, r := range s {
-		n += 4*len(r.Index) + 4*len(r.Value)
+// bestRows returns the scores of the best labels of all rows.
+func (t *trials) bestRows(ctx context.Context, s Setting) (scoreRows, error) {
+	of := s
+	of.Cut = Cut{}
+	if t.best.rows != nil && t.best.of == of {
+		return t.best.rows, nil
 	}
-	return n
+	var err error
+	instance, feature := make(scoreRows, t.truth.Rows()), make(scoreRows, t.truth.Rows())
+	if s.Lambda > 0 {
+		if instance, err = t.instanceRows(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	if s.Lambda < 1 {
+		if feature, err = t.featureRows(ctx, cmp.Or(s.Beta, 1)); err != nil {
+			return nil, err
+		}
+	}
+	n := keptLabels + int(math.Ceil(keptShare*t.data.Train.Cardinality()))
+	rows, err := t.score(ctx, func(i int) (func(*tally, int, *vector.Sparse), error) {
+		return func(tally *tally, r int, dst *vector.Sparse) {
+			at := t.parts[i].first + r
+			combine(s.Lambda, instance[at], feature[at], dst)
+			tally.keepBest(dst, n)
+		}, nil
+	})
+	t.best = scored{of, rows}
+	return rows, err
+}
+
+// keepBest removes all but the n best scores; of equal ones those of smaller labels stay.
+func (t *tally) keepBest(s *vector.Sparse, n int) {
+	if s.Len() <= n {
+		return
+	}
+	t.sorted = append(t.sorted[:0], s.Value...)
+	least, larger := labels.NthBest(t.sorted, n-1)
+	equal, at := n-larger, 0
+	for e, x := range s.Value {
+		if x < least || x == least && equal == 0 {
+			continue
+		}
+		if x == least {
+			equal--
+		}
+		s.Index[at], s.Value[at] = s.Index[e], x
+		at++
+	}
+	s.Index, s.Value = s.Index[:at], s.Value[:at]
 }
 
 // trial is what was measured for a setting, and the thresholds that its cut gave.
@@ -145,45 +255,14 @@ type trial struct {
 	thresholds *labels.Thresholds
 }
 
-// measure measures settings, each with its own cut. Consecutive settings that differ only in k, λ and
-// the cut share their scores.
-func (t *trials) measure(ctx context.Context, settings []Setting,
-	progress func(done, total int)) ([]trial, error) {
-	out := make([]trial, 0, len(settings))
-	for len(out) < len(settings) {
-		s := t.newSweep(settings[len(out):])
-		if err := s.run(ctx, progress); err != nil {
-			return nil, err
-		}
-		found := make([]trial, len(s.settings))
-		errs := make([]error, len(s.settings))
-		err := eachRow(ctx, len(s.settings), t.workers, func() func(int) {
-			return func(i int) {
-				found[i], errs[i] = t.apply(s.scores(s.jobs[s.job[i]]), s.settings[i].Cut)
-			}
-		})
-		if err := errors.Join(append(errs, err)...); err != nil {
-			return nil, err
-		}
-		out = append(out, found...)
+// measure measures a setting with its cut.
+func (t *trials) measure(ctx context.Context, s Setting) (trial, error) {
+	rows, err := t.bestRows(ctx, s)
+	if err != nil {
+		return trial{}, err
 	}
-	return out, nil
-}
-
-// keep returns the number of labels of a row whose scores the thresholds of a cut are derived from: four
-// times those that they predict for a row, or the least number.
-func (t *trials) keep(c Cut) int {
-	least := keptLabels
-	if c.PerLabel {
-		least = keptByLabel
-	}
-	need := math.Ceil(4 * c.Share * t.data.Train.Cardinality())
-	return int(min(max(need, float64(least)), float64(t.truth.Labels())))
-}
-
-// apply derives thresholds from scores and measures their predictions.
-func (t *trials) apply(scores *vector.CSR, c Cut) (trial, error) {
-	thresholds, err := t.cut(scores, c)
+	scores := stack(rows, t.truth.Labels())
+	thresholds, err := t.cut(scores, s.Cut)
 	if err != nil {
 		return trial{}, err
 	}

@@ -40,7 +40,7 @@ func TestFoldsAreTrainedOnOtherRows(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 60, 1)
 	for _, features := range []int{0, 15} {
-		held, err := CrossValidation(x, y, CVOptions{Folds: 4, Seed: 2, Graph: 3})(ctx, features)
+		held, err := CrossValidation(x, y, CVOptions{Folds: 4, Seed: 2})(ctx, features)
 		must(t, err)
 		folds, err := labels.KFold(60, 4, 2)
 		must(t, err)
@@ -70,13 +70,6 @@ func TestFoldsAreTrainedOnOtherRows(t *testing.T) {
 					t.Fatalf("fold %d, row %d: neighbours %v, want %v", i, r, got, want)
 				}
 			}
-			for r := range 60 {
-				for _, n := range part.View.Graph.Row(r).Index {
-					if slices.Contains(folds[i].Test, int(n)) {
-						t.Fatalf("fold %d: the graph leads to row %d of the fold", i, n)
-					}
-				}
-			}
 		}
 	}
 	held, err := CrossValidation(x, y, CVOptions{Folds: 7, Rows: 20})(ctx, 0)
@@ -103,7 +96,7 @@ func plain(t testing.TB, held *HeldOut, s Setting) (Measures, *labels.Thresholds
 		if s.Beta > 0 {
 			counts, err := part.Counts(ctx)
 			must(t, err)
-			must(t, v.AddPower(counts, s.Beta))
+			must(t, v.SetPower(counts, s.Beta))
 		}
 		m, err := ScoreBatch(ctx, &v, part.Queries, &Params{K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder}, 1, nil)
 		must(t, err)
@@ -174,7 +167,7 @@ func equalMeasures(a, b Measures) bool {
 func TestTrialsMeasureWhatPredictionsDo(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 90, 5)
-	held, err := CrossValidation(x, y, CVOptions{Folds: 3, Graph: 4})(ctx, 0)
+	held, err := CrossValidation(x, y, CVOptions{Folds: 3})(ctx, 0)
 	must(t, err)
 	tr, err := newTrials(held, 2)
 	must(t, err)
@@ -200,14 +193,14 @@ func TestTrialsMeasureWhatPredictionsDo(t *testing.T) {
 			other.K, other.Lambda, other.Beta = rapid.IntRange(1, 30).Draw(rt, "other k"), 0.3, cmp.Or(s.Beta, 1)
 			settings = append(settings, s, other)
 		}
-		got, err := tr.measure(ctx, settings, func(int, int) {})
-		if err != nil {
-			rt.Fatal(err)
-		}
-		for i, s := range settings {
+		for _, s := range settings {
+			got, err := tr.measure(ctx, s)
+			if err != nil {
+				rt.Fatal(err)
+			}
 			want, th := plain(t, held, s.canonical())
-			if !equalMeasures(got[i].Measures, want) || !reflect.DeepEqual(got[i].thresholds, th) {
-				rt.Fatalf("%+v: measured %+v by %+v, want %+v by %+v", s, got[i].Measures, got[i].thresholds, want, th)
+			if !equalMeasures(got.Measures, want) || !reflect.DeepEqual(got.thresholds, th) {
+				rt.Fatalf("%+v: measured %+v by %+v, want %+v by %+v", s, got.Measures, got.thresholds, want, th)
 			}
 		}
 	})
@@ -223,10 +216,10 @@ func TestMacroAveragesOverAllRows(t *testing.T) {
 	tr, err := newTrials(held, 1)
 	must(t, err)
 	s := Setting{Beta: 1, Cut: Cut{Share: 1}}
-	got, err := tr.measure(ctx, []Setting{s}, func(int, int) {})
+	got, err := tr.measure(ctx, s)
 	must(t, err)
-	if want, _ := plain(t, held, s); !equalMeasures(got[0].Measures, want) {
-		t.Errorf("measured %+v, package labels %+v", got[0].Measures, want)
+	if want, _ := plain(t, held, s); !equalMeasures(got.Measures, want) {
+		t.Errorf("measured %+v, package labels %+v", got.Measures, want)
 	}
 }
 
@@ -473,24 +466,18 @@ func TestTuneStops(t *testing.T) {
 }
 
 // Of a row with more labels than are kept, the best are, in the order of the labels.
-func TestSweepKeepsTheBestLabels(t *testing.T) {
-	s := &sweep{keep: 3}
-	j := &sweepJob{label: make([]uint32, 6), value: make([]float32, 6), count: make([]int, 2)}
-	w := &sweeper{s: s, label: []uint32{2, 4, 5, 7, 8, 9}}
-	w.take(j, 0, []float32{0.5, 0, 0.25, 0.5, 0.75, 0.5})
-	w.take(j, 1, []float32{0, 0.1, 0, 0, 0, 0})
-	if want := []uint32{2, 7, 8, 4, 0, 0}; !slices.Equal(j.label, want) || !slices.Equal(j.count, []int{3, 1}) {
-		t.Errorf("labels %v, %v of each row, want %v", j.label, j.count, want)
-	}
-	if want := []float32{0.5, 0.5, 0.75, 0.1, 0, 0}; !slices.Equal(j.value, want) {
-		t.Errorf("scores %v, want %v", j.value, want)
+func TestKeepBest(t *testing.T) {
+	x := vector.Sparse{Index: []uint32{2, 5, 7, 8, 9}, Value: []float32{0.5, 0.25, 0.5, 0.75, 0.5}}
+	new(tally).keepBest(&x, 3)
+	if want := []uint32{2, 7, 8}; !slices.Equal(x.Index, want) || !slices.Equal(x.Value, []float32{0.5, 0.5, 0.75}) {
+		t.Errorf("labels %v with %v, want %v", x.Index, x.Value, want)
 	}
 }
 
 func TestTuneLCIFFeatures(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 200, 9)
-	c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 4, Graph: 5}), TuneOptions{
+	c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 4}), TuneOptions{
 		FeatureShare: []float64{0.1, 0.5, 1}, Ks: []int{5, 20}, SecondOrders: []float64{0, 0.3}, Passes: 1,
 	})
 	must(t, err)
@@ -546,6 +533,11 @@ func TestTuneLCIFErrors(t *testing.T) {
 		held.Parts[0].View.Neighbors = nil
 		return held, err
 	}
+	noRows := func(ctx context.Context, features int) (*HeldOut, error) {
+		held, err := data(ctx, features)
+		held.Parts[0].View.Row = nil
+		return held, err
+	}
 	misfit := func(ctx context.Context, features int) (*HeldOut, error) {
 		held, err := data(ctx, features)
 		held.Parts[0].Truth = y
@@ -570,7 +562,7 @@ func TestTuneLCIFErrors(t *testing.T) {
 		"folds":           {CrossValidation(x, y, CVOptions{Folds: 1}), TuneOptions{}, labels.ErrInput},
 		"no counts":       {noCounts, TuneOptions{Ks: short}, query.ErrMethod},
 		"no neighbours":   {noNeighbors, TuneOptions{Ks: short}, query.ErrMethod},
-		"no graph":        {data, TuneOptions{Ks: short, SecondOrders: []float64{0.5}}, query.ErrMethod},
+		"no rows":         {noRows, TuneOptions{Ks: short, SecondOrders: []float64{0.5}}, query.ErrMethod},
 		"misfit":          {misfit, TuneOptions{Ks: short}, query.ErrParams},
 		"held out misfit": {HoldOut(x, y, negative, y, 1), TuneOptions{}, query.ErrParams},
 		"negative":        {HoldOut(x, y, negative, y.Select([]int{0, 1, 2}), 1), TuneOptions{Ks: short}, postings.ErrParams},

@@ -68,7 +68,7 @@ func TestFoldsDoNotKnowFeaturesOfHeldOutRows(t *testing.T) {
 	must(t, err)
 	tr, err := newTrials(held, 1)
 	must(t, err)
-	measured, err := tr.features(ctx, 1)
+	measured, err := tr.featureRows(ctx, 1)
 	must(t, err)
 	folds, err := labels.KFold(n, 3, 0)
 	must(t, err)
@@ -77,7 +77,7 @@ func TestFoldsDoNotKnowFeaturesOfHeldOutRows(t *testing.T) {
 		train := labels.SelectRows(x, fold.Train)
 		view, counts, err := Build(ctx, train, y.Select(fold.Train), 0, 1)
 		must(t, err)
-		must(t, view.AddPower(counts, 1))
+		must(t, view.SetPower(counts, 1))
 		for _, row := range fold.Test {
 			q := x.Row(row)
 			q.Index = []uint32{q.Index[0], 1000} // its own feature has another number that is unseen

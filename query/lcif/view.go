@@ -83,42 +83,22 @@ type View struct {
 	Labels LabelSets
 	// Neighbors finds training rows; nil leaves only feature scores.
 	Neighbors NeighborSource
-	// Graph lists for each training row its nearest other training rows with their
-	// similarities, N × N: second-order scores need it. It may be nil.
-	Graph *vector.CSR
-	// Powers holds S for one or more powers; without any there are only instance scores. For
-	// another power the first one is raised entry by entry, which is correct but slow.
-	Powers []labels.Powers
+	// Row returns the features of a training row as a query has them: second-order scores search
+	// for its neighbors. It may be nil.
+	Row func(row uint32) vector.Sparse
+	// Powers holds S for one power; nil leaves only instance scores. For another power it is
+	// raised entry by entry, which is correct but slow.
+	Powers *labels.Powers
 	// Before breaks ties of scores: it reports whether label a precedes label b. nil orders
 	// labels by number.
 	Before labels.Before
 }
 
-// AddPower computes S to the power beta from its counts, unless it already exists. O(entries of
-// S). Errors: labels.ErrInput unless beta is above 0 and finite.
-func (v *View) AddPower(counts *labels.FeatureLabels, beta float64) error {
-	for _, p := range v.Powers {
-		if p.Beta == labels.StoredPower(beta) {
-			return nil
-		}
-	}
-	p, err := counts.Powers(beta)
-	if err != nil {
-		return err
-	}
-	v.Powers = append(v.Powers, *p)
-	return nil
-}
-
-// power returns the matrix for beta: one to that power, or the first, whose entries must still
-// be raised. There must be at least one.
-func (v *View) power(beta float64) *labels.Powers {
-	for i := range v.Powers {
-		if v.Powers[i].Beta == beta {
-			return &v.Powers[i]
-		}
-	}
-	return &v.Powers[0]
+// SetPower computes S to the power beta from its counts. O(entries of S). Errors:
+// labels.ErrInput unless beta is above 0 and finite.
+func (v *View) SetPower(counts *labels.FeatureLabels, beta float64) (err error) {
+	v.Powers, err = counts.Powers(beta)
+	return err
 }
 
 // SelectFeatures restricts the view to the given features, as labels.SelectFeatures chooses
@@ -134,7 +114,7 @@ func (v *View) SelectFeatures(features []uint32) {
 
 // Validate checks that the shapes of all parts agree and that all label and row numbers are in
 // range: predictions rely on it. Call it once for a view over memory from outside. O(labels and
-// entries of S and Graph). Errors: ErrView.
+// entries of S). Errors: ErrView.
 func (v *View) Validate() error {
 	fail := func(format string, a ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{query.ErrView}, a...)...)
@@ -156,43 +136,31 @@ func (v *View) Validate() error {
 			return fail("row %d has label %d of %d", i, r[len(r)-1], v.Labels.Labels())
 		}
 	}
-	if g := v.Graph; g != nil {
-		if err := g.Validate(); err != nil {
-			return fail("graph: %w", err)
-		}
-		if g.Rows() > v.Labels.Rows() || g.Cols > v.Labels.Rows() || g.Value == nil && len(g.Index) > 0 {
-			return fail("graph of %d×%d rows, %d have labels", g.Rows(), g.Cols, v.Labels.Rows())
-		}
-	}
-	for i := range v.Powers {
-		if err := v.checkPowers(&v.Powers[i]); err != nil {
+	if p := v.Powers; p != nil {
+		if err := v.checkPowers(p); err != nil {
 			return fail("feature–label similarities: %w", err)
 		}
 	}
 	return nil
 }
 
-// checkPowers is Validate for one matrix.
+// checkPowers is Validate for the similarities.
 func (v *View) checkPowers(p *labels.Powers) error {
-	matrices := []*vector.CSR{p.S}
-	if p.Patch != nil {
-		matrices = append(matrices, p.Patch)
+	if len(p.Parts) == 0 || !(p.Beta > 0) {
+		return fmt.Errorf("%d parts to the power %g", len(p.Parts), p.Beta)
 	}
-	for _, m := range matrices {
-		if err := m.Validate(); err != nil {
+	if len(p.Feature) > v.Features || len(p.Label) > v.Labels.Labels() {
+		return fmt.Errorf("%d features and %d labels, want %d and %d", len(p.Feature), len(p.Label),
+			v.Features, v.Labels.Labels())
+	}
+	for i := range p.Parts {
+		part := &p.Parts[i]
+		if err := part.Validate(len(p.Label)); err != nil {
 			return err
 		}
-		if m.Rows() > v.Features || m.Cols > v.Labels.Labels() || m.Value == nil && len(m.Index) > 0 {
-			return fmt.Errorf("%d features and %d labels, want %d and %d", m.Rows(), m.Cols,
-				v.Features, v.Labels.Labels())
+		if part.Features() > len(p.Feature) {
+			return fmt.Errorf("%d features with lengths, want %d", len(p.Feature), part.Features())
 		}
-		if p.Feature != nil && len(p.Feature) < m.Rows() || p.Label != nil && len(p.Label) < m.Cols {
-			return fmt.Errorf("lengths of %d features and %d labels, want %d and %d",
-				len(p.Feature), len(p.Label), m.Rows(), m.Cols)
-		}
-	}
-	if !(p.Beta > 0) {
-		return fmt.Errorf("to the power %g", p.Beta)
 	}
 	for _, x := range slices.Concat(p.Feature, p.Label) {
 		if !(x >= 0) || math.IsInf(x, 1) {

@@ -64,7 +64,7 @@ func TestEvaluate(t *testing.T) {
 		view, counts, err := lcif.Build(ctx, set.Train.Rows, set.Train.Labels, 0, 1)
 		must(t, err)
 		if r.Params.Lambda < 1 {
-			must(t, view.AddPower(counts, r.Params.Beta))
+			must(t, view.SetPower(counts, r.Params.Beta))
 		}
 		var sets [][]uint32
 		p := lcif.NewPredictor()

@@ -196,7 +196,7 @@ func (t *tester) measure(ctx context.Context, c Choice) (QualityRow, error) {
 		return r, err
 	}
 	if p.Lambda < 1 {
-		if err := m.view.AddPower(m.counts, p.Beta); err != nil {
+		if err := m.view.SetPower(m.counts, p.Beta); err != nil {
 			return r, err
 		}
 	}
@@ -242,7 +242,7 @@ func (t *tester) clock(ctx context.Context, p *lcif.Params) error {
 		if p.Lambda == 1 {
 			return nil
 		}
-		return view.AddPower(counts, p.Beta)
+		return view.SetPower(counts, p.Beta)
 	}
 	t.times.K = p.K
 	err := seconds(&t.times.Train, func() (err error) {

@@ -184,7 +184,7 @@ func differing(
 		return 0, err
 	}
 	if params.Lambda < 1 {
-		if err := view.AddPower(counts, params.Beta); err != nil {
+		if err := view.SetPower(counts, params.Beta); err != nil {
 			return 0, err
 		}
 	}

@@ -213,10 +213,6 @@ type LabelPredictor interface {
 	HasNeighbors() bool
 	// Predict appends to the labels of an answer, best first, and fills in the rest.
 	Predict(ctx context.Context, x vector.Sparse, o *LabelAsk, a *LabelAnswer) error
-	// PredictMany predicts for all queries together and calls found for each of them with its
-	// labels and Stats.NoEvidence. It returns false if it cannot.
-	PredictMany(ctx context.Context, queries ManyQueries, o *LabelAsk,
-		found func(i int, a LabelAnswer)) (bool, error)
 }
 
 // LabelAsk is a prediction: the fields of db.PredictOptions.
@@ -259,12 +255,6 @@ type TreeDecision struct {
 	budget.Decision
 	Label  string
 	Always []string
-}
-
-// ManyQueries are n queries, which are validated when they are read.
-type ManyQueries struct {
-	N     int
-	Query func(i int) (vector.Sparse, error)
 }
 
 // Detail is the part of a segment, or of the manifest of an Absorber, that is specific to the index's
@@ -325,6 +315,5 @@ const (
 	RoleRelabelled
 	RoleLabelPairs
 	RoleLabelHead
-	RoleLabelGraph
 	RoleTree
 )

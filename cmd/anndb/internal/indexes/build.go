@@ -81,7 +81,7 @@ func (c *Build) options() (db.IndexOptions, error) {
 			"and --thresholds go with --kind sbt, pt and at")
 	case !IsTree(c.Kind) && !lcif && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
 		return nil, command.Usagef("--weight, --objective, --allow-empty, --paper, --folds, --tune-rows, " +
-			"--feature-share, --neighbors, --second-orders, --graph, --k, --alpha, --beta, --lambda, --threshold, " +
+			"--feature-share, --neighbors, --second-orders, --k, --alpha, --beta, --lambda, --threshold, " +
 			"--cut-share, --cut-per-label, --keep-features and --second-order go with --kind lcif")
 	case (postings || lcif || IsTree(c.Kind)) && c.forestFlags != forestFlags{}:
 		return nil, command.Usagef("--kind %s takes none of the flags of forests", c.Kind)

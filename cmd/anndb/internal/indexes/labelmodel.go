@@ -27,13 +27,12 @@ type tuneFlags struct {
 	Paper        bool
 	Neighbors    string `placeholder:"INDEX"`
 	SecondOrders []float64
-	Graph        int `default:"0"`
 }
 
 func (f tuneFlags) given() bool {
 	return f.AllowEmpty || f.Paper || f.Weight != "" || f.Objective != "" ||
 		f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0 ||
-		f.Neighbors != "" || len(f.SecondOrders) > 0 || f.Graph != 0
+		f.Neighbors != "" || len(f.SecondOrders) > 0
 }
 
 // lcifOnly reports whether flags are given that trees do not have.
@@ -65,7 +64,7 @@ type modelFlags struct {
 func (m modelFlags) lcif(t tuneFlags) (db.LCIF, error) {
 	o := db.LCIF{
 		Folds: t.Folds, TuneRows: t.TuneRows, FeatureShares: t.FeatureShare, Neighbors: t.Neighbors,
-		AllowEmpty: t.AllowEmpty, Paper: t.Paper, SecondOrders: t.SecondOrders, Graph: t.Graph,
+		AllowEmpty: t.AllowEmpty, Paper: t.Paper, SecondOrders: t.SecondOrders,
 	}
 	o.Weight = t.Weight
 	if t.Objective != "" {
@@ -106,21 +105,12 @@ func (m modelFlags) check(t tuneFlags) error {
 			return command.Usagef("weight of second-order scores %g (want 0 to 1)", w)
 		}
 	}
-	const maxGraph = 1000
-	if t.Graph < 0 || t.Graph > maxGraph {
-		return command.Usagef("--graph %d (want 1 to %d, or 0 for 10)", t.Graph, maxGraph)
-	}
-	positive := func(w float64) bool { return w > 0 }
-	if t.Graph > 0 && m.SecondOrder == 0 && !slices.ContainsFunc(t.SecondOrders, positive) {
-		return command.Usagef("--graph goes with second-order scores: " +
-			"--second-orders to tune their weight, or --second-order to give it")
-	}
 	if m == (modelFlags{}) {
 		return nil
 	}
 	allowEmpty := t.AllowEmpty
 	cut := m.CutShare != 0 || m.CutPerLabel
-	t.Weight, t.Neighbors, t.Graph, t.AllowEmpty = "", "", 0, false
+	t.Weight, t.Neighbors, t.AllowEmpty = "", "", false
 	if cut {
 		t.Folds, t.TuneRows = 0, 0
 	}

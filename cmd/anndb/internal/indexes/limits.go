@@ -9,12 +9,12 @@ import (
 // library takes what there is instead.
 func checkLimits(info db.CollectionInfo, o db.IndexOptions) error {
 	var f db.Forest
-	var folds, graph int
+	var folds int
 	switch o := o.(type) {
 	case *db.Forest:
 		f = *o
 	case *db.LCIF:
-		folds, graph = o.Folds, o.Graph
+		folds = o.Folds
 	default:
 		if t, ok := treeOptions(o); ok && t.Grid != nil {
 			folds = t.Grid.Folds
@@ -33,7 +33,6 @@ func checkLimits(info db.CollectionInfo, o db.IndexOptions) error {
 		{"hops", f.ListNeighbors, info.Live - 1, "one less than there are rows"},
 		{"rotate", f.Coordinates, info.Dim, "as many as there are coordinates"},
 		{"holdout", f.Holdout, points / 10, "a tenth of the rows or training queries"},
-		{"graph", graph, info.Live - 1, "one less than there are rows"},
 		{"folds", folds, info.Live, "as many as there are rows"},
 	} {
 		if info.Live > 0 && l.n > max(0, l.limit) {

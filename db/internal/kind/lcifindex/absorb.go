@@ -122,14 +122,6 @@ func (Kind) Absorb(
 	if err == nil {
 		err = f.segment(ctx, timer)
 	}
-	if err == nil && l.Graph > 0 && f.unchanged() {
-		g := a.Graph
-		f.head.graph = &vector.CSR{
-			Ptr: slices.Clone(g.Ptr), Index: slices.Clone(g.Index), Value: slices.Clone(g.Value), Cols: g.Cols,
-		}
-	} else if err == nil && l.Graph > 0 {
-		err = timer.Run("graph", func(report func(int, int)) error { return f.graph(ctx, report) })
-	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -147,43 +139,6 @@ func (l *detail) RewriteDue(st kind.Source, m *kind.Manifest, share float64) boo
 	}
 	from, _, _, ok := planSegments(l.Segments, m.Info.Rows, deleted)
 	return ok && float64(deleted(&l.Segments[from])) >= share*float64(m.Info.Rows)
-}
-
-// graph computes the neighbor lists of all rows after the step.
-func (f *following) graph(ctx context.Context, report func(done, total int)) error {
-	rows := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
-	for i := range uint32(f.covered) {
-		if i%4096 == 0 {
-			if err := ctx.Err(); err != nil {
-				return fail.Wrapf(err, "maintain")
-			}
-		}
-		var x vector.Sparse
-		if !f.newlyDeleted.Contains(i) {
-			x = f.row(i)
-		}
-		rows.Append(x)
-	}
-	rows.Cols = f.features
-	view := &lcif.View{Features: f.features, Keep: f.head.keep}
-	if f.st.Collection().Sparse {
-		index, err := postings.Build(ctx, lcif.UnitRows(rows, view), nil)
-		if err != nil {
-			return fail.Wrapf(err, "postings")
-		}
-		view.Neighbors = &lcif.PostingsNeighbors{Index: index}
-	} else {
-		source, err := modelNeighbors(ctx, f.st, detailOf(f.m).Neighbors, detailOf(f.m).Scale)
-		if err != nil {
-			return err
-		}
-		view.Neighbors = &guardedNeighbors{f.st, source}
-	}
-	if err := view.AddGraph(ctx, rows, detailOf(f.m).Graph, kind.WorkersOf(ctx), report); err != nil {
-		return fail.Wrapf(err, "nearest rows of rows")
-	}
-	f.head.graph = view.Graph
-	return nil
 }
 
 // following is the state of one step while it is computed.
@@ -374,18 +329,18 @@ func (f *following) count(ctx context.Context) error {
 		return failed(err)
 	}
 	a := f.a
-	old := &labels.FeatureLabels{Ptr: a.Patch.Ptr, Label: a.Patch.Index, Sum: a.PatchSum, Rows: a.Rows}
+	old := &labels.FeatureLabels{Ptr: a.Patch.Ptr, Label: a.Patch.Label, Sum: a.PatchSum, Rows: a.Rows}
 	for i := 0; i < len(a.Square); i += 2 {
 		old.Square = append(old.Square, labels.Uint128{Hi: a.Square[i], Lo: a.Square[i+1]})
 	}
 	p := &labels.Patched{
-		Base: &labels.FeatureLabels{Ptr: a.Base.Ptr, Label: a.Base.Index, Sum: a.BaseSum}, Patch: old,
+		Base: &labels.FeatureLabels{Ptr: a.Base.Ptr, Label: a.Base.Label, Sum: a.BaseSum}, Patch: old,
 	}
 	if f.counts, err = p.Change(add, sub, kind.WorkersOf(ctx)); err != nil {
 		return f.st.Corrupt("index %q: %w", f.m.Info.Name, err)
 	}
-	f.baseBytes = int64(8*len(a.Base.Ptr) + 16*len(a.Base.Index))
-	if patchFull(len(f.counts.Label), len(add.Label)+len(sub.Label), len(a.Base.Index)) {
+	f.baseBytes = int64(16*len(a.Base.Ptr) + 12*len(a.Base.Label) + 4*len(a.Base.Value))
+	if patchFull(len(f.counts.Label), len(add.Label)+len(sub.Label), len(a.Base.Label)) {
 		f.whole, f.baseBytes = true, 0
 		f.counts = (&labels.Patched{Base: p.Base, Patch: f.counts}).Whole()
 	}
@@ -585,13 +540,12 @@ func (s *step) Garbage() []kind.BlockRef {
 		}
 	}
 	baseObject := detailOf(s.m).baseObject(s.m.Object)
-	// Unlike the rest of the head, the neighbor lists and the sets of relabelled rows are large.
-	drop(s.m.Object, codec.KindSimilarity, arrayGraphPtr, arrayGraphRow, arrayGraphSimilarity)
+	// Unlike the rest of the head, the sets of relabelled rows are large.
 	drop(s.m.Object, codec.KindLabelMatrix, arrayRelabelledRow, arrayRelabelledPtr, arrayRelabelledIndex)
 	stale := []uint64{s.m.Object}
 	switch {
 	case s.whole:
-		drop(baseObject, codec.KindSimilarity, arraySumPtr, arraySumLabel, arraySum, arrayPower)
+		drop(baseObject, codec.KindSimilarity, arraySumPtr, arraySumLabel, arraySum, arrayPowerStart, arrayPower)
 		stale = append(stale, baseObject)
 	case baseObject == s.m.Object:
 		stale = nil
@@ -599,7 +553,7 @@ func (s *step) Garbage() []kind.BlockRef {
 	for _, object := range stale {
 		drop(object, codec.KindLabelMatrix, arrayLabelNames, arrayLabelDeleted)
 		drop(object, codec.KindSimilarity, arraySquare, arrayLabelRows, arrayKeep, arrayIDF,
-			arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
+			arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchStart, arrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
 	}
 	for _, g := range detailOf(s.m).Segments[s.from:s.to] {
 		drop(g.Object, codec.KindLabelMatrix, arrayLabelPtr, arrayLabelIndex)

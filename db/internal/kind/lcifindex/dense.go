@@ -201,12 +201,8 @@ func (l *learned) learnDense(
 		return err
 	}
 	data, l.scale = best.data, best.scale
-	used, err := modelNeighbors(ctx, st, o.Neighbors, l.scale)
-	if err != nil {
-		return err
-	}
-	return timer.Run("model", func(report func(int, int)) error {
-		view := &lcif.View{Features: st.Collection().Dim, Labels: data.Sets, Neighbors: &guardedNeighbors{st, used}}
+	return timer.Run("model", func(func(int, int)) error {
+		view := &lcif.View{Features: st.Collection().Dim}
 		units := lcif.FeatureRows(lcif.UnitRows(data.Rows, view))
 		var err error
 		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.Sets, kind.WorkersOf(ctx)); err != nil {
@@ -216,7 +212,7 @@ func (l *learned) learnDense(
 			return fail.Wrapf(err, "label model")
 		}
 		l.sets = data.Sets
-		return l.learnGraph(ctx, view, data.Rows, report)
+		return nil
 	})
 }
 

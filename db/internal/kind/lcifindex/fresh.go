@@ -19,10 +19,8 @@ import (
 // generation has its own set of deleted rows.
 type freshRows struct {
 	mu     sync.Mutex
-	once   sync.Once // guards sorted, count and with, which depend on the model only
-	sorted bool      // the model's labels are sorted by name
-	count  []uint32  // numbers of pairs, of features and of labels with rows, as in labels.Powers
-	with   int
+	once   sync.Once         // guards sorted, which depends on the model only
+	sorted bool              // the model's labels are sorted by name
 	number map[string]uint32 // of all labels, including those of the model
 	names  []string          // labels that the model does not have, in order of first occurrence
 	known  []int             // length of names after each row
@@ -33,8 +31,6 @@ type freshRows struct {
 // freshPart is the part of freshRows that one generation uses.
 type freshPart struct {
 	sorted bool
-	count  []uint32
-	with   int
 	names  []string
 	sets   [][]uint32
 	units  *vector.CSR
@@ -45,15 +41,9 @@ type freshPart struct {
 func (model *labelModel) freshOf(m *kind.Manifest, relabelled bool) (*freshPart, error) {
 	st := model.st
 	f := st.Shared(m.Object, &freshRows{}).(*freshRows)
-	f.once.Do(func() {
-		f.sorted = inOrder(model.names)
-		for _, p := range model.view.Powers { // there is one at most
-			p.Tally()
-			f.count, f.with = p.Count, p.With
-		}
-	})
+	f.once.Do(func() { f.sorted = inOrder(model.names) })
 	if relabelled {
-		f = &freshRows{sorted: f.sorted, count: f.count, with: f.with}
+		f = &freshRows{sorted: f.sorted}
 	}
 	n := int(st.Collection().Rows) - m.Info.Rows
 	if err := f.read(m, model, n); err != nil {
@@ -66,9 +56,7 @@ func (model *labelModel) freshOf(m *kind.Manifest, relabelled bool) (*freshPart,
 func (f *freshRows) part(n int) *freshPart {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	p := &freshPart{
-		sorted: f.sorted, count: f.count, with: f.with, sets: slices.Clip(f.sets[:n]),
-	}
+	p := &freshPart{sorted: f.sorted, sets: slices.Clip(f.sets[:n])}
 	if n > 0 {
 		p.names = slices.Clip(f.names[:f.known[n-1]])
 	}
@@ -183,9 +171,6 @@ func (model *labelModel) grow(m *kind.Manifest, a *Arrays) error {
 		return err
 	}
 	model.view.Before = model.before()
-	for i := range model.view.Powers {
-		model.view.Powers[i].Count, model.view.Powers[i].With = f.count, f.with
-	}
 	c := model.st.Collection()
 	if int(c.Rows) <= m.Info.Rows && relabelled == nil {
 		return nil

@@ -41,7 +41,7 @@ func resolve(job *kind.Job, live int) (o options, err error) {
 	if job.Before != nil {
 		kept := optionsOf(job.Before)
 		o.Params, o.Weight, o.Neighbors, o.labels = kept.Params, kept.Weight, kept.Neighbors, job.Labels
-		o.Cut, o.Graph = nil, kept.Graph
+		o.Cut = nil
 	}
 	o.Folds = max(2, min(cmp.Or(o.Folds, 10), live))
 	o.TuneRows = cmp.Or(o.TuneRows, 10_000)
@@ -60,13 +60,6 @@ func resolve(job *kind.Job, live int) (o options, err error) {
 	if o.Weight == "" && (o.Params != nil || o.Paper) {
 		o.Weight = labelled.WeightNone
 	}
-	second := slices.ContainsFunc(o.SecondOrders, func(w float64) bool { return w > 0 })
-	if o.Params != nil {
-		second = o.Params.SecondOrder > 0
-	}
-	if second {
-		o.Graph = cmp.Or(o.Graph, 10)
-	}
 	return o, nil
 }
 
@@ -83,7 +76,6 @@ type learned struct {
 	keep                  []uint64
 	idf                   []float32
 	scale                 *lcif.Scaling
-	graph                 *vector.CSR // nearest other rows; nil without second-order scores
 	params                lcif.Params
 	curve                 *lcif.Curve
 }
@@ -97,8 +89,6 @@ type detail struct {
 	Neighbors string `json:",omitempty"`
 	// Scale standardizes the columns of a dense collection, if set.
 	Scale *lcif.Scaling `json:",omitempty"`
-	// Graph is the maximum length of the stored neighbor lists.
-	Graph int `json:",omitempty"`
 	// Base is the object that stores the pairs, if it is not the model's own.
 	Base uint64 `json:",omitempty"`
 	// Learned is the number of rows that the model was learned from, LearnedDead the number of
@@ -140,13 +130,9 @@ func (l *detail) Check(m *kind.Manifest, _ *kind.Segment) error {
 	case p == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 ||
 		l.Learned < 0 || l.LearnedDead < 0:
 		return errors.New("label model")
-	case l.Graph < 0 || l.Graph > MaxGraph:
-		return errors.New("nearest rows of rows")
 	case l.Features < 0 || l.Features > kind.MaxFeature+1 ||
 		!sparse && (l.Features != m.Dim || m.Dim < 1 || m.Dim > kind.MaxDim):
 		return errors.New("features")
-	case p.Lambda > 0 && p.SecondOrder > 0 && l.Graph == 0:
-		return errors.New("second-order scores without nearest rows of rows")
 	case segmentFeatures(l.Segments) > l.Features:
 		return errors.New("features of segments")
 	}
@@ -240,7 +226,7 @@ func (l *learned) learn(
 	if beta == 0 {
 		beta = 1
 	}
-	if err := view.AddPower(counts, beta); err != nil {
+	if err := view.SetPower(counts, beta); err != nil {
 		return fail.Wrapf(err, "label model")
 	}
 	source, ok := view.Neighbors.(*lcif.PostingsNeighbors)
@@ -248,22 +234,7 @@ func (l *learned) learn(
 		return fmt.Errorf("db: label model: neighbors by %T", view.Neighbors)
 	}
 	l.Lengths = postings.Lengths(data.Rows, view.Keep)
-	l.Index, l.sets, l.counts, l.power, l.keep = source.Index, data.Sets, counts, &view.Powers[0], view.Keep
-	return l.learnGraph(ctx, view, data.Rows, report)
-}
-
-// learnGraph computes the neighbor lists, if second-order scores use them.
-func (l *learned) learnGraph(
-	ctx context.Context, view *lcif.View, rows *vector.CSR, report func(done, total int),
-) error {
-	if l.params.Lambda == 0 || l.params.SecondOrder == 0 {
-		l.opts.Graph = 0
-		return nil
-	}
-	if err := view.AddGraph(ctx, rows, l.opts.Graph, kind.WorkersOf(ctx), report); err != nil {
-		return fail.Wrapf(err, "nearest rows of rows")
-	}
-	l.graph = view.Graph
+	l.Index, l.sets, l.counts, l.power, l.keep = source.Index, data.Sets, counts, view.Powers, view.Keep
 	return nil
 }
 
@@ -301,16 +272,14 @@ const (
 	arrayPatchPower
 	arrayFeatureFactor
 	arrayLabelFactor
-	arrayGraphPtr
-	arrayGraphRow
-	arrayGraphSimilarity
+	arrayPowerStart
+	arrayPatchStart
 )
 
 // Emit writes a label model of one segment.
 func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	d := &detail{
 		Features: l.dim, Labels: len(l.names), Neighbors: l.opts.Neighbors, Scale: l.scale,
-		Graph: l.opts.Graph,
 	}
 	one := segment{Object: w.Object, Rows: l.rows, Dead: l.Dead, Bytes: w.Sizes}
 	if l.Index != nil {
@@ -322,7 +291,7 @@ func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	labelSetArrays(w.Section(codec.KindLabelMatrix), &sets)
 	h := &modelHead{
 		names: l.names, deletedRows: l.deletedRows, square: l.counts.Square, rows: l.counts.Rows, powers: l.power,
-		keep: l.keep, idf: l.idf, graph: l.graph,
+		keep: l.keep, idf: l.idf,
 	}
 	h.put(w)
 	basePairs.put(w, l.counts, l.power)
@@ -390,7 +359,6 @@ type modelHead struct {
 	powers     *labels.Powers
 	keep       []uint64
 	idf        []float32
-	graph      *vector.CSR // nil without second-order scores
 }
 
 // put writes the arrays of the head.
@@ -400,7 +368,7 @@ func (h *modelHead) put(w *arrays.Writer) {
 	a.WriteSet(arrayLabelDeleted, h.deletedRows)
 	h.relabelled.arrays(a)
 	once := Arrays{
-		Rows: h.rows, Keep: h.keep, IDF: h.idf, Feature: h.powers.Feature, Label: h.powers.Label, Graph: h.graph,
+		Rows: h.rows, Keep: h.keep, IDF: h.idf, Feature: h.powers.Feature, Label: h.powers.Label,
 	}
 	for _, s := range h.square {
 		once.Square = append(once.Square, s.Hi, s.Lo)
@@ -416,26 +384,22 @@ func (x *Arrays) onceArrays(a *arrays.Section) {
 	arrays.Field(a, arrayIDF, &x.IDF)
 	arrays.Field(a, arrayFeatureFactor, &x.Feature)
 	arrays.Field(a, arrayLabelFactor, &x.Label)
-	if g := x.Graph; g != nil {
-		arrays.Field(a, arrayGraphPtr, &g.Ptr)
-		arrays.Field(a, arrayGraphRow, &g.Index)
-		arrays.Field(a, arrayGraphSimilarity, &g.Value)
-	}
 }
 
 // pairNumbers are the numbers of the arrays that store pairs of a feature and a label.
-type pairNumbers struct{ ptr, label, sum, power uint32 }
+type pairNumbers struct{ ptr, label, sum, start, power uint32 }
 
 var (
-	basePairs  = pairNumbers{arraySumPtr, arraySumLabel, arraySum, arrayPower}
-	patchPairs = pairNumbers{arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower}
+	basePairs  = pairNumbers{arraySumPtr, arraySumLabel, arraySum, arrayPowerStart, arrayPower}
+	patchPairs = pairNumbers{arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchStart, arrayPatchPower}
 )
 
 // arrays reads or writes the arrays of pairs: the powers, and the sums that they are computed
 // from.
-func (n pairNumbers) arrays(a *arrays.Section, powers *vector.CSR, sums *[]int64) {
+func (n pairNumbers) arrays(a *arrays.Section, powers *labels.Pairs, sums *[]int64) {
 	arrays.Field(a, n.ptr, &powers.Ptr)
-	arrays.Field(a, n.label, &powers.Index)
+	arrays.Field(a, n.label, &powers.Label)
+	arrays.Field(a, n.start, &powers.Start)
 	arrays.Field(a, n.power, &powers.Value)
 	arrays.Field(a, n.sum, sums)
 }
@@ -443,9 +407,5 @@ func (n pairNumbers) arrays(a *arrays.Section, powers *vector.CSR, sums *[]int64
 // put writes pairs with their sums and powers.
 func (n pairNumbers) put(w *arrays.Writer, counts *labels.FeatureLabels, powers *labels.Powers) {
 	sums := counts.Sum
-	n.arrays(w.Section(codec.KindSimilarity),
-		&vector.CSR{Ptr: counts.Ptr, Index: counts.Label, Value: powers.S.Value}, &sums)
+	n.arrays(w.Section(codec.KindSimilarity), &powers.Parts[0], &sums)
 }
-
-// MaxGraph is the largest number of nearest rows that second-order scores can use for a row.
-const MaxGraph = 1000

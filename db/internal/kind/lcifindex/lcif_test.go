@@ -25,7 +25,6 @@ func TestDetailCheck(t *testing.T) {
 		min, max int
 	}{
 		"labels":             {func(d *detail, _ *kind.Manifest, n int) { d.Labels = n }, 1, none},
-		"nearest rows":       {func(d *detail, _ *kind.Manifest, n int) { d.Graph = n }, 0, MaxGraph},
 		"features":           {func(d *detail, _ *kind.Manifest, n int) { d.Features = n }, 4, 4},
 		"dimension":          {func(d *detail, m *kind.Manifest, n int) { d.Features, m.Dim = n, n }, 1, kind.MaxDim},
 		"rows of a segment":  {func(d *detail, _ *kind.Manifest, n int) { d.Segments[0].Rows = n }, 60, 60},

@@ -38,7 +38,7 @@ type labelModel struct {
 type Arrays struct {
 	Names          codec.Strings
 	sets           *segmentSets
-	Base, Patch    *vector.CSR // powers
+	Base, Patch    *labels.Pairs // powers
 	BaseSum        []int64
 	PatchSum       []int64
 	Square         []uint64
@@ -46,7 +46,6 @@ type Arrays struct {
 	Feature, Label []float64
 	Keep           []uint64
 	IDF            []float32
-	Graph          *vector.CSR     // nearest other rows; nil without second-order scores
 	deletedRows    *roaring.Bitmap // rows that are deleted and no longer counted
 }
 
@@ -131,38 +130,31 @@ func (a *Arrays) readPairs(r *arrays.Reader, m *kind.Manifest) {
 	l := detailOf(m)
 	in := r.Of(l.baseObject(m.Object))
 	stored := in.Section(codec.KindSimilarity)
-	pairs := func(n pairNumbers) (*vector.CSR, []int64) {
-		m, sums := &vector.CSR{Cols: l.Labels}, []int64(nil)
+	pairs := func(n pairNumbers) (*labels.Pairs, []int64) {
+		m, sums := new(labels.Pairs), []int64(nil)
 		n.arrays(stored, m, &sums)
-		if m.Value == nil {
-			m.Value = []float32{}
-		}
-		in.Need(len(sums) == len(m.Index), "sums of pairs")
+		in.Need(len(sums) == len(m.Label), "sums of pairs")
 		return m, sums
 	}
 	a.Base, a.BaseSum = pairs(basePairs)
-	in.Once(kind.RoleLabelPairs, "", l.Labels, checked("pairs", a.Base))
+	in.Once(kind.RoleLabelPairs, "", l.Labels, validPairs("pairs", a.Base, l.Labels))
 	if in.Object != m.Object {
 		in = in.Of(m.Object)
 		stored = in.Section(codec.KindSimilarity)
 	}
-	if l.Graph > 0 {
-		a.Graph = &vector.CSR{Cols: m.Info.Rows}
-	}
 	a.onceArrays(stored)
 	in.Need(a.Keep == nil || len(a.Keep) == (l.Features+63)/64, "features kept")
 	in.Need(len(a.IDF) <= l.Features, "weights of features")
-	in.Need(a.Base.Rows() <= l.Features, "features")
+	in.Need(a.Base.Features() <= l.Features, "features")
 	a.Patch, a.PatchSum = pairs(patchPairs)
 	if a.Patch.Ptr == nil {
-		a.Patch.Ptr = make([]uint64, 1)
+		a.Patch.Ptr, a.Patch.Start = make([]uint64, 1), make([]uint64, 1)
 	}
-	in.Need(len(a.Square) == 2*l.Features && len(a.Feature) == l.Features && a.Patch.Rows() <= l.Features,
+	in.Need(len(a.Square) == 2*l.Features && len(a.Feature) == l.Features && a.Patch.Features() <= l.Features,
 		"lengths of features")
 	in.Need(len(a.Rows) == l.Labels && len(a.Label) == l.Labels, "rows of labels")
-	checkGraph(in, a.Graph, m.Info.Rows)
 	in.Once(kind.RoleLabelHead, fmt.Sprint(l.Features), l.Labels, func() error {
-		if err := checked("pairs changed", a.Patch)(); err != nil {
+		if err := validPairs("pairs changed", a.Patch, l.Labels)(); err != nil {
 			return err
 		}
 		for _, x := range a.IDF {
@@ -180,32 +172,20 @@ func (a *Arrays) readPairs(r *arrays.Reader, m *kind.Manifest) {
 	r.Err = in.Err
 }
 
-// checkGraph checks the neighbor lists of n rows; g is nil if the model has none.
-func checkGraph(r *arrays.Reader, g *vector.CSR, n int) {
-	if g == nil {
-		return
-	}
-	if g.Value == nil {
-		g.Value = []float32{}
-	}
-	r.Need(len(g.Ptr) == n+1, "nearest rows of rows")
-	r.Once(kind.RoleLabelGraph, "", n, func() error {
-		for _, x := range g.Value {
-			if !(x > 0 && x <= maxSimilarity) {
-				return fmt.Errorf("a row has the similarity %g to another", x)
-			}
-		}
-		return checked("nearest rows of rows", g)()
-	})
-}
-
-// maxSimilarity is the highest similarity of unit-length rows, with room for rounding.
-const maxSimilarity = 1.001
-
 // checked returns a function that validates a matrix.
 func checked(what string, m *vector.CSR) func() error {
 	return func() error {
 		if err := m.Validate(); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return nil
+	}
+}
+
+// validPairs returns a function that validates pairs.
+func validPairs(what string, p *labels.Pairs, l int) func() error {
+	return func() error {
+		if err := p.Validate(l); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		return nil
@@ -244,12 +224,12 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	if err != nil {
 		return nil, err
 	}
-	out.view.Keep, out.view.Graph = a.Keep, a.Graph
-	out.view.Powers = []labels.Powers{{
-		Beta: storedPower(paramsOf(m)), S: a.Base, Feature: a.Feature, Label: a.Label,
-	}}
-	if len(a.Patch.Index) > 0 {
-		out.view.Powers[0].Patch = a.Patch
+	out.view.Keep, out.view.Row = a.Keep, out.row
+	out.view.Powers = &labels.Powers{
+		Beta: storedPower(paramsOf(m)), Parts: []labels.Pairs{*a.Base}, Feature: a.Feature, Label: a.Label,
+	}
+	if len(a.Patch.Label) > 0 {
+		out.view.Powers.Parts = append(out.view.Powers.Parts, *a.Patch)
 	}
 	return out, out.grow(m, a)
 }

@@ -25,7 +25,6 @@ type predictScratch struct {
 	p      *lcif.Predictor
 	found  []labels.Ranked
 	ranked []kind.Ranked
-	rows   vector.CSR // the queries of PredictMany
 }
 
 func (m *labelModel) Label(l uint32) string { return m.name(l) }
@@ -54,43 +53,6 @@ func (m *labelModel) Predict(
 	return nil
 }
 
-// PredictMany predicts the labels of all queries in one pass over the index and the
-// similarities.
-func (m *labelModel) PredictMany(
-	ctx context.Context, queries kind.ManyQueries, o *kind.LabelAsk, found func(i int, a kind.LabelAnswer),
-) (bool, error) {
-	view := m.among(o.Rows)
-	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
-	rows := &sc.rows
-	rows.Ptr, rows.Index, rows.Cols = append(rows.Ptr[:0], 0), rows.Index[:0], 0
-	rows.Value = append(rows.Value[:0], 0)[:0]
-	for i := range queries.N {
-		x, err := queries.Query(i)
-		if err != nil {
-			return true, err
-		}
-		at := len(rows.Index)
-		if m.scale != nil {
-			x = m.prepare(x)
-		}
-		rows.Append(x)
-		if m.idf != nil {
-			labelled.Weigh(vector.Sparse{Index: rows.Index[at:], Value: rows.Value[at:]}, m.idf)
-		}
-	}
-	p := m.paramsFor(o)
-	_, err := sc.p.PredictRows(ctx, view, rows, &p, func(i int, of []labels.Ranked) {
-		sc.found = append(sc.found[:0], of...)
-		sc.ranked = sc.rank(sc.ranked[:0], &p, o)
-		found(i, kind.LabelAnswer{Labels: sc.ranked, Stats: lcif.Stats{NoEvidence: sc.p.NoEvidence()}})
-	})
-	if err != nil {
-		return true, err
-	}
-	predictors.Put(sc)
-	return true, nil
-}
-
 // among returns the view of the model whose neighbors are only rows of a set, nil for all.
 func (m *labelModel) among(rows *roaring.Bitmap) *lcif.View {
 	if rows == nil {
@@ -113,6 +75,14 @@ func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
 		labelled.Weigh(x, m.idf)
 	}
 	return x
+}
+
+// row returns the features of a row, weighed or scaled as those of queries are.
+func (m *labelModel) row(row uint32) vector.Sparse {
+	if c := m.st.Collection(); !c.Sparse {
+		return m.prepare(kind.Listed(m.st.DenseRow(int(row), make([]float32, c.Dim))))
+	}
+	return m.prepare(m.st.SparseRow(row))
 }
 
 // paramsFor returns the parameters that the options select.

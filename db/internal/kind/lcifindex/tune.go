@@ -80,7 +80,7 @@ func (c *weighted) tune(
 		FeatureShare: o.FeatureShares, Cuts: lcif.DefaultCuts(o.AllowEmpty),
 		Workers: kind.WorkersOf(ctx), Stop: kind.StopOf(ctx), Progress: report,
 	}
-	tune.SecondOrders, cv.Graph = o.SecondOrders, o.Graph
+	tune.SecondOrders = o.SecondOrders
 	if cv.Neighbors != nil {
 		tune.FeatureShare = []float64{1}
 	}

@@ -42,13 +42,6 @@ func (t *Model) knows(x vector.Sparse) bool {
 	return false
 }
 
-// PredictMany does nothing: trees predict queries one by one.
-func (t *Model) PredictMany(
-	context.Context, kind.ManyQueries, *kind.LabelAsk, func(int, kind.LabelAnswer),
-) (bool, error) {
-	return false, nil
-}
-
 // explain fills in the paths of a prepared row: for each label the path through its tree, and the
 // path through the only tree or, with one tree per class, through that of the predicted class.
 func (t *Model) explain(p *budget.Predictor, x vector.Sparse, a *kind.LabelAnswer) {

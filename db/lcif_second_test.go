@@ -1,31 +1,24 @@
 package db
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
-	"go.etcd.io/bbolt"
-
-	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
-// graphRow is a row of the tests of second-order scores, of either kind.
-type graphRow struct {
+// secondRow is a row of the tests of second-order scores, of either kind.
+type secondRow struct {
 	x      []float64
 	labels []string
 }
 
-func (r graphRow) cosine(o graphRow) float64 {
+func (r secondRow) cosine(o secondRow) float64 {
 	var dot, a, b float64
 	for i := range r.x {
 		dot, a, b = dot+r.x[i]*o.x[i], a+r.x[i]*r.x[i], b+o.x[i]*o.x[i]
@@ -35,7 +28,7 @@ func (r graphRow) cosine(o graphRow) float64 {
 
 // nearestOf is the k rows nearest to q but one, by definition 5, and by how much
 // they are nearer than the next one.
-func nearestOf(q graphRow, rows map[string]graphRow, k int, but string) (keys []string, gap float64) {
+func nearestOf(q secondRow, rows map[string]secondRow, k int, but string) (keys []string, gap float64) {
 	for key := range rows {
 		if key != but {
 			keys = append(keys, key)
@@ -53,9 +46,9 @@ func nearestOf(q graphRow, rows map[string]graphRow, k int, but string) (keys []
 // bySecondOrder is the score of a label: definition 6 with the labels of
 // neighbours, and with the score by definition 6 of each neighbour itself. It is
 // not clear where rounding decides which rows are the nearest.
-func bySecondOrder(q graphRow, rows map[string]graphRow, label string, p *lcif.Params, degree int) (s float64, clear bool) {
+func bySecondOrder(q secondRow, rows map[string]secondRow, label string, p *lcif.Params, degree int) (s float64, clear bool) {
 	clear = true
-	score := func(q graphRow, k int, but string, of func(key string) float64) float64 {
+	score := func(q secondRow, k int, but string, of func(key string) float64) float64 {
 		sum, total := 0.0, 0.0
 		keys, gap := nearestOf(q, rows, k, but)
 		clear = clear && gap > 1e-5
@@ -77,34 +70,35 @@ func bySecondOrder(q graphRow, rows map[string]graphRow, label string, p *lcif.P
 	return s, clear
 }
 
-// graphCase is a kind of rows and how they are weighed.
-type graphCase struct {
+// secondCase is a kind of rows and how they are weighed.
+type secondCase struct {
 	sparse bool
 	weight string
 }
 
-var graphCases = []graphCase{{weight: "none"}, {weight: "standard"}, {true, "none"}}
+var secondCases = []secondCase{{weight: "none"}, {weight: "standard"}, {true, "none"}}
 
-func (c graphCase) String() string { return fmt.Sprintf("sparse %v, weight %s", c.sparse, c.weight) }
+func (c secondCase) String() string { return fmt.Sprintf("sparse %v, weight %s", c.sparse, c.weight) }
 
-// graphDB is a collection of random rows and its model of second-order scores.
-type graphDB struct {
+// secondDB is a collection of random rows and its model of second-order scores.
+type secondDB struct {
 	*DB
-	graphCase
+	secondCase
 	rng  *rand.Rand
-	rows map[string]graphRow
+	rows map[string]secondRow
 	next int
 }
 
-const graphDegree = 4
+// secondDegree is the number of nearest rows that second-order scores use.
+const secondDegree = 10
 
-var graphParams = &lcif.Params{K: 6, Alpha: 1.5, Lambda: 1, SecondOrder: 0.4, Top: 5}
+var secondParams = &lcif.Params{K: 6, Alpha: 1.5, Lambda: 1, SecondOrder: 0.4, Top: 5}
 
-func newGraphDB(t *testing.T, c graphCase) *graphDB {
+func newSecondDB(t *testing.T, c secondCase) *secondDB {
 	t.Helper()
 	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), nil)
 	must(t, err)
-	g := &graphDB{DB: d, graphCase: c, rng: rand.New(rand.NewPCG(4, 7)), rows: map[string]graphRow{}}
+	g := &secondDB{DB: d, secondCase: c, rng: rand.New(rand.NewPCG(4, 7)), rows: map[string]secondRow{}}
 	if c.sparse {
 		_, err = d.Create(t.Context(), "docs", Schema{Sparse: true})
 	} else {
@@ -112,7 +106,7 @@ func newGraphDB(t *testing.T, c graphCase) *graphDB {
 	}
 	must(t, err)
 	g.put(t, 150)
-	o := &LCIF{Params: graphParams, Graph: graphDegree, Weight: c.weight}
+	o := &LCIF{Params: secondParams, Weight: c.weight}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +114,8 @@ func newGraphDB(t *testing.T, c graphCase) *graphDB {
 }
 
 // random is a row with values above zero, so that all cosines are.
-func (g *graphDB) random() (graphRow, Query) {
-	r, q := graphRow{}, Query{}
+func (g *secondDB) random() (secondRow, Query) {
+	r, q := secondRow{}, Query{}
 	for f := range uint32(8) {
 		v := float32(0.05 + g.rng.ExpFloat64())
 		r.x = append(r.x, float64(v))
@@ -139,7 +133,7 @@ func (g *graphDB) random() (graphRow, Query) {
 	return r, q
 }
 
-func (g *graphDB) put(t *testing.T, n int) {
+func (g *secondDB) put(t *testing.T, n int) {
 	t.Helper()
 	put(t, g.DB, n, func(int) Row {
 		r, q := g.random()
@@ -150,7 +144,7 @@ func (g *graphDB) put(t *testing.T, n int) {
 	})
 }
 
-func (g *graphDB) delete(t *testing.T, from, n int) {
+func (g *secondDB) delete(t *testing.T, from, n int) {
 	t.Helper()
 	err := g.Update(t.Context(), func(b *Tx) error {
 		for i := from; i < from+n; i++ {
@@ -166,7 +160,7 @@ func (g *graphDB) delete(t *testing.T, from, n int) {
 }
 
 // scaling returns how the model compares rows: as they are, or scaled as it says.
-func (g *graphDB) scaling(t *testing.T) func(graphRow) graphRow {
+func (g *secondDB) scaling(t *testing.T) func(secondRow) secondRow {
 	t.Helper()
 	var scale *lcif.Scaling
 	err := g.View(func(s *Snapshot) error {
@@ -180,7 +174,7 @@ func (g *graphDB) scaling(t *testing.T) func(graphRow) graphRow {
 	if err != nil || (scale != nil) != (g.weight == "standard") {
 		t.Fatalf("weight %q: scale %+v, %v", g.weight, scale, err)
 	}
-	return func(r graphRow) graphRow {
+	return func(r secondRow) secondRow {
 		if scale == nil {
 			return r
 		}
@@ -188,15 +182,15 @@ func (g *graphDB) scaling(t *testing.T) func(graphRow) graphRow {
 		for i := range x {
 			x[i] = (r.x[i] - float64(scale.Mean[i])) * float64(scale.Factor[i])
 		}
-		return graphRow{x, r.labels}
+		return secondRow{x, r.labels}
 	}
 }
 
 // check compares predictions and explanations with the definition.
-func (g *graphDB) check(t *testing.T) {
+func (g *secondDB) check(t *testing.T) {
 	t.Helper()
 	indirect, compared := 0, 0
-	scaled, rows := g.scaling(t), map[string]graphRow{}
+	scaled, rows := g.scaling(t), map[string]secondRow{}
 	for key, r := range g.rows {
 		rows[key] = scaled(r)
 	}
@@ -207,7 +201,7 @@ func (g *graphDB) check(t *testing.T) {
 			t.Fatal("nothing is predicted")
 		}
 		for _, p := range out {
-			if want, clear := bySecondOrder(scaled(r), rows, p.Label, graphParams, graphDegree); clear {
+			if want, clear := bySecondOrder(scaled(r), rows, p.Label, secondParams, secondDegree); clear {
 				if compared++; math.Abs(float64(p.Score)-want) > 1e-5 {
 					t.Fatalf("label %q has the score %g, by definition %g", p.Label, p.Score, want)
 				}
@@ -235,9 +229,9 @@ func (g *graphDB) check(t *testing.T) {
 // scores: they are those of the definition over the rows that there are.
 func TestSecondOrder(t *testing.T) {
 	t.Parallel()
-	for _, c := range graphCases {
+	for _, c := range secondCases {
 		t.Run(c.String(), func(t *testing.T) {
-			g := newGraphDB(t, c)
+			g := newSecondDB(t, c)
 			defer func() { _ = g.Close() }()
 			g.check(t)
 			maintain := func() {
@@ -270,73 +264,6 @@ func TestSecondOrder(t *testing.T) {
 	}
 }
 
-// TestSecondOrderRepaired damages the list of nearest rows: Check finds it, and
-// Repair rebuilds it.
-func TestSecondOrderRepaired(t *testing.T) {
-	t.Parallel()
-	for _, c := range graphCases {
-		for array := arrayGraphPtr; array <= arrayGraphSimilarity; array++ {
-			t.Run(fmt.Sprintf("%v, array %d", c, array), func(t *testing.T) {
-				g := newGraphDB(t, c)
-				defer func() { _ = g.Close() }()
-				damageGraph(t, g, array)
-				if err := g.Check(t.Context(), nil, nil); !errors.Is(err, ErrCorrupt) {
-					t.Fatalf("Check: %v", err)
-				}
-				_, q := g.random()
-				err := g.View(func(s *Snapshot) error {
-					_, _, err := predict(t.Context(), s.Collection("docs"), q, nil)
-					return err
-				})
-				if !errors.Is(err, ErrCorrupt) {
-					t.Errorf("Predict: %v", err)
-				}
-				if found, err := g.Repair(t.Context(), nil); err != nil || len(found) != 1 {
-					t.Fatalf("Repair: %v, %v", found, err)
-				}
-				g.check(t)
-			})
-		}
-	}
-}
-
-// damageGraph flips a bit in an array of the list of nearest rows.
-func damageGraph(t *testing.T, g *graphDB, array uint32) {
-	t.Helper()
-	path := g.Path()
-	must(t, g.Close())
-	raw, err := bbolt.Open(path, 0o600, nil)
-	must(t, err)
-	var block []byte
-	err = raw.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket(layout.BucketBlocks).ForEach(func(k, v []byte) error {
-			if _, kind, chunk := codec.ParseKey(k); kind == codec.KindSimilarity && chunk == array {
-				block = slices.Clone(v)
-			}
-			return nil
-		})
-	})
-	if err := errors.Join(err, raw.Close()); err != nil || block == nil {
-		t.Fatal("no list of nearest rows", err)
-	}
-	file, err := os.ReadFile(path)
-	must(t, err)
-	at := 0
-	for i := 0; i+len(block) <= len(file); i++ {
-		if slices.Equal(file[i:i+len(block)], block) {
-			file[i+len(block)-codec.Align/2] ^= 1
-			at++
-		}
-	}
-	if at == 0 {
-		t.Fatal("the block is not in the file")
-	}
-	must(t, os.WriteFile(path, file, 0o600))
-	if g.DB, err = Open(t.Context(), path, nil); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestSecondOrderTuned tunes the weight of second-order scores, where the label of
 // a row is that of the rows near it and its own is often missing.
 func TestSecondOrderTuned(t *testing.T) {
@@ -348,10 +275,6 @@ func TestSecondOrderTuned(t *testing.T) {
 	tried := slices.ContainsFunc(info.LabelCurve.Points, func(p lcif.Point) bool { return p.SecondOrder == 0.5 })
 	if !tried {
 		t.Error("the weight was not tried")
-	}
-	p := info.Options.(*LCIF).Params
-	if want := p.SecondOrder > 0; want != (info.Options.(*LCIF).Graph > 0) {
-		t.Errorf("weight %g with %d nearest rows", p.SecondOrder, info.Options.(*LCIF).Graph)
 	}
 	if share := first(predictAll(t, d, queries, nil, 1), truth); share < 0.95 {
 		t.Errorf("precision of the best label is %g", share)
@@ -370,17 +293,5 @@ func TestSecondOrderTuned(t *testing.T) {
 		if len(points) != 1 || points[0].SecondOrder != 0.5 || p.Thresholds == nil || p.SecondOrder != 0.5 {
 			t.Errorf("%s: measured %+v, parameters %+v", o.Weight, points, p)
 		}
-	}
-	// Without a list of nearest rows there are no second-order scores.
-	plain := &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", plain, nil); err != nil {
-		t.Fatal(err)
-	}
-	err = d.View(func(s *Snapshot) error {
-		_, _, err := predict(t.Context(), s.Collection("docs"), queries[0], &PredictOptions{Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.5}})
-		return err
-	})
-	if !errors.Is(err, fail.Option) {
-		t.Errorf("second-order scores of a model without: %v", err)
 	}
 }
