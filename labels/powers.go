@@ -152,6 +152,8 @@ func (p *Pairs) Validate(labels int) error {
 		set, value, all := p.Row(f)
 		if n := len(value); n != len(set) && (!all || n > stride(labels) || len(set) > 0 && int(set[len(set)-1]) >= n) {
 			return fmt.Errorf("feature %d has %d labels and %d values", f, len(set), n)
+		} else if all && slices.ContainsFunc(value[min(labels, n):], func(x float32) bool { return x != 0 }) {
+			return fmt.Errorf("feature %d has values of further labels", f)
 		}
 	}
 	for _, x := range p.Value {
