@@ -12,7 +12,7 @@ import (
 // KeepTop is set. All thresholds are finite.
 type Thresholds struct {
 	// Single is the threshold of all labels if PerLabel is nil.
-	Single float64 `flag:"threshold" help:"Predict labels above this score, and the best; of at trees, the margin above which a label counts as present."`
+	Single float64 `flag:"threshold"`
 	// PerLabel holds a threshold for each label.
 	PerLabel []float64
 	// KeepTop predicts a row's best label (see Order; ties: the smaller) even if its score is below

@@ -70,6 +70,12 @@ type commands struct {
 	Repair  file.Repair  `cmd:"" group:"The file:"`
 }
 
+// prepare makes the flags that are derived from options.
+func (c *commands) prepare() {
+	c.Build.Prepare()
+	c.Tune.Prepare()
+}
+
 // variables are parts of tags: defaults that some commands set otherwise, and long lists of values.
 var variables = kong.Vars{
 	"limit":      "0",

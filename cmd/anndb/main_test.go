@@ -121,7 +121,7 @@ func newIndexed(t *testing.T) fixture {
 	t.Helper()
 	indexed.once.Do(func() {
 		f := newFixture(t)
-		must(t, "build", f.file, "things", "main", "--members", "--trees", "6", "--depth", "4", "--labels-k", "20", "--tune-k", "5")
+		must(t, "build", f.file, "things", "main", "--members", "--trees", "6", "--depth", "4", "--leaf-neighbors", "20", "--tune-k", "5")
 		for _, p := range []string{f.rows, f.queries, f.file} {
 			b, err := os.ReadFile(p)
 			if err != nil {

@@ -103,6 +103,9 @@ func parseLine(p *command.Program, words []string, file string) (*kong.Context, 
 
 // newParser makes a parser of a grammar.
 func newParser(grammar any, options ...kong.Option) (*kong.Kong, error) {
+	if g, ok := grammar.(interface{ prepare() }); ok {
+		g.prepare()
+	}
 	parser, err := kong.New(grammar, append([]kong.Option{
 		kong.Name("anndb"),
 		kong.Description("One file of vectors, dense and sparse, learned indexes over them, " +

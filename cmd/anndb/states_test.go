@@ -22,7 +22,7 @@ var onFile = []string{
 	"create FILE new --dim 2", "import FILE points DIR/rows.csv --key-prefix x", "export FILE points DIR/out.jsonl --force",
 	"put FILE points k 1,2", "get FILE points a", "update FILE points a --label x", "delete FILE points a",
 	"rows FILE points", "count FILE points", "copy FILE points other", "rename FILE points other", "drop FILE points main",
-	"build FILE points b --kind rp --trees 2 --depth 1 --labels-k 2 --no-tune", "tune FILE points t --kind sbt --budgets 1,2 --folds 2",
+	"build FILE points b --kind rp --trees 2 --depth 1 --leaf-neighbors 2 --no-tune", "tune FILE points t --kind sbt --budgets 1,2 --folds 2",
 	"maintain FILE", "search FILE points 1,2", "range FILE points 3 1,2", "predict FILE points 1,2",
 	"explain FILE points 1,2", "evaluate FILE points --holdout 2 --index main --method natural --no-flat",
 	"plot recall FILE points --out DIR/p.svg", "plot labels FILE points --out DIR/p.svg",
@@ -138,7 +138,7 @@ func stateFixture(t *testing.T) []byte {
 	file := filepath.Join(dir, "good.anndb")
 	write(t, filepath.Join(dir, "rows.csv"), stateRows)
 	must(t, "import", file, "points", filepath.Join(dir, "rows.csv"), "--label-column", "label")
-	must(t, "build", file, "points", "--kind", "kd", "--trees", "2", "--depth", "2", "--labels-k", "2", "--no-tune")
+	must(t, "build", file, "points", "--kind", "kd", "--trees", "2", "--depth", "2", "--leaf-neighbors", "2", "--no-tune")
 	must(t, "build", file, "points", "tree", "--kind", "sbt", "--budget", "1")
 	return []byte(read(t, file))
 }

@@ -14,53 +14,54 @@ type Forest struct {
 	// Learner is "kd" (also when empty), "kd-chrono", "rp", "pca", "rf", or "auto", which selects the
 	// learner that reaches Recall (0.95 when zero) fastest on held-out rows.
 	Learner string  `enum:"kd,kd-chrono,rp,pca,rf,auto"`
-	Recall  float64 `help:"Recall that --kind auto optimizes for; 0 for 0.95." min:"0" max:"1"`
+	Recall  float64 `flag:"recall" min:"0" max:"1"`
 	// Trees is the number of trees: 2 when zero if the index has tables, sketches and lists, else 16.
-	Trees int `help:"Trees; 0 for the default." min:"0" max:"4096"`
+	Trees int `flag:"trees" min:"0" max:"4096"`
 	// Depth is the number of levels of a tree, at most two leaves per row. Zero selects the depth at
 	// which a leaf holds three and a half to seven rows, or one level less if Trees is 2 by default.
-	Depth int `help:"Levels of splits; 0 for four to seven rows a leaf, or twice as many with sketches and neighbor lists." min:"0" max:"24"`
+	Depth int `flag:"depth" min:"0" max:"24"`
 	// LeafNeighbors is the number of nearest rows (the row itself first) that a training point adds to
 	// the table of its leaf. Zero means 4 if Trees is 2 by default, else 50.
-	LeafNeighbors int `help:"Nearest rows that a training point adds to its leaf; 0 for 4, or 50 without sketches or neighbor lists." min:"0" max:"4096"`
+	LeafNeighbors int `flag:"leaf-neighbors" min:"0" max:"4096"`
 	// Source selects how nearest rows are found: "exact", "approximate", or when empty exact if that
 	// takes only seconds. Those of TrainingQueries are always exact.
-	Source string `help:"How nearest rows are found: exact, approximate (their recall is measured), or by the size if not given." enum:"exact,approximate" placeholder:"SOURCE"`
+	Source string `flag:"source" enum:"exact,approximate"`
 	// Coordinates is the number of principal coordinates that kd, kd-chrono and rf split on. Zero means
 	// min(64, Dim) for kd and auto, none otherwise; with NoRotation they split on the rows' own.
-	Coordinates int  `help:"Principal coordinates to split on (kd, kd-chrono, rf); 0 for the default." min:"0"`
-	NoRotation  bool `help:"Split on the rows' own coordinates."`
-	SketchBytes int  `help:"Bytes of a row's sketch: 64 of principal coordinates, 128, 192 or 256 of signs; 0 for what the rows need." enum:"64,128,192,256"`
-	NoSketches  bool `help:"Rows have no sketches."`
+	Coordinates int  `flag:"coordinates" min:"0"`
+	NoRotation  bool `flag:"no-rotation"`
+	// SketchBytes is 64 for principal coordinates, 128, 192 or 256 for signs; zero lets the build choose.
+	SketchBytes int  `flag:"sketch-bytes" enum:"64,128,192,256"`
+	NoSketches  bool `flag:"no-sketches"` // rows have no sketches
 	// ListNeighbors is the number of neighbors in the list of a row, which beams follow: 24 when zero.
-	ListNeighbors int  `help:"Neighbors in the list of a row; 0 for 24." min:"0" max:"1024"`
-	NoLists       bool `help:"Rows have no neighbor lists."`
+	ListNeighbors int  `flag:"list-neighbors" min:"0" max:"1024"`
+	NoLists       bool `flag:"no-lists"` // rows have no neighbor lists
 	// NoTables omits the tables of the leaves with the nearest rows of their training points, which the
 	// natural classifier uses. Then only voting and lookup search, which need Members.
-	NoTables bool `help:"Leave out the tables of nearest rows: voting and lookup only."`
-	Quantize bool `help:"Keep an 8-bit copy of float32 rows as a filter."` // before the exact distances
-	Members  bool `help:"Also store which rows each leaf has, for voting and lookup."`
+	NoTables bool `flag:"no-tables"`
+	Quantize bool `flag:"quantize"` // store an 8-bit copy of float32 rows as a filter before the exact distances
+	Members  bool `flag:"members"`  // store the rows of each leaf, for voting and lookup
 	// Density, Candidates, Subsample and MinVotes are those of the learner (forest.Params).
-	Density    float64 `help:"Share of non-zeros in a direction (rp, pca); 0 for the default." min:"0" max:"1"`
-	Candidates int     `help:"Coordinates that compete for a split (kd, rf); 0 for the default." min:"0"`
-	Subsample  int     `help:"Points looked at to choose a split; 0 for the default." min:"0"`
-	MinVotes   int     `help:"Leave out nearest rows with fewer votes in a leaf; 0 keeps all." min:"0"`
+	Density    float64 `flag:"density" min:"0" max:"1"`
+	Candidates int     `flag:"candidates" min:"0"`
+	Subsample  int     `flag:"subsample" min:"0"`
+	MinVotes   int     `flag:"min-votes" min:"0"`
 	// NoTune omits the tuner; queries must then specify their parameters. With fewer than 10 rows,
 	// searches are exact scans until maintenance rebuilds the index.
-	NoTune bool `help:"Do not measure settings: searches must then name theirs."`
+	NoTune bool `flag:"no-tune"`
 	// TuneK is the k that the tuner measures most thoroughly, 10 when zero. If it is more than half
 	// of the rows, searches are exact scans.
-	TuneK int `help:"Neighbors the tuner asks for; 0 for 10." min:"0"`
+	TuneK int `flag:"tune-k" min:"0"`
 	// Holdout is the number of rows that the tuner holds out as queries, 1000 when zero, at most
 	// a tenth of the distinct rows. Equal rows are held out together and queried once.
-	Holdout int `help:"Rows the tuner holds out as queries; 0 for 1,000." min:"0" max:"100000"`
+	Holdout int `flag:"holdout" min:"0" max:"100000"`
 	// TrainingQueries, at least 10, are the training points instead of the rows (the paper's separate
 	// training query set, section 3); a part of them is held out for the tuner. They are not stored.
 	TrainingQueries [][]float32 `json:"-"`
 	// Seed: equal rows, options and seed give equal trees, tables, sketches and lists. The tuner chooses
 	// settings by measured times, so these may differ, and with them the answers of searches that are
 	// not exact; so may the learner with "auto".
-	Seed uint64 `help:"Equal rows, options and seed give equal trees and lists; tuned settings depend on measured times."`
+	Seed uint64 `flag:"seed"`
 }
 
 // Name returns the learner.
@@ -86,7 +87,7 @@ func (o *Forest) Check() error {
 	case !turns && o.Coordinates > 0:
 		return refuse("{Coordinates} are for learners that split on one coordinate, not for %s", o.Learner)
 	case len(o.TrainingQueries) > 0 && len(o.TrainingQueries) < 10:
-		return refuse("%d training queries, want at least 10", len(o.TrainingQueries))
+		return refuse("{TrainingQueries}: %d vectors (want at least 10)", len(o.TrainingQueries))
 	}
 	return nil
 }

@@ -14,33 +14,34 @@ type LCIF struct {
 	// Weight selects how values are weighed before rows are scaled to unit length: "none", "tfidf"
 	// (values are counts of terms), in dense collections also "standard" (columns of mean 0 and
 	// deviation 1, neighbors by a scan); the guide has the formulas. Empty lets the tuner choose.
-	Weight string `help:"Weigh values as they are (none), as counts of terms (tfidf) or, for lcif in dense collections, with standardized columns (standard). If not given, tuning of lcif takes the best of them; all else has none." enum:"none,tfidf,standard" placeholder:"W"`
+	Weight string `flag:"weight" enum:"none,tfidf,standard"`
 	// Params, if not nil, are used as they are; without Thresholds and Cut, each row then gets its
 	// best label only. If nil, the tuner chooses them.
 	Params *lcif.Params `group:"Label models, lcif without tuning:"`
 	// Cut, with Params without Thresholds, computes the thresholds from the scores of a
 	// cross-validation, which transfers a setting from one collection (lcif.Point.Cut) to another.
 	Cut        *lcif.Cut `json:",omitempty" group:"Label models, lcif without tuning:"`
-	AllowEmpty bool      `json:",omitempty" help:"lcif and at: rows can have no label; otherwise each has at least its best."`
+	AllowEmpty bool      `json:",omitempty" flag:"allow-empty"` // rows may have no label; otherwise they get their best one
 	// Paper tunes as the paper does (lcif.TuneOptions.Paper), with unweighed values unless Weight is
 	// given.
-	Paper     bool           `json:",omitempty" help:"lcif: tune as its paper does, one pass over the paper's values."`
-	Objective lcif.Objective `help:"Choose settings by micro-f1, macro-f1, accuracy, hamming-loss, p@1, p@3 or p@5; micro-f1 if not given." enum:"micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5" placeholder:"MEASURE"`
+	Paper bool `json:",omitempty" flag:"paper" without:"lambda"`
+	// Objective is the measure by which the tuner chooses, micro F1 when empty.
+	Objective lcif.Objective `flag:"objective" without:"lambda" enum:"micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5"`
 	// Folds is the number of folds, 10 when zero and at most 1,000. TuneRows is the largest number
 	// of rows scored over all folds, 10,000 when zero, as in the paper.
-	Folds    int `help:"Folds of the cross-validation; 0 for 10, or 5 for trees." min:"0" max:"1000"`
-	TuneRows int `help:"Rows tried at most in tuning; 0 for 10,000." min:"0"`
+	Folds    int `flag:"folds" min:"0" max:"1000"`
+	TuneRows int `flag:"tune-rows" min:"0"`
 	// FeatureShares are the shares of the features, those of highest entropy, that the tuner
 	// chooses from; empty means all features. Sparse collections only.
-	FeatureShares []float64 `help:"Shares of the features of highest entropy to choose among; all if not given." above:"0" max:"1"`
+	FeatureShares []float64 `flag:"feature-shares" without:"lambda" above:"0" max:"1"`
 	// Neighbors names the index that finds neighbors in a dense collection, with recall 0.95: a tuned
 	// forest, or db.Flat. Empty means the first tuned forest by name, or Flat, also if it is dropped.
-	Neighbors string `json:",omitempty" help:"Dense collections: forest that finds neighbors, or flat for a scan; the first forest by name if not given." placeholder:"INDEX"`
+	Neighbors string `json:",omitempty" flag:"neighbors"`
 	// SecondOrders are the weights of second-order scores, 0 to 1, that the tuner tries. With a weight
 	// above zero a prediction searches for the 10 nearest rows of each neighbor.
-	SecondOrders []float64 `json:",omitempty" help:"Weights, 0 to 1, of the labels of a neighbor's own nearest rows, to choose among; 0 if not given." min:"0" max:"1"`
-	Postings     Postings  `json:",omitzero"` // of the model's inverted index, in sparse collections
-	Seed         uint64    `json:",omitempty" help:"Equal rows, options and seed give an equal model."`
+	SecondOrders []float64 `json:",omitempty" flag:"second-orders" without:"lambda" min:"0" max:"1"`
+	Postings     Postings  `json:",omitzero"`              // of the model's inverted index, in sparse collections
+	Seed         uint64    `json:",omitempty" flag:"seed"` // equal rows, options and seed give an equal model
 }
 
 // The weightings.
@@ -63,8 +64,14 @@ func (o *LCIF) Check() error {
 		return refuse("{Folds} 1 (want 0 or at least 2)")
 	case p != nil && p.K < 1 && p.Lambda > 0:
 		return refuse("{Params.K} %d (want at least 1)", p.K)
-	case c != nil && (p == nil || p.Thresholds != nil):
-		return refuse("{Cut} makes the thresholds of {Params}: give {Params} without thresholds")
+	case c != nil && p == nil:
+		return refuse("{Cut} goes with {Params.Lambda} and other parameters that are given")
+	case c != nil && p.Thresholds != nil:
+		return refuse("{Cut} and {Params.Thresholds} exclude each other")
+	case c != nil && !c.PerLabel && c.Share == 0:
+		return refuse("{Cut.Share} 0 (want above 0)")
+	case o.AllowEmpty && p != nil && p.Thresholds == nil && c == nil:
+		return refuse("{AllowEmpty} with given parameters goes with {Params.Thresholds} or {Cut}")
 	}
 	return nil
 }

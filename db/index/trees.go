@@ -14,17 +14,17 @@ type Trees struct {
 	// each, one tree per label against the rest if there are more than two.
 	Kind string `enum:"at,pt,sbt"`
 	// Budget is the number of features of a round, in place of that in Params; 100 if both are zero.
-	Budget int `json:",omitempty" help:"Features that a round adds to a decision; 100 if not given." placeholder:"N" min:"0"`
+	Budget int `json:",omitempty" flag:"budget" min:"0"`
 	Params budget.Params
 	// Grid, if not nil, is searched by cross-validation: its best budget, cost and, for AT, threshold
 	// replace those of Params. An empty list stands for the value in Params.
 	Grid *budget.Grid `json:",omitempty"`
 	// TuneRows is the largest number of rows that the cross-validation uses, 10,000 when zero.
-	TuneRows   int    `json:",omitempty" help:"Rows tried at most in tuning; 0 for 10,000." min:"0"`
-	Weight     string `help:"How values are weighed: none or tfidf." enum:"none,tfidf"` // "none" when empty; see LCIF
-	AllowEmpty bool   `json:",omitempty" help:"An at may predict no label; otherwise a row gets its best one."`
-	Raw        bool   `help:"Take sparse rows at their own length instead of unit length."`
-	Seed       uint64 `json:",omitempty" help:"Equal rows, options and seed give equal trees."` // if Params.Seed is zero
+	TuneRows   int    `json:",omitempty" flag:"tune-rows" min:"0"`
+	Weight     string `flag:"weight" enum:"none,tfidf"`      // how values are weighed, "none" when empty; see LCIF
+	AllowEmpty bool   `json:",omitempty" flag:"allow-empty"` // an AT may predict no label; otherwise a row gets its best one
+	Raw        bool   `flag:"raw"`                           // use sparse rows with their own length instead of unit length
+	Seed       uint64 `json:",omitempty" flag:"seed"`        // if Params.Seed is zero; equal rows, options and seed: equal trees
 }
 
 // Name returns the kind.

@@ -104,10 +104,10 @@ func (m *Measures) setMeasures(r *labels.Report) {
 type Cut struct {
 	// PerLabel gives each label its own threshold, by its prior (definition
 	// 11); otherwise there is one (definition 10).
-	PerLabel bool `json:"per_label,omitempty" flag:"cut-per-label" help:"Choose a threshold for each label by cross-validation."`
+	PerLabel bool `json:"per_label,omitempty" flag:"cut-per-label" without:"threshold"`
 	// Share is the mean number of labels per row that the single threshold aims at, divided by
 	// the label cardinality of the training rows: 1 is the paper's. PerLabel does not read it.
-	Share float64 `json:"share" flag:"cut-share" help:"Choose the threshold by cross-validation, so that rows have so many times the mean number of labels." min:"0"`
+	Share float64 `json:"share" flag:"cut-share" without:"cut-per-label threshold" min:"0"`
 	// NoTop allows rows without any label; otherwise the best label is kept.
 	NoTop bool `json:"no_top,omitempty"`
 	// Steps takes the single threshold from the paper's 21 values in two passes
@@ -130,7 +130,7 @@ func (c Cut) String() string {
 // check returns an error for a cut that gives no thresholds.
 func (c Cut) check() error {
 	switch {
-	case !(c.Share > 0) || math.IsInf(c.Share, 1):
+	case !c.PerLabel && !(c.Share > 0) || math.IsInf(c.Share, 1):
 		return fmt.Errorf("%w: cut at %g times the mean number of labels, want more than 0",
 			query.ErrParams, c.Share)
 	case c.PerLabel && c.Steps:

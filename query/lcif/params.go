@@ -12,21 +12,21 @@ import (
 // Params are the hyperparameters of LCIF (Feremans et al. 2020, Algorithm 6).
 type Params struct {
 	// K is the number of neighbors, at least 1 unless Lambda is 0.
-	K int `json:"k" help:"Neighbors." min:"0"`
+	K int `json:"k" flag:"k" min:"0"`
 	// Alpha is the power of instance similarities (definition 6), Beta that of
 	// feature–label similarities (definition 8); above 0, zero means 1.
-	Alpha float64 `json:"alpha" help:"Power of neighbors' similarities; 0 for 1." min:"0"`
-	Beta  float64 `json:"beta" help:"Power of features' similarities; 0 for 1." min:"0"`
+	Alpha float64 `json:"alpha" flag:"alpha" min:"0"`
+	Beta  float64 `json:"beta" flag:"beta" min:"0"`
 	// Lambda is the weight of the instance score, 0 to 1; the feature score has the remaining
 	// weight (definition 9). A score of weight zero is not computed.
-	Lambda float64 `json:"lambda" help:"Weight of the neighbors, 0 to 1; the features have the rest." min:"0" max:"1" needed:""`
+	Lambda float64 `json:"lambda" flag:"lambda" min:"0" max:"1" needed:""`
 	// SecondOrder is the weight, 0 to 1, of the second-order score in the instance score:
 	// labels that a neighbour does not have but its own neighbours have. Above zero it needs
 	// View.Row and costs a search for each of the K neighbors.
-	SecondOrder float64 `json:"second_order,omitempty" help:"Weight, 0 to 1, of the labels of a neighbor's own nearest rows." min:"0" max:"1"`
+	SecondOrder float64 `json:"second_order,omitempty" flag:"second-order" min:"0" max:"1"`
 	// Features is the number of features of highest entropy in the index; zero means all. Only
 	// builders of views read it: View.Keep decides.
-	Features int `json:"features,omitempty" flag:"keep-features" help:"Features of highest entropy to keep; 0 for all." min:"0"`
+	Features int `json:"features,omitempty" flag:"keep-features" min:"0"`
 	// Top, if above zero, requests the Top best labels instead of a set.
 	Top int `json:"top,omitempty" min:"0"`
 	// Thresholds turn scores into sets (definitions 10 and 11). nil means the best label only.

@@ -46,9 +46,9 @@ type BACParams struct {
 	Budget int `min:"0"`
 	// C is the cost of a row's squared hinge loss: 5. See the package's
 	// documentation for how it relates to the paper's.
-	C float64 `flag:"cost" help:"Cost of a row on the wrong side; 5 if not given." placeholder:"C" min:"0"`
+	C float64 `flag:"cost" min:"0"`
 	// Rounds bounds the worst-case analyses: 10; no bound with Exact.
-	Rounds int `help:"Rounds a decision; 0 for 10, or for no bound with --exact." min:"0" max:"1000"`
+	Rounds int `flag:"rounds" min:"0" max:"1000"`
 	// Epsilon ends the rounds: with Exact, no set of B features is violated by more
 	// than this share; without, the objective fell by no larger one. 0.01.
 	Epsilon float64
@@ -63,7 +63,7 @@ type BACParams struct {
 	// Exact runs algorithm 1 as the paper has it, until it is ε-optimal: a worst-case
 	// analysis may choose features that are active already. It takes more rounds, some
 	// hundred for small budgets at large costs.
-	Exact bool `help:"Choose a decision's features to 1 % of the optimum: mostly fewer, much slower."`
+	Exact bool `flag:"exact"`
 	// Balanced gives a row the cost C·n/(2·n_class) in place of C, so that
 	// errors on both classes weigh the same in total.
 	Balanced bool

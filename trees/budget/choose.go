@@ -14,13 +14,13 @@ import (
 // Grid is what a cross-validation tries: every budget B with every cost C and,
 // for AT, every MinPositive and every threshold.
 type Grid struct {
-	Budgets    []int     `help:"Budgets to choose from by cross-validation." placeholder:"N,…" min:"1"`
-	Costs      []float64 `help:"Costs to choose from by cross-validation." placeholder:"C,…" above:"0"`
-	Thresholds []float32 `help:"Annotation trees: margins above which a label counts as present, to choose from by cross-validation; lower ones find more labels." placeholder:"M,…"` // AT only; none means that of the parameters
-	Positives  []int     `json:",omitempty" help:"Annotation trees: values of --min-positive to choose from by cross-validation." placeholder:"N,…" min:"1"`                          // MinPositive; AT only; none means that of the parameters
+	Budgets    []int     `flag:"budgets" min:"1"`
+	Costs      []float64 `flag:"costs" above:"0"`
+	Thresholds []float32 `flag:"thresholds"`                          // AT only; none means that of the parameters
+	Positives  []int     `json:",omitempty" flag:"positives" min:"1"` // MinPositive; AT only; none means that of the parameters
 	// Folds is how many parts the rows are divided into, each of which is the
 	// test part once: 5.
-	Folds int `help:"Folds of the cross-validation; 0 for 5." min:"0" max:"1000"`
+	Folds int `flag:"folds" min:"0" max:"1000"`
 }
 
 // PaperGrid is the grid of section 8.1 for m features: B over 2…400 for the

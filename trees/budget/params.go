@@ -25,7 +25,7 @@ type Params struct {
 	// as present: 0. Lower values find more labels of what there are, higher
 	// ones fewer wrong ones; Choose finds the best. It plays no part in
 	// training.
-	Threshold float32 `flag:"threshold" help:"Annotation trees: margin above which a label counts as present."`
+	Threshold float32 `flag:"threshold"`
 	// KeepTop makes an AT answer its best label where the leaf of a row has none:
 	// the first of the ranking by Scores or, where that is empty, the most
 	// frequent one. The paper's trees answer no label there. It plays no part in
@@ -33,7 +33,7 @@ type Params struct {
 	KeepTop bool
 	// MinPositive is, for AT, how many rows of a node must have a label for it
 	// to be asked there: 1. Labels below are taken to be absent.
-	MinPositive int `help:"Annotation trees: rows of a node that must have a label for it to be asked; 0 for 1." min:"0"`
+	MinPositive int `flag:"min-positive" min:"0"`
 }
 
 // Validate returns an error for parameters that no training supports. Errors: ErrParams.

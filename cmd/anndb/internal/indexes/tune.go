@@ -1,71 +1,77 @@
 package indexes
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/cmd/anndb/internal/optionflags"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/trees/budget"
 )
 
 // Tune tunes a label model and shows all that was measured.
 type Tune struct {
 	command.InCollection
 	Index    string `arg:"" optional:"" default:"labels"`
-	Kind     string `enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
-	Seed     uint64 `default:"0"`
-	Settings int    `default:"10"`
+	Kind     string `help:"Label model: lcif, sbt, pt or at; lcif if not given." enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
+	Settings int    `help:"How many settings to show, the best; 0 for all." default:"10"`
 
-	tuneFlags `embed:""`
-	treeFlags `embed:"" group:"Budgeted trees:"`
-	gridFlags `embed:"" group:"Budgeted trees:"`
-
-	Threshold *float64 `group:"Budgeted trees:" placeholder:"M"`
+	kong.Plugins
+	flags *optionflags.Set
 }
 
-// tree is the tree to tune, over so many features.
-func (c *Tune) tree(features int) treeBuild {
-	return treeBuild{c.Kind, c.treeFlags, c.gridFlags, c.tuneFlags, c.Threshold, features}
+// Prepare makes the flags of the options.
+func (c *Tune) Prepare() {
+	c.flags, c.Plugins = optionflags.New(
+		optionflags.Source{Options: &db.LCIF{}, Without: []string{"Params", "Cut"}},
+		optionflags.Source{Options: &db.Trees{}, Group: "Budgeted trees:"},
+	)
 }
 
 func (c *Tune) Run(a *command.App) error {
-	switch {
-	case c.Settings < 0:
+	if c.Settings < 0 {
 		return command.Usagef("--settings must not be negative")
-	case IsTree(c.Kind) && c.tuneFlags.lcifOnly():
-		return command.Usagef("--objective, --paper, --feature-share and --neighbors go with --kind lcif")
-	case !IsTree(c.Kind) && (c.treeFlags != treeFlags{} || c.gridFlags.given() || c.Threshold != nil):
-		return command.Usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs, " +
-			"--threshold and " +
-			"--thresholds go with --kind sbt, pt and at")
 	}
-	var o db.IndexOptions
-	var err error
-	if IsTree(c.Kind) {
-		// Wrong flags are found before the file is opened.
-		_, err = c.tree(1).index(c.Seed)
-	} else {
-		var model db.LCIF
-		model, err = modelFlags{}.lcif(c.tuneFlags)
-		model.Seed = c.Seed
-		o = &model
-	}
+	o, err := filled(c.flags, c.Kind)
 	if err != nil {
 		return err
 	}
-	n := c.Settings
-	if n == 0 {
-		n = math.MaxInt
+	trees, isTrees := o.(*db.Trees)
+	if isTrees && trees.Grid == nil {
+		trees.Grid = &budget.Grid{}
+	}
+	if err := o.Check(); err != nil {
+		return refused(o, err)
 	}
 	return c.With(a, false, func(d *db.DB) error {
-		if IsTree(c.Kind) {
+		if isTrees {
 			info, err := d.Collection(c.Collection).Info()
 			if err != nil {
 				return err
 			}
-			if o, err = c.tree(max(1, info.Dim, info.Features)).index(c.Seed); err != nil {
-				return err
-			}
+			completeGrid(trees, max(1, info.Dim, info.Features))
 		}
-		return build(a, d, c.Collection, c.Index, o, n)
+		return build(a, d, c.Collection, c.Index, o, cmp.Or(c.Settings, math.MaxInt))
 	})
+}
+
+// completeGrid fills in the usual values of what is neither given nor has values to choose from, for so
+// many features.
+func completeGrid(o *db.Trees, features int) {
+	usual, g := budget.DefaultGrid(budget.Kind(o.Kind), features), o.Grid
+	if len(g.Budgets) == 0 && o.Budget == 0 {
+		g.Budgets = usual.Budgets
+	}
+	if len(g.Costs) == 0 && o.Params.BAC.C == 0 {
+		g.Costs = usual.Costs
+	}
+	if len(g.Positives) == 0 && o.Params.MinPositive == 0 {
+		g.Positives = usual.Positives
+	}
+	if len(g.Thresholds) == 0 && o.Params.Threshold == 0 {
+		g.Thresholds = usual.Thresholds
+	}
 }

@@ -1,0 +1,202 @@
+// Package optionflags derives flags from structs of options: a field with a flag tag is a flag of that
+// name.
+package optionflags
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Source is a struct of options, and the names of the fields whose flags a command does not have.
+type Source struct {
+	Options any // a pointer
+	Group   string
+	Without []string
+}
+
+// Set are the flags of several structs. Those of one name are one flag.
+type Set struct {
+	names  []string
+	values reflect.Value // the struct that the parser fills in
+}
+
+// New returns the flags of structs, and what the parser takes in place of a struct with them.
+func New(sources ...Source) (*Set, kong.Plugins) {
+	s := &Set{}
+	var fields []reflect.StructField
+	for _, from := range sources {
+		for l := range leaves(reflect.TypeOf(from.Options).Elem(), "", from.Group) {
+			top, _, _ := strings.Cut(l.path, ".")
+			if slices.Contains(from.Without, top) || slices.Contains(s.names, l.flag) {
+				continue
+			}
+			s.names = append(s.names, l.flag)
+			fields = append(fields, l.field(len(fields)))
+		}
+	}
+	v := reflect.New(reflect.StructOf(fields))
+	s.values = v.Elem()
+	return s, kong.Plugins{v.Interface()}
+}
+
+// leaf is a field that is a flag: its path from the struct of options, and the flag.
+type leaf struct {
+	reflect.StructField
+	path, flag, group string
+}
+
+// leaves yields the flags of a type and of the structs in it.
+func leaves(t reflect.Type, path, group string) func(yield func(leaf) bool) {
+	return func(yield func(leaf) bool) {
+		for i := range t.NumField() {
+			f := t.Field(i)
+			l := leaf{f, path + f.Name, f.Tag.Get("flag"), group}
+			if g, ok := f.Tag.Lookup("group"); ok {
+				l.group = g
+			}
+			if l.flag != "" {
+				if !yield(l) {
+					return
+				}
+				continue
+			}
+			inner := f.Type
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			if inner.Kind() != reflect.Struct {
+				continue
+			}
+			for x := range leaves(inner, l.path+".", l.group) {
+				if !yield(x) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// field returns the field of the parser's struct for a flag: a string, a list or a pointer, which are
+// zero if the flag is not given.
+func (l leaf) field(i int) reflect.StructField {
+	tag := fmt.Sprintf("name:%q group:%q", l.flag, l.group)
+	for _, name := range []string{"with", "without"} {
+		if x := l.Tag.Get(name); x != "" {
+			tag += fmt.Sprintf(" %s:%q", name, x)
+		}
+	}
+	t, placeholder := l.Type, "N"
+	switch {
+	case t.Kind() == reflect.String || isText(t):
+		t, placeholder = reflect.TypeFor[string](), strings.ToUpper(l.flag)
+		if e := l.Tag.Get("enum"); e != "" {
+			tag += fmt.Sprintf(` enum:%q default:""`, ","+e)
+		}
+	case t.Kind() == reflect.Slice:
+		placeholder = "N,…"
+	default:
+		t = reflect.PointerTo(t)
+	}
+	tag += fmt.Sprintf(" placeholder:%q", placeholder)
+	return reflect.StructField{Name: "F" + strconv.Itoa(i), Type: t, Tag: reflect.StructTag(tag)}
+}
+
+// isText reports whether values of a type are read from texts.
+func isText(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// given returns the value of a flag, false if it is not given or no flag of the set.
+func (s *Set) given(flag string) (reflect.Value, bool) {
+	i := slices.Index(s.names, flag)
+	if i < 0 || s.values.Field(i).IsZero() {
+		return reflect.Value{}, false
+	}
+	return reflect.Indirect(s.values.Field(i)), true
+}
+
+// Any reports whether any flag is given.
+func (s *Set) Any() bool { return !s.values.IsZero() }
+
+// Fill sets the fields of options whose flags are given. It refuses flags that the options, of a kind,
+// do not have, and the lack of one that the others need.
+func (s *Set) Fill(options any, kind string) error {
+	known := map[string]bool{}
+	if err := s.fill(reflect.ValueOf(options).Elem(), known); err != nil {
+		return err
+	}
+	for _, name := range s.names {
+		if _, ok := s.given(name); ok && !known[name] {
+			return fmt.Errorf("--%s: an index of kind %s has no such option", name, kind)
+		}
+	}
+	return nil
+}
+
+// fill sets the fields of a struct, and adds its flags to known.
+func (s *Set) fill(v reflect.Value, known map[string]bool) error {
+	var given, needed string
+	for i := range v.NumField() {
+		f, x := v.Type().Field(i), v.Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		for l := range leaves(reflect.StructOf([]reflect.StructField{f}), "", "") {
+			known[l.flag] = true
+			value, ok := s.given(l.flag)
+			_, isNeeded := l.Tag.Lookup("needed")
+			switch {
+			case !ok && isNeeded && l.path == f.Name:
+				needed = l.flag
+			case ok && l.path == f.Name:
+				given = l.flag
+				if err := set(x, value); err != nil {
+					return fmt.Errorf("--%s: %w", l.flag, err)
+				}
+			case ok:
+				given = l.flag
+				if x.Kind() == reflect.Pointer && x.IsNil() {
+					x.Set(reflect.New(x.Type().Elem()))
+				}
+			}
+		}
+		if inner := reflect.Indirect(x); inner.IsValid() && inner.Kind() == reflect.Struct {
+			if err := s.fill(inner, known); err != nil {
+				return err
+			}
+		}
+	}
+	if given != "" && needed != "" {
+		return fmt.Errorf("--%s goes with --%s", given, needed)
+	}
+	return nil
+}
+
+// set sets a field to the value of a flag.
+func set(x, value reflect.Value) error {
+	if isText(x.Type()) {
+		return x.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(value.String()))
+	}
+	x.Set(value.Convert(x.Type()))
+	return nil
+}
+
+// Name returns the flag of the field with a path in a struct of options, or its flags if it is a struct.
+func Name(options any, path string) string {
+	var flags []string
+	for l := range leaves(reflect.TypeOf(options).Elem(), "", "") {
+		if l.path == path || strings.HasPrefix(l.path, path+".") {
+			flags = append(flags, "--"+l.flag)
+		}
+	}
+	if flags == nil {
+		return "--" + strings.ToLower(path) // a flag of the command itself
+	}
+	return strings.Join(flags, " or ")
+}
