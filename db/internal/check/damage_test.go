@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -32,11 +33,12 @@ func damaged(t testing.TB) (path string) {
 	path = filepath.Join(t.TempDir(), "damaged.anndb")
 	d, err := dbtest.Open(t.Context(), path, &db.Options{NoSync: true})
 	dbtest.Must(t, err)
+	names := slices.Sorted(maps.Keys(damagedRows)) // an order of its own would number objects differently
 	put := func(from, to int) {
-		for name, row := range damagedRows {
+		for _, name := range names {
 			var rows []db.Row
 			for i := from; i < to; i++ {
-				r := row(i)
+				r := damagedRows[name](i)
 				r.Key, r.Payload = damagedKey(i), bytes.Repeat([]byte{byte(i)}, i)
 				r.Labels = []string{fmt.Sprintf("%s-%02d", strings.Repeat("l", 300), i%20), fmt.Sprint("topic-", i%3)}
 				rows = append(rows, r)
@@ -44,10 +46,11 @@ func damaged(t testing.TB) (path string) {
 			dbtest.Must(t, dbtest.Put(d, name, rows...))
 		}
 	}
-	for name, schema := range map[string]db.Schema{
+	schemas := map[string]db.Schema{
 		"bytes": {Dim: 4096}, "small": {Dim: 8, Metric: vector.Cosine}, "words": {Named: true},
-	} {
-		dbtest.Must(t, dbtest.Create(t.Context(), d, name, schema))
+	}
+	for _, name := range names {
+		dbtest.Must(t, dbtest.Create(t.Context(), d, name, schemas[name]))
 	}
 	put(0, 60)
 	model := &db.LCIF{Params: &lcif.Params{K: 4, Lambda: 0.5, Beta: 2}}
@@ -56,7 +59,7 @@ func damaged(t testing.TB) (path string) {
 	dbtest.Builds(t, d, "words", "rows", nil)
 	dbtest.Builds(t, d, "words", "labels", model)
 	dbtest.Builds(t, d, "words", "pt", &db.Trees{Kind: "pt", Budget: 4})
-	for name := range damagedRows {
+	for _, name := range names {
 		dbtest.Must(t, dbtest.Delete(d, name, string(damagedKey(3)), string(damagedKey(39))))
 	}
 	put(20, 22)
