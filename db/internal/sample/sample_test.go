@@ -108,11 +108,3 @@ func TestNoAllocations(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-
-func BenchmarkOffer(b *testing.B) {
-	s := New(500)
-	q := make([]float32, 784)
-	for b.Loop() {
-		s.Of(1).Offer(q)
-	}
-}
