@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
@@ -100,8 +99,7 @@ func writeRows(t *testing.T, path string, n int, seed uint64) string {
 	return path
 }
 
-// fixture is a folder with rows, queries and a database that holds the rows
-// and an index with everything in it.
+// fixture is a folder with rows, queries and a database that holds the rows.
 type fixture struct{ dir, rows, queries, file string }
 
 func (f fixture) path(name string) string { return filepath.Join(f.dir, name) }
@@ -116,125 +114,6 @@ func newFixture(t *testing.T) fixture {
 	return f
 }
 
-// newIndexed copies a fixture with an index, which is built once.
-func newIndexed(t *testing.T) fixture {
-	t.Helper()
-	indexed.once.Do(func() {
-		f := newFixture(t)
-		must(t, "build", f.file, "things", "main", "--members", "--trees", "6", "--depth", "4", "--leaf-neighbors", "20", "--tune-k", "5")
-		for _, p := range []string{f.rows, f.queries, f.file} {
-			b, err := os.ReadFile(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			indexed.files = append(indexed.files, b)
-		}
-	})
-	if len(indexed.files) != 3 {
-		t.Fatal("the fixture could not be built")
-	}
-	dir := t.TempDir()
-	f := fixture{dir: dir, rows: filepath.Join(dir, "rows.jsonl"), queries: filepath.Join(dir, "queries.jsonl"), file: filepath.Join(dir, "test.anndb")}
-	for i, p := range []string{f.rows, f.queries, f.file} {
-		if err := os.WriteFile(p, indexed.files[i], 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return f
-}
-
-var indexed struct {
-	once  sync.Once
-	files [][]byte
-}
-
-func TestExport(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	back := f.path("back.jsonl.gz")
-	got := mustJSON[objects](t, "export", f.file, "things", back)
-	if got[0]["rows"] != float64(testRows) {
-		t.Errorf("%v", got)
-	}
-	// What was exported and imported again is the same, down to labels and
-	// payloads.
-	must(t, "import", f.path("again.anndb"), "things", back)
-	search := []string{"things", "--query", f.queries, "--payload", "-k", "3"}
-	first := must(t, append([]string{"search", f.file, "--format", "csv"}, search...)...)
-	second := must(t, append([]string{"search", f.path("again.anndb"), "--format", "csv"}, search...)...)
-	if first != second || !strings.Contains(first, "payload of") {
-		t.Errorf("searches differ:\n%s\n%s", first, second)
-	}
-	vectors := mustJSON[objects](t, "export", f.file, "things", f.path("v.fvecs"))
-	if vectors[0]["written"] != "vectors only" {
-		t.Errorf("%v", vectors)
-	}
-}
-
-func TestSearch(t *testing.T) {
-	t.Parallel()
-	f := newIndexed(t)
-	exact := mustJSON[objects](t, "search", f.file, "things", "--query", f.queries, "-k", "5", "--index", "flat")
-	if len(exact) != 5*testQueries {
-		t.Fatalf("%d hits, want 5 for each of %d queries", len(exact), testQueries)
-	}
-	for i, h := range exact {
-		if h["rank"] != float64(i%5+1) || i%5 > 0 && h["distance"].(float64) < exact[i-1]["distance"].(float64) {
-			t.Fatalf("hit %d out of order: %v", i, h)
-		}
-	}
-	for _, flags := range [][]string{
-		{"--recall", "0.9"},
-		{"--index", "main"},
-		{"--method", "natural-zero"},
-		{"--method", "natural", "--tau", "0.001", "--trees", "6", "--extra", "3", "--hops", "2", "--hop-from", "5", "--hop-width", "8"},
-		{"--method", "voting", "--votes", "2"},
-		{"--method", "lookup", "--sketch", "40"},
-		{"--method", "flat"},
-	} {
-		got := mustJSON[objects](t, append([]string{"search", f.file, "things", "--query", f.queries, "-k", "5"}, flags...)...)
-		same := 0
-		want := map[string]bool{}
-		for _, h := range exact {
-			want[fmt.Sprint(h["query"], h["key"])] = true
-		}
-		for _, h := range got {
-			if want[fmt.Sprint(h["query"], h["key"])] {
-				same++
-			}
-		}
-		if len(got) != len(exact) || same < len(exact)*7/10 {
-			t.Errorf("%v: %d hits, %d of them right, of %d", flags, len(got), same, len(exact))
-		}
-	}
-}
-
-func TestEvaluate(t *testing.T) {
-	t.Parallel()
-	f := newIndexed(t)
-	got := mustJSON[objects](t, "evaluate", f.file, "things", "--queries", f.queries, "-k", "5", "--rounds", "2", "--threads", "2")
-	if len(got) != 4 || got[0]["index"] != "flat" || got[0]["recall"] != 1.0 {
-		t.Fatalf("%v", got)
-	}
-	for _, r := range got {
-		if r["micros"].(float64) <= 0 || r["p50"].(float64) > r["p95"].(float64) || r["p95"].(float64) > r["p99"].(float64) || r["per_second"].(float64) <= 0 {
-			t.Errorf("times of %v", r)
-		}
-		if target, ok := r["target"].(float64); ok && r["recall"].(float64) < target-0.2 {
-			t.Errorf("far below the target: %v", r)
-		}
-	}
-	got = mustJSON[objects](t, "evaluate", f.file, "things", "--holdout", "30", "--method", "natural-zero,voting,lookup", "--no-flat", "--index", "main", "--limit", "0")
-	if len(got) != 3 {
-		t.Fatalf("%v", got)
-	}
-	for _, r := range got {
-		if r["recall"].(float64) < 0.5 || r["candidates"].(float64) < 1 {
-			t.Errorf("%v", r)
-		}
-	}
-}
-
 // cancelable is for programs that no signal interrupts.
 func cancelable(ctx context.Context, _ func() bool) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
@@ -242,7 +121,7 @@ func cancelable(ctx context.Context, _ func() bool) (context.Context, context.Ca
 
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
-	f := newIndexed(t)
+	f := newFixture(t)
 	docs := withModel(t, newDocs(t))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
