@@ -2,9 +2,12 @@ package db
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/vector"
 )
 
 // inFile changes the pairs of a closed database.
@@ -102,3 +106,25 @@ func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) *Filter {
 	must(t, err)
 	return f
 }
+
+// randomSparse draws n features of dim with values in (0, 1].
+func randomSparse(rng *rand.Rand, n, dim int) vector.Sparse {
+	picked := rng.Perm(dim)[:n]
+	slices.Sort(picked)
+	var s vector.Sparse
+	for _, f := range picked {
+		s.Index = append(s.Index, uint32(f))
+		s.Value = append(s.Value, 1-rng.Float32())
+	}
+	return s
+}
+
+// mustCheck runs Check and makes what it finds one error.
+func mustCheck(d *DB) error {
+	var found []error
+	err := d.Check(context.Background(), func(p *CorruptError) { found = append(found, p) }, nil)
+	return errors.Join(append(found, err)...)
+}
+
+// isTree reports whether indexes of a kind are budgeted trees.
+func isTree(kind string) bool { return kind == "sbt" || kind == "pt" || kind == "at" }

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"pgregory.net/rapid"
 
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/query/lcif"
@@ -18,67 +19,41 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// modelFeatures is how many features sparse rows of the model test draw from.
-const modelFeatures = 30
-
-// modelSparse is a sparse vector that its seed determines; some have one value
-// only, some nothing.
-func modelSparse(seed uint64) (x vector.Sparse) {
-	rng := rand.New(rand.NewPCG(seed, 8))
-	share := rng.Float64() * 0.5
-	for f := range uint32(modelFeatures) {
-		if rng.Float64() < share {
-			x.Index = append(x.Index, f)
-			x.Value = append(x.Value, float32(1+rng.IntN(4))*0.25)
-		}
-	}
-	return x
-}
-
-// modelNames gives features names, whose order is not that of the numbers.
-func modelNames(x vector.Sparse) []Feature {
-	out := make([]Feature, x.Len())
-	for i, f := range x.Index {
-		out[x.Len()-1-i] = Feature{fmt.Sprintf("f%d", f*7%modelFeatures), x.Value[i]}
-	}
-	return out
-}
-
 // createSparse makes a sparse collection, in which a row was once that had all
 // features, so that label models know all.
 func (x *machine) createSparse(t *rapid.T) {
 	ctx := context.Background()
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
 	named := rapid.Bool().Draw(t, "named")
-	schema := Schema{Sparse: true}
+	schema := db.Schema{Sparse: true}
 	if named {
 		schema.Named = true
 	}
 	_, err := x.d.Create(ctx, name, schema)
 	if x.m[name] != nil {
-		if !errors.Is(err, ErrExists) {
+		if !errors.Is(err, db.ErrExists) {
 			t.Fatalf("create of an existing collection: %v", err)
 		}
 		return
 	}
 	all := vector.Sparse{}
-	for f := range uint32(modelFeatures) {
+	for f := range uint32(dbtest.Features) {
 		all.Index, all.Value = append(all.Index, f), append(all.Value, 1)
 	}
 	c := &modelColl{sparse: true, named: named, rows: map[string]modelRow{}, indexes: map[string]string{}}
-	put := func(b *Tx) error { return b.Collection(name).Put(c.row("all", modelRow{sparse: all})) }
-	del := func(b *Tx) error { return b.Collection(name).Delete([]byte("all")) }
-	must(t, errors.Join(err, x.d.Update(ctx, put), x.d.Update(ctx, del)))
+	put := func(b *db.Tx) error { return b.Collection(name).Put(c.row("all", modelRow{sparse: all})) }
+	del := func(b *db.Tx) error { return b.Collection(name).Delete([]byte("all")) }
+	dbtest.Must(t, errors.Join(err, x.d.Update(ctx, put), x.d.Update(ctx, del)))
 	c.next = 1
 	x.m[name] = c
 }
 
 // row is a model's row as the database takes it.
-func (c *modelColl) row(key string, r modelRow) Row {
-	out := Row{Key: []byte(key), Vector: r.vec, Labels: r.labels, Payload: r.payload}
+func (c *modelColl) row(key string, r modelRow) db.Row {
+	out := db.Row{Key: []byte(key), Vector: r.vec, Labels: r.labels, Payload: r.payload}
 	switch {
 	case c.named:
-		out.Features = modelNames(r.sparse)
+		out.Features = dbtest.Named(r.sparse)
 	case c.sparse:
 		out.Sparse = r.sparse
 	}
@@ -86,7 +61,7 @@ func (c *modelColl) row(key string, r modelRow) Row {
 }
 
 // sparseEqual says whether the features of a row are the model's.
-func (c *modelColl) sparseEqual(r Row, want modelRow) bool {
+func (c *modelColl) sparseEqual(r db.Row, want modelRow) bool {
 	if !c.named {
 		return slices.Equal(r.Sparse.Index, want.sparse.Index) && slices.Equal(r.Sparse.Value, want.sparse.Value) && len(r.Features) == 0
 	}
@@ -94,7 +69,7 @@ func (c *modelColl) sparseEqual(r Row, want modelRow) bool {
 	for _, f := range r.Features {
 		got[f.Name] = f.Value
 	}
-	for _, f := range modelNames(want.sparse) {
+	for _, f := range dbtest.Named(want.sparse) {
 		expect[f.Name] = f.Value
 	}
 	return len(r.Features) == len(expect) && maps.Equal(got, expect) && r.Sparse.Len() == 0
@@ -114,31 +89,31 @@ func (c *modelColl) cosine(a, b modelRow) float64 {
 }
 
 // sparseSearches asks the exact scan and all indexes of a sparse collection.
-func sparseSearches(s *Snapshot, name string, c *modelColl, seed uint64) error {
+func sparseSearches(s *db.Snapshot, name string, c *modelColl, seed uint64) error {
 	ctx := context.Background()
-	x := modelRow{sparse: modelSparse(seed)}
-	q := Query{Sparse: x.sparse}
+	x := modelRow{sparse: dbtest.Sparse(seed)}
+	q := db.Query{Sparse: x.sparse}
 	if c.named {
-		q = Query{Features: modelNames(x.sparse)}
+		q = db.Query{Features: dbtest.Named(x.sparse)}
 	}
 	if len(c.rows) == 0 {
-		hits, _, err := nearest(ctx, s.Collection(name), q, 1, &SearchOptions{Index: Flat})
+		hits, _, err := dbtest.Nearest(ctx, s.Collection(name), q, 1, &db.SearchOptions{Index: db.Flat})
 		if err != nil || len(hits) > 0 {
 			return fmt.Errorf("search of an empty collection: %d hits, %v", len(hits), err)
 		}
 		return nil
 	}
-	options := []SearchOptions{{Index: Flat}, {Index: Flat, Where: HasLabel("red")}}
+	options := []db.SearchOptions{{Index: db.Flat}, {Index: db.Flat, Where: db.HasLabel("red")}}
 	for index, kind := range c.indexes {
 		if kind == postingsindex.Name {
-			options = append(options, SearchOptions{Index: index}, SearchOptions{Index: index, Where: HasLabel("red")})
+			options = append(options, db.SearchOptions{Index: index}, db.SearchOptions{Index: index, Where: db.HasLabel("red")})
 		}
 	}
 	for _, o := range options {
 		for _, k := range []int{1 + int(seed%5), len(c.rows)} {
-			hits, _, err := nearest(ctx, s.Collection(name), q, k, &o)
+			hits, _, err := dbtest.Nearest(ctx, s.Collection(name), q, k, &o)
 			if err == nil {
-				err = mustBeNearest(c, x, k, func(r modelRow) bool { return o.Where == nil || slices.Contains(r.labels, "red") }, hits)
+				err = mustSparseNeighbors(c, x, k, func(r modelRow) bool { return o.Where == nil || slices.Contains(r.labels, "red") }, hits)
 			}
 			if err != nil {
 				return fmt.Errorf("search %+v, k = %d: %w", o, k, err)
@@ -148,8 +123,8 @@ func sparseSearches(s *Snapshot, name string, c *modelColl, seed uint64) error {
 	return predictionsEqual(s, name, c, x, q)
 }
 
-// mustBeNearest checks an exact answer of a sparse search.
-func mustBeNearest(c *modelColl, q modelRow, k int, passes func(modelRow) bool, hits []Hit) error {
+// mustSparseNeighbors checks an exact answer of a sparse search.
+func mustSparseNeighbors(c *modelColl, q modelRow, k int, passes func(modelRow) bool, hits []db.Hit) error {
 	var all []float64
 	for _, r := range c.rows {
 		if x := c.cosine(q, r); x > 0 && passes(r) {
@@ -178,17 +153,17 @@ func mustBeNearest(c *modelColl, q modelRow, k int, passes func(modelRow) bool, 
 
 // predictionsEqual asks the label models. With all rows as neighbours, those of
 // kind lcif must say what the model says of the rows there are now.
-func predictionsEqual(s *Snapshot, name string, c *modelColl, x modelRow, q Query) error {
+func predictionsEqual(s *db.Snapshot, name string, c *modelColl, x modelRow, q db.Query) error {
 	ctx := context.Background()
 	for index, kind := range c.indexes {
 		if kind != lcifindex.Name && !isTree(kind) {
 			continue
 		}
-		o := &PredictOptions{Index: index}
+		o := &db.PredictOptions{Index: index}
 		if kind == lcifindex.Name {
 			o.Params = &lcif.Params{K: 1000, Lambda: 1, Top: 100}
 		}
-		got, _, err := predict(ctx, s.Collection(name), q, o)
+		got, _, err := dbtest.Predict(ctx, s.Collection(name), q, o)
 		if err != nil {
 			return fmt.Errorf("predict by %q: %w", index, err)
 		}
@@ -229,7 +204,7 @@ func predictionsEqual(s *Snapshot, name string, c *modelColl, x modelRow, q Quer
 
 // sparseBuild is options for an index of a sparse collection, or for a label
 // model of any.
-func (c *modelColl) sparseBuild(t *rapid.T) (string, IndexOptions) {
+func (c *modelColl) sparseBuild(t *rapid.T) (string, db.IndexOptions) {
 	kinds := []string{lcifindex.Name, string(budget.PT), string(budget.AT)}
 	if c.sparse {
 		kinds = append(kinds, postingsindex.Name, postingsindex.Name, postingsindex.Name)
@@ -237,15 +212,15 @@ func (c *modelColl) sparseBuild(t *rapid.T) (string, IndexOptions) {
 	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 	switch kind {
 	case postingsindex.Name:
-		return kind, &Postings{}
+		return kind, &db.Postings{}
 	case lcifindex.Name:
-		return kind, &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
+		return kind, &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
 	}
 	p := budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}}
 	if kind == string(budget.AT) {
 		p.MinPositive = 2
 	}
-	return kind, &Trees{Kind: kind, Params: p}
+	return kind, &db.Trees{Kind: kind, Params: p}
 }
 
 // labelled says whether a row has a label.

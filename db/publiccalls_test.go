@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,7 +23,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// handles are what public calls are made with.
+// handles are what public calls are made with. Its methods are the functions of a caller.
 type handles struct {
 	d  *db.DB
 	s  *db.Snapshot
@@ -30,36 +31,31 @@ type handles struct {
 	tx *db.Tx
 	// dir has the file "backup", and is where calls write files.
 	dir string
+	ctx context.Context
+	// back is called by each function of the caller, and may panic.
+	back func()
 }
 
-// hooks are the functions of a caller. Each calls back, which may panic.
-type hooks struct{ back func() }
+func (h handles) Write(p []byte) (int, error) { h.back(); return len(p), nil }
 
-func (h hooks) Write(p []byte) (int, error) {
-	h.back()
-	return len(p), nil
-}
+func (h handles) accept([]byte) bool { h.back(); return true }
 
-func (h hooks) accept([]byte) bool {
-	h.back()
-	return true
-}
+func (h handles) where() *db.Filter { return db.Func(h.accept) }
 
-func (h hooks) rows(yield func(db.Row, error) bool) {
+func (h handles) run() *db.Run { return &db.Run{Progress: func(string, int, int) { h.back() }} }
+
+func (h handles) rows(yield func(db.Row, error) bool) {
 	h.back()
 	yield(db.Row{Key: []byte("loaded"), Vector: []float32{1, 2, 3}}, nil)
 }
 
-// publicCall is a call of the API. What is nil does not apply to it.
+// publicCall is a call of the API.
 type publicCall struct {
-	name string // that of the method, or of the function
-	do   func(h handles, ctx context.Context) error
-	// context is set if the call takes a context.
-	context bool
+	name          string // that of the method, or of the function
+	context, hook bool   // whether it takes a context, and calls functions of the caller
+	do            func(h handles) error
 	// none makes the call with a nil function, writer or iterator, which it needs.
 	none func(h handles) error
-	// hook makes the call with functions of the caller.
-	hook func(h handles, ctx context.Context, f hooks) error
 }
 
 // last returns the error of an iteration.
@@ -69,257 +65,154 @@ func last[T any](of iter.Seq2[T, error]) (err error) {
 	return err
 }
 
+// err1 returns the error of a call.
+func err1(_ any, err error) error { return err }
+
+// but returns an error unless it is an expected one.
+func but(expected, err error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
 // publicCalls are all calls of the API that use an open file.
 func publicCalls() []publicCall {
 	q := db.Query{Vector: []float32{1, 2, 3}}
-	byFunc := func(f hooks) *db.Filter { return db.Func(f.accept) }
 	put := func(tx *db.Tx) error {
 		return tx.Collection("c").Put(db.Row{Key: []byte("k"), Vector: []float32{1, 2, 3}})
 	}
-	err1 := func(_ any, err error) error { return err }
 	forest := &db.Forest{NoTune: true, Seed: 1}
 	model := &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}}
-	with := func(f hooks) *db.Run {
-		return &db.Run{Progress: func(string, int, int) { f.back() }}
-	}
-	loaded := hooks{func() {}}.rows
+	backup := func(h handles) string { return filepath.Join(h.dir, "backup") }
 	return []publicCall{
-		{name: "DB.Backup", context: true,
-			do:   func(h handles, ctx context.Context) error { return err1(h.d.Backup(ctx, io.Discard)) },
-			none: func(h handles) error { return err1(h.d.Backup(context.Background(), nil)) },
-			hook: func(h handles, ctx context.Context, f hooks) error { return err1(h.d.Backup(ctx, f)) }},
-		{name: "DB.Check", context: true,
-			do: func(h handles, ctx context.Context) error { return h.d.Check(ctx, nil, nil) },
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				return h.d.Check(ctx, nil, with(f))
-			}},
-		{name: "DB.Collections", do: func(h handles, _ context.Context) error { return err1(h.d.Collections()) }},
-		{name: "DB.Compact", context: true,
-			do: func(h handles, ctx context.Context) error { return h.d.Compact(ctx, nil) }},
-		{name: "DB.Compact in order", context: true,
-			do: func(h handles, ctx context.Context) error { return h.d.Compact(ctx, &db.CompactOptions{Reorder: true}) },
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				return h.d.Compact(ctx, &db.CompactOptions{Reorder: true, Run: *with(f)})
-			}},
-		{name: "DB.Create", context: true, do: func(h handles, ctx context.Context) error {
-			return err1(h.d.Create(ctx, "another", db.Schema{Dim: 3}))
-		}},
-		{name: "DB.Rename", context: true,
-			do: func(h handles, ctx context.Context) error { return h.d.Rename(ctx, "c", "c") }},
-		{name: "DB.Maintain", context: true,
-			do: func(h handles, ctx context.Context) error { return err1(h.d.Maintain(ctx, 0, nil)) },
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				return err1(h.d.Maintain(ctx, 0, with(f)))
-			}},
-		{name: "DB.Repair", context: true,
-			do: func(h handles, ctx context.Context) error { return err1(h.d.Repair(ctx, nil)) }},
-		{name: "DB.Snapshot", do: func(h handles, _ context.Context) error {
+		{"DB.Backup", true, true, func(h handles) error { return err1(h.d.Backup(h.ctx, h)) },
+			func(h handles) error { return err1(h.d.Backup(h.ctx, nil)) }},
+		{"DB.Check", true, true, func(h handles) error { return h.d.Check(h.ctx, nil, h.run()) }, nil},
+		{"DB.Collections", false, false, func(h handles) error { return err1(h.d.Collections()) }, nil},
+		{"DB.Compact", true, false, func(h handles) error { return h.d.Compact(h.ctx, nil) }, nil},
+		{"DB.Compact in order", true, true, func(h handles) error {
+			return h.d.Compact(h.ctx, &db.CompactOptions{Reorder: true, Run: *h.run()})
+		}, nil},
+		{"DB.Create", true, false, func(h handles) error {
+			return err1(h.d.Create(h.ctx, "another", db.Schema{Dim: 3}))
+		}, nil},
+		{"DB.Rename", true, false, func(h handles) error { return h.d.Rename(h.ctx, "c", "c") }, nil},
+		{"DB.Maintain", true, true, func(h handles) error { return err1(h.d.Maintain(h.ctx, 0, h.run())) }, nil},
+		{"DB.Repair", true, false, func(h handles) error { return err1(h.d.Repair(h.ctx, nil)) }, nil},
+		{"DB.Snapshot", false, false, func(h handles) error {
 			s, err := h.d.Snapshot()
 			s.Release()
 			return err
-		}},
-		{name: "DB.Stats", do: func(h handles, _ context.Context) error { return err1(h.d.Stats()) }},
-		{name: "DB.Update", context: true,
-			do:   func(h handles, ctx context.Context) error { return h.d.Update(ctx, put) },
-			none: func(h handles) error { return h.d.Update(context.Background(), nil) },
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				return h.d.Update(ctx, func(tx *db.Tx) error {
-					_, err := tx.Collection("c").Get([]byte("a1"))
-					f.back()
-					return errors.Join(err, put(tx))
-				})
-			}},
-		{name: "DB.View",
-			do: func(h handles, _ context.Context) error {
-				return h.d.View(func(*db.Snapshot) error { return nil })
-			},
-			none: func(h handles) error { return h.d.View(nil) },
-			hook: func(h handles, _ context.Context, f hooks) error {
-				return h.d.View(func(*db.Snapshot) error { f.back(); return nil })
-			}},
-		{name: "Collection.Build", context: true,
-			do: func(h handles, ctx context.Context) error { return err1(h.c.Build(ctx, "i", forest, nil)) },
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				return err1(h.c.Build(ctx, "i", forest, with(f)))
-			}},
-		{name: "Collection.Build of a model", context: true,
-			do: func(h handles, ctx context.Context) error { return err1(h.c.Build(ctx, "m", model, nil)) },
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				return err1(h.c.Build(ctx, "m", model, with(f)))
-			}},
-		{name: "Collection.Count", context: true,
-			do:   func(h handles, ctx context.Context) error { return err1(h.c.Count(ctx, nil)) },
-			none: func(h handles) error { return err1(h.c.Count(context.Background(), db.Func(nil))) },
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				return err1(h.c.Count(ctx, byFunc(f)))
-			}},
-		{name: "Collection.Get", do: func(h handles, _ context.Context) error { return err1(h.c.Get([]byte("a1"))) }},
-		{name: "Collection.GetRow", do: func(h handles, _ context.Context) error {
-			_, err := h.c.GetRow(1)
-			return err
-		}},
-		{name: "Collection.Has", do: func(h handles, _ context.Context) error { return err1(h.c.Has([]byte("a1"))) }},
-		{name: "Collection.Index", do: func(h handles, _ context.Context) error { return err1(h.c.Index("i")) }},
-		{name: "Collection.Indexes", do: func(h handles, _ context.Context) error { return err1(h.c.Indexes()) }},
-		{name: "Collection.Info", do: func(h handles, _ context.Context) error { return err1(h.c.Info()) }},
-		{name: "Collection.Keys",
-			do: func(h handles, _ context.Context) error { return last(h.c.Keys(nil, nil)) },
-			hook: func(h handles, _ context.Context, f hooks) error {
-				for range h.c.Keys(nil, nil) {
-					f.back()
-				}
-				return nil
-			}},
-		{name: "Collection.Labels", do: func(h handles, _ context.Context) error { return err1(h.c.Labels()) }},
-		{name: "Collection.LeafSizes", context: true,
-			do: func(h handles, ctx context.Context) error { return err1(h.c.LeafSizes(ctx, "i")) }},
-		{name: "Collection.Load", context: true,
-			do:   func(h handles, ctx context.Context) error { return err1(h.c.Load(ctx, loaded, nil)) },
-			none: func(h handles) error { return err1(h.c.Load(context.Background(), nil, nil)) },
-			hook: func(h handles, ctx context.Context, f hooks) error { return err1(h.c.Load(ctx, f.rows, nil)) }},
-		{name: "Collection.Load with progress",
-			hook: func(h handles, _ context.Context, f hooks) error {
-				return err1(h.c.Load(context.Background(), loaded, &db.LoadOptions{Run: *with(f)}))
-			}},
-		{name: "Collection.Load of new rows", context: true,
-			do: func(h handles, ctx context.Context) error {
-				_, err := h.c.Load(ctx, loaded, &db.LoadOptions{Insert: true})
-				if errors.Is(err, db.ErrExists) {
-					return nil
-				}
-				return err
-			},
-			none: func(h handles) error { return err1(h.c.Load(context.Background(), nil, &db.LoadOptions{Insert: true})) },
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				return err1(h.c.Load(ctx, f.rows, &db.LoadOptions{Insert: true}))
-			}},
-		{name: "Collection.Matching", context: true,
-			do:   func(h handles, ctx context.Context) error { return err1(h.c.Matching(ctx, nil)) },
-			none: func(h handles) error { return err1(h.c.Matching(context.Background(), db.Func(nil))) },
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				return err1(h.c.Matching(ctx, db.Not(byFunc(f))))
-			}},
-		{name: "Collection.MatchingKeys", context: true,
-			do:   func(h handles, ctx context.Context) error { return err1(h.c.MatchingKeys(ctx, nil)) },
-			none: func(h handles) error { return err1(h.c.MatchingKeys(context.Background(), db.Func(nil))) },
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				return err1(h.c.MatchingKeys(ctx, byFunc(f)))
-			}},
-		{name: "Collection.Predict", context: true,
-			do: func(h handles, ctx context.Context) error {
-				_, err := h.c.Predict(ctx, q, &db.PredictOptions{Index: "m"})
-				return err
-			},
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				_, err := h.c.Predict(ctx, q, &db.PredictOptions{Index: "m", Where: byFunc(f)})
-				return err
-			}},
-		{name: "Collection.PredictBatch", context: true,
-			do: func(h handles, ctx context.Context) error {
-				return err1(h.c.PredictBatch(ctx, []db.Query{q, q}, &db.PredictOptions{Index: "m"}))
-			},
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				o := &db.PredictOptions{Index: "m", Where: byFunc(f)}
-				return err1(h.c.PredictBatch(ctx, []db.Query{q, q}, o))
-			}},
-		{name: "Collection.RowFilter", do: func(h handles, _ context.Context) error { return err1(h.c.RowFilter(nil)) }},
-		{name: "Collection.Rows", context: true,
-			do:   func(h handles, ctx context.Context) error { return last(h.c.Rows(ctx, nil)) },
-			none: func(h handles) error { return last(h.c.Rows(context.Background(), db.Func(nil))) },
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				for _, err := range h.c.Rows(ctx, nil) {
-					f.back()
-					return err
-				}
-				return nil
-			}},
-		{name: "Collection.Rows with a function",
-			hook: func(h handles, ctx context.Context, f hooks) error { return last(h.c.Rows(ctx, byFunc(f))) }},
-		{name: "Collection.Search", context: true,
-			do: func(h handles, ctx context.Context) error {
-				_, err := h.c.Search(ctx, q, &db.SearchOptions{Index: db.Flat})
-				return err
-			},
-			none: func(h handles) error {
-				_, err := h.c.Search(context.Background(), q, &db.SearchOptions{Where: db.Func(nil), Index: db.Flat})
-				return err
-			},
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				_, err := h.c.Search(ctx, q, &db.SearchOptions{Where: byFunc(f), Index: db.Flat})
-				return err
-			}},
-		{name: "Collection.Search by parameters", context: true,
-			do: func(h handles, ctx context.Context) error {
-				p := &query.Params{Method: query.Natural, Trees: 1, K: 3}
-				_, err := h.c.Search(ctx, q, &db.SearchOptions{Params: p, Index: "i"})
-				return err
-			},
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				p := &query.Params{Method: query.Flat, K: 3, Accept: func(uint32) bool { f.back(); return true }}
-				_, err := h.c.Search(ctx, q, &db.SearchOptions{Params: p, Index: db.Flat})
-				return err
-			}},
-		{name: "Collection.SearchBatch", context: true,
-			do: func(h handles, ctx context.Context) error {
-				return err1(h.c.SearchBatch(ctx, []db.Query{q, q}, &db.SearchOptions{Index: db.Flat}))
-			},
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				many := make([]db.Query, 20) // more than one goroutine takes at a time
-				for i := range many {
-					many[i] = q
-				}
-				o := &db.SearchOptions{Index: db.Flat, Where: byFunc(f)}
-				return err1(h.c.SearchBatch(ctx, many, o))
-			}},
-		{name: "Collection.TreeDecisions", context: true,
-			do: func(h handles, ctx context.Context) error {
-				_, err := h.c.TreeDecisions(ctx, []db.Query{q, q}, "t")
-				return err
-			}},
-		{name: "Collection.TreePicture", do: func(h handles, _ context.Context) error {
-			return err1(h.c.TreePicture("t", nil))
-		}},
-		{name: "Collection.SetDefault", context: true, do: func(h handles, ctx context.Context) error {
-			return h.c.SetDefault(ctx, "i")
-		}},
-		{name: "Collection.DropIndex", context: true, do: func(h handles, ctx context.Context) error {
-			err := h.c.DropIndex(ctx, "no index")
-			if errors.Is(err, db.ErrNotFound) {
-				return nil
+		}, nil},
+		{"DB.Stats", false, false, func(h handles) error { return err1(h.d.Stats()) }, nil},
+		{"DB.Update", true, true, func(h handles) error {
+			return h.d.Update(h.ctx, func(tx *db.Tx) error {
+				_, err := tx.Collection("c").Get([]byte("a1"))
+				h.back()
+				return errors.Join(err, put(tx))
+			})
+		}, func(h handles) error { return h.d.Update(h.ctx, nil) }},
+		{"DB.View", false, true, func(h handles) error {
+			return h.d.View(func(*db.Snapshot) error { h.back(); return nil })
+		}, func(h handles) error { return h.d.View(nil) }},
+		{"Collection.Build", true, true,
+			func(h handles) error { return err1(h.c.Build(h.ctx, "i", forest, h.run())) }, nil},
+		{"Collection.Build of a model", true, true,
+			func(h handles) error { return err1(h.c.Build(h.ctx, "m", model, h.run())) }, nil},
+		{"Collection.Count", true, true, func(h handles) error { return err1(h.c.Count(h.ctx, h.where())) },
+			func(h handles) error { return err1(h.c.Count(h.ctx, db.Func(nil))) }},
+		{"Collection.Get", false, false, func(h handles) error { return err1(h.c.Get([]byte("a1"))) }, nil},
+		{"Collection.GetRow", false, false, func(h handles) error { return err1(h.c.GetRow(1)) }, nil},
+		{"Collection.Has", false, false, func(h handles) error { return err1(h.c.Has([]byte("a1"))) }, nil},
+		{"Collection.Index", false, false, func(h handles) error { return err1(h.c.Index("i")) }, nil},
+		{"Collection.Indexes", false, false, func(h handles) error { return err1(h.c.Indexes()) }, nil},
+		{"Collection.Info", false, false, func(h handles) error { return err1(h.c.Info()) }, nil},
+		{"Collection.Keys", false, true, func(h handles) (err error) {
+			for _, err = range h.c.Keys(nil, nil) {
+				h.back()
 			}
 			return err
-		}},
-		{name: "DB.Drop", context: true, do: func(h handles, ctx context.Context) error {
-			err := h.d.Drop(ctx, "no collection")
-			if errors.Is(err, db.ErrNotFound) {
-				return nil
+		}, nil},
+		{"Collection.Labels", false, false, func(h handles) error { return err1(h.c.Labels()) }, nil},
+		{"Collection.LeafSizes", true, false,
+			func(h handles) error { return err1(h.c.LeafSizes(h.ctx, "i")) }, nil},
+		{"Collection.Load", true, true, func(h handles) error { return err1(h.c.Load(h.ctx, h.rows, nil)) },
+			func(h handles) error { return err1(h.c.Load(h.ctx, nil, nil)) }},
+		{"Collection.Load with progress", true, true, func(h handles) error {
+			rows := handles{back: func() {}}.rows
+			return err1(h.c.Load(h.ctx, rows, &db.LoadOptions{Run: *h.run()}))
+		}, nil},
+		{"Collection.Load of new rows", true, true, func(h handles) error {
+			return but(db.ErrExists, err1(h.c.Load(h.ctx, h.rows, &db.LoadOptions{Insert: true})))
+		}, func(h handles) error { return err1(h.c.Load(h.ctx, nil, &db.LoadOptions{Insert: true})) }},
+		{"Collection.Matching", true, true,
+			func(h handles) error { return err1(h.c.Matching(h.ctx, db.Not(h.where()))) },
+			func(h handles) error { return err1(h.c.Matching(h.ctx, db.Func(nil))) }},
+		{"Collection.MatchingKeys", true, true,
+			func(h handles) error { return err1(h.c.MatchingKeys(h.ctx, h.where())) },
+			func(h handles) error { return err1(h.c.MatchingKeys(h.ctx, db.Func(nil))) }},
+		{"Collection.Predict", true, true, func(h handles) error {
+			return err1(h.c.Predict(h.ctx, q, &db.PredictOptions{Index: "m", Where: h.where()}))
+		}, nil},
+		{"Collection.PredictBatch", true, true, func(h handles) error {
+			o := &db.PredictOptions{Index: "m", Where: h.where()}
+			return err1(h.c.PredictBatch(h.ctx, []db.Query{q, q}, o))
+		}, nil},
+		{"Collection.RowFilter", false, false, func(h handles) error { return err1(h.c.RowFilter(nil)) }, nil},
+		{"Collection.Rows", true, true, func(h handles) (err error) {
+			for _, err = range h.c.Rows(h.ctx, nil) {
+				h.back()
 			}
 			return err
+		}, func(h handles) error { return last(h.c.Rows(h.ctx, db.Func(nil))) }},
+		{"Collection.Rows with a function", true, true,
+			func(h handles) error { return last(h.c.Rows(h.ctx, h.where())) }, nil},
+		{"Collection.Search", true, true, func(h handles) error {
+			return err1(h.c.Search(h.ctx, q, &db.SearchOptions{Where: h.where(), Index: db.Flat}))
+		}, func(h handles) error {
+			return err1(h.c.Search(h.ctx, q, &db.SearchOptions{Where: db.Func(nil), Index: db.Flat}))
 		}},
-		{name: "Open", context: true, do: func(h handles, ctx context.Context) error {
-			d, err := dbtest.Open(ctx, filepath.Join(h.dir, "backup"), &db.Options{NoSync: true})
+		{"Collection.Search of an index", true, false, func(h handles) error {
+			p := &query.Params{Method: query.Natural, Trees: 1, K: 3}
+			return err1(h.c.Search(h.ctx, q, &db.SearchOptions{Params: p, Index: "i"}))
+		}, nil},
+		{"Collection.Search by parameters", true, true, func(h handles) error {
+			p := &query.Params{Method: query.Flat, K: 3, Accept: func(uint32) bool { return h.accept(nil) }}
+			return err1(h.c.Search(h.ctx, q, &db.SearchOptions{Params: p, Index: db.Flat}))
+		}, nil},
+		{"Collection.SearchBatch", true, true, func(h handles) error {
+			many := slices.Repeat([]db.Query{q}, 20) // more than one goroutine takes at a time
+			return err1(h.c.SearchBatch(h.ctx, many, &db.SearchOptions{Index: db.Flat, Where: h.where()}))
+		}, nil},
+		{"Collection.TreeDecisions", true, false, func(h handles) error {
+			return err1(h.c.TreeDecisions(h.ctx, []db.Query{q, q}, "t"))
+		}, nil},
+		{"Collection.TreePicture", false, false,
+			func(h handles) error { return err1(h.c.TreePicture("t", nil)) }, nil},
+		{"Collection.SetDefault", true, false, func(h handles) error { return h.c.SetDefault(h.ctx, "i") }, nil},
+		{"Collection.DropIndex", true, false, func(h handles) error {
+			return but(db.ErrNotFound, h.c.DropIndex(h.ctx, "no index"))
+		}, nil},
+		{"DB.Drop", true, false, func(h handles) error {
+			return but(db.ErrNotFound, h.d.Drop(h.ctx, "no collection"))
+		}, nil},
+		{"Open", true, false, func(h handles) error {
+			d, err := dbtest.Open(h.ctx, backup(h), &db.Options{NoSync: true})
 			if err == nil {
 				err = d.Close()
 			}
 			return err
-		}},
-		{name: "Peek", context: true, do: func(h handles, ctx context.Context) error {
-			return err1(db.Peek(ctx, filepath.Join(h.dir, "backup")))
-		}},
-		{name: "Restore", context: true, do: func(h handles, ctx context.Context) error {
-			return db.Restore(ctx, filepath.Join(h.dir, "backup"), filepath.Join(h.dir, "restored"), true)
-		}},
-		{name: "Salvage", context: true,
-			do: func(h handles, ctx context.Context) error {
-				to := filepath.Join(h.dir, "salvaged")
-				_ = os.Remove(to) // of an earlier call
-				return err1(db.Salvage(ctx, filepath.Join(h.dir, "backup"), to, nil))
-			},
-			hook: func(h handles, ctx context.Context, f hooks) error {
-				to := filepath.Join(h.dir, "salvaged")
-				_ = os.Remove(to) // of an earlier call
-				return err1(db.Salvage(ctx, filepath.Join(h.dir, "backup"), to, &db.SalvageOptions{Run: *with(f)}))
-			}},
+		}, nil},
+		{"Peek", true, false, func(h handles) error { return err1(db.Peek(h.ctx, backup(h))) }, nil},
+		{"Restore", true, false, func(h handles) error {
+			return db.Restore(h.ctx, backup(h), filepath.Join(h.dir, "restored"), true)
+		}, nil},
+		{"Salvage", true, true, func(h handles) error {
+			to := filepath.Join(h.dir, "salvaged")
+			_ = os.Remove(to) // of an earlier call
+			return err1(db.Salvage(h.ctx, backup(h), to, &db.SalvageOptions{Run: *h.run()}))
+		}, nil},
 	}
 }
 
@@ -333,7 +226,7 @@ func callBed(t *testing.T) (*bed, handles) {
 	} {
 		b.Build(name, o)
 	}
-	h := handles{d: b.D, c: b.D.Collection("c"), dir: t.TempDir()}
+	h := handles{d: b.D, c: b.D.Collection("c"), dir: t.TempDir(), ctx: t.Context(), back: func() {}}
 	var file bytes.Buffer
 	_, err := b.D.Backup(t.Context(), &file)
 	b.Must(err)
@@ -384,16 +277,15 @@ var panics = map[string]func(){
 func TestPublicCallsRefuse(t *testing.T) {
 	b, h := callBed(t)
 	zero := map[string]handles{
-		"zero": {d: &db.DB{}, s: &db.Snapshot{}, tx: &db.Tx{}, dir: h.dir},
-		"nil":  {dir: h.dir},
+		"zero": {d: &db.DB{}, s: &db.Snapshot{}, tx: &db.Tx{}, dir: h.dir, ctx: h.ctx, back: h.back},
+		"nil":  {dir: h.dir, ctx: h.ctx, back: h.back},
 	}
 	for _, c := range publicCalls() {
 		t.Run(c.name, func(t *testing.T) {
-			if c.do != nil {
-				dbtest.Must(t, c.do(h, t.Context()))
-			}
-			if c.context {
-				if err := c.do(h, nil); !errors.Is(err, db.ErrInvalid) {
+			dbtest.Must(t, c.do(h))
+			if none := h; c.context {
+				none.ctx = nil
+				if err := c.do(none); !errors.Is(err, db.ErrInvalid) {
 					t.Errorf("nil context: %v", err)
 				}
 			}
@@ -403,17 +295,17 @@ func TestPublicCallsRefuse(t *testing.T) {
 				}
 			}
 			for name, z := range zero {
-				if c.do == nil || !strings.Contains(c.name, ".") {
+				if !strings.Contains(c.name, ".") {
 					continue // no method
 				}
-				if err := c.do(z, t.Context()); !errors.Is(err, db.ErrClosed) {
+				if err := c.do(z); !errors.Is(err, db.ErrClosed) {
 					t.Errorf("%s handle: %v", name, err)
 				}
 				if !strings.HasPrefix(c.name, "Collection.") {
 					continue
 				}
 				z.c = z.s.Collection("c")
-				if err := c.do(z, t.Context()); !errors.Is(err, db.ErrClosed) && !errors.Is(err, db.ErrReadOnly) {
+				if err := c.do(z); !errors.Is(err, db.ErrClosed) && !errors.Is(err, db.ErrReadOnly) {
 					t.Errorf("%s snapshot: %v", name, err)
 				}
 			}
@@ -448,13 +340,14 @@ func TestPublicCallsRefuse(t *testing.T) {
 func TestPublicCallsPanic(t *testing.T) {
 	b, h := callBed(t)
 	for _, c := range publicCalls() {
-		if c.hook == nil {
+		if !c.hook {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			for name, f := range panics {
 				var err error
-				got := panicOf(func() { err = c.hook(h, t.Context(), hooks{f}) })
+				h.back = f
+				got := panicOf(func() { err = c.do(h) })
 				if want := panicOf(f); fmt.Sprintf("%T %v", got, got) != fmt.Sprintf("%T %v", want, want) {
 					t.Errorf("panic %q: %v, %v", name, got, err)
 				}
@@ -490,7 +383,8 @@ func TestPublicCallsContextPanics(t *testing.T) {
 				var calls atomic.Int64
 				calls.Store(int64(at))
 				var err error
-				got := panicOf(func() { err = c.do(h, panickingContext{context.Background(), &calls}) })
+				h.ctx = panickingContext{context.Background(), &calls}
+				got := panicOf(func() { err = c.do(h) })
 				panicked = calls.Load() < 1
 				if panicked != (got != nil) || panicked && got != "mine" {
 					t.Errorf("panic at call %d: %v, %v", at, got, err)

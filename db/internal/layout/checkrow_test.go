@@ -2,11 +2,15 @@ package layout_test
 
 import (
 	"errors"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/internal/dbtest"
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -51,11 +55,46 @@ func TestCheckRow(t *testing.T) {
 			}
 		}
 	}
-	sparse := db.CollectionInfo{Schema: db.Schema{Named: true}}
-	for _, name := range []string{"", strings.Repeat("w", 513)} {
-		r := db.Row{Key: []byte("a"), Features: []db.Feature{{Name: name, Value: 1}}}
-		if err := sparse.CheckRow(r); !errors.Is(err, db.ErrInvalid) {
-			t.Errorf("feature %.10q: %v", name, err)
+	sparse := func(value float32, index ...uint32) db.Row {
+		return db.Row{Sparse: vector.Sparse{Index: index, Value: slices.Repeat([]float32{value}, len(index))}}
+	}
+	named := func(value float32, names ...string) (r db.Row) {
+		for _, n := range names {
+			r.Features = append(r.Features, db.Feature{Name: n, Value: value})
+		}
+		return r
+	}
+	short := sparse(1, 1, 2)
+	short.Sparse.Value = short.Sparse.Value[:1]
+	both := named(1, "a")
+	both.Vector = []float32{1}
+	for _, x := range []struct {
+		schema db.Schema
+		row    db.Row
+		want   error
+	}{
+		{db.Schema{Sparse: true}, sparse(1, 1, 2), nil},
+		{db.Schema{Sparse: true}, row("", 1, nil), fail.Kind},
+		{db.Schema{Sparse: true}, named(1, "a"), fail.Kind},
+		{db.Schema{Named: true}, named(1, "b", "a"), nil},
+		{db.Schema{Named: true}, sparse(1, 1), fail.Kind},
+		{schema, both, fail.Kind},
+		{schema, sparse(1, 1), fail.Kind},
+		{db.Schema{Sparse: true}, sparse(1, 2, 1), fail.Features},
+		{db.Schema{Sparse: true}, sparse(1, 1, 1), fail.Features},
+		{db.Schema{Sparse: true}, sparse(-1, 1), fail.Features},
+		{db.Schema{Sparse: true}, sparse(float32(math.NaN()), 1), fail.Features},
+		{db.Schema{Sparse: true}, sparse(1, kind.MaxFeature+1), fail.Features},
+		{db.Schema{Sparse: true}, short, fail.Features},
+		{db.Schema{Named: true}, named(1, "a", "a"), fail.Features},
+		{db.Schema{Named: true}, named(-1, "a"), fail.Features},
+		{db.Schema{Named: true}, named(1, "a\xff"), fail.Features},
+		{db.Schema{Named: true}, named(1, ""), fail.Features},
+		{db.Schema{Named: true}, named(1, strings.Repeat("w", 513)), db.ErrInvalid},
+	} {
+		x.row.Key = []byte("k")
+		if err := (&db.CollectionInfo{Schema: x.schema}).CheckRow(x.row); !errors.Is(err, x.want) {
+			t.Errorf("%+v %.60v: %v, want %v", x.schema, x.row, err, x.want)
 		}
 	}
 	if err := (&db.CollectionInfo{}).CheckRow(first); !errors.Is(err, db.ErrInvalid) {
