@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/vector"
 )
@@ -36,7 +37,7 @@ func TestFuncOnceWithin(t *testing.T) {
 	for _, k := range []int{0, 1000} {
 		clear(calls)
 		res, err := b.D.Collection("c").Search(t.Context(), db.Query{Vector: rows[7]}, &db.SearchOptions{
-			K: k, Radius: new(60.0), Where: db.Func(func(key []byte) bool {
+			K: k, Radius: new(60.0), Where: filter.Func(func(key []byte) bool {
 				calls[string(key)]++
 				return key[len(key)-1]%2 == 0
 			}),
@@ -58,7 +59,7 @@ func TestFuncOnceWithin(t *testing.T) {
 func TestRefusedAsks(t *testing.T) {
 	b := newBed(t, vector.L2, 2)
 	b.Put("a", [][]float32{{1, 0}})
-	_, err := b.D.Collection("c").Count(t.Context(), db.Func(nil))
+	_, err := b.D.Collection("c").Count(t.Context(), filter.Func(nil))
 	if !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a filter by no function: %v", err)
 	}
@@ -84,10 +85,10 @@ func TestSparsePlan(t *testing.T) {
 		}
 		return tx.Collection("s").Delete([]byte("3"))
 	}))
-	for want, where := range map[string]*db.Filter{
+	for want, where := range map[string]*filter.Filter{
 		"exact scan of 19 rows": nil,
-		"exact scan of 1 rows":  db.KeyPrefix([]byte("4")),
-		"exact scan of 0 rows":  db.KeyPrefix([]byte("x")),
+		"exact scan of 1 rows":  filter.KeyPrefix([]byte("4")),
+		"exact scan of 0 rows":  filter.KeyPrefix([]byte("x")),
 	} {
 		q := db.Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}
 		res, err := b.D.Collection("s").Search(t.Context(), q, &db.SearchOptions{Where: where})

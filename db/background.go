@@ -31,7 +31,7 @@ type Maintenance struct {
 	// Space is the share of the file in free pages above which the file is compacted, if they take 16 MiB,
 	// and the share of deleted rows and former versions of a collection above which it is compacted
 	// without them, if they are 256: 0.5, 1 for never. The latter gives the live rows new numbers and
-	// rebuilds the indexes, as Compact does; filters made by RowFilter are then a *FilterError. It
+	// rebuilds the indexes, as Compact does; filters made by RowFilter are then a *filter.Error. It
 	// needs room on the disk for two copies without the free pages. There is none on Windows.
 	Space float64
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -140,7 +141,7 @@ func (b *bed) eachFresh(o *db.SearchOptions, most int) {
 			}
 		}
 		one := *o
-		one.Where = db.Func(func(k []byte) bool { return string(k) == key })
+		one.Where = filter.Func(func(k []byte) bool { return string(k) == key })
 		if hits, _ := b.Search(x, 1, &one); len(hits) != 1 {
 			b.T.Errorf("row %q put after the build is not found by its key", key)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -112,7 +113,7 @@ func TestSearchLikeRow(t *testing.T) {
 		}
 		stored, err := b.D.Collection(coll).Get(key)
 		b.Must(err)
-		for _, o := range []db.SearchOptions{{}, {Index: db.Flat, K: 3}, {Where: db.KeyPrefix(key[:1])}, {K: 1000}} {
+		for _, o := range []db.SearchOptions{{}, {Index: db.Flat, K: 3}, {Where: filter.KeyPrefix(key[:1])}, {K: 1000}} {
 			like, err := b.D.Collection(coll).Search(ctx, db.Query{Key: key}, &o)
 			b.Must(err)
 			o.K = max(o.K, 10) + 1

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -203,8 +204,8 @@ func ExampleCollection_Search_filters() {
 	q := db.Query{Vector: []float32{90, 60, 62}}
 	for _, o := range []db.SearchOptions{
 		{K: 3},
-		{K: 3, Where: db.HasLabel("warm")},
-		{K: 3, Where: db.Func(func(key []byte) bool { return len(key) == 4 })},
+		{K: 3, Where: filter.HasLabel("warm")},
+		{K: 3, Where: filter.Func(func(key []byte) bool { return len(key) == 4 })},
 		{Radius: new(120.0)},
 	} {
 		near, err := d.Collection("colours").Search(ctx, q, &o)
@@ -226,7 +227,7 @@ func ExampleCollection_Search_filters() {
 
 // A filter is made by functions or of a text. It selects rows by attributes, labels and keys, for
 // searches and for other calls.
-func ExampleParseFilter() {
+func Example_filter() {
 	ctx := context.Background()
 	dir := tempDir()
 	defer os.RemoveAll(dir)
@@ -253,11 +254,11 @@ func ExampleParseFilter() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	cheap, err := db.ParseFilter(`price < 20 and label in (boot, bag)`)
+	cheap, err := filter.Parse(`price < 20 and label in (boot, bag)`)
 	if err != nil {
 		log.Fatal(err)
 	}
-	f := db.And(cheap, db.Not(db.Eq("brand", "y")))
+	f := filter.And(cheap, filter.Not(filter.Eq("brand", "y")))
 	fmt.Println(f)
 	n, err := shop.Count(ctx, cheap)
 	if err != nil {
@@ -268,7 +269,7 @@ func ExampleParseFilter() {
 		log.Fatal(err)
 	}
 	fmt.Println(n, len(near.Hits), string(near.Hits[0].Key))
-	_, err = db.ParseFilter("price < cheap and")
+	_, err = filter.Parse("price < cheap and")
 	fmt.Println(err)
 	// Output:
 	// price < 20 and label in (boot, bag) and not brand = "y"

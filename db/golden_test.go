@@ -18,6 +18,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
@@ -148,12 +149,12 @@ func goldenAnswers(t *testing.T, d *db.DB) string {
 		}
 		counts, err := c.Labels()
 		dbtest.Must(t, err)
-		n, err := c.Count(ctx, db.Or(db.Range("n", nil, 12), db.Eq("third", 0.5)))
+		n, err := c.Count(ctx, filter.Or(filter.Range("n", nil, 12), filter.Eq("third", 0.5)))
 		dbtest.Must(t, err)
 		line("labels %v, %d rows pass a filter", counts, n)
 		row := goldenRow(info.Name, 2, 0)
 		q := db.Query{Vector: row.Vector, Sparse: row.Sparse, Features: row.Features}
-		for _, where := range []*db.Filter{nil, db.HasLabel("l9", "changed"), db.KeyPrefix([]byte("key-1"))} {
+		for _, where := range []*filter.Filter{nil, filter.HasLabel("l9", "changed"), filter.KeyPrefix([]byte("key-1"))} {
 			search(c, q, &db.SearchOptions{K: 3, Index: db.Flat, Where: where})
 		}
 		infos, err := c.Indexes()

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/vector"
 )
@@ -100,7 +101,7 @@ func mustBeCorrupt(t *testing.T, what string, err error) {
 }
 
 // filterOf makes a filter from the latest state.
-func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) *Filter {
+func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) *filter.Filter {
 	t.Helper()
 	f, err := d.Collection(coll).RowFilter(rows)
 	must(t, err)

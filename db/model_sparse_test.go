@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
@@ -103,10 +104,10 @@ func sparseSearches(s *db.Snapshot, name string, c *modelColl, seed uint64) erro
 		}
 		return nil
 	}
-	options := []db.SearchOptions{{Index: db.Flat}, {Index: db.Flat, Where: db.HasLabel("red")}}
+	options := []db.SearchOptions{{Index: db.Flat}, {Index: db.Flat, Where: filter.HasLabel("red")}}
 	for index, kind := range c.indexes {
 		if kind == postingsindex.Name {
-			options = append(options, db.SearchOptions{Index: index}, db.SearchOptions{Index: index, Where: db.HasLabel("red")})
+			options = append(options, db.SearchOptions{Index: index}, db.SearchOptions{Index: index, Where: filter.HasLabel("red")})
 		}
 	}
 	for _, o := range options {

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
@@ -283,7 +284,7 @@ func searchesEqual(s *db.Snapshot, name string, c *modelColl, seed uint64) error
 		}
 	}
 	red := func(r modelRow) bool { return slices.Contains(r.labels, "red") }
-	hits, _, err := dbtest.Nearest(ctx, s.Collection(name), db.Query{Vector: q}, len(c.rows), &db.SearchOptions{Index: db.Flat, Where: db.HasLabel("red")})
+	hits, _, err := dbtest.Nearest(ctx, s.Collection(name), db.Query{Vector: q}, len(c.rows), &db.SearchOptions{Index: db.Flat, Where: filter.HasLabel("red")})
 	if err == nil {
 		err = mustNeighbors(c, q, len(c.rows), true, red, hits)
 	}

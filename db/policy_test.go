@@ -15,6 +15,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
@@ -554,7 +555,7 @@ func TestMaintenanceCompacts(t *testing.T) {
 	b.must(err)
 	defer snap.Release()
 	rows := roaring.BitmapOf(600, 700)
-	filter := filterOf(t, b.d, "dense", rows)
+	made := filterOf(t, b.d, "dense", rows)
 	b.must(b.d.Drop(ctx, "padding"))
 	before, err := os.Stat(b.d.Path())
 	b.must(err)
@@ -579,7 +580,7 @@ func TestMaintenanceCompacts(t *testing.T) {
 		t.Errorf("the snapshot has %d rows, %v", n, err)
 	}
 	q := Query{Vector: make([]float32, 16)}
-	res, err := b.d.Collection("dense").Search(ctx, q, &SearchOptions{Where: filter})
+	res, err := b.d.Collection("dense").Search(ctx, q, &SearchOptions{Where: made})
 	if err != nil || len(res.Hits) != 2 || !rows.Contains(res.Hits[0].Row) {
 		t.Errorf("by a filter made before: %v, %v", res.Hits, err)
 	}
@@ -600,7 +601,7 @@ func TestMaintenanceDropsDeletedRows(t *testing.T) {
 		for i := range 451 {
 			b.delete("dense", i)
 		}
-		filter := filterOf(t, b.d, "dense", roaring.BitmapOf(600, 700))
+		made := filterOf(t, b.d, "dense", roaring.BitmapOf(600, 700))
 		_, err = b.d.Maintain(ctx, 0, nil)
 		b.must(err)
 		info, err := c.Info()
@@ -618,8 +619,8 @@ func TestMaintenanceDropsDeletedRows(t *testing.T) {
 			t.Errorf("index %+v, %v", x, err)
 		}
 		q := Query{Vector: make([]float32, 16)}
-		_, err = c.Search(ctx, q, &SearchOptions{Where: filter})
-		if _, ok := errors.AsType[*FilterError](err); !ok {
+		_, err = c.Search(ctx, q, &SearchOptions{Where: made})
+		if _, ok := errors.AsType[*filter.Error](err); !ok {
 			t.Errorf("by a filter made before: %v", err)
 		}
 		// Without rows the index cannot be rebuilt.

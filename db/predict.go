@@ -8,6 +8,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
@@ -29,7 +30,7 @@ type PredictOptions struct {
 	Params *lcif.Params
 	// Where restricts the neighbors of a model of kind lcif to rows that pass a filter; everything
 	// else remains that of all rows. Trees refuse it.
-	Where   *Filter
+	Where   *filter.Filter
 	Explain bool // fill in Prediction.Why and, for trees, Predictions.Why
 	Workers int  // the number of goroutines of PredictBatch; below 1, all processors
 }
@@ -63,9 +64,9 @@ type PredictStats struct {
 }
 
 // Predict predicts the labels of a query with a label model, best first: by score or, if the model has
-// a threshold for each label, by score divided by its threshold; equal ones by name. A query by Key predicts from the stored row, which counts as its own neighbor. The
-// guide explains the scores, and what they know of rows written since the build. Errors: ErrNotFound
-// (also if no row has Query.Key).
+// a threshold for each label, by score divided by its threshold; equal ones by name. A query by Key
+// predicts from the stored row, which counts as its own neighbor. The guide explains the scores, and
+// what they know of rows written since the build. Errors: ErrNotFound (also if no row has Query.Key).
 func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {
 	if o == nil {
 		o = &PredictOptions{}

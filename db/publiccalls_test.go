@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
@@ -40,7 +41,7 @@ func (h handles) Write(p []byte) (int, error) { h.back(); return len(p), nil }
 
 func (h handles) accept([]byte) bool { h.back(); return true }
 
-func (h handles) where() *db.Filter { return db.Func(h.accept) }
+func (h handles) where() *filter.Filter { return filter.Func(h.accept) }
 
 func (h handles) run() *db.Run { return &db.Run{Progress: func(string, int, int) { h.back() }} }
 
@@ -121,7 +122,7 @@ func publicCalls() []publicCall {
 		{"Collection.Build of a model", true, true,
 			func(h handles) error { return err1(h.c.Build(h.ctx, "m", model, h.run())) }, nil},
 		{"Collection.Count", true, true, func(h handles) error { return err1(h.c.Count(h.ctx, h.where())) },
-			func(h handles) error { return err1(h.c.Count(h.ctx, db.Func(nil))) }},
+			func(h handles) error { return err1(h.c.Count(h.ctx, filter.Func(nil))) }},
 		{"Collection.Get", false, false, func(h handles) error { return err1(h.c.Get([]byte("a1"))) }, nil},
 		{"Collection.GetRow", false, false, func(h handles) error { return err1(h.c.GetRow(1)) }, nil},
 		{"Collection.Has", false, false, func(h handles) error { return err1(h.c.Has([]byte("a1"))) }, nil},
@@ -147,11 +148,11 @@ func publicCalls() []publicCall {
 			return but(db.ErrExists, err1(h.c.Load(h.ctx, h.rows, &db.LoadOptions{Insert: true})))
 		}, func(h handles) error { return err1(h.c.Load(h.ctx, nil, &db.LoadOptions{Insert: true})) }},
 		{"Collection.Matching", true, true,
-			func(h handles) error { return err1(h.c.Matching(h.ctx, db.Not(h.where()))) },
-			func(h handles) error { return err1(h.c.Matching(h.ctx, db.Func(nil))) }},
+			func(h handles) error { return err1(h.c.Matching(h.ctx, filter.Not(h.where()))) },
+			func(h handles) error { return err1(h.c.Matching(h.ctx, filter.Func(nil))) }},
 		{"Collection.MatchingKeys", true, true,
 			func(h handles) error { return err1(h.c.MatchingKeys(h.ctx, h.where())) },
-			func(h handles) error { return err1(h.c.MatchingKeys(h.ctx, db.Func(nil))) }},
+			func(h handles) error { return err1(h.c.MatchingKeys(h.ctx, filter.Func(nil))) }},
 		{"Collection.Predict", true, true, func(h handles) error {
 			return err1(h.c.Predict(h.ctx, q, &db.PredictOptions{Index: "m", Where: h.where()}))
 		}, nil},
@@ -165,13 +166,13 @@ func publicCalls() []publicCall {
 				h.back()
 			}
 			return err
-		}, func(h handles) error { return last(h.c.Rows(h.ctx, db.Func(nil))) }},
+		}, func(h handles) error { return last(h.c.Rows(h.ctx, filter.Func(nil))) }},
 		{"Collection.Rows with a function", true, true,
 			func(h handles) error { return last(h.c.Rows(h.ctx, h.where())) }, nil},
 		{"Collection.Search", true, true, func(h handles) error {
 			return err1(h.c.Search(h.ctx, q, &db.SearchOptions{Where: h.where(), Index: db.Flat}))
 		}, func(h handles) error {
-			return err1(h.c.Search(h.ctx, q, &db.SearchOptions{Where: db.Func(nil), Index: db.Flat}))
+			return err1(h.c.Search(h.ctx, q, &db.SearchOptions{Where: filter.Func(nil), Index: db.Flat}))
 		}},
 		{"Collection.Search of an index", true, false, func(h handles) error {
 			p := &query.Params{Method: query.Natural, Trees: 1, K: 3}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
@@ -80,7 +81,7 @@ func readRow(st *state.Collection, key []byte, row uint32) (Row, error) {
 // Rows iterates over copies of the live rows that a filter selects, of one state, in the order of
 // their numbers, as Matching. It ends after an error. Until then it holds a snapshot, which Close in the
 // body of the loop waits for.
-func (c Collection) Rows(ctx context.Context, filter *Filter) iter.Seq2[Row, error] {
+func (c Collection) Rows(ctx context.Context, f *filter.Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		s, err := c.hold(ctx)
 		if err != nil {
@@ -92,7 +93,7 @@ func (c Collection) Rows(ctx context.Context, filter *Filter) iter.Seq2[Row, err
 		var passing where.Passing
 		err = s.read(c.name, func(of *state.Collection) (err error) {
 			if st, err = of, of.Load(ctx); err == nil {
-				passing, err = st.Passing(ctx, filter.tree())
+				passing, err = st.Passing(ctx, f.Expr())
 			}
 			return err
 		})
@@ -161,9 +162,9 @@ func (c Collection) Keys(prefix, from []byte) iter.Seq2[[]byte, error] {
 
 // MatchingKeys returns copies of the keys of the rows of Matching, in the order of their numbers. It
 // reads no vectors, labels or payloads but for those that the filter names.
-func (c Collection) MatchingKeys(ctx context.Context, filter *Filter) (keys [][]byte, err error) {
+func (c Collection) MatchingKeys(ctx context.Context, f *filter.Filter) (keys [][]byte, err error) {
 	err = c.read(ctx, func(st *state.Collection) error {
-		rows, err := st.Matching(ctx, filter.tree())
+		rows, err := st.Matching(ctx, f.Expr())
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -38,9 +39,9 @@ type SearchOptions struct {
 	// Recall is the target, 0.95 when zero, for any K and under filters; 1 selects an exact scan. Below
 	// 0.8 it is the same as 0.8, for which the fastest setting is tuned. Sparse searches are exact.
 	Recall float64
-	// Where restricts the search to the rows that pass a filter. The functions of a filter (Func) are
-	// called at most once per row, by SearchBatch for each query, and not after the context has ended.
-	Where *Filter
+	// Where restricts the search to the rows that pass a filter. The functions of a filter (filter.Func)
+	// are called at most once per row, by SearchBatch for each query, and not after the context has ended.
+	Where *filter.Filter
 	// Radius, if not nil, finds only rows within this distance (see Hit.Distance): at most the nearest
 	// K, or all if K is zero, with the recall that is asked for. 0 finds equal rows; below 0 it is for
 	// InnerProduct. Distances of Cosine and of sparse rows below 1e-6 are rounding errors and within

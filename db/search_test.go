@@ -15,6 +15,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -182,7 +183,7 @@ func TestFilters(t *testing.T) {
 					return slices.ContainsFunc(b.Labels[key], func(l string) bool { return slices.Contains(want, l) })
 				}
 			}
-			filter := func(m *roaring.Bitmap) *db.Filter {
+			byRows := func(m *roaring.Bitmap) *filter.Filter {
 				s, err := b.D.Snapshot()
 				b.Must(err)
 				defer s.Release()
@@ -217,28 +218,28 @@ func TestFilters(t *testing.T) {
 				pass  func(string) bool
 				exact bool // few rows: scanned
 			}{
-				{"half", db.SearchOptions{Where: filter(half)}, in(half), false},
-				{"tenth", db.SearchOptions{Where: filter(tenth)}, in(tenth), true},
-				{"none", db.SearchOptions{Where: filter(none)}, in(none), true},
-				{"label", db.SearchOptions{Where: db.HasLabel("mod1")}, hasLabel("mod1"), true},
-				{"labels", db.SearchOptions{Where: db.HasLabel("mod1", "mod2", "mod1")}, hasLabel("mod1", "mod2"), false},
-				{"rare", db.SearchOptions{Where: db.HasLabel("rare", "no such label")}, hasLabel("rare"), true},
-				{"no label", db.SearchOptions{Where: db.HasLabel("no such label")}, in(none), true},
-				{"prefix", db.SearchOptions{Where: db.KeyPrefix([]byte("a3"))}, prefix("a3"), false},
-				{"fresh", db.SearchOptions{Where: db.KeyPrefix([]byte("b"))}, prefix("b"), false},
-				{"one", db.SearchOptions{Where: db.KeyPrefix([]byte("a4121"))}, prefix("a4121"), true},
-				{"no key", db.SearchOptions{Where: db.KeyPrefix([]byte("zz"))}, in(none), true},
-				{"key", db.SearchOptions{Where: db.Func(even)}, func(key string) bool { return even([]byte(key)) }, false},
+				{"half", db.SearchOptions{Where: byRows(half)}, in(half), false},
+				{"tenth", db.SearchOptions{Where: byRows(tenth)}, in(tenth), true},
+				{"none", db.SearchOptions{Where: byRows(none)}, in(none), true},
+				{"label", db.SearchOptions{Where: filter.HasLabel("mod1")}, hasLabel("mod1"), true},
+				{"labels", db.SearchOptions{Where: filter.HasLabel("mod1", "mod2", "mod1")}, hasLabel("mod1", "mod2"), false},
+				{"rare", db.SearchOptions{Where: filter.HasLabel("rare", "no such label")}, hasLabel("rare"), true},
+				{"no label", db.SearchOptions{Where: filter.HasLabel("no such label")}, in(none), true},
+				{"prefix", db.SearchOptions{Where: filter.KeyPrefix([]byte("a3"))}, prefix("a3"), false},
+				{"fresh", db.SearchOptions{Where: filter.KeyPrefix([]byte("b"))}, prefix("b"), false},
+				{"one", db.SearchOptions{Where: filter.KeyPrefix([]byte("a4121"))}, prefix("a4121"), true},
+				{"no key", db.SearchOptions{Where: filter.KeyPrefix([]byte("zz"))}, in(none), true},
+				{"key", db.SearchOptions{Where: filter.Func(even)}, func(key string) bool { return even([]byte(key)) }, false},
 				{
-					"all", db.SearchOptions{Where: db.And(filter(half), db.HasLabel("mod0", "mod2"), db.KeyPrefix([]byte("a")), db.Func(even))},
+					"all", db.SearchOptions{Where: filter.And(byRows(half), filter.HasLabel("mod0", "mod2"), filter.KeyPrefix([]byte("a")), filter.Func(even))},
 					and(in(half), hasLabel("mod0", "mod2"), prefix("a"), func(key string) bool { return even([]byte(key)) }), true,
 				},
 				{
-					"params and key", db.SearchOptions{Params: &query.Params{Accept: func(r uint32) bool { return r%3 == 0 }}, Where: db.Func(even)},
+					"params and key", db.SearchOptions{Params: &query.Params{Accept: func(r uint32) bool { return r%3 == 0 }}, Where: filter.Func(even)},
 					func(key string) bool { return number[key]%3 == 0 && even([]byte(key)) }, false,
 				},
 				{
-					"params", db.SearchOptions{Params: &query.Params{Accept: func(r uint32) bool { return r%3 == 0 }}, Where: filter(half)},
+					"params", db.SearchOptions{Params: &query.Params{Accept: func(r uint32) bool { return r%3 == 0 }}, Where: byRows(half)},
 					and(in(half), func(key string) bool { return number[key]%3 == 0 }), false,
 				},
 			} {
@@ -469,7 +470,7 @@ func TestSearchBatch(t *testing.T) {
 	b := searchBed(t, vector.L2, 1500, dim)
 	queries := dbtest.Mixture(3, 50, dim)
 	for _, o := range []*db.SearchOptions{
-		{Index: db.Flat}, {Params: &query.Params{Hops: 1, Sketch: true}, Where: db.HasLabel("mod1")},
+		{Index: db.Flat}, {Params: &query.Params{Hops: 1, Sketch: true}, Where: filter.HasLabel("mod1")},
 		{Params: &query.Params{Extra: 4}, Explain: true, Radius: new(1.5)},
 	} {
 		var want []string

@@ -16,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/bench/child"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -33,7 +34,7 @@ type engine struct {
 	coll   string
 	detail []string
 	opts   db.SearchOptions
-	filter *db.Filter
+	filter *filter.Filter
 	hits   []db.Hit
 	// last is the work of the latest search, total that of the taken searches.
 	last, total db.SearchStats

@@ -9,6 +9,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -28,19 +29,19 @@ func (b *bench) scenarios() []scenario {
 	}
 	out = append(out,
 		scenario{"own label", func(q []float32, o *db.SearchOptions) error {
-			o.Where = db.HasLabel(className(b.class(q)))
+			o.Where = filter.HasLabel(className(b.class(q)))
 			return nil
 		}},
 		scenario{"another label", func(q []float32, o *db.SearchOptions) error {
-			o.Where = db.HasLabel(className((b.class(q) + 1) % classes))
+			o.Where = filter.HasLabel(className((b.class(q) + 1) % classes))
 			return nil
 		}},
 		scenario{"price below 10", func(_ []float32, o *db.SearchOptions) error {
-			o.Where = db.Range("price", nil, 10)
+			o.Where = filter.Range("price", nil, 10)
 			return nil
 		}},
 		scenario{"label and price", func(q []float32, o *db.SearchOptions) error {
-			o.Where = db.And(db.HasLabel(className(b.class(q))), db.Range("price", 20, 70))
+			o.Where = filter.And(filter.HasLabel(className(b.class(q))), filter.Range("price", 20, 70))
 			return nil
 		}})
 	for _, x := range []struct {

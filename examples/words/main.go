@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -40,7 +41,7 @@ func run(path, file string) error {
 	for _, where := range []string{"", "rank > 1500", `length = 7 and not key prefix "m"`} {
 		o := &db.SearchOptions{K: 5, Recall: 0.99}
 		if where != "" {
-			if o.Where, err = db.ParseFilter(where); err != nil {
+			if o.Where, err = filter.Parse(where); err != nil {
 				return err
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -281,7 +282,7 @@ func TestLabelsDisappear(t *testing.T) {
 				t.Errorf("labels %v, want %s", got, want)
 			}
 			for _, l := range all {
-				o := &db.SearchOptions{K: 9, Where: db.HasLabel(l.Label)}
+				o := &db.SearchOptions{K: 9, Where: filter.HasLabel(l.Label)}
 				found, err := s.Collection("d").Search(t.Context(), db.Query{Vector: []float32{0, 0}}, o)
 				if err != nil || len(found.Hits) != l.Rows {
 					t.Errorf("label %s: %d hits, %v", l.Label, len(found.Hits), err)

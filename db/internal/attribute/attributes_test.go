@@ -14,6 +14,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -43,14 +44,14 @@ func (want attributed) verify(t *testing.T, d *db.DB, coll string) {
 		name  string
 		value any
 	}{{"price", int64(10)}, {"price", 30.5}, {"brand", "b3"}} {
-		want.verifyRange(t, d, coll, c.name, db.Range(c.name, nil, c.value), attribute.Less(c.value))
-		want.verifyRange(t, d, coll, c.name, db.Eq(c.name, c.value), attribute.Equal(c.value))
+		want.verifyRange(t, d, coll, c.name, filter.Range(c.name, nil, c.value), attribute.Less(c.value))
+		want.verifyRange(t, d, coll, c.name, filter.Eq(c.name, c.value), attribute.Equal(c.value))
 	}
 	dbtest.Must(t, dbtest.Check(d))
 }
 
 // verifyRange compares the rows that a filter passes with those whose attribute is in a range.
-func (want attributed) verifyRange(t *testing.T, d *db.DB, coll, name string, f *db.Filter, in attribute.Range) {
+func (want attributed) verifyRange(t *testing.T, d *db.DB, coll, name string, f *filter.Filter, in attribute.Range) {
 	t.Helper()
 	scan := roaring.New()
 	for r, err := range d.Collection(coll).Rows(t.Context(), nil) {
@@ -179,7 +180,7 @@ func TestAttributesRepaired(t *testing.T) {
 	}
 	dbtest.Flip(t, path, p.At+codec.HeaderSize)
 	d = dbtest.OpenAt(t, path, nil)
-	if _, err := d.Collection("c").Count(ctx, db.Exists("price")); !errors.Is(err, db.ErrCorrupt) {
+	if _, err := d.Collection("c").Count(ctx, filter.Exists("price")); !errors.Is(err, db.ErrCorrupt) {
 		t.Fatalf("rows of a damaged table: %v", err)
 	}
 	if err := d.Check(ctx, func(*db.CorruptError) {}, nil); !errors.Is(err, db.ErrCorrupt) {

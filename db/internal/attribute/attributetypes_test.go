@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 )
@@ -90,7 +91,7 @@ func TestEmptyFilter(t *testing.T) {
 	c, err := d.Create(t.Context(), "c", db.Schema{Dim: 1})
 	dbtest.Must(t, err)
 	for range 2 {
-		for _, f := range []*db.Filter{db.Eq("n", 1), db.Eq("n", "x"), db.Exists("none")} {
+		for _, f := range []*filter.Filter{filter.Eq("n", 1), filter.Eq("n", "x"), filter.Exists("none")} {
 			res, err := c.Search(t.Context(), db.Query{Vector: []float32{1}}, &db.SearchOptions{Where: f})
 			n, counted := c.Count(t.Context(), f)
 			if len(res.Hits) > 0 || n > 0 || err != nil || counted != nil {

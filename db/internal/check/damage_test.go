@@ -15,6 +15,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
@@ -100,7 +101,7 @@ func ask(t *testing.T, s *db.Snapshot, answer func(what, text string, err error)
 			answer(fmt.Sprintf("search %s by %q %v %v", name, o.Index, o.Where, o.Params), fmt.Sprint(hits), err)
 		}
 		search(db.SearchOptions{Index: db.Flat})
-		search(db.SearchOptions{Index: db.Flat, Where: db.HasLabel("topic-1")})
+		search(db.SearchOptions{Index: db.Flat, Where: filter.HasLabel("topic-1")})
 		switch name {
 		case "words":
 			search(db.SearchOptions{Index: "rows"})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/labels"
@@ -185,7 +186,7 @@ func useAndCheck(t *testing.T, path string) map[string]error {
 			}
 		}
 		_, err := s.Collection("d").Search(t.Context(), db.Query{Vector: make([]float32, 4)},
-			&db.SearchOptions{K: 3, Recall: 0.9, Index: "kd", Where: db.HasLabel("l0")})
+			&db.SearchOptions{K: 3, Recall: 0.9, Index: "kd", Where: filter.HasLabel("l0")})
 		note("search kd", err)
 		row, err := s.Collection("s").Get([]byte("1"))
 		dbtest.Must(t, err)

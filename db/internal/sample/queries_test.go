@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 
 	"github.com/anndb/anndb/db/internal/dbtest"
 )
@@ -109,7 +110,7 @@ func TestSampleQueries(t *testing.T) {
 	b := newSampleBed(t, 3000)
 	users, others := b.queries(150), b.queries(150)
 	for _, o := range []*db.SearchOptions{
-		{Index: db.Flat}, {Radius: new(1.0)}, {Where: db.KeyPrefix([]byte("1"))}, {Recall: 0.9},
+		{Index: db.Flat}, {Radius: new(1.0)}, {Where: filter.KeyPrefix([]byte("1"))}, {Recall: 0.9},
 	} {
 		b.ask(users[:19], o)
 	}

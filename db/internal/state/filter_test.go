@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -79,74 +80,74 @@ func filterKey(i int) []byte {
 
 // filterCase is a filter with its text and the rows that pass.
 type filterCase struct {
-	filter *db.Filter
+	filter *filter.Filter
 	text   string
 	pass   func(i int) bool
 }
 
-var even = db.Func(func(key []byte) bool { return (key[len(key)-1]-'0')%2 == 0 })
+var even = filter.Func(func(key []byte) bool { return (key[len(key)-1]-'0')%2 == 0 })
 
 var filterCases = []filterCase{
 	{nil, "true", func(int) bool { return true }},
-	{&db.Filter{}, "true", func(int) bool { return true }},
-	{db.And(), "true", func(int) bool { return true }},
-	{db.Or(), "false", func(int) bool { return false }},
-	{db.Not(nil), "not true", func(int) bool { return false }},
-	{db.Or(db.HasLabel("d1"), nil), "label = d1 or true", func(int) bool { return true }},
+	{&filter.Filter{}, "true", func(int) bool { return true }},
+	{filter.And(), "true", func(int) bool { return true }},
+	{filter.Or(), "false", func(int) bool { return false }},
+	{filter.Not(nil), "not true", func(int) bool { return false }},
+	{filter.Or(filter.HasLabel("d1"), nil), "label = d1 or true", func(int) bool { return true }},
 	{
-		db.HasLabel("d1", "d4", "none"), "label in (d1, d4, none)",
+		filter.HasLabel("d1", "d4", "none"), "label in (d1, d4, none)",
 		func(i int) bool { return i%10 == 1 || i%10 == 4 },
 	},
-	{db.HasLabel(), "label in ()", func(int) bool { return false }},
-	{db.Not(db.HasLabel("d4")), "not label = d4", func(i int) bool { return i%10 != 4 }},
-	{db.HasKey(filterKey(7)), fmt.Sprintf("key = %q", filterKey(7)), func(i int) bool { return i == 7 }},
+	{filter.HasLabel(), "label in ()", func(int) bool { return false }},
+	{filter.Not(filter.HasLabel("d4")), "not label = d4", func(i int) bool { return i%10 != 4 }},
+	{filter.HasKey(filterKey(7)), fmt.Sprintf("key = %q", filterKey(7)), func(i int) bool { return i == 7 }},
 	{
-		db.Not(db.HasKey(filterKey(7), filterKey(31), []byte("none"), nil)), `not key in ("u/07", "v/31", none, "")`,
+		filter.Not(filter.HasKey(filterKey(7), filterKey(31), []byte("none"), nil)), `not key in ("u/07", "v/31", none, "")`,
 		func(i int) bool { return i != 7 && i != 31 },
 	},
 	{
-		db.And(db.HasKey(filterKey(2), filterKey(3), filterKey(4)), even, db.Not(db.HasLabel("d4"))),
+		filter.And(filter.HasKey(filterKey(2), filterKey(3), filterKey(4)), even, filter.Not(filter.HasLabel("d4"))),
 		`key in ("u/02", "u/03", "u/04") and <function of the key> and not label = d4`,
 		func(i int) bool { return i == 2 },
 	},
 	{
-		db.HasKey([]byte(strings.Repeat("x", 600))), "key = " + strings.Repeat("x", 600),
+		filter.HasKey([]byte(strings.Repeat("x", 600))), "key = " + strings.Repeat("x", 600),
 		func(int) bool { return false },
 	},
-	{db.HasKey(), "key in ()", func(int) bool { return false }},
-	{db.KeyPrefix([]byte("v/")), `key prefix "v/"`, func(i int) bool { return i >= 30 }},
-	{db.KeyPrefix(nil), `key prefix ""`, func(int) bool { return true }},
+	{filter.HasKey(), "key in ()", func(int) bool { return false }},
+	{filter.KeyPrefix([]byte("v/")), `key prefix "v/"`, func(i int) bool { return i >= 30 }},
+	{filter.KeyPrefix(nil), `key prefix ""`, func(int) bool { return true }},
 	{
-		db.And(db.KeyPrefix([]byte("v/")), db.Not(db.HasLabel("d4"))), `key prefix "v/" and not label = d4`,
+		filter.And(filter.KeyPrefix([]byte("v/")), filter.Not(filter.HasLabel("d4"))), `key prefix "v/" and not label = d4`,
 		func(i int) bool { return i >= 30 && i%10 != 4 },
 	},
 	{even, "<function of the key>", func(i int) bool { return i%2 == 0 }},
 	{
-		db.And(even, db.Or(db.HasLabel("d2"), db.Not(db.KeyPrefix([]byte("u"))))),
+		filter.And(even, filter.Or(filter.HasLabel("d2"), filter.Not(filter.KeyPrefix([]byte("u"))))),
 		`<function of the key> and (label = d2 or not key prefix "u")`,
 		func(i int) bool { return i%2 == 0 && (i%10 == 2 || i >= 30) },
 	},
 	{
-		db.Or(even, db.HasLabel("d3")), "<function of the key> or label = d3",
+		filter.Or(even, filter.HasLabel("d3")), "<function of the key> or label = d3",
 		func(i int) bool { return i%2 == 0 || i%10 == 3 },
 	},
-	{db.Not(even), "not <function of the key>", func(i int) bool { return i%2 != 0 }},
-	{db.Eq("price", 3.0), "price = 3.0", func(i int) bool { return i == 3 }},
-	{db.In("price", 3, 4, 4.5), "price in (3, 4, 4.5)", func(i int) bool { return i == 3 || i == 4 }},
-	{db.Not(db.Range("price", 3, nil)), "not price >= 3", func(i int) bool { return i%3 == 2 || i < 3 }},
+	{filter.Not(even), "not <function of the key>", func(i int) bool { return i%2 != 0 }},
+	{filter.Eq("price", 3.0), "price = 3.0", func(i int) bool { return i == 3 }},
+	{filter.In("price", 3, 4, 4.5), "price in (3, 4, 4.5)", func(i int) bool { return i == 3 || i == 4 }},
+	{filter.Not(filter.Range("price", 3, nil)), "not price >= 3", func(i int) bool { return i%3 == 2 || i < 3 }},
 	{
-		db.And(db.Range("price", 10, 20.5), db.Eq("brand", "x")), `price >= 10 and price < 20.5 and brand = "x"`,
+		filter.And(filter.Range("price", 10, 20.5), filter.Eq("brand", "x")), `price >= 10 and price < 20.5 and brand = "x"`,
 		func(i int) bool { return i%3 != 2 && i >= 10 && i <= 20 && i%2 == 0 },
 	},
-	{db.Not(db.Exists("price")), "not exists price", func(i int) bool { return i%3 == 2 }},
-	{db.Prefix("brand", "y"), `brand prefix "y"`, func(i int) bool { return i%2 == 1 }},
-	{db.Eq("sold out", true), "`sold out` = true", func(i int) bool { return i%5 == 0 }},
+	{filter.Not(filter.Exists("price")), "not exists price", func(i int) bool { return i%3 == 2 }},
+	{filter.Prefix("brand", "y"), `brand prefix "y"`, func(i int) bool { return i%2 == 1 }},
+	{filter.Eq("sold out", true), "`sold out` = true", func(i int) bool { return i%5 == 0 }},
 	{
-		db.Range("added", filterDay.AddDate(0, 0, 10), nil), "added >= 2024-05-11T00:00:00Z",
+		filter.Range("added", filterDay.AddDate(0, 0, 10), nil), "added >= 2024-05-11T00:00:00Z",
 		func(i int) bool { return i >= 10 },
 	},
 	{
-		db.Or(db.Eq("price", 3), db.And(db.HasLabel("d7"), db.Not(db.Eq("brand", "x")))),
+		filter.Or(filter.Eq("price", 3), filter.And(filter.HasLabel("d7"), filter.Not(filter.Eq("brand", "x")))),
 		`price = 3 or label = d7 and not brand = "x"`, func(i int) bool { return i == 3 || i%10 == 7 },
 	},
 }
@@ -172,7 +173,7 @@ func TestFilterCalls(t *testing.T) {
 			})
 			dbtest.Must(t, err)
 		}
-		parsed, err := db.ParseFilter(c.text)
+		parsed, err := filter.Parse(c.text)
 		if strings.Contains(c.text, "<function") {
 			if err == nil {
 				t.Errorf("%s: parsed as %s", c.text, parsed)
@@ -184,7 +185,7 @@ func TestFilterCalls(t *testing.T) {
 }
 
 // checkPassing compares the rows of all calls with a filter with the keys of the rows that pass.
-func checkPassing(t *testing.T, c db.Collection, f *db.Filter, name string, want []string) {
+func checkPassing(t *testing.T, c db.Collection, f *filter.Filter, name string, want []string) {
 	t.Helper()
 	ctx := t.Context()
 	same := func(call string, keys []string, err error) {
@@ -252,17 +253,17 @@ func TestBadFilter(t *testing.T) {
 	d := filterRows(t)
 	ctx := t.Context()
 	brands := []string{"x", "y"}
-	parsed, err := db.ParseFilter("label  =  x  and exists none")
+	parsed, err := filter.Parse("label  =  x  and exists none")
 	dbtest.Must(t, err)
-	for text, f := range map[string]*db.Filter{
-		`column 1: attribute "price": value is NaN`:                                                                 db.Range("price", math.NaN(), nil),
-		`column 15: attribute "brand": value of type []string`:                                                      db.And(db.HasLabel("x"), db.Eq("brand", brands)),
-		`column 5: attribute "size": integer`:                                                                       db.Not(db.In("size", 1, uint64(math.MaxUint64))),
-		`column 9: attribute "": name ""`:                                                                           db.Or(nil, db.Exists("")),
-		`column 1: attribute "name": string "\xff" is not UTF-8`:                                                    db.Prefix("name", "\xff"),
-		`column 14: size = 3: no row has ever had an attribute "size": they have had added, brand, price, sold out`: db.Or(db.Eq("price", 1), db.Eq("size", 3)),
-		`column 1: price < "x": attribute "price" is a number, not a string`:                                        db.Range("price", nil, "x"),
-		`column 5: brand in (3): attribute "brand" is a string, not a number`:                                       db.Not(db.In("brand", 3)),
+	for text, f := range map[string]*filter.Filter{
+		`column 1: attribute "price": value is NaN`:                                                                 filter.Range("price", math.NaN(), nil),
+		`column 15: attribute "brand": value of type []string`:                                                      filter.And(filter.HasLabel("x"), filter.Eq("brand", brands)),
+		`column 5: attribute "size": integer`:                                                                       filter.Not(filter.In("size", 1, uint64(math.MaxUint64))),
+		`column 9: attribute "": name ""`:                                                                           filter.Or(nil, filter.Exists("")),
+		`column 1: attribute "name": string "\xff" is not UTF-8`:                                                    filter.Prefix("name", "\xff"),
+		`column 14: size = 3: no row has ever had an attribute "size": they have had added, brand, price, sold out`: filter.Or(filter.Eq("price", 1), filter.Eq("size", 3)),
+		`column 1: price < "x": attribute "price" is a number, not a string`:                                        filter.Range("price", nil, "x"),
+		`column 5: brand in (3): attribute "brand" is a string, not a number`:                                       filter.Not(filter.In("brand", 3)),
 		`column 18: exists none`:                                                                                    parsed,
 	} {
 		for _, coll := range []string{"dense", "sparse"} {
@@ -275,15 +276,15 @@ func TestBadFilter(t *testing.T) {
 			for _, rows = range c.Rows(ctx, f) {
 			}
 			for _, err := range []error{search, batch, count, matching, rows} {
-				var at *db.FilterError
+				var at *filter.Error
 				if !errors.As(err, &at) || !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "invalid filter: "+text) {
 					t.Errorf("%v, want %s", err, text)
 				}
 			}
 		}
 	}
-	var at *db.FilterError
-	_, err = db.ParseFilter("price < 20 und x = 1")
+	var at *filter.Error
+	_, err = filter.Parse("price < 20 und x = 1")
 	if !errors.As(err, &at) || !errors.Is(err, db.ErrInvalid) ||
 		err.Error() != `db: invalid filter: column 12: expected "and" or "or", found und` ||
 		at.Caret() != "price < 20 und x = 1\n           ^" {
@@ -298,14 +299,14 @@ func TestFuncCalls(t *testing.T) {
 	for _, coll := range []string{"dense", "sparse"} {
 		c := d.Collection(coll)
 		q := db.Query{Key: filterKey(3)}
-		for call, run := range map[string]func(ctx context.Context, f *db.Filter) error{
-			"search": func(ctx context.Context, f *db.Filter) error {
+		for call, run := range map[string]func(ctx context.Context, f *filter.Filter) error{
+			"search": func(ctx context.Context, f *filter.Filter) error {
 				_, err := c.Search(ctx, q, &db.SearchOptions{Where: f, K: 5})
 				return err
 			},
-			"count":    func(ctx context.Context, f *db.Filter) error { _, err := c.Count(ctx, f); return err },
-			"matching": func(ctx context.Context, f *db.Filter) error { _, err := c.Matching(ctx, f); return err },
-			"rows": func(ctx context.Context, f *db.Filter) (err error) {
+			"count":    func(ctx context.Context, f *filter.Filter) error { _, err := c.Count(ctx, f); return err },
+			"matching": func(ctx context.Context, f *filter.Filter) error { _, err := c.Matching(ctx, f); return err },
+			"rows": func(ctx context.Context, f *filter.Filter) (err error) {
 				for _, e := range c.Rows(ctx, f) {
 					err = e
 				}
@@ -314,7 +315,7 @@ func TestFuncCalls(t *testing.T) {
 		} {
 			ctx, cancel := context.WithCancel(t.Context())
 			seen := map[string]int{}
-			f := db.And(db.KeyPrefix([]byte("v")), db.Func(func(key []byte) bool {
+			f := filter.And(filter.KeyPrefix([]byte("v")), filter.Func(func(key []byte) bool {
 				seen[string(key)]++
 				clear(key)
 				return true
@@ -326,7 +327,7 @@ func TestFuncCalls(t *testing.T) {
 				}
 			}
 			calls := 0
-			err := run(ctx, db.Func(func([]byte) bool {
+			err := run(ctx, filter.Func(func([]byte) bool {
 				if calls++; calls == 3 {
 					cancel()
 				}
@@ -349,7 +350,7 @@ func TestExpiredAreNotFound(t *testing.T) {
 		c, key := d.Collection(coll), filterKey(3)
 		before, err := c.Count(ctx, nil)
 		dbtest.Must(t, err)
-		three, err := c.Matching(ctx, db.HasKey(filterKey(3), filterKey(4)))
+		three, err := c.Matching(ctx, filter.HasKey(filterKey(3), filterKey(4)))
 		dbtest.Must(t, err)
 		rows, err := c.RowFilter(three)
 		dbtest.Must(t, err)
@@ -366,8 +367,8 @@ func TestExpiredAreNotFound(t *testing.T) {
 			return errors.Join(err, hasErr)
 		}))
 		q := db.Query{Key: filterKey(5)}
-		all := db.Func(func([]byte) bool { return true })
-		for _, f := range []*db.Filter{nil, rows, db.Not(db.Eq("price", -1)), all} {
+		all := filter.Func(func([]byte) bool { return true })
+		for _, f := range []*filter.Filter{nil, rows, filter.Not(filter.Eq("price", -1)), all} {
 			res, err := c.Search(ctx, q, &db.SearchOptions{K: 100, Where: f})
 			dbtest.Must(t, err)
 			many, err := c.SearchBatch(ctx, []db.Query{q}, &db.SearchOptions{K: 100, Where: f})
@@ -448,9 +449,9 @@ func TestPredictAmong(t *testing.T) {
 	d := filterRows(t)
 	ctx := t.Context()
 	pass := func(key []byte) bool { return key[0] == 'v' && (key[len(key)-1]-'0')%2 == 0 }
-	filters := map[string]*db.Filter{
-		"attributes": db.And(db.KeyPrefix([]byte("v")), db.Eq("brand", "x")),
-		"function":   db.Func(pass),
+	filters := map[string]*filter.Filter{
+		"attributes": filter.And(filter.KeyPrefix([]byte("v")), filter.Eq("brand", "x")),
+		"function":   filter.Func(pass),
 	}
 	for _, coll := range []string{"dense", "sparse"} {
 		c := d.Collection(coll)
@@ -491,7 +492,7 @@ func TestPredictAmong(t *testing.T) {
 				}
 			}
 		}
-		bad := &db.PredictOptions{Where: db.Eq("x", math.NaN())}
+		bad := &db.PredictOptions{Where: filter.Eq("x", math.NaN())}
 		if _, err := c.Predict(ctx, queries[0], bad); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("bad filter: %v", err)
 		}
@@ -504,7 +505,7 @@ func TestPredictAmong(t *testing.T) {
 	if _, err := c.Predict(ctx, db.Query{Key: filterKey(3)}, o); err != nil {
 		t.Fatal(err)
 	}
-	o.Where = db.HasLabel("d1")
+	o.Where = filter.HasLabel("d1")
 	if _, err := c.Predict(ctx, db.Query{Key: filterKey(3)}, o); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a tree with a filter: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query"
@@ -17,7 +18,7 @@ import (
 )
 
 // filterOf makes a filter from the latest state.
-func filterOf(t *testing.T, d *db.DB, coll string, rows *roaring.Bitmap) *db.Filter {
+func filterOf(t *testing.T, d *db.DB, coll string, rows *roaring.Bitmap) *filter.Filter {
 	t.Helper()
 	f, err := d.Collection(coll).RowFilter(rows)
 	dbtest.Must(t, err)
@@ -26,7 +27,7 @@ func filterOf(t *testing.T, d *db.DB, coll string, rows *roaring.Bitmap) *db.Fil
 
 // filterBed is collections "dense" and "sparse" of 40 rows without a gap in their
 // numbers, and a filter of some of each.
-func filterBed(t *testing.T) (*db.DB, map[string]*db.Filter) {
+func filterBed(t *testing.T) (*db.DB, map[string]*filter.Filter) {
 	t.Helper()
 	d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
 	ctx := t.Context()
@@ -36,7 +37,7 @@ func filterBed(t *testing.T) (*db.DB, map[string]*db.Filter) {
 		dbtest.Must(t, putFiltered(d, "sparse", i))
 	}
 	rows := roaring.BitmapOf(3, 4, 17)
-	return d, map[string]*db.Filter{"dense": filterOf(t, d, "dense", rows), "sparse": filterOf(t, d, "sparse", rows)}
+	return d, map[string]*filter.Filter{"dense": filterOf(t, d, "dense", rows), "sparse": filterOf(t, d, "sparse", rows)}
 }
 
 func putFiltered(d *db.DB, coll string, i int) error {
@@ -53,7 +54,7 @@ func putFiltered(d *db.DB, coll string, i int) error {
 }
 
 // searchFiltered returns the keys of all rows that a filter passes, in order.
-func searchFiltered(d *db.DB, coll string, f *db.Filter) (keys []string, err error) {
+func searchFiltered(d *db.DB, coll string, f *filter.Filter) (keys []string, err error) {
 	q := db.Query{Vector: []float32{1, 1}}
 	if coll == "sparse" {
 		q = db.Query{Sparse: vector.Sparse{Index: []uint32{0}, Value: []float32{1}}}
@@ -120,7 +121,7 @@ func TestRowFilterMisuse(t *testing.T) {
 	if _, err := other.Create(t.Context(), "dense", db.Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
-	for name, f := range map[string]*db.Filter{
+	for name, f := range map[string]*filter.Filter{
 		"another collection": filters["sparse"],
 		"another database":   filterOf(t, other, "dense", roaring.BitmapOf(1)),
 	} {

@@ -44,8 +44,8 @@ func (e *Error) Caret() string {
 	return line + "\n" + strings.Repeat(" ", len(left)) + "^"
 }
 
-// Refused returns the error for a filter that a collection refuses. Package db replaces it by a
-// function that returns a *db.FilterError, which wraps fail.Filter, too.
+// Refused returns the error for a filter that a collection refuses. Package filter replaces it by
+// a function that returns a *filter.Error, which wraps fail.Filter, too.
 var Refused = func(e *Error) error { return fmt.Errorf("%w: %w", fail.Filter, e) }
 
 // place is where a condition begins in the text that was parsed; conditions that were not parsed

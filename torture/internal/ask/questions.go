@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -219,11 +220,11 @@ func (c *Collection) scans() []Question {
 		return out
 	}
 	for _, l := range c.Labels {
-		out = append(out, c.search("label "+l, db.Flat, c.Queries[0], db.SearchOptions{Where: db.HasLabel(l)}),
-			c.search("no label "+l, db.Flat, c.Queries[0], db.SearchOptions{Where: db.Not(db.HasLabel(l))}))
+		out = append(out, c.search("label "+l, db.Flat, c.Queries[0], db.SearchOptions{Where: filter.HasLabel(l)}),
+			c.search("no label "+l, db.Flat, c.Queries[0], db.SearchOptions{Where: filter.Not(filter.HasLabel(l))}))
 	}
 	for _, key := range c.Keys {
-		prefix := db.KeyPrefix(key[:(len(key)+1)/2])
+		prefix := filter.KeyPrefix(key[:(len(key)+1)/2])
 		out = append(out, c.search(fmt.Sprintf("prefix of %q", key), db.Flat, c.Queries[0], db.SearchOptions{Where: prefix}))
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/torture/internal/ask"
@@ -56,18 +57,18 @@ func (c *caller) answers(s *db.Snapshot) {
 }
 
 // filter returns a filter of the rows of a collection, nil for half of the calls.
-func (c *caller) filter(coll *ask.Collection) *db.Filter {
-	some := []*db.Filter{
-		db.HasLabel("l0"), db.Not(db.HasLabel("l1")), db.KeyPrefix([]byte("row 1")), db.Eq("even", true),
-		db.Range("n", 10, 60), db.Range("half", nil, 20.5), db.In("name", "name 1", "name 3"), db.Prefix("name", "name"),
-		db.Exists("n"), db.Func(func(key []byte) bool { return key[len(key)-1]%2 == 0 }),
+func (c *caller) filter(coll *ask.Collection) *filter.Filter {
+	some := []*filter.Filter{
+		filter.HasLabel("l0"), filter.Not(filter.HasLabel("l1")), filter.KeyPrefix([]byte("row 1")), filter.Eq("even", true),
+		filter.Range("n", 10, 60), filter.Range("half", nil, 20.5), filter.In("name", "name 1", "name 3"), filter.Prefix("name", "name"),
+		filter.Exists("n"), filter.Func(func(key []byte) bool { return key[len(key)-1]%2 == 0 }),
 	}
-	pick := func() *db.Filter { return some[c.rng.IntN(len(some))] }
+	pick := func() *filter.Filter { return some[c.rng.IntN(len(some))] }
 	switch c.rng.IntN(6) {
 	case 0, 1:
 		return pick()
 	case 2:
-		return db.And(pick(), db.Or(pick(), pick()))
+		return filter.And(pick(), filter.Or(pick(), pick()))
 	}
 	return nil
 }

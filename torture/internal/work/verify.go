@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/query"
 )
 
@@ -188,7 +189,7 @@ func sameRows(v *db.Snapshot, name string, want map[string]db.Row) error {
 			inRange++
 		}
 	}
-	n, err := v.Collection(name).Count(context.Background(), db.Range("n", 10, 30))
+	n, err := v.Collection(name).Count(context.Background(), filter.Range("n", 10, 30))
 	if err != nil || n != inRange {
 		return fmt.Errorf("%d rows with an attribute from 10 to 30, want %d: %w", n, inRange, err)
 	}
@@ -223,7 +224,7 @@ func (s Script) verifyDense(ctx context.Context, v *db.Snapshot, m model, q []fl
 	few := min(5, len(all))
 	asks := []ask{
 		{db.SearchOptions{Index: db.Flat}, all, few, true},
-		{db.SearchOptions{Index: db.Flat, Where: db.HasLabel(labelNames[:1]...)}, ambers, len(all), true},
+		{db.SearchOptions{Index: db.Flat, Where: filter.HasLabel(labelNames[:1]...)}, ambers, len(all), true},
 	}
 	indexes, err := v.Collection(Dense).Indexes()
 	if err != nil {
@@ -283,7 +284,7 @@ func (s Script) verifySparse(ctx context.Context, v *db.Snapshot, m model, q []d
 			}
 		}
 		found, err := v.Collection(Sparse).Search(ctx, ask,
-			&db.SearchOptions{K: len(m.sparse), Index: name, Where: db.HasLabel(labelNames[:1]...)})
+			&db.SearchOptions{K: len(m.sparse), Index: name, Where: filter.HasLabel(labelNames[:1]...)})
 		if err == nil {
 			err = sameHits(found.Hits, ambers, len(m.sparse), true)
 		}

@@ -2,6 +2,7 @@ package command
 
 import (
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/internal/table"
 )
 
@@ -58,12 +59,12 @@ type WhereFlag struct {
 }
 
 // Filter is a flag's filter, nil if there is none.
-type Filter struct{ *db.Filter }
+type Filter struct{ *filter.Filter }
 
 // UnmarshalText reads a filter.
 func (f *Filter) UnmarshalText(text []byte) (err error) {
 	if len(text) > 0 {
-		f.Filter, err = db.ParseFilter(string(text))
+		f.Filter, err = filter.Parse(string(text))
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -85,7 +86,7 @@ func Message(err error) string {
 		text = next
 	}
 	text = goTexts.Replace(text)
-	if at, ok := errors.AsType[*db.FilterError](err); ok {
+	if at, ok := errors.AsType[*filter.Error](err); ok {
 		text += "\n  " + strings.ReplaceAll(at.Caret(), "\n", "\n  ")
 	}
 	return table.PrintableText(text)

@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/internal/charts"
 	"github.com/anndb/anndb/internal/table"
 )
@@ -126,7 +127,7 @@ func (c *Stats) collection(a *command.App, s *db.Snapshot) error {
 	}
 	attributes := table.New("attribute", "rows")
 	for _, name := range info.Attributes {
-		n, err := s.Collection(c.Collection).Count(a.Ctx, db.Exists(name))
+		n, err := s.Collection(c.Collection).Count(a.Ctx, filter.Exists(name))
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 )
 
 // Rows lists rows.
@@ -20,13 +21,13 @@ type Rows struct {
 }
 
 func (c *Rows) Run(a *command.App) error {
-	filter := c.Where.Filter
+	selected := c.Where.Filter
 	if c.Prefix != "" {
-		filter = db.And(filter, db.KeyPrefix([]byte(c.Prefix)))
+		selected = filter.And(selected, filter.KeyPrefix([]byte(c.Prefix)))
 	}
 	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
 		coll := s.Collection(c.Collection)
-		list := coll.Rows(a.Ctx, filter)
+		list := coll.Rows(a.Ctx, selected)
 		if c.Where.Filter == nil && (c.Prefix != "" || c.From != "") {
 			list = c.byKey(a, coll)
 		}
@@ -47,7 +48,7 @@ func (c *Rows) Run(a *command.App) error {
 		if err != nil || c.Limit == 0 || shown < c.Limit {
 			return err
 		}
-		all, err := coll.Count(a.Ctx, filter)
+		all, err := coll.Count(a.Ctx, selected)
 		if all > shown {
 			a.Summary("rows shown: %d of %d; --limit 0 shows all", shown, all)
 		}

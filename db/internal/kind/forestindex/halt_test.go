@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -51,20 +52,20 @@ func TestKeyPredicateOnce(t *testing.T) {
 	} {
 		searches[name] = func(ctx context.Context, key func(key []byte) bool) error {
 			o := o
-			o.Where = db.Func(key)
+			o.Where = filter.Func(key)
 			_, _, err := dbtest.Nearest(ctx, snap.Collection("c"), db.Query{Vector: q}, 5, &o)
 			return err
 		}
 		searches[name+", batch"] = func(ctx context.Context, key func(key []byte) bool) error {
 			o := o
-			o.Where = db.Func(key)
+			o.Where = filter.Func(key)
 			_, err := dbtest.NearestBatch(ctx, snap.Collection("c"), [][]float32{q}, 5, &o, 1)
 			return err
 		}
 	}
 	for _, index := range []string{db.Flat, "x"} {
 		searches["sparse by "+index] = func(ctx context.Context, key func(key []byte) bool) error {
-			_, _, err := dbtest.Nearest(ctx, snap.Collection("s"), sparse, 5, &db.SearchOptions{Index: index, Where: db.Func(key)})
+			_, _, err := dbtest.Nearest(ctx, snap.Collection("s"), sparse, 5, &db.SearchOptions{Index: index, Where: filter.Func(key)})
 			return err
 		}
 	}

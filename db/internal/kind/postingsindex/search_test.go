@@ -14,6 +14,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/vector"
@@ -143,12 +144,12 @@ func TestExact(t *testing.T) {
 				for i := range 12 {
 					q := dbtest.RandomSparse(b.rng, 1+b.rng.IntN(15), 64)
 					for _, f := range []struct {
-						where *db.Filter
+						where *filter.Filter
 						pass  func(key string) bool
 					}{
-						{nil, func(string) bool { return true }}, {ready, isOdd}, {db.Not(ready), func(key string) bool { return !isOdd(key) }},
-						{db.HasLabel("l3", "none"), func(key string) bool { return strings.HasSuffix(key, "3") }},
-						{db.And(db.Func(func(k []byte) bool { return seven(string(k)) }), ready), func(key string) bool { return seven(key) && isOdd(key) }},
+						{nil, func(string) bool { return true }}, {ready, isOdd}, {filter.Not(ready), func(key string) bool { return !isOdd(key) }},
+						{filter.HasLabel("l3", "none"), func(key string) bool { return strings.HasSuffix(key, "3") }},
+						{filter.And(filter.Func(func(k []byte) bool { return seven(string(k)) }), ready), func(key string) bool { return seven(key) && isOdd(key) }},
 					} {
 						k := []int{1, 7, 100, 5000}[i%4]
 						want := b.want(q, k, f.pass)
