@@ -48,12 +48,19 @@ func (s *Searcher) weakAND() {
 			var sum float64
 			for i := range c[:pivot+1] {
 				p := c[i].part
-				code := float64(p.code[p.rank])
+				code := 255.0
+				if p.code != nil {
+					code = float64(p.code[p.rank])
+				}
 				sum += p.step * code * code
 			}
 			s.stats.Candidates++
 			s.read(pivot+1, 3*(pivot+1))
-			if at := s.first + uint32(row); sum >= theta && s.accepted(at) {
+			at := s.first + uint32(row)
+			if !s.lists.hasCodes() {
+				sum *= (float64(s.lists.Ratio[at]) + 1) / (1 << 16) // the highest ratio is cut by one
+			}
+			if sum >= theta && s.accepted(at) {
 				s.offer(at)
 			}
 			row++

@@ -38,6 +38,32 @@ func addBits(cells []uint16, words []uint16, code []uint8, weight uint16) int {
 	return addBitsGo(cells, words, code, weight)
 }
 
+func scatterUnit(cells []uint16, low []uint16, unit uint16) {
+	if avx2 {
+		scatterUnitAVX2(unsafe.SliceData(cells), unsafe.SliceData(low), len(low), uint32(unit))
+		return
+	}
+	scatterUnitGo(cells, low, unit)
+}
+
+func addUnit(cells []uint16, words []uint16, unit uint16) {
+	if avx2 {
+		addUnitAVX2(unsafe.SliceData(cells), unsafe.SliceData(words), len(words), uint32(unit))
+		return
+	}
+	addUnitGo(cells, words, unit)
+}
+
+// scaleCells applies the ratios of rows to their cells; see scaleCellsGo.
+func scaleCells(cells, ratio []uint16) {
+	n := 0
+	if avx2 {
+		n = len(ratio) &^ 31
+		scaleCellsAVX2(unsafe.SliceData(cells), unsafe.SliceData(ratio), n)
+	}
+	scaleCellsGo(cells[n:], ratio[n:])
+}
+
 // matchEntries writes the places of features that may be in the query to found, which has room
 // for all; see matchEntriesGo.
 func matchEntries(index []uint32, filter *[filterSize]uint8, found []uint32) int {

@@ -203,6 +203,23 @@ func (c *scorer) scoreSource(i uint32) float64 {
 	return sum
 }
 
+// exactCount is the number of equal products of float32 that add up without rounding: each has
+// 48 of the 53 bits.
+const exactCount = 32
+
+// equalProducts returns the sum of count equal products, as vector.DotSparse adds them.
+func equalProducts(a, b float32, count int) float64 {
+	product := float64(a) * float64(b)
+	if count <= exactCount {
+		return float64(count) * product
+	}
+	var sum float64
+	for range count {
+		sum += product
+	}
+	return sum
+}
+
 // row returns row i, short or long.
 func (c *scorer) row(i uint32) vector.Sparse {
 	if c.source != nil {

@@ -44,6 +44,32 @@ func addBitsGo(cells []uint16, words []uint16, code []uint8, weight uint16) int 
 	return rank
 }
 
+// scatterUnitGo adds unit to the cells of a list. They do not overflow.
+func scatterUnitGo(cells []uint16, low []uint16, unit uint16) {
+	for _, r := range low {
+		cells[r] += unit
+	}
+}
+
+// addUnitGo adds unit to the cells of the bits that are set in words. They do not overflow.
+func addUnitGo(cells []uint16, words []uint16, unit uint16) {
+	for at, word := range words {
+		for ; word != 0; word &= word - 1 {
+			cells[16*at+bits.TrailingZeros16(word)] += unit
+		}
+	}
+}
+
+// scaleCellsGo multiplies the cells above zero by ratio/2¹⁶, rounds down and adds one. There may be more
+// cells than ratios.
+func scaleCellsGo(cells, ratio []uint16) {
+	for i, r := range ratio {
+		if cells[i] > 0 {
+			cells[i] = uint16(uint32(cells[i])*uint32(r)>>16) + 1
+		}
+	}
+}
+
 // atLeast16Go writes the places of the cells that are at least least.
 func atLeast16Go(cells []uint16, least uint16, found []uint16) int {
 	n := 0

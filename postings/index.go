@@ -48,7 +48,8 @@ func Build(ctx context.Context, rows *vector.CSR, progress func(done, total int)
 		byFeature = rows.Renumbered(used)
 	}
 	byFeature = byFeature.Transpose()
-	ix.Lists = newLists(len(rows.Index))
+	ix.Lists = newLists(len(rows.Index), rowValues(rows))
+	ix.Ratio = valueRatios(ix.Value, ix.Norm)
 	var list []posting
 	for j := range byFeature.Rows() {
 		if j%cancelEvery == 0 {
@@ -84,6 +85,32 @@ func longest(rows *vector.CSR) (norm float64) {
 		norm = max(norm, up(math.Sqrt(sum)))
 	}
 	return norm
+}
+
+// rowValues returns the value of each row; nil if the values above zero of any row differ.
+func rowValues(rows *vector.CSR) []float32 {
+	value := make([]float32, rows.Rows())
+	for i := range value {
+		for e := rows.Ptr[i]; e < rows.Ptr[i+1]; e++ {
+			v := valueAt(rows, e)
+			if v > 0 && value[i] > 0 && v != value[i] {
+				return nil
+			}
+			value[i] = max(value[i], v)
+		}
+	}
+	return value
+}
+
+// valueRatios returns Lists.Ratio.
+func valueRatios(value []float32, norm float64) []uint16 {
+	ratio := make([]uint16, len(value))
+	for i, v := range value {
+		if v > 0 {
+			ratio[i] = uint16(min(math.Ceil(up(float64(v)/norm*(1<<16))), maxEstimate))
+		}
+	}
+	return ratio
 }
 
 // posting is an entry of a list: a row that has the feature, and its value.

@@ -339,7 +339,7 @@ func FuzzValidate(f *testing.F) {
 // damage overwrites, or cuts, one field of an index.
 func damage(ix *Index, field, at int, with []byte) {
 	wide := func(b byte) uint32 { return uint32(b) << (at % 25) }
-	switch field % 8 {
+	switch field % 10 {
 	case 0:
 		ix.Max = put(ix.Max, at, with, func(b byte) float32 { return float32(b) })
 	case 1:
@@ -352,6 +352,10 @@ func damage(ix *Index, field, at int, with []byte) {
 		ix.Code = put(ix.Code, at, with, func(b byte) uint8 { return b })
 	case 5:
 		ix.Norm = float64(at) - 3
+	case 6:
+		ix.Value = put(ix.Value, at, with, func(b byte) float32 { return float32(int8(b)) })
+	case 7:
+		ix.Ratio = put(ix.Ratio, at, with, func(b byte) uint16 { return uint16(b) << (at % 9) })
 	default:
 		ix.Sets = put(ix.Sets, at, with, func(b byte) uint16 { return uint16(b) << (at % 9) })
 	}

@@ -75,6 +75,50 @@ func TestAddBitsEqualsReference(t *testing.T) {
 	}
 }
 
+func TestUnitsEqualReferences(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 5))
+	for n := range 150 {
+		rows := 1 + r.IntN(100)
+		unit := uint16(r.IntN(1 << 15))
+		a, low := make([]uint16, rows), make([]uint16, n)
+		for i := range a {
+			a[i] = uint16(r.IntN(1 << 15))
+		}
+		for i := range low {
+			low[i] = uint16(r.IntN(rows))
+		}
+		b := slices.Clone(a)
+		scatterUnit(a, low, unit)
+		scatterUnitGo(b, low, unit)
+		if !slices.Equal(a, b) {
+			t.Fatalf("%d rows: %v, want %v", n, a, b)
+		}
+
+		words, cells := make([]uint16, 4*n), make([]uint16, 64*n+1)
+		for i := range words {
+			words[i] = uint16(r.IntN(1 << 16))
+		}
+		want := slices.Clone(cells)
+		addUnit(cells[:64*n], words, unit)
+		addUnitGo(want[:64*n], words, unit)
+		if !slices.Equal(cells, want) {
+			t.Fatalf("%d words: %v, want %v", len(words), cells, want)
+		}
+
+		ratio := make([]uint16, n)
+		for i := range ratio {
+			ratio[i] = uint16(r.IntN(1 << 16))
+			cells[r.IntN(len(cells))] = uint16(r.IntN(1 << 16))
+		}
+		want = slices.Clone(cells)
+		scaleCells(cells, ratio)
+		scaleCellsGo(want, ratio)
+		if !slices.Equal(cells, want) {
+			t.Fatalf("%d ratios: %v, want %v", n, cells, want)
+		}
+	}
+}
+
 func TestScansEqualReferences(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	for n := range 200 {

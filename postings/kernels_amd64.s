@@ -880,6 +880,153 @@ done:
 	VZEROUPPER
 	RET
 
+// func scatterUnitAVX2(cells *uint16, low *uint16, n int, unit uint32)
+TEXT ·scatterUnitAVX2(SB), NOSPLIT, $0-28
+	MOVQ cells+0(FP), AX
+	MOVQ low+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVL unit+24(FP), BX
+
+rows:
+	CMPQ    DX, $+8
+	JLT     rowsOne
+	MOVWLZX (CX), SI
+	ADDW    BX, (AX)(SI*2)
+	MOVWLZX 2(CX), SI
+	ADDW    BX, (AX)(SI*2)
+	MOVWLZX 4(CX), SI
+	ADDW    BX, (AX)(SI*2)
+	MOVWLZX 6(CX), SI
+	ADDW    BX, (AX)(SI*2)
+	MOVWLZX 8(CX), SI
+	ADDW    BX, (AX)(SI*2)
+	MOVWLZX 10(CX), SI
+	ADDW    BX, (AX)(SI*2)
+	MOVWLZX 12(CX), SI
+	ADDW    BX, (AX)(SI*2)
+	MOVWLZX 14(CX), SI
+	ADDW    BX, (AX)(SI*2)
+	ADDQ    $+16, CX
+	SUBQ    $+8, DX
+	JMP     rows
+
+rowsOne:
+	TESTQ   DX, DX
+	JZ      rowsDone
+	MOVWLZX (CX), SI
+	ADDW    BX, (AX)(SI*2)
+	ADDQ    $+2, CX
+	DECQ    DX
+	JMP     rowsOne
+
+rowsDone:
+	RET
+
+// func addUnitAVX2(cells *uint16, words *uint16, n int, unit uint32)
+// Requires: AVX, AVX2
+TEXT ·addUnitAVX2(SB), NOSPLIT, $0-28
+	MOVQ         cells+0(FP), AX
+	MOVQ         words+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVL         unit+24(FP), BX
+	VMOVD        BX, X0
+	VPBROADCASTW X0, Y0
+	VMOVDQU      places<>+0(SB), Y1
+
+words:
+	CMPQ         DX, $+4
+	JLT          wordsOne
+	VPBROADCASTW (CX), Y2
+	VPAND        Y1, Y2, Y2
+	VPCMPEQW     Y1, Y2, Y2
+	VPAND        Y0, Y2, Y2
+	VPADDW       (AX), Y2, Y2
+	VMOVDQU      Y2, (AX)
+	VPBROADCASTW 2(CX), Y2
+	VPAND        Y1, Y2, Y2
+	VPCMPEQW     Y1, Y2, Y2
+	VPAND        Y0, Y2, Y2
+	VPADDW       32(AX), Y2, Y2
+	VMOVDQU      Y2, 32(AX)
+	VPBROADCASTW 4(CX), Y2
+	VPAND        Y1, Y2, Y2
+	VPCMPEQW     Y1, Y2, Y2
+	VPAND        Y0, Y2, Y2
+	VPADDW       64(AX), Y2, Y2
+	VMOVDQU      Y2, 64(AX)
+	VPBROADCASTW 6(CX), Y2
+	VPAND        Y1, Y2, Y2
+	VPCMPEQW     Y1, Y2, Y2
+	VPAND        Y0, Y2, Y2
+	VPADDW       96(AX), Y2, Y2
+	VMOVDQU      Y2, 96(AX)
+	ADDQ         $+8, CX
+	ADDQ         $+128, AX
+	SUBQ         $+4, DX
+	JMP          words
+
+wordsOne:
+	TESTQ        DX, DX
+	JZ           wordsDone
+	VPBROADCASTW (CX), Y2
+	VPAND        Y1, Y2, Y2
+	VPCMPEQW     Y1, Y2, Y2
+	VPAND        Y0, Y2, Y2
+	VPADDW       (AX), Y2, Y2
+	VMOVDQU      Y2, (AX)
+	ADDQ         $+2, CX
+	ADDQ         $+32, AX
+	DECQ         DX
+	JMP          wordsOne
+
+wordsDone:
+	VZEROUPPER
+	RET
+
+DATA places<>+0(SB)/8, $0x0008000400020001
+DATA places<>+8(SB)/8, $0x0080004000200010
+DATA places<>+16(SB)/8, $0x0800040002000100
+DATA places<>+24(SB)/8, $0x8000400020001000
+GLOBL places<>(SB), RODATA|NOPTR, $32
+
+// func scaleCellsAVX2(cells *uint16, ratio *uint16, n int)
+// Requires: AVX, AVX2
+TEXT ·scaleCellsAVX2(SB), NOSPLIT, $0-24
+	MOVQ     cells+0(FP), AX
+	MOVQ     ratio+8(FP), CX
+	MOVQ     n+16(FP), DX
+	VPXOR    Y0, Y0, Y0
+	VPCMPEQW Y1, Y1, Y1
+
+strip:
+	TESTQ    DX, DX
+	JLE      done
+	VMOVDQU  (AX), Y3
+	VMOVDQU  32(AX), Y4
+	VPOR     Y3, Y4, Y2
+	VPTEST   Y2, Y2
+	JZ       next
+	VPCMPEQW Y0, Y3, Y2
+	VPMULHUW (CX), Y3, Y3
+	VPADDW   Y2, Y3, Y3
+	VPSUBW   Y1, Y3, Y3
+	VMOVDQU  Y3, (AX)
+	VPCMPEQW Y0, Y4, Y2
+	VPMULHUW 32(CX), Y4, Y4
+	VPADDW   Y2, Y4, Y4
+	VPSUBW   Y1, Y4, Y4
+	VMOVDQU  Y4, 32(AX)
+
+next:
+	ADDQ $0x40, AX
+	ADDQ $0x40, CX
+	SUBQ $0x20, DX
+	JMP  strip
+
+done:
+	VZEROUPPER
+	RET
+
 // func matchEntriesAVX2(index *uint32, n int, filter *uint8, found *uint32) int
 TEXT ·matchEntriesAVX2(SB), NOSPLIT, $0-40
 	MOVQ index+0(FP), AX

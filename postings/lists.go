@@ -15,6 +15,9 @@ import (
 // they stand for are upper bounds of scores. Squares give more codes to the many low values of a
 // feature than to the few high ones.
 //
+// If each row holds one value only, as binary rows of unit length do, there are no codes: First and Code are
+// empty. Value has the value of each row, and Ratio that of Value to Index.Norm in 2⁻¹⁶, rounded up.
+//
 // Searches read the words in place: package roaring creates a heap object for every container,
 // and its iterators do not return the rank of a row, which is the index of its code. Run
 // containers would save next to nothing.
@@ -25,6 +28,8 @@ type Lists struct {
 	Sets    []uint16
 	First   []uint32
 	Code    []uint8 // codePadding more than there are postings
+	Value   []float32
+	Ratio   []uint16
 }
 
 const (
@@ -41,12 +46,19 @@ type rowList struct {
 }
 
 func (l *Lists) list(i int) rowList {
-	return rowList{l.Sets[l.At[i]:l.At[i+1]], l.Code[l.First[i]:]}
+	list := rowList{set: l.Sets[l.At[i]:l.At[i+1]]}
+	if l.hasCodes() {
+		list.code = l.Code[l.First[i]:]
+	}
+	return list
 }
+
+func (l *Lists) hasCodes() bool { return len(l.Value) == 0 }
 
 // Bytes returns the memory of the lists: the size of the index on disk without the lengths of rows.
 func (l *Lists) Bytes() int {
-	return 4*(len(l.Feature)+len(l.Max)+len(l.At)+len(l.First)) + 2*len(l.Sets) + len(l.Code)
+	return 4*(len(l.Feature)+len(l.Max)+len(l.At)+len(l.First)+len(l.Value)) +
+		2*(len(l.Sets)+len(l.Ratio)) + len(l.Code)
 }
 
 // find returns the number of a feature's list; the search starts at list from.
@@ -117,12 +129,13 @@ func bitmapWords(key uint16, rows int) int {
 	return (min(rows-int(key)<<windowBits, windowRows) + 63) / 64 * 4
 }
 
-// newLists returns no lists, with room for a number of postings.
-func newLists(postings int) Lists {
-	return Lists{
-		At: []uint32{0}, First: []uint32{0},
-		Sets: make([]uint16, 0, postings), Code: make([]uint8, 0, postings+codePadding),
+// newLists returns no lists, with room for a number of postings. value is Lists.Value.
+func newLists(postings int, value []float32) Lists {
+	l := Lists{At: []uint32{0}, Sets: make([]uint16, 0, postings), Value: value}
+	if l.hasCodes() {
+		l.First, l.Code = []uint32{0}, make([]uint8, 0, postings+codePadding)
 	}
+	return l
 }
 
 // add appends the list of a feature, above the last one's, with rows that ascend; no list if there are
@@ -137,14 +150,22 @@ func (l *Lists) add(feature uint32, list []posting, rows int) {
 	}
 	l.Feature, l.Max = append(l.Feature, feature), append(l.Max, most)
 	l.Sets = appendSet(l.Sets, list, rows)
+	l.At = append(l.At, uint32(len(l.Sets)))
+	if !l.hasCodes() {
+		return
+	}
 	for _, e := range list {
 		l.Code = append(l.Code, codeOf(e.value, most))
 	}
-	l.At, l.First = append(l.At, uint32(len(l.Sets))), append(l.First, uint32(len(l.Code)))
+	l.First = append(l.First, uint32(len(l.Code)))
 }
 
 // end closes the lists.
-func (l *Lists) end() { l.Code = append(l.Code, make([]uint8, codePadding)...) }
+func (l *Lists) end() {
+	if l.hasCodes() {
+		l.Code = append(l.Code, make([]uint8, codePadding)...)
+	}
+}
 
 // codeOf returns the smallest code that stands for at least a value above zero, up to rounding.
 func codeOf(value, most float32) uint8 {
@@ -205,9 +226,15 @@ func appendContainer(dst []uint16, list []posting, words int) []uint16 {
 // validate checks lists of features below features and of rows below rows.
 func (l *Lists) validate(rows, features int) error {
 	n := len(l.Feature)
-	if len(l.Max) != n || len(l.At) != n+1 || len(l.First) != n+1 || l.At[0] != 0 || l.First[0] != 0 ||
-		int(l.At[n]) != len(l.Sets) || int(l.First[n])+codePadding != len(l.Code) {
-		return fmt.Errorf("%w: offsets of %d lists do not span the sets and codes", ErrInvalid, n)
+	if len(l.Max) != n || !spans(l.At, n, len(l.Sets)) {
+		return fmt.Errorf("%w: offsets of %d lists do not span the sets", ErrInvalid, n)
+	}
+	if l.hasCodes() && !spans(l.First, n, len(l.Code)-codePadding) {
+		return fmt.Errorf("%w: offsets of %d lists do not span the codes", ErrInvalid, n)
+	}
+	if !l.hasCodes() && (len(l.Value) != rows || len(l.First)+len(l.Code) > 0) || len(l.Ratio) != len(l.Value) {
+		return fmt.Errorf("%w: %d values and %d ratios of %d rows, with %d codes", ErrInvalid, len(l.Value),
+			len(l.Ratio), rows, len(l.Code))
 	}
 	for i, f := range l.Feature {
 		if int(f) >= features || i > 0 && f <= l.Feature[i-1] {
@@ -216,53 +243,55 @@ func (l *Lists) validate(rows, features int) error {
 		if x := float64(l.Max[i]); !(x >= 0) || math.IsInf(x, 0) {
 			return fmt.Errorf("%w: the highest value of list %d is %g", ErrInvalid, i, x)
 		}
-		if l.At[i] > l.At[i+1] || l.First[i] > l.First[i+1] {
-			return fmt.Errorf("%w: list %d ends before it starts", ErrInvalid, i)
+		count, err := rowSet(l.Sets[l.At[i]:l.At[i+1]]).validate(rows)
+		if err == nil && l.hasCodes() && count != int(l.First[i+1]-l.First[i]) {
+			err = fmt.Errorf("%w: %d rows, %d codes", ErrInvalid, count, l.First[i+1]-l.First[i])
 		}
-	}
-	for i := range n {
-		set := rowSet(l.Sets[l.At[i]:l.At[i+1]])
-		if err := set.validate(int(l.First[i+1]-l.First[i]), rows); err != nil {
+		if err != nil {
 			return fmt.Errorf("list %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-// validate checks a set that must have n rows below limit.
-func (s rowSet) validate(n, limit int) error {
+// spans reports whether offsets of n lists ascend from zero to length.
+func spans(offsets []uint32, n, length int) bool {
+	return len(offsets) == n+1 && offsets[0] == 0 && int(offsets[n]) == length && slices.IsSorted(offsets)
+}
+
+// validate checks a set of rows below limit and returns their number.
+func (s rowSet) validate(limit int) (rows int, err error) {
 	if len(s) < setHeader || s.wide(0) != setCookie {
-		return fmt.Errorf("%w: no bitmap without run containers", ErrInvalid)
+		return 0, fmt.Errorf("%w: no bitmap without run containers", ErrInvalid)
 	}
 	containers := int(s.wide(2))
 	if containers < 1 || containers > windowRows || len(s) < setHeader+containerHeader*containers {
-		return fmt.Errorf("%w: %d containers in %d words", ErrInvalid, containers, len(s))
+		return 0, fmt.Errorf("%w: %d containers in %d words", ErrInvalid, containers, len(s))
 	}
-	at, rows, last := setHeader+containerHeader*containers, 0, -1
+	at, last := setHeader+containerHeader*containers, -1
 	for i := range containers {
 		key, card := int(s[setHeader+2*i]), int(s[setHeader+2*i+1])+1
 		room := min(limit-key<<windowBits, windowRows)
 		if key <= last || room <= 0 {
-			return fmt.Errorf("%w: container %d has key %d after %d, with %d rows in all",
+			return 0, fmt.Errorf("%w: container %d has key %d after %d, with %d rows in all",
 				ErrInvalid, i, key, last, limit)
 		}
 		last = key
 		end := at + min(card, bitmapWords(uint16(key), limit))
 		if offset := s.wide(setHeader + 2*containers + 2*i); uint64(offset) != 2*uint64(at) ||
 			end > len(s) {
-			return fmt.Errorf("%w: container %d of %d rows at byte %d of %d", ErrInvalid, i, card,
+			return 0, fmt.Errorf("%w: container %d of %d rows at byte %d of %d", ErrInvalid, i, card,
 				offset, 2*len(s))
 		}
 		if err := validContainer(s[at:end], card, room); err != nil {
-			return fmt.Errorf("container %d: %w", i, err)
+			return 0, fmt.Errorf("container %d: %w", i, err)
 		}
 		at, rows = end, rows+card
 	}
-	if at != len(s) || rows != n {
-		return fmt.Errorf("%w: %d rows in %d words, want %d rows in %d words", ErrInvalid, rows, at,
-			n, len(s))
+	if at != len(s) {
+		return 0, fmt.Errorf("%w: %d rows in %d words of %d", ErrInvalid, rows, at, len(s))
 	}
-	return nil
+	return rows, nil
 }
 
 // validContainer checks the words of a container of card rows below room.

@@ -3,6 +3,7 @@ package postings
 import (
 	"cmp"
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -168,4 +169,20 @@ func TestStrategiesAgreeOnLargerData(t *testing.T) {
 // they go; the features stay, so that the matrix keeps its shape.
 func copyRow(m *vector.CSR, to, from int) {
 	copy(m.Row(to).Value, m.Row(from).Value)
+}
+
+// TestUnevenLengths: an estimate stands for one count where rows are short, for several where they are long, and
+// a query has more features than cells have units for.
+func TestUnevenLengths(t *testing.T) {
+	r := rand.New(rand.NewPCG(12, 12))
+	const features = 17_000
+	m := &vector.CSR{Ptr: []uint64{0}, Cols: features}
+	for i := range 25 {
+		m.Append(drawRow(r, features, math.Pow(10, -float64(i%5)), func() float32 { return 1 }))
+	}
+	m = binary(m)
+	for _, share := range []float64{1, 0.8, 0.1, 0.01, 0.001} {
+		q := unit(drawRow(r, features, share, func() float32 { return 1 }))
+		checkSearch(t, NewSearcher(), build(t, m), q, 10, SearchParams{})
+	}
 }

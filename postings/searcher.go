@@ -52,7 +52,7 @@ type term struct {
 	// container is the number of the next container of the list, rank that of its first code.
 	container, containers, rank int
 	// step is what the square of a code adds to a score, bound what the highest value of the list does
-	// (definition 13), units is step in the units of the cells, times 2¹⁶.
+	// (definition 13), units is step in the units of the cells, times 2¹⁶, or bound without codes.
 	step, bound float64
 	units       uint16
 }
@@ -67,6 +67,7 @@ type Searcher struct {
 	params SearchParams
 
 	parts []part // of the query's lists in the current window
+	lists *Lists // of the segment
 	first uint32 // number of the first row of the window in the segment
 	base  uint32 // number of the first row of the segment
 	scan  scan
@@ -144,6 +145,9 @@ func checkQuery(q vector.Sparse, k int) error {
 // this number for each entry of the query's lists. TAAT takes time for every row, DAAT more for an entry.
 const shortShare = 256
 
+// mostTerms is the maximum number of a query's lists for TAAT: each may have a unit of a cell.
+const mostTerms = 1 << 14
+
 // segment searches one index and offers its hits to s.top.
 func (s *Searcher) segment(ctx context.Context, ix *Index, q vector.Sparse) error {
 	if err := ctx.Err(); err != nil {
@@ -152,6 +156,7 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, q vector.Sparse) erro
 	if s.open(ix, q); s.top.k == 0 || len(s.terms) == 0 {
 		return nil
 	}
+	s.lists = &ix.Lists
 	s.scorer.load(ix, s.terms)
 	defer s.unload()
 	for first := 0; first < ix.Len(); first += windowRows {
@@ -163,7 +168,8 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, q vector.Sparse) erro
 		entries := s.window(uint16(first>>windowBits), ix.Len())
 		switch {
 		case entries == 0:
-		case s.params.Strategy == DAAT, s.params.Strategy == Auto && entries*shortShare < rows:
+		case s.params.Strategy == DAAT, s.params.Strategy == Auto && entries*shortShare < rows,
+			len(s.terms) > mostTerms:
 			s.weakAND()
 		default:
 			s.scanWindow(rows)
@@ -181,7 +187,7 @@ func (s *Searcher) unload() {
 func (s *Searcher) open(ix *Index, q vector.Sparse) {
 	s.terms = s.terms[:0]
 	at, ok := 0, false
-	var length, most float64
+	var length, most, sum float64
 	for i, f := range q.Index {
 		if int(f) >= ix.Features() {
 			break
@@ -193,18 +199,35 @@ func (s *Searcher) open(ix *Index, q vector.Sparse) {
 			continue
 		}
 		list := ix.list(at)
-		bound := up(float64(q.Value[i]) * float64(ix.Max[at]))
-		s.terms = append(s.terms, term{
+		weight := float64(q.Value[i])
+		bound := up(weight * float64(ix.Max[at]))
+		t := term{
 			feature: f, weight: q.Value[i], list: list, containers: list.set.containers(),
 			step: bound / maxSquare, bound: bound,
-		})
-		length += float64(q.Value[i]) * float64(q.Value[i])
+		}
+		if !ix.hasCodes() { // all codes are 255, and the ratio multiplies what they add up to
+			t.step = weight * ix.Norm / maxSquare
+		}
+		s.terms = append(s.terms, t)
+		length += weight * weight
 		most = max(most, bound)
+		sum += t.step * maxSquare
 	}
 	s.scan.perScore = highestScore / max(math.Sqrt(length)*ix.Norm, most)
+	scale := s.scan.perScore * (1 << 16)
+	counts := !ix.hasCodes()
+	if counts { // cells must not overflow
+		s.scan.perScore = float64(maxEstimate-min(len(s.terms), mostTerms)) / sum
+		scale = s.scan.perScore * maxSquare
+	}
 	for i := range s.terms {
 		t := &s.terms[i]
-		t.units = uint16(math.Ceil(min(t.step*s.scan.perScore*(1<<16), maxEstimate)))
+		t.units = uint16(math.Ceil(min(t.step*scale, maxEstimate)))
+		counts = counts && t.weight == s.terms[0].weight
+	}
+	s.scan.unit = 0
+	if counts && len(s.terms) > 0 {
+		s.scan.unit = uint32(s.terms[0].units)
 	}
 }
 
@@ -212,7 +235,7 @@ func (s *Searcher) open(ix *Index, q vector.Sparse) {
 type part struct {
 	*term
 	in   rowContainer
-	code []uint8 // of the container's rows, and what follows
+	code []uint8 // of the container's rows, and what follows; nil without codes
 	// row is the number in the window at which a cursor is, at the place of that row: the index of its
 	// number in a list, or of its word in a bitmap. rest holds that word without the bits below the
 	// row. rank is the rank of the row, or of the next row that TAAT adds.
@@ -229,7 +252,10 @@ func (s *Searcher) window(key uint16, rows int) (entries int) {
 		if t.container == t.containers || t.list.set.key(t.container) != key {
 			continue
 		}
-		p := part{term: t, in: t.list.set.container(t.container, rows), code: t.list.code[t.rank:]}
+		p := part{term: t, in: t.list.set.container(t.container, rows)}
+		if t.list.code != nil {
+			p.code = t.list.code[t.rank:]
+		}
 		s.parts = append(s.parts, p)
 		t.container++
 		t.rank += p.in.n

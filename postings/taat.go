@@ -15,6 +15,8 @@ const (
 	// blockRows is the number of cells to which the bitmaps are added in turn: they stay in the
 	// first-level cache.
 	blockRows = 4096
+	// spareHits is the number of hits, next to the best, that cost less than raising the threshold.
+	spareHits = 256
 	// ahead is the number of rows by which prefetching runs ahead.
 	ahead = 6
 )
@@ -23,9 +25,13 @@ const (
 type scan struct {
 	// perScore is the number of units of the cells per point of score.
 	perScore float64
-	cells    []uint16 // estimates of the rows of a window
-	found    []uint16
-	near     []uint64 // rows with their estimates; see nearKey
+	// unit is the estimate of a common feature, before the row's ratio multiplies it, if an estimate is a
+	// count of common features: in an index without codes, for a query of one value. Else it is zero.
+	unit  uint32
+	cells []uint16 // estimates of the rows of a window
+	found []uint16
+	hits  []Hit
+	near  []uint64 // rows with their estimates; see nearKey
 }
 
 // nearKey packs a row of a window and its estimate: ascending keys have descending estimates, equal
@@ -42,6 +48,10 @@ func (s *Searcher) scanWindow(rows int) {
 	least := s.threshold()
 	if s.params.Deleted == nil && s.params.Accept == nil {
 		least = max(least, s.reached(cells[:min(len(cells), sampleRows)]))
+	}
+	if s.scan.unit > 0 {
+		s.offerCounts(cells, least)
+		return
 	}
 	s.nearest(cells, least)
 	near := s.scan.near
@@ -76,22 +86,29 @@ func (s *Searcher) addLists(rows int) []uint16 {
 	for i := range s.parts {
 		p := &s.parts[i]
 		s.read(p.in.n, p.in.n+2*len(p.in.words))
-		if p.in.isBitmap() {
+		switch {
+		case p.in.isBitmap():
 			bitmaps++
-		} else {
+		case p.code == nil:
+			scatterUnit(cells, p.in.words, p.units)
+		default:
 			scatterCodes(cells, p.in.words, p.code, p.units)
 		}
 	}
-	if bitmaps == 0 {
-		return cells
-	}
-	for from := 0; from < n; from += blockRows {
+	for from := 0; from < n && bitmaps > 0; from += blockRows {
 		to := min(from+blockRows, n)
 		for i := range s.parts {
-			if p := &s.parts[i]; p.in.isBitmap() {
+			switch p := &s.parts[i]; {
+			case !p.in.isBitmap():
+			case p.code == nil:
+				addUnit(cells[from:to], p.in.words[from/16:to/16], p.units)
+			default:
 				p.rank += addBits(cells[from:to], p.in.words[from/16:to/16], p.code[p.rank:], p.units)
 			}
 		}
+	}
+	if !s.lists.hasCodes() {
+		scaleCells(cells, s.lists.Ratio[s.first:int(s.first)+rows])
 	}
 	return cells
 }
@@ -145,6 +162,36 @@ func (s *Searcher) offerRest(cells []uint16, last uint64) {
 			least = s.threshold()
 		}
 	})
+}
+
+// offerCounts offers the rows whose estimates, which are counts, reach least. They are not selected first,
+// since their scores follow from the counts.
+func (s *Searcher) offerCounts(cells []uint16, least uint16) {
+	hits, most := s.scan.hits[:0], 2*s.top.k+spareHits
+	s.eachAtLeast(cells, &least, func(row int) {
+		if at := s.first + uint32(row); s.accepted(at) {
+			s.stats.Candidates++
+			s.stats.Scored++
+			if hits = append(hits, Hit{s.base + at, s.scoreCount(at, cells[row])}); len(hits) == most {
+				s.top.add(hits)
+				hits = hits[:0]
+				least = max(least, s.threshold())
+			}
+		}
+	})
+	s.top.add(hits)
+	s.scan.hits = hits[:0]
+}
+
+// scoreCount returns the exact score of a row by the count that its estimate stands for: the estimate is
+// count·unit·ratio/2¹⁶, rounded down, and one.
+func (s *Searcher) scoreCount(row uint32, estimate uint16) float64 {
+	factor := s.scan.unit * uint32(s.lists.Ratio[row])
+	if factor < 1<<16 { // several counts have this estimate
+		return s.scorer.score(row)
+	}
+	count := (uint32(estimate)<<16 - 1) / factor
+	return equalProducts(s.terms[0].weight, s.lists.Value[row], int(count))
 }
 
 // eachAtLeast calls f with the rows whose cells are at least *least, which f may raise.

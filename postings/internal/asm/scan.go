@@ -8,6 +8,43 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
+// scaleCells passes over 32 cells that are zero, as most are where lists are short.
+func scaleCells() {
+	begin("scaleCells", "(cells *uint16, ratio *uint16, n int)", "scaleCellsGo for n cells, a multiple of 32.")
+	cells, ratio, n := load("cells"), load("ratio"), load("n")
+	zero, ones := YMM(), YMM()
+	VPXOR(zero, zero, zero)
+	VPCMPEQW(ones, ones, ones)
+	Label("strip")
+	TESTQ(n, n)
+	JLE(LabelRef("done"))
+	var v [2]VecVirtual
+	any := YMM()
+	for i := range v {
+		v[i] = YMM()
+		VMOVDQU(Mem{Base: cells, Disp: 32 * i}, v[i])
+	}
+	VPOR(v[0], v[1], any)
+	VPTEST(any, any)
+	JZ(LabelRef("next"))
+	for i := range v {
+		none := YMM()
+		VPCMPEQW(zero, v[i], none)
+		VPMULHUW(Mem{Base: ratio, Disp: 32 * i}, v[i], v[i])
+		VPADDW(none, v[i], v[i])
+		VPSUBW(ones, v[i], v[i])
+		VMOVDQU(v[i], Mem{Base: cells, Disp: 32 * i})
+	}
+	Label("next")
+	ADDQ(U8(64), cells)
+	ADDQ(U8(64), ratio)
+	SUBQ(U8(32), n)
+	JMP(LabelRef("strip"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
 // matchEntries has no branches on data: every place is written, the count moves
 // on where the filter says so.
 func matchEntries() {

@@ -106,6 +106,8 @@ const (
 	arrayAt
 	arrayFirst
 	arrayNorm
+	arrayValue
+	arrayRatio
 	ArrayPostingsEnd
 )
 
@@ -131,4 +133,6 @@ func listArrays(a *arrays.Section, l *postings.Lists) {
 	arrays.Field(a, arrayMax, &l.Max)
 	arrays.Field(a, arrayAt, &l.At)
 	arrays.Field(a, arrayFirst, &l.First)
+	arrays.Field(a, arrayValue, &l.Value)
+	arrays.Field(a, arrayRatio, &l.Ratio)
 }
