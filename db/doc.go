@@ -9,5 +9,5 @@
 // and writers never wait for each other. Results are copies and never alias the file.
 //
 // Damage is reported as ErrCorrupt, never as a wrong answer or a crash: DB.Check verifies
-// everything, DB.Repair rebuilds damaged indexes, Salvage recovers the rows of a damaged file.
+// everything, DB.Repair rebuilds damaged indexes, rescue.Salvage recovers the rows of a damaged file.
 package db

@@ -20,6 +20,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
+	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -692,7 +693,7 @@ func (x *machine) salvage(t *rapid.T) {
 	defer x.open(t)
 	name := x.path + ".saved"
 	defer os.Remove(name)
-	report, err := db.Salvage(context.Background(), x.path, name, &db.SalvageOptions{NoIndexes: true})
+	report, err := rescue.Salvage(context.Background(), x.path, name, &rescue.Options{NoIndexes: true})
 	if err != nil || report.Lost > 0 {
 		t.Fatalf("salvage: %+v, %v", report, err)
 	}

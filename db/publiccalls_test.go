@@ -19,6 +19,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
+	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -212,7 +213,7 @@ func publicCalls() []publicCall {
 		{"Salvage", true, true, func(h handles) error {
 			to := filepath.Join(h.dir, "salvaged")
 			_ = os.Remove(to) // of an earlier call
-			return err1(db.Salvage(h.ctx, backup(h), to, &db.SalvageOptions{Run: *h.run()}))
+			return err1(rescue.Salvage(h.ctx, backup(h), to, &rescue.Options{Run: *h.run()}))
 		}, nil},
 	}
 }

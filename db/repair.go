@@ -11,7 +11,7 @@ type RepairedIndex struct {
 }
 
 // Repair verifies the indexes and the tables that find rows by attribute, and rebuilds the damaged
-// ones from the rows, with their stored settings. It does not repair rows; Salvage recovers them.
+// ones from the rows, with their stored settings. It does not repair rows; rescue.Salvage recovers them.
 // Errors: ErrCorrupt if an index could not be rebuilt, or if pages are damaged so that the file must
 // not be written to.
 func (d *DB) Repair(ctx context.Context, run *Run) (found []RepairedIndex, err error) {

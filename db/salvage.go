@@ -15,47 +15,14 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// LostRow is a row that Salvage could not read, or a range of rows of which neither a block nor a key
-// was found.
-type LostRow struct {
-	Collection string
-	Row        uint32 // the first one of the range
-	Rows       int    // without the deleted rows in the range
-	Key        []byte // nil if it is lost
-	Err        error
-}
+func init() { salvage.Salvage = salvageFile }
 
-// SalvageReport is the result of Salvage.
-type SalvageReport struct {
-	Rows, Lost int              // the rows written, and those that could not be read
-	Indexes    []string         // the indexes rebuilt, as collection/index
-	NotBuilt   map[string]error // the others
-	// Revived lists the collections in which deleted rows may be present again, because the record
-	// of their deletion is lost.
-	Revived []string
-	// Searched is the reason why the catalog could not be read; nil if it could. Rows were then
-	// searched for in all pages, including free ones: some may be missing or of an earlier state.
-	Searched error
-}
-
-// SalvageOptions selects how Salvage works.
-type SalvageOptions struct {
-	Lost      func(LostRow) // called for every row, or range of rows, that could not be read
-	NoIndexes bool          // recover rows only
-	Run
-}
-
-// Salvage writes every readable row of the damaged database at from, which must not be open for
-// writing and is not changed, to a new database at to, and rebuilds its indexes with their stored
-// settings. A damaged page or block loses only the rows in it. Cost: two or three passes over the
-// file; in memory the offset of every block and the key of every row. Errors: ErrExists for a file
-// at to, ErrCorrupt if there is no catalog, ErrNotDatabase, ErrLocked, those of Load.
-func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r SalvageReport, err error) {
+// salvageFile is rescue.Salvage.
+func salvageFile(
+	ctx context.Context, from, to string, o salvage.Options,
+) (r salvage.Report, err error) {
 	if err := fail.Context(ctx); err != nil {
 		return r, err
-	}
-	if o == nil {
-		o = &SalvageOptions{}
 	}
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%w: %s", ErrExists, to)
@@ -75,6 +42,7 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 		return r, err
 	}
 	r.Searched = w.Searched
+	call := Run{Workers: o.Workers, Progress: o.Progress, Stop: o.Stop}
 	d, err := Open(ctx, to, &Options{Maintenance: &Maintenance{Manual: true}})
 	if err != nil {
 		return r, err
@@ -91,10 +59,10 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 		found := x.All(func(l salvage.LostRow) {
 			r.Lost += l.Rows
 			if o.Lost != nil {
-				o.Lost(LostRow(l))
+				o.Lost(l)
 			}
 		})
-		n, err := d.Collection(c.Name).Load(ctx, publicRows(found), &LoadOptions{Run: o.asStage(c.Name)})
+		n, err := d.Collection(c.Name).Load(ctx, publicRows(found), &LoadOptions{Run: call.asStage(c.Name)})
 		r.Rows += n
 		if err != nil {
 			return r, err
@@ -104,7 +72,7 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 		}
 		for i := range c.Indexes {
 			name := c.Name + "/" + c.Indexes[i].Name
-			run := o.asStage(name)
+			run := call.asStage(name)
 			if err := rebuildSalvaged(run.in(ctx), d, w, c, &c.Indexes[i]); err != nil {
 				if ctx.Err() != nil {
 					return r, err

@@ -25,6 +25,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -365,7 +366,7 @@ func TestHostileSalvage(t *testing.T) {
 		defer cancel()
 		lines := 0
 		to := filepath.Join(t.TempDir(), "to")
-		r, err := db.Salvage(ctx, path, to, &db.SalvageOptions{Lost: func(l db.LostRow) {
+		r, err := rescue.Salvage(ctx, path, to, &rescue.Options{Lost: func(l rescue.LostRow) {
 			if lines++; l.Rows < 1 || !errors.Is(l.Err, db.ErrCorrupt) {
 				t.Errorf("%v", l)
 			}

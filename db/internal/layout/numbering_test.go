@@ -9,6 +9,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -42,7 +43,7 @@ func TestNumberingStays(t *testing.T) {
 			t.Fatalf("step %d: %v", i, err)
 		}
 	}
-	if _, err := db.Salvage(ctx, d.Path(), filepath.Join(dir, "b.anndb"), nil); err != nil {
+	if _, err := rescue.Salvage(ctx, d.Path(), filepath.Join(dir, "b.anndb"), nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a.anndb", "b.anndb"} {

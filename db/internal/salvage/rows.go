@@ -15,7 +15,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// LostRow is a row, or a range of rows, that could not be read: the fields of db.LostRow.
+// LostRow is a row, or a range of rows, that could not be read: the fields of rescue.LostRow.
 type LostRow struct {
 	Collection string
 	Row        uint32

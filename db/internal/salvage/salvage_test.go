@@ -19,6 +19,7 @@ import (
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -80,19 +81,19 @@ var (
 )
 
 // salvaged runs Salvage and returns the rows that came out, and the keys that are listed as lost.
-func salvaged(t *testing.T, path string, o db.SalvageOptions) (r db.SalvageReport, got map[string]string, lost map[string]bool) {
+func salvaged(t *testing.T, path string, o rescue.Options) (r rescue.Report, got map[string]string, lost map[string]bool) {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "new")
 	lost = map[string]bool{}
-	o.Lost = func(l db.LostRow) {
+	o.Lost = func(l rescue.LostRow) {
 		lost[l.Collection+"/"+string(l.Key)] = true
 		if !errors.Is(l.Err, db.ErrCorrupt) {
 			t.Errorf("%v", l)
 		}
 	}
-	r, err := db.Salvage(t.Context(), path, to, &o)
+	r, err := rescue.Salvage(t.Context(), path, to, &o)
 	dbtest.Must(t, err)
-	if _, err := db.Salvage(t.Context(), path, to, nil); !errors.Is(err, db.ErrExists) {
+	if _, err := rescue.Salvage(t.Context(), path, to, nil); !errors.Is(err, db.ErrExists) {
 		t.Errorf("salvage over a file: %v", err)
 	}
 	d := dbtest.OpenAt(t, to, nil)
@@ -181,12 +182,12 @@ func TestSalvage(t *testing.T) {
 			path := dbtest.WriteFile(t, data)
 			c.damage(t, path)
 			if c.none {
-				if _, err := db.Salvage(t.Context(), path, path+".new", nil); !errors.Is(err, db.ErrCorrupt) {
+				if _, err := rescue.Salvage(t.Context(), path, path+".new", nil); !errors.Is(err, db.ErrCorrupt) {
 					t.Error(err)
 				}
 				return
 			}
-			r, got, lost := salvaged(t, path, db.SalvageOptions{NoIndexes: !c.indexes})
+			r, got, lost := salvaged(t, path, rescue.Options{NoIndexes: !c.indexes})
 			if r.Lost < c.least || r.Lost > c.most || len(lost) != r.Lost || (r.Searched != nil) != c.searched || (len(r.Revived) > 0) != c.searched {
 				t.Errorf("%+v, %d rows listed, want %d to %d", r, len(lost), c.least, c.most)
 			}
@@ -211,7 +212,7 @@ func TestSalvageOlderCatalog(t *testing.T) {
 	dbtest.Must(t, err)
 	p, _ := f.Find(layout.BucketMeta, layout.CatalogKey)
 	dbtest.Flip(t, path, p.At+int64(len(p.Value))/2)
-	r, got, _ := salvaged(t, path, db.SalvageOptions{NoIndexes: true})
+	r, got, _ := salvaged(t, path, rescue.Options{NoIndexes: true})
 	if n := differ(got, want); r.Lost != 0 || r.Searched != nil || n > 0 {
 		t.Errorf("%+v, %d rows are not as they were", r, n)
 	}
@@ -235,11 +236,11 @@ func TestSalvageCut(t *testing.T) {
 		}
 		clear(damaged[:2*layout.PageSize])
 		path := dbtest.WriteFile(t, damaged)
-		if _, err := db.Salvage(t.Context(), path, path+".new", &db.SalvageOptions{NoIndexes: true}); errors.Is(err, db.ErrCorrupt) {
+		if _, err := rescue.Salvage(t.Context(), path, path+".new", &rescue.Options{NoIndexes: true}); errors.Is(err, db.ErrCorrupt) {
 			none++ // every catalog is in what is missing
 			continue
 		}
-		_, got, _ := salvaged(t, path, db.SalvageOptions{NoIndexes: true})
+		_, got, _ := salvaged(t, path, rescue.Options{NoIndexes: true})
 		right := 0
 		for key, row := range got {
 			_, key, _ := strings.Cut(key, "/")
@@ -259,7 +260,7 @@ func TestSalvageCut(t *testing.T) {
 	path := dbtest.WriteFile(t, data)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := db.Salvage(ctx, path, path+".new", nil); !errors.Is(err, context.Canceled) {
+	if _, err := rescue.Salvage(ctx, path, path+".new", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	dbtest.WithFile(t, path, func(d *db.DB, _ *db.Snapshot) {
@@ -271,7 +272,7 @@ func TestSalvageCut(t *testing.T) {
 	dbtest.Must(t, err)
 	catalog, _ := f.Find(layout.BucketMeta, layout.CatalogKey)
 	end := int(catalog.At) + len(catalog.Value)
-	_, got, _ := salvaged(t, dbtest.WriteFile(t, compacted[:end]), db.SalvageOptions{})
+	_, got, _ := salvaged(t, dbtest.WriteFile(t, compacted[:end]), rescue.Options{})
 	for key, row := range got {
 		if want[key] != row {
 			t.Errorf("%s is not as it was", key)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/internal/dbtest"
+	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -100,7 +101,7 @@ func TestWideFeatures(t *testing.T) {
 	dbtest.Must(t, err)
 	to := filepath.Join(t.TempDir(), "to")
 	used += dbtest.Allocated(func() {
-		if r, err := db.Salvage(ctx, path, to, nil); err != nil || len(r.Indexes) != 2 || r.Rows != 18 {
+		if r, err := rescue.Salvage(ctx, path, to, nil); err != nil || len(r.Indexes) != 2 || r.Rows != 18 {
 			t.Errorf("salvage: %+v, %v", r, err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/internal/dbtest"
+	"github.com/anndb/anndb/db/rescue"
 )
 
 // random returns a row whose payload does not compress.
@@ -117,7 +118,7 @@ func TestLock(t *testing.T) {
 	dbtest.Must(t, errors.Join(dbtest.Create(t.Context(), writer, "c", db.Schema{Dim: 1}), dbtest.Put(writer, "c", random("a", 1))))
 	open(db.Options{}, db.ErrLocked)
 	open(db.Options{ReadOnly: true}, db.ErrLocked)
-	if _, err := db.Salvage(t.Context(), path, path+".saved", nil); !errors.Is(err, db.ErrLocked) {
+	if _, err := rescue.Salvage(t.Context(), path, path+".saved", nil); !errors.Is(err, db.ErrLocked) {
 		t.Errorf("salvage under a writer: %v", err)
 	}
 	ended, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -143,7 +144,7 @@ func TestLock(t *testing.T) {
 	reader := open(db.Options{ReadOnly: true}, nil)
 	other := open(db.Options{ReadOnly: true}, nil)
 	open(db.Options{}, db.ErrLocked)
-	if _, err := db.Salvage(t.Context(), path, path+".saved", nil); err != nil {
+	if _, err := rescue.Salvage(t.Context(), path, path+".saved", nil); err != nil {
 		t.Errorf("salvage next to readers: %v", err)
 	}
 	dbtest.Must(t, errors.Join(reader.Close(), other.Close()))

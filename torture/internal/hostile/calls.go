@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/torture/internal/ask"
 )
 
@@ -104,7 +105,7 @@ func (c *caller) all() {
 		_ = c.call("salvage", func() error {
 			to := filepath.Join(c.dir, "salvaged")
 			_ = os.Remove(to)
-			r, err := db.Salvage(c.ctx, c.path, to, &db.SalvageOptions{Lost: func(l db.LostRow) { c.note("salvage", fmt.Sprintf("row %d of %q: %v", l.Row, l.Collection, l.Err)) }})
+			r, err := rescue.Salvage(c.ctx, c.path, to, &rescue.Options{Lost: func(l rescue.LostRow) { c.note("salvage", fmt.Sprintf("row %d of %q: %v", l.Row, l.Collection, l.Err)) }})
 			for _, err := range r.NotBuilt {
 				c.note("salvage", err.Error())
 			}

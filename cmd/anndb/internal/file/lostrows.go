@@ -4,7 +4,7 @@ import (
 	"regexp"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
-	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/internal/table"
 )
 
@@ -23,7 +23,7 @@ type lostRun struct {
 var chunkNumber = regexp.MustCompile(`chunk \d+`)
 
 // add adds a row or a range of rows.
-func (l *lostRows) add(r db.LostRow) {
+func (l *lostRows) add(r rescue.LostRow) {
 	reason, key := command.Message(r.Err), string(r.Key)
 	if n := len(l.runs); n > 0 {
 		last := &l.runs[n-1]

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/rescue"
 )
 
 func TestLostRowsAreGrouped(t *testing.T) {
@@ -21,7 +21,7 @@ func TestLostRowsAreGrouped(t *testing.T) {
 		{300, 1, "cold chunk 300: missing"},
 		{400, 1, "cold chunk 300: missing"}, // the same chunk
 	} {
-		l.add(db.LostRow{Collection: "c", Row: r.row, Rows: r.rows, Err: fmt.Errorf("%s", r.reason)})
+		l.add(rescue.LostRow{Collection: "c", Row: r.row, Rows: r.rows, Err: fmt.Errorf("%s", r.reason)})
 	}
 	var got []int
 	for _, run := range l.runs {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/internal/table"
 )
 
@@ -62,7 +63,7 @@ func (c *Repair) salvage(a *command.App) error {
 		to += ".partial"
 		defer os.Remove(to)
 	}
-	r, err := db.Salvage(a.Ctx, c.File, to, &db.SalvageOptions{
+	r, err := rescue.Salvage(a.Ctx, c.File, to, &rescue.Options{
 		NoIndexes: c.NoIndexes, Lost: lost.add, Run: *a.Run(),
 	})
 	a.Progress.End()
@@ -83,7 +84,7 @@ func (c *Repair) salvage(a *command.App) error {
 }
 
 // report prints what was saved, and returns an error if rows were lost.
-func (c *Repair) report(a *command.App, r *db.SalvageReport, lost *lostRows) error {
+func (c *Repair) report(a *command.App, r *rescue.Report, lost *lostRows) error {
 	sum := table.New("file", "rows", "lost", "indexes")
 	sum.Add(c.To, r.Rows, r.Lost, len(r.Indexes))
 	if r.Searched != nil { // how many there were is lost as well
