@@ -97,22 +97,14 @@ func TestRoundTrip(t *testing.T) {
 				schema := Schema{Format: "", Kind: Dense, Dim: dim}
 				schema.Attributes, schema.Expires = columnsOf(want)
 				w, err := Create(path, schema)
-				if err != nil {
-					rt.Fatal(err)
-				}
+				must(rt, err)
 				defer w.Abort()
 				for i := range want {
-					if err := w.Write(&want[i]); err != nil {
-						rt.Fatal(err)
-					}
+					must(rt, w.Write(&want[i]))
 				}
-				if err := w.Close(); err != nil {
-					rt.Fatal(err)
-				}
+				must(rt, w.Close())
 				r, err := Open(path, Options{})
-				if err != nil {
-					rt.Fatal(err)
-				}
+				must(rt, err)
 				defer r.Close()
 				got, err := readAll(rt, r)
 				if errors.Is(err, errNotUTF8) { // the format is named to take any bytes
@@ -122,12 +114,8 @@ func TestRoundTrip(t *testing.T) {
 					defer r.Close()
 					got, err = readAll(rt, r)
 				}
-				if err != nil {
-					rt.Fatal(err)
-				}
-				if err := same(want, got); err != nil {
-					rt.Fatal(err)
-				}
+				must(rt, err)
+				must(rt, same(want, got))
 				if r.Schema().Dim != dim {
 					rt.Fatalf("dimension %d, want %d", r.Schema().Dim, dim)
 				}

@@ -64,9 +64,7 @@ func labelRows(t *testing.T, m *txn.Manager, label string) (out []uint32) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	txntest.Must(t, err)
 	return out
 }
 
@@ -85,9 +83,7 @@ func TestApply(t *testing.T) {
 		{[]apply.Op{op(apply.PutDeleted, 7), op(apply.Put, 6)}, []uint32{2, 3, 5}, []uint32{0, 2, 3, 5}},
 		{[]apply.Op{op(apply.Change, 6, "other")}, []uint32{2, 3, 5}, []uint32{0, 2, 3}},
 	} {
-		if err := write(t, m, "dense", step.ops...); err != nil {
-			t.Fatal(err)
-		}
+		txntest.Must(t, write(t, m, "dense", step.ops...))
 		got := slices.Sorted(maps.Keys(txntest.Rows(t, m, "dense")))
 		label0 := labelRows(t, m, "label-0")
 		if !slices.Equal(got, step.live) || !slices.Equal(label0, step.label0) {
@@ -115,9 +111,7 @@ func TestSealed(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		txntest.Must(t, err)
 	}
 	txntest.Check(t, m, path)
 }
@@ -156,9 +150,7 @@ func TestUnchanged(t *testing.T) {
 		id = g.Collections["dense"].Entry.ID
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	txntest.Must(t, err)
 	key := func(i int) apply.Key { return apply.Key{Collection: id, Key: string(txntest.Row("dense", i).Key)} }
 	conflicts := func() (out []int) {
 		t.Helper()
@@ -174,18 +166,14 @@ func TestUnchanged(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		txntest.Must(t, err)
 		return out
 	}
 	if got := conflicts(); got != nil {
 		t.Errorf("keys %v conflict, nothing has changed", got)
 	}
 	for i, o := range []apply.Op{op(apply.Delete, 0), op(apply.Change, 1, "new"), op(apply.Put, 3)} {
-		if err := write(t, m, "dense", o); err != nil {
-			t.Fatal(err)
-		}
+		txntest.Must(t, write(t, m, "dense", o))
 		want := [][]int{{0}, {0, 1}, {0, 1, 3}}[i]
 		if got := conflicts(); !slices.Equal(got, want) {
 			t.Errorf("keys %v conflict, want %v", got, want)
@@ -205,9 +193,7 @@ func TestWatch(t *testing.T) {
 				return nil
 			})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		txntest.Must(t, err)
 	}
 	relabel(0, "", "early")
 	w, end := m.Watch()
@@ -249,9 +235,7 @@ func TestLeavesOfKeys(t *testing.T) {
 				ops[i] = op(apply.Put, load*each+i)
 				ops[i].Row.Key = []byte(c.key(load*each + i))
 			}
-			if err := write(t, m, "dense", ops...); err != nil {
-				t.Fatal(err)
-			}
+			txntest.Must(t, write(t, m, "dense", ops...))
 		}
 		err := m.View(func(g *state.Generation) error {
 			s := g.Tx.Bucket(layout.BucketKeys).Stats()
@@ -260,8 +244,6 @@ func TestLeavesOfKeys(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		txntest.Must(t, err)
 	}
 }

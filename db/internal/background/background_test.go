@@ -134,9 +134,7 @@ func TestReplaced(t *testing.T) {
 	txntest.Put(t, m, "sparse", 0, 40)
 	b.Look()
 	b.Look()
-	if err := os.Rename(path, path+".old"); err != nil {
-		t.Fatal(err)
-	}
+	txntest.Must(t, os.Rename(path, path+".old"))
 	for range 2 {
 		if s, err := b.Step(t.Context()); s != nil || !errors.Is(err, fail.ErrReplaced) {
 			t.Errorf("step %v, %v", s, err)

@@ -80,9 +80,7 @@ func TestFinds(t *testing.T) {
 					}
 					return change(tx, c)
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				txntest.Must(t, err)
 				found := 0
 				err = m.View(func(g *state.Generation) error {
 					return check.Run(t.Context(), g, path, func(d fail.Damage) {

@@ -34,9 +34,7 @@ func TestCopyFollows(t *testing.T) {
 		txntest.Delete(t, m, "dense", 0, 20)
 		name := filepath.Join(t.TempDir(), "copy.anndb")
 		f, err := compactorOf(m, path).Copy(t.Context(), name, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		txntest.Must(t, err)
 		defer f.End()
 		if kept := len(f.Kept()); kept+len(f.Moved) != 2 || (kept == 2) != (n == KeepNumbers) {
 			t.Errorf("numbers %d: %d collections keep their numbers, %d do not", n, kept, len(f.Moved))
@@ -63,9 +61,7 @@ func TestCopyFollows(t *testing.T) {
 				}
 			}
 			// The changes did not come through this manager. A transaction makes it see them.
-			if err := copied.Exclusive(t.Context(), func(*bbolt.Tx, *layout.Catalog) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			txntest.Must(t, copied.Exclusive(t.Context(), func(*bbolt.Tx, *layout.Catalog) error { return nil }))
 			for _, coll := range []string{"dense", "sparse"} {
 				want, got := txntest.Rows(t, m, coll), txntest.Rows(t, copied, coll)
 				same := maps.Equal(want, got)

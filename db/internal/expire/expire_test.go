@@ -32,9 +32,7 @@ func TestStep(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	txntest.Must(t, err)
 	s, err := Step(t.Context(), m)
 	if err != nil || s == nil || s.Collection != "dense" || s.Action != "expire" || s.Rows != 2 {
 		t.Errorf("%+v, %v", s, err)

@@ -20,20 +20,14 @@ func TestCheckRow(t *testing.T) {
 	d, ctx := dbtest.OpenTemp(t, nil), t.Context()
 	schema := db.Schema{Dim: 1, Metric: vector.L2}
 	c, err := d.Create(ctx, "c", schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Must(t, err)
 	row := func(key string, x float32, attributes map[string]any) db.Row {
 		return db.Row{Key: []byte(key), Vector: []float32{x}, Attributes: attributes}
 	}
 	first := row("a", 1, map[string]any{"n": 1})
-	if err := d.Update(ctx, func(tx *db.Tx) error { return tx.Collection("c").Put(first) }); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Must(t, d.Update(ctx, func(tx *db.Tx) error { return tx.Collection("c").Put(first) }))
 	stored, err := c.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Must(t, err)
 	made := db.CollectionInfo{Name: "c", Schema: schema}
 	for _, info := range []*db.CollectionInfo{&stored, &made} {
 		for _, x := range []struct {

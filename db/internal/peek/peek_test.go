@@ -21,9 +21,7 @@ func TestRead(t *testing.T) {
 		txntest.Put(t, m, "dense", 10*round, 10*round+20)
 		txntest.Delete(t, m, "dense", 10*round, 10*round+5)
 		seen, err := peek.Read(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		txntest.Must(t, err)
 		err = m.View(func(g *state.Generation) error {
 			want, err := json.Marshal(g.Catalog)
 			if err != nil {
@@ -39,9 +37,7 @@ func TestRead(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		txntest.Must(t, err)
 	}
 }
 
@@ -78,9 +74,7 @@ func TestReadDuringCommits(t *testing.T) {
 // TestReadOther: other files are no databases.
 func TestReadOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(path, make([]byte, 1<<16), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	txntest.Must(t, os.WriteFile(path, make([]byte, 1<<16), 0o600))
 	_, err := peek.Read(t.Context(), path)
 	if !errors.Is(err, fail.ErrNotDatabase) && !errors.Is(err, fail.ErrCorrupt) {
 		t.Errorf("a file of zeros: %v", err)

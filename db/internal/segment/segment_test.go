@@ -34,9 +34,7 @@ func indexes(t *testing.T, m *txn.Manager) (names []string) {
 		names = g.Collections["sparse"].Entry.IndexNames()
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	txntest.Must(t, err)
 	return names
 }
 
@@ -117,9 +115,7 @@ func TestRepair(t *testing.T) {
 		t.Errorf("without indexes: %+v, %v", found, err)
 	}
 	x, err := build(t, ix, Request{Name: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	txntest.Must(t, err)
 	again := inPlaceOf(t.Context(), nil, x, &layout.IndexRef{Object: x.Object})
 	damage(t, m, x.Segments[0].Object)
 	found, err := ix.Repair(t.Context())
@@ -131,9 +127,7 @@ func TestRepair(t *testing.T) {
 	if _, err := ix.Rebuild(t.Context(), "sparse", again); !errors.Is(err, ErrOvertaken) {
 		t.Errorf("an index that was replaced was rebuilt: %v", err)
 	}
-	if err := drop(m, "main"); err != nil {
-		t.Fatal(err)
-	}
+	txntest.Must(t, drop(m, "main"))
 	if _, err := ix.Rebuild(t.Context(), "sparse", again); !errors.Is(err, ErrOvertaken) {
 		t.Errorf("an index that was dropped was rebuilt: %v", err)
 	}
@@ -160,9 +154,7 @@ func TestRepairSegment(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		txntest.Must(t, err)
 		return out
 	}
 	before := segments()
@@ -174,9 +166,7 @@ func TestRepairSegment(t *testing.T) {
 		v[len(v)-1] ^= 1
 		return b.Put(k, v)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	txntest.Must(t, err)
 	if found, err := ix.Repair(t.Context()); err != nil || len(found) != 1 || found[0].Err != nil {
 		t.Errorf("%+v, %v", found, err)
 	}
@@ -208,7 +198,5 @@ func damage(t *testing.T, m *txn.Manager, object uint64) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	txntest.Must(t, err)
 }

@@ -19,16 +19,12 @@ func TestGenerationStays(t *testing.T) {
 	m, _ := txntest.Open(t)
 	txntest.Put(t, m, "dense", 0, 10)
 	g, err := m.Latest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	txntest.Must(t, err)
 	defer g.Release()
 	txntest.Delete(t, m, "dense", 0, 5)
 	txntest.Put(t, m, "dense", 5, 15)
 	st, err := g.Collection("dense")
-	if err != nil {
-		t.Fatal(err)
-	}
+	txntest.Must(t, err)
 	var run *state.ColdRun
 	for i := range 10 {
 		want := txntest.Row("dense", i)
@@ -82,9 +78,7 @@ func TestKeyPage(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	txntest.Must(t, err)
 }
 
 // TestLabels: labels are counted without deleted rows, and left out without rows.
@@ -114,8 +108,6 @@ func TestLabels(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		txntest.Must(t, err)
 	}
 }

@@ -36,9 +36,9 @@ var Options = store.Options{
 func Open(t testing.TB) (m *txn.Manager, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "test.anndb")
-	must(t, store.Create(path, Options, layout.Init))
+	Must(t, store.Create(path, Options, layout.Init))
 	f, err := store.Open(t.Context(), path, Options)
-	must(t, err)
+	Must(t, err)
 	m = Manage(t, path, state.NewFile(f, kindOf))
 	Create(t, m, &layout.Collection{Name: "dense", Dim: 2, Metric: vector.L2})
 	Create(t, m, &layout.Collection{Name: "sparse", Sparse: true, Metric: vector.Cosine})
@@ -64,7 +64,8 @@ func kindOf(name string) kind.Kind {
 	return nil
 }
 
-func must(t testing.TB, err error) {
+// Must ends a test that has got an error.
+func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +75,7 @@ func must(t testing.TB, err error) {
 // Create creates a collection.
 func Create(t testing.TB, m *txn.Manager, c *layout.Collection) {
 	t.Helper()
-	must(t, m.Restructure(t.Context(), func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
+	Must(t, m.Restructure(t.Context(), func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
 		cat.Object++
 		c.ID = cat.Object
 		cat.Collections = append(cat.Collections, c)
@@ -96,7 +97,7 @@ func Row(coll string, i int) rows.Row {
 // Put puts the rows from, from+1, ..., to-1.
 func Put(t testing.TB, m *txn.Manager, coll string, from, to int) {
 	t.Helper()
-	must(t, PutIn(t.Context(), m, coll, from, to))
+	Must(t, PutIn(t.Context(), m, coll, from, to))
 }
 
 // PutIn is Put with a context.
@@ -117,7 +118,7 @@ func PutIn(ctx context.Context, m *txn.Manager, coll string, from, to int) error
 // Delete deletes the rows from, from+1, ..., to-1.
 func Delete(t testing.TB, m *txn.Manager, coll string, from, to int) {
 	t.Helper()
-	must(t, m.Update(t.Context(), func(x *txn.Tx) error {
+	Must(t, m.Update(t.Context(), func(x *txn.Tx) error {
 		for i := from; i < to; i++ {
 			err := x.Add(coll, func(*layout.Collection) (apply.Op, error) {
 				key := Row(coll, i).Key
@@ -134,7 +135,7 @@ func Delete(t testing.TB, m *txn.Manager, coll string, from, to int) {
 // Relabel replaces the labels of row i, if it exists.
 func Relabel(t testing.TB, m *txn.Manager, coll string, i int, labels ...string) {
 	t.Helper()
-	must(t, m.Update(t.Context(), func(x *txn.Tx) error {
+	Must(t, m.Update(t.Context(), func(x *txn.Tx) error {
 		err := x.Edit(coll, Row(coll, i).Key, func(r *apply.Row) error { r.Labels = labels; return nil })
 		if errors.Is(err, fail.NoRow) {
 			return nil
@@ -147,7 +148,7 @@ func Relabel(t testing.TB, m *txn.Manager, coll string, i int, labels ...string)
 func Rows(t testing.TB, m *txn.Manager, coll string) map[uint32]string {
 	t.Helper()
 	out := map[uint32]string{}
-	must(t, m.View(func(g *state.Generation) error {
+	Must(t, m.View(func(g *state.Generation) error {
 		st, err := g.Collection(coll)
 		if err != nil {
 			return err
@@ -170,7 +171,7 @@ func Rows(t testing.TB, m *txn.Manager, coll string) map[uint32]string {
 // Check checks the file, and that no object is marked.
 func Check(t testing.TB, m *txn.Manager, path string) {
 	t.Helper()
-	must(t, m.View(func(g *state.Generation) error {
+	Must(t, m.View(func(g *state.Generation) error {
 		if marked := layout.OrphanMarks(g.Tx); len(marked) > 0 {
 			t.Errorf("objects %d are marked", marked)
 		}
