@@ -97,49 +97,6 @@ func TestBadFiles(t *testing.T) {
 		{"npy cut body", "x", npyFile(1, "{'descr':'|u1','fortran_order':False,'shape':(2,2)}", []byte{1, 2, 3}), place{1, 0, 64}, "truncated"},
 		{"npy f8 beyond float32", "x", npyFile(1, "{'descr':'<f8','fortran_order':False,'shape':(1,1)}", le(1e300)), place{0, 0, 61}, "not finite"},
 		{"npy i8 inexact", "x", npyFile(1, "{'descr':'<i8','fortran_order':False,'shape':(1,1)}", le(int64(math.MaxInt64))), place{0, 0, 61}, "exactly"},
-
-		{"csv empty", "a.csv", []byte("\n\n"), place{-1, 1, -1}, "empty"},
-		{"csv ragged", "a.csv", []byte("1,2\n3,4\n5\n"), place{2, 3, -1}, "1 fields, the lines before have 2"},
-		{"csv ragged second", "a.csv", []byte("1,2\n\n3,4,5\n"), place{1, 3, -1}, "3 fields"},
-		{"csv text", "a.csv", []byte("a,b\n1,2\n3,four\n"), place{1, 3, -1}, `column 2 ("b"): "four" is not a number`},
-		{"csv NaN", "a.csv", []byte("1,2\n3,NaN\n"), place{1, 2, -1}, "not finite"},
-		{"csv inf", "a.tsv", []byte("1\t-inf\n"), place{0, 1, -1}, "not finite"},
-		{"csv out of range", "a.csv", []byte("1,1e39\n"), place{0, 1, -1}, "range of float32"},
-		{"csv empty cell", "a.csv", []byte("1,2\n1,\n"), place{1, 2, -1}, "not a number"},
-		{"csv empty key", "a.csv", []byte("key,v\na,1\n,2\n"), place{1, 3, -1}, "empty key"},
-		{"csv quote", "a.csv", []byte("1,2\n3,\"4\n"), place{1, 2, -1}, "quote"},
-		{"csv bare quote", "a.csv", []byte("1,2\n3,4\"\n"), place{1, 2, -1}, "quote"},
-		{"csv only keys", "a.csv", []byte("key,label\na,b\n"), place{-1, 1, -1}, "0 columns"},
-		{"csv prose", "x", []byte("Dear reader,\nthis is no table.\n"), place{0, 1, -1}, "not a number"},
-
-		{"jsonl empty", "a.jsonl", []byte("\n \n"), place{-1, 3, -1}, "empty"},
-		{"jsonl syntax", "a.jsonl", []byte("{\"vector\":[1]}\n{\"vector\":[1,]}\n"), place{1, 2, -1}, "byte 14"},
-		{"jsonl NaN", "a.jsonl", []byte("{\"vector\":[NaN]}"), place{0, 1, -1}, "invalid character"},
-		{"jsonl cut", "a.jsonl", []byte("{\"vector\":[1]}\n\n{\"vector\":[1"), place{1, 3, -1}, "unexpected end"},
-		{"jsonl two objects", "a.jsonl", []byte("{\"vector\":[1]}{\"vector\":[2]}"), place{0, 1, -1}, "invalid character"},
-		{"jsonl array", "a.jsonl", []byte("[1,2]"), place{0, 1, -1}, "not a JSON object"},
-		{"jsonl array of objects", "a.json", []byte("[{\"vector\":[1]},{\"vector\":[2]}]"), place{0, 1, -1}, "jq -c '.[]'"},
-		{"jsonl array of lines", "x", []byte("[\n  {\n \"vector\":[1]}]\n"), place{0, 1, -1}, "an array, not a JSON object"},
-		{"jsonl lines", "x", []byte("{\n  \"vector\":[1]\n}\n"), place{0, 1, -1}, "jq -c ."},
-		{"jsonl id and key", "a.jsonl", []byte(`{"key":"a","id":"b","vector":[1]}`), place{0, 1, -1}, `unknown field "id"`},
-		{"jsonl id gone", "a.jsonl", []byte("{\"id\":\"a\",\"vector\":[1]}\n{\"vector\":[1]}"), place{1, 2, -1}, `field "id": either all`},
-		{"jsonl null", "a.jsonl", []byte("null"), place{0, 1, -1}, "not a JSON object"},
-		{"jsonl ragged", "a.jsonl", []byte("{\"vector\":[1]}\n{\"vector\":[1,2]}"), place{1, 2, -1}, "2 values"},
-		{"jsonl no vector", "a.jsonl", []byte(`{"key":"a"}`), place{0, 1, -1}, "missing"},
-		{"jsonl empty vector", "a.jsonl", []byte(`{"vector":[]}`), place{0, 1, -1}, "no values"},
-		{"jsonl text vector", "a.jsonl", []byte(`{"vector":"1,2"}`), place{0, 1, -1}, "not an array"},
-		{"jsonl mixed vector", "a.jsonl", []byte(`{"vector":[1,"2"]}`), place{0, 1, -1}, "value 1"},
-		{"jsonl nested vector", "a.jsonl", []byte(`{"vector":[[1]]}`), place{0, 1, -1}, "value 0"},
-		{"jsonl range", "a.jsonl", []byte(`{"vector":[1,-1e400]}`), place{0, 1, -1}, "range of float32"},
-		{"jsonl key gone", "a.jsonl", []byte("{\"key\":1,\"vector\":[1]}\n{\"vector\":[1]}"), place{1, 2, -1}, "all records have a key or none"},
-		{"jsonl key come", "a.jsonl", []byte("{\"vector\":[1]}\n{\"key\":1,\"vector\":[1]}"), place{1, 2, -1}, "all records have a key or none"},
-		{"jsonl empty key", "a.jsonl", []byte(`{"key":"","vector":[1]}`), place{0, 1, -1}, "empty key"},
-		{"jsonl key type", "a.jsonl", []byte(`{"key":[1],"vector":[1]}`), place{0, 1, -1}, "neither"},
-		{"jsonl two keys", "a.jsonl", []byte(`{"key":"a","key_base64":"/w==","vector":[1]}`), place{0, 1, -1}, "both"},
-		{"jsonl base64", "a.jsonl", []byte(`{"key":"a","payload_base64":"!","vector":[1]}`), place{0, 1, -1}, "base64"},
-		{"jsonl label type", "a.jsonl", []byte(`{"vector":[1],"labels":[true]}`), place{0, 1, -1}, "neither"},
-		{"jsonl unknown field", "a.jsonl", []byte(`{"vector":[1],"lables":["a"]}`), place{0, 1, -1}, `unknown field "lables"`},
-		{"jsonl not UTF-8", "a.jsonl", []byte("{\"vector\":[1],\"payload\":\"\xff\"}"), place{0, 1, -1}, "UTF-8"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.test, func(t *testing.T) {
@@ -187,18 +144,6 @@ func TestDamagedGzip(t *testing.T) {
 		_, err = load(t, name, z[:len(z)-8], Options{})
 		if f := wantFormatError(t, err); !errors.Is(f, io.ErrUnexpectedEOF) {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestBadColumns(t *testing.T) {
-	for _, o := range []Options{
-		{KeyColumn: "no"}, {LabelColumns: []string{"no"}}, {PayloadColumn: "no"}, {IgnoreColumns: []string{"no"}},
-		{KeyColumn: "0"}, {KeyColumn: "5"}, {KeyColumn: "dup"}, {KeyColumn: "a", PayloadColumn: "a"}, {MaxDim: 1},
-	} {
-		_, err := load(t, "x.csv", []byte("a,dup,dup\n1,2,3\n"), o)
-		if f := wantFormatError(t, err); f.Line != 1 {
-			t.Errorf("%+v: %v", o, err)
 		}
 	}
 }

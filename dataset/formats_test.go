@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,80 +92,6 @@ func TestBinaryFormats(t *testing.T) {
 			got, err := readAll(t, r)
 			must(t, err)
 			compare(t, got, tt.want)
-		})
-	}
-}
-
-func TestDelimited(t *testing.T) {
-	rec := func(key, labels, payload string, v ...float32) Record {
-		r := Record{Key: []byte(key), Vector: v, Payload: []byte(payload)}
-		if labels != "" {
-			r.Labels = strings.Split(labels, " ")
-		}
-		return r
-	}
-	tests := []struct {
-		test, name, data string
-		o                Options
-		want             []Record
-	}{
-		{"numbers only", "x", "1,2\n3, 4\n", Options{}, numbered([]float32{1, 2}, []float32{3, 4})},
-		{"no last line feed", "x", "1,2\r\n3,4", Options{}, numbered([]float32{1, 2}, []float32{3, 4})},
-		{"a single line", "x", "1,2", Options{}, numbered([]float32{1, 2})},
-		{"tabs", "x", "1\t2\n3\t4\n", Options{}, numbered([]float32{1, 2}, []float32{3, 4})},
-		{"header found", "x", "a,b\n1,2\n", Options{}, numbered([]float32{1, 2})},
-		{"header only", "x", "a,b\n", Options{}, nil},
-		{"header by role", "x", "\ufeffID,x,Label\nk,1,red|big\n", Options{}, []Record{rec("k", "red big", "", 1)}},
-		{"number header as told", "x", "0,1\n5,6\n", Options{Header: HeaderPresent}, numbered([]float32{5, 6})},
-		{"number header not told", "x", "0,1\n5,6\n", Options{}, numbered([]float32{0, 1}, []float32{5, 6})},
-		{"by position", "x", "k1,1,2,red\nk2,3,4,\n", Options{KeyColumn: "1", LabelColumns: []string{"4"}}, []Record{rec("k1", "red", "", 1, 2), rec("k2", "", "", 3, 4)}},
-		{"by name", "x", "name,v,kind,colour\nk,1,boot,red\n", Options{KeyColumn: "name", LabelColumns: []string{"colour", "kind"}}, []Record{rec("k", "red boot", "", 1)}},
-		{"name makes header", "x", "name,w\nk,v\n", Options{KeyColumn: "name", IgnoreColumns: []string{"w"}, Header: HeaderPresent, PayloadColumn: ""}, nil},
-		{"ignore", "x", "id,when,v\nk,noon,1\n", Options{IgnoreColumns: []string{"when"}}, []Record{rec("k", "", "", 1)}},
-		{"ignore a role", "x", "id,v\nk,1\n", Options{IgnoreColumns: []string{"id"}}, numbered([]float32{1})},
-		{"payload with lines", "x", "key,v,payload\nk,1,\"a\n\"\"b\"\", c\"\n", Options{}, []Record{rec("k", "", "a\n\"b\", c", 1)}},
-		{"separator", "x", "key,v,labels\nk,1,a;b|c\n", Options{LabelSeparator: ";"}, []Record{rec("k", "a b|c", "", 1)}},
-		{"blank lines", "x", "\n1,2\n\n3,4\n\n", Options{}, numbered([]float32{1, 2}, []float32{3, 4})},
-		{"name beats looks", "x.csv.gz", "key,v,payload\nk,1,a\tb\tc\td\n", Options{}, []Record{rec("k", "", "a\tb\tc\td", 1)}},
-		{"exponents", "x", "1e-3,-0,.5\n", Options{}, numbered([]float32{1e-3, float32(math.Copysign(0, -1)), 0.5})},
-	}
-	for _, tt := range tests {
-		t.Run(tt.test, func(t *testing.T) {
-			if tt.test == "name makes header" {
-				_, err := load(t, tt.name, []byte(tt.data), tt.o)
-				wantFormatError(t, err) // no column is left for the vector
-				return
-			}
-			compare(t, mustLoad(t, tt.name, []byte(tt.data), tt.o), tt.want)
-			compare(t, mustLoad(t, tt.name, zipped(t, []byte(tt.data)), tt.o), tt.want)
-		})
-	}
-}
-
-func TestJSONL(t *testing.T) {
-	long := strings.Repeat("x", 3*bufferSize)
-	tests := []struct {
-		test, data string
-		o          Options
-		want       []Record
-	}{
-		{"all", `{"key":"a","vector":[1, -2.5e0],"labels":["x","y"],"payload":"p"}` + "\n\n" + `{"vector":[0,1],"key":7,"labels":3,"payload":{"n": [1]}}`, Options{}, []Record{
-			{Key: []byte("a"), Vector: []float32{1, -2.5}, Labels: []string{"x", "y"}, Payload: []byte("p")},
-			{Key: []byte("7"), Vector: []float32{0, 1}, Labels: []string{"3"}, Payload: []byte(`{"n": [1]}`)},
-		}},
-		{"no keys", "{\"vector\":[1]}\n{\"vector\":[2],\"key\":null}\n", Options{}, numbered([]float32{1}, []float32{2})},
-		{"bytes", `{"key_base64":"/w==","vector":[1],"payload_base64":"AAH+"}`, Options{}, []Record{{Key: []byte{255}, Vector: []float32{1}, Payload: []byte{0, 1, 254}}}},
-		{"other fields", `{"id":"a","embedding":[1],"kind":"k","tags":["t"],"junk":0,"text":"p"}`,
-			Options{KeyColumn: "id", VectorField: "embedding", LabelColumns: []string{"kind", "tags"}, PayloadColumn: "text", IgnoreColumns: []string{"junk"}},
-			[]Record{{Key: []byte("a"), Vector: []float32{1}, Labels: []string{"k", "t"}, Payload: []byte("p")}}},
-		{"long line", `{"vector":[1],"payload":"` + long + `"}` + "\n" + `{"vector":[2]}`, Options{}, []Record{
-			{Key: []byte("0"), Vector: []float32{1}, Payload: []byte(long)}, {Key: []byte("1"), Vector: []float32{2}},
-		}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.test, func(t *testing.T) {
-			compare(t, mustLoad(t, "x", []byte(tt.data), tt.o), tt.want)
-			compare(t, mustLoad(t, "x.ndjson.gz", zipped(t, []byte(tt.data)), tt.o), tt.want)
 		})
 	}
 }
@@ -320,15 +245,4 @@ func TestBinaryReadAllocates(t *testing.T) {
 	}); n > 0 {
 		t.Errorf("%v allocations a record", n)
 	}
-}
-
-// TestID: the key of a JSON object is id where there is no key.
-func TestID(t *testing.T) {
-	text := []byte("{\"id\":\"a\",\"vector\":[1]}\n{\"id\":7,\"vector\":[2]}\n")
-	want := []Record{{Key: []byte("a"), Vector: []float32{1}}, {Key: []byte("7"), Vector: []float32{2}}}
-	compare(t, mustLoad(t, "x", text, Options{}), want)
-	want[0].Key, want[1].Key = []byte("0"), []byte("1")
-	compare(t, mustLoad(t, "x", text, Options{IgnoreColumns: []string{"id"}}), want)
-	want[0].Attributes, want[1].Attributes = map[string]any{"id": "a"}, map[string]any{"id": int64(7)}
-	compare(t, mustLoad(t, "x", text, Options{Attributes: []Attribute{{Name: "id"}}}), want)
 }
