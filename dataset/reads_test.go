@@ -4,36 +4,20 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/anndb/anndb/internal/golden"
 )
 
-var writeGolden = flag.Bool("write-golden", false, "write what is read into testdata/reads.txt")
-
 // TestReads reads the small files that testdata/reads.txt lists, a line each: a name, options as JSON if there
-// are any, and the quoted content. Indented lines below have what is read, or the error; -write-golden writes
-// them. A file that can be read is read the same if it is compressed or begins with a byte order mark.
+// are any, and the quoted content. Its answers are what is read, or the error. A file that can be read is read
+// the same if it is compressed or begins with a byte order mark.
 func TestReads(t *testing.T) {
-	file := filepath.Join("testdata", "reads.txt")
-	list, err := os.ReadFile(file)
-	must(t, err)
-	var out strings.Builder
-	for line := range strings.Lines(string(list)) {
-		if line[0] == '\t' {
-			continue
-		}
-		out.WriteString(line)
-		if line[0] == '#' || line[0] == '\n' {
-			continue
-		}
-		name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	golden.Answers(t, "reads.txt", func(line string) string {
+		name, rest, _ := strings.Cut(line, " ")
 		var o Options
 		if rest[0] == '{' {
 			d := json.NewDecoder(strings.NewReader(rest))
@@ -47,21 +31,13 @@ func TestReads(t *testing.T) {
 		text, err := strconv.Unquote(rest)
 		must(t, err)
 		got, ok := whatIsRead(t, name, []byte(text), o)
-		out.WriteString(got)
-		if !ok {
-			continue
-		}
 		for _, data := range [][]byte{zipped(t, []byte(text)), []byte(byteOrderMark + text)} {
-			if again, _ := whatIsRead(t, name, data, o); again != got && !strings.HasPrefix(text, byteOrderMark) {
+			if again, _ := whatIsRead(t, name, data, o); ok && again != got && !strings.HasPrefix(text, byteOrderMark) {
 				t.Errorf("%s: %.10q is read as\n%s", line, data, again)
 			}
 		}
-	}
-	if *writeGolden {
-		must(t, os.WriteFile(file, []byte(out.String()), 0o644))
-	} else if diff := cmp.Diff(string(list), out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+		return got
+	})
 }
 
 // whatIsRead describes a file and its records, or its error.
@@ -74,14 +50,14 @@ func whatIsRead(t *testing.T, name string, data []byte, o Options) (text string,
 		defer r.Close()
 		all, err = readAll(t, r)
 		s := r.Schema()
-		fmt.Fprintf(&b, "\t%s %d", s.Format, s.Dim)
+		fmt.Fprintf(&b, "%s %d", s.Format, s.Dim)
 		if s.Kind == Sparse {
 			fmt.Fprintf(&b, " sparse, features %q, labels %d %q", s.FeatureNames, s.Labels, s.LabelNames)
 		}
 		b.WriteString("\n")
 	}
 	for _, rec := range all {
-		fmt.Fprintf(&b, "\t%q %v", rec.Key, rec.Vector)
+		fmt.Fprintf(&b, "%q %v", rec.Key, rec.Vector)
 		for i, f := range rec.Features.Index {
 			fmt.Fprintf(&b, " %d:%v", f, rec.Features.Value[i])
 		}
@@ -111,6 +87,6 @@ func whatIsRead(t *testing.T, name string, data []byte, o Options) (text string,
 	case !errors.Is(err, ErrFormat):
 		t.Errorf("%s: %q: %v", name, data, err)
 	}
-	fmt.Fprintf(&b, "\t%s: %s\n", kind, strings.ReplaceAll(err.Error(), "\n", `\n`))
+	fmt.Fprintf(&b, "%s: %s\n", kind, strings.ReplaceAll(err.Error(), "\n", `\n`))
 	return b.String(), false
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/internal/golden"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
@@ -184,7 +185,7 @@ func goldenAnswers(t *testing.T, d *db.DB) string {
 // database.
 func TestGolden(t *testing.T) {
 	path, zipped := filepath.Join(t.TempDir(), "golden.anndb"), filepath.Join("testdata", "golden.anndb.gz")
-	if *dbtest.WriteGolden {
+	if *golden.Write {
 		goldenFile(t, path)
 		data, err := os.ReadFile(path)
 		dbtest.Must(t, err)
@@ -203,7 +204,7 @@ func TestGolden(t *testing.T) {
 	for _, readOnly := range []bool{true, false} {
 		d, err := dbtest.Open(t.Context(), path, &db.Options{ReadOnly: readOnly})
 		dbtest.Must(t, errors.Join(err, dbtest.Check(d)))
-		dbtest.Golden(t, "golden.txt", goldenAnswers(t, d))
+		golden.Compare(t, "golden.txt", goldenAnswers(t, d))
 		if !readOnly {
 			for coll := range goldenRows {
 				for i := range 30 { // seals the chunk that the tail began

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,12 +18,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/golden"
 )
-
-// writeGolden is set to write the present output of all commands into the scripts:
-//
-//	go test ./cmd/anndb -run TestScript -write-golden
-var writeGolden = flag.Bool("write-golden", false, "write the output of commands into testdata/script")
 
 // TestMain makes the test binary the command anndb where a script calls it so.
 func TestMain(m *testing.M) {
@@ -39,7 +34,7 @@ func TestScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: filepath.Join("testdata", "script"), UpdateScripts: *writeGolden, Cmds: scriptCommands,
+		Dir: filepath.Join("testdata", "script"), UpdateScripts: *golden.Write, Cmds: scriptCommands,
 		RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DATA", data)

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/golden"
 )
 
 // onFile are command lines for every command that has a database file, FILE. DIR is a folder with
@@ -96,7 +95,7 @@ func TestStates(t *testing.T) {
 	for _, state := range states {
 		b.WriteString(stateTable(t, state.name, state.make, good))
 	}
-	sameStates(t, "states.txt", b.String())
+	golden.Compare(t, "states.txt", b.String())
 }
 
 // stateTable runs all commands on files in a state and returns their exit codes and messages.
@@ -111,18 +110,6 @@ func stateTable(t *testing.T, name string, prepare func(*testing.T, string, []by
 		})
 	}
 	return b.String()
-}
-
-// sameStates compares tables with those of a file in testdata.
-func sameStates(t *testing.T, file, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *writeGolden {
-		write(t, path, got)
-	}
-	if diff := cmp.Diff(read(t, path), got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
 }
 
 // commandShown is a command line without its files.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/anndb/anndb/internal/golden"
 )
 
 // nobody is the number of a user without rights.
@@ -18,7 +20,7 @@ const nobody = 65534
 func TestReadOnlyStates(t *testing.T) {
 	const output = "ANNDB_TEST_OUTPUT" // where the test of the other user leaves its table
 	if os.Geteuid() == 0 {
-		sameStates(t, "readonly.txt", asNobody(t, output))
+		golden.Compare(t, "readonly.txt", asNobody(t, output))
 		return
 	}
 	got := stateTable(t, "read-only", func(t *testing.T, path string, good []byte) {
@@ -31,7 +33,7 @@ func TestReadOnlyStates(t *testing.T) {
 		write(t, path, got)
 		return
 	}
-	sameStates(t, "readonly.txt", got)
+	golden.Compare(t, "readonly.txt", got)
 }
 
 // asNobody runs the calling test as another user, with the name of a file in a variable of the
