@@ -54,7 +54,7 @@ func checkLeafSizes(t *testing.T, s *Snapshot, rows []int) (sizes int) {
 	st := s.gen.Collections["d"]
 	x, err := st.OpenIndex(t.Context(), st.Entry.Index("x"))
 	must(t, err)
-	v := x.Opened.(kind.RowFinder).RowView()
+	v := x.Opened.(kind.RowViewer).RowView()
 	f := v.Forest
 	want := make([]uint32, len(f.LeafDir))
 	leaves := make([]uint32, f.Trees)

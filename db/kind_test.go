@@ -102,17 +102,21 @@ func (toyKind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind
 
 func (x *toyIndex) Check(context.Context) error { return x.rows.Validate() }
 
-func (x *toyIndex) Find(_ context.Context, _ *postings.Searcher, q kind.SparseAsk, hits []postings.Hit) ([]postings.Hit, postings.Stats, error) {
+func (x *toyIndex) Search(ctx context.Context, s *kind.Search) error {
+	set, err := x.st.Sparse(ctx)
+	if err != nil {
+		return err
+	}
 	for i := range x.rows.Rows() {
 		row := uint32(i)
-		if x.st.Deleted(row) || q.Accept != nil && !q.Accept.Contains(row) {
+		if x.st.Deleted(row) || s.Rows != nil && !s.Rows.Contains(row) {
 			continue
 		}
-		if score := vector.DotSparse(q.X, x.rows.Row(i)); score > 0 {
-			hits = append(hits, postings.Hit{Row: row, Score: score})
+		if score := vector.DotSparse(s.Features, x.rows.Row(i)); score > 0 {
+			s.Hits = append(s.Hits, postings.Hit{Row: row, Score: score})
 		}
 	}
-	return hits, postings.Stats{}, nil
+	return s.AfterIndex(ctx, set, x.rows.Rows())
 }
 
 // TestToyKind adds a kind of index and gets building, searching, maintenance, checks,

@@ -13,9 +13,7 @@ func (r *Result) Plan() string {
 	s := &r.Stats
 	var b strings.Builder
 	switch index := " over index " + r.Index; {
-	case s.sparse && r.Index == Flat:
-		fmt.Fprintf(&b, "exact scan of %d rows", s.Exact)
-	case s.sparse:
+	case s.Way == query.ByPostings:
 		fmt.Fprintf(&b, "exact search%s: %d rows scored", index, s.Postings.Scored)
 	case s.Way == query.Unsearched:
 		return "no rows to search"

@@ -160,8 +160,7 @@ func labelQuery(ctx context.Context, st *state.Collection, q Query) (resolved qu
 	}
 	q = ask.q
 	if st.Entry.Sparse {
-		_, resolved, err = sparseQuery(ctx, st, q)
-		return resolved, err
+		return sparseQuery(ctx, st, q)
 	}
 	if q.Sparse.Len() > 0 || len(q.Features) > 0 {
 		return resolved, fmt.Errorf("%w: %q is dense", fail.Kind, st.Entry.Name)

@@ -5,11 +5,8 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
-	"unsafe"
 
 	"github.com/anndb/anndb/db/filter"
-	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
@@ -71,8 +68,13 @@ const (
 // Flat is the index name that selects an exact scan of all rows.
 const Flat = "flat"
 
-// defaultK is the number of hits of a search that does not say.
-const defaultK = 10
+// defaultK is the number of hits of a search that does not say, defaultRecall its target.
+const (
+	defaultK      = 10
+	defaultRecall = 0.95
+)
+
+var defaultSearch SearchOptions
 
 // Hit is one result of a search. Its memory belongs to the caller.
 type Hit struct {
@@ -99,7 +101,6 @@ type SearchStats struct {
 	query.Stats
 	Postings postings.Stats // the work of an inverted index
 	Unknown  []string       // the features of a query that no row has ever had: names, or numbers as in files
-	sparse   bool
 }
 
 // Search finds the rows nearest to the query, nearest first and then by row number: exactly min(K,
@@ -116,34 +117,12 @@ func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res 
 		if err != nil {
 			return err
 		}
-		return search(ctx, st, rowAsk{q: q, k: o.K, passing: passing}, o, &res)
+		return search(ctx, st, &rowAsk{q: q, k: o.K, passing: passing}, o, &res)
 	})
 	if err != nil {
 		return Result{}, err
 	}
 	return res, nil
-}
-
-// search finds the rows nearest to a query in one state.
-func search(ctx context.Context, st *state.Collection, ask rowAsk, o *SearchOptions, res *Result) error {
-	switch {
-	case ask.k < 0:
-		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", fail.K, ask.k, st.Entry.Name)
-	case o.Radius != nil && !(*o.Radius >= 0 || *o.Radius < 0 && st.Entry.Metric == vector.InnerProduct):
-		return fmt.Errorf("%w: radius %g, want 0 or more: no %v distance is below 0", fail.Option, *o.Radius,
-			st.Entry.Metric)
-	case !(o.Recall >= 0 && o.Recall <= 1):
-		return fmt.Errorf("%w: target recall %g, want 0 to 1", fail.Option, o.Recall)
-	case ask.k == 0 && o.Radius == nil:
-		ask.k = defaultK
-	}
-	if err := resolveQuery(st, &ask); err != nil {
-		return err
-	}
-	if st.Entry.Sparse {
-		return searchSparse(ctx, st, &ask, o, res)
-	}
-	return searchDense(ctx, st, &ask, o, res)
 }
 
 // rowAsk is a search for rows in one collection.
@@ -155,8 +134,76 @@ type rowAsk struct {
 	stored bool
 	// passing are the rows that pass the filter of the search.
 	passing where.Passing
-	// verdicts has the rows that functions of the filter have judged, where the search may judge them again.
-	verdicts map[uint32]bool
+}
+
+// search finds the rows nearest to a query in one state.
+func search(ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, res *Result) error {
+	if err := checkSearch(st, a, o); err != nil {
+		return err
+	}
+	if err := resolveQuery(st, a); err != nil {
+		return err
+	}
+	s := st.Gen.File.Searches.Take()
+	err := answer(ctx, st, a, o, s, res)
+	// A panic must not return the memory: a fault in the map leaves its counters incomplete.
+	st.Gen.File.Searches.Give(s)
+	return err
+}
+
+// answer sets the result of a search in the memory of s.
+func answer(
+	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, res *Result,
+) error {
+	s.Begin(kind.Ask{
+		K: a.k, Recall: cmp.Or(o.Recall, defaultRecall), Radius: float32(math.Inf(1)), Rows: a.passing.Set,
+		Accept: accepting(st, a, o), Params: o.Params, Explain: o.Explain,
+	})
+	if a.k == 0 {
+		s.K = math.MaxInt
+	} else if a.stored {
+		s.K = max(a.k, a.k+1) // the row of the query is left out of the answer
+	}
+	if o.Radius != nil {
+		s.Radius = internalRadius(st.Entry.Metric, *o.Radius)
+	}
+	if err := setQuery(ctx, st, a, s, res); err != nil {
+		return err
+	}
+	x, name, err := st.Finder(ctx, o.Index)
+	if err != nil {
+		return err
+	}
+	if s.Vector != nil && name != Flat && o.Params == nil && !a.stored && o.Where == nil && o.Radius == nil {
+		st.Sampled().Offer(s.Vector)
+	}
+	if err := x.Search(ctx, s); err != nil {
+		return fail.Wrapf(err, "search %q", st.Entry.Name)
+	}
+	res.Index, res.Stats.Stats, res.Stats.Postings = name, s.Stats, s.Postings
+	s.Found = visible(st, a, s.Found)
+	res.Hits, err = hitsOf(ctx, st, o, s)
+	return err
+}
+
+// checkSearch checks the options of a search and sets the number of rows to find.
+func checkSearch(st *state.Collection, a *rowAsk, o *SearchOptions) error {
+	switch c := st.Entry; {
+	case a.k < 0:
+		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", fail.K, a.k, c.Name)
+	case o.Radius != nil && !(*o.Radius >= 0 || *o.Radius < 0 && c.Metric == vector.InnerProduct):
+		return fmt.Errorf("%w: radius %g, want 0 or more: no %v distance is below 0", fail.Option, *o.Radius, c.Metric)
+	case !(o.Recall >= 0 && o.Recall <= 1):
+		return fmt.Errorf("%w: target recall %g, want 0 to 1", fail.Option, o.Recall)
+	case c.Sparse && (o.Params != nil || o.Explain):
+		return fmt.Errorf("%w: Params and Explain are for dense collections, %q is sparse", fail.Option, c.Name)
+	case o.Params != nil && o.Params.Filter != nil:
+		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: use SearchOptions.Where",
+			fail.Option, c.Name)
+	case a.k == 0 && o.Radius == nil:
+		a.k = defaultK
+	}
+	return nil
 }
 
 // resolveQuery checks that the query is of one kind and replaces a key by its row.
@@ -176,170 +223,54 @@ func resolveQuery(st *state.Collection, a *rowAsk) error {
 	return nil
 }
 
-// A search within a radius looks for the nearest nearFirst rows, and for nearMore times as many as long as
-// all of them are within. Beyond nearMost rows, an exact scan is cheaper than that.
-const (
-	nearFirst = 64
-	nearMore  = 4
-	nearMost  = 4096
-)
-
-// nearer returns the number of rows that a search looks for first, and the largest number.
-func (a *rowAsk) nearer(o *SearchOptions) (first, most int) {
-	switch {
-	case o.Radius == nil || o.Params != nil:
-		return a.k, a.k
-	case a.k == 0:
-		return nearFirst, math.MaxInt
-	}
-	return min(a.k, nearFirst), a.k
-}
-
-func searchDense(ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, res *Result) error {
-	near := *a
-	first, most := a.nearer(o)
-	if first < most && a.passing.Accept != nil {
-		near.verdicts = map[uint32]bool{}
-	}
-	for near.k = first; ; near.k = min(nearMore*near.k, most) {
-		view, index, p, err := prepareSearch(ctx, st, &near, o)
+// setQuery checks the query and sets that of a search.
+func setQuery(ctx context.Context, st *state.Collection, a *rowAsk, s *kind.Search, res *Result) error {
+	if st.Entry.Sparse {
+		resolved, err := sparseQuery(ctx, st, a.q)
 		if err != nil {
 			return err
 		}
-		res.Index, res.Hits = index, o.Reuse[:0]
-		if st.Entry.Live == 0 {
-			return nil
-		}
-		if o.Radius != nil && (p.Method == query.Flat && !p.Sketch || o.Params != nil) {
-			p.Range, p.Radius, p.K = true, internalRadius(view.Metric, *o.Radius), min(a.k, int(st.Entry.Live))
-		}
-		sc := st.Gen.File.Scratches.Take()
-		sc.Params = p
-		beyond, err := searchWith(ctx, st, sc, view, &near, o, res)
-		// A panic must not return the scratch: a fault in the map leaves its counters incomplete.
-		st.Gen.File.Scratches.Give(sc)
-		if err != nil || !beyond || near.k == most {
-			return err
-		}
+		res.Stats.Unknown = resolved.unknown
+		kind.UnitSparse(&s.Unit, resolved.features)
+		s.Features = s.Unit
+		return nil
 	}
+	if a.q.Sparse.Len() > 0 || len(a.q.Features) > 0 {
+		return fmt.Errorf("%w: a query of features, %q is dense", fail.Kind, st.Entry.Name)
+	}
+	if err := kind.CheckQuery(a.q.Vector, st.Entry.Dim); err != nil {
+		return fail.Wrapf(err, "query to collection %q", st.Entry.Name)
+	}
+	s.Vector = a.q.Vector
+	return nil
 }
 
-// searchWith searches with the parameters of the scratch. beyond reports that more rows than it has
-// looked for may be within the radius.
-func searchWith(
-	ctx context.Context, st *state.Collection, sc *state.Scratch, view *query.View, a *rowAsk,
-	o *SearchOptions, res *Result,
-) (beyond bool, err error) {
-	applyFilters(st, a, &sc.Params)
-	sc.Found, res.Stats.Stats, err = sc.Searcher.Search(ctx, view, a.q.Vector, &sc.Params, sc.Found[:0])
-	if err != nil {
-		return false, fail.Wrapf(kind.AsParameter(err), "search %q", st.Entry.Name)
+// accepting returns a function that calls those of the filter, nil if it has none. Searches within a
+// radius may ask for a row more than once.
+func accepting(st *state.Collection, a *rowAsk, o *SearchOptions) func(row uint32) bool {
+	passing := a.passing
+	if passing.Accept == nil {
+		return nil
 	}
-	if o.Radius != nil && !sc.Params.Range {
-		radius, n := internalRadius(view.Metric, *o.Radius), len(sc.Found)
-		for len(sc.Found) > 0 && sc.Found[len(sc.Found)-1].Distance > radius {
-			sc.Found = sc.Found[:len(sc.Found)-1]
-		}
-		beyond = n == len(sc.Found) && n == a.k
+	var verdicts map[uint32]bool
+	if o.Radius != nil {
+		verdicts = map[uint32]bool{}
 	}
-	res.Hits, err = appendHits(ctx, st, view, o, sc, res.Hits)
-	return beyond, err
-}
-
-var defaultSearch SearchOptions
-
-// keyRun is the number of hits whose keys are read between two checks of the context.
-const keyRun = 256
-
-// appendHits turns row numbers and internal distances into hits, reusing the key memory
-// of dst's spare capacity.
-func appendHits(
-	ctx context.Context, st *state.Collection, view *query.View, o *SearchOptions, sc *state.Scratch, dst []Hit,
-) ([]Hit, error) {
-	orderEqual(view.Metric, sc.Found)
-	// All keys are looked up before the first one is copied: each costs two cache misses, and
-	// this way those of different keys overlap.
-	sc.Keys = sc.Keys[:0]
-	for i, f := range sc.Found {
-		if i%keyRun == keyRun-1 && ctx.Err() != nil {
-			return nil, fail.Wrapf(ctx.Err(), "search %q", st.Entry.Name)
+	return func(row uint32) bool {
+		ok, known := verdicts[row]
+		if known {
+			return ok
 		}
-		key, err := st.Key(f.ID)
+		ok, err := st.Accepts(passing, row)
 		if err != nil {
-			return nil, err
+			// Damage must not look like "no row passes".
+			panic(state.KeyFailure{Err: err})
 		}
-		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(key)), len(key))
-		if request := view.Rows.Request; request != nil {
-			request(key)
+		if verdicts != nil {
+			verdicts[row] = ok
 		}
-		sc.Keys = append(sc.Keys, key)
+		return ok
 	}
-	var run *state.ColdRun
-	for i, f := range sc.Found {
-		if i%keyRun == keyRun-1 && ctx.Err() != nil {
-			return nil, fail.Wrapf(ctx.Err(), "search %q", st.Entry.Name)
-		}
-		h := Hit{Row: f.ID, Distance: externalDistance(view.Metric, f.Distance)}
-		if o.Explain {
-			e, err := sc.Searcher.ExplainLast(ctx, f.ID)
-			if err != nil {
-				return nil, fail.Wrapf(err, "explain row %d of %q", f.ID, st.Entry.Name)
-			}
-			h.Why = reasonOfHit(e)
-		}
-		var err error
-		if dst, err = appendHit(st, dst, h, sc.Keys[i], o.Include, &run); err != nil {
-			return nil, err
-		}
-	}
-	return dst, nil
-}
-
-// orderEqual orders rows, nearest first, whose distances are equal once they are converted by number.
-func orderEqual(m vector.Metric, found []vector.Neighbor) {
-	if m != vector.L2 {
-		return // not converted
-	}
-	for i := 0; i < len(found); {
-		from, d := i, externalDistance(m, found[i].Distance)
-		for i++; i < len(found) && externalDistance(m, found[i].Distance) == d; i++ {
-		}
-		if i > from+1 {
-			slices.SortFunc(found[from:i], func(a, b vector.Neighbor) int { return cmp.Compare(a.ID, b.ID) })
-		}
-	}
-}
-
-// appendHit appends a hit with a copy of its row's key, in the key memory of dst's spare capacity,
-// and with the other parts of the row. It keeps the decoded run of labels and payloads for the
-// following hits.
-func appendHit(
-	st *state.Collection, dst []Hit, h Hit, key []byte, parts Content, run **state.ColdRun,
-) ([]Hit, error) {
-	n := len(dst)
-	if n < cap(dst) {
-		dst = dst[:n+1]
-	} else {
-		dst = append(dst, Hit{})
-	}
-	h.Key = append(dst[n].Key[:0], key...)
-	if parts != 0 {
-		cold, err := st.Cold(h.Row, run)
-		if err != nil {
-			return nil, err
-		}
-		if parts&Labels != 0 {
-			h.Labels = cold.Labels
-		}
-		if parts&Attributes != 0 {
-			h.Attributes, _ = attribute.Split(cold.Attributes)
-		}
-		if parts&Payload != 0 {
-			h.Payload = cold.Payload
-		}
-	}
-	dst[n] = h
-	return dst, nil
 }
 
 // SearchBatch searches for many queries in one state, in parallel. Element i is what
@@ -367,7 +298,7 @@ func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchO
 		one := *o
 		one.Reuse = newHits(max(0, min(cmp.Or(o.K, defaultK), 1024)))
 		err = s.read(c.name, func(st *state.Collection) error {
-			return search(ctx, st, rowAsk{q: queries[i], k: o.K, passing: passing}, &one, &out[i])
+			return search(ctx, st, &rowAsk{q: queries[i], k: o.K, passing: passing}, &one, &out[i])
 		})
 		return atQuery(i, err)
 	})
@@ -383,135 +314,4 @@ func atQuery(i int, err error) error {
 		return nil
 	}
 	return fmt.Errorf("query %d: %w", i, fail.Inner{Err: err})
-}
-
-// newHits allocates n hits with keys of up to 16 bytes, in two allocations: one per key would
-// keep the garbage collector busy during the searches of a batch.
-func newHits(n int) []Hit {
-	const width = 16
-	hits, keys := make([]Hit, n), make([]byte, n*width)
-	for i := range hits {
-		hits[i].Key = keys[i*width : i*width : (i+1)*width]
-	}
-	return hits[:0]
-}
-
-// prepareSearch checks the call and resolves index and parameters.
-func prepareSearch(
-	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions,
-) (view *query.View, index string, p query.Params, err error) {
-	k := a.k
-	if a.q.Sparse.Len() > 0 || len(a.q.Features) > 0 {
-		return nil, "", p, fmt.Errorf("%w: a query of features, %q is dense", fail.Kind, st.Entry.Name)
-	}
-	if err := kind.CheckQuery(a.q.Vector, st.Entry.Dim); err != nil {
-		return nil, "", p, fail.Wrapf(err, "query to collection %q", st.Entry.Name)
-	}
-	if err := checkDenseAsk(st, o); err != nil {
-		return nil, "", p, err
-	}
-	view, x, err := st.Target(ctx, o.Index)
-	if err != nil {
-		return nil, "", p, err
-	}
-	index = Flat
-	if x != nil {
-		index = x.Manifest.Info.Name
-	}
-	switch {
-	case o.Params != nil:
-		p = *o.Params
-	case x == nil:
-		p.Method = query.Flat
-	default:
-		if !a.stored && o.Where == nil && o.Radius == nil {
-			st.Sampled().Offer(a.q.Vector)
-		}
-		p, err = x.Opened.(kind.RowFinder).Setting(cmp.Or(o.Recall, defaultRecall), cmp.Or(k, defaultK))
-		if err != nil {
-			return nil, "", p, fail.Wrapf(err, "search of collection %q", st.Entry.Name)
-		}
-	}
-	if o.Params == nil && (k >= int(st.Entry.Live) || o.Radius != nil && k > nearMost) {
-		p = query.Params{Method: query.Flat}
-	}
-	p.K = min(k, int(st.Entry.Live))
-	return view, index, p, nil
-}
-
-// checkDenseAsk checks the options of a search of a dense collection.
-func checkDenseAsk(st *state.Collection, o *SearchOptions) error {
-	if o.Params != nil && o.Params.Filter != nil {
-		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: use SearchOptions.Where",
-			fail.Option, st.Entry.Name)
-	}
-	return nil
-}
-
-// defaultRecall is the target recall of a search without one.
-const defaultRecall = 0.95
-
-// applyFilters restricts the parameters of a dense search to the rows that pass the filters of the
-// call.
-func applyFilters(st *state.Collection, a *rowAsk, p *query.Params) {
-	p.Filter = a.passing.Set
-	if a.stored {
-		prev, self := p.Accept, a.self
-		p.Accept = func(row uint32) bool { return row != self && (prev == nil || prev(row)) }
-	}
-	if passing, verdicts := a.passing, a.verdicts; passing.Accept != nil {
-		prev := p.Accept
-		p.Accept = func(row uint32) bool {
-			if prev != nil && !prev(row) {
-				return false
-			}
-			ok, known := verdicts[row]
-			if known {
-				return ok
-			}
-			ok, err := st.Accepts(passing, row)
-			if err != nil {
-				// Damage must not look like "no row passes".
-				panic(state.KeyFailure{Err: err})
-			}
-			if verdicts != nil {
-				verdicts[row] = ok
-			}
-			return ok
-		}
-	}
-}
-
-// externalDistance converts the internal distance, which is squared for L2.
-func externalDistance(m vector.Metric, d float32) float32 {
-	if m == vector.L2 {
-		return float32(math.Sqrt(float64(max(d, 0))))
-	}
-	return d
-}
-
-// cosineRounding is the largest rounding error of a cosine distance.
-const cosineRounding = 1e-6
-
-// internalRadius returns the largest internal distance whose external distance is at most r, so
-// that no hit has a distance above r, apart from rounding errors of the cosine.
-func internalRadius(m vector.Metric, r float64) float32 {
-	limit := float32(r)
-	if m == vector.Cosine {
-		return max(limit, cosineRounding)
-	}
-	if m != vector.L2 || r*r > math.MaxFloat32 {
-		return limit
-	}
-	d := float32(r * r)
-	for d > 0 && externalDistance(m, d) > limit {
-		d = math.Nextafter32(d, 0)
-	}
-	for {
-		up := math.Nextafter32(d, math.MaxFloat32)
-		if up == d || externalDistance(m, up) > limit {
-			return d
-		}
-		d = up
-	}
 }

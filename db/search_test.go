@@ -311,9 +311,11 @@ func TestRangeBorder(t *testing.T) {
 			}
 		}
 	}
-	all, _ := b.Search(dbtest.Mixture(2, 1, 7)[0], 0, &db.SearchOptions{Radius: new(math.Inf(1))})
-	if len(all) != 300 {
-		t.Errorf("%d rows in an infinite range", len(all))
+	b.Put("far", [][]float32{{1e18, 0, 0, 0, 0, 0, 0}}) // farther than the square root of the radius
+	for _, radius := range []float64{2e19, math.Inf(1)} {
+		if all, _ := b.Search(dbtest.Mixture(2, 1, 7)[0], 0, &db.SearchOptions{Radius: &radius}); len(all) != 301 {
+			t.Errorf("%d rows within %g", len(all), radius)
+		}
 	}
 }
 

@@ -159,9 +159,11 @@ const (
 	BySketches
 	// ByScan computes the exact distances of all rows that pass the filters.
 	ByScan
+	// ByPostings adds up the inverted lists of the query's features; Searcher has no such way.
+	ByPostings
 )
 
-var wayNames = [...]string{"none", "leaves", "beam", "sketch scan", "exact scan"}
+var wayNames = [...]string{"none", "leaves", "beam", "sketch scan", "exact scan", "inverted lists"}
 
 // String returns the name of the way.
 func (w Way) String() string {

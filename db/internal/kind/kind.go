@@ -15,7 +15,6 @@ import (
 	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/db/internal/verified"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -171,37 +170,14 @@ type BlockRef struct {
 	Number uint32
 }
 
-// Opened is an index in one generation. Depending on its kind and collection, it is a
-// RowFinder, a SparseFinder or a LabelPredictor.
+// Opened is an index in one generation. It is a Finder, or a LabelPredictor if its kind predicts.
 type Opened interface {
 	// Check checks that the index's arrays are consistent with each other.
 	Check(ctx context.Context) error
 }
 
-// RowFinder finds rows of a dense collection.
-type RowFinder interface {
-	// RowView returns the view that a search reads: an index and the rows after it.
-	RowView() *query.View
-	// Setting returns the setting for a target recall of the k nearest rows. It is the exact scan if
-	// no measured setting reaches the recall, or if there were too few rows to measure any.
-	Setting(recall float64, k int) (query.Params, error)
-}
-
-// SparseFinder finds rows of a sparse collection.
-type SparseFinder interface {
-	// Find appends the k rows of highest cosine to the unit vector x among the rows that the
-	// index covers, that are not deleted and that are in accept, if accept is not nil.
-	Find(
-		ctx context.Context, s *postings.Searcher, q SparseAsk, hits []postings.Hit,
-	) ([]postings.Hit, postings.Stats, error)
-}
-
-// SparseAsk is a search of a sparse collection.
-type SparseAsk struct {
-	X      vector.Sparse
-	K      int
-	Accept *roaring.Bitmap
-}
+// RowViewer is an index whose view label models search with settings of their own.
+type RowViewer interface{ RowView() *query.View }
 
 // LabelPredictor predicts the labels of rows.
 type LabelPredictor interface {

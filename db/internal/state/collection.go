@@ -23,8 +23,9 @@ import (
 type Collection struct {
 	Gen   *Generation
 	Entry *layout.Collection
-	// describe is what kinds know of c.
+	// describe is what kinds know of c, scan its exact scan.
 	describe kind.Collection
+	scan     kind.Scan
 	// Numbering identifies the assignment of row numbers.
 	Numbering *Numbering
 
@@ -54,8 +55,10 @@ type Collection struct {
 }
 
 func newCollection(g *Generation, c *layout.Collection) *Collection {
-	return &Collection{Gen: g, Entry: c, Numbering: g.File.numberingOf(c.ID), describe: c.Describe(),
+	st := &Collection{Gen: g, Entry: c, Numbering: g.File.numberingOf(c.ID), describe: c.Describe(),
 		indexes: map[string]*Index{}}
+	st.scan.Source = st
+	return st
 }
 
 // Rows loads the pointer tables of the rows and the tombstones.

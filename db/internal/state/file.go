@@ -33,8 +33,8 @@ type File struct {
 	fresh, features sync.Map
 	// checked records the chunks of sparse rows whose structure has been checked.
 	checked verified.Blocks
-	// Scratches are idle scratches for dense searches.
-	Scratches Scratches
+	// Searches are idle searches.
+	Searches Searches
 	// Samples are queries that users have asked, nil if none are kept. The files that replace this one
 	// share them.
 	Samples *sample.Queries

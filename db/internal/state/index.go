@@ -13,7 +13,6 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/sample"
-	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -107,38 +106,25 @@ func (st *Collection) loadIndex(ctx context.Context, r *layout.IndexRef, x *Inde
 	return err
 }
 
-// Target returns what a search reads: an index and its view, or the view of all rows and nil.
-func (st *Collection) Target(ctx context.Context, name string) (*query.View, *Index, error) {
-	x, err := st.SearchIndex(ctx, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if x == nil {
-		v, err := st.Rows(ctx)
-		return v, nil, err
-	}
-	return x.Opened.(kind.RowFinder).RowView(), x, nil
-}
-
-// SearchIndex returns the index for a search for rows: the named index, or the default one if name is
-// empty. nil means an exact scan of the rows.
-func (st *Collection) SearchIndex(ctx context.Context, name string) (*Index, error) {
+// Finder returns what a search for rows asks: the named index, or the default one if name is empty, or the
+// exact scan, and its name.
+func (st *Collection) Finder(ctx context.Context, name string) (kind.Finder, string, error) {
 	name = cmp.Or(name, st.Entry.DefaultIndex(false), kind.ScanName)
 	if name == kind.ScanName {
-		return nil, nil
+		return &st.scan, name, nil
 	}
 	r := st.Entry.Index(name)
 	if r == nil {
-		return nil, layout.NoIndex(st.Entry, name)
+		return nil, name, layout.NoIndex(st.Entry, name)
 	}
 	x, err := st.OpenIndex(ctx, r)
 	if err != nil {
-		return nil, err
+		return nil, name, err
 	}
 	if x.Manifest.Of.Predicts() {
-		return nil, fmt.Errorf("%w: index %q of %q is a label model", fail.Kind, name, st.Entry.Name)
+		return nil, name, fmt.Errorf("%w: index %q of %q is a label model", fail.Kind, name, st.Entry.Name)
 	}
-	return x, nil
+	return x.Opened.(kind.Finder), name, nil
 }
 
 // ManifestNamed implements kind.Source.

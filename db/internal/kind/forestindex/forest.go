@@ -181,15 +181,33 @@ func (x *opened) LeafSizes() []int {
 	return sizes
 }
 
-func (x *opened) Setting(recall float64, k int) (query.Params, error) {
+// mostRows is the number of rows within a radius beyond which an exact scan costs less than a search.
+const mostRows = 4096
+
+// Search searches the view with the setting for the recall.
+func (x *opened) Search(ctx context.Context, s *kind.Search) error {
+	return s.Widen(func(k int) (more bool, err error) {
+		p, err := x.setting(s, k)
+		if err != nil {
+			return false, err
+		}
+		return s.InView(ctx, x.view, p, k)
+	})
+}
+
+// setting returns the parameters of a search for k rows. They are those of the exact scan if no measured
+// setting reaches the recall, or if there were too few rows to measure any.
+func (x *opened) setting(s *kind.Search, k int) (p query.Params, err error) {
+	if s.Params != nil {
+		return *s.Params, nil
+	}
 	if x.m.Info.Curve == nil && optionsOf(x.m).NoTune {
-		return query.Params{}, fmt.Errorf(
-			"%w: index %q was built without the tuner: a search by it needs its parameters",
+		return p, fmt.Errorf("%w: index %q was built without the tuner: a search by it needs its parameters",
 			fail.Option, x.m.Info.Name)
 	}
-	p, ok := x.m.Info.Curve.Setting(recall, k)
-	if !ok {
-		p.Method = query.Flat
+	p, ok := x.m.Info.Curve.Setting(s.Recall, k)
+	if !ok || k >= x.view.LiveCount || s.Within() && k > mostRows {
+		return query.Params{Method: query.Flat}, nil
 	}
 	return p, nil
 }

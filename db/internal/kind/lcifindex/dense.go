@@ -143,7 +143,7 @@ func denseNeighbors(ctx context.Context, st kind.Source, name string) (*lcif.For
 	if err != nil {
 		return nil, err
 	}
-	found, ok := x.(kind.RowFinder)
+	found, ok := x.(kind.RowViewer)
 	if !ok {
 		return flat, nil
 	}

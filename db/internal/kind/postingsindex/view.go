@@ -12,14 +12,19 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
 )
 
 // opened is an inverted index in one generation.
-type opened struct{ segments []postings.Segment }
+type opened struct {
+	segments []postings.Segment
+	m        *kind.Manifest
+	st       kind.Source
+}
 
 // Open opens all segments in the map.
 func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
-	x := &opened{}
+	x := &opened{m: m, st: st}
 	for i := range m.Segments {
 		g := &m.Segments[i]
 		if g.Empty() {
@@ -47,15 +52,38 @@ func CheckArrays(segments []postings.Segment) error {
 	return nil
 }
 
-// Find searches all segments.
-func (x *opened) Find(
-	ctx context.Context, s *postings.Searcher, q kind.SparseAsk, hits []postings.Hit,
-) ([]postings.Hit, postings.Stats, error) {
-	segments := x.segments
-	if q.Accept != nil {
-		segments = accepting(segments, q.Accept)
+// maxSimilarity is the highest similarity of rows of unit length, with room for rounding.
+const maxSimilarity = 1.001
+
+// Search searches all segments and scans the rows that are in none.
+func (x *opened) Search(ctx context.Context, s *kind.Search) error {
+	set, err := x.st.Sparse(ctx)
+	if err != nil {
+		return err
 	}
-	return s.SearchSegments(ctx, segments, q.X, q.K, postings.SearchParams{}, hits)
+	segments := x.segments
+	if s.Rows != nil {
+		segments = accepting(segments, s.Rows)
+	}
+	s.Stats.Way = query.ByPostings
+	err = s.Widen(func(k int) (more bool, err error) {
+		s.Hits, s.Postings, err = s.Inverted.SearchSegments(
+			ctx, segments, s.Features, k, postings.SearchParams{}, s.Hits[:0])
+		if err != nil {
+			return false, kind.AsParameter(err)
+		}
+		return len(s.Hits) == k && kind.SparseDistance(s.Hits[k-1]) <= s.Radius, nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, h := range s.Hits {
+		if !(h.Score <= maxSimilarity) {
+			return x.st.Corrupt("index %q: row %d has a similarity of %g: its stored length is not that of its features",
+				x.m.Info.Name, h.Row, h.Score)
+		}
+	}
+	return s.AfterIndex(ctx, set, x.m.Info.Rows)
 }
 
 // accepting returns segments that return only rows of a set.

@@ -1,0 +1,100 @@
+package kind
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// Scan is the exact scan of a collection.
+type Scan struct{ Source Source }
+
+// Search implements Finder.
+func (x *Scan) Search(ctx context.Context, s *Search) error {
+	if x.Source.Collection().Sparse {
+		set, err := x.Source.Sparse(ctx)
+		if err != nil {
+			return err
+		}
+		s.Stats.Way = query.ByScan
+		return s.AfterIndex(ctx, set, 0)
+	}
+	view, err := x.Source.Rows(ctx)
+	if err != nil {
+		return err
+	}
+	p := query.Params{Method: query.Flat}
+	if s.Params != nil {
+		p = *s.Params
+	}
+	_, err = s.InView(ctx, view, p, s.K)
+	return err
+}
+
+// AfterIndex adds the sparse rows from covered on, which an index does not cover, to the hits of the
+// index, and makes the nearest of all the answer.
+func (s *Search) AfterIndex(ctx context.Context, set *SparseSet, covered int) error {
+	if err := s.scanSparse(ctx, set, covered); err != nil {
+		return err
+	}
+	s.Stats.Fresh, s.Stats.Recall = set.N-covered, 1
+	slices.SortFunc(s.Hits, func(a, b postings.Hit) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Row, b.Row))
+	})
+	s.Found = s.Found[:0]
+	for _, h := range s.Hits[:min(s.K, len(s.Hits))] {
+		if d := SparseDistance(h); d <= s.Radius {
+			s.Found = append(s.Found, vector.Neighbor{ID: h.Row, Distance: d})
+		}
+	}
+	OrderEqual(s.Found)
+	return nil
+}
+
+// SparseDistance returns the distance of a hit.
+func SparseDistance(h postings.Hit) float32 { return float32(1 - min(h.Score, 1)) }
+
+// OrderEqual orders rows, nearest first, of which some have become equally near by rounding.
+func OrderEqual(found []vector.Neighbor) {
+	for i := 0; i < len(found); {
+		from, d := i, found[i].Distance
+		for i++; i < len(found) && found[i].Distance == d; i++ {
+		}
+		if i > from+1 {
+			slices.SortFunc(found[from:i], func(a, b vector.Neighbor) int { return cmp.Compare(a.ID, b.ID) })
+		}
+	}
+}
+
+// scanWork is the number of features compared between two checks of the context. A row counts
+// as 16 features, a deleted one as 1.
+const scanWork = 1 << 12
+
+// scanSparse adds the rows from the given one on that share a feature with the query to the hits.
+func (s *Search) scanSparse(ctx context.Context, set *SparseSet, from int) error {
+	var unit vector.Sparse
+	work := 0 // since the last check of the context
+	for i := from; i < set.N; i++ {
+		if work++; work >= scanWork {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			work = 0
+		}
+		row := uint32(i)
+		if set.DeletedRows != nil && set.DeletedRows.Contains(row) || s.Rows != nil && !s.Rows.Contains(row) {
+			continue
+		}
+		s.Stats.Exact++
+		UnitSparse(&unit, set.Row(row))
+		work += unit.Len() + 16
+		if score := vector.DotSparse(s.Features, unit); score > 0 {
+			s.Hits = append(s.Hits, postings.Hit{Row: row, Score: score})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package kind
+
+import (
+	"context"
+	"math"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// Finder finds rows: an opened index of a kind that does not predict, or the exact scan (Scan).
+type Finder interface {
+	// Search finds the rows nearest to s.Ask, those that the index does not cover included, and sets
+	// the answer of s. Vectors and features have been checked.
+	Search(ctx context.Context, s *Search) error
+}
+
+// Ask is what a search is asked: a query of one part, and the rows that it may find. Distances are
+// internal ones: squared for vector.L2, 1 - cosine for sparse rows.
+type Ask struct {
+	// Vector is the query to a dense collection, Features that to a sparse one, of unit length.
+	Vector   []float32
+	Features vector.Sparse
+	// K is the largest number of rows to find, at least 1.
+	K int
+	// Radius is the largest distance of a row that is found, infinity for all.
+	Radius float32
+	// Recall is the expected share of the nearest rows. Kinds that find all of them ignore it.
+	Recall float64
+	// Rows, if not nil, holds all rows that may be found.
+	Rows *roaring.Bitmap
+	// Accept, if not nil, reports whether one of these may be found. It is nil in sparse collections.
+	Accept func(row uint32) bool
+	// Params replace Recall in dense collections, unless they are nil.
+	Params *query.Params
+	// Explain asks for explanations, in dense collections.
+	Explain bool
+}
+
+// Search is a search for rows: the question, the answer, and memory for one search at a time.
+type Search struct {
+	Ask
+	// Found are the rows that were found, nearest first, equally near ones by number.
+	Found    []vector.Neighbor
+	Stats    query.Stats
+	Postings postings.Stats
+	Why      []*query.Explanation // of the rows of Found, if Ask.Explain is set
+
+	// Unit and Keys are memory of the caller.
+	Unit vector.Sparse
+	Keys [][]byte
+
+	// Inverted is the memory of searches by inverted lists, which find Hits.
+	Inverted *postings.Searcher
+	Hits     []postings.Hit
+
+	dense  *query.Searcher
+	params query.Params
+}
+
+// NewSearch returns a search without a question.
+func NewSearch() *Search {
+	return &Search{dense: query.NewSearcher(), Inverted: postings.NewSearcher()}
+}
+
+// Begin replaces the question, and drops the answer to an earlier one.
+func (s *Search) Begin(a Ask) {
+	s.Ask, s.Found, s.Hits = a, s.Found[:0], s.Hits[:0]
+	s.Stats, s.Postings, s.Why = query.Stats{}, postings.Stats{}, s.Why[:0]
+}
+
+// A search of an index within a radius looks for the nearest firstRows rows, and for moreRows times as
+// many as long as all of them are within.
+const (
+	firstRows = 64
+	moreRows  = 4
+)
+
+// Within reports whether the search has a radius.
+func (s *Search) Within() bool { return !math.IsInf(float64(s.Radius), 1) }
+
+// Widen calls find with numbers of rows to look for, up to K, as long as it reports that there may be
+// more within the radius.
+func (s *Search) Widen(find func(k int) (more bool, err error)) error {
+	k := s.K
+	if s.Within() {
+		k = min(k, firstRows)
+	}
+	for {
+		more, err := find(k)
+		if err != nil || !more || k == s.K {
+			return err
+		}
+		k = min(moreRows*k, s.K)
+	}
+}
+
+// InView searches a view of dense rows for k rows and sets the answer. It reports whether there may be
+// more within the radius.
+func (s *Search) InView(ctx context.Context, v *query.View, p query.Params, k int) (more bool, err error) {
+	s.Found = s.Found[:0]
+	if v.LiveCount == 0 {
+		return false, nil
+	}
+	s.params = p
+	s.params.K, s.params.Filter = min(k, v.LiveCount), s.Rows
+	if s.Accept != nil {
+		s.params.Accept = both(p.Accept, s.Accept)
+	}
+	if s.Within() && (s.Params != nil || p.Method == query.Flat && !p.Sketch) {
+		s.params.K, s.params.Range, s.params.Radius = min(s.K, v.LiveCount), true, s.Radius
+	}
+	s.Found, s.Stats, err = s.dense.Search(ctx, v, s.Vector, &s.params, s.Found)
+	if err != nil {
+		return false, AsParameter(err)
+	}
+	n := len(s.Found)
+	for len(s.Found) > 0 && s.Found[len(s.Found)-1].Distance > s.Radius {
+		s.Found = s.Found[:len(s.Found)-1]
+	}
+	if more = !s.params.Range && n == len(s.Found) && n == k; more && k < s.K {
+		return true, nil
+	}
+	return more, s.explain(ctx)
+}
+
+// both returns a function that reports whether both functions accept a row; the first may be nil.
+func both(a, b func(row uint32) bool) func(row uint32) bool {
+	if a == nil {
+		return b
+	}
+	return func(row uint32) bool { return a(row) && b(row) }
+}
+
+// explain explains the rows that were found.
+func (s *Search) explain(ctx context.Context) error {
+	if !s.Explain {
+		return nil
+	}
+	for _, f := range s.Found {
+		e, err := s.dense.ExplainLast(ctx, f.ID)
+		if err != nil {
+			return err
+		}
+		s.Why = append(s.Why, e)
+	}
+	return nil
+}
