@@ -75,8 +75,10 @@ func (l *Lists) find(feature uint32, from int) (list int, ok bool) {
 // rowSet is a roaring bitmap in the portable format (RoaringFormatSpec) without run containers: the
 // cookie and the number of containers, each of two words, low half first; for each container two
 // words, its key and its cardinality − 1; for each container the offset in bytes, of two words; and
-// the containers. It differs in one point: a bitmap ends with the last row of the segment, so it is
-// shorter than a list of its rows, and takes its place, from fewer rows on.
+// the containers. It differs in two points: a bitmap ends with the last row of the segment, so it is
+// shorter than a list of its rows, and takes its place, from fewer rows on; and instead of a bitmap whose
+// rows need no more words than its header, a set has the low halves of these rows and, if the segment has more
+// than one window, their high halves.
 type rowSet []uint16
 
 const (
@@ -89,6 +91,8 @@ const (
 	setHeader = 4
 	// containerHeader is the number of words of a container's key, cardinality and offset.
 	containerHeader = 4
+	// fewWords is the maximum number of words of a set without a header: fewer than a bitmap has.
+	fewWords = setHeader + containerHeader
 )
 
 // rowContainer holds the rows of a rowSet whose high half is key.
@@ -104,23 +108,45 @@ func (c *rowContainer) isBitmap() bool { return c.n > len(c.words) }
 
 func (s rowSet) wide(at int) uint32 { return uint32(s[at]) | uint32(s[at+1])<<16 }
 
-// containers returns the number of containers of a valid set.
-func (s rowSet) containers() int {
-	if len(s) == 0 {
-		return 0
+func (s rowSet) hasHeader() bool { return len(s) > fewWords }
+
+// end returns the number of containers of a valid set of a segment with a number of rows; without a header the
+// number of its rows.
+func (s rowSet) end(rows int) int {
+	switch {
+	case s.hasHeader():
+		return int(s.wide(2))
+	case rows > windowRows:
+		return len(s) / 2
 	}
-	return int(s.wide(2))
+	return len(s)
 }
 
-// key returns the key of container i of a valid set.
-func (s rowSet) key(i int) uint16 { return s[setHeader+2*i] }
+// key returns the key of container i of a valid set, or of row i without a header.
+func (s rowSet) key(i, rows int) uint16 {
+	switch {
+	case s.hasHeader():
+		return s[setHeader+2*i]
+	case rows > windowRows:
+		return s[len(s)/2+i]
+	}
+	return 0
+}
 
-// container returns container i of a valid set, of a segment with a number of rows.
-func (s rowSet) container(i, rows int) rowContainer {
-	c := rowContainer{key: s.key(i), n: int(s[setHeader+2*i+1]) + 1}
-	at := s.wide(setHeader+2*int(s.wide(2))+2*i) / 2
-	c.words = s[at : int(at)+min(c.n, bitmapWords(c.key, rows))]
-	return c
+// container returns container i of a valid set, or the one that begins with row i, and where the next begins.
+func (s rowSet) container(i, rows int) (c rowContainer, next int) {
+	c.key = s.key(i, rows)
+	if s.hasHeader() {
+		c.n = int(s[setHeader+2*i+1]) + 1
+		at := s.wide(setHeader+2*int(s.wide(2))+2*i) / 2
+		c.words = s[at : int(at)+min(c.n, bitmapWords(c.key, rows))]
+		return c, i + 1
+	}
+	next = i + 1
+	for end := s.end(rows); next < end && s.key(next, rows) == c.key; next++ {
+	}
+	c.n, c.words = next-i, s[i:next]
+	return c, next
 }
 
 // bitmapWords returns the number of words of a bitmap of the rows of a window, a multiple of four. A
@@ -175,6 +201,9 @@ func codeOf(value, most float32) uint8 {
 
 // appendSet appends the rows of a list, of a number of rows in all, as a rowSet.
 func appendSet(dst []uint16, list []posting, rows int) []uint16 {
+	if rows > windowRows && 2*len(list) <= fewWords || rows <= windowRows && len(list) <= fewWords {
+		return appendFew(dst, list, rows)
+	}
 	start := len(dst)
 	dst = append(dst, setCookie, 0, 0, 0)
 	containers := 0
@@ -192,6 +221,19 @@ func appendSet(dst []uint16, list []posting, rows int) []uint16 {
 		n := containerRows(list)
 		dst = appendContainer(dst, list[:n], bitmapWords(uint16(list[0].row>>windowBits), rows))
 		list = list[n:]
+	}
+	return dst
+}
+
+// appendFew appends a set without a header.
+func appendFew(dst []uint16, list []posting, rows int) []uint16 {
+	for _, e := range list {
+		dst = append(dst, uint16(e.row))
+	}
+	for _, e := range list {
+		if rows > windowRows {
+			dst = append(dst, uint16(e.row>>windowBits))
+		}
 	}
 	return dst
 }
@@ -261,11 +303,14 @@ func spans(offsets []uint32, n, length int) bool {
 
 // validate checks a set of rows below limit and returns their number.
 func (s rowSet) validate(limit int) (rows int, err error) {
-	if len(s) < setHeader || s.wide(0) != setCookie {
+	if !s.hasHeader() {
+		return s.validateFew(limit)
+	}
+	if s.wide(0) != setCookie {
 		return 0, fmt.Errorf("%w: no bitmap without run containers", ErrInvalid)
 	}
 	containers := int(s.wide(2))
-	if containers < 1 || containers > windowRows || len(s) < setHeader+containerHeader*containers {
+	if containers < 1 || containers > windowRows || len(s) <= setHeader+containerHeader*containers {
 		return 0, fmt.Errorf("%w: %d containers in %d words", ErrInvalid, containers, len(s))
 	}
 	at, last := setHeader+containerHeader*containers, -1
@@ -292,6 +337,22 @@ func (s rowSet) validate(limit int) (rows int, err error) {
 		return 0, fmt.Errorf("%w: %d rows in %d words of %d", ErrInvalid, rows, at, len(s))
 	}
 	return rows, nil
+}
+
+// validateFew is validate without a header.
+func (s rowSet) validateFew(limit int) (rows int, err error) {
+	if len(s) == 0 || limit > windowRows && len(s)%2 != 0 {
+		return 0, fmt.Errorf("%w: a set of %d words", ErrInvalid, len(s))
+	}
+	last := -1
+	for i := range s.end(limit) {
+		row := int(s.key(i, limit))<<windowBits | int(s[i])
+		if row <= last || row >= limit {
+			return 0, fmt.Errorf("%w: row %d after %d of %d", ErrInvalid, row, last, limit)
+		}
+		last = row
+	}
+	return s.end(limit), nil
 }
 
 // validContainer checks the words of a container of card rows below room.

@@ -49,7 +49,7 @@ type term struct {
 	feature uint32
 	weight  float32
 	list    rowList
-	// container is the number of the next container of the list, rank that of its first code.
+	// container is the next container of the list, containers their end, rank the next one's first code.
 	container, containers, rank int
 	// step is what the square of a code adds to a score, bound what the highest value of the list does
 	// (definition 13), units is step in the units of the cells, times 2¹⁶, or bound without codes.
@@ -202,7 +202,7 @@ func (s *Searcher) open(ix *Index, q vector.Sparse) {
 		weight := float64(q.Value[i])
 		bound := up(weight * float64(ix.Max[at]))
 		t := term{
-			feature: f, weight: q.Value[i], list: list, containers: list.set.containers(),
+			feature: f, weight: q.Value[i], list: list, containers: list.set.end(ix.Len()),
 			step: bound / maxSquare, bound: bound,
 		}
 		if !ix.hasCodes() { // all codes are 255, and the ratio multiplies what they add up to
@@ -249,15 +249,15 @@ func (s *Searcher) window(key uint16, rows int) (entries int) {
 	s.parts = s.parts[:0]
 	for i := range s.terms {
 		t := &s.terms[i]
-		if t.container == t.containers || t.list.set.key(t.container) != key {
+		if t.container == t.containers || t.list.set.key(t.container, rows) != key {
 			continue
 		}
-		p := part{term: t, in: t.list.set.container(t.container, rows)}
+		p := part{term: t}
+		p.in, t.container = t.list.set.container(t.container, rows)
 		if t.list.code != nil {
 			p.code = t.list.code[t.rank:]
 		}
 		s.parts = append(s.parts, p)
-		t.container++
 		t.rank += p.in.n
 		entries += p.in.n
 	}
