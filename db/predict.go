@@ -60,7 +60,8 @@ type Prediction struct {
 // PredictStats counts the work of one prediction.
 type PredictStats struct {
 	lcif.Stats
-	Unknown []string // the features of a query that no row has ever had: names, or numbers as in files
+	Decisions int      // taken in all trees of the model
+	Unknown   []string // the features of a query that no row has ever had: names, or numbers as in files
 }
 
 // Predict predicts the labels of a query with a label model, best first: by score or, if the model has
@@ -98,7 +99,7 @@ func predictLabels(
 	if err := model.Predict(ctx, resolved.features, &ask, a); err != nil {
 		return out, err
 	}
-	out.Labels, out.Stats = named(nil, model.Label, a.Labels), PredictStats{a.Stats, resolved.unknown}
+	out.Labels, out.Stats = named(nil, model.Label, a.Labels), PredictStats{a.Stats, a.Decisions, resolved.unknown}
 	out.NoEvidence = a.Stats.NoEvidence
 	switch {
 	case out.NoEvidence && o.Frequent:

@@ -187,9 +187,6 @@ func publicCalls() []publicCall {
 			many := slices.Repeat([]db.Query{q}, 20) // more than one goroutine takes at a time
 			return err1(h.c.SearchBatch(h.ctx, many, &db.SearchOptions{Index: db.Flat, Where: h.where()}))
 		}, nil},
-		{"Collection.TreeDecisions", true, false, func(h handles) error {
-			return err1(h.c.TreeDecisions(h.ctx, []db.Query{q, q}, "t"))
-		}, nil},
 		{"Collection.TreePicture", false, false,
 			func(h handles) error { return err1(h.c.TreePicture("t", nil)) }, nil},
 		{"Collection.SetDefault", true, false, func(h handles) error { return h.c.SetDefault(h.ctx, "i") }, nil},

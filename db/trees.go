@@ -7,19 +7,15 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/state"
-	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/vector"
 )
 
-// treeReader is a budgeted tree, which has decisions to count and to draw.
+// treeReader is a budgeted tree.
 type treeReader interface {
-	// Decisions returns the number of decisions that a row takes in all trees.
-	Decisions(x vector.Sparse) int
 	Picture(o budget.PictureOptions, classes []string) (*budget.Picture, error)
 }
 
-// Model returns the budgeted tree that the index name selects.
+// treeModel returns the budgeted tree that the index name selects.
 func treeModel(ctx context.Context, st *state.Collection, index string) (treeReader, error) {
 	model, err := labelModel(ctx, st, index)
 	if err != nil {
@@ -68,49 +64,4 @@ func (c Collection) LeafSizes(ctx context.Context, index string) (sizes []int, e
 	})
 	slices.SortFunc(sizes, func(a, b int) int { return b - a })
 	return sizes, err
-}
-
-// TreeDecisions returns the mean number of decisions that the queries take in the trees of an
-// index, the collection's default label model if empty. IndexInfo.Tree has the same number for the
-// training rows.
-func (c Collection) TreeDecisions(
-	ctx context.Context, queries []Query, index string,
-) (mean float64, err error) {
-	s, err := c.hold(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer c.letGo(s)
-	if len(queries) == 0 {
-		return 0, nil
-	}
-	counts := make([]int, len(queries))
-	work := par.Work{N: len(queries), Grain: 8}
-	err = par.Each(ctx, work, func(i int) error {
-		return atQuery(i, s.read(c.name, func(st *state.Collection) (err error) {
-			counts[i], err = decisions(ctx, st, queries[i], index)
-			return err
-		}))
-	})
-	if err != nil {
-		return 0, fmt.Errorf("db: %w", err)
-	}
-	sum := 0
-	for _, n := range counts {
-		sum += n
-	}
-	return float64(sum) / float64(len(queries)), nil
-}
-
-// decisions returns the number of decisions for one row.
-func decisions(ctx context.Context, st *state.Collection, q Query, index string) (n int, err error) {
-	resolved, err := labelQuery(ctx, st, q)
-	if err != nil {
-		return 0, err
-	}
-	t, err := treeModel(ctx, st, index)
-	if err != nil {
-		return 0, err
-	}
-	return t.Decisions(resolved.features), nil
 }

@@ -66,6 +66,8 @@ type Predictor struct {
 	labels []uint32  // those whose mass is not zero
 	scores vector.Sparse
 	one    [1]uint32 // a set of the best label
+
+	decisions int // those of the latest call
 }
 
 // NewPredictor makes a predictor: memory of the selected features.
@@ -174,6 +176,7 @@ func (p *Predictor) walk(tree int) (leaf, decisions int, margin float64) {
 		}
 		decisions++
 	}
+	p.decisions += decisions
 	return int(^ref), decisions, margin
 }
 
@@ -182,9 +185,13 @@ func (p *Predictor) walk(tree int) (leaf, decisions int, margin float64) {
 // features of the nodes on the path).
 func (p *Predictor) Leaf(x vector.Sparse, tree int) (leaf, decisions int) {
 	p.load(x)
+	p.decisions = 0
 	leaf, decisions, _ = p.walk(tree)
 	return leaf, decisions
 }
+
+// Decisions returns how many decisions the latest call of Leaf, Set or Class took in all trees.
+func (p *Predictor) Decisions() int { return p.decisions }
 
 // Set is the label set that a PT or AT answers for a row, ascending: a view into
 // the model, which must not be changed, or into the predictor, which holds until
@@ -250,6 +257,7 @@ func (m *Model) mostFrequent() int {
 // made the answer what it is. A tree without decisions scores ±1.
 func (p *Predictor) Class(x vector.Sparse) (class int, score float64) {
 	p.load(x)
+	p.decisions = 0
 	if len(p.m.Roots) == 1 {
 		score = p.score(0)
 		if score > 0 {

@@ -136,8 +136,6 @@ func FuzzBlocks(f *testing.F) {
 				}
 			}
 		}
-		_, err = d.Collection("words").TreeDecisions(t.Context(), []db.Query{{Features: damagedRows["words"](7).Features}}, "pt")
-		damage(t, "decisions", err)
 		p, err := d.Collection("words").TreePicture("pt", nil)
 		if damage(t, "picture", err); err == nil && (p.WriteText(io.Discard) != nil || p.WriteSVG(io.Discard) != nil) {
 			t.Fatal("a picture cannot be drawn")

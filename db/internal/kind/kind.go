@@ -209,8 +209,9 @@ type Ranked struct {
 
 // LabelAnswer is the answer to a prediction. The explanations are empty unless LabelAsk.Explain is set.
 type LabelAnswer struct {
-	Labels []Ranked
-	Stats  lcif.Stats
+	Labels    []Ranked
+	Stats     lcif.Stats
+	Decisions int // of trees
 	// Evidence explains each label by rows and features.
 	Evidence []lcif.LabelExplanation
 	// Paths has each label's path through a tree, Tree the path that decides the prediction.

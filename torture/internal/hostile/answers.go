@@ -144,12 +144,6 @@ func (c *caller) predict(s *db.Snapshot, coll *ask.Collection, x ask.Index) {
 		_, err := s.Collection(coll.Name).PredictBatch(c.ctx, coll.Asked(), &o)
 		return err
 	})
-	if x.Kind != "lcif" {
-		_ = c.call("decisions", func() error {
-			_, err := s.Collection(coll.Name).TreeDecisions(c.ctx, coll.Asked(), x.Name)
-			return err
-		})
-	}
 }
 
 // compare compares hits with the rows: at most K of them, in the order of their distances, each an

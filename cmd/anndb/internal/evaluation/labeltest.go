@@ -162,7 +162,7 @@ func (t *LabelTest) evaluate(
 	add("labels a row", r.Cardinality, nil)
 	add("predicted a row", r.Predicted, nil)
 	add("rows without evidence", float64(p.Blind)/float64(max(1, p.Asked)), nil)
-	if err := t.decisions(a, s, model, add); err != nil {
+	if err := t.decisions(s, model, float64(p.Decisions)/float64(max(1, p.Asked)), add); err != nil {
 		return nil, err
 	}
 	add("µs a row", took.Seconds()*1e6/float64(r.Rows), nil)
@@ -171,17 +171,13 @@ func (t *LabelTest) evaluate(
 
 // decisions adds how many decisions the trees of a model take; nothing for other models.
 func (t *LabelTest) decisions(
-	a *command.App, s *db.Snapshot, model string, add func(name string, value float64, zero any),
+	s *db.Snapshot, model string, taken float64, add func(name string, value float64, zero any),
 ) error {
 	info, err := s.Collection(t.coll).Index(model)
 	if err != nil || info.Tree == nil {
 		return err
 	}
-	decisions, err := s.Collection(t.coll).TreeDecisions(a.Ctx, t.q.Plain(), model)
-	if err != nil {
-		return err
-	}
-	add("decisions a row", decisions, nil)
+	add("decisions a row", taken, nil)
 	add("decisions a training row", info.Tree.Decisions*float64(info.Tree.Trees), nil)
 	if info.Tree.Trees == 1 {
 		add("entropy of the leaves", info.Tree.Entropy, nil)

@@ -22,10 +22,11 @@ type Predicting struct {
 	Workers  int    // goroutines, those of the command when zero
 	Stage    string // what progress calls the work, predict if empty
 
-	Asked   int           // queries so far
-	took    time.Duration // by predictions
-	Blind   int           // queries without evidence
-	Unknown input.UnknownFeatures
+	Asked     int           // queries so far
+	took      time.Duration // by predictions
+	Blind     int           // queries without evidence
+	Decisions int           // of trees, for all queries
+	Unknown   input.UnknownFeatures
 }
 
 // predictSlice is how many queries are predicted at a time.
@@ -76,6 +77,7 @@ func (p *Predicting) batch(batch []input.Query, f func(input.Query, db.Predictio
 		if found[i].NoEvidence {
 			p.Blind++
 		}
+		p.Decisions += found[i].Stats.Decisions
 		if err := f(q, found[i]); err != nil {
 			return err
 		}

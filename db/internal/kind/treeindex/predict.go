@@ -21,7 +21,7 @@ func (t *Model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 	}
 	p := t.pool.Get().(*budget.Predictor)
 	defer t.pool.Put(p)
-	a.Labels = t.answers(p, x, o, a.Labels)
+	a.Labels, a.Decisions = t.answers(p, x, o, a.Labels)
 	if o.Explain {
 		t.explain(p, x, a)
 	}
@@ -97,18 +97,6 @@ func (t *Model) path(p *budget.Predictor, x vector.Sparse, tree int) *kind.TreeP
 		out.Path = append(out.Path, to)
 	}
 	return out
-}
-
-// Decisions returns the number of decisions that a row takes in all trees.
-func (t *Model) Decisions(x vector.Sparse) (n int) {
-	x = t.Prepare(x)
-	p := t.pool.Get().(*budget.Predictor)
-	defer t.pool.Put(p)
-	for tree := range t.Model.Roots {
-		_, steps := p.Leaf(x, tree)
-		n += steps
-	}
-	return n
 }
 
 // LeafSizes returns the number of training rows in each leaf.

@@ -323,9 +323,10 @@ func (t *Model) Prepare(x vector.Sparse) vector.Sparse {
 // SBT, whose set is one class, the classes by score.
 func (t *Model) answers(
 	p *budget.Predictor, x vector.Sparse, o *kind.LabelAsk, out []kind.Ranked,
-) []kind.Ranked {
+) (_ []kind.Ranked, decisions int) {
 	if t.Model.Kind == budget.SBT {
 		class, _ := p.Class(x)
+		decisions = p.Decisions()
 		for c, score := range p.ClassScores(nil, x) {
 			// Weights and values may be so large that scores exceed the range of float32.
 			score = min(max(score, -math.MaxFloat32), math.MaxFloat32)
@@ -334,16 +335,17 @@ func (t *Model) answers(
 		}
 		slices.SortStableFunc(out, byScore)
 		// The best class is the predicted one, so it is the whole set.
-		return out[:min(max(o.Top, 1), len(out))]
+		return out[:min(max(o.Top, 1), len(out))], decisions
 	}
 	set := p.Set(x)
+	decisions = p.Decisions()
 	scores := p.Scores(x, treeCut)
 	for _, r := range labels.Rank(nil, scores, o.Top) {
 		_, predicted := slices.BinarySearch(set, r.Label)
 		out = append(out, kind.Ranked{Ranked: r, Predicted: predicted})
 	}
 	if o.Top > 0 && !o.Set {
-		return out
+		return out, decisions
 	}
 	for _, l := range set {
 		if slices.ContainsFunc(out, func(a kind.Ranked) bool { return a.Label == l }) {
@@ -356,7 +358,7 @@ func (t *Model) answers(
 		out = append(out, kind.Ranked{Ranked: labels.Ranked{Label: l, Score: score}, Predicted: true})
 	}
 	slices.SortStableFunc(out, byScore)
-	return out
+	return out, decisions
 }
 
 // byScore orders by score, largest first, and predicted labels first if scores are equal.

@@ -117,7 +117,11 @@ func TestPredict(t *testing.T) {
 		if right < map[string]int{"at": 75, "pt": 50}[o.Kind] || best < 88 {
 			t.Errorf("%s, %s: %d of 100 label sets and %d first labels are right", o.Kind, o.Weight, right, best)
 		}
-		decisions, err := c.TreeDecisions(t.Context(), train, "")
+		again, err := c.PredictBatch(t.Context(), train, nil)
+		decisions := 0.0
+		for _, p := range again {
+			decisions += float64(p.Stats.Decisions) / float64(len(train))
+		}
 		// Rows may leave the path of training, which goes by their labels.
 		if want := info.Tree.Decisions; err != nil || math.Abs(decisions-want) > 0.1*want || want < info.Tree.Entropy {
 			t.Errorf("%s: %g decisions, %g in training, entropy %g: %v", o.Kind, decisions, want, info.Tree.Entropy, err)
@@ -198,8 +202,8 @@ func TestClasses(t *testing.T) {
 		if _, err := c.Search(t.Context(), q, &db.SearchOptions{Index: "tree"}); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("search by the tree: %v", err)
 		}
-		if n, err := c.TreeDecisions(t.Context(), []db.Query{q}, "tree"); err != nil || classes > 2 && n < 3 {
-			t.Errorf("%g decisions in %d trees, %v", n, classes, err)
+		if p, err := c.Predict(t.Context(), q, nil); err != nil || classes > 2 && p.Stats.Decisions < 3 {
+			t.Errorf("%d decisions in %d trees, %v", p.Stats.Decisions, classes, err)
 		}
 		dbtest.Must(t, dbtest.Check(d))
 	}
@@ -244,7 +248,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("class 7: %v", err)
 	}
 	two := []db.Query{{Vector: []float32{1, 0, 0, 0}}, {Vector: []float32{1}}}
-	if _, err := classes.Collection("points").TreeDecisions(ctx, two, "tree"); !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "query 1") {
+	if _, err := classes.Collection("points").PredictBatch(ctx, two, &db.PredictOptions{Index: "tree"}); !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "query 1") {
 		t.Errorf("dimension: %v", err)
 	}
 }
