@@ -142,7 +142,6 @@ func TestHostileNumbers(t *testing.T) {
 		{"lcif", "Params.Beta -1", set(-1, "Options", "Params", "beta")},
 		{"lcif", "Params.Lambda 2", set(2, "Options", "Params", "lambda")},
 		{"lcif", "Params.SecondOrder -1", set(-1, "Options", "Params", "second_order")},
-		{"lcif", "nearest rows of rows", set(0.5, "Options", "Params", "second_order")},
 		{"lcif", "Params.Top -1", set(-1, "Options", "Params", "top")},
 		{"lcif", "Params.Features -1", set(-1, "Options", "Params", "features")},
 		{"lcif", "1 thresholds for 2 labels", set(object{"PerLabel": []any{0.5}}, "Options", "Params", "thresholds")},
