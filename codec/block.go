@@ -78,7 +78,6 @@ const (
 	KindRelabelled              // roaring bitmap of the rows whose labels changed since an index was made
 	KindAttribute               // rows of a range by the value of an attribute, U32
 	KindStale                   // roaring bitmap of the rows whose attributes the tables have not
-	KindProbes                  // queries with exact answers that measure the recall of an index
 	KindCenters                 // points near groups of rows, from which their sketches differ
 	kindEnd
 )
@@ -88,8 +87,7 @@ var kindNames = [...]string{
 	"label-rows", "manifest", "rotation", "sketch", "neighbors", "nodes",
 	"directions", "leaf-directory", "leaves", "members", "quantized", "catalog",
 	"sparse-rows", "postings", "label-matrix", "feature-labels", "budget",
-	"change", "changed-rows", "relabelled-rows", "attribute-table", "stale-attributes", "probes",
-	"centers",
+	"change", "changed-rows", "relabelled-rows", "attribute-table", "stale-attributes", "centers",
 }
 
 // String returns the kind's name as stats and errors print it.

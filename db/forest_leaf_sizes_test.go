@@ -102,7 +102,7 @@ func partitioned(v *query.View, row int) []float32 {
 }
 
 // The sizes of leaves are the numbers of training points in them: where values
-// tie, with rows deleted before the build. Maintenance does not change them.
+// tie, with rows deleted before the build. Small segments do not change them.
 func TestLeafSizes(t *testing.T) {
 	for _, kind := range []forest.Kind{forest.KD, forest.KDChrono, forest.RP, forest.PCATree, forest.RF} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestLeafSizes(t *testing.T) {
 			look()
 			putTied(t, d, tiedRows, tiedRows+60)
 			steps, err := d.Maintain(t.Context(), 0, nil)
-			if err != nil || len(steps) != 1 || steps[0].Action != "insert" {
-				t.Fatalf("steps %+v, error %v, want one that inserts rows", steps, err)
+			if err != nil || len(steps) != 1 || steps[0].Action != "segment" {
+				t.Fatalf("steps %+v, error %v, want a segment", steps, err)
 			}
 			look()
 		})
@@ -233,8 +233,7 @@ func TestHostileLeafSize(t *testing.T) {
 	}
 }
 
-// A manifest whose trees were grown from another number of points than its index was
-// is refused.
+// A manifest whose trees were grown from another number of points than its segment has is refused.
 func TestHostilePoints(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	d := tiedDB(t, path, forest.KD)
@@ -248,7 +247,8 @@ func TestHostilePoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed := *m
-	changed.Info.TrainingPoints--
+	changed.Segments = slices.Clone(m.Segments)
+	changed.Segments[0].Dead++
 	data, err := json.Marshal(&changed)
 	must(t, err)
 	putBlock(t, path, layout.BucketMeta, codec.Key(m.Object, codec.KindManifest, 0), data)

@@ -13,9 +13,8 @@ import (
 type MaintainStep struct {
 	Collection, Index string // empty for a compaction
 	// Action is what the step did: make a "segment" of fresh rows, "merge" them with a small one,
-	// "rewrite" a part of a label model, "forget" deleted rows, "relabel" rows, "insert" fresh rows into
-	// a forest, "measure" its recall or "tune" it again, "relearn" the index, "expire" rows; in the
-	// background also "build" and "compact".
+	// "rewrite" a part of a label model, "forget" deleted rows, "relabel" rows, "measure" the recall of a
+	// forest for users, "relearn" the index, "expire" rows; in the background also "build" and "compact".
 	Action  string
 	Rows    int // the number of rows that the step read
 	Seconds float64
@@ -23,10 +22,10 @@ type MaintainStep struct {
 
 // Maintain deletes expired rows, and makes the indexes cover the rows written since, forget deleted
 // ones, and learn changed labels: those indexes in which at least that share of the rows they cover
-// has changed, 0 for any change. It works in steps of one transaction each until nothing is left to
-// do, and returns them; completed steps are kept if it is cancelled. Reads and writes run
-// concurrently. An index that could not be built from the present rows (ErrUnsuitable) stays as it
-// is, which is no error: IndexInfo.Error has the reason.
+// has changed, 0 for any change. It works in steps until nothing is left to do, and returns them;
+// completed steps are kept if it is cancelled. Reads and writes run concurrently. An index that could
+// not be built from the present rows (ErrUnsuitable) stays as it is, which is no error:
+// IndexInfo.Error has the reason.
 func (d *DB) Maintain(ctx context.Context, share float64, run *Run) (steps []MaintainStep, err error) {
 	if !(share >= 0) {
 		return nil, fmt.Errorf("%w: maintenance by share %g, want 0 or more", fail.Option, share)

@@ -37,7 +37,7 @@ type Options struct {
 	BacklogBytes int64
 	Maintenance  *Maintenance // the policy of maintenance in the background
 	// SampleQueries, 20 to 10,000, keeps a uniform sample of the queries of each dense collection in
-	// memory, on which maintenance measures and tunes recall as well: the remedy for queries that are
+	// memory, on which builds and maintenance measure recall as well: the remedy for queries that are
 	// unlike the rows. Searches without filter, radius or Params are sampled.
 	SampleQueries int
 	Logger        *slog.Logger // receives warnings

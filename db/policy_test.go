@@ -229,7 +229,7 @@ func TestMaintenanceBuilds(t *testing.T) {
 		t.Errorf("recall %.3f, want 0.95", recall)
 	}
 	b.fill("dense", 1500, 1560)
-	b.steps("insert", "")
+	b.steps("segment", "")
 	b.clean()
 }
 
@@ -382,7 +382,7 @@ func TestProgramBuilds(t *testing.T) {
 		defer old.Release()
 		build(b, "model", &LCIF{Neighbors: Flat, Params: quickModel})
 		b.fill("dense", 1000, 1040)
-		b.steps("insert")
+		b.steps("segment")
 		b.fill("dense", 1040, 1300)
 		b.steps("relearn")
 		b.indexes("dense", "auto", "model")

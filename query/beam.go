@@ -143,9 +143,6 @@ func (s *Searcher) walk(first, width int) {
 		if s.trial {
 			s.hop = s.passing(s.hop)
 		}
-		if s.v.Hidden != nil {
-			s.hop = s.visible(s.hop)
-		}
 		s.stats.Hopped += len(s.hop)
 		s.stats.Sketched += len(s.hop)
 		s.scores = grow(s.scores, len(s.hop))

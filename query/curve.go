@@ -13,8 +13,9 @@ type Point struct {
 	Params Params `json:"params"`
 	// Recall is the share of the true K nearest rows found, averaged over queries.
 	Recall float64 `json:"recall"`
-	// Checked is the recall when Curve.Recheck last measured it, zero if it has not.
-	Checked float64 `json:"checked,omitempty"`
+	// Held is the recall for queries that the tuner held out, if Recall is the lower one for queries of users
+	// (Curve.Bound); otherwise zero.
+	Held float64 `json:"held,omitempty"`
 	// Micros is the mean time of a query in microseconds, on one thread.
 	Micros float64 `json:"micros"`
 	// Candidates is the mean number of rows elected.
@@ -26,8 +27,7 @@ type Point struct {
 type Curve struct {
 	K       int `json:"k"`       // requested neighbours
 	Queries int `json:"queries"` // measured queries
-	// Sampled is the number of these that users asked. The others are rows that the index has not
-	// learned.
+	// Sampled is the number of queries of users by which recalls were bounded.
 	Sampled int     `json:"sampled,omitempty"`
 	Points  []Point `json:"points"`
 	// Plain are settings without Params.Gap that are not worth using next to those with one, except between
@@ -39,8 +39,7 @@ type Curve struct {
 	Reach float32 `json:"reach,omitempty"`
 	// Scan is the time of an exact scan in microseconds, 0 if it is unknown.
 	Scan float64 `json:"scan,omitempty"`
-	// Rows is the number of live rows, and Measured the time, when the curve was last measured, by
-	// Tune or by Recheck.
+	// Rows is the number of live rows, and Measured the time, when the curve was last measured.
 	Rows     int       `json:"rows,omitempty"`
 	Measured time.Time `json:"measured,omitzero"`
 	// ScanPlaces is the number of sketches that are compared in a scan in the time of one place on a
@@ -54,7 +53,7 @@ type Curve struct {
 const maxCurveK = 1<<31 - 1
 
 // Validate checks a curve from outside for a view whose forest has label tables or member lists: that
-// a search accepts every setting, and that Tune or Recheck can have measured every value. Searches rely on
+// a search accepts every setting, and that Tune can have measured every value. Searches rely on
 // it. O(points). Errors wrap ErrCurve.
 func (c *Curve) Validate(tables, members bool) error {
 	if err := c.validate(tables, members); err != nil {
@@ -107,7 +106,7 @@ func (p *Point) validate(tables, members bool) error {
 	if err := p.Params.checkMethod(tables, members); err != nil {
 		return err
 	}
-	for _, x := range []float64{p.Recall, p.Checked} {
+	for _, x := range []float64{p.Recall, p.Held} {
 		if !(x >= 0 && x <= 1) {
 			return fmt.Errorf("recall is %g, want 0 to 1", x)
 		}
@@ -179,14 +178,11 @@ func (c *Curve) resolve(recall float64) (p Params, ok bool) {
 		return Params{}, false
 	}
 	p = best.Params
-	if p.K, p.expected = 0, best.last(); c.Scan > 0 {
+	if p.K, p.expected = 0, best.Recall; c.Scan > 0 {
 		p.share = best.Micros / c.Scan
 	}
 	return p, true
 }
-
-// last returns the recall that was last measured.
-func (p *Point) last() float64 { return cmp.Or(p.Checked, p.Recall) }
 
 // cheapest returns the cheapest point of at least the given recall whose parameters qualify, nil if
 // there is none or if the curve is nil.

@@ -34,7 +34,7 @@ func TestValidateCurve(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for name, change := range map[string]func(c *Curve){
 		"recall":     func(c *Curve) { c.Points[0].Recall = nan },
-		"checked":    func(c *Curve) { c.Points[0].Checked = nan },
+		"held":       func(c *Curve) { c.Points[0].Held = nan },
 		"micros":     func(c *Curve) { c.Points[0].Micros = inf },
 		"candidates": func(c *Curve) { c.Points[0].Candidates = nan },
 		"gap":        func(c *Curve) { c.Points[0].Params.Gap = float32(nan) },

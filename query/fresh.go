@@ -1,12 +1,5 @@
 package query
 
-import (
-	"encoding/binary"
-	"math"
-
-	"github.com/anndb/anndb/labels"
-)
-
 // Rows behind the segments have no leaf and no neighbor list. Where they have sketches (View.Fresh) and rows
 // of the segments have shown how far estimates are from distances, those that cannot be expected to be among
 // the nearest by their estimates get no exact distance.
@@ -21,40 +14,6 @@ func (s *Searcher) measureErrors(ids []uint32) {
 		s.errors.add(float64(s.exact.distance(id+uint32(s.seg.First))) - unit*float64(s.scores[i]))
 	}
 	s.stats.Exact += len(ids)
-}
-
-// FitEncoder returns the encoder that wrote the sketches of a view, for rows that were added
-// later. space holds rows of the view in the partition space, rows their numbers. Rest is
-// computed from the row that determines it most precisely. O(rows · R · Dim).
-func FitEncoder(v *View, space labels.Rows, rows []uint32) SketchEncoder {
-	s := v.Sketch
-	e := SketchEncoder{Width: s.Width, Signs: s.Signs, Steps: s.Steps, Centers: s.Centers}
-	if s.Signs {
-		return e
-	}
-	rotated, buf := make([]float32, v.Rotation.R), make([]float32, space.Dim())
-	n := min(len(e.Steps), len(rotated))
-	bare := make([]byte, s.Width)
-	share, most := float32(1), float32(0)
-	for i, row := range rows {
-		x := space.Row(i, buf)
-		v.Rotation.Apply(x, rotated)
-		rest := restNorm(x, rotated[:n], v.Rotation.Mean)
-		if rest <= most {
-			continue
-		}
-		at := int(row) & (1<<s.Shift - 1) * s.Width
-		e.Encode(bare, int(row), x, rotated, v.Rotation.Mean)
-		norm := sketchNorm(s.Keep[row>>s.Shift][at : at+s.Width])
-		most, share = rest, min(1, max(0, (norm-sketchNorm(bare))/rest))
-	}
-	e.Rest = share
-	return e
-}
-
-// sketchNorm returns the value that a sketch stores as its norm.
-func sketchNorm(sketch []byte) float32 {
-	return math.Float32frombits(binary.LittleEndian.Uint32(sketch[len(sketch)-4:]))
 }
 
 // enterFresh enters the rows behind the segments.

@@ -37,7 +37,7 @@ type ladder struct {
 func newRung(depth int, x *Point) rung {
 	p := &x.Params
 	return rung{depth: float64(depth), beam: float64(p.Beam), r: float64(p.R), gap: p.Gap, floor: p.GapFloor,
-		trees: p.Trees, extra: p.Extra, recall: x.last()}
+		trees: p.Trees, extra: p.Extra, recall: x.Recall}
 }
 
 // end records that no measured beam has the recall at a depth. The first level also serves the depths

@@ -226,15 +226,6 @@ func (s *sample) recall() float64 { return float64(s.hits) / float64(max(1, s.po
 // below its mean in 5 % of cases.
 const errorsOfMargin = 1.645
 
-// counted returns the recall, with a margin the least that it has of all such queries, with a confidence of
-// 95 %. The standard error is that of the mean of the queries' recalls.
-func (s *sample) counted(margin bool) float64 {
-	if !margin {
-		return s.recall()
-	}
-	return s.recall() - errorsOfMargin*math.Sqrt(s.variance())
-}
-
 // variance returns the variance of the recall as the mean of the queries' recalls.
 func (s *sample) variance() float64 {
 	if s.possible == 0 {

@@ -50,7 +50,7 @@ func (s *Searcher) passingRows(first, end int) int {
 func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	k, passing := max(1, s.p.K), max(1, s.passingRows(s.seg.First, s.seg.end()))
 	if s.p.NoWiden {
-		s.follow(s.visible(s.gather(0)), s.beamWidth())
+		s.follow(s.gather(0), s.beamWidth())
 		return s.take(k, s.p.sketchKeep()), true
 	}
 	affordable := s.affordable(passing)
@@ -64,7 +64,7 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 			return nil, false
 		}
 	}
-	ids = s.visible(s.gather(0))
+	ids = s.gather(0)
 	if !ok && !s.passNear(ids, k, affordable) {
 		return nil, false
 	}

@@ -65,21 +65,6 @@ func (s *Searcher) passing(ids []uint32) []uint32 {
 	return ids[:n]
 }
 
-// visible drops the hidden rows.
-func (s *Searcher) visible(ids []uint32) []uint32 {
-	if s.v.Hidden == nil {
-		return ids
-	}
-	n := 0
-	for _, id := range ids {
-		if s.v.Hidden[id>>6]>>(id&63)&1 == 0 {
-			ids[n] = id
-			n++
-		}
-	}
-	return ids[:n]
-}
-
 // sparse reports whether so few of the elected rows pass the filters that the best passing rows
 // are probably not among them.
 func (s *Searcher) sparse(passing int) bool {

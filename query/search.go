@@ -262,13 +262,17 @@ func (s *Searcher) run(q []float32, norm float32) {
 	s.scanAll()
 }
 
-// searchSmall searches a segment behind the large one, by its own setting for the recall. The expected recall
-// of all is the least one of a segment.
+// searchSmall searches a segment behind the large one, by its own setting for the recall. Without one, it
+// scans the segment. The expected recall of all is the least one of a segment.
 func (s *Searcher) searchSmall(g *Segment) {
 	way, width, recall := s.stats.Way, s.stats.Width, s.stats.Recall
 	s.seg, s.params = g, s.first
+	if g.Forest == nil {
+		s.possibleRows(func(ids []uint32) { s.enter(ids, fromScan) })
+		return
+	}
 	s.stats.Recall = s.p.expected
-	if g.Curve != nil && s.first.curve != nil {
+	if s.first.curve != nil {
 		p, ok := g.Curve.Setting(s.first.recall, s.p.K)
 		if !ok {
 			p = Params{Method: Flat, expected: 1}
@@ -361,18 +365,7 @@ func (s *Searcher) elected() []uint32 {
 		s.stats.Widened++
 		ids = s.passing(s.gather(s.stats.Widened))
 	}
-	return s.withAbsorbed(ids)
-}
-
-// withAbsorbed appends the passing rows that the segment covers and its trees do not: no leaf has them, and
-// only a beam is sure to reach them by lists.
-func (s *Searcher) withAbsorbed(ids []uint32) []uint32 {
-	n := len(ids)
-	for row := s.seg.Forest.CorpusN; row < s.seg.N; row++ {
-		ids = append(ids, uint32(row))
-	}
-	s.e.cands = ids
-	return ids[:n+len(s.passing(ids[n:]))]
+	return ids
 }
 
 // append appends the answer, nearest first: the nearest K rows, or the rows found within the

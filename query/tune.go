@@ -92,7 +92,7 @@ func Tune(ctx context.Context, v *View, set QuerySet, o TuneOptions) (*Curve, er
 	if err := t.sweep(ctx, beams); err != nil {
 		return nil, err
 	}
-	curve := &Curve{K: k, Queries: len(set.Queries), Reach: t.m.lanes[0].s.reach(v, []QuerySet{set}, k)}
+	curve := &Curve{K: k, Queries: len(set.Queries), Reach: t.m.lanes[0].s.reach(v, set, k)}
 	var points []Point
 	var err error
 	if beams {

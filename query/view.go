@@ -84,7 +84,7 @@ type QuantView struct {
 // collection, which the parts number from 0.
 type Segment struct {
 	First, N int
-	// Forest selects candidates; nil leaves only Flat.
+	// Forest selects candidates. If it is nil, the rows of the segment are scanned.
 	Forest *forest.Forest
 	// RawForest reports that the forest splits on unrotated coordinates although there is a
 	// Rotation. It is implied where Forest.Dim is larger than Rotation.R.
@@ -92,8 +92,8 @@ type Segment struct {
 	Sketch    *SketchView
 	Neighbors *NeighborView
 	Quant     *QuantView
-	// Curve has the settings of the segment: a search with a setting of the first segment's curve takes those
-	// of the others' for the same recall. Without a curve it searches them with the parameters of the first.
+	// Curve has the settings of a small segment. A search with a setting of a curve takes that for the same
+	// recall from each segment, and scans those that have none; one with other parameters uses them everywhere.
 	Curve *Curve
 }
 
@@ -130,10 +130,6 @@ type View struct {
 	Deleted *roaring.Bitmap
 	// DeletedBits, if not nil, is Deleted as one bit per row, which is faster to test.
 	DeletedBits []uint64
-	// Hidden, if not nil, has a bit per row for deleted rows that searches also pass over in lists
-	// and leaves, as if they were not stored. They are the rows whose vectors are the queries of
-	// a measurement.
-	Hidden []uint64
 	// LiveCount is the number of rows that are not deleted. Searches do not rely on it.
 	LiveCount int
 }
@@ -200,7 +196,7 @@ func (v *View) RotatedForest() bool { return v.rotates(&v.Segment) }
 
 // rotates reports whether the forest of a segment splits on rotated coordinates.
 func (v *View) rotates(g *Segment) bool {
-	return v.Rotation != nil && !g.RawForest && g.Forest.Dim <= v.Rotation.R
+	return v.Rotation != nil && g.Forest != nil && !g.RawForest && g.Forest.Dim <= v.Rotation.R
 }
 
 // Validate checks that every part covers the rows it must cover and that the shapes agree, in
@@ -244,9 +240,6 @@ func (v *View) Validate() error {
 	}
 	if v.DeletedBits != nil && len(v.DeletedBits) < (v.Rows.N+63)/64 {
 		return fail("%d words of deleted rows for %d rows", len(v.DeletedBits), v.Rows.N)
-	}
-	if v.Hidden != nil && len(v.Hidden) < (v.Rows.N+63)/64 {
-		return fail("%d words of hidden rows for %d rows", len(v.Hidden), v.Rows.N)
 	}
 	return nil
 }
@@ -374,6 +367,37 @@ func covers[T any](chunks [][]T, shift uint, n, width int) bool {
 func float32s(b []byte, n int) []float32 {
 	b = b[: 4*n : 4*n]
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}
+
+// Part returns a copy of rows [first, end), numbered from 0.
+func (r *RowSet) Part(first, end int) RowSet {
+	n, d := end-first, r.Dim
+	bytes := true
+	for c := first >> r.Shift; c<<r.Shift < end; c++ {
+		bytes = bytes && c < len(r.Chunks) && r.Uint8[c]
+	}
+	out := RowSet{N: n, Dim: d, Shift: 31, Uint8: []bool{bytes}, InvNorm: [][]float32{{}}}
+	chunk := make([]byte, 0, n*d)
+	var numbers, buf []float32
+	if !bytes {
+		numbers, buf = make([]float32, n*d), make([]float32, d)
+		chunk = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(numbers))), 4*len(numbers))
+	}
+	for i := first; i < end; i++ {
+		c, at := min(i>>r.Shift, len(r.Chunks)), 0
+		if at = i - c<<r.Shift; bytes {
+			chunk = append(chunk, r.Chunks[c][at*d:(at+1)*d]...)
+		} else {
+			copy(numbers[(i-first)*d:], r.Vector(i, buf))
+		}
+		if norm, ok := r.invNorm(c, at); ok && len(out.InvNorm[0]) == i-first {
+			out.InvNorm[0] = append(out.InvNorm[0], norm)
+		}
+	}
+	if out.Chunks = [][]byte{chunk}; len(out.InvNorm[0]) < n {
+		out.InvNorm = nil
+	}
+	return out
 }
 
 // Vector returns row i as float32, in place or in buf, which must hold Dim

@@ -43,7 +43,7 @@ func Recall(coll string, indexes ...db.IndexInfo) *plot.Chart {
 // defaultRecall is the recall that a search asks for if its options name none.
 const defaultRecall = 0.95
 
-// Default returns the recall, as it was last measured, and the time in microseconds of the setting that
+// Default returns the recall and the time in microseconds of the setting that
 // a search uses by default; zeros for an index that was not tuned or does not reach the recall.
 func Default(i db.IndexInfo) (recall, micros float64) {
 	if i.Curve == nil {
@@ -51,7 +51,7 @@ func Default(i db.IndexInfo) (recall, micros float64) {
 	}
 	for _, p := range i.Curve.Points {
 		if p.Recall >= defaultRecall && (micros == 0 || p.Micros < micros) {
-			recall, micros = cmp.Or(p.Checked, p.Recall), p.Micros
+			recall, micros = p.Recall, p.Micros
 		}
 	}
 	return recall, micros

@@ -1,7 +1,6 @@
 package arrays
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,18 +32,14 @@ func (m *memory) put(key [codec.KeySize]byte, value []byte) error {
 	return b.Verify(key[:])
 }
 
-func (m *memory) Blocks(_ context.Context, r Run, kind codec.Kind) (out [][]byte, _ error) {
-	for n := r.From; r.Whole() || n < r.To; n++ {
-		b, ok := m.blocks[codec.Key(r.Object, kind, n)]
-		if !ok && !r.Whole() {
-			return nil, fmt.Errorf("no block %d", n)
-		}
+func (m *memory) Blocks(_ context.Context, object uint64, kind codec.Kind) (out [][]byte, _ error) {
+	for n := uint32(0); ; n++ {
+		b, ok := m.blocks[codec.Key(object, kind, n)]
 		if !ok {
-			break
+			return out, nil
 		}
 		out = append(out, b)
 	}
-	return out, nil
 }
 
 func (m *memory) Damage(object uint64, err error) error {
@@ -135,32 +130,6 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRuns reads a section from blocks of two objects.
-func TestRuns(t *testing.T) {
-	m := &memory{blocks: map[[codec.KeySize]byte][]byte{}}
-	WriteRows(NewWriter(5, m.put), codec.KindSketch, []byte("aaaabbbbcccc"), 1, 2)
-	w := NewWriter(6, m.put)
-	w.Block(codec.KindSketch, 1, codec.U8, 1, []byte("BBBB"))
-	blocks := Located([]Run{{Object: 5}}, 3)
-	blocks[1] = Run{6, 1, 2}
-	runs := Joined(blocks)
-	if want := []Run{{5, 0, 1}, {6, 1, 2}, {5, 2, 3}}; !slices.Equal(runs, want) {
-		t.Errorf("%v, want %v", runs, want)
-	}
-	if same := Joined(Located(runs, 3)); !slices.Equal(same, runs) {
-		t.Errorf("%v, want %v", same, runs)
-	}
-	r := NewReader(t.Context(), m, 5)
-	r.Runs = map[codec.Kind][]Run{codec.KindSketch: runs}
-	if got := bytes.Join(r.Blocks(codec.KindSketch), nil); string(got) != "aaaaBBBBcccc" || r.Err != nil {
-		t.Errorf("%q, %v", got, r.Err)
-	}
-	r.Runs[codec.KindSketch] = []Run{{5, 2, 4}}
-	if got := r.Blocks(codec.KindSketch); got != nil || r.Err == nil {
-		t.Errorf("%q, %v", got, r.Err)
-	}
-}
-
 // TestDamage reads arrays that do not agree with what is expected of them.
 func TestDamage(t *testing.T) {
 	m := written(t, make([]uint32, 10))
@@ -205,27 +174,6 @@ func TestSink(t *testing.T) {
 	w.Blocks(codec.KindLeaves, [][]byte{{1}, {2}})
 	if w.Err != failed || calls != 1 {
 		t.Errorf("%d calls, %v", calls, w.Err)
-	}
-}
-
-// TestValidRuns: no block occurs twice in a section, and no run is empty.
-func TestValidRuns(t *testing.T) {
-	for name, c := range map[string]struct {
-		runs []Run
-		ok   bool
-	}{
-		"all":               {[]Run{{Object: 3}}, true},
-		"some":              {[]Run{{3, 0, 2}, {4, 2, 3}, {3, 3, 9}}, true},
-		"all, twice":        {[]Run{{Object: 3}, {Object: 3}}, false},
-		"all, and some":     {[]Run{{Object: 3}, {4, 1, 2}}, false},
-		"one block twice":   {[]Run{{3, 0, 2}, {3, 1, 3}}, false},
-		"none":              {[]Run{{3, 2, 2}}, false},
-		"backwards":         {[]Run{{3, 2, 1}}, false},
-		"more than any has": {[]Run{{3, 0, 1 << 30}}, false},
-	} {
-		if got := ValidRuns(map[codec.Kind][]Run{codec.KindSketch: c.runs}); got != c.ok {
-			t.Errorf("%s: %v", name, got)
-		}
 	}
 }
 

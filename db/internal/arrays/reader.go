@@ -11,19 +11,17 @@ import (
 
 // Source is what a Reader reads from.
 type Source interface {
-	// Blocks returns the verified payloads of a run of blocks of a section.
-	Blocks(ctx context.Context, run Run, kind codec.Kind) ([][]byte, error)
+	// Blocks returns the verified payloads of the blocks of a section of an object.
+	Blocks(ctx context.Context, object uint64, kind codec.Kind) ([][]byte, error)
 	// Damage returns the error for an object whose arrays are inconsistent.
 	Damage(object uint64, err error) error
 	// Once runs a check of arrays unless it has passed before, see verified.Checks.
 	Once(key verified.Key, bound int, check func() error) error
 }
 
-// Reader reads the arrays of one object and, where Runs lists them, blocks of other objects.
+// Reader reads the arrays of one object.
 type Reader struct {
 	Object uint64
-	// Runs has the runs of the sections that include blocks of other objects.
-	Runs map[codec.Kind][]Run
 	// Err is the first error. Nothing is read after it.
 	Err error
 	ctx context.Context
@@ -46,18 +44,8 @@ func (r *Reader) Blocks(kind codec.Kind) [][]byte {
 	if r.Err != nil {
 		return nil
 	}
-	runs, ok := r.Runs[kind]
-	if !ok {
-		runs = []Run{{Object: r.Object}}
-	}
 	var out [][]byte
-	for _, run := range runs {
-		var part [][]byte
-		if part, r.Err = r.src.Blocks(r.ctx, run, kind); r.Err != nil {
-			return nil
-		}
-		out = append(out, part...)
-	}
+	out, r.Err = r.src.Blocks(r.ctx, r.Object, kind)
 	return out
 }
 

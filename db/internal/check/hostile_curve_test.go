@@ -39,7 +39,7 @@ func forgedCurve() object {
 	}
 	beam := func() object {
 		return object{"params": object{"method": "natural", "sketch": true, "beam": 30, "r": 20},
-			"recall": 0.98, "checked": 0.97, "micros": 9, "candidates": 20}
+			"recall": 0.97, "held": 0.98, "micros": 9, "candidates": 20}
 	}
 	return object{
 		"k": 10, "queries": 50, "sampled": 3, "points": []any{leaves(), beam()}, "plain": []any{beam()},
@@ -111,7 +111,7 @@ func TestHostileNumbers(t *testing.T) {
 		{"kd", "of at least -1", param(1, "gap_floor", -1)},
 		{"kd", "recall is 2", point(1, "recall", 2)},
 		{"kd", "recall is -0.5", point(0, "recall", -0.5)},
-		{"kd", "recall is 1.5", point(1, "checked", 1.5)},
+		{"kd", "recall is 1.5", point(1, "held", 1.5)},
 		{"kd", "-1 microseconds", point(0, "micros", -1)},
 		{"kd", "-1 candidates", point(0, "candidates", -1)},
 		{"kd", "k is 0", curve("k", 0)},
@@ -129,9 +129,14 @@ func TestHostileNumbers(t *testing.T) {
 		{"kd", "depth 0 is of 10 neighbors", depth(0, "k", 10)},
 		{"kd", "depth 0 is of 1 neighbors", depth(0, "depths", []any{forgedCurve()})},
 		{"kd", "depth 1: -1 queries", depth(0, "queries", -1)},
-		{"kd", "8-bit copy", set(number("3.4e38"), "Detail", "QuantStep")},
-		{"kd", "8-bit copy", set(-1, "Detail", "QuantStep")},
-		{"kd", "length of lifted rows", set(-1, "Detail", "Lift")},
+		{"kd", "8-bit copy", detail("QuantStep", number("3.4e38"))},
+		{"kd", "8-bit copy", detail("QuantStep", -1)},
+		{"kd", "length of lifted rows", detail("Lift", -1)},
+		{"kd", "voting needs member lists", func(m object) {
+			c := forgedCurve()
+			at(c["points"].([]any)[1].(object), "params")["method"] = "voting"
+			detail("Curve", c)(m)
+		}},
 		{"kd", "options", set(-1, "Options", "Density")},
 		{"kd", "options", set(-1, "Options", "TuneK")},
 		{"kd", "training points", set(-1, "Info", "TrainingPoints")},

@@ -20,7 +20,6 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
@@ -126,34 +125,11 @@ func TestHostileLabels(t *testing.T) {
 	object := dbtest.Object(t, path, "d", "kd")
 	for _, n := range []int{-1, 1 << 20} {
 		dbtest.EditJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
-			m["Detail"].(map[string]any)["Trees"].(map[string]any)["Params"].(map[string]any)["LabelsK"] = n
+			m["Segments"].([]any)[0].(map[string]any)["Detail"].(map[string]any)["Trees"].(map[string]any)["Params"].(map[string]any)["LabelsK"] = n
 		})
 		dbtest.WithFile(t, path, func(d *db.DB, _ *db.Snapshot) {
 			_, err := d.Maintain(t.Context(), 0, nil)
 			dbtest.MustBeCorrupt(t, fmt.Sprint(n), err)
-		})
-	}
-}
-
-// Probes that are no rows would be read as such by maintenance.
-func TestHostileProbes(t *testing.T) {
-	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "d", "kd", &db.Forest{}) })
-	object := dbtest.Object(t, path, "d", "kd")
-	pristine, err := os.ReadFile(path)
-	dbtest.Must(t, err)
-	numbers := func(n int, x uint32) []byte {
-		return bytes.Repeat(binary.LittleEndian.AppendUint32(nil, x), n)
-	}
-	for i, data := range [][]byte{numbers(6, 60), numbers(6, 1000), []byte("no set"), numbers(4000, 60)} {
-		dbtest.Must(t, os.WriteFile(path, pristine, 0o600))
-		dbtest.PutBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindProbes, uint32(i)), data)
-		dbtest.WithFile(t, path, func(d *db.DB, _ *db.Snapshot) {
-			err := d.Update(t.Context(), func(b *db.Tx) error {
-				return b.Collection("d").Put(db.Row{Key: []byte("new"), Vector: make([]float32, 4)})
-			})
-			dbtest.Must(t, err)
-			_, err = d.Maintain(t.Context(), 0, nil)
-			dbtest.MustBeCorrupt(t, fmt.Sprint(i), err)
 		})
 	}
 }
@@ -286,7 +262,7 @@ func TestHostileRotation(t *testing.T) {
 		}))
 	})
 	dbtest.EditJSON(t, path, codec.Key(dbtest.Object(t, path, "d", "kd"), codec.KindManifest, 0), func(m map[string]any) {
-		m["Detail"].(map[string]any)["Rotation"] = nil
+		m["Segments"].([]any)[0].(map[string]any)["Detail"].(map[string]any)["Rotation"] = nil
 	})
 	dbtest.WithFile(t, path, func(_ *db.DB, s *db.Snapshot) {
 		_, _, err := dbtest.Nearest(t.Context(), s.Collection("d"), db.Query{Vector: make([]float32, 4)}, 3, nil)
@@ -333,23 +309,19 @@ func TestHostileNorms(t *testing.T) {
 	}
 }
 
-// TestHostileRuns reads runs of blocks that are missing.
-func TestHostileRuns(t *testing.T) {
-	// One block with a high number costs no more than itself.
+// One block with a high number costs no more than itself.
+func TestHostileBlockNumber(t *testing.T) {
 	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "d", "kd", &db.Forest{NoTune: true}) })
-	object := dbtest.Object(t, path, "d", "kd")
-	const high = arrays.MaxRun - 1
-	dbtest.PutBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindSketch, high), make([]byte, 64*60))
-	dbtest.EditJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
-		m["Runs"] = map[string]any{fmt.Sprint(uint16(codec.KindSketch)): []any{map[string]any{"Object": object, "From": high, "To": high + 1}}}
-	})
+	const high = 1<<24 - 1
+	key := codec.Key(dbtest.Blocks(t, path, "d", "kd"), codec.KindSketch, high)
+	dbtest.PutBlock(t, path, layout.BucketBlocks, key, make([]byte, 64*60))
 	dbtest.WithFile(t, path, func(_ *db.DB, s *db.Snapshot) {
 		used := dbtest.Allocated(func() {
-			// The block has no sketch, and one place: it may well be taken.
-			_, _, _ = dbtest.Nearest(t.Context(), s.Collection("d"), db.Query{Vector: make([]float32, 4)}, 3, &db.SearchOptions{Params: &query.Params{}})
+			_, _, err := dbtest.Nearest(t.Context(), s.Collection("d"), db.Query{Vector: make([]float32, 4)}, 3, &db.SearchOptions{Params: &query.Params{}})
+			dbtest.MustBeCorrupt(t, "search", err)
 		})
 		if used > 8<<20 {
-			t.Errorf("%d bytes allocated for a run behind %d blocks that are not there", used, high)
+			t.Errorf("%d bytes allocated for a block behind %d that are not there", used, high)
 		}
 	})
 }
@@ -385,7 +357,7 @@ func TestHostileArrays(t *testing.T) {
 		lcif := &db.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 3, Lambda: 0.5}}
 		dbtest.Builds(t, d, "s", "l", lcif)
 	})
-	dense, model := dbtest.Object(t, path, "d", "kd"), dbtest.Object(t, path, "s", "l")
+	dense, model := dbtest.Blocks(t, path, "d", "kd"), dbtest.Object(t, path, "s", "l")
 	pristine, err := os.ReadFile(path)
 	dbtest.Must(t, err)
 	for _, c := range []struct {

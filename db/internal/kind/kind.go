@@ -51,6 +51,13 @@ type Absorber interface {
 	Absorb(ctx context.Context, st Source, m *Manifest, timer *Timer) (s Step, rebuild bool, err error)
 }
 
+// Measurer is a kind whose segments have settings that depend on what users ask.
+type Measurer interface {
+	// Measure returns the manifest of an index with settings that were measured again, nil if there is
+	// no reason to.
+	Measure(ctx context.Context, st Source, m *Manifest, timer *Timer) (*Manifest, error)
+}
+
 // Collection describes a collection in one generation.
 type Collection struct {
 	Name   string

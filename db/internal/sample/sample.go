@@ -49,7 +49,7 @@ func (q *Queries) Of(collection uint64) *Reservoir {
 	if by[collection] == nil {
 		by = maps.Clone(by)
 		by[collection] = &Reservoir{most: q.most, random: rand.New(rand.NewPCG(1, collection)),
-			measured: map[string]Measurement{}}
+			measured: map[string]int{}}
 		q.by.Store(&by)
 	}
 	return by[collection]
@@ -78,23 +78,10 @@ type Reservoir struct {
 	most   int
 	random *rand.Rand
 	weight float64
-	kept   []Query
+	kept   [][]float32
 	taken  int // queries that were ever kept
-	// measured has the last measurement of each index, by its name.
-	measured map[string]Measurement
-}
-
-// Query is a sampled query. Number counts the queries that were taken, so no two have the same.
-type Query struct {
-	Vector []float32
-	Number int
-}
-
-// Measurement is what is kept of the measurement of an index for the next one: the number of queries that
-// had been taken, and what the kind of index knows of their answers.
-type Measurement struct {
-	Taken   int
-	Answers any
+	// measured has the number of queries that had been taken when an index was last measured, by its name.
+	measured map[string]int
 }
 
 // Offer keeps a copy of a query, in place of another one if there are enough, or does nothing. It
@@ -112,14 +99,12 @@ func (r *Reservoir) Offer(query []float32) {
 func (r *Reservoir) take(query []float32) {
 	r.taken++
 	if len(r.kept) < r.most {
-		if r.kept = append(r.kept, Query{slices.Clone(query), r.taken}); len(r.kept) < r.most {
+		if r.kept = append(r.kept, slices.Clone(query)); len(r.kept) < r.most {
 			return
 		}
 		r.weight = 1
 	} else {
-		q := &r.kept[r.random.IntN(r.most)]
-		copy(q.Vector, query)
-		q.Number = r.taken
+		copy(r.kept[r.random.IntN(r.most)], query)
 	}
 	r.weight *= math.Pow(1-r.random.Float64(), 1/float64(r.most))
 	skip := math.Log(1-r.random.Float64()) / math.Log1p(-r.weight)
@@ -133,38 +118,38 @@ func (r *Reservoir) Sizes(index string) (n, fresh int) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.kept), r.taken - r.measured[index].Taken
+	return len(r.kept), r.taken - r.measured[index]
 }
 
-// Queries returns copies of at most n queries, and the number of queries that were taken so far.
-func (r *Reservoir) Queries(n int) (queries []Query, taken int) {
-	if r == nil {
-		return nil, 0
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, q := range r.kept[:max(0, min(n, len(r.kept)))] {
-		queries = append(queries, Query{slices.Clone(q.Vector), q.Number})
-	}
-	return queries, r.taken
-}
-
-// Measured records a measurement of an index.
-func (r *Reservoir) Measured(index string, m Measurement) {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.measured[index] = m
-}
-
-// Answers returns what the last measurement of an index knew, nil if there was none.
-func (r *Reservoir) Answers(index string) any {
+// Queries returns copies of at most n queries.
+func (r *Reservoir) Queries(n int) (queries [][]float32) {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.measured[index].Answers
+	for _, q := range r.kept[:max(0, min(n, len(r.kept)))] {
+		queries = append(queries, slices.Clone(q))
+	}
+	return queries
+}
+
+// Taken returns the number of queries that were ever kept.
+func (r *Reservoir) Taken() int {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.taken
+}
+
+// Measured records that an index was measured when so many queries had been taken.
+func (r *Reservoir) Measured(index string, taken int) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.measured[index] = taken
 }

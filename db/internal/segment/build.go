@@ -48,8 +48,11 @@ type building struct {
 	// published any more. It is nil for a build by the program.
 	overtaken func(c *layout.Collection) bool
 	auto      bool // see Request
-	metric    vector.Metric
-	dim       int
+	// asked is the number of queries of users that had been sampled when the build began, if it measures
+	// settings of all segments on them.
+	asked  int
+	metric vector.Metric
+	dim    int
 }
 
 // build learns, stores and publishes an index.
@@ -67,7 +70,7 @@ func (ix *Indexer) learn(ctx context.Context, job *building) (*kind.Manifest, er
 		c := st.Collection()
 		job.metric, job.dim = c.Metric, c.Dim
 		if job.Base == nil {
-			job.End = int(c.Rows)
+			job.End, job.asked = int(c.Rows), st.Sampled().Taken()
 		}
 		job.kind, err = ix.suitable(job.Given, job.Coll, c.Sparse)
 		return err

@@ -149,13 +149,14 @@ func (ix *Indexer) tryStep(ctx context.Context, coll, name string, e Effort) (*S
 	return s, nil
 }
 
-// due is a step that an index needs, if any: a segment, a rebuild, or a change in place.
+// due is a step that an index needs, if any: a segment, a rebuild, a measurement, or a change in place.
 type due struct {
 	coll, name string
 	ref        layout.IndexRef
 	changes    *apply.Watch // the rows that are relabelled during the step
-	segment    *building
 	again      *Rebuild
+	job        *building // of a segment, or of the measurement
+	measured   *kind.Manifest
 	inPlace    *inPlace
 }
 
@@ -183,24 +184,32 @@ func (d *due) find(ctx context.Context, st *state.Collection, e Effort) error {
 	p, ok := planOf(m, rows, func(g *kind.Segment) int {
 		return kind.DeletedWithin(changed, g.First, g.Rows) - g.Dead
 	}, e, e.Resting != nil && e.Resting(st.Entry.ID))
-	switch {
-	case !ok:
-	case p.all():
+	d.job = &building{
+		Job: kind.Job{
+			Coll: d.coll, Name: d.name, Given: m.Given, First: rows, End: rows, Base: m, Timer: kind.NewTimer(ctx),
+		},
+		plan: p, id: st.Entry.ID, changes: d.changes, overtaken: overtakes(d.name, d.ref.Object),
+	}
+	if !ok || !m.Rebuilds() {
+		return d.measure(ctx, st, m)
+	}
+	if p.all() {
 		d.again = inPlaceOf(ctx, st, m, &d.ref)
-	default:
-		d.segment = &building{
-			Job: kind.Job{
-				Coll: d.coll, Name: d.name, Given: m.Given, First: m.Info.Rows, End: rows, Base: m,
-				Timer: kind.NewTimer(ctx),
-			},
-			plan: p, id: st.Entry.ID, changes: d.changes,
-			overtaken: overtakes(d.name, d.ref.Object),
-		}
-		if p.from < len(m.Segments) {
-			d.segment.First = m.Segments[p.from].First
-		}
+		return nil
+	}
+	if d.job.First = m.Info.Rows; p.from < len(m.Segments) {
+		d.job.First = m.Segments[p.from].First
 	}
 	return nil
+}
+
+// measure measures the settings of an index again if there is a reason to.
+func (d *due) measure(ctx context.Context, st *state.Collection, m *kind.Manifest) (err error) {
+	if k, ok := m.Of.(kind.Measurer); ok {
+		d.job.asked = st.Sampled().Taken()
+		d.measured, err = k.Measure(ctx, st, m, d.job.Timer)
+	}
+	return err
 }
 
 // changedSince returns the deleted rows, and those that were relabelled since the index was made.
@@ -219,19 +228,22 @@ func changedSince(st *state.Collection, m *kind.Manifest) (*roaring.Bitmap, erro
 // make makes the step.
 func (ix *Indexer) make(ctx context.Context, d *due) (*Step, error) {
 	switch {
-	case d.segment != nil:
-		s, action := d.segment, "segment"
-		if s.plan.from < s.plan.to {
-			action = "merge"
-		}
-		_, err := ix.learn(ctx, s)
-		return &Step{Action: action, Rows: s.End - s.First}, err
 	case d.again != nil:
 		m, err := ix.Rebuild(ctx, d.coll, d.again)
 		if err != nil {
 			return nil, err
 		}
 		return &Step{Action: "relearn", Rows: m.Info.Rows}, nil
+	case d.measured != nil:
+		err := ix.storeMeasured(ctx, d.job, d.measured)
+		return &Step{Action: "measure", Rows: d.measured.Info.Rows}, err
+	case d.job != nil && d.job.First < d.job.End:
+		action := "segment"
+		if d.job.plan.from < d.job.plan.to {
+			action = "merge"
+		}
+		_, err := ix.learn(ctx, d.job)
+		return &Step{Action: action, Rows: d.job.End - d.job.First}, err
 	case d.inPlace != nil:
 		return ix.makeInPlace(ctx, d)
 	}

@@ -74,6 +74,9 @@ func (ix *Indexer) publish(
 	for _, object := range removed {
 		ix.txn.File().Forget(object)
 	}
+	if job.asked > 0 {
+		ix.txn.File().Samples.Of(job.id).Measured(m.Info.Name, job.asked)
+	}
 	return left, nil
 }
 

@@ -52,6 +52,20 @@ func (ix *Indexer) store(ctx context.Context, job *building, l kind.Built) (m *k
 	return m, ix.txn.Sweep(left)
 }
 
+// storeMeasured publishes an index whose settings were measured again. Its segments stay.
+func (ix *Indexer) storeMeasured(ctx context.Context, job *building, m *kind.Manifest) (err error) {
+	objects, err := ix.mark(ctx, 1)
+	if err != nil {
+		return err
+	}
+	m.Object, m.Info.Maintained = objects[0], time.Now().UTC()
+	left, err := ix.publish(ctx, job, m, objects, &stager{ix: ix, ctx: ctx, timer: job.Timer})
+	if err != nil {
+		left = objects
+	}
+	return errors.Join(err, ix.txn.Sweep(left))
+}
+
 // describe returns the manifest of the index with a new segment.
 func (job *building) describe(l kind.Built, g kind.Segment, object uint64) *kind.Manifest {
 	if job.Base != nil {

@@ -81,7 +81,7 @@ func parsePlain(kind codec.Kind, v []byte) (codec.Block, error) {
 func gaps(kind codec.Kind) bool {
 	switch kind {
 	case codec.KindLeafDir, codec.KindDirections, codec.KindPostings, codec.KindLabelMatrix,
-		codec.KindSimilarity, codec.KindBudget, codec.KindProbes:
+		codec.KindSimilarity, codec.KindBudget:
 		return true
 	}
 	return false
@@ -137,47 +137,6 @@ func (g *Generation) payloads(ctx context.Context, coll string, object uint64,
 	return out, nil
 }
 
-// run reads the payloads of a run of blocks.
-func (g *Generation) run(ctx context.Context, coll string, r arrays.Run,
-	kind codec.Kind) ([][]byte, error) {
-	if err := g.File.VerifyPages(layout.PartBlocks); err != nil {
-		return nil, err
-	}
-	vals := make([]value, 0, 16)
-	var err error
-	read := func() {
-		from := codec.Key(r.Object, kind, r.From)
-		c := g.Tx.Bucket(layout.BucketBlocks).Cursor()
-		k, v := c.Seek(from[:])
-		for at := r.From; at < r.To; at++ {
-			want := codec.Key(r.Object, kind, at)
-			if string(k) != string(want[:]) {
-				err = layout.BlockError(coll, r.Object, kind, at, errors.New("block is missing"))
-				return
-			}
-			b, e := parsePlain(kind, v)
-			if e != nil {
-				err = layout.BlockError(coll, r.Object, kind, at, e)
-				return
-			}
-			vals = append(vals, value{key: want, block: b, payload: b.Payload})
-			k, v = c.Next()
-		}
-	}
-	g.Locked(read)
-	if err == nil {
-		err = g.verify(ctx, coll, r.Object, kind, vals)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var out [][]byte
-	for _, v := range vals {
-		out = append(out, v.payload)
-	}
-	return out, nil
-}
-
 // indexArrays is the source of the arrays of an index.
 type indexArrays struct {
 	st   *Collection
@@ -190,11 +149,8 @@ func (st *Collection) Arrays(ctx context.Context, index string, object uint64) *
 }
 
 // Blocks implements arrays.Source.
-func (x indexArrays) Blocks(ctx context.Context, r arrays.Run, kind codec.Kind) ([][]byte, error) {
-	if r.Whole() {
-		return x.st.Gen.payloads(ctx, x.st.Entry.Name, r.Object, kind)
-	}
-	return x.st.Gen.run(ctx, x.st.Entry.Name, r, kind)
+func (x indexArrays) Blocks(ctx context.Context, object uint64, kind codec.Kind) ([][]byte, error) {
+	return x.st.Gen.payloads(ctx, x.st.Entry.Name, object, kind)
 }
 
 // Damage implements arrays.Source.

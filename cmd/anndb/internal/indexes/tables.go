@@ -96,10 +96,10 @@ func bytesTable(info db.IndexInfo) *table.Table {
 	return t
 }
 
-// CurveTable is what the tuner measured for its number of neighbors, or for all numbers, and what
-// maintenance has measured since.
+// CurveTable is what the tuner measured for its number of neighbors, or for all numbers. Where queries of users
+// have a lower recall than rows that were held out, both are listed.
 func CurveTable(c *query.Curve, all bool) *table.Table {
-	t := table.New("k", "recall:4", "since:4", "micros:1", "candidates:0", "setting")
+	t := table.New("k", "recall:4", "held:4", "micros:1", "candidates:0", "setting")
 	if c == nil {
 		return t
 	}
@@ -109,11 +109,11 @@ func CurveTable(c *query.Curve, all bool) *table.Table {
 	}
 	for _, c := range curves {
 		for _, p := range c.Points {
-			var since any
-			if p.Checked > 0 {
-				since = p.Checked
+			var held any
+			if p.Held > p.Recall {
+				held = p.Held
 			}
-			t.Add(c.K, p.Recall, since, p.Micros, p.Candidates, SettingText(p.Params))
+			t.Add(c.K, p.Recall, held, p.Micros, p.Candidates, SettingText(p.Params))
 		}
 	}
 	return t

@@ -1,7 +1,9 @@
 package forestindex
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math"
 
 	"github.com/anndb/anndb/db/index"
@@ -38,7 +40,8 @@ type learned struct {
 	neighbors *index.NeighborReport
 	reached   float64 // share of rows to which paths along hops lead
 	fromRows  bool    // there are no training queries
-	probes    *probes // nil without the tuner
+	small     bool    // the segment shares the rotation of the large one
+	dead      int     // rows that were deleted
 }
 
 func (l *learned) Describe(m *kind.Manifest) {
@@ -48,11 +51,100 @@ func (l *learned) Describe(m *kind.Manifest) {
 	i.Rows, i.Curve, i.TrainingPoints, i.Neighbors, i.Reached = l.n, l.curve, l.points, l.neighbors, l.reached
 }
 
+// Build learns a forest, tuned unless there are too few rows.
+func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
+	timer := job.Timer
+	t, o, err := trainingSet(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	l, err := learnRest(ctx, t, o, timer)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.tunes():
+		if o, err = tuneOn(ctx, job, l, t, o); err != nil {
+			return nil, err
+		}
+	case o.Learner == anyLearner:
+		o = choices(o)[0]
+	}
+	l.opts = o
+	if l.forest == nil {
+		if l.forest, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
+			return nil, err
+		}
+	}
+	l.points = t.points.Len()
+	return l, nil
+}
+
+// trainingSet reads the live rows of the segment from the latest generation into memory and resolves
+// the options for them.
+func trainingSet(ctx context.Context, job *kind.Job) (t *training, o options, err error) {
+	o = options(*job.Given.(*index.Forest))
+	if b := cmp.Or(job.Base, job.Before); b != nil && !b.Untuned {
+		o.Learner, o.Coordinates = optionsOf(b).Learner, optionsOf(b).Coordinates
+	}
+	err = job.Latest(func(st kind.Source) error {
+		c := st.Collection()
+		live := job.End - job.First - kind.DeletedWithin(st.DeletedSet(), job.First, job.End-job.First)
+		if live == 0 {
+			return fmt.Errorf("%w: %q", fail.Empty, c.Name)
+		}
+		o = o.resolve(live, c.Dim)
+		for i, q := range o.TrainingQueries {
+			if err := kind.CheckQuery(q, c.Dim); err != nil {
+				return fail.Wrapf(err, "training query %d", i)
+			}
+		}
+		return job.Timer.Run("read", func(report func(int, int)) (err error) {
+			t, err = readTraining(ctx, st, job, o.TrainingQueries, report)
+			return err
+		})
+	})
+	return t, o, err
+}
+
+// tuneOn tunes on the stored rows.
+func tuneOn(
+	ctx context.Context, job *kind.Job, l *learned, t *training, o options,
+) (_ options, err error) {
+	err = job.Latest(func(st kind.Source) error {
+		view, err := st.Rows(ctx)
+		if err != nil {
+			return err
+		}
+		rows := part(view, job.First, job.End)
+		o, err = l.tune(ctx, st, t, &rows, o, job.Timer)
+		return err
+	})
+	return o, err
+}
+
+// part returns a view of rows [first, end) of a collection, numbered from 0, without an index.
+func part(v *query.View, first, end int) query.View {
+	out := query.View{Metric: v.Metric, Dim: v.Dim, Rows: v.Rows}
+	if out.Rows.N = end; first > 0 {
+		out.Rows = v.Rows.Part(first, end)
+	}
+	n := end - first
+	out.N = n
+	out.Deleted = kind.Within(v.Deleted, first, n)
+	out.DeletedBits = kind.BitsOf(out.Deleted, n)
+	out.LiveCount = n - kind.DeletedWithin(v.Deleted, first, n)
+	return out
+}
+
 // learnRest makes everything except the forest. It does not access storage, so it can run for
 // minutes concurrently with readers and writers.
 func learnRest(ctx context.Context, t *training, o options,
 	timer *kind.Timer) (*learned, error) {
-	l := &learned{n: t.total(), opts: o, lift: t.lift, metric: t.metric, dim: t.dim, fromRows: t.own}
+	l := &learned{
+		n: t.total(), dead: t.total() - t.corpus.Len(), opts: o, lift: t.lift, metric: t.metric, dim: t.dim,
+		fromRows: t.own, small: t.base != nil,
+	}
 	if err := l.project(ctx, t, o, timer); err != nil {
 		return nil, err
 	}

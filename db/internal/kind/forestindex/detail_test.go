@@ -3,7 +3,6 @@ package forestindex
 import (
 	"testing"
 
-	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/trees/forest"
 )
@@ -13,17 +12,14 @@ func TestDetailCheck(t *testing.T) {
 	type stored struct {
 		detail
 		kind.Manifest
-		o options
 	}
 	for name, c := range map[string]struct {
 		set      func(x *stored, n int)
 		min, max int
 	}{
 		"dimension":               {func(x *stored, n int) { x.Manifest.Dim = n }, 1, kind.MaxDim},
-		"trees":                   {func(x *stored, n int) { x.Trees.Params.Trees, x.o.Trees = n, n }, 1, maxTrees},
-		"depth":                   {func(x *stored, n int) { x.Trees.Params.Depth, x.o.Depth = n, n }, 1, maxDepth},
-		"trees of the options":    {func(x *stored, n int) { x.o.Trees = n }, 2, 2},
-		"depth of the options":    {func(x *stored, n int) { x.o.Depth = n }, 3, 3},
+		"trees":                   {func(x *stored, n int) { x.Trees.Params.Trees = n }, 1, maxTrees},
+		"depth":                   {func(x *stored, n int) { x.Trees.Params.Depth = n }, 1, maxDepth},
 		"labels of a leaf":        {func(x *stored, n int) { x.Trees.Params.LabelsK = n }, 0, maxLeafNeighbors},
 		"dimension of the forest": {func(x *stored, n int) { x.Trees.Dim = n }, 1, kind.MaxDim + 1},
 		"direction width":         {func(x *stored, n int) { x.Trees.DirW = n }, 0, kind.MaxDim + 1},
@@ -33,14 +29,15 @@ func TestDetailCheck(t *testing.T) {
 		"sketch shift":            {func(x *stored, n int) { x.SketchShift = uint(n) }, 0, 24},
 		"neighbors":               {func(x *stored, n int) { x.NeighborK = n }, 0, maxListNeighbors},
 		"8-bit shift":             {func(x *stored, n int) { x.QuantShift = uint(n) }, 0, 24},
-		"rows of the trees":       {func(x *stored, n int) { x.Trees.CorpusN = n }, 0, 60},
+		"weight of the rest":      {func(x *stored, n int) { x.SketchRest = float32(n) }, 0, 1},
+		"centers":                 {func(x *stored, n int) { x.Centers, x.SketchSigns, x.SketchWidth, x.CenterStep = n, n > 0, 64, 1 }, 0, 1},
 	} {
 		for n, ok := range map[int]bool{c.min - 1: false, c.min: true, c.max: true, c.max + 1: false} {
-			x := &stored{o: options{Trees: 2, Depth: 3, LeafNeighbors: 8, TuneK: 10, Recall: 0.95, Source: neighborsExact}}
+			x := &stored{}
 			x.Trees = treesManifest{Params: forest.Params{Trees: 2, Depth: 3, LabelsK: 8}, Dim: 4}
-			x.Manifest.Dim, x.Info.Rows, x.Manifest.Options = 4, 60, (*index.Forest)(&x.o)
+			x.Manifest.Dim = 4
 			c.set(x, n)
-			if err := x.detail.Check(&x.Manifest, nil); (err == nil) != ok {
+			if err := x.detail.Check(&x.Manifest, &kind.Segment{Rows: 60}); (err == nil) != ok {
 				t.Errorf("%s %d: %v", name, n, err)
 			}
 		}

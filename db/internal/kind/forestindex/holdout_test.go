@@ -7,9 +7,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -105,7 +108,9 @@ func (m memory) Rows(context.Context) (*query.View, error) {
 	}, nil
 }
 
-func (memory) Guard(bool, *error) {}
+func (memory) Guard(bool, *error)          {}
+func (memory) DeletedSet() *roaring.Bitmap { return nil }
+func (memory) Sampled() *sample.Reservoir  { return nil }
 
 // TestTrialHidesTwins: neither rows that are searched nor the true answers of a
 // trial equal its queries.
@@ -113,7 +118,7 @@ func TestTrialHidesTwins(t *testing.T) {
 	ctx := t.Context()
 	data := repeated(200, 6, func(i int) int { return 1 + i%3 }).points.rows
 	st := memory{rows: data}
-	job := &kind.Job{Coll: "c", Given: &index.Forest{Seed: 1}, Timer: kind.NewTimer(ctx)}
+	job := &kind.Job{Coll: "c", Given: &index.Forest{Seed: 1}, End: data.n, Timer: kind.NewTimer(ctx)}
 	job.Latest = func(f func(st kind.Source) error) error { return f(st) }
 	tr, o, err := trainingSet(ctx, job)
 	must(t, err)

@@ -106,8 +106,8 @@ const (
 	pcaSample = 10_000
 )
 
-// project learns the rotation and rotates all rows: for the trees and the sketches of the
-// index, and for approximate labels, which may need more coordinates.
+// project learns the rotation, unless the large segment has it, and rotates all rows: for the trees and the
+// sketches of the index, and for approximate labels, which may need more coordinates.
 func (l *learned) project(ctx context.Context, t *training, o options,
 	timer *kind.Timer) error {
 	inner := t.corpus.rows.d
@@ -121,23 +121,32 @@ func (l *learned) project(ctx context.Context, t *training, o options,
 		return nil
 	}
 	return timer.Run("rotate", func(func(int, int)) error {
+		if t.base != nil && t.base.rotation != nil {
+			l.useRotation(ctx, t.base.rotation, t)
+			if !approximate {
+				return ctx.Err()
+			}
+		}
 		whole, err := forest.PCA(ctx, t.corpus, requested, pcaSample, o.Seed, kind.WorkersOf(ctx))
 		if err != nil {
 			return fail.Wrapf(kind.AsParameter(err), "rotate")
 		}
-		if coords > 0 {
-			l.rotation = whole.Leading(coords)
-			l.rotated = rotate(ctx, l.rotation, t.corpus.rows)
-			l.mean = l.rotation.Mean
+		if coords > 0 && l.rotation == nil {
+			l.useRotation(ctx, whole.Leading(coords), t)
 		}
 		if approximate {
 			l.reduce(ctx, whole, t)
 		}
-		if approximate && o.Coordinates > 0 && !o.Quantize && o.SketchBytes <= vector.PackedWidth {
+		if approximate && t.base == nil && o.Coordinates > 0 && !o.Quantize && o.SketchBytes <= vector.PackedWidth {
 			l.mean = t.turn(l.rotation, l.rotated)
 		}
 		return ctx.Err()
 	})
+}
+
+// useRotation rotates all rows.
+func (l *learned) useRotation(ctx context.Context, r *forest.Rotation, t *training) {
+	l.rotation, l.rotated, l.mean = r, rotate(ctx, r, t.corpus.rows), r.Mean
 }
 
 // reduce computes the coordinates that approximate labels use.
@@ -147,7 +156,7 @@ func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *trainin
 	if keptBy(r, rows) < kept {
 		r = whole.Leading(wideCodes)
 	}
-	if l.rotated != nil && l.rotated.d >= r.R {
+	if t.base == nil && l.rotated != nil && l.rotated.d >= r.R {
 		l.reduced = l.rotated.leading(r.R)
 	} else {
 		l.reduced = rotate(ctx, r, rows.rows)

@@ -5,12 +5,11 @@ import (
 	"math"
 
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/query"
 )
 
 // neighborShift returns log2 of the number of neighbor lists of at most k rows that a block holds: as many
-// as a uint16 can count places for, and at most 2,048, since maintenance rewrites blocks whole.
+// as a uint16 can count places for, and at most 2,048.
 func neighborShift(k int) uint {
 	s := uint(0)
 	for s < 11 && k<<(s+1) <= math.MaxUint16 {
@@ -60,50 +59,4 @@ func decodeNeighbors(blocks [][]byte, rows, k int) (*query.NeighborView, error) 
 		v.Blocks = append(v.Blocks, query.NeighborBlock{Starts: starts, IDs: ids})
 	}
 	return v, nil
-}
-
-// listPatch holds changed and added neighbor lists. They have K places, of which those from the row itself
-// on are not used.
-type listPatch struct {
-	patch[uint32]
-	view *query.NeighborView
-}
-
-func newListPatch(v *query.NeighborView, n int) *listPatch {
-	p := &listPatch{*newPatch[uint32](nil, v.K, v.Shift, n), v}
-	p.stored = len(v.Blocks)
-	p.read = func(c int, lists []uint32) {
-		for j := range len(v.Blocks[c].Starts) - 1 {
-			v.Read(c<<v.Shift+j, lists[j*v.K:(j+1)*v.K])
-		}
-	}
-	p.write = func(w *arrays.Writer, _ codec.Kind, c int, lists []uint32) {
-		b := query.PackNeighbors(lists, v.K, c<<v.Shift)
-		w.Block(codec.KindNeighbors, uint32(c), codec.U8, 1, encodeNeighbors(&b))
-	}
-	return p
-}
-
-// at returns the list of row i for reading.
-func (p *listPatch) at(i int) []uint32 {
-	if p.fresh[i>>p.shift] != nil {
-		return p.row(i)
-	}
-	list := make([]uint32, p.width)
-	p.view.Read(i, list)
-	return list
-}
-
-// bytes returns the size of the lists after a step that has written the changed ones.
-func (p *listPatch) bytes(w *arrays.Writer) int64 {
-	if p == nil {
-		return 0
-	}
-	n := w.Sizes[codec.KindNeighbors.String()]
-	for c := range p.stored {
-		if p.fresh[c] == nil {
-			n += int64(startsSize(len(p.view.Blocks[c].Starts)-1) + 4*len(p.view.Blocks[c].IDs))
-		}
-	}
-	return n
 }

@@ -54,25 +54,6 @@ func TestNeighborBlocks(t *testing.T) {
 	}
 }
 
-// A patch has the stored lists of the blocks that it changes, and reads the others where they are.
-func TestListPatch(t *testing.T) {
-	const k, rows, added = 3, 5000, 200
-	lists := forward(rows, k)
-	p := newListPatch(&query.NeighborView{Blocks: packed(lists, k), Shift: neighborShift(k), K: k}, rows+added)
-	p.row(3)[k-1] = 7
-	copy(p.row(rows+added-1), []uint32{1, 2, 3})
-	lists[3*k+k-1] = 7
-	for i := range rows {
-		if got := p.at(i); !slices.Equal(got, lists[i*k:(i+1)*k]) {
-			t.Fatalf("list %d is %d, want %d", i, got, lists[i*k:(i+1)*k])
-		}
-	}
-	got := p.at(rows + added - 1)
-	if !slices.Equal(got, []uint32{1, 2, 3}) || len(p.fresh) != 2 || p.chunks() != 3 {
-		t.Errorf("added list %d, %d of %d blocks changed", got, len(p.fresh), p.chunks())
-	}
-}
-
 // FuzzNeighbors reads lists from any block.
 func FuzzNeighbors(f *testing.F) {
 	for _, b := range packed(forward(9, 4), 4) {

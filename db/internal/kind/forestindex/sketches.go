@@ -49,12 +49,14 @@ func keptBy(r *forest.Rotation, rows labels.Rows) float64 {
 	return inside / all
 }
 
-// makeSketches chooses a code and encodes every row. The neighbor lists determine which code ranks rows
+// makeSketches chooses a code, unless the large segment has one, and encodes every row. The neighbor lists determine which code ranks rows
 // well enough, and how much of the length outside the sketched coordinates separates a row from its
 // neighbors (query.FitSketches).
 func (l *learned) makeSketches(ctx context.Context, t *training, o options) error {
 	rows, lists := t.corpus.rows, t.localHops()
-	if l.encoder = l.signCode(ctx, t, o, lists); !l.encoder.Signs {
+	if t.base != nil {
+		l.encoder = t.base.encoder
+	} else if l.encoder = l.signCode(ctx, t, o, lists); !l.encoder.Signs {
 		live := subset{rows: l.rotated, ids: t.corpus.ids}
 		l.encoder = query.FitSketches(t.corpus, live, l.mean, lists)
 	}
@@ -67,7 +69,7 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o options) erro
 	if err != nil {
 		return fmt.Errorf("db: %w", err)
 	}
-	if n := max(1, min(o.Coordinates, l.rotation.R)); l.encoder.Signs && n < l.rotation.R {
+	if n := max(1, min(o.Coordinates, l.rotation.R)); t.base == nil && l.encoder.Signs && n < l.rotation.R {
 		// Only the trees need principal coordinates.
 		l.rotation, l.rotated = l.rotation.Leading(n), l.rotated.leading(n)
 	}

@@ -3,10 +3,13 @@ package forestindex
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -71,7 +74,7 @@ func (s subset) id(i int) uint32 {
 
 var _, _ labels.Rows = (*flatRows)(nil), subset{}
 
-// training is the input of a build, in the space in which all partitions, labels and sketches
+// training is the input of a build, with rows numbered from 0, in the space in which all partitions, labels and sketches
 // are Euclidean (see prepare).
 type training struct {
 	corpus subset // the live rows among all row numbers [0, corpus.rows.n)
@@ -85,6 +88,7 @@ type training struct {
 	truth  *labels.Neighbors     // exact labels of the held-out points, if labels are approximate
 	report *index.NeighborReport // of approximate lists
 	parts  *split                // of the points, nil until splitFor makes it
+	base   *shared               // of the large segment, nil if that is built
 }
 
 // manyRows is the number of rows from which on a build keeps one copy of them.
@@ -104,13 +108,87 @@ func (t *training) turn(r *forest.Rotation, rotated *flatRows) (mean []float32) 
 	return make([]float32, rows.d)
 }
 
+// readTraining copies the rows of a build from the map, and maps them to the partition space. Without
+// queries, the live rows are the training points.
+func readTraining(ctx context.Context, st kind.Source, job *kind.Job, queries [][]float32,
+	report func(int, int)) (*training, error) {
+	view, err := st.Rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n, dim := job.End-job.First, st.Collection().Dim
+	data := make([]float32, n*dim)
+	for i := range n {
+		if i%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, fail.Wrapf(err, "build")
+			}
+			report(i, n)
+		}
+		row := job.First + i
+		if i == 0 || row&(1<<view.Rows.Shift-1) == 0 {
+			view.Rows.RequestChunk(row >> view.Rows.Shift)
+		}
+		dst := data[i*dim : (i+1)*dim]
+		if src := view.Rows.Vector(row, dst); &src[0] != &dst[0] {
+			copy(dst, src)
+		}
+	}
+	t := &training{own: true, dim: dim, metric: st.Collection().Metric}
+	if job.Base != nil {
+		if t.base, err = sharedOf(ctx, st, job.Name); err != nil {
+			return nil, err
+		}
+	}
+	t.corpus.rows, t.lift = prepare(t.metric, data, n, dim, t.base)
+	if deleted := kind.Within(view.Deleted, job.First, n); deleted != nil {
+		t.corpus.ids = make([]uint32, 0, n-int(deleted.GetCardinality()))
+		for row := range uint32(n) {
+			if !deleted.Contains(row) {
+				t.corpus.ids = append(t.corpus.ids, row)
+			}
+		}
+	}
+	t.points = t.corpus
+	if len(queries) > 0 {
+		t.own = false
+		t.points = subset{rows: prepareQueries(t.metric, queries, dim, t.lift)}
+	}
+	return t, nil
+}
+
+// shared is what a small segment takes over from the large one, so that one projection of a query serves
+// both.
+type shared struct {
+	rotation *forest.Rotation    // nil if there is none
+	encoder  query.SketchEncoder // without centers
+	lift     float32
+}
+
+// sharedOf returns a copy of what small segments of an index take over.
+func sharedOf(ctx context.Context, st kind.Source, name string) (*shared, error) {
+	x, err := st.OpenNamed(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	o := x.(*opened)
+	s := &shared{encoder: detailOf(&o.m.Segments[0]).encoder(), lift: o.view.LiftNorm}
+	if r := o.view.Rotation; r != nil {
+		s.rotation = &forest.Rotation{R: r.R, Dim: r.Dim, Mean: slices.Clone(r.Mean), Bias: slices.Clone(r.Bias),
+			Matrix: slices.Clone(r.Matrix)}
+	}
+	return s, nil
+}
+
 // total returns the number of row numbers covered.
 func (t *training) total() int { return t.corpus.rows.n }
 
 // prepare maps vectors into that space, in place if possible: to unit length for cosine; with
 // one more coordinate sqrt(M²-|x|²) for inner product, where M, the lift, is the length of the
-// longest row, so that the nearest lifted row has the largest dot product.
-func prepare(metric vector.Metric, data []float32, n, d int) (rows *flatRows, lift float32) {
+// longest row, or that of the base, so that the nearest lifted row has the largest dot product.
+func prepare(
+	metric vector.Metric, data []float32, n, d int, base *shared,
+) (rows *flatRows, lift float32) {
 	switch metric {
 	case vector.Cosine:
 		for i := range n {
@@ -122,7 +200,9 @@ func prepare(metric vector.Metric, data []float32, n, d int) (rows *flatRows, li
 			norms[i] = kind.SquaredNorm(data[i*d : (i+1)*d])
 			longest = max(longest, norms[i])
 		}
-		lift = float32(math.Sqrt(longest))
+		if lift = float32(math.Sqrt(longest)); base != nil {
+			lift = base.lift
+		}
 		longer := make([]float32, n*(d+1))
 		for i := range n {
 			copy(longer[i*(d+1):], data[i*d:(i+1)*d])
@@ -134,7 +214,7 @@ func prepare(metric vector.Metric, data []float32, n, d int) (rows *flatRows, li
 }
 
 // liftOf returns the last coordinate of a lifted row, given the square of the row's length. It
-// is zero for a row longer than all rows that the index was built from. Builds, maintenance and
+// is zero for a row longer than all rows that the large segment was built from. Builds and
 // searches must all compute it with this function from the stored lift: thresholds of trees are
 // values of rows, so a row whose coordinate differed by one bit could be routed to a leaf other
 // than the one that counts it.
@@ -213,7 +293,8 @@ const nearLeaf = 32
 
 // NearFirst returns the live rows in an order in which near rows follow each other.
 func NearFirst(ctx context.Context, st kind.Source) ([]uint32, error) {
-	t, err := readTraining(ctx, st, nil, func(int, int) {})
+	all := &kind.Job{End: int(st.Collection().Rows)}
+	t, err := readTraining(ctx, st, all, nil, func(int, int) {})
 	if err != nil {
 		return nil, err
 	}

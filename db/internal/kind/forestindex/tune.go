@@ -24,6 +24,7 @@ type trial struct {
 	*split      // of the training points
 	queries     [][]float32
 	truth       [][]uint32
+	users       query.QuerySet // queries of users, none if there are too few
 	deletedRows *roaring.Bitmap
 	k           int
 }
@@ -38,8 +39,6 @@ func newTrial(ctx context.Context, st kind.Source, t *training, base *query.View
 	tr := &trial{split: parts, deletedRows: roaring.New(), k: o.TuneK}
 	if base.Deleted != nil {
 		tr.deletedRows.Or(base.Deleted)
-		// Rows written and deleted since the build began are outside the trial.
-		tr.deletedRows.RemoveRange(uint64(base.Rows.N), 1<<32)
 	}
 	if t.own {
 		for _, i := range tr.hidden {
@@ -81,7 +80,10 @@ func newTrial(ctx context.Context, st kind.Source, t *training, base *query.View
 		}
 	}
 	// Some queries need more neighbors, for the tuner's other depths.
-	return tr, tr.scan(ctx, st, base, trialStride(len(tr.queries)), min(query.DeepestTruth, live))
+	if err = tr.scan(ctx, st, base, trialStride(len(tr.queries)), min(query.DeepestTruth, live)); err == nil {
+		tr.users, err = usersOf(ctx, st, tr.mask(base), tr.k)
+	}
+	return tr, err
 }
 
 // trialStride returns the stride of the queries of a trial that need many neighbors.
@@ -129,7 +131,10 @@ func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base
 	set := query.QuerySet{Queries: tr.queries, Truth: tr.truth}
 	err = timer.Run("tune", func(report func(int, int)) error {
 		o := query.TuneOptions{K: tr.k, Workers: kind.WorkersOf(ctx), Progress: report}
-		if curve, err = query.Tune(ctx, v, set, o); err == nil {
+		if curve, err = query.Tune(ctx, v, set, o); err == nil && len(tr.users.Queries) > 0 {
+			curve, err = curve.Bound(ctx, v, tr.users, o.Workers)
+		}
+		if err == nil {
 			curve.Rows, curve.Measured = v.LiveCount+len(tr.hidden), time.Now().UTC()
 		}
 		return err
@@ -241,9 +246,9 @@ func (l *learned) tune(ctx context.Context, st kind.Source, t *training, base *q
 		if best < 0 || reached && (!was || micros < bestMicros) ||
 			!reached && !was && recall > bestRecall {
 			best, bestMicros, bestRecall = i, micros, recall
-			l.curve, l.forest, l.probes = curve, nil, nil
+			l.curve, l.forest = curve, nil
 			if stays {
-				l.forest, l.probes = f, newProbes(t, tr)
+				l.forest = f
 			}
 		}
 	}

@@ -2,115 +2,117 @@ package forestindex
 
 import (
 	"context"
-
-	"github.com/RoaringBitmap/roaring/v2"
+	"runtime/debug"
+	"slices"
+	"time"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/sample"
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/query"
 )
 
-// users are queries that users have asked, with their exact nearest rows: a sample of those since the
-// file was opened, next to the probes.
-type users struct {
-	query.QuerySet
-	from  *sample.Reservoir
-	taken int // queries that had been taken for the sample
-	known *answers
-}
-
-// answers are the nearest rows of users' queries, which the next measurement brings up to date. The
-// sample that keeps them is that of one numbering of rows.
-type answers struct {
-	rows    int             // the nearest of these first rows of the collection
-	hidden  *roaring.Bitmap // rows that are no answers
-	nearest map[int][]uint32
-}
-
-// holds reports whether the answers can be brought up to date for the rows of a view, which hides some.
-func (a *answers) holds(v *query.View, hidden *roaring.Bitmap) bool {
-	return a != nil && a.rows <= v.N && roaring.AndNot(a.hidden, hidden).IsEmpty()
-}
+// If queries of users are sampled, a build measures its settings on these as well, and maintenance does so
+// again when enough of them are new.
 
 // scanWork is the largest number of coordinates that are compared to answer users' queries exactly,
 // about 20 seconds on one processor.
 const scanWork = 1e11
 
 // scanned returns the number of queries that can be answered by that work.
-func scanned(st kind.Source, m *kind.Manifest) int {
-	return int(min(sample.Most, scanWork/(float64(m.Info.Rows)*float64(st.Collection().Dim))))
+func scanned(rows, dim int) int { return int(min(sample.Most, scanWork/(float64(rows)*float64(dim)))) }
+
+// usersOf returns the sampled queries with their nearest rows in a view, found by scans; none if there are
+// too few queries. k is the number of rows that all of them need.
+func usersOf(ctx context.Context, st kind.Source, v *query.View, k int) (set query.QuerySet, err error) {
+	queries := st.Sampled().Queries(scanned(v.Rows.N, v.Dim))
+	if len(queries) < sample.Least {
+		return set, nil
+	}
+	truth := make([][]uint32, len(queries))
+	stride := trialStride(len(queries))
+	err = par.Ranges(ctx, par.Work{N: len(queries), Workers: kind.WorkersOf(ctx)}, func() func(i, _ int) error {
+		s := query.NewSearcher()
+		return func(i, _ int) (err error) {
+			defer st.Guard(debug.SetPanicOnFault(true), &err)
+			p := query.Params{K: k, Method: query.Flat}
+			if i%stride == 0 {
+				p.K = query.DeepestTruth
+			}
+			near, _, err := s.Search(ctx, v, queries[i], &p, nil)
+			for _, x := range near {
+				truth[i] = append(truth[i], x.ID)
+			}
+			return err
+		}
+	})
+	if err != nil {
+		return set, fail.Wrapf(err, "queries of users")
+	}
+	return query.QuerySet{Queries: queries, Truth: truth}, nil
 }
 
-// usersDue reports whether the recall has to be measured on users' queries: it never was since the
-// trees were grown, or there are half as many new ones as it was last measured on.
-func (f *detail) usersDue(st kind.Source, m *kind.Manifest) bool {
+// measureDue reports whether settings have to be measured on users' queries: they never were, or there are
+// half as many new ones as they were last measured on.
+func measureDue(st kind.Source, m *kind.Manifest) bool {
 	c := m.Info.Curve
-	if f.Probes == 0 || c == nil {
+	if c == nil {
 		return false
 	}
 	n, fresh := st.Sampled().Sizes(m.Info.Name)
-	return min(n, scanned(st, m)) >= sample.Least &&
+	return min(n, scanned(m.Info.Rows, m.Dim)) >= sample.Least &&
 		(c.Sampled == 0 || fresh >= max(sample.Least, c.Sampled/2))
 }
 
-// usersOf returns the sampled queries with their nearest rows in the view, which hides the probes; none if
-// there are too few queries. It finds the answers of new queries by scans, and compares the others with
-// new rows.
-func usersOf(
-	ctx context.Context, st kind.Source, m *kind.Manifest, v *query.View, p *probes,
-) (*users, error) {
-	u := &users{QuerySet: query.QuerySet{Margin: true}, from: st.Sampled()}
-	var queries []sample.Query
-	queries, u.taken = u.from.Queries(scanned(st, m))
-	if len(queries) < sample.Least {
-		return u, nil
+// Measure implements kind.Measurer.
+func (Kind) Measure(
+	ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Timer,
+) (*kind.Manifest, error) {
+	if !measureDue(st, m) {
+		return nil, nil
 	}
-	known, _ := u.from.Answers(m.Info.Name).(*answers)
-	if !known.holds(v, p.hidden) {
-		known = &answers{}
+	x, err := st.OpenNamed(ctx, m.Info.Name)
+	if err != nil {
+		return nil, err
 	}
-	u.Truth = make([][]uint32, len(queries))
-	stride := trialStride(len(queries))
-	err := eachSearch(ctx, st, len(queries), func(s *query.Searcher, i int) (err error) {
-		want := m.Info.Curve.K
-		if i%stride == 0 {
-			want = query.DeepestTruth
+	out, v := *m, x.(*opened).view
+	out.Segments = slices.Clone(m.Segments)
+	err = timer.Run("measure", func(func(int, int)) error {
+		if out.Info.Curve, err = measured(ctx, st, v, v.Segment, m.Info.Curve); err != nil {
+			return err
 		}
-		u.Truth[i], err = known.upToDate(ctx, s, v, queries[i], want)
-		return err
+		for i, g := range v.Small {
+			if g.Curve == nil {
+				continue
+			}
+			d := *detailOf(&m.Segments[i+1])
+			if d.Curve, err = measured(ctx, st, v, g, d.Curve); err != nil {
+				return err
+			}
+			out.Segments[i+1].Own = &d
+		}
+		return nil
 	})
 	if err != nil {
-		return nil, fail.Wrapf(err, "queries of users")
+		return nil, fail.Wrapf(kind.AsParameter(err), "measure recall")
 	}
-	u.known = &answers{rows: v.N, hidden: p.hidden.Clone(), nearest: map[int][]uint32{}}
-	for i, q := range queries {
-		u.Queries = append(u.Queries, q.Vector)
-		u.known.nearest[q.Number] = u.Truth[i]
-	}
-	return u, nil
+	return &out, nil
 }
 
-// upToDate returns at least as many of a query's nearest rows as are wanted, if there are so many: by
-// comparing new rows, or by a scan if too few are known.
-func (a *answers) upToDate(ctx context.Context, s *query.Searcher, v *query.View, q sample.Query, want int) (
-	[]uint32, error) {
-	scan := query.Params{K: 2 * want, Method: query.Flat}
-	if known := a.nearest[q.Number]; len(known) > 0 {
-		p := scan
-		p.Filter = rowsAnd(known, a.rows, v.N)
-		near, _, err := s.Search(ctx, v, q.Vector, &p, nil)
-		if err != nil {
-			return nil, err
-		}
-		if near, _ := merged(v, nil, known, near, a.rows); len(near) >= min(want, v.LiveCount) {
-			return near, nil
-		}
+// measured returns the curve of a segment of a view, bounded by the recalls of users' queries.
+func measured(
+	ctx context.Context, st kind.Source, v *query.View, g query.Segment, c *query.Curve,
+) (*query.Curve, error) {
+	alone := part(v, g.First, g.First+g.N)
+	alone.Segment, alone.First = g, 0
+	alone.Rotation, alone.ByteRotation, alone.Lift, alone.LiftNorm = v.Rotation, v.ByteRotation, v.Lift, v.LiftNorm
+	users, err := usersOf(ctx, st, &alone, c.K)
+	if err != nil {
+		return nil, err
 	}
-	near, _, err := s.Search(ctx, v, q.Vector, &scan, nil)
-	out := make([]uint32, len(near))
-	for i, x := range near {
-		out[i] = x.ID
+	if c, err = c.Bound(ctx, &alone, users, kind.WorkersOf(ctx)); err == nil {
+		c.Rows, c.Measured = alone.LiveCount, time.Now().UTC()
 	}
-	return out, err
+	return c, err
 }

@@ -114,7 +114,7 @@ func checkCycle(st kind.Source, m *kind.Manifest) error {
 		if m == nil {
 			return "", err
 		}
-		return m.Own.Uses(), nil
+		return m.Uses(), nil
 	})
 	if err == nil && cycle != nil {
 		err = st.Corrupt("index %q depends on itself: its neighbours are found by %q: "+

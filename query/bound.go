@@ -1,0 +1,72 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"math"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// QuerySet holds queries, and the nearest rows of each, nearest first, as many as are known.
+type QuerySet struct {
+	Queries [][]float32
+	Truth   [][]uint32
+}
+
+// Bound returns a copy of the curve for queries of users, which may be unlike those that were held out: each
+// setting has at most the recall that it has for users at the depth of its curve, with a margin of 1.645
+// standard errors. A query counts where enough of its nearest rows are known. The workers are those of Tune.
+//
+// Errors: those of Search.
+func (c *Curve) Bound(ctx context.Context, v *View, users QuerySet, workers int) (*Curve, error) {
+	m := meter{v: v, queries: users.Queries, truth: users.Truth, lanes: newLanes(workers)}
+	out := c.clone()
+	out.Sampled = len(users.Queries)
+	out.Reach = max(out.Reach, m.lanes[0].s.reach(v, users, c.K))
+	for i := -1; i < len(out.Depths); i++ {
+		d := &out
+		if i >= 0 {
+			d = &out.Depths[i]
+		}
+		for _, points := range [][]Point{d.Points, d.Plain} {
+			if err := m.atDepth(d.K).bound(ctx, points); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return &out, nil
+}
+
+// bound lowers the recalls of points to those on the queries. It measures a slow setting on some of them, as
+// the tuner does.
+func (m meter) bound(ctx context.Context, points []Point) error {
+	for i := range points {
+		p := &points[i]
+		if len(m.queries) == 0 || p.Params.Method == Flat && !p.Params.Sketch {
+			continue // an exact scan finds all rows
+		}
+		var x sample
+		err := m.run(ctx, p.Params, affordable(p.Micros, len(m.queries), affordableRun), &x)
+		if err != nil {
+			return err
+		}
+		p.Held = cmp.Or(p.Held, p.Recall)
+		p.Recall = min(p.Held, max(0, x.recall()-errorsOfMargin*math.Sqrt(x.variance())))
+	}
+	return nil
+}
+
+// reach returns Curve.Reach.
+func (s *Searcher) reach(v *View, set QuerySet, k int) (far float32) {
+	for i, q := range set.Queries {
+		if v.Metric == vector.InnerProduct || len(set.Truth[i]) < k {
+			continue
+		}
+		s.exact.reset(v, q)
+		if d := s.exact.distance(set.Truth[i][k-1]); d <= math.MaxFloat32 {
+			far = max(far, d)
+		}
+	}
+	return far
+}
