@@ -11,7 +11,6 @@ import (
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/query/lcif"
@@ -90,17 +89,17 @@ func predictLabels(
 	if err != nil {
 		return out, err
 	}
-	model := x.Opened.(kind.LabelPredictor)
-	ask, err := o.ask(model, rows)
-	if err != nil {
-		return out, err
+	ask := kind.LabelAsk{
+		Top: o.Top, Set: o.Set, Params: o.Params, Explain: o.Explain, Rows: rows, Filtered: o.Where != nil,
 	}
 	a := answers.Get().(*kind.LabelAnswer) // not returned to the pool if there is an error
-	if err := model.Predict(ctx, resolved.features, &ask, a); err != nil {
+	if err := x.Opened.(kind.LabelPredictor).Predict(ctx, resolved.features, &ask, a); err != nil {
 		return out, err
 	}
-	out.Labels, out.Stats = named(nil, model.Label, a.Labels), PredictStats{a.Stats, a.Decisions, resolved.unknown}
-	out.NoEvidence = a.Stats.NoEvidence
+	for _, r := range a.Labels {
+		out.Labels = append(out.Labels, Prediction{Label: r.Name, Score: r.Score, Predicted: r.Predicted})
+	}
+	out.Stats, out.NoEvidence = PredictStats{a.Stats, a.Decisions, resolved.unknown}, a.Stats.NoEvidence
 	switch {
 	case out.NoEvidence && o.Frequent:
 		if out.Labels, err = frequentLabels(st, o); err != nil {
@@ -117,27 +116,6 @@ func predictLabels(
 }
 
 var answers = sync.Pool{New: func() any { return new(kind.LabelAnswer) }}
-
-// ask returns the options as the model takes them. rows holds the rows that may be neighbors.
-func (o *PredictOptions) ask(model kind.LabelPredictor, rows *roaring.Bitmap) (kind.LabelAsk, error) {
-	out := kind.LabelAsk{Top: o.Top, Set: o.Set, Params: o.Params, Explain: o.Explain}
-	switch {
-	case model.HasNeighbors():
-		out.Rows = rows
-	case o.Where != nil:
-		return out, fmt.Errorf("%w: filters are for label models of kind %s: trees have no neighbors",
-			fail.Option, lcifindex.Name)
-	}
-	return out, nil
-}
-
-// named appends labels with their names.
-func named(out []Prediction, name func(label uint32) string, labels []kind.Ranked) []Prediction {
-	for _, r := range labels {
-		out = append(out, Prediction{Label: name(r.Label), Score: r.Score, Predicted: r.Predicted})
-	}
-	return out
-}
 
 // queryModel returns the features of a query and the label model that the index name selects.
 func queryModel(

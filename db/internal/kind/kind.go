@@ -188,12 +188,8 @@ type RowViewer interface{ RowView() *query.View }
 
 // LabelPredictor predicts the labels of rows.
 type LabelPredictor interface {
-	// Label returns the name of a label, Labels the number of labels.
-	Label(l uint32) string
-	Labels() int
-	// HasNeighbors reports whether predictions depend on the nearest rows of a query, which
-	// LabelAsk.Rows restricts.
-	HasNeighbors() bool
+	// Names returns the names of the labels, by number.
+	Names() []string
 	// Predict appends to the labels of an answer, best first, and fills in the rest.
 	Predict(ctx context.Context, x vector.Sparse, o *LabelAsk, a *LabelAnswer) error
 }
@@ -204,13 +200,16 @@ type LabelAsk struct {
 	Set     bool
 	Params  *lcif.Params
 	Explain bool
-	// Rows, if not nil, holds all rows that may be neighbors of the query.
-	Rows *roaring.Bitmap
+	// Rows, if not nil, holds all rows that may be neighbors of the query. Filtered is set if the user
+	// has given a filter, which a model without neighbors refuses.
+	Rows     *roaring.Bitmap
+	Filtered bool
 }
 
-// Ranked is a label with its score; Predicted is set if the model predicts it.
+// Ranked is a label with its name and its score; Predicted is set if the model predicts it.
 type Ranked struct {
 	labels.Ranked
+	Name      string
 	Predicted bool
 }
 

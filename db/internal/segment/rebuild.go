@@ -35,10 +35,7 @@ func labelNames(ctx context.Context, st kind.Source, m *kind.Manifest) (names []
 			return err
 		}
 		defer st.Guard(debug.SetPanicOnFault(true), &err)
-		model := x.(kind.LabelPredictor)
-		for l := range model.Labels() {
-			names = append(names, model.Label(uint32(l)))
-		}
+		names = x.(kind.LabelPredictor).Names()
 		return nil
 	}
 	if read() != nil {

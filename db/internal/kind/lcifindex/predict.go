@@ -27,9 +27,14 @@ type predictScratch struct {
 	ranked []kind.Ranked
 }
 
-func (m *labelModel) Label(l uint32) string { return m.name(l) }
-func (m *labelModel) Labels() int           { return m.view.Labels.Labels() }
-func (m *labelModel) HasNeighbors() bool    { return true }
+// Names returns the names of the labels.
+func (m *labelModel) Names() []string {
+	out := make([]string, m.view.Labels.Labels())
+	for l := range out {
+		out[l] = m.name(uint32(l))
+	}
+	return out
+}
 
 // Predict predicts the labels of a query by nearest rows and features.
 func (m *labelModel) Predict(
@@ -43,7 +48,7 @@ func (m *labelModel) Predict(
 	if err != nil {
 		return predictError(m.st.Collection().Name, err)
 	}
-	a.Labels = sc.rank(a.Labels, &p, o)
+	a.Labels = m.rank(sc, a.Labels, &p, o)
 	if o.Explain {
 		if a.Evidence, err = m.explain(ctx, sc, view, x, &p); err != nil {
 			return err
@@ -98,14 +103,16 @@ func (m *labelModel) paramsFor(o *kind.LabelAsk) lcif.Params {
 }
 
 // rank appends the labels found for the last query.
-func (sc *predictScratch) rank(out []kind.Ranked, p *lcif.Params, o *kind.LabelAsk) []kind.Ranked {
+func (m *labelModel) rank(
+	sc *predictScratch, out []kind.Ranked, p *lcif.Params, o *kind.LabelAsk,
+) []kind.Ranked {
 	if p.Top > 0 && o.Set {
 		sc.found = sc.p.AppendSet(sc.found)
 	}
 	set := sc.p.Set()
 	for _, f := range sc.found {
 		_, predicted := slices.BinarySearch(set, f.Label)
-		out = append(out, kind.Ranked{Ranked: f, Predicted: predicted})
+		out = append(out, kind.Ranked{Ranked: f, Name: m.name(f.Label), Predicted: predicted})
 	}
 	return out
 }

@@ -15,6 +15,9 @@ func (t *Model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 	if o.Params != nil {
 		return fmt.Errorf("%w: Params are for label models of kind lcif", fail.Option)
 	}
+	if o.Filtered {
+		return fmt.Errorf("%w: filters are for label models of kind lcif: trees have no neighbors", fail.Option)
+	}
 	x = t.Prepare(x)
 	if a.Stats.NoEvidence = !t.knows(x); a.Stats.NoEvidence {
 		return nil
@@ -22,6 +25,9 @@ func (t *Model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 	p := t.pool.Get().(*budget.Predictor)
 	defer t.pool.Put(p)
 	a.Labels, a.Decisions = t.answers(p, x, o, a.Labels)
+	for i := range a.Labels {
+		a.Labels[i].Name = t.label(a.Labels[i].Label)
+	}
 	if o.Explain {
 		t.explain(p, x, a)
 	}
@@ -77,22 +83,22 @@ func (t *Model) path(p *budget.Predictor, x vector.Sparse, tree int) *kind.TreeP
 		out.Labels = t.labelNames(e.Set)
 	case e.Class > 0:
 		out.Agree = e.Positive
-		if out.Labels = []string{t.Label(1)}; several {
-			out.Labels = []string{t.Label(uint32(tree))}
+		if out.Labels = []string{t.label(1)}; several {
+			out.Labels = []string{t.label(uint32(tree))}
 		}
 	default:
 		out.Agree = e.Rows - e.Positive
 		if !several {
-			out.Labels = []string{t.Label(0)}
+			out.Labels = []string{t.label(0)}
 		}
 	}
 	if several {
-		out.Class = t.Label(uint32(tree))
+		out.Class = t.label(uint32(tree))
 	}
 	for _, d := range e.Path {
 		to := kind.TreeDecision{Decision: d, Always: t.labelNames(d.Ones)}
 		if t.Model.Kind == budget.AT {
-			to.Label = t.Label(d.Label)
+			to.Label = t.label(d.Label)
 		}
 		out.Path = append(out.Path, to)
 	}
@@ -113,7 +119,7 @@ func (t *Model) Picture(o budget.PictureOptions, classes []string) (_ *budget.Pi
 	for _, c := range classes {
 		at := -1
 		for i := range t.Model.Roots {
-			if len(t.Model.Roots) > 1 && t.Label(uint32(i)) == c {
+			if len(t.Model.Roots) > 1 && t.label(uint32(i)) == c {
 				at = i
 			}
 		}
@@ -123,7 +129,7 @@ func (t *Model) Picture(o budget.PictureOptions, classes []string) (_ *budget.Pi
 		}
 		o.Trees = append(o.Trees, at)
 	}
-	o.Names = budget.Names{Label: t.Label}
+	o.Names = budget.Names{Label: t.label}
 	if t.st.Collection().Renamed {
 		o.Names.Feature = func(f uint32) string {
 			name, e := t.st.FeatureName(f)

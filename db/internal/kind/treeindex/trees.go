@@ -286,20 +286,23 @@ func (t *Model) Check(context.Context) error {
 // treeCut is the least probability of a path that ranking follows.
 const treeCut = 0.001
 
-// Label returns the name of a label.
-func (t *Model) Label(l uint32) string { return string(t.names.At(int(l))) }
+// Names returns the names of the labels.
+func (t *Model) Names() []string {
+	out := make([]string, t.names.Len())
+	for l := range out {
+		out[l] = t.label(uint32(l))
+	}
+	return out
+}
 
-// Labels returns the number of labels.
-func (t *Model) Labels() int { return t.names.Len() }
-
-// HasNeighbors reports that trees have no neighbors.
-func (t *Model) HasNeighbors() bool { return false }
+// label returns the name of a label.
+func (t *Model) label(l uint32) string { return string(t.names.At(int(l))) }
 
 // labelNames returns the names of labels.
 func (t *Model) labelNames(list []uint32) []string {
 	var out []string
 	for _, l := range list {
-		out = append(out, t.Label(l))
+		out = append(out, t.label(l))
 	}
 	return out
 }
