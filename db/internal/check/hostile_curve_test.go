@@ -2,12 +2,14 @@ package check_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/internal/golden"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -24,31 +27,41 @@ import (
 // object is an object of JSON.
 type object = map[string]any
 
-// at returns an object in others.
-func at(m object, names ...string) object {
-	for _, n := range names {
-		m = m[n].(object)
-	}
-	return m
-}
-
-// forgedCurve returns a valid curve with depths, as JSON.
-func forgedCurve() object {
-	leaves := func() object {
-		return object{"params": object{"method": "natural", "tau": 0.01}, "recall": 0.92, "micros": 5, "candidates": 9}
-	}
-	beam := func() object {
-		return object{"params": object{"method": "natural", "sketch": true, "beam": 30, "r": 20},
-			"recall": 0.97, "held": 0.98, "micros": 9, "candidates": 20}
-	}
-	return object{
-		"k": 10, "queries": 50, "sampled": 3, "points": []any{leaves(), beam()}, "plain": []any{beam()},
-		"reach": 3, "scan": 100, "rows": 60, "scanPlaces": 8,
-		"depths": []any{object{"k": 1, "queries": 5, "points": []any{beam()}}, object{"k": 100, "queries": 0, "points": nil}},
+// set sets the value at a place of JSON, by the names of fields and the numbers of items.
+func set(m any, place string, value any) {
+	at, rest, more := strings.Cut(place, ".")
+	switch m := m.(type) {
+	case object:
+		if more {
+			set(m[at], rest, value)
+		} else {
+			m[at] = value
+		}
+	case []any:
+		i, _ := strconv.Atoi(at)
+		if more {
+			set(m[i], rest, value)
+		} else {
+			m[i] = value
+		}
 	}
 }
 
-// Every number of a manifest that a search uses is checked when the index is opened, and by Check.
+// forgedCurve is a valid curve with depths.
+const forgedCurve = `{"k": 10, "queries": 50, "sampled": 3, "reach": 3, "scan": 100, "rows": 60, "scanPlaces": 8,
+	"points": [
+		{"params": {"method": "natural", "tau": 0.01}, "recall": 0.92, "micros": 5, "candidates": 9},
+		{"params": {"method": "natural", "sketch": true, "beam": 30, "r": 20},
+			"recall": 0.97, "held": 0.98, "micros": 9, "candidates": 20}],
+	"plain": [{"params": {"method": "natural", "sketch": true, "beam": 30, "r": 20},
+		"recall": 0.97, "held": 0.98, "micros": 9, "candidates": 20}],
+	"depths": [
+		{"k": 1, "queries": 5, "points": [{"params": {"method": "natural", "sketch": true, "beam": 30, "r": 20},
+			"recall": 0.97, "held": 0.98, "micros": 9, "candidates": 20}]},
+		{"k": 100, "queries": 0, "points": null}]}`
+
+// TestHostileNumbers: every number of a manifest that a search uses is checked when the index is opened, and by
+// Check. testdata/hostile.txt has an index, a place of its manifest and a value a line.
 func TestHostileNumbers(t *testing.T) {
 	path := hostileBase(t, 60, func(d *db.DB) {
 		dbtest.Builds(t, d, "d", "kd", &db.Forest{NoTune: true, Quantize: true})
@@ -56,126 +69,42 @@ func TestHostileNumbers(t *testing.T) {
 		dbtest.Builds(t, d, "s", "p", &db.Postings{})
 		dbtest.Builds(t, d, "s", "at", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 2}}})
 	})
-	keys := map[string][codec.KeySize]byte{}
-	for name, coll := range map[string]string{"kd": "d", "lcif": "s", "p": "s", "at": "s"} {
-		keys[name] = codec.Key(dbtest.Object(t, path, coll, name), codec.KindManifest, 0)
+	edit := func(index, place, value string) {
+		coll := "s"
+		if index == "kd" {
+			coll = "d"
+		}
+		var v any
+		d := json.NewDecoder(strings.NewReader(value))
+		d.UseNumber()
+		dbtest.Must(t, d.Decode(&v))
+		key := codec.Key(dbtest.Object(t, path, coll, index), codec.KindManifest, 0)
+		dbtest.EditJSON(t, path, key, func(m object) { set(m, place, v) })
 	}
-	dbtest.EditJSON(t, path, keys["kd"], func(m object) { at(m, "Info")["Curve"] = forgedCurve() })
+	edit("kd", "Info.Curve", forgedCurve)
 	pristine, err := os.ReadFile(path)
 	dbtest.Must(t, err)
 	if found := useAndCheck(t, path); len(found) > 0 {
 		t.Fatalf("valid: %v", found)
 	}
-
-	point := func(i int, field string, value any) func(m object) {
-		return func(m object) {
-			at(m, "Info", "Curve")["points"].([]any)[i].(object)[field] = value
-		}
-	}
-	param := func(i int, field string, value any) func(m object) {
-		return func(m object) {
-			at(at(m, "Info", "Curve")["points"].([]any)[i].(object), "params")[field] = value
-		}
-	}
-	curve := func(field string, value any) func(m object) {
-		return func(m object) { at(m, "Info", "Curve")[field] = value }
-	}
-	depth := func(i int, field string, value any) func(m object) {
-		return func(m object) { at(m, "Info", "Curve")["depths"].([]any)[i].(object)[field] = value }
-	}
-	set := func(value any, path ...string) func(m object) {
-		return func(m object) { at(m, path[:len(path)-1]...)[path[len(path)-1]] = value }
-	}
-	segment := func(field string, value any) func(m object) {
-		return func(m object) { at(m, "Detail")["Segments"].([]any)[0].(object)["Index"].(object)[field] = value }
-	}
-	detail := func(field string, value any) func(m object) {
-		return func(m object) { at(m["Segments"].([]any)[0].(object), "Detail")[field] = value }
-	}
-	number := func(text string) json.Number { return json.Number(text) }
-	for _, c := range []struct {
-		index string
-		want  string // in the error, next to the name of the index
-		edit  func(m object)
-	}{
-		{"kd", "voting needs member lists", param(1, "method", "voting")},
-		{"kd", "trees is -5", param(1, "trees", -5)},
-		{"kd", "extra is -5", param(1, "extra", -5)},
-		{"kd", "hop_width is -1", param(0, "hop_width", -1)},
-		{"kd", "hops is -1", param(1, "hops", -1)},
-		{"kd", "r is -1", param(1, "r", -1)},
-		{"kd", "beam is -1", param(1, "beam", -1)},
-		{"kd", "tau is -1", param(1, "tau", -1)},
-		{"kd", "tau is 1e+300", param(0, "tau", number("1e300"))},
-		{"kd", "gap is -1", param(1, "gap", -1)},
-		{"kd", "of at least -1", param(1, "gap_floor", -1)},
-		{"kd", "recall is 2", point(1, "recall", 2)},
-		{"kd", "recall is -0.5", point(0, "recall", -0.5)},
-		{"kd", "recall is 1.5", point(1, "held", 1.5)},
-		{"kd", "-1 microseconds", point(0, "micros", -1)},
-		{"kd", "-1 candidates", point(0, "candidates", -1)},
-		{"kd", "k is 0", curve("k", 0)},
-		{"kd", "k is 4611686018427387904", curve("k", 1<<62)},
-		{"kd", "-1 queries", curve("queries", -1)},
-		{"kd", "-1 sampled", curve("sampled", -1)},
-		{"kd", "-1 rows", curve("rows", -1)},
-		{"kd", "reach is -1", curve("reach", -1)},
-		{"kd", "scan -1", curve("scan", -1)},
-		{"kd", "scanPlaces is 1e+300", curve("scanPlaces", number("1e300"))},
-		{"kd", "scanPlaces is -8", curve("scanPlaces", -8)},
-		{"kd", "plain point 0: recall is 3", func(m object) { at(m, "Info", "Curve")["plain"].([]any)[0].(object)["recall"] = 3 }},
-		{"kd", "depth 0 is of -1 neighbors", depth(0, "k", -1)},
-		{"kd", "depth 1 is of 1 neighbors", depth(1, "k", 1)},
-		{"kd", "depth 0 is of 10 neighbors", depth(0, "k", 10)},
-		{"kd", "depth 0 is of 1 neighbors", depth(0, "depths", []any{forgedCurve()})},
-		{"kd", "depth 1: -1 queries", depth(0, "queries", -1)},
-		{"kd", "8-bit copy", detail("QuantStep", number("3.4e38"))},
-		{"kd", "8-bit copy", detail("QuantStep", -1)},
-		{"kd", "length of lifted rows", detail("Lift", -1)},
-		{"kd", "voting needs member lists", func(m object) {
-			c := forgedCurve()
-			at(c["points"].([]any)[1].(object), "params")["method"] = "voting"
-			detail("Curve", c)(m)
-		}},
-		{"kd", "options", set(-1, "Options", "Density")},
-		{"kd", "options", set(-1, "Options", "TuneK")},
-		{"kd", "training points", set(-1, "Info", "TrainingPoints")},
-		{"kd", "sizes of sections", set(nil, "Info", "Bytes")},
-		{"kd", "share of rows reached", set(7, "Info", "Reached")},
-		{"lcif", "Params.K -3", set(-3, "Options", "Params", "k")},
-		{"lcif", "Params.Alpha -1", set(-1, "Options", "Params", "alpha")},
-		{"lcif", "Params.Beta -1", set(-1, "Options", "Params", "beta")},
-		{"lcif", "Params.Lambda 2", set(2, "Options", "Params", "lambda")},
-		{"lcif", "Params.SecondOrder -1", set(-1, "Options", "Params", "second_order")},
-		{"lcif", "Params.Top -1", set(-1, "Options", "Params", "top")},
-		{"lcif", "Params.Features -1", set(-1, "Options", "Params", "features")},
-		{"lcif", "1 thresholds for 2 labels", set(object{"PerLabel": []any{0.5}}, "Options", "Params", "thresholds")},
-		{"lcif", "choice", set(object{"params": object{"lambda": 2}}, "Info", "LabelCurve")},
-		{"lcif", "measure of 7", set(object{"points": []any{object{"k": 1, "micro_f1": 7}}}, "Info", "LabelCurve")},
-		{"lcif", "length -1", segment("Norm", -1)},
-		{"p", "length -1", detail("Norm", -1)},
-		{"p", "-1 features", detail("Cols", -1)},
-		{"at", "voters", detail("Voters", 0)},
-		{"at", "labels", detail("Labels", 9)},
-		{"at", "Params.BAC.Budget -1", set(-1, "Options", "Params", "BAC", "Budget")},
-		{"at", "depth -1", set(-1, "Options", "Params", "MaxDepth")},
-		{"at", "Params.BAC.C -1", set(-1, "Options", "Params", "BAC", "C")},
-	} {
-		name := fmt.Sprintf("%s: %s", c.index, c.want)
+	golden.Answers(t, "hostile.txt", func(line string) string {
+		part := strings.SplitN(line, " ", 3)
 		dbtest.Must(t, os.WriteFile(path, pristine, 0o600))
-		dbtest.EditJSON(t, path, keys[c.index], c.edit)
+		edit(part[0], part[1], part[2])
 		found := useAndCheck(t, path)
 		if len(found) < 2 {
-			t.Errorf("%s: found only by %v", name, found)
+			t.Errorf("%s: found only by %v", line, found)
 		}
+		said := ""
 		for by, err := range found {
-			dbtest.MustBeCorrupt(t, name+": "+by, err)
-			text := err.Error()
-			if errors.Is(err, db.ErrInvalid) || !strings.Contains(text, c.want) || !strings.Contains(text, fmt.Sprintf("%q", c.index)) {
-				t.Errorf("%s: %s: %v", name, by, err)
+			dbtest.MustBeCorrupt(t, line+": "+by, err)
+			_, text, _ := strings.Cut(err.Error(), fmt.Sprintf("index manifest of %q: ", part[0]))
+			if said = cmp.Or(said, text); text != said || text == "" || errors.Is(err, db.ErrInvalid) {
+				t.Errorf("%s: %s: %v", line, by, err)
 			}
 		}
-	}
+		return said
+	})
 }
 
 // useAndCheck returns the errors of a search or prediction by each index of hostileBase that has one,
