@@ -55,7 +55,7 @@ func TestRealSparseSets(t *testing.T) {
 		t.Run(set.file, func(t *testing.T) {
 			t.Parallel()
 			path := dataDir(t, set.file)
-			if info, err := os.Stat(path); err == nil && info.Size() > 8<<20 && testing.Short() {
+			if info, err := os.Stat(path); err == nil && info.Size() > 1<<20 && testing.Short() {
 				t.Skip("SKIPPED: large, and -short was given")
 			}
 			var o Options

@@ -19,10 +19,8 @@ import (
 // documented are the errors that the package promises: every returned error wraps
 // one of them.
 var documented = []error{
-	db.ErrClosed, db.ErrReadOnly, db.ErrInvalid, db.ErrInvalid, db.ErrInvalid, db.ErrInvalid, db.ErrInvalid, db.ErrInvalid,
-	db.ErrInvalid, db.ErrInvalid, db.ErrInvalid, db.ErrInvalid, db.ErrUnsuitable, db.ErrInvalid, db.ErrUnsuitable, db.ErrInvalid,
-	db.ErrNoSpace, db.ErrNotFound, db.ErrNotFound, db.ErrNotFound, db.ErrExists, db.ErrCorrupt, db.ErrNotDatabase,
-	db.ErrNotDatabase, db.ErrCorrupt, db.ErrLocked, db.ErrUnknownState, db.ErrNoSpace, db.ErrBusy, db.ErrBusy,
+	db.ErrClosed, db.ErrReadOnly, db.ErrInvalid, db.ErrUnsuitable, db.ErrNoSpace, db.ErrNotFound, db.ErrExists,
+	db.ErrCorrupt, db.ErrNotDatabase, db.ErrLocked, db.ErrUnknownState, db.ErrBusy,
 	context.Canceled, context.DeadlineExceeded, fs.ErrNotExist, fs.ErrPermission, syscall.EIO,
 }
 
@@ -62,7 +60,7 @@ func TestDegenerate(t *testing.T) {
 	colls := map[string]vector.Metric{"l2": vector.L2, "cosine": vector.Cosine, "ip": vector.InnerProduct, "sparse": 0}
 	for at, shape := range degenerate {
 		for _, n := range []int{0, 1, 2, 9} {
-			if n == 0 && at > 0 {
+			if n == 0 && at > 0 || testing.Short() && n != []int{0, 9, 2, 9, 2, 9}[at] {
 				continue // no rows have no shape
 			}
 			t.Run(fmt.Sprintf("%s/%d", shape.name, n), func(t *testing.T) {

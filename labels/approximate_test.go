@@ -91,6 +91,9 @@ func TestApproximateNeighborsAreNear(t *testing.T) {
 		{"codes that see little", 1200, 40, 6, false, 20, 0.8, 0.8},
 		{"short lists", 1500, 30, 30, true, 2, 0.97, 0.97},
 	} {
+		if testing.Short() {
+			c.n /= 2
+		}
 		t.Run(c.name, func(t *testing.T) {
 			rows := clusters(c.n, c.d, c.whole, 5)
 			reduced, outside := leading(rows, c.r)

@@ -55,7 +55,8 @@ func TestHelpTexts(t *testing.T) {
 
 // TestExamples: the help of each command ends with two examples, which parse.
 func TestExamples(t *testing.T) {
-	parser, err := newParser(&cli{})
+	ended := false
+	parser, err := newParser(&cli{}, kong.Exit(func(int) { ended = true }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,11 +77,7 @@ func TestExamples(t *testing.T) {
 				t.Errorf("%s: %v", e, err)
 				continue
 			}
-			ended := false
-			parser, err := newParser(&cli{}, kong.Exit(func(int) { ended = true }))
-			if err != nil {
-				t.Fatal(err)
-			}
+			ended = false
 			if _, err := parser.Parse(plainArgs(commands[0].Words[1:])); err != nil || ended {
 				t.Errorf("%s: %v", e, err)
 			}

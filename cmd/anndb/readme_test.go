@@ -22,7 +22,7 @@ func TestReadmeSession(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(string(readme), "\n## In the shell\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	bibtex := sessionFiles(t)
+	bibtex := sessionFiles(t) && !testing.Short()
 	for _, m := range regexp.MustCompile(`(?m)^    anndb (.*)$`).FindAllStringSubmatch(section, -1) {
 		if strings.Contains(m[1], "bibtex") && !bibtex {
 			continue

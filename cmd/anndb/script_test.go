@@ -27,13 +27,13 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs the scripts of testdata/script, which are those of package testscript
-// with the commands of scriptCommands.
+// with the commands of scriptCommands, and a few of them under -short.
 func TestScript(t *testing.T) {
 	data, err := filepath.Abs(filepath.Join("..", "..", "testdata"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{
+	params := testscript.Params{
 		Dir: filepath.Join("testdata", "script"), UpdateScripts: *golden.Write, Cmds: scriptCommands,
 		RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
@@ -47,7 +47,14 @@ func TestScript(t *testing.T) {
 			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},
-	})
+	}
+	if testing.Short() { // the sessions in which work goes on in the background
+		params.Dir = ""
+		for _, name := range []string{"maintain", "replace", "shell"} {
+			params.Files = append(params.Files, filepath.Join("testdata", "script", name+".txtar"))
+		}
+	}
+	testscript.Run(t, params)
 }
 
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){

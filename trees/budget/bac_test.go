@@ -258,7 +258,11 @@ func (p *problem) setValues(c []float64) []float64 {
 // classifier returned, and F exceeds a lower bound of its minimum over all sets by no
 // larger share. The approximation by disjoint sets reports its violation as honestly.
 func TestAlgorithm1(t *testing.T) {
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		x, y := blobs(60, 40, 8, 0.5, seed)
 		for i := 0; i < len(y); i += 9 {
 			y[i] = -y[i]
@@ -372,6 +376,10 @@ const attainable = 1e-5
 // to 4 %, and a step size that rounding had driven to nothing was kept for the next
 // round, which then ended with a gap of 5 %.
 func TestMasterMeetsTolerance(t *testing.T) {
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 1
+	}
 	for _, c := range []struct {
 		n, m, budget int
 		c, tolerance float64
@@ -379,7 +387,7 @@ func TestMasterMeetsTolerance(t *testing.T) {
 		{62, 500, 15, 5, 1e-3}, {62, 500, 15, 5, 1e-5}, {50, 200, 20, 300, 1e-3},
 		{11, 25, 12, 10, 1e-9}, {50, 29, 24, 10, 1e-9}, {30, 20, 7, 1, 1e-9},
 	} {
-		for seed := range uint64(4) {
+		for seed := range seeds {
 			x, y := blobs(c.n, c.m, 2, 1, seed)
 			params, err := BACParams{
 				Budget: c.budget, C: c.c, Tolerance: c.tolerance, Exact: true, Iterations: 10000,

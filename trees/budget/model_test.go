@@ -410,7 +410,7 @@ func TestChoose(t *testing.T) {
 
 // Nodes with far more features than the row has entries decide as the others.
 func TestWideNodes(t *testing.T) {
-	x, y := blobs(120, 300, 20, 0.9, 3)
+	x, y := blobs(60, 300, 20, 0.9, 3)
 	for _, folds := range []int{1, 3} {
 		m, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: Params{BAC: BACParams{Budget: 300}, Folds: folds, MaxDepth: 2}})
 		must(t, err)

@@ -287,75 +287,6 @@ func TestChronologicalTreeCyclesCoordinates(t *testing.T) {
 	}
 }
 
-// restricted is the covariance of the points in a node's coordinates.
-func restricted(rows table, points []uint32, idx []uint32) *mat.SymDense {
-	x := mat.NewDense(len(points), len(idx), nil)
-	for r, i := range points {
-		for c, j := range idx {
-			x.Set(r, c, float64(rows[i][j]))
-		}
-	}
-	cov := mat.NewSymDense(len(idx), nil)
-	stat.CovarianceMatrix(cov, x, nil)
-	return cov
-}
-
-// The directions of pca trees have unit length and Density · d entries, and
-// follow the first eigenvector where it stands out. The covariance is about the
-// mean, or the large means below would be found.
-func TestPCADirections(t *testing.T) {
-	const d = 12
-	rng := newRand(4)
-	rows := gaussian(rng, 200, d)
-	axis := gaussian(rng, 1, d)[0]
-	for i, x := range rows {
-		along := 2.6 * float32(rng.NormFloat64())
-		for j := range x {
-			x[j] = 0.4*x[j] + along*axis[j] + 2000*float32(j%3)
-		}
-		rows[i] = x
-	}
-	f := learn(t, rows, nil, Params{Kind: PCATree, Trees: 6, Depth: 2, Members: true, Density: 0.5})
-	if f.DirWidth != 6 {
-		t.Fatalf("%d entries a node", f.DirWidth)
-	}
-	nodes, wide, aligned, repeats := 0, 0, 0, 0
-	eachSplit(f, rows, func(tree, node, _ int, _ Node, points []uint32) {
-		slot := tree<<f.Depth + node
-		idx, val := f.DirIdx[slot*6:(slot+1)*6], f.DirVal[slot*6:(slot+1)*6]
-		v := mat.NewVecDense(6, nil)
-		for i, x := range val {
-			v.SetVec(i, float64(x))
-		}
-		if math.Abs(mat.Norm(v, 2)-1) > 1e-5 {
-			t.Errorf("direction of length %v", mat.Norm(v, 2))
-		}
-		if sorted := slices.Sorted(slices.Values(idx)); len(slices.Compact(sorted)) < 6 {
-			repeats++
-		}
-		var eig mat.EigenSym
-		cov := restricted(rows, points, idx)
-		eig.Factorize(cov, true)
-		var vectors mat.Dense
-		eig.VectorsTo(&vectors)
-		values := eig.Values(nil)
-		nodes++
-		if values[4] > values[5]/4 {
-			return // the gap is too small
-		}
-		wide++
-		if math.Abs(mat.Dot(v, vectors.ColView(5))) > 0.95 {
-			aligned++
-		}
-	})
-	if nodes != 18 || wide < 9 || repeats == 0 {
-		t.Errorf("%d nodes, %d with a gap, %d with a coordinate drawn twice", nodes, wide, repeats)
-	}
-	if aligned < wide {
-		t.Errorf("%d of %d directions follow the first eigenvector", aligned, wide)
-	}
-}
-
 // factored draws rows of d coordinates that depend on six factors.
 func factored(rng *rand.Rand, n, d int) table {
 	loadings := gaussian(rng, 6, d)
@@ -371,8 +302,8 @@ func factored(rng *rand.Rand, n, d int) table {
 	return rows
 }
 
-// The directions of pca trees have the variance of the first principal component
-// at any scale of the data, and differ from tree to tree.
+// The directions of pca trees have unit length and the variance of the first principal component,
+// at any scale of the data and far from the origin, and differ from tree to tree.
 func TestPCAFollowsTheFirstComponent(t *testing.T) {
 	const d, trees, depth = 128, 6, 3
 	raw := factored(newRand(5), 1000, d)
@@ -386,8 +317,14 @@ func TestPCAFollowsTheFirstComponent(t *testing.T) {
 		}
 		return rows
 	}
+	far := scaled(func([]float32) float32 { return 1 })
+	for _, x := range far {
+		for j := range x {
+			x[j] += 2000 * float32(j%3)
+		}
+	}
 	for name, rows := range map[string]table{
-		"raw":    raw,
+		"raw": raw, "far": far,
 		"unit":   scaled(func(x []float32) float32 { return vector.InverseNorm(x) }),
 		"tiny":   scaled(func([]float32) float32 { return 1e-6 }),
 		"huge":   scaled(func([]float32) float32 { return 1e6 }),
@@ -399,15 +336,18 @@ func TestPCAFollowsTheFirstComponent(t *testing.T) {
 			drawn := map[string]bool{}
 			eachSplit(f, rows, func(tree, node, _ int, _ Node, points []uint32) {
 				slot := tree<<depth + node
-				idx := f.DirIdx[slot*w : (slot+1)*w]
+				idx, val := f.DirIdx[slot*w:(slot+1)*w], f.DirVal[slot*w:(slot+1)*w]
 				drawn[fmt.Sprint(idx)] = true
+				if length := vector.Dot(val, val); math.Abs(float64(length)-1) > 1e-5 {
+					t.Errorf("direction of squared length %v", length)
+				}
 				var square, sum float64
 				x := mat.NewDense(len(points), w, nil)
 				for r, i := range points {
 					value := 0.0
 					for c, j := range idx {
 						x.Set(r, c, float64(rows[i][j]))
-						value += float64(rows[i][j]) * float64(f.DirVal[slot*w+c])
+						value += float64(rows[i][j]) * float64(val[c])
 					}
 					sum += value
 					square += value * value

@@ -206,7 +206,7 @@ func TestDamage(t *testing.T) {
 	any, must := flips(f, pristine, rng)
 	limit := 60
 	if testing.Short() {
-		limit = 20
+		limit = 8
 	}
 	for i, places := range [][]int64{any, must} {
 		rng.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
