@@ -335,6 +335,54 @@ func TestPublicCallsRefuse(t *testing.T) {
 	}
 }
 
+// A closed database refuses every call, and one that is opened for reading every call that writes; both name
+// the file. Reading does not change it.
+func TestPublicCallsOfClosed(t *testing.T) {
+	b, h := callBed(t)
+	want := b.content()
+	b.Must(errors.Join(b.D.Close(), b.D.Close()))
+	before, err := os.ReadFile(b.Path)
+	b.Must(err)
+	reading := h
+	reading.d, err = dbtest.Open(t.Context(), b.Path, &db.Options{ReadOnly: true})
+	b.Must(err)
+	reading.c = reading.d.Collection("c")
+	var refused []string
+	for _, c := range publicCalls() {
+		if !strings.Contains(c.name, ".") {
+			continue // no method
+		}
+		if err := c.do(h); !errors.Is(err, db.ErrClosed) || !strings.Contains(err.Error(), b.Path) {
+			t.Errorf("%s on a closed database: %v", c.name, err)
+		}
+		if err := c.do(reading); errors.Is(err, db.ErrReadOnly) && strings.Contains(err.Error(), b.Path) {
+			refused = append(refused, c.name)
+		} else if err != nil {
+			t.Errorf("%s on a read-only database: %v", c.name, err)
+		}
+	}
+	if got, want := strings.Join(refused, ", "), "DB.Compact, DB.Compact in order, DB.Create, DB.Rename, DB.Maintain, "+
+		"DB.Repair, DB.Update, Collection.Build, Collection.Build of a model, Collection.Load, "+
+		"Collection.Load with progress, Collection.Load of new rows, Collection.SetDefault, Collection.DropIndex, "+
+		"DB.Drop"; got != want {
+		t.Errorf("read-only databases refuse\n%s, want\n%s", got, want)
+	}
+	b.Must(reading.d.View(func(s *db.Snapshot) error {
+		if got := content(t, s); got != want {
+			t.Errorf("read-only content\n%s\nwant\n%s", got, want)
+		}
+		return nil
+	}))
+	if _, err := dbtest.Open(t.Context(), b.Path, &db.Options{Timeout: 20 * time.Millisecond}); !errors.Is(err, db.ErrLocked) {
+		t.Errorf("writing next to a reader: %v", err)
+	}
+	other, err := dbtest.Open(t.Context(), b.Path, &db.Options{ReadOnly: true})
+	b.Must(errors.Join(err, other.Close(), reading.d.Close()))
+	if after, err := os.ReadFile(b.Path); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("reading has changed the file, %v", err)
+	}
+}
+
 // A panic of a function of the caller reaches the caller, whatever its value, and leaves nothing held.
 func TestPublicCallsPanic(t *testing.T) {
 	b, h := callBed(t)
