@@ -47,7 +47,13 @@ func (s *Searcher) scanWindow(rows int) {
 	cells := s.addLists(rows)
 	least := s.threshold()
 	if s.params.Deleted == nil && s.params.Accept == nil {
-		least = max(least, s.reached(cells[:min(len(cells), sampleRows)]))
+		reached := s.reached(cells[:min(len(cells), sampleRows)])
+		if s.scan.unit > 0 {
+			// The rows that reach it may have lower scores than others with lower estimates: each list, the
+			// ratio, and what is added to an estimate round up by at most one.
+			reached -= min(reached, uint16(min(len(s.terms)+4, maxEstimate)))
+		}
+		least = max(least, reached)
 	}
 	if s.scan.unit > 0 {
 		s.offerCounts(cells, least)
