@@ -204,6 +204,7 @@ func TestMisuseOfBuilds(t *testing.T) {
 	ctx := t.Context()
 	b.Put("a", dbtest.Mixture(1, 60, dim))
 	b.Must(dbtest.Create(ctx, b.D, "empty", db.Schema{Dim: 2}))
+	b.Must(dbtest.Create(ctx, b.D, "s", db.Schema{Sparse: true}))
 	b.Build("x", &db.Forest{NoTune: true})
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
@@ -224,27 +225,10 @@ func TestMisuseOfBuilds(t *testing.T) {
 		{"the exact scan's name", in("c", db.Flat, nil), db.ErrInvalid, []string{"flat"}},
 		{"name with a return", in("c", "main\rx", nil), db.ErrInvalid, []string{"control"}},
 		{"long name", in("c", strings.Repeat("n", 256), nil), db.ErrInvalid, nil},
-		{"kind", with(&db.Forest{Learner: "ball"}), db.ErrInvalid, []string{"ball", "kd-chrono"}},
-		{"trees", with(&db.Forest{Trees: -1}), db.ErrInvalid, []string{"-1"}},
-		{"many trees", with(&db.Forest{Trees: 5000}), db.ErrInvalid, []string{"5000", "4096"}},
-		{"depth", with(&db.Forest{Depth: 25}), db.ErrInvalid, []string{"25", "24"}},
-		{"negative depth", with(&db.Forest{Depth: -1}), db.ErrInvalid, []string{"-1"}},
-		{"labels", with(&db.Forest{LeafNeighbors: -4}), db.ErrInvalid, []string{"-4"}},
-		{"sketch", with(&db.Forest{SketchBytes: 65}), db.ErrInvalid, []string{"65"}},
-		{"recall", with(&db.Forest{Recall: 1.5}), db.ErrInvalid, []string{"1.5"}},
-		{"recall is NaN", with(&db.Forest{Recall: math.NaN()}), db.ErrInvalid, []string{"NaN"}},
-		{"density", with(&db.Forest{Density: 2}), db.ErrInvalid, nil},
-		{"density is NaN", with(&db.Forest{Density: math.NaN()}), db.ErrInvalid, nil},
-		{"candidates", with(&db.Forest{Candidates: -1}), db.ErrInvalid, nil},
-		{"subsample", with(&db.Forest{Subsample: -1}), db.ErrInvalid, nil},
-		{"votes", with(&db.Forest{MinVotes: -1}), db.ErrInvalid, nil},
-		{"held out", with(&db.Forest{Holdout: -1}), db.ErrInvalid, nil},
-		{"tuner's k", with(&db.Forest{TuneK: -1}), db.ErrInvalid, nil},
-		{"rotation of rp", with(&db.Forest{Learner: "rp", Coordinates: 2}), db.ErrInvalid, []string{"rp"}},
-		{"rotation of pca", with(&db.Forest{Learner: "pca", Coordinates: 2}), db.ErrInvalid, []string{"pca"}},
-		{"no tables at all", with(&db.Forest{NoTables: true}), db.ErrInvalid, []string{"Members"}},
-		{"auto untuned", with(&db.Forest{Learner: "auto", NoTune: true}), db.ErrInvalid, []string{"auto"}},
-		{"auto without tables", with(&db.Forest{Learner: "auto", NoTables: true, Members: true}), db.ErrInvalid, []string{"auto"}},
+		{"options", with(&db.Forest{Trees: -1}), db.ErrInvalid, []string{"Trees -1"}}, // db/index tests them all
+		{"options that do not suit the rows", with(&db.Forest{Candidates: 7}), db.ErrInvalid, []string{"7", "4", `"c"`}},
+		{"forest of sparse rows", in("s", "x", &db.Forest{}), db.ErrInvalid, []string{`"s"`}},
+		{"inverted index of dense rows", with(&db.Postings{}), db.ErrInvalid, []string{`"c"`}},
 		{"few training queries", with(&db.Forest{TrainingQueries: dbtest.Mixture(2, 9, dim)}), db.ErrInvalid, []string{"9"}},
 		{"dimension of a training query", with(&db.Forest{TrainingQueries: short}), db.ErrInvalid, []string{"query 3", "3", "4"}},
 		{"NaN in a training query", with(&db.Forest{TrainingQueries: nan}), db.ErrInvalid, []string{"query 7", "coordinate 2"}},

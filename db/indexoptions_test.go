@@ -9,7 +9,6 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
-	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -74,29 +73,27 @@ func TestIndexOptions(t *testing.T) {
 	}
 }
 
-// TestIndexOptionsRefused checks that options which contradict each other, or the collection,
-// are errors.
-func TestIndexOptionsRefused(t *testing.T) {
-	b := optionsBed(t)
-	for _, c := range []struct {
-		coll string
-		o    db.IndexOptions
-	}{
-		{"c", &db.Forest{NoTables: true}}, // without members
-		{"c", &db.Forest{Coordinates: -1}},
-		{"c", &db.Forest{NoSketches: true, SketchBytes: 64}},
-		{"c", &db.Forest{NoLists: true, ListNeighbors: 4}},
-		{"c", &db.Forest{Learner: "postings"}},
-		{"c", &db.Forest{Learner: "oak"}},
-		{"s", &db.Trees{Kind: "oak"}},
-		{"c", &db.Postings{}},
-		{"s", &db.Forest{}},
-		{"s", &db.Forest{Learner: "postings"}},
-		{"s", &db.Trees{Kind: "at", Budget: -1}},
-		{"s", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}},
-	} {
-		if _, err := b.D.Collection(c.coll).Build(t.Context(), "x", c.o, nil); !errors.Is(err, db.ErrInvalid) {
-			t.Errorf("%s, %T %+v: %v", c.coll, c.o, c.o, err)
-		}
+// TestBuildLimits: a collection of few rows takes less than the largest options.
+func TestBuildLimits(t *testing.T) {
+	const dim = 6
+	b := newBed(t, vector.L2, dim)
+	b.Put("a", dbtest.Mixture(1, 40, dim))
+	info := b.Build("x", &db.Forest{LeafNeighbors: 4096, ListNeighbors: 1024, Holdout: 100_000, Coordinates: dim, Candidates: dim})
+	o := info.Options.(*db.Forest)
+	if o.LeafNeighbors != 40 || o.ListNeighbors != 39 || o.Holdout != 4 || o.Coordinates != dim {
+		t.Errorf("resolved to %+v", o)
 	}
+	// What was resolved can be given to another build, and stays good for a
+	// collection that shrinks.
+	b.Build("y", info.Options)
+	for _, r := range []string{"a1", "a2", "a3", "a4", "a5"} {
+		b.Drop(r)
+	}
+	err := b.D.Compact(t.Context(), nil)
+	b.Must(err)
+	params := &lcif.Params{K: 3}
+	if _, err := b.D.Collection("c").Build(t.Context(), "model", &db.LCIF{Params: params, Folds: 1000}, nil); errors.Is(err, db.ErrInvalid) {
+		t.Errorf("1,000 folds: %v", err)
+	}
+	b.Check()
 }

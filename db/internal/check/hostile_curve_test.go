@@ -19,7 +19,6 @@ import (
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/internal/golden"
-	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 )
@@ -132,23 +131,6 @@ func useAndCheck(t *testing.T, path string) map[string]error {
 		_ = d.Check(t.Context(), func(p *db.CorruptError) { note("check", p) }, nil) // which counts them
 	})
 	return found
-}
-
-// A label model is not built with parameters that no prediction accepts.
-func TestLCIFParamsAtBuild(t *testing.T) {
-	hostileBase(t, 20, func(d *db.DB) {
-		for name, p := range map[string]lcif.Params{
-			"k":          {K: -1, Lambda: 0.5},
-			"lambda":     {K: 1, Lambda: 2},
-			"alpha":      {K: 1, Lambda: 1, Alpha: -1},
-			"thresholds": {K: 1, Lambda: 1, Thresholds: &labels.Thresholds{PerLabel: []float64{1}}},
-		} {
-			_, err := d.Collection("s").Build(t.Context(), "l", &db.LCIF{Params: &p}, nil)
-			if !errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrCorrupt) {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	})
 }
 
 // Lengths of rows with which similarities exceed 1 are damage, not answers.
