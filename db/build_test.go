@@ -337,6 +337,9 @@ func TestBuildDeterministic(t *testing.T) {
 				}, dim)
 				_, err := b.D.Collection("c").Build(t.Context(), "x", o, &db.Run{Workers: workers})
 				b.Must(err)
+				b.Put("b", dbtest.Mixture(2, n/10, dim))
+				_, err = b.D.Maintain(t.Context(), 0, &db.Run{Workers: workers}) // a small segment
+				b.Must(err)
 				answers = b.answers(dbtest.Mixture(5, 20, dim), &db.SearchOptions{Params: uses(o)})
 				b.Must(b.D.Close())
 				f, err := dbtest.ReadFile(b.Path)

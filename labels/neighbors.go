@@ -97,10 +97,6 @@ type matrix struct {
 
 func (m *matrix) row(i int) []float32 { return m.data[i*m.d : (i+1)*m.d] }
 
-func (m *matrix) Len() int                         { return m.n }
-func (m *matrix) Dim() int                         { return m.d }
-func (m *matrix) Row(i int, _ []float32) []float32 { return m.row(i) }
-
 // flat is implemented by rows that are already stored in one slice.
 type flat interface{ Flat() []float32 }
 

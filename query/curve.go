@@ -120,19 +120,6 @@ func (p *Point) validate(tables, members bool) error {
 // nonNegative reports whether x is a finite number of at least 0.
 func nonNegative(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
 
-// depth returns the curve of k neighbors, nil if there is none.
-func (c *Curve) depth(k int) *Curve {
-	if k == c.K {
-		return c
-	}
-	for i := range c.Depths {
-		if c.Depths[i].K == k {
-			return &c.Depths[i]
-		}
-	}
-	return nil
-}
-
 // clone returns a copy with points of its own.
 func (c *Curve) clone() Curve {
 	out := *c

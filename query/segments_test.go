@@ -142,6 +142,23 @@ func TestSegmentsHaveSettings(t *testing.T) {
 	}
 }
 
+// A segment without parts is scanned, also with parameters that need a forest.
+func TestSegmentWithoutForest(t *testing.T) {
+	m := clustered(700, 9, 11)
+	v := segmented(t, m, inSegments(vector.L2), 500, 620, 680)
+	v.Small[0] = Segment{First: 500, N: 120}
+	v.Deleted = roaring.New()
+	v.Deleted.AddRange(500, 600)
+	must(t, v.Validate())
+	for name, p := range stages() {
+		for row := 600; row < 620; row++ {
+			if got := search(t, v, m.row(row), p); got[0].Distance != 0 || int(got[0].ID) < 600 && got[0].ID >= 500 {
+				t.Errorf("%s: row %d: %v", name, row, got[0])
+			}
+		}
+	}
+}
+
 // Fresh rows with sketches are compared as far as their estimates call for it, and the answer is not called
 // exact.
 func TestFreshSketches(t *testing.T) {

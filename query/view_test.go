@@ -97,3 +97,28 @@ func TestVector(t *testing.T) {
 		}
 	}
 }
+
+// A part of the rows has their numbers and norms, in bytes where all of them are.
+func TestPart(t *testing.T) {
+	m := clustered(100, 5, 3)
+	for _, stored := range []spec{{shift: 4}, {shift: 4, bytes: true}, {}} {
+		r := rowSet(m, stored)
+		for _, c := range [][2]int{{0, 10}, {3, 40}, {16, 48}, {30, 100}, {97, 100}} {
+			got := r.Part(c[0], c[1])
+			must(t, got.validate())
+			inChunks := c[1] <= len(r.Chunks)<<r.Shift
+			if got.N != c[1]-c[0] || got.Uint8[0] != (stored.bytes && inChunks) || (got.InvNorm != nil) != inChunks {
+				t.Errorf("rows %v: %d rows, in bytes %t, with norms %t", c, got.N, got.Uint8[0], got.InvNorm != nil)
+			}
+			for i := range got.N {
+				x := m.row(c[0] + i)
+				if !slices.Equal(got.Vector(i, make([]float32, 5)), x) {
+					t.Fatalf("row %d of %v", i, c)
+				}
+				if norm, ok := got.invNorm(0, i); ok && norm != vector.InverseNorm(x) {
+					t.Fatalf("norm of row %d of %v", i, c)
+				}
+			}
+		}
+	}
+}

@@ -130,7 +130,7 @@ func (m *Manifest) decodeOptions(stored json.RawMessage, kindOf func(name string
 func (m *Manifest) Keep(before *Manifest) {
 	i, b := &m.Info, &before.Info
 	m.Auto, i.Created, i.Maintained = before.Auto, b.Created, time.Now().UTC()
-	i.Curve, i.LabelCurve = cmp.Or(i.Curve, b.Curve), cmp.Or(i.LabelCurve, b.LabelCurve)
+	i.LabelCurve = cmp.Or(i.LabelCurve, b.LabelCurve)
 	if i.TreeTrials == nil {
 		i.TreeTrials = b.TreeTrials
 	}
