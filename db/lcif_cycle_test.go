@@ -43,8 +43,9 @@ func redirect(t *testing.T, d *DB, index, neighbors string) {
 		if err := json.Unmarshal(payload, &m); err != nil {
 			return err
 		}
-		for _, part := range []string{"Detail", "Options"} {
-			m[part].(map[string]any)["Neighbors"] = neighbors
+		large := m["Segments"].([]any)[0].(map[string]any)["Detail"]
+		for _, part := range []any{large, m["Options"]} {
+			part.(map[string]any)["Neighbors"] = neighbors
 		}
 		data, err := json.Marshal(m)
 		if err != nil {

@@ -167,7 +167,7 @@ func (g *secondDB) scaling(t *testing.T) func(secondRow) secondRow {
 		st := s.gen.Collections["docs"]
 		m, err := st.ManifestOf(st.Entry.Index("labels"))
 		if err == nil {
-			scale = lcifDetail(t, m).Scale
+			scale = storedScale(t, m)
 		}
 		return err
 	})

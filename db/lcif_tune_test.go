@@ -139,7 +139,7 @@ func TestScaledColumns(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if scale := lcifDetail(t, m).Scale; scale == nil || scale.Factor[2] != 0 {
+			if scale := storedScale(t, m); scale == nil || scale.Factor[2] != 0 {
 				t.Errorf("scale %+v", scale)
 			}
 			var queries []Query
@@ -183,7 +183,7 @@ func TestScaledColumns(t *testing.T) {
 			st := snap.gen.Collections["dense"]
 			m, err := st.ManifestOf(st.Entry.Index("labels"))
 			if err == nil {
-				s = *lcifDetail(t, m).Scale
+				s = *storedScale(t, m)
 			}
 			return err
 		})

@@ -43,7 +43,7 @@ func (d *DB) Maintain(ctx context.Context, share float64, run *Run) (steps []Mai
 		}
 		steps = append(steps, MaintainStep(*step))
 	}
-	made, err := d.indexes.Maintain(run.in(ctx), segment.Effort{Share: share})
+	made, err := d.indexes.Maintain(run.in(ctx), segment.Effort{Share: share, Exact: true})
 	for _, s := range made {
 		steps = append(steps, MaintainStep(s))
 	}

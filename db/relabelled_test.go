@@ -4,13 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/db/internal/kind/lcifindex"
-	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -226,38 +222,8 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				if err := mustCheck(d); err != nil {
 					t.Error(err)
 				}
-				if _, ok := o.(*LCIF); ok {
-					mustBeExact(t, d, coll, name)
-				}
 			})
 		}
-	}
-}
-
-// mustBeExact compares the counts of a label model with those of a model of the present rows.
-func mustBeExact(t *testing.T, d *DB, coll, name string) {
-	t.Helper()
-	err := d.View(func(s *Snapshot) error {
-		st := s.gen.Collections[coll]
-		m, err := st.ManifestOf(st.Entry.Index(name))
-		if err != nil {
-			return err
-		}
-		if err := st.Load(t.Context()); err != nil {
-			return err
-		}
-		a, err := lcifindex.ReadArrays(t.Context(), st, m)
-		if err != nil {
-			return err
-		}
-		_, counts, names, err := inMemory(t.Context(), st, a, m)
-		if err != nil {
-			return err
-		}
-		return samePairs(a, m, counts, names)
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }
 
@@ -302,67 +268,6 @@ func TestPredictRelabelled(t *testing.T) {
 		}
 		if steps, err := d.Maintain(ctx, 0, nil); err != nil {
 			t.Fatalf("%v, %v", steps, err)
-		}
-	}
-}
-
-// TestHostileRelabelled: the label sets that a step of maintenance stores for relabelled rows are
-// checked before they are used, in a sparse and in a dense collection.
-func TestHostileRelabelled(t *testing.T) {
-	d, path := changedBase(t, 200, 4)
-	o := labelKinds["s"]["lcif"]
-	for _, coll := range []string{"d", "s"} {
-		if _, err := d.Collection(coll).Build(t.Context(), "x", o, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	relabel(t, d, 3, "l1", "l2")
-	relabel(t, d, 9)
-	relabel(t, d, 12, "l2")
-	steps, err := d.Maintain(t.Context(), 0, nil)
-	must(t, errors.Join(err, mustCheck(d), d.Close()))
-	for _, s := range steps {
-		if s.Action != "relabel" || s.Rows != 3 {
-			t.Fatalf("steps %+v", steps)
-		}
-	}
-	pristine, err := os.ReadFile(path)
-	must(t, err)
-	le := func(width int, numbers ...uint64) (out []byte) {
-		for _, x := range numbers {
-			for i := range width {
-				out = append(out, byte(x>>(8*i)))
-			}
-		}
-		return out
-	}
-	for _, c := range []struct {
-		name              string
-		rows, ptr, labels []byte // nil: as it is
-	}{
-		{name: "row beyond", rows: le(4, 3, 9, 200)},
-		{name: "rows out of order", rows: le(4, 3, 12, 9)},
-		{name: "row twice", rows: le(4, 3, 3, 12)},
-		{name: "fewer rows", rows: le(4, 3, 9)},
-		{name: "label beyond", labels: le(4, 1, 2, 70)},
-		{name: "labels out of order", labels: le(4, 2, 1, 2)},
-		{name: "offsets beyond", ptr: le(8, 0, 2, 2, 9)},
-		{name: "offsets decrease", ptr: le(8, 0, 2, 1, 3)},
-		{name: "offsets missing", ptr: le(8, 0)},
-	} {
-		for _, coll := range []string{"d", "s"} {
-			must(t, os.WriteFile(path, pristine, 0o600))
-			object := objectIn(t, path, coll, "x")
-			for i, data := range [][]byte{c.rows, c.ptr, c.labels} {
-				if data != nil {
-					key := codec.Key(object, codec.KindLabelMatrix, arrayRelabelledRow+uint32(i))
-					putBlock(t, path, layout.BucketBlocks, key, data)
-				}
-			}
-			withFile(t, path, func(d *DB, s *Snapshot) {
-				_, err := s.Collection(coll).Predict(t.Context(), Query{Key: []byte("5")}, &PredictOptions{Index: "x"})
-				mustBeCorrupt(t, coll+": "+c.name, err)
-			})
 		}
 	}
 }

@@ -244,6 +244,59 @@ func (s *FeatureLabels) Sub(t *FeatureLabels) (*FeatureLabels, error) {
 	return out, nil
 }
 
+func tooMuch(what string, i any) error {
+	return fmt.Errorf("%w: %s %v: more is taken away than there is", ErrInput, what, i)
+}
+
+// Extended returns what further rows change in the counts of s: the pairs that these rows have, with the
+// sums over all rows, and the squared lengths and numbers of rows of all. So the answer equals a count of
+// all rows, but for the pairs that only rows of s have. O(features + labels + pairs of more · log L).
+//
+// Errors: ErrInput for a sum that is not above zero or exceeds 63 bits.
+func (s *FeatureLabels) Extended(more []*FeatureLabels) (*FeatureLabels, error) {
+	out := &FeatureLabels{Ptr: make([]uint64, 1), Square: slices.Clone(s.Square), Rows: slices.Clone(s.Rows)}
+	for _, t := range more {
+		out.Square = append(out.Square, make([]Uint128, max(0, t.Features()-len(out.Square)))...)
+		for f, q := range t.Square {
+			out.Square[f] = out.Square[f].add(q)
+		}
+		out.Rows = append(out.Rows, make([]uint32, max(0, t.Labels()-len(out.Rows)))...)
+		for l, n := range t.Rows {
+			out.Rows[l] += n
+		}
+	}
+	sums := make([]int64, out.Labels()) // zero between features
+	for f := range out.Features() {
+		from := len(out.Label)
+		for _, t := range more {
+			set, sum := t.row(f)
+			for i, l := range set {
+				if sums[l] == 0 {
+					out.Label = append(out.Label, l)
+				}
+				if sums[l] += sum[i]; sum[i] <= 0 || sums[l] <= 0 {
+					return nil, fmt.Errorf("%w: feature %d and label %d have the sum %d", ErrInput, f, l, sum[i])
+				}
+			}
+		}
+		own := out.Label[from:]
+		slices.Sort(own)
+		set, sum := s.row(f)
+		for _, l := range own {
+			total := sums[l]
+			at, both := slices.BinarySearch(set, l)
+			if set, sum = set[at:], sum[at:]; both {
+				if total += sum[0]; sum[0] <= 0 || total <= 0 {
+					return nil, fmt.Errorf("%w: feature %d and label %d have the sum %d", ErrInput, f, l, sum[0])
+				}
+			}
+			out.Sum, sums[l] = append(out.Sum, total), 0
+		}
+		out.Ptr = append(out.Ptr, uint64(len(out.Label)))
+	}
+	return out, nil
+}
+
 // row returns a feature's labels and sums; none for a feature beyond the matrix.
 func (s *FeatureLabels) row(f int) ([]uint32, []int64) {
 	if f >= len(s.Ptr)-1 {

@@ -116,6 +116,83 @@ func TestFeatureLabelsUpdateExactly(t *testing.T) {
 	})
 }
 
+// Counts that are extended by those of further rows, with more features and labels, are those of all rows,
+// and so are their powers.
+func TestFeatureLabelsExtended(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, m, l := rapid.IntRange(1, 24).Draw(t, "n"), rapid.IntRange(1, 6).Draw(t, "m"), rapid.IntRange(1, 4).Draw(t, "l")
+		x, y := drawFeatures(t, n, m), mustSets(t, drawSets(t, "label", n, l), l)
+		parts := make([][]int, rapid.IntRange(1, 3).Draw(t, "parts"))
+		for i := range n {
+			at := rapid.IntRange(0, len(parts)-1).Draw(t, "part")
+			parts[at] = append(parts[at], i)
+		}
+		var counts []*FeatureLabels
+		for _, rows := range parts {
+			counts = append(counts, mustCount(t, SelectRows(x, rows), y.Select(rows), 1))
+		}
+		// The first part does not have all features and labels.
+		first := counts[0]
+		for f := first.Features() - 1; f >= 0 && first.Square[f] == (Uint128{}); f-- {
+			first.Ptr, first.Square = first.Ptr[:f+1], first.Square[:f]
+		}
+		for j := first.Labels() - 1; j >= 0 && first.Rows[j] == 0; j-- {
+			first.Rows = first.Rows[:j]
+		}
+		got, err := first.Extended(counts[1:])
+		must(t, err)
+		if len(parts) == 1 {
+			if len(got.Label) > 0 || !slices.Equal(got.Square, first.Square) || !slices.Equal(got.Rows, first.Rows) {
+				t.Fatalf("alone: %+v, want %+v", got, first)
+			}
+			return
+		}
+		want := mustCount(t, x, y, 2)
+		if !slices.Equal(got.Square, want.Square) || !slices.Equal(got.Rows, want.Rows) {
+			t.Fatalf("lengths: %+v, want %+v", got, want)
+		}
+		beta := rapid.SampledFrom([]float64{0.5, 1, 1.7, 2, 6}).Draw(t, "beta")
+		a, err1 := got.Powers(beta)
+		b, err2 := want.Powers(beta)
+		must(t, errors.Join(err1, err2))
+		a.Parts = []Pairs{first.Pairs(a.Beta), a.Parts[0]}
+		for _, p := range append(a.Parts, b.Parts...) {
+			must(t, p.Validate(l))
+		}
+		for f := range m {
+			for j := range l {
+				if x, y := a.At(f, j), b.At(f, j); x != y {
+					t.Fatalf("feature %d, label %d to the %g: %g, want %g", f, j, beta, x, y)
+				}
+			}
+		}
+	})
+}
+
+// Sums that no count has, as a damaged file may have, are refused.
+func TestFeatureLabelsExtendedByDamage(t *testing.T) {
+	one := func(sum int64) *FeatureLabels {
+		return &FeatureLabels{Ptr: []uint64{0, 1}, Label: []uint32{0}, Sum: []int64{sum}, Square: make([]Uint128, 1), Rows: []uint32{1}}
+	}
+	for _, c := range []struct {
+		first int64
+		more  []int64
+		ok    bool
+	}{
+		{1, []int64{1, 1}, true}, {1, []int64{0}, false}, {1, []int64{-1}, false}, {0, []int64{1}, false},
+		{1, []int64{math.MaxInt64}, false}, {1, []int64{math.MaxInt64 - 1}, true},
+		{1, []int64{math.MaxInt64, 1}, false}, {math.MinInt64, []int64{math.MaxInt64}, false},
+	} {
+		var more []*FeatureLabels
+		for _, x := range c.more {
+			more = append(more, one(x))
+		}
+		if _, err := one(c.first).Extended(more); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrInput) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 // Counts of fewer features and labels can be subtracted, those of more cannot.
 func TestFeatureLabelsSubOfOtherShape(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))

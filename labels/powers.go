@@ -65,7 +65,7 @@ func (s *FeatureLabels) Powers(beta float64) (*Powers, error) {
 		return nil, fmt.Errorf("%w: power %v", ErrInput, beta)
 	}
 	beta = StoredPower(beta)
-	p := &Powers{Beta: beta, Parts: []Pairs{s.pairs(beta)}, Feature: make([]float64, s.Features()),
+	p := &Powers{Beta: beta, Parts: []Pairs{s.Pairs(beta)}, Feature: make([]float64, s.Features()),
 		Label: make([]float64, s.Labels())}
 	for f, square := range s.Square {
 		p.Feature[f] = inverse(square.root(), beta)
@@ -76,9 +76,9 @@ func (s *FeatureLabels) Powers(beta float64) (*Powers, error) {
 	return p, nil
 }
 
-// pairs returns the sums raised to a power. A feature has values for all labels if these are at
+// Pairs returns the sums raised to a power, which StoredPower has returned. A feature has values for all labels if these are at
 // most twice as many.
-func (s *FeatureLabels) pairs(beta float64) Pairs {
+func (s *FeatureLabels) Pairs(beta float64) Pairs {
 	p := Pairs{Ptr: s.Ptr, Label: s.Label, Start: make([]uint64, 1, len(s.Ptr)), Value: make([]float32, 0, len(s.Label))}
 	all := stride(s.Labels())
 	for f := range len(s.Ptr) - 1 {

@@ -45,14 +45,14 @@ func TestAmong(t *testing.T) {
 		restricted, all NeighborSource
 		sparse          bool
 	}{
-		"postings": {&PostingsNeighbors{build(rows), postings.SearchParams{Deleted: deleted}}, nil, true},
-		"segments": {&SegmentNeighbors{[]postings.Segment{
-			{Index: build(rows[:120]), Deleted: roaring.BitmapOf(3, 50)},
-			{Index: build(rows[120:]), First: 120, Deleted: roaring.BitmapOf(170)},
+		"one segment": {&PostingsNeighbors{Segments: []postings.Segment{
+			{Index: build(rows), Deleted: deleted},
 		}}, nil, true},
-		"grown": {&GrownNeighbors{
-			Base: &PostingsNeighbors{build(rows[:200]), postings.SearchParams{Deleted: deleted}}, First: 200,
-			Rows: labels.SelectRows(units, rows[200:]), Deleted: deleted,
+		"two segments and fresh rows": {&PostingsNeighbors{
+			Segments: []postings.Segment{
+				{Index: build(rows[:120]), Deleted: roaring.BitmapOf(3, 50)}, {Index: build(rows[120:200]), First: 120},
+			},
+			Fresh: labels.SelectRows(units, rows[200:]), First: 200, Deleted: deleted,
 		}, nil, true},
 		"scan":   {scan, nil, false},
 		"forest": {forest, scan, false},

@@ -60,7 +60,7 @@ func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, featu
 			return nil, err
 		}
 		m.without = func(rows *roaring.Bitmap) NeighborSource {
-			return &PostingsNeighbors{Index: index, Params: postings.SearchParams{Deleted: rows}}
+			return &PostingsNeighbors{Segments: []postings.Segment{{Index: index, Deleted: rows}}}
 		}
 	}
 	m.view.Neighbors = m.without(nil)

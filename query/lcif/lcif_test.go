@@ -322,8 +322,6 @@ func TestForestNeighbors(t *testing.T) {
 
 func TestLCIFViewValidate(t *testing.T) {
 	f, _ := topicFixture(t, 30)
-	rows := f.truth.CSR()
-	f.view.Labels = LabelRows{&rows}
 	must(t, f.view.Validate())
 	powers := func(beta float64, p labels.Pairs) *labels.Powers {
 		return &labels.Powers{Beta: beta, Parts: []labels.Pairs{p}, Feature: []float64{1}, Label: []float64{1, 1}}
@@ -331,12 +329,10 @@ func TestLCIFViewValidate(t *testing.T) {
 	one := labels.Pairs{Ptr: []uint64{0, 1}, Label: []uint32{0}, Start: []uint64{0, 1}, Value: []float32{1}}
 	wide, values, long, negative := one, one, one, one
 	wide.Label, values.Value, long.Start, negative.Value = []uint32{2}, nil, []uint64{0, 2}, []float32{-1}
-	bad := vector.CSR{Ptr: []uint64{0, 2}, Index: []uint32{1, 0}, Cols: 2}
 	for name, change := range map[string]func(v *View){
 		"no labels":         func(v *View) { v.Labels = nil },
 		"features":          func(v *View) { v.Features = -1 },
 		"mask":              func(v *View) { v.Keep = []uint64{}; v.Features = 80 },
-		"labels unsorted":   func(v *View) { v.Labels = LabelRows{&bad} },
 		"labels too large":  func(v *View) { v.Labels = wrongLabels{f.truth} },
 		"S too wide":        func(v *View) { v.Powers = powers(1, wide) },
 		"S of too many":     func(v *View) { v.Features = 0 },

@@ -12,38 +12,6 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// PostingsNeighbors finds neighbours among sparse rows, exactly.
-type PostingsNeighbors struct {
-	Index *postings.Index
-	// Params are the options of the searches, including rows to exclude.
-	Params postings.SearchParams
-}
-
-// Neighbors implements NeighborSource. Ties are ordered by row. Errors: those
-// of postings.Searcher.Search.
-func (p *PostingsNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery,
-	k int, dst []postings.Hit) ([]postings.Hit, error) {
-	dst, stats, err := s.Postings.Search(ctx, p.Index, q.Unit, k, p.Params, dst)
-	s.Stats = stats
-	return dst, err
-}
-
-// SegmentNeighbors finds neighbours among sparse rows, exactly, in an index of several
-// segments.
-type SegmentNeighbors struct {
-	Segments []postings.Segment
-}
-
-// Neighbors implements NeighborSource. Ties are ordered by row. Errors: those
-// of postings.Searcher.SearchSegments.
-func (p *SegmentNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery,
-	k int, dst []postings.Hit) ([]postings.Hit, error) {
-	dst, stats, err := s.Postings.SearchSegments(ctx, p.Segments, q.Unit, k,
-		postings.SearchParams{}, dst)
-	s.Stats = stats
-	return dst, err
-}
-
 // ForestNeighbors finds neighbours among dense rows by a forest. Features are then coordinates.
 // Neighbours are in the order of the view's metric, nearest first; their similarity is always
 // the cosine.

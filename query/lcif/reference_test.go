@@ -122,7 +122,7 @@ func newLCIFFixture(t testing.TB, raw [][]float32, m int, sets [][]uint32, l int
 	must(t, err)
 	ix, err := postings.Build(ctx, f.rows, nil)
 	must(t, err)
-	f.view = &View{Features: m, Labels: f.truth, Neighbors: &PostingsNeighbors{Index: ix}}
+	f.view = &View{Features: m, Labels: f.truth, Neighbors: &PostingsNeighbors{Segments: []postings.Segment{{Index: ix}}}}
 	f.view.Row = func(row uint32) vector.Sparse { return f.rows.Row(int(row)) }
 	must(t, f.view.SetPower(f.counts, 1))
 	must(t, f.view.Validate())

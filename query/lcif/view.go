@@ -15,24 +15,12 @@ import (
 )
 
 // LabelSets is the label matrix of the training rows, N × L, as predictions read it: row i's
-// labels, ascending, each below Labels(). *labels.Matrix and [LabelRows] implement it.
+// labels, ascending, each below Labels(). *labels.Matrix implements it.
 type LabelSets interface {
 	Rows() int
 	Labels() int
 	Row(i int) []uint32
 }
-
-// LabelRows is a label matrix over a CSR without values, such as a view of mapped memory.
-type LabelRows struct{ CSR *vector.CSR }
-
-// Rows returns N, the number of rows.
-func (l LabelRows) Rows() int { return l.CSR.Rows() }
-
-// Labels returns L, the number of labels.
-func (l LabelRows) Labels() int { return l.CSR.Cols }
-
-// Row returns the labels of row i.
-func (l LabelRows) Row(i int) []uint32 { return l.CSR.Index[l.CSR.Ptr[i]:l.CSR.Ptr[i+1]] }
 
 // NeighborScratch is the scratch memory of neighbour searches. A source uses the parts it
 // needs. One goroutine may use it at a time; the zero value is ready.
@@ -124,11 +112,6 @@ func (v *View) Validate() error {
 	}
 	if v.Keep != nil && len(v.Keep) < (v.Features+63)/64 {
 		return fail("%d words say which of %d features are kept", len(v.Keep), v.Features)
-	}
-	if l, ok := v.Labels.(LabelRows); ok {
-		if err := l.CSR.Validate(); err != nil {
-			return fail("labels: %w", err)
-		}
 	}
 	for i := range v.Labels.Rows() {
 		// Labels ascend, so the last is the largest.

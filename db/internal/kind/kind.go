@@ -294,9 +294,6 @@ func Cycle(name string, next func(name string) (string, error)) ([]string, error
 const (
 	RoleForest   verified.Role = iota // nodes, leaves and directions
 	RolePostings                      // a segment of an inverted index
-	RoleLabelSets
-	RoleRelabelled
-	RoleLabelPairs
-	RoleLabelHead
+	RoleLabels                        // a segment of a label model
 	RoleTree
 )

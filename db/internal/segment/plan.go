@@ -5,7 +5,8 @@ import "github.com/anndb/anndb/db/internal/kind"
 // An index has one large segment, the first, and at most two small ones with later rows. Fresh rows
 // become a small segment, together with small ones that are not much larger. All rows become one segment
 // when more than kind.Drift of those of the large one have changed: are of small segments, fresh,
-// deleted or relabelled.
+// deleted or relabelled. Searches leave deleted rows out, but the sums of label models count the rows of a
+// segment until it is built again.
 
 // mergeRatio is the largest ratio of the rows of a small segment to those that it is merged with.
 const mergeRatio = 2
@@ -16,6 +17,8 @@ type Effort struct {
 	// change. Fresh, if not zero, is a number of fresh rows that is enough as well.
 	Share float64
 	Fresh int
+	// Exact selects the segments of label models that count rows which were deleted or relabelled since, too.
+	Exact bool
 	// Resting reports whether a collection has not been written for a while: its indexes then get
 	// one segment. nil means none.
 	Resting func(coll uint64) bool
@@ -35,12 +38,15 @@ func planOf(
 	segments := m.Segments
 	large, n := &segments[0], len(segments)
 	fresh := rows - m.Info.Rows
-	total := rows - large.Rows
-	for i := range segments {
-		total += changed(&segments[i])
+	total, first := rows-large.Rows, n // first is the first segment with changed rows
+	for i := n - 1; i >= 0; i-- {
+		if c := changed(&segments[i]); c > 0 {
+			total, first = total+c, i
+		}
 	}
 	least := e.Share * float64(large.Rows)
 	due := float64(total) >= least
+	exact := due && e.Exact && first < n && m.Of.Predicts()
 	switch {
 	case total == 0:
 	case float64(total) > kind.Drift*float64(large.Rows-large.Dead) && due:
@@ -48,11 +54,14 @@ func planOf(
 	case !m.Of.Composes():
 	case resting && due:
 		return plan{0, n}, true
-	case fresh > 0 && (float64(fresh) >= least || e.Fresh > 0 && fresh >= e.Fresh):
+	case exact || fresh > 0 && (float64(fresh) >= least || e.Fresh > 0 && fresh >= e.Fresh):
 		from, size := n, fresh
 		for from > 1 && (from == kind.MaxSegments || live(&segments[from-1]) <= mergeRatio*size) {
 			from--
 			size += live(&segments[from])
+		}
+		if exact {
+			from = min(from, first)
 		}
 		return plan{from, n}, true
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/db/internal/kind/treeindex"
 )
@@ -50,14 +51,16 @@ func TestPlanGrowth(t *testing.T) {
 // TestPlan: fresh rows become a segment when they are enough, with small ones that are not much larger;
 // all rows become one when a fifth has changed, or when a collection rests.
 func TestPlan(t *testing.T) {
-	several, one := postingsindex.Kind{}, treeindex.Kind{}
+	several, one, sums := postingsindex.Kind{}, treeindex.Kind{}, lcifindex.Kind{}
+	exact := Effort{Exact: true}
 	background := Effort{Share: 0.01, Fresh: 1024}
 	for _, c := range []struct {
 		name     string
 		of       kind.Kind
 		segments []int
 		fresh    int
-		changed  int // deleted or relabelled
+		changed  int // deleted or relabelled, of segment in
+		in       int
 		effort   Effort
 		resting  bool
 		want     plan
@@ -85,10 +88,17 @@ func TestPlan(t *testing.T) {
 		{name: "a smaller share at rest", of: several, segments: []int{1000, 9}, effort: background, resting: true},
 		{name: "trees", of: one, segments: []int{1000}, fresh: 200, resting: true},
 		{name: "a fifth of trees", of: one, segments: []int{1000}, fresh: 100, changed: 101, want: plan{0, 1}, ok: true},
+		{name: "deleted, found by search", of: several, segments: []int{1000}, changed: 10, effort: exact},
+		{name: "deleted, counted", of: sums, segments: []int{1000}, changed: 10, effort: exact, want: plan{0, 1}, ok: true},
+		{name: "deleted, in the background", of: sums, segments: []int{1000}, changed: 10, effort: background},
+		{name: "deleted, less than the share", of: sums, segments: []int{1000}, changed: 10, effort: Effort{Share: 0.1, Exact: true}},
+		{name: "of a small one", of: sums, segments: []int{1000, 40, 10}, in: 1, changed: 2, effort: exact, want: plan{1, 3}, ok: true},
+		{name: "of a small one, with fresh", of: sums, segments: []int{1000, 40, 10}, in: 2, changed: 2, fresh: 10, effort: exact, want: plan{1, 3}, ok: true},
+		{name: "of the smallest", of: sums, segments: []int{1000, 40, 10}, in: 2, changed: 2, effort: exact, want: plan{2, 3}, ok: true},
 	} {
 		m := manifestOf(c.of, c.segments...)
 		p, ok := planOf(m, m.Info.Rows+c.fresh, func(g *kind.Segment) int {
-			if g.First == 0 {
+			if g == &m.Segments[c.in] {
 				return c.changed
 			}
 			return 0

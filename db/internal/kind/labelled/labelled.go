@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
@@ -33,45 +31,53 @@ func CheckWeight(w string) error {
 		fail.Option, w, WeightNone, WeightTFIDF, WeightStandard)
 }
 
-// Rows is the data that a label model is learned from: rows and label sets by row number,
-// and the numbers of the live rows.
+// Rows is the data that a label model is learned from: rows and label sets by row number, and the
+// numbers of the live rows.
 type Rows struct {
 	Rows *vector.CSR
 	Sets *labels.Matrix
 	Live []int
 }
 
-// DeletedSet returns the numbers of the rows that are not live.
-func (d *Rows) DeletedSet() *roaring.Bitmap {
-	out := roaring.New()
-	out.AddRange(0, uint64(d.Rows.Rows()))
-	for _, row := range d.Live {
-		out.Remove(uint32(row))
+// Mapped returns rows of so many features: f of each live row, by its number.
+func (d *Rows) Mapped(features int, f func(row int) vector.Sparse) *vector.CSR {
+	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	live := 0
+	for row := range d.Rows.Rows() {
+		var x vector.Sparse
+		if live < len(d.Live) && d.Live[live] == row {
+			x = f(row)
+			live++
+		}
+		out.Append(x)
 	}
+	out.Cols = features
 	return out
 }
 
-// Read copies the rows below end and their labels out of the map. Of dense rows it keeps the values that
-// are not zero. Labels are numbered in the order in which they first occur in live rows.
+// Read copies the rows of a job and their labels out of the map; rows are numbered from the job's first one.
+// Of dense rows it keeps the values that are not zero. The first labels have the names given; others are
+// numbered in the order in which they first occur in live rows. It returns all names.
 func Read(
-	ctx context.Context, st kind.Source, end int, report func(done, total int),
+	ctx context.Context, st kind.Source, job *kind.Job, names []string, report func(done, total int),
 ) (*Rows, []string, error) {
 	if err := st.Load(ctx); err != nil {
 		return nil, nil, err
 	}
 	c := st.Collection()
-	b, err := labels.NewBuilder(nil)
+	b, err := labels.NewBuilder(names)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, st.Corrupt("index %q: %w", job.Name, err)
 	}
 	data := &Rows{Rows: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}}
 	labelsOf := st.LabelReader()
-	for row := range uint32(end) {
-		if row%1024 == 0 {
+	for i := range job.End - job.First {
+		row := uint32(job.First + i)
+		if i%1024 == 0 {
 			if err := ctx.Err(); err != nil {
 				return nil, nil, fail.Wrapf(err, "build")
 			}
-			report(int(row), end)
+			report(i, job.End-job.First)
 		}
 		if st.Deleted(row) {
 			data.Rows.Append(vector.Sparse{})
@@ -88,7 +94,7 @@ func Read(
 			data.Rows.Append(kind.Listed(st.DenseRow(int(row), make([]float32, c.Dim))))
 		}
 		b.Add(names)
-		data.Live = append(data.Live, int(row))
+		data.Live = append(data.Live, i)
 	}
 	if len(data.Live) == 0 {
 		return nil, nil, fmt.Errorf("%w: %q", fail.Empty, c.Name)

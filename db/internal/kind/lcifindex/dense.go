@@ -1,7 +1,6 @@
 package lcifindex
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -12,7 +11,6 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
-	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
@@ -179,8 +177,6 @@ func modelNeighbors(
 func (l *learned) learnDense(
 	ctx context.Context, st kind.Source, data *labelled.Rows, o options, timer *kind.Timer,
 ) error {
-	l.rows, l.opts, l.deletedRows = data.Rows.Rows(), o, data.DeletedSet()
-	l.Dead = l.rows - len(data.Live)
 	source, err := denseNeighbors(ctx, st, o.Neighbors)
 	if err != nil {
 		return err
@@ -200,40 +196,8 @@ func (l *learned) learnDense(
 	if err != nil {
 		return err
 	}
-	data, l.scale = best.data, best.scale
-	return timer.Run("model", func(func(int, int)) error {
-		view := &lcif.View{Features: st.Collection().Dim}
-		units := lcif.FeatureRows(lcif.UnitRows(data.Rows, view))
-		var err error
-		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.Sets, kind.WorkersOf(ctx)); err != nil {
-			return fail.Wrapf(err, "label model")
-		}
-		if l.power, err = l.counts.Powers(cmp.Or(l.params.Beta, 1)); err != nil {
-			return fail.Wrapf(err, "label model")
-		}
-		l.sets = data.Sets
-		return nil
-	})
-}
-
-// guardedNeighbors finds neighbors in the map. It is safe for concurrent use: each search has
-// its own guard.
-type guardedNeighbors struct {
-	st     kind.Source
-	source lcif.NeighborSource
-}
-
-// Neighbors implements lcif.NeighborSource.
-func (n *guardedNeighbors) Neighbors(
-	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
-) (hits []postings.Hit, err error) {
-	defer n.st.Guard(debug.SetPanicOnFault(true), &err)
-	return n.source.Neighbors(ctx, s, q, k, dst)
-}
-
-// Among implements lcif.NeighborSource.
-func (n *guardedNeighbors) Among(rows *roaring.Bitmap) lcif.NeighborSource {
-	return &guardedNeighbors{n.st, n.source.Among(rows)}
+	l.scale = best.scale
+	return l.count(ctx, best.data, false, timer)
 }
 
 // liveNeighbors finds neighbors among the live rows and returns their positions in live. It is
@@ -266,19 +230,11 @@ func scaled(st kind.Source, base *query.View, data *labelled.Rows) weighted {
 	scale := lcif.FitScaling(st.Collection().Dim, len(data.Live),
 		func(i int) []float32 { return vectorOf(data.Live[i]) })
 	own := *data
-	own.Rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
-	live := 0
 	var y []float32
-	for row := range data.Rows.Rows() {
-		if live == len(data.Live) || data.Live[live] != row {
-			own.Rows.Append(vector.Sparse{})
-			continue
-		}
-		live++
+	own.Rows = data.Mapped(st.Collection().Dim, func(row int) vector.Sparse {
 		y = scale.Apply(y[:0], vectorOf(row))
-		own.Rows.Append(kind.Listed(y))
-	}
-	own.Rows.Cols = st.Collection().Dim
+		return kind.Listed(y)
+	})
 	return weighted{weight: labelled.WeightStandard, data: &own, scale: scale, cv: lcif.CVOptions{
 		Neighbors: func(without *roaring.Bitmap) lcif.NeighborSource {
 			source := &lcif.ScaledNeighbors{View: base, Scaling: scale, Without: numbered32(without, data.Live)}

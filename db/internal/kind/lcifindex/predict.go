@@ -11,7 +11,6 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -22,9 +21,8 @@ import (
 var predictors = sync.Pool{New: func() any { return &predictScratch{p: lcif.NewPredictor()} }}
 
 type predictScratch struct {
-	p      *lcif.Predictor
-	found  []labels.Ranked
-	ranked []kind.Ranked
+	p     *lcif.Predictor
+	found []labels.Ranked
 }
 
 // Names returns the names of the labels.
@@ -64,22 +62,6 @@ func (m *labelModel) among(rows *roaring.Bitmap) *lcif.View {
 		return m.view
 	}
 	return m.view.Among(rows)
-}
-
-// prepare returns a copy of a query, weighed or scaled as the rows of the model are.
-func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
-	switch {
-	case m.scale != nil:
-		dense := make([]float32, len(m.scale.Mean))
-		for i, j := range x.Index {
-			dense[j] = x.Value[i]
-		}
-		return kind.Listed(m.scale.Apply(make([]float32, 0, len(dense)), dense))
-	case m.idf != nil:
-		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
-		labelled.Weigh(x, m.idf)
-	}
-	return x
 }
 
 // row returns the features of a row, weighed or scaled as those of queries are.

@@ -34,6 +34,7 @@ func (o *options) candidates(other string) []string {
 func (l *learned) choose(
 	ctx context.Context, candidates []weighted, o options, timer *kind.Timer,
 ) (*weighted, error) {
+	l.opts = o
 	best := &candidates[0]
 	if p := o.Params; p != nil && o.Cut == nil {
 		l.params = *p

@@ -87,7 +87,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 			return err
 		}
 		err = job.Timer.Run("read", func(report func(int, int)) (err error) {
-			data, l.names, err = labelled.Read(ctx, st, job.End, report)
+			data, l.names, err = labelled.Read(ctx, st, job, nil, report)
 			return err
 		})
 		if err == nil && l.kind == budget.SBT {

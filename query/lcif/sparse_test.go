@@ -12,9 +12,8 @@ import (
 	"github.com/anndb/anndb/postings"
 )
 
-// A source that has grown finds what an index of all rows finds, whatever its base
-// is.
-func TestGrownNeighborsAreThoseOfAllRows(t *testing.T) {
+// Neighbors among segments and fresh rows are those that an index of all rows finds.
+func TestPostingsNeighborsAreThoseOfOneIndex(t *testing.T) {
 	ctx := context.Background()
 	x, _ := topicSet(t, 220, 6)
 	units := unitRows(x, x.Cols, nil)
@@ -25,10 +24,16 @@ func TestGrownNeighborsAreThoseOfAllRows(t *testing.T) {
 	n := units.Rows()
 	rows, build := selections(t, units)
 	dead := roaring.BitmapOf(3, 50, 90, 150, 230)
-	whole := &PostingsNeighbors{Index: build(rows), Params: postings.SearchParams{Deleted: dead}}
+	segment := func(from, to int) postings.Segment {
+		own := roaring.AddOffset64(roaring.And(dead, roaring.BitmapOf(numbersOf(from, to)...)), -int64(from))
+		return postings.Segment{Index: build(rows[from:to]), First: uint32(from), Deleted: own}
+	}
+	whole := &PostingsNeighbors{Segments: []postings.Segment{segment(0, n)}}
 	for _, first := range []int{0, 1, 100, n} {
-		base := &PostingsNeighbors{Index: build(rows[:first]), Params: postings.SearchParams{Deleted: dead}}
-		g := &GrownNeighbors{Base: base, First: uint32(first), Rows: labels.SelectRows(units, rows[first:]), Deleted: dead}
+		g := &PostingsNeighbors{Fresh: labels.SelectRows(units, rows[first:]), First: uint32(first), Deleted: dead}
+		if first > 0 {
+			g.Segments = []postings.Segment{segment(0, first/2), segment(first/2, first)}
+		}
 		var s NeighborScratch
 		for _, k := range []int{1, 7, 400} {
 			for i := range n {
@@ -42,11 +47,19 @@ func TestGrownNeighborsAreThoseOfAllRows(t *testing.T) {
 			}
 		}
 	}
-	g := &GrownNeighbors{Base: whole, First: uint32(n), Rows: units}
+	g := &PostingsNeighbors{Segments: whole.Segments, First: uint32(n), Fresh: units}
 	stop, cancel := context.WithCancel(ctx)
 	cancel()
 	var s NeighborScratch
 	if _, err := g.Neighbors(stop, &s, NeighborQuery{units.Row(0), units.Row(0)}, 3, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
+}
+
+// numbersOf returns the numbers from one to before another.
+func numbersOf(from, to int) (out []uint32) {
+	for i := from; i < to; i++ {
+		out = append(out, uint32(i))
+	}
+	return out
 }
