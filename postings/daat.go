@@ -13,6 +13,9 @@ type turn struct {
 	part  *part
 }
 
+// nearly is below one by more than the relative error of a float64 sum of products.
+const nearly = 1 - 1e-9
+
 // weakAND searches a window document at a time (Feremans 2020, Algorithm 8, phase ii). It differs from
 // the paper in two points: values are upper bounds, so a row that reaches θ is scored exactly, and a row
 // whose bound equals θ is evaluated, since it may win a tie by its row number.
@@ -25,8 +28,6 @@ func (s *Searcher) weakAND() {
 	}
 	slices.SortFunc(s.turns, func(a, b turn) int { return cmp.Compare(a.row, b.row) })
 	c := s.turns
-	// A float64 sum of n products has at most this relative error.
-	const nearly = 1 - 1e-9
 	for {
 		theta := s.top.theta() * nearly
 		pivot, bound := -1, 0.0
@@ -146,10 +147,8 @@ func (p *part) seekBits(low uint16) bool {
 	}
 	if p.at < to {
 		p.rank += bits.OnesCount16(p.rest)
-		for p.at++; p.at < to; p.at++ {
-			p.rank += bits.OnesCount16(words[p.at])
-		}
-		p.rest = words[to]
+		p.rank += ones(words[p.at+1 : to])
+		p.at, p.rest = to, words[to]
 	}
 	below := p.rest & (1<<(low%16) - 1)
 	p.rank += bits.OnesCount16(below)
@@ -162,4 +161,16 @@ func (p *part) seekBits(low uint16) bool {
 	}
 	p.row = 16*p.at + bits.TrailingZeros16(p.rest)
 	return true
+}
+
+// ones counts bits, four words at a time.
+func ones(words []uint16) (n int) {
+	for ; len(words) >= 4; words = words[4:] {
+		four := uint64(words[0]) | uint64(words[1])<<16 | uint64(words[2])<<32 | uint64(words[3])<<48
+		n += bits.OnesCount64(four)
+	}
+	for _, w := range words {
+		n += bits.OnesCount16(w)
+	}
+	return n
 }

@@ -113,6 +113,24 @@ func TestWindows(t *testing.T) {
 	}
 }
 
+// TestFrequentFeature: once rows with a rare feature are known, a window without it is skipped.
+func TestFrequentFeature(t *testing.T) {
+	m := &vector.CSR{Ptr: []uint64{0}, Cols: 2}
+	for i := range 3 * windowRows {
+		q := vector.Sparse{Index: []uint32{0}, Value: []float32{0.1 + float32(i%7)/100}}
+		if i%5000 == 10 && i < windowRows || i == 3*windowRows-5 {
+			q = vector.Sparse{Index: []uint32{0, 1}, Value: []float32{0.2, 0.9}}
+		}
+		m.Append(q)
+	}
+	ix, q := build(t, m), vector.Sparse{Index: []uint32{0, 1}, Value: []float32{0.5, 0.5}}
+	checkSearch(t, NewSearcher(), ix, q, 10, SearchParams{})
+	_, stats, err := NewSearcher().Search(t.Context(), ix, q, 10, SearchParams{}, nil)
+	if must(t, err); stats.Postings > windowRows+100 {
+		t.Errorf("%d entries read", stats.Postings)
+	}
+}
+
 func TestSegmentsEqualOneIndex(t *testing.T) {
 	s := NewSearcher()
 	rapid.Check(t, func(t *rapid.T) {

@@ -243,10 +243,12 @@ type part struct {
 	rest          uint16
 }
 
-// window collects the containers of a window in s.parts and returns the number of their entries. rows is
-// the number of rows of the segment. The caller requests windows in ascending order.
+// window collects the containers of a window in s.parts and returns the number of their entries. It does not
+// count the longest one if its rows need others to be hits: Weak-AND skips it. rows is the number of rows of
+// the segment. The caller requests windows in ascending order.
 func (s *Searcher) window(key uint16, rows int) (entries int) {
 	s.parts = s.parts[:0]
+	longest := 0
 	for i := range s.terms {
 		t := &s.terms[i]
 		if t.container == t.containers || t.list.set.key(t.container, rows) != key {
@@ -260,6 +262,12 @@ func (s *Searcher) window(key uint16, rows int) (entries int) {
 		s.parts = append(s.parts, p)
 		t.rank += p.in.n
 		entries += p.in.n
+		if p.in.n > s.parts[longest].in.n {
+			longest = len(s.parts) - 1
+		}
+	}
+	if entries > 0 && s.parts[longest].bound < s.top.theta()*nearly {
+		entries -= s.parts[longest].in.n
 	}
 	return entries
 }
