@@ -7,6 +7,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/vector"
 )
@@ -32,7 +33,7 @@ func TestFuncOnceWithin(t *testing.T) {
 	b := newBed(t, vector.L2, 8)
 	rows := dbtest.Mixture(3, 3000, 8)
 	b.Put("a", rows)
-	b.Build("main", &db.Forest{Seed: 1})
+	b.Build("main", &index.Forest{Seed: 1})
 	calls := map[string]int{}
 	for _, k := range []int{0, 1000} {
 		clear(calls)

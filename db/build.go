@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -16,48 +17,47 @@ import (
 )
 
 // Build learns an index over the rows of the latest state and publishes it under name, replacing an
-// index of that name. The type of o selects the kind; nil means a Forest over dense rows and
-// Postings over sparse ones. An index that finds rows also replaces the one of maintenance, unless a
-// label model uses that. If Build is cancelled or fails,
-// the database is unchanged. Readers and writers run concurrently.
+// index of that name. The type of o selects the kind; nil means an index.Forest over dense rows and
+// index.Postings over sparse ones. An index that finds rows also replaces the one of maintenance,
+// unless a label model uses that. If Build is cancelled or fails, the database is unchanged. Readers and writers run concurrently.
 //
 // The rows are read into memory. A forest costs rows² · dim operations with exact neighbor lists,
 // otherwise about rows · (1,000 codes + 200 rows compared). Errors: ErrUnsuitable.
 func (c Collection) Build(
-	ctx context.Context, name string, o IndexOptions, run *Run,
-) (_ IndexInfo, err error) {
+	ctx context.Context, name string, o index.Options, run *Run,
+) (_ index.Info, err error) {
 	d, err := c.writer()
 	if err != nil {
-		return IndexInfo{}, err
+		return index.Info{}, err
 	}
 	if err := layout.CheckName(name); err != nil {
-		return IndexInfo{}, err
+		return index.Info{}, err
 	}
 	if name == Flat {
-		return IndexInfo{}, fmt.Errorf("%w: %q is the name of the exact scan", fail.Name, name)
+		return index.Info{}, fmt.Errorf("%w: %q is the name of the exact scan", fail.Name, name)
 	}
 	if err := d.manager().Writable(ctx); err != nil {
-		return IndexInfo{}, err
+		return index.Info{}, err
 	}
 	defer d.background.LeaveTo(c.name)()
 	ctx, release, err := d.txn.Hold(run.in(ctx), 1)
 	if err != nil {
-		return IndexInfo{}, err
+		return index.Info{}, err
 	}
 	defer release(&err)
 	if o, err = d.request(c.name, o); err != nil {
-		return IndexInfo{}, err
+		return index.Info{}, err
 	}
 	m, err := d.indexes.Build(ctx, segment.Request{Collection: c.name, Name: name, Options: o})
 	if m == nil {
-		return IndexInfo{}, kind.AsParameter(err)
+		return index.Info{}, kind.AsParameter(err)
 	}
 	return publicInfo(c.name, m), kind.AsParameter(err)
 }
 
 // request returns the options of a build, the default ones for nil, and refuses those that the
 // collection cannot satisfy.
-func (d *DB) request(coll string, o IndexOptions) (_ IndexOptions, err error) {
+func (d *DB) request(coll string, o index.Options) (_ index.Options, err error) {
 	err = d.txn.View(func(g *state.Generation) error {
 		st, err := g.Collection(coll)
 		if err != nil {
@@ -69,11 +69,11 @@ func (d *DB) request(coll string, o IndexOptions) (_ IndexOptions, err error) {
 		}
 		switch v := reflect.ValueOf(o); {
 		case o == nil && st.Entry.Sparse:
-			o = &Postings{}
+			o = &index.Postings{}
 		case o == nil:
-			o = &Forest{}
+			o = &index.Forest{}
 		case v.Kind() == reflect.Pointer && v.IsNil():
-			o = reflect.New(v.Type().Elem()).Interface().(IndexOptions)
+			o = reflect.New(v.Type().Elem()).Interface().(index.Options)
 		}
 		if err := o.CheckFor(dim); err != nil {
 			return fail.Wrapf(err, "collection %q", coll)

@@ -16,6 +16,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -23,7 +24,7 @@ import (
 )
 
 // uses is parameters that make use of everything an index was built with.
-func uses(o *db.Forest) *query.Params {
+func uses(o *index.Forest) *query.Params {
 	p := &query.Params{Sketch: true, Quant: true, Hops: 1, R: 150, Rerank: 60}
 	if o.NoTables {
 		p.Method = query.Voting
@@ -149,13 +150,13 @@ func (b *bed) eachFresh(o *db.SearchOptions, most int) {
 }
 
 // checkInfo checks the description of an index that was just built.
-func (b *bed) checkInfo(info db.IndexInfo, o *db.Forest, covered int) {
+func (b *bed) checkInfo(info index.Info, o *index.Forest, covered int) {
 	t := b.T
 	t.Helper()
 	if info.Name != "x" || info.Rows != covered || info.TrainingPoints != len(b.Rows) || info.Curve != nil || info.Created.IsZero() {
 		t.Errorf("index is %q over %d rows from %d points, curve %v, created %v", info.Name, info.Rows, info.TrainingPoints, info.Curve, info.Created)
 	}
-	got, trees := info.Options.(*db.Forest), 2
+	got, trees := info.Options.(*index.Forest), 2
 	sketched, listed, tables := !o.NoSketches, !o.NoLists, !o.NoTables
 	if !sketched || !listed || !tables {
 		trees = 16
@@ -210,7 +211,7 @@ func TestBuildAuto(t *testing.T) {
 	const dim = 12
 	b := newBed(t, vector.L2, dim)
 	b.Put("a", dbtest.Mixture(1, 2000, dim))
-	info := b.Build("auto", &db.Forest{Learner: "auto", Recall: 0.9, Trees: 8, Holdout: 100, TuneK: 5})
+	info := b.Build("auto", &index.Forest{Learner: "auto", Recall: 0.9, Trees: 8, Holdout: 100, TuneK: 5})
 	if info.Kind != string(forest.KD) && info.Kind != string(forest.RF) {
 		t.Errorf("auto chose %q", info.Kind)
 	}
@@ -230,7 +231,7 @@ func TestBuildAuto(t *testing.T) {
 	}
 
 	// A training set apart from the rows.
-	sep := b.Build("apart", &db.Forest{TrainingQueries: dbtest.Mixture(4, 600, dim), Holdout: 60, Trees: 8, Members: true})
+	sep := b.Build("apart", &index.Forest{TrainingQueries: dbtest.Mixture(4, 600, dim), Holdout: 60, Trees: 8, Members: true})
 	if sep.TrainingPoints != 600 || sep.Curve == nil || sep.Curve.Queries != 60 || sep.Rows != 2000 {
 		t.Errorf("%d training points, %d rows, curve %+v", sep.TrainingPoints, sep.Rows, sep.Curve)
 	}
@@ -246,8 +247,8 @@ func TestBuildLifeCycle(t *testing.T) {
 	const dim = 8
 	b := newBed(t, vector.L2, dim)
 	b.Put("a", dbtest.Mixture(1, 500, dim))
-	old := b.Build("x", &db.Forest{NoTune: true, Trees: 4})
-	b.Build("w", &db.Forest{NoTune: true, Trees: 2, Learner: "rp"})
+	old := b.Build("x", &index.Forest{NoTune: true, Trees: 4})
+	b.Build("w", &index.Forest{NoTune: true, Trees: 2, Learner: "rp"})
 
 	held, err := b.D.Snapshot()
 	b.Must(err)
@@ -257,7 +258,7 @@ func TestBuildLifeCycle(t *testing.T) {
 	before, _, err := dbtest.Nearest(t.Context(), held.Collection("c"), db.Query{Vector: q}, 5, params)
 	b.Must(err)
 
-	fresh := b.Build("x", &db.Forest{NoTune: true, Trees: 7, Learner: "rp"})
+	fresh := b.Build("x", &index.Forest{NoTune: true, Trees: 7, Learner: "rp"})
 	if !fresh.Created.After(old.Created) {
 		t.Error("the new index is not newer")
 	}
@@ -266,7 +267,7 @@ func TestBuildLifeCycle(t *testing.T) {
 		b.Must(err)
 		var out []string
 		for _, i := range infos {
-			out = append(out, fmt.Sprintf("%s:%s:%d", i.Name, i.Kind, i.Options.(*db.Forest).Trees))
+			out = append(out, fmt.Sprintf("%s:%s:%d", i.Name, i.Kind, i.Options.(*index.Forest).Trees))
 		}
 		c, err := s.Collection("c").Info()
 		b.Must(err)
@@ -331,7 +332,7 @@ func TestBuildDeterministic(t *testing.T) {
 				b := newBed(t, metric, dim)
 				b.Put("a", dbtest.Mixture(1, n, dim))
 				b.Drop("a10", "a20")
-				o := l.In(db.Forest{
+				o := l.In(index.Forest{
 					NoTune: true, Members: true, Quantize: i%2 == 0, Seed: seed, Trees: 6,
 					Source: []string{"exact", "approximate"}[i%2],
 				}, dim)
@@ -389,7 +390,7 @@ func TestBuildProgress(t *testing.T) {
 	var inside atomic.Int32
 	var seen []string
 	last := dbtest.Progress{}
-	_, err := b.D.Collection("c").Build(t.Context(), "x", &db.Forest{Trees: 4, Holdout: 50}, dbtest.Reporting(func(p dbtest.Progress) {
+	_, err := b.D.Collection("c").Build(t.Context(), "x", &index.Forest{Trees: 4, Holdout: 50}, dbtest.Reporting(func(p dbtest.Progress) {
 		if inside.Add(1) != 1 {
 			t.Error("called from two goroutines at once")
 		}
@@ -418,7 +419,7 @@ func TestBuildCancel(t *testing.T) {
 	const dim = 16
 	b := newBed(t, vector.L2, dim)
 	b.Put("a", dbtest.Mixture(1, 1200, dim))
-	old := b.Build("x", &db.Forest{NoTune: true, Trees: 3, Learner: "rp"})
+	old := b.Build("x", &index.Forest{NoTune: true, Trees: 3, Learner: "rp"})
 	queries := dbtest.Mixture(2, 5, dim)
 	search := &db.SearchOptions{Index: "x", Params: &query.Params{}}
 	want := b.answers(queries, search)
@@ -433,7 +434,7 @@ func TestBuildCancel(t *testing.T) {
 		if i >= len(stages) {
 			at = int(math.Exp(3 * rng.Float64()))
 		}
-		o := &db.Forest{Members: true, Trees: 8, Quantize: true, Holdout: 30}
+		o := &index.Forest{Members: true, Trees: 8, Quantize: true, Holdout: 30}
 		if !strings.HasPrefix(stage, "tun") {
 			o.NoTune = true
 		}
@@ -484,7 +485,7 @@ func TestBuildBesideWriters(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	b.Put("a", dbtest.Mixture(1, 600, dim))
 	changed := map[string]bool{}
-	info, err := b.D.Collection("c").Build(t.Context(), "x", &db.Forest{Holdout: 30, Trees: 4}, dbtest.Reporting(func(p dbtest.Progress) {
+	info, err := b.D.Collection("c").Build(t.Context(), "x", &index.Forest{Holdout: 30, Trees: 4}, dbtest.Reporting(func(p dbtest.Progress) {
 		if changed[p.Stage] {
 			return
 		}
@@ -512,7 +513,7 @@ func TestBuildBesideWriters(t *testing.T) {
 	b.Check()
 
 	// The collection may also go away, even come back empty.
-	_, err = b.D.Collection("c").Build(t.Context(), "y", &db.Forest{NoTune: true}, dbtest.Reporting(func(p dbtest.Progress) {
+	_, err = b.D.Collection("c").Build(t.Context(), "y", &index.Forest{NoTune: true}, dbtest.Reporting(func(p dbtest.Progress) {
 		if p.Stage == "trees" && b.Rows != nil {
 			b.Rows = nil
 			b.Must(b.D.Drop(t.Context(), "c"))

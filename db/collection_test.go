@@ -8,6 +8,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -91,7 +92,7 @@ func TestSearchLikeRow(t *testing.T) {
 	ctx := t.Context()
 	rows := dbtest.Mixture(3, 300, 6)
 	b.Put("a", rows)
-	b.Build("main", &db.Forest{Seed: 1})
+	b.Build("main", &index.Forest{Seed: 1})
 	_, err := b.D.Create(ctx, "s", db.Schema{Named: true})
 	b.Must(err)
 	b.Must(b.D.Update(ctx, func(tx *db.Tx) error {
@@ -104,7 +105,7 @@ func TestSearchLikeRow(t *testing.T) {
 		}
 		return nil
 	}))
-	_, err = b.D.Collection("s").Build(ctx, "words", &db.Postings{}, nil)
+	_, err = b.D.Collection("s").Build(ctx, "words", &index.Postings{}, nil)
 	b.Must(err)
 	for _, coll := range []string{"c", "s"} {
 		key := []byte("17")
@@ -141,7 +142,7 @@ func TestResult(t *testing.T) {
 	ctx := t.Context()
 	rows := dbtest.Mixture(5, 400, 4)
 	b.Put("a", rows)
-	b.Build("main", &db.Forest{Seed: 1})
+	b.Build("main", &index.Forest{Seed: 1})
 	c := b.D.Collection("c")
 	found, err := c.Search(ctx, db.Query{Vector: rows[0]}, nil)
 	b.Must(err)

@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
@@ -101,12 +102,12 @@ type Stats struct {
 	Snapshots                       int    // held
 	OldestSnapshot                  time.Duration
 	Collections                     []CollectionInfo
-	Indexes                         []IndexInfo
+	Indexes                         []index.Info
 	Maintenance                     MaintenanceStats
 }
 
 // statuses describes the indexes.
-func (s *Snapshot) statuses() (out []IndexInfo) {
+func (s *Snapshot) statuses() (out []index.Info) {
 	for _, c := range s.gen.Catalog.Collections {
 		for i := range c.Indexes {
 			r := &c.Indexes[i]
@@ -121,7 +122,7 @@ func (s *Snapshot) statuses() (out []IndexInfo) {
 }
 
 // withError returns the description of an index that may have failed.
-func withError(info IndexInfo, c *layout.Collection, r *layout.IndexRef, err error) IndexInfo {
+func withError(info index.Info, c *layout.Collection, r *layout.IndexRef, err error) index.Info {
 	if info.Collection, info.Name = c.Name, r.Name; err != nil {
 		info.Error = err.Error()
 	}

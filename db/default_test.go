@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -16,13 +17,13 @@ func TestDefaultIndex(t *testing.T) {
 	b := newBed(t, vector.L2, 3)
 	b.Put("a", dbtest.Mixture(1, 200, 3))
 	ctx, q := t.Context(), db.Query{Vector: []float32{1, 2, 3}}
-	forest := &db.Forest{Holdout: 20, Trees: 2}
+	forest := &index.Forest{Holdout: 20, Trees: 2}
 	for _, name := range []string{"z", "y", "x"} {
 		b.Build(name, forest)
 	}
-	model := &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}}
+	model := &index.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}}
 	b.Build("second", model)
-	b.Build("first", &db.Trees{Kind: "pt", Budget: 2})
+	b.Build("first", &index.Trees{Kind: "pt", Budget: 2})
 	c := func() db.Collection { return b.D.Collection("c") }
 	expect := func(when, search, labels string) {
 		t.Helper()
@@ -65,13 +66,13 @@ func TestDefaultIndex(t *testing.T) {
 func TestNeighborsOfDroppedForest(t *testing.T) {
 	b := newBed(t, vector.L2, 3)
 	b.Put("a", dbtest.Mixture(1, 200, 3))
-	b.Build("main", &db.Forest{Holdout: 20, Trees: 2})
-	b.Build("m", &db.LCIF{Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}})
+	b.Build("main", &index.Forest{Holdout: 20, Trees: 2})
+	b.Build("m", &index.LCIF{Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}})
 	neighbors := func() string {
 		st, err := b.D.Stats()
 		b.Must(err)
 		for _, x := range st.Indexes {
-			if o, ok := x.Options.(*db.LCIF); ok {
+			if o, ok := x.Options.(*index.LCIF); ok {
 				return o.Neighbors
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -51,11 +52,11 @@ var degenerate = []struct {
 // it everything: answers, or documented errors, whose text is no other package's.
 func TestDegenerate(t *testing.T) {
 	t.Parallel()
-	kinds := []db.IndexOptions{nil, &db.Postings{}, &db.LCIF{}, &db.Trees{Kind: "at"}, &db.Trees{Kind: "pt"}, &db.Trees{Kind: "sbt"}}
+	kinds := []index.Options{nil, &index.Postings{}, &index.LCIF{}, &index.Trees{Kind: "at"}, &index.Trees{Kind: "pt"}, &index.Trees{Kind: "sbt"}}
 	for _, learner := range []forest.Kind{
 		forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, "auto",
 	} {
-		kinds = append(kinds, &db.Forest{Learner: string(learner)})
+		kinds = append(kinds, &index.Forest{Learner: string(learner)})
 	}
 	colls := map[string]vector.Metric{"l2": vector.L2, "cosine": vector.Cosine, "ip": vector.InnerProduct, "sparse": 0}
 	for at, shape := range degenerate {

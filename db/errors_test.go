@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -205,13 +206,13 @@ func TestMisuseOfBuilds(t *testing.T) {
 	b.Put("a", dbtest.Mixture(1, 60, dim))
 	b.Must(dbtest.Create(ctx, b.D, "empty", db.Schema{Dim: 2}))
 	b.Must(dbtest.Create(ctx, b.D, "s", db.Schema{Sparse: true}))
-	b.Build("x", &db.Forest{NoTune: true})
+	b.Build("x", &index.Forest{NoTune: true})
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	in := func(coll, name string, o db.IndexOptions) func() error {
+	in := func(coll, name string, o index.Options) func() error {
 		return func() error { _, err := b.D.Collection(coll).Build(ctx, name, o, nil); return err }
 	}
-	with := func(o db.IndexOptions) func() error { return in("c", "x", o) }
+	with := func(o index.Options) func() error { return in("c", "x", o) }
 	nan := dbtest.Mixture(2, 12, dim)
 	nan[7][2] = float32(math.NaN())
 	short := dbtest.Mixture(2, 12, dim)
@@ -225,14 +226,14 @@ func TestMisuseOfBuilds(t *testing.T) {
 		{"the exact scan's name", in("c", db.Flat, nil), db.ErrInvalid, []string{"flat"}},
 		{"name with a return", in("c", "main\rx", nil), db.ErrInvalid, []string{"control"}},
 		{"long name", in("c", strings.Repeat("n", 256), nil), db.ErrInvalid, nil},
-		{"options", with(&db.Forest{Trees: -1}), db.ErrInvalid, []string{"Trees -1"}}, // db/index tests them all
-		{"options that do not suit the rows", with(&db.Forest{Candidates: 7}), db.ErrInvalid, []string{"7", "4", `"c"`}},
-		{"forest of sparse rows", in("s", "x", &db.Forest{}), db.ErrInvalid, []string{`"s"`}},
-		{"inverted index of dense rows", with(&db.Postings{}), db.ErrInvalid, []string{`"c"`}},
-		{"few training queries", with(&db.Forest{TrainingQueries: dbtest.Mixture(2, 9, dim)}), db.ErrInvalid, []string{"9"}},
-		{"dimension of a training query", with(&db.Forest{TrainingQueries: short}), db.ErrInvalid, []string{"query 3", "3", "4"}},
-		{"NaN in a training query", with(&db.Forest{TrainingQueries: nan}), db.ErrInvalid, []string{"query 7", "coordinate 2"}},
-		{"length of a training query", with(&db.Forest{TrainingQueries: long}), db.ErrInvalid, []string{"query 5"}},
+		{"options", with(&index.Forest{Trees: -1}), db.ErrInvalid, []string{"Trees -1"}}, // db/index tests them all
+		{"options that do not suit the rows", with(&index.Forest{Candidates: 7}), db.ErrInvalid, []string{"7", "4", `"c"`}},
+		{"forest of sparse rows", in("s", "x", &index.Forest{}), db.ErrInvalid, []string{`"s"`}},
+		{"inverted index of dense rows", with(&index.Postings{}), db.ErrInvalid, []string{`"c"`}},
+		{"few training queries", with(&index.Forest{TrainingQueries: dbtest.Mixture(2, 9, dim)}), db.ErrInvalid, []string{"9"}},
+		{"dimension of a training query", with(&index.Forest{TrainingQueries: short}), db.ErrInvalid, []string{"query 3", "3", "4"}},
+		{"NaN in a training query", with(&index.Forest{TrainingQueries: nan}), db.ErrInvalid, []string{"query 7", "coordinate 2"}},
+		{"length of a training query", with(&index.Forest{TrainingQueries: long}), db.ErrInvalid, []string{"query 5"}},
 		{"cancelled", func() error { _, err := b.D.Collection("c").Build(cancelled, "x", nil, nil); return err }, context.Canceled, nil},
 	})
 	// Bad options are refused before any work, and leave no marks.
@@ -248,7 +249,7 @@ func TestMisuseOfReads(t *testing.T) {
 	b.Put("a", dbtest.Mixture(1, 60, dim))
 	b.Drop("a9")
 	b.Must(dbtest.Create(ctx, b.D, "empty", db.Schema{Dim: 2}))
-	b.Build("x", &db.Forest{NoTune: true})
+	b.Build("x", &index.Forest{NoTune: true})
 	s, err := b.D.Snapshot()
 	b.Must(err)
 	released, err := b.D.Snapshot()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -134,7 +135,7 @@ func ExampleCollection_Build() {
 		log.Fatal(err)
 	}
 
-	info, err := d.Collection("spiral").Build(ctx, "main", &db.Forest{Trees: 4, Seed: 1}, nil)
+	info, err := d.Collection("spiral").Build(ctx, "main", &index.Forest{Trees: 4, Seed: 1}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -286,7 +287,7 @@ func ExampleCollection_Search_explain() {
 	d := palette(dir)
 	defer d.Close()
 
-	o := &db.Forest{Trees: 3, Depth: 1, LeafNeighbors: 2, NoTune: true, Seed: 1}
+	o := &index.Forest{Trees: 3, Depth: 1, LeafNeighbors: 2, NoTune: true, Seed: 1}
 	if _, err := d.Collection("colours").Build(ctx, "main", o, nil); err != nil {
 		log.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -21,7 +22,7 @@ func TestFreshSketches(t *testing.T) {
 		t.Run(metric.String(), func(t *testing.T) {
 			b := newBed(t, metric, dim)
 			b.Put("old", dbtest.Mixture(1, n, dim))
-			b.Build("x", &db.Forest{NoTune: true, Trees: 8, LeafNeighbors: 20})
+			b.Build("x", &index.Forest{NoTune: true, Trees: 8, LeafNeighbors: 20})
 			queries := dbtest.Mixture(3, 60, dim)
 			ask := func(p query.Params) (recall float64, exact int) {
 				b.Must(b.D.View(func(s *db.Snapshot) error {

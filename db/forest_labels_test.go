@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -53,7 +54,7 @@ func TestApproximateLabels(t *testing.T) {
 			store := clustered(t, 1500, 70, metric)
 			found := map[string]float64{}
 			for _, source := range []string{"exact", "approximate"} {
-				info, err := store.Collection("c").Build(t.Context(), "x", &Forest{Source: source, LeafNeighbors: 20, ListNeighbors: 16, Holdout: 100, Seed: 1, Trees: 4}, nil)
+				info, err := store.Collection("c").Build(t.Context(), "x", &index.Forest{Source: source, LeafNeighbors: 20, ListNeighbors: 16, Holdout: 100, Seed: 1, Trees: 4}, nil)
 				must(t, err)
 				found[source] = foundOf(t, store)
 				if source == "exact" {
@@ -66,7 +67,7 @@ func TestApproximateLabels(t *testing.T) {
 				if r == nil || r.K != 20 || r.Sample != 100 || r.Recall < 0.95 || r.HeadRecall < 0.95 || r.Rounds < 1 {
 					t.Fatalf("report %+v", r)
 				}
-				var stored IndexInfo
+				var stored index.Info
 				err = store.View(func(s *Snapshot) error {
 					list, err := s.Collection("c").Indexes()
 					stored = list[0]

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query"
@@ -164,7 +165,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 					}
 					return nil
 				}))
-				builds(t, d, "d", "x", &Forest{Learner: string(kind), Trees: 4, Depth: 7, LeafNeighbors: 10, NoTune: true})
+				builds(t, d, "d", "x", &index.Forest{Learner: string(kind), Trees: 4, Depth: 7, LeafNeighbors: 10, NoTune: true})
 				must(t, d.View(func(s *Snapshot) error {
 					checkLeafSizes(t, s, rows)
 					return nil
@@ -191,7 +192,7 @@ func tiedDB(t *testing.T, path string, kind forest.Kind) *DB {
 		}
 		return nil
 	}))
-	builds(t, d, "d", "x", &Forest{Learner: string(kind), Trees: 4, Depth: 6, LeafNeighbors: 10, NoTune: true})
+	builds(t, d, "d", "x", &index.Forest{Learner: string(kind), Trees: 4, Depth: 6, LeafNeighbors: 10, NoTune: true})
 	return d
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/golden"
@@ -97,16 +98,16 @@ func goldenFile(t *testing.T, path string) {
 		return errors.Join(tx.Collection("bytes").SetLabels([]byte("key-1"), "changed"),
 			tx.Collection("bytes").SetPayload([]byte("key-6"), []byte("changed")), tx.Collection("float").SetLabels([]byte("key-12")))
 	}))
-	forest := db.Forest{Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Members: true, NoTune: true, Coordinates: 2, Quantize: true, Seed: 1}
+	forest := index.Forest{Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Members: true, NoTune: true, Coordinates: 2, Quantize: true, Seed: 1}
 	dbtest.Builds(t, d, "float", "kd", &forest)
 	forest.Learner, forest.NoRotation, forest.Coordinates = "rp", true, 0
 	dbtest.Builds(t, d, "inner", "rp", &forest)
 	model := &lcif.Params{K: 4, Lambda: 0.4, Beta: 1.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
-	dbtest.Builds(t, d, "float", "plain", &db.LCIF{Params: model, Neighbors: db.Flat})
-	dbtest.Builds(t, d, "count", "plain", &db.LCIF{Params: model})
-	dbtest.Builds(t, d, "count", "weighed", &db.LCIF{Params: model, Weight: "tfidf"})
+	dbtest.Builds(t, d, "float", "plain", &index.LCIF{Params: model, Neighbors: db.Flat})
+	dbtest.Builds(t, d, "count", "plain", &index.LCIF{Params: model})
+	dbtest.Builds(t, d, "count", "weighed", &index.LCIF{Params: model, Weight: "tfidf"})
 	dbtest.Builds(t, d, "count", "lists", nil)
-	tree := db.Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}
+	tree := index.Trees{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}
 	for _, of := range [][2]string{{"at", "words"}, {"pt", "words"}, {"sbt", "inner"}} {
 		tree.Kind = of[0]
 		dbtest.Builds(t, d, of[1], of[0], new(tree))

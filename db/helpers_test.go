@@ -16,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/vector"
 )
@@ -67,7 +68,7 @@ func editJSON(t *testing.T, path string, key [codec.KeySize]byte, edit func(m ma
 }
 
 // builds makes an index.
-func builds(t *testing.T, d *DB, coll, name string, o IndexOptions) {
+func builds(t *testing.T, d *DB, coll, name string, o index.Options) {
 	t.Helper()
 	if _, err := d.Collection(coll).Build(t.Context(), name, o, nil); err != nil {
 		t.Fatal(err)

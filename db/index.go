@@ -6,34 +6,35 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 )
 
 // publicInfo returns the description of an index as its manifest has it.
-func publicInfo(coll string, m *kind.Manifest) IndexInfo {
-	return IndexInfo{
+func publicInfo(coll string, m *kind.Manifest) index.Info {
+	return index.Info{
 		Collection: coll, Kind: m.Kind, Given: copied(m.Given), Options: copied(m.Options),
 		Segments: m.SegmentCount(), Record: m.Info,
 	}
 }
 
 // copied returns a copy of options, which their owner may change.
-func copied(o IndexOptions) IndexOptions {
+func copied(o index.Options) index.Options {
 	own := reflect.New(reflect.TypeOf(o).Elem())
 	own.Elem().Set(reflect.ValueOf(o).Elem())
-	return own.Interface().(IndexOptions)
+	return own.Interface().(index.Options)
 }
 
 // indexInfo describes an index in a state. stale counts the rows whose labels have changed among
 // the first ones.
 func indexInfo(
 	c *layout.Collection, m *kind.Manifest, stale func(rows int) (int, error),
-) (IndexInfo, error) {
+) (index.Info, error) {
 	info := publicInfo(c.Name, m)
 	info.Fresh, info.Default = int(c.Rows)-info.Rows, c.DefaultIndex(m.Of.Predicts()) == info.Name
-	if o, ok := info.Options.(*LCIF); ok && o.Neighbors != "" && c.Index(o.Neighbors) == nil {
+	if o, ok := info.Options.(*index.LCIF); ok && o.Neighbors != "" && c.Index(o.Neighbors) == nil {
 		o.Neighbors = Flat
 	}
 	var err error
@@ -42,7 +43,7 @@ func indexInfo(
 }
 
 // Index describes an index.
-func (c Collection) Index(name string) (info IndexInfo, err error) {
+func (c Collection) Index(name string) (info index.Info, err error) {
 	err = c.read(context.Background(), func(st *state.Collection) (err error) {
 		info, err = indexInfoOf(st, name)
 		return err
@@ -51,7 +52,7 @@ func (c Collection) Index(name string) (info IndexInfo, err error) {
 }
 
 // Indexes describes the indexes of a collection, by name.
-func (c Collection) Indexes() (out []IndexInfo, err error) {
+func (c Collection) Indexes() (out []index.Info, err error) {
 	err = c.read(context.Background(), func(st *state.Collection) error {
 		for _, r := range st.Entry.Indexes {
 			info, err := indexInfoOf(st, r.Name)
@@ -62,18 +63,18 @@ func (c Collection) Indexes() (out []IndexInfo, err error) {
 		}
 		return nil
 	})
-	slices.SortFunc(out, func(a, b IndexInfo) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b index.Info) int { return cmp.Compare(a.Name, b.Name) })
 	return out, err
 }
 
-func indexInfoOf(st *state.Collection, name string) (IndexInfo, error) {
+func indexInfoOf(st *state.Collection, name string) (index.Info, error) {
 	r := st.Entry.Index(name)
 	if r == nil {
-		return IndexInfo{}, layout.NoIndex(st.Entry, name)
+		return index.Info{}, layout.NoIndex(st.Entry, name)
 	}
 	m, err := st.ManifestOf(r)
 	if err != nil {
-		return IndexInfo{}, err
+		return index.Info{}, err
 	}
 	return indexInfo(st.Entry, m, func(rows int) (int, error) { return st.Stale(m.Object, rows) })
 }

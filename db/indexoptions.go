@@ -1,7 +1,6 @@
 package db
 
 import (
-	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
@@ -9,16 +8,6 @@ import (
 	"github.com/anndb/anndb/db/internal/kind/treeindex"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
-)
-
-// The options of a build and the description of its result, of package index.
-type (
-	IndexOptions = index.Options
-	Forest       = index.Forest
-	Postings     = index.Postings
-	LCIF         = index.LCIF
-	Trees        = index.Trees
-	IndexInfo    = index.Info
 )
 
 // kinds holds all kinds of indexes by name. A new kind is an entry here.

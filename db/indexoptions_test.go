@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -39,19 +40,19 @@ func TestIndexOptions(t *testing.T) {
 	model := &lcif.Params{K: 3, Lambda: 0.5}
 	for _, c := range []struct {
 		coll string
-		o    db.IndexOptions
+		o    index.Options
 		kind string
 	}{
-		{"c", nil, "kd"}, {"c", &db.Forest{Seed: 3}, "kd"},
-		{"c", (*db.Forest)(nil), "kd"}, {"c", &db.Forest{Learner: "rp", NoSketches: true}, "rp"},
-		{"c", &db.Forest{NoRotation: true, NoLists: true, NoTune: true, Members: true, NoTables: true}, "kd"},
-		{"s", nil, "postings"}, {"s", (*db.Postings)(nil), "postings"},
-		{"s", &db.Postings{}, "postings"},
-		{"s", (*db.LCIF)(nil), "lcif"}, {"c", &db.LCIF{Params: model, Seed: 2}, "lcif"},
-		{"c", &db.Trees{Kind: "sbt"}, "sbt"}, {"s", &db.Trees{Kind: "pt"}, "pt"}, {"s", (*db.Trees)(nil), "at"},
-		{"s", &db.Trees{Kind: "at", Budget: 7, AllowEmpty: true, Seed: 5}, "at"},
+		{"c", nil, "kd"}, {"c", &index.Forest{Seed: 3}, "kd"},
+		{"c", (*index.Forest)(nil), "kd"}, {"c", &index.Forest{Learner: "rp", NoSketches: true}, "rp"},
+		{"c", &index.Forest{NoRotation: true, NoLists: true, NoTune: true, Members: true, NoTables: true}, "kd"},
+		{"s", nil, "postings"}, {"s", (*index.Postings)(nil), "postings"},
+		{"s", &index.Postings{}, "postings"},
+		{"s", (*index.LCIF)(nil), "lcif"}, {"c", &index.LCIF{Params: model, Seed: 2}, "lcif"},
+		{"c", &index.Trees{Kind: "sbt"}, "sbt"}, {"s", &index.Trees{Kind: "pt"}, "pt"}, {"s", (*index.Trees)(nil), "at"},
+		{"s", &index.Trees{Kind: "at", Budget: 7, AllowEmpty: true, Seed: 5}, "at"},
 	} {
-		build := func(o db.IndexOptions) db.IndexInfo {
+		build := func(o index.Options) index.Info {
 			t.Helper()
 			info, err := b.D.Collection(c.coll).Build(t.Context(), "x", o, nil)
 			if err != nil {
@@ -68,7 +69,7 @@ func TestIndexOptions(t *testing.T) {
 		}
 	}
 	info, err := b.D.Collection("s").Index("x")
-	if o := info.Options.(*db.Trees); err != nil || o.Budget != 7 || o.Seed != 5 || !o.AllowEmpty {
+	if o := info.Options.(*index.Trees); err != nil || o.Budget != 7 || o.Seed != 5 || !o.AllowEmpty {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
@@ -78,8 +79,8 @@ func TestBuildLimits(t *testing.T) {
 	const dim = 6
 	b := newBed(t, vector.L2, dim)
 	b.Put("a", dbtest.Mixture(1, 40, dim))
-	info := b.Build("x", &db.Forest{LeafNeighbors: 4096, ListNeighbors: 1024, Holdout: 100_000, Coordinates: dim, Candidates: dim})
-	o := info.Options.(*db.Forest)
+	info := b.Build("x", &index.Forest{LeafNeighbors: 4096, ListNeighbors: 1024, Holdout: 100_000, Coordinates: dim, Candidates: dim})
+	o := info.Options.(*index.Forest)
 	if o.LeafNeighbors != 40 || o.ListNeighbors != 39 || o.Holdout != 4 || o.Coordinates != dim {
 		t.Errorf("resolved to %+v", o)
 	}
@@ -92,7 +93,7 @@ func TestBuildLimits(t *testing.T) {
 	err := b.D.Compact(t.Context(), nil)
 	b.Must(err)
 	params := &lcif.Params{K: 3}
-	if _, err := b.D.Collection("c").Build(t.Context(), "model", &db.LCIF{Params: params, Folds: 1000}, nil); errors.Is(err, db.ErrInvalid) {
+	if _, err := b.D.Collection("c").Build(t.Context(), "model", &index.LCIF{Params: params, Folds: 1000}, nil); errors.Is(err, db.ErrInvalid) {
 		t.Errorf("1,000 folds: %v", err)
 	}
 	b.Check()

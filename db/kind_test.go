@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -30,7 +31,7 @@ func (toyKind) Suits(sparse bool) bool { return sparse }
 func (toyKind) Predicts() bool         { return false }
 func (toyKind) Composes() bool         { return true }
 func (toyKind) Detail() kind.Detail    { return &toyDetail{} }
-func (toyKind) Options() IndexOptions  { return &Toy{} }
+func (toyKind) Options() index.Options { return &Toy{} }
 
 // Toy are its options.
 type Toy struct{}

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query/lcif"
@@ -21,8 +22,8 @@ import (
 )
 
 // plainModel are the options of a label model that nothing tunes.
-func plainModel(neighbors string) IndexOptions {
-	return &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}, Neighbors: neighbors}
+func plainModel(neighbors string) index.Options {
+	return &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}, Neighbors: neighbors}
 }
 
 // redirect writes the manifest of a label model rebuilt, with other neighbours: no
@@ -161,10 +162,10 @@ func TestLCIFCycleInFile(t *testing.T) {
 // find their neighbours.
 func TestLCIFCycleRefused(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, 0, vector.L2)
-	build := func(name string, o IndexOptions) (IndexInfo, error) {
+	build := func(name string, o index.Options) (index.Info, error) {
 		return d.Collection("docs").Build(t.Context(), name, o, nil)
 	}
-	forests := &Forest{Trees: 2, LeafNeighbors: 8}
+	forests := &index.Forest{Trees: 2, LeafNeighbors: 8}
 	if _, err := build("b", forests); err != nil {
 		t.Fatal(err)
 	}
@@ -188,8 +189,8 @@ func TestLCIFCycleRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := build("a", plainModel(""))
-	if err != nil || info.Options.(*LCIF).Neighbors != "b" {
-		t.Errorf("neighbours %q: %v", info.Options.(*LCIF).Neighbors, err)
+	if err != nil || info.Options.(*index.LCIF).Neighbors != "b" {
+		t.Errorf("neighbours %q: %v", info.Options.(*index.LCIF).Neighbors, err)
 	}
 }
 
@@ -198,7 +199,7 @@ func TestLCIFCycleRefused(t *testing.T) {
 func TestLCIFCyclePublished(t *testing.T) {
 	d, _, _ := spotDB(t, 300, 0, vector.L2)
 	for _, name := range []string{"a", "b"} {
-		if _, err := d.Collection("docs").Build(t.Context(), name, &Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), name, &index.Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -236,7 +237,7 @@ func (c *endingContext) Err() error {
 // looks at the context: the next use loads it.
 func TestLoadIndexCancelled(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, 0, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "trees", &index.Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel("trees"), nil); err != nil {

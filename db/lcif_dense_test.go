@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
@@ -80,26 +81,26 @@ func TestDenseLCIFPredicts(t *testing.T) {
 			neighbors := Flat
 			if c.forest {
 				neighbors = "trees"
-				if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 6, LeafNeighbors: 20}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", &index.Forest{Trees: 6, LeafNeighbors: 20}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
-			o := &LCIF{Folds: 3, TuneRows: 300}
+			o := &index.LCIF{Folds: 3, TuneRows: 300}
 			info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
 			must(t, err)
-			if info.Options.(*LCIF).Neighbors != neighbors || info.LabelCurve == nil {
+			if info.Options.(*index.LCIF).Neighbors != neighbors || info.LabelCurve == nil {
 				t.Errorf("index %+v", info.Options)
 			}
 			if info.Bytes["feature-labels"] == 0 {
 				t.Errorf("no similarities of values from %g", c.shift)
 			}
-			if !reflect.DeepEqual(info.Options.(*LCIF).Params, &info.LabelCurve.Params) {
-				t.Errorf("parameters %+v, the tuner chose %+v", info.Options.(*LCIF).Params, info.LabelCurve.Params)
+			if !reflect.DeepEqual(info.Options.(*index.LCIF).Params, &info.LabelCurve.Params) {
+				t.Errorf("parameters %+v, the tuner chose %+v", info.Options.(*index.LCIF).Params, info.LabelCurve.Params)
 			}
 			err = d.View(func(s *Snapshot) error {
 				stored, err := s.Collection("docs").Index("labels")
-				if !reflect.DeepEqual(stored.Options.(*LCIF).Params, info.Options.(*LCIF).Params) {
-					t.Errorf("stored parameters %+v, built with %+v", stored.Options.(*LCIF).Params, info.Options.(*LCIF).Params)
+				if !reflect.DeepEqual(stored.Options.(*index.LCIF).Params, info.Options.(*index.LCIF).Params) {
+					t.Errorf("stored parameters %+v, built with %+v", stored.Options.(*index.LCIF).Params, info.Options.(*index.LCIF).Params)
 				}
 				return err
 			})
@@ -152,7 +153,7 @@ func equalPredictions(a, b [][]Prediction) bool {
 func TestDenseLCIFIsSparse(t *testing.T) {
 	d, queries, _ := spotDB(t, 400, 0, vector.Cosine)
 	params := &lcif.Params{K: 7, Alpha: 2, Beta: 1.5, Lambda: 0.6, Thresholds: &labels.Thresholds{Single: 0.1}}
-	o := &LCIF{Params: params}
+	o := &index.LCIF{Params: params}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -200,10 +201,10 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 
 func TestDenseLCIFResolve(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, -1, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "untuned", &Forest{Trees: 2, LeafNeighbors: 5, NoTune: true}, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "untuned", &index.Forest{Trees: 2, LeafNeighbors: 5, NoTune: true}, nil); err != nil {
 		t.Fatal(err)
 	}
-	for name, o := range map[string]LCIF{
+	for name, o := range map[string]index.LCIF{
 		"second order":     {SecondOrders: []float64{0, 1.5}},
 		"weights":          {Weight: "tfidf"},
 		"selected":         {FeatureShares: []float64{0.5}},
@@ -217,9 +218,9 @@ func TestDenseLCIFResolve(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	info, err := d.Collection("docs").Build(t.Context(), "labels", &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}, nil)
-	if err != nil || info.Options.(*LCIF).Neighbors != Flat {
-		t.Fatalf("%+v, %v", info.Options.(*LCIF), err)
+	info, err := d.Collection("docs").Build(t.Context(), "labels", &index.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}, nil)
+	if err != nil || info.Options.(*index.LCIF).Neighbors != Flat {
+		t.Fatalf("%+v, %v", info.Options.(*index.LCIF), err)
 	}
 	err = d.View(func(s *Snapshot) error {
 		if _, _, err := nearest(t.Context(), s.Collection("docs"), Query{Vector: queries[0].Vector}, 3, &SearchOptions{Index: "labels"}); !errors.Is(err, fail.Kind) {
@@ -254,14 +255,14 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 				d, queries, _ = spotDB(t, 1400, 0, vector.Cosine)
 			}
 			if kind == "forest" {
-				if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 8, LeafNeighbors: 20}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", &index.Forest{Trees: 8, LeafNeighbors: 20}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			params := &lcif.Params{K: 5, Lambda: 1, Thresholds: &labels.Thresholds{PerLabel: make([]float64, 30), Single: 0.1}}
 			build := func(name string) {
 				t.Helper()
-				if _, err := d.Collection("docs").Build(t.Context(), name, &LCIF{Params: params}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), name, &index.LCIF{Params: params}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -344,15 +345,15 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		o    LCIF
+		o    index.LCIF
 	}{
-		{"given", LCIF{Params: &lcif.Params{K: 9, Lambda: 0.4, Thresholds: &labels.Thresholds{Single: 0.2}}}},
-		{"tuned", LCIF{Folds: 3, TuneRows: 200}},
+		{"given", index.LCIF{Params: &lcif.Params{K: 9, Lambda: 0.4, Thresholds: &labels.Thresholds{Single: 0.2}}}},
+		{"tuned", index.LCIF{Folds: 3, TuneRows: 200}},
 	} {
 		for _, dropped := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, dropped), func(t *testing.T) {
 				d, queries, truth := spotDB(t, 400, 0, vector.L2)
-				if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", &index.Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
 					t.Fatal(err)
 				}
 				built, err := d.Collection("docs").Build(t.Context(), "labels", &c.o, nil)
@@ -374,7 +375,7 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 				if _, err := d.Maintain(t.Context(), 0, nil); err != nil {
 					t.Fatal(err)
 				}
-				o := LCIF{Params: built.Options.(*LCIF).Params, Neighbors: built.Options.(*LCIF).Neighbors}
+				o := index.LCIF{Params: built.Options.(*index.LCIF).Params, Neighbors: built.Options.(*index.LCIF).Neighbors}
 				if dropped {
 					o.Neighbors = Flat
 				}
@@ -394,8 +395,8 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 					if info.Rows != 700 {
 						t.Errorf("the model covers %d rows", info.Rows)
 					}
-					if info.Options.(*LCIF).Neighbors != o.Neighbors {
-						t.Errorf("neighbours by %q", info.Options.(*LCIF).Neighbors)
+					if info.Options.(*index.LCIF).Neighbors != o.Neighbors {
+						t.Errorf("neighbours by %q", info.Options.(*index.LCIF).Neighbors)
 					}
 					return err
 				})
@@ -410,7 +411,7 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 // TestRelearnWithoutForest relearns a model whose forest was dropped: it scans.
 func TestRelearnWithoutForest(t *testing.T) {
 	d, queries, truth := spotDB(t, 400, 0, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "trees", &index.Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel(""), nil); err != nil {
@@ -430,8 +431,8 @@ func TestRelearnWithoutForest(t *testing.T) {
 	must(t, d.Compact(t.Context(), nil))
 	err = d.View(func(s *Snapshot) error {
 		info, err := s.Collection("docs").Index("labels")
-		if info.Rows != 200 || info.Options.(*LCIF).Neighbors != Flat {
-			t.Errorf("%d rows, neighbours by %q", info.Rows, info.Options.(*LCIF).Neighbors)
+		if info.Rows != 200 || info.Options.(*index.LCIF).Neighbors != Flat {
+			t.Errorf("%d rows, neighbours by %q", info.Rows, info.Options.(*index.LCIF).Neighbors)
 		}
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -106,7 +107,7 @@ func newSecondDB(t *testing.T, c secondCase) *secondDB {
 	}
 	must(t, err)
 	g.put(t, 150)
-	o := &LCIF{Params: secondParams, Weight: c.weight}
+	o := &index.LCIF{Params: secondParams, Weight: c.weight}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +270,7 @@ func TestSecondOrder(t *testing.T) {
 func TestSecondOrderTuned(t *testing.T) {
 	t.Parallel()
 	d, queries, truth := spotDB(t, 300, 0, vector.L2)
-	o := &LCIF{Folds: 3, TuneRows: 100, SecondOrders: []float64{0.5}}
+	o := &index.LCIF{Folds: 3, TuneRows: 100, SecondOrders: []float64{0.5}}
 	info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
 	must(t, err)
 	tried := slices.ContainsFunc(info.LabelCurve.Points, func(p lcif.Point) bool { return p.SecondOrder == 0.5 })
@@ -289,7 +290,7 @@ func TestSecondOrderTuned(t *testing.T) {
 		if info, err = d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 			t.Fatal(err)
 		}
-		p, points := info.Options.(*LCIF).Params, info.LabelCurve.Points
+		p, points := info.Options.(*index.LCIF).Params, info.LabelCurve.Points
 		if len(points) != 1 || points[0].SecondOrder != 0.5 || p.Thresholds == nil || p.SecondOrder != 0.5 {
 			t.Errorf("%s: measured %+v, parameters %+v", o.Weight, points, p)
 		}

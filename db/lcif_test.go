@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
@@ -117,7 +118,7 @@ func TestLCIFPredicts(t *testing.T) {
 	for _, named := range []bool{false, true} {
 		t.Run(fmt.Sprint("named ", named), func(t *testing.T) {
 			d, _, queries, truth := topicDB(t, named)
-			o := &LCIF{Folds: 3, TuneRows: 300}
+			o := &index.LCIF{Folds: 3, TuneRows: 300}
 			info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
 			must(t, err)
 			if info.LabelCurve == nil || info.Bytes["label-matrix"] == 0 || info.Bytes["feature-labels"] == 0 {
@@ -183,7 +184,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 	must(t, err)
 	params := &lcif.Params{K: 7, Alpha: 1.5, Beta: 0.5, Lambda: 0.6, Top: 5}
 	for _, weight := range []string{"none", "tfidf"} {
-		o := &LCIF{Params: params, Weight: weight}
+		o := &index.LCIF{Params: params, Weight: weight}
 		if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +242,7 @@ func TestLCIFMisuse(t *testing.T) {
 	d, rows, queries, _ := topicDB(t, false)
 	defer d.Close()
 	params := &lcif.Params{K: 5, Lambda: 0.5}
-	build := func(coll string, o LCIF) error {
+	build := func(coll string, o index.LCIF) error {
 		_, err := d.Collection(coll).Build(t.Context(), "labels", &o, nil)
 		return err
 	}
@@ -257,7 +258,7 @@ func TestLCIFMisuse(t *testing.T) {
 	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if err := build("bare", LCIF{Params: params}); !errors.Is(err, fail.Empty) {
+	if err := build("bare", index.LCIF{Params: params}); !errors.Is(err, fail.Empty) {
 		t.Errorf("no rows: %v", err)
 	}
 	err := d.Update(t.Context(), func(b *Tx) error {
@@ -266,21 +267,21 @@ func TestLCIFMisuse(t *testing.T) {
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := d.Collection("docs").Build(ctx, "labels", &LCIF{}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := d.Collection("docs").Build(ctx, "labels", &index.LCIF{}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if err := predict("docs", queries[0], nil); !errors.Is(err, fail.NoIndex) {
 		t.Errorf("no model: %v", err)
 	}
-	must(t, build("docs", LCIF{Params: params}))
+	must(t, build("docs", index.LCIF{Params: params}))
 	if _, err := d.Collection("docs").Build(t.Context(), "rows", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ err, want error }{
-		"no labels":     {build("bare", LCIF{Params: params}), fail.Empty},
-		"too few rows":  {build("bare", LCIF{}), fail.Option},
-		"dense":         {build("dense", LCIF{Params: params}), fail.Empty},
-		"weighting":     {build("docs", LCIF{Params: params, Weight: "x"}), fail.Option},
+		"no labels":     {build("bare", index.LCIF{Params: params}), fail.Empty},
+		"too few rows":  {build("bare", index.LCIF{}), fail.Option},
+		"dense":         {build("dense", index.LCIF{Params: params}), fail.Empty},
+		"weighting":     {build("docs", index.LCIF{Params: params, Weight: "x"}), fail.Option},
 		"parameters":    {predict("docs", queries[0], &PredictOptions{Params: &lcif.Params{Lambda: 2}}), fail.Option},
 		"not a model":   {predict("docs", queries[0], &PredictOptions{Index: "rows"}), fail.Kind},
 		"no such model": {predict("docs", queries[0], &PredictOptions{Index: "x"}), fail.NoIndex},
@@ -392,12 +393,12 @@ func TestPredictWithoutEvidence(t *testing.T) {
 	} {
 		put(coll, 30, "often")
 		put(coll, 10, "seldom")
-		o := &LCIF{Params: params}
+		o := &index.LCIF{Params: params}
 		if _, err := d.Collection(coll).Build(t.Context(), "labels", o, nil); err != nil {
 			t.Fatal(err)
 		}
 		if coll == "sparse" {
-			trees := map[string]IndexOptions{"sbt": &Trees{Kind: "sbt"}, "pt": &Trees{Kind: "pt"}, "at": &Trees{Kind: "at"}}
+			trees := map[string]index.Options{"sbt": &index.Trees{Kind: "sbt"}, "pt": &index.Trees{Kind: "pt"}, "at": &index.Trees{Kind: "at"}}
 			for name, o := range trees {
 				if _, err := d.Collection(coll).Build(t.Context(), name, o, nil); err != nil {
 					t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
@@ -67,16 +68,16 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 		t.Fatal(err)
 	}
 	putTerms(t, d, "terms", 0, 240)
-	info := map[string]IndexInfo{}
+	info := map[string]index.Info{}
 	for name, w := range map[string]string{"auto": "", "none": "none", "tfidf": "tfidf"} {
 		var err error
-		o := &LCIF{Folds: 4, Weight: w}
+		o := &index.LCIF{Folds: 4, Weight: w}
 		if info[name], err = d.Collection("terms").Build(t.Context(), name, o, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	auto := info["auto"]
-	if w := auto.Options.(*LCIF).Weight; w != "tfidf" {
+	if w := auto.Options.(*index.LCIF).Weight; w != "tfidf" {
 		t.Errorf("weighting %q is chosen", w)
 	}
 	if best, plain := microF1(auto), microF1(info["none"]); !(best > plain+0.05) {
@@ -124,11 +125,11 @@ func TestScaledColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	putColumns(t, d, 0, 120)
-	info, err := d.Collection("dense").Build(t.Context(), "labels", &LCIF{Folds: 4}, nil)
+	info, err := d.Collection("dense").Build(t.Context(), "labels", &index.LCIF{Folds: 4}, nil)
 	must(t, err)
-	plain, err := d.Collection("dense").Build(t.Context(), "plain", &LCIF{Folds: 4, Weight: "none"}, nil)
+	plain, err := d.Collection("dense").Build(t.Context(), "plain", &index.LCIF{Folds: 4, Weight: "none"}, nil)
 	must(t, errors.Join(err, d.Collection("dense").DropIndex(t.Context(), "plain")))
-	if w := info.Options.(*LCIF).Weight; w != "standard" || !(microF1(info) > microF1(plain)+0.2) {
+	if w := info.Options.(*index.LCIF).Weight; w != "standard" || !(microF1(info) > microF1(plain)+0.2) {
 		t.Fatalf("weighting %q, micro F1 %g, without weights %g", w, microF1(info), microF1(plain))
 	}
 	check := func() {
@@ -206,7 +207,7 @@ func TestScaledColumns(t *testing.T) {
 		}
 	}
 	must(t, d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }, nil))
-	for name, o := range map[string]LCIF{
+	for name, o := range map[string]index.LCIF{
 		"tf-idf": {Weight: "tfidf"},
 		"forest": {Weight: "standard", Neighbors: "trees"},
 	} {
@@ -227,19 +228,19 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		}
 		putTerms(t, d, coll, 0, 150+60*i)
 	}
-	tuned, err := d.Collection("one").Build(t.Context(), "tuned", &LCIF{Folds: 5, AllowEmpty: true, Weight: "none"}, nil)
+	tuned, err := d.Collection("one").Build(t.Context(), "tuned", &index.LCIF{Folds: 5, AllowEmpty: true, Weight: "none"}, nil)
 	must(t, err)
 	point := tuned.LabelCurve.Best
 	for _, cut := range []lcif.Cut{point.Cut, {Share: 1.5, NoTop: true}, {Share: 1, PerLabel: true}} {
-		o := LCIF{
-			Folds: 5, Weight: tuned.Options.(*LCIF).Weight, Cut: &cut,
+		o := index.LCIF{
+			Folds: 5, Weight: tuned.Options.(*index.LCIF).Weight, Cut: &cut,
 			Params: &lcif.Params{K: point.K, Alpha: point.Alpha, Beta: point.Beta, Lambda: point.Lambda},
 		}
 		thresholds := map[string]*labels.Thresholds{}
 		for _, coll := range []string{"one", "other"} {
 			info, err := d.Collection(coll).Build(t.Context(), "given", &o, nil)
 			must(t, err)
-			thresholds[coll] = info.Options.(*LCIF).Params.Thresholds
+			thresholds[coll] = info.Options.(*index.LCIF).Params.Thresholds
 		}
 		if th := thresholds["one"]; th == nil || th.KeepTop == cut.NoTop || (th.PerLabel != nil) != cut.PerLabel {
 			t.Fatalf("%+v makes the thresholds %+v", cut, th)
@@ -251,7 +252,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 			t.Errorf("thresholds %+v, the tuner made %+v", thresholds["one"], want)
 		}
 	}
-	for name, o := range map[string]LCIF{
+	for name, o := range map[string]index.LCIF{
 		"cut alone":  {Cut: &lcif.Cut{Share: 1}},
 		"thresholds": {Cut: &lcif.Cut{Share: 1}, Params: &lcif.Params{K: 1, Lambda: 1, Thresholds: &labels.Thresholds{}}},
 	} {
@@ -262,7 +263,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 }
 
 // microF1 returns the measure of the setting that the tuner has chosen for a model.
-func microF1(info IndexInfo) float64 { return info.LabelCurve.Best.MicroF1 }
+func microF1(info index.Info) float64 { return info.LabelCurve.Best.MicroF1 }
 
 // A tuner that is stopped builds with the best setting so far, and later steps do not notice.
 func TestStoppedTuner(t *testing.T) {
@@ -281,13 +282,13 @@ func TestStoppedTuner(t *testing.T) {
 			}
 		}
 	}}
-	info, err := d.Collection("terms").Build(t.Context(), "labels", &LCIF{Folds: 3}, run)
+	info, err := d.Collection("terms").Build(t.Context(), "labels", &index.LCIF{Folds: 3}, run)
 	must(t, err)
-	if o := info.Options.(*LCIF); len(info.LabelCurve.Points) != settings || settings > 40 || o.Weight != "none" {
+	if o := info.Options.(*index.LCIF); len(info.LabelCurve.Points) != settings || settings > 40 || o.Weight != "none" {
 		t.Errorf("%d settings, %d measured, weighting %q", settings, len(info.LabelCurve.Points), o.Weight)
 	}
 	grid := &budget.Grid{Budgets: []int{1, 2, 3}, Costs: []float64{1}, Folds: 2}
-	info, err = d.Collection("terms").Build(t.Context(), "trees", &Trees{Kind: "pt", Grid: grid}, run)
+	info, err = d.Collection("terms").Build(t.Context(), "trees", &index.Trees{Kind: "pt", Grid: grid}, run)
 	must(t, err)
 	if len(info.TreeTrials) != 1 {
 		t.Errorf("trees: %d trials", len(info.TreeTrials))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"github.com/anndb/anndb/db/index"
 )
 
 // TestLeafSizesOfIndexes checks that every training point is in one leaf of each tree, also in small
@@ -30,10 +32,10 @@ func TestLeafSizesOfIndexes(t *testing.T) {
 		must(t, err)
 	}
 	put(0, 900)
-	if _, err := c.Build(t.Context(), "forest", &Forest{Trees: 3, Depth: 5}, nil); err != nil {
+	if _, err := c.Build(t.Context(), "forest", &index.Forest{Trees: 3, Depth: 5}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Build(t.Context(), "tree", &Trees{Kind: "pt"}, nil); err != nil {
+	if _, err := c.Build(t.Context(), "tree", &index.Trees{Kind: "pt"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	sum := func(index string) (n int) {
@@ -65,7 +67,7 @@ func TestLeafSizesOfIndexes(t *testing.T) {
 	if _, err := c.LeafSizes(t.Context(), "none"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("no index: %v", err)
 	}
-	if _, err := c.Build(t.Context(), "lcif", &LCIF{}, nil); err != nil {
+	if _, err := c.Build(t.Context(), "lcif", &index.LCIF{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.LeafSizes(t.Context(), "lcif"); !errors.Is(err, ErrInvalid) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/anndb/anndb/db/index"
 )
 
 // TestProgress checks which calls report, and that reports of one call do not overlap.
@@ -21,7 +23,7 @@ func TestProgress(t *testing.T) {
 	})
 	d, _, _ := spotDB(t, 300, 0, 0)
 	docs := d.Collection("docs")
-	if _, err := docs.Build(ctx, "a", &Forest{Trees: 2, LeafNeighbors: 8}, run); err != nil {
+	if _, err := docs.Build(ctx, "a", &index.Forest{Trees: 2, LeafNeighbors: 8}, run); err != nil {
 		t.Error(err)
 	}
 	if !slices.Contains(stages, "labels") || !slices.Contains(stages, "write") {

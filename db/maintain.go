@@ -25,7 +25,7 @@ type MaintainStep struct {
 // has changed, 0 for any change. It works in steps until nothing is left to do, and returns them;
 // completed steps are kept if it is cancelled. Reads and writes run concurrently. An index that could
 // not be built from the present rows (ErrUnsuitable) stays as it is, which is no error:
-// IndexInfo.Error has the reason.
+// index.Info.Error has the reason.
 func (d *DB) Maintain(ctx context.Context, share float64, run *Run) (steps []MaintainStep, err error) {
 	if !(share >= 0) {
 		return nil, fmt.Errorf("%w: maintenance by share %g, want 0 or more", fail.Option, share)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -13,9 +14,9 @@ import (
 // what is written follows the row and what there is once in an index, not the
 // blocks that happen to stand beside it.
 func TestMaintainWritesLittle(t *testing.T) {
-	for name, o := range map[string]IndexOptions{
-		"postings": &Postings{},
-		"labels":   &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
+	for name, o := range map[string]index.Options{
+		"postings": &index.Postings{},
+		"labels":   &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
@@ -37,7 +38,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 					return nil
 				})
 			}
-			var info IndexInfo
+			var info index.Info
 			err = errorsOf(
 				func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
 				func() error { return put(0, 3000) },

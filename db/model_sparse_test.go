@@ -12,6 +12,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
@@ -205,7 +206,7 @@ func predictionsEqual(s *db.Snapshot, name string, c *modelColl, x modelRow, q d
 
 // sparseBuild is options for an index of a sparse collection, or for a label
 // model of any.
-func (c *modelColl) sparseBuild(t *rapid.T) (string, db.IndexOptions) {
+func (c *modelColl) sparseBuild(t *rapid.T) (string, index.Options) {
 	kinds := []string{lcifindex.Name, string(budget.PT), string(budget.AT)}
 	if c.sparse {
 		kinds = append(kinds, postingsindex.Name, postingsindex.Name, postingsindex.Name)
@@ -213,15 +214,15 @@ func (c *modelColl) sparseBuild(t *rapid.T) (string, db.IndexOptions) {
 	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 	switch kind {
 	case postingsindex.Name:
-		return kind, &db.Postings{}
+		return kind, &index.Postings{}
 	case lcifindex.Name:
-		return kind, &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
+		return kind, &index.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
 	}
 	p := budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}}
 	if kind == string(budget.AT) {
 		p.MinPositive = 2
 	}
-	return kind, &db.Trees{Kind: kind, Params: p}
+	return kind, &index.Trees{Kind: kind, Params: p}
 }
 
 // labelled says whether a row has a label.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
@@ -536,12 +537,12 @@ func (x *machine) build(t *rapid.T) {
 		return
 	}
 	c := x.m[name]
-	index := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "index")
+	built := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "index")
 	if c.sparse || rapid.IntRange(0, 2).Draw(t, "label model") == 0 {
-		x.buildOther(t, name, index)
+		x.buildOther(t, name, built)
 		return
 	}
-	o := &db.Forest{
+	o := &index.Forest{
 		Learner:       rapid.SampledFrom([]string{"rp", "kd", "kd-chrono", "pca", "rf"}).Draw(t, "kind"),
 		Trees:         3,
 		Depth:         rapid.IntRange(1, 3).Draw(t, "depth"),
@@ -553,7 +554,7 @@ func (x *machine) build(t *rapid.T) {
 		// Principal coordinates of so many dimensions take too long for a test.
 		o.Learner, o.NoRotation, o.NoSketches = "rp", true, true
 	}
-	_, err := x.d.Collection(name).Build(context.Background(), index, o, nil)
+	_, err := x.d.Collection(name).Build(context.Background(), built, o, nil)
 	if len(c.rows) == 0 {
 		if !errors.Is(err, fail.Empty) {
 			t.Fatalf("build over no rows: %v", err)
@@ -563,14 +564,14 @@ func (x *machine) build(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("build of %+v over %d rows of dim %d: %v", o, len(c.rows), c.opts.Dim, err)
 	}
-	c.indexes[index] = string(o.Learner)
+	c.indexes[built] = string(o.Learner)
 }
 
 // buildOther builds anything but a forest.
-func (x *machine) buildOther(t *rapid.T, name, index string) {
+func (x *machine) buildOther(t *rapid.T, name, built string) {
 	c := x.m[name]
 	kind, o := c.sparseBuild(t)
-	_, err := x.d.Collection(name).Build(context.Background(), index, o, nil)
+	_, err := x.d.Collection(name).Build(context.Background(), built, o, nil)
 	if len(c.rows) == 0 || kind != postingsindex.Name && !c.labelled() {
 		if !errors.Is(err, fail.Empty) {
 			t.Fatalf("build of %s over nothing: %v", kind, err)
@@ -583,7 +584,7 @@ func (x *machine) buildOther(t *rapid.T, name, index string) {
 	if err != nil {
 		t.Fatalf("build of %+v over %d rows: %v", o, len(c.rows), err)
 	}
-	c.indexes[index] = kind
+	c.indexes[built] = kind
 }
 
 func (x *machine) dropIndex(t *rapid.T) {
@@ -591,12 +592,12 @@ func (x *machine) dropIndex(t *rapid.T) {
 	if name == "" {
 		return
 	}
-	index := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "index")
-	err := x.d.Collection(name).DropIndex(context.Background(), index)
-	if _, has := x.m[name].indexes[index]; has && err != nil || !has && !errors.Is(err, fail.NoIndex) {
-		t.Fatalf("drop of index %q: %v", index, err)
+	built := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "index")
+	err := x.d.Collection(name).DropIndex(context.Background(), built)
+	if _, has := x.m[name].indexes[built]; has && err != nil || !has && !errors.Is(err, fail.NoIndex) {
+		t.Fatalf("drop of index %q: %v", built, err)
 	}
-	delete(x.m[name].indexes, index)
+	delete(x.m[name].indexes, built)
 }
 
 func (x *machine) hold(t *rapid.T) {

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/peek"
 )
@@ -26,7 +27,7 @@ func Peek(ctx context.Context, path string) (Stats, error) {
 		st.Collections = append(st.Collections, infoOf(c))
 		for i := range c.Indexes {
 			r := &c.Indexes[i]
-			var info IndexInfo
+			var info index.Info
 			m, err := seen.Manifest(c, r, kindOf)
 			if err == nil {
 				info, err = indexInfo(c, m, func(rows int) (int, error) { return seen.Stale(c, r.Object, rows) })

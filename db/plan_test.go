@@ -7,6 +7,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -18,7 +19,7 @@ func TestPlan(t *testing.T) {
 	b := newBed(t, vector.L2, 16)
 	rows := dbtest.Mixture(5, 3000, 16)
 	b.Put("a", rows)
-	b.Build("main", &db.Forest{Seed: 1})
+	b.Build("main", &index.Forest{Seed: 1})
 	c := b.D.Collection("c")
 	for _, x := range []struct {
 		name    string

@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
@@ -268,7 +269,7 @@ func TestMaintenanceBuildsNot(t *testing.T) {
 	t.Run("name", func(t *testing.T) {
 		b := newPolicyBed(t, Maintenance{})
 		b.fill("sparse", 0, 2000)
-		_, err := b.d.Collection("sparse").Build(t.Context(), "auto", &LCIF{Params: quickModel}, nil)
+		_, err := b.d.Collection("sparse").Build(t.Context(), "auto", &index.LCIF{Params: quickModel}, nil)
 		b.must(err)
 		b.steps("", "", "")
 		b.indexes("sparse", "auto")
@@ -310,7 +311,7 @@ func TestMaintenanceRespectsDrop(t *testing.T) {
 	t.Run("label model", func(t *testing.T) {
 		b := newPolicyBed(t, Maintenance{})
 		b.fill("sparse", 0, 2000)
-		_, err := b.d.Collection("sparse").Build(t.Context(), "model", &LCIF{Params: quickModel}, nil)
+		_, err := b.d.Collection("sparse").Build(t.Context(), "model", &index.LCIF{Params: quickModel}, nil)
 		b.must(err)
 		b.must(b.d.Collection("sparse").DropIndex(t.Context(), "model"))
 		b.steps("", "build")
@@ -320,7 +321,7 @@ func TestMaintenanceRespectsDrop(t *testing.T) {
 // TestProgramBuilds: an index that the program builds takes the place of the automatic one,
 // before, during and after its build.
 func TestProgramBuilds(t *testing.T) {
-	build := func(b *policyBed, name string, o IndexOptions) {
+	build := func(b *policyBed, name string, o index.Options) {
 		b.t.Helper()
 		_, err := b.d.Collection("dense").Build(context.Background(), name, o, nil)
 		b.must(err)
@@ -332,7 +333,7 @@ func TestProgramBuilds(t *testing.T) {
 			b.t.Errorf("searched %q, %v, want %q", got, err, want)
 		}
 	}
-	quick := &Forest{Seed: 3}
+	quick := &index.Forest{Seed: 3}
 	t.Run("before", func(t *testing.T) {
 		b := newPolicyBed(t, Maintenance{})
 		b.fill("dense", 0, 1000)
@@ -366,7 +367,7 @@ func TestProgramBuilds(t *testing.T) {
 		b.fill("dense", 0, 1000)
 		b.steps("")
 		b.during = func(context.Context) {
-			_, err := b.d.indexes.Build(t.Context(), segment.Request{Collection: "dense", Name: "main", Options: &Forest{}})
+			_, err := b.d.indexes.Build(t.Context(), segment.Request{Collection: "dense", Name: "main", Options: &index.Forest{}})
 			b.must(err)
 		}
 		b.steps("", "")
@@ -380,7 +381,7 @@ func TestProgramBuilds(t *testing.T) {
 		old, err := b.d.Snapshot()
 		b.must(err)
 		defer old.Release()
-		build(b, "model", &LCIF{Neighbors: Flat, Params: quickModel})
+		build(b, "model", &index.LCIF{Neighbors: Flat, Params: quickModel})
 		b.fill("dense", 1000, 1040)
 		b.steps("segment")
 		b.fill("dense", 1040, 1300)
@@ -408,7 +409,7 @@ func TestProgramBuilds(t *testing.T) {
 		b := newPolicyBed(t, Maintenance{})
 		b.fill("dense", 0, 1000)
 		b.steps("", "build")
-		build(b, "model", &LCIF{Params: quickModel})
+		build(b, "model", &index.LCIF{Params: quickModel})
 		build(b, "main", quick)
 		b.indexes("dense", "auto", "main", "model")
 		used(b, "main")
@@ -596,7 +597,7 @@ func TestMaintenanceDropsDeletedRows(t *testing.T) {
 		b := newPolicyBed(t, Maintenance{NoBuild: true, Space: space})
 		b.fill("dense", 0, 900)
 		c := b.d.Collection("dense")
-		_, err := c.Build(ctx, "main", &Forest{Trees: 2, Seed: 3, Holdout: 20}, nil)
+		_, err := c.Build(ctx, "main", &index.Forest{Trees: 2, Seed: 3, Holdout: 20}, nil)
 		b.must(err)
 		for i := range 451 {
 			b.delete("dense", i)

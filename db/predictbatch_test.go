@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
@@ -20,7 +21,7 @@ func TestPredictBatchIsPredict(t *testing.T) {
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
 	params := &lcif.Params{K: 7, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.1, KeepTop: true}}
-	o := &LCIF{Params: params, Weight: "tfidf"}
+	o := &index.LCIF{Params: params, Weight: "tfidf"}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestPredictBatchIsPredict(t *testing.T) {
 func TestPredictBatchErrors(t *testing.T) {
 	d, _, queries, _ := topicDB(t, false)
 	defer d.Close()
-	o := &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
+	o := &index.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}

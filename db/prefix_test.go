@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -36,7 +37,7 @@ func TestMisuseOfSparse(t *testing.T) {
 		}
 		return w.Collection("n").Put(db.Row{Key: []byte("a"), Features: named(1, "x").Features})
 	}))
-	_, err := b.D.Collection("s").Build(ctx, "m", &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}, nil)
+	_, err := b.D.Collection("s").Build(ctx, "m", &index.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}, nil)
 	b.Must(err)
 	s, err := b.D.Snapshot()
 	b.Must(err)
@@ -79,7 +80,7 @@ func TestMisuseOfSparse(t *testing.T) {
 		{"row with a vector", put("n", db.Row{Key: []byte("k1"), Vector: []float32{1}}), db.ErrInvalid, []string{`"k1"`}},
 
 		{"tree of a single class", func() error {
-			_, err := b.D.Collection("n").Build(ctx, "y", &db.Trees{Kind: "at"}, nil)
+			_, err := b.D.Collection("n").Build(ctx, "y", &index.Trees{Kind: "at"}, nil)
 			return err
 		}, db.ErrUnsuitable, nil},
 	})

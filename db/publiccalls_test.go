@@ -18,6 +18,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/query"
@@ -84,8 +85,8 @@ func publicCalls() []publicCall {
 	put := func(tx *db.Tx) error {
 		return tx.Collection("c").Put(db.Row{Key: []byte("k"), Vector: []float32{1, 2, 3}})
 	}
-	forest := &db.Forest{NoTune: true, Seed: 1}
-	model := &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}}
+	forest := &index.Forest{NoTune: true, Seed: 1}
+	model := &index.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}}
 	backup := func(h handles) string { return filepath.Join(h.dir, "backup") }
 	return []publicCall{
 		{"DB.Backup", true, true, func(h handles) error { return err1(h.d.Backup(h.ctx, h)) },
@@ -219,9 +220,9 @@ func publicCalls() []publicCall {
 func callBed(t *testing.T) (*bed, handles) {
 	b := newBed(t, vector.L2, 3)
 	b.Put("a", dbtest.Mixture(1, 60, 3))
-	for name, o := range map[string]db.IndexOptions{
-		"i": &db.Forest{NoTune: true, Seed: 1}, "t": &db.Trees{Kind: "pt", Budget: 2},
-		"m": &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}},
+	for name, o := range map[string]index.Options{
+		"i": &index.Forest{NoTune: true, Seed: 1}, "t": &index.Trees{Kind: "pt", Budget: 2},
+		"m": &index.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 3, Alpha: 1, Lambda: 0.5, Beta: 1}},
 	} {
 		b.Build(name, o)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 )
 
@@ -73,7 +74,7 @@ func TestImages(t *testing.T) {
 	d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
 	dbtest.Must(t, dbtest.Create(t.Context(), d, "images", db.Schema{Dim: len(rows[0].Vector)}))
 	dbtest.Must(t, dbtest.Put(d, "images", rows...))
-	dbtest.Builds(t, d, "images", "main", &db.Forest{Seed: 1})
+	dbtest.Builds(t, d, "images", "main", &index.Forest{Seed: 1})
 	reaches := func(state string) {
 		t.Helper()
 		dbtest.Must(t, d.View(func(s *db.Snapshot) error {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -60,14 +61,14 @@ func relabel(t *testing.T, d *DB, i int, labels ...string) {
 }
 
 // labelKinds are options of one index of each kind that learns from labels, by collection.
-var labelKinds = map[string]map[string]IndexOptions{
+var labelKinds = map[string]map[string]index.Options{
 	"s": {
-		"lcif":  &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
-		"tfidf": &LCIF{Weight: "tfidf", Params: &lcif.Params{K: 5, Lambda: 0.5}},
-		"pt":    &Trees{Kind: "pt", Budget: 4},
-		"at":    &Trees{Kind: "at", Budget: 4},
+		"lcif":  &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
+		"tfidf": &index.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 5, Lambda: 0.5}},
+		"pt":    &index.Trees{Kind: "pt", Budget: 4},
+		"at":    &index.Trees{Kind: "at", Budget: 4},
 	},
-	"d": {"sbt": &Trees{Kind: "sbt", Budget: 4}},
+	"d": {"sbt": &index.Trees{Kind: "sbt", Budget: 4}},
 }
 
 // behind returns Relabelled of all indexes by name.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -88,7 +89,7 @@ func TestRecallTargets(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, metric, dim)
 			b.Put("a", dbtest.Mixture(1, n, dim))
-			info := b.Build("x", &db.Forest{Seed: 5})
+			info := b.Build("x", &index.Forest{Seed: 5})
 			queries := dbtest.Mixture(2, 100, dim)
 			work := math.Inf(1)
 			for _, target := range []float64{0.99, 0.95, 0.9, 0.8} {
@@ -141,7 +142,7 @@ func searchBed(t testing.TB, metric vector.Metric, n, dim int) *bed {
 	b := newBed(t, metric, dim)
 	b.Put("a", dbtest.Mixture(1, n, dim))
 	b.Drop("a7", "a150")
-	b.Build("x", &db.Forest{NoTune: true, Members: true, Trees: 12, LeafNeighbors: 50, Depth: bits.Len(uint(n / 7)), ListNeighbors: 32, Quantize: true})
+	b.Build("x", &index.Forest{NoTune: true, Members: true, Trees: 12, LeafNeighbors: 50, Depth: bits.Len(uint(n / 7)), ListNeighbors: 32, Quantize: true})
 	b.Put("b", dbtest.Mixture(2, 60, dim))
 	b.Drop("a1", "b0", "b50")
 	return b
@@ -307,7 +308,7 @@ func TestRangeOfEqualRows(t *testing.T) {
 			rows[i] = rows[0]
 		}
 		b.Put("a", rows)
-		b.Build("x", &db.Forest{Holdout: 20, Trees: 4})
+		b.Build("x", &index.Forest{Holdout: 20, Trees: 4})
 		for _, index := range []string{"x", db.Flat} {
 			hits, _ := b.Search(rows[0], 0, &db.SearchOptions{Radius: new(0.0), Index: index})
 			if len(hits) != equal {
@@ -340,7 +341,7 @@ func TestRangeTuned(t *testing.T) {
 	const dim = 12
 	b := newBed(t, vector.L2, dim)
 	b.Put("a", dbtest.Mixture(1, 1500, dim))
-	b.Build("x", &db.Forest{Holdout: 60, Trees: 8})
+	b.Build("x", &index.Forest{Holdout: 60, Trees: 8})
 	for _, rows := range []int{1, 5, 40, 80, 300, 1200} {
 		for _, k := range []int{0, rows / 2, 2 * rows} {
 			found, queries := 0, dbtest.Mixture(2, 40, dim)
@@ -511,7 +512,7 @@ func TestZeroVectors(t *testing.T) {
 			rows[i*3] = make([]float32, dim)
 		}
 		b.Put("a", rows)
-		b.Build("x", &db.Forest{NoTune: true, Members: true, Quantize: true})
+		b.Build("x", &index.Forest{NoTune: true, Members: true, Quantize: true})
 		b.Put("b", [][]float32{make([]float32, dim)})
 		for _, q := range [][]float32{make([]float32, dim), rows[1], rows[50]} {
 			for _, p := range []query.Params{{Method: query.Flat}, {}, {Sketch: true, Quant: true, Hops: 2}, {Method: query.Lookup}} {
@@ -530,7 +531,7 @@ func TestHitsAreCopies(t *testing.T) {
 	const dim = 300 // some rows sealed, some not
 	b := newBed(t, vector.L2, dim)
 	b.Put("a", dbtest.Mixture(1, 600, dim))
-	b.Build("x", &db.Forest{NoTune: true})
+	b.Build("x", &index.Forest{NoTune: true})
 	q := dbtest.Mixture(2, 1, dim)[0]
 	s, err := b.D.Snapshot()
 	b.Must(err)
@@ -679,7 +680,7 @@ func TestHugeValues(t *testing.T) {
 			}
 			ask(query.Params{Method: query.Flat})
 			for _, l := range dbtest.Learners {
-				_, err := b.D.Collection("c").Build(t.Context(), "x", l.In(db.Forest{NoTune: true, Quantize: true, Trees: 4}, dim), nil)
+				_, err := b.D.Collection("c").Build(t.Context(), "x", l.In(index.Forest{NoTune: true, Quantize: true, Trees: 4}, dim), nil)
 				if err == nil {
 					ask(query.Params{Sketch: true, Quant: true, Hops: 1})
 				} else if !errors.Is(err, db.ErrInvalid) || huge < 1e18 {

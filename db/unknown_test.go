@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -52,7 +53,7 @@ func TestUnknownFeatures(t *testing.T) {
 	d, rows := twins(t, n, dim)
 	numbers, names := d.Collection("numbers"), d.Collection("names")
 	only := &lcif.Params{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5, Top: 4}
-	models := map[string]db.IndexOptions{"plain": &db.LCIF{Params: only}, "weighs": &db.LCIF{Params: only, Weight: "tfidf"}, "tree": &db.Trees{Kind: "at"}}
+	models := map[string]index.Options{"plain": &index.LCIF{Params: only}, "weighs": &index.LCIF{Params: only, Weight: "tfidf"}, "tree": &index.Trees{Kind: "at"}}
 	for _, coll := range []string{"numbers", "names"} {
 		dbtest.Builds(t, d, coll, "lists", nil)
 		for name, o := range models {
@@ -148,7 +149,7 @@ func TestUnseenFeatures(t *testing.T) {
 		}
 		dbtest.Must(t, dbtest.Put(d, name, rows...))
 		for _, weight := range []string{"none", "tfidf"} {
-			dbtest.Builds(t, d, name, weight, &db.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Top: 3}, Weight: weight})
+			dbtest.Builds(t, d, name, weight, &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Top: 3}, Weight: weight})
 		}
 		dbtest.Must(t, dbtest.Delete(d, name, "0", "1", "2"))
 	}

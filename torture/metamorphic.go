@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/torture/internal/ask"
@@ -223,22 +224,22 @@ func tale(rng *rand.Rand, coll string) db.Row {
 }
 
 func (t telling) build(ctx context.Context, d *db.DB) error {
-	model := db.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
-	tree := db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}
-	grown := func(learner string, plain bool) *db.Forest {
-		return &db.Forest{
+	model := index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
+	tree := index.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}
+	grown := func(learner string, plain bool) *index.Forest {
+		return &index.Forest{
 			Learner: learner, Trees: 3, Depth: 4, LeafNeighbors: 6, ListNeighbors: 5, Members: true, NoTune: true,
 			NoRotation: plain, NoSketches: plain, Seed: t.Seed,
 		}
 	}
 	for _, x := range []struct {
 		coll, name string
-		o          db.IndexOptions
+		o          index.Options
 	}{
 		// The rows of bytes have so many coordinates that principal ones take long.
 		{"bytes", "kd", grown("kd", true)}, {"bytes", "rp", grown("rp", true)},
 		{"floats", "pca", grown("pca", false)}, {"floats", "rf", grown("rf", false)},
-		{"terms", "rows", &db.Postings{}},
+		{"terms", "rows", &index.Postings{}},
 		{"terms", "at", &tree},
 		{"words", "rows", nil},
 		{"words", "labels", &model},

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 )
 
 // The layer replace takes the path of an open database away while the database is written, built,
@@ -157,7 +158,7 @@ func (h *writingHandle) call(ctx context.Context, rng *rand.Rand) (refused bool,
 		_, err = h.d.Maintain(ctx, 0, nil)
 	case i == 3:
 		what = "build"
-		_, err = c.Build(ctx, "x", &db.Forest{NoTune: true}, nil)
+		_, err = c.Build(ctx, "x", &index.Forest{NoTune: true}, nil)
 	default:
 		err = h.d.Update(ctx, func(tx *db.Tx) error {
 			for r := range rowsOf(keys) {

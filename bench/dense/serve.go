@@ -17,13 +17,14 @@ import (
 	"github.com/anndb/anndb/bench/child"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
-// collection and index are the names that the benchmark's own files use. A
+// collection and indexName are the names that the benchmark's own files use. A
 // file with one other collection and index serves as well.
-const collection, index = "rows", "main"
+const collection, indexName = "rows", "main"
 
 // engine is anndb as a child measures it: through the public API, from a file
 // that was closed and opened again. Keys are row numbers in decimal.
@@ -106,7 +107,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 		return err
 	}
 	e.detail = append(e.detail, fmt.Sprintf("reorder:%.2f", time.Since(start).Seconds()))
-	info, err := d.Collection(collection).Build(ctx, index, options, &db.Run{Workers: threads})
+	info, err := d.Collection(collection).Build(ctx, indexName, options, &db.Run{Workers: threads})
 	if err != nil {
 		return err
 	}
@@ -125,8 +126,8 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 // buildOptions reads the words kind, trees, depth, labels, rotate, sketch,
 // hops, seed and quantize (0, 1); what is left out is anndb's default. The
 // 8-bit copy defaults to on where the rows are not bytes.
-func buildOptions(o child.Words) (*db.Forest, error) {
-	b := &db.Forest{}
+func buildOptions(o child.Words) (*index.Forest, error) {
+	b := &index.Forest{}
 	var seed, quantize, rotate, sketch, hops int
 	var errs []error
 	for name, to := range map[string]*int{

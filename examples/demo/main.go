@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -74,10 +75,10 @@ func run(ctx context.Context, out io.Writer, src string) error {
 		time.Since(start).Seconds())
 	start = time.Now()
 	coll := d.Collection("files")
-	if _, err := coll.Build(ctx, "words", &db.Postings{}, nil); err != nil {
+	if _, err := coll.Build(ctx, "words", &index.Postings{}, nil); err != nil {
 		return err
 	}
-	model := db.LCIF{Weight: "tfidf", Objective: lcif.PrecisionAt3, Folds: 5, TuneRows: 600}
+	model := index.LCIF{Weight: "tfidf", Objective: lcif.PrecisionAt3, Folds: 5, TuneRows: 600}
 	if _, err := coll.Build(ctx, "imports", &model, nil); err != nil {
 		return err
 	}

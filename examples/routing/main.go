@@ -10,6 +10,7 @@ import (
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 )
 
 func main() {
@@ -30,7 +31,7 @@ func run(path, file string) error {
 		_, err = files.Load(ctx, rows.File(file, dataset.Options{Kind: dataset.Sparse}), nil)
 	}
 	if err == nil { // at most 10 words a round for each decision
-		_, err = files.Build(ctx, "tree", &db.Trees{Kind: "at", Budget: 10}, nil)
+		_, err = files.Build(ctx, "tree", &index.Trees{Kind: "at", Budget: 10}, nil)
 	}
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 )
 
 func main() {
@@ -30,7 +31,7 @@ func run(path, file string) error {
 		_, err = files.Load(ctx, rows.File(file, dataset.Options{Kind: dataset.Sparse}), nil)
 	}
 	if err == nil {
-		_, err = files.Build(ctx, "imports", &db.LCIF{Weight: "tfidf"}, nil)
+		_, err = files.Build(ctx, "imports", &index.LCIF{Weight: "tfidf"}, nil)
 	}
 	if err != nil {
 		return err

@@ -132,13 +132,13 @@ func TestSparseMap(t *testing.T) {
 }
 
 func TestRecallAndLeaves(t *testing.T) {
-	if Recall("c", db.IndexInfo{Record: index.Record{Name: "untuned"}}) != nil {
+	if Recall("c", index.Info{Record: index.Record{Name: "untuned"}}) != nil {
 		t.Error("a chart of an index without a curve")
 	}
 	points := []query.Point{{Recall: 0.9, Micros: 10}, {Recall: 0.99, Micros: 20}}
 	curve := &query.Curve{K: 10, Points: points, Depths: []query.Curve{{K: 1, Points: points}}}
-	info := func(name string) db.IndexInfo {
-		return db.IndexInfo{Record: index.Record{Name: name, Curve: curve}}
+	info := func(name string) index.Info {
+		return index.Info{Record: index.Record{Name: name, Curve: curve}}
 	}
 	chart := Recall("c", info("a"), info("b"))
 	var names []string

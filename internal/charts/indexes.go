@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/query"
 )
 
 // Recall returns the measured recall and time of the settings of tuned indexes of a collection, a
 // curve for each index and number of neighbors; nil if none is tuned.
-func Recall(coll string, indexes ...db.IndexInfo) *plot.Chart {
+func Recall(coll string, indexes ...index.Info) *plot.Chart {
 	c := plot.RecallTime(coll+": settings of the tuner on held-out rows", 0)
-	tuned := slices.DeleteFunc(slices.Clone(indexes), func(i db.IndexInfo) bool { return i.Curve == nil })
+	tuned := slices.DeleteFunc(slices.Clone(indexes), func(i index.Info) bool { return i.Curve == nil })
 	for _, i := range tuned {
 		curves := append([]query.Curve{*i.Curve}, i.Curve.Depths...)
 		slices.SortFunc(curves, func(a, b query.Curve) int { return cmp.Compare(a.K, b.K) })
@@ -45,7 +45,7 @@ const defaultRecall = 0.95
 
 // Default returns the recall and the time in microseconds of the setting that
 // a search uses by default; zeros for an index that was not tuned or does not reach the recall.
-func Default(i db.IndexInfo) (recall, micros float64) {
+func Default(i index.Info) (recall, micros float64) {
 	if i.Curve == nil {
 		return 0, 0
 	}

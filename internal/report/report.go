@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/charts"
 	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/internal/table"
@@ -67,11 +68,11 @@ type collection struct {
 	Labels []db.LabelCount // most frequent
 	More   int             // labels that are not shown
 	Charts []template.HTML
-	List   []index
+	List   []described
 }
 
-type index struct {
-	db.IndexInfo
+type described struct {
+	index.Info
 	Behind         int
 	Recall, Micros float64 // of the setting that a search uses by default; 0 without one
 	Probes         string
@@ -170,8 +171,8 @@ func describe(ctx context.Context, c db.Collection, info db.CollectionInfo, o *O
 }
 
 // indexOf describes an index.
-func indexOf(i db.IndexInfo, info db.CollectionInfo) index {
-	x := index{IndexInfo: i, Behind: info.Rows - i.Rows}
+func indexOf(i index.Info, info db.CollectionInfo) described {
+	x := described{Info: i, Behind: info.Rows - i.Rows}
 	for _, s := range i.BuildSeconds {
 		x.Seconds += s
 	}
@@ -191,7 +192,7 @@ func indexOf(i db.IndexInfo, info db.CollectionInfo) index {
 
 // chartsOf makes the charts of a collection.
 func chartsOf(
-	ctx context.Context, c db.Collection, info db.CollectionInfo, list []db.IndexInfo, o *Options,
+	ctx context.Context, c db.Collection, info db.CollectionInfo, list []index.Info, o *Options,
 ) ([]*plot.Chart, error) {
 	var out []*plot.Chart
 	if chart := charts.Recall(info.Name, list...); chart != nil {
@@ -218,7 +219,7 @@ func chartsOf(
 	}
 	for _, i := range list {
 		o.next("leaves", i.Name)
-		if _, isForest := i.Options.(*db.Forest); !isForest && i.Tree == nil {
+		if _, isForest := i.Options.(*index.Forest); !isForest && i.Tree == nil {
 			continue
 		}
 		sizes, err := c.LeafSizes(ctx, i.Name)

@@ -15,6 +15,7 @@ import (
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 )
 
 // written returns the report of a database with an image collection and one of texts.
@@ -34,7 +35,7 @@ func written(t *testing.T, o Options, before func(*db.DB)) string {
 	must(t, err)
 	_, err = files.Load(ctx, rows.File("../../testdata/go-files-train.jsonl.gz", dataset.Options{Kind: dataset.Sparse, Max: 200}), nil)
 	must(t, err)
-	_, err = files.Build(ctx, "imports", &db.LCIF{}, nil)
+	_, err = files.Build(ctx, "imports", &index.LCIF{}, nil)
 	must(t, err)
 	if before != nil {
 		before(d)

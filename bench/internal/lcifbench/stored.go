@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -125,7 +126,7 @@ func (r *StoredRow) batches(ctx context.Context, s *db.Snapshot, queries []db.Qu
 }
 
 // storeModel writes rows and model.
-func storeModel(ctx context.Context, path string, set *Set, params *lcif.Params, o Options) (info db.IndexInfo, err error) {
+func storeModel(ctx context.Context, path string, set *Set, params *lcif.Params, o Options) (info index.Info, err error) {
 	d, err := db.Open(ctx, path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return info, err
@@ -171,7 +172,7 @@ func storeModel(ctx context.Context, path string, set *Set, params *lcif.Params,
 		}
 		own.Thresholds = &t
 	}
-	return d.Collection(storedCollection).Build(ctx, "model", &db.LCIF{Params: &own}, &db.Run{Workers: o.Workers})
+	return d.Collection(storedCollection).Build(ctx, "model", &index.LCIF{Params: &own}, &db.Run{Workers: o.Workers})
 }
 
 // differing compares predictions with those in memory: by their scores, since

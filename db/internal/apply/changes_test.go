@@ -14,6 +14,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -226,7 +227,7 @@ func TestChangeWritesLittle(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	d, _ := changedBase(t, 1100, 300)
-	for coll, o := range map[string]db.IndexOptions{"d": &db.Forest{NoTune: true, Seed: 1}, "s": nil} {
+	for coll, o := range map[string]index.Options{"d": &index.Forest{NoTune: true, Seed: 1}, "s": nil} {
 		if _, err := d.Collection(coll).Build(ctx, "x", o, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +324,7 @@ func TestDamagedChanges(t *testing.T) {
 	relabel(t, d, 5, "new")
 	relabel(t, d, 6, "new")
 	dbtest.Must(t, d.Update(t.Context(), func(b *db.Tx) error { return b.Collection("s").Delete([]byte("7")) }))
-	if _, err := d.Collection("s").Build(t.Context(), "lcif", &db.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}}, nil); err != nil {
+	if _, err := d.Collection("s").Build(t.Context(), "lcif", &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	relabel(t, d, 5, "newer")

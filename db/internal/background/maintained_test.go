@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
 )
@@ -39,7 +40,7 @@ func TestBackground(t *testing.T) {
 		})
 		dbtest.Must(t, err)
 	}
-	status := func() (db.IndexInfo, db.MaintenanceStats) {
+	status := func() (index.Info, db.MaintenanceStats) {
 		st, err := d.Stats()
 		dbtest.Must(t, err)
 		return st.Indexes[0], st.Maintenance
@@ -117,7 +118,7 @@ func TestRelearnOvertaken(t *testing.T) {
 	}{
 		{"drop", func(c db.Collection) error { return c.DropIndex(context.Background(), "x") }, nil},
 		{"build", func(c db.Collection) error {
-			_, err := c.Build(context.Background(), "x", &db.Forest{Seed: 7}, nil)
+			_, err := c.Build(context.Background(), "x", &index.Forest{Seed: 7}, nil)
 			return err
 		}, []uint64{7}},
 	} {
@@ -156,7 +157,7 @@ func TestRelearnOvertaken(t *testing.T) {
 			infos, err := coll.Indexes()
 			var seeds []uint64
 			for _, x := range infos {
-				seeds = append(seeds, x.Options.(*db.Forest).Seed)
+				seeds = append(seeds, x.Options.(*index.Forest).Seed)
 			}
 			if err != nil || !slices.Equal(seeds, c.want) {
 				t.Errorf("indexes with seeds %v, %v, want %v", seeds, err, c.want)

@@ -16,6 +16,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
@@ -54,12 +55,12 @@ func damaged(t testing.TB) (path string) {
 		dbtest.Must(t, dbtest.Create(t.Context(), d, name, schemas[name]))
 	}
 	put(0, 60)
-	model := &db.LCIF{Params: &lcif.Params{K: 4, Lambda: 0.5, Beta: 2}}
-	dbtest.Builds(t, d, "small", "kd", &db.Forest{Trees: 3, Members: true, Quantize: true, NoTune: true})
+	model := &index.LCIF{Params: &lcif.Params{K: 4, Lambda: 0.5, Beta: 2}}
+	dbtest.Builds(t, d, "small", "kd", &index.Forest{Trees: 3, Members: true, Quantize: true, NoTune: true})
 	dbtest.Builds(t, d, "small", "labels", model)
 	dbtest.Builds(t, d, "words", "rows", nil)
 	dbtest.Builds(t, d, "words", "labels", model)
-	dbtest.Builds(t, d, "words", "pt", &db.Trees{Kind: "pt", Budget: 4})
+	dbtest.Builds(t, d, "words", "pt", &index.Trees{Kind: "pt", Budget: 4})
 	for _, name := range names {
 		dbtest.Must(t, dbtest.Delete(d, name, string(damagedKey(3)), string(damagedKey(39))))
 	}

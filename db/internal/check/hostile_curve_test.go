@@ -16,6 +16,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/internal/golden"
@@ -63,10 +64,10 @@ const forgedCurve = `{"k": 10, "queries": 50, "sampled": 3, "reach": 3, "scan": 
 // Check. testdata/hostile.txt has an index, a place of its manifest and a value a line.
 func TestHostileNumbers(t *testing.T) {
 	path := hostileBase(t, 60, func(d *db.DB) {
-		dbtest.Builds(t, d, "d", "kd", &db.Forest{NoTune: true, Quantize: true})
-		dbtest.Builds(t, d, "s", "lcif", &db.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 3, Lambda: 0.5}})
-		dbtest.Builds(t, d, "s", "p", &db.Postings{})
-		dbtest.Builds(t, d, "s", "at", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 2}}})
+		dbtest.Builds(t, d, "d", "kd", &index.Forest{NoTune: true, Quantize: true})
+		dbtest.Builds(t, d, "s", "lcif", &index.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 3, Lambda: 0.5}})
+		dbtest.Builds(t, d, "s", "p", &index.Postings{})
+		dbtest.Builds(t, d, "s", "at", &index.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 2}}})
 	})
 	edit := func(index, place, value string) {
 		coll := "s"

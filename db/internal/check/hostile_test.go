@@ -20,6 +20,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
@@ -121,7 +122,7 @@ func TestHostileSegments(t *testing.T) {
 
 // A number of labels that no leaf has would be an index out of range in maintenance.
 func TestHostileLabels(t *testing.T) {
-	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "d", "kd", &db.Forest{NoTune: true}) })
+	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "d", "kd", &index.Forest{NoTune: true}) })
 	object := dbtest.Object(t, path, "d", "kd")
 	for _, n := range []int{-1, 1 << 20} {
 		dbtest.EditJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
@@ -136,7 +137,7 @@ func TestHostileLabels(t *testing.T) {
 
 // Given options that name another kind would be given to that kind by maintenance.
 func TestHostileGiven(t *testing.T) {
-	path := hostileBase(t, 5, func(d *db.DB) { dbtest.Builds(t, d, "d", "kd", &db.Forest{}) })
+	path := hostileBase(t, 5, func(d *db.DB) { dbtest.Builds(t, d, "d", "kd", &index.Forest{}) })
 	object := dbtest.Object(t, path, "d", "kd")
 	for _, name := range []string{"postings", "sbt", "none"} {
 		dbtest.EditJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
@@ -163,7 +164,7 @@ func TestHostileGiven(t *testing.T) {
 // yet sealed are never compressed, and no block is decoded beyond what it may
 // hold.
 func TestHostileCompression(t *testing.T) {
-	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "d", "kd", &db.Forest{NoTune: true}) })
+	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "d", "kd", &index.Forest{NoTune: true}) })
 	object := dbtest.Object(t, path, "d", "kd")
 	pristine, err := os.ReadFile(path)
 	dbtest.Must(t, err)
@@ -230,7 +231,7 @@ func TestHostileShape(t *testing.T) {
 
 // A manifest that cannot be decoded is decoded once a generation.
 func TestHostileManifestOnce(t *testing.T) {
-	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "d", "kd", &db.Forest{NoTune: true}) })
+	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "d", "kd", &index.Forest{NoTune: true}) })
 	key := codec.Key(dbtest.Object(t, path, "d", "kd"), codec.KindManifest, 0)
 	dbtest.PutBlock(t, path, layout.BucketMeta, key, append(bytes.Repeat([]byte(" "), 1<<20), "x"...))
 	dbtest.WithFile(t, path, func(_ *db.DB, s *db.Snapshot) {
@@ -256,7 +257,7 @@ func TestHostileManifestOnce(t *testing.T) {
 // A manifest without the rotation that sketches of new rows would need is refused before it is used.
 func TestHostileRotation(t *testing.T) {
 	path := hostileBase(t, 60, func(d *db.DB) {
-		dbtest.Builds(t, d, "d", "kd", &db.Forest{NoTune: true})
+		dbtest.Builds(t, d, "d", "kd", &index.Forest{NoTune: true})
 		dbtest.Must(t, d.Update(t.Context(), func(b *db.Tx) error {
 			return b.Collection("d").Put(db.Row{Key: []byte("new"), Vector: make([]float32, 4)})
 		}))
@@ -311,7 +312,7 @@ func TestHostileNorms(t *testing.T) {
 
 // One block with a high number costs no more than itself.
 func TestHostileBlockNumber(t *testing.T) {
-	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "d", "kd", &db.Forest{NoTune: true}) })
+	path := hostileBase(t, 60, func(d *db.DB) { dbtest.Builds(t, d, "d", "kd", &index.Forest{NoTune: true}) })
 	const high = 1<<24 - 1
 	key := codec.Key(dbtest.Blocks(t, path, "d", "kd"), codec.KindSketch, high)
 	dbtest.PutBlock(t, path, layout.BucketBlocks, key, make([]byte, 64*60))
@@ -353,8 +354,8 @@ func TestHostileSalvage(t *testing.T) {
 // stumbled on.
 func TestHostileArrays(t *testing.T) {
 	path := hostileBase(t, 60, func(d *db.DB) {
-		dbtest.Builds(t, d, "d", "kd", &db.Forest{NoTune: true, Learner: "rp"})
-		lcif := &db.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 3, Lambda: 0.5}}
+		dbtest.Builds(t, d, "d", "kd", &index.Forest{NoTune: true, Learner: "rp"})
+		lcif := &index.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 3, Lambda: 0.5}}
 		dbtest.Builds(t, d, "s", "l", lcif)
 	})
 	dense, model := dbtest.Blocks(t, path, "d", "kd"), dbtest.Blocks(t, path, "s", "l")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/store"
 )
@@ -76,7 +77,7 @@ func TestWriteDuringReplacement(t *testing.T) {
 	}
 }
 
-func built(_ db.IndexInfo, err error) error { return err }
+func built(_ index.Info, err error) error { return err }
 
 // onSyncDir calls f once, when the next directory is to be made durable, until restore is called.
 func onSyncDir(f func()) (restore func()) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
@@ -55,10 +56,10 @@ func churned(t *testing.T) *db.DB {
 		dbtest.Create(ctx, d, "named", db.Schema{Named: true}), dbtest.Create(ctx, d, "still", db.Schema{Dim: 4}),
 		dbtest.Put(d, "still", db.Row{Key: []byte("a"), Vector: make([]float32, 4)}), churn(d, 1),
 	))
-	model := db.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
-	tree := db.Trees{Kind: "pt", Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2}}}
-	dbtest.Builds(t, d, "dense", "z", &db.Forest{Trees: 4, Members: true, Seed: 3, Holdout: 20}) // tuned
-	dbtest.Builds(t, d, "dense", "a", &model)                                                    // finds neighbors by z
+	model := index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
+	tree := index.Trees{Kind: "pt", Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2}}}
+	dbtest.Builds(t, d, "dense", "z", &index.Forest{Trees: 4, Members: true, Seed: 3, Holdout: 20}) // tuned
+	dbtest.Builds(t, d, "dense", "a", &model)                                                       // finds neighbors by z
 	dbtest.Builds(t, d, "sparse", "rows", nil)
 	dbtest.Builds(t, d, "sparse", "tree", &tree)
 	dbtest.Builds(t, d, "named", "labels", &model)
@@ -184,7 +185,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 	}
 	dbtest.Must(t, errors.Join(err1, err2, churn(d, 5)))
 	once := false
-	_, err := d.Collection("dense").Build(ctx, "late", &db.Forest{Trees: 2, NoTune: true}, dbtest.Reporting(func(p dbtest.Progress) {
+	_, err := d.Collection("dense").Build(ctx, "late", &index.Forest{Trees: 2, NoTune: true}, dbtest.Reporting(func(p dbtest.Progress) {
 		if p.Stage == "trees" && !once {
 			once = true
 			go func() { done <- d.Compact(ctx, nil) }()
@@ -234,7 +235,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 		labelled, plain = append(labelled, row(i, fmt.Sprint(i/15))), append(plain, row(i, "0"))
 	}
 	dbtest.Must(t, errors.Join(dbtest.Create(t.Context(), d, "c", db.Schema{Dim: 2}), dbtest.Put(d, "c", labelled...)))
-	dbtest.Builds(t, d, "c", "tree", &db.Trees{Kind: "sbt"})
+	dbtest.Builds(t, d, "c", "tree", &index.Trees{Kind: "sbt"})
 	dbtest.Must(t, dbtest.Put(d, "c", plain...)) // one class is left: no tree can be learned from it
 	dbtest.Must(t, d.Compact(t.Context(), nil))
 	n, err := d.Collection("c").Count(t.Context(), nil)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 )
 
@@ -31,7 +32,7 @@ func TestReorder(t *testing.T) {
 		}
 		dbtest.Must(t, dbtest.Put(d, "rows", rows...))
 	}
-	dbtest.Builds(t, d, "rows", "main", &db.Forest{Trees: 2, Seed: 3, Holdout: 20})
+	dbtest.Builds(t, d, "rows", "main", &index.Forest{Trees: 2, Seed: 3, Holdout: 20})
 	held, err := d.Snapshot()
 	dbtest.Must(t, err)
 	t.Cleanup(held.Release)
@@ -87,7 +88,7 @@ func TestReorder(t *testing.T) {
 		done <- err
 	}()
 	for range 3 {
-		dbtest.Builds(t, d, "rows", "x", &db.Forest{NoTune: true, Trees: 2})
+		dbtest.Builds(t, d, "rows", "x", &index.Forest{NoTune: true, Trees: 2})
 	}
 	stop()
 	dbtest.Must(t, <-done)

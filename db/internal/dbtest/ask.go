@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 )
 
 // TB is a test, or a run of a property by rapid.
@@ -39,7 +40,7 @@ func Create(ctx context.Context, d *db.DB, name string, s db.Schema) error {
 }
 
 // Builds makes an index.
-func Builds(t TB, d *db.DB, coll, name string, o db.IndexOptions) {
+func Builds(t TB, d *db.DB, coll, name string, o index.Options) {
 	t.Helper()
 	_, err := d.Collection(coll).Build(context.Background(), name, o, nil)
 	Must(t, err)

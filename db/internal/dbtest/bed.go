@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -90,7 +91,7 @@ func (b *Bed) Drop(keys ...string) {
 	}))
 }
 
-func (b *Bed) Build(name string, o db.IndexOptions) db.IndexInfo {
+func (b *Bed) Build(name string, o index.Options) index.Info {
 	b.T.Helper()
 	info, err := b.D.Collection("c").Build(b.T.Context(), name, o, nil)
 	b.Must(err)
@@ -258,7 +259,7 @@ type Learner struct {
 }
 
 // In returns options with the Learner, for rows of a dimension.
-func (l Learner) In(o db.Forest, dim int) *db.Forest {
+func (l Learner) In(o index.Forest, dim int) *index.Forest {
 	o.Learner, o.Coordinates = string(l.Kind), max(0, min(l.Rotate, dim))
 	if l.Rotate < 0 {
 		o.NoRotation = true
@@ -276,7 +277,7 @@ var Learners = []Learner{
 
 // ForestOptions are option sets that go round over the Learners and Metrics, so that
 // each is met by each metric and by several Learners.
-var ForestOptions = []db.Forest{
+var ForestOptions = []index.Forest{
 	{},
 	{NoSketches: true, NoLists: true},
 	{SketchBytes: 128, ListNeighbors: 5, LeafNeighbors: 8, Members: true},

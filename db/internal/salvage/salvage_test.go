@@ -16,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
@@ -52,9 +53,9 @@ func saved(t *testing.T) (data []byte, want map[string]string) {
 	}
 	dbtest.Must(t, errors.Join(dbtest.Create(ctx, d, "dense", db.Schema{Dim: dim}), dbtest.Create(ctx, d, "words", db.Schema{Named: true})))
 	put(0, 1100)
-	dbtest.Builds(t, d, "dense", "trees", &db.Forest{Learner: "rp", NoRotation: true, NoSketches: true, NoTune: true, Trees: 4, LeafNeighbors: 10})
+	dbtest.Builds(t, d, "dense", "trees", &index.Forest{Learner: "rp", NoRotation: true, NoSketches: true, NoTune: true, Trees: 4, LeafNeighbors: 10})
 	dbtest.Builds(t, d, "words", "lists", nil)
-	dbtest.Builds(t, d, "words", "labels", &db.LCIF{Params: &lcif.Params{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5}})
+	dbtest.Builds(t, d, "words", "labels", &index.LCIF{Params: &lcif.Params{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5}})
 	put(1100, 1130)
 	for i := range 40 {
 		key := fmt.Sprint("key-", 25*i)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query/lcif"
@@ -36,9 +37,9 @@ func TestRepairKinds(t *testing.T) {
 		dbtest.Create(ctx, d, "dense", db.Schema{Dim: 20}), dbtest.Create(ctx, d, "words", db.Schema{Named: true}),
 		dbtest.Put(d, "dense", dense...), dbtest.Put(d, "words", words...),
 	))
-	dbtest.Builds(t, d, "dense", "trees", &db.Forest{NoTune: true, Trees: 4, LeafNeighbors: 10})
+	dbtest.Builds(t, d, "dense", "trees", &index.Forest{NoTune: true, Trees: 4, LeafNeighbors: 10})
 	dbtest.Builds(t, d, "words", "lists", nil)
-	dbtest.Builds(t, d, "words", "labels", &db.LCIF{Params: &lcif.Params{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5}})
+	dbtest.Builds(t, d, "words", "labels", &index.LCIF{Params: &lcif.Params{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5}})
 	dbtest.Must(t, d.Close())
 	data, err := os.ReadFile(pristine)
 	dbtest.Must(t, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/query/lcif"
@@ -70,8 +71,8 @@ func TestWideFeatures(t *testing.T) {
 	}
 	used := dbtest.Allocated(func() {
 		put(0, 20)
-		dbtest.Builds(t, d, "s", "p", &db.Postings{})
-		dbtest.Builds(t, d, "s", "t", &db.Trees{Kind: "pt"})
+		dbtest.Builds(t, d, "s", "p", &index.Postings{})
+		dbtest.Builds(t, d, "s", "t", &index.Trees{Kind: "pt"})
 		answers()
 		put(20, 30)
 		if _, err := d.Maintain(ctx, 0, nil); err != nil {
@@ -87,11 +88,11 @@ func TestWideFeatures(t *testing.T) {
 		dbtest.Must(t, err)
 		dbtest.Must(t, d.Compact(ctx, nil))
 		answers()
-		_, err = d.Collection("s").Build(ctx, "l", &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}}, nil)
+		_, err = d.Collection("s").Build(ctx, "l", &index.LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}}, nil)
 		if !errors.Is(err, db.ErrUnsuitable) {
 			t.Errorf("label model: %v", err)
 		}
-		_, err = d.Collection("s").Build(ctx, "w", &db.Trees{Kind: "pt", Weight: "tfidf"}, nil)
+		_, err = d.Collection("s").Build(ctx, "w", &index.Trees{Kind: "pt", Weight: "tfidf"}, nil)
 		if !errors.Is(err, db.ErrUnsuitable) {
 			t.Errorf("weights: %v", err)
 		}
@@ -131,14 +132,14 @@ func TestMaintainSkipsWide(t *testing.T) {
 	for i := range uint32(20) {
 		put(fmt.Sprint(i), i%3, 3+i%4)
 	}
-	lcif := db.LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}}
+	lcif := index.LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}}
 	weighted := lcif
 	weighted.Weight = "tfidf"
 	skipped := map[string]bool{"lcif": true, "weighted": true, "weights": true}
-	for name, o := range map[string]db.IndexOptions{
-		"postings": nil, "tree": &db.Trees{Kind: "pt"},
+	for name, o := range map[string]index.Options{
+		"postings": nil, "tree": &index.Trees{Kind: "pt"},
 		"lcif": &lcif, "weighted": &weighted,
-		"weights": &db.Trees{Kind: "pt", Weight: "tfidf"},
+		"weights": &index.Trees{Kind: "pt", Weight: "tfidf"},
 	} {
 		dbtest.Builds(t, d, "s", name, o)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -455,7 +456,7 @@ func TestPredictAmong(t *testing.T) {
 	}
 	for _, coll := range []string{"dense", "sparse"} {
 		c := d.Collection(coll)
-		model := &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1, Alpha: 1, Beta: 1}}
+		model := &index.LCIF{Params: &lcif.Params{K: 3, Lambda: 1, Alpha: 1, Beta: 1}}
 		if _, err := c.Build(ctx, "labels", model, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -498,7 +499,7 @@ func TestPredictAmong(t *testing.T) {
 		}
 	}
 	c := d.Collection("sparse")
-	if _, err := c.Build(ctx, "tree", &db.Trees{Kind: "at"}, nil); err != nil {
+	if _, err := c.Build(ctx, "tree", &index.Trees{Kind: "at"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	o := &db.PredictOptions{Index: "tree"}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/vector"
 )
@@ -145,7 +146,7 @@ func TestReplacedWhileCompacted(t *testing.T) {
 	ctx := t.Context()
 	b.Put("row", dbtest.Mixture(1, 300, 2))
 	dbtest.Must(t, put1(ctx, b.D, "a"))
-	_, err := b.D.Collection("c").Build(ctx, "x", &db.Forest{NoTune: true}, nil)
+	_, err := b.D.Collection("c").Build(ctx, "x", &index.Forest{NoTune: true}, nil)
 	dbtest.Must(t, err)
 	copied := b.Path + ".new"
 	copyFile(t, b.Path, copied)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/txntest"
 	"github.com/anndb/anndb/query"
@@ -103,7 +104,7 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	others.run(func(i int) error {
-		o := &db.Forest{Learner: "rp", Trees: 2, NoRotation: true, NoSketches: true, NoTune: true, Seed: uint64(i)}
+		o := &index.Forest{Learner: "rp", Trees: 2, NoRotation: true, NoSketches: true, NoTune: true, Seed: uint64(i)}
 		_, err := c.Build(ctx, "x", o, nil)
 		if err == nil && i%2 == 1 {
 			err = c.DropIndex(ctx, "x")
@@ -189,7 +190,7 @@ func TestCloseWhileBusy(t *testing.T) {
 			return err
 		})
 		calls.run(func(int) error {
-			_, err := d.Collection("c").Build(ctx, "x", &db.Forest{Trees: 1, Depth: 1, LeafNeighbors: 2, NoTune: true}, nil)
+			_, err := d.Collection("c").Build(ctx, "x", &index.Forest{Trees: 1, Depth: 1, LeafNeighbors: 2, NoTune: true}, nil)
 			return err
 		})
 		calls.run(func(int) error { return d.Compact(ctx, nil) })
@@ -237,7 +238,7 @@ func TestCancel(t *testing.T) {
 		var err error
 		switch i % 6 {
 		case 0:
-			_, err = c.Build(ctx, "x", &db.Forest{Trees: 8, LeafNeighbors: 20, NoTune: true, Members: true}, nil)
+			_, err = c.Build(ctx, "x", &index.Forest{Trees: 8, LeafNeighbors: 20, NoTune: true, Members: true}, nil)
 		case 1:
 			err = d.Update(ctx, func(tx *db.Tx) error {
 				time.Sleep(rand.N(2 * time.Millisecond))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/vector"
 )
@@ -16,7 +17,7 @@ func TestRename(t *testing.T) {
 	b := dbtest.NewBed(t, vector.L2, 3)
 	ctx := t.Context()
 	b.Put("a", dbtest.Mixture(1, 300, 3))
-	_, err := b.D.Collection("c").Build(ctx, "main", &db.Forest{Learner: "rp", Trees: 2, Depth: 3}, nil)
+	_, err := b.D.Collection("c").Build(ctx, "main", &index.Forest{Learner: "rp", Trees: 2, Depth: 3}, nil)
 	b.Must(err)
 	other, err := b.D.Create(ctx, "other", db.Schema{Named: true})
 	b.Must(err)

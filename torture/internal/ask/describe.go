@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -44,9 +45,9 @@ func (c *Collection) Asked() []db.Query {
 	return out
 }
 
-func describe(i db.IndexInfo) Index {
+func describe(i index.Info) Index {
 	x := Index{Name: i.Name, Kind: i.Kind, Tuned: i.Curve != nil}
-	if o, ok := i.Options.(*db.Forest); ok {
+	if o, ok := i.Options.(*index.Forest); ok {
 		x.Members = o.Members
 	}
 	return x

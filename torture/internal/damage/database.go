@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -39,16 +40,16 @@ type builder struct {
 
 func (b *builder) build() error {
 	ctx := context.Background()
-	forests := func(o *db.Forest) db.IndexOptions {
+	forests := func(o *index.Forest) index.Options {
 		o.Trees, o.LeafNeighbors, o.ListNeighbors, o.NoTune, o.Seed = 4, 10, 12, true, 7
 		return o
 	}
 	thresholds := &labels.Thresholds{Single: 0.2, KeepTop: true}
-	model := db.LCIF{Params: &lcif.Params{K: 8, Lambda: 0.6, Beta: 1.5, Thresholds: thresholds}}
+	model := index.LCIF{Params: &lcif.Params{K: 8, Lambda: 0.6, Beta: 1.5, Thresholds: thresholds}}
 	weighed := model
 	weighed.Weight = "tfidf"
-	trees := func(kind string) *db.Trees {
-		return &db.Trees{Kind: kind, Params: budget.Params{BAC: budget.BACParams{Budget: 6, Rounds: 3, Iterations: 100}}}
+	trees := func(kind string) *index.Trees {
+		return &index.Trees{Kind: kind, Params: budget.Params{BAC: budget.BACParams{Budget: 6, Rounds: 3, Iterations: 100}}}
 	}
 	var err error
 	do := func(step error) { err = errors.Join(err, step) }
@@ -56,7 +57,7 @@ func (b *builder) build() error {
 		_, e := b.d.Create(ctx, name, s)
 		do(e)
 	}
-	index := func(coll, name string, o db.IndexOptions) {
+	build := func(coll, name string, o index.Options) {
 		if err == nil {
 			_, e := b.d.Collection(coll).Build(ctx, name, o, nil)
 			do(e)
@@ -74,19 +75,19 @@ func (b *builder) build() error {
 	do(b.put("terms", 0, 1200))
 	do(b.put("words", 0, 200))
 	do(b.put("gone", 0, 400))
-	index("images", "kd", forests(&db.Forest{Coordinates: 16, Members: true}))
-	index("images", "rp", forests(&db.Forest{Learner: "rp", NoSketches: true, Members: true}))
-	index("vectors", "pca", forests(&db.Forest{Learner: "pca", Quantize: true}))
-	index("vectors", "gone", forests(&db.Forest{Learner: "rp", Members: true}))
-	index("points", "rf", forests(&db.Forest{Learner: "rf", Members: true}))
-	index("points", "labels", &model)
-	index("points", "pt", trees("pt"))
-	index("terms", "rows", &db.Postings{})
-	index("terms", "labels", &weighed)
-	index("terms", "at", trees("at"))
-	index("words", "rows", &db.Postings{})
-	index("words", "labels", &model)
-	index("words", "sbt", trees("sbt"))
+	build("images", "kd", forests(&index.Forest{Coordinates: 16, Members: true}))
+	build("images", "rp", forests(&index.Forest{Learner: "rp", NoSketches: true, Members: true}))
+	build("vectors", "pca", forests(&index.Forest{Learner: "pca", Quantize: true}))
+	build("vectors", "gone", forests(&index.Forest{Learner: "rp", Members: true}))
+	build("points", "rf", forests(&index.Forest{Learner: "rf", Members: true}))
+	build("points", "labels", &model)
+	build("points", "pt", trees("pt"))
+	build("terms", "rows", &index.Postings{})
+	build("terms", "labels", &weighed)
+	build("terms", "at", trees("at"))
+	build("words", "rows", &index.Postings{})
+	build("words", "labels", &model)
+	build("words", "sbt", trees("sbt"))
 	// Rows that came after the indexes, and deleted ones: covered where
 	// maintenance follows, fresh where it does not.
 	for _, coll := range []string{"images", "terms"} {

@@ -23,6 +23,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query"
 )
 
@@ -91,7 +92,7 @@ func Play(ctx context.Context, path string, seed uint64, length time.Duration) (
 			}
 			return err
 		}
-		o := &db.Forest{Learner: "rp", Trees: 3, Depth: 2, LeafNeighbors: 4, ListNeighbors: 3, NoRotation: true, NoSketches: true, Members: true, NoTune: true, Seed: rng.Uint64()}
+		o := &index.Forest{Learner: "rp", Trees: 3, Depth: 2, LeafNeighbors: 4, ListNeighbors: 3, NoRotation: true, NoSketches: true, Members: true, NoTune: true, Seed: rng.Uint64()}
 		_, err := r.d.Collection(coll).Build(ctx, "x", o, &db.Run{Workers: 1})
 		r.count("builds", 1)
 		return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/torture/internal/ask"
 )
@@ -204,9 +205,9 @@ func (c *caller) write(d *db.DB) {
 		some := slices.DeleteFunc(slices.Clone(collections[c.name]), func(x collection) bool { return x.dim > 1000 })
 		x := some[c.rng.IntN(len(some))]
 		_ = c.call("build", func() error {
-			var o db.IndexOptions = &db.Forest{NoTune: true}
+			var o index.Options = &index.Forest{NoTune: true}
 			if x.dim == 0 {
-				o = []db.IndexOptions{nil, small("pt")}[c.rng.IntN(2)]
+				o = []index.Options{nil, small("pt")}[c.rng.IntN(2)]
 			}
 			_, err := d.Collection(x.name).Build(c.ctx, "new", o, nil)
 			return err

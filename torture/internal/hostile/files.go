@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -87,59 +88,59 @@ type collection struct {
 	metric  vector.Metric
 	named   bool
 	times   int // rows for one of other collections
-	indexes map[string]db.IndexOptions
+	indexes map[string]index.Options
 }
 
 var collections = map[string][]collection{
 	"dense": {
-		{"l2", 12, vector.L2, false, 1, map[string]db.IndexOptions{
-			"kd": &db.Forest{NoTune: true, Seed: 1, Learner: "kd", Quantize: true, Members: true},
-			"rp": &db.Forest{NoTune: true, Seed: 1, Learner: "rp", Trees: 3, NoLists: true, NoSketches: true},
-			"rf": &db.Forest{NoTune: true, Seed: 1, Learner: "rf", Trees: 2},
+		{"l2", 12, vector.L2, false, 1, map[string]index.Options{
+			"kd": &index.Forest{NoTune: true, Seed: 1, Learner: "kd", Quantize: true, Members: true},
+			"rp": &index.Forest{NoTune: true, Seed: 1, Learner: "rp", Trees: 3, NoLists: true, NoSketches: true},
+			"rf": &index.Forest{NoTune: true, Seed: 1, Learner: "rf", Trees: 2},
 		}},
-		{"cosine", 6, vector.Cosine, false, 1, map[string]db.IndexOptions{"pca": &db.Forest{NoTune: true, Seed: 1, Learner: "pca"}}},
-		{"product", 5, vector.InnerProduct, false, 1, map[string]db.IndexOptions{"kd": &db.Forest{NoTune: true, Seed: 1}}},
+		{"cosine", 6, vector.Cosine, false, 1, map[string]index.Options{"pca": &index.Forest{NoTune: true, Seed: 1, Learner: "pca"}}},
+		{"product", 5, vector.InnerProduct, false, 1, map[string]index.Options{"kd": &index.Forest{NoTune: true, Seed: 1}}},
 		{"long", 12000, vector.L2, false, 1, nil},
 	},
 	"sparse": {
-		{"counts", 0, 0, false, 1, map[string]db.IndexOptions{"p": &db.Postings{}}},
-		{"words", 0, 0, true, 1, map[string]db.IndexOptions{"p": nil}},
-		{"wide", 0, 0, false, 1, map[string]db.IndexOptions{"p": &db.Postings{}}},
+		{"counts", 0, 0, false, 1, map[string]index.Options{"p": &index.Postings{}}},
+		{"words", 0, 0, true, 1, map[string]index.Options{"p": nil}},
+		{"wide", 0, 0, false, 1, map[string]index.Options{"p": &index.Postings{}}},
 	},
 	"labels": {
-		{"counts", 0, 0, false, 1, map[string]db.IndexOptions{
-			"lcif": &db.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 5, Lambda: 0.5}},
+		{"counts", 0, 0, false, 1, map[string]index.Options{
+			"lcif": &index.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 5, Lambda: 0.5}},
 			"at":   small("at"),
 			"pt":   small("pt"),
-			"2nd":  &db.LCIF{Weight: "none", Params: &lcif.Params{K: 5, Lambda: 0.5, SecondOrder: 0.5}},
-			"cv":   &db.LCIF{Folds: 2},
+			"2nd":  &index.LCIF{Weight: "none", Params: &lcif.Params{K: 5, Lambda: 0.5, SecondOrder: 0.5}},
+			"cv":   &index.LCIF{Folds: 2},
 		}},
-		{"dense", 6, vector.Cosine, false, 1, map[string]db.IndexOptions{
-			"kd":   &db.Forest{NoTune: true, Seed: 1},
-			"lcif": &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 5, Lambda: 0.5}},
+		{"dense", 6, vector.Cosine, false, 1, map[string]index.Options{
+			"kd":   &index.Forest{NoTune: true, Seed: 1},
+			"lcif": &index.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 5, Lambda: 0.5}},
 			"sbt":  small("sbt"),
 		}},
 	},
 	"tuned": {
-		{"l2", 12, vector.L2, false, 3, map[string]db.IndexOptions{"kd": &db.Forest{Seed: 1, Holdout: 30, Quantize: true, Members: true}}},
-		{"product", 6, vector.InnerProduct, false, 2, map[string]db.IndexOptions{"rp": &db.Forest{Seed: 1, Holdout: 20, Learner: "rp"}}},
+		{"l2", 12, vector.L2, false, 3, map[string]index.Options{"kd": &index.Forest{Seed: 1, Holdout: 30, Quantize: true, Members: true}}},
+		{"product", 6, vector.InnerProduct, false, 2, map[string]index.Options{"rp": &index.Forest{Seed: 1, Holdout: 20, Learner: "rp"}}},
 	},
 	"sketches": {
-		{"groups", 40, vector.L2, false, 3, map[string]db.IndexOptions{
-			"128": &db.Forest{NoTune: true, Seed: 1, SketchBytes: 128},
-			"192": &db.Forest{NoTune: true, Seed: 1, SketchBytes: 192, Coordinates: 8},
-			"any": &db.Forest{NoTune: true, Seed: 1, Coordinates: 8},
+		{"groups", 40, vector.L2, false, 3, map[string]index.Options{
+			"128": &index.Forest{NoTune: true, Seed: 1, SketchBytes: 128},
+			"192": &index.Forest{NoTune: true, Seed: 1, SketchBytes: 192, Coordinates: 8},
+			"any": &index.Forest{NoTune: true, Seed: 1, Coordinates: 8},
 		}},
-		{"cosine", 9, vector.Cosine, false, 1, map[string]db.IndexOptions{
-			"256": &db.Forest{NoTune: true, Seed: 1, SketchBytes: 256},
-			"64":  &db.Forest{NoTune: true, Seed: 1, SketchBytes: 64},
+		{"cosine", 9, vector.Cosine, false, 1, map[string]index.Options{
+			"256": &index.Forest{NoTune: true, Seed: 1, SketchBytes: 256},
+			"64":  &index.Forest{NoTune: true, Seed: 1, SketchBytes: 64},
 		}},
 	},
 }
 
 // small are the options of small trees.
-func small(kind string) *db.Trees {
-	return &db.Trees{
+func small(kind string) *index.Trees {
+	return &index.Trees{
 		Kind: kind, Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2, Iterations: 20}}, Seed: 1,
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -134,12 +135,12 @@ func (y *Day) begin(ctx context.Context) error {
 	}
 	for _, x := range []struct {
 		coll, name string
-		o          db.IndexOptions
+		o          index.Options
 	}{
-		{"dense", "forest", &db.Forest{Trees: 6, LeafNeighbors: 20, ListNeighbors: 16, Coordinates: 16, NoTune: true}},
-		{"terms", "rows", &db.Postings{}},
-		{"terms", "labels", &db.LCIF{Params: &lcif.Params{K: 10, Lambda: 0.7}}},
-		{"terms", "tree", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 5, Rounds: 3, Iterations: 100}}}},
+		{"dense", "forest", &index.Forest{Trees: 6, LeafNeighbors: 20, ListNeighbors: 16, Coordinates: 16, NoTune: true}},
+		{"terms", "rows", &index.Postings{}},
+		{"terms", "labels", &index.LCIF{Params: &lcif.Params{K: 10, Lambda: 0.7}}},
+		{"terms", "tree", &index.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 5, Rounds: 3, Iterations: 100}}}},
 	} {
 		if _, err := y.d.Collection(x.coll).Build(ctx, x.name, x.o, &db.Run{Workers: 1}); err != nil {
 			return err

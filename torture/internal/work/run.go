@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 )
@@ -98,19 +99,19 @@ func (s Script) Step(ctx context.Context, d *db.DB, step string) (err error) {
 // Index is an index that a script builds.
 type Index struct {
 	Collection, Name string
-	Options          db.IndexOptions
+	Options          index.Options
 }
 
 // Indexes are the indexes that Build builds: a forest with label lists and
 // sketches, an inverted index with a partition, and two label models.
 func (s Script) Indexes() []Index {
 	return []Index{
-		{Dense, "forest", &db.Forest{
+		{Dense, "forest", &index.Forest{
 			Learner: "rp", Trees: 3, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, NoRotation: true, Members: true, NoTune: true, Seed: s.Seed,
 		}},
-		{Sparse, "postings", &db.Postings{}},
-		{Sparse, "lcif", &db.LCIF{Params: &lcif.Params{K: 5, Lambda: 1}}},
-		{Sparse, "tree", &db.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: s.Seed}},
+		{Sparse, "postings", &index.Postings{}},
+		{Sparse, "lcif", &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 1}}},
+		{Sparse, "tree", &index.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: s.Seed}},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query"
 )
 
@@ -267,7 +268,7 @@ func (s Script) verifySparse(ctx context.Context, v *db.Snapshot, m model, q []d
 	}
 	ask := db.Query{Features: q}
 	for _, x := range indexes {
-		if _, ok := x.Options.(*db.Postings); ok {
+		if _, ok := x.Options.(*index.Postings); ok {
 			names = append(names, x.Name)
 		} else if _, err := v.Collection(Sparse).Predict(ctx, ask, &db.PredictOptions{Index: x.Name, Top: 3}); err != nil {
 			return fmt.Errorf("predict by %q: %w", x.Name, err)

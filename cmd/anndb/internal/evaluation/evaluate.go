@@ -13,6 +13,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/cmd/anndb/internal/queries"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query"
 )
@@ -124,12 +125,12 @@ func (c *Evaluate) querySet(a *command.App, coll db.Collection, info db.Collecti
 }
 
 // variants are all ways of searching to measure.
-func (c *Evaluate) variants(list []db.IndexInfo) (out []variant, err error) {
+func (c *Evaluate) variants(list []index.Info) (out []variant, err error) {
 	if !c.NoFlat {
 		out = append(out, variant{setting: "flat", options: db.SearchOptions{Index: db.Flat}})
 	}
 	for _, name := range c.Index {
-		if !slices.ContainsFunc(list, func(i db.IndexInfo) bool { return i.Name == name }) {
+		if !slices.ContainsFunc(list, func(i index.Info) bool { return i.Name == name }) {
 			return nil, fmt.Errorf("collection %q has no index %q", c.Collection, name)
 		}
 	}
@@ -145,7 +146,7 @@ func (c *Evaluate) variants(list []db.IndexInfo) (out []variant, err error) {
 		if len(c.Method) > 0 {
 			continue
 		}
-		if o, ok := i.Options.(*db.Forest); i.Curve == nil && ok && o.NoTune {
+		if o, ok := i.Options.(*index.Forest); i.Curve == nil && ok && o.NoTune {
 			return nil, command.Usagef("index %q was built with --no-tune: name methods with --method", i.Name)
 		}
 		for _, recall := range c.Recall {

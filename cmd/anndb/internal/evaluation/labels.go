@@ -9,6 +9,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/table"
 )
 
@@ -18,7 +19,7 @@ var rankedAt = []int{1, 3, 5}
 // models are the label models to measure: those that --index names, or all. In a dense
 // collection there are none, and nearest rows are measured, where --index names none or
 // where there are other indexes, too.
-func (c *Evaluate) models(list []db.IndexInfo, info db.CollectionInfo) ([]string, error) {
+func (c *Evaluate) models(list []index.Info, info db.CollectionInfo) ([]string, error) {
 	var models []string
 	for _, i := range list {
 		if indexes.Predicts(i) {

@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/charts"
 	"github.com/anndb/anndb/internal/table"
 )
@@ -42,7 +43,7 @@ func (c *Stats) Run(a *command.App) error {
 		if err != nil {
 			return err
 		}
-		var every []db.IndexInfo
+		var every []index.Info
 		live := map[string]int{}
 		err = d.View(func(s *db.Snapshot) error {
 			for _, info := range st.Collections {
@@ -87,7 +88,7 @@ func (c *Stats) fileTable(st db.Stats) *table.Table {
 }
 
 // indexesTable has a row for each index; rows has the row numbers in use of each collection.
-func (c *Stats) indexesTable(list []db.IndexInfo, rows map[string]int) *table.Table {
+func (c *Stats) indexesTable(list []index.Info, rows map[string]int) *table.Table {
 	columns := []string{"collection", "index", "kind", "covered", "fresh", "size", "recall:3", "micros:1"}
 	if c.All {
 		columns = append(columns, "trees", "depth", "setting")
@@ -96,7 +97,7 @@ func (c *Stats) indexesTable(list []db.IndexInfo, rows map[string]int) *table.Ta
 	for _, i := range list {
 		recall, micros := best(i)
 		var trees, depth any
-		switch o, ok := i.Options.(*db.Forest); {
+		switch o, ok := i.Options.(*index.Forest); {
 		case ok:
 			trees, depth = o.Trees, o.Depth
 		case i.Tree != nil:
@@ -181,7 +182,7 @@ func (c *Stats) labelsTable(s *db.Snapshot) (t *table.Table, title string, err e
 
 // best is the measured recall and time of the setting that a search uses by
 // default; nothing for an index that was not tuned or does not reach it.
-func best(i db.IndexInfo) (recall, micros any) {
+func best(i index.Info) (recall, micros any) {
 	if r, m := charts.Default(i); m > 0 {
 		return r, m
 	}

@@ -33,44 +33,44 @@ type Build struct {
 // Prepare makes the flags of the options.
 func (c *Build) Prepare() {
 	c.flags, c.Plugins = optionflags.New(
-		optionflags.Source{Options: &db.Forest{}, Group: "Dense collections, forests:"},
-		optionflags.Source{Options: &db.LCIF{}, Group: "Label models, tuned:"},
-		optionflags.Source{Options: &db.Trees{}, Group: "Label models, budgeted trees:"},
+		optionflags.Source{Options: &index.Forest{}, Group: "Dense collections, forests:"},
+		optionflags.Source{Options: &index.LCIF{}, Group: "Label models, tuned:"},
+		optionflags.Source{Options: &index.Trees{}, Group: "Label models, budgeted trees:"},
 	)
 }
 
 // optionsOf returns the options of a kind, of a forest for "".
-func optionsOf(kind string) db.IndexOptions {
+func optionsOf(kind string) index.Options {
 	switch {
 	case IsTree(kind):
-		return &db.Trees{Kind: kind}
+		return &index.Trees{Kind: kind}
 	case kind == kindLCIF:
-		return &db.LCIF{}
+		return &index.LCIF{}
 	case kind == kindPostings:
-		return &db.Postings{}
+		return &index.Postings{}
 	}
-	return &db.Forest{Learner: kind}
+	return &index.Forest{Learner: kind}
 }
 
 // filled returns the options of a kind with the given flags, without a check of their values.
-func filled(flags *optionflags.Set, kind string) (db.IndexOptions, error) {
+func filled(flags *optionflags.Set, kind string) (index.Options, error) {
 	o := optionsOf(kind)
 	if err := flags.Fill(o, o.Name()); err != nil {
 		return nil, command.Usagef("%v", err)
 	}
 	switch o := o.(type) {
-	case *db.Forest:
+	case *index.Forest:
 		if o.Recall > 0 && kind != "auto" {
 			return nil, command.Usagef("--recall goes with --kind auto")
 		}
-	case *db.LCIF:
+	case *index.LCIF:
 		return o, completeLCIF(o)
 	}
 	return o, nil
 }
 
 // completeLCIF has thresholds and cuts keep the best label, and refuses flags without any effect.
-func completeLCIF(o *db.LCIF) error {
+func completeLCIF(o *index.LCIF) error {
 	p := o.Params
 	switch {
 	case p == nil:
@@ -90,7 +90,7 @@ func completeLCIF(o *db.LCIF) error {
 }
 
 // refused returns an error of options as one of their flags.
-func refused(o db.IndexOptions, err error) error {
+func refused(o index.Options, err error) error {
 	var e *index.Error
 	if !errors.As(err, &e) {
 		return err
@@ -115,7 +115,7 @@ func (c *Build) Run(a *command.App) error {
 	if err != nil {
 		return err
 	}
-	forest, isForest := o.(*db.Forest)
+	forest, isForest := o.(*index.Forest)
 	if c.Train != "" && !isForest {
 		return command.Usagef("--train goes with forests, not with --kind %s", c.Kind)
 	}
@@ -145,8 +145,8 @@ func (c *Build) Run(a *command.App) error {
 
 // build learns an index and describes it, with so many of the settings that
 // the tuner of a label model measured.
-func build(a *command.App, d *db.DB, coll, name string, o db.IndexOptions, settings int) error {
-	if _, ok := o.(*db.LCIF); ok {
+func build(a *command.App, d *db.DB, coll, name string, o index.Options, settings int) error {
+	if _, ok := o.(*index.LCIF); ok {
 		// The tuner's memory is large arrays without pointers: to collect more often costs little.
 		defer debug.SetGCPercent(debug.SetGCPercent(20))
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -14,8 +14,8 @@ import (
 const ShownSettings = 5
 
 // Predicts reports whether an index predicts labels.
-func Predicts(i db.IndexInfo) bool {
-	_, lcif := i.Options.(*db.LCIF)
+func Predicts(i index.Info) bool {
+	_, lcif := i.Options.(*index.LCIF)
 	return lcif || IsTree(i.Kind)
 }
 
@@ -25,20 +25,20 @@ func NoLabelModel(coll string) error {
 }
 
 // LCIFOptions are the options of a label model by LCIF; those of other indexes are zero.
-func LCIFOptions(i db.IndexInfo) db.LCIF {
-	if o, ok := i.Options.(*db.LCIF); ok {
+func LCIFOptions(i index.Info) index.LCIF {
+	if o, ok := i.Options.(*index.LCIF); ok {
 		return *o
 	}
-	return db.LCIF{}
+	return index.LCIF{}
 }
 
 // SparseSetting is what an index other than a forest was built with; nil for
 // forests, which say it in columns of their own.
-func SparseSetting(i db.IndexInfo) any {
+func SparseSetting(i index.Info) any {
 	if IsTree(i.Kind) {
 		return treeSetting(i)
 	}
-	o, ok := i.Options.(*db.LCIF)
+	o, ok := i.Options.(*index.LCIF)
 	if !ok {
 		return nil
 	}
@@ -69,7 +69,7 @@ func SparseSetting(i db.IndexInfo) any {
 	return s
 }
 
-func SettingsTitle(i db.IndexInfo) string {
+func SettingsTitle(i index.Info) string {
 	if i.LabelCurve == nil {
 		return ""
 	}
@@ -79,7 +79,7 @@ func SettingsTitle(i db.IndexInfo) string {
 
 // SettingsTable is what the tuner of a label model measured, at most n of its
 // points, the chosen one first.
-func SettingsTable(i db.IndexInfo, n int) *table.Table {
+func SettingsTable(i index.Info, n int) *table.Table {
 	t := table.New("chosen", "micro_f1:4", "macro_f1:4", "accuracy:4", "hamming_loss:4",
 		"p@1:4", "p@3:4", "p@5:4",
 		"k", "alpha", "beta", "lambda", "second_order", "features", "threshold")

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query"
 )
 
 // buildReport describes a finished build.
-func buildReport(info db.IndexInfo, settings int) []table.Section {
+func buildReport(info index.Info, settings int) []table.Section {
 	stages := table.New("stage", "seconds:2")
 	for _, s := range stagesOf(info) {
 		stages.Add(s.name, s.seconds)
@@ -39,7 +39,7 @@ type stage struct {
 }
 
 // stagesOf are the stages of a build, the longest first.
-func stagesOf(info db.IndexInfo) []stage {
+func stagesOf(info index.Info) []stage {
 	var out []stage
 	for _, name := range slices.Sorted(maps.Keys(info.BuildSeconds)) {
 		out = append(out, stage{name, info.BuildSeconds[name]})
@@ -49,7 +49,7 @@ func stagesOf(info db.IndexInfo) []stage {
 }
 
 // IndexTable has one row an index.
-func IndexTable(infos ...db.IndexInfo) *table.Table {
+func IndexTable(infos ...index.Info) *table.Table {
 	t := table.New("index", "kind", "trees", "depth", "rotate", "covered", "size", "seconds:1",
 		"trained_on", "setting")
 	for _, i := range infos {
@@ -58,7 +58,7 @@ func IndexTable(infos ...db.IndexInfo) *table.Table {
 			seconds += s
 		}
 		var trees, depth, rotate, points any
-		if o, ok := i.Options.(*db.Forest); ok {
+		if o, ok := i.Options.(*index.Forest); ok {
 			trees, depth, rotate, points = o.Trees, o.Depth, o.Coordinates, i.TrainingPoints
 		}
 		t.Add(i.Name, i.Kind, trees, depth, rotate, i.Rows, table.Size(i.TotalBytes()), seconds, points,
@@ -68,7 +68,7 @@ func IndexTable(infos ...db.IndexInfo) *table.Table {
 }
 
 // memoryTable is the most memory that a build held.
-func memoryTable(info db.IndexInfo) *table.Table {
+func memoryTable(info index.Info) *table.Table {
 	t := table.New("memory")
 	if n := info.BuildMemory; n > 0 {
 		t.Add(table.Size(n))
@@ -78,7 +78,7 @@ func memoryTable(info db.IndexInfo) *table.Table {
 
 // LabelsTable shows the recall of approximate labels, and to which share of the rows paths along the
 // lists lead; it is empty where all are exact.
-func LabelsTable(infos ...db.IndexInfo) *table.Table {
+func LabelsTable(infos ...index.Info) *table.Table {
 	t := table.New("index", "labels", "recall:4", "recall_10:4", "reached:4", "sample", "rounds")
 	for _, i := range infos {
 		if r := i.Neighbors; r != nil {
@@ -88,7 +88,7 @@ func LabelsTable(infos ...db.IndexInfo) *table.Table {
 	return t
 }
 
-func bytesTable(info db.IndexInfo) *table.Table {
+func bytesTable(info index.Info) *table.Table {
 	t := table.New("section", "size")
 	for _, name := range slices.Sorted(maps.Keys(info.Bytes)) {
 		t.Add(name, table.Size(info.Bytes[name]))
@@ -120,7 +120,7 @@ func CurveTable(c *query.Curve, all bool) *table.Table {
 }
 
 // CurveTitle is the title of that table.
-func CurveTitle(i db.IndexInfo) string {
+func CurveTitle(i index.Info) string {
 	title := "Settings of " + i.Name + " by recall"
 	if c := i.Curve; c != nil && c.Rows > 0 {
 		title += fmt.Sprintf(", last measured with %d queries on %d rows on %s", c.Queries, c.Rows,

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/trees/budget"
 )
@@ -23,17 +23,17 @@ const (
 func IsTree(kind string) bool { return slices.Contains([]string{kindSBT, kindPT, kindAT}, kind) }
 
 // treeOptions returns the options of budgeted trees; ok is false for other options.
-func treeOptions(o db.IndexOptions) (_ db.Trees, ok bool) {
-	if o, ok := o.(*db.Trees); ok {
+func treeOptions(o index.Options) (_ index.Trees, ok bool) {
+	if o, ok := o.(*index.Trees); ok {
 		return *o, true
 	}
-	return db.Trees{}, false
+	return index.Trees{}, false
 }
 
 // TreeTable describes the budgeted trees among indexes. decisions is the mean number that a training
 // row takes, and entropy that of the leaves, which is never above it. Theorem 12 bounds the decisions
 // of powerset trees by the entropy plus 1; theorem 13 claims that of annotation trees, in vain.
-func TreeTable(infos ...db.IndexInfo) *table.Table {
+func TreeTable(infos ...index.Info) *table.Table {
 	t := table.New("index", "kind", "trees", "depth", "nodes", "leaves", "features", "weights", "bytes",
 		"decisions:2", "entropy:2", "entropy_plus_1:2", "below")
 	for _, i := range infos {
@@ -56,7 +56,7 @@ func TreeTable(infos ...db.IndexInfo) *table.Table {
 const TreeTitle = "Trees: mean decisions of a training row, entropy of the leaves"
 
 // treeSetting is what budgeted trees were built with.
-func treeSetting(i db.IndexInfo) string {
+func treeSetting(i index.Info) string {
 	o, _ := treeOptions(i.Options)
 	p := o.Params
 	s := fmt.Sprintf("budget=%d", p.BAC.Budget)
@@ -79,7 +79,7 @@ func treeSetting(i db.IndexInfo) string {
 }
 
 // TrialsTitle describes what TrialsTable shows.
-func TrialsTitle(i db.IndexInfo) string {
+func TrialsTitle(i index.Info) string {
 	if len(i.TreeTrials) == 0 {
 		return ""
 	}
@@ -98,7 +98,7 @@ func TrialsTitle(i db.IndexInfo) string {
 
 // TrialsTable is what the cross-validation of trees measured, the best n of it,
 // the chosen one first.
-func TrialsTable(i db.IndexInfo, n int) *table.Table {
+func TrialsTable(i index.Info, n int) *table.Table {
 	t := table.New("chosen", "score:4", "spread:4", "budget", "cost", "positive", "threshold:3")
 	o, _ := treeOptions(i.Options)
 	p := o.Params

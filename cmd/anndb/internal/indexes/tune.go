@@ -9,6 +9,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/cmd/anndb/internal/optionflags"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -26,8 +27,8 @@ type Tune struct {
 // Prepare makes the flags of the options.
 func (c *Tune) Prepare() {
 	c.flags, c.Plugins = optionflags.New(
-		optionflags.Source{Options: &db.LCIF{}, Without: []string{"Params", "Cut"}},
-		optionflags.Source{Options: &db.Trees{}, Group: "Budgeted trees:"},
+		optionflags.Source{Options: &index.LCIF{}, Without: []string{"Params", "Cut"}},
+		optionflags.Source{Options: &index.Trees{}, Group: "Budgeted trees:"},
 	)
 }
 
@@ -39,7 +40,7 @@ func (c *Tune) Run(a *command.App) error {
 	if err != nil {
 		return err
 	}
-	trees, isTrees := o.(*db.Trees)
+	trees, isTrees := o.(*index.Trees)
 	if isTrees && trees.Grid == nil {
 		trees.Grid = &budget.Grid{}
 	}
@@ -60,7 +61,7 @@ func (c *Tune) Run(a *command.App) error {
 
 // completeGrid fills in the usual values of what is neither given nor has values to choose from, for so
 // many features.
-func completeGrid(o *db.Trees, features int) {
+func completeGrid(o *index.Trees, features int) {
 	usual, g := budget.DefaultGrid(budget.Kind(o.Kind), features), o.Grid
 	if len(g.Budgets) == 0 && o.Budget == 0 {
 		g.Budgets = usual.Budgets

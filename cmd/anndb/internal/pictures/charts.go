@@ -8,6 +8,7 @@ import (
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/charts"
 	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/internal/table"
@@ -63,7 +64,7 @@ type plotRecallCmd struct {
 
 func (c *plotRecallCmd) Run(a *command.App) error {
 	return c.draw(a, func(s *db.Snapshot, _ db.CollectionInfo) (_ []*plot.Chart, err error) {
-		var list []db.IndexInfo
+		var list []index.Info
 		for _, name := range c.Index {
 			i, err := s.Collection(c.Collection).Index(name)
 			if err != nil {

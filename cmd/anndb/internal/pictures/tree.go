@@ -10,6 +10,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/trees/budget"
 )
@@ -86,8 +87,8 @@ func (c *plotTreeCmd) tree(coll db.Collection) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	trees := slices.DeleteFunc(list, func(i db.IndexInfo) bool { return !indexes.IsTree(i.Kind) })
-	if i := slices.IndexFunc(trees, func(i db.IndexInfo) bool { return i.Default }); i >= 0 {
+	trees := slices.DeleteFunc(list, func(i index.Info) bool { return !indexes.IsTree(i.Kind) })
+	if i := slices.IndexFunc(trees, func(i index.Info) bool { return i.Default }); i >= 0 {
 		return trees[i].Name, nil
 	}
 	switch len(trees) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
@@ -23,8 +24,8 @@ func TestIndexOverFewRows(t *testing.T) {
 		t.Run(fmt.Sprintf("%d rows, kind %q", n, kind), func(t *testing.T) {
 			b := dbtest.NewBed(t, vector.L2, dim)
 			b.Put("a", dbtest.Mixture(1, n, dim))
-			o := &db.Forest{Learner: string(kind), Holdout: 30, LeafNeighbors: 7}
-			if info := b.Build("x", o); info.Curve != nil || info.Options.(*db.Forest).NoTune {
+			o := &index.Forest{Learner: string(kind), Holdout: 30, LeafNeighbors: 7}
+			if info := b.Build("x", o); info.Curve != nil || info.Options.(*index.Forest).NoTune {
 				t.Errorf("curve %v, options %+v", info.Curve, info.Options)
 			}
 			exact := func(recall float64) {
@@ -54,12 +55,12 @@ func TestIndexOverFewRows(t *testing.T) {
 			if len(steps) != 1 || steps[0].Action != "relearn" {
 				t.Fatalf("steps %v, want one that learns it again", steps)
 			}
-			var info db.IndexInfo
+			var info index.Info
 			b.Must(b.D.View(func(s *db.Snapshot) (err error) {
 				info, err = s.Collection("c").Index("x")
 				return err
 			}))
-			if info.Curve == nil || info.Curve.Queries != 30 || info.Options.(*db.Forest).LeafNeighbors != 7 || info.Maintained.IsZero() {
+			if info.Curve == nil || info.Curve.Queries != 30 || info.Options.(*index.Forest).LeafNeighbors != 7 || info.Maintained.IsZero() {
 				t.Fatalf("maintained: curve %v, options %+v", info.Curve, info.Options)
 			}
 			_, stats := b.Search(queries[0], 3, &db.SearchOptions{Recall: 0.5})
@@ -125,9 +126,9 @@ func TestMoreThanThereIs(t *testing.T) {
 			}
 			return nil
 		}))
-		b.Build("x", &db.Forest{Members: true})
-		for name, o := range map[string]db.IndexOptions{
-			"postings": nil, "lcif": &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}},
+		b.Build("x", &index.Forest{Members: true})
+		for name, o := range map[string]index.Options{
+			"postings": nil, "lcif": &index.LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}},
 		} {
 			_, err := b.D.Collection("s").Build(ctx, name, o, nil)
 			b.Must(err)

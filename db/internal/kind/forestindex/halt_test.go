@@ -8,6 +8,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -20,7 +21,7 @@ func TestKeyPredicateOnce(t *testing.T) {
 	const dim, n = 6, 3000
 	b := dbtest.NewBed(t, vector.L2, dim)
 	b.Put("a", dbtest.Mixture(1, n, dim))
-	b.Build("x", &db.Forest{Members: true, NoTune: true})
+	b.Build("x", &index.Forest{Members: true, NoTune: true})
 	b.Must(dbtest.Create(t.Context(), b.D, "s", db.Schema{Sparse: true}))
 	b.Must(b.D.Update(t.Context(), func(w *db.Tx) error {
 		for i := range n {

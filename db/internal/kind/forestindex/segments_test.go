@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -31,12 +32,12 @@ func TestGrow(t *testing.T) {
 	const n, dim, k = 1500, 32, 10
 	for i, c := range []struct {
 		metric vector.Metric
-		o      db.Forest
+		o      index.Forest
 	}{
-		{vector.L2, db.Forest{Members: true, Quantize: true}},
-		{vector.Cosine, db.Forest{Learner: "pca", NoSketches: true}},
-		{vector.InnerProduct, db.Forest{Learner: "rp"}},
-		{vector.L2, db.Forest{SketchBytes: 128}},
+		{vector.L2, index.Forest{Members: true, Quantize: true}},
+		{vector.Cosine, index.Forest{Learner: "pca", NoSketches: true}},
+		{vector.InnerProduct, index.Forest{Learner: "rp"}},
+		{vector.L2, index.Forest{SketchBytes: 128}},
 	} {
 		t.Run(c.metric.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(i), 7))
@@ -148,7 +149,7 @@ func TestTrainingQueriesStay(t *testing.T) {
 	const dim = 8
 	b := dbtest.NewBed(t, vector.L2, dim)
 	b.Put("a", dbtest.Mixture(1, 300, dim))
-	b.Build("x", &db.Forest{NoTune: true, TrainingQueries: dbtest.Mixture(2, 100, dim)})
+	b.Build("x", &index.Forest{NoTune: true, TrainingQueries: dbtest.Mixture(2, 100, dim)})
 	fresh := dbtest.Mixture(3, 100, dim)
 	b.Put("b", fresh)
 	steps, err := b.D.Maintain(t.Context(), 0, nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// The weightings, see db.LCIF.
+// The weightings, see index.LCIF.
 const (
 	WeightNone     = "none"
 	WeightTFIDF    = "tfidf"
@@ -136,7 +136,7 @@ func inverseFrequencies(rows *vector.CSR, live int) []float32 {
 }
 
 // Weigh weighs the values of x in place. Features beyond idf are unknown and get zero (see
-// db.LCIF).
+// index.LCIF).
 func Weigh(x vector.Sparse, idf []float32) {
 	for i, f := range x.Index {
 		if int(f) < len(idf) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/labels"
@@ -162,7 +163,7 @@ func TestMaintainedIsRebuilt(t *testing.T) {
 		if c.rng.IntN(2) == 0 {
 			p.Thresholds = &labels.Thresholds{Single: 0.2, KeepTop: true}
 		}
-		o := &db.LCIF{Params: p, Neighbors: neighbors}
+		o := &index.LCIF{Params: p, Neighbors: neighbors}
 		dbtest.Builds(t, c.DB, "s", "kept", o)
 		for range rapid.IntRange(1, 5).Draw(t, "rounds") {
 			c.change()
@@ -196,7 +197,7 @@ func TestMaintainedIsRebuilt(t *testing.T) {
 // TestWeighedSegments: a segment has the weights and the selection of features of the first one. Rows that
 // leave both as they are then predict as after a rebuild; new features have no weight.
 func TestWeighedSegments(t *testing.T) {
-	for name, o := range map[string]*db.LCIF{
+	for name, o := range map[string]*index.LCIF{
 		"weighed":  {Weight: "tfidf", Params: &lcif.Params{K: 5, Lambda: 0.5}},
 		"selected": {Params: &lcif.Params{K: 5, Lambda: 0.5, Features: 20}},
 	} {
@@ -244,7 +245,7 @@ func TestMaintainedThresholds(t *testing.T) {
 		return dbtest.Put(d, "s", db.Row{Key: []byte(key), Sparse: x, Labels: []string{label}})
 	}
 	limits := &labels.Thresholds{Single: 0.5, PerLabel: []float64{0.1, 3}}
-	o := &db.LCIF{Params: &lcif.Params{K: 1, Lambda: 1, Thresholds: limits}}
+	o := &index.LCIF{Params: &lcif.Params{K: 1, Lambda: 1, Thresholds: limits}}
 	dbtest.Must(t, dbtest.ErrorsOf(
 		func() error { return dbtest.Create(t.Context(), d, "s", db.Schema{Sparse: true}) },
 		func() error { return put("1", "low", 0) },
@@ -291,7 +292,7 @@ func TestHostileSegment(t *testing.T) {
 	for i := range 100 {
 		dbtest.Must(t, dbtest.Put(d, "s", row(i)))
 	}
-	dbtest.Builds(t, d, "s", "x", &db.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}})
+	dbtest.Builds(t, d, "s", "x", &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}})
 	dbtest.Must(t, dbtest.Put(d, "s", row(100), row(101)))
 	_, err := d.Maintain(t.Context(), 0, nil)
 	small := uint64(0)

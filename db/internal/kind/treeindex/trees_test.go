@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -92,7 +93,7 @@ func TestPredict(t *testing.T) {
 	for _, r := range rows {
 		train = append(train, db.Query{Features: r.Features})
 	}
-	for _, o := range []db.Trees{{Kind: "at", Weight: "tfidf"}, {Kind: "pt", Weight: "none"}, {Kind: "at", Weight: "none"}} {
+	for _, o := range []index.Trees{{Kind: "at", Weight: "tfidf"}, {Kind: "pt", Weight: "none"}, {Kind: "at", Weight: "none"}} {
 		o.Budget = 10
 		info, err := c.Build(t.Context(), "tree", &o, nil)
 		dbtest.Must(t, err)
@@ -176,7 +177,7 @@ func TestClasses(t *testing.T) {
 	for classes := 2; classes <= 3; classes++ {
 		d := points(t, classes)
 		c := d.Collection("points")
-		dbtest.Builds(t, d, "points", "tree", &db.Trees{Kind: "sbt", Budget: 2})
+		dbtest.Builds(t, d, "points", "tree", &index.Trees{Kind: "sbt", Budget: 2})
 		for i := range classes {
 			q := db.Query{Vector: make([]float32, 4)}
 			q.Vector[i] = 2
@@ -213,7 +214,7 @@ func TestClasses(t *testing.T) {
 func TestRefused(t *testing.T) {
 	d, _, queries, _ := topics(t)
 	c, ctx := d.Collection("docs"), t.Context()
-	dbtest.Builds(t, d, "docs", "tree", &db.Trees{Kind: "at", Budget: 10})
+	dbtest.Builds(t, d, "docs", "tree", &index.Trees{Kind: "at", Budget: 10})
 	dbtest.Builds(t, d, "docs", "lists", nil)
 	picture, err := c.TreePicture("", &budget.PictureOptions{Nodes: 3})
 	dbtest.Must(t, err)
@@ -222,7 +223,7 @@ func TestRefused(t *testing.T) {
 	if !strings.Contains(text.String(), "·w") || !strings.Contains(text.String(), "topic") || picture.Hidden == 0 {
 		t.Errorf("%d hidden in\n%s", picture.Hidden, text.String())
 	}
-	_, index := c.TreePicture("x", nil)
+	_, none := c.TreePicture("x", nil)
 	_, class := c.TreePicture("tree", nil, "topic 1")
 	_, kind := dbtest.TreePath(ctx, c, queries[0], "lists")
 	_, dense := dbtest.TreePath(ctx, c, db.Query{Vector: []float32{1}}, "")
@@ -230,7 +231,7 @@ func TestRefused(t *testing.T) {
 	_, negative := dbtest.TreePath(ctx, c, db.Query{Features: []db.Feature{{Name: "w1", Value: -1}}}, "")
 	_, params := c.Predict(ctx, queries[0], &db.PredictOptions{Params: &lcif.Params{K: 1}})
 	for name, x := range map[string]struct{ err, want error }{
-		"explain by postings": {kind, db.ErrInvalid}, "no index": {index, db.ErrNotFound}, "class": {class, db.ErrInvalid},
+		"explain by postings": {kind, db.ErrInvalid}, "no index": {none, db.ErrNotFound}, "class": {class, db.ErrInvalid},
 		"dense": {dense, db.ErrInvalid}, "not finite": {value, db.ErrInvalid}, "negative": {negative, db.ErrInvalid},
 		"parameters": {params, db.ErrInvalid},
 	} {
@@ -239,7 +240,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	classes := points(t, 3)
-	dbtest.Builds(t, classes, "points", "tree", &db.Trees{Kind: "sbt", Budget: 2})
+	dbtest.Builds(t, classes, "points", "tree", &index.Trees{Kind: "sbt", Budget: 2})
 	p, err := classes.Collection("points").TreePicture("tree", nil, "class 2")
 	if err != nil || p.Nodes[0].Heading != "class 2 against the rest" || slices.ContainsFunc(p.Nodes[1:], func(n budget.PictureNode) bool { return n.Heading != "" }) {
 		t.Errorf("%+v, %v", p, err)
@@ -271,7 +272,7 @@ func TestKeepBest(t *testing.T) {
 	dbtest.Must(t, dbtest.Put(d, "docs", rows...))
 	params := budget.Params{BAC: budget.BACParams{Budget: 3, C: 1}, Threshold: 0.9}
 	for name, allow := range map[string]bool{"kept": false, "empty": true} {
-		dbtest.Builds(t, d, "docs", name, &db.Trees{Kind: "at", Params: params, AllowEmpty: allow})
+		dbtest.Builds(t, d, "docs", name, &index.Trees{Kind: "at", Params: params, AllowEmpty: allow})
 	}
 	for i := range 3 {
 		ask := func(o db.PredictOptions) []db.Prediction {
@@ -291,7 +292,7 @@ func TestKeepBest(t *testing.T) {
 func TestMaintain(t *testing.T) {
 	d := points(t, 3)
 	c, ctx := d.Collection("points"), t.Context()
-	built, err := c.Build(ctx, "tree", &db.Trees{Kind: "sbt", Grid: &budget.Grid{Budgets: []int{1, 3}, Folds: 2}}, nil)
+	built, err := c.Build(ctx, "tree", &index.Trees{Kind: "sbt", Grid: &budget.Grid{Budgets: []int{1, 3}, Folds: 2}}, nil)
 	dbtest.Must(t, err)
 	maintain := func(want int) {
 		t.Helper()

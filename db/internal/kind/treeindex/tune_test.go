@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/trees/budget"
@@ -33,7 +34,7 @@ func TestTreesChooseParameters(t *testing.T) {
 		{"two classes", classes[2], "points", budget.SBT, budget.Grid{Costs: []float64{0.1, 1}}, 2},
 		{"three classes", classes[3], "points", budget.SBT, budget.Grid{Budgets: []int{1, 2}, Costs: []float64{1}, Folds: 3}, 2},
 	} {
-		o := &db.Trees{Kind: string(c.kind), Grid: &c.grid, TuneRows: 300, Params: budget.Params{BAC: budget.BACParams{Rounds: 3}}}
+		o := &index.Trees{Kind: string(c.kind), Grid: &c.grid, TuneRows: 300, Params: budget.Params{BAC: budget.BACParams{Rounds: 3}}}
 		var stages []string
 		info, err := c.d.Collection(c.coll).Build(t.Context(), "tuned", o, dbtest.Reporting(func(p dbtest.Progress) {
 			if !slices.Contains(stages, p.Stage) {
@@ -47,7 +48,7 @@ func TestTreesChooseParameters(t *testing.T) {
 			t.Errorf("%s: %+v in stages %q", c.name, info.TreeTrials, stages)
 		}
 		best := slices.MaxFunc(info.TreeTrials, func(a, b budget.Trial) int { return int(math.Copysign(1, a.Score-b.Score)) })
-		p := info.Options.(*db.Trees).Params
+		p := info.Options.(*index.Trees).Params
 		chosen := slices.IndexFunc(info.TreeTrials, func(tr budget.Trial) bool {
 			return tr.Budget == p.BAC.Budget && tr.C == p.BAC.C && tr.Threshold == p.Threshold
 		})
@@ -115,31 +116,31 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 	fill("rare", 20, func(i int) db.Row { // the second class may be missing from a fold's training part
 		return db.Row{Sparse: x(i), Labels: []string{fmt.Sprint(i / 19)}}
 	})
-	grid := func(g budget.Grid) db.Trees { return db.Trees{Grid: &g} }
+	grid := func(g budget.Grid) index.Trees { return index.Trees{Grid: &g} }
 	inf, nan := math.Inf(1), math.NaN()
 	for _, c := range []struct {
 		coll  string
 		kind  budget.Kind
-		o     db.Trees
+		o     index.Trees
 		want  error
 		names string
 	}{
-		{"single", budget.SBT, db.Trees{}, budget.ErrOneClass, `all 20 rows have the label "only"`},
-		{"single", budget.AT, db.Trees{}, budget.ErrOneClass, `over "single"`},
-		{"pair", budget.PT, db.Trees{}, budget.ErrOneClass, `the labels "one", "two"`},
-		{"pair", budget.SBT, db.Trees{}, fail.Option, `row "row-0" of "pair" has 2 labels`},
-		{"bare", budget.AT, db.Trees{}, fail.Empty, `no row of "bare" has a label`},
-		{"bare", budget.SBT, db.Trees{}, fail.Empty, `"bare"`},
-		{"void", budget.PT, db.Trees{}, fail.Empty, `"void"`},
-		{"constant", budget.SBT, db.Trees{}, budget.ErrConstant, `over "constant"`},
-		{"constant", budget.PT, db.Trees{}, budget.ErrConstant, `over "constant"`},
-		{"everywhere", budget.SBT, db.Trees{Weight: "tfidf"}, budget.ErrConstant, "after weighing by tfidf"},
-		{"gap", budget.SBT, db.Trees{}, fail.Option, `row "row-13" of "gap" has 0 labels`},
-		{"docs", budget.AT, db.Trees{Params: budget.Params{BAC: budget.BACParams{Budget: -3}}}, fail.Option, "Budget -3"},
-		{"docs", budget.AT, db.Trees{Params: budget.Params{BAC: budget.BACParams{C: inf}}}, fail.Option, "C +Inf"},
-		{"docs", budget.AT, db.Trees{Params: budget.Params{BAC: budget.BACParams{C: nan}}}, fail.Option, "C NaN"},
-		{"docs", budget.AT, db.Trees{Params: budget.Params{Threshold: float32(nan)}}, fail.Option, "Threshold NaN"},
-		{"single", budget.SBT, db.Trees{Params: budget.Params{Folds: 99}}, fail.Option, "99 folds"},
+		{"single", budget.SBT, index.Trees{}, budget.ErrOneClass, `all 20 rows have the label "only"`},
+		{"single", budget.AT, index.Trees{}, budget.ErrOneClass, `over "single"`},
+		{"pair", budget.PT, index.Trees{}, budget.ErrOneClass, `the labels "one", "two"`},
+		{"pair", budget.SBT, index.Trees{}, fail.Option, `row "row-0" of "pair" has 2 labels`},
+		{"bare", budget.AT, index.Trees{}, fail.Empty, `no row of "bare" has a label`},
+		{"bare", budget.SBT, index.Trees{}, fail.Empty, `"bare"`},
+		{"void", budget.PT, index.Trees{}, fail.Empty, `"void"`},
+		{"constant", budget.SBT, index.Trees{}, budget.ErrConstant, `over "constant"`},
+		{"constant", budget.PT, index.Trees{}, budget.ErrConstant, `over "constant"`},
+		{"everywhere", budget.SBT, index.Trees{Weight: "tfidf"}, budget.ErrConstant, "after weighing by tfidf"},
+		{"gap", budget.SBT, index.Trees{}, fail.Option, `row "row-13" of "gap" has 0 labels`},
+		{"docs", budget.AT, index.Trees{Params: budget.Params{BAC: budget.BACParams{Budget: -3}}}, fail.Option, "Budget -3"},
+		{"docs", budget.AT, index.Trees{Params: budget.Params{BAC: budget.BACParams{C: inf}}}, fail.Option, "C +Inf"},
+		{"docs", budget.AT, index.Trees{Params: budget.Params{BAC: budget.BACParams{C: nan}}}, fail.Option, "C NaN"},
+		{"docs", budget.AT, index.Trees{Params: budget.Params{Threshold: float32(nan)}}, fail.Option, "Threshold NaN"},
+		{"single", budget.SBT, index.Trees{Params: budget.Params{Folds: 99}}, fail.Option, "99 folds"},
 		{"docs", budget.AT, grid(budget.Grid{Budgets: []int{5, 0}}), fail.Option, "Budgets 0"},
 		{"docs", budget.AT, grid(budget.Grid{Costs: []float64{1, 0}}), fail.Option, "Costs 0"},
 		{"docs", budget.AT, grid(budget.Grid{Costs: []float64{nan}}), fail.Option, "Costs NaN"},
@@ -148,7 +149,7 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 		{"docs", budget.PT, grid(budget.Grid{Positives: []int{2}}), fail.Option, "not pt"},
 		{"docs", budget.AT, grid(budget.Grid{Positives: []int{0}}), fail.Option, "Positives 0"},
 		{"docs", budget.PT, grid(budget.Grid{Folds: 1}), fail.Option, "Folds 1"},
-		{"docs", budget.PT, db.Trees{TuneRows: -1}, fail.Option, "TuneRows -1"},
+		{"docs", budget.PT, index.Trees{TuneRows: -1}, fail.Option, "TuneRows -1"},
 		{"rare", budget.SBT, grid(budget.Grid{Budgets: []int{1, 2}}), budget.ErrOneClass, "cross-validation"},
 		{"rare", budget.SBT, grid(budget.Grid{Folds: 30}), budget.ErrInput, "30 folds of 20 rows"},
 	} {
