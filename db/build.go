@@ -75,7 +75,7 @@ func (d *DB) request(coll string, o index.Options) (_ index.Options, err error) 
 		case v.Kind() == reflect.Pointer && v.IsNil():
 			o = reflect.New(v.Type().Elem()).Interface().(index.Options)
 		}
-		if err := o.CheckFor(dim); err != nil {
+		if err := o.Check(dim); err != nil {
 			return fail.Wrapf(err, "collection %q", coll)
 		}
 		if k := kindOf(o.Name()); k == nil || reflect.TypeOf(k.Options()) != reflect.TypeOf(o) {

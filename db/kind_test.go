@@ -36,9 +36,8 @@ func (toyKind) Options() index.Options { return &Toy{} }
 // Toy are its options.
 type Toy struct{}
 
-func (*Toy) Name() string       { return kindToy }
-func (*Toy) Check() error       { return nil }
-func (*Toy) CheckFor(int) error { return nil }
+func (*Toy) Name() string    { return kindToy }
+func (*Toy) Check(int) error { return nil }
 
 // toyDetail is the detail of a segment.
 type toyDetail struct {
@@ -110,7 +109,7 @@ func (x *toyIndex) Search(ctx context.Context, s *kind.Search) error {
 	}
 	for i := range x.rows.Rows() {
 		row := uint32(i)
-		if x.st.Deleted(row) || s.Rows != nil && !s.Rows.Contains(row) {
+		if set.DeletedRows != nil && set.DeletedRows.Contains(row) || s.Rows != nil && !s.Rows.Contains(row) {
 			continue
 		}
 		if score := vector.DotSparse(s.Features, x.rows.Row(i)); score > 0 {

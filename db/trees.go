@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -41,8 +42,18 @@ func (c Collection) TreePicture(
 		if err != nil {
 			return err
 		}
-		picture, err = t.Picture(*o, classes)
-		return err
+		named := *o
+		var failed error
+		named.Names = budget.Names{}
+		if st.Entry.Named || st.Entry.Numbering.First() > 0 {
+			named.Names.Feature = func(f uint32) string {
+				name, err := st.FeatureName(f)
+				failed = errors.Join(failed, err)
+				return name
+			}
+		}
+		picture, err = t.Picture(named, classes)
+		return errors.Join(err, failed)
 	})
 	return picture, err
 }

@@ -68,7 +68,7 @@ type Forest struct {
 func (o *Forest) Name() string { return cmp.Or(o.Learner, string(forest.KD)) }
 
 // Check refuses options that no forest can be built with.
-func (o *Forest) Check() error {
+func (o *Forest) Check(dim int) error {
 	if err := checkTags(reflect.ValueOf(*o), ""); err != nil {
 		return err
 	}
@@ -88,17 +88,10 @@ func (o *Forest) Check() error {
 		return refuse("{Coordinates} are for learners that split on one coordinate, not for %s", o.Learner)
 	case len(o.TrainingQueries) > 0 && len(o.TrainingQueries) < 10:
 		return refuse("{TrainingQueries}: %d vectors (want at least 10)", len(o.TrainingQueries))
-	}
-	return nil
-}
-
-// CheckFor also refuses more coordinates than the rows have.
-func (o *Forest) CheckFor(dim int) error {
-	switch {
 	case dim > 0 && o.Coordinates > dim:
 		return refuse("{Coordinates} %d (want at most %d, the dimension of the collection)", o.Coordinates, dim)
 	case dim > 0 && o.Candidates > dim:
 		return refuse("{Candidates} %d (want at most %d, the dimension of the collection)", o.Candidates, dim)
 	}
-	return o.Check()
+	return nil
 }

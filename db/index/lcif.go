@@ -54,7 +54,7 @@ const (
 func (*LCIF) Name() string { return "lcif" }
 
 // Check refuses options that no model can be built with.
-func (o *LCIF) Check() error {
+func (o *LCIF) Check(dim int) error {
 	if err := checkTags(reflect.ValueOf(*o), ""); err != nil {
 		return err
 	}
@@ -72,16 +72,9 @@ func (o *LCIF) Check() error {
 		return refuse("{Cut.Share} 0 (want above 0)")
 	case o.AllowEmpty && p != nil && p.Thresholds == nil && c == nil:
 		return refuse("{AllowEmpty} with given parameters goes with {Params.Thresholds} or {Cut}")
-	}
-	return nil
-}
-
-// CheckFor also refuses what only the other form of collection has.
-func (o *LCIF) CheckFor(dim int) error {
-	if err := o.Check(); err != nil {
-		return err
-	}
-	if dim == 0 {
+	case dim < 0:
+		return nil
+	case dim == 0:
 		return o.checkSparse()
 	}
 	return o.checkDense()

@@ -19,11 +19,10 @@ import (
 type Options interface {
 	// Name returns the name of the kind, for a forest that of its learner.
 	Name() string
-	// Check refuses values that are out of range or contradict each other, CheckFor also those that suit
-	// no collection of so many coordinates, 0 for a sparse one. What depends on the number of rows is
-	// lowered by a build instead, since a collection grows and shrinks. The error is an *Error.
-	Check() error
-	CheckFor(dim int) error
+	// Check refuses values that are out of range, contradict each other, or do not suit a collection of dim
+	// coordinates: 0 for a sparse one, below 0 for any. What depends on the number of rows is lowered by a
+	// build instead, since a collection grows and shrinks. The error is an *Error.
+	Check(dim int) error
 }
 
 // Error is the error of options that are refused. It wraps db.ErrInvalid.

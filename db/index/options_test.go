@@ -26,7 +26,7 @@ func TestCheck(t *testing.T) {
 		if err := errors.Join(err, d.Decode(o)); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		err = o.CheckFor(dim)
+		err = o.Check(dim)
 		if err == nil {
 			return "good\n"
 		}
@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 	for _, o := range []Options{
 		&Forest{Density: math.NaN()}, &Forest{Recall: math.NaN()}, &Forest{LeafNeighbors: math.MaxInt},
 	} {
-		if err := o.CheckFor(4); !errors.Is(err, fail.ErrInvalid) {
+		if err := o.Check(4); !errors.Is(err, fail.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}

@@ -8,7 +8,4 @@ type Postings struct{}
 func (*Postings) Name() string { return "postings" }
 
 // Check accepts all.
-func (*Postings) Check() error { return nil }
-
-// CheckFor accepts all.
-func (*Postings) CheckFor(int) error { return nil }
+func (*Postings) Check(int) error { return nil }

@@ -30,8 +30,8 @@ type Trees struct {
 // Name returns the kind.
 func (o *Trees) Name() string { return cmp.Or(o.Kind, string(budget.AT)) }
 
-// Check refuses options that no trees can be built with.
-func (o *Trees) Check() error {
+// Check refuses options that no trees can be built with, of any collection.
+func (o *Trees) Check(int) error {
 	if err := checkTags(reflect.ValueOf(*o), ""); err != nil {
 		return err
 	}
@@ -64,6 +64,3 @@ func (o *Trees) Check() error {
 	}
 	return nil
 }
-
-// CheckFor is Check: every collection can have trees.
-func (o *Trees) CheckFor(int) error { return o.Check() }

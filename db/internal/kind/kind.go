@@ -67,8 +67,10 @@ type Collection struct {
 	Metric vector.Metric
 	// Rows is the number of allocated row numbers, Live the number of rows that are not deleted.
 	Rows, Live uint32
-	// Renamed is set if features have names, or numbers that differ from those that users see.
-	Renamed bool
+	// Indexes are the names of the indexes, ascending.
+	Indexes []string
+	// Sampled is the sample of the queries that users have asked, nil if none is kept.
+	Sampled *sample.Reservoir
 }
 
 // ScanName is the name of the exact scan in place of an index.
@@ -78,47 +80,32 @@ const ScanName = "flat"
 type Source interface {
 	// Collection returns the description of the collection.
 	Collection() *Collection
-	// IndexNames returns the names of the collection's indexes, ascending.
-	IndexNames() []string
+	// Rows and Sparse return all rows of a dense or sparse collection, ReadRows those of either.
+	Rows(ctx context.Context) (*query.View, error)
+	Sparse(ctx context.Context) (*SparseSet, error)
+	// LabelReader returns a function that reads the labels of a row. It keeps what it has decoded
+	// for the following rows and is not safe for concurrent use.
+	LabelReader() func(row uint32) ([]string, error)
+	// Relabelled returns the rows whose labels were changed since an index with this main object
+	// was made; some of them may be deleted. It returns nil if there are none.
+	Relabelled(object uint64) (*roaring.Bitmap, error)
+	// Key returns the key of a row.
+	Key(row uint32) ([]byte, error)
+	// ManifestNamed returns the manifest of an index of the collection, nil if there is no such index,
+	// and OpenNamed an index.
+	ManifestNamed(name string) (*Manifest, error)
+	OpenNamed(ctx context.Context, name string) (Opened, error)
+	// Arrays returns a reader of the stored arrays of an index.
+	Arrays(ctx context.Context, name string, object uint64) *arrays.Reader
+	// Shared returns the state that all generations of an index with this main object share: what
+	// the first caller gave.
+	Shared(object uint64, empty any) any
 	// Guard, deferred where mapped memory is read as
 	//
 	//	defer st.Guard(debug.SetPanicOnFault(true), &err)
 	//
 	// converts the effects of a damaged or truncated file to an error.
 	Guard(old bool, err *error)
-	// Corrupt returns an error for damage of an index that concerns no single block.
-	Corrupt(format string, a ...any) error
-	// Shared returns the state that all generations of an index with this main object share: what
-	// the first caller gave.
-	Shared(object uint64, empty any) any
-	// Load reads the tables of the rows. The methods down to Deleted require it.
-	Load(ctx context.Context) error
-	// DenseRow returns a row of a dense collection, in the map or copied to x.
-	DenseRow(row int, x []float32) []float32
-	// SparseRow returns a row of a sparse collection, in the map.
-	SparseRow(row uint32) vector.Sparse
-	// Sampled returns the sample of the queries that users have asked, nil if none is kept.
-	Sampled() *sample.Reservoir
-	// DeletedSet returns the set of deleted rows, nil if there are none.
-	DeletedSet() *roaring.Bitmap
-	Deleted(row uint32) bool
-	// Relabelled returns the rows whose labels were changed since an index with this main object
-	// was made; some of them may be deleted. It returns nil if there are none.
-	Relabelled(object uint64) (*roaring.Bitmap, error)
-	// Rows and Sparse return all rows of a dense or sparse collection.
-	Rows(ctx context.Context) (*query.View, error)
-	Sparse(ctx context.Context) (*SparseSet, error)
-	// LabelReader returns a function that reads the labels of a row. It keeps what it has decoded
-	// for the following rows and is not safe for concurrent use.
-	LabelReader() func(row uint32) ([]string, error)
-	Key(row uint32) ([]byte, error)
-	FeatureName(number uint32) (string, error)
-	// Arrays returns a reader of the stored arrays of an index.
-	Arrays(ctx context.Context, name string, object uint64) *arrays.Reader
-	// ManifestNamed returns the manifest of an index of the collection, nil if there is no such index,
-	// and OpenNamed an index.
-	ManifestNamed(name string) (*Manifest, error)
-	OpenNamed(ctx context.Context, name string) (Opened, error)
 }
 
 // Job is the input of a build: options, rows [First, End), and generations of a collection.

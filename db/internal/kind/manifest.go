@@ -120,7 +120,7 @@ func (m *Manifest) decodeOptions(stored json.RawMessage, kindOf func(name string
 	if kindOf(o.Name()) != m.Of {
 		return nil, fmt.Errorf("of kind %q", o.Name())
 	}
-	if err := o.Check(); err != nil {
+	if err := o.Check(-1); err != nil {
 		return nil, fmt.Errorf("%v", fail.Inner{Err: err}) // not a mistake of the caller
 	}
 	return o, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -53,6 +54,38 @@ func (s *SparseSet) Entries() int {
 	}
 	return n
 }
+
+// Rows are all rows of a collection.
+type Rows struct {
+	View    *query.View     // of a dense collection, nil otherwise
+	Set     *SparseSet      // of a sparse one, nil otherwise
+	Deleted *roaring.Bitmap // nil if there are none
+}
+
+// ReadRows returns the rows of a collection.
+func ReadRows(ctx context.Context, st Source) (r Rows, err error) {
+	if st.Collection().Sparse {
+		if r.Set, err = st.Sparse(ctx); err == nil {
+			r.Deleted = r.Set.DeletedRows
+		}
+		return r, err
+	}
+	if r.View, err = st.Rows(ctx); err == nil {
+		r.Deleted = r.View.Deleted
+	}
+	return r, err
+}
+
+// Row returns the features of a row, those of a sparse one in the map.
+func (r *Rows) Row(row uint32) vector.Sparse {
+	if r.Set != nil {
+		return r.Set.Row(row)
+	}
+	return Listed(r.View.Rows.Vector(int(row), make([]float32, r.View.Dim)))
+}
+
+// IsDeleted reports whether a row is deleted.
+func (r *Rows) IsDeleted(row uint32) bool { return r.Deleted != nil && r.Deleted.Contains(row) }
 
 // CheckQuery checks a query vector.
 func CheckQuery(q []float32, dim int) error {

@@ -186,7 +186,7 @@ func (c *Collection) DefaultIndex(labels bool) string {
 func (c *Collection) Describe() kind.Collection {
 	return kind.Collection{
 		Name: c.Name, Sparse: c.Sparse, Dim: c.Dim, Metric: c.Metric, Rows: c.Rows, Live: c.Live,
-		Renamed: c.Named || c.Numbering.First() > 0,
+		Indexes: c.IndexNames(),
 	}
 }
 

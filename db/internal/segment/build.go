@@ -70,7 +70,7 @@ func (ix *Indexer) learn(ctx context.Context, job *building) (*kind.Manifest, er
 		c := st.Collection()
 		job.metric, job.dim = c.Metric, c.Dim
 		if job.Base == nil {
-			job.End, job.asked = int(c.Rows), st.Sampled().Taken()
+			job.End, job.asked = int(c.Rows), c.Sampled.Taken()
 		}
 		job.kind, err = ix.suitable(job.Given, job.Coll, c.Sparse)
 		return err

@@ -57,6 +57,7 @@ type Collection struct {
 func newCollection(g *Generation, c *layout.Collection) *Collection {
 	st := &Collection{Gen: g, Entry: c, Numbering: g.File.numberingOf(c.ID), describe: c.Describe(),
 		indexes: map[string]*Index{}}
+	st.describe.Sampled = st.Sampled()
 	st.scan.Source = st
 	return st
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/sample"
-	"github.com/anndb/anndb/vector"
 )
 
 // Index is an index in one generation, loaded by its first user.
@@ -148,23 +147,14 @@ func (st *Collection) OpenNamed(ctx context.Context, name string) (kind.Opened, 
 
 func (st *Collection) Collection() *kind.Collection { return &st.describe }
 
-func (st *Collection) IndexNames() []string { return st.Entry.IndexNames() }
-
 func (st *Collection) Guard(old bool, err *error) { caught(st.Gen.File, recover(), old, err) }
-
-func (st *Collection) Corrupt(format string, a ...any) error {
-	return fail.Corruptf(st.Entry.Name, format, a...)
-}
 
 func (st *Collection) Shared(object uint64, empty any) any {
 	x, _ := st.Gen.File.fresh.LoadOrStore(object, empty)
 	return x
 }
 
-// Sampled implements kind.Source.
+// Sampled returns the sample of the queries that users have asked, nil if none is kept.
 func (st *Collection) Sampled() *sample.Reservoir { return st.Gen.File.Samples.Of(st.Entry.ID) }
-
-func (st *Collection) DenseRow(row int, x []float32) []float32 { return st.base.Rows.Vector(row, x) }
-func (st *Collection) SparseRow(row uint32) vector.Sparse      { return st.sparseRows.Row(row) }
 
 var _ kind.Source = (*Collection)(nil)

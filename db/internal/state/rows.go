@@ -31,10 +31,10 @@ func (st *Collection) ReadVector(row uint32) (r rows.Row, err error) {
 	}
 	r.Key = slices.Clone(key)
 	if st.Entry.Sparse {
-		x := st.SparseRow(row)
+		x := st.sparseRows.Row(row)
 		r.Sparse = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 	} else {
-		r.Vector = slices.Clone(st.DenseRow(int(row), make([]float32, st.Entry.Dim)))
+		r.Vector = slices.Clone(st.base.Rows.Vector(int(row), make([]float32, st.Entry.Dim)))
 	}
 	return r, nil
 }

@@ -119,7 +119,7 @@ func (c *Build) Run(a *command.App) error {
 	if c.Train != "" && !isForest {
 		return command.Usagef("--train goes with forests, not with --kind %s", c.Kind)
 	}
-	if err := o.Check(); err != nil {
+	if err := o.Check(-1); err != nil {
 		return refused(o, err)
 	}
 	return c.With(a, false, func(d *db.DB) error {

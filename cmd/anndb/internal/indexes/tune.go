@@ -44,7 +44,7 @@ func (c *Tune) Run(a *command.App) error {
 	if isTrees && trees.Grid == nil {
 		trees.Grid = &budget.Grid{}
 	}
-	if err := o.Check(); err != nil {
+	if err := o.Check(-1); err != nil {
 		return refused(o, err)
 	}
 	return c.With(a, false, func(d *db.DB) error {

@@ -89,7 +89,11 @@ func trainingSet(ctx context.Context, job *kind.Job) (t *training, o options, er
 	}
 	err = job.Latest(func(st kind.Source) error {
 		c := st.Collection()
-		live := job.End - job.First - kind.DeletedWithin(st.DeletedSet(), job.First, job.End-job.First)
+		view, err := st.Rows(ctx)
+		if err != nil {
+			return err
+		}
+		live := job.End - job.First - kind.DeletedWithin(view.Deleted, job.First, job.End-job.First)
 		if live == 0 {
 			return fmt.Errorf("%w: %q", fail.Empty, c.Name)
 		}

@@ -26,7 +26,7 @@ func scanned(rows, dim int) int { return int(min(sample.Most, scanWork/(float64(
 // usersOf returns the sampled queries with their nearest rows in a view, found by scans; none if there are
 // too few queries. k is the number of rows that all of them need.
 func usersOf(ctx context.Context, st kind.Source, v *query.View, k int) (set query.QuerySet, err error) {
-	queries := st.Sampled().Queries(scanned(v.Rows.N, v.Dim))
+	queries := st.Collection().Sampled.Queries(scanned(v.Rows.N, v.Dim))
 	if len(queries) < sample.Least {
 		return set, nil
 	}
@@ -60,7 +60,7 @@ func measureDue(st kind.Source, m *kind.Manifest) bool {
 	if c == nil {
 		return false
 	}
-	n, fresh := st.Sampled().Sizes(m.Info.Name)
+	n, fresh := st.Collection().Sampled.Sizes(m.Info.Name)
 	return min(n, scanned(m.Info.Rows, m.Dim)) >= sample.Least &&
 		(c.Sampled == 0 || fresh >= max(sample.Least, c.Sampled/2))
 }

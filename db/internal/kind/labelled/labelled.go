@@ -61,13 +61,14 @@ func (d *Rows) Mapped(features int, f func(row int) vector.Sparse) *vector.CSR {
 func Read(
 	ctx context.Context, st kind.Source, job *kind.Job, names []string, report func(done, total int),
 ) (*Rows, []string, error) {
-	if err := st.Load(ctx); err != nil {
+	rows, err := kind.ReadRows(ctx, st)
+	if err != nil {
 		return nil, nil, err
 	}
 	c := st.Collection()
 	b, err := labels.NewBuilder(names)
 	if err != nil {
-		return nil, nil, st.Corrupt("index %q: %w", job.Name, err)
+		return nil, nil, fail.Corruptf(c.Name, "index %q: %w", job.Name, err)
 	}
 	data := &Rows{Rows: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}}
 	labelsOf := st.LabelReader()
@@ -79,7 +80,7 @@ func Read(
 			}
 			report(i, job.End-job.First)
 		}
-		if st.Deleted(row) {
+		if rows.IsDeleted(row) {
 			data.Rows.Append(vector.Sparse{})
 			b.Add(nil)
 			continue
@@ -88,11 +89,7 @@ func Read(
 		if err != nil {
 			return nil, nil, err
 		}
-		if c.Sparse {
-			data.Rows.Append(st.SparseRow(row))
-		} else {
-			data.Rows.Append(kind.Listed(st.DenseRow(int(row), make([]float32, c.Dim))))
-		}
+		data.Rows.Append(rows.Row(row))
 		b.Add(names)
 		data.Live = append(data.Live, i)
 	}

@@ -64,7 +64,7 @@ func tunedForest(st kind.Source, name string) (bool, error) {
 	case err != nil:
 		return false, err
 	case m == nil:
-		return false, fail.Wrapf(fail.NoIndexNamed(name, st.Collection().Name, st.IndexNames()), "neighbors")
+		return false, fail.Wrapf(fail.NoIndexNamed(name, st.Collection().Name, st.Collection().Indexes), "neighbors")
 	}
 	return !m.Of.Predicts() && m.Info.Curve != nil, nil
 }
@@ -73,7 +73,7 @@ func tunedForest(st kind.Source, name string) (bool, error) {
 // the only tuned forest has the model's own name, it returns an error.
 func firstForest(st kind.Source, name string, o *options) error {
 	replaced := false
-	for _, x := range st.IndexNames() {
+	for _, x := range st.Collection().Indexes {
 		tuned, err := tunedForest(st, x)
 		switch {
 		case err != nil:
@@ -115,7 +115,7 @@ func checkCycle(st kind.Source, m *kind.Manifest) error {
 		return m.Uses(), nil
 	})
 	if err == nil && cycle != nil {
-		err = st.Corrupt("index %q depends on itself: its neighbours are found by %q: "+
+		err = fail.Corruptf(st.Collection().Name, "index %q depends on itself: its neighbours are found by %q: "+
 			"repair the database, or drop the index", m.Info.Name, cycle[1:])
 	}
 	return err
@@ -226,7 +226,7 @@ func (o *options) denseCandidates() []string {
 // with a scan.
 func scaled(st kind.Source, base *query.View, data *labelled.Rows) weighted {
 	x := make([]float32, st.Collection().Dim)
-	vectorOf := func(row int) []float32 { return st.DenseRow(row, x) }
+	vectorOf := func(row int) []float32 { return base.Rows.Vector(row, x) }
 	scale := lcif.FitScaling(st.Collection().Dim, len(data.Live),
 		func(i int) []float32 { return vectorOf(data.Live[i]) })
 	own := *data

@@ -6,6 +6,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
@@ -49,7 +50,7 @@ func (m *labelModel) add(of *kind.Manifest, parts []part) error {
 	if s.powers == nil {
 		powers, err := powersOf(of, parts)
 		if err != nil {
-			return m.st.Corrupt("index %q: %w", of.Info.Name, err)
+			return fail.Corruptf(m.st.Collection().Name, "index %q: %w", of.Info.Name, err)
 		}
 		s.powers, s.sorted = powers, inOrder(m.names)
 		for i := range parts[1:] {
@@ -88,7 +89,7 @@ func (m *labelModel) addRows(s *shared, sets *labelSets, relabelled *roaring.Bit
 		x := &lcif.PostingsNeighbors{Segments: m.segments, First: uint32(sets.covered)}
 		if n > 0 {
 			end := f.units.Ptr[n]
-			x.Deleted = m.st.DeletedSet()
+			x.Deleted = m.rows.Deleted
 			x.Fresh = &vector.CSR{
 				Ptr: f.units.Ptr[:n+1], Index: f.units.Index[:end], Value: f.units.Value[:end], Cols: m.view.Features,
 			}
@@ -105,7 +106,7 @@ func (m *labelModel) addRows(s *shared, sets *labelSets, relabelled *roaring.Bit
 		if int(row) >= sets.covered {
 			break
 		}
-		if m.st.Deleted(row) {
+		if m.rows.IsDeleted(row) {
 			continue
 		}
 		names, err := labelsOf(row)
@@ -130,7 +131,7 @@ func (m *labelModel) read(s *shared, f *freshRows, covered, n int) error {
 			return err
 		}
 		if m.st.Collection().Sparse {
-			x := m.prepare(m.st.SparseRow(row))
+			x := m.row(row)
 			one := &vector.CSR{Ptr: []uint64{0, uint64(x.Len())}, Index: x.Index, Value: x.Value}
 			f.units.Append(lcif.UnitRows(one, m.view).Row(0))
 		}

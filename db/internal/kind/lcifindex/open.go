@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
@@ -22,6 +23,7 @@ import (
 type labelModel struct {
 	weighing
 	st       kind.Source
+	rows     kind.Rows
 	segments []postings.Segment // of sparse rows
 	view     *lcif.View
 	names    codec.Strings // of the first segment
@@ -55,10 +57,11 @@ func (w *weighing) prepare(x vector.Sparse) vector.Sparse {
 func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
 	sparse, scale := st.Collection().Sparse, largeOf(m).Scale
 	if scale != nil && (sparse || !scale.Valid(st.Collection().Dim)) {
-		return nil, st.Corrupt(
+		return nil, fail.Corruptf(st.Collection().Name,
 			"index %q: the scale of its columns does not fit the collection", m.Info.Name)
 	}
-	if err := st.Load(ctx); err != nil {
+	rows, err := kind.ReadRows(ctx, st)
+	if err != nil {
 		return nil, err
 	}
 	parts, err := readParts(ctx, st, m, m.Info.Rows)
@@ -67,14 +70,14 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	}
 	large := &parts[0]
 	out := &labelModel{
-		weighing: large.weighing(), st: st, names: large.names, params: *paramsOf(m),
+		weighing: large.weighing(), st: st, rows: rows, names: large.names, params: *paramsOf(m),
 		view: &lcif.View{Features: large.Features, Keep: large.keep},
 	}
 	out.view.Row = out.row
 	for i := range parts {
 		p := &parts[i]
 		if (p.Index != nil) != sparse {
-			return nil, st.Corrupt("index %q: its inverted index does not fit the collection", m.Info.Name)
+			return nil, fail.Corruptf(st.Collection().Name, "index %q: its inverted index does not fit the collection", m.Info.Name)
 		}
 		if large.keep == nil && large.idf == nil {
 			out.view.Features = max(out.view.Features, p.Features)

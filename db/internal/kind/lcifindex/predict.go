@@ -65,12 +65,7 @@ func (m *labelModel) among(rows *roaring.Bitmap) *lcif.View {
 }
 
 // row returns the features of a row, weighed or scaled as those of queries are.
-func (m *labelModel) row(row uint32) vector.Sparse {
-	if c := m.st.Collection(); !c.Sparse {
-		return m.prepare(kind.Listed(m.st.DenseRow(int(row), make([]float32, c.Dim))))
-	}
-	return m.prepare(m.st.SparseRow(row))
-}
+func (m *labelModel) row(row uint32) vector.Sparse { return m.prepare(m.rows.Row(row)) }
 
 // paramsFor returns the parameters that the options select.
 func (m *labelModel) paramsFor(o *kind.LabelAsk) lcif.Params {

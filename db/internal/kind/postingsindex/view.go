@@ -9,6 +9,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/postings"
@@ -79,7 +80,8 @@ func (x *opened) Search(ctx context.Context, s *kind.Search) error {
 	}
 	for _, h := range s.Hits {
 		if !(h.Score <= maxSimilarity) {
-			return x.st.Corrupt("index %q: row %d has a similarity of %g: its stored length is not that of its features",
+			return fail.Corruptf(x.st.Collection().Name,
+				"index %q: row %d has a similarity of %g: its stored length is not that of its features",
 				x.m.Info.Name, h.Row, h.Score)
 		}
 	}
@@ -116,16 +118,13 @@ type Stored struct {
 func Load(
 	ctx context.Context, st kind.Source, name string, g *Stored, w *Weighing,
 ) (one postings.Segment, err error) {
-	if err := st.Load(ctx); err != nil {
-		return one, err
-	}
 	set, err := st.Sparse(ctx)
 	if err != nil {
 		return one, err
 	}
 	index, err := loadPostings(st.Arrays(ctx, name, g.Object), set, g, w)
 	return postings.Segment{
-		Index: index, First: uint32(g.First), Deleted: kind.Within(st.DeletedSet(), g.First, g.Rows),
+		Index: index, First: uint32(g.First), Deleted: kind.Within(set.DeletedRows, g.First, g.Rows),
 	}, err
 }
 

@@ -114,8 +114,8 @@ func (t *Model) LeafSizes() []int {
 	return sizes
 }
 
-// Picture returns a picture of the trees, or of those of the classes.
-func (t *Model) Picture(o budget.PictureOptions, classes []string) (_ *budget.Picture, err error) {
+// Picture returns a picture of the trees, or of those of the classes, with the names of labels.
+func (t *Model) Picture(o budget.PictureOptions, classes []string) (*budget.Picture, error) {
 	for _, c := range classes {
 		at := -1
 		for i := range t.Model.Roots {
@@ -129,16 +129,6 @@ func (t *Model) Picture(o budget.PictureOptions, classes []string) (_ *budget.Pi
 		}
 		o.Trees = append(o.Trees, at)
 	}
-	o.Names = budget.Names{Label: t.label}
-	if t.st.Collection().Renamed {
-		o.Names.Feature = func(f uint32) string {
-			name, e := t.st.FeatureName(f)
-			if err == nil {
-				err = e
-			}
-			return name
-		}
-	}
-	picture := t.Model.Picture(o)
-	return picture, err
+	o.Names.Label = t.label
+	return t.Model.Picture(o), nil
 }
