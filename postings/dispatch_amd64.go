@@ -38,14 +38,6 @@ func addBits(cells []uint16, words []uint16, code []uint8, weight uint16) int {
 	return addBitsGo(cells, words, code, weight)
 }
 
-func scatterUnit(cells []uint16, low []uint16, unit uint16) {
-	if avx2 {
-		scatterUnitAVX2(unsafe.SliceData(cells), unsafe.SliceData(low), len(low), uint32(unit))
-		return
-	}
-	scatterUnitGo(cells, low, unit)
-}
-
 func addUnit(cells []uint16, words []uint16, unit uint16) {
 	if avx2 {
 		addUnitAVX2(unsafe.SliceData(cells), unsafe.SliceData(words), len(words), uint32(unit))

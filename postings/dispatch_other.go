@@ -12,8 +12,6 @@ func addBits(cells []uint16, words []uint16, code []uint8, weight uint16) int {
 	return addBitsGo(cells, words, code, weight)
 }
 
-func scatterUnit(cells []uint16, low []uint16, unit uint16) { scatterUnitGo(cells, low, unit) }
-
 func addUnit(cells []uint16, words []uint16, unit uint16) { addUnitGo(cells, words, unit) }
 
 func scaleCells(cells, ratio []uint16) { scaleCellsGo(cells, ratio) }

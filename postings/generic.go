@@ -44,13 +44,6 @@ func addBitsGo(cells []uint16, words []uint16, code []uint8, weight uint16) int 
 	return rank
 }
 
-// scatterUnitGo adds unit to the cells of a list. They do not overflow.
-func scatterUnitGo(cells []uint16, low []uint16, unit uint16) {
-	for _, r := range low {
-		cells[r] += unit
-	}
-}
-
 // addUnitGo adds unit to the cells of the bits that are set in words. They do not overflow.
 func addUnitGo(cells []uint16, words []uint16, unit uint16) {
 	for at, word := range words {

@@ -19,11 +19,6 @@ func addBitsAVX2(cells *uint16, words *uint16, n int, code *uint8, weight uint32
 //go:noescape
 func addBitsAVX512(cells *uint16, words *uint16, n int, code *uint8, weight uint32) int
 
-// scatterUnitAVX2 is scatterUnitGo for n rows.
-//
-//go:noescape
-func scatterUnitAVX2(cells *uint16, low *uint16, n int, unit uint32)
-
 // addUnitAVX2 is addUnitGo for n words.
 //
 //go:noescape

@@ -880,48 +880,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func scatterUnitAVX2(cells *uint16, low *uint16, n int, unit uint32)
-TEXT ·scatterUnitAVX2(SB), NOSPLIT, $0-28
-	MOVQ cells+0(FP), AX
-	MOVQ low+8(FP), CX
-	MOVQ n+16(FP), DX
-	MOVL unit+24(FP), BX
-
-rows:
-	CMPQ    DX, $+8
-	JLT     rowsOne
-	MOVWLZX (CX), SI
-	ADDW    BX, (AX)(SI*2)
-	MOVWLZX 2(CX), SI
-	ADDW    BX, (AX)(SI*2)
-	MOVWLZX 4(CX), SI
-	ADDW    BX, (AX)(SI*2)
-	MOVWLZX 6(CX), SI
-	ADDW    BX, (AX)(SI*2)
-	MOVWLZX 8(CX), SI
-	ADDW    BX, (AX)(SI*2)
-	MOVWLZX 10(CX), SI
-	ADDW    BX, (AX)(SI*2)
-	MOVWLZX 12(CX), SI
-	ADDW    BX, (AX)(SI*2)
-	MOVWLZX 14(CX), SI
-	ADDW    BX, (AX)(SI*2)
-	ADDQ    $+16, CX
-	SUBQ    $+8, DX
-	JMP     rows
-
-rowsOne:
-	TESTQ   DX, DX
-	JZ      rowsDone
-	MOVWLZX (CX), SI
-	ADDW    BX, (AX)(SI*2)
-	ADDQ    $+2, CX
-	DECQ    DX
-	JMP     rowsOne
-
-rowsDone:
-	RET
-
 // func addUnitAVX2(cells *uint16, words *uint16, n int, unit uint32)
 // Requires: AVX, AVX2
 TEXT ·addUnitAVX2(SB), NOSPLIT, $0-28

@@ -119,6 +119,13 @@ func (s *Searcher) addLists(rows int) []uint16 {
 	return cells
 }
 
+// scatterUnit adds unit to the cells of a list, which do not overflow. Assembly is no faster.
+func scatterUnit(cells []uint16, low []uint16, unit uint16) {
+	for _, r := range low {
+		cells[r] += unit
+	}
+}
+
 // reached returns an estimate that k of some cells reach; zero if fewer than k cells are above zero.
 func (s *Searcher) reached(cells []uint16) uint16 {
 	least, more := 0, maxEstimate+1 // k cells reach least, fewer than k reach more

@@ -17,7 +17,6 @@ func main() {
 	scatterCodes()
 	addBits()
 	addBitsWide()
-	scatterUnit()
 	addUnit()
 	scaleCells()
 	matchEntries()

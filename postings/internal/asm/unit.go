@@ -3,23 +3,7 @@ package main
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
-	. "github.com/mmcloughlin/avo/reg"
 )
-
-func scatterUnit() {
-	begin("scatterUnit", "(cells *uint16, low *uint16, n int, unit uint32)", "scatterUnitGo for n rows.")
-	cells, low, n := load("cells"), load("low"), load("n")
-	unit := Load(Param("unit"), GP32())
-	loop("rows", n, 8, func(count int) {
-		for i := range count {
-			row := GP64()
-			MOVWLZX(Mem{Base: low, Disp: 2 * i}, row.As32())
-			ADDW(unit.(GPVirtual).As16(), Mem{Base: cells, Index: row, Scale: 2})
-		}
-		ADDQ(I32(int32(2*count)), low)
-	})
-	RET()
-}
 
 // addUnit adds to 16 rows at once: a word in all places shows each its bit.
 func addUnit() {
