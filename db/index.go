@@ -16,7 +16,7 @@ import (
 func publicInfo(coll string, m *kind.Manifest) index.Info {
 	return index.Info{
 		Collection: coll, Kind: m.Kind, Given: copied(m.Given), Options: copied(m.Options),
-		Segments: m.SegmentCount(), Record: m.Info,
+		Segments: len(m.Segments), Record: m.Info,
 	}
 }
 

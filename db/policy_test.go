@@ -46,11 +46,7 @@ func newPolicyBed(t *testing.T, o Maintenance) *policyBed {
 	limits.Coordinates, limits.Retry = 10_000, 0
 	for name, of := range kinds {
 		if _, ok := of.(forestindex.Kind); ok {
-			var k kind.Kind = observedKind{of, b}
-			if a, ok := of.(kind.Absorber); ok {
-				k = observedAbsorber{observedKind{of, b}, a}
-			}
-			kinds[name] = k
+			kinds[name] = observedKind{of, b}
 			t.Cleanup(func() { kinds[name] = of })
 		}
 	}
@@ -64,12 +60,6 @@ func newPolicyBed(t *testing.T, o Maintenance) *policyBed {
 type observedKind struct {
 	kind.Kind
 	b *policyBed
-}
-
-// observedAbsorber is an observedKind that changes its indexes in place.
-type observedAbsorber struct {
-	observedKind
-	kind.Absorber
 }
 
 func (k observedKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {

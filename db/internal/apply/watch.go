@@ -75,7 +75,7 @@ func (w *Watch) Relabelled(id uint64) *roaring.Bitmap {
 	if rows, ok := w.rows[id]; ok {
 		return rows.relabelled.Clone()
 	}
-	return nil
+	return roaring.New()
 }
 
 // Next returns the rows changed since the last call, by collection.

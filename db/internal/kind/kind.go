@@ -9,7 +9,6 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
-	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/sample"
@@ -41,14 +40,6 @@ type Kind interface {
 	Build(ctx context.Context, job *Job) (Built, error)
 	// Open loads an index.
 	Open(ctx context.Context, st Source, m *Manifest) (Opened, error)
-}
-
-// Absorber is a kind that changes its indexes in place, instead of building segments.
-type Absorber interface {
-	// Absorb returns the next step that inserts fresh rows into an index and removes deleted
-	// ones, or reports that the index must be rebuilt. If it returns neither, there is nothing
-	// to do.
-	Absorb(ctx context.Context, st Source, m *Manifest, timer *Timer) (s Step, rebuild bool, err error)
 }
 
 // Measurer is a kind whose segments have settings that depend on what users ask.
@@ -137,33 +128,6 @@ type Built interface {
 	Describe(m *Manifest)
 }
 
-// Step is the result of a step of maintenance before it is written.
-type Step interface {
-	// Emit writes every new block to the sink and returns the manifest of the index with them,
-	// including its size by section. object is the number of the first new object; the manifest
-	// is stored in the last. Emit may be called again with other arguments.
-	Emit(object uint64, sink arrays.Sink) (*Manifest, error)
-	// Objects returns the number of objects that the step needs.
-	Objects() int
-	// Parts returns the objects that the index keeps in addition to the manifest's. It is valid
-	// after Emit.
-	Parts() []uint64
-	// Garbage returns blocks of these objects that the index no longer needs.
-	Garbage() []BlockRef
-	Action() string
-	Rows() int
-}
-
-// Recorder is a step that records what it has done once it is published.
-type Recorder interface{ Published() }
-
-// BlockRef identifies a block.
-type BlockRef struct {
-	Object uint64
-	Kind   codec.Kind
-	Number uint32
-}
-
 // Opened is an index in one generation. It is a Finder, or a LabelPredictor if its kind predicts.
 type Opened interface {
 	// Check checks that the index's arrays are consistent with each other.
@@ -227,10 +191,9 @@ type TreeDecision struct {
 	Always []string
 }
 
-// Detail is the part of a segment, or of the manifest of an Absorber, that is specific to the index's
-// kind. It is stored as JSON.
+// Detail is the part of a segment that is specific to the index's kind. It is stored as JSON.
 type Detail interface {
-	// Check refuses values that no build can have written. g is nil for an Absorber.
+	// Check refuses values that no build can have written.
 	Check(m *Manifest, g *Segment) error
 	// FeatureCount returns one more than the largest feature number, 0 if there is none.
 	FeatureCount() int
@@ -238,13 +201,6 @@ type Detail interface {
 	Rebuilds() bool
 	// Uses returns the name of the index that this index requires, empty for none.
 	Uses() string
-	// Objects returns the objects that hold blocks of an Absorber's index in addition to the
-	// manifest's.
-	Objects() []uint64
-	// RewriteDue reports whether maintenance must rewrite a part of an Absorber's index because of its
-	// deleted rows or of the queries that users ask, although the index covers all rows and counts no
-	// deleted ones.
-	RewriteDue(st Source, m *Manifest, share float64) bool
 }
 
 // PlainDetail implements the methods of Detail that most kinds share.
@@ -253,9 +209,6 @@ type PlainDetail struct{}
 func (PlainDetail) FeatureCount() int { return 0 }
 func (PlainDetail) Rebuilds() bool    { return true }
 func (PlainDetail) Uses() string      { return "" }
-func (PlainDetail) Objects() []uint64 { return nil }
-
-func (PlainDetail) RewriteDue(Source, *Manifest, float64) bool { return false }
 
 // Cycle follows the indexes that find neighbors, from a label model on, and returns the
 // names on the path back to it, or nil if there is none. next returns the name of the index

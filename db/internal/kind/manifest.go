@@ -30,10 +30,8 @@ type Manifest struct {
 	// enough.
 	Untuned bool `json:",omitempty"`
 	// Segments are the parts of the index, by rows. Their blocks are in objects of their own.
-	Segments []Segment `json:",omitempty"`
-	// Own is the part specific to an Absorber, which has no segments.
-	Own Detail `json:"-"`
-	Of  Kind   `json:"-"`
+	Segments []Segment
+	Of       Kind `json:"-"`
 	encoded
 }
 
@@ -41,7 +39,6 @@ type Manifest struct {
 type encoded struct {
 	StoredGiven   json.RawMessage `json:"Given"`
 	StoredOptions json.RawMessage `json:"Options"`
-	Detail        json.RawMessage `json:",omitempty"`
 }
 
 // Encode fills in the encoded parts.
@@ -50,10 +47,6 @@ func (m *Manifest) Encode() (err error) {
 		return err
 	}
 	if m.StoredOptions, err = json.Marshal(m.Options); err != nil {
-		return err
-	}
-	if m.Own != nil {
-		m.Detail, err = json.Marshal(m.Own)
 		return err
 	}
 	m.Segments = slices.Clone(m.Segments)
@@ -84,13 +77,6 @@ func (m *Manifest) Decode(kindOf func(name string) Kind) error {
 	}
 	if m.Options.Name() != m.Kind {
 		return fmt.Errorf("options of kind %q", m.Options.Name())
-	}
-	if _, ok := k.(Absorber); ok {
-		m.Own = k.Detail()
-		if err := json.Unmarshal(m.Detail, m.Own); err != nil {
-			return err
-		}
-		return m.Own.Check(m, nil)
 	}
 	if err := m.checkSegments(); err != nil {
 		return err

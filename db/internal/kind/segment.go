@@ -32,9 +32,6 @@ const MaxSegments = 3
 
 // Objects returns the objects that hold blocks of the index in addition to the manifest's.
 func (m *Manifest) Objects() (out []uint64) {
-	if m.Own != nil {
-		return m.Own.Objects()
-	}
 	for i := range m.Segments {
 		if g := &m.Segments[i]; !g.Empty() {
 			out = append(out, g.Object)
@@ -43,22 +40,10 @@ func (m *Manifest) Objects() (out []uint64) {
 	return out
 }
 
-// SegmentCount returns the number of segments.
-func (m *Manifest) SegmentCount() int {
-	if own, ok := m.Own.(interface{ SegmentCount() int }); ok {
-		return own.SegmentCount()
-	}
-	return max(1, len(m.Segments))
-}
-
 // details yields the details of the index.
-func (m *Manifest) details(yield func(*Segment, Detail) bool) {
-	if m.Own != nil {
-		yield(nil, m.Own)
-		return
-	}
+func (m *Manifest) details(yield func(Detail) bool) {
 	for i := range m.Segments {
-		if g := &m.Segments[i]; !g.Empty() && !yield(g, g.Own) {
+		if g := &m.Segments[i]; !g.Empty() && !yield(g.Own) {
 			return
 		}
 	}
@@ -66,7 +51,7 @@ func (m *Manifest) details(yield func(*Segment, Detail) bool) {
 
 // FeatureCount returns one more than the largest feature number in the index, 0 if it has none.
 func (m *Manifest) FeatureCount() (n int) {
-	for _, d := range m.details {
+	for d := range m.details {
 		n = max(n, d.FeatureCount())
 	}
 	return n
@@ -74,7 +59,7 @@ func (m *Manifest) FeatureCount() (n int) {
 
 // Rebuilds reports whether the index can be rebuilt from the rows alone.
 func (m *Manifest) Rebuilds() bool {
-	for _, d := range m.details {
+	for d := range m.details {
 		if !d.Rebuilds() {
 			return false
 		}
@@ -84,7 +69,7 @@ func (m *Manifest) Rebuilds() bool {
 
 // Uses returns the name of the index that this index requires, empty for none.
 func (m *Manifest) Uses() string {
-	for _, d := range m.details {
+	for d := range m.details {
 		return d.Uses()
 	}
 	return ""

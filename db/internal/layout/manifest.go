@@ -56,17 +56,6 @@ func PutManifest(tx *bbolt.Tx, object uint64, data []byte) error {
 	return nil
 }
 
-// RetireManifest deletes the manifest of an object that is no longer the main object of an
-// index. The copy among the blocks is removed with the object, because removing it now would
-// rewrite the blocks next to it.
-func RetireManifest(tx *bbolt.Tx, object uint64) error {
-	key := codec.Key(object, codec.KindManifest, 0)
-	if err := tx.Bucket(BucketMeta).Delete(key[:]); err != nil {
-		return fail.Wrapf(err, "delete manifest")
-	}
-	return nil
-}
-
 // DecodeManifest decodes a manifest and refuses shapes that no build can have written, so that
 // later arithmetic on them cannot overflow. kindOf returns the kind of index with a name, nil if
 // there is none.

@@ -149,7 +149,7 @@ func (ix *Indexer) tryStep(ctx context.Context, coll, name string, e Effort) (*S
 	return s, nil
 }
 
-// due is a step that an index needs, if any: a segment, a rebuild, a measurement, or a change in place.
+// due is a step that an index needs, if any: a segment, a rebuild or a measurement.
 type due struct {
 	coll, name string
 	ref        layout.IndexRef
@@ -157,7 +157,6 @@ type due struct {
 	again      *Rebuild
 	job        *building // of a segment, or of the measurement
 	measured   *kind.Manifest
-	inPlace    *inPlace
 }
 
 // find finds the step.
@@ -169,9 +168,6 @@ func (d *due) find(ctx context.Context, st *state.Collection, e Effort) error {
 	if tunable(st, m) {
 		d.again = inPlaceOf(ctx, st, m, &d.ref)
 		return nil
-	}
-	if old, ok := m.Of.(kind.Absorber); ok {
-		return d.absorb(ctx, st, old, m, e)
 	}
 	if err := st.Load(ctx); err != nil {
 		return err
@@ -244,8 +240,6 @@ func (ix *Indexer) make(ctx context.Context, d *due) (*Step, error) {
 		}
 		_, err := ix.learn(ctx, d.job)
 		return &Step{Action: action, Rows: d.job.End - d.job.First}, err
-	case d.inPlace != nil:
-		return ix.makeInPlace(ctx, d)
 	}
 	return nil, nil
 }

@@ -9,7 +9,6 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -114,18 +113,19 @@ func otherObjects(m *kind.Manifest) []uint64 {
 func keepRelabelled(
 	tx *bbolt.Tx, c *layout.Collection, job *building, m *kind.Manifest, was uint64,
 ) error {
-	if job.Base == nil || !m.Of.Predicts() {
-		return putRelabelled(tx, job.id, m, job.changes)
+	if !m.Of.Predicts() {
+		return nil
 	}
-	old, err := layout.ReadSet(tx, c.Name, was, codec.KindRelabelled, c.Rows)
-	if err != nil {
-		return err
+	changed := job.changes.Relabelled(job.id)
+	if job.Base != nil {
+		old, err := layout.ReadSet(tx, c.Name, was, codec.KindRelabelled, c.Rows)
+		if err != nil {
+			return err
+		}
+		old.RemoveRange(uint64(job.First), uint64(job.End))
+		changed.Or(old)
 	}
-	old.RemoveRange(uint64(job.First), uint64(job.End))
-	if err := layout.EditSets(tx, m.Object, codec.KindRelabelled, old, nil); err != nil {
-		return err
-	}
-	return putRelabelled(tx, job.id, m, job.changes)
+	return layout.EditSets(tx, m.Object, codec.KindRelabelled, changed, nil)
 }
 
 // refuseCycle refuses to publish a label model that would depend on itself. Other builds may
@@ -171,12 +171,4 @@ func (ix *Indexer) removeAuto(tx *bbolt.Tx, c *layout.Collection) []uint64 {
 	removed := r.Objects()
 	c.Indexes = slices.DeleteFunc(c.Indexes, func(x layout.IndexRef) bool { return x.Name == Auto })
 	return removed
-}
-
-// putRelabelled records the rows that were relabelled while an index was made.
-func putRelabelled(tx *bbolt.Tx, coll uint64, m *kind.Manifest, changes *apply.Watch) error {
-	if !m.Of.Predicts() {
-		return nil
-	}
-	return layout.EditSets(tx, m.Object, codec.KindRelabelled, changes.Relabelled(coll), nil)
 }

@@ -80,9 +80,6 @@ func (job *building) describe(l kind.Built, g kind.Segment, object uint64) *kind
 		Segments: []kind.Segment{g},
 	}
 	m.Total()
-	if _, ok := job.kind.(kind.Absorber); ok {
-		m.Object, m.Own, m.Segments = g.Object, g.Own, nil
-	}
 	l.Describe(m)
 	m.Kind = m.Options.Name()
 	m.Info.Name, m.Info.Created, m.Info.BuildSeconds, m.Info.BuildMemory =

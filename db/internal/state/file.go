@@ -162,9 +162,6 @@ func (f *File) Forget(id uint64) {
 	f.features.Delete(id)
 }
 
-// DropShared removes the state that the generations of an index share.
-func (f *File) DropShared(object uint64) { f.fresh.Delete(object) }
-
 // ReadMetas reads both meta pages. Their errors are errors of package fail.
 func ReadMetas(r io.ReaderAt) page.Metas {
 	m := page.ReadMetas(r)
