@@ -1,88 +1,21 @@
 package db
 
 import (
-	"fmt"
-	"time"
-
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/background"
-	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/maintenance"
 )
-
-// Maintenance is the policy of maintenance in the background: it maintains indexes as DB.Maintain
-// does, builds one where a collection has none, and compacts the file. Zero fields have defaults. A
-// build or compaction ends without a trace if a call would have to wait for it.
-type Maintenance struct {
-	Manual bool          // leave all maintenance to calls
-	Every  time.Duration // the interval between looks for work, 10 s
-	Share  float64       // the least share of changed rows at which an index is maintained, 0.01
-	// CPU bounds the work to that share of one processor, 0.5, at most 1. Builds, and steps that
-	// retrain trees, are then single-threaded.
-	CPU float64
-	// NoBuild leaves a collection without an index that finds rows as it is. Otherwise it gets one,
-	// named "auto", once an exact scan takes about a millisecond (4 million coordinates and 1,000 rows,
-	// or 2,000 sparse rows) and fewer than a tenth of the rows are written within Every. Searches that
-	// name no index then use it, no longer exactly.
-	NoBuild bool
-	// Memory bounds the memory of such a build, 2 GiB, by an estimate: a dense row takes about 16
-	// bytes per coordinate and 2,000 bytes, a feature of a sparse row 40 bytes. Collections get no
-	// index that takes more, or more than half of the room on the disk.
-	Memory int64
-	// Space is the share of the file in free pages above which the file is compacted, if they take 16 MiB,
-	// and the share of deleted rows and former versions of a collection above which it is compacted
-	// without them, if they are 256: 0.5, 1 for never. The latter gives the live rows new numbers and
-	// rebuilds the indexes, as Compact does; filters made by RowFilter are then a *filter.Error. It
-	// needs room on the disk for two copies without the free pages. There is none on Windows.
-	Space float64
-}
 
 // maintainByDefault is off in tests that count steps and states.
 var maintainByDefault = true
-
-func (m Maintenance) resolve() (Maintenance, error) {
-	if m.Every == 0 {
-		m.Every = 10 * time.Second
-	}
-	if m.Share == 0 {
-		m.Share = 0.01
-	}
-	if m.CPU == 0 {
-		m.CPU = 0.5
-	}
-	if m.Memory == 0 {
-		m.Memory = 2 << 30
-	}
-	if m.Space == 0 {
-		m.Space = 0.5
-	}
-	if m.Memory < 0 || !(m.Space > 0 && m.Space <= 1) {
-		return m, fmt.Errorf("%w: maintenance builds in %d bytes of memory, compacts above a share of %g "+
-			"in free pages", fail.Option, m.Memory, m.Space)
-	}
-	if m.Every < 0 || !(m.Share > 0) || !(m.CPU > 0 && m.CPU <= 1) {
-		return m, fmt.Errorf("%w: maintenance every %v, by share %g, on %g of a processor",
-			fail.Option, m.Every, m.Share, m.CPU)
-	}
-	return m, nil
-}
-
-// MaintenanceStats describes the maintenance since the database was opened: whether it is done in the
-// background, whether that is paused, and whether a step is running.
-type MaintenanceStats struct {
-	Background, Paused, Working bool
-	Steps                       uint64       // completed, without builds and compactions by the program
-	Last                        MaintainStep // the latest one of the background
-	Error                       string       // why that failed; empty if it did not
-}
 
 // limits are lower in tests.
 var limits = background.DefaultLimits
 
 // newMaintainer returns what maintains the database in the background.
 func (d *DB) newMaintainer() *background.Maintainer {
-	o := d.opts.Maintenance
 	return background.New(d.compactor, d.indexes, background.Options{
-		Every: o.Every, Share: o.Share, CPU: o.CPU, Build: !o.NoBuild, Memory: o.Memory, Space: o.Space,
+		Policy: *d.opts.Maintenance,
 		Auto:   func(coll string) (index.Options, error) { return d.request(coll, nil) },
 		Limits: limits,
 	})
@@ -99,10 +32,10 @@ func (d *DB) PauseMaintenance() (resume func()) {
 }
 
 // maintenanceStats returns the statistics of maintenance.
-func (d *DB) maintenanceStats() MaintenanceStats {
-	st := MaintenanceStats{Steps: d.indexes.Steps(), Working: d.indexes.Working()}
+func (d *DB) maintenanceStats() maintenance.Stats {
+	st := maintenance.Stats{Steps: d.indexes.Steps(), Working: d.indexes.Working()}
 	if m, ok := d.background.Stats(); ok {
-		st.Background, st.Paused, st.Last = true, m.Paused, MaintainStep(m.Last)
+		st.Background, st.Paused, st.Last = true, m.Paused, m.Last
 		st.Working = st.Working || m.Large
 		st.Steps += m.Made
 		if m.Err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // Backup writes a copy of the latest state, a complete database, to w and returns its length in
@@ -88,7 +89,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 		perm = info.Mode().Perm()
 		// A process that holds the lock would continue with the old file and lose its writes. A
 		// damaged file may be impossible to open; it is replaced.
-		o := Options{MustExist: true, AcceptOlder: true, Maintenance: &Maintenance{Manual: true}}
+		o := Options{MustExist: true, AcceptOlder: true, Maintenance: &maintenance.Policy{Manual: true}}
 		d, opened := Open(ctx, path, &o)
 		if errors.Is(opened, ErrLocked) {
 			return opened

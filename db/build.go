@@ -99,7 +99,7 @@ func (c Collection) SetDefault(ctx context.Context, name string) error {
 }
 
 // DropIndex removes an index; earlier snapshots can still use it. Once one that finds rows has been
-// dropped, maintenance builds none in this collection any more (Maintenance.Build).
+// dropped, maintenance builds none in this collection any more (maintenance.Policy.NoBuild).
 func (c Collection) DropIndex(ctx context.Context, name string) error {
 	return c.takeIndex(ctx, name, func(entry *layout.Collection, r layout.IndexRef) []uint64 {
 		entry.Unindexed = entry.Unindexed || !r.Labels

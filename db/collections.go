@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // Create creates an empty collection and returns a handle of it. Errors: ErrExists.
@@ -103,7 +104,7 @@ type Stats struct {
 	OldestSnapshot                  time.Duration
 	Collections                     []CollectionInfo
 	Indexes                         []index.Info
-	Maintenance                     MaintenanceStats
+	Maintenance                     maintenance.Stats
 }
 
 // statuses describes the indexes.

@@ -14,7 +14,7 @@ import (
 // RowFilter returns a filter for the rows whose numbers are in the bitmap, which is not copied; nil
 // means no rows. With the result of Matching it is a filter that is evaluated already, for many
 // searches. Once rows have been renumbered (Compact, opening again, maintenance
-// in the background unless Maintenance.Space is 1), it is a *filter.Error.
+// in the background unless Policy.Space of maintenance is 1), it is a *filter.Error.
 func (c Collection) RowFilter(rows *roaring.Bitmap) (f *filter.Filter, err error) {
 	if rows == nil {
 		rows = roaring.New()

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // TestLeafSizesOfIndexes checks that every training point is in one leaf of each tree, also in small
 // segments.
 func TestLeafSizesOfIndexes(t *testing.T) {
-	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "x.anndb"), &Options{NoSync: true, Maintenance: &Maintenance{Manual: true}})
+	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "x.anndb"), &Options{NoSync: true, Maintenance: &maintenance.Policy{Manual: true}})
 	must(t, err)
 	defer d.Close()
 	c, err := d.Create(t.Context(), "c", Schema{Dim: 4})

@@ -6,6 +6,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	"go.uber.org/goleak"
+
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // TestMain runs the tests and fails when they leave goroutines behind.
@@ -47,8 +49,8 @@ func TestMaintainedByDefault(t *testing.T) {
 		o    *Options
 		want bool
 	}{
-		{nil, true}, {&Options{}, true}, {&Options{Maintenance: &Maintenance{}}, true},
-		{&Options{Maintenance: &Maintenance{Manual: true}}, false}, {&Options{ReadOnly: true}, false},
+		{nil, true}, {&Options{}, true}, {&Options{Maintenance: &maintenance.Policy{}}, true},
+		{&Options{Maintenance: &maintenance.Policy{Manual: true}}, false}, {&Options{ReadOnly: true}, false},
 	} {
 		d, err := Open(t.Context(), path, c.o)
 		must(t, err)

@@ -7,18 +7,8 @@ import (
 	"github.com/anndb/anndb/db/internal/expire"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/segment"
+	"github.com/anndb/anndb/db/maintenance"
 )
-
-// MaintainStep is one transaction, or a build or compaction in the background.
-type MaintainStep struct {
-	Collection, Index string // empty for a compaction
-	// Action is what the step did: make a "segment" of fresh rows, "merge" them with a small one,
-	// "rewrite" a part of a label model, "forget" deleted rows, "relabel" rows, "measure" the recall of a
-	// forest for users, "relearn" the index, "expire" rows; in the background also "build" and "compact".
-	Action  string
-	Rows    int // the number of rows that the step read
-	Seconds float64
-}
 
 // Maintain deletes expired rows, and makes the indexes cover the rows written since, forget deleted
 // ones, and learn changed labels: those indexes in which at least that share of the rows they cover
@@ -26,7 +16,7 @@ type MaintainStep struct {
 // completed steps are kept if it is cancelled. Reads and writes run concurrently. An index that could
 // not be built from the present rows (ErrUnsuitable) stays as it is, which is no error:
 // index.Info.Error has the reason.
-func (d *DB) Maintain(ctx context.Context, share float64, run *Run) (steps []MaintainStep, err error) {
+func (d *DB) Maintain(ctx context.Context, share float64, run *Run) (steps []maintenance.Step, err error) {
 	if !(share >= 0) {
 		return nil, fmt.Errorf("%w: maintenance by share %g, want 0 or more", fail.Option, share)
 	}
@@ -41,11 +31,8 @@ func (d *DB) Maintain(ctx context.Context, share float64, run *Run) (steps []Mai
 		if step == nil {
 			break
 		}
-		steps = append(steps, MaintainStep(*step))
+		steps = append(steps, *step)
 	}
 	made, err := d.indexes.Maintain(run.in(ctx), segment.Effort{Share: share, Exact: true})
-	for _, s := range made {
-		steps = append(steps, MaintainStep(s))
-	}
-	return steps, err
+	return append(steps, made...), err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/sample"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -35,7 +36,7 @@ type Options struct {
 	// BacklogBytes is how much data concurrent updates may hold before further ones wait for the
 	// disk, 256 MiB.
 	BacklogBytes int64
-	Maintenance  *Maintenance // the policy of maintenance in the background
+	Maintenance  *maintenance.Policy // the policy of maintenance in the background
 	// SampleQueries, 20 to 10,000, keeps a uniform sample of the queries of each dense collection in
 	// memory, on which builds and maintenance measure recall as well: the remedy for queries that are
 	// unlike the rows. Searches without filter, radius or Params are sampled.
@@ -77,13 +78,13 @@ func (o *Options) resolve() (Options, error) {
 	if r.BacklogBytes == 0 {
 		r.BacklogBytes = defaultBacklog
 	}
-	var m Maintenance
+	var m maintenance.Policy
 	if r.Maintenance != nil {
 		m = *r.Maintenance
 	} else {
 		m.Manual = !maintainByDefault
 	}
-	m, err := m.resolve()
+	m, err := m.Resolve()
 	if err != nil {
 		return r, err
 	}

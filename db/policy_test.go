@@ -23,6 +23,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/store"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -39,7 +40,7 @@ type policyBed struct {
 
 // newPolicyBed returns a bed with lower limits. It replaces kinds of indexes, so a test with a bed
 // does not run in parallel with others.
-func newPolicyBed(t *testing.T, o Maintenance) *policyBed {
+func newPolicyBed(t *testing.T, o maintenance.Policy) *policyBed {
 	t.Helper()
 	b := &policyBed{t: t}
 	saved := limits
@@ -182,7 +183,7 @@ func hits(c Collection, q Query, index string) (keys []string, used string, err 
 // TestMaintenanceBuilds: collections with enough rows get an index, which searches use and
 // maintenance keeps up to date.
 func TestMaintenanceBuilds(t *testing.T) {
-	b := newPolicyBed(t, Maintenance{})
+	b := newPolicyBed(t, maintenance.Policy{})
 	b.fill("dense", 0, 1500)
 	b.fill("sparse", 0, 2000)
 	b.fill("small", 0, 900)
@@ -227,7 +228,7 @@ func TestMaintenanceBuilds(t *testing.T) {
 // TestMaintenanceBuildsNot: no index is built of rows that are being imported, beyond the
 // bounds, or if that is turned off.
 func TestMaintenanceBuildsNot(t *testing.T) {
-	for name, o := range map[string]Maintenance{"off": {NoBuild: true}, "memory": {Memory: 1000}} {
+	for name, o := range map[string]maintenance.Policy{"off": {NoBuild: true}, "memory": {Memory: 1000}} {
 		t.Run(name, func(t *testing.T) {
 			b := newPolicyBed(t, o)
 			b.fill("dense", 0, 1500)
@@ -238,7 +239,7 @@ func TestMaintenanceBuildsNot(t *testing.T) {
 	t.Run("room", func(t *testing.T) {
 		defer func(f func(string) int64) { store.Room = f }(store.Room)
 		store.Room = func(string) int64 { return 1000 }
-		b := newPolicyBed(t, Maintenance{})
+		b := newPolicyBed(t, maintenance.Policy{})
 		b.fill("dense", 0, 1500)
 		b.steps("", "", "")
 		store.Room = func(string) int64 { return store.UnknownRoom }
@@ -248,7 +249,7 @@ func TestMaintenanceBuildsNot(t *testing.T) {
 		b.steps("build")
 	})
 	t.Run("import", func(t *testing.T) {
-		b := newPolicyBed(t, Maintenance{})
+		b := newPolicyBed(t, maintenance.Policy{})
 		b.fill("dense", 0, 1500)
 		b.steps("")
 		b.fill("dense", 1500, 1800)
@@ -257,7 +258,7 @@ func TestMaintenanceBuildsNot(t *testing.T) {
 		b.steps("build")
 	})
 	t.Run("name", func(t *testing.T) {
-		b := newPolicyBed(t, Maintenance{})
+		b := newPolicyBed(t, maintenance.Policy{})
 		b.fill("sparse", 0, 2000)
 		_, err := b.d.Collection("sparse").Build(t.Context(), "auto", &index.LCIF{Params: quickModel}, nil)
 		b.must(err)
@@ -271,7 +272,7 @@ func TestMaintenanceBuildsNot(t *testing.T) {
 func TestMaintenanceRespectsDrop(t *testing.T) {
 	for _, name := range []string{"auto", "main"} {
 		t.Run(name, func(t *testing.T) {
-			b := newPolicyBed(t, Maintenance{})
+			b := newPolicyBed(t, maintenance.Policy{})
 			ctx, coll := t.Context(), b.d.Collection("sparse")
 			b.fill("sparse", 0, 2000)
 			if name == "auto" {
@@ -291,7 +292,7 @@ func TestMaintenanceRespectsDrop(t *testing.T) {
 			b.steps("", "", "")
 			path := b.d.Path()
 			b.must(b.d.Close())
-			b.d, err = Open(ctx, path, &Options{NoSync: true, Maintenance: &Maintenance{Every: 24 * time.Hour}})
+			b.d, err = Open(ctx, path, &Options{NoSync: true, Maintenance: &maintenance.Policy{Every: 24 * time.Hour}})
 			b.must(err)
 			defer func() { b.must(b.d.Close()) }()
 			b.steps("", "", "")
@@ -299,7 +300,7 @@ func TestMaintenanceRespectsDrop(t *testing.T) {
 		})
 	}
 	t.Run("label model", func(t *testing.T) {
-		b := newPolicyBed(t, Maintenance{})
+		b := newPolicyBed(t, maintenance.Policy{})
 		b.fill("sparse", 0, 2000)
 		_, err := b.d.Collection("sparse").Build(t.Context(), "model", &index.LCIF{Params: quickModel}, nil)
 		b.must(err)
@@ -325,7 +326,7 @@ func TestProgramBuilds(t *testing.T) {
 	}
 	quick := &index.Forest{Seed: 3}
 	t.Run("before", func(t *testing.T) {
-		b := newPolicyBed(t, Maintenance{})
+		b := newPolicyBed(t, maintenance.Policy{})
 		b.fill("dense", 0, 1000)
 		b.steps("")
 		done := b.d.background.LeaveTo("dense") // as while Build runs
@@ -336,7 +337,7 @@ func TestProgramBuilds(t *testing.T) {
 		b.indexes("dense", "main")
 	})
 	t.Run("during", func(t *testing.T) {
-		b := newPolicyBed(t, Maintenance{})
+		b := newPolicyBed(t, maintenance.Policy{})
 		b.fill("dense", 0, 1000)
 		b.steps("")
 		b.during = func(ctx context.Context) {
@@ -353,7 +354,7 @@ func TestProgramBuilds(t *testing.T) {
 		b.clean()
 	})
 	t.Run("during, not noticed", func(t *testing.T) {
-		b := newPolicyBed(t, Maintenance{})
+		b := newPolicyBed(t, maintenance.Policy{})
 		b.fill("dense", 0, 1000)
 		b.steps("")
 		b.during = func(context.Context) {
@@ -365,7 +366,7 @@ func TestProgramBuilds(t *testing.T) {
 		b.clean()
 	})
 	t.Run("after", func(t *testing.T) {
-		b := newPolicyBed(t, Maintenance{})
+		b := newPolicyBed(t, maintenance.Policy{})
 		b.fill("dense", 0, 1000)
 		b.steps("", "build")
 		old, err := b.d.Snapshot()
@@ -387,7 +388,7 @@ func TestProgramBuilds(t *testing.T) {
 		b.clean()
 	})
 	t.Run("after, same name", func(t *testing.T) {
-		b := newPolicyBed(t, Maintenance{})
+		b := newPolicyBed(t, maintenance.Policy{})
 		b.fill("dense", 0, 1000)
 		b.steps("", "build")
 		build(b, "auto", quick)
@@ -396,7 +397,7 @@ func TestProgramBuilds(t *testing.T) {
 		b.steps("")
 	})
 	t.Run("in use", func(t *testing.T) {
-		b := newPolicyBed(t, Maintenance{})
+		b := newPolicyBed(t, maintenance.Policy{})
 		b.fill("dense", 0, 1000)
 		b.steps("", "build")
 		build(b, "model", &index.LCIF{Params: quickModel})
@@ -420,7 +421,7 @@ func TestLargeStepsYield(t *testing.T) {
 	}
 	for name, call := range calls {
 		t.Run("build, "+name, func(t *testing.T) {
-			b := newPolicyBed(t, Maintenance{})
+			b := newPolicyBed(t, maintenance.Policy{})
 			b.fill("dense", 0, 1500)
 			b.steps("")
 			done := make(chan error, 1)
@@ -446,17 +447,17 @@ func TestLargeStepsYield(t *testing.T) {
 // TestCloseDuringBuild closes a database that builds an index: the next one that opens the file
 // finds none, and nothing of it.
 func TestCloseDuringBuild(t *testing.T) {
-	b := newPolicyBed(t, Maintenance{})
+	b := newPolicyBed(t, maintenance.Policy{})
 	b.fill("dense", 0, 3000)
 	path := b.d.Path()
 	b.must(b.d.Close())
 	building := make(chan struct{})
 	b.during = func(context.Context) { close(building) }
-	d, err := Open(t.Context(), path, &Options{NoSync: true, Maintenance: &Maintenance{Every: time.Millisecond, CPU: 1}})
+	d, err := Open(t.Context(), path, &Options{NoSync: true, Maintenance: &maintenance.Policy{Every: time.Millisecond, CPU: 1}})
 	b.must(err)
 	<-building
 	b.must(d.Close())
-	d, err = Open(t.Context(), path, &Options{NoSync: true, Maintenance: &Maintenance{Manual: true}})
+	d, err = Open(t.Context(), path, &Options{NoSync: true, Maintenance: &maintenance.Policy{Manual: true}})
 	b.must(err)
 	defer func() { b.must(d.Close()) }()
 	b.d = d
@@ -482,7 +483,7 @@ func (k failingKind) Build(context.Context, *kind.Job) (kind.Built, error) {
 func TestMaintenanceFails(t *testing.T) {
 	of := kinds[postingsindex.Name]
 	defer func() { kinds[postingsindex.Name] = of }()
-	b := newPolicyBed(t, Maintenance{})
+	b := newPolicyBed(t, maintenance.Policy{})
 	b.fill("sparse", 0, 2000)
 	b.fill("dense", 0, 1500)
 	b.steps("")
@@ -532,7 +533,7 @@ func padding(n int) iter.Seq2[Row, error] {
 // TestMaintenanceCompacts: a file that is mostly free is compacted once, while snapshots are
 // held. Rows keep their numbers while at most half of them are deleted.
 func TestMaintenanceCompacts(t *testing.T) {
-	b := newPolicyBed(t, Maintenance{NoBuild: true})
+	b := newPolicyBed(t, maintenance.Policy{NoBuild: true})
 	ctx := t.Context()
 	b.fill("dense", 0, 900)
 	for i := range 450 {
@@ -563,7 +564,7 @@ func TestMaintenanceCompacts(t *testing.T) {
 		t.Errorf("%d bytes, %d before", after.Size(), before.Size())
 	}
 	st, err := b.d.Stats()
-	want := MaintainStep{Action: "compact", Seconds: st.Maintenance.Last.Seconds}
+	want := maintenance.Step{Action: "compact", Seconds: st.Maintenance.Last.Seconds}
 	if m := st.Maintenance; err != nil || m.Steps != 1 || m.Last != want || m.Error != "" {
 		t.Errorf("%+v, %v", m, err)
 	}
@@ -584,7 +585,7 @@ func TestMaintenanceCompacts(t *testing.T) {
 func TestMaintenanceDropsDeletedRows(t *testing.T) {
 	ctx := t.Context()
 	for _, space := range []float64{0, 1} {
-		b := newPolicyBed(t, Maintenance{NoBuild: true, Space: space})
+		b := newPolicyBed(t, maintenance.Policy{NoBuild: true, Space: space})
 		b.fill("dense", 0, 900)
 		c := b.d.Collection("dense")
 		_, err := c.Build(ctx, "main", &index.Forest{Trees: 2, Seed: 3, Holdout: 20}, nil)
@@ -626,7 +627,7 @@ func TestMaintenanceDropsDeletedRows(t *testing.T) {
 // TestCompactionFails: a compaction that fails is reported, and not repeated before there are
 // more free pages.
 func TestCompactionFails(t *testing.T) {
-	b := newPolicyBed(t, Maintenance{})
+	b := newPolicyBed(t, maintenance.Policy{})
 	ctx := t.Context()
 	fill := func(n int) {
 		b.must(create(ctx, b.d, "padding", Schema{Dim: 16}))
@@ -652,7 +653,7 @@ func TestCompactionFails(t *testing.T) {
 // TestMaintenanceCompactsNot: a file is not compacted if the share of free pages is not above the
 // bound.
 func TestMaintenanceCompactsNot(t *testing.T) {
-	b := newPolicyBed(t, Maintenance{Space: 1})
+	b := newPolicyBed(t, maintenance.Policy{Space: 1})
 	b.must(create(t.Context(), b.d, "padding", Schema{Dim: 16}))
 	_, err := b.d.Collection("padding").Load(t.Context(), padding(24), nil)
 	b.must(err)

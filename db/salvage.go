@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/salvage"
 	"github.com/anndb/anndb/db/internal/segment"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -43,7 +44,7 @@ func salvageFile(
 	}
 	r.Searched = w.Searched
 	call := Run{Workers: o.Workers, Progress: o.Progress, Stop: o.Stop}
-	d, err := Open(ctx, to, &Options{Maintenance: &Maintenance{Manual: true}})
+	d, err := Open(ctx, to, &Options{Maintenance: &maintenance.Policy{Manual: true}})
 	if err != nil {
 		return r, err
 	}

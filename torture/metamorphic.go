@@ -16,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/torture/internal/ask"
@@ -133,12 +134,12 @@ func tell(args []string) error {
 }
 
 func (t telling) open() (*db.DB, error) {
-	o := &db.Options{MapReserve: t.MapReserve, BacklogBytes: t.Backlog, Maintenance: &db.Maintenance{Manual: true}}
+	o := &db.Options{MapReserve: t.MapReserve, BacklogBytes: t.Backlog, Maintenance: &maintenance.Policy{Manual: true}}
 	if t.NoSync {
 		o.NoSync = true
 	}
 	if t.Background {
-		o.Maintenance = &db.Maintenance{Every: time.Millisecond, Share: 0.01, CPU: 1}
+		o.Maintenance = &maintenance.Policy{Every: time.Millisecond, Share: 0.01, CPU: 1}
 	}
 	return db.Open(context.Background(), t.Path, o)
 }

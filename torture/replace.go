@@ -16,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // The layer replace takes the path of an open database away while the database is written, built,
@@ -99,7 +100,7 @@ type writingHandle struct {
 
 // open opens the database at a path and starts to write to it.
 func (t *takeoverRun) open(ctx context.Context, path, prefix string, from *writingHandle) (*writingHandle, error) {
-	d, err := db.Open(ctx, path, &db.Options{Timeout: 50 * time.Millisecond, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(ctx, path, &db.Options{Timeout: 50 * time.Millisecond, Maintenance: &maintenance.Policy{Manual: true}})
 	if err != nil {
 		return nil, err
 	}
@@ -544,7 +545,7 @@ func fileMountedElsewhere(ctx context.Context, t *takeoverRun) (err error) {
 
 // stale checks that a file that was replaced where it is mounted from can be read and not written to.
 func (t *takeoverRun) stale(ctx context.Context, path string, keys []string) error {
-	d, err := db.Open(ctx, path, &db.Options{Timeout: time.Second, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(ctx, path, &db.Options{Timeout: time.Second, Maintenance: &maintenance.Policy{Manual: true}})
 	if err != nil {
 		return err
 	}

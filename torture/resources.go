@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/torture/internal/work"
 )
 
@@ -59,7 +60,7 @@ func scarceChild(args []string) error {
 		return nil
 	}
 	// The default reservation is what a small address space must refuse.
-	d, err := db.Open(context.Background(), args[0], &db.Options{Timeout: 10 * time.Second, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(context.Background(), args[0], &db.Options{Timeout: 10 * time.Second, Maintenance: &maintenance.Policy{Manual: true}})
 	if err != nil {
 		return end(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -77,7 +78,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 	if err := os.Remove(e.path); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	d, err := db.Open(ctx, e.path, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(ctx, e.path, &db.Options{Maintenance: &maintenance.Policy{Manual: true}})
 	if err != nil {
 		return err
 	}

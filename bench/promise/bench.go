@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/bench/internal/vectors"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
@@ -70,7 +71,7 @@ func (b *bench) head() {
 	fmt.Println()
 }
 
-func manual() *db.Options { return &db.Options{Maintenance: &db.Maintenance{Manual: true}} }
+func manual() *db.Options { return &db.Options{Maintenance: &maintenance.Policy{Manual: true}} }
 
 // open opens the database of the set, and builds it if there is none.
 func (b *bench) open(ctx context.Context) (err error) {

@@ -22,6 +22,7 @@ import (
 	"github.com/anndb/anndb/bench/internal/process"
 	"github.com/anndb/anndb/bench/internal/vectors"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // collection and index are the names in the file.
@@ -76,7 +77,7 @@ func importRows(ctx context.Context, g *vectors.Generator, n int, file string, m
 	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	d, err := db.Open(ctx, file, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(ctx, file, &db.Options{Maintenance: &maintenance.Policy{Manual: true}})
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func makeFile(ctx context.Context, g *vectors.Generator, n int, file string) err
 	if err := importRows(ctx, g, n, file, m); err != nil {
 		return err
 	}
-	d, err := db.Open(ctx, file, &db.Options{Maintenance: &db.Maintenance{Manual: true}, MustExist: true})
+	d, err := db.Open(ctx, file, &db.Options{Maintenance: &maintenance.Policy{Manual: true}, MustExist: true})
 	if err != nil {
 		return err
 	}

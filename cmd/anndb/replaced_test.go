@@ -8,6 +8,7 @@ import (
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // TestForceSparesOpenDatabase: --force replaces no database that another process writes.
@@ -16,7 +17,7 @@ func TestForceSparesOpenDatabase(t *testing.T) {
 	f := newFixture(t)
 	open := filepath.Join(f.dir, "open.anndb")
 	must(t, "backup", f.file, open)
-	d, err := db.Open(t.Context(), open, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(t.Context(), open, &db.Options{Maintenance: &maintenance.Policy{Manual: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/internal/golden"
 )
 
@@ -65,7 +66,7 @@ var states = []struct {
 	}},
 	{"locked", func(t *testing.T, path string, good []byte) {
 		write(t, path, string(good))
-		d, err := db.Open(t.Context(), path, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
+		d, err := db.Open(t.Context(), path, &db.Options{Maintenance: &maintenance.Policy{Manual: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +74,7 @@ var states = []struct {
 	}},
 	{"read elsewhere", func(t *testing.T, path string, good []byte) {
 		write(t, path, string(good))
-		d, err := db.Open(t.Context(), path, &db.Options{ReadOnly: true, Maintenance: &db.Maintenance{Manual: true}})
+		d, err := db.Open(t.Context(), path, &db.Options{ReadOnly: true, Maintenance: &maintenance.Policy{Manual: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // TestWait: with --wait commands continue as soon as the other process closes the file.
@@ -20,7 +21,7 @@ func TestWait(t *testing.T) {
 		{"create", f.file, "new", "--dim", "2"},
 		{"backup", f.file, filepath.Join(f.dir, "b.anndb")},
 	} {
-		d, err := db.Open(t.Context(), f.file, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
+		d, err := db.Open(t.Context(), f.file, &db.Options{Maintenance: &maintenance.Policy{Manual: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -127,7 +128,7 @@ func (r *StoredRow) batches(ctx context.Context, s *db.Snapshot, queries []db.Qu
 
 // storeModel writes rows and model.
 func storeModel(ctx context.Context, path string, set *Set, params *lcif.Params, o Options) (info index.Info, err error) {
-	d, err := db.Open(ctx, path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(ctx, path, &db.Options{NoSync: true, Maintenance: &maintenance.Policy{Manual: true}})
 	if err != nil {
 		return info, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/txn"
 	"github.com/anndb/anndb/db/internal/txntest"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -28,8 +29,9 @@ func open(t *testing.T) (*Maintainer, *txn.Manager, string) {
 		Txn: m, Target: path, Path: path, Store: txntest.Options, Log: slog.New(slog.DiscardHandler),
 	}
 	o := Options{
-		Every: time.Hour, Share: 0.01, CPU: 1, Build: true, Memory: 1 << 30, Space: 0.5, Limits: DefaultLimits,
-		Auto: func(string) (index.Options, error) { return &index.Postings{}, nil },
+		Policy: maintenance.Policy{Every: time.Hour, Share: 0.01, CPU: 1, Memory: 1 << 30, Space: 0.5},
+		Limits: DefaultLimits,
+		Auto:   func(string) (index.Options, error) { return &index.Postings{}, nil },
 	}
 	return New(c, segment.New(m), o), m, path
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // TestBackground lets a database maintain itself: fresh rows become part of the
 // index while it is open, not while it is paused, and Close ends the work.
 func TestBackground(t *testing.T) {
 	ctx := t.Context()
-	d, err := dbtest.Open(ctx, filepath.Join(t.TempDir(), "db"), &db.Options{NoSync: true, Maintenance: &db.Maintenance{Every: time.Millisecond, Share: 0.05, CPU: 1}})
+	d, err := dbtest.Open(ctx, filepath.Join(t.TempDir(), "db"), &db.Options{NoSync: true, Maintenance: &maintenance.Policy{Every: time.Millisecond, Share: 0.05, CPU: 1}})
 	dbtest.Must(t, err)
 	if _, err := d.Create(ctx, "s", db.Schema{Sparse: true}); err != nil {
 		t.Fatal(err)
@@ -40,7 +41,7 @@ func TestBackground(t *testing.T) {
 		})
 		dbtest.Must(t, err)
 	}
-	status := func() (index.Info, db.MaintenanceStats) {
+	status := func() (index.Info, maintenance.Stats) {
 		st, err := d.Stats()
 		dbtest.Must(t, err)
 		return st.Indexes[0], st.Maintenance
@@ -71,7 +72,7 @@ func TestBackground(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-	for _, bad := range []db.Maintenance{
+	for _, bad := range []maintenance.Policy{
 		{Every: -1}, {Share: -1}, {CPU: 2}, {Memory: -1}, {Space: 2}, {Space: -1},
 	} {
 		if _, err := dbtest.Open(ctx, filepath.Join(t.TempDir(), "db"), &db.Options{Maintenance: &bad}); !errors.Is(err, fail.Option) {

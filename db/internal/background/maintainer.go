@@ -14,6 +14,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/txn"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // Maintainer maintains a file in the background. A nil one, for a file whose maintenance is left to
@@ -33,7 +34,7 @@ type Maintainer struct {
 	paused bool
 	resume chan struct{}      // closed by Resume; nil unless paused
 	cancel context.CancelFunc // of the running step
-	last   segment.Step
+	last   maintenance.Step
 	err    error
 	large  bool   // the running step is a build or a compaction
 	coll   string // the collection that it builds an index of
@@ -89,7 +90,7 @@ func (m *Maintainer) run(ctx context.Context) {
 	}
 	for rest(m.opts.Every) {
 		m.Look()
-		for step := new(segment.Step); step != nil; {
+		for step := new(maintenance.Step); step != nil; {
 			if !m.awaitResume(ctx) {
 				return
 			}
@@ -104,7 +105,7 @@ func (m *Maintainer) run(ctx context.Context) {
 
 // Step makes one step, if one is due, as soon as maintenance is not paused. It logs an error unless
 // the last step had the same.
-func (m *Maintainer) Step(ctx context.Context) (*segment.Step, error) {
+func (m *Maintainer) Step(ctx context.Context) (*maintenance.Step, error) {
 	stepCtx, ok := m.begin(kind.WithWorkers(ctx, 1))
 	if !ok {
 		return nil, ctx.Err()
@@ -152,7 +153,7 @@ func (m *Maintainer) begin(ctx context.Context) (context.Context, bool) {
 }
 
 // end records the result of a step and reports whether its error is a new one.
-func (m *Maintainer) end(s *segment.Step, err error, cancelled bool) (failed bool) {
+func (m *Maintainer) end(s *maintenance.Step, err error, cancelled bool) (failed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cancel()
@@ -245,7 +246,7 @@ type Stats struct {
 	Large bool
 	Made  uint64
 	// Last is the latest step, Err the error of the latest one, nil if it succeeded.
-	Last segment.Step
+	Last maintenance.Step
 	Err  error
 }
 

@@ -4,16 +4,12 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
-// Options are the resolved fields of db.Maintenance, and what db adds to them.
+// Options are a policy without zero fields, and what db adds to it.
 type Options struct {
-	Every  time.Duration
-	Share  float64
-	CPU    float64
-	Build  bool
-	Memory int64
-	Space  float64
+	maintenance.Policy
 	// Auto returns the options of the index that a collection without one gets.
 	Auto   func(coll string) (index.Options, error)
 	Limits Limits

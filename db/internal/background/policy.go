@@ -15,6 +15,7 @@ import (
 	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // The memory of a build: for each dense row, for each coordinate of it, and for each byte of
@@ -90,7 +91,7 @@ func (m *Maintainer) resting(coll uint64) bool {
 
 // next makes one step, if one is due: expired rows are deleted, then indexes maintained, then one is
 // built, and the file is compacted last.
-func (m *Maintainer) next(ctx context.Context) (*segment.Step, error) {
+func (m *Maintainer) next(ctx context.Context) (*maintenance.Step, error) {
 	if step, err := expire.Step(ctx, m.txn); step != nil || err != nil {
 		if step != nil {
 			m.made.Add(1)
@@ -108,7 +109,7 @@ func (m *Maintainer) next(ctx context.Context) (*segment.Step, error) {
 	if failed = errors.Join(failed, m.txn.Writable(ctx)); failed != nil {
 		return nil, errors.Join(err, failed)
 	}
-	for _, try := range []func(context.Context, compact.Space) (*segment.Step, error){m.build, m.compact} {
+	for _, try := range []func(context.Context, compact.Space) (*maintenance.Step, error){m.build, m.compact} {
 		step, failed = try(ctx, space)
 		err = errors.Join(err, failed)
 		if step != nil || ctx.Err() != nil {
@@ -126,8 +127,8 @@ func (m *Maintainer) next(ctx context.Context) (*segment.Step, error) {
 }
 
 // build builds an index for a collection that lacks one.
-func (m *Maintainer) build(ctx context.Context, space compact.Space) (*segment.Step, error) {
-	if !m.opts.Build {
+func (m *Maintainer) build(ctx context.Context, space compact.Space) (*maintenance.Step, error) {
+	if m.opts.NoBuild {
 		return nil, nil
 	}
 	c, failed := m.toBuild(m.compactor.Room(space) + space.Free)
@@ -152,7 +153,7 @@ func (m *Maintainer) build(ctx context.Context, space compact.Space) (*segment.S
 	}
 	m.compactor.Log.Info("db: maintenance has built an index", "path", m.compactor.Path, "collection", c.Name,
 		"index", segment.Auto, "rows", built.Info.Rows)
-	step := &segment.Step{Collection: c.Name, Index: segment.Auto, Action: "build", Rows: built.Info.Rows}
+	step := &maintenance.Step{Collection: c.Name, Index: segment.Auto, Action: "build", Rows: built.Info.Rows}
 	return step, failed
 }
 
@@ -238,7 +239,7 @@ func (m *Maintainer) droppable() (found map[uint64]uint32, err error) {
 }
 
 // compact compacts the file if too much of it is free, or if too many rows of a collection are deleted.
-func (m *Maintainer) compact(ctx context.Context, space compact.Space) (*segment.Step, error) {
+func (m *Maintainer) compact(ctx context.Context, space compact.Space) (*maintenance.Step, error) {
 	p := &m.policy
 	if runtime.GOOS == "windows" { // it cannot replace an open file
 		return nil, nil
@@ -278,5 +279,5 @@ func (m *Maintainer) compact(ctx context.Context, space compact.Space) (*segment
 	}
 	m.compactor.Log.Info("db: maintenance has compacted the file", "path", m.compactor.Path,
 		"before", sizes.Before, "after", sizes.After)
-	return &segment.Step{Action: "compact"}, nil
+	return &maintenance.Step{Action: "compact"}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // Open is db.Open of a database that maintains itself only if its options say so.
@@ -24,7 +25,7 @@ func Open(ctx context.Context, path string, o *db.Options) (*db.DB, error) {
 		with = *o
 	}
 	if with.Maintenance == nil {
-		with.Maintenance = &db.Maintenance{Manual: true}
+		with.Maintenance = &maintenance.Policy{Manual: true}
 	}
 	return db.Open(ctx, path, &with)
 }

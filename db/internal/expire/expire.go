@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db/internal/attribute"
-	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // stepRows is the largest number of rows that a step deletes.
 const stepRows = 4096
 
 // Step deletes expired rows of one collection, and returns nil if no row has expired.
-func Step(ctx context.Context, m *txn.Manager) (*segment.Step, error) {
+func Step(ctx context.Context, m *txn.Manager) (*maintenance.Step, error) {
 	start := time.Now()
 	coll, keys, err := find(m, start)
 	if len(keys) == 0 || err != nil {
@@ -42,7 +42,7 @@ func Step(ctx context.Context, m *txn.Manager) (*segment.Step, error) {
 		return nil, err
 	}
 	took := time.Since(start).Seconds()
-	return &segment.Step{Collection: coll, Action: "expire", Rows: deleted, Seconds: took}, nil
+	return &maintenance.Step{Collection: coll, Action: "expire", Rows: deleted, Seconds: took}, nil
 }
 
 // stillExpired reports whether the row with the key is expired in the state that a transaction reads. A

@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -46,7 +47,7 @@ func TestPeek(t *testing.T) {
 		want, err1 := d.Stats()
 		got, err2 := db.Peek(ctx, path)
 		dbtest.Must(t, errors.Join(err1, err2))
-		want.MapReserve, want.Commits, want.Snapshots, want.OldestSnapshot, want.Maintenance = 0, 0, 0, 0, db.MaintenanceStats{}
+		want.MapReserve, want.Commits, want.Snapshots, want.OldestSnapshot, want.Maintenance = 0, 0, 0, 0, maintenance.Stats{}
 		// Pages of the list of free pages are not counted alike.
 		want.FreeBytes, want.LiveBytes, got.FreeBytes, got.LiveBytes = 0, 0, 0, 0
 		if !reflect.DeepEqual(got, want) {

@@ -16,7 +16,7 @@ import (
 	"github.com/anndb/anndb/db/internal/state"
 )
 
-// Step describes a step of maintenance: the fields of db.MaintainStep.
+// Step describes a step of maintenance: the fields of maintenance.Step.
 type Step struct {
 	Collection, Index string
 	Action            string

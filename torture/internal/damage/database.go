@@ -8,6 +8,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -20,7 +21,7 @@ import (
 // inverted indexes in segments, label models, trees of all kinds, and pages that
 // were freed.
 func Build(path string, seed uint64) error {
-	d, err := db.Open(context.Background(), path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(context.Background(), path, &db.Options{NoSync: true, Maintenance: &maintenance.Policy{Manual: true}})
 	if err != nil {
 		return err
 	}

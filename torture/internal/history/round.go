@@ -24,6 +24,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/query"
 )
 
@@ -55,7 +56,7 @@ type Round struct {
 func Play(ctx context.Context, path string, seed uint64, length time.Duration) (map[string]int, error) {
 	r := &Round{path: path, seed: seed, states: map[uint64][writers]int{}, counts: map[string]int{}, start: time.Now()}
 	var err error
-	if r.d, err = db.Open(ctx, path, &db.Options{MapReserve: 1 << 34, Maintenance: &db.Maintenance{Every: 20 * time.Millisecond, Share: 0.05, CPU: 0.5}}); err != nil {
+	if r.d, err = db.Open(ctx, path, &db.Options{MapReserve: 1 << 34, Maintenance: &maintenance.Policy{Every: 20 * time.Millisecond, Share: 0.05, CPU: 0.5}}); err != nil {
 		return nil, err
 	}
 	if err := r.begin(ctx); err != nil {
@@ -410,7 +411,7 @@ func (r *Round) search(ctx context.Context, s *db.Snapshot, live map[string][]fl
 
 // reopened looks for what was acknowledged in the file.
 func (r *Round) reopened(ctx context.Context) error {
-	d, err := db.Open(ctx, r.path, &db.Options{MapReserve: 1 << 34, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(ctx, r.path, &db.Options{MapReserve: 1 << 34, Maintenance: &maintenance.Policy{Manual: true}})
 	if err != nil {
 		return err
 	}

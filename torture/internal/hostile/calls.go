@@ -14,6 +14,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/torture/internal/ask"
 )
@@ -132,7 +133,7 @@ func (c *caller) again(name string, f func(d *db.DB) error) {
 func (c *caller) opened(path string, f func(d *db.DB)) {
 	var d *db.DB
 	err := c.call("open", func() (err error) {
-		d, err = db.Open(context.Background(), path, &db.Options{NoSync: true, MapReserve: 1 << 30, SampleQueries: sampled, Maintenance: &db.Maintenance{Manual: true}})
+		d, err = db.Open(context.Background(), path, &db.Options{NoSync: true, MapReserve: 1 << 30, SampleQueries: sampled, Maintenance: &maintenance.Policy{Manual: true}})
 		return err
 	})
 	if err != nil {

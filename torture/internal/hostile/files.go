@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -39,7 +40,7 @@ const (
 )
 
 func makeFile(ctx context.Context, path, name string) (err error) {
-	d, err := db.Open(ctx, path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(ctx, path, &db.Options{NoSync: true, Maintenance: &maintenance.Policy{Manual: true}})
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -82,7 +83,7 @@ func (y *Day) count(what string, n int) {
 
 // options maintain in the background, on half a processor.
 func (y *Day) options() *db.Options {
-	return &db.Options{Maintenance: &db.Maintenance{Every: time.Second, Share: 0.05, CPU: 0.5}}
+	return &db.Options{Maintenance: &maintenance.Policy{Every: time.Second, Share: 0.05, CPU: 0.5}}
 }
 
 // Run is the whole day.

@@ -15,6 +15,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/query"
 )
 
@@ -40,7 +41,7 @@ func batches(s *db.Snapshot) (int, error) {
 // Options are what tests open databases with: the small reservation costs less
 // where thousands of files are opened.
 func Options() *db.Options {
-	return &db.Options{MapReserve: 1 << 32, Maintenance: &db.Maintenance{Manual: true}}
+	return &db.Options{MapReserve: 1 << 32, Maintenance: &maintenance.Policy{Manual: true}}
 }
 
 // Verify opens the database at path, which makes it recover, and checks that it

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // TestVerify runs a workload with all of its steps; Verify must accept what
@@ -70,7 +71,7 @@ func TestVerifyEarly(t *testing.T) {
 	ctx := context.Background()
 	for seed := range uint64(4) {
 		s := Small(seed)
-		d, err := db.Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), &db.Options{NoSync: true, MapReserve: 1 << 32, Maintenance: &db.Maintenance{Manual: true}})
+		d, err := db.Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), &db.Options{NoSync: true, MapReserve: 1 << 32, Maintenance: &maintenance.Policy{Manual: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // InFile is the database file of a command that needs an existing one.
@@ -18,7 +19,7 @@ func (f InFile) Open(a *App, readOnly bool) (*db.DB, error) {
 
 // Open opens a database as commands do: it waits as long as the user says, and does no maintenance.
 func Open(a *App, path string, o db.Options) (*db.DB, error) {
-	o.Timeout, o.Maintenance = a.Flags.Wait, &db.Maintenance{Manual: true}
+	o.Timeout, o.Maintenance = a.Flags.Wait, &maintenance.Policy{Manual: true}
 	d, err := db.Open(a.Ctx, path, &o)
 	return d, Explain(path, err)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -123,7 +124,7 @@ func Explain(path string, err error) error {
 // holder describes the process that has locked a file.
 func holder(path string) string {
 	d, err := db.Open(context.Background(), path, &db.Options{
-		ReadOnly: true, MustExist: true, Timeout: time.Millisecond, Maintenance: &db.Maintenance{Manual: true},
+		ReadOnly: true, MustExist: true, Timeout: time.Millisecond, Maintenance: &maintenance.Policy{Manual: true},
 	})
 	if err != nil {
 		return "has it open for writing (import, build, compact, or a program)"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // filter completes the last word of a filter.
@@ -100,7 +101,7 @@ func (c completion) read(t typed, f func(db.Collection)) {
 	ctx, stop := context.WithTimeout(c.ctx, 10*completionTime)
 	defer stop()
 	d, err := db.Open(ctx, c.database(t), &db.Options{
-		ReadOnly: true, MustExist: true, Timeout: completionTime, Maintenance: &db.Maintenance{Manual: true},
+		ReadOnly: true, MustExist: true, Timeout: completionTime, Maintenance: &maintenance.Policy{Manual: true},
 	})
 	if err != nil {
 		return // completion reports no errors
