@@ -14,19 +14,12 @@ import (
 	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/db/maintenance"
 )
-
-// Step describes a step of maintenance: the fields of maintenance.Step.
-type Step struct {
-	Collection, Index string
-	Action            string
-	Rows              int
-	Seconds           float64
-}
 
 // Maintain makes steps until none is due. An index that cannot be maintained does not stop the others.
 // Only one call runs at a time.
-func (ix *Indexer) Maintain(ctx context.Context, e Effort) (steps []Step, err error) {
+func (ix *Indexer) Maintain(ctx context.Context, e Effort) (steps []maintenance.Step, err error) {
 	names, end, err := ix.takeTurn(ctx)
 	if err != nil {
 		return nil, err
@@ -55,7 +48,7 @@ func (ix *Indexer) Maintain(ctx context.Context, e Effort) (steps []Step, err er
 }
 
 // MaintainOnce makes one step, if one is due.
-func (ix *Indexer) MaintainOnce(ctx context.Context, e Effort) (*Step, error) {
+func (ix *Indexer) MaintainOnce(ctx context.Context, e Effort) (*maintenance.Step, error) {
 	names, end, err := ix.takeTurn(ctx)
 	if err != nil {
 		return nil, err
@@ -103,7 +96,7 @@ func (ix *Indexer) indexNames() (names [][2]string, err error) {
 }
 
 // maintainIndex makes the next step of one index. It returns nil if no step is due.
-func (ix *Indexer) maintainIndex(ctx context.Context, coll, name string, e Effort) (_ *Step, err error) {
+func (ix *Indexer) maintainIndex(ctx context.Context, coll, name string, e Effort) (_ *maintenance.Step, err error) {
 	ctx, release, err := ix.txn.Hold(ctx, 1)
 	if err != nil {
 		return nil, err
@@ -119,7 +112,7 @@ func (ix *Indexer) maintainIndex(ctx context.Context, coll, name string, e Effor
 
 // tryStep is maintainIndex, except that it returns ErrOvertaken if the index was replaced or
 // dropped during the step.
-func (ix *Indexer) tryStep(ctx context.Context, coll, name string, e Effort) (*Step, error) {
+func (ix *Indexer) tryStep(ctx context.Context, coll, name string, e Effort) (*maintenance.Step, error) {
 	start := time.Now()
 	changes, end := ix.txn.Watch()
 	defer end()
@@ -132,7 +125,7 @@ func (ix *Indexer) tryStep(ctx context.Context, coll, name string, e Effort) (*S
 		next.ref = *st.Entry.Index(name)
 		return next.find(ctx, st, e)
 	})
-	var s *Step
+	var s *maintenance.Step
 	if err == nil {
 		s, err = ix.make(ctx, next)
 	}
@@ -222,24 +215,24 @@ func changedSince(st *state.Collection, m *kind.Manifest) (*roaring.Bitmap, erro
 }
 
 // make makes the step.
-func (ix *Indexer) make(ctx context.Context, d *due) (*Step, error) {
+func (ix *Indexer) make(ctx context.Context, d *due) (*maintenance.Step, error) {
 	switch {
 	case d.again != nil:
 		m, err := ix.Rebuild(ctx, d.coll, d.again)
 		if err != nil {
 			return nil, err
 		}
-		return &Step{Action: "relearn", Rows: m.Info.Rows}, nil
+		return &maintenance.Step{Action: "relearn", Rows: m.Info.Rows}, nil
 	case d.measured != nil:
 		err := ix.storeMeasured(ctx, d.job, d.measured)
-		return &Step{Action: "measure", Rows: d.measured.Info.Rows}, err
+		return &maintenance.Step{Action: "measure", Rows: d.measured.Info.Rows}, err
 	case d.job != nil && d.job.First < d.job.End:
 		action := "segment"
 		if d.job.plan.from < d.job.plan.to {
 			action = "merge"
 		}
 		_, err := ix.learn(ctx, d.job)
-		return &Step{Action: action, Rows: d.job.End - d.job.First}, err
+		return &maintenance.Step{Action: action, Rows: d.job.End - d.job.First}, err
 	}
 	return nil, nil
 }
