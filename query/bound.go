@@ -16,12 +16,16 @@ type QuerySet struct {
 
 // Bound returns a copy of the curve for queries of users, which may be unlike those that were held out: each
 // setting has at most the recall that it has for users at the depth of its curve, with a margin of 1.645
-// standard errors. A query counts where enough of its nearest rows are known. The workers are those of Tune.
+// standard errors. The first time, each depth gets the beams of greater ones, since users may need wider ones
+// than rows do. A query counts where enough of its nearest rows are known. The workers are those of Tune.
 //
 // Errors: those of Search.
 func (c *Curve) Bound(ctx context.Context, v *View, users QuerySet, workers int) (*Curve, error) {
 	m := meter{v: v, queries: users.Queries, truth: users.Truth, lanes: newLanes(workers)}
 	out := c.clone()
+	if c.Sampled == 0 {
+		out.widen()
+	}
 	out.Sampled = len(users.Queries)
 	out.Reach = max(out.Reach, m.lanes[0].s.reach(v, users, c.K))
 	for i := -1; i < len(out.Depths); i++ {
@@ -36,6 +40,24 @@ func (c *Curve) Bound(ctx context.Context, v *View, users QuerySet, workers int)
 		}
 	}
 	return &out, nil
+}
+
+// widen adds to the points of each depth the beams of greater depths, which have at least the recall there.
+func (c *Curve) widen() {
+	all := c.clone()
+	for _, deep := range all.Depths {
+		for i := -1; i < len(c.Depths); i++ {
+			d := c
+			if i >= 0 {
+				d = &c.Depths[i]
+			}
+			for _, p := range deep.Points {
+				if deep.K > d.K && climbs(&p.Params) {
+					d.Points = append(d.Points, p)
+				}
+			}
+		}
+	}
 }
 
 // bound lowers the recalls of points to those on the queries. It measures a slow setting on some of them, as

@@ -36,7 +36,16 @@ func TestBound(t *testing.T) {
 	lower := 0
 	for i, d := range append([]Curve{*got}, got.Depths...) {
 		was := append([]Curve{*c}, c.Depths...)[i]
+		if len(d.Points) < len(was.Points) || i == 0 && len(d.Points) == len(was.Points) {
+			t.Errorf("k %d: %d points, %d before", d.K, len(d.Points), len(was.Points))
+		}
 		for j, p := range d.Points {
+			if j >= len(was.Points) {
+				if p.Recall > p.Held || !climbs(&p.Params) {
+					t.Errorf("k %d, wider: %+v", d.K, p)
+				}
+				continue
+			}
 			var x sample
 			of := m.atDepth(d.K)
 			must(t, of.run(t.Context(), p.Params, 1, &x))
@@ -57,7 +66,10 @@ func TestBound(t *testing.T) {
 	}
 	back, err := got.Bound(t.Context(), f.v, held, 1)
 	must(t, err)
-	for i, p := range back.Points {
+	if len(back.Points) != len(got.Points) {
+		t.Errorf("%d points, %d after the first time", len(back.Points), len(got.Points))
+	}
+	for i, p := range back.Points[:len(c.Points)] {
 		if p.Recall > c.Points[i].Recall || p.Recall < got.Points[i].Recall-0.05 {
 			t.Errorf("%+v: recall %g, %g of the tuner", p.Params, p.Recall, c.Points[i].Recall)
 		}

@@ -53,7 +53,7 @@ func fixCurves(ctx context.Context, d *db.DB) error {
 	}), b.Close())
 }
 
-// fixCurve replaces the curve of a manifest that has one.
+// fixCurve replaces the curves of a manifest that has some.
 func fixCurve(tx *bbolt.Tx, key, value []byte) error {
 	block, err := codec.Parse(value)
 	if err != nil {
@@ -76,6 +76,18 @@ func fixCurve(tx *bbolt.Tx, key, value []byte) error {
 	}
 	info["Curve"] = curve()
 	if m["Info"], err = json.Marshal(info); err != nil {
+		return err
+	}
+	var segments []map[string]any
+	if err := json.Unmarshal(m["Segments"], &segments); err != nil {
+		return err
+	}
+	for _, g := range segments {
+		if detail, ok := g["Detail"].(map[string]any); ok && detail["Curve"] != nil {
+			detail["Curve"] = curve()
+		}
+	}
+	if m["Segments"], err = json.Marshal(segments); err != nil {
 		return err
 	}
 	if data, err = json.Marshal(m); err != nil {
