@@ -227,7 +227,7 @@ func TestCancel(t *testing.T) {
 		indexes, err2 := c.Indexes()
 		dbtest.Must(t, errors.Join(err1, err2))
 		for i := range indexes {
-			indexes[i].Options = nil // printed as an address
+			indexes[i].Given, indexes[i].Options = nil, nil // printed as addresses
 		}
 		return fmt.Sprint(rows, indexes)
 	}
