@@ -147,7 +147,7 @@ func TestShortWindows(t *testing.T) {
 		if set.hasHeader() {
 			header = setHeader + containerHeader*set.end(rows)
 		}
-		if n := len(set) - header; n > 2*fewWords && n > len(want) || n > rows/16+4 {
+		if n := len(set) - header; n > fewWords && (n > len(want) || n > rows/16+4) {
 			t.Fatalf("%d words for %d of %d rows", n, len(want), rows)
 		}
 	}
