@@ -78,7 +78,7 @@ func (d *DB) request(coll string, o index.Options) (_ index.Options, err error) 
 		if err := o.Check(dim); err != nil {
 			return fail.Wrapf(err, "collection %q", coll)
 		}
-		if k := kindOf(o.Name()); k == nil || reflect.TypeOf(k.Options()) != reflect.TypeOf(o) {
+		if k := kindOf(o.Name()); k == nil || reflect.TypeOf(k.Traits().Options) != reflect.TypeOf(o) {
 			return fmt.Errorf("%w: options of type %T", fail.Option, o)
 		}
 		o = copied(o)

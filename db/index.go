@@ -33,7 +33,7 @@ func indexInfo(
 	c *layout.Collection, m *kind.Manifest, stale func(rows int) (int, error),
 ) (index.Info, error) {
 	info := publicInfo(c.Name, m)
-	info.Fresh, info.Default = int(c.Rows)-info.Rows, c.DefaultIndex(m.Of.Predicts()) == info.Name
+	info.Fresh, info.Default = int(c.Rows)-info.Rows, c.DefaultIndex(m.Of.Traits().Predicts) == info.Name
 	if o, ok := info.Options.(*index.LCIF); ok && o.Neighbors != "" && c.Index(o.Neighbors) == nil {
 		o.Neighbors = Flat
 	}

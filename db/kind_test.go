@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -27,11 +26,10 @@ func init() {
 
 type toyKind struct{}
 
-func (toyKind) Suits(sparse bool) bool { return sparse }
-func (toyKind) Predicts() bool         { return false }
-func (toyKind) Composes() bool         { return true }
-func (toyKind) Detail() kind.Detail    { return &toyDetail{} }
-func (toyKind) Options() index.Options { return &Toy{} }
+func (toyKind) Traits() kind.Traits {
+	return kind.Traits{Sparse: true, Composes: true, Options: &Toy{}}
+}
+func (toyKind) Detail() kind.Detail { return &toyDetail{} }
 
 // Toy are its options.
 type Toy struct{}
@@ -40,12 +38,8 @@ func (*Toy) Name() string    { return kindToy }
 func (*Toy) Check(int) error { return nil }
 
 // toyDetail is the detail of a segment.
-type toyDetail struct {
-	kind.PlainDetail
-	Cols int
-}
+type toyDetail struct{ Cols int }
 
-func (d *toyDetail) FeatureCount() int                         { return d.Cols }
 func (d *toyDetail) Check(*kind.Manifest, *kind.Segment) error { return nil }
 
 // toy is a segment on its way to the file.

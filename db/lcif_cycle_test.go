@@ -44,10 +44,7 @@ func redirect(t *testing.T, d *DB, index, neighbors string) {
 		if err := json.Unmarshal(payload, &m); err != nil {
 			return err
 		}
-		large := m["Segments"].([]any)[0].(map[string]any)["Detail"]
-		for _, part := range []any{large, m["Options"]} {
-			part.(map[string]any)["Neighbors"] = neighbors
-		}
+		m["Uses"], m["Options"].(map[string]any)["Neighbors"] = neighbors, neighbors
 		data, err := json.Marshal(m)
 		if err != nil {
 			return err

@@ -164,7 +164,7 @@ func labelModel(ctx context.Context, st *state.Collection, name string) (*state.
 	if err != nil {
 		return nil, err
 	}
-	if !x.Manifest.Of.Predicts() {
+	if !x.Manifest.Of.Traits().Predicts {
 		return nil, fmt.Errorf("%w: index %q of %q is no label model", fail.Kind, name, st.Entry.Name)
 	}
 	return x, nil

@@ -16,7 +16,7 @@ func Index(ctx context.Context, st *state.Collection, r *layout.IndexRef) (err e
 	if err != nil {
 		return err
 	}
-	if learns := x.Manifest.Of.Predicts(); r.Labels != learns {
+	if learns := x.Manifest.Of.Traits().Predicts; r.Labels != learns {
 		return fail.Corruptf(st.Entry.Name, "the catalog has Labels = %v for an index of kind %s",
 			r.Labels, x.Manifest.Kind)
 	}

@@ -103,7 +103,7 @@ func toRenumber(ctx context.Context, g *state.Generation, order bool) (out []mov
 			if err != nil {
 				return nil, err
 			}
-			whole = whole && x.Rebuilds()
+			whole = whole && !x.Foreign
 			m.indexes = append(m.indexes, segment.NewRebuild(ctx, st, x))
 		}
 		if !whole {

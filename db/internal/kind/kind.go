@@ -24,23 +24,31 @@ import (
 // repairs indexes through this interface and those below; a new kind is a package with an
 // implementation, and an entry in the table of db.
 type Kind interface {
-	// Suits reports whether sparse (or, if sparse is false, dense) collections can have indexes
-	// of this kind.
-	Suits(sparse bool) bool
-	// Predicts reports whether its indexes predict labels instead of finding rows.
-	Predicts() bool
-	// Composes reports whether an index can have several segments, whose answers are put together.
-	// Otherwise it has one, and is rebuilt once enough rows have changed.
-	Composes() bool
+	// Traits describes the kind.
+	Traits() Traits
 	// Detail returns an empty detail for decoding.
 	Detail() Detail
-	// Options returns empty options for decoding.
-	Options() index.Options
 	// Build learns a segment. It returns fail.Empty if all of its rows are deleted.
 	Build(ctx context.Context, job *Job) (Built, error)
 	// Open loads an index.
 	Open(ctx context.Context, st Source, m *Manifest) (Opened, error)
 }
+
+// Traits are the properties of a kind.
+type Traits struct {
+	// Dense and Sparse collections can have indexes of the kind.
+	Dense, Sparse bool
+	// Predicts is set if its indexes predict labels instead of finding rows.
+	Predicts bool
+	// Composes is set if an index can have several segments, whose answers are put together. Otherwise
+	// it has one, and is rebuilt once enough rows have changed.
+	Composes bool
+	// Options are empty options of the kind.
+	Options index.Options
+}
+
+// Suits reports whether sparse, or dense, collections can have indexes of the kind.
+func (t Traits) Suits(sparse bool) bool { return sparse && t.Sparse || !sparse && t.Dense }
 
 // Measurer is a kind whose segments have settings that depend on what users ask.
 type Measurer interface {
@@ -193,22 +201,9 @@ type TreeDecision struct {
 
 // Detail is the part of a segment that is specific to the index's kind. It is stored as JSON.
 type Detail interface {
-	// Check refuses values that no build can have written.
+	// Check refuses values that no build can have written, such as features beyond those of the manifest.
 	Check(m *Manifest, g *Segment) error
-	// FeatureCount returns one more than the largest feature number, 0 if there is none.
-	FeatureCount() int
-	// Rebuilds reports whether the segment can be rebuilt from the rows alone.
-	Rebuilds() bool
-	// Uses returns the name of the index that this index requires, empty for none.
-	Uses() string
 }
-
-// PlainDetail implements the methods of Detail that most kinds share.
-type PlainDetail struct{}
-
-func (PlainDetail) FeatureCount() int { return 0 }
-func (PlainDetail) Rebuilds() bool    { return true }
-func (PlainDetail) Uses() string      { return "" }
 
 // Cycle follows the indexes that find neighbors, from a label model on, and returns the
 // names on the path back to it, or nil if there is none. next returns the name of the index

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -20,7 +21,7 @@ type Manifest struct {
 	Kind   string
 	Object uint64
 	Metric vector.Metric
-	Dim    int // of the collection
+	Dim    int // of the collection; of a sparse one, when the last segment was built
 	// Auto is set if maintenance has built the index because no other one found rows.
 	Auto bool `json:",omitempty"`
 	// Given are the options as the user gave them, Options the resolved ones of the build, in which
@@ -29,6 +30,11 @@ type Manifest struct {
 	// Untuned is set if there were too few rows for the tuner. The index is rebuilt once there are
 	// enough.
 	Untuned bool `json:",omitempty"`
+	// Foreign is set if the index was learned from vectors that are not rows: they are not stored, so it
+	// cannot be rebuilt.
+	Foreign bool `json:",omitempty"`
+	// Uses is the name of the index that finds neighbors for this one, empty for none.
+	Uses string `json:",omitempty"`
 	// Segments are the parts of the index, by rows. Their blocks are in objects of their own.
 	Segments []Segment
 	Of       Kind `json:"-"`
@@ -99,7 +105,7 @@ func (m *Manifest) Decode(kindOf func(name string) Kind) error {
 
 // decodeOptions decodes and checks options of the kind of m.
 func (m *Manifest) decodeOptions(stored json.RawMessage, kindOf func(name string) Kind) (index.Options, error) {
-	o := m.Of.Options()
+	o := reflect.New(reflect.TypeOf(m.Of.Traits().Options).Elem()).Interface().(index.Options)
 	if err := json.Unmarshal(stored, o); err != nil {
 		return nil, err
 	}

@@ -40,41 +40,6 @@ func (m *Manifest) Objects() (out []uint64) {
 	return out
 }
 
-// details yields the details of the index.
-func (m *Manifest) details(yield func(Detail) bool) {
-	for i := range m.Segments {
-		if g := &m.Segments[i]; !g.Empty() && !yield(g.Own) {
-			return
-		}
-	}
-}
-
-// FeatureCount returns one more than the largest feature number in the index, 0 if it has none.
-func (m *Manifest) FeatureCount() (n int) {
-	for d := range m.details {
-		n = max(n, d.FeatureCount())
-	}
-	return n
-}
-
-// Rebuilds reports whether the index can be rebuilt from the rows alone.
-func (m *Manifest) Rebuilds() bool {
-	for d := range m.details {
-		if !d.Rebuilds() {
-			return false
-		}
-	}
-	return true
-}
-
-// Uses returns the name of the index that this index requires, empty for none.
-func (m *Manifest) Uses() string {
-	for d := range m.details {
-		return d.Uses()
-	}
-	return ""
-}
-
 // Total sets the numbers of rows and the sizes to those of all segments.
 func (m *Manifest) Total() {
 	i := &m.Info
@@ -92,7 +57,7 @@ func (m *Manifest) Total() {
 // in an object of its own.
 func (m *Manifest) checkSegments() error {
 	n := len(m.Segments)
-	if n < 1 || n > MaxSegments || n > 1 && !m.Of.Composes() {
+	if n < 1 || n > MaxSegments || n > 1 && !m.Of.Traits().Composes {
 		return fmt.Errorf("%d segments", n)
 	}
 	at := 0

@@ -68,7 +68,6 @@ func (ix *Indexer) learn(ctx context.Context, job *building) (*kind.Manifest, er
 	job.Latest = func(f func(st kind.Source) error) error { return ix.latest(job, f) }
 	err := job.Latest(func(st kind.Source) (err error) {
 		c := st.Collection()
-		job.metric, job.dim = c.Metric, c.Dim
 		if job.Base == nil {
 			job.End, job.asked = int(c.Rows), c.Sampled.Taken()
 		}
@@ -94,7 +93,7 @@ func (ix *Indexer) suitable(o index.Options, coll string, sparse bool) (kind.Kin
 	if k == nil { // in a damaged manifest
 		return nil, fmt.Errorf("%w: unknown kind of index %q", fail.Option, o.Name())
 	}
-	if !k.Suits(sparse) {
+	if !k.Traits().Suits(sparse) {
 		return nil, fmt.Errorf("%w: kind %q does not suit %q", fail.Kind, o.Name(), coll)
 	}
 	return k, nil
@@ -114,6 +113,7 @@ func (ix *Indexer) latest(job *building, f func(st kind.Source) error) error {
 		case job.Base != nil && job.overtaken(st.Entry):
 			return ErrOvertaken
 		}
+		job.metric, job.dim = st.Entry.Metric, st.Entry.Dim
 		return f(st)
 	})
 }

@@ -179,7 +179,7 @@ func (d *due) find(ctx context.Context, st *state.Collection, e Effort) error {
 		},
 		plan: p, id: st.Entry.ID, changes: d.changes, overtaken: overtakes(d.name, d.ref.Object),
 	}
-	if !ok || !m.Rebuilds() {
+	if !ok || m.Foreign {
 		return d.measure(ctx, st, m)
 	}
 	if p.all() {
@@ -204,7 +204,7 @@ func (d *due) measure(ctx context.Context, st *state.Collection, m *kind.Manifes
 // changedSince returns the deleted rows, and those that were relabelled since the index was made.
 func changedSince(st *state.Collection, m *kind.Manifest) (*roaring.Bitmap, error) {
 	changed := st.DeletedSet()
-	if !m.Of.Predicts() {
+	if !m.Of.Traits().Predicts {
 		return changed, nil
 	}
 	relabelled, err := st.Relabelled(m.Object)

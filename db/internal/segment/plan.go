@@ -46,12 +46,12 @@ func planOf(
 	}
 	least := e.Share * float64(large.Rows)
 	due := float64(total) >= least
-	exact := due && e.Exact && first < n && m.Of.Predicts()
+	exact := due && e.Exact && first < n && m.Of.Traits().Predicts
 	switch {
 	case total == 0:
 	case float64(total) > kind.Drift*float64(large.Rows-large.Dead) && due:
 		return plan{0, n}, true
-	case !m.Of.Composes():
+	case !m.Of.Traits().Composes:
 	case resting && due:
 		return plan{0, n}, true
 	case exact || fresh > 0 && (float64(fresh) >= least || e.Fresh > 0 && fresh >= e.Fresh):

@@ -40,7 +40,7 @@ func (ix *Indexer) publish(
 			return err
 		}
 		garbage := slices.Clone(staged)
-		if job.overtaken == nil && !m.Of.Predicts() && m.Info.Name != Auto {
+		if job.overtaken == nil && !m.Of.Traits().Predicts && m.Info.Name != Auto {
 			garbage = append(garbage, ix.removeAuto(tx, c)...)
 		}
 		r := c.Index(m.Info.Name)
@@ -50,7 +50,7 @@ func (ix *Indexer) publish(
 		}
 		was := *r
 		*r = layout.IndexRef{
-			Name: m.Info.Name, Object: m.Object, Parts: otherObjects(m), Labels: m.Of.Predicts(),
+			Name: m.Info.Name, Object: m.Object, Parts: otherObjects(m), Labels: m.Of.Traits().Predicts,
 		}
 		if err := keepRelabelled(tx, c, job, m, was.Object); err != nil {
 			return err
@@ -113,7 +113,7 @@ func otherObjects(m *kind.Manifest) []uint64 {
 func keepRelabelled(
 	tx *bbolt.Tx, c *layout.Collection, job *building, m *kind.Manifest, was uint64,
 ) error {
-	if !m.Of.Predicts() {
+	if !m.Of.Traits().Predicts {
 		return nil
 	}
 	changed := job.changes.Relabelled(job.id)
@@ -133,7 +133,7 @@ func keepRelabelled(
 func (ix *Indexer) refuseCycle(tx *bbolt.Tx, c *layout.Collection, m *kind.Manifest) error {
 	cycle, err := kind.Cycle(m.Info.Name, func(name string) (string, error) {
 		if name == m.Info.Name {
-			return m.Uses(), nil
+			return m.Uses, nil
 		}
 		r := c.Index(name)
 		if r == nil {
@@ -143,7 +143,7 @@ func (ix *Indexer) refuseCycle(tx *bbolt.Tx, c *layout.Collection, m *kind.Manif
 		if err != nil {
 			return "", nil // damage in another index does not stop this build
 		}
-		return other.Uses(), nil
+		return other.Uses, nil
 	})
 	if err == nil && cycle != nil {
 		err = fmt.Errorf("%w: label model %q of %q would depend on itself: its neighbours are found by %q: "+
@@ -164,7 +164,7 @@ func (ix *Indexer) removeAuto(tx *bbolt.Tx, c *layout.Collection) []uint64 {
 	}
 	for i := range c.Indexes {
 		m, err := layout.StoredManifest(tx, c, &c.Indexes[i], ix.kindOf)
-		if err != nil || m.Uses() == Auto {
+		if err != nil || m.Uses == Auto {
 			return nil // also if a damaged model may use it
 		}
 	}

@@ -26,7 +26,7 @@ func NewRebuild(ctx context.Context, st kind.Source, m *kind.Manifest) *Rebuild 
 // labelNames returns the names of the labels that an index predicts, by number; nil if it does not, or
 // cannot be read.
 func labelNames(ctx context.Context, st kind.Source, m *kind.Manifest) (names []string) {
-	if st == nil || !m.Of.Predicts() {
+	if st == nil || !m.Of.Traits().Predicts {
 		return nil
 	}
 	read := func() (err error) {
@@ -55,7 +55,7 @@ func inPlaceOf(ctx context.Context, st kind.Source, m *kind.Manifest, r *layout.
 func (r *Rebuild) Name() string { return r.m.Info.Name }
 
 // Uses returns the name of the index that this one needs, empty if there is none.
-func (r *Rebuild) Uses() string { return r.m.Uses() }
+func (r *Rebuild) Uses() string { return r.m.Uses }
 
 // overtakes returns a function that reports whether a collection no longer has an index with an object,
 // unless that is zero.

@@ -70,10 +70,10 @@ func (st *Collection) ReadManifest(r *layout.IndexRef, bucket []byte) (*kind.Man
 func foreign(m *kind.Manifest, r *layout.IndexRef, c *layout.Collection) string {
 	switch {
 	case m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(c.Rows),
-		!m.Of.Suits(c.Sparse) || !c.Sparse && m.Dim != c.Dim || m.Metric != c.Metric:
+		!m.Of.Traits().Suits(c.Sparse) || !c.Sparse && m.Dim != c.Dim || m.Metric != c.Metric:
 		return "manifest of another index"
-	case m.FeatureCount() > c.Dim:
-		return fmt.Sprintf("%d features of %d", m.FeatureCount(), c.Dim)
+	case m.Dim > c.Dim:
+		return fmt.Sprintf("%d features of %d", m.Dim, c.Dim)
 	}
 	known := r.Objects()
 	for _, object := range m.Objects() {
@@ -120,7 +120,7 @@ func (st *Collection) Finder(ctx context.Context, name string) (kind.Finder, str
 	if err != nil {
 		return nil, name, err
 	}
-	if x.Manifest.Of.Predicts() {
+	if x.Manifest.Of.Traits().Predicts {
 		return nil, name, fmt.Errorf("%w: index %q of %q is a label model", fail.Kind, name, st.Entry.Name)
 	}
 	return x.Opened.(kind.Finder), name, nil

@@ -39,7 +39,7 @@ type learned struct {
 	points    int // training points
 	neighbors *index.NeighborReport
 	reached   float64 // share of rows to which paths along hops lead
-	fromRows  bool    // there are no training queries
+	foreign   bool    // the training points are queries
 	small     bool    // the segment shares the rotation of the large one
 	dead      int     // rows that were deleted
 }
@@ -47,7 +47,7 @@ type learned struct {
 func (l *learned) Describe(m *kind.Manifest) {
 	i, opts := &m.Info, index.Forest(l.opts)
 	opts.TrainingQueries = nil
-	m.Options, m.Untuned = &opts, !opts.NoTune && l.curve == nil
+	m.Options, m.Foreign, m.Untuned = &opts, l.foreign, !opts.NoTune && l.curve == nil
 	i.Rows, i.Curve, i.TrainingPoints, i.Neighbors, i.Reached = l.n, l.curve, l.points, l.neighbors, l.reached
 }
 
@@ -147,7 +147,7 @@ func learnRest(ctx context.Context, t *training, o options,
 	timer *kind.Timer) (*learned, error) {
 	l := &learned{
 		n: t.total(), dead: t.total() - t.corpus.Len(), opts: o, lift: t.lift, metric: t.metric, dim: t.dim,
-		fromRows: t.own, small: t.base != nil,
+		foreign: !t.own, small: t.base != nil,
 	}
 	if err := l.project(ctx, t, o, timer); err != nil {
 		return nil, err

@@ -21,23 +21,20 @@ import (
 // need: sketches, neighbor lists, an 8-bit copy.
 type Kind struct{}
 
-func (Kind) Suits(sparse bool) bool { return !sparse }
-func (Kind) Predicts() bool         { return false }
-func (Kind) Composes() bool         { return true }
-func (Kind) Detail() kind.Detail    { return &detail{} }
+// Traits implements kind.Kind.
+func (Kind) Traits() kind.Traits {
+	return kind.Traits{Dense: true, Composes: true, Options: &index.Forest{}}
+}
 
-func (Kind) Options() index.Options { return &index.Forest{} }
+// Detail implements kind.Kind.
+func (Kind) Detail() kind.Detail { return &detail{} }
 
 // detail is the detail of a segment of a forest.
 type detail struct {
-	kind.PlainDetail
 	// Lift is the bound M of the lift sqrt(M²-|x|²) under inner product, Rotation the number of stored rotated
 	// coordinates, 0 for none. Small segments use those of the large one.
 	Lift     float32
 	Rotation int
-	// FromRows is set if the forest was learned from the rows, not from training queries, which are
-	// not stored.
-	FromRows bool `json:",omitempty"`
 	Trees    treesManifest
 
 	SketchWidth int
@@ -77,9 +74,6 @@ func optionsOf(m *kind.Manifest) *options { return (*options)(m.Options.(*index.
 // detailOf returns the detail of a forest's segment.
 func detailOf(g *kind.Segment) *detail { return g.Own.(*detail) }
 
-// Rebuilds reports whether the forest was learned from the rows.
-func (f *detail) Rebuilds() bool { return f.FromRows }
-
 // encoder returns the encoder of the segment's sketches, without their centers.
 func (f *detail) encoder() query.SketchEncoder {
 	return query.SketchEncoder{Width: f.SketchWidth, Signs: f.SketchSigns, Steps: f.SketchSteps, Rest: f.SketchRest}
@@ -111,7 +105,7 @@ func (f *detail) Check(m *kind.Manifest, g *kind.Segment) error {
 		{f.NeighborK >= 0 && f.NeighborK <= maxListNeighbors, "neighbors a row"},
 		{f.QuantShift <= 24 && (!f.Quantized || step(f.QuantStep) && scale(f.QuantOffset, f.QuantStep)),
 			"8-bit copy"},
-		{f.Trees.Points == g.Rows-g.Dead || !f.FromRows && f.Trees.Points >= 0, "training points"},
+		{f.Trees.Points == g.Rows-g.Dead || m.Foreign && f.Trees.Points >= 0, "training points"},
 	} {
 		if !c.ok {
 			return errors.New(c.what)

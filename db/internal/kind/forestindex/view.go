@@ -19,7 +19,6 @@ import (
 func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	f, e := l.forest, l.encoder
 	d := &detail{
-		FromRows: l.fromRows,
 		Trees: treesManifest{
 			Params: f.Params, Dim: f.Dim, Coord: f.Coord, DirW: f.DirWidth, Points: f.Points,
 		},

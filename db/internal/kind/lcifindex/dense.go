@@ -66,7 +66,7 @@ func tunedForest(st kind.Source, name string) (bool, error) {
 	case m == nil:
 		return false, fail.Wrapf(fail.NoIndexNamed(name, st.Collection().Name, st.Collection().Indexes), "neighbors")
 	}
-	return !m.Of.Predicts() && m.Info.Curve != nil, nil
+	return !m.Of.Traits().Predicts && m.Info.Curve != nil, nil
 }
 
 // firstForest fills in the first tuned forest by name, or ScanName if there is no tuned forest. If
@@ -98,7 +98,7 @@ func firstForest(st kind.Source, name string, o *options) error {
 // index of another kind becomes ScanName.
 func storedNeighbors(st kind.Source, name string, o *options) error {
 	m, err := st.ManifestNamed(o.Neighbors)
-	if m != nil && (o.Neighbors == name || m.Of.Predicts()) {
+	if m != nil && (o.Neighbors == name || m.Of.Traits().Predicts) {
 		o.Neighbors = kind.ScanName
 	}
 	return err
@@ -112,7 +112,7 @@ func checkCycle(st kind.Source, m *kind.Manifest) error {
 		if m == nil {
 			return "", err
 		}
-		return m.Uses(), nil
+		return m.Uses, nil
 	})
 	if err == nil && cycle != nil {
 		err = fail.Corruptf(st.Collection().Name, "index %q depends on itself: its neighbours are found by %q: "+
@@ -134,7 +134,7 @@ func denseNeighbors(ctx context.Context, st kind.Source, name string) (*lcif.For
 	}
 	// Only forests are loaded: they depend on no other index.
 	m, err := st.ManifestNamed(name)
-	if err != nil || m == nil || m.Of.Predicts() || m.Info.Curve == nil {
+	if err != nil || m == nil || m.Of.Traits().Predicts || m.Info.Curve == nil {
 		return flat, err
 	}
 	x, err := st.OpenNamed(ctx, name)

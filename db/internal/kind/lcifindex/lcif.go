@@ -57,13 +57,10 @@ func resolve(job *kind.Job, live int) (o options, err error) {
 // detail is the part of a segment that only label models have. The parameters of a model are in the
 // options.
 type detail struct {
-	kind.PlainDetail
 	Features int
 	// Labels is the number of labels that no earlier segment has. Labels are numbered in the order of the
 	// segments.
 	Labels int
-	// Neighbors names the index that finds neighbors in a dense collection.
-	Neighbors string `json:",omitempty"`
 	// Scale standardizes the columns of a dense collection, if set.
 	Scale *lcif.Scaling `json:",omitempty"`
 	// Index is the inverted index of sparse rows, nil for dense ones.
@@ -79,16 +76,13 @@ func paramsOf(m *kind.Manifest) *lcif.Params { return optionsOf(m).Params }
 // optionsOf returns the resolved options in the manifest of a label model.
 func optionsOf(m *kind.Manifest) *index.LCIF { return m.Options.(*index.LCIF) }
 
-func (l *detail) FeatureCount() int { return l.Features }
-func (l *detail) Uses() string      { return l.Neighbors }
-
 // Check refuses values that no build writes.
 func (l *detail) Check(m *kind.Manifest, g *kind.Segment) error {
 	p, large := paramsOf(m), g.First == 0
 	switch {
 	case p == nil || l.Labels < 0 || large && l.Labels < 1 || int64(l.Labels) > math.MaxUint32:
 		return errors.New("label model")
-	case l.Features < 0 || l.Features > kind.MaxFeature+1 ||
+	case l.Features < 0 || l.Features > m.Dim ||
 		l.Index == nil && (l.Features != m.Dim || m.Dim < 1 || m.Dim > kind.MaxDim):
 		return errors.New("features")
 	}
@@ -118,8 +112,10 @@ func (l *detail) Check(m *kind.Manifest, g *kind.Segment) error {
 // Kind implements label models over sparse and dense collections.
 type Kind struct{}
 
-func (Kind) Suits(bool) bool        { return true }
-func (Kind) Predicts() bool         { return true }
-func (Kind) Composes() bool         { return true }
-func (Kind) Detail() kind.Detail    { return &detail{} }
-func (Kind) Options() index.Options { return &index.LCIF{} }
+// Traits implements kind.Kind.
+func (Kind) Traits() kind.Traits {
+	return kind.Traits{Dense: true, Sparse: true, Predicts: true, Composes: true, Options: &index.LCIF{}}
+}
+
+// Detail implements kind.Kind.
+func (Kind) Detail() kind.Detail { return &detail{} }

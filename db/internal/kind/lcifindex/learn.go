@@ -124,7 +124,7 @@ func (l *learned) learnSmall(ctx context.Context, st kind.Source, job *kind.Job)
 	if err != nil {
 		return err
 	}
-	l.opts.Neighbors, l.names = largeOf(job.Base).Neighbors, names[had:]
+	l.names = names[had:]
 	l.weighing, l.keep = large.weighing(), large.keep
 	if l.idf != nil || l.keep != nil || l.scale != nil {
 		data.Rows = data.Mapped(large.Features, func(row int) vector.Sparse {
@@ -166,12 +166,12 @@ func (l *learned) count(ctx context.Context, data *labelled.Rows, sparse bool, t
 func (l *learned) Describe(m *kind.Manifest) {
 	o := l.opts.LCIF
 	o.Params, o.Cut = &l.params, nil
-	m.Options, m.Info.LabelCurve = &o, l.curve
+	m.Options, m.Uses, m.Info.LabelCurve = &o, o.Neighbors, l.curve
 }
 
 // Emit writes the arrays of a segment.
 func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
-	d := &detail{Features: l.counts.Features(), Labels: len(l.names), Neighbors: l.opts.Neighbors, Scale: l.scale}
+	d := &detail{Features: l.counts.Features(), Labels: len(l.names), Scale: l.scale}
 	if l.Index != nil {
 		d.Index = l.Put(w)
 	}

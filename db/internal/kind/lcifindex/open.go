@@ -103,7 +103,7 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	if err := checkCycle(st, m); err != nil {
 		return nil, err
 	}
-	out.view.Neighbors, err = modelNeighbors(ctx, st, largeOf(m).Neighbors, scale)
+	out.view.Neighbors, err = modelNeighbors(ctx, st, m.Uses, scale)
 	return out, err
 }
 

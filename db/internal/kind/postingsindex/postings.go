@@ -30,20 +30,15 @@ type Learned struct {
 
 // Scalars holds the scalars of a stored inverted index: the detail of a segment.
 type Scalars struct {
-	kind.PlainDetail `json:"-"`
-
 	Cols int
 	// Norm is at least the length of the longest row.
 	Norm float64
 }
 
-// FeatureCount returns one more than the largest feature number.
-func (m *Scalars) FeatureCount() int { return m.Cols }
-
 // Check refuses scalars that no build has written.
-func (m *Scalars) Check(*kind.Manifest, *kind.Segment) error {
+func (m *Scalars) Check(of *kind.Manifest, _ *kind.Segment) error {
 	switch {
-	case m.Cols < 0 || m.Cols > kind.MaxFeature+1:
+	case m.Cols < 0 || m.Cols > of.Dim:
 		return fmt.Errorf("%d features", m.Cols)
 	case !(m.Norm >= 0) || math.IsInf(m.Norm, 1):
 		return fmt.Errorf("length %g of rows", m.Norm)
@@ -54,12 +49,13 @@ func (m *Scalars) Check(*kind.Manifest, *kind.Segment) error {
 // Kind implements inverted indexes over a sparse collection.
 type Kind struct{}
 
-func (Kind) Suits(sparse bool) bool { return sparse }
-func (Kind) Predicts() bool         { return false }
-func (Kind) Composes() bool         { return true }
-func (Kind) Detail() kind.Detail    { return &Scalars{} }
+// Traits implements kind.Kind.
+func (Kind) Traits() kind.Traits {
+	return kind.Traits{Sparse: true, Composes: true, Options: &index.Postings{}}
+}
 
-func (Kind) Options() index.Options { return &index.Postings{} }
+// Detail implements kind.Kind.
+func (Kind) Detail() kind.Detail { return &Scalars{} }
 
 // Build indexes rows.
 func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {

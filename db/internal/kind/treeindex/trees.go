@@ -25,12 +25,13 @@ import (
 // Kind implements budgeted trees over sparse and dense collections.
 type Kind struct{}
 
-func (Kind) Suits(bool) bool     { return true }
-func (Kind) Predicts() bool      { return true }
-func (Kind) Composes() bool      { return false }
-func (Kind) Detail() kind.Detail { return &detail{} }
+// Traits implements kind.Kind.
+func (Kind) Traits() kind.Traits {
+	return kind.Traits{Dense: true, Sparse: true, Predicts: true, Options: &index.Trees{}}
+}
 
-func (Kind) Options() index.Options { return &index.Trees{} }
+// Detail implements kind.Kind.
+func (Kind) Detail() kind.Detail { return &detail{} }
 
 // optionsOf returns the resolved options in the manifest of budgeted trees.
 func optionsOf(m *kind.Manifest) *index.Trees { return m.Options.(*index.Trees) }
@@ -64,7 +65,6 @@ type learned struct {
 
 // detail is the part of a manifest that only budgeted trees have.
 type detail struct {
-	kind.PlainDetail
 	Kind                 budget.Kind
 	Cols, Labels, Voters int
 	Threshold            float32 `json:",omitempty"`
@@ -212,13 +212,11 @@ func treeArrays(a *arrays.Section, m *budget.Model) {
 	arrays.Field(a, arraySetLabel, &m.SetLabel)
 }
 
-func (b *detail) FeatureCount() int { return b.Cols }
-
 // Check refuses values that no build writes.
 func (b *detail) Check(m *kind.Manifest, _ *kind.Segment) error {
 	o := optionsOf(m)
 	switch {
-	case b.Cols < 0 || b.Cols > kind.MaxFeature+1:
+	case b.Cols < 0 || b.Cols > m.Dim:
 		return errors.New("features")
 	case b.Labels < 1 || b.Names < b.Labels:
 		return errors.New("labels")
