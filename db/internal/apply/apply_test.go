@@ -204,7 +204,7 @@ func TestWatch(t *testing.T) {
 	for id, c := range w.Next() {
 		all, relabelled = c.All, w.Relabelled(id)
 	}
-	if all == nil || !slices.Equal(all.ToArray(), []uint32{1, 2}) || relabelled != nil {
+	if all == nil || !slices.Equal(all.ToArray(), []uint32{1, 2}) || !relabelled.IsEmpty() {
 		t.Errorf("changed rows %v; relabelled after they were taken %v", all, relabelled)
 	}
 	end()
