@@ -68,8 +68,8 @@ func (m Policy) Resolve() (Policy, error) {
 type Step struct {
 	Collection, Index string // empty for a compaction
 	// Action is what the step did: make a "segment" of fresh rows, "merge" them with a small one,
-	// "rewrite" a part of a label model, "forget" deleted rows, "relabel" rows, "measure" the recall of a
-	// forest for users, "relearn" the index, "expire" rows; in the background also "build" and "compact".
+	// "measure" the recall of a forest for users, "relearn" the index, "expire" rows; in the background
+	// also "build" and "compact".
 	Action  string
 	Rows    int // the number of rows that the step read
 	Seconds float64
