@@ -14,8 +14,9 @@
 //
 // Both strategies estimate scores from above by the codes, keep all rows that may be among the k best,
 // and compute their exact scores from the rows themselves. So both return the same rows and the same
-// bits. Where each row holds one value, as binary rows of unit length do, there are no codes: TAAT counts
-// common features, and exact scores follow from the counts. An Index holds the rows, or derives them from a collection's rows through a Source.
+// bits. Where each row holds one value, as binary rows of unit length do, there are no codes: TAAT
+// counts common features, and exact scores follow from the counts. An Index holds the rows, or derives
+// them from a collection's rows through a Source.
 //
 // An Index consists of flat arrays, which may be views of mapped memory. Call Validate after
 // loading arrays from outside: searches rely on it.

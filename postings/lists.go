@@ -76,9 +76,9 @@ func (l *Lists) find(feature uint32, from int) (list int, ok bool) {
 // cookie and the number of containers, each of two words, low half first; for each container two
 // words, its key and its cardinality − 1; for each container the offset in bytes, of two words; and
 // the containers. It differs in two points: a bitmap ends with the last row of the segment, so it is
-// shorter than a list of its rows, and takes its place, from fewer rows on; and instead of a bitmap whose
-// rows need no more words than its header, a set has the low halves of these rows and, if the segment has more
-// than one window, their high halves.
+// shorter than a list of its rows, and takes its place, from fewer rows on; and instead of a bitmap
+// whose rows need no more words than its header, a set has the low halves of these rows and, if the
+// segment has more than one window, their high halves.
 type rowSet []uint16
 
 const (
@@ -110,8 +110,8 @@ func (s rowSet) wide(at int) uint32 { return uint32(s[at]) | uint32(s[at+1])<<16
 
 func (s rowSet) hasHeader() bool { return len(s) > fewWords }
 
-// end returns the number of containers of a valid set of a segment with a number of rows; without a header the
-// number of its rows.
+// end returns the number of containers of a valid set of a segment with a number of rows, or the
+// number of its own rows without a header.
 func (s rowSet) end(rows int) int {
 	switch {
 	case s.hasHeader():
@@ -274,7 +274,8 @@ func (l *Lists) validate(rows, features int) error {
 	if l.hasCodes() && !spans(l.First, n, len(l.Code)-codePadding) {
 		return fmt.Errorf("%w: offsets of %d lists do not span the codes", ErrInvalid, n)
 	}
-	if !l.hasCodes() && (len(l.Value) != rows || len(l.First)+len(l.Code) > 0) || len(l.Ratio) != len(l.Value) {
+	if len(l.Ratio) != len(l.Value) ||
+		!l.hasCodes() && (len(l.Value) != rows || len(l.First)+len(l.Code) > 0) {
 		return fmt.Errorf("%w: %d values and %d ratios of %d rows, with %d codes", ErrInvalid, len(l.Value),
 			len(l.Ratio), rows, len(l.Code))
 	}

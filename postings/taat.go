@@ -96,7 +96,9 @@ func (s *Searcher) addLists(rows int) []uint16 {
 		case p.in.isBitmap():
 			bitmaps++
 		case p.code == nil:
-			scatterUnit(cells, p.in.words, p.units)
+			for _, row := range p.in.words { // assembly is no faster
+				cells[row] += p.units
+			}
 		default:
 			scatterCodes(cells, p.in.words, p.code, p.units)
 		}
@@ -117,13 +119,6 @@ func (s *Searcher) addLists(rows int) []uint16 {
 		scaleCells(cells, s.lists.Ratio[s.first:int(s.first)+rows])
 	}
 	return cells
-}
-
-// scatterUnit adds unit to the cells of a list, which do not overflow. Assembly is no faster.
-func scatterUnit(cells []uint16, low []uint16, unit uint16) {
-	for _, r := range low {
-		cells[r] += unit
-	}
 }
 
 // reached returns an estimate that k of some cells reach; zero if fewer than k cells are above zero.
