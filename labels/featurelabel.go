@@ -250,7 +250,8 @@ func tooMuch(what string, i any) error {
 
 // Extended returns what further rows change in the counts of s: the pairs that these rows have, with the
 // sums over all rows, and the squared lengths and numbers of rows of all. So the answer equals a count of
-// all rows, but for the pairs that only rows of s have. O(features + labels + pairs of more · log L).
+// all rows, but for the pairs that only rows of s have; a feature for which Pairs stores values of all labels has
+// all of its pairs. O(features + labels + pairs of more · log L).
 //
 // Errors: ErrInput for a sum that is not above zero or exceeds 63 bits.
 func (s *FeatureLabels) Extended(more []*FeatureLabels) (*FeatureLabels, error) {
@@ -279,9 +280,14 @@ func (s *FeatureLabels) Extended(more []*FeatureLabels) (*FeatureLabels, error) 
 				}
 			}
 		}
+		set, sum := s.row(f)
+		if own := out.Label[from:]; len(own) > 0 && 2*(len(own)+len(set)) >= stride(out.Labels()) {
+			out.Label = append(out.Label, set...)
+		}
 		own := out.Label[from:]
 		slices.Sort(own)
-		set, sum := s.row(f)
+		own = slices.Compact(own)
+		out.Label = out.Label[:from+len(own)]
 		for _, l := range own {
 			total := sums[l]
 			at, both := slices.BinarySearch(set, l)

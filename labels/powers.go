@@ -20,7 +20,7 @@ type Powers struct {
 	// Beta is the power of the stored numbers: StoredPower of the requested one.
 	Beta float64
 	// Parts hold (f·l)^β, M × L. An entry of a later part replaces that of an earlier one; zero
-	// means no entry.
+	// means no entry. A feature for which a later part has values of all labels has no others.
 	Parts []Pairs
 	// Feature holds |f|^−β, Label |l|^−β; 0 for columns of zeros.
 	Feature, Label []float64

@@ -23,7 +23,7 @@ func (t *tally) featureScores(m *labels.Powers, beta float64, q vector.Sparse, d
 			t.feature(m, f, x*labels.Power(m.Feature[f], raise), raise)
 		}
 	}
-	t.addAll(m)
+	t.addAll()
 	t.drain(dst, total, m.Label, raise)
 }
 
@@ -55,27 +55,34 @@ func (t *tally) most(m *labels.Powers, q vector.Sparse) bool {
 // feature adds x times the values of a feature, raised to a power, to the sums. Values for all
 // labels are added by addAll, many features at once.
 func (t *tally) feature(m *labels.Powers, f uint32, x, raise float64) {
-	first := &m.Parts[0]
+	first, later := &m.Parts[0], m.Parts[1:]
+	for i := range later {
+		// A later part that has values of all labels has all pairs of the feature. The values of the first few
+		// labels alone look like these.
+		if set, _, all := later[i].Row(int(f)); all && 2*len(set) >= len(m.Label) {
+			first, later = &later[i], later[i+1:]
+			break
+		}
+	}
 	set, value, all := first.Row(int(f))
 	t.before = t.before[:0]
-	later := m.Parts[1:]
 	for i := range later {
 		if changed, _, _ := later[i].Row(int(f)); len(changed) > 0 {
-			t.addAll(m)
+			t.addAll()
 			for _, l := range changed {
 				t.before = append(t.before, t.sum[l])
 			}
 		}
 	}
 	if all && raise == 1 && len(t.before) == 0 {
-		if len(value) != t.stride {
-			t.addAll(m)
+		if len(value) != t.stride || first != t.from {
+			t.addAll()
 		}
-		t.stride = len(value)
+		t.stride, t.from = len(value), first
 		t.at, t.x = append(t.at, int(first.Start[f])), append(t.x, x)
 		return
 	}
-	t.addAll(m)
+	t.addAll()
 	t.pairs(set, value, all, x, raise)
 	// Entries of later parts replace earlier ones.
 	before := t.before
@@ -90,9 +97,9 @@ func (t *tally) feature(m *labels.Powers, f uint32, x, raise float64) {
 }
 
 // addAll adds the values for all labels of the features that wait for it.
-func (t *tally) addAll(m *labels.Powers) {
+func (t *tally) addAll() {
 	if len(t.at) > 0 {
-		vector.AddRows(t.sum[:t.stride], m.Parts[0].Value, t.at, t.x)
+		vector.AddRows(t.sum[:t.stride], t.from.Value, t.at, t.x)
 		t.at, t.x = t.at[:0], t.x[:0]
 	}
 }

@@ -98,6 +98,48 @@ func TestFeatureScoresAreSums(t *testing.T) {
 	}
 }
 
+// Sums that further rows change give the scores of a count of all rows, also where the labels of these rows
+// are the first ones, as those of values for all labels are.
+func TestFeatureScoresOfExtended(t *testing.T) {
+	const l = 75
+	for _, c := range []struct{ first, more [2]int }{
+		{[2]int{40, 50}, [2]int{0, 32}}, {[2]int{0, 50}, [2]int{10, 20}}, {[2]int{0, 60}, [2]int{55, 75}},
+		{[2]int{5, 10}, [2]int{0, 64}}, {[2]int{70, 75}, [2]int{0, 10}},
+	} {
+		count := func(spans ...[2]int) *labels.FeatureLabels {
+			x := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+			var sets [][]uint32
+			for _, s := range spans {
+				x.Append(vector.Sparse{Index: []uint32{0}, Value: []float32{1}})
+				sets = append(sets, numbersOf(s[0], s[1]))
+			}
+			x.Cols = 1
+			y, err := labels.FromSets(sets, l)
+			must(t, err)
+			counts, err := labels.CountFeatureLabels(t.Context(), x, y, 1)
+			must(t, err)
+			return counts
+		}
+		first := count(c.first)
+		changed, err := first.Extended([]*labels.FeatureLabels{count(c.more)})
+		must(t, err)
+		parts, err := changed.Powers(1)
+		must(t, err)
+		parts.Parts = []labels.Pairs{first.Pairs(1), parts.Parts[0]}
+		whole, err := count(c.first, c.more).Powers(1)
+		must(t, err)
+		var tally tally
+		tally.reset(l)
+		var got, want vector.Sparse
+		q := vector.Sparse{Index: []uint32{0}, Value: []float32{1}}
+		tally.featureScores(parts, 1, q, &got)
+		tally.featureScores(whole, 1, q, &want)
+		if !slices.Equal(got.Index, want.Index) || !slices.Equal(got.Value, want.Value) {
+			t.Errorf("%v: %v, want %v", c, got, want)
+		}
+	}
+}
+
 // span returns the first n rows of a matrix.
 func span(x *vector.CSR, n int) *vector.CSR {
 	return &vector.CSR{Ptr: x.Ptr[:n+1], Index: x.Index[:x.Ptr[n]], Value: x.Value[:x.Ptr[n]], Cols: x.Cols}

@@ -15,8 +15,9 @@ type tally struct {
 	met []uint64 // a bit for each label with a sum
 	all bool     // whether any label may have one
 
-	// The features whose values for all labels are still to be added: offsets and weights, and
-	// the number of values of each.
+	// The features whose values for all labels are still to be added: the part that has them, offsets and
+	// weights, and the number of values of each.
+	from   *labels.Pairs
 	at     []int
 	x      []float64
 	stride int
