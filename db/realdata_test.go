@@ -13,9 +13,6 @@ import (
 	"github.com/anndb/anndb/db/internal/dbtest"
 )
 
-// TestImages runs on a slice of real data in testdata/. It is of
-// one goroutine but for its build, and other tests of builds run under the race detector.
-
 func readSlice(t *testing.T, name string) []byte {
 	t.Helper()
 	f, err := os.Open(filepath.Join("..", "testdata", name))
