@@ -93,10 +93,19 @@ func TestStates(t *testing.T) {
 	t.Parallel()
 	good := stateFixture(t)
 	var b strings.Builder
-	for _, state := range states {
-		b.WriteString(stateTable(t, state.name, state.make, good))
+	known := read(t, filepath.Join("testdata", "states.txt"))
+	for i, state := range states {
+		if testing.Short() && i%4 != 0 {
+			continue
+		}
+		table := stateTable(t, state.name, state.make, good)
+		if b.WriteString(table); testing.Short() && !strings.Contains(known, table) {
+			t.Errorf("testdata/states.txt has no\n%s", table)
+		}
 	}
-	golden.Compare(t, "states.txt", b.String())
+	if !testing.Short() {
+		golden.Compare(t, "states.txt", b.String())
+	}
 }
 
 // stateTable runs all commands on files in a state and returns their exit codes and messages.
