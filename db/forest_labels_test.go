@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -6,36 +6,36 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
 // clustered is a database with a collection of clustered rows of d coordinates,
 // the first and some others deleted.
-func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
+func clustered(t *testing.T, n, d int, metric vector.Metric) *db.DB {
 	t.Helper()
-	store, err := Open(t.Context(), filepath.Join(t.TempDir(), "x.anndb"), &Options{NoSync: true})
-	must(t, err)
+	store, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "x.anndb"), &db.Options{NoSync: true})
+	dbtest.Must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
-	if _, err := store.Create(t.Context(), "c", Schema{Dim: d, Metric: metric}); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Must(t, dbtest.Create(t.Context(), store, "c", db.Schema{Dim: d, Metric: metric}))
 	rng := rand.New(rand.NewPCG(3, 4))
-	err = store.Update(t.Context(), func(b *Tx) error {
+	err = store.Update(t.Context(), func(b *db.Tx) error {
 		for i := range n {
 			x := make([]float32, d)
 			for j := range x {
 				x[j] = float32((i*j)%9) + float32(rng.NormFloat64())*2/(1+0.1*float32(j))
 			}
-			if err := b.Collection("c").Put(Row{Key: fmt.Append(nil, i), Vector: x}); err != nil {
+			if err := b.Collection("c").Put(db.Row{Key: fmt.Append(nil, i), Vector: x}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	must(t, err)
-	err = store.Update(t.Context(), func(b *Tx) error {
+	dbtest.Must(t, err)
+	err = store.Update(t.Context(), func(b *db.Tx) error {
 		for i := 0; i < n; i += 37 {
 			if err := b.Collection("c").Delete(fmt.Append(nil, i)); err != nil {
 				return err
@@ -43,7 +43,7 @@ func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
 		}
 		return nil
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 	return store
 }
 
@@ -55,7 +55,7 @@ func TestApproximateLabels(t *testing.T) {
 			found := map[string]float64{}
 			for _, source := range []string{"exact", "approximate"} {
 				info, err := store.Collection("c").Build(t.Context(), "x", &index.Forest{Source: source, LeafNeighbors: 20, ListNeighbors: 16, Holdout: 100, Seed: 1, Trees: 4}, nil)
-				must(t, err)
+				dbtest.Must(t, err)
 				found[source] = foundOf(t, store)
 				if source == "exact" {
 					if info.Neighbors != nil {
@@ -68,7 +68,7 @@ func TestApproximateLabels(t *testing.T) {
 					t.Fatalf("report %+v", r)
 				}
 				var stored index.Info
-				err = store.View(func(s *Snapshot) error {
+				err = store.View(func(s *db.Snapshot) error {
 					list, err := s.Collection("c").Indexes()
 					stored = list[0]
 					return err
@@ -85,10 +85,10 @@ func TestApproximateLabels(t *testing.T) {
 }
 
 // foundOf is the recall of index x with one setting, over some of the rows.
-func foundOf(t *testing.T, store *DB) float64 {
+func foundOf(t *testing.T, store *db.DB) float64 {
 	t.Helper()
 	hits, all := 0, 0
-	err := store.View(func(s *Snapshot) error {
+	err := store.View(func(s *db.Snapshot) error {
 		for i := 1; i < 1500; i += 11 {
 			if i%37 == 0 {
 				continue // deleted
@@ -97,11 +97,11 @@ func foundOf(t *testing.T, store *DB) float64 {
 			if err != nil {
 				return err
 			}
-			exact, _, err := nearest(t.Context(), s.Collection("c"), Query{Vector: row.Vector}, 10, &SearchOptions{Index: Flat})
+			exact, _, err := dbtest.Nearest(t.Context(), s.Collection("c"), db.Query{Vector: row.Vector}, 10, &db.SearchOptions{Index: db.Flat})
 			if err != nil {
 				return err
 			}
-			got, _, err := nearest(t.Context(), s.Collection("c"), Query{Vector: row.Vector}, 10, &SearchOptions{Index: "x", Params: &query.Params{
+			got, _, err := dbtest.Nearest(t.Context(), s.Collection("c"), db.Query{Vector: row.Vector}, 10, &db.SearchOptions{Index: "x", Params: &query.Params{
 				Sketch: true, R: 40, Hops: 2, HopFrom: 8, HopWidth: 16,
 			}})
 			if err != nil {
@@ -116,6 +116,6 @@ func foundOf(t *testing.T, store *DB) float64 {
 		}
 		return nil
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 	return float64(hits) / float64(all)
 }

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/postings"
@@ -21,7 +23,7 @@ import (
 const kindToy = "toy"
 
 func init() {
-	kinds[kindToy] = toyKind{}
+	db.Kinds()[kindToy] = toyKind{}
 }
 
 type toyKind struct{}
@@ -118,29 +120,29 @@ func (x *toyIndex) Search(ctx context.Context, s *kind.Search) error {
 func TestToyKind(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toy.anndb")
 	rng := rand.New(rand.NewPCG(1, 2))
-	put := func(d *DB, from, to int) {
+	put := func(d *db.DB, from, to int) {
 		t.Helper()
-		err := d.Update(t.Context(), func(b *Tx) error {
+		err := d.Update(t.Context(), func(b *db.Tx) error {
 			for i := from; i < to; i++ {
-				if err := b.Collection("s").Put(Row{Key: fmt.Append(nil, i), Sparse: randomSparse(rng, 8, 40)}); err != nil {
+				if err := b.Collection("s").Put(db.Row{Key: fmt.Append(nil, i), Sparse: dbtest.RandomSparse(rng, 8, 40)}); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
-		must(t, err)
+		dbtest.Must(t, err)
 	}
 	// same fails unless the index covers n rows and finds what a scan does.
-	same := func(d *DB, n, fresh int) {
+	same := func(d *db.DB, n, fresh int) {
 		t.Helper()
-		err := d.View(func(s *Snapshot) error {
+		err := d.View(func(s *db.Snapshot) error {
 			info, err := s.Collection("s").Index("x")
 			if err != nil || info.Rows != n || info.Bytes["postings"] == 0 {
 				t.Errorf("index %+v: %v", info, err)
 			}
-			q := Query{Sparse: randomSparse(rng, 8, 40)}
-			want, _, err := nearest(t.Context(), s.Collection("s"), q, 9, &SearchOptions{Index: Flat})
-			got, stats, err2 := nearest(t.Context(), s.Collection("s"), q, 9, nil)
+			q := db.Query{Sparse: dbtest.RandomSparse(rng, 8, 40)}
+			want, _, err := dbtest.Nearest(t.Context(), s.Collection("s"), q, 9, &db.SearchOptions{Index: db.Flat})
+			got, stats, err2 := dbtest.Nearest(t.Context(), s.Collection("s"), q, 9, nil)
 			if err != nil || err2 != nil || len(got) == 0 || stats.Fresh != fresh || !reflect.DeepEqual(got, want) {
 				t.Errorf("%d rows scanned: found %+v, want %+v: %v, %v", stats.Fresh, got, want, err, err2)
 			}
@@ -151,12 +153,10 @@ func TestToyKind(t *testing.T) {
 		}
 	}
 	var object uint64
-	withFile(t, path, func(d *DB, _ *Snapshot) {
-		if _, err := d.Create(t.Context(), "s", Schema{Sparse: true}); err != nil {
-			t.Fatal(err)
-		}
+	dbtest.WithFile(t, path, func(d *db.DB, _ *db.Snapshot) {
+		dbtest.Must(t, dbtest.Create(t.Context(), d, "s", db.Schema{Sparse: true}))
 		put(d, 0, 50)
-		builds(t, d, "s", "x", &Toy{})
+		dbtest.Builds(t, d, "s", "x", &Toy{})
 		same(d, 50, 0)
 		put(d, 40, 60)
 		same(d, 50, 20)
@@ -169,9 +169,9 @@ func TestToyKind(t *testing.T) {
 			t.Errorf("stats %+v: %v", st.Indexes, err)
 		}
 	})
-	withFile(t, path, func(_ *DB, s *Snapshot) { object = s.gen.Collections["s"].Entry.Index("x").Parts[0] })
-	putBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindPostings, 1), make([]byte, 8))
-	withFile(t, path, func(d *DB, _ *Snapshot) {
+	dbtest.WithFile(t, path, func(_ *db.DB, s *db.Snapshot) { object = db.Inside(s).Collections["s"].Entry.Index("x").Parts[0] })
+	dbtest.PutBlock(t, path, layout.BucketBlocks, codec.Key(object, codec.KindPostings, 1), make([]byte, 8))
+	dbtest.WithFile(t, path, func(d *db.DB, _ *db.Snapshot) {
 		if d.Check(t.Context(), nil, nil) == nil {
 			t.Error("damage was not found")
 		}
@@ -180,14 +180,14 @@ func TestToyKind(t *testing.T) {
 		}
 		same(d, 70, 0)
 	})
-	withFile(t, path, func(d *DB, s *Snapshot) {
+	dbtest.WithFile(t, path, func(d *db.DB, s *db.Snapshot) {
 		put(d, 0, 35) // so that a third of the row numbers is of deleted rows
 		s.Release()
 		if err := d.Compact(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
 		same(d, 60, 0)
-		if err := d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }, nil); err != nil {
+		if err := d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }, nil); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,8 +1,7 @@
-package db
+package db_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -26,32 +24,13 @@ func plainModel(neighbors string) index.Options {
 	return &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}, Neighbors: neighbors}
 }
 
-// redirect writes the manifest of a label model rebuilt, with other neighbours: no
-// build makes such a file.
-func redirect(t *testing.T, d *DB, index, neighbors string) {
+// redirect writes the manifest of a label model with other neighbors: no build makes such a file.
+func redirect(t *testing.T, path, index, neighbors string) {
 	t.Helper()
-	err := d.txn.Exclusive(t.Context(), func(tx *bbolt.Tx, cat *layout.Catalog) error {
-		c, err := cat.Find("docs")
-		if err != nil {
-			return err
-		}
-		key := codec.Key(c.Index(index).Object, codec.KindManifest, 0)
-		payload, err := layout.DecodeBlock("docs", key[:], tx.Bucket(layout.BucketMeta).Get(key[:]), true)
-		if err != nil {
-			return err
-		}
-		var m map[string]any
-		if err := json.Unmarshal(payload, &m); err != nil {
-			return err
-		}
+	key := codec.Key(dbtest.Object(t, path, "docs", index), codec.KindManifest, 0)
+	dbtest.EditJSON(t, path, key, func(m map[string]any) {
 		m["Uses"], m["Options"].(map[string]any)["Neighbors"] = neighbors, neighbors
-		data, err := json.Marshal(m)
-		if err != nil {
-			return err
-		}
-		return layout.PutManifest(tx, c.Index(index).Object, data)
 	})
-	must(t, err)
 }
 
 // inTime fails the test if f has not returned after two minutes, whatever its
@@ -83,33 +62,29 @@ func TestLCIFCycleInFile(t *testing.T) {
 			d, queries, truth := spotDB(t, 300, 0, vector.L2)
 			name := func(i int) string { return fmt.Sprint("model ", i%n) }
 			for i := range n {
-				if _, err := d.Collection("docs").Build(t.Context(), name(i), plainModel(Flat), nil); err != nil {
-					t.Fatal(err)
-				}
+				dbtest.Builds(t, d, "docs", name(i), plainModel(db.Flat))
 			}
 			// This one leads to the cycle and is no part of it.
-			if _, err := d.Collection("docs").Build(t.Context(), "beside", plainModel(Flat), nil); err != nil {
-				t.Fatal(err)
-			}
-			for i := range n {
-				redirect(t, d, name(i), name(i+1))
-			}
-			redirect(t, d, "beside", name(0))
+			dbtest.Builds(t, d, "docs", "beside", plainModel(db.Flat))
 			path := d.Path()
-			must(t, d.Close())
-			d, err := Open(t.Context(), path, nil)
-			must(t, err)
+			dbtest.Must(t, d.Close())
+			for i := range n {
+				redirect(t, path, name(i), name(i+1))
+			}
+			redirect(t, path, "beside", name(0))
+			d, err := db.Open(t.Context(), path, nil)
+			dbtest.Must(t, err)
 			defer d.Close()
 			calls := map[string]func(context.Context, string) error{
 				"Predict": func(ctx context.Context, index string) error {
-					return d.View(func(s *Snapshot) error {
-						_, _, err := predict(ctx, s.Collection("docs"), queries[0], &PredictOptions{Index: index})
+					return d.View(func(s *db.Snapshot) error {
+						_, _, err := dbtest.Predict(ctx, s.Collection("docs"), queries[0], &db.PredictOptions{Index: index})
 						return err
 					})
 				},
 				"PredictBatch": func(ctx context.Context, index string) error {
-					return d.View(func(s *Snapshot) error {
-						_, err := predictBatch(ctx, s.Collection("docs"), queries, &PredictOptions{Index: index}, 2)
+					return d.View(func(s *db.Snapshot) error {
+						_, err := dbtest.PredictBatch(ctx, s.Collection("docs"), queries, &db.PredictOptions{Index: index}, 2)
 						return err
 					})
 				},
@@ -117,7 +92,7 @@ func TestLCIFCycleInFile(t *testing.T) {
 			for what, call := range calls {
 				for i := range n {
 					err := inTime(t, what, func(ctx context.Context) error { return call(ctx, name(i)) })
-					if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "depends on itself") {
+					if !errors.Is(err, db.ErrCorrupt) || !strings.Contains(err.Error(), "depends on itself") {
 						t.Errorf("%s of a model that depends on itself: %v", what, err)
 					}
 				}
@@ -127,14 +102,14 @@ func TestLCIFCycleInFile(t *testing.T) {
 			}
 			problems := 0
 			err = inTime(t, "Check", func(ctx context.Context) error {
-				return d.Check(ctx, func(p *CorruptError) {
+				return d.Check(ctx, func(p *db.CorruptError) {
 					if !strings.Contains(p.Err.Error(), "depends on itself") {
 						t.Errorf("Check found %v", p)
 					}
 					problems++
 				}, nil)
 			})
-			if !errors.Is(err, ErrCorrupt) || problems != n {
+			if !errors.Is(err, db.ErrCorrupt) || problems != n {
 				t.Errorf("Check found %d problems: %v", problems, err)
 			}
 			err = inTime(t, "Repair", func(ctx context.Context) error {
@@ -144,10 +119,10 @@ func TestLCIFCycleInFile(t *testing.T) {
 				}
 				return err
 			})
-			must(t, err)
-			must(t, d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }, nil))
+			dbtest.Must(t, err)
+			dbtest.Must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Log(p) }, nil))
 			for i := range n {
-				if p := first(predictAll(t, d, queries, &PredictOptions{Index: name(i)}, 1), truth); p < 0.95 {
+				if p := first(predictAll(t, d, queries, &db.PredictOptions{Index: name(i)}, 1), truth); p < 0.95 {
 					t.Errorf("precision after Repair is %g", p)
 				}
 			}
@@ -174,8 +149,8 @@ func TestLCIFCycleRefused(t *testing.T) {
 	if _, err := build("new", plainModel("new")); !errors.Is(err, fail.Option) {
 		t.Errorf("a model by itself: %v", err)
 	}
-	err := d.View(func(s *Snapshot) error {
-		_, _, err := nearest(t.Context(), s.Collection("docs"), Query{Vector: queries[0].Vector}, 3, &SearchOptions{Index: "b"})
+	err := d.View(func(s *db.Snapshot) error {
+		_, _, err := dbtest.Nearest(t.Context(), s.Collection("docs"), db.Query{Vector: queries[0].Vector}, 3, &db.SearchOptions{Index: "b"})
 		return err
 	})
 	if err != nil {
@@ -196,23 +171,21 @@ func TestLCIFCycleRefused(t *testing.T) {
 func TestLCIFCyclePublished(t *testing.T) {
 	d, _, _ := spotDB(t, 300, 0, vector.L2)
 	for _, name := range []string{"a", "b"} {
-		if _, err := d.Collection("docs").Build(t.Context(), name, &index.Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Builds(t, d, "docs", name, &index.Forest{Trees: 2, LeafNeighbors: 8})
 	}
 	var once sync.Once
-	rebuildFirst := func(progress) {
+	rebuildFirst := func(dbtest.Progress) {
 		once.Do(func() {
 			if _, err := d.Collection("docs").Build(t.Context(), "b", plainModel("a"), nil); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	_, err := d.Collection("docs").Build(t.Context(), "a", plainModel("b"), reporting(rebuildFirst))
+	_, err := d.Collection("docs").Build(t.Context(), "a", plainModel("b"), dbtest.Reporting(rebuildFirst))
 	if !errors.Is(err, fail.Option) || !strings.Contains(err.Error(), "depend on itself") {
 		t.Errorf("the later build: %v", err)
 	}
-	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }, nil); err != nil {
+	if err := d.Check(t.Context(), func(p *db.CorruptError) { t.Log(p) }, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -234,34 +207,30 @@ func (c *endingContext) Err() error {
 // looks at the context: the next use loads it.
 func TestLoadIndexCancelled(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, 0, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "trees", &index.Forest{Trees: 2, LeafNeighbors: 8}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel("trees"), nil); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Builds(t, d, "docs", "trees", &index.Forest{Trees: 2, LeafNeighbors: 8})
+	dbtest.Builds(t, d, "docs", "labels", plainModel("trees"))
 	path := d.Path()
-	must(t, d.Close())
+	dbtest.Must(t, d.Close())
 	cancelled := 0
 	for n := int64(0); ; n++ {
-		d, err := Open(t.Context(), path, &Options{ReadOnly: true})
-		must(t, err)
+		d, err := db.Open(t.Context(), path, &db.Options{ReadOnly: true})
+		dbtest.Must(t, err)
 		s, err := d.Snapshot()
-		must(t, err)
+		dbtest.Must(t, err)
 		ctx := &endingContext{Context: t.Context()}
 		ctx.left.Store(n)
-		_, _, first := predict(ctx, s.Collection("docs"), queries[0], nil)
+		_, _, first := dbtest.Predict(ctx, s.Collection("docs"), queries[0], nil)
 		if first != nil {
 			cancelled++
 			if !errors.Is(first, context.Canceled) {
 				t.Errorf("after %d looks: %v", n, first)
 			}
 		}
-		if _, _, err := predict(t.Context(), s.Collection("docs"), queries[0], nil); err != nil {
+		if _, _, err := dbtest.Predict(t.Context(), s.Collection("docs"), queries[0], nil); err != nil {
 			t.Errorf("a load cancelled after %d looks is remembered: %v", n, err)
 		}
 		s.Release()
-		must(t, d.Close())
+		dbtest.Must(t, d.Close())
 		if first == nil {
 			break
 		}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -8,7 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -83,7 +85,7 @@ func (c secondCase) String() string { return fmt.Sprintf("sparse %v, weight %s",
 
 // secondDB is a collection of random rows and its model of second-order scores.
 type secondDB struct {
-	*DB
+	*db.DB
 	secondCase
 	rng  *rand.Rand
 	rows map[string]secondRow
@@ -97,26 +99,24 @@ var secondParams = &lcif.Params{K: 6, Alpha: 1.5, Lambda: 1, SecondOrder: 0.4, T
 
 func newSecondDB(t *testing.T, c secondCase) *secondDB {
 	t.Helper()
-	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), nil)
-	must(t, err)
+	d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), nil)
+	dbtest.Must(t, err)
 	g := &secondDB{DB: d, secondCase: c, rng: rand.New(rand.NewPCG(4, 7)), rows: map[string]secondRow{}}
 	if c.sparse {
-		_, err = d.Create(t.Context(), "docs", Schema{Sparse: true})
+		_, err = d.Create(t.Context(), "docs", db.Schema{Sparse: true})
 	} else {
-		_, err = d.Create(t.Context(), "docs", Schema{Dim: 8, Metric: vector.Cosine})
+		_, err = d.Create(t.Context(), "docs", db.Schema{Dim: 8, Metric: vector.Cosine})
 	}
-	must(t, err)
+	dbtest.Must(t, err)
 	g.put(t, 150)
 	o := &index.LCIF{Params: secondParams, Weight: c.weight}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Builds(t, d, "docs", "labels", o)
 	return g
 }
 
 // random is a row with values above zero, so that all cosines are.
-func (g *secondDB) random() (secondRow, Query) {
-	r, q := secondRow{}, Query{}
+func (g *secondDB) random() (secondRow, db.Query) {
+	r, q := secondRow{}, db.Query{}
 	for f := range uint32(8) {
 		v := float32(0.05 + g.rng.ExpFloat64())
 		r.x = append(r.x, float64(v))
@@ -136,18 +136,18 @@ func (g *secondDB) random() (secondRow, Query) {
 
 func (g *secondDB) put(t *testing.T, n int) {
 	t.Helper()
-	put(t, g.DB, n, func(int) Row {
+	put(t, g.DB, n, func(int) db.Row {
 		r, q := g.random()
 		key := fmt.Sprint("k", g.next)
 		g.next++
 		g.rows[key] = r
-		return Row{Key: []byte(key), Vector: q.Vector, Sparse: q.Sparse, Labels: r.labels}
+		return db.Row{Key: []byte(key), Vector: q.Vector, Sparse: q.Sparse, Labels: r.labels}
 	})
 }
 
 func (g *secondDB) delete(t *testing.T, from, n int) {
 	t.Helper()
-	err := g.Update(t.Context(), func(b *Tx) error {
+	err := g.Update(t.Context(), func(b *db.Tx) error {
 		for i := from; i < from+n; i++ {
 			key := fmt.Sprint("k", i)
 			delete(g.rows, key)
@@ -157,23 +157,15 @@ func (g *secondDB) delete(t *testing.T, from, n int) {
 		}
 		return nil
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 }
 
 // scaling returns how the model compares rows: as they are, or scaled as it says.
 func (g *secondDB) scaling(t *testing.T) func(secondRow) secondRow {
 	t.Helper()
-	var scale *lcif.Scaling
-	err := g.View(func(s *Snapshot) error {
-		st := s.gen.Collections["docs"]
-		m, err := st.ManifestOf(st.Entry.Index("labels"))
-		if err == nil {
-			scale = storedScale(t, m)
-		}
-		return err
-	})
-	if err != nil || (scale != nil) != (g.weight == "standard") {
-		t.Fatalf("weight %q: scale %+v, %v", g.weight, scale, err)
+	scale := storedScale(t, g.DB, "docs")
+	if (scale != nil) != (g.weight == "standard") {
+		t.Fatalf("weight %q: scale %+v", g.weight, scale)
 	}
 	return func(r secondRow) secondRow {
 		if scale == nil {
@@ -197,7 +189,7 @@ func (g *secondDB) check(t *testing.T) {
 	}
 	for range 30 {
 		r, q := g.random()
-		out := predictAll(t, g.DB, []Query{q}, &PredictOptions{Top: 5, Explain: true}, 1)[0]
+		out := predictAll(t, g.DB, []db.Query{q}, &db.PredictOptions{Top: 5, Explain: true}, 1)[0]
 		if len(out) == 0 {
 			t.Fatal("nothing is predicted")
 		}
@@ -208,7 +200,7 @@ func (g *secondDB) check(t *testing.T) {
 				}
 			}
 			sum := 0.0
-			near, _ := evidence(p.Why)
+			near, _ := dbtest.Evidence(p.Why)
 			for _, n := range near {
 				sum += n.Score
 				if len(n.Parts) > 0 {
@@ -223,7 +215,7 @@ func (g *secondDB) check(t *testing.T) {
 	if indirect == 0 || compared < 50 {
 		t.Errorf("%d rows explain an indirect share, %d scores are compared", indirect, compared)
 	}
-	must(t, g.Check(t.Context(), func(p *CorruptError) { t.Log(p) }, nil))
+	dbtest.Must(t, g.Check(t.Context(), func(p *db.CorruptError) { t.Log(p) }, nil))
 }
 
 // TestSecondOrder builds, maintains, reopens and compacts models with second-order
@@ -251,15 +243,15 @@ func TestSecondOrder(t *testing.T) {
 			g.delete(t, 140, 25)
 			maintain()
 			path := g.Path()
-			must(t, g.Close())
+			dbtest.Must(t, g.Close())
 			var err error
-			if g.DB, err = Open(t.Context(), path, nil); err != nil {
+			if g.DB, err = db.Open(t.Context(), path, nil); err != nil {
 				t.Fatal(err)
 			}
 			g.check(t)
 			// Enough to renumber the rows.
 			g.delete(t, 50, 80)
-			must(t, g.Compact(t.Context(), nil))
+			dbtest.Must(t, g.Compact(t.Context(), nil))
 			g.check(t)
 		})
 	}
@@ -272,7 +264,7 @@ func TestSecondOrderTuned(t *testing.T) {
 	d, queries, truth := spotDB(t, 300, 0, vector.L2)
 	o := &index.LCIF{Folds: 3, TuneRows: 100, SecondOrders: []float64{0.5}}
 	info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
-	must(t, err)
+	dbtest.Must(t, err)
 	tried := slices.ContainsFunc(info.LabelCurve.Points, func(p lcif.Point) bool { return p.SecondOrder == 0.5 })
 	if !tried {
 		t.Error("the weight was not tried")

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -10,7 +10,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
@@ -46,32 +48,30 @@ func topicRow(rng *rand.Rand, topics int) (vector.Sparse, []string) {
 
 // topicDB is a database of documents, numbered or named, and queries with
 // their labels.
-func topicDB(t *testing.T, named bool) (d *DB, rows []Row, queries []Query, truth [][]string) {
-	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), nil)
-	must(t, err)
-	schema := Schema{Sparse: true}
+func topicDB(t *testing.T, named bool) (d *db.DB, rows []db.Row, queries []db.Query, truth [][]string) {
+	d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "a.anndb"), nil)
+	dbtest.Must(t, err)
+	schema := db.Schema{Sparse: true}
 	if named {
 		schema.Named = true
 	}
-	if _, err := d.Create(t.Context(), "docs", schema); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "docs", schema))
 	rng := rand.New(rand.NewPCG(11, 12))
-	name := func(s vector.Sparse) (out []Feature) {
+	name := func(s vector.Sparse) (out []db.Feature) {
 		for i, f := range s.Index {
-			out = append(out, Feature{fmt.Sprint("w", f), s.Value[i]})
+			out = append(out, db.Feature{fmt.Sprint("w", f), s.Value[i]})
 		}
 		return out
 	}
 	for i := range 1400 {
 		x, l := topicRow(rng, 8)
-		r := Row{Key: fmt.Append(nil, "d", i), Sparse: x, Labels: l}
+		r := db.Row{Key: fmt.Append(nil, "d", i), Sparse: x, Labels: l}
 		if named {
 			r.Sparse, r.Features = vector.Sparse{}, name(x)
 		}
 		rows = append(rows, r)
 	}
-	err = d.Update(t.Context(), func(b *Tx) error {
+	err = d.Update(t.Context(), func(b *db.Tx) error {
 		for _, r := range rows {
 			if err := b.Collection("docs").Put(r); err != nil {
 				return err
@@ -79,12 +79,12 @@ func topicDB(t *testing.T, named bool) (d *DB, rows []Row, queries []Query, trut
 		}
 		return nil
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 	for range 100 {
 		x, l := topicRow(rng, 8)
-		q := Query{Sparse: x}
+		q := db.Query{Sparse: x}
 		if named {
-			q = Query{Features: append(name(x), Feature{"never seen", 3})}
+			q = db.Query{Features: append(name(x), db.Feature{"never seen", 3})}
 		}
 		queries, truth = append(queries, q), append(truth, l)
 	}
@@ -92,7 +92,7 @@ func topicDB(t *testing.T, named bool) (d *DB, rows []Row, queries []Query, trut
 }
 
 // first is the share of queries whose best label is one of theirs.
-func first(out [][]Prediction, truth [][]string) float64 {
+func first(out [][]db.Prediction, truth [][]string) float64 {
 	n := 0
 	for i, p := range out {
 		if len(p) > 0 && slices.Contains(truth[i], p[0].Label) {
@@ -102,14 +102,14 @@ func first(out [][]Prediction, truth [][]string) float64 {
 	return float64(n) / float64(len(out))
 }
 
-func predictAll(t *testing.T, d *DB, queries []Query, o *PredictOptions, workers int) [][]Prediction {
+func predictAll(t *testing.T, d *db.DB, queries []db.Query, o *db.PredictOptions, workers int) [][]db.Prediction {
 	t.Helper()
-	var out [][]Prediction
-	err := d.View(func(s *Snapshot) (err error) {
-		out, err = predictBatch(t.Context(), s.Collection("docs"), queries, o, workers)
+	var out [][]db.Prediction
+	err := d.View(func(s *db.Snapshot) (err error) {
+		out, err = dbtest.PredictBatch(t.Context(), s.Collection("docs"), queries, o, workers)
 		return err
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 	return out
 }
 
@@ -120,7 +120,7 @@ func TestLCIFPredicts(t *testing.T) {
 			d, _, queries, truth := topicDB(t, named)
 			o := &index.LCIF{Folds: 3, TuneRows: 300}
 			info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
-			must(t, err)
+			dbtest.Must(t, err)
 			if info.LabelCurve == nil || info.Bytes["label-matrix"] == 0 || info.Bytes["feature-labels"] == 0 {
 				t.Errorf("index %+v", info)
 			}
@@ -129,11 +129,11 @@ func TestLCIFPredicts(t *testing.T) {
 				t.Errorf("precision of the best label is %g", p)
 			}
 			path := d.Path()
-			if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }, nil); err != nil {
+			if err := d.Check(t.Context(), func(p *db.CorruptError) { t.Log(p) }, nil); err != nil {
 				t.Error(err)
 			}
-			must(t, d.Close())
-			if d, err = Open(t.Context(), path, nil); err != nil {
+			dbtest.Must(t, d.Close())
+			if d, err = db.Open(t.Context(), path, nil); err != nil {
 				t.Fatal(err)
 			}
 			defer d.Close()
@@ -143,12 +143,12 @@ func TestLCIFPredicts(t *testing.T) {
 					t.Fatalf("query %d: %v after reopening, %v before", i, again[i], out[i])
 				}
 			}
-			if top := predictAll(t, d, queries[:1], &PredictOptions{Top: 3}, 1)[0]; len(top) != 3 || top[0].Score < top[1].Score {
+			if top := predictAll(t, d, queries[:1], &db.PredictOptions{Top: 3}, 1)[0]; len(top) != 3 || top[0].Score < top[1].Score {
 				t.Errorf("top 3: %v", top)
 			}
-			explained := predictAll(t, d, queries[:5], &PredictOptions{Explain: true, Top: 2}, 1)
+			explained := predictAll(t, d, queries[:5], &db.PredictOptions{Explain: true, Top: 2}, 1)
 			for i, p := range explained[0] {
-				rows, features := evidence(p.Why)
+				rows, features := dbtest.Evidence(p.Why)
 				var sum float64
 				for _, n := range rows {
 					sum += n.Score
@@ -173,7 +173,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 	d, rows, queries, _ := topicDB(t, false)
 	defer d.Close()
 	gone := []int{3, 500, 1200}
-	err := d.Update(t.Context(), func(b *Tx) error {
+	err := d.Update(t.Context(), func(b *db.Tx) error {
 		for _, i := range gone {
 			if err := b.Collection("docs").Delete(rows[i].Key); err != nil {
 				return err
@@ -181,16 +181,14 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 	params := &lcif.Params{K: 7, Alpha: 1.5, Beta: 0.5, Lambda: 0.6, Top: 5}
 	for _, weight := range []string{"none", "tfidf"} {
 		o := &index.LCIF{Params: params, Weight: weight}
-		if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Builds(t, d, "docs", "labels", o)
 		got := predictAll(t, d, queries, nil, 2)
 		b, err := labels.NewBuilder(nil)
-		must(t, err)
+		dbtest.Must(t, err)
 		m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 130}
 		df := make([]float64, 130)
 		for i, r := range rows {
@@ -219,12 +217,12 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 			copy(m.Row(i).Value, tfidf(m.Row(i)).Value)
 		}
 		view, counts, err := lcif.Build(t.Context(), m, b.Matrix(), 0, 1)
-		must(t, err)
-		must(t, view.SetPower(counts, params.Beta))
+		dbtest.Must(t, err)
+		dbtest.Must(t, view.SetPower(counts, params.Beta))
 		names := b.Names()
 		for i, q := range queries {
 			want, _, err := lcif.NewPredictor().Predict(t.Context(), view, tfidf(q.Sparse), params, nil)
-			must(t, err)
+			dbtest.Must(t, err)
 			if len(want) != len(got[i]) {
 				t.Fatalf("%q query %d: %v, want %v", weight, i, got[i], want)
 			}
@@ -246,25 +244,21 @@ func TestLCIFMisuse(t *testing.T) {
 		_, err := d.Collection(coll).Build(t.Context(), "labels", &o, nil)
 		return err
 	}
-	predict := func(coll string, q Query, o *PredictOptions) error {
-		return d.View(func(s *Snapshot) error {
-			_, _, err := predict(t.Context(), s.Collection(coll), q, o)
+	predict := func(coll string, q db.Query, o *db.PredictOptions) error {
+		return d.View(func(s *db.Snapshot) error {
+			_, _, err := dbtest.Predict(t.Context(), s.Collection(coll), q, o)
 			return err
 		})
 	}
-	if _, err := d.Create(t.Context(), "bare", Schema{Sparse: true}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "bare", db.Schema{Sparse: true}))
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "dense", db.Schema{Dim: 2}))
 	if err := build("bare", index.LCIF{Params: params}); !errors.Is(err, fail.Empty) {
 		t.Errorf("no rows: %v", err)
 	}
-	err := d.Update(t.Context(), func(b *Tx) error {
-		return b.Collection("bare").Put(Row{Key: []byte("k"), Sparse: rows[0].Sparse})
+	err := d.Update(t.Context(), func(b *db.Tx) error {
+		return b.Collection("bare").Put(db.Row{Key: []byte("k"), Sparse: rows[0].Sparse})
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := d.Collection("docs").Build(ctx, "labels", &index.LCIF{}, nil); !errors.Is(err, context.Canceled) {
@@ -273,21 +267,19 @@ func TestLCIFMisuse(t *testing.T) {
 	if err := predict("docs", queries[0], nil); !errors.Is(err, fail.NoIndex) {
 		t.Errorf("no model: %v", err)
 	}
-	must(t, build("docs", index.LCIF{Params: params}))
-	if _, err := d.Collection("docs").Build(t.Context(), "rows", nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Must(t, build("docs", index.LCIF{Params: params}))
+	dbtest.Builds(t, d, "docs", "rows", nil)
 	for name, c := range map[string]struct{ err, want error }{
 		"no labels":     {build("bare", index.LCIF{Params: params}), fail.Empty},
 		"too few rows":  {build("bare", index.LCIF{}), fail.Option},
 		"dense":         {build("dense", index.LCIF{Params: params}), fail.Empty},
 		"weighting":     {build("docs", index.LCIF{Params: params, Weight: "x"}), fail.Option},
-		"parameters":    {predict("docs", queries[0], &PredictOptions{Params: &lcif.Params{Lambda: 2}}), fail.Option},
-		"not a model":   {predict("docs", queries[0], &PredictOptions{Index: "rows"}), fail.Kind},
-		"no such model": {predict("docs", queries[0], &PredictOptions{Index: "x"}), fail.NoIndex},
+		"parameters":    {predict("docs", queries[0], &db.PredictOptions{Params: &lcif.Params{Lambda: 2}}), fail.Option},
+		"not a model":   {predict("docs", queries[0], &db.PredictOptions{Index: "rows"}), fail.Kind},
+		"no such model": {predict("docs", queries[0], &db.PredictOptions{Index: "x"}), fail.NoIndex},
 		"collection":    {predict("x", queries[0], nil), fail.NoCollection},
 		"dense query":   {predict("dense", queries[0], nil), fail.Kind},
-		"negative": {predict("docs", Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil),
+		"negative": {predict("docs", db.Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil),
 			fail.Features},
 	} {
 		if !errors.Is(c.err, c.want) {
@@ -295,12 +287,12 @@ func TestLCIFMisuse(t *testing.T) {
 		}
 	}
 	// A search must not take the label model for an index of the rows.
-	err = d.View(func(s *Snapshot) error {
-		_, _, err := nearest(t.Context(), s.Collection("docs"), queries[0], 3, nil)
+	err = d.View(func(s *db.Snapshot) error {
+		_, _, err := dbtest.Nearest(t.Context(), s.Collection("docs"), queries[0], 3, nil)
 		if err != nil {
 			return err
 		}
-		_, _, err = nearest(t.Context(), s.Collection("docs"), queries[0], 3, &SearchOptions{Index: "labels"})
+		_, _, err = dbtest.Nearest(t.Context(), s.Collection("docs"), queries[0], 3, &db.SearchOptions{Index: "labels"})
 		if !errors.Is(err, fail.Kind) {
 			t.Errorf("search by the label model: %v", err)
 		}
@@ -314,13 +306,13 @@ func TestLCIFMisuse(t *testing.T) {
 // A query without evidence gets no label and the answer says so; on request it gets the labels that
 // most rows have: alone and in batches, by all kinds, and after maintenance.
 func TestPredictWithoutEvidence(t *testing.T) {
-	d := openTemp(t, nil)
+	d := dbtest.OpenTemp(t, nil)
 	put := func(coll string, n int, label string) {
 		t.Helper()
-		err := d.Update(t.Context(), func(b *Tx) error {
+		err := d.Update(t.Context(), func(b *db.Tx) error {
 			for i := range n {
 				key := fmt.Appendf(nil, "%s%d", label, i)
-				row := Row{Key: key, Labels: []string{label}}
+				row := db.Row{Key: key, Labels: []string{label}}
 				if coll == "dense" {
 					row.Vector = []float32{1, float32(i%3) - 1}
 				} else {
@@ -332,31 +324,27 @@ func TestPredictWithoutEvidence(t *testing.T) {
 			}
 			return nil
 		})
-		must(t, err)
+		dbtest.Must(t, err)
 	}
-	if _, err := d.Create(t.Context(), "sparse", Schema{Sparse: true}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "sparse", db.Schema{Sparse: true}))
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "dense", db.Schema{Dim: 2}))
 	models := map[string][]string{"sparse": {"labels", "sbt", "pt", "at"}, "dense": {"labels"}}
 	check := func(coll string, want string, score float32) {
 		t.Helper()
-		q := Query{Sparse: vector.Sparse{Index: []uint32{900}, Value: []float32{1}}}
+		q := db.Query{Sparse: vector.Sparse{Index: []uint32{900}, Value: []float32{1}}}
 		if coll == "dense" {
-			q = Query{Vector: []float32{0, 0}}
+			q = db.Query{Vector: []float32{0, 0}}
 		}
-		err := d.View(func(s *Snapshot) error {
+		err := d.View(func(s *db.Snapshot) error {
 			for _, m := range models[coll] {
-				none, err := s.Collection(coll).Predict(t.Context(), q, &PredictOptions{Index: m, Explain: true})
+				none, err := s.Collection(coll).Predict(t.Context(), q, &db.PredictOptions{Index: m, Explain: true})
 				if err != nil {
 					return err
 				}
 				if !none.NoEvidence || len(none.Labels) > 0 || none.Why != nil {
 					t.Errorf("%s, %s: %+v, want no evidence and no label", coll, m, none)
 				}
-				o := &PredictOptions{Index: m, Explain: true, Frequent: true}
+				o := &db.PredictOptions{Index: m, Explain: true, Frequent: true}
 				got, err := s.Collection(coll).Predict(t.Context(), q, o)
 				if err != nil {
 					return err
@@ -365,12 +353,12 @@ func TestPredictWithoutEvidence(t *testing.T) {
 					!l[0].Predicted || float32(l[0].Why.Score) != score {
 					t.Errorf("%s, %s: %+v, want %s with %g", coll, m, got, want, score)
 				}
-				known := Query{Sparse: vector.Sparse{Index: []uint32{7}, Value: []float32{1}}}
+				known := db.Query{Sparse: vector.Sparse{Index: []uint32{7}, Value: []float32{1}}}
 				if coll == "dense" {
-					known = Query{Vector: []float32{1, 0}}
+					known = db.Query{Vector: []float32{1, 0}}
 				}
-				many, err := s.Collection(coll).PredictBatch(t.Context(), []Query{q, known, q},
-					&PredictOptions{Index: m, Top: 2, Frequent: true})
+				many, err := s.Collection(coll).PredictBatch(t.Context(), []db.Query{q, known, q},
+					&db.PredictOptions{Index: m, Top: 2, Frequent: true})
 				if err != nil {
 					return err
 				}
@@ -385,7 +373,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 			}
 			return nil
 		})
-		must(t, err)
+		dbtest.Must(t, err)
 	}
 	limits := &labels.Thresholds{Single: 0.9, KeepTop: true}
 	for coll, params := range map[string]*lcif.Params{
@@ -394,15 +382,11 @@ func TestPredictWithoutEvidence(t *testing.T) {
 		put(coll, 30, "often")
 		put(coll, 10, "seldom")
 		o := &index.LCIF{Params: params}
-		if _, err := d.Collection(coll).Build(t.Context(), "labels", o, nil); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Builds(t, d, coll, "labels", o)
 		if coll == "sparse" {
 			trees := map[string]index.Options{"sbt": &index.Trees{Kind: "sbt"}, "pt": &index.Trees{Kind: "pt"}, "at": &index.Trees{Kind: "at"}}
 			for name, o := range trees {
-				if _, err := d.Collection(coll).Build(t.Context(), name, o, nil); err != nil {
-					t.Fatal(err)
-				}
+				dbtest.Builds(t, d, coll, name, o)
 			}
 		}
 		check(coll, "often", 0.75)

@@ -1,6 +1,7 @@
-package db
+package db_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,8 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -20,53 +25,51 @@ import (
 
 // putTerms puts rows of three topics whose own term is rare, among terms that all
 // rows have many times: tf-idf finds the topic, plain values do not.
-func putTerms(t *testing.T, d *DB, coll string, from, to int) {
+func putTerms(t *testing.T, d *db.DB, coll string, from, to int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(from), 1))
-	err := d.Update(t.Context(), func(b *Tx) error {
+	err := d.Update(t.Context(), func(b *db.Tx) error {
 		for i := from; i < to; i++ {
 			topic := uint32(i % 3)
 			x := vector.Sparse{Index: []uint32{0, 1, 2, 3 + topic}, Value: []float32{0, 0, 0, 1}}
 			for f := range 3 {
 				x.Value[f] = float32(1 + rng.IntN(20))
 			}
-			row := Row{Key: fmt.Append(nil, i), Sparse: x, Labels: []string{fmt.Sprint("topic ", topic)}}
+			row := db.Row{Key: fmt.Append(nil, i), Sparse: x, Labels: []string{fmt.Sprint("topic ", topic)}}
 			if err := b.Collection(coll).Put(row); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 }
 
 // putColumns puts dense rows whose topic is in a column of small numbers, beside
 // one of large numbers that mean nothing.
-func putColumns(t *testing.T, d *DB, from, to int) {
+func putColumns(t *testing.T, d *db.DB, from, to int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(from), 2))
-	err := d.Update(t.Context(), func(b *Tx) error {
+	err := d.Update(t.Context(), func(b *db.Tx) error {
 		for i := from; i < to; i++ {
 			topic := i % 2
 			x := []float32{float32(1000 * rng.NormFloat64()), 5 + 0.2*float32(topic) + float32(0.02*rng.NormFloat64()), 7}
-			row := Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint("topic ", topic)}}
+			row := db.Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint("topic ", topic)}}
 			if err := b.Collection("dense").Put(row); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 }
 
 // Without a weighting given, the tuner takes what its cross-validation finds best,
 // says so, and the model is that of the weighting given by name.
 func TestTunerChoosesTheWeighting(t *testing.T) {
 	t.Parallel()
-	d := openTemp(t, nil)
-	if _, err := d.Create(t.Context(), "terms", Schema{Sparse: true}); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.OpenTemp(t, nil)
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "terms", db.Schema{Sparse: true}))
 	putTerms(t, d, "terms", 0, 240)
 	info := map[string]index.Info{}
 	for name, w := range map[string]string{"auto": "", "none": "none", "tfidf": "tfidf"} {
@@ -88,11 +91,11 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 	}
 	same := func() {
 		t.Helper()
-		err := d.View(func(s *Snapshot) error {
+		err := d.View(func(s *db.Snapshot) error {
 			for topic := range uint32(3) {
-				q := Query{Sparse: vector.Sparse{Index: []uint32{0, 2, 3 + topic}, Value: []float32{9, 3, 1}}}
-				a, _, err1 := predict(t.Context(), s.Collection("terms"), q, &PredictOptions{Index: "auto", Top: 3})
-				b, _, err2 := predict(t.Context(), s.Collection("terms"), q, &PredictOptions{Index: "tfidf", Top: 3})
+				q := db.Query{Sparse: vector.Sparse{Index: []uint32{0, 2, 3 + topic}, Value: []float32{9, 3, 1}}}
+				a, _, err1 := dbtest.Predict(t.Context(), s.Collection("terms"), q, &db.PredictOptions{Index: "auto", Top: 3})
+				b, _, err2 := dbtest.Predict(t.Context(), s.Collection("terms"), q, &db.PredictOptions{Index: "tfidf", Top: 3})
 				if err := errors.Join(err1, err2); err != nil {
 					return err
 				}
@@ -102,7 +105,7 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 			}
 			return nil
 		})
-		must(t, err)
+		dbtest.Must(t, err)
 	}
 	same()
 	putTerms(t, d, "terms", 240, 400) // so many that the model is relearned
@@ -118,44 +121,37 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 func TestScaledColumns(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(t.Context(), path, nil)
-	must(t, err)
+	d, err := db.Open(t.Context(), path, nil)
+	dbtest.Must(t, err)
 	defer func() { d.Close() }()
-	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 3}); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "dense", db.Schema{Dim: 3}))
 	putColumns(t, d, 0, 120)
 	info, err := d.Collection("dense").Build(t.Context(), "labels", &index.LCIF{Folds: 4}, nil)
-	must(t, err)
+	dbtest.Must(t, err)
 	plain, err := d.Collection("dense").Build(t.Context(), "plain", &index.LCIF{Folds: 4, Weight: "none"}, nil)
-	must(t, errors.Join(err, d.Collection("dense").DropIndex(t.Context(), "plain")))
+	dbtest.Must(t, errors.Join(err, d.Collection("dense").DropIndex(t.Context(), "plain")))
 	if w := info.Options.(*index.LCIF).Weight; w != "standard" || !(microF1(info) > microF1(plain)+0.2) {
 		t.Fatalf("weighting %q, micro F1 %g, without weights %g", w, microF1(info), microF1(plain))
 	}
 	check := func() {
 		t.Helper()
-		err := d.View(func(s *Snapshot) error {
-			st := s.gen.Collections["dense"]
-			m, err := st.ManifestOf(st.Entry.Index("labels"))
-			if err != nil {
-				return err
-			}
-			if scale := storedScale(t, m); scale == nil || scale.Factor[2] != 0 {
+		err := d.View(func(s *db.Snapshot) error {
+			if scale := storedScale(t, d, "dense"); scale == nil || scale.Factor[2] != 0 {
 				t.Errorf("scale %+v", scale)
 			}
-			var queries []Query
+			var queries []db.Query
 			rng := rand.New(rand.NewPCG(9, 9))
 			for i := range 40 {
 				x := []float32{float32(1000 * rng.NormFloat64()), 5 + 0.2*float32(i%2), 7}
-				queries = append(queries, Query{Vector: x})
+				queries = append(queries, db.Query{Vector: x})
 			}
-			all, err := predictBatch(t.Context(), s.Collection("dense"), queries, &PredictOptions{Top: 2}, 2)
+			all, err := dbtest.PredictBatch(t.Context(), s.Collection("dense"), queries, &db.PredictOptions{Top: 2}, 2)
 			if err != nil {
 				return err
 			}
 			right := 0
 			for i, q := range queries {
-				one, _, err := predict(t.Context(), s.Collection("dense"), q, &PredictOptions{Top: 2})
+				one, _, err := dbtest.Predict(t.Context(), s.Collection("dense"), q, &db.PredictOptions{Top: 2})
 				if err != nil {
 					return err
 				}
@@ -171,26 +167,15 @@ func TestScaledColumns(t *testing.T) {
 			}
 			return nil
 		})
-		must(t, err)
+		dbtest.Must(t, err)
 	}
 	check()
-	must(t, d.Close())
-	if d, err = Open(t.Context(), path, nil); err != nil {
+	dbtest.Must(t, d.Close())
+	if d, err = db.Open(t.Context(), path, nil); err != nil {
 		t.Fatal(err)
 	}
 	check()
-	scale := func() (s lcif.Scaling) {
-		err := d.View(func(snap *Snapshot) error {
-			st := snap.gen.Collections["dense"]
-			m, err := st.ManifestOf(st.Entry.Index("labels"))
-			if err == nil {
-				s = *storedScale(t, m)
-			}
-			return err
-		})
-		must(t, err)
-		return s
-	}
+	scale := func() lcif.Scaling { return *storedScale(t, d, "dense") }
 	before := scale()
 	for _, n := range []int{130, 260} { // few rows, then so many that it is relearned
 		putColumns(t, d, n-10, n)
@@ -206,7 +191,7 @@ func TestScaledColumns(t *testing.T) {
 			t.Errorf("%d rows: scale %+v, it was %+v", n, now, before)
 		}
 	}
-	must(t, d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }, nil))
+	dbtest.Must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }, nil))
 	for name, o := range map[string]index.LCIF{
 		"tf-idf": {Weight: "tfidf"},
 		"forest": {Weight: "standard", Neighbors: "trees"},
@@ -221,15 +206,13 @@ func TestScaledColumns(t *testing.T) {
 // the tuner made, and on others thresholds of their own.
 func TestTunedSettingOnAnotherCollection(t *testing.T) {
 	t.Parallel()
-	d := openTemp(t, nil)
+	d := dbtest.OpenTemp(t, nil)
 	for i, coll := range []string{"one", "other"} {
-		if _, err := d.Create(t.Context(), coll, Schema{Sparse: true}); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Must(t, dbtest.Create(t.Context(), d, coll, db.Schema{Sparse: true}))
 		putTerms(t, d, coll, 0, 150+60*i)
 	}
 	tuned, err := d.Collection("one").Build(t.Context(), "tuned", &index.LCIF{Folds: 5, AllowEmpty: true, Weight: "none"}, nil)
-	must(t, err)
+	dbtest.Must(t, err)
 	point := tuned.LabelCurve.Best
 	for _, cut := range []lcif.Cut{point.Cut, {Share: 1.5, NoTop: true}, {Share: 1, PerLabel: true}} {
 		o := index.LCIF{
@@ -239,7 +222,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		thresholds := map[string]*labels.Thresholds{}
 		for _, coll := range []string{"one", "other"} {
 			info, err := d.Collection(coll).Build(t.Context(), "given", &o, nil)
-			must(t, err)
+			dbtest.Must(t, err)
 			thresholds[coll] = info.Options.(*index.LCIF).Params.Thresholds
 		}
 		if th := thresholds["one"]; th == nil || th.KeepTop == cut.NoTop || (th.PerLabel != nil) != cut.PerLabel {
@@ -268,14 +251,12 @@ func microF1(info index.Info) float64 { return info.LabelCurve.Best.MicroF1 }
 // A tuner that is stopped builds with the best setting so far, and later steps do not notice.
 func TestStoppedTuner(t *testing.T) {
 	t.Parallel()
-	d := openTemp(t, nil)
-	if _, err := d.Create(t.Context(), "terms", Schema{Sparse: true}); err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.OpenTemp(t, nil)
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "terms", db.Schema{Sparse: true}))
 	putTerms(t, d, "terms", 0, 60)
 	stop := make(chan struct{})
 	settings := 0
-	run := &Run{Stop: stop, Progress: func(stage string, _, _ int) {
+	run := &db.Run{Stop: stop, Progress: func(stage string, _, _ int) {
 		if strings.HasPrefix(stage, "settings") {
 			if settings++; settings == 20 {
 				close(stop)
@@ -283,15 +264,30 @@ func TestStoppedTuner(t *testing.T) {
 		}
 	}}
 	info, err := d.Collection("terms").Build(t.Context(), "labels", &index.LCIF{Folds: 3}, run)
-	must(t, err)
+	dbtest.Must(t, err)
 	if o := info.Options.(*index.LCIF); len(info.LabelCurve.Points) != settings || settings > 40 || o.Weight != "none" {
 		t.Errorf("%d settings, %d measured, weighting %q", settings, len(info.LabelCurve.Points), o.Weight)
 	}
 	grid := &budget.Grid{Budgets: []int{1, 2, 3}, Costs: []float64{1}, Folds: 2}
 	info, err = d.Collection("terms").Build(t.Context(), "trees", &index.Trees{Kind: "pt", Grid: grid}, run)
-	must(t, err)
+	dbtest.Must(t, err)
 	if len(info.TreeTrials) != 1 {
 		t.Errorf("trees: %d trials", len(info.TreeTrials))
 	}
-	must(t, d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }, nil))
+	dbtest.Must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }, nil))
+}
+
+// storedScale returns the scale of the columns in the manifest of the label model "labels", nil if it has none.
+func storedScale(t *testing.T, d *db.DB, coll string) *lcif.Scaling {
+	t.Helper()
+	p := dbtest.Block(t, d.Path(), layout.BucketMeta, coll, "labels", codec.KindManifest, 0)
+	data, err := layout.DecodeBlock("", p.Key, p.Value, true)
+	dbtest.Must(t, err)
+	var m struct {
+		Segments []struct {
+			Detail struct{ Scale *lcif.Scaling }
+		}
+	}
+	dbtest.Must(t, json.Unmarshal(data, &m))
+	return m.Segments[0].Detail.Scale
 }

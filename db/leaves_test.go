@@ -1,36 +1,34 @@
-package db
+package db_test
 
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
-	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/db/internal/dbtest"
 )
 
 // TestLeafSizesOfIndexes checks that every training point is in one leaf of each tree, also in small
 // segments.
 func TestLeafSizesOfIndexes(t *testing.T) {
-	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "x.anndb"), &Options{NoSync: true, Maintenance: &maintenance.Policy{Manual: true}})
-	must(t, err)
-	defer d.Close()
-	c, err := d.Create(t.Context(), "c", Schema{Dim: 4})
-	must(t, err)
+	d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
+	c, err := d.Create(t.Context(), "c", db.Schema{Dim: 4})
+	dbtest.Must(t, err)
 	put := func(from, to int) {
 		t.Helper()
-		err := d.Update(t.Context(), func(tx *Tx) error {
+		err := d.Update(t.Context(), func(tx *db.Tx) error {
 			for i := from; i < to; i++ {
 				x := []float32{float32(i * 7 % 31), float32(i * 11 % 29), float32(i * 5 % 37), float32(i % 13)}
-				r := Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint(i % 3)}}
+				r := db.Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint(i % 3)}}
 				if err := tx.Collection("c").Put(r); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
-		must(t, err)
+		dbtest.Must(t, err)
 	}
 	put(0, 900)
 	if _, err := c.Build(t.Context(), "forest", &index.Forest{Trees: 3, Depth: 5}, nil); err != nil {
@@ -42,7 +40,7 @@ func TestLeafSizesOfIndexes(t *testing.T) {
 	sum := func(index string) (n int) {
 		t.Helper()
 		sizes, err := c.LeafSizes(t.Context(), index)
-		must(t, err)
+		dbtest.Must(t, err)
 		for i, size := range sizes {
 			if n += size; i > 0 && size > sizes[i-1] {
 				t.Fatalf("%s: sizes do not descend: %v", index, sizes)
@@ -51,7 +49,7 @@ func TestLeafSizesOfIndexes(t *testing.T) {
 		return n
 	}
 	forest, err := c.Index("forest")
-	must(t, err)
+	dbtest.Must(t, err)
 	if got, want := sum("forest"), 3*forest.TrainingPoints; got != want {
 		t.Errorf("forest: %d points in leaves, want %d", got, want)
 	}
@@ -65,13 +63,13 @@ func TestLeafSizesOfIndexes(t *testing.T) {
 	if got := sum("forest"); got != 3*930 {
 		t.Errorf("forest: %d points after 30 more rows, want %d", got, 3*930)
 	}
-	if _, err := c.LeafSizes(t.Context(), "none"); !errors.Is(err, ErrNotFound) {
+	if _, err := c.LeafSizes(t.Context(), "none"); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("no index: %v", err)
 	}
 	if _, err := c.Build(t.Context(), "lcif", &index.LCIF{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.LeafSizes(t.Context(), "lcif"); !errors.Is(err, ErrInvalid) {
+	if _, err := c.LeafSizes(t.Context(), "lcif"); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("an index without trees: %v", err)
 	}
 }

@@ -1,18 +1,20 @@
-package db
+package db_test
 
 import (
 	"slices"
 	"sync/atomic"
 	"testing"
 
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/dbtest"
 )
 
 // TestProgress checks which calls report, and that reports of one call do not overlap.
 func TestProgress(t *testing.T) {
 	var inside atomic.Int32
 	var stages []string
-	ctx, run := t.Context(), reporting(func(p progress) {
+	ctx, run := t.Context(), dbtest.Reporting(func(p dbtest.Progress) {
 		if inside.Add(1) != 1 {
 			t.Error("reports overlap")
 		}
@@ -30,11 +32,11 @@ func TestProgress(t *testing.T) {
 		t.Errorf("a build reported the stages %q", stages)
 	}
 	stages = nil
-	if err := d.Compact(ctx, &CompactOptions{Reorder: true, Run: *run}); err != nil || !slices.Contains(stages, "load") {
+	if err := d.Compact(ctx, &db.CompactOptions{Reorder: true, Run: *run}); err != nil || !slices.Contains(stages, "load") {
 		t.Errorf("Reorder reported the stages %q: %v", stages, err)
 	}
 	stages = nil
-	if err := d.Compact(ctx, &CompactOptions{Run: *run}); err != nil || !slices.Contains(stages, "verify") {
+	if err := d.Compact(ctx, &db.CompactOptions{Run: *run}); err != nil || !slices.Contains(stages, "verify") {
 		t.Errorf("Compact reported the stages %q: %v", stages, err)
 	}
 	stages = nil

@@ -1,9 +1,15 @@
 package db
 
 import (
+	"context"
+	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/vector"
 	"go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 
@@ -19,19 +25,9 @@ func TestMain(m *testing.M) {
 // openTemp opens a new database that is closed at the test's end.
 func openTemp(t *testing.T, o *Options) *DB {
 	t.Helper()
-	return openAt(t, filepath.Join(t.TempDir(), "test.anndb"), o)
-}
-
-// openAt opens a database that is closed at the test's end.
-func openAt(t *testing.T, path string, o *Options) *DB {
-	t.Helper()
-	d, err := Open(t.Context(), path, o)
+	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "test.anndb"), o)
 	must(t, err)
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must(t, d.Close()) })
 	return d
 }
 
@@ -60,4 +56,38 @@ func TestMaintainedByDefault(t *testing.T) {
 		}
 		must(t, d.Close())
 	}
+}
+
+// create is DB.Create without the handle.
+func create(ctx context.Context, d *DB, name string, s Schema) error {
+	_, err := d.Create(ctx, name, s)
+	return err
+}
+
+// must ends a test that has got an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filterOf makes a filter from the latest state.
+func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) *filter.Filter {
+	t.Helper()
+	f, err := d.Collection(coll).RowFilter(rows)
+	must(t, err)
+	return f
+}
+
+// randomSparse draws n features of dim with values in (0, 1].
+func randomSparse(rng *rand.Rand, n, dim int) vector.Sparse {
+	picked := rng.Perm(dim)[:n]
+	slices.Sort(picked)
+	var s vector.Sparse
+	for _, f := range picked {
+		s.Index = append(s.Index, uint32(f))
+		s.Value = append(s.Value, 1-rng.Float32())
+	}
+	return s
 }

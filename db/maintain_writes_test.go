@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -20,14 +22,14 @@ func TestMaintainWritesLittle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			d, err := Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
-			must(t, err)
+			d, err := db.Open(ctx, filepath.Join(t.TempDir(), "a.anndb"), &db.Options{NoSync: true})
+			dbtest.Must(t, err)
 			defer d.Close()
 			rng := rand.New(rand.NewPCG(1, 2))
 			put := func(from, to int) error {
-				return d.Update(ctx, func(b *Tx) error {
+				return d.Update(ctx, func(b *db.Tx) error {
 					for i := from; i < to; i++ {
-						r := Row{Key: fmt.Append(nil, i), Sparse: randomSparse(rng, 40, 400)}
+						r := db.Row{Key: fmt.Append(nil, i), Sparse: dbtest.RandomSparse(rng, 40, 400)}
 						for range 8 {
 							r.Labels = append(r.Labels, fmt.Sprint(rng.IntN(300)))
 						}
@@ -39,22 +41,22 @@ func TestMaintainWritesLittle(t *testing.T) {
 				})
 			}
 			var info index.Info
-			err = errorsOf(
-				func() error { return create(ctx, d, "s", Schema{Sparse: true}) },
+			err = dbtest.ErrorsOf(
+				func() error { return dbtest.Create(ctx, d, "s", db.Schema{Sparse: true}) },
 				func() error { return put(0, 3000) },
 				func() (err error) { info, err = d.Collection("s").Build(ctx, "x", o, nil); return err },
 			)
-			must(t, err)
+			dbtest.Must(t, err)
 			total := int64(0)
 			for _, n := range info.Bytes {
 				total += n
 			}
 			allocated := func() int64 {
-				stats := d.txn.File().Stats()
+				stats := db.Manager(d).File().Stats()
 				return stats.TxStats.GetPageAlloc()
 			}
 			for i := range 12 {
-				must(t, put(3000+i, 3001+i))
+				dbtest.Must(t, put(3000+i, 3001+i))
 				before := allocated()
 				steps, err := d.Maintain(ctx, 0, nil)
 				if err != nil || len(steps) != 1 {
@@ -64,7 +66,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 					t.Errorf("step %d, %s, has written %d bytes for a row, the index has %d", i, steps[0].Action, n, total)
 				}
 			}
-			if err := mustCheck(d); err != nil {
+			if err := dbtest.Check(d); err != nil {
 				t.Error(err)
 			}
 		})

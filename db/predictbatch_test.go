@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -7,7 +7,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
@@ -22,17 +24,15 @@ func TestPredictBatchIsPredict(t *testing.T) {
 	defer d.Close()
 	params := &lcif.Params{K: 7, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.1, KeepTop: true}}
 	o := &index.LCIF{Params: params, Weight: "tfidf"}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Builds(t, d, "docs", "labels", o)
 	compare := func() {
 		t.Helper()
-		for _, o := range []PredictOptions{{}, {Top: 3}, {Top: 1, Set: true}, {Top: 2, Explain: true}} {
+		for _, o := range []db.PredictOptions{{}, {Top: 3}, {Top: 1, Set: true}, {Top: 2, Explain: true}} {
 			for _, workers := range []int{1, 3} {
 				got := predictAll(t, d, queries, &o, workers)
-				err := d.View(func(s *Snapshot) error {
+				err := d.View(func(s *db.Snapshot) error {
 					for i, q := range queries {
-						want, _, err := predict(t.Context(), s.Collection("docs"), q, &o)
+						want, _, err := dbtest.Predict(t.Context(), s.Collection("docs"), q, &o)
 						if err != nil {
 							return err
 						}
@@ -42,17 +42,17 @@ func TestPredictBatchIsPredict(t *testing.T) {
 					}
 					return nil
 				})
-				must(t, err)
+				dbtest.Must(t, err)
 			}
 		}
 	}
 	compare()
 	rng := rand.New(rand.NewPCG(3, 3))
-	put(t, d, 200, func(i int) Row {
+	put(t, d, 200, func(i int) db.Row {
 		x, names := topicRow(rng, 8)
-		r := Row{Key: fmt.Append(nil, "d", 3*i), Labels: append(names, "fresh")}
+		r := db.Row{Key: fmt.Append(nil, "d", 3*i), Labels: append(names, "fresh")}
 		for j, f := range x.Index {
-			r.Features = append(r.Features, Feature{fmt.Sprint("w", f), x.Value[j]})
+			r.Features = append(r.Features, db.Feature{fmt.Sprint("w", f), x.Value[j]})
 		}
 		return r
 	})
@@ -64,13 +64,11 @@ func TestPredictBatchErrors(t *testing.T) {
 	d, _, queries, _ := topicDB(t, false)
 	defer d.Close()
 	o := &index.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Builds(t, d, "docs", "labels", o)
 	queries[17].Sparse = vector.Sparse{Index: []uint32{4, 4}, Value: []float32{1, 1}}
 	queries[40].Sparse = queries[17].Sparse
-	err := d.View(func(s *Snapshot) error {
-		_, err := predictBatch(t.Context(), s.Collection("docs"), queries, nil, 1)
+	err := d.View(func(s *db.Snapshot) error {
+		_, err := dbtest.PredictBatch(t.Context(), s.Collection("docs"), queries, nil, 1)
 		return err
 	})
 	if !errors.Is(err, fail.Features) || err == nil || err.Error()[:13] != "db: query 17:" {

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -7,34 +7,36 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
 // changedBase is a file with the dense collection "d" and the sparse one "s" of n rows each. Row i
 // has the key "i", the label "l" and i modulo 3, and the payload "p".
-func changedBase(t *testing.T, n, dim int) (*DB, string) {
+func changedBase(t *testing.T, n, dim int) (*db.DB, string) {
 	t.Helper()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "x.anndb")
-	d, err := Open(ctx, path, &Options{NoSync: true})
+	d, err := db.Open(ctx, path, &db.Options{NoSync: true})
 	if err == nil {
 		t.Cleanup(func() { _ = d.Close() }) // a test may have closed it
-		err = errors.Join(create(ctx, d, "d", Schema{Dim: dim}), create(ctx, d, "s", Schema{Sparse: true}))
+		err = errors.Join(dbtest.Create(ctx, d, "d", db.Schema{Dim: dim}), dbtest.Create(ctx, d, "s", db.Schema{Sparse: true}))
 	}
 	if err == nil {
-		err = d.Update(ctx, func(b *Tx) error { return putChanged(b, 0, n, dim) })
+		err = d.Update(ctx, func(b *db.Tx) error { return putChanged(b, 0, n, dim) })
 	}
-	must(t, err)
+	dbtest.Must(t, err)
 	return d, path
 }
 
 // putChanged puts rows of changedBase.
-func putChanged(b *Tx, from, to, dim int) error {
+func putChanged(b *db.Tx, from, to, dim int) error {
 	for i := from; i < to; i++ {
 		rng := rand.New(rand.NewPCG(uint64(i), 3))
-		r := Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%3)}, Payload: []byte("p")}
+		r := db.Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%3)}, Payload: []byte("p")}
 		x := r
 		for range dim {
 			r.Vector = append(r.Vector, rng.Float32())
@@ -51,13 +53,13 @@ func putChanged(b *Tx, from, to, dim int) error {
 }
 
 // relabel gives a row of both collections labels.
-func relabel(t *testing.T, d *DB, i int, labels ...string) {
+func relabel(t *testing.T, d *db.DB, i int, labels ...string) {
 	t.Helper()
-	err := d.Update(t.Context(), func(b *Tx) error {
+	err := d.Update(t.Context(), func(b *db.Tx) error {
 		key := fmt.Append(nil, i)
 		return errors.Join(b.Collection("d").SetLabels(key, labels...), b.Collection("s").SetLabels(key, labels...))
 	})
-	must(t, err)
+	dbtest.Must(t, err)
 }
 
 // labelKinds are options of one index of each kind that learns from labels, by collection.
@@ -72,10 +74,10 @@ var labelKinds = map[string]map[string]index.Options{
 }
 
 // behind returns Relabelled of all indexes by name.
-func behind(t *testing.T, d *DB) map[string]int {
+func behind(t *testing.T, d *db.DB) map[string]int {
 	t.Helper()
 	st, err := d.Stats()
-	must(t, err)
+	dbtest.Must(t, err)
 	out := map[string]int{}
 	for _, i := range st.Indexes {
 		if i.Error != "" {
@@ -83,8 +85,8 @@ func behind(t *testing.T, d *DB) map[string]int {
 		}
 		out[i.Name] = i.Relabelled
 	}
-	peeked, err := Peek(t.Context(), d.Path())
-	must(t, err)
+	peeked, err := db.Peek(t.Context(), d.Path())
+	dbtest.Must(t, err)
 	for _, i := range peeked.Indexes {
 		if i.Error != "" || i.Relabelled != out[i.Name] {
 			t.Errorf("peek: index %s has %d rows relabelled, want %d: %s", i.Name, i.Relabelled, out[i.Name], i.Error)
@@ -101,9 +103,7 @@ func TestRelabelledModels(t *testing.T) {
 	all := map[string]int{}
 	for coll, kinds := range labelKinds {
 		for name, o := range kinds {
-			if _, err := d.Collection(coll).Build(ctx, name, o, nil); err != nil {
-				t.Fatal(err)
-			}
+			dbtest.Builds(t, d, coll, name, o)
 			all[name] = 0
 		}
 	}
@@ -123,7 +123,7 @@ func TestRelabelledModels(t *testing.T) {
 			t.Fatalf("share %g: steps %+v, %v", share, done, err)
 		}
 	}
-	must(t, d.Update(ctx, func(b *Tx) error {
+	dbtest.Must(t, d.Update(ctx, func(b *db.Tx) error {
 		for i := range 50 {
 			key := fmt.Append(nil, i)
 			if err := errors.Join(b.Collection("d").SetPayload(key, []byte("q")), b.Collection("s").SetPayload(key, []byte("q"))); err != nil {
@@ -139,19 +139,19 @@ func TestRelabelledModels(t *testing.T) {
 	}
 	relabel(t, d, 2, "l1")
 	want("relabelled", 20)
-	must(t, d.Update(ctx, func(b *Tx) error {
+	dbtest.Must(t, d.Update(ctx, func(b *db.Tx) error {
 		return errors.Join(b.Collection("s").Delete([]byte("38")), b.Collection("d").Delete([]byte("38")))
 	}))
 	want("deleted", 19)
 	maintain(0.1, false)
-	must(t, errors.Join(mustCheck(d), d.Close()))
+	dbtest.Must(t, errors.Join(dbtest.Check(d), d.Close()))
 	var err error
-	if d, err = Open(ctx, path, &Options{NoSync: true}); err != nil {
+	if d, err = db.Open(ctx, path, &db.Options{NoSync: true}); err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
 	want("reopened", 19)
-	must(t, d.Compact(ctx, nil))
+	dbtest.Must(t, d.Compact(ctx, nil))
 	want("compacted", 19)
 	maintain(0.05, true)
 	for name, n := range behind(t, d) { // trees stay until a fifth has changed
@@ -160,15 +160,13 @@ func TestRelabelledModels(t *testing.T) {
 		}
 	}
 	maintain(0, false)
-	must(t, mustCheck(d))
+	dbtest.Must(t, dbtest.Check(d))
 	relabel(t, d, 7, "l2")
-	if _, err := d.Collection("s").Build(ctx, "at", labelKinds["s"]["at"], nil); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Builds(t, d, "s", "at", labelKinds["s"]["at"])
 	if got := behind(t, d); got["at"] != 0 || got["pt"] != 20 || got["lcif"] != 1 {
 		t.Errorf("after a build: %v", got)
 	}
-	if err := mustCheck(d); err != nil {
+	if err := dbtest.Check(d); err != nil {
 		t.Error(err)
 	}
 }
@@ -183,9 +181,9 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				ctx := t.Context()
 				d, _ := changedBase(t, 200, 4)
 				next := 0
-				once := func() func(p progress) {
+				once := func() func(p dbtest.Progress) {
 					done := false
-					return func(p progress) {
+					return func(p dbtest.Progress) {
 						if (p.Stage == "read" || p.Stage == "postings") && !done {
 							done = true
 							relabel(t, d, next, fmt.Sprint("l", (next+1)%3))
@@ -193,19 +191,19 @@ func TestRelabelledMeanwhile(t *testing.T) {
 						}
 					}
 				}
-				if _, err := d.Collection(coll).Build(ctx, name, o, reporting(once())); err != nil {
+				if _, err := d.Collection(coll).Build(ctx, name, o, dbtest.Reporting(once())); err != nil {
 					t.Fatal(err)
 				}
 				if got := behind(t, d)[name]; next != 2 || got != 1 {
 					t.Fatalf("after the build: %d rows relabelled, want 1 of %d", got, next/2)
 				}
-				must(t, d.Update(ctx, func(b *Tx) error { return putChanged(b, 200, 205, 4) }))
+				dbtest.Must(t, d.Update(ctx, func(b *db.Tx) error { return putChanged(b, 200, 205, 4) }))
 				// The step absorbs the row; another one is relabelled during it, and absorbed by the
 				// next step. Nothing is left then. Trees stay.
 				left := 0
 				if isTree(name) {
 					left = 1
-				} else if steps, err := d.Maintain(ctx, 0, reporting(once())); err != nil || len(steps) != 2 || next != 4 {
+				} else if steps, err := d.Maintain(ctx, 0, dbtest.Reporting(once())); err != nil || len(steps) != 2 || next != 4 {
 					t.Fatalf("steps %+v, %v", steps, err)
 				}
 				if got := behind(t, d)[name]; got != left {
@@ -214,13 +212,13 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				for i := 50; i < 120; i++ { // so many that trees are retrained, while another row is relabelled
 					relabel(t, d, i, fmt.Sprint("l", (i+1)%3))
 				}
-				if _, err := d.Maintain(ctx, 0, reporting(once())); err != nil {
+				if _, err := d.Maintain(ctx, 0, dbtest.Reporting(once())); err != nil {
 					t.Fatal(err)
 				}
 				if got := behind(t, d)[name]; got != left {
 					t.Errorf("after more maintenance: %d rows relabelled, want %d", got, left)
 				}
-				if err := mustCheck(d); err != nil {
+				if err := dbtest.Check(d); err != nil {
 					t.Error(err)
 				}
 			})
@@ -234,27 +232,25 @@ func TestRelabelledMeanwhile(t *testing.T) {
 func TestPredictRelabelled(t *testing.T) {
 	ctx := t.Context()
 	d, _ := changedBase(t, 60, 4)
-	if _, err := d.Collection("s").Build(ctx, "lcif", labelKinds["s"]["lcif"], nil); err != nil {
-		t.Fatal(err)
-	}
-	must(t, d.Update(ctx, func(b *Tx) error { return putChanged(b, 60, 63, 4) }))
-	one := &PredictOptions{Index: "lcif", Params: &lcif.Params{K: 1, Lambda: 1, Top: 1}}
-	label := func(s *Snapshot, i int) string {
+	dbtest.Builds(t, d, "s", "lcif", labelKinds["s"]["lcif"])
+	dbtest.Must(t, d.Update(ctx, func(b *db.Tx) error { return putChanged(b, 60, 63, 4) }))
+	one := &db.PredictOptions{Index: "lcif", Params: &lcif.Params{K: 1, Lambda: 1, Top: 1}}
+	label := func(s *db.Snapshot, i int) string {
 		r, err := s.Collection("s").Get(fmt.Append(nil, i))
-		must(t, err)
-		p, err := s.Collection("s").Predict(ctx, Query{Sparse: r.Sparse}, one)
+		dbtest.Must(t, err)
+		p, err := s.Collection("s").Predict(ctx, db.Query{Sparse: r.Sparse}, one)
 		if err != nil || len(p.Labels) != 1 {
 			t.Fatalf("%v, %v", p, err)
 		}
 		return p.Labels[0].Label
 	}
 	old, err := d.Snapshot()
-	must(t, err)
+	dbtest.Must(t, err)
 	defer old.Release()
 	relabel(t, d, 4, "quite new")
 	relabel(t, d, 61, "newer")
 	for range 2 {
-		must(t, d.View(func(s *Snapshot) error {
+		dbtest.Must(t, d.View(func(s *db.Snapshot) error {
 			for i, want := range map[int]string{4: "quite new", 61: "newer", 5: "l2", 62: "l2"} {
 				if got := label(s, i); got != want {
 					t.Errorf("row %d: %q, want %q", i, got, want)

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/dbtest"
 )
 
 // TestRestoreReplacesNoOther: what another process has put in the place of a restored database while the
@@ -16,24 +19,24 @@ func TestRestoreReplacesNoOther(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path, copied := filepath.Join(dir, "x.anndb"), filepath.Join(dir, "copy")
-	d, err := Open(t.Context(), path, &Options{NoSync: true})
-	must(t, err)
+	d, err := db.Open(t.Context(), path, &db.Options{NoSync: true})
+	dbtest.Must(t, err)
 	defer d.Close()
-	must(t, errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, []byte("other"), 0o600)))
-	must(t, os.WriteFile(copied, []byte("backup"), 0o600))
-	if err := moveRestored(copied, path, true, d); !errors.Is(err, ErrReplaced) {
+	dbtest.Must(t, errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, []byte("other"), 0o600)))
+	dbtest.Must(t, os.WriteFile(copied, []byte("backup"), 0o600))
+	if err := db.MoveRestored(copied, path, true, d); !errors.Is(err, db.ErrReplaced) {
 		t.Errorf("over another file: %v", err)
 	}
-	if err := moveRestored(copied, path, false, nil); !errors.Is(err, ErrExists) {
+	if err := db.MoveRestored(copied, path, false, nil); !errors.Is(err, db.ErrExists) {
 		t.Errorf("over a new file: %v", err)
 	}
 	if data, err := os.ReadFile(path); string(data) != "other" || err != nil {
 		t.Errorf("%q, %v", data, err)
 	}
-	must(t, os.Remove(path))
-	must(t, moveRestored(copied, path, false, nil))
-	must(t, os.WriteFile(copied, []byte("next"), 0o600))
-	must(t, moveRestored(copied, path, true, nil)) // it replaces a damaged file, too
+	dbtest.Must(t, os.Remove(path))
+	dbtest.Must(t, db.MoveRestored(copied, path, false, nil))
+	dbtest.Must(t, os.WriteFile(copied, []byte("next"), 0o600))
+	dbtest.Must(t, db.MoveRestored(copied, path, true, nil)) // it replaces a damaged file, too
 	if data, err := os.ReadFile(path); string(data) != "next" || err != nil {
 		t.Errorf("%q, %v", data, err)
 	}
