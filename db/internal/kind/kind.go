@@ -43,7 +43,7 @@ type Traits struct {
 	// Composes is set if an index can have several segments, whose answers are put together. Otherwise
 	// it has one, and is rebuilt once enough rows have changed.
 	Composes bool
-	// Options are empty options of the kind.
+	// Options has the type of the options of the kind, and may be a nil pointer: searches ask for traits.
 	Options index.Options
 }
 

@@ -34,7 +34,7 @@ func TestDetailCheck(t *testing.T) {
 	} {
 		for n, ok := range map[int]bool{c.min - 1: false, c.min: true, c.max: true, c.max + 1: false} {
 			x := &stored{}
-			x.Trees = treesManifest{Params: forest.Params{Trees: 2, Depth: 3, LabelsK: 8}, Dim: 4}
+			x.Trees = treesManifest{Params: forest.Params{Trees: 2, Depth: 3, LabelsK: 8}, Dim: 4, Points: 60}
 			x.Manifest.Dim = 4
 			c.set(x, n)
 			if err := x.detail.Check(&x.Manifest, &kind.Segment{Rows: 60}); (err == nil) != ok {

@@ -23,7 +23,7 @@ type Kind struct{}
 
 // Traits implements kind.Kind.
 func (Kind) Traits() kind.Traits {
-	return kind.Traits{Dense: true, Composes: true, Options: &index.Forest{}}
+	return kind.Traits{Dense: true, Composes: true, Options: (*index.Forest)(nil)}
 }
 
 // Detail implements kind.Kind.

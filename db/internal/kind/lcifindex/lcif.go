@@ -114,7 +114,7 @@ type Kind struct{}
 
 // Traits implements kind.Kind.
 func (Kind) Traits() kind.Traits {
-	return kind.Traits{Dense: true, Sparse: true, Predicts: true, Composes: true, Options: &index.LCIF{}}
+	return kind.Traits{Dense: true, Sparse: true, Predicts: true, Composes: true, Options: (*index.LCIF)(nil)}
 }
 
 // Detail implements kind.Kind.

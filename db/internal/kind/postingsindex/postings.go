@@ -51,7 +51,7 @@ type Kind struct{}
 
 // Traits implements kind.Kind.
 func (Kind) Traits() kind.Traits {
-	return kind.Traits{Sparse: true, Composes: true, Options: &index.Postings{}}
+	return kind.Traits{Sparse: true, Composes: true, Options: (*index.Postings)(nil)}
 }
 
 // Detail implements kind.Kind.

@@ -27,7 +27,7 @@ type Kind struct{}
 
 // Traits implements kind.Kind.
 func (Kind) Traits() kind.Traits {
-	return kind.Traits{Dense: true, Sparse: true, Predicts: true, Options: &index.Trees{}}
+	return kind.Traits{Dense: true, Sparse: true, Predicts: true, Options: (*index.Trees)(nil)}
 }
 
 // Detail implements kind.Kind.
