@@ -139,6 +139,7 @@ var parserTexts = []struct {
 		"$1 looks like a flag: write -- in front of the arguments"},
 	{regexp.MustCompile(`^expected "(<.*)"$`), "missing: $1"},
 	{regexp.MustCompile(`expected .* but got "EOL" .*`), "its value is missing"},
+	{regexp.MustCompile(`expected (?:a valid \d+ bit|an) uint but got ("-[^"]*").*`), "$1 is below 0"},
 	{regexp.MustCompile(`expected (?:a valid \d+ bit|an) u?int but got ("[^"]*").*`), "$1 is no whole number"},
 	{regexp.MustCompile(`expected a float but got ("[^"]*").*`), "$1 is no number"},
 	{regexp.MustCompile(`expected duration but got ("[^"]*").*`), "$1 is no time as 500ms, 30s or 2m"},

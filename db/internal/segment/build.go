@@ -94,7 +94,12 @@ func (ix *Indexer) suitable(o index.Options, coll string, sparse bool) (kind.Kin
 		return nil, fmt.Errorf("%w: unknown kind of index %q", fail.Option, o.Name())
 	}
 	if !k.Traits().Suits(sparse) {
-		return nil, fmt.Errorf("%w: kind %q does not suit %q", fail.Kind, o.Name(), coll)
+		form, other := "dense", "sparse"
+		if sparse {
+			form, other = other, form
+		}
+		return nil, fmt.Errorf("%w: %q is %s, an index of kind %s is for %s rows",
+			fail.Kind, coll, form, o.Name(), other)
 	}
 	return k, nil
 }

@@ -33,9 +33,9 @@ type Build struct {
 // Prepare makes the flags of the options.
 func (c *Build) Prepare() {
 	c.flags, c.Plugins = optionflags.New(
-		optionflags.Source{Options: &index.Forest{}, Group: "Dense collections, forests:"},
-		optionflags.Source{Options: &index.LCIF{}, Group: "Label models, tuned:"},
-		optionflags.Source{Options: &index.Trees{}, Group: "Label models, budgeted trees:"},
+		optionflags.Source{Options: &index.Forest{}, Kinds: forestKinds, Group: "Dense collections, forests:"},
+		optionflags.Source{Options: &index.LCIF{}, Kinds: kindLCIF, Group: "Label models, tuned:"},
+		optionflags.Source{Options: &index.Trees{}, Kinds: treeKinds, Group: "Label models, budgeted trees:"},
 	)
 }
 
@@ -55,7 +55,7 @@ func optionsOf(kind string) index.Options {
 // filled returns the options of a kind with the given flags, without a check of their values.
 func filled(flags *optionflags.Set, kind string) (index.Options, error) {
 	o := optionsOf(kind)
-	if err := flags.Fill(o, o.Name()); err != nil {
+	if err := flags.Fill(o); err != nil {
 		return nil, command.Usagef("%v", err)
 	}
 	switch o := o.(type) {

@@ -19,6 +19,12 @@ const (
 	kindAT       = "at"
 )
 
+// The kinds that have the options of forests, and those of trees, in messages.
+const (
+	forestKinds = "kd, kd-chrono, rp, pca, rf and auto"
+	treeKinds   = "sbt, pt and at"
+)
+
 // IsTree reports whether a kind is a budgeted tree.
 func IsTree(kind string) bool { return slices.Contains([]string{kindSBT, kindPT, kindAT}, kind) }
 

@@ -18,7 +18,7 @@ type Tune struct {
 	command.InCollection
 	Index    string `arg:"" optional:"" default:"labels"`
 	Kind     string `help:"Label model: lcif, sbt, pt or at; lcif if not given." enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
-	Settings int    `help:"How many settings to show, the best; 0 for all." default:"10"`
+	Settings int    `help:"How many settings to show, the best; 0 for all." default:"10" want:"0"`
 
 	kong.Plugins
 	flags *optionflags.Set
@@ -27,15 +27,12 @@ type Tune struct {
 // Prepare makes the flags of the options.
 func (c *Tune) Prepare() {
 	c.flags, c.Plugins = optionflags.New(
-		optionflags.Source{Options: &index.LCIF{}, Without: []string{"Params", "Cut"}},
-		optionflags.Source{Options: &index.Trees{}, Group: "Budgeted trees:"},
+		optionflags.Source{Options: &index.LCIF{}, Kinds: kindLCIF, Without: []string{"Params", "Cut"}},
+		optionflags.Source{Options: &index.Trees{}, Kinds: treeKinds, Group: "Budgeted trees:"},
 	)
 }
 
 func (c *Tune) Run(a *command.App) error {
-	if c.Settings < 0 {
-		return command.Usagef("--settings must not be negative")
-	}
 	o, err := filled(c.flags, c.Kind)
 	if err != nil {
 		return err

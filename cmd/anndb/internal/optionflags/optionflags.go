@@ -13,27 +13,35 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Source is a struct of options, and the names of the fields whose flags a command does not have.
+// Source is a struct of options.
 type Source struct {
-	Options any // a pointer
+	Options any    // a pointer
+	Kinds   string // the kinds of index that have the options, as in "sbt, pt and at"
 	Group   string
-	Without []string
+	Without []string // the fields whose flags a command does not have
 }
 
 // Set are the flags of several structs. Those of one name are one flag.
 type Set struct {
 	names  []string
-	values reflect.Value // the struct that the parser fills in
+	kinds  map[string]string // of index, by flag
+	values reflect.Value     // the struct that the parser fills in
 }
 
 // New returns the flags of structs, and what the parser takes in place of a struct with them.
 func New(sources ...Source) (*Set, kong.Plugins) {
-	s := &Set{}
+	s := &Set{kinds: map[string]string{}}
 	var fields []reflect.StructField
 	for _, from := range sources {
 		for l := range leaves(reflect.TypeOf(from.Options).Elem(), "", from.Group) {
 			top, _, _ := strings.Cut(l.path, ".")
-			if slices.Contains(from.Without, top) || slices.Contains(s.names, l.flag) {
+			if slices.Contains(from.Without, top) {
+				continue
+			}
+			kinds := s.kinds[l.flag]
+			s.kinds[l.flag] = from.Kinds
+			if kinds != "" {
+				s.kinds[l.flag] = kinds + ", " + from.Kinds
 				continue
 			}
 			s.names = append(s.names, l.flag)
@@ -124,16 +132,16 @@ func (s *Set) given(flag string) (reflect.Value, bool) {
 // Any reports whether any flag is given.
 func (s *Set) Any() bool { return !s.values.IsZero() }
 
-// Fill sets the fields of options whose flags are given. It refuses flags that the options, of a kind,
-// do not have, and the lack of one that the others need.
-func (s *Set) Fill(options any, kind string) error {
+// Fill sets the fields of options whose flags are given. It refuses flags that the options do not have,
+// and the lack of one that the others need.
+func (s *Set) Fill(options any) error {
 	known := map[string]bool{}
 	if err := s.fill(reflect.ValueOf(options).Elem(), known); err != nil {
 		return err
 	}
 	for _, name := range s.names {
 		if _, ok := s.given(name); ok && !known[name] {
-			return fmt.Errorf("--%s: an index of kind %s has no such option", name, kind)
+			return fmt.Errorf("--%s goes with --kind %s", name, s.kinds[name])
 		}
 	}
 	return nil
