@@ -17,17 +17,16 @@ require (
 
 require (
 	github.com/andybalholm/brotli v1.2.8
+	github.com/clipperhouse/uax29/v2 v2.7.0
 	github.com/creack/pty v1.1.24
 	github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
+	github.com/kljensen/snowball v0.10.0
 	github.com/peterh/liner v1.2.3
 	github.com/rogpeppe/go-internal v1.16.0
 	golang.org/x/term v0.47.0
 )
 
-require (
-	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
-	github.com/mattn/go-runewidth v0.0.31 // indirect
-)
+require github.com/mattn/go-runewidth v0.0.31 // indirect
 
 require (
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect

@@ -79,6 +79,7 @@ const (
 	KindAttribute               // rows of a range by the value of an attribute, U32
 	KindStale                   // roaring bitmap of the rows whose attributes the tables have not
 	KindCenters                 // points near groups of rows, from which their sketches differ
+	KindVectorless              // roaring bitmap of the rows without a vector
 	kindEnd
 )
 
@@ -88,6 +89,7 @@ var kindNames = [...]string{
 	"directions", "leaf-directory", "leaves", "members", "quantized", "catalog",
 	"sparse-rows", "postings", "label-matrix", "feature-labels", "budget",
 	"change", "changed-rows", "relabelled-rows", "attribute-table", "stale-attributes", "centers",
+	"vectorless-rows",
 }
 
 // String returns the kind's name as stats and errors print it.

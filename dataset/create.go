@@ -147,7 +147,7 @@ func (s Schema) normal(path string) (Schema, error) {
 		return bad("%s: the name does not say the format (want one of %s)", path, known)
 	case f == nil:
 		return bad("unknown format %q (want one of %s)", s.Format, known)
-	case s.Kind > Sparse:
+	case s.Kind > Text:
 		return bad("Kind is %d", s.Kind)
 	case f.encoder == nil:
 		return bad("%s files are only read (want one of %s)", s.Format, known)
@@ -159,8 +159,7 @@ func (s Schema) normal(path string) (Schema, error) {
 		return bad("%s files hold no %v records (want one of %s)", s.Format, s.Kind, known)
 	}
 	if s.Kind == AnyKind {
-		s.Kind = Sparse
-		if f.dense {
+		if s.Kind = Sparse; f.dense {
 			s.Kind = Dense
 		}
 	}
@@ -180,7 +179,9 @@ func (s Schema) normal(path string) (Schema, error) {
 			return bad("the name %.40q is given twice", name)
 		}
 	}
-	s.Dim = max(s.Dim, n)
+	if s.Dim = max(s.Dim, n); s.Kind == Text {
+		s.Dim = 0
+	}
 	return s, nil
 }
 
@@ -316,7 +317,13 @@ func (w *recordWriter) Write(rec *Record) error {
 
 // check refuses records that do not fit the schema.
 func (w *recordWriter) check(rec *Record) error {
-	if w.kind == Sparse {
+	switch w.kind {
+	case Text:
+		if len(rec.Vector) > 0 || rec.Features.Len() > 0 {
+			return errors.New("a vector or features in a file of texts")
+		}
+		return checkText(rec.Text)
+	case Sparse:
 		if err := rec.Features.Validate(); err != nil {
 			return err
 		}

@@ -30,7 +30,8 @@ type delimited struct {
 	list    bool  // the vector is in one column, as a list
 	dim     int
 	labels  []int
-	key     int // column, -1: none
+	texts   int // column, -1: none
+	key     int
 	payload int
 	expires int
 	typed   []attributeColumn
@@ -43,7 +44,7 @@ func (d *delimited) text() ([]byte, int64) { return d.last.text, d.last.line }
 
 // openDelimited reads csv and tsv.
 func openDelimited(s *source, o Options) (decoder, error) {
-	d := &delimited{src: s, sep: o.LabelSeparator, key: -1, payload: -1, expires: -1}
+	d := &delimited{src: s, sep: o.LabelSeparator, texts: -1, key: -1, payload: -1, expires: -1}
 	in := newLines(s)
 	comma := o.Separator
 	switch {
@@ -77,6 +78,12 @@ func openDelimited(s *source, o Options) (decoder, error) {
 	if err := d.roles(o, len(first.fields)); err != nil {
 		return nil, s.badLine(-1, first.line, err)
 	}
+	if err := d.findText(o); err != nil {
+		return nil, s.badLine(-1, first.line, err)
+	}
+	if d.texts >= 0 {
+		return d, nil
+	}
 	d.dim = len(d.vector)
 	if err := d.findList(o); err != nil {
 		return nil, s.badLine(-1, first.line, err)
@@ -96,6 +103,9 @@ func (d *delimited) keep() row {
 func (d *delimited) schema() Schema {
 	s := Schema{
 		Kind: Dense, Dim: d.dim, Base: BaseZero, Records: -1, Keyed: d.key >= 0, Expires: d.expires >= 0,
+	}
+	if d.texts >= 0 {
+		s.Kind = Text
 	}
 	for _, a := range d.typed {
 		s.Attributes = append(s.Attributes, a.Attribute)
@@ -124,7 +134,7 @@ func (d *delimited) decode(rec *Record, n int64) error {
 	if r.err != nil {
 		return r.err
 	}
-	if err := d.decodeVector(rec, r, n); err != nil {
+	if err := d.decodeBody(rec, r, n); err != nil {
 		return d.src.badLine(n, r.line, err)
 	}
 	for _, c := range d.labels {
@@ -152,8 +162,15 @@ func (d *delimited) decode(rec *Record, n int64) error {
 	return nil
 }
 
-// decodeVector adds the vector of a row to rec.
-func (d *delimited) decodeVector(rec *Record, r row, n int64) (err error) {
+// decodeBody adds the text or the vector of a row to rec.
+func (d *delimited) decodeBody(rec *Record, r row, n int64) (err error) {
+	if d.texts >= 0 {
+		rec.Text = r.fields[d.texts]
+		if err = checkText(rec.Text); err != nil {
+			err = fmt.Errorf("column %s: %w", d.name(d.texts), err)
+		}
+		return err
+	}
 	if !d.list {
 		for _, c := range d.vector {
 			v, err := parseFinite(strings.TrimSpace(r.fields[c]))
@@ -211,8 +228,9 @@ func parseFinite(text string) (float32, error) {
 	return float32(v), nil
 }
 
-// delimitedEncoder writes csv and tsv: key, v0, v1, …, labels, payload, attributes, expires.
+// delimitedEncoder writes csv and tsv: key, v0, v1, … or text, labels, payload, attributes, expires.
 type delimitedEncoder struct {
+	texts      bool
 	dim        int
 	comma      byte
 	attributes []Attribute
@@ -223,7 +241,9 @@ func newDelimitedEncoder(s Schema) (encoder, error) {
 	if err := checkAttributes(s.Attributes); err != nil {
 		return nil, fmt.Errorf("dataset: %w: %w", ErrOption, err)
 	}
-	e := delimitedEncoder{dim: s.Dim, comma: ',', attributes: s.Attributes, expires: s.Expires}
+	e := delimitedEncoder{
+		texts: s.Kind == Text, dim: s.Dim, comma: ',', attributes: s.Attributes, expires: s.Expires,
+	}
 	if s.Format == FormatTSV {
 		e.comma = '\t'
 	}
@@ -234,11 +254,14 @@ func (delimitedEncoder) counted() bool { return false }
 
 func (e delimitedEncoder) header(int64) ([]byte, error) {
 	b := []byte("key")
+	names := []string{"labels", "payload"}
+	if e.texts {
+		names = append([]string{defaultText}, names...)
+	}
 	for i := range e.dim {
 		b = append(b, e.comma, 'v')
 		b = strconv.AppendInt(b, int64(i), 10)
 	}
-	names := []string{"labels", "payload"}
 	for _, a := range e.attributes {
 		names = append(names, a.String())
 	}
@@ -264,12 +287,16 @@ func (e delimitedEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 	labels := strings.Join(rec.Labels, "|")
 	// encoding/csv, for one, reads these two bytes as one line feed.
 	crlf := []byte("\r\n")
-	if bytes.Contains(rec.Key, crlf) || bytes.Contains(rec.Payload, crlf) || strings.Contains(labels, "\r\n") {
+	if bytes.Contains(rec.Key, crlf) || bytes.Contains(rec.Payload, crlf) ||
+		strings.Contains(labels, "\r\n") || strings.Contains(rec.Text, "\r\n") {
 		return dst, errors.New("carriage return and line feed in a text: " +
 			"csv readers would change them, jsonl keeps them")
 	}
 	dst = e.appendCell(dst, string(rec.Key))
-	for _, v := range rec.Vector {
+	if e.texts {
+		dst = e.appendCell(append(dst, e.comma), rec.Text)
+	}
+	for _, v := range rec.Vector[:e.dim] {
 		dst = append(dst, e.comma)
 		dst = strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
 	}

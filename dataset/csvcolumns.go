@@ -21,7 +21,7 @@ func hasHeader(first []string, second row, o Options) bool {
 	if o.Header != HeaderAuto {
 		return o.Header == HeaderPresent
 	}
-	named := []string{o.KeyColumn, o.PayloadColumn, o.ExpiryColumn}
+	named := []string{o.TextColumn, o.KeyColumn, o.PayloadColumn, o.ExpiryColumn}
 	if o.vectorNamed {
 		named = append(named, o.VectorField)
 	}
@@ -53,7 +53,7 @@ func hasHeader(first []string, second row, o Options) bool {
 
 func isRoleName(cell string) bool {
 	switch strings.ToLower(cell) {
-	case "key", "id", "label", "labels", "payload", defaultExpiry:
+	case "key", "id", defaultText, "label", "labels", "payload", defaultExpiry:
 		return true
 	}
 	return false
@@ -117,7 +117,10 @@ func (d *delimited) namedRoles(o Options, take func(spec string) (int, error)) e
 	for _, role := range []struct {
 		spec   string
 		column *int
-	}{{o.PayloadColumn, &d.payload}, {o.KeyColumn, &d.key}, {o.ExpiryColumn, &d.expires}} {
+	}{
+		{o.TextColumn, &d.texts}, {o.PayloadColumn, &d.payload}, {o.KeyColumn, &d.key},
+		{o.ExpiryColumn, &d.expires},
+	} {
 		if role.spec == "" {
 			continue
 		}

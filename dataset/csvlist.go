@@ -100,18 +100,25 @@ func (d *delimited) findList(o Options) error {
 
 // setList makes a column of lists the vector.
 func (d *delimited) setList(c int, others []int, o Options) error {
-	for _, other := range others {
-		if d.names == nil || d.names[other] == "" || isVector(d.ahead[0].fields[other]) {
-			return fmt.Errorf("column %s has the vector, and column %s is neither ignored nor an attribute: %w",
-				d.name(c), d.name(other), ErrColumn)
-		}
-		d.typed = append(d.typed, attributeColumn{other, Attribute{d.names[other], AnyType}})
+	if err := d.addAttributes(fmt.Sprintf("column %s has the vector", d.name(c)), others); err != nil {
+		return err
 	}
 	d.list, d.vector = true, []int{c}
 	v, err := appendList(nil, d.ahead[0].fields[c], o.MaxDim)
 	d.dim = len(v)
 	if err != nil {
 		return fmt.Errorf("column %s: %w", d.name(c), err)
+	}
+	return nil
+}
+
+// addAttributes makes columns attributes, next to one of another use.
+func (d *delimited) addAttributes(use string, columns []int) error {
+	for _, c := range columns {
+		if d.names == nil || d.names[c] == "" || d.ahead[0].err == nil && isVector(d.ahead[0].fields[c]) {
+			return fmt.Errorf("%s, and column %s is neither ignored nor an attribute: %w", use, d.name(c), ErrColumn)
+		}
+		d.typed = append(d.typed, attributeColumn{c, Attribute{d.names[c], AnyType}})
 	}
 	return nil
 }

@@ -80,6 +80,9 @@ var ErrColumn = errors.New("what is the column for?")
 // ErrVector is wrapped by the error of a file that has several columns of vectors.
 var ErrVector = errors.New("which column has the vectors?")
 
+// ErrText is wrapped by the error of a file that has no column of texts where texts are read.
+var ErrText = errors.New("which column has the texts?")
+
 // Kind is what the records of a file hold besides keys, labels and payloads.
 type Kind uint8
 
@@ -88,15 +91,16 @@ const (
 	AnyKind Kind = iota // whatever the file has
 	Dense               // vectors
 	Sparse              // features
+	Text                // texts
 )
 
-// String returns "dense" or "sparse".
+// String returns "dense", "sparse" or "text".
 func (k Kind) String() string {
-	return [...]string{"any", "dense", "sparse"}[min(k, Sparse)]
+	return [...]string{"any", "dense", "sparse", "text"}[min(k, Text)]
 }
 
 // Record is one row of a data set. Dense records have a Vector, sparse ones have
-// Features.
+// Features, those of texts have a Text.
 type Record struct {
 	// Key identifies the record. Files that carry no keys give the record
 	// number, from 0, in decimal.
@@ -106,6 +110,8 @@ type Record struct {
 	// Features has the values that are not zero, by feature number from 0.
 	// They are finite; negative ones are for the reader to judge.
 	Features vector.Sparse
+	// Text is in UTF-8. It can be empty.
+	Text string
 	// Labels are the record's classes or tags, in the order of the file; empty when
 	// it has none. Sparse records have no label twice.
 	Labels []string
@@ -235,6 +241,11 @@ type Options struct {
 	Separator rune
 	// LabelSeparator splits a csv label cell into labels; "" means "|".
 	LabelSeparator string
+	// TextColumn is the column or field with the text of each record, which has no vector then. "" means a
+	// column named text if there is one, and nothing else is a vector.
+	TextColumn string
+	// FolderLabels adds the folder of each file as a label, where a folder of text files is read.
+	FolderLabels bool
 	// PayloadColumn is the column or field with the payload. "" means a column
 	// named payload, if there is one.
 	PayloadColumn string
@@ -307,10 +318,15 @@ func (o Options) normal() (Options, error) {
 		return o, fmt.Errorf("dataset: %w: %s", ErrOption, fmt.Sprintf(format, args...))
 	}
 	f := formatNamed(o.Format)
+	if o.Kind == AnyKind && o.TextColumn != "" {
+		o.Kind = Text
+	}
 	switch {
+	case o.TextColumn != "" && (o.Kind != Text || o.VectorField != ""):
+		return bad("TextColumn is for records that are texts alone")
 	case o.Format != "" && f == nil:
 		return bad("unknown format %q (want one of %s)", o.Format, strings.Join(Formats(o.Kind), ", "))
-	case o.Kind > Sparse:
+	case o.Kind > Text:
 		return bad("Kind is %d", o.Kind)
 	case f != nil && !f.holds(o.Kind):
 		return bad("%s files hold no %v records (want one of %s)",

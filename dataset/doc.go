@@ -1,4 +1,4 @@
-// Package dataset reads and writes files of vectors, dense and sparse, with
+// Package dataset reads and writes files of vectors, dense and sparse, and of texts, with
 // their keys, labels, attributes and payloads. It knows files, not storage, and depends on
 // nothing else of this module but the sparse types of package vector.
 //
@@ -41,7 +41,7 @@
 //	       "expires","payload"}
 //
 // The records of these formats are dense: vectors. jsonl may hold sparse records as
-// well, see below.
+// well, and csv, tsv, parquet and jsonl texts, see below.
 //
 // Every format but npz, hdf5 and parquet may be compressed: reading looks at the content for gzip, bzip2
 // and zstd, writing at the name's ending for gzip. Arrays in Fortran order, npz and hdf5 are read
@@ -59,7 +59,8 @@
 // .ndjson, .libsvm, .svm, .svmlight, .xmc, .arff, each with or without .gz, .bz2 or .zst. Text under
 // another name is a list of word vectors (words) when its first line is a word and numbers separated by blanks,
 // or two counts before such a line, ARFF when it begins with %, libsvm when its first line has the shape of a record
-// with features, tsv when that has more tabs than commas, and csv otherwise. The vecs and bin formats
+// with features, lines when its name ends in .txt and it has words and hardly any numbers, tsv when that has
+// more tabs than commas, and csv otherwise. A folder is one of texts. The vecs and bin formats
 // have no magic number, so they need their name or an explicit format. Options.Kind keeps
 // to the formats of one kind.
 //
@@ -121,6 +122,23 @@
 // are read too. Either all records have a key or none. An unknown field is an
 // error unless Options.IgnoreColumns names it. An object that has a field
 // twice is an error.
+//
+// # Texts
+//
+// Records of texts have no vector; all else is as in the same format with vectors:
+//
+//	name     a record                                    keys
+//	csv      a row; the column of the text is            in a column
+//	tsv      Options.TextColumn, or is named text in a
+//	parquet  file without vectors; others are attributes
+//	jsonl    {"key","text","labels","attributes",        in the record
+//	         "expires","payload"}
+//	lines    a line that is not blank                    -
+//	folder   a file of the folder, or of one in it       paths in the folder
+//
+// Texts must be UTF-8. A csv file of texts can as well have one column of any name, where Options.Kind is
+// Text, and a text without a name that suggests a format is lines then. Hidden files of a folder are left
+// out, and so is what is no regular file; Options.FolderLabels makes labels of the folders in it.
 //
 // # Attributes and expiry
 //

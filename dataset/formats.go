@@ -20,6 +20,8 @@ const (
 	FormatNPZ     = "npz"     // NumPy archive: a zip file of npy files; read only
 	FormatHDF5    = "hdf5"    // HDF5 file of arrays, as h5py and ann-benchmarks have it; read only
 	FormatParquet = "parquet" // Parquet file with a column of lists of numbers
+	FormatLines   = "lines"   // a text a line; read only
+	FormatFolder  = "folder"  // a folder of files, each a text; read only
 	FormatCSV     = "csv"     // comma-separated text
 	FormatTSV     = "tsv"     // tab-separated text, quoted like csv
 	FormatWords   = "words"   // word vectors: a word and its numbers a line, as GloVe and word2vec write them; read only
@@ -32,8 +34,9 @@ const (
 // format is all that the package knows of a format.
 type format struct {
 	name          string
-	dense, sparse bool
-	text          bool
+	dense, sparse bool // kinds of records that it holds
+	texts         bool
+	text          bool // is a text itself
 	plain         bool // holds nothing but vectors
 	attributes    bool // holds attributes and expiries
 	members       bool // holds several arrays
@@ -79,15 +82,15 @@ func init() {
 			endings: []string{".hdf5", ".h5", ".hdf"}, open: openHDF5,
 		},
 		{
-			name: FormatParquet, dense: true, attributes: true, seek: true, firstTells: true,
+			name: FormatParquet, dense: true, texts: true, attributes: true, seek: true, firstTells: true,
 			endings: []string{".parquet", ".pq"}, open: openParquet, encoder: newParquetEncoder,
 		},
 		{
-			name: FormatCSV, dense: true, text: true, attributes: true, endings: []string{".csv"},
+			name: FormatCSV, dense: true, texts: true, text: true, attributes: true, endings: []string{".csv"},
 			open: openDelimited, encoder: newDelimitedEncoder,
 		},
 		{
-			name: FormatTSV, dense: true, text: true, attributes: true, endings: []string{".tsv"},
+			name: FormatTSV, dense: true, texts: true, text: true, attributes: true, endings: []string{".tsv"},
 			open: openDelimited, encoder: newDelimitedEncoder,
 		},
 		{
@@ -106,15 +109,17 @@ func init() {
 			open: openARFF, encoder: newARFFEncoder,
 		},
 		{
-			name: FormatJSONL, dense: true, sparse: true, text: true, attributes: true, firstTells: true,
-			endings: []string{".jsonl", ".ndjson"}, open: openJSONL, encoder: newJSONLEncoder,
+			name: FormatJSONL, dense: true, sparse: true, texts: true, text: true, attributes: true,
+			firstTells: true, endings: []string{".jsonl", ".ndjson"}, open: openJSONL, encoder: newJSONLEncoder,
 		},
+		{name: FormatLines, texts: true, text: true, open: openTextLines},
+		{name: FormatFolder, texts: true, open: openFolder},
 	}...)
 }
 
 // holds reports whether files of the format can hold records of a kind.
 func (f *format) holds(k Kind) bool {
-	return k == AnyKind || k == Dense && f.dense || k == Sparse && f.sparse
+	return k == AnyKind || k == Dense && f.dense || k == Sparse && f.sparse || k == Text && f.texts
 }
 
 // formatNamed returns nil for an unknown name.
@@ -159,7 +164,7 @@ func HasAttributes(name string) bool {
 
 // FormatOf returns the format that a file name suggests for records of a kind, ""
 // when it suggests none. A final .gz, .bz2 or .zst is ignored. Sparse records in a file
-// named .txt are taken for xmc, as the extreme classification repository has it.
+// named .txt are taken for xmc, as the extreme classification repository has it, and texts for lines.
 func FormatOf(path string, k Kind) string {
 	name := strings.ToLower(filepath.Base(path))
 	name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".bz2"), ".zst")
@@ -168,8 +173,12 @@ func FormatOf(path string, k Kind) string {
 			return f.name
 		}
 	}
-	if k == Sparse && strings.HasSuffix(name, ".txt") {
+	switch {
+	case !strings.HasSuffix(name, ".txt"):
+	case k == Sparse:
 		return FormatXMC
+	case k == Text:
+		return FormatLines
 	}
 	return ""
 }

@@ -158,7 +158,7 @@ func TestBadOptions(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	if _, err := Open(t.TempDir(), Options{}); !errors.Is(err, ErrOption) {
+	if _, err := Open(t.TempDir(), Options{Kind: Dense}); !errors.Is(err, ErrOption) {
 		t.Errorf("a directory: %v", err)
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none"), Options{}); !errors.Is(err, os.ErrNotExist) {

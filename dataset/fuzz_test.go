@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 )
 
@@ -29,7 +30,10 @@ func fuzzDecoder(f *testing.F, o Options, seeds ...[]byte) {
 			return
 		}
 		enc := jsonlEncoder{kind: Dense}
-		if len(all[0].Vector) == 0 {
+		switch {
+		case slices.ContainsFunc(all, func(r Record) bool { return r.Text != "" }):
+			enc.kind = Text
+		case len(all[0].Vector) == 0:
 			enc.kind = Sparse
 		}
 		var text []byte
@@ -41,8 +45,8 @@ func fuzzDecoder(f *testing.F, o Options, seeds ...[]byte) {
 		again, err := load(t, "x", text, Options{Format: FormatJSONL, MaxDim: 4096})
 		must(t, err)
 		must(t, same(all, again))
-		if enc.kind == Dense {
-			throughCSV(t, all)
+		if enc.kind != Sparse {
+			throughCSV(t, all, enc.kind)
 		}
 	})
 }
@@ -78,8 +82,8 @@ func rejecting(t *testing.T, data []byte, o Options, failure error, n int) {
 }
 
 // throughCSV checks that records which a csv file can hold come back the same.
-func throughCSV(t *testing.T, all []Record) {
-	s := Schema{Format: FormatCSV, Dim: len(all[0].Vector)}
+func throughCSV(t *testing.T, all []Record, kind Kind) {
+	s := Schema{Format: FormatCSV, Kind: kind, Dim: len(all[0].Vector)}
 	s.Attributes, s.Expires = columnsOf(all)
 	if checkAttributes(s.Attributes) != nil {
 		return
@@ -93,7 +97,7 @@ func throughCSV(t *testing.T, all []Record) {
 			return
 		}
 	}
-	again, err := load(t, "x", text, Options{Format: FormatCSV, MaxDim: 4096})
+	again, err := load(t, "x", text, Options{Format: FormatCSV, Kind: kind, MaxDim: 4096})
 	must(t, err)
 	must(t, same(all, again))
 }
@@ -111,6 +115,9 @@ var (
 		"a,1,-7,2026-01-02T03:04:05.000000006Z,true,3,x y,2027-01-01\nb,2,,,,,,\n")
 	seedAttributes = []byte(`{"key":"a","vector":[1],"attributes":{"i":9223372036854775807,"f":3.0,"on":true,` +
 		`"at":{"$time":"2026-01-02T03:04:05.6+01:00"},"inf":{"$float":"-Inf"},"none":null},"expires":"2027-01-01"}` + "\n")
+	seedTexts     = "id,text,year:int,labels\na,\"Flush, \"\"now\"\"\n\",1990,x|y\nb,é,,\n"
+	seedTextJSONL = `{"key":"a","text":"Flush \\n\\u00e9","labels":["x"]}` + "\n" + `{"key":"b","text":null}` + "\n"
+
 	seedWords = "3 2\nthe 0.1 0.2 \n\" 1 2\na b\t-1e3 4 \n"
 	seedGloVe = ", 0.1 0.2\n. . 3 4\r\n"
 	seedJSONL = []byte("{\"key\":\"a\",\"vector\":[1,2],\"labels\":[\"x\"],\"payload\":{}}\n\n{\"key_base64\":\"/w==\",\"vector\":[3,4]}\n")
@@ -135,7 +142,17 @@ func FuzzTSV(f *testing.F) {
 	fuzzDecoder(f, Options{Format: FormatTSV}, bytes.ReplaceAll(seedCSV, []byte(","), []byte("\t")))
 }
 func FuzzJSONL(f *testing.F) {
-	fuzzDecoder(f, Options{Format: FormatJSONL}, seedJSONL, seedAttributes)
+	fuzzDecoder(f, Options{Format: FormatJSONL}, seedJSONL, seedAttributes, []byte(seedTextJSONL))
+}
+
+// FuzzTexts feeds bytes to detection among the formats of texts.
+func FuzzTexts(f *testing.F) {
+	fuzzDecoder(f, Options{Kind: Text}, []byte(seedTexts), []byte(seedTextJSONL), []byte("a text\r\n\nanother \xff"))
+}
+
+// FuzzTextColumns feeds bytes to the decoder of csv files with a column of texts.
+func FuzzTextColumns(f *testing.F) {
+	fuzzDecoder(f, Options{Format: FormatCSV, Kind: Text}, []byte(seedTexts), []byte("one\n\"two\nlines\"\n"))
 }
 
 // FuzzInferred feeds bytes to the decoder of csv files with columns of attributes that have no types.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -24,7 +25,7 @@ func copyOf(rec *Record) Record {
 	return Record{
 		Key: bytes.Clone(rec.Key), Vector: slices.Clone(rec.Vector),
 		Features: vector.Sparse{Index: slices.Clone(rec.Features.Index), Value: slices.Clone(rec.Features.Value)},
-		Labels:   slices.Clone(rec.Labels), Payload: bytes.Clone(rec.Payload),
+		Text:     rec.Text, Labels: slices.Clone(rec.Labels), Payload: bytes.Clone(rec.Payload),
 		Attributes: maps.Clone(rec.Attributes), ExpiresAt: rec.ExpiresAt,
 	}
 }
@@ -85,6 +86,12 @@ func checkValues(t rapid.TB, s Schema, rec *Record) {
 			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 				t.Fatalf("value %v", v)
 			}
+		}
+		return
+	}
+	if s.Kind == Text {
+		if !utf8.ValidString(rec.Text) || len(rec.Vector) > 0 || rec.Features.Len() > 0 {
+			t.Fatalf("text %q with a vector of %d values and %d features", rec.Text, len(rec.Vector), rec.Features.Len())
 		}
 		return
 	}

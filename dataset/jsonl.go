@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,7 @@ const (
 type jsonl struct {
 	payload          string // field names
 	vector, features string
+	text             string
 	labels           []string
 	ignore           map[string]bool
 	first            jsonFirst
@@ -50,6 +52,7 @@ func openJSONL(s *source, o Options) (decoder, error) {
 		ignore: map[string]bool{}, maxDim: o.MaxDim, object: map[string]json.RawMessage{},
 	}
 	j.first = jsonFirst{kind: o.Kind, key: o.KeyColumn}
+	j.text = cmp.Or(o.TextColumn, defaultText)
 	if j.labels == nil {
 		j.labels = []string{"labels"}
 	}
@@ -152,18 +155,26 @@ func (j *jsonl) parse(line []byte) error {
 	return fieldsOf(j.object, line, maxFields)
 }
 
-// decodeBody decodes the vector or the features.
+// decodeBody decodes the vector, the features or the text.
 func (j *jsonl) decodeBody(rec *Record) error {
-	vector, features := j.object[j.vector], j.object[j.features]
+	vector, features, text := j.object[j.vector], j.object[j.features], j.object[j.text]
 	if j.first.kind == AnyKind {
 		switch {
 		case !isNull(vector):
 			j.first.kind = Dense
 		case !isNull(features):
 			j.first.kind = Sparse
+		case !isNull(text):
+			j.first.kind = Text
 		default:
-			return fmt.Errorf("field %q or %q: missing", j.vector, j.features)
+			return fmt.Errorf("field %q, %q or %q: missing", j.vector, j.features, j.text)
 		}
+	}
+	if j.first.kind == Text {
+		if err := decodeText(rec, text); err != nil {
+			return fmt.Errorf("field %q: %w", j.text, err)
+		}
+		return nil
 	}
 	if j.first.kind == Sparse {
 		if err := j.sparse.decode(&rec.Features, features, &j.first.named); err != nil {
@@ -175,6 +186,20 @@ func (j *jsonl) decodeBody(rec *Record) error {
 		return fmt.Errorf("field %q: %w", j.vector, err)
 	}
 	return nil
+}
+
+// decodeText decodes the text of a record; null is an empty one.
+func decodeText(rec *Record, raw json.RawMessage) (err error) {
+	switch {
+	case len(raw) == 0:
+		return errors.New("missing")
+	case isNull(raw):
+		return nil
+	case raw[0] != '"':
+		return fmt.Errorf("%.40q is not a string", raw)
+	}
+	rec.Text, err = jsonText(raw)
+	return err
 }
 
 func (j *jsonl) decodeVector(rec *Record, raw json.RawMessage) error {
@@ -298,10 +323,7 @@ func (j *jsonl) decodePayload(rec *Record) error {
 
 // checkFields refuses fields that nothing reads.
 func (j *jsonl) checkFields() error {
-	body := j.vector
-	if j.first.kind == Sparse {
-		body = j.features
-	}
+	body := [...]string{Dense: j.vector, Sparse: j.features, Text: j.text}[j.first.kind]
 	unknown, found := "", false
 	for name := range j.object {
 		ok := name == j.first.key || name == body || name == j.payload ||
@@ -390,6 +412,10 @@ func (e jsonlEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 		return dst, err
 	}
 	switch {
+	case e.kind == Text:
+		if dst, err = appendString(append(dst, `,"text":`...), rec.Text); err != nil {
+			return dst, err
+		}
 	case e.kind != Sparse:
 		dst = appendNumbers(append(dst, `,"vector":`...), rec.Vector)
 	case e.names == nil:

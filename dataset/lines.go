@@ -123,7 +123,7 @@ func (r *Record) addTo(rec *Record) {
 	rec.Features.Value = append(rec.Features.Value, r.Features.Value...)
 	rec.Labels = append(rec.Labels, r.Labels...)
 	rec.Payload = append(rec.Payload, r.Payload...)
-	rec.ExpiresAt = r.ExpiresAt
+	rec.Text, rec.ExpiresAt = r.Text, r.ExpiresAt
 	if len(r.Attributes) > 0 {
 		rec.Attributes = r.Attributes
 	}

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
 )
 
-// Open opens a file for reading. Gzip, bzip2 and zstd are recognised by their magic
-// numbers whatever the name. With o.Format "" the format is detected: by its
+// Open opens a file, or a folder of text files, for reading. Gzip, bzip2 and zstd are recognised
+// by their magic numbers whatever the name. With o.Format "" the format is detected: by its
 // content where that can be no other format, then by the name, then by what the text
 // looks like.
 //
@@ -22,6 +23,11 @@ func Open(path string, o Options) (Reader, error) {
 	o, err := o.normal()
 	if err != nil {
 		return nil, err
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() && formatNamed(FormatFolder).holds(o.Kind) &&
+		(o.Format == "" || o.Format == FormatFolder) {
+		o.Format = FormatFolder
+		return newReader(folderSource(o.Context, path), o)
 	}
 	s, err := openSource(o.Context, path)
 	if err != nil {
@@ -70,8 +76,14 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 			return nil, err
 		}
 	}
-	s.format = o.Format
+	s.format, s.texts = o.Format, o.Kind == Text
 	f := formatNamed(o.Format)
+	if !f.holds(o.Kind) {
+		return nil, s.bad(-1, -1, fmt.Errorf("%s files hold no %v records", f.name, o.Kind))
+	}
+	if o.TextColumn != "" && !f.attributes {
+		return nil, fmt.Errorf("dataset: %w: %s: a %s has no columns or fields", ErrOption, s.path, f.name)
+	}
 	if o.attributes() && !f.attributes {
 		return nil, fmt.Errorf("dataset: %w: %s: %s files have no attributes", ErrOption, s.path, f.name)
 	}
@@ -84,6 +96,7 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 	if r.dec, err = f.open(s, o); err != nil {
 		return nil, err
 	}
+	s.texts = r.dec.schema().Kind == Text
 	if err := r.labelsFit(o.LabelsPath); err != nil {
 		return nil, err
 	}
@@ -227,7 +240,7 @@ func (r *reader) decode(rec *Record) error {
 func (r *Record) clear() {
 	r.Key, r.Vector, r.Labels, r.Payload = r.Key[:0], r.Vector[:0], r.Labels[:0], r.Payload[:0]
 	r.Features.Index, r.Features.Value = r.Features.Index[:0], r.Features.Value[:0]
-	r.ExpiresAt = time.Time{}
+	r.Text, r.ExpiresAt = "", time.Time{}
 	clear(r.Attributes)
 }
 
@@ -238,8 +251,11 @@ func (r *reader) checked(rec *Record) error {
 	}
 	if err := r.check(rec); err != nil {
 		f := &FormatError{Path: r.src.path, Format: r.src.format, Record: r.place - 1, Offset: -1, Err: err, Skippable: true}
-		if d, ok := r.dec.(texter); ok {
+		switch d := r.dec.(type) {
+		case texter:
 			_, f.Line = d.text()
+		case *folder:
+			f.Path = d.file
 		}
 		return f
 	}
@@ -360,6 +376,9 @@ func (r *reader) Close() error {
 var errNotUTF8 = errors.New("a text that is not UTF-8: convert it (iconv -f latin1 -t utf-8), " +
 	"or name the format to take its bytes as they are")
 
+// errNotText is the same in a file of texts, whose bytes are never taken as they are.
+var errNotText = errors.New("a text that is not UTF-8: convert it (iconv -f latin1 -t utf-8)")
+
 // headSize is how much of a file detection looks at.
 const headSize = 4096
 
@@ -367,6 +386,8 @@ const headSize = 4096
 func detect(s *source, o Options) (string, error) {
 	head := s.peek(headSize)
 	_, isIDX := idxMagic(head)
+	named := formatNamed(FormatOf(s.path, o.Kind))
+	utf16 := bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff"))
 	switch {
 	case len(head) == 0:
 		if _, err := s.br.Peek(1); err != nil && err != io.EOF {
@@ -375,19 +396,19 @@ func detect(s *source, o Options) (string, error) {
 		return "", s.bad(-1, 0, errors.New("empty file"))
 	case bytes.HasPrefix(head, []byte(hdf5Magic)):
 		return FormatHDF5, nil
-	case !isText(head) && o.Kind == Sparse:
-		return "", s.bad(-1, 0, errors.New("not a text: no format of sparse records"))
+	case bytes.HasPrefix(head, []byte(parquetMagic)) && !isText(head) && o.Kind != Sparse:
+		return FormatParquet, nil
+	case !isText(head) && o.Kind == Text && !utf16 && named != nil && named.text:
+		return named.name, nil // its decoder names the record
+	case !isText(head) && o.Kind >= Sparse && !utf16:
+		return "", s.bad(-1, 0, fmt.Errorf("not a text: no format of %v records", o.Kind))
 	case bytes.HasPrefix(head, []byte(npyMagic)):
 		return FormatNPY, nil
 	case bytes.HasPrefix(head, []byte(zipMagic)):
 		return FormatNPZ, nil
-	case bytes.HasPrefix(head, []byte(parquetMagic)) && !isText(head):
-		return FormatParquet, nil
 	case isIDX:
 		return FormatIDX, nil
 	}
-	named := formatNamed(FormatOf(s.path, o.Kind))
-	utf16 := bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff"))
 	switch {
 	case isText(head) && (named != nil || IsText(head)):
 		return detectText(s, head, named, o)
@@ -419,6 +440,14 @@ func detectText(s *source, head []byte, named *format, o Options) (string, error
 		return "", s.badLine(-1, 1, errors.New("no records"))
 	case isJSON(body):
 		return FormatJSONL, nil
+	case o.Kind == Text && named != nil && (o.TextColumn == "" || named.attributes):
+		return named.name, nil
+	case o.Kind == Text && o.TextColumn == "":
+		return FormatLines, nil
+	case o.Kind == Text && bytes.IndexByte(first, '\t') >= 0:
+		return FormatTSV, nil
+	case o.Kind == Text:
+		return FormatCSV, nil
 	case o.Kind != Dense && isARFF(first, named):
 		return FormatARFF, nil
 	case o.Kind != Dense && complete && isXMC(head, rest, named, o.Kind):
@@ -442,6 +471,8 @@ func detectText(s *source, head []byte, named *format, o Options) (string, error
 		return FormatWords, nil
 	case o.Kind == Sparse:
 		return "", s.badLine(-1, 1, fmt.Errorf("%.40q begins no known format of sparse records", first))
+	case o.Kind == AnyKind && FormatOf(s.path, Text) == FormatLines && isProse(head):
+		return FormatLines, nil
 	case bytes.Count(first, []byte("\t")) > bytes.Count(first, []byte(",")):
 		return FormatTSV, nil
 	}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,8 +27,8 @@ type parquetDecoder struct {
 	maxDim  int
 }
 
-// openParquet reads a Parquet file: a column of lists of numbers is the vector; key, labels, payload and
-// expiry are found by name, as in csv files; all other columns are attributes.
+// openParquet reads a Parquet file: a column of lists of numbers is the vector, or one of strings the text;
+// key, labels, payload and expiry are found by name, as in csv files; all other columns are attributes.
 func openParquet(s *source, o Options) (decoder, error) {
 	f, err := parquet.Open(s.at, s.size)
 	if err != nil {
@@ -67,7 +68,7 @@ func (d *parquetDecoder) next(rec *Record, n int64) error {
 		return io.EOF
 	case err != nil:
 		return d.src.parquetError(n, err)
-	case fault != nil:
+	case fault != nil, d.holds.Kind == Text:
 	case d.holds.Dim == 0 && (dim < 1 || dim > d.maxDim):
 		fault = fmt.Errorf("a vector of %d values, want 1..%d", dim, d.maxDim)
 	case d.holds.Dim == 0:
@@ -88,6 +89,7 @@ const (
 	attributeRole role = iota
 	ignoredRole
 	vectorRole
+	textRole
 	keyRole
 	labelRole
 	payloadRole
@@ -127,7 +129,7 @@ func parquetColumns(leaves []parquet.Column, o Options, holds *Schema) ([]parque
 			columns[i].typ = AnyType
 		}
 	}
-	if err := vectorColumn(columns, o); err != nil {
+	if err := bodyColumn(columns, o, holds); err != nil {
 		return nil, err
 	}
 	for i := range columns {
@@ -176,6 +178,30 @@ func parquetType(c parquet.Column) AttributeType {
 		}
 	}
 	return AnyType
+}
+
+// bodyColumn finds the column of vectors or, where records have to be texts or there are no vectors, that
+// of texts.
+func bodyColumn(columns []parquetColumn, o Options, holds *Schema) error {
+	var err error
+	if o.Kind != Text {
+		err = vectorColumn(columns, o)
+		if err == nil || o.Kind == Dense || o.vectorNamed || errors.Is(err, ErrVector) {
+			return err
+		}
+	}
+	name := cmp.Or(o.TextColumn, defaultText)
+	i := slices.IndexFunc(columns, func(c parquetColumn) bool {
+		return c.name == name && c.typ == StringType && !c.list
+	})
+	switch {
+	case i >= 0:
+		columns[i].role, holds.Kind = textRole, Text
+		return nil
+	case o.Kind == Text:
+		return fmt.Errorf("%w No column of strings is named %.60q", ErrText, name)
+	}
+	return err
 }
 
 // vectorColumn finds the column of vectors: that of the options, or the only one of lists of floats, or
@@ -260,7 +286,7 @@ func (c *parquetColumn) assign(o Options, holds *Schema) error {
 	}
 	given := slices.IndexFunc(o.Attributes, func(a Attribute) bool { return a.Name == c.name })
 	switch {
-	case c.role == vectorRole:
+	case c.role == vectorRole, c.role == textRole:
 		return nil
 	case slices.Contains(o.IgnoreColumns, c.name):
 		c.role = ignoredRole
@@ -305,7 +331,7 @@ func (c *parquetColumn) assign(o Options, holds *Schema) error {
 
 // namedColumns checks that the columns that the options name are there.
 func namedColumns(columns []parquetColumn, o Options) error {
-	named := []string{o.KeyColumn, o.PayloadColumn, o.ExpiryColumn}
+	named := []string{o.TextColumn, o.KeyColumn, o.PayloadColumn, o.ExpiryColumn}
 	named = slices.Concat(named, o.LabelColumns, o.IgnoreColumns)
 	for _, a := range o.Attributes {
 		named = append(named, a.Name)
@@ -340,6 +366,9 @@ func (c *parquetColumn) decode(rec *Record, v parquet.Value) error {
 		return nil
 	case c.role == vectorRole:
 		return c.addValue(rec, v)
+	case c.role == textRole:
+		rec.Text = string(v.Bytes)
+		return checkText(rec.Text)
 	}
 	x, err := c.value(v)
 	if s, ok := x.(string); ok && c.parse != StringType {

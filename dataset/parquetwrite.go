@@ -12,18 +12,19 @@ import (
 	"github.com/anndb/anndb/dataset/internal/parquet"
 )
 
-// parquetEncoder writes a Parquet file with the columns key, vector, labels, payload, those of the
+// parquetEncoder writes a Parquet file with the columns key, vector or text, labels, payload, those of the
 // attributes, and expires.
 type parquetEncoder struct {
 	attributes []Attribute
 	expires    bool
+	texts      bool
 	rows       *parquet.Writer
 }
 
 // Columns of a Parquet file, before those of the attributes.
 const (
-	parquetKey = iota
-	parquetVector
+	parquetKey  = iota
+	parquetBody // vector or text
 	parquetLabels
 	parquetPayload
 	parquetAttributes
@@ -35,11 +36,16 @@ func newParquetEncoder(s Schema) (encoder, error) {
 	}
 	fields := []parquet.Field{
 		parquetKey:     {Name: "key", Type: parquet.ByteArray, Meaning: parquet.Text},
-		parquetVector:  {Name: "vector", Type: parquet.Float, List: true},
+		parquetBody:    {Name: "vector", Type: parquet.Float, List: true},
 		parquetLabels:  {Name: "labels", Type: parquet.ByteArray, Meaning: parquet.Text, List: true},
 		parquetPayload: {Name: "payload", Type: parquet.ByteArray},
 	}
-	taken := []string{"key", "id", "vector", "label", "labels", "payload", defaultExpiry}
+	body := "vector"
+	if s.Kind == Text {
+		body = defaultText
+		fields[parquetBody] = parquet.Field{Name: body, Type: parquet.ByteArray, Meaning: parquet.Text}
+	}
+	taken := []string{"key", "id", body, "label", "labels", "payload", defaultExpiry}
 	for _, a := range s.Attributes {
 		f := [...]parquet.Field{
 			StringType: {Type: parquet.ByteArray, Meaning: parquet.Text}, IntType: {Type: parquet.Int64},
@@ -57,7 +63,7 @@ func newParquetEncoder(s Schema) (encoder, error) {
 		fields = append(fields, parquet.Field{Name: defaultExpiry, Type: parquet.Int64, Meaning: parquet.Nanos})
 	}
 	rows, err := parquet.NewWriter(fields)
-	return &parquetEncoder{s.Attributes, s.Expires, rows}, err
+	return &parquetEncoder{s.Attributes, s.Expires, s.Kind == Text, rows}, err
 }
 
 func (*parquetEncoder) counted() bool                  { return false }
@@ -69,8 +75,11 @@ func (e *parquetEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 		return dst, err
 	}
 	e.rows.Bytes(parquetKey, 0, rec.Key)
+	if e.texts {
+		e.rows.Bytes(parquetBody, 0, []byte(rec.Text))
+	}
 	for i, v := range rec.Vector {
-		e.rows.Number(parquetVector, i, uint64(math.Float32bits(v)))
+		e.rows.Number(parquetBody, i, uint64(math.Float32bits(v)))
 	}
 	for i, label := range rec.Labels {
 		e.rows.Bytes(parquetLabels, i, []byte(label))

@@ -73,6 +73,9 @@ func same(a, b []Record) error {
 			fmt.Sprintf("%q", a[i].Labels) != fmt.Sprintf("%q", b[i].Labels) {
 			return fmt.Errorf("record %d: %+v, want %+v", i, b[i], a[i])
 		}
+		if a[i].Text != b[i].Text {
+			return fmt.Errorf("record %d: %q, want %q", i, b[i].Text, a[i].Text)
+		}
 		if !maps.Equal(a[i].Attributes, b[i].Attributes) || !a[i].ExpiresAt.Equal(b[i].ExpiresAt) {
 			return fmt.Errorf("record %d: %#v, %v, want %#v, %v", i, b[i].Attributes, b[i].ExpiresAt,
 				a[i].Attributes, a[i].ExpiresAt)

@@ -34,6 +34,8 @@ type source struct {
 	size     int64       // bytes of content, -1 when unknown
 	at       io.ReaderAt // the content by offset; nil if it is compressed or comes through a pipe
 	close    io.Closer
+	folder   bool // a folder, without content
+	texts    bool // its records are texts
 }
 
 // randomAccess is a reader in memory.
@@ -207,10 +209,13 @@ func (s *source) badLine(record, line int64, err error) error {
 
 // encoded refuses bytes that are not UTF-8 in a text that was detected.
 func (s *source) encoded(text []byte) error {
-	if s.detected && !utf8.Valid(text) {
-		return errNotUTF8
+	switch {
+	case !s.detected || utf8.Valid(text):
+		return nil
+	case s.texts:
+		return errNotText
 	}
-	return nil
+	return errNotUTF8
 }
 
 // fail makes the error of a failed read in a binary file: a fault of the

@@ -1,7 +1,6 @@
 package db
 
 import (
-	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/background"
 	"github.com/anndb/anndb/db/maintenance"
 )
@@ -16,7 +15,7 @@ var limits = background.DefaultLimits
 func (d *DB) newMaintainer() *background.Maintainer {
 	return background.New(d.compactor, d.indexes, background.Options{
 		Policy: *d.opts.Maintenance,
-		Auto:   func(coll string) (index.Options, error) { return d.request(coll, nil) },
+		Auto:   defaultOptions,
 		Limits: limits,
 	})
 }

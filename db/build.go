@@ -63,28 +63,34 @@ func (d *DB) request(coll string, o index.Options) (_ index.Options, err error) 
 		if err != nil {
 			return err
 		}
-		dim := st.Entry.Dim
-		if st.Entry.Sparse {
-			dim = 0
-		}
 		switch v := reflect.ValueOf(o); {
-		case o == nil && st.Entry.Sparse:
-			o = &index.Postings{}
 		case o == nil:
-			o = &index.Forest{}
+			o = defaultOptions(st.Entry.Dim == 0)
 		case v.Kind() == reflect.Pointer && v.IsNil():
 			o = reflect.New(v.Type().Elem()).Interface().(index.Options)
+		}
+		k, dim := kindOf(o.Name()), st.Entry.Dim
+		if k != nil && st.Entry.Sparse && k.Traits().Suits(true) {
+			dim = 0
 		}
 		if err := o.Check(dim); err != nil {
 			return fail.Wrapf(err, "collection %q", coll)
 		}
-		if k := kindOf(o.Name()); k == nil || reflect.TypeOf(k.Traits().Options) != reflect.TypeOf(o) {
+		if k == nil || reflect.TypeOf(k.Traits().Options) != reflect.TypeOf(o) {
 			return fmt.Errorf("%w: options of type %T", fail.Option, o)
 		}
 		o = copied(o)
 		return nil
 	})
 	return o, err
+}
+
+// defaultOptions returns the options of an index of features, or of vectors.
+func defaultOptions(features bool) index.Options {
+	if features {
+		return &index.Postings{}
+	}
+	return &index.Forest{}
 }
 
 // SetDefault makes an index the default one of its purpose: that of searches and that of predictions

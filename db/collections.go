@@ -37,6 +37,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 		cat.Collections = append(cat.Collections, &layout.Collection{
 			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: storageOf(s.Float32),
 			Sparse: s.Sparse, Named: s.Named, Numbering: layout.Numbering(s.Numbering),
+			Text: s.Text.stored(),
 		})
 		return nil, nil
 	})
@@ -158,7 +159,8 @@ func infoOf(c *layout.Collection) CollectionInfo {
 	info := CollectionInfo{
 		Name: c.Name, Schema: Schema{
 			Sparse: c.Sparse, Named: c.Named, Metric: c.Metric,
-			Float32: !c.Sparse && c.Storage == layout.StorageFloat32, Numbering: string(c.Numbering),
+			Float32: c.Storage == layout.StorageFloat32, Numbering: string(c.Numbering),
+			Text: (*TextSchema)(c.Text),
 		},
 		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()),
 		Indexes: c.IndexNames(), Attributes: c.AttributeNames(), Expires: c.Attribute(attribute.Expiry) != nil,
@@ -169,11 +171,7 @@ func infoOf(c *layout.Collection) CollectionInfo {
 		}
 		info.types[x.Name] = x.Type
 	}
-	if c.Sparse {
-		info.Features = c.Dim
-	} else {
-		info.Dim = c.Dim
-	}
+	info.Dim, info.Features = c.Dim, c.Features
 	return info
 }
 

@@ -1,4 +1,4 @@
-// Package db is an embedded database of vector collections in one file, with learned indexes for
+// Package db is an embedded database of vectors and texts in one file, with learned indexes for
 // nearest neighbors and labels. docs/GUIDE.md describes the data model, the kinds of index, and what
 // to know before relying on them.
 //

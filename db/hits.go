@@ -18,7 +18,9 @@ import (
 const keyRun = 256
 
 // hitsOf turns the rows that a search has found into hits, in the memory of o.Reuse.
-func hitsOf(ctx context.Context, st *state.Collection, o *SearchOptions, s *kind.Search) ([]Hit, error) {
+func hitsOf(
+	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search,
+) ([]Hit, error) {
 	// All keys are looked up before the first one is copied: each costs two cache misses, and
 	// this way those of different keys overlap.
 	s.Keys = s.Keys[:0]
@@ -47,6 +49,11 @@ func hitsOf(ctx context.Context, st *state.Collection, o *SearchOptions, s *kind
 			h.Why = reasonOfHit(s.Why[at])
 		}
 		var err error
+		if o.Explain && a.byFeatures {
+			if h.Why, err = reasonOfTerms(st, s, f.ID); err != nil {
+				return nil, err
+			}
+		}
 		if dst, err = appendHit(st, dst, h, s.Keys[i], o.Include, &run); err != nil {
 			return nil, err
 		}
@@ -57,13 +64,11 @@ func hitsOf(ctx context.Context, st *state.Collection, o *SearchOptions, s *kind
 // visible returns the rows of the answer with the distances that users see, without the row that the query
 // was read from.
 func visible(st *state.Collection, a *rowAsk, found []vector.Neighbor) []vector.Neighbor {
-	if a.stored {
-		found = slices.DeleteFunc(found, func(f vector.Neighbor) bool { return f.ID == a.self })
-		if a.k > 0 {
-			found = found[:min(a.k, len(found))]
-		}
+	found = leftOut(a, found)
+	if a.stored && a.k > 0 {
+		found = found[:min(a.k, len(found))]
 	}
-	if st.Entry.Metric != vector.L2 {
+	if a.metric(st) != vector.L2 {
 		return found
 	}
 	for i := range found {
@@ -71,6 +76,14 @@ func visible(st *state.Collection, a *rowAsk, found []vector.Neighbor) []vector.
 	}
 	kind.OrderEqual(found)
 	return found
+}
+
+// leftOut leaves out the row that the query was read from.
+func leftOut(a *rowAsk, found []vector.Neighbor) []vector.Neighbor {
+	if !a.stored {
+		return found
+	}
+	return slices.DeleteFunc(found, func(f vector.Neighbor) bool { return f.ID == a.self })
 }
 
 // appendHit appends a hit with a copy of its row's key, in the key memory of dst's spare capacity,
@@ -96,6 +109,9 @@ func appendHit(
 		}
 		if parts&Attributes != 0 {
 			h.Attributes, _ = attribute.Split(cold.Attributes)
+		}
+		if parts&Text != 0 {
+			h.Text = cold.Text
 		}
 		if parts&Payload != 0 {
 			h.Payload = cold.Payload

@@ -33,7 +33,12 @@ func indexInfo(
 	c *layout.Collection, m *kind.Manifest, stale func(rows int) (int, error),
 ) (index.Info, error) {
 	info := publicInfo(c.Name, m)
-	info.Fresh, info.Default = int(c.Rows)-info.Rows, c.DefaultIndex(m.Of.Traits().Predicts) == info.Name
+	info.Fresh = int(c.Rows) - info.Rows
+	if m.Of.Traits().Predicts {
+		info.Default = c.DefaultModel() == info.Name
+	} else {
+		info.Default = c.DefaultIndex(c.Sparse && m.Of.Traits().Suits(true)) == info.Name
+	}
 	if o, ok := info.Options.(*index.LCIF); ok && o.Neighbors != "" && c.Index(o.Neighbors) == nil {
 		o.Neighbors = Flat
 	}

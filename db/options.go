@@ -108,8 +108,9 @@ func (o *Options) resolve() (Options, error) {
 	return r, nil
 }
 
-// Schema describes the rows of a collection: dense ones, or sparse if Sparse or Named is set. A
-// collection with the Schema of another one's CollectionInfo holds rows of the same form.
+// Schema describes the rows of a collection: dense vectors if Dim is set, features if Sparse, Named or Text
+// is, or both; then each row has one of them or both. A collection with the Schema of another one's
+// CollectionInfo holds rows of the same form.
 type Schema struct {
 	// Sparse selects sparse vectors, Named those whose features have names (Row.Features) instead of
 	// numbers (Row.Sparse). Values are not negative; searches and indexes scale rows to unit length.
@@ -120,6 +121,8 @@ type Schema struct {
 	// Float32 stores all dense rows as float32. Otherwise a chunk of rows of which all coordinates are
 	// integers from 0 to 255 is stored as bytes, without loss.
 	Float32 bool
+	// Text, if not nil, makes a collection of texts (Row.Text): sparse rows whose features are terms.
+	Text *TextSchema
 	// Numbering is the number of the first feature or coordinate in the files that the collection
 	// is imported from, "0" or "1"; empty if unknown. In the API the first is always 0.
 	Numbering string
@@ -127,12 +130,16 @@ type Schema struct {
 
 // resolve checks a schema and fills in its defaults.
 func (s Schema) resolve() (Schema, error) {
-	if s.Sparse = s.Sparse || s.Named; s.Sparse {
-		if s.Metric != 0 && s.Metric != vector.Cosine {
-			return s, fmt.Errorf("%w: sparse rows are compared by cosine, not by %v", fail.Option, s.Metric)
-		}
-		if s.Dim != 0 || s.Float32 {
-			return s, fmt.Errorf("%w: Dim and Float32 are for dense rows, and the schema is sparse", fail.Option)
+	if err := s.resolveText(); err != nil {
+		return s, err
+	}
+	s.Sparse = s.Sparse || s.Named
+	if s.Dim == 0 && s.Sparse {
+		switch {
+		case s.Metric != 0 && s.Metric != vector.Cosine:
+			return s, fmt.Errorf("%w: metric %v for rows without vectors (Dim is 0)", fail.Option, s.Metric)
+		case s.Float32:
+			return s, fmt.Errorf("%w: Float32 is for vectors, and Dim is 0", fail.Option)
 		}
 		s.Metric = vector.Cosine
 		return s, layout.Numbering(s.Numbering).Check()
@@ -153,12 +160,14 @@ type Feature struct {
 	Value float32
 }
 
-// Row is one row of a collection. One of Vector, Sparse and Features is set.
+// Row is one row of a collection. Vector is set in a dense collection, one of Sparse, Features and
+// Text in a sparse one, and one of them, or both, in a collection of both.
 type Row struct {
 	Key      []byte        // 1 to 512 bytes, unique in the collection
 	Vector   []float32     // dense: Schema.Dim finite values
 	Sparse   vector.Sparse // numbered features, ascending; values finite and >= 0, zeros are dropped
 	Features []Feature     // named features in any order, each at most once
+	Text     string        // UTF-8 without NUL, at most 1 MiB and 65,536 different terms
 	Labels   []string      // a set
 	// Attributes are values by name for filters: strings of at most 512 bytes, integers, floats, bools
 	// and times, in one attribute all of one type. Reads return int64, float64 and UTC. A name has 1 to

@@ -134,25 +134,22 @@ func queryModel(
 // labelQuery checks a query and returns its features by number.
 func labelQuery(ctx context.Context, st *state.Collection, q Query) (resolved queryFeatures, err error) {
 	ask := rowAsk{q: q}
-	if err := resolveQuery(st, &ask); err != nil {
+	if err := resolveQuery(ctx, st, &ask); err != nil {
 		return resolved, err
 	}
-	q = ask.q
 	if st.Entry.Sparse {
-		return sparseQuery(ctx, st, q)
+		if !ask.byFeatures {
+			return resolved, fmt.Errorf("%w: label models of %q learn from its features, and the query has none",
+				fail.Option, st.Entry.Name)
+		}
+		return ask.features, nil
 	}
-	if q.Sparse.Len() > 0 || len(q.Features) > 0 {
-		return resolved, fmt.Errorf("%w: %q is dense", fail.Kind, st.Entry.Name)
-	}
-	if err := kind.CheckQuery(q.Vector, st.Entry.Dim); err != nil {
-		return resolved, err
-	}
-	return queryFeatures{features: kind.Listed(q.Vector)}, nil
+	return queryFeatures{features: kind.Listed(ask.q.Vector)}, nil
 }
 
 // Model finds and opens a label model.
 func labelModel(ctx context.Context, st *state.Collection, name string) (*state.Index, error) {
-	if name = cmp.Or(name, st.Entry.DefaultIndex(true)); name == "" {
+	if name = cmp.Or(name, st.Entry.DefaultModel()); name == "" {
 		return nil, fmt.Errorf("%w: collection %q has no label model (kinds lcif, sbt, pt and at)",
 			fail.NoIndex, st.Entry.Name)
 	}

@@ -276,7 +276,10 @@ func publicRow(st *state.Collection, row uint32, x rows.Row) (r Row, err error) 
 		Key: x.Key, Vector: x.Vector, Sparse: x.Sparse, Row: row,
 	}
 	r.setCold(x.Cold)
-	if st.Entry.Named {
+	switch {
+	case st.Entry.Text != nil:
+		r.Sparse = vector.Sparse{}
+	case st.Entry.Named:
 		r.Features, err = namedFeatures(st, r.Sparse)
 		r.Sparse = vector.Sparse{}
 	}

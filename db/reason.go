@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 
 // Reason explains an answer by its parts, largest first. The parts of a prediction by LCIF are rows
 // and features, those of a path through a tree its decisions in order, those of a decision features
-// and an offset, those of a hit the leaves that elected it, with their votes as a share.
+// and an offset, those of a hit the leaves that elected it, with their votes as a share, or the terms of a text.
 type Reason struct {
 	Text    string  // a key, a feature, or a description such as "goal? yes"
 	Key     []byte  // if the part is a row
@@ -108,6 +109,24 @@ func reasonOfHit(e *query.Explanation) *Reason {
 		out.Parts = append(out.Parts, Reason{Text: fmt.Sprintf("tree %d, leaf %d", v.Tree, v.Leaf), Score: share})
 	}
 	return out
+}
+
+// reasonOfTerms explains the score of a row by the terms of the query.
+func reasonOfTerms(st *state.Collection, s *kind.Search, row uint32) (out *Reason, err error) {
+	out = &Reason{Text: "terms"}
+	s.TermParts(st.SparseRow(row), func(term uint32, count float32, weight, score float64) {
+		name, e := st.FeatureName(term)
+		if err == nil {
+			err = e
+		}
+		out.Score += score
+		out.Parts = append(out.Parts, Reason{
+			Text: fmt.Sprintf("%s (%g times, weight %.3g)", name, count, weight), Feature: name, Value: float64(count),
+			Score: score,
+		})
+	})
+	slices.SortStableFunc(out.Parts, func(a, b Reason) int { return cmp.Compare(b.Score, a.Score) })
+	return out, err
 }
 
 // reasonOfLabel explains the score of a label by rows and features.

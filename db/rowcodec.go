@@ -3,6 +3,7 @@ package db
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/anndb/anndb/db/internal/apply"
@@ -21,9 +22,15 @@ func (i *CollectionInfo) CheckRow(r Row) error {
 	if err != nil {
 		return err
 	}
-	c := &layout.Collection{Name: i.Name, Dim: s.Dim, Metric: s.Metric, Sparse: s.Sparse, Named: s.Named}
+	c := &layout.Collection{Name: i.Name, Dim: s.Dim, Metric: s.Metric, Sparse: s.Sparse, Named: s.Named,
+		Text: s.Text.stored()}
 	if err := checkRow(&r, c); err != nil {
 		return err
+	}
+	if c.Text != nil && len(r.Text) > rows.MaxFeatures { // shorter texts have fewer terms
+		if _, err := termsOf(r.Text, c.Text); err != nil {
+			return fail.Wrapf(err, "key %q", r.Key)
+		}
 	}
 	var cold rows.Cold
 	if err := setAttributes(&cold, r.Key, r.Attributes, r.ExpiresAt); err != nil {
@@ -40,12 +47,13 @@ func checkRow(r *Row, c *layout.Collection) error {
 	if err := layout.CheckKey(r.Key); err != nil {
 		return err
 	}
-	if c.Sparse {
-		if err := checkSparse(r, c.Named); err != nil {
-			return fail.Wrapf(err, "key %q", r.Key)
+	if err := checkParts(r, c); err != nil {
+		return fail.Wrapf(err, "key %q", r.Key)
+	}
+	if c.Dim > 0 && (r.Vector != nil || !c.Sparse) {
+		if err := layout.CheckVector(r.Key, r.Vector, c.Dim, c.Metric); err != nil {
+			return err
 		}
-	} else if err := checkDense(r, c.Dim, c.Metric); err != nil {
-		return err
 	}
 	if err := layout.CheckLabels(r.Key, r.Labels); err != nil {
 		return err
@@ -53,19 +61,26 @@ func checkRow(r *Row, c *layout.Collection) error {
 	return layout.CheckPayload(r.Key, r.Payload)
 }
 
-// checkDense checks the vector of a row for a dense collection.
-func checkDense(r *Row, dim int, metric vector.Metric) error {
-	if r.Sparse.Len() > 0 || len(r.Features) > 0 {
-		return fmt.Errorf("%w: key %q has sparse features, the collection is dense", fail.Kind, r.Key)
+// checkParts checks which parts a row has, and its features.
+func checkParts(r *Row, c *layout.Collection) error {
+	switch {
+	case c.Dim == 0 && r.Vector != nil:
+		return fmt.Errorf("%w: a dense vector, the collection is sparse", fail.Kind)
+	case c.Text != nil:
+		return checkText(r)
+	case r.Text != "":
+		return fmt.Errorf("%w: a text, and the collection has none (Schema.Text)", fail.Kind)
+	case c.Sparse:
+		return checkSparse(r, c.Named)
+	case r.Sparse.Len() > 0 || len(r.Features) > 0:
+		return fmt.Errorf("%w: sparse features, the collection is dense", fail.Kind)
 	}
-	return layout.CheckVector(r.Key, r.Vector, dim, metric)
+	return nil
 }
 
 // checkSparse checks the vector of a row for a sparse collection.
 func checkSparse(r *Row, named bool) error {
 	switch {
-	case r.Vector != nil:
-		return fmt.Errorf("%w: a dense vector, the collection is sparse", fail.Kind)
 	case named && r.Sparse.Len() > 0:
 		return fmt.Errorf("%w: numbered features, the collection's have names", fail.Kind)
 	case !named && len(r.Features) > 0:
@@ -80,14 +95,20 @@ func checkSparse(r *Row, named bool) error {
 }
 
 // copyRow returns the row in the form in which it is stored. It shares no memory with the
-// caller. It checks the attributes, and nothing else.
-func copyRow(r *Row, clone func([]float32) []float32) (apply.Row, error) {
+// caller. It checks the attributes and the terms of the text, and nothing else.
+func copyRow(r *Row, c *layout.Collection, clone func([]float32) []float32) (apply.Row, error) {
 	out := apply.Row{Row: rows.Row{
 		Key: slices.Clone(r.Key), Vector: clone(r.Vector), Sparse: apply.NonZero(r.Sparse),
-		Cold: rows.Cold{Labels: labelSet(r.Labels), Payload: slices.Clone(r.Payload)},
+		Cold: rows.Cold{Labels: labelSet(r.Labels), Text: strings.Clone(r.Text), Payload: slices.Clone(r.Payload)},
 	}}
 	if err := setAttributes(&out.Cold, r.Key, r.Attributes, r.ExpiresAt); err != nil {
 		return out, err
+	}
+	if c.Text != nil {
+		var err error
+		if out.Features, err = termsOf(out.Text, c.Text); err != nil {
+			return out, fail.Wrapf(err, "key %q", r.Key)
+		}
 	}
 	if r.Features != nil {
 		out.Features = make([]apply.Feature, len(r.Features))
@@ -108,7 +129,7 @@ func setAttributes(c *rows.Cold, key []byte, values map[string]any, expiry time.
 
 // setCold replaces the parts of a row that can change. It takes over their memory.
 func (r *Row) setCold(c rows.Cold) {
-	r.Labels, r.Payload = c.Labels, c.Payload
+	r.Labels, r.Text, r.Payload = c.Labels, c.Text, c.Payload
 	r.Attributes, r.ExpiresAt = attribute.Split(c.Attributes)
 }
 
@@ -126,7 +147,7 @@ func rowOf(r *apply.Row) Row {
 		Sparse: vector.Sparse{Index: slices.Clone(r.Sparse.Index), Value: slices.Clone(r.Sparse.Value)},
 	}
 	out.setCold(r.Cold.Clone())
-	if r.Features != nil {
+	if r.Features != nil && r.Text == "" {
 		out.Features = make([]Feature, len(r.Features))
 		for i, f := range r.Features {
 			out.Features[i] = Feature(f)

@@ -99,6 +99,9 @@ func publicRows(found iter.Seq2[salvage.Row, error]) iter.Seq2[Row, error] {
 			for i, name := range x.Names {
 				r.Features = append(r.Features, Feature{name, x.Sparse.Value[i]})
 			}
+			if r.Text != "" {
+				r.Features = nil // its terms
+			}
 			if len(x.Names) > 0 {
 				r.Sparse = vector.Sparse{}
 			}

@@ -17,12 +17,14 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Query is what a search or a prediction is asked about; one field is set. A sparse query may be
-// empty. Features that no row has ever had count in its length, so they lessen all similarities.
+// Query is what a search or a prediction is asked about: a vector, features (numbered, named, or the terms of
+// a text) or, in a collection of both, both; or the key of a row. A sparse query may be empty. Features that
+// no row has ever had count in its length, so they lessen all similarities.
 type Query struct {
 	Vector   []float32
 	Sparse   vector.Sparse
 	Features []Feature
+	Text     string // as text.ParseQuery reads it: words, "a phrase", +required and -excluded ones
 	Key      []byte // the key of a stored row to search like, which is not among the hits itself
 }
 
@@ -45,7 +47,9 @@ type SearchOptions struct {
 	// every radius.
 	Radius  *float64
 	Include Content // what is copied into hits besides the key
-	Explain bool    // fill in Hit.Why; dense collections only
+	Explain bool    // fill in Hit.Why; searches by vector and by text only
+	// Fusion selects how a query with a vector and a text or features ranks rows; nil is the default.
+	Fusion *Fusion
 	// Reuse is the memory of an earlier result to overwrite. A dense search with enough of it, and
 	// without a filter that needs evaluation (Collection.RowFilter), allocates nothing in steady state
 	// but the snapshot, one small object, if the Collection is not one of a Snapshot.
@@ -63,6 +67,7 @@ const (
 	Labels Content = 1 << iota
 	Payload
 	Attributes
+	Text
 )
 
 // Flat is the index name that selects an exact scan of all rows.
@@ -81,9 +86,11 @@ type Hit struct {
 	Key []byte
 	Row uint32 // the row's number
 	// Distance is Euclidean for L2, 1 - cosine for Cosine and sparse rows, and the negated dot
-	// product for InnerProduct: smaller is nearer.
+	// product for InnerProduct, the negated score for texts and for queries of two parts: smaller is nearer.
 	Distance   float32
-	Labels     []string // Labels, Payload and Attributes are set if SearchOptions.Include says so
+	Places     *Places  // in each part of a query of two parts
+	Labels     []string // Labels to Attributes are set if SearchOptions.Include says so
+	Text       string
 	Payload    []byte
 	Attributes map[string]any
 	Why        *Reason // how the row was found, with SearchOptions.Explain
@@ -132,6 +139,11 @@ type rowAsk struct {
 	// self is the number of the row that the query was read from, if stored is set.
 	self   uint32
 	stored bool
+	// byVector and byFeatures are set if the query has these parts; features are the latter by number.
+	byVector, byFeatures bool
+	features             queryFeatures
+	// words are the required and excluded words of a text.
+	words words
 	// passing are the rows that pass the filter of the search.
 	passing where.Passing
 }
@@ -141,7 +153,13 @@ func search(ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptio
 	if err := checkSearch(st, a, o); err != nil {
 		return err
 	}
-	if err := resolveQuery(st, a); err != nil {
+	if err := resolveQuery(ctx, st, a); err != nil {
+		return err
+	}
+	if err := a.checkParts(st, o); err != nil {
+		return err
+	}
+	if err := a.restrict(ctx, st); err != nil {
 		return err
 	}
 	s := st.Gen.File.Searches.Take()
@@ -154,36 +172,77 @@ func search(ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptio
 // answer sets the result of a search in the memory of s.
 func answer(
 	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, res *Result,
-) error {
+) (err error) {
+	res.Stats.Unknown = a.features.unknown
+	if a.byVector && a.byFeatures {
+		return fused(ctx, st, a, o, s, res)
+	}
+	k := a.k
+	if k == 0 {
+		k = math.MaxInt
+	}
+	if res.Index, err = searchPart(ctx, st, a, o, s, part{a.byFeatures, o.Index, k}); err != nil {
+		return err
+	}
+	res.Stats.Stats, res.Stats.Postings = s.Stats, s.Postings
+	s.Found = visible(st, a, s.Found)
+	res.Hits, err = hitsOf(ctx, st, a, o, s)
+	return err
+}
+
+// part is the search for k rows by one part of a query, with the named index.
+type part struct {
+	features bool
+	index    string
+	k        int
+}
+
+// searchPart searches by one part of a query, and returns the name of the index.
+func searchPart(
+	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, p part,
+) (string, error) {
 	s.Begin(kind.Ask{
-		K: a.k, Recall: cmp.Or(o.Recall, defaultRecall), Radius: float32(math.Inf(1)), Rows: a.passing.Set,
-		Accept: accepting(st, a, o), Params: o.Params, Explain: o.Explain,
+		K: p.k, Recall: cmp.Or(o.Recall, defaultRecall), Radius: float32(math.Inf(1)), Rows: a.passing.Set,
+		Accept: accepting(st, a, o), Params: o.Params, Explain: o.Explain && !p.features,
 	})
-	if a.k == 0 {
-		s.K = math.MaxInt
-	} else if a.stored {
-		s.K = max(a.k, a.k+1) // the row of the query is left out of the answer
+	if a.stored {
+		s.K = max(s.K, s.K+1) // the row of the query is left out of the answer
 	}
 	if o.Radius != nil {
-		s.Radius = internalRadius(st.Entry.Metric, *o.Radius)
+		s.Radius = internalRadius(a.metric(st), *o.Radius)
 	}
-	if err := setQuery(ctx, st, a, s, res); err != nil {
-		return err
+	switch {
+	case !p.features:
+		s.Vector = a.q.Vector
+	case st.Entry.Text != nil:
+		s.Features = a.features.features
+	default:
+		kind.UnitSparse(&s.Unit, a.features.features)
+		s.Features = s.Unit
 	}
-	x, name, err := st.Finder(ctx, o.Index)
+	x, name, err := st.Finder(ctx, p.index, p.features)
 	if err != nil {
-		return err
+		return name, err
 	}
-	if s.Vector != nil && name != Flat && o.Params == nil && !a.stored && o.Where == nil && o.Radius == nil {
+	if !p.features && name != Flat && o.Params == nil && !a.stored && a.passing.Set == nil && o.Radius == nil {
 		st.Sampled().Offer(s.Vector)
 	}
 	if err := x.Search(ctx, s); err != nil {
-		return fail.Wrapf(err, "search %q", st.Entry.Name)
+		return name, fail.Wrapf(err, "search %q", st.Entry.Name)
 	}
-	res.Index, res.Stats.Stats, res.Stats.Postings = name, s.Stats, s.Postings
-	s.Found = visible(st, a, s.Found)
-	res.Hits, err = hitsOf(ctx, st, o, s)
-	return err
+	return name, nil
+}
+
+// metric returns the metric of the distances of a search by one part: those of texts are negated scores, as
+// negated products are.
+func (a *rowAsk) metric(st *state.Collection) vector.Metric {
+	switch {
+	case !a.byFeatures:
+		return st.Entry.Metric
+	case st.Entry.Text != nil:
+		return vector.InnerProduct
+	}
+	return vector.Cosine
 }
 
 // checkSearch checks the options of a search and sets the number of rows to find.
@@ -191,57 +250,28 @@ func checkSearch(st *state.Collection, a *rowAsk, o *SearchOptions) error {
 	switch c := st.Entry; {
 	case a.k < 0:
 		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", fail.K, a.k, c.Name)
-	case o.Radius != nil && !(*o.Radius >= 0 || *o.Radius < 0 && c.Metric == vector.InnerProduct):
-		return fmt.Errorf("%w: radius %g, want 0 or more: no %v distance is below 0", fail.Option, *o.Radius, c.Metric)
 	case !(o.Recall >= 0 && o.Recall <= 1):
 		return fmt.Errorf("%w: target recall %g, want 0 to 1", fail.Option, o.Recall)
-	case c.Sparse && (o.Params != nil || o.Explain):
-		return fmt.Errorf("%w: Params and Explain are for dense collections, %q is sparse", fail.Option, c.Name)
 	case o.Params != nil && o.Params.Filter != nil:
 		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: use SearchOptions.Where",
 			fail.Option, c.Name)
 	case a.k == 0 && o.Radius == nil:
 		a.k = defaultK
 	}
-	return nil
+	return o.Fusion.check()
 }
 
-// resolveQuery checks that the query is of one kind and replaces a key by its row.
-func resolveQuery(st *state.Collection, a *rowAsk) error {
-	q := &a.q
-	if q.Key == nil {
-		return nil
+// checkParts refuses options that do not fit the parts of the query.
+func (a *rowAsk) checkParts(st *state.Collection, o *SearchOptions) error {
+	c, m := st.Entry, a.metric(st)
+	switch {
+	case o.Radius != nil && a.byVector && a.byFeatures:
+		return fmt.Errorf("%w: a radius, and the query has a vector and features: their distances differ", fail.Option)
+	case o.Radius != nil && !(*o.Radius >= 0 || *o.Radius < 0 && m == vector.InnerProduct):
+		return fmt.Errorf("%w: radius %g, want 0 or more: no %v distance is below 0", fail.Option, *o.Radius, m)
+	case a.byFeatures && (o.Params != nil || o.Explain && c.Text == nil):
+		return fmt.Errorf("%w: Params and Explain are for dense collections, %q is sparse", fail.Option, c.Name)
 	}
-	if q.Vector != nil || q.Sparse.Len() > 0 || len(q.Features) > 0 {
-		return fmt.Errorf("%w: a query with a key and a vector", fail.Option)
-	}
-	r, err := getRow(st, q.Key)
-	if err != nil {
-		return fail.Wrapf(err, "query like a stored row")
-	}
-	a.q, a.self, a.stored = Query{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features}, r.Row, true
-	return nil
-}
-
-// setQuery checks the query and sets that of a search.
-func setQuery(ctx context.Context, st *state.Collection, a *rowAsk, s *kind.Search, res *Result) error {
-	if st.Entry.Sparse {
-		resolved, err := sparseQuery(ctx, st, a.q)
-		if err != nil {
-			return err
-		}
-		res.Stats.Unknown = resolved.unknown
-		kind.UnitSparse(&s.Unit, resolved.features)
-		s.Features = s.Unit
-		return nil
-	}
-	if a.q.Sparse.Len() > 0 || len(a.q.Features) > 0 {
-		return fmt.Errorf("%w: a query of features, %q is dense", fail.Kind, st.Entry.Name)
-	}
-	if err := kind.CheckQuery(a.q.Vector, st.Entry.Dim); err != nil {
-		return fail.Wrapf(err, "query to collection %q", st.Entry.Name)
-	}
-	s.Vector = a.q.Vector
 	return nil
 }
 

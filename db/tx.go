@@ -45,7 +45,7 @@ func (c TxCollection) put(r Row, insert bool) error {
 		if err := checkRow(&r, coll); err != nil {
 			return apply.Op{}, err
 		}
-		row, err := copyRow(&r, c.t.Copy)
+		row, err := copyRow(&r, coll, c.t.Copy)
 		o := apply.Op{Row: row, Insert: insert, Bytes: row.Size()}
 		if insert && err == nil && coll.Attribute(attribute.Expiry) != nil {
 			o.Expired, err = c.t.Expired(c.name, r.Key)

@@ -25,6 +25,7 @@ const (
 type scorer struct {
 	rows   *vector.CSR // rows or source is set, the other is nil
 	source *Source
+	bm25   BM25 // with the present mean
 	filter [filterSize]uint8
 	found  []uint32 // scratch: entries that pass the filter
 	read   int      // entries of the rows scored
@@ -43,9 +44,13 @@ type slot struct {
 	idf     float32 // weight of the feature in the Source, if it has weights
 }
 
-// load loads a query whose features the index may have.
-func (c *scorer) load(ix *Index, q []term) {
+// load loads a query whose features the index may have. mean is that of BM25.
+func (c *scorer) load(ix *Index, q []term, mean float64) {
 	c.rows, c.source, c.read = ix.Rows, ix.Source, 0
+	if c.source != nil && c.source.BM25 != nil {
+		c.bm25 = *c.source.BM25
+		c.bm25.Mean = mean
+	}
 	width := ix.Features() // exceeds every feature of the rows
 	if c.source != nil {
 		width = c.source.width
@@ -170,7 +175,7 @@ func (c *scorer) scoreShort(index []uint32, value []float32) float64 {
 // scoreSource is score for a row of a Source. It computes values on demand.
 func (c *scorer) scoreSource(i uint32) float64 {
 	s := c.source
-	r, norm := s.row(i), s.Norm[i]
+	r, norm := s.Row(i), s.Norm[i]
 	c.read += len(r.Index)
 	if norm == 0 {
 		return 0
@@ -182,6 +187,14 @@ func (c *scorer) scoreSource(i uint32) float64 {
 	found = found[:matchEntries(r.Index, &c.filter, found)]
 	var sum float64
 	switch {
+	case s.BM25 != nil:
+		base := c.bm25.base(norm)
+		for _, e := range found {
+			if w := c.weight(r.Index[e]); w != 0 {
+				n := float64(r.Value[e])
+				sum += float64(float64(w) * (n * (c.bm25.K1 + 1) / (n + base))) // as BM25.Score, not fused
+			}
+		}
 	case s.IDF == nil:
 		for _, e := range found {
 			sum += float64(c.weight(r.Index[e])) * float64(float32(float64(r.Value[e])/norm))
@@ -223,7 +236,7 @@ func equalProducts(a, b float32, count int) float64 {
 // row returns row i, short or long.
 func (c *scorer) row(i uint32) vector.Sparse {
 	if c.source != nil {
-		return c.source.row(i)
+		return c.source.Row(i)
 	}
 	return c.rows.Row(int(i))
 }

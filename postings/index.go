@@ -35,6 +35,16 @@ const cancelEvery = 1 << 12
 //
 // O(entries). Errors: ErrParams for negative values or malformed rows; the context's.
 func Build(ctx context.Context, rows *vector.CSR, progress func(done, total int)) (*Index, error) {
+	return buildIndex(ctx, rows, false, progress)
+}
+
+// BuildCoded is Build for values that change with the mean length of BM25: each has a code, even if all values
+// of a row are equal.
+func BuildCoded(ctx context.Context, rows *vector.CSR, progress func(done, total int)) (*Index, error) {
+	return buildIndex(ctx, rows, true, progress)
+}
+
+func buildIndex(ctx context.Context, rows *vector.CSR, coded bool, progress func(done, total int)) (*Index, error) {
 	if err := checkRows(rows); err != nil {
 		return nil, err
 	}
@@ -48,7 +58,11 @@ func Build(ctx context.Context, rows *vector.CSR, progress func(done, total int)
 		byFeature = rows.Renumbered(used)
 	}
 	byFeature = byFeature.Transpose()
-	ix.Lists = newLists(len(rows.Index), rowValues(rows))
+	var values []float32
+	if !coded {
+		values = rowValues(rows)
+	}
+	ix.Lists = newLists(len(rows.Index), values)
 	ix.Ratio = valueRatios(ix.Value, ix.Norm)
 	var list []posting
 	for j := range byFeature.Rows() {

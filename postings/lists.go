@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
 )
 
 // Lists are the inverted lists of the features that any row has. List i is that of Feature[i]. Its
@@ -70,6 +72,51 @@ func (l *Lists) find(feature uint32, from int) (list int, ok bool) {
 	}
 	i, ok := slices.BinarySearch(l.Feature[lo:min(lo+step, len(l.Feature))], feature)
 	return lo + i, ok
+}
+
+// Count returns the number of rows that have a feature, and where to look for a later feature: from, and 0 at
+// first.
+func (ix *Index) Count(feature uint32, from int) (n, next int) {
+	l, rows := &ix.Lists, ix.Len()
+	i, ok := l.find(feature, from)
+	if !ok {
+		return 0, i
+	}
+	set := l.list(i).set
+	for c := 0; c < set.end(rows); {
+		var in rowContainer
+		in, c = set.container(c, rows)
+		n += in.n
+	}
+	return n, i
+}
+
+// RowsWith returns the rows that have a feature.
+func (ix *Index) RowsWith(feature uint32) *roaring.Bitmap {
+	out := roaring.New()
+	i, ok := ix.find(feature, 0)
+	if !ok {
+		return out
+	}
+	set := ix.list(i).set
+	var rows []uint32
+	for c := 0; c < set.end(ix.Len()); {
+		var in rowContainer
+		in, c = set.container(c, ix.Len())
+		rows = rows[:0]
+		base := uint32(in.key) << windowBits
+		for at, w := range in.words {
+			if !in.isBitmap() {
+				rows = append(rows, base|uint32(w))
+				continue
+			}
+			for ; w != 0; w &= w - 1 {
+				rows = append(rows, base|uint32(16*at+bits.TrailingZeros16(w)))
+			}
+		}
+		out.AddMany(rows)
+	}
+	return out
 }
 
 // rowSet is a roaring bitmap in the portable format (RoaringFormatSpec) without run containers: the

@@ -29,6 +29,8 @@ type SearchParams struct {
 	Strategy Strategy
 	// Deleted rows are never hits. Accept, if set, holds all rows that may be hits.
 	Deleted, Accept *roaring.Bitmap
+	// Mean is the mean length of all rows at present, for BM25.
+	Mean float64
 }
 
 // Stats describe the work of a search.
@@ -85,7 +87,7 @@ func NewSearcher() *Searcher { return new(Searcher) }
 func (s *Searcher) Search(ctx context.Context, ix *Index, q vector.Sparse, k int, p SearchParams,
 	dst []Hit) ([]Hit, Stats, error) {
 	one := [1]Segment{{Index: ix, Deleted: p.Deleted, Accept: p.Accept}}
-	return s.SearchSegments(ctx, one[:], q, k, SearchParams{Strategy: p.Strategy}, dst)
+	return s.SearchSegments(ctx, one[:], q, k, SearchParams{Strategy: p.Strategy, Mean: p.Mean}, dst)
 }
 
 // Segment is one of several indexes over consecutive ranges of rows.
@@ -116,7 +118,7 @@ func (s *Searcher) SearchSegments(ctx context.Context, segments []Segment, q vec
 	s.stats = Stats{}
 	for i := range segments {
 		g := &segments[i]
-		s.params = SearchParams{Strategy: p.Strategy, Deleted: g.Deleted, Accept: g.Accept}
+		s.params = SearchParams{Strategy: p.Strategy, Deleted: g.Deleted, Accept: g.Accept, Mean: p.Mean}
 		s.base = g.First
 		if err := s.segment(ctx, g.Index, q); err != nil {
 			return dst, Stats{}, err
@@ -157,7 +159,7 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, q vector.Sparse) erro
 		return nil
 	}
 	s.lists = &ix.Lists
-	s.scorer.load(ix, s.terms)
+	s.scorer.load(ix, s.terms, s.params.Mean)
 	defer s.unload()
 	for first := 0; first < ix.Len(); first += windowRows {
 		if err := ctx.Err(); err != nil {
@@ -187,6 +189,10 @@ func (s *Searcher) unload() {
 func (s *Searcher) open(ix *Index, q vector.Sparse) {
 	s.terms = s.terms[:0]
 	at, ok := 0, false
+	growth := 1.0
+	if ix.Source != nil && ix.Source.BM25 != nil {
+		growth = ix.Source.BM25.growth(s.params.Mean)
+	}
 	var length, most, sum float64
 	for i, f := range q.Index {
 		if int(f) >= ix.Features() {
@@ -200,7 +206,7 @@ func (s *Searcher) open(ix *Index, q vector.Sparse) {
 		}
 		list := ix.list(at)
 		weight := float64(q.Value[i])
-		bound := up(weight * float64(ix.Max[at]))
+		bound := up(weight * float64(ix.Max[at]) * growth)
 		t := term{
 			feature: f, weight: q.Value[i], list: list, containers: list.set.end(ix.Len()),
 			step: bound / maxSquare, bound: bound,
@@ -213,7 +219,7 @@ func (s *Searcher) open(ix *Index, q vector.Sparse) {
 		most = max(most, bound)
 		sum += t.step * maxSquare
 	}
-	s.scan.perScore = highestScore / max(math.Sqrt(length)*ix.Norm, most)
+	s.scan.perScore = highestScore / max(math.Sqrt(length)*ix.Norm*growth, most)
 	scale := s.scan.perScore * (1 << 16)
 	counts := !ix.hasCodes()
 	if counts { // cells must not overflow

@@ -12,11 +12,13 @@ import (
 //
 //	float32(float64(w) / Norm[i]),   w = v, or TermWeight(v)·IDF[f] with IDF,
 //
-// so exact scores need no second copy of the rows.
+// or for BM25.Value(v, Norm[i]), so exact scores need no second copy of the rows.
 type Source struct {
-	// Norm holds the length of each row before normalisation, as Lengths computes it; zero for
-	// a row that is empty in the index.
+	// Norm holds the length of each row before normalisation, as Lengths computes it, or with BM25 the
+	// sum of its values; zero for a row that is empty in the index.
 	Norm []float64
+	// BM25, if not nil, are the parameters that the codes of the index were made with.
+	BM25 *BM25
 	// IDF holds the weights of the features; nil where values are as written.
 	IDF []float32
 	// Keep has a bit for each feature that the index keeps; nil means all.
@@ -56,8 +58,8 @@ func NewSource(runs []vector.CSR, shift uint, first, rows, cols int) (*Source, e
 	return s, nil
 }
 
-// row returns a row as it was written.
-func (s *Source) row(i uint32) vector.Sparse {
+// Row returns a row as it was written.
+func (s *Source) Row(i uint32) vector.Sparse {
 	at := s.first + int(i)
 	r := min(at>>s.shift, len(s.runs)-1)
 	return s.runs[r].Row(at - r<<s.shift)
@@ -74,6 +76,11 @@ func (s *Source) validate() error {
 	}
 	if err := checkSizes(s.rows, s.cols, s.entries); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if s.BM25 != nil {
+		if err := s.BM25.validate(); err != nil {
+			return err
+		}
 	}
 	for i, x := range s.Norm {
 		if !(x >= 0) || math.IsInf(x, 0) {

@@ -128,6 +128,10 @@ type Explanation struct {
 	Sketch *float32 `json:"sketch,omitempty"`
 }
 
+// LastDistance returns the exact distance of a row below Rows.N to the query of the last search, which there
+// must have been, in the metric's internal unit.
+func (s *Searcher) LastDistance(row uint32) float32 { return s.exact.distance(row) }
+
 // ExplainLast repeats the Searcher's last search, whose view and query must still be valid, and
 // reports how it treated a row, which need not be an answer. It reuses the results of
 // Params.Accept in that search and does not call it again for the same rows. Cost: a search,

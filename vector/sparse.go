@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // ErrSparse is returned for an inconsistent sparse vector or matrix.
@@ -53,6 +54,14 @@ func ascend(index []uint32) bool {
 		bad |= int64(f) - int64(before[i]) - 1 // negative if f does not exceed the one before
 	}
 	return bad >= 0
+}
+
+// At returns the value of a feature.
+func (s Sparse) At(feature uint32) float32 {
+	if i, ok := slices.BinarySearch(s.Index, feature); ok {
+		return s.Value[i]
+	}
+	return 0
 }
 
 // Norm returns the Euclidean length, summed in float64. O(Len).

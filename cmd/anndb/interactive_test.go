@@ -221,6 +221,14 @@ func TestShellPages(t *testing.T) {
 	s.runs("create wide --dim 1000", "collection")
 	s.runs("put wide k ["+strings.Repeat("1,", 999)+"1]", "collection")
 	s.runs("get wide k", "paged:key") // one line that fills the screen
+	s.runs("create notes --text", "collection")
+	s.runs("put notes n --text 'a buffered writer'", "collection")
+	s.runs("search notes writer", "rank")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !strings.Contains(s.text, "a buffered \x1b[1mwriter\x1b[0m") {
+		t.Errorf("no hit is bold: %q", s.text)
+	}
 }
 
 // TestInterruptedTuner: Ctrl-C during tuning builds with the best setting so far.

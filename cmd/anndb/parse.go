@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -42,6 +43,11 @@ func parse(p *command.Program, grammar any, args []string, file string) (*kong.C
 		kong.Exit(func(c int) { ended, code = true, c }))
 	if err != nil {
 		return nil, p.Fail(command.Globals{}, err, "")
+	}
+	for _, arg := range args {
+		if !utf8.ValidString(arg) { // the parser would replace the bytes
+			return nil, p.Fail(command.Globals{}, command.Usagef("the argument %.40q is not UTF-8", arg), "")
+		}
 	}
 	if at := firstWord(args); at >= 0 && args[at] == "help" {
 		args = slices.Delete(slices.Clone(args), at, at+1)
@@ -108,7 +114,7 @@ func newParser(grammar any, options ...kong.Option) (*kong.Kong, error) {
 	}
 	parser, err := kong.New(grammar, append([]kong.Option{
 		kong.Name("anndb"),
-		kong.Description("One file of vectors, dense and sparse, learned indexes over them, " +
+		kong.Description("One file of vectors, dense and sparse, and of texts, learned indexes over them, " +
 			"nearest neighbours and labels from the memory map."),
 		variables, kong.Vars{"version": version()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),

@@ -19,6 +19,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/golden"
+	"github.com/anndb/anndb/text"
 )
 
 // TestMain makes the test binary the command anndb where a script calls it so.
@@ -79,6 +80,50 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 		d, err := db.Open(context.Background(), ts.MkAbs(args[0]), nil)
 		ts.Check(err)
 		ts.Defer(func() { _ = d.Close() })
+	},
+	// badtexts writes files of texts that no collection can hold.
+	"badtexts": func(ts *testscript.TestScript, _ bool, _ []string) {
+		words := func(n int) string {
+			var b strings.Builder
+			for i := range n {
+				fmt.Fprintf(&b, "w%x ", i)
+			}
+			return b.String()
+		}
+		long := strings.Repeat("word ", 2<<20)
+		for name, text := range map[string]string{
+			"latin.csv": "id,text\na,fine\nb,caf\xe9\n", "nul.csv": "id,text\na,fine\nb,one\x00two\n",
+			"nul.txt": "fine\none\x00two\n", "broken/a.md": "fine", "broken/b.jpg": "\xff\xd8\xff", "broken/c.bin": "a\x00b",
+			"broken/d.txt": long, "nothing/.hidden": "no",
+			"long.csv": "id,text\na,fine\nb," + long + "\n", "longer.csv": "id,text\na,fine\nb," + long + long + "\n",
+			"many.csv":    "id,text\na,fine\nb," + words(100_000) + "\n",
+			"million.csv": "id,text\na,fine\nb," + words(1_000_000) + "\n",
+		} {
+			ts.Check(os.MkdirAll(filepath.Dir(ts.MkAbs(name)), 0o700))
+			ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o600))
+		}
+	},
+	// foreign FILE makes a collection of texts with an analyzer that the command does not have, and one of
+	// vectors and texts.
+	"foreign": func(ts *testscript.TestScript, _ bool, args []string) {
+		ts.Check(text.Register("letters", func(s string, emit func(text.Token)) {
+			for i, r := range s {
+				emit(text.Token{Term: string(r), Start: i, End: i + utf8.RuneLen(r), Position: i})
+			}
+		}))
+		d, err := db.Open(context.Background(), ts.MkAbs(args[0]), nil)
+		ts.Check(err)
+		defer d.Close()
+		schema := db.Schema{Text: &db.TextSchema{Analyzer: "letters"}}
+		_, err = d.Create(context.Background(), "letters", schema)
+		ts.Check(err)
+		_, err = d.Create(context.Background(), "both", db.Schema{Dim: 2, Text: &db.TextSchema{}})
+		ts.Check(err)
+		ts.Check(d.Update(context.Background(), func(tx *db.Tx) error {
+			both := db.Row{Key: []byte("k"), Text: "a text", Vector: []float32{1, 2}}
+			return errors.Join(tx.Collection("letters").Put(db.Row{Key: []byte("k"), Text: "abc"}),
+				tx.Collection("both").Put(both))
+		}))
 	},
 	// damage FILE KIND flips a bit of the first block of the kind (codec/FORMAT.md), or of
 	// a meta page of bbolt for "meta".

@@ -8,10 +8,10 @@ import (
 	"github.com/anndb/anndb/db"
 )
 
-// File iterates over the records of a file as rows: dense ones with a vector, sparse ones with
-// named features if the file names them, with numbered ones otherwise. It opens the file when the
-// iteration begins and closes it when that ends. The memory of a row is reused for the next one.
-// The iteration ends after an error, which names the file and the line.
+// File iterates over the records of a file, or of a folder of texts, as rows: dense ones with a vector,
+// texts with a text, sparse ones with named features if the file names them, with numbered ones
+// otherwise. It opens the file when the iteration begins and closes it when that ends. The memory of a row
+// is reused for the next one. The iteration ends after an error, which names the file and the line.
 func File(path string, o dataset.Options) iter.Seq2[db.Row, error] {
 	return func(yield func(db.Row, error) bool) {
 		in, err := dataset.Open(path, o)
@@ -34,6 +34,8 @@ func File(path string, o dataset.Options) iter.Seq2[db.Row, error] {
 			switch {
 			case schema.Kind == dataset.Dense:
 				row.Vector = rec.Vector
+			case schema.Kind == dataset.Text:
+				row.Text = rec.Text
 			case schema.FeatureNames == nil:
 				row.Sparse = rec.Features
 			default:

@@ -23,6 +23,7 @@ func TestFile(t *testing.T) {
 		want db.Row
 	}{
 		"a.csv": {"1,2.5\n", dataset.Dense, db.Row{Key: []byte("0"), Vector: []float32{1, 2.5}}},
+		"a.txt": {"Some words.\n", dataset.AnyKind, db.Row{Key: []byte("0"), Text: "Some words."}},
 		"a.svm": {"x,y 1:2 3:1\n", dataset.Sparse, db.Row{Key: []byte("0"), Labels: []string{"x", "y"}, Sparse: vector.Sparse{Index: []uint32{0, 2}, Value: []float32{2, 1}}}},
 		"b.csv": {"v,n:int,expires\n1,7,2026-01-02\n", dataset.Dense, db.Row{
 			Key: []byte("0"), Vector: []float32{1}, Attributes: map[string]any{"n": int64(7)},

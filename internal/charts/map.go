@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/lsa"
 	"github.com/anndb/anndb/internal/plot"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -45,6 +46,9 @@ func Map(ctx context.Context, c db.Collection, o MapOptions) (*plot.Chart, error
 	dim := max(info.Dim, info.Features)
 	if len(rows) < 3 || dim < 2 {
 		return nil, fmt.Errorf("%w: %q has %d and %d", ErrFew, info.Name, len(rows), dim)
+	}
+	if info.Text != nil {
+		countTerms(rows, text.ByName(info.Text.Analyzer))
 	}
 	place := densePlaces
 	if info.Sparse {
@@ -139,6 +143,20 @@ func sparsePlaces(ctx context.Context, rows []db.Row, dim int) ([]plot.Point, er
 		points[i] = plot.Point{X: float64(out[i*dims+dims-2]), Y: float64(out[i*dims+dims-1])}
 	}
 	return points, nil
+}
+
+// countTerms makes features of the terms of texts; none with an analyzer that this program does not have.
+func countTerms(rows []db.Row, analyze text.Analyzer) {
+	for i := range rows {
+		if analyze == nil {
+			return
+		}
+		counts := map[string]float32{}
+		analyze(rows[i].Text, func(t text.Token) { counts[t.Term]++ })
+		for _, term := range slices.Sorted(maps.Keys(counts)) {
+			rows[i].Features = append(rows[i].Features, db.Feature{Name: term, Value: counts[term]})
+		}
+	}
 }
 
 // numbered gives names the numbers of their first use.

@@ -133,6 +133,8 @@ const shownLabels = 12
 func describe(ctx context.Context, c db.Collection, info db.CollectionInfo, o *Options) (*collection, error) {
 	out := &collection{CollectionInfo: info, Kind: "dense"}
 	switch {
+	case info.Text != nil:
+		out.Kind = "texts, analyzer " + info.Text.Analyzer
 	case info.Named:
 		out.Kind = "sparse, named features"
 	case info.Sparse:

@@ -1,5 +1,7 @@
 package table
 
+import "strings"
+
 // gap is the number of blanks between two columns.
 const gap = 2
 
@@ -34,11 +36,17 @@ func fit(width []int, number []bool, room int) bool {
 func Cut(cell string, width int) string {
 	n := 0
 	last := 0 // where the last rune that fits in front of the mark ends
-	for i := range cell {
+	for i, r := range cell {
+		if string(r) == Mark {
+			continue
+		}
 		if n == width-1 {
 			last = i
 		}
 		if n == width {
+			if strings.Count(cell[:last], Mark)%2 == 1 {
+				return cell[:last] + "…" + Mark
+			}
 			return cell[:last] + "…"
 		}
 		n++

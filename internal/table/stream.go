@@ -16,6 +16,7 @@ type Stream struct {
 	out     *bufio.Writer
 	format  Format
 	room    int // columns of the terminal, 0 for any number
+	bold    bool
 	columns []Column
 	n       int // rows
 	err     error
@@ -28,7 +29,7 @@ type Stream struct {
 }
 
 func newStream(o Output, columns []Column) (*Stream, error) {
-	s := &Stream{out: bufio.NewWriter(o.W), format: o.Format, room: o.Width, columns: columns}
+	s := &Stream{out: bufio.NewWriter(o.W), format: o.Format, room: o.Width, bold: o.Bold, columns: columns}
 	switch s.format {
 	case JSON, JSONL, Vertical:
 	case CSV:
@@ -161,6 +162,9 @@ func (s *Stream) shown(row []any) []string {
 	line := make([]string, len(row))
 	for i, v := range row {
 		line[i] = Printable(show(v, s.columns[i].Digits))
+		if m, ok := v.(Marked); ok && s.bold && line[i] == m.String() {
+			line[i] = string(m)
+		}
 		if s.format == Markdown {
 			line[i] = strings.ReplaceAll(line[i], "|", `\|`)
 		}
@@ -180,7 +184,7 @@ func (s *Stream) addVertical(line []string) error {
 	for i, c := range s.columns {
 		if line[i] != "" {
 			pad := strings.Repeat(" ", widest-utf8.RuneCountInString(c.Name))
-			s.out.WriteString(Printable(c.Name) + pad + "  " + line[i] + "\n")
+			s.out.WriteString(Printable(c.Name) + pad + "  " + bold(line[i]) + "\n")
 		}
 	}
 	return nil // the writer keeps its first error
@@ -191,7 +195,7 @@ func (s *Stream) addAligned(row []any) error {
 	line := s.shown(row)
 	for i, v := range row {
 		s.right[i] = s.right[i] && (v == nil || number(v))
-		s.width[i] = max(s.width[i], utf8.RuneCountInString(line[i]))
+		s.width[i] = max(s.width[i], width(line[i]))
 	}
 	return s.cells.add(line)
 }
@@ -251,7 +255,8 @@ func (s *Stream) writeLine(line []string) error {
 			b.WriteString(between)
 		}
 		c = Cut(c, s.width[i])
-		pad := strings.Repeat(" ", s.width[i]-utf8.RuneCountInString(c))
+		pad := strings.Repeat(" ", s.width[i]-width(c))
+		c = bold(c)
 		if s.right[i] {
 			b.WriteString(pad + c)
 		} else {

@@ -34,6 +34,7 @@ type collTx struct {
 	first       uint32 // number of rows[0]
 	rows        []rows.Row
 	deletedRows *roaring.Bitmap // rows that this transaction deletes
+	vectorless  *roaring.Bitmap // new rows without a vector, where others have one
 	labels      map[string]labelChange
 	// changes are those of rows below first, by row; relabelled are the
 	// rows of those that change labels.
@@ -198,8 +199,7 @@ func (a *Applier) Apply(ops []Op) error {
 				return err
 			}
 			t.deletedRows.Add(t.c.Rows)
-			t.rows = append(t.rows, o.Row.Row)
-			t.c.Rows++
+			t.add(&o.Row)
 			continue
 		}
 		k := layout.KeyOf(o.ID, o.Row.Key)
@@ -236,8 +236,7 @@ func (a *Applier) Apply(ops []Op) error {
 			t.label(l).add.Add(t.c.Rows)
 		}
 		a.nameAttributes(t, o.Row.Attributes)
-		t.rows = append(t.rows, o.Row.Row)
-		t.c.Rows++
+		t.add(&o.Row)
 		t.c.Live++
 	}
 	// Keys are unique within a transaction's operations, so they can be put at the end, in
@@ -255,13 +254,22 @@ func (a *Applier) Apply(ops []Op) error {
 	return nil
 }
 
+// add adds a row.
+func (t *collTx) add(r *Row) {
+	if t.c.Dim > 0 && r.Vector == nil {
+		t.vectorless.Add(t.c.Rows)
+	}
+	t.rows = append(t.rows, r.Row)
+	t.c.Rows++
+}
+
 // changesOf returns the changes of a collection.
 func (a *Applier) changesOf(id uint64) *collTx {
 	t := a.colls[id]
 	if t == nil {
 		c := a.cat.ByID(id)
 		t = &collTx{
-			c: c, first: c.Rows, deletedRows: roaring.New(), labels: map[string]labelChange{},
+			c: c, first: c.Rows, deletedRows: roaring.New(), vectorless: roaring.New(), labels: map[string]labelChange{},
 			changes: map[uint32]*layout.Change{}, relabelled: roaring.New(), attributes: newAttributesTx(),
 		}
 		a.colls[id] = t
@@ -305,7 +313,7 @@ func (a *Applier) vectorise(c *layout.Collection, r *Row) error {
 		r.Sparse = NonZero(s)
 	}
 	if n := r.Sparse.Len(); n > 0 {
-		c.Dim = max(c.Dim, int(r.Sparse.Index[n-1])+1)
+		c.Features = max(c.Features, int(r.Sparse.Index[n-1])+1)
 	}
 	return nil
 }
@@ -322,6 +330,9 @@ func (a *Applier) Finish() error {
 			return err
 		}
 		if err := layout.EditSets(a.tx, t.c.ID, codec.KindTombstones, t.deletedRows, nil); err != nil {
+			return err
+		}
+		if err := layout.EditSets(a.tx, t.c.ID, codec.KindVectorless, t.vectorless, nil); err != nil {
 			return err
 		}
 		if err := a.writeChanges(t); err != nil {

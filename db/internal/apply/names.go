@@ -35,7 +35,7 @@ type names struct {
 func (a *Applier) number(c *layout.Collection, features []Feature) (vector.Sparse, error) {
 	dict := a.names[c.ID]
 	if dict == nil {
-		dict = &names{number: map[string]uint32{}, first: uint32(c.Dim)}
+		dict = &names{number: map[string]uint32{}, first: uint32(c.Features)}
 		a.names[c.ID] = dict
 	}
 	s := vector.Sparse{Index: make([]uint32, len(features)), Value: make([]float32, len(features))}
@@ -74,12 +74,12 @@ func (a *Applier) lookUp(c *layout.Collection, dict *names, name string) (uint32
 		}
 		return uint32(n), nil
 	}
-	if c.Dim > kind.MaxFeature {
+	if c.Features > kind.MaxFeature {
 		return 0, fmt.Errorf("%w: collection %q has used all feature numbers", fail.Full, c.Name)
 	}
 	dict.fresh = append(dict.fresh, name)
-	c.Dim++
-	return uint32(c.Dim - 1), nil
+	c.Features++
+	return uint32(c.Features - 1), nil
 }
 
 // writeNew writes the new names in the order of their keys: a page of bbolt is one slice

@@ -50,7 +50,7 @@ const RowBytes = 128
 // Size returns the approximate size in bytes of a row without its labels.
 func (r *Row) Size() int {
 	return 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + attribute.Size(r.Attributes) +
-		len(r.Payload)
+		len(r.Text) + len(r.Payload)
 }
 
 // NonZero returns a copy of s without zeros.

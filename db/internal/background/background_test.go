@@ -31,7 +31,7 @@ func open(t *testing.T) (*Maintainer, *txn.Manager, string) {
 	o := Options{
 		Policy: maintenance.Policy{Every: time.Hour, Share: 0.01, CPU: 1, Memory: 1 << 30, Space: 0.5},
 		Limits: DefaultLimits,
-		Auto:   func(string) (index.Options, error) { return &index.Postings{}, nil },
+		Auto:   func(bool) index.Options { return &index.Postings{} },
 	}
 	return New(c, segment.New(m), o), m, path
 }

@@ -10,8 +10,8 @@ import (
 // Options are a policy without zero fields, and what db adds to it.
 type Options struct {
 	maintenance.Policy
-	// Auto returns the options of the index that a collection without one gets.
-	Auto   func(coll string) (index.Options, error)
+	// Auto returns the options of the index that a collection without one of features, or of vectors, gets.
+	Auto   func(features bool) index.Options
 	Limits Limits
 }
 

@@ -131,7 +131,7 @@ func (m *Maintainer) build(ctx context.Context, space compact.Space) (*maintenan
 	if m.opts.NoBuild {
 		return nil, nil
 	}
-	c, failed := m.toBuild(m.compactor.Room(space) + space.Free)
+	c, features, failed := m.toBuild(m.compactor.Room(space) + space.Free)
 	if c == nil || !m.beginLarge(c.Name) {
 		return nil, failed
 	}
@@ -139,7 +139,7 @@ func (m *Maintainer) build(ctx context.Context, space compact.Space) (*maintenan
 	if !ok {
 		return nil, failed
 	}
-	built, err := m.buildAuto(ctx, c.Name)
+	built, err := m.buildAuto(ctx, c, features)
 	switch cancelled := ctx.Err() != nil; {
 	case err == nil, cancelled, errors.Is(err, segment.ErrOvertaken), errors.Is(err, fail.NoCollection):
 	default:
@@ -152,35 +152,34 @@ func (m *Maintainer) build(ctx context.Context, space compact.Space) (*maintenan
 		return nil, failed
 	}
 	m.compactor.Log.Info("db: maintenance has built an index", "path", m.compactor.Path, "collection", c.Name,
-		"index", segment.Auto, "rows", built.Info.Rows)
-	step := &maintenance.Step{Collection: c.Name, Index: segment.Auto, Action: "build", Rows: built.Info.Rows}
+		"index", built.Info.Name, "rows", built.Info.Rows)
+	step := &maintenance.Step{Collection: c.Name, Index: built.Info.Name, Action: "build", Rows: built.Info.Rows}
 	return step, failed
 }
 
-// buildAuto builds the index of a collection that lacks one.
-func (m *Maintainer) buildAuto(ctx context.Context, coll string) (*kind.Manifest, error) {
-	o, err := m.opts.Auto(coll)
-	if err != nil {
-		return nil, err
-	}
-	return m.indexes.Build(ctx, segment.Request{Collection: coll, Name: segment.Auto, Options: o, Auto: true})
+// buildAuto builds the index of features, or of vectors, of a collection that lacks one.
+func (m *Maintainer) buildAuto(ctx context.Context, c *layout.Collection, features bool) (*kind.Manifest, error) {
+	return m.indexes.Build(ctx, segment.Request{
+		Collection: c.Name, Name: c.AutoName(features), Options: m.opts.Auto(features), Auto: true,
+	})
 }
 
-// toBuild returns a collection to build an index of with so many bytes of room in the file, or
-// nil if there is none, and the errors of builds that failed. Such a build is repeated when the
-// collection has grown by a fifth.
-func (m *Maintainer) toBuild(room int64) (found *layout.Collection, failed error) {
+// toBuild returns a collection to build an index of with so many bytes of room in the file, and whether of
+// its features, or nil if there is none, and the errors of builds that failed. Such a build is repeated
+// when the collection has grown by a fifth.
+func (m *Maintainer) toBuild(room int64) (found *layout.Collection, features bool, failed error) {
 	p := &m.policy
 	err := m.txn.View(func(g *state.Generation) error {
 		for _, c := range g.Catalog.Collections {
-			if !p.calm[c.ID] || !segment.Lacking(c) || !m.opts.Limits.pays(c) {
+			features = !segment.Lacking(c, false) || !m.opts.Limits.pays(c, false)
+			if !p.calm[c.ID] || !segment.Lacking(c, features) || !m.opts.Limits.pays(c, features) {
 				continue
 			}
 			if f, ok := p.failed[c.ID]; ok && float64(c.Rows) < (1+kind.Drift)*float64(f.rows) {
 				failed = errors.Join(failed, f.err)
 				continue
 			}
-			memory, err := buildMemory(g.Collections[c.Name])
+			memory, err := buildMemory(g.Collections[c.Name], features)
 			failed = errors.Join(failed, err)
 			if err == nil && memory <= m.opts.Memory && memory/4 <= room/2 {
 				found = c
@@ -189,20 +188,20 @@ func (m *Maintainer) toBuild(room int64) (found *layout.Collection, failed error
 		}
 		return nil
 	})
-	return found, errors.Join(failed, err)
+	return found, features, errors.Join(failed, err)
 }
 
-// pays reports whether exact scans are slow enough for an index.
-func (l *Limits) pays(c *layout.Collection) bool {
-	if c.Sparse {
+// pays reports whether exact scans of features, or of vectors, are slow enough for an index.
+func (l *Limits) pays(c *layout.Collection, features bool) bool {
+	if features {
 		return c.Live >= l.SparseRows
 	}
 	return c.Live >= l.Rows && uint64(c.Live)*uint64(c.Dim) >= l.Coordinates
 }
 
 // buildMemory estimates the memory of a build.
-func buildMemory(st *state.Collection) (n int64, err error) {
-	if !st.Entry.Sparse {
+func buildMemory(st *state.Collection, features bool) (n int64, err error) {
+	if !features {
 		return int64(st.Entry.Rows) * int64(buildRowBytes+buildCoordinateBytes*st.Entry.Dim), nil
 	}
 	if err := st.Gen.File.VerifyPages(layout.PartBlocks | layout.PartTail); err != nil {

@@ -80,7 +80,7 @@ func (c *checker) feature(key, value []byte, problem func(string, ...any)) {
 		}
 	case key[8] == layout.FeatureByName:
 		n, ok := layout.EntryNumber(string(layout.BucketFeatures), key, value)
-		if !ok || n >= uint64(x.Dim) {
+		if !ok || n >= uint64(x.Features) {
 			problem("feature %q has no valid number", key[9:])
 			return
 		}
@@ -174,7 +174,7 @@ func checkContents(section codec.Kind, data []byte, kinds func(string) kind.Kind
 		_, err := layout.DecodeChange(data)
 		return err
 	case codec.KindTombstones, codec.KindLabelRows, codec.KindChanged, codec.KindRelabelled,
-		codec.KindStale:
+		codec.KindStale, codec.KindVectorless:
 		set := roaring.New()
 		if err := set.UnmarshalBinary(data); err != nil {
 			return err

@@ -236,7 +236,7 @@ func copyNames(ctx context.Context, st *state.Collection, m *txn.Manager, x movi
 		return nil
 	}
 	return m.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
-		if c := cat.ByID(x.to); c == nil || c.Dim != len(names) {
+		if c := cat.ByID(x.to); c == nil || c.Features != len(names) {
 			return fail.Corruptf(x.name, "%d features have names", len(names))
 		}
 		return apply.WriteNames(tx, x.to, names)

@@ -49,6 +49,7 @@ var (
 	Kind         = &Reason{"wrong kind of collection", ErrInvalid}
 	Key          = &Reason{"invalid key", ErrInvalid}
 	Label        = &Reason{"invalid label", ErrInvalid}
+	Text         = &Reason{"invalid text", ErrInvalid}
 	Payload      = &Reason{"payload too large", ErrInvalid}
 	Attribute    = &Reason{"invalid attribute", ErrInvalid}
 	K            = &Reason{"k is out of range", ErrInvalid}

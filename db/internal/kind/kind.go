@@ -14,6 +14,7 @@ import (
 	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/db/internal/verified"
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -70,6 +71,8 @@ type Collection struct {
 	Indexes []string
 	// Sampled is the sample of the queries that users have asked, nil if none is kept.
 	Sampled *sample.Reservoir
+	// BM25 has K1 and B of a collection of texts, whose values are counts of terms; nil for others.
+	BM25 *postings.BM25
 }
 
 // ScanName is the name of the exact scan in place of an index.

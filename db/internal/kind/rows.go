@@ -9,7 +9,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -28,6 +28,7 @@ const (
 // SparseSet holds the sparse rows of a collection: sealed chunks, then the tail.
 type SparseSet struct {
 	N           int
+	Shift       uint // log2 of the number of rows of a chunk
 	Chunks      []vector.CSR
 	Tail        vector.CSR
 	DeletedRows *roaring.Bitmap // nil if there are none
@@ -36,9 +37,9 @@ type SparseSet struct {
 
 // Row returns a row as it was written, in the map.
 func (s *SparseSet) Row(i uint32) vector.Sparse {
-	c, at := &s.Tail, int(i)-len(s.Chunks)<<rows.SparseShift
+	c, at := &s.Tail, int(i)-len(s.Chunks)<<s.Shift
 	if at < 0 {
-		c, at = &s.Chunks[i>>rows.SparseShift], int(i&(1<<rows.SparseShift-1))
+		c, at = &s.Chunks[i>>s.Shift], int(i&(1<<s.Shift-1))
 	}
 	return c.Row(at)
 }
@@ -176,25 +177,86 @@ func SquaredNorm(x []float32) float64 {
 func (s *SparseSet) Matrix(
 	ctx context.Context, lo, hi, dim int, report func(done, total int),
 ) (*vector.CSR, []float64, error) {
-	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: dim}
 	lengths := make([]float64, hi-lo)
-	var unit vector.Sparse
+	m, err := s.matrix(ctx, lo, hi, dim, report, func(dst *vector.Sparse, i int, x vector.Sparse) {
+		lengths[i] = x.Norm()
+		UnitSparse(dst, x)
+	})
+	return m, lengths, err
+}
+
+// Saturated copies rows [lo, hi) of counts out of the map, as the values that BM25 gives them with the
+// mean length of these rows, which it sets, and returns their lengths. Deleted rows are empty.
+func (s *SparseSet) Saturated(
+	ctx context.Context, lo, hi, dim int, p *postings.BM25, report func(done, total int),
+) (*vector.CSR, []float64, error) {
+	lengths := make([]float64, hi-lo)
+	var of Corpus
+	for i := range lengths {
+		if row := uint32(lo + i); s.DeletedRows == nil || !s.DeletedRows.Contains(row) {
+			lengths[i] = Length(s.Row(row))
+			of.Add(lengths[i])
+		}
+	}
+	p.Mean = of.Mean()
+	m, err := s.matrix(ctx, lo, hi, dim, report, func(dst *vector.Sparse, i int, x vector.Sparse) {
+		for e, f := range x.Index {
+			dst.Index = append(dst.Index, f)
+			dst.Value = append(dst.Value, float32(p.Value(x.Value[e], lengths[i])))
+		}
+	})
+	return m, lengths, err
+}
+
+// Length returns the number of terms of a row of counts.
+func Length(x vector.Sparse) (n float64) {
+	for _, v := range x.Value {
+		n += float64(v)
+	}
+	return n
+}
+
+// Corpus counts the rows that have terms, and their lengths.
+type Corpus struct {
+	Rows   int
+	Length float64
+}
+
+// Add counts a row of a length.
+func (c *Corpus) Add(length float64) {
+	if length > 0 {
+		c.Rows++
+		c.Length += length
+	}
+}
+
+// Mean returns the mean length, 1 if there are no rows.
+func (c *Corpus) Mean() float64 {
+	if c.Rows == 0 {
+		return 1
+	}
+	return c.Length / float64(c.Rows)
+}
+
+// matrix copies what edit makes of the rows [lo, hi) that are not deleted; the others are empty.
+func (s *SparseSet) matrix(ctx context.Context, lo, hi, dim int, report func(done, total int),
+	edit func(dst *vector.Sparse, i int, x vector.Sparse)) (*vector.CSR, error) {
+	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: dim}
+	var row vector.Sparse
 	for i := lo; i < hi; i++ {
 		if (i-lo)%4096 == 0 {
 			if err := ctx.Err(); err != nil {
-				return nil, nil, fail.Wrapf(err, "build")
+				return nil, fail.Wrapf(err, "build")
 			}
 			report(i-lo, hi-lo)
 		}
-		unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
-		if row := uint32(i); s.DeletedRows == nil || !s.DeletedRows.Contains(row) {
-			x := s.Row(row)
-			lengths[i-lo] = x.Norm()
-			UnitSparse(&unit, x)
+		row.Index, row.Value = row.Index[:0], row.Value[:0]
+		if i := uint32(i); s.DeletedRows == nil || !s.DeletedRows.Contains(i) {
+			edit(&row, int(i)-lo, s.Row(i))
 		}
-		m.Append(unit)
+		m.Append(row)
 	}
-	return m, lengths, nil
+	return m, nil
 }
 
 // DeletedWithin returns the number of rows in [first, first+n) that are in DeletedRows.

@@ -21,6 +21,9 @@ func (x *Scan) Search(ctx context.Context, s *Search) error {
 			return err
 		}
 		s.Stats.Way = query.ByScan
+		if p := x.Source.Collection().BM25; p != nil {
+			return s.ByTerms(ctx, set, *p, TermLists{})
+		}
 		return s.AfterIndex(ctx, set, 0)
 	}
 	view, err := x.Source.Rows(ctx)
@@ -41,22 +44,32 @@ func (s *Search) AfterIndex(ctx context.Context, set *SparseSet, covered int) er
 	if err := s.scanSparse(ctx, set, covered); err != nil {
 		return err
 	}
-	s.Stats.Fresh, s.Stats.Recall = set.N-covered, 1
+	s.rank(set.N - covered)
+	return nil
+}
+
+// rank makes the best of the hits the answer.
+func (s *Search) rank(fresh int) {
+	s.Stats.Fresh, s.Stats.Recall = fresh, 1
 	slices.SortFunc(s.Hits, func(a, b postings.Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Row, b.Row))
 	})
 	s.Found = s.Found[:0]
 	for _, h := range s.Hits[:min(s.K, len(s.Hits))] {
-		if d := SparseDistance(h); d <= s.Radius {
+		if d := s.Distance(h); d <= s.Radius {
 			s.Found = append(s.Found, vector.Neighbor{ID: h.Row, Distance: d})
 		}
 	}
 	OrderEqual(s.Found)
-	return nil
 }
 
-// SparseDistance returns the distance of a hit.
-func SparseDistance(h postings.Hit) float32 { return float32(1 - min(h.Score, 1)) }
+// Distance returns the distance of a hit: 1 - cosine, or the negated score of BM25.
+func (s *Search) Distance(h postings.Hit) float32 {
+	if s.bm25 != nil {
+		return float32(-h.Score)
+	}
+	return float32(1 - min(h.Score, 1))
+}
 
 // OrderEqual orders rows, nearest first, of which some have become equally near by rounding.
 func OrderEqual(found []vector.Neighbor) {

@@ -21,7 +21,8 @@ type Finder interface {
 // Ask is what a search is asked: a query of one part, and the rows that it may find. Distances are
 // internal ones: squared for vector.L2, 1 - cosine for sparse rows.
 type Ask struct {
-	// Vector is the query to a dense collection, Features that to a sparse one, of unit length.
+	// Vector is the query to a dense collection, Features that to a sparse one, of unit length, or to one
+	// of texts: its terms, and how often it has each.
 	Vector   []float32
 	Features vector.Sparse
 	// K is the largest number of rows to find, at least 1.
@@ -32,7 +33,7 @@ type Ask struct {
 	Recall float64
 	// Rows, if not nil, holds all rows that may be found.
 	Rows *roaring.Bitmap
-	// Accept, if not nil, reports whether one of these may be found. It is nil in sparse collections.
+	// Accept, if not nil, reports whether one of these may be found. It is nil in collections with features.
 	Accept func(row uint32) bool
 	// Params replace Recall in dense collections, unless they are nil.
 	Params *query.Params
@@ -59,6 +60,14 @@ type Search struct {
 
 	dense  *query.Searcher
 	params query.Params
+
+	// bm25 has the parameters of a search by terms and the mean length of rows, weights the weights of
+	// the terms; have and fresh are memory.
+	bm25    *postings.BM25
+	weights vector.Sparse
+	have    []int
+	row     vector.Sparse
+	fresh   []uint32
 }
 
 // NewSearch returns a search without a question.
@@ -69,7 +78,7 @@ func NewSearch() *Search {
 // Begin replaces the question, and drops the answer to an earlier one.
 func (s *Search) Begin(a Ask) {
 	s.Ask, s.Found, s.Hits = a, s.Found[:0], s.Hits[:0]
-	s.Stats, s.Postings, s.Why = query.Stats{}, postings.Stats{}, s.Why[:0]
+	s.Stats, s.Postings, s.Why, s.bm25 = query.Stats{}, postings.Stats{}, s.Why[:0], nil
 }
 
 // A search of an index within a radius looks for the nearest firstRows rows, and for moreRows times as
@@ -126,6 +135,9 @@ func (s *Search) InView(ctx context.Context, v *query.View, p query.Params, k in
 	}
 	return more, s.explain(ctx)
 }
+
+// VectorDistance returns the exact distance of a row to the vector of the search, which has been made.
+func (s *Search) VectorDistance(row uint32) float32 { return s.dense.LastDistance(row) }
 
 // both returns a function that reports whether both functions accept a row; the first may be nil.
 func both(a, b func(row uint32) bool) func(row uint32) bool {

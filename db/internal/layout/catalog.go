@@ -18,6 +18,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/rows"
+	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -74,10 +75,13 @@ type Collection struct {
 	Name   string
 	Sparse bool `json:",omitempty"`
 	Named  bool `json:",omitempty"` // features have names
+	// Text is set if the features are the terms of texts, with their counts as values.
+	Text *Text `json:",omitempty"`
 	// Numbering is the number of the first feature or coordinate in imported and exported
 	// files.
 	Numbering Numbering `json:",omitempty"`
-	Dim       int       // coordinates, or feature numbers in use
+	Dim       int       // coordinates, 0 if the rows have no vectors
+	Features  int       `json:",omitempty"` // feature numbers in use
 	Metric    vector.Metric
 	Storage   Storage
 	Rows      uint32 // allocated row numbers
@@ -91,6 +95,26 @@ type Collection struct {
 	// Attributes are those that rows have had.
 	Attributes []AttributeRef `json:",omitempty"`
 }
+
+// Text describes the texts of a collection.
+type Text struct {
+	Analyzer string  // its name in package text
+	K1, B    float64 // of BM25
+}
+
+// Check refuses values that no collection can be created with.
+func (t *Text) Check() error {
+	switch {
+	case CheckName(t.Analyzer) != nil:
+		return fmt.Errorf("%w: analyzer %q", fail.Option, t.Analyzer)
+	case !(t.K1 >= 0 && t.K1 <= maxK1 && t.B >= 0 && t.B <= 1):
+		return fmt.Errorf("%w: k1 %g and b %g of BM25, want 0 to %g and 0 to 1", fail.Option, t.K1, t.B, maxK1)
+	}
+	return nil
+}
+
+// maxK1 bounds k1 of BM25: from there on, counts add up.
+const maxK1 = 1000.0
 
 // AttributeRef names an attribute, the type of its values, and the object that has its tables. The
 // expiry has no name.
@@ -111,6 +135,14 @@ func (c *Collection) Attribute(name string) *AttributeRef {
 		}
 	}
 	return nil
+}
+
+// Both reports whether rows have vectors and features, of which each may be missing.
+func (c *Collection) Both() bool { return c.Dim > 0 && c.Sparse }
+
+// Suits reports whether the rows have what a kind of index learns from.
+func (c *Collection) Suits(k kind.Kind) bool {
+	return c.Sparse && k.Traits().Suits(true) || c.Dim > 0 && k.Traits().Suits(false)
 }
 
 // Objects returns all objects of the collection but those of its labels.
@@ -134,6 +166,8 @@ type IndexRef struct {
 	// Labels is set if the index learns from labels. Transactions that change labels then record
 	// the rows under Object, in section relabelled-rows.
 	Labels bool `json:",omitempty"`
+	// Features is set if the index finds rows by their features.
+	Features bool `json:",omitempty"`
 }
 
 // Objects returns all objects that hold blocks of the index.
@@ -142,7 +176,8 @@ func (r *IndexRef) Objects() []uint64 { return append([]uint64{r.Object}, r.Part
 // RowFormat describes the stored form of the rows.
 func (c *Collection) RowFormat() rows.Format {
 	return rows.Format{
-		ID: c.ID, Sparse: c.Sparse, Dim: c.Dim, Norms: c.Metric == vector.Cosine, Bytes: c.Storage == StorageAuto,
+		ID: c.ID, Sparse: c.Sparse, Dim: c.Dim, Features: c.Features, Norms: c.Metric == vector.Cosine,
+		Bytes: c.Storage == StorageAuto,
 	}
 }
 
@@ -163,31 +198,60 @@ func (c *Collection) Index(name string) *IndexRef {
 	return nil
 }
 
-// Auto is the name of the indexes that background maintenance builds.
-const Auto = "auto"
+// Auto is the name of the index that background maintenance builds, AutoFeatures that of the second one of
+// a collection with vectors and features.
+const (
+	Auto         = "auto"
+	AutoFeatures = "auto-features"
+)
 
-// DefaultIndex returns the name of the first index that learns from labels, or that does not, empty if
+// AutoName returns the name of the index of features, or of vectors, that maintenance builds.
+func (c *Collection) AutoName(features bool) string {
+	if features && c.Both() {
+		return AutoFeatures
+	}
+	return Auto
+}
+
+// DefaultModel returns the name of the first label model, empty if there is none.
+func (c *Collection) DefaultModel() string {
+	for _, r := range c.Indexes {
+		if r.Labels {
+			return r.Name
+		}
+	}
+	return ""
+}
+
+// DefaultIndex returns the name of the first index that finds rows by features, or by vectors, empty if
 // there is none. One of maintenance counts only if there is no other.
-func (c *Collection) DefaultIndex(labels bool) string {
+func (c *Collection) DefaultIndex(features bool) string {
 	auto := ""
 	for _, r := range c.Indexes {
 		switch {
-		case r.Labels != labels:
-		case r.Name != Auto:
+		case r.Labels || r.Features != features:
+		case r.Name != c.AutoName(features):
 			return r.Name
 		default:
-			auto = Auto
+			auto = r.Name
 		}
 	}
 	return auto
 }
 
-// Describe returns what kinds of index know of the collection.
-func (c *Collection) Describe() kind.Collection {
-	return kind.Collection{
-		Name: c.Name, Sparse: c.Sparse, Dim: c.Dim, Metric: c.Metric, Rows: c.Rows, Live: c.Live,
+// Describe returns what kinds of index know of the features or of the vectors of the collection.
+func (c *Collection) Describe(features bool) kind.Collection {
+	out := kind.Collection{
+		Name: c.Name, Sparse: features, Dim: c.Dim, Metric: c.Metric, Rows: c.Rows, Live: c.Live,
 		Indexes: c.IndexNames(),
 	}
+	if features {
+		out.Dim, out.Metric = c.Features, vector.Cosine
+	}
+	if features && c.Text != nil {
+		out.BM25 = &postings.BM25{K1: c.Text.K1, B: c.Text.B}
+	}
+	return out
 }
 
 // IndexNames returns the names of the indexes, ascending.
@@ -257,13 +321,11 @@ func (c *Catalog) validate() error {
 			return fail.Corruptf("", "catalog: bad collection entry")
 		}
 		names[x.Name] = true
-		dims := x.Dim >= 1 && x.Dim <= kind.MaxDim
-		if x.Sparse {
-			dims = x.Dim >= 0 && x.Dim <= kind.MaxFeature+1 && x.Metric == vector.Cosine
-		}
+		dims := x.Dim >= 0 && x.Dim <= kind.MaxDim && x.Features >= 0 && x.Features <= kind.MaxFeature+1 &&
+			(x.Dim > 0 || x.Sparse && x.Metric == vector.Cosine) && (x.Features == 0 || x.Sparse)
 		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct ||
 			x.Storage > StorageFloat32 || x.Live > x.Rows || x.Revision >= maxObject || x.Named && !x.Sparse ||
-			x.Numbering.Check() != nil {
+			x.Numbering.Check() != nil || x.Text != nil && (!x.Named || x.Text.Check() != nil) {
 			return fail.Corruptf(x.Name, "catalog: impossible values")
 		}
 		attributes := map[string]bool{}

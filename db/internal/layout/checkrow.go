@@ -20,8 +20,11 @@ func CheckRow(c *Collection, r *rows.Row, names []string) error {
 		if err := checkSparse(c, r, names); err != nil {
 			return fail.Wrapf(err, "key %q", r.Key)
 		}
-	} else if err := CheckVector(r.Key, r.Vector, c.Dim, c.Metric); err != nil {
-		return err
+	}
+	if c.Dim > 0 && (r.Vector != nil || !c.Sparse) {
+		if err := CheckVector(r.Key, r.Vector, c.Dim, c.Metric); err != nil {
+			return err
+		}
 	}
 	if err := CheckLabels(r.Key, r.Labels); err != nil {
 		return err

@@ -19,31 +19,34 @@ type Put func(key [codec.KeySize]byte, value []byte) error
 // EncodeChunk writes the blocks of a chunk: vectors, keys, runs of Colds and, for
 // Norms, inverse norms.
 func (f Format) EncodeChunk(chunk uint32, all []Row, put Put) error {
-	kind, elem, data := codec.KindSparse, codec.BytesElem, []byte(nil)
-	if f.Sparse {
-		data = encodeSparse(all)
-	} else {
-		kind = codec.KindRows
-		elem, data = f.encodeVectors(all)
+	if f.Dim > 0 {
+		elem, data := f.encodeVectors(all)
+		h := codec.Header{Kind: codec.KindRows, Elem: elem, Rows: uint64(len(all)), Cols: uint32(f.Dim)}
+		key := codec.Key(f.ID, codec.KindRows, chunk)
+		if err := put(key, codec.Encode(key[:], h, data)); err != nil {
+			return err
+		}
 	}
-	h := codec.Header{Kind: kind, Elem: elem, Rows: uint64(len(all)), Cols: uint32(f.Dim)}
-	key := codec.Key(f.ID, kind, chunk)
-	if err := put(key, codec.Encode(key[:], h, data)); err != nil {
-		return err
+	if f.Sparse {
+		h := codec.Header{Kind: codec.KindSparse, Elem: codec.BytesElem, Rows: uint64(len(all)), Cols: uint32(f.Features)}
+		key := codec.Key(f.ID, codec.KindSparse, chunk)
+		if err := put(key, codec.Encode(key[:], h, encodeSparse(all))); err != nil {
+			return err
+		}
 	}
 	keys := make([][]byte, len(all))
 	for i := range all {
 		keys[i] = all[i].Key
 	}
-	key = codec.Key(f.ID, codec.KindKeys, chunk)
-	h = codec.Header{Kind: codec.KindKeys, Rows: uint64(len(all)), Cols: 1}
+	key := codec.Key(f.ID, codec.KindKeys, chunk)
+	h := codec.Header{Kind: codec.KindKeys, Rows: uint64(len(all)), Cols: 1}
 	if err := put(key, codec.Encode(key[:], h, codec.AppendStrings(nil, keys))); err != nil {
 		return err
 	}
-	if f.Norms && !f.Sparse {
+	if f.Norms && f.Dim > 0 {
 		inv := make([]float32, len(all))
 		for i := range all {
-			inv[i] = vector.InverseNorm(all[i].Vector)
+			inv[i] = vector.InverseNorm(all[i].Vector) // 0 without a vector
 		}
 		key = codec.Key(f.ID, codec.KindNorms, chunk)
 		h = codec.Header{Kind: codec.KindNorms, Elem: codec.F32, Rows: uint64(len(all)), Cols: 1}
@@ -61,7 +64,7 @@ func (f Format) encodeVectors(all []Row) (codec.Elem, []byte) {
 		data := make([]byte, len(all)*f.Dim)
 		whole := true
 		for i := 0; i < len(all) && whole; i++ {
-			whole = wholeBytes(data[i*f.Dim:][:f.Dim], all[i].Vector)
+			whole = wholeBytes(data[i*f.Dim:][:f.Dim], all[i].Vector) // zeros without a vector
 		}
 		if whole {
 			return codec.U8, data
@@ -70,6 +73,9 @@ func (f Format) encodeVectors(all []Row) (codec.Elem, []byte) {
 	data := make([]byte, 0, 4*len(all)*f.Dim)
 	for i := range all {
 		data = append(data, codec.Bytes(all[i].Vector)...)
+		if all[i].Vector == nil {
+			data = append(data, make([]byte, 4*f.Dim)...)
+		}
 	}
 	return codec.F32, data
 }

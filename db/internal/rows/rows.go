@@ -20,13 +20,15 @@ const (
 	MaxKey      = 512
 	MaxLabels   = 1024
 	MaxPayload  = 1 << 20
+	MaxText     = 1 << 20
 	MaxFeatures = 1 << 16
 )
 
 // Row is a row as it is stored.
 type Row struct {
 	Key []byte
-	// Vector is set in dense collections, Sparse, without zeros, in sparse ones.
+	// Vector is set in collections with vectors, unless the row has none, Sparse, without zeros, in those
+	// with features.
 	Vector []float32
 	Sparse vector.Sparse
 	Cold
@@ -38,6 +40,7 @@ type Cold struct {
 	Labels []string // ascending
 	// Attributes ascend by name.
 	Attributes []attribute.Attribute
+	Text       string // from which the sparse vector was made, in a collection of texts
 	Payload    []byte
 }
 
@@ -50,12 +53,12 @@ func (c *Cold) Expired(now time.Time) bool {
 // Equal reports whether all parts are equal.
 func (c *Cold) Equal(o *Cold) bool {
 	return slices.Equal(c.Labels, o.Labels) && attribute.Same(c.Attributes, o.Attributes) &&
-		bytes.Equal(c.Payload, o.Payload)
+		c.Text == o.Text && bytes.Equal(c.Payload, o.Payload)
 }
 
 // Size returns the approximate size in bytes.
 func (c *Cold) Size() int {
-	n := len(c.Payload) + attribute.Size(c.Attributes)
+	n := len(c.Payload) + len(c.Text) + attribute.Size(c.Attributes)
 	for _, l := range c.Labels {
 		n += len(l)
 	}
@@ -64,15 +67,16 @@ func (c *Cold) Size() int {
 
 // Clone returns a copy that shares no memory with c but that of strings.
 func (c *Cold) Clone() Cold {
-	return Cold{slices.Clone(c.Labels), slices.Clone(c.Attributes), slices.Clone(c.Payload)}
+	return Cold{slices.Clone(c.Labels), slices.Clone(c.Attributes), c.Text, slices.Clone(c.Payload)}
 }
 
 // Format describes the rows of a collection.
 type Format struct {
 	// ID is the collection's number.
-	ID     uint64
-	Sparse bool
-	Dim    int // coordinates, or feature numbers in use
+	ID       uint64
+	Dim      int  // coordinates, 0 if the rows have no vectors
+	Sparse   bool // the rows have features
+	Features int  // feature numbers in use
 	// Norms selects that inverse norms are stored for dense rows.
 	Norms bool
 	// Bytes selects that coordinates are stored as bytes in chunks where that is lossless.
@@ -89,12 +93,13 @@ const (
 // Shift returns the log2 of the rows in a chunk. For dense rows, it is the largest power of two
 // whose float32 vectors fit one block.
 func (f Format) Shift() uint {
-	if f.Sparse {
-		return SparseShift
-	}
 	rows := (1<<20 - codec.HeaderSize) / (4 * max(1, f.Dim))
+	most := MaxChunk
+	if f.Sparse {
+		most = 1 << SparseShift
+	}
 	var s uint
-	for 2<<s <= rows && 2<<s <= MaxChunk {
+	for 2<<s <= rows && 2<<s <= most {
 		s++
 	}
 	return s
@@ -108,7 +113,9 @@ func AppendCold(dst []byte, c *Cold) []byte {
 		dst = binary.AppendUvarint(dst, uint64(len(l)))
 		dst = append(dst, l...)
 	}
-	return append(attribute.Append(dst, c.Attributes), c.Payload...)
+	dst = attribute.Append(dst, c.Attributes)
+	dst = binary.AppendUvarint(dst, uint64(len(c.Text)))
+	return append(append(dst, c.Text...), c.Payload...)
 }
 
 var errCold = errors.New("labels, attributes and payload do not decode")
@@ -122,9 +129,11 @@ func DecodeCold(b []byte) (c Cold, err error) {
 	if c.Attributes, b, err = attribute.Decode(b); err != nil {
 		return Cold{}, err
 	}
-	if len(b) > MaxPayload {
+	n, w := binary.Uvarint(b)
+	if w <= 0 || n > MaxText || n > uint64(len(b)-w) || len(b)-w-int(n) > MaxPayload {
 		return Cold{}, errCold
 	}
+	c.Text, b = string(b[w:w+int(n)]), b[w+int(n):]
 	c.Payload = b
 	return c, nil
 }
@@ -161,12 +170,14 @@ func eachLabel(b []byte, f func(label []byte)) (rest []byte, err error) {
 // place, then the key with its length (uint16, little-endian), then the encoded Cold.
 func (f Format) EncodeOne(key []byte, r *Row) []byte {
 	p := make([]byte, 0, 4*len(r.Vector)+8*r.Sparse.Len()+2+len(r.Key)+64+len(r.Payload))
-	h := codec.Header{Kind: codec.KindTail, Elem: codec.F32, Rows: 1, Cols: uint32(len(r.Vector))}
+	h := codec.Header{Kind: codec.KindTail, Elem: codec.F32, Rows: 1, Cols: uint32(f.Dim)}
+	p = append(p, codec.Bytes(r.Vector)...)
+	if r.Vector == nil {
+		p = append(p, make([]byte, 4*f.Dim)...)
+	}
 	if f.Sparse {
 		p = appendSparse(p, r.Sparse)
 		h.Elem, h.Cols = codec.BytesElem, uint32(r.Sparse.Len())
-	} else {
-		p = append(p, codec.Bytes(r.Vector)...)
 	}
 	p = binary.LittleEndian.AppendUint16(p, uint16(len(r.Key)))
 	p = append(p, r.Key...)
@@ -174,53 +185,49 @@ func (f Format) EncodeOne(key []byte, r *Row) []byte {
 	return codec.Encode(key, h, p)
 }
 
-// DecodeOne decodes the payload of a single row's block. The result does not alias payload.
+// DecodeOne decodes the payload of a single row's block. The result does not alias payload. A row without
+// a vector has one of zeros.
 func (f Format) DecodeOne(payload []byte) (r Row, err error) {
-	var key, cold []byte
-	if f.Sparse {
-		if r.Sparse, key, cold, err = SplitSparse(payload); err != nil {
-			return r, err
-		}
-		r.Sparse = vector.Sparse{Index: slices.Clone(r.Sparse.Index), Value: slices.Clone(r.Sparse.Value)}
-	} else {
-		var vec []byte
-		if vec, key, cold, err = SplitDense(payload, f.Dim); err != nil {
-			return r, err
-		}
-		var x []float32
-		if x, err = codec.View[float32](vec, f.Dim); err != nil {
-			return r, err
-		}
-		r.Vector = slices.Clone(x)
+	one, err := f.Split(payload)
+	if err != nil {
+		return r, err
 	}
-	r.Key = slices.Clone(key)
-	r.Cold, err = DecodeCold(cold)
+	r.Vector = slices.Clone(one.Vector)
+	r.Sparse = vector.Sparse{Index: slices.Clone(one.Sparse.Index), Value: slices.Clone(one.Sparse.Value)}
+	r.Key = slices.Clone(one.Key)
+	r.Cold, err = DecodeCold(one.Cold)
 	r.Payload = slices.Clone(r.Payload)
 	return r, err
 }
 
-// SplitDense splits the payload of a single dense row into the bytes of the vector, the key,
-// and the encoded Cold.
-func SplitDense(p []byte, dim int) (vec, key, cold []byte, err error) {
-	if len(p) < 4*dim+2 {
-		return nil, nil, nil, fmt.Errorf("tail row of %d bytes is too short for %d coordinates", len(p), dim)
-	}
-	key, cold, err = splitKey(p[4*dim:])
-	return p[:4*dim], key, cold, err
+// One is the payload of a single row's block in its parts, of which none is copied.
+type One struct {
+	Vector []float32
+	Sparse vector.Sparse
+	Key    []byte
+	Cold   []byte // encoded
 }
 
-// SplitSparse splits the payload of a single sparse row into a view of the vector, the key, and
-// the encoded Cold.
-func SplitSparse(p []byte) (s vector.Sparse, key, cold []byte, err error) {
-	s, rest, err := splitVector(p)
-	if err != nil {
-		return s, nil, nil, err
+// Split splits the payload of a single row's block.
+func (f Format) Split(p []byte) (one One, err error) {
+	if len(p) < 4*f.Dim+2 {
+		return one, fmt.Errorf("tail row of %d bytes is too short for %d coordinates", len(p), f.Dim)
 	}
-	key, cold, err = splitKey(rest)
-	return s, key, cold, err
+	if f.Dim > 0 {
+		if one.Vector, err = codec.View[float32](p, f.Dim); err != nil {
+			return one, err
+		}
+		p = p[4*f.Dim:]
+	}
+	if f.Sparse {
+		if one.Sparse, p, err = splitVector(p); err != nil {
+			return one, err
+		}
+	}
+	one.Key, one.Cold, err = splitKey(p)
+	return one, err
 }
 
-// splitKey splits the bytes after the vector of a single row.
 func splitKey(rest []byte) (key, cold []byte, err error) {
 	if len(rest) < 2 {
 		return nil, nil, errors.New("tail row is too short for a key")

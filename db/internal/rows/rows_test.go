@@ -28,7 +28,7 @@ func FuzzOne(f *testing.F) {
 		{Key: bytes.Repeat([]byte("k"), MaxKey), Vector: []float32{1}, Cold: Cold{Labels: []string{"a", "b"},
 			Attributes: attributes, Payload: []byte("payload")}},
 	} {
-		b, err := codec.Parse(Format{}.EncodeOne(nil, &r))
+		b, err := codec.Parse(Format{Dim: len(r.Vector)}.EncodeOne(nil, &r))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -36,15 +36,16 @@ func FuzzOne(f *testing.F) {
 	}
 	f.Add([]byte{0, 0, 0, 0, 1, 0, 'k', 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, uint16(1))
 	f.Fuzz(func(t *testing.T, p []byte, dim uint16) {
-		vec, key, cold, err := SplitDense(p, int(dim))
+		format := Format{Dim: int(dim)}
+		one, err := format.Split(p)
 		if err != nil {
 			return
 		}
-		if len(vec) != 4*int(dim) || len(key) < 1 || len(key) > MaxKey ||
-			len(vec)+2+len(key)+len(cold) != len(p) {
-			t.Fatalf("%d bytes are cut into %d, %d and %d", len(p), len(vec), len(key), len(cold))
+		head := 4*int(dim) + 2 + len(one.Key)
+		if len(one.Vector) != int(dim) || len(one.Key) < 1 || len(one.Key) > MaxKey || head+len(one.Cold) != len(p) {
+			t.Fatalf("%d bytes are cut into %d, %d and %d", len(p), len(one.Vector), len(one.Key), len(one.Cold))
 		}
-		c, err := DecodeCold(cold)
+		c, err := DecodeCold(one.Cold)
 		if err != nil {
 			return
 		}
@@ -55,13 +56,12 @@ func FuzzOne(f *testing.F) {
 		if err != nil || !again.Equal(&c) {
 			t.Fatalf("%+v comes back as %+v: %v", c, again, err)
 		}
-		format := Format{Dim: int(dim)}
 		r, err := format.DecodeOne(p)
 		if err != nil {
 			return // the memory of p is not aligned
 		}
 		b, err := codec.Parse(format.EncodeOne(nil, &r))
-		if err != nil || !bytes.Equal(b.Payload[:len(vec)+2+len(key)], p[:len(vec)+2+len(key)]) {
+		if err != nil || !bytes.Equal(b.Payload[:head], p[:head]) {
 			t.Fatalf("%x comes back as %x, %v", p, b.Payload, err)
 		}
 	})
@@ -119,7 +119,10 @@ func TestOne(t *testing.T) {
 	}{
 		"dense": {Format{Dim: 2}, Row{Key: []byte("a"), Vector: []float32{1, -2},
 			Cold: Cold{Labels: []string{"x", "y"}, Attributes: attributes, Payload: []byte("payload")}}},
-		"sparse": {Format{Sparse: true, Dim: 9}, Row{Key: []byte("b"), Cold: Cold{Payload: []byte{}},
+		"both": {Format{Dim: 2, Sparse: true, Features: 9}, Row{Key: []byte("c"), Vector: []float32{1, -2},
+			Sparse: vector.Sparse{Index: []uint32{8}, Value: []float32{2}},
+			Cold:   Cold{Text: "some words", Payload: []byte("payload")}}},
+		"sparse": {Format{Sparse: true, Features: 9}, Row{Key: []byte("b"), Cold: Cold{Payload: []byte{}},
 			Sparse: vector.Sparse{Index: []uint32{3, 8}, Value: []float32{0.5, 2}}}},
 	} {
 		key := codec.Key(1, codec.KindTail, 7)
@@ -220,7 +223,7 @@ func TestShift(t *testing.T) {
 			t.Errorf("%d coordinates: %d rows", dim, n)
 		}
 	}
-	if s := (Format{Sparse: true, Dim: 1 << 20}).Shift(); s != SparseShift {
+	if s := (Format{Sparse: true, Features: 1 << 20}).Shift(); s != SparseShift {
 		t.Errorf("2^%d sparse rows", s)
 	}
 }

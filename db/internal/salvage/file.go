@@ -45,6 +45,7 @@ type File struct {
 	latest      *layout.Catalog
 	deletedRows map[uint64]*roaring.Bitmap // by collection
 	changed     map[uint64]*roaring.Bitmap // rows with a change, by collection
+	vectorless  map[uint64]*roaring.Bitmap // rows without a vector, by collection
 	// revisions has the revision of each change found by a search, by its key in blocks.
 	revisions map[string]uint64
 }
@@ -63,7 +64,7 @@ func newFile(ctx context.Context, f *os.File, kinds func(name string) kind.Kind)
 	return &File{
 		ctx: ctx, f: f, kinds: kinds, blocks: map[string]place{}, pairs: map[string]map[string][]byte{},
 		broken: map[string]bool{}, deletedRows: map[uint64]*roaring.Bitmap{},
-		changed: map[uint64]*roaring.Bitmap{}, revisions: map[string]uint64{},
+		changed: map[uint64]*roaring.Bitmap{}, vectorless: map[uint64]*roaring.Bitmap{}, revisions: map[string]uint64{},
 	}
 }
 

@@ -19,6 +19,7 @@ type parts struct {
 	cold       []uint32 // first rows of runs of labels and payloads
 	tombstones []uint32
 	changed    []uint32          // numbers of the blocks of the set of changed rows
+	vectorless []uint32          // and of that of rows without a vector
 	keys       map[uint32][]byte // by row
 	badKeys    bool              // there is a key with an invalid row number
 }
@@ -58,6 +59,9 @@ func (w *File) sortFound() {
 		case codec.KindChanged:
 			f := of(object)
 			f.changed = append(f.changed, n)
+		case codec.KindVectorless:
+			f := of(object)
+			f.vectorless = append(f.vectorless, n)
 		}
 	}
 	for _, f := range w.found {

@@ -38,8 +38,9 @@ type Rows struct {
 	keys        map[uint32][]byte // keys of rows in the key table
 	deletedRows *roaring.Bitmap   // nil if the tombstones are incomplete
 	// changed has the rows whose labels, attributes or payload were changed, as far as is known.
-	changed *roaring.Bitmap
-	whole   bool // the key table is complete
+	changed    *roaring.Bitmap
+	vectorless *roaring.Bitmap // rows without a vector, as far as is known
+	whole      bool            // the key table is complete
 	// Unsure is set if deleted rows may be among the rows.
 	Unsure bool
 	// searched is set if keys may be of an earlier state; then only DeletedRows decides which rows are live.
@@ -72,11 +73,20 @@ func (w *File) Rows(c *layout.Collection) *Rows {
 	if found := w.changed[c.ID]; found != nil {
 		x.changed.Or(found)
 	}
+	x.readVectorless()
 	if uint64(c.Rows)-deletedRows.GetCardinality() == uint64(c.Live) {
 		x.deletedRows = deletedRows
 	}
 	x.Unsure = !x.whole && x.deletedRows == nil
 	return x
+}
+
+// readVectorless reads the set of rows without a vector.
+func (x *Rows) readVectorless() {
+	x.vectorless = x.w.set(x.c, codec.KindVectorless, x.found.vectorless)
+	if found := x.w.vectorless[x.c.ID]; found != nil {
+		x.vectorless.Or(found)
+	}
 }
 
 // set returns the union of the blocks found of a collection's set. Blocks may be missing.
@@ -156,6 +166,7 @@ func (x *Rows) yield(row uint32, yield func(Row, error) bool) bool {
 		return true
 	}
 	r, err := x.row(row)
+	x.part(row, &r)
 	if err == nil {
 		err = layout.CheckRow(x.c, &r.Row, r.Names)
 	}
@@ -182,6 +193,13 @@ func (x *Rows) row(row uint32) (Row, error) {
 		}
 	}
 	return r, err
+}
+
+// part leaves out the vector of a row that has none.
+func (x *Rows) part(row uint32, r *Row) {
+	if x.c.Both() && x.vectorless.Contains(row) {
+		r.Vector = nil
+	}
 }
 
 // fresh returns a row that is in no chunk.
@@ -230,7 +248,9 @@ func (x *Rows) chunked(row uint32) (r Row, err error) {
 	}
 	if x.c.Sparse {
 		r.Sparse = x.sparse.Row(at)
-		return r, x.named(&r)
+		if err := x.named(&r); err != nil || x.c.Dim == 0 {
+			return r, err
+		}
 	}
 	r.Vector = make([]float32, x.c.Dim)
 	if x.elem == codec.U8 {
@@ -253,16 +273,17 @@ func (x *Rows) open(chunk uint32) error {
 			x.keyTable = t
 		}
 	}
-	kind := codec.KindRows
 	if c.Sparse {
-		kind = codec.KindSparse
+		data, err := x.w.block(string(layout.BucketBlocks), codec.Key(c.ID, codec.KindSparse, chunk))
+		if err == nil {
+			x.sparse, err = rows.ViewSparse(data, n, c.Features, true)
+		}
+		if err != nil || c.Dim == 0 {
+			return err
+		}
 	}
-	data, err := x.w.block(string(layout.BucketBlocks), codec.Key(c.ID, kind, chunk))
+	data, err := x.w.block(string(layout.BucketBlocks), codec.Key(c.ID, codec.KindRows, chunk))
 	if err != nil {
-		return err
-	}
-	if c.Sparse {
-		x.sparse, err = rows.ViewSparse(data, n, c.Dim, true)
 		return err
 	}
 	switch len(data) {
@@ -271,7 +292,7 @@ func (x *Rows) open(chunk uint32) error {
 	case 4 * n * c.Dim:
 		x.elem = codec.F32
 	default:
-		return layout.BlockError(c.Name, c.ID, kind, chunk, fmt.Errorf("%d bytes", len(data)))
+		return layout.BlockError(c.Name, c.ID, codec.KindRows, chunk, fmt.Errorf("%d bytes", len(data)))
 	}
 	x.vectors = data
 	return nil

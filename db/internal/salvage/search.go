@@ -85,11 +85,10 @@ func (w *File) searchBlock(b codec.Block, key, value []byte, at int64) {
 		if c, err := layout.DecodeCatalog(data); err == nil && laterCatalog(c, w.latest) {
 			w.latest = c
 		}
-	case codec.KindTombstones, codec.KindChanged:
-		sets := w.deletedRows
-		if section == codec.KindChanged {
-			sets = w.changed
-		}
+	case codec.KindTombstones, codec.KindChanged, codec.KindVectorless:
+		sets := map[codec.Kind]map[uint64]*roaring.Bitmap{
+			codec.KindTombstones: w.deletedRows, codec.KindChanged: w.changed, codec.KindVectorless: w.vectorless,
+		}[section]
 		if set, err := layout.DecodeSet("", key, value); err == nil && chunk < 1<<16 {
 			if sets[object] == nil {
 				sets[object] = roaring.New()
@@ -130,7 +129,7 @@ func (w *File) assume() error {
 	w.Catalog = w.latest
 	for _, c := range w.Catalog.Collections {
 		if c.Sparse {
-			c.Dim = kind.MaxFeature + 1 // of rows that were added later
+			c.Features = kind.MaxFeature + 1 // of rows that were added later
 		}
 	}
 	return nil
@@ -161,5 +160,6 @@ func (w *File) searched(c *layout.Collection) *Rows {
 		x.changed = roaring.New()
 	}
 	x.readKeys()
+	x.readVectorless()
 	return x
 }

@@ -31,7 +31,7 @@ func (ix *Indexer) Build(ctx context.Context, r Request) (*kind.Manifest, error)
 		auto: r.Auto,
 	}
 	if r.Auto {
-		job.overtaken = func(c *layout.Collection) bool { return !Lacking(c) }
+		job.overtaken = func(c *layout.Collection) bool { return !Lacking(c, c.Sparse && job.kind.Traits().Suits(true)) }
 	}
 	return ix.build(ctx, job)
 }
@@ -65,14 +65,28 @@ func (ix *Indexer) build(ctx context.Context, job *building) (*kind.Manifest, er
 
 // learn learns, stores and publishes an index or a segment.
 func (ix *Indexer) learn(ctx context.Context, job *building) (*kind.Manifest, error) {
-	job.Latest = func(f func(st kind.Source) error) error { return ix.latest(job, f) }
-	err := job.Latest(func(st kind.Source) (err error) {
+	err := ix.latest(job, func(st *state.Collection) (err error) {
+		job.kind, err = ix.suitable(job.Given, st.Entry)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	job.Latest = func(f func(st kind.Source) error) error {
+		return ix.latest(job, func(st *state.Collection) error {
+			of, err := st.Part(ctx, job.kind)
+			if err != nil {
+				return err
+			}
+			return f(of)
+		})
+	}
+	err = job.Latest(func(st kind.Source) error {
 		c := st.Collection()
 		if job.Base == nil {
 			job.End, job.asked = int(c.Rows), c.Sampled.Taken()
 		}
-		job.kind, err = ix.suitable(job.Given, job.Coll, c.Sparse)
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -88,24 +102,24 @@ func (ix *Indexer) learn(ctx context.Context, job *building) (*kind.Manifest, er
 }
 
 // suitable returns the kind that options select, or an error if it does not suit a collection.
-func (ix *Indexer) suitable(o index.Options, coll string, sparse bool) (kind.Kind, error) {
+func (ix *Indexer) suitable(o index.Options, c *layout.Collection) (kind.Kind, error) {
 	k := ix.kindOf(o.Name())
 	if k == nil { // in a damaged manifest
 		return nil, fmt.Errorf("%w: unknown kind of index %q", fail.Option, o.Name())
 	}
-	if !k.Traits().Suits(sparse) {
+	if !c.Suits(k) {
 		form, other := "dense", "sparse"
-		if sparse {
+		if c.Sparse {
 			form, other = other, form
 		}
 		return nil, fmt.Errorf("%w: %q is %s, an index of kind %s is for %s rows",
-			fail.Kind, coll, form, o.Name(), other)
+			fail.Kind, c.Name, form, o.Name(), other)
 	}
 	return k, nil
 }
 
 // latest calls f with the latest generation of the collection that is being indexed.
-func (ix *Indexer) latest(job *building, f func(st kind.Source) error) error {
+func (ix *Indexer) latest(job *building, f func(st *state.Collection) error) error {
 	return ix.txn.View(func(g *state.Generation) error {
 		st, err := g.Collection(job.Coll)
 		switch {
@@ -118,7 +132,10 @@ func (ix *Indexer) latest(job *building, f func(st kind.Source) error) error {
 		case job.Base != nil && job.overtaken(st.Entry):
 			return ErrOvertaken
 		}
-		job.metric, job.dim = st.Entry.Metric, st.Entry.Dim
+		if job.kind != nil {
+			of := st.Entry.Describe(st.Entry.Sparse && job.kind.Traits().Suits(true))
+			job.metric, job.dim = of.Metric, of.Dim
+		}
 		return f(st)
 	})
 }

@@ -165,7 +165,7 @@ func (d *due) find(ctx context.Context, st *state.Collection, e Effort) error {
 	if err := st.Load(ctx); err != nil {
 		return err
 	}
-	changed, err := changedSince(st, m)
+	changed, err := changedSince(ctx, st, m)
 	if err != nil {
 		return err
 	}
@@ -193,17 +193,31 @@ func (d *due) find(ctx context.Context, st *state.Collection, e Effort) error {
 }
 
 // measure measures the settings of an index again if there is a reason to.
-func (d *due) measure(ctx context.Context, st *state.Collection, m *kind.Manifest) (err error) {
-	if k, ok := m.Of.(kind.Measurer); ok {
-		d.job.asked = st.Sampled().Taken()
-		d.measured, err = k.Measure(ctx, st, m, d.job.Timer)
+func (d *due) measure(ctx context.Context, st *state.Collection, m *kind.Manifest) error {
+	k, ok := m.Of.(kind.Measurer)
+	if !ok {
+		return nil
 	}
+	of, err := st.Part(ctx, m.Of)
+	if err != nil {
+		return err
+	}
+	d.job.asked = st.Sampled().Taken()
+	d.measured, err = k.Measure(ctx, of, m, d.job.Timer)
 	return err
 }
 
 // changedSince returns the deleted rows, and those that were relabelled since the index was made.
-func changedSince(st *state.Collection, m *kind.Manifest) (*roaring.Bitmap, error) {
-	changed := st.DeletedSet()
+func changedSince(ctx context.Context, st *state.Collection, m *kind.Manifest) (*roaring.Bitmap, error) {
+	of, err := st.Part(ctx, m.Of)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := kind.ReadRows(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	changed := rows.Deleted
 	if !m.Of.Traits().Predicts {
 		return changed, nil
 	}

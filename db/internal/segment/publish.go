@@ -40,8 +40,8 @@ func (ix *Indexer) publish(
 			return err
 		}
 		garbage := slices.Clone(staged)
-		if job.overtaken == nil && !m.Of.Traits().Predicts && m.Info.Name != Auto {
-			garbage = append(garbage, ix.removeAuto(tx, c)...)
+		if job.overtaken == nil && !m.Of.Traits().Predicts && !m.Auto {
+			garbage = append(garbage, ix.removeAuto(tx, c, c.AutoName(c.Sparse && m.Of.Traits().Suits(true)))...)
 		}
 		r := c.Index(m.Info.Name)
 		if r == nil {
@@ -51,6 +51,7 @@ func (ix *Indexer) publish(
 		was := *r
 		*r = layout.IndexRef{
 			Name: m.Info.Name, Object: m.Object, Parts: otherObjects(m), Labels: m.Of.Traits().Predicts,
+			Features: !m.Of.Traits().Predicts && c.Sparse && m.Of.Traits().Suits(true),
 		}
 		if err := keepRelabelled(tx, c, job, m, was.Object); err != nil {
 			return err
@@ -152,10 +153,10 @@ func (ix *Indexer) refuseCycle(tx *bbolt.Tx, c *layout.Collection, m *kind.Manif
 	return err
 }
 
-// removeAuto removes the index that maintenance has built from the entry of a collection, unless
+// removeAuto removes an index that maintenance has built from the entry of a collection, unless
 // a label model uses it, and returns its objects.
-func (ix *Indexer) removeAuto(tx *bbolt.Tx, c *layout.Collection) []uint64 {
-	r := c.Index(Auto)
+func (ix *Indexer) removeAuto(tx *bbolt.Tx, c *layout.Collection, auto string) []uint64 {
+	r := c.Index(auto)
 	if r == nil {
 		return nil
 	}
@@ -164,11 +165,11 @@ func (ix *Indexer) removeAuto(tx *bbolt.Tx, c *layout.Collection) []uint64 {
 	}
 	for i := range c.Indexes {
 		m, err := layout.StoredManifest(tx, c, &c.Indexes[i], ix.kindOf)
-		if err != nil || m.Uses == Auto {
+		if err != nil || m.Uses == auto {
 			return nil // also if a damaged model may use it
 		}
 	}
 	removed := r.Objects()
-	c.Indexes = slices.DeleteFunc(c.Indexes, func(x layout.IndexRef) bool { return x.Name == Auto })
+	c.Indexes = slices.DeleteFunc(c.Indexes, func(x layout.IndexRef) bool { return x.Name == auto })
 	return removed
 }

@@ -4,7 +4,6 @@ package segment
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -12,9 +11,6 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/txn"
 )
-
-// Auto is the name of the indexes that background maintenance builds.
-const Auto = layout.Auto
 
 // ErrOvertaken is returned if an index was built or dropped by the program while it was rebuilt or
 // maintained, so that the result was not published.
@@ -49,9 +45,9 @@ func (ix *Indexer) Unmaintained(object uint64) string {
 // kindOf returns the kind of index with a name, nil if there is none.
 func (ix *Indexer) kindOf(name string) kind.Kind { return ix.txn.File().Kinds(name) }
 
-// Lacking reports whether no index of a collection finds rows and the program has not dropped one
-// that did.
-func Lacking(c *layout.Collection) bool {
-	return !c.Unindexed && c.Index(Auto) == nil &&
-		!slices.ContainsFunc(c.Indexes, func(r layout.IndexRef) bool { return !r.Labels })
+// Lacking reports whether no index of a collection finds rows by features, or by vectors, and the program has
+// not dropped one that did.
+func Lacking(c *layout.Collection, features bool) bool {
+	return !c.Unindexed && (features && c.Sparse || !features && c.Dim > 0) && c.DefaultIndex(features) == "" &&
+		c.Index(c.AutoName(features)) == nil
 }

@@ -57,10 +57,10 @@ func TestBuild(t *testing.T) {
 	m, path := txntest.Open(t)
 	txntest.Put(t, m, "sparse", 0, 50)
 	ix := New(m)
-	if x, err := build(t, ix, Request{Name: Auto, Auto: true}); err != nil || x.Info.Rows != 50 || !x.Auto {
+	if x, err := build(t, ix, Request{Name: layout.Auto, Auto: true}); err != nil || x.Info.Rows != 50 || !x.Auto {
 		t.Fatal(x, err)
 	}
-	if _, err := build(t, ix, Request{Name: Auto, Auto: true}); !errors.Is(err, ErrOvertaken) {
+	if _, err := build(t, ix, Request{Name: layout.Auto, Auto: true}); !errors.Is(err, ErrOvertaken) {
 		t.Errorf("a second automatic index: %v", err)
 	}
 	for range 2 {

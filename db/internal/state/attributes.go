@@ -215,13 +215,9 @@ func (st *Collection) loadAttributes(ctx context.Context) (err error) {
 }
 
 // tailBytes returns the encoded Cold of a tail row.
-func (st *Collection) tailBytes(payload []byte) (cold []byte, err error) {
-	if st.Entry.Sparse {
-		_, _, cold, err = rows.SplitSparse(payload)
-	} else {
-		_, _, cold, err = rows.SplitDense(payload, st.Entry.Dim)
-	}
-	return cold, err
+func (st *Collection) tailBytes(payload []byte) ([]byte, error) {
+	one, err := st.Entry.RowFormat().Split(payload)
+	return one.Cold, err
 }
 
 // Expired returns the rows that have expired at a time, nil if no row ever expires; some of them may

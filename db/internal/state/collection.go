@@ -13,7 +13,6 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
-	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -25,13 +24,13 @@ type Collection struct {
 	Entry *layout.Collection
 	// describe is what kinds know of c, scan its exact scan.
 	describe kind.Collection
-	scan     kind.Scan
+	scanAll  kind.Scan
 	// Numbering identifies the assignment of row numbers.
 	Numbering *Numbering
 
 	rowsLoad   loading
-	base       query.View     // of dense rows: Metric, Dim, Rows, Deleted, LiveCount
-	sparseRows kind.SparseSet // of sparse rows
+	base       query.View     // of vectors: Metric, Dim, Rows, Deleted (and vectorless), LiveCount
+	sparseRows kind.SparseSet // of features
 
 	keysLoad loading
 	keyRaw   [][]byte                        // payloads of the chunks' key tables
@@ -55,19 +54,19 @@ type Collection struct {
 }
 
 func newCollection(g *Generation, c *layout.Collection) *Collection {
-	st := &Collection{Gen: g, Entry: c, Numbering: g.File.numberingOf(c.ID), describe: c.Describe(),
+	st := &Collection{Gen: g, Entry: c, Numbering: g.File.numberingOf(c.ID), describe: c.Describe(c.Sparse),
 		indexes: map[string]*Index{}}
 	st.describe.Sampled = st.Sampled()
-	st.scan.Source = st
+	st.scanAll.Source = st
 	return st
 }
 
 // Rows loads the pointer tables of the rows and the tombstones.
 func (st *Collection) Rows(ctx context.Context) (*query.View, error) {
-	if st.Entry.Sparse {
-		return nil, fmt.Errorf("%w: %q is sparse", fail.Kind, st.Entry.Name)
+	if st.Entry.Dim == 0 {
+		return nil, fmt.Errorf("%w: %q has no vectors", fail.Kind, st.Entry.Name)
 	}
-	return &st.base, st.rowsLoad.do(ctx, st.loadRows)
+	return &st.base, st.Load(ctx)
 }
 
 func (st *Collection) loadRows(ctx context.Context) (err error) {
@@ -111,7 +110,14 @@ func (st *Collection) loadRows(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	st.base = query.View{Metric: c.Metric, Dim: c.Dim, Rows: rs, LiveCount: int(c.Live)}
+	live := int(c.Live)
+	if c.Both() {
+		if deletedRows, err = st.withoutVector(deletedRows); err != nil {
+			return err
+		}
+		live = int(c.Rows) - int(deletedRows.GetCardinality())
+	}
+	st.base = query.View{Metric: c.Metric, Dim: c.Dim, Rows: rs, LiveCount: live}
 	st.base.Deleted, st.base.DeletedBits = deletedRows, kind.BitsOf(deletedRows, int(c.Rows))
 	if err := st.base.Validate(); err != nil {
 		return fail.Corruptf(c.Name, "%w", err)
@@ -138,25 +144,32 @@ func (st *Collection) tombstones() (deletedRows *roaring.Bitmap, err error) {
 	return deletedRows, nil
 }
 
+// withoutVector returns the rows that are deleted or have no vector: no search of vectors finds them.
+func (st *Collection) withoutVector(deletedRows *roaring.Bitmap) (out *roaring.Bitmap, err error) {
+	c, g := st.Entry, st.Gen
+	g.Locked(func() { out, err = layout.ReadSet(g.Tx, c.Name, c.ID, codec.KindVectorless, c.Rows) })
+	if err == nil && deletedRows != nil {
+		out.Or(deletedRows)
+	}
+	return out, err
+}
+
 // loadTail appends the rows after the last chunk.
 func (st *Collection) loadTail(rs *query.RowSet) error {
 	c := st.Entry
 	st.tailKeys = nil
 	var inv []float32
+	format := c.RowFormat()
 	err := st.eachTail(func(row uint32, payload []byte) error {
-		vec, key, _, err := rows.SplitDense(payload, c.Dim)
-		if err != nil {
-			return err
-		}
-		x, err := codec.View[float32](vec, c.Dim)
+		one, err := format.Split(payload)
 		if err != nil {
 			return err
 		}
 		if c.Metric == vector.Cosine {
-			inv = append(inv, vector.InverseNorm(x))
+			inv = append(inv, vector.InverseNorm(one.Vector))
 		}
-		rs.Tail = append(rs.Tail, codec.Bytes(x))
-		st.tailKeys = append(st.tailKeys, key)
+		rs.Tail = append(rs.Tail, codec.Bytes(one.Vector))
+		st.tailKeys = append(st.tailKeys, one.Key)
 		return nil
 	})
 	if err != nil {
@@ -204,14 +217,16 @@ func (st *Collection) eachTail(f func(row uint32, payload []byte) error) error {
 	return nil
 }
 
-// Load loads the rows of either kind of collection.
+// Load loads the rows: vectors, features, or both.
 func (st *Collection) Load(ctx context.Context) error {
-	if st.Entry.Sparse {
-		_, err := st.Sparse(ctx)
-		return err
-	}
-	_, err := st.Rows(ctx)
-	return err
+	return st.rowsLoad.do(ctx, func(ctx context.Context) error {
+		if st.Entry.Sparse {
+			if err := st.loadSparse(ctx); err != nil || st.Entry.Dim == 0 {
+				return err
+			}
+		}
+		return st.loadRows(ctx)
+	})
 }
 
 // DeletedSet returns the set of deleted rows, nil if there are none. Load must have succeeded.

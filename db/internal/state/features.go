@@ -15,7 +15,7 @@ func (st *Collection) FeatureNumber(name string) (id uint32, ok bool, err error)
 	known := st.Gen.File.knownFeatures(st.Entry.ID)
 	if id, ok := known.get(name); ok {
 		// A later generation may have added the name.
-		return id, int(id) < st.Entry.Dim, nil
+		return id, int(id) < st.Entry.Features, nil
 	}
 	if err := st.Gen.File.VerifyPages(layout.PartKeys); err != nil {
 		return 0, false, err
@@ -34,7 +34,7 @@ func (st *Collection) FeatureNumber(name string) (id uint32, ok bool, err error)
 			return
 		}
 		n, verifyPages := layout.EntryNumber(string(layout.BucketFeatures), key, v)
-		if !verifyPages || n >= uint64(st.Entry.Dim) {
+		if !verifyPages || n >= uint64(st.Entry.Features) {
 			err = fail.Corruptf(st.Entry.Name, "feature %q has no valid number", name)
 			return
 		}

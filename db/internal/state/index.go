@@ -70,10 +70,15 @@ func (st *Collection) ReadManifest(r *layout.IndexRef, bucket []byte) (*kind.Man
 func foreign(m *kind.Manifest, r *layout.IndexRef, c *layout.Collection) string {
 	switch {
 	case m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(c.Rows),
-		!m.Of.Traits().Suits(c.Sparse) || !c.Sparse && m.Dim != c.Dim || m.Metric != c.Metric:
+		!c.Suits(m.Of):
 		return "manifest of another index"
-	case m.Dim > c.Dim:
-		return fmt.Sprintf("%d features of %d", m.Dim, c.Dim)
+	}
+	of := c.Describe(c.Sparse && m.Of.Traits().Suits(true))
+	switch {
+	case !of.Sparse && m.Dim != of.Dim || m.Metric != of.Metric:
+		return "manifest of another index"
+	case m.Dim > of.Dim:
+		return fmt.Sprintf("%d features of %d", m.Dim, of.Dim)
 	}
 	known := r.Objects()
 	for _, object := range m.Objects() {
@@ -101,29 +106,46 @@ func (st *Collection) loadIndex(ctx context.Context, r *layout.IndexRef, x *Inde
 	if x.Manifest, err = st.ManifestOf(r); err != nil {
 		return err
 	}
-	x.Opened, err = x.Manifest.Of.Open(ctx, st, x.Manifest)
+	of, err := st.Part(ctx, x.Manifest.Of)
+	if err != nil {
+		return err
+	}
+	x.Opened, err = x.Manifest.Of.Open(ctx, of, x.Manifest)
 	return err
 }
 
-// Finder returns what a search for rows asks: the named index, or the default one if name is empty, or the
-// exact scan, and its name.
-func (st *Collection) Finder(ctx context.Context, name string) (kind.Finder, string, error) {
-	name = cmp.Or(name, st.Entry.DefaultIndex(false), kind.ScanName)
+// Finder returns what a search by features, or by vectors, asks: the named index, or the default one if
+// name is empty, or the exact scan, and its name.
+func (st *Collection) Finder(ctx context.Context, name string, features bool) (kind.Finder, string, error) {
+	name = cmp.Or(name, st.Entry.DefaultIndex(features), kind.ScanName)
 	if name == kind.ScanName {
-		return &st.scan, name, nil
+		x, err := st.scan(ctx, features)
+		return x, name, err
 	}
 	r := st.Entry.Index(name)
 	if r == nil {
 		return nil, name, layout.NoIndex(st.Entry, name)
 	}
 	x, err := st.OpenIndex(ctx, r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, name, err
-	}
-	if x.Manifest.Of.Traits().Predicts {
+	case r.Labels:
 		return nil, name, fmt.Errorf("%w: index %q of %q is a label model", fail.Kind, name, st.Entry.Name)
+	case r.Features != features:
+		return nil, name, fmt.Errorf("%w: index %q of %q is over %s", fail.Kind, name, st.Entry.Name,
+			map[bool]string{false: "vectors, and the query has none", true: "features, and the query has none"}[r.Features])
 	}
 	return x.Opened.(kind.Finder), name, nil
+}
+
+// scan returns the exact scan of features or of vectors.
+func (st *Collection) scan(ctx context.Context, features bool) (kind.Finder, error) {
+	if !st.Entry.Both() {
+		return &st.scanAll, nil
+	}
+	p, err := st.part(ctx, features)
+	return &kind.Scan{Source: p}, err
 }
 
 // ManifestNamed implements kind.Source.

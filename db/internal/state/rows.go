@@ -33,8 +33,20 @@ func (st *Collection) ReadVector(row uint32) (r rows.Row, err error) {
 	if st.Entry.Sparse {
 		x := st.sparseRows.Row(row)
 		r.Sparse = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
-	} else {
+	}
+	if st.Entry.Dim > 0 && !st.vectorless(row) {
 		r.Vector = slices.Clone(st.base.Rows.Vector(int(row), make([]float32, st.Entry.Dim)))
 	}
 	return r, nil
 }
+
+// vectorless reports whether a row that is not deleted has no vector. Load must have succeeded.
+func (st *Collection) vectorless(row uint32) bool {
+	return st.Entry.Both() && st.base.Deleted != nil && st.base.Deleted.Contains(row)
+}
+
+// HasVector reports whether a row that is not deleted has a vector. Load must have succeeded.
+func (st *Collection) HasVector(row uint32) bool { return st.Entry.Dim > 0 && !st.vectorless(row) }
+
+// SparseRow returns the features of a row, in the map. Load must have succeeded.
+func (st *Collection) SparseRow(row uint32) vector.Sparse { return st.sparseRows.Row(row) }

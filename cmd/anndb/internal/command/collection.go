@@ -20,7 +20,11 @@ func CollectionsTable(all bool, infos ...db.CollectionInfo) *table.Table {
 	}
 	t := table.New(columns...)
 	for _, i := range infos {
-		t.Add(i.Name, KindOf(i), max(i.Dim, i.Features), i.Metric.String(), i.Live, i.Rows-i.Live, len(i.Indexes),
+		metric := i.Metric.String()
+		if i.Text != nil {
+			metric = "bm25"
+		}
+		t.Add(i.Name, KindOf(i), max(i.Dim, i.Features), metric, i.Live, i.Rows-i.Live, len(i.Indexes),
 			NumberingShown(i.Numbering), i.Rows-i.Sealed)
 	}
 	return t
@@ -29,6 +33,8 @@ func CollectionsTable(all bool, infos ...db.CollectionInfo) *table.Table {
 // KindOf is the kind of a collection.
 func KindOf(i db.CollectionInfo) string {
 	switch {
+	case i.Text != nil:
+		return "texts, " + i.Text.Analyzer
 	case i.Named:
 		return "sparse, named"
 	case i.Sparse:

@@ -29,6 +29,8 @@ type Source struct {
 	Path   string
 	Labels string // a file of labels next to the records, or empty
 	Flags  FileFlags
+	// FolderLabels adds the folders of text files as labels.
+	FolderLabels bool
 	// Kind is what the collection takes. A file of sparse records gives vectors, too:
 	// what a record leaves out is zero.
 	Kind dataset.Kind
@@ -50,16 +52,21 @@ func (s Source) read(o dataset.Options) (dataset.Reader, error) {
 
 // Open opens the file.
 func (s Source) Open() (_ *File, err error) {
-	if command.IsFolder(s.Path) {
+	folder := command.IsFolder(s.Path)
+	switch {
+	case folder && (!s.Rows || s.Kind == dataset.Dense || s.Kind == dataset.Sparse):
 		return nil, command.BadInput("%s is a folder: name a file in it", s.Path)
+	case s.FolderLabels && !folder:
+		return nil, command.Usagef("--folder-labels is for folders of texts, and %s is a file", s.Path)
 	}
 	o, err := s.Flags.options()
 	if err != nil {
 		return nil, err
 	}
-	if s.Kind == dataset.Sparse {
-		o.Kind = dataset.Sparse
+	if s.Kind == dataset.Sparse || s.Kind == dataset.Text {
+		o.Kind = s.Kind
 	}
+	o.FolderLabels = s.FolderLabels
 	o.Context, o.Queries = s.To.ctx, !s.Rows
 	if o.Base, err = s.To.base(s.Flags.Base); err != nil {
 		return nil, err
@@ -88,6 +95,8 @@ func (s Source) Open() (_ *File, err error) {
 func (s Source) suits(in *File) error {
 	info := s.To.info
 	switch {
+	case info != nil && info.Text == nil && in.Kind == dataset.Text:
+		return command.BadInput("collection %q is %v, and %s holds texts", info.Name, s.To.kind(), s.Path)
 	case info != nil && info.Sparse && in.Kind == dataset.Dense:
 		return command.BadInput("collection %q is sparse, and %s holds vectors", info.Name, s.Path)
 	case info != nil && !info.Sparse && in.Kind == dataset.Sparse && s.Kind != dataset.Dense:
@@ -208,8 +217,11 @@ func (in *File) NamesItself() bool {
 // Query makes a record such as a collection with or without names takes it. It shares
 // no memory with the record.
 func (in *File) Query(rec *dataset.Record, named bool) (db.Query, error) {
-	if in.Kind == dataset.Dense {
+	switch in.Kind {
+	case dataset.Dense:
 		return db.Query{Vector: slices.Clone(rec.Vector)}, nil
+	case dataset.Text:
+		return db.Query{Text: rec.Text}, nil
 	}
 	n := rec.Features.Len()
 	switch {

@@ -16,6 +16,7 @@ type FileFlags struct {
 	Member         string   `placeholder:"NAME"`
 	Key            string   `name:"key-column"`
 	Vector         string   `name:"vector-column" placeholder:"NAME"`
+	Text           string   `placeholder:"NAME" without:"vector-column"`
 	Label          []string `name:"label-column"`
 	Payload        string   `name:"payload-column"`
 	Attribute      []string `placeholder:"NAME[:TYPE]"`
@@ -51,14 +52,17 @@ func (f FileFlags) options() (dataset.Options, error) {
 	o := dataset.Options{
 		Format: f.As, Member: f.Member, KeyColumn: f.Key, LabelColumns: f.Label, LabelSeparator: f.LabelSeparator,
 		PayloadColumn: f.Payload, IgnoreColumns: f.Ignore, KeysPath: f.Keys, Max: f.Limit,
-		VectorField: f.Vector, LabelsXML: f.LabelsXML, NoLabels: f.NoLabels,
+		TextColumn: f.Text, VectorField: f.Vector, LabelsXML: f.LabelsXML, NoLabels: f.NoLabels,
 		MaxFeatures: f.MaxFeatures, FeaturesField: f.Field,
 		AttributesField: f.Attributes, ExpiryColumn: f.Expiry,
 		Header: map[string]dataset.Header{
 			"auto": dataset.HeaderAuto, "yes": dataset.HeaderPresent, "no": dataset.HeaderAbsent,
 		}[f.Header],
 	}
-	if f.Given() {
+	switch {
+	case f.Given() && f.Text != "":
+		return o, command.Usagef("--text and the flags for sparse files exclude each other")
+	case f.Given():
 		o.Kind = dataset.Sparse
 	}
 	if f.Separator != "" {

@@ -31,6 +31,8 @@ func (n Target) kind() dataset.Kind {
 	switch {
 	case n.info == nil:
 		return dataset.AnyKind
+	case n.info.Text != nil:
+		return dataset.Text
 	case n.info.Sparse:
 		return dataset.Sparse
 	}

@@ -48,6 +48,9 @@ func (in *File) queries() iter.Seq2[Query, error] {
 			}
 			if err == nil {
 				q.Key, q.Labels = string(rec.Key), slices.Clone(rec.Labels)
+				if in.Kind == dataset.Text && !in.Keyed {
+					q.Key = rec.Text
+				}
 			}
 			if !yield(q, err) || err != nil {
 				return

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,7 +16,11 @@ const namedUnknown = 10
 
 // UnknownFeatures collects which features of queries to a sparse collection no row of
 // it ever had: they are in no row, and make queries less similar to all rows.
-type UnknownFeatures struct{ all, unknown map[string]bool }
+type UnknownFeatures struct {
+	all, unknown map[string]bool
+	what         string // feature or word
+	wordless     int    // queries by texts without a term
+}
 
 // Add counts the features of a query and those that its answer lists as unknown.
 func (u *UnknownFeatures) Add(info db.CollectionInfo, q db.Query, unknown []string) {
@@ -23,21 +28,33 @@ func (u *UnknownFeatures) Add(info db.CollectionInfo, q db.Query, unknown []stri
 		return
 	}
 	if u.all == nil {
-		u.all, u.unknown = map[string]bool{}, map[string]bool{}
+		u.all, u.unknown, u.what = map[string]bool{}, map[string]bool{}, "feature"
 	}
+	if info.Text != nil {
+		u.what = "word"
+	}
+	terms := Terms(q.Text, info)
+	if info.Text != nil && q.Key == nil && len(terms) == 0 {
+		u.wordless++
+	}
+	maps.Copy(u.all, terms)
 	for _, f := range q.Features {
 		u.all[f.Name] = true
 	}
 	for _, f := range q.Sparse.Index {
 		u.all[fmt.Sprint(f)] = true
 	}
+	words := typed(q.Text, info)
 	for _, name := range unknown {
-		u.unknown[name] = true
+		u.unknown[cmp.Or(words[name], name)] = true
 	}
 }
 
 // Note writes what was found, if anything.
 func (u *UnknownFeatures) Note(a *command.App) {
+	if u.wordless > 0 {
+		a.Note("queries without a word that the analyzer keeps: %d", u.wordless)
+	}
 	if len(u.unknown) == 0 {
 		return
 	}
@@ -50,6 +67,6 @@ func (u *UnknownFeatures) Note(a *command.App) {
 	if len(u.unknown) > 1 {
 		verb = "are"
 	}
-	a.Note("%d of %d features %s not known: %s%s",
-		len(u.unknown), len(u.all), verb, strings.Join(names, ", "), more)
+	a.Note("%d of %d %ss %s not known: %s%s",
+		len(u.unknown), len(u.all), u.what, verb, strings.Join(names, ", "), more)
 }

@@ -42,9 +42,12 @@ type asked struct {
 
 // Ask opens the queries.
 func (f QueryFlags) Ask(a *command.App, s *db.Snapshot, info db.CollectionInfo) (*asked, error) {
-	switch {
+	switch from := f.fromWords(); {
+	case f.Text != "" && from.Query == "":
+		return nil, command.Usagef("--text names the column of a file of queries: " +
+			"give the text itself as the query")
 	case len(f.Words) == 0 && f.flag() == "":
-		return nil, command.Usagef("no query: give a vector, like KEY, a file, words, " +
+		return nil, command.Usagef("no query: give a text, a vector, like KEY, a file, words, " +
 			"or --query, --key, --features or --vector")
 	case len(f.Words) > 0 && f.flag() != "":
 		return nil, command.Usagef("the query %q and a flag for the query exclude each other",
@@ -65,6 +68,9 @@ func (f QueryFlags) Ask(a *command.App, s *db.Snapshot, info db.CollectionInfo) 
 		return nil, command.Usagef("the flags for files of queries go with a file, and the query is none")
 	}
 	q, err := f.one(a, s, info)
+	if err == nil && info.Text != nil && f.OfKey == "" {
+		err = checkQuery(q.Query.Text, info)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +87,9 @@ func (f QueryFlags) one(a *command.App, s *db.Snapshot, info db.CollectionInfo) 
 			return q, err
 		}
 		return Query{f.OfKey, db.Query{Key: row.Key}, row.Labels}, nil
+	case f.Vector+f.Features != "" && info.Text != nil:
+		return q, command.Usagef("--vector and --features are not for texts: give the query to %q as words",
+			info.Name)
 	case f.Vector != "" && info.Sparse:
 		return q, command.Usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
 	case f.Features != "" && !info.Sparse:
@@ -100,6 +109,9 @@ func (f QueryFlags) one(a *command.App, s *db.Snapshot, info db.CollectionInfo) 
 	case !info.Sparse && len(f.Words) == 1 && isPicture(f.Words[0]):
 		q.Key = f.Words[0]
 		q.Query.Vector, err = readPicture(f.Words[0], info, f.Invert)
+	case info.Text != nil:
+		q.Key = strings.Join(f.Words, " ")
+		q.Query.Text = q.Key
 	default:
 		q.Key = strings.Join(f.Words, " ")
 		q.Query, err = Literal(f.Words, info, first(base))
@@ -127,10 +139,18 @@ func isFile(word string) bool {
 // maybeFile reports whether a word may name a file.
 func maybeFile(word string) bool { return strings.ContainsAny(word, `./\`) }
 
-// Mistaken refuses a query of one word that may name a file, if it names neither a file nor a feature.
-func (f QueryFlags) Mistaken(u *UnknownFeatures) error {
-	if len(f.Words) == 1 && maybeFile(f.Words[0]) && u.unknown[f.Words[0]] {
-		return fmt.Errorf("%q names neither a file nor a feature of a row", f.Words[0])
+// Mistaken refuses a query of one word that may name a file, if it names neither a file nor a feature,
+// and a text as the query of a collection that has none.
+func (f QueryFlags) Mistaken(u *UnknownFeatures, info db.CollectionInfo) error {
+	if len(f.Words) == 1 && maybeFile(f.Words[0]) &&
+		(u.unknown[f.Words[0]] || info.Text != nil && len(u.unknown) == len(u.all)) {
+		return fmt.Errorf("%q names neither a file nor a %s of a row", f.Words[0], u.what)
+	}
+	for _, w := range f.Words {
+		if info.Text == nil && info.Named && strings.ContainsFunc(w, unicode.IsSpace) && u.unknown[w] {
+			return command.Usagef("%q is no feature of a row, and collection %q has features and no texts: "+
+				"give its words one by one, or make a collection of texts (import --text)", w, info.Name)
+		}
 	}
 	return nil
 }
@@ -141,7 +161,12 @@ func Literal(words []string, info db.CollectionInfo, first uint32) (q db.Query, 
 	if info.Sparse {
 		return parseFeatures(words, info, first)
 	}
-	if q.Vector, err = parseVector(strings.Join(words, " ")); err != nil {
+	text := strings.Join(words, " ")
+	if len(strings.Fields(text)) > 1 && !strings.ContainsFunc(text, unicode.IsDigit) {
+		return q, command.Usagef("%.40q is no vector, and collection %q has vectors and no texts "+
+			"(import --text makes a collection of texts)", text, info.Name)
+	}
+	if q.Vector, err = parseVector(text); err != nil {
 		return q, err
 	}
 	if n := len(q.Vector); n != info.Dim {

@@ -3,26 +3,37 @@ package queries
 import (
 	"fmt"
 
+	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/cmd/anndb/internal/rows"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/table"
+	"github.com/anndb/anndb/text"
 )
 
 // hitTable is the table of a search.
 type hitTable struct {
 	cmd    *Search
 	s      *db.Snapshot
+	info   db.CollectionInfo
 	out    *table.Stream
 	labels bool // some row has labels
 	people bool // who need no numbers of rows
+	alone  bool // the query, a text, is the only one: it is not repeated
 }
 
 func (t *hitTable) columns() []string {
 	columns := []string{"query", "rank", "key"}
+	if t.alone {
+		columns = columns[1:]
+	}
 	if !t.people {
 		columns = append(columns, "row")
 	}
-	columns = append(columns, "distance:4")
+	if t.info.Text != nil {
+		columns = append(columns, "score:4")
+	} else {
+		columns = append(columns, "distance:4")
+	}
 	if t.labels {
 		columns = append(columns, "labels")
 	}
@@ -35,17 +46,31 @@ func (t *hitTable) columns() []string {
 	if t.cmd.Explain {
 		columns = append(columns, "explanation")
 	}
+	if t.info.Text != nil {
+		columns = append(columns, "snippet")
+		if !t.people {
+			columns = append(columns, "text")
+		}
+	}
 	return columns
 }
 
 // add writes the hits of a query.
-func (t *hitTable) add(query string, hits []db.Hit, o table.Output) error {
+func (t *hitTable) add(q input.Query, hits []db.Hit, o table.Output) error {
+	terms := input.Terms(q.Query.Text, t.info)
 	for rank, h := range hits {
-		values := []any{query, rank + 1, string(h.Key)}
+		values := []any{q.Key, rank + 1, string(h.Key)}
+		if t.alone {
+			values = values[1:]
+		}
 		if !t.people {
 			values = append(values, h.Row)
 		}
-		values = append(values, h.Distance)
+		if t.info.Text != nil {
+			values = append(values, 0-h.Distance)
+		} else {
+			values = append(values, h.Distance)
+		}
 		if t.labels || t.cmd.Payload || t.cmd.Values {
 			row, err := t.s.Collection(t.cmd.Collection).GetRow(h.Row)
 			if err != nil {
@@ -70,10 +95,28 @@ func (t *hitTable) add(query string, hits []db.Hit, o table.Output) error {
 			values = append(values, nil)
 		case t.cmd.Explain && o.InJSON():
 			values = append(values, newReasonJSON(h.Why, 0))
+		case t.cmd.Explain && t.info.Text != nil:
+			values = append(values, h.Why.String())
 		case t.cmd.Explain:
 			values = append(values, h.Why.Text)
+		}
+		if t.info.Text != nil {
+			values = append(values, t.snippet(h.Text, terms))
+			if !t.people {
+				values = append(values, h.Text)
+			}
 		}
 		t.out.Add(values...)
 	}
 	return t.out.Err()
+}
+
+// snippet is the part of a text that has most terms of the query, with these marked.
+func (t *hitTable) snippet(s string, terms map[string]bool) table.Marked {
+	analyze := text.ByName(t.info.Text.Analyzer)
+	if analyze == nil { // one of a program
+		analyze = text.ByName(text.Words)
+	}
+	marks := text.SnippetOptions{Start: table.Mark, End: table.Mark}
+	return table.Marked(text.Snippet(s, terms, analyze, marks))
 }

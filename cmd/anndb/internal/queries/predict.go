@@ -54,7 +54,7 @@ func (c *Predict) Run(a *command.App) error {
 		if err != nil {
 			return w.out.Discard(err)
 		}
-		if err := c.Mistaken(&p.Unknown); err != nil {
+		if err := c.Mistaken(&p.Unknown, info); err != nil {
 			return w.out.Discard(err)
 		}
 		p.Unknown.Note(a)

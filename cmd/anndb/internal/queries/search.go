@@ -46,7 +46,19 @@ func (c *Search) Run(a *command.App) error {
 		o.Params = &p
 	}
 	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
-		if info.Sparse && (c.Recall > 0 || c.Method != nil || c.Explain) {
+		if info.Text != nil {
+			o.Include = db.Text
+			if c.Radius != nil { // of texts the least score
+				least := -*c.Radius
+				o.Radius = &least
+			}
+		}
+		switch {
+		case info.Text != nil && (c.Recall > 0 || c.Method != nil):
+			return command.Usagef("--recall and --method are for dense collections; "+
+				"searches of the texts of %q are exact", info.Name)
+		case info.Text != nil:
+		case info.Sparse && (c.Recall > 0 || c.Method != nil || c.Explain):
 			return command.Usagef("--recall, --method and --explain are for dense collections; "+
 				"searches of the sparse %q are exact", info.Name)
 		}
@@ -66,8 +78,9 @@ func (c *Search) search(a *command.App, s *db.Snapshot, info db.CollectionInfo, 
 		return err
 	}
 	defer queries.Close()
-	h := hitTable{cmd: c, s: s, labels: len(labelled) > 0, people: a.People()}
-	if h.out, err = a.Stream(h.columns()...); err != nil {
+	h := hitTable{cmd: c, s: s, info: info, labels: len(labelled) > 0, people: a.People()}
+	h.alone = info.Text != nil && h.people && queries.Total == 1
+	if h.out, err = a.Bold().Stream(h.columns()...); err != nil {
 		return err
 	}
 	var unknown input.UnknownFeatures
@@ -84,13 +97,13 @@ func (c *Search) search(a *command.App, s *db.Snapshot, info db.CollectionInfo, 
 		n, took, plan = n+1, took+time.Since(start), found.Plan()
 		o.Reuse = found.Hits
 		unknown.Add(info, q.Query, found.Stats.Unknown)
-		if err := h.add(q.Key, found.Hits, a.Output); err != nil {
+		if err := h.add(q, found.Hits, a.Output); err != nil {
 			return h.out.Discard(err)
 		}
 		a.Progress.Update("search", n, queries.Total)
 	}
 	a.Progress.End()
-	if err := c.Mistaken(&unknown); err != nil {
+	if err := c.Mistaken(&unknown, info); err != nil {
 		return h.out.Discard(err)
 	}
 	unknown.Note(a)

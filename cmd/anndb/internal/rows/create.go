@@ -18,6 +18,8 @@ type Create struct {
 	Float32    bool   `group:"Dense collections:"`
 	Named      bool   `group:"Sparse collections:"`
 	Numbered   bool   `group:"Sparse collections:" without:"named"`
+	Text       bool   `group:"Texts:" without:"dim metric float-32 named numbered"`
+	Analyzer   string `group:"Texts:" enum:",words,english,code" default:"" placeholder:"NAME" with:"text"`
 	Base       string `group:"Sparse collections:" enum:",0,1" default:"" placeholder:"N" with:"numbered"`
 }
 
@@ -28,8 +30,11 @@ func (c *Create) schema() (s db.Schema, err error) {
 	case sparse && (c.Dim != 0 || c.Metric != "" || c.Float32):
 		return s, command.Usagef("--dim, --metric and --float-32 are for dense collections: " +
 			"sparse rows are float32 and compared by cosine")
+	case c.Text:
+		return db.Schema{Text: &db.TextSchema{Analyzer: c.Analyzer}}, nil
 	case !sparse && c.Dim < 1:
-		return s, command.Usagef("say --dim N for vectors of N numbers, --named or --numbered for sparse rows")
+		return s, command.Usagef("say --dim N for vectors of N numbers, --named or --numbered for sparse rows, " +
+			"--text for texts")
 	case c.Named:
 		return db.Schema{Named: true}, nil
 	case c.Numbered:

@@ -40,7 +40,9 @@ func Print(
 		columns = append(columns, "expires")
 	}
 	columns = append(columns, "payload:?")
-	if values != nil && info.Sparse {
+	if info.Text != nil {
+		columns = append(columns, "text")
+	} else if values != nil && info.Sparse {
 		columns = append(columns, "features")
 	} else if values != nil {
 		columns = append(columns, "vector")
@@ -65,7 +67,9 @@ func Print(
 			cells = append(cells, ExpiryShown(r.ExpiresAt))
 		}
 		cells = append(cells, string(r.Payload))
-		if values != nil {
+		if info.Text != nil {
+			cells = append(cells, textShown(r.Text, a.People() && values == nil))
+		} else if values != nil {
 			cells = append(cells, values(&r))
 		}
 		if out.Add(cells...); out.Err() != nil {
@@ -73,6 +77,18 @@ func Print(
 		}
 	}
 	return out.Close()
+}
+
+// shortText is how many characters of a text people see in a list.
+const shortText = 80
+
+// textShown is a text, or its beginning on one line.
+func textShown(s string, short bool) string {
+	if !short {
+		return s
+	}
+	head := strings.Join(strings.Fields(s[:min(len(s), 8*shortText)]), " ")
+	return strings.ToValidUTF8(table.Cut(head, shortText), "")
 }
 
 // ValuesShown is the vector or the features of a row: an array or object in JSON, and otherwise text

@@ -14,6 +14,7 @@ type Put struct {
 	command.InCollection
 	Key    string   `arg:""`
 	Values []string `arg:"" optional:""`
+	Text   *string  `placeholder:"TEXT"`
 	partFlags
 	New bool
 }
@@ -35,11 +36,9 @@ func (c *Put) Run(a *command.App) error {
 		if err != nil {
 			return err
 		}
-		q, err := input.Literal(c.Values, info, command.NumberingOf(info))
-		if err != nil {
+		if err := c.body(&row, info); err != nil {
 			return err
 		}
-		row.Vector, row.Sparse, row.Features = q.Vector, q.Sparse, q.Features
 		replaced := false
 		err = d.Update(a.Ctx, func(tx *db.Tx) (err error) {
 			rows := tx.Collection(c.Collection)
@@ -56,4 +55,20 @@ func (c *Put) Run(a *command.App) error {
 		}
 		return a.Done(table.One("collection key replaced", c.Collection, c.Key, replaced))
 	})
+}
+
+// body fills in the text, the vector or the features of the row.
+func (c *Put) body(row *db.Row, info db.CollectionInfo) error {
+	switch texts := info.Text != nil; {
+	case texts && (c.Text == nil || len(c.Values) > 0):
+		return command.Usagef("collection %q is of texts: give the text with --text, and nothing else", info.Name)
+	case texts:
+		row.Text = *c.Text
+		return nil
+	case c.Text != nil:
+		return command.Usagef("--text is for collections of texts; %q is %s", info.Name, command.KindOf(info))
+	}
+	q, err := input.Literal(c.Values, info, command.NumberingOf(info))
+	row.Vector, row.Sparse, row.Features = q.Vector, q.Sparse, q.Features
+	return err
 }

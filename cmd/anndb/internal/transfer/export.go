@@ -82,7 +82,9 @@ type exporting struct {
 func (x *exporting) describe() (err error) {
 	o, info := &x.schema, x.info
 	*o = dataset.Schema{Format: x.As, Kind: dataset.Dense, Dim: max(info.Dim, info.Features)}
-	if info.Sparse {
+	if info.Text != nil {
+		o.Kind = dataset.Text
+	} else if info.Sparse {
 		o.Kind = dataset.Sparse
 	}
 	switch {
@@ -91,7 +93,7 @@ func (x *exporting) describe() (err error) {
 	case x.As == "":
 		o.Format = dataset.FormatOf(x.Output, o.Kind)
 	}
-	if !info.Sparse {
+	if o.Kind != dataset.Sparse {
 		if x.LabelNames != "" || x.FeatureNames != "" {
 			return command.Usagef("--label-names and --feature-names go with sparse collections")
 		}
@@ -170,7 +172,7 @@ func (x *exporting) write(mode fs.FileMode) error {
 	lost := 0
 	for r, err := range x.coll.Rows(x.a.Ctx, x.Where.Filter) {
 		rec := dataset.Record{
-			Key: r.Key, Vector: r.Vector, Features: r.Sparse, Labels: r.Labels, Payload: r.Payload,
+			Key: r.Key, Vector: r.Vector, Features: r.Sparse, Text: r.Text, Labels: r.Labels, Payload: r.Payload,
 			Attributes: r.Attributes, ExpiresAt: r.ExpiresAt,
 		}
 		if x.number != nil {
@@ -210,6 +212,8 @@ func (x *exporting) report() error {
 	columns, values := []string{"collection", "rows", "format"}, []any{x.Collection, x.rows, o.Format}
 	written := "keys, vectors, labels, payloads"
 	switch {
+	case o.Kind == dataset.Text:
+		written = "keys, texts, labels, payloads"
 	case !info.Sparse && dataset.VectorsOnly(o.Format):
 		written = "vectors only"
 	case info.Sparse:

@@ -23,10 +23,14 @@ type Import struct {
 	SkipInvalid bool
 	Rejects     string `placeholder:"PATH"`
 	command.ForceFlag
-	Resume    bool   `without:"replace"`
-	Sparse    bool   `group:"Sparse collections:"`
-	Dense     bool   `group:"Dense collections:" without:"sparse named"`
-	Named     bool   `group:"Sparse collections:"`
+	Resume bool `without:"replace"`
+	Sparse bool `group:"Sparse collections:"`
+	Dense  bool `group:"Dense collections:" without:"sparse named"`
+	Named  bool `group:"Sparse collections:"`
+
+	Analyzer     string `group:"Texts:" enum:",words,english,code" default:"" placeholder:"NAME"`
+	FolderLabels bool   `group:"Texts:"`
+
 	Labels    string `placeholder:"PATH"`
 	Metric    string `group:"Dense collections:" enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
 	Float32   bool   `group:"Dense collections:"`
@@ -36,9 +40,11 @@ type Import struct {
 	input.FileFlags
 }
 
-// kind is what the flags say of the collection.
-func (c *Import) kind() dataset.Kind {
+// kind is what the flags, and a collection of texts, say of the records.
+func (c *Import) kind(known *db.CollectionInfo) dataset.Kind {
 	switch {
+	case c.Text != "" || c.Analyzer != "" || c.FolderLabels || known != nil && known.Text != nil:
+		return dataset.Text
 	case c.Dense:
 		return dataset.Dense
 	case c.Sparse || c.Named:
@@ -58,8 +64,8 @@ func (c *Import) Run(a *command.App) (err error) {
 		return err
 	}
 	from := input.Source{
-		Path: c.Input, Labels: c.Labels, Flags: c.FileFlags, Kind: c.kind(),
-		To: input.TargetOf(a, known), Rows: true,
+		Path: c.Input, Labels: c.Labels, Flags: c.FileFlags, Kind: c.kind(known),
+		To: input.TargetOf(a, known), Rows: true, FolderLabels: c.FolderLabels,
 	}
 	if c.Rejects != "" || c.SkipInvalid {
 		left := &rejects{path: c.Rejects, replace: c.Force, note: a.Note}
@@ -128,6 +134,7 @@ func (c *Import) into(a *command.App, r *batchReader, known *db.CollectionInfo) 
 		c.undo(a, d, created, newFile)
 		return c.failed(n, err)
 	}
+	r.noteWordless(a)
 	return c.report(a, d, r.in, imported{known, created, n, time.Since(start).Seconds()})
 }
 
@@ -217,9 +224,13 @@ func (c *Import) report(a *command.App, d *db.DB, in *input.File, x imported) er
 	fresh := newRows(x.before, after)
 	values := []any{c.Collection, x.created, x.rows, fresh, x.rows - fresh, after.Live}
 	columns := []string{"collection", "created", "rows", "new", "replaced", "total"}
-	if in.Kind == dataset.Dense {
+	switch in.Kind {
+	case dataset.Dense:
 		columns, values = append(columns, "dim"), append(values, in.Dim)
-	} else {
+	case dataset.Text:
+		columns = append(columns, "format", "analyzer", "words")
+		values = append(values, in.Format, after.Text.Analyzer, after.Features)
+	default:
 		labels, err := d.Collection(c.Collection).Labels()
 		if err != nil {
 			return err

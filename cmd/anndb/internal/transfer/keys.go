@@ -108,8 +108,12 @@ func (c *Import) readAs(err error) error {
 	if errors.Is(err, dataset.ErrVector) {
 		return fmt.Errorf("%w: name it with --vector-column", err)
 	}
+	if errors.Is(err, dataset.ErrText) {
+		return fmt.Errorf("%w: name it with --text", err)
+	}
 	if errors.Is(err, dataset.ErrColumn) {
-		return fmt.Errorf("%w (--attribute, --label-column, --payload-column or --ignore-column names it)", err)
+		return fmt.Errorf("%w (--text, --attribute, --label-column, --payload-column or --ignore-column "+
+			"names it)", err)
 	}
 	if errors.Is(err, dataset.ErrMember) {
 		return fmt.Errorf("%w: choose one with --member", err)
@@ -119,7 +123,7 @@ func (c *Import) readAs(err error) error {
 		return err
 	}
 	var hints []string
-	if c.As == "" && f.Format != "" {
+	if c.As == "" && f.Format != "" && f.Format != dataset.FormatFolder {
 		hints = append(hints, fmt.Sprintf("read as %s: --as names another format", f.Format))
 	}
 	// A first line that is neither names nor numbers is that of another kind of file.

@@ -42,6 +42,9 @@ func (c *Import) preview(a *command.App, in *input.File, r *batchReader) error {
 		}
 		return rows.ValuesShown(r, info, a.Output)
 	}
+	if info.Text != nil {
+		values = nil
+	}
 	err = rows.Print(a, info, values, func(yield func(db.Row, error) bool) {
 		for _, r := range first {
 			if !yield(r, nil) {
@@ -53,8 +56,11 @@ func (c *Import) preview(a *command.App, in *input.File, r *batchReader) error {
 		return err
 	}
 	kind := fmt.Sprintf("vectors of %d dimensions", in.Dim)
-	if in.Kind == dataset.Sparse {
+	switch in.Kind {
+	case dataset.Sparse:
 		kind = "sparse rows"
+	case dataset.Text:
+		kind = "texts for the analyzer " + info.Text.Analyzer
 	}
 	if in.Member != "" {
 		kind = fmt.Sprintf("array %q, %s", in.Member, kind)

@@ -7,6 +7,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/text"
 )
 
 // readRows is how many rows are read at a time. Large ones must fit the memory.
@@ -24,6 +25,8 @@ type batchReader struct {
 	// mismatch is why no record of the file suits the collection.
 	mismatch error
 	ended    bool
+	// texts counts the texts, and wordless those in which the analyzer finds no term.
+	texts, wordless int
 }
 
 // ahead returns next with another goroutine that reads the next batch while one is in use, and a
@@ -102,6 +105,8 @@ func (r *batchReader) check(rec *dataset.Record) error {
 	switch {
 	case r.in.Kind == dataset.Dense:
 		r.row.Vector = rec.Vector
+	case r.in.Kind == dataset.Text:
+		r.row.Text = rec.Text
 	case !r.into.Named && !r.in.NamesItself():
 		r.row.Sparse = rec.Features
 	default:
@@ -114,5 +119,35 @@ func (r *batchReader) check(rec *dataset.Record) error {
 	if err := r.into.CheckRow(r.row); err != nil {
 		return command.OfFile(err)
 	}
-	return r.keys.once(r.row.Key)
+	if err := r.keys.once(r.row.Key); err != nil {
+		return err
+	}
+	r.count(rec.Text)
+	return nil
+}
+
+// shortText is the largest length of a text that may have no terms.
+const shortText = 256
+
+// count counts a text.
+func (r *batchReader) count(s string) {
+	if r.in.Kind != dataset.Text {
+		return
+	}
+	r.texts++
+	if analyze := text.ByName(r.into.Text.Analyzer); analyze != nil && len(s) <= shortText {
+		found := false
+		analyze(s, func(text.Token) { found = true })
+		if !found {
+			r.wordless++
+		}
+	}
+}
+
+// noteWordless reports the number of texts that no search finds.
+func (r *batchReader) noteWordless(a *command.App) {
+	if r.wordless > 0 {
+		a.Note("texts without a word that the analyzer %s keeps, which no search finds: %d of %d",
+			r.into.Text.Analyzer, r.wordless, r.texts)
+	}
 }

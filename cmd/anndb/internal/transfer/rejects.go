@@ -67,7 +67,8 @@ func (r *rejects) open() (err error) {
 func rejected(lines []byte, fault *dataset.FormatError) []byte {
 	lines = bytes.TrimSuffix(lines, []byte("\n"))
 	switch fault.Format {
-	case dataset.FormatCSV, dataset.FormatTSV, dataset.FormatJSONL, dataset.FormatLibsvm:
+	case dataset.FormatCSV, dataset.FormatTSV, dataset.FormatJSONL, dataset.FormatLibsvm,
+		dataset.FormatLines:
 		return append(slices.Clip(lines), '\n')
 	}
 	text := fmt.Sprintf("record %d\t%s", fault.Record, command.Message(fault.Err))

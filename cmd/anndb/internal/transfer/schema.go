@@ -7,12 +7,27 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
 
 // checkKind refuses flags that do not suit the file or the collection.
 func (c *Import) checkKind(in *input.File, known *db.CollectionInfo) error {
-	if in.Kind == dataset.Sparse {
+	switch in.Kind {
+	case dataset.Text:
+		switch {
+		case c.Float32 || c.Metric != "" || c.Named || c.Sparse || c.Dense:
+			return command.Usagef("--sparse, --dense, --named, --metric and --float-32 are not for texts, "+
+				"and %s holds texts", c.Input)
+		case known != nil && text.ByName(known.Text.Analyzer) == nil:
+			return command.Usagef("collection %q has the analyzer %s, which only the program that made it has: "+
+				"import with that program", known.Name, known.Text.Analyzer)
+		case known != nil && c.Analyzer != "" && c.Analyzer != known.Text.Analyzer:
+			return command.Usagef("--analyzer %s: collection %q exists with the analyzer %s", c.Analyzer,
+				known.Name, known.Text.Analyzer)
+		}
+		return nil
+	case dataset.Sparse:
 		switch {
 		case c.Float32 || c.Metric != "" && c.Metric != vector.Cosine.String():
 			return command.Usagef("--float-32 and --metric are for dense collections: " +
@@ -51,7 +66,11 @@ func (c *Import) checkExisting(info *db.CollectionInfo) error {
 func (c *Import) schema(a *command.App, in *input.File) (info *db.CollectionInfo, err error) {
 	info = &db.CollectionInfo{Name: c.Collection}
 	s := &info.Schema
-	if in.Kind == dataset.Sparse {
+	switch in.Kind {
+	case dataset.Text:
+		s.Text = &db.TextSchema{Analyzer: cmp.Or(c.Analyzer, text.Words)}
+		return info, nil
+	case dataset.Sparse:
 		named := c.Named || in.NamesItself()
 		s.Sparse, s.Named, s.Numbering = true, named, in.Numbering(named)
 		if in.Distance != "" {

@@ -24,8 +24,10 @@ type Learned struct {
 	Dead  int // number of rows that were deleted
 	Index *postings.Index
 	// Lengths has the length of each row before it was scaled to unit length, over the features
-	// that the index keeps.
+	// that the index keeps; with BM25 its number of terms.
 	Lengths []float64
+	// Mean is the mean of these lengths with BM25, 0 without.
+	Mean float64
 }
 
 // Scalars holds the scalars of a stored inverted index: the detail of a segment.
@@ -33,6 +35,8 @@ type Scalars struct {
 	Cols int
 	// Norm is at least the length of the longest row.
 	Norm float64
+	// Mean is the mean length of rows that the codes were made with for BM25, 0 for cosines.
+	Mean float64 `json:",omitempty"`
 }
 
 // Check refuses scalars that no build has written.
@@ -42,6 +46,8 @@ func (m *Scalars) Check(of *kind.Manifest, _ *kind.Segment) error {
 		return fmt.Errorf("%d features", m.Cols)
 	case !(m.Norm >= 0) || math.IsInf(m.Norm, 1):
 		return fmt.Errorf("length %g of rows", m.Norm)
+	case !(m.Mean >= 0) || math.IsInf(m.Mean, 1):
+		return fmt.Errorf("mean length %g of rows", m.Mean)
 	}
 	return nil
 }
@@ -71,7 +77,14 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 			return fmt.Errorf("%w: %q", fail.Empty, job.Coll)
 		}
 		return job.Timer.Run("read", func(report func(int, int)) error {
-			rows, l.Lengths, err = set.Matrix(ctx, job.First, job.End, st.Collection().Dim, report)
+			c := st.Collection()
+			if c.BM25 == nil {
+				rows, l.Lengths, err = set.Matrix(ctx, job.First, job.End, c.Dim, report)
+				return err
+			}
+			p := *c.BM25
+			rows, l.Lengths, err = set.Saturated(ctx, job.First, job.End, c.Dim, &p, report)
+			l.Mean = p.Mean
 			return err
 		})
 	})
@@ -79,7 +92,11 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 		return nil, err
 	}
 	err = job.Timer.Run("postings", func(report func(int, int)) (err error) {
-		l.Index, err = postings.Build(ctx, rows, report)
+		build := postings.Build
+		if l.Mean > 0 {
+			build = postings.BuildCoded
+		}
+		l.Index, err = build(ctx, rows, report)
 		return err
 	})
 	if err != nil {
@@ -118,7 +135,7 @@ func (l *Learned) Put(w *arrays.Writer) *Scalars {
 	a := w.Section(codec.KindPostings)
 	arrays.Field(a, arrayNorm, &l.Lengths)
 	listArrays(a, &x.Lists)
-	return &Scalars{Cols: x.Features(), Norm: x.Norm}
+	return &Scalars{Cols: x.Features(), Norm: x.Norm, Mean: l.Mean}
 }
 
 // listArrays reads or writes the lists.

@@ -11,7 +11,6 @@ import (
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 )
@@ -21,6 +20,7 @@ type opened struct {
 	segments []postings.Segment
 	m        *kind.Manifest
 	st       kind.Source
+	terms    []segmentTerms // of each segment, for BM25
 }
 
 // Open opens all segments in the map.
@@ -34,6 +34,12 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 		one, err := Load(ctx, st, m.Info.Name, &Stored{g.Object, g.First, g.Rows, g.Own.(*Scalars)}, nil)
 		if err != nil {
 			return nil, err
+		}
+		if (one.Source.BM25 != nil) != (st.Collection().BM25 != nil) {
+			return nil, fail.Corruptf(st.Collection().Name, "index %q: its values are not those of the collection's searches", m.Info.Name)
+		}
+		if one.Source.BM25 != nil {
+			x.terms = append(x.terms, termsOf(st.Shared(g.Object, &removed{}).(*removed), &one))
 		}
 		x.segments = append(x.segments, one)
 	}
@@ -67,13 +73,16 @@ func (x *opened) Search(ctx context.Context, s *kind.Search) error {
 		segments = accepting(segments, s.Rows)
 	}
 	s.Stats.Way = query.ByPostings
+	if p := x.st.Collection().BM25; p != nil {
+		return s.ByTerms(ctx, set, *p, x.termLists(ctx, s, segments))
+	}
 	err = s.Widen(func(k int) (more bool, err error) {
 		s.Hits, s.Postings, err = s.Inverted.SearchSegments(
 			ctx, segments, s.Features, k, postings.SearchParams{}, s.Hits[:0])
 		if err != nil {
 			return false, kind.AsParameter(err)
 		}
-		return len(s.Hits) == k && kind.SparseDistance(s.Hits[k-1]) <= s.Radius, nil
+		return len(s.Hits) == k && s.Distance(s.Hits[k-1]) <= s.Radius, nil
 	})
 	if err != nil {
 		return err
@@ -123,6 +132,11 @@ func Load(
 		return one, err
 	}
 	index, err := loadPostings(st.Arrays(ctx, name, g.Object), set, g, w)
+	if err == nil && g.Index.Mean > 0 {
+		p := *st.Collection().BM25
+		p.Mean = g.Index.Mean
+		index.Source.BM25 = &p
+	}
 	return postings.Segment{
 		Index: index, First: uint32(g.First), Deleted: kind.Within(set.DeletedRows, g.First, g.Rows),
 	}, err
@@ -157,7 +171,7 @@ func rowSource(
 	if r.Err != nil {
 		return nil
 	}
-	s, err := postings.NewSource(set.Runs(), rows.SparseShift, g.First, g.Rows, g.Index.Cols)
+	s, err := postings.NewSource(set.Runs(), set.Shift, g.First, g.Rows, g.Index.Cols)
 	if err != nil {
 		r.Fail("%v", err)
 		return nil

@@ -1,0 +1,150 @@
+package kind
+
+import (
+	"context"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/vector"
+)
+
+// TermLists is what an inverted index gives to a search by BM25; a scan has none.
+type TermLists struct {
+	Covered int // number of rows that the index covers
+	// Count adds the live rows that the index covers and that have each feature of x to have, and all
+	// that have terms to c.
+	Count func(x vector.Sparse, have []int, c *Corpus)
+	// Find sets s.Hits to the best k rows for the weights of terms, by present mean length.
+	Find func(weights vector.Sparse, mean float64, k int) error
+}
+
+// TermFinder finds the rows of a collection of texts that have a term.
+type TermFinder interface {
+	// RowsWith returns the live rows that have a term, in a set that the caller may change.
+	RowsWith(ctx context.Context, term uint32) (*roaring.Bitmap, error)
+}
+
+// RowsWith implements TermFinder.
+func (x *Scan) RowsWith(ctx context.Context, term uint32) (*roaring.Bitmap, error) {
+	set, err := x.Source.Sparse(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := roaring.New()
+	return out, set.AddRowsWith(ctx, out, term, 0)
+}
+
+// AddRowsWith adds the live rows from the given one on that have a feature to a set.
+func (s *SparseSet) AddRowsWith(ctx context.Context, to *roaring.Bitmap, f uint32, from int) error {
+	for i := from; i < s.N; i++ {
+		if i%scanWork == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		row := uint32(i)
+		if (s.DeletedRows == nil || !s.DeletedRows.Contains(row)) && s.Row(row).At(f) > 0 {
+			to.Add(row)
+		}
+	}
+	return nil
+}
+
+// ByTerms searches a collection of texts by BM25: s.Features has the terms of the query and how often it has
+// each. How many rows have a term, and their mean length, are those of all live rows at present, whatever
+// an index was built of; a filter does not change them.
+func (s *Search) ByTerms(ctx context.Context, set *SparseSet, p postings.BM25, x TermLists) error {
+	q := s.Features
+	s.have = slices.Grow(s.have[:0], q.Len())[:q.Len()]
+	clear(s.have)
+	var of Corpus
+	if x.Count != nil {
+		x.Count(q, s.have, &of)
+	}
+	if err := s.countFresh(ctx, set, x.Covered, &of); err != nil {
+		return err
+	}
+	p.Mean = of.Mean()
+	s.bm25 = &p
+	s.weights.Index = q.Index
+	s.weights.Value = s.weights.Value[:0]
+	for i, n := range q.Value {
+		s.weights.Value = append(s.weights.Value, n*postings.IDF(of.Rows, s.have[i]))
+	}
+	if x.Find != nil {
+		err := s.Widen(func(k int) (more bool, err error) {
+			s.Hits = s.Hits[:0]
+			if err := x.Find(s.weights, p.Mean, k); err != nil {
+				return false, AsParameter(err)
+			}
+			return len(s.Hits) == k && s.Distance(s.Hits[k-1]) <= s.Radius, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, row := range s.fresh {
+		r := set.Row(row)
+		s.Hits = append(s.Hits, postings.Hit{Row: row, Score: p.Score(s.weights, r, Length(r))})
+	}
+	s.rank(set.N - x.Covered)
+	return nil
+}
+
+// countFresh counts the rows from the given one on, and collects those that may be found and have a term of
+// the query.
+func (s *Search) countFresh(ctx context.Context, set *SparseSet, from int, of *Corpus) error {
+	s.fresh = s.fresh[:0]
+	work := 0 // since the last check of the context
+	for i := from; i < set.N; i++ {
+		if work++; work >= scanWork {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			work = 0
+		}
+		row := uint32(i)
+		if set.DeletedRows != nil && set.DeletedRows.Contains(row) {
+			continue
+		}
+		r := set.Row(row)
+		work += r.Len()/4 + 16
+		of.Add(Length(r))
+		matches := false
+		for j, f := range s.Features.Index {
+			if r.At(f) > 0 {
+				s.have[j]++
+				matches = true
+			}
+		}
+		if s.Rows != nil && !s.Rows.Contains(row) {
+			continue
+		}
+		s.Stats.Exact++
+		if matches {
+			s.fresh = append(s.fresh, row)
+		}
+	}
+	return nil
+}
+
+// FeatureScore returns the score, or the cosine, of a row for the features of the search, which has been
+// made.
+func (s *Search) FeatureScore(row vector.Sparse) float64 {
+	if s.bm25 != nil {
+		return s.bm25.Score(s.weights, row, Length(row))
+	}
+	UnitSparse(&s.row, row)
+	return vector.DotSparse(s.Features, s.row)
+}
+
+// TermParts calls f with what each term of the search adds to the score of a row.
+func (s *Search) TermParts(row vector.Sparse, f func(term uint32, count float32, weight, score float64)) {
+	length := Length(row)
+	for i, t := range s.weights.Index {
+		if n := row.At(t); n > 0 {
+			w := float64(s.weights.Value[i])
+			f(t, n, w, w*s.bm25.Value(n, length))
+		}
+	}
+}

@@ -1,0 +1,405 @@
+package db_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/dbtest"
+	"github.com/anndb/anndb/db/rescue"
+	"github.com/anndb/anndb/text"
+	"github.com/anndb/anndb/vector"
+)
+
+// textBed is a collection of texts, some with vectors, and an account of its rows.
+type textBed struct {
+	t     *testing.T
+	d     *db.DB
+	rng   *rand.Rand
+	texts map[string]string
+	vecs  map[string][]float32
+	row   map[string]uint32
+	next  uint32
+}
+
+const textDim = 4
+
+func newTextBed(t *testing.T, schema db.Schema) *textBed {
+	b := &textBed{t: t, rng: rand.New(rand.NewPCG(1, 2)), texts: map[string]string{}, vecs: map[string][]float32{},
+		row: map[string]uint32{}}
+	b.open(filepath.Join(t.TempDir(), "t.anndb"))
+	dbtest.Must(t, dbtest.Create(t.Context(), b.d, "docs", schema))
+	t.Cleanup(func() { dbtest.Must(t, dbtest.Closed(b.d, dbtest.Check(b.d), dbtest.LeavesNothing(b.d))) })
+	return b
+}
+
+func (b *textBed) open(path string) {
+	d, err := dbtest.Open(b.t.Context(), path, &db.Options{NoSync: true})
+	dbtest.Must(b.t, err)
+	b.d = d
+}
+
+// sentence draws words of which some are frequent.
+func (b *textBed) sentence() string {
+	var out []string
+	for range b.rng.IntN(12) {
+		out = append(out, fmt.Sprint("w", int(math.Pow(40, b.rng.Float64()))))
+	}
+	return strings.Join(out, " ")
+}
+
+func (b *textBed) vector() []float32 {
+	x := make([]float32, textDim)
+	for i := range x {
+		x[i] = float32(b.rng.NormFloat64())
+	}
+	return x
+}
+
+func (b *textBed) put(n int, vectors bool) {
+	var rows []db.Row
+	for range n {
+		key := fmt.Sprint("k", b.rng.IntN(900))
+		r := db.Row{Key: []byte(key), Text: b.sentence(), Labels: []string{fmt.Sprint("l", b.rng.IntN(3))}}
+		if vectors && (b.rng.IntN(3) > 0 || r.Text == "") {
+			r.Vector = b.vector()
+		}
+		if vectors && b.rng.IntN(4) == 0 && r.Vector != nil {
+			r.Text = ""
+		}
+		if slices.ContainsFunc(rows, func(x db.Row) bool { return string(x.Key) == key }) {
+			continue
+		}
+		b.texts[key], b.vecs[key], b.row[key] = r.Text, r.Vector, b.next
+		b.next++
+		rows = append(rows, r)
+	}
+	dbtest.Must(b.t, dbtest.Put(b.d, "docs", rows...))
+}
+
+func (b *textBed) remove(n int) {
+	for key := range b.texts {
+		if n--; n < 0 {
+			return
+		}
+		delete(b.texts, key)
+		delete(b.vecs, key)
+		dbtest.Must(b.t, dbtest.Delete(b.d, "docs", key))
+	}
+}
+
+// scored is a row and its score by definition.
+type scored struct {
+	key   string
+	score float64
+}
+
+// bm25 scores the live rows by the definition.
+func (b *textBed) bm25(query string) []scored {
+	const k1, bb = 1.2, 0.75
+	counts := map[string]map[string]float64{}
+	have := map[string]int{}
+	total, n := 0.0, 0
+	for key, s := range b.texts {
+		words := strings.Fields(s)
+		if len(words) == 0 {
+			continue
+		}
+		c := map[string]float64{}
+		for _, w := range words {
+			c[w]++
+		}
+		for w := range c {
+			have[w]++
+		}
+		counts[key] = c
+		total, n = total+float64(len(words)), n+1
+	}
+	asked := map[string]float64{}
+	for _, w := range strings.Fields(query) {
+		asked[w]++
+	}
+	var out []scored
+	for key, c := range counts {
+		score := 0.0
+		length := float64(len(strings.Fields(b.texts[key])))
+		for w, times := range asked {
+			idf := float64(float32(times) * float32(math.Log1p((float64(n-have[w])+0.5)/(float64(have[w])+0.5))))
+			if c[w] > 0 {
+				score += idf * c[w] * (k1 + 1) / (c[w] + k1*(1-bb+bb*length/(total/float64(n))))
+			}
+		}
+		if score > 0 {
+			out = append(out, scored{key, score})
+		}
+	}
+	return b.sorted(out)
+}
+
+func (b *textBed) sorted(all []scored) []scored {
+	slices.SortFunc(all, func(x, y scored) int {
+		return cmp.Or(cmp.Compare(float32(y.score), float32(x.score)), cmp.Compare(b.row[x.key], b.row[y.key]))
+	})
+	return all
+}
+
+// same compares hits with what is wanted; scores may differ in the last bits, since the reference adds in any order.
+func (b *textBed) same(what string, hits []db.Hit, want []scored, k int) {
+	b.t.Helper()
+	want = want[:min(k, len(want))]
+	if len(hits) != len(want) {
+		b.t.Fatalf("%s: %d hits, want %d", what, len(hits), len(want))
+	}
+	for i, h := range hits {
+		score := -float64(h.Distance)
+		if math.Abs(score-want[i].score) > 1e-5*(1+score) {
+			b.t.Fatalf("%s: hit %d is %s of %g, want %s of %g", what, i, h.Key, score, want[i].key, want[i].score)
+		}
+	}
+}
+
+// TestBM25 compares searches of texts with the definition: scanned and indexed, with fresh and deleted rows,
+// maintained, reopened, filtered, with required and excluded words and phrases.
+func TestBM25(t *testing.T) {
+	b := newTextBed(t, db.Schema{Text: &db.TextSchema{}})
+	compare := func(stage string) {
+		t.Helper()
+		for range 15 {
+			q := b.sentence() + " w1"
+			for _, k := range []int{1, 10, 2000} {
+				res, err := b.d.Collection("docs").Search(t.Context(), db.Query{Text: q}, &db.SearchOptions{K: k, Include: db.Text})
+				dbtest.Must(t, err)
+				b.same(stage, res.Hits, b.bm25(q), k)
+				for _, h := range res.Hits {
+					if h.Text != b.texts[string(h.Key)] {
+						t.Fatalf("%s: text %q", h.Key, h.Text)
+					}
+				}
+			}
+		}
+		for query, pass := range map[string]func(words []string) bool{
+			"w1 +w2":       func(w []string) bool { return slices.Contains(w, "w2") },
+			"w1 w3 -w2":    func(w []string) bool { return !slices.Contains(w, "w2") },
+			`"w1 w1" w4`:   func(w []string) bool { return strings.Contains(" "+strings.Join(w, " ")+" ", " w1 w1 ") },
+			`w2 -"w1 w1"`:  func(w []string) bool { return !strings.Contains(" "+strings.Join(w, " ")+" ", " w1 w1 ") },
+			"+w2 +nowhere": func([]string) bool { return false },
+		} {
+			plain := strings.NewReplacer("+", "", `"`, "").Replace(query)
+			if i := strings.IndexByte(plain, '-'); i >= 0 {
+				plain = plain[:i]
+			}
+			var want []scored
+			for _, s := range b.bm25(plain) {
+				if pass(strings.Fields(b.texts[s.key])) {
+					want = append(want, s)
+				}
+			}
+			res, err := b.d.Collection("docs").Search(t.Context(), db.Query{Text: query}, &db.SearchOptions{K: 20})
+			dbtest.Must(t, err)
+			b.same(stage+": "+query, res.Hits, want, 20)
+		}
+	}
+	b.put(300, false)
+	compare("scanned")
+	dbtest.Builds(t, b.d, "docs", "words", nil)
+	compare("indexed")
+	old, err := b.d.Snapshot()
+	dbtest.Must(t, err)
+	before := b.bm25("w1 w2 w3")
+	for round := range 3 {
+		b.put(60, false)
+		b.remove(20)
+		compare("changed")
+		res, err := old.Collection("docs").Search(t.Context(), db.Query{Text: "w1 w2 w3"}, &db.SearchOptions{K: 2000})
+		dbtest.Must(t, err)
+		b.same("an old snapshot", res.Hits, before, 2000)
+		_, err = b.d.Maintain(t.Context(), 0, nil)
+		dbtest.Must(t, err)
+		if round == 1 {
+			old.Release()
+			dbtest.Must(t, b.d.Close())
+			b.open(b.d.Path())
+			old, err = b.d.Snapshot()
+			dbtest.Must(t, err)
+			before = b.bm25("w1 w2 w3")
+		}
+		compare("maintained")
+	}
+	old.Release()
+	r, err := b.d.Collection("docs").Get([]byte(slices.Collect(func(yield func(string) bool) {
+		for key := range b.texts {
+			if !yield(key) {
+				return
+			}
+		}
+	})[0]))
+	if err != nil || r.Text != b.texts[string(r.Key)] || r.Features != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestFusion compares searches by vector and text with the definition of both fusions.
+func TestFusion(t *testing.T) {
+	b := newTextBed(t, db.Schema{Dim: textDim, Metric: vector.Cosine, Text: &db.TextSchema{Analyzer: text.Words}})
+	near := func(q []float32) []scored {
+		var out []scored
+		for key, x := range b.vecs {
+			if x != nil {
+				out = append(out, scored{key, -float64(vector.CosineDistance(q, x))})
+			}
+		}
+		return b.sorted(out)
+	}
+	compare := func(stage string) {
+		t.Helper()
+		for range 10 {
+			q := db.Query{Text: b.sentence() + " w1", Vector: b.vector()}
+			words, vectors := b.bm25(q.Text), near(q.Vector)
+			for _, c := range []struct {
+				name string
+				q    db.Query
+				want []scored
+			}{{"text", db.Query{Text: q.Text}, words}, {"vector", db.Query{Vector: q.Vector}, vectors}} {
+				res, err := b.d.Collection("docs").Search(t.Context(), c.q, &db.SearchOptions{K: 30, Recall: 1})
+				dbtest.Must(t, err)
+				if c.name == "vector" {
+					for i := range c.want {
+						c.want[i].score *= 1
+					}
+				}
+				b.same(stage+": "+c.name, res.Hits, c.want, 30)
+			}
+			convex, ranks := map[string]float64{}, map[string]float64{}
+			for i, s := range words {
+				convex[s.key] += 0.7 * s.score / words[0].score
+				ranks[s.key] += 1 / float64(60+i+1)
+			}
+			for i, s := range vectors {
+				convex[s.key] += 0.3 * (s.score + 2) / (vectors[0].score + 2)
+				ranks[s.key] += 1 / float64(60+i+1)
+			}
+			for _, f := range []struct {
+				o    db.Fusion
+				want map[string]float64
+			}{{db.Fusion{Depth: 2000}, convex}, {db.Fusion{Ranks: true, Depth: 2000}, ranks}} {
+				var want []scored
+				for key, s := range f.want {
+					want = append(want, scored{key, s})
+				}
+				res, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{K: 40, Recall: 1, Fusion: &f.o, Explain: true})
+				dbtest.Must(t, err)
+				b.same(fmt.Sprintf("%s: %+v", stage, f.o), res.Hits, b.sorted(want), 40)
+				for _, h := range res.Hits {
+					if h.Places == nil || h.Why == nil || h.Places.TextRank == 0 && h.Places.VectorRank == 0 {
+						t.Fatalf("%s: places %+v, %v", h.Key, h.Places, h.Why)
+					}
+				}
+			}
+		}
+	}
+	b.put(400, true)
+	compare("scanned")
+	dbtest.Builds(t, b.d, "docs", "near", &index.Forest{})
+	dbtest.Builds(t, b.d, "docs", "words", &index.Postings{})
+	compare("indexed")
+	for range 2 {
+		b.put(80, true)
+		b.remove(30)
+		compare("changed")
+		_, err := b.d.Maintain(t.Context(), 0, nil)
+		dbtest.Must(t, err)
+		compare("maintained")
+	}
+	dbtest.Must(t, b.d.Close())
+	b.open(b.d.Path())
+	compare("reopened")
+	b.remove(len(b.texts) / 2)
+	dbtest.Must(t, b.d.Compact(t.Context(), nil))
+	compare("compacted")
+	dbtest.Must(t, b.d.Close())
+	copied := filepath.Join(t.TempDir(), "copy.anndb")
+	_, err := rescue.Salvage(t.Context(), b.d.Path(), copied, nil)
+	dbtest.Must(t, err)
+	b.open(copied)
+	compare("salvaged")
+}
+
+// TestBadTexts: what no collection of texts can keep or look for is one clear error, and nothing is lost.
+func TestBadTexts(t *testing.T) {
+	b := newTextBed(t, db.Schema{Dim: textDim, Text: &db.TextSchema{Analyzer: text.English}})
+	put := func(r db.Row) error { return dbtest.Put(b.d, "docs", db.Row{Key: []byte("good"), Text: "kept"}, r) }
+	many := make([]string, 1<<16+1)
+	for i := range many {
+		many[i] = fmt.Sprint("x", i)
+	}
+	for want, r := range map[string]db.Row{
+		"NUL":                         {Text: "a\x00b"},
+		"not valid UTF-8":             {Text: "a\xffb"},
+		"divide it into several rows": {Text: strings.Repeat("word ", 1<<18)},
+		"65537 different terms":       {Text: strings.Join(many, " ")},
+		"its features are their":      {Text: "a", Features: []db.Feature{{Name: "a", Value: 1}}},
+		"3 coordinates":               {Text: "a", Vector: []float32{1, 2, 3}},
+	} {
+		r.Key = []byte("bad")
+		err := put(r)
+		if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"bad"`) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if n, err := b.d.Collection("docs").Count(t.Context(), nil); n != 0 || err != nil {
+		t.Errorf("%d rows, %v", n, err)
+	}
+	dbtest.Must(t, errors.Join(put(db.Row{Key: []byte("empty"), Vector: b.vector()}),
+		put(db.Row{Key: []byte("stop"), Text: "the of"}), put(db.Row{Key: []byte("none")})))
+	c := b.d.Collection("docs")
+	radius := 1.0
+	for want, o := range map[string]struct {
+		q db.Query
+		o db.SearchOptions
+	}{
+		"only excluded words":  {db.Query{Text: "-x"}, db.SearchOptions{}},
+		"NUL":                  {db.Query{Text: "a\x00"}, db.SearchOptions{}},
+		"neither a vector nor": {db.Query{}, db.SearchOptions{}},
+		"their distances":      {db.Query{Text: "a", Vector: b.vector()}, db.SearchOptions{Radius: &radius}},
+		"weight 2":             {db.Query{Text: "a"}, db.SearchOptions{Fusion: &db.Fusion{Weight: 2}}},
+		"depth -1":             {db.Query{Text: "a"}, db.SearchOptions{Fusion: &db.Fusion{Depth: -1}}},
+		"by ranks":             {db.Query{Text: "a"}, db.SearchOptions{Fusion: &db.Fusion{Weight: 0.5, Ranks: true}}},
+	} {
+		if _, err := c.Search(t.Context(), o.q, &o.o); !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	for q, want := range map[string]int{"kept": 1, "the": 0, "nowhere": 0, "": 0} {
+		if res, err := c.Search(t.Context(), db.Query{Text: q + " "}, nil); err != nil || len(res.Hits) != want {
+			t.Errorf("%q: %d hits, %v", q, len(res.Hits), err)
+		}
+	}
+}
+
+// TestTextsByKey: a stored row is looked for by the parts that it has, and is not among its own hits.
+func TestTextsByKey(t *testing.T) {
+	b := newTextBed(t, db.Schema{Dim: textDim, Metric: vector.Cosine, Text: &db.TextSchema{}})
+	b.put(60, true)
+	for key, x := range b.vecs {
+		q := db.Query{Vector: x}
+		if words := b.texts[key]; words != "" {
+			q.Text = words
+		}
+		want, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{K: 61, Recall: 1})
+		dbtest.Must(t, err)
+		got, err := b.d.Collection("docs").Search(t.Context(), db.Query{Key: []byte(key)}, &db.SearchOptions{K: 60, Recall: 1})
+		dbtest.Must(t, err)
+		others := slices.DeleteFunc(want.Hits, func(h db.Hit) bool { return string(h.Key) == key })
+		if len(got.Hits) != len(others) {
+			t.Fatalf("%s: %d hits, want %d", key, len(got.Hits), len(others))
+		}
+	}
+}
