@@ -165,7 +165,7 @@ func (s Schema) normal(path string) (Schema, error) {
 	}
 	n := len(s.FeatureNames)
 	switch {
-	case s.Kind == Dense && (s.Dim < 1 || s.Dim > DefaultMaxDim):
+	case s.Kind == Dense && s.Dim < 1, s.Kind != Sparse && s.Dim > DefaultMaxDim:
 		return bad("dimension %d, want 1..%d", s.Dim, DefaultMaxDim)
 	case s.Dim < 0 || s.Dim > DefaultMaxFeatures || n > DefaultMaxFeatures:
 		return bad("%d features, want 0..%d", max(s.Dim, n), DefaultMaxFeatures)
@@ -179,9 +179,7 @@ func (s Schema) normal(path string) (Schema, error) {
 			return bad("the name %.40q is given twice", name)
 		}
 	}
-	if s.Dim = max(s.Dim, n); s.Kind == Text {
-		s.Dim = 0
-	}
+	s.Dim = max(s.Dim, n)
 	return s, nil
 }
 
@@ -319,10 +317,12 @@ func (w *recordWriter) Write(rec *Record) error {
 func (w *recordWriter) check(rec *Record) error {
 	switch w.kind {
 	case Text:
-		if len(rec.Vector) > 0 || rec.Features.Len() > 0 {
+		if rec.Features.Len() > 0 || w.dim == 0 && len(rec.Vector) > 0 {
 			return errors.New("a vector or features in a file of texts")
 		}
-		return checkText(rec.Text)
+		if err := checkText(rec.Text); err != nil || len(rec.Vector) == 0 {
+			return err
+		}
 	case Sparse:
 		if err := rec.Features.Validate(); err != nil {
 			return err

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -29,8 +30,9 @@ type delimited struct {
 	vector  []int // columns, in file order
 	list    bool  // the vector is in one column, as a list
 	dim     int
+	maxDim  int
 	labels  []int
-	texts   int // column, -1: none
+	texts   int // column, -1: none; then the vector can be missing
 	key     int
 	payload int
 	expires int
@@ -44,7 +46,7 @@ func (d *delimited) text() ([]byte, int64) { return d.last.text, d.last.line }
 
 // openDelimited reads csv and tsv.
 func openDelimited(s *source, o Options) (decoder, error) {
-	d := &delimited{src: s, sep: o.LabelSeparator, texts: -1, key: -1, payload: -1, expires: -1}
+	d := &delimited{src: s, sep: o.LabelSeparator, maxDim: o.MaxDim, texts: -1, key: -1, payload: -1, expires: -1}
 	in := newLines(s)
 	comma := o.Separator
 	switch {
@@ -81,14 +83,15 @@ func openDelimited(s *source, o Options) (decoder, error) {
 	if err := d.findText(o); err != nil {
 		return nil, s.badLine(-1, first.line, err)
 	}
-	if d.texts >= 0 {
-		return d, nil
+	if !d.list {
+		d.dim = len(d.vector)
 	}
-	d.dim = len(d.vector)
-	if err := d.findList(o); err != nil {
-		return nil, s.badLine(-1, first.line, err)
+	if d.texts < 0 {
+		if err := d.findList(o); err != nil {
+			return nil, s.badLine(-1, first.line, err)
+		}
 	}
-	if n := d.dim; n < 1 || n > o.MaxDim {
+	if n := d.dim; n < 1 && d.texts < 0 || n > o.MaxDim {
 		return nil, s.badLine(-1, first.line, fmt.Errorf("%d columns of numbers, want 1..%d", n, o.MaxDim))
 	}
 	return d, nil
@@ -162,14 +165,17 @@ func (d *delimited) decode(rec *Record, n int64) error {
 	return nil
 }
 
-// decodeBody adds the text or the vector of a row to rec.
+// decodeBody adds the text and the vector of a row to rec.
 func (d *delimited) decodeBody(rec *Record, r row, n int64) (err error) {
 	if d.texts >= 0 {
 		rec.Text = r.fields[d.texts]
 		if err = checkText(rec.Text); err != nil {
-			err = fmt.Errorf("column %s: %w", d.name(d.texts), err)
+			return fmt.Errorf("column %s: %w", d.name(d.texts), err)
 		}
-		return err
+		empty := func(c int) bool { return strings.TrimSpace(r.fields[c]) == "" }
+		if !slices.ContainsFunc(d.vector, func(c int) bool { return !empty(c) }) {
+			return nil
+		}
 	}
 	if !d.list {
 		for _, c := range d.vector {
@@ -186,14 +192,22 @@ func (d *delimited) decodeBody(rec *Record, r row, n int64) (err error) {
 		return nil
 	}
 	c := d.vector[0]
-	if rec.Vector, err = appendList(rec.Vector, r.fields[c], d.dim); err == nil && len(rec.Vector) < d.dim {
+	most := cmp.Or(d.dim, d.maxDim)
+	if rec.Vector, err = appendList(rec.Vector, r.fields[c], most); err == nil && len(rec.Vector) < d.dim {
 		err = fmt.Errorf("%d values, the records before have %d", len(rec.Vector), d.dim)
+	}
+	if err == nil && len(rec.Vector) == 0 {
+		err = errors.New("no values")
 	}
 	if err != nil {
 		return fmt.Errorf("column %s: %w", d.name(c), err)
 	}
+	d.dim = len(rec.Vector)
 	return nil
 }
+
+// awaits reports whether the dimension of the vectors next to texts is not known yet.
+func (d *delimited) awaits() bool { return d.texts >= 0 && d.list && d.dim == 0 }
 
 // hint returns a remark if the only cell of a line would be several with another separator.
 func (d *delimited) hint(cell string) string {
@@ -228,7 +242,7 @@ func parseFinite(text string) (float32, error) {
 	return float32(v), nil
 }
 
-// delimitedEncoder writes csv and tsv: key, v0, v1, … or text, labels, payload, attributes, expires.
+// delimitedEncoder writes csv and tsv: key, text, v0, v1, …, labels, payload, attributes, expires.
 type delimitedEncoder struct {
 	texts      bool
 	dim        int
@@ -256,7 +270,7 @@ func (e delimitedEncoder) header(int64) ([]byte, error) {
 	b := []byte("key")
 	names := []string{"labels", "payload"}
 	if e.texts {
-		names = append([]string{defaultText}, names...)
+		b = append(append(b, e.comma), defaultText...)
 	}
 	for i := range e.dim {
 		b = append(b, e.comma, 'v')
@@ -296,9 +310,11 @@ func (e delimitedEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 	if e.texts {
 		dst = e.appendCell(append(dst, e.comma), rec.Text)
 	}
-	for _, v := range rec.Vector[:e.dim] {
+	for i := range e.dim {
 		dst = append(dst, e.comma)
-		dst = strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
+		if len(rec.Vector) > 0 { // texts can be without one
+			dst = strconv.AppendFloat(dst, float64(rec.Vector[i]), 'g', -1, 32)
+		}
 	}
 	dst = append(dst, e.comma)
 	dst = e.appendCell(dst, labels)

@@ -104,9 +104,17 @@ func (d *delimited) setList(c int, others []int, o Options) error {
 		return err
 	}
 	d.list, d.vector = true, []int{c}
+	return d.firstList(o)
+}
+
+// firstList finds the dimension by the list of the first record.
+func (d *delimited) firstList(o Options) error {
+	c := d.vector[0]
+	if d.dim = 0; d.ahead[0].err != nil {
+		return nil
+	}
 	v, err := appendList(nil, d.ahead[0].fields[c], o.MaxDim)
-	d.dim = len(v)
-	if err != nil {
+	if d.dim = len(v); err != nil {
 		return fmt.Errorf("column %s: %w", d.name(c), err)
 	}
 	return nil

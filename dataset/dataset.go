@@ -100,12 +100,12 @@ func (k Kind) String() string {
 }
 
 // Record is one row of a data set. Dense records have a Vector, sparse ones have
-// Features, those of texts have a Text.
+// Features, those of texts have a Text, and a Vector too if the file has both.
 type Record struct {
 	// Key identifies the record. Files that carry no keys give the record
 	// number, from 0, in decimal.
 	Key []byte
-	// Vector has Schema.Dim finite values.
+	// Vector has Schema.Dim finite values. Next to a text it can be empty.
 	Vector []float32
 	// Features has the values that are not zero, by feature number from 0.
 	// They are finite; negative ones are for the reader to judge.
@@ -139,9 +139,9 @@ type Schema struct {
 	// Kind is never AnyKind in a Reader. Create takes AnyKind for what the format
 	// holds; Dense if it holds both.
 	Kind Kind
-	// Dim is the number of dimensions of dense records, at least 1. Of sparse ones
-	// it is the number of features, all feature numbers being below it; 0 where
-	// neither a header nor names say so.
+	// Dim is the number of dimensions of dense records, at least 1. Of texts it is that of the vectors
+	// next to them, 0 without vectors. Of sparse records it is the number of features, all feature
+	// numbers being below it; 0 where neither a header nor names say so.
 	Dim int
 	// Base is the number that a file gives its first feature: BaseOne for libsvm
 	// files that count from 1, BaseZero for all others. Create takes BaseAuto for
@@ -241,8 +241,8 @@ type Options struct {
 	Separator rune
 	// LabelSeparator splits a csv label cell into labels; "" means "|".
 	LabelSeparator string
-	// TextColumn is the column or field with the text of each record, which has no vector then. "" means a
-	// column named text if there is one, and nothing else is a vector.
+	// TextColumn is the column or field with the text of each record. "" means a column named text if there
+	// is one, and nothing else is a vector.
 	TextColumn string
 	// FolderLabels adds the folder of each file as a label, where a folder of text files is read.
 	FolderLabels bool
@@ -290,6 +290,9 @@ type Options struct {
 	// a line "rows labels" and then "label:value label:value" a row. The two files must have the same
 	// number of records. Sparse records of other formats have labels of their own.
 	LabelsPath string
+	// VectorsPath is a file of vectors for records that are texts, in the order of these and as many;
+	// "" means none.
+	VectorsPath string
 	// KeysPath is a text file (gzip or not) with the record keys, one a line,
 	// as many as there are records. "" means none.
 	KeysPath string
@@ -318,12 +321,14 @@ func (o Options) normal() (Options, error) {
 		return o, fmt.Errorf("dataset: %w: %s", ErrOption, fmt.Sprintf(format, args...))
 	}
 	f := formatNamed(o.Format)
-	if o.Kind == AnyKind && o.TextColumn != "" {
+	if o.Kind == AnyKind && (o.TextColumn != "" || o.VectorsPath != "") {
 		o.Kind = Text
 	}
 	switch {
-	case o.TextColumn != "" && (o.Kind != Text || o.VectorField != ""):
-		return bad("TextColumn is for records that are texts alone")
+	case (o.TextColumn != "" || o.VectorsPath != "") && o.Kind != Text:
+		return bad("TextColumn and VectorsPath are for records that are texts")
+	case o.VectorsPath != "" && o.VectorField != "":
+		return bad("VectorsPath, and VectorField for vectors in the records themselves")
 	case o.Format != "" && f == nil:
 		return bad("unknown format %q (want one of %s)", o.Format, strings.Join(Formats(o.Kind), ", "))
 	case o.Kind > Text:

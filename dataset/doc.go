@@ -125,7 +125,7 @@
 //
 // # Texts
 //
-// Records of texts have no vector; all else is as in the same format with vectors:
+// All is as in the same format with vectors:
 //
 //	name     a record                                    keys
 //	csv      a row; the column of the text is            in a column
@@ -135,6 +135,12 @@
 //	         "expires","payload"}
 //	lines    a line that is not blank                    -
 //	folder   a file of the folder, or of one in it       paths in the folder
+//
+// A text can have a vector next to it, from Options.VectorsPath, a file with a vector for each record, or
+// from its own record: the jsonl field, or the column of a list or of v0, v1, … (with Options.VectorField
+// as the name in the place of v in csv files). One of the two can be missing in a record: null, no field,
+// an empty cell. A csv or Parquet file whose vector is in one column has a text next to it if
+// Options.TextColumn or Options.Kind says so; otherwise a column named text is an attribute.
 //
 // Texts must be UTF-8. A csv file of texts can as well have one column of any name, where Options.Kind is
 // Text, and a text without a name that suggests a format is lines then. Hidden files of a folder are left

@@ -90,7 +90,7 @@ func checkValues(t rapid.TB, s Schema, rec *Record) {
 		return
 	}
 	if s.Kind == Text {
-		if !utf8.ValidString(rec.Text) || len(rec.Vector) > 0 || rec.Features.Len() > 0 {
+		if n := len(rec.Vector); !utf8.ValidString(rec.Text) || n > 0 && n != s.Dim || rec.Features.Len() > 0 {
 			t.Fatalf("text %q with a vector of %d values and %d features", rec.Text, len(rec.Vector), rec.Features.Len())
 		}
 		return

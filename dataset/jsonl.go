@@ -28,6 +28,9 @@ type jsonl struct {
 	ignore           map[string]bool
 	first            jsonFirst
 	begun            bool // a record has been read
+	noVector, noText bool // the fields vector and text have other uses
+	named            bool // the options name the vector
+	both             bool // a text can have a vector: it is named, or the first record has its field
 	maxDim           int
 	object           map[string]json.RawMessage
 	sparse           jsonFeatures
@@ -49,10 +52,11 @@ func openJSONL(s *source, o Options) (decoder, error) {
 	j := &jsonl{
 		vector: o.VectorField, features: o.FeaturesField,
 		labels: o.LabelColumns, payload: o.PayloadColumn,
-		ignore: map[string]bool{}, maxDim: o.MaxDim, object: map[string]json.RawMessage{},
+		named: o.vectorNamed, ignore: map[string]bool{}, maxDim: o.MaxDim, object: map[string]json.RawMessage{},
 	}
 	j.first = jsonFirst{kind: o.Kind, key: o.KeyColumn}
 	j.text = cmp.Or(o.TextColumn, defaultText)
+	j.noText, j.noVector = o.TextColumn == "" && o.names(j.text), !o.vectorNamed && o.names(j.vector)
 	if j.labels == nil {
 		j.labels = []string{"labels"}
 	}
@@ -158,23 +162,26 @@ func (j *jsonl) parse(line []byte) error {
 // decodeBody decodes the vector, the features or the text.
 func (j *jsonl) decodeBody(rec *Record) error {
 	vector, features, text := j.object[j.vector], j.object[j.features], j.object[j.text]
+	if j.noVector {
+		vector = nil
+	}
+	if j.noText {
+		text = nil
+	}
 	if j.first.kind == AnyKind {
 		switch {
+		case !isNull(text) && isNull(features), len(text) > 0 && !isNull(vector):
+			j.first.kind = Text
 		case !isNull(vector):
 			j.first.kind = Dense
 		case !isNull(features):
 			j.first.kind = Sparse
-		case !isNull(text):
-			j.first.kind = Text
 		default:
 			return fmt.Errorf("field %q, %q or %q: missing", j.vector, j.features, j.text)
 		}
 	}
 	if j.first.kind == Text {
-		if err := decodeText(rec, text); err != nil {
-			return fmt.Errorf("field %q: %w", j.text, err)
-		}
-		return nil
+		return j.decodeTexts(rec, text, vector)
 	}
 	if j.first.kind == Sparse {
 		if err := j.sparse.decode(&rec.Features, features, &j.first.named); err != nil {
@@ -187,6 +194,28 @@ func (j *jsonl) decodeBody(rec *Record) error {
 	}
 	return nil
 }
+
+// decodeTexts decodes a text and the vector next to it. One of them can be missing.
+func (j *jsonl) decodeTexts(rec *Record, text, vector json.RawMessage) error {
+	if !j.begun {
+		j.both = j.named || len(vector) > 0
+	}
+	if len(text) > 0 || isNull(vector) {
+		if err := decodeText(rec, text); err != nil {
+			return fmt.Errorf("field %q: %w", j.text, err)
+		}
+	}
+	if isNull(vector) {
+		return nil
+	}
+	if err := j.decodeVector(rec, vector); err != nil {
+		return fmt.Errorf("field %q: %w", j.vector, err)
+	}
+	return nil
+}
+
+// awaits reports whether the dimension of the vectors next to texts is not known yet.
+func (j *jsonl) awaits() bool { return j.both && j.first.dim == 0 }
 
 // decodeText decodes the text of a record; null is an empty one.
 func decodeText(rec *Record, raw json.RawMessage) (err error) {
@@ -324,9 +353,13 @@ func (j *jsonl) decodePayload(rec *Record) error {
 // checkFields refuses fields that nothing reads.
 func (j *jsonl) checkFields() error {
 	body := [...]string{Dense: j.vector, Sparse: j.features, Text: j.text}[j.first.kind]
+	vector := j.vector
+	if j.first.kind != Text {
+		vector = body
+	}
 	unknown, found := "", false
 	for name := range j.object {
-		ok := name == j.first.key || name == body || name == j.payload ||
+		ok := name == j.first.key || name == body || name == vector || name == j.payload ||
 			name == fieldKeyBase64 || name == fieldPayloadBase64 || j.ignore[name] ||
 			j.attributes.has(name)
 		for _, l := range j.labels {
@@ -396,11 +429,12 @@ var errEmptyKey = errors.New("empty key")
 type jsonlEncoder struct {
 	noHeader
 	kind  Kind
+	dim   int
 	names []string
 }
 
 func newJSONLEncoder(s Schema) (encoder, error) {
-	return jsonlEncoder{kind: s.Kind, names: s.FeatureNames}, nil
+	return jsonlEncoder{kind: s.Kind, dim: s.Dim, names: s.FeatureNames}, nil
 }
 
 func (e jsonlEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
@@ -415,6 +449,11 @@ func (e jsonlEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 	case e.kind == Text:
 		if dst, err = appendString(append(dst, `,"text":`...), rec.Text); err != nil {
 			return dst, err
+		}
+		if len(rec.Vector) > 0 {
+			dst = appendNumbers(append(dst, `,"vector":`...), rec.Vector)
+		} else if e.dim > 0 {
+			dst = append(dst, `,"vector":null`...)
 		}
 	case e.kind != Sparse:
 		dst = appendNumbers(append(dst, `,"vector":`...), rec.Vector)

@@ -87,6 +87,12 @@ type lineDecoder struct {
 	line  []byte // the last one
 }
 
+// awaits implements awaiter for the format of the rows.
+func (d *lineDecoder) awaits() bool {
+	a, ok := d.rowDecoder.(awaiter)
+	return ok && a.awaits()
+}
+
 func (d *lineDecoder) text() ([]byte, int64) { return d.line, d.lines.n }
 
 func (d *lineDecoder) next(rec *Record, n int64) error {

@@ -81,7 +81,7 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 	if !f.holds(o.Kind) {
 		return nil, s.bad(-1, -1, fmt.Errorf("%s files hold no %v records", f.name, o.Kind))
 	}
-	if o.TextColumn != "" && !f.attributes {
+	if (o.TextColumn != "" || o.Kind == Text && o.vectorNamed) && !f.attributes {
 		return nil, fmt.Errorf("dataset: %w: %s: a %s has no columns or fields", ErrOption, s.path, f.name)
 	}
 	if o.attributes() && !f.attributes {
@@ -112,7 +112,10 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 		}
 		r.keys = newLines(keys)
 	}
-	if f.firstTells {
+	if err := r.openVectors(o); err != nil {
+		return nil, err
+	}
+	if f.firstTells || r.awaits() {
 		if err := r.readAhead(); err != nil {
 			return nil, err
 		}
@@ -132,7 +135,10 @@ type reader struct {
 	max     int64     // 0: no limit
 	reject  func([]byte, *FormatError) error
 	check   func(*Record) error
-	ahead   *Record // read while opening, still to be given
+	vectors *reader // of texts; nil: none
+	ahead   []held  // read while opening, still to be given
+	at      place   // of the record read last
+	ended   bool    // no record is left behind those of ahead
 	n       int64   // records given
 	place   int64   // records read, those that were rejected among them
 	failure error
@@ -145,6 +151,9 @@ func (r *reader) Schema() Schema {
 	s.Keyed = s.Keyed || r.keys != nil
 	if r.labels != nil {
 		r.labels.describe(&s)
+	}
+	if r.vectors != nil {
+		s.Dim = r.vectors.Schema().Dim
 	}
 	s.FeatureNames, s.LabelNames = slices.Clip(s.FeatureNames), slices.Clip(s.LabelNames)
 	if r.max > 0 && s.Records >= 0 {
@@ -182,35 +191,84 @@ func (r *reader) read(rec *Record) error {
 	}
 }
 
-// readAhead reads the first record that is not rejected.
+// place is where a record stands in the file.
+type place struct {
+	record, line int64  // line is 0 in formats without lines
+	lines        []byte // those of the record
+	path         string
+}
+
+// here returns the place of the record that was decoded last. Its lines are overwritten by the next one.
+func (r *reader) here() place {
+	p := place{record: r.place - 1, path: r.src.path}
+	switch d := r.dec.(type) {
+	case texter:
+		p.lines, p.line = d.text()
+	case *folder:
+		p.path = d.file
+	}
+	return p
+}
+
+// held is a record that was read while the file was opened.
+type held struct {
+	rec Record
+	at  place
+}
+
+// awaiter is a decoder of texts that may have vectors, whose dimension one of the first records tells.
+type awaiter interface {
+	awaits() bool
+}
+
+func (r *reader) awaits() bool {
+	d, ok := r.dec.(awaiter)
+	return ok && d.awaits()
+}
+
+// mostAhead is the number of texts that are read for the dimension of the vectors next to them.
+const mostAhead = 1024
+
+// readAhead reads the first record that is not rejected, and more while the dimension is not known.
 func (r *reader) readAhead() error {
-	first := new(Record)
-	for {
-		err := r.decode(first)
+	for len(r.ahead) == 0 || r.awaits() && len(r.ahead) < mostAhead && r.place != r.max {
+		var h held
+		err := r.decode(&h.rec)
+		h.at = r.here()
 		switch {
 		case err == nil:
-			r.ahead = first
+			h.at.lines = bytes.Clone(h.at.lines)
+			r.ahead = append(r.ahead, h)
+			continue
+		case err == io.EOF && len(r.ahead) > 0:
+			r.ended = true
 			return nil
 		case err == io.EOF && r.place == 0:
 			return r.src.bad(-1, -1, errNoRecords)
 		case err == io.EOF:
 			return r.src.bad(-1, -1, fmt.Errorf("none of the %d records can be read", r.place))
 		}
+		r.at = h.at
 		if err := r.rejected(err); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
-// next returns the record that was read ahead, or the next one.
+// next returns a record that was read ahead, or the next one.
 func (r *reader) next(rec *Record) error {
-	first := r.ahead
-	if first == nil {
-		return r.decode(rec)
+	if len(r.ahead) == 0 && r.ended {
+		return io.EOF
 	}
-	r.ahead = nil
+	if len(r.ahead) == 0 {
+		err := r.decode(rec)
+		r.at = r.here()
+		return err
+	}
 	rec.clear()
-	first.addTo(rec)
+	r.ahead[0].rec.addTo(rec)
+	r.at, r.ahead = r.ahead[0].at, r.ahead[1:]
 	return nil
 }
 
@@ -223,7 +281,7 @@ func (r *reader) decode(rec *Record) error {
 	if err != nil && !skippable(err) {
 		return err
 	}
-	for _, side := range []func(*Record) error{r.label, r.key} {
+	for _, side := range []func(*Record) error{r.label, r.key, r.vector} {
 		fault := side(rec)
 		if fault != nil && !skippable(fault) {
 			return fault
@@ -250,14 +308,10 @@ func (r *reader) checked(rec *Record) error {
 		return nil
 	}
 	if err := r.check(rec); err != nil {
-		f := &FormatError{Path: r.src.path, Format: r.src.format, Record: r.place - 1, Offset: -1, Err: err, Skippable: true}
-		switch d := r.dec.(type) {
-		case texter:
-			_, f.Line = d.text()
-		case *folder:
-			f.Path = d.file
+		return &FormatError{
+			Path: r.at.path, Format: r.src.format, Record: r.at.record, Line: r.at.line, Offset: -1, Err: err,
+			Skippable: true,
 		}
-		return f
 	}
 	return nil
 }
@@ -274,11 +328,7 @@ func (r *reader) rejected(err error) error {
 	if r.reject == nil || !errors.As(err, &f) || !f.Skippable {
 		return err
 	}
-	var lines []byte
-	if d, ok := r.dec.(texter); ok {
-		lines, _ = d.text()
-	}
-	return r.reject(lines, f)
+	return r.reject(r.at.lines, f)
 }
 
 // texter is a decoder of a format of lines.
@@ -293,6 +343,9 @@ func (r *reader) end() error {
 		if err := r.labels.end(r.place, r.src.path); err != nil {
 			return err
 		}
+	}
+	if err := r.endVectors(); err != nil {
+		return err
 	}
 	if r.keys == nil {
 		return io.EOF
@@ -368,6 +421,9 @@ func (r *reader) Close() error {
 	}
 	if r.keys != nil {
 		err = errors.Join(err, r.keys.src.Close())
+	}
+	if r.vectors != nil {
+		err = errors.Join(err, r.vectors.Close())
 	}
 	return err
 }

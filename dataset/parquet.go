@@ -25,6 +25,7 @@ type parquetDecoder struct {
 	columns []parquetColumn
 	holds   Schema // its Dim is 0 until a record has been read
 	maxDim  int
+	both    bool // texts and vectors, each of which can be missing
 }
 
 // openParquet reads a Parquet file: a column of lists of numbers is the vector, or one of strings the text;
@@ -39,8 +40,15 @@ func openParquet(s *source, o Options) (decoder, error) {
 	if d.columns, err = parquetColumns(f.Columns, o, &d.holds); err != nil {
 		return nil, s.bad(-1, -1, err)
 	}
+	has := func(r role) bool {
+		return slices.ContainsFunc(d.columns, func(c parquetColumn) bool { return c.role == r })
+	}
+	d.both = has(textRole) && has(vectorRole)
 	return d, nil
 }
+
+// awaits reports whether the dimension of the vectors next to texts is not known yet.
+func (d *parquetDecoder) awaits() bool { return d.both && d.holds.Dim == 0 }
 
 // parquetError makes the error of a fault in a Parquet file.
 func (s *source) parquetError(record int64, err error) error {
@@ -59,6 +67,9 @@ func (d *parquetDecoder) next(rec *Record, n int64) error {
 			return
 		}
 		c := &d.columns[column]
+		if v.Null && d.both && c.role == vectorRole {
+			return
+		}
 		if fault = c.decode(rec, v); fault != nil {
 			fault = fmt.Errorf("column %.60q: %w", c.name, fault)
 		}
@@ -68,7 +79,7 @@ func (d *parquetDecoder) next(rec *Record, n int64) error {
 		return io.EOF
 	case err != nil:
 		return d.src.parquetError(n, err)
-	case fault != nil, d.holds.Kind == Text:
+	case fault != nil, d.holds.Kind == Text && dim == 0:
 	case d.holds.Dim == 0 && (dim < 1 || dim > d.maxDim):
 		fault = fmt.Errorf("a vector of %d values, want 1..%d", dim, d.maxDim)
 	case d.holds.Dim == 0:
@@ -180,15 +191,13 @@ func parquetType(c parquet.Column) AttributeType {
 	return AnyType
 }
 
-// bodyColumn finds the column of vectors or, where records have to be texts or there are no vectors, that
+// bodyColumn finds the column of vectors and, where records have to be texts or there are no vectors, that
 // of texts.
 func bodyColumn(columns []parquetColumn, o Options, holds *Schema) error {
-	var err error
-	if o.Kind != Text {
-		err = vectorColumn(columns, o)
-		if err == nil || o.Kind == Dense || o.vectorNamed || errors.Is(err, ErrVector) {
-			return err
-		}
+	err := vectorColumn(columns, o)
+	switch {
+	case o.Kind != Text && err == nil, o.Kind == Dense, o.vectorNamed && err != nil, errors.Is(err, ErrVector):
+		return err
 	}
 	name := cmp.Or(o.TextColumn, defaultText)
 	i := slices.IndexFunc(columns, func(c parquetColumn) bool {
@@ -252,7 +261,7 @@ func numberedColumns(columns []parquetColumn, o Options) error {
 		n, err := strconv.Atoi(c.name[len(prefix):])
 		known := parts[prefix] != nil
 		if err != nil || c.list || c.typ != FloatType && c.typ != IntType || o.names(c.name) ||
-			known && n != next[prefix] || !known && n > 1 {
+			known && n != next[prefix] || !known && n > 1 || o.Kind == Text && prefix != "v" {
 			continue
 		}
 		if len(parts[prefix]) == 1 {

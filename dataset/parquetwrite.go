@@ -13,11 +13,12 @@ import (
 )
 
 // parquetEncoder writes a Parquet file with the columns key, vector or text, labels, payload, those of the
-// attributes, and expires.
+// attributes, expires, and, next to a text, vector.
 type parquetEncoder struct {
 	attributes []Attribute
 	expires    bool
 	texts      bool
+	vectors    int // column of the vectors; 0 without
 	rows       *parquet.Writer
 }
 
@@ -45,7 +46,7 @@ func newParquetEncoder(s Schema) (encoder, error) {
 		body = defaultText
 		fields[parquetBody] = parquet.Field{Name: body, Type: parquet.ByteArray, Meaning: parquet.Text}
 	}
-	taken := []string{"key", "id", body, "label", "labels", "payload", defaultExpiry}
+	taken := []string{"key", "id", body, "vector", "label", "labels", "payload", defaultExpiry}
 	for _, a := range s.Attributes {
 		f := [...]parquet.Field{
 			StringType: {Type: parquet.ByteArray, Meaning: parquet.Text}, IntType: {Type: parquet.Int64},
@@ -62,8 +63,17 @@ func newParquetEncoder(s Schema) (encoder, error) {
 	if s.Expires {
 		fields = append(fields, parquet.Field{Name: defaultExpiry, Type: parquet.Int64, Meaning: parquet.Nanos})
 	}
-	rows, err := parquet.NewWriter(fields)
-	return &parquetEncoder{s.Attributes, s.Expires, s.Kind == Text, rows}, err
+	e := &parquetEncoder{attributes: s.Attributes, expires: s.Expires, texts: s.Kind == Text}
+	switch {
+	case !e.texts:
+		e.vectors = parquetBody
+	case s.Dim > 0:
+		e.vectors = len(fields)
+		fields = append(fields, parquet.Field{Name: "vector", Type: parquet.Float, List: true})
+	}
+	var err error
+	e.rows, err = parquet.NewWriter(fields)
+	return e, err
 }
 
 func (*parquetEncoder) counted() bool                  { return false }
@@ -79,7 +89,10 @@ func (e *parquetEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 		e.rows.Bytes(parquetBody, 0, []byte(rec.Text))
 	}
 	for i, v := range rec.Vector {
-		e.rows.Number(parquetBody, i, uint64(math.Float32bits(v)))
+		e.rows.Number(e.vectors, i, uint64(math.Float32bits(v)))
+	}
+	if e.texts && e.vectors > 0 && len(rec.Vector) == 0 {
+		e.rows.Missing(e.vectors)
 	}
 	for i, label := range rec.Labels {
 		e.rows.Bytes(parquetLabels, i, []byte(label))

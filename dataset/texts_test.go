@@ -12,22 +12,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTextRoundTrip: texts that are written read back the same, with all that belongs to them.
+// TestTextRoundTrip: texts that are written read back the same, with all that belongs to them, which can be
+// a vector. Each of the two can be missing.
 func TestTextRoundTrip(t *testing.T) {
 	for _, format := range WritableFormats(Text) {
 		t.Run(format, func(t *testing.T) {
 			dir := t.TempDir()
 			rapid.Check(t, func(rt *rapid.T) {
 				path := filepath.Join(dir, "x."+format)
-				want := drawRecords(rt, format, 1)
+				dim := rapid.IntRange(0, 3).Draw(rt, "dim")
+				want := drawRecords(rt, format, dim)
 				for i := range want {
 					text := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(rt, "text")
 					if format != FormatJSONL {
 						text = bytes.ReplaceAll(text, []byte("\r\n"), nil)
 					}
-					want[i].Vector, want[i].Text = nil, string(bytes.ToValidUTF8(text, nil))
+					want[i].Text = string(bytes.ToValidUTF8(text, nil))
+					if rapid.Bool().Draw(rt, "missing") {
+						want[i].Vector = nil
+					}
 				}
-				schema := Schema{Kind: Text}
+				schema := Schema{Kind: Text, Dim: dim}
 				schema.Attributes, schema.Expires = columnsOf(want)
 				w, err := Create(path, schema)
 				must(rt, err)
@@ -51,7 +56,11 @@ func TestTextRoundTrip(t *testing.T) {
 func shown(all []Record) string {
 	var b strings.Builder
 	for _, r := range all {
-		fmt.Fprintf(&b, "%s %q %v %v\n", r.Key, r.Text, r.Labels, r.Attributes)
+		fmt.Fprintf(&b, "%s %q %v %v", r.Key, r.Text, r.Labels, r.Attributes)
+		if len(r.Vector) > 0 {
+			fmt.Fprint(&b, " ", r.Vector)
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }
@@ -65,7 +74,7 @@ func TestTexts(t *testing.T) {
 	}{
 		{"x.csv", "id,text,year\na,\"one, two\",1990\n", Options{}, `a "one, two" [] map[year:1990]`},
 		{"x.csv", "Text\none\n", Options{}, `0 "one" [] map[]`},
-		{"x.csv", "body,label,v0,v1\none,x,3,4\n", Options{TextColumn: "body"}, `0 "one" [x] map[v0:3 v1:4]`},
+		{"x.csv", "body,label,v0,v1\none,x,3,4\n", Options{TextColumn: "body"}, `0 "one" [x] map[] [3 4]`},
 		{"x.csv", "k,one\nl,two\n", Options{TextColumn: "2", KeyColumn: "1"}, "k \"one\" [] map[]\nl \"two\" [] map[]"},
 		{"x.csv", "id,sentence\na,one two\n", Options{Kind: Text}, `a "one two" [] map[]`},
 		{"x.csv", "one two\nthree\n", Options{Kind: Text}, "0 \"one two\" [] map[]\n1 \"three\" [] map[]"},
@@ -130,11 +139,90 @@ func TestParquetTexts(t *testing.T) {
 	}
 	rec.Text, rec.Vector = "", []float32{1, 2}
 	write(Schema{Kind: Dense, Dim: 2})
-	if got := read(Options{}); got != "a \"\" [x] map[body:third n:1 text:other]\n" {
+	if got := read(Options{}); got != "a \"\" [x] map[body:third n:1 text:other] [1 2]\n" {
 		t.Error(got)
 	}
-	if got := read(Options{Kind: Text}); !strings.Contains(got, `column "vector": a list that is neither`) {
+	both := "a \"other\" [x] map[body:third n:1] [1 2]\n"
+	for _, o := range []Options{{Kind: Text}, {TextColumn: "text", VectorField: "vector"}} {
+		if got := read(o); got != both {
+			t.Error(got)
+		}
+	}
+	if got := read(Options{TextColumn: "text", VectorField: "w"}); got != both {
 		t.Error(got)
+	}
+}
+
+// TestTextsWithVectors: a vector is found next to the text, in the record or in another file.
+func TestTextsWithVectors(t *testing.T) {
+	dir := t.TempDir()
+	vectors := func(name, data string) string {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, []byte(data), 0o600))
+		return path
+	}
+	both := Options{TextColumn: "body", VectorField: "w"}
+	for _, tt := range []struct {
+		name, data string
+		o          Options
+		want       string
+	}{
+		{"x.csv", "body,n,w0,w1\none,1,3,4\n,2,5,6\nb,3,,\n", both,
+			"0 \"one\" [] map[n:1] [3 4]\n1 \"\" [] map[n:2] [5 6]\n2 \"b\" [] map[n:3]"},
+		{"x.csv", "body,w\none,\ntwo,\"[1, 2]\"\n,3 4\n", both, "0 \"one\" [] map[]\n1 \"two\" [] map[] [1 2]\n2 \"\" [] map[] [3 4]"},
+		{"x.csv", "id,text,embedding\na,one,\"[1,2]\"\n", Options{Kind: Text}, `a "one" [] map[] [1 2]`},
+		{"x.csv", "id,text,v0,v1\na,one,1,2\n", Options{}, `a "one" [] map[] [1 2]`},
+		{"x.tsv", "body\tq1\tq2\none\t1\t2\n", Options{TextColumn: "body"}, `0 "one" [] map[q1:1 q2:2]`},
+		{"x", `{"text":"a","vector":null}` + "\n" + `{"text":null,"vector":[1]}` + "\n" + `{"vector":[2]}`, Options{},
+			"0 \"a\" [] map[]\n1 \"\" [] map[] [1]\n2 \"\" [] map[] [2]"},
+		{"x", `{"vector":[1,2],"text":"a"}`, Options{}, `0 "a" [] map[] [1 2]`},
+		{"x", `{"body":"a"}` + "\n" + `{"w":[1,2]}`, both, "0 \"a\" [] map[]\n1 \"\" [] map[] [1 2]"},
+		{"x", `{"text":"a","vector":[1]}`, Options{IgnoreColumns: []string{"vector"}}, `0 "a" [] map[]`},
+		{"x.txt", "one\n\ntwo\n", Options{VectorsPath: vectors("v.csv", "1,2\n3,4\n")},
+			"0 \"one\" [] map[] [1 2]\n1 \"two\" [] map[] [3 4]"},
+		{"x", `{"text":"a"}`, Options{VectorsPath: vectors("more.csv", "1,2\n3,4\n"), Max: 1}, `0 "a" [] map[] [1 2]`},
+	} {
+		r, err := NewReader(tt.name, strings.NewReader(tt.data), tt.o)
+		if err != nil {
+			t.Errorf("%s %q: %v", tt.name, tt.data, err)
+			continue
+		}
+		dim := r.Schema().Dim
+		all, err := readAll(t, r)
+		if got := strings.TrimSpace(shown(all)); err != nil || got != tt.want || dim != r.Schema().Dim {
+			t.Errorf("%s %q: %d, %v\n%s\nwant\n%s", tt.name, tt.data, dim, err, got, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		name, data string
+		o          Options
+		want       string
+	}{
+		{"x.csv", "body,w\none,1 2\ntwo,3\n", both, "record 1: column 2 (\"w\"): 1 values, the records before have 2"},
+		{"x.csv", "body,w\none,\ntwo,[]\n", both, "record 1: column 2 (\"w\"): no values"},
+		{"x.csv", "body,w0,w1\none,1,\n", both, "column 3 (\"w1\"): \"\" is not a number"},
+		{"x.csv", "body,u\none,1\n", both, "no column \"w\" for the vector, and no columns w0, w1, …"},
+		{"x.csv", "text,u,w\none,[1],[2]\n", Options{Kind: Text}, "which column has the vectors?"},
+		{"x", `{"text":"a","vector":[1]}` + "\n" + `{"vector":[1,2]}`, Options{}, "2 values, the records before have 1"},
+		{"x", `{"text":"a"}` + "\n{}", Options{}, `field "text": missing`},
+		{"x.txt", "a b\n", Options{VectorsPath: filepath.Join(dir, "more.csv")}, "more.csv: more vectors than the 1 records of x.txt"},
+		{"x.txt", "a b\nc d\ne f\n", Options{VectorsPath: filepath.Join(dir, "v.csv")}, "v.csv: 2 vectors, and x.txt has more records"},
+		{"x", `{"text":"a","vector":[1]}`, Options{VectorsPath: filepath.Join(dir, "v.csv")}, "a vector, and another one in"},
+		{"x.txt", "a b\n", Options{VectorsPath: filepath.Join(dir, "no.npy")}, "no.npy"},
+	} {
+		_, err := load(t, tt.name, []byte(tt.data), tt.o)
+		if !strings.Contains(fmt.Sprint(err), tt.want) {
+			t.Errorf("%s %.40q: %v, want %s", tt.name, tt.data, err, tt.want)
+		}
+	}
+	rejected := 0
+	o := Options{VectorsPath: vectors("nan.csv", "1\nNaN\n3\n"), Reject: func([]byte, *FormatError) error { rejected++; return nil }}
+	r, err := NewReader("x.txt", strings.NewReader("a b\nc d\ne f\n"), o)
+	must(t, err)
+	defer r.Close()
+	all, err := readAll(t, r)
+	if got := shown(all); err != nil || rejected != 1 || got != "0 \"a b\" [] map[] [1]\n2 \"e f\" [] map[] [3]\n" {
+		t.Errorf("%d, %v\n%s", rejected, err, got)
 	}
 }
 
@@ -173,10 +261,9 @@ func TestBadTexts(t *testing.T) {
 		{"x", "\x00one\n", Options{Kind: Text}, "not a text: no format of text records"},
 		{"x.txt", "", Options{Format: FormatLines}, "no records"},
 		{"x.csv", "a,b\nc,d\n", Options{Kind: Text}, "which column has the texts?"},
-		{"x.csv", "text,embedding\na,\"[1, 2]\"\n", Options{TextColumn: "text"}, "column 2 (\"embedding\") is neither ignored"},
 		{"x.csv", "text\na\n", Options{TextColumn: "body"}, `no column "body"`},
 		{"x", `{"text":1}`, Options{Kind: Text}, `line 1: record 0: field "text": "1" is not a string`},
-		{"x", `{"vector":[1]}`, Options{Kind: Text}, `field "text": missing`},
+		{"x", `{"features":{"a":1}}`, Options{Kind: Text}, `field "text": missing`},
 		{"x", `{"text":"a","title":"b"}`, Options{}, `unknown field "title"`},
 		{"x.npy", string(seedNPY), Options{Kind: Text}, "no format of text records"},
 	} {
@@ -191,7 +278,7 @@ func TestBadTexts(t *testing.T) {
 		}
 	}
 	for _, o := range []Options{
-		{TextColumn: "a", Kind: Dense}, {TextColumn: "a", VectorField: "b"}, {TextColumn: "a", Format: FormatLines},
+		{TextColumn: "a", Kind: Dense}, {VectorsPath: "v", Kind: Dense}, {TextColumn: "a", Format: FormatLines},
 		{Format: FormatFolder}, {Kind: Text, Format: FormatNPY},
 	} {
 		if _, err := NewReader("x", strings.NewReader("a\n"), o); !errors.Is(err, ErrOption) {

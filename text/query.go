@@ -31,6 +31,26 @@ func ParseQuery(s string, a Analyzer) (*Query, error) {
 		return nil, fmt.Errorf("the query has %w", err)
 	}
 	q := &Query{}
+	parts(s, func(part string, sign byte, quoted bool) { q.add(part, sign, quoted, a) })
+	if len(q.Terms) == 0 && len(q.Excluded) > 0 {
+		return nil, errors.New("the query has only excluded words: add a word to search for")
+	}
+	return q, nil
+}
+
+// Plain returns a query without its signs, quotes and excluded words, as a model of sentences takes it.
+func Plain(s string) string {
+	var words []string
+	parts(s, func(part string, sign byte, _ bool) {
+		if sign != '-' {
+			words = append(words, part)
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// parts calls yield for the words and phrases of a query, with their signs.
+func parts(s string, yield func(part string, sign byte, quoted bool)) {
 	for s = trimSpace(s); s != ""; s = trimSpace(s) {
 		var sign byte
 		if (s[0] == '+' || s[0] == '-') && len(s) > 1 && !strings.ContainsRune(" \t+-", rune(s[1])) {
@@ -45,12 +65,8 @@ func ParseQuery(s string, a Analyzer) (*Query, error) {
 		} else {
 			part, s = s, ""
 		}
-		q.add(part, sign, quoted, a)
+		yield(part, sign, quoted)
 	}
-	if len(q.Terms) == 0 && len(q.Excluded) > 0 {
-		return nil, errors.New("the query has only excluded words: add a word to search for")
-	}
-	return q, nil
 }
 
 // add adds a word or phrase to a query.

@@ -38,6 +38,17 @@ func TestParseQuery(t *testing.T) {
 	}
 }
 
+// TestPlain: what a model of sentences gets has no signs and no excluded words.
+func TestPlain(t *testing.T) {
+	for query, want := range map[string]string{
+		"how do I flush": "how do I flush", `+flush -"net http" "a b" c-d -e`: "flush a b c-d", " - ": "-", "": "",
+	} {
+		if got := Plain(query); got != want {
+			t.Errorf("%q: %q, want %q", query, got, want)
+		}
+	}
+}
+
 func phrases(ps []Phrase) string {
 	var out []string
 	for _, p := range ps {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -22,9 +23,42 @@ import (
 	"github.com/anndb/anndb/text"
 )
 
-// TestMain makes the test binary the command anndb where a script calls it so.
+// TestMain makes the test binary the command anndb, or embedder, where a script calls it so.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"anndb": main})
+	testscript.Main(m, map[string]func(){"anndb": main, "embedder": embedder})
+}
+
+// embedder counts letters of the texts that it reads. Its arguments are letters, or "fail", "few", "no-numbers".
+func embedder() {
+	var texts []string
+	for in := json.NewDecoder(os.Stdin); in.More(); {
+		var text string
+		if err := in.Decode(&text); err != nil {
+			panic(err)
+		}
+		texts = append(texts, text)
+	}
+	switch letters := os.Args[1:]; letters[0] {
+	case "fail":
+		fmt.Fprint(os.Stderr, "loading the model\nno such model\n")
+		os.Exit(3)
+	case "few":
+		fmt.Println("[1, 2, 3]")
+	case "no-numbers":
+		fmt.Println("Welcome!")
+	default:
+		for _, text := range texts {
+			if strings.Contains(text, "broken") {
+				fmt.Fprintf(os.Stderr, "a batch of %d texts with a broken one\n", len(texts))
+				os.Exit(1)
+			}
+			var counts []string
+			for _, l := range letters {
+				counts = append(counts, fmt.Sprint(strings.Count(text, l)))
+			}
+			fmt.Printf("[%s]\n", strings.Join(counts, ", "))
+		}
+	}
 }
 
 // TestScript runs the scripts of testdata/script, which are those of package testscript
@@ -124,6 +158,20 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 			return errors.Join(tx.Collection("letters").Put(db.Row{Key: []byte("k"), Text: "abc"}),
 				tx.Collection("both").Put(both))
 		}))
+	},
+	// many FILE N WORD writes texts, one a line; the last one has the word.
+	"many": func(ts *testscript.TestScript, _ bool, args []string) {
+		n, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "text number %d of one and others", i)
+			if i == n-1 {
+				fmt.Fprint(&b, " ", strings.Join(args[2:], " "))
+			}
+			b.WriteString("\n")
+		}
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b.String()), 0o600))
 	},
 	// damage FILE KIND flips a bit of the first block of the kind (codec/FORMAT.md), or of
 	// a meta page of bbolt for "meta".

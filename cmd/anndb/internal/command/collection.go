@@ -20,11 +20,14 @@ func CollectionsTable(all bool, infos ...db.CollectionInfo) *table.Table {
 	}
 	t := table.New(columns...)
 	for _, i := range infos {
-		metric := i.Metric.String()
-		if i.Text != nil {
+		metric, dim := i.Metric.String(), max(i.Dim, i.Features)
+		switch {
+		case i.Text != nil && i.Dim > 0:
+			metric, dim = metric+", bm25", i.Dim
+		case i.Text != nil:
 			metric = "bm25"
 		}
-		t.Add(i.Name, KindOf(i), max(i.Dim, i.Features), metric, i.Live, i.Rows-i.Live, len(i.Indexes),
+		t.Add(i.Name, KindOf(i), dim, metric, i.Live, i.Rows-i.Live, len(i.Indexes),
 			NumberingShown(i.Numbering), i.Rows-i.Sealed)
 	}
 	return t
@@ -33,6 +36,8 @@ func CollectionsTable(all bool, infos ...db.CollectionInfo) *table.Table {
 // KindOf is the kind of a collection.
 func KindOf(i db.CollectionInfo) string {
 	switch {
+	case i.Text != nil && i.Dim > 0:
+		return "texts and vectors, " + i.Text.Analyzer
 	case i.Text != nil:
 		return "texts, " + i.Text.Analyzer
 	case i.Named:

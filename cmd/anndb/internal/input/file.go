@@ -3,6 +3,7 @@
 package input
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -26,9 +27,10 @@ type File struct {
 
 // Source selects the records to read for a collection.
 type Source struct {
-	Path   string
-	Labels string // a file of labels next to the records, or empty
-	Flags  FileFlags
+	Path string
+	// Labels and Vectors are files of labels and of vectors next to the records, or empty.
+	Labels, Vectors string
+	Flags           FileFlags
 	// FolderLabels adds the folders of text files as labels.
 	FolderLabels bool
 	// Kind is what the collection takes. A file of sparse records gives vectors, too:
@@ -76,7 +78,7 @@ func (s Source) Open() (_ *File, err error) {
 	if !s.counting {
 		o.Check = in.check
 	}
-	o.LabelsPath = s.Labels
+	o.LabelsPath, o.VectorsPath = s.Labels, s.Vectors
 	r, err := s.read(o)
 	if err != nil {
 		return nil, err
@@ -97,6 +99,9 @@ func (s Source) suits(in *File) error {
 	switch {
 	case info != nil && info.Text == nil && in.Kind == dataset.Text:
 		return command.BadInput("collection %q is %v, and %s holds texts", info.Name, s.To.kind(), s.Path)
+	case info != nil && info.Dim == 0 && in.Kind == dataset.Text && in.Dim > 0:
+		return command.BadInput("collection %q has texts without vectors, and %s has vectors next to its texts "+
+			"(--ignore-column leaves out a column or field)", info.Name, s.Path)
 	case info != nil && info.Sparse && in.Kind == dataset.Dense:
 		return command.BadInput("collection %q is sparse, and %s holds vectors", info.Name, s.Path)
 	case info != nil && !info.Sparse && in.Kind == dataset.Sparse && s.Kind != dataset.Dense:
@@ -114,13 +119,14 @@ func (s Source) suits(in *File) error {
 			}
 		}
 	}
-	if info != nil && !info.Sparse && in.Dim != info.Dim {
+	missing := in.Kind == dataset.Text && in.Dim == 0
+	if info != nil && info.Dim > 0 && in.Dim != info.Dim && !missing {
 		hint := ""
 		if in.Dim > info.Dim && (in.Format == dataset.FormatCSV || in.Format == dataset.FormatTSV) {
 			hint = ": --key-column, --label-column, --attribute and --ignore-column name columns of other uses"
 		}
 		return command.BadInput("%s has %d dimensions, collection %q has %d%s",
-			s.Path, in.Dim, info.Name, info.Dim, hint)
+			cmp.Or(s.Vectors, s.Path), in.Dim, info.Name, info.Dim, hint)
 	}
 	return nil
 }
@@ -221,7 +227,11 @@ func (in *File) Query(rec *dataset.Record, named bool) (db.Query, error) {
 	case dataset.Dense:
 		return db.Query{Vector: slices.Clone(rec.Vector)}, nil
 	case dataset.Text:
-		return db.Query{Text: rec.Text}, nil
+		q := db.Query{Text: rec.Text}
+		if len(rec.Vector) > 0 {
+			q.Vector = slices.Clone(rec.Vector)
+		}
+		return q, nil
 	}
 	n := rec.Features.Len()
 	switch {

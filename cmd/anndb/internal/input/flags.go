@@ -16,7 +16,7 @@ type FileFlags struct {
 	Member         string   `placeholder:"NAME"`
 	Key            string   `name:"key-column"`
 	Vector         string   `name:"vector-column" placeholder:"NAME"`
-	Text           string   `placeholder:"NAME" without:"vector-column"`
+	Text           string   `placeholder:"NAME"`
 	Label          []string `name:"label-column"`
 	Payload        string   `name:"payload-column"`
 	Attribute      []string `placeholder:"NAME[:TYPE]"`

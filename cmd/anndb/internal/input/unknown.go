@@ -34,7 +34,7 @@ func (u *UnknownFeatures) Add(info db.CollectionInfo, q db.Query, unknown []stri
 		u.what = "word"
 	}
 	terms := Terms(q.Text, info)
-	if info.Text != nil && q.Key == nil && len(terms) == 0 {
+	if info.Text != nil && q.Key == nil && (q.Text != "" || q.Vector == nil) && len(terms) == 0 {
 		u.wordless++
 	}
 	maps.Copy(u.all, terms)

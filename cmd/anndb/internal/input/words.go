@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"math"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 )
 
@@ -24,7 +26,7 @@ type QueryFlags struct {
 	Query     string `placeholder:"FILE" xor:"query"`
 	OfKey     string `name:"key" xor:"query"`
 	Features  string `placeholder:"NAME=V,…" xor:"query"`
-	Vector    string `placeholder:"X,…" xor:"query"`
+	Vector    string `placeholder:"X,…|FILE"`
 	Invert    bool
 	FileFlags `embed:"" group:"Files of queries:"`
 }
@@ -33,12 +35,24 @@ type QueryFlags struct {
 func (f QueryFlags) flag() string { return cmp.Or(f.Query, f.OfKey, f.Features, f.Vector) }
 
 // asked are the queries of a command, one after the other, and how many there are; 0
-// where that is not known.
+// where that is not known. Vectors and Texts report which parts they have in collections of texts.
 type asked struct {
-	Each  iter.Seq2[Query, error]
-	Total int
-	Close func() error
+	Each           iter.Seq2[Query, error]
+	Total          int
+	Close          func() error
+	Vectors, Texts bool
 }
+
+// notForTexts are the flags of queries that are not for a collection of texts.
+func notForTexts(info db.CollectionInfo) string {
+	if info.Dim > 0 {
+		return "--features is"
+	}
+	return "--vector and --features are"
+}
+
+// hasBoth reports whether the rows of a collection have texts and vectors.
+func hasBoth(info db.CollectionInfo) bool { return info.Text != nil && info.Dim > 0 }
 
 // Ask opens the queries.
 func (f QueryFlags) Ask(a *command.App, s *db.Snapshot, info db.CollectionInfo) (*asked, error) {
@@ -49,18 +63,26 @@ func (f QueryFlags) Ask(a *command.App, s *db.Snapshot, info db.CollectionInfo) 
 	case len(f.Words) == 0 && f.flag() == "":
 		return nil, command.Usagef("no query: give a text, a vector, like KEY, a file, words, " +
 			"or --query, --key, --features or --vector")
-	case len(f.Words) > 0 && f.flag() != "":
+	case f.Vector+f.Features != "" && info.Text != nil && (info.Dim == 0 || f.Features != ""):
+		return nil, command.Usagef("%s not for texts: give the query to %q as words", notForTexts(info), info.Name)
+	case f.Vector != "" && cmp.Or(f.Features, from.OfKey) != "",
+		f.Vector != "" && f.Query != "" && !hasBoth(info):
+		return nil, command.Usagef("--vector and another flag for the query exclude each other")
+	case f.Vector != "" && from.Query != "" && !isFile(f.Vector):
+		return nil, command.Usagef("--vector next to the file of queries %s names a file of vectors, as many "+
+			"as there are queries", from.Query)
+	case len(f.Words) > 0 && f.flag() != "" && !(hasBoth(info) && f.flag() == f.Vector):
 		return nil, command.Usagef("the query %q and a flag for the query exclude each other",
 			strings.Join(f.Words, " "))
 	}
 	f = f.fromWords()
 	if f.Query != "" {
 		to := TargetOf(a, &info)
-		in, err := Source{Path: f.Query, Flags: f.FileFlags, Kind: to.kind(), To: to}.Open()
+		in, err := Source{Path: f.Query, Vectors: f.Vector, Flags: f.FileFlags, Kind: to.kind(), To: to}.Open()
 		if err != nil {
 			return nil, err
 		}
-		return &asked{in.queries(), int(max(0, in.Records)), in.Close}, nil
+		return &asked{in.queries(), int(max(0, in.Records)), in.Close, in.Dim > 0, in.Kind == dataset.Text}, nil
 	}
 	if flags := f.FileFlags; !reflect.DeepEqual(flags, FileFlags{
 		LabelSeparator: "|", Header: "auto", Limit: flags.Limit, SparseFlags: SparseFlags{Base: flags.Base},
@@ -68,14 +90,18 @@ func (f QueryFlags) Ask(a *command.App, s *db.Snapshot, info db.CollectionInfo) 
 		return nil, command.Usagef("the flags for files of queries go with a file, and the query is none")
 	}
 	q, err := f.one(a, s, info)
-	if err == nil && info.Text != nil && f.OfKey == "" {
+	if err == nil && info.Text != nil && len(f.Words) > 0 && f.OfKey == "" {
 		err = checkQuery(q.Query.Text, info)
 	}
 	if err != nil {
 		return nil, err
 	}
 	one := func(yield func(Query, error) bool) { yield(q, nil) }
-	return &asked{one, 1, func() error { return nil }}, nil
+	key := f.OfKey != ""
+	return &asked{
+		Each: one, Total: 1, Close: func() error { return nil },
+		Vectors: q.Query.Vector != nil || key && info.Dim > 0, Texts: q.Query.Text != "" || key && info.Text != nil,
+	}, nil
 }
 
 // one is the query that the flags give without a file.
@@ -87,10 +113,7 @@ func (f QueryFlags) one(a *command.App, s *db.Snapshot, info db.CollectionInfo) 
 			return q, err
 		}
 		return Query{f.OfKey, db.Query{Key: row.Key}, row.Labels}, nil
-	case f.Vector+f.Features != "" && info.Text != nil:
-		return q, command.Usagef("--vector and --features are not for texts: give the query to %q as words",
-			info.Name)
-	case f.Vector != "" && info.Sparse:
+	case f.Vector != "" && info.Dim == 0:
 		return q, command.Usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
 	case f.Features != "" && !info.Sparse:
 		return q, command.Usagef("--features is for sparse collections; %q is dense: give --vector", info.Name)
@@ -101,8 +124,9 @@ func (f QueryFlags) one(a *command.App, s *db.Snapshot, info db.CollectionInfo) 
 	}
 	switch {
 	case f.Vector != "":
-		q.Key = "vector"
-		q.Query, err = Literal([]string{f.Vector}, info, 0)
+		q.Query.Text = strings.Join(f.Words, " ")
+		q.Key = cmp.Or(q.Query.Text, "vector")
+		q.Query.Vector, err = f.vector(a, info)
 	case f.Features != "":
 		q.Key = "features"
 		q.Query, err = Literal(strings.Split(f.Features, ","), info, first(base))
@@ -117,6 +141,30 @@ func (f QueryFlags) one(a *command.App, s *db.Snapshot, info db.CollectionInfo) 
 		q.Query, err = Literal(f.Words, info, first(base))
 	}
 	return q, err
+}
+
+// vector is the vector of the flag: numbers, or the only one of a file.
+func (f QueryFlags) vector(a *command.App, info db.CollectionInfo) ([]float32, error) {
+	if !isFile(f.Vector) {
+		return VectorOf(f.Vector, info)
+	}
+	in, err := dataset.Open(f.Vector, dataset.Options{Context: a.Ctx, Kind: dataset.Dense, Queries: true})
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	var rec, more dataset.Record
+	if err := in.Read(&rec); err != nil {
+		return nil, err
+	}
+	if n := len(rec.Vector); n != info.Dim {
+		return nil, command.BadInput("the vector of %s has %d numbers, those of collection %q have %d", f.Vector, n,
+			info.Name, info.Dim)
+	}
+	if err := in.Read(&more); err != io.EOF {
+		return nil, cmp.Or(err, command.Usagef("%s holds several vectors, and the query takes one", f.Vector))
+	}
+	return rec.Vector, nil
 }
 
 // fromWords takes the words like KEY, and one that names a file, for the flags that say the same.
@@ -142,7 +190,7 @@ func maybeFile(word string) bool { return strings.ContainsAny(word, `./\`) }
 // Mistaken refuses a query of one word that may name a file, if it names neither a file nor a feature,
 // and a text as the query of a collection that has none.
 func (f QueryFlags) Mistaken(u *UnknownFeatures, info db.CollectionInfo) error {
-	if len(f.Words) == 1 && maybeFile(f.Words[0]) &&
+	if len(f.Words) == 1 && maybeFile(f.Words[0]) && !isFile(f.Words[0]) &&
 		(u.unknown[f.Words[0]] || info.Text != nil && len(u.unknown) == len(u.all)) {
 		return fmt.Errorf("%q names neither a file nor a %s of a row", f.Words[0], u.what)
 	}
@@ -166,14 +214,18 @@ func Literal(words []string, info db.CollectionInfo, first uint32) (q db.Query, 
 		return q, command.Usagef("%.40q is no vector, and collection %q has vectors and no texts "+
 			"(import --text makes a collection of texts)", text, info.Name)
 	}
-	if q.Vector, err = parseVector(text); err != nil {
-		return q, err
-	}
-	if n := len(q.Vector); n != info.Dim {
-		return q, command.Usagef("the vector has %d numbers, those of collection %q have %d",
+	q.Vector, err = VectorOf(text, info)
+	return q, err
+}
+
+// VectorOf reads a vector as the collection has them.
+func VectorOf(text string, info db.CollectionInfo) ([]float32, error) {
+	v, err := parseVector(text)
+	if n := len(v); err == nil && n != info.Dim {
+		return nil, command.Usagef("the vector has %d numbers, those of collection %q have %d",
 			n, info.Name, info.Dim)
 	}
-	return q, nil
+	return v, err
 }
 
 // parseVector reads numbers with commas or blanks between, perhaps in brackets.

@@ -18,7 +18,9 @@ type hitTable struct {
 	out    *table.Stream
 	labels bool // some row has labels
 	people bool // who need no numbers of rows
-	alone  bool // the query, a text, is the only one: it is not repeated
+	// byVector and byText report which parts the queries have.
+	byVector, byText bool
+	alone            bool // the query, a text, is the only one: it is not repeated
 }
 
 func (t *hitTable) columns() []string {
@@ -29,9 +31,14 @@ func (t *hitTable) columns() []string {
 	if !t.people {
 		columns = append(columns, "row")
 	}
-	if t.info.Text != nil {
+	switch both := t.byVector && t.byText; {
+	case both && t.people:
+		columns = append(columns, "score:4", "by_text", "by_vector")
+	case both:
+		columns = append(columns, "score:4", "by_text", "by_vector", "text_score:4", "distance:4")
+	case t.byText:
 		columns = append(columns, "score:4")
-	} else {
+	default:
 		columns = append(columns, "distance:4")
 	}
 	if t.labels {
@@ -66,10 +73,13 @@ func (t *hitTable) add(q input.Query, hits []db.Hit, o table.Output) error {
 		if !t.people {
 			values = append(values, h.Row)
 		}
-		if t.info.Text != nil {
+		if t.byText {
 			values = append(values, 0-h.Distance)
 		} else {
 			values = append(values, h.Distance)
+		}
+		if t.byVector && t.byText {
+			values = append(values, t.places(rank, &h, q)...)
 		}
 		if t.labels || t.cmd.Payload || t.cmd.Values {
 			row, err := t.s.Collection(t.cmd.Collection).GetRow(h.Row)
@@ -109,6 +119,35 @@ func (t *hitTable) add(q input.Query, hits []db.Hit, o table.Output) error {
 		t.out.Add(values...)
 	}
 	return t.out.Err()
+}
+
+// places are the columns of the parts of a query: the places in each, for programs the scores too.
+func (t *hitTable) places(rank int, h *db.Hit, q input.Query) []any {
+	p := h.Places
+	switch {
+	case p != nil:
+	case q.Query.Vector != nil: // of a query that has one of the parts only
+		p = &db.Places{VectorRank: rank + 1, Distance: h.Distance}
+	default:
+		p = &db.Places{TextRank: rank + 1, Score: -h.Distance}
+	}
+	values := []any{place(p.TextRank), place(p.VectorRank)}
+	if t.people {
+		return values
+	}
+	distance := any(p.Distance)
+	if p.Distance == 0 && p.VectorRank == 0 { // a row without a vector
+		distance = nil
+	}
+	return append(values, p.Score, distance)
+}
+
+// place is a rank, nothing if there is none.
+func place(rank int) any {
+	if rank == 0 {
+		return nil
+	}
+	return rank
 }
 
 // snippet is the part of a text that has most terms of the query, with these marked.

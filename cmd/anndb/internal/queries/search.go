@@ -18,11 +18,20 @@ type Search struct {
 	input.QueryFlags
 	command.WhereFlag
 
+	fusionFlags `embed:"" group:"Texts and vectors:"`
+
 	K      int `short:"k" default:"10" want:"0"`
 	Radius *float64
 	hitFlags
 	Method       *query.Method `group:"Dense collections:" placeholder:"METHOD" without:"recall"`
 	SettingFlags `embed:"" group:"Dense collections, settings of --method:"`
+}
+
+// fusionFlags are for collections of texts and vectors.
+type fusionFlags struct {
+	Embed  string  `placeholder:"COMMAND"`
+	Weight float64 `default:"0" want:"0 1"`
+	Ranks  bool    `without:"weight"`
 }
 
 // hitFlags say how to search and what to show of the rows found.
@@ -48,22 +57,45 @@ func (c *Search) Run(a *command.App) error {
 	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if info.Text != nil {
 			o.Include = db.Text
-			if c.Radius != nil { // of texts the least score
-				least := -*c.Radius
-				o.Radius = &least
-			}
 		}
-		switch {
-		case info.Text != nil && (c.Recall > 0 || c.Method != nil):
-			return command.Usagef("--recall and --method are for dense collections; "+
-				"searches of the texts of %q are exact", info.Name)
-		case info.Text != nil:
-		case info.Sparse && (c.Recall > 0 || c.Method != nil || c.Explain):
-			return command.Usagef("--recall, --method and --explain are for dense collections; "+
-				"searches of the sparse %q are exact", info.Name)
+		if c.Weight > 0 || c.Ranks {
+			o.Fusion = &db.Fusion{Weight: c.Weight, Ranks: c.Ranks}
+		}
+		if err := c.suits(info); err != nil {
+			return err
 		}
 		return c.search(a, s, info, o)
 	})
+}
+
+// suits refuses flags that are not for the collection.
+func (c *Search) suits(info db.CollectionInfo) error {
+	texts := info.Text != nil
+	switch {
+	case (c.fusionFlags != fusionFlags{}) && !(texts && info.Dim > 0):
+		return command.Usagef("--embed, --weight and --ranks are for collections of texts and vectors; %q is %s",
+			info.Name, command.KindOf(info))
+	case texts && info.Dim == 0 && (c.Recall > 0 || c.Method != nil):
+		return command.Usagef("--recall and --method are for dense collections; "+
+			"searches of the texts of %q are exact", info.Name)
+	case !texts && info.Sparse && (c.Recall > 0 || c.Method != nil || c.Explain):
+		return command.Usagef("--recall, --method and --explain are for dense collections; "+
+			"searches of the sparse %q are exact", info.Name)
+	}
+	return nil
+}
+
+// partsSuit refuses flags that are not for the parts of the queries.
+func (c *Search) partsSuit(byVector, byText bool) error {
+	switch both := byVector && byText; {
+	case c.Method != nil && byText:
+		return command.Usagef("--method is for queries that are vectors alone, and these have a text")
+	case c.Radius != nil && both:
+		return command.Usagef("a distance bounds queries by a vector or by a text, and these have both")
+	case (c.Weight > 0 || c.Ranks) && !both:
+		return command.Usagef("--weight and --ranks are for queries of a text and a vector: add --vector or --embed")
+	}
+	return nil
 }
 
 // search searches for one query after the other and writes all hits as one table, and
@@ -78,7 +110,15 @@ func (c *Search) search(a *command.App, s *db.Snapshot, info db.CollectionInfo, 
 		return err
 	}
 	defer queries.Close()
+	if c.Embed != "" {
+		e := &input.Embedder{Ctx: a.Ctx, Command: c.Embed, Dim: info.Dim}
+		queries.Each, queries.Vectors = e.Queries(queries.Each), true
+	}
 	h := hitTable{cmd: c, s: s, info: info, labels: len(labelled) > 0, people: a.People()}
+	h.byVector, h.byText = info.Dim > 0 && queries.Vectors, info.Text != nil && queries.Texts
+	if err := c.partsSuit(h.byVector, h.byText); err != nil {
+		return err
+	}
 	h.alone = info.Text != nil && h.people && queries.Total == 1
 	if h.out, err = a.Bold().Stream(h.columns()...); err != nil {
 		return err
@@ -88,6 +128,10 @@ func (c *Search) search(a *command.App, s *db.Snapshot, info db.CollectionInfo, 
 	for q, err := range queries.Each {
 		if err != nil {
 			return h.out.Discard(err)
+		}
+		if c.Radius != nil && h.byText { // of texts the least score
+			least := -*c.Radius
+			o.Radius = &least
 		}
 		start := time.Now()
 		found, err := s.Collection(c.Collection).Search(a.Ctx, q.Query, o)

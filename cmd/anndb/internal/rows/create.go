@@ -18,7 +18,7 @@ type Create struct {
 	Float32    bool   `group:"Dense collections:"`
 	Named      bool   `group:"Sparse collections:"`
 	Numbered   bool   `group:"Sparse collections:" without:"named"`
-	Text       bool   `group:"Texts:" without:"dim metric float-32 named numbered"`
+	Text       bool   `group:"Texts:" without:"named numbered"`
 	Analyzer   string `group:"Texts:" enum:",words,english,code" default:"" placeholder:"NAME" with:"text"`
 	Base       string `group:"Sparse collections:" enum:",0,1" default:"" placeholder:"N" with:"numbered"`
 }
@@ -30,7 +30,9 @@ func (c *Create) schema() (s db.Schema, err error) {
 	case sparse && (c.Dim != 0 || c.Metric != "" || c.Float32):
 		return s, command.Usagef("--dim, --metric and --float-32 are for dense collections: " +
 			"sparse rows are float32 and compared by cosine")
-	case c.Text:
+	case c.Text && c.Dim == 0 && (c.Metric != "" || c.Float32):
+		return s, command.Usagef("--metric and --float-32 are for vectors: add --dim N for those next to the texts")
+	case c.Text && c.Dim == 0:
 		return db.Schema{Text: &db.TextSchema{Analyzer: c.Analyzer}}, nil
 	case !sparse && c.Dim < 1:
 		return s, command.Usagef("say --dim N for vectors of N numbers, --named or --numbered for sparse rows, " +
@@ -41,6 +43,9 @@ func (c *Create) schema() (s db.Schema, err error) {
 		return db.Schema{Sparse: true, Numbering: cmp.Or(c.Base, command.FromZero)}, nil
 	}
 	s = db.Schema{Dim: c.Dim}
+	if c.Text {
+		s.Text = &db.TextSchema{Analyzer: c.Analyzer}
+	}
 	if c.Float32 {
 		s.Float32 = true
 	}

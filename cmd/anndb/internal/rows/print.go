@@ -42,9 +42,14 @@ func Print(
 	columns = append(columns, "payload:?")
 	if info.Text != nil {
 		columns = append(columns, "text")
-	} else if values != nil && info.Sparse {
+	}
+	short := a.People() && values == nil
+	switch {
+	case info.Text != nil && info.Dim == 0:
+		values = nil
+	case values != nil && info.Dim == 0:
 		columns = append(columns, "features")
-	} else if values != nil {
+	case values != nil:
 		columns = append(columns, "vector")
 	}
 	out, err := a.Stream(columns...)
@@ -68,8 +73,9 @@ func Print(
 		}
 		cells = append(cells, string(r.Payload))
 		if info.Text != nil {
-			cells = append(cells, textShown(r.Text, a.People() && values == nil))
-		} else if values != nil {
+			cells = append(cells, textShown(r.Text, short))
+		}
+		if values != nil {
 			cells = append(cells, values(&r))
 		}
 		if out.Add(cells...); out.Err() != nil {
@@ -94,10 +100,12 @@ func textShown(s string, short bool) string {
 // ValuesShown is the vector or the features of a row: an array or object in JSON, and otherwise text
 // that put and search take.
 func ValuesShown(r *db.Row, info db.CollectionInfo, o table.Output) any {
-	switch {
-	case !info.Sparse && o.InJSON():
+	switch dense := info.Dim > 0; {
+	case dense && r.Vector == nil: // next to a text
+		return nil
+	case dense && o.InJSON():
 		return r.Vector
-	case !info.Sparse:
+	case dense:
 		parts := make([]string, len(r.Vector))
 		for i, v := range r.Vector {
 			parts[i] = Float(v)

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"strings"
 	"time"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
@@ -60,6 +61,8 @@ func (c *Put) Run(a *command.App) error {
 // body fills in the text, the vector or the features of the row.
 func (c *Put) body(row *db.Row, info db.CollectionInfo) error {
 	switch texts := info.Text != nil; {
+	case texts && info.Dim > 0:
+		return c.both(row, info)
 	case texts && (c.Text == nil || len(c.Values) > 0):
 		return command.Usagef("collection %q is of texts: give the text with --text, and nothing else", info.Name)
 	case texts:
@@ -70,5 +73,20 @@ func (c *Put) body(row *db.Row, info db.CollectionInfo) error {
 	}
 	q, err := input.Literal(c.Values, info, command.NumberingOf(info))
 	row.Vector, row.Sparse, row.Features = q.Vector, q.Sparse, q.Features
+	return err
+}
+
+// both fills in the text and the vector, of which one can be missing.
+func (c *Put) both(row *db.Row, info db.CollectionInfo) (err error) {
+	if c.Text == nil && len(c.Values) == 0 {
+		return command.Usagef("collection %q is of texts and vectors: give the text with --text, the vector as "+
+			"[1, 2, 3], or both", info.Name)
+	}
+	if c.Text != nil {
+		row.Text = *c.Text
+	}
+	if len(c.Values) > 0 {
+		row.Vector, err = input.VectorOf(strings.Join(c.Values, " "), info)
+	}
 	return err
 }

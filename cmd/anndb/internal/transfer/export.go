@@ -83,7 +83,7 @@ func (x *exporting) describe() (err error) {
 	o, info := &x.schema, x.info
 	*o = dataset.Schema{Format: x.As, Kind: dataset.Dense, Dim: max(info.Dim, info.Features)}
 	if info.Text != nil {
-		o.Kind = dataset.Text
+		o.Kind, o.Dim = dataset.Text, info.Dim
 	} else if info.Sparse {
 		o.Kind = dataset.Sparse
 	}
@@ -212,6 +212,8 @@ func (x *exporting) report() error {
 	columns, values := []string{"collection", "rows", "format"}, []any{x.Collection, x.rows, o.Format}
 	written := "keys, vectors, labels, payloads"
 	switch {
+	case o.Kind == dataset.Text && o.Dim > 0:
+		written = "keys, texts, vectors, labels, payloads"
 	case o.Kind == dataset.Text:
 		written = "keys, texts, labels, payloads"
 	case !info.Sparse && dataset.VectorsOnly(o.Format):

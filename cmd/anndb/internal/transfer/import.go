@@ -31,6 +31,9 @@ type Import struct {
 	Analyzer     string `group:"Texts:" enum:",words,english,code" default:"" placeholder:"NAME"`
 	FolderLabels bool   `group:"Texts:"`
 
+	Vectors string `group:"Texts:" placeholder:"PATH" without:"vector-column"`
+	Embed   string `group:"Texts:" placeholder:"COMMAND" without:"vectors"`
+
 	Labels    string `placeholder:"PATH"`
 	Metric    string `group:"Dense collections:" enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
 	Float32   bool   `group:"Dense collections:"`
@@ -43,7 +46,7 @@ type Import struct {
 // kind is what the flags, and a collection of texts, say of the records.
 func (c *Import) kind(known *db.CollectionInfo) dataset.Kind {
 	switch {
-	case c.Text != "" || c.Analyzer != "" || c.FolderLabels || known != nil && known.Text != nil:
+	case c.Text+c.Analyzer+c.Vectors+c.Embed != "" || c.FolderLabels || known != nil && known.Text != nil:
 		return dataset.Text
 	case c.Dense:
 		return dataset.Dense
@@ -64,7 +67,7 @@ func (c *Import) Run(a *command.App) (err error) {
 		return err
 	}
 	from := input.Source{
-		Path: c.Input, Labels: c.Labels, Flags: c.FileFlags, Kind: c.kind(known),
+		Path: c.Input, Labels: c.Labels, Vectors: c.Vectors, Flags: c.FileFlags, Kind: c.kind(known),
 		To: input.TargetOf(a, known), Rows: true, FolderLabels: c.FolderLabels,
 	}
 	if c.Rejects != "" || c.SkipInvalid {
@@ -88,6 +91,13 @@ func (c *Import) Run(a *command.App) (err error) {
 	if known == nil {
 		if r.into, err = c.schema(a, in); err != nil {
 			return err
+		}
+	}
+	if c.Embed != "" {
+		r.embed.by = &input.Embedder{Ctx: a.Ctx, Command: c.Embed, Dim: r.into.Dim}
+		r.size, r.embed.schema = input.EmbedBatch, r.into.Schema
+		if r.into.Dim == 0 { // until the first batch
+			r.into.Schema = db.Schema{Text: r.into.Text}
 		}
 	}
 	in.Row = r.check
@@ -143,7 +153,8 @@ func (c *Import) into(a *command.App, r *batchReader, known *db.CollectionInfo) 
 func (c *Import) load(
 	a *command.App, coll db.Collection, batch []db.Row, next func() ([]db.Row, error), total int64,
 ) (n int, err error) {
-	stored := 0 // by the import that --resume continues
+	stored := 0                // by the import that --resume continues
+	var late *input.EmbedError // of rows behind those that have their vectors and are stored
 	rows := func(yield func(db.Row, error) bool) {
 		var err error
 		for ; len(batch) > 0 && err == nil; batch, err = next() {
@@ -159,7 +170,7 @@ func (c *Import) load(
 				}
 			}
 		}
-		if err != nil {
+		if err != nil && !errors.As(err, &late) {
 			yield(db.Row{}, err)
 		}
 	}
@@ -168,6 +179,9 @@ func (c *Import) load(
 	n, err = coll.Load(a.Ctx, rows, &o)
 	if c.Resume {
 		a.Note("rows that were there already: %d", stored)
+	}
+	if err == nil && late != nil {
+		err = late
 	}
 	return n, command.OfFile(err)
 }
@@ -228,6 +242,9 @@ func (c *Import) report(a *command.App, d *db.DB, in *input.File, x imported) er
 	case dataset.Dense:
 		columns, values = append(columns, "dim"), append(values, in.Dim)
 	case dataset.Text:
+		if after.Dim > 0 {
+			columns, values = append(columns, "dim"), append(values, after.Dim)
+		}
 		columns = append(columns, "format", "analyzer", "words")
 		values = append(values, in.Format, after.Text.Analyzer, after.Features)
 	default:

@@ -84,6 +84,9 @@ func (c *Import) failed(n int, err error) error {
 		err = fmt.Errorf("%w (--replace replaces rows of the same key, --key-prefix keeps both, "+
 			"--resume continues after an interruption)", err)
 	}
+	if n > 0 && errors.As(err, new(*input.EmbedError)) {
+		err = fmt.Errorf("%w (--resume continues behind them)", err)
+	}
 	return fmt.Errorf("import %s after %d rows: %w", c.Input, n, c.readAs(err))
 }
 

@@ -42,7 +42,7 @@ func (c *Import) preview(a *command.App, in *input.File, r *batchReader) error {
 		}
 		return rows.ValuesShown(r, info, a.Output)
 	}
-	if info.Text != nil {
+	if info.Text != nil && info.Dim == 0 {
 		values = nil
 	}
 	err = rows.Print(a, info, values, func(yield func(db.Row, error) bool) {
@@ -61,6 +61,9 @@ func (c *Import) preview(a *command.App, in *input.File, r *batchReader) error {
 		kind = "sparse rows"
 	case dataset.Text:
 		kind = "texts for the analyzer " + info.Text.Analyzer
+		if info.Dim > 0 {
+			kind += fmt.Sprintf(", with vectors of %d dimensions", info.Dim)
+		}
 	}
 	if in.Member != "" {
 		kind = fmt.Sprintf("array %q, %s", in.Member, kind)

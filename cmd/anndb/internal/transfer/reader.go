@@ -18,6 +18,7 @@ type batchReader struct {
 	in    *input.File
 	into  *db.CollectionInfo // the collection, or that to be made
 	keys  newKeys
+	embed embedding
 	size  int // rows of a batch
 	batch []db.Row
 	other []db.Row // the memory of the batch before
@@ -80,7 +81,7 @@ func (r *batchReader) next() ([]db.Row, error) {
 			n++
 		}
 	}
-	return r.batch[:n], nil
+	return r.batch[:n], r.embed.rows(r, r.batch[:n])
 }
 
 // read reads a row into the memory of an earlier one.
@@ -106,7 +107,9 @@ func (r *batchReader) check(rec *dataset.Record) error {
 	case r.in.Kind == dataset.Dense:
 		r.row.Vector = rec.Vector
 	case r.in.Kind == dataset.Text:
-		r.row.Text = rec.Text
+		if r.row.Text = rec.Text; len(rec.Vector) > 0 {
+			r.row.Vector = rec.Vector
+		}
 	case !r.into.Named && !r.in.NamesItself():
 		r.row.Sparse = rec.Features
 	default:
@@ -122,7 +125,9 @@ func (r *batchReader) check(rec *dataset.Record) error {
 	if err := r.keys.once(r.row.Key); err != nil {
 		return err
 	}
-	r.count(rec.Text)
+	if len(rec.Vector) == 0 && r.embed.by == nil { // others are found by their vectors
+		r.count(rec.Text)
+	}
 	return nil
 }
 

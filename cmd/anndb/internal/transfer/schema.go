@@ -16,9 +16,11 @@ func (c *Import) checkKind(in *input.File, known *db.CollectionInfo) error {
 	switch in.Kind {
 	case dataset.Text:
 		switch {
-		case c.Float32 || c.Metric != "" || c.Named || c.Sparse || c.Dense:
+		case c.Named || c.Sparse || c.Dense, in.Dim == 0 && c.Embed == "" && (c.Float32 || c.Metric != ""):
 			return command.Usagef("--sparse, --dense, --named, --metric and --float-32 are not for texts, "+
 				"and %s holds texts", c.Input)
+		case known != nil && known.Dim == 0 && c.Embed != "":
+			return command.Usagef("--embed makes vectors, and collection %q has texts without vectors", known.Name)
 		case known != nil && text.ByName(known.Text.Analyzer) == nil:
 			return command.Usagef("collection %q has the analyzer %s, which only the program that made it has: "+
 				"import with that program", known.Name, known.Text.Analyzer)
@@ -26,7 +28,7 @@ func (c *Import) checkKind(in *input.File, known *db.CollectionInfo) error {
 			return command.Usagef("--analyzer %s: collection %q exists with the analyzer %s", c.Analyzer,
 				known.Name, known.Text.Analyzer)
 		}
-		return nil
+		return c.checkExisting(known)
 	case dataset.Sparse:
 		switch {
 		case c.Float32 || c.Metric != "" && c.Metric != vector.Cosine.String():
@@ -69,7 +71,9 @@ func (c *Import) schema(a *command.App, in *input.File) (info *db.CollectionInfo
 	switch in.Kind {
 	case dataset.Text:
 		s.Text = &db.TextSchema{Analyzer: cmp.Or(c.Analyzer, text.Words)}
-		return info, nil
+		if in.Dim == 0 && c.Embed == "" {
+			return info, nil
+		}
 	case dataset.Sparse:
 		named := c.Named || in.NamesItself()
 		s.Sparse, s.Named, s.Numbering = true, named, in.Numbering(named)
