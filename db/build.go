@@ -70,7 +70,7 @@ func (d *DB) request(coll string, o index.Options) (_ index.Options, err error) 
 			o = reflect.New(v.Type().Elem()).Interface().(index.Options)
 		}
 		k, dim := kindOf(o.Name()), st.Entry.Dim
-		if k != nil && st.Entry.Sparse && k.Traits().Suits(true) {
+		if k != nil && st.Entry.ByFeatures(k) {
 			dim = 0
 		}
 		if err := o.Check(dim); err != nil {

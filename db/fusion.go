@@ -63,7 +63,6 @@ type both struct {
 	row       uint32
 	place     Places
 	hasVector bool
-	distance  float32 // of the vector, internal
 	score     float64
 }
 
@@ -71,23 +70,27 @@ type both struct {
 func fused(
 	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, res *Result,
 ) error {
+	byTerms := s.Second()
 	var f Fusion
 	if o.Fusion != nil {
 		f = *o.Fusion
 	}
 	f.Weight = cmp.Or(f.Weight, DefaultWeight)
 	depth := max(cmp.Or(f.Depth, max(depthOfParts*a.k, leastDepth)), a.k)
-	byTerms := st.Gen.File.Searches.Take()
-	defer st.Gen.File.Searches.Give(byTerms)
-	names := [2]string{o.Index, o.Index}
+	vectors, terms := part{k: depth, index: o.Index}, part{k: depth, index: o.Index, features: true}
 	if r := st.Entry.Index(o.Index); r != nil { // the other part takes its default
-		names[map[bool]int{true: 0, false: 1}[r.Features]] = ""
+		if r.Features {
+			vectors.index = ""
+		} else {
+			terms.index = ""
+		}
 	}
-	var err error
-	if names[0], err = searchPart(ctx, st, a, o, s, part{false, names[0], depth}); err != nil {
+	nearest, err := searchPart(ctx, st, a, o, s, vectors)
+	if err != nil {
 		return err
 	}
-	if names[1], err = searchPart(ctx, st, a, o, byTerms, part{true, names[1], depth}); err != nil {
+	best, err := searchPart(ctx, st, a, o, byTerms, terms)
+	if err != nil {
 		return err
 	}
 	all := a.join(st, s, byTerms)
@@ -100,19 +103,17 @@ func fused(
 	for _, x := range all {
 		s.Found = append(s.Found, vector.Neighbor{ID: x.row, Distance: -float32(x.score)})
 	}
-	res.Index = names[0] + ", " + names[1]
+	res.Index = nearest + ", " + best
 	res.Stats.Stats, res.Stats.Postings = s.Stats, byTerms.Postings
 	res.Stats.Exact += byTerms.Stats.Exact
-	plain := *o
-	plain.Explain = false
-	if res.Hits, err = hitsOf(ctx, st, a, &plain, s); err != nil {
+	if res.Hits, err = hitsOf(ctx, st, o, s); err != nil {
 		return err
 	}
 	for i := range res.Hits {
 		place := all[i].place
 		res.Hits[i].Places = &place
 		if o.Explain {
-			if res.Hits[i].Why, err = reasonOfBoth(st, s, byTerms, &all[i], f); err != nil {
+			if res.Hits[i].Why, err = reasonOfBoth(st, byTerms, &all[i], f); err != nil {
 				return err
 			}
 		}
@@ -141,8 +142,7 @@ func (a *rowAsk) join(st *state.Collection, byVector, byTerms *kind.Search) []bo
 	for i := range all {
 		x := &all[i]
 		if x.hasVector = st.HasVector(x.row); x.hasVector {
-			x.distance = byVector.VectorDistance(x.row)
-			x.place.Distance = externalDistance(st.Entry.Metric, x.distance)
+			x.place.Distance = externalDistance(st.Entry.Metric, byVector.VectorDistance(x.row))
 		}
 		x.place.Score = float32(byTerms.FeatureScore(st.SparseRow(x.row)))
 	}
@@ -193,7 +193,7 @@ func (f *Fusion) rank(st *state.Collection, all []both) {
 }
 
 // reasonOfBoth explains the score of a hit by the parts of the query.
-func reasonOfBoth(st *state.Collection, s, byTerms *kind.Search, x *both, f Fusion) (*Reason, error) {
+func reasonOfBoth(st *state.Collection, byTerms *kind.Search, x *both, f Fusion) (*Reason, error) {
 	words := &Reason{Text: "features", Score: float64(x.place.Score)}
 	if st.Entry.Text != nil {
 		var err error

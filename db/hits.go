@@ -18,9 +18,7 @@ import (
 const keyRun = 256
 
 // hitsOf turns the rows that a search has found into hits, in the memory of o.Reuse.
-func hitsOf(
-	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search,
-) ([]Hit, error) {
+func hitsOf(ctx context.Context, st *state.Collection, o *SearchOptions, s *kind.Search) ([]Hit, error) {
 	// All keys are looked up before the first one is copied: each costs two cache misses, and
 	// this way those of different keys overlap.
 	s.Keys = s.Keys[:0]
@@ -49,11 +47,6 @@ func hitsOf(
 			h.Why = reasonOfHit(s.Why[at])
 		}
 		var err error
-		if o.Explain && a.byFeatures {
-			if h.Why, err = reasonOfTerms(st, s, f.ID); err != nil {
-				return nil, err
-			}
-		}
 		if dst, err = appendHit(st, dst, h, s.Keys[i], o.Include, &run); err != nil {
 			return nil, err
 		}

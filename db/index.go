@@ -37,7 +37,7 @@ func indexInfo(
 	if m.Of.Traits().Predicts {
 		info.Default = c.DefaultModel() == info.Name
 	} else {
-		info.Default = c.DefaultIndex(c.Sparse && m.Of.Traits().Suits(true)) == info.Name
+		info.Default = c.DefaultIndex(c.ByFeatures(m.Of)) == info.Name
 	}
 	if o, ok := info.Options.(*index.LCIF); ok && o.Neighbors != "" && c.Index(o.Neighbors) == nil {
 		o.Neighbors = Flat

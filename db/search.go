@@ -181,20 +181,31 @@ func answer(
 	if k == 0 {
 		k = math.MaxInt
 	}
-	if res.Index, err = searchPart(ctx, st, a, o, s, part{a.byFeatures, o.Index, k}); err != nil {
+	p := part{features: a.byFeatures, index: o.Index, k: k, explain: o.Explain && !a.byFeatures}
+	if res.Index, err = searchPart(ctx, st, a, o, s, p); err != nil {
 		return err
 	}
 	res.Stats.Stats, res.Stats.Postings = s.Stats, s.Postings
 	s.Found = visible(st, a, s.Found)
-	res.Hits, err = hitsOf(ctx, st, a, o, s)
-	return err
+	if res.Hits, err = hitsOf(ctx, st, o, s); err != nil || !o.Explain || !a.byFeatures {
+		return err
+	}
+	for i := range res.Hits {
+		h := &res.Hits[i]
+		if h.Why, err = reasonOfTerms(st, s, h.Row); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// part is the search for k rows by one part of a query, with the named index.
+// part is the search for k rows by one part of a query, with the named index. explain asks how the index
+// found them.
 type part struct {
 	features bool
 	index    string
 	k        int
+	explain  bool
 }
 
 // searchPart searches by one part of a query, and returns the name of the index.
@@ -203,7 +214,7 @@ func searchPart(
 ) (string, error) {
 	s.Begin(kind.Ask{
 		K: p.k, Recall: cmp.Or(o.Recall, defaultRecall), Radius: float32(math.Inf(1)), Rows: a.passing.Set,
-		Accept: accepting(st, a, o), Params: o.Params, Explain: o.Explain && !p.features,
+		Accept: accepting(st, a, o), Params: o.Params, Explain: p.explain,
 	})
 	if a.stored {
 		s.K = max(s.K, s.K+1) // the row of the query is left out of the answer
@@ -224,7 +235,7 @@ func searchPart(
 	if err != nil {
 		return name, err
 	}
-	if !p.features && name != Flat && o.Params == nil && !a.stored && a.passing.Set == nil && o.Radius == nil {
+	if !p.features && name != Flat && o.Params == nil && !a.stored && o.Where == nil && o.Radius == nil {
 		st.Sampled().Offer(s.Vector)
 	}
 	if err := x.Search(ctx, s); err != nil {

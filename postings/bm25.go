@@ -19,10 +19,13 @@ type BM25 struct{ K1, B, Mean float64 }
 // base returns the part of the denominator that depends on the length of a row only.
 func (p *BM25) base(length float64) float64 { return p.K1 * (1 - p.B + p.B*length/p.Mean) }
 
-// Value returns what a term that a row has n times adds to its score, per unit of the term's weight.
-func (p *BM25) Value(n float32, length float64) float64 {
-	return float64(n) * (p.K1 + 1) / (float64(n) + p.base(length))
+// saturated returns what a term that a row has n times adds to its score, per unit of the term's weight.
+func (p *BM25) saturated(n float32, base float64) float64 {
+	return float64(n) * (p.K1 + 1) / (float64(n) + base)
 }
+
+// Value is saturated for a row of a length.
+func (p *BM25) Value(n float32, length float64) float64 { return p.saturated(n, p.base(length)) }
 
 // IDF returns the weight of a term that have of rows rows have: ln(1 + (rows − have + ½)/(have + ½)), which
 // is positive for all terms.
@@ -45,8 +48,8 @@ func (p *BM25) growth(mean float64) float64 { return max(1, mean/p.Mean) }
 func (p *BM25) Score(q, row vector.Sparse, length float64) (sum float64) {
 	base := p.base(length)
 	for i, f := range q.Index {
-		if n := float64(row.At(f)); n > 0 {
-			sum += float64(float64(q.Value[i]) * (n * (p.K1 + 1) / (n + base)))
+		if n := row.At(f); n > 0 {
+			sum += float64(float64(q.Value[i]) * p.saturated(n, base)) // not fused with the addition
 		}
 	}
 	return sum

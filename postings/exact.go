@@ -191,8 +191,7 @@ func (c *scorer) scoreSource(i uint32) float64 {
 		base := c.bm25.base(norm)
 		for _, e := range found {
 			if w := c.weight(r.Index[e]); w != 0 {
-				n := float64(r.Value[e])
-				sum += float64(float64(w) * (n * (c.bm25.K1 + 1) / (n + base))) // as BM25.Score, not fused
+				sum += float64(float64(w) * c.bm25.saturated(r.Value[e], base)) // as BM25.Score
 			}
 		}
 	case s.IDF == nil:

@@ -44,6 +44,36 @@ func (s *SparseSet) Row(i uint32) vector.Sparse {
 	return c.Row(at)
 }
 
+// IsDeleted reports whether a row is deleted.
+func (s *SparseSet) IsDeleted(row uint32) bool {
+	return s.DeletedRows != nil && s.DeletedRows.Contains(row)
+}
+
+// scanWork is the number of features read between two checks of the context. A row counts as 16 features.
+const scanWork = 1 << 12
+
+// EachLive calls f for the live rows from the given one on. Errors: the context's.
+func (s *SparseSet) EachLive(ctx context.Context, from int, f func(row uint32, x vector.Sparse)) error {
+	work := 0 // since the last check of the context
+	for i := from; i < s.N; i++ {
+		if work >= scanWork {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			work = 0
+		}
+		row := uint32(i)
+		if s.IsDeleted(row) {
+			work++
+			continue
+		}
+		x := s.Row(row)
+		work += x.Len() + 16
+		f(row, x)
+	}
+	return nil
+}
+
 // Runs returns all rows in chunks; the last chunk is the tail.
 func (s *SparseSet) Runs() []vector.CSR { return append(slices.Clip(s.Chunks), s.Tail) }
 
@@ -193,7 +223,7 @@ func (s *SparseSet) Saturated(
 	lengths := make([]float64, hi-lo)
 	var of Corpus
 	for i := range lengths {
-		if row := uint32(lo + i); s.DeletedRows == nil || !s.DeletedRows.Contains(row) {
+		if row := uint32(lo + i); !s.IsDeleted(row) {
 			lengths[i] = Length(s.Row(row))
 			of.Add(lengths[i])
 		}
@@ -251,8 +281,8 @@ func (s *SparseSet) matrix(ctx context.Context, lo, hi, dim int, report func(don
 			report(i-lo, hi-lo)
 		}
 		row.Index, row.Value = row.Index[:0], row.Value[:0]
-		if i := uint32(i); s.DeletedRows == nil || !s.DeletedRows.Contains(i) {
-			edit(&row, int(i)-lo, s.Row(i))
+		if !s.IsDeleted(uint32(i)) {
+			edit(&row, i-lo, s.Row(uint32(i)))
 		}
 		m.Append(row)
 	}

@@ -83,31 +83,16 @@ func OrderEqual(found []vector.Neighbor) {
 	}
 }
 
-// scanWork is the number of features compared between two checks of the context. A row counts
-// as 16 features, a deleted one as 1.
-const scanWork = 1 << 12
-
 // scanSparse adds the rows from the given one on that share a feature with the query to the hits.
 func (s *Search) scanSparse(ctx context.Context, set *SparseSet, from int) error {
-	var unit vector.Sparse
-	work := 0 // since the last check of the context
-	for i := from; i < set.N; i++ {
-		if work++; work >= scanWork {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			work = 0
-		}
-		row := uint32(i)
-		if set.DeletedRows != nil && set.DeletedRows.Contains(row) || s.Rows != nil && !s.Rows.Contains(row) {
-			continue
+	return set.EachLive(ctx, from, func(row uint32, x vector.Sparse) {
+		if s.Rows != nil && !s.Rows.Contains(row) {
+			return
 		}
 		s.Stats.Exact++
-		UnitSparse(&unit, set.Row(row))
-		work += unit.Len() + 16
-		if score := vector.DotSparse(s.Features, unit); score > 0 {
+		UnitSparse(&s.row, x)
+		if score := vector.DotSparse(s.Features, s.row); score > 0 {
 			s.Hits = append(s.Hits, postings.Hit{Row: row, Score: score})
 		}
-	}
-	return nil
+	})
 }

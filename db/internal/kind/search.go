@@ -60,6 +60,7 @@ type Search struct {
 
 	dense  *query.Searcher
 	params query.Params
+	second *Search
 
 	// bm25 has the parameters of a search by terms and the mean length of rows, weights the weights of
 	// the terms; have and fresh are memory.
@@ -73,6 +74,14 @@ type Search struct {
 // NewSearch returns a search without a question.
 func NewSearch() *Search {
 	return &Search{dense: query.NewSearcher(), Inverted: postings.NewSearcher()}
+}
+
+// Second returns a search for the second part of a query, whose memory belongs to s.
+func (s *Search) Second() *Search {
+	if s.second == nil {
+		s.second = NewSearch()
+	}
+	return s.second
 }
 
 // Begin replaces the question, and drops the answer to an earlier one.

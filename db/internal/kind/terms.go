@@ -38,16 +38,11 @@ func (x *Scan) RowsWith(ctx context.Context, term uint32) (*roaring.Bitmap, erro
 
 // AddRowsWith adds the live rows from the given one on that have a feature to a set.
 func (s *SparseSet) AddRowsWith(ctx context.Context, to *roaring.Bitmap, f uint32, from int) error {
-	for i := from; i < s.N; i++ {
-		if i%scanWork == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		row := uint32(i)
-		if (s.DeletedRows == nil || !s.DeletedRows.Contains(row)) && s.Row(row).At(f) > 0 {
+	return s.EachLive(ctx, from, func(row uint32, x vector.Sparse) {
+		if x.At(f) > 0 {
 			to.Add(row)
 		}
-	}
-	return nil
+	})
 }
 
 // ByTerms searches a collection of texts by BM25: s.Features has the terms of the query and how often it has
@@ -95,37 +90,23 @@ func (s *Search) ByTerms(ctx context.Context, set *SparseSet, p postings.BM25, x
 // the query.
 func (s *Search) countFresh(ctx context.Context, set *SparseSet, from int, of *Corpus) error {
 	s.fresh = s.fresh[:0]
-	work := 0 // since the last check of the context
-	for i := from; i < set.N; i++ {
-		if work++; work >= scanWork {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			work = 0
-		}
-		row := uint32(i)
-		if set.DeletedRows != nil && set.DeletedRows.Contains(row) {
-			continue
-		}
-		r := set.Row(row)
-		work += r.Len()/4 + 16
-		of.Add(Length(r))
+	return set.EachLive(ctx, from, func(row uint32, x vector.Sparse) {
+		of.Add(Length(x))
 		matches := false
 		for j, f := range s.Features.Index {
-			if r.At(f) > 0 {
+			if x.At(f) > 0 {
 				s.have[j]++
 				matches = true
 			}
 		}
 		if s.Rows != nil && !s.Rows.Contains(row) {
-			continue
+			return
 		}
 		s.Stats.Exact++
 		if matches {
 			s.fresh = append(s.fresh, row)
 		}
-	}
-	return nil
+	})
 }
 
 // FeatureScore returns the score, or the cosine, of a row for the features of the search, which has been

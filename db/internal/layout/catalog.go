@@ -140,10 +140,13 @@ func (c *Collection) Attribute(name string) *AttributeRef {
 // Both reports whether rows have vectors and features, of which each may be missing.
 func (c *Collection) Both() bool { return c.Dim > 0 && c.Sparse }
 
-// Suits reports whether the rows have what a kind of index learns from.
+// Suits reports whether the rows have what a kind of index learns from, and ByFeatures whether that are the
+// features: of rows with both parts they are, for a kind that suits either.
 func (c *Collection) Suits(k kind.Kind) bool {
-	return c.Sparse && k.Traits().Suits(true) || c.Dim > 0 && k.Traits().Suits(false)
+	return c.ByFeatures(k) || c.Dim > 0 && k.Traits().Suits(false)
 }
+
+func (c *Collection) ByFeatures(k kind.Kind) bool { return c.Sparse && k.Traits().Suits(true) }
 
 // Objects returns all objects of the collection but those of its labels.
 func (c *Collection) Objects() []uint64 {

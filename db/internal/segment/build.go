@@ -31,7 +31,7 @@ func (ix *Indexer) Build(ctx context.Context, r Request) (*kind.Manifest, error)
 		auto: r.Auto,
 	}
 	if r.Auto {
-		job.overtaken = func(c *layout.Collection) bool { return !Lacking(c, c.Sparse && job.kind.Traits().Suits(true)) }
+		job.overtaken = func(c *layout.Collection) bool { return !Lacking(c, c.ByFeatures(job.kind)) }
 	}
 	return ix.build(ctx, job)
 }
@@ -133,7 +133,7 @@ func (ix *Indexer) latest(job *building, f func(st *state.Collection) error) err
 			return ErrOvertaken
 		}
 		if job.kind != nil {
-			of := st.Entry.Describe(st.Entry.Sparse && job.kind.Traits().Suits(true))
+			of := st.Entry.Describe(st.Entry.ByFeatures(job.kind))
 			job.metric, job.dim = of.Metric, of.Dim
 		}
 		return f(st)

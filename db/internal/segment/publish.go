@@ -41,7 +41,7 @@ func (ix *Indexer) publish(
 		}
 		garbage := slices.Clone(staged)
 		if job.overtaken == nil && !m.Of.Traits().Predicts && !m.Auto {
-			garbage = append(garbage, ix.removeAuto(tx, c, c.AutoName(c.Sparse && m.Of.Traits().Suits(true)))...)
+			garbage = append(garbage, ix.removeAuto(tx, c, c.AutoName(c.ByFeatures(m.Of)))...)
 		}
 		r := c.Index(m.Info.Name)
 		if r == nil {
@@ -51,7 +51,7 @@ func (ix *Indexer) publish(
 		was := *r
 		*r = layout.IndexRef{
 			Name: m.Info.Name, Object: m.Object, Parts: otherObjects(m), Labels: m.Of.Traits().Predicts,
-			Features: !m.Of.Traits().Predicts && c.Sparse && m.Of.Traits().Suits(true),
+			Features: !m.Of.Traits().Predicts && c.ByFeatures(m.Of),
 		}
 		if err := keepRelabelled(tx, c, job, m, was.Object); err != nil {
 			return err

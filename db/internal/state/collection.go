@@ -22,9 +22,10 @@ import (
 type Collection struct {
 	Gen   *Generation
 	Entry *layout.Collection
-	// describe is what kinds know of c, scan its exact scan.
-	describe kind.Collection
-	scanAll  kind.Scan
+	// describe is what kinds know of c, vectors and features what they know of each part if it has both.
+	describe                  kind.Collection
+	vectors, features         onePart
+	scanVectors, scanFeatures kind.Scan // the exact scans
 	// Numbering identifies the assignment of row numbers.
 	Numbering *Numbering
 
@@ -57,7 +58,7 @@ func newCollection(g *Generation, c *layout.Collection) *Collection {
 	st := &Collection{Gen: g, Entry: c, Numbering: g.File.numberingOf(c.ID), describe: c.Describe(c.Sparse),
 		indexes: map[string]*Index{}}
 	st.describe.Sampled = st.Sampled()
-	st.scanAll.Source = st
+	st.makeParts()
 	return st
 }
 
@@ -116,6 +117,7 @@ func (st *Collection) loadRows(ctx context.Context) (err error) {
 			return err
 		}
 		live = int(c.Rows) - int(deletedRows.GetCardinality())
+		st.vectors.describe.Live = uint32(live)
 	}
 	st.base = query.View{Metric: c.Metric, Dim: c.Dim, Rows: rs, LiveCount: live}
 	st.base.Deleted, st.base.DeletedBits = deletedRows, kind.BitsOf(deletedRows, int(c.Rows))

@@ -73,7 +73,7 @@ func foreign(m *kind.Manifest, r *layout.IndexRef, c *layout.Collection) string 
 		!c.Suits(m.Of):
 		return "manifest of another index"
 	}
-	of := c.Describe(c.Sparse && m.Of.Traits().Suits(true))
+	of := c.Describe(c.ByFeatures(m.Of))
 	switch {
 	case !of.Sparse && m.Dim != of.Dim || m.Metric != of.Metric:
 		return "manifest of another index"
@@ -119,8 +119,10 @@ func (st *Collection) loadIndex(ctx context.Context, r *layout.IndexRef, x *Inde
 func (st *Collection) Finder(ctx context.Context, name string, features bool) (kind.Finder, string, error) {
 	name = cmp.Or(name, st.Entry.DefaultIndex(features), kind.ScanName)
 	if name == kind.ScanName {
-		x, err := st.scan(ctx, features)
-		return x, name, err
+		if features {
+			return &st.scanFeatures, name, nil
+		}
+		return &st.scanVectors, name, nil
 	}
 	r := st.Entry.Index(name)
 	if r == nil {
@@ -133,19 +135,14 @@ func (st *Collection) Finder(ctx context.Context, name string, features bool) (k
 	case r.Labels:
 		return nil, name, fmt.Errorf("%w: index %q of %q is a label model", fail.Kind, name, st.Entry.Name)
 	case r.Features != features:
-		return nil, name, fmt.Errorf("%w: index %q of %q is over %s", fail.Kind, name, st.Entry.Name,
-			map[bool]string{false: "vectors, and the query has none", true: "features, and the query has none"}[r.Features])
+		of := "vectors"
+		if r.Features {
+			of = "features"
+		}
+		return nil, name, fmt.Errorf("%w: index %q of %q is over %s, and the query has none", fail.Kind, name,
+			st.Entry.Name, of)
 	}
 	return x.Opened.(kind.Finder), name, nil
-}
-
-// scan returns the exact scan of features or of vectors.
-func (st *Collection) scan(ctx context.Context, features bool) (kind.Finder, error) {
-	if !st.Entry.Both() {
-		return &st.scanAll, nil
-	}
-	p, err := st.part(ctx, features)
-	return &kind.Scan{Source: p}, err
 }
 
 // ManifestNamed implements kind.Source.

@@ -12,27 +12,35 @@ type onePart struct {
 	describe kind.Collection
 }
 
+func (p *onePart) Collection() *kind.Collection { return &p.describe }
+
 // Part returns what a kind of index sees of the collection: the features, if it is for them, or else the
 // vectors. Rows without a vector are deleted ones there.
 func (st *Collection) Part(ctx context.Context, k kind.Kind) (kind.Source, error) {
 	if !st.Entry.Both() {
 		return st, nil
 	}
-	return st.part(ctx, k.Traits().Suits(true))
+	// The number of live rows with a vector is known once the rows are loaded.
+	return st.part(st.Entry.ByFeatures(k)), st.Load(ctx)
 }
 
-// part returns the features or the vectors of a collection of both.
-func (st *Collection) part(ctx context.Context, features bool) (kind.Source, error) {
-	p := &onePart{st, st.Entry.Describe(features)}
-	p.describe.Sampled = st.Sampled()
-	if !p.describe.Sparse {
-		view, err := st.Rows(ctx)
-		if err != nil {
-			return nil, err
-		}
-		p.describe.Live = uint32(view.LiveCount)
+// part returns the features or the vectors of a collection of both, and all of other collections.
+func (st *Collection) part(features bool) kind.Source {
+	switch {
+	case !st.Entry.Both():
+		return st
+	case features:
+		return &st.features
 	}
-	return p, nil
+	return &st.vectors
 }
 
-func (p *onePart) Collection() *kind.Collection { return &p.describe }
+// makeParts sets the parts of a collection of both, and what scans each.
+func (st *Collection) makeParts() {
+	if st.Entry.Both() {
+		st.vectors = onePart{st, st.Entry.Describe(false)}
+		st.features = onePart{st, st.Entry.Describe(true)}
+		st.vectors.describe.Sampled, st.features.describe.Sampled = st.Sampled(), st.Sampled()
+	}
+	st.scanVectors.Source, st.scanFeatures.Source = st.part(false), st.part(true)
+}

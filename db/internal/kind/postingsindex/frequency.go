@@ -23,6 +23,7 @@ type removed struct {
 	order []uint32 // the rows, in the order in which they were counted
 	terms map[uint32]int
 	of    kind.Corpus
+	all   kind.Corpus // the segment with its deleted rows
 }
 
 // segmentTerms are the terms of a segment in one generation: those of its lists, without those of its deleted
@@ -31,7 +32,6 @@ type segmentTerms struct {
 	*removed
 	counted int
 	over    []uint32
-	all     kind.Corpus // the segment with its deleted rows
 }
 
 // termsOf counts the deleted rows of a segment that are not counted yet.
@@ -40,6 +40,9 @@ func termsOf(r *removed, g *postings.Segment) segmentTerms {
 	defer r.mu.Unlock()
 	if r.rows == nil {
 		r.rows, r.terms = roaring.New(), map[uint32]int{}
+		for _, length := range g.Source.Norm {
+			r.all.Add(length)
+		}
 	}
 	deleted := g.Deleted
 	if deleted == nil {
@@ -58,11 +61,7 @@ func termsOf(r *removed, g *postings.Segment) segmentTerms {
 		r.rows.Add(row)
 		r.order = append(r.order, row)
 	}
-	t := segmentTerms{removed: r, counted: len(r.order), over: roaring.AndNot(r.rows, deleted).ToArray()}
-	for _, length := range g.Source.Norm {
-		t.all.Add(length)
-	}
-	return t
+	return segmentTerms{removed: r, counted: len(r.order), over: roaring.AndNot(r.rows, deleted).ToArray()}
 }
 
 // count adds the live rows of a segment that have each feature of x to have, and all of its live rows to c.
