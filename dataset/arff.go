@@ -121,8 +121,9 @@ func openARFF(s *source, o Options) (decoder, error) {
 
 // arffLabels returns the attributes that are labels, each of that a row has or lacks, and those whose
 // values are labels. The options decide first, then Mulan's XML file, Meka's -C, an attribute that is named
-// class or label, and, as in Weka, the last attribute if it is nominal. A file with other attributes that are 0 or 1 is refused if there is no such
-// attribute, or if it is 0 or 1 as well: any of them may be labels.
+// class or label, and, as in Weka, the last attribute if it is nominal. A file with other attributes
+// that are 0 or 1 is refused if there is no such attribute, or if it is 0 or 1 as well: any of them may
+// be labels.
 func arffLabels(
 	s *source, o Options, columns []column, relation string,
 ) (labels, classes []string, err error) {

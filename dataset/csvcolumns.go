@@ -16,18 +16,24 @@ func number(cell string) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
+// namedColumns returns the names of columns other than vectors that the options have; some may be empty.
+func (o Options) namedColumns() []string {
+	named := slices.Concat([]string{o.TextColumn, o.KeyColumn, o.PayloadColumn, o.ExpiryColumn}, o.LabelColumns,
+		o.IgnoreColumns)
+	for _, a := range o.Attributes {
+		named = append(named, a.Name)
+	}
+	return named
+}
+
 // hasHeader decides whether first is a header, see the package documentation.
 func hasHeader(first []string, second row, o Options) bool {
 	if o.Header != HeaderAuto {
 		return o.Header == HeaderPresent
 	}
-	named := []string{o.TextColumn, o.KeyColumn, o.PayloadColumn, o.ExpiryColumn}
+	named := o.namedColumns()
 	if o.vectorNamed {
 		named = append(named, o.VectorField)
-	}
-	named = slices.Concat(named, o.LabelColumns, o.IgnoreColumns)
-	for _, a := range o.Attributes {
-		named = append(named, a.Name)
 	}
 	numbers, typed := 0, false
 	for i, cell := range first {

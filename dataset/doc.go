@@ -57,12 +57,12 @@
 // and a feature in the second, for xmc. Then the name decides: .idx, -ubyte, .fvecs,
 // .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .ibin, .npy, .npz, .hdf5, .h5, .parquet, .csv, .tsv, .vec, .jsonl,
 // .ndjson, .libsvm, .svm, .svmlight, .xmc, .arff, each with or without .gz, .bz2 or .zst. Text under
-// another name is a list of word vectors (words) when its first line is a word and numbers separated by blanks,
-// or two counts before such a line, ARFF when it begins with %, libsvm when its first line has the shape of a record
-// with features, lines when its name ends in .txt and it has words and hardly any numbers, tsv when that has
-// more tabs than commas, and csv otherwise. A folder is one of texts. The vecs and bin formats
-// have no magic number, so they need their name or an explicit format. Options.Kind keeps
-// to the formats of one kind.
+// another name is a list of word vectors (words) when its first line is a word and numbers separated by
+// blanks, or two counts before such a line, ARFF when it begins with %, libsvm when its first line has
+// the shape of a record with features, lines when its name ends in .txt and it has words and hardly any
+// numbers, tsv when that has more tabs than commas, and csv otherwise. A folder is one of texts. The
+// vecs and bin formats have no magic number, so they need their name or an explicit format.
+// Options.Kind keeps to the formats of one kind.
 //
 // # Values
 //
@@ -196,12 +196,12 @@
 // numbers for values counts as numeric, any other becomes one feature for each
 // value, "attribute=value". What a sparse row leaves out is, as in Weka, zero or
 // the first value. Strings and dates can be labels or be left out; otherwise they and weights
-// of rows are errors. A missing value (?) is left out: of a sparse row, of labels and of a nominal attribute that
-// has a feature for each value; where a dense row needs a number it is an error, [ErrMissing]. Values are
-// separated by commas, by blanks and tabs, or both; a row may end with a comma. Without Mulan's file and Meka's -C, the value of an attribute named class or label is
-// the label, or else, as in Weka, that of the last attribute if it is nominal (Options.LabelColumns,
-// NoLabels). The XML file decides over Meka's -C, which may be left over
-// from a conversion.
+// of rows are errors. A missing value (?) is left out: of a sparse row, of labels and of a nominal
+// attribute that has a feature for each value; where a dense row needs a number it is an error,
+// [ErrMissing]. Values are separated by commas, by blanks and tabs, or both; a row may end with a
+// comma. Without Mulan's file and Meka's -C, the value of an attribute named class or label is the
+// label, or else, as in Weka, that of the last attribute if it is nominal (Options.LabelColumns,
+// NoLabels). The XML file decides over Meka's -C, which may be left over from a conversion.
 //
 // In jsonl "features" is {"name": value, …}, {"indices": […], "values": […]} or
 // [[number, value], …], and the same kind, names or numbers, in all records.

@@ -191,7 +191,7 @@ func (r *reader) read(rec *Record) error {
 	}
 }
 
-// place is where a record stands in the file.
+// place is the position of a record in the file.
 type place struct {
 	record, line int64  // line is 0 in formats without lines
 	lines        []byte // those of the record

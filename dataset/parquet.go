@@ -340,11 +340,6 @@ func (c *parquetColumn) assign(o Options, holds *Schema) error {
 
 // namedColumns checks that the columns that the options name are there.
 func namedColumns(columns []parquetColumn, o Options) error {
-	named := []string{o.TextColumn, o.KeyColumn, o.PayloadColumn, o.ExpiryColumn}
-	named = slices.Concat(named, o.LabelColumns, o.IgnoreColumns)
-	for _, a := range o.Attributes {
-		named = append(named, a.Name)
-	}
 	keys := 0
 	for _, c := range columns {
 		if c.role == keyRole {
@@ -354,7 +349,7 @@ func namedColumns(columns []parquetColumn, o Options) error {
 	if keys > 1 {
 		return errors.New("columns key and id: which one has the keys?")
 	}
-	for _, name := range named {
+	for _, name := range o.namedColumns() {
 		if name != "" && !slices.ContainsFunc(columns, func(c parquetColumn) bool { return c.name == name }) {
 			return fmt.Errorf("no column %.60q", name)
 		}

@@ -13,8 +13,7 @@ type Query struct {
 	// Terms are the terms that count for the score, with those of required words and phrases; one
 	// that is typed twice counts twice.
 	Terms []string
-	// Required are the words and phrases of which a row must have each, Excluded those of which it must
-	// have none.
+	// A row must have each word and phrase of Required, and none of Excluded.
 	Required, Excluded []Phrase
 	// Left are words without a term: the analyzer leaves them out.
 	Left []string

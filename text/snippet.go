@@ -13,7 +13,7 @@ type SnippetOptions struct {
 }
 
 // Snippet returns the part of a text that has most of the different terms, with the hits marked, and an
-// ellipsis where the text goes on. Space is folded. Without a hit it is the start of the text.
+// ellipsis where the text continues. Space is folded. Without a hit it is the start of the text.
 func Snippet(s string, terms map[string]bool, a Analyzer, o SnippetOptions) string {
 	if o.Runes <= 0 {
 		o.Runes = 160
@@ -26,7 +26,7 @@ func Snippet(s string, terms map[string]bool, a Analyzer, o SnippetOptions) stri
 	})
 	from := 0
 	if len(hits) > 0 {
-		first := hits[densest(s, hits, o.Runes)].Start
+		first := hits[densest(s, hits, len(terms), o.Runes)].Start
 		from = back(s, first, o.Runes/8)
 		from = min(from, back(s, len(s), o.Runes)) // a window in front of the end is full
 		from = wordStart(s, from, first)
@@ -54,8 +54,8 @@ func Snippet(s string, terms map[string]bool, a Analyzer, o SnippetOptions) stri
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// densest returns the first hit of the window with most different terms.
-func densest(s string, hits []Token, runes int) (best int) {
+// densest returns the first hit of the window with most different terms, of a number of terms.
+func densest(s string, hits []Token, terms, runes int) (best int) {
 	most := 0
 	for i := range hits {
 		end := ahead(s, hits[i].Start, runes-runes/8)
@@ -67,7 +67,9 @@ func densest(s string, hits []Token, runes int) (best int) {
 			seen[h.Term] = true
 		}
 		if len(seen) > most {
-			best, most = i, len(seen)
+			if best, most = i, len(seen); most == terms {
+				break
+			}
 		}
 	}
 	return best

@@ -9,9 +9,10 @@ import (
 )
 
 // File iterates over the records of a file, or of a folder of texts, as rows: dense ones with a vector,
-// texts with a text and the vector next to it, sparse ones with named features if the file names them, with numbered ones
-// otherwise. It opens the file when the iteration begins and closes it when that ends. The memory of a row
-// is reused for the next one. The iteration ends after an error, which names the file and the line.
+// texts with a text and the vector next to it, sparse ones with named features if the file names them,
+// with numbered ones otherwise. It opens the file when the iteration begins and closes it when that
+// ends. The memory of a row is reused for the next one. The iteration ends after an error, which names
+// the file and the line.
 func File(path string, o dataset.Options) iter.Seq2[db.Row, error] {
 	return func(yield func(db.Row, error) bool) {
 		in, err := dataset.Open(path, o)

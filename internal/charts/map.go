@@ -48,7 +48,9 @@ func Map(ctx context.Context, c db.Collection, o MapOptions) (*plot.Chart, error
 		return nil, fmt.Errorf("%w: %q has %d and %d", ErrFew, info.Name, len(rows), dim)
 	}
 	if info.Text != nil {
-		countTerms(rows, text.ByName(info.Text.Analyzer))
+		if analyze := text.ByName(info.Text.Analyzer); analyze != nil { // nil for that of another program
+			countTerms(rows, analyze)
+		}
 	}
 	place := densePlaces
 	if info.Sparse {
@@ -145,12 +147,9 @@ func sparsePlaces(ctx context.Context, rows []db.Row, dim int) ([]plot.Point, er
 	return points, nil
 }
 
-// countTerms makes features of the terms of texts; none with an analyzer that this program does not have.
+// countTerms makes features of the terms of texts.
 func countTerms(rows []db.Row, analyze text.Analyzer) {
 	for i := range rows {
-		if analyze == nil {
-			return
-		}
 		counts := map[string]float32{}
 		analyze(rows[i].Text, func(t text.Token) { counts[t.Term]++ })
 		for _, term := range slices.Sorted(maps.Keys(counts)) {

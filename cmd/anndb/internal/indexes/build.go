@@ -21,8 +21,8 @@ type Build struct {
 	command.InCollection
 	Index string `arg:"" optional:"" default:"main"`
 
-	Kind  string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index; for both lcif, a label model, and sbt, pt or at, trees that predict labels. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
-	Train string `help:"Learn a forest from this file of vectors, not from the rows." placeholder:"FILE"`
+	Kind  string `enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
+	Train string `placeholder:"FILE"`
 
 	kong.Plugins
 	flags *optionflags.Set

@@ -96,8 +96,8 @@ func bytesTable(info index.Info) *table.Table {
 	return t
 }
 
-// CurveTable is what the tuner measured for its number of neighbors, or for all numbers. Where queries of users
-// have a lower recall than rows that were held out, both are listed.
+// CurveTable is what the tuner measured for its number of neighbors, or for all numbers. Where queries
+// of users have a lower recall than rows that were held out, both are listed.
 func CurveTable(c *query.Curve, all bool) *table.Table {
 	t := table.New("k", "recall:4", "held:4", "micros:1", "candidates:0", "setting")
 	if c == nil {

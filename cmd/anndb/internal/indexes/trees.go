@@ -28,12 +28,12 @@ const (
 // IsTree reports whether a kind is a budgeted tree.
 func IsTree(kind string) bool { return slices.Contains([]string{kindSBT, kindPT, kindAT}, kind) }
 
-// treeOptions returns the options of budgeted trees; ok is false for other options.
-func treeOptions(o index.Options) (_ index.Trees, ok bool) {
+// treeOptions returns the options of budgeted trees, zero for other options.
+func treeOptions(o index.Options) index.Trees {
 	if o, ok := o.(*index.Trees); ok {
-		return *o, true
+		return *o
 	}
-	return index.Trees{}, false
+	return index.Trees{}
 }
 
 // TreeTable describes the budgeted trees among indexes. decisions is the mean number that a training
@@ -63,7 +63,7 @@ const TreeTitle = "Trees: mean decisions of a training row, entropy of the leave
 
 // treeSetting is what budgeted trees were built with.
 func treeSetting(i index.Info) string {
-	o, _ := treeOptions(i.Options)
+	o := treeOptions(i.Options)
 	p := o.Params
 	s := fmt.Sprintf("budget=%d", p.BAC.Budget)
 	if p.BAC.C > 0 {
@@ -94,7 +94,7 @@ func TrialsTitle(i index.Info) string {
 		what = "share of rows with the right class"
 	}
 	folds := 5
-	o, _ := treeOptions(i.Given)
+	o := treeOptions(i.Given)
 	if g := o.Grid; g != nil {
 		folds = cmp.Or(g.Folds, folds)
 	}
@@ -106,7 +106,7 @@ func TrialsTitle(i index.Info) string {
 // the chosen one first.
 func TrialsTable(i index.Info, n int) *table.Table {
 	t := table.New("chosen", "score:4", "spread:4", "budget", "cost", "positive", "threshold:3")
-	o, _ := treeOptions(i.Options)
+	o := treeOptions(i.Options)
 	p := o.Params
 	chosen := func(x budget.Trial) bool {
 		return x.Budget == p.BAC.Budget && x.C == p.BAC.C &&

@@ -17,8 +17,8 @@ import (
 type Tune struct {
 	command.InCollection
 	Index    string `arg:"" optional:"" default:"labels"`
-	Kind     string `help:"Label model: lcif, sbt, pt or at; lcif if not given." enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
-	Settings int    `help:"How many settings to show, the best; 0 for all." default:"10" want:"0"`
+	Kind     string `enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
+	Settings int    `default:"10" want:"0"`
 
 	kong.Plugins
 	flags *optionflags.Set

@@ -160,20 +160,28 @@ func (e *Embedder) Queries(each iter.Seq2[Query, error]) iter.Seq2[Query, error]
 	}
 }
 
-// add adds vectors to queries.
-func (e *Embedder) add(batch []Query) error {
+// Fill makes the vectors of n texts that have none; at returns a text and where its vector is stored. It
+// returns their dimension, 0 if none was missing.
+func (e *Embedder) Fill(n int, at func(i int) (text string, vector *[]float32)) (dim int, err error) {
 	var texts []string
-	var to []*Query
-	for i := range batch {
-		if q := &batch[i]; q.Query.Vector == nil {
-			if s := text.Plain(q.Query.Text); s != "" {
-				texts, to = append(texts, s), append(to, q)
-			}
+	var to []*[]float32
+	for i := range n {
+		if s, x := at(i); *x == nil && s != "" {
+			texts, to = append(texts, s), append(to, x)
 		}
 	}
 	vectors, err := e.Embed(texts)
 	for i, v := range vectors {
-		to[i].Query.Vector = v
+		*to[i], dim = v, len(v)
 	}
+	return dim, err
+}
+
+// add adds vectors to queries.
+func (e *Embedder) add(batch []Query) error {
+	_, err := e.Fill(len(batch), func(i int) (string, *[]float32) {
+		q := &batch[i].Query
+		return text.Plain(q.Text), &q.Vector
+	})
 	return err
 }

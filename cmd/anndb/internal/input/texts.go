@@ -11,10 +11,14 @@ import (
 // parsed is a text as a query to a collection; nil if it is none, or if the collection has no texts or an
 // analyzer that this program does not have.
 func parsed(query string, info db.CollectionInfo) (*text.Query, error) {
-	if info.Text == nil || text.ByName(info.Text.Analyzer) == nil {
+	if info.Text == nil {
 		return nil, nil
 	}
-	return text.ParseQuery(query, text.ByName(info.Text.Analyzer))
+	analyze := text.ByName(info.Text.Analyzer)
+	if analyze == nil {
+		return nil, nil
+	}
+	return text.ParseQuery(query, analyze)
 }
 
 // Terms are the terms of a query that count for scores; nil if it is no text.

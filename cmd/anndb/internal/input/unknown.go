@@ -44,7 +44,10 @@ func (u *UnknownFeatures) Add(info db.CollectionInfo, q db.Query, unknown []stri
 	for _, f := range q.Sparse.Index {
 		u.all[fmt.Sprint(f)] = true
 	}
-	words := typed(q.Text, info)
+	var words map[string]string
+	if len(unknown) > 0 {
+		words = typed(q.Text, info)
+	}
 	for _, name := range unknown {
 		u.unknown[cmp.Or(words[name], name)] = true
 	}

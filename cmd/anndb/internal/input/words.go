@@ -56,7 +56,8 @@ func hasBoth(info db.CollectionInfo) bool { return info.Text != nil && info.Dim 
 
 // Ask opens the queries.
 func (f QueryFlags) Ask(a *command.App, s *db.Snapshot, info db.CollectionInfo) (*asked, error) {
-	switch from := f.fromWords(); {
+	from := f.fromWords()
+	switch {
 	case f.Text != "" && from.Query == "":
 		return nil, command.Usagef("--text names the column of a file of queries: " +
 			"give the text itself as the query")
@@ -75,7 +76,7 @@ func (f QueryFlags) Ask(a *command.App, s *db.Snapshot, info db.CollectionInfo) 
 		return nil, command.Usagef("the query %q and a flag for the query exclude each other",
 			strings.Join(f.Words, " "))
 	}
-	f = f.fromWords()
+	f = from
 	if f.Query != "" {
 		to := TargetOf(a, &info)
 		in, err := Source{Path: f.Query, Vectors: f.Vector, Flags: f.FileFlags, Kind: to.kind(), To: to}.Open()

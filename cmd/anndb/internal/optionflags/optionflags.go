@@ -33,7 +33,7 @@ func New(sources ...Source) (*Set, kong.Plugins) {
 	s := &Set{kinds: map[string]string{}}
 	var fields []reflect.StructField
 	for _, from := range sources {
-		for l := range leaves(reflect.TypeOf(from.Options).Elem(), "", from.Group) {
+		for _, l := range leaves(reflect.TypeOf(from.Options).Elem(), "", from.Group) {
 			top, _, _ := strings.Cut(l.path, ".")
 			if slices.Contains(from.Without, top) {
 				continue
@@ -59,35 +59,31 @@ type leaf struct {
 	path, flag, group string
 }
 
-// leaves yields the flags of a type and of the structs in it.
-func leaves(t reflect.Type, path, group string) func(yield func(leaf) bool) {
-	return func(yield func(leaf) bool) {
-		for i := range t.NumField() {
-			f := t.Field(i)
-			l := leaf{f, path + f.Name, f.Tag.Get("flag"), group}
-			if g, ok := f.Tag.Lookup("group"); ok {
-				l.group = g
-			}
-			if l.flag != "" {
-				if !yield(l) {
-					return
-				}
-				continue
-			}
-			inner := f.Type
-			if inner.Kind() == reflect.Pointer {
-				inner = inner.Elem()
-			}
-			if inner.Kind() != reflect.Struct {
-				continue
-			}
-			for x := range leaves(inner, l.path+".", l.group) {
-				if !yield(x) {
-					return
-				}
-			}
-		}
+// leaves returns the flags of a type and of the structs in it.
+func leaves(t reflect.Type, path, group string) (out []leaf) {
+	for i := range t.NumField() {
+		out = append(out, leavesOf(t.Field(i), path, group)...)
 	}
+	return out
+}
+
+// leavesOf returns the flag of a field, or those of its struct.
+func leavesOf(f reflect.StructField, path, group string) []leaf {
+	l := leaf{f, path + f.Name, f.Tag.Get("flag"), group}
+	if g, ok := f.Tag.Lookup("group"); ok {
+		l.group = g
+	}
+	if l.flag != "" {
+		return []leaf{l}
+	}
+	inner := f.Type
+	if inner.Kind() == reflect.Pointer {
+		inner = inner.Elem()
+	}
+	if inner.Kind() != reflect.Struct {
+		return nil
+	}
+	return leaves(inner, l.path+".", l.group)
 }
 
 // field returns the field of the parser's struct for a flag: a string, a list or a pointer, which are
@@ -155,7 +151,7 @@ func (s *Set) fill(v reflect.Value, known map[string]bool) error {
 		if !f.IsExported() {
 			continue
 		}
-		for l := range leaves(reflect.StructOf([]reflect.StructField{f}), "", "") {
+		for _, l := range leavesOf(f, "", "") {
 			known[l.flag] = true
 			value, ok := s.given(l.flag)
 			_, isNeeded := l.Tag.Lookup("needed")
@@ -198,7 +194,7 @@ func set(x, value reflect.Value) error {
 // Name returns the flag of the field with a path in a struct of options, or its flags if it is a struct.
 func Name(options any, path string) string {
 	var flags []string
-	for l := range leaves(reflect.TypeOf(options).Elem(), "", "") {
+	for _, l := range leaves(reflect.TypeOf(options).Elem(), "", "") {
 		if l.path == path || strings.HasPrefix(l.path, path+".") {
 			flags = append(flags, "--"+l.flag)
 		}

@@ -123,15 +123,15 @@ func (c *Search) search(a *command.App, s *db.Snapshot, info db.CollectionInfo, 
 	if h.out, err = a.Bold().Stream(h.columns()...); err != nil {
 		return err
 	}
+	if c.Radius != nil && h.byText { // of texts the least score
+		least := -*c.Radius
+		o.Radius = &least
+	}
 	var unknown input.UnknownFeatures
 	n, took, plan := 0, time.Duration(0), ""
 	for q, err := range queries.Each {
 		if err != nil {
 			return h.out.Discard(err)
-		}
-		if c.Radius != nil && h.byText { // of texts the least score
-			least := -*c.Radius
-			o.Radius = &least
 		}
 		start := time.Now()
 		found, err := s.Collection(c.Collection).Search(a.Ctx, q.Query, o)

@@ -19,23 +19,13 @@ func (e *embedding) rows(r *batchReader, rows []db.Row) error {
 	if e.by == nil || len(rows) == 0 {
 		return nil
 	}
-	var texts []string
-	var to []*db.Row
-	for i := range rows {
-		if row := &rows[i]; row.Vector == nil && row.Text != "" {
-			texts, to = append(texts, row.Text), append(to, row)
-		}
-	}
-	vectors, err := e.by.Embed(texts)
+	dim, err := e.by.Fill(len(rows), func(i int) (string, *[]float32) { return rows[i].Text, &rows[i].Vector })
 	if err != nil {
 		return err
 	}
-	for i, v := range vectors {
-		to[i].Vector = v
-	}
-	if r.into.Dim == 0 && len(vectors) > 0 {
+	if r.into.Dim == 0 && dim > 0 {
 		r.into.Schema = e.schema
-		r.into.Dim, e.by.Dim = len(vectors[0]), len(vectors[0])
+		r.into.Dim, e.by.Dim = dim, dim
 	}
 	if r.into.Dim == 0 {
 		return command.BadInput("the first %d records have no text for --embed, so there is no dimension", len(rows))
