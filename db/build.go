@@ -19,7 +19,8 @@ import (
 // Build learns an index over the rows of the latest state and publishes it under name, replacing an
 // index of that name. The type of o selects the kind; nil means an index.Forest over dense rows and
 // index.Postings over sparse ones. An index that finds rows also replaces the one of maintenance,
-// unless a label model uses that. If Build is cancelled or fails, the database is unchanged. Readers and writers run concurrently.
+// unless a label model uses that. If Build is cancelled or fails, the database is unchanged. Readers
+// and writers run concurrently.
 //
 // The rows are read into memory. A forest costs rows² · dim operations with exact neighbor lists,
 // otherwise about rows · (1,000 codes + 200 rows compared). Errors: ErrUnsuitable.

@@ -9,7 +9,8 @@ import (
 // Errors of this package. Every returned error wraps one of them, a context's error, or an error of
 // the operating system; test with errors.Is. Every call can return ErrClosed, ErrCorrupt and its
 // context's error, calls that take names, keys or options ErrNotFound and ErrInvalid, and calls that
-// write ErrReadOnly, ErrReplaced, ErrNoSpace and ErrUnknownState; the documentation of a function lists the others.
+// write ErrReadOnly, ErrReplaced, ErrNoSpace and ErrUnknownState; the documentation of a function lists
+// the others.
 var (
 	ErrInvalid     = fail.ErrInvalid     // an argument, option or row breaks a rule or a limit (see the guide)
 	ErrNotFound    = fail.ErrNotFound    // no collection, index or live row has the name or key

@@ -14,7 +14,8 @@ import (
 
 // Reason explains an answer by its parts, largest first. The parts of a prediction by LCIF are rows
 // and features, those of a path through a tree its decisions in order, those of a decision features
-// and an offset, those of a hit the leaves that elected it, with their votes as a share, or the terms of a text.
+// and an offset, those of a hit the leaves that elected it, with their votes as a share, or the terms
+// of a text.
 type Reason struct {
 	Text    string  // a key, a feature, or a description such as "goal? yes"
 	Key     []byte  // if the part is a row

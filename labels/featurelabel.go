@@ -250,8 +250,8 @@ func tooMuch(what string, i any) error {
 
 // Extended returns what further rows change in the counts of s: the pairs that these rows have, with the
 // sums over all rows, and the squared lengths and numbers of rows of all. So the answer equals a count of
-// all rows, but for the pairs that only rows of s have; a feature for which Pairs stores values of all labels has
-// all of its pairs. O(features + labels + pairs of more · log L).
+// all rows, but for the pairs that only rows of s have; a feature for which Pairs stores values of all
+// labels has all of its pairs. O(features + labels + pairs of more · log L).
 //
 // Errors: ErrInput for a sum that is not above zero or exceeds 63 bits.
 func (s *FeatureLabels) Extended(more []*FeatureLabels) (*FeatureLabels, error) {

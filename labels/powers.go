@@ -76,8 +76,8 @@ func (s *FeatureLabels) Powers(beta float64) (*Powers, error) {
 	return p, nil
 }
 
-// Pairs returns the sums raised to a power, which StoredPower has returned. A feature has values for all labels if these are at
-// most twice as many.
+// Pairs returns the sums raised to a power, which StoredPower has returned. A feature has values for
+// all labels if these are at most twice as many.
 func (s *FeatureLabels) Pairs(beta float64) Pairs {
 	p := Pairs{Ptr: s.Ptr, Label: s.Label, Start: make([]uint64, 1, len(s.Ptr)), Value: make([]float32, 0, len(s.Label))}
 	all := stride(s.Labels())

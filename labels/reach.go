@@ -21,9 +21,10 @@ func Reached(lists []uint32, m int) (float64, error) {
 
 // Reach makes rows reachable. A row to which no path leads is added to the list of the nearest reached
 // candidate whose list has room, or, if none has room, of the nearest of the rows that these list. If none
-// of them has room either, it replaces the last row on the list of the nearest reached candidate. The candidates of a row are, for instance, those that its list was selected from.
-// Reach changes lists and returns the share of rows that are reached. O(n·m), and distances for the rows
-// that are not reached. Errors: ErrShape, and the context's error.
+// of them has room either, it replaces the last row on the list of the nearest reached candidate. The
+// candidates of a row are, for instance, those that its list was selected from. Reach changes lists and
+// returns the share of rows that are reached. O(n·m), and distances for the rows that are not reached.
+// Errors: ErrShape, and the context's error.
 func Reach(ctx context.Context, rows Rows, lists []uint32, m int, c Candidates) (float64, error) {
 	r, err := newReach(lists, m)
 	if err != nil {

@@ -38,8 +38,8 @@ func Build(ctx context.Context, rows *vector.CSR, progress func(done, total int)
 	return buildIndex(ctx, rows, false, progress)
 }
 
-// BuildCoded is Build for values that change with the mean length of BM25: each has a code, even if all values
-// of a row are equal.
+// BuildCoded is Build for values that change with the mean length of BM25: each has a code, even if all
+// values of a row are equal.
 func BuildCoded(ctx context.Context, rows *vector.CSR, progress func(done, total int)) (*Index, error) {
 	return buildIndex(ctx, rows, true, progress)
 }
@@ -176,6 +176,9 @@ func (ix *Index) Validate() error {
 		if err := checkRows(ix.Rows); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
+	}
+	if ix.Source != nil && ix.Source.BM25 != nil && !ix.hasCodes() {
+		return fmt.Errorf("%w: BM25 without codes", ErrInvalid)
 	}
 	if !(ix.Norm >= 0) || math.IsInf(ix.Norm, 0) {
 		return fmt.Errorf("%w: the longest row has the length %g", ErrInvalid, ix.Norm)

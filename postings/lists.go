@@ -74,21 +74,14 @@ func (l *Lists) find(feature uint32, from int) (list int, ok bool) {
 	return lo + i, ok
 }
 
-// Count returns the number of rows that have a feature, and where to look for a later feature: from, and 0 at
-// first.
-func (ix *Index) Count(feature uint32, from int) (n, next int) {
-	l, rows := &ix.Lists, ix.Len()
+// Count returns the number of rows that have a feature, in lists with codes, and where to look for a later
+// feature: from, and 0 at first.
+func (l *Lists) Count(feature uint32, from int) (n, next int) {
 	i, ok := l.find(feature, from)
 	if !ok {
 		return 0, i
 	}
-	set := l.list(i).set
-	for c := 0; c < set.end(rows); {
-		var in rowContainer
-		in, c = set.container(c, rows)
-		n += in.n
-	}
-	return n, i
+	return int(l.First[i+1] - l.First[i]), i
 }
 
 // RowsWith returns the rows that have a feature.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -97,6 +98,26 @@ type Segment struct {
 	First uint32
 	// Deleted and Accept are as in SearchParams, by row number within the segment.
 	Deleted, Accept *roaring.Bitmap
+}
+
+// Among returns segments that find only rows of a set, among those that they accept.
+func Among(segments []Segment, rows *roaring.Bitmap) []Segment {
+	out := slices.Clone(segments)
+	for i := range out {
+		g := &out[i]
+		own := rows
+		if n := uint64(g.Len()); g.First > 0 || !rows.IsEmpty() && uint64(rows.Maximum()) >= n {
+			own = roaring.New()
+			own.AddRange(uint64(g.First), uint64(g.First)+n)
+			own.And(rows)
+			own = roaring.AddOffset64(own, -int64(g.First))
+		}
+		if g.Accept != nil {
+			own = roaring.And(own, g.Accept)
+		}
+		g.Accept = own
+	}
+	return out
 }
 
 // SearchSegments is Search over segments whose rows do not overlap. The answer is that of one

@@ -1,6 +1,7 @@
 package postings
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -11,7 +12,12 @@ type Hit struct {
 	Score float64
 }
 
-// worse reports whether h comes after g in an answer: by score, then by row number.
+// Compare orders hits as in an answer: by falling score, then by row number.
+func (h Hit) Compare(g Hit) int {
+	return cmp.Or(cmp.Compare(g.Score, h.Score), cmp.Compare(h.Row, g.Row))
+}
+
+// worse reports whether h comes after g in an answer.
 func (h Hit) worse(g Hit) bool {
 	return h.Score < g.Score || h.Score == g.Score && h.Row > g.Row
 }

@@ -28,11 +28,7 @@ func (c *Curve) Bound(ctx context.Context, v *View, users QuerySet, workers int)
 	}
 	out.Sampled = len(users.Queries)
 	out.Reach = max(out.Reach, m.lanes[0].s.reach(v, users, c.K))
-	for i := -1; i < len(out.Depths); i++ {
-		d := &out
-		if i >= 0 {
-			d = &out.Depths[i]
-		}
+	for d := range out.each {
 		for _, points := range [][]Point{d.Points, d.Plain} {
 			if err := m.atDepth(d.K).bound(ctx, points); err != nil {
 				return nil, err
@@ -42,15 +38,24 @@ func (c *Curve) Bound(ctx context.Context, v *View, users QuerySet, workers int)
 	return &out, nil
 }
 
+// each calls f for the curve and then for its depths, until it returns false.
+func (c *Curve) each(f func(*Curve) bool) {
+	for i := -1; i < len(c.Depths); i++ {
+		d := c
+		if i >= 0 {
+			d = &c.Depths[i]
+		}
+		if !f(d) {
+			return
+		}
+	}
+}
+
 // widen adds to the points of each depth the beams of greater depths, which have at least the recall there.
 func (c *Curve) widen() {
 	all := c.clone()
 	for _, deep := range all.Depths {
-		for i := -1; i < len(c.Depths); i++ {
-			d := c
-			if i >= 0 {
-				d = &c.Depths[i]
-			}
+		for d := range c.each {
 			for _, p := range deep.Points {
 				if deep.K > d.K && climbs(&p.Params) {
 					d.Points = append(d.Points, p)

@@ -42,7 +42,8 @@ func (s *Searcher) inSegment(row uint32) (local uint32, ok bool) {
 	return local, int64(local) < int64(s.seg.N)
 }
 
-// searched records the votes and the estimate of the row in its segment, or in the large one if it is in none.
+// searched records the votes and the estimate of the row in its segment, or in the large one if it is
+// in none.
 func (w *watch) searched(s *Searcher) {
 	row, ok := s.inSegment(w.row)
 	if !ok && s.seg.First > 0 || len(s.route) == 0 {
@@ -105,8 +106,8 @@ type Explanation struct {
 	// Method is the name of Params.Method.
 	Method string `json:"method"`
 	// Source is the stage that computed the row's exact distance: "forest" (the row was
-	// elected, or is newer than the trees), "hop" (from the list of row From in round Hop), "fresh" (newer than the index),
-	// "scan" (exact scan); empty if the search never scored it.
+	// elected, or is newer than the trees), "hop" (from the list of row From in round Hop), "fresh"
+	// (newer than the index), "scan" (exact scan); empty if the search never scored it.
 	Source string  `json:"source,omitempty"`
 	From   *uint32 `json:"from,omitempty"`
 	Hop    int     `json:"hop,omitempty"`

@@ -33,8 +33,8 @@ type Searcher struct {
 	unit    []float32 // the query in the partition space
 	lifted  float32   // the factor by which it was scaled for inner product
 	rotated []float32
-	// straight is the query in the partition space if the forest compares rotated coordinates and nothing else
-	// needs them: those that no node has compared are NaN.
+	// straight is the query in the partition space if the forest compares rotated coordinates and
+	// nothing else needs them: those that no node has compared are NaN.
 	straight []float32
 	coords   []float32 // scratch of the forest's projections
 	space    []float32 // the query in the partition space

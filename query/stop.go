@@ -63,8 +63,8 @@ func (r *residuals) exceed(estimate float64, threshold float32) bool {
 }
 
 // enterBeam is score for rows of the beam in its order, until the rest cannot be expected to be among the
-// nearest of all segments. Rows that are read from a disk are requested in rounds: the best ones, then all that may be among
-// the nearest by the errors of those before. A third round is rare.
+// nearest of all segments. Rows that are read from a disk are requested in rounds: the best ones, then
+// all that may be among the nearest by the errors of those before. A third round is rare.
 func (s *Searcher) enterBeam(ids []uint32) {
 	if s.p.Range || s.quantised() {
 		s.score(ids, fromForest)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Settings without a beam: the forest elects rows, and hops may follow their lists. They serve forests without
-// sketches or lists, and low recalls at which they may be faster than any beam.
+// Settings without a beam: the forest elects rows, and hops may follow their lists. They serve forests
+// without sketches or lists, and low recalls at which they may be faster than any beam.
 
 // frontSlack is the ratio of two times up to which the noise of a sample may exchange them.
 const frontSlack = 1.06
@@ -81,8 +81,8 @@ func (t *tuner) elections() []Params {
 	return out
 }
 
-// election returns the setting in which rows with at least so many votes are candidates. keep is the number of
-// candidates left by sketches, 0 without sketches, hops the number of rounds that follow lists.
+// election returns the setting in which rows with at least so many votes are candidates. keep is the
+// number of candidates left by sketches, 0 without sketches, hops the number of rounds that follow lists.
 func (t *tuner) election(trees, votes, extra, keep, hops int) Params {
 	f := t.m.v.Forest
 	p := Params{Trees: min(trees, f.Trees), Extra: extra, Sketch: keep > 0, R: keep, Hops: hops}

@@ -93,7 +93,8 @@ type Segment struct {
 	Neighbors *NeighborView
 	Quant     *QuantView
 	// Curve has the settings of a small segment. A search with a setting of a curve takes that for the same
-	// recall from each segment, and scans those that have none; one with other parameters uses them everywhere.
+	// recall from each segment, and scans those that have none; one with other parameters uses them
+	// everywhere.
 	Curve *Curve
 }
 

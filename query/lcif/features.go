@@ -57,8 +57,8 @@ func (t *tally) most(m *labels.Powers, q vector.Sparse) bool {
 func (t *tally) feature(m *labels.Powers, f uint32, x, raise float64) {
 	first, later := &m.Parts[0], m.Parts[1:]
 	for i := range later {
-		// A later part that has values of all labels has all pairs of the feature. The values of the first few
-		// labels alone look like these.
+		// A later part that has values of all labels has all pairs of the feature. The values of the
+		// first few labels alone look like these.
 		if set, _, all := later[i].Row(int(f)); all && 2*len(set) >= len(m.Label) {
 			first, later = &later[i], later[i+1:]
 			break

@@ -36,9 +36,9 @@ func NewPredictor() *Predictor { return new(Predictor) }
 
 // Predict appends the labels predicted for q to dst, best first, by score or, with a threshold for
 // each label, by score in relation to its threshold (labels.Order), ties by the smaller label or by
-// the view's Before: the Top best ones, or the set that the thresholds select (Algorithm 6). Scores are those of definition 9, in 0…1. A label without evidence is not
-// predicted, so there may be fewer than Top, and none for a query without known features
-// (Stats.NoEvidence).
+// the view's Before: the Top best ones, or the set that the thresholds select (Algorithm 6). Scores are
+// those of definition 9, in 0…1. A label without evidence is not predicted, so there may be fewer than
+// Top, and none for a query without known features (Stats.NoEvidence).
 //
 // q need not have unit length. Features that no training row has contribute only to its length,
 // whatever their numbers, unless the view keeps a selection of features: then they and the features

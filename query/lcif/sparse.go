@@ -1,7 +1,6 @@
 package lcif
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -61,9 +60,7 @@ func (p *PostingsNeighbors) add(ctx context.Context, q vector.Sparse, k int, hit
 		}
 	}
 	if len(hits) > found {
-		slices.SortFunc(hits[from:], func(a, b postings.Hit) int {
-			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Row, b.Row))
-		})
+		slices.SortFunc(hits[from:], postings.Hit.Compare)
 	}
 	return hits[:min(len(hits), from+k)], nil
 }
@@ -71,18 +68,6 @@ func (p *PostingsNeighbors) add(ctx context.Context, q vector.Sparse, k int, hit
 // Among implements NeighborSource.
 func (p *PostingsNeighbors) Among(rows *roaring.Bitmap) NeighborSource {
 	out := *p
-	out.Segments, out.Only = slices.Clone(p.Segments), both(rows, p.Only)
-	for i := range out.Segments {
-		g := &out.Segments[i]
-		g.Accept = both(within(rows, g), g.Accept)
-	}
+	out.Segments, out.Only = postings.Among(p.Segments, rows), both(rows, p.Only)
 	return &out
-}
-
-// within returns the rows of a set that are in a segment, by their number in it.
-func within(rows *roaring.Bitmap, g *postings.Segment) *roaring.Bitmap {
-	own := roaring.New()
-	own.AddRange(uint64(g.First), uint64(g.First)+uint64(g.Len()))
-	own.And(rows)
-	return roaring.AddOffset64(own, -int64(g.First))
 }

@@ -75,8 +75,8 @@ type Trial struct {
 // budget, then to the smaller cost. It returns the job's parameters with these, and
 // all trials in the order of the grid. Progress counts points of the grid. Choose trains
 // as many trees as the grid has points, times the folds; all thresholds are judged
-// with one tree. If Stop ends it, the best of the measured points is chosen. A class of SBT that no training row of a fold has is never
-// predicted there.
+// with one tree. If Stop ends it, the best of the measured points is chosen. A class of SBT that no
+// training row of a fold has is never predicted there.
 //
 // Errors: those of Train; ErrParams for an empty grid; ErrInput for more folds than
 // rows.

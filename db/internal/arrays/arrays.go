@@ -8,8 +8,6 @@ package arrays
 import (
 	"unsafe"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/anndb/anndb/codec"
 )
 
@@ -32,9 +30,6 @@ func (r *Reader) Section(kind codec.Kind) *Section {
 
 // Len returns the number of blocks read.
 func (s *Section) Len() int { return len(s.parts) }
-
-// Has reports whether an array was read that is not empty.
-func (s *Section) Has(number uint32) bool { return len(s.part(number)) > 0 }
 
 // Field writes array x or reads it completely: as a view that must not be modified, nil if the
 // array is absent.
@@ -83,38 +78,4 @@ func (s *Section) ReadNames(number uint32, n int) (names codec.Strings) {
 	}
 	s.r.Need(names.Len() == n, "label names")
 	return names
-}
-
-// WriteSet writes a set of rows, unless it is empty.
-func (s *Section) WriteSet(number uint32, rows *roaring.Bitmap) {
-	if rows.IsEmpty() {
-		return
-	}
-	rows.RunOptimize()
-	data, err := rows.ToBytes()
-	if err != nil && s.w.Err == nil {
-		s.w.Err = err
-	}
-	s.w.Block(s.kind, number, codec.U8, 1, data)
-}
-
-// ReadSet reads a set of rows below n. The set is empty if the block is absent.
-func (s *Section) ReadSet(number uint32, n int) *roaring.Bitmap {
-	out := roaring.New()
-	part := s.part(number)
-	if part == nil {
-		return out
-	}
-	err := out.UnmarshalBinary(part)
-	if err == nil {
-		err = out.Validate()
-	}
-	switch {
-	case err != nil:
-		s.r.Fail("set of rows: %w", err)
-		return roaring.New()
-	case !out.IsEmpty() && int(out.Maximum()) >= n:
-		s.r.Fail("row %d of %d in a set", out.Maximum(), n)
-	}
-	return out
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/verified"
 )
@@ -71,7 +69,7 @@ func newThing() thing {
 	return thing{[]byte("bytes"), []int64{-1, 1 << 40}, []int8{-7}, []float32{1, 2, 3}, []float64{0.5}}
 }
 
-// written returns a source with a thing, names, a set and rows of object 5.
+// written returns a source with a thing, names and rows of object 5.
 func written(t *testing.T, rows []uint32) *memory {
 	t.Helper()
 	m := &memory{blocks: map[[codec.KeySize]byte][]byte{}}
@@ -80,7 +78,6 @@ func written(t *testing.T, rows []uint32) *memory {
 	x.arrays(w.Section(codec.KindBudget))
 	s := w.Section(codec.KindLabelMatrix)
 	s.WriteNames(0, []string{"a", "", "c"})
-	s.WriteSet(1, roaring.BitmapOf(3, 9))
 	WriteRows(w, codec.KindNeighbors, rows, 2, 2)
 	if w.Err != nil {
 		t.Fatal(w.Err)
@@ -115,11 +112,8 @@ func TestRoundTrip(t *testing.T) {
 	if names := s.ReadNames(0, 3); names.Len() != 3 || string(names.At(2)) != "c" {
 		t.Errorf("%d names", names.Len())
 	}
-	if set := s.ReadSet(1, 10); !slices.Equal(set.ToArray(), []uint32{3, 9}) {
-		t.Errorf("set %v", set)
-	}
-	if !s.Has(1) || s.Has(2) || s.Len() != 2 || !s.ReadSet(2, 10).IsEmpty() {
-		t.Error("an array that is absent")
+	if s.Len() != 1 {
+		t.Errorf("%d arrays", s.Len())
 	}
 	got := ReadRows[uint32](r, codec.KindNeighbors, 11, 2, 2)
 	if len(got) != 3 || len(got[2]) != 6 || !slices.Equal(slices.Concat(got...), rows) {
@@ -133,17 +127,12 @@ func TestRoundTrip(t *testing.T) {
 // TestDamage reads arrays that do not agree with what is expected of them.
 func TestDamage(t *testing.T) {
 	m := written(t, make([]uint32, 10))
-	m.blocks[codec.Key(5, codec.KindPostings, 0)] = []byte("odd")
 	read := map[string]func(r *Reader){
 		"block 3": func(r *Reader) { FieldOf(r.Section(codec.KindBudget), 3, new([]float32), 4) },
 		"block 9 is missing": func(r *Reader) {
 			FieldOf(r.Section(codec.KindBudget), 9, new([]byte), 1)
 		},
-		"label names": func(r *Reader) { r.Section(codec.KindLabelMatrix).ReadNames(0, 4) },
-		"row 9 of 9 in a set": func(r *Reader) {
-			r.Section(codec.KindLabelMatrix).ReadSet(1, 9)
-		},
-		"set of rows":             func(r *Reader) { r.Section(codec.KindPostings).ReadSet(0, 9) },
+		"label names":             func(r *Reader) { r.Section(codec.KindLabelMatrix).ReadNames(0, 4) },
 		"does not cover the rows": func(r *Reader) { ReadRows[uint32](r, codec.KindNeighbors, 6, 2, 2) },
 		"sums":                    func(r *Reader) { r.Need(false, "sums") },
 		"cross-reference": func(r *Reader) {

@@ -69,7 +69,7 @@ func Check(d *db.DB) error {
 }
 
 // LeavesNothing checks that only the database is in its directory, that no object is marked, and that
-// every stored object belongs to something. Nothing may be committed meanwhile.
+// every stored object belongs to something. Nothing may be committed at the same time.
 func LeavesNothing(d *db.DB) error {
 	entries, err := os.ReadDir(filepath.Dir(d.Path()))
 	if err != nil {

@@ -51,9 +51,7 @@ func (s *Search) AfterIndex(ctx context.Context, set *SparseSet, covered int) er
 // rank makes the best of the hits the answer.
 func (s *Search) rank(fresh int) {
 	s.Stats.Fresh, s.Stats.Recall = fresh, 1
-	slices.SortFunc(s.Hits, func(a, b postings.Hit) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Row, b.Row))
-	})
+	slices.SortFunc(s.Hits, postings.Hit.Compare)
 	s.Found = s.Found[:0]
 	for _, h := range s.Hits[:min(s.K, len(s.Hits))] {
 		if d := s.Distance(h); d <= s.Radius {

@@ -116,6 +116,17 @@ func (s *Search) Widen(find func(k int) (more bool, err error)) error {
 	}
 }
 
+// WidenHits calls find, which sets Hits to the best k rows, as Widen does.
+func (s *Search) WidenHits(find func(k int) error) error {
+	return s.Widen(func(k int) (more bool, err error) {
+		s.Hits = s.Hits[:0]
+		if err := find(k); err != nil {
+			return false, AsParameter(err)
+		}
+		return len(s.Hits) == k && s.Distance(s.Hits[k-1]) <= s.Radius, nil
+	})
+}
+
 // InView searches a view of dense rows for k rows and sets the answer. It reports whether there may be
 // more within the radius.
 func (s *Search) InView(ctx context.Context, v *query.View, p query.Params, k int) (more bool, err error) {

@@ -67,14 +67,7 @@ func (s *Search) ByTerms(ctx context.Context, set *SparseSet, p postings.BM25, x
 		s.weights.Value = append(s.weights.Value, n*postings.IDF(of.Rows, s.have[i]))
 	}
 	if x.Find != nil {
-		err := s.Widen(func(k int) (more bool, err error) {
-			s.Hits = s.Hits[:0]
-			if err := x.Find(s.weights, p.Mean, k); err != nil {
-				return false, AsParameter(err)
-			}
-			return len(s.Hits) == k && s.Distance(s.Hits[k-1]) <= s.Radius, nil
-		})
-		if err != nil {
+		if err := s.WidenHits(func(k int) error { return x.Find(s.weights, p.Mean, k) }); err != nil {
 			return err
 		}
 	}

@@ -73,13 +73,6 @@ func SetBlocks(sets ...*roaring.Bitmap) (blocks []uint32) {
 	return slices.Compact(blocks)
 }
 
-// DeleteSet deletes the stored set of an object.
-func DeleteSet(tx *bbolt.Tx, object uint64, section codec.Kind) error {
-	from := codec.Key(object, section, 0)
-	_, err := RemovePrefix(tx.Bucket(BucketSets), from[:12], 1<<16)
-	return err
-}
-
 // DecodeSet reads one block of a set. The bitmap owns its memory.
 func DecodeSet(coll string, key, value []byte) (*roaring.Bitmap, error) {
 	payload, err := DecodeBlock(coll, key, value, true)

@@ -78,6 +78,8 @@ func (ix *Indexer) learn(ctx context.Context, job *building) (*kind.Manifest, er
 			if err != nil {
 				return err
 			}
+			c := of.Collection()
+			job.metric, job.dim = c.Metric, c.Dim
 			return f(of)
 		})
 	}
@@ -131,10 +133,6 @@ func (ix *Indexer) latest(job *building, f func(st *state.Collection) error) err
 			return dropped(job.Coll)
 		case job.Base != nil && job.overtaken(st.Entry):
 			return ErrOvertaken
-		}
-		if job.kind != nil {
-			of := st.Entry.Describe(st.Entry.ByFeatures(job.kind))
-			job.metric, job.dim = of.Metric, of.Dim
 		}
 		return f(st)
 	})

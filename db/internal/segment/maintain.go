@@ -162,9 +162,6 @@ func (d *due) find(ctx context.Context, st *state.Collection, e Effort) error {
 		d.again = inPlaceOf(ctx, st, m, &d.ref)
 		return nil
 	}
-	if err := st.Load(ctx); err != nil {
-		return err
-	}
 	changed, err := changedSince(ctx, st, m)
 	if err != nil {
 		return err

@@ -49,11 +49,9 @@ func planOf(
 	exact := due && e.Exact && first < n && m.Of.Traits().Predicts
 	switch {
 	case total == 0:
-	case float64(total) > kind.Drift*float64(large.Rows-large.Dead) && due:
+	case due && (float64(total) > kind.Drift*float64(large.Rows-large.Dead) || resting && m.Of.Traits().Composes):
 		return plan{0, n}, true
 	case !m.Of.Traits().Composes:
-	case resting && due:
-		return plan{0, n}, true
 	case exact || fresh > 0 && (float64(fresh) >= least || e.Fresh > 0 && fresh >= e.Fresh):
 		from, size := n, fresh
 		for from > 1 && (from == kind.MaxSegments || live(&segments[from-1]) <= mergeRatio*size) {

@@ -40,8 +40,8 @@ func (st *Collection) filterError(err error) error {
 	return fail.Wrapf(err, "filter on %q", st.Entry.Name)
 }
 
-// Matching returns the live rows that pass a filter and have not expired; the caller may change the set. It calls the
-// functions of the filter for the rows that nothing else excludes.
+// Matching returns the live rows that pass a filter and have not expired; the caller may change the
+// set. It calls the functions of the filter for the rows that nothing else excludes.
 //
 // Errors: as Passing.
 func (st *Collection) Matching(ctx context.Context, filter where.Expr) (*roaring.Bitmap, error) {

@@ -26,8 +26,8 @@ type Replacement struct {
 }
 
 // Replace renames the new file to the name of the current one, which it retires, unless that name is
-// another file's by now. If the rename cannot be made durable, no further writes are allowed. Replace reports whether the file was
-// replaced. It must be called by a function that Locked calls.
+// another file's by now. If the rename cannot be made durable, no further writes are allowed. Replace
+// reports whether the file was replaced. It must be called by a function that Locked calls.
 func (m *Manager) Replace(r Replacement) (replaced bool, err error) {
 	tx, err := r.File.Begin(false)
 	if err != nil {

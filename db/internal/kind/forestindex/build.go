@@ -137,7 +137,10 @@ func part(v *query.View, first, end int) query.View {
 	out.N = n
 	out.Deleted = kind.Within(v.Deleted, first, n)
 	out.DeletedBits = kind.BitsOf(out.Deleted, n)
-	out.LiveCount = n - kind.DeletedWithin(v.Deleted, first, n)
+	out.LiveCount = n
+	if out.Deleted != nil {
+		out.LiveCount -= int(out.Deleted.GetCardinality())
+	}
 	return out
 }
 

@@ -31,8 +31,8 @@ func (Kind) Detail() kind.Detail { return &detail{} }
 
 // detail is the detail of a segment of a forest.
 type detail struct {
-	// Lift is the bound M of the lift sqrt(M²-|x|²) under inner product, Rotation the number of stored rotated
-	// coordinates, 0 for none. Small segments use those of the large one.
+	// Lift is the bound M of the lift sqrt(M²-|x|²) under inner product, Rotation the number of stored
+	// rotated coordinates, 0 for none. Small segments use those of the large one.
 	Lift     float32
 	Rotation int
 	Trees    treesManifest

@@ -24,8 +24,8 @@ const (
 	// codeNear is the number of nearest rows whose ranks by the estimates are collected. A code is judged
 	// by the mean of the worst of these ranks, the share codeTail of them.
 	codeNear, codeTail = 10, 0.02
-	// A search reads about sketchesRead sketches for a row that it compares exactly. An access to either costs
-	// as much as reading accessBytes more.
+	// A search reads about sketchesRead sketches for a row that it compares exactly. An access to
+	// either costs as much as reading accessBytes more.
 	sketchesRead = 6
 	accessBytes  = 64
 )

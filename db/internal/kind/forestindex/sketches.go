@@ -49,9 +49,9 @@ func keptBy(r *forest.Rotation, rows labels.Rows) float64 {
 	return inside / all
 }
 
-// makeSketches chooses a code, unless the large segment has one, and encodes every row. The neighbor lists determine which code ranks rows
-// well enough, and how much of the length outside the sketched coordinates separates a row from its
-// neighbors (query.FitSketches).
+// makeSketches chooses a code, unless the large segment has one, and encodes every row. The neighbor
+// lists determine which code ranks rows well enough, and how much of the length outside the sketched
+// coordinates separates a row from its neighbors (query.FitSketches).
 func (l *learned) makeSketches(ctx context.Context, t *training, o options) error {
 	rows, lists := t.corpus.rows, t.localHops()
 	if t.base != nil {

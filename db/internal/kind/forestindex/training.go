@@ -74,8 +74,8 @@ func (s subset) id(i int) uint32 {
 
 var _, _ labels.Rows = (*flatRows)(nil), subset{}
 
-// training is the input of a build, with rows numbered from 0, in the space in which all partitions, labels and sketches
-// are Euclidean (see prepare).
+// training is the input of a build, with rows numbered from 0, in the space in which all partitions,
+// labels and sketches are Euclidean (see prepare).
 type training struct {
 	corpus subset // the live rows among all row numbers [0, corpus.rows.n)
 	points subset // the training points: the live rows, or training queries

@@ -3,7 +3,6 @@ package forestindex
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -93,19 +91,12 @@ func trialStride(queries int) int {
 
 // scan finds the k true neighbors of every stride-th query by comparing with every row.
 func (tr *trial) scan(ctx context.Context, st kind.Source, base *query.View, stride, k int) error {
-	flat := tr.mask(base)
-	n := (len(tr.queries) + stride - 1) / stride
-	err := par.Each(ctx, par.Work{N: n, Workers: kind.WorkersOf(ctx)}, func(i int) (err error) {
-		i *= stride
-		// Each goroutine needs a separate guard.
-		defer st.Guard(debug.SetPanicOnFault(true), &err)
-		found, _, err := query.NewSearcher().Search(ctx, flat, tr.queries[i],
-			&query.Params{K: k, Method: query.Flat}, nil)
-		tr.truth[i] = tr.truth[i][:0]
-		for _, h := range found {
-			tr.truth[i] = append(tr.truth[i], h.ID)
+	set := query.QuerySet{Queries: tr.queries, Truth: tr.truth}
+	err := scanTruth(ctx, st, tr.mask(base), set, func(i int) int {
+		if i%stride == 0 {
+			return k
 		}
-		return err
+		return 0
 	})
 	if err != nil {
 		return fail.Wrapf(err, "tune")

@@ -30,27 +30,41 @@ func usersOf(ctx context.Context, st kind.Source, v *query.View, k int) (set que
 	if len(queries) < sample.Least {
 		return set, nil
 	}
-	truth := make([][]uint32, len(queries))
+	set = query.QuerySet{Queries: queries, Truth: make([][]uint32, len(queries))}
 	stride := trialStride(len(queries))
-	err = par.Ranges(ctx, par.Work{N: len(queries), Workers: kind.WorkersOf(ctx)}, func() func(i, _ int) error {
+	err = scanTruth(ctx, st, v, set, func(i int) int {
+		if i%stride == 0 {
+			return query.DeepestTruth
+		}
+		return k
+	})
+	if err != nil {
+		return query.QuerySet{}, fail.Wrapf(err, "queries of users")
+	}
+	return set, nil
+}
+
+// scanTruth finds the nearest rows of each query by comparing with every row: so many as depth returns for
+// its number, and none if that is zero.
+func scanTruth(ctx context.Context, st kind.Source, v *query.View, set query.QuerySet, depth func(i int) int) error {
+	w := par.Work{N: len(set.Queries), Workers: kind.WorkersOf(ctx)}
+	return par.Ranges(ctx, w, func() func(i, _ int) error {
 		s := query.NewSearcher()
 		return func(i, _ int) (err error) {
-			defer st.Guard(debug.SetPanicOnFault(true), &err)
-			p := query.Params{K: k, Method: query.Flat}
-			if i%stride == 0 {
-				p.K = query.DeepestTruth
+			p := query.Params{K: depth(i), Method: query.Flat}
+			if p.K == 0 {
+				return nil
 			}
-			near, _, err := s.Search(ctx, v, queries[i], &p, nil)
+			// Each goroutine needs a separate guard.
+			defer st.Guard(debug.SetPanicOnFault(true), &err)
+			near, _, err := s.Search(ctx, v, set.Queries[i], &p, nil)
+			set.Truth[i] = set.Truth[i][:0]
 			for _, x := range near {
-				truth[i] = append(truth[i], x.ID)
+				set.Truth[i] = append(set.Truth[i], x.ID)
 			}
 			return err
 		}
 	})
-	if err != nil {
-		return set, fail.Wrapf(err, "queries of users")
-	}
-	return query.QuerySet{Queries: queries, Truth: truth}, nil
 }
 
 // measureDue reports whether settings have to be measured on users' queries: they never were, or there are

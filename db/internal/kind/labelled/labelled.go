@@ -21,16 +21,6 @@ const (
 	WeightStandard = "standard"
 )
 
-// CheckWeight refuses a weighting that does not exist.
-func CheckWeight(w string) error {
-	switch w {
-	case "", WeightNone, WeightTFIDF, WeightStandard:
-		return nil
-	}
-	return fmt.Errorf("%w: weighting %q, want %q, %q or %q",
-		fail.Option, w, WeightNone, WeightTFIDF, WeightStandard)
-}
-
 // Rows is the data that a label model is learned from: rows and label sets by row number, and the
 // numbers of the live rows.
 type Rows struct {
@@ -143,6 +133,3 @@ func Weigh(x vector.Sparse, idf []float32) {
 		}
 	}
 }
-
-// MaxFolds is the largest number of folds of a cross-validation.
-const MaxFolds = 1000

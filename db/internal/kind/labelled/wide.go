@@ -1,10 +1,12 @@
 package labelled
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 )
 
 // maxSpread is the number of features up to which they may far outnumber the entries of all
@@ -13,6 +15,19 @@ const maxSpread = 1 << 22
 
 // ErrSpread marks the errors of CheckSpread.
 var ErrSpread = errors.New("too many features for the rows")
+
+// CheckSpreadOf is CheckSpread for the rows of a collection; dense ones pass.
+func CheckSpreadOf(ctx context.Context, st kind.Source) error {
+	c := st.Collection()
+	if !c.Sparse {
+		return nil
+	}
+	set, err := st.Sparse(ctx)
+	if err != nil {
+		return err
+	}
+	return CheckSpread(c.Name, c.Dim, set.Entries())
+}
 
 // CheckSpread refuses rows whose feature numbers are so sparse that arrays by feature, which
 // label models and weights have, would be far larger than the rows.

@@ -13,9 +13,9 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Rows that were written after the segments are neighbors at once, with their labels, and relabelled rows have
-// their present labels. Sums do not count either until maintenance; labels that only these rows have
-// have no similarity and the common threshold.
+// Rows that were written after the segments are neighbors at once, with their labels, and relabelled
+// rows have their present labels. Sums do not count either until maintenance; labels that only these
+// rows have have no similarity and the common threshold.
 
 // shared is what all generations of a model have in common.
 type shared struct {

@@ -97,15 +97,8 @@ func (l *learned) learnSparse(
 
 // learnSmall learns a segment of later rows with what the first segment has learned.
 func (l *learned) learnSmall(ctx context.Context, st kind.Source, job *kind.Job) error {
-	c := st.Collection()
-	if c.Sparse {
-		set, err := st.Sparse(ctx)
-		if err == nil {
-			err = labelled.CheckSpread(c.Name, c.Dim, set.Entries())
-		}
-		if err != nil {
-			return err
-		}
+	if err := labelled.CheckSpreadOf(ctx, st); err != nil {
+		return err
 	}
 	parts, err := readParts(ctx, st, job.Base, job.First)
 	if err != nil {
@@ -134,7 +127,7 @@ func (l *learned) learnSmall(ctx context.Context, st kind.Source, job *kind.Job)
 			return vector.Sparse{Index: x.Index[:n], Value: x.Value[:n]}
 		})
 	}
-	return l.count(ctx, data, c.Sparse, job.Timer)
+	return l.count(ctx, data, st.Collection().Sparse, job.Timer)
 }
 
 // count computes what a segment stores from its rows, which are weighed and have their labels.

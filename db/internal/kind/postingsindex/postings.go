@@ -121,7 +121,6 @@ const (
 	arrayNorm
 	arrayValue
 	arrayRatio
-	ArrayPostingsEnd
 )
 
 // Emit writes the arrays of a segment.

@@ -3,9 +3,6 @@ package postingsindex
 import (
 	"context"
 	"fmt"
-	"slices"
-
-	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
@@ -70,19 +67,16 @@ func (x *opened) Search(ctx context.Context, s *kind.Search) error {
 	}
 	segments := x.segments
 	if s.Rows != nil {
-		segments = accepting(segments, s.Rows)
+		segments = postings.Among(segments, s.Rows)
 	}
 	s.Stats.Way = query.ByPostings
 	if p := x.st.Collection().BM25; p != nil {
 		return s.ByTerms(ctx, set, *p, x.termLists(ctx, s, segments))
 	}
-	err = s.Widen(func(k int) (more bool, err error) {
+	err = s.WidenHits(func(k int) (err error) {
 		s.Hits, s.Postings, err = s.Inverted.SearchSegments(
-			ctx, segments, s.Features, k, postings.SearchParams{}, s.Hits[:0])
-		if err != nil {
-			return false, kind.AsParameter(err)
-		}
-		return len(s.Hits) == k && s.Distance(s.Hits[k-1]) <= s.Radius, nil
+			ctx, segments, s.Features, k, postings.SearchParams{}, s.Hits)
+		return err
 	})
 	if err != nil {
 		return err
@@ -95,18 +89,6 @@ func (x *opened) Search(ctx context.Context, s *kind.Search) error {
 		}
 	}
 	return s.AfterIndex(ctx, set, x.m.Info.Rows)
-}
-
-// accepting returns segments that return only rows of a set.
-func accepting(segments []postings.Segment, accept *roaring.Bitmap) []postings.Segment {
-	out := slices.Clone(segments)
-	for i := range out {
-		g := &out[i]
-		if g.Accept = kind.Within(accept, int(g.First), g.Len()); g.Accept == nil {
-			g.Accept = roaring.New() // nil would accept all rows
-		}
-	}
-	return out
 }
 
 // Weighing holds the weights and the selection of features with which a label model indexes
@@ -131,12 +113,7 @@ func Load(
 	if err != nil {
 		return one, err
 	}
-	index, err := loadPostings(st.Arrays(ctx, name, g.Object), set, g, w)
-	if err == nil && g.Index.Mean > 0 {
-		p := *st.Collection().BM25
-		p.Mean = g.Index.Mean
-		index.Source.BM25 = &p
-	}
+	index, err := loadPostings(st.Arrays(ctx, name, g.Object), set, g, w, st.Collection().BM25)
 	return postings.Segment{
 		Index: index, First: uint32(g.First), Deleted: kind.Within(set.DeletedRows, g.First, g.Rows),
 	}, err
@@ -145,10 +122,17 @@ func Load(
 // loadPostings opens a segment of a stored inverted index. Its blocks never change, so their
 // cross-references are checked only once per process.
 func loadPostings(
-	r *arrays.Reader, set *kind.SparseSet, g *Stored, w *Weighing,
+	r *arrays.Reader, set *kind.SparseSet, g *Stored, w *Weighing, bm25 *postings.BM25,
 ) (*postings.Index, error) {
 	a := r.Section(codec.KindPostings)
 	x := &postings.Index{Norm: g.Index.Norm, Source: rowSource(r, a, set, g, w)}
+	if mean := g.Index.Mean; mean > 0 && r.Err == nil {
+		if bm25 == nil {
+			r.Fail("values of BM25, and the collection has no texts")
+			return nil, r.Err
+		}
+		x.Source.BM25 = &postings.BM25{K1: bm25.K1, B: bm25.B, Mean: mean}
+	}
 	listArrays(a, &x.Lists)
 	r.Once(kind.RolePostings, g.shape(w), 0, x.Validate)
 	if r.Err != nil {

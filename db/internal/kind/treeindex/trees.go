@@ -82,11 +82,12 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	var data *labelled.Rows
 	err := job.Latest(func(st kind.Source) error {
 		l.unit = st.Collection().Sparse && !o.Raw
-		err := checkSpread(ctx, st, o.Weight)
-		if err != nil {
-			return err
+		if o.Weight != "" && o.Weight != labelled.WeightNone {
+			if err := labelled.CheckSpreadOf(ctx, st); err != nil {
+				return err
+			}
 		}
-		err = job.Timer.Run("read", func(report func(int, int)) (err error) {
+		err := job.Timer.Run("read", func(report func(int, int)) (err error) {
 			data, l.names, err = labelled.Read(ctx, st, job, nil, report)
 			return err
 		})
@@ -227,19 +228,6 @@ func (b *detail) Check(m *kind.Manifest, _ *kind.Segment) error {
 		return fmt.Errorf("options: %v", fail.Inner{Err: err}) // not a mistake of the caller
 	}
 	return nil
-}
-
-// checkSpread refuses a collection whose features are numbered with too large gaps for weights.
-func checkSpread(ctx context.Context, st kind.Source, weight string) error {
-	c := st.Collection()
-	if !c.Sparse || weight == "" || weight == labelled.WeightNone {
-		return nil
-	}
-	set, err := st.Sparse(ctx)
-	if err != nil {
-		return err
-	}
-	return labelled.CheckSpread(c.Name, c.Dim, set.Entries())
 }
 
 // Model is a stored tree in one generation.
