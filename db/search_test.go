@@ -691,3 +691,43 @@ func TestHugeValues(t *testing.T) {
 		}
 	}
 }
+
+// TestChoiceOfIndex: none, one, several.
+func TestChoiceOfIndex(t *testing.T) {
+	const dim = 6
+	b := newBed(t, vector.L2, dim)
+	b.Put("a", dbtest.Mixture(1, 400, dim))
+	q := dbtest.Mixture(2, 1, dim)[0]
+	ask := func(o *db.SearchOptions) (stats db.SearchStats, err error) {
+		err = b.D.View(func(s *db.Snapshot) error {
+			_, stats, err = dbtest.Nearest(t.Context(), s.Collection("c"), db.Query{Vector: q}, 3, o)
+			return err
+		})
+		return stats, err
+	}
+	expect := func(what string, o *db.SearchOptions, leaves bool, target error) {
+		t.Helper()
+		stats, err := ask(o)
+		if !errors.Is(err, target) || err == nil && leaves != (stats.Leaves > 0) {
+			t.Errorf("%s: %+v, %v; want %v", what, stats, err, target)
+		}
+	}
+	p := &query.Params{}
+	expect("no index", nil, false, nil)
+	expect("no index, named", &db.SearchOptions{Index: "x"}, false, db.ErrNotFound)
+	expect("no index, parameters that need one", &db.SearchOptions{Params: p}, false, db.ErrInvalid)
+	b.Build("x", &index.Forest{NoTune: true})
+	expect("one untuned", nil, false, db.ErrInvalid)
+	expect("one untuned, recall", &db.SearchOptions{Recall: 0.5}, false, db.ErrInvalid)
+	expect("one", &db.SearchOptions{Params: p}, true, nil)
+	expect("one, flat", &db.SearchOptions{Index: "flat"}, false, nil)
+	expect("one, without members", &db.SearchOptions{Params: &query.Params{Method: query.Voting}}, false, db.ErrInvalid)
+	b.Build("y", &index.Forest{NoTune: true, Members: true, NoTables: true})
+	expect("two, the first one", &db.SearchOptions{Params: p}, true, nil)
+	expect("two, x", &db.SearchOptions{Index: "x", Params: p}, true, nil)
+	expect("two, y without tables", &db.SearchOptions{Index: "y", Params: p}, false, db.ErrInvalid)
+	expect("two, y", &db.SearchOptions{Index: "y", Params: &query.Params{Method: query.Voting}}, true, nil)
+	expect("two, flat", &db.SearchOptions{Index: db.Flat}, false, nil)
+	b.Must(b.D.Collection("c").DropIndex(t.Context(), "x"))
+	expect("one again", &db.SearchOptions{Params: &query.Params{Method: query.Lookup}}, true, nil)
+}

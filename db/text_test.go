@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -86,14 +87,14 @@ func (b *textBed) put(n int, vectors bool) {
 }
 
 func (b *textBed) remove(n int) {
-	for key := range b.texts {
-		if n--; n < 0 {
-			return
-		}
+	keys := slices.Sorted(maps.Keys(b.texts))
+	b.rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	keys = keys[:min(n, len(keys))]
+	for _, key := range keys {
 		delete(b.texts, key)
 		delete(b.vecs, key)
-		dbtest.Must(b.t, dbtest.Delete(b.d, "docs", key))
 	}
+	dbtest.Must(b.t, dbtest.Delete(b.d, "docs", keys...))
 }
 
 // scored is a row and its score by definition.
@@ -154,6 +155,10 @@ func (b *textBed) sorted(all []scored) []scored {
 // same compares hits with what is wanted; scores may differ in the last bits, since the reference adds in any order.
 func (b *textBed) same(what string, hits []db.Hit, want []scored, k int) {
 	b.t.Helper()
+	scores := map[string]float64{}
+	for _, s := range want {
+		scores[s.key] = s.score
+	}
 	want = want[:min(k, len(want))]
 	if len(hits) != len(want) {
 		b.t.Fatalf("%s: %d hits, want %d", what, len(hits), len(want))
@@ -163,6 +168,11 @@ func (b *textBed) same(what string, hits []db.Hit, want []scored, k int) {
 		if math.Abs(score-want[i].score) > 1e-5*(1+score) {
 			b.t.Fatalf("%s: hit %d is %s of %g, want %s of %g", what, i, h.Key, score, want[i].key, want[i].score)
 		}
+		own, found := scores[string(h.Key)]
+		if !found || math.Abs(score-own) > 1e-5*(1+math.Abs(score)) {
+			b.t.Fatalf("%s: hit %d is %s of %g, whose score is %g, or which was a hit before", what, i, h.Key, score, own)
+		}
+		delete(scores, string(h.Key))
 	}
 }
 
@@ -234,15 +244,11 @@ func TestBM25(t *testing.T) {
 		compare("maintained")
 	}
 	old.Release()
-	r, err := b.d.Collection("docs").Get([]byte(slices.Collect(func(yield func(string) bool) {
-		for key := range b.texts {
-			if !yield(key) {
-				return
-			}
+	for key, want := range b.texts {
+		r, err := b.d.Collection("docs").Get([]byte(key))
+		if err != nil || r.Text != want || r.Features != nil {
+			t.Fatalf("%+v, %v", r, err)
 		}
-	})[0]))
-	if err != nil || r.Text != b.texts[string(r.Key)] || r.Features != nil {
-		t.Errorf("%+v, %v", r, err)
 	}
 }
 
@@ -270,11 +276,6 @@ func TestFusion(t *testing.T) {
 			}{{"text", db.Query{Text: q.Text}, words}, {"vector", db.Query{Vector: q.Vector}, vectors}} {
 				res, err := b.d.Collection("docs").Search(t.Context(), c.q, &db.SearchOptions{K: 30, Recall: 1})
 				dbtest.Must(t, err)
-				if c.name == "vector" {
-					for i := range c.want {
-						c.want[i].score *= 1
-					}
-				}
 				b.same(stage+": "+c.name, res.Hits, c.want, 30)
 			}
 			convex, ranks := map[string]float64{}, map[string]float64{}
@@ -297,6 +298,15 @@ func TestFusion(t *testing.T) {
 				res, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{K: 40, Recall: 1, Fusion: &f.o, Explain: true})
 				dbtest.Must(t, err)
 				b.same(fmt.Sprintf("%s: %+v", stage, f.o), res.Hits, b.sorted(want), 40)
+				// By the indexes, with the recall of the default, the distances are those of the rows.
+				plain, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{K: 40, Fusion: &f.o})
+				dbtest.Must(t, err)
+				for _, h := range plain.Hits {
+					x := b.vecs[string(h.Key)]
+					if x != nil && math.Abs(float64(h.Places.Distance-vector.CosineDistance(q.Vector, x))) > 1e-5 {
+						t.Fatalf("%s: %s at distance %g", stage, h.Key, h.Places.Distance)
+					}
+				}
 				for _, h := range res.Hits {
 					if h.Places == nil || h.Why == nil || h.Places.TextRank == 0 && h.Places.VectorRank == 0 {
 						t.Fatalf("%s: places %+v, %v", h.Key, h.Places, h.Why)
@@ -400,6 +410,9 @@ func TestTextsByKey(t *testing.T) {
 		others := slices.DeleteFunc(want.Hits, func(h db.Hit) bool { return string(h.Key) == key })
 		if len(got.Hits) != len(others) {
 			t.Fatalf("%s: %d hits, want %d", key, len(got.Hits), len(others))
+		}
+		if slices.ContainsFunc(got.Hits, func(h db.Hit) bool { return string(h.Key) == key }) {
+			t.Fatalf("%s is a hit of itself", key)
 		}
 	}
 }
