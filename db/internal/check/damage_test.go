@@ -50,6 +50,7 @@ func damaged(t testing.TB) (path string) {
 	}
 	schemas := map[string]db.Schema{
 		"bytes": {Dim: 4096}, "small": {Dim: 8, Metric: vector.Cosine}, "words": {Named: true},
+		"texts": {Dim: 8, Metric: vector.Cosine, Text: &db.TextSchema{}},
 	}
 	for _, name := range names {
 		dbtest.Must(t, dbtest.Create(t.Context(), d, name, schemas[name]))
@@ -58,6 +59,7 @@ func damaged(t testing.TB) (path string) {
 	model := &index.LCIF{Params: &lcif.Params{K: 4, Lambda: 0.5, Beta: 2}}
 	dbtest.Builds(t, d, "small", "kd", &index.Forest{Trees: 3, Members: true, Quantize: true, NoTune: true})
 	dbtest.Builds(t, d, "small", "labels", model)
+	dbtest.Builds(t, d, "texts", "terms", &index.Postings{})
 	dbtest.Builds(t, d, "words", "rows", nil)
 	dbtest.Builds(t, d, "words", "labels", model)
 	dbtest.Builds(t, d, "words", "pt", &index.Trees{Kind: "pt", Budget: 4})
@@ -65,6 +67,8 @@ func damaged(t testing.TB) (path string) {
 		dbtest.Must(t, dbtest.Delete(d, name, string(damagedKey(3)), string(damagedKey(39))))
 	}
 	put(20, 22)
+	_, err = d.Maintain(t.Context(), 0, nil) // small segments
+	dbtest.Must(t, err)
 	put(60, 64) // rows that indexes do not cover
 	dbtest.Must(t, dbtest.Closed(d, dbtest.Check(d)))
 	return path
@@ -75,13 +79,27 @@ func damagedKey(i int) []byte { return fmt.Appendf(nil, "%s-%02d", strings.Repea
 var damagedRows = map[string]func(i int) db.Row{
 	"bytes": func(i int) db.Row { return db.Row{Vector: dbtest.Vector(uint64(4*i+1), 4096)} },
 	"small": func(i int) db.Row { return db.Row{Vector: dbtest.Vector(uint64(4*i+1), 8)} },
+	"texts": func(i int) db.Row {
+		r := db.Row{Text: fmt.Sprintf("word %d of %d, and %d", i%7, i%5, i)}
+		if i%3 > 0 {
+			r.Vector = dbtest.Vector(uint64(4*i+1), 8)
+		}
+		return r
+	},
 	"words": func(i int) db.Row { return db.Row{Features: dbtest.Named(dbtest.Sparse(uint64(i)))} },
 }
 
 // ask asks a snapshot everything, and calls answer with each answer.
 func ask(t *testing.T, s *db.Snapshot, answer func(what, text string, err error)) {
 	ctx := t.Context()
-	answer("collections", fmt.Sprintf("%+v", s.Collections()), nil)
+	infos := s.Collections()
+	for i := range infos { // pointers are printed as addresses
+		if x := infos[i].Text; x != nil {
+			answer("texts", fmt.Sprintf("%+v", *x), nil)
+			infos[i].Text = nil
+		}
+	}
+	answer("collections", fmt.Sprintf("%+v", infos), nil)
 	for name, row := range damagedRows {
 		c := s.Collection(name)
 		rows, err := dbtest.RowTexts(s, name)
@@ -96,14 +114,26 @@ func ask(t *testing.T, s *db.Snapshot, answer func(what, text string, err error)
 		labels, err := c.Labels()
 		answer("labels of "+name, fmt.Sprint(labels), err)
 		q := row(7)
-		ask := db.Query{Vector: q.Vector, Features: q.Features}
+		ask := db.Query{Vector: q.Vector, Features: q.Features, Text: q.Text}
 		search := func(o db.SearchOptions) {
 			hits, _, err := dbtest.Nearest(ctx, c, ask, 5, &o)
-			answer(fmt.Sprintf("search %s by %q %v %v", name, o.Index, o.Where, o.Params), fmt.Sprint(hits), err)
+			var places []db.Places
+			for i := range hits {
+				if x := hits[i].Places; x != nil {
+					places = append(places, *x)
+					hits[i].Places = nil
+				}
+			}
+			answer(fmt.Sprintf("search %s by %q %v %v %q", name, o.Index, o.Where, o.Params, ask.Text),
+				fmt.Sprint(hits, places), err)
 		}
 		search(db.SearchOptions{Index: db.Flat})
 		search(db.SearchOptions{Index: db.Flat, Where: filter.HasLabel("topic-1")})
 		switch name {
+		case "texts":
+			search(db.SearchOptions{Index: "terms"})
+			ask.Vector, ask.Text = nil, "word 3"
+			search(db.SearchOptions{Index: "terms"})
 		case "words":
 			search(db.SearchOptions{Index: "rows"})
 		case "small":

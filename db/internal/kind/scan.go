@@ -21,8 +21,8 @@ func (x *Scan) Search(ctx context.Context, s *Search) error {
 			return err
 		}
 		s.Stats.Way = query.ByScan
-		if p := x.Source.Collection().BM25; p != nil {
-			return s.ByTerms(ctx, set, *p, TermLists{})
+		if c := x.Source.Collection(); c.BM25 != nil {
+			return s.ByTerms(ctx, set, c, TermLists{})
 		}
 		return s.AfterIndex(ctx, set, 0)
 	}

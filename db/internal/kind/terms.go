@@ -6,6 +6,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -48,7 +49,7 @@ func (s *SparseSet) AddRowsWith(ctx context.Context, to *roaring.Bitmap, f uint3
 // ByTerms searches a collection of texts by BM25: s.Features has the terms of the query and how often it has
 // each. How many rows have a term, and their mean length, are those of all live rows at present, whatever
 // an index was built of; a filter does not change them.
-func (s *Search) ByTerms(ctx context.Context, set *SparseSet, p postings.BM25, x TermLists) error {
+func (s *Search) ByTerms(ctx context.Context, set *SparseSet, c *Collection, x TermLists) error {
 	q := s.Features
 	s.have = slices.Grow(s.have[:0], q.Len())[:q.Len()]
 	clear(s.have)
@@ -59,11 +60,15 @@ func (s *Search) ByTerms(ctx context.Context, set *SparseSet, p postings.BM25, x
 	if err := s.countFresh(ctx, set, x.Covered, &of); err != nil {
 		return err
 	}
+	p := *c.BM25
 	p.Mean = of.Mean()
 	s.bm25 = &p
 	s.weights.Index = q.Index
 	s.weights.Value = s.weights.Value[:0]
 	for i, n := range q.Value {
+		if s.have[i] < 0 || s.have[i] > of.Rows {
+			return fail.Corruptf(c.Name, "%d rows have feature %d, and %d have any", s.have[i], q.Index[i], of.Rows)
+		}
 		s.weights.Value = append(s.weights.Value, n*postings.IDF(of.Rows, s.have[i]))
 	}
 	if x.Find != nil {

@@ -70,8 +70,8 @@ func (x *opened) Search(ctx context.Context, s *kind.Search) error {
 		segments = postings.Among(segments, s.Rows)
 	}
 	s.Stats.Way = query.ByPostings
-	if p := x.st.Collection().BM25; p != nil {
-		return s.ByTerms(ctx, set, *p, x.termLists(ctx, s, segments))
+	if c := x.st.Collection(); c.BM25 != nil {
+		return s.ByTerms(ctx, set, c, x.termLists(ctx, s, segments))
 	}
 	err = s.WidenHits(func(k int) (err error) {
 		s.Hits, s.Postings, err = s.Inverted.SearchSegments(
