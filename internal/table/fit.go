@@ -1,7 +1,5 @@
 package table
 
-import "strings"
-
 // gap is the number of blanks between two columns.
 const gap = 2
 
@@ -36,17 +34,11 @@ func fit(width []int, number []bool, room int) bool {
 func Cut(cell string, width int) string {
 	n := 0
 	last := 0 // where the last rune that fits in front of the mark ends
-	for i, r := range cell {
-		if string(r) == Mark {
-			continue
-		}
+	for i := range cell {
 		if n == width-1 {
 			last = i
 		}
 		if n == width {
-			if strings.Count(cell[:last], Mark)%2 == 1 {
-				return cell[:last] + "…" + Mark
-			}
 			return cell[:last] + "…"
 		}
 		n++

@@ -254,7 +254,7 @@ func (s *Stream) writeLine(line []string) error {
 		if b.Len() > len(open) {
 			b.WriteString(between)
 		}
-		c = Cut(c, s.width[i])
+		c = cut(c, s.width[i])
 		pad := strings.Repeat(" ", s.width[i]-width(c))
 		c = bold(c)
 		if s.right[i] {
