@@ -283,7 +283,7 @@ func (e delimitedEncoder) header(int64) ([]byte, error) {
 		names = append(names, defaultExpiry)
 	}
 	for _, name := range names {
-		b = e.appendCell(append(b, e.comma), name)
+		b = e.appendQuoted(append(b, e.comma), name, separators) // other separators do not count in it
 	}
 	return append(b, '\n'), nil
 }
@@ -326,7 +326,11 @@ func (e delimitedEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 
 // appendCell quotes a text where RFC 4180 asks for it.
 func (e delimitedEncoder) appendCell(dst []byte, text string) []byte {
-	if !strings.ContainsAny(text, "\"\r\n"+string(rune(e.comma))) {
+	return e.appendQuoted(dst, text, string(rune(e.comma)))
+}
+
+func (delimitedEncoder) appendQuoted(dst []byte, text, separators string) []byte {
+	if !strings.ContainsAny(text, "\"\r\n"+separators) {
 		return append(dst, text...)
 	}
 	dst = append(dst, '"')

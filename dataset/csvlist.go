@@ -135,7 +135,7 @@ func (d *delimited) addAttributes(use string, columns []int) error {
 const separators = ",\t;|"
 
 // sniffSeparator returns the separator that cuts each of the first lines into as many cells, more than one
-// and as many as possible; a comma if there is none. Text in quotes and brackets is passed over.
+// and as many as possible; a comma if there is none. Text in quotes, and in brackets that are closed, is passed over.
 func sniffSeparator(head []byte, whole bool) rune {
 	const most = 10
 	lines := bytes.SplitAfterN(bytes.TrimPrefix(head, []byte(byteOrderMark)), []byte("\n"), most+1)
@@ -158,7 +158,7 @@ func cellsOf(lines [][]byte, sep byte) int {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		n, depth, quoted := 0, 0, false
+		n, inside, depth, quoted := 0, 0, 0, false // inside brackets that are still open
 		for _, c := range line {
 			switch {
 			case c == '"':
@@ -166,12 +166,17 @@ func cellsOf(lines [][]byte, sep byte) int {
 			case quoted:
 			case c == '[':
 				depth++
-			case c == ']':
-				depth--
-			case c == sep && depth <= 0:
+			case c == ']' && depth > 0:
+				if depth--; depth == 0 {
+					inside = 0
+				}
+			case c == sep && depth > 0:
+				inside++
+			case c == sep:
 				n++
 			}
 		}
+		n += inside
 		if quoted { // a cell of several lines
 			return max(count, 0)
 		}
