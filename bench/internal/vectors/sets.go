@@ -44,7 +44,7 @@ var errSet = errors.New("unknown data set")
 
 // Names are the names that Load takes.
 func Names() []string {
-	names := []string{"fashion-mnist", "mnist", "glove-100d", "glove-100d-cosine", "cifar10-luma"}
+	names := []string{"fashion-mnist", "mnist", "glove-100d", "glove-100d-cosine", "cifar10-luma", "wordnet", examples}
 	names = append(names, textNames()...)
 	for _, law := range Family {
 		for _, s := range sizes {
@@ -70,6 +70,9 @@ func Load(data, name string) (*Set, error) {
 		}
 	case "cifar10-luma":
 		err = s.cifar(filepath.Join(data, "cifar10-jpeg"))
+	case "wordnet", examples:
+		s.Metric = vector.Cosine
+		err = s.wordnet(filepath.Join(data, "wordnet"), name == examples)
 	default:
 		isText, textErr := s.text(data, name)
 		if isText {
@@ -117,18 +120,52 @@ func (s *Set) glove(dir string) error {
 		return err
 	}
 	s.Dim = dim
-	step := len(all) / dim / QueryRows
+	s.Valid, err = s.leave(all, QueryRows)
+	return err
+}
+
+// leave makes all rows the corpus but so many, at equal steps, which it returns.
+func (s *Set) leave(all []float32, n int) (left []float32, err error) {
+	step := len(all) / s.Dim / n
 	if step < 2 {
-		return fmt.Errorf("too few rows: %d", len(all)/dim)
+		return nil, fmt.Errorf("too few rows: %d", len(all)/s.Dim)
 	}
-	for i := 0; i < len(all)/dim; i++ {
-		row := all[i*dim : (i+1)*dim]
-		if i%step == step/2 && len(s.Valid) < QueryRows*dim {
-			s.Valid = append(s.Valid, row...)
+	for i := 0; i < len(all)/s.Dim; i++ {
+		row := all[i*s.Dim : (i+1)*s.Dim]
+		if i%step == step/2 && len(left) < n*s.Dim {
+			left = append(left, row...)
 		} else {
 			s.Base = append(s.Base, row...)
 		}
 	}
+	return left, nil
+}
+
+// examples is the set whose queries are example sentences of WordNet, which are unlike its rows.
+const examples = "wordnet-examples"
+
+// wordnet reads the embedded definitions. The queries are rows that leave the corpus, or the example
+// sentences: the first 1,000 are test, the others validation queries.
+func (s *Set) wordnet(dir string, sentences bool) error {
+	all, dim, err := read(filepath.Join(dir, "rows.f16.npy.gz"), 0)
+	if err != nil {
+		return err
+	}
+	s.Dim = dim
+	var queries []float32
+	if sentences {
+		s.Base = all
+		queries, _, err = read(filepath.Join(dir, "queries.f16.npy.gz"), 2*QueryRows)
+	} else {
+		queries, err = s.leave(all, 2*QueryRows)
+	}
+	if err != nil {
+		return err
+	}
+	for _, rows := range [][]float32{s.Base, queries} { // float16 has rounded the lengths
+		Normalise(rows, dim)
+	}
+	s.Test, s.Valid = queries[:QueryRows*dim], queries[QueryRows*dim:]
 	return nil
 }
 
