@@ -139,7 +139,10 @@ const cosineRounding = 1e-6
 // internalRadius returns the largest internal distance whose external distance is at most r, so
 // that no hit has a distance above r, apart from rounding errors of the cosine.
 func internalRadius(m vector.Metric, r float64) float32 {
-	limit := float32(r)
+	if math.IsInf(r, 1) {
+		return float32(r)
+	}
+	limit := float32(min(r, math.MaxFloat32)) // a distance that overflows is not within it
 	if m == vector.Cosine {
 		return max(limit, cosineRounding)
 	}
@@ -147,7 +150,7 @@ func internalRadius(m vector.Metric, r float64) float32 {
 		return limit
 	}
 	if r*r > math.MaxFloat32 {
-		return float32(math.Inf(1))
+		return math.MaxFloat32
 	}
 	d := float32(r * r)
 	for d > 0 && externalDistance(m, d) > limit {

@@ -295,6 +295,13 @@ func TestRangeBorder(t *testing.T) {
 			t.Errorf("%d rows within %g", len(all), radius)
 		}
 	}
+	b.Put("overflow", [][]float32{{1e19, 0, 0, 0, 0, 0, 0}})
+	opposite := []float32{-1.5e19, 0, 0, 0, 0, 0, 0} // the squared distance overflows
+	for radius, want := range map[float64]int{1e25: 301, math.MaxFloat64: 301, math.Inf(1): 302} {
+		if all, _ := b.Search(opposite, 0, &db.SearchOptions{Radius: &radius}); len(all) != want {
+			t.Errorf("%d rows within %g, want %d", len(all), radius, want)
+		}
+	}
 }
 
 // A radius of 0 finds the rows that equal the query, in collections of either kind, also those whose

@@ -154,6 +154,7 @@ var tales = []struct {
 }{
 	{"bytes", db.Schema{Dim: widest}}, {"floats", db.Schema{Dim: 12, Metric: vector.Cosine}},
 	{"terms", db.Schema{Sparse: true}}, {"words", db.Schema{Named: true}},
+	{"texts", db.Schema{Dim: 12, Text: &db.TextSchema{}}},
 }
 
 // step is one operation: all draw the same numbers whatever the options.
@@ -203,12 +204,18 @@ func tale(rng *rand.Rand, coll string) db.Row {
 		for i := range r.Vector {
 			r.Vector[i] = float32(rng.IntN(256))
 		}
-	case "floats":
+	case "floats", "texts":
 		r.Vector = make([]float32, 12)
 		for i := range r.Vector {
 			r.Vector[i] = float32(rng.NormFloat64())
 		}
-	default:
+	}
+	switch coll {
+	case "texts":
+		for range rng.IntN(20) {
+			r.Text += fmt.Sprint("word", rng.IntN(1+rng.IntN(60)), " ")
+		}
+	case "terms", "words":
 		for f := range uint32(60) {
 			if rng.IntN(6) != 0 {
 				continue
@@ -244,6 +251,7 @@ func (t telling) build(ctx context.Context, d *db.DB) error {
 		{"terms", "at", &tree},
 		{"words", "rows", nil},
 		{"words", "labels", &model},
+		{"texts", "kd", grown("kd", false)}, {"texts", "rows", nil}, {"texts", "labels", &model},
 	} {
 		if _, err := d.Collection(x.coll).Build(ctx, x.name, x.o, &db.Run{Workers: t.Workers}); err != nil {
 			return fmt.Errorf("build of %q: %w", x.name, err)

@@ -9,6 +9,7 @@ package ask
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
@@ -19,7 +20,9 @@ import (
 // JSON.
 type Collection struct {
 	Name          string
-	Sparse, Named bool
+	Sparse, Named bool // rows of features, with names
+	Texts         bool // rows of texts, which are sparse and named, too
+	Dim           int  // of vectors, 0 for none
 	Metric        vector.Metric
 	Live          int
 	Keys          [][]byte
@@ -36,11 +39,11 @@ type Index struct {
 	Tuned   bool // a forest with measured settings
 }
 
-// Asked are the parts of the queries that suit the collection.
-func (c *Collection) Asked() []db.Query {
+// Asked are the parts of the queries that suit an index of the collection, of the kind.
+func (c *Collection) Asked(kind string) []db.Query {
 	var out []db.Query
 	for _, q := range c.Queries {
-		out = append(out, c.asked(q))
+		out = append(out, c.asked(q, kind))
 	}
 	return out
 }
@@ -60,7 +63,8 @@ func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collect
 	var out []Collection
 	for i, info := range s.Collections() {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
-		c := Collection{Name: info.Name, Sparse: info.Sparse, Named: info.Named, Metric: info.Metric, Live: info.Live}
+		c := Collection{Name: info.Name, Sparse: info.Sparse, Named: info.Named, Texts: info.Text != nil, Dim: info.Dim,
+			Metric: info.Metric, Live: info.Live}
 		all, err := s.Collection(info.Name).Labels()
 		if err != nil {
 			return nil, err
@@ -78,6 +82,9 @@ func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collect
 		for _, j := range rng.Perm(len(rows))[:min(keys, len(rows))] {
 			c.Keys = append(c.Keys, rows[j].Key)
 		}
+		if c.Texts { // queries have all parts
+			rows = slices.DeleteFunc(rows, func(r db.Row) bool { return r.Text == "" || c.Dim > 0 && r.Vector == nil })
+		}
 		for range min(queries, len(rows)) {
 			r := rows[rng.IntN(len(rows))]
 			for d := range r.Vector {
@@ -89,7 +96,7 @@ func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collect
 			for f := range r.Features {
 				r.Features[f].Value += rng.Float32()
 			}
-			c.Queries = append(c.Queries, db.Query{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features})
+			c.Queries = append(c.Queries, db.Query{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features, Text: r.Text})
 		}
 		indexes, err := s.Collection(info.Name).Indexes()
 		if err != nil {

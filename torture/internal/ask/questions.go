@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -32,8 +33,7 @@ type Answer struct {
 	Digest uint64
 	// Text is how it begins.
 	Text string
-	// Distances are those of the dense rows found, if the question was for such,
-	// in order.
+	// Distances are those of the rows found, in order, if the query had a vector.
 	Distances []float32
 }
 
@@ -87,7 +87,7 @@ func (w *answer) row(r db.Row) {
 		w.buf = append(append(w.buf[:0], ' '), l...)
 		w.flush()
 	}
-	w.buf = append(w.buf[:0], r.Payload...)
+	w.buf = append(append(w.buf[:0], r.Text...), r.Payload...)
 	w.flush()
 	w.floats(r.Vector)
 	w.floats(r.Sparse.Value)
@@ -128,8 +128,9 @@ func (w *answer) reason(r *db.Reason) {
 // Questions are all questions about the collections, in a fixed order.
 func Questions(colls []Collection) []Question {
 	out := []Question{{Name: "collections", ask: func(s *db.Snapshot, w *answer) error {
-		w.printf("%+v", s.Collections())
-		return nil
+		text, err := json.Marshal(s.Collections())
+		w.printf("%s", text)
+		return err
 	}}}
 	for i := range colls {
 		c := &colls[i]
@@ -189,8 +190,9 @@ func (c *Collection) rows() []Question {
 const neighbours = 10
 
 // search asks for nearest rows by an index, or by comparing with all.
-func (c *Collection) search(name, index string, q db.Query, o db.SearchOptions) Question {
-	exact := c.Sparse || index == db.Flat
+func (c *Collection) search(name, index, kind string, q db.Query, o db.SearchOptions) Question {
+	q = c.asked(q, kind)
+	exact := q.Vector == nil || index == db.Flat
 	group := c.Name
 	if index != db.Flat {
 		group += "/" + index
@@ -199,8 +201,8 @@ func (c *Collection) search(name, index string, q db.Query, o db.SearchOptions) 
 		ctx := context.Background()
 		with := o
 		with.K, with.Index = neighbours, index
-		found, err := s.Collection(c.Name).Search(ctx, c.asked(q), &with)
-		if !c.Sparse {
+		found, err := s.Collection(c.Name).Search(ctx, q, &with)
+		if q.Vector != nil {
 			for _, h := range found.Hits {
 				w.distances = append(w.distances, h.Distance)
 			}
@@ -214,18 +216,18 @@ func (c *Collection) search(name, index string, q db.Query, o db.SearchOptions) 
 func (c *Collection) scans() []Question {
 	var out []Question
 	for i, q := range c.Queries {
-		out = append(out, c.search(fmt.Sprint("flat ", i), db.Flat, q, db.SearchOptions{}))
+		out = append(out, c.search(fmt.Sprint("flat ", i), db.Flat, "", q, db.SearchOptions{}))
 	}
 	if len(c.Queries) == 0 {
 		return out
 	}
 	for _, l := range c.Labels {
-		out = append(out, c.search("label "+l, db.Flat, c.Queries[0], db.SearchOptions{Where: filter.HasLabel(l)}),
-			c.search("no label "+l, db.Flat, c.Queries[0], db.SearchOptions{Where: filter.Not(filter.HasLabel(l))}))
+		out = append(out, c.search("label "+l, db.Flat, "", c.Queries[0], db.SearchOptions{Where: filter.HasLabel(l)}),
+			c.search("no label "+l, db.Flat, "", c.Queries[0], db.SearchOptions{Where: filter.Not(filter.HasLabel(l))}))
 	}
 	for _, key := range c.Keys {
 		prefix := filter.KeyPrefix(key[:(len(key)+1)/2])
-		out = append(out, c.search(fmt.Sprintf("prefix of %q", key), db.Flat, c.Queries[0], db.SearchOptions{Where: prefix}))
+		out = append(out, c.search(fmt.Sprintf("prefix of %q", key), db.Flat, "", c.Queries[0], db.SearchOptions{Where: prefix}))
 	}
 	return out
 }
@@ -247,7 +249,7 @@ func (c *Collection) index(x Index) []Question {
 				out = append(out, c.path(x, q, i))
 			}
 		case "postings":
-			out = append(out, c.search("lists"+at, x.Name, q, db.SearchOptions{}))
+			out = append(out, c.search("lists"+at, x.Name, x.Kind, q, db.SearchOptions{}))
 		default:
 			params := map[string]query.Params{
 				"natural": {Tau: 0.02, NoWiden: true},
@@ -263,7 +265,7 @@ func (c *Collection) index(x Index) []Question {
 			}
 			for _, n := range names {
 				p := params[n]
-				out = append(out, c.search(n+at, x.Name, q, db.SearchOptions{Params: &p}))
+				out = append(out, c.search(n+at, x.Name, x.Kind, q, db.SearchOptions{Params: &p}))
 			}
 		}
 	}
@@ -285,7 +287,7 @@ func (c *Collection) index(x Index) []Question {
 func (c *Collection) predict(name string, x Index, q db.Query, o db.PredictOptions) Question {
 	o.Index = x.Name
 	return Question{"predict " + c.Name + " " + name, c.Name + "/" + x.Name, false, func(s *db.Snapshot, w *answer) error {
-		p, err := s.Collection(c.Name).Predict(context.Background(), c.asked(q), &o)
+		p, err := s.Collection(c.Name).Predict(context.Background(), c.asked(q, x.Kind), &o)
 		w.predictions(p.Labels)
 		return err
 	}}
@@ -293,7 +295,7 @@ func (c *Collection) predict(name string, x Index, q db.Query, o db.PredictOptio
 
 func (c *Collection) path(x Index, q db.Query, i int) Question {
 	return Question{fmt.Sprintf("path %s %s %d", c.Name, x.Name, i), c.Name + "/" + x.Name, false, func(s *db.Snapshot, w *answer) error {
-		p, err := s.Collection(c.Name).Predict(context.Background(), c.asked(q), &db.PredictOptions{Index: x.Name, Explain: true})
+		p, err := s.Collection(c.Name).Predict(context.Background(), c.asked(q, x.Kind), &db.PredictOptions{Index: x.Name, Explain: true})
 		if err == nil {
 			w.reason(p.Why)
 		}
@@ -301,13 +303,22 @@ func (c *Collection) path(x Index, q db.Query, i int) Question {
 	}}
 }
 
-// asked is the part of a query that suits the collection.
-func (c *Collection) asked(q db.Query) db.Query {
+// asked is the part of a query that an index of the kind answers, or, if that is empty, a scan.
+func (c *Collection) asked(q db.Query, kind string) db.Query {
 	switch {
-	case !c.Sparse:
+	case c.Texts && (c.Dim == 0 || kind == "postings" || predicts(kind)):
+		return db.Query{Text: q.Text}
+	case c.Texts && kind == "":
+		return db.Query{Text: q.Text, Vector: q.Vector}
+	case c.Dim > 0:
 		return db.Query{Vector: q.Vector}
 	case c.Named:
 		return db.Query{Features: q.Features}
 	}
 	return db.Query{Sparse: vector.Sparse{Index: q.Sparse.Index, Value: q.Sparse.Value}}
+}
+
+// predicts reports whether indexes of a kind predict labels.
+func predicts(kind string) bool {
+	return kind == "lcif" || kind == "at" || kind == "pt" || kind == "sbt"
 }

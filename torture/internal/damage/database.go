@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
@@ -69,12 +70,14 @@ func (b *builder) build() error {
 	create("points", db.Schema{Dim: 16, Metric: vector.InnerProduct})
 	create("terms", db.Schema{Sparse: true})
 	create("words", db.Schema{Named: true})
+	create("texts", db.Schema{Dim: 24, Text: &db.TextSchema{Analyzer: "english"}})
 	create("gone", db.Schema{Dim: 784})
 	do(b.put("images", 0, 1500))
 	do(b.put("vectors", 0, 1500))
 	do(b.put("points", 0, 400))
 	do(b.put("terms", 0, 1200))
 	do(b.put("words", 0, 200))
+	do(b.put("texts", 0, 400))
 	do(b.put("gone", 0, 400))
 	build("images", "kd", forests(&index.Forest{Coordinates: 16, Members: true}))
 	build("images", "rp", forests(&index.Forest{Learner: "rp", NoSketches: true, Members: true}))
@@ -89,9 +92,12 @@ func (b *builder) build() error {
 	build("words", "rows", &index.Postings{})
 	build("words", "labels", &model)
 	build("words", "sbt", trees("sbt"))
+	build("texts", "kd", forests(&index.Forest{Members: true}))
+	build("texts", "rows", &index.Postings{})
+	build("texts", "labels", &model)
 	// Rows that came after the indexes, and deleted ones: covered where
 	// maintenance follows, fresh where it does not.
-	for _, coll := range []string{"images", "terms"} {
+	for _, coll := range []string{"images", "terms", "texts"} {
 		do(b.put(coll, 1100, 1220))
 		do(b.remove(coll, 20))
 	}
@@ -99,7 +105,7 @@ func (b *builder) build() error {
 		_, e := b.d.Maintain(ctx, 0.01, nil)
 		do(e)
 	}
-	for _, coll := range []string{"images", "vectors", "points", "terms", "words"} {
+	for _, coll := range []string{"images", "vectors", "points", "terms", "words", "texts"} {
 		do(b.put(coll, 100, 110))
 		do(b.remove(coll, 5))
 	}
@@ -148,7 +154,7 @@ func (b *builder) row(coll string, i int) db.Row {
 			r.Payload[j] = byte(b.rng.Uint32())
 		}
 	}
-	dims := map[string]int{"images": 784, "vectors": 300, "points": 16, "gone": 784}
+	dims := map[string]int{"images": 784, "vectors": 300, "points": 16, "texts": 24, "gone": 784}
 	if dim := dims[coll]; dim > 0 {
 		if b.centres == nil {
 			b.centres = map[string][][]float32{}
@@ -167,7 +173,12 @@ func (b *builder) row(coll string, i int) db.Row {
 				r.Vector[j] = float32(int(max(0, min(255, r.Vector[j]))))
 			}
 		}
-		return r
+		if coll != "texts" || i%5 == 0 {
+			return r
+		}
+		if i%5 == 1 {
+			r.Vector = nil
+		}
 	}
 	seen := map[uint32]float32{}
 	for range 40 + b.rng.IntN(60) {
@@ -181,6 +192,8 @@ func (b *builder) row(coll string, i int) db.Row {
 		v, ok := seen[f]
 		switch {
 		case !ok:
+		case coll == "texts":
+			r.Text += strings.Repeat(fmt.Sprintf("word%04d ", f), int(v))
 		case coll == "words":
 			r.Features = append(r.Features, db.Feature{Name: fmt.Sprintf("word-%04d", f), Value: v})
 		default:

@@ -76,8 +76,8 @@ func (c *caller) filter(coll *ask.Collection) *filter.Filter {
 // search makes one search.
 func (c *caller) search(s *db.Snapshot, coll *ask.Collection) {
 	o := db.SearchOptions{K: ks[c.rng.IntN(len(ks))], Index: db.Flat, Recall: recalls[c.rng.IntN(len(recalls))],
-		Where: c.filter(coll), Explain: !coll.Sparse && c.rng.IntN(4) == 0}
-	name := "search " + coll.Name
+		Where: c.filter(coll), Explain: coll.Dim > 0 && c.rng.IntN(4) == 0}
+	name, kind := "search "+coll.Name, ""
 	var at []ask.Index
 	for _, x := range coll.Indexes {
 		if x.Kind != "lcif" && x.Kind != "at" && x.Kind != "pt" && x.Kind != "sbt" {
@@ -86,15 +86,15 @@ func (c *caller) search(s *db.Snapshot, coll *ask.Collection) {
 	}
 	if len(at) > 0 && c.rng.IntN(5) > 0 {
 		x := at[c.rng.IntN(len(at))]
-		o.Index = x.Name
-		if !coll.Sparse && (!x.Tuned || c.rng.IntN(4) == 0) {
+		o.Index, kind = x.Name, x.Kind
+		if kind != "postings" && (!x.Tuned || c.rng.IntN(4) == 0) {
 			o.Params = c.params(x.Members)
 		}
 	}
 	if c.rng.IntN(4) == 0 {
 		o.Radius = &[]float64{1e-9, 0.3, 150, 1e30, math.Inf(1)}[c.rng.IntN(5)]
 	}
-	queries := coll.Asked()
+	queries := coll.Asked(kind)
 	if c.rng.IntN(4) == 0 {
 		_ = c.call(name+" batch", func() error {
 			found, err := s.Collection(coll.Name).SearchBatch(c.ctx, queries, &o)
@@ -141,7 +141,7 @@ func (c *caller) predict(s *db.Snapshot, coll *ask.Collection, x ask.Index) {
 		}
 	}
 	_ = c.call("predict batch", func() error {
-		_, err := s.Collection(coll.Name).PredictBatch(c.ctx, coll.Asked(), &o)
+		_, err := s.Collection(coll.Name).PredictBatch(c.ctx, coll.Asked(x.Kind), &o)
 		return err
 	})
 }
@@ -158,7 +158,7 @@ func (c *caller) compare(s *db.Snapshot, coll *ask.Collection, q db.Query, o *db
 	}
 	c.did.Answered++
 	rounding := math.Inf(-1)
-	if coll.Sparse || coll.Metric == vector.Cosine {
+	if q.Vector == nil || coll.Metric == vector.Cosine {
 		rounding = 1e-6 // distances below it are within every radius
 	}
 	seen := map[uint32]bool{}
@@ -180,8 +180,8 @@ func (c *caller) compare(s *db.Snapshot, coll *ask.Collection, q db.Query, o *db
 		if errors.Is(err, db.ErrNotFound) {
 			wrong("row %d does not exist", h.Row)
 		}
-		if err != nil || c.copies(coll) {
-			continue
+		if err != nil || q.Text != "" || c.copies(coll) {
+			continue // the score of a text depends on all others
 		}
 		c.did.Compared++
 		if d, room := distance(coll, q, &r); math.Abs(d-float64(h.Distance)) > room {
@@ -197,7 +197,7 @@ func (c *caller) copies(coll *ask.Collection) bool {
 		return slices.ContainsFunc(kinds, func(k codec.Kind) bool { return c.mutant.Kinds[k] })
 	}
 	switch {
-	case coll.Sparse:
+	case coll.Dim == 0:
 		return c.mutant.Names || changed(codec.KindSparse, codec.KindTail, codec.KindPostings)
 	case coll.Metric == vector.Cosine && changed(codec.KindRows, codec.KindTail, codec.KindNorms):
 		return true
@@ -212,7 +212,7 @@ func distance(coll *ask.Collection, q db.Query, r *db.Row) (d, room float64) {
 	var dot, qq, rr, diff float64
 	add := func(x, y float64) { dot, qq, rr, diff = dot+x*y, qq+x*x, rr+y*y, diff+(x-y)*(x-y) }
 	switch {
-	case !coll.Sparse:
+	case q.Vector != nil:
 		for i := range q.Vector {
 			add(float64(q.Vector[i]), float64(r.Vector[i]))
 		}
@@ -240,7 +240,7 @@ func distance(coll *ask.Collection, q db.Query, r *db.Row) (d, room float64) {
 		return 0, math.Inf(1)
 	}
 	switch {
-	case coll.Sparse || coll.Metric == vector.Cosine:
+	case q.Vector == nil || coll.Metric == vector.Cosine:
 		return 1 - dot/math.Sqrt(qq*rr), 10 * eps
 	case coll.Metric == vector.InnerProduct:
 		return -dot, eps * (1 + qq + rr)

@@ -190,7 +190,7 @@ func (c *caller) write(d *db.DB) {
 			if !x.Tuned || c.rng.IntN(2) == 0 {
 				continue
 			}
-			queries := coll.Asked()
+			queries := coll.Asked("")
 			for i := range sampled {
 				q := queries[i%len(queries)]
 				_ = c.call("sampled query", func() error {

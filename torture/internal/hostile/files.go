@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
@@ -18,7 +19,7 @@ import (
 )
 
 // Names are the files that mutants are made of.
-var Names = []string{"dense", "sparse", "labels", "tuned", "sketches"}
+var Names = []string{"dense", "sparse", "labels", "tuned", "sketches", "texts"}
 
 // Make makes the sound files in a directory.
 func Make(ctx context.Context, dir string) error {
@@ -47,6 +48,9 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	defer func() { err = errors.Join(err, d.Close()) }()
 	for _, c := range collections[name] {
 		schema := db.Schema{Sparse: c.dim == 0, Named: c.named, Dim: c.dim, Metric: c.metric}
+		if name == "texts" {
+			schema = db.Schema{Dim: c.dim, Metric: c.metric, Text: &db.TextSchema{}}
+		}
 		if _, err = d.Create(ctx, c.name, schema); err != nil {
 			return err
 		}
@@ -87,8 +91,8 @@ type collection struct {
 	name    string
 	dim     int // 0 for sparse ones
 	metric  vector.Metric
-	named   bool
-	times   int // rows for one of other collections
+	named   bool // features with names, or texts
+	times   int  // rows for one of other collections
 	indexes map[string]index.Options
 }
 
@@ -135,6 +139,14 @@ var collections = map[string][]collection{
 		{"cosine", 9, vector.Cosine, false, 1, map[string]index.Options{
 			"256": &index.Forest{NoTune: true, Seed: 1, SketchBytes: 256},
 			"64":  &index.Forest{NoTune: true, Seed: 1, SketchBytes: 64},
+		}},
+	},
+	"texts": {
+		{"alone", 0, 0, true, 1, map[string]index.Options{"p": nil, "at": small("at")}},
+		{"both", 6, vector.Cosine, true, 2, map[string]index.Options{
+			"kd":   &index.Forest{NoTune: true, Seed: 1},
+			"p":    &index.Postings{},
+			"lcif": &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
 		}},
 	},
 }
@@ -203,14 +215,21 @@ func row(c collection, i int) db.Row {
 		}
 		r.Vector = append(r.Vector, x)
 	}
-	if c.dim > 0 {
+	if c.dim > 0 && !c.named {
 		return r
+	}
+	if c.dim > 0 && i%6 == 0 {
+		r.Vector = nil
 	}
 	for f := range 40 {
 		if rng.IntN(8) != 0 && f != i%40 {
 			continue
 		}
 		value := float32(1 + rng.IntN(5))
+		if c.name == "alone" || c.name == "both" {
+			r.Text += strings.Repeat(fmt.Sprint("word", f, " "), int(value))
+			continue
+		}
 		if c.named {
 			r.Features = append(r.Features, db.Feature{Name: fmt.Sprint("word ", f), Value: value})
 			continue

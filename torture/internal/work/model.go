@@ -21,12 +21,18 @@ import (
 	"github.com/anndb/anndb/db"
 )
 
-// The collections of a script, and the row of Dense that counts batches.
+// The collections of a script: vectors, features, and texts with vectors, where a row may lack either.
 const (
-	Dense   = "dense"
-	Sparse  = "sparse"
-	lastKey = "last"
+	Dense  = "dense"
+	Sparse = "sparse"
+	Both   = "both"
 )
+
+// lastKey is the row of Dense that counts batches.
+const lastKey = "last"
+
+// collections are those of a script, in order.
+var collections = []string{Dense, Sparse, Both}
 
 // Script is a workload: the same one for equal values.
 type Script struct {
@@ -51,13 +57,13 @@ func Small(seed uint64) Script {
 	return Script{Seed: seed, Dim: 16, Keys: 24, Changes: 6, Payload: 60}
 }
 
-// change is what a batch does to one key of both collections: it puts a row
-// into each, deletes both, or edits both, if they exist, so that they have the
-// labels, attributes, expiry and payload of the new ones and keep their vectors.
+// change is what a batch does to one key of all collections: it puts a row
+// into each, deletes them, or edits them, if they exist, so that they have the
+// labels, attributes, expiry and payload of the new ones and keep the rest.
 type change struct {
-	key           string
-	delete, edit  bool
-	dense, sparse db.Row
+	key          string
+	delete, edit bool
+	rows         map[string]db.Row // by collection
 }
 
 // edited is a row with all parts of another one that can change.
@@ -95,13 +101,15 @@ func (s Script) batch(i int) []change {
 				payload[p] = byte(rng.Uint32())
 			}
 			key := []byte(c.key)
-			c.dense = db.Row{Key: key, Vector: denseVector(rng, s.Dim), Labels: labels, Payload: payload}
-			c.sparse = db.Row{Key: key, Features: sparseVector(rng), Labels: labels, Payload: payload}
-			for _, r := range []*db.Row{&c.dense, &c.sparse} {
+			c.rows = map[string]db.Row{Dense: {Vector: denseVector(rng, s.Dim)}, Sparse: {Features: sparseVector(rng)}, Both: textRow(rng)}
+			for _, name := range collections {
+				r := c.rows[name]
+				r.Key, r.Labels, r.Payload = key, labels, payload
 				r.Attributes = map[string]any{"n": int64(rng.IntN(50)), "color": labelNames[rng.IntN(len(labelNames))]}
 				if rng.IntN(4) == 0 {
 					r.ExpiresAt = time.Unix(1<<33+int64(rng.IntN(1000)), 0).UTC()
 				}
+				c.rows[name] = r
 			}
 		}
 		out[j] = c
@@ -134,10 +142,10 @@ func sparseVector(rng *rand.Rand) []db.Feature {
 	return out
 }
 
-// model is what a database holds after a number of batches, by key.
+// model is what a database holds after a number of batches, by collection and key.
 type model struct {
-	batches       int
-	dense, sparse map[string]db.Row
+	batches int
+	rows    map[string]map[string]db.Row
 }
 
 // last is the row of Dense that says how many batches there are.
@@ -147,24 +155,28 @@ func (s Script) last(batches int) db.Row {
 
 // model is the state after a number of batches.
 func (s Script) model(batches int) model {
-	m := model{batches, map[string]db.Row{}, map[string]db.Row{}}
+	m := model{batches, map[string]map[string]db.Row{}}
+	for _, name := range collections {
+		m.rows[name] = map[string]db.Row{}
+	}
 	for i := range batches {
 		for _, c := range s.batch(i) {
-			_, exists := m.dense[c.key]
-			switch {
-			case c.delete:
-				delete(m.dense, c.key)
-				delete(m.sparse, c.key)
-			case !c.edit:
-				m.dense[c.key], m.sparse[c.key] = c.dense, c.sparse
-			case exists:
-				m.dense[c.key] = edited(m.dense[c.key], c.dense)
-				m.sparse[c.key] = edited(m.sparse[c.key], c.sparse)
+			for _, name := range collections {
+				of := m.rows[name]
+				old, exists := of[c.key]
+				switch {
+				case c.delete:
+					delete(of, c.key)
+				case !c.edit:
+					of[c.key] = c.rows[name]
+				case exists:
+					of[c.key] = edited(old, c.rows[name])
+				}
 			}
 		}
 	}
 	if batches > 0 {
-		m.dense[lastKey] = s.last(batches)
+		m.rows[Dense][lastKey] = s.last(batches)
 	}
 	return m
 }
@@ -175,6 +187,8 @@ func sameRow(got, want db.Row) error {
 	switch {
 	case !slices.Equal(got.Vector, want.Vector):
 		return fmt.Errorf("row %q: another vector", got.Key)
+	case got.Text != want.Text:
+		return fmt.Errorf("row %q: text %q, want %q", got.Key, got.Text, want.Text)
 	case !slices.Equal(got.Features, want.Features):
 		return fmt.Errorf("row %q: features %v, want %v", got.Key, got.Features, want.Features)
 	case !slices.Equal(got.Labels, want.Labels):
@@ -203,11 +217,11 @@ func nearest(of map[string]float64) []near {
 	return out
 }
 
-// euclidean is the distance of every dense row that passes.
-func (m model) euclidean(q []float32, passes func(db.Row) bool) map[string]float64 {
+// euclidean is the distance of every row with a vector that passes.
+func (m model) euclidean(coll string, q []float32, passes func(db.Row) bool) map[string]float64 {
 	out := map[string]float64{}
-	for k, r := range m.dense {
-		if passes != nil && !passes(r) {
+	for k, r := range m.rows[coll] {
+		if r.Vector == nil || passes != nil && !passes(r) {
 			continue
 		}
 		sum := 0.0
@@ -228,7 +242,7 @@ func (m model) cosine(q []db.Feature, passes func(db.Row) bool) map[string]float
 		length += float64(f.Value) * float64(f.Value)
 	}
 	out := map[string]float64{}
-	for k, r := range m.sparse {
+	for k, r := range m.rows[Sparse] {
 		if passes != nil && !passes(r) {
 			continue
 		}

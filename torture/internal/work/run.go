@@ -14,7 +14,7 @@ import (
 
 // The steps that a run may take between batches.
 const (
-	Build    = "build"    // all indexes of both collections, again; see Indexes
+	Build    = "build"    // all indexes of all collections, again; see Indexes
 	Maintain = "maintain" // DB.Maintain
 	Compact  = "compact"  // DB.Compact
 	Reorder  = "reorder"  // DB.Reorder
@@ -27,7 +27,8 @@ func (s Script) Create(ctx context.Context, d *db.DB) error {
 	for _, c := range []struct {
 		name   string
 		schema db.Schema
-	}{{Dense, db.Schema{Dim: s.Dim}}, {Sparse, db.Schema{Named: true}}} {
+	}{{Dense, db.Schema{Dim: s.Dim}}, {Sparse, db.Schema{Named: true}},
+		{Both, db.Schema{Dim: textDim, Text: &db.TextSchema{}}}} {
 		if _, err := d.Create(ctx, c.name, c.schema); err != nil && !errors.Is(err, db.ErrExists) {
 			return err
 		}
@@ -39,17 +40,20 @@ func (s Script) Create(ctx context.Context, d *db.DB) error {
 func (s Script) Apply(ctx context.Context, d *db.DB, i int) error {
 	return d.Update(ctx, func(b *db.Tx) error {
 		for _, c := range s.batch(i) {
-			var err error
-			switch {
-			case c.delete:
-				err = errors.Join(b.Collection(Dense).Delete([]byte(c.key)), b.Collection(Sparse).Delete([]byte(c.key)))
-			case c.edit:
-				err = errors.Join(edit(b.Collection(Dense), &c.dense), edit(b.Collection(Sparse), &c.sparse))
-			default:
-				err = errors.Join(b.Collection(Dense).Put(c.dense), b.Collection(Sparse).Put(c.sparse))
-			}
-			if err != nil {
-				return err
+			for _, name := range collections {
+				coll, row := b.Collection(name), c.rows[name]
+				var err error
+				switch {
+				case c.delete:
+					err = coll.Delete([]byte(c.key))
+				case c.edit:
+					err = edit(coll, &row)
+				default:
+					err = coll.Put(row)
+				}
+				if err != nil {
+					return err
+				}
 			}
 		}
 		return b.Collection(Dense).Put(s.last(i + 1))
@@ -102,13 +106,17 @@ type Index struct {
 	Options          index.Options
 }
 
-// Indexes are the indexes that Build builds: a forest with label lists and
-// sketches, an inverted index with a partition, and two label models.
+// Indexes are the indexes that Build builds: forests with neighbor lists and
+// sketches, inverted indexes, and label models.
 func (s Script) Indexes() []Index {
+	forest := &index.Forest{
+		Learner: "rp", Trees: 3, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, NoRotation: true, Members: true, NoTune: true, Seed: s.Seed,
+	}
 	return []Index{
-		{Dense, "forest", &index.Forest{
-			Learner: "rp", Trees: 3, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, NoRotation: true, Members: true, NoTune: true, Seed: s.Seed,
-		}},
+		{Dense, "forest", forest},
+		{Both, "forest", forest},
+		{Both, "postings", &index.Postings{}},
+		{Both, "lcif", &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}}},
 		{Sparse, "postings", &index.Postings{}},
 		{Sparse, "lcif", &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 1}}},
 		{Sparse, "tree", &index.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: s.Seed}},

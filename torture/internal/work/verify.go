@@ -138,19 +138,20 @@ func (s Script) VerifySnapshot(ctx context.Context, v *db.Snapshot) (int, error)
 		}
 		return n, nil
 	}
-	for _, c := range []struct {
-		name string
-		want map[string]db.Row
-	}{{Dense, m.dense}, {Sparse, m.sparse}} {
-		if err := sameRows(v, c.name, c.want); err != nil {
-			return n, fmt.Errorf("after %d batches: %q: %w", n, c.name, err)
+	for _, name := range collections {
+		if err := sameRows(v, name, m.rows[name]); err != nil {
+			return n, fmt.Errorf("after %d batches: %q: %w", n, name, err)
 		}
 	}
 	rng := rand.New(rand.NewPCG(s.Seed, uint64(n)<<32))
-	if err := s.verifyDense(ctx, v, m, denseVector(rng, s.Dim)); err != nil {
-		return n, fmt.Errorf("after %d batches: %w", n, err)
+	err = verifyDense(ctx, v, m, Dense, denseVector(rng, s.Dim))
+	if err == nil {
+		err = verifySparse(ctx, v, m, sparseVector(rng))
 	}
-	if err := s.verifySparse(ctx, v, m, sparseVector(rng)); err != nil {
+	if err == nil {
+		err = verifyTexts(ctx, v, m, db.Query{Text: words(rng), Vector: denseVector(rng, textDim)})
+	}
+	if err != nil {
 		return n, fmt.Errorf("after %d batches: %w", n, err)
 	}
 	return n, nil
@@ -214,9 +215,12 @@ func sameRows(v *db.Snapshot, name string, want map[string]db.Row) error {
 // amber passes the rows that a search by label must find.
 func amber(r db.Row) bool { return slices.Contains(r.Labels, labelNames[0]) }
 
-// verifyDense compares exact scans and every forest with brute force.
-func (s Script) verifyDense(ctx context.Context, v *db.Snapshot, m model, q []float32) error {
-	all, ambers := m.euclidean(q, nil), m.euclidean(q, amber)
+// verifyDense compares exact scans and every forest of a collection with brute force.
+func verifyDense(ctx context.Context, v *db.Snapshot, m model, coll string, q []float32) error {
+	all, ambers := m.euclidean(coll, q, nil), m.euclidean(coll, q, amber)
+	if len(all) == 0 {
+		return nil
+	}
 	type ask struct {
 		o     db.SearchOptions
 		want  map[string]float64
@@ -228,11 +232,14 @@ func (s Script) verifyDense(ctx context.Context, v *db.Snapshot, m model, q []fl
 		{db.SearchOptions{Index: db.Flat}, all, few, true},
 		{db.SearchOptions{Index: db.Flat, Where: filter.HasLabel(labelNames[:1]...)}, ambers, len(all), true},
 	}
-	indexes, err := v.Collection(Dense).Indexes()
+	indexes, err := v.Collection(coll).Indexes()
 	if err != nil {
 		return err
 	}
 	for _, x := range indexes {
+		if _, ok := x.Options.(*index.Forest); !ok {
+			continue
+		}
 		for _, p := range []query.Params{
 			{Method: query.Natural, Sketch: true, Hops: 1}, {Method: query.Voting, Votes: 1}, {Method: query.Lookup},
 		} {
@@ -244,12 +251,12 @@ func (s Script) verifyDense(ctx context.Context, v *db.Snapshot, m model, q []fl
 	}
 	for _, a := range asks {
 		a.o.K = a.k
-		found, err := v.Collection(Dense).Search(ctx, db.Query{Vector: q}, &a.o)
+		found, err := v.Collection(coll).Search(ctx, db.Query{Vector: q}, &a.o)
 		if err == nil {
 			err = sameHits(found.Hits, a.want, a.k, a.exact)
 		}
 		if err != nil {
-			return fmt.Errorf("search by %q, k = %d: %w", a.o.Index, a.k, err)
+			return fmt.Errorf("search of %q by %q, k = %d: %w", coll, a.o.Index, a.k, err)
 		}
 	}
 	return nil
@@ -257,8 +264,8 @@ func (s Script) verifyDense(ctx context.Context, v *db.Snapshot, m model, q []fl
 
 // verifySparse compares exact scans and every inverted index with brute force,
 // and asks every label model.
-func (s Script) verifySparse(ctx context.Context, v *db.Snapshot, m model, q []db.Feature) error {
-	if len(m.sparse) == 0 {
+func verifySparse(ctx context.Context, v *db.Snapshot, m model, q []db.Feature) error {
+	if len(m.rows[Sparse]) == 0 {
 		return nil
 	}
 	all, ambers := m.cosine(q, nil), m.cosine(q, amber)
@@ -276,7 +283,7 @@ func (s Script) verifySparse(ctx context.Context, v *db.Snapshot, m model, q []d
 		}
 	}
 	for _, name := range names {
-		for _, k := range []int{3, len(m.sparse)} {
+		for _, k := range []int{3, len(m.rows[Sparse])} {
 			found, err := v.Collection(Sparse).Search(ctx, ask, &db.SearchOptions{K: k, Index: name})
 			if err == nil {
 				err = sameHits(found.Hits, all, k, true)
@@ -286,9 +293,9 @@ func (s Script) verifySparse(ctx context.Context, v *db.Snapshot, m model, q []d
 			}
 		}
 		found, err := v.Collection(Sparse).Search(ctx, ask,
-			&db.SearchOptions{K: len(m.sparse), Index: name, Where: filter.HasLabel(labelNames[:1]...)})
+			&db.SearchOptions{K: len(m.rows[Sparse]), Index: name, Where: filter.HasLabel(labelNames[:1]...)})
 		if err == nil {
-			err = sameHits(found.Hits, ambers, len(m.sparse), true)
+			err = sameHits(found.Hits, ambers, len(m.rows[Sparse]), true)
 		}
 		if err != nil {
 			return fmt.Errorf("sparse search of a label by %q: %w", name, err)

@@ -90,7 +90,7 @@ func TestVerifyEarly(t *testing.T) {
 }
 
 func liveKey(s Script, n int) string {
-	for k := range s.model(n).sparse {
+	for k := range s.model(n).rows[Sparse] {
 		return k
 	}
 	return ""
