@@ -37,7 +37,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 		cat.Collections = append(cat.Collections, &layout.Collection{
 			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: storageOf(s.Float32),
 			Sparse: s.Sparse, Named: s.Named, Numbering: layout.Numbering(s.Numbering),
-			Text: s.Text.stored(),
+			Text: s.Text.stored(), Weight: s.Weight,
 		})
 		return nil, nil
 	})
@@ -160,7 +160,7 @@ func infoOf(c *layout.Collection) CollectionInfo {
 		Name: c.Name, Schema: Schema{
 			Sparse: c.Sparse, Named: c.Named, Metric: c.Metric,
 			Float32: c.Storage == layout.StorageFloat32, Numbering: string(c.Numbering),
-			Text: (*TextSchema)(c.Text),
+			Text: (*TextSchema)(c.Text), Weight: c.Weight,
 		},
 		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()),
 		Indexes: c.IndexNames(), Attributes: c.AttributeNames(), Expires: c.Attribute(attribute.Expiry) != nil,

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/vector"
 )
@@ -17,8 +19,8 @@ import (
 // row of a part has 1 and a row without that part 0, or by reciprocal ranks (Cormack, Clarke,
 // Buettcher 2009).
 type Fusion struct {
-	// Weight is the weight of the vector, above 0 and below 1; that of the text is the rest.
-	// DefaultWeight when zero.
+	// Weight is the weight of the vector, above 0 and below 1; that of the text is the rest. When zero
+	// it is that of the collection (Schema.Weight).
 	Weight float64
 	// Ranks selects reciprocal ranks: the sum of 1/(60 + rank) over the parts. Weight must be zero.
 	Ranks bool
@@ -48,62 +50,47 @@ func (f *Fusion) check() error {
 	switch {
 	case f == nil:
 		return nil
-	case !(f.Weight >= 0 && f.Weight < 1):
-		return fmt.Errorf("%w: weight %g of the vector, want 0 (the default) to less than 1", fail.Option, f.Weight)
 	case f.Ranks && f.Weight != 0:
 		return fmt.Errorf("%w: a weight, and the fusion is by ranks", fail.Option)
 	case f.Depth < 0:
 		return fmt.Errorf("%w: depth %d of the parts, want 0 or more", fail.Option, f.Depth)
 	}
-	return nil
+	return layout.CheckWeight(f.Weight)
 }
 
 // both is a row found by either part.
 type both struct {
-	row       uint32
-	place     Places
-	hasVector bool
-	score     float64
+	row           uint32
+	place         Places
+	hasVector     bool
+	vector, terms float64 // the scaled scores of the parts, 0 to 1
+	score         float64
 }
 
 // fused searches by the vector and by the features, and ranks what they find together.
 func fused(
 	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, res *Result,
 ) error {
-	byTerms := s.Second()
 	var f Fusion
 	if o.Fusion != nil {
 		f = *o.Fusion
 	}
-	f.Weight = cmp.Or(f.Weight, DefaultWeight)
-	depth := max(cmp.Or(f.Depth, max(depthOfParts*a.k, leastDepth)), a.k)
-	vectors, terms := part{k: depth, index: o.Index}, part{k: depth, index: o.Index, features: true}
-	if r := st.Entry.Index(o.Index); r != nil { // the other part takes its default
-		if r.Features {
-			vectors.index = ""
-		} else {
-			terms.index = ""
-		}
-	}
-	nearest, err := searchPart(ctx, st, a, o, s, vectors)
+	f.Weight = cmp.Or(f.Weight, st.Entry.Weight, DefaultWeight)
+	all, index, err := byParts(ctx, st, a, o, s)
 	if err != nil {
 		return err
 	}
-	best, err := searchPart(ctx, st, a, o, byTerms, terms)
-	if err != nil {
-		return err
+	for i := range all {
+		all[i].score = f.score(&all[i])
 	}
-	all := a.join(st, s, byTerms)
-	f.rank(st, all)
-	slices.SortFunc(all, func(x, y both) int {
-		return cmp.Or(cmp.Compare(float32(y.score), float32(x.score)), cmp.Compare(x.row, y.row))
-	})
+	slices.SortFunc(all, order)
 	all = all[:min(a.k, len(all))]
 	s.Found = s.Found[:0]
 	for _, x := range all {
 		s.Found = append(s.Found, vector.Neighbor{ID: x.row, Distance: -float32(x.score)})
 	}
-	res.Index = nearest + ", " + best
+	byTerms := s.Second()
+	res.Index = index
 	res.Stats.Stats, res.Stats.Postings = s.Stats, byTerms.Postings
 	res.Stats.Exact += byTerms.Stats.Exact
 	if res.Hits, err = hitsOf(ctx, st, o, s); err != nil {
@@ -119,6 +106,39 @@ func fused(
 		}
 	}
 	return nil
+}
+
+// order compares rows by their scores, the best first, and those of equal scores, as users see them, by number.
+func order(x, y both) int {
+	return cmp.Or(cmp.Compare(float32(y.score), float32(x.score)), cmp.Compare(x.row, y.row))
+}
+
+// byParts searches by the vector, in s, and by the features, in its second search. It returns the rows that
+// either has found, without scores, and the names of the indexes.
+func byParts(
+	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search,
+) (all []both, index string, err error) {
+	depth := max(depthOfParts*a.k, leastDepth)
+	if o.Fusion != nil && o.Fusion.Depth > 0 {
+		depth = max(o.Fusion.Depth, a.k)
+	}
+	vectors, terms := part{k: depth, index: o.Index}, part{k: depth, index: o.Index, features: true}
+	if r := st.Entry.Index(o.Index); r != nil { // the other part takes its default
+		if r.Features {
+			vectors.index = ""
+		} else {
+			terms.index = ""
+		}
+	}
+	nearest, err := searchPart(ctx, st, a, o, s, vectors)
+	if err != nil {
+		return nil, "", err
+	}
+	best, err := searchPart(ctx, st, a, o, s.Second(), terms)
+	if err != nil {
+		return nil, "", err
+	}
+	return a.join(st, s, s.Second()), nearest + ", " + best, nil
 }
 
 // join returns the rows that either part has found, with what both say of them.
@@ -146,31 +166,18 @@ func (a *rowAsk) join(st *state.Collection, byVector, byTerms *kind.Search) []bo
 		}
 		x.place.Score = float32(byTerms.FeatureScore(st.SparseRow(x.row)))
 	}
+	scale(st, all)
 	return all
 }
 
-// rank sets the score of each row.
-func (f *Fusion) rank(st *state.Collection, all []both) {
-	if f.Ranks {
-		for i := range all {
-			for _, rank := range []int{all[i].place.VectorRank, all[i].place.TextRank} {
-				if rank > 0 {
-					all[i].score += 1 / float64(rankOffset+rank)
-				}
-			}
-		}
-		return
-	}
+// scale sets the scaled scores of the parts.
+func scale(st *state.Collection, all []both) {
 	// The lowest similarity that is possible is known for cosines and for texts; for other metrics it is
 	// the lowest of the rows.
-	low, high, best := 0.0, 0.0, 0.0
-	first := true
+	low, high, best := math.Inf(1), math.Inf(-1), 0.0
 	for _, x := range all {
 		best = max(best, float64(x.place.Score))
 		if similarity := -float64(x.place.Distance); x.hasVector {
-			if first {
-				low, high, first = similarity, similarity, false
-			}
 			low, high = min(low, similarity), max(high, similarity)
 		}
 	}
@@ -180,16 +187,32 @@ func (f *Fusion) rank(st *state.Collection, all []both) {
 	for i := range all {
 		x := &all[i]
 		if best > 0 {
-			x.score = (1 - f.Weight) * float64(x.place.Score) / best
+			x.terms = float64(x.place.Score) / best
 		}
 		switch {
 		case !x.hasVector:
 		case high > low:
-			x.score += f.Weight * (-float64(x.place.Distance) - low) / (high - low)
+			x.vector = (-float64(x.place.Distance) - low) / (high - low)
 		default:
-			x.score += f.Weight
+			x.vector = 1
 		}
 	}
+}
+
+// score returns the score of a row.
+func (f *Fusion) score(x *both) float64 {
+	if f.Ranks {
+		return reciprocal(x.place.VectorRank, rankOffset) + reciprocal(x.place.TextRank, rankOffset)
+	}
+	return (1-f.Weight)*x.terms + f.Weight*x.vector
+}
+
+// reciprocal returns 1/(offset + rank), 0 without a rank.
+func reciprocal(rank, offset int) float64 {
+	if rank == 0 {
+		return 0
+	}
+	return 1 / float64(offset+rank)
 }
 
 // reasonOfBoth explains the score of a hit by the parts of the query.

@@ -123,6 +123,9 @@ type Schema struct {
 	Float32 bool
 	// Text, if not nil, makes a collection of texts (Row.Text): sparse rows whose features are terms.
 	Text *TextSchema
+	// Weight is that of the vector in searches by a vector and a text or features, DefaultWeight when zero.
+	// Collection.TuneFusion chooses it.
+	Weight float64
 	// Numbering is the number of the first feature or coordinate in the files that the collection
 	// is imported from, "0" or "1"; empty if unknown. In the API the first is always 0.
 	Numbering string
@@ -134,6 +137,12 @@ func (s Schema) resolve() (Schema, error) {
 		return s, err
 	}
 	s.Sparse = s.Sparse || s.Named
+	if s.Weight != 0 && (s.Dim == 0 || !s.Sparse) {
+		return s, fmt.Errorf("%w: a weight of the vector, for rows that have one part", fail.Option)
+	}
+	if err := layout.CheckWeight(s.Weight); err != nil {
+		return s, err
+	}
 	if s.Dim == 0 && s.Sparse {
 		switch {
 		case s.Metric != 0 && s.Metric != vector.Cosine:

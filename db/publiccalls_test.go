@@ -191,6 +191,13 @@ func publicCalls() []publicCall {
 		{"Collection.TreePicture", false, false,
 			func(h handles) error { return err1(h.c.TreePicture("t", nil)) }, nil},
 		{"Collection.SetDefault", true, false, func(h handles) error { return h.c.SetDefault(h.ctx, "i") }, nil},
+		{"Collection.TuneFusion", true, false, func(h handles) error {
+			err := err1(h.c.TuneFusion(h.ctx, []db.Query{q}, [][]byte{[]byte("a1")}, nil))
+			if h.ctx == nil {
+				return err
+			}
+			return but(db.ErrInvalid, err) // the rows have vectors only
+		}, nil},
 		{"Collection.DropIndex", true, false, func(h handles) error {
 			return but(db.ErrNotFound, h.c.DropIndex(h.ctx, "no index"))
 		}, nil},
@@ -364,8 +371,8 @@ func TestPublicCallsOfClosed(t *testing.T) {
 	}
 	if got, want := strings.Join(refused, ", "), "DB.Compact, DB.Compact in order, DB.Create, DB.Rename, DB.Maintain, "+
 		"DB.Repair, DB.Update, Collection.Build, Collection.Build of a model, Collection.Load, "+
-		"Collection.Load with progress, Collection.Load of new rows, Collection.SetDefault, Collection.DropIndex, "+
-		"DB.Drop"; got != want {
+		"Collection.Load with progress, Collection.Load of new rows, Collection.SetDefault, "+
+		"Collection.TuneFusion, Collection.DropIndex, DB.Drop"; got != want {
 		t.Errorf("read-only databases refuse\n%s, want\n%s", got, want)
 	}
 	b.Must(reading.d.View(func(s *db.Snapshot) error {

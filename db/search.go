@@ -150,6 +150,18 @@ type rowAsk struct {
 
 // search finds the rows nearest to a query in one state.
 func search(ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, res *Result) error {
+	if err := a.prepare(ctx, st, o); err != nil {
+		return err
+	}
+	s := st.Gen.File.Searches.Take()
+	err := answer(ctx, st, a, o, s, res)
+	// A panic must not return the memory: a fault in the map leaves its counters incomplete.
+	st.Gen.File.Searches.Give(s)
+	return err
+}
+
+// prepare checks a search and its options, and resolves its query.
+func (a *rowAsk) prepare(ctx context.Context, st *state.Collection, o *SearchOptions) error {
 	if err := checkSearch(st, a, o); err != nil {
 		return err
 	}
@@ -159,14 +171,7 @@ func search(ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptio
 	if err := a.checkParts(st, o); err != nil {
 		return err
 	}
-	if err := a.restrict(ctx, st); err != nil {
-		return err
-	}
-	s := st.Gen.File.Searches.Take()
-	err := answer(ctx, st, a, o, s, res)
-	// A panic must not return the memory: a fault in the map leaves its counters incomplete.
-	st.Gen.File.Searches.Give(s)
-	return err
+	return a.restrict(ctx, st)
 }
 
 // answer sets the result of a search in the memory of s.

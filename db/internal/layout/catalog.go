@@ -77,6 +77,8 @@ type Collection struct {
 	Named  bool `json:",omitempty"` // features have names
 	// Text is set if the features are the terms of texts, with their counts as values.
 	Text *Text `json:",omitempty"`
+	// Weight is that of the vector in searches by both parts, 0 for the default.
+	Weight float64 `json:",omitempty"`
 	// Numbering is the number of the first feature or coordinate in imported and exported
 	// files.
 	Numbering Numbering `json:",omitempty"`
@@ -109,6 +111,14 @@ func (t *Text) Check() error {
 		return fmt.Errorf("%w: analyzer %q", fail.Option, t.Analyzer)
 	case !(t.K1 >= 0 && t.K1 <= maxK1 && t.B >= 0 && t.B <= 1):
 		return fmt.Errorf("%w: k1 %g and b %g of BM25, want 0 to %g and 0 to 1", fail.Option, t.K1, t.B, maxK1)
+	}
+	return nil
+}
+
+// CheckWeight refuses what is no weight of the vector in a search by both parts.
+func CheckWeight(w float64) error {
+	if !(w >= 0 && w < 1) {
+		return fmt.Errorf("%w: weight %g of the vector, want 0 (the default) to less than 1", fail.Option, w)
 	}
 	return nil
 }
@@ -328,7 +338,8 @@ func (c *Catalog) validate() error {
 			(x.Dim > 0 || x.Sparse && x.Metric == vector.Cosine) && (x.Features == 0 || x.Sparse)
 		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct ||
 			x.Storage > StorageFloat32 || x.Live > x.Rows || x.Revision >= maxObject || x.Named && !x.Sparse ||
-			x.Numbering.Check() != nil || x.Text != nil && (!x.Named || x.Text.Check() != nil) {
+			x.Numbering.Check() != nil || x.Text != nil && (!x.Named || x.Text.Check() != nil) ||
+			CheckWeight(x.Weight) != nil || x.Weight > 0 && !x.Both() {
 			return fail.Corruptf(x.Name, "catalog: impossible values")
 		}
 		attributes := map[string]bool{}

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"fmt"
+
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/internal/table"
@@ -26,6 +28,9 @@ func CollectionsTable(all bool, infos ...db.CollectionInfo) *table.Table {
 			metric, dim = metric+", bm25", i.Dim
 		case i.Text != nil:
 			metric = "bm25"
+		}
+		if i.Weight > 0 {
+			metric += fmt.Sprintf(", weight %.2g", i.Weight)
 		}
 		t.Add(i.Name, KindOf(i), dim, metric, i.Live, i.Rows-i.Live, len(i.Indexes),
 			NumberingShown(i.Numbering), i.Rows-i.Sealed)

@@ -13,13 +13,17 @@ import (
 	"github.com/anndb/anndb/trees/budget"
 )
 
-// Tune tunes a label model and shows all that was measured.
+// labelModel is the name of a label model whose command names none.
+const labelModel = "labels"
+
+// Tune tunes a label model, or the fusion of searches, and shows all that was measured.
 type Tune struct {
 	command.InCollection
 	Index    string `arg:"" optional:"" default:"labels"`
 	Kind     string `enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
 	Settings int    `default:"10" want:"0"`
 
+	pairFlags `embed:"" group:"Searches of texts and vectors:"`
 	kong.Plugins
 	flags *optionflags.Set
 }
@@ -33,6 +37,12 @@ func (c *Tune) Prepare() {
 }
 
 func (c *Tune) Run(a *command.App) error {
+	if c.Pairs != "" {
+		if c.flags.Any() || c.Index != labelModel {
+			return command.Usagef("--pairs tunes searches: it goes without the name and the flags of a label model")
+		}
+		return c.tunePairs(a, c.InCollection)
+	}
 	o, err := filled(c.flags, c.Kind)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 )
@@ -106,4 +107,33 @@ func ReadVectors(path string, f FileFlags, to Target) ([][]float32, error) {
 		vectors[i] = x.Query.Vector
 	}
 	return vectors, nil
+}
+
+// ReadPairs reads queries and, as their keys, those of the rows that belong to them. by, if not nil, makes the
+// vectors of those that have none.
+func (s Source) ReadPairs(by *Embedder) (queries []db.Query, keys [][]byte, err error) {
+	in, err := s.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer in.Close()
+	if !in.Keyed {
+		return nil, nil, command.BadInput("%s has no keys: each query needs the key of a row that belongs to it, "+
+			"in the column or field key, or the one that --key-column names", s.Path)
+	}
+	each := in.queries()
+	if by != nil {
+		each = by.Queries(each)
+	}
+	for q, err := range each {
+		if err != nil {
+			return nil, nil, err
+		}
+		if q.Query.Text == "" || q.Query.Vector == nil {
+			return nil, nil, command.BadInput("the query for key %q of %s needs a text and a vector "+
+				"(--vectors or --embed adds vectors)", q.Key, s.Path)
+		}
+		queries, keys = append(queries, q.Query), append(keys, []byte(q.Key))
+	}
+	return queries, keys, nil
 }
