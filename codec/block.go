@@ -80,6 +80,7 @@ const (
 	KindStale                   // roaring bitmap of the rows whose attributes the tables have not
 	KindCenters                 // points near groups of rows, from which their sketches differ
 	KindVectorless              // roaring bitmap of the rows without a vector
+	KindQueries                 // sample of the queries of a collection, F32
 	kindEnd
 )
 
@@ -89,7 +90,7 @@ var kindNames = [...]string{
 	"directions", "leaf-directory", "leaves", "members", "quantized", "catalog",
 	"sparse-rows", "postings", "label-matrix", "feature-labels", "budget",
 	"change", "changed-rows", "relabelled-rows", "attribute-table", "stale-attributes", "centers",
-	"vectorless-rows",
+	"vectorless-rows", "queries",
 }
 
 // String returns the kind's name as stats and errors print it.

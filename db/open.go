@@ -103,7 +103,7 @@ func targetOf(path string) (string, error) {
 
 // newDB returns a handle of an open file.
 func newDB(path string, o Options, f *state.File) *DB {
-	f.Samples = sample.New(o.SampleQueries)
+	f.Samples = sample.New(max(0, o.SampleQueries))
 	m := txn.New(path, f, txn.Options{ReadOnly: o.ReadOnly, MaxSize: o.MaxSize, Backlog: o.BacklogBytes})
 	return &DB{
 		path: path, opts: o, log: o.Logger, txn: m, indexes: segment.New(m),
@@ -167,7 +167,7 @@ func (d *DB) Close() error {
 	if err := d.background.Stop(deadline.C); err != nil {
 		return err
 	}
-	return d.txn.Close(deadline.C)
+	return d.txn.Close(deadline.C, d.indexes.UnstoredQueries(1))
 }
 
 // storeOptions returns the options of a database for its file.

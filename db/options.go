@@ -37,9 +37,9 @@ type Options struct {
 	// disk, 256 MiB.
 	BacklogBytes int64
 	Maintenance  *maintenance.Policy // the policy of maintenance in the background
-	// SampleQueries, 20 to 10,000, keeps a uniform sample of the queries of each dense collection in
-	// memory, on which builds and maintenance measure recall as well: the remedy for queries that are
-	// unlike the rows. Searches without filter, radius or Params are sampled.
+	// SampleQueries is how many queries of each dense collection are kept, 100 to 10,000; 0 is 500, -1 keeps
+	// none. Builds and maintenance measure recall on this uniform sample as well, for queries that are
+	// unlike the rows. Searches by vectors without filter, radius or Params are sampled.
 	SampleQueries int
 	Logger        *slog.Logger // receives warnings
 }
@@ -49,6 +49,7 @@ const (
 	defaultTimeout = time.Second
 	defaultDrain   = 10 * time.Second
 	defaultBacklog = 256 << 20
+	noSample       = -1
 	// leastMaxSize is the size of a file that has grown once.
 	leastMaxSize = 2 << 20
 )
@@ -92,9 +93,10 @@ func (o *Options) resolve() (Options, error) {
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}
-	if n := r.SampleQueries; n != 0 && (n < sample.Least || n > sample.Most) {
-		return r, fmt.Errorf("%w: a sample of %d queries, want 0 or %d to %d", fail.Option, n,
-			sample.Least, sample.Most)
+	r.SampleQueries = cmp.Or(r.SampleQueries, sample.Default)
+	if n := r.SampleQueries; n != noSample && (n < sample.Least || n > sample.Most) {
+		return r, fmt.Errorf("%w: a sample of %d queries, want %d to %d, or %d for none", fail.Option, n,
+			sample.Least, sample.Most, noSample)
 	}
 	if r.MaxSize != 0 && r.MaxSize < leastMaxSize {
 		return r, fmt.Errorf("%w: MaxSize %d, want 0 (no bound) or at least %d bytes", fail.Option, r.MaxSize,

@@ -32,7 +32,11 @@ func (c *checker) collection(x *layout.Collection) {
 	if len(keys) != int(x.Live) {
 		problem(fmt.Errorf("%d keys for %d live rows", len(keys), x.Live))
 	}
-	st.Gen.Locked(func() { err = checkChanges(st) })
+	st.Gen.Locked(func() {
+		if err = checkChanges(st); err == nil {
+			_, err = layout.ReadQueries(st.Gen.Tx, x)
+		}
+	})
 	if err != nil {
 		problem(err)
 		return

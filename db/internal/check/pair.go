@@ -24,7 +24,7 @@ func (c *checker) pair(bucket, key, value []byte, at int64) {
 	c.read.add(int64(len(key) + len(value)))
 	switch string(bucket) {
 	case string(layout.BucketBlocks), string(layout.BucketTail), string(layout.BucketSets),
-		string(layout.BucketMeta), string(layout.BucketAttributes):
+		string(layout.BucketMeta), string(layout.BucketAttributes), string(layout.BucketQueries):
 		c.block(string(bucket), key, value, at)
 	case string(layout.BucketKeys):
 		n, ok := layout.EntryNumber(string(layout.BucketKeys), key, value)

@@ -174,12 +174,12 @@ func (c *Compactor) renumbered(
 	m := txn.New(draft, f, txn.Options{MaxSize: c.Store.MaxSize, Backlog: 8 * txn.StageBytes})
 	defer func() {
 		m.BeginClose()
-		err = errors.Join(err, m.Close(time.After(time.Minute)))
+		err = errors.Join(err, m.Close(time.After(time.Minute), nil))
 	}()
 	indexes := segment.New(m)
 	for _, x := range moved {
 		st := g.Collections[x.name]
-		if err := copyNames(ctx, st, m, x); err != nil {
+		if err := errors.Join(copyNames(ctx, st, m, x), copyQueries(ctx, st, m, x)); err != nil {
 			return err
 		}
 		rows := inOrder(st)
@@ -240,6 +240,19 @@ func copyNames(ctx context.Context, st *state.Collection, m *txn.Manager, x movi
 			return fail.Corruptf(x.name, "%d features have names", len(names))
 		}
 		return apply.WriteNames(tx, x.to, names)
+	})
+}
+
+// copyQueries stores the sample of the queries of a collection for its new number.
+func copyQueries(ctx context.Context, st *state.Collection, m *txn.Manager, x moving) error {
+	r := st.Sampled()
+	if n, _ := r.Sizes(""); n == 0 {
+		return nil
+	}
+	st.Gen.File.Samples.Renumber(x.from, x.to)
+	return m.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		s, _ := r.Stored()
+		return layout.PutQueries(tx, cat.ByID(x.to), s)
 	})
 }
 

@@ -30,8 +30,12 @@ var (
 // It exists once a row has an attribute.
 var BucketAttributes = []byte("attributes")
 
+// BucketQueries has samples of the queries of collections. It exists once one is stored. Apart from other
+// blocks, so that storing a sample rewrites nothing else.
+var BucketQueries = []byte("queries")
+
 // AllBuckets are the root buckets and those made on first use.
-var AllBuckets = append(slices.Clone(RootBuckets), BucketFeatures, BucketAttributes)
+var AllBuckets = append(slices.Clone(RootBuckets), BucketFeatures, BucketAttributes, BucketQueries)
 
 // RootBuckets are the buckets that every file has.
 var RootBuckets = [][]byte{BucketBlocks, BucketKeys, BucketLabels, BucketMeta, BucketSets, BucketTail}
@@ -62,6 +66,7 @@ const (
 	PartSets
 	PartTail
 	PartAttributes
+	PartQueries
 	AllParts = 1<<iota - 1 | store.FreePages
 )
 
@@ -78,6 +83,7 @@ var OfFile = store.Layout{
 		{Name: string(BucketSets), Part: PartSets, Values: true},
 		{Name: string(BucketTail), Part: PartTail},
 		{Name: string(BucketAttributes), Part: PartAttributes},
+		{Name: string(BucketQueries), Part: PartQueries},
 	},
 	Pair: checkEntry,
 }

@@ -45,7 +45,7 @@ func RemoveObject(tx *bbolt.Tx, object uint64) (done bool, err error) {
 		left--
 	}
 	for _, name := range [][]byte{
-		BucketBlocks, BucketTail, BucketSets, BucketKeys, BucketFeatures, BucketAttributes,
+		BucketBlocks, BucketTail, BucketSets, BucketKeys, BucketFeatures, BucketAttributes, BucketQueries,
 	} {
 		if left <= 0 {
 			return false, nil

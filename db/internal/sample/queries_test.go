@@ -1,10 +1,12 @@
 package sample_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -110,16 +112,16 @@ func TestSampleQueries(t *testing.T) {
 	b := newSampleBed(t, 3000)
 	users, others := b.queries(150), b.queries(150)
 	for _, o := range []*db.SearchOptions{
-		{Index: db.Flat}, {Radius: new(1.0)}, {Where: filter.KeyPrefix([]byte("1"))}, {Recall: 0.9},
+		{Index: db.Flat}, {Radius: new(1.0)}, {Where: filter.KeyPrefix([]byte("1"))},
 	} {
-		b.ask(users[:19], o)
+		b.ask(users[:99], o)
 	}
+	far := b.ask(users[:99], nil)
 	if got := b.maintain(); got != nil || b.measured() != 0 {
-		t.Errorf("19 queries: %q, %d measured", got, b.measured())
+		t.Errorf("99 queries: %q, %d measured", got, b.measured())
 	}
-	far := b.ask(users[19:], nil)
-	if far < 100 {
-		t.Errorf("%d of 131 foreign queries are far before they are measured", far)
+	if far += b.ask(users[99:], nil); far < 100 {
+		t.Errorf("%d of 150 foreign queries are far before they are measured", far)
 	}
 	if got := b.maintain(); !slices.Equal(got, []string{"measure"}) || b.measured() != 150 {
 		t.Errorf("150 queries: %q, %d measured", got, b.measured())
@@ -160,32 +162,69 @@ func (b *sampleBed) delivers(queries [][]float32, least float64) {
 	}
 }
 
-// TestSampleAfterBuild: queries are measured by a build, and after the file was opened again when there are
-// enough.
-func TestSampleAfterBuild(t *testing.T) {
+// TestSampleIsStored: queries are measured by a build, and after the file was opened again, by compactions
+// that give rows other numbers, and until the collection is dropped.
+func TestSampleIsStored(t *testing.T) {
 	b := newSampleBed(t, 1500)
-	b.ask(b.queries(120), nil)
-	b.maintain()
+	again := func(sample int) {
+		b.must(b.d.Close())
+		b.open(b.d.Path(), sample)
+	}
+	b.ask(b.queries(70), nil)
+	again(200)
+	b.ask(b.queries(50), nil)
+	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
+		for i := range 700 {
+			if err := tx.Collection("c").Delete(fmt.Append(nil, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	b.must(b.d.Compact(t.Context(), nil))
+	if b.measured() != 120 {
+		t.Errorf("%d queries measured by a compaction", b.measured())
+	}
+	b.ask(b.queries(30), nil)
+	again(200)
+	b.must(b.d.Compact(t.Context(), nil))
+	again(200)
 	dbtest.Builds(t, b.d, "c", "main", nil)
-	if got := b.maintain(); got != nil || b.measured() != 120 {
+	if got := b.maintain(); got != nil || b.measured() != 150 {
 		t.Errorf("after a build: %q, %d measured", got, b.measured())
 	}
-	b.must(b.d.Close())
-	b.open(b.d.Path(), 200)
-	b.ask(b.queries(59), nil) // half of those that were measured, but one
-	if got := b.maintain(); got != nil || b.measured() != 120 {
-		t.Errorf("opened again: %q, %d measured", got, b.measured())
-	}
-	b.ask(b.queries(1), nil)
-	if got := b.maintain(); len(got) != 1 || b.measured() != 60 {
-		t.Errorf("a query after that: %q, %d measured", got, b.measured())
+	b.must(b.d.Check(t.Context(), nil, nil))
+	again(-1)
+	dbtest.Builds(t, b.d, "c", "main", nil)
+	b.ask(b.queries(20), nil)
+	again(200)
+	if b.measured() != 0 {
+		t.Errorf("%d queries measured without a sample", b.measured())
 	}
 	b.must(b.d.Drop(t.Context(), "c"))
+	b.must(dbtest.Create(t.Context(), b.d, "c", db.Schema{Dim: sampleDim}))
+	b.must(b.d.Check(t.Context(), nil, nil))
+}
+
+// TestSampleReadOnly: a file that is open for reading only is not changed by queries.
+func TestSampleReadOnly(t *testing.T) {
+	b := newSampleBed(t, 300)
+	path := b.d.Path()
+	b.must(b.d.Close())
+	before, err := os.ReadFile(path)
+	b.must(err)
+	b.d, err = db.Open(t.Context(), path, &db.Options{ReadOnly: true})
+	b.must(err)
+	b.ask(b.queries(150), nil)
+	b.must(b.d.Close())
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file has changed: %v", err)
+	}
 }
 
 // TestSampleOption: too small and too large samples are refused.
 func TestSampleOption(t *testing.T) {
-	for _, n := range []int{-1, 1, 19, 10_001} {
+	for _, n := range []int{-2, 1, 99, 10_001} {
 		_, err := dbtest.Open(t.Context(), filepath.Join(t.TempDir(), "db"), &db.Options{SampleQueries: n})
 		if !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%d: %v", n, err)

@@ -2,9 +2,12 @@ package sample
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"testing"
 )
+
+func none() Stored { return Stored{} }
 
 // TestUniform: each of many queries is kept with the same probability.
 func TestUniform(t *testing.T) {
@@ -12,12 +15,17 @@ func TestUniform(t *testing.T) {
 	kept := make([]int, asked)
 	s := New(most)
 	for trial := range uint64(trials) {
-		r := s.Of(trial)
+		r := s.Of(trial, none)
 		for i := range asked {
+			if i == asked/2 { // stored and read again
+				stored, _ := r.Stored()
+				s.Forget(trial)
+				r = s.Of(trial, func() Stored { return stored })
+			}
 			r.Offer([]float32{float32(i)})
 		}
 		queries, taken := r.Queries(most), r.Taken()
-		if len(queries) != most || taken < most || taken > asked/2 {
+		if len(queries) != most || taken == 0 || taken > asked/4 {
 			t.Fatalf("%d queries of %d taken", len(queries), taken)
 		}
 		for _, q := range queries {
@@ -38,7 +46,7 @@ func TestUniform(t *testing.T) {
 // TestReservoir: a sample is a copy, counts what is new for each index, and is forgotten.
 func TestReservoir(t *testing.T) {
 	s := New(3)
-	r := s.Of(7)
+	r := s.Of(7, none)
 	q := []float32{1}
 	for range 2 {
 		r.Offer(q)
@@ -56,23 +64,59 @@ func TestReservoir(t *testing.T) {
 	if _, fresh := r.Sizes("b"); fresh != 3 {
 		t.Errorf("%d new", fresh)
 	}
-	if s.Of(7) != r {
+	if s.Of(7, none) != r {
 		t.Error("another sample of the same collection")
 	}
 	s.Forget(7)
-	if n, _ := s.Of(7).Sizes("a"); n != 0 {
+	if n, _ := s.Of(7, none).Sizes("a"); n != 0 {
 		t.Errorf("%d queries of a dropped collection", n)
 	}
-	r = New(0).Of(1)
+	r = New(0).Of(1, none)
 	r.Offer(q)
 	if n, fresh := r.Sizes("a"); n != 0 || fresh != 0 {
 		t.Errorf("%d, %d without a sample", n, fresh)
 	}
 }
 
+// TestUnsaved: a sample has to be stored when enough of it is new, also under another number of the collection;
+// a longer stored one is cut.
+func TestUnsaved(t *testing.T) {
+	s := New(200)
+	r := s.Of(1, none)
+	ids := func(least int) (out []uint64) {
+		for id := range s.Unsaved(least) {
+			out = append(out, id)
+		}
+		slices.Sort(out)
+		return out
+	}
+	for range 3 {
+		r.Offer(make([]float32, 1<<20))
+	}
+	s.Renumber(1, 9)
+	if got := ids(4); got != nil {
+		t.Errorf("%v have 4 new queries", got)
+	}
+	if got := ids(3); !slices.Equal(got, []uint64{1, 9}) {
+		t.Errorf("%v have 3 new queries", got)
+	}
+	stored, taken := r.Stored()
+	if r.Saved(taken); len(stored.Queries) != 3 || ids(1) != nil {
+		t.Errorf("%d queries stored, %v unsaved", len(stored.Queries), ids(1))
+	}
+	long := Stored{Queries: make([][]float32, 150)}
+	for i := range long.Queries {
+		long.Queries[i] = make([]float32, 1<<15)
+	}
+	cut := s.Of(2, func() Stored { return long })
+	if n, fresh := cut.Sizes(""); n != Least || fresh != 0 || ids(1) != nil {
+		t.Errorf("%d queries of a longer sample, %d new", n, fresh)
+	}
+}
+
 // TestOfferNeverWaits: a query is left out while another goroutine holds the sample.
 func TestOfferNeverWaits(t *testing.T) {
-	r := New(2).Of(1)
+	r := New(2).Of(1, none)
 	r.mu.Lock()
 	r.Offer([]float32{1})
 	r.mu.Unlock()
@@ -96,9 +140,9 @@ func TestNoAllocations(t *testing.T) {
 	s := New(8)
 	q := make([]float32, 4)
 	for range 8 {
-		s.Of(1).Offer(q)
+		s.Of(1, none).Offer(q)
 	}
-	if n := testing.AllocsPerRun(1000, func() { s.Of(1).Offer(q) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { s.Of(1, none).Offer(q) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -25,7 +25,7 @@ func (ix *Indexer) Maintain(ctx context.Context, e Effort) (steps []maintenance.
 		return nil, err
 	}
 	defer end()
-	var failed []error
+	failed := []error{ix.storeQueries(ctx)}
 	for _, name := range names {
 		for {
 			s, err := ix.maintainIndex(ctx, name[0], name[1], e)
@@ -54,7 +54,7 @@ func (ix *Indexer) MaintainOnce(ctx context.Context, e Effort) (*maintenance.Ste
 		return nil, err
 	}
 	defer end()
-	var failed []error
+	failed := []error{ix.storeQueries(ctx)}
 	for _, name := range names {
 		s, err := ix.maintainIndex(ctx, name[0], name[1], e)
 		if s != nil {

@@ -75,7 +75,7 @@ func (ix *Indexer) publish(
 		ix.txn.File().Forget(object)
 	}
 	if job.asked > 0 {
-		ix.txn.File().Samples.Of(job.id).Measured(m.Info.Name, job.asked)
+		ix.txn.File().Samples.Of(job.id, nil).Measured(m.Info.Name, job.asked)
 	}
 	return left, nil
 }

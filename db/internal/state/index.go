@@ -174,6 +174,18 @@ func (st *Collection) Shared(object uint64, empty any) any {
 }
 
 // Sampled returns the sample of the queries that users have asked, nil if none is kept.
-func (st *Collection) Sampled() *sample.Reservoir { return st.Gen.File.Samples.Of(st.Entry.ID) }
+func (st *Collection) Sampled() *sample.Reservoir {
+	return st.Gen.File.Samples.Of(st.Entry.ID, st.storedQueries)
+}
+
+// storedQueries returns the stored sample of queries, an empty one if it is damaged: an index does without,
+// and Check reports the damage.
+func (st *Collection) storedQueries() (s sample.Stored) {
+	if st.Gen.File.VerifyPages(layout.PartQueries) != nil {
+		return s
+	}
+	st.Gen.Locked(func() { s, _ = layout.ReadQueries(st.Gen.Tx, st.Entry) })
+	return s
+}
 
 var _ kind.Source = (*Collection)(nil)

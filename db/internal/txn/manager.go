@@ -10,10 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/bbolt"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
 )
@@ -210,8 +212,9 @@ func (m *Manager) BeginClose() {
 }
 
 // Close waits for the writer and for readers until the deadline, and closes the file. If there are
-// still readers then, it unmaps nothing. BeginClose comes first.
-func (m *Manager) Close(deadline <-chan time.Time) error {
+// still readers then, it unmaps nothing. BeginClose comes first. The last transaction is what last does
+// to a file that can be written to, unless it is nil; its failure is no error.
+func (m *Manager) Close(deadline <-chan time.Time, last func(*bbolt.Tx, *layout.Catalog) error) error {
 	select {
 	case m.write <- struct{}{}:
 		defer func() { <-m.write }()
@@ -223,6 +226,9 @@ func (m *Manager) Close(deadline <-chan time.Time) error {
 	m.mu.Unlock()
 	if closed {
 		return nil
+	}
+	if last != nil && !m.opts.ReadOnly && f.Roomy() { // otherwise it might wait for readers
+		_ = m.update(last)
 	}
 	m.publish()
 	for {

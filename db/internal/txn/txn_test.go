@@ -45,7 +45,7 @@ func openTemp(t *testing.T, o Options) *Manager {
 	m := New(path, state.NewFile(f, func(string) kind.Kind { return nil }), o)
 	t.Cleanup(func() {
 		m.BeginClose()
-		if err := m.Close(time.After(time.Second)); err != nil {
+		if err := m.Close(time.After(time.Second), nil); err != nil {
 			t.Error(err)
 		}
 	})

@@ -50,7 +50,7 @@ func Manage(t testing.TB, path string, f *state.File) *txn.Manager {
 	m := txn.New(path, f, txn.Options{Backlog: 1 << 28})
 	t.Cleanup(func() {
 		m.BeginClose()
-		if err := m.Close(time.After(5 * time.Second)); err != nil {
+		if err := m.Close(time.After(5*time.Second), nil); err != nil {
 			t.Error(err)
 		}
 	})

@@ -73,8 +73,10 @@ func TestIndexOverFewRows(t *testing.T) {
 			}
 			steps, err = b.D.Maintain(t.Context(), 0, nil)
 			b.Must(err)
-			if len(steps) > 0 {
-				t.Errorf("steps %v when all is done", steps)
+			for _, step := range steps {
+				if step.Action != "measure" { // by the queries of this test
+					t.Errorf("steps %v when all is done", steps)
+				}
 			}
 			b.Check()
 		})

@@ -16,12 +16,14 @@ import (
 // If queries of users are sampled, a build measures its settings on these as well, and maintenance does so
 // again when enough of them are new.
 
-// scanWork is the largest number of coordinates that are compared to answer users' queries exactly,
-// about 20 seconds on one processor.
+// scanWork is the number of coordinates that are compared to answer users' queries exactly, about 20 seconds
+// on one processor, unless the fewest queries need more.
 const scanWork = 1e11
 
 // scanned returns the number of queries that can be answered by that work.
-func scanned(rows, dim int) int { return int(min(sample.Most, scanWork/(float64(rows)*float64(dim)))) }
+func scanned(rows, dim int) int {
+	return int(max(sample.Least, min(sample.Most, scanWork/(float64(rows)*float64(dim)))))
+}
 
 // usersOf returns the sampled queries with their nearest rows in a view, found by scans; none if there are
 // too few queries. k is the number of rows that all of them need.
@@ -68,15 +70,15 @@ func scanTruth(ctx context.Context, st kind.Source, v *query.View, set query.Que
 }
 
 // measureDue reports whether settings have to be measured on users' queries: they never were, or there are
-// half as many new ones as they were last measured on.
+// half as many more, or half as many new ones, as they were last measured on.
 func measureDue(st kind.Source, m *kind.Manifest) bool {
 	c := m.Info.Curve
 	if c == nil {
 		return false
 	}
 	n, fresh := st.Collection().Sampled.Sizes(m.Info.Name)
-	return min(n, scanned(m.Info.Rows, m.Dim)) >= sample.Least &&
-		(c.Sampled == 0 || fresh >= max(sample.Least, c.Sampled/2))
+	n = min(n, scanned(m.Info.Rows, m.Dim))
+	return n >= sample.Least && (n-c.Sampled >= c.Sampled/2 || fresh >= max(sample.Least, c.Sampled/2))
 }
 
 // Measure implements kind.Measurer.
