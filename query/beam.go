@@ -81,8 +81,8 @@ func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 	if s.p.Gap > 0 && !s.p.Range {
 		s.stop = gap{share: s.p.Gap, floor: s.p.GapFloor, depth: max(s.p.K, nearestGap), keep: s.p.sketchKeep()}
 	}
-	s.startBeam(ids, width, width)
-	s.walk(0, width)
+	width, first := s.openBeam(ids, width)
+	s.walk(first, width)
 	s.hop = grow(s.hop, s.beam.len())
 	for i := range s.hop {
 		s.hop[i] = s.beam.row(i)
@@ -137,18 +137,26 @@ func (s *Searcher) widen(width int) {
 // walk expands the spots of a beam of a width until all of them are expanded. Those before first are.
 func (s *Searcher) walk(first, width int) {
 	for step := 1; ; step++ {
-		if first = s.expand(first, width); first < 0 || step%beamRun == 0 && s.halted() {
+		if first = s.advance(first, width, width); first < 0 || step%beamRun == 0 && s.halted() {
 			return
 		}
-		if s.trial {
-			s.hop = s.passing(s.hop)
-		}
-		s.stats.Hopped += len(s.hop)
-		s.stats.Sketched += len(s.hop)
-		s.scores = grow(s.scores, len(s.hop))
-		s.estimate(s.seg.Sketch, s.hop, s.scores)
-		first = min(first, s.merge(s.hop, width))
 	}
+}
+
+// advance expands the next spots, from first on and among the best width, of a beam with room for so many
+// rows. It returns the first place that may have to be expanded then, -1 at the end.
+func (s *Searcher) advance(first, width, room int) int {
+	if first = s.expand(first, width); first < 0 {
+		return first
+	}
+	if s.trial {
+		s.hop = s.passing(s.hop)
+	}
+	s.stats.Hopped += len(s.hop)
+	s.stats.Sketched += len(s.hop)
+	s.scores = grow(s.scores, len(s.hop))
+	s.estimate(s.seg.Sketch, s.hop, s.scores)
+	return min(first, s.merge(s.hop, room))
 }
 
 // expand sets hop to the unseen rows on the lists of the best spots that were not expanded,

@@ -37,6 +37,9 @@ type Curve struct {
 	// whose K-th row is farther is unlike all of them (Stats.Far). It is 0 if it is unknown, and
 	// under InnerProduct, where it depends on the length of the query.
 	Reach float32 `json:"reach,omitempty"`
+	// Usual is the squared distance, by estimate, of the K-th row on the beam that nearly all held-out queries
+	// do not exceed; 0 if it is unknown.
+	Usual float32 `json:"usual,omitempty"`
 	// Scan is the time of an exact scan in microseconds, 0 if it is unknown.
 	Scan float64 `json:"scan,omitempty"`
 	// Rows is the number of live rows, and Measured the time, when the curve was last measured.
@@ -80,8 +83,8 @@ func (c *Curve) validate(tables, members bool) error {
 		return fmt.Errorf("k is %d, want 1 to %d", c.K, maxCurveK)
 	case min(c.Queries, c.Sampled, c.Rows) < 0:
 		return fmt.Errorf("%d queries, %d sampled, %d rows, want at least 0", c.Queries, c.Sampled, c.Rows)
-	case !nonNegative(float64(c.Reach)) || !nonNegative(c.Scan):
-		return fmt.Errorf("reach is %g, scan %g, want at least 0", c.Reach, c.Scan)
+	case !nonNegative(float64(c.Reach)) || !nonNegative(float64(c.Usual)) || !nonNegative(c.Scan):
+		return fmt.Errorf("reach is %g, usual %g, scan %g, want at least 0", c.Reach, c.Usual, c.Scan)
 	case c.ScanPlaces != 0 && !(c.ScanPlaces >= fewestPlaces && c.ScanPlaces <= mostScanPlaces):
 		return fmt.Errorf("scanPlaces is %g, want 0, or %d to %d", c.ScanPlaces, fewestPlaces, mostScanPlaces)
 	}

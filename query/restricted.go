@@ -77,6 +77,9 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 		}
 		s.trim()
 		x, enough, ok := s.wanted(width, k, float64(passing)/float64(max(1, s.seg.N)))
+		if s.farther(s.usual()) {
+			x.beam, x.r, x.gap = unlikeWidth*x.beam, unlikeWidth*x.r, unlikeWidth*x.gap
+		}
 		need, exhausted := s.places(x.beam), !s.stop.ended && s.beam.len()+len(s.spilled) <= width
 		wide := need <= width && (!(s.stop.share > 0) || s.places(x.depth) <= s.stop.depth)
 		switch {

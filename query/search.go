@@ -43,6 +43,7 @@ type Searcher struct {
 	sketch   sketchQuery
 	fromMean float32 // squared distance of the query to the mean, which estimates lack
 	stop     gap     // of the current beam
+	nearest  float32 // squared distance by which Curve.Observe judges
 	scores   []float32
 	pick     selector
 
@@ -326,6 +327,9 @@ func (s *Searcher) findRows() {
 	case beam > 0:
 		s.stats.Way = ByBeam
 		ids = s.passing(s.follow(s.passing(s.gather(0)), beam))
+		if s.stats.Width > beam {
+			keep *= unlikeWidth
+		}
 		ids = ids[:min(len(ids), keep)]
 	default:
 		s.stats.Way = ByLeaves

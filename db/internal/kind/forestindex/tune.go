@@ -122,7 +122,10 @@ func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base
 	set := query.QuerySet{Queries: tr.queries, Truth: tr.truth}
 	err = timer.Run("tune", func(report func(int, int)) error {
 		o := query.TuneOptions{K: tr.k, Workers: kind.WorkersOf(ctx), Progress: report}
-		if curve, err = query.Tune(ctx, v, set, o); err == nil && len(tr.users.Queries) > 0 {
+		if curve, err = query.Tune(ctx, v, set, o); err == nil {
+			err = curve.Observe(ctx, v, set)
+		}
+		if err == nil && len(tr.users.Queries) > 0 {
 			curve, err = curve.Bound(ctx, v, tr.users, o.Workers)
 		}
 		if err == nil {
