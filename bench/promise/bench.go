@@ -2,15 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
 	"regexp"
-	"slices"
-	"time"
 
 	"github.com/anndb/anndb/bench/internal/vectors"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
@@ -19,36 +19,37 @@ import (
 // bench measures one data set.
 type bench struct {
 	set     *vectors.Set
+	texts   [2][]string // of rows and queries, if there are any
 	path    string
 	only    *regexp.Regexp
 	queries int
 	d       *db.DB
 	rows    db.Collection
 	asked   [][]float32
-	short   int
+	// short and slow are numbers of cells.
+	short, slow int
 }
 
-// run builds the database and measures all scenarios. It returns the number of short cells.
-func (b *bench) run(ctx context.Context) (short int, err error) {
+// run builds the database and measures all scenarios.
+func (b *bench) run(ctx context.Context) (err error) {
 	b.ask()
 	if err := b.open(ctx); err != nil {
-		return 0, err
+		return err
 	}
-	defer func() {
-		if e := b.d.Close(); err == nil {
-			err = e
-		}
-	}()
+	defer func() { err = errors.Join(err, b.d.Close()) }()
 	b.head()
+	if b.unlikeRows() {
+		return b.unlike(ctx)
+	}
 	for _, s := range b.scenarios() {
 		if !b.only.MatchString(s.name) {
 			continue
 		}
-		if err := b.measure(ctx, s); err != nil {
-			return b.short, fmt.Errorf("%s: %w", s.name, err)
+		if err := b.measure(ctx, s, 0); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	return b.short, b.shrink(ctx)
+	return b.shrink(ctx)
 }
 
 // ask takes the queries.
@@ -60,18 +61,10 @@ func (b *bench) ask() {
 	}
 }
 
-// head prints the head of the table.
-func (b *bench) head() {
-	fmt.Printf("\n%s: %d rows of %d coordinates, %d queries; delivered recall and median µs for each asked one\n",
-		b.set.Name, b.set.Rows(), b.set.Dim, len(b.asked))
-	fmt.Printf("%-26s %4s", "rows", "k")
-	for _, r := range recalls {
-		fmt.Printf("  %14.2f", r)
-	}
-	fmt.Println()
+// manual leaves maintenance to calls, and keeps none of the measured queries.
+func manual() *db.Options {
+	return &db.Options{Maintenance: &maintenance.Policy{Manual: true}, SampleQueries: -1}
 }
-
-func manual() *db.Options { return &db.Options{Maintenance: &maintenance.Policy{Manual: true}} }
 
 // open opens the database of the set, and builds it if there is none.
 func (b *bench) open(ctx context.Context) (err error) {
@@ -89,13 +82,19 @@ func (b *bench) open(ctx context.Context) (err error) {
 
 // build loads rows into a new collection and builds its index.
 func (b *bench) build(ctx context.Context, rows iter.Seq2[db.Row, error]) (err error) {
-	if b.rows, err = b.d.Create(ctx, "rows", db.Schema{Dim: b.set.Dim, Metric: b.set.Metric}); err != nil {
+	schema := db.Schema{Dim: b.set.Dim, Metric: b.set.Metric}
+	if b.texts[0] != nil {
+		schema.Text = &db.TextSchema{Analyzer: "english"}
+	}
+	if b.rows, err = b.d.Create(ctx, "rows", schema); err != nil {
 		return err
 	}
 	if _, err = b.rows.Load(ctx, rows, nil); err != nil {
 		return err
 	}
-	_, err = b.rows.Build(ctx, "main", nil, nil)
+	if _, err = b.rows.Build(ctx, "main", &index.Forest{}, nil); err == nil && b.texts[0] != nil {
+		_, err = b.rows.Build(ctx, "words", &index.Postings{}, nil)
+	}
 	return err
 }
 
@@ -114,6 +113,9 @@ func (b *bench) each() iter.Seq2[db.Row, error] {
 			row := db.Row{
 				Key: fmt.Append(nil, i), Vector: b.row(i), Labels: labels[i : i+1],
 				Attributes: map[string]any{"price": price(i)},
+			}
+			if b.texts[0] != nil {
+				row.Text = b.texts[0][i]
 			}
 			if !yield(row, nil) {
 				return
@@ -140,78 +142,3 @@ func (b *bench) class(x []float32) int {
 }
 
 func className(c int) string { return fmt.Sprintf("class%d", c) }
-
-// measure prints the lines of a scenario.
-func (b *bench) measure(ctx context.Context, s scenario) error {
-	// Filters and exact answers of all queries.
-	options := make([]db.SearchOptions, len(b.asked))
-	truth := make([][]db.Hit, len(b.asked))
-	top := slices.Max(ks)
-	err := par.Each(ctx, par.Work{N: len(b.asked)}, func(i int) (err error) {
-		if err = s.restrict(b.asked[i], &options[i]); err != nil {
-			return err
-		}
-		o := options[i]
-		o.Index, o.K = db.Flat, top
-		res, err := b.rows.Search(ctx, db.Query{Vector: b.asked[i]}, &o)
-		truth[i] = res.Hits
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, k := range ks {
-		fmt.Printf("%-26s %4d", s.name, k)
-		for _, asked := range recalls {
-			got, micros, err := b.cell(ctx, options, truth, k, asked)
-			if err != nil {
-				return err
-			}
-			mark := " "
-			if got < asked-slack {
-				mark = "!"
-				b.short++
-			}
-			fmt.Printf("  %s%.3f %7.0f", mark, got, micros)
-		}
-		fmt.Println()
-	}
-	return nil
-}
-
-// cell returns the mean recall of all queries and their median time in microseconds.
-func (b *bench) cell(
-	ctx context.Context, options []db.SearchOptions, truth [][]db.Hit, k int, asked float64,
-) (recall, micros float64, err error) {
-	times := make([]float64, 0, len(b.asked))
-	counted := 0
-	var reuse []db.Hit
-	for i, q := range b.asked {
-		want := truth[i][:min(k, len(truth[i]))]
-		if len(want) == 0 {
-			continue
-		}
-		o := options[i]
-		o.K, o.Recall, o.Index, o.Reuse = k, asked, "main", reuse
-		start := time.Now()
-		res, err := b.rows.Search(ctx, db.Query{Vector: q}, &o)
-		times = append(times, float64(time.Since(start))/1e3)
-		if err != nil {
-			return 0, 0, err
-		}
-		found := 0
-		for _, h := range res.Hits {
-			if h.Distance <= want[len(want)-1].Distance {
-				found++
-			}
-		}
-		recall += float64(min(found, len(want))) / float64(len(want))
-		counted++
-		reuse = res.Hits
-	}
-	slices.Sort(times)
-	if counted == 0 {
-		return 1, 0, nil
-	}
-	return recall / float64(counted), times[len(times)/2], nil
-}

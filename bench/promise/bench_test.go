@@ -1,8 +1,10 @@
 package main
 
 import (
+	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/anndb/anndb/bench/internal/vectors"
@@ -23,38 +25,50 @@ func small(t *testing.T) *bench {
 
 // Every kind of scenario runs, and nearly all cells of a small set deliver what is asked.
 func TestBench(t *testing.T) {
-	short, err := small(t).run(t.Context())
-	if err != nil {
+	b := small(t)
+	if err := b.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if cells := 6 * len(ks) * len(recalls); short > cells/10 {
-		t.Errorf("%d of %d cells are short", short, cells)
+	if cells := 6 * len(ks) * len(recalls); b.short > cells/10 {
+		t.Errorf("%d of %d cells are short", b.short, cells)
 	}
 }
 
 // A collection that grows with maintenance delivers what is asked in nearly all cells.
 func TestHistories(t *testing.T) {
-	short, err := small(t).histories(t.Context())
-	if err != nil {
+	b := small(t)
+	if err := b.histories(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if cells := len(ks) * len(recalls); short > cells/10 {
-		t.Errorf("%d of %d cells are short", short, cells)
+	if cells := len(ks) * len(recalls); b.short > cells/10 {
+		t.Errorf("%d of %d cells are short", b.short, cells)
 	}
 }
 
-// A cell that finds none of the true rows counts as such.
+// Cells count the true rows that are found, and order queries by contrast.
 func TestCell(t *testing.T) {
 	b := small(t)
 	if err := b.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	defer b.d.Close()
-	b.asked = [][]float32{b.row(0), b.row(1)}
-	options := make([]db.SearchOptions, 2)
-	near := [][]db.Hit{{{Distance: 1e9}}, {{Distance: -1}}}
-	got, _, err := b.cell(t.Context(), options, near, 1, 0.9)
-	if err != nil || got != 0.5 {
-		t.Errorf("recall %g, %v, want 0.5", got, err)
+	queries := []truth{
+		{query: db.Query{Vector: b.row(0)}, near: []float32{1e9}, mean: 4e18},
+		{query: db.Query{Vector: b.row(1)}, near: []float32{-1}, mean: 1},
+	}
+	got, err := b.cell(t.Context(), queries, 1, 0.9)
+	if err != nil || got.recall != 0.5 || got.below != 0.5 || got.p5 != 0 || got.deviation != 0.5/math.Sqrt2 || got.hardest != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if n := countTo([]float32{1, 2, 2, 3}, 2); n != 3 {
+		t.Errorf("%d distances up to 2, want 3", n)
+	}
+}
+
+// Half of the rows of the mixed set are means of what they were.
+func TestMix(t *testing.T) {
+	rows := []float32{1, 3, 5, 7}
+	if mix(rows, 1); !slices.Equal(rows, []float32{3, 5, 4, 4}) {
+		t.Errorf("%v", rows)
 	}
 }

@@ -59,7 +59,7 @@ func (b *bench) shrink(ctx context.Context) (err error) {
 					return err
 				}
 			}
-			if err := b.measure(ctx, scenario{name: name, restrict: everything}); err != nil {
+			if err := b.measure(ctx, scenario{name: name, restrict: everything}, 0); err != nil {
 				return fmt.Errorf("%s: %w", strings.TrimSpace(name), err)
 			}
 		}

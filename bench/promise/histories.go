@@ -20,8 +20,8 @@ type history struct {
 }
 
 // histories measures the recall of collections that have grown since their index was built, and of
-// rows that come and go. It returns the number of short cells.
-func (b *bench) histories(ctx context.Context) (short int, err error) {
+// rows that come and go.
+func (b *bench) histories(ctx context.Context) error {
 	b.ask()
 	b.head()
 	var all []history
@@ -40,19 +40,17 @@ func (b *bench) histories(ctx context.Context) (short int, err error) {
 			return b.grow(ctx, 2*n, slices.Concat(b.inOrder(n), b.inOrder(n)))
 		}},
 		history{"sorted insertion", func(ctx context.Context) error { return b.grow(ctx, n/20, b.sorted(n)) }},
+		history{"20 clusters in turn", b.inTurn},
 	)
 	for _, h := range all {
 		if !b.only.MatchString(h.name) {
 			continue
 		}
 		if err := b.history(ctx, h); err != nil {
-			return b.short, fmt.Errorf("%s: %w", h.name, err)
+			return fmt.Errorf("%s: %w", h.name, err)
 		}
 	}
-	if err := b.foreign(ctx); err != nil {
-		return b.short, fmt.Errorf("foreign queries: %w", err)
-	}
-	return b.short, b.streams(ctx)
+	return b.streams(ctx)
 }
 
 // history makes a collection and measures it.
@@ -64,7 +62,7 @@ func (b *bench) history(ctx context.Context, h history) (err error) {
 	if err := h.make(ctx); err != nil {
 		return err
 	}
-	return b.measure(ctx, scenario{name: h.name, restrict: everything})
+	return b.measure(ctx, scenario{name: h.name, restrict: everything}, 0)
 }
 
 // create makes an empty collection in a new file, of which so many queries are sampled.
@@ -73,7 +71,7 @@ func (b *bench) create(ctx context.Context, path string, sample int) (err error)
 		return err
 	}
 	o := manual()
-	o.SampleQueries = sample
+	o.SampleQueries = cmp.Or(sample, o.SampleQueries)
 	if b.d, err = db.Open(ctx, path, o); err != nil {
 		return err
 	}
@@ -122,6 +120,33 @@ func (b *bench) grow(ctx context.Context, first int, list []int) error {
 	}
 	_, err := b.d.Maintain(ctx, 0, nil)
 	return err
+}
+
+// inTurn adds clusters of rows one after the other, each followed by maintenance: those that are nearest to a row,
+// of all others. The index is built over the first.
+func (b *bench) inTurn(ctx context.Context) error {
+	const clusters, size = 20, 150
+	left, have := b.inOrder(b.set.Rows()), 0
+	for have < clusters*size {
+		center := b.row(left[0])
+		slices.SortStableFunc(left, func(x, y int) int {
+			return cmp.Compare(b.distance(center, b.row(x)), b.distance(center, b.row(y)))
+		})
+		if err := b.put(ctx, left[:size], have); err != nil {
+			return err
+		}
+		if have == 0 {
+			if _, err := b.rows.Build(ctx, "main", nil, nil); err != nil {
+				return err
+			}
+		}
+		if _, err := b.d.Maintain(ctx, 0.01, nil); err != nil {
+			return err
+		}
+		left, have = left[size:], have+size
+		slices.Reverse(left) // the next cluster is far from this one
+	}
+	return nil
 }
 
 // put loads rows of the set; their keys count from the given number on.

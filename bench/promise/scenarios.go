@@ -17,30 +17,31 @@ import (
 type scenario struct {
 	name     string
 	restrict func(q []float32, o *db.SearchOptions) error
+	text     func(i int) string // the text of query i, nil if there is none
 }
 
 func everything([]float32, *db.SearchOptions) error { return nil }
 
 // scenarios returns all scenarios over the complete collection.
 func (b *bench) scenarios() []scenario {
-	out := []scenario{{"all", everything}}
+	out := []scenario{{name: "all", restrict: everything}}
 	for _, percent := range []float64{50, 10, 1, 0.1, 0.01} {
-		out = append(out, scenario{fmt.Sprintf("random %g %%", percent), b.random(percent / 100)})
+		out = append(out, scenario{name: fmt.Sprintf("random %g %%", percent), restrict: b.random(percent / 100)})
 	}
 	out = append(out,
-		scenario{"own label", func(q []float32, o *db.SearchOptions) error {
+		scenario{name: "own label", restrict: func(q []float32, o *db.SearchOptions) error {
 			o.Where = filter.HasLabel(className(b.class(q)))
 			return nil
 		}},
-		scenario{"another label", func(q []float32, o *db.SearchOptions) error {
+		scenario{name: "another label", restrict: func(q []float32, o *db.SearchOptions) error {
 			o.Where = filter.HasLabel(className((b.class(q) + 1) % classes))
 			return nil
 		}},
-		scenario{"price below 10", func(_ []float32, o *db.SearchOptions) error {
+		scenario{name: "price below 10", restrict: func(_ []float32, o *db.SearchOptions) error {
 			o.Where = filter.Range("price", nil, 10)
 			return nil
 		}},
-		scenario{"label and price", func(q []float32, o *db.SearchOptions) error {
+		scenario{name: "label and price", restrict: func(q []float32, o *db.SearchOptions) error {
 			o.Where = filter.And(filter.HasLabel(className(b.class(q))), filter.Range("price", 20, 70))
 			return nil
 		}})
@@ -48,7 +49,7 @@ func (b *bench) scenarios() []scenario {
 		name   string
 		lo, hi float64
 	}{{"nearest half", 0, 0.5}, {"nearest tenth", 0, 0.1}, {"farthest half", 0.5, 1}, {"farthest tenth", 0.9, 1}} {
-		out = append(out, scenario{x.name, func(q []float32, o *db.SearchOptions) (err error) {
+		out = append(out, scenario{name: x.name, restrict: func(q []float32, o *db.SearchOptions) (err error) {
 			o.Where, err = b.rows.RowFilter(b.between(q, x.lo, x.hi))
 			return err
 		}})

@@ -20,6 +20,8 @@ const (
 	streamQueries = 200
 	// streamAsked and streamLeast are the recall that is asked for and the least one in any step.
 	streamAsked, streamLeast = 0.95, 0.94
+	// sampled is the number of queries that a stream keeps of those that it was asked.
+	sampled = 500
 	// batchRows is the number of rows of each kind that an update changes.
 	batchRows = 50
 )
@@ -134,6 +136,16 @@ func (b *bench) stream(ctx context.Context, s stream, first []int) (err error) {
 	fmt.Printf("%-26s least recall of any step at %.2f: %s%.3f; a step %.2f s; updates of %d rows: median %.1f ms, "+
 		"p99 %.0f ms, slowest %.0f ms; file %d MB\n", s.name, streamAsked, mark, least, took.Seconds()/streamSteps,
 		batchRows, millis(w.waits[last/2]), millis(w.waits[last*99/100]), millis(w.waits[last]), info.Size()>>20)
+	return nil
+}
+
+// use searches for queries as a user does.
+func (b *bench) use(ctx context.Context, queries [][]float32) error {
+	for i, q := range queries {
+		if _, err := b.rows.Search(ctx, db.Query{Vector: q}, &db.SearchOptions{Index: "main"}); err != nil {
+			return fmt.Errorf("query %d: %w", i, err)
+		}
+	}
 	return nil
 }
 

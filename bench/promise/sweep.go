@@ -42,17 +42,16 @@ func ways(p query.Params, most int) []way {
 }
 
 // sweep measures the time of searches over the selectivity of a filter, of random rows and of the nearest
-// ones, next to fixed ways. It returns the number of filters for which the best fixed way is faster by
-// more than sweepWorst.
-func (b *bench) sweep(ctx context.Context) (short int, err error) {
+// ones, next to fixed ways. Filters for which the best fixed way is faster by more than sweepWorst are slow.
+func (b *bench) sweep(ctx context.Context) (err error) {
 	b.ask()
 	if err := b.open(ctx); err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { err = errors.Join(err, b.d.Close()) }()
 	info, err := b.rows.Index("main")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	tuned, _ := info.Curve.Setting(sweepAsked, sweepK)
 	// Without the curve, which would let the search widen by depth.
@@ -72,15 +71,15 @@ func (b *bench) sweep(ctx context.Context) (short int, err error) {
 			}
 			ratio, err := b.selectivity(ctx, filter, share, all)
 			if err != nil {
-				return 0, err
+				return err
 			}
 			if worst = max(worst, ratio); ratio > sweepWorst {
-				short++
+				b.slow++
 			}
 		}
 		fmt.Printf("%s: at most %.2f times the best fixed way\n", filter, worst)
 	}
-	return short, nil
+	return nil
 }
 
 // selectivity measures all ways with one filter, in turn, and prints a line. It returns the ratio of the
