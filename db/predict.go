@@ -85,21 +85,21 @@ func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (ou
 func predictLabels(
 	ctx context.Context, st *state.Collection, q Query, o *PredictOptions, rows *roaring.Bitmap,
 ) (out Predictions, err error) {
-	resolved, x, err := queryModel(ctx, st, q, o.Index)
+	ask, x, err := queryModel(ctx, st, q, o.Index)
 	if err != nil {
 		return out, err
 	}
-	ask := kind.LabelAsk{
-		Top: o.Top, Set: o.Set, Params: o.Params, Explain: o.Explain, Rows: rows, Filtered: o.Where != nil,
+	to := kind.LabelAsk{
+		Vector: ask.q.Vector, Top: o.Top, Set: o.Set, Params: o.Params, Explain: o.Explain, Rows: rows, Filtered: o.Where != nil,
 	}
 	a := answers.Get().(*kind.LabelAnswer) // not returned to the pool if there is an error
-	if err := x.Opened.(kind.LabelPredictor).Predict(ctx, resolved.features, &ask, a); err != nil {
+	if err := x.Opened.(kind.LabelPredictor).Predict(ctx, ask.features.features, &to, a); err != nil {
 		return out, err
 	}
 	for _, r := range a.Labels {
 		out.Labels = append(out.Labels, Prediction{Label: r.Name, Score: r.Score, Predicted: r.Predicted})
 	}
-	out.Stats, out.NoEvidence = PredictStats{a.Stats, a.Decisions, resolved.unknown}, a.Stats.NoEvidence
+	out.Stats, out.NoEvidence = PredictStats{a.Stats, a.Decisions, ask.features.unknown}, a.Stats.NoEvidence
 	switch {
 	case out.NoEvidence && o.Frequent:
 		if out.Labels, err = frequentLabels(st, o); err != nil {
@@ -117,34 +117,28 @@ func predictLabels(
 
 var answers = sync.Pool{New: func() any { return new(kind.LabelAnswer) }}
 
-// queryModel returns the features of a query and the label model that the index name selects.
+// queryModel returns a query, with its features by number, and the label model that the index name selects.
 func queryModel(
 	ctx context.Context, st *state.Collection, q Query, index string,
-) (resolved queryFeatures, x *state.Index, err error) {
+) (ask rowAsk, x *state.Index, err error) {
 	if err := ctx.Err(); err != nil {
-		return resolved, nil, fail.Wrapf(err, "predict")
+		return ask, nil, fail.Wrapf(err, "predict")
 	}
-	if resolved, err = labelQuery(ctx, st, q); err != nil {
-		return resolved, nil, err
-	}
-	x, err = labelModel(ctx, st, index)
-	return resolved, x, err
-}
-
-// labelQuery checks a query and returns its features by number.
-func labelQuery(ctx context.Context, st *state.Collection, q Query) (resolved queryFeatures, err error) {
-	ask := rowAsk{q: q}
+	ask.q = q
 	if err := resolveQuery(ctx, st, &ask); err != nil {
-		return resolved, err
+		return ask, nil, err
 	}
-	if st.Entry.Sparse {
-		if !ask.byFeatures {
-			return resolved, fmt.Errorf("%w: label models of %q learn from its features, and the query has none",
-				fail.Option, st.Entry.Name)
-		}
-		return ask.features, nil
+	if !st.Entry.Sparse {
+		ask.features.features = kind.Listed(ask.q.Vector)
 	}
-	return queryFeatures{features: kind.Listed(ask.q.Vector)}, nil
+	if x, err = labelModel(ctx, st, index); err != nil {
+		return ask, nil, err
+	}
+	if m := x.Manifest; st.Entry.Sparse && !ask.byFeatures && m.Uses == "" {
+		err = fmt.Errorf("%w: label model %q of %q has learned from the text or features only, and the query has none",
+			fail.Option, m.Info.Name, st.Entry.Name)
+	}
+	return ask, x, err
 }
 
 // Model finds and opens a label model.

@@ -2,6 +2,7 @@ package index
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -36,7 +37,12 @@ type LCIF struct {
 	FeatureShares []float64 `flag:"feature-shares" without:"lambda" above:"0" max:"1"`
 	// Neighbors names the index that finds neighbors in a dense collection, with recall 0.95: a tuned
 	// forest, or db.Flat. Empty means the first tuned forest by name, or Flat, also if it is dropped.
-	Neighbors string `json:",omitempty" flag:"neighbors"`
+	// In a collection of features and vectors neighbors are the nearest rows by "text" (or empty: the cosine
+	// of the features), by "vector" with that forest, or by "both": among the nearest hundred, or K if that
+	// is more, by either, those of the largest weighted sum of the two cosines. VectorWeight is the weight of
+	// the vectors', 0.5 when zero.
+	Neighbors    string  `json:",omitempty" flag:"neighbors"`
+	VectorWeight float64 `json:",omitempty" flag:"vector-weight" min:"0" max:"0.99"`
 	// SecondOrders are the weights of second-order scores, 0 to 1, that the tuner tries. With a weight
 	// above zero a prediction searches for the 10 nearest rows of each neighbor.
 	SecondOrders []float64 `json:",omitempty" flag:"second-orders" without:"lambda" min:"0" max:"1"`
@@ -85,8 +91,11 @@ func (o *LCIF) checkSparse() error {
 	switch {
 	case o.Weight == weightStandard:
 		return refuse("{Weight} standard is for dense rows, the collection is sparse")
-	case o.Neighbors != "":
-		return refuse("{Neighbors} %q: a label model of sparse rows finds neighbors itself", o.Neighbors)
+	case !slices.Contains([]string{"", "text", "vector", "both"}, o.Neighbors):
+		return refuse("{Neighbors} %q: a label model of sparse rows finds neighbors itself, by text or, next to "+
+			"vectors, by vector or both", o.Neighbors)
+	case o.VectorWeight > 0 && o.Neighbors != "both":
+		return refuse("{VectorWeight} goes with {Neighbors} both")
 	}
 	return nil
 }
@@ -94,6 +103,8 @@ func (o *LCIF) checkSparse() error {
 // checkDense refuses options of sparse collections.
 func (o *LCIF) checkDense() error {
 	switch {
+	case o.VectorWeight > 0:
+		return refuse("{VectorWeight} is for collections with features next to the vectors")
 	case o.Weight == weightTFIDF:
 		return refuse("{Weight} tfidf is for counts of terms, the collection is dense")
 	case o.Weight == weightStandard && o.Neighbors != "" && o.Neighbors != "flat":

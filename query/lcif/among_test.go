@@ -66,7 +66,7 @@ func TestAmong(t *testing.T) {
 		twice := among.Among(roaring.BitmapOf(0, 1, 2, 3, 4, 5, 6, 7))
 		var s NeighborScratch
 		for i := range 20 {
-			q := NeighborQuery{units.Row(i), units.Row(i)}
+			q := NeighborQuery{Raw: units.Row(i), Unit: units.Row(i)}
 			if !c.sparse {
 				q.Raw = sparse(m.row(i))
 			}

@@ -41,7 +41,7 @@ type lcifModel struct {
 // options.
 func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, features int,
 	o CVOptions) (*lcifModel, error) {
-	m := &lcifModel{view: &View{Features: rows.Cols, Labels: sets}, without: o.Neighbors}
+	m := &lcifModel{view: &View{Features: rows.Cols, Labels: sets, Vector: o.Vector}, without: o.Neighbors}
 	m.view.Row = func(i uint32) vector.Sparse { return row(rows, int(i)) }
 	if features > 0 && features < rows.Cols {
 		m.view.SelectFeatures(labels.SelectFeatures(rows, features))
@@ -54,13 +54,17 @@ func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, featu
 			return nil, err
 		}
 	}
-	if m.without == nil {
+	if m.without == nil || o.VectorWeight > 0 {
 		index, err := postings.Build(ctx, m.units, nil)
 		if err != nil {
 			return nil, err
 		}
 		m.without = func(rows *roaring.Bitmap) NeighborSource {
-			return &PostingsNeighbors{Segments: []postings.Segment{{Index: index, Deleted: rows}}}
+			found := &PostingsNeighbors{Segments: []postings.Segment{{Index: index, Deleted: rows}}}
+			if o.Neighbors == nil {
+				return found
+			}
+			return &BothNeighbors{found, o.Neighbors(rows), o.VectorWeight, m.view}
 		}
 	}
 	m.view.Neighbors = m.without(nil)
@@ -76,6 +80,9 @@ type Part struct {
 	Counts  func(context.Context) (*labels.FeatureLabels, error)
 	Queries *vector.CSR
 	Truth   *labels.Matrix
+	// Rows are the numbers of the queries among the training rows, by which the view has their vectors; nil
+	// if there are none.
+	Rows []int
 }
 
 // HeldOut is the data that a tuner measures on: one part, or the folds of a
@@ -103,7 +110,7 @@ func HoldOut(rows *vector.CSR, sets *labels.Matrix, queries *vector.CSR, truth *
 			return nil, err
 		}
 		counts := func(context.Context) (*labels.FeatureLabels, error) { return m.counts, nil }
-		return &HeldOut{Parts: []Part{{m.view, counts, queries, truth}}, Train: sets}, nil
+		return &HeldOut{Parts: []Part{{View: m.view, Counts: counts, Queries: queries, Truth: truth}}, Train: sets}, nil
 	}
 }
 
@@ -119,6 +126,10 @@ type CVOptions struct {
 	// rows. A custom source receives raw queries, so the selection of features affects only
 	// feature scores.
 	Neighbors func(without *roaring.Bitmap) NeighborSource
+	// Vector, if set, returns the vectors that rows have next to features (View.Vector), which Neighbors
+	// compares. With a VectorWeight above zero the inverted index finds neighbours, too (BothNeighbors).
+	Vector       func(row uint32, dst []float32) ([]float32, error)
+	VectorWeight float64
 	// InstanceOnly omits counting feature–label pairs; only variant InstanceOnly can be tuned
 	// then.
 	InstanceOnly bool
@@ -149,7 +160,7 @@ func CrossValidation(rows *vector.CSR, sets *labels.Matrix, o CVOptions) Data {
 			if o.Rows > 0 {
 				try = try[:min(len(try), (i+1)*o.Rows/o.Folds-i*o.Rows/o.Folds)]
 			}
-			part.Queries, part.Truth = labels.SelectRows(rows, try), sets.Select(try)
+			part.Queries, part.Truth, part.Rows = labels.SelectRows(rows, try), sets.Select(try), try
 			out.Parts = append(out.Parts, part)
 		}
 		return out, nil

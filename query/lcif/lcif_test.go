@@ -78,7 +78,7 @@ func TestPredictAllocatesNothing(t *testing.T) {
 			}
 			for i := range q.Rows() {
 				var err error
-				if s.hits, err = f.view.Neighbors.Neighbors(ctx, &s.scratch, NeighborQuery{q.Row(i), q.Row(i)}, p.K, s.hits[:0]); err != nil {
+				if s.hits, err = f.view.Neighbors.Neighbors(ctx, &s.scratch, NeighborQuery{Raw: q.Row(i), Unit: q.Row(i)}, p.K, s.hits[:0]); err != nil {
 					t.Fatal(err)
 				}
 			}

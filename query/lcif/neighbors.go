@@ -17,6 +17,9 @@ import (
 // the cosine.
 type ForestNeighbors struct {
 	View *query.View
+	// Beside is set if rows have features next to the vectors: queries are compared by their Vector, and one
+	// without has no neighbours.
+	Beside bool
 	// Params are the options of the searches; K is set for each search.
 	Params query.Params
 }
@@ -31,7 +34,7 @@ func NewForestNeighbors(v *query.View, p query.Params, without *roaring.Bitmap) 
 			return !without.Contains(row) && (accept == nil || accept(row))
 		}
 	}
-	return &ForestNeighbors{v, p}
+	return &ForestNeighbors{View: v, Params: p}
 }
 
 // Neighbors implements NeighborSource. Errors: those of Searcher.Search.
@@ -39,8 +42,15 @@ func (f *ForestNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q N
 	dst []postings.Hit) ([]postings.Hit, error) {
 	v := f.View
 	s.Stats = postings.Stats{}
-	if err := s.setCoords(q.Raw, v.Dim); err != nil {
-		return dst, err
+	switch {
+	case !f.Beside:
+		if err := s.setCoords(q.Raw, v.Dim); err != nil {
+			return dst, err
+		}
+	case q.Vector == nil || v.LiveCount == 0:
+		return dst, nil
+	default:
+		s.coords = append(s.coords[:0], q.Vector...)
 	}
 	s.params = f.Params
 	s.params.K = k
@@ -77,6 +87,18 @@ func (s *NeighborScratch) setCoords(x vector.Sparse, dim int) error {
 		s.coords[j] = x.Value[i]
 	}
 	return nil
+}
+
+// vectorOf returns the vector of a training row, nil if there is none.
+func (s *NeighborScratch) vectorOf(v *View, row uint32) ([]float32, error) {
+	if v.Vector == nil {
+		return nil, nil
+	}
+	x, err := v.Vector(row, s.vector)
+	if x != nil {
+		s.vector = x
+	}
+	return x, err
 }
 
 // similarity converts a cosine distance to a similarity, 0 to 1.
@@ -128,20 +150,25 @@ func unitRows(rows *vector.CSR, features int, keep []uint64) *vector.CSR {
 	return out
 }
 
-// neighborLists returns the neighbours of every query, nearest first. units holds the queries as
+// neighborLists returns the neighbours of every query of a part, nearest first. units holds the queries as
 // [unitRows] returns them.
-func neighborLists(ctx context.Context, source NeighborSource, queries, units *vector.CSR,
+func neighborLists(ctx context.Context, p *Part, units *vector.CSR,
 	k, workers int, progress func(done, total int)) ([][]near, error) {
-	rows := make([][]near, queries.Rows())
+	rows := make([][]near, p.Queries.Rows())
 	err := eachRow(ctx, len(rows), workers, progress, func() func(int) error {
 		s := new(NeighborScratch)
 		var hits []postings.Hit
 		return func(i int) (err error) {
-			q := NeighborQuery{row(queries, i), units.Row(i)}
-			if q.Unit.Len() == 0 {
+			q := NeighborQuery{Raw: row(p.Queries, i), Unit: units.Row(i)}
+			if p.Rows != nil {
+				if q.Vector, err = s.vectorOf(p.View, uint32(p.Rows[i])); err != nil {
+					return err
+				}
+			}
+			if q.Unit.Len() == 0 && q.Vector == nil {
 				return nil
 			}
-			if hits, err = source.Neighbors(ctx, s, q, k, hits[:0]); err != nil {
+			if hits, err = p.View.Neighbors.Neighbors(ctx, s, q, k, hits[:0]); err != nil {
 				return err
 			}
 			rows[i] = make([]near, len(hits))

@@ -14,6 +14,9 @@ import (
 // Predictor holds the memory of one label prediction at a time. When reused, it allocates
 // nothing in steady state. It is not safe for concurrent use. The zero value is ready.
 type Predictor struct {
+	// Vector is the vector of the queries that follow, next to their features; nil for none.
+	Vector []float32
+
 	params   Params
 	stats    Stats
 	scratch  NeighborScratch
@@ -101,7 +104,7 @@ func (p *Predictor) run(ctx context.Context, v *View, q vector.Sparse, params *P
 	if err := p.prepare(ctx, v, q, params); err != nil {
 		return err
 	}
-	if p.params.Lambda > 0 && p.unit.Len() > 0 {
+	if p.params.Lambda > 0 && (p.unit.Len() > 0 || p.Vector != nil) {
 		if err := p.findNeighbors(ctx, v, q); err != nil {
 			return err
 		}
@@ -147,7 +150,7 @@ func (p *Predictor) prepare(ctx context.Context, v *View, q vector.Sparse,
 
 // findNeighbors finds the neighbours of the query and, for second-order scores, theirs.
 func (p *Predictor) findNeighbors(ctx context.Context, v *View, q vector.Sparse) (err error) {
-	if p.hits, err = v.Neighbors.Neighbors(ctx, &p.scratch, NeighborQuery{q, p.unit},
+	if p.hits, err = v.Neighbors.Neighbors(ctx, &p.scratch, NeighborQuery{q, p.unit, p.Vector},
 		p.params.K, p.hits[:0]); err != nil {
 		return err
 	}

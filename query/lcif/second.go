@@ -47,10 +47,12 @@ func (s *secondOrder) find(ctx context.Context, v *View, rows []near, scratch *N
 func (s *secondOrder) search(ctx context.Context, v *View, row uint32, scratch *NeighborScratch) (err error) {
 	raw := v.Row(row)
 	normalise(&s.unit, raw, v.Features, v.Keep)
-	if s.unit.Len() == 0 {
-		return nil
+	x, err := scratch.vectorOf(v, row)
+	if err != nil || s.unit.Len() == 0 && x == nil {
+		return err
 	}
-	s.hits, err = v.Neighbors.Neighbors(ctx, scratch, NeighborQuery{raw, s.unit}, secondNeighbors+1, s.hits[:0])
+	q := NeighborQuery{raw, s.unit, x}
+	s.hits, err = v.Neighbors.Neighbors(ctx, scratch, q, secondNeighbors+1, s.hits[:0])
 	if err != nil {
 		return err
 	}

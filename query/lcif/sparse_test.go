@@ -37,7 +37,7 @@ func TestPostingsNeighborsAreThoseOfOneIndex(t *testing.T) {
 		var s NeighborScratch
 		for _, k := range []int{1, 7, 400} {
 			for i := range n {
-				q := NeighborQuery{units.Row(i), units.Row(i)}
+				q := NeighborQuery{Raw: units.Row(i), Unit: units.Row(i)}
 				hits, err := whole.Neighbors(ctx, &s, q, k, nil)
 				must(t, err)
 				got, err := g.Neighbors(ctx, &s, q, k, []postings.Hit{{Row: 9}})
@@ -51,7 +51,7 @@ func TestPostingsNeighborsAreThoseOfOneIndex(t *testing.T) {
 	stop, cancel := context.WithCancel(ctx)
 	cancel()
 	var s NeighborScratch
-	if _, err := g.Neighbors(stop, &s, NeighborQuery{units.Row(0), units.Row(0)}, 3, nil); !errors.Is(err, context.Canceled) {
+	if _, err := g.Neighbors(stop, &s, NeighborQuery{Raw: units.Row(0), Unit: units.Row(0)}, 3, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

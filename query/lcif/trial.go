@@ -87,12 +87,13 @@ func (t *trials) neighbors(ctx context.Context, k int, progress func(done, total
 	if t.deep >= k {
 		return nil
 	}
-	for i, p := range t.data.Parts {
+	for i := range t.data.Parts {
+		p := &t.data.Parts[i]
 		if p.View.Neighbors == nil {
 			return fmt.Errorf("%w: part %d finds no neighbours", query.ErrMethod, i)
 		}
 		part := &t.parts[i]
-		lists, err := neighborLists(ctx, p.View.Neighbors, p.Queries, part.units, k, t.workers,
+		lists, err := neighborLists(ctx, p, part.units, k, t.workers,
 			func(n, _ int) { progress(part.first+n, t.truth.Rows()) })
 		if err != nil {
 			return err

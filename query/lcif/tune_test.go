@@ -59,7 +59,7 @@ func TestFoldsAreTrainedOnOtherRows(t *testing.T) {
 			var s NeighborScratch
 			for r := range part.Queries.Rows() {
 				u := unitRows(part.Queries, x.Cols, part.View.Keep).Row(r)
-				got, err := part.View.Neighbors.Neighbors(ctx, &s, NeighborQuery{u, u}, 7, nil)
+				got, err := part.View.Neighbors.Neighbors(ctx, &s, NeighborQuery{Raw: u, Unit: u}, 7, nil)
 				must(t, err)
 				want, _, err := s.Postings.Search(ctx, ix, u, 7, postings.SearchParams{}, nil)
 				must(t, err)

@@ -34,15 +34,20 @@ type NeighborScratch struct {
 	coords []float32
 	found  []vector.Neighbor
 	row    []float32
+	// vector is the vector of a query that is a training row; hits and unit are of BothNeighbors.
+	vector []float32
+	hits   []postings.Hit
+	unit   vector.Sparse
 	scaled []float32
 	scan   vector.TopK
 }
 
 // NeighborQuery holds a query in its original form and as instance scores compare it: without
 // zeros and features that the view does not know or keep, and divided by a length that includes
-// unknown features.
+// unknown features. Vector is that of a query with features next to it, nil for none.
 type NeighborQuery struct {
 	Raw, Unit vector.Sparse
+	Vector    []float32
 }
 
 // NeighborSource finds the rows that instance scores are computed from. Its methods may be
@@ -51,7 +56,7 @@ type NeighborSource interface {
 	// Neighbors appends the k training rows nearest to q to dst, nearest first, with cosine
 	// similarities in 0…1 (definition 5), negative ones raised to zero; fewer if there are
 	// fewer rows. If the source is exact, the first j of them are the result of a search for j.
-	// q.Unit is never empty.
+	// q.Unit is empty only if there is a q.Vector.
 	Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int,
 		dst []postings.Hit) ([]postings.Hit, error)
 	// Among returns a source that finds the nearest of the rows in a set, which must not change
@@ -74,6 +79,9 @@ type View struct {
 	// Row returns the features of a training row as a query has them: second-order scores search
 	// for its neighbors. It may be nil.
 	Row func(row uint32) vector.Sparse
+	// Vector, if set, returns the vector of a training row that has features next to it, in the memory of dst,
+	// nil if it has none.
+	Vector func(row uint32, dst []float32) ([]float32, error)
 	// Powers holds S for one power; nil leaves only instance scores. For another power it is
 	// raised entry by entry, which is correct but slow.
 	Powers *labels.Powers

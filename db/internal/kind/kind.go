@@ -71,6 +71,9 @@ type Collection struct {
 	Indexes []string
 	// Sampled is the sample of the queries that users have asked, nil if none is kept.
 	Sampled *sample.Reservoir
+	// Vectors is the number of coordinates of the vectors that rows have next to the features, 0 if they
+	// have none.
+	Vectors int
 	// BM25 has K1 and B of a collection of texts, whose values are counts of terms; nil for others.
 	BM25 *postings.BM25
 }
@@ -158,6 +161,8 @@ type LabelPredictor interface {
 
 // LabelAsk is a prediction: the fields of db.PredictOptions.
 type LabelAsk struct {
+	// Vector is the vector of a query with features next to it, or without; nil for none.
+	Vector  []float32
 	Top     int
 	Set     bool
 	Params  *lcif.Params

@@ -259,7 +259,7 @@ func (c *Collection) Describe(features bool) kind.Collection {
 		Indexes: c.IndexNames(),
 	}
 	if features {
-		out.Dim, out.Metric = c.Features, vector.Cosine
+		out.Dim, out.Metric, out.Vectors = c.Features, vector.Cosine, c.Dim
 	}
 	if features && c.Text != nil {
 		out.BM25 = &postings.BM25{K1: c.Text.K1, B: c.Text.B}

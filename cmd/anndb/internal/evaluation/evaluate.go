@@ -93,12 +93,16 @@ func (c *Evaluate) Run(a *command.App) error {
 func (c *Evaluate) querySet(a *command.App, coll db.Collection, info db.CollectionInfo) (*querySet, error) {
 	q := &querySet{coll: coll, k: c.K}
 	if c.Queries != "" {
-		in, err := input.ReadQueries(c.Queries, "", c.FileFlags, input.TargetOf(a, &info))
-		if err != nil {
-			return nil, err
+		vectors, err := input.ReadVectors(c.Queries, c.FileFlags, input.TargetOf(a, &info))
+		for _, v := range vectors {
+			if v != nil {
+				q.queries = append(q.queries, db.Query{Vector: v})
+			}
 		}
-		q.queries = in.Plain()
-		return q, nil
+		if err == nil && len(q.queries) == 0 {
+			err = command.BadInput("%s has no vectors", c.Queries)
+		}
+		return q, err
 	}
 	if info.Live < 2 {
 		return nil, fmt.Errorf("--holdout: collection %q has %d rows, want at least 2",
@@ -114,6 +118,8 @@ func (c *Evaluate) querySet(a *command.App, coll db.Collection, info db.Collecti
 			continue
 		case err != nil:
 			return nil, err
+		case r.Vector == nil:
+			continue
 		}
 		q.queries = append(q.queries, db.Query{Vector: r.Vector})
 		q.self = append(q.self, r.Row)
@@ -137,6 +143,9 @@ func (c *Evaluate) variants(list []index.Info) (out []variant, err error) {
 	for _, i := range list {
 		if indexes.Predicts(i) || len(c.Index) > 0 && !slices.Contains(c.Index, i.Name) {
 			continue
+		}
+		if _, ok := i.Options.(*index.Forest); !ok {
+			continue // exact, by features
 		}
 		for _, m := range c.Method {
 			p := c.Params(m)

@@ -16,9 +16,9 @@ import (
 // rankedAt are the k of precision@k and nDCG@k.
 var rankedAt = []int{1, 3, 5}
 
-// models are the label models to measure: those that --index names, or all. In a dense
-// collection there are none, and nearest rows are measured, where --index names none or
-// where there are other indexes, too.
+// models are the label models to measure: those that --index names, or all. There are none, and
+// nearest rows by vectors are measured, if --index names other indexes or there is no label model, and in
+// a dense collection if there are other indexes, too.
 func (c *Evaluate) models(list []index.Info, info db.CollectionInfo) ([]string, error) {
 	var models []string
 	for _, i := range list {
@@ -33,9 +33,9 @@ func (c *Evaluate) models(list []index.Info, info db.CollectionInfo) ([]string, 
 		}
 	}
 	switch {
-	case info.Sparse && len(missing) > 0:
+	case info.Dim == 0 && len(missing) > 0:
 		return nil, fmt.Errorf("collection %q has no label model %q", info.Name, missing[0])
-	case info.Sparse && len(models) == 0:
+	case info.Dim == 0 && len(models) == 0:
 		return nil, indexes.NoLabelModel(info.Name)
 	case len(c.Index) == 0 && (info.Sparse || len(models) == len(list)):
 		return models, nil

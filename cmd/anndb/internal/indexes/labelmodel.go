@@ -47,7 +47,11 @@ func SparseSetting(i index.Info) any {
 		s += w + ", "
 	}
 	if o.Neighbors != "" {
-		s += "neighbours by " + o.Neighbors + ", "
+		s += "neighbours by " + o.Neighbors
+		if o.VectorWeight > 0 {
+			s += fmt.Sprintf(" (%g of the vector)", o.VectorWeight)
+		}
+		s += ", "
 	}
 	if c := i.LabelCurve; c != nil {
 		s += c.Best.Parameters() + ", " + c.Best.Cut.String()

@@ -67,15 +67,6 @@ type Queries struct {
 	Names []string
 }
 
-// Plain are the queries alone.
-func (q *Queries) Plain() []db.Query {
-	out := make([]db.Query, len(q.List))
-	for i, x := range q.List {
-		out[i] = x.Query
-	}
-	return out
-}
-
 // ReadQueries reads all records of a file as queries to a collection. labels is a file of labels next to
 // them, or empty.
 func ReadQueries(path, labels string, f FileFlags, to Target) (*Queries, error) {
@@ -96,9 +87,15 @@ func ReadQueries(path, labels string, f FileFlags, to Target) (*Queries, error) 
 }
 
 // ReadVectors reads all vectors of a file, which must have the dimensions of the
-// collection.
+// collection. For a collection of both parts they may have features or texts next to them.
 func ReadVectors(path string, f FileFlags, to Target) ([][]float32, error) {
 	q, err := ReadQueries(path, "", f, to)
+	if err != nil && to.info.Sparse && to.info.Dim > 0 {
+		vectors := *to.info
+		vectors.Sparse, vectors.Named, vectors.Text = false, false, nil
+		to.info = &vectors
+		q, err = ReadQueries(path, "", f, to)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ type plotTimeCmd struct {
 
 func (c *plotTimeCmd) Run(a *command.App) error {
 	return c.draw(a, func(s *db.Snapshot, info db.CollectionInfo) ([]*plot.Chart, error) {
-		if info.Sparse {
+		if info.Dim == 0 {
 			return nil, fmt.Errorf("collection %q is sparse: the time of dense searches is drawn", c.Collection)
 		}
 		queries, err := c.queries(a, s.Collection(c.Collection), info)
@@ -45,20 +45,26 @@ const timedRows = 1000
 func (c *plotTimeCmd) queries(
 	a *command.App, coll db.Collection, info db.CollectionInfo,
 ) ([]db.Query, error) {
+	var vectors [][]float32
 	if c.Queries != "" {
-		q, err := input.ReadQueries(c.Queries, "", c.FileFlags, input.TargetOf(a, &info))
+		var err error
+		if vectors, err = input.ReadVectors(c.Queries, c.FileFlags, input.TargetOf(a, &info)); err != nil {
+			return nil, err
+		}
+	} else {
+		rows, err := charts.Spread(coll, info, timedRows)
 		if err != nil {
 			return nil, err
 		}
-		return q.Plain(), nil
+		for _, r := range rows {
+			vectors = append(vectors, r.Vector)
+		}
 	}
-	rows, err := charts.Spread(coll, info, timedRows)
-	if err != nil {
-		return nil, err
-	}
-	queries := make([]db.Query, len(rows))
-	for i, r := range rows {
-		queries[i].Vector = r.Vector
+	var queries []db.Query
+	for _, v := range vectors {
+		if v != nil {
+			queries = append(queries, db.Query{Vector: v})
+		}
 	}
 	return queries, nil
 }

@@ -26,26 +26,27 @@ var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 
 // resolveNeighbors fills in the index that finds neighbors for the label model that a job builds.
 func resolveNeighbors(st kind.Source, job *kind.Job, o *options) error {
-	name := job.Name
+	name, c := job.Name, st.Collection()
 	switch {
-	case st.Collection().Sparse:
+	case c.Sparse && (o.Neighbors == "" || o.Neighbors == byText):
 		return nil
+	case c.Sparse && c.Vectors == 0:
+		return fmt.Errorf("%w: neighbors by %s, and collection %q has no vectors", fail.Option, o.Neighbors, c.Name)
 	case job.Before != nil:
 		return storedNeighbors(st, name, o)
-	case o.Weight == labelled.WeightStandard:
-		o.Neighbors = kind.ScanName
+	case o.Weight == labelled.WeightStandard || o.Neighbors == kind.ScanName:
+		o.uses = kind.ScanName
 		return nil
-	case o.Neighbors == "":
+	case c.Sparse || o.Neighbors == "":
 		return firstForest(st, name, o)
-	case o.Neighbors == kind.ScanName:
-		return nil
 	case o.Neighbors == name:
-		return errOwnNeighbors(name, st.Collection().Name)
+		return errOwnNeighbors(name, c.Name)
 	}
 	tuned, err := tunedForest(st, o.Neighbors)
 	if err == nil && !tuned {
-		err = fmt.Errorf("%w: index %q of %q is no tuned forest", fail.Option, o.Neighbors, st.Collection().Name)
+		err = fmt.Errorf("%w: index %q of %q is no tuned forest", fail.Option, o.Neighbors, c.Name)
 	}
+	o.uses = o.Neighbors
 	return err
 }
 
@@ -82,14 +83,14 @@ func firstForest(st kind.Source, name string, o *options) error {
 		case x == name:
 			replaced = true
 		default:
-			o.Neighbors = x
+			o.uses = x
 			return nil
 		}
 	}
 	if replaced {
 		return errOwnNeighbors(name, st.Collection().Name)
 	}
-	o.Neighbors = kind.ScanName
+	o.uses = kind.ScanName
 	return nil
 }
 
@@ -97,9 +98,9 @@ func firstForest(st kind.Source, name string, o *options) error {
 // dropped forest is kept, since a forest may be built under that name again; the name of an
 // index of another kind becomes ScanName.
 func storedNeighbors(st kind.Source, name string, o *options) error {
-	m, err := st.ManifestNamed(o.Neighbors)
-	if m != nil && (o.Neighbors == name || m.Of.Traits().Predicts) {
-		o.Neighbors = kind.ScanName
+	m, err := st.ManifestNamed(o.uses)
+	if m != nil && (o.uses == name || m.Of.Traits().Predicts) {
+		o.uses = kind.ScanName
 	}
 	return err
 }
@@ -177,7 +178,7 @@ func modelNeighbors(
 func (l *learned) learnDense(
 	ctx context.Context, st kind.Source, data *labelled.Rows, o options, timer *kind.Timer,
 ) error {
-	source, err := denseNeighbors(ctx, st, o.Neighbors)
+	source, err := denseNeighbors(ctx, st, o.uses)
 	if err != nil {
 		return err
 	}
@@ -187,9 +188,7 @@ func (l *learned) learnDense(
 			candidates = append(candidates, scaled(st, source.View, data))
 			continue
 		}
-		cv := lcif.CVOptions{Neighbors: func(without *roaring.Bitmap) lcif.NeighborSource {
-			return newLiveNeighbors(st, source, data.Live, without)
-		}}
+		cv := lcif.CVOptions{Neighbors: liveSource(st, source, data.Live)}
 		candidates = append(candidates, weighted{weight: w, data: data, cv: cv})
 	}
 	best, err := l.choose(ctx, candidates, o, timer)
@@ -198,6 +197,32 @@ func (l *learned) learnDense(
 	}
 	l.scale = best.scale
 	return l.count(ctx, best.data, false, timer)
+}
+
+// besideFeatures sets what compares the vectors that rows have next to features.
+func (o *options) besideFeatures(ctx context.Context, st kind.Source, live []int) error {
+	source, err := denseNeighbors(ctx, st, o.uses)
+	if err != nil {
+		return err
+	}
+	source.Beside = true
+	vector := vectorOf(st, source.View)
+	o.cv = lcif.CVOptions{Neighbors: liveSource(st, source, live), VectorWeight: o.VectorWeight}
+	o.cv.Vector = func(at uint32, dst []float32) ([]float32, error) { return vector(uint32(live[at]), dst) }
+	return nil
+}
+
+// vectorOf returns lcif.View.Vector of the rows of a view.
+func vectorOf(st kind.Source, of *query.View) func(row uint32, dst []float32) ([]float32, error) {
+	return func(row uint32, dst []float32) (x []float32, err error) {
+		defer st.Guard(debug.SetPanicOnFault(true), &err)
+		if of.IsDeleted(row) {
+			return nil, nil
+		}
+		x = slices.Grow(dst[:0], of.Dim)[:of.Dim]
+		copy(x, of.Rows.Vector(int(row), x))
+		return x, nil
+	}
 }
 
 // liveNeighbors finds neighbors among the live rows and returns their positions in live. It is
@@ -216,7 +241,7 @@ func (n *liveNeighbors) Among(places *roaring.Bitmap) lcif.NeighborSource {
 // denseCandidates returns the weightings to try in a dense collection. Scaled rows are always
 // scanned, so scaling is tried only where the other weightings are scanned, too.
 func (o *options) denseCandidates() []string {
-	if o.Weight == "" && o.Neighbors != kind.ScanName {
+	if o.Weight == "" && o.uses != kind.ScanName {
 		return []string{labelled.WeightNone}
 	}
 	return o.candidates(labelled.WeightStandard)
@@ -256,13 +281,18 @@ func numbered32(places *roaring.Bitmap, live []int) *roaring.Bitmap {
 	return rows
 }
 
-func newLiveNeighbors(
-	st kind.Source, source *lcif.ForestNeighbors, live []int, without *roaring.Bitmap,
-) *liveNeighbors {
-	if rows := numbered32(without, live); rows != nil {
-		source = lcif.NewForestNeighbors(source.View, source.Params, rows)
+// liveSource returns what finds neighbors among the live rows except for some.
+func liveSource(
+	st kind.Source, source *lcif.ForestNeighbors, live []int,
+) func(without *roaring.Bitmap) lcif.NeighborSource {
+	return func(without *roaring.Bitmap) lcif.NeighborSource {
+		among := source
+		if rows := numbered32(without, live); rows != nil {
+			among = lcif.NewForestNeighbors(source.View, source.Params, rows)
+			among.Beside = source.Beside
+		}
+		return &liveNeighbors{st, among, live}
 	}
-	return &liveNeighbors{st, source, live}
 }
 
 // Neighbors implements lcif.NeighborSource.

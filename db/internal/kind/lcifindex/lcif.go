@@ -19,10 +19,21 @@ import (
 // Name is the kind of label models by LCIF.
 const Name = "lcif"
 
+// The values of index.LCIF.Neighbors in collections with features; empty is byText.
+const (
+	byText   = "text"
+	byVector = "vector"
+	byBoth   = "both"
+)
+
 // options are the resolved options of a build.
 type options struct {
 	index.LCIF
 	labels []string // of Params.Thresholds.PerLabel if the model is rebuilt
+	// uses is the index that finds neighbors by vectors, empty if none are; cv has what compares them next to
+	// features.
+	uses string
+	cv   lcif.CVOptions
 }
 
 // resolve fills in the defaults for so many rows. A rebuild takes what the tuner chose: the
@@ -31,7 +42,7 @@ func resolve(job *kind.Job, live int) (o options, err error) {
 	o.LCIF = *job.Given.(*index.LCIF)
 	if job.Before != nil {
 		kept := optionsOf(job.Before)
-		o.Params, o.Weight, o.Neighbors, o.labels = kept.Params, kept.Weight, kept.Neighbors, job.Labels
+		o.Params, o.Weight, o.labels, o.uses = kept.Params, kept.Weight, job.Labels, job.Before.Uses
 		o.Cut = nil
 	}
 	o.Folds = max(2, min(cmp.Or(o.Folds, 10), live))
@@ -48,11 +59,17 @@ func resolve(job *kind.Job, live int) (o options, err error) {
 		}
 		o.Cut = &own
 	}
+	if o.Neighbors == byBoth {
+		o.VectorWeight = cmp.Or(o.VectorWeight, defaultVectorWeight)
+	}
 	if o.Weight == "" && (o.Params != nil || o.Paper) {
 		o.Weight = labelled.WeightNone
 	}
 	return o, nil
 }
+
+// defaultVectorWeight gives both parts the same say.
+const defaultVectorWeight = 0.5
 
 // detail is the part of a segment that only label models have. The parameters of a model are in the
 // options.

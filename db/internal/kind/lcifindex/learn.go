@@ -52,10 +52,16 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 			data, l.names, err = labelled.Read(ctx, st, job, nil, report)
 			return err
 		})
-		if err != nil || c.Sparse {
+		// Where neighbors are searched for in the map, the snapshot must stay open.
+		switch {
+		case err != nil || c.Sparse && o.uses == "":
 			return err
+		case c.Sparse:
+			if err := o.besideFeatures(ctx, st, data.Live); err != nil {
+				return err
+			}
+			return l.learnSparse(ctx, job.Coll, data, o, job.Timer)
 		}
-		// Neighbors are searched for in the map, so the snapshot must stay open.
 		return l.learnDense(ctx, st, data, o, job.Timer)
 	})
 	if err == nil && l.sets == nil {
@@ -80,7 +86,7 @@ func (l *learned) learnSparse(
 				Cols: data.Rows.Cols,
 			}
 		}
-		candidates = append(candidates, weighted{weight: w, idf: own.Weigh(w), data: &own})
+		candidates = append(candidates, weighted{weight: w, idf: own.Weigh(w), data: &own, cv: o.cv})
 	}
 	best, err := l.choose(ctx, candidates, o, timer)
 	if err != nil {
@@ -159,7 +165,10 @@ func (l *learned) count(ctx context.Context, data *labelled.Rows, sparse bool, t
 func (l *learned) Describe(m *kind.Manifest) {
 	o := l.opts.LCIF
 	o.Params, o.Cut = &l.params, nil
-	m.Options, m.Uses, m.Info.LabelCurve = &o, o.Neighbors, l.curve
+	m.Options, m.Uses, m.Info.LabelCurve = &o, l.opts.uses, l.curve
+	if l.Index == nil {
+		o.Neighbors = m.Uses
+	}
 }
 
 // Emit writes the arrays of a segment.

@@ -97,14 +97,35 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	if err := out.add(m, parts); err != nil {
 		return nil, err
 	}
-	if sparse {
+	if sparse && m.Uses == "" {
 		return out, nil
+	}
+	if sparse && st.Collection().Vectors == 0 {
+		return nil, fail.Corruptf(st.Collection().Name, "index %q finds neighbors by vectors, and the rows have none", m.Info.Name)
 	}
 	if err := checkCycle(st, m); err != nil {
 		return nil, err
 	}
+	if sparse {
+		return out, out.addVectors(ctx, m)
+	}
 	out.view.Neighbors, err = modelNeighbors(ctx, st, m.Uses, scale)
 	return out, err
+}
+
+// addVectors makes the vectors next to the features find neighbors, alone or with these.
+func (m *labelModel) addVectors(ctx context.Context, of *kind.Manifest) error {
+	source, err := denseNeighbors(ctx, m.st, of.Uses)
+	if err != nil {
+		return fail.Wrapf(err, "index %q", of.Info.Name)
+	}
+	source.Beside, m.view.Vector = true, vectorOf(m.st, source.View)
+	var found lcif.NeighborSource = source
+	if w := optionsOf(of).VectorWeight; w > 0 {
+		found = &lcif.BothNeighbors{Features: m.view.Neighbors, Vectors: source, Weight: w, View: m.view}
+	}
+	m.view.Neighbors = found
+	return nil
 }
 
 // Check checks the model and its inverted index.

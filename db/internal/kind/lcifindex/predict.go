@@ -42,6 +42,9 @@ func (m *labelModel) Predict(
 	p := m.paramsFor(o)
 	x = m.prepare(x)
 	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
+	if m.view.Vector != nil {
+		sc.p.Vector = o.Vector
+	}
 	sc.found, a.Stats, err = sc.p.Predict(ctx, view, x, &p, sc.found[:0])
 	if err != nil {
 		return predictError(m.st.Collection().Name, err)
@@ -52,6 +55,7 @@ func (m *labelModel) Predict(
 			return err
 		}
 	}
+	sc.p.Vector = nil
 	predictors.Put(sc)
 	return nil
 }

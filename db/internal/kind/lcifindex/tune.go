@@ -82,7 +82,7 @@ func (c *weighted) tune(
 		Workers: kind.WorkersOf(ctx), Stop: kind.StopOf(ctx), Progress: report,
 	}
 	tune.SecondOrders = o.SecondOrders
-	if cv.Neighbors != nil {
+	if cv.Neighbors != nil && cv.Vector == nil {
 		tune.FeatureShare = []float64{1}
 	}
 	if c.forest() {

@@ -71,6 +71,8 @@ type detail struct {
 	KeepTop              bool    `json:",omitempty"`
 	// Names is the number of label names.
 	Names int
+	// Silent is the number of rows that were left out because they have vectors only.
+	Silent int `json:",omitempty"`
 	// Unit is set if rows were scaled to unit length.
 	Unit bool `json:",omitempty"`
 }
@@ -91,10 +93,20 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 			data, l.names, err = labelled.Read(ctx, st, job, nil, report)
 			return err
 		})
-		if err == nil && l.kind == budget.SBT {
-			err = oneLabelEach(st, data)
+		if err != nil {
+			return err
 		}
-		return err
+		l.dead = data.Rows.Rows() - len(data.Live)
+		if st.Collection().Vectors > 0 { // rows with a vector only say nothing of features
+			data.Live = slices.DeleteFunc(data.Live, func(i int) bool { return data.Rows.Row(i).Len() == 0 })
+		}
+		switch {
+		case len(data.Live) == 0:
+			return fmt.Errorf("%w: no row of %q has a text or features", fail.Empty, job.Coll)
+		case l.kind == budget.SBT:
+			return oneLabelEach(st, data)
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -105,7 +117,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 // learnFrom weighs the rows, renumbers their features, and learns trees from them.
 func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.Rows) error {
 	o := &l.opts
-	l.points, l.dead = len(data.Live), data.Rows.Rows()-len(data.Live)
+	l.points = len(data.Live)
 	features := data.Rows.Cols
 	if w := o.Weight; w != "" {
 		l.idf = data.Weigh(w)
@@ -186,7 +198,7 @@ func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	arrays.Field(a, arrayTreeIDF, &l.idf)
 	g.Dead, g.Own = l.dead, &detail{
 		Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
-		KeepTop: m.KeepTop, Names: len(l.names), Unit: l.unit,
+		KeepTop: m.KeepTop, Names: len(l.names), Unit: l.unit, Silent: g.Rows - l.dead - l.points,
 	}
 }
 
@@ -214,13 +226,15 @@ func treeArrays(a *arrays.Section, m *budget.Model) {
 }
 
 // Check refuses values that no build writes.
-func (b *detail) Check(m *kind.Manifest, _ *kind.Segment) error {
+func (b *detail) Check(m *kind.Manifest, g *kind.Segment) error {
 	o := optionsOf(m)
 	switch {
 	case b.Cols < 0 || b.Cols > m.Dim:
 		return errors.New("features")
 	case b.Labels < 1 || b.Names < b.Labels:
 		return errors.New("labels")
+	case b.Silent < 0 || b.Silent > g.Rows-g.Dead:
+		return errors.New("rows without features")
 	case b.Voters < 1 || b.Voters > budget.MaxVoters:
 		return errors.New("voters")
 	}
@@ -266,7 +280,7 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 
 // Check checks that a tree's arrays and counts are consistent with each other.
 func (t *Model) Check(context.Context) error {
-	return errors.Join(t.Model.Validate(), t.Model.CheckCounts(t.m.Info.TrainingPoints))
+	return errors.Join(t.Model.Validate(), t.Model.CheckCounts(t.m.Info.TrainingPoints-t.m.Segments[0].Own.(*detail).Silent))
 }
 
 // treeCut is the least probability of a path that ranking follows.
