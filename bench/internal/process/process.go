@@ -15,6 +15,9 @@ func Resident() int64 { return number("/proc/self/status", "VmRSS:") << 10 }
 // are not of files.
 func Anonymous() int64 { return number("/proc/self/status", "RssAnon:") << 10 }
 
+// Peak returns the largest value that Resident has had.
+func Peak() int64 { return number("/proc/self/status", "VmHWM:") << 10 }
+
 // Reads is what the process has read.
 type Reads struct {
 	Faults int64 // page faults that waited for the disk

@@ -120,6 +120,10 @@ func (e *engine) Batch(q *child.Rows, k, threads int) error {
 func (e *engine) Close() error { return nil }
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "texts" {
+		serveTexts(os.Args[2])
+		return
+	}
 	core := 0
 	if len(os.Args) > 1 {
 		n, err := strconv.Atoi(os.Args[1])
@@ -130,6 +134,18 @@ func main() {
 		core = n
 	}
 	if err := child.Serve(&engine{}, core, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "gopeers:", err)
+		os.Exit(1)
+	}
+}
+
+func serveTexts(library string) {
+	e := textEngine(library)
+	if e == nil {
+		fmt.Fprintf(os.Stderr, "gopeers: unknown library %q of texts\n", library)
+		os.Exit(2)
+	}
+	if err := child.ServeTexts(context.Background(), e, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "gopeers:", err)
 		os.Exit(1)
 	}
