@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -24,8 +23,6 @@ type Fusion struct {
 	Weight float64
 	// Ranks selects reciprocal ranks: the sum of 1/(60 + rank) over the parts. Weight must be zero.
 	Ranks bool
-	// Depth is the number of rows that are found by each part, twice K and at least 100 when zero.
-	Depth int
 }
 
 // DefaultWeight is the weight of the vector in a search by vector and text: words find what the vectors
@@ -36,10 +33,11 @@ const (
 	rankOffset   = 60 // of reciprocal ranks
 	leastDepth   = 100
 	depthOfParts = 2
+	moreDepth    = 4 // times as deep if groups leave too few hits
 )
 
 // Places tells where a hit is in each part of a query with a vector and a text or features. A rank
-// counts from 1, and is 0 if the part did not find the row among its first (Fusion.Depth).
+// counts from 1, and is 0 if the part did not find the row among its first (SearchOptions.Depth).
 type Places struct {
 	VectorRank, TextRank int
 	Distance             float32 // of the vector, as Hit.Distance; 0 without a vector
@@ -52,76 +50,24 @@ func (f *Fusion) check() error {
 		return nil
 	case f.Ranks && f.Weight != 0:
 		return fmt.Errorf("%w: a weight, and the fusion is by ranks", fail.Option)
-	case f.Depth < 0:
-		return fmt.Errorf("%w: depth %d of the parts, want 0 or more", fail.Option, f.Depth)
 	}
 	return layout.CheckWeight(f.Weight)
 }
 
-// both is a row found by either part.
-type both struct {
-	row           uint32
-	place         Places
-	hasVector     bool
-	vector, terms float64 // the scaled scores of the parts, 0 to 1
-	score         float64
-}
-
-// fused searches by the vector and by the features, and ranks what they find together.
-func fused(
-	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, res *Result,
-) error {
-	var f Fusion
+// fusionOf returns the fusion of a search.
+func fusionOf(st *state.Collection, o *SearchOptions) (f Fusion) {
 	if o.Fusion != nil {
 		f = *o.Fusion
 	}
 	f.Weight = cmp.Or(f.Weight, st.Entry.Weight, DefaultWeight)
-	all, index, err := byParts(ctx, st, a, o, s)
-	if err != nil {
-		return err
-	}
-	for i := range all {
-		all[i].score = f.score(&all[i])
-	}
-	slices.SortFunc(all, order)
-	all = all[:min(a.k, len(all))]
-	s.Found = s.Found[:0]
-	for _, x := range all {
-		s.Found = append(s.Found, vector.Neighbor{ID: x.row, Distance: -float32(x.score)})
-	}
-	byTerms := s.Second()
-	res.Index = index
-	res.Stats.Stats, res.Stats.Postings = s.Stats, byTerms.Postings
-	res.Stats.Exact += byTerms.Stats.Exact
-	if res.Hits, err = hitsOf(ctx, st, o, s); err != nil {
-		return err
-	}
-	for i := range res.Hits {
-		place := all[i].place
-		res.Hits[i].Places = &place
-		if o.Explain {
-			if res.Hits[i].Why, err = reasonOfBoth(st, byTerms, &all[i], f); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return f
 }
 
-// order compares rows by their scores, the best first, and those of equal scores, as users see them, by number.
-func order(x, y both) int {
-	return cmp.Or(cmp.Compare(float32(y.score), float32(x.score)), cmp.Compare(x.row, y.row))
-}
-
-// byParts searches by the vector, in s, and by the features, in its second search. It returns the rows that
-// either has found, without scores, and the names of the indexes.
+// byParts searches for so many rows by the vector, in s, and by the features, in its second search. It
+// returns the rows that either has found, without scores, and the names of the indexes.
 func byParts(
-	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search,
-) (all []both, index string, err error) {
-	depth := max(depthOfParts*a.k, leastDepth)
-	if o.Fusion != nil && o.Fusion.Depth > 0 {
-		depth = max(o.Fusion.Depth, a.k)
-	}
+	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, depth int,
+) (all []candidate, index string, err error) {
 	vectors, terms := part{k: depth, index: o.Index}, part{k: depth, index: o.Index, features: true}
 	if r := st.Entry.Index(o.Index); r != nil { // the other part takes its default
 		if r.Features {
@@ -142,14 +88,14 @@ func byParts(
 }
 
 // join returns the rows that either part has found, with what both say of them.
-func (a *rowAsk) join(st *state.Collection, byVector, byTerms *kind.Search) []both {
+func (a *rowAsk) join(st *state.Collection, byVector, byTerms *kind.Search) []candidate {
 	at := make(map[uint32]int, len(byVector.Found)+len(byTerms.Found))
-	var all []both
-	of := func(row uint32) *both {
+	var all []candidate
+	of := func(row uint32) *candidate {
 		i, known := at[row]
 		if !known {
 			i = len(all)
-			at[row], all = i, append(all, both{row: row})
+			at[row], all = i, append(all, candidate{row: row})
 		}
 		return &all[i]
 	}
@@ -171,7 +117,7 @@ func (a *rowAsk) join(st *state.Collection, byVector, byTerms *kind.Search) []bo
 }
 
 // scale sets the scaled scores of the parts.
-func scale(st *state.Collection, all []both) {
+func scale(st *state.Collection, all []candidate) {
 	// The lowest similarity that is possible is known for cosines and for texts; for other metrics it is
 	// the lowest of the rows.
 	low, high, best := math.Inf(1), math.Inf(-1), 0.0
@@ -200,7 +146,7 @@ func scale(st *state.Collection, all []both) {
 }
 
 // score returns the score of a row.
-func (f *Fusion) score(x *both) float64 {
+func (f *Fusion) score(x *candidate) float64 {
 	if f.Ranks {
 		return reciprocal(x.place.VectorRank, rankOffset) + reciprocal(x.place.TextRank, rankOffset)
 	}
@@ -216,7 +162,7 @@ func reciprocal(rank, offset int) float64 {
 }
 
 // reasonOfBoth explains the score of a hit by the parts of the query.
-func reasonOfBoth(st *state.Collection, byTerms *kind.Search, x *both, f Fusion) (*Reason, error) {
+func reasonOfBoth(st *state.Collection, byTerms *kind.Search, x *candidate, f Fusion) (*Reason, error) {
 	words := &Reason{Text: "features", Score: float64(x.place.Score)}
 	if st.Entry.Text != nil {
 		var err error
@@ -233,7 +179,7 @@ func reasonOfBoth(st *state.Collection, byTerms *kind.Search, x *both, f Fusion)
 	if f.Ranks {
 		how = "reciprocal ranks"
 	}
-	return &Reason{Text: how, Score: x.score, Parts: []Reason{*words, near}}, nil
+	return &Reason{Text: how, Score: -float64(x.distance), Parts: []Reason{*words, near}}, nil
 }
 
 func placeText(rank int) string {

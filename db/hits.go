@@ -54,13 +54,11 @@ func hitsOf(ctx context.Context, st *state.Collection, o *SearchOptions, s *kind
 	return dst, nil
 }
 
-// visible returns the rows of the answer with the distances that users see, without the row that the query
-// was read from.
-func visible(st *state.Collection, a *rowAsk, found []vector.Neighbor) []vector.Neighbor {
+// visible returns up to k rows of the answer with the distances that users see, without the row that the
+// query was read from.
+func visible(st *state.Collection, a *rowAsk, found []vector.Neighbor, k int) []vector.Neighbor {
 	found = leftOut(a, found)
-	if a.stored && a.k > 0 {
-		found = found[:min(a.k, len(found))]
-	}
+	found = found[:min(k, len(found))]
 	if a.metric(st) != vector.L2 {
 		return found
 	}

@@ -50,6 +50,22 @@ type SearchOptions struct {
 	Explain bool    // fill in Hit.Why; searches by vector and by text only
 	// Fusion selects how a query with a vector and a text or features ranks rows; nil is the default.
 	Fusion *Fusion
+	// Boosts change the scores of rows, one after the other; Diversity, above 0 and below 1, is the weight
+	// by which a hit is unlike the hits before it; PerGroup is the most hits with the same value of the
+	// attribute GroupBy, where rows without it are in no group. They rank the rows that a search finds
+	// by Depth, and Hit.Score is what they are ranked by (the guide has the formulas).
+	Boosts    []Boost
+	Diversity float64
+	PerGroup  int
+	GroupBy   string
+	// Depth is the number of rows that each part of a query finds before they are ranked by both, or by
+	// Boosts, Diversity and PerGroup; twice K and at least 100 when zero. If groups leave less than K
+	// hits, it is four times as deep, as often as there are more rows.
+	Depth int
+	// After has the hits of all pages before this one, which has the K after them: the answer for so
+	// many more hits, without rows of their keys. They must not be in the memory of Reuse. The pages of a
+	// snapshot are of one state.
+	After []Hit
 	// Reuse is the memory of an earlier result to overwrite. A dense search with enough of it, and
 	// without a filter that needs evaluation (Collection.RowFilter), allocates nothing in steady state
 	// but the snapshot, one small object, if the Collection is not one of a Snapshot.
@@ -88,6 +104,7 @@ type Hit struct {
 	// Distance is Euclidean for L2, 1 - cosine for Cosine and sparse rows, and the negated dot
 	// product for InnerProduct, the negated score for texts and for queries of two parts: smaller is nearer.
 	Distance   float32
+	Score      float32  // by which hits are ordered with SearchOptions.Boosts, Diversity or PerGroup
 	Places     *Places  // in each part of a query of two parts
 	Labels     []string // Labels to Attributes are set if SearchOptions.Include says so
 	Text       string
@@ -179,19 +196,16 @@ func answer(
 	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, res *Result,
 ) (err error) {
 	res.Stats.Unknown = a.features.unknown
-	if a.byVector && a.byFeatures {
-		return fused(ctx, st, a, o, s, res)
+	if a.byVector && a.byFeatures || o.reranks() || len(o.After) > 0 {
+		return ranked(ctx, st, a, o, s, res)
 	}
-	k := a.k
-	if k == 0 {
-		k = math.MaxInt
-	}
+	k := cmp.Or(a.k, math.MaxInt)
 	p := part{features: a.byFeatures, index: o.Index, k: k, explain: o.Explain && !a.byFeatures}
 	if res.Index, err = searchPart(ctx, st, a, o, s, p); err != nil {
 		return err
 	}
 	res.Stats.Stats, res.Stats.Postings = s.Stats, s.Postings
-	s.Found = visible(st, a, s.Found)
+	s.Found = visible(st, a, s.Found, k)
 	if res.Hits, err = hitsOf(ctx, st, o, s); err != nil || !o.Explain || !a.byFeatures {
 		return err
 	}
@@ -273,6 +287,9 @@ func checkSearch(st *state.Collection, a *rowAsk, o *SearchOptions) error {
 			fail.Option, c.Name)
 	case a.k == 0 && o.Radius == nil:
 		a.k = defaultK
+	}
+	if err := checkRerank(st, a, o); err != nil {
+		return err
 	}
 	return o.Fusion.check()
 }

@@ -290,16 +290,16 @@ func TestFusion(t *testing.T) {
 			for _, f := range []struct {
 				o    db.Fusion
 				want map[string]float64
-			}{{db.Fusion{Depth: 2000}, convex}, {db.Fusion{Ranks: true, Depth: 2000}, ranks}} {
+			}{{db.Fusion{}, convex}, {db.Fusion{Ranks: true}, ranks}} {
 				var want []scored
 				for key, s := range f.want {
 					want = append(want, scored{key, s})
 				}
-				res, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{K: 40, Recall: 1, Fusion: &f.o, Explain: true})
+				res, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{K: 40, Recall: 1, Fusion: &f.o, Explain: true, Depth: 2000})
 				dbtest.Must(t, err)
 				b.same(fmt.Sprintf("%s: %+v", stage, f.o), res.Hits, b.sorted(want), 40)
 				// By the indexes, with the recall of the default, the distances are those of the rows.
-				plain, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{K: 40, Fusion: &f.o})
+				plain, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{K: 40, Fusion: &f.o, Depth: 2000})
 				dbtest.Must(t, err)
 				for _, h := range plain.Hits {
 					x := b.vecs[string(h.Key)]
@@ -380,7 +380,7 @@ func TestBadTexts(t *testing.T) {
 		"neither a vector nor": {db.Query{}, db.SearchOptions{}},
 		"their distances":      {db.Query{Text: "a", Vector: b.vector()}, db.SearchOptions{Radius: &radius}},
 		"weight 2":             {db.Query{Text: "a"}, db.SearchOptions{Fusion: &db.Fusion{Weight: 2}}},
-		"depth -1":             {db.Query{Text: "a"}, db.SearchOptions{Fusion: &db.Fusion{Depth: -1}}},
+		"depth -1":             {db.Query{Text: "a"}, db.SearchOptions{Depth: -1}},
 		"by ranks":             {db.Query{Text: "a"}, db.SearchOptions{Fusion: &db.Fusion{Weight: 0.5, Ranks: true}}},
 	} {
 		if _, err := c.Search(t.Context(), o.q, &o.o); !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), want) {

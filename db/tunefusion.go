@@ -61,7 +61,7 @@ func (c Collection) TuneFusion(
 	if o != nil {
 		own = *o
 	}
-	own.K, own.Fusion, own.Explain = countedRank, nil, false
+	own.K, own.Fusion = countedRank, nil
 	pairs := make([]pairRanks, len(keys))
 	stored := 0.0
 	err = c.read(ctx, func(st *state.Collection) error {
@@ -120,7 +120,7 @@ func ranksOfPair(
 		return out, err
 	}
 	s := st.Gen.File.Searches.Take()
-	all, _, err := byParts(ctx, st, a, o, s)
+	all, _, err := byParts(ctx, st, a, o, s, a.depth(o))
 	st.Gen.File.Searches.Give(s)
 	at := -1
 	for i := range all {
@@ -192,8 +192,8 @@ func choose(pairs []pairRanks) (t FusionTuning) {
 	case len(pairs) < leastPairs:
 		t.Kept = fmt.Sprintf("%d pairs are too few to choose a weight, give at least %d", len(pairs), leastPairs)
 	case gain <= sureErrors*deviation/math.Sqrt(n):
-		t.Kept = fmt.Sprintf("no weight is surely better: %.2f, the best one, changes the reciprocal rank by %+.4f "+
-			"on pairs by which it was not chosen", t.Weight, gain)
+		t.Kept = fmt.Sprintf("no weight is surely better: %.2f, the best one, changes the reciprocal rank by "+
+			"%+.4f on pairs by which it was not chosen", t.Weight, gain)
 		t.Weight = DefaultWeight
 	}
 	return t

@@ -116,7 +116,7 @@ func (b *bench) truths(ctx context.Context, s scenario) ([]truth, error) {
 func (b *bench) options(t *truth, k int) db.SearchOptions {
 	o := t.options
 	if o.K = k; t.query.Text != "" {
-		o.Fusion = &db.Fusion{Weight: 0.9999, Depth: k}
+		o.Fusion, o.Depth = &db.Fusion{Weight: 0.9999}, k
 	}
 	return o
 }

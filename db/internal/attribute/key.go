@@ -174,6 +174,22 @@ func Prefix(prefix string) Range {
 // after returns the least bytes above a key.
 func after(key []byte) []byte { return append(key[:len(key):len(key)], 0) }
 
+// NumberOf returns the number of a key, that of a time in seconds since 1970, as the nearest float64. ok is
+// false for keys of other values.
+func NumberOf(key []byte) (x float64, ok bool) {
+	switch {
+	case len(key) == 11 && key[0] == classNumber:
+		bits := binary.BigEndian.Uint64(key[1:])
+		if bits>>63 == 1 {
+			return math.Float64frombits(bits &^ (1 << 63)), true
+		}
+		return math.Float64frombits(^bits), true
+	case len(key) == 9 && key[0] == classTime:
+		return float64(int64(binary.BigEndian.Uint64(key[1:])^1<<63)) / 1e9, true
+	}
+	return 0, false
+}
+
 // TimeOf returns the time of a key.
 func TimeOf(key []byte) (time.Time, error) {
 	if len(key) != 9 || key[0] != classTime {

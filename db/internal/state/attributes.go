@@ -30,10 +30,12 @@ type attributed struct {
 	attributes []attribute.Attribute
 }
 
-// table is the table of the rows from first on.
+// table is the table of the rows from first on. values has the number of the value of each row, from 1, and 0
+// for none; it is nil until it is needed.
 type table struct {
 	attribute.Table
-	first uint32
+	first  uint32
+	values []uint32
 }
 
 var errNoChunk = errors.New("table has rows that no chunk has")
@@ -81,6 +83,61 @@ func (st *Collection) AttributeRows(name string, ranges []attribute.Range) (_ *r
 		}
 	}
 	return out, nil
+}
+
+// AttributeKey returns the key of a row's value of an attribute (attribute.AppendKey), nil if it has none.
+// The first call for a row of a table after a commit reads the whole table.
+func (st *Collection) AttributeKey(name string, row uint32) (key []byte, err error) {
+	defer Guard(st.Gen.File, CatchFaults(), &err)
+	x, tables, err := st.attributeTables(name)
+	if err != nil || x == nil {
+		return nil, err
+	}
+	if row >= st.Entry.Sealed() || x.stale != nil && x.stale.Contains(row) {
+		var run *ColdRun // which holds no such row
+		cold, err := st.Cold(row, &run)
+		for _, a := range cold.Attributes {
+			if a.Name == name {
+				key = attribute.AppendKey(nil, a.Value)
+			}
+		}
+		return key, err
+	}
+	for i := range tables {
+		t := &tables[i]
+		if row < t.first || row-t.first >= attribute.Span {
+			continue
+		}
+		key, err := st.valueIn(t, row-t.first)
+		if err != nil {
+			err = st.damaged(codec.KindAttribute, t.first/attribute.Span, err)
+		}
+		return key, err
+	}
+	return nil, nil
+}
+
+// valueIn returns a copy of the key of a row of a table.
+func (st *Collection) valueIn(t *table, row uint32) ([]byte, error) {
+	st.attributeMu.Lock()
+	defer st.attributeMu.Unlock()
+	if t.values == nil {
+		values := make([]uint32, attribute.Span)
+		for i := range t.Len() {
+			of, err := t.Of(i, i+1)
+			if err != nil {
+				return nil, err
+			}
+			for _, row := range of {
+				values[row] = uint32(i + 1)
+			}
+		}
+		t.values = values
+	}
+	if t.values[row] == 0 {
+		return nil, nil
+	}
+	return slices.Clone(t.Key(int(t.values[row] - 1))), nil
 }
 
 // part has rows of one table, counted from its first row.
@@ -160,7 +217,7 @@ func (st *Collection) readTables(object uint64) (tables []table, err error) {
 		if err == nil && uint64(n)*attribute.Span >= uint64(st.Entry.Sealed()) {
 			err = layout.BlockError(st.Entry.Name, object, codec.KindAttribute, n, errNoChunk)
 		}
-		tables = append(tables, table{t, n * attribute.Span})
+		tables = append(tables, table{Table: t, first: n * attribute.Span})
 		return err
 	})
 	return tables, err

@@ -151,7 +151,12 @@ func (s filterSource) KeyPrefix(ctx context.Context, prefix string) (*roaring.Bi
 }
 
 func (s filterSource) Comparable(name string, with attribute.Type) error {
-	c := s.st.Entry
+	return s.st.Comparable(name, with)
+}
+
+// Comparable returns an error if no row has ever had an attribute, or if its values are not of a type.
+func (st *Collection) Comparable(name string, with attribute.Type) error {
+	c := st.Entry
 	r := c.Attribute(name)
 	switch {
 	case c.Live == 0 || r != nil && (with == attribute.NoType || with == r.Type):

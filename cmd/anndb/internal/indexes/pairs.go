@@ -61,8 +61,8 @@ func (f *pairFlags) tunePairs(a *command.App, to command.InCollection) error {
 		if err := a.Done(shown); err != nil {
 			return err
 		}
-		a.Summary("pairs: %d, the rows of %d are among the first by text or vector; weight of the vector from now on: %.2g",
-			len(keys), t.Found, t.Weight)
+		a.Summary("pairs: %d, the rows of %d are among the first by text or vector; weight of the vector from now "+
+			"on: %.2g", len(keys), t.Found, t.Weight)
 		if t.Kept != "" {
 			a.Note("%s", t.Kept)
 		}

@@ -106,8 +106,8 @@ func ReadVectors(path string, f FileFlags, to Target) ([][]float32, error) {
 	return vectors, nil
 }
 
-// ReadPairs reads queries and, as their keys, those of the rows that belong to them. by, if not nil, makes the
-// vectors of those that have none.
+// ReadPairs reads queries and, as their keys, those of the rows that belong to them. by, if not nil, makes
+// the vectors of those that have none.
 func (s Source) ReadPairs(by *Embedder) (queries []db.Query, keys [][]byte, err error) {
 	in, err := s.Open()
 	if err != nil {

@@ -20,6 +20,7 @@ type hitTable struct {
 	people bool // who need no numbers of rows
 	// byVector and byText report which parts the queries have.
 	byVector, byText bool
+	before           int  // the number of hits of earlier pages
 	alone            bool // the query, a text, is the only one: it is not repeated
 }
 
@@ -40,6 +41,9 @@ func (t *hitTable) columns() []string {
 		columns = append(columns, "score:4")
 	default:
 		columns = append(columns, "distance:4")
+	}
+	if t.cmd.reranks() {
+		columns = append(columns, "ranked_by:4")
 	}
 	if t.labels {
 		columns = append(columns, "labels")
@@ -65,7 +69,8 @@ func (t *hitTable) columns() []string {
 // add writes the hits of a query.
 func (t *hitTable) add(q input.Query, hits []db.Hit, o table.Output) error {
 	terms := input.Terms(q.Query.Text, t.info)
-	for rank, h := range hits {
+	for i, h := range hits {
+		rank := t.before + i
 		values := []any{q.Key, rank + 1, string(h.Key)}
 		if t.alone {
 			values = values[1:]
@@ -80,6 +85,9 @@ func (t *hitTable) add(q input.Query, hits []db.Hit, o table.Output) error {
 		}
 		if t.byVector && t.byText {
 			values = append(values, t.places(rank, &h, q)...)
+		}
+		if t.cmd.reranks() {
+			values = append(values, h.Score)
 		}
 		if t.labels || t.cmd.Payload || t.cmd.Values {
 			row, err := t.s.Collection(t.cmd.Collection).GetRow(h.Row)

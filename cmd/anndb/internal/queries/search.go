@@ -23,6 +23,7 @@ type Search struct {
 	K      int `short:"k" default:"10" want:"0"`
 	Radius *float64
 	hitFlags
+	rankingFlags `embed:"" group:"Ranking and pages:"`
 	Method       *query.Method `group:"Dense collections:" placeholder:"METHOD" without:"recall"`
 	SettingFlags `embed:"" group:"Dense collections, settings of --method:"`
 }
@@ -47,8 +48,14 @@ func (c *Search) Run(a *command.App) error {
 	if c.K < 1 && c.Radius == nil {
 		return command.Usagef("-k must be at least 1")
 	}
+	if c.K == 0 && c.Page > 1 {
+		return command.Usagef("--page goes with -k, the hits of a page")
+	}
 	o := &db.SearchOptions{
 		K: c.K, Index: c.Index, Recall: c.Recall, Where: c.Where.Filter, Radius: c.Radius, Explain: c.Explain,
+	}
+	if err := c.fill(o); err != nil {
+		return err
 	}
 	if c.Method != nil {
 		p := c.Params(*c.Method)
@@ -134,13 +141,14 @@ func (c *Search) search(a *command.App, s *db.Snapshot, info db.CollectionInfo, 
 			return h.out.Discard(err)
 		}
 		start := time.Now()
-		found, err := s.Collection(c.Collection).Search(a.Ctx, q.Query, o)
+		found, err := c.page(a.Ctx, s.Collection(c.Collection), q.Query, o)
 		if err != nil {
 			return h.out.Discard(fmt.Errorf("query %s: %w", q.Key, err))
 		}
 		n, took, plan = n+1, took+time.Since(start), found.Plan()
 		o.Reuse = found.Hits
 		unknown.Add(info, q.Query, found.Stats.Unknown)
+		h.before = len(o.After)
 		if err := h.add(q, found.Hits, a.Output); err != nil {
 			return h.out.Discard(err)
 		}
