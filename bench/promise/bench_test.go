@@ -57,7 +57,9 @@ func TestCell(t *testing.T) {
 		{query: db.Query{Vector: b.row(1)}, near: []float32{-1}, mean: 1},
 	}
 	got, err := b.cell(t.Context(), queries, 1, 0.9)
-	if err != nil || got.recall != 0.5 || got.below != 0.5 || got.p5 != 0 || got.deviation != 0.5/math.Sqrt2 || got.hardest != 1 {
+	want := cell{asked: 0.9, recall: 0.5, deviation: 0.5 / math.Sqrt2, below: 0.5, hardest: 1, ratio: got.ratio,
+		micros: got.micros, ofScan: got.ofScan, slow: got.slow}
+	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if n := countTo([]float32{1, 2, 2, 3}, 2); n != 3 {

@@ -14,12 +14,14 @@ import (
 )
 
 // A cell is short if its mean recall is more than shortErrors standard errors below what is asked, and slow if
-// its searches take more than slowest times as long as exact scans.
+// its searches take more than slowest times as long as exact scans, and leastMicros longer.
 const (
 	shortErrors = 1.645
 	slowest     = 1.1
-	// timedScans is the number of queries of a cell that are compared with exact scans.
-	timedScans = 25
+	leastMicros = 2
+	// timedScans is the number of queries of a cell that are compared with exact scans, scanRounds the number of
+	// times of which the least counts.
+	timedScans, scanRounds = 25, 3
 	// contrastRows is the number of rows that stand for all in the mean distance of a query.
 	contrastRows = 256
 )
@@ -45,6 +47,7 @@ type cell struct {
 	hardest                  float64 // the recall of the tenth of the queries with the least contrast
 	ratio                    float64 // of the distances that are found to the true ones
 	micros, ofScan           float64 // the median time, and its share of that of an exact scan
+	slow                     bool
 }
 
 // measure prints the cells of a scenario, and adds those that are short by more than slack or slow.
@@ -67,7 +70,7 @@ func (b *bench) measure(ctx context.Context, s scenario, slack float64) error {
 				short++
 				worst = max(worst, asked-slack-c.recall)
 			}
-			if c.ofScan > slowest {
+			if c.slow {
 				mark += "s"
 				slow++
 			}
@@ -142,16 +145,22 @@ type outcome struct{ recall, contrast float64 }
 func (b *bench) cell(ctx context.Context, all []truth, k int, asked float64) (c cell, err error) {
 	c.asked = asked
 	var outcomes []outcome
-	var times, searches, scans []float64
+	var times, ratios, differences []float64
 	var reuse []db.Hit
 	var found []float32
-	timed := func(t *truth, o db.SearchOptions) (float64, error) {
-		o.Reuse = reuse
-		start := time.Now()
-		res, err := b.rows.Search(ctx, t.query, &o)
-		took := float64(time.Since(start)) / 1e3
-		reuse = res.Hits
-		return took, err
+	// timed returns the least time of some rounds.
+	timed := func(t *truth, o db.SearchOptions, rounds int) (least float64, err error) {
+		least = math.Inf(1)
+		for range rounds {
+			o.Reuse = reuse
+			start := time.Now()
+			res, err := b.rows.Search(ctx, t.query, &o)
+			if err != nil {
+				return 0, err
+			}
+			least, reuse = min(least, float64(time.Since(start))/1e3), res.Hits
+		}
+		return least, nil
 	}
 	for i := range all {
 		t := &all[i]
@@ -161,7 +170,7 @@ func (b *bench) cell(ctx context.Context, all []truth, k int, asked float64) (c 
 		}
 		o := b.options(t, k)
 		o.Recall, o.Index = asked, "main"
-		took, err := timed(t, o)
+		took, err := timed(t, o, 1)
 		if err != nil {
 			return c, err
 		}
@@ -172,21 +181,22 @@ func (b *bench) cell(ctx context.Context, all []truth, k int, asked float64) (c 
 		outcomes, times = append(outcomes, x), append(times, took)
 		c.ratio += ratio(found, want)
 		if i%max(1, len(all)/timedScans) == 0 {
-			again, err := timed(t, o)
+			again, err := timed(t, o, scanRounds)
 			if err != nil {
 				return c, err
 			}
 			o.Index = db.Flat
-			scan, err := timed(t, o)
+			scan, err := timed(t, o, scanRounds)
 			if err != nil {
 				return c, err
 			}
-			searches, scans = append(searches, again), append(scans, scan)
+			ratios, differences = append(ratios, again/scan), append(differences, again-scan)
 		}
 	}
 	c.summarize(outcomes)
 	c.ratio /= float64(max(1, len(outcomes)))
-	c.micros, c.ofScan = median(times), median(searches)/max(1e-9, median(scans))
+	c.micros, c.ofScan = median(times), median(ratios)
+	c.slow = c.ofScan > slowest && median(differences) > leastMicros
 	return c, nil
 }
 
