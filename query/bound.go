@@ -15,9 +15,11 @@ type QuerySet struct {
 }
 
 // Bound returns a copy of the curve for queries of users, which may be unlike those that were held out: each
-// setting has at most the recall that it has for users at the depth of its curve, with a margin of 1.645
-// standard errors. The first time, each depth gets the beams of greater ones, since users may need wider ones
-// than rows do. A query counts where enough of its nearest rows are known. The workers are those of Tune.
+// setting has at most the recall that it has for users at the depth of its curve. There is no margin: the
+// expected recall of a setting that is chosen by n queries is at most 1/(n+1) less for others like them, and
+// queries like the rows would pay for one. The first time, each depth gets the beams of greater ones,
+// since users may need wider ones than rows do. A query counts where enough of its nearest rows are known.
+// The workers are those of Tune.
 //
 // Errors: those of Search.
 func (c *Curve) Bound(ctx context.Context, v *View, users QuerySet, workers int) (*Curve, error) {
@@ -79,7 +81,7 @@ func (m meter) bound(ctx context.Context, points []Point) error {
 			return err
 		}
 		p.Held = cmp.Or(p.Held, p.Recall)
-		p.Recall = min(p.Held, max(0, x.recall()-errorsOfMargin*math.Sqrt(x.variance())))
+		p.Recall = min(p.Held, x.recall())
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package query
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 // A beam for a query that is farther from its nearest rows than nearly all held-out ones has twice the width and
 // finds more, until queries of users are measured; other beams have the width of the curve.
@@ -56,5 +59,21 @@ func TestUnlike(t *testing.T) {
 					name, k, wide, n, found, before, never)
 			}
 		}
+	}
+}
+
+// Queries of users that are like the rows do not make a search slower: a setting that finds all of their rows is
+// taken for a recall that so few of them could not show with a margin.
+func TestUsersLikeRows(t *testing.T) {
+	f := small()
+	queries, truth := f.heldOut(20)
+	beam := Params{Sketch: true, Beam: math.MaxInt32, R: math.MaxInt32}
+	c := &Curve{K: 10, Queries: 1000, Points: []Point{
+		{Params: beam, Recall: 1, Micros: 1}, {Params: Params{Method: Flat}, Recall: 1, Micros: 1e6},
+	}}
+	got, err := c.Bound(t.Context(), f.v, QuerySet{Queries: queries, Truth: truth}, 1)
+	must(t, err)
+	if p, ok := got.Setting(0.995, 10); !ok || p.Method == Flat {
+		t.Errorf("%d queries of users find all rows, and the setting for 0.995 is %v, %t", len(queries), p.Method, ok)
 	}
 }

@@ -58,7 +58,8 @@ func (b *bench) history(ctx context.Context, h history) (err error) {
 	if err := b.create(ctx, b.path+".history", 0); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.drop()) }()
+	asked := b.asked
+	defer func() { b.asked, err = asked, errors.Join(err, b.drop()) }()
 	if err := h.make(ctx); err != nil {
 		return err
 	}
@@ -123,16 +124,25 @@ func (b *bench) grow(ctx context.Context, first int, list []int) error {
 }
 
 // inTurn adds clusters of rows one after the other, each followed by maintenance: those that are nearest to a row,
-// of all others. The index is built over the first.
+// of all others. The index is built over the first. One row of a cluster for ten others is a query instead.
 func (b *bench) inTurn(ctx context.Context) error {
-	const clusters, size = 20, 150
+	const clusters, size, queries = 20, 150, 15
 	left, have := b.inOrder(b.set.Rows()), 0
+	b.asked = nil
 	for have < clusters*size {
 		center := b.row(left[0])
 		slices.SortStableFunc(left, func(x, y int) int {
 			return cmp.Compare(b.distance(center, b.row(x)), b.distance(center, b.row(y)))
 		})
-		if err := b.put(ctx, left[:size], have); err != nil {
+		var cluster []int
+		for i, row := range left[:size+queries] {
+			if i%(size/queries+1) == 0 {
+				b.asked = append(b.asked, b.row(row))
+			} else {
+				cluster = append(cluster, row)
+			}
+		}
+		if err := b.put(ctx, cluster, have); err != nil {
 			return err
 		}
 		if have == 0 {
@@ -143,7 +153,7 @@ func (b *bench) inTurn(ctx context.Context) error {
 		if _, err := b.d.Maintain(ctx, 0.01, nil); err != nil {
 			return err
 		}
-		left, have = left[size:], have+size
+		left, have = left[size+queries:], have+size
 		slices.Reverse(left) // the next cluster is far from this one
 	}
 	return nil
