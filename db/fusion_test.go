@@ -50,8 +50,17 @@ func TestTuneFusion(t *testing.T) {
 	dbtest.Builds(t, b.d, "docs", "near", &index.Forest{})
 	exact := &db.SearchOptions{Recall: 1, K: 3}
 	tune := func(queries []db.Query, keys [][]byte) db.FusionTuning {
-		got, err := b.d.Collection("docs").TuneFusion(t.Context(), queries, keys, exact)
+		done := 0
+		run := &db.Run{Workers: 2, Progress: func(_ string, n, total int) {
+			if done = n; total != len(keys) {
+				t.Errorf("%d of %d pairs, want %d", n, total, len(keys))
+			}
+		}}
+		got, err := b.d.Collection("docs").TuneFusion(t.Context(), queries, keys, exact, run)
 		dbtest.Must(t, err)
+		if done != len(keys) {
+			t.Errorf("%d of %d pairs reported", done, len(keys))
+		}
 		parts := [2][]db.Query{}
 		for _, q := range queries {
 			parts[0], parts[1] = append(parts[0], db.Query{Text: q.Text}), append(parts[1], db.Query{Vector: q.Vector})
@@ -118,7 +127,7 @@ func TestTuneFusion(t *testing.T) {
 		"query 1: no such row":             {"docs", queries[:2], [][]byte{keys[0], []byte("nowhere")}, db.ErrNotFound},
 		"neither a vector nor":             {"docs", one(db.Query{}), keys[:2], db.ErrInvalid},
 	} {
-		if _, err := b.d.Collection(c.coll).TuneFusion(t.Context(), c.queries, c.keys, nil); !errors.Is(err, c.is) ||
+		if _, err := b.d.Collection(c.coll).TuneFusion(t.Context(), c.queries, c.keys, nil, nil); !errors.Is(err, c.is) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}

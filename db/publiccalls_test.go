@@ -192,7 +192,7 @@ func publicCalls() []publicCall {
 			func(h handles) error { return err1(h.c.TreePicture("t", nil)) }, nil},
 		{"Collection.SetDefault", true, false, func(h handles) error { return h.c.SetDefault(h.ctx, "i") }, nil},
 		{"Collection.TuneFusion", true, false, func(h handles) error {
-			err := err1(h.c.TuneFusion(h.ctx, []db.Query{q}, [][]byte{[]byte("a1")}, nil))
+			err := err1(h.c.TuneFusion(h.ctx, []db.Query{q}, [][]byte{[]byte("a1")}, nil, nil))
 			if h.ctx == nil {
 				return err
 			}

@@ -40,11 +40,11 @@ const (
 
 // TuneFusion chooses the weight of the vector in searches by a vector and a text or features, and stores it
 // with the collection (Schema.Weight): queries[i] has both parts, and a row with the key keys[i] belongs to
-// it. Each is searched for once, as Search does with o, apart from K and Fusion. If fewer than 20 pairs are
-// given, nothing changes; if the best weight is not better than DefaultWeight by more than its standard error
-// explains, it is the latter. Errors: ErrNotFound (no row has a key), ErrInvalid.
+// it. Each is searched for once, as Search does with o, apart from K, Workers and what ranks the hits. If
+// fewer than 20 pairs are given, nothing changes; if the best weight is not better than DefaultWeight by more
+// than 1.645 standard errors, it is the latter. Errors: ErrNotFound (no row has a key), ErrInvalid.
 func (c Collection) TuneFusion(
-	ctx context.Context, queries []Query, keys [][]byte, o *SearchOptions,
+	ctx context.Context, queries []Query, keys [][]byte, o *SearchOptions, run *Run,
 ) (t FusionTuning, err error) {
 	d, err := c.writer()
 	if err != nil {
@@ -72,7 +72,13 @@ func (c Collection) TuneFusion(
 		if err != nil {
 			return err
 		}
-		work := par.Work{N: len(pairs), Grain: 8, Workers: own.Workers}
+		work := par.Work{N: len(pairs), Grain: 8}
+		if run != nil {
+			work.Workers = run.Workers
+			if f := run.Progress; f != nil {
+				work.Progress = func(done, total int) { f("pairs", done, total) }
+			}
+		}
 		return par.Each(ctx, work, func(i int) (err error) {
 			a := &rowAsk{q: queries[i], k: own.K, passing: passing}
 			pairs[i], err = ranksOfPair(ctx, st, a, &own, keys[i])
@@ -166,7 +172,7 @@ func choose(pairs []pairRanks) (t FusionTuning) {
 	var without [folds][weightSteps]float64 // the sums of the pairs outside of each fold
 	n := float64(len(pairs))
 	for i, p := range pairs {
-		t.Text, t.Vector, t.Ranks = t.Text+p.text/n, t.Vector+p.vector/n, t.Ranks+p.ranks/n
+		t.Text, t.Vector, t.Ranks = t.Text+p.text, t.Vector+p.vector, t.Ranks+p.ranks
 		if p.found {
 			t.Found++
 		}
@@ -179,6 +185,7 @@ func choose(pairs []pairRanks) (t FusionTuning) {
 			}
 		}
 	}
+	t.Text, t.Vector, t.Ranks = t.Text/n, t.Vector/n, t.Ranks/n
 	usual := int(math.Round(DefaultWeight * weightSteps))
 	var gain, squares float64
 	for i, p := range pairs {
@@ -191,6 +198,8 @@ func choose(pairs []pairRanks) (t FusionTuning) {
 	switch deviation := math.Sqrt(max(0, squares-gain*gain)); {
 	case len(pairs) < leastPairs:
 		t.Kept = fmt.Sprintf("%d pairs are too few to choose a weight, give at least %d", len(pairs), leastPairs)
+	case best == usual:
+		t.Kept = "the default weight is the best one"
 	case gain <= sureErrors*deviation/math.Sqrt(n):
 		t.Kept = fmt.Sprintf("no weight is surely better: %.2f, the best one, changes the reciprocal rank by "+
 			"%+.4f on pairs by which it was not chosen", t.Weight, gain)

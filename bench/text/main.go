@@ -210,7 +210,7 @@ func (b *bench) tune(ctx context.Context, query func(child.Document) db.Query) (
 		keys = append(keys, strconv.AppendInt(nil, int64(b.right[i]), 10))
 	}
 	start := time.Now()
-	t, err := b.c.TuneFusion(ctx, queries, keys, nil)
+	t, err := b.c.TuneFusion(ctx, queries, keys, nil, nil)
 	if err != nil {
 		return t, err
 	}

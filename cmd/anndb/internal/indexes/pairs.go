@@ -46,7 +46,8 @@ func (f *pairFlags) tunePairs(a *command.App, to command.InCollection) error {
 		if err != nil {
 			return err
 		}
-		t, err := c.TuneFusion(a.Ctx, queries, keys, &db.SearchOptions{Workers: a.Flags.Workers})
+		t, err := c.TuneFusion(a.Ctx, queries, keys, nil, a.Run())
+		a.Progress.End()
 		if err != nil {
 			return err
 		}
