@@ -46,7 +46,8 @@ func (d *delimited) text() ([]byte, int64) { return d.last.text, d.last.line }
 
 // openDelimited reads csv and tsv.
 func openDelimited(s *source, o Options) (decoder, error) {
-	d := &delimited{src: s, sep: o.LabelSeparator, maxDim: o.MaxDim, texts: -1, key: -1, payload: -1, expires: -1}
+	d := &delimited{src: s, sep: o.LabelSeparator, maxDim: o.MaxDim, texts: -1, key: -1, payload: -1,
+		expires: -1}
 	in := newLines(s)
 	comma := o.Separator
 	switch {
@@ -294,7 +295,8 @@ func (e delimitedEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 	}
 	for i, label := range rec.Labels {
 		if label == "" || strings.Contains(label, "|") {
-			return dst, fmt.Errorf("label %d, %.40q, is empty or has a |, which parts labels in csv (jsonl files hold it)",
+			return dst, fmt.Errorf(
+				"label %d, %.40q, is empty or has a |, which parts labels in csv (jsonl files hold it)",
 				i, label)
 		}
 	}

@@ -135,7 +135,8 @@ func (d *delimited) addAttributes(use string, columns []int) error {
 const separators = ",\t;|"
 
 // sniffSeparator returns the separator that cuts each of the first lines into as many cells, more than one
-// and as many as possible; a comma if there is none. Text in quotes, and in brackets that are closed, is passed over.
+// and as many as possible; a comma if there is none. Text in quotes, and in brackets that are closed, is
+// passed over.
 func sniffSeparator(head []byte, whole bool) rune {
 	const most = 10
 	lines := bytes.SplitAfterN(bytes.TrimPrefix(head, []byte(byteOrderMark)), []byte("\n"), most+1)

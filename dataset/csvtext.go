@@ -47,13 +47,15 @@ func (d *delimited) vectorNextToText(o Options) error {
 	case len(lists) == 1:
 		found, d.list = lists, true
 	case len(parts) == 0 && len(lists) > 1:
-		return fmt.Errorf("%w Columns %s and %s hold lists of numbers", ErrVector, d.name(lists[0]), d.name(lists[1]))
+		return fmt.Errorf("%w Columns %s and %s hold lists of numbers", ErrVector, d.name(lists[0]),
+			d.name(lists[1]))
 	case len(parts) == 0 && o.vectorNamed:
 		return fmt.Errorf("no column %q for the vector, and no columns %[1]s0, %[1]s1, …", o.VectorField)
 	}
 	others := slices.DeleteFunc(d.vector, func(c int) bool { return slices.Contains(found, c) })
 	d.vector = found
-	if err := d.addAttributes(fmt.Sprintf("column %s has the text", d.name(d.texts)), others); err != nil || !d.list {
+	err := d.addAttributes(fmt.Sprintf("column %s has the text", d.name(d.texts)), others)
+	if err != nil || !d.list {
 		return err
 	}
 	return d.firstList(o)

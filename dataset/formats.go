@@ -24,7 +24,7 @@ const (
 	FormatFolder  = "folder"  // a folder of files, each a text; read only
 	FormatCSV     = "csv"     // comma-separated text
 	FormatTSV     = "tsv"     // tab-separated text, quoted like csv
-	FormatWords   = "words"   // word vectors: a word and its numbers a line, as GloVe and word2vec write them; read only
+	FormatWords   = "words"   // word vectors: a word and its numbers a line, as of GloVe and word2vec; read only
 	FormatJSONL   = "jsonl"   // one JSON object a line
 	FormatLibsvm  = "libsvm"  // "label,label feature:value feature:value" a line
 	FormatXMC     = "xmc"     // the same, everything numbered from 0, after a line "rows features labels"

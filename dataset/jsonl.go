@@ -101,7 +101,8 @@ func (j *jsonl) decodeObject(rec *Record, line []byte) error {
 	var err error
 	switch {
 	case line[0] == '[':
-		err = errors.New("an array, not a JSON object: JSON lines have an object a line (jq -c '.[]' writes them so)")
+		err = errors.New(
+			"an array, not a JSON object: JSON lines have an object a line (jq -c '.[]' writes them so)")
 	case string(line) == "{":
 		err = errors.New("an object of several lines: JSON lines have an object a line (jq -c . writes them so)")
 	}

@@ -278,7 +278,8 @@ func numberedColumns(columns []parquetColumn, o Options) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("%w Columns are numbered that begin with %s (leave out the others)", ErrVector, listed(prefixes))
+	return fmt.Errorf("%w Columns are numbered that begin with %s (leave out the others)", ErrVector,
+		listed(prefixes))
 }
 
 // names reports whether an option is about a column.

@@ -14,7 +14,8 @@ func (r *reader) openVectors(o Options) (err error) {
 		return fmt.Errorf("dataset: %w: %s: the records have vectors of their own, and take none from %s",
 			ErrOption, r.src.path, o.VectorsPath)
 	}
-	in, err := Open(o.VectorsPath, Options{Context: o.Context, Kind: Dense, MaxDim: o.MaxDim, Queries: o.Queries})
+	in, err := Open(o.VectorsPath,
+		Options{Context: o.Context, Kind: Dense, MaxDim: o.MaxDim, Queries: o.Queries})
 	if err != nil {
 		return err
 	}

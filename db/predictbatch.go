@@ -36,7 +36,8 @@ func (c Collection) PredictBatch(
 	}
 	out := make([]Predictions, len(queries))
 	workers := par.Workers(o.Workers)
-	work := par.Work{N: len(queries), Grain: min(max(1, len(queries)/(4*workers)), batchQueries), Workers: workers}
+	work := par.Work{N: len(queries), Grain: min(max(1, len(queries)/(4*workers)), batchQueries),
+		Workers: workers}
 	err = par.Ranges(ctx, work, func() func(lo, hi int) error {
 		return func(lo, hi int) error {
 			return s.read(c.name, func(st *state.Collection) error {

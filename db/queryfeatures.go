@@ -40,7 +40,8 @@ func resolveQuery(ctx context.Context, st *state.Collection, a *rowAsk) error {
 		return fmt.Errorf("%w: the query to collection %q has neither a vector nor a text or features",
 			fail.Option, c.Name)
 	}
-	if err := checkParts(&Row{Vector: q.Vector, Sparse: q.Sparse, Features: q.Features, Text: q.Text}, c); err != nil {
+	if err := checkParts(&Row{Vector: q.Vector, Sparse: q.Sparse, Features: q.Features, Text: q.Text},
+		c); err != nil {
 		return fail.Wrapf(err, "query to collection %q", c.Name)
 	}
 	if a.byVector {

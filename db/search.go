@@ -299,7 +299,8 @@ func (a *rowAsk) checkParts(st *state.Collection, o *SearchOptions) error {
 	c, m := st.Entry, a.metric(st)
 	switch {
 	case o.Radius != nil && a.byVector && a.byFeatures:
-		return fmt.Errorf("%w: a radius, and the query has a vector and features: their distances differ", fail.Option)
+		return fmt.Errorf("%w: a radius, and the query has a vector and features: their distances differ",
+			fail.Option)
 	case o.Radius != nil && !(*o.Radius >= 0 || *o.Radius < 0 && m == vector.InnerProduct):
 		return fmt.Errorf("%w: radius %g, want 0 or more: no %v distance is below 0", fail.Option, *o.Radius, m)
 	case a.byFeatures && (o.Params != nil || o.Explain && c.Text == nil):

@@ -56,8 +56,9 @@ func analyzerOf(t *layout.Text) (text.Analyzer, error) {
 	if a := text.ByName(t.Analyzer); a != nil {
 		return a, nil
 	}
-	return nil, fmt.Errorf("%w: no analyzer %q is registered: those of anndb are %q, a program registers its own "+
-		"before it opens the database", fail.Option, t.Analyzer, text.Names())
+	return nil, fmt.Errorf(
+		"%w: no analyzer %q is registered: those of anndb are %q, a program registers its own "+
+			"before it opens the database", fail.Option, t.Analyzer, text.Names())
 }
 
 // checkText checks the text of a row of a collection of texts.

@@ -79,7 +79,8 @@ func (s *FeatureLabels) Powers(beta float64) (*Powers, error) {
 // Pairs returns the sums raised to a power, which StoredPower has returned. A feature has values for
 // all labels if these are at most twice as many.
 func (s *FeatureLabels) Pairs(beta float64) Pairs {
-	p := Pairs{Ptr: s.Ptr, Label: s.Label, Start: make([]uint64, 1, len(s.Ptr)), Value: make([]float32, 0, len(s.Label))}
+	p := Pairs{Ptr: s.Ptr, Label: s.Label, Start: make([]uint64, 1, len(s.Ptr)), Value: make([]float32,
+		0, len(s.Label))}
 	all := stride(s.Labels())
 	for f := range len(s.Ptr) - 1 {
 		set, sums := s.row(f)
@@ -150,7 +151,8 @@ func (p *Pairs) Validate(labels int) error {
 			return fmt.Errorf("offsets of the values of feature %d", f)
 		}
 		set, value, all := p.Row(f)
-		if n := len(value); n != len(set) && (!all || n > stride(labels) || len(set) > 0 && int(set[len(set)-1]) >= n) {
+		if n := len(value); n != len(set) && (!all || n > stride(labels) || len(set) > 0 &&
+			int(set[len(set)-1]) >= n) {
 			return fmt.Errorf("feature %d has %d labels and %d values", f, len(set), n)
 		} else if all && slices.ContainsFunc(value[min(labels, n):], func(x float32) bool { return x != 0 }) {
 			return fmt.Errorf("feature %d has values of further labels", f)

@@ -27,8 +27,8 @@ func (p *BM25) saturated(n float32, base float64) float64 {
 // Value is saturated for a row of a length.
 func (p *BM25) Value(n float32, length float64) float64 { return p.saturated(n, p.base(length)) }
 
-// IDF returns the weight of a term that have of rows rows have: ln(1 + (rows − have + ½)/(have + ½)), which
-// is positive for all terms.
+// IDF returns the weight of a term that have of rows rows have: ln(1 + (rows − have + ½)/(have + ½)),
+// which is positive for all terms.
 func IDF(rows, have int) float32 {
 	return float32(math.Log1p((float64(rows-have) + 0.5) / (float64(have) + 0.5)))
 }

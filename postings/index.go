@@ -44,7 +44,8 @@ func BuildCoded(ctx context.Context, rows *vector.CSR, progress func(done, total
 	return buildIndex(ctx, rows, true, progress)
 }
 
-func buildIndex(ctx context.Context, rows *vector.CSR, coded bool, progress func(done, total int)) (*Index, error) {
+func buildIndex(ctx context.Context, rows *vector.CSR, coded bool, progress func(done,
+	total int)) (*Index, error) {
 	if err := checkRows(rows); err != nil {
 		return nil, err
 	}

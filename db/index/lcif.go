@@ -22,7 +22,7 @@ type LCIF struct {
 	// Cut, with Params without Thresholds, computes the thresholds from the scores of a
 	// cross-validation, which transfers a setting from one collection (lcif.Point.Cut) to another.
 	Cut        *lcif.Cut `json:",omitempty" group:"Label models, lcif without tuning:"`
-	AllowEmpty bool      `json:",omitempty" flag:"allow-empty"` // rows may have no label; otherwise they get their best one
+	AllowEmpty bool      `json:",omitempty" flag:"allow-empty"` // else rows have at least their best label
 	// Paper tunes as the paper does (lcif.TuneOptions.Paper), with unweighed values unless Weight is
 	// given.
 	Paper bool `json:",omitempty" flag:"paper" without:"lambda"`
@@ -46,7 +46,7 @@ type LCIF struct {
 	// SecondOrders are the weights of second-order scores, 0 to 1, that the tuner tries. With a weight
 	// above zero a prediction searches for the 10 nearest rows of each neighbor.
 	SecondOrders []float64 `json:",omitempty" flag:"second-orders" without:"lambda" min:"0" max:"1"`
-	Postings     Postings  `json:",omitzero"`              // of the model's inverted index, in sparse collections
+	Postings     Postings  `json:",omitzero"`              // of its inverted index, in sparse collections
 	Seed         uint64    `json:",omitempty" flag:"seed"` // equal rows, options and seed give an equal model
 }
 

@@ -21,10 +21,10 @@ type Trees struct {
 	Grid *budget.Grid `json:",omitempty"`
 	// TuneRows is the largest number of rows that the cross-validation uses, 10,000 when zero.
 	TuneRows   int    `json:",omitempty" flag:"tune-rows" min:"0"`
-	Weight     string `flag:"weight" enum:"none,tfidf"`      // how values are weighed, "none" when empty; see LCIF
-	AllowEmpty bool   `json:",omitempty" flag:"allow-empty"` // an AT may predict no label; otherwise a row gets its best one
-	Raw        bool   `flag:"raw"`                           // use sparse rows with their own length instead of unit length
-	Seed       uint64 `json:",omitempty" flag:"seed"`        // if Params.Seed is zero; equal rows, options and seed: equal trees
+	Weight     string `flag:"weight" enum:"none,tfidf"`      // of values, "none" when empty; see LCIF
+	AllowEmpty bool   `json:",omitempty" flag:"allow-empty"` // an AT may predict no label, else the best one
+	Raw        bool   `flag:"raw"`                           // sparse rows keep their length
+	Seed       uint64 `json:",omitempty" flag:"seed"`        // if Params.Seed is zero; equal seeds, equal trees
 }
 
 // Name returns the kind.

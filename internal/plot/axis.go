@@ -157,7 +157,8 @@ func (a Axis) candidates(lo, hi float64, most int) []tick {
 	case a.Scale == Log:
 		ticks = logTicks(lo, hi)
 	}
-	if labels := slices.DeleteFunc(slices.Clone(ticks), func(t tick) bool { return t.label == "" }); len(labels) > 1 {
+	if labels := slices.DeleteFunc(slices.Clone(ticks),
+		func(t tick) bool { return t.label == "" }); len(labels) > 1 {
 		return ticks
 	}
 	return linearTicks(lo, hi, most, a.Whole)
@@ -165,7 +166,8 @@ func (a Axis) candidates(lo, hi float64, most int) []tick {
 
 // recallTicks are the recalls that people ask for.
 var recallTicks = func() (ticks []tick) {
-	for rank, v := range []float64{0.9, 0.99, 0.999, full, 0.5, 0.95, 0.995, 0.8, 0.98, 0.998, 0.7, 0.6, 0.4, 0.2, 0} {
+	for rank, v := range []float64{0.9, 0.99, 0.999, full, 0.5, 0.95, 0.995, 0.8, 0.98, 0.998, 0.7,
+		0.6, 0.4, 0.2, 0} {
 		ticks = append(ticks, tick{value: v, label: number(v, -1), rank: rank})
 	}
 	ticks[3].label = "1"

@@ -32,20 +32,25 @@ var shapes = []string{
 // begin writes the head of a picture. Colours are attributes, so that programs without CSS have them, and
 // rules replace them on dark paper.
 func (d *drawing) begin(width, height float64, title string) {
-	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" class="anndb-chart" width="%g" height="%g"`, width, height)
+	fmt.Fprintf(d,
+		`<svg xmlns="http://www.w3.org/2000/svg" class="anndb-chart" width="%g" height="%g"`, width, height)
 	fmt.Fprintf(d, ` viewBox="0 0 %g %g" role="img" aria-label="%s"`, width, height, Escape(title))
-	fmt.Fprintf(d, " font-family=\"'Liberation Sans',Arial,Helvetica,sans-serif\" font-size=\"%g\" color=\"#222\">\n", textSize)
+	fmt.Fprintf(d,
+		" font-family=\"'Liberation Sans',Arial,Helvetica,sans-serif\" font-size=\"%g\" color=\"#222\">\n",
+		textSize)
 	d.WriteString("<style>@media (prefers-color-scheme:dark){.anndb-chart{color:#ddd}" +
 		".anndb-chart .paper{color:#16181c}.anndb-chart .grid{color:#3a3e46}.anndb-chart .faint{color:#5a5f68}")
 	for i, c := range palette {
 		fmt.Fprintf(d, ".anndb-chart .s%d{color:%s}", i, c[1])
 	}
-	fmt.Fprintf(d, "}</style>\n<rect class=\"paper\" color=\"#fff\" fill=\"currentColor\" width=\"%g\" height=\"%g\"/>\n",
+	fmt.Fprintf(d,
+		"}</style>\n<rect class=\"paper\" color=\"#fff\" fill=\"currentColor\" width=\"%g\" height=\"%g\"/>\n",
 		width, height)
 }
 
 func (d *drawing) text(x, y, size float64, anchor, text string) {
-	fmt.Fprintf(d, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" text-anchor=\"%s\" fill=\"currentColor\">%s</text>\n",
+	fmt.Fprintf(d,
+		"<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" text-anchor=\"%s\" fill=\"currentColor\">%s</text>\n",
 		x, y, size, anchor, Escape(text))
 }
 
@@ -118,7 +123,8 @@ func (d *drawing) open(s *drawn) {
 
 // lines are the attributes of the lines of a series.
 func (s *drawn) lines() string {
-	return stroke + fmt.Sprintf(`stroke-width="1.8" stroke-linejoin="round" stroke-dasharray="%s"`, dashes[s.style%len(dashes)])
+	return stroke + fmt.Sprintf(`stroke-width="1.8" stroke-linejoin="round" stroke-dasharray="%s"`,
+		dashes[s.style%len(dashes)])
 }
 
 const (

@@ -16,8 +16,8 @@ import (
 type Grid struct {
 	Budgets    []int     `flag:"budgets" min:"1"`
 	Costs      []float64 `flag:"costs" above:"0"`
-	Thresholds []float32 `flag:"thresholds"`                          // AT only; none means that of the parameters
-	Positives  []int     `json:",omitempty" flag:"positives" min:"1"` // MinPositive; AT only; none means that of the parameters
+	Thresholds []float32 `flag:"thresholds"`                          // AT only; that of Params if empty
+	Positives  []int     `json:",omitempty" flag:"positives" min:"1"` // MinPositive; AT only; likewise
 	// Folds is how many parts the rows are divided into, each of which is the
 	// test part once: 5.
 	Folds int `flag:"folds" min:"0" max:"1000"`

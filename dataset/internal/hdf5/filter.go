@@ -17,7 +17,8 @@ const (
 
 // otherFilters names filters that are not read. Source: the list of registered filters of The HDF Group.
 var otherFilters = map[uint64]string{
-	3: "fletcher32", 4: "szip", 5: "nbit", 6: "scale-offset", 305: "lzo", 307: "bzip2", 32000: "lzf", 32001: "blosc",
+	3: "fletcher32", 4: "szip", 5: "nbit", 6: "scale-offset",
+	305: "lzo", 307: "bzip2", 32000: "lzf", 32001: "blosc",
 	32004: "lz4", 32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32026: "blosc2",
 }
 

@@ -78,7 +78,8 @@ func (f *File) superblock() (root uint64, err error) {
 	}
 	c = f.read(13, 2)
 	if offsets, lengths := c.uint(1), c.uint(1); c.err == nil && (offsets != 8 || lengths != 8) {
-		return 0, c.fault("addresses of %d and lengths of %d bytes, and only 8 are read (%s)", offsets, lengths, repack)
+		return 0, c.fault("addresses of %d and lengths of %d bytes, and only 8 are read (%s)", offsets,
+			lengths, repack)
 	}
 	c = f.read(24, 48)
 	base := c.uint(8)

@@ -269,7 +269,8 @@ func (a *Applier) changesOf(id uint64) *collTx {
 	if t == nil {
 		c := a.cat.ByID(id)
 		t = &collTx{
-			c: c, first: c.Rows, deletedRows: roaring.New(), vectorless: roaring.New(), labels: map[string]labelChange{},
+			c: c, first: c.Rows, deletedRows: roaring.New(), vectorless: roaring.New(),
+			labels:  map[string]labelChange{},
 			changes: map[uint32]*layout.Change{}, relabelled: roaring.New(), attributes: newAttributesTx(),
 		}
 		a.colls[id] = t

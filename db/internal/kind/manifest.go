@@ -104,7 +104,8 @@ func (m *Manifest) Decode(kindOf func(name string) Kind) error {
 }
 
 // decodeOptions decodes and checks options of the kind of m.
-func (m *Manifest) decodeOptions(stored json.RawMessage, kindOf func(name string) Kind) (index.Options, error) {
+func (m *Manifest) decodeOptions(stored json.RawMessage,
+	kindOf func(name string) Kind) (index.Options, error) {
 	o := reflect.New(reflect.TypeOf(m.Of.Traits().Options).Elem()).Interface().(index.Options)
 	if err := json.Unmarshal(stored, o); err != nil {
 		return nil, err

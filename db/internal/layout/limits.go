@@ -31,7 +31,8 @@ const (
 	maxValues  = 1 << 22
 
 	// maxCold is the largest size in bytes of an encoded rows.Cold.
-	maxCold = rows.MaxPayload + rows.MaxText + binary.MaxVarintLen32 + rows.MaxLabels*(rows.MaxKey+2) + 2 + attribute.MaxRow
+	maxCold = rows.MaxPayload + rows.MaxText + binary.MaxVarintLen32 + rows.MaxLabels*(rows.MaxKey+2) +
+		2 + attribute.MaxRow
 	// maxTail is the largest size of a row that is not in a chunk yet.
 	maxTail = 4 + max(4*kind.MaxDim, 8*rows.MaxFeatures) + 2 + rows.MaxKey + maxCold
 	// maxSet is the largest size of a set of 65,536 rows: a bitmap and its header.

@@ -26,7 +26,8 @@ func PutQueries(tx *bbolt.Tx, c *Collection, s sample.Stored) error {
 	}
 	numbers = append(numbers, float32(s.Weight))
 	key := codec.Key(c.ID, codec.KindQueries, 0)
-	h := codec.Header{Kind: codec.KindQueries, Elem: codec.F32, Rows: uint64(len(s.Queries)), Cols: uint32(c.Dim)}
+	h := codec.Header{Kind: codec.KindQueries, Elem: codec.F32, Rows: uint64(len(s.Queries)),
+		Cols: uint32(c.Dim)}
 	if err := b.Put(key[:], codec.Encode(key[:], h, codec.Bytes(numbers))); err != nil {
 		return fail.Wrapf(err, "put queries")
 	}

@@ -28,7 +28,8 @@ func (f Format) EncodeChunk(chunk uint32, all []Row, put Put) error {
 		}
 	}
 	if f.Sparse {
-		h := codec.Header{Kind: codec.KindSparse, Elem: codec.BytesElem, Rows: uint64(len(all)), Cols: uint32(f.Features)}
+		h := codec.Header{Kind: codec.KindSparse, Elem: codec.BytesElem, Rows: uint64(len(all)),
+			Cols: uint32(f.Features)}
 		key := codec.Key(f.ID, codec.KindSparse, chunk)
 		if err := put(key, codec.Encode(key[:], h, encodeSparse(all))); err != nil {
 			return err

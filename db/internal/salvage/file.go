@@ -64,7 +64,8 @@ func newFile(ctx context.Context, f *os.File, kinds func(name string) kind.Kind)
 	return &File{
 		ctx: ctx, f: f, kinds: kinds, blocks: map[string]place{}, pairs: map[string]map[string][]byte{},
 		broken: map[string]bool{}, deletedRows: map[uint64]*roaring.Bitmap{},
-		changed: map[uint64]*roaring.Bitmap{}, vectorless: map[uint64]*roaring.Bitmap{}, revisions: map[string]uint64{},
+		changed: map[uint64]*roaring.Bitmap{}, vectorless: map[uint64]*roaring.Bitmap{},
+		revisions: map[string]uint64{},
 	}
 }
 

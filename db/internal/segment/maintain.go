@@ -96,7 +96,8 @@ func (ix *Indexer) indexNames() (names [][2]string, err error) {
 }
 
 // maintainIndex makes the next step of one index. It returns nil if no step is due.
-func (ix *Indexer) maintainIndex(ctx context.Context, coll, name string, e Effort) (_ *maintenance.Step, err error) {
+func (ix *Indexer) maintainIndex(ctx context.Context, coll, name string,
+	e Effort) (_ *maintenance.Step, err error) {
 	ctx, release, err := ix.txn.Hold(ctx, 1)
 	if err != nil {
 		return nil, err

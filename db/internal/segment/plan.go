@@ -49,7 +49,8 @@ func planOf(
 	exact := due && e.Exact && first < n && m.Of.Traits().Predicts
 	switch {
 	case total == 0:
-	case due && (float64(total) > kind.Drift*float64(large.Rows-large.Dead) || resting && m.Of.Traits().Composes):
+	case due && (float64(total) > kind.Drift*float64(large.Rows-large.Dead) ||
+		resting && m.Of.Traits().Composes):
 		return plan{0, n}, true
 	case !m.Of.Traits().Composes:
 	case exact || fresh > 0 && (float64(fresh) >= least || e.Fresh > 0 && fresh >= e.Fresh):

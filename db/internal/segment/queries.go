@@ -26,8 +26,8 @@ func (ix *Indexer) storeQueries(ctx context.Context) (err error) {
 	return ix.txn.Exclusive(ctx, store)
 }
 
-// UnstoredQueries returns a function that stores the samples of which at least so many queries are new, nil if
-// there are none.
+// UnstoredQueries returns a function that stores the samples of which at least so many queries are new,
+// nil if there are none.
 func (ix *Indexer) UnstoredQueries(least int) func(*bbolt.Tx, *layout.Catalog) error {
 	samples := ix.txn.File().Samples
 	for range samples.Unsaved(least) {

@@ -38,7 +38,8 @@ func (f *File) Replaceable(target string) error {
 		return err
 	}
 	if n, ok := links(info); ok && n > 1 {
-		return refuse(ErrLinked, "%s has %d names (hard links), a new file would replace only one: remove the others",
+		return refuse(ErrLinked,
+			"%s has %d names (hard links), a new file would replace only one: remove the others",
 			target, n)
 	}
 	return nil
@@ -56,7 +57,8 @@ func (f *File) named(path string) (os.FileInfo, error) {
 	}
 	// A bind mount still leads to a file that has been replaced elsewhere.
 	if n, ok := links(info); ok && n == 0 {
-		return nil, refuse(ErrReplaced, "%s has been removed or replaced where it is mounted from: %s", path, remedy)
+		return nil, refuse(ErrReplaced, "%s has been removed or replaced where it is mounted from: %s",
+			path, remedy)
 	}
 	return info, nil
 }

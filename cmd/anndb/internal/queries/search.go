@@ -100,7 +100,8 @@ func (c *Search) partsSuit(byVector, byText bool) error {
 	case c.Radius != nil && both:
 		return command.Usagef("a distance bounds queries by a vector or by a text, and these have both")
 	case (c.Weight > 0 || c.Ranks) && !both:
-		return command.Usagef("--weight and --ranks are for queries of a text and a vector: add --vector or --embed")
+		return command.Usagef(
+			"--weight and --ranks are for queries of a text and a vector: add --vector or --embed")
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ func (e *embedding) rows(r *batchReader, rows []db.Row) error {
 		r.into.Dim, e.by.Dim = dim, dim
 	}
 	if r.into.Dim == 0 {
-		return command.BadInput("the first %d records have no text for --embed, so there is no dimension", len(rows))
+		return command.BadInput("the first %d records have no text for --embed, so there is no dimension",
+			len(rows))
 	}
 	return nil
 }

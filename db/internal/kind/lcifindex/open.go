@@ -77,7 +77,8 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	for i := range parts {
 		p := &parts[i]
 		if (p.Index != nil) != sparse {
-			return nil, fail.Corruptf(st.Collection().Name, "index %q: its inverted index does not fit the collection", m.Info.Name)
+			return nil, fail.Corruptf(st.Collection().Name,
+				"index %q: its inverted index does not fit the collection", m.Info.Name)
 		}
 		if large.keep == nil && large.idf == nil {
 			out.view.Features = max(out.view.Features, p.Features)

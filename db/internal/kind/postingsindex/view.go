@@ -33,7 +33,8 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 			return nil, err
 		}
 		if (one.Source.BM25 != nil) != (st.Collection().BM25 != nil) {
-			return nil, fail.Corruptf(st.Collection().Name, "index %q: its values are not those of the collection's searches", m.Info.Name)
+			return nil, fail.Corruptf(st.Collection().Name,
+				"index %q: its values are not those of the collection's searches", m.Info.Name)
 		}
 		if one.Source.BM25 != nil {
 			x.terms = append(x.terms, termsOf(st.Shared(g.Object, &removed{}).(*removed), &one))
