@@ -66,7 +66,6 @@ const (
 	KindLeafDir                 // position of every leaf's block, U32
 	KindLeaves                  // leaf label-proportion tables
 	KindMembers                 // rows of every leaf
-	KindQuantized               // 8-bit copy of the rows
 	KindCatalog                 // collections and counters
 	KindSparse                  // sparse vectors of a chunk of rows
 	KindPostings                // arrays of an inverted index
@@ -87,7 +86,7 @@ const (
 var kindNames = [...]string{
 	"generic", "rows", "keys", "cold", "norms", "tail", "tombstones",
 	"label-rows", "manifest", "rotation", "sketch", "neighbors", "nodes",
-	"directions", "leaf-directory", "leaves", "members", "quantized", "catalog",
+	"directions", "leaf-directory", "leaves", "members", "catalog",
 	"sparse-rows", "postings", "label-matrix", "feature-labels", "budget",
 	"change", "changed-rows", "relabelled-rows", "attribute-table", "stale-attributes", "centers",
 	"vectorless-rows", "queries",

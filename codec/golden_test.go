@@ -144,7 +144,7 @@ func TestGoldenBlocks(t *testing.T) {
 }
 
 func TestGoldenKey(t *testing.T) {
-	want := unhex(t, "0102030405060708 00000012 0a0b0c0d")
+	want := unhex(t, "0102030405060708 00000011 0a0b0c0d")
 	got := Key(0x0102030405060708, KindCatalog, 0x0a0b0c0d)
 	if !bytes.Equal(got[:], want) {
 		t.Errorf("Key = % x, want % x", got, want)

@@ -25,7 +25,7 @@ import (
 
 // uses is parameters that make use of everything an index was built with.
 func uses(o *index.Forest) *query.Params {
-	p := &query.Params{Sketch: true, Quant: true, Hops: 1, R: 150, Rerank: 60}
+	p := &query.Params{Sketch: true, R: 150, Beam: 150}
 	if o.NoTables {
 		p.Method = query.Voting
 	}
@@ -172,8 +172,7 @@ func (b *bed) checkInfo(info index.Info, o *index.Forest, covered int) {
 		codec.KindDirections: o.Learner == "rp" || o.Learner == "pca",
 		codec.KindRotation:   sketched || got.Coordinates > 0,
 		codec.KindSketch:     sketched, codec.KindNeighbors: listed,
-		codec.KindCenters:   sketched && o.SketchBytes > 64,
-		codec.KindQuantized: o.Quantize,
+		codec.KindCenters: sketched && o.SketchBytes > 64,
 	} {
 		if there {
 			want = append(want, kind.String())
@@ -333,7 +332,7 @@ func TestBuildDeterministic(t *testing.T) {
 				b.Put("a", dbtest.Mixture(1, n, dim))
 				b.Drop("a10", "a20")
 				o := l.In(index.Forest{
-					NoTune: true, Members: true, Quantize: i%2 == 0, Seed: seed, Trees: 6,
+					NoTune: true, Members: true, Seed: seed, Trees: 6,
 					Source: []string{"exact", "approximate"}[i%2],
 				}, dim)
 				_, err := b.D.Collection("c").Build(t.Context(), "x", o, &db.Run{Workers: workers})
@@ -434,7 +433,7 @@ func TestBuildCancel(t *testing.T) {
 		if i >= len(stages) {
 			at = int(math.Exp(3 * rng.Float64()))
 		}
-		o := &index.Forest{Members: true, Trees: 8, Quantize: true, Holdout: 30}
+		o := &index.Forest{Members: true, Trees: 8, Holdout: 30}
 		if !strings.HasPrefix(stage, "tun") {
 			o.NoTune = true
 		}

@@ -295,7 +295,7 @@ func TestMisuseOfReads(t *testing.T) {
 		{"no members", ask("c", q, 1, p(query.Params{Method: query.Lookup})), db.ErrInvalid, []string{`"c"`, "lookup"}},
 		{"unknown method", ask("c", q, 1, p(query.Params{Method: 77})), db.ErrInvalid, []string{"77"}},
 		{"tau", ask("c", q, 1, p(query.Params{Tau: 1.2})), db.ErrInvalid, []string{"1.2"}},
-		{"negative hops", ask("c", q, 1, p(query.Params{Hops: -1})), db.ErrInvalid, []string{`"c"`}},
+		{"negative beam", ask("c", q, 1, p(query.Params{Beam: -1})), db.ErrInvalid, []string{`"c"`}},
 		{"cancelled search", func() error {
 			_, _, err := dbtest.Nearest(cancelled, s.Collection("c"), db.Query{Vector: q}, 1, flat)
 			return err

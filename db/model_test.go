@@ -302,8 +302,8 @@ func searchesEqual(s *db.Snapshot, name string, c *modelColl, seed uint64) error
 			continue
 		}
 		for _, p := range []query.Params{
-			{Method: query.Natural, Tau: 0.1, Sketch: true, Hops: 1},
-			{Method: query.NaturalZero, Extra: 1, Quant: true},
+			{Method: query.Natural, Tau: 0.1, Sketch: true},
+			{Method: query.NaturalZero, Extra: 1},
 			{Method: query.Voting, Votes: 2},
 			{Method: query.Lookup},
 			{Method: query.Flat},
@@ -548,8 +548,7 @@ func (x *machine) build(t *rapid.T) {
 		Trees:         3,
 		Depth:         rapid.IntRange(1, 3).Draw(t, "depth"),
 		LeafNeighbors: 4, ListNeighbors: 3, Members: true, NoTune: true,
-		Quantize: rapid.Bool().Draw(t, "quantize"),
-		Seed:     rapid.Uint64Range(0, 9).Draw(t, "seed"),
+		Seed: rapid.Uint64Range(0, 9).Draw(t, "seed"),
 	}
 	if c.opts.Dim > 100 {
 		// Principal coordinates of so many dimensions take too long for a test.

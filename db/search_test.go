@@ -142,7 +142,7 @@ func searchBed(t testing.TB, metric vector.Metric, n, dim int) *bed {
 	b := newBed(t, metric, dim)
 	b.Put("a", dbtest.Mixture(1, n, dim))
 	b.Drop("a7", "a150")
-	b.Build("x", &index.Forest{NoTune: true, Members: true, Trees: 12, LeafNeighbors: 50, Depth: bits.Len(uint(n / 7)), ListNeighbors: 32, Quantize: true})
+	b.Build("x", &index.Forest{NoTune: true, Members: true, Trees: 12, LeafNeighbors: 50, Depth: bits.Len(uint(n / 7)), ListNeighbors: 32})
 	b.Put("b", dbtest.Mixture(2, 60, dim))
 	b.Drop("a1", "b0", "b50")
 	return b
@@ -227,7 +227,7 @@ func TestFilters(t *testing.T) {
 					want := b.Exact(q, c.pass)
 					want = want[:min(k, len(want))]
 					for _, p := range []*query.Params{
-						{Method: query.Flat}, {Extra: 20}, {Sketch: true, Hops: 1, Quant: true, R: 100, Rerank: 60}, {Method: query.Lookup, Extra: 20},
+						{Method: query.Flat}, {Extra: 20}, {Sketch: true, R: 100}, {Method: query.Lookup, Extra: 20},
 					} {
 						o := c.o
 						if o.Params != nil {
@@ -382,7 +382,7 @@ func TestExplain(t *testing.T) {
 		sources := map[string]int{}
 		for _, q := range dbtest.Mixture(3, 20, dim) {
 			for _, p := range []query.Params{
-				{Method: query.Natural, Tau: 0.01, Trees: 1, Sketch: true, R: 30, Hops: 2},
+				{Method: query.Natural, Tau: 0.01, Trees: 1, Sketch: true, R: 30},
 				{Method: query.Lookup}, {Method: query.Voting, Votes: 2}, {Method: query.Flat},
 			} {
 				o := &db.SearchOptions{Params: &p, Explain: true}
@@ -457,7 +457,7 @@ func TestSearchBatch(t *testing.T) {
 	b := searchBed(t, vector.L2, 1500, dim)
 	queries := dbtest.Mixture(3, 50, dim)
 	for _, o := range []*db.SearchOptions{
-		{Index: db.Flat}, {Params: &query.Params{Hops: 1, Sketch: true}, Where: filter.HasLabel("mod1")},
+		{Index: db.Flat}, {Params: &query.Params{Sketch: true}, Where: filter.HasLabel("mod1")},
 		{Params: &query.Params{Extra: 4}, Explain: true, Radius: new(1.5)},
 	} {
 		var want []string
@@ -519,10 +519,10 @@ func TestZeroVectors(t *testing.T) {
 			rows[i*3] = make([]float32, dim)
 		}
 		b.Put("a", rows)
-		b.Build("x", &index.Forest{NoTune: true, Members: true, Quantize: true})
+		b.Build("x", &index.Forest{NoTune: true, Members: true})
 		b.Put("b", [][]float32{make([]float32, dim)})
 		for _, q := range [][]float32{make([]float32, dim), rows[1], rows[50]} {
-			for _, p := range []query.Params{{Method: query.Flat}, {}, {Sketch: true, Quant: true, Hops: 2}, {Method: query.Lookup}} {
+			for _, p := range []query.Params{{Method: query.Flat}, {}, {Sketch: true}, {Method: query.Lookup}} {
 				hits, _ := b.Search(q, len(b.Rows), &db.SearchOptions{Params: &p})
 				b.Same(q, hits, b.Exact(q, nil), nil)
 				near, _ := b.Search(q, 5, &db.SearchOptions{Params: &p})
@@ -615,7 +615,7 @@ func TestNoAllocations(t *testing.T) {
 		for name, o := range map[string]*db.SearchOptions{
 			"flat":    {Index: db.Flat},
 			"natural": {Params: &query.Params{}},
-			"stages":  {Params: &query.Params{Sketch: true, Quant: true, Hops: 2, Extra: 5, Tau: 0.01}},
+			"stages":  {Params: &query.Params{Sketch: true, Extra: 5, Tau: 0.01}},
 			"beam":    {Params: &query.Params{Sketch: true, R: 20, Beam: 40}},
 			"lookup":  {Params: &query.Params{Method: query.Lookup}},
 			"filter":  {Params: &query.Params{Sketch: true}, Where: filter},
@@ -687,9 +687,9 @@ func TestHugeValues(t *testing.T) {
 			}
 			ask(query.Params{Method: query.Flat})
 			for _, l := range dbtest.Learners {
-				_, err := b.D.Collection("c").Build(t.Context(), "x", l.In(index.Forest{NoTune: true, Quantize: true, Trees: 4}, dim), nil)
+				_, err := b.D.Collection("c").Build(t.Context(), "x", l.In(index.Forest{NoTune: true, Trees: 4}, dim), nil)
 				if err == nil {
-					ask(query.Params{Sketch: true, Quant: true, Hops: 1})
+					ask(query.Params{Sketch: true})
 				} else if !errors.Is(err, db.ErrInvalid) || huge < 1e18 {
 					t.Errorf("%v, %s: build: %v", metric, l.Kind, err)
 				}

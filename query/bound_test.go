@@ -100,7 +100,7 @@ func TestBoundForgedBeams(t *testing.T) {
 	beam := func(width int) Point {
 		return Point{Params: Params{Sketch: true, Beam: width, R: 20}, Recall: 0.9, Micros: 9}
 	}
-	blind := Point{Params: Params{Beam: 5, Hops: 2}, Recall: 0.9, Micros: 9} // without sketches there is no beam
+	blind := Point{Params: Params{Beam: 5}, Recall: 0.9, Micros: 9} // without sketches there is no beam
 	c := &Curve{K: 10, Points: []Point{beam(3), beam(math.MaxInt), blind}, Depths: []Curve{{K: 100, Points: []Point{beam(40)}}}}
 	got, err := c.Bound(t.Context(), f.v, QuerySet{Queries: queries, Truth: truth}, 1)
 	must(t, err)

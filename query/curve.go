@@ -147,7 +147,7 @@ func (c *Curve) set(points []Point) {
 }
 
 // climbs reports whether a setting can be a rung of a ladder, and plain whether it is one without a gap.
-func climbs(p *Params) bool { return p.Beam > 0 && p.R > 0 && !p.Quant }
+func climbs(p *Params) bool { return p.Beam > 0 && p.R > 0 }
 func plain(p *Params) bool  { return p.Gap == 0 && climbs(p) }
 
 // plainest returns the cheapest beam without a gap of at least the given recall, nil if there is none.

@@ -1,8 +1,8 @@
 // Package query turns index structures into answers. It selects candidates with a forest read
-// as a multilabel classifier (Hyvönen, Jääsaari and Roos 2022, sections 4 and 6), reduces them
-// by sketches and an 8-bit copy, follows label lists, and computes the exact distances of the
-// remaining rows. It also tunes the parameters of that pipeline on held-out rows and explains
-// single answers. Package lcif below it predicts labels.
+// as a multilabel classifier (Hyvönen, Jääsaari and Roos 2022, sections 4 and 6), follows
+// neighbor lists by sketch, and computes the exact distances of the best rows. It also tunes the
+// parameters of that pipeline on held-out rows and explains single answers. Package lcif below it
+// predicts labels.
 //
 // The package is independent of storage: a View consists of slices and pointers that its
 // creator keeps alive, typically a memory map. A Searcher holds all scratch memory, so that a

@@ -9,6 +9,159 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
+// ahead is the number of rows by which prefetching runs ahead.
+const ahead = 3
+
+// numbered replaces numbers of rows in the segment by those in the collection.
+func (s *Searcher) numbered(ids []uint32) []uint32 {
+	if first := uint32(s.seg.First); first > 0 {
+		for i := range ids {
+			ids[i] += first
+		}
+	}
+	return ids
+}
+
+// enter computes exact distances and returns the number of rows that were among the best when they
+// were added.
+func (s *Searcher) enter(ids []uint32, source string) (entered int) {
+	return s.enterUntil(ids, source, nil)
+}
+
+// enterUntil is enter up to the row at which order, unless it is nil, ends.
+func (s *Searcher) enterUntil(ids []uint32, source string, order *beamOrder) (entered int) {
+	if request := s.v.Rows.Request; request != nil {
+		// All before the first is read, so that the disk reads them together.
+		for _, id := range ids {
+			request(s.exact.stored(id))
+		}
+	}
+	for _, id := range ids[:min(ahead, len(ids))] {
+		s.exact.prefetch(id)
+	}
+	for i, id := range ids {
+		if order != nil && order.ends(id, s.top.Threshold()) {
+			ids = ids[:i]
+			break
+		}
+		if i+ahead < len(ids) {
+			s.exact.prefetch(ids[i+ahead])
+		}
+		d := s.exact.distance(id)
+		if order != nil {
+			order.errors.add(float64(d) - order.estimate)
+		}
+		if s.keep(id, d) {
+			entered++
+		}
+		if i&s.every == s.every && s.halted() {
+			s.stats.Exact += i + 1
+			return entered
+		}
+	}
+	s.stats.Exact += len(ids)
+	if s.watch != nil {
+		s.watch.scored(ids, source)
+	}
+	return entered
+}
+
+// The rows of a beam get exact distances in the order of their estimates, at most R of them. The differences
+// between both show how large the errors of this query's estimates are. Once the next estimate is more than
+// stopErrors standard errors above the k-th distance, the rest is left out. A fixed number would have to
+// suffice for the queries with the most rows at about the same distance.
+
+const (
+	// stopErrors is the number of standard errors, and stopRows the least number of rows from which they are
+	// judged. Fewer errors cost recall.
+	stopErrors, stopRows = 5, 12
+	// firstRound is the least number of rows that are requested together before the errors are judged.
+	firstRound = 16
+)
+
+// residuals are the mean and the variance of exact distances less their estimates.
+type residuals struct{ n, sum, squares float64 }
+
+func (r *residuals) add(x float64) {
+	r.n++
+	r.sum += x
+	r.squares += x * x
+}
+
+// least returns the distance that a row of this estimate has at least, if its error is at most that many
+// standard errors.
+func (r *residuals) least(estimate, errors float64) float64 {
+	mean := r.sum / r.n
+	return estimate + mean - errors*math.Sqrt(max(0, r.squares/r.n-mean*mean))
+}
+
+// beamOrder follows rows of the beam, in its order, that get exact distances.
+type beamOrder struct {
+	beam     *beam
+	first    uint32  // number of the segment's first row
+	unit     float64 // see estimateUnit
+	place    int     // of the last row
+	estimate float64 // of the last row
+	errors   residuals
+}
+
+// ends reports whether neither the next row nor those after it are expected to be nearer than threshold.
+func (o *beamOrder) ends(row uint32, threshold float32) bool {
+	for o.beam.row(o.place)+o.first != row {
+		o.place++
+	}
+	o.estimate = o.unit * float64(keyEstimate(o.beam.keys[o.place]))
+	return o.errors.exceed(o.estimate, threshold)
+}
+
+// exceed reports whether rows of an estimate are expected to be farther away than threshold.
+func (r *residuals) exceed(estimate float64, threshold float32) bool {
+	return r.n >= stopRows && r.least(estimate, stopErrors) > float64(threshold)
+}
+
+// enterBeam is enter for rows of the beam in its order, until the rest cannot be expected to be among the
+// nearest of all segments. Rows that are read from a disk are requested in rounds: the best ones, then
+// all that may be among the nearest by the errors of those before. A third round is rare.
+func (s *Searcher) enterBeam(ids []uint32) {
+	if s.p.Range {
+		s.enter(s.numbered(ids), "forest")
+		return
+	}
+	order := beamOrder{beam: &s.beam, first: uint32(s.seg.First), unit: s.estimateUnit(), errors: s.errors}
+	s.enterOrdered(s.numbered(ids), &order)
+	s.errors = order.errors
+}
+
+func (s *Searcher) enterOrdered(ids []uint32, order *beamOrder) {
+	if s.v.Rows.Request == nil {
+		s.enterUntil(ids, "forest", order)
+		return
+	}
+	for n := max(s.p.K, firstRound); len(ids) > 0 && !s.halted(); {
+		n = min(n, len(ids))
+		s.enterUntil(ids[:n], "forest", order)
+		ids = ids[n:]
+		next := *order
+		for n = 0; n < len(ids) && !next.ends(ids[n], s.top.Threshold()); {
+			n++
+		}
+		if n == 0 {
+			return
+		}
+	}
+}
+
+// estimateUnit is what a squared distance in the partition space is worth in the metric's unit.
+func (s *Searcher) estimateUnit() float64 {
+	switch {
+	case s.v.Metric == vector.Cosine:
+		return 0.5 // of unit vectors
+	case s.v.Lift:
+		return 0.5 / float64(s.lifted)
+	}
+	return 1
+}
+
 // scorer computes exact distances from one query to stored rows, in the metric's internal unit:
 // squared for L2, 1 - cosine, negated dot product.
 type scorer struct {
@@ -132,30 +285,6 @@ func (r *RowSet) invNorm(c, at int) (float32, bool) {
 		return r.InvNorm[c][at], true
 	}
 	return 0, false
-}
-
-// quantScorer ranks rows by the 8-bit copy: integer distances to the query
-// rounded to the copy's steps.
-type quantScorer struct {
-	v    *QuantView
-	q    []uint8
-	mask int
-}
-
-// reset loads the query in the partition space. Coordinates outside the copy's range are
-// clamped, which moves the query to the nearest point of the box that contains all rows.
-func (s *quantScorer) reset(v *QuantView, q []float32) {
-	s.v, s.mask = v, 1<<v.Shift-1
-	s.q = grow(s.q, len(q))
-	for i, x := range q {
-		s.q[i] = uint8(max(0, min(255, (x-v.Offset)/v.Step)) + 0.5)
-	}
-}
-
-func (s *quantScorer) distance(row uint32) float32 {
-	d := len(s.q)
-	at := (int(row) & s.mask) * d
-	return float32(vector.L2SquaredUint8(s.q, s.v.Chunks[row>>s.v.Shift][at:at+d]))
 }
 
 // grow returns a slice of n elements, with x's memory where it suffices.

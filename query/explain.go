@@ -5,32 +5,15 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
-
-// origin is the stage that computed a row's exact distance.
-type origin uint8
-
-const (
-	fromNowhere origin = iota
-	fromForest
-	fromHop
-	fromFresh
-	fromScan
-)
-
-// String returns the origin's name in Explanation.Source.
-func (o origin) String() string {
-	return [...]string{"", "forest", "hop", "fresh", "scan"}[o]
-}
 
 // watch observes one row during a search.
 type watch struct {
 	row    uint32
-	origin origin
-	from   uint32 // row whose list contributed it, for fromHop
-	hop    int    // round of the hop
+	source string // Explanation.Source
+	from   uint32 // row whose list contributed it
+	hop    int    // round of the list
 	round  int
 	beamed bool // contributed by a list that a beam search followed
 	found  Explanation
@@ -60,22 +43,12 @@ func (w *watch) searched(s *Searcher) {
 	}
 }
 
-func (w *watch) scored(ids []uint32, stage origin) {
-	if stage == fromHop {
-		w.round++
-	}
+func (w *watch) scored(ids []uint32, source string) {
 	if slices.Contains(ids, w.row) {
-		if w.origin = stage; w.beamed {
-			w.origin = fromHop
+		if w.source = source; w.beamed {
+			w.source = "hop"
 		}
 		w.hop = w.round
-	}
-}
-
-// listed records the first list that contributes the row.
-func (w *watch) listed(s *Searcher, from uint32, list []uint32) {
-	if row, ok := s.inSegment(w.row); ok && s.seen[row] < s.epoch && slices.Contains(list, row) {
-		w.from = from + uint32(s.seg.First)
 	}
 }
 
@@ -155,12 +128,12 @@ func (s *Searcher) ExplainLast(ctx context.Context, row uint32) (*Explanation, e
 		return nil, err
 	}
 	e := &w.found
-	e.Row, e.Method, e.Source = row, s.first.Method.String(), w.origin.String()
+	e.Row, e.Method, e.Source = row, s.first.Method.String(), w.source
 	e.Distance = s.exact.distance(row)
 	if s.unscale != 1 && v.Metric == vector.InnerProduct {
 		e.Distance = float32(float64(e.Distance) * s.unscale)
 	}
-	if w.origin == fromHop {
+	if w.source == "hop" {
 		e.From, e.Hop = &w.from, w.hop
 	}
 	return e, nil
@@ -168,55 +141,36 @@ func (s *Searcher) ExplainLast(ctx context.Context, row uint32) (*Explanation, e
 
 // explainVotes looks a row of the segment up in the leaves of the last election.
 func (s *Searcher) explainVotes(e *Explanation, row uint32) {
-	f, natural, ballot := s.seg.Forest, !s.p.members(), s.e.ballot
-	points := make([]uint64, f.Trees)
+	natural, votes := !s.p.members(), &s.e
+	points := make([]uint64, s.seg.Forest.Trees)
 	trees := 0
-	for i, t := range s.e.tree {
-		points[t] += uint64(s.e.blocks[i].Points())
+	for i, t := range votes.tree {
+		points[t] += uint64(votes.blocks[i].Points())
 		trees = max(trees, int(t)+1)
 	}
 	weighted := uint32(0)
-	for _, l := range s.route {
-		vote := TreeVote{Tree: l.Tree, Leaf: l.Leaf}
-		if vote.Votes = votesIn(leafOf(f, natural, l), row); vote.Votes == 0 {
+	for i, l := range s.route {
+		of := 1.0
+		n, weight := votes.votesIn(i, row)
+		if n == 0 {
 			continue
 		}
-		weighted += s.e.weighted(l.Tree, vote.Votes)
-		of := 1.0
+		vote := TreeVote{Tree: l.Tree, Leaf: l.Leaf, Votes: n}
 		if natural {
 			vote.Points = points[l.Tree]
 			of = float64(vote.Points)
 		}
 		e.Votes = append(e.Votes, vote)
-		e.Sum += vote.Votes
-		e.Estimate += float64(vote.Votes) / of / float64(trees)
+		e.Sum += n
+		e.Estimate += float64(n) / of / float64(trees)
+		weighted += weight
 	}
 	switch {
-	case ballot.widened:
+	case votes.widened:
 	case s.p.Method == Natural:
 		e.Threshold = s.p.Tau
 	case s.p.Method == Voting:
-		e.Threshold = float64(ballot.threshold-1) / float64(trees)
+		e.Threshold = float64(votes.threshold-1) / float64(trees)
 	}
-	e.Elected = weighted >= ballot.threshold
-}
-
-// votesIn returns the votes of a block for a row.
-func votesIn(b forest.LeafBlock, row uint32) (votes uint32) {
-	for {
-		hi, low, weights, ok := b.Next()
-		if !ok {
-			return votes
-		}
-		if hi != row>>16 {
-			continue
-		}
-		i, found := slices.BinarySearch(low, uint16(row))
-		if found && weights == nil {
-			votes++
-		}
-		for ; found && weights != nil && i < len(low) && low[i] == uint16(row); i++ {
-			votes += uint32(weights[i])
-		}
-	}
+	e.Elected = weighted >= votes.threshold
 }

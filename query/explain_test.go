@@ -70,7 +70,7 @@ func TestExplainSources(t *testing.T) {
 	s := NewSearcher()
 	for i := range 15 {
 		q := f.queries.row(i)
-		for _, p := range []Params{full, {K: 10, Trees: 1, Hops: 3, HopFrom: 2}, {K: 10, Method: Flat}, {K: 400, Trees: 1, Tau: 1}} {
+		for _, p := range []Params{full, {K: 10, Trees: 1, Sketch: true, R: 15, Beam: 25}, {K: 10, Method: Flat}, {K: 400, Trees: 1, Tau: 1}} {
 			for _, n := range search(t, f.v, q, p)[:10] {
 				e, err := searchExplained(s, f.v, q, &p, n.ID)
 				must(t, err)
@@ -85,7 +85,7 @@ func TestExplainSources(t *testing.T) {
 					}
 				case "hop":
 					nv := f.v.Neighbors
-					if !slices.Contains(nv.list(*e.From, nv.K), n.ID) || e.Hop < 1 || e.Hop > p.Hops {
+					if !slices.Contains(nv.list(*e.From, nv.K), n.ID) || e.Hop < 1 {
 						t.Fatalf("%+v: not in that list", e)
 					}
 				case "fresh":
@@ -130,7 +130,7 @@ func TestExplainJSONAndErrors(t *testing.T) {
 		t.Errorf("query of another dimension: %v", err)
 	}
 	far := uint32(0)
-	for ; slices.Contains(idsOf(search(t, f.v, q, Params{K: 1900, Method: Lookup, NoWiden: true, Hops: 0})), far); far++ {
+	for ; slices.Contains(idsOf(search(t, f.v, q, Params{K: 1900, Method: Lookup, NoWiden: true})), far); far++ {
 	}
 	if e, err = searchExplained(s, f.v, q, &Params{K: 3, Method: Lookup}, far); err != nil || e.Source != "" || e.Elected {
 		t.Errorf("row that was never scored: %+v, %v", e, err)

@@ -34,7 +34,6 @@ type spec struct {
 	rotate  int // rotated coordinates the forest splits on; 0: raw ones
 	sketch  int // bytes
 	hops    int
-	quant   bool
 	bytes   bool              // rows stored in eight bits
 	shift   uint              // rows a chunk; 0: all rows in the tail
 	fresh   int               // last rows, which the index does not cover
@@ -203,9 +202,6 @@ func build(tb testing.TB, m *matrix, s spec) *View {
 		v.Neighbors = neighborView(flat, s.hops, 7)
 		check(v.Neighbors.Check(space.n))
 	}
-	if s.quant {
-		v.Quant = quantise(space)
-	}
 	check(v.Validate())
 	return v
 }
@@ -261,19 +257,6 @@ func sketches(e SketchEncoder, space, rotated *matrix, rot *forest.Rotation) *Sk
 	}
 	const shift = 13
 	return e.View(chunked(out, e.Width, shift), shift)
-}
-
-func quantise(space *matrix) *QuantView {
-	lo, hi := space.data[0], space.data[0]
-	for _, x := range space.data {
-		lo, hi = min(lo, x), max(hi, x)
-	}
-	step := max((hi-lo)/255, 1e-6)
-	out := make([]byte, len(space.data))
-	for i, x := range space.data {
-		out[i] = uint8(math.RoundToEven(float64((x - lo) / step)))
-	}
-	return &QuantView{Chunks: chunked(out, space.d, 6), Shift: 6, Offset: lo, Step: step}
 }
 
 // common is how many of the true rows were found.

@@ -36,8 +36,8 @@ func (s *Searcher) enterFresh() {
 				s.hop = append(s.hop, row)
 			}
 		}
-		s.enter(s.hop, fromFresh)
+		s.enter(s.hop, "fresh")
 		from += n
 	}
-	s.scan(from, end, fromFresh)
+	s.scan(from, end, "fresh")
 }

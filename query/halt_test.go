@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -33,7 +32,7 @@ func after(n int) *looks { return &looks{Context: context.Background(), left: n}
 // deep is a view with long stages, whose index does not cover the last rows.
 func deep(t *testing.T, n, d int) (*View, *matrix) {
 	m := clustered(n, d, 1)
-	s := spec{metric: vector.L2, labelsK: 10, rotate: min(d, 8), sketch: 64, hops: 8, quant: true, fresh: 500}
+	s := spec{metric: vector.L2, labelsK: 10, rotate: min(d, 8), sketch: 64, hops: 8, fresh: 500}
 	s.forest = forest.Params{Kind: forest.KD, Trees: 3, Depth: 3, Members: true, Natural: true}
 	return build(t, m, s), m
 }
@@ -51,10 +50,9 @@ func longSearches(n int) map[string]Params {
 		"flat range":    {Method: Flat, Range: true, Radius: 1e9},
 		"range":         {Range: true, Radius: 1e9},
 		"lookup":        {K: 5, Method: Lookup},
-		"natural":       {K: 5, Hops: 2, HopFrom: 100},
+		"natural":       {K: 5},
 		"all":           {K: n},
 		"sketch":        {K: 5, Sketch: true, R: 1000},
-		"quant":         {K: 5, Quant: true, Rerank: 700},
 		"beam":          {K: 5, Sketch: true, Beam: 1000, R: 1000},
 		"nothing found": {K: 5, Accept: func(uint32) bool { return false }},
 	}
@@ -189,7 +187,7 @@ func TestJudgementsWrap(t *testing.T) {
 	}
 }
 
-// TestHaltStages: sketches and long answers are handled in runs.
+// TestHaltStages: sketches are handled in runs.
 func TestHaltStages(t *testing.T) {
 	v, m := deep(t, 600, 4)
 	s := NewSearcher()
@@ -211,25 +209,5 @@ func TestHaltStages(t *testing.T) {
 	s.estimate(v.Sketch, ids, out)
 	if !slices.Equal(out[:2*sketchRun], whole[:2*sketchRun]) || out[2*sketchRun] != -1 || s.err == nil {
 		t.Errorf("estimates went on: %v", s.err)
-	}
-
-	rng := rand.New(rand.NewPCG(1, 1))
-	for _, n := range []int{0, 1, sortRun, sortRun + 1, 3*sortRun + 5, 8 * sortRun, 100_000} {
-		hits := make([]vector.Neighbor, n)
-		for i := range hits {
-			hits[i] = vector.Neighbor{ID: uint32(i), Distance: float32(rng.IntN(1 + n/3))}
-		}
-		rng.Shuffle(n, func(i, j int) { hits[i], hits[j] = hits[j], hits[i] })
-		want := slices.Clone(hits)
-		slices.SortFunc(want, compare)
-		s.begin(context.Background())
-		if !slices.Equal(s.sort(slices.Clone(hits)), want) {
-			t.Errorf("%d hits are out of order", n)
-		}
-		s.begin(after(1))
-		s.sort(hits)
-		if n > 3*sortRun && (s.err == nil || s.ctx.(*looks).taken > 2) {
-			t.Errorf("sorting %d hits went on after the end: %d looks", n, s.ctx.(*looks).taken)
-		}
 	}
 }

@@ -166,7 +166,7 @@ func (c *Curve) beam(x rung, recall float64) (p Params) {
 			break
 		}
 	}
-	p.K, p.Quant, p.Rerank, p.Sketch = 0, false, 0, true
+	p.K, p.Sketch = 0, true
 	p.Gap, p.GapFloor = x.gap, x.floor
 	p.Beam, p.R = int(math.Ceil(min(x.beam, math.MaxInt32))), int(math.Ceil(min(x.r, math.MaxInt32)))
 	p.Trees, p.Extra, p.curve, p.recall, p.expected = x.trees, x.extra, c, recall, x.recall

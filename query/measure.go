@@ -143,7 +143,7 @@ func (m *meter) group(ctx context.Context, l *lane, p Params, from, stride int) 
 		}
 		l.dst = found
 		want := m.truth[i][:min(m.k, len(m.truth[i]))]
-		l.count(m.v.Rows.N, found, want, p.Beam > 0 && !p.Quant)
+		l.count(m.v.Rows.N, found, want, p.Beam > 0)
 		l.sum.candidates += stats.Candidates
 		n++
 		work++

@@ -100,19 +100,9 @@ type Params struct {
 	// never fewer than K). It has no effect if the view has no sketches.
 	Sketch bool `json:"sketch,omitempty"`
 	R      int  `json:"r,omitempty"`
-	// Hops is the number of rounds in which the label lists of the best exact hits are
-	// followed. In each round the nearest HopFrom hits (zero: 8) that have not contributed
-	// contribute the first HopWidth rows of their lists (zero: all). With Sketch the best
-	// HopKeep new rows of a round are kept (zero: all). Hops has no effect if the view has no
-	// label lists.
-	Hops     int `json:"hops,omitempty"`
-	HopFrom  int `json:"hop_from,omitempty"`
-	HopWidth int `json:"hop_width,omitempty"`
-	HopKeep  int `json:"hop_keep,omitempty"`
-	// Beam, if positive, follows label lists as a graph in place of Hops: the best Beam rows by
-	// sketch (never fewer than R) contribute the first HopWidth rows of their lists until all
-	// of them have contributed, and the best R of them get exact distances. It needs Sketch,
-	// and has no effect if the view has no sketches or no label lists.
+	// Beam, if positive, follows neighbor lists as a graph: the best Beam rows by sketch (never fewer than
+	// R) contribute their lists until all of them have contributed, and the best R of them get exact
+	// distances. It needs Sketch, and has no effect if the view has no sketches or no neighbor lists.
 	Beam int `json:"beam,omitempty"`
 	// Gap, if positive, limits a beam to rows near enough: those whose squared distance, by sketch,
 	// exceeds that of the K-th best row, at least the tenth, by at most the share Gap, of GapFloor if
@@ -120,10 +110,6 @@ type Params struct {
 	// than a share of their distances. It needs Beam, and has no effect on range searches.
 	Gap      float32 `json:"gap,omitempty"`
 	GapFloor float32 `json:"gap_floor,omitempty"`
-	// Quant ranks the remaining rows by the 8-bit copy and keeps the best Rerank (zero: the
-	// larger of 20 and 2K) for exact distances. It has no effect if the view has no such copy.
-	Quant  bool `json:"quant,omitempty"`
-	Rerank int  `json:"rerank,omitempty"`
 	// Filter and Accept restrict the answers to rows of the bitmap and rows the function
 	// accepts. Both apply before any distance is computed. A search calls Accept at most once
 	// per row, and not after its context has ended.
@@ -151,7 +137,7 @@ type Way uint8
 const (
 	// Unsearched is the way of a search that had no rows to find.
 	Unsearched Way = iota
-	// ByLeaves ranks the rows that the leaves elect, and those on the lists of the best of them.
+	// ByLeaves ranks the rows that the leaves elect.
 	ByLeaves
 	// ByBeam follows neighbor lists by sketch.
 	ByBeam
@@ -195,14 +181,11 @@ type Stats struct {
 	Labels     int // label entries summed
 	Candidates int // rows elected, before filters
 	Sketched   int // sketches scored
-	Filtered   int // 8-bit distances
-	Exact      int // exact distances, including fresh rows and hops
-	Hopped     int // rows contributed only by label lists
+	Exact      int // exact distances, including fresh rows
+	Hopped     int // rows contributed only by neighbor lists
 	Fresh      int // scanned rows that the index does not cover
 	Widened    int // number of times the search was widened
 }
-
-const defaultHopFrom = 8
 
 // check returns an error if the parameters are invalid for the view. It does not check the
 // query's values.
@@ -239,8 +222,7 @@ func (p *Params) checkSetting(g *Segment) error {
 
 // checkValues returns an error for values that are invalid for every view.
 func (p *Params) checkValues() error {
-	if min(p.Trees, p.Votes, p.Extra, p.R, p.Hops, p.HopFrom, p.HopWidth, p.HopKeep, p.Rerank,
-		p.Beam) < 0 {
+	if min(p.Trees, p.Votes, p.Extra, p.R, p.Beam) < 0 {
 		return p.negative()
 	}
 	if !(p.Gap >= 0 && p.GapFloor >= 0) {
@@ -261,8 +243,7 @@ func (p *Params) negative() error {
 		name string
 		n    int
 	}{
-		{"trees", p.Trees}, {"votes", p.Votes}, {"extra", p.Extra}, {"r", p.R}, {"hops", p.Hops},
-		{"hop_from", p.HopFrom}, {"hop_width", p.HopWidth}, {"hop_keep", p.HopKeep}, {"rerank", p.Rerank},
+		{"trees", p.Trees}, {"votes", p.Votes}, {"extra", p.Extra}, {"r", p.R},
 		{"beam", p.Beam},
 	} {
 		if c.n < 0 {
@@ -302,18 +283,4 @@ func (p *Params) sketchKeep() int {
 		return max(50, 3*p.K)
 	}
 	return max(p.R, p.K)
-}
-
-func (p *Params) rerank() int {
-	if p.Rerank == 0 {
-		return max(20, 2*p.K)
-	}
-	return max(p.Rerank, p.K)
-}
-
-func (p *Params) hopFrom() int {
-	if p.HopFrom == 0 {
-		return defaultHopFrom
-	}
-	return p.HopFrom
 }

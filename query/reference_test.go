@@ -171,7 +171,7 @@ func newFixture(metric vector.Metric, bytes bool) *fixture {
 		queries: &matrix{every.data[2000*24:], 60, 24},
 	}
 	f.v = build(panicking{}, f.all, spec{
-		metric: metric, labelsK: 12, rotate: 12, sketch: 64, hops: 8, quant: true, bytes: bytes, shift: 8, fresh: 100,
+		metric: metric, labelsK: 12, rotate: 12, sketch: 64, hops: 8, bytes: bytes, shift: 8, fresh: 100,
 		forest: forest.Params{Kind: forest.KD, Trees: 8, Depth: 6, Natural: true, Members: true, Seed: 3},
 	})
 	return f

@@ -1,9 +1,9 @@
 package query
 
 import (
+	"cmp"
 	"math"
-
-	"github.com/anndb/anndb/vector"
+	"slices"
 )
 
 // A restricted search is one in which some rows cannot be answers: deleted ones, and those that a
@@ -205,193 +205,39 @@ func (s *Searcher) take(least, r int) []uint32 {
 	return s.hop
 }
 
-// scanKeep returns the number of rows that get exact distances first in a scan by sketches: as many
-// per answer as a beam of that depth needs.
-func (s *Searcher) scanKeep() int {
-	k := float64(max(1, s.p.K))
-	most := float64(s.p.sketchKeep())
-	l := &s.ladder
-	for i := range l.n {
-		x := &l.levels[i].best
-		if x.depth >= k || i == l.n-1 {
-			most = max(most, x.r/x.depth*k)
+// trim moves the rows off the beam that were kept before rows nearer to the query lowered the bar, so that
+// those on it are better than all that spilled.
+func (s *Searcher) trim() {
+	b, bar := &s.beam, s.bar()
+	left := b.len()
+	for left > s.stop.keep && b.keys[left-1] >= bar {
+		left--
+		s.spilled = append(s.spilled, spot{b.keys[left], b.marks[left]})
+	}
+	b.keys, b.marks = b.keys[:left], b.marks[:left]
+}
+
+// widen gives the beam more places, for the best of the rows that it had no room for (Searcher.spills).
+func (s *Searcher) widen(width int) {
+	s.stats.Width = width
+	bar, n := s.bar(), len(s.spilled)
+	s.hop, s.scores = grow(s.hop, n)[:0], grow(s.scores, n)[:0]
+	for i, x := range s.spilled {
+		if x.key < bar {
+			s.hop, s.scores = append(s.hop, uint32(i)), append(s.scores, keyEstimate(x.key))
 		}
 	}
-	return s.places(most)
-}
-
-// scanSketches compares the sketches of all passing rows of the segment, and computes exact
-// distances of the best ones until these no longer change the answer and all others are farther than it
-// by estimate. If these are too many, because the passing rows are all far away and about equally far, it
-// compares all of them exactly.
-func (s *Searcher) scanSketches() {
-	s.stats.Way, s.stats.Width = BySketches, 0
-	want := s.scanKeep()
-	s.pool.fill(s, poolRoom*want+4*settleLeast)
-	s.nextEpoch()
-	bound := float32(math.Inf(-1))
-	var errors residuals
-	for scored := 0; !s.halted(); {
-		n := want
-		if scored > 0 {
-			n = max(scored/2, settleLeast)
-		}
-		var ids []uint32
-		last := bound
-		if ids, bound = s.pool.next(s, n, bound); len(ids) < n {
-			s.enter(s.numbered(ids), fromScan)
-			if !s.pool.dropped {
-				s.stats.Recall = 1
-				return
-			}
-			break
-		}
-		entered := s.enter(s.numbered(ids), fromScan)
-		s.judge(ids, &errors)
-		few := scored > 0 && entered*fewEntered <= s.depth()
-		if few && bound > last && s.settled(&errors, bound) { // equal estimates say nothing about others
-			return
-		}
-		scored += len(ids)
+	b := &s.beam
+	best := selectBest(s.hop, s.scores, width-b.len())
+	slices.SortFunc(best, func(i, j uint32) int {
+		return cmp.Compare(s.spilled[i].key, s.spilled[j].key)
+	})
+	more := max(0, width+moveRun-b.len())
+	b.keys, b.marks = slices.Grow(b.keys, more), slices.Grow(b.marks, more)
+	for _, i := range best {
+		x := &s.spilled[i]
+		b.keys, b.marks = append(b.keys, x.key), append(b.marks, x.mark)
+		x.key = noKey // on the beam again
 	}
-	if s.halted() {
-		return
-	}
-	s.stats.Widened++
-	s.stats.Way, s.stats.Recall = ByScan, 1
-	s.possibleRows(func(ids []uint32) { s.enter(s.unseen(ids), fromScan) })
-}
-
-// unseen keeps the rows of the segment that pool.next has not returned.
-func (s *Searcher) unseen(ids []uint32) []uint32 {
-	n := 0
-	for _, id := range ids {
-		if s.seen[id-uint32(s.seg.First)] != s.epoch {
-			ids[n] = id
-			n++
-		}
-	}
-	return ids[:n]
-}
-
-// judge adds the errors of some rows that pool.next has returned.
-func (s *Searcher) judge(ids []uint32, errors *residuals) {
-	for i := 0; i < len(ids); i += max(1, len(ids)/settleLeast) {
-		errors.add(float64(s.squared(s.exact.distance(ids[i])) - s.scores[i]))
-	}
-}
-
-// settled reports whether rows of estimates above bound are not expected to be nearer than the answer: the
-// errors of short rows next to long ones may exceed all differences between their distances.
-func (s *Searcher) settled(errors *residuals, bound float32) bool {
-	threshold := float64(s.squared(s.top.Threshold()))
-	return float64(bound+s.fromMean) >= threshold && errors.least(float64(bound), settleErrors) >= threshold
-}
-
-// squared returns the squared distance in the partition space of an internal distance.
-func (s *Searcher) squared(d float32) float32 {
-	switch {
-	case s.v.Lift:
-		return 2*s.v.LiftNorm*s.v.LiftNorm + 2*s.lifted*d
-	case s.v.Metric == vector.Cosine:
-		return 2 * d
-	}
-	return d
-}
-
-// pool keeps the rows of best estimates of a scan by sketches.
-type pool struct {
-	room   int
-	ids    []uint32
-	scores []float32 // estimates of ids
-	// bound is an estimate that those of the best room rows do not exceed; dropped is set if rows
-	// were left out.
-	bound   float32
-	dropped bool
-	out     []float32
-	part    []uint32 // scratch of next
-}
-
-const (
-	// poolRun is the number of rows of a scan that are read together.
-	poolRun = 1 << 10
-	// poolRoom is the number of rows kept for each that gets an exact distance first.
-	poolRoom = 8
-	// settleLeast is the least number of rows that can show that an answer has settled.
-	settleLeast = 32
-)
-
-// fill estimates all passing rows of the segment and keeps the best, at most room of them.
-func (p *pool) fill(s *Searcher, room int) {
-	p.room, p.bound, p.dropped = room, float32(math.Inf(1)), false
-	p.ids, p.scores = p.ids[:0], p.scores[:0]
-	s.possibleRows(func(ids []uint32) { p.add(s, ids) })
-	p.shrink(s)
-}
-
-// possibleRows calls f with the passing rows of the segment, some at a time.
-func (s *Searcher) possibleRows(f func(ids []uint32)) {
-	if s.p.Filter != nil {
-		s.filtered(s.seg.First, s.seg.end(), f)
-	} else {
-		s.unfiltered(s.seg.First, s.seg.end(), f)
-	}
-}
-
-// add estimates rows and keeps those that may be among the best, by their numbers in the segment.
-func (p *pool) add(s *Searcher, ids []uint32) {
-	for i := range ids {
-		ids[i] -= uint32(s.seg.First)
-	}
-	p.out = grow(p.out, poolRun)
-	out := p.out[:len(ids)]
-	s.stats.Sketched += len(ids)
-	s.estimate(s.seg.Sketch, ids, out)
-	for i, x := range out {
-		if x < p.bound {
-			p.ids, p.scores = append(p.ids, ids[i]), append(p.scores, x)
-		} else {
-			p.dropped = true
-		}
-	}
-	if len(p.ids) >= 2*p.room+poolRun {
-		p.shrink(s)
-	}
-}
-
-// shrink reduces the pool to the best rows.
-func (p *pool) shrink(s *Searcher) {
-	if len(p.ids) <= p.room {
-		return
-	}
-	p.dropped = true
-	p.ids = s.pick.best(p.ids, p.scores, p.room)
-	p.scores = p.scores[:len(p.ids)]
-	p.bound = highest(p.scores)
-}
-
-// highest returns the largest of scores.
-func highest(scores []float32) float32 {
-	most := float32(math.Inf(-1))
-	for _, x := range scores {
-		most = max(most, x)
-	}
-	return most
-}
-
-// next returns the n rows of best estimates that were not returned before, none of which is
-// below bound, and their highest estimate.
-func (p *pool) next(s *Searcher, n int, bound float32) ([]uint32, float32) {
-	p.part, s.scores = p.part[:0], s.scores[:0]
-	for i, x := range p.scores {
-		if x >= bound && s.seen[p.ids[i]] != s.epoch {
-			p.part, s.scores = append(p.part, p.ids[i]), append(s.scores, x)
-		}
-	}
-	ids := s.pick.best(p.part, s.scores, n)
-	for _, id := range ids {
-		s.seen[id] = s.epoch
-	}
-	s.scores = s.scores[:len(ids)]
-	return ids, highest(s.scores)
+	s.spilled = slices.DeleteFunc(s.spilled, func(x spot) bool { return x.key == noKey })
 }

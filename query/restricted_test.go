@@ -313,7 +313,6 @@ func TestForgedBeamForLeaves(t *testing.T) {
 		"extra":     func(p *Params) { p.Extra = -5 },
 		"tau":       func(p *Params) { p.Tau = 1e300 },
 		"nan":       func(p *Params) { p.Tau = math.NaN() },
-		"hop width": func(p *Params) { p.HopWidth = -1 },
 		"gap":       func(p *Params) { p.Gap = -1 },
 	} {
 		beam := Point{Params: Params{Tau: 0.01, Sketch: true, Beam: 30, R: 20}, Recall: 0.98, Micros: 9}
@@ -401,7 +400,7 @@ func TestLadder(t *testing.T) {
 		return Point{Params: Params{Beam: beam, R: r, Sketch: true}, Recall: recall, Micros: float64(beam)}
 	}
 	c := &Curve{K: 10,
-		Points: []Point{{Params: Params{Hops: 1}, Recall: 0.5, Micros: 1}, beam(10, 12, 10, 0.9), beam(10, 30, 20, 0.99)},
+		Points: []Point{{Recall: 0.5, Micros: 1}, beam(10, 12, 10, 0.9), beam(10, 30, 20, 0.99)},
 		Depths: []Curve{
 			{K: 1, Points: []Point{beam(1, 4, 1, 0.91), beam(1, 9, 3, 0.99)}},
 			{K: 100, Points: []Point{beam(100, 110, 100, 0.9), beam(100, 200, 150, 0.99)}},

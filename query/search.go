@@ -1,9 +1,12 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"math/bits"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -20,66 +23,58 @@ type Searcher struct {
 	params Params // of the segment; p points to it; K is at most the number of rows
 	first  Params // of the large segment
 	stats  Stats
-	// errors are those of the estimates of rows that were compared exactly.
-	errors residuals
-
-	e      electorate
-	exact  scorer
-	quant  quantScorer
-	multi  forest.MultiScratch
-	leaves []uint32
-	route  []forest.TreeLeaf
-
-	unit    []float32 // the query in the partition space
-	lifted  float32   // the factor by which it was scaled for inner product
-	rotated []float32
-	// straight is the query in the partition space if the forest compares rotated coordinates and
-	// nothing else needs them: those that no node has compared are NaN.
-	straight []float32
-	coords   []float32 // scratch of the forest's projections
-	space    []float32 // the query in the partition space
-	z        []float32 // coordinates that the forest compares
-	sums     []int32   // scratch of the byte rotation
-	sketch   sketchQuery
-	fromMean float32 // squared distance of the query to the mean, which estimates lack
-	stop     gap     // of the current beam
-	nearest  float32 // squared distance by which Curve.Observe judges
-	scores   []float32
-	pick     selector
-
-	top    vector.TopK
-	rerank vector.TopK
-	within []vector.Neighbor // range search
-	hits   []vector.Neighbor
-	hop    []uint32
-	// trial is set by the tuner: deleted rows are its queries. They are dropped from the lists,
-	// since the list of a query itself would lead to its answers.
-	trial  bool
-	ladder ladder // of a restricted search
-	pool   pool
-	rows   roaring.ManyIntIterator // of the filter
-	batch  []uint32                // rows of a scan
-	beam   beam
-	merger merger
-	// spilled are rows that the beam had no room for. They are kept if spills is set.
-	spilled []spot
-	spills  bool
-	// counting is 0, 1, 2...
-	counting []uint32
-	// seen[row] is epoch for a row that was scored and epoch+1 for a row whose list was
-	// followed; smaller numbers are of older searches.
-	seen  []uint16
-	epoch uint16
 
 	ctx   context.Context // context of the current search
 	err   error           // why the search was stopped
 	every int             // rows scored between two checks of ctx, minus one: a mask
-	judgements
-	scaled  []float32         // a short query, lengthened
-	unscale float64           // factor for its dot products
-	spare   []vector.Neighbor // scratch of sort
-
+	// trial is set by the tuner: deleted rows are its queries. They are dropped from the lists,
+	// since the list of a query itself would lead to its answers.
+	trial bool
 	watch *watch // the row that ExplainLast observes
+
+	// The query in the forms that the stages read (sketch.go).
+	scaled   []float32 // a short query, lengthened
+	unscale  float64   // factor for its dot products
+	unit     []float32
+	lifted   float32 // the factor by which the query was scaled for inner product
+	space    []float32
+	rotated  []float32
+	sums     []int32   // scratch of the byte rotation
+	coords   []float32 // scratch of the forest's projections
+	z        []float32 // coordinates that the forest compares
+	sketch   sketchQuery
+	fromMean float32 // squared distance to the mean, which estimates lack
+
+	leaves []uint32
+	route  []forest.TreeLeaf
+	multi  forest.MultiScratch
+	e      electorate
+
+	beam   beam
+	merger merger
+	stop   gap // of the current beam
+	// nearest is the squared distance by which Curve.Observe judges.
+	nearest float32
+	// spilled are rows that the beam had no room for. They are kept if spills is set.
+	spilled []spot
+	spills  bool
+	scores  []float32
+	hop     []uint32
+	// seen[row] is epoch for a row that was estimated; smaller numbers are of older searches.
+	seen  []uint16
+	epoch uint16
+
+	ladder ladder // of a restricted search
+	pool   pool
+	judgements
+	rows     roaring.ManyIntIterator // of the filter
+	batch    []uint32                // rows of a scan
+	counting []uint32                // 0, 1, 2...
+
+	exact  scorer
+	errors residuals // of the estimates of rows that were compared exactly
+	top    vector.TopK
+	within []vector.Neighbor // range search
 }
 
 // NewSearcher returns an empty Searcher; its memory grows as queries need it.
@@ -95,9 +90,9 @@ func NewSearcher() *Searcher {
 //
 // docs/ARCHITECTURE.md, section 6, describes the pipeline: route the query down the trees, sum
 // the leaves' label proportions (equation 5), elect the labels that exceed τ (equation 8),
-// reduce them by sketch and 8-bit copy, score the rest exactly, follow their own labels for a
-// few hops, and scan the rows newer than the index. Filters and deleted rows widen the search as
-// far as they require; a filter of few rows is answered by scanning them instead.
+// follow their neighbor lists by sketch, score the best exactly, and scan the rows newer than the index.
+// Filters and deleted rows widen the search as far as they require; a filter of few rows is answered by
+// scanning them instead.
 //
 // The answer holds min(K, live rows that pass the filters) rows unless NoWiden is set. In a
 // range search it holds all rows found within Radius, at most K when K is positive.
@@ -106,7 +101,7 @@ func NewSearcher() *Searcher {
 // Params.Accept is called at most once per row. Errors: ErrParams, ErrDimension, ErrNotFinite,
 // ErrNorm, ErrMethod, ErrCurve, and the context's, which is checked between stages, before every call of
 // Params.Accept, and within a stage after 64 exact distances or 16,384 coordinates, whichever
-// comes first. In case of an error dst is returned unchanged.
+// comes first, but not while the answer is sorted. In case of an error dst is returned unchanged.
 func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params,
 	dst []vector.Neighbor) ([]vector.Neighbor, Stats, error) {
 	s.stats = Stats{}
@@ -203,28 +198,18 @@ func (s *Searcher) far(hits []vector.Neighbor) bool {
 }
 
 // depth returns the number of best hits that are kept: the requested ones, and unless all rows are
-// compared at once, those that a hop may start from or that show whether the answer is settled.
+// compared at once, those that show whether the answer is settled.
 func (s *Searcher) depth() int {
 	k := s.p.K
 	if s.p.Range {
 		k = 0
 	}
 	if !s.scanFirst() {
-		if s.hops() > 0 {
-			k = max(k, s.p.hopFrom())
-		}
 		if s.restricted() && s.beamWidth() > 0 || s.scansSketches() {
 			k = max(k, settleDepth)
 		}
 	}
 	return min(k, s.v.Rows.N)
-}
-
-func (s *Searcher) hops() int {
-	if s.seg.Neighbors == nil || s.beamWidth() > 0 {
-		return 0
-	}
-	return s.p.Hops
 }
 
 // beamWidth returns the number of rows that a beam search keeps, zero without one.
@@ -269,7 +254,7 @@ func (s *Searcher) searchSmall(g *Segment) {
 	way, width, recall := s.stats.Way, s.stats.Width, s.stats.Recall
 	s.seg, s.params = g, s.first
 	if g.Forest == nil {
-		s.possibleRows(func(ids []uint32) { s.enter(ids, fromScan) })
+		s.possibleRows(func(ids []uint32) { s.enter(ids, "scan") })
 		return
 	}
 	s.stats.Recall = s.p.expected
@@ -290,7 +275,7 @@ func (s *Searcher) searchSmall(g *Segment) {
 		return
 	}
 	if s.p.Method == Flat && !s.scansSketches() {
-		s.possibleRows(func(ids []uint32) { s.enter(ids, fromScan) })
+		s.possibleRows(func(ids []uint32) { s.enter(ids, "scan") })
 	} else {
 		s.searchSegment()
 	}
@@ -347,18 +332,7 @@ func (s *Searcher) findRows() {
 		s.enterBeam(ids)
 		return
 	}
-	if s.hops() > 0 {
-		s.nextEpoch()
-		for _, id := range ids {
-			s.seen[id] = s.epoch
-		}
-	}
-	s.score(ids, fromForest)
-	for range s.hops() {
-		if s.halted() || !s.hopOnce() {
-			break
-		}
-	}
+	s.enter(s.numbered(ids), "forest")
 }
 
 // elected returns the passing rows that the forest elects, of more leaves if these are few.
@@ -375,21 +349,22 @@ func (s *Searcher) elected() []uint32 {
 // append appends the answer, nearest first: the nearest K rows, or the rows found within the
 // radius.
 func (s *Searcher) append(dst []vector.Neighbor) []vector.Neighbor {
-	found, k := s.within, s.p.K
-	if !s.p.Range {
-		if s.top.Len() <= sortRun {
-			n := len(dst)
-			dst = s.top.Append(dst)
-			return dst[:min(len(dst), n+k)]
-		}
-		s.hits = s.top.Peek(s.hits[:0])
-		found = s.hits
+	n, k := len(dst), s.p.K
+	if s.p.Range {
+		slices.SortFunc(s.within, nearer)
+		dst = append(dst, s.within...)
+	} else {
+		dst = s.top.Append(dst)
 	}
-	found = s.sort(found)
-	if k > 0 && len(found) > k {
-		found = found[:k]
+	if k > 0 {
+		dst = dst[:min(len(dst), n+k)]
 	}
-	return append(dst, found...)
+	return dst
+}
+
+// nearer orders hits, ties by row.
+func nearer(a, b vector.Neighbor) int {
+	return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.ID, b.ID))
 }
 
 // keep adds an exactly scored row to the answer, and reports whether it is among the best so far.
@@ -400,91 +375,35 @@ func (s *Searcher) keep(row uint32, d float32) bool {
 	return s.top.Push(row, d)
 }
 
-// project transforms the query into the partition space and from there into the coordinates
-// that forest, sketches and 8-bit copy compare.
-func (s *Searcher) project(q []float32, norm float32) {
-	v := s.v
-	x := q
-	switch {
-	case v.Lift:
-		s.unit = grow(s.unit, v.Inner())
-		scale := float32(1)
-		if v.LiftNorm > 0 && norm > 0 {
-			scale = v.LiftNorm / float32(math.Sqrt(float64(norm)))
-		}
-		vector.Scale(q, scale, s.unit)
-		s.lifted = scale
-		s.unit[v.Dim] = 0
-		x = s.unit
-	case v.Metric == vector.Cosine:
-		s.unit = grow(s.unit, v.Dim)
-		vector.Scale(q, s.exact.qInv, s.unit)
-		x = s.unit
-	}
-	sketch := s.p.Sketch && v.Sketch != nil
-	rotated := v.RotatedForest()
-	s.straight = nil
-	switch {
-	case sketch && !v.Sketch.Signs, rotated && v.Forest.Coord != forest.CoordAxis,
-		rotated && v.ByteRotation != nil && s.exact.whole: // in integers, which takes less time
-		s.rotate(x)
-	case rotated:
-		s.straight = x
-		s.rotated = grow(s.rotated, v.Rotation.R)
-		for i := range s.rotated {
-			s.rotated[i] = float32(math.NaN())
-		}
-	}
-	if sketch {
-		s.sketch.set(v.Sketch, x, s.rotated, v.Rotation.Mean)
-		s.fromMean = vector.L2Squared(x, v.Rotation.Mean)
-	}
-	s.space = x
+// Amounts of work between two checks of the context: some microseconds, compared with which a
+// check costs nothing, and which a deadline can tolerate even if every row is read from disk.
+const (
+	mostRows        = 64      // exact distances
+	mostCoordinates = 1 << 14 // coordinates of their rows
+	sketchRun       = 1 << 13 // sketches
+	beamRun         = 64      // steps of a beam search
+)
+
+// begin prepares a search's checks of its context.
+func (s *Searcher) begin(ctx context.Context) {
+	s.ctx, s.err = ctx, nil
+	rows := min(mostRows, mostCoordinates/max(1, s.v.Dim))
+	s.every = 1<<max(0, bits.Len(uint(rows))-1) - 1
 }
 
-// locate sets the coordinates of the query that the segment's forest and its 8-bit copy compare.
-func (s *Searcher) locate() {
-	x, f := s.space, s.seg.Forest
-	if s.quantised() {
-		s.quant.reset(s.seg.Quant, x)
+// halted reports whether the search must stop because its context has ended. It then sets err,
+// and an interrupted loop may leave any intermediate result.
+func (s *Searcher) halted() bool {
+	if s.err == nil && s.ctx != nil {
+		s.err = stopped(s.ctx)
 	}
-	if s.v.rotates(s.seg) {
-		if s.straight != nil && f.Coord != forest.CoordAxis {
-			s.rotate(s.straight)
-			s.straight = nil
-		}
-		x = s.rotated[:f.Dim]
-	}
-	z := f.Coordinates(x, s.coords)
-	if f.Coord == forest.CoordProjected {
-		s.coords = z
-	}
-	s.z = z
+	return s.err != nil
 }
 
-// rotate computes all rotated coordinates of the query.
-func (s *Searcher) rotate(x []float32) {
-	s.rotated = grow(s.rotated, s.v.Rotation.R)
-	if b := s.v.ByteRotation; b != nil && s.exact.whole {
-		s.sums = grow(s.sums, b.Sums())
-		b.Apply(s.exact.padded, s.sums, s.rotated)
-		return
+// stopped returns the error of a context that has ended.
+func stopped(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("query: %w", err)
 	}
-	s.v.Rotation.Apply(x, s.rotated)
-}
-
-// quantised reports whether the 8-bit copy ranks candidates.
-func (s *Searcher) quantised() bool { return s.p.Quant && s.seg.Quant != nil }
-
-// estimate writes the sketch estimates of rows to out, unless the search is stopped.
-func (s *Searcher) estimate(sk *SketchView, ids []uint32, out []float32) {
-	for len(ids) > sketchRun {
-		sk.request(ids[:sketchRun])
-		s.sketch.scores(sk, ids[:sketchRun], ids[:sketchRun], out)
-		if ids, out = ids[sketchRun:], out[sketchRun:]; s.halted() {
-			return
-		}
-	}
-	sk.request(ids)
-	s.sketch.scores(sk, ids, ids, out)
+	return nil
 }

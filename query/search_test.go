@@ -23,15 +23,15 @@ func search(t testing.TB, v *View, q []float32, p Params) []vector.Neighbor {
 }
 
 // full is a setting that uses every stage.
-var full = Params{K: 10, Trees: 6, Sketch: true, R: 40, Hops: 2, HopFrom: 4, HopKeep: 12, Quant: true, Rerank: 25}
+var full = Params{K: 10, Trees: 6, Tau: 0.01, Sketch: true, R: 40, Beam: 60}
 
 // stages are settings with one stage more each.
 func stages() map[string]Params {
 	return map[string]Params{
 		"flat": {K: 10, Method: Flat}, "natural": {K: 10, Tau: 0.05}, "zero": {K: 10, Method: NaturalZero},
 		"voting": {K: 10, Method: Voting, Votes: 2}, "lookup": {K: 10, Method: Lookup, Trees: 3},
-		"extra": {K: 10, Trees: 2, Extra: 9}, "sketch": {K: 10, Sketch: true}, "hops": {K: 10, Trees: 1, Hops: 3},
-		"quant": {K: 10, Quant: true}, "full": full,
+		"extra": {K: 10, Trees: 2, Extra: 9}, "sketch": {K: 10, Sketch: true},
+		"full": full,
 		"beam": {K: 10, Trees: 1, Sketch: true, R: 15, Beam: 25},
 	}
 }
@@ -62,7 +62,7 @@ func TestFlatIsBruteForce(t *testing.T) {
 					if d := math.Abs(float64(got[i].Distance - ref)); d > 1e-6*math.Max(1, math.Abs(float64(ref))) {
 						t.Fatalf("%v: answer %d has distance %v, want %v", metric, i, got[i].Distance, ref)
 					}
-					if i > 0 && compare(got[i-1], got[i]) >= 0 {
+					if i > 0 && nearer(got[i-1], got[i]) >= 0 {
 						t.Fatalf("%v: answers out of order: %v", metric, got)
 					}
 				}
@@ -135,47 +135,21 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// Sketches that keep everything, and an 8-bit copy that does, change nothing.
+// Sketches that keep everything change nothing.
 func TestFiltersThatKeepEverythingChangeNothing(t *testing.T) {
 	f := small()
 	for i := range f.queries.n {
 		q := f.queries.row(i)
-		p := Params{K: 10, Tau: 0.02, Hops: 1, HopFrom: 3}
+		p := Params{K: 10, Tau: 0.02}
 		want := search(t, f.v, q, p)
-		p.Sketch, p.R, p.HopKeep = true, 5000, 5000
+		p.Sketch, p.R = true, 5000
 		if got := search(t, f.v, q, p); !slices.Equal(got, want) {
 			t.Fatalf("sketch: %v, want %v", got, want)
 		}
-		p.Quant, p.Rerank = true, 5000
-		if got := search(t, f.v, q, p); !slices.Equal(got, want) {
-			t.Fatalf("quant: %v, want %v", got, want)
-		}
 		p.Sketch = false
-		lone := f.with(func(v *View) { v.Sketch, v.Quant, v.Neighbors = nil, nil, nil })
+		lone := f.with(func(v *View) { v.Sketch, v.Neighbors = nil, nil })
 		if got := search(t, lone, q, full); len(got) != 10 {
 			t.Fatalf("parts that are missing are used: %v", got)
-		}
-	}
-}
-
-// A hop adds the labels of the best hits and nothing else.
-func TestHopAddsLabelsOfHits(t *testing.T) {
-	f := small()
-	v := f.with(func(v *View) { v.N, v.Rows.N = 1900, 1900 })
-	for i := range f.queries.n {
-		q := f.queries.row(i)
-		p := Params{K: 10, Trees: 1, NoWiden: true}
-		first := search(t, v, q, p)
-		chosen := elected(t, v, q, p)
-		p.Hops, p.HopFrom, p.HopWidth = 1, 5, 4
-		for _, h := range first[:min(5, len(first))] {
-			for _, id := range v.Neighbors.list(h.ID, 4) {
-				chosen[id] = true
-			}
-		}
-		want := exactly(f.all, vector.L2, q, 10, func(row uint32) bool { return chosen[row] })
-		if got := idsOf(search(t, v, q, p)); !slices.Equal(got, want) {
-			t.Fatalf("%v, want %v", got, want)
 		}
 	}
 }
@@ -232,7 +206,7 @@ func TestFilters(t *testing.T) {
 		}
 		v := f.with(func(v *View) { v.Deleted = deleted })
 		allowed := func(row uint32) bool { return pass.Contains(row) && !deleted.Contains(row) }
-		names := []string{"flat", "natural", "zero", "voting", "lookup", "extra", "sketch", "hops", "quant", "full"}
+		names := []string{"flat", "natural", "zero", "voting", "lookup", "extra", "sketch", "full"}
 		p := stages()[rapid.SampledFrom(names).Draw(t, "stage")]
 		p.K = rapid.SampledFrom([]int{1, 10, 300, 3000}).Draw(t, "k")
 		if rapid.Bool().Draw(t, "bitmap") {
@@ -252,7 +226,7 @@ func TestFilters(t *testing.T) {
 			if !allowed(n.ID) {
 				t.Fatalf("row %d does not pass", n.ID)
 			}
-			if i > 0 && compare(got[i-1], n) >= 0 {
+			if i > 0 && nearer(got[i-1], n) >= 0 {
 				t.Fatalf("out of order: %v", got)
 			}
 		}
@@ -322,7 +296,7 @@ func TestRange(t *testing.T) {
 		if got = search(t, f.v, q, Params{Range: true, Radius: -1, K: 7}); len(got) != 0 {
 			t.Fatalf("negative radius: %v", got)
 		}
-		found := search(t, f.v, q, Params{Range: true, Radius: radius, Hops: 3})
+		found := search(t, f.v, q, Params{Range: true, Radius: radius})
 		if common(found, order[:within]) != len(found) || len(found) < within/2 {
 			t.Fatalf("%d of %d rows within, of them true %d", len(found), within, common(found, order[:within]))
 		}
@@ -361,7 +335,7 @@ func TestEpochWraps(t *testing.T) {
 			t.Fatalf("search %d: %v, want %v", i, got, want)
 		}
 		if i == 1 {
-			s.epoch = math.MaxUint16 - 3
+			s.epoch = math.MaxUint16 - 1
 		}
 	}
 }
@@ -372,7 +346,7 @@ func TestZeroAllocations(t *testing.T) {
 	for _, f := range fixtures() {
 		v := f.with(func(v *View) { v.Deleted = roaring.BitmapOf(1, 2, 3) })
 		p := stages()
-		p["range"] = Params{Range: true, Radius: 2000, K: 5, Hops: 1}
+		p["range"] = Params{Range: true, Radius: 2000, K: 5}
 		p["filter"] = Params{K: 10, Accept: func(row uint32) bool { return row%2 == 0 }}
 		for name, p := range p {
 			s := NewSearcher()

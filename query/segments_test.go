@@ -15,7 +15,7 @@ import (
 // inSegments is the description of the segments of these tests.
 func inSegments(metric vector.Metric) spec {
 	return spec{
-		metric: metric, labelsK: 6, sketch: 64, hops: 14, rotate: 6, quant: true, shift: 6,
+		metric: metric, labelsK: 6, sketch: 64, hops: 14, rotate: 6, shift: 6,
 		forest: forest.Params{Kind: forest.KD, Trees: 6, Depth: 4, Natural: true, Members: true},
 	}
 }
@@ -86,7 +86,7 @@ func TestSegmentsRecall(t *testing.T) {
 					missed++
 				}
 				for i := range got[1:] {
-					if compare(got[i], got[i+1]) >= 0 {
+					if nearer(got[i], got[i+1]) >= 0 {
 						t.Fatalf("%v, %s: out of order: %v", metric, name, got)
 					}
 				}

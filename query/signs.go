@@ -11,8 +11,9 @@ import (
 // Sketches of signs rank rows whose variance is spread over more coordinates than a cache line has
 // room for. They are the codes of RaBitQ (Gao and Long 2024): a row, minus the mean, is rotated at
 // random, and of each coordinate of the result only the sign is stored. With z the rotated row and s
-// its signs, the estimate of ⟨q, x⟩ is factor·⟨rotated q, s⟩, where factor = ‖x‖²/⟨z, s⟩ makes it
-// exact for q = x. There can be fewer signs than coordinates, or more, which estimate better.
+// its signs, the estimate of ⟨q, x⟩ is factor·⟨rotated q, s⟩, where factor = ‖x‖²/⟨z,
+// s⟩ makes it exact for q = x. There can be fewer signs than coordinates, or more, which estimate
+// better.
 //
 // The rotation multiplies by signs and applies a Hadamard transform, twice, in O(n·log n). It is the
 // same for all indexes, so it is not stored.
@@ -56,7 +57,8 @@ var flips = func() (f [2][maxSpread / 64]uint64) {
 
 // encodeSigns is Encode for sketches of signs. With a center the signs are those of x − center. With c the
 // rotated center and q the rotated query, both less the mean, ⟨q−c, x−center⟩ is then estimated by
-// factor·(⟨q, s⟩ − ⟨c, s⟩), whose second part does not depend on the query and is added to the norm.
+// factor·(⟨q, s⟩ − ⟨c, s⟩), whose second part does not depend on the query and is added to the
+// norm.
 func encodeSigns(dst []byte, x, mean, center []float32) {
 	from := mean
 	if center != nil {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Settings without a beam: the forest elects rows, and hops may follow their lists. They serve forests
-// without sketches or lists, and low recalls at which they may be faster than any beam.
+// Settings without a beam: the forest elects rows. They serve forests without sketches or lists, and low
+// recalls at which they may be faster than any beam.
 
 // frontSlack is the ratio of two times up to which the noise of a sample may exchange them.
 const frontSlack = 1.06
@@ -35,15 +35,13 @@ func (t *tuner) sweep(ctx context.Context, beams bool) error {
 // besideBeams returns the settings that may be faster than any beam at their recalls.
 func (t *tuner) besideBeams() (out []Params) {
 	k := t.m.k
-	for _, hops := range []int{0, 1} {
-		for _, trees := range []int{2, 1, 4} {
-			for _, keep := range []int{3 * k / 2, 3 * k} {
-				out = append(out, t.election(trees, 1, 0, keep, hops))
-			}
+	for _, trees := range []int{2, 1, 4} {
+		for _, keep := range []int{3 * k / 2, 3 * k} {
+			out = append(out, t.election(trees, 1, 0, keep))
 		}
 	}
 	for _, trees := range []int{8, 32} {
-		out = append(out, t.election(trees, trees/4, 0, 0, 0))
+		out = append(out, t.election(trees, trees/4, 0, 0))
 	}
 	return out
 }
@@ -52,27 +50,22 @@ func (t *tuner) besideBeams() (out []Params) {
 // each number of trees for a threshold.
 func (t *tuner) elections() []Params {
 	v, k := t.m.v, t.m.k
-	keeps, rounds := []int{0}, []int{0}
+	keeps := []int{0}
 	if v.Sketch != nil {
 		keeps = []int{3 * k, 12 * k, 0}
 	}
-	if v.Neighbors != nil {
-		rounds = []int{1, 0, 2}
-	}
 	most := v.Forest.Trees
-	out := []Params{t.election(most, 1, 4*sweepExtra, keeps[0]*4, slices.Max(rounds))}
+	out := []Params{t.election(most, 1, 4*sweepExtra, keeps[0]*4)}
 	for _, part := range []int{0, 2, 4} { // of the trees whose votes elect a row; 0: any one
 		for _, extra := range []int{0, sweepExtra} {
 			for _, keep := range keeps {
-				for _, hops := range rounds {
-					for trees := 1; trees < 2*most; trees *= 2 {
-						n, votes := min(trees, most), 1
-						if part > 0 {
-							votes = n / part
-						}
-						if part == 0 || votes > 1 {
-							out = append(out, t.election(n, votes, extra, keep, hops))
-						}
+				for trees := 1; trees < 2*most; trees *= 2 {
+					n, votes := min(trees, most), 1
+					if part > 0 {
+						votes = n / part
+					}
+					if part == 0 || votes > 1 {
+						out = append(out, t.election(n, votes, extra, keep))
 					}
 				}
 			}
@@ -82,16 +75,10 @@ func (t *tuner) elections() []Params {
 }
 
 // election returns the setting in which rows with at least so many votes are candidates. keep is the
-// number of candidates left by sketches, 0 without sketches, hops the number of rounds that follow lists.
-func (t *tuner) election(trees, votes, extra, keep, hops int) Params {
+// number of candidates left by sketches, 0 without sketches.
+func (t *tuner) election(trees, votes, extra, keep int) Params {
 	f := t.m.v.Forest
-	p := Params{Trees: min(trees, f.Trees), Extra: extra, Sketch: keep > 0, R: keep, Hops: hops}
-	if p.Sketch && hops > 0 {
-		p.HopKeep = t.m.k
-	}
-	if t.copied() {
-		p.Quant, p.Rerank = true, 2*t.m.k
-	}
+	p := Params{Trees: min(trees, f.Trees), Extra: extra, Sketch: keep > 0, R: keep}
 	switch {
 	case len(f.LeafDir) == 0:
 		p.Method, p.Votes = Voting, min(votes, p.Trees)
@@ -101,9 +88,6 @@ func (t *tuner) election(trees, votes, extra, keep, hops int) Params {
 	}
 	return p
 }
-
-// copied reports whether the view has an 8-bit copy.
-func (t *tuner) copied() bool { return t.m.v.Quant != nil }
 
 // try measures a setting on a sample of the queries. A probe on fewer queries rejects settings
 // that the points so far clearly beat.

@@ -8,9 +8,9 @@ func TestSweepSettings(t *testing.T) {
 	f := small()
 	for name, v := range map[string]*View{
 		"full":     f.v,
-		"sketches": f.with(func(v *View) { v.Neighbors, v.Quant = nil, nil }),
-		"lists":    f.with(func(v *View) { v.Sketch, v.Quant = nil, nil }),
-		"bare":     f.with(func(v *View) { v.Sketch, v.Neighbors, v.Quant = nil, nil, nil }),
+		"sketches": f.with(func(v *View) { v.Neighbors = nil }),
+		"lists":    f.with(func(v *View) { v.Sketch = nil }),
+		"bare":     f.with(func(v *View) { v.Sketch, v.Neighbors = nil, nil }),
 		"members":  f.with(func(v *View) { g := *v.Forest; g.LeafDir = nil; v.Forest = &g }),
 	} {
 		u := &tuner{m: meter{v: v, k: 10}}

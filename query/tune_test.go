@@ -26,7 +26,7 @@ func TestTune(t *testing.T) {
 	queries, truth := f.heldOut(10)
 	views := map[string]*View{
 		"full":    f.v,
-		"bare":    f.with(func(v *View) { v.Sketch, v.Neighbors, v.Quant = nil, nil, nil }),
+		"bare":    f.with(func(v *View) { v.Sketch, v.Neighbors = nil, nil }),
 		"members": f.with(func(v *View) { g := *v.Forest; g.LeafDir = nil; v.Forest = &g }),
 	}
 	for name, v := range views {

@@ -95,8 +95,7 @@ type beams struct {
 
 // beamPoints returns points with beams, measured on all queries, and the curves of other depths.
 func (t *tuner) beamPoints(ctx context.Context) ([]Point, []Curve, error) {
-	base := t.election(2, 1, 0, t.m.k, 0)
-	base.Quant, base.Rerank = false, 0
+	base := t.election(2, 1, 0, t.m.k)
 	b := &beams{t: t, base: base, bias: 1}
 	for _, step := range []func(context.Context) error{b.measureWidths, b.price, b.vary} {
 		if err := step(ctx); err != nil {
@@ -703,7 +702,7 @@ func (b *beams) known(p Params, recall float64) bool {
 	}
 	r := &b.schedule[i]
 	rows, reached := r.least(recall, b.t.m.k)
-	if !reached || b.rerank(rows) {
+	if !reached {
 		return false
 	}
 	p.R = rows
@@ -712,9 +711,6 @@ func (b *beams) known(p Params, recall float64) bool {
 	})
 	return true
 }
-
-// rerank reports whether the 8-bit copy may select those of the rows that need an exact distance.
-func (b *beams) rerank(rows int) bool { return b.t.copied() && rows > 2*b.t.m.k }
 
 // measureRecall measures a setting on all queries. Then it adjusts the setting until it has the
 // recall: by the number of exact distances that the places of the true rows require, or by a
@@ -786,15 +782,6 @@ func (b *beams) point(ctx context.Context, p Params, micros float64, s *sample) 
 		}
 	}
 	b.points = append(b.points, s.point(p))
-	if !b.rerank(p.R) {
-		return nil
-	}
-	p.Quant, p.Rerank = true, 2*b.t.m.k
-	var copied sample
-	if err := b.t.run(ctx, p, stride, &copied); err != nil {
-		return err
-	}
-	b.points = append(b.points, copied.point(p))
 	return nil
 }
 

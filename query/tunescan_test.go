@@ -185,7 +185,7 @@ func TestScanUneven(t *testing.T) {
 func TestElectionDepths(t *testing.T) {
 	v, rows, queries, _ := restrictedFixture(t)
 	bare := *v
-	bare.Sketch, bare.Neighbors, bare.Quant = nil, nil, nil
+	bare.Sketch, bare.Neighbors = nil, nil
 	var set QuerySet
 	for i := range queries.n {
 		set.Queries = append(set.Queries, queries.row(i))

@@ -7,9 +7,10 @@ import (
 )
 
 // A query that is unlike those that were held out needs a wider beam than the curve has for its recall. Until
-// queries of users are measured, a search sees that by the distance of its nearest rows: once its best rows are
-// expanded, and one of them is farther, by estimate, than that of nearly all held-out queries, its beam gets
-// unlikeWidth times the width and the gap. Before that it has room for as many rows, so none is lost.
+// queries of users are measured, a search sees that by the distance of its nearest rows: once its best
+// rows are expanded, and one of them is farther, by estimate, than that of nearly all held-out queries,
+// its beam gets unlikeWidth times the width and the gap. Before that it has room for as many rows, so
+// none is lost.
 
 const (
 	// usualShare is the share of the held-out queries whose nearest rows are not farther than Curve.Usual.
@@ -39,8 +40,8 @@ func (s *Searcher) usual() (place int, squared float32) {
 	return place, squared
 }
 
-// openBeam starts a beam of a width and walks it until it knows whether the query is unlike the held-out ones. It
-// returns the width that the query needs, and the first place that may have to be expanded.
+// openBeam starts a beam of a width and walks it until it knows whether the query is unlike the held-out
+// ones. It returns the width that the query needs, and the first place that may have to be expanded.
 func (s *Searcher) openBeam(ids []uint32, width int) (needed, first int) {
 	place, usual := s.usual()
 	if !(usual > 0) {

@@ -72,14 +72,6 @@ func SketchWidth(width int, signs bool) bool {
 	return width > 0 && width <= vector.MaxSignWidth && width%vector.SignLine == 0
 }
 
-// QuantView is an 8-bit copy of the covered rows in the partition space (unit rows for Cosine,
-// lifted rows for InnerProduct): coordinate = Offset + Step·byte. A chunk holds 1<<Shift rows.
-type QuantView struct {
-	Chunks       [][]byte
-	Shift        uint
-	Offset, Step float32
-}
-
 // Segment is a part of an index: a forest, sketches and neighbor lists of the rows [First, First+N) of a
 // collection, which the parts number from 0.
 type Segment struct {
@@ -91,7 +83,6 @@ type Segment struct {
 	RawForest bool
 	Sketch    *SketchView
 	Neighbors *NeighborView
-	Quant     *QuantView
 	// Curve has the settings of a small segment. A search with a setting of a curve takes that for the same
 	// recall from each segment, and scans those that have none; one with other parameters uses them
 	// everywhere.
@@ -262,9 +253,6 @@ func (v *View) validateSegment(g *Segment) error {
 	}
 	if n := g.Neighbors; n != nil && !n.covers(g.N) {
 		return fmt.Errorf("%w: neighbor lists do not cover %d rows", ErrView, g.N)
-	}
-	if q := g.Quant; q != nil && (!(q.Step > 0) || !covers(q.Chunks, q.Shift, g.N, v.Inner())) {
-		return fmt.Errorf("%w: 8-bit copy does not cover %d rows", ErrView, g.N)
 	}
 	return nil
 }

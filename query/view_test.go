@@ -64,8 +64,6 @@ func TestViewValidate(t *testing.T) {
 			n.Blocks[1].Starts = n.Blocks[1].Starts[1:]
 			v.Neighbors = &n
 		},
-		"quant step":  func(v *View) { q := *v.Quant; q.Step = 0; v.Quant = &q },
-		"quant short": func(v *View) { q := *v.Quant; q.Chunks = q.Chunks[:2]; v.Quant = &q },
 	} {
 		v := f.with(breakIt)
 		if err := v.Validate(); !errors.Is(err, ErrView) {

@@ -125,21 +125,20 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 }
 
 // buildOptions reads the words kind, trees, depth, labels, rotate, sketch,
-// hops, seed and quantize (0, 1); what is left out is anndb's default. The
-// 8-bit copy defaults to on where the rows are not bytes.
+// hops and seed; what is left out is anndb's default.
 func buildOptions(o child.Words) (*index.Forest, error) {
 	b := &index.Forest{}
-	var seed, quantize, rotate, sketch, hops int
+	var seed, rotate, sketch, hops int
 	var errs []error
 	for name, to := range map[string]*int{
 		"trees": &b.Trees, "depth": &b.Depth, "labels": &b.LeafNeighbors, "rotate": &rotate,
-		"sketch": &sketch, "hops": &hops, "seed": &seed, "quantize": &quantize,
+		"sketch": &sketch, "hops": &hops, "seed": &seed,
 	} {
 		v, err := o.Int(name, 0)
 		errs = append(errs, err)
 		*to = v
 	}
-	b.Seed, b.Quantize = uint64(seed), quantize != 0
+	b.Seed = uint64(seed)
 	for _, part := range []struct {
 		n    int // negative: off
 		off  *bool
@@ -246,7 +245,6 @@ func (e *engine) Take(ids []uint32) {
 	e.total.Leaves += e.last.Leaves
 	e.total.Labels += e.last.Labels
 	e.total.Sketched += e.last.Sketched
-	e.total.Filtered += e.last.Filtered
 	e.total.Exact += e.last.Exact
 	for i := range ids {
 		ids[i] = child.Missing
@@ -256,13 +254,12 @@ func (e *engine) Take(ids []uint32) {
 	}
 }
 
-// Work is what a search read: leaves with their label entries, sketches, 8-bit
-// copies of rows, rows.
+// Work is what a search read: leaves with their label entries, sketches, rows.
 func (e *engine) Work() string {
 	t, n := e.total, float64(max(1, e.taken))
 	e.total, e.taken = db.SearchStats{}, 0
-	return fmt.Sprintf("leaves:%.1f,labels:%.0f,sketches:%.0f,copies:%.0f,rows:%.1f",
-		float64(t.Leaves)/n, float64(t.Labels)/n, float64(t.Sketched)/n, float64(t.Filtered)/n, float64(t.Exact)/n)
+	return fmt.Sprintf("leaves:%.1f,labels:%.0f,sketches:%.0f,rows:%.1f",
+		float64(t.Leaves)/n, float64(t.Labels)/n, float64(t.Sketched)/n, float64(t.Exact)/n)
 }
 
 // decimal is strconv.Atoi for keys, without the string.

@@ -39,8 +39,7 @@ type Forest struct {
 	// NoTables omits the tables of the leaves with the nearest rows of their training points, which the
 	// natural classifier uses. Then only voting and lookup search, which need Members.
 	NoTables bool `flag:"no-tables"`
-	Quantize bool `flag:"quantize"` // store an 8-bit copy of float32 rows as a filter before the exact distances
-	Members  bool `flag:"members"`  // store the rows of each leaf, for voting and lookup
+	Members  bool `flag:"members"` // store the rows of each leaf, for voting and lookup
 	// Density, Candidates, Subsample and MinVotes are those of the learner (forest.Params).
 	Density    float64 `flag:"density" min:"0" max:"1"`
 	Candidates int     `flag:"candidates" min:"0"`

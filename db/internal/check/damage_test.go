@@ -57,7 +57,7 @@ func damaged(t testing.TB) (path string) {
 	}
 	put(0, 60)
 	model := &index.LCIF{Params: &lcif.Params{K: 4, Lambda: 0.5, Beta: 2}}
-	dbtest.Builds(t, d, "small", "kd", &index.Forest{Trees: 3, Members: true, Quantize: true, NoTune: true})
+	dbtest.Builds(t, d, "small", "kd", &index.Forest{Trees: 3, Members: true, NoTune: true})
 	dbtest.Builds(t, d, "small", "labels", model)
 	dbtest.Builds(t, d, "texts", "terms", &index.Postings{})
 	dbtest.Builds(t, d, "words", "rows", nil)
@@ -137,8 +137,8 @@ func ask(t *testing.T, s *db.Snapshot, answer func(what, text string, err error)
 		case "words":
 			search(db.SearchOptions{Index: "rows"})
 		case "small":
-			search(db.SearchOptions{Index: "kd", Params: &query.Params{Tau: 0.1, Sketch: true, Hops: 2, NoWiden: true}})
-			search(db.SearchOptions{Index: "kd", Params: &query.Params{Method: query.Voting, Votes: 1, Quant: true, NoWiden: true}})
+			search(db.SearchOptions{Index: "kd", Params: &query.Params{Tau: 0.1, Sketch: true, NoWiden: true}})
+			search(db.SearchOptions{Index: "kd", Params: &query.Params{Method: query.Voting, Votes: 1, NoWiden: true}})
 		}
 		for _, index := range map[string][]string{"small": {"labels"}, "words": {"labels", "pt"}}[name] {
 			p, _, err := dbtest.Predict(ctx, c, ask, &db.PredictOptions{Index: index, Top: 2})

@@ -150,8 +150,8 @@ func FuzzBlocks(f *testing.F) {
 // fuzzSearches are the searches of indexes by collection.
 var fuzzSearches = map[string][]db.SearchOptions{
 	"small": {
-		{Index: "kd", Params: &query.Params{Method: query.Natural, Tau: 0.1, Sketch: true, Hops: 2, Extra: 2}},
-		{Index: "kd", Params: &query.Params{Method: query.NaturalZero, Quant: true, NoWiden: true}},
+		{Index: "kd", Params: &query.Params{Method: query.Natural, Tau: 0.1, Sketch: true, Extra: 2}},
+		{Index: "kd", Params: &query.Params{Method: query.NaturalZero, NoWiden: true}},
 		{Index: "kd", Params: &query.Params{Method: query.Voting, Votes: 1, Sketch: true, Beam: 20}},
 	},
 	"texts": {{Index: "terms"}},

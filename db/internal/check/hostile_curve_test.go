@@ -64,7 +64,7 @@ const forgedCurve = `{"k": 10, "queries": 50, "sampled": 3, "reach": 3, "scan": 
 // Check. testdata/hostile.txt has an index, a place of its manifest and a value a line.
 func TestHostileNumbers(t *testing.T) {
 	path := hostileBase(t, 60, func(d *db.DB) {
-		dbtest.Builds(t, d, "d", "kd", &index.Forest{NoTune: true, Quantize: true})
+		dbtest.Builds(t, d, "d", "kd", &index.Forest{NoTune: true})
 		dbtest.Builds(t, d, "s", "lcif", &index.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 3, Lambda: 0.5}})
 		dbtest.Builds(t, d, "s", "p", &index.Postings{})
 		dbtest.Builds(t, d, "s", "at", &index.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 2}}})

@@ -281,8 +281,8 @@ var ForestOptions = []index.Forest{
 	{},
 	{NoSketches: true, NoLists: true},
 	{SketchBytes: 128, ListNeighbors: 5, LeafNeighbors: 8, Members: true},
-	{Quantize: true, NoSketches: true},
+	{NoSketches: true},
 	{Members: true, NoTables: true, SketchBytes: 64},
-	{Quantize: true, ListNeighbors: 30, Members: true, LeafNeighbors: 20},
+	{ListNeighbors: 30, Members: true, LeafNeighbors: 20},
 	{MinVotes: 2, Depth: 5, NoLists: true},
 }

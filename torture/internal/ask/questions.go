@@ -253,9 +253,9 @@ func (c *Collection) index(x Index) []Question {
 		default:
 			params := map[string]query.Params{
 				"natural": {Tau: 0.02, NoWiden: true},
-				"hops":    {Tau: 0.05, Sketch: true, Hops: 2, NoWiden: true},
+				"hops":    {Tau: 0.05, Sketch: true, NoWiden: true},
 				"beam":    {Tau: 0.05, Sketch: true, Beam: 30, NoWiden: true},
-				"8-bit":   {Method: query.NaturalZero, Quant: true, Extra: 2, NoWiden: true},
+				"8-bit":   {Method: query.NaturalZero, Extra: 2, NoWiden: true},
 			}
 			names := []string{"natural", "hops", "beam", "8-bit"}
 			if x.Members {

@@ -81,7 +81,7 @@ func (b *builder) build() error {
 	do(b.put("gone", 0, 400))
 	build("images", "kd", forests(&index.Forest{Coordinates: 16, Members: true}))
 	build("images", "rp", forests(&index.Forest{Learner: "rp", NoSketches: true, Members: true}))
-	build("vectors", "pca", forests(&index.Forest{Learner: "pca", Quantize: true}))
+	build("vectors", "pca", forests(&index.Forest{Learner: "pca"}))
 	build("vectors", "gone", forests(&index.Forest{Learner: "rp", Members: true}))
 	build("points", "rf", forests(&index.Forest{Learner: "rf", Members: true}))
 	build("points", "labels", &model)

@@ -395,7 +395,7 @@ func (r *Round) search(ctx context.Context, s *db.Snapshot, live map[string][]fl
 	if err != nil || len(c.Indexes) == 0 {
 		return err
 	}
-	p := query.Params{Method: query.Voting, Votes: 1, Hops: 1}
+	p := query.Params{Method: query.Voting, Votes: 1}
 	found, err := s.Collection(coll).Search(ctx, db.Query{Vector: q},
 		&db.SearchOptions{K: 5, Index: "x", Params: &p, Reuse: hits})
 	if err != nil {

@@ -118,8 +118,8 @@ func (c *caller) search(s *db.Snapshot, coll *ask.Collection) {
 // params returns parameters of a search of a forest.
 func (c *caller) params(members bool) *query.Params {
 	some := []query.Params{
-		{Tau: 0.02}, {Tau: 0.05, Sketch: true, Hops: 2, HopFrom: 3, HopWidth: 4, HopKeep: 5}, {Sketch: true, Beam: 30, R: 12},
-		{Sketch: true, Beam: 20, Gap: 0.2, GapFloor: 1}, {Method: query.NaturalZero, Quant: true, Rerank: 5, Extra: 2},
+		{Tau: 0.02}, {Tau: 0.05, Sketch: true}, {Sketch: true, Beam: 30, R: 12},
+		{Sketch: true, Beam: 20, Gap: 0.2, GapFloor: 1}, {Method: query.NaturalZero, Extra: 2},
 		{Method: query.Flat, Sketch: true, R: 20}, {Method: query.Flat}, {Sketch: true, Beam: 1 << 40, R: 1 << 40},
 		{Method: query.Voting, Votes: 2}, {Method: query.Lookup},
 	}

@@ -18,9 +18,8 @@ var (
 	shares   = []any{0, 0.5, 1, json.Number("1e-300"), json.Number("1e300"), -1}
 	settings = map[string][]any{
 		"method": {"natural", "natural-zero", "voting", "lookup", "flat"}, "trees": numbers, "votes": numbers, "extra": numbers,
-		"r": numbers, "hops": {0, 1, 3, 1 << 40}, "hop_from": numbers, "hop_width": numbers, "hop_keep": numbers,
-		"beam": numbers, "rerank": numbers, "tau": shares, "gap": {0, 0.1, json.Number("3e38"), -1},
-		"gap_floor": {0, 1, json.Number("3e38")}, "quant": {true, false}, "sketch": {true, false},
+		"r": numbers, "beam": numbers, "tau": shares, "gap": {0, 0.1, json.Number("3e38"), -1},
+		"gap_floor": {0, 1, json.Number("3e38")}, "sketch": {true, false},
 	}
 	points = map[string][]any{"recall": shares, "checked": shares, "micros": shares, "candidates": shares}
 	curves = map[string][]any{

@@ -99,7 +99,7 @@ type collection struct {
 var collections = map[string][]collection{
 	"dense": {
 		{"l2", 12, vector.L2, false, 1, map[string]index.Options{
-			"kd": &index.Forest{NoTune: true, Seed: 1, Learner: "kd", Quantize: true, Members: true},
+			"kd": &index.Forest{NoTune: true, Seed: 1, Learner: "kd", Members: true},
 			"rp": &index.Forest{NoTune: true, Seed: 1, Learner: "rp", Trees: 3, NoLists: true, NoSketches: true},
 			"rf": &index.Forest{NoTune: true, Seed: 1, Learner: "rf", Trees: 2},
 		}},
@@ -127,7 +127,7 @@ var collections = map[string][]collection{
 		}},
 	},
 	"tuned": {
-		{"l2", 12, vector.L2, false, 3, map[string]index.Options{"kd": &index.Forest{Seed: 1, Holdout: 30, Quantize: true, Members: true}}},
+		{"l2", 12, vector.L2, false, 3, map[string]index.Options{"kd": &index.Forest{Seed: 1, Holdout: 30, Members: true}}},
 		{"product", 6, vector.InnerProduct, false, 2, map[string]index.Options{"rp": &index.Forest{Seed: 1, Holdout: 20, Learner: "rp"}}},
 	},
 	"sketches": {

@@ -276,7 +276,7 @@ func (y *Day) oneMinute(ctx context.Context) error {
 // ask asks a minute's queries, by all indexes in turn.
 func (y *Day) ask(ctx context.Context, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 6))
-	p := query.Params{Tau: 0.02, Sketch: true, Hops: 1}
+	p := query.Params{Tau: 0.02, Sketch: true}
 	for i := range queries {
 		start := time.Now()
 		err := y.d.View(func(s *db.Snapshot) error {

@@ -241,7 +241,7 @@ func verifyDense(ctx context.Context, v *db.Snapshot, m model, coll string, q []
 			continue
 		}
 		for _, p := range []query.Params{
-			{Method: query.Natural, Sketch: true, Hops: 1}, {Method: query.Voting, Votes: 1}, {Method: query.Lookup},
+			{Method: query.Natural, Sketch: true}, {Method: query.Voting, Votes: 1}, {Method: query.Lookup},
 		} {
 			// All rows are found only by widening to an exact scan.
 			asks = append(asks,

@@ -145,10 +145,6 @@ func SettingText(p query.Params) string {
 	add("votes", p.Method == query.Voting, max(1, p.Votes))
 	add("extra", p.Extra > 0, p.Extra)
 	add("sketch", p.Sketch, p.R)
-	add("hops", p.Hops > 0, p.Hops)
-	add("from", p.Hops > 0 && p.HopFrom > 0, p.HopFrom)
-	add("width", p.Hops > 0 && p.HopWidth > 0, p.HopWidth)
 	add("beam", p.Beam > 0, p.Beam)
-	add("rerank", p.Quant && p.Rerank > 0, p.Rerank)
 	return s
 }

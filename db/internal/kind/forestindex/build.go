@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/fail"
@@ -32,9 +31,6 @@ type learned struct {
 	encoder   query.SketchEncoder
 	sketch    []byte // n * encoder.Width
 	hops      []query.NeighborBlock
-	quant     []byte // n * coordinates
-	quantOff  float32
-	quantStp  float32
 	curve     *query.Curve
 	points    int // training points
 	neighbors *index.NeighborReport
@@ -172,9 +168,6 @@ func learnRest(ctx context.Context, t *training, o options,
 			}
 			l.hops, l.reached = packed(lists, o.ListNeighbors), reached
 		}
-		if o.Quantize {
-			l.quant, l.quantOff, l.quantStp = quantize(t.corpus.rows)
-		}
 		return ctx.Err()
 	})
 	return l, err
@@ -212,7 +205,8 @@ func (l *learned) growForest(ctx context.Context, t *training, o options, at []i
 		points, lab = t.only(at)
 	}
 	params := forest.Params{
-		Kind: forest.Kind(o.Learner), Trees: o.Trees, Depth: o.Depth, LabelsK: min(o.LeafNeighbors, lab.K), Seed: o.Seed,
+		Kind: forest.Kind(o.Learner), Trees: o.Trees, Depth: o.Depth, LabelsK: min(o.LeafNeighbors, lab.K),
+		Seed:    o.Seed,
 		Density: o.Density, Candidates: o.Candidates, Subsample: o.Subsample,
 		Members: o.Members, Natural: !o.NoTables, MinVotes: o.MinVotes,
 	}
@@ -230,22 +224,4 @@ func (l *learned) growForest(ctx context.Context, t *training, o options, at []i
 		return nil, fail.Wrapf(kind.AsParameter(err), "%s", stage)
 	}
 	return f, nil
-}
-
-// quantize returns the 8-bit copy. All coordinates share one offset and step, so that distances
-// in the copy are distances in the rows up to rounding.
-func quantize(rows *flatRows) (out []byte, offset, step float32) {
-	lo, hi := float32(math.Inf(1)), float32(math.Inf(-1))
-	for _, v := range rows.data {
-		lo, hi = min(lo, v), max(hi, v)
-	}
-	step = (hi - lo) / 255
-	if !(step > 0) {
-		step = 1
-	}
-	out = make([]byte, len(rows.data))
-	for i, v := range rows.data {
-		out[i] = uint8(math.RoundToEven(float64((v - lo) / step)))
-	}
-	return out, lo, step
 }

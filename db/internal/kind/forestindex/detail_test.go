@@ -28,7 +28,6 @@ func TestDetailCheck(t *testing.T) {
 		"sketch width":            {func(x *stored, n int) { x.SketchWidth = n }, 64, 64},
 		"sketch shift":            {func(x *stored, n int) { x.SketchShift = uint(n) }, 0, 24},
 		"neighbors":               {func(x *stored, n int) { x.NeighborK = n }, 0, maxListNeighbors},
-		"8-bit shift":             {func(x *stored, n int) { x.QuantShift = uint(n) }, 0, 24},
 		"weight of the rest":      {func(x *stored, n int) { x.SketchRest = float32(n) }, 0, 1},
 		"centers":                 {func(x *stored, n int) { x.Centers, x.SketchSigns, x.SketchWidth, x.CenterStep = n, n > 0, 64, 1 }, 0, 1},
 	} {

@@ -145,7 +145,7 @@ func TestMoreThanThereIs(t *testing.T) {
 			for _, k := range []int{n + 1, 100, math.MaxInt} {
 				for name, o := range map[string]*db.SearchOptions{
 					"default": nil, "flat": {Index: db.Flat}, "recall": {Recall: 0.8},
-					"natural": {Params: &query.Params{Sketch: true, Hops: 1, Quant: true}},
+					"natural": {Params: &query.Params{Sketch: true}},
 					"beam":    {Params: &query.Params{Sketch: true, Beam: 20}},
 					"lookup":  {Params: &query.Params{Method: query.Lookup, Sketch: true}},
 					"range":   {Radius: new(1e9)}, "flat range": {Radius: new(1e9), Index: db.Flat},

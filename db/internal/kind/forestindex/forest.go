@@ -1,6 +1,5 @@
 // Package forestindex is the kind of index that finds rows of a dense collection: a forest with
-// sketches, neighbor lists and an 8-bit copy, which packages trees/forest and query learn and
-// search.
+// sketches and neighbor lists, which packages trees/forest and query learn and search.
 package forestindex
 
 import (
@@ -9,16 +8,20 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
+	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
 )
 
 // Kind implements forests over a dense collection, with the other structures that queries
-// need: sketches, neighbor lists, an 8-bit copy.
+// need: sketches, neighbor lists.
 type Kind struct{}
 
 // Traits implements kind.Kind.
@@ -50,11 +53,6 @@ type detail struct {
 
 	NeighborK int
 
-	QuantShift  uint
-	QuantOffset float32
-	QuantStep   float32
-	Quantized   bool
-
 	// Curve has the settings of a small segment; those of the large one are in the manifest.
 	Curve *query.Curve `json:",omitempty"`
 }
@@ -76,7 +74,8 @@ func detailOf(g *kind.Segment) *detail { return g.Own.(*detail) }
 
 // encoder returns the encoder of the segment's sketches, without their centers.
 func (f *detail) encoder() query.SketchEncoder {
-	return query.SketchEncoder{Width: f.SketchWidth, Signs: f.SketchSigns, Steps: f.SketchSteps, Rest: f.SketchRest}
+	return query.SketchEncoder{Width: f.SketchWidth, Signs: f.SketchSigns, Steps: f.SketchSteps,
+		Rest: f.SketchRest}
 }
 
 // Check refuses values that no build can have written.
@@ -103,8 +102,6 @@ func (f *detail) Check(m *kind.Manifest, g *kind.Segment) error {
 			(f.Centers == 0 || step(f.CenterStep) && scale(f.CenterOffset, f.CenterStep) && f.SketchSigns),
 			"centers of sketches"},
 		{f.NeighborK >= 0 && f.NeighborK <= maxListNeighbors, "neighbors a row"},
-		{f.QuantShift <= 24 && (!f.Quantized || step(f.QuantStep) && scale(f.QuantOffset, f.QuantStep)),
-			"8-bit copy"},
 		{f.Trees.Points == g.Rows-g.Dead || m.Foreign && f.Trees.Points >= 0, "training points"},
 	} {
 		if !c.ok {
@@ -135,6 +132,134 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	}
 	v, err := loadView(ctx, st, m, *rows)
 	return &opened{v, m}, err
+}
+
+// loadView assembles the query view of a published index over the map. All counts are checked
+// against the manifest and every directory entry against its block, so that queries need no
+// bounds checks.
+func loadView(ctx context.Context, st kind.Source, m *kind.Manifest, rows query.View) (*query.View, error) {
+	v := &rows
+	large := detailOf(&m.Segments[0])
+	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, large.Lift
+	for i := range m.Segments {
+		from := &m.Segments[i]
+		g := query.Segment{First: from.First, N: from.Rows}
+		if !from.Empty() {
+			r := st.Arrays(ctx, m.Info.Name, from.Object)
+			if i == 0 {
+				loadRotation(r, v, large.Rotation)
+			}
+			if loadSegment(r, v, &g, from); r.Err != nil {
+				return nil, r.Err
+			}
+			g.RawForest = optionsOf(m).Coordinates == 0
+		}
+		if i == 0 {
+			v.Segment = g
+		} else {
+			v.Small = append(v.Small, g)
+		}
+	}
+	if err := v.Validate(); err != nil {
+		r := st.Arrays(ctx, m.Info.Name, m.Object)
+		r.Fail("%v", err)
+		return nil, r.Err
+	}
+	addFreshSketches(st, m, v) // reads the parts that were validated
+	return v, nil
+}
+
+// loadRotation reads the rotation to so many coordinates, if that is not zero.
+func loadRotation(r *arrays.Reader, v *query.View, coordinates int) {
+	if coordinates == 0 {
+		return
+	}
+	n := v.Inner()
+	rot := &forest.Rotation{R: coordinates, Dim: n}
+	var all []float32
+	arrays.FieldOf(r.Section(codec.KindRotation), 0, &all, n+coordinates+coordinates*n)
+	if r.Err != nil {
+		return
+	}
+	rot.Mean, rot.Bias, rot.Matrix = all[:n], all[n:n+coordinates], all[n+coordinates:]
+	if v.Rotation = rot; v.Metric == vector.L2 {
+		v.ByteRotation = rot.Bytes()
+	}
+}
+
+// loadSegment reads the parts of a segment.
+func loadSegment(r *arrays.Reader, v *query.View, g *query.Segment, from *kind.Segment) {
+	d := detailOf(from)
+	g.Forest, g.Curve = loadForest(r, from), d.Curve
+	if d.SketchWidth > 0 {
+		e := d.encoder()
+		if d.Centers > 0 {
+			e.Centers = &query.Centers{N: d.Centers, Shift: d.CenterShift, Offset: d.CenterOffset, Step: d.CenterStep,
+				Chunks: arrays.ReadRows[byte](r, codec.KindCenters, d.Centers, v.Inner(), d.CenterShift)}
+		}
+		g.Sketch = e.View(arrays.ReadRows[byte](r, codec.KindSketch, g.N, d.SketchWidth, d.SketchShift),
+			d.SketchShift)
+		g.Sketch.Request = v.Rows.Request
+	}
+	if d.NeighborK > 0 {
+		lists, err := decodeNeighbors(r.Blocks(codec.KindNeighbors), g.N, d.NeighborK)
+		if r.Err == nil && err != nil {
+			r.Fail("%v", err)
+		}
+		if r.Err != nil {
+			return
+		}
+		g.Neighbors, lists.Request = lists, v.Rows.Request
+	}
+}
+
+// loadForest returns a view of the arrays of a forest and checks their cross-references.
+func loadForest(r *arrays.Reader, from *kind.Segment) *forest.Forest {
+	d := detailOf(from)
+	p := d.Trees.Params
+	slots := p.Trees << p.Depth
+	f := &forest.Forest{
+		Params: p, Dim: d.Trees.Dim, CorpusN: from.Rows, Coord: d.Trees.Coord,
+		DirWidth: d.Trees.DirW, Points: d.Trees.Points,
+	}
+	f.Nodes = decodeNodes(r, slots)
+	r.Need(len(f.Nodes) == slots, "node count")
+	dirs := r.Section(codec.KindLeafDir)
+	if p.Natural {
+		arrays.FieldOf(dirs, 0, &f.LeafDir, slots)
+		f.Leaves = r.Blocks(codec.KindLeaves)
+	}
+	if p.Members {
+		arrays.FieldOf(dirs, 1, &f.MemberDir, slots)
+		f.Members = r.Blocks(codec.KindMembers)
+	}
+	dir := r.Section(codec.KindDirections)
+	switch f.Coord {
+	case "projected":
+		arrays.FieldOf(dir, 0, &f.Proj.Ptr, p.Trees*p.Depth+1)
+		if r.Err == nil {
+			nnz := int(f.Proj.Ptr[len(f.Proj.Ptr)-1])
+			arrays.FieldOf(dir, 1, &f.Proj.Idx, nnz)
+			arrays.FieldOf(dir, 2, &f.Proj.Val, nnz)
+		}
+	case "directions":
+		arrays.FieldOf(dir, 3, &f.DirIdx, slots*f.DirWidth)
+		arrays.FieldOf(dir, 4, &f.DirVal, slots*f.DirWidth)
+	}
+	shape := fmt.Sprint(f.Trees, f.Depth, f.Natural, f.Params.Members, f.Dim, f.Coord, f.DirWidth, f.Points)
+	r.Once(kind.RoleForest, shape, f.CorpusN, f.Validate)
+	return f
+}
+
+// decodeNodes returns a view of the stored nodes on little-endian machines with aligned blocks,
+// and a copy otherwise.
+func decodeNodes(r *arrays.Reader, n int) []forest.Node {
+	var vals []uint32
+	arrays.FieldOf(r.Section(codec.KindNodes), 0, &vals, 2*n)
+	if vals == nil {
+		return nil
+	}
+	return unsafe.Slice((*forest.Node)(unsafe.Pointer(unsafe.SliceData(vals))), n)
 }
 
 func (x *opened) RowView() *query.View { return x.view }

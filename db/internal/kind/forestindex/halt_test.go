@@ -45,10 +45,10 @@ func TestKeyPredicateOnce(t *testing.T) {
 	searches := map[string]search{}
 	for name, o := range map[string]db.SearchOptions{
 		"flat":    {Index: db.Flat},
-		"natural": {Params: &query.Params{Sketch: true, Hops: 1}},
+		"natural": {Params: &query.Params{Sketch: true}},
 		"lookup":  {Params: &query.Params{Method: query.Lookup}},
 		"beam":    {Params: &query.Params{Trees: 1, Sketch: true, Beam: 30}},
-		"range":   {Radius: new(5.0), Params: &query.Params{Hops: 2}},
+		"range":   {Radius: new(5.0), Params: &query.Params{}},
 		"explain": {Params: &query.Params{Trees: 1, Sketch: true, Beam: 30}, Explain: true},
 	} {
 		searches[name] = func(ctx context.Context, key func(key []byte) bool) error {

@@ -137,7 +137,7 @@ func (l *learned) project(ctx context.Context, t *training, o options,
 		if approximate {
 			l.reduce(ctx, whole, t)
 		}
-		if approximate && t.base == nil && o.Coordinates > 0 && !o.Quantize && o.SketchBytes <= vector.PackedWidth {
+		if approximate && t.base == nil && o.Coordinates > 0 && o.SketchBytes <= vector.PackedWidth {
 			l.mean = t.turn(l.rotation, l.rotated)
 		}
 		return ctx.Err()

@@ -34,7 +34,7 @@ func TestGrow(t *testing.T) {
 		metric vector.Metric
 		o      index.Forest
 	}{
-		{vector.L2, index.Forest{Members: true, Quantize: true}},
+		{vector.L2, index.Forest{Members: true}},
 		{vector.Cosine, index.Forest{Learner: "pca", NoSketches: true}},
 		{vector.InnerProduct, index.Forest{Learner: "rp"}},
 		{vector.L2, index.Forest{SketchBytes: 128}},
@@ -65,7 +65,7 @@ func TestGrow(t *testing.T) {
 			b.Build("fresh", &c.o)
 			queries := dbtest.Mixture(uint64(40+i), 100, dim)
 			for _, p := range []query.Params{
-				{Tau: 0.005}, {Tau: 0.02, Trees: 4, Sketch: true, R: 60, Hops: 2, HopKeep: 20},
+				{Tau: 0.005}, {Tau: 0.02, Trees: 4, Sketch: true, R: 60},
 				{Sketch: true, Beam: 40, R: 40}, {Method: query.Lookup},
 			} {
 				if p.Method == query.Lookup && !c.o.Members {

@@ -156,10 +156,6 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 	if k := l.opts.ListNeighbors; k > 0 {
 		v.Neighbors = &query.NeighborView{Blocks: l.hops, Shift: neighborShift(k), K: k}
 	}
-	if l.quant != nil {
-		v.Quant = &query.QuantView{Chunks: [][]byte{l.quant}, Shift: 31, Offset: l.quantOff,
-			Step: l.quantStp}
-	}
 	return &v
 }
 

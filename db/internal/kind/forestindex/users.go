@@ -48,7 +48,8 @@ func usersOf(ctx context.Context, st kind.Source, v *query.View, k int) (set que
 
 // scanTruth finds the nearest rows of each query by comparing with every row: so many as depth returns for
 // its number, and none if that is zero.
-func scanTruth(ctx context.Context, st kind.Source, v *query.View, set query.QuerySet, depth func(i int) int) error {
+func scanTruth(ctx context.Context, st kind.Source, v *query.View, set query.QuerySet,
+	depth func(i int) int) error {
 	w := par.Work{N: len(set.Queries), Workers: kind.WorkersOf(ctx)}
 	return par.Ranges(ctx, w, func() func(i, _ int) error {
 		s := query.NewSearcher()
@@ -122,7 +123,8 @@ func measured(
 ) (*query.Curve, error) {
 	alone := part(v, g.First, g.First+g.N)
 	alone.Segment, alone.First = g, 0
-	alone.Rotation, alone.ByteRotation, alone.Lift, alone.LiftNorm = v.Rotation, v.ByteRotation, v.Lift, v.LiftNorm
+	alone.Rotation, alone.ByteRotation = v.Rotation, v.ByteRotation
+	alone.Lift, alone.LiftNorm = v.Lift, v.LiftNorm
 	users, err := usersOf(ctx, st, &alone, c.K)
 	if err != nil {
 		return nil, err

@@ -65,7 +65,8 @@ func tunedForest(st kind.Source, name string) (bool, error) {
 	case err != nil:
 		return false, err
 	case m == nil:
-		return false, fail.Wrapf(fail.NoIndexNamed(name, st.Collection().Name, st.Collection().Indexes), "neighbors")
+		return false, fail.Wrapf(fail.NoIndexNamed(name, st.Collection().Name, st.Collection().Indexes),
+			"neighbors")
 	}
 	return !m.Of.Traits().Predicts && m.Info.Curve != nil, nil
 }
@@ -155,7 +156,6 @@ func denseNeighbors(ctx context.Context, st kind.Source, name string) (*lcif.For
 	// than k rows has returned the nearest ones.
 	p.NoWiden = true
 	p.R = max(p.R, 2*slices.Max(forestKs))
-	p.Rerank = max(p.Rerank, p.R)
 	return lcif.NewForestNeighbors(found.RowView(), p, nil), nil
 }
 
