@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -37,7 +38,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 		cat.Collections = append(cat.Collections, &layout.Collection{
 			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: storageOf(s.Float32),
 			Sparse: s.Sparse, Named: s.Named, Numbering: layout.Numbering(s.Numbering),
-			Text: s.Text.stored(), Weight: s.Weight,
+			Text: s.Text.stored(), Weight: s.Weight, Meta: maps.Clone(s.Meta),
 		})
 		return nil, nil
 	})
@@ -160,7 +161,7 @@ func infoOf(c *layout.Collection) CollectionInfo {
 		Name: c.Name, Schema: Schema{
 			Sparse: c.Sparse, Named: c.Named, Metric: c.Metric,
 			Float32: c.Storage == layout.StorageFloat32, Numbering: string(c.Numbering),
-			Text: (*TextSchema)(c.Text), Weight: c.Weight,
+			Weight: c.Weight, Meta: maps.Clone(c.Meta),
 		},
 		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.Sealed()),
 		Indexes: c.IndexNames(), Attributes: c.AttributeNames(), Expires: c.Attribute(attribute.Expiry) != nil,
@@ -170,6 +171,10 @@ func infoOf(c *layout.Collection) CollectionInfo {
 			info.types = map[string]attribute.Type{}
 		}
 		info.types[x.Name] = x.Type
+	}
+	if c.Text != nil { // the program may change what it gets
+		own := TextSchema(*c.Text)
+		info.Text = &own
 	}
 	info.Dim, info.Features = c.Dim, c.Features
 	return info

@@ -2,6 +2,7 @@ package db
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/bits"
@@ -131,6 +132,9 @@ type Schema struct {
 	// Numbering is the number of the first feature or coordinate in the files that the collection
 	// is imported from, "0" or "1"; empty if unknown. In the API the first is always 0.
 	Numbering string
+	// Meta are names with values that the program keeps with the collection, at most 64. Errors about the
+	// dimension of a vector name that of "model".
+	Meta map[string]string
 }
 
 // resolve checks a schema and fills in its defaults.
@@ -142,7 +146,7 @@ func (s Schema) resolve() (Schema, error) {
 	if s.Weight != 0 && (s.Dim == 0 || !s.Sparse) {
 		return s, fmt.Errorf("%w: a weight of the vector, for rows that have one part", fail.Option)
 	}
-	if err := layout.CheckWeight(s.Weight); err != nil {
+	if err := errors.Join(layout.CheckWeight(s.Weight), layout.CheckMeta(s.Meta)); err != nil {
 		return s, err
 	}
 	if s.Dim == 0 && s.Sparse {

@@ -191,6 +191,14 @@ func publicCalls() []publicCall {
 		{"Collection.TreePicture", false, false,
 			func(h handles) error { return err1(h.c.TreePicture("t", nil)) }, nil},
 		{"Collection.SetDefault", true, false, func(h handles) error { return h.c.SetDefault(h.ctx, "i") }, nil},
+		{"Collection.SetSchema", true, false, func(h handles) error {
+			info, err := h.c.Info()
+			if err != nil {
+				return err
+			}
+			info.Meta = map[string]string{"model": "a"}
+			return h.c.SetSchema(h.ctx, info.Schema, nil)
+		}, nil},
 		{"Collection.TuneFusion", true, false, func(h handles) error {
 			err := err1(h.c.TuneFusion(h.ctx, []db.Query{q}, [][]byte{[]byte("a1")}, nil, nil))
 			if h.ctx == nil {
@@ -371,7 +379,7 @@ func TestPublicCallsOfClosed(t *testing.T) {
 	}
 	if got, want := strings.Join(refused, ", "), "DB.Compact, DB.Compact in order, DB.Create, DB.Rename, DB.Maintain, "+
 		"DB.Repair, DB.Update, Collection.Build, Collection.Build of a model, Collection.Load, "+
-		"Collection.Load with progress, Collection.Load of new rows, Collection.SetDefault, "+
+		"Collection.Load with progress, Collection.Load of new rows, Collection.SetDefault, Collection.SetSchema, "+
 		"Collection.TuneFusion, Collection.DropIndex, DB.Drop"; got != want {
 		t.Errorf("read-only databases refuse\n%s, want\n%s", got, want)
 	}

@@ -46,7 +46,7 @@ func resolveQuery(ctx context.Context, st *state.Collection, a *rowAsk) error {
 	}
 	if a.byVector {
 		if err := kind.CheckQuery(q.Vector, c.Dim); err != nil {
-			return fail.Wrapf(err, "query to collection %q", c.Name)
+			return fail.Wrapf(ofModel(err, c), "query to collection %q", c.Name)
 		}
 	}
 	if !a.byFeatures {

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ func (i *CollectionInfo) CheckRow(r Row) error {
 		return err
 	}
 	c := &layout.Collection{Name: i.Name, Dim: s.Dim, Metric: s.Metric, Sparse: s.Sparse, Named: s.Named,
-		Text: s.Text.stored()}
+		Text: s.Text.stored(), Meta: s.Meta}
 	if err := checkRow(&r, c); err != nil {
 		return err
 	}
@@ -52,13 +53,21 @@ func checkRow(r *Row, c *layout.Collection) error {
 	}
 	if c.Dim > 0 && (r.Vector != nil || !c.Sparse) {
 		if err := layout.CheckVector(r.Key, r.Vector, c.Dim, c.Metric); err != nil {
-			return err
+			return ofModel(err, c)
 		}
 	}
 	if err := layout.CheckLabels(r.Key, r.Labels); err != nil {
 		return err
 	}
 	return layout.CheckPayload(r.Key, r.Payload)
+}
+
+// ofModel adds to an error about a dimension what made the vectors of a collection.
+func ofModel(err error, c *layout.Collection) error {
+	if model := c.Meta["model"]; model != "" && errors.Is(err, fail.Dimension) {
+		return fmt.Errorf("%w, the vectors of model %q", err, model)
+	}
+	return err
 }
 
 // checkParts checks which parts a row has, and its features.

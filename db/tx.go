@@ -72,6 +72,27 @@ func (c TxCollection) SetLabels(key []byte, labels ...string) error {
 	})
 }
 
+// SetText gives the row with the key another text, and SetVector another vector. Either writes the row again: it
+// keeps all else, and gets a new number. ErrNotFound does not fail the Update; every other error does.
+func (c TxCollection) SetText(key []byte, text string) error {
+	return c.rewrite(key, func(r *Row) { r.Text = text })
+}
+
+// SetVector is SetText for the vector; nil takes it away from a row with a text or features.
+func (c TxCollection) SetVector(key []byte, x []float32) error {
+	return c.rewrite(key, func(r *Row) { r.Vector = x })
+}
+
+// rewrite puts a row again as edit changes it.
+func (c TxCollection) rewrite(key []byte, edit func(r *Row)) error {
+	r, err := c.Get(key)
+	if err != nil {
+		return err
+	}
+	edit(&r)
+	return c.Put(r)
+}
+
 // SetPayload replaces the payload of the row with the key, like SetLabels.
 func (c TxCollection) SetPayload(key, payload []byte) error {
 	return c.t.Edit(c.name, key, func(r *apply.Row) error {

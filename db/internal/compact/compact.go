@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
 	"github.com/anndb/anndb/db/internal/txn"
@@ -23,6 +24,9 @@ type Compactor struct {
 	Target, Path string
 	Store        store.Options // with which the file is open
 	Log          *slog.Logger
+	// Convert, if not nil, changes the descriptions of collections and reports whether it has. Their rows are
+	// written again in the new form, with new numbers, and their indexes are rebuilt, or the run fails.
+	Convert func(c *layout.Collection) bool
 }
 
 // Stats is the length of the file before and after a compaction, in bytes.

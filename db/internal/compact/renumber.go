@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"slices"
@@ -85,16 +86,24 @@ type moving struct {
 	objects  []uint64           // with blocks of the collection, in the old file
 	indexes  []*segment.Rebuild // in the order in which they are rebuilt
 	order    bool               // near rows get near numbers; otherwise rows keep their order
+	into     *layout.Collection // the converted description, nil if it stays
 }
 
 // toRenumber returns the collections to renumber; with order, these include all dense ones.
 // Collections with an index that cannot be rebuilt from the rows alone are excluded.
-func toRenumber(ctx context.Context, g *state.Generation, order bool) (out []moving, err error) {
+func (co *Compactor) toRenumber(ctx context.Context, g *state.Generation, n Numbers) (out []moving, err error) {
 	for _, c := range g.Catalog.Collections {
 		deletedRows := c.Rows - c.Live
-		m := moving{name: c.Name, from: c.ID, objects: c.Objects(), order: order && !c.Sparse && c.Live > 0}
-		if !m.order && (deletedRows == 0 || float64(deletedRows) < renumberShare*float64(c.Rows) ||
-			c.Live == 0 && len(c.Indexes) > 0) {
+		m := moving{name: c.Name, from: c.ID, objects: c.Objects()}
+		m.order = n == NearOrder && !c.Sparse && c.Live > 0
+		if into := *c; co.Convert != nil && co.Convert(&into) {
+			m.into = &into
+		}
+		if m.into == nil && n == KeepNumbers {
+			continue
+		}
+		if m.into == nil && !m.order && (deletedRows == 0 ||
+			float64(deletedRows) < renumberShare*float64(c.Rows) || c.Live == 0 && len(c.Indexes) > 0) {
 			continue
 		}
 		st, whole := g.Collections[c.Name], true
@@ -104,6 +113,15 @@ func toRenumber(ctx context.Context, g *state.Generation, order bool) (out []mov
 				return nil, err
 			}
 			whole = whole && !x.Foreign
+			if m.into != nil {
+				switch {
+				case x.Foreign:
+					return nil, fmt.Errorf("%w: index %q of %q was learned from vectors that are not rows: drop it first",
+						fail.Option, x.Info.Name, c.Name)
+				case x.Auto && m.into.AutoName(c.Indexes[i].Features) != x.Info.Name:
+					continue // maintenance builds one of the right name
+				}
+			}
 			m.indexes = append(m.indexes, segment.NewRebuild(ctx, st, x))
 		}
 		if !whole {
@@ -145,6 +163,9 @@ func withoutMoved(c *layout.Catalog, moved []moving) *layout.Catalog {
 	for i := range moved {
 		at := slices.IndexFunc(out.Collections, func(x *layout.Collection) bool { return x.ID == moved[i].from })
 		x := *out.Collections[at]
+		if moved[i].into != nil {
+			x = *moved[i].into
+		}
 		out.Object++
 		moved[i].to = out.Object
 		x.ID, x.Rows, x.Live, x.Revision, x.Indexes, x.Attributes = moved[i].to, 0, 0, 0, nil, nil
@@ -232,10 +253,13 @@ func copyNames(ctx context.Context, st *state.Collection, m *txn.Manager, x movi
 			names = append(names, string(v))
 		}
 	})
-	if len(names) == 0 {
+	if len(names) == 0 && (x.into == nil || !x.into.Named) {
 		return nil
 	}
 	return m.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
+		if _, err := tx.CreateBucketIfNotExists(layout.BucketFeatures); err != nil {
+			return fail.Wrapf(err, "create dictionary")
+		}
 		if c := cat.ByID(x.to); c == nil || c.Features != len(names) {
 			return fail.Corruptf(x.name, "%d features have names", len(names))
 		}
@@ -261,13 +285,14 @@ func copyQueries(ctx context.Context, st *state.Collection, m *txn.Manager, x mo
 func (c *Compactor) compacted(
 	ctx context.Context, g *state.Generation, path string, n Numbers,
 ) (moved []moving, err error) {
-	if n != KeepNumbers {
-		moved, err = toRenumber(ctx, g, n == NearOrder)
+	if n != KeepNumbers || c.Convert != nil {
+		moved, err = c.toRenumber(ctx, g, n)
 	}
 	for err == nil && len(moved) > 0 {
 		err = c.renumbered(ctx, g, path, moved)
 		var not *notLearned
-		if !errors.As(err, &not) || ctx.Err() != nil || errors.Is(fail.System(err), fail.ErrNoSpace) {
+		if !errors.As(err, &not) || c.Convert != nil || ctx.Err() != nil ||
+			errors.Is(fail.System(err), fail.ErrNoSpace) {
 			return moved, err
 		}
 		c.Log.Warn("db: compact: rows keep their numbers",

@@ -94,6 +94,8 @@ type Collection struct {
 	// builds none.
 	Unindexed bool `json:",omitempty"`
 	Indexes   []IndexRef
+	// Meta are the names and values that the program gave, such as the model that made the vectors.
+	Meta map[string]string `json:",omitempty"`
 	// Attributes are those that rows have had.
 	Attributes []AttributeRef `json:",omitempty"`
 }
@@ -122,6 +124,29 @@ func CheckWeight(w float64) error {
 	}
 	return nil
 }
+
+// CheckMeta refuses names and values that no collection can have.
+func CheckMeta(m map[string]string) error {
+	if len(m) > maxMeta {
+		return fmt.Errorf("%w: %d names with values, want at most %d", fail.Option, len(m), maxMeta)
+	}
+	for name, value := range m {
+		switch {
+		case CheckName(name) != nil:
+			return fmt.Errorf("%w: name %.40q of a value: %w", fail.Option, name, fail.Inner{Err: CheckName(name)})
+		case len(value) > maxMetaValue || !utf8.ValidString(value) || strings.ContainsFunc(value, control):
+			return fmt.Errorf("%w: %s=%.40q, want at most %d bytes of UTF-8 without control characters", fail.Option,
+				name, value, maxMetaValue)
+		}
+	}
+	return nil
+}
+
+// The bounds of what a program says of a collection.
+const (
+	maxMeta      = 64
+	maxMetaValue = 1024
+)
 
 // maxK1 bounds k1 of BM25: from there on, counts add up.
 const maxK1 = 1000.0
@@ -339,7 +364,7 @@ func (c *Catalog) validate() error {
 		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct ||
 			x.Storage > StorageFloat32 || x.Live > x.Rows || x.Revision >= maxObject || x.Named && !x.Sparse ||
 			x.Numbering.Check() != nil || x.Text != nil && (!x.Named || x.Text.Check() != nil) ||
-			CheckWeight(x.Weight) != nil || x.Weight > 0 && !x.Both() {
+			CheckWeight(x.Weight) != nil || x.Weight > 0 && !x.Both() || CheckMeta(x.Meta) != nil {
 			return fail.Corruptf(x.Name, "catalog: impossible values")
 		}
 		attributes := map[string]bool{}

@@ -5,6 +5,7 @@ package file
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -137,8 +138,13 @@ func (c *Stats) collection(a *command.App, s *db.Snapshot) error {
 	for i := range list {
 		list[i].Collection = info.Name
 	}
+	meta := table.New("name", "value")
+	for _, name := range slices.Sorted(maps.Keys(info.Meta)) {
+		meta.Add(name, info.Meta[name])
+	}
 	sections := []table.Section{
 		command.CollectionsTable(c.All, info).As("collection", ""),
+		meta.As("meta", "Meta"),
 		attributes.As("attributes", "Attributes"),
 	}
 	if !c.All {

@@ -125,8 +125,8 @@ func (s Source) suits(in *File) error {
 		if in.Dim > info.Dim && (in.Format == dataset.FormatCSV || in.Format == dataset.FormatTSV) {
 			hint = ": --key-column, --label-column, --attribute and --ignore-column name columns of other uses"
 		}
-		return command.BadInput("%s has %d dimensions, collection %q has %d%s",
-			cmp.Or(s.Vectors, s.Path), in.Dim, info.Name, info.Dim, hint)
+		return command.BadInput("%s has %d dimensions, collection %q has %s%s",
+			cmp.Or(s.Vectors, s.Path), in.Dim, info.Name, dimOf(*info), hint)
 	}
 	return nil
 }

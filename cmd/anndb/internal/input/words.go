@@ -159,8 +159,8 @@ func (f QueryFlags) vector(a *command.App, info db.CollectionInfo) ([]float32, e
 		return nil, err
 	}
 	if n := len(rec.Vector); n != info.Dim {
-		return nil, command.BadInput("the vector of %s has %d numbers, those of collection %q have %d", f.Vector, n,
-			info.Name, info.Dim)
+		return nil, command.BadInput("the vector of %s has %d numbers, those of collection %q have %s", f.Vector, n,
+			info.Name, dimOf(info))
 	}
 	if err := in.Read(&more); err != io.EOF {
 		return nil, cmp.Or(err, command.Usagef("%s holds several vectors, and the query takes one", f.Vector))
@@ -223,10 +223,18 @@ func Literal(words []string, info db.CollectionInfo, first uint32) (q db.Query, 
 func VectorOf(text string, info db.CollectionInfo) ([]float32, error) {
 	v, err := parseVector(text)
 	if n := len(v); err == nil && n != info.Dim {
-		return nil, command.Usagef("the vector has %d numbers, those of collection %q have %d",
-			n, info.Name, info.Dim)
+		return nil, command.Usagef("the vector has %d numbers, those of collection %q have %s",
+			n, info.Name, dimOf(info))
 	}
 	return v, err
+}
+
+// dimOf is the number of coordinates of a collection, with the model that makes them.
+func dimOf(info db.CollectionInfo) string {
+	if model := info.Meta["model"]; model != "" {
+		return fmt.Sprintf("%d, of model %q", info.Dim, model)
+	}
+	return strconv.Itoa(info.Dim)
 }
 
 // parseVector reads numbers with commas or blanks between, perhaps in brackets.

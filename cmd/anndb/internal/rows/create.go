@@ -3,6 +3,7 @@ package rows
 import (
 	"cmp"
 	"errors"
+	"strings"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
@@ -11,16 +12,17 @@ import (
 
 // Create makes an empty collection.
 type Create struct {
-	File       string `arg:""`
-	Collection string `arg:""`
-	Dim        int    `group:"Dense collections:" default:"0" placeholder:"N"`
-	Metric     string `group:"Dense collections:" enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
-	Float32    bool   `group:"Dense collections:"`
-	Named      bool   `group:"Sparse collections:"`
-	Numbered   bool   `group:"Sparse collections:" without:"named"`
-	Text       bool   `group:"Texts:" without:"named numbered"`
-	Analyzer   string `group:"Texts:" enum:",words,english,code" default:"" placeholder:"NAME" with:"text"`
-	Base       string `group:"Sparse collections:" enum:",0,1" default:"" placeholder:"N" with:"numbered"`
+	File       string   `arg:""`
+	Collection string   `arg:""`
+	Dim        int      `group:"Dense collections:" default:"0" placeholder:"N"`
+	Metric     string   `group:"Dense collections:" enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
+	Float32    bool     `group:"Dense collections:"`
+	Named      bool     `group:"Sparse collections:"`
+	Numbered   bool     `group:"Sparse collections:" without:"named"`
+	Text       bool     `group:"Texts:" without:"named numbered"`
+	Meta       []string `placeholder:"NAME=VALUE" sep:"none"`
+	Analyzer   string   `group:"Texts:" enum:",words,english,code" default:"" placeholder:"NAME" with:"text"`
+	Base       string   `group:"Sparse collections:" enum:",0,1" default:"" placeholder:"N" with:"numbered"`
 }
 
 // schema is the kind of collection that the flags describe.
@@ -57,6 +59,16 @@ func (c *Create) Run(a *command.App) (err error) {
 	schema, err := c.schema()
 	if err != nil {
 		return err
+	}
+	for _, m := range c.Meta {
+		name, value, ok := strings.Cut(m, "=")
+		if !ok {
+			return command.Usagef("--meta %q: want NAME=VALUE", m)
+		}
+		if schema.Meta == nil {
+			schema.Meta = map[string]string{}
+		}
+		schema.Meta[name] = value
 	}
 	d, err := command.Open(a, c.File, db.Options{})
 	if err != nil {

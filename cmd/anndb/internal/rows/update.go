@@ -6,13 +6,16 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/db"
 )
 
 // Update changes parts of a row.
 type Update struct {
 	command.InCollection
-	Key string `arg:""`
+	Key    string  `arg:""`
+	Text   *string `placeholder:"TEXT"`
+	Vector string  `placeholder:"X,…"`
 	partFlags
 	AddLabel        []string `placeholder:"LABEL,…" without:"label"`
 	RemoveLabel     []string `placeholder:"LABEL,…" without:"label"`
@@ -21,9 +24,9 @@ type Update struct {
 
 func (c *Update) Run(a *command.App) error {
 	if c.Label == nil && c.AddLabel == nil && c.RemoveLabel == nil && c.Attribute == nil &&
-		c.RemoveAttribute == nil && c.Payload == nil && c.Expires == "" {
+		c.RemoveAttribute == nil && c.Payload == nil && c.Expires == "" && c.Text == nil && c.Vector == "" {
 		return command.Usagef("say what to change: --label, --add-label, --remove-label, --attribute, " +
-			"--remove-attribute, --payload or --expires")
+			"--remove-attribute, --payload, --expires, --text or --vector")
 	}
 	attributes, err := c.attributes()
 	if err != nil {
@@ -34,8 +37,31 @@ func (c *Update) Run(a *command.App) error {
 		return err
 	}
 	return c.With(a, false, func(d *db.DB) error {
-		err := d.Update(a.Ctx, func(tx *db.Tx) error {
-			return c.change(tx.Collection(c.Collection), attributes, expiry)
+		coll := d.Collection(c.Collection)
+		info, err := coll.Info()
+		if err != nil {
+			return err
+		}
+		var vector []float32
+		if c.Vector != "" {
+			if vector, err = input.VectorOf(c.Vector, info); err != nil {
+				return err
+			}
+		}
+		err = d.Update(a.Ctx, func(tx *db.Tx) error {
+			rows := tx.Collection(c.Collection)
+			if err := c.change(rows, attributes, expiry); err != nil {
+				return err
+			}
+			if c.Text != nil {
+				if err := rows.SetText([]byte(c.Key), *c.Text); err != nil {
+					return err
+				}
+			}
+			if vector != nil {
+				return rows.SetVector([]byte(c.Key), vector)
+			}
+			return nil
 		})
 		if err != nil {
 			return err
@@ -43,12 +69,7 @@ func (c *Update) Run(a *command.App) error {
 		if a.Flags.Quiet {
 			return nil
 		}
-		coll := d.Collection(c.Collection)
 		row, err := coll.Get([]byte(c.Key))
-		if err != nil {
-			return err
-		}
-		info, err := coll.Info()
 		if err != nil {
 			return err
 		}

@@ -2,8 +2,10 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/table"
+	"github.com/anndb/anndb/text"
 )
 
 // Import reads a file into a collection.
@@ -39,6 +42,7 @@ type Import struct {
 	Float32   bool   `group:"Dense collections:"`
 	KeyPrefix string
 	Replace   bool
+	Update    bool `without:"replace resume"`
 	NoSync    bool
 	input.FileFlags
 }
@@ -65,6 +69,10 @@ func (c *Import) Run(a *command.App) (err error) {
 	known, err := input.Existing(a, c.File, c.Collection)
 	if err != nil {
 		return err
+	}
+	extended := c.Update && known != nil && !known.Sparse && c.Text+c.Analyzer != ""
+	if extended { // the collection gets texts next to its vectors
+		known.Text, known.Sparse, known.Named = &db.TextSchema{Analyzer: cmp.Or(c.Analyzer, text.Words)}, true, true
 	}
 	from := input.Source{
 		Path: c.Input, Labels: c.Labels, Vectors: c.Vectors, Flags: c.FileFlags, Kind: c.kind(known),
@@ -108,11 +116,11 @@ func (c *Import) Run(a *command.App) (err error) {
 	if c.Head > 0 {
 		return c.preview(a, in, r)
 	}
-	return c.into(a, r, known)
+	return c.into(a, r, known, extended)
 }
 
 // into writes the rows to the database.
-func (c *Import) into(a *command.App, r *batchReader, known *db.CollectionInfo) (err error) {
+func (c *Import) into(a *command.App, r *batchReader, known *db.CollectionInfo, extended bool) (err error) {
 	// What the first batch shows to be wrong must leave no file behind.
 	first, err := r.next()
 	if err != nil {
@@ -131,6 +139,11 @@ func (c *Import) into(a *command.App, r *batchReader, known *db.CollectionInfo) 
 	if err != nil {
 		c.undo(a, d, created, newFile)
 		return err
+	}
+	if extended {
+		if err := d.Collection(c.Collection).SetSchema(a.Ctx, known.Schema, nil); err != nil {
+			return err
+		}
 	}
 	start := time.Now()
 	next := r.next
@@ -160,8 +173,11 @@ func (c *Import) load(
 		for ; len(batch) > 0 && err == nil; batch, err = next() {
 			for _, r := range batch {
 				has := false
-				if c.Resume {
+				switch {
+				case c.Resume:
 					has, err = coll.Has(r.Key)
+				case c.Update:
+					r, err = merged(coll, r)
 				}
 				if has {
 					stored++
@@ -174,7 +190,7 @@ func (c *Import) load(
 			yield(db.Row{}, err)
 		}
 	}
-	o := db.LoadOptions{Insert: !c.Replace}
+	o := db.LoadOptions{Insert: !c.Replace && !c.Update}
 	o.Progress = func(_ string, done, _ int) { a.Progress.Update("import", done, int(max(0, total))) }
 	n, err = coll.Load(a.Ctx, rows, &o)
 	if c.Resume {
@@ -184,6 +200,38 @@ func (c *Import) load(
 		err = late
 	}
 	return n, command.OfFile(err)
+}
+
+// merged is a row of the file with what the stored row of its key has and the file has not.
+func merged(coll db.Collection, r db.Row) (db.Row, error) {
+	old, err := coll.Get(r.Key)
+	if err != nil {
+		if errors.Is(err, db.ErrNotFound) {
+			err = nil
+		}
+		return r, err
+	}
+	old.Text = cmp.Or(r.Text, old.Text)
+	if r.Vector != nil {
+		old.Vector = r.Vector
+	}
+	if r.Sparse.Len()+len(r.Features) > 0 {
+		old.Sparse, old.Features = r.Sparse, r.Features
+	}
+	if len(r.Labels) > 0 {
+		old.Labels = r.Labels
+	}
+	if old.Attributes == nil {
+		old.Attributes = map[string]any{}
+	}
+	maps.Copy(old.Attributes, r.Attributes)
+	if len(r.Payload) > 0 {
+		old.Payload = r.Payload
+	}
+	if !r.ExpiresAt.IsZero() {
+		old.ExpiresAt = r.ExpiresAt
+	}
+	return old, nil
 }
 
 // create makes the collection unless there is one.

@@ -24,10 +24,10 @@ type newKeys struct {
 // the numbers that the collection has, unless rows are to be replaced.
 func (c *Import) newKeys(a *command.App, info *db.CollectionInfo) (newKeys, error) {
 	k := newKeys{prefix: c.KeyPrefix}
-	if (c.SkipInvalid || c.Rejects != "") && !c.Replace {
+	if (c.SkipInvalid || c.Rejects != "") && !c.Replace && !c.Update {
 		k.taken = map[string]bool{}
 	}
-	if info == nil || c.Replace || c.Resume {
+	if info == nil || c.Replace || c.Resume || c.Update {
 		return k, nil
 	}
 	err := command.InFile{File: c.File}.WithSnapshot(a, func(s *db.Snapshot) error {
