@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -89,28 +90,38 @@ func byParts(
 
 // join returns the rows that either part has found, with what both say of them.
 func (a *rowAsk) join(st *state.Collection, byVector, byTerms *kind.Search) []candidate {
-	at := make(map[uint32]int, len(byVector.Found)+len(byTerms.Found))
-	var all []candidate
-	of := func(row uint32) *candidate {
-		i, known := at[row]
+	near, best := leftOut(a, byVector.Found), leftOut(a, byTerms.Found)
+	all := make([]candidate, 0, len(near)+len(best))
+	for i, f := range near {
+		all = append(all, candidate{row: f.ID, hasVector: true, place: Places{VectorRank: i + 1,
+			Distance: externalDistance(st.Entry.Metric, f.Distance)}})
+	}
+	byRow := func(x candidate, row uint32) int { return cmp.Compare(x.row, row) }
+	slices.SortFunc(all, func(x, y candidate) int { return byRow(x, y.row) })
+	var others []vector.Neighbor // with vectors that are not among the nearest
+	for i, f := range best {
+		at, known := slices.BinarySearchFunc(all[:len(near)], f.ID, byRow)
 		if !known {
-			i = len(all)
-			at[row], all = i, append(all, candidate{row: row})
+			at = len(all)
+			all = append(all, candidate{row: f.ID, hasVector: st.HasVector(f.ID)})
+			if all[at].hasVector {
+				others = append(others, vector.Neighbor{ID: f.ID})
+			}
 		}
-		return &all[i]
+		all[at].place.TextRank = i + 1
 	}
-	for i, f := range leftOut(a, byVector.Found) {
-		of(f.ID).place.VectorRank = i + 1
-	}
-	for i, f := range leftOut(a, byTerms.Found) {
-		of(f.ID).place.TextRank = i + 1
-	}
+	byVector.VectorDistances(others)
 	for i := range all {
 		x := &all[i]
-		if x.hasVector = st.HasVector(x.row); x.hasVector {
-			x.place.Distance = externalDistance(st.Entry.Metric, byVector.VectorDistance(x.row))
+		if x.place.VectorRank == 0 && x.hasVector {
+			x.place.Distance = externalDistance(st.Entry.Metric, others[0].Distance)
+			others = others[1:]
 		}
-		x.place.Score = float32(byTerms.FeatureScore(st.SparseRow(x.row)))
+		if x.place.TextRank > 0 && st.Entry.Text != nil {
+			x.place.Score = -best[x.place.TextRank-1].Distance
+		} else {
+			x.place.Score = float32(byTerms.FeatureScore(st.SparseRow(x.row)))
+		}
 	}
 	scale(st, all)
 	return all

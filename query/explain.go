@@ -102,9 +102,19 @@ type Explanation struct {
 	Sketch *float32 `json:"sketch,omitempty"`
 }
 
-// LastDistance returns the exact distance of a row below Rows.N to the query of the last search, which there
-// must have been, in the metric's internal unit.
-func (s *Searcher) LastDistance(row uint32) float32 { return s.exact.distance(row) }
+// LastDistances sets the exact distances of rows below Rows.N to the query of the last search, which there must
+// have been, in the metric's internal unit.
+func (s *Searcher) LastDistances(of []vector.Neighbor) {
+	for _, f := range of[:min(ahead, len(of))] {
+		s.exact.prefetch(f.ID)
+	}
+	for i := range of {
+		if i+ahead < len(of) {
+			s.exact.prefetch(of[i+ahead].ID)
+		}
+		of[i].Distance = s.exact.distance(of[i].ID)
+	}
+}
 
 // ExplainLast repeats the Searcher's last search, whose view and query must still be valid, and
 // reports how it treated a row, which need not be an answer. It reuses the results of

@@ -4,8 +4,10 @@ package text
 
 import (
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -95,9 +97,28 @@ func eachStem(text string, emit func(Token)) {
 		}
 		term := fold(word)
 		if _, stop := slices.BinarySearch(stopWords, term); !stop {
-			emit(Token{english.Stem(term, true), start, start + len(word), position})
+			emit(Token{stem(term), start, start + len(word), position})
 		}
 	})
+}
+
+// stems are the stems of words that occurred lately, each with its word, at the hash of the word: stemming
+// one takes longer than anything else that is done with it.
+var (
+	stems    [1 << 14]atomic.Pointer[[2]string]
+	stemSeed = maphash.MakeSeed()
+)
+
+// stem returns the stem of a folded word.
+func stem(word string) string {
+	slot := &stems[maphash.String(stemSeed, word)%uint64(len(stems))]
+	if known := slot.Load(); known != nil && known[0] == word {
+		return known[1]
+	}
+	word = strings.Clone(word) // not the text that it is a part of
+	s := english.Stem(word, true)
+	slot.Store(&[2]string{word, s})
+	return s
 }
 
 // stopWords are those of Lucene's English analyzer, ascending.

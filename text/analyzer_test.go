@@ -2,9 +2,13 @@ package text
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/kljensen/snowball/english"
 )
 
 // terms are the terms of a text with their positions.
@@ -57,4 +61,24 @@ func FuzzAnalyzers(f *testing.F) {
 		}
 		Snippet(s, map[string]bool{"a": true}, ByName(Words), SnippetOptions{})
 	})
+}
+
+// TestStems: more words than stems are kept for have the stems of the algorithm, also when they are asked for
+// again and by several goroutines.
+func TestStems(t *testing.T) {
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for i := range 2 * len(stems) {
+				for _, ending := range []string{"", "s", "ing"} {
+					word := "w" + strconv.FormatInt(int64(i*i), 36) + ending
+					if got, want := stem(word), english.Stem(word, true); got != want {
+						t.Errorf("%s: stem %s, want %s", word, got, want)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

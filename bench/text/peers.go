@@ -225,6 +225,7 @@ func print(s *set, list []*peer) {
 			mrr = fmt.Sprintf("%.3f", reciprocal/float64(len(micros)))
 		}
 		fmt.Printf("| %s | %.1f | %.1f | %.0f | %.0f | %.0f | %.1f, %.1f | %s | %s |\n",
-			p.name, p.built.Seconds, float64(p.bytes)/1e6, mean, median, micros[len(micros)*99/100], mean/own[p.part][0], median/own[p.part][1], share, mrr)
+			p.name, p.built.Seconds, float64(p.bytes)/1e6, mean, median, micros[len(micros)*99/100],
+			mean/own[p.part][0], median/own[p.part][1], share, mrr)
 	}
 }

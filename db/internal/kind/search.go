@@ -156,8 +156,8 @@ func (s *Search) InView(ctx context.Context, v *query.View, p query.Params, k in
 	return more, s.explain(ctx)
 }
 
-// VectorDistance returns the exact distance of a row to the vector of the search, which has been made.
-func (s *Search) VectorDistance(row uint32) float32 { return s.dense.LastDistance(row) }
+// VectorDistances sets the exact distances of rows to the vector of the search, which has been made.
+func (s *Search) VectorDistances(of []vector.Neighbor) { s.dense.LastDistances(of) }
 
 // both returns a function that reports whether both functions accept a row; the first may be nil.
 func both(a, b func(row uint32) bool) func(row uint32) bool {

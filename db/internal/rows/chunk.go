@@ -11,7 +11,7 @@ import (
 
 // ColdRun is the largest number of bytes of encoded Colds in one compressed block; a
 // block of a single row may be larger.
-const ColdRun = 256 << 10
+const ColdRun = 64 << 10
 
 // Put receives a block to be written.
 type Put func(key [codec.KeySize]byte, value []byte) error
