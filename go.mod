@@ -19,7 +19,6 @@ require (
 	github.com/andybalholm/brotli v1.2.8
 	github.com/clipperhouse/uax29/v2 v2.7.0
 	github.com/creack/pty v1.1.24
-	github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
 	github.com/kljensen/snowball v0.10.0
 	github.com/peterh/liner v1.2.3
 	github.com/rogpeppe/go-internal v1.16.0

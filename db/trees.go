@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/state"
@@ -56,23 +55,4 @@ func (c Collection) TreePicture(
 		return errors.Join(err, failed)
 	})
 	return picture, err
-}
-
-// LeafSizes returns the number of training points in each leaf of all trees of an index, largest
-// first. Errors: ErrInvalid for an index without trees.
-func (c Collection) LeafSizes(ctx context.Context, index string) (sizes []int, err error) {
-	err = c.read(ctx, func(st *state.Collection) error {
-		opened, err := st.OpenNamed(ctx, index)
-		if err != nil {
-			return err
-		}
-		t, ok := opened.(interface{ LeafSizes() []int })
-		if !ok {
-			return fmt.Errorf("%w: index %q of %q has no trees", fail.Kind, index, st.Entry.Name)
-		}
-		sizes = t.LeafSizes()
-		return nil
-	})
-	slices.SortFunc(sizes, func(a, b int) int { return b - a })
-	return sizes, err
 }

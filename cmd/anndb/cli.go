@@ -7,7 +7,6 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/evaluation"
 	"github.com/anndb/anndb/cmd/anndb/internal/file"
 	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
-	"github.com/anndb/anndb/cmd/anndb/internal/pictures"
 	"github.com/anndb/anndb/cmd/anndb/internal/queries"
 	"github.com/anndb/anndb/cmd/anndb/internal/rows"
 	"github.com/anndb/anndb/cmd/anndb/internal/shell"
@@ -53,16 +52,16 @@ type commands struct {
 	Tune     indexes.Tune     `cmd:"" group:"Indexes:"`
 	Default  indexes.Default  `cmd:"" group:"Indexes:"`
 	Maintain indexes.Maintain `cmd:"" group:"Indexes:"`
+	Tree     indexes.Tree     `cmd:"" group:"Indexes:"`
 
 	Search   queries.Search      `cmd:"" group:"Queries:"`
 	Range    queries.Range       `cmd:"" group:"Queries:"`
 	Predict  queries.Predict     `cmd:"" group:"Queries:"`
 	Explain  queries.Explain     `cmd:"" group:"Queries:"`
 	Evaluate evaluation.Evaluate `cmd:"" group:"Queries:"`
-	Plot     pictures.Plot       `cmd:"" group:"Pictures:"`
-	Report   pictures.Report     `cmd:"" group:"Pictures:"`
 
 	Stats   file.Stats   `cmd:"" group:"The file:"`
+	Report  file.Report  `cmd:"" group:"The file:"`
 	Check   file.Check   `cmd:"" group:"The file:"`
 	Compact file.Compact `cmd:"" group:"The file:"`
 	Backup  file.Backup  `cmd:"" group:"The file:"`

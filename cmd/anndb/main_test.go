@@ -192,8 +192,6 @@ func TestExportIsPrivate(t *testing.T) {
 			"out.jsonl.gz": {"export", f.file, "things", f.path("out.jsonl.gz")},
 			"copy.anndb":   {"backup", f.file, f.path("copy.anndb")},
 			"report.html":  {"report", f.file, "--out", f.path("report.html")},
-			"map.svg":      {"plot", "map", f.file, "things", "--out", f.path("map.svg")},
-			"labels.svg":   {"plot", "labels", f.file, "things", "--out", f.path("labels.svg")},
 		} {
 			must(t, append(args, "--force")...)
 			if info, err := os.Stat(f.path(out)); err != nil || info.Mode().Perm() != mode {

@@ -23,7 +23,7 @@ func TestFilterArgs(t *testing.T) {
 		"import f where a.csv --label-column l": "import f where a.csv --label-column l",
 		"count f c -- where a":                  "count f c -- where a",
 		"count --workers=2 f c where a = 1":     "count --workers=2 f c --where=a = 1",
-		"plot recall f where x":                 "plot recall f where x",
+		"tree f where x":                        "tree f where x",
 	} {
 		got := strings.Join(filterArgs(parser.Model, fileFirst(parser.Model, strings.Fields(args))), " ")
 		if got != want {

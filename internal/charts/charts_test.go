@@ -13,7 +13,6 @@ import (
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/vector"
 )
 
 func must(t *testing.T, err error) {
@@ -69,11 +68,11 @@ func TestMap(t *testing.T) {
 	for i := range 40 {
 		x := float32(i)
 		rows = append(rows, db.Row{Key: fmt.Append(nil, i), Vector: []float32{3 * x, 4 * x, 7},
-			Labels: []string{[]string{"left", "right"}[i/20]}, Attributes: map[string]any{"half": i / 20}})
+			Labels: []string{[]string{"left", "right"}[i/20]}})
 	}
 	rows[7].Labels = nil
 	c := filled(t, db.Schema{Dim: 3}, rows...)
-	chart, err := Map(t.Context(), c, MapOptions{})
+	chart, err := Map(t.Context(), c)
 	must(t, err)
 	var names []string
 	for _, s := range chart.Series {
@@ -87,51 +86,12 @@ func TestMap(t *testing.T) {
 		t.Errorf("the ends of a line of length 95 are %g apart", d)
 	}
 	drawable(t, chart)
-	if chart, err = Map(t.Context(), c, MapOptions{Attribute: "half", Rows: 10}); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(chart.Series); n != 3 || chart.Series[0].Name != "" || chart.Series[1].Name != "0" {
-		t.Errorf("by attribute: %d series: %+v", n, chart.Series)
-	}
-	if n := len(chart.Series[1].Points) + len(chart.Series[2].Points); n < 8 || n > 10 {
-		t.Errorf("%d of 10 rows drawn", n)
-	}
-}
-
-func TestSparseMap(t *testing.T) {
-	var numbered, named []db.Row
-	for i := range 30 {
-		x := vector.Sparse{Index: []uint32{0, uint32(1 + i%2), uint32(3 + i%5)}, Value: []float32{2, 3, 1}}
-		numbered = append(numbered, db.Row{Key: fmt.Append(nil, i), Sparse: x, Labels: []string{fmt.Sprint(i % 2)}})
-		words := []db.Feature{{Name: "all", Value: 2}, {Name: fmt.Sprint("w", i%2), Value: 3}, {Name: fmt.Sprint("v", i%5), Value: 1}}
-		named = append(named, db.Row{Key: fmt.Append(nil, i), Features: words, Labels: []string{fmt.Sprint(i % 2)}})
-	}
-	for name, c := range map[string]db.Collection{
-		"numbered": filled(t, db.Schema{Sparse: true}, numbered...),
-		"named":    filled(t, db.Schema{Named: true}, named...),
-	} {
-		t.Run(name, func(t *testing.T) {
-			chart, err := Map(t.Context(), c, MapOptions{})
-			must(t, err)
-			drawable(t, chart)
-			// The halves differ in one word of three: they are on two sides.
-			side := func(s plot.Series) (x float64) {
-				for _, p := range s.Points {
-					x += p.X
-				}
-				return x
-			}
-			if side(chart.Series[1])*side(chart.Series[2]) >= 0 {
-				t.Error("two groups are on one side")
-			}
-		})
-	}
-	if _, err := Map(t.Context(), filled(t, db.Schema{Dim: 2}), MapOptions{}); !errors.Is(err, ErrFew) {
+	if _, err := Map(t.Context(), filled(t, db.Schema{Dim: 2})); !errors.Is(err, ErrFew) {
 		t.Errorf("no rows: %v", err)
 	}
 }
 
-func TestRecallAndLeaves(t *testing.T) {
+func TestRecall(t *testing.T) {
 	if Recall("c", index.Info{Record: index.Record{Name: "untuned"}}) != nil {
 		t.Error("a chart of an index without a curve")
 	}
@@ -149,11 +109,4 @@ func TestRecallAndLeaves(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	drawable(t, chart)
-	leaves := LeafSizes("main", []int{8, 8, 4, 2})
-	want := []plot.Point{{X: 2, Y: 0}, {X: 8, Y: 1}, {X: 4, Y: 0.5}, {X: 2, Y: 0.25}}
-	if diff := cmp.Diff(want, leaves.Series[0].Points); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	drawable(t, leaves)
-	drawable(t, Precision("p", []string{"m"}, [][]float64{{0.9, 0.7}}))
 }

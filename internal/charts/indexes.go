@@ -56,24 +56,3 @@ func Default(i index.Info) (recall, micros float64) {
 	}
 	return recall, micros
 }
-
-// LeafSizes returns the share of leaves that have at most so many training points. sizes are those
-// of db.Collection.LeafSizes, largest first.
-func LeafSizes(index string, sizes []int) *plot.Chart {
-	s := plot.Series{Mark: plot.Steps}
-	if len(sizes) > 0 {
-		s.Points = []plot.Point{{X: float64(max(sizes[len(sizes)-1], 1)), Y: 0}}
-	}
-	for i, n := range sizes {
-		if i == 0 || n != sizes[i-1] {
-			share := float64(len(sizes)-i) / float64(len(sizes))
-			s.Points = append(s.Points, plot.Point{X: float64(max(n, 1)), Y: share})
-		}
-	}
-	return &plot.Chart{
-		Title:  fmt.Sprintf("%s: sizes of %d leaves", index, len(sizes)),
-		X:      plot.Axis{Label: "training points in a leaf", Scale: plot.Log, Whole: true},
-		Y:      plot.Axis{Label: "share of leaves with at most so many"},
-		Series: []plot.Series{s},
-	}
-}

@@ -82,19 +82,3 @@ func (l *LabelCounts) RowCounts(coll string) *plot.Chart {
 		Series: []plot.Series{s},
 	}
 }
-
-// Precision returns the precision of the k best labels, by k: values[i] is that of k = i+1.
-func Precision(title string, models []string, values [][]float64) *plot.Chart {
-	c := &plot.Chart{
-		Title: title,
-		X:     plot.Axis{Label: "k", Whole: true}, Y: plot.Axis{Label: "precision@k"},
-	}
-	for i, m := range models {
-		s := plot.Series{Name: m}
-		for k, p := range values[i] {
-			s.Points = append(s.Points, plot.Point{X: float64(k + 1), Y: p})
-		}
-		c.Series = append(c.Series, s)
-	}
-	return c
-}

@@ -31,8 +31,6 @@ type Axis struct {
 	Whole bool
 	// Bare axes have no ticks.
 	Bare bool
-	// Names, if not nil, are the labels of 0, 1, 2 and so on.
-	Names []string
 }
 
 // full is where a Recall axis shows a recall of 1. No axis can show its own infinity.
@@ -75,8 +73,6 @@ func (s *span) include(v float64) { s.lo, s.hi = min(s.lo, v), max(s.hi, v) }
 // span returns the range of the axis for values in a range: it is never empty.
 func (a Axis) span(s span) span {
 	switch {
-	case a.Names != nil:
-		s = span{-0.6, float64(len(a.Names)) - 0.4}
 	case a.Scale == Log:
 		s = span{s.lo / 1.15, s.hi * 1.15}
 	case a.Scale == Recall:
@@ -147,11 +143,6 @@ func (a Axis) candidates(lo, hi float64, most int) []tick {
 	switch {
 	case a.Bare:
 		return nil
-	case a.Names != nil:
-		for i, name := range a.Names {
-			ticks = append(ticks, tick{value: float64(i), label: name})
-		}
-		return ticks
 	case a.Scale == Recall:
 		return recallTicks
 	case a.Scale == Log:

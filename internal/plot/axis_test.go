@@ -65,7 +65,7 @@ func TestRecallAxis(t *testing.T) {
 
 // labelsOf returns the labels of a wide horizontal axis.
 func labelsOf(a Axis, s span) string {
-	f := a.frame(s, 0, 900, func(label string) float64 { return TextWidth(label, textSize) + 10 })
+	f := a.frame(s, 0, 900, func(label string) float64 { return textWidth(label, textSize) + 10 })
 	slices.SortFunc(f.ticks, func(a, b tick) int { return cmp.Compare(a.at, b.at) })
 	var labels []string
 	for _, t := range f.ticks {

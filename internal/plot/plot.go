@@ -1,5 +1,5 @@
-// Package plot draws charts as SVG: curves of recall against time, frequencies of labels, sizes of
-// leaves, maps of points. A chart is dark where its reader's system is, and needs no other file.
+// Package plot draws charts as SVG: curves of recall against time, frequencies of labels, maps of
+// points. A chart is dark where its reader's system is, and needs no other file.
 package plot
 
 import (
@@ -23,13 +23,11 @@ type Mark uint8
 const (
 	// Line connects points in order of X and marks each that is not too near to the one before.
 	Line Mark = iota
-	// Steps connects them by horizontal and vertical lines, without marks.
-	Steps
 	// Dots marks each point with a small dot, Faint with a grey one.
 	Dots
 	Faint
-	// Bars draws a horizontal bar from zero to each X, at Y.
-	Bars
+	// more is the mark of the entry of the legend that counts others: none.
+	more
 )
 
 // Series is one line or cloud of a chart.
@@ -70,7 +68,7 @@ func (c *Chart) Write(w io.Writer) error {
 	top, bottom := 18.0, height-18
 	if c.Title != "" {
 		top = 42
-		d.text(width/2, 26, titleSize, "middle", Shorten(c.Title, titleSize, width-20))
+		d.text(width/2, 26, titleSize, "middle", shorten(c.Title, titleSize, width-20))
 	}
 	if !c.X.Bare {
 		bottom -= 38
@@ -85,7 +83,7 @@ func (c *Chart) Write(w io.Writer) error {
 	if !c.Y.Bare {
 		left = labelRoom + d.y.widest(0.35*width) + 1
 	}
-	d.x = c.X.frame(x, left, right, func(label string) float64 { return TextWidth(label, textSize) + 10 })
+	d.x = c.X.frame(x, left, right, func(label string) float64 { return textWidth(label, textSize) + 10 })
 	d.axes(c)
 	for _, s := range series {
 		d.series(&s)
@@ -127,11 +125,8 @@ func (c *Chart) visible() (series []drawn, x, y span) {
 		if len(d.Points) == 0 {
 			continue
 		}
-		if s.Mark < Dots {
+		if s.Mark == Line {
 			slices.SortStableFunc(d.Points, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
-		}
-		if s.Mark == Bars && c.X.shows(0) {
-			x.include(0)
 		}
 		series = append(series, d)
 	}
@@ -153,7 +148,7 @@ func (n numbering) of(name string) int {
 func legendOf(series []drawn, height float64) []drawn {
 	entries := slices.DeleteFunc(slices.Clone(series), func(s drawn) bool { return s.Name == "" })
 	if most := max(1, int(height/legendLine)-1); len(entries) > most {
-		entries[most-1] = drawn{Series: Series{Name: fmt.Sprintf("and %d more", len(entries)-most+1), Mark: Bars}}
+		entries[most-1] = drawn{Series: Series{Name: fmt.Sprintf("and %d more", len(entries)-most+1), Mark: more}}
 		entries = entries[:most]
 	}
 	return entries

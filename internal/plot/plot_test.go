@@ -59,7 +59,7 @@ func textsOf(t rapid.TB, picture *bytes.Buffer) (texts []placed) {
 		if err := d.DecodeElement(&e, &start); err != nil {
 			t.Fatal(err)
 		}
-		width := TextWidth(e.Text, e.Size)
+		width := textWidth(e.Text, e.Size)
 		left := e.X - map[string]float64{"middle": width / 2, "end": width}[e.Anchor]
 		texts = append(texts, placed{e.Text, left, left + width, e.Y - e.Size/3})
 	}
@@ -96,7 +96,7 @@ func TestTextsFit(t *testing.T) {
 			a.Whole, a.Bare = rapid.Bool().Draw(t, "whole"), rapid.Bool().Draw(t, "bare")
 		}
 		for range rapid.IntRange(1, 15).Draw(t, "series") {
-			s := Series{Name: name.Draw(t, "name"), Mark: Mark(rapid.IntRange(0, 4).Draw(t, "mark"))}
+			s := Series{Name: name.Draw(t, "name"), Mark: Mark(rapid.IntRange(0, 2).Draw(t, "mark"))}
 			for range rapid.IntRange(0, 3).Draw(t, "points") {
 				s.Points = append(s.Points, Point{value.Draw(t, "x"), value.Draw(t, "y")})
 			}

@@ -34,7 +34,7 @@ var shapes = []string{
 func (d *drawing) begin(width, height float64, title string) {
 	fmt.Fprintf(d,
 		`<svg xmlns="http://www.w3.org/2000/svg" class="anndb-chart" width="%g" height="%g"`, width, height)
-	fmt.Fprintf(d, ` viewBox="0 0 %g %g" role="img" aria-label="%s"`, width, height, Escape(title))
+	fmt.Fprintf(d, ` viewBox="0 0 %g %g" role="img" aria-label="%s"`, width, height, escape(title))
 	fmt.Fprintf(d,
 		" font-family=\"'Liberation Sans',Arial,Helvetica,sans-serif\" font-size=\"%g\" color=\"#222\">\n",
 		textSize)
@@ -51,7 +51,7 @@ func (d *drawing) begin(width, height float64, title string) {
 func (d *drawing) text(x, y, size float64, anchor, text string) {
 	fmt.Fprintf(d,
 		"<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" text-anchor=\"%s\" fill=\"currentColor\">%s</text>\n",
-		x, y, size, anchor, Escape(text))
+		x, y, size, anchor, escape(text))
 }
 
 // path draws a line with more attributes, and fill or none.
@@ -69,7 +69,7 @@ const labelRoom = 46
 // widest returns the pixels of the widest label, most if it is wider.
 func (f *frame) widest(most float64) (width float64) {
 	for _, t := range f.ticks {
-		width = max(width, TextWidth(t.label, textSize))
+		width = max(width, textWidth(t.label, textSize))
 	}
 	return min(width, most)
 }
@@ -94,7 +94,7 @@ func (d *drawing) axes(c *Chart) {
 		}
 		fmt.Fprintf(&grid, "M%.1f %.1fH%.1f", x.from, t.at, x.to)
 		fmt.Fprintf(&ticks, "M%.1f %.1fh-7", x.from, t.at)
-		d.text(x.from-10, t.at+textSize/3, textSize, "end", Shorten(t.label, textSize, x.from-labelRoom))
+		d.text(x.from-10, t.at+textSize/3, textSize, "end", shorten(t.label, textSize, x.from-labelRoom))
 	}
 	d.path(grid.String(), `class="grid" color="#e1e1e1" `+stroke)
 	if !c.X.Bare {
@@ -138,22 +138,13 @@ func (d *drawing) series(s *drawn) {
 	d.open(s)
 	var line, marks strings.Builder
 	last := Point{math.Inf(-1), 0} // mark
-	base := d.x.from               // of bars
-	if d.x.axis.shows(0) {
-		base = d.x.place(0)
-	}
 	for i, p := range s.Points {
 		x, y := d.x.place(p.X), d.y.place(p.Y)
 		switch {
-		case s.Mark == Bars:
-			height := math.Abs(d.y.place(1)-d.y.place(0)) * 0.6
-			fmt.Fprintf(&marks, "M%.1f %.1fH%.1fv%.1fH%.1fz", base, y-height/2, x, height, base)
-		case s.Mark >= Dots:
+		case s.Mark != Line:
 			fmt.Fprintf(&line, "M%.1f %.1fh0", x, y)
 		case i == 0:
 			fmt.Fprintf(&line, "M%.1f %.1f", x, y)
-		case s.Mark == Steps:
-			fmt.Fprintf(&line, "H%.1fV%.1f", x, y)
 		default:
 			fmt.Fprintf(&line, "L%.1f %.1f", x, y)
 		}
@@ -162,7 +153,7 @@ func (d *drawing) series(s *drawn) {
 			last = Point{x, y}
 		}
 	}
-	if s.Mark == Dots || s.Mark == Faint {
+	if s.Mark != Line {
 		d.path(line.String(), dots)
 	} else {
 		d.path(line.String(), s.lines())
@@ -176,19 +167,17 @@ func (d *drawing) legend(entries []drawn, right, top, most float64) float64 {
 	const sample = 34.0
 	width := 0.0
 	for i, s := range entries {
-		entries[i].Name = Shorten(s.Name, textSize, most-sample)
-		width = max(width, sample+8+TextWidth(entries[i].Name, textSize))
+		entries[i].Name = shorten(s.Name, textSize, most-sample)
+		width = max(width, sample+8+textWidth(entries[i].Name, textSize))
 	}
 	left := right - width
 	for i, s := range entries {
 		y := top + legendLine*(float64(i)+0.5)
 		d.open(&s)
 		switch s.Mark {
-		case Line, Steps:
+		case Line:
 			d.path(fmt.Sprintf("M%.1f %.1fh%g", left, y, sample-6), s.lines())
-			if s.Mark == Line {
-				d.path(fmt.Sprintf("M%.1f %.1f%s", left+sample/2-3, y, shapes[s.style%len(shapes)]), filled)
-			}
+			d.path(fmt.Sprintf("M%.1f %.1f%s", left+sample/2-3, y, shapes[s.style%len(shapes)]), filled)
 		case Dots, Faint:
 			d.path(fmt.Sprintf("M%.1f %.1f%s", left+sample/2, y, shapes[0]), filled)
 		}

@@ -6,15 +6,15 @@ import (
 	"unicode"
 )
 
-// Escape returns text as XML reads it.
-func Escape(text string) string {
+// escape returns text as XML reads it.
+func escape(text string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(text)) // a Builder cannot fail
 	return b.String()
 }
 
-// TextWidth estimates the pixels of a text in a wide sans-serif font.
-func TextWidth(text string, size float64) (width float64) {
+// textWidth estimates the pixels of a text in a wide sans-serif font.
+func textWidth(text string, size float64) (width float64) {
 	for _, r := range text {
 		width += runeWidth(r) * size
 	}
@@ -41,12 +41,12 @@ func runeWidth(r rune) float64 {
 	return 0.62
 }
 
-// Shorten cuts a text that is wider than so many pixels.
-func Shorten(text string, size, most float64) string {
-	if TextWidth(text, size) <= most {
+// shorten cuts a text that is wider than so many pixels.
+func shorten(text string, size, most float64) string {
+	if textWidth(text, size) <= most {
 		return text
 	}
-	w := TextWidth("…", size)
+	w := textWidth("…", size)
 	for i, r := range text {
 		if w += runeWidth(r) * size; w > most {
 			return strings.TrimRight(text[:i], " ") + "…"

@@ -35,8 +35,6 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 type Options struct {
 	// Check verifies the whole file and reports the damage.
 	Check bool
-	// MapRows is the number of rows of a collection that its map shows at most; 2,000 if zero.
-	MapRows int
 	// Now is the time on the page.
 	Now    time.Time
 	db.Run // Progress is also called before each part of the page
@@ -102,7 +100,7 @@ func Write(ctx context.Context, w io.Writer, d *db.DB, o Options) error {
 	}
 	err = d.View(func(s *db.Snapshot) error {
 		list := s.Collections()
-		o.total = collectionParts*len(list) + len(c.Stats.Indexes)
+		o.total = collectionParts * len(list)
 		for _, info := range list {
 			one, err := describe(ctx, s.Collection(info.Name), info, &o)
 			if err != nil && !(o.Check && errors.Is(err, db.ErrCorrupt)) { // which the page lists
@@ -123,7 +121,7 @@ func Write(ctx context.Context, w io.Writer, d *db.DB, o Options) error {
 	return err
 }
 
-// collectionParts is the number of calls of next for each collection, without its indexes.
+// collectionParts is the number of calls of next for each collection.
 const collectionParts = 3
 
 // shownLabels is the number of labels that the page names for a collection.
@@ -201,7 +199,7 @@ func chartsOf(
 		out = append(out, chart)
 	}
 	o.next("map", info.Name)
-	chart, err := charts.Map(ctx, c, charts.MapOptions{Rows: cmp.Or(o.MapRows, 2000)})
+	chart, err := charts.Map(ctx, c)
 	switch {
 	case err == nil:
 		out = append(out, chart)
@@ -218,17 +216,6 @@ func chartsOf(
 	}
 	if n := len(counts.PerRow); n > 0 && counts.PerRow[n-1] < info.Live {
 		out = append(out, counts.RowCounts(info.Name))
-	}
-	for _, i := range list {
-		o.next("leaves", i.Name)
-		if _, isForest := i.Options.(*index.Forest); !isForest && i.Tree == nil {
-			continue
-		}
-		sizes, err := c.LeafSizes(ctx, i.Name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, charts.LeafSizes(i.Name, sizes))
 	}
 	return out, nil
 }

@@ -142,13 +142,13 @@ func TestDamage(t *testing.T) {
 func TestProgress(t *testing.T) {
 	var parts []string
 	o := Options{Run: db.Run{Progress: func(stage string, done, total int) {
-		if done != len(parts) || total != 8 {
+		if done != len(parts) || total != 6 {
 			t.Errorf("%q: %d of %d after %d", stage, done, total, len(parts))
 		}
 		parts = append(parts, stage)
 	}}}
 	written(t, o, nil)
-	if len(parts) != 8 || parts[5] != "report, map of files" || parts[3] != "report, leaves of main" {
+	if len(parts) != 6 || parts[4] != "report, map of files" || parts[2] != "report, numbers of labels of images <b>" {
 		t.Errorf("parts %q", parts)
 	}
 }

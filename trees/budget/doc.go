@@ -32,6 +32,6 @@
 //
 // A Model holds any of them in flat arrays, which may be views over mapped
 // memory. Predictor evaluates it without allocating. Explain and Picture, which
-// WriteText, WriteDOT and WriteSVG write, make it readable: every decision is a
+// WriteText and WriteDOT write, make it readable: every decision is a
 // short weighted sum of named features.
 package budget

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/anndb/anndb/bench/internal/lsa"
 	"github.com/anndb/anndb/dataset"
-	"github.com/anndb/anndb/internal/lsa"
 	"github.com/anndb/anndb/vector"
 )
 

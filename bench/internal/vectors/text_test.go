@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/anndb/anndb/internal/lsa"
+	"github.com/anndb/anndb/bench/internal/lsa"
 )
 
 // TestTerms checks the weights of two documents against those computed by hand.

@@ -140,7 +140,7 @@ func FuzzBlocks(f *testing.F) {
 			}
 		}
 		p, err := d.Collection("words").TreePicture("pt", nil)
-		if damage(t, "picture", err); err == nil && (p.WriteText(io.Discard) != nil || p.WriteSVG(io.Discard) != nil) {
+		if damage(t, "picture", err); err == nil && (p.WriteText(io.Discard) != nil || p.WriteDOT(io.Discard) != nil) {
 			t.Fatal("a picture cannot be drawn")
 		}
 		damage(t, "check", d.Check(t.Context(), nil, nil))

@@ -48,9 +48,6 @@ func (c *caller) answers(s *db.Snapshot) {
 			switch x.Kind {
 			case "lcif", "at", "pt", "sbt":
 				c.predict(s, coll, x)
-			case "postings":
-			default:
-				_ = c.call("leaf sizes", func() error { _, err := in.LeafSizes(c.ctx, x.Name); return err })
 			}
 		}
 	}

@@ -184,21 +184,3 @@ func (t *LabelTest) decisions(
 	}
 	return nil
 }
-
-// Precision returns precision@k of a model for k from 1 to n.
-func (t *LabelTest) Precision(a *command.App, s *db.Snapshot, model string, n int) ([]float64, error) {
-	p := queries.Predicting{App: a, Snapshot: s, Info: t.Info, Options: &db.PredictOptions{Index: model, Top: n}}
-	found, err := p.All(t.q.List)
-	if err != nil {
-		return nil, err
-	}
-	ks := make([]int, n)
-	for i := range ks {
-		ks[i] = i + 1
-	}
-	r, err := labels.EvaluateRanking(t.truth, t.scores(found), ks)
-	if err != nil {
-		return nil, err
-	}
-	return r.Precision, nil
-}

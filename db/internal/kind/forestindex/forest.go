@@ -276,27 +276,6 @@ func (x *opened) segments(yield func(*query.Segment) bool) {
 	}
 }
 
-// LeafSizes returns the number of training points, or of rows where only these are stored, in each
-// leaf of all trees.
-func (x *opened) LeafSizes() (sizes []int) {
-	for g := range x.segments {
-		f := g.Forest
-		natural := len(f.LeafDir) > 0
-		for t := range f.Trees {
-			for leaf := range 1 << f.Depth {
-				var b forest.LeafBlock
-				if natural {
-					b = f.Leaf(t, leaf)
-				} else {
-					b = f.MemberLeaf(t, leaf)
-				}
-				sizes = append(sizes, int(b.Points()))
-			}
-		}
-	}
-	return sizes
-}
-
 // mostRows is the number of rows within a radius beyond which an exact scan costs less than a search.
 const mostRows = 4096
 

@@ -105,15 +105,6 @@ func (t *Model) path(p *budget.Predictor, x vector.Sparse, tree int) *kind.TreeP
 	return out
 }
 
-// LeafSizes returns the number of training rows in each leaf.
-func (t *Model) LeafSizes() []int {
-	sizes := make([]int, len(t.Model.LeafRows))
-	for i, n := range t.Model.LeafRows {
-		sizes[i] = int(n)
-	}
-	return sizes
-}
-
 // Picture returns a picture of the trees, or of those of the classes, with the names of labels.
 func (t *Model) Picture(o budget.PictureOptions, classes []string) (*budget.Picture, error) {
 	for _, c := range classes {

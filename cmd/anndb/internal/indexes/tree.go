@@ -1,4 +1,4 @@
-package pictures
+package indexes
 
 import (
 	"fmt"
@@ -8,15 +8,14 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
-	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/trees/budget"
 )
 
-// plotTreeCmd draws a stored tree.
-type plotTreeCmd struct {
+// Tree shows a stored tree.
+type Tree struct {
 	command.InCollection
 	Index string `arg:"" optional:""`
 	Out   string `default:"txt" placeholder:"FILE"`
@@ -31,10 +30,9 @@ type plotTreeCmd struct {
 var treeFormats = map[string]func(*budget.Picture, io.Writer) error{
 	"txt": (*budget.Picture).WriteText,
 	"dot": (*budget.Picture).WriteDOT,
-	"svg": (*budget.Picture).WriteSVG,
 }
 
-func (c *plotTreeCmd) Run(a *command.App) error {
+func (c *Tree) Run(a *command.App) error {
 	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(c.Out), "."))
 	standard := format == ""
 	if standard {
@@ -42,7 +40,7 @@ func (c *plotTreeCmd) Run(a *command.App) error {
 	}
 	write := treeFormats[format]
 	if write == nil {
-		return command.Usagef("--out %q (want a name that ends in .svg, .dot or .txt, or one of these words)",
+		return command.Usagef("--out %q (want a name that ends in .dot or .txt, or one of these words)",
 			c.Out)
 	}
 	out := c.Out
@@ -79,7 +77,7 @@ func (c *plotTreeCmd) Run(a *command.App) error {
 }
 
 // tree returns the index that the flags name, or else the default one if it is a tree, or the only tree.
-func (c *plotTreeCmd) tree(coll db.Collection) (string, error) {
+func (c *Tree) tree(coll db.Collection) (string, error) {
 	if c.Index != "" {
 		return c.Index, nil
 	}
@@ -87,7 +85,7 @@ func (c *plotTreeCmd) tree(coll db.Collection) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	trees := slices.DeleteFunc(list, func(i index.Info) bool { return !indexes.IsTree(i.Kind) })
+	trees := slices.DeleteFunc(list, func(i index.Info) bool { return !IsTree(i.Kind) })
 	if i := slices.IndexFunc(trees, func(i index.Info) bool { return i.Default }); i >= 0 {
 		return trees[i].Name, nil
 	}

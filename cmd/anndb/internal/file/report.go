@@ -1,4 +1,4 @@
-package pictures
+package file
 
 import (
 	"fmt"
@@ -16,8 +16,7 @@ type Report struct {
 	command.InFile
 	Out string `default:"report.html"`
 	command.ForceFlag
-	Check   bool
-	MapRows int `default:"2000" want:"3 100000"`
+	Check bool
 }
 
 func (c *Report) Run(a *command.App) error {
@@ -26,7 +25,7 @@ func (c *Report) Run(a *command.App) error {
 		return err
 	}
 	err = c.With(a, true, func(d *db.DB) error {
-		o := report.Options{Check: c.Check, MapRows: c.MapRows, Now: time.Now(), Run: *a.Run()}
+		o := report.Options{Check: c.Check, Now: time.Now(), Run: *a.Run()}
 		if c.Out == command.Standard {
 			return report.Write(a.Ctx, a.W, d, o)
 		}
