@@ -3,7 +3,6 @@ package dataset
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 )
 
 // binElems maps the formats of the big-ann benchmarks to their number types.
@@ -24,26 +23,4 @@ func openBin(s *source, o Options) (decoder, error) {
 		return nil, s.bad(-1, 4, fmt.Errorf("dimension %d, want 1..%d", d, o.MaxDim))
 	}
 	return newFixed(s, binElems[o.Format], int(d), int64(n), false)
-}
-
-// binEncoder writes what openBin reads.
-type binEncoder struct {
-	format string
-	dim    int
-}
-
-func newBinEncoder(s Schema) (encoder, error) { return binEncoder{s.Format, s.Dim}, nil }
-
-func (binEncoder) counted() bool { return true }
-
-func (e binEncoder) header(n int64) ([]byte, error) {
-	if n > math.MaxUint32 {
-		return nil, fmt.Errorf("%d records, %s holds at most %d", n, e.format, uint32(math.MaxUint32))
-	}
-	b := binary.LittleEndian.AppendUint32(nil, uint32(n))
-	return binary.LittleEndian.AppendUint32(b, uint32(e.dim)), nil
-}
-
-func (e binEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
-	return appendElems(dst, rec.Vector, binElems[e.format].kind, e.format)
 }

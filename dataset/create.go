@@ -78,11 +78,8 @@ type fileWriter struct {
 // ends in a number, and takes its place on Close.
 //
 // What a format cannot hold is dropped (see [VectorsOnly] and [HasAttributes]; of sparse
-// formats only jsonl keeps keys and payloads); values it cannot hold are errors of Write. Without
-// LabelNames the labels of an xmc file must be numbers; an ARFF file needs them, and
-// the number of features, and is written by Meka's convention, the labels first;
-// [WriteLabelsXML] adds what Mulan wants. Text has the fewest digits that read back as
-// the same float32.
+// formats only jsonl keeps keys and payloads); values it cannot hold are errors of Write.
+// Text has the fewest digits that read back as the same float32.
 //
 // Errors: fs errors as they come, [ErrOption], also for a path that is a symbolic
 // link to a file.

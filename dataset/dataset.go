@@ -152,8 +152,7 @@ type Schema struct {
 	// Options.FeatureNames, and the list grows while reading.
 	FeatureNames []string
 	// LabelNames has all labels, in the order of the file or the options; nil where
-	// neither lists them. Written xmc files number labels by their place here, ARFF
-	// files make them attributes.
+	// neither lists them. Create ignores it.
 	LabelNames []string
 	// Attributes are the columns of a csv file that have attributes, and Expires reports whether
 	// one has the expiry. Create makes these columns: a record with another attribute cannot be

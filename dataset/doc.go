@@ -15,15 +15,15 @@
 // # Formats
 //
 //	name   reads                                     writes            keeps
-//	idx    u8 i8 i16 i32 f32 f64, two or more        f32, two          vectors
-//	       dimensions; labels beside (LabelsPath)    dimensions
+//	idx    u8 i8 i16 i32 f32 f64, two or more        -                 vectors
+//	       dimensions; labels beside (LabelsPath)
 //	fvecs  f32                                       f32               vectors
-//	bvecs  u8                                        whole 0..255      vectors
-//	ivecs  i32                                       whole numbers     vectors
-//	fbin   f32                                       f32               vectors
-//	u8bin  u8                                        whole 0..255      vectors
-//	i8bin  i8                                        whole -128..127   vectors
-//	ibin   i32                                       whole numbers     vectors
+//	bvecs  u8                                        -                 vectors
+//	ivecs  i32                                       -                 vectors
+//	fbin   f32                                       -                 vectors
+//	u8bin  u8                                        -                 vectors
+//	i8bin  i8                                        -                 vectors
+//	ibin   i32                                       -                 vectors
 //	npy    f2 f4 f8 i1..i8 u1..u8 b1, either byte    f4, version 1     vectors
 //	       order, versions 1 to 3
 //	npz    the same, one of several arrays (Member)  -                 vectors
@@ -182,8 +182,8 @@
 //	jsonl   {"key","features","labels","attributes",   both           in the record
 //	        "expires","payload"}
 //
-// The first record of a jsonl file decides whether it has vectors or features. Sets of numbers in hdf5
-// files, train and size_train as ann-benchmarks has them, are records whose features have the value 1.
+// The first record of a jsonl file decides whether it has vectors or features. libsvm and jsonl are written,
+// xmc and arff only read.
 //
 // Features come by number from 0, ascending, without zeros. A repeated feature
 // is an error, a repeated label counts once. libsvm files number features from
@@ -226,6 +226,6 @@
 // # Writing
 //
 // [Create] writes beside the path and renames on Close, so a half-written file
-// never stands under its final name. idx and npy have the count in their
-// header: it is put in place on Close, under gzip too.
+// never stands under its final name. npy has the count in its header: it is put in place
+// on Close, under gzip too.
 package dataset

@@ -143,27 +143,3 @@ func half(b uint16) float32 {
 	}
 	return math.Float32frombits(sign | (exponent+127-15)<<23 | mantissa<<13)
 }
-
-// elemRanges has the whole numbers that the kinds which are written hold: from the first to below
-// the second.
-var elemRanges = map[elemKind][2]float32{kindU8: {0, 256}, kindI8: {-128, 128}, kindI32: {-1 << 31, 1 << 31}}
-
-// appendElems appends a vector in little-endian byte order to a file of some format.
-func appendElems(dst []byte, vector []float32, kind elemKind, format string) ([]byte, error) {
-	if kind == kindF32 {
-		return appendFloats(dst, vector), nil
-	}
-	limits := elemRanges[kind]
-	for i, v := range vector {
-		if v < limits[0] || v >= limits[1] || v != float32(math.Trunc(float64(v))) {
-			return dst, fmt.Errorf("value %d is %v: %s holds whole numbers from %.0f to below %.0f",
-				i, v, format, limits[0], limits[1])
-		}
-		if n := int32(v); elemSizes[kind] == 1 {
-			dst = append(dst, byte(n))
-		} else {
-			dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
-		}
-	}
-	return dst, nil
-}

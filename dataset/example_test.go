@@ -81,7 +81,7 @@ func ExampleFormatError() {
 	// true
 }
 
-// Turn a Mulan file into the format of the extreme classification repository.
+// Turn a Mulan file into libsvm's format.
 func ExampleOpen_sparse() {
 	dir, err := os.MkdirTemp("", "dataset")
 	if err != nil {
@@ -99,8 +99,8 @@ func ExampleOpen_sparse() {
 	schema := in.Schema()
 	fmt.Println(schema.Format, schema.LabelNames, schema.FeatureNames)
 
-	path := filepath.Join(dir, "posts.txt")
-	schema.Format = dataset.FormatXMC
+	path := filepath.Join(dir, "posts.libsvm")
+	schema.Format = dataset.FormatLibsvm
 	out, err := dataset.Create(path, schema)
 	if err != nil {
 		log.Fatal(err)
@@ -121,12 +121,9 @@ func ExampleOpen_sparse() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
-		fmt.Println(strings.TrimSpace(line))
-	}
+	fmt.Print(string(text))
 	// Output:
 	// arff [cooking travel] [salt train]
-	// 2 2 2
-	// 0 0:3
-	// 0,1 0:1 1:0.5
+	// cooking 0:3
+	// cooking,travel 0:1 1:0.5
 }

@@ -8,14 +8,14 @@ import (
 
 // Names of the formats, as taken by [Options] and [Schema].
 const (
-	FormatIDX     = "idx"     // idx, the format of MNIST: big-endian, typed, any number of dimensions
+	FormatIDX     = "idx"     // idx, the format of MNIST: big-endian, typed, any number of dimensions; read only
 	FormatFvecs   = "fvecs"   // int32 dimension, then that many float32, little-endian, per record
-	FormatBvecs   = "bvecs"   // int32 dimension, then that many uint8, per record
-	FormatIvecs   = "ivecs"   // int32 dimension, then that many int32, little-endian, per record
-	FormatFbin    = "fbin"    // uint32 number of records, uint32 dimension, then all float32, little-endian
-	FormatU8bin   = "u8bin"   // the same with uint8
-	FormatI8bin   = "i8bin"   // the same with int8
-	FormatIbin    = "ibin"    // the same with int32
+	FormatBvecs   = "bvecs"   // int32 dimension, then that many uint8, per record; read only
+	FormatIvecs   = "ivecs"   // int32 dimension, then that many int32, little-endian, per record; read only
+	FormatFbin    = "fbin"    // uint32 number of records, uint32 dimension, then all float32, little-endian; read only
+	FormatU8bin   = "u8bin"   // the same with uint8; read only
+	FormatI8bin   = "i8bin"   // the same with int8; read only
+	FormatIbin    = "ibin"    // the same with int32; read only
 	FormatNPY     = "npy"     // NumPy array file, versions 1 to 3
 	FormatNPZ     = "npz"     // NumPy archive: a zip file of npy files; read only
 	FormatHDF5    = "hdf5"    // HDF5 file of arrays, as h5py and ann-benchmarks have it; read only
@@ -27,8 +27,8 @@ const (
 	FormatWords   = "words"   // word vectors: a word and its numbers a line, as of GloVe and word2vec; read only
 	FormatJSONL   = "jsonl"   // one JSON object a line
 	FormatLibsvm  = "libsvm"  // "label,label feature:value feature:value" a line
-	FormatXMC     = "xmc"     // the same, everything numbered from 0, after a line "rows features labels"
-	FormatARFF    = "arff"    // Weka's attribute files in the conventions of Mulan and Meka
+	FormatXMC     = "xmc"     // the same, everything numbered from 0, after a line "rows features labels"; read only
+	FormatARFF    = "arff"    // Weka's attribute files in the conventions of Mulan and Meka; read only
 )
 
 // format is all that the package knows of a format.
@@ -52,23 +52,22 @@ type format struct {
 var formats []*format
 
 func init() {
-	for _, name := range []string{FormatFvecs, FormatBvecs, FormatIvecs} {
+	formats = append(formats, &format{
+		name: FormatFvecs, dense: true, plain: true, endings: []string{".fvecs"},
+		open: openVecs, encoder: newFvecsEncoder,
+	})
+	for _, name := range []string{FormatBvecs, FormatIvecs} {
 		formats = append(formats, &format{
-			name: name, dense: true, plain: true, endings: []string{"." + name},
-			open: openVecs, encoder: newVecsEncoder,
+			name: name, dense: true, plain: true, endings: []string{"." + name}, open: openVecs,
 		})
 	}
 	for _, name := range []string{FormatFbin, FormatU8bin, FormatI8bin, FormatIbin} {
 		formats = append(formats, &format{
-			name: name, dense: true, plain: true, endings: []string{"." + name},
-			open: openBin, encoder: newBinEncoder,
+			name: name, dense: true, plain: true, endings: []string{"." + name}, open: openBin,
 		})
 	}
 	formats = append(formats, []*format{
-		{
-			name: FormatIDX, dense: true, plain: true, endings: []string{".idx", "-ubyte"},
-			open: openIDX, encoder: newIDXEncoder,
-		},
+		{name: FormatIDX, dense: true, plain: true, endings: []string{".idx", "-ubyte"}, open: openIDX},
 		{
 			name: FormatNPY, dense: true, plain: true, endings: []string{".npy"},
 			open: openNPY, encoder: newNPYEncoder,
@@ -78,7 +77,7 @@ func init() {
 			open: openNPZ,
 		},
 		{
-			name: FormatHDF5, dense: true, sparse: true, plain: true, members: true, seek: true,
+			name: FormatHDF5, dense: true, plain: true, members: true, seek: true,
 			endings: []string{".hdf5", ".h5", ".hdf"}, open: openHDF5,
 		},
 		{
@@ -100,14 +99,8 @@ func init() {
 			name: FormatLibsvm, sparse: true, text: true,
 			endings: []string{".libsvm", ".svm", ".svmlight"}, open: openLibsvm, encoder: newLibsvmEncoder,
 		},
-		{
-			name: FormatXMC, sparse: true, text: true, endings: []string{".xmc"},
-			open: openXMC, encoder: newXMCEncoder,
-		},
-		{
-			name: FormatARFF, sparse: true, text: true, endings: []string{".arff"},
-			open: openARFF, encoder: newARFFEncoder,
-		},
+		{name: FormatXMC, sparse: true, text: true, endings: []string{".xmc"}, open: openXMC},
+		{name: FormatARFF, sparse: true, text: true, endings: []string{".arff"}, open: openARFF},
 		{
 			name: FormatJSONL, dense: true, sparse: true, texts: true, text: true, attributes: true,
 			firstTells: true, endings: []string{".jsonl", ".ndjson"}, open: openJSONL, encoder: newJSONLEncoder,

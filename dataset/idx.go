@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 )
 
 // maxIDXRank bounds the number of dimensions of an idx file: images with
@@ -63,27 +62,4 @@ func openIDX(s *source, o Options) (decoder, error) {
 		return nil, s.bad(-1, 8, err)
 	}
 	return newFixed(s, e, dim, int64(sizes[0]), false)
-}
-
-// idxEncoder writes float32, which holds every vector.
-type idxEncoder struct{ dim int }
-
-func newIDXEncoder(s Schema) (encoder, error) { return idxEncoder{s.Dim}, nil }
-
-func (idxEncoder) counted() bool { return true }
-
-func (e idxEncoder) header(n int64) ([]byte, error) {
-	if n > math.MaxUint32 {
-		return nil, fmt.Errorf("%d records, an idx file holds at most %d", n, uint32(math.MaxUint32))
-	}
-	b := []byte{0, 0, 0x0d, 2}
-	b = binary.BigEndian.AppendUint32(b, uint32(n))
-	return binary.BigEndian.AppendUint32(b, uint32(e.dim)), nil
-}
-
-func (idxEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
-	for _, v := range rec.Vector {
-		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(v))
-	}
-	return dst, nil
 }

@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 )
 
 // xmlBeside finds the file of label names that belongs to an ARFF file; "" if
@@ -34,14 +32,8 @@ func xmlBeside(path string) (string, error) {
 	return filepath.Join(filepath.Dir(path), best), nil
 }
 
-// ReadLabelsXML reads the label names of a Mulan XML file in its order; labels
-// inside labels, a hierarchy, come behind their parent.
-//
-// Errors: fs errors as they come, *[FormatError].
-func ReadLabelsXML(path string) ([]string, error) {
-	return readLabelsXML(context.Background(), path)
-}
-
+// readLabelsXML reads the label names of a Mulan XML file in its order; labels inside labels, a hierarchy,
+// come behind their parent. Errors: fs errors as they come, *[FormatError].
 func readLabelsXML(ctx context.Context, path string) ([]string, error) {
 	s, err := openSource(ctx, path)
 	if err != nil {
@@ -137,31 +129,4 @@ func (t *tokenReader) Read(p []byte) (int, error) {
 	}
 	p[0] = c
 	return 1, nil
-}
-
-// WriteLabelsXML writes the label names as the XML file that Mulan wants
-// beside an ARFF file. The names must differ, be neither empty nor hold
-// characters that XML has no place for: [ErrOption] otherwise. The file takes
-// its place when it is complete.
-func WriteLabelsXML(path string, names []string) error {
-	if name, twice := repeated(names); twice {
-		return fmt.Errorf("dataset: %w: the label name %.40q is given twice", ErrOption, name)
-	}
-	var b bytes.Buffer
-	b.WriteString("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n" +
-		"<labels xmlns=\"http://mulan.sourceforge.net/labels\">\n")
-	for _, name := range names {
-		var text bytes.Buffer
-		if err := xml.EscapeText(&text, []byte(name)); err != nil {
-			return fmt.Errorf("dataset: %w", err)
-		}
-		// EscapeText puts U+FFFD in the place of what XML cannot hold.
-		lost := strings.Count(text.String(), "\uFFFD") > strings.Count(name, "\uFFFD")
-		if name == "" || !utf8.ValidString(name) || lost {
-			return fmt.Errorf("dataset: %w: XML cannot hold the label name %.40q", ErrOption, name)
-		}
-		fmt.Fprintf(&b, "<label name=\"%s\"></label>\n", text.Bytes())
-	}
-	b.WriteString("</labels>\n")
-	return replaceFile(path, b.Bytes(), 0o600)
 }

@@ -94,7 +94,7 @@ func TestNameLimits(t *testing.T) {
 		"nested": strings.Repeat("<a>", 1<<20), "attributes": "<label " + strings.Repeat(`a="" `, 1<<20) + "/>",
 		"text": "<labels>" + strings.Repeat("a", 4<<20) + "</labels>",
 	} {
-		_, err := ReadLabelsXML(tempFile(t, "x.xml", []byte(text)))
+		_, err := readLabelsXML(t.Context(), tempFile(t, "x.xml", []byte(text)))
 		if wantFormatError(t, err); !strings.Contains(err.Error(), "more than") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -32,15 +32,12 @@ func openVecs(s *source, o Options) (decoder, error) {
 	return f, nil
 }
 
-// vecsEncoder writes fvecs, bvecs and ivecs.
-type vecsEncoder struct {
-	noHeader
-	format string
-}
+// fvecsEncoder writes fvecs.
+type fvecsEncoder struct{ noHeader }
 
-func newVecsEncoder(s Schema) (encoder, error) { return vecsEncoder{format: s.Format}, nil }
+func newFvecsEncoder(Schema) (encoder, error) { return fvecsEncoder{}, nil }
 
-func (e vecsEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
+func (fvecsEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(rec.Vector)))
-	return appendElems(dst, rec.Vector, vecsElems[e.format].kind, e.format)
+	return appendFloats(dst, rec.Vector), nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 )
 
@@ -195,82 +194,4 @@ func (x *xmc) decode(rec *Record, line []byte, _ int64) (bool, error) {
 	}
 	rec.Labels = x.set.once(rec.Labels)
 	return true, x.parse(&rec.Features, rest)
-}
-
-// xmcEncoder numbers labels by their names, or takes numbers as they are.
-type xmcEncoder struct {
-	number   map[string]uint32 // nil: labels are numbers
-	features int               // 0: as many as needed
-	labels   uint64
-	needed   uint64
-	largest  uint64 // label number + 1
-}
-
-func newXMCEncoder(s Schema) (encoder, error) {
-	e := &xmcEncoder{features: s.Dim, labels: uint64(len(s.LabelNames))}
-	if s.LabelNames != nil {
-		e.number = numbersOf(s.LabelNames)
-	}
-	return e, nil
-}
-
-func numbersOf(names []string) map[string]uint32 {
-	m := make(map[string]uint32, len(names))
-	for i, name := range names {
-		m[name] = uint32(i)
-	}
-	return m
-}
-
-// xmcHeaderLength holds the largest numbers; the rest is blanks before the
-// line feed, so that the counts can be put in place at the end.
-const xmcHeaderLength = 64
-
-func (*xmcEncoder) counted() bool { return true }
-
-func (e *xmcEncoder) header(n int64) ([]byte, error) {
-	features, labels := uint64(e.features), e.labels
-	if features == 0 {
-		features = e.needed
-	}
-	if e.number == nil {
-		labels = e.largest
-	}
-	return fmt.Appendf(nil, "%-*s\n", xmcHeaderLength-1, fmt.Sprintf("%d %d %d", n, features, labels)), nil
-}
-
-func (e *xmcEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
-	largest := e.largest
-	for i, l := range rec.Labels {
-		n, err := e.labelNumber(l)
-		if err != nil {
-			return dst, err
-		}
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendUint(dst, n, 10)
-		largest = max(largest, n+1)
-	}
-	dst = append(appendPairs(dst, rec, 0), '\n')
-	e.largest = largest
-	if n := rec.Features.Len(); n > 0 {
-		e.needed = max(e.needed, uint64(rec.Features.Index[n-1])+1)
-	}
-	return dst, nil
-}
-
-func (e *xmcEncoder) labelNumber(l string) (uint64, error) {
-	if e.number != nil {
-		n, ok := e.number[l]
-		if !ok {
-			return 0, fmt.Errorf("label %.40q is not one of the label names", l)
-		}
-		return uint64(n), nil
-	}
-	n, ok := parseNumber([]byte(l))
-	if !ok || n >= math.MaxUint32 || strconv.FormatUint(n, 10) != l {
-		return 0, fmt.Errorf("label %.40q is no number, and no label names were given", l)
-	}
-	return n, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,33 +10,34 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/anndb/anndb/dataset"
 )
 
 // writeSet writes rows of two labels; each label has words of its own.
 func writeSet(t *testing.T, path string, n int) {
 	t.Helper()
-	h := dataset.Schema{Kind: dataset.Sparse, Dim: 20, LabelNames: []string{"a", "b"}}
-	for f := range h.Dim {
-		h.FeatureNames = append(h.FeatureNames, fmt.Sprint("word", f))
+	var arff bytes.Buffer
+	arff.WriteString("@relation 'words: -C -2'\n")
+	for f := range 20 {
+		fmt.Fprintf(&arff, "@attribute word%d numeric\n", f)
 	}
-	w, err := dataset.Create(path, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	arff.WriteString("@attribute a {0,1}\n@attribute b {0,1}\n@data\n")
 	for i := range n {
 		label := i % 2
-		r := dataset.Record{Labels: h.LabelNames[label : label+1]}
+		arff.WriteString("{")
 		for j := range 4 {
-			r.Features.Index = append(r.Features.Index, uint32(10*label+2*j+(i>>j)%2))
-			r.Features.Value = append(r.Features.Value, float32(1+i%3))
+			fmt.Fprintf(&arff, "%d %d,", 10*label+2*j+(i>>j)%2, 1+i%3)
 		}
-		if err := w.Write(&r); err != nil {
-			t.Fatal(err)
-		}
+		fmt.Fprintf(&arff, "%d 1}\n", 20+label)
+	}
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	if _, err := w.Write(arff.Bytes()); err != nil {
+		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, zipped.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

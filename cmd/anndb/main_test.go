@@ -140,7 +140,7 @@ func TestInterrupted(t *testing.T) {
 		{"backup", f.file, f.path("b.anndb")},
 		{"compact", f.file},
 		{"import", docs.file, "docs", docs.rows, "--key-prefix", "again-"},
-		{"export", docs.file, "docs", f.path("x.xmc")},
+		{"export", docs.file, "docs", f.path("x.libsvm")},
 		{"build", docs.file, "docs"},
 		{"tune", docs.file, "docs"},
 		{"search", docs.file, "docs", "--query", docs.queries},

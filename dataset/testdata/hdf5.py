@@ -97,7 +97,3 @@ with h5py.File('other/shared.h5', 'w') as f:
     f['type'] = np.dtype('f4')
     f['test'] = a.astype('f4')
     f.create_dataset('train', data=a.astype('f4'), dtype=f['type'])
-with h5py.File('other/sets.h5', 'w') as f:
-    f.attrs['distance'] = 'jaccard'
-    f['train'], f['size_train'] = np.array([5, 1, 2, 7, 7, 3], 'i4'), np.array([3, 0, 2, 1])
-    f['test'], f['size_test'] = np.array([1], 'i4'), np.array([1])

@@ -1,8 +1,11 @@
 package lcifbench
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -156,14 +159,14 @@ func TestLoad(t *testing.T) {
 	folder := filepath.Join(dir, "ng20")
 	must(t, os.Mkdir(folder, 0o777))
 	must(t, dataset.WriteNames(filepath.Join(folder, "labels.txt.gz"), []string{"a", "b"}, 0o600))
-	w, err := dataset.Create(filepath.Join(folder, "ng20.txt.gz"),
-		dataset.Schema{Format: dataset.FormatXMC, Kind: dataset.Sparse, Dim: 4, LabelNames: []string{"0", "1"}})
-	must(t, err)
+	var xmc bytes.Buffer
+	w := gzip.NewWriter(&xmc)
+	fmt.Fprintln(w, "7 4 2")
 	for i := range 7 {
-		r := dataset.Record{Features: vector.Sparse{Index: []uint32{uint32(i % 3)}, Value: []float32{1}}, Labels: []string{[]string{"0", "1"}[i%2]}}
-		must(t, w.Write(&r))
+		fmt.Fprintf(w, "%d %d:1\n", i%2, i%3)
 	}
 	must(t, w.Close())
+	must(t, os.WriteFile(filepath.Join(folder, "ng20.txt.gz"), xmc.Bytes(), 0o600))
 	set, err := Load(context.Background(), dir, "ng20")
 	must(t, err)
 	if set.Train.Rows.Rows() != 4 || set.Test.Rows.Rows() != 3 || set.Train.Rows.Cols != 4 || set.Test.Labels.Labels() != 2 || set.Test.Labels.Row(0)[0] != 0 || set.Note == "" {

@@ -113,11 +113,7 @@ func (n Target) explain(err error) error {
 // countsFromZero reports whether the file writes feature numbers and its format
 // has them count from 0.
 func (in *File) countsFromZero() bool {
-	switch in.Format {
-	case dataset.FormatXMC, dataset.FormatHDF5:
-		return true
-	}
-	return in.Format == dataset.FormatJSONL && !in.NamesItself()
+	return in.Format == dataset.FormatXMC || in.Format == dataset.FormatJSONL && !in.NamesItself()
 }
 
 // Numbering is what a collection records of the file it is made from. Names given

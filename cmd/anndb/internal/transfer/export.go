@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
@@ -25,12 +24,11 @@ type Export struct {
 	command.WhereFlag
 	As string `placeholder:"FORMAT"`
 
-	LabelNames   string `placeholder:"PATH"`
 	FeatureNames string `placeholder:"PATH"`
 }
 
 func (c *Export) Run(a *command.App) error {
-	outputs := []string{cmp.Or(c.LabelNames, command.Standard), cmp.Or(c.FeatureNames, command.Standard)}
+	outputs := []string{cmp.Or(c.FeatureNames, command.Standard)}
 	if info, err := os.Stat(c.Output); err != nil || info.Mode().IsRegular() || info.IsDir() { // not a pipe
 		outputs = append(outputs, c.Output)
 	}
@@ -46,25 +44,14 @@ func (c *Export) Run(a *command.App) error {
 		if err := x.write(mode); err != nil {
 			return err
 		}
-		if err := c.names(x.schema, mode); err != nil {
-			return err
+		if c.FeatureNames != "" {
+			if err := dataset.WriteNames(c.FeatureNames, x.schema.FeatureNames, mode); err != nil {
+				return err
+			}
 		}
 		a.Progress.End()
 		return x.report()
 	})
-}
-
-// names writes the names of labels and features that the flags ask for.
-func (c *Export) names(o dataset.Schema, mode fs.FileMode) error {
-	if c.LabelNames != "" {
-		if err := dataset.WriteNames(c.LabelNames, o.LabelNames, mode); err != nil {
-			return err
-		}
-	}
-	if c.FeatureNames == "" {
-		return nil
-	}
-	return dataset.WriteNames(c.FeatureNames, o.FeatureNames, mode)
 }
 
 // exporting is an export in progress.
@@ -94,8 +81,8 @@ func (x *exporting) describe() (err error) {
 		o.Format = dataset.FormatOf(x.Output, o.Kind)
 	}
 	if o.Kind != dataset.Sparse {
-		if x.LabelNames != "" || x.FeatureNames != "" {
-			return command.Usagef("--label-names and --feature-names go with sparse collections")
+		if x.FeatureNames != "" {
+			return command.Usagef("--feature-names goes with sparse collections")
 		}
 		o.Expires = info.Expires
 		o.Attributes, err = x.attributeColumns()
@@ -103,16 +90,6 @@ func (x *exporting) describe() (err error) {
 	}
 	if info.Numbering == command.FromZero {
 		o.Base = dataset.BaseZero
-	}
-	counts, err := x.coll.Labels()
-	if err != nil {
-		return err
-	}
-	for _, l := range counts {
-		o.LabelNames = append(o.LabelNames, l.Label)
-	}
-	if o.Format == dataset.FormatXMC && numbers(o.LabelNames) {
-		o.LabelNames = nil // they are what the file says
 	}
 	if !info.Named {
 		return nil
@@ -240,18 +217,10 @@ func exportNumbering(o dataset.Schema) any {
 	switch {
 	case o.Format == dataset.FormatLibsvm && o.Base != dataset.BaseZero:
 		return command.NumberingShown(command.FromOne)
-	case o.Format == dataset.FormatARFF, o.Format == dataset.FormatJSONL && o.FeatureNames != nil:
+	case o.Format == dataset.FormatJSONL && o.FeatureNames != nil:
 		return nil
 	}
 	return command.NumberingShown(command.FromZero)
-}
-
-// numbers reports whether all labels are numbers from 0.
-func numbers(names []string) bool {
-	return !slices.ContainsFunc(names, func(n string) bool {
-		i, err := strconv.ParseUint(n, 10, 31)
-		return err != nil || strconv.FormatUint(i, 10) != n
-	})
 }
 
 // numbered replaces names by their numbers.

@@ -77,9 +77,6 @@ func (c *Import) schema(a *command.App, in *input.File) (info *db.CollectionInfo
 	case dataset.Sparse:
 		named := c.Named || in.NamesItself()
 		s.Sparse, s.Named, s.Numbering = true, named, in.Numbering(named)
-		if in.Distance != "" {
-			a.Note("%s is for the distance %q: sparse rows are compared by cosine", in.Path, in.Distance)
-		}
 		return info, nil
 	}
 	s.Dim = in.Dim
@@ -92,7 +89,7 @@ func (c *Import) schema(a *command.App, in *input.File) (info *db.CollectionInfo
 }
 
 // metric returns the metric of a new collection: that of the flag, or by the distance that the file
-// records, as sets of ann-benchmarks do; empty if there is neither.
+// records, as those of ann-benchmarks do; empty if there is neither.
 func (c *Import) metric(a *command.App, in *input.File) string {
 	if c.Metric != "" || in.Distance == "" {
 		return c.Metric
