@@ -138,8 +138,6 @@ func publicCalls() []publicCall {
 			return err
 		}, nil},
 		{"Collection.Labels", false, false, func(h handles) error { return err1(h.c.Labels()) }, nil},
-		{"Collection.LeafSizes", true, false,
-			func(h handles) error { return err1(h.c.LeafSizes(h.ctx, "i")) }, nil},
 		{"Collection.Load", true, true, func(h handles) error { return err1(h.c.Load(h.ctx, h.rows, nil)) },
 			func(h handles) error { return err1(h.c.Load(h.ctx, nil, nil)) }},
 		{"Collection.Load with progress", true, true, func(h handles) error {

@@ -1,5 +1,5 @@
-// Package input reads queries and rows as users give them: files of records, words of the command line, and
-// pictures, each for a collection that decides what numbers of features mean.
+// Package input reads queries and rows as users give them: files of records and words of the command line,
+// each for a collection that decides what numbers of features mean.
 package input
 
 import (

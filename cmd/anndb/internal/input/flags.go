@@ -37,7 +37,6 @@ type SparseFlags struct {
 	NoLabels     bool
 	LabelNames   string `placeholder:"PATH"`
 	FeatureNames string `placeholder:"PATH"`
-	NamesColumn  int    `default:"0"`
 	Base         string `enum:"auto,0,1" default:"auto"`
 	MaxFeatures  int    `default:"0" want:"0"`
 	Field        string `name:"features-field"`
@@ -89,18 +88,18 @@ func (f FileFlags) options() (dataset.Options, error) {
 			continue
 		}
 		var err error
-		if *list.into, err = dataset.ReadNames(namesColumn(list.path, f.NamesColumn)); err != nil {
+		if *list.into, err = dataset.ReadNames(namesColumn(list.path)); err != nil {
 			return o, err
 		}
 	}
 	return o, nil
 }
 
-// namesColumn returns the path and the column of PATH:COLUMN, and column for any other path.
-func namesColumn(path string, column int) (string, int) {
+// namesColumn returns the path and the column of PATH:COLUMN, and column 0 for any other path.
+func namesColumn(path string) (string, int) {
 	i := strings.LastIndexByte(path, ':')
 	if n, err := strconv.Atoi(path[i+1:]); i > 0 && err == nil && n > 0 && !command.Exists(path) {
 		return path[:i], n
 	}
-	return path, column
+	return path, 0
 }

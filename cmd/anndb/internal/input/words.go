@@ -27,7 +27,6 @@ type QueryFlags struct {
 	OfKey     string `name:"key" xor:"query"`
 	Features  string `placeholder:"NAME=V,…" xor:"query"`
 	Vector    string `placeholder:"X,…|FILE"`
-	Invert    bool
 	FileFlags `embed:"" group:"Files of queries:"`
 }
 
@@ -131,9 +130,6 @@ func (f QueryFlags) one(a *command.App, s *db.Snapshot, info db.CollectionInfo) 
 	case f.Features != "":
 		q.Key = "features"
 		q.Query, err = Literal(strings.Split(f.Features, ","), info, first(base))
-	case !info.Sparse && len(f.Words) == 1 && isPicture(f.Words[0]):
-		q.Key = f.Words[0]
-		q.Query.Vector, err = readPicture(f.Words[0], info, f.Invert)
 	case info.Text != nil:
 		q.Key = strings.Join(f.Words, " ")
 		q.Query.Text = q.Key
@@ -173,7 +169,7 @@ func (f QueryFlags) fromWords() QueryFlags {
 	switch w := f.Words; {
 	case len(w) == 2 && w[0] == "like":
 		f.OfKey = w[1]
-	case len(w) == 1 && (w[0] == command.Standard || isFile(w[0]) && !isPicture(w[0])):
+	case len(w) == 1 && (w[0] == command.Standard || isFile(w[0])):
 		f.Query = w[0]
 	}
 	return f
