@@ -20,6 +20,13 @@ func drawFeatures(t *rapid.T, n, m int) *vector.CSR {
 	return randomFeatures(rng, n, m, 0.4)
 }
 
+func scoreOf(scores vector.Sparse, label uint32) float32 {
+	if i, ok := slices.BinarySearch(scores.Index, label); ok {
+		return scores.Value[i]
+	}
+	return 0
+}
+
 func randomFeatures(rng *rand.Rand, n, m int, density float64) *vector.CSR {
 	x := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m}
 	for range n {

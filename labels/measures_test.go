@@ -206,18 +206,6 @@ func TestEvaluateRankingEqualsDefinitions(t *testing.T) {
 				t.Fatalf("at %d: %v %v, want %v %v", k, r.Precision[a], r.NDCG[a], precision, ndcg)
 			}
 		}
-		coverage := 0.0
-		for i := range n {
-			for place, c := range slices.Backward(fullRanking(scores, i)) {
-				if has(truth, i, int(c.Label)) {
-					coverage += float64(place) / float64(n)
-					break
-				}
-			}
-		}
-		if !close9(r.Coverage, coverage) {
-			t.Fatalf("coverage %v, want %v", r.Coverage, coverage)
-		}
 		for i := range n {
 			for k := range l + 2 {
 				want := positive(fullRanking(scores, i))
@@ -253,7 +241,7 @@ func TestRankingRejects(t *testing.T) {
 		t.Errorf("too many labels: %v", err)
 	}
 	empty, err := EvaluateRanking(mustSets(t, nil, 2), &vector.CSR{Ptr: []uint64{0}, Cols: 2}, []int{1, 2})
-	if err != nil || len(empty.Precision) != 2 || len(empty.NDCG) != 2 || empty.Coverage != 0 {
+	if err != nil || len(empty.Precision) != 2 || len(empty.NDCG) != 2 {
 		t.Errorf("no rows: %+v, %v", empty, err)
 	}
 }

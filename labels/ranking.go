@@ -54,9 +54,6 @@ func (o *Order) Compare(a, b Ranked) int {
 	return 1
 }
 
-// better orders by falling score, ties by the smaller label.
-func better(a, b Ranked) int { return new(Order).Compare(a, b) }
-
 // Rank appends the k labels of highest score, best first, ties by the smaller label. It appends
 // fewer if fewer have a score above zero, since a label without evidence is not predicted. O(c
 // log k) for c scores.
@@ -122,10 +119,6 @@ type RankReport struct {
 	// of the true labels among the first k, over its best possible value; a
 	// row without labels counts 0.
 	NDCG []float64
-	// Coverage is the mean number of steps down the ranking of all L labels until every true
-	// label is met; 0 when they are the first, as in Mulan. Labels that are not listed follow
-	// the listed ones in the order of their numbers. A row without labels counts 0.
-	Coverage float64
 }
 
 // EvaluateRanking compares the ranking of labels by score (descending, ties by the smaller
@@ -152,7 +145,6 @@ func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int) (*RankReport, 
 		return r, nil
 	}
 	e := rankEvaluator{truth: truth, most: most}
-	coverage := 0
 	for i := range r.Rows {
 		e.row(i, scores.Row(i))
 		for a, k := range ks {
@@ -162,13 +154,11 @@ func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int) (*RankReport, 
 				r.NDCG[a] += hits.dcg / ideal
 			}
 		}
-		coverage += depth(truth.Row(i), scores.Row(i))
 	}
 	for a := range ks {
 		r.Precision[a] /= float64(r.Rows)
 		r.NDCG[a] /= float64(r.Rows)
 	}
-	r.Coverage = float64(coverage) / float64(r.Rows)
 	return r, nil
 }
 
@@ -217,36 +207,4 @@ func (e *rankEvaluator) ideal(k int) float64 {
 		e.gains = append(e.gains, e.gains[len(e.gains)-1]+gain(len(e.gains)-1))
 	}
 	return e.gains[n]
-}
-
-// depth returns the rank, from 0, of the worst-ranked true label among all labels.
-func depth(truth []uint32, scores vector.Sparse) int {
-	if len(truth) == 0 {
-		return 0
-	}
-	worst := Ranked{truth[0], scoreOf(scores, truth[0])}
-	for _, l := range truth[1:] {
-		if r := (Ranked{l, scoreOf(scores, l)}); better(worst, r) < 0 {
-			worst = r
-		}
-	}
-	before := 0
-	if worst.Score == 0 {
-		// Every label with a smaller number is before it, whatever its score.
-		before = int(worst.Label)
-	}
-	for i, l := range scores.Index {
-		counted := worst.Score == 0 && l < worst.Label
-		if !counted && better(Ranked{l, scores.Value[i]}, worst) < 0 {
-			before++
-		}
-	}
-	return before
-}
-
-func scoreOf(scores vector.Sparse, label uint32) float32 {
-	if i, ok := slices.BinarySearch(scores.Index, label); ok {
-		return scores.Value[i]
-	}
-	return 0
 }

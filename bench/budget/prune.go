@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -58,20 +58,25 @@ func runPrune(ctx context.Context, s *settings) error {
 	return nil
 }
 
-// paperGrid is that of section 8.1: C is 5 but for the widest sets. With -quick,
-// every third of the budgets and the three largest costs.
+// paperGrid is that of section 8.1 for m features: for the very wide sets B of 2 to 400 and C of 0.001
+// to 10, which has another meaning there (see package budget), else B of 1 % to 9 % of m and C of 5. With
+// -quick, every third of the budgets and the three largest costs.
 func (s *settings) paperGrid(m int) (budgets []int, costs []float64) {
-	g := budget.PaperGrid(m)
+	all, costs := []int{2, 5, 10, 20, 50, 100, 150, 200, 250, 400}, []float64{0.001, 0.01, 0.1, 5, 10}
 	if m <= 10000 {
-		g.Costs = []float64{5}
+		all, costs = nil, []float64{5}
+		for share := 1; share <= 9; share++ {
+			all = append(all, max(1, share*m/100))
+		}
+		all = slices.Compact(all)
 	}
 	if !s.quick {
-		return g.Budgets, g.Costs
+		return all, costs
 	}
-	for i := 0; i < len(g.Budgets); i += 3 {
-		budgets = append(budgets, g.Budgets[i])
+	for i := 0; i < len(all); i += 3 {
+		budgets = append(budgets, all[i])
 	}
-	return budgets, g.Costs[max(0, len(g.Costs)-3):]
+	return budgets, costs[max(0, len(costs)-3):]
 }
 
 // loadPrune reads a set of two classes, or one of label sets as two.

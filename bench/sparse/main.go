@@ -24,8 +24,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/anndb/anndb/bench/internal/paper"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/postings/paper"
 	"github.com/anndb/anndb/vector"
 )
 

@@ -23,23 +23,7 @@ type Grid struct {
 	Folds int `flag:"folds" min:"0" max:"1000"`
 }
 
-// PaperGrid is the grid of section 8.1 for m features: B over 2…400 for the
-// very wide sets, else over 1 % to 9 % of m; C over 0.001…10, which has another
-// meaning there (see the package's documentation).
-func PaperGrid(m int) Grid {
-	g := Grid{Costs: []float64{0.001, 0.01, 0.1, 5, 10}, Folds: 5}
-	if m > 10000 {
-		g.Budgets = []int{2, 5, 10, 20, 50, 100, 150, 200, 250, 400}
-		return g
-	}
-	for share := 1; share <= 9; share++ {
-		g.Budgets = append(g.Budgets, max(1, share*m/100))
-	}
-	g.Budgets = slices.Compact(g.Budgets)
-	return g
-}
-
-// DefaultGrid is a smaller one for m features: up to four budgets, from 10 to
+// DefaultGrid is a grid for m features: up to four budgets, from 10 to
 // 300 but no more than m, three costs from 0.1 to 10, and for AT five
 // thresholds from -0.75 to 0.25 and a MinPositive of 1 or 3: where rows have many
 // labels, a tree with decisions about rare ones down to the last row learns single rows.

@@ -20,8 +20,8 @@
 // paper's. In problem 4 it is at least 1/n, and 1/(C·n) bounds the share of margin
 // errors; its solution is that of an SVM with linear hinge whose cost is
 // C/(γ‖Σᵢαᵢyᵢxᵢ‖), which depends on the data. Here C is the cost of one row, whatever
-// their number, for rows of about unit length. The paper's values of C, with those
-// of PaperGrid, do not carry over: choose C by cross-validation.
+// their number, for rows of about unit length. The paper's values of C do
+// not carry over: choose C by cross-validation.
 //
 // Train trains three kinds of trees of such classifiers: SBT (algorithm 2), a
 // supervised budgeted tree with embedded cross-validation (equation 11) and pruning,

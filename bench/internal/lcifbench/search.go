@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/anndb/anndb/bench/internal/paper"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/postings/paper"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
