@@ -9,9 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Stream writes a table row by row, in memory that does not grow with the number of
-// rows. Text and Markdown appear on Close, since the widest cell of a column counts:
-// until then rows are kept in a temporary file if they are many.
+// Stream writes a table row by row. Text and Markdown, which people read, appear on Close, since the
+// widest cell of a column counts; the other formats keep no rows.
 type Stream struct {
 	out     *bufio.Writer
 	format  Format
@@ -22,10 +21,10 @@ type Stream struct {
 	err     error
 
 	csv   *csv.Writer
-	cells spool  // of Text and Markdown
-	width []int  // of the columns
-	right []bool // numbers only so far
-	omit  []bool // optional, and empty in all rows
+	cells [][]string // of Text and Markdown
+	width []int      // of the columns
+	right []bool     // numbers only so far
+	omit  []bool     // optional, and empty in all rows
 }
 
 func newStream(o Output, columns []Column) (*Stream, error) {
@@ -65,16 +64,15 @@ func (s *Stream) Add(values ...any) {
 	case JSON, JSONL:
 		s.err = s.addJSON(row)
 	case Vertical:
-		s.err = s.addVertical(s.shown(row))
+		s.addVertical(s.shown(row))
 	default:
-		s.err = s.addAligned(row)
+		s.addAligned(row)
 	}
 	s.n++
 }
 
 // Close writes what is left. It does not close the writer.
 func (s *Stream) Close() error {
-	defer s.cells.close()
 	if s.err != nil {
 		return s.err
 	}
@@ -95,18 +93,12 @@ func (s *Stream) Close() error {
 		_, s.err = s.out.WriteString(end)
 	case JSONL, Vertical:
 	default:
-		s.err = s.writeAligned()
+		s.writeAligned()
 	}
 	if s.err == nil {
-		s.err = s.out.Flush()
+		s.err = s.out.Flush() // the writer keeps its first error
 	}
 	return s.err
-}
-
-// Discard ends the table without writing what is left, and returns err.
-func (s *Stream) Discard(err error) error {
-	s.cells.close()
-	return err
 }
 
 func (s *Stream) headCSV() error {
@@ -173,7 +165,7 @@ func (s *Stream) shown(row []any) []string {
 }
 
 // addVertical writes a row with a line a value, and leaves out those that are empty.
-func (s *Stream) addVertical(line []string) error {
+func (s *Stream) addVertical(line []string) {
 	widest := 0
 	for _, c := range s.columns {
 		widest = max(widest, utf8.RuneCountInString(c.Name))
@@ -187,22 +179,21 @@ func (s *Stream) addVertical(line []string) error {
 			s.out.WriteString(Printable(c.Name) + pad + "  " + bold(line[i]) + "\n")
 		}
 	}
-	return nil // the writer keeps its first error
 }
 
 // addAligned keeps the cells of a row and measures them.
-func (s *Stream) addAligned(row []any) error {
+func (s *Stream) addAligned(row []any) {
 	line := s.shown(row)
 	for i, v := range row {
 		s.right[i] = s.right[i] && (v == nil || number(v))
 		s.width[i] = max(s.width[i], width(line[i]))
 	}
-	return s.cells.add(line)
+	s.cells = append(s.cells, line)
 }
 
 // writeAligned writes columns of equal width: numbers to the right, all else to the
 // left. Markdown is the same with bars and a rule.
-func (s *Stream) writeAligned() error {
+func (s *Stream) writeAligned() {
 	head := make([]string, len(s.columns))
 	for i, c := range s.columns {
 		if s.omit[i] = c.Optional && s.width[i] == 0; s.omit[i] {
@@ -213,16 +204,12 @@ func (s *Stream) writeAligned() error {
 		s.right[i] = s.right[i] && s.n > 0
 	}
 	if s.format == Text && s.room > 0 && !fit(s.width, s.right, s.room) {
-		s.n = 0
-		return s.cells.each(len(s.columns), func(line []string) error {
-			err := s.addVertical(line)
-			s.n++
-			return err
-		})
+		for s.n = range s.cells {
+			s.addVertical(s.cells[s.n])
+		}
+		return
 	}
-	if err := s.writeLine(head); err != nil {
-		return err
-	}
+	s.writeLine(head)
 	if s.format == Markdown {
 		s.out.WriteString("|")
 		for i, right := range s.right {
@@ -237,10 +224,12 @@ func (s *Stream) writeAligned() error {
 		}
 		s.out.WriteString("\n")
 	}
-	return s.cells.each(len(s.columns), s.writeLine)
+	for _, line := range s.cells {
+		s.writeLine(line)
+	}
 }
 
-func (s *Stream) writeLine(line []string) error {
+func (s *Stream) writeLine(line []string) {
 	open, between, end := "", "  ", ""
 	if s.format == Markdown {
 		open, between, end = "| ", " | ", " |"
@@ -264,6 +253,5 @@ func (s *Stream) writeLine(line []string) error {
 		}
 	}
 	b.WriteString(end)
-	_, err := s.out.WriteString(strings.TrimRight(b.String(), " ") + "\n")
-	return err
+	s.out.WriteString(strings.TrimRight(b.String(), " ") + "\n")
 }

@@ -52,10 +52,10 @@ func (c *Predict) Run(a *command.App) error {
 			return w.add(q, found)
 		})
 		if err != nil {
-			return w.out.Discard(err)
+			return err
 		}
 		if err := c.Mistaken(&p.Unknown, info); err != nil {
-			return w.out.Discard(err)
+			return err
 		}
 		p.Unknown.Note(a)
 		c.noteBlind(a, p.Blind, p.Asked)

@@ -139,25 +139,25 @@ func (c *Search) search(a *command.App, s *db.Snapshot, info db.CollectionInfo, 
 	n, took, plan := 0, time.Duration(0), ""
 	for q, err := range queries.Each {
 		if err != nil {
-			return h.out.Discard(err)
+			return err
 		}
 		start := time.Now()
 		found, err := c.page(a.Ctx, s.Collection(c.Collection), q.Query, o)
 		if err != nil {
-			return h.out.Discard(fmt.Errorf("query %s: %w", q.Key, err))
+			return fmt.Errorf("query %s: %w", q.Key, err)
 		}
 		n, took, plan = n+1, took+time.Since(start), found.Plan()
 		o.Reuse = found.Hits
 		unknown.Add(info, q.Query, found.Stats.Unknown)
 		h.before = len(o.After)
 		if err := h.add(q, found.Hits, a.Output); err != nil {
-			return h.out.Discard(err)
+			return err
 		}
 		a.Progress.Update("search", n, queries.Total)
 	}
 	a.Progress.End()
 	if err := c.Mistaken(&unknown, info); err != nil {
-		return h.out.Discard(err)
+		return err
 	}
 	unknown.Note(a)
 	if err := h.out.Close(); err != nil {

@@ -58,13 +58,13 @@ func Print(
 	}
 	for r, err := range list {
 		if err != nil {
-			return out.Discard(err)
+			return err
 		}
 		cells := []any{string(r.Key), r.Labels}
 		if len(info.Attributes) > 0 {
 			shown, err := AttributesShown(r.Attributes, a.Output)
 			if err != nil {
-				return out.Discard(fmt.Errorf("row %q: %w", r.Key, err))
+				return fmt.Errorf("row %q: %w", r.Key, err)
 			}
 			cells = append(cells, shown)
 		}
@@ -79,7 +79,7 @@ func Print(
 			cells = append(cells, values(&r))
 		}
 		if out.Add(cells...); out.Err() != nil {
-			return out.Discard(out.Err())
+			return out.Err()
 		}
 	}
 	return out.Close()
