@@ -18,6 +18,12 @@ func (a scored) before(b scored) int {
 	return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(a.feature, b.feature))
 }
 
+// first returns the first n features, in order.
+func first(all []scored, n int) []scored {
+	slices.SortFunc(all, scored.before)
+	return all[:min(n, len(all))]
+}
+
 // worst is the worst-case analysis (problem 9; for folds the sum of equation
 // 11): the budget features of largest Ξ, ascending by number, and the sum of
 // their Ξ. Features of Ξ = 0 change nothing and are left out, so the choice is
@@ -43,20 +49,21 @@ func (p *problem) worst(folds []*fold, budget int, skip bool) ([]uint32, float64
 			s.total[j] = 0
 		}
 	}
-	var top topFeatures
-	top.limit = budget
+	var top []scored
 	for _, j := range s.touched {
 		if v := s.total[j]; v > 0 {
-			top.push(scored{j, v})
+			if top = append(top, scored{j, v}); len(top) == 2*budget {
+				top = first(top, budget)
+			}
 		}
 		s.total[j] = 0
 		s.local[j] = -1
 	}
 	s.touched = s.touched[:0]
 	sum := 0.0
-	chosen := make([]uint32, len(top.heap))
-	slices.SortFunc(top.heap, scored.before)
-	for i, c := range top.heap {
+	top = first(top, budget)
+	chosen := make([]uint32, len(top))
+	for i, c := range top {
 		sum += c.value
 		chosen[i] = c.feature
 	}
@@ -176,49 +183,4 @@ func (p *problem) sumClasses() *classSums {
 	}
 	s.touched = s.touched[:0]
 	return sums
-}
-
-// topFeatures keeps the limit first features by scored.before, in a heap with
-// the last of them on top.
-type topFeatures struct {
-	limit int
-	heap  []scored
-}
-
-func (t *topFeatures) push(s scored) {
-	if math.IsNaN(s.value) {
-		return
-	}
-	h := t.heap
-	if len(h) < t.limit {
-		h = append(h, s)
-		for i := len(h) - 1; i > 0; {
-			up := (i - 1) / 2
-			if h[up].before(h[i]) >= 0 {
-				break
-			}
-			h[up], h[i] = h[i], h[up]
-			i = up
-		}
-		t.heap = h
-		return
-	}
-	if s.before(h[0]) >= 0 {
-		return
-	}
-	h[0] = s
-	for i := 0; ; {
-		down := 2*i + 1
-		if down >= len(h) {
-			return
-		}
-		if down+1 < len(h) && h[down].before(h[down+1]) < 0 {
-			down++
-		}
-		if h[i].before(h[down]) >= 0 {
-			return
-		}
-		h[i], h[down] = h[down], h[i]
-		i = down
-	}
 }

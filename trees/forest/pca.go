@@ -90,7 +90,7 @@ func PCA(ctx context.Context, rows labels.Rows, r, sample int, seed uint64, work
 	if d <= denseLimit {
 		basis, err = eigenBasis(ctx, rows, picked, mean, r, rng, workers)
 	} else {
-		basis, err = subspaceBasis(ctx, rows, picked, mean, r, rng)
+		basis, err = iterate(ctx, d, r, 4, byRows(ctx, rows, picked, mean), rng)
 	}
 	if err != nil {
 		return nil, err
@@ -139,7 +139,11 @@ func eigenBasis(
 		return nil, err
 	}
 	if d >= iterateFrom && iterateShare*r <= d {
-		return iterate(ctx, mat.NewSymDense(d, cov), r, rng)
+		c := mat.NewSymDense(d, cov)
+		return iterate(ctx, d, r, 8, func(q, out *mat.Dense) error {
+			out.Mul(c, q)
+			return nil
+		}, rng)
 	}
 	return eigenvectors(cov, d, r)
 }
@@ -152,13 +156,14 @@ const (
 )
 
 // iterate finds the r leading eigenvectors of a covariance by subspace iteration
-// (Halko, Martinsson and Tropp 2011) with additional directions. The result are the
-// principal directions of the subspace found, which have almost the same variance as
-// the true ones.
-func iterate(ctx context.Context, cov *mat.SymDense, r int, rng *rand.Rand) (*mat.Dense, error) {
-	const rounds = 8
-	d := cov.SymmetricDim()
-	width := r + r/4 + 8
+// (Halko, Martinsson and Tropp 2011) with additional directions. multiply writes the
+// covariance, or a multiple of it, times q to out. The result are the principal directions of
+// the subspace found, which have almost the same variance as the true ones, and descending
+// variances even if the spectrum is flat and the iteration has not converged.
+func iterate(
+	ctx context.Context, d, r, rounds int, multiply func(q, out *mat.Dense) error, rng *rand.Rand,
+) (*mat.Dense, error) {
+	width := min(d, r+r/4+8)
 	q, next := mat.NewDense(d, width, nil), mat.NewDense(d, width, nil)
 	for i := range d {
 		for j := range width {
@@ -169,11 +174,15 @@ func iterate(ctx context.Context, cov *mat.SymDense, r int, rng *rand.Rand) (*ma
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("forest: pca: %w", err)
 		}
-		next.Mul(cov, q)
+		if err := multiply(q, next); err != nil {
+			return nil, err
+		}
 		orthonormalise(next)
 		q, next = next, q
 	}
-	next.Mul(cov, q)
+	if err := multiply(q, next); err != nil {
+		return nil, err
+	}
 	within := mat.NewDense(width, width, nil)
 	within.Mul(q.T(), next)
 	basis, err := eigenvectors(within.RawMatrix().Data, width, r)
@@ -281,26 +290,14 @@ func pack(dst, columns []float32, n, from, m int) {
 	}
 }
 
-// subspaceBasis finds the leading directions of rows with many coordinates by
-// randomised subspace iteration (Halko, Martinsson and Tropp 2011): a random start and
-// four multiplications by the covariance, each followed by orthonormalization. It
-// returns the principal directions of the rows within the subspace found, so that the
-// variances descend even if the spectrum is flat and the iteration has not converged.
-func subspaceBasis(
-	ctx context.Context, rows labels.Rows, picked []int, mean []float64, r int, rng *rand.Rand,
-) (*mat.Dense, error) {
+// byRows returns the multiplication by the covariance of rows that have too many coordinates to compute it.
+func byRows(ctx context.Context, rows labels.Rows, picked []int, mean []float64) func(q, out *mat.Dense) error {
+	const block = 512
 	d := rows.Dim()
-	width := min(d, r+8)
-	q := mat.NewDense(d, width, nil)
-	for i := range d {
-		for j := range width {
-			q.Set(i, j, rng.NormFloat64())
-		}
-	}
-	const rounds, block = 4, 512
 	buf := make([]float32, d)
 	x := mat.NewDense(min(block, len(picked)), d, nil)
-	each := func(visit func(part *mat.Dense)) error {
+	return func(q, out *mat.Dense) error {
+		out.Zero()
 		for lo := 0; lo < len(picked); lo += block {
 			if err := ctx.Err(); err != nil {
 				return fmt.Errorf("forest: pca: %w", err)
@@ -313,42 +310,11 @@ func subspaceBasis(
 					row[j] = float64(v) - mean[j]
 				}
 			}
-			visit(part)
-		}
-		return nil
-	}
-	for range rounds {
-		next := mat.NewDense(d, width, nil)
-		err := each(func(part *mat.Dense) {
 			var y, z mat.Dense
 			y.Mul(part, q)
 			z.Mul(part.T(), &y)
-			next.Add(next, &z)
-		})
-		if err != nil {
-			return nil, err
+			out.Add(out, &z)
 		}
-		var svd mat.SVD
-		if !svd.Factorize(next, mat.SVDThin) {
-			return nil, fmt.Errorf("%w: the covariance has no leading directions", ErrParams)
-		}
-		svd.UTo(q)
+		return nil
 	}
-	cov := mat.NewDense(width, width, nil)
-	err := each(func(part *mat.Dense) {
-		var y, z mat.Dense
-		y.Mul(part, q)
-		z.Mul(y.T(), &y)
-		cov.Add(cov, &z)
-	})
-	if err != nil {
-		return nil, err
-	}
-	within, err := eigenvectors(cov.RawMatrix().Data, width, r)
-	if err != nil {
-		return nil, err
-	}
-	basis := new(mat.Dense)
-	basis.Mul(q, within)
-	return basis, nil
 }
