@@ -90,7 +90,8 @@ func predictLabels(
 		return out, err
 	}
 	to := kind.LabelAsk{
-		Vector: ask.q.Vector, Top: o.Top, Set: o.Set, Params: o.Params, Explain: o.Explain, Rows: rows, Filtered: o.Where != nil,
+		Vector: ask.q.Vector, Top: o.Top, Set: o.Set, Params: o.Params, Explain: o.Explain,
+		Rows: rows, Filtered: o.Where != nil,
 	}
 	a := answers.Get().(*kind.LabelAnswer) // not returned to the pool if there is an error
 	if err := x.Opened.(kind.LabelPredictor).Predict(ctx, ask.features.features, &to, a); err != nil {
@@ -135,7 +136,8 @@ func queryModel(
 		return ask, nil, err
 	}
 	if m := x.Manifest; st.Entry.Sparse && !ask.byFeatures && m.Uses == "" {
-		err = fmt.Errorf("%w: label model %q of %q has learned from the text or features only, and the query has none",
+		err = fmt.Errorf(
+			"%w: label model %q of %q has learned from the text or features only, and the query has none",
 			fail.Option, m.Info.Name, st.Entry.Name)
 	}
 	return ask, x, err

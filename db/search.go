@@ -5,89 +5,18 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"unsafe"
 
-	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/where"
 	"github.com/anndb/anndb/internal/par"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
-
-// Query is what a search or a prediction is asked about: a vector, features (numbered, named, or the terms of
-// a text) or, in a collection of both, both; or the key of a row. A sparse query may be empty. Features that
-// no row has ever had count in its length, so they lessen all similarities.
-type Query struct {
-	Vector   []float32
-	Sparse   vector.Sparse
-	Features []Feature
-	Text     string // as text.ParseQuery reads it: words, "a phrase", +required and -excluded ones
-	Key      []byte // the key of a stored row to search like, which is not among the hits itself
-}
-
-// SearchOptions selects how a search finds rows; the zero value finds 10, dense ones with recall
-// 0.95.
-type SearchOptions struct {
-	K int // the number of rows to find, 10 when zero
-	// Index names the index to search; Flat selects the exact scan. Empty means the default index of the
-	// collection (Collection.SetDefault), or Flat if there is none that finds rows.
-	Index string
-	// Recall is the target, 0.95 when zero, for any K and under filters; 1 selects an exact scan. Below
-	// 0.8 it is the same as 0.8, for which the fastest setting is tuned. Sparse searches are exact.
-	Recall float64
-	// Where restricts the search to the rows that pass a filter. The functions of a filter (filter.Func)
-	// are called at most once per row, by SearchBatch for each query, and not after the context has ended.
-	Where *filter.Filter
-	// Radius, if not nil, finds only rows within this distance (see Hit.Distance): at most the nearest
-	// K, or all if K is zero, with the recall that is asked for. 0 finds equal rows; below 0 it is for
-	// InnerProduct. Distances of Cosine and of sparse rows below 1e-6 are rounding errors and within
-	// every radius.
-	Radius  *float64
-	Include Content // what is copied into hits besides the key
-	Explain bool    // fill in Hit.Why; searches by vector and by text only
-	// Fusion selects how a query with a vector and a text or features ranks rows; nil is the default.
-	Fusion *Fusion
-	// Boosts change the scores of rows, one after the other; Diversity, above 0 and below 1, is the weight
-	// by which a hit is unlike the hits before it; PerGroup is the most hits with the same value of the
-	// attribute GroupBy, where rows without it are in no group. They rank the rows that a search finds
-	// by Depth, and Hit.Score is what they are ranked by (the guide has the formulas).
-	Boosts    []Boost
-	Diversity float64
-	PerGroup  int
-	GroupBy   string
-	// Depth is the number of rows that each part of a query finds before they are ranked by both, or by
-	// Boosts, Diversity and PerGroup; twice K and at least 100 when zero. If groups leave less than K
-	// hits, it is four times as deep, as often as there are more rows.
-	Depth int
-	// After has the hits of all pages before this one, which has the K after them: the answer for so
-	// many more hits, without rows of their keys. They must not be in the memory of Reuse. The pages of a
-	// snapshot are of one state.
-	After []Hit
-	// Reuse is the memory of an earlier result to overwrite. A dense search with enough of it, and
-	// without a filter that needs evaluation (Collection.RowFilter), allocates nothing in steady state
-	// but the snapshot, one small object, if the Collection is not one of a Snapshot.
-	Reuse []Hit
-	// Params replace Recall, except for K. Dense collections only; their Filter must be nil.
-	Params  *query.Params
-	Workers int // the number of goroutines of SearchBatch; below 1, all processors
-}
-
-// Content is a set of the parts of a row.
-type Content uint8
-
-// The parts of a row that a search can include in its hits.
-const (
-	Labels Content = 1 << iota
-	Payload
-	Attributes
-	Text
-)
-
-// Flat is the index name that selects an exact scan of all rows.
-const Flat = "flat"
 
 // defaultK is the number of hits of a search that does not say, defaultRecall its target.
 const (
@@ -96,36 +25,6 @@ const (
 )
 
 var defaultSearch SearchOptions
-
-// Hit is one result of a search. Its memory belongs to the caller.
-type Hit struct {
-	Key []byte
-	Row uint32 // the row's number
-	// Distance is Euclidean for L2, 1 - cosine for Cosine and sparse rows, and the negated dot
-	// product for InnerProduct, the negated score for texts and for queries of two parts: smaller is nearer.
-	Distance   float32
-	Score      float32  // by which hits are ordered with SearchOptions.Boosts, Diversity or PerGroup
-	Places     *Places  // in each part of a query of two parts
-	Labels     []string // Labels to Attributes are set if SearchOptions.Include says so
-	Text       string
-	Payload    []byte
-	Attributes map[string]any
-	Why        *Reason // how the row was found, with SearchOptions.Explain
-}
-
-// Result is the answer to a search.
-type Result struct {
-	Hits  []Hit       // nearest first
-	Index string      // the index that was searched, Flat for an exact scan
-	Stats SearchStats // the way of the search, the recall to expect, what was compared
-}
-
-// SearchStats describes the work of one search.
-type SearchStats struct {
-	query.Stats
-	Postings postings.Stats // the work of an inverted index
-	Unknown  []string       // the features of a query that no row has ever had: names, or numbers as in files
-}
 
 // Search finds the rows nearest to the query, nearest first and then by row number: exactly min(K,
 // live rows that pass the filter) of a dense collection unless Params forbid widening, of a sparse
@@ -378,4 +277,153 @@ func atQuery(i int, err error) error {
 		return nil
 	}
 	return fmt.Errorf("query %d: %w", i, fail.Inner{Err: err})
+}
+
+// keyRun is the number of hits whose keys are read between two checks of the context.
+const keyRun = 256
+
+// hitsOf turns the rows that a search has found into hits, in the memory of o.Reuse.
+func hitsOf(ctx context.Context, st *state.Collection, o *SearchOptions, s *kind.Search) ([]Hit, error) {
+	// All keys are looked up before the first one is copied: each costs two cache misses, and
+	// this way those of different keys overlap.
+	s.Keys = s.Keys[:0]
+	for i, f := range s.Found {
+		if i%keyRun == keyRun-1 && ctx.Err() != nil {
+			return nil, fail.Wrapf(ctx.Err(), "search %q", st.Entry.Name)
+		}
+		key, err := st.Key(f.ID)
+		if err != nil {
+			return nil, err
+		}
+		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(key)), len(key))
+		if request := st.Gen.File.Requests(); request != nil {
+			request(key)
+		}
+		s.Keys = append(s.Keys, key)
+	}
+	dst := o.Reuse[:0]
+	var run *state.ColdRun
+	for i, f := range s.Found {
+		if i%keyRun == keyRun-1 && ctx.Err() != nil {
+			return nil, fail.Wrapf(ctx.Err(), "search %q", st.Entry.Name)
+		}
+		h := Hit{Row: f.ID, Distance: f.Distance}
+		if at := slices.IndexFunc(s.Why, func(e *query.Explanation) bool { return e.Row == f.ID }); at >= 0 {
+			h.Why = reasonOfHit(s.Why[at])
+		}
+		var err error
+		if dst, err = appendHit(st, dst, h, s.Keys[i], o.Include, &run); err != nil {
+			return nil, err
+		}
+	}
+	return dst, nil
+}
+
+// visible returns up to k rows of the answer with the distances that users see, without the row that the
+// query was read from.
+func visible(st *state.Collection, a *rowAsk, found []vector.Neighbor, k int) []vector.Neighbor {
+	found = leftOut(a, found)
+	found = found[:min(k, len(found))]
+	if a.metric(st) != vector.L2 {
+		return found
+	}
+	for i := range found {
+		found[i].Distance = externalDistance(vector.L2, found[i].Distance)
+	}
+	kind.OrderEqual(found)
+	return found
+}
+
+// leftOut leaves out the row that the query was read from.
+func leftOut(a *rowAsk, found []vector.Neighbor) []vector.Neighbor {
+	if !a.stored {
+		return found
+	}
+	return slices.DeleteFunc(found, func(f vector.Neighbor) bool { return f.ID == a.self })
+}
+
+// appendHit appends a hit with a copy of its row's key, in the key memory of dst's spare capacity,
+// and with the other parts of the row. It keeps the decoded run of labels and payloads for the
+// following hits.
+func appendHit(
+	st *state.Collection, dst []Hit, h Hit, key []byte, parts Content, run **state.ColdRun,
+) ([]Hit, error) {
+	n := len(dst)
+	if n < cap(dst) {
+		dst = dst[:n+1]
+	} else {
+		dst = append(dst, Hit{})
+	}
+	h.Key = append(dst[n].Key[:0], key...)
+	if parts != 0 {
+		cold, err := st.Cold(h.Row, run)
+		if err != nil {
+			return nil, err
+		}
+		if parts&Labels != 0 {
+			h.Labels = cold.Labels
+		}
+		if parts&Attributes != 0 {
+			h.Attributes, _ = attribute.Split(cold.Attributes)
+		}
+		if parts&Text != 0 {
+			h.Text = cold.Text
+		}
+		if parts&Payload != 0 {
+			h.Payload = cold.Payload
+		}
+	}
+	dst[n] = h
+	return dst, nil
+}
+
+// newHits allocates n hits with keys of up to 16 bytes, in two allocations: one per key would
+// keep the garbage collector busy during the searches of a batch.
+func newHits(n int) []Hit {
+	const width = 16
+	hits, keys := make([]Hit, n), make([]byte, n*width)
+	for i := range hits {
+		hits[i].Key = keys[i*width : i*width : (i+1)*width]
+	}
+	return hits[:0]
+}
+
+// externalDistance converts the internal distance, which is squared for L2.
+func externalDistance(m vector.Metric, d float32) float32 {
+	if m == vector.L2 {
+		return float32(math.Sqrt(float64(max(d, 0))))
+	}
+	return d
+}
+
+// cosineRounding is the largest rounding error of a cosine distance.
+const cosineRounding = 1e-6
+
+// internalRadius returns the largest internal distance whose external distance is at most r, so
+// that no hit has a distance above r, apart from rounding errors of the cosine.
+func internalRadius(m vector.Metric, r float64) float32 {
+	if math.IsInf(r, 1) {
+		return float32(r)
+	}
+	limit := float32(min(r, math.MaxFloat32)) // a distance that overflows is not within it
+	if m == vector.Cosine {
+		return max(limit, cosineRounding)
+	}
+	if m != vector.L2 {
+		return limit
+	}
+	if r*r > math.MaxFloat32 {
+		return math.MaxFloat32
+	}
+	d := float32(r * r)
+	for d > 0 && externalDistance(m, d) > limit {
+		d = math.Nextafter32(d, 0)
+	}
+	for {
+		up := math.Nextafter32(d, math.MaxFloat32)
+		if up == d || externalDistance(m, up) > limit {
+			return d
+		}
+		d = up
+	}
 }

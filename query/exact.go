@@ -75,8 +75,6 @@ const (
 	// stopErrors is the number of standard errors, and stopRows the least number of rows from which they are
 	// judged. Fewer errors cost recall.
 	stopErrors, stopRows = 5, 12
-	// firstRound is the least number of rows that are requested together before the errors are judged.
-	firstRound = 16
 )
 
 // residuals are the mean and the variance of exact distances less their estimates.
@@ -137,7 +135,7 @@ func (s *Searcher) enterOrdered(ids []uint32, order *beamOrder) {
 		s.enterUntil(ids, "forest", order)
 		return
 	}
-	for n := max(s.p.K, firstRound); len(ids) > 0 && !s.halted(); {
+	for n := max(s.p.K, stopRows); len(ids) > 0 && !s.halted(); {
 		n = min(n, len(ids))
 		s.enterUntil(ids[:n], "forest", order)
 		ids = ids[n:]

@@ -9,13 +9,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-const (
-	// leafAlign is the unit of a leaf directory's offsets (codec/FORMAT.md).
-	leafAlign = 16
-	// leafAhead is the number of bytes of a leaf that are prefetched before the election reads
-	// leaves.
-	leafAhead = 512
-)
+// leafAhead is the number of bytes of a leaf that are prefetched before the election reads leaves.
+const leafAhead = 512
 
 // gather routes the query and elects the candidates. After widening, it uses all trees, more
 // leaves (2, 8, 32... per tree) and the lowest threshold.
@@ -28,17 +23,11 @@ func (s *Searcher) gather(widened int) []uint32 {
 		extra = max(extra, trees<<min(2*widened-1, 20))
 	}
 	s.find(trees, extra)
-	chunks, dir := f.Leaves, f.LeafDir
-	if !natural {
-		chunks, dir = f.Members, f.MemberDir
-	}
 	for _, l := range s.route {
-		at := dir[int(l.Tree)<<f.Depth+int(l.Leaf)]
-		c := chunks[at>>16]
-		from := int(at&0xffff) * leafAlign
-		vector.Prefetch(unsafe.Pointer(&c[from]), min(leafAhead, len(c)-from))
+		b := f.Stored(l, !natural, leafAhead)
+		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(b)), len(b))
 		if request := s.v.Rows.Request; request != nil {
-			request(c[from:min(from+leafAhead, len(c))])
+			request(b)
 		}
 	}
 	s.e.reset(s.seg.N, trees)

@@ -85,7 +85,7 @@ func TestRequestRounds(t *testing.T) {
 		got, stats, err := s.Search(context.Background(), v, m.row(i*7), &p, nil)
 		v.Rows.Request = nil
 		must(t, err)
-		if len(rounds) > 3 || rounds[0] != firstRound {
+		if len(rounds) > 3 || rounds[0] != stopRows {
 			t.Fatalf("query %d: rounds of %v rows", i, rounds)
 		}
 		if len(rounds) == 3 {

@@ -16,8 +16,8 @@ import (
 //
 //	(1 − Weight)·cosine of the features + Weight·cosine of the vectors,
 //
-// each 0…1, and 0 if the row or the query lacks the part. The neighbours are those of highest similarity among
-// the nearest rows by either part, bothDepth or k if that is more.
+// each 0…1, and 0 if the row or the query lacks the part. The neighbours are those of highest
+// similarity among the nearest rows by either part, bothDepth or k if that is more.
 type BothNeighbors struct {
 	Features, Vectors NeighborSource
 	// Weight is that of the vectors, above 0 and below 1.

@@ -110,7 +110,8 @@ func HoldOut(rows *vector.CSR, sets *labels.Matrix, queries *vector.CSR, truth *
 			return nil, err
 		}
 		counts := func(context.Context) (*labels.FeatureLabels, error) { return m.counts, nil }
-		return &HeldOut{Parts: []Part{{View: m.view, Counts: counts, Queries: queries, Truth: truth}}, Train: sets}, nil
+		return &HeldOut{Parts: []Part{{View: m.view, Counts: counts, Queries: queries, Truth: truth}},
+			Train: sets}, nil
 	}
 }
 

@@ -102,7 +102,8 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 		return out, nil
 	}
 	if sparse && st.Collection().Vectors == 0 {
-		return nil, fail.Corruptf(st.Collection().Name, "index %q finds neighbors by vectors, and the rows have none", m.Info.Name)
+		return nil, fail.Corruptf(st.Collection().Name,
+			"index %q finds neighbors by vectors, and the rows have none", m.Info.Name)
 	}
 	if err := checkCycle(st, m); err != nil {
 		return nil, err

@@ -280,7 +280,8 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 
 // Check checks that a tree's arrays and counts are consistent with each other.
 func (t *Model) Check(context.Context) error {
-	return errors.Join(t.Model.Validate(), t.Model.CheckCounts(t.m.Info.TrainingPoints-t.m.Segments[0].Own.(*detail).Silent))
+	return errors.Join(t.Model.Validate(),
+		t.Model.CheckCounts(t.m.Info.TrainingPoints-t.m.Segments[0].Own.(*detail).Silent))
 }
 
 // treeCut is the least probability of a path that ranking follows.
