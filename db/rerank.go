@@ -235,7 +235,7 @@ func rowsOf(st *state.Collection, hits []Hit) (rows []uint32, err error) {
 	for i := range hits {
 		row, exists, err := st.Find(hits[i].Key)
 		if err != nil {
-			return nil, err
+			return nil, fail.Wrapf(err, "page after hit %d", i)
 		}
 		if exists {
 			rows = append(rows, row)

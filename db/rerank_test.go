@@ -383,6 +383,7 @@ func TestRerankDepth(t *testing.T) {
 		"-1 hits a group":                 {PerGroup: -1, GroupBy: "author"},
 		`had an attribute "color"`:        {PerGroup: 1, GroupBy: "color"},
 		"depth -1":                        {Depth: -1},
+		"page after hit 0: invalid key":   {After: []db.Hit{{}}},
 		"factor -1 and summand 0":         {Boosts: []db.Boost{{Factor: -1}}},
 		"factor NaN":                      {Boosts: []db.Boost{{Factor: math.NaN()}}},
 		"summand +Inf":                    {Boosts: []db.Boost{{Add: math.Inf(1)}}},
@@ -398,7 +399,11 @@ func TestRerankDepth(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	res, err := d.Collection("none").Search(t.Context(), db.Query{Vector: []float32{1, 2}}, &db.SearchOptions{
+	res, err := c.Search(t.Context(), db.Query{Text: "w1"}, &db.SearchOptions{K: 5, After: []db.Hit{{Key: []byte("nowhere")}}})
+	if err != nil || len(res.Hits) != 5 {
+		t.Errorf("after a row that is gone: %d hits, %v", len(res.Hits), err)
+	}
+	res, err = d.Collection("none").Search(t.Context(), db.Query{Vector: []float32{1, 2}}, &db.SearchOptions{
 		PerGroup: 1, GroupBy: "color", Diversity: 0.5, Boosts: []db.Boost{{Attribute: "year", Half: 1}},
 	})
 	if err != nil || len(res.Hits) > 0 {

@@ -95,26 +95,18 @@ func answer(
 	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, res *Result,
 ) (err error) {
 	res.Stats.Unknown = a.features.unknown
-	if a.byVector && a.byFeatures || o.reranks() || len(o.After) > 0 {
+	if a.byVector && a.byFeatures || o.reranks() || len(o.After) > 0 || o.Explain && a.byFeatures {
 		return ranked(ctx, st, a, o, s, res)
 	}
 	k := cmp.Or(a.k, math.MaxInt)
-	p := part{features: a.byFeatures, index: o.Index, k: k, explain: o.Explain && !a.byFeatures}
+	p := part{features: a.byFeatures, index: o.Index, k: k, explain: o.Explain}
 	if res.Index, err = searchPart(ctx, st, a, o, s, p); err != nil {
 		return err
 	}
 	res.Stats.Stats, res.Stats.Postings = s.Stats, s.Postings
 	s.Found = visible(st, a, s.Found, k)
-	if res.Hits, err = hitsOf(ctx, st, o, s); err != nil || !o.Explain || !a.byFeatures {
-		return err
-	}
-	for i := range res.Hits {
-		h := &res.Hits[i]
-		if h.Why, err = reasonOfTerms(st, s, h.Row); err != nil {
-			return err
-		}
-	}
-	return nil
+	res.Hits, err = hitsOf(ctx, st, o, s)
+	return err
 }
 
 // part is the search for k rows by one part of a query, with the named index. explain asks how the index
