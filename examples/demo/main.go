@@ -1,5 +1,5 @@
-// Command demo indexes the source files of Go's standard library, which every machine with Go has,
-// by their words: it finds files like others, and predicts the packages that a file imports.
+// Command demo indexes the documentation and the source files of Go's standard library, which every machine
+// with Go has, as texts: it answers questions, and predicts the packages that a file imports.
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/text"
 )
 
 func main() {
@@ -35,7 +36,7 @@ func main() {
 // run indexes the files below a folder in a temporary database and prints what it finds.
 func run(ctx context.Context, out io.Writer, src string) error {
 	start := time.Now()
-	files, err := readFiles(src)
+	files, docs, err := readFiles(src)
 	if err != nil {
 		return err
 	}
@@ -49,70 +50,96 @@ func run(ctx context.Context, out io.Writer, src string) error {
 		return err
 	}
 	defer d.Close()
-	if _, err := d.Create(ctx, "files", db.Schema{Named: true}); err != nil {
+	// Every fifth file is kept out: the model is asked for what it has not seen.
+	var rows []db.Row
+	var unseen []file
+	for i, f := range files {
+		if i%5 == 4 {
+			unseen = append(unseen, f)
+			continue
+		}
+		rows = append(rows, db.Row{Key: []byte(f.path), Text: f.text, Labels: f.imports})
+	}
+	code, err := store(ctx, d, "code", text.Code, rows)
+	if err != nil {
 		return err
 	}
-	// Every fifth file is kept out: the model is asked for what it has not seen.
-	var unseen []file
-	err = d.Update(ctx, func(tx *db.Tx) error {
-		unseen = nil // an update can run twice
-		for i, f := range files {
-			if i%5 == 4 {
-				unseen = append(unseen, f)
-				continue
-			}
-			row := db.Row{Key: []byte(f.path), Features: f.words, Labels: f.imports}
-			if err := tx.Collection("files").Insert(row); err != nil {
+	help, err := store(ctx, d, "docs", text.English, docs)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d documented declarations and %d files stored, %d kept out (%.1f s)\n", len(docs), len(rows),
+		len(unseen), time.Since(start).Seconds())
+	start = time.Now()
+	if _, err := help.Build(ctx, "words", &index.Postings{}, nil); err != nil {
+		return err
+	}
+	model := index.LCIF{Weight: "tfidf", Objective: lcif.PrecisionAt3, Folds: 5, TuneRows: 600}
+	if _, err := code.Build(ctx, "imports", &model, nil); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "an index of words and a label model built (%.1f s)\n", time.Since(start).Seconds())
+	if err := search(ctx, out, help); err != nil {
+		return err
+	}
+	return predict(ctx, out, code, unseen)
+}
+
+// store makes a collection of texts. Rows of a key that occurs twice are stored once.
+func store(ctx context.Context, d *db.DB, name, analyzer string, rows []db.Row) (db.Collection, error) {
+	c, err := d.Create(ctx, name, db.Schema{Text: &db.TextSchema{Analyzer: analyzer}})
+	if err != nil {
+		return c, err
+	}
+	return c, d.Update(ctx, func(tx *db.Tx) error {
+		for _, r := range rows {
+			if err := tx.Collection(name).Put(r); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "%d files stored, %d kept out (%.1f s)\n", len(files)-len(unseen), len(unseen),
-		time.Since(start).Seconds())
-	start = time.Now()
-	coll := d.Collection("files")
-	if _, err := coll.Build(ctx, "words", &index.Postings{}, nil); err != nil {
-		return err
-	}
-	model := index.LCIF{Weight: "tfidf", Objective: lcif.PrecisionAt3, Folds: 5, TuneRows: 600}
-	if _, err := coll.Build(ctx, "imports", &model, nil); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "an index of words and a label model built (%.1f s)\n", time.Since(start).Seconds())
-	if err := search(ctx, out, coll, unseen); err != nil {
-		return err
-	}
-	return predict(ctx, out, coll, unseen)
 }
 
-// shown is the number of files that are searched for, and whose imports are shown.
-const shown = 4
+// questions are asked of the documentation.
+var questions = []string{
+	"how do I flush a writer", `copy a reader to a writer "until either EOF"`, "+base64 encode to a string -decode",
+}
 
-// search prints the stored files whose words are most like those of some others.
-func search(ctx context.Context, out io.Writer, coll db.Collection, files []file) error {
-	fmt.Fprintln(out, "\nFiles with similar words:")
-	for _, f := range spread(files) {
-		found, err := coll.Search(ctx, db.Query{Features: f.words}, &db.SearchOptions{K: 3})
+// search prints the best answers to the questions.
+func search(ctx context.Context, out io.Writer, docs db.Collection) error {
+	english := text.ByName(text.English)
+	for _, q := range questions {
+		start := time.Now()
+		found, err := docs.Search(ctx, db.Query{Text: q}, &db.SearchOptions{K: 3, Include: db.Text})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "  %s\n", f.path)
+		fmt.Fprintf(out, "\n%s (%v)\n", q, time.Since(start).Round(time.Microsecond))
+		terms := map[string]bool{}
+		english(q, func(t text.Token) { terms[t.Term] = true })
 		for _, hit := range found.Hits {
-			fmt.Fprintf(out, "    %.3f %s\n", hit.Distance, hit.Key)
+			snippet := text.Snippet(hit.Text, terms, english, text.SnippetOptions{Start: "[", End: "]", Runes: 120})
+			fmt.Fprintf(out, "  %.1f %s\n       %s\n", -hit.Distance, hit.Key, snippet)
 		}
 	}
 	return nil
 }
 
+// shown is the number of files whose imports are shown.
+const shown = 4
+
 // predict prints what some files should import, and how often the first guess for a file is right.
-func predict(ctx context.Context, out io.Writer, coll db.Collection, files []file) error {
-	fmt.Fprintln(out, "\nImports predicted from the other words of a file, right ones in brackets:")
-	for _, f := range spread(files) {
-		best, err := coll.Predict(ctx, db.Query{Features: f.words}, &db.PredictOptions{Index: "imports", Top: 5, Explain: true})
+func predict(ctx context.Context, out io.Writer, code db.Collection, files []file) error {
+	fmt.Fprintln(out, "\nImports predicted from the rest of a file, right ones in brackets:")
+	queries := make([]db.Query, len(files))
+	for i, f := range files {
+		queries[i].Text = text.Plain(f.text)
+	}
+	for i := range min(shown, len(files)) {
+		at := (2*i + 1) * len(files) / (2 * shown)
+		f := files[at]
+		best, err := code.Predict(ctx, queries[at], &db.PredictOptions{Index: "imports", Top: 5, Explain: true})
 		if err != nil {
 			return err
 		}
@@ -128,12 +155,8 @@ func predict(ctx context.Context, out io.Writer, coll db.Collection, files []fil
 			fmt.Fprintf(out, "    %s, because of %s\n", best.Labels[0].Label, because(best.Labels[0]))
 		}
 	}
-	queries := make([]db.Query, len(files))
-	for i, f := range files {
-		queries[i].Features = f.words
-	}
 	start := time.Now()
-	predicted, err := coll.PredictBatch(ctx, queries, &db.PredictOptions{Index: "imports", Top: 1})
+	predicted, err := code.PredictBatch(ctx, queries, &db.PredictOptions{Index: "imports", Top: 1})
 	if err != nil {
 		return err
 	}
@@ -166,12 +189,4 @@ func because(p db.Prediction) string {
 		words = append(words, "the file "+like)
 	}
 	return strings.Join(words, ", ")
-}
-
-// spread returns some files from all parts of a list.
-func spread(files []file) (some []file) {
-	for i := range min(shown, len(files)) {
-		some = append(some, files[(2*i+1)*len(files)/(2*shown)])
-	}
-	return some
 }

@@ -6,10 +6,8 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,20 +15,17 @@ import (
 	"github.com/anndb/anndb/db"
 )
 
-// file is a source file: how often each word occurs in it without its import declarations, and what
-// it imports.
+// file is a source file: its text without its import declarations, which would give the answer away, and
+// what it imports.
 type file struct {
-	path    string
-	words   []db.Feature
-	imports []string
+	path, text string
+	imports    []string
 }
 
-// readFiles returns the files below a folder that import something, without tests and commands.
-func readFiles(src string) ([]file, error) {
-	var files []file
-	var counts []map[string]int
-	inFiles := map[string]int{} // by word
-	err := filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
+// readFiles returns the files below a folder that import something, without tests and commands, and the
+// documentation of what they declare.
+func readFiles(src string) (files []file, docs []db.Row, err error) {
+	err = filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -39,68 +34,69 @@ func readFiles(src string) ([]file, error) {
 		case d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
 			return nil
 		}
-		imports, words, err := readFile(path)
-		if err != nil || len(imports) == 0 {
+		name, err := filepath.Rel(src, path)
+		if err != nil {
 			return err
 		}
-		name, err := filepath.Rel(src, path)
-		files = append(files, file{path: filepath.ToSlash(name), imports: imports})
-		counts = append(counts, words)
-		for w := range words {
-			inFiles[w]++
+		f, more, err := readFile(path, filepath.ToSlash(name))
+		if len(f.imports) > 0 {
+			files = append(files, f)
 		}
+		docs = append(docs, more...)
 		return err
 	})
-	if err != nil {
-		return nil, err
+	if err == nil && len(files) < 20 {
+		err = fmt.Errorf("%s has %d files that import something, too few for a demo", src, len(files))
 	}
-	if len(files) < 20 {
-		return nil, fmt.Errorf("%s has %d files that import something, too few for a demo", src, len(files))
-	}
-	for i := range files {
-		for _, w := range slices.Sorted(maps.Keys(counts[i])) {
-			// A word of one file finds no other, and one of very many files says little.
-			if inFiles[w] > 1 && inFiles[w] <= len(files)/5 {
-				files[i].words = append(files[i].words, db.Feature{Name: w, Value: float32(counts[i][w])})
-			}
-		}
-	}
-	return slices.DeleteFunc(files, func(f file) bool { return len(f.words) == 0 }), nil
+	return files, docs, err
 }
 
-// word matches a part of a name: ReadFile has two.
-var word = regexp.MustCompile(`[A-Z]*[a-z]+|[A-Z]{2,}`)
-
-// readFile returns the imports of a file, and counts its other words.
-func readFile(path string) (imports []string, words map[string]int, err error) {
-	text, err := os.ReadFile(path)
+func readFile(path, name string) (f file, docs []db.Row, err error) {
+	source, err := os.ReadFile(path)
 	if err != nil {
-		return nil, nil, err
+		return f, nil, err
 	}
 	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, path, text, parser.ImportsOnly)
+	parsed, err := parser.ParseFile(set, path, source, parser.ParseComments)
 	if err != nil {
-		return nil, nil, err
+		return f, nil, err
 	}
-	for _, spec := range f.Imports {
+	for _, spec := range parsed.Imports {
 		name, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
-			return nil, nil, err
+			return f, nil, err
 		}
-		imports = append(imports, name)
+		f.imports = append(f.imports, name)
 	}
-	slices.Sort(imports)
-	for _, d := range f.Decls {
-		if g, ok := d.(*ast.GenDecl); ok { // an import declaration, which would give the answer away
-			from, to := set.Position(g.Pos()).Offset, set.Position(g.End()).Offset
-			copy(text[from:to], strings.Repeat(" ", to-from))
+	slices.Sort(f.imports)
+	f.imports = slices.Compact(f.imports)
+	for _, d := range parsed.Decls {
+		switch d := d.(type) {
+		case *ast.GenDecl:
+			if d.Tok == token.IMPORT {
+				from, to := set.Position(d.Pos()).Offset, set.Position(d.End()).Offset
+				copy(source[from:to], strings.Repeat(" ", to-from))
+			} else if t, ok := d.Specs[0].(*ast.TypeSpec); ok && d.Doc != nil && t.Name.IsExported() {
+				docs = append(docs, document(name, t.Name.Name, d.Doc))
+			}
+		case *ast.FuncDecl:
+			if d.Doc == nil || !d.Name.IsExported() {
+				continue
+			}
+			declared := d.Name.Name
+			if d.Recv != nil {
+				from, to := set.Position(d.Recv.Pos()).Offset, set.Position(d.Recv.End()).Offset
+				declared = string(source[from:to]) + " " + declared
+			}
+			docs = append(docs, document(name, declared, d.Doc))
 		}
 	}
-	words = map[string]int{}
-	for _, w := range word.FindAllString(string(text), -1) {
-		if len(w) > 1 && len(w) <= 40 {
-			words[strings.ToLower(w)]++
-		}
-	}
-	return slices.Compact(imports), words, nil
+	// Rows keep valid UTF-8 without NUL, which a source may have in its literals.
+	f.path, f.text = name, strings.ReplaceAll(strings.ToValidUTF8(string(source), " "), "\x00", " ")
+	return f, docs, nil
+}
+
+// document returns the row of a documented declaration. Its key is unique among the files of a folder.
+func document(file, declared string, doc *ast.CommentGroup) db.Row {
+	return db.Row{Key: []byte(file + " " + declared), Text: declared + ": " + doc.Text()}
 }
