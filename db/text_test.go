@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/rescue"
@@ -65,16 +66,22 @@ func (b *textBed) vector() []float32 {
 	return x
 }
 
+// labelOf returns the label of the row with a key.
+func labelOf(key string) string { return fmt.Sprint("l", len(key)%2, key[len(key)-1]%3) }
+
 func (b *textBed) put(n int, vectors bool) {
 	var rows []db.Row
 	for range n {
 		key := fmt.Sprint("k", b.rng.IntN(900))
-		r := db.Row{Key: []byte(key), Text: b.sentence(), Labels: []string{fmt.Sprint("l", b.rng.IntN(3))}}
+		r := db.Row{Key: []byte(key), Text: b.sentence(), Labels: []string{labelOf(key)}}
 		if vectors && (b.rng.IntN(3) > 0 || r.Text == "") {
 			r.Vector = b.vector()
 		}
 		if vectors && b.rng.IntN(4) == 0 && r.Vector != nil {
 			r.Text = ""
+		}
+		if len(rows) > 0 && b.rng.IntN(5) == 0 { // a tie
+			r.Text, r.Vector = rows[len(rows)-1].Text, rows[len(rows)-1].Vector
 		}
 		if slices.ContainsFunc(rows, func(x db.Row) bool { return string(x.Key) == key }) {
 			continue
@@ -132,7 +139,8 @@ func (b *textBed) bm25(query string) []scored {
 	for key, c := range counts {
 		score := 0.0
 		length := float64(len(strings.Fields(b.texts[key])))
-		for w, times := range asked {
+		for _, w := range slices.Sorted(maps.Keys(asked)) {
+			times := asked[w]
 			idf := float64(float32(times) * float32(math.Log1p((float64(n-have[w])+0.5)/(float64(have[w])+0.5))))
 			if c[w] > 0 {
 				score += idf * c[w] * (k1 + 1) / (c[w] + k1*(1-bb+bb*length/(total/float64(n))))
@@ -173,7 +181,23 @@ func (b *textBed) same(what string, hits []db.Hit, want []scored, k int) {
 			b.t.Fatalf("%s: hit %d is %s of %g, whose score is %g, or which was a hit before", what, i, h.Key, score, own)
 		}
 		delete(scores, string(h.Key))
+		if i > 0 && h.Distance == hits[i-1].Distance && h.Row < hits[i-1].Row {
+			b.t.Fatalf("%s: hits %d and %d are equal and not in the order of their rows", what, i-1, i)
+		}
 	}
+}
+
+// filters are those of the searches that are compared: none, and one that about a third of the rows pass.
+var filters = []*filter.Filter{nil, filter.HasLabel("l01")}
+
+// passing returns the rows that pass a filter.
+func passing(all []scored, where *filter.Filter) (out []scored) {
+	for _, s := range all {
+		if where == nil || labelOf(s.key) == "l01" {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // TestBM25 compares searches of texts with the definition: scanned and indexed, with fresh and deleted rows,
@@ -184,10 +208,12 @@ func TestBM25(t *testing.T) {
 		t.Helper()
 		for range 15 {
 			q := b.sentence() + " w1"
-			for _, k := range []int{1, 10, 2000} {
-				res, err := b.d.Collection("docs").Search(t.Context(), db.Query{Text: q}, &db.SearchOptions{K: k, Include: db.Text})
+			for i, k := range []int{1, 10, 2000, 1, 10, 2000} {
+				where := filters[i/3]
+				res, err := b.d.Collection("docs").Search(t.Context(), db.Query{Text: q}, &db.SearchOptions{
+					K: k, Include: db.Text, Where: where})
 				dbtest.Must(t, err)
-				b.same(stage, res.Hits, b.bm25(q), k)
+				b.same(fmt.Sprint(stage, ", where ", where), res.Hits, passing(b.bm25(q), where), k)
 				for _, h := range res.Hits {
 					if h.Text != b.texts[string(h.Key)] {
 						t.Fatalf("%s: text %q", h.Key, h.Text)
@@ -252,6 +278,16 @@ func TestBM25(t *testing.T) {
 	}
 }
 
+// cosine is the cosine of two vectors in float64.
+func cosine(x, y []float32) float64 {
+	var xy, xx, yy float64
+	for i := range x {
+		a, b := float64(x[i]), float64(y[i])
+		xy, xx, yy = xy+a*b, xx+a*a, yy+b*b
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
 // TestFusion compares searches by vector and text with the definition of both fusions.
 func TestFusion(t *testing.T) {
 	b := newTextBed(t, db.Schema{Dim: textDim, Metric: vector.Cosine, Text: &db.TextSchema{Analyzer: text.Words}})
@@ -259,22 +295,24 @@ func TestFusion(t *testing.T) {
 		var out []scored
 		for key, x := range b.vecs {
 			if x != nil {
-				out = append(out, scored{key, -float64(vector.CosineDistance(q, x))})
+				out = append(out, scored{key, cosine(q, x) - 1})
 			}
 		}
 		return b.sorted(out)
 	}
 	compare := func(stage string) {
 		t.Helper()
-		for range 10 {
+		for i := range 10 {
+			where := filters[i%2]
+			stage := fmt.Sprint(stage, ", where ", where)
 			q := db.Query{Text: b.sentence() + " w1", Vector: b.vector()}
-			words, vectors := b.bm25(q.Text), near(q.Vector)
+			words, vectors := passing(b.bm25(q.Text), where), passing(near(q.Vector), where)
 			for _, c := range []struct {
 				name string
 				q    db.Query
 				want []scored
 			}{{"text", db.Query{Text: q.Text}, words}, {"vector", db.Query{Vector: q.Vector}, vectors}} {
-				res, err := b.d.Collection("docs").Search(t.Context(), c.q, &db.SearchOptions{K: 30, Recall: 1})
+				res, err := b.d.Collection("docs").Search(t.Context(), c.q, &db.SearchOptions{K: 30, Recall: 1, Where: where})
 				dbtest.Must(t, err)
 				b.same(stage+": "+c.name, res.Hits, c.want, 30)
 			}
@@ -295,15 +333,17 @@ func TestFusion(t *testing.T) {
 				for key, s := range f.want {
 					want = append(want, scored{key, s})
 				}
-				res, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{K: 40, Recall: 1, Fusion: &f.o, Explain: true, Depth: 2000})
+				res, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{
+					K: 40, Recall: 1, Fusion: &f.o, Explain: true, Depth: 2000, Where: where})
 				dbtest.Must(t, err)
 				b.same(fmt.Sprintf("%s: %+v", stage, f.o), res.Hits, b.sorted(want), 40)
 				// By the indexes, with the recall of the default, the distances are those of the rows.
-				plain, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{K: 40, Fusion: &f.o, Depth: 2000})
+				plain, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{
+					K: 40, Fusion: &f.o, Depth: 2000, Where: where})
 				dbtest.Must(t, err)
 				for _, h := range plain.Hits {
 					x := b.vecs[string(h.Key)]
-					if x != nil && math.Abs(float64(h.Places.Distance-vector.CosineDistance(q.Vector, x))) > 1e-5 {
+					if x != nil && math.Abs(float64(h.Places.Distance)-1+cosine(q.Vector, x)) > 1e-5 {
 						t.Fatalf("%s: %s at distance %g", stage, h.Key, h.Places.Distance)
 					}
 				}
@@ -413,6 +453,11 @@ func TestTextsByKey(t *testing.T) {
 		}
 		if slices.ContainsFunc(got.Hits, func(h db.Hit) bool { return string(h.Key) == key }) {
 			t.Fatalf("%s is a hit of itself", key)
+		}
+		for i, h := range got.Hits { // of both parts the row itself was the best, by which scores are scaled
+			if (q.Text == "" || x == nil) && string(h.Key) != string(others[i].Key) {
+				t.Fatalf("%s: hit %d is %s, want %s", key, i, h.Key, others[i].Key)
+			}
 		}
 	}
 }
