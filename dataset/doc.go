@@ -203,9 +203,8 @@
 // label, or else, as in Weka, that of the last attribute if it is nominal (Options.LabelColumns,
 // NoLabels). The XML file decides over Meka's -C, which may be left over from a conversion.
 //
-// In jsonl "features" is {"name": value, …}, {"indices": […], "values": […]} or
-// [[number, value], …], and the same kind, names or numbers, in all records.
-// Names are numbered in order of appearance.
+// In jsonl "features" is {"name": value, …} or {"indices": […], "values": […]}, and the same kind, names
+// or numbers, in all records. Names are numbered in order of appearance.
 //
 // Memory does not follow the number of
 // records; it follows the names met, and a limit on feature numbers holds

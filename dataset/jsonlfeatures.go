@@ -43,29 +43,22 @@ func (k featureKind) String() string {
 	return "numbers"
 }
 
-// decode takes {"name": value}, {"indices": [], "values": []} or
-// [[number, value]], all of the kind that the first record sets.
+// decode takes {"name": value} or {"indices": [], "values": []}, all of the kind that the first record sets.
 func (s *jsonFeatures) decode(out *vector.Sparse, raw json.RawMessage, kind *featureKind) error {
 	s.out, s.kind = out, kind
 	if isNull(raw) {
 		return errors.New("missing")
 	}
-	var err error
-	switch raw[0] {
-	case '{':
-		var p parts
-		var ok bool
-		switch p, ok, err = asParts(raw); {
-		case err != nil:
-		case ok:
-			err = s.decodeParts(p)
-		default:
-			err = s.decodeNamed(raw)
-		}
-	case '[':
-		err = s.decodePairs(raw)
+	if raw[0] != '{' {
+		return errors.New("not an object")
+	}
+	p, ok, err := asParts(raw)
+	switch {
+	case err != nil:
+	case ok:
+		err = s.decodeParts(p)
 	default:
-		err = errors.New("neither an object nor an array")
+		err = s.decodeNamed(raw)
 	}
 	if err != nil {
 		return err
@@ -180,36 +173,6 @@ func (s *jsonFeatures) decodeParts(p parts) error {
 		}
 	}
 	return nil
-}
-
-func (s *jsonFeatures) decodePairs(raw json.RawMessage) error {
-	if err := s.is(numberedFeatures); err != nil {
-		return err
-	}
-	n := -1
-	return eachItem(raw, func(item json.RawMessage) error {
-		n++
-		if item[0] != '[' {
-			return errors.New("not an array of [number, value]")
-		}
-		var pair [2]json.Number
-		size := 0
-		err := eachItem(item, func(number json.RawMessage) error {
-			if size == len(pair) || !isNumber(number) {
-				return fmt.Errorf("entry %d is not [number, value]", n)
-			}
-			pair[size] = json.Number(number)
-			size++
-			return nil
-		})
-		if err == nil && size < len(pair) {
-			err = fmt.Errorf("entry %d is not [number, value]", n)
-		}
-		if err != nil {
-			return err
-		}
-		return s.addNumbered(pair[0], pair[1])
-	})
 }
 
 func (s *jsonFeatures) addNumbered(feature, value json.Number) error {

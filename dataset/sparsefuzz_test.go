@@ -23,7 +23,7 @@ const (
 	seedIris        = "@relation iris\n@attribute petal real\n@attribute class {setosa,'virgi nica'}\n@data\n1.5,setosa\n2,?\n{0 3}\n{1 'virgi nica'}\n"
 	seedWeka        = "@relation w\n@attribute a numeric\n@attribute b {p,'q r'}\n@data\n1\t'q r',\n? p % c\n{0 ?,1 ?,}\n{0\t2 1 p}\n"
 	seedSparseJSONL = "{\"key\":\"a\",\"features\":{\"x\":1,\"y\":0.5},\"labels\":[\"l\"],\"payload\":\"p\"}\n{\"key_base64\":\"/w==\",\"features\":{}}\n"
-	seedNumbered    = "{\"features\":{\"indices\":[3,1],\"values\":[1,2]}}\n{\"features\":[[1,2],[3,4]]}\n"
+	seedNumbered    = "{\"features\":{\"indices\":[3,1],\"values\":[1,2]}}\n{\"features\":{\"indices\":[1,3],\"values\":[2,4]}}\n"
 )
 
 func FuzzLibsvm(f *testing.F) {
