@@ -382,7 +382,7 @@ func TestExplain(t *testing.T) {
 		sources := map[string]int{}
 		for _, q := range dbtest.Mixture(3, 20, dim) {
 			for _, p := range []query.Params{
-				{Method: query.Natural, Tau: 0.01, Trees: 1, Sketch: true, R: 30},
+				{Method: query.Natural, Tau: 0.01, Trees: 1, Sketch: true, R: 30, Beam: 40},
 				{Method: query.Lookup}, {Method: query.Voting, Votes: 2}, {Method: query.Flat},
 			} {
 				o := &db.SearchOptions{Params: &p, Explain: true}
