@@ -281,6 +281,7 @@ func TestCommonMultiple(t *testing.T) {
 
 // The best k are those a full sort finds, whatever the scores.
 func TestSelectBest(t *testing.T) {
+	var s selector
 	score := rapid.OneOf(
 		rapid.Float32Range(-1e6, 1e6),
 		rapid.Map(rapid.IntRange(0, 5), func(i int) float32 { return float32(i) }),
@@ -293,8 +294,14 @@ func TestSelectBest(t *testing.T) {
 		for i := range ids {
 			ids[i] = uint32(i)
 		}
-		moved := slices.Clone(scores)
+		moved, other := slices.Clone(scores), slices.Clone(scores)
+		byClass := slices.Clone(s.best(slices.Clone(ids), other, k))
 		best := selectBest(ids, moved, k)
+		for i, id := range byClass {
+			if other[i] != scores[id] {
+				t.Fatalf("by classes: the score of row %d is %v, want %v", id, other[i], scores[id])
+			}
+		}
 		for i, id := range best {
 			if moved[i] != scores[id] {
 				t.Fatalf("the score of row %d is %v, want %v", id, moved[i], scores[id])
@@ -306,11 +313,15 @@ func TestSelectBest(t *testing.T) {
 		if got := slices.Sorted(slices.Values(moved[:len(best)])); !slices.Equal(got, want) {
 			t.Fatalf("%v: %v, want %v", scores, got, want)
 		}
+		if got := slices.Sorted(slices.Values(other[:len(byClass)])); !slices.Equal(got, want) {
+			t.Fatalf("%v by classes: %v, want %v", scores, got, want)
+		}
 	})
 }
 
 // Scores that are no numbers, as a damaged sketch may give, do no harm.
 func TestSelectBestNaN(t *testing.T) {
+	var s selector
 	nan := float32(math.NaN())
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {
@@ -323,6 +334,9 @@ func TestSelectBestNaN(t *testing.T) {
 			}
 		}
 		k := rng.IntN(n + 1)
+		if got := s.best(slices.Clone(ids), slices.Clone(scores), k); len(got) != k {
+			t.Fatalf("%d of %d rows by classes, want %d", len(got), n, k)
+		}
 		if got := selectBest(ids, scores, k); len(got) != k {
 			t.Fatalf("%d of %d rows, want %d", len(got), n, k)
 		}

@@ -52,11 +52,16 @@ func (s *Searcher) gather(widened int) []uint32 {
 func (s *Searcher) find(trees, extra int) {
 	f := s.seg.Forest
 	if extra > 0 {
+		s.rotateAll() // many nodes need most coordinates
 		s.route = append(s.route[:0], f.RouteMulti(s.z, trees, extra, &s.multi)...)
 		return
 	}
 	s.leaves = grow(s.leaves, trees)
-	f.Route(s.z, s.leaves)
+	if s.straight != nil {
+		f.RouteRotated(s.v.Rotation, s.straight, s.z, s.leaves)
+	} else {
+		f.Route(s.z, s.leaves)
+	}
 	s.route = s.route[:0]
 	for t, leaf := range s.leaves {
 		s.route = append(s.route, forest.TreeLeaf{Tree: uint32(t), Leaf: leaf})

@@ -382,7 +382,7 @@ func (p *pool) shrink(s *Searcher) {
 		return
 	}
 	p.dropped = true
-	p.ids = selectBest(p.ids, p.scores, p.room)
+	p.ids = s.pick.best(p.ids, p.scores, p.room)
 	p.scores = p.scores[:len(p.ids)]
 	p.bound = highest(p.scores)
 }
@@ -405,7 +405,7 @@ func (p *pool) next(s *Searcher, n int, bound float32) ([]uint32, float32) {
 			p.part, s.scores = append(p.part, p.ids[i]), append(s.scores, x)
 		}
 	}
-	ids := selectBest(p.part, s.scores, n)
+	ids := s.pick.best(p.part, s.scores, n)
 	for _, id := range ids {
 		s.seen[id] = s.epoch
 	}

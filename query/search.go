@@ -39,6 +39,7 @@ type Searcher struct {
 	lifted   float32 // the factor by which the query was scaled for inner product
 	space    []float32
 	rotated  []float32
+	straight []float32 // space, as long as coordinates of rotated that no node has compared are NaN
 	sums     []int32   // scratch of the byte rotation
 	coords   []float32 // scratch of the forest's projections
 	z        []float32 // coordinates that the forest compares
@@ -66,6 +67,7 @@ type Searcher struct {
 
 	ladder ladder // of a restricted search
 	pool   pool
+	pick   selector
 	judgements
 	rows     roaring.ManyIntIterator // of the filter
 	batch    []uint32                // rows of a scan

@@ -29,8 +29,16 @@ func (s *Searcher) project(q []float32, norm float32) {
 		x = s.unit
 	}
 	sketch := s.p.Sketch && v.Sketch != nil
-	if sketch && !v.Sketch.Signs || v.RotatedForest() {
+	s.straight = nil
+	switch rotated := v.RotatedForest(); {
+	case sketch && !v.Sketch.Signs, rotated && v.Forest.Coord != forest.CoordAxis,
+		rotated && v.ByteRotation != nil && s.exact.whole: // in integers, which takes less time
 		s.rotate(x)
+	case rotated:
+		s.straight, s.rotated = x, grow(s.rotated, v.Rotation.R)
+		for i := range s.rotated {
+			s.rotated[i] = float32(math.NaN())
+		}
 	}
 	if sketch {
 		s.sketch.set(v.Sketch, x, s.rotated, v.Rotation.Mean)
@@ -43,6 +51,9 @@ func (s *Searcher) project(q []float32, norm float32) {
 func (s *Searcher) locate() {
 	x, f := s.space, s.seg.Forest
 	if s.v.rotates(s.seg) {
+		if f.Coord != forest.CoordAxis {
+			s.rotateAll()
+		}
 		x = s.rotated[:f.Dim]
 	}
 	z := f.Coordinates(x, s.coords)
@@ -50,6 +61,14 @@ func (s *Searcher) locate() {
 		s.coords = z
 	}
 	s.z = z
+}
+
+// rotateAll computes the rotated coordinates that no node has compared.
+func (s *Searcher) rotateAll() {
+	if s.straight != nil {
+		s.rotate(s.straight)
+		s.straight = nil
+	}
 }
 
 // rotate computes all rotated coordinates of the query.

@@ -788,3 +788,38 @@ func TestLearnAccepts(t *testing.T) {
 	}
 	check(t, f, rows, lab)
 }
+
+// RouteRotated visits the leaves that Route does, and computes only the coordinates that it compares.
+func TestRouteRotated(t *testing.T) {
+	rows := gaussian(newRand(1), 600, 40)
+	rot := learnRotation(t, rows, 32, 0)
+	rotated := make(table, len(rows))
+	for i, x := range rows {
+		rotated[i] = make([]float32, rot.R)
+		rot.Apply(x, rotated[i])
+	}
+	f := learn(t, rotated, labelled(rotated, 2), Params{Kind: KD, Trees: 2, Depth: 6})
+	want, got := make([]uint32, 2), make([]uint32, 2)
+	all, z := make([]float32, rot.R), make([]float32, rot.R)
+	// Thresholds are coordinates of rows, which may be rounded to either side of them.
+	for i, x := range gaussian(newRand(2), 600, 40) {
+		for j := range z {
+			z[j] = float32(math.NaN())
+		}
+		rot.Apply(x, all)
+		f.Route(all, want)
+		f.RouteRotated(rot, x, z, got)
+		compared := 0
+		for j, y := range z {
+			if y == y {
+				compared++
+				if math.Abs(float64(y-all[j])) > 1e-4 {
+					t.Fatalf("coordinate %d of query %d is %v, want %v", j, i, y, all[j])
+				}
+			}
+		}
+		if !slices.Equal(got, want) || compared < 1 || compared > 12 {
+			t.Fatalf("query %d: leaves %v by %d coordinates, want %v", i, got, compared, want)
+		}
+	}
+}

@@ -34,6 +34,11 @@ func (r *Rotation) Apply(x, out []float32) {
 	}
 }
 
+// coordinate returns coordinate i of x.
+func (r *Rotation) coordinate(i int, x []float32) float32 {
+	return vector.Dot(r.Matrix[i*r.Dim:(i+1)*r.Dim], x) - r.Bias[i]
+}
+
 // Leading returns the rotation to the n leading coordinates only, or to all if there
 // are fewer. The arrays are shared.
 func (r *Rotation) Leading(n int) *Rotation {

@@ -63,6 +63,30 @@ func (f *Forest) Route(z []float32, leaves []uint32) {
 	}
 }
 
+// RouteRotated is Route for a forest over the coordinates z of x under a rotation. Coordinates that are NaN
+// are computed when a node compares them, a quarter of 64 in two trees of depth 12; their rounding may differ
+// from that of Rotation.Apply. O(trees·Depth·Dim).
+func (f *Forest) RouteRotated(r *Rotation, x, z []float32, leaves []uint32) {
+	leaves = leaves[:min(len(leaves), f.Trees)]
+	for t := range leaves {
+		leaves[t] = 1
+	}
+	for range f.Depth {
+		for t, node := range leaves {
+			n := f.Nodes[t<<f.Depth+int(node)]
+			y := z[n.Dim]
+			if y != y {
+				y = r.coordinate(int(n.Dim), x)
+				z[n.Dim] = y
+			}
+			leaves[t] = child(node, y, n.Threshold)
+		}
+	}
+	for t := range leaves {
+		leaves[t] -= 1 << f.Depth
+	}
+}
+
 func child(node uint32, value, threshold float32) uint32 {
 	next := 2 * node
 	if value > threshold {
