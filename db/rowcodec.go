@@ -28,7 +28,7 @@ func (i *CollectionInfo) CheckRow(r Row) error {
 	if err := checkRow(&r, c); err != nil {
 		return err
 	}
-	if c.Text != nil && len(r.Text) > rows.MaxFeatures { // shorter texts have fewer terms
+	if c.Text != nil && (len(r.Text) > rows.MaxFeatures || c.Text.Pairs > 0) { // shorter texts have fewer terms
 		if _, err := termsOf(r.Text, c.Text); err != nil {
 			return fail.Wrapf(err, "key %q", r.Key)
 		}

@@ -137,6 +137,12 @@ func searchPart(
 		s.Vector = a.q.Vector
 	case st.Entry.Text != nil:
 		s.Features = a.features.features
+		if s.LeastPairs = st.Entry.Text.Pairs; s.LeastPairs > 0 {
+			var err error
+			if s.Pairs, err = pairsOf(st, s.Features); err != nil {
+				return "", err
+			}
+		}
 	default:
 		kind.UnitSparse(&s.Unit, a.features.features)
 		s.Features = s.Unit

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/anndb/anndb/db/internal/apply"
@@ -23,6 +24,9 @@ type TextSchema struct {
 	// K1 and B are those of BM25, 1.2 and 0.75 when zero: how fast further occurrences of a term count
 	// less, and how much the length of a text counts (almost not at all with 1e-6).
 	K1, B float64
+	// Pairs, if above zero, makes terms of each two words that follow each other, too. A search counts those that
+	// at least so many rows have now. The length of a text is the number of its words and pairs.
+	Pairs int
 }
 
 // resolveText fills in the defaults of the texts of a schema and checks them.
@@ -83,8 +87,37 @@ func termsOf(s string, t *layout.Text) ([]apply.Feature, error) {
 		return nil, err
 	}
 	var terms []string
-	analyze(s, func(t text.Token) { terms = append(terms, t.Term) })
-	return countTerms(terms)
+	if t.Pairs == 0 {
+		analyze(s, func(t text.Token) { terms = append(terms, t.Term) })
+		return countTerms(terms)
+	}
+	tokens := text.PhraseOf(s, analyze)
+	for _, t := range tokens {
+		if strings.Contains(t.Term, pairSpace) {
+			return nil, fmt.Errorf("%w: term %.40q of the analyzer has a space, and the collection has pairs of words",
+				fail.Text, t.Term)
+		}
+		terms = append(terms, t.Term)
+	}
+	return countTerms(appendPairs(terms, tokens))
+}
+
+// pairSpace is between the words of a pair, and in no other term of a collection with pairs.
+const pairSpace = " "
+
+// appendPairs appends a term for each two tokens at consecutive positions.
+func appendPairs(terms []string, tokens text.Phrase) []string {
+	for i, t := range tokens {
+		for _, u := range tokens[i+1:] {
+			if u.Position > t.Position+1 {
+				break
+			}
+			if u.Position == t.Position+1 && len(t.Term)+len(u.Term) < rows.MaxKey {
+				terms = append(terms, t.Term+pairSpace+u.Term)
+			}
+		}
+	}
+	return terms
 }
 
 // countTerms returns the different terms, ascending, with their counts.

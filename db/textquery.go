@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/text"
+	"github.com/anndb/anndb/vector"
 )
 
 // words are the words and phrases that rows must have, or must not have.
@@ -36,9 +38,39 @@ func textQuery(st *state.Collection, a *rowAsk) error {
 	for _, t := range terms {
 		known = append(known, Feature(t))
 	}
+	if st.Entry.Text.Pairs > 0 {
+		pairs, err := countTerms(appendPairs(nil, text.PhraseOf(text.Plain(a.q.Text), analyze)))
+		if err != nil {
+			return err
+		}
+		for _, t := range pairs { // of which many are in no row
+			if _, ok, err := st.FeatureNumber(t.Name); err != nil {
+				return err
+			} else if ok {
+				known = append(known, Feature(t))
+			}
+		}
+	}
 	a.words = words{analyze, q.Required, q.Excluded}
 	a.features, err = numberFeatures(st, known)
 	return err
+}
+
+// pairsOf returns the features of a query that are pairs of words, ascending.
+func pairsOf(st *state.Collection, x vector.Sparse) (pairs []uint32, err error) {
+	for _, f := range x.Index {
+		if int(f) >= st.Entry.Features {
+			break
+		}
+		name, err := st.FeatureName(f)
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(name, pairSpace) {
+			pairs = append(pairs, f)
+		}
+	}
+	return pairs, nil
 }
 
 // restrict leaves only those rows to be found that have the required words of a text, and none of the

@@ -25,6 +25,9 @@ type Ask struct {
 	// of texts: its terms, and how often it has each.
 	Vector   []float32
 	Features vector.Sparse
+	// Pairs are those features, ascending, that count only if at least LeastPairs rows have them.
+	Pairs      []uint32
+	LeastPairs int
 	// K is the largest number of rows to find, at least 1.
 	K int
 	// Radius is the largest distance of a row that is found, infinity for all.

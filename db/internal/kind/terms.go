@@ -63,12 +63,17 @@ func (s *Search) ByTerms(ctx context.Context, set *SparseSet, c *Collection, x T
 	p := *c.BM25
 	p.Mean = of.Mean()
 	s.bm25 = &p
-	s.weights.Index = q.Index
-	s.weights.Value = s.weights.Value[:0]
+	s.weights.Index, s.weights.Value = s.weights.Index[:0], s.weights.Value[:0]
 	for i, n := range q.Value {
 		if s.have[i] < 0 || s.have[i] > of.Rows {
 			return fail.Corruptf(c.Name, "%d rows have feature %d, and %d have any", s.have[i], q.Index[i], of.Rows)
 		}
+		if s.have[i] < s.LeastPairs {
+			if _, pair := slices.BinarySearch(s.Pairs, q.Index[i]); pair {
+				continue // a row that has it has its words
+			}
+		}
+		s.weights.Index = append(s.weights.Index, q.Index[i])
 		s.weights.Value = append(s.weights.Value, n*postings.IDF(of.Rows, s.have[i]))
 	}
 	if x.Find != nil {

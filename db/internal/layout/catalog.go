@@ -104,6 +104,7 @@ type Collection struct {
 type Text struct {
 	Analyzer string  // its name in package text
 	K1, B    float64 // of BM25
+	Pairs    int     `json:",omitempty"` // see db.TextSchema
 }
 
 // Check refuses values that no collection can be created with.
@@ -111,6 +112,8 @@ func (t *Text) Check() error {
 	switch {
 	case CheckName(t.Analyzer) != nil:
 		return fmt.Errorf("%w: analyzer %q", fail.Option, t.Analyzer)
+	case t.Pairs < 0 || t.Pairs > 1<<31-1:
+		return fmt.Errorf("%w: pairs of words that %d rows have, want 0 (no pairs) or more", fail.Option, t.Pairs)
 	case !(t.K1 >= 0 && t.K1 <= maxK1 && t.B >= 0 && t.B <= 1):
 		return fmt.Errorf("%w: k1 %g and b %g of BM25, want 0 to %g and 0 to 1", fail.Option, t.K1, t.B, maxK1)
 	}

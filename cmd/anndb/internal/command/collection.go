@@ -29,6 +29,9 @@ func CollectionsTable(all bool, infos ...db.CollectionInfo) *table.Table {
 		case i.Text != nil:
 			metric = "bm25"
 		}
+		if i.Text != nil && i.Text.Pairs > 0 {
+			metric += fmt.Sprintf(", pairs from %d rows", i.Text.Pairs)
+		}
 		if i.Weight > 0 {
 			metric += fmt.Sprintf(", weight %.2g", i.Weight)
 		}

@@ -22,6 +22,7 @@ type Create struct {
 	Text       bool     `group:"Texts:" without:"named numbered"`
 	Meta       []string `placeholder:"NAME=VALUE" sep:"none"`
 	Analyzer   string   `group:"Texts:" enum:",words,english,code" default:"" placeholder:"NAME" with:"text"`
+	Pairs      int      `group:"Texts:" placeholder:"N" with:"text"`
 	Base       string   `group:"Sparse collections:" enum:",0,1" default:"" placeholder:"N" with:"numbered"`
 }
 
@@ -35,7 +36,7 @@ func (c *Create) schema() (s db.Schema, err error) {
 	case c.Text && c.Dim == 0 && (c.Metric != "" || c.Float32):
 		return s, command.Usagef("--metric and --float-32 are for vectors: add --dim N for those next to the texts")
 	case c.Text && c.Dim == 0:
-		return db.Schema{Text: &db.TextSchema{Analyzer: c.Analyzer}}, nil
+		return db.Schema{Text: &db.TextSchema{Analyzer: c.Analyzer, Pairs: c.Pairs}}, nil
 	case !sparse && c.Dim < 1:
 		return s, command.Usagef("say --dim N for vectors of N numbers, --named or --numbered for sparse rows, " +
 			"--text for texts")
@@ -46,7 +47,7 @@ func (c *Create) schema() (s db.Schema, err error) {
 	}
 	s = db.Schema{Dim: c.Dim}
 	if c.Text {
-		s.Text = &db.TextSchema{Analyzer: c.Analyzer}
+		s.Text = &db.TextSchema{Analyzer: c.Analyzer, Pairs: c.Pairs}
 	}
 	if c.Float32 {
 		s.Float32 = true

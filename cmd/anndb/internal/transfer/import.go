@@ -32,6 +32,7 @@ type Import struct {
 	Named  bool `group:"Sparse collections:"`
 
 	Analyzer     string `group:"Texts:" enum:",words,english,code" default:"" placeholder:"NAME"`
+	Pairs        int    `group:"Texts:" placeholder:"N"`
 	FolderLabels bool   `group:"Texts:"`
 
 	Vectors string `group:"Texts:" placeholder:"PATH" without:"vector-column"`
@@ -50,7 +51,7 @@ type Import struct {
 // kind is what the flags, and a collection of texts, say of the records.
 func (c *Import) kind(known *db.CollectionInfo) dataset.Kind {
 	switch {
-	case c.Text+c.Analyzer+c.Vectors+c.Embed != "" || c.FolderLabels || known != nil && known.Text != nil:
+	case c.Text+c.Analyzer+c.Vectors+c.Embed != "" || c.FolderLabels || c.Pairs != 0 || known != nil && known.Text != nil:
 		return dataset.Text
 	case c.Dense:
 		return dataset.Dense
@@ -72,7 +73,7 @@ func (c *Import) Run(a *command.App) (err error) {
 	}
 	extended := c.Update && known != nil && !known.Sparse && c.Text+c.Analyzer != ""
 	if extended { // the collection gets texts next to its vectors
-		known.Text, known.Sparse, known.Named = &db.TextSchema{Analyzer: cmp.Or(c.Analyzer, text.Words)}, true, true
+		known.Text, known.Sparse, known.Named = &db.TextSchema{Analyzer: cmp.Or(c.Analyzer, text.Words), Pairs: c.Pairs}, true, true
 	}
 	from := input.Source{
 		Path: c.Input, Labels: c.Labels, Vectors: c.Vectors, Flags: c.FileFlags, Kind: c.kind(known),

@@ -28,6 +28,9 @@ func (c *Import) checkKind(in *input.File, known *db.CollectionInfo) error {
 			return command.Usagef("--analyzer %s: collection %q exists with the analyzer %s", c.Analyzer,
 				known.Name, known.Text.Analyzer)
 		}
+		if known != nil && c.Pairs != 0 && c.Pairs != known.Text.Pairs {
+			return command.Usagef("--pairs %d: collection %q exists with %d", c.Pairs, known.Name, known.Text.Pairs)
+		}
 		return c.checkExisting(known)
 	case dataset.Sparse:
 		switch {
@@ -70,7 +73,7 @@ func (c *Import) schema(a *command.App, in *input.File) (info *db.CollectionInfo
 	s := &info.Schema
 	switch in.Kind {
 	case dataset.Text:
-		s.Text = &db.TextSchema{Analyzer: cmp.Or(c.Analyzer, text.Words)}
+		s.Text = &db.TextSchema{Analyzer: cmp.Or(c.Analyzer, text.Words), Pairs: c.Pairs}
 		if in.Dim == 0 && c.Embed == "" {
 			return info, nil
 		}
