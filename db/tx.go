@@ -72,8 +72,9 @@ func (c TxCollection) SetLabels(key []byte, labels ...string) error {
 	})
 }
 
-// SetText gives the row with the key another text, and SetVector another vector. Either writes the row again: it
-// keeps all else, and gets a new number. ErrNotFound does not fail the Update; every other error does.
+// SetText gives the row with the key another text, and SetVector another vector. Either writes the row
+// again: it keeps all else, and gets a new number. ErrNotFound does not fail the Update; every other
+// error does.
 func (c TxCollection) SetText(key []byte, text string) error {
 	return c.rewrite(key, func(r *Row) { r.Text = text })
 }

@@ -102,8 +102,8 @@ type Explanation struct {
 	Sketch *float32 `json:"sketch,omitempty"`
 }
 
-// LastDistances sets the exact distances of rows below Rows.N to the query of the last search, which there must
-// have been, in the metric's internal unit.
+// LastDistances sets the exact distances of rows below Rows.N to the query of the last search, which
+// there must have been, in the metric's internal unit.
 func (s *Searcher) LastDistances(of []vector.Neighbor) {
 	for _, f := range of[:min(ahead, len(of))] {
 		s.exact.prefetch(f.ID)

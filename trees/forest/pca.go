@@ -296,7 +296,8 @@ func pack(dst, columns []float32, n, from, m int) {
 }
 
 // byRows returns the multiplication by the covariance of rows that have too many coordinates to compute it.
-func byRows(ctx context.Context, rows labels.Rows, picked []int, mean []float64) func(q, out *mat.Dense) error {
+func byRows(ctx context.Context, rows labels.Rows, picked []int, mean []float64) func(q,
+	out *mat.Dense) error {
 	const block = 512
 	d := rows.Dim()
 	buf := make([]float32, d)

@@ -91,7 +91,8 @@ type moving struct {
 
 // toRenumber returns the collections to renumber; with order, these include all dense ones.
 // Collections with an index that cannot be rebuilt from the rows alone are excluded.
-func (co *Compactor) toRenumber(ctx context.Context, g *state.Generation, n Numbers) (out []moving, err error) {
+func (co *Compactor) toRenumber(ctx context.Context, g *state.Generation, n Numbers) (out []moving,
+	err error) {
 	for _, c := range g.Catalog.Collections {
 		deletedRows := c.Rows - c.Live
 		m := moving{name: c.Name, from: c.ID, objects: c.Objects()}
