@@ -1,40 +1,32 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"math"
+	"slices"
 
 	"github.com/anndb/anndb/vector"
 )
 
-// QuerySet holds queries, and the nearest rows of each, nearest first, as many as are known.
-type QuerySet struct {
-	Queries [][]float32
-	Truth   [][]uint32
-}
-
-// Bound returns a copy of the curve for queries of users, which may be unlike those that were held out: each
-// setting has at most the recall that it has for users at the depth of its curve. There is no margin: the
-// expected recall of a setting that is chosen by n queries is at most 1/(n+1) less for others like them, and
-// queries like the rows would pay for one. The first time, each depth gets the beams of greater ones,
-// since users may need wider ones than rows do. A query counts where enough of its nearest rows are known.
-// The workers are those of Tune.
+// Bound returns a copy of the curve with the recalls of queries of users, which may be unlike those that were
+// held out: a search counts on the lower of both promises. The first time, each depth gets the beams of
+// greater ones, since users may need wider ones than rows do. A query counts where enough of its nearest rows
+// are known. The workers are those of Tune.
 //
 // Errors: those of Search.
 func (c *Curve) Bound(ctx context.Context, v *View, users QuerySet, workers int) (*Curve, error) {
-	m := meter{v: v, queries: users.Queries, truth: users.Truth, lanes: newLanes(workers)}
+	m := meter{v: v, lanes: newLanes(workers)}
 	out := c.clone()
 	if c.Sampled == 0 {
 		out.widen()
 	}
-	out.Sampled = len(users.Queries)
 	out.Reach = max(out.Reach, m.lanes[0].s.reach(v, users, c.K))
 	for d := range out.each {
-		for _, points := range [][]Point{d.Points, d.Plain} {
-			if err := m.atDepth(d.K).bound(ctx, points); err != nil {
-				return nil, err
-			}
+		t := tuner{held: m}
+		t.held.k, t.held.set = d.K, users.atDepth(d.K, len(users.Queries))
+		d.Sampled = len(t.held.set.Queries)
+		if err := t.bound(ctx, d.Points); err != nil {
+			return nil, err
 		}
 	}
 	return &out, nil
@@ -53,37 +45,41 @@ func (c *Curve) each(f func(*Curve) bool) {
 	}
 }
 
-// widen adds to the points of each depth the beams of greater depths, which have at least the recall there.
+// widen adds to the points of each depth the wider beams of greater depths, which have at least the recall
+// there.
 func (c *Curve) widen() {
-	all := c.clone()
-	for _, deep := range all.Depths {
-		for d := range c.each {
+	for d := range c.each {
+		at := slices.IndexFunc(d.Points, func(p Point) bool { return p.Params.Method == Flat })
+		if at < 0 {
+			at = len(d.Points)
+		}
+		for _, deep := range c.Depths {
 			for _, p := range deep.Points {
-				if deep.K > d.K && climbs(&p.Params) {
-					d.Points = append(d.Points, p)
+				if deep.K > d.K && climbs(&p.Params) && (at == 0 || p.Params.Beam > d.Points[at-1].Params.Beam) {
+					d.Points = slices.Insert(d.Points, at, p)
+					at++
 				}
 			}
 		}
 	}
 }
 
-// bound lowers the recalls of points to those on the queries. It measures a slow setting on some of them, as
-// the tuner does.
-func (m meter) bound(ctx context.Context, points []Point) error {
-	for i := range points {
-		p := &points[i]
-		if len(m.queries) == 0 || p.Params.Method == Flat && !p.Params.Sketch {
-			continue // an exact scan finds all rows
+// bound measures points of a curve with queries of users.
+func (t *tuner) bound(ctx context.Context, points []Point) error {
+	var schedule []Params
+	for _, p := range points {
+		if p.Params.Method != Flat || p.Params.Sketch { // an exact scan finds all rows
+			schedule = append(schedule, p.Params)
 		}
-		var x sample
-		err := m.run(ctx, p.Params, affordable(p.Micros, len(m.queries), affordableRun), &x)
-		if err != nil {
-			return err
-		}
-		p.Held = cmp.Or(p.Held, p.Recall)
-		p.Recall = min(p.Held, x.recall())
 	}
-	return nil
+	measured, err := t.calibrate(ctx, schedule)
+	for i := range points {
+		points[i].Users = 0
+		if i < len(measured) {
+			points[i].Users = measured[i].Recall
+		}
+	}
+	return err
 }
 
 // reach returns Curve.Reach.

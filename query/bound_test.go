@@ -4,7 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
-	"time"
+
+	"github.com/anndb/anndb/vector"
 )
 
 // foreignTo returns queries unlike the rows of a fixture, with their nearest rows.
@@ -20,75 +21,61 @@ func (f *fixture) foreignTo(k int) (s QuerySet) {
 	return s
 }
 
-// Bounded settings have the recall that counts for users, if that is lower; bounds do not add up.
+// Bounded settings have the recalls of users' queries next to those of held-out ones; the first time there are
+// wider ones. Measuring again replaces the recalls of users.
 func TestBound(t *testing.T) {
 	f := small()
 	queries, truth := f.heldOut(120)
 	held, users := QuerySet{Queries: queries, Truth: truth}, f.foreignTo(120)
-	c, err := Tune(t.Context(), f.v, held, TuneOptions{K: 10, budget: 200 * time.Millisecond})
+	c, err := Tune(t.Context(), f.v, held, TuneOptions{K: 10})
 	must(t, err)
 	got, err := c.Bound(t.Context(), f.v, users, 2)
 	must(t, err)
-	m := meter{v: f.v, queries: users.Queries, truth: users.Truth, lanes: newLanes(1)}
-	if got.Sampled != len(users.Queries) || got.Reach != max(c.Reach, m.lanes[0].s.reach(f.v, users, 10)) {
+	s := NewSearcher()
+	if got.Sampled != len(users.Queries) || got.Reach != max(c.Reach, s.reach(f.v, users, 10)) {
 		t.Errorf("%d queries, reach %g", got.Sampled, got.Reach)
 	}
 	lower := 0
 	for i, d := range append([]Curve{*got}, got.Depths...) {
 		was := append([]Curve{*c}, c.Depths...)[i]
-		if len(d.Points) < len(was.Points) || i == 0 && len(d.Points) == len(was.Points) {
+		if len(d.Points) < len(was.Points) {
 			t.Errorf("k %d: %d points, %d before", d.K, len(d.Points), len(was.Points))
 		}
 		for j, p := range d.Points {
-			if j >= len(was.Points) {
-				if p.Recall > p.Held || !climbs(&p.Params) {
-					t.Errorf("k %d, wider: %+v", d.K, p)
-				}
+			if p.Params.Method == Flat && !p.Params.Sketch {
 				continue
 			}
-			var x sample
-			of := m.atDepth(d.K)
-			must(t, of.run(t.Context(), p.Params, 1, &x))
-			want := was.Points[j].Recall
-			if d.K <= 120 && p.Params.Method != Flat {
-				want = min(want, x.recall())
+			hits := 0
+			p.Params.K = d.K
+			for q, x := range users.Queries {
+				last := vector.L2Squared(x, f.all.row(int(users.Truth[q][d.K-1])))
+				for _, hit := range search(t, f.v, x, p.Params) {
+					if hit.Distance <= last {
+						hits++
+					}
+				}
 			}
-			if math.Abs(want-p.Recall) > 1e-9 {
-				t.Errorf("k %d, %+v: recall %g, want %g", d.K, p.Params, p.Recall, want)
+			recall := float64(hits) / float64(d.K*len(users.Queries))
+			if p.Users > recall+1e-9 || j > 0 && p.Users < d.Points[j-1].Users {
+				t.Errorf("k %d, setting %d: recall %g of users, searching again gives %g", d.K, j, p.Users, recall)
 			}
-			if p.Recall < was.Points[j].Recall {
+			if d.Promise(&p) < was.Promise(&p) {
 				lower++
 			}
 		}
 	}
-	if lower == 0 || c.Points[0].Held != 0 {
-		t.Errorf("%d recalls are lower, %g held", lower, c.Points[0].Held)
+	if lower == 0 {
+		t.Error("no promise is lower for users")
 	}
 	back, err := got.Bound(t.Context(), f.v, held, 1)
 	must(t, err)
 	if len(back.Points) != len(got.Points) {
 		t.Errorf("%d points, %d after the first time", len(back.Points), len(got.Points))
 	}
-	for i, p := range back.Points[:len(c.Points)] {
-		if p.Recall > c.Points[i].Recall || p.Recall < got.Points[i].Recall-0.05 {
-			t.Errorf("%+v: recall %g, %g of the tuner", p.Params, p.Recall, c.Points[i].Recall)
+	for i, p := range back.Points {
+		if p.Recall != got.Points[i].Recall || p.Users < got.Points[i].Users {
+			t.Errorf("%+v, %+v before", p, got.Points[i])
 		}
-	}
-}
-
-// The margin follows from the variance of the queries' recalls.
-func TestVariance(t *testing.T) {
-	var s sample
-	for _, hits := range []int{10, 10, 10, 6} {
-		s.hit(hits, 10)
-	}
-	// The mean is 0.9, the deviations 0.1, 0.1, 0.1 and -0.3.
-	if math.Abs(s.variance()-0.03/4) > 1e-12 {
-		t.Errorf("variance %g, want %g", s.variance(), 0.03/4)
-	}
-	// Each of the four would have 0.9·0.1/10 by itself.
-	if want := 0.03 / 4 / (0.09 / 40); math.Abs(s.together()-want) > 1e-9 {
-		t.Errorf("together %g, want %g", s.together(), want)
 	}
 }
 

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -11,12 +10,12 @@ import (
 // Point is one setting of the search and its measurements.
 type Point struct {
 	Params Params `json:"params"`
-	// Recall is the share of the true K nearest rows found, averaged over queries.
+	// Recall is the share of the true K nearest rows that held-out queries find with this setting and with
+	// each later one of the schedule, averaged over queries. Users is the same for queries of users, if
+	// Curve.Sampled is above zero.
 	Recall float64 `json:"recall"`
-	// Held is the recall for queries that the tuner held out, if Recall is the lower one for queries of users
-	// (Curve.Bound); otherwise zero.
-	Held float64 `json:"held,omitempty"`
-	// Micros is the mean time of a query in microseconds, on one thread.
+	Users  float64 `json:"users,omitempty"`
+	// Micros is the typical time of a query in microseconds, on one thread.
 	Micros float64 `json:"micros"`
 	// Candidates is the mean number of rows elected.
 	Candidates float64 `json:"candidates"`
@@ -25,14 +24,11 @@ type Point struct {
 // Curve holds the settings worth using on one view for K neighbors: each is faster than all others
 // of higher recall. Points rise in recall and in time.
 type Curve struct {
-	K       int `json:"k"`       // requested neighbours
-	Queries int `json:"queries"` // measured queries
-	// Sampled is the number of queries of users by which recalls were bounded.
+	K       int `json:"k"`       // requested neighbors
+	Queries int `json:"queries"` // held-out queries that were measured
+	// Sampled is the number of queries of users that were measured.
 	Sampled int     `json:"sampled,omitempty"`
 	Points  []Point `json:"points"`
-	// Plain are settings without Params.Gap that are not worth using next to those with one, except between
-	// two depths of which one has none.
-	Plain []Point `json:"plain,omitempty"`
 	// Reach is the largest internal distance from a measured query to its K-th nearest row. A query
 	// whose K-th row is farther is unlike all of them (Stats.Far). It is 0 if it is unknown, and
 	// under InnerProduct, where it depends on the length of the query.
@@ -50,6 +46,28 @@ type Curve struct {
 	ScanPlaces float64 `json:"scanPlaces,omitempty"`
 	// Depths are curves for other numbers of neighbors, ascending, without Depths of their own.
 	Depths []Curve `json:"depths,omitempty"`
+}
+
+// conformal returns the recall that an (n+1)-th query is expected to have at least, if it is exchangeable
+// with n queries of that mean recall: conformal risk control with the share of missed rows as the loss
+// (Angelopoulos and others 2022, arXiv 2208.02814, theorem 1).
+func conformal(recall float64, n int) float64 {
+	return max(0, 1-(float64(n)*(1-recall)+1)/float64(n+1))
+}
+
+// Promise returns the expected recall of a setting of the curve, at least, for queries like those that were
+// held out. If users' queries were measured, it is at most their mean recall: the expected recall of a setting
+// that n of them choose is at most 1/(n+1) less for others like them, which queries like the rows would have to
+// pay for.
+func (c *Curve) Promise(p *Point) float64 {
+	if scan := p.Params.Method == Flat; scan && (!p.Params.Sketch || p.Recall == 1 && (c.Sampled == 0 || p.Users == 1)) {
+		return 1 // an exact scan, or one by sketches that has missed no row
+	}
+	promise := conformal(p.Recall, c.Queries)
+	if c.Sampled > 0 {
+		promise = min(promise, p.Users)
+	}
+	return promise
 }
 
 // maxCurveK is the largest number of neighbors of a curve.
@@ -93,11 +111,6 @@ func (c *Curve) validate(tables, members bool) error {
 			return fmt.Errorf("point %d: %w", i, err)
 		}
 	}
-	for i := range c.Plain {
-		if err := c.Plain[i].validate(tables, members); err != nil {
-			return fmt.Errorf("plain point %d: %w", i, err)
-		}
-	}
 	return nil
 }
 
@@ -109,7 +122,7 @@ func (p *Point) validate(tables, members bool) error {
 	if err := p.Params.checkMethod(tables, members); err != nil {
 		return err
 	}
-	for _, x := range []float64{p.Recall, p.Held} {
+	for _, x := range []float64{p.Recall, p.Users} {
 		if !(x >= 0 && x <= 1) {
 			return fmt.Errorf("recall is %g, want 0 to 1", x)
 		}
@@ -126,41 +139,17 @@ func nonNegative(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
 // clone returns a copy with points of its own.
 func (c *Curve) clone() Curve {
 	out := *c
-	out.Points, out.Plain, out.Depths = slices.Clone(c.Points), slices.Clone(c.Plain), slices.Clone(c.Depths)
+	out.Points, out.Depths = slices.Clone(c.Points), slices.Clone(c.Depths)
 	for i := range c.Depths {
 		out.Depths[i] = c.Depths[i].clone()
 	}
 	return out
 }
 
-// set makes points the settings of the curve, as far as they are worth using.
-func (c *Curve) set(points []Point) {
-	c.Points, c.Plain = pareto(points), nil
-	gapless := slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !plain(&p.Params) })
-	for _, p := range pareto(gapless) {
-		if slices.ContainsFunc(c.Points, func(x Point) bool {
-			return x.Params.Gap > 0 && x.Micros <= p.Micros && x.Recall >= p.Recall
-		}) {
-			c.Plain = append(c.Plain, p)
-		}
-	}
-}
-
-// climbs reports whether a setting can be a rung of a ladder, and plain whether it is one without a gap.
+// climbs reports whether a setting can be a rung of a ladder.
 func climbs(p *Params) bool { return p.Beam > 0 && p.R > 0 }
-func plain(p *Params) bool  { return p.Gap == 0 && climbs(p) }
 
-// plainest returns the cheapest beam without a gap of at least the given recall, nil if there is none.
-func (c *Curve) plainest(recall float64) *Point {
-	x := c.cheapest(recall, plain)
-	y := (&Curve{Points: c.Plain}).cheapest(recall, plain)
-	if x == nil || y != nil && y.Micros < x.Micros {
-		return y
-	}
-	return x
-}
-
-// resolve returns the cheapest measured setting of at least the given recall, with K zero. ok
+// resolve returns the cheapest measured setting that promises the given recall, with K zero. ok
 // is false if there is none or if the curve is nil. O(points).
 func (c *Curve) resolve(recall float64) (p Params, ok bool) {
 	best := c.cheapest(recall, func(*Params) bool { return true })
@@ -168,13 +157,13 @@ func (c *Curve) resolve(recall float64) (p Params, ok bool) {
 		return Params{}, false
 	}
 	p = best.Params
-	if p.K, p.expected = 0, best.Recall; c.Scan > 0 {
+	if p.K, p.expected = 0, c.Promise(best); c.Scan > 0 {
 		p.share = best.Micros / c.Scan
 	}
 	return p, true
 }
 
-// cheapest returns the cheapest point of at least the given recall whose parameters qualify, nil if
+// cheapest returns the cheapest point that promises the given recall and whose parameters qualify, nil if
 // there is none or if the curve is nil.
 func (c *Curve) cheapest(recall float64, qualifies func(p *Params) bool) (best *Point) {
 	if c == nil {
@@ -182,7 +171,7 @@ func (c *Curve) cheapest(recall float64, qualifies func(p *Params) bool) (best *
 	}
 	for i := range c.Points {
 		x := &c.Points[i]
-		if x.Recall >= recall && (best == nil || x.Micros < best.Micros) && qualifies(&x.Params) {
+		if (best == nil || x.Micros < best.Micros) && c.Promise(x) >= recall && qualifies(&x.Params) {
 			best = x
 		}
 	}
@@ -214,19 +203,15 @@ func (c *Curve) FirstDear() (recall, micros float64, ok bool) {
 	return 0, 0, false
 }
 
-// pareto keeps the points that no other point beats in recall or time without being worse in
-// the other, rising in both.
-func pareto(points []Point) []Point {
-	points = slices.Clone(points)
-	slices.SortStableFunc(points, func(a, b Point) int {
-		return cmp.Or(cmp.Compare(a.Micros, b.Micros), cmp.Compare(b.Recall, a.Recall))
-	})
-	n := 0
-	for _, p := range points {
-		if n == 0 || p.Recall > points[n-1].Recall && p.Micros > points[n-1].Micros {
-			points[n] = p
-			n++
+// prune drops the settings that take as long as an exact scan, or as long as one of at least their recall.
+// They are in the order of the schedule, each with at least the recall of the one before.
+func (c *Curve) prune() {
+	least, n := math.Inf(1), len(c.Points)
+	for i := n - 1; i >= 0; i-- {
+		if x := c.Points[i]; x.Micros < least {
+			least, n = x.Micros, n-1
+			c.Points[n] = x
 		}
 	}
-	return points[:n]
+	c.Points = slices.Delete(c.Points, 0, n)
 }

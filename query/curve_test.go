@@ -8,7 +8,7 @@ import (
 
 // The lowest of the usual recalls that costs more than a tenth of an exact scan is found.
 func TestFirstDear(t *testing.T) {
-	points := []Point{{Recall: 0.9, Micros: 20}, {Recall: 0.96, Micros: 300}, {Recall: 0.995, Micros: 900}}
+	points := []Point{{Recall: 0.901, Micros: 20}, {Recall: 0.96, Micros: 300}, {Recall: 0.995, Micros: 900}}
 	for _, c := range []struct {
 		name   string
 		curve  *Curve
@@ -17,10 +17,10 @@ func TestFirstDear(t *testing.T) {
 		ok     bool
 	}{
 		{"no curve", nil, 0, 0, false},
-		{"short scan", &Curve{Scan: 900, Points: points}, 0, 0, false},
-		{"0.95", &Curve{Scan: 2000, Points: points}, 0.95, 300, true},
-		{"0.99", &Curve{Scan: 4000, Points: points}, 0.99, 900, true},
-		{"a scan only", &Curve{Scan: 20000, Points: points}, 0.999, 20000, true},
+		{"short scan", &Curve{Queries: 1 << 30, Scan: 900, Points: points}, 0, 0, false},
+		{"0.95", &Curve{Queries: 1 << 30, Scan: 2000, Points: points}, 0.95, 300, true},
+		{"0.99", &Curve{Queries: 1 << 30, Scan: 4000, Points: points}, 0.99, 900, true},
+		{"a scan only", &Curve{Queries: 1 << 30, Scan: 20000, Points: points}, 0.999, 20000, true},
 	} {
 		recall, micros, ok := c.curve.FirstDear()
 		if recall != c.recall || micros != c.micros || ok != c.ok {
@@ -34,7 +34,7 @@ func TestValidateCurve(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for name, change := range map[string]func(c *Curve){
 		"recall":     func(c *Curve) { c.Points[0].Recall = nan },
-		"held":       func(c *Curve) { c.Points[0].Held = nan },
+		"users":      func(c *Curve) { c.Points[0].Users = nan },
 		"micros":     func(c *Curve) { c.Points[0].Micros = inf },
 		"candidates": func(c *Curve) { c.Points[0].Candidates = nan },
 		"gap":        func(c *Curve) { c.Points[0].Params.Gap = float32(nan) },
@@ -45,7 +45,7 @@ func TestValidateCurve(t *testing.T) {
 		"places":     func(c *Curve) { c.ScanPlaces = nan },
 		"depth":      func(c *Curve) { c.Depths[0].Points = []Point{{Recall: nan}} },
 	} {
-		c := Curve{K: 10, Points: []Point{{Recall: 0.9, Micros: 20}}, Depths: []Curve{{K: 100}}}
+		c := Curve{K: 10, Queries: 1 << 30, Points: []Point{{Recall: 0.9, Micros: 20}}, Depths: []Curve{{K: 100}}}
 		if err := c.Validate(true, false); err != nil {
 			t.Fatal(err)
 		}

@@ -277,3 +277,12 @@ func must(t rapid.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// heldOut returns the queries of the fixture with their k nearest rows.
+func (f *fixture) heldOut(k int) (queries [][]float32, truth [][]uint32) {
+	for i := range f.queries.n {
+		q := f.queries.row(i)
+		queries, truth = append(queries, q), append(truth, exactly(f.all, f.v.Metric, q, k, nil))
+	}
+	return queries, truth
+}

@@ -1,9 +1,6 @@
 package query
 
-import (
-	"cmp"
-	"math"
-)
+import "math"
 
 // A beam is tuned for a number of neighbors. What it needs for another number, the depth,
 // follows from a few beams that were tuned for other depths (Curve.Depths): width and number of
@@ -22,22 +19,12 @@ type rung struct {
 	recall         float64
 }
 
-// level has the beams of one depth: the fastest, and the fastest of those without a gap.
-type level struct{ best, plain rung }
-
 // ladder has the beams of one recall, by increasing depth.
 type ladder struct {
 	n      int
-	levels [maxLevels]level
+	levels [maxLevels]rung
 	// top is the depth above which no beam has the recall; infinity if all measured ones have it.
 	top float64
-}
-
-// newRung returns the beam of a setting.
-func newRung(depth int, x *Point) rung {
-	p := &x.Params
-	return rung{depth: float64(depth), beam: float64(p.Beam), r: float64(p.R), gap: p.Gap, floor: p.GapFloor,
-		trees: p.Trees, extra: p.Extra, recall: x.Recall}
 }
 
 // end records that no measured beam has the recall at a depth. The first level also serves the depths
@@ -46,7 +33,7 @@ func (l *ladder) end(depth int) {
 	if l.n == 0 {
 		return
 	}
-	l.top = math.Min(l.top, scales(l.levels[l.n-1].best.depth, float64(depth)))
+	l.top = math.Min(l.top, scales(l.levels[l.n-1].depth, float64(depth)))
 }
 
 // scales returns the depth up to which a beam has about its recall if its width is in proportion, where no
@@ -67,7 +54,7 @@ func (l *ladder) at(depth float64) (x rung, ok bool) {
 	if l.n == 0 || depth > l.top {
 		return rung{}, false
 	}
-	first, last := l.levels[0].best, l.levels[l.n-1].best
+	first, last := l.levels[0], l.levels[l.n-1]
 	switch {
 	case depth <= first.depth:
 		return first, true
@@ -75,21 +62,12 @@ func (l *ladder) at(depth float64) (x rung, ok bool) {
 		return last.scaled(depth), true
 	}
 	i := 1
-	for depth > l.levels[i].best.depth {
+	for depth > l.levels[i].depth {
 		i++
 	}
-	a, b := l.levels[i-1].best, l.levels[i].best
-	switch { // widths with a gap and without are not comparable
-	case a.gap > 0 && b.gap > 0:
-	case a.gap > 0 && depth <= scales(a.depth, b.depth):
-		return a.scaled(depth), true
-	case b.gap > 0 && depth >= scales(b.depth, a.depth):
-		return b, true
-	default:
-		a, b = l.levels[i-1].plain, l.levels[i].plain
-	}
+	a, b := l.levels[i-1], l.levels[i]
 	share := math.Log(depth/a.depth) / math.Log(b.depth/a.depth)
-	b.recall = a.recall + share*(b.recall-a.recall)
+	b.recall = min(a.recall, b.recall)
 	b.gap, b.floor = a.gap+float32(share)*(b.gap-a.gap), a.floor+float32(share)*(b.floor-a.floor)
 	b.depth, b.beam, b.r = depth, a.beam*math.Pow(b.beam/a.beam, share), a.r*math.Pow(b.r/a.r, share)
 	return b, true
@@ -115,7 +93,7 @@ func (c *Curve) ladder(recall float64) (l ladder) {
 
 // climb adds the cheapest beams of a curve that have the recall.
 func (l *ladder) climb(c *Curve, recall float64) {
-	if c.K < 1 || l.n > 0 && float64(c.K) <= l.levels[l.n-1].best.depth {
+	if c.K < 1 || l.n > 0 && float64(c.K) <= l.levels[l.n-1].depth {
 		return // in a forged file
 	}
 	best := c.cheapest(recall, func(*Params) bool { return true })
@@ -129,10 +107,9 @@ func (l *ladder) climb(c *Curve, recall float64) {
 	if l.n == maxLevels || float64(c.K) > l.top {
 		return
 	}
-	plain := cmp.Or(c.plainest(recall), best) // its whole width, if none without a gap has the recall
-	is := level{newRung(c.K, best), newRung(c.K, plain)}
-	is.plain.gap = 0
-	l.levels[l.n] = is
+	p := &best.Params
+	l.levels[l.n] = rung{depth: float64(c.K), beam: float64(p.Beam), r: float64(p.R), gap: p.Gap,
+		floor: p.GapFloor, trees: p.Trees, extra: p.Extra, recall: c.Promise(best)}
 	l.n++
 }
 

@@ -317,7 +317,7 @@ func TestForgedBeamForLeaves(t *testing.T) {
 	} {
 		beam := Point{Params: Params{Tau: 0.01, Sketch: true, Beam: 30, R: 20}, Recall: 0.98, Micros: 9}
 		change(&beam.Params)
-		c := Curve{K: 10, Points: []Point{leaves, beam}}
+		c := Curve{K: 10, Queries: 1 << 30, Points: []Point{leaves, beam}}
 		p, ok := c.Setting(0.9, 10)
 		if !ok || p.Beam > 0 {
 			t.Fatalf("%s: setting %+v", name, p)
@@ -397,14 +397,14 @@ func TestForgedCurve(t *testing.T) {
 // A ladder rises with the depth, and has the measured beams at its rungs.
 func TestLadder(t *testing.T) {
 	beam := func(k, beam, r int, recall float64) Point {
-		return Point{Params: Params{Beam: beam, R: r, Sketch: true}, Recall: recall, Micros: float64(beam)}
+		return Point{Params: Params{Beam: beam, R: r, Sketch: true}, Recall: recall + 1e-6, Micros: float64(beam)}
 	}
-	c := &Curve{K: 10,
+	c := &Curve{K: 10, Queries: 1 << 30,
 		Points: []Point{{Recall: 0.5, Micros: 1}, beam(10, 12, 10, 0.9), beam(10, 30, 20, 0.99)},
 		Depths: []Curve{
-			{K: 1, Points: []Point{beam(1, 4, 1, 0.91), beam(1, 9, 3, 0.99)}},
-			{K: 100, Points: []Point{beam(100, 110, 100, 0.9), beam(100, 200, 150, 0.99)}},
-			{K: 1000, Points: []Point{beam(1000, 1100, 1000, 0.95)}},
+			{K: 1, Queries: 1 << 30, Points: []Point{beam(1, 4, 1, 0.91), beam(1, 9, 3, 0.99)}},
+			{K: 100, Queries: 1 << 30, Points: []Point{beam(100, 110, 100, 0.9), beam(100, 200, 150, 0.99)}},
+			{K: 1000, Queries: 1 << 30, Points: []Point{beam(1000, 1100, 1000, 0.95)}},
 		}}
 	for _, x := range []struct {
 		recall  float64
@@ -456,5 +456,39 @@ func TestTuneDepths(t *testing.T) {
 	}
 	if got := fmt.Sprint(ks); got != "[1 100 1000]" {
 		t.Errorf("depths %s", got)
+	}
+}
+
+// A restricted search has a gap, too: to the k-th passing row, wherever it is.
+func TestRestrictedGap(t *testing.T) {
+	f := small()
+	v := f.with(func(v *View) {
+		v.Deleted = roaring.New()
+		for row := uint32(0); row < uint32(v.N); row += 7 {
+			v.Deleted.Add(row)
+		}
+	})
+	s := NewSearcher()
+	work := func(gap float32) (sketched, hits int) {
+		for i := range f.queries.n {
+			q := f.queries.row(i)
+			p := Params{K: 10, Trees: 2, Sketch: true, R: 30, Beam: 50, Gap: gap}
+			found, stats, err := s.Search(t.Context(), v, q, &p, nil)
+			must(t, err)
+			exact, _, err := s.Search(t.Context(), v, q, &Params{K: 10, Method: Flat}, nil)
+			must(t, err)
+			sketched += stats.Sketched
+			for _, h := range found {
+				if slices.Contains(exact, h) {
+					hits++
+				}
+			}
+		}
+		return sketched, hits
+	}
+	all, most := work(0)
+	narrow, fewer := work(0.3)
+	if narrow >= all || fewer < most*9/10 || most < 9*f.queries.n {
+		t.Errorf("%d sketches and %d hits with a gap, %d and %d without", narrow, fewer, all, most)
 	}
 }

@@ -229,7 +229,7 @@ func (s *Searcher) scanKeep() int {
 	most := float64(s.p.sketchKeep())
 	l := &s.ladder
 	for i := range l.n {
-		x := &l.levels[i].best
+		x := &l.levels[i]
 		if x.depth >= k || i == l.n-1 {
 			most = max(most, x.r/x.depth*k)
 		}

@@ -4,37 +4,50 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// Budgets of Tune. They limit its time; they do not affect the accuracy of a point.
+// The tuner makes a schedule of settings, in which wider ones follow narrower ones, and measures how many of
+// their nearest rows held-out queries find with each. A search takes the cheapest setting whose mean share of
+// missed rows shows by conformal risk control that the expected recall is at least the requested one
+// (Curve.Promise). The theorem needs a schedule that does not depend on the queries that measure it: other
+// held-out queries shape it.
+
 const (
-	tuneSearch    = 2 * time.Second // time to find settings
-	screenQueries = 240             // number of queries that compare settings in the search
-	probeQueries  = 60              // number of queries that reject clearly worse settings
-	patience      = 4               // maximum ratio of wall-clock time to a budget
-
-	reachedAll = 0.9995 // recall from which no wider beam is tried
-
-	affordableRun = 200 * time.Millisecond // maximum time of one setting on all queries
+	// shapeOf is the number of held-out queries for each that shapes the schedule. They are so many that they
+	// have shapeRows nearest rows, at least shapeLeast.
+	shapeOf, shapeRows, shapeLeast = 8, 1500, 16
+	// fineRun is the time, in microseconds, of the queries with one setting above which every second setting
+	// is measured, longestRun that above which no wider one is.
+	fineRun, longestRun = 1e5, 4e6
+	// scanRounds is the number of times that an exact scan is timed.
+	scanRounds = 2
+	// exactQueries is the number of queries that time an exact scan.
+	exactQueries = 4
+	// gapGain is the share of the time at which beams with a gap are chosen: queries that are farther from all
+	// rows than the held-out ones take more time with these.
+	gapGain = 0.95
 )
 
-// tuner searches for the best settings of one view.
-type tuner struct {
-	m      meter
-	points []trial
-	start  time.Time
-	budget time.Duration
-	spent  time.Duration // time of queries, without interruptions
-	report func(done, total int)
-	done   int // reported percentage
-}
+// shaped are the recalls at which the time of settings is compared.
+var shaped = [...]float64{0.8, 0.9, 0.95, 0.99, 0.999}
 
-// trial is a setting measured on a part of the queries.
-type trial struct {
-	p     Point
-	probe Point // measurement on the few queries of the probe
-}
+// depths are the numbers of neighbors that beams are tuned for, next to the one that was asked for, and
+// depthQueries how many queries measure each.
+var (
+	depths       = [...]int{1, 10, 100, 1000}
+	depthQueries = [...]int{2000, 2000, 460, 230}
+)
+
+// DeepestTruth is the number of true neighbors with which Tune measures all depths, DeepQueries
+// the number of queries that need so many.
+const (
+	DeepestTruth = 1000
+	DeepQueries  = 460
+)
 
 // TuneOptions are options of Tune.
 type TuneOptions struct {
@@ -45,118 +58,292 @@ type TuneOptions struct {
 	// all processors.
 	Workers  int
 	Progress func(done, total int) // may be nil
-
-	budget time.Duration // to find settings, tuneSearch if zero
 }
 
-// Tune measures settings of the search for K neighbors and returns the Pareto front of recall
-// and time. The queries are held out: the view must not contain them, or their answers must account for
-// it. At least K answers of each query are known, unless there are fewer.
+// tuner makes the curve of one depth.
+type tuner struct {
+	shape, held   meter
+	scan          float64 // time of an exact scan
+	other, gapped bool    // it is not the first depth, whose beams have a gap
+}
+
+// Tune measures settings of the search for K neighbors, and for other numbers (Curve.Depths) by the queries of
+// which so many are known. The queries are held out: the view must not contain them, or their answers must
+// account for it. At least K answers of each query are known, unless there are fewer.
 //
-// Where the view has sketches and label lists, beams are measured at a schedule of widths, from
-// which the width and R are derived for each of the commonly requested recalls (tunebeam.go). A
-// few settings without a beam serve lower recalls in less time. Beams are also measured for other
-// numbers of neighbors (Curve.Depths), on the queries of which so many are known; DeepQueries with
-// DeepestTruth suffice. Otherwise, settings of numbers of trees, vote thresholds (τ, or Votes where the
-// forest has member lists only), extra leaves, R and hops are measured, as far as the view has the
-// parts (sweep.go). The best settings on a sample are measured on all queries, or on some hundred of
-// them where all would take longer than 0.2 s. Recall is exact and repeatable. Time is the mean over
-// queries of the minimum of several rounds, or of one where a round takes long.
+// Where the view has sketches and neighbor lists, the schedule consists of beams, from few leaves and then
+// from many; before them come the natural classifier and others without a beam, after them scans by
+// sketches, where these are faster at a recall. Otherwise it consists of elections by numbers of trees, vote
+// thresholds (τ, or Votes where the forest has member lists only), and extra leaves.
 //
 // Errors: ErrParams without queries, with another number of truths, or K < 1;
 // ErrMethod without a forest; those of Search.
 func Tune(ctx context.Context, v *View, set QuerySet, o TuneOptions) (*Curve, error) {
-	k := o.K
-	if k < 1 || len(set.Queries) == 0 || len(set.Truth) != len(set.Queries) {
-		return nil, fmt.Errorf("%w: tuning for k %d with %d queries and %d answers", ErrParams, k,
+	if o.K < 1 || len(set.Queries) == 0 || len(set.Truth) != len(set.Queries) {
+		return nil, fmt.Errorf("%w: tuning for k %d with %d queries and %d answers", ErrParams, o.K,
 			len(set.Queries), len(set.Truth))
 	}
 	if v.Forest == nil {
 		return nil, fmt.Errorf("%w: tuning needs a forest", ErrMethod)
 	}
-	if o.Progress == nil {
-		o.Progress = func(int, int) {}
+	k := min(o.K, v.live())
+	all := meter{v: v, k: k, set: set, lanes: newLanes(o.Workers)}
+	curve, gapped := &Curve{}, false
+	for i, depth := range append([]int{k}, depths[:]...) {
+		if o.Progress != nil {
+			o.Progress(i, len(depths)+1)
+		}
+		if i > 0 && depth == k {
+			continue
+		}
+		most := depthQueries[0]
+		if j := slices.Index(depths[:], depth); j >= 0 {
+			most = depthQueries[j]
+		}
+		c := Curve{K: depth}
+		if 2*depth <= v.live() || i == 0 {
+			t := tuner{shape: all, held: all, other: i > 0, gapped: gapped}
+			t.shape.k, t.held.k = depth, depth
+			t.shape.set, t.held.set = set.atDepth(depth, most).split()
+			t.shape.set = t.shape.set.atDepth(depth, max(shapeLeast, shapeRows/depth))
+			if i > 0 && len(t.held.set.Queries) == 0 {
+				continue
+			}
+			if err := t.measure(ctx, &c); err != nil {
+				return nil, err
+			}
+		} else if depth < k {
+			continue
+		}
+		if i == 0 {
+			c.Reach = all.lanes[0].s.reach(v, set, k)
+			gapped = slices.ContainsFunc(c.Points, func(p Point) bool { return p.Params.Gap > 0 })
+			*curve = c
+			continue
+		}
+		curve.Depths = append(curve.Depths, c)
 	}
-	if o.budget == 0 {
-		o.budget = tuneSearch
-	}
-	k = min(k, v.Rows.N)
-	t := &tuner{
-		m:     meter{v: v, k: k, queries: set.Queries, truth: set.Truth, lanes: newLanes(o.Workers)},
-		start: time.Now(), report: o.Progress, budget: o.budget,
-	}
-	if 2*k > v.live() {
-		return t.scanning(ctx)
-	}
-	beams := v.Sketch != nil && v.Neighbors != nil
-	if err := t.sweep(ctx, beams); err != nil {
-		return nil, err
-	}
-	curve := &Curve{K: k, Queries: len(set.Queries), Reach: t.m.lanes[0].s.reach(v, set, k)}
-	var points []Point
 	var err error
-	if beams {
-		if points, curve.Depths, err = t.beamPoints(ctx); err == nil {
-			curve.ScanPlaces, err = t.scanPlaces(ctx)
-		}
-		if err != nil {
-			return nil, err
-		}
-	} else if curve.Depths, err = t.deepElections(ctx); err != nil {
-		return nil, err
+	if v.Sketch != nil && v.Neighbors != nil {
+		curve.ScanPlaces, err = all.scanPlaces(ctx)
 	}
-	if points, err = t.finish(ctx, points); err != nil {
-		return nil, err
+	if o.Progress != nil {
+		o.Progress(len(depths)+1, len(depths)+1)
 	}
-	if err := t.close(ctx, curve, points); err != nil {
-		return nil, err
-	}
-	t.advance(100)
-	return curve, nil
+	return curve, err
 }
 
-// scanning returns the curve of a search for more than half of the rows, for which the exact
-// scan is the fastest.
-func (t *tuner) scanning(ctx context.Context) (*Curve, error) {
-	p := Params{Method: Flat}
-	stride := max(1, len(t.m.queries)/screenQueries)
-	var s sample
-	if err := t.run(ctx, p, stride, &s); err != nil {
-		return nil, err
+// measure makes a curve of the depth of the tuner.
+func (t *tuner) measure(ctx context.Context, c *Curve) error {
+	m := t.shape
+	m.set.Queries = m.set.Queries[:min(exactQueries, len(m.set.Queries))]
+	if len(m.set.Queries) == 0 {
+		m.set = t.held.set
 	}
-	t.advance(100)
-	return &Curve{K: t.m.k, Queries: len(t.m.queries), Points: []Point{s.point(p)}}, nil
-}
-
-// advance reports a percentage, unless a higher one was reported.
-func (t *tuner) advance(percent int) {
-	t.done = max(t.done, percent)
-	t.report(t.done, 100)
-}
-
-// run is meter.run with an account of the time.
-func (t *tuner) run(ctx context.Context, p Params, stride int, out *sample) error {
-	if err := t.m.run(ctx, p, stride, out); err != nil {
+	exact, err := m.run(ctx, Params{Method: Flat}, scanRounds)
+	if err != nil {
 		return err
 	}
-	t.spent += time.Duration(1e3 * out.point(p).Micros * float64(out.queries))
+	exact.Recall, c.Queries, t.scan = 1, len(t.held.set.Queries), exact.Micros
+	c.Scan = exact.Micros
+	if 2*t.held.k <= t.held.v.live() {
+		schedule, err := t.schedule(ctx)
+		if err != nil {
+			return err
+		}
+		if c.Points, err = t.calibrate(ctx, schedule); err != nil {
+			return err
+		}
+	}
+	c.Points = append(c.Points, exact.Point)
+	c.prune()
 	return nil
 }
 
-// elapsed returns the time that counts against the budget: the time of queries without
-// interruptions, so that a busy machine finds the same settings as an idle one, or a share of
-// the wall-clock time, which bounds the total time.
-func (t *tuner) elapsed() time.Duration {
-	return max(t.spent, time.Since(t.start)/patience)
+// calibrate measures the settings of a schedule. A query misses a row with a setting if it does so with any
+// later one.
+func (t *tuner) calibrate(ctx context.Context, schedule []Params) (points []Point, err error) {
+	var all []outcome
+	n := float64(len(t.held.set.Queries))
+	for i := 0; i < len(schedule); i++ {
+		out, err := t.held.run(ctx, schedule[i], 1)
+		if err != nil {
+			return nil, err
+		}
+		if t.scan > 0 && t.scansMost(&out.Point) {
+			continue
+		}
+		all = append(all, out)
+		switch long := out.Micros * n; {
+		case long > longestRun || t.scan > 0 && n*(1-out.Recall) < 0.5:
+			i = len(schedule)
+		case long > fineRun && t.scan > 0:
+			i++
+		}
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if i+1 < len(all) {
+			for q, n := range all[i+1].found {
+				all[i].found[q] = min(all[i].found[q], n)
+			}
+		}
+		all[i].Recall = t.held.recall(all[i].found)
+	}
+	for _, x := range all {
+		points = append(points, x.Point)
+	}
+	return points, nil
 }
 
-// affordable returns the stride at which all queries together do not take much longer than a
-// limit, if at least screenQueries queries remain.
-func (t *tuner) affordable(micros float64, limit time.Duration) int {
-	return affordable(micros, len(t.m.queries), limit)
+// schedule returns the settings to measure.
+func (t *tuner) schedule(ctx context.Context) ([]Params, error) {
+	v, k := t.held.v, t.held.k
+	var all []series
+	if v.Sketch == nil || v.Neighbors == nil {
+		for _, share := range []int{2, 4, 0} {
+			all = append(all, t.elections(share, 12*k, 16, 64, 256))
+		}
+		if err := t.measureAll(ctx, all); err != nil {
+			return nil, err
+		}
+		schedule, _ := t.join(all)
+		return schedule, nil
+	}
+	if !t.other {
+		all = append(all, t.elections(2, 3*k), t.elections(0, 3*k))
+	}
+	beams := len(all)
+	all = append(all, t.beams(0, nil), t.beams(manyLeaves, nil), t.scans())
+	if t.other && t.gapped {
+		all = append(all[:beams:beams], t.beams(0, nil), t.scans())
+	}
+	if err := t.measureAll(ctx, all); err != nil {
+		return nil, err
+	}
+	plain, cost := t.join(all)
+	if t.other && !t.gapped {
+		return plain, nil
+	}
+	few := &all[beams]
+	gaps, err := t.shape.gaps(ctx, few.settings[(len(few.points)-1)*fineSteps])
+	if err != nil || gaps == nil {
+		return plain, err
+	}
+	gapped := []series{t.beams(0, gaps), t.beams(manyLeaves, gaps)}
+	if err := t.measureAll(ctx, gapped); err != nil {
+		return nil, err
+	}
+	all = slices.Concat(all[:beams], gapped, all[len(all)-1:])
+	if schedule, less := t.join(all); t.other || less < cost+math.Log(gapGain) {
+		return schedule, nil
+	}
+	return plain, nil
 }
 
-func affordable(micros float64, queries int, limit time.Duration) int {
-	all := micros * float64(queries) * float64(time.Microsecond)
-	return min(max(1, int(math.Ceil(all/float64(limit)))), max(1, queries/screenQueries))
+// measureAll measures some series.
+func (t *tuner) measureAll(ctx context.Context, all []series) error {
+	for i := range all {
+		if err := all[i].measure(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join returns the parts of series that are the fastest at recalls, in their order, and the mean logarithm of
+// their times.
+func (t *tuner) join(all []series) (schedule []Params, cost float64) {
+	const n = len(shaped)
+	least := 0.5 / float64(t.shape.k*max(1, len(t.shape.set.Queries)))
+	sum := make([][n]float64, len(all)) // least of the recalls up to one, where it is that series
+	from := make([][n]int, len(all))    // the series of the recall before
+	for r, recall := range shaped {
+		for i := range all {
+			sum[i][r] = math.Log(min(all[i].cost(recall, least), t.scan))
+			if r == 0 {
+				continue
+			}
+			for j := range i + 1 {
+				if sum[j][r-1] < sum[from[i][r]][r-1] {
+					from[i][r] = j
+				}
+			}
+			sum[i][r] += sum[from[i][r]][r-1]
+		}
+	}
+	last := 0
+	for i := range all {
+		if sum[i][n-1] < sum[last][n-1] {
+			last = i
+		}
+	}
+	cost = sum[last][n-1] / float64(n)
+	for r := n - 1; r >= 0; {
+		first := r
+		for first > 0 && from[last][first] == last {
+			first--
+		}
+		to := 1.0
+		if r+1 < n {
+			to = shaped[r+1]
+		}
+		low := shaped[first]
+		if first == 0 {
+			low = 0
+		}
+		schedule = slices.Concat(all[last].part(low, to), schedule)
+		if first == 0 {
+			break
+		}
+		last, r = from[last][first], first-1
+	}
+	return schedule, cost
+}
+
+// The measurement of Curve.ScanPlaces.
+const (
+	placesQueries  = 10
+	placesRounds   = 3
+	placesWidth    = 16 // times k, the width of the beam
+	placesStep     = 8  // one row of so many is scanned
+	fewestPlaces   = 8  // least and largest value
+	mostScanPlaces = 64
+)
+
+// scanPlaces measures the time of a place on a beam as a number of sketches of a scan. The two take turns,
+// so that other load on the machine affects both equally.
+func (m *meter) scanPlaces(ctx context.Context) (float64, error) {
+	beam := m.v.start()
+	beam.K, beam.Beam, beam.R = m.k, placesWidth*m.k, 3*m.k
+	scan := beam
+	scan.Beam, scan.Filter = math.MaxInt32, roaring.New() // no beam is as wide
+	if m.v.N < placesWidth*beam.Beam {
+		return 0, nil
+	}
+	for row := 0; row < m.v.N; row += placesStep {
+		scan.Filter.Add(uint32(row)) // the sketches of passing rows are rarely adjacent
+	}
+	var least [2]float64
+	plain := NewSearcher() // which deleted rows and filters restrict
+	for i := range min(placesQueries, len(m.set.Queries)) {
+		for j, of := range []struct {
+			s *Searcher
+			p *Params
+		}{{m.lanes[0].s, &beam}, {plain, &scan}} {
+			fastest := math.Inf(1)
+			for range placesRounds {
+				start := time.Now()
+				if _, _, err := of.s.Search(ctx, m.v, m.set.Queries[i], of.p, nil); err != nil {
+					return 0, err
+				}
+				fastest = min(fastest, float64(time.Since(start)))
+			}
+			least[j] += fastest
+		}
+	}
+	if least[0] <= 0 || least[1] <= 0 {
+		return 0, nil // too short for the clock
+	}
+	ratio := least[0] / float64(beam.Beam) / (least[1] / float64(m.v.N/placesStep))
+	return min(max(ratio, fewestPlaces), mostScanPlaces), nil
 }

@@ -12,10 +12,13 @@ func TestUnlike(t *testing.T) {
 	queries, truth := f.heldOut(20)
 	held, users := QuerySet{Queries: queries, Truth: truth}, f.foreignTo(20)
 	beam := func(width int) []Point {
-		return []Point{{Params: Params{Trees: 1, Sketch: true, Beam: width, R: width}, Recall: 0.9, Micros: 1}}
+		return []Point{{Params: Params{Trees: 1, Sketch: true, Beam: width, R: width}, Recall: 0.91, Users: 0.91, Micros: 1}}
 	}
 	for name, gap := range map[string]float32{"whole": 0, "gap": 0.1} {
-		c := &Curve{K: 10, Points: beam(12), Depths: []Curve{{K: 1, Points: beam(4)}, {K: 100, Points: beam(150)}}}
+		const n = 1000
+		c := &Curve{K: 10, Queries: n, Points: beam(12), Depths: []Curve{
+			{K: 1, Queries: n, Points: beam(4)}, {K: 100, Queries: n, Points: beam(150)},
+		}}
 		c.Points[0].Params.Gap = gap
 		must(t, c.Observe(t.Context(), f.v, held))
 		if !(c.Usual > c.Depths[0].Usual && c.Depths[0].Usual > 0) || c.Depths[1].Usual != 0 {

@@ -21,10 +21,10 @@ var (
 		"r": numbers, "beam": numbers, "tau": shares, "gap": {0, 0.1, json.Number("3e38"), -1},
 		"gap_floor": {0, 1, json.Number("3e38")}, "sketch": {true, false},
 	}
-	points = map[string][]any{"recall": shares, "checked": shares, "micros": shares, "candidates": shares}
+	points = map[string][]any{"recall": shares, "users": shares, "micros": shares, "candidates": shares}
 	curves = map[string][]any{
 		"k": numbers, "queries": numbers, "sampled": numbers, "rows": numbers, "reach": shares, "usual": shares, "scan": shares,
-		"scanPlaces": {0, 8, 64, 1, json.Number("1e300")}, "plain": {nil}, "depths": {nil},
+		"scanPlaces": {0, 8, 64, 1, json.Number("1e300")}, "depths": {nil},
 	}
 	labelParams = map[string][]any{
 		"k": numbers, "alpha": shares, "beta": shares, "lambda": shares, "second_order": shares, "features": numbers,

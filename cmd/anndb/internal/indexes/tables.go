@@ -96,10 +96,10 @@ func bytesTable(info index.Info) *table.Table {
 	return t
 }
 
-// CurveTable is what the tuner measured for its number of neighbors, or for all numbers. Where queries
-// of users have a lower recall than rows that were held out, both are listed.
+// CurveTable is what the tuner measured for its number of neighbors, or for all numbers: the recall that a
+// setting promises, and the mean ones of rows that were held out and of users' queries.
 func CurveTable(c *query.Curve, all bool) *table.Table {
-	t := table.New("k", "recall:4", "held:4", "micros:1", "candidates:0", "setting")
+	t := table.New("k", "recall:4", "held:4", "users:4", "micros:1", "candidates:0", "setting")
 	if c == nil {
 		return t
 	}
@@ -109,11 +109,11 @@ func CurveTable(c *query.Curve, all bool) *table.Table {
 	}
 	for _, c := range curves {
 		for _, p := range c.Points {
-			var held any
-			if p.Held > p.Recall {
-				held = p.Held
+			var users any
+			if c.Sampled > 0 {
+				users = p.Users
 			}
-			t.Add(c.K, p.Recall, held, p.Micros, p.Candidates, SettingText(p.Params))
+			t.Add(c.K, c.Promise(&p), p.Recall, users, p.Micros, p.Candidates, SettingText(p.Params))
 		}
 	}
 	return t

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -125,8 +124,8 @@ func TestLadderEndsAtScan(t *testing.T) {
 		return Point{Params: Params{Method: Flat, Sketch: true, R: 30}, Recall: 0.999, Micros: micros}
 	}
 	beam := Point{Params: Params{Beam: 50, R: 20, Sketch: true}, Recall: 0.96, Micros: 30}
-	c := &Curve{K: 10, Scan: 100, Points: []Point{beam, scan(40)},
-		Depths: []Curve{{K: 1, Points: []Point{scan(40)}}, {K: 100, Scan: 100, Points: []Point{scan(50)}}}}
+	c := &Curve{K: 10, Queries: 1 << 30, Scan: 100, Points: []Point{beam, scan(40)},
+		Depths: []Curve{{K: 1, Queries: 1 << 30, Points: []Point{scan(40)}}, {K: 100, Queries: 1 << 30, Scan: 100, Points: []Point{scan(50)}}}}
 	for _, x := range []struct {
 		recall float64
 		k      int
@@ -191,7 +190,7 @@ func TestElectionDepths(t *testing.T) {
 		set.Queries = append(set.Queries, queries.row(i))
 		set.Truth = append(set.Truth, exactly(rows, vector.L2, queries.row(i), 100, nil))
 	}
-	c, err := Tune(t.Context(), &bare, set, TuneOptions{K: 10, budget: 200 * time.Millisecond})
+	c, err := Tune(t.Context(), &bare, set, TuneOptions{K: 10})
 	must(t, err)
 	s := NewSearcher()
 	for _, k := range []int{30, 100} {
