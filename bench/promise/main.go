@@ -4,7 +4,7 @@
 // than 1.1 times an exact scan.
 //
 //	go run ./bench/promise -data ../shared/data -sets fashion-mnist
-//	go run ./bench/promise -data ../shared/data -sets equal,lengths,lengths-ip,few-50,few-3000,wordnet -only '^all$'
+//	go run ./bench/promise -data ../shared/data -sets equal,lengths,lengths-ip,few-200,few-3000,wordnet -only '^all$'
 //	go run ./bench/promise -data ../shared/data -sets wordnet-examples,glove-100d-mixed
 //	go run ./bench/promise -data ../shared/data -sets own-100k -histories -only 'in turn'
 //	go run ./bench/promise -data ../shared/data -sets fashion-mnist -queries 100 -sweep
