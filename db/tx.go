@@ -198,7 +198,7 @@ func (c TxCollection) Has(key []byte) (exists bool, err error) {
 // transaction before this one is committed, fn runs again on the new state: it must be repeatable.
 // Cancelling the context has no effect once the commit has begun. The changes are held in memory until
 // they are committed, however many they are; Load splits what need not be one transaction. Errors: those
-// of fn.
+// of fn; ErrExists for keys of Insert; those of a commit, which change nothing, but for ErrUnknownState.
 func (d *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	if fn == nil {
 		return fmt.Errorf("%w: Update without a function", fail.Option)

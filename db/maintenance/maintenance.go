@@ -15,7 +15,8 @@ import (
 type Policy struct {
 	Manual bool          // leave all maintenance to calls
 	Every  time.Duration // the interval between looks for work, 10 s
-	Share  float64       // the least share of changed rows at which an index is maintained, 0.01
+	// Share is the least share of changed rows at which an index is maintained, 0.01; 1,024 fresh rows suffice.
+	Share float64
 	// CPU bounds the work to that share of one processor, 0.5, at most 1. Builds, and steps that
 	// retrain trees, are then single-threaded.
 	CPU float64
@@ -64,9 +65,9 @@ func (m Policy) Resolve() (Policy, error) {
 	return m, nil
 }
 
-// Step is one transaction, or a build or compaction in the background.
+// Step is one unit of work: of maintenance, or a build or compaction in the background.
 type Step struct {
-	Collection, Index string // empty for a compaction
+	Collection, Index string // empty for a compaction; Index also where rows expire
 	// Action is what the step did: make a "segment" of fresh rows, "merge" them with a small one,
 	// "measure" the recall of a forest for users, "relearn" the index, "expire" rows; in the background
 	// also "build" and "compact".

@@ -18,7 +18,7 @@ import (
 	"github.com/anndb/anndb/db/internal/rows"
 )
 
-// Applier applies operations within a transaction. It keeps new rows in memory until finish
+// Applier applies operations within a transaction. It keeps new rows in memory until Finish
 // determines which chunks they complete.
 type Applier struct {
 	tx    *bbolt.Tx
@@ -92,7 +92,7 @@ func (a *Applier) Check(ops []Op) error {
 }
 
 // Unchanged checks that the keys that a transaction has read still refer to the same rows, whose
-// labels and payloads have not changed.
+// other parts (rows.Cold) have not changed.
 func (a *Applier) Unchanged(reads map[Key]Found) error {
 	for read, was := range reads {
 		same, err := a.same(read, was)
@@ -409,7 +409,7 @@ func (a *Applier) takeTail(tail *bbolt.Bucket, c *layout.Collection, row uint32)
 	return r, nil
 }
 
-// writeChanges writes the changes of labels and payloads, deletes those of deleted rows, and
+// writeChanges writes the changes of rows.Cold, deletes those of deleted rows, and
 // records the relabelled rows for the indexes that learn from labels.
 func (a *Applier) writeChanges(t *collTx) error {
 	if t.c.Revision == 0 {

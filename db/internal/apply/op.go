@@ -3,7 +3,6 @@ package apply
 import (
 	"fmt"
 
-	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
@@ -47,10 +46,9 @@ type Feature struct {
 // RowBytes is the approximate memory in bytes that a row takes in addition to Size.
 const RowBytes = 128
 
-// Size returns the approximate size in bytes of a row without its labels.
+// Size returns the approximate size in bytes.
 func (r *Row) Size() int {
-	return 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + attribute.Size(r.Attributes) +
-		len(r.Text) + len(r.Payload)
+	return 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + r.Cold.Size()
 }
 
 // NonZero returns a copy of s without zeros.

@@ -82,8 +82,7 @@ func (m *Maintainer) Look() {
 	}
 }
 
-// resting reports whether a collection was not written in the time before the last look that is set for
-// this.
+// resting reports whether a collection was not written for the time that is set for this.
 func (m *Maintainer) resting(coll uint64) bool {
 	x, ok := m.policy.written[coll]
 	return ok && time.Since(x.since) >= m.opts.Limits.Rest

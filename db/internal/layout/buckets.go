@@ -18,10 +18,10 @@ import (
 // The root buckets. The root holds nothing else, so no plain value can shift
 // the alignment of another (docs/ARCHITECTURE.md, section 4).
 var (
-	BucketMeta   = []byte("meta")   // catalog, orphan marks
+	BucketMeta   = []byte("meta")   // catalog, manifests, orphan marks
 	BucketBlocks = []byte("blocks") // immutable codec blocks
-	BucketTail   = []byte("tail")   // rows not yet sealed, one block each
-	BucketSets   = []byte("sets")   // roaring blocks: tombstones, label rows
+	BucketTail   = []byte("tail")   // rows not yet sealed, and changes of stored rows, one block each
+	BucketSets   = []byte("sets")   // roaring bitmaps of rows: deleted, with a label, changed …
 	BucketKeys   = []byte("keys")   // collection ‖ user key → row, see EntryValue
 	BucketLabels = []byte("labels") // collection ‖ label → object of its rows
 )

@@ -88,7 +88,7 @@ type Collection struct {
 	Storage   Storage
 	Rows      uint32 // allocated row numbers
 	Live      uint32 // rows that are not deleted
-	// Revision counts the changes of labels and payloads of stored rows.
+	// Revision counts the changes of labels, attributes, expiry and payloads of stored rows.
 	Revision uint64 `json:",omitempty"`
 	// Unindexed is set once the program has dropped an index that finds rows. Maintenance then
 	// builds none.

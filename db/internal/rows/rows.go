@@ -34,8 +34,8 @@ type Row struct {
 	Cold
 }
 
-// Cold holds the parts of a row that can change while it keeps its number, and that searches do
-// not read.
+// Cold holds the parts of a row that searches do not read. All but the text can change while the row keeps
+// its number.
 type Cold struct {
 	Labels []string // ascending
 	// Attributes ascend by name.
@@ -106,7 +106,8 @@ func (f Format) Shift() uint {
 }
 
 // AppendCold appends the stored form: the count of labels, each label with its length, the
-// attributes (attribute.Append), then the payload to the end; numbers are unsigned varints.
+// attributes (attribute.Append), the text with its length, then the payload to the end; numbers are unsigned
+// varints.
 func AppendCold(dst []byte, c *Cold) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(c.Labels)))
 	for _, l := range c.Labels {
@@ -118,7 +119,7 @@ func AppendCold(dst []byte, c *Cold) []byte {
 	return append(append(dst, c.Text...), c.Payload...)
 }
 
-var errCold = errors.New("labels, attributes and payload do not decode")
+var errCold = errors.New("labels, attributes, text and payload do not decode")
 
 // DecodeCold decodes what AppendCold has written. The payload aliases b, the rest does not.
 func DecodeCold(b []byte) (c Cold, err error) {

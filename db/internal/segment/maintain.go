@@ -153,7 +153,7 @@ type due struct {
 	measured   *kind.Manifest
 }
 
-// find finds the step.
+// find finds the step. Settings that have to be measured again are measured here, in the state that st is of.
 func (d *due) find(ctx context.Context, st *state.Collection, e Effort) error {
 	m, err := st.ManifestOf(&d.ref)
 	if err != nil {
@@ -173,7 +173,8 @@ func (d *due) find(ctx context.Context, st *state.Collection, e Effort) error {
 	}, e, e.Resting != nil && e.Resting(st.Entry.ID))
 	d.job = &building{
 		Job: kind.Job{
-			Coll: d.coll, Name: d.name, Given: m.Given, First: rows, End: rows, Base: m, Timer: kind.NewTimer(ctx),
+			Coll: d.coll, Name: d.name, Given: m.Given, Base: m, Timer: kind.NewTimer(ctx),
+			First: rows, End: rows, // no rows, unless a segment is due
 		},
 		plan: p, id: st.Entry.ID, changes: d.changes, overtaken: overtakes(d.name, d.ref.Object),
 	}

@@ -5,8 +5,8 @@ import "github.com/anndb/anndb/db/internal/kind"
 // An index has one large segment, the first, and at most two small ones with later rows. Fresh rows
 // become a small segment, together with small ones that are not much larger. All rows become one segment
 // when more than kind.Drift of those of the large one have changed: are of small segments, fresh,
-// deleted or relabelled. Searches leave deleted rows out, but the sums of label models count the rows of a
-// segment until it is built again.
+// deleted or relabelled; or when the collection has not been written for a while. Searches leave deleted rows
+// out, but the sums of label models count the rows of a segment until it is built again.
 
 // mergeRatio is the largest ratio of the rows of a small segment to those that it is merged with.
 const mergeRatio = 2

@@ -20,7 +20,7 @@ type Generation struct {
 	File        *File
 	state       *store.State
 	Tx          *bbolt.Tx // of state
-	Commit      uint64    // DB.commits when the transaction began; the state may be a later one
+	Commit      uint64    // txn.Manager.commits when the transaction began; the state may be a later one
 	Catalog     *layout.Catalog
 	Collections map[string]*Collection
 }

@@ -124,7 +124,8 @@ func (t *Tx) Bytes() int { return t.bytes }
 // change. Faults of the map become errors.
 func (t *Tx) Read(coll string, f func(st *state.Collection) error) error { return t.gen.Read(coll, f) }
 
-// Own returns the transaction's change of a key, nil if there is none.
+// Own returns the transaction's change of a key, nil if there is none. Then it has begun the state that Read
+// reads, if that was not done before.
 func (t *Tx) Own(coll string, key []byte) (*apply.Op, error) {
 	if err := t.open(); err != nil {
 		return nil, err

@@ -264,7 +264,7 @@ func decodeNodes(r *arrays.Reader, n int) []forest.Node {
 
 func (x *opened) RowView() *query.View { return x.view }
 
-// segments yields the segments with live rows.
+// segments yields the large segment, and the small ones that have trees.
 func (x *opened) segments(yield func(*query.Segment) bool) {
 	if !yield(&x.view.Segment) {
 		return

@@ -10,9 +10,9 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// freshSketches holds the sketches of rows written after an index was built, made by the first
-// search that needs them. Rows are immutable, so all generations share the sketches; those of
-// rows that a generation does not contain follow those that it does.
+// freshSketches holds the sketches of rows written after an index was built, made when the
+// index is opened. Rows are immutable, so all generations share the sketches until the index is published
+// again; those of rows that a generation does not contain follow those that it does.
 type freshSketches struct {
 	mu     sync.Mutex
 	chunks [][]byte // 1<<freshShift sketches each
@@ -22,7 +22,7 @@ type freshSketches struct {
 const (
 	// freshShift is log2 of the number of sketches in a chunk.
 	freshShift = 10
-	// freshStep is the maximum number of sketches that a search makes, in a few tenths of a
+	// freshStep is the maximum number of sketches that are made at once, in a few tenths of a
 	// second. The next generation makes the following ones.
 	freshStep = 1 << 14
 )
