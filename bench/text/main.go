@@ -1,7 +1,7 @@
 // Command text measures searches of texts by words, by vectors and by both.
 //
-//	go run ./bench/text -data ../shared/data          # WordNet: 60,000 definitions, 2,000 example sentences
-//	go run ./bench/text -data ../shared/data -peers   # next to bleve, SQLite and chromem-go
+//	go run ./bench/text -data ../shared/data                 # WordNet: 60,000 definitions, 2,000 example sentences
+//	go run ./bench/text -data ../shared/data -peers          # next to bleve, SQLite and chromem-go
 //	go run ./bench/text -data ../shared/data -many 1000000   # short texts by three words
 //
 // It prints the mean reciprocal rank of the definition that a sentence belongs to among the first 10, the
