@@ -20,7 +20,7 @@ func (s *Searcher) measureErrors(ids []uint32) {
 func (s *Searcher) enterFresh() {
 	from, end := s.v.Covered(), s.v.Rows.N
 	s.stats.Fresh = end - from
-	if s.v.Fresh != nil && s.p.Sketch && !s.p.Range && s.errors.n >= stopRows {
+	if s.v.Fresh != nil && s.first.Sketch && !s.p.Range && s.errors.n >= stopRows {
 		n := s.v.FreshN
 		for len(s.counting) < n {
 			s.counting = append(s.counting, uint32(len(s.counting)))
