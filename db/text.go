@@ -105,7 +105,7 @@ func termsOf(s string, t *layout.Text) ([]apply.Feature, error) {
 // pairSpace is between the words of a pair, and in no other term of a collection with pairs.
 const pairSpace = " "
 
-// appendPairs appends a term for each two tokens at consecutive positions.
+// appendPairs appends a term for each two tokens at consecutive positions, unless it would be too long.
 func appendPairs(terms []string, tokens text.Phrase) []string {
 	for i, t := range tokens {
 		for _, u := range tokens[i+1:] {
