@@ -206,13 +206,13 @@ func TestBeamSeries(t *testing.T) {
 		for _, gaps := range []*gapTable{nil, {depth: max(k, nearestGap), places: []float64{0, 0.1, 0.3}}} {
 			last := Params{}
 			for i, p := range tn.beams(manyLeaves, gaps).settings {
-				if p.Beam <= last.Beam || p.R <= last.R || p.R < k || p.Gap < last.Gap || (p.Gap > 0) != (gaps != nil) {
+				if p.Beam <= last.Beam || p.R < last.R || p.R < k || p.Gap < last.Gap || (p.Gap > 0) != (gaps != nil) {
 					t.Errorf("k %d, setting %d: %+v after %+v", k, i, p, last)
 				}
 				last = p
 			}
-			if last.R < f.v.N {
-				t.Errorf("k %d: the last setting has %d places of %d rows", k, last.R, f.v.N)
+			if last.Beam < f.v.N {
+				t.Errorf("k %d: the last setting has %d places of %d rows", k, last.Beam, f.v.N)
 			}
 		}
 	}

@@ -18,6 +18,9 @@ const (
 	fineSteps = 4
 	// narrowest is the least width of a beam.
 	narrowest = 4
+	// exactOfK exact distances for each neighbor, and one for so many places of a beam, find what a beam has but
+	// for few rows; the stop rule leaves most of them out.
+	exactOfK, exactOfWidth = 2, 8
 	// gapRoom is the number of places of a beam with a gap for each that the median query uses.
 	gapRoom = 2
 	// gapLeast is the smallest gap.
@@ -50,7 +53,7 @@ func (t *tuner) beams(extra int, gaps *gapTable) series {
 	for i, width := 0, first; width < n; i++ {
 		width = int(math.Ceil(float64(first) * math.Exp2(float64(i)/fineSteps)))
 		p := t.held.v.start()
-		p.Extra, p.R, p.Beam = extra, width, width
+		p.Extra, p.R, p.Beam = extra, min(width, exactOfK*k+width/exactOfWidth), width
 		if gaps != nil {
 			p.Beam, p.Gap, p.GapFloor = gapRoom*width, gaps.of(width), gaps.floor
 		}
