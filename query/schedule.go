@@ -20,7 +20,7 @@ const (
 	narrowest = 4
 	// exactOfK exact distances for each neighbor, and one for so many places of a beam, find what a beam has but
 	// for few rows; the stop rule leaves most of them out.
-	exactOfK, exactOfWidth = 2, 8
+	exactOfK, exactOfWidth = 3, 8
 	// gapRoom is the number of places of a beam with a gap for each that the median query uses.
 	gapRoom = 2
 	// gapLeast is the smallest gap.
