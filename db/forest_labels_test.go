@@ -102,7 +102,7 @@ func foundOf(t *testing.T, store *db.DB) float64 {
 				return err
 			}
 			got, _, err := dbtest.Nearest(t.Context(), s.Collection("c"), db.Query{Vector: row.Vector}, 10, &db.SearchOptions{Index: "x", Params: &query.Params{
-				Sketch: true, R: 40,
+				Sketch: true, Beam: 30, R: 40,
 			}})
 			if err != nil {
 				return err
