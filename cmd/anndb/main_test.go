@@ -230,11 +230,3 @@ func read(t *testing.T, path string) string {
 	}
 	return string(b)
 }
-
-// fails runs a command that must end with an exit code and a message with a text.
-func fails(t *testing.T, code int, want string, args ...string) {
-	t.Helper()
-	if out, errs, got := anndb(t, args...); got != code || !strings.Contains(errs, want) {
-		t.Errorf("%v: exit code %d, want %d and %q\n%s%s", args, got, code, want, out, errs)
-	}
-}
