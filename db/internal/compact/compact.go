@@ -96,6 +96,7 @@ func (c *Compactor) replace(ctx context.Context, name string, n Numbers) (size i
 		}
 		size = info.Size()
 		f.File.KeepNumberings(c.Txn.File(), f.Kept())
+		f.File.Samples = c.Txn.File().Samples.Renumbered(f.Moved.numbers())
 		replaced, err = c.Txn.Replace(txn.Replacement{
 			File: f.File, Name: name, Target: c.Target, NoSync: c.Store.NoSync,
 			Renumbered: f.Moved.numbers(), Last: last,

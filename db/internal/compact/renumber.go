@@ -193,6 +193,8 @@ func (c *Compactor) renumbered(
 	if err != nil {
 		return err
 	}
+	// If the draft is discarded, its numbers are given to other collections.
+	f.Samples = g.File.Samples.Renumbered(Moved(moved).numbers())
 	m := txn.New(draft, f, txn.Options{MaxSize: c.Store.MaxSize, Backlog: 8 * txn.StageBytes})
 	defer func() {
 		m.BeginClose()
@@ -274,7 +276,6 @@ func copyQueries(ctx context.Context, st *state.Collection, m *txn.Manager, x mo
 	if n, _ := r.Sizes(""); n == 0 {
 		return nil
 	}
-	st.Gen.File.Samples.Renumber(x.from, x.to)
 	return m.Exclusive(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) error {
 		s, _ := r.Stored()
 		return layout.PutQueries(tx, cat.ByID(x.to), s)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
 
 	"github.com/anndb/anndb/db/internal/dbtest"
 )
@@ -203,6 +204,43 @@ func TestSampleIsStored(t *testing.T) {
 	}
 	b.must(b.d.Drop(t.Context(), "c"))
 	b.must(dbtest.Create(t.Context(), b.d, "c", db.Schema{Dim: sampleDim}))
+	b.must(b.d.Check(t.Context(), nil, nil))
+}
+
+// TestSampleOfDiscardedNumbers: a compaction that does not renumber a collection after all, since its label
+// model cannot be rebuilt, leaves its queries to no collection that is created later.
+func TestSampleOfDiscardedNumbers(t *testing.T) {
+	b := newSampleBed(t, 300)
+	change := func(f func(c db.TxCollection, key []byte) error) {
+		b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
+			for i := range 300 {
+				if err := f(tx.Collection("c"), fmt.Append(nil, i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	change(func(c db.TxCollection, key []byte) error { return c.SetLabels(key, string(key[:1])) })
+	dbtest.Builds(t, b.d, "c", "model", &index.LCIF{Neighbors: db.Flat})
+	b.ask(b.queries(150), nil)
+	change(func(c db.TxCollection, key []byte) error {
+		if key[0] < '5' {
+			return c.Delete(key)
+		}
+		return c.SetLabels(key)
+	})
+	b.must(b.d.Compact(t.Context(), nil))
+	b.must(dbtest.Create(t.Context(), b.d, "later", db.Schema{Dim: 7}))
+	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
+		for i := range 300 {
+			if err := tx.Collection("later").Put(db.Row{Key: fmt.Append(nil, i), Vector: b.row()[:7]}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	dbtest.Builds(t, b.d, "later", "main", nil)
 	b.must(b.d.Check(t.Context(), nil, nil))
 }
 

@@ -81,16 +81,18 @@ func (q *Queries) Unsaved(least int) iter.Seq2[uint64, *Reservoir] {
 	}
 }
 
-// Renumber makes the sample of a collection also that of the number which the collection gets.
-func (q *Queries) Renumber(from, to uint64) {
+// Renumbered returns the same samples by the numbers that collections get.
+func (q *Queries) Renumbered(to map[uint64]uint64) *Queries {
 	if q == nil {
-		return
+		return nil
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	by := maps.Clone(*q.by.Load())
-	by[to] = by[from]
-	q.by.Store(&by)
+	by := map[uint64]*Reservoir{}
+	for id, r := range *q.by.Load() {
+		by[cmp.Or(to[id], id)] = r
+	}
+	out := &Queries{most: q.most}
+	out.by.Store(&by)
+	return out
 }
 
 // Forget drops the sample of a collection.

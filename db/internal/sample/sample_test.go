@@ -93,11 +93,12 @@ func TestUnsaved(t *testing.T) {
 	for range 3 {
 		r.Offer(make([]float32, 1<<20))
 	}
-	s.Renumber(1, 9)
+	former := s
+	s = s.Renumbered(map[uint64]uint64{1: 9})
 	if got := ids(4); got != nil {
 		t.Errorf("%v have 4 new queries", got)
 	}
-	if got := ids(3); !slices.Equal(got, []uint64{1, 9}) {
+	if got := ids(3); !slices.Equal(got, []uint64{9}) || former.Of(1, nil) != r || former.Of(9, nil) != nil {
 		t.Errorf("%v have 3 new queries", got)
 	}
 	stored, taken := r.Stored()
