@@ -32,19 +32,6 @@ func (c *Curve) Bound(ctx context.Context, v *View, users QuerySet, workers int)
 	return &out, nil
 }
 
-// each calls f for the curve and then for its depths, until it returns false.
-func (c *Curve) each(f func(*Curve) bool) {
-	for i := -1; i < len(c.Depths); i++ {
-		d := c
-		if i >= 0 {
-			d = &c.Depths[i]
-		}
-		if !f(d) {
-			return
-		}
-	}
-}
-
 // widen adds to the points of each depth the wider beams of greater depths, which have at least the recall
 // there.
 func (c *Curve) widen() {

@@ -146,6 +146,25 @@ func (c *Curve) clone() Curve {
 	return out
 }
 
+// each yields the curve and its depths, by increasing number of neighbors.
+func (c *Curve) each(yield func(*Curve) bool) {
+	own := false
+	for i := range c.Depths {
+		d := &c.Depths[i]
+		if !own && d.K > c.K {
+			if own = true; !yield(c) {
+				return
+			}
+		}
+		if !yield(d) {
+			return
+		}
+	}
+	if !own {
+		yield(c)
+	}
+}
+
 // climbs reports whether a setting can be a rung of a ladder.
 func climbs(p *Params) bool { return p.Beam > 0 && p.R > 0 }
 

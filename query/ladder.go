@@ -76,17 +76,8 @@ func (l *ladder) at(depth float64) (x rung, ok bool) {
 // ladder returns the beams that have a recall at the depths of the curve.
 func (c *Curve) ladder(recall float64) (l ladder) {
 	l.top = math.Inf(1)
-	own := false
-	for i := range c.Depths {
-		d := &c.Depths[i]
-		if !own && d.K > c.K {
-			own = true
-			l.climb(c, recall)
-		}
+	for d := range c.each {
 		l.climb(d, recall)
-	}
-	if !own {
-		l.climb(c, recall)
 	}
 	return l
 }
@@ -156,14 +147,12 @@ func (p Params) from(c *Curve, recall float64) Params {
 	return p
 }
 
-// deeper returns the setting of the least measured depth of at least k, where the ladder has no beam.
+// deeper returns the setting of the least measured depth of at least k, and of the curve itself, where the
+// ladder has no beam.
 func (c *Curve) deeper(recall float64, k int) (p Params, ok bool) {
-	if k <= c.K {
-		return c.resolve(recall)
-	}
-	for i := range c.Depths {
-		if c.Depths[i].K >= k {
-			return c.Depths[i].resolve(recall)
+	for d := range c.each {
+		if d.K >= max(k, c.K) {
+			return d.resolve(recall)
 		}
 	}
 	return Params{}, false

@@ -29,11 +29,8 @@ func (s *Searcher) usual() (place int, squared float32) {
 		return 0, 0
 	}
 	most := min(s.p.K, nearestGap)
-	if c.K <= most {
-		place, squared = c.K, c.Usual
-	}
-	for i := range c.Depths {
-		if d := &c.Depths[i]; d.K <= most && d.K > place {
+	for d := range c.each {
+		if d.K <= most {
 			place, squared = d.K, d.Usual
 		}
 	}
