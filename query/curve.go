@@ -171,7 +171,7 @@ func climbs(p *Params) bool { return p.Beam > 0 && p.R > 0 }
 // resolve returns the cheapest measured setting that promises the given recall, with K zero. ok
 // is false if there is none or if the curve is nil. O(points).
 func (c *Curve) resolve(recall float64) (p Params, ok bool) {
-	best := c.cheapest(recall, func(*Params) bool { return true })
+	best := c.cheapest(recall, nil)
 	if best == nil {
 		return Params{}, false
 	}
@@ -182,15 +182,16 @@ func (c *Curve) resolve(recall float64) (p Params, ok bool) {
 	return p, true
 }
 
-// cheapest returns the cheapest point that promises the given recall and whose parameters qualify, nil if
-// there is none or if the curve is nil.
+// cheapest returns the cheapest point that promises the given recall and whose parameters qualify, if that is
+// not nil. It returns nil if there is none or if the curve is nil.
 func (c *Curve) cheapest(recall float64, qualifies func(p *Params) bool) (best *Point) {
 	if c == nil {
 		return nil
 	}
 	for i := range c.Points {
 		x := &c.Points[i]
-		if (best == nil || x.Micros < best.Micros) && c.Promise(x) >= recall && qualifies(&x.Params) {
+		if (best == nil || x.Micros < best.Micros) && c.Promise(x) >= recall &&
+			(qualifies == nil || qualifies(&x.Params)) {
 			best = x
 		}
 	}
@@ -212,7 +213,7 @@ func (c *Curve) FirstDear() (recall, micros float64, ok bool) {
 	}
 	for _, recall := range []float64{0.8, 0.9, 0.95, 0.99, 0.999} {
 		micros := c.Scan
-		if p := c.cheapest(recall, func(*Params) bool { return true }); p != nil {
+		if p := c.cheapest(recall, nil); p != nil {
 			micros = min(micros, p.Micros)
 		}
 		if micros > Dear*c.Scan {

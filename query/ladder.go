@@ -15,8 +15,8 @@ const maxLevels = 5
 type rung struct {
 	depth, beam, r float64
 	gap, floor     float32 // Params.Gap and Params.GapFloor
-	trees, extra   int     // as measured
 	recall         float64
+	measured       *Params // from which the other parameters are taken
 }
 
 // ladder has the beams of one recall, by increasing depth.
@@ -87,7 +87,7 @@ func (l *ladder) climb(c *Curve, recall float64) {
 	if c.K < 1 || l.n > 0 && float64(c.K) <= l.levels[l.n-1].depth {
 		return // in a forged file
 	}
-	best := c.cheapest(recall, func(*Params) bool { return true })
+	best := c.cheapest(recall, nil)
 	if best != nil && best.Params.Method != Flat {
 		best = c.cheapest(recall, climbs)
 	}
@@ -100,7 +100,7 @@ func (l *ladder) climb(c *Curve, recall float64) {
 	}
 	p := &best.Params
 	l.levels[l.n] = rung{depth: float64(c.K), beam: float64(p.Beam), r: float64(p.R), gap: p.Gap,
-		floor: p.GapFloor, trees: p.Trees, extra: p.Extra, recall: c.Promise(best)}
+		floor: p.GapFloor, recall: c.Promise(best), measured: p}
 	l.n++
 }
 
@@ -127,18 +127,13 @@ func (c *Curve) Setting(recall float64, k int) (p Params, ok bool) {
 }
 
 // beam returns the setting of a rung for a recall.
-func (c *Curve) beam(x rung, recall float64) (p Params) {
-	for i := range c.Points {
-		if y := &c.Points[i].Params; y.Beam > 0 {
-			p = *y
-			break
-		}
-	}
+func (c *Curve) beam(x rung, recall float64) Params {
+	p := *x.measured
 	p.K, p.Sketch = 0, true
 	p.Gap, p.GapFloor = x.gap, x.floor
 	p.Beam, p.R = int(math.Ceil(min(x.beam, math.MaxInt32))), int(math.Ceil(min(x.r, math.MaxInt32)))
-	p.Trees, p.Extra, p.curve, p.recall, p.expected = x.trees, x.extra, c, recall, x.recall
-	return p
+	p.expected = x.recall
+	return p.from(c, recall)
 }
 
 // from returns the parameters with the curve that they are from.
