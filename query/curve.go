@@ -165,8 +165,8 @@ func (c *Curve) each(yield func(*Curve) bool) {
 	}
 }
 
-// climbs reports whether a setting can be a rung of a ladder.
-func climbs(p *Params) bool { return p.Beam > 0 && p.R > 0 }
+// hasBeam reports whether a setting can be in a width schedule.
+func hasBeam(p *Params) bool { return p.Beam > 0 && p.R > 0 }
 
 // resolve returns the cheapest measured setting that promises the given recall, with K zero. ok
 // is false if there is none or if the curve is nil. O(points).

@@ -9,7 +9,7 @@ import (
 // A restricted search is one in which some rows cannot be answers: deleted ones, and those that a
 // filter excludes. Its beam goes through them: they are expanded like others, but only passing
 // rows are answers. The place of the k-th passing row on the beam is the depth that the search
-// needs, whatever the filter has to do with the query, and the ladder has the width for that depth.
+// needs, whatever the filter has to do with the query, and the width schedule has the width for that depth.
 // If few rows pass, or if the passing ones are far from the query, comparing the sketches of all
 // passing rows is cheaper than such a beam.
 
@@ -54,10 +54,10 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 		return s.take(k, s.p.sketchKeep()), true
 	}
 	affordable := s.affordable(passing)
-	start, _ := s.rung(float64(k))
+	start, _ := s.beamFor(float64(k))
 	width := s.places(start.beam)
 	// The depth if passing rows were spread evenly.
-	expected, ok := s.rung(float64(k) * float64(s.seg.N) / float64(passing))
+	expected, ok := s.beamFor(float64(k) * float64(s.seg.N) / float64(passing))
 	if ok = ok && s.used(&expected) <= affordable; !ok {
 		affordable = int(probeShare * float64(affordable))
 		if s.used(&start) > affordable {
@@ -109,7 +109,7 @@ func (s *Searcher) passNear(ids []uint32, k, affordable int) bool {
 	if found == 0 {
 		return false
 	}
-	x, ok := s.rung(float64(k) * float64(len(ids)) / float64(found))
+	x, ok := s.beamFor(float64(k) * float64(len(ids)) / float64(found))
 	return ok && s.used(&x) <= affordable
 }
 
@@ -129,27 +129,27 @@ func (s *Searcher) places(width float64) int {
 }
 
 // used returns the number of places of a beam that the median query uses.
-func (s *Searcher) used(x *rung) int {
+func (s *Searcher) used(x *beamSetting) int {
 	if x.gap > 0 {
 		return s.places(x.beam / gapRoom)
 	}
 	return s.places(x.beam)
 }
 
-// limit gives the current beam the gap of a rung.
-func (s *Searcher) limit(x *rung) {
+// limit gives the current beam the gap of a setting.
+func (s *Searcher) limit(x *beamSetting) {
 	depth := max(s.places(x.depth), nearestGap)
 	s.stop = gap{share: x.gap, floor: x.floor, depth: depth, keep: max(s.places(x.r), depth)}
 }
 
-// rung returns the beam for a depth.
-func (s *Searcher) rung(depth float64) (rung, bool) {
-	if s.ladder.n > 0 {
-		return s.ladder.at(depth)
+// beamFor returns the beam for a depth.
+func (s *Searcher) beamFor(depth float64) (beamSetting, bool) {
+	if s.widths.n > 0 {
+		return s.widths.at(depth)
 	}
 	// Parameters that were given: as many times the depth as for k.
 	k := float64(max(1, s.p.K))
-	return rung{
+	return beamSetting{
 		depth: depth,
 		beam:  float64(max(s.p.Beam, s.p.sketchKeep())) * max(1, depth/k),
 		r:     float64(s.p.sketchKeep()) * max(1, depth/k),
@@ -161,19 +161,19 @@ func (s *Searcher) rung(depth float64) (rung, bool) {
 // the best width, enough is false and the place extrapolated: by the share of the passing rows there,
 // or, where that is below the share of all rows that pass, by a share between the two, since a few
 // places say little. ok is false if no beam is wide enough.
-func (s *Searcher) wanted(width, k int, share float64) (x rung, enough, ok bool) {
+func (s *Searcher) wanted(width, k int, share float64) (x beamSetting, enough, ok bool) {
 	found := 0
 	for i := range min(width, s.beam.len()) {
 		if s.passes(i) {
 			if found++; found == k {
-				x, ok = s.rung(float64(i + 1))
+				x, ok = s.beamFor(float64(i + 1))
 				return x, true, ok
 			}
 		}
 	}
 	all, trust := float64(max(1, min(width, s.beam.len()))), trusted*float64(k)
 	seen := max(float64(found)/all, (float64(found)+trust)/(all+trust/share))
-	x, ok = s.rung(float64(k) / seen)
+	x, ok = s.beamFor(float64(k) / seen)
 	x.beam = max(x.beam, float64(width)*1.25+1)
 	return x, false, ok
 }

@@ -394,8 +394,8 @@ func TestForgedCurve(t *testing.T) {
 	})
 }
 
-// A ladder rises with the depth, and has the measured beams at its rungs.
-func TestLadder(t *testing.T) {
+// A width schedule rises with the depth, and has the measured beams at the measured depths.
+func TestWidthSchedule(t *testing.T) {
 	beam := func(k, beam, r int, recall float64) Point {
 		return Point{Params: Params{Beam: beam, R: r, Sketch: true}, Recall: recall + 1e-6, Micros: float64(beam)}
 	}

@@ -227,7 +227,7 @@ func (s *Searcher) accepted(row uint32) bool {
 func (s *Searcher) scanKeep() int {
 	k := float64(max(1, s.p.K))
 	most := float64(s.p.sketchKeep())
-	l := &s.ladder
+	l := &s.widths
 	for i := range l.n {
 		x := &l.levels[i]
 		if x.depth >= k || i == l.n-1 {

@@ -118,8 +118,8 @@ func TestScanPoints(t *testing.T) {
 	}
 }
 
-// A scan that is cheaper than the beams of its recall ends the ladder.
-func TestLadderEndsAtScan(t *testing.T) {
+// A scan that is cheaper than the beams of its recall ends the width schedule of that recall.
+func TestWidthScheduleEndsAtScan(t *testing.T) {
 	scan := func(micros float64) Point {
 		return Point{Params: Params{Method: Flat, Sketch: true, R: 30}, Recall: 0.999, Micros: micros}
 	}

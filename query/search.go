@@ -65,7 +65,7 @@ type Searcher struct {
 	seen  []uint16
 	epoch uint16
 
-	ladder ladder // of a restricted search
+	widths widthSchedule // of a restricted search
 	pool   pool
 	pick   selector
 	judgements
@@ -164,9 +164,9 @@ func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
 
 // widens prepares a restricted search to widen its beam.
 func (s *Searcher) widens() error {
-	s.ladder.n = 0
+	s.widths.n = 0
 	if c := s.p.curve; c != nil && s.restricted() && !s.fewPass() {
-		s.ladder = c.ladder(s.p.recall)
+		s.widths = c.widthSchedule(s.p.recall)
 		return s.beamForLeaves()
 	}
 	return nil
@@ -176,7 +176,7 @@ func (s *Searcher) widens() error {
 // a beam, which a restricted search can widen.
 func (s *Searcher) beamForLeaves() error {
 	p := s.p
-	x, ok := s.ladder.at(float64(p.K))
+	x, ok := s.widths.at(float64(p.K))
 	if !ok || p.Beam > 0 || p.Method == Flat || p.Range || p.NoWiden {
 		return nil
 	}

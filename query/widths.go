@@ -8,28 +8,28 @@ import "math"
 // the rows can be answers, is a search of a greater depth: the nearest k rows that pass a random
 // filter are among the nearest k/share rows.
 
-// maxLevels is the number of depths of a ladder.
+// maxLevels is the number of depths of a width schedule.
 const maxLevels = 5
 
-// rung is the beam that has the ladder's recall at a depth.
-type rung struct {
+// beamSetting is the beam that has the recall of a width schedule at a depth.
+type beamSetting struct {
 	depth, beam, r float64
 	gap, floor     float32 // Params.Gap and Params.GapFloor
 	recall         float64
 	measured       *Params // from which the other parameters are taken
 }
 
-// ladder has the beams of one recall, by increasing depth.
-type ladder struct {
+// widthSchedule has the beams of one recall, by increasing depth.
+type widthSchedule struct {
 	n      int
-	levels [maxLevels]rung
+	levels [maxLevels]beamSetting
 	// top is the depth above which no beam has the recall; infinity if all measured ones have it.
 	top float64
 }
 
 // end records that no measured beam has the recall at a depth. The first level also serves the depths
 // below it.
-func (l *ladder) end(depth int) {
+func (l *widthSchedule) end(depth int) {
 	if l.n == 0 {
 		return
 	}
@@ -42,7 +42,7 @@ func (l *ladder) end(depth int) {
 func scales(from, to float64) float64 { return from * math.Pow(to/from, 0.25) }
 
 // scaled returns the beam for another depth, in proportion.
-func (x rung) scaled(depth float64) rung {
+func (x beamSetting) scaled(depth float64) beamSetting {
 	x.beam, x.r, x.depth = x.beam*depth/x.depth, x.r*depth/x.depth, depth
 	return x
 }
@@ -50,9 +50,9 @@ func (x rung) scaled(depth float64) rung {
 // at returns the beam of a depth. Between two levels, width and number of exact distances are
 // interpolated as powers; beyond the last they grow in proportion. ok is false if no beam has the
 // recall at this depth.
-func (l *ladder) at(depth float64) (x rung, ok bool) {
+func (l *widthSchedule) at(depth float64) (x beamSetting, ok bool) {
 	if l.n == 0 || depth > l.top {
-		return rung{}, false
+		return beamSetting{}, false
 	}
 	first, last := l.levels[0], l.levels[l.n-1]
 	switch {
@@ -73,23 +73,23 @@ func (l *ladder) at(depth float64) (x rung, ok bool) {
 	return b, true
 }
 
-// ladder returns the beams that have a recall at the depths of the curve.
-func (c *Curve) ladder(recall float64) (l ladder) {
+// widthSchedule returns the beams that have a recall at the depths of the curve.
+func (c *Curve) widthSchedule(recall float64) (l widthSchedule) {
 	l.top = math.Inf(1)
 	for d := range c.each {
-		l.climb(d, recall)
+		l.add(d, recall)
 	}
 	return l
 }
 
-// climb adds the cheapest beams of a curve that have the recall.
-func (l *ladder) climb(c *Curve, recall float64) {
+// add adds the cheapest beams of a curve that have the recall.
+func (l *widthSchedule) add(c *Curve, recall float64) {
 	if c.K < 1 || l.n > 0 && float64(c.K) <= l.levels[l.n-1].depth {
 		return // in a forged file
 	}
 	best := c.cheapest(recall, nil)
 	if best != nil && best.Params.Method != Flat {
-		best = c.cheapest(recall, climbs)
+		best = c.cheapest(recall, hasBeam)
 	}
 	if best == nil || best.Params.Method == Flat {
 		l.end(c.K) // or a scan is cheaper than any beam
@@ -99,7 +99,7 @@ func (l *ladder) climb(c *Curve, recall float64) {
 		return
 	}
 	p := &best.Params
-	l.levels[l.n] = rung{depth: float64(c.K), beam: float64(p.Beam), r: float64(p.R), gap: p.Gap,
+	l.levels[l.n] = beamSetting{depth: float64(c.K), beam: float64(p.Beam), r: float64(p.R), gap: p.Gap,
 		floor: p.GapFloor, recall: c.Promise(best), measured: p}
 	l.n++
 }
@@ -117,7 +117,7 @@ func (c *Curve) Setting(recall float64, k int) (p Params, ok bool) {
 		p, ok = c.resolve(recall)
 		return p.from(c, recall), ok
 	}
-	l := c.ladder(recall)
+	l := c.widthSchedule(recall)
 	x, ok := l.at(float64(k))
 	if !ok {
 		p, ok = c.deeper(recall, k)
@@ -126,8 +126,8 @@ func (c *Curve) Setting(recall float64, k int) (p Params, ok bool) {
 	return c.beam(x, recall), true
 }
 
-// beam returns the setting of a rung for a recall.
-func (c *Curve) beam(x rung, recall float64) Params {
+// beam returns the parameters of a beam for a recall.
+func (c *Curve) beam(x beamSetting, recall float64) Params {
 	p := *x.measured
 	p.K, p.Sketch = 0, true
 	p.Gap, p.GapFloor = x.gap, x.floor
@@ -143,7 +143,7 @@ func (p Params) from(c *Curve, recall float64) Params {
 }
 
 // deeper returns the setting of the least measured depth of at least k, and of the curve itself, where the
-// ladder has no beam.
+// width schedule has no beam.
 func (c *Curve) deeper(recall float64, k int) (p Params, ok bool) {
 	for d := range c.each {
 		if d.K >= max(k, c.K) {
