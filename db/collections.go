@@ -25,6 +25,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 	if err != nil {
 		return Collection{}, err
 	}
+	s.Meta = maps.Clone(s.Meta)
 	err = d.manager().Restructure(ctx, func(tx *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
 		if _, err := cat.Find(name); err == nil {
 			return nil, fmt.Errorf("%w: collection %q", ErrExists, name)
@@ -35,11 +36,9 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 			}
 		}
 		cat.Object++
-		cat.Collections = append(cat.Collections, &layout.Collection{
-			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: storageOf(s.Float32),
-			Sparse: s.Sparse, Named: s.Named, Numbering: layout.Numbering(s.Numbering),
-			Text: s.Text.stored(), Weight: s.Weight, Meta: maps.Clone(s.Meta),
-		})
+		c := &layout.Collection{ID: cat.Object, Name: name}
+		s.describe(c)
+		cat.Collections = append(cat.Collections, c)
 		return nil, nil
 	})
 	if err != nil {
@@ -180,10 +179,12 @@ func infoOf(c *layout.Collection) CollectionInfo {
 	return info
 }
 
-// storageOf returns the stored form of Schema.Float32.
-func storageOf(float32s bool) layout.Storage {
-	if float32s {
-		return layout.StorageFloat32
+// describe writes a resolved schema to the description of a collection, which then shares its Meta.
+func (s *Schema) describe(c *layout.Collection) {
+	c.Dim, c.Metric, c.Storage = s.Dim, s.Metric, layout.StorageAuto
+	if s.Float32 {
+		c.Storage = layout.StorageFloat32
 	}
-	return layout.StorageAuto
+	c.Sparse, c.Named, c.Numbering = s.Sparse, s.Named, layout.Numbering(s.Numbering)
+	c.Text, c.Weight, c.Meta = s.Text.stored(), s.Weight, s.Meta
 }

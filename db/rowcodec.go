@@ -23,12 +23,13 @@ func (i *CollectionInfo) CheckRow(r Row) error {
 	if err != nil {
 		return err
 	}
-	c := &layout.Collection{Name: i.Name, Dim: s.Dim, Metric: s.Metric, Sparse: s.Sparse, Named: s.Named,
-		Text: s.Text.stored(), Meta: s.Meta}
+	c := &layout.Collection{Name: i.Name}
+	s.describe(c)
 	if err := checkRow(&r, c); err != nil {
 		return err
 	}
-	if c.Text != nil && (len(r.Text) > rows.MaxFeatures || c.Text.Pairs > 0) { // shorter texts have fewer terms
+	// Shorter texts have fewer terms.
+	if c.Text != nil && (len(r.Text) > rows.MaxFeatures || c.Text.Pairs > 0) {
 		if _, err := termsOf(r.Text, c.Text); err != nil {
 			return fail.Wrapf(err, "key %q", r.Key)
 		}

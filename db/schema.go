@@ -10,16 +10,17 @@ import (
 	"github.com/anndb/anndb/db/internal/compact"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
 )
 
 // SetSchema changes the schema of the collection, which CollectionInfo has, to one that also has a vector
-// (Dim, Metric, Float32), or a text or features, or that has another Weight or Meta. Rows lack the new part until
-// TxCollection.SetText, SetVector or Put gives it to them.
+// (Dim, Metric, Float32), or a text or features, or that has another Weight or Meta. Rows lack the new part
+// until TxCollection.SetText, SetVector or Put gives it to them.
 //
-// A new part rewrites the file as Compact does: readers do not wait, the rows get new numbers (Row.Row), and the
-// indexes are rebuilt. If that fails or is cancelled, nothing has changed. Label models that learned from vectors
-// have to be dropped before a text or features are added: from then on they learn from those.
+// A new part rewrites the file as Compact does: readers do not wait, the rows get new numbers (Row.Row), and
+// the indexes are rebuilt. If that fails or is cancelled, nothing has changed. Label models that learned from
+// vectors have to be dropped before a text or features are added: from then on they learn from those.
 func (c Collection) SetSchema(ctx context.Context, s Schema, run *Run) (err error) {
 	d, err := c.writer()
 	if err != nil {
@@ -28,6 +29,7 @@ func (c Collection) SetSchema(ctx context.Context, s Schema, run *Run) (err erro
 	if s, err = s.resolve(); err != nil {
 		return err
 	}
+	s.Meta = maps.Clone(s.Meta)
 	if err := d.manager().Writable(ctx); err != nil {
 		return err
 	}
@@ -52,7 +54,11 @@ func (c Collection) SetSchema(ctx context.Context, s Schema, run *Run) (err erro
 		return err
 	}
 	defer release(&err)
-	if err := c.checkExtension(s); err != nil {
+	err = c.read(ctx, func(st *state.Collection) error {
+		entry := *st.Entry
+		return extend(&entry, s)
+	})
+	if err != nil {
 		return err
 	}
 	compactor := *d.compactor
@@ -61,18 +67,6 @@ func (c Collection) SetSchema(ctx context.Context, s Schema, run *Run) (err erro
 	}
 	_, err = compactor.Run(ctx, compact.KeepNumbers)
 	return err
-}
-
-// checkExtension refuses a schema that the collection cannot get.
-func (c Collection) checkExtension(s Schema) error {
-	return c.d.View(func(sn *Snapshot) error {
-		st, err := sn.collection(c.name)
-		if err != nil {
-			return err
-		}
-		entry := *st.Entry
-		return extend(&entry, s)
-	})
 }
 
 // extend changes the description of a collection to a resolved schema, if rows of the former are rows of the
@@ -88,15 +82,13 @@ func extend(c *layout.Collection, s Schema) error {
 			(s.Text == nil || *old.Text == *s.Text)
 	}
 	if !same {
-		return fmt.Errorf("%w: the schema of collection %q can get a vector, a text or features, and another Weight or Meta; "+
-			"all else stays as it is", fail.Option, c.Name)
+		return fmt.Errorf("%w: the schema of collection %q can get a vector, a text or features, and another "+
+			"Weight or Meta; all else stays as it is", fail.Option, c.Name)
 	}
 	if model := c.DefaultModel(); model != "" && s.Sparse && !old.Sparse {
-		return fmt.Errorf("%w: label model %q of %q learned from vectors, with a text or features next to them it would "+
-			"from those: drop it first", fail.Option, model, c.Name)
+		return fmt.Errorf("%w: label model %q of %q learned from vectors, with a text or features next to them "+
+			"it would from those: drop it first", fail.Option, model, c.Name)
 	}
-	c.Dim, c.Metric, c.Storage = s.Dim, s.Metric, storageOf(s.Float32)
-	c.Sparse, c.Named, c.Text = s.Sparse, s.Named, s.Text.stored()
-	c.Weight, c.Meta = s.Weight, maps.Clone(s.Meta)
+	s.describe(c)
 	return nil
 }
