@@ -82,8 +82,8 @@ func (b *boost) resolve(ctx context.Context, st *state.Collection) (err error) {
 	decay := b.Attribute != ""
 	switch {
 	case !finite:
-		return fmt.Errorf("%w: factor %g and summand %g, want finite ones, and the factor not below 0", fail.Option,
-			b.Factor, b.Add)
+		return fmt.Errorf("%w: factor %g and summand %g, want finite ones, and the factor not below 0",
+			fail.Option, b.Factor, b.Add)
 	case decay && (b.Factor != 0 || b.Add != 0):
 		return fmt.Errorf("%w: a factor or summand, and a decay by attribute %q, which is one", fail.Option,
 			b.Attribute)
@@ -110,13 +110,15 @@ func (b *boost) resolveOrigin(st *state.Collection) error {
 	if err := st.Comparable(b.Attribute, of); err != nil {
 		return fmt.Errorf("%w: a decay is by a number or a time: %w", fail.Option, err)
 	}
-	if b.Origin == nil {
-		if of == attribute.NumberType {
-			return nil
-		}
-		b.Boost = &Boost{Where: b.Where, Attribute: b.Attribute, Origin: time.Now(), Half: b.Half, Linear: b.Linear}
+	origin := b.Origin
+	switch {
+	case origin != nil:
+	case of == attribute.TimeType:
+		origin = time.Now()
+	default:
+		origin = 0
 	}
-	v, err := attribute.Normalize(b.Origin)
+	v, err := attribute.Normalize(origin)
 	if err != nil || attribute.TypeOf(v) != of {
 		return fmt.Errorf("%w: origin %v of a decay by attribute %q, want a %s", fail.Option, b.Origin,
 			b.Attribute, of)
@@ -224,7 +226,7 @@ func (a *rowAsk) depth(o *SearchOptions) int {
 		return math.MaxInt
 	}
 	k := a.k + len(o.After)
-	if !o.reranks() && !(a.byVector && a.byFeatures) {
+	if !o.reranks() && !a.both() {
 		return k
 	}
 	return max(k, cmp.Or(o.Depth, max(depthOfParts*k, leastDepth)))
@@ -247,7 +249,7 @@ func rowsOf(st *state.Collection, hits []Hit) (rows []uint32, err error) {
 // find finds so many rows by each part, the best first, and reports whether there may be more.
 func (r *ranking) find(ctx context.Context, depth int, res *Result) (all []candidate, more bool, err error) {
 	st, a, s := r.st, r.a, r.s
-	if a.byVector && a.byFeatures {
+	if a.both() {
 		all, res.Index, err = byParts(ctx, st, a, r.o, s, depth)
 		for i := range all {
 			x := &all[i]
@@ -363,7 +365,7 @@ func (r *ranking) diverse(
 	weight := r.o.Diversity
 	like := likeness{r.st, !r.a.byFeatures && r.st.Entry.Metric == vector.L2}
 	unit := best
-	if both := r.a.byVector && r.a.byFeatures; !both && r.a.metric(r.st) != vector.InnerProduct {
+	if !r.a.both() && r.a.metric(r.st) != vector.InnerProduct {
 		unit = 1 // scores are cosines, or negated distances, as similarities are
 	}
 	rest := make([]varied, len(all))
@@ -460,8 +462,8 @@ func (r *ranking) result(ctx context.Context, hits []candidate, res *Result) (er
 		if r.o.reranks() {
 			h.Score = float32(x.score)
 		}
-		switch both := r.a.byVector && r.a.byFeatures; {
-		case both:
+		switch {
+		case r.a.both():
 			place := x.place
 			h.Places = &place
 			if r.o.Explain {

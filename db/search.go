@@ -64,6 +64,9 @@ type rowAsk struct {
 	passing where.Passing
 }
 
+// both reports whether the query has both parts.
+func (a *rowAsk) both() bool { return a.byVector && a.byFeatures }
+
 // search finds the rows nearest to a query in one state.
 func search(ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, res *Result) error {
 	if err := a.prepare(ctx, st, o); err != nil {
@@ -95,7 +98,7 @@ func answer(
 	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, res *Result,
 ) (err error) {
 	res.Stats.Unknown = a.features.unknown
-	if a.byVector && a.byFeatures || o.reranks() || len(o.After) > 0 || o.Explain && a.byFeatures {
+	if a.both() || o.reranks() || len(o.After) > 0 || o.Explain && a.byFeatures {
 		return ranked(ctx, st, a, o, s, res)
 	}
 	k := cmp.Or(a.k, math.MaxInt)
@@ -195,7 +198,7 @@ func checkSearch(st *state.Collection, a *rowAsk, o *SearchOptions) error {
 func (a *rowAsk) checkParts(st *state.Collection, o *SearchOptions) error {
 	c, m := st.Entry, a.metric(st)
 	switch {
-	case o.Radius != nil && a.byVector && a.byFeatures:
+	case o.Radius != nil && a.both():
 		return fmt.Errorf("%w: a radius, and the query has a vector and features: their distances differ",
 			fail.Option)
 	case o.Radius != nil && !(*o.Radius >= 0 || *o.Radius < 0 && m == vector.InnerProduct):

@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
@@ -25,7 +27,8 @@ type FusionTuning struct {
 	// Found is the number of pairs whose row a part finds.
 	Found int
 	// Text and Vector are those of the parts alone, Ranks and Default those of reciprocal ranks and of
-	// DefaultWeight. Tuned is that of weights which were chosen on other pairs: what to expect of the best one.
+	// DefaultWeight. Tuned is that of weights which were chosen on other pairs: what to expect of the best
+	// one.
 	Text, Vector, Ranks, Default, Tuned float64
 }
 
@@ -54,8 +57,8 @@ func (c Collection) TuneFusion(
 		return t, err
 	}
 	if len(queries) != len(keys) || len(keys) == 0 {
-		return t, fmt.Errorf("%w: %d queries and %d keys to tune the fusion by: each query needs the key of a row "+
-			"that belongs to it", fail.Option, len(queries), len(keys))
+		return t, fmt.Errorf("%w: %d queries and %d keys to tune the fusion by: each query needs the key of a "+
+			"row that belongs to it", fail.Option, len(queries), len(keys))
 	}
 	var own SearchOptions
 	if o != nil {
@@ -64,6 +67,7 @@ func (c Collection) TuneFusion(
 	own.K, own.Fusion = countedRank, nil
 	pairs := make([]pairRanks, len(keys))
 	stored := 0.0
+	ctx = run.in(ctx)
 	err = c.read(ctx, func(st *state.Collection) error {
 		if stored = st.Entry.Weight; !st.Entry.Both() {
 			return fmt.Errorf("%w: a fusion is of two parts, and the rows of %q have one", fail.Kind, c.name)
@@ -72,13 +76,9 @@ func (c Collection) TuneFusion(
 		if err != nil {
 			return err
 		}
-		work := par.Work{N: len(pairs), Grain: 8}
-		if run != nil {
-			work.Workers = run.Workers
-			if f := run.Progress; f != nil {
-				work.Progress = func(done, total int) { f("pairs", done, total) }
-			}
-		}
+		report := kind.NewTimer(ctx).Report
+		work := par.Work{N: len(pairs), Grain: 8, Workers: kind.WorkersOf(ctx),
+			Progress: func(done, total int) { report("pairs", done, total) }}
 		return par.Each(ctx, work, func(i int) (err error) {
 			a := &rowAsk{q: queries[i], k: own.K, passing: passing}
 			pairs[i], err = ranksOfPair(ctx, st, a, &own, keys[i])
@@ -115,8 +115,9 @@ func ranksOfPair(
 	if err := a.prepare(ctx, st, o); err != nil {
 		return out, err
 	}
-	if !a.byVector || !a.byFeatures {
-		return out, fmt.Errorf("%w: it has one part, a fusion is of a vector and a text or features", fail.Option)
+	if !a.both() {
+		return out, fmt.Errorf("%w: it has one part, a fusion is of a vector and a text or features",
+			fail.Option)
 	}
 	row, exists, err := st.FindUnexpired(key)
 	if err == nil && !exists {
@@ -128,12 +129,7 @@ func ranksOfPair(
 	s := st.Gen.File.Searches.Take()
 	all, _, err := byParts(ctx, st, a, o, s, a.depth(o))
 	st.Gen.File.Searches.Give(s)
-	at := -1
-	for i := range all {
-		if all[i].row == row {
-			at = i
-		}
-	}
+	at := slices.IndexFunc(all, func(x candidate) bool { return x.row == row })
 	if err != nil || at < 0 {
 		return out, err
 	}
@@ -197,12 +193,13 @@ func choose(pairs []pairRanks) (t FusionTuning) {
 	t.Tuned = t.Default + gain
 	switch deviation := math.Sqrt(max(0, squares-gain*gain)); {
 	case len(pairs) < leastPairs:
-		t.Kept = fmt.Sprintf("%d pairs are too few to choose a weight, give at least %d", len(pairs), leastPairs)
+		t.Kept = fmt.Sprintf("%d pairs are too few to choose a weight, give at least %d", len(pairs),
+			leastPairs)
 	case best == usual:
 		t.Kept = "the default weight is the best one"
 	case gain <= sureErrors*deviation/math.Sqrt(n):
-		t.Kept = fmt.Sprintf("no weight is surely better: %.2f, the best one, changes the reciprocal rank by "+
-			"%+.4f on pairs by which it was not chosen", t.Weight, gain)
+		t.Kept = fmt.Sprintf("no weight is surely better: %.2f, the best one, changes the reciprocal rank "+
+			"by %+.4f on pairs by which it was not chosen", t.Weight, gain)
 		t.Weight = DefaultWeight
 	}
 	return t
