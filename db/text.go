@@ -24,8 +24,8 @@ type TextSchema struct {
 	// K1 and B are those of BM25, 1.2 and 0.75 when zero: how fast further occurrences of a term count
 	// less, and how much the length of a text counts (almost not at all with 1e-6).
 	K1, B float64
-	// Pairs, if above zero, makes terms of each two words that follow each other, too. A search counts those that
-	// at least so many rows have now. The length of a text is the number of its words and pairs.
+	// Pairs, if above zero, makes terms of each two words that follow each other, too. A search counts those
+	// that at least so many rows have now. The length of a text is the number of its words and pairs.
 	Pairs int
 }
 
@@ -94,8 +94,8 @@ func termsOf(s string, t *layout.Text) ([]apply.Feature, error) {
 	tokens := text.PhraseOf(s, analyze)
 	for _, t := range tokens {
 		if strings.Contains(t.Term, pairSpace) {
-			return nil, fmt.Errorf("%w: term %.40q of the analyzer has a space, and the collection has pairs of words",
-				fail.Text, t.Term)
+			return nil, fmt.Errorf("%w: term %.40q of the analyzer has a space, and the collection has pairs "+
+				"of words", fail.Text, t.Term)
 		}
 		terms = append(terms, t.Term)
 	}

@@ -92,8 +92,8 @@ func (o *LCIF) checkSparse() error {
 	case o.Weight == weightStandard:
 		return refuse("{Weight} standard is for dense rows, the collection is sparse")
 	case !slices.Contains([]string{"", "text", "vector", "both"}, o.Neighbors):
-		return refuse("{Neighbors} %q: a label model of sparse rows finds neighbors itself, by text or, next to "+
-			"vectors, by vector or both", o.Neighbors)
+		return refuse("{Neighbors} %q: a label model of sparse rows finds neighbors itself, by text or, "+
+			"next to vectors, by vector or both", o.Neighbors)
 	case o.VectorWeight > 0 && o.Neighbors != "both":
 		return refuse("{VectorWeight} goes with {Neighbors} both")
 	}

@@ -24,7 +24,7 @@ type Trees struct {
 	Weight     string `flag:"weight" enum:"none,tfidf"`      // of values, "none" when empty; see LCIF
 	AllowEmpty bool   `json:",omitempty" flag:"allow-empty"` // an AT may predict no label, else the best one
 	Raw        bool   `flag:"raw"`                           // sparse rows keep their length
-	Seed       uint64 `json:",omitempty" flag:"seed"`        // if Params.Seed is zero; equal seeds, equal trees
+	Seed       uint64 `json:",omitempty" flag:"seed"`        // if Params.Seed is 0; equal seeds, equal trees
 }
 
 // Name returns the kind.

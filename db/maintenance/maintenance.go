@@ -15,7 +15,8 @@ import (
 type Policy struct {
 	Manual bool          // leave all maintenance to calls
 	Every  time.Duration // the interval between looks for work, 10 s
-	// Share is the least share of changed rows at which an index is maintained, 0.01; 1,024 fresh rows suffice.
+	// Share is the least share of changed rows at which an index is maintained, 0.01; 1,024 fresh rows
+	// suffice.
 	Share float64
 	// CPU bounds the work to that share of one processor, 0.5, at most 1. Builds, and steps that
 	// retrain trees, are then single-threaded.

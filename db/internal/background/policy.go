@@ -157,8 +157,9 @@ func (m *Maintainer) build(ctx context.Context, space compact.Space) (*maintenan
 }
 
 // buildAuto builds the index of features, or of vectors, of a collection that lacks one.
-func (m *Maintainer) buildAuto(ctx context.Context, c *layout.Collection,
-	features bool) (*kind.Manifest, error) {
+func (m *Maintainer) buildAuto(
+	ctx context.Context, c *layout.Collection, features bool,
+) (*kind.Manifest, error) {
 	return m.indexes.Build(ctx, segment.Request{
 		Collection: c.Name, Name: c.AutoName(features), Options: m.opts.Auto(features), Auto: true,
 	})
