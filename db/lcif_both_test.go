@@ -38,21 +38,13 @@ type refNear struct {
 	both float64
 }
 
-func countsOf(s string) map[string]float64 {
-	out := map[string]float64{}
-	for w := range strings.FieldsSeq(s) {
-		out[w]++
-	}
-	return out
-}
-
 // weights returns the words of a text as a vector of unit length. Words without a weight, which no row had,
 // count in the length only without weights.
 func (r *bothRef) weights(s string) map[string]float64 {
 	if x := r.units[s]; x != nil {
 		return x
 	}
-	x, sum := countsOf(s), 0.0
+	x, sum := countsOf(strings.Fields(s)), 0.0
 	for w, n := range x {
 		if r.idf != nil {
 			x[w] = (1 + math.Log(n)) * r.idf[w]
@@ -85,14 +77,8 @@ func (r *bothRef) nearest(q *db.Row, k int) (out []refNear) {
 			byText = append(byText, i)
 		}
 		if x.Vector != nil && q.Vector != nil && r.weight > 0 {
-			var dot, a, b float64
-			for j, v := range x.Vector {
-				dot, a, b = dot+float64(v)*float64(q.Vector[j]), a+float64(v)*float64(v), b+float64(q.Vector[j])*float64(q.Vector[j])
-			}
-			near[i] = dot / math.Sqrt(a*b)
-			if order[i] = near[i]; r.metric == vector.L2 {
-				order[i] = 2*dot - a - b
-			}
+			near[i] = 1 - dbtest.Distance(vector.Cosine, x.Vector, q.Vector)
+			order[i] = -dbtest.Distance(r.metric, x.Vector, q.Vector)
 			byVector = append(byVector, i)
 		}
 	}
@@ -151,10 +137,7 @@ func halfRow(rng *rand.Rand, i int) *db.Row {
 	r := &db.Row{Key: fmt.Append(nil, "r", i), Labels: []string{fmt.Sprint("l", rng.IntN(6)), fmt.Sprint("m", rng.IntN(3))}}
 	slices.Sort(r.Labels)
 	if i%7 != 3 {
-		r.Vector = make([]float32, 8)
-		for j := range r.Vector {
-			r.Vector[j] = float32(rng.NormFloat64())
-		}
+		r.Vector = normal(rng, 8)
 	}
 	if i%5 != 4 {
 		for range 4 + rng.IntN(9) {
@@ -203,7 +186,7 @@ func TestLabelsByBoth(t *testing.T) {
 			if c.weight != "" {
 				ref.idf = map[string]float64{}
 				for _, r := range ref.rows {
-					for w := range countsOf(r.Text) {
+					for w := range countsOf(strings.Fields(r.Text)) {
 						ref.idf[w]++
 					}
 				}
@@ -256,7 +239,7 @@ func TestLabelsByBoth(t *testing.T) {
 					if r == nil {
 						continue
 					}
-					for w := range countsOf(r.Text) {
+					for w := range countsOf(strings.Fields(r.Text)) {
 						ref.known[w] = true
 					}
 				}

@@ -37,9 +37,7 @@ func newRankBed(t *testing.T, name string, schema db.Schema, n int) *rankBed {
 	dbtest.Must(t, dbtest.Create(t.Context(), b.d, name, schema))
 	draw := func() (r db.Row) {
 		if schema.Dim > 0 {
-			for range schema.Dim {
-				r.Vector = append(r.Vector, float32(rng.NormFloat64()))
-			}
+			r.Vector = normal(rng, schema.Dim)
 		}
 		switch words := 1 + rng.IntN(6); {
 		case schema.Text != nil:
@@ -141,38 +139,29 @@ func (b *rankBed) boosted(s float64, r db.Row, boosts []db.Boost, passes []func(
 
 // like is the similarity of two rows.
 func (b *rankBed) like(x, y db.Row) float64 {
-	dot, xx, yy, far := 0.0, 0.0, 0.0, 0.0
-	add := func(a, b float64) { dot, xx, yy, far = dot+a*b, xx+a*a, yy+b*b, far+(a-b)*(a-b) }
 	if x.Vector != nil && y.Vector != nil {
-		for i := range x.Vector {
-			add(float64(x.Vector[i]), float64(y.Vector[i]))
-		}
 		if b.schema.Metric <= vector.L2 && !b.fused() && b.q.Text == "" {
-			return -math.Sqrt(far)
+			return -dbtest.Distance(vector.L2, x.Vector, y.Vector)
 		}
-	} else {
-		u, v := valuesOf(x), valuesOf(y)
-		for f := range u {
-			add(u[f], v[f])
-		}
-		for f := range v {
-			if u[f] == 0 {
-				add(0, v[f])
-			}
-		}
+		return 1 - dbtest.Distance(vector.Cosine, x.Vector, y.Vector)
+	}
+	u, v := valuesOf(x), valuesOf(y)
+	dot, uu, vv := 0.0, 0.0, 0.0
+	for f, n := range u {
+		dot, uu = dot+n*v[f], uu+n*n
+	}
+	for _, n := range v {
+		vv += n * n
 	}
 	if dot == 0 {
 		return 0
 	}
-	return dot / math.Sqrt(xx*yy)
+	return dot / math.Sqrt(uu*vv)
 }
 
 // valuesOf are the features of a row, or its words.
 func valuesOf(r db.Row) map[string]float64 {
-	out := map[string]float64{}
-	for _, w := range strings.Fields(r.Text) {
-		out[w]++
-	}
+	out := countsOf(strings.Fields(r.Text))
 	for i, f := range r.Sparse.Index {
 		out[fmt.Sprint(f)] = float64(r.Sparse.Value[i])
 	}

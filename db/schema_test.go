@@ -31,16 +31,14 @@ func fullRow(rng *rand.Rand, i int) db.Row {
 	return r
 }
 
-// rowsOf returns the rows of a collection by key, as texts without their numbers.
-func rowsOf(t *testing.T, d *db.DB, coll string) map[string]string {
+// rowsOf returns the rows of a collection as texts, sorted.
+func rowsOf(t *testing.T, d *db.DB, coll string) (out []string) {
 	t.Helper()
-	out := map[string]string{}
-	for r, err := range d.Collection(coll).Rows(t.Context(), nil) {
-		dbtest.Must(t, err)
-		r.Row = 0
-		slices.SortFunc(r.Features, func(a, b db.Feature) int { return strings.Compare(a.Name, b.Name) })
-		out[string(r.Key)] = fmt.Sprintf("%+v", r)
-	}
+	dbtest.Must(t, d.View(func(s *db.Snapshot) (err error) {
+		out, err = dbtest.RowTexts(s, coll)
+		return err
+	}))
+	slices.Sort(out)
 	return out
 }
 
@@ -61,14 +59,14 @@ func TestLaterParts(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x.anndb")
 			d := dbtest.OpenAt(t, path, &db.Options{NoSync: true})
 			rng := rand.New(rand.NewPCG(5, 6))
-			whole := make([]db.Row, 1300) // more than a chunk of features
-			for i := range whole {
+			full := make([]db.Row, 1300) // more than a chunk of features
+			for i := range full {
 				r := fullRow(rng, i)
 				if name == "numbers" {
 					r.Sparse = dbtest.RandomSparse(rng, 5, 30)
 				}
 				if c.after.Named {
-					for w, n := range countsOf(r.Text) {
+					for w, n := range countsOf(strings.Fields(r.Text)) {
 						r.Features = append(r.Features, db.Feature{Name: w, Value: float32(n)})
 					}
 				}
@@ -78,7 +76,7 @@ func TestLaterParts(t *testing.T) {
 				if c.before.Dim > 0 && r.Vector == nil {
 					r.Vector = dbtest.Vector(uint64(i), 8)
 				}
-				whole[i] = r
+				full[i] = r
 			}
 			part := func(r db.Row) db.Row {
 				if c.before.Dim == 0 {
@@ -90,10 +88,10 @@ func TestLaterParts(t *testing.T) {
 			}
 			dbtest.Must(t, dbtest.Create(t.Context(), d, "docs", c.before))
 			dbtest.Must(t, dbtest.Create(t.Context(), d, "other", c.before))
-			put(t, d, len(whole), func(i int) db.Row { return part(whole[i]) })
-			dbtest.Must(t, dbtest.Put(d, "other", part(whole[0])))
+			put(t, d, len(full), func(i int) db.Row { return part(full[i]) })
+			dbtest.Must(t, dbtest.Put(d, "other", part(full[0])))
 			dbtest.Must(t, dbtest.Delete(d, "docs", "r3", "r900"))
-			whole = slices.DeleteFunc(whole, func(r db.Row) bool { return string(r.Key) == "r3" || string(r.Key) == "r900" })
+			full = slices.DeleteFunc(full, func(r db.Row) bool { return string(r.Key) == "r3" || string(r.Key) == "r900" })
 			if c.before.Dim > 0 {
 				dbtest.Builds(t, d, "docs", "near", &index.Forest{Trees: 2})
 			} else {
@@ -110,7 +108,7 @@ func TestLaterParts(t *testing.T) {
 			if err := d.Collection("docs").SetSchema(ended, c.after, nil); !errors.Is(err, context.Canceled) {
 				t.Errorf("cancelled: %v", err)
 			}
-			// Another goroutine writes meanwhile.
+			// Another goroutine writes concurrently.
 			written := make(chan error)
 			stop := make(chan struct{})
 			go func() {
@@ -122,14 +120,14 @@ func TestLaterParts(t *testing.T) {
 						return
 					default:
 					}
-					err = dbtest.Put(d, "docs", part(whole[i%50]))
+					err = dbtest.Put(d, "docs", part(full[i%50]))
 				}
 				written <- err
 			}()
 			err = d.Collection("docs").SetSchema(t.Context(), c.after, nil)
 			close(stop)
 			dbtest.Must(t, errors.Join(err, <-written))
-			if after := rowsOf(t, d, "docs"); !maps.Equal(before, after) {
+			if after := rowsOf(t, d, "docs"); !slices.Equal(before, after) {
 				t.Errorf("%d rows before, %d after the change, or others", len(before), len(after))
 			}
 			dbtest.Must(t, dbtest.Check(d))
@@ -138,14 +136,14 @@ func TestLaterParts(t *testing.T) {
 			if info.Dim != 8 || !info.Sparse || (info.Text == nil) != (c.after.Text == nil) || len(info.Indexes) == 0 {
 				t.Errorf("info %+v", info)
 			}
-			if n, err := old.Collection("docs").Count(t.Context(), nil); err != nil || n != len(whole) {
+			if n, err := old.Collection("docs").Count(t.Context(), nil); err != nil || n != len(full) {
 				t.Errorf("the former state has %d rows, %v", n, err)
 			}
 
 			// The rest is given to each row, by the calls that suit.
-			for lo := 0; lo < len(whole); lo += 100 {
+			for lo := 0; lo < len(full); lo += 100 {
 				dbtest.Must(t, d.Update(t.Context(), func(tx *db.Tx) error {
-					for _, r := range whole[lo:min(lo+100, len(whole))] {
+					for _, r := range full[lo:min(lo+100, len(full))] {
 						docs := tx.Collection("docs")
 						var err error
 						switch {
@@ -164,14 +162,14 @@ func TestLaterParts(t *testing.T) {
 				}))
 			}
 			dbtest.Must(t, dbtest.Create(t.Context(), d, "fresh", c.after))
-			dbtest.Must(t, dbtest.Put(d, "fresh", whole...))
+			dbtest.Must(t, dbtest.Put(d, "fresh", full...))
 			same := func(d *db.DB, when string) {
 				t.Helper()
-				if a, b := rowsOf(t, d, "docs"), rowsOf(t, d, "fresh"); !maps.Equal(a, b) {
+				if a, b := rowsOf(t, d, "docs"), rowsOf(t, d, "fresh"); !slices.Equal(a, b) {
 					t.Errorf("%s: rows differ from those of a new collection", when)
 				}
 				for i := range 8 {
-					r := whole[i*17]
+					r := full[i*17]
 					for _, q := range []db.Query{
 						{Vector: r.Vector}, {Text: r.Text}, {Features: r.Features}, {Sparse: r.Sparse},
 						{Vector: r.Vector, Text: r.Text, Features: r.Features, Sparse: r.Sparse},

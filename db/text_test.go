@@ -58,10 +58,13 @@ func (b *textBed) sentence() string {
 	return strings.Join(out, " ")
 }
 
-func (b *textBed) vector() []float32 {
-	x := make([]float32, textDim)
+func (b *textBed) vector() []float32 { return normal(b.rng, textDim) }
+
+// normal draws a vector of normally distributed coordinates.
+func normal(rng *rand.Rand, dim int) []float32 {
+	x := make([]float32, dim)
 	for i := range x {
-		x[i] = float32(b.rng.NormFloat64())
+		x[i] = float32(rng.NormFloat64())
 	}
 	return x
 }
@@ -110,45 +113,61 @@ type scored struct {
 	score float64
 }
 
-// bm25 scores the live rows by the definition.
-func (b *textBed) bm25(query string) []scored {
-	const k1, bb = 1.2, 0.75
-	counts := map[string]map[string]float64{}
-	have := map[string]int{}
-	total, n := 0.0, 0
-	for key, s := range b.texts {
+// countsOf counts words.
+func countsOf(words []string) map[string]float64 {
+	out := map[string]float64{}
+	for _, w := range words {
+		out[w]++
+	}
+	return out
+}
+
+// bm25 scores texts by the definition. Pairs of words are terms, too, if leastPairs is above zero, and those
+// count that at least so many texts have.
+func bm25(texts map[string]string, query string, leastPairs int) map[string]float64 {
+	const k1, b = 1.2, 0.75
+	terms := func(s string) map[string]float64 {
 		words := strings.Fields(s)
-		if len(words) == 0 {
-			continue
-		}
-		c := map[string]float64{}
-		for _, w := range words {
-			c[w]++
-		}
-		for w := range c {
-			have[w]++
-		}
-		counts[key] = c
-		total, n = total+float64(len(words)), n+1
-	}
-	asked := map[string]float64{}
-	for _, w := range strings.Fields(query) {
-		asked[w]++
-	}
-	var out []scored
-	for key, c := range counts {
-		score := 0.0
-		length := float64(len(strings.Fields(b.texts[key])))
-		for _, w := range slices.Sorted(maps.Keys(asked)) {
-			times := asked[w]
-			idf := float64(float32(times) * float32(math.Log1p((float64(n-have[w])+0.5)/(float64(have[w])+0.5))))
-			if c[w] > 0 {
-				score += idf * c[w] * (k1 + 1) / (c[w] + k1*(1-bb+bb*length/(total/float64(n))))
+		if all := words; leastPairs > 0 {
+			for i := 1; i < len(all); i++ {
+				words = append(words, all[i-1]+" "+all[i])
 			}
 		}
-		if score > 0 {
-			out = append(out, scored{key, score})
+		return countsOf(words)
+	}
+	counts, have, total := map[string]map[string]float64{}, map[string]float64{}, 0.0
+	for key, s := range texts {
+		c := terms(s)
+		for w, times := range c {
+			have[w]++
+			total += times
 		}
+		if len(c) > 0 {
+			counts[key] = c
+		}
+	}
+	n, asked := float64(len(counts)), terms(query)
+	out := map[string]float64{}
+	for key, c := range counts {
+		length := 0.0
+		for _, times := range c {
+			length += times
+		}
+		for _, w := range slices.Sorted(maps.Keys(asked)) {
+			if c[w] == 0 || strings.Contains(w, " ") && have[w] < float64(leastPairs) {
+				continue
+			}
+			idf := float64(float32(asked[w]) * float32(math.Log1p((n-have[w]+0.5)/(have[w]+0.5))))
+			out[key] += idf * c[w] * (k1 + 1) / (c[w] + k1*(1-b+b*length/(total/n)))
+		}
+	}
+	return out
+}
+
+// bm25 scores the live rows by the definition, the best first.
+func (b *textBed) bm25(query string) (out []scored) {
+	for key, score := range bm25(b.texts, query, 0) {
+		out = append(out, scored{key, score})
 	}
 	return b.sorted(out)
 }
@@ -278,16 +297,6 @@ func TestBM25(t *testing.T) {
 	}
 }
 
-// cosine is the cosine of two vectors in float64.
-func cosine(x, y []float32) float64 {
-	var xy, xx, yy float64
-	for i := range x {
-		a, b := float64(x[i]), float64(y[i])
-		xy, xx, yy = xy+a*b, xx+a*a, yy+b*b
-	}
-	return xy / math.Sqrt(xx*yy)
-}
-
 // TestFusion compares searches by vector and text with the definition of both fusions.
 func TestFusion(t *testing.T) {
 	b := newTextBed(t, db.Schema{Dim: textDim, Metric: vector.Cosine, Text: &db.TextSchema{Analyzer: text.Words}})
@@ -295,7 +304,7 @@ func TestFusion(t *testing.T) {
 		var out []scored
 		for key, x := range b.vecs {
 			if x != nil {
-				out = append(out, scored{key, cosine(q, x) - 1})
+				out = append(out, scored{key, -dbtest.Distance(vector.Cosine, q, x)})
 			}
 		}
 		return b.sorted(out)
@@ -343,7 +352,7 @@ func TestFusion(t *testing.T) {
 				dbtest.Must(t, err)
 				for _, h := range plain.Hits {
 					x := b.vecs[string(h.Key)]
-					if x != nil && math.Abs(float64(h.Places.Distance)-1+cosine(q.Vector, x)) > 1e-5 {
+					if x != nil && math.Abs(float64(h.Places.Distance)-dbtest.Distance(vector.Cosine, q.Vector, x)) > 1e-5 {
 						t.Fatalf("%s: %s at distance %g", stage, h.Key, h.Places.Distance)
 					}
 				}

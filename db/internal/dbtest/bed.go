@@ -114,13 +114,16 @@ func (b *Bed) Check() {
 }
 
 // Distance is the documented external distance, in double precision.
-func (b *Bed) Distance(q, x []float32) float64 {
+func (b *Bed) Distance(q, x []float32) float64 { return Distance(b.Metric, q, x) }
+
+// Distance is the documented external distance by a metric, in double precision.
+func Distance(m vector.Metric, q, x []float32) float64 {
 	var dot, qq, xx, dd float64
 	for i := range q {
 		p, y := float64(q[i]), float64(x[i])
 		dot, qq, xx, dd = dot+p*y, qq+p*p, xx+y*y, dd+(p-y)*(p-y)
 	}
-	switch b.Metric {
+	switch m {
 	case vector.Cosine:
 		if qq == 0 || xx == 0 {
 			return 1
