@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -397,6 +400,30 @@ func TestRerankDepth(t *testing.T) {
 	})
 	if err != nil || len(res.Hits) > 0 {
 		t.Errorf("no rows: %v, %v", res.Hits, err)
+	}
+}
+
+// TestRerankSample: a search that groups make deeper is one query in the sample of queries.
+func TestRerankSample(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.anndb")
+	d := dbtest.OpenAt(t, path, &db.Options{NoSync: true})
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "docs", db.Schema{Dim: 8}))
+	x := dbtest.Mixture(5, 1000, 8)
+	put(t, d, len(x), func(i int) db.Row {
+		return db.Row{Key: fmt.Append(nil, i), Vector: x[i], Attributes: map[string]any{"author": "one"}}
+	})
+	dbtest.Builds(t, d, "docs", "near", &index.Forest{Seed: 1})
+	res, err := d.Collection("docs").Search(t.Context(), db.Query{Vector: x[0]},
+		&db.SearchOptions{K: 5, PerGroup: 1, GroupBy: "author"})
+	dbtest.Must(t, errors.Join(err, d.Close()))
+	if len(res.Hits) != 1 || res.Index != "near" {
+		t.Errorf("%d hits by %q, want 1 of the only group by the index", len(res.Hits), res.Index)
+	}
+	p := dbtest.Block(t, path, layout.BucketQueries, "docs", "", codec.KindQueries, 0)
+	block, err := codec.Parse(p.Value)
+	dbtest.Must(t, err)
+	if block.Rows != 1 {
+		t.Errorf("%d queries in the sample, want 1", block.Rows)
 	}
 }
 

@@ -55,6 +55,8 @@ type rowAsk struct {
 	// self is the number of the row that the query was read from, if stored is set.
 	self   uint32
 	stored bool
+	// sampled is set once the vector was offered to the sample of queries.
+	sampled bool
 	// byVector and byFeatures are set if the query has these parts; features are the latter by number.
 	byVector, byFeatures bool
 	features             queryFeatures
@@ -154,8 +156,10 @@ func searchPart(
 	if err != nil {
 		return name, err
 	}
-	if !p.features && name != Flat && o.Params == nil && !a.stored && o.Where == nil && o.Radius == nil {
+	sample := !a.sampled && o.Params == nil && !a.stored && o.Where == nil && o.Radius == nil
+	if sample && !p.features && name != Flat {
 		st.Sampled().Offer(s.Vector)
+		a.sampled = true
 	}
 	if err := x.Search(ctx, s); err != nil {
 		return name, fail.Wrapf(err, "search %q", st.Entry.Name)
