@@ -36,7 +36,8 @@ func (b *textBed) reciprocal(queries []db.Query, keys [][]byte, f *db.Fusion) (s
 	for i, q := range queries {
 		res, err := b.d.Collection("docs").Search(b.t.Context(), q, &db.SearchOptions{Fusion: f, Recall: 1})
 		dbtest.Must(b.t, err)
-		if at := slices.IndexFunc(res.Hits, func(h db.Hit) bool { return string(h.Key) == string(keys[i]) }); at >= 0 {
+		at := slices.IndexFunc(res.Hits, func(h db.Hit) bool { return string(h.Key) == string(keys[i]) })
+		if at >= 0 {
 			sum += 1 / float64(at+1)
 		}
 	}
@@ -63,10 +64,12 @@ func TestTuneFusion(t *testing.T) {
 		}
 		parts := [2][]db.Query{}
 		for _, q := range queries {
-			parts[0], parts[1] = append(parts[0], db.Query{Text: q.Text}), append(parts[1], db.Query{Vector: q.Vector})
+			parts[0], parts[1] = append(parts[0], db.Query{Text: q.Text}),
+				append(parts[1], db.Query{Vector: q.Vector})
 		}
 		for what, x := range map[string][2]float64{
-			"text": {got.Text, b.reciprocal(parts[0], keys, nil)}, "vector": {got.Vector, b.reciprocal(parts[1], keys, nil)},
+			"text":    {got.Text, b.reciprocal(parts[0], keys, nil)},
+			"vector":  {got.Vector, b.reciprocal(parts[1], keys, nil)},
 			"ranks":   {got.Ranks, b.reciprocal(queries, keys, &db.Fusion{Ranks: true})},
 			"default": {got.Default, b.reciprocal(queries, keys, &db.Fusion{Weight: db.DefaultWeight})},
 		} {
@@ -104,11 +107,13 @@ func TestTuneFusion(t *testing.T) {
 		t.Errorf("copy: weight %g, want %g: %v", copied.Weight, got.Weight, err)
 	}
 	// Few pairs change nothing, and pairs of which no part knows anything lead to the default.
-	if few := tune(queries[:19], keys[:19]); few.Weight != got.Weight || !strings.Contains(few.Kept, "19 pairs are too few") {
+	if few := tune(queries[:19], keys[:19]); few.Weight != got.Weight ||
+		!strings.Contains(few.Kept, "19 pairs are too few") {
 		t.Errorf("%+v", few)
 	}
 	random, _ := b.pairs(100, 100)
-	if none := tune(random, keys); none.Weight != db.DefaultWeight || !strings.Contains(none.Kept, "no weight is surely better") {
+	if none := tune(random, keys); none.Weight != db.DefaultWeight ||
+		!strings.Contains(none.Kept, "no weight is surely better") {
 		t.Errorf("%+v", none)
 	}
 
@@ -124,18 +129,21 @@ func TestTuneFusion(t *testing.T) {
 		"1 queries and 100 keys":           {"docs", queries[:1], keys, db.ErrInvalid},
 		`the rows of "texts" have one`:     {"texts", queries, keys, db.ErrInvalid},
 		"query 1: invalid option: it has ": {"docs", one(db.Query{Text: "a"}), keys[:2], db.ErrInvalid},
-		"query 1: no such row":             {"docs", queries[:2], [][]byte{keys[0], []byte("nowhere")}, db.ErrNotFound},
-		"neither a vector nor":             {"docs", one(db.Query{}), keys[:2], db.ErrInvalid},
+		"query 1: no such row": {"docs", queries[:2], [][]byte{keys[0], []byte("nowhere")},
+			db.ErrNotFound},
+		"neither a vector nor": {"docs", one(db.Query{}), keys[:2], db.ErrInvalid},
 	} {
-		if _, err := b.d.Collection(c.coll).TuneFusion(t.Context(), c.queries, c.keys, nil, nil); !errors.Is(err, c.is) ||
-			!strings.Contains(err.Error(), want) {
+		_, err := b.d.Collection(c.coll).TuneFusion(t.Context(), c.queries, c.keys, nil, nil)
+		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 	for want, s := range map[string]db.Schema{
-		"weight 1 of the vector": {Dim: 2, Sparse: true, Weight: 1}, "rows that have one part": {Dim: 2, Weight: 0.5},
+		"weight 1 of the vector":  {Dim: 2, Sparse: true, Weight: 1},
+		"rows that have one part": {Dim: 2, Weight: 0.5},
 	} {
-		if _, err := b.d.Create(t.Context(), "bad", s); !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), want) {
+		if _, err := b.d.Create(t.Context(), "bad", s); !errors.Is(err, db.ErrInvalid) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

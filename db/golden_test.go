@@ -98,7 +98,8 @@ func goldenFile(t *testing.T, path string) {
 		return errors.Join(tx.Collection("bytes").SetLabels([]byte("key-1"), "changed"),
 			tx.Collection("bytes").SetPayload([]byte("key-6"), []byte("changed")), tx.Collection("float").SetLabels([]byte("key-12")))
 	}))
-	forest := index.Forest{Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Members: true, NoTune: true, Coordinates: 2, Seed: 1}
+	forest := index.Forest{Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Members: true,
+		NoTune: true, Coordinates: 2, Seed: 1}
 	dbtest.Builds(t, d, "float", "kd", &forest)
 	forest.Learner, forest.NoRotation, forest.Coordinates = "rp", true, 0
 	dbtest.Builds(t, d, "inner", "rp", &forest)

@@ -58,10 +58,11 @@ func (r *bothRef) weights(s string) map[string]float64 {
 	return x
 }
 
-// nearest returns the k rows of the largest weighted sum of both cosines, among the nearest hundred by the text
-// or by the metric of the vectors.
+// nearest returns the k rows of the largest weighted sum of both cosines, among the nearest hundred by the
+// text or by the metric of the vectors.
 func (r *bothRef) nearest(q *db.Row, k int) (out []refNear) {
-	text, near, order := make([]float64, len(r.rows)), make([]float64, len(r.rows)), make([]float64, len(r.rows))
+	n := len(r.rows)
+	text, near, order := make([]float64, n), make([]float64, n), make([]float64, n)
 	var byText, byVector []int
 	words := r.weights(q.Text)
 	for i, x := range r.rows {
@@ -113,7 +114,8 @@ func (r *bothRef) predict(q *db.Row) map[string]float64 {
 		var others []refNear
 		total := 0.0
 		if r.second > 0 {
-			others = slices.DeleteFunc(r.nearest(r.rows[n.row], 11), func(o refNear) bool { return o.row == n.row || o.both == 0 })
+			others = slices.DeleteFunc(r.nearest(r.rows[n.row], 11),
+				func(o refNear) bool { return o.row == n.row || o.both == 0 })
 		}
 		others = others[:min(10, len(others))]
 		for _, o := range others {
@@ -134,7 +136,8 @@ func (r *bothRef) predict(q *db.Row) map[string]float64 {
 
 // halfRow returns a row of which one part may be missing.
 func halfRow(rng *rand.Rand, i int) *db.Row {
-	r := &db.Row{Key: fmt.Append(nil, "r", i), Labels: []string{fmt.Sprint("l", rng.IntN(6)), fmt.Sprint("m", rng.IntN(3))}}
+	r := &db.Row{Key: fmt.Append(nil, "r", i),
+		Labels: []string{fmt.Sprint("l", rng.IntN(6)), fmt.Sprint("m", rng.IntN(3))}}
 	slices.Sort(r.Labels)
 	if i%7 != 3 {
 		r.Vector = normal(rng, 8)
@@ -166,9 +169,11 @@ func TestLabelsByBoth(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
-			dbtest.Must(t, dbtest.Create(t.Context(), d, "docs", db.Schema{Dim: 8, Metric: c.metric, Text: &db.TextSchema{}}))
+			dbtest.Must(t, dbtest.Create(t.Context(), d, "docs",
+				db.Schema{Dim: 8, Metric: c.metric, Text: &db.TextSchema{}}))
 			rng := rand.New(rand.NewPCG(7, uint64(c.rows)))
-			ref := &bothRef{weight: c.share, metric: c.metric, k: 7, second: c.second, units: map[string]map[string]float64{}}
+			ref := &bothRef{weight: c.share, metric: c.metric, k: 7, second: c.second,
+				units: map[string]map[string]float64{}}
 			write := func(r *db.Row) {
 				t.Helper()
 				for i, x := range ref.rows {
@@ -195,7 +200,8 @@ func TestLabelsByBoth(t *testing.T) {
 				}
 			}
 			o := &index.LCIF{
-				Neighbors: c.neighbors, Weight: c.weight, Params: &lcif.Params{K: ref.k, Lambda: 1, SecondOrder: c.second},
+				Neighbors: c.neighbors, Weight: c.weight,
+				Params: &lcif.Params{K: ref.k, Lambda: 1, SecondOrder: c.second},
 			}
 			if c.neighbors == "both" {
 				o.VectorWeight = c.share
@@ -212,7 +218,8 @@ func TestLabelsByBoth(t *testing.T) {
 					if c.neighbors == "text" || q.Vector == nil {
 						q.Text = cmp.Or(q.Text, "w1 w2 w2 w5")
 					}
-					out, err := d.Collection("docs").Predict(t.Context(), db.Query{Text: q.Text, Vector: q.Vector}, &db.PredictOptions{Top: 100})
+					out, err := d.Collection("docs").Predict(t.Context(),
+						db.Query{Text: q.Text, Vector: q.Vector}, &db.PredictOptions{Top: 100})
 					dbtest.Must(t, err)
 					ref.unsure = false
 					want := ref.predict(q)
@@ -225,7 +232,8 @@ func TestLabelsByBoth(t *testing.T) {
 					}
 					for _, p := range out.Labels {
 						if math.Abs(float64(p.Score)-want[p.Label]) > 1e-5 {
-							t.Fatalf("%s, query %d: label %s has %g, want %g", when, i, p.Label, p.Score, want[p.Label])
+							t.Fatalf("%s, query %d: label %s has %g, want %g", when, i, p.Label, p.Score,
+								want[p.Label])
 						}
 					}
 				}
@@ -251,7 +259,8 @@ func TestLabelsByBoth(t *testing.T) {
 					write(halfRow(rng, i))
 				}
 				dbtest.Must(t, d.Update(t.Context(), func(tx *db.Tx) error {
-					return errors.Join(tx.Collection("docs").Delete(ref.rows[20].Key), tx.Collection("docs").SetLabels(ref.rows[30].Key, "new"))
+					return errors.Join(tx.Collection("docs").Delete(ref.rows[20].Key),
+						tx.Collection("docs").SetLabels(ref.rows[30].Key, "new"))
 				}))
 				ref.rows[20], ref.rows[30].Labels = nil, []string{"new"}
 				check("changed")
@@ -265,9 +274,11 @@ func TestLabelsByBoth(t *testing.T) {
 			if c.neighbors == "text" && !errors.Is(err, db.ErrInvalid) {
 				t.Errorf("a vector to a model of texts: %v", err)
 			}
-			key, err := d.Collection("docs").Predict(t.Context(), db.Query{Key: ref.rows[60].Key}, &db.PredictOptions{Top: 1})
+			key, err := d.Collection("docs").Predict(t.Context(), db.Query{Key: ref.rows[60].Key},
+				&db.PredictOptions{Top: 1})
 			dbtest.Must(t, err)
-			if want := ref.predict(ref.rows[60]); !ref.unsure && (len(key.Labels) != 1 || math.Abs(float64(key.Labels[0].Score)-want[key.Labels[0].Label]) > 1e-5) {
+			if want := ref.predict(ref.rows[60]); !ref.unsure && (len(key.Labels) != 1 ||
+				math.Abs(float64(key.Labels[0].Score)-want[key.Labels[0].Label]) > 1e-5) {
 				t.Errorf("by key: %+v, want %v", key.Labels, want)
 			}
 		})
@@ -279,7 +290,8 @@ func TestLabelsByBoth(t *testing.T) {
 func TestTuneByBoth(t *testing.T) {
 	t.Parallel()
 	d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
-	dbtest.Must(t, dbtest.Create(t.Context(), d, "docs", db.Schema{Dim: 12, Metric: vector.Cosine, Text: &db.TextSchema{}}))
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "docs",
+		db.Schema{Dim: 12, Metric: vector.Cosine, Text: &db.TextSchema{}}))
 	rng := rand.New(rand.NewPCG(1, 2))
 	put(t, d, 600, func(i int) db.Row {
 		v, l := spotRow(rng, 0)
@@ -291,7 +303,9 @@ func TestTuneByBoth(t *testing.T) {
 		return r
 	})
 	dbtest.Builds(t, d, "docs", "trees", &index.Forest{Trees: 6, LeafNeighbors: 20})
-	for neighbors, want := range map[string][2]float64{"text": {0, 0.5}, "vector": {0.9, 1}, "both": {0.8, 1}} {
+	for neighbors, want := range map[string][2]float64{
+		"text": {0, 0.5}, "vector": {0.9, 1}, "both": {0.8, 1},
+	} {
 		o := &index.LCIF{Folds: 3, Neighbors: neighbors, SecondOrders: []float64{0, 0.5}}
 		info, err := d.Collection("docs").Build(t.Context(), "m-"+neighbors, o, nil)
 		dbtest.Must(t, err)
@@ -301,7 +315,8 @@ func TestTuneByBoth(t *testing.T) {
 	}
 	dbtest.Builds(t, d, "docs", "at", &index.Trees{Kind: "at", Budget: 20})
 	for _, q := range []string{"n1", "n2", "n3", "n99 n1"} {
-		out, err := d.Collection("docs").Predict(t.Context(), db.Query{Text: q}, &db.PredictOptions{Index: "at", Top: 10})
+		out, err := d.Collection("docs").Predict(t.Context(), db.Query{Text: q},
+			&db.PredictOptions{Index: "at", Top: 10})
 		dbtest.Must(t, err)
 		for _, p := range out.Labels {
 			if p.Label == "silent" && p.Score > 0 {
@@ -327,7 +342,8 @@ func TestTuneByBoth(t *testing.T) {
 		refused(err, want)
 	}
 	dbtest.Must(t, dbtest.Create(t.Context(), d, "texts", db.Schema{Text: &db.TextSchema{}}))
-	dbtest.Must(t, dbtest.Put(d, "texts", db.Row{Key: []byte("a"), Text: "a"}, db.Row{Key: []byte("b"), Text: "b"}))
+	dbtest.Must(t, dbtest.Put(d, "texts", db.Row{Key: []byte("a"), Text: "a"},
+		db.Row{Key: []byte("b"), Text: "b"}))
 	_, err := d.Collection("texts").Build(t.Context(), "bad", &index.LCIF{Neighbors: "both"}, nil)
 	refused(err, "has no vectors")
 }

@@ -377,8 +377,8 @@ func TestPublicCallsOfClosed(t *testing.T) {
 	}
 	if got, want := strings.Join(refused, ", "), "DB.Compact, DB.Compact in order, DB.Create, DB.Rename, DB.Maintain, "+
 		"DB.Repair, DB.Update, Collection.Build, Collection.Build of a model, Collection.Load, "+
-		"Collection.Load with progress, Collection.Load of new rows, Collection.SetDefault, Collection.SetSchema, "+
-		"Collection.TuneFusion, Collection.DropIndex, DB.Drop"; got != want {
+		"Collection.Load with progress, Collection.Load of new rows, Collection.SetDefault, "+
+		"Collection.SetSchema, Collection.TuneFusion, Collection.DropIndex, DB.Drop"; got != want {
 		t.Errorf("read-only databases refuse\n%s, want\n%s", got, want)
 	}
 	b.Must(reading.d.View(func(s *db.Snapshot) error {

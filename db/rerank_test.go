@@ -234,13 +234,15 @@ func (b *rankBed) check(what string, hits, before []db.Hit, o db.SearchOptions, 
 		}
 		got := value(b.alone[at])
 		if eps := 2e-6 * (1 + math.Abs(top)); got < top-eps || math.Abs(float64(h.Score)-got) > eps {
-			b.t.Fatalf("%s: hit %d is %s of %g, shown as %g; %s has %g", what, i, h.Key, got, h.Score, wanted.Key, top)
+			b.t.Fatalf("%s: hit %d is %s of %g, shown as %g; %s has %g", what, i, h.Key, got, h.Score,
+				wanted.Key, top)
 		}
 		// Of rows that are equal in all respects the first comes first.
 		for _, x := range b.alone {
 			r, own := b.rows[string(x.Key)], b.rows[string(h.Key)]
 			if x.Row < h.Row && !used[string(x.Key)] && room(r) && x.Distance == h.Distance &&
-				fmt.Sprint(r.Vector, r.Text, r.Sparse, r.Attributes) == fmt.Sprint(own.Vector, own.Text, own.Sparse, own.Attributes) {
+				fmt.Sprint(r.Vector, r.Text, r.Sparse, r.Attributes) ==
+					fmt.Sprint(own.Vector, own.Text, own.Sparse, own.Attributes) {
 				b.t.Fatalf("%s: hit %d is row %d, and the equal row %d is left", what, i, h.Row, x.Row)
 			}
 		}
@@ -248,7 +250,8 @@ func (b *rankBed) check(what string, hits, before []db.Hit, o db.SearchOptions, 
 	}
 }
 
-// TestRerank compares boosts, decays, diversity, groups and pages of all kinds of searches with the definition.
+// TestRerank compares boosts, decays, diversity, groups and pages of all kinds of searches with the
+// definition.
 func TestRerank(t *testing.T) {
 	all := func(db.Row) bool { return true }
 	young := func(r db.Row) bool { y, ok := r.Attributes["year"].(int); return ok && y > 2012 }
@@ -261,9 +264,11 @@ func TestRerank(t *testing.T) {
 	}
 	passes := []func(db.Row) bool{young, young, all, all, all}
 	for name, schema := range map[string]db.Schema{
-		"l2": {Dim: 5}, "cosine": {Dim: 5, Metric: vector.Cosine}, "product": {Dim: 5, Metric: vector.InnerProduct},
-		"sparse": {Sparse: true}, "texts": {Text: &db.TextSchema{}},
-		"both": {Dim: 5, Metric: vector.Cosine, Text: &db.TextSchema{}}, "both-l2": {Dim: 5, Text: &db.TextSchema{}},
+		"l2": {Dim: 5}, "cosine": {Dim: 5, Metric: vector.Cosine},
+		"product": {Dim: 5, Metric: vector.InnerProduct},
+		"sparse":  {Sparse: true}, "texts": {Text: &db.TextSchema{}},
+		"both":          {Dim: 5, Metric: vector.Cosine, Text: &db.TextSchema{}},
+		"both-l2":       {Dim: 5, Text: &db.TextSchema{}},
 		"words of both": {Dim: 5, Text: &db.TextSchema{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -314,11 +319,12 @@ func keysOf(hits []db.Hit) (out []string) {
 	return out
 }
 
-// TestRerankDepth: as deep as it has to be, a search finds K hits in groups, if there are so many, by an index and
-// without one; pages have no key twice, whatever is written and compacted between them.
+// TestRerankDepth: as deep as it has to be, a search finds K hits in groups, if there are so many, by an
+// index and without one; pages have no key twice, whatever is written and compacted between them.
 func TestRerankDepth(t *testing.T) {
 	d := dbtest.OpenTemp(t, nil)
-	dbtest.Must(t, errors.Join(dbtest.Create(t.Context(), d, "both", db.Schema{Dim: 8, Text: &db.TextSchema{}}),
+	dbtest.Must(t, errors.Join(
+		dbtest.Create(t.Context(), d, "both", db.Schema{Dim: 8, Text: &db.TextSchema{}}),
 		dbtest.Create(t.Context(), d, "none", db.Schema{Dim: 2})))
 	var rows []db.Row
 	for i, x := range dbtest.Mixture(5, 3000, 8) {
@@ -326,7 +332,8 @@ func TestRerankDepth(t *testing.T) {
 		if i%500 == 499 {
 			author = fmt.Sprint(i)
 		}
-		rows = append(rows, db.Row{Key: fmt.Append(nil, i), Vector: x, Text: fmt.Sprint("w", i%3), Attributes: map[string]any{"author": author, "year": i}})
+		rows = append(rows, db.Row{Key: fmt.Append(nil, i), Vector: x, Text: fmt.Sprint("w", i%3),
+			Attributes: map[string]any{"author": author, "year": i}})
 	}
 	dbtest.Must(t, dbtest.Put(d, "both", rows...))
 	c, q := d.Collection("both"), db.Query{Vector: rows[0].Vector, Text: "w1"}
@@ -361,8 +368,8 @@ func TestRerankDepth(t *testing.T) {
 			if all = append(all, res.Hits...); len(res.Hits) != 100 {
 				t.Fatalf("page %d: %d hits", page, len(res.Hits))
 			}
-			gone := []string{fmt.Sprint(page), string(res.Hits[3].Key)}
-			dbtest.Must(t, errors.Join(dbtest.Delete(d, "both", gone...), d.Compact(t.Context(), nil)))
+			deleted := []string{fmt.Sprint(page), string(res.Hits[3].Key)}
+			dbtest.Must(t, errors.Join(dbtest.Delete(d, "both", deleted...), d.Compact(t.Context(), nil)))
 		}
 	}
 	radius := 1.0
@@ -391,9 +398,10 @@ func TestRerankDepth(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	res, err := c.Search(t.Context(), db.Query{Text: "w1"}, &db.SearchOptions{K: 5, After: []db.Hit{{Key: []byte("nowhere")}}})
+	res, err := c.Search(t.Context(), db.Query{Text: "w1"},
+		&db.SearchOptions{K: 5, After: []db.Hit{{Key: []byte("nowhere")}}})
 	if err != nil || len(res.Hits) != 5 {
-		t.Errorf("after a row that is gone: %d hits, %v", len(res.Hits), err)
+		t.Errorf("after a deleted row: %d hits, %v", len(res.Hits), err)
 	}
 	res, err = d.Collection("none").Search(t.Context(), db.Query{Vector: []float32{1, 2}}, &db.SearchOptions{
 		PerGroup: 1, GroupBy: "color", Diversity: 0.5, Boosts: []db.Boost{{Attribute: "year", Half: 1}},
@@ -427,7 +435,8 @@ func TestRerankSample(t *testing.T) {
 	}
 }
 
-// TestRerankValues: decays and groups see the values of all rows: in chunks, after them, changed and removed ones.
+// TestRerankValues: decays and groups see the values of all rows: in chunks, after them, changed and removed
+// ones.
 func TestRerankValues(t *testing.T) {
 	d := dbtest.OpenTemp(t, nil)
 	const dim, n = 2048, 300 // chunks have 128 rows
@@ -435,7 +444,8 @@ func TestRerankValues(t *testing.T) {
 	x := make([]float32, dim)
 	x[0] = 1
 	values := func(i int) map[string]any {
-		v := map[string]any{"number": any(i % 9), "at": rankOrigin.Add(time.Duration(i%7) * time.Hour), "name": fmt.Sprint(i % 11)}
+		v := map[string]any{"number": any(i % 9), "at": rankOrigin.Add(time.Duration(i%7) * time.Hour),
+			"name": fmt.Sprint(i % 11)}
 		switch {
 		case i%5 == 0:
 			v["number"] = -float64(i%4) - 0.5
@@ -451,9 +461,12 @@ func TestRerankValues(t *testing.T) {
 	}
 	compare := func(stage string) {
 		t.Helper()
-		for name, b := range map[string]db.Boost{"number": {Half: 2}, "at": {Half: 7200, Origin: rankOrigin}} {
+		for name, b := range map[string]db.Boost{
+			"number": {Half: 2}, "at": {Half: 7200, Origin: rankOrigin},
+		} {
 			b.Attribute = name
-			res, err := c.Search(t.Context(), db.Query{Vector: x}, &db.SearchOptions{K: n, Boosts: []db.Boost{b}})
+			res, err := c.Search(t.Context(), db.Query{Vector: x},
+				&db.SearchOptions{K: n, Boosts: []db.Boost{b}})
 			dbtest.Must(t, err)
 			if len(res.Hits) != n {
 				t.Fatalf("%s: %d hits", stage, len(res.Hits))
@@ -471,11 +484,13 @@ func TestRerankValues(t *testing.T) {
 					far = v.Sub(rankOrigin).Hours() / 2
 				}
 				if want := math.Pow(0.5, far); math.Abs(float64(h.Score)-want) > 1e-6 {
-					t.Fatalf("%s: %s has %s %v and score %g, want %g", stage, h.Key, name, r.Attributes[name], h.Score, want)
+					t.Fatalf("%s: %s has %s %v and score %g, want %g", stage, h.Key, name,
+						r.Attributes[name], h.Score, want)
 				}
 			}
 		}
-		res, err := c.Search(t.Context(), db.Query{Vector: x}, &db.SearchOptions{K: n, PerGroup: 2, GroupBy: "name"})
+		res, err := c.Search(t.Context(), db.Query{Vector: x},
+			&db.SearchOptions{K: n, PerGroup: 2, GroupBy: "name"})
 		dbtest.Must(t, err)
 		group, without := map[any]int{}, 0
 		for _, h := range res.Hits {
@@ -487,8 +502,10 @@ func TestRerankValues(t *testing.T) {
 				t.Errorf("%s: a third hit of %v", stage, v)
 			}
 		}
-		if all, err := c.Count(t.Context(), filter.Not(filter.Exists("name"))); err != nil || without != all || len(res.Hits) != all+2*len(group) {
-			t.Errorf("%s: %d hits in %d groups, %d of %d without a group: %v", stage, len(res.Hits), len(group), without, all, err)
+		if all, err := c.Count(t.Context(), filter.Not(filter.Exists("name"))); err != nil ||
+			without != all || len(res.Hits) != all+2*len(group) {
+			t.Errorf("%s: %d hits in %d groups, %d of %d without a group: %v", stage, len(res.Hits),
+				len(group), without, all, err)
 		}
 	}
 	compare("stored")

@@ -82,12 +82,12 @@ func extend(c *layout.Collection, s Schema) error {
 			(s.Text == nil || *old.Text == *s.Text)
 	}
 	if !same {
-		return fmt.Errorf("%w: the schema of collection %q can get a vector, a text or features, and another "+
-			"Weight or Meta; all else stays as it is", fail.Option, c.Name)
+		return fmt.Errorf("%w: the schema of collection %q can get a vector, a text or features, and "+
+			"another Weight or Meta; all else stays as it is", fail.Option, c.Name)
 	}
 	if model := c.DefaultModel(); model != "" && s.Sparse && !old.Sparse {
-		return fmt.Errorf("%w: label model %q of %q learned from vectors, with a text or features next to them "+
-			"it would from those: drop it first", fail.Option, model, c.Name)
+		return fmt.Errorf("%w: label model %q of %q learned from vectors, with a text or features next to "+
+			"them it would from those: drop it first", fail.Option, model, c.Name)
 	}
 	s.describe(c)
 	return nil

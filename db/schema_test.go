@@ -42,8 +42,8 @@ func rowsOf(t *testing.T, d *db.DB, coll string) (out []string) {
 	return out
 }
 
-// TestLaterParts: a collection that gets its text or vector later holds and finds what one does that was created
-// with both.
+// TestLaterParts: a collection that gets its text or vector later holds and finds what one does that was
+// created with both.
 func TestLaterParts(t *testing.T) {
 	t.Parallel()
 	both := db.Schema{Dim: 8, Metric: vector.Cosine, Text: &db.TextSchema{}}
@@ -91,7 +91,9 @@ func TestLaterParts(t *testing.T) {
 			put(t, d, len(full), func(i int) db.Row { return part(full[i]) })
 			dbtest.Must(t, dbtest.Put(d, "other", part(full[0])))
 			dbtest.Must(t, dbtest.Delete(d, "docs", "r3", "r900"))
-			full = slices.DeleteFunc(full, func(r db.Row) bool { return string(r.Key) == "r3" || string(r.Key) == "r900" })
+			full = slices.DeleteFunc(full, func(r db.Row) bool {
+				return string(r.Key) == "r3" || string(r.Key) == "r900"
+			})
 			if c.before.Dim > 0 {
 				dbtest.Builds(t, d, "docs", "near", &index.Forest{Trees: 2})
 			} else {
@@ -133,7 +135,8 @@ func TestLaterParts(t *testing.T) {
 			dbtest.Must(t, dbtest.Check(d))
 			info, err := d.Collection("docs").Info()
 			dbtest.Must(t, err)
-			if info.Dim != 8 || !info.Sparse || (info.Text == nil) != (c.after.Text == nil) || len(info.Indexes) == 0 {
+			if info.Dim != 8 || !info.Sparse || (info.Text == nil) != (c.after.Text == nil) ||
+				len(info.Indexes) == 0 {
 				t.Errorf("info %+v", info)
 			}
 			if n, err := old.Collection("docs").Count(t.Context(), nil); err != nil || n != len(full) {
@@ -179,7 +182,8 @@ func TestLaterParts(t *testing.T) {
 						}
 						var found [2][]string
 						for at, coll := range []string{"docs", "fresh"} {
-							res, err := d.Collection(coll).Search(t.Context(), q, &db.SearchOptions{K: 7, Index: db.Flat})
+							res, err := d.Collection(coll).Search(t.Context(), q,
+								&db.SearchOptions{K: 7, Index: db.Flat})
 							dbtest.Must(t, err)
 							for _, h := range res.Hits {
 								found[at] = append(found[at], fmt.Sprintf("%s %.5f", h.Key, h.Distance))
@@ -219,7 +223,8 @@ func TestLaterParts(t *testing.T) {
 
 // docsMissing: a key that no row has is an error that does not fail the transaction.
 func docsMissing(tx *db.Tx) error {
-	err := errors.Join(tx.Collection("docs").SetText([]byte("none"), "x"), tx.Collection("docs").SetVector([]byte("none"), nil))
+	err := errors.Join(tx.Collection("docs").SetText([]byte("none"), "x"),
+		tx.Collection("docs").SetVector([]byte("none"), nil))
 	if !errors.Is(err, db.ErrNotFound) {
 		return fmt.Errorf("a row that is not there: %w", err)
 	}
@@ -234,7 +239,8 @@ func TestSetSchema(t *testing.T) {
 	dbtest.Must(t, dbtest.Create(t.Context(), d, "c", made))
 	c := d.Collection("c")
 	dbtest.Must(t, dbtest.Put(d, "c",
-		db.Row{Key: []byte("a"), Vector: []float32{1, 0}, Labels: []string{"x"}}, db.Row{Key: []byte("b"), Vector: []float32{0, 1}}))
+		db.Row{Key: []byte("a"), Vector: []float32{1, 0}, Labels: []string{"x"}},
+		db.Row{Key: []byte("b"), Vector: []float32{0, 1}}))
 	set := func(edit func(s *db.Schema)) error {
 		t.Helper()
 		info, err := c.Info()
@@ -250,14 +256,19 @@ func TestSetSchema(t *testing.T) {
 	}
 	_, err := c.Search(t.Context(), db.Query{Vector: []float32{1, 2, 3}}, nil)
 	refused(err, db.ErrInvalid, `3 coordinates, want 2, the vectors of model "small-1"`)
-	refused(dbtest.Put(d, "c", db.Row{Key: []byte("z"), Vector: []float32{1}}), db.ErrInvalid, `model "small-1"`)
-	refused(dbtest.Create(t.Context(), d, "y", db.Schema{Dim: 1, Meta: map[string]string{"": "x"}}), db.ErrInvalid, "name")
-	refused(dbtest.Create(t.Context(), d, "y", db.Schema{Dim: 1, Meta: map[string]string{"a": "\n"}}), db.ErrInvalid, "control")
+	refused(dbtest.Put(d, "c", db.Row{Key: []byte("z"), Vector: []float32{1}}), db.ErrInvalid,
+		`model "small-1"`)
+	refused(dbtest.Create(t.Context(), d, "y", db.Schema{Dim: 1, Meta: map[string]string{"": "x"}}),
+		db.ErrInvalid, "name")
+	refused(dbtest.Create(t.Context(), d, "y", db.Schema{Dim: 1, Meta: map[string]string{"a": "\n"}}),
+		db.ErrInvalid, "control")
 	refused(set(func(s *db.Schema) { s.Dim = 3 }), db.ErrInvalid, "stays as it is")
 	refused(set(func(s *db.Schema) { s.Metric = vector.L2 }), db.ErrInvalid, "stays as it is")
 	refused(set(func(s *db.Schema) { s.Dim, s.Named = 0, true }), db.ErrInvalid, "stays as it is")
-	refused(set(func(s *db.Schema) { s.Meta = map[string]string{"a": strings.Repeat("x", 2000)} }), db.ErrInvalid, "1024 bytes")
-	refused(set(func(s *db.Schema) { s.Text = &db.TextSchema{Analyzer: "none"} }), db.ErrInvalid, "no analyzer")
+	refused(set(func(s *db.Schema) { s.Meta = map[string]string{"a": strings.Repeat("x", 2000)} }),
+		db.ErrInvalid, "1024 bytes")
+	refused(set(func(s *db.Schema) { s.Text = &db.TextSchema{Analyzer: "none"} }), db.ErrInvalid,
+		"no analyzer")
 	refused(d.Collection("none").SetSchema(t.Context(), made, nil), db.ErrNotFound, "none")
 	dbtest.Builds(t, d, "c", "m", &index.LCIF{Params: &lcif.Params{K: 1, Lambda: 1}})
 	refused(set(func(s *db.Schema) { s.Text = &db.TextSchema{} }), db.ErrInvalid, "drop it first")
@@ -269,14 +280,16 @@ func TestSetSchema(t *testing.T) {
 	dbtest.Must(t, set(func(s *db.Schema) { s.Weight = 0.6; s.Meta["model"] = "small-2" }))
 	info, err := c.Info()
 	dbtest.Must(t, err)
-	if info.Text == nil || info.Weight != 0.6 || !maps.Equal(info.Meta, map[string]string{"lang": "en", "model": "small-2"}) {
+	if info.Text == nil || info.Weight != 0.6 ||
+		!maps.Equal(info.Meta, map[string]string{"lang": "en", "model": "small-2"}) {
 		t.Errorf("info %+v", info)
 	}
 	dbtest.Must(t, d.Update(t.Context(), func(tx *db.Tx) error {
 		docs := tx.Collection("c")
-		err := errors.Join(docs.SetText([]byte("a"), "running"), docs.SetLabels([]byte("a"), "y"), docs.SetText([]byte("b"), "walked"),
-			docs.SetVector([]byte("b"), nil))
-		if r, e := docs.Get([]byte("a")); e != nil || r.Text != "running" || !slices.Equal(r.Labels, []string{"y"}) || r.Vector == nil {
+		err := errors.Join(docs.SetText([]byte("a"), "running"), docs.SetLabels([]byte("a"), "y"),
+			docs.SetText([]byte("b"), "walked"), docs.SetVector([]byte("b"), nil))
+		if r, e := docs.Get([]byte("a")); e != nil || r.Text != "running" ||
+			!slices.Equal(r.Labels, []string{"y"}) || r.Vector == nil {
 			err = errors.Join(err, fmt.Errorf("row %+v, %w", r, e))
 		}
 		return err
@@ -290,9 +303,12 @@ func TestSetSchema(t *testing.T) {
 	if r, err := c.Get([]byte("b")); err != nil || r.Vector != nil || r.Text != "walked" {
 		t.Errorf("row %+v, %v", r, err)
 	}
-	refused(d.Update(t.Context(), func(tx *db.Tx) error { return tx.Collection("c").SetText([]byte("a"), "a\x00b") }), db.ErrInvalid, "NUL")
-	refused(d.Update(t.Context(), func(tx *db.Tx) error { return tx.Collection("c").SetVector([]byte("a"), make([]float32, 3)) }),
-		db.ErrInvalid, `model "small-2"`)
+	refused(d.Update(t.Context(), func(tx *db.Tx) error {
+		return tx.Collection("c").SetText([]byte("a"), "a\x00b")
+	}), db.ErrInvalid, "NUL")
+	refused(d.Update(t.Context(), func(tx *db.Tx) error {
+		return tx.Collection("c").SetVector([]byte("a"), make([]float32, 3))
+	}), db.ErrInvalid, `model "small-2"`)
 	dbtest.Must(t, d.Compact(t.Context(), nil))
 	dbtest.Must(t, dbtest.Check(d))
 	dbtest.Must(t, d.View(func(s *db.Snapshot) error {

@@ -142,7 +142,8 @@ func searchBed(t testing.TB, metric vector.Metric, n, dim int) *bed {
 	b := newBed(t, metric, dim)
 	b.Put("a", dbtest.Mixture(1, n, dim))
 	b.Drop("a7", "a150")
-	b.Build("x", &index.Forest{NoTune: true, Members: true, Trees: 12, LeafNeighbors: 50, Depth: bits.Len(uint(n / 7)), ListNeighbors: 32})
+	b.Build("x", &index.Forest{NoTune: true, Members: true, Trees: 12, LeafNeighbors: 50,
+		Depth: bits.Len(uint(n / 7)), ListNeighbors: 32})
 	b.Put("b", dbtest.Mixture(2, 60, dim))
 	b.Drop("a1", "b0", "b50")
 	return b
@@ -227,7 +228,8 @@ func TestFilters(t *testing.T) {
 					want := b.Exact(q, c.pass)
 					want = want[:min(k, len(want))]
 					for _, p := range []*query.Params{
-						{Method: query.Flat}, {Extra: 20}, {Sketch: true, R: 100}, {Method: query.Lookup, Extra: 20},
+						{Method: query.Flat}, {Extra: 20}, {Sketch: true, R: 100},
+						{Method: query.Lookup, Extra: 20},
 					} {
 						o := c.o
 						if o.Params != nil {
@@ -522,7 +524,9 @@ func TestZeroVectors(t *testing.T) {
 		b.Build("x", &index.Forest{NoTune: true, Members: true})
 		b.Put("b", [][]float32{make([]float32, dim)})
 		for _, q := range [][]float32{make([]float32, dim), rows[1], rows[50]} {
-			for _, p := range []query.Params{{Method: query.Flat}, {}, {Sketch: true}, {Method: query.Lookup}} {
+			for _, p := range []query.Params{
+				{Method: query.Flat}, {}, {Sketch: true}, {Method: query.Lookup},
+			} {
 				hits, _ := b.Search(q, len(b.Rows), &db.SearchOptions{Params: &p})
 				b.Same(q, hits, b.Exact(q, nil), nil)
 				near, _ := b.Search(q, 5, &db.SearchOptions{Params: &p})
@@ -687,7 +691,8 @@ func TestHugeValues(t *testing.T) {
 			}
 			ask(query.Params{Method: query.Flat})
 			for _, l := range dbtest.Learners {
-				_, err := b.D.Collection("c").Build(t.Context(), "x", l.In(index.Forest{NoTune: true, Trees: 4}, dim), nil)
+				_, err := b.D.Collection("c").Build(t.Context(), "x",
+					l.In(index.Forest{NoTune: true, Trees: 4}, dim), nil)
 				if err == nil {
 					ask(query.Params{Sketch: true})
 				} else if !errors.Is(err, db.ErrInvalid) || huge < 1e18 {

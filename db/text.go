@@ -94,8 +94,8 @@ func termsOf(s string, t *layout.Text) ([]apply.Feature, error) {
 	tokens := text.PhraseOf(s, analyze)
 	for _, t := range tokens {
 		if strings.Contains(t.Term, pairSpace) {
-			return nil, fmt.Errorf("%w: term %.40q of the analyzer has a space, and the collection has pairs "+
-				"of words", fail.Text, t.Term)
+			return nil, fmt.Errorf("%w: term %.40q of the analyzer has a space, and the collection has "+
+				"pairs of words", fail.Text, t.Term)
 		}
 		terms = append(terms, t.Term)
 	}

@@ -48,24 +48,32 @@ func TestPairs(t *testing.T) {
 			if !maps.Equal(want, bm25(rows, q, math.MaxInt)) {
 				frequent++
 			}
-			res, err := d.Collection("docs").Search(t.Context(), db.Query{Text: q}, &db.SearchOptions{K: len(rows), Explain: true})
+			res, err := d.Collection("docs").Search(t.Context(), db.Query{Text: q},
+				&db.SearchOptions{K: len(rows), Explain: true})
 			dbtest.Must(t, err)
 			if len(res.Hits) != len(want) || len(res.Stats.Unknown) > len(strings.Fields(q)) {
-				t.Fatalf("%s, %q: %d hits, want %d, %q unknown", when, q, len(res.Hits), len(want), res.Stats.Unknown)
+				t.Fatalf("%s, %q: %d hits, want %d, %q unknown", when, q, len(res.Hits), len(want),
+					res.Stats.Unknown)
 			}
 			for _, h := range res.Hits {
-				if w := want[string(h.Key)]; math.Abs(w+float64(h.Distance)) > 1e-4 || math.Abs(w-h.Why.Score) > 1e-4 {
-					t.Fatalf("%s, %q: row %s has %g, explained %g, want %g", when, q, h.Key, -h.Distance, h.Why.Score, w)
+				if w := want[string(h.Key)]; math.Abs(w+float64(h.Distance)) > 1e-4 ||
+					math.Abs(w-h.Why.Score) > 1e-4 {
+					t.Fatalf("%s, %q: row %s has %g, explained %g, want %g", when, q, h.Key, -h.Distance,
+						h.Why.Score, w)
 				}
 			}
 			if len(res.Hits) > 0 {
-				like, err := d.Collection("docs").Search(t.Context(), db.Query{Key: res.Hits[0].Key}, &db.SearchOptions{K: 5})
+				like, err := d.Collection("docs").Search(t.Context(), db.Query{Key: res.Hits[0].Key},
+					&db.SearchOptions{K: 5})
 				dbtest.Must(t, err)
-				same, err := d.Collection("docs").Search(t.Context(), db.Query{Text: rows[string(res.Hits[0].Key)]}, &db.SearchOptions{K: 6})
+				same, err := d.Collection("docs").Search(t.Context(),
+					db.Query{Text: rows[string(res.Hits[0].Key)]}, &db.SearchOptions{K: 6})
 				dbtest.Must(t, err)
-				same.Hits = slices.DeleteFunc(same.Hits, func(h db.Hit) bool { return string(h.Key) == string(res.Hits[0].Key) })
+				same.Hits = slices.DeleteFunc(same.Hits,
+					func(h db.Hit) bool { return string(h.Key) == string(res.Hits[0].Key) })
 				if len(like.Hits) > 0 && like.Hits[0].Distance != same.Hits[0].Distance {
-					t.Errorf("%s: like row %s: %g, its text: %g", when, res.Hits[0].Key, like.Hits[0].Distance, same.Hits[0].Distance)
+					t.Errorf("%s: like row %s: %g, its text: %g", when, res.Hits[0].Key,
+						like.Hits[0].Distance, same.Hits[0].Distance)
 				}
 			}
 		}
@@ -88,9 +96,13 @@ func TestPairs(t *testing.T) {
 	check("maintained")
 	dbtest.Must(t, dbtest.Check(d))
 
-	text.Register("spaced", func(s string, emit func(text.Token)) { emit(text.Token{Term: "a b", End: len(s)}) })
-	dbtest.Must(t, dbtest.Create(t.Context(), d, "spaced", db.Schema{Text: &db.TextSchema{Analyzer: "spaced", Pairs: 1}}))
-	if err := dbtest.Put(d, "spaced", db.Row{Key: []byte("a"), Text: "x"}); err == nil || !strings.Contains(err.Error(), "has a space") {
+	text.Register("spaced", func(s string, emit func(text.Token)) {
+		emit(text.Token{Term: "a b", End: len(s)})
+	})
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "spaced",
+		db.Schema{Text: &db.TextSchema{Analyzer: "spaced", Pairs: 1}}))
+	if err := dbtest.Put(d, "spaced", db.Row{Key: []byte("a"), Text: "x"}); err == nil ||
+		!strings.Contains(err.Error(), "has a space") {
 		t.Errorf("a term with a space: %v", err)
 	}
 	if err := dbtest.Create(t.Context(), d, "x", db.Schema{Text: &db.TextSchema{Pairs: -1}}); err == nil {

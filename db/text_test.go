@@ -128,9 +128,9 @@ func bm25(texts map[string]string, query string, leastPairs int) map[string]floa
 	const k1, b = 1.2, 0.75
 	terms := func(s string) map[string]float64 {
 		words := strings.Fields(s)
-		if all := words; leastPairs > 0 {
-			for i := 1; i < len(all); i++ {
-				words = append(words, all[i-1]+" "+all[i])
+		for i, w := range words {
+			if i > 0 && leastPairs > 0 {
+				words = append(words, words[i-1]+" "+w)
 			}
 		}
 		return countsOf(words)
@@ -321,7 +321,8 @@ func TestFusion(t *testing.T) {
 				q    db.Query
 				want []scored
 			}{{"text", db.Query{Text: q.Text}, words}, {"vector", db.Query{Vector: q.Vector}, vectors}} {
-				res, err := b.d.Collection("docs").Search(t.Context(), c.q, &db.SearchOptions{K: 30, Recall: 1, Where: where})
+				res, err := b.d.Collection("docs").Search(t.Context(), c.q,
+					&db.SearchOptions{K: 30, Recall: 1, Where: where})
 				dbtest.Must(t, err)
 				b.same(stage+": "+c.name, res.Hits, c.want, 30)
 			}
@@ -352,7 +353,11 @@ func TestFusion(t *testing.T) {
 				dbtest.Must(t, err)
 				for _, h := range plain.Hits {
 					x := b.vecs[string(h.Key)]
-					if x != nil && math.Abs(float64(h.Places.Distance)-dbtest.Distance(vector.Cosine, q.Vector, x)) > 1e-5 {
+					if x == nil {
+						continue
+					}
+					want := dbtest.Distance(vector.Cosine, q.Vector, x)
+					if math.Abs(float64(h.Places.Distance)-want) > 1e-5 {
 						t.Fatalf("%s: %s at distance %g", stage, h.Key, h.Places.Distance)
 					}
 				}

@@ -57,8 +57,8 @@ func (c Collection) TuneFusion(
 		return t, err
 	}
 	if len(queries) != len(keys) || len(keys) == 0 {
-		return t, fmt.Errorf("%w: %d queries and %d keys to tune the fusion by: each query needs the key of a "+
-			"row that belongs to it", fail.Option, len(queries), len(keys))
+		return t, fmt.Errorf("%w: %d queries and %d keys to tune the fusion by: each query needs the key "+
+			"of a row that belongs to it", fail.Option, len(queries), len(keys))
 	}
 	var own SearchOptions
 	if o != nil {

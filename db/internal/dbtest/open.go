@@ -130,8 +130,8 @@ func RowTexts(s *db.Snapshot, coll string) (out []string, err error) {
 			return strings.Compare(a.Name, b.Name)
 		})
 		sum := crc32.ChecksumIEEE(codec.Bytes(r.Vector))
-		out = append(out, fmt.Sprintf("%s %08x %v %v %q %q %q %v %v", r.Key, sum, r.Sparse, f, r.Text, r.Labels,
-			r.Payload, r.Attributes, r.ExpiresAt))
+		out = append(out, fmt.Sprintf("%s %08x %v %v %q %q %q %v %v", r.Key, sum, r.Sparse, f, r.Text,
+			r.Labels, r.Payload, r.Attributes, r.ExpiresAt))
 	}
 	return out, nil
 }
