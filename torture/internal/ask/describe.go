@@ -63,8 +63,8 @@ func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collect
 	var out []Collection
 	for i, info := range s.Collections() {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
-		c := Collection{Name: info.Name, Sparse: info.Sparse, Named: info.Named, Texts: info.Text != nil, Dim: info.Dim,
-			Metric: info.Metric, Live: info.Live}
+		c := Collection{Name: info.Name, Sparse: info.Sparse, Named: info.Named, Texts: info.Text != nil,
+			Dim: info.Dim, Metric: info.Metric, Live: info.Live}
 		all, err := s.Collection(info.Name).Labels()
 		if err != nil {
 			return nil, err
@@ -83,7 +83,9 @@ func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collect
 			c.Keys = append(c.Keys, rows[j].Key)
 		}
 		if c.Texts { // queries have all parts
-			rows = slices.DeleteFunc(rows, func(r db.Row) bool { return r.Text == "" || c.Dim > 0 && r.Vector == nil })
+			rows = slices.DeleteFunc(rows, func(r db.Row) bool {
+				return r.Text == "" || c.Dim > 0 && r.Vector == nil
+			})
 		}
 		for range min(queries, len(rows)) {
 			r := rows[rng.IntN(len(rows))]
@@ -96,7 +98,8 @@ func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collect
 			for f := range r.Features {
 				r.Features[f].Value += rng.Float32()
 			}
-			c.Queries = append(c.Queries, db.Query{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features, Text: r.Text})
+			c.Queries = append(c.Queries,
+				db.Query{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features, Text: r.Text})
 		}
 		indexes, err := s.Collection(info.Name).Indexes()
 		if err != nil {

@@ -222,12 +222,14 @@ func (c *Collection) scans() []Question {
 		return out
 	}
 	for _, l := range c.Labels {
-		out = append(out, c.search("label "+l, db.Flat, "", c.Queries[0], db.SearchOptions{Where: filter.HasLabel(l)}),
-			c.search("no label "+l, db.Flat, "", c.Queries[0], db.SearchOptions{Where: filter.Not(filter.HasLabel(l))}))
+		has := filter.HasLabel(l)
+		out = append(out, c.search("label "+l, db.Flat, "", c.Queries[0], db.SearchOptions{Where: has}),
+			c.search("no label "+l, db.Flat, "", c.Queries[0], db.SearchOptions{Where: filter.Not(has)}))
 	}
 	for _, key := range c.Keys {
 		prefix := filter.KeyPrefix(key[:(len(key)+1)/2])
-		out = append(out, c.search(fmt.Sprintf("prefix of %q", key), db.Flat, "", c.Queries[0], db.SearchOptions{Where: prefix}))
+		out = append(out, c.search(fmt.Sprintf("prefix of %q", key), db.Flat, "", c.Queries[0],
+			db.SearchOptions{Where: prefix}))
 	}
 	return out
 }
@@ -253,11 +255,11 @@ func (c *Collection) index(x Index) []Question {
 		default:
 			params := map[string]query.Params{
 				"natural": {Tau: 0.02, NoWiden: true},
-				"hops":    {Tau: 0.05, Sketch: true, NoWiden: true},
+				"sketch":  {Tau: 0.05, Sketch: true, NoWiden: true},
 				"beam":    {Tau: 0.05, Sketch: true, Beam: 30, NoWiden: true},
-				"8-bit":   {Method: query.NaturalZero, Extra: 2, NoWiden: true},
+				"zero":    {Method: query.NaturalZero, Extra: 2, NoWiden: true},
 			}
-			names := []string{"natural", "hops", "beam", "8-bit"}
+			names := []string{"natural", "sketch", "beam", "zero"}
 			if x.Members {
 				params["voting"] = query.Params{Method: query.Voting, Votes: 2}
 				params["lookup"] = query.Params{Method: query.Lookup, NoWiden: true}
@@ -295,7 +297,8 @@ func (c *Collection) predict(name string, x Index, q db.Query, o db.PredictOptio
 
 func (c *Collection) path(x Index, q db.Query, i int) Question {
 	return Question{fmt.Sprintf("path %s %s %d", c.Name, x.Name, i), c.Name + "/" + x.Name, false, func(s *db.Snapshot, w *answer) error {
-		p, err := s.Collection(c.Name).Predict(context.Background(), c.asked(q, x.Kind), &db.PredictOptions{Index: x.Name, Explain: true})
+		p, err := s.Collection(c.Name).Predict(context.Background(), c.asked(q, x.Kind),
+			&db.PredictOptions{Index: x.Name, Explain: true})
 		if err == nil {
 			w.reason(p.Why)
 		}
@@ -306,7 +309,7 @@ func (c *Collection) path(x Index, q db.Query, i int) Question {
 // asked is the part of a query that an index of the kind answers, or, if that is empty, a scan.
 func (c *Collection) asked(q db.Query, kind string) db.Query {
 	switch {
-	case c.Texts && (c.Dim == 0 || kind == "postings" || predicts(kind)):
+	case c.Texts && (c.Dim == 0 || kind == "postings" || Predicts(kind)):
 		return db.Query{Text: q.Text}
 	case c.Texts && kind == "":
 		return db.Query{Text: q.Text, Vector: q.Vector}
@@ -318,7 +321,7 @@ func (c *Collection) asked(q db.Query, kind string) db.Query {
 	return db.Query{Sparse: vector.Sparse{Index: q.Sparse.Index, Value: q.Sparse.Value}}
 }
 
-// predicts reports whether indexes of a kind predict labels.
-func predicts(kind string) bool {
+// Predicts reports whether indexes of a kind predict labels.
+func Predicts(kind string) bool {
 	return kind == "lcif" || kind == "at" || kind == "pt" || kind == "sbt"
 }

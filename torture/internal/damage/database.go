@@ -18,7 +18,7 @@ import (
 
 // Build writes a database of about 20 MB with every kind of collection and
 // index: sealed chunks of bytes and of floats, rows not sealed yet, tombstones,
-// forests with label lists, sketches and 8-bit copies, one of them maintained,
+// forests with neighbor lists and sketches, one of them maintained, texts with vectors,
 // inverted indexes in segments, label models, trees of all kinds, and pages that
 // were freed.
 func Build(path string, seed uint64) error {

@@ -45,8 +45,7 @@ func (c *caller) answers(s *db.Snapshot) {
 		_ = c.call("matching", func() error { _, err := in.Matching(c.ctx, f); return err })
 		_ = c.call("matching keys", func() error { _, err := in.MatchingKeys(c.ctx, f); return err })
 		for _, x := range coll.Indexes {
-			switch x.Kind {
-			case "lcif", "at", "pt", "sbt":
+			if ask.Predicts(x.Kind) {
 				c.predict(s, coll, x)
 			}
 		}
@@ -77,7 +76,7 @@ func (c *caller) search(s *db.Snapshot, coll *ask.Collection) {
 	name, kind := "search "+coll.Name, ""
 	var at []ask.Index
 	for _, x := range coll.Indexes {
-		if x.Kind != "lcif" && x.Kind != "at" && x.Kind != "pt" && x.Kind != "sbt" {
+		if !ask.Predicts(x.Kind) {
 			at = append(at, x)
 		}
 	}

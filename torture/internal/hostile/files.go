@@ -127,7 +127,9 @@ var collections = map[string][]collection{
 		}},
 	},
 	"tuned": {
-		{"l2", 12, vector.L2, false, 3, map[string]index.Options{"kd": &index.Forest{Seed: 1, Holdout: 30, Members: true}}},
+		{"l2", 12, vector.L2, false, 3, map[string]index.Options{
+			"kd": &index.Forest{Seed: 1, Holdout: 30, Members: true},
+		}},
 		{"product", 6, vector.InnerProduct, false, 2, map[string]index.Options{"rp": &index.Forest{Seed: 1, Holdout: 20, Learner: "rp"}}},
 	},
 	"sketches": {

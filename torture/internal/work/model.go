@@ -101,7 +101,9 @@ func (s Script) batch(i int) []change {
 				payload[p] = byte(rng.Uint32())
 			}
 			key := []byte(c.key)
-			c.rows = map[string]db.Row{Dense: {Vector: denseVector(rng, s.Dim)}, Sparse: {Features: sparseVector(rng)}, Both: textRow(rng)}
+			c.rows = map[string]db.Row{
+				Dense: {Vector: denseVector(rng, s.Dim)}, Sparse: {Features: sparseVector(rng)}, Both: textRow(rng),
+			}
 			for _, name := range collections {
 				r := c.rows[name]
 				r.Key, r.Labels, r.Payload = key, labels, payload

@@ -84,13 +84,13 @@ func verifyTexts(ctx context.Context, v *db.Snapshot, m model, q db.Query) error
 		return err
 	}
 	coll := v.Collection(Both)
-	for _, where := range []*filter.Filter{nil, filter.HasLabel(labelNames[0])} {
-		want := m.bm25(q.Text, nil)
-		if where != nil {
-			want = m.bm25(q.Text, amber)
-		}
+	for _, by := range []struct {
+		where  *filter.Filter
+		passes func(db.Row) bool
+	}{{}, {filter.HasLabel(labelNames[0]), amber}} {
+		want := m.bm25(q.Text, by.passes)
 		for _, k := range []int{3, len(m.rows[Both])} {
-			found, err := coll.Search(ctx, db.Query{Text: q.Text}, &db.SearchOptions{K: k, Where: where})
+			found, err := coll.Search(ctx, db.Query{Text: q.Text}, &db.SearchOptions{K: k, Where: by.where})
 			if err == nil {
 				err = sameHits(found.Hits, want, k, true)
 			}
