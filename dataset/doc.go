@@ -16,7 +16,7 @@
 //
 //	name   reads                                     writes            keeps
 //	idx    u8 i8 i16 i32 f32 f64, two or more        -                 vectors
-//	       dimensions; labels beside (LabelsPath)
+//	       dimensions; labels in another file
 //	fvecs  f32                                       f32               vectors
 //	bvecs  u8                                        -                 vectors
 //	ivecs  i32                                       -                 vectors
@@ -224,7 +224,7 @@
 //
 // # Writing
 //
-// [Create] writes beside the path and renames on Close, so a half-written file
-// never stands under its final name. npy has the count in its header: it is put in place
-// on Close, under gzip too.
+// [Create] writes a new file in the folder and renames it on Close, so a half-written file
+// never has the final name. npy has the count in its header: it is put in place on Close,
+// under gzip too.
 package dataset

@@ -8,11 +8,11 @@ import (
 
 // Names of the formats, as taken by [Options] and [Schema].
 const (
-	FormatIDX     = "idx"     // idx, the format of MNIST: big-endian, typed, any number of dimensions; read only
+	FormatIDX     = "idx"     // the format of MNIST: big-endian, typed, any number of dimensions; read only
 	FormatFvecs   = "fvecs"   // int32 dimension, then that many float32, little-endian, per record
 	FormatBvecs   = "bvecs"   // int32 dimension, then that many uint8, per record; read only
 	FormatIvecs   = "ivecs"   // int32 dimension, then that many int32, little-endian, per record; read only
-	FormatFbin    = "fbin"    // uint32 number of records, uint32 dimension, then all float32, little-endian; read only
+	FormatFbin    = "fbin"    // uint32 records, uint32 dimension, then all float32, little-endian; read only
 	FormatU8bin   = "u8bin"   // the same with uint8; read only
 	FormatI8bin   = "i8bin"   // the same with int8; read only
 	FormatIbin    = "ibin"    // the same with int32; read only
@@ -24,10 +24,10 @@ const (
 	FormatFolder  = "folder"  // a folder of files, each a text; read only
 	FormatCSV     = "csv"     // comma-separated text
 	FormatTSV     = "tsv"     // tab-separated text, quoted like csv
-	FormatWords   = "words"   // word vectors: a word and its numbers a line, as of GloVe and word2vec; read only
+	FormatWords   = "words"   // a word and its numbers a line, as of GloVe and word2vec; read only
 	FormatJSONL   = "jsonl"   // one JSON object a line
 	FormatLibsvm  = "libsvm"  // "label,label feature:value feature:value" a line
-	FormatXMC     = "xmc"     // the same, everything numbered from 0, after a line "rows features labels"; read only
+	FormatXMC     = "xmc"     // the same, numbered from 0, after a line "rows features labels"; read only
 	FormatARFF    = "arff"    // Weka's attribute files in the conventions of Mulan and Meka; read only
 )
 

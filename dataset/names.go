@@ -77,11 +77,6 @@ func WriteNames(path string, names []string, mode fs.FileMode) error {
 		}
 		lines = append(append(lines, name...), '\n')
 	}
-	return replaceFile(path, lines, mode)
-}
-
-// replaceFile puts the bytes at the path.
-func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	w := &fileWriter{path: path, frame: noHeader{}}
 	if err := w.open(); err != nil {
 		return fmt.Errorf("dataset: %w", err)
@@ -90,7 +85,7 @@ func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	if err := w.Chmod(mode); err != nil {
 		return err
 	}
-	if err := w.write(func(dst []byte) ([]byte, error) { return append(dst, data...), nil }); err != nil {
+	if err := w.write(func(dst []byte) ([]byte, error) { return append(dst, lines...), nil }); err != nil {
 		return err
 	}
 	return w.Close()
