@@ -34,7 +34,7 @@ func (f *pairFlags) tunePairs(a *command.App, to command.InCollection) error {
 		from := input.Source{
 			Path: f.Pairs, Vectors: f.Vectors, Kind: dataset.Text, To: input.TargetOf(a, &info),
 			Flags: input.FileFlags{
-				As: f.As, Key: f.KeyColumn, Text: f.Text, Vector: f.VectorColumn, LabelSeparator: "|", Header: "auto",
+				As: f.As, Key: f.KeyColumn, Text: f.Text, Vector: f.VectorColumn,
 				SparseFlags: input.SparseFlags{Base: "auto"},
 			},
 		}
@@ -62,8 +62,8 @@ func (f *pairFlags) tunePairs(a *command.App, to command.InCollection) error {
 		if err := a.Done(shown); err != nil {
 			return err
 		}
-		a.Summary("pairs: %d, the rows of %d are among the first by text or vector; weight of the vector from now "+
-			"on: %.2g", len(keys), t.Found, t.Weight)
+		a.Summary("pairs: %d, the rows of %d are among the first by text or vector; weight of the vector "+
+			"from now on: %.2g", len(keys), t.Found, t.Weight)
 		if t.Kept != "" {
 			a.Note("%s", t.Kept)
 		}

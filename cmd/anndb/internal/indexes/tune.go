@@ -39,7 +39,8 @@ func (c *Tune) Prepare() {
 func (c *Tune) Run(a *command.App) error {
 	if c.Pairs != "" {
 		if c.flags.Any() || c.Index != labelModel {
-			return command.Usagef("--pairs tunes searches: it goes without the name and the flags of a label model")
+			return command.Usagef("--pairs tunes searches: " +
+				"it goes without the name and the flags of a label model")
 		}
 		return c.tunePairs(a, c.InCollection)
 	}

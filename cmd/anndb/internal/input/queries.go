@@ -115,8 +115,8 @@ func (s Source) ReadPairs(by *Embedder) (queries []db.Query, keys [][]byte, err 
 	}
 	defer in.Close()
 	if !in.Keyed {
-		return nil, nil, command.BadInput("%s has no keys: each query needs the key of a row that belongs to it, "+
-			"in the column or field key, or the one that --key-column names", s.Path)
+		return nil, nil, command.BadInput("%s has no keys: each query needs the key of a row that belongs "+
+			"to it, in the column or field key, or the one that --key-column names", s.Path)
 	}
 	each := in.queries()
 	if by != nil {

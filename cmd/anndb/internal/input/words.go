@@ -155,8 +155,8 @@ func (f QueryFlags) vector(a *command.App, info db.CollectionInfo) ([]float32, e
 		return nil, err
 	}
 	if n := len(rec.Vector); n != info.Dim {
-		return nil, command.BadInput("the vector of %s has %d numbers, those of collection %q have %s", f.Vector, n,
-			info.Name, dimOf(info))
+		return nil, command.BadInput("the vector of %s has %d numbers, those of collection %q have %s",
+			f.Vector, n, info.Name, dimOf(info))
 	}
 	if err := in.Read(&more); err != io.EOF {
 		return nil, cmp.Or(err, command.Usagef("%s holds several vectors, and the query takes one", f.Vector))

@@ -46,8 +46,8 @@ func (f *rankingFlags) fill(o *db.SearchOptions) error {
 		number, condition, ok := strings.Cut(s, ":")
 		x, err := strconv.ParseFloat(number, 64)
 		if !ok || err != nil {
-			return command.Usagef("--boost %q: want a factor or, with a sign, a summand, a colon and a filter, "+
-				"such as 1.5:label = new", s)
+			return command.Usagef("--boost %q: want a factor or, with a sign, a summand, a colon and a "+
+				"filter, such as 1.5:label = new", s)
 		}
 		b := db.Boost{Factor: x}
 		if strings.ContainsAny(number[:1], "+-") {
@@ -66,8 +66,8 @@ func (f *rankingFlags) fill(o *db.SearchOptions) error {
 			b.Origin = value(origin)
 		}
 		if !ok || name == "" || !(b.Half > 0) || hasOrigin && b.Origin == nil {
-			return command.Usagef("--decay %q: want an attribute and the distance at which half of a score is left, "+
-				"such as price=20@100 or published=30d", s)
+			return command.Usagef("--decay %q: want an attribute and the distance at which half of a score "+
+				"is left, such as price=20@100 or published=30d", s)
 		}
 		o.Boosts = append(o.Boosts, b)
 	}

@@ -29,6 +29,9 @@ type Create struct {
 // schema is the kind of collection that the flags describe.
 func (c *Create) schema() (s db.Schema, err error) {
 	sparse := c.Named || c.Numbered
+	if c.Text {
+		s.Text = &db.TextSchema{Analyzer: c.Analyzer, Pairs: c.Pairs}
+	}
 	switch {
 	case sparse && (c.Dim != 0 || c.Metric != "" || c.Float32):
 		return s, command.Usagef("--dim, --metric and --float-32 are for dense collections: " +
@@ -36,7 +39,7 @@ func (c *Create) schema() (s db.Schema, err error) {
 	case c.Text && c.Dim == 0 && (c.Metric != "" || c.Float32):
 		return s, command.Usagef("--metric and --float-32 are for vectors: add --dim N for those next to the texts")
 	case c.Text && c.Dim == 0:
-		return db.Schema{Text: &db.TextSchema{Analyzer: c.Analyzer, Pairs: c.Pairs}}, nil
+		return s, nil
 	case !sparse && c.Dim < 1:
 		return s, command.Usagef("say --dim N for vectors of N numbers, --named or --numbered for sparse rows, " +
 			"--text for texts")
@@ -45,13 +48,7 @@ func (c *Create) schema() (s db.Schema, err error) {
 	case c.Numbered:
 		return db.Schema{Sparse: true, Numbering: cmp.Or(c.Base, command.FromZero)}, nil
 	}
-	s = db.Schema{Dim: c.Dim}
-	if c.Text {
-		s.Text = &db.TextSchema{Analyzer: c.Analyzer, Pairs: c.Pairs}
-	}
-	if c.Float32 {
-		s.Float32 = true
-	}
+	s.Dim, s.Float32 = c.Dim, c.Float32
 	s.Metric, err = vector.ParseMetric(cmp.Or(c.Metric, "l2"))
 	return s, err
 }

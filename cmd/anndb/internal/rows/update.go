@@ -49,19 +49,7 @@ func (c *Update) Run(a *command.App) error {
 			}
 		}
 		err = d.Update(a.Ctx, func(tx *db.Tx) error {
-			rows := tx.Collection(c.Collection)
-			if err := c.change(rows, attributes, expiry); err != nil {
-				return err
-			}
-			if c.Text != nil {
-				if err := rows.SetText([]byte(c.Key), *c.Text); err != nil {
-					return err
-				}
-			}
-			if vector != nil {
-				return rows.SetVector([]byte(c.Key), vector)
-			}
-			return nil
+			return c.change(tx.Collection(c.Collection), attributes, expiry, vector)
 		})
 		if err != nil {
 			return err
@@ -78,7 +66,9 @@ func (c *Update) Run(a *command.App) error {
 }
 
 // change makes the changes in a transaction.
-func (c *Update) change(rows db.TxCollection, attributes map[string]any, expiry time.Time) error {
+func (c *Update) change(
+	rows db.TxCollection, attributes map[string]any, expiry time.Time, vector []float32,
+) error {
 	key := []byte(c.Key)
 	row, err := rows.Get(key)
 	if err != nil {
@@ -113,7 +103,17 @@ func (c *Update) change(rows db.TxCollection, attributes map[string]any, expiry 
 		}
 	}
 	if c.Expires != "" {
-		return rows.SetExpiry(key, expiry)
+		if err := rows.SetExpiry(key, expiry); err != nil {
+			return err
+		}
+	}
+	if c.Text != nil {
+		if err := rows.SetText(key, *c.Text); err != nil {
+			return err
+		}
+	}
+	if vector != nil {
+		return rows.SetVector(key, vector)
 	}
 	return nil
 }

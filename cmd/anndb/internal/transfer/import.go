@@ -14,7 +14,6 @@ import (
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/table"
-	"github.com/anndb/anndb/text"
 )
 
 // Import reads a file into a collection.
@@ -51,7 +50,7 @@ type Import struct {
 // kind is what the flags, and a collection of texts, say of the records.
 func (c *Import) kind(known *db.CollectionInfo) dataset.Kind {
 	switch {
-	case c.Text+c.Analyzer+c.Vectors+c.Embed != "" || c.FolderLabels || c.Pairs != 0 || known != nil && known.Text != nil:
+	case c.Text+c.Analyzer+c.Vectors+c.Embed != "", c.FolderLabels, c.Pairs != 0, known != nil && known.Text != nil:
 		return dataset.Text
 	case c.Dense:
 		return dataset.Dense
@@ -73,7 +72,7 @@ func (c *Import) Run(a *command.App) (err error) {
 	}
 	extended := c.Update && known != nil && !known.Sparse && c.Text+c.Analyzer != ""
 	if extended { // the collection gets texts next to its vectors
-		known.Text, known.Sparse, known.Named = &db.TextSchema{Analyzer: cmp.Or(c.Analyzer, text.Words), Pairs: c.Pairs}, true, true
+		known.Text, known.Sparse, known.Named = c.texts(), true, true
 	}
 	from := input.Source{
 		Path: c.Input, Labels: c.Labels, Vectors: c.Vectors, Flags: c.FileFlags, Kind: c.kind(known),

@@ -29,7 +29,8 @@ func (c *Import) checkKind(in *input.File, known *db.CollectionInfo) error {
 				known.Name, known.Text.Analyzer)
 		}
 		if known != nil && c.Pairs != 0 && c.Pairs != known.Text.Pairs {
-			return command.Usagef("--pairs %d: collection %q exists with %d", c.Pairs, known.Name, known.Text.Pairs)
+			return command.Usagef("--pairs %d: collection %q exists with %d", c.Pairs, known.Name,
+				known.Text.Pairs)
 		}
 		return c.checkExisting(known)
 	case dataset.Sparse:
@@ -73,7 +74,7 @@ func (c *Import) schema(a *command.App, in *input.File) (info *db.CollectionInfo
 	s := &info.Schema
 	switch in.Kind {
 	case dataset.Text:
-		s.Text = &db.TextSchema{Analyzer: cmp.Or(c.Analyzer, text.Words), Pairs: c.Pairs}
+		s.Text = c.texts()
 		if in.Dim == 0 && c.Embed == "" {
 			return info, nil
 		}
@@ -89,6 +90,11 @@ func (c *Import) schema(a *command.App, in *input.File) (info *db.CollectionInfo
 	}
 	s.Metric, err = vector.ParseMetric(cmp.Or(c.metric(a, in), "l2"))
 	return info, err
+}
+
+// texts describes the texts of a collection that has had none.
+func (c *Import) texts() *db.TextSchema {
+	return &db.TextSchema{Analyzer: cmp.Or(c.Analyzer, text.Words), Pairs: c.Pairs}
 }
 
 // metric returns the metric of a new collection: that of the flag, or by the distance that the file
