@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/anndb/anndb/bench/child"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
@@ -61,16 +62,8 @@ func startLinear(ctx context.Context, dir string) (*linear, error) {
 		return nil, fmt.Errorf("%w liblinear: no %s (apt-get install g++ liblinear-dev; bench/peers/liblinear/build)", errSkipped, path)
 	}
 	l := &linear{cmd: exec.CommandContext(ctx, path)}
-	l.cmd.Stderr = os.Stderr
-	in, err := l.cmd.StdinPipe()
+	in, out, err := child.Start(l.cmd)
 	if err != nil {
-		return nil, err
-	}
-	out, err := l.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := l.cmd.Start(); err != nil {
 		return nil, err
 	}
 	l.in, l.out, l.pipe = bufio.NewWriterSize(in, 1<<20), bufio.NewReaderSize(out, 1<<20), in

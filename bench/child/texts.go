@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
@@ -105,16 +104,11 @@ type Texts struct {
 // StartTexts runs a program that calls ServeTexts.
 func StartTexts(ctx context.Context, program string, args ...string) (*Texts, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	in, out, err := Start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	return &Texts{cmd, in, gob.NewEncoder(in), gob.NewDecoder(out)}, cmd.Start()
+	return &Texts{cmd, in, gob.NewEncoder(in), gob.NewDecoder(out)}, nil
 }
 
 // Build builds in a folder.

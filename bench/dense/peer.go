@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"github.com/anndb/anndb/bench/child"
 )
 
 // process is a running child (package child) of one system.
@@ -27,19 +29,11 @@ var errChild = errors.New("child failed")
 // start runs a driver; argv[0] is its file.
 func start(ctx context.Context, name string, argv []string) (*process, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stderr = os.Stderr
 	// Libraries that thread by OpenMP are told the number of threads by their
 	// drivers; none may take more on its own account.
 	cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1")
-	in, err := cmd.StdinPipe()
+	in, out, err := child.Start(cmd)
 	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	return &process{name: name, cmd: cmd, in: in, out: bufio.NewReaderSize(out, 1<<20)}, nil

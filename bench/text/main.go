@@ -1,6 +1,6 @@
 // Command text measures searches of texts by words, by vectors and by both.
 //
-//	go run ./bench/text -data ../shared/data                 # WordNet: 60,000 definitions, 2,000 example sentences
+//	go run ./bench/text -data ../shared/data                 # WordNet: 60,000 definitions, 2,000 examples
 //	go run ./bench/text -data ../shared/data -peers          # next to bleve, SQLite and chromem-go
 //	go run ./bench/text -data ../shared/data -many 1000000   # short texts by three words
 //
@@ -158,15 +158,7 @@ func (b *bench) table(ctx context.Context) error {
 }
 
 // plain returns a text without the signs and quotes of queries.
-func plain(s string) string {
-	out := []byte(s)
-	for i, c := range out {
-		if c == '"' || c == '-' || c == '+' {
-			out[i] = ' '
-		}
-	}
-	return string(out)
-}
+var plain = strings.NewReplacer(`"`, " ", "-", " ", "+", " ").Replace
 
 // quality is how well a search finds the rows that the queries belong to.
 type quality struct {
@@ -214,13 +206,13 @@ func (b *bench) tune(ctx context.Context, query func(child.Document) db.Query) (
 	if err != nil {
 		return t, err
 	}
-	fmt.Printf("tuned on %d pairs in %.2f s, MRR@10 of words %.3f, vectors %.3f, reciprocal ranks %.3f, default %.3f, "+
-		"tuned %.3f; weight %.2f %s\n\n", len(keys), time.Since(start).Seconds(), t.Text, t.Vector, t.Ranks, t.Default,
-		t.Tuned, t.Weight, t.Kept)
+	fmt.Printf("tuned on %d pairs in %.2f s, MRR@10 of words %.3f, vectors %.3f, reciprocal ranks %.3f, "+
+		"default %.3f, tuned %.3f; weight %.2f %s\n\n", len(keys), time.Since(start).Seconds(), t.Text, t.Vector,
+		t.Ranks, t.Default, t.Tuned, t.Weight, t.Kept)
 	return t, nil
 }
 
-// time returns the median of the microseconds of a search, the fastest of three rounds.
+// time returns the median of the microseconds of a search, the least of three in a row.
 func (b *bench) time(ctx context.Context, w way) (float64, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

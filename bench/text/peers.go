@@ -109,7 +109,7 @@ func (s *set) compare(ctx context.Context, list []*peer, n int, analyzer, driver
 			}
 		}
 	}
-	print(s, list)
+	s.printTable(list)
 	return nil
 }
 
@@ -190,8 +190,8 @@ func (p *peer) search(s *set) error {
 	return nil
 }
 
-// print prints the table of a set.
-func print(s *set, list []*peer) {
+// printTable prints the table of a set.
+func (s *set) printTable(list []*peer) {
 	fmt.Printf("\n%s, %d rows, %d queries, k = 10\n\n", s.name, len(s.rows), len(s.queries))
 	fmt.Println("| | build, s | MB | mean µs | median | p99 | × anndb | right top 10 | MRR@10 |\n" +
 		"|---|---:|---:|---:|---:|---:|---:|---:|---:|")
@@ -212,7 +212,8 @@ func print(s *set, list []*peer) {
 				correct++
 			}
 			if s.right != nil {
-				if at := slices.IndexFunc(found, func(f child.Found) bool { return f.Row == s.right[i] }); at >= 0 {
+				is := func(f child.Found) bool { return f.Row == s.right[i] }
+				if at := slices.IndexFunc(found, is); at >= 0 {
 					reciprocal += 1 / float64(at+1)
 				}
 			}

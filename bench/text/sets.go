@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
-	"compress/gzip"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,7 +85,8 @@ func readTexts(folder, name string) (out []child.Document, keys []string, err er
 // counted are sets of counts of terms. Their texts are made up: each term as often as it is counted, by its
 // name, or by its number where there are no names. A query has five terms of a test document.
 var counted = []countedSet{
-	{"20 Newsgroups", "news20-bydate/news20-bydate-train.txt.gz", "news20-bydate/news20-bydate-test.txt.gz", ""},
+	{"20 Newsgroups", "news20-bydate/news20-bydate-train.txt.gz", "news20-bydate/news20-bydate-test.txt.gz",
+		""},
 	{"EURLEX57K", "eurlex57k/eurlex57k-train.txt.gz", "eurlex57k/eurlex57k-test.txt.gz",
 		"eurlex57k/vocabulary.txt.gz"},
 }
@@ -104,7 +102,7 @@ func ofCounts(data, name string) (s *set, err error) {
 	s = &set{name: name}
 	var names []string
 	if of.names != "" {
-		if names, err = firstColumn(filepath.Join(data, of.names)); err != nil {
+		if names, err = dataset.ReadNames(filepath.Join(data, of.names), 1); err != nil {
 			return nil, err
 		}
 	}
@@ -149,24 +147,6 @@ func ofCounts(data, name string) (s *set, err error) {
 		}
 	}
 	return s, nil
-}
-
-func firstColumn(path string) (out []string, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, err
-	}
-	lines := bufio.NewScanner(z)
-	for lines.Scan() {
-		word, _, _ := strings.Cut(lines.Text(), "\t")
-		out = append(out, word)
-	}
-	return out, lines.Err()
 }
 
 // analyze sets the terms of documents.
