@@ -71,7 +71,8 @@ func TestMap(t *testing.T) {
 			Labels: []string{[]string{"left", "right"}[i/20]}})
 	}
 	rows[7].Labels = nil
-	c := filled(t, db.Schema{Dim: 3}, rows...)
+	rows = append(rows, db.Row{Key: []byte("without a vector"), Text: "only"})
+	c := filled(t, db.Schema{Dim: 3, Text: &db.TextSchema{}}, rows...)
 	chart, err := Map(t.Context(), c)
 	must(t, err)
 	var names []string
@@ -88,6 +89,19 @@ func TestMap(t *testing.T) {
 	drawable(t, chart)
 	if _, err := Map(t.Context(), filled(t, db.Schema{Dim: 2})); !errors.Is(err, ErrFew) {
 		t.Errorf("no rows: %v", err)
+	}
+}
+
+// TestDefault: the setting is the fastest that promises the recall, not the fastest that had it.
+func TestDefault(t *testing.T) {
+	curve := &query.Curve{Queries: 99, Points: []query.Point{{Recall: 0.955, Micros: 10}, {Recall: 0.97, Micros: 20}}}
+	recall, micros := Default(index.Info{Record: index.Record{Curve: curve}})
+	if recall != 0.97 || micros != 20 {
+		t.Errorf("recall %g in %g µs", recall, micros)
+	}
+	curve.Sampled, curve.Points[1].Users = 100, 0.9
+	if recall, micros := Default(index.Info{Record: index.Record{Curve: curve}}); recall != 0 || micros != 0 {
+		t.Errorf("of users: recall %g in %g µs", recall, micros)
 	}
 }
 

@@ -43,14 +43,14 @@ func Recall(coll string, indexes ...index.Info) *plot.Chart {
 // defaultRecall is the recall that a search asks for if its options name none.
 const defaultRecall = 0.95
 
-// Default returns the recall and the time in microseconds of the setting that
-// a search uses by default; zeros for an index that was not tuned or does not reach the recall.
+// Default returns the mean recall of held-out rows and the time in microseconds of the setting that a search
+// uses by default; zeros for an index that was not tuned or has no setting that promises the recall.
 func Default(i index.Info) (recall, micros float64) {
 	if i.Curve == nil {
 		return 0, 0
 	}
 	for _, p := range i.Curve.Points {
-		if p.Recall >= defaultRecall && (micros == 0 || p.Micros < micros) {
+		if i.Curve.Promise(&p) >= defaultRecall && (micros == 0 || p.Micros < micros) {
 			recall, micros = p.Recall, p.Micros
 		}
 	}

@@ -16,22 +16,25 @@ import (
 // mapRows is the largest number of rows that a map draws, evenly over the row numbers.
 const mapRows = 2000
 
-// ErrFew is returned for a collection with too few rows or coordinates for a map.
-var ErrFew = errors.New("charts: a map needs three rows and two coordinates")
+// ErrFew is returned for a collection with too few vectors or coordinates for a map.
+var ErrFew = errors.New("charts: a map needs three vectors of two coordinates")
 
-// Map returns a picture of the rows of a dense collection in the plane: their two leading principal
+// Map returns a picture of the vectors of a collection in the plane: their two leading principal
 // coordinates. The labels that most rows have first get a colour each. Cost: O(rows · coordinates²).
 func Map(ctx context.Context, c db.Collection) (*plot.Chart, error) {
 	info, err := c.Info()
 	if err != nil {
 		return nil, err
 	}
-	rows, err := spread(c, info, mapRows)
+	if info.Dim < 2 {
+		return nil, ErrFew
+	}
+	rows, err := spread(c, info)
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) < 3 || info.Dim < 2 {
-		return nil, fmt.Errorf("%w: %q has %d and %d", ErrFew, info.Name, len(rows), info.Dim)
+	if len(rows) < 3 {
+		return nil, ErrFew
 	}
 	points, err := places(ctx, rows, info.Dim)
 	if err != nil {
@@ -43,15 +46,15 @@ func Map(ctx context.Context, c db.Collection) (*plot.Chart, error) {
 	}, nil
 }
 
-// spread returns at most n live rows, evenly over the row numbers.
-func spread(c db.Collection, info db.CollectionInfo, n int) ([]db.Row, error) {
+// spread returns at most mapRows live rows with vectors, evenly over the row numbers.
+func spread(c db.Collection, info db.CollectionInfo) ([]db.Row, error) {
 	var rows []db.Row
-	step := max(1, float64(info.Live)/float64(n))
-	next, seen := 0.0, 0
+	step := max(1, float64(info.Live)/mapRows)
+	next := 0.0
 	for number := range info.Rows {
 		// The place among the live rows is estimated, so that rows which are not drawn are not read.
 		at := float64(number) * float64(info.Live) / float64(info.Rows)
-		if at < next && seen > 0 {
+		if at < next {
 			continue
 		}
 		r, err := c.GetRow(uint32(number))
@@ -61,8 +64,9 @@ func spread(c db.Collection, info db.CollectionInfo, n int) ([]db.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows, seen = append(rows, r), seen+1
-		next = at + step
+		if next = at + step; r.Vector != nil {
+			rows = append(rows, r)
+		}
 	}
 	return rows, nil
 }
