@@ -45,9 +45,6 @@ func newStream(o Output, columns []Column) (*Stream, error) {
 	return s, nil
 }
 
-// Len is the number of rows.
-func (s *Stream) Len() int { return s.n }
-
 // Err returns the first error of Add.
 func (s *Stream) Err() error { return s.err }
 

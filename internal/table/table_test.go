@@ -102,8 +102,8 @@ func TestStream(t *testing.T) {
 				tab.Add(row...)
 				s.Add(row...)
 			}
-			if s.Len() != n || s.Err() != nil {
-				t.Errorf("%d rows: %d, %v", n, s.Len(), s.Err())
+			if s.n != n || s.Err() != nil {
+				t.Errorf("%d rows: %d, %v", n, s.n, s.Err())
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
