@@ -130,7 +130,8 @@ func TestWrittenBytes(t *testing.T) {
 	rec := Record{Key: []byte("k,1"), Vector: []float32{1, 2.5}, Labels: []string{"a", "b"}, Payload: []byte("say \"x\"")}
 	tests := map[string][]byte{
 		FormatFvecs: le(uint32(2), []float32{1, 2.5}),
-		FormatNPY: npyFile(1, fmt.Sprintf("%-117s\n", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }"),
+		FormatNPY: npyFile(1,
+			fmt.Sprintf("%-117s\n", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }"),
 			le([]float32{1, 2.5})),
 		FormatCSV:   []byte("key,v0,v1,labels,payload\n\"k,1\",1,2.5,a|b,\"say \"\"x\"\"\"\n"),
 		FormatTSV:   []byte("key\tv0\tv1\tlabels\tpayload\nk,1\t1\t2.5\ta|b\t\"say \"\"x\"\"\"\n"),

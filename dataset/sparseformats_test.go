@@ -26,7 +26,8 @@ func record(key string, labels string, pairs ...float32) Record {
 func TestXMLBeside(t *testing.T) {
 	dir := t.TempDir()
 	for name, label := range map[string]string{"x.xml": "a", "x-y.xml": "b", "z.xml": "c"} {
-		must(t, os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, "<labels><label name=%q/></labels>", label), 0o600))
+		text := fmt.Appendf(nil, "<labels><label name=%q/></labels>", label)
+		must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	data := "@relation r\n@attribute a {0,1}\n@attribute b {0,1}\n@data\n1,1\n"
 	for name, want := range map[string]string{"x-train.arff": "a", "x-y-train.arff": "b", "x.arff": "a"} {
@@ -52,8 +53,8 @@ func TestNameLists(t *testing.T) {
 	if names, err = ReadNames(path, 0); err != nil || !slices.Equal(names, want) {
 		t.Errorf("%q, %v", names, err)
 	}
-	xml := tempFile(t, "l.xml", []byte(`<labels xmlns="http://mulan.sourceforge.net/labels"><label name="a&lt;b&amp;&#34;'">`+
-		`<label name="TAG_m\'usica"></label></label><label name=" é&#x9;"/></labels>`))
+	xml := tempFile(t, "l.xml", []byte(`<labels xmlns="http://mulan.sourceforge.net/labels">`+
+		`<label name="a&lt;b&amp;&#34;'"><label name="TAG_m\'usica"></label></label><label name=" é&#x9;"/></labels>`))
 	want = []string{"a<b&\"'", "TAG_m\\'usica", " é\t"}
 	if names, err = readLabelsXML(t.Context(), xml); err != nil || !slices.Equal(names, want) {
 		t.Errorf("%q, %v", names, err)

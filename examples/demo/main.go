@@ -68,8 +68,8 @@ func run(ctx context.Context, out io.Writer, src string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d documented declarations and %d files stored, %d kept out (%.1f s)\n", len(docs), len(rows),
-		len(unseen), time.Since(start).Seconds())
+	fmt.Fprintf(out, "%d documented declarations and %d files stored, %d kept out (%.1f s)\n",
+		len(docs), len(rows), len(unseen), time.Since(start).Seconds())
 	start = time.Now()
 	if _, err := help.Build(ctx, "words", &index.Postings{}, nil); err != nil {
 		return err
@@ -103,7 +103,8 @@ func store(ctx context.Context, d *db.DB, name, analyzer string, rows []db.Row) 
 
 // questions are asked of the documentation.
 var questions = []string{
-	"how do I flush a writer", `copy a reader to a writer "until either EOF"`, "+base64 encode to a string -decode",
+	"how do I flush a writer", `copy a reader to a writer "until either EOF"`,
+	"+base64 encode to a string -decode",
 }
 
 // search prints the best answers to the questions.
@@ -119,7 +120,8 @@ func search(ctx context.Context, out io.Writer, docs db.Collection) error {
 		terms := map[string]bool{}
 		english(q, func(t text.Token) { terms[t.Term] = true })
 		for _, hit := range found.Hits {
-			snippet := text.Snippet(hit.Text, terms, english, text.SnippetOptions{Start: "[", End: "]", Runes: 120})
+			snippet := text.Snippet(hit.Text, terms, english,
+				text.SnippetOptions{Start: "[", End: "]", Runes: 120})
 			fmt.Fprintf(out, "  %.1f %s\n       %s\n", -hit.Distance, hit.Key, snippet)
 		}
 	}
@@ -139,7 +141,8 @@ func predict(ctx context.Context, out io.Writer, code db.Collection, files []fil
 	for i := range min(shown, len(files)) {
 		at := (2*i + 1) * len(files) / (2 * shown)
 		f := files[at]
-		best, err := code.Predict(ctx, queries[at], &db.PredictOptions{Index: "imports", Top: 5, Explain: true})
+		best, err := code.Predict(ctx, queries[at],
+			&db.PredictOptions{Index: "imports", Top: 5, Explain: true})
 		if err != nil {
 			return err
 		}

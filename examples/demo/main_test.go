@@ -18,7 +18,9 @@ func TestDemo(t *testing.T) {
 	if err := run(t.Context(), &out, filepath.Join(strings.TrimSpace(string(root)), "src", "encoding")); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"files stored", "how do I flush a writer", "because of", "[", "The first guess is right for"} {
+	for _, want := range []string{
+		"files stored", "how do I flush a writer", "because of", "[", "The first guess is right for",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}

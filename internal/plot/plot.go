@@ -148,7 +148,8 @@ func (n numbering) of(name string) int {
 func legendOf(series []drawn, height float64) []drawn {
 	entries := slices.DeleteFunc(slices.Clone(series), func(s drawn) bool { return s.Name == "" })
 	if most := max(1, int(height/legendLine)-1); len(entries) > most {
-		entries[most-1] = drawn{Series: Series{Name: fmt.Sprintf("and %d more", len(entries)-most+1), Mark: more}}
+		others := fmt.Sprintf("and %d more", len(entries)-most+1)
+		entries[most-1] = drawn{Series: Series{Name: others, Mark: more}}
 		entries = entries[:most]
 	}
 	return entries

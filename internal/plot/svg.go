@@ -43,8 +43,8 @@ func (d *drawing) begin(width, height float64, title string) {
 	for i, c := range palette {
 		fmt.Fprintf(d, ".anndb-chart .s%d{color:%s}", i, c[1])
 	}
-	fmt.Fprintf(d,
-		"}</style>\n<rect class=\"paper\" color=\"#fff\" fill=\"currentColor\" width=\"%g\" height=\"%g\"/>\n",
+	d.WriteString("}</style>\n")
+	fmt.Fprintf(d, `<rect class="paper" color="#fff" fill="currentColor" width="%g" height="%g"/>`+"\n",
 		width, height)
 }
 

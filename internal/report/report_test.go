@@ -148,7 +148,8 @@ func TestProgress(t *testing.T) {
 		parts = append(parts, stage)
 	}}}
 	written(t, o, nil)
-	if len(parts) != 6 || parts[4] != "report, map of files" || parts[2] != "report, numbers of labels of images <b>" {
+	if len(parts) != 6 || parts[4] != "report, map of files" ||
+		parts[2] != "report, numbers of labels of images <b>" {
 		t.Errorf("parts %q", parts)
 	}
 }
