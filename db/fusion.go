@@ -7,28 +7,17 @@ import (
 	"math"
 	"slices"
 
-	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/vector"
 )
 
-// Fusion selects how a search by a vector and by a text or features ranks the rows that it finds by either:
-// by a convex combination of their scores (Bruch, Gai, Ingber 2023, section 4), scaled so that the best
-// row of a part has 1 and a row without that part 0, or by reciprocal ranks (Cormack, Clarke,
-// Buettcher 2009).
-type Fusion struct {
-	// Weight is the weight of the vector, above 0 and below 1; that of the text is the rest. When zero
-	// it is that of the collection (Schema.Weight).
-	Weight float64
-	// Ranks selects reciprocal ranks: the sum of 1/(60 + rank) over the parts. Weight must be zero.
-	Ranks bool
+// fusion is how a search by a vector and by a text or features ranks the rows that it finds by either.
+type fusion struct {
+	weight     float64 // of the vector
+	reciprocal bool
 }
-
-// DefaultWeight is the weight of the vector in a search by vector and text: words find what the vectors
-// of most encoders find less well, names and rare terms, and a wrong vector cannot outweigh them.
-const DefaultWeight = 0.3
 
 const (
 	rankOffset   = 60 // of reciprocal ranks
@@ -37,31 +26,9 @@ const (
 	moreDepth    = 4 // times as deep if groups leave too few hits
 )
 
-// Places tells where a hit is in each part of a query with a vector and a text or features. A rank
-// counts from 1, and is 0 if the part did not find the row among its first (SearchOptions.Depth).
-type Places struct {
-	VectorRank, TextRank int
-	Distance             float32 // of the vector, as Hit.Distance; 0 without a vector
-	Score                float32 // of BM25, or the cosine
-}
-
-func (f *Fusion) check() error {
-	switch {
-	case f == nil:
-		return nil
-	case f.Ranks && f.Weight != 0:
-		return fmt.Errorf("%w: a weight, and the fusion is by ranks", fail.Option)
-	}
-	return layout.CheckWeight(f.Weight)
-}
-
 // fusionOf returns the fusion of a search.
-func fusionOf(st *state.Collection, o *SearchOptions) (f Fusion) {
-	if o.Fusion != nil {
-		f = *o.Fusion
-	}
-	f.Weight = cmp.Or(f.Weight, st.Entry.Weight, DefaultWeight)
-	return f
+func fusionOf(st *state.Collection, o *rank.Options) fusion {
+	return fusion{cmp.Or(o.Weight, st.Entry.Weight, rank.DefaultWeight), o.Reciprocal}
 }
 
 // byParts searches for so many rows by the vector, in s, and by the features, in its second search. It
@@ -93,7 +60,7 @@ func (a *rowAsk) join(st *state.Collection, byVector, byTerms *kind.Search) []ca
 	near, best := leftOut(a, byVector.Found), leftOut(a, byTerms.Found)
 	all := make([]candidate, 0, len(near)+len(best))
 	for i, f := range near {
-		all = append(all, candidate{row: f.ID, hasVector: true, place: Places{VectorRank: i + 1,
+		all = append(all, candidate{row: f.ID, hasVector: true, place: rank.Places{VectorRank: i + 1,
 			Distance: externalDistance(st.Entry.Metric, f.Distance)}})
 	}
 	byRow := func(x candidate, row uint32) int { return cmp.Compare(x.row, row) }
@@ -157,11 +124,11 @@ func scale(st *state.Collection, all []candidate) {
 }
 
 // score returns the score of a row.
-func (f *Fusion) score(x *candidate) float64 {
-	if f.Ranks {
+func (f fusion) score(x *candidate) float64 {
+	if f.reciprocal {
 		return reciprocal(x.place.VectorRank, rankOffset) + reciprocal(x.place.TextRank, rankOffset)
 	}
-	return (1-f.Weight)*x.terms + f.Weight*x.vector
+	return (1-f.weight)*x.terms + f.weight*x.vector
 }
 
 // reciprocal returns 1/(offset + rank), 0 without a rank.
@@ -173,7 +140,7 @@ func reciprocal(rank, offset int) float64 {
 }
 
 // reasonOfBoth explains the score of a hit by the parts of the query.
-func reasonOfBoth(st *state.Collection, byTerms *kind.Search, x *candidate, f Fusion) (*Reason, error) {
+func reasonOfBoth(st *state.Collection, byTerms *kind.Search, x *candidate, f fusion) (*Reason, error) {
 	words := &Reason{Text: "features", Score: float64(x.place.Score)}
 	if st.Entry.Text != nil {
 		var err error
@@ -186,8 +153,8 @@ func reasonOfBoth(st *state.Collection, byTerms *kind.Search, x *candidate, f Fu
 		Text:  fmt.Sprintf("vector, place %s", placeText(x.place.VectorRank)),
 		Score: float64(x.place.Distance),
 	}
-	how := fmt.Sprintf("%.2g of the vector, %.2g of the text", f.Weight, 1-f.Weight)
-	if f.Ranks {
+	how := fmt.Sprintf("%.2g of the vector, %.2g of the text", f.weight, 1-f.weight)
+	if f.reciprocal {
 		how = "reciprocal ranks"
 	}
 	return &Reason{Text: how, Score: -float64(x.distance), Parts: []Reason{*words, near}}, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
+	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -32,9 +33,9 @@ func (b *textBed) pairs(n int, noise float32) (queries []db.Query, keys [][]byte
 }
 
 // reciprocal is the mean reciprocal rank of the keys, of which ranks up to 10 count, as searches find them.
-func (b *textBed) reciprocal(queries []db.Query, keys [][]byte, f *db.Fusion) (sum float64) {
+func (b *textBed) reciprocal(queries []db.Query, keys [][]byte, f rank.Options) (sum float64) {
 	for i, q := range queries {
-		res, err := b.d.Collection("docs").Search(b.t.Context(), q, &db.SearchOptions{Fusion: f, Recall: 1})
+		res, err := b.d.Collection("docs").Search(b.t.Context(), q, &db.SearchOptions{Rank: f, Recall: 1})
 		dbtest.Must(b.t, err)
 		at := slices.IndexFunc(res.Hits, func(h db.Hit) bool { return string(h.Key) == string(keys[i]) })
 		if at >= 0 {
@@ -50,7 +51,7 @@ func TestTuneFusion(t *testing.T) {
 	b.put(400, true)
 	dbtest.Builds(t, b.d, "docs", "near", &index.Forest{})
 	exact := &db.SearchOptions{Recall: 1, K: 3}
-	tune := func(queries []db.Query, keys [][]byte) db.FusionTuning {
+	tune := func(queries []db.Query, keys [][]byte) rank.Tuning {
 		done := 0
 		run := &db.Run{Workers: 2, Progress: func(_ string, n, total int) {
 			if done = n; total != len(keys) {
@@ -68,10 +69,10 @@ func TestTuneFusion(t *testing.T) {
 				append(parts[1], db.Query{Vector: q.Vector})
 		}
 		for what, x := range map[string][2]float64{
-			"text":    {got.Text, b.reciprocal(parts[0], keys, nil)},
-			"vector":  {got.Vector, b.reciprocal(parts[1], keys, nil)},
-			"ranks":   {got.Ranks, b.reciprocal(queries, keys, &db.Fusion{Ranks: true})},
-			"default": {got.Default, b.reciprocal(queries, keys, &db.Fusion{Weight: db.DefaultWeight})},
+			"text":    {got.Text, b.reciprocal(parts[0], keys, rank.Options{})},
+			"vector":  {got.Vector, b.reciprocal(parts[1], keys, rank.Options{})},
+			"ranks":   {got.Ranks, b.reciprocal(queries, keys, rank.Options{Reciprocal: true})},
+			"default": {got.Default, b.reciprocal(queries, keys, rank.Options{Weight: rank.DefaultWeight})},
 		} {
 			if math.Abs(x[0]-x[1]) > 1e-9 {
 				t.Errorf("%d pairs, %s: %g, by searches %g", len(keys), what, x[0], x[1])
@@ -86,18 +87,18 @@ func TestTuneFusion(t *testing.T) {
 	}
 	queries, keys := b.pairs(100, 0.2)
 	got := tune(queries, keys)
-	best := b.reciprocal(queries, keys, &db.Fusion{Weight: got.Weight})
+	best := b.reciprocal(queries, keys, rank.Options{Weight: got.Weight})
 	for _, w := range []float64{0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99} {
-		if x := b.reciprocal(queries, keys, &db.Fusion{Weight: w}); x > best+1e-9 {
+		if x := b.reciprocal(queries, keys, rank.Options{Weight: w}); x > best+1e-9 {
 			t.Errorf("weight %g has %g, and %g, which was chosen, %g", w, x, got.Weight, best)
 		}
 	}
-	if got.Kept != "" || got.Weight <= db.DefaultWeight || got.Tuned <= got.Default || got.Found < 90 {
+	if got.Kept != "" || got.Weight <= rank.DefaultWeight || got.Tuned <= got.Default || got.Found < 90 {
 		t.Errorf("%+v", got)
 	}
 	dbtest.Must(t, b.d.Close())
 	b.open(b.d.Path())
-	if x := b.reciprocal(queries, keys, nil); math.Abs(x-best) > 1e-9 {
+	if x := b.reciprocal(queries, keys, rank.Options{}); math.Abs(x-best) > 1e-9 {
 		t.Errorf("after reopening %g, want %g", x, best)
 	}
 	dbtest.Must(t, b.d.Compact(t.Context(), nil))
@@ -112,7 +113,7 @@ func TestTuneFusion(t *testing.T) {
 		t.Errorf("%+v", few)
 	}
 	random, _ := b.pairs(100, 100)
-	if none := tune(random, keys); none.Weight != db.DefaultWeight ||
+	if none := tune(random, keys); none.Weight != rank.DefaultWeight ||
 		!strings.Contains(none.Kept, "no weight is surely better") {
 		t.Errorf("%+v", none)
 	}

@@ -2,6 +2,7 @@ package db
 
 import (
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -36,22 +37,9 @@ type SearchOptions struct {
 	// InnerProduct. Distances of Cosine and of sparse rows below 1e-6 are rounding errors and within
 	// every radius.
 	Radius  *float64
-	Include Content // what is copied into hits besides the key
-	Explain bool    // fill in Hit.Why; searches by vector and by text only
-	// Fusion selects how a query with a vector and a text or features ranks rows; nil is the default.
-	Fusion *Fusion
-	// Boosts change the scores of rows, one after the other; Diversity, above 0 and below 1, is the weight
-	// by which a hit is unlike the hits before it; PerGroup is the most hits with the same value of the
-	// attribute GroupBy, where rows without it are in no group. They rank the rows that a search finds
-	// by Depth, and Hit.Score is what they are ranked by (the guide has the formulas).
-	Boosts    []Boost
-	Diversity float64
-	PerGroup  int
-	GroupBy   string
-	// Depth is the number of rows that each part of a query finds before they are ranked by both, or by
-	// Boosts, Diversity and PerGroup; twice K and at least 100 when zero. If groups leave less than K
-	// hits, it is four times as deep, as often as there are more rows.
-	Depth int
+	Include Content      // what is copied into hits besides the key
+	Explain bool         // fill in Hit.Why; searches by vector and by text only
+	Rank    rank.Options // how hits are ranked, by distance when zero
 	// After has the hits of all pages before this one, which has the K after them: the answer for so
 	// many more hits, without rows of their keys. They must not be in the memory of Reuse. The pages of a
 	// snapshot are of one state.
@@ -86,9 +74,9 @@ type Hit struct {
 	// Distance is Euclidean for L2, 1 - cosine for Cosine and sparse rows, and the negated dot
 	// product for InnerProduct, the negated score for texts and for queries of two parts: smaller is nearer.
 	Distance   float32
-	Score      float32  // by which hits are ordered with SearchOptions.Boosts, Diversity or PerGroup
-	Places     *Places  // in each part of a query of two parts
-	Labels     []string // Labels to Attributes are set if SearchOptions.Include says so
+	Score      float32      // by which hits are ordered with Boosts, Diversity or PerGroup of SearchOptions.Rank
+	Places     *rank.Places // in each part of a query of two parts
+	Labels     []string     // Labels to Attributes are set if SearchOptions.Include says so
 	Text       string
 	Payload    []byte
 	Attributes map[string]any

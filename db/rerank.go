@@ -8,38 +8,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/where"
+	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/vector"
 )
 
-// Boost changes the scores of rows: of those that pass a filter by a factor or a summand, or of those that
-// have an attribute by how far its value is from another one, such as their age. Others keep their scores.
-type Boost struct {
-	Where *filter.Filter // the rows; nil for all
-	// Factor multiplies the score, 1 when zero; a score below 0, as of distances, is divided by it, so
-	// that factors above 1 always raise. Then Add is added.
-	Factor, Add float64
-	// Attribute is that of a decay: Factor is 2^(-|value - Origin|/Half) or, if Linear is set,
-	// 1 - |value - Origin|/(2·Half) and at least 0. Times count in seconds.
-	Attribute string
-	Origin    any // a number or time, 0 or now when nil
-	Half      float64
-	Linear    bool
-}
-
-// reranks reports whether the rows that a search finds are reranked.
-func (o *SearchOptions) reranks() bool {
-	return len(o.Boosts) > 0 || o.Diversity > 0 || o.PerGroup > 0
-}
-
-// checkRerank checks the options by which rows are reranked.
-func checkRerank(st *state.Collection, a *rowAsk, o *SearchOptions) error {
+// checkRank checks the options by which rows are ranked.
+func checkRank(st *state.Collection, a *rowAsk, o *rank.Options) error {
 	switch {
+	case o.Reciprocal && o.Weight != 0:
+		return fmt.Errorf("%w: a weight, and the fusion is by ranks", fail.Option)
 	case o.Depth < 0:
 		return fmt.Errorf("%w: depth %d of a search, want 0 or more", fail.Option, o.Depth)
 	case !(o.Diversity >= 0 && o.Diversity < 1):
@@ -54,22 +37,22 @@ func checkRerank(st *state.Collection, a *rowAsk, o *SearchOptions) error {
 			return fmt.Errorf("%w: a group: %w", fail.Option, err)
 		}
 	}
-	return nil
+	return layout.CheckWeight(o.Weight)
 }
 
-// boost is a Boost of one search: the rows, and the origin as a number.
+// boost is a rank.Boost of one search: the rows, and the origin as a number.
 type boost struct {
-	*Boost
+	*rank.Boost
 	passing where.Passing
 	origin  float64
 }
 
 // boostsOf checks boosts and resolves them.
-func boostsOf(ctx context.Context, st *state.Collection, o *SearchOptions) ([]boost, error) {
-	out := make([]boost, len(o.Boosts))
+func boostsOf(ctx context.Context, st *state.Collection, boosts []rank.Boost) ([]boost, error) {
+	out := make([]boost, len(boosts))
 	for i := range out {
 		b := &out[i]
-		b.Boost = &o.Boosts[i]
+		b.Boost = &boosts[i]
 		if err := b.resolve(ctx, st); err != nil {
 			return nil, fail.Wrapf(err, "boost %d", i)
 		}
@@ -166,7 +149,7 @@ type candidate struct {
 	score    float64 // by which rows are ordered
 	// place, and what follows, are those of queries with two parts: vector and terms are the scaled scores of
 	// the parts, 0 to 1.
-	place         Places
+	place         rank.Places
 	hasVector     bool
 	vector, terms float64
 }
@@ -183,7 +166,7 @@ type ranking struct {
 	a      *rowAsk
 	o      *SearchOptions
 	s      *kind.Search
-	fusion Fusion
+	fusion fusion
 	boosts []boost
 	seen   []uint32 // the rows of the pages before
 	k      int      // of further hits
@@ -195,8 +178,8 @@ func ranked(
 	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, res *Result,
 ) (err error) {
 	ask, options := *a, *o // those of the caller stay on the stack
-	r := &ranking{st: st, a: &ask, o: &options, s: s, fusion: fusionOf(st, o), k: cmp.Or(a.k, math.MaxInt)}
-	if r.boosts, err = boostsOf(ctx, st, o); err != nil {
+	r := &ranking{st: st, a: &ask, o: &options, s: s, fusion: fusionOf(st, &o.Rank), k: cmp.Or(a.k, math.MaxInt)}
+	if r.boosts, err = boostsOf(ctx, st, o.Rank.Boosts); err != nil {
 		return err
 	}
 	if r.seen, err = rowsOf(st, o.After); err != nil {
@@ -226,10 +209,10 @@ func (a *rowAsk) depth(o *SearchOptions) int {
 		return math.MaxInt
 	}
 	k := a.k + len(o.After)
-	if !o.reranks() && !a.both() {
+	if !o.Rank.Reranks() && !a.both() {
 		return k
 	}
-	return max(k, cmp.Or(o.Depth, max(depthOfParts*k, leastDepth)))
+	return max(k, cmp.Or(o.Rank.Depth, max(depthOfParts*k, leastDepth)))
 }
 
 // rowsOf returns the rows with the keys of hits, of those that still exist.
@@ -299,7 +282,7 @@ func (r *ranking) pick(ctx context.Context, all []candidate) (hits []candidate, 
 	if err := r.boost(all); err != nil {
 		return nil, err
 	}
-	g := groups{r.st, r.o, map[string]int{}}
+	g := groups{r.st, &r.o.Rank, map[string]int{}}
 	seen := map[uint32]bool{}
 	for _, row := range r.seen {
 		seen[row] = true
@@ -308,7 +291,7 @@ func (r *ranking) pick(ctx context.Context, all []candidate) (hits []candidate, 
 		}
 	}
 	all = slices.DeleteFunc(all, func(x candidate) bool { return seen[x.row] })
-	if r.o.Diversity > 0 {
+	if r.o.Rank.Diversity > 0 {
 		return r.diverse(ctx, all, g, math.Abs(best))
 	}
 	slices.SortFunc(all, order)
@@ -324,10 +307,10 @@ func (r *ranking) pick(ctx context.Context, all []candidate) (hits []candidate, 
 	return hits, nil
 }
 
-// groups counts the hits by their values of the attribute SearchOptions.GroupBy.
+// groups counts the hits by their values of the attribute rank.Options.GroupBy.
 type groups struct {
 	st   *state.Collection
-	o    *SearchOptions
+	o    *rank.Options
 	hits map[string]int
 }
 
@@ -362,7 +345,7 @@ type varied struct {
 func (r *ranking) diverse(
 	ctx context.Context, all []candidate, g groups, best float64,
 ) (hits []candidate, err error) {
-	weight := r.o.Diversity
+	weight := r.o.Rank.Diversity
 	like := likeness{r.st, !r.a.byFeatures && r.st.Entry.Metric == vector.L2}
 	unit := best
 	if !r.a.both() && r.a.metric(r.st) != vector.InnerProduct {
@@ -459,7 +442,7 @@ func (r *ranking) result(ctx context.Context, hits []candidate, res *Result) (er
 	}
 	for i := range res.Hits {
 		h, x := &res.Hits[i], &hits[i]
-		if r.o.reranks() {
+		if r.o.Rank.Reranks() {
 			h.Score = float32(x.score)
 		}
 		switch {

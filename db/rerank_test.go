@@ -18,6 +18,7 @@ import (
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -90,7 +91,7 @@ func newRankBed(t *testing.T, name string, schema db.Schema, n int) *rankBed {
 
 func (b *rankBed) search(name string, o db.SearchOptions) []db.Hit {
 	b.t.Helper()
-	o.Recall, o.Depth = 1, cmp.Or(o.Depth, 10000)
+	o.Recall, o.Rank.Depth = 1, cmp.Or(o.Rank.Depth, 10000)
 	res, err := b.d.Collection(name).Search(b.t.Context(), b.q, &o)
 	dbtest.Must(b.t, err)
 	return res.Hits
@@ -107,7 +108,7 @@ func (b *rankBed) score(h db.Hit) float64 {
 }
 
 // boosted is a score after boosts.
-func (b *rankBed) boosted(s float64, r db.Row, boosts []db.Boost, passes []func(db.Row) bool) float64 {
+func (b *rankBed) boosted(s float64, r db.Row, boosts []rank.Boost, passes []func(db.Row) bool) float64 {
 	for i, x := range boosts {
 		if !passes[i](r) {
 			continue
@@ -184,30 +185,30 @@ func (b *rankBed) check(what string, hits, before []db.Hit, o db.SearchOptions, 
 	}
 	group, used := map[any]int{}, map[string]bool{}
 	room := func(r db.Row) bool {
-		v, has := r.Attributes[o.GroupBy]
-		return o.PerGroup == 0 || !has || group[v] < o.PerGroup
+		v, has := r.Attributes[o.Rank.GroupBy]
+		return o.Rank.PerGroup == 0 || !has || group[v] < o.Rank.PerGroup
 	}
 	var picked []db.Row
 	take := func(key string) {
 		used[key] = true
 		r := b.rows[key]
 		picked = append(picked, r)
-		group[r.Attributes[o.GroupBy]]++
+		group[r.Attributes[o.Rank.GroupBy]]++
 	}
 	for _, h := range before {
 		take(string(h.Key))
 	}
 	value := func(h db.Hit) float64 {
 		r := b.rows[string(h.Key)]
-		s := b.boosted(b.score(h), r, o.Boosts, passes)
-		if o.Diversity == 0 || len(picked) == 0 {
-			return (1 - o.Diversity) * s
+		s := b.boosted(b.score(h), r, o.Rank.Boosts, passes)
+		if o.Rank.Diversity == 0 || len(picked) == 0 {
+			return (1 - o.Rank.Diversity) * s
 		}
 		near := math.Inf(-1)
 		for _, p := range picked {
 			near = math.Max(near, b.like(r, p))
 		}
-		return (1-o.Diversity)*s - o.Diversity*unit*near
+		return (1-o.Rank.Diversity)*s - o.Rank.Diversity*unit*near
 	}
 	for i := 0; ; i++ {
 		var wanted *db.Hit
@@ -255,7 +256,7 @@ func (b *rankBed) check(what string, hits, before []db.Hit, o db.SearchOptions, 
 func TestRerank(t *testing.T) {
 	all := func(db.Row) bool { return true }
 	young := func(r db.Row) bool { y, ok := r.Attributes["year"].(int); return ok && y > 2012 }
-	boosts := []db.Boost{
+	boosts := []rank.Boost{
 		{Where: filter.Range("year", 2013, nil), Factor: 1.7},
 		{Where: filter.Range("year", 2013, nil), Add: 0.3},
 		{Attribute: "year", Origin: 2010.0, Half: 4},
@@ -285,15 +286,15 @@ func TestRerank(t *testing.T) {
 				var pass []func(db.Row) bool
 				for j := range boosts {
 					if i%6 == j || i >= 12 && i%4 == j {
-						o.Boosts, pass = append(o.Boosts, boosts[j]), append(pass, passes[j])
+						o.Rank.Boosts, pass = append(o.Rank.Boosts, boosts[j]), append(pass, passes[j])
 					}
 				}
-				o.Diversity = []float64{0, 0.3, 0.8}[i%3]
+				o.Rank.Diversity = []float64{0, 0.3, 0.8}[i%3]
 				if i%5 > 1 {
-					o.PerGroup, o.GroupBy = i%5-1, "author"
+					o.Rank.PerGroup, o.Rank.GroupBy = i%5-1, "author"
 				}
-				if len(o.Boosts)+o.PerGroup == 0 && o.Diversity == 0 {
-					o.Diversity = 0.5
+				if len(o.Rank.Boosts)+o.Rank.PerGroup == 0 && o.Rank.Diversity == 0 {
+					o.Rank.Diversity = 0.5
 				}
 				var before []db.Hit
 				for page := range 3 {
@@ -337,7 +338,7 @@ func TestRerankDepth(t *testing.T) {
 	}
 	dbtest.Must(t, dbtest.Put(d, "both", rows...))
 	c, q := d.Collection("both"), db.Query{Vector: rows[0].Vector, Text: "w1"}
-	o := &db.SearchOptions{K: 6, PerGroup: 1, GroupBy: "author"}
+	o := &db.SearchOptions{K: 6, Rank: rank.Options{PerGroup: 1, GroupBy: "author"}}
 	for _, stage := range []string{"scanned", "indexed"} {
 		for _, q := range []db.Query{q, {Vector: q.Vector}, {Text: "w0 w1 w2"}, {Key: []byte("7")}} {
 			res, err := c.Search(t.Context(), q, o)
@@ -374,24 +375,24 @@ func TestRerankDepth(t *testing.T) {
 	}
 	radius := 1.0
 	for want, o := range map[string]db.SearchOptions{
-		"diversity 1, want":               {Diversity: 1},
-		"diversity -0.1, want":            {Diversity: -0.1},
-		"a diversity without K":           {Diversity: 0.5, Radius: &radius},
-		"0 hits a group":                  {GroupBy: "author"},
-		`1 hits a group by attribute ""`:  {PerGroup: 1},
-		"-1 hits a group":                 {PerGroup: -1, GroupBy: "author"},
-		`had an attribute "color"`:        {PerGroup: 1, GroupBy: "color"},
-		"depth -1":                        {Depth: -1},
+		"diversity 1, want":               {Rank: rank.Options{Diversity: 1}},
+		"diversity -0.1, want":            {Rank: rank.Options{Diversity: -0.1}},
+		"a diversity without K":           {Rank: rank.Options{Diversity: 0.5}, Radius: &radius},
+		"0 hits a group":                  {Rank: rank.Options{GroupBy: "author"}},
+		`1 hits a group by attribute ""`:  {Rank: rank.Options{PerGroup: 1}},
+		"-1 hits a group":                 {Rank: rank.Options{PerGroup: -1, GroupBy: "author"}},
+		`had an attribute "color"`:        {Rank: rank.Options{PerGroup: 1, GroupBy: "color"}},
+		"depth -1":                        {Rank: rank.Options{Depth: -1}},
 		"page after hit 0: invalid key":   {After: []db.Hit{{}}},
-		"factor -1 and summand 0":         {Boosts: []db.Boost{{Factor: -1}}},
-		"factor NaN":                      {Boosts: []db.Boost{{Factor: math.NaN()}}},
-		"summand +Inf":                    {Boosts: []db.Boost{{Add: math.Inf(1)}}},
-		"boost 1: invalid option: a deca": {Boosts: []db.Boost{{Factor: 2}, {Half: 3}}},
-		"a half within 0":                 {Boosts: []db.Boost{{Attribute: "year"}}},
-		"and a decay by attribute":        {Boosts: []db.Boost{{Attribute: "year", Half: 1, Add: 2}}},
-		`"author" is a string, not a num`: {Boosts: []db.Boost{{Attribute: "author", Half: 1}}},
-		"origin true of a decay":          {Boosts: []db.Boost{{Attribute: "year", Half: 1, Origin: true}}},
-		"boost 0: ":                       {Boosts: []db.Boost{{Where: filter.Eq("color", 1)}}},
+		"factor -1 and summand 0":         {Rank: rank.Options{Boosts: []rank.Boost{{Factor: -1}}}},
+		"factor NaN":                      {Rank: rank.Options{Boosts: []rank.Boost{{Factor: math.NaN()}}}},
+		"summand +Inf":                    {Rank: rank.Options{Boosts: []rank.Boost{{Add: math.Inf(1)}}}},
+		"boost 1: invalid option: a deca": {Rank: rank.Options{Boosts: []rank.Boost{{Factor: 2}, {Half: 3}}}},
+		"a half within 0":                 {Rank: rank.Options{Boosts: []rank.Boost{{Attribute: "year"}}}},
+		"and a decay by attribute":        {Rank: rank.Options{Boosts: []rank.Boost{{Attribute: "year", Half: 1, Add: 2}}}},
+		`"author" is a string, not a num`: {Rank: rank.Options{Boosts: []rank.Boost{{Attribute: "author", Half: 1}}}},
+		"origin true of a decay":          {Rank: rank.Options{Boosts: []rank.Boost{{Attribute: "year", Half: 1, Origin: true}}}},
+		"boost 0: ":                       {Rank: rank.Options{Boosts: []rank.Boost{{Where: filter.Eq("color", 1)}}}},
 	} {
 		if _, err := c.Search(t.Context(), db.Query{Vector: q.Vector}, &o); !errors.Is(err, db.ErrInvalid) ||
 			!strings.Contains(err.Error(), want) {
@@ -403,9 +404,9 @@ func TestRerankDepth(t *testing.T) {
 	if err != nil || len(res.Hits) != 5 {
 		t.Errorf("after a deleted row: %d hits, %v", len(res.Hits), err)
 	}
-	res, err = d.Collection("none").Search(t.Context(), db.Query{Vector: []float32{1, 2}}, &db.SearchOptions{
-		PerGroup: 1, GroupBy: "color", Diversity: 0.5, Boosts: []db.Boost{{Attribute: "year", Half: 1}},
-	})
+	res, err = d.Collection("none").Search(t.Context(), db.Query{Vector: []float32{1, 2}}, &db.SearchOptions{Rank: rank.Options{
+		PerGroup: 1, GroupBy: "color", Diversity: 0.5, Boosts: []rank.Boost{{Attribute: "year", Half: 1}},
+	}})
 	if err != nil || len(res.Hits) > 0 {
 		t.Errorf("no rows: %v, %v", res.Hits, err)
 	}
@@ -422,7 +423,7 @@ func TestRerankSample(t *testing.T) {
 	})
 	dbtest.Builds(t, d, "docs", "near", &index.Forest{Seed: 1})
 	res, err := d.Collection("docs").Search(t.Context(), db.Query{Vector: x[0]},
-		&db.SearchOptions{K: 5, PerGroup: 1, GroupBy: "author"})
+		&db.SearchOptions{K: 5, Rank: rank.Options{PerGroup: 1, GroupBy: "author"}})
 	dbtest.Must(t, errors.Join(err, d.Close()))
 	if len(res.Hits) != 1 || res.Index != "near" {
 		t.Errorf("%d hits by %q, want 1 of the only group by the index", len(res.Hits), res.Index)
@@ -461,12 +462,12 @@ func TestRerankValues(t *testing.T) {
 	}
 	compare := func(stage string) {
 		t.Helper()
-		for name, b := range map[string]db.Boost{
+		for name, b := range map[string]rank.Boost{
 			"number": {Half: 2}, "at": {Half: 7200, Origin: rankOrigin},
 		} {
 			b.Attribute = name
 			res, err := c.Search(t.Context(), db.Query{Vector: x},
-				&db.SearchOptions{K: n, Boosts: []db.Boost{b}})
+				&db.SearchOptions{K: n, Rank: rank.Options{Boosts: []rank.Boost{b}}})
 			dbtest.Must(t, err)
 			if len(res.Hits) != n {
 				t.Fatalf("%s: %d hits", stage, len(res.Hits))
@@ -490,7 +491,7 @@ func TestRerankValues(t *testing.T) {
 			}
 		}
 		res, err := c.Search(t.Context(), db.Query{Vector: x},
-			&db.SearchOptions{K: n, PerGroup: 2, GroupBy: "name"})
+			&db.SearchOptions{K: n, Rank: rank.Options{PerGroup: 2, GroupBy: "name"}})
 		dbtest.Must(t, err)
 		group, without := map[any]int{}, 0
 		for _, h := range res.Hits {

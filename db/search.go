@@ -100,7 +100,7 @@ func answer(
 	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, res *Result,
 ) (err error) {
 	res.Stats.Unknown = a.features.unknown
-	if a.both() || o.reranks() || len(o.After) > 0 || o.Explain && a.byFeatures {
+	if a.both() || o.Rank.Reranks() || len(o.After) > 0 || o.Explain && a.byFeatures {
 		return ranked(ctx, st, a, o, s, res)
 	}
 	k := cmp.Or(a.k, math.MaxInt)
@@ -192,10 +192,7 @@ func checkSearch(st *state.Collection, a *rowAsk, o *SearchOptions) error {
 	case a.k == 0 && o.Radius == nil:
 		a.k = defaultK
 	}
-	if err := checkRerank(st, a, o); err != nil {
-		return err
-	}
-	return o.Fusion.check()
+	return checkRank(st, a, &o.Rank)
 }
 
 // checkParts refuses options that do not fit the parts of the query.

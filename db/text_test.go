@@ -16,6 +16,7 @@ import (
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
+	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
@@ -336,20 +337,20 @@ func TestFusion(t *testing.T) {
 				ranks[s.key] += 1 / float64(60+i+1)
 			}
 			for _, f := range []struct {
-				o    db.Fusion
+				o    rank.Options
 				want map[string]float64
-			}{{db.Fusion{}, convex}, {db.Fusion{Ranks: true}, ranks}} {
+			}{{rank.Options{Depth: 2000}, convex}, {rank.Options{Reciprocal: true, Depth: 2000}, ranks}} {
 				var want []scored
 				for key, s := range f.want {
 					want = append(want, scored{key, s})
 				}
 				res, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{
-					K: 40, Recall: 1, Fusion: &f.o, Explain: true, Depth: 2000, Where: where})
+					K: 40, Recall: 1, Rank: f.o, Explain: true, Where: where})
 				dbtest.Must(t, err)
 				b.same(fmt.Sprintf("%s: %+v", stage, f.o), res.Hits, b.sorted(want), 40)
 				// By the indexes, with the recall of the default, the distances are those of the rows.
 				plain, err := b.d.Collection("docs").Search(t.Context(), q, &db.SearchOptions{
-					K: 40, Fusion: &f.o, Depth: 2000, Where: where})
+					K: 40, Rank: f.o, Where: where})
 				dbtest.Must(t, err)
 				for _, h := range plain.Hits {
 					x := b.vecs[string(h.Key)]
@@ -433,9 +434,9 @@ func TestBadTexts(t *testing.T) {
 		"NUL":                  {db.Query{Text: "a\x00"}, db.SearchOptions{}},
 		"neither a vector nor": {db.Query{}, db.SearchOptions{}},
 		"their distances":      {db.Query{Text: "a", Vector: b.vector()}, db.SearchOptions{Radius: &radius}},
-		"weight 2":             {db.Query{Text: "a"}, db.SearchOptions{Fusion: &db.Fusion{Weight: 2}}},
-		"depth -1":             {db.Query{Text: "a"}, db.SearchOptions{Depth: -1}},
-		"by ranks":             {db.Query{Text: "a"}, db.SearchOptions{Fusion: &db.Fusion{Weight: 0.5, Ranks: true}}},
+		"weight 2":             {db.Query{Text: "a"}, db.SearchOptions{Rank: rank.Options{Weight: 2}}},
+		"depth -1":             {db.Query{Text: "a"}, db.SearchOptions{Rank: rank.Options{Depth: -1}}},
+		"by ranks":             {db.Query{Text: "a"}, db.SearchOptions{Rank: rank.Options{Weight: 0.5, Reciprocal: true}}},
 	} {
 		if _, err := c.Search(t.Context(), o.q, &o.o); !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

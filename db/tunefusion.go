@@ -14,23 +14,9 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
+	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/internal/par"
 )
-
-// FusionTuning is what TuneFusion has measured: mean reciprocal ranks of the rows that belong to the queries,
-// where only ranks up to 10 count.
-type FusionTuning struct {
-	// Weight is that of the vector which searches use from now on, and Kept why it is that of before, or
-	// DefaultWeight; empty if it was chosen.
-	Weight float64
-	Kept   string
-	// Found is the number of pairs whose row a part finds.
-	Found int
-	// Text and Vector are those of the parts alone, Ranks and Default those of reciprocal ranks and of
-	// DefaultWeight. Tuned is that of weights which were chosen on other pairs: what to expect of the best
-	// one.
-	Text, Vector, Ranks, Default, Tuned float64
-}
 
 const (
 	leastPairs  = 20
@@ -44,11 +30,11 @@ const (
 // TuneFusion chooses the weight of the vector in searches by a vector and a text or features, and stores it
 // with the collection (Schema.Weight): queries[i] has both parts, and a row with the key keys[i] belongs to
 // it. Each is searched for once, as Search does with o, apart from K, Workers and what ranks the hits. If
-// fewer than 20 pairs are given, nothing changes; if the best weight is not better than DefaultWeight by more
+// fewer than 20 pairs are given, nothing changes; if the best weight is not better than rank.DefaultWeight by more
 // than 1.645 standard errors, it is the latter. Errors: ErrNotFound (no row has a key), ErrInvalid.
 func (c Collection) TuneFusion(
 	ctx context.Context, queries []Query, keys [][]byte, o *SearchOptions, run *Run,
-) (t FusionTuning, err error) {
+) (t rank.Tuning, err error) {
 	d, err := c.writer()
 	if err != nil {
 		return t, err
@@ -64,7 +50,7 @@ func (c Collection) TuneFusion(
 	if o != nil {
 		own = *o
 	}
-	own.K, own.Fusion = countedRank, nil
+	own.K, own.Rank = countedRank, rank.Options{Depth: own.Rank.Depth}
 	pairs := make([]pairRanks, len(keys))
 	stored := 0.0
 	ctx = run.in(ctx)
@@ -89,7 +75,7 @@ func (c Collection) TuneFusion(
 		return t, err
 	}
 	if t = choose(pairs); len(pairs) < leastPairs {
-		t.Weight = cmp.Or(stored, DefaultWeight)
+		t.Weight = cmp.Or(stored, rank.DefaultWeight)
 		return t, nil
 	}
 	return t, d.manager().Restructure(ctx, func(_ *bbolt.Tx, cat *layout.Catalog) ([]uint64, error) {
@@ -133,23 +119,23 @@ func ranksOfPair(
 	if err != nil || at < 0 {
 		return out, err
 	}
-	of := func(f Fusion) float64 {
+	of := func(f fusion) float64 {
 		for i := range all {
 			all[i].score = f.score(&all[i])
 		}
-		rank := 1
+		place := 1
 		for i := range all {
 			if order(all[i], all[at]) < 0 {
-				rank++
+				place++
 			}
 		}
-		return topRank(rank)
+		return topRank(place)
 	}
 	p := all[at].place
 	out.found, out.text, out.vector = true, topRank(p.TextRank), topRank(p.VectorRank)
-	out.ranks = of(Fusion{Ranks: true})
+	out.ranks = of(fusion{reciprocal: true})
 	for i := 1; i < weightSteps; i++ {
-		out.weights[i] = of(Fusion{Weight: float64(i) / weightSteps})
+		out.weights[i] = of(fusion{weight: float64(i) / weightSteps})
 	}
 	return out, nil
 }
@@ -163,7 +149,7 @@ func topRank(rank int) float64 {
 }
 
 // choose chooses the weight and sums up what was measured.
-func choose(pairs []pairRanks) (t FusionTuning) {
+func choose(pairs []pairRanks) (t rank.Tuning) {
 	var all [weightSteps]float64
 	var without [folds][weightSteps]float64 // the sums of the pairs outside of each fold
 	n := float64(len(pairs))
@@ -182,7 +168,7 @@ func choose(pairs []pairRanks) (t FusionTuning) {
 		}
 	}
 	t.Text, t.Vector, t.Ranks = t.Text/n, t.Vector/n, t.Ranks/n
-	usual := int(math.Round(DefaultWeight * weightSteps))
+	usual := int(math.Round(rank.DefaultWeight * weightSteps))
 	var gain, squares float64
 	for i, p := range pairs {
 		g := p.weights[bestWeight(&without[i%folds], usual)] - p.weights[usual]
@@ -200,7 +186,7 @@ func choose(pairs []pairRanks) (t FusionTuning) {
 	case gain <= sureErrors*deviation/math.Sqrt(n):
 		t.Kept = fmt.Sprintf("no weight is surely better: %.2f, the best one, changes the reciprocal rank "+
 			"by %+.4f on pairs by which it was not chosen", t.Weight, gain)
-		t.Weight = DefaultWeight
+		t.Weight = rank.DefaultWeight
 	}
 	return t
 }

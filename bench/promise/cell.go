@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
@@ -119,7 +120,7 @@ func (b *bench) truths(ctx context.Context, s scenario) ([]truth, error) {
 func (b *bench) options(t *truth, k int) db.SearchOptions {
 	o := t.options
 	if o.K = k; t.query.Text != "" {
-		o.Fusion, o.Depth = &db.Fusion{Weight: 0.9999}, k
+		o.Rank = rank.Options{Weight: 0.9999, Depth: k}
 	}
 	return o
 }

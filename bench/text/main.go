@@ -29,6 +29,7 @@ import (
 	"github.com/anndb/anndb/bench/child"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/db/rank"
 )
 
 func main() {
@@ -121,9 +122,9 @@ type bench struct {
 
 // way is a way to search for a query.
 type way struct {
-	name   string
-	query  func(q child.Document) db.Query
-	fusion *db.Fusion
+	name  string
+	query func(q child.Document) db.Query
+	rank  rank.Options
 }
 
 func (b *bench) table(ctx context.Context) error {
@@ -136,12 +137,12 @@ func (b *bench) table(ctx context.Context) error {
 	}
 	fmt.Println("| search | MRR@10 | recall@1 | @10 | @100 | µs |\n|---|---:|---:|---:|---:|---:|")
 	for _, w := range []way{
-		{"words (BM25)", text, nil},
-		{"vectors", vectors, nil},
-		{"both, reciprocal ranks", both, &db.Fusion{Ranks: true}},
-		{fmt.Sprintf("both, default (%.2g of the vector)", db.DefaultWeight), both,
-			&db.Fusion{Weight: db.DefaultWeight}},
-		{fmt.Sprintf("both, tuned (%.2g of the vector)", tuned.Weight), both, nil},
+		{"words (BM25)", text, rank.Options{}},
+		{"vectors", vectors, rank.Options{}},
+		{"both, reciprocal ranks", both, rank.Options{Reciprocal: true}},
+		{fmt.Sprintf("both, default (%.2g of the vector)", rank.DefaultWeight), both,
+			rank.Options{Weight: rank.DefaultWeight}},
+		{fmt.Sprintf("both, tuned (%.2g of the vector)", tuned.Weight), both, rank.Options{}},
 	} {
 		q, err := b.measure(ctx, w)
 		if err != nil {
@@ -172,7 +173,7 @@ func (b *bench) measure(ctx context.Context, w way) (out quality, err error) {
 	for i := 1; i < len(b.queries); i += 2 {
 		q, right := b.queries[i], strconv.Itoa(int(b.right[i]))
 		n++
-		res, err := b.c.Search(ctx, w.query(q), &db.SearchOptions{K: 100, Fusion: w.fusion})
+		res, err := b.c.Search(ctx, w.query(q), &db.SearchOptions{K: 100, Rank: w.rank})
 		if err != nil {
 			return out, err
 		}
@@ -194,7 +195,7 @@ func (b *bench) measure(ctx context.Context, w way) (out quality, err error) {
 }
 
 // tune tunes the fusion on the other half of the queries.
-func (b *bench) tune(ctx context.Context, query func(child.Document) db.Query) (db.FusionTuning, error) {
+func (b *bench) tune(ctx context.Context, query func(child.Document) db.Query) (rank.Tuning, error) {
 	var queries []db.Query
 	var keys [][]byte
 	for i := 0; i < len(b.queries); i += 2 {
@@ -217,7 +218,7 @@ func (b *bench) time(ctx context.Context, w way) (float64, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var took []float64
-	o := &db.SearchOptions{K: 10, Fusion: w.fusion}
+	o := &db.SearchOptions{K: 10, Rank: w.rank}
 	for i := 1; i < len(b.queries); i += 2 {
 		least := 0.0
 		for range 3 {

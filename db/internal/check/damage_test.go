@@ -20,6 +20,7 @@ import (
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/page"
+	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -117,7 +118,7 @@ func ask(t *testing.T, s *db.Snapshot, answer func(what, text string, err error)
 		ask := db.Query{Vector: q.Vector, Features: q.Features, Text: q.Text}
 		search := func(o db.SearchOptions) {
 			hits, _, err := dbtest.Nearest(ctx, c, ask, 5, &o)
-			var places []db.Places
+			var places []rank.Places
 			for i := range hits {
 				if x := hits[i].Places; x != nil {
 					places = append(places, *x)

@@ -5,6 +5,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/internal/table"
 )
 
@@ -55,7 +56,7 @@ func (f *pairFlags) tunePairs(a *command.App, to command.InCollection) error {
 		shown.Add("text", nil, t.Text)
 		shown.Add("vector", nil, t.Vector)
 		shown.Add("reciprocal ranks", nil, t.Ranks)
-		shown.Add("default", db.DefaultWeight, t.Default)
+		shown.Add("default", rank.DefaultWeight, t.Default)
 		if t.Kept == "" {
 			shown.Add("tuned", t.Weight, t.Tuned)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/cmd/anndb/internal/rows"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/text"
 )
@@ -70,8 +71,8 @@ func (t *hitTable) columns() []string {
 func (t *hitTable) add(q input.Query, hits []db.Hit, o table.Output) error {
 	terms := input.Terms(q.Query.Text, t.info)
 	for i, h := range hits {
-		rank := t.before + i
-		values := []any{q.Key, rank + 1, string(h.Key)}
+		at := t.before + i
+		values := []any{q.Key, at + 1, string(h.Key)}
 		if t.alone {
 			values = values[1:]
 		}
@@ -84,7 +85,7 @@ func (t *hitTable) add(q input.Query, hits []db.Hit, o table.Output) error {
 			values = append(values, h.Distance)
 		}
 		if t.byVector && t.byText {
-			values = append(values, t.places(rank, &h, q)...)
+			values = append(values, t.places(at, &h, q)...)
 		}
 		if t.cmd.reranks() {
 			values = append(values, h.Score)
@@ -130,14 +131,14 @@ func (t *hitTable) add(q input.Query, hits []db.Hit, o table.Output) error {
 }
 
 // places are the columns of the parts of a query: the places in each, for programs the scores too.
-func (t *hitTable) places(rank int, h *db.Hit, q input.Query) []any {
+func (t *hitTable) places(at int, h *db.Hit, q input.Query) []any {
 	p := h.Places
 	switch {
 	case p != nil:
 	case q.Query.Vector != nil: // of a query that has one of the parts only
-		p = &db.Places{VectorRank: rank + 1, Distance: h.Distance}
+		p = &rank.Places{VectorRank: at + 1, Distance: h.Distance}
 	default:
-		p = &db.Places{TextRank: rank + 1, Score: -h.Distance}
+		p = &rank.Places{TextRank: at + 1, Score: -h.Distance}
 	}
 	values := []any{place(p.TextRank), place(p.VectorRank)}
 	if t.people {

@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/rank"
 )
 
 // rankingFlags rerank the rows that a search finds, and continue it.
@@ -29,8 +30,8 @@ func (f *rankingFlags) reranks() bool {
 	return len(f.Boost)+len(f.Decay) > 0 || f.Diversity > 0 || f.PerGroup != ""
 }
 
-// fill sets the options of a search.
-func (f *rankingFlags) fill(o *db.SearchOptions) error {
+// fill sets the options by which a search ranks rows.
+func (f *rankingFlags) fill(o *rank.Options) error {
 	o.Diversity, o.Depth = f.Diversity, f.Depth
 	if o.GroupBy = f.PerGroup; o.GroupBy != "" {
 		o.PerGroup = 1
@@ -49,9 +50,9 @@ func (f *rankingFlags) fill(o *db.SearchOptions) error {
 			return command.Usagef("--boost %q: want a factor or, with a sign, a summand, a colon and a "+
 				"filter, such as 1.5:label = new", s)
 		}
-		b := db.Boost{Factor: x}
+		b := rank.Boost{Factor: x}
 		if strings.ContainsAny(number[:1], "+-") {
-			b = db.Boost{Add: x}
+			b = rank.Boost{Add: x}
 		}
 		if b.Where, err = filter.Parse(condition); err != nil {
 			return command.Usagef("--boost %q: %v", s, err)
@@ -61,7 +62,7 @@ func (f *rankingFlags) fill(o *db.SearchOptions) error {
 	for _, s := range f.Decay {
 		name, half, ok := strings.Cut(s, "=")
 		half, origin, hasOrigin := strings.Cut(half, "@")
-		b := db.Boost{Attribute: name, Half: span(half), Linear: f.Linear}
+		b := rank.Boost{Attribute: name, Half: span(half), Linear: f.Linear}
 		if hasOrigin {
 			b.Origin = value(origin)
 		}

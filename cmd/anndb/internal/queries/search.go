@@ -54,9 +54,10 @@ func (c *Search) Run(a *command.App) error {
 	o := &db.SearchOptions{
 		K: c.K, Index: c.Index, Recall: c.Recall, Where: c.Where.Filter, Radius: c.Radius, Explain: c.Explain,
 	}
-	if err := c.fill(o); err != nil {
+	if err := c.fill(&o.Rank); err != nil {
 		return err
 	}
+	o.Rank.Weight, o.Rank.Reciprocal = c.Weight, c.Ranks
 	if c.Method != nil {
 		p := c.Params(*c.Method)
 		o.Params = &p
@@ -64,9 +65,6 @@ func (c *Search) Run(a *command.App) error {
 	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if info.Text != nil {
 			o.Include = db.Text
-		}
-		if c.Weight > 0 || c.Ranks {
-			o.Fusion = &db.Fusion{Weight: c.Weight, Ranks: c.Ranks}
 		}
 		if err := c.suits(info); err != nil {
 			return err
