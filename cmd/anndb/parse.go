@@ -29,7 +29,7 @@ func run(ctx context.Context, p *command.Program, args []string) int {
 		if err != nil {
 			return p.Fail(c.Globals, err, "")
 		}
-		l := shell.Language{Parse: parseLine, Model: lines.Model, Names: shell.CommandNames(k.Model)}
+		l := shell.Language{Parse: parseLine, Model: lines.Model}
 		return c.Shell.Start(ctx, p, c.Globals, l)
 	}
 	return p.RunCommand(ctx, k, c.Globals)
@@ -51,23 +51,18 @@ func parse(p *command.Program, grammar any, args []string, file string) (*kong.C
 	}
 	if at := firstWord(args); at >= 0 && args[at] == "help" {
 		args = slices.Delete(slices.Clone(args), at, at+1)
-		if at < len(args) && shell.Child(parser.Model.Node, args[at]) == nil &&
-			!slices.Contains([]string{"help", "version"}, args[at]) && !strings.HasPrefix(args[at], "-") {
-			return nil, p.Fail(command.Globals{}, shell.NoCommand(parser.Model, args[at]), "")
+		if at == len(args) || shell.Child(parser.Model.Node, args[at]) != nil {
+			args = append(args, "--help")
 		}
-		args = append(args, "--help")
 	}
-	if len(args) > 1 && args[0] == "version" {
-		return nil, p.Fail(command.Globals{}, command.Usagef("version takes no arguments, not %q", args[1]), "")
-	}
-	args, known := plainArgs(args), true
+	args = plainArgs(args)
 	if slices.Contains(args, "--json") && slices.ContainsFunc(args, isHelp) {
 		return nil, p.Fail(command.Globals{JSON: true}, command.Usagef("help is a text: leave out --json"), "")
 	}
 	if file == "" {
 		args = filterArgs(parser.Model, fileFirst(parser.Model, args))
-	} else if args, known = withFile(parser.Model, args, file); !known {
-		return nil, p.Fail(command.Globals{}, shell.NoCommand(parser.Model, args[0]), "")
+	} else {
+		args = withFile(parser.Model, args, file)
 	}
 	k, err := parser.Parse(args)
 	if err == nil && !ended {
@@ -84,8 +79,11 @@ func parse(p *command.Program, grammar any, args []string, file string) (*kong.C
 		for _, p := range parserTexts {
 			text = p.from.ReplaceAllString(text, p.to)
 		}
-		g := command.Globals{JSON: asksJSON(args)}
-		return nil, p.Fail(g, command.Usagef("%s", text), commandOf(parser.Model, args))
+		name := commandOf(parser.Model, args)
+		if name == "" {
+			text = strings.Replace(text, "unexpected argument", "there is no command", 1)
+		}
+		return nil, p.Fail(command.Globals{JSON: asksJSON(args)}, command.Usagef("%s", text), name)
 	}
 	return k, command.ExitOK
 }
@@ -247,37 +245,31 @@ func fileFirst(model *kong.Application, args []string) []string {
 		shell.Child(model.Node, args[i+1]) == nil {
 		return args
 	}
-	words, _ := withFile(model, args[i+1:], args[i])
-	return append(slices.Clone(args[:i]), words...)
+	return slices.Concat(args[:i], withFile(model, args[i+1:], args[i]))
 }
 
 // valued are the flags of all commands that have a value.
 var valued = []string{"--format", "--workers", "--wait"}
 
-// withFile returns the words of a command with the database file where the command has it. ok is
-// false if the words name no command.
-func withFile(model *kong.Application, words []string, file string) (_ []string, ok bool) {
+// withFile returns the words of a command with the database file where the command has it.
+func withFile(model *kong.Application, words []string, file string) []string {
 	for i, w := range words {
 		n := shell.Child(model.Node, w)
 		if n == nil {
 			continue
 		}
-		for i+1 < len(words) && shell.Child(n, words[i+1]) != nil {
-			i++
-			n = shell.Child(n, words[i])
-		}
 		for at, arg := range n.Positional {
 			switch {
 			case arg.Name != "file":
 			case at == 0:
-				return slices.Insert(slices.Clone(words), i+1, file), true
+				return slices.Insert(slices.Clone(words), i+1, file)
 			default:
-				return append(slices.Clone(words), file), true
+				return append(slices.Clone(words), file)
 			}
 		}
-		return words, true
+		break
 	}
-	return words, strings.HasPrefix(words[0], "-")
+	return words
 }
 
 // commandOf guesses the command of arguments that did not parse: the first

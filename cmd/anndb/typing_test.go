@@ -29,9 +29,8 @@ func TestShellStoresWhatIsTyped(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			file := filepath.Join(dir, "a.anndb")
-			s := openShell(t, dir, file, "LANG="+locale, "LC_ALL="+locale)
-			s.runs("create c --dim 1", "collection")
-			s.runs(`\mode jsonl`, "")
+			s := openShell(t, dir, file+" --format jsonl", "LANG="+locale, "LC_ALL="+locale)
+			s.runs("create c --dim 1", `{"collection": "c"`)
 			keys := append([]string{latin()}, typedKeys...)
 			for _, key := range keys { // one keystroke a write, as when typing
 				for _, r := range "put c " + key + " [1] --label " + key {

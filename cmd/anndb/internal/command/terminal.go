@@ -16,9 +16,6 @@ func Terminal(x any) *os.File {
 	if q, ok := x.(quoting); ok {
 		x = q.Writer
 	}
-	if p, ok := x.(interface{ Terminal() *os.File }); ok { // a pager
-		return p.Terminal()
-	}
 	if f, ok := x.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return f
 	}

@@ -1,14 +1,21 @@
 package shell
 
 import (
+	"cmp"
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/maintenance"
 )
 
 // candidate is a word to complete another one to, and a description of it.
@@ -17,7 +24,7 @@ type candidate struct{ word, about string }
 const (
 	// completionTime is how long completion waits for a file that another process writes to.
 	completionTime = 100 * time.Millisecond
-	// completionKeys is how many keys and labels are shown at most.
+	// completionKeys is how many keys are shown at most.
 	completionKeys = 50
 )
 
@@ -66,7 +73,10 @@ func (c completion) complete(words []string) []candidate {
 	default:
 		all = c.argument(t, last)
 	}
-	return slices.DeleteFunc(all, func(x candidate) bool { return !strings.HasPrefix(x.word, last) })
+	return slices.DeleteFunc(all, func(x candidate) bool {
+		typable := utf8.ValidString(x.word) && !strings.ContainsFunc(x.word, unicode.IsControl)
+		return !typable || !strings.HasPrefix(x.word, last)
+	})
 }
 
 // parse reads the words in front of the cursor.
@@ -143,36 +153,87 @@ func (c completion) argument(t typed, last string) (all []candidate) {
 }
 
 // values completes the value of a flag.
-func (c completion) values(t typed, f *kong.Flag, last string) (all []candidate) {
-	all = c.known(t, f.Value, last)
+func (c completion) values(t typed, f *kong.Flag, last string) []candidate {
 	switch {
 	case f.Name == "index" || f.Name == "neighbors":
-		all = append(all, candidate{db.Flat, "an exact scan"})
+		return append(c.known(t, f.Value, last), candidate{db.Flat, "an exact scan"})
 	case slices.Contains([]string{"FILE", "PATH", "NEW"}, f.PlaceHolder) || f.Name == "out":
-		all = paths(last)
+		return paths(last)
 	}
-	return all
+	return c.known(t, f.Value, last)
 }
 
 // known returns the values that an argument or flag can have by its name or by its list of them.
 func (c completion) known(t typed, v *kong.Value, last string) (all []candidate) {
 	switch v.Name {
 	case "collection":
-		return c.collections(t)
+		for _, info := range c.peek(t).Collections {
+			all = append(all, candidate{info.Name, command.KindOf(info)})
+		}
 	case "index", "neighbors":
-		return c.indexes(t)
+		for _, i := range c.peek(t).Indexes {
+			if i.Collection == t.collection() {
+				all = append(all, candidate{i.Name, i.Kind})
+			}
+		}
 	case "key", "keys", "from", "prefix":
 		return c.keys(t, last)
-	case "label", "add-label", "remove-label":
-		return c.labels(t)
-	case "where":
-		return c.filter(t, last)
-	case "remove-attribute":
-		return c.attributes(t)
 	}
-	for _, word := range strings.Split(v.Enum, ",") {
-		if word != "" {
-			all = append(all, candidate{word, ""})
+	for _, word := range strings.FieldsFunc(v.Enum, func(r rune) bool { return r == ',' }) {
+		all = append(all, candidate{word, ""})
+	}
+	return all
+}
+
+// database is the file of the command.
+func (c completion) database(t typed) string {
+	if c.file == "" && len(t.args) > 0 {
+		return t.args[0]
+	}
+	return c.file
+}
+
+// peek describes the database; nothing if it cannot be read.
+func (c completion) peek(t typed) (st db.Stats) {
+	if file := c.database(t); file != "" {
+		ctx, stop := context.WithTimeout(c.ctx, completionTime)
+		defer stop()
+		st, _ = db.Peek(ctx, file) // completion reports no errors
+	}
+	return st
+}
+
+// keys are those of the collection that begin with a text, if the file can be read now.
+func (c completion) keys(t typed, begin string) (all []candidate) {
+	ctx, stop := context.WithTimeout(c.ctx, 10*completionTime)
+	defer stop()
+	d, err := db.Open(ctx, c.database(t), &db.Options{
+		ReadOnly: true, MustExist: true, Timeout: completionTime, Maintenance: &maintenance.Policy{Manual: true},
+	})
+	if err != nil {
+		return nil // completion reports no errors
+	}
+	defer d.Close()
+	for key, err := range d.Collection(t.collection()).Keys([]byte(begin), nil) {
+		if err != nil || len(all) == completionKeys {
+			break
+		}
+		all = append(all, candidate{string(key), ""})
+	}
+	return all
+}
+
+// paths are the files and folders whose names begin with a path.
+func paths(begin string) (all []candidate) {
+	dir, base := filepath.Split(begin)
+	entries, _ := os.ReadDir(cmp.Or(dir, ".")) // completion reports no errors
+	for _, e := range entries {
+		name := dir + e.Name()
+		if e.IsDir() {
+			name += "/"
+		}
+		if strings.HasPrefix(e.Name(), ".") == strings.HasPrefix(base, ".") {
+			all = append(all, candidate{name, ""})
 		}
 	}
 	return all

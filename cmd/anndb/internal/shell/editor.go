@@ -1,12 +1,14 @@
 package shell
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -26,12 +28,28 @@ func (s *session) interactive(ctx context.Context) int {
 	signal.Notify(late, os.Interrupt)
 	defer signal.Stop(late)
 	s.Typed = true
-	screen := s.Out.(*os.File)
-	fmt.Fprintf(s.Out, "anndb on %s. %s lists what the shell does, help the commands. Ctrl-D leaves.\n",
-		s.file, `\help`)
+	fmt.Fprintf(s.Out, "anndb on %s. help lists the commands, which need no file here. Ctrl-D leaves.\n", s.file)
 	e := newEditor(s.Errs)
 	defer e.close()
-	e.complete(func(text string) menu { return completion{ctx, s.Model, s.file}.menu(text) })
+	e.line.SetTabCompletionStyle(liner.TabPrints)
+	e.line.SetWordCompleter(func(line string, pos int) (head string, all []string, tail string) {
+		head, tail = string([]rune(line)[:pos]), string([]rune(line)[pos:])
+		words, at := script.Typed(e.before + head)
+		if at -= len(e.before); at < 0 || len(words) == 0 { // a word of several lines, or a filter
+			return head, nil, tail
+		}
+		if words[0] == "help" {
+			words = words[1:]
+		}
+		for _, x := range (completion{ctx, s.Model, s.file}).complete(words) {
+			word := script.Escape(x.word)
+			if !strings.HasSuffix(word, "/") && !strings.HasSuffix(word, "=") {
+				word += " "
+			}
+			all = append(all, word)
+		}
+		return head[:at], all, tail
+	})
 	for !s.ended && ctx.Err() == nil {
 		text, err := e.command(ctx)
 		switch {
@@ -45,12 +63,7 @@ func (s *session) interactive(ctx context.Context) int {
 			_ = s.Fail(s.Globals, command.Usagef("the line has a character that is not UTF-8: nothing was run"), "")
 			continue
 		}
-		p := newPager(screen)
-		s.Out = p
 		s.script(ctx, text)
-		if err := p.Close(); err != nil {
-			return s.Fail(s.Globals, err, "")
-		}
 	}
 	return command.ExitOK
 }
@@ -62,8 +75,8 @@ type editor struct {
 	errs io.Writer
 	// commands and editing are the modes of the terminal while commands run and while lines are read.
 	commands, editing liner.ModeApplier
-	history           *history
-	before            string // the lines of the command in front of the one that is edited
+	history           *os.File // nil if it is not kept
+	before            string   // the lines of the command in front of the one that is edited
 }
 
 // newEditor returns an editor with the history of former shells.
@@ -73,24 +86,50 @@ func newEditor(errs io.Writer) *editor {
 	e.line = liner.NewLiner()
 	e.editing, _ = liner.TerminalMode()
 	e.line.SetCtrlCAborts(true)
-	path, err := historyPath()
-	if err == nil {
-		e.history, err = openHistory(path)
-	}
-	if err != nil {
+	var err error
+	if e.history, err = openHistory(e.line); err != nil {
 		fmt.Fprintf(errs, "anndb: the history is not kept: %v\n", err)
-		e.history = &history{}
-	}
-	for _, text := range e.history.lines {
-		e.remember(text)
 	}
 	return e
 }
 
-func (e *editor) close() { _ = e.line.Close() }
+// openHistory reads the commands of former shells, one a line, and returns the file to add others to.
+func openHistory(line *liner.State) (*os.File, error) {
+	dir := os.Getenv("XDG_STATE_HOME")
+	if dir == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, err
+		}
+		dir = filepath.Join(home, ".local", "state")
+	}
+	path := filepath.Join(dir, "anndb", "history")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	text, _ := os.ReadFile(path) // opening it has the error as well
+	for command := range strings.Lines(string(text)) {
+		line.AppendHistory(strings.TrimSuffix(command, "\n"))
+	}
+	if bytes.Count(text, []byte("\n")) > 2*liner.HistoryLimit {
+		err := command.WriteFile(path, 0o600, func(w io.Writer) error {
+			_, err := line.WriteHistory(w)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+}
 
-// command returns the next command, with a newline for each line end inside of quotes. It ends the
-// program when ctx ends, because nothing else interrupts reading from a terminal.
+func (e *editor) close() {
+	_ = e.line.Close()
+	_ = e.history.Close() // of a history that is not kept, too
+}
+
+// command returns the next command, which may have several lines. It ends the program when ctx ends,
+// because nothing else interrupts reading from a terminal.
 func (e *editor) command(ctx context.Context) (string, error) {
 	_ = e.editing.ApplyMode()
 	defer e.commands.ApplyMode()
@@ -110,51 +149,25 @@ func (e *editor) command(ctx context.Context) (string, error) {
 			return "", err
 		}
 		text = e.before + text
-		_, err = script.Split(text)
-		switch {
-		case !errors.Is(err, script.ErrOpen):
+		if _, err = script.Split(text); !errors.Is(err, script.ErrOpen) {
 			e.keep(text)
 			return text, nil
-		case script.Parse(text).Quote != 0:
-			text += "\n"
-		default: // a bracket is open
-			text += " "
 		}
-		e.before, prompt = text, "  ...> "
+		e.before, prompt = text+"\n", "  ...> "
 	}
 }
 
-// keep adds a command to the history.
+// keep adds a command to the history, whose commands have one line.
 func (e *editor) keep(text string) {
-	if strings.TrimSpace(text) == "" {
+	if strings.TrimSpace(text) == "" || strings.Contains(text, "\n") {
 		return
 	}
-	e.remember(text)
-	if err := e.history.add(text); err != nil {
+	e.line.AppendHistory(text)
+	if e.history == nil {
+		return
+	}
+	if _, err := fmt.Fprintln(e.history, text); err != nil {
 		fmt.Fprintf(e.errs, "anndb: the history is not kept: %v\n", err)
-		e.history.path = ""
+		e.history = nil
 	}
-}
-
-// remember offers a command for editing, which is for one line.
-func (e *editor) remember(text string) {
-	if !strings.Contains(text, "\n") {
-		e.line.AppendHistory(text)
-	}
-}
-
-// complete sets what the tab key shows.
-func (e *editor) complete(menuOf func(text string) menu) {
-	e.line.SetWordCompleter(func(line string, pos int) (head string, words []string, tail string) {
-		runes := []rune(line)
-		head, tail = string(runes[:pos]), string(runes[pos:])
-		m := menuOf(e.before + head)
-		if m.more == "" {
-			if m.text == "" {
-				return head, nil, tail
-			}
-			fmt.Printf("\n%s", m.text)
-		}
-		return head, []string{m.more}, tail // draws the line again
-	})
 }

@@ -1,5 +1,5 @@
-// Package shell runs lines of commands on one file: scripts, and an interactive shell with history,
-// completion and a pager.
+// Package shell runs lines of commands on one file: scripts, and an interactive shell with history and
+// completion.
 package shell
 
 import (
@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -26,12 +25,11 @@ type Command struct {
 
 // Start runs the commands and returns the exit code, that of the first one that fails.
 func (c *Command) Start(ctx context.Context, p *command.Program, g command.Globals, l Language) int {
-	if !command.Exists(c.File) && !strings.ContainsAny(c.File, `./\`) {
-		more := instead(c.File, l.Names)
-		return p.Fail(g, command.Usagef("there is no command and no file %q%s", c.File, more), "")
+	if !command.Exists(c.File) && !strings.ContainsAny(c.File, `./\`) { // a mistyped command
+		_, _, code := l.Parse(p, []string{c.File}, c.File)
+		return code
 	}
 	s := &session{Program: *p, Language: l, file: c.File, Globals: g}
-	defer s.close()
 	switch {
 	case len(c.Commands) == 0 && command.Terminal(p.In) != nil && command.Terminal(p.Out) != nil:
 		return s.interactive(ctx)
@@ -51,27 +49,16 @@ type Language struct {
 	// Parse parses a line on a file. It returns nil and the exit code if that was all.
 	Parse func(p *command.Program, words []string, file string) (*kong.Context, command.Globals, int)
 	Model *kong.Application // of lines
-	Names []string          // of commands on the command line
 }
 
-// session runs commands on one file and has what backslash commands set.
+// session runs commands on one file.
 type session struct {
 	command.Program
 	command.Globals
 	Language
-	file    string
-	timing  bool
-	output  *os.File // of \output, nil for standard output
-	named   bool     // messages name the line of the script
-	reading int      // files of \read that are being read
-	ended   bool     // \quit
-}
-
-// close closes the file of \output.
-func (s *session) close() {
-	if s.output != nil {
-		_ = s.output.Close()
-	}
+	file  string
+	named bool // messages name the line of the script
+	ended bool // by quit
 }
 
 // script runs commands and stops at the first that fails, with its exit code. Nothing runs of a
@@ -95,7 +82,7 @@ func (s *session) script(ctx context.Context, text string) int {
 		if s.ended {
 			break
 		}
-		if code := s.timed(func() int { return s.run(ctx, c) }); code != command.ExitOK {
+		if code := s.run(ctx, c); code != command.ExitOK {
 			if s.named && len(commands) > 1 {
 				fmt.Fprintf(s.Errs, "stopped at line %d\n", c.Line)
 			}
@@ -107,26 +94,13 @@ func (s *session) script(ctx context.Context, text string) int {
 
 // run runs one command and returns its exit code.
 func (s *session) run(ctx context.Context, c script.Command) int {
-	if strings.HasPrefix(c.Words[0], `\`) {
-		if err := s.backslash(ctx, c.Words); err != nil {
-			if code := exitCode(0); errors.As(err, &code) { // of a script, which has reported it
-				return int(code)
-			}
-			return s.Fail(s.Globals, err, "")
-		}
-		return command.ExitOK
-	}
 	if word := c.Words[0]; word == "quit" || word == "exit" {
 		s.ended = true
 		return command.ExitOK
 	}
-	p := s.Program
-	if s.output != nil {
-		p.Out = s.output
-	}
-	k, g, code := s.Parse(&p, c.Words, s.file)
+	k, g, code := s.Parse(&s.Program, c.Words, s.file)
 	if k == nil {
 		return code
 	}
-	return p.RunCommand(ctx, k, g.Over(s.Globals))
+	return s.RunCommand(ctx, k, g.Over(s.Globals))
 }

@@ -5,8 +5,7 @@
 // around these. A backslash in front of a blank, a quote, ;, [, # or a backslash takes
 // that as it is, except in single quotes. A word that begins with [ ends at the ] that closes
 // it. # begins a comment where a word could begin. The word where takes the text up to the next
-// flag as one word, --where=TEXT, so that a filter needs no quotes. A line that begins with a
-// backslash is one command that ends with the line.
+// flag as one word, --where=TEXT, so that a filter needs no quotes.
 package script
 
 import (
@@ -39,9 +38,9 @@ type splitter struct {
 	at, line int
 	commands []Command
 	current  Command
-	wordEnd  int  // where the last word ended
-	inFilter bool // the last word is a filter that reaches the end of the text
-	quote    rune // that is open at the end of the text; 0 if none is
+	// wordStart and wordEnd are the ends of the last word.
+	wordStart, wordEnd int
+	inFilter           bool // the last word is a filter that reaches the end of the text
 }
 
 func (s *splitter) run() error {
@@ -56,8 +55,6 @@ func (s *splitter) run() error {
 			for s.at < len(s.text) && s.text[s.at] != '\n' {
 				s.at++
 			}
-		case r == '\\' && len(s.current.Words) == 0:
-			s.backslash()
 		default:
 			if len(s.current.Words) == 0 {
 				s.current.Line = s.line
@@ -94,17 +91,6 @@ func (s *splitter) end() {
 	s.current = Command{}
 }
 
-// backslash reads a line that begins with a backslash.
-func (s *splitter) backslash() {
-	lo := s.at
-	for s.at < len(s.text) && s.text[s.at] != '\n' {
-		if s.at++; !blank(s.text[s.at-1]) {
-			s.wordEnd = s.at
-		}
-	}
-	s.current = Command{Words: strings.FieldsFunc(string(s.text[lo:s.at]), blank), Line: s.line}
-}
-
 // word reads a word; raw keeps quotes and backslashes. plain reports that it has neither.
 func (s *splitter) word(raw bool) (word string, plain bool, err error) {
 	var b strings.Builder
@@ -115,6 +101,7 @@ func (s *splitter) word(raw bool) (word string, plain bool, err error) {
 	}
 	plain = true
 	depth := 0
+	s.wordStart = s.at
 	bracketed := s.text[s.at] == '['
 	var quote rune
 	for s.at < len(s.text) {
@@ -149,7 +136,7 @@ func (s *splitter) word(raw bool) (word string, plain bool, err error) {
 	if quote != 0 || depth > 0 {
 		err = ErrOpen
 	}
-	s.wordEnd, s.quote = s.at, quote
+	s.wordEnd = s.at
 	return b.String(), plain, err
 }
 
@@ -165,16 +152,11 @@ func Escape(word string) string {
 	if word == "" || word == "where" {
 		return "'" + word + "'"
 	}
-	return escape(word, special)
-}
-
-// escape puts backslashes in front of the runes of text that need one.
-func escape(text string, needed func(rune) bool) string {
 	var b strings.Builder
-	runes := []rune(text)
+	runes := []rune(word)
 	for i, r := range runes {
 		last := i+1 == len(runes)
-		if r == '\\' && (last || special(runes[i+1])) || r != '\\' && needed(r) {
+		if r == '\\' && (last || special(runes[i+1])) || r != '\\' && special(r) {
 			b.WriteByte('\\')
 		}
 		b.WriteRune(r)

@@ -26,7 +26,6 @@ func TestSplit(t *testing.T) {
 		{"rows c where a = 1 # b", "<rows><c><--where=a = 1>", false},
 		{"where a", "<where><a>", false},
 		{"get c 'where' x", "<get><c><where><x>", false},
-		{`\mode json; x` + "\nstats", `<\mode><json;><x>` + "\n<stats>", false},
 		{"get c ''", "<get><c><>", false},
 		{"get c a\u00a0b a\u0085 \u3000", "<get><c><a\u00a0b><a\u0085><\u3000>", false},
 		{"get c 'a\nb", "<get><c><a\nb>", true},
@@ -57,11 +56,36 @@ func TestSplitLines(t *testing.T) {
 	}
 }
 
+func TestTyped(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want string // the words
+		last string // as it is typed
+	}{
+		{"", "<>", ""},
+		{"count a; ge", "<ge>", "ge"},
+		{"get c ", "<get><c><>", ""},
+		{`get c two\ w`, "<get><c><two w>", `two\ w`},
+		{`get c 'two w`, "<get><c><two w>", `'two w`},
+		{"get c 日", "<get><c><日>", "日"},
+		{"get c a\u00a0", "<get><c><a\u00a0>", "a\u00a0"},
+		{"rows c where", "<>", ""},
+		{"rows c where label in (re", "<>", ""},
+		{"rows c where a = 1 --li", "<rows><c><--where=a = 1><--li>", "--li"},
+		{"search c [1, ", "<search><c><[1, >", "[1, "},
+	} {
+		words, at := Typed(c.text)
+		if got := "<" + strings.Join(words, "><") + ">"; got != c.want || c.text[at:] != c.last {
+			t.Errorf("%q: %s, %q, want %s, %q", c.text, got, c.text[at:], c.want, c.last)
+		}
+	}
+}
+
 func FuzzSplit(f *testing.F) {
 	f.Add(`rows c where a < 'x' --limit [1, 2]; \mode json`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if typed := Parse(text); len(typed.Words) == 0 {
-			t.Errorf("%q: no word is typed", text)
+		if _, at := Typed(text); at > len(text) {
+			t.Errorf("%q: the last word begins at %d", text, at)
 		}
 		commands, _ := Split(text)
 		for _, c := range commands {
