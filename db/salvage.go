@@ -116,7 +116,7 @@ func publicRows(found iter.Seq2[salvage.Row, error]) iter.Seq2[Row, error] {
 func rebuildSalvaged(
 	ctx context.Context, d *DB, w *salvage.File, c *layout.Collection, r *layout.IndexRef,
 ) error {
-	m, err := w.Manifest(r)
+	m, err := w.Manifest(c, r)
 	if err != nil {
 		return err
 	}

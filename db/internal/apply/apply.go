@@ -4,7 +4,6 @@ package apply
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -395,11 +394,7 @@ func (a *Applier) sealAndTail(t *collTx) error {
 // takeTail reads a tail row for a chunk and deletes it from the tail.
 func (a *Applier) takeTail(tail *bbolt.Bucket, c *layout.Collection, row uint32) (rows.Row, error) {
 	key := codec.Key(c.ID, codec.KindTail, row)
-	value := tail.Get(key[:])
-	if value == nil {
-		return rows.Row{}, layout.BlockError(c.Name, c.ID, codec.KindTail, row, errors.New("row is missing"))
-	}
-	r, err := layout.ReadTail(c, key[:], value)
+	r, err := layout.ReadTail(c, key[:], tail.Get(key[:]))
 	if err != nil {
 		return rows.Row{}, err
 	}

@@ -49,11 +49,7 @@ func Blocks(st *state.Collection, object uint64) (err error) {
 		for k, v := c.Seek(from[:]); err == nil && len(k) == codec.KeySize &&
 			string(k[:8]) == string(from[:8]); k, v = c.Next() {
 			_, kind, chunk := codec.ParseKey(k)
-			b, e := codec.Parse(v)
-			if e == nil {
-				e = b.Verify(k)
-			}
-			if e != nil {
+			if _, e := layout.ParseBlock(k, v, true); e != nil {
 				err = layout.BlockError(st.Entry.Name, object, kind, chunk, e)
 			}
 		}

@@ -131,13 +131,7 @@ func (c *checker) block(bucket string, key, value []byte, at int64) {
 		c.found(p)
 		return
 	}
-	b, err := codec.Parse(value)
-	if err == nil && b.Kind != kind {
-		err = fmt.Errorf("block is of kind %v", b.Kind)
-	}
-	if err == nil {
-		err = b.Verify(key)
-	}
+	b, err := layout.ParseBlock(key, value, true)
 	if err == nil {
 		var data []byte
 		if data, err = b.Data(layout.LimitOf(kind)); err == nil {

@@ -13,17 +13,27 @@ import (
 	"github.com/anndb/anndb/db/internal/rows"
 )
 
-// DecodeBlock parses a stored block, checks that its kind matches the key and, if verify is
-// true, its checksum, and returns the raw payload as stored.
-func DecodeBlock(coll string, key, value []byte, verify bool) ([]byte, error) {
-	object, kind, chunk := codec.ParseKey(key)
-	b, err := codec.Parse(value)
+// ParseBlock parses a stored block, nil if there is none, and checks that its kind matches the key and, if
+// verify is true, its checksum.
+func ParseBlock(key, value []byte, verify bool) (b codec.Block, err error) {
+	if value == nil {
+		return b, errors.New("block is missing")
+	}
+	_, kind, _ := codec.ParseKey(key)
+	b, err = codec.Parse(value)
 	if err == nil && b.Kind != kind {
 		err = fmt.Errorf("block is of kind %v", b.Kind)
 	}
 	if err == nil && verify {
 		err = b.Verify(key)
 	}
+	return b, err
+}
+
+// DecodeBlock returns the raw payload of a block that ParseBlock accepts.
+func DecodeBlock(coll string, key, value []byte, verify bool) ([]byte, error) {
+	object, kind, chunk := codec.ParseKey(key)
+	b, err := ParseBlock(key, value, verify)
 	if err == nil {
 		var data []byte
 		if data, err = b.Data(LimitOf(kind)); err == nil {

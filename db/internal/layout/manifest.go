@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -31,16 +32,42 @@ func EncodeManifest(m *kind.Manifest) ([]byte, error) {
 	return b, nil
 }
 
-// StoredManifest reads the manifest of an index in a transaction.
-func StoredManifest(
-	tx *bbolt.Tx, c *Collection, r *IndexRef, kindOf func(name string) kind.Kind,
-) (*kind.Manifest, error) {
+// ReadManifest reads the manifest of an index. get returns the value of a key, kindOf the kind of index
+// with a name, nil if there is none.
+func ReadManifest(
+	c *Collection, r *IndexRef, get func(key []byte) []byte, kindOf func(name string) kind.Kind,
+) (m *kind.Manifest, err error) {
 	key := codec.Key(r.Object, codec.KindManifest, 0)
-	payload, err := DecodeBlock(c.Name, key[:], tx.Bucket(BucketMeta).Get(key[:]), true)
+	payload, err := DecodeBlock(c.Name, key[:], get(key[:]), true)
 	if err != nil {
-		return nil, err
+		return nil, fail.Wrapf(err, "index %q", r.Name)
 	}
-	return DecodeManifest(payload, kindOf)
+	if m, err = DecodeManifest(payload, kindOf); err == nil {
+		err = foreign(m, r, c)
+	}
+	if err != nil {
+		return nil, BlockError(c.Name, r.Object, codec.KindManifest, 0, fail.Wrapf(err, "index %q", r.Name))
+	}
+	return m, nil
+}
+
+// foreign returns an error if a manifest does not belong to an index of a collection.
+func foreign(m *kind.Manifest, r *IndexRef, c *Collection) error {
+	of := c.Describe(c.ByFeatures(m.Of))
+	switch {
+	case m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(c.Rows),
+		!c.Suits(m.Of), !of.Sparse && m.Dim != of.Dim || m.Metric != of.Metric:
+		return errors.New("manifest of another index")
+	case m.Dim > of.Dim:
+		return fmt.Errorf("%d features of %d", m.Dim, of.Dim)
+	}
+	known := r.Objects()
+	for _, object := range m.Objects() {
+		if !slices.Contains(known, object) {
+			return errors.New("blocks of an object that is no part of it")
+		}
+	}
+	return nil
 }
 
 // PutManifest writes the manifest of an index, and a copy of it among the blocks, which is

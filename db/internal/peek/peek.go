@@ -131,12 +131,7 @@ func (s *State) catalog() (*layout.Catalog, error) {
 func (s *State) Manifest(
 	c *layout.Collection, r *layout.IndexRef, kinds func(name string) kind.Kind,
 ) (*kind.Manifest, error) {
-	key := codec.Key(r.Object, codec.KindManifest, 0)
-	data, err := layout.DecodeBlock(c.Name, key[:], s.blocks[string(key[:])], true)
-	if err != nil {
-		return nil, err
-	}
-	return layout.DecodeManifest(data, kinds)
+	return layout.ReadManifest(c, r, func(key []byte) []byte { return s.blocks[string(key)] }, kinds)
 }
 
 // anyRelabelled reports whether an index that learns from labels may be behind by changed labels.

@@ -1,9 +1,9 @@
 package salvage
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
-	"sort"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -14,14 +14,11 @@ import (
 // parts lists the parts of one collection that were found in the pages of a damaged file,
 // by number. The catalog may claim billions of rows, so Salvage iterates over the parts found.
 type parts struct {
-	chunks     []foundChunk
-	tail       []uint32 // rows that are in no chunk
-	cold       []uint32 // first rows of runs of labels and payloads
-	tombstones []uint32
-	changed    []uint32          // numbers of the blocks of the set of changed rows
-	vectorless []uint32          // and of that of rows without a vector
-	keys       map[uint32][]byte // by row
-	badKeys    bool              // there is a key with an invalid row number
+	chunks  []foundChunk
+	tail    []uint32          // rows that are in no chunk
+	cold    []uint32          // first rows of runs of labels and payloads
+	keys    map[uint32][]byte // by row
+	badKeys bool              // there is a key with an invalid row number
 }
 
 // foundChunk is a block of vectors.
@@ -42,34 +39,20 @@ func (w *File) sortFound() {
 		return f
 	}
 	for k, p := range w.blocks {
-		object, kind, n := codec.ParseKey([]byte(k[len(k)-codec.KeySize:]))
-		switch kind {
+		object, kind, n := codec.ParseKey(k[:])
+		switch f := of(object); kind {
 		case codec.KindRows, codec.KindSparse:
-			f := of(object)
 			f.chunks = append(f.chunks, foundChunk{n, p.n})
 		case codec.KindTail:
-			f := of(object)
 			f.tail = append(f.tail, n)
 		case codec.KindCold:
-			f := of(object)
 			f.cold = append(f.cold, n)
-		case codec.KindTombstones:
-			f := of(object)
-			f.tombstones = append(f.tombstones, n)
-		case codec.KindChanged:
-			f := of(object)
-			f.changed = append(f.changed, n)
-		case codec.KindVectorless:
-			f := of(object)
-			f.vectorless = append(f.vectorless, n)
 		}
 	}
 	for _, f := range w.found {
-		for _, list := range []*[]uint32{&f.tail, &f.cold, &f.tombstones} {
-			slices.Sort(*list)
-		}
+		slices.Sort(f.cold)
 	}
-	for k, v := range w.pairs[string(layout.BucketKeys)] {
+	for k, v := range w.keys {
 		if len(k) <= 8 {
 			continue
 		}
@@ -111,15 +94,7 @@ func (f *parts) extents(n uint32, shift uint) []extent {
 	for row := range f.keys {
 		all = append(all, extent{uint64(row), uint64(row) + 1})
 	}
-	slices.SortFunc(all, func(a, b extent) int {
-		switch {
-		case a.from < b.from:
-			return -1
-		case a.from > b.from:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(all, func(a, b extent) int { return cmp.Compare(a.from, b.from) })
 	var out []extent
 	for _, e := range all {
 		e.to = min(e.to, uint64(n))
@@ -135,17 +110,22 @@ func (f *parts) extents(n uint32, shift uint) []extent {
 // coldBefore returns the last run of labels and payloads that begins at or before row and not
 // before first.
 func (f *parts) coldBefore(row, first uint32) (run uint32, ok bool) {
-	i := sort.Search(len(f.cold), func(i int) bool { return f.cold[i] > row })
-	if i == 0 || f.cold[i-1] < first {
+	i, found := slices.BinarySearch(f.cold, row)
+	if !found {
+		i--
+	}
+	if i < 0 || f.cold[i] < first {
 		return 0, false
 	}
-	return f.cold[i-1], true
+	return f.cold[i], true
 }
 
 // liveIn returns the number of rows in an extent that were not deleted, as far as is known.
 // None of them has a key.
 func (x *Rows) liveIn(e extent) int {
 	switch {
+	case e.from >= e.to:
+		return 0
 	case x.deletedRows != nil:
 		newlyDeleted := roaring.New()
 		newlyDeleted.AddRange(e.from, e.to)
@@ -158,11 +138,7 @@ func (x *Rows) liveIn(e extent) int {
 
 // lose reports the rows of an extent of which nothing was found.
 func (x *Rows) lose(e extent) {
-	n := 0
-	if e.from < e.to {
-		n = x.liveIn(e)
-	}
-	if n > 0 {
+	if n := x.liveIn(e); n > 0 {
 		first := uint32(e.from)
 		err := layout.BlockError(x.c.Name, x.c.ID, codec.KindRows, first>>x.c.Shift(), errGone)
 		x.lost(LostRow{Collection: x.c.Name, Row: first, Rows: n, Err: err})

@@ -3,6 +3,7 @@ package salvage
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -30,22 +31,21 @@ type Row struct {
 	Names []string
 }
 
+var errGone = errors.New("block is missing or damaged")
+
 // Rows reads the rows of one collection of a damaged file.
 type Rows struct {
 	w           *File
 	c           *layout.Collection
 	found       *parts
-	keys        map[uint32][]byte // keys of rows in the key table
-	deletedRows *roaring.Bitmap   // nil if the tombstones are incomplete
-	// changed has the rows whose labels, attributes or payload were changed, as far as is known.
-	changed    *roaring.Bitmap
-	vectorless *roaring.Bitmap // rows without a vector, as far as is known
-	whole      bool            // the key table is complete
+	deletedRows *roaring.Bitmap // nil if the tombstones are incomplete
+	// changed has the rows whose labels, attributes or payload were changed, vectorless those without a
+	// vector, as far as is known.
+	changed, vectorless *roaring.Bitmap
+	whole               bool // the key table is complete
 	// Unsure is set if deleted rows may be among the rows.
 	Unsure bool
-	// searched is set if keys may be of an earlier state; then only DeletedRows decides which rows are live.
-	searched bool
-	lost     func(LostRow)
+	lost   func(LostRow)
 	// The following fields belong to the chunk of the row read last.
 	chunk     int64
 	vectors   []byte
@@ -57,79 +57,41 @@ type Rows struct {
 	chunkErr  error
 }
 
-// Rows determines which rows of a collection are live.
+// Rows determines which rows of a collection are live. After a search, only the deleted rows tell: keys may
+// be of an earlier state.
 func (w *File) Rows(c *layout.Collection) *Rows {
-	if w.Searched != nil {
-		return w.searched(c)
+	set := func(kind codec.Kind) *roaring.Bitmap {
+		rows := w.sets[setKey{c.ID, kind}]
+		if rows == nil {
+			return roaring.New()
+		}
+		rows.RemoveRange(uint64(c.Rows), 1<<32)
+		return rows
 	}
-	x := &Rows{w: w, c: c, chunk: -1}
-	verifyPages := x.readKeys()
-	x.whole = verifyPages && !w.broken[string(layout.BucketKeys)] && w.pairs[string(layout.BucketKeys)] != nil
-	if c.Rows == 0 {
-		x.whole = true
+	x := &Rows{
+		w: w, c: c, found: w.of(c.ID), chunk: -1,
+		changed: set(codec.KindChanged), vectorless: set(codec.KindVectorless),
 	}
-	deletedRows := w.set(c, codec.KindTombstones, x.found.tombstones)
-	x.changed = w.set(c, codec.KindChanged, x.found.changed)
-	if found := w.changed[c.ID]; found != nil {
-		x.changed.Or(found)
+	valid := !x.found.badKeys
+	for row := range x.found.keys {
+		if row >= c.Rows {
+			valid = false
+			delete(x.found.keys, row)
+		}
 	}
-	x.readVectorless()
-	if uint64(c.Rows)-deletedRows.GetCardinality() == uint64(c.Live) {
+	x.whole = c.Rows == 0 || w.Searched == nil && valid && !w.broken[string(layout.BucketKeys)] && len(w.keys) > 0
+	deletedRows := set(codec.KindTombstones)
+	if w.Searched != nil || uint64(c.Rows)-deletedRows.GetCardinality() == uint64(c.Live) {
 		x.deletedRows = deletedRows
 	}
-	x.Unsure = !x.whole && x.deletedRows == nil
+	x.Unsure = w.Searched != nil || !x.whole && x.deletedRows == nil
 	return x
-}
-
-// readVectorless reads the set of rows without a vector.
-func (x *Rows) readVectorless() {
-	x.vectorless = x.w.set(x.c, codec.KindVectorless, x.found.vectorless)
-	if found := x.w.vectorless[x.c.ID]; found != nil {
-		x.vectorless.Or(found)
-	}
-}
-
-// set returns the union of the blocks found of a collection's set. Blocks may be missing.
-func (w *File) set(c *layout.Collection, kind codec.Kind, chunks []uint32) *roaring.Bitmap {
-	out := roaring.New()
-	for _, chunk := range chunks {
-		key := codec.Key(c.ID, kind, chunk)
-		p, ok := w.blocks[string(layout.BucketSets)+string(key[:])]
-		if !ok {
-			continue
-		}
-		value := make([]byte, p.n)
-		if _, err := w.f.ReadAt(value, p.at); err != nil {
-			continue
-		}
-		set, err := layout.DecodeSet(c.Name, key[:], value)
-		if err == nil && layout.CheckSetEnd(set, chunk, c.Rows) == nil {
-			out.Or(roaring.AddOffset(set, chunk<<16))
-		}
-	}
-	return out
-}
-
-// readKeys reads the keys of the collection's rows and reports whether all entries found have a
-// valid row number.
-func (x *Rows) readKeys() (verifyPages bool) {
-	x.found = x.w.of(x.c.ID)
-	x.keys, verifyPages = x.found.keys, !x.found.badKeys
-	for row := range x.keys {
-		if row >= x.c.Rows {
-			verifyPages = false
-			delete(x.keys, row)
-		}
-	}
-	return verifyPages
 }
 
 // live reports whether a row was not deleted, as far as is known.
 func (x *Rows) live(row uint32) bool {
 	switch {
-	case x.searched:
-		return !x.deletedRows.Contains(row)
-	case x.keys[row] != nil:
+	case x.w.Searched == nil && x.found.keys[row] != nil:
 		return true
 	case x.deletedRows != nil:
 		return !x.deletedRows.Contains(row)
@@ -166,14 +128,16 @@ func (x *Rows) yield(row uint32, yield func(Row, error) bool) bool {
 		return true
 	}
 	r, err := x.row(row)
-	x.part(row, &r)
+	if x.c.Both() && x.vectorless.Contains(row) {
+		r.Vector = nil
+	}
 	if err == nil {
 		err = layout.CheckRow(x.c, &r.Row, r.Names)
 	}
 	if err == nil {
 		return yield(r, nil)
 	}
-	key := x.keys[row]
+	key := x.found.keys[row]
 	if key == nil {
 		key = r.Key
 	}
@@ -195,16 +159,9 @@ func (x *Rows) row(row uint32) (Row, error) {
 	return r, err
 }
 
-// part leaves out the vector of a row that has none.
-func (x *Rows) part(row uint32, r *Row) {
-	if x.c.Both() && x.vectorless.Contains(row) {
-		r.Vector = nil
-	}
-}
-
 // fresh returns a row that is in no chunk.
 func (x *Rows) fresh(row uint32) (r Row, err error) {
-	data, err := x.w.block(string(layout.BucketTail), codec.Key(x.c.ID, codec.KindTail, row))
+	data, err := x.w.block(codec.Key(x.c.ID, codec.KindTail, row))
 	if err != nil {
 		return r, err
 	}
@@ -235,7 +192,7 @@ func (x *Rows) chunked(row uint32) (r Row, err error) {
 		r.Key = bytes.Clone(x.keyTable.At(at))
 	}
 	if r.Key == nil {
-		r.Key = x.keys[row] // the key table of the collection has it as well
+		r.Key = x.found.keys[row] // the key table of the collection has it as well
 	}
 	if x.chunkErr != nil {
 		return r, x.chunkErr
@@ -268,13 +225,13 @@ func (x *Rows) chunked(row uint32) (r Row, err error) {
 func (x *Rows) open(chunk uint32) error {
 	c, n := x.c, 1<<x.c.Shift()
 	x.keyTable, x.coldTable = codec.Strings{}, codec.Strings{}
-	if data, err := x.w.block(string(layout.BucketBlocks), codec.Key(c.ID, codec.KindKeys, chunk)); err == nil {
+	if data, err := x.w.block(codec.Key(c.ID, codec.KindKeys, chunk)); err == nil {
 		if t, err := codec.NewStrings(data); err == nil && t.Len() == n {
 			x.keyTable = t
 		}
 	}
 	if c.Sparse {
-		data, err := x.w.block(string(layout.BucketBlocks), codec.Key(c.ID, codec.KindSparse, chunk))
+		data, err := x.w.block(codec.Key(c.ID, codec.KindSparse, chunk))
 		if err == nil {
 			x.sparse, err = rows.ViewSparse(data, n, c.Features, true)
 		}
@@ -282,7 +239,7 @@ func (x *Rows) open(chunk uint32) error {
 			return err
 		}
 	}
-	data, err := x.w.block(string(layout.BucketBlocks), codec.Key(c.ID, codec.KindRows, chunk))
+	data, err := x.w.block(codec.Key(c.ID, codec.KindRows, chunk))
 	if err != nil {
 		return err
 	}
@@ -316,10 +273,10 @@ func (x *Rows) cold(row uint32) (rows.Cold, error) {
 // is lost is an error: what the row was written with is no longer true.
 func (x *Rows) change(row uint32) (*layout.Change, error) {
 	key := codec.Key(x.c.ID, codec.KindChange, row)
-	if _, found := x.w.blocks[string(layout.BucketTail)+string(key[:])]; !found && !x.changed.Contains(row) {
+	if _, found := x.w.blocks[key]; !found && !x.changed.Contains(row) {
 		return nil, nil
 	}
-	data, err := x.w.block(string(layout.BucketTail), key)
+	data, err := x.w.block(key)
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +294,7 @@ func (x *Rows) openRun(row uint32) error {
 	if !ok {
 		return err
 	}
-	data, e := x.w.block(string(layout.BucketBlocks), codec.Key(x.c.ID, codec.KindCold, first))
+	data, e := x.w.block(codec.Key(x.c.ID, codec.KindCold, first))
 	if e != nil {
 		return err
 	}
@@ -354,7 +311,7 @@ func (x *Rows) named(r *Row) error {
 	if !x.c.Named {
 		return nil
 	}
-	dict := x.w.pairs[string(layout.BucketFeatures)]
+	dict := x.w.names
 	for _, id := range r.Sparse.Index {
 		number := binary.BigEndian.AppendUint32(nil, id)
 		name, ok := dict[string(layout.FeatureKey(x.c.ID, layout.FeatureByID, number))]

@@ -132,6 +132,7 @@ func keepRelabelled(
 // refuseCycle refuses to publish a label model that would depend on itself. Other builds may
 // have published such indexes after the model's neighbors were resolved.
 func (ix *Indexer) refuseCycle(tx *bbolt.Tx, c *layout.Collection, m *kind.Manifest) error {
+	meta := tx.Bucket(layout.BucketMeta)
 	cycle, err := kind.Cycle(m.Info.Name, func(name string) (string, error) {
 		if name == m.Info.Name {
 			return m.Uses, nil
@@ -140,7 +141,7 @@ func (ix *Indexer) refuseCycle(tx *bbolt.Tx, c *layout.Collection, m *kind.Manif
 		if r == nil {
 			return "", nil
 		}
-		other, err := layout.StoredManifest(tx, c, r, ix.kindOf)
+		other, err := layout.ReadManifest(c, r, meta.Get, ix.kindOf)
 		if err != nil {
 			return "", nil // damage in another index does not stop this build
 		}
@@ -160,11 +161,12 @@ func (ix *Indexer) removeAuto(tx *bbolt.Tx, c *layout.Collection, auto string) [
 	if r == nil {
 		return nil
 	}
-	if m, err := layout.StoredManifest(tx, c, r, ix.kindOf); err != nil || !m.Auto {
+	meta := tx.Bucket(layout.BucketMeta)
+	if m, err := layout.ReadManifest(c, r, meta.Get, ix.kindOf); err != nil || !m.Auto {
 		return nil
 	}
 	for i := range c.Indexes {
-		m, err := layout.StoredManifest(tx, c, &c.Indexes[i], ix.kindOf)
+		m, err := layout.ReadManifest(c, &c.Indexes[i], meta.Get, ix.kindOf)
 		if err != nil || m.Uses == auto {
 			return nil // also if a damaged model may use it
 		}

@@ -35,9 +35,11 @@ func (g *Generation) section(ctx context.Context, coll string, object uint64, ki
 	var err error
 	add := func(k, v []byte) error {
 		_, _, chunk := codec.ParseKey(k)
-		b, err := parsePlain(kind, v)
+		b, err := layout.ParseBlock(k, v, false)
 		switch {
 		case err != nil:
+		case b.Flags != 0: // it is read in the map
+			err = errors.New("block is compressed")
 		case gaps(kind) && chunk < maxNumbered:
 			// In these sections, a number identifies the content of a block, not its position.
 			for len(vals) < int(chunk) {
@@ -61,20 +63,6 @@ func (g *Generation) section(ctx context.Context, coll string, object uint64, ki
 			fmt.Errorf("%d blocks, want %d", len(vals), n))
 	}
 	return vals, g.verify(ctx, coll, object, kind, vals)
-}
-
-// parsePlain parses a block that is read in the map: one of the kind and not compressed.
-func parsePlain(kind codec.Kind, v []byte) (codec.Block, error) {
-	b, err := codec.Parse(v)
-	switch {
-	case err != nil:
-		return b, err
-	case b.Kind != kind:
-		return b, fmt.Errorf("block is of kind %v", b.Kind)
-	case b.Flags != 0:
-		return b, errors.New("block is compressed")
-	}
-	return b, nil
 }
 
 // gaps reports whether a section's block numbers may have gaps.

@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"errors"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -38,9 +37,6 @@ func (st *Collection) change(row uint32) (x *layout.Change, err error) {
 	key := codec.Key(st.Entry.ID, codec.KindChange, row)
 	var v []byte
 	st.Gen.Locked(func() { v = st.Gen.Tx.Bucket(layout.BucketTail).Get(key[:]) })
-	if v == nil {
-		return nil, st.damaged(codec.KindChange, row, errors.New("block is missing"))
-	}
 	return layout.ReadChange(st.Entry, key[:], v)
 }
 

@@ -37,9 +37,6 @@ func (st *Collection) tailCold(row uint32) (rows.Cold, error) {
 	key := codec.Key(st.Entry.ID, codec.KindTail, row)
 	var v []byte
 	st.Gen.Locked(func() { v = st.Gen.Tx.Bucket(layout.BucketTail).Get(key[:]) })
-	if v == nil {
-		return rows.Cold{}, st.damaged(codec.KindTail, row, errors.New("row is missing"))
-	}
 	r, err := layout.ReadTail(st.Entry, key[:], v)
 	return r.Cold, err
 }

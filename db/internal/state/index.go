@@ -3,12 +3,9 @@ package state
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
-	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -42,51 +39,11 @@ func (st *Collection) ManifestOf(r *layout.IndexRef) (*kind.Manifest, error) {
 
 // ReadManifest reads the manifest of an index, or its copy among the blocks.
 func (st *Collection) ReadManifest(r *layout.IndexRef, bucket []byte) (*kind.Manifest, error) {
-	damaged := func(err error) error {
-		return layout.BlockError(st.Entry.Name, r.Object, codec.KindManifest, 0, err)
+	get := func(key []byte) (v []byte) {
+		st.Gen.Locked(func() { v = st.Gen.Tx.Bucket(bucket).Get(key) })
+		return v
 	}
-	key := codec.Key(r.Object, codec.KindManifest, 0)
-	var v []byte
-	st.Gen.Locked(func() { v = st.Gen.Tx.Bucket(bucket).Get(key[:]) })
-	if v == nil {
-		return nil, damaged(errors.New("block is missing"))
-	}
-	payload, err := layout.DecodeBlock(st.Entry.Name, key[:], v, true)
-	if err != nil {
-		return nil, fail.Wrapf(err, "index %q", r.Name)
-	}
-	m, err := layout.DecodeManifest(payload, st.Gen.File.Kinds)
-	if err != nil {
-		return nil, damaged(fail.Wrapf(err, "index %q", r.Name))
-	}
-	if what := foreign(m, r, st.Entry); what != "" {
-		return nil, damaged(fmt.Errorf("index %q: %s", r.Name, what))
-	}
-	return m, nil
-}
-
-// foreign returns the reason why a manifest does not belong to an index of a collection, or an
-// empty string.
-func foreign(m *kind.Manifest, r *layout.IndexRef, c *layout.Collection) string {
-	switch {
-	case m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(c.Rows),
-		!c.Suits(m.Of):
-		return "manifest of another index"
-	}
-	of := c.Describe(c.ByFeatures(m.Of))
-	switch {
-	case !of.Sparse && m.Dim != of.Dim || m.Metric != of.Metric:
-		return "manifest of another index"
-	case m.Dim > of.Dim:
-		return fmt.Sprintf("%d features of %d", m.Dim, of.Dim)
-	}
-	known := r.Objects()
-	for _, object := range m.Objects() {
-		if !slices.Contains(known, object) {
-			return "blocks of an object that is no part of it"
-		}
-	}
-	return ""
+	return layout.ReadManifest(st.Entry, r, get, st.Gen.File.Kinds)
 }
 
 // OpenIndex returns the loaded state of the named index.
@@ -94,7 +51,7 @@ func (st *Collection) OpenIndex(ctx context.Context, r *layout.IndexRef) (*Index
 	st.indexMu.Lock()
 	x := st.indexes[r.Name]
 	if x == nil {
-		x = &Index{}
+		x = &Index{loading: newLoading()}
 		st.indexes[r.Name] = x
 	}
 	st.indexMu.Unlock()

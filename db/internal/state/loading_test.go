@@ -10,7 +10,7 @@ import (
 // TestLoadingCancelled checks that callers that wait for a load return when their
 // context ends, and that a cancelled load is run again.
 func TestLoadingCancelled(t *testing.T) {
-	var l loading
+	l := newLoading()
 	first, stop := context.WithCancel(t.Context())
 	started, ended := make(chan struct{}), make(chan error)
 	go func() {
