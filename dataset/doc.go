@@ -29,7 +29,8 @@
 //	npz    the same, one of several arrays (Member)  -                 vectors
 //	hdf5   f2 f4 f8 i1..i8 u1..u8 bool, one of       -                 vectors
 //	       several arrays (Member), as h5py
-//	       writes them by default
+//	       writes them by default; sparse: sets of
+//	       integers (train, size_train)
 //	csv    header or none, RFC 4180 quotes           key,v0,v1,…,      everything
 //	tsv    the same with tabs                        labels,payload,
 //	                                                 attributes
@@ -41,7 +42,7 @@
 //	       "expires","payload"}
 //
 // The records of these formats are dense: vectors. jsonl may hold sparse records as
-// well, and csv, tsv, parquet and jsonl texts, see below.
+// well, hdf5 sets of numbers, which are sparse records with the value 1, and csv, tsv, parquet and jsonl texts, see below.
 //
 // Every format but npz, hdf5 and parquet may be compressed: reading looks at the content for gzip, bzip2
 // and zstd, writing at the name's ending for gzip. Arrays in Fortran order, npz and hdf5 are read

@@ -77,7 +77,7 @@ func init() {
 			open: openNPZ,
 		},
 		{
-			name: FormatHDF5, dense: true, plain: true, members: true, seek: true,
+			name: FormatHDF5, dense: true, sparse: true, plain: true, members: true, seek: true,
 			endings: []string{".hdf5", ".h5", ".hdf"}, open: openHDF5,
 		},
 		{

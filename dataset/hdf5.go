@@ -37,6 +37,12 @@ func openHDF5(s *source, o Options) (decoder, error) {
 		return nil, s.bad(-1, 0, err)
 	}
 	a, distance := arrays[name], f.Attributes["distance"]
+	if sizes := arrays["size_"+name]; sizes != nil && len(a.Shape) == 1 {
+		return newHDF5Sets(s, o, a, sizes, distance)
+	}
+	if o.Kind == Sparse {
+		return nil, s.bad(-1, 0, errors.New(a.String()+" has vectors, no sparse records"))
+	}
 	return newHDF5Decoder(s, o, a, distance)
 }
 

@@ -179,6 +179,40 @@ func TestOtherHDF5(t *testing.T) {
 	}
 }
 
+// TestSetsHDF5: sets of numbers are sparse records.
+func TestSetsHDF5(t *testing.T) {
+	path := filepath.Join("testdata", "hdf5", "other", "sets.h5")
+	data, err := os.ReadFile(path)
+	must(t, err)
+	_, err = load(t, "x", data, Options{}) // set 2 has a number twice
+	if f := wantFormatError(t, err); f.Record != 2 || !f.Skippable || !strings.Contains(f.Error(), "7 is given twice") {
+		t.Error(f)
+	}
+	r, err := Open(path, Options{Kind: Sparse, Reject: func([]byte, *FormatError) error { return nil }})
+	must(t, err)
+	defer r.Close()
+	var all []Record
+	for rec, err := range All(r) {
+		must(t, err)
+		all = append(all, copyOf(rec))
+	}
+	compare(t, all, []Record{record("0", "", 1, 1, 2, 1, 5, 1), record("1", ""), record("3", "", 3, 1)})
+	if s := r.Schema(); s.Distance != "jaccard" || s.Kind != Sparse || s.Member != "train" {
+		t.Errorf("%+v", s)
+	}
+	compare(t, mustLoad(t, "x", data, Options{Queries: true}), []Record{record("0", "", 1, 1)})
+	for _, o := range []Options{{Kind: Dense}, {Member: "size_train"}, {MaxDim: 2}} {
+		_, err := load(t, "x", data, o)
+		wantFormatError(t, err)
+	}
+	ann, err := os.ReadFile(filepath.Join("testdata", "hdf5", "ann.h5"))
+	must(t, err)
+	_, err = load(t, "x", ann, Options{Kind: Sparse})
+	if f := wantFormatError(t, err); !strings.Contains(f.Error(), "no sparse records") {
+		t.Error(f)
+	}
+}
+
 // TestDamagedHDF5: a thousand damaged copies of each file give errors, or the number of records
 // that they promise, except where a number of rows is damaged so that it fits all the rest.
 func TestDamagedHDF5(t *testing.T) {

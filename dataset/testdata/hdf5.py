@@ -93,6 +93,10 @@ with h5py.File('other/latest.h5', 'w', libver='latest') as f:
     f['x'] = a.astype('f4')
 with h5py.File('other/user.h5', 'w', userblock_size=512) as f:
     f['x'] = a.astype('f4')
+with h5py.File('other/sets.h5', 'w') as f:
+    f.attrs['distance'] = 'jaccard'
+    f['train'], f['size_train'] = np.array([5, 1, 2, 7, 7, 3], 'i4'), np.array([3, 0, 2, 1])
+    f['test'], f['size_test'] = np.array([1], 'i4'), np.array([1])
 with h5py.File('other/shared.h5', 'w') as f:
     f['type'] = np.dtype('f4')
     f['test'] = a.astype('f4')

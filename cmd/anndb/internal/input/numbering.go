@@ -113,7 +113,8 @@ func (n Target) explain(err error) error {
 // countsFromZero reports whether the file writes feature numbers and its format
 // has them count from 0.
 func (in *File) countsFromZero() bool {
-	return in.Format == dataset.FormatXMC || in.Format == dataset.FormatJSONL && !in.NamesItself()
+	return in.Format == dataset.FormatXMC || in.Format == dataset.FormatHDF5 ||
+		in.Format == dataset.FormatJSONL && !in.NamesItself()
 }
 
 // Numbering is what a collection records of the file it is made from. Names given

@@ -81,6 +81,9 @@ func (c *Import) schema(a *command.App, in *input.File) (info *db.CollectionInfo
 	case dataset.Sparse:
 		named := c.Named || in.NamesItself()
 		s.Sparse, s.Named, s.Numbering = true, named, in.Numbering(named)
+		if in.Distance != "" {
+			a.Note("%s is for the distance %q: sparse rows are compared by cosine", in.Path, in.Distance)
+		}
 		return info, nil
 	}
 	s.Dim = in.Dim
