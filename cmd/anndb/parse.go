@@ -60,7 +60,7 @@ func parse(p *command.Program, grammar any, args []string, file string) (*kong.C
 		return nil, p.Fail(command.Globals{JSON: true}, command.Usagef("help is a text: leave out --json"), "")
 	}
 	if file == "" {
-		args = filterArgs(parser.Model, fileFirst(parser.Model, args))
+		args = fileFirst(parser.Model, args)
 	} else {
 		args = withFile(parser.Model, args, file)
 	}
@@ -172,51 +172,6 @@ func plainArgs(args []string) []string {
 		}
 	}
 	return out
-}
-
-// filterArgs joins what follows the word where, up to a flag, as a filter, as scripts do. It is a
-// filter only behind what a command with filters requires, and not as the key of like KEY.
-func filterArgs(model *kong.Application, args []string) []string {
-	i := filterAt(model, args)
-	if i < 0 {
-		return args
-	}
-	end := i + 1
-	for end < len(args) && (!strings.HasPrefix(args[end], "-") || negative.MatchString(args[end])) {
-		end++
-	}
-	if end == i+1 {
-		return args
-	}
-	filter := "--where=" + strings.Join(args[i+1:end], " ")
-	return slices.Concat(args[:i], []string{filter}, args[end:])
-}
-
-// filterAt returns the index of the word that begins a filter, -1 if there is none.
-func filterAt(model *kong.Application, args []string) int {
-	n, required := model.Node, -1
-	for i, arg := range args {
-		switch c := shell.Child(n, arg); {
-		case arg == "--":
-			return -1
-		case c != nil && required < 0:
-			n = c
-			if len(n.Children) > 0 {
-				continue
-			}
-			if !slices.ContainsFunc(n.Flags, func(f *kong.Flag) bool { return f.Name == "where" }) {
-				return -1
-			}
-			for required = 0; required < len(n.Positional) && n.Positional[required].Required; required++ {
-			}
-		case strings.HasPrefix(arg, "-") || required < 0:
-		case required > 0:
-			required--
-		case arg == "where" && args[i-1] != "like":
-			return i
-		}
-	}
-	return -1
 }
 
 // version describes the program.

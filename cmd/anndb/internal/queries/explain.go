@@ -6,20 +6,9 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/table"
 )
-
-// Explain is Predict with explanations.
-type Explain struct {
-	Predict
-}
-
-func (c *Explain) Run(a *command.App) error {
-	c.Explain = true
-	return c.Predict.Run(a)
-}
 
 // scoredLabel is a predicted label as JSON has it.
 type scoredLabel struct {

@@ -20,9 +20,14 @@ type Search struct {
 
 	fusionFlags `embed:"" group:"Texts and vectors:"`
 
-	K      int `short:"k" default:"10" want:"0"`
-	Radius *float64
-	hitFlags
+	K       int `short:"k" default:"0" want:"0"`
+	Radius  *float64
+	Index   string
+	Payload bool
+	Values  bool    `name:"attributes"`
+	Recall  float64 `group:"Dense collections:" default:"0" want:"0 1"`
+	Explain bool    `group:"Dense collections:"`
+
 	rankingFlags `embed:"" group:"Ranking and pages:"`
 	Method       *query.Method `group:"Dense collections:" placeholder:"METHOD" without:"recall"`
 	SettingFlags `embed:"" group:"Dense collections, settings of --method:"`
@@ -35,18 +40,12 @@ type fusionFlags struct {
 	Ranks  bool    `without:"weight"`
 }
 
-// hitFlags say how to search and what to show of the rows found.
-type hitFlags struct {
-	Index   string
-	Payload bool
-	Values  bool    `name:"attributes"`
-	Recall  float64 `group:"Dense collections:" default:"0" want:"0 1"`
-	Explain bool    `group:"Dense collections:"`
-}
+// usualK is the number of hits without -k and --radius.
+const usualK = 10
 
 func (c *Search) Run(a *command.App) error {
-	if c.K < 1 && c.Radius == nil {
-		return command.Usagef("-k must be at least 1")
+	if c.K == 0 && c.Radius == nil {
+		c.K = usualK
 	}
 	if c.K == 0 && c.Page > 1 {
 		return command.Usagef("--page goes with -k, the hits of a page")

@@ -18,20 +18,8 @@ import (
 )
 
 // printRows writes rows as one table, with the columns that the collection has; values reports whether
-// vectors or features are among them.
+// vectors or features, and texts of any length, are among them.
 func printRows(a *command.App, info db.CollectionInfo, values bool, list iter.Seq2[db.Row, error]) error {
-	shown := func(r *db.Row) any { return ValuesShown(r, info, a.Output) }
-	if !values {
-		shown = nil
-	}
-	return Print(a, info, shown, list)
-}
-
-// Print writes rows as one table, with the columns that the collection has and what is shown of vectors
-// or features; nil for nothing.
-func Print(
-	a *command.App, info db.CollectionInfo, values func(*db.Row) any, list iter.Seq2[db.Row, error],
-) error {
 	columns := []string{"key", "labels"}
 	if len(info.Attributes) > 0 {
 		columns = append(columns, "attributes")
@@ -43,13 +31,11 @@ func Print(
 	if info.Text != nil {
 		columns = append(columns, "text")
 	}
-	short := a.People() && values == nil
-	switch {
-	case info.Text != nil && info.Dim == 0:
-		values = nil
-	case values != nil && info.Dim == 0:
+	short := a.People() && !values
+	switch values = values && (info.Text == nil || info.Dim > 0); {
+	case values && info.Dim == 0:
 		columns = append(columns, "features")
-	case values != nil:
+	case values:
 		columns = append(columns, "vector")
 	}
 	out, err := a.Stream(columns...)
@@ -75,8 +61,8 @@ func Print(
 		if info.Text != nil {
 			cells = append(cells, textShown(r.Text, short))
 		}
-		if values != nil {
-			cells = append(cells, values(&r))
+		if values {
+			cells = append(cells, valuesShown(&r, info, a.Output))
 		}
 		if out.Add(cells...); out.Err() != nil {
 			return out.Err()
@@ -97,9 +83,9 @@ func textShown(s string, short bool) string {
 	return strings.ToValidUTF8(table.Cut(head, shortText), "")
 }
 
-// ValuesShown is the vector or the features of a row: an array or object in JSON, and otherwise text
+// valuesShown is the vector or the features of a row: an array or object in JSON, and otherwise text
 // that put and search take.
-func ValuesShown(r *db.Row, info db.CollectionInfo, o table.Output) any {
+func valuesShown(r *db.Row, info db.CollectionInfo, o table.Output) any {
 	switch dense := info.Dim > 0; {
 	case dense && r.Vector == nil: // next to a text
 		return nil
@@ -108,7 +94,7 @@ func ValuesShown(r *db.Row, info db.CollectionInfo, o table.Output) any {
 	case dense:
 		parts := make([]string, len(r.Vector))
 		for i, v := range r.Vector {
-			parts[i] = Float(v)
+			parts[i] = float(v)
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case o.InJSON():
@@ -120,7 +106,7 @@ func ValuesShown(r *db.Row, info db.CollectionInfo, o table.Output) any {
 	}
 	var parts []string
 	for _, f := range namedFeatures(r, info) {
-		parts = append(parts, f.Name+"="+Float(f.Value))
+		parts = append(parts, f.Name+"="+float(f.Value))
 	}
 	return strings.Join(parts, " ")
 }
@@ -141,8 +127,8 @@ func numberedFeatures(s vector.Sparse, first uint32) []db.Feature {
 	return out
 }
 
-// Float is the shortest text of a number.
-func Float(v float32) string { return strconv.FormatFloat(float64(v), 'g', -1, 32) }
+// float is the shortest text of a number.
+func float(v float32) string { return strconv.FormatFloat(float64(v), 'g', -1, 32) }
 
 // AttributesShown returns attributes as a JSON object, or as text for people: brand=acme price=30.
 func AttributesShown(attributes map[string]any, o table.Output) (any, error) {

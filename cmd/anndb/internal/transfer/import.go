@@ -21,14 +21,11 @@ type Import struct {
 	File        string `arg:""`
 	Collection  string `arg:""`
 	Input       string `arg:""`
-	Head        int    `placeholder:"N" want:"0 10000"`
 	SkipInvalid bool
-	Rejects     string `placeholder:"PATH"`
-	command.ForceFlag
-	Resume bool `without:"replace"`
-	Sparse bool `group:"Sparse collections:"`
-	Dense  bool `group:"Dense collections:" without:"sparse named"`
-	Named  bool `group:"Sparse collections:"`
+	Resume      bool `without:"replace"`
+	Sparse      bool `group:"Sparse collections:"`
+	Dense       bool `group:"Dense collections:" without:"sparse named"`
+	Named       bool `group:"Sparse collections:"`
 
 	Analyzer     string `group:"Texts:" enum:",words,english,code" default:"" placeholder:"NAME"`
 	Pairs        int    `group:"Texts:" placeholder:"N"`
@@ -60,12 +57,10 @@ func (c *Import) kind(known *db.CollectionInfo) dataset.Kind {
 	return dataset.AnyKind
 }
 
+// shownInvalid is how many of the records that are left out are reported one by one.
+const shownInvalid = 5
+
 func (c *Import) Run(a *command.App) (err error) {
-	if c.Rejects != "" { // lines are added to a file
-		if err := (command.ForceFlag{Force: true}).Refuse([]string{c.Rejects}, c.File, c.Input); err != nil {
-			return err
-		}
-	}
 	known, err := input.Existing(a, c.File, c.Collection)
 	if err != nil {
 		return err
@@ -78,10 +73,22 @@ func (c *Import) Run(a *command.App) (err error) {
 		Path: c.Input, Labels: c.Labels, Vectors: c.Vectors, Flags: c.FileFlags, Kind: c.kind(known),
 		To: input.TargetOf(a, known), Rows: true, FolderLabels: c.FolderLabels,
 	}
-	if c.Rejects != "" || c.SkipInvalid {
-		left := &rejects{path: c.Rejects, replace: c.Force, note: a.Note}
-		from.Reject = left.add
-		defer func() { err = errors.Join(err, left.Close()) }()
+	if c.SkipInvalid {
+		left := 0
+		from.Reject = func(lines []byte, fault *dataset.FormatError) error {
+			if fault == nil { // a line of names
+				return nil
+			}
+			if left++; left <= shownInvalid {
+				a.Note("left out: %s", command.Message(fault))
+			}
+			return nil
+		}
+		defer func() {
+			if left > 0 {
+				a.Note("records left out: %d", left)
+			}
+		}()
 	}
 	in, err := from.Open()
 	if err != nil {
@@ -112,9 +119,6 @@ func (c *Import) Run(a *command.App) (err error) {
 	if c.FeatureNames != "" && !r.into.Named {
 		return command.Usagef("--feature-names: the features of the collection have no names " +
 			"(a new collection has them with --named)")
-	}
-	if c.Head > 0 {
-		return c.preview(a, in, r)
 	}
 	return c.into(a, r, known, extended)
 }
@@ -157,7 +161,6 @@ func (c *Import) into(a *command.App, r *batchReader, known *db.CollectionInfo, 
 		c.undo(a, d, created, newFile)
 		return c.failed(n, err)
 	}
-	r.noteWordless(a)
 	return c.report(a, d, r.in, imported{known, created, n, time.Since(start).Seconds()})
 }
 

@@ -24,7 +24,7 @@ type newKeys struct {
 // the numbers that the collection has, unless rows are to be replaced.
 func (c *Import) newKeys(a *command.App, info *db.CollectionInfo) (newKeys, error) {
 	k := newKeys{prefix: c.KeyPrefix}
-	if (c.SkipInvalid || c.Rejects != "") && !c.Replace && !c.Update {
+	if c.SkipInvalid && !c.Replace && !c.Update {
 		k.taken = map[string]bool{}
 	}
 	if info == nil || c.Replace || c.Resume || c.Update {
@@ -93,7 +93,7 @@ func (c *Import) failed(n int, err error) error {
 // nothing is the error of a file without a record that can be imported.
 func (c *Import) nothing(in *input.File) error {
 	what := "no records"
-	if c.Rejects != "" || c.SkipInvalid {
+	if c.SkipInvalid {
 		what = "no records that can be imported"
 	}
 	if in.Format == dataset.FormatCSV || in.Format == dataset.FormatTSV {
@@ -131,7 +131,7 @@ func (c *Import) readAs(err error) error {
 	}
 	// A first line that is neither names nor numbers is that of another kind of file.
 	prose := f.Line == 1 && (f.Format == dataset.FormatCSV || f.Format == dataset.FormatTSV)
-	if f.Skippable && !prose && c.Rejects == "" && !c.SkipInvalid {
+	if f.Skippable && !prose && !c.SkipInvalid {
 		hints = append(hints, "--skip-invalid leaves such records out")
 	}
 	if len(hints) > 0 {

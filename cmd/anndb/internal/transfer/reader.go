@@ -7,7 +7,6 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/text"
 )
 
 // readRows is how many rows are read at a time. Large ones must fit the memory.
@@ -26,8 +25,6 @@ type batchReader struct {
 	// mismatch is why no record of the file suits the collection.
 	mismatch error
 	ended    bool
-	// texts counts the texts, and wordless those in which the analyzer finds no term.
-	texts, wordless int
 }
 
 // ahead returns next with another goroutine that reads the next batch while one is in use, and a
@@ -122,37 +119,5 @@ func (r *batchReader) check(rec *dataset.Record) error {
 	if err := r.into.CheckRow(r.row); err != nil {
 		return command.OfFile(err)
 	}
-	if err := r.keys.once(r.row.Key); err != nil {
-		return err
-	}
-	if len(rec.Vector) == 0 && r.embed.by == nil { // others are found by their vectors
-		r.count(rec.Text)
-	}
-	return nil
-}
-
-// shortText is the largest length of a text that may have no terms.
-const shortText = 256
-
-// count counts a text.
-func (r *batchReader) count(s string) {
-	if r.in.Kind != dataset.Text {
-		return
-	}
-	r.texts++
-	if analyze := text.ByName(r.into.Text.Analyzer); analyze != nil && len(s) <= shortText {
-		found := false
-		analyze(s, func(text.Token) { found = true })
-		if !found {
-			r.wordless++
-		}
-	}
-}
-
-// noteWordless reports the number of texts that no search finds.
-func (r *batchReader) noteWordless(a *command.App) {
-	if r.wordless > 0 {
-		a.Note("texts without a word that the analyzer %s keeps, which no search finds: %d of %d",
-			r.into.Text.Analyzer, r.wordless, r.texts)
-	}
+	return r.keys.once(r.row.Key)
 }
