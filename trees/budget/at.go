@@ -12,7 +12,7 @@ import (
 // trainAT grows an annotation tree.
 func (j *Job) trainAT(ctx context.Context, rows []int32) (*Model, error) {
 	x, p := j.X, j.Params
-	t := &at{x: x, columns: columnsOf(x, rows), y: j.Sets, params: p, pool: newPool(len(rows), j.Progress)}
+	t := &at{x: x, y: j.Sets, params: p, pool: newPool(len(rows), j.Progress)}
 	root := &grown{}
 	first := []task{t.task(root, rows, nil, nil)}
 	if err := t.pool.run(ctx, x.Cols, t.y.Labels(), j.Workers, first); err != nil {
@@ -30,10 +30,10 @@ func (j *Job) trainAT(ctx context.Context, rows []int32) (*Model, error) {
 
 // at grows an annotation tree.
 type at struct {
-	x, columns *vector.CSR
-	y          *labels.Matrix
-	params     Params
-	pool       *pool
+	x      *vector.CSR
+	y      *labels.Matrix
+	params Params
+	pool   *pool
 }
 
 // task grows the node g over the rows. set has the labels decided or recorded
@@ -49,19 +49,16 @@ func (t *at) task(g *grown, rows []int32, set, dropped []uint32) task {
 			return nil, nil
 		}
 		g.label = label
-		own := make([]int8, len(rows))
 		var left, right []int32
-		for i, r := range rows {
-			if _, ok := slices.BinarySearch(t.y.Row(int(r)), label); ok {
-				own[i] = 1
-				left = append(left, r)
+		p := newProblem(t.x, rows, func(i int) bool {
+			_, positive := slices.BinarySearch(t.y.Row(int(rows[i])), label)
+			if positive {
+				left = append(left, rows[i])
 			} else {
-				own[i] = -1
-				right = append(right, r)
+				right = append(right, rows[i])
 			}
-		}
-		p := newProblem(t.x, rows, own, w.scratch)
-		p.columns = t.columns
+			return positive
+		}, w.scratch)
 		if err := g.train(ctx, p, t.params.BAC); err != nil {
 			return nil, err
 		}

@@ -52,7 +52,7 @@ type BACStats struct {
 	// Exact it is at most Epsilon unless Rounds ended the algorithm, and F then
 	// exceeds its minimum over all sets by no larger share.
 	Violation float64
-	// Steps counts the gradient and Newton steps.
+	// Steps counts the gradient steps.
 	Steps int
 }
 
@@ -80,11 +80,7 @@ func TrainBAC(
 	if err != nil {
 		return nil, nil, err
 	}
-	own := make([]int8, len(chosen))
-	for i, r := range chosen {
-		own[i] = y[r]
-	}
-	p := newProblem(x, chosen, own, newScratch(x.Cols))
+	p := newProblem(x, chosen, func(i int) bool { return y[chosen[i]] > 0 }, newScratch(x.Cols))
 	folds := []*fold{newFold(p, params, nil)}
 	stats, err := p.cut(ctx, folds, params)
 	if err != nil {
@@ -205,11 +201,8 @@ func (p *problem) violation(folds []*fold, value float64) float64 {
 func (p *problem) activeValue(folds []*fold) float64 {
 	xi := make([]float64, len(p.features))
 	sum := make([]float64, len(p.features))
-	total := make([]float64, len(p.sign))
 	for _, f := range folds {
-		// The pseudo-rows have no entry in any active column.
-		copy(total, f.alpha)
-		p.backward(total, sum)
+		p.backward(f.alpha, sum)
 		for l, v := range sum {
 			xi[l] += v * v
 		}

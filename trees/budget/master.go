@@ -13,14 +13,6 @@ const (
 	tauGrow  = 1.5
 )
 
-// Gradient steps come before the first Newton step, and after every one that
-// closes less than newtonShare of the gap: settle of them at first, then twice
-// as many each time.
-const (
-	settle      = 6
-	newtonShare = 1e-3
-)
-
 // solveMaster solves the master problem over the sets chosen so far (problem
 // 8, in its primal form with squared hinge loss)
 //
@@ -29,12 +21,10 @@ const (
 // from the fold's last solution, until the relative duality gap is at most the
 // tolerance, which rounding allows down to some 1e-6, or the iterations are used
 // up, as they may be close to a hard margin (few rows, many features, a cost in
-// the hundreds). It begins with accelerated proximal gradient steps, which find out
-// which sets matter; then Newton steps over the sets that are not zero come far
-// faster to the end (see newton), and where they stall, gradient steps continue for a
-// while. The offset is not stepped but minimised exactly at every point, so that
-// its scale does not matter. The objective never ends above where it began. A step
-// is O(entries of the active columns + active rows).
+// the hundreds). It makes accelerated proximal gradient steps. The offset is not
+// stepped but minimised exactly at every point, so that its scale does not matter.
+// The objective never ends above where it began. A step is O(entries of the active
+// columns + rows).
 //
 // Errors: the context's.
 func (f *fold) solveMaster(ctx context.Context, p *problem, params BACParams) error {
@@ -67,70 +57,24 @@ func (m *master) restart(f *fold) {
 	m.vOffset = f.b
 }
 
-// accept makes the point tried the fold's solution.
-func (m *master) accept(f *fold, objective float64) {
-	m.best, m.stuck = objective, false
-	f.steps++
-	copy(f.w, m.w)
-	copy(f.margin, m.margin)
-	f.b = m.b
-}
-
-// advance makes one step, whose gradient is known. It reports whether there is
-// more to gain than rounding.
+// advance makes a proximal gradient step from the extrapolated point, whose gradient is known.
+// It reports whether there is more to gain than rounding.
 func (m *master) advance(f *fold, loss float64) bool {
-	if m.wait > 0 {
-		m.wait--
-		return m.tryGradient(f, loss)
-	}
-	if !m.fresh {
-		m.restart(f) // Newton steps start from the solution, not ahead of it
-		return true
-	}
-	if m.tryNewton(f) {
-		return true
-	}
-	loss, _ = m.gradientAt()
-	return m.tryGradient(f, loss)
-}
-
-// tryNewton reports whether a Newton step lowered the objective.
-func (m *master) tryNewton(f *fold) bool {
-	next, ok := m.newton(f, m.best)
-	if ok && m.best-next >= newtonShare*f.gap {
-		m.pause = settle
-	} else {
-		m.wait, m.pause = m.pause, 2*m.pause
-	}
-	if ok {
-		m.accept(f, next)
-		m.restart(f)
-	}
-	return ok
-}
-
-// tryGradient makes a proximal gradient step from the extrapolated point. It
-// reports false when neither that nor a Newton step lowers the objective.
-func (m *master) tryGradient(f *fold, loss float64) bool {
 	next := m.step(f, loss)
+	f.steps++
 	if !(next < m.best) {
-		f.steps++
-		if m.fresh {
-			if m.stuck {
-				return false
-			}
-			m.stuck, m.wait = true, 0
-		}
+		again := !m.fresh
 		m.restart(f)
-		return true
+		return again
 	}
 	grown := (1 + math.Sqrt(1+4*m.momentum*m.momentum)) / 2
 	beta := (m.momentum - 1) / grown
-	m.momentum, m.fresh = grown, beta == 0
+	m.best, m.momentum, m.fresh = next, grown, beta == 0
 	extrapolate(m.v, m.w, f.w, beta)
 	extrapolate(m.vMargin, m.margin, f.margin, beta)
-	m.vOffset = m.b
-	m.accept(f, next)
+	m.vOffset, f.b = m.b, m.b
+	copy(f.w, m.w)
+	copy(f.margin, m.margin)
 	return true
 }
 
@@ -152,24 +96,20 @@ type master struct {
 	w, margin  []float64 // the point tried
 	b          float64
 
-	best, dual  float64 // the objective of the fold's solution, and a lower bound
-	momentum    float64
-	fresh       bool // the extrapolated point is the solution
-	stuck       bool // a gradient step from the solution gained nothing
-	wait, pause int  // gradient steps until the next Newton step, and after a poor one
+	best, dual float64 // the objective of the fold's solution, and a lower bound
+	momentum   float64
+	fresh      bool // the extrapolated point is the solution
 
 	residual, gradient, weight []float64
 	norms, order               []float64
 
 	steepest, trace float64 // bounds of the loss's curvature, from below and above
-
-	second *newtonState
 }
 
 func newMaster(f *fold, p *problem, params BACParams) *master {
 	slots, rows, sets := len(p.slot), len(p.sign), len(p.setPtr)-1
 	m := &master{
-		p: p, params: params, cost: f.cost, wait: settle, pause: settle,
+		p: p, params: params, cost: f.cost,
 		v: make([]float64, slots), vMargin: make([]float64, rows), vOffset: f.b,
 		w: make([]float64, slots), margin: make([]float64, rows),
 		residual: make([]float64, rows),

@@ -2,18 +2,9 @@ package budget
 
 import (
 	"math"
+	"slices"
 
 	"github.com/anndb/anndb/vector"
-)
-
-// Two pseudo-rows stand for the rows of each class that have no active
-// feature: all of them have the margin b, so that a step of the solver costs
-// the rows that the active features touch, not all. A label of few rows among
-// very many is learned at the price of the few.
-const (
-	restNegative = iota
-	restPositive
-	restRows
 )
 
 // problem is one binary problem as the cutting-plane algorithm sees it: the
@@ -21,34 +12,18 @@ const (
 // it: they differ in the costs of the rows alone.
 type problem struct {
 	x    *vector.CSR
-	rows []int32 // the rows of x, n of them
-	y    []int8  // n, ±1
-
-	compact []int32   // of each row its compact number, -1 without active feature
-	sign    []float64 // of each compact row ±1
-	origin  []int32   // of each compact row the row; -1 for the pseudo-rows
+	rows []int32   // the rows of x, n of them
+	sign []float64 // n, ±1
 
 	features []uint32 // active, in order of their choice
 	colPtr   []int    // column of each active feature
-	colRow   []int32  // compact rows
+	colRow   []int32
 	colVal   []float32
 	slot     []int32 // the active features of all sets, one after the other
 	setPtr   []int
 	order    []int // the active features by number, once they are final
 
-	// What makes nodes with many rows but short columns cheap: the matrix by
-	// columns, and the sums of all columns over each class. Both may be
-	// missing.
-	columns *vector.CSR
-	sums    *classSums
-
 	scratch *scratch
-}
-
-// classSums are the sums of the columns over the rows of each class.
-type classSums struct {
-	features []uint32
-	sum      [restRows][]float64 // of each of the features
 }
 
 // scratch is memory of the size of the feature space, which a worker keeps
@@ -58,15 +33,10 @@ type scratch struct {
 	sum     []float64
 	total   []float64
 	touched []uint32
-	place   []int32 // matrix row to row of the problem at hand, -1; made when needed
 }
 
 func newScratch(cols int) *scratch {
-	s := &scratch{local: make([]int32, cols), sum: make([]float64, cols), total: make([]float64, cols)}
-	for i := range s.local {
-		s.local[i] = -1
-	}
-	return s
+	return &scratch{local: slices.Repeat([]int32{-1}, cols), total: make([]float64, cols)}
 }
 
 // widen makes room for n sums a feature.
@@ -76,22 +46,22 @@ func (s *scratch) widen(n int) {
 	}
 }
 
-func newProblem(x *vector.CSR, rows []int32, y []int8, s *scratch) *problem {
+// newProblem is the problem of rows of x, whose classes positive reports by place.
+func newProblem(x *vector.CSR, rows []int32, positive func(i int) bool, s *scratch) *problem {
 	p := &problem{
-		x: x, rows: rows, y: y, scratch: s,
-		compact: make([]int32, len(rows)),
-		sign:    []float64{restNegative: -1, restPositive: 1},
-		origin:  []int32{-1, -1},
-		colPtr:  []int{0}, setPtr: []int{0},
+		x: x, rows: rows, sign: make([]float64, len(rows)), scratch: s, colPtr: []int{0}, setPtr: []int{0},
 	}
-	for i := range p.compact {
-		p.compact[i] = -1
+	for i := range rows {
+		p.sign[i] = -1
+		if positive(i) {
+			p.sign[i] = 1
+		}
 	}
 	return p
 }
 
 // addSet makes the features, ascending, the next set, and gathers the columns
-// of those that are new in one pass over the rows. O(entries of the rows).
+// of those that are new. O(entries of the rows).
 func (p *problem) addSet(features []uint32) {
 	// The scratch map holds the place among the active features; those of
 	// earlier sets are entered too, since sets may overlap.
@@ -114,35 +84,15 @@ func (p *problem) addSet(features []uint32) {
 	}
 }
 
-// gather appends the columns of the active features from first on: by a pass
-// over the rows, or column by column where that reads fewer entries.
+// gather appends the columns of the active features from first on.
 func (p *problem) gather(first int) {
-	if p.columns != nil {
-		short, long := 0, 0
-		for _, f := range p.features[first:] {
-			short += int(p.columns.Ptr[f+1] - p.columns.Ptr[f])
-		}
-		for _, r := range p.rows {
-			long += int(p.x.Ptr[r+1] - p.x.Ptr[r])
-		}
-		if short+len(p.rows) < long {
-			p.gatherColumns(first)
-			return
-		}
-	}
 	local := p.scratch.local
 	count := make([]int, len(p.features)-first+1)
-	for i, r := range p.rows {
-		lo, hi := p.x.Ptr[r], p.x.Ptr[r+1]
-		hit := false
-		for _, f := range p.x.Index[lo:hi] {
+	for _, r := range p.rows {
+		for _, f := range p.x.Index[p.x.Ptr[r]:p.x.Ptr[r+1]] {
 			if l := int(local[f]); l >= first {
 				count[l-first+1]++
-				hit = true
 			}
-		}
-		if hit {
-			p.activate(i)
 		}
 	}
 	base := len(p.colRow)
@@ -153,51 +103,14 @@ func (p *problem) gather(first int) {
 	p.colRow = append(p.colRow, make([]int32, count[len(count)-1])...)
 	p.colVal = append(p.colVal, make([]float32, count[len(count)-1])...)
 	for i, r := range p.rows {
-		if p.compact[i] < 0 {
-			continue
-		}
 		lo, hi := p.x.Ptr[r], p.x.Ptr[r+1]
 		for e, f := range p.x.Index[lo:hi] {
 			if l := int(local[f]); l >= first {
 				at := base + count[l-first]
 				count[l-first]++
-				p.colRow[at], p.colVal[at] = p.compact[i], entry(p.x, lo+uint64(e))
+				p.colRow[at], p.colVal[at] = int32(i), entry(p.x, lo+uint64(e))
 			}
 		}
-	}
-}
-
-// gatherColumns is gather by columns of the matrix. The rows of the problem
-// must differ.
-func (p *problem) gatherColumns(first int) {
-	s := p.scratch
-	for len(s.place) < p.x.Rows() {
-		s.place = append(s.place, -1)
-	}
-	for i, r := range p.rows {
-		s.place[r] = int32(i)
-	}
-	for _, f := range p.features[first:] {
-		for e := p.columns.Ptr[f]; e < p.columns.Ptr[f+1]; e++ {
-			if i := s.place[p.columns.Index[e]]; i >= 0 {
-				p.activate(int(i))
-				p.colRow = append(p.colRow, p.compact[i])
-				p.colVal = append(p.colVal, entry(p.columns, e))
-			}
-		}
-		p.colPtr = append(p.colPtr, len(p.colRow))
-	}
-	for _, r := range p.rows {
-		s.place[r] = -1
-	}
-}
-
-// activate gives row i a compact number of its own.
-func (p *problem) activate(i int) {
-	if p.compact[i] < 0 {
-		p.compact[i] = int32(len(p.sign))
-		p.sign = append(p.sign, float64(p.y[i]))
-		p.origin = append(p.origin, int32(i))
 	}
 }
 
@@ -209,7 +122,7 @@ func entry(x *vector.CSR, e uint64) float32 {
 	return x.Value[e]
 }
 
-// forward writes the margins without offset of all compact rows under the
+// forward writes the margins without offset of all rows under the
 // weights of the active features. O(entries of the active columns).
 func (p *problem) forward(weights, margin []float64) {
 	clear(margin)
@@ -241,14 +154,11 @@ func (p *problem) backward(r, out []float64) {
 
 // fold is the training state of one classifier over a problem.
 type fold struct {
-	classCost [restRows]float64 // of a row of each class
-	held      []bool            // rows left out of training; nil for none
-	cost      []float64         // of each compact row
-
+	cost   []float64 // of each row, 0 if it is left out of training
 	w      []float64 // of each slot
 	weight []float64 // of each active feature: the sum over its slots
-	margin []float64 // of each compact row, without offset
-	alpha  []float64 // of each compact row: yᵢαᵢ of one row
+	margin []float64 // of each row, without offset
+	alpha  []float64 // of each row: yᵢαᵢ
 	b      float64
 
 	tau       float64 // the last step size's inverse
@@ -257,76 +167,41 @@ type fold struct {
 	steps     int
 }
 
-// newFold is the classifier trained on the rows of p that are not held out.
-func newFold(p *problem, params BACParams, held []bool) *fold {
-	f := &fold{held: held}
-	var n [restRows]int
-	for i, y := range p.y {
-		if held == nil || !held[i] {
-			n[classOf(y)]++
+// newFold is the classifier trained on the rows of p that are not held out, as held reports by
+// place; nil holds none.
+func newFold(p *problem, params BACParams, held func(i int) bool) *fold {
+	n := len(p.sign)
+	f := &fold{cost: make([]float64, n), margin: make([]float64, n), alpha: make([]float64, n)}
+	rows := map[float64]int{} // by class
+	for i, y := range p.sign {
+		if held == nil || !held(i) {
+			f.cost[i] = params.C
+			rows[y]++
 		}
 	}
-	for c := range n {
-		f.classCost[c] = params.C
-		if params.Balanced && n[c] > 0 {
-			f.classCost[c] = params.C * float64(n[0]+n[1]) / float64(2*n[c])
+	if params.Balanced {
+		for i, y := range p.sign {
+			f.cost[i] *= float64(rows[-1]+rows[1]) / float64(2*rows[y])
 		}
-		f.cost = append(f.cost, f.classCost[c]*float64(n[c]))
 	}
-	f.extend(p)
 	if !params.NoOffset {
-		f.b, _ = offset(p.sign, f.cost, f.margin, 0, make([]float64, len(p.sign)))
+		f.b, _ = offset(p.sign, f.cost, f.margin, 0, f.alpha)
 	}
 	f.residuals(p)
 	return f
 }
 
-func classOf(y int8) int {
-	if y > 0 {
-		return restPositive
-	}
-	return restNegative
-}
-
-// extend makes room for the rows and features that p has got since, and moves
-// the rows' costs from the pseudo-rows to their own.
+// extend makes room for the features that p has got since.
 func (f *fold) extend(p *problem) {
-	for i := len(f.cost); i < len(p.sign); i++ {
-		row := p.origin[i]
-		class := classOf(p.y[row])
-		cost := f.classCost[class]
-		if f.held != nil && f.held[row] {
-			cost = 0
-		}
-		f.cost = append(f.cost, cost)
-		// Rounding must not leave a rest where no row is left.
-		if rest := f.cost[class] - cost; rest > cost/2 {
-			f.cost[class] = rest
-		} else if cost > 0 {
-			f.cost[class] = 0
-		}
-	}
 	f.w = append(f.w, make([]float64, len(p.slot)-len(f.w))...)
 	f.weight = append(f.weight, make([]float64, len(p.features)-len(f.weight))...)
-	f.margin = append(f.margin, make([]float64, len(p.sign)-len(f.margin))...)
-	f.alpha = append(f.alpha, make([]float64, len(p.sign)-len(f.alpha))...)
 }
 
-// residuals writes yᵢαᵢ = yᵢ·C·max(0, 1 − yᵢf(xᵢ)) of every compact row; for
-// the pseudo-rows, of one row of theirs.
-func (f *fold) residuals(p *problem) {
-	for i, y := range p.sign {
-		cost := f.cost[i]
-		if i < restRows {
-			cost = f.classCost[i]
-		}
-		f.alpha[i] = y * cost * math.Max(0, 1-y*(f.margin[i]+f.b))
-	}
-}
+// residuals writes yᵢαᵢ = yᵢ·C·max(0, 1 − yᵢf(xᵢ)) of every row.
+func (f *fold) residuals(p *problem) { hinge(p.sign, f.cost, f.margin, f.b, f.alpha) }
 
 // hinge is half the summed squared hinge loss at margins plus b, its derivative
-// by b and the second derivative; r gets yᵢαᵢ of every compact row, of all rows
-// together for the pseudo-rows.
+// by b and the second derivative; r gets yᵢαᵢ of every row.
 func hinge(sign, cost, margin []float64, b float64, r []float64) (value, slope, loss float64) {
 	cost, margin, r = cost[:len(sign)], margin[:len(sign)], r[:len(sign)]
 	for i, y := range sign {

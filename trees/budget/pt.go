@@ -13,7 +13,7 @@ import (
 // trainPT grows a powerset tree.
 func (j *Job) trainPT(ctx context.Context, rows []int32) (*Model, error) {
 	x := j.X
-	t := &pt{x: x, columns: columnsOf(x, rows), params: j.Params, pool: newPool(0, j.Progress)}
+	t := &pt{x: x, params: j.Params, pool: newPool(0, j.Progress)}
 	root, tasks := t.plant(j.Sets.PowersetsOf(rows), rows)
 	if root.left == nil {
 		return nil, fmt.Errorf("%w: all rows have the same label set", ErrOneClass)
@@ -102,27 +102,10 @@ func huffman(sets *labels.Powersets) (*grown, []int) {
 
 // pt trains the nodes of a powerset tree.
 type pt struct {
-	x, columns *vector.CSR
-	params     Params
-	rows       []int32 // in the order of the leaves
-	pool       *pool
-}
-
-// columnsOf is the matrix by columns, for problems over the chosen rows; nil
-// where a row was chosen twice, which columns cannot tell, and where the matrix
-// has so few entries that most columns would be empty.
-func columnsOf(x *vector.CSR, chosen []int32) *vector.CSR {
-	if len(x.Index) < x.Cols {
-		return nil
-	}
-	seen := make([]bool, x.Rows())
-	for _, r := range chosen {
-		if seen[r] {
-			return nil
-		}
-		seen[r] = true
-	}
-	return x.Transpose()
+	x      *vector.CSR
+	params Params
+	rows   []int32 // in the order of the leaves
+	pool   *pool
 }
 
 // tasks has one task for each node below g, the largest on top of the stack.
@@ -152,15 +135,7 @@ func (t *pt) tasks(root *grown) []task {
 
 func (t *pt) task(g *grown, rows []int32) task {
 	return func(ctx context.Context, w *worker) ([]task, error) {
-		y := make([]int8, len(rows))
-		for i := range y {
-			y[i] = -1
-			if i < g.left.rows {
-				y[i] = 1
-			}
-		}
-		p := newProblem(t.x, rows, y, w.scratch)
-		p.columns = t.columns
+		p := newProblem(t.x, rows, func(i int) bool { return i < g.left.rows }, w.scratch)
 		err := g.train(ctx, p, t.params.BAC)
 		t.pool.advance(1)
 		return nil, err

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"math/bits"
 	"math/rand/v2"
@@ -194,18 +195,17 @@ func (s *sides) add(list *[2][]int32, at int32, left bool) {
 // one side the node must be a leaf.
 func (s *sbt) part(ctx context.Context, w *worker, n *sbtNode) (sides, error) {
 	var parted sides
-	rows, own := make([]int32, len(n.train)), make([]int8, len(n.train))
+	rows := make([]int32, len(n.train))
 	for i, at := range n.train {
 		rows[i] = s.rows[at]
-		own[i] = n.y[rows[i]]
 	}
-	p := newProblem(s.x, rows, own, w.scratch)
+	p := newProblem(s.x, rows, func(i int) bool { return n.y[rows[i]] > 0 }, w.scratch)
 	folds, err := p.embedded(ctx, s.params, n.seed)
 	if err != nil {
 		return parted, err
 	}
 	for i, at := range n.train {
-		parted.add(&parted.train, at, p.vote(folds, func(f *fold) float64 { return f.marginOf(p, i) }))
+		parted.add(&parted.train, at, p.vote(folds, func(f *fold) float64 { return f.marginOf(i) }))
 	}
 	if len(parted.train[0]) == 0 || len(parted.train[1]) == 0 {
 		return parted, nil
@@ -217,7 +217,7 @@ func (s *sbt) part(ctx context.Context, w *worker, n *sbtNode) (sides, error) {
 			i++
 		}
 		if i < len(n.train) && n.train[i] == at {
-			parted.add(&parted.test, at, heldVote(p, folds, i))
+			parted.add(&parted.test, at, heldVote(folds, i))
 			continue
 		}
 		row := s.x.Row(int(s.rows[at]))
@@ -232,16 +232,9 @@ func (s *sbt) part(ctx context.Context, w *worker, n *sbtNode) (sides, error) {
 // parts. A single fold is trained on all rows.
 func (p *problem) embedded(ctx context.Context, params Params, seed uint64) ([]*fold, error) {
 	folds := make([]*fold, params.Folds)
-	part := parts(p.y, params.Folds, seed)
+	part := parts(p.sign, params.Folds, seed)
 	for v := range folds {
-		var held []bool
-		if len(folds) > 1 {
-			held = make([]bool, len(p.rows))
-			for i := range held {
-				held[i] = int(part[i]) == v
-			}
-		}
-		folds[v] = newFold(p, params.BAC, held)
+		folds[v] = newFold(p, params.BAC, func(i int) bool { return len(folds) > 1 && int(part[i]) == v })
 	}
 	_, err := p.cut(ctx, folds, params.BAC)
 	return folds, err
@@ -249,7 +242,7 @@ func (p *problem) embedded(ctx context.Context, params Params, seed uint64) ([]*
 
 // parts deals the rows of each class to the folds in turn, in an order that
 // depends on the seed alone.
-func parts(y []int8, folds int, seed uint64) []uint8 {
+func parts(y []float64, folds int, seed uint64) []uint8 {
 	order := make([]int, len(y))
 	for i := range order {
 		order[i] = i
@@ -259,7 +252,7 @@ func parts(y []int8, folds int, seed uint64) []uint8 {
 		j, _ := bits.Mul64(rng.Uint64(), uint64(i)+1)
 		order[i], order[j] = order[j], order[i]
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(y[a]) - int(y[b]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(y[a], y[b]) })
 	part := make([]uint8, len(y))
 	for i, r := range order {
 		part[r] = uint8(i % folds)
@@ -268,12 +261,7 @@ func parts(y []int8, folds int, seed uint64) []uint8 {
 }
 
 // marginOf is the margin that a fold gives to row i of the problem.
-func (f *fold) marginOf(p *problem, i int) float64 {
-	if c := p.compact[i]; c >= 0 {
-		return f.margin[c] + f.b
-	}
-	return f.b
-}
+func (f *fold) marginOf(i int) float64 { return f.margin[i] + f.b }
 
 // vote is the folds' majority, given the margin of each.
 func (p *problem) vote(folds []*fold, margin func(*fold) float64) bool {
@@ -290,10 +278,10 @@ func (p *problem) vote(folds []*fold, margin func(*fold) float64) bool {
 
 // heldVote is the decision on row i by the fold trained without it; with a
 // single fold, by that.
-func heldVote(p *problem, folds []*fold, i int) bool {
+func heldVote(folds []*fold, i int) bool {
 	for _, f := range folds {
-		if f.held == nil || f.held[i] {
-			return f.marginOf(p, i) > 0
+		if len(folds) == 1 || f.cost[i] == 0 {
+			return f.marginOf(i) > 0
 		}
 	}
 	return false

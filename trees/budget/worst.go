@@ -2,7 +2,6 @@ package budget
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -32,11 +31,7 @@ func first(all []scored, n int) []scored {
 // log budget).
 func (p *problem) worst(folds []*fold, budget int, skip bool) ([]uint32, float64) {
 	s := p.scratch
-	if p.columns != nil && len(folds) == 1 && folds[0].held == nil {
-		p.correlateRest(folds[0])
-	} else {
-		p.correlate(folds)
-	}
+	p.correlate(folds)
 	n := len(folds)
 	for _, j := range s.touched {
 		for v, c := range s.sum[int(j)*n : (int(j)+1)*n] {
@@ -82,21 +77,10 @@ func (p *problem) correlate(folds []*fold) {
 	for i, r := range p.rows {
 		any := false
 		for v, f := range folds {
-			c := p.compact[i]
-			if c < 0 {
-				c = int32(classOf(p.y[i]))
-			}
-			a[v] = f.alpha[c]
-			if f.held != nil && f.held[i] {
-				a[v] = 0
-			}
+			a[v] = f.alpha[i]
 			any = any || a[v] != 0
 		}
 		if !any {
-			continue
-		}
-		if n == 1 {
-			p.addRow(r, a[0], s.sum)
 			continue
 		}
 		lo, hi := p.x.Ptr[r], p.x.Ptr[r+1]
@@ -112,75 +96,4 @@ func (p *problem) correlate(folds []*fold) {
 			}
 		}
 	}
-}
-
-// addRow adds a multiple of a matrix row to out.
-func (p *problem) addRow(r int32, a float64, out []float64) {
-	if a == 0 {
-		return
-	}
-	s := p.scratch
-	lo, hi := p.x.Ptr[r], p.x.Ptr[r+1]
-	for e, j := range p.x.Index[lo:hi] {
-		if s.local[j] < 0 {
-			s.local[j] = 0
-			s.touched = append(s.touched, j)
-		}
-		out[j] += a * float64(entry(p.x, lo+uint64(e)))
-	}
-}
-
-// correlateRest is correlate with one pass over all rows for all analyses: the
-// rows without active feature have one α a class, so the sums of the columns
-// over each class, times that, only need to be put right for the others.
-func (p *problem) correlateRest(f *fold) {
-	s := p.scratch
-	if p.sums == nil {
-		p.sums = p.sumClasses()
-	}
-	rest := [restRows]float64{f.alpha[restNegative], f.alpha[restPositive]}
-	for c := range rest {
-		if f.cost[c] == 0 {
-			rest[c] = 0 // there are no such rows
-		}
-	}
-	for k, j := range p.sums.features {
-		s.local[j] = 0
-		s.sum[j] = rest[restNegative]*p.sums.sum[restNegative][k] + rest[restPositive]*p.sums.sum[restPositive][k]
-	}
-	s.touched = append(s.touched, p.sums.features...)
-	for c := restRows; c < len(p.sign); c++ {
-		i := p.origin[c]
-		p.addRow(p.rows[i], f.alpha[c]-rest[classOf(p.y[i])], s.sum)
-	}
-	for k, j := range p.sums.features {
-		// What is left of two equal sums is rounding.
-		size := math.Abs(rest[restNegative]*p.sums.sum[restNegative][k]) +
-			math.Abs(rest[restPositive]*p.sums.sum[restPositive][k])
-		if math.Abs(s.sum[j]) <= 1e-13*size {
-			s.sum[j] = 0
-		}
-	}
-}
-
-// sumClasses sums the columns over the rows of each class.
-func (p *problem) sumClasses() *classSums {
-	s := p.scratch
-	out := [restRows][]float64{s.sum, s.total}
-	for i, r := range p.rows {
-		p.addRow(r, 1, out[classOf(p.y[i])])
-	}
-	sums := &classSums{features: slices.Clone(s.touched)}
-	for c := range out {
-		sums.sum[c] = make([]float64, len(s.touched))
-		for k, j := range s.touched {
-			sums.sum[c][k] = out[c][j]
-			out[c][j] = 0
-		}
-	}
-	for _, j := range s.touched {
-		s.local[j] = -1
-	}
-	s.touched = s.touched[:0]
-	return sums
 }
