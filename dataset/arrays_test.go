@@ -25,8 +25,7 @@ func npzOf(t testing.TB, method uint16, files ...[]byte) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for i, data := range files {
-		name := []string{"train", "test", "other"}[i] + ".npy"
-		w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: method})
+		w, err := z.CreateHeader(&zip.FileHeader{Name: []string{"train", "test"}[i] + ".npy", Method: method})
 		if err == nil {
 			_, err = w.Write(data)
 		}
@@ -102,7 +101,6 @@ func TestMembers(t *testing.T) {
 		{archive(t, "neighbors", seedNPY, "names", npyText1), Options{}, "which array?"},
 		{archive(t, "neighbors", seedNPY), Options{}, "which array?"},
 		{archive(t, "names", npyText1), Options{}, `"names" cannot be read: number type "|S3"`},
-		{archive(t, "data", npyFlat, "indices", npyFlat, "indptr", npyFlat), Options{}, "sparse matrix of SciPy"},
 		{npzOf(t, zip.Store, []byte("x")), Options{}, "x: train.npy"},
 		{zipped(t, two), Options{}, "compression"},
 		{seedColumns[:len(seedColumns)-1], Options{}, "promises"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/anndb/anndb/dataset/internal/hdf5"
 )
@@ -26,19 +27,18 @@ func openHDF5(s *source, o Options) (decoder, error) {
 	if err != nil {
 		return nil, s.hdf5Error(-1, err)
 	}
-	arrays := map[string]*hdf5.Array{}
 	var members []member
 	for _, a := range f.Arrays {
-		arrays[a.Name] = a
-		members = append(members, member{a.Name, func() (bool, error) { return a.MayBeRows(), a.Fault() }})
+		members = append(members, member{a.Name, a.MayBeRows(), a.Fault()})
 	}
-	name, err := o.member(members)
+	i, err := o.member(members)
 	if err != nil {
 		return nil, s.bad(-1, 0, err)
 	}
-	a, distance := arrays[name], f.Attributes["distance"]
-	if sizes := arrays["size_"+name]; sizes != nil && len(a.Shape) == 1 {
-		return newHDF5Sets(s, o, a, sizes, distance)
+	a, distance := f.Arrays[i], f.Attributes["distance"]
+	sizes := slices.IndexFunc(f.Arrays, func(b *hdf5.Array) bool { return b.Name == "size_"+a.Name })
+	if sizes >= 0 && len(a.Shape) == 1 {
+		return newHDF5Sets(s, o, a, f.Arrays[sizes], distance)
 	}
 	if o.Kind == Sparse {
 		return nil, s.bad(-1, 0, errors.New(a.String()+" has vectors, no sparse records"))

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -33,35 +33,18 @@ func openNPY(s *source, o Options) (decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := parseNPYHeader(text)
-	if err != nil {
+	h, err := parseNPYHeader(text, o)
+	if err == nil && h.fortran && (len(h.shape) > 2 || s.at == nil) {
+		err = errors.New("the array is in Fortran order, which is read from an " +
+			"uncompressed file of two dimensions; save numpy.ascontiguousarray of it")
+	}
+	switch {
+	case err != nil:
 		return nil, s.bad(-1, start, err)
+	case h.fortran:
+		return newColumns(s, h.elem, h.dim, int64(h.shape[0]))
 	}
-	e, err := npyElem(h.descr)
-	if err != nil {
-		return nil, s.bad(-1, start, err)
-	}
-	if len(h.shape) == 1 && o.Queries {
-		h.shape, h.fortran = []uint64{1, h.shape[0]}, false
-	}
-	if len(h.shape) < 2 {
-		return nil, s.bad(-1, start, fmt.Errorf("the array has %d dimensions, want rows and columns", len(h.shape)))
-	}
-	if h.shape[0] > math.MaxInt64 {
-		return nil, s.bad(-1, start, fmt.Errorf("%d records", h.shape[0]))
-	}
-	dim, err := product(h.shape[1:], o.MaxDim)
-	if err != nil {
-		return nil, s.bad(-1, start, err)
-	}
-	if !h.fortran || h.shape[0] == 1 && len(h.shape) == 2 || dim == 1 {
-		return newFixed(s, e, dim, int64(h.shape[0]), false)
-	}
-	if len(h.shape) > 2 || s.at == nil {
-		return nil, s.bad(-1, start, errors.New("the array is in Fortran order, which is read from an "+
-			"uncompressed file of two dimensions; save numpy.ascontiguousarray of it"))
-	}
-	return newColumns(s, e, dim, int64(h.shape[0]))
+	return newFixed(s, h.elem, h.dim, int64(h.shape[0]), false)
 }
 
 // npyText takes the magic number, the version and the header's text from s.
@@ -96,152 +79,65 @@ func npyText(s *source) (start int64, text string, err error) {
 	return start, string(b), nil
 }
 
-// npyElem reads a descr such as "<f4".
+// npyElem reads a descr such as "<f4"; a "|" stands for no byte order.
 func npyElem(descr string) (elem, error) {
 	if len(descr) == 3 {
 		kind, ok := npyKinds[descr[1:]]
 		e := elem{kind: kind, big: descr[0] == '>'}
-		switch descr[0] {
-		case '<', '>':
-			if ok {
-				return e, nil
-			}
-		case '|': // no byte order: only single bytes
-			if ok && e.size() == 1 {
-				return e, nil
-			}
+		if ok && (strings.IndexByte("<>", descr[0]) >= 0 || descr[0] == '|' && e.size() == 1) {
+			return e, nil
 		}
 	}
 	return elem{}, fmt.Errorf("number type %.40q, want a float, an integer or a bool", descr)
 }
 
-// npyHeader is the content of a npy file's dictionary.
+// npyHeader is what the dictionary of a npy file says, a literal of Python.
 type npyHeader struct {
-	descr   string
-	fortran bool
-	shape   []uint64
+	elem    elem
+	shape   []uint64 // records first
+	dim     int
+	fortran bool // the columns are stored one after the other
 }
 
-// parseNPYHeader reads the header's text: a Python dictionary literal with
-// exactly the keys descr, fortran_order and shape, in any order.
-func parseNPYHeader(text string) (npyHeader, error) {
-	p := npyParser{rest: text}
-	var h npyHeader
-	seen := map[string]bool{}
-	p.expect("{")
-	for p.err == nil && !p.accept("}") {
-		key := p.str()
-		p.expect(":")
-		if p.err != nil {
-			break
-		}
-		if seen[key] {
-			p.fail("key %q twice", key)
-		}
-		seen[key] = true
-		switch key {
-		case "descr":
-			h.descr = p.str()
-		case "fortran_order":
-			h.fortran = p.boolean()
-		case "shape":
-			h.shape = p.tuple()
-		default:
-			p.fail("unknown key %.40q", key)
-		}
-		if !p.accept(",") {
-			p.expect("}")
-			break
-		}
-	}
-	if p.space(); p.err == nil && p.rest != "" {
-		p.fail("text after the dictionary")
-	}
-	if p.err == nil && len(seen) != 3 {
-		p.fail("keys missing, want descr, fortran_order and shape")
-	}
-	return h, p.err
+// npyFields match the values of the dictionary, which stand in any order.
+var npyFields = [3]*regexp.Regexp{
+	regexp.MustCompile(`["']descr["']\s*:\s*["']([^"']*)["']`),
+	regexp.MustCompile(`["']fortran_order["']\s*:\s*(True|False)`),
+	regexp.MustCompile(`["']shape["']\s*:\s*\(([^()]*)\)`),
 }
 
-// npyParser consumes rest and keeps the first error.
-type npyParser struct {
-	rest string
-	err  error
-}
-
-func (p *npyParser) fail(format string, args ...any) {
-	if p.err == nil {
-		p.err = fmt.Errorf("npy header: "+format, args...)
-	}
-}
-
-func (p *npyParser) space() { p.rest = strings.TrimLeft(p.rest, " \t\r\n") }
-
-func (p *npyParser) accept(token string) bool {
-	p.space()
-	rest, ok := strings.CutPrefix(p.rest, token)
-	if ok && p.err == nil {
-		p.rest = rest
-		return true
-	}
-	return false
-}
-
-func (p *npyParser) expect(token string) {
-	if !p.accept(token) {
-		p.fail("want %q at %.20q", token, p.rest)
-	}
-}
-
-// str reads a quoted string without escapes; none of the keys or types that
-// are accepted has any.
-func (p *npyParser) str() string {
-	p.space()
-	if p.rest != "" && (p.rest[0] == '\'' || p.rest[0] == '"') {
-		if end := strings.IndexByte(p.rest[1:], p.rest[0]); end >= 0 {
-			s := p.rest[1 : 1+end]
-			p.rest = p.rest[end+2:]
-			return s
+func parseNPYHeader(text string, o Options) (h npyHeader, err error) {
+	var values [3]string
+	for i, field := range npyFields {
+		m := field.FindStringSubmatch(text)
+		if m == nil {
+			return h, fmt.Errorf("npy header %.60q, want descr as a text, fortran_order and shape", text)
 		}
+		values[i] = m[1]
 	}
-	p.fail("want a string at %.20q", p.rest)
-	return ""
-}
-
-func (p *npyParser) boolean() bool {
-	if p.accept("True") {
-		return true
+	if h.elem, err = npyElem(values[0]); err != nil {
+		return h, err
 	}
-	p.expect("False")
-	return false
-}
-
-// tuple reads a tuple of sizes; Python 2 wrote long integers with an L.
-func (p *npyParser) tuple() []uint64 {
-	var t []uint64
-	p.expect("(")
-	for p.err == nil && !p.accept(")") {
-		p.space()
-		digits := 0
-		for digits < len(p.rest) && p.rest[digits] >= '0' && p.rest[digits] <= '9' {
-			digits++
+	for size := range strings.SplitSeq(values[2], ",") {
+		size = strings.TrimSuffix(strings.TrimSpace(size), "L") // of Python 2
+		if size == "" {
+			continue // behind the last comma
 		}
-		n, err := strconv.ParseUint(p.rest[:digits], 10, 64)
-		if err != nil {
-			p.fail("want a size at %.20q", p.rest)
-			return nil
+		n, err := strconv.ParseUint(size, 10, 63)
+		if err != nil || len(h.shape) == maxNPYRank {
+			return h, fmt.Errorf("npy header: size %.20q, dimension %d of at most %d", size, len(h.shape)+1, maxNPYRank)
 		}
-		p.rest = p.rest[digits:]
-		p.accept("L")
-		if t = append(t, n); len(t) > maxNPYRank {
-			p.fail("more than %d dimensions", maxNPYRank)
-		}
-		if !p.accept(",") {
-			p.expect(")")
-			break
-		}
+		h.shape = append(h.shape, n)
 	}
-	return t
+	if len(h.shape) == 1 && o.Queries {
+		h.shape = []uint64{1, h.shape[0]}
+	}
+	if len(h.shape) < 2 {
+		return h, fmt.Errorf("the array has %d dimensions, want rows and columns", len(h.shape))
+	}
+	h.dim, err = product(h.shape[1:], o.MaxDim)
+	h.fortran = values[1] == "True" && h.dim > 1 && (h.shape[0] > 1 || len(h.shape) > 2)
+	return h, err
 }
 
 // npyEncoder writes version 1, little-endian float32, C order.

@@ -91,7 +91,8 @@ func newReader(s *source, o Options) (_ Reader, err error) {
 		return nil, fmt.Errorf("dataset: %w: %s: %s files have one array and no names", ErrOption, s.path, f.name)
 	}
 	if f.seek && s.at == nil {
-		return nil, s.bad(-1, 0, errSeek)
+		return nil, s.bad(-1, 0, errors.New("files of this format are not read through a pipe or a compression: "+
+			"save it as a plain file"))
 	}
 	if r.dec, err = f.open(s, o); err != nil {
 		return nil, err

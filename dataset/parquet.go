@@ -110,7 +110,6 @@ const (
 // parquetColumn is a leaf column.
 type parquetColumn struct {
 	name  string // of the outermost group
-	as    string // name of the attribute
 	role  role
 	list  bool // a list of values
 	kind  int  // type of the file
@@ -126,7 +125,7 @@ func parquetColumns(leaves []parquet.Column, o Options, holds *Schema) ([]parque
 	count := map[string]int{}
 	for _, leaf := range leaves {
 		c := parquetColumn{
-			name: leaf.Path[0], as: leaf.Path[0], list: leaf.MaxRep == 1, kind: leaf.Type, means: leaf.Meaning,
+			name: leaf.Path[0], list: leaf.MaxRep == 1, kind: leaf.Type, means: leaf.Meaning,
 			scale: leaf.Scale, parse: StringType,
 		}
 		if nested := leaf.MaxRep > 1 || len(leaf.Path) > 1 && !c.list; !nested {
@@ -331,10 +330,7 @@ func (c *parquetColumn) assign(o Options, holds *Schema) error {
 		if typ == StringType {
 			typ = c.parse
 		}
-		if a, ok := typedName(c.name); ok && a.Type == typ {
-			c.as = a.Name
-		}
-		holds.Attributes = append(holds.Attributes, Attribute{c.as, typ})
+		holds.Attributes = append(holds.Attributes, Attribute{c.name, typ})
 	}
 	return nil
 }
@@ -400,7 +396,7 @@ func (c *parquetColumn) decode(rec *Record, v parquet.Value) error {
 		if f, ok := x.(float64); ok && f != f {
 			return nil // what data frames write for a missing value
 		}
-		return rec.setAttribute(c.as, x)
+		return rec.setAttribute(c.name, x)
 	}
 	return nil
 }

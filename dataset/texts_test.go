@@ -102,54 +102,27 @@ func TestTexts(t *testing.T) {
 
 // TestParquetTexts: a Parquet file without vectors is one of texts if a column of strings is named so.
 func TestParquetTexts(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.parquet")
-	rec := Record{
-		Key: []byte("a"), Text: "é, b", Labels: []string{"x"},
-		Attributes: map[string]any{"text": "other", "body": "third", "n": int64(1)},
-	}
-	write := func(s Schema) {
-		s.Attributes, s.Expires = columnsOf([]Record{rec})
-		w, err := Create(path, s)
-		must(t, err)
-		must(t, w.Write(&rec))
-		must(t, w.Close())
-	}
-	read := func(o Options) string {
-		r, err := Open(path, o)
+	for _, c := range []struct {
+		file string
+		o    Options
+		want string
+	}{
+		{"texts", Options{}, `a "é, b" [x] map[body:third n:1]`},
+		{"texts", Options{TextColumn: "body", IgnoreColumns: []string{"text"}}, `a "third" [x] map[n:1]`},
+		{"texts", Options{TextColumn: "n"}, "which column has the texts? No column of strings is named"},
+		{"texts", Options{TextColumn: "none"}, "which column has the texts? No column of strings is named"},
+		{"both", Options{}, `a "" [x] map[body:third n:1 text:é, b] [1 2]`},
+		{"both", Options{Kind: Text}, `a "é, b" [x] map[body:third n:1] [1 2]`},
+		{"both", Options{TextColumn: "text", VectorField: "vector"}, `a "é, b" [x] map[body:third n:1] [1 2]`},
+	} {
+		all, err := load(t, "x", parquetFile(t, c.file), c.o)
+		got := shown(all)
 		if err != nil {
-			return err.Error()
+			got = err.Error()
 		}
-		defer r.Close()
-		all, err := readAll(t, r)
-		must(t, err)
-		return shown(all)
-	}
-	write(Schema{Kind: Text})
-	if got := read(Options{}); got != "a \"é, b\" [x] map[body:third n:1 text:other]\n" {
-		t.Error(got)
-	}
-	if got := read(Options{TextColumn: "body", IgnoreColumns: []string{"text"}}); got !=
-		"a \"third\" [x] map[n:1 text:other]\n" {
-		t.Error(got)
-	}
-	for _, o := range []Options{{TextColumn: "n"}, {TextColumn: "none"}} {
-		if got := read(o); !strings.Contains(got, "which column has the texts? No column of strings is named") {
-			t.Errorf("%s: %s", o.TextColumn, got)
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s, %+v: %s, want %s", c.file, c.o, got, c.want)
 		}
-	}
-	rec.Text, rec.Vector = "", []float32{1, 2}
-	write(Schema{Kind: Dense, Dim: 2})
-	if got := read(Options{}); got != "a \"\" [x] map[body:third n:1 text:other] [1 2]\n" {
-		t.Error(got)
-	}
-	both := "a \"other\" [x] map[body:third n:1] [1 2]\n"
-	for _, o := range []Options{{Kind: Text}, {TextColumn: "text", VectorField: "vector"}} {
-		if got := read(o); got != both {
-			t.Error(got)
-		}
-	}
-	if got := read(Options{TextColumn: "text", VectorField: "w"}); got != both {
-		t.Error(got)
 	}
 }
 
