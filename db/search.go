@@ -298,9 +298,6 @@ func hitsOf(ctx context.Context, st *state.Collection, o *SearchOptions, s *kind
 			return nil, err
 		}
 		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(key)), len(key))
-		if request := st.Gen.File.Requests(); request != nil {
-			request(key)
-		}
 		s.Keys = append(s.Keys, key)
 	}
 	dst := o.Reuse[:0]

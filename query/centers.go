@@ -88,10 +88,9 @@ func (n *nearCenters) set(c *Centers, x, mean []float32) {
 	n.mean = vector.L2Squared(x, mean)
 }
 
-// request prefetches the centers of rows whose distances are not known, and requests them if they are
-// maybe not in memory.
-func (n *nearCenters) request(s *SketchView, ids []uint32) {
-	c, dim := s.Centers, len(n.shifted)
+// prefetch prefetches the centers of rows whose distances are not known.
+func (n *nearCenters) prefetch(c *Centers, ids []uint32) {
+	dim := len(n.shifted)
 	n.todo = n.todo[:0]
 	for _, id := range ids {
 		g := CenterGroup(id)
@@ -100,16 +99,11 @@ func (n *nearCenters) request(s *SketchView, ids []uint32) {
 		}
 		n.known[g] = n.epoch
 		n.todo = append(n.todo, g)
-		center := c.stored(g, dim)
-		if s.Request != nil {
-			s.Request(center)
-			continue
-		}
-		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(center)), dim)
+		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(c.stored(g, dim))), dim)
 	}
 }
 
-// add computes the distances to the requested centers, and adds those of rows to their estimates.
+// add computes the distances to the prefetched centers, and adds those of rows to their estimates.
 func (n *nearCenters) add(c *Centers, ids []uint32, out []float32) {
 	for _, g := range n.todo {
 		n.by[g] = c.Step*c.Step*vector.L2SquaredFloat32Uint8(n.shifted, c.stored(g, len(n.shifted))) - n.mean

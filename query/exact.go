@@ -30,12 +30,6 @@ func (s *Searcher) enter(ids []uint32, source string) (entered int) {
 
 // enterUntil is enter up to the row at which order, unless it is nil, ends.
 func (s *Searcher) enterUntil(ids []uint32, source string, order *beamOrder) (entered int) {
-	if request := s.v.Rows.Request; request != nil {
-		// All before the first is read, so that the disk reads them together.
-		for _, id := range ids {
-			request(s.exact.stored(id))
-		}
-	}
 	for _, id := range ids[:min(ahead, len(ids))] {
 		s.exact.prefetch(id)
 	}
@@ -118,35 +112,15 @@ func (r *residuals) exceed(estimate float64, threshold float32) bool {
 }
 
 // enterBeam is enter for rows of the beam in its order, until the rest cannot be expected to be among the
-// nearest of all segments. Rows that are read from a disk are requested in rounds: the best ones, then
-// all that may be among the nearest by the errors of those before. A third round is rare.
+// nearest of all segments.
 func (s *Searcher) enterBeam(ids []uint32) {
 	if s.p.Range {
 		s.enter(s.numbered(ids), "forest")
 		return
 	}
 	order := beamOrder{beam: &s.beam, first: uint32(s.seg.First), unit: s.estimateUnit(), errors: s.errors}
-	s.enterOrdered(s.numbered(ids), &order)
+	s.enterUntil(s.numbered(ids), "forest", &order)
 	s.errors = order.errors
-}
-
-func (s *Searcher) enterOrdered(ids []uint32, order *beamOrder) {
-	if s.v.Rows.Request == nil {
-		s.enterUntil(ids, "forest", order)
-		return
-	}
-	for n := max(s.p.K, stopRows); len(ids) > 0 && !s.halted(); {
-		n = min(n, len(ids))
-		s.enterUntil(ids[:n], "forest", order)
-		ids = ids[n:]
-		next := *order
-		for n = 0; n < len(ids) && !next.ends(ids[n], s.top.Threshold()); {
-			n++
-		}
-		if n == 0 {
-			return
-		}
-	}
 }
 
 // estimateUnit is what a squared distance in the partition space is worth in the metric's unit.

@@ -26,9 +26,6 @@ func (s *Searcher) gather(widened int) []uint32 {
 	for _, l := range s.route {
 		b := f.Stored(l, !natural, leafAhead)
 		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(b)), len(b))
-		if request := s.v.Rows.Request; request != nil {
-			request(b)
-		}
 	}
 	s.e.reset(s.seg.N, trees)
 	for _, l := range s.route {

@@ -12,8 +12,6 @@ type NeighborView struct {
 	K      int
 	Shift  uint // a block holds the lists of 1<<Shift rows
 	Blocks []NeighborBlock
-	// Request is as in a RowSet.
-	Request func([]byte)
 }
 
 // NeighborBlock holds neighbor lists: that of the block's row i is IDs[Starts[i]:Starts[i+1]].

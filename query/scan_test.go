@@ -210,3 +210,16 @@ func TestElectionDepths(t *testing.T) {
 		}
 	}
 }
+
+// A scan requests every chunk once, before it reads it.
+func TestScanRequests(t *testing.T) {
+	m := clustered(300, 20, 3)
+	v := build(t, m, spec{metric: vector.L2, shift: 6, bytes: true})
+	sum := 0
+	v.Rows.Request = func(b []byte) { sum += len(b) }
+	_, _, err := NewSearcher().Search(t.Context(), v, m.row(5), &Params{K: 10, Method: Flat}, nil)
+	must(t, err)
+	if whole := len(v.Rows.Chunks) * m.d << v.Rows.Shift; sum != whole {
+		t.Errorf("%d bytes of rows requested, want %d", sum, whole)
+	}
+}

@@ -113,7 +113,7 @@ func (q *sketchQuery) set(s *SketchView, x, rotated, mean []float32) {
 func (q *sketchQuery) scores(s *SketchView, at, ids []uint32, out []float32) {
 	if s.Signs {
 		if s.Centers != nil {
-			q.near.request(s, ids)
+			q.near.prefetch(s.Centers, ids)
 		}
 		vector.SignScores(&q.signs, s.Chunks, s.Shift, s.Width, at, out)
 		if s.Centers != nil {
@@ -136,13 +136,11 @@ func (s *SketchView) Estimate(x, rotated, mean []float32, at, ids []uint32, out 
 // estimate writes the sketch estimates of rows to out, unless the search is stopped.
 func (s *Searcher) estimate(sk *SketchView, ids []uint32, out []float32) {
 	for len(ids) > sketchRun {
-		sk.request(ids[:sketchRun])
 		s.sketch.scores(sk, ids[:sketchRun], ids[:sketchRun], out)
 		if ids, out = ids[sketchRun:], out[sketchRun:]; s.halted() {
 			return
 		}
 	}
-	sk.request(ids)
 	s.sketch.scores(sk, ids, ids, out)
 }
 

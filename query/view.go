@@ -26,8 +26,7 @@ type RowSet struct {
 	// InvNorm holds 1/|row| (0 for a zero row) by chunk, and the tail's as a last additional
 	// chunk. Only Cosine reads it; missing chunks are computed row by row.
 	InvNorm [][]float32
-	// Request asks the system to read a part of a chunk that is about to be used; nil where chunks are in
-	// memory.
+	// Request asks the system to read a chunk that is about to be used; nil where chunks are in memory.
 	Request func([]byte)
 }
 
@@ -50,18 +49,6 @@ type SketchView struct {
 	// Centers are those of the rows, with Signs, or nil.
 	Centers *Centers
 	Keep    [][]byte
-	// Request is as in a RowSet.
-	Request func([]byte)
-}
-
-// request requests the sketches of rows.
-func (s *SketchView) request(ids []uint32) {
-	if s.Request == nil {
-		return
-	}
-	for _, id := range ids {
-		s.Request(s.Keep[id>>s.Shift][(int(id)&(1<<s.Shift-1))*s.Width:][:s.Width])
-	}
 }
 
 // SketchWidth reports whether sketches may be width bytes wide.

@@ -152,9 +152,6 @@ func (s *Searcher) expand(from, width int) int {
 			s.watch.followed(s, row, list)
 		}
 		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(list)), 4*len(list))
-		if nv.Request != nil && len(list) > 0 {
-			nv.Request(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), 4*len(list)))
-		}
 		lists[n] = list
 		n++
 	}

@@ -73,8 +73,7 @@ type File struct {
 	closed bool
 	base   uintptr // address at which the map was last advised
 	length int64   // the largest that mapped has seen
-	// requests is set if the file was larger than the memory then.
-	requests *requests
+	large  bool    // the file was larger than the memory then
 }
 
 // reserves returns the map reservations to try, largest first.
@@ -225,7 +224,7 @@ func (f *File) Advise() {
 		f.base = base
 		limit := cmp.Or(f.opts.Memory, memory())
 		if size, err := f.Size(); err == nil && float64(size) > fits*float64(limit) {
-			f.requests = newRequests(limit)
+			f.large = true
 			return
 		}
 		adviseNormal(f.bolt.Info(), length)
@@ -235,15 +234,15 @@ func (f *File) Advise() {
 // fits is the share of the memory that a file may take to be kept in memory.
 const fits = 0.75
 
-// Requests returns a function that asks the system to read a part of the map, all of which is about to be
-// used, or nil if the file fits into memory, where the system reads ahead.
+// Requests returns a function that asks the system to read a part of the map, at least some hundred KiB that
+// are about to be used, or nil if the file fits into memory, where the system reads ahead.
 func (f *File) Requests() func([]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.requests == nil {
+	if !f.large {
 		return nil
 	}
-	return f.requests.request
+	return willNeed
 }
 
 // mapped returns a length that is certainly mapped, also after the file has been truncated. The

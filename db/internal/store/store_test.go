@@ -493,3 +493,17 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// A file that is larger than the memory requests what it is about to read in sequence.
+func TestRequests(t *testing.T) {
+	o := testOptions()
+	if f := mustOpen(t, makeFile(t, 1000), o); f.Requests() != nil {
+		t.Error("a small file requests pages")
+	}
+	o.Memory = 4096
+	f := mustOpen(t, makeFile(t, 1000), o)
+	if f.Requests() == nil {
+		t.Fatal("a file larger than the memory requests no pages")
+	}
+	f.Requests()(nil)
+}

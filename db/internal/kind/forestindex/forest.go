@@ -199,7 +199,6 @@ func loadSegment(r *arrays.Reader, v *query.View, g *query.Segment, from *kind.S
 		}
 		g.Sketch = e.View(arrays.ReadRows[byte](r, codec.KindSketch, g.N, d.SketchWidth, d.SketchShift),
 			d.SketchShift)
-		g.Sketch.Request = v.Rows.Request
 	}
 	if d.NeighborK > 0 {
 		lists, err := decodeNeighbors(r.Blocks(codec.KindNeighbors), g.N, d.NeighborK)
@@ -209,7 +208,7 @@ func loadSegment(r *arrays.Reader, v *query.View, g *query.Segment, from *kind.S
 		if r.Err != nil {
 			return
 		}
-		g.Neighbors, lists.Request = lists, v.Rows.Request
+		g.Neighbors = lists
 	}
 }
 
