@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -23,8 +24,9 @@ type ApproximateOptions struct {
 	// zero. Refinement may end below it, after its last round.
 	Target float64
 	// Sample are the corpus rows whose exact lists are computed to measure the
-	// recall; nil draws 500.
-	Sample []int
+	// recall; nil draws 500. The lists have SampleK rows if that is more than k.
+	Sample  []int
+	SampleK int
 	// Outside is the squared length of every row outside the reduced
 	// coordinates, or nil for none.
 	Outside []float32
@@ -33,7 +35,8 @@ type ApproximateOptions struct {
 // Approximation is the answer of ApproximateNeighbors.
 type Approximation struct {
 	Neighbors *Neighbors
-	// Sample holds corpus rows, Exact their exact lists, one per row.
+	// Sample holds corpus rows, Exact their exact lists, one per row. A corpus of few rows has only k rows in
+	// each.
 	Sample []int
 	Exact  *Neighbors
 	// Recall is the share of the entries of the sample's exact lists, without the row itself,
@@ -253,14 +256,14 @@ func (g *graph) each(ctx context.Context, n, grain int, f func(s *scratch, lo, h
 	})
 }
 
-// exactSample computes the exact lists of the sample. The last distance of the current list is
-// an upper bound of the last distance of the exact list, and a reduced distance is a lower
-// bound of a row's distance. So only rows whose reduced distance does not exceed the upper
-// bound are compared. The slack is far larger than the rounding error of projections in
-// float32.
+// exactSample computes the exact lists of the sample. The last distance of the current list, or of a longer
+// list of the rows before, is an upper bound of the last distance of the exact list, and a reduced distance is
+// a lower bound of a row's distance. So only rows whose reduced distance does not exceed the upper bound are
+// compared. The slack is far larger than the rounding error of projections in float32.
 func (g *graph) exactSample(ctx context.Context) *Neighbors {
 	const slack = 1e-4
-	out := &Neighbors{N: len(g.o.Sample), K: g.k}
+	k := max(g.k, min(g.o.SampleK, g.n))
+	out := &Neighbors{N: len(g.o.Sample), K: k}
 	out.IDs, out.KDist = make([]uint32, out.N*out.K), make([]float32, out.N)
 	m := g.reduced
 	g.each(ctx, out.N, 16, func(s *scratch, lo, hi int) {
@@ -272,8 +275,11 @@ func (g *graph) exactSample(ctx context.Context) *Neighbors {
 		for i := range nq {
 			row := g.o.Sample[lo+i]
 			copy(s.rows[i*m.d:], m.row(row))
-			best[i] = vector.NewTopK(g.k - 1)
-			bounds[i] = distanceOf(g.poolOf(int(g.place[row]))[max(0, g.k-2)])
+			best[i] = vector.NewTopK(k - 1)
+			bounds[i] = math.MaxFloat32
+			if k == g.k {
+				bounds[i] = distanceOf(g.poolOf(int(g.place[row]))[max(0, k-2)])
+			}
 		}
 		for at := 0; at < g.n && ctx.Err() == nil; at += tileRows {
 			nr := min(tileRows, g.n-at)
@@ -293,7 +299,7 @@ func (g *graph) exactSample(ctx context.Context) *Neighbors {
 			}
 		}
 		for i := range nq {
-			list := out.IDs[(lo+i)*g.k : (lo+i+1)*g.k]
+			list := out.IDs[(lo+i)*k : (lo+i+1)*k]
 			list[0] = uint32(g.o.Sample[lo+i])
 			for j, x := range best[i].Append(nil) {
 				list[1+j] = x.ID

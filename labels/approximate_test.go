@@ -82,14 +82,14 @@ func TestApproximateNeighborsAreNear(t *testing.T) {
 		name      string
 		n, d, r   int
 		whole     bool
-		k         int
+		k, deep   int
 		all, head float64
 	}{
-		{"bytes, one line of codes", 1500, 80, 60, true, 20, 0.97, 0.99},
-		{"floats, two lines of codes", 1500, 90, 80, false, 20, 0.97, 0.99},
-		{"few coordinates", 1200, 7, 7, false, 30, 0.97, 0.99},
-		{"codes that see little", 1200, 40, 6, false, 20, 0.8, 0.8},
-		{"short lists", 1500, 30, 30, true, 2, 0.97, 0.97},
+		{"bytes, one line of codes", 1500, 80, 60, true, 20, 0, 0.97, 0.99},
+		{"floats, two lines of codes", 1500, 90, 80, false, 20, 300, 0.97, 0.99},
+		{"few coordinates", 1200, 7, 7, false, 30, 10, 0.97, 0.99},
+		{"codes that see little", 1200, 40, 6, false, 20, 70, 0.8, 0.8},
+		{"short lists", 1500, 30, 30, true, 2, 2000, 0.97, 0.97},
 	} {
 		if testing.Short() {
 			c.n /= 2
@@ -97,7 +97,8 @@ func TestApproximateNeighborsAreNear(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			rows := clusters(c.n, c.d, c.whole, 5)
 			reduced, outside := leading(rows, c.r)
-			a := approximate(t, rows, reduced, c.k, ApproximateOptions{Seed: 3, Outside: outside})
+			o := ApproximateOptions{Seed: 3, Outside: outside, SampleK: c.deep}
+			a := approximate(t, rows, reduced, c.k, o)
 			shapely(t, rows, a.Neighbors)
 			want := bruteForce(rows, nil, c.k)
 			var exact Neighbors
@@ -126,11 +127,12 @@ func TestApproximateNeighborsAreNear(t *testing.T) {
 			if r := float64(sampleHits) / float64(len(a.Sample)*(c.k-1)); math.Abs(r-a.Recall) > 1e-9 {
 				t.Errorf("reported recall %.6f, is %.6f", a.Recall, r)
 			}
+			deep := bruteForce(rows, nil, min(max(c.k, c.deep), c.n))
 			for _, i := range a.Sample {
-				exact.IDs = append(exact.IDs, want.Row(i)...)
-				exact.KDist = append(exact.KDist, want.KDist[i])
+				exact.IDs = append(exact.IDs, deep.Row(i)...)
+				exact.KDist = append(exact.KDist, deep.KDist[i])
 			}
-			exact.N, exact.K = len(a.Sample), c.k
+			exact.N, exact.K = len(a.Sample), deep.K
 			if err := equal(a.Exact, &exact); err != nil {
 				t.Errorf("the sample's lists are not exact: %v", err)
 			}

@@ -35,19 +35,11 @@ const (
 // shaped are the recalls at which the time of settings is compared.
 var shaped = [...]float64{0.8, 0.9, 0.95, 0.99, 0.999}
 
-// depths are the numbers of neighbors that beams are tuned for, next to the one that was asked for, and
-// depthQueries how many queries measure each.
-var (
-	depths       = [...]int{1, 10, 100, 1000}
-	depthQueries = [...]int{2000, 2000, 460, 230}
-)
+// DeepestTruth is the number of true neighbors with which a query measures all depths.
+const DeepestTruth = 1000
 
-// DeepestTruth is the number of true neighbors with which Tune measures all depths, DeepQueries
-// the number of queries that need so many.
-const (
-	DeepestTruth = 1000
-	DeepQueries  = 460
-)
+// depths are the numbers of neighbors that beams are tuned for, next to the one that was asked for.
+var depths = [...]int{1, 10, 100, DeepestTruth}
 
 // TuneOptions are options of Tune.
 type TuneOptions struct {
@@ -96,15 +88,11 @@ func Tune(ctx context.Context, v *View, set QuerySet, o TuneOptions) (*Curve, er
 		if i > 0 && depth == k {
 			continue
 		}
-		most := depthQueries[0]
-		if j := slices.Index(depths[:], depth); j >= 0 {
-			most = depthQueries[j]
-		}
 		c := Curve{K: depth}
 		if 2*depth <= v.live() || i == 0 {
 			t := tuner{shape: all, held: all, other: i > 0, gapped: gapped}
 			t.shape.k, t.held.k = depth, depth
-			t.shape.set, t.held.set = set.atDepth(depth, most).split()
+			t.shape.set, t.held.set = set.atDepth(depth, len(set.Queries)).split()
 			t.shape.set = t.shape.set.atDepth(depth, max(shapeLeast, shapeRows/depth))
 			if i > 0 && len(t.held.set.Queries) == 0 {
 				continue

@@ -1,6 +1,7 @@
 package forestindex
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -112,35 +113,49 @@ func (memory) Guard(bool, *error)          {}
 func (memory) DeletedSet() *roaring.Bitmap { return nil }
 func (memory) Sampled() *sample.Reservoir  { return nil }
 
-// TestTrialHidesTwins: neither rows that are searched nor the true answers of a
-// trial equal its queries.
-func TestTrialHidesTwins(t *testing.T) {
-	ctx := t.Context()
-	data := repeated(200, 6, func(i int) int { return 1 + i%3 }).points.rows
-	st := memory{rows: data}
-	job := &kind.Job{Coll: "c", Given: &index.Forest{Seed: 1}, End: data.n, Timer: kind.NewTimer(ctx)}
-	job.Latest = func(f func(st kind.Source) error) error { return f(st) }
-	tr, o, err := trainingSet(ctx, job)
-	must(t, err)
-	if _, err := learnRest(ctx, tr, o, job.Timer); err != nil {
-		t.Fatal(err)
-	}
-	base, err := st.Rows(ctx)
-	must(t, err)
-	trial, err := newTrial(ctx, st, tr, base, o)
-	must(t, err)
-	if len(trial.queries) < 10 {
-		t.Errorf("%d queries", len(trial.queries))
-	}
-	for i, q := range trial.queries {
-		for row := range data.n {
-			if !trial.deletedRows.Contains(uint32(row)) && slices.Equal(q, data.Row(row, nil)) {
-				t.Fatalf("query %d equals row %d, which is searched", i, row)
-			}
+// TestTrialAnswers: the true answers of a trial are the nearest rows by the definition, as many as all depths
+// of the tuner need. Neither they nor other rows that are searched equal its queries.
+func TestTrialAnswers(t *testing.T) {
+	for _, source := range []string{neighborsExact, neighborsApproximate} {
+		ctx := t.Context()
+		data := repeated(700, 6, func(i int) int { return 1 + i%3 }).points.rows
+		st := memory{rows: data}
+		given := &index.Forest{Seed: 1, Source: source}
+		job := &kind.Job{Coll: "c", Given: given, End: data.n, Timer: kind.NewTimer(ctx)}
+		job.Latest = func(f func(st kind.Source) error) error { return f(st) }
+		tr, o, err := trainingSet(ctx, job)
+		must(t, err)
+		if _, err := learnRest(ctx, tr, o, job.Timer); err != nil {
+			t.Fatal(err)
 		}
-		for _, row := range trial.truth[i] {
-			if trial.deletedRows.Contains(row) {
-				t.Fatalf("query %d: answer %d is hidden", i, row)
+		base, err := st.Rows(ctx)
+		must(t, err)
+		trial, err := newTrial(ctx, st, tr, base, o)
+		must(t, err)
+		if len(trial.queries) < 10 {
+			t.Errorf("%d queries", len(trial.queries))
+		}
+		for i, q := range trial.queries {
+			var near []vector.Neighbor
+			for row := range uint32(data.n) {
+				if trial.deletedRows.Contains(row) {
+					continue
+				}
+				x := data.Row(int(row), nil)
+				if slices.Equal(q, x) {
+					t.Fatalf("%s: query %d equals row %d, which is searched", source, i, row)
+				}
+				near = append(near, vector.Neighbor{ID: row, Distance: vector.L2Squared(q, x)})
+			}
+			slices.SortFunc(near, func(a, b vector.Neighbor) int {
+				return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.ID, b.ID))
+			})
+			var want []uint32
+			for _, x := range near[:min(len(near), query.DeepestTruth)] {
+				want = append(want, x.ID)
+			}
+			if !slices.Equal(trial.truth[i], want) {
+				t.Fatalf("%s: query %d has %d answers, want the nearest %d", source, i, len(trial.truth[i]), len(want))
 			}
 		}
 	}

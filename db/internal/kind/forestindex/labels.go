@@ -61,7 +61,7 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o options,
 		if err != nil {
 			return nil, err
 		}
-		p.Sample = parts.hold
+		p.Sample, p.SampleK = parts.hold, trueK(o)*9/8 // some are held out
 	}
 	var a *labels.Approximation
 	err := timer.Run("labels", func(report func(int, int)) (err error) {

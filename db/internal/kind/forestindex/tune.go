@@ -49,60 +49,34 @@ func newTrial(ctx context.Context, st kind.Source, t *training, base *query.View
 		return nil, fmt.Errorf("%w: too few rows to tune on", fail.Option)
 	}
 	buf := make([]float32, t.dim)
-	// The labels are neighbors of rows. Under inner product they differ from the answers to the
-	// same vectors as queries, which have no lift.
-	complete := !t.own || t.metric != vector.InnerProduct
+	k := min(trueK(o), live)
 	for j, i := range tr.hold {
 		if t.own {
 			tr.queries = append(tr.queries, slices.Clone(base.Rows.Vector(int(t.points.id(i)), buf)))
 		} else {
 			tr.queries = append(tr.queries, o.TrainingQueries[t.points.id(i)])
 		}
+		// The labels are neighbors of rows. Under inner product they differ from the answers to the
+		// same vectors as queries, which have no lift.
 		var truth []uint32
-		exact := t.labels.Row(i)
-		if t.truth != nil {
-			exact = t.truth.Row(j)
+		if t.truth != nil && t.metric != vector.InnerProduct {
+			truth = slices.DeleteFunc(slices.Clone(t.truth.Row(j)), tr.deletedRows.Contains)
 		}
-		for _, id := range exact {
-			if len(truth) < 2*tr.k && !tr.deletedRows.Contains(id) {
-				truth = append(truth, id)
-			}
-		}
-		complete = complete && len(truth) >= tr.k
-		tr.truth = append(tr.truth, truth)
+		tr.truth = append(tr.truth, truth[:min(len(truth), k)])
 	}
-	if !complete {
-		// Without the hidden rows, too few labels are left.
-		if err := tr.scan(ctx, st, base, 1, min(2*tr.k, live)); err != nil {
-			return nil, err
-		}
+	masked := tr.mask(base)
+	err = scanTruth(ctx, st, masked, query.QuerySet{Queries: tr.queries, Truth: tr.truth}, k)
+	if err == nil {
+		tr.users, err = usersOf(ctx, st, masked, k)
 	}
-	// Some queries need more neighbors, for the tuner's other depths.
-	if err = tr.scan(ctx, st, base, trialStride(len(tr.queries)), min(query.DeepestTruth, live)); err == nil {
-		tr.users, err = usersOf(ctx, st, tr.mask(base), tr.k)
-	}
-	return tr, err
-}
-
-// trialStride returns the stride of the queries of a trial that need many neighbors.
-func trialStride(queries int) int {
-	return max(1, (queries+query.DeepQueries-1)/query.DeepQueries)
-}
-
-// scan finds the k true neighbors of every stride-th query by comparing with every row.
-func (tr *trial) scan(ctx context.Context, st kind.Source, base *query.View, stride, k int) error {
-	set := query.QuerySet{Queries: tr.queries, Truth: tr.truth}
-	err := scanTruth(ctx, st, tr.mask(base), set, func(i int) int {
-		if i%stride == 0 {
-			return k
-		}
-		return 0
-	})
 	if err != nil {
-		return fail.Wrapf(err, "tune")
+		return nil, fail.Wrapf(err, "tune")
 	}
-	return nil
+	return tr, nil
 }
+
+// trueK returns the number of true neighbors of each held-out row that the tuner needs.
+func trueK(o options) int { return max(query.DeepestTruth, o.TuneK) }
 
 // mask returns the view without the held-out rows.
 func (tr *trial) mask(v *query.View) *query.View {

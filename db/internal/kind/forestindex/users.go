@@ -25,37 +25,27 @@ func scanned(rows, dim int) int {
 	return int(max(sample.Least, min(sample.Most, scanWork/(float64(rows)*float64(dim)))))
 }
 
-// usersOf returns the sampled queries with their nearest rows in a view, found by scans; none if there are
-// too few queries. k is the number of rows that all of them need.
+// usersOf returns the sampled queries with their k nearest rows in a view, found by scans; none if there are
+// too few queries.
 func usersOf(ctx context.Context, st kind.Source, v *query.View, k int) (set query.QuerySet, err error) {
 	queries := st.Collection().Sampled.Queries(scanned(v.Rows.N, v.Dim))
 	if len(queries) < sample.Least {
 		return set, nil
 	}
 	set = query.QuerySet{Queries: queries, Truth: make([][]uint32, len(queries))}
-	stride := trialStride(len(queries))
-	err = scanTruth(ctx, st, v, set, func(i int) int {
-		if i%stride == 0 {
-			return query.DeepestTruth
-		}
-		return k
-	})
-	if err != nil {
+	if err = scanTruth(ctx, st, v, set, k); err != nil {
 		return query.QuerySet{}, fail.Wrapf(err, "queries of users")
 	}
 	return set, nil
 }
 
-// scanTruth finds the nearest rows of each query by comparing with every row: so many as depth returns for
-// its number, and none if that is zero.
-func scanTruth(ctx context.Context, st kind.Source, v *query.View, set query.QuerySet,
-	depth func(i int) int) error {
+// scanTruth finds the k nearest rows of each query of which fewer are known, by comparing with every row.
+func scanTruth(ctx context.Context, st kind.Source, v *query.View, set query.QuerySet, k int) error {
 	w := par.Work{N: len(set.Queries), Workers: kind.WorkersOf(ctx)}
 	return par.Ranges(ctx, w, func() func(i, _ int) error {
-		s := query.NewSearcher()
+		s, p := query.NewSearcher(), query.Params{K: k, Method: query.Flat}
 		return func(i, _ int) (err error) {
-			p := query.Params{K: depth(i), Method: query.Flat}
-			if p.K == 0 {
+			if len(set.Truth[i]) >= k {
 				return nil
 			}
 			// Each goroutine needs a separate guard.
@@ -125,7 +115,7 @@ func measured(
 	alone.Segment, alone.First = g, 0
 	alone.Rotation, alone.ByteRotation = v.Rotation, v.ByteRotation
 	alone.Lift, alone.LiftNorm = v.Lift, v.LiftNorm
-	users, err := usersOf(ctx, st, &alone, c.K)
+	users, err := usersOf(ctx, st, &alone, max(query.DeepestTruth, c.K))
 	if err != nil {
 		return nil, err
 	}
