@@ -27,8 +27,6 @@ type Axis struct {
 	Scale Scale
 	// Min is where the axis begins, if it is not zero; points below it are left out.
 	Min float64
-	// Whole axes have labels at whole numbers only.
-	Whole bool
 	// Bare axes have no ticks.
 	Bare bool
 }
@@ -152,7 +150,7 @@ func (a Axis) candidates(lo, hi float64, most int) []tick {
 		func(t tick) bool { return t.label == "" }); len(labels) > 1 {
 		return ticks
 	}
-	return linearTicks(lo, hi, most, a.Whole)
+	return linearTicks(lo, hi, most)
 }
 
 // recallTicks are the recalls that people ask for.
@@ -188,11 +186,8 @@ func logTicks(lo, hi float64) (ticks []tick) {
 }
 
 // linearTicks returns at most so many multiples of 1, 2 or 5 times a power of ten.
-func linearTicks(lo, hi float64, most int, whole bool) (ticks []tick) {
+func linearTicks(lo, hi float64, most int) (ticks []tick) {
 	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/float64(most))))
-	if whole {
-		step = max(step, 1)
-	}
 	for _, factor := range []float64{2, 2.5, 2} { // 1, 2, 5, 10
 		if math.Floor(hi/step)-math.Ceil(lo/step) >= float64(most) {
 			step *= factor

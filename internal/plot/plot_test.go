@@ -93,7 +93,7 @@ func TestTextsFit(t *testing.T) {
 			Height: rapid.IntRange(200, 2000).Draw(t, "height")}
 		for _, a := range []*Axis{&c.X, &c.Y} {
 			a.Scale = Scale(rapid.IntRange(0, 2).Draw(t, "scale"))
-			a.Whole, a.Bare = rapid.Bool().Draw(t, "whole"), rapid.Bool().Draw(t, "bare")
+			a.Bare = rapid.Bool().Draw(t, "bare")
 		}
 		for range rapid.IntRange(1, 15).Draw(t, "series") {
 			s := Series{Name: name.Draw(t, "name"), Mark: Mark(rapid.IntRange(0, 2).Draw(t, "mark"))}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
-	"github.com/anndb/anndb/internal/charts"
 	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/internal/table"
 )
@@ -36,18 +35,8 @@ type Options struct {
 	// Check verifies the whole file and reports the damage.
 	Check bool
 	// Now is the time on the page.
-	Now    time.Time
-	db.Run // Progress is also called before each part of the page
-
-	done, total int // parts of the page
-}
-
-// next reports the part of the page that begins.
-func (o *Options) next(part, of string) {
-	if o.Progress != nil {
-		o.Progress(fmt.Sprintf("report, %s of %s", part, of), o.done, o.total)
-	}
-	o.done++
+	Now time.Time
+	db.Run
 }
 
 // content is what the page shows.
@@ -84,8 +73,8 @@ type section struct {
 	Share float64 // percent
 }
 
-// Write writes the report of the latest state of d to w. Cost: it reads all rows for labels, and
-// with Check the file. Errors: those of d, of the context and of w.
+// Write writes the report of the latest state of d to w. Cost: with Check it
+// reads the file. Errors: those of d, of the context and of w.
 func Write(ctx context.Context, w io.Writer, d *db.DB, o Options) error {
 	c := content{Name: filepath.Base(d.Path()), Now: o.Now, Checked: o.Check}
 	if o.Check {
@@ -99,10 +88,8 @@ func Write(ctx context.Context, w io.Writer, d *db.DB, o Options) error {
 		return err
 	}
 	err = d.View(func(s *db.Snapshot) error {
-		list := s.Collections()
-		o.total = collectionParts * len(list)
-		for _, info := range list {
-			one, err := describe(ctx, s.Collection(info.Name), info, &o)
+		for _, info := range s.Collections() {
+			one, err := describe(ctx, s.Collection(info.Name), info)
 			if err != nil && !(o.Check && errors.Is(err, db.ErrCorrupt)) { // which the page lists
 				return fmt.Errorf("collection %q: %w", info.Name, err)
 			}
@@ -121,14 +108,11 @@ func Write(ctx context.Context, w io.Writer, d *db.DB, o Options) error {
 	return err
 }
 
-// collectionParts is the number of calls of next for each collection.
-const collectionParts = 3
-
 // shownLabels is the number of labels that the page names for a collection.
 const shownLabels = 12
 
 // describe collects what the page shows of a collection; with an error, what it has found before.
-func describe(ctx context.Context, c db.Collection, info db.CollectionInfo, o *Options) (*collection, error) {
+func describe(ctx context.Context, c db.Collection, info db.CollectionInfo) (*collection, error) {
 	out := &collection{CollectionInfo: info, Kind: "dense"}
 	switch {
 	case info.Text != nil:
@@ -145,7 +129,6 @@ func describe(ctx context.Context, c db.Collection, info db.CollectionInfo, o *O
 	for _, i := range list {
 		out.List = append(out.List, indexOf(i, info))
 	}
-	o.next("labels", info.Name)
 	labels, err := c.Labels()
 	if err != nil {
 		return out, err
@@ -153,19 +136,20 @@ func describe(ctx context.Context, c db.Collection, info db.CollectionInfo, o *O
 	slices.SortStableFunc(labels, func(a, b db.LabelCount) int { return b.Rows - a.Rows })
 	out.More = max(0, len(labels)-shownLabels)
 	out.Labels = labels[:len(labels)-out.More]
-	drawn, err := chartsOf(ctx, c, info, list, o)
+	rows, err := mapOf(ctx, c, info)
 	if err != nil {
 		return out, err
 	}
-	for _, chart := range drawn {
-		svg, err := inline(chart)
-		if errors.Is(err, plot.ErrEmpty) {
+	for _, chart := range []*plot.Chart{recallOf(info.Name, list...), rows} {
+		if chart == nil {
 			continue
 		}
-		if err != nil {
+		chart.Width, chart.Height = 760, 480
+		var b bytes.Buffer
+		if err := chart.Write(&b); err != nil && !errors.Is(err, plot.ErrEmpty) {
 			return out, err
 		}
-		out.Charts = append(out.Charts, svg)
+		out.Charts = append(out.Charts, template.HTML(b.String())) // its writer escapes texts
 	}
 	return out, nil
 }
@@ -186,48 +170,8 @@ func indexOf(i index.Info, info db.CollectionInfo) described {
 		return x
 	}
 	x.Probes = fmt.Sprintf("%d queries, k = %d", i.Curve.Queries, i.Curve.K)
-	x.Recall, x.Micros = charts.Default(i)
+	x.Recall, x.Micros = Default(i)
 	return x
-}
-
-// chartsOf makes the charts of a collection.
-func chartsOf(
-	ctx context.Context, c db.Collection, info db.CollectionInfo, list []index.Info, o *Options,
-) ([]*plot.Chart, error) {
-	var out []*plot.Chart
-	if chart := charts.Recall(info.Name, list...); chart != nil {
-		out = append(out, chart)
-	}
-	o.next("map", info.Name)
-	chart, err := charts.Map(ctx, c)
-	switch {
-	case err == nil:
-		out = append(out, chart)
-	case !errors.Is(err, charts.ErrFew):
-		return nil, err
-	}
-	o.next("numbers of labels", info.Name)
-	counts, err := charts.CountLabels(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	if n := len(counts.Sets); n > 0 && counts.Sets[0] != counts.Sets[n-1] {
-		out = append(out, counts.Frequencies(info.Name))
-	}
-	if n := len(counts.PerRow); n > 0 && counts.PerRow[n-1] < info.Live {
-		out = append(out, counts.RowCounts(info.Name))
-	}
-	return out, nil
-}
-
-// inline returns a chart as an SVG element.
-func inline(c *plot.Chart) (template.HTML, error) {
-	c.Width, c.Height = 760, 480
-	var b bytes.Buffer
-	if err := c.Write(&b); err != nil {
-		return "", err
-	}
-	return template.HTML(b.String()), nil // texts of the chart are escaped by its writer
 }
 
 // Deleted returns the number of row numbers whose rows are deleted.

@@ -57,7 +57,7 @@ func TestReport(t *testing.T) {
 	page := written(t, Options{Check: true, Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, nil)
 	for _, want := range []string{
 		"two.anndb", "2026-01-02 03:04 UTC", "images &lt;b&gt;", "files", "main", "imports", "no damage",
-		"frequency of labels", "by two principal coordinates", "<svg",
+		"by two principal coordinates", "<svg",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -135,21 +135,5 @@ func TestDamage(t *testing.T) {
 	}
 	if err := Write(t.Context(), io.Discard, d, Options{}); !errors.Is(err, db.ErrCorrupt) {
 		t.Errorf("without a check: %v", err)
-	}
-}
-
-// TestProgress checks that the parts of the page are reported one by one, up to the last one.
-func TestProgress(t *testing.T) {
-	var parts []string
-	o := Options{Run: db.Run{Progress: func(stage string, done, total int) {
-		if done != len(parts) || total != 6 {
-			t.Errorf("%q: %d of %d after %d", stage, done, total, len(parts))
-		}
-		parts = append(parts, stage)
-	}}}
-	written(t, o, nil)
-	if len(parts) != 6 || parts[4] != "report, map of files" ||
-		parts[2] != "report, numbers of labels of images <b>" {
-		t.Errorf("parts %q", parts)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/index"
-	"github.com/anndb/anndb/internal/charts"
+	"github.com/anndb/anndb/internal/report"
 	"github.com/anndb/anndb/internal/table"
 )
 
@@ -189,7 +189,7 @@ func (c *Stats) labelsTable(s *db.Snapshot) (t *table.Table, title string, err e
 // best is the measured recall and time of the setting that a search uses by
 // default; nothing for an index that was not tuned or does not reach it.
 func best(i index.Info) (recall, micros any) {
-	if r, m := charts.Default(i); m > 0 {
+	if r, m := report.Default(i); m > 0 {
 		return r, m
 	}
 	return nil, nil

@@ -1,4 +1,4 @@
-package charts
+package report
 
 import (
 	"cmp"
@@ -16,25 +16,19 @@ import (
 // mapRows is the largest number of rows that a map draws, evenly over the row numbers.
 const mapRows = 2000
 
-// ErrFew is returned for a collection with too few vectors or coordinates for a map.
-var ErrFew = errors.New("charts: a map needs three vectors of two coordinates")
+// leastMapped is the least number of rows of a map.
+const leastMapped = 3
 
-// Map returns a picture of the vectors of a collection in the plane: their two leading principal
-// coordinates. The labels that most rows have first get a colour each. Cost: O(rows · coordinates²).
-func Map(ctx context.Context, c db.Collection) (*plot.Chart, error) {
-	info, err := c.Info()
-	if err != nil {
-		return nil, err
-	}
+// mapOf returns a picture of the vectors of a collection in the plane: their two leading principal
+// coordinates; nil if there are too few vectors or coordinates. The labels that most rows have first get a
+// colour each. Cost: O(rows · coordinates²).
+func mapOf(ctx context.Context, c db.Collection, info db.CollectionInfo) (*plot.Chart, error) {
 	if info.Dim < 2 {
-		return nil, ErrFew
+		return nil, nil
 	}
 	rows, err := spread(c, info)
-	if err != nil {
+	if err != nil || len(rows) < leastMapped {
 		return nil, err
-	}
-	if len(rows) < 3 {
-		return nil, ErrFew
 	}
 	points, err := places(ctx, rows, info.Dim)
 	if err != nil {

@@ -1,8 +1,7 @@
-package charts
+package report
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -14,13 +13,6 @@ import (
 	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/query"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // filled returns a collection with rows.
 func filled(t *testing.T, s db.Schema, rows ...db.Row) db.Collection {
@@ -47,21 +39,6 @@ func drawable(t *testing.T, c *plot.Chart) {
 	must(t, c.Write(&b))
 }
 
-func TestCountLabels(t *testing.T) {
-	var rows []db.Row
-	for i, labels := range [][]string{{"a"}, {"b", "a"}, {"a", "b"}, {}, {"a"}, {"a", "b", "c"}} {
-		rows = append(rows, db.Row{Key: fmt.Append(nil, i), Vector: []float32{float32(i), 1}, Labels: labels})
-	}
-	counts, err := CountLabels(t.Context(), filled(t, db.Schema{Dim: 2}, rows...))
-	must(t, err)
-	want := &LabelCounts{Labels: []int{5, 3, 1}, Sets: []int{2, 2, 1}, PerRow: []int{1, 2, 2, 1}}
-	if diff := cmp.Diff(want, counts); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	drawable(t, counts.Frequencies("c"))
-	drawable(t, counts.RowCounts("c"))
-}
-
 // TestMap checks that rows lie along the line that they are on, coloured by their labels.
 func TestMap(t *testing.T) {
 	var rows []db.Row
@@ -73,8 +50,14 @@ func TestMap(t *testing.T) {
 	rows[7].Labels = nil
 	rows = append(rows, db.Row{Key: []byte("without a vector"), Text: "only"})
 	c := filled(t, db.Schema{Dim: 3, Text: &db.TextSchema{}}, rows...)
-	chart, err := Map(t.Context(), c)
-	must(t, err)
+	mapped := func(c db.Collection) *plot.Chart {
+		info, err := c.Info()
+		must(t, err)
+		chart, err := mapOf(t.Context(), c, info)
+		must(t, err)
+		return chart
+	}
+	chart := mapped(c)
 	var names []string
 	for _, s := range chart.Series {
 		names = append(names, fmt.Sprint(s.Name, " ", len(s.Points)))
@@ -87,8 +70,8 @@ func TestMap(t *testing.T) {
 		t.Errorf("the ends of a line of length 95 are %g apart", d)
 	}
 	drawable(t, chart)
-	if _, err := Map(t.Context(), filled(t, db.Schema{Dim: 2})); !errors.Is(err, ErrFew) {
-		t.Errorf("no rows: %v", err)
+	if mapped(filled(t, db.Schema{Dim: 2})) != nil {
+		t.Error("a map of no rows")
 	}
 }
 
@@ -106,7 +89,7 @@ func TestDefault(t *testing.T) {
 }
 
 func TestRecall(t *testing.T) {
-	if Recall("c", index.Info{Record: index.Record{Name: "untuned"}}) != nil {
+	if recallOf("c", index.Info{Record: index.Record{Name: "untuned"}}) != nil {
 		t.Error("a chart of an index without a curve")
 	}
 	points := []query.Point{{Recall: 0.9, Micros: 10}, {Recall: 0.99, Micros: 20}}
@@ -114,7 +97,7 @@ func TestRecall(t *testing.T) {
 	info := func(name string) index.Info {
 		return index.Info{Record: index.Record{Name: name, Curve: curve}}
 	}
-	chart := Recall("c", info("a"), info("b"))
+	chart := recallOf("c", info("a"), info("b"))
 	var names []string
 	for _, s := range chart.Series {
 		names = append(names, s.Name)
