@@ -24,8 +24,8 @@ func TestPredictStreams(t *testing.T) {
 	if err := os.WriteFile(all, many.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	one := mustJSON[objects](t, "predict", f.file, "docs", "--query", all, "--limit", "1", "-k", "2")
-	got := mustJSON[objects](t, "predict", f.file, "docs", "--query", all, "-k", "2")
+	one := mustJSON[objects](t, "predict", f.file, "docs", all, "--limit", "1", "-k", "2")
+	got := mustJSON[objects](t, "predict", f.file, "docs", all, "-k", "2")
 	if len(one) != 2 || len(got) != 2*n {
 		t.Fatalf("%d and %d predictions", len(one), len(got))
 	}
@@ -35,7 +35,7 @@ func TestPredictStreams(t *testing.T) {
 			t.Fatalf("prediction %d: %v, want %v", i, p, one[i%2])
 		}
 	}
-	text, summary, _ := anndb(t, "predict", f.file, "docs", "--query", all, "-k", "2")
+	text, summary, _ := anndb(t, "predict", f.file, "docs", all, "-k", "2")
 	if !strings.Contains(summary, fmt.Sprintf("queries: %d, ", n)) || strings.Count(text, "\n") != 1+2*n {
 		t.Errorf("%d lines, %s", strings.Count(text, "\n"), summary)
 	}

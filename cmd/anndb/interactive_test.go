@@ -226,5 +226,5 @@ func TestInterruptedTuner(t *testing.T) {
 	s.sees("settings")
 	s.types("\x03")
 	s.prompts("\"trees\" has the best of the settings measured until then")
-	s.runs("predict docs trees --key row-1", "")
+	s.runs("predict docs trees like row-1", "")
 }

@@ -129,7 +129,7 @@ func TestInterrupted(t *testing.T) {
 		{"import", f.file, "things", f.rows, "--key-prefix", "again-"},
 		{"export", f.file, "things", f.path("x.csv")},
 		{"build", f.file, "things", "b"},
-		{"search", f.file, "things", "--query", f.queries},
+		{"search", f.file, "things", f.queries},
 		{"evaluate", f.file, "things", "--queries", f.queries},
 		{"stats", f.file},
 		{"stats", f.file, "things"},
@@ -143,8 +143,8 @@ func TestInterrupted(t *testing.T) {
 		{"export", docs.file, "docs", f.path("x.libsvm")},
 		{"build", docs.file, "docs"},
 		{"tune", docs.file, "docs"},
-		{"search", docs.file, "docs", "--query", docs.queries},
-		{"predict", docs.file, "docs", "--query", docs.queries},
+		{"search", docs.file, "docs", docs.queries},
+		{"predict", docs.file, "docs", docs.queries},
 		{"evaluate", docs.file, "docs", "--queries", docs.queries},
 	} {
 		out, errs, code := runArgs(ctx, args)
@@ -171,7 +171,7 @@ func TestInterrupted(t *testing.T) {
 func TestControlCharacters(t *testing.T) {
 	t.Parallel()
 	f := newDocs(t)
-	for _, args := range [][]string{{"--key", "\x1b[31m"}, {"--features", "a\x1b[31m=1"}} {
+	for _, args := range [][]string{{"like", "\x1b[31m"}, {"a\x1b[31m=1"}} {
 		if _, errs, _ := anndb(t, append([]string{"search", f.file, "docs"}, args...)...); !strings.Contains(errs, `\x1b[31m`) {
 			t.Errorf("%q: message %q", args, errs)
 		}

@@ -23,15 +23,9 @@ import (
 type QueryFlags struct {
 	Words []string `arg:"" optional:"" name:"query"`
 
-	Query     string `placeholder:"FILE" xor:"query"`
-	OfKey     string `name:"key" xor:"query"`
-	Features  string `placeholder:"NAME=V,…" xor:"query"`
 	Vector    string `placeholder:"X,…|FILE"`
 	FileFlags `embed:"" group:"Files of queries:"`
 }
-
-// flag is the flag that gives the query, if any.
-func (f QueryFlags) flag() string { return cmp.Or(f.Query, f.OfKey, f.Features, f.Vector) }
 
 // asked are the queries of a command, one after the other, and how many there are; 0
 // where that is not known. Vectors and Texts report which parts they have in collections of texts.
@@ -42,43 +36,26 @@ type asked struct {
 	Vectors, Texts bool
 }
 
-// notForTexts are the flags of queries that are not for a collection of texts.
-func notForTexts(info db.CollectionInfo) string {
-	if info.Dim > 0 {
-		return "--features is"
-	}
-	return "--vector and --features are"
-}
-
-// hasBoth reports whether the rows of a collection have texts and vectors.
-func hasBoth(info db.CollectionInfo) bool { return info.Text != nil && info.Dim > 0 }
-
 // Ask opens the queries.
 func (f QueryFlags) Ask(a *command.App, s *db.Snapshot, info db.CollectionInfo) (*asked, error) {
-	from := f.fromWords()
+	file := f.file()
 	switch {
-	case f.Text != "" && from.Query == "":
+	case f.Text != "" && file == "":
 		return nil, command.Usagef("--text names the column of a file of queries: " +
 			"give the text itself as the query")
-	case len(f.Words) == 0 && f.flag() == "":
-		return nil, command.Usagef("no query: give a text, a vector, like KEY, a file, words, " +
-			"or --query, --key, --features or --vector")
-	case f.Vector+f.Features != "" && info.Text != nil && (info.Dim == 0 || f.Features != ""):
-		return nil, command.Usagef("%s not for texts: give the query to %q as words", notForTexts(info), info.Name)
-	case f.Vector != "" && cmp.Or(f.Features, from.OfKey) != "",
-		f.Vector != "" && f.Query != "" && !hasBoth(info):
-		return nil, command.Usagef("--vector and another flag for the query exclude each other")
-	case f.Vector != "" && from.Query != "" && !isFile(f.Vector):
+	case len(f.Words) == 0 && f.Vector == "":
+		return nil, command.Usagef("no query: give a text, a vector, like KEY, a file or words")
+	case f.Vector != "" && info.Dim == 0:
+		return nil, command.Usagef("--vector is for vectors, and %q is %s", info.Name, command.KindOf(info))
+	case f.Vector != "" && len(f.Words) > 0 && (info.Text == nil || f.key() != ""):
+		return nil, command.Usagef("the query %q and --vector exclude each other", strings.Join(f.Words, " "))
+	case f.Vector != "" && file != "" && !isFile(f.Vector):
 		return nil, command.Usagef("--vector next to the file of queries %s names a file of vectors, as many "+
-			"as there are queries", from.Query)
-	case len(f.Words) > 0 && f.flag() != "" && !(hasBoth(info) && f.flag() == f.Vector):
-		return nil, command.Usagef("the query %q and a flag for the query exclude each other",
-			strings.Join(f.Words, " "))
+			"as there are queries", file)
 	}
-	f = from
-	if f.Query != "" {
+	if file != "" {
 		to := TargetOf(a, &info)
-		in, err := Source{Path: f.Query, Vectors: f.Vector, Flags: f.FileFlags, Kind: to.kind(), To: to}.Open()
+		in, err := Source{Path: file, Vectors: f.Vector, Flags: f.FileFlags, Kind: to.kind(), To: to}.Open()
 		if err != nil {
 			return nil, err
 		}
@@ -90,53 +67,43 @@ func (f QueryFlags) Ask(a *command.App, s *db.Snapshot, info db.CollectionInfo) 
 		return nil, command.Usagef("the flags for files of queries go with a file, and the query is none")
 	}
 	q, err := f.one(a, s, info)
-	if err == nil && info.Text != nil && len(f.Words) > 0 && f.OfKey == "" {
+	key := q.Query.Key != nil
+	if err == nil && info.Text != nil && len(f.Words) > 0 && !key {
 		err = checkQuery(q.Query.Text, info)
 	}
 	if err != nil {
 		return nil, err
 	}
-	one := func(yield func(Query, error) bool) { yield(q, nil) }
-	key := f.OfKey != ""
 	return &asked{
-		Each: one, Total: 1, Close: func() error { return nil },
+		Each:  func(yield func(Query, error) bool) { yield(q, nil) },
+		Total: 1, Close: func() error { return nil },
 		Vectors: q.Query.Vector != nil || key && info.Dim > 0, Texts: q.Query.Text != "" || key && info.Text != nil,
 	}, nil
 }
 
-// one is the query that the flags give without a file.
+// one is the query that the words and the flag give without a file.
 func (f QueryFlags) one(a *command.App, s *db.Snapshot, info db.CollectionInfo) (q Query, err error) {
-	switch {
-	case f.OfKey != "":
-		row, err := s.Collection(info.Name).Get([]byte(f.OfKey))
-		if err != nil {
-			return q, err
-		}
-		return Query{f.OfKey, db.Query{Key: row.Key}, row.Labels}, nil
-	case f.Vector != "" && info.Dim == 0:
-		return q, command.Usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
-	case f.Features != "" && !info.Sparse:
-		return q, command.Usagef("--features is for sparse collections; %q is dense: give --vector", info.Name)
+	if key := f.key(); key != "" {
+		row, err := s.Collection(info.Name).Get([]byte(key))
+		return Query{key, db.Query{Key: row.Key}, row.Labels}, err
 	}
 	base, err := TargetOf(a, &info).base(f.Base)
 	if err != nil {
 		return q, err
 	}
+	words := strings.Join(f.Words, " ")
+	q.Key = cmp.Or(words, "vector")
 	switch {
-	case f.Vector != "":
-		q.Query.Text = strings.Join(f.Words, " ")
-		q.Key = cmp.Or(q.Query.Text, "vector")
-		q.Query.Vector, err = f.vector(a, info)
-	case f.Features != "":
-		q.Key = "features"
-		q.Query, err = Literal(strings.Split(f.Features, ","), info, first(base))
-	case info.Text != nil:
-		q.Key = strings.Join(f.Words, " ")
-		q.Query.Text = q.Key
-	default:
-		q.Key = strings.Join(f.Words, " ")
+	case f.Vector == "" && info.Text == nil:
 		q.Query, err = Literal(f.Words, info, first(base))
+		if err != nil && !info.Sparse && maybeFile(words) && !strings.ContainsAny(words, ", [") {
+			err = command.Usagef("%q is neither a file nor a vector", words)
+		}
+		return q, err
+	case f.Vector != "":
+		q.Query.Vector, err = f.vector(a, info)
 	}
+	q.Query.Text = words
 	return q, err
 }
 
@@ -164,15 +131,20 @@ func (f QueryFlags) vector(a *command.App, info db.CollectionInfo) ([]float32, e
 	return rec.Vector, nil
 }
 
-// fromWords takes the words like KEY, and one that names a file, for the flags that say the same.
-func (f QueryFlags) fromWords() QueryFlags {
-	switch w := f.Words; {
-	case len(w) == 2 && w[0] == "like":
-		f.OfKey = w[1]
-	case len(w) == 1 && (w[0] == command.Standard || isFile(w[0])):
-		f.Query = w[0]
+// key is the key behind the word like; empty if there is none.
+func (f QueryFlags) key() string {
+	if w := f.Words; len(w) == 2 && w[0] == "like" {
+		return w[1]
 	}
-	return f
+	return ""
+}
+
+// file is the word that names a file of queries; empty if there is none.
+func (f QueryFlags) file() string {
+	if w := f.Words; len(w) == 1 && (w[0] == command.Standard || isFile(w[0])) {
+		return w[0]
+	}
+	return ""
 }
 
 // isFile reports whether a word names a file. One without a dot or slash is a word.
