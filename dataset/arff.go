@@ -273,7 +273,7 @@ func (a *arff) schema() Schema {
 
 func (a *arff) end(int64) error { return nil }
 
-func (a *arff) decode(rec *Record, line []byte, _ int64) (bool, error) {
+func (a *arff) decode(rec *Record, line []byte) (bool, error) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 || line[0] == '%' {
 		return false, nil

@@ -18,7 +18,6 @@ type row struct {
 	fields []string
 	line   int64
 	err    error
-	text   []byte // nil if no row can be read behind it
 }
 
 // delimited reads csv and tsv.
@@ -39,10 +38,7 @@ type delimited struct {
 	typed   []attributeColumn
 	names   []string // header, nil: none
 	sep     string
-	last    row // decoded last
 }
-
-func (d *delimited) text() ([]byte, int64) { return d.last.text, d.last.line }
 
 // openDelimited reads csv and tsv.
 func openDelimited(s *source, o Options) (decoder, error) {
@@ -60,21 +56,18 @@ func openDelimited(s *source, o Options) (decoder, error) {
 	}
 	d.comma, d.cells = comma, newCells(in, comma, o.MaxDim+maxOtherCells)
 	first := d.keep()
-	if first.err == io.EOF {
+	switch {
+	case first.err == io.EOF:
 		return nil, s.badLine(-1, 1, errors.New("empty file"))
-	}
-	if first.err != nil {
+	case first.err != nil && isFinal(first.err):
 		return nil, first.err
+	case first.err != nil:
+		return nil, s.badLine(-1, first.line, first.err)
 	}
 	second := d.keep()
 	if hasHeader(first.fields, second, o) {
 		d.names = first.fields
 		d.ahead = []row{second}
-		if o.Reject != nil {
-			if err := o.Reject(first.text, nil); err != nil {
-				return nil, err
-			}
-		}
 	} else {
 		d.ahead = []row{first, second}
 	}
@@ -101,7 +94,7 @@ func openDelimited(s *source, o Options) (decoder, error) {
 // keep reads a row into memory of its own.
 func (d *delimited) keep() row {
 	fields, err := d.cells.next(-1)
-	return row{fields: slices.Clone(fields), line: d.cells.line, err: err, text: bytes.Clone(d.cells.text)}
+	return row{fields: slices.Clone(fields), line: d.cells.line, err: err}
 }
 
 func (d *delimited) schema() Schema {
@@ -118,71 +111,68 @@ func (d *delimited) schema() Schema {
 }
 
 func (d *delimited) next(rec *Record, n int64) error {
-	err := d.decode(rec, n)
-	var f *FormatError
-	if errors.As(err, &f) {
-		f.Record, f.Skippable = n, d.last.text != nil
-	}
-	return err
-}
-
-func (d *delimited) decode(rec *Record, n int64) error {
-	var r row
+	r := row{}
 	if len(d.ahead) > 0 {
 		r, d.ahead = d.ahead[0], d.ahead[1:]
+		d.src.line = r.line
 	} else {
 		r.fields, r.err = d.cells.next(n)
-		r.line, r.text = d.cells.line, d.cells.text
 	}
-	d.last = r
-	if r.err != nil {
+	if r.err == nil {
+		r.err = d.decode(rec, r.fields, n)
+	}
+	if r.err == nil || isFinal(r.err) {
 		return r.err
 	}
-	if err := d.decodeBody(rec, r, n); err != nil {
-		return d.src.badLine(n, r.line, err)
+	return d.src.badRecord(n, -1, r.err)
+}
+
+func (d *delimited) decode(rec *Record, fields []string, n int64) error {
+	if err := d.decodeBody(rec, fields, n); err != nil {
+		return err
 	}
 	for _, c := range d.labels {
-		for label := range strings.SplitSeq(r.fields[c], d.sep) {
+		for label := range strings.SplitSeq(fields[c], d.sep) {
 			if label == "" {
 				continue
 			}
 			var err error
 			if rec.Labels, err = appendLabel(rec.Labels, label); err != nil {
-				return d.src.badLine(n, r.line, fmt.Errorf("column %s: %w", d.name(c), err))
+				return fmt.Errorf("column %s: %w", d.name(c), err)
 			}
 		}
 	}
 	if d.payload >= 0 {
-		rec.Payload = append(rec.Payload, r.fields[d.payload]...)
+		rec.Payload = append(rec.Payload, fields[d.payload]...)
 	}
 	if d.key >= 0 {
-		if rec.Key = append(rec.Key[:0], r.fields[d.key]...); len(rec.Key) == 0 {
-			return d.src.badLine(n, r.line, fmt.Errorf("column %s: empty key", d.name(d.key)))
+		if rec.Key = append(rec.Key[:0], fields[d.key]...); len(rec.Key) == 0 {
+			return fmt.Errorf("column %s: empty key", d.name(d.key))
 		}
 	}
-	if c, err := d.decodeTyped(rec, r.fields); err != nil {
-		return d.src.badLine(n, r.line, fmt.Errorf("column %s: %w", d.name(c), err))
+	if c, err := d.decodeTyped(rec, fields); err != nil {
+		return fmt.Errorf("column %s: %w", d.name(c), err)
 	}
 	return nil
 }
 
 // decodeBody adds the text and the vector of a row to rec.
-func (d *delimited) decodeBody(rec *Record, r row, n int64) (err error) {
+func (d *delimited) decodeBody(rec *Record, fields []string, n int64) (err error) {
 	if d.texts >= 0 {
-		rec.Text = r.fields[d.texts]
+		rec.Text = fields[d.texts]
 		if err = checkText(rec.Text); err != nil {
 			return fmt.Errorf("column %s: %w", d.name(d.texts), err)
 		}
-		empty := func(c int) bool { return strings.TrimSpace(r.fields[c]) == "" }
+		empty := func(c int) bool { return strings.TrimSpace(fields[c]) == "" }
 		if !slices.ContainsFunc(d.vector, func(c int) bool { return !empty(c) }) {
 			return nil
 		}
 	}
 	if !d.list {
 		for _, c := range d.vector {
-			v, err := parseFinite(strings.TrimSpace(r.fields[c]))
+			v, err := parseFinite(strings.TrimSpace(fields[c]))
 			if err != nil {
-				hint := d.hint(r.fields[c])
+				hint := d.hint(fields[c])
 				if n == 0 && d.names != nil && hint == "" {
 					return fmt.Errorf("column %s: %w: %w", d.name(c), err, ErrColumn)
 				}
@@ -194,7 +184,7 @@ func (d *delimited) decodeBody(rec *Record, r row, n int64) (err error) {
 	}
 	c := d.vector[0]
 	most := cmp.Or(d.dim, d.maxDim)
-	if rec.Vector, err = appendList(rec.Vector, r.fields[c], most); err == nil && len(rec.Vector) < d.dim {
+	if rec.Vector, err = appendList(rec.Vector, fields[c], most); err == nil && len(rec.Vector) < d.dim {
 		err = fmt.Errorf("%d values, the records before have %d", len(rec.Vector), d.dim)
 	}
 	if err == nil && len(rec.Vector) == 0 {

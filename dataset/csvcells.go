@@ -20,17 +20,16 @@ type cells struct {
 	most  int    // most cells of a row
 	first int    // cells of the first row; 0 before it
 	line  int64  // the number of the row's first line
-	text  []byte // the lines of the row; they hold until the next one
-	long  []byte // for rows of several lines
+	size  int    // bytes of the row
+	bad   error  // its encoding
 	buf   []byte // the texts of the cells
 	ends  []int  // where each of them ends in buf
 	row   []string
 }
 
-// next returns the cells of a row, which hold until the next call. After an error that is a
-// *FormatError and leaves a text, the row after it can be read. Lines without a character are no rows.
+// next returns the cells of a row, which hold until the next call. After an error that is no *FormatError
+// and not of the system, the row after it can be read. Lines without a character are no rows.
 func (c *cells) next(record int64) ([]string, error) {
-	c.text = nil
 	line, err := c.lines.next(record)
 	for err == nil && len(trimLineEnd(line)) == 0 {
 		line, err = c.lines.next(record)
@@ -38,18 +37,19 @@ func (c *cells) next(record int64) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.line, c.text = c.lines.n, line
-	if err := c.split(record, line); err != nil {
-		return nil, err
+	c.line, c.size, c.bad = c.lines.n, len(line), c.lines.src.encoded(line)
+	err = c.split(record, line)
+	c.lines.src.line = c.line
+	if err == nil {
+		err = c.bad
 	}
-	if err := c.lines.src.encoded(c.text); err != nil {
-		return nil, c.lines.src.badLine(record, c.line, err)
+	if err != nil {
+		return nil, err
 	}
 	if n := len(c.ends); c.first == 0 {
 		c.first = n
 	} else if n != c.first {
-		return nil, c.lines.src.badLine(record, c.line,
-			fmt.Errorf("%d fields, the lines before have %d: %w", n, c.first, csv.ErrFieldCount))
+		return nil, fmt.Errorf("%d fields, the lines before have %d: %w", n, c.first, csv.ErrFieldCount)
 	}
 	text, start := string(c.buf), 0 // one allocation for all
 	c.row = c.row[:0]
@@ -63,11 +63,10 @@ func (c *cells) next(record int64) ([]string, error) {
 // split fills buf and ends.
 func (c *cells) split(record int64, line []byte) error {
 	c.buf, c.ends = c.buf[:0], c.ends[:0]
-	for rest := trimLineEnd(line); ; {
+	for rest, more := trimLineEnd(line), true; more; {
 		if len(c.ends) == c.most {
-			return c.lines.src.badLine(record, c.line, fmt.Errorf("more than %d columns", c.most))
+			return fmt.Errorf("more than %d columns", c.most)
 		}
-		var more bool
 		var err error
 		if len(rest) > 0 && rest[0] == '"' {
 			rest, more, err = c.quoted(record, rest[1:])
@@ -75,17 +74,20 @@ func (c *cells) split(record int64, line []byte) error {
 			rest, more, err = c.plain(rest)
 		}
 		if err != nil {
-			// Faults of the record alone; others have their place already.
-			if f := (*FormatError)(nil); errors.As(err, &f) || isSystem(err) {
+			if isFinal(err) {
 				return err
 			}
-			return c.lines.bad(record, fmt.Errorf("column %d: %w", len(c.ends)+1, err))
+			return fmt.Errorf("column %d: %w", len(c.ends)+1, err)
 		}
 		c.ends = append(c.ends, len(c.buf))
-		if !more {
-			return nil
-		}
 	}
+	return nil
+}
+
+// isFinal reports whether nothing can be read behind an error: those of one record have no place yet.
+func isFinal(err error) bool {
+	f := (*FormatError)(nil)
+	return err == io.EOF || errors.As(err, &f) || isSystem(err)
 }
 
 // plain takes a cell without quotes.
@@ -126,24 +128,19 @@ func (c *cells) quoted(record int64, text []byte) (rest []byte, more bool, err e
 
 // continued takes the next line into the row.
 func (c *cells) continued(record int64) ([]byte, error) {
-	if c.lines.n == c.line {
-		c.long = append(c.long[:0], c.text...)
-	}
 	line, err := c.lines.next(record)
 	if err == io.EOF {
-		return nil, c.lines.src.badLine(record, c.line,
-			fmt.Errorf("column %d: %w", len(c.ends)+1, csv.ErrQuote))
+		return nil, csv.ErrQuote
 	}
 	if err != nil {
-		c.text = nil
 		return nil, err
 	}
-	if len(c.long)+len(line) > maxTextRecord {
-		c.text = nil
+	if c.size += len(line); c.size > maxTextRecord {
 		return nil, c.lines.src.badLine(record, c.line, errTooLong)
 	}
-	c.long = append(c.long, line...)
-	c.text = c.long
+	if c.bad == nil {
+		c.bad = c.lines.src.encoded(line)
+	}
 	c.buf = append(c.buf, '\n')
 	return trimLineEnd(line), nil
 }

@@ -295,11 +295,9 @@ type Options struct {
 	// KeysPath is a text file (gzip or not) with the record keys, one a line,
 	// as many as there are records. "" means none.
 	KeysPath string
-	// Reject is called for each record that cannot be decoded or fails Check, with the error, and with the
-	// record's lines where the format has lines. If it returns nil, the reader continues behind the
-	// record, which keeps its number; if it returns an error, Read does. A csv file's line of names comes
-	// first, with a nil error.
-	Reject func(lines []byte, err *FormatError) error
+	// Reject is called for each record that cannot be decoded or fails Check. If it returns nil, the
+	// reader continues behind the record, which keeps its number; if it returns an error, Read does.
+	Reject func(*FormatError) error
 	// Check is called for each record; its error is a fault of the record.
 	Check func(*Record) error
 	// Max stops after that many records; 0 reads all. The rest of the file is
@@ -311,7 +309,8 @@ type Options struct {
 	// DefaultMaxFeatures.
 	MaxFeatures int
 
-	vectorNamed bool // VectorField was given
+	vectorNamed bool                                        // VectorField was given
+	open        func(s *source, o Options) (decoder, error) // of Format, or of a file next to the records
 }
 
 // normal checks o and fills in the defaults.

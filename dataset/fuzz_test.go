@@ -55,11 +55,8 @@ func fuzzDecoder(f *testing.F, o Options, seeds ...[]byte) {
 // what ended the first reading is rejected if it is the fault of a record.
 func rejecting(t *testing.T, data []byte, o Options, failure error, n int) {
 	rejected := 0
-	o.Reject = func(_ []byte, f *FormatError) error {
-		if f != nil {
-			rejected++
-		}
-		if rejected > 1000 {
+	o.Reject = func(*FormatError) error {
+		if rejected++; rejected > 1000 {
 			return errors.New("enough")
 		}
 		return nil
@@ -186,13 +183,13 @@ func FuzzLabels(f *testing.F) {
 		if err != nil {
 			return
 		}
-		l, err := openLabelFile(s, Options{})
+		l, err := openLabels(s, Options{MaxDim: 4096})
 		for n := int64(0); err == nil; n++ {
 			if n > int64(len(data))*1032 { // gzip cannot hold more
 				t.Fatal("more labels than bytes")
 			}
 			var rec Record
-			err = l.add(&rec, n, "records")
+			err = l.next(&rec, n)
 		}
 	})
 }

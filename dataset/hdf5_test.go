@@ -188,7 +188,7 @@ func TestSetsHDF5(t *testing.T) {
 	if f := wantFormatError(t, err); f.Record != 2 || !f.Skippable || !strings.Contains(f.Error(), "7 is given twice") {
 		t.Error(f)
 	}
-	r, err := Open(path, Options{Kind: Sparse, Reject: func([]byte, *FormatError) error { return nil }})
+	r, err := Open(path, Options{Kind: Sparse, Reject: func(*FormatError) error { return nil }})
 	must(t, err)
 	defer r.Close()
 	var all []Record

@@ -80,7 +80,7 @@ func (j *jsonl) schema() Schema {
 
 func (j *jsonl) end(n int64) error { return someRecords(n) }
 
-func (j *jsonl) decode(rec *Record, line []byte, _ int64) (bool, error) {
+func (j *jsonl) decode(rec *Record, line []byte) (bool, error) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {
 		return false, nil

@@ -58,7 +58,7 @@ func (l *libsvm) schema() Schema {
 
 func (l *libsvm) end(n int64) error { return someRecords(n) }
 
-func (l *libsvm) decode(rec *Record, line []byte, _ int64) (bool, error) {
+func (l *libsvm) decode(rec *Record, line []byte) (bool, error) {
 	line, _, _ = bytes.Cut(line, []byte("#"))
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {

@@ -29,6 +29,7 @@ func newLines(s *source) *lines {
 // error is final and names the line; record is the one it would have begun.
 func (l *lines) next(record int64) ([]byte, error) {
 	l.n++
+	l.src.line = l.n
 	line, err := l.src.br.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
 		l.long = append(l.long[:0], line...)
@@ -73,8 +74,8 @@ type allRecords struct{ error }
 // rowDecoder is what the formats of one record a line differ in.
 type rowDecoder interface {
 	// decode adds what is in a line, with its line feed, to rec, which comes
-	// empty but for its number n as the key; false when the line has no record.
-	decode(rec *Record, line []byte, n int64) (bool, error)
+	// empty but for its number as the key; false when the line has no record.
+	decode(rec *Record, line []byte) (bool, error)
 	// end is called after the last line, which ended record n-1.
 	end(n int64) error
 	schema() Schema
@@ -84,7 +85,6 @@ type rowDecoder interface {
 type lineDecoder struct {
 	rowDecoder
 	lines *lines
-	line  []byte // the last one
 }
 
 // awaits implements awaiter for the format of the rows.
@@ -92,8 +92,6 @@ func (d *lineDecoder) awaits() bool {
 	a, ok := d.rowDecoder.(awaiter)
 	return ok && a.awaits()
 }
-
-func (d *lineDecoder) text() ([]byte, int64) { return d.line, d.lines.n }
 
 func (d *lineDecoder) next(rec *Record, n int64) error {
 	for {
@@ -107,8 +105,7 @@ func (d *lineDecoder) next(rec *Record, n int64) error {
 		if err != nil {
 			return err
 		}
-		d.line = line
-		ok, err := d.decode(rec, line, n)
+		ok, err := d.decode(rec, line)
 		if ok && err == nil {
 			err = d.lines.src.encoded(line)
 		}

@@ -25,7 +25,7 @@ func Open(path string, o Options) (Reader, error) {
 		return nil, err
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() && formatNamed(FormatFolder).holds(o.Kind) &&
-		(o.Format == "" || o.Format == FormatFolder) {
+		(o.Format == "" && o.open == nil || o.Format == FormatFolder) {
 		o.Format = FormatFolder
 		return newReader(folderSource(o.Context, path), o)
 	}
@@ -64,84 +64,77 @@ type decoder interface {
 // newReader puts the decoder of the format, the side files of labels and keys, and
 // the limit together. It closes s on error.
 func newReader(s *source, o Options) (_ Reader, err error) {
-	r := &reader{src: s, max: o.Max, reject: o.Reject, check: o.Check}
+	r := &reader{src: s, o: o}
 	defer func() {
 		if err != nil {
 			_ = r.Close()
 		}
 	}()
-	if o.Format == "" {
-		s.detected = true
-		if o.Format, err = detect(s, o); err != nil {
+	if o.open == nil {
+		if err := r.choose(&o); err != nil {
 			return nil, err
 		}
 	}
-	s.format, s.texts = o.Format, o.Kind == Text
-	f := formatNamed(o.Format)
-	if !f.holds(o.Kind) {
-		return nil, s.bad(-1, -1, fmt.Errorf("%s files hold no %v records", f.name, o.Kind))
-	}
-	if (o.TextColumn != "" || o.Kind == Text && o.vectorNamed) && !f.attributes {
-		return nil, fmt.Errorf("dataset: %w: %s: a %s has no columns or fields", ErrOption, s.path, f.name)
-	}
-	if o.attributes() && !f.attributes {
-		return nil, fmt.Errorf("dataset: %w: %s: %s files have no attributes", ErrOption, s.path, f.name)
-	}
-	if o.Member != "" && !f.members {
-		return nil, fmt.Errorf("dataset: %w: %s: %s files have one array and no names", ErrOption, s.path, f.name)
-	}
-	if f.seek && s.at == nil {
-		return nil, s.bad(-1, 0, errors.New("files of this format are not read through a pipe or a compression: "+
-			"save it as a plain file"))
-	}
-	if r.dec, err = f.open(s, o); err != nil {
+	if r.dec, err = o.open(s, o); err != nil {
 		return nil, err
 	}
 	s.texts = r.dec.schema().Kind == Text
 	if err := r.labelsFit(o.LabelsPath); err != nil {
 		return nil, err
 	}
-	if o.LabelsPath != "" {
-		if err := r.openLabels(o); err != nil {
-			return nil, err
-		}
-	}
-	if o.KeysPath != "" {
-		keys, err := openSource(o.Context, o.KeysPath)
-		if err != nil {
-			return nil, err
-		}
-		r.keys = newLines(keys)
-	}
-	if err := r.openVectors(o); err != nil {
+	if err := r.openSides(o); err != nil {
 		return nil, err
 	}
-	if f.firstTells || r.awaits() {
+	if f := formatNamed(o.Format); f != nil && f.firstTells || r.awaits() {
 		if err := r.readAhead(); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.labelsFit(o.LabelsPath); err != nil {
-		return nil, err
+	return r, r.labelsFit(o.LabelsPath)
+}
+
+// choose chooses the format, and refuses options that do not suit it.
+func (r *reader) choose(o *Options) (err error) {
+	s := r.src
+	if o.Format == "" {
+		s.detected = true
+		if o.Format, err = detect(s, *o); err != nil {
+			return err
+		}
 	}
-	return r, nil
+	s.format, s.texts = o.Format, o.Kind == Text
+	f := formatNamed(o.Format)
+	o.open = f.open
+	bad := ""
+	switch {
+	case !f.holds(o.Kind):
+		return s.bad(-1, -1, fmt.Errorf("%s files hold no %v records", f.name, o.Kind))
+	case (o.TextColumn != "" || o.Kind == Text && o.vectorNamed) && !f.attributes:
+		bad = fmt.Sprintf("a %s has no columns or fields", f.name)
+	case o.attributes() && !f.attributes:
+		bad = f.name + " files have no attributes"
+	case o.Member != "" && !f.members:
+		bad = f.name + " files have one array and no names"
+	case f.seek && s.at == nil:
+		return s.bad(-1, 0, errors.New("files of this format are not read through a pipe or a compression: "+
+			"save it as a plain file"))
+	default:
+		return nil
+	}
+	return fmt.Errorf("dataset: %w: %s: %s", ErrOption, s.path, bad)
 }
 
 // reader is a Reader over the decoder of a format.
 type reader struct {
 	src     *source
 	dec     decoder
-	labels  labelFile // nil: none
-	keys    *lines    // nil: none
-	max     int64     // 0: no limit
-	reject  func([]byte, *FormatError) error
-	check   func(*Record) error
-	vectors *reader // of texts; nil: none
-	ahead   []held  // read while opening, still to be given
-	at      place   // of the record read last
-	ended   bool    // no record is left behind those of ahead
-	n       int64   // records given
-	place   int64   // records read, those that were rejected among them
+	o       Options
+	sides   []*side
+	ahead   []held // read while opening, still to be given
+	at      place  // of the record read last
+	ended   bool   // no record is left behind those of ahead
+	n       int64  // records given
+	place   int64  // records read, those that were rejected among them
 	failure error
 }
 
@@ -149,16 +142,14 @@ type reader struct {
 func (r *reader) Schema() Schema {
 	s := r.dec.schema()
 	s.Format = r.src.format
-	s.Keyed = s.Keyed || r.keys != nil
-	if r.labels != nil {
-		r.labels.describe(&s)
-	}
-	if r.vectors != nil {
-		s.Dim = r.vectors.Schema().Dim
+	for _, side := range r.sides {
+		own := side.Schema()
+		s.Keyed, s.Labels, s.Dim = s.Keyed || own.Keyed, s.Labels+own.Labels, s.Dim+own.Dim
+		s.LabelNames = append(s.LabelNames, own.LabelNames...)
 	}
 	s.FeatureNames, s.LabelNames = slices.Clip(s.FeatureNames), slices.Clip(s.LabelNames)
-	if r.max > 0 && s.Records >= 0 {
-		s.Records = min(s.Records, r.max)
+	if r.o.Max > 0 && s.Records >= 0 {
+		s.Records = min(s.Records, r.o.Max)
 	}
 	return s
 }
@@ -172,7 +163,7 @@ func (r *reader) Read(rec *Record) error {
 }
 
 func (r *reader) read(rec *Record) error {
-	if r.max > 0 && r.n == r.max {
+	if r.o.Max > 0 && r.n == r.o.Max {
 		return io.EOF
 	}
 	for {
@@ -194,21 +185,16 @@ func (r *reader) read(rec *Record) error {
 
 // place is the position of a record in the file.
 type place struct {
-	record, line int64  // line is 0 in formats without lines
-	lines        []byte // those of the record
 	path         string
+	record, line int64 // line is 0 in formats without lines
 }
 
-// here returns the place of the record that was decoded last. Its lines are overwritten by the next one.
+// here returns the place of the record that was decoded last.
 func (r *reader) here() place {
-	p := place{record: r.place - 1, path: r.src.path}
-	switch d := r.dec.(type) {
-	case texter:
-		p.lines, p.line = d.text()
-	case *folder:
-		p.path = d.file
+	if d, ok := r.dec.(*folder); ok {
+		return place{d.file, r.place - 1, 0}
 	}
-	return p
+	return place{r.src.path, r.place - 1, r.src.line}
 }
 
 // held is a record that was read while the file was opened.
@@ -232,13 +218,12 @@ const mostAhead = 1024
 
 // readAhead reads the first record that is not rejected, and more while the dimension is not known.
 func (r *reader) readAhead() error {
-	for len(r.ahead) == 0 || r.awaits() && len(r.ahead) < mostAhead && r.place != r.max {
+	for len(r.ahead) == 0 || r.awaits() && len(r.ahead) < mostAhead && r.place != r.o.Max {
 		var h held
 		err := r.decode(&h.rec)
 		h.at = r.here()
 		switch {
 		case err == nil:
-			h.at.lines = bytes.Clone(h.at.lines)
 			r.ahead = append(r.ahead, h)
 			continue
 		case err == io.EOF && len(r.ahead) > 0:
@@ -282,8 +267,8 @@ func (r *reader) decode(rec *Record) error {
 	if err != nil && !skippable(err) {
 		return err
 	}
-	for _, side := range []func(*Record) error{r.label, r.key, r.vector} {
-		fault := side(rec)
+	for _, side := range r.sides {
+		fault := side.add(rec, r)
 		if fault != nil && !skippable(fault) {
 			return fault
 		}
@@ -305,10 +290,10 @@ func (r *Record) clear() {
 
 // checked calls Options.Check for the record that has just been read.
 func (r *reader) checked(rec *Record) error {
-	if r.check == nil {
+	if r.o.Check == nil {
 		return nil
 	}
-	if err := r.check(rec); err != nil {
+	if err := r.o.Check(rec); err != nil {
 		return &FormatError{
 			Path: r.at.path, Format: r.src.format, Record: r.at.record, Line: r.at.line, Offset: -1, Err: err,
 			Skippable: true,
@@ -326,57 +311,20 @@ func skippable(err error) bool {
 // rejected passes a record over, or returns its error.
 func (r *reader) rejected(err error) error {
 	f := (*FormatError)(nil)
-	if r.reject == nil || !errors.As(err, &f) || !f.Skippable {
+	if r.o.Reject == nil || !errors.As(err, &f) || !f.Skippable {
 		return err
 	}
-	return r.reject(r.at.lines, f)
+	return r.o.Reject(f)
 }
 
-// texter is a decoder of a format of lines.
-type texter interface {
-	// text returns the lines of the record that was read last, and the number of the first of them.
-	text() (lines []byte, first int64)
-}
-
-// end checks that the side files end with the records.
+// end checks that the files next to the records end with them.
 func (r *reader) end() error {
-	if r.labels != nil {
-		if err := r.labels.end(r.place, r.src.path); err != nil {
+	for _, side := range r.sides {
+		if err := side.end(r.place, r.src.path); err != nil {
 			return err
 		}
 	}
-	if err := r.endVectors(); err != nil {
-		return err
-	}
-	if r.keys == nil {
-		return io.EOF
-	}
-	line, err := r.keys.next(r.place)
-	for ; err == nil; line, err = r.keys.next(r.place) {
-		if len(trimLineEnd(line)) > 0 {
-			return r.keys.bad(-1, fmt.Errorf("more keys than the %d records of %s", r.place, r.src.path))
-		}
-	}
-	return err
-}
-
-// key takes the record's key from the file of keys.
-func (r *reader) key(rec *Record) error {
-	if r.keys == nil {
-		return nil
-	}
-	line, err := r.keys.next(r.place)
-	if err == io.EOF {
-		return r.keys.bad(-1, fmt.Errorf("%d keys for more records in %s", r.place, r.src.path))
-	}
-	if err != nil {
-		return err
-	}
-	if line = trimLineEnd(line); len(line) == 0 {
-		return r.keys.badRecord(r.place, errEmptyKey)
-	}
-	rec.Key = append(rec.Key[:0], line...)
-	return nil
+	return io.EOF
 }
 
 // labelsFit refuses a file of labels next to records that have labels of their own.
@@ -388,43 +336,11 @@ func (r *reader) labelsFit(path string) error {
 		ErrOption, r.src.path, path)
 }
 
-// openLabels opens the file of labels next to the records.
-func (r *reader) openLabels(o Options) error {
-	s, err := openSource(o.Context, o.LabelsPath)
-	if err != nil {
-		return err
-	}
-	if r.labels, err = openLabelFile(s, o); err != nil {
-		_ = s.Close()
-		return err
-	}
-	schema := r.dec.schema()
-	// With a limit the two need only be long enough, which Read checks.
-	if n, labels := schema.Records, r.labels.describe(&schema); r.max == 0 && n >= 0 && n != labels {
-		return s.bad(-1, 4, tooMany(labels, n, r.src.path))
-	}
-	return nil
-}
-
-// label adds the record's labels from the file of labels.
-func (r *reader) label(rec *Record) error {
-	if r.labels == nil {
-		return nil
-	}
-	return r.labels.add(rec, r.place, r.src.path)
-}
-
 // Close implements Reader.
 func (r *reader) Close() error {
 	err := r.src.Close()
-	if r.labels != nil {
-		err = errors.Join(err, r.labels.Close())
-	}
-	if r.keys != nil {
-		err = errors.Join(err, r.keys.src.Close())
-	}
-	if r.vectors != nil {
-		err = errors.Join(err, r.vectors.Close())
+	for _, side := range r.sides {
+		err = errors.Join(err, side.Close())
 	}
 	return err
 }

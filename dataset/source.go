@@ -31,6 +31,7 @@ type source struct {
 	detected bool
 	br       *bufio.Reader
 	offset   int64       // bytes taken from br by readFull and skip
+	line     int64       // on which the present record begins; 0 in formats without lines
 	size     int64       // bytes of content, -1 when unknown
 	at       io.ReaderAt // the content by offset; nil if it is compressed or comes through a pipe
 	close    io.Closer
@@ -198,7 +199,7 @@ func (s *source) bad(record, offset int64, err error) error {
 // badRecord makes the error of a fault in the values of one record, behind which reading can continue.
 func (s *source) badRecord(record, offset int64, err error) error {
 	return &FormatError{
-		Path: s.path, Format: s.format, Record: record, Offset: offset, Err: err, Skippable: true,
+		Path: s.path, Format: s.format, Record: record, Line: s.line, Offset: offset, Err: err, Skippable: true,
 	}
 }
 

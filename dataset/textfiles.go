@@ -42,7 +42,7 @@ func openTextLines(s *source, _ Options) (decoder, error) {
 func (textLines) schema() Schema    { return Schema{Kind: Text, Base: BaseZero, Records: -1} }
 func (textLines) end(n int64) error { return someRecords(n) }
 
-func (textLines) decode(rec *Record, line []byte, _ int64) (bool, error) {
+func (textLines) decode(rec *Record, line []byte) (bool, error) {
 	if line = trimLineEnd(line); len(bytes.TrimSpace(line)) == 0 {
 		return false, nil
 	}

@@ -179,7 +179,7 @@ func TestTextsWithVectors(t *testing.T) {
 		{"x", `{"text":"a","vector":[1]}` + "\n" + `{"vector":[1,2]}`, Options{}, "2 values, the records before have 1"},
 		{"x", `{"text":"a"}` + "\n{}", Options{}, `field "text": missing`},
 		{"x.txt", "a b\n", Options{VectorsPath: filepath.Join(dir, "more.csv")}, "more.csv: more vectors than the 1 records of x.txt"},
-		{"x.txt", "a b\nc d\ne f\n", Options{VectorsPath: filepath.Join(dir, "v.csv")}, "v.csv: 2 vectors, and x.txt has more records"},
+		{"x.txt", "a b\nc d\ne f\n", Options{VectorsPath: filepath.Join(dir, "v.csv")}, "v.csv: 2 vectors for more records in x.txt"},
 		{"x", `{"text":"a","vector":[1]}`, Options{VectorsPath: filepath.Join(dir, "v.csv")}, "a vector, and another one in"},
 		{"x.txt", "a b\n", Options{VectorsPath: filepath.Join(dir, "no.npy")}, "no.npy"},
 	} {
@@ -189,7 +189,7 @@ func TestTextsWithVectors(t *testing.T) {
 		}
 	}
 	rejected := 0
-	o := Options{VectorsPath: vectors("nan.csv", "1\nNaN\n3\n"), Reject: func([]byte, *FormatError) error { rejected++; return nil }}
+	o := Options{VectorsPath: vectors("nan.csv", "1\nNaN\n3\n"), Reject: func(*FormatError) error { rejected++; return nil }}
 	r, err := NewReader("x.txt", strings.NewReader("a b\nc d\ne f\n"), o)
 	must(t, err)
 	defer r.Close()
@@ -312,7 +312,7 @@ func TestFolder(t *testing.T) {
 		t.Errorf("no text: %+v", f)
 	}
 	n := 0
-	r, err := Open(dir, Options{Reject: func([]byte, *FormatError) error { n++; return nil }})
+	r, err := Open(dir, Options{Reject: func(*FormatError) error { n++; return nil }})
 	must(t, err)
 	defer r.Close()
 	var got []Record

@@ -97,7 +97,7 @@ func (w *words) end(int64) error {
 }
 
 // decode reads from the right, for a word may have blanks.
-func (w *words) decode(rec *Record, line []byte, _ int64) (bool, error) {
+func (w *words) decode(rec *Record, line []byte) (bool, error) {
 	line = bytes.TrimRight(trimLineEnd(line), blanks)
 	if len(line) == 0 {
 		return false, nil

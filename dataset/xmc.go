@@ -159,7 +159,7 @@ func (x *xmc) end(int64) error {
 	return nil
 }
 
-func (x *xmc) decode(rec *Record, line []byte, _ int64) (bool, error) {
+func (x *xmc) decode(rec *Record, line []byte) (bool, error) {
 	line = bytes.TrimRight(line, " \t\r\n")
 	if x.left == 0 {
 		if len(line) > 0 {

@@ -39,7 +39,7 @@ type Source struct {
 	To   Target
 	Rows bool // the records are rows to import, not queries
 	// Reject takes records that cannot be read; nil: they are errors.
-	Reject func(lines []byte, fault *dataset.FormatError) error
+	Reject func(*dataset.FormatError) error
 	// counting reports whether the features are only counted.
 	counting bool
 }
@@ -159,7 +159,7 @@ func (s Source) countFeatures() (n int, err error) {
 	}
 	s.Kind, s.To, s.counting = dataset.Sparse, Target{ctx: s.To.ctx}, true
 	if s.Reject != nil { // they are counted and reported when they are imported
-		s.Reject = func([]byte, *dataset.FormatError) error { return nil }
+		s.Reject = func(*dataset.FormatError) error { return nil }
 	}
 	in, err := s.Open()
 	if err != nil {

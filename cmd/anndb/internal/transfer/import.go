@@ -75,10 +75,7 @@ func (c *Import) Run(a *command.App) (err error) {
 	}
 	if c.SkipInvalid {
 		left := 0
-		from.Reject = func(lines []byte, fault *dataset.FormatError) error {
-			if fault == nil { // a line of names
-				return nil
-			}
+		from.Reject = func(fault *dataset.FormatError) error {
 			if left++; left <= shownInvalid {
 				a.Note("left out: %s", command.Message(fault))
 			}
