@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/anndb/anndb/bench/internal/lcifbench"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
@@ -299,9 +300,10 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 		return nil, err
 	}
 	dev = dev[:min(len(dev), 1000)]
-	rows, sets := labels.SelectRows(set.x, learn), set.y.Select(learn)
+	train := &lcifbench.Part{Rows: labels.SelectRows(set.x, learn), Labels: set.y.Select(learn)}
+	held := &lcifbench.Part{Rows: labels.SelectRows(set.x, dev), Labels: set.y.Select(dev)}
 	start := cpu()
-	curve, err := lcif.Tune(ctx, lcif.HoldOut(rows, sets, labels.SelectRows(set.x, dev), set.y.Select(dev), s.workers), lcif.TuneOptions{
+	curve, err := lcif.Tune(ctx, lcifbench.HoldOut(train, held, s.workers), lcif.TuneOptions{
 		Ks: []int{5, 10, 20, 30}, Alphas: []float64{1, 2}, Betas: []float64{1}, Lambdas: []float64{0.7, 0.9, 1},
 		Cuts: lcif.DefaultCuts(false), Passes: 1, Workers: s.workers,
 	})

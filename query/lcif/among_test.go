@@ -26,7 +26,7 @@ func TestAmong(t *testing.T) {
 		}
 		x.Append(sparse(row))
 	}
-	units := unitRows(x, m.d, nil)
+	units := UnitRows(x, &View{Features: m.d})
 	rows, build := selections(t, units)
 	deleted := roaring.BitmapOf(3, 50, 290)
 	view := forestView(t, m, m.n, vector.Cosine)
@@ -39,8 +39,9 @@ func TestAmong(t *testing.T) {
 		}
 	}
 	set.Add(1000) // of a row written later
-	scan := NewForestNeighbors(view, query.Params{Method: query.Flat}, deleted)
-	forest := NewForestNeighbors(view, query.Params{NoWiden: true}, deleted)
+	view.Deleted = deleted
+	scan := &ForestNeighbors{View: view, Params: query.Params{Method: query.Flat}}
+	forest := &ForestNeighbors{View: view, Params: query.Params{NoWiden: true}}
 	for name, c := range map[string]struct {
 		restricted, all NeighborSource
 		sparse          bool
@@ -56,7 +57,7 @@ func TestAmong(t *testing.T) {
 		}, nil, true},
 		"scan":   {scan, nil, false},
 		"forest": {forest, scan, false},
-		"scaled": {&ScaledNeighbors{View: view, Scaling: scale, Without: deleted}, nil, false},
+		"scaled": {&ScaledNeighbors{View: view, Scaling: scale}, nil, false},
 	} {
 		all := c.restricted
 		if c.all != nil {

@@ -2,13 +2,11 @@ package lcif
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -21,54 +19,36 @@ import (
 // Errors: those of postings.Build and labels.CountFeatureLabels.
 func Build(ctx context.Context, rows *vector.CSR, sets *labels.Matrix,
 	features, workers int) (*View, *labels.FeatureLabels, error) {
-	m, err := buildLCIF(ctx, rows, sets, features, CVOptions{Workers: workers})
-	if err != nil {
-		return nil, nil, err
-	}
-	return m.view, m.counts, nil
+	o := CVOptions{Workers: workers}
+	return o.build(ctx, rows, sets, features)
 }
 
-// lcifModel is the result of training.
-type lcifModel struct {
-	view   *View
-	units  *vector.CSR
-	counts *labels.FeatureLabels // nil if there are only instance scores
-	// without returns a source of neighbours that omits some rows.
-	without func(*roaring.Bitmap) NeighborSource
-}
-
-// buildLCIF trains on the rows. It reads only Neighbors, InstanceOnly and Workers of the
+// build is Build. It reads only Neighbors, Vector, VectorWeight, InstanceOnly and Workers of the
 // options.
-func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, features int,
-	o CVOptions) (*lcifModel, error) {
-	m := &lcifModel{view: &View{Features: rows.Cols, Labels: sets, Vector: o.Vector}, without: o.Neighbors}
-	m.view.Row = func(i uint32) vector.Sparse { return row(rows, int(i)) }
+func (o *CVOptions) build(ctx context.Context, rows *vector.CSR, sets *labels.Matrix,
+	features int) (view *View, counts *labels.FeatureLabels, err error) {
+	view = &View{Features: rows.Cols, Labels: sets, Vector: o.Vector, Neighbors: o.Neighbors}
+	view.Row = func(i uint32) vector.Sparse { return row(rows, int(i)) }
 	if features > 0 && features < rows.Cols {
-		m.view.SelectFeatures(labels.SelectFeatures(rows, features))
+		view.SelectFeatures(labels.SelectFeatures(rows, features))
 	}
-	m.units = unitRows(rows, rows.Cols, m.view.Keep)
+	units := UnitRows(rows, view)
 	if !o.InstanceOnly {
-		var err error
-		if m.counts, err = labels.CountFeatureLabels(ctx, FeatureRows(m.units), sets,
-			o.Workers); err != nil {
-			return nil, err
+		if counts, err = labels.CountFeatureLabels(ctx, FeatureRows(units), sets, o.Workers); err != nil {
+			return nil, nil, err
 		}
 	}
-	if m.without == nil || o.VectorWeight > 0 {
-		index, err := postings.Build(ctx, m.units, nil)
+	if o.Neighbors == nil || o.VectorWeight > 0 {
+		index, err := postings.Build(ctx, units, nil)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		m.without = func(rows *roaring.Bitmap) NeighborSource {
-			found := &PostingsNeighbors{Segments: []postings.Segment{{Index: index, Deleted: rows}}}
-			if o.Neighbors == nil {
-				return found
-			}
-			return &BothNeighbors{found, o.Neighbors(rows), o.VectorWeight, m.view}
+		view.Neighbors = &PostingsNeighbors{Segments: []postings.Segment{{Index: index}}}
+		if o.Neighbors != nil {
+			view.Neighbors = &BothNeighbors{view.Neighbors, o.Neighbors, o.VectorWeight, view}
 		}
 	}
-	m.view.Neighbors = m.without(nil)
-	return m, nil
+	return view, counts, nil
 }
 
 // Part holds labelled rows for measuring settings, and a view of other rows for training.
@@ -97,24 +77,6 @@ type HeldOut struct {
 // entropy; 0 means all.
 type Data func(ctx context.Context, features int) (*HeldOut, error)
 
-// HoldOut tunes on rows separate from the training rows. workers < 1 means all processors.
-func HoldOut(rows *vector.CSR, sets *labels.Matrix, queries *vector.CSR, truth *labels.Matrix,
-	workers int) Data {
-	return func(ctx context.Context, features int) (*HeldOut, error) {
-		if queries.Rows() != truth.Rows() || truth.Labels() != sets.Labels() {
-			return nil, fmt.Errorf("%w: %d queries, %d with labels; %d labels held out, %d in training",
-				query.ErrParams, queries.Rows(), truth.Rows(), truth.Labels(), sets.Labels())
-		}
-		m, err := buildLCIF(ctx, rows, sets, features, CVOptions{Workers: workers})
-		if err != nil {
-			return nil, err
-		}
-		counts := func(context.Context) (*labels.FeatureLabels, error) { return m.counts, nil }
-		return &HeldOut{Parts: []Part{{View: m.view, Counts: counts, Queries: queries, Truth: truth}},
-			Train: sets}, nil
-	}
-}
-
 // CVOptions are the options of a cross-validation.
 type CVOptions struct {
 	Folds int    // at least 2; zero means 10
@@ -122,11 +84,10 @@ type CVOptions struct {
 	// Rows, if above zero, is the maximum number of rows predicted over all folds; the other
 	// rows of a fold are still excluded from its training part.
 	Rows int
-	// Neighbors, if set, returns the source that finds neighbours among the rows, by their
-	// numbers, except some of them; nil excludes none. The default is an inverted index of the
-	// rows. A custom source receives raw queries, so the selection of features affects only
+	// Neighbors, if set, finds neighbours among the rows, by their numbers. The default is an inverted
+	// index of the rows. Another source receives raw queries, so the selection of features affects only
 	// feature scores.
-	Neighbors func(without *roaring.Bitmap) NeighborSource
+	Neighbors NeighborSource
 	// Vector, if set, returns the vectors that rows have next to features (View.Vector), which Neighbors
 	// compares. With a VectorWeight above zero the inverted index finds neighbours, too (BothNeighbors).
 	Vector       func(row uint32, dst []float32) ([]float32, error)
@@ -137,27 +98,50 @@ type CVOptions struct {
 	Workers      int // fewer than 1: all processors
 }
 
-// CrossValidation tunes on the training rows themselves, each predicted from the rows outside
-// its fold. All folds share one index: searches exclude a fold's rows, and the fold's counts
-// are subtracted from those of all rows, both exactly. Errors of the returned data: ErrParams,
-// labels.ErrInput for an invalid number of folds.
-func CrossValidation(rows *vector.CSR, sets *labels.Matrix, o CVOptions) Data {
+// CrossValidation tunes on the training rows themselves, or on some of them, by number, if live is not
+// nil; the others are empty. Each row is predicted from those outside its fold. All folds share one index:
+// searches exclude a fold's rows, and the fold's counts are subtracted from those of all rows, both exactly.
+// Errors of the returned data: ErrParams, labels.ErrInput for an invalid number of folds.
+func CrossValidation(rows *vector.CSR, sets *labels.Matrix, live []int, o CVOptions) Data {
 	if o.Folds == 0 {
 		o.Folds = 10
 	}
+	if live == nil {
+		for i := range rows.Rows() {
+			live = append(live, i)
+		}
+	}
 	return func(ctx context.Context, features int) (*HeldOut, error) {
-		folds, err := labels.KFold(rows.Rows(), o.Folds, o.Seed)
+		folds, err := labels.KFold(len(live), o.Folds, o.Seed)
 		if err != nil {
 			return nil, err
 		}
-		m, err := buildLCIF(ctx, rows, sets, features, o)
+		view, counts, err := o.build(ctx, rows, sets, features)
 		if err != nil {
 			return nil, err
 		}
-		out := &HeldOut{Train: sets}
+		out := &HeldOut{Train: sets.Select(live)}
 		for i, fold := range folds {
-			part := m.leaveOut(fold.Test, sets, o.Workers)
-			try := fold.Test
+			others := roaring.New()
+			for _, at := range fold.Train {
+				others.Add(uint32(live[at]))
+			}
+			test := fold.Test
+			for j, at := range test {
+				test[j] = live[at]
+			}
+			part := Part{View: view.Among(others)}
+			if counts != nil {
+				part.Counts = func(ctx context.Context) (*labels.FeatureLabels, error) {
+					units := UnitRows(labels.SelectRows(rows, test), view)
+					own, err := labels.CountFeatureLabels(ctx, FeatureRows(units), sets.Select(test), o.Workers)
+					if err != nil {
+						return nil, err
+					}
+					return counts.Sub(own)
+				}
+			}
+			try := test
 			if o.Rows > 0 {
 				try = try[:min(len(try), (i+1)*o.Rows/o.Folds-i*o.Rows/o.Folds)]
 			}
@@ -166,26 +150,4 @@ func CrossValidation(rows *vector.CSR, sets *labels.Matrix, o CVOptions) Data {
 		}
 		return out, nil
 	}
-}
-
-// leaveOut returns the model without some of its rows; row numbers do not change.
-func (m *lcifModel) leaveOut(rows []int, sets *labels.Matrix, workers int) Part {
-	view := *m.view
-	part := Part{View: &view}
-	if m.counts != nil {
-		part.Counts = func(ctx context.Context) (*labels.FeatureLabels, error) {
-			own, err := labels.CountFeatureLabels(ctx, FeatureRows(labels.SelectRows(m.units, rows)),
-				sets.Select(rows), workers)
-			if err != nil {
-				return nil, err
-			}
-			return m.counts.Sub(own)
-		}
-	}
-	out := roaring.New()
-	for _, r := range rows {
-		out.Add(uint32(r))
-	}
-	view.Neighbors = m.without(out)
-	return part
 }

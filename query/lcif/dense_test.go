@@ -37,7 +37,7 @@ func TestTuneOverForest(t *testing.T) {
 	must(t, err)
 	truth, err := labels.FromSets(sets[n:], l)
 	must(t, err)
-	v := &View{Features: m.d, Labels: train, Neighbors: NewForestNeighbors(view, query.Params{Method: query.Flat}, nil)}
+	v := &View{Features: m.d, Labels: train, Neighbors: &ForestNeighbors{View: view, Params: query.Params{Method: query.Flat}}}
 	held := &HeldOut{Parts: []Part{{View: v, Queries: q, Truth: truth}}, Train: train}
 	c, err := Tune(ctx, func(context.Context, int) (*HeldOut, error) { return held, nil }, TuneOptions{
 		Objective: Accuracy, Lambdas: []float64{1}, Ks: []int{1, 5, 20}, Workers: 2,
@@ -125,7 +125,7 @@ func TestScaledNeighbors(t *testing.T) {
 			data = append(data, float32(x))
 		}
 	}
-	view := &query.View{Dim: dim, Rows: query.RowSet{N: n, Dim: dim}, Deleted: roaring.BitmapOf(3)}
+	view := &query.View{Dim: dim, Rows: query.RowSet{N: n, Dim: dim}, Deleted: roaring.BitmapOf(3, 7)}
 	for i := range n {
 		view.Rows.Tail = append(view.Rows.Tail, codec.Bytes(data[i*dim:(i+1)*dim]))
 	}
@@ -156,7 +156,7 @@ func TestScaledNeighbors(t *testing.T) {
 		}
 		return max(0, ab/math.Sqrt(aa*bb))
 	}
-	source := &ScaledNeighbors{View: view, Scaling: scale, Without: roaring.BitmapOf(7)}
+	source := &ScaledNeighbors{View: view, Scaling: scale}
 	var s NeighborScratch
 	for i := range n {
 		q := scale.Apply(nil, data[i*dim:(i+1)*dim])

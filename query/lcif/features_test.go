@@ -34,7 +34,7 @@ func wordsSet(n, m, l int) (rows *vector.CSR, sets [][]uint32) {
 func TestFeatureScoresAreSums(t *testing.T) {
 	const n, m, l = 500, 400, 75
 	rows, sets := wordsSet(n, m, l)
-	rows = unitRows(rows, m, nil)
+	rows = UnitRows(rows, &View{Features: m})
 	count := func(n int) *labels.FeatureLabels {
 		y, err := labels.FromSets(sets[:n], l)
 		must(t, err)

@@ -283,8 +283,10 @@ func TestForestNeighbors(t *testing.T) {
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
 		view := forestView(t, m, m.n, metric)
 		for _, method := range []query.Method{query.Flat, query.NaturalZero} {
-			out := roaring.BitmapOf(7)
-			source := NewForestNeighbors(view, query.Params{Method: method}, out)
+			out := roaring.New()
+			out.AddRange(0, uint64(m.n))
+			out.Remove(7)
+			source := (&ForestNeighbors{View: view, Params: query.Params{Method: method}}).Among(out)
 			v := &View{Features: m.d, Labels: truth, Neighbors: source}
 			p := Params{K: 10, Lambda: 1}
 			s := NewPredictor()
@@ -299,7 +301,7 @@ func TestForestNeighbors(t *testing.T) {
 					hits++
 				}
 				want, _, err := query.NewSearcher().Search(ctx, view, m.row(i),
-					&query.Params{K: p.K, Method: method, Accept: func(r uint32) bool { return r != 7 }}, nil)
+					&query.Params{K: p.K, Method: method, Filter: out}, nil)
 				must(t, err)
 				for j, n := range s.near {
 					cosine := 1 - float64(vector.CosineDistance(m.row(i), m.row(int(n.row))))
@@ -409,7 +411,7 @@ func TestNoEvidenceMeansNoLabels(t *testing.T) {
 	}
 	raw.Cols = x.Cols
 	for _, lambda := range []float64{0, 0.5, 1} {
-		held, err := CrossValidation(raw, y, CVOptions{Folds: 4})(ctx, 0)
+		held, err := CrossValidation(raw, y, nil, CVOptions{Folds: 4})(ctx, 0)
 		must(t, err)
 		tr, err := newTrials(held, 2)
 		must(t, err)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -22,19 +20,6 @@ type ForestNeighbors struct {
 	Beside bool
 	// Params are the options of the searches; K is set for each search.
 	Params query.Params
-}
-
-// NewForestNeighbors returns a source that searches the view and excludes the given rows; nil
-// excludes none.
-func NewForestNeighbors(v *query.View, p query.Params, without *roaring.Bitmap) *ForestNeighbors {
-	p.Range = false
-	if without != nil {
-		accept := p.Accept
-		p.Accept = func(row uint32) bool {
-			return !without.Contains(row) && (accept == nil || accept(row))
-		}
-	}
-	return &ForestNeighbors{View: v, Params: p}
 }
 
 // Neighbors implements NeighborSource. Errors: those of Searcher.Search.
@@ -114,7 +99,15 @@ type near struct {
 // that the view knows and keeps, and divided by a length that includes unknown features. Rows
 // without any such feature are empty. O(entries).
 func UnitRows(rows *vector.CSR, v *View) *vector.CSR {
-	return unitRows(rows, v.Features, v.Keep)
+	out := &vector.CSR{Ptr: make([]uint64, 1, len(rows.Ptr)), Value: []float32{}, Cols: v.Features}
+	var unit vector.Sparse
+	for i := range rows.Rows() {
+		normalise(&unit, row(rows, i), v.Features, v.Keep)
+		out.Index = append(out.Index, unit.Index...)
+		out.Value = append(out.Value, unit.Value...)
+		out.Ptr = append(out.Ptr, uint64(len(out.Index)))
+	}
+	return out
 }
 
 // FeatureRows returns unit rows as they are counted for feature–label pairs: a value below zero
@@ -137,21 +130,8 @@ func FeatureRows(units *vector.CSR) *vector.CSR {
 	return out
 }
 
-// unitRows is UnitRows with the parts of a view.
-func unitRows(rows *vector.CSR, features int, keep []uint64) *vector.CSR {
-	out := &vector.CSR{Ptr: make([]uint64, 1, len(rows.Ptr)), Value: []float32{}, Cols: features}
-	var unit vector.Sparse
-	for i := range rows.Rows() {
-		normalise(&unit, row(rows, i), features, keep)
-		out.Index = append(out.Index, unit.Index...)
-		out.Value = append(out.Value, unit.Value...)
-		out.Ptr = append(out.Ptr, uint64(len(out.Index)))
-	}
-	return out
-}
-
 // neighborLists returns the neighbours of every query of a part, nearest first. units holds the queries as
-// [unitRows] returns them.
+// [UnitRows] returns them.
 func neighborLists(ctx context.Context, p *Part, units *vector.CSR,
 	k, workers int, progress func(done, total int)) ([][]near, error) {
 	rows := make([][]near, p.Queries.Rows())

@@ -114,7 +114,7 @@ func newLCIFFixture(t testing.TB, raw [][]float32, m int, sets [][]uint32, l int
 		x.Append(sparse(r))
 	}
 	x.Cols = m
-	f := &lcifFixture{rows: unitRows(&x, m, nil)}
+	f := &lcifFixture{rows: UnitRows(&x, &View{Features: m})}
 	var err error
 	f.truth, err = labels.FromSets(sets, l)
 	must(t, err)

@@ -71,8 +71,6 @@ func (s *Scaling) Apply(dst, x []float32) []float32 {
 type ScaledNeighbors struct {
 	View    *query.View
 	Scaling *Scaling
-	// Without holds rows to exclude, in addition to the view's deleted rows; nil excludes none.
-	Without *roaring.Bitmap
 	// Only, if set, holds all rows that may be neighbors.
 	Only *roaring.Bitmap
 }
@@ -98,8 +96,7 @@ func (n *ScaledNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q N
 				return dst, err
 			}
 		}
-		if v.IsDeleted(uint32(row)) || n.Without != nil && n.Without.Contains(uint32(row)) ||
-			n.Only != nil && !n.Only.Contains(uint32(row)) {
+		if v.IsDeleted(uint32(row)) || n.Only != nil && !n.Only.Contains(uint32(row)) {
 			continue
 		}
 		s.scaled = n.Scaling.Apply(s.scaled[:0], v.Rows.Vector(row, s.row))

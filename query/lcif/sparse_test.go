@@ -16,7 +16,7 @@ import (
 func TestPostingsNeighborsAreThoseOfOneIndex(t *testing.T) {
 	ctx := context.Background()
 	x, _ := topicSet(t, 220, 6)
-	units := unitRows(x, x.Cols, nil)
+	units := UnitRows(x, &View{Features: x.Cols})
 	for i := range 40 { // ties between rows of both parts
 		units.Append(units.Row(i))
 	}

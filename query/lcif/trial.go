@@ -71,8 +71,7 @@ func newTrials(data *HeldOut, workers int) (*trials, error) {
 			return nil, fmt.Errorf("%w: part %d does not fit: queries, their labels and the training labels differ",
 				query.ErrParams, i)
 		}
-		t.parts = append(t.parts, trialPart{first: all.Rows(), units: unitRows(p.Queries, p.View.Features,
-			p.View.Keep)})
+		t.parts = append(t.parts, trialPart{first: all.Rows(), units: UnitRows(p.Queries, p.View)})
 		for r := range p.Truth.Rows() {
 			all.Index = append(all.Index, p.Truth.Row(r)...)
 			all.Ptr = append(all.Ptr, uint64(len(all.Index)))

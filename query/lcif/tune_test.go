@@ -35,18 +35,59 @@ func topicSet(t testing.TB, n int, seed uint64) (*vector.CSR, *labels.Matrix) {
 	return x, y
 }
 
+// heldOut returns data to tune on rows that are not training rows.
+func heldOut(rows *vector.CSR, sets *labels.Matrix, queries *vector.CSR, truth *labels.Matrix, workers int) Data {
+	return func(ctx context.Context, features int) (*HeldOut, error) {
+		view, counts, err := Build(ctx, rows, sets, features, workers)
+		part := Part{View: view, Queries: queries, Truth: truth}
+		part.Counts = func(context.Context) (*labels.FeatureLabels, error) { return counts, nil }
+		return &HeldOut{Parts: []Part{part}, Train: sets}, err
+	}
+}
+
+// Rows that are not live change nothing: they are empty.
+func TestTuneOverLiveRows(t *testing.T) {
+	x, y := topicSet(t, 90, 3)
+	some, none := []int{}, map[int]bool{}
+	for i := range x.Rows() {
+		if none[i] = i%4 == 1; !none[i] {
+			some = append(some, i)
+		}
+	}
+	all := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	sets := make([][]uint32, x.Rows())
+	for i := range sets {
+		if none[i] {
+			all.Append(vector.Sparse{})
+			continue
+		}
+		all.Append(x.Row(i))
+		sets[i] = y.Row(i)
+	}
+	all.Cols = x.Cols
+	live, err := labels.FromSets(sets, y.Labels())
+	must(t, err)
+	o, cv := TuneOptions{Ks: []int{1, 5}, SecondOrders: []float64{0, 0.5}}, CVOptions{Folds: 4, Seed: 1}
+	want, err := Tune(t.Context(), CrossValidation(labels.SelectRows(x, some), y.Select(some), nil, cv), o)
+	must(t, err)
+	got, err := Tune(t.Context(), CrossValidation(all, live, some, cv), o)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}
+
 // A part of a cross-validation is what training on the other rows makes.
 func TestFoldsAreTrainedOnOtherRows(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 60, 1)
 	for _, features := range []int{0, 15} {
-		held, err := CrossValidation(x, y, CVOptions{Folds: 4, Seed: 2})(ctx, features)
+		held, err := CrossValidation(x, y, nil, CVOptions{Folds: 4, Seed: 2})(ctx, features)
 		must(t, err)
 		folds, err := labels.KFold(60, 4, 2)
 		must(t, err)
 		for i, part := range held.Parts {
 			rest := folds[i].Train
-			units := unitRows(x, x.Cols, part.View.Keep)
+			units := UnitRows(x, part.View)
 			counts, err := labels.CountFeatureLabels(ctx, labels.SelectRows(units, rest), y.Select(rest), 1)
 			must(t, err)
 			got, err := part.Counts(ctx)
@@ -58,7 +99,7 @@ func TestFoldsAreTrainedOnOtherRows(t *testing.T) {
 			must(t, err)
 			var s NeighborScratch
 			for r := range part.Queries.Rows() {
-				u := unitRows(part.Queries, x.Cols, part.View.Keep).Row(r)
+				u := UnitRows(part.Queries, part.View).Row(r)
 				got, err := part.View.Neighbors.Neighbors(ctx, &s, NeighborQuery{Raw: u, Unit: u}, 7, nil)
 				must(t, err)
 				want, _, err := s.Postings.Search(ctx, ix, u, 7, postings.SearchParams{}, nil)
@@ -72,7 +113,7 @@ func TestFoldsAreTrainedOnOtherRows(t *testing.T) {
 			}
 		}
 	}
-	held, err := CrossValidation(x, y, CVOptions{Folds: 7, Rows: 20})(ctx, 0)
+	held, err := CrossValidation(x, y, nil, CVOptions{Folds: 7, Rows: 20})(ctx, 0)
 	must(t, err)
 	n := 0
 	for _, p := range held.Parts {
@@ -167,7 +208,7 @@ func equalMeasures(a, b Measures) bool {
 func TestTrialsMeasureWhatPredictionsDo(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 90, 5)
-	held, err := CrossValidation(x, y, CVOptions{Folds: 3})(ctx, 0)
+	held, err := CrossValidation(x, y, nil, CVOptions{Folds: 3})(ctx, 0)
 	must(t, err)
 	tr, err := newTrials(held, 2)
 	must(t, err)
@@ -211,7 +252,7 @@ func TestTrialsMeasureWhatPredictionsDo(t *testing.T) {
 func TestMacroAveragesOverAllRows(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 900, 4)
-	held, err := CrossValidation(x, y, CVOptions{Folds: 3})(ctx, 0)
+	held, err := CrossValidation(x, y, nil, CVOptions{Folds: 3})(ctx, 0)
 	must(t, err)
 	tr, err := newTrials(held, 1)
 	must(t, err)
@@ -262,7 +303,7 @@ func TestCoordinateSearchVariesEveryParameter(t *testing.T) {
 	ctx := context.Background()
 	x, y := uneven(t, 250, 1)
 	queries, truth := uneven(t, 250, 2)
-	data := HoldOut(x, y, queries, truth, 2)
+	data := heldOut(x, y, queries, truth, 2)
 	held, err := data(ctx, 0)
 	must(t, err)
 	o := TuneOptions{
@@ -313,7 +354,7 @@ func TestCoordinateSearchVariesEveryParameter(t *testing.T) {
 func TestPaperProtocol(t *testing.T) {
 	ctx := context.Background()
 	x, y := uneven(t, 500, 5)
-	c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 5}), TuneOptions{Paper: true})
+	c, err := Tune(ctx, CrossValidation(x, y, nil, CVOptions{Folds: 5}), TuneOptions{Paper: true})
 	must(t, err)
 	ks, shares := map[int]bool{}, map[int]bool{}
 	// One pass: k, then α with that k, then β, then λ, each from the best so far.
@@ -363,7 +404,7 @@ func TestTuneLCIF(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 240, 7)
 	queries, truth := topicSet(t, 80, 8)
-	data := HoldOut(x, y, queries, truth, 2)
+	data := heldOut(x, y, queries, truth, 2)
 	held, err := data(ctx, 0)
 	must(t, err)
 	for objective := MicroF1; objective <= PrecisionAt5; objective++ {
@@ -423,7 +464,7 @@ func TestTuneRepeatsPasses(t *testing.T) {
 	o := TuneOptions{Objective: MacroF1, Ks: []int{5, 20, 100}}
 	best := make([]float64, 5)
 	for o.Passes = range best {
-		c, err := Tune(ctx, HoldOut(x, y, queries, truth, 2), o)
+		c, err := Tune(ctx, heldOut(x, y, queries, truth, 2), o)
 		must(t, err)
 		best[o.Passes] = c.Best.MacroF1
 	}
@@ -436,7 +477,7 @@ func TestTuneRepeatsPasses(t *testing.T) {
 func TestTuneStops(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 120, 3)
-	data := CrossValidation(x, y, CVOptions{Folds: 3})
+	data := CrossValidation(x, y, nil, CVOptions{Folds: 3})
 	all, err := Tune(ctx, data, TuneOptions{})
 	must(t, err)
 	for _, n := range []int{0, 1, 20} {
@@ -477,7 +518,7 @@ func TestKeepBest(t *testing.T) {
 func TestTuneLCIFFeatures(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 200, 9)
-	c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 4}), TuneOptions{
+	c, err := Tune(ctx, CrossValidation(x, y, nil, CVOptions{Folds: 4}), TuneOptions{
 		FeatureShare: []float64{0.1, 0.5, 1}, Ks: []int{5, 20}, SecondOrders: []float64{0, 0.3}, Passes: 1,
 	})
 	must(t, err)
@@ -508,10 +549,10 @@ func TestTuneLCIFDegenerate(t *testing.T) {
 	none, err := labels.FromSets(make([][]uint32, 40), 9)
 	must(t, err)
 	for name, data := range map[string]Data{
-		"rows without features": CrossValidation(empty, y, CVOptions{Folds: 2}),
-		"rows without labels":   CrossValidation(x, none, CVOptions{Folds: 2}),
-		"unlike queries":        HoldOut(x, y, empty, none, 1),
-		"no queries":            HoldOut(x, y, labels.SelectRows(x, nil), y.Select(nil), 1),
+		"rows without features": CrossValidation(empty, y, nil, CVOptions{Folds: 2}),
+		"rows without labels":   CrossValidation(x, none, nil, CVOptions{Folds: 2}),
+		"unlike queries":        heldOut(x, y, empty, none, 1),
+		"no queries":            heldOut(x, y, labels.SelectRows(x, nil), y.Select(nil), 1),
 	} {
 		if c, err := Tune(ctx, data, TuneOptions{Ks: []int{1, 50}}); err != nil || len(c.Points) == 0 {
 			t.Errorf("%s: %v", name, err)
@@ -522,7 +563,7 @@ func TestTuneLCIFDegenerate(t *testing.T) {
 func TestTuneLCIFErrors(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 40, 3)
-	data := CrossValidation(x, y, CVOptions{Folds: 4})
+	data := CrossValidation(x, y, nil, CVOptions{Folds: 4})
 	noCounts := func(ctx context.Context, features int) (*HeldOut, error) {
 		held, err := data(ctx, features)
 		held.Parts[1].Counts = nil
@@ -559,13 +600,13 @@ func TestTuneLCIFErrors(t *testing.T) {
 		"second order":    {data, TuneOptions{SecondOrders: []float64{2}}, query.ErrParams},
 		"share":           {data, TuneOptions{FeatureShare: []float64{0}}, query.ErrParams},
 		"cut":             {data, TuneOptions{Cuts: []Cut{{}}}, query.ErrParams},
-		"folds":           {CrossValidation(x, y, CVOptions{Folds: 1}), TuneOptions{}, labels.ErrInput},
+		"folds":           {CrossValidation(x, y, nil, CVOptions{Folds: 1}), TuneOptions{}, labels.ErrInput},
 		"no counts":       {noCounts, TuneOptions{Ks: short}, query.ErrMethod},
 		"no neighbours":   {noNeighbors, TuneOptions{Ks: short}, query.ErrMethod},
 		"no rows":         {noRows, TuneOptions{Ks: short, SecondOrders: []float64{0.5}}, query.ErrMethod},
 		"misfit":          {misfit, TuneOptions{Ks: short}, query.ErrParams},
-		"held out misfit": {HoldOut(x, y, negative, y, 1), TuneOptions{}, query.ErrParams},
-		"negative":        {HoldOut(x, y, negative, y.Select([]int{0, 1, 2}), 1), TuneOptions{Ks: short}, postings.ErrParams},
+		"held out misfit": {heldOut(x, y, negative, y, 1), TuneOptions{}, query.ErrParams},
+		"negative":        {heldOut(x, y, negative, y.Select([]int{0, 1, 2}), 1), TuneOptions{Ks: short}, postings.ErrParams},
 		"nothing":         {func(context.Context, int) (*HeldOut, error) { return &HeldOut{}, nil }, TuneOptions{}, query.ErrParams},
 	} {
 		if curve, err := Tune(ctx, c.data, c.o); curve != nil || !errors.Is(err, c.want) {

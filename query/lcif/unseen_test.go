@@ -64,7 +64,7 @@ func TestFoldsDoNotKnowFeaturesOfHeldOutRows(t *testing.T) {
 	x.Cols = shared + n
 	y, err := labels.FromSets(sets, 3)
 	must(t, err)
-	held, err := CrossValidation(x, y, CVOptions{Folds: 3})(ctx, 0)
+	held, err := CrossValidation(x, y, nil, CVOptions{Folds: 3})(ctx, 0)
 	must(t, err)
 	tr, err := newTrials(held, 1)
 	must(t, err)

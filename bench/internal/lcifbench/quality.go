@@ -105,6 +105,16 @@ type Choice struct {
 	Curve     *lcif.Curve
 }
 
+// HoldOut returns data to tune on rows that are not training rows.
+func HoldOut(train, dev *Part, workers int) lcif.Data {
+	return func(ctx context.Context, features int) (*lcif.HeldOut, error) {
+		view, counts, err := lcif.Build(ctx, train.Rows, train.Labels, features, workers)
+		part := lcif.Part{View: view, Queries: dev.Rows, Truth: dev.Labels}
+		part.Counts = func(context.Context) (*labels.FeatureLabels, error) { return counts, nil }
+		return &lcif.HeldOut{Parts: []lcif.Part{part}, Train: train.Labels}, err
+	}
+}
+
 // Evaluate tunes on the set's development part, or by cross-validation on its
 // training part, and measures the chosen settings on its test part. Errors:
 // those of package query, the context's.
@@ -124,9 +134,9 @@ func Evaluate(ctx context.Context, set *Set, o Options) (*Result, error) {
 	if s, err := find(set.Name); err == nil && s.large {
 		cv.Rows = o.TuneRows
 	}
-	data := lcif.CrossValidation(set.Train.Rows, set.Train.Labels, cv)
+	data := lcif.CrossValidation(set.Train.Rows, set.Train.Labels, nil, cv)
 	if set.Dev.Rows != nil {
-		data = lcif.HoldOut(set.Train.Rows, set.Train.Labels, set.Dev.Rows, set.Dev.Labels, o.Workers)
+		data = HoldOut(&set.Train, &set.Dev, o.Workers)
 	}
 	res := &Result{Set: set.Name, Note: set.Note}
 	start := time.Now()

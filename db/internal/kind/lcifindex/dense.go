@@ -24,6 +24,14 @@ const forestRecall = 0.95
 // rows and have too few candidates for a larger k.
 var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 
+// ksOf returns the values of k that are tuned with a source, nil for the default.
+func ksOf(source *lcif.ForestNeighbors) []int {
+	if source.Params.Method == query.Flat {
+		return nil
+	}
+	return forestKs
+}
+
 // resolveNeighbors fills in the index that finds neighbors for the label model that a job builds.
 func resolveNeighbors(st kind.Source, job *kind.Job, o *options) error {
 	name, c := job.Name, st.Collection()
@@ -130,7 +138,7 @@ func denseNeighbors(ctx context.Context, st kind.Source, name string) (*lcif.For
 	if err != nil {
 		return nil, err
 	}
-	flat := lcif.NewForestNeighbors(base, query.Params{Method: query.Flat}, nil)
+	flat := &lcif.ForestNeighbors{View: base, Params: query.Params{Method: query.Flat}}
 	if name == kind.ScanName {
 		return flat, nil
 	}
@@ -156,7 +164,7 @@ func denseNeighbors(ctx context.Context, st kind.Source, name string) (*lcif.For
 	// than k rows has returned the nearest ones.
 	p.NoWiden = true
 	p.R = max(p.R, 2*slices.Max(forestKs))
-	return lcif.NewForestNeighbors(found.RowView(), p, nil), nil
+	return &lcif.ForestNeighbors{View: found.RowView(), Params: p}, nil
 }
 
 // modelNeighbors returns the neighbor source of a label model of dense rows: a scan of scaled
@@ -188,8 +196,8 @@ func (l *learned) learnDense(
 			candidates = append(candidates, scaled(st, source.View, data))
 			continue
 		}
-		cv := lcif.CVOptions{Neighbors: liveSource(st, source, data.Live)}
-		candidates = append(candidates, weighted{weight: w, data: data, cv: cv})
+		cv := lcif.CVOptions{Neighbors: guarded{st, source}}
+		candidates = append(candidates, weighted{weight: w, data: data, cv: cv, ks: ksOf(source)})
 	}
 	best, err := l.choose(ctx, candidates, o, timer)
 	if err != nil {
@@ -200,15 +208,15 @@ func (l *learned) learnDense(
 }
 
 // besideFeatures sets what compares the vectors that rows have next to features.
-func (o *options) besideFeatures(ctx context.Context, st kind.Source, live []int) error {
+func (o *options) besideFeatures(ctx context.Context, st kind.Source) error {
 	source, err := denseNeighbors(ctx, st, o.uses)
 	if err != nil {
 		return err
 	}
-	source.Beside = true
-	vector := vectorOf(st, source.View)
-	o.cv = lcif.CVOptions{Neighbors: liveSource(st, source, live), VectorWeight: o.VectorWeight}
-	o.cv.Vector = func(at uint32, dst []float32) ([]float32, error) { return vector(uint32(live[at]), dst) }
+	source.Beside, o.ks = true, ksOf(source)
+	o.cv = lcif.CVOptions{
+		Neighbors: guarded{st, source}, Vector: vectorOf(st, source.View), VectorWeight: o.VectorWeight,
+	}
 	return nil
 }
 
@@ -225,17 +233,23 @@ func vectorOf(st kind.Source, of *query.View) func(row uint32, dst []float32) ([
 	}
 }
 
-// liveNeighbors finds neighbors among the live rows and returns their positions in live. It is
-// safe for concurrent use: each search has its own guard.
-type liveNeighbors struct {
-	st     kind.Source
-	source lcif.NeighborSource
-	live   []int
+// guarded finds neighbors among rows in the map, with a guard of its own for each search.
+type guarded struct {
+	st kind.Source
+	lcif.NeighborSource
 }
 
-// Among implements lcif.NeighborSource, with positions in live.
-func (n *liveNeighbors) Among(places *roaring.Bitmap) lcif.NeighborSource {
-	return &liveNeighbors{n.st, n.source.Among(numbered32(places, n.live)), n.live}
+// Among implements lcif.NeighborSource.
+func (g guarded) Among(rows *roaring.Bitmap) lcif.NeighborSource {
+	return guarded{g.st, g.NeighborSource.Among(rows)}
+}
+
+// Neighbors implements lcif.NeighborSource.
+func (g guarded) Neighbors(
+	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
+) (hits []postings.Hit, err error) {
+	defer g.st.Guard(debug.SetPanicOnFault(true), &err)
+	return g.NeighborSource.Neighbors(ctx, s, q, k, dst)
 }
 
 // denseCandidates returns the weightings to try in a dense collection. Scaled rows are always
@@ -261,50 +275,6 @@ func scaled(st kind.Source, base *query.View, data *labelled.Rows) weighted {
 		return kind.Listed(y)
 	})
 	return weighted{weight: labelled.WeightStandard, data: &own, scale: scale, cv: lcif.CVOptions{
-		Neighbors: func(without *roaring.Bitmap) lcif.NeighborSource {
-			source := &lcif.ScaledNeighbors{View: base, Scaling: scale, Without: numbered32(without, data.Live)}
-			return &liveNeighbors{st, source, data.Live}
-		},
+		Neighbors: guarded{st, &lcif.ScaledNeighbors{View: base, Scaling: scale}},
 	}}
-}
-
-// numbered32 maps a set of positions in live to a set of row numbers; nil stays nil.
-func numbered32(places *roaring.Bitmap, live []int) *roaring.Bitmap {
-	if places == nil {
-		return nil
-	}
-	rows := roaring.New()
-	places.Iterate(func(i uint32) bool {
-		rows.Add(uint32(live[i]))
-		return true
-	})
-	return rows
-}
-
-// liveSource returns what finds neighbors among the live rows except for some.
-func liveSource(
-	st kind.Source, source *lcif.ForestNeighbors, live []int,
-) func(without *roaring.Bitmap) lcif.NeighborSource {
-	return func(without *roaring.Bitmap) lcif.NeighborSource {
-		among := source
-		if rows := numbered32(without, live); rows != nil {
-			among = lcif.NewForestNeighbors(source.View, source.Params, rows)
-			among.Beside = source.Beside
-		}
-		return &liveNeighbors{st, among, live}
-	}
-}
-
-// Neighbors implements lcif.NeighborSource.
-func (n *liveNeighbors) Neighbors(
-	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
-) (hits []postings.Hit, err error) {
-	defer n.st.Guard(debug.SetPanicOnFault(true), &err)
-	from := len(dst)
-	hits, err = n.source.Neighbors(ctx, s, q, k, dst)
-	for i := from; i < len(hits); i++ {
-		at, _ := slices.BinarySearch(n.live, int(hits[i].Row))
-		hits[i].Row = uint32(at)
-	}
-	return hits, err
 }

@@ -57,7 +57,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 		case err != nil || c.Sparse && o.uses == "":
 			return err
 		case c.Sparse:
-			if err := o.besideFeatures(ctx, st, data.Live); err != nil {
+			if err := o.besideFeatures(ctx, st); err != nil {
 				return err
 			}
 			return l.learnSparse(ctx, job.Coll, data, o, job.Timer)
@@ -86,7 +86,7 @@ func (l *learned) learnSparse(
 				Cols: data.Rows.Cols,
 			}
 		}
-		candidates = append(candidates, weighted{weight: w, idf: own.Weigh(w), data: &own, cv: o.cv})
+		candidates = append(candidates, weighted{weight: w, idf: own.Weigh(w), data: &own, cv: o.cv, ks: o.ks})
 	}
 	best, err := l.choose(ctx, candidates, o, timer)
 	if err != nil {

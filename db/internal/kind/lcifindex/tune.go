@@ -6,8 +6,6 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
-	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -18,6 +16,7 @@ type weighted struct {
 	idf    []float32
 	scale  *lcif.Scaling
 	cv     lcif.CVOptions
+	ks     []int // see ksOf
 }
 
 // candidates returns the weightings to try: the given one, or WeightNone and another one.
@@ -81,15 +80,11 @@ func (c *weighted) tune(
 		FeatureShare: o.FeatureShares, Cuts: lcif.DefaultCuts(o.AllowEmpty),
 		Workers: kind.WorkersOf(ctx), Stop: kind.StopOf(ctx), Progress: report,
 	}
-	tune.SecondOrders = o.SecondOrders
+	tune.SecondOrders, tune.Ks = o.SecondOrders, c.ks
 	if cv.Neighbors != nil && cv.Vector == nil {
 		tune.FeatureShare = []float64{1}
 	}
-	if c.forest() {
-		tune.Ks = forestKs
-	}
-	rows, sets := labels.SelectRows(c.data.Rows, c.data.Live), c.data.Sets.Select(c.data.Live)
-	data := lcif.CrossValidation(rows, sets, cv)
+	data := lcif.CrossValidation(c.data.Rows, c.data.Sets, c.data.Live, cv)
 	if p := o.Params; p != nil {
 		data = fixed(&tune, p, o.Cut, data)
 	}
@@ -98,20 +93,6 @@ func (c *weighted) tune(
 		return nil, fail.Wrapf(kind.AsParameter(err), "tune")
 	}
 	return curve, nil
-}
-
-// forest reports whether neighbors are found by a forest, which has candidates only for a small
-// k.
-func (c *weighted) forest() bool {
-	if c.cv.Neighbors == nil {
-		return false
-	}
-	n, ok := c.cv.Neighbors(nil).(*liveNeighbors)
-	if !ok {
-		return false
-	}
-	f, ok := n.source.(*lcif.ForestNeighbors)
-	return ok && f.Params.Method != query.Flat
 }
 
 // fixed reduces the search space of the tuner to the one setting p, and returns data with
