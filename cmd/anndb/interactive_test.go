@@ -206,14 +206,6 @@ func TestShellFits(t *testing.T) {
 			t.Errorf("a line of %d: %s", len([]rune(line)), line)
 		}
 	}
-	s.runs("create notes --text", "collection")
-	s.runs("put notes n --text 'a buffered writer'", "collection")
-	s.runs("search notes writer", "rank")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !strings.Contains(s.text, "a buffered \x1b[1mwriter\x1b[0m") {
-		t.Errorf("no hit is bold: %q", s.text)
-	}
 }
 
 // TestInterruptedTuner: Ctrl-C during tuning builds with the best setting so far.

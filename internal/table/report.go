@@ -15,8 +15,6 @@ type Output struct {
 	// Width is the width of the terminal that tables of format Text have to fit: cells are cut, or
 	// rows written as Vertical does. Zero means any width.
 	Width int
-	// Bold writes the marked parts of cells in bold, which needs a terminal.
-	Bold bool
 }
 
 // People reports whether the format is one that people read.

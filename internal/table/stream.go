@@ -15,7 +15,6 @@ type Stream struct {
 	out     *bufio.Writer
 	format  Format
 	room    int // columns of the terminal, 0 for any number
-	bold    bool
 	columns []Column
 	n       int // rows
 	err     error
@@ -28,7 +27,7 @@ type Stream struct {
 }
 
 func newStream(o Output, columns []Column) (*Stream, error) {
-	s := &Stream{out: bufio.NewWriter(o.W), format: o.Format, room: o.Width, bold: o.Bold, columns: columns}
+	s := &Stream{out: bufio.NewWriter(o.W), format: o.Format, room: o.Width, columns: columns}
 	switch s.format {
 	case JSON, JSONL, Vertical:
 	case CSV:
@@ -151,9 +150,6 @@ func (s *Stream) shown(row []any) []string {
 	line := make([]string, len(row))
 	for i, v := range row {
 		line[i] = Printable(show(v, s.columns[i].Digits))
-		if m, ok := v.(Marked); ok && s.bold && line[i] == m.String() {
-			line[i] = string(m)
-		}
 		if s.format == Markdown {
 			line[i] = strings.ReplaceAll(line[i], "|", `\|`)
 		}
@@ -173,7 +169,7 @@ func (s *Stream) addVertical(line []string) {
 	for i, c := range s.columns {
 		if line[i] != "" {
 			pad := strings.Repeat(" ", widest-utf8.RuneCountInString(c.Name))
-			s.out.WriteString(Printable(c.Name) + pad + "  " + bold(line[i]) + "\n")
+			s.out.WriteString(Printable(c.Name) + pad + "  " + line[i] + "\n")
 		}
 	}
 }
@@ -183,7 +179,7 @@ func (s *Stream) addAligned(row []any) {
 	line := s.shown(row)
 	for i, v := range row {
 		s.right[i] = s.right[i] && (v == nil || number(v))
-		s.width[i] = max(s.width[i], width(line[i]))
+		s.width[i] = max(s.width[i], utf8.RuneCountInString(line[i]))
 	}
 	s.cells = append(s.cells, line)
 }
@@ -240,9 +236,8 @@ func (s *Stream) writeLine(line []string) {
 		if b.Len() > len(open) {
 			b.WriteString(between)
 		}
-		c = cut(c, s.width[i])
-		pad := strings.Repeat(" ", s.width[i]-width(c))
-		c = bold(c)
+		c = Cut(c, s.width[i])
+		pad := strings.Repeat(" ", s.width[i]-utf8.RuneCountInString(c))
 		if s.right[i] {
 			b.WriteString(pad + c)
 		} else {

@@ -104,8 +104,6 @@ func plain(v any) any {
 		return x.Seconds()
 	case Size:
 		return int64(x)
-	case Marked:
-		return x.String()
 	case float32:
 		return plain(widen(x))
 	case float64:

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/progress"
@@ -39,16 +38,6 @@ func (a *App) Summary(format string, args ...any) {
 	if a.People() && !a.Flags.Quiet {
 		a.Note(format, args...)
 	}
-}
-
-// Bold returns the output, with the marked parts of cells in bold on terminals that can show them.
-func (a *App) Bold() table.Output {
-	o := a.Output
-	q, terminal := o.W.(quoting)
-	if terminal && a.People() && os.Getenv("TERM") != "dumb" && os.Getenv("NO_COLOR") == "" {
-		o.W, o.Bold = q.Writer, true // the cells of people's tables are printable
-	}
-	return o
 }
 
 // Done writes what a command that writes has done, unless the user asked for quiet.

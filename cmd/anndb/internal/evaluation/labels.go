@@ -2,7 +2,6 @@ package evaluation
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
@@ -86,12 +85,7 @@ func (c *Evaluate) labels(a *command.App, s *db.Snapshot, info db.CollectionInfo
 	if !a.People() {
 		return a.Print(out.long())
 	}
-	wide, zero := out.wide()
-	if zero {
-		a.Title("zero: the same with 0/0 counted as 0; the others count it as 1, as Mulan does " +
-			"and the paper of LCIF.")
-	}
-	return a.Print(wide)
+	return a.Print(out.wide())
 }
 
 // measures are the measures of label models, in one order.
@@ -118,36 +112,28 @@ func (m *measures) long() *table.Table {
 	return t
 }
 
-// wide has a row for each measure and a column for each model, for people; zero reports whether
-// there are rows with 0/0 counted as 0, which are left out where that changes nothing.
-func (m *measures) wide() (t *table.Table, zero bool) {
+// wide has a row for each measure and a column for each model, for people.
+func (m *measures) wide() *table.Table {
 	columns := []string{"measure"}
 	for _, model := range m.models {
 		columns = append(columns, model+":4")
 	}
-	t = table.New(columns...)
+	t := table.New(columns...)
 	done := map[string]bool{}
 	for _, first := range slices.Concat(m.of...) {
 		if done[first.name] {
 			continue
 		}
 		done[first.name] = true
-		values, zeros, differ := []any{first.name}, []any{first.name + ", zero"}, false
+		values := []any{first.name}
 		for _, list := range m.of {
-			var value, zero any
+			var value any
 			if i := slices.IndexFunc(list, func(x measure) bool { return x.name == first.name }); i >= 0 {
-				value, zero = list[i].value, list[i].zero
-				if z, ok := zero.(float64); ok {
-					differ = differ || math.Abs(z-list[i].value) >= 5e-5
-				}
+				value = list[i].value
 			}
-			values, zeros = append(values, value), append(zeros, zero)
+			values = append(values, value)
 		}
 		t.Add(values...)
-		if differ {
-			t.Add(zeros...)
-			zero = true
-		}
 	}
-	return t, zero
+	return t
 }

@@ -19,8 +19,8 @@ type Backup struct {
 }
 
 func (c *Backup) Run(a *command.App) error {
-	if c.Output == command.Standard {
-		return c.stream(a)
+	if c.Output == command.Standard && command.Terminal(a.W) != nil {
+		return command.Usagef("a backup is no text for a terminal: name a file, or pipe it")
 	}
 	mode, err := c.Allow(c.File, c.Output)
 	if err != nil {
@@ -33,31 +33,23 @@ func (c *Backup) Run(a *command.App) error {
 		if err != nil {
 			return err
 		}
-		return command.WriteFile(c.Output, mode, func(w io.Writer) (err error) {
+		fill := func(w io.Writer) (err error) {
 			n, err = d.Backup(a.Ctx, &meter{w: w, total: st.FileBytes, progress: a.Progress})
 			return err
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("backup to %s: %w", c.Output, err)
-	}
-	a.Progress.End()
-	return a.Done(table.One("file size seconds:2", c.Output, table.Size(n), time.Since(start).Seconds()))
-}
-
-// stream writes the copy to standard output.
-func (c *Backup) stream(a *command.App) error {
-	if command.Terminal(a.W) != nil {
-		return command.Usagef("a backup is no text for a terminal: name a file, or pipe it")
-	}
-	return c.With(a, true, func(d *db.DB) error {
-		st, err := d.Stats()
-		if err != nil {
-			return err
 		}
-		_, err = d.Backup(a.Ctx, &meter{w: a.W, total: st.FileBytes, progress: a.Progress})
-		return err
+		if c.Output == command.Standard {
+			return fill(a.W)
+		}
+		return command.WriteFile(c.Output, mode, fill)
 	})
+	a.Progress.End()
+	switch {
+	case err != nil:
+		return fmt.Errorf("backup to %s: %w", c.Output, err)
+	case c.Output == command.Standard:
+		return nil
+	}
+	return a.Done(table.One("file size seconds:2", c.Output, table.Size(n), time.Since(start).Seconds()))
 }
 
 // meter reports how much was written through it.

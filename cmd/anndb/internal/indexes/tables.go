@@ -15,9 +15,11 @@ import (
 
 // buildReport describes a finished build.
 func buildReport(info index.Info, settings int) []table.Section {
-	stages := table.New("stage", "seconds:2")
-	for _, s := range stagesOf(info) {
-		stages.Add(s.name, s.seconds)
+	stages, seconds := table.New("stage", "seconds:2"), info.BuildSeconds
+	for _, name := range slices.SortedFunc(maps.Keys(seconds), func(a, b string) int {
+		return cmp.Or(cmp.Compare(seconds[b], seconds[a]), cmp.Compare(a, b))
+	}) {
+		stages.Add(name, seconds[name])
 	}
 	return []table.Section{
 		IndexTable(info).As("index", ""),
@@ -30,22 +32,6 @@ func buildReport(info index.Info, settings int) []table.Section {
 		SettingsTable(info, settings).As("settings", SettingsTitle(info)),
 		TrialsTable(info, settings).As("trials", TrialsTitle(info)),
 	}
-}
-
-// stage is a part of a build and its wall time.
-type stage struct {
-	name    string
-	seconds float64
-}
-
-// stagesOf are the stages of a build, the longest first.
-func stagesOf(info index.Info) []stage {
-	var out []stage
-	for _, name := range slices.Sorted(maps.Keys(info.BuildSeconds)) {
-		out = append(out, stage{name, info.BuildSeconds[name]})
-	}
-	slices.SortStableFunc(out, func(a, b stage) int { return cmp.Compare(b.seconds, a.seconds) })
-	return out
 }
 
 // IndexTable has one row an index.

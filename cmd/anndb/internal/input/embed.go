@@ -17,12 +17,8 @@ import (
 // EmbedBatch is the number of texts that an embedder gets at a time.
 const EmbedBatch = 64
 
-// Bounds of what an embedder writes for a batch, and of what an error shows of its messages.
-const (
-	maxEmbedded  = 256 << 20
-	maxComplaint = 8 << 10
-	shownLines   = 5
-)
+// shownLines is how many lines of an embedder's messages an error shows.
+const shownLines = 5
 
 // Embedder makes vectors of texts by a command of the user. The command gets the texts as JSON strings on its
 // standard input, one a line, and writes their vectors as JSON arrays of numbers, one a line, in their order.
@@ -32,29 +28,12 @@ type Embedder struct {
 	Dim     int    // of the vectors, 0 if it is not known
 }
 
-// bounded is a buffer that refuses what goes beyond its limit.
-type bounded struct {
-	bytes.Buffer
-	limit int
-	drop  bool // what is beyond the limit is dropped, not refused
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) <= b.limit {
-		return b.Buffer.Write(p)
-	}
-	if b.drop {
-		return len(p), nil
-	}
-	return 0, fmt.Errorf("more than %d bytes of output", b.limit)
-}
-
 // Embed returns the vectors of texts, which have the same length.
 func (e *Embedder) Embed(texts []string) ([][]float32, error) {
 	if len(texts) == 0 {
 		return nil, nil
 	}
-	var in bytes.Buffer
+	var in, out, complaint bytes.Buffer
 	for _, s := range texts {
 		line, err := json.Marshal(s)
 		if err != nil {
@@ -67,8 +46,7 @@ func (e *Embedder) Embed(texts []string) ([][]float32, error) {
 		shell = []string{"cmd", "/C"}
 	}
 	c := exec.CommandContext(e.Ctx, shell[0], shell[1], e.Command)
-	out, complaint := &bounded{limit: maxEmbedded}, &bounded{limit: maxComplaint, drop: true}
-	c.Stdin, c.Stdout, c.Stderr = &in, out, complaint
+	c.Stdin, c.Stdout, c.Stderr = &in, &out, &complaint
 	c.WaitDelay = time.Second // for what the shell has started
 	err := c.Run()
 	var vectors [][]float32

@@ -1,8 +1,7 @@
 package queries
 
 import (
-	"fmt"
-
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/cmd/anndb/internal/rows"
 	"github.com/anndb/anndb/db"
@@ -13,142 +12,122 @@ import (
 
 // hitTable is the table of a search.
 type hitTable struct {
-	cmd    *Search
-	s      *db.Snapshot
-	info   db.CollectionInfo
-	out    *table.Stream
-	labels bool // some row has labels
-	people bool // who need no numbers of rows
+	coll    db.Collection
+	out     *table.Stream
+	names   []string
+	values  []func(h *hit) any // of the columns
+	needRow bool               // some column needs more of a row than its key
 	// byVector and byText report which parts the queries have.
 	byVector, byText bool
-	before           int  // the number of hits of earlier pages
-	alone            bool // the query, a text, is the only one: it is not repeated
+	before           int // the number of hits of earlier pages
 }
 
-func (t *hitTable) columns() []string {
-	columns := []string{"query", "rank", "key"}
-	if t.alone {
-		columns = columns[1:]
-	}
-	if !t.people {
-		columns = append(columns, "row")
-	}
-	switch both := t.byVector && t.byText; {
-	case both && t.people:
-		columns = append(columns, "score:4", "by_text", "by_vector")
-	case both:
-		columns = append(columns, "score:4", "by_text", "by_vector", "text_score:4", "distance:4")
-	case t.byText:
-		columns = append(columns, "score:4")
-	default:
-		columns = append(columns, "distance:4")
-	}
-	if t.cmd.reranks() {
-		columns = append(columns, "ranked_by:4")
-	}
-	if t.labels {
-		columns = append(columns, "labels")
-	}
-	if t.cmd.Payload {
-		columns = append(columns, "payload")
-	}
-	if t.cmd.Values {
-		columns = append(columns, "attributes", "expires")
-	}
-	if t.cmd.Explain {
-		columns = append(columns, "explanation")
-	}
-	if t.info.Text != nil {
-		columns = append(columns, "snippet")
-		if !t.people {
-			columns = append(columns, "text")
-		}
-	}
-	return columns
+// hit is what the columns are made of.
+type hit struct {
+	*db.Hit
+	q      input.Query
+	terms  map[string]bool // of q
+	at     int             // its place, from 1
+	places rank.Places
+	row    db.Row // if needed
 }
 
-// add writes the hits of a query.
-func (t *hitTable) add(q input.Query, hits []db.Hit, o table.Output) error {
-	terms := input.Terms(q.Query.Text, t.info)
-	for i, h := range hits {
-		at := t.before + i
-		values := []any{q.Key, at + 1, string(h.Key)}
-		if t.alone {
-			values = values[1:]
+// add adds a column.
+func (t *hitTable) add(name string, value func(h *hit) any) {
+	t.names = append(t.names, name)
+	t.values = append(t.values, value)
+}
+
+// begin begins the table. alone reports whether there is one query only.
+func (t *hitTable) begin(a *command.App, c *Search, info db.CollectionInfo, labels, alone bool) (err error) {
+	people := a.People() // who need no numbers of rows
+	if !(alone && people && info.Text != nil) {
+		t.add("query", func(h *hit) any { return h.q.Key })
+	}
+	t.add("rank", func(h *hit) any { return h.at })
+	t.add("key", func(h *hit) any { return string(h.Key) })
+	if !people {
+		t.add("row", func(h *hit) any { return h.Row })
+	}
+	if t.byText {
+		t.add("score:4", func(h *hit) any { return 0 - h.Distance })
+	} else {
+		t.add("distance:4", func(h *hit) any { return h.Distance })
+	}
+	if t.byVector && t.byText {
+		t.add("by_text", func(h *hit) any { return place(h.places.TextRank) })
+		t.add("by_vector", func(h *hit) any { return place(h.places.VectorRank) })
+		if !people {
+			t.add("text_score:4", func(h *hit) any { return h.places.Score })
+			t.add("distance:4", func(h *hit) any {
+				if h.places.Distance == 0 && h.places.VectorRank == 0 { // a row without a vector
+					return nil
+				}
+				return h.places.Distance
+			})
 		}
-		if !t.people {
-			values = append(values, h.Row)
+	}
+	if c.reranks() {
+		t.add("ranked_by:4", func(h *hit) any { return h.Score })
+	}
+	t.needRow = labels || c.Payload || c.Values
+	if labels {
+		t.add("labels", func(h *hit) any { return h.row.Labels })
+	}
+	if c.Payload {
+		t.add("payload", func(h *hit) any { return string(h.row.Payload) })
+	}
+	if c.Values {
+		t.add("attributes", func(h *hit) any { return rows.Attributes(h.row.Attributes) })
+		t.add("expires", func(h *hit) any { return rows.ExpiryShown(h.row.ExpiresAt) })
+	}
+	if c.Explain {
+		t.add("explanation", func(h *hit) any {
+			switch {
+			case h.Why == nil:
+				return nil
+			case a.InJSON():
+				return newReasonJSON(h.Why, 0)
+			case info.Text != nil:
+				return h.Why.String()
+			}
+			return h.Why.Text
+		})
+	}
+	if info.Text != nil {
+		t.add("snippet", func(h *hit) any { return snippet(h.Text, h.terms, info, people) })
+		if !people {
+			t.add("text", func(h *hit) any { return h.Text })
 		}
-		if t.byText {
-			values = append(values, 0-h.Distance)
-		} else {
-			values = append(values, h.Distance)
+	}
+	t.out, err = a.Stream(t.names...)
+	return err
+}
+
+// write writes the hits of a query.
+func (t *hitTable) write(q input.Query, terms map[string]bool, hits []db.Hit) (err error) {
+	for i := range hits {
+		h := hit{Hit: &hits[i], q: q, terms: terms, at: t.before + i + 1}
+		switch p := h.Places; {
+		case p != nil:
+			h.places = *p
+		case q.Query.Vector != nil: // of a query that has one of the parts only
+			h.places = rank.Places{VectorRank: h.at, Distance: h.Distance}
+		default:
+			h.places = rank.Places{TextRank: h.at, Score: -h.Distance}
 		}
-		if t.byVector && t.byText {
-			values = append(values, t.places(at, &h, q)...)
-		}
-		if t.cmd.reranks() {
-			values = append(values, h.Score)
-		}
-		if t.labels || t.cmd.Payload || t.cmd.Values {
-			row, err := t.s.Collection(t.cmd.Collection).GetRow(h.Row)
-			if err != nil {
+		if t.needRow {
+			if h.row, err = t.coll.GetRow(h.Row); err != nil {
 				return err
 			}
-			if t.labels {
-				values = append(values, row.Labels)
-			}
-			if t.cmd.Payload {
-				values = append(values, string(row.Payload))
-			}
-			if t.cmd.Values {
-				shown, err := rows.AttributesShown(row.Attributes, o)
-				if err != nil {
-					return fmt.Errorf("row %q: %w", row.Key, err)
-				}
-				values = append(values, shown, rows.ExpiryShown(row.ExpiresAt))
-			}
 		}
-		switch {
-		case t.cmd.Explain && h.Why == nil:
-			values = append(values, nil)
-		case t.cmd.Explain && o.InJSON():
-			values = append(values, newReasonJSON(h.Why, 0))
-		case t.cmd.Explain && t.info.Text != nil:
-			values = append(values, h.Why.String())
-		case t.cmd.Explain:
-			values = append(values, h.Why.Text)
+		cells := make([]any, len(t.values))
+		for j, value := range t.values {
+			cells[j] = value(&h)
 		}
-		if t.info.Text != nil {
-			values = append(values, t.snippet(h.Text, terms))
-			if !t.people {
-				values = append(values, h.Text)
-			}
-		}
-		t.out.Add(values...)
+		t.out.Add(cells...)
 	}
 	return t.out.Err()
-}
-
-// places are the columns of the parts of a query: the places in each, for programs the scores too.
-func (t *hitTable) places(at int, h *db.Hit, q input.Query) []any {
-	p := h.Places
-	switch {
-	case p != nil:
-	case q.Query.Vector != nil: // of a query that has one of the parts only
-		p = &rank.Places{VectorRank: at + 1, Distance: h.Distance}
-	default:
-		p = &rank.Places{TextRank: at + 1, Score: -h.Distance}
-	}
-	values := []any{place(p.TextRank), place(p.VectorRank)}
-	if t.people {
-		return values
-	}
-	distance := any(p.Distance)
-	if p.Distance == 0 && p.VectorRank == 0 { // a row without a vector
-		distance = nil
-	}
-	return append(values, p.Score, distance)
 }
 
 // place is a rank, nothing if there is none.
@@ -159,12 +138,15 @@ func place(rank int) any {
 	return rank
 }
 
-// snippet is the part of a text that has most terms of the query, with these marked.
-func (t *hitTable) snippet(s string, terms map[string]bool) table.Marked {
-	analyze := text.ByName(t.info.Text.Analyzer)
+// snippet is the part of a text that has most terms of the query, with these marked for people.
+func snippet(s string, terms map[string]bool, info db.CollectionInfo, people bool) string {
+	analyze := text.ByName(info.Text.Analyzer)
 	if analyze == nil { // one of a program
 		analyze = text.ByName(text.Words)
 	}
-	marks := text.SnippetOptions{Start: table.Mark, End: table.Mark}
-	return table.Marked(text.Snippet(s, terms, analyze, marks))
+	var marks text.SnippetOptions
+	if people {
+		marks = text.SnippetOptions{Start: "[", End: "]"}
+	}
+	return text.Snippet(s, terms, analyze, marks)
 }

@@ -119,13 +119,12 @@ func (c *Search) search(a *command.App, s *db.Snapshot, info db.CollectionInfo, 
 		e := &input.Embedder{Ctx: a.Ctx, Command: c.Embed, Dim: info.Dim}
 		queries.Each, queries.Vectors = e.Queries(queries.Each), true
 	}
-	h := hitTable{cmd: c, s: s, info: info, labels: len(labelled) > 0, people: a.People()}
+	h := hitTable{coll: s.Collection(c.Collection)}
 	h.byVector, h.byText = info.Dim > 0 && queries.Vectors, info.Text != nil && queries.Texts
 	if err := c.partsSuit(h.byVector, h.byText); err != nil {
 		return err
 	}
-	h.alone = info.Text != nil && h.people && queries.Total == 1
-	if h.out, err = a.Bold().Stream(h.columns()...); err != nil {
+	if err := h.begin(a, c, info, len(labelled) > 0, queries.Total == 1); err != nil {
 		return err
 	}
 	if c.Radius != nil && h.byText { // of texts the least score
@@ -139,7 +138,7 @@ func (c *Search) search(a *command.App, s *db.Snapshot, info db.CollectionInfo, 
 			return err
 		}
 		start := time.Now()
-		found, err := c.page(a.Ctx, s.Collection(c.Collection), q.Query, o)
+		found, err := c.page(a.Ctx, h.coll, q.Query, o)
 		if err != nil {
 			return fmt.Errorf("query %s: %w", q.Key, err)
 		}
@@ -147,7 +146,7 @@ func (c *Search) search(a *command.App, s *db.Snapshot, info db.CollectionInfo, 
 		o.Reuse = found.Hits
 		unknown.Add(info, q.Query, found.Stats.Unknown)
 		h.before = len(o.After)
-		if err := h.add(q, found.Hits, a.Output); err != nil {
+		if err := h.write(q, input.Terms(q.Query.Text, info), found.Hits); err != nil {
 			return err
 		}
 		a.Progress.Update("search", n, queries.Total)

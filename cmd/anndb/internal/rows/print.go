@@ -1,7 +1,6 @@
 package rows
 
 import (
-	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
@@ -48,11 +47,7 @@ func printRows(a *command.App, info db.CollectionInfo, values bool, list iter.Se
 		}
 		cells := []any{string(r.Key), r.Labels}
 		if len(info.Attributes) > 0 {
-			shown, err := AttributesShown(r.Attributes, a.Output)
-			if err != nil {
-				return fmt.Errorf("row %q: %w", r.Key, err)
-			}
-			cells = append(cells, shown)
+			cells = append(cells, Attributes(r.Attributes))
 		}
 		if info.Expires {
 			cells = append(cells, ExpiryShown(r.ExpiresAt))
@@ -130,16 +125,16 @@ func numberedFeatures(s vector.Sparse, first uint32) []db.Feature {
 // float is the shortest text of a number.
 func float(v float32) string { return strconv.FormatFloat(float64(v), 'g', -1, 32) }
 
-// AttributesShown returns attributes as a JSON object, or as text for people: brand=acme price=30.
-func AttributesShown(attributes map[string]any, o table.Output) (any, error) {
-	if o.InJSON() {
-		b, err := dataset.MarshalAttributes(attributes)
-		return json.RawMessage(b), err
-	}
+// Attributes are attributes as a JSON object, or as text for people: brand=acme price=30.
+type Attributes map[string]any
+
+func (a Attributes) MarshalJSON() ([]byte, error) { return dataset.MarshalAttributes(a) }
+
+func (a Attributes) String() string {
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(attributes)) {
-		text := fmt.Sprint(attributes[name])
-		switch v := attributes[name].(type) {
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		text := fmt.Sprint(a[name])
+		switch v := a[name].(type) {
 		case time.Time:
 			text = v.Format(time.RFC3339Nano)
 		case string:
@@ -147,7 +142,7 @@ func AttributesShown(attributes map[string]any, o table.Output) (any, error) {
 		}
 		parts = append(parts, quoted(name)+"="+text)
 	}
-	return strings.Join(parts, " "), nil
+	return strings.Join(parts, " ")
 }
 
 // quoted quotes a text that is no single word.

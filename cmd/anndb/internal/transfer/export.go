@@ -185,42 +185,17 @@ func (c *Export) create(a *command.App, s dataset.Schema) (dataset.Writer, error
 
 // report describes a finished export.
 func (x *exporting) report() error {
-	a, o, info := x.a, x.schema, x.info
-	columns, values := []string{"collection", "rows", "format"}, []any{x.Collection, x.rows, o.Format}
-	written := "keys, vectors, labels, payloads"
-	switch {
-	case o.Kind == dataset.Text && o.Dim > 0:
-		written = "keys, texts, vectors, labels, payloads"
-	case o.Kind == dataset.Text:
-		written = "keys, texts, labels, payloads"
-	case !info.Sparse && dataset.VectorsOnly(o.Format):
-		written = "vectors only"
-	case info.Sparse:
-		columns, values = append(columns, "numbering"), append(values, exportNumbering(o))
-		if written = "features, labels"; o.Format == dataset.FormatJSONL {
-			written = "keys, features, labels, payloads"
-		}
-	}
-	if dataset.HasAttributes(o.Format) && (len(info.Attributes) > 0 || info.Expires) {
-		written += ", attributes"
-	}
-	t := table.New(append(columns, "written", "file")...)
-	t.Add(append(values, written, x.Output)...)
+	a := x.a
 	if x.Output == command.Standard {
 		a.Output.W = a.Errs
 	}
-	return a.Done(t)
-}
-
-// exportNumbering is how a written file numbers features.
-func exportNumbering(o dataset.Schema) any {
-	switch {
-	case o.Format == dataset.FormatLibsvm && o.Base != dataset.BaseZero:
-		return command.NumberingShown(command.FromOne)
-	case o.Format == dataset.FormatJSONL && o.FeatureNames != nil:
-		return nil
+	switch format := x.schema.Format; {
+	case format == dataset.FormatLibsvm:
+		a.Summary("libsvm files hold no keys and payloads (jsonl files do)")
+	case dataset.VectorsOnly(format):
+		a.Summary("%s files hold no keys, labels and payloads (jsonl files do)", format)
 	}
-	return command.NumberingShown(command.FromZero)
+	return a.Done(table.One("collection rows format file", x.Collection, x.rows, x.schema.Format, x.Output))
 }
 
 // numbered replaces names by their numbers.
