@@ -96,7 +96,6 @@ func (d *DB) Collections() (out []CollectionInfo, err error) {
 
 // Stats describes the file and this handle.
 type Stats struct {
-	Path                            string
 	FileBytes, FreeBytes, LiveBytes int64  // the length of the file, its free pages, the rest
 	MapReserve                      int64  // the address space reserved for the map
 	PageSize                        int    // bytes
@@ -143,7 +142,7 @@ func (d *DB) Stats() (st Stats, err error) {
 			return err
 		}
 		st = Stats{
-			Path: d.path, FileBytes: space.File, FreeBytes: space.Free,
+			FileBytes: space.File, FreeBytes: space.Free,
 			MapReserve: s.Reserved(), PageSize: s.PageSize(), Generation: sn.Generation(),
 			Snapshots: held, OldestSnapshot: age, Commits: d.txn.Commits(), Collections: sn.Collections(),
 			Indexes: sn.statuses(), Maintenance: d.maintenanceStats(),
@@ -172,7 +171,7 @@ func infoOf(c *layout.Collection) CollectionInfo {
 		info.types[x.Name] = x.Type
 	}
 	if c.Text != nil { // the program may change what it gets
-		own := TextSchema(*c.Text)
+		own := *c.Text
 		info.Text = &own
 	}
 	info.Dim, info.Features = c.Dim, c.Features
@@ -186,5 +185,5 @@ func (s *Schema) describe(c *layout.Collection) {
 		c.Storage = layout.StorageFloat32
 	}
 	c.Sparse, c.Named, c.Numbering = s.Sparse, s.Named, layout.Numbering(s.Numbering)
-	c.Text, c.Weight, c.Meta = s.Text.stored(), s.Weight, s.Meta
+	c.Text, c.Weight, c.Meta = s.Text, s.Weight, s.Meta
 }

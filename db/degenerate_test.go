@@ -21,7 +21,7 @@ import (
 // one of them.
 var documented = []error{
 	db.ErrClosed, db.ErrReadOnly, db.ErrInvalid, db.ErrUnsuitable, db.ErrNoSpace, db.ErrNotFound, db.ErrExists,
-	db.ErrCorrupt, db.ErrNotDatabase, db.ErrLocked, db.ErrUnknownState, db.ErrBusy,
+	db.ErrCorrupt, db.ErrNotDatabase, db.ErrLocked, db.ErrUnknownState,
 	context.Canceled, context.DeadlineExceeded, fs.ErrNotExist, fs.ErrPermission, syscall.EIO,
 }
 

@@ -20,7 +20,9 @@ var (
 	ErrReadOnly    = fail.ErrReadOnly    // a write to a database opened read-only, or through a snapshot
 	ErrCorrupt     = fail.ErrCorrupt     // stored bytes are damaged; a *CorruptError in the chain says where
 	ErrNotDatabase = fail.ErrNotDatabase // the file is not an anndb database, or one of a later version
-	ErrLocked      = fail.ErrLocked      // another process, or another handle, has the file open
+	// ErrLocked: another process, or another handle, has the file open; Close found snapshots at its
+	// deadline; commits kept overtaking Peek.
+	ErrLocked = fail.ErrLocked
 	// ErrReplaced: the path of the database leads to no file, or to another one than the one that is
 	// open. Every write compares them and fails, reads continue; open the path again. If the file was
 	// replaced during a commit, the error wraps ErrUnknownState as well.
@@ -33,8 +35,6 @@ var (
 	ErrUnknownState = fail.ErrUnknownState
 	// ErrNoSpace: the disk, quota, Options.MaxSize or the row numbers of a collection are used up.
 	ErrNoSpace = fail.ErrNoSpace
-	// ErrBusy: Close found snapshots at its deadline, or commits kept overtaking Peek.
-	ErrBusy = fail.ErrBusy
 )
 
 // CorruptError describes the location of damage. It wraps ErrCorrupt.

@@ -20,6 +20,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -184,9 +185,9 @@ func TestMisuseOfWrites(t *testing.T) {
 		{"dimension too large", creating("d", db.Schema{Dim: kind.MaxDim + 1}), db.ErrInvalid, []string{"65537"}},
 		{"unknown metric", creating("d", db.Schema{Dim: 2, Metric: 99}), db.ErrInvalid, []string{"99"}},
 		{"negative dimension", creating("d", db.Schema{Sparse: true, Dim: -3}), db.ErrInvalid, []string{"-3"}},
-		{"texts with numbered features", creating("d", db.Schema{Sparse: true, Text: &db.TextSchema{}}), db.ErrInvalid, []string{"numbered"}},
-		{"no such analyzer", creating("d", db.Schema{Text: &db.TextSchema{Analyzer: "klingon"}}), db.ErrInvalid, []string{`"klingon"`, "english"}},
-		{"impossible k1", creating("d", db.Schema{Text: &db.TextSchema{K1: -1}}), db.ErrInvalid, []string{"-1"}},
+		{"texts with numbered features", creating("d", db.Schema{Sparse: true, Text: &text.Schema{}}), db.ErrInvalid, []string{"numbered"}},
+		{"no such analyzer", creating("d", db.Schema{Text: &text.Schema{Analyzer: "klingon"}}), db.ErrInvalid, []string{`"klingon"`, "english"}},
+		{"impossible k1", creating("d", db.Schema{Text: &text.Schema{K1: -1}}), db.ErrInvalid, []string{"-1"}},
 		{"sparse as float32", creating("d", db.Schema{Sparse: true, Float32: true}), db.ErrInvalid, []string{"Float32"}},
 		{"sparse by L2", creating("d", db.Schema{Named: true, Metric: vector.L2}), db.ErrInvalid, []string{"l2"}},
 		{"cancelled create", func() error { return dbtest.Create(cancelled, b.D, "d", db.Schema{Dim: 2}) }, context.Canceled, nil},

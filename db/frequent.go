@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/internal/state"
 )
 
@@ -18,7 +19,7 @@ func frequentLabels(st *state.Collection, o *PredictOptions) ([]Prediction, erro
 		total += share
 		p := Prediction{Label: label, Score: float32(share)}
 		if o.Explain {
-			p.Why = &Reason{Text: "share of the rows with the label", Score: share}
+			p.Why = &explain.Reason{Text: "share of the rows with the label", Score: share}
 		}
 		out = append(out, p)
 	})

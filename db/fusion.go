@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/rank"
@@ -140,8 +141,8 @@ func reciprocal(rank, offset int) float64 {
 }
 
 // reasonOfBoth explains the score of a hit by the parts of the query.
-func reasonOfBoth(st *state.Collection, byTerms *kind.Search, x *candidate, f fusion) (*Reason, error) {
-	words := &Reason{Text: "features", Score: float64(x.place.Score)}
+func reasonOfBoth(st *state.Collection, byTerms *kind.Search, x *candidate, f fusion) (*explain.Reason, error) {
+	words := &explain.Reason{Text: "features", Score: float64(x.place.Score)}
 	if st.Entry.Text != nil {
 		var err error
 		if words, err = reasonOfTerms(st, byTerms, x.row); err != nil {
@@ -149,7 +150,7 @@ func reasonOfBoth(st *state.Collection, byTerms *kind.Search, x *candidate, f fu
 		}
 	}
 	words.Text = fmt.Sprintf("%s, place %s", words.Text, placeText(x.place.TextRank))
-	near := Reason{
+	near := explain.Reason{
 		Text:  fmt.Sprintf("vector, place %s", placeText(x.place.VectorRank)),
 		Score: float64(x.place.Distance),
 	}
@@ -157,7 +158,7 @@ func reasonOfBoth(st *state.Collection, byTerms *kind.Search, x *candidate, f fu
 	if f.reciprocal {
 		how = "reciprocal ranks"
 	}
-	return &Reason{Text: how, Score: -float64(x.distance), Parts: []Reason{*words, near}}, nil
+	return &explain.Reason{Text: how, Score: -float64(x.distance), Parts: []explain.Reason{*words, near}}, nil
 }
 
 func placeText(rank int) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/rank"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -47,7 +48,7 @@ func (b *textBed) reciprocal(queries []db.Query, keys [][]byte, f rank.Options) 
 
 // TestTuneFusion compares what TuneFusion measures with searches, and looks for the weight it stores.
 func TestTuneFusion(t *testing.T) {
-	b := newTextBed(t, db.Schema{Dim: textDim, Metric: vector.Cosine, Text: &db.TextSchema{}})
+	b := newTextBed(t, db.Schema{Dim: textDim, Metric: vector.Cosine, Text: &text.Schema{}})
 	b.put(400, true)
 	dbtest.Builds(t, b.d, "docs", "near", &index.Forest{})
 	exact := &db.SearchOptions{Recall: 1, K: 3}
@@ -118,7 +119,7 @@ func TestTuneFusion(t *testing.T) {
 		t.Errorf("%+v", none)
 	}
 
-	dbtest.Must(t, dbtest.Create(t.Context(), b.d, "texts", db.Schema{Text: &db.TextSchema{}}))
+	dbtest.Must(t, dbtest.Create(t.Context(), b.d, "texts", db.Schema{Text: &text.Schema{}}))
 	one := func(q db.Query) []db.Query { return []db.Query{queries[0], q} }
 	for want, c := range map[string]struct {
 		coll    string

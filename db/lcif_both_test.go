@@ -15,6 +15,7 @@ import (
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -170,7 +171,7 @@ func TestLabelsByBoth(t *testing.T) {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
 			dbtest.Must(t, dbtest.Create(t.Context(), d, "docs",
-				db.Schema{Dim: 8, Metric: c.metric, Text: &db.TextSchema{}}))
+				db.Schema{Dim: 8, Metric: c.metric, Text: &text.Schema{}}))
 			rng := rand.New(rand.NewPCG(7, uint64(c.rows)))
 			ref := &bothRef{weight: c.share, metric: c.metric, k: 7, second: c.second,
 				units: map[string]map[string]float64{}}
@@ -227,7 +228,7 @@ func TestLabelsByBoth(t *testing.T) {
 						continue
 					}
 					sure++
-					if len(out.Labels) != len(want) || out.NoEvidence != (len(want) == 0) {
+					if len(out.Labels) != len(want) || out.Stats.NoEvidence != (len(want) == 0) {
 						t.Fatalf("%s, query %d: %d labels, want %d", when, i, len(out.Labels), len(want))
 					}
 					for _, p := range out.Labels {
@@ -291,7 +292,7 @@ func TestTuneByBoth(t *testing.T) {
 	t.Parallel()
 	d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
 	dbtest.Must(t, dbtest.Create(t.Context(), d, "docs",
-		db.Schema{Dim: 12, Metric: vector.Cosine, Text: &db.TextSchema{}}))
+		db.Schema{Dim: 12, Metric: vector.Cosine, Text: &text.Schema{}}))
 	rng := rand.New(rand.NewPCG(1, 2))
 	put(t, d, 600, func(i int) db.Row {
 		v, l := spotRow(rng, 0)
@@ -341,7 +342,7 @@ func TestTuneByBoth(t *testing.T) {
 		_, err := d.Collection("docs").Build(t.Context(), "bad", o, nil)
 		refused(err, want)
 	}
-	dbtest.Must(t, dbtest.Create(t.Context(), d, "texts", db.Schema{Text: &db.TextSchema{}}))
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "texts", db.Schema{Text: &text.Schema{}}))
 	dbtest.Must(t, dbtest.Put(d, "texts", db.Row{Key: []byte("a"), Text: "a"},
 		db.Row{Key: []byte("b"), Text: "b"}))
 	_, err := d.Collection("texts").Build(t.Context(), "bad", &index.LCIF{Neighbors: "both"}, nil)

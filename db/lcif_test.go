@@ -57,9 +57,9 @@ func topicDB(t *testing.T, named bool) (d *db.DB, rows []db.Row, queries []db.Qu
 	}
 	dbtest.Must(t, dbtest.Create(t.Context(), d, "docs", schema))
 	rng := rand.New(rand.NewPCG(11, 12))
-	name := func(s vector.Sparse) (out []db.Feature) {
+	name := func(s vector.Sparse) (out []vector.Feature) {
 		for i, f := range s.Index {
-			out = append(out, db.Feature{fmt.Sprint("w", f), s.Value[i]})
+			out = append(out, vector.Feature{Name: fmt.Sprint("w", f), Value: s.Value[i]})
 		}
 		return out
 	}
@@ -84,7 +84,7 @@ func topicDB(t *testing.T, named bool) (d *db.DB, rows []db.Row, queries []db.Qu
 		x, l := topicRow(rng, 8)
 		q := db.Query{Sparse: x}
 		if named {
-			q = db.Query{Features: append(name(x), db.Feature{"never seen", 3})}
+			q = db.Query{Features: append(name(x), vector.Feature{Name: "never seen", Value: 3})}
 		}
 		queries, truth = append(queries, q), append(truth, l)
 	}
@@ -341,7 +341,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if !none.NoEvidence || len(none.Labels) > 0 || none.Why != nil {
+				if !none.Stats.NoEvidence || len(none.Labels) > 0 || none.Why != nil {
 					t.Errorf("%s, %s: %+v, want no evidence and no label", coll, m, none)
 				}
 				o := &db.PredictOptions{Index: m, Explain: true, Frequent: true}
@@ -349,7 +349,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if l := got.Labels; !got.NoEvidence || len(l) != 1 || l[0].Label != want || l[0].Score != score ||
+				if l := got.Labels; !got.Stats.NoEvidence || len(l) != 1 || l[0].Label != want || l[0].Score != score ||
 					!l[0].Predicted || float32(l[0].Why.Score) != score {
 					t.Errorf("%s, %s: %+v, want %s with %g", coll, m, got, want, score)
 				}
@@ -363,7 +363,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 					return err
 				}
 				for i, p := range many {
-					if p.NoEvidence != (i != 1) || len(p.Labels) == 0 {
+					if p.Stats.NoEvidence != (i != 1) || len(p.Labels) == 0 {
 						t.Errorf("%s, %s, query %d of a batch: %+v", coll, m, i, p)
 					}
 					if l := p.Labels; i != 1 && (len(l) != 2 || l[0].Label != want || l[0].Score != score || l[1].Predicted) {

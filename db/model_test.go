@@ -242,14 +242,7 @@ func collectionEqual(s *db.Snapshot, name string, c *modelColl, seed uint64) err
 	if err != nil {
 		return fmt.Errorf("labels: %w", err)
 	}
-	last := ""
-	for _, l := range labels {
-		if l.Label <= last || counts[l.Label] != l.Rows {
-			return fmt.Errorf("labels %v, want %v", labels, counts)
-		}
-		last = l.Label
-	}
-	if len(labels) != len(counts) {
+	if !maps.Equal(labels, counts) {
 		return fmt.Errorf("labels %v, want %v", labels, counts)
 	}
 	if c.sparse {

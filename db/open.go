@@ -33,10 +33,9 @@ type DB struct {
 	background *background.Maintainer // nil if maintenance is manual
 }
 
-// Open opens the database in the file at path, and creates it if it does not exist or is empty (unless
-// Options prevent that). nil options mean the defaults. The context can end the call while it waits for
-// the file's lock, walks the pages of a large file, or removes leftovers; it has no effect later. Errors:
-// fs.ErrNotExist, ErrLocked, ErrNotDatabase.
+// Open opens the database in the file at path, and creates it if it does not exist or is empty, unless
+// Options prevent that; nil options are the defaults. The context has no effect on the open database.
+// Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase.
 func Open(ctx context.Context, path string, o *Options) (*DB, error) {
 	if err := fail.Context(ctx); err != nil {
 		return nil, err
@@ -104,7 +103,7 @@ func targetOf(path string) (string, error) {
 // newDB returns a handle of an open file.
 func newDB(path string, o Options, f *state.File) *DB {
 	f.Samples = sample.New(max(0, o.SampleQueries))
-	m := txn.New(path, f, txn.Options{ReadOnly: o.ReadOnly, MaxSize: o.MaxSize, Backlog: o.BacklogBytes})
+	m := txn.New(path, f, txn.Options{ReadOnly: o.ReadOnly, MaxSize: o.MaxSize, Backlog: backlog})
 	return &DB{
 		path: path, opts: o, log: o.Logger, txn: m, indexes: segment.New(m),
 		compactor: &compact.Compactor{Txn: m, Path: path, Target: path, Store: o.storeOptions(), Log: o.Logger},
@@ -155,7 +154,7 @@ func (d *DB) Path() string {
 }
 
 // Close waits for the writer and for open snapshots, also those of loops over Rows, at most
-// Options.CloseTimeout, and closes the file. If snapshots are still open, it returns ErrBusy and unmaps
+// Options.CloseTimeout, and closes the file. If snapshots are still open, it returns ErrLocked and unmaps
 // nothing: call it again.
 func (d *DB) Close() error {
 	if d.manager() == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -34,10 +35,7 @@ type Options struct {
 	// AcceptOlder opens a file with one damaged meta page, otherwise ErrCorrupt, by the other one,
 	// which may be one transaction older.
 	AcceptOlder bool
-	// BacklogBytes is how much data concurrent updates may hold before further ones wait for the
-	// disk, 256 MiB.
-	BacklogBytes int64
-	Maintenance  *maintenance.Policy // the policy of maintenance in the background
+	Maintenance *maintenance.Policy // the policy of maintenance in the background
 	// SampleQueries is how many queries of each dense collection are kept, 100 to 10,000; 0 is 500, -1 keeps
 	// none. Builds and maintenance measure recall on this uniform sample as well, for queries that are
 	// unlike the rows. Searches by vectors without filter, radius or Params are sampled.
@@ -49,7 +47,7 @@ const (
 	defaultReserve = 1 << 40
 	defaultTimeout = time.Second
 	defaultDrain   = 10 * time.Second
-	defaultBacklog = 256 << 20
+	backlog        = 256 << 20 // bytes of concurrent updates that wait for the disk
 	noSample       = -1
 	// leastMaxSize is the size of a file that has grown once.
 	leastMaxSize = 2 << 20
@@ -77,9 +75,6 @@ func (o *Options) resolve() (Options, error) {
 	if r.CloseTimeout == 0 {
 		r.CloseTimeout = defaultDrain
 	}
-	if r.BacklogBytes == 0 {
-		r.BacklogBytes = defaultBacklog
-	}
 	var m maintenance.Policy
 	if r.Maintenance != nil {
 		m = *r.Maintenance
@@ -103,10 +98,8 @@ func (o *Options) resolve() (Options, error) {
 		return r, fmt.Errorf("%w: MaxSize %d, want 0 (no bound) or at least %d bytes", fail.Option, r.MaxSize,
 			leastMaxSize)
 	}
-	if r.MapReserve < 0 || r.MapReserve > 1<<46 || r.BacklogBytes < 0 ||
-		r.Timeout < 0 || r.CloseTimeout < 0 {
-		return r, fmt.Errorf(
-			"%w: a negative size or time, or a reservation above 64 TiB", fail.Option)
+	if r.MapReserve < 0 || r.MapReserve > 1<<46 || r.Timeout < 0 || r.CloseTimeout < 0 {
+		return r, fmt.Errorf("%w: a negative size or time, or a reservation above 64 TiB", fail.Option)
 	}
 	return r, nil
 }
@@ -125,7 +118,7 @@ type Schema struct {
 	// integers from 0 to 255 is stored as bytes, without loss.
 	Float32 bool
 	// Text, if not nil, makes a collection of texts (Row.Text): sparse rows whose features are terms.
-	Text *TextSchema
+	Text *text.Schema
 	// Weight is that of the vector in searches by a vector and a text or features, rank.DefaultWeight when zero.
 	// Collection.TuneFusion chooses it.
 	Weight float64
@@ -169,21 +162,15 @@ func (s Schema) resolve() (Schema, error) {
 	return s, layout.Numbering(s.Numbering).Check()
 }
 
-// Feature is a named feature and its value.
-type Feature struct {
-	Name  string
-	Value float32
-}
-
 // Row is one row of a collection. Vector is set in a dense collection, one of Sparse, Features and
 // Text in a sparse one, and one of them, or both, in a collection of both.
 type Row struct {
-	Key      []byte        // 1 to 512 bytes, unique in the collection
-	Vector   []float32     // dense: Schema.Dim finite values
-	Sparse   vector.Sparse // numbered features, ascending; values finite and >= 0, zeros are dropped
-	Features []Feature     // named features in any order, each at most once
-	Text     string        // UTF-8 without NUL, at most 1 MiB and 65,536 different terms
-	Labels   []string      // a set
+	Key      []byte           // 1 to 512 bytes, unique in the collection
+	Vector   []float32        // dense: Schema.Dim finite values
+	Sparse   vector.Sparse    // numbered features, ascending; values finite and >= 0, zeros are dropped
+	Features []vector.Feature // named features in any order, each at most once
+	Text     string           // UTF-8 without NUL, at most 1 MiB and 65,536 different terms
+	Labels   []string         // a set
 	// Attributes are values by name for filters: strings of at most 512 bytes, integers, floats, bools
 	// and times, in one attribute all of one type. Reads return int64, float64 and UTC. A name has 1 to
 	// 255 bytes; a row has at most 255 attributes, the rows of a collection 1,023 different ones.
@@ -206,10 +193,4 @@ type CollectionInfo struct {
 	Expires             bool     `json:",omitempty"` // whether any row has had an expiry
 
 	types map[string]attribute.Type // of the attributes, also of those of checked rows
-}
-
-// LabelCount is a label and the number of live rows that carry it.
-type LabelCount struct {
-	Label string
-	Rows  int
 }

@@ -10,7 +10,7 @@ import (
 
 // Peek describes the latest committed state of a file that another process, or this one, may have
 // open for writing. It takes no lock, maps nothing, and validates everything that it reads. Fields
-// that only an open database knows are zero. Errors: fs.ErrNotExist, ErrNotDatabase, ErrBusy.
+// that only an open database knows are zero. Errors: fs.ErrNotExist, ErrNotDatabase, ErrLocked.
 func Peek(ctx context.Context, path string) (Stats, error) {
 	if err := fail.Context(ctx); err != nil {
 		return Stats{}, err
@@ -20,7 +20,7 @@ func Peek(ctx context.Context, path string) (Stats, error) {
 		return Stats{}, err
 	}
 	st := Stats{
-		Path: path, FileBytes: seen.FileBytes, FreeBytes: seen.FreeBytes, PageSize: seen.PageSize,
+		FileBytes: seen.FileBytes, FreeBytes: seen.FreeBytes, PageSize: seen.PageSize,
 		Generation: seen.Generation, LiveBytes: max(0, seen.FileBytes-seen.FreeBytes),
 	}
 	for _, c := range seen.Catalog.Collections {

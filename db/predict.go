@@ -8,6 +8,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -21,8 +22,8 @@ type PredictOptions struct {
 	Index string // the label model; the default one of the collection if empty
 	Top   int    // if above zero, return the Top best labels instead of the set that the model predicts
 	Set   bool   // with Top: also those of the set that are not among the Top best
-	// Frequent predicts the most frequent labels of the collection for a query without evidence, as many
-	// as a row has on average; without it such a query gets none.
+	// Frequent gives a query without evidence (Predictions.Labels) the most frequent labels of the
+	// collection, as many as a row has on average, scored by their shares of the rows.
 	Frequent bool
 	// Params replace the parameters of a model of kind lcif. A Beta other than the model's gives exact
 	// results, but slowly.
@@ -36,14 +37,12 @@ type PredictOptions struct {
 
 // Predictions is the answer to a prediction.
 type Predictions struct {
-	Labels []Prediction // best first
-	// NoEvidence reports that the model knows nothing of the query: no feature of it, or for kind
-	// lcif no label of its nearest rows and features. Labels is then empty, or with
-	// PredictOptions.Frequent it has the most frequent labels, scored by their shares of the rows.
-	NoEvidence bool
+	// Labels are the labels, best first. There are none if the model knows nothing of the query
+	// (Stats.NoEvidence): no feature of it or, for lcif, no label of its nearest rows and features.
+	Labels []Prediction
 	// Why is the path through a tree, of several trees that of the predicted class; nil without
 	// PredictOptions.Explain and for LCIF.
-	Why   *Reason
+	Why   *explain.Reason
 	Stats PredictStats
 }
 
@@ -52,8 +51,8 @@ type Predictions struct {
 type Prediction struct {
 	Label     string
 	Score     float32
-	Predicted bool    // whether the label is in the set that the model predicts; true without Top
-	Why       *Reason // explains the score, with PredictOptions.Explain; labels of one tree share it
+	Predicted bool            // whether the label is in the set that the model predicts; true without Top
+	Why       *explain.Reason // explains the score, with PredictOptions.Explain; labels of one tree share it
 }
 
 // PredictStats counts the work of one prediction.
@@ -66,7 +65,7 @@ type PredictStats struct {
 // Predict predicts the labels of a query with a label model, best first: by score or, if the model has
 // a threshold for each label, by score divided by its threshold; equal ones by name. A query by Key
 // predicts from the stored row, which counts as its own neighbor. The guide explains the scores, and
-// what they know of rows written since the build. Errors: ErrNotFound (also if no row has Query.Key).
+// what they know of rows written since the build.
 func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {
 	if o == nil {
 		o = &PredictOptions{}
@@ -100,13 +99,13 @@ func predictLabels(
 	for _, r := range a.Labels {
 		out.Labels = append(out.Labels, Prediction{Label: r.Name, Score: r.Score, Predicted: r.Predicted})
 	}
-	out.Stats, out.NoEvidence = PredictStats{a.Stats, a.Decisions, ask.features.unknown}, a.Stats.NoEvidence
+	out.Stats = PredictStats{a.Stats, a.Decisions, ask.features.unknown}
 	switch {
-	case out.NoEvidence && o.Frequent:
+	case out.Stats.NoEvidence && o.Frequent:
 		if out.Labels, err = frequentLabels(st, o); err != nil {
 			return Predictions{}, err
 		}
-	case o.Explain && !out.NoEvidence:
+	case o.Explain && !out.Stats.NoEvidence:
 		if err := explainLabels(st, &out, a); err != nil {
 			return Predictions{}, err
 		}

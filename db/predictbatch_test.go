@@ -52,7 +52,7 @@ func TestPredictBatchIsPredict(t *testing.T) {
 		x, names := topicRow(rng, 8)
 		r := db.Row{Key: fmt.Append(nil, "d", 3*i), Labels: append(names, "fresh")}
 		for j, f := range x.Index {
-			r.Features = append(r.Features, db.Feature{fmt.Sprint("w", f), x.Value[j]})
+			r.Features = append(r.Features, vector.Feature{Name: fmt.Sprint("w", f), Value: x.Value[j]})
 		}
 		return r
 	})

@@ -26,7 +26,7 @@ func TestMisuseOfSparse(t *testing.T) {
 		return db.Query{Sparse: vector.Sparse{Index: index, Value: values}}
 	}
 	named := func(value float32, name string) db.Query {
-		return db.Query{Features: []db.Feature{{Name: name, Value: value}}}
+		return db.Query{Features: []vector.Feature{{Name: name, Value: value}}}
 	}
 	b.Must(b.D.Update(ctx, func(w *db.Tx) error {
 		for i := range 60 {

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/postings"
@@ -14,7 +15,7 @@ import (
 type Query struct {
 	Vector   []float32
 	Sparse   vector.Sparse
-	Features []Feature
+	Features []vector.Feature
 	Text     string // as text.ParseQuery reads it: words, "a phrase", +required and -excluded ones
 	Key      []byte // the key of a stored row to search like, which is not among the hits itself
 }
@@ -80,7 +81,7 @@ type Hit struct {
 	Text       string
 	Payload    []byte
 	Attributes map[string]any
-	Why        *Reason // how the row was found, with SearchOptions.Explain
+	Why        *explain.Reason // how the row was found, with SearchOptions.Explain
 }
 
 // Result is the answer to a search.

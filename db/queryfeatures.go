@@ -103,13 +103,13 @@ func numberedFeatures(st *state.Collection, x vector.Sparse) queryFeatures {
 // numberFeatures maps named features to numbers. Unknown ones get numbers after the
 // collection's, in the order of their names, so that sums do not depend on the order of the
 // features.
-func numberFeatures(st *state.Collection, features []Feature) (queryFeatures, error) {
+func numberFeatures(st *state.Collection, features []vector.Feature) (queryFeatures, error) {
 	type pair struct {
 		id    uint32
 		value float32
 	}
 	pairs := make([]pair, 0, len(features))
-	var unknown []Feature
+	var unknown []vector.Feature
 	for _, f := range features {
 		id, ok, err := st.FeatureNumber(f.Name)
 		switch {
@@ -124,7 +124,7 @@ func numberFeatures(st *state.Collection, features []Feature) (queryFeatures, er
 	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.id, b.id) })
 	var out queryFeatures
 	if len(unknown) > 0 {
-		slices.SortFunc(unknown, func(a, b Feature) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortFunc(unknown, func(a, b vector.Feature) int { return cmp.Compare(a.Name, b.Name) })
 		out.unknown = make([]string, len(unknown))
 	}
 	for i, f := range unknown {

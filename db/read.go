@@ -181,28 +181,25 @@ func (c Collection) MatchingKeys(ctx context.Context, f *filter.Filter) (keys []
 	return keys, err
 }
 
-// Labels lists the labels of a collection with the number of live rows that have each, in
-// bytewise order. Labels without a live row are left out. Rows that have expired count until
-// maintenance deletes them.
-func (c Collection) Labels() (out []LabelCount, err error) {
-	err = c.read(context.Background(), func(st *state.Collection) error {
-		return st.EachLabel(func(label string, n int) { out = append(out, LabelCount{label, n}) })
+// Labels returns the number of live rows of each label, without labels of no such row. Rows that have
+// expired count until maintenance deletes them.
+func (c Collection) Labels() (map[string]int, error) {
+	out := map[string]int{}
+	err := c.read(context.Background(), func(st *state.Collection) error {
+		return st.EachLabel(func(label string, n int) { out[label] = n })
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 // namedFeatures returns a sparse vector's features with their names.
-func namedFeatures(st *state.Collection, s vector.Sparse) ([]Feature, error) {
-	out := make([]Feature, s.Len())
+func namedFeatures(st *state.Collection, s vector.Sparse) ([]vector.Feature, error) {
+	out := make([]vector.Feature, s.Len())
 	for i, id := range s.Index {
 		name, err := st.FeatureName(id)
 		if err != nil {
 			return nil, err
 		}
-		out[i] = Feature{name, s.Value[i]}
+		out[i] = vector.Feature{Name: name, Value: s.Value[i]}
 	}
 	return out, nil
 }

@@ -6,61 +6,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 )
 
-// Reason explains an answer by its parts, largest first. The parts of a prediction by LCIF are rows
-// and features, those of a path through a tree its decisions in order, those of a decision features
-// and an offset, those of a hit the leaves that elected it, with their votes as a share, or the terms
-// of a text.
-type Reason struct {
-	Text    string  // a key, a feature, or a description such as "goal? yes"
-	Key     []byte  // if the part is a row
-	Feature string  // if the part is a feature
-	Value   float64 // the similarity of a row, or the value of a feature as the tree weighs it
-	// Score is what the part adds to the whole: for a decision its margin, for the leaf of a path
-	// the share of its training rows that have its answer, for a hit the estimate of its label.
-	Score float64
-	Parts []Reason
-}
-
-// printedParts is the number of parts of a part that String shows.
-const printedParts = 4
-
-// String returns the main parts on one line; nil is an empty string.
-func (r *Reason) String() string {
-	if r == nil {
-		return ""
-	}
-	s := r.Text
-	if len(r.Parts) > 0 {
-		s += ": " + listReasons(r.Parts)
-	}
-	return s
-}
-
-func listReasons(parts []Reason) string {
-	var list []string
-	for i := range min(len(parts), printedParts) {
-		s := fmt.Sprintf("%s %.3g", parts[i].Text, parts[i].Score)
-		if len(parts[i].Parts) > 0 {
-			s += " (" + listReasons(parts[i].Parts) + ")"
-		}
-		list = append(list, s)
-	}
-	if more := len(parts) - printedParts; more > 0 {
-		list = append(list, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(list, ", ")
-}
-
 // explainLabels fills in the reasons of predictions.
 func explainLabels(st *state.Collection, out *Predictions, a *kind.LabelAnswer) (err error) {
-	paths := map[*kind.TreePath]*Reason{nil: nil}
-	path := func(p *kind.TreePath) (*Reason, error) {
+	paths := map[*kind.TreePath]*explain.Reason{nil: nil}
+	path := func(p *kind.TreePath) (*explain.Reason, error) {
 		why, known := paths[p]
 		if !known {
 			if why, err = reasonOfPath(st, p); err != nil {
@@ -88,8 +44,8 @@ func explainLabels(st *state.Collection, out *Predictions, a *kind.LabelAnswer) 
 }
 
 // reasonOfHit describes how a search found a row.
-func reasonOfHit(e *query.Explanation) *Reason {
-	out := &Reason{Text: e.Source, Score: e.Estimate}
+func reasonOfHit(e *query.Explanation) *explain.Reason {
+	out := &explain.Reason{Text: e.Source, Score: e.Estimate}
 	if e.From != nil {
 		out.Text += fmt.Sprintf(" %d from row %d", e.Hop, *e.From)
 	}
@@ -107,40 +63,40 @@ func reasonOfHit(e *query.Explanation) *Reason {
 	}
 	for _, v := range e.Votes {
 		share := float64(v.Votes) / float64(max(v.Points, 1))
-		out.Parts = append(out.Parts, Reason{Text: fmt.Sprintf("tree %d, leaf %d", v.Tree, v.Leaf), Score: share})
+		out.Parts = append(out.Parts, explain.Reason{Text: fmt.Sprintf("tree %d, leaf %d", v.Tree, v.Leaf), Score: share})
 	}
 	return out
 }
 
 // reasonOfTerms explains the score of a row by the terms of the query.
-func reasonOfTerms(st *state.Collection, s *kind.Search, row uint32) (out *Reason, err error) {
-	out = &Reason{Text: "terms"}
+func reasonOfTerms(st *state.Collection, s *kind.Search, row uint32) (out *explain.Reason, err error) {
+	out = &explain.Reason{Text: "terms"}
 	s.TermParts(st.SparseRow(row), func(term uint32, count float32, weight, score float64) {
 		name, e := st.FeatureName(term)
 		if err == nil {
 			err = e
 		}
 		out.Score += score
-		out.Parts = append(out.Parts, Reason{
+		out.Parts = append(out.Parts, explain.Reason{
 			Text: fmt.Sprintf("%s (%g times, weight %.3g)", name, count, weight), Feature: name, Value: float64(count),
 			Score: score,
 		})
 	})
-	slices.SortStableFunc(out.Parts, func(a, b Reason) int { return cmp.Compare(b.Score, a.Score) })
+	slices.SortStableFunc(out.Parts, func(a, b explain.Reason) int { return cmp.Compare(b.Score, a.Score) })
 	return out, err
 }
 
 // reasonOfLabel explains the score of a label by rows and features.
-func reasonOfLabel(st *state.Collection, e *lcif.LabelExplanation) (*Reason, error) {
-	rows, features := Reason{Text: "rows", Score: e.Instance}, Reason{Text: "features", Score: e.Feature}
+func reasonOfLabel(st *state.Collection, e *lcif.LabelExplanation) (*explain.Reason, error) {
+	rows, features := explain.Reason{Text: "rows", Score: e.Instance}, explain.Reason{Text: "features", Score: e.Feature}
 	for _, n := range e.Neighbors {
 		key, err := st.Key(n.Row)
 		if err != nil {
 			return nil, err
 		}
-		part := Reason{Text: string(key), Key: slices.Clone(key), Value: n.Similarity, Score: n.Share}
+		part := explain.Reason{Text: string(key), Key: slices.Clone(key), Value: n.Similarity, Score: n.Share}
 		if n.Indirect > 0 {
-			part.Parts = []Reason{{Text: "its own nearest rows", Score: n.Indirect}}
+			part.Parts = []explain.Reason{{Text: "its own nearest rows", Score: n.Indirect}}
 		}
 		rows.Parts = append(rows.Parts, part)
 	}
@@ -149,10 +105,10 @@ func reasonOfLabel(st *state.Collection, e *lcif.LabelExplanation) (*Reason, err
 		if err != nil {
 			return nil, err
 		}
-		features.Parts = append(features.Parts, Reason{Text: name, Feature: name, Score: f.Share})
+		features.Parts = append(features.Parts, explain.Reason{Text: name, Feature: name, Score: f.Share})
 	}
 	text := counted(len(e.Neighbors), "row") + ", " + counted(len(e.Features), "feature")
-	return &Reason{Text: text, Score: e.Instance + e.Feature, Parts: []Reason{rows, features}}, nil
+	return &explain.Reason{Text: text, Score: e.Instance + e.Feature, Parts: []explain.Reason{rows, features}}, nil
 }
 
 // counted returns a number of things as text.
@@ -164,7 +120,7 @@ func counted(n int, thing string) string {
 }
 
 // reasonOfPath explains the answer of a leaf by the decisions on the path to it (Liu 2017, section 6).
-func reasonOfPath(st *state.Collection, p *kind.TreePath) (*Reason, error) {
+func reasonOfPath(st *state.Collection, p *kind.TreePath) (*explain.Reason, error) {
 	answer := "no label"
 	switch {
 	case len(p.Labels) > 0:
@@ -172,23 +128,23 @@ func reasonOfPath(st *state.Collection, p *kind.TreePath) (*Reason, error) {
 	case p.Class != "":
 		answer = "not " + p.Class
 	}
-	out := &Reason{Text: fmt.Sprintf("%s in %d of %s", answer, p.Agree, counted(p.Rows, "training row"))}
+	out := &explain.Reason{Text: fmt.Sprintf("%s in %d of %s", answer, p.Agree, counted(p.Rows, "training row"))}
 	if p.Rows > 0 {
 		out.Score = float64(p.Agree) / float64(p.Rows)
 	}
 	for i := range p.Path {
 		d := &p.Path[i]
-		decision := Reason{Text: decisionText(d, p.Class), Score: d.Margin}
+		decision := explain.Reason{Text: decisionText(d, p.Class), Score: d.Margin}
 		for _, c := range d.Contributions {
 			name, err := st.FeatureName(c.Feature)
 			if err != nil {
 				return nil, err
 			}
-			decision.Parts = append(decision.Parts, Reason{
+			decision.Parts = append(decision.Parts, explain.Reason{
 				Text: name, Feature: name, Value: float64(c.Value), Score: c.Margin,
 			})
 		}
-		decision.Parts = append(decision.Parts, Reason{Text: "offset", Score: d.Offset})
+		decision.Parts = append(decision.Parts, explain.Reason{Text: "offset", Score: d.Offset})
 		out.Parts = append(out.Parts, decision)
 	}
 	return out, nil

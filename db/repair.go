@@ -2,19 +2,15 @@ package db
 
 import (
 	"context"
-)
 
-// RepairedIndex is a damaged index, or with an empty Index damage in the tables of attributes.
-type RepairedIndex struct {
-	Collection, Index string
-	Damage, Err       error // the first error found; why it could not be rebuilt, nil if it was
-}
+	"github.com/anndb/anndb/db/index"
+)
 
 // Repair verifies the indexes and the tables that find rows by attribute, and rebuilds the damaged
 // ones from the rows, with their stored settings. It does not repair rows; rescue.Salvage recovers them.
 // Errors: ErrCorrupt if an index could not be rebuilt, or if pages are damaged so that the file must
 // not be written to.
-func (d *DB) Repair(ctx context.Context, run *Run) (found []RepairedIndex, err error) {
+func (d *DB) Repair(ctx context.Context, run *Run) (found []index.Repaired, err error) {
 	if err := d.manager().Writable(ctx); err != nil {
 		return nil, err
 	}
@@ -23,9 +19,5 @@ func (d *DB) Repair(ctx context.Context, run *Run) (found []RepairedIndex, err e
 		return nil, err
 	}
 	defer release(&err)
-	repaired, err := d.indexes.Repair(ctx)
-	for _, x := range repaired {
-		found = append(found, RepairedIndex(x))
-	}
-	return found, err
+	return d.indexes.Repair(ctx)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/rank"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -267,10 +268,10 @@ func TestRerank(t *testing.T) {
 	for name, schema := range map[string]db.Schema{
 		"l2": {Dim: 5}, "cosine": {Dim: 5, Metric: vector.Cosine},
 		"product": {Dim: 5, Metric: vector.InnerProduct},
-		"sparse":  {Sparse: true}, "texts": {Text: &db.TextSchema{}},
-		"both":          {Dim: 5, Metric: vector.Cosine, Text: &db.TextSchema{}},
-		"both-l2":       {Dim: 5, Text: &db.TextSchema{}},
-		"words of both": {Dim: 5, Text: &db.TextSchema{}},
+		"sparse":  {Sparse: true}, "texts": {Text: &text.Schema{}},
+		"both":          {Dim: 5, Metric: vector.Cosine, Text: &text.Schema{}},
+		"both-l2":       {Dim: 5, Text: &text.Schema{}},
+		"words of both": {Dim: 5, Text: &text.Schema{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newRankBed(t, name, schema, 160)
@@ -325,7 +326,7 @@ func keysOf(hits []db.Hit) (out []string) {
 func TestRerankDepth(t *testing.T) {
 	d := dbtest.OpenTemp(t, nil)
 	dbtest.Must(t, errors.Join(
-		dbtest.Create(t.Context(), d, "both", db.Schema{Dim: 8, Text: &db.TextSchema{}}),
+		dbtest.Create(t.Context(), d, "both", db.Schema{Dim: 8, Text: &text.Schema{}}),
 		dbtest.Create(t.Context(), d, "none", db.Schema{Dim: 2})))
 	var rows []db.Row
 	for i, x := range dbtest.Mixture(5, 3000, 8) {

@@ -107,7 +107,7 @@ func checkSparse(r *Row, named bool) error {
 // copyRow returns the row in the form in which it is stored. It shares no memory with the
 // caller. It checks the attributes and the terms of the text, and nothing else.
 func copyRow(r *Row, c *layout.Collection, clone func([]float32) []float32) (apply.Row, error) {
-	out := apply.Row{Row: rows.Row{
+	out := apply.Row{Features: slices.Clone(r.Features), Row: rows.Row{
 		Key: slices.Clone(r.Key), Vector: clone(r.Vector), Sparse: apply.NonZero(r.Sparse),
 		Cold: rows.Cold{Labels: labelSet(r.Labels), Text: strings.Clone(r.Text), Payload: slices.Clone(r.Payload)},
 	}}
@@ -118,12 +118,6 @@ func copyRow(r *Row, c *layout.Collection, clone func([]float32) []float32) (app
 		var err error
 		if out.Features, err = termsOf(out.Text, c.Text); err != nil {
 			return out, fail.Wrapf(err, "key %q", r.Key)
-		}
-	}
-	if r.Features != nil {
-		out.Features = make([]apply.Feature, len(r.Features))
-		for i, f := range r.Features {
-			out.Features[i] = apply.Feature(f)
 		}
 	}
 	return out, nil
@@ -157,11 +151,8 @@ func rowOf(r *apply.Row) Row {
 		Sparse: vector.Sparse{Index: slices.Clone(r.Sparse.Index), Value: slices.Clone(r.Sparse.Value)},
 	}
 	out.setCold(r.Cold.Clone())
-	if r.Features != nil && r.Text == "" {
-		out.Features = make([]Feature, len(r.Features))
-		for i, f := range r.Features {
-			out.Features[i] = Feature(f)
-		}
+	if r.Text == "" {
+		out.Features = slices.Clone(r.Features)
 	}
 	return out
 }

@@ -97,7 +97,7 @@ func publicRows(found iter.Seq2[salvage.Row, error]) iter.Seq2[Row, error] {
 			r := Row{Key: x.Key, Vector: x.Vector, Sparse: x.Sparse}
 			r.setCold(x.Cold)
 			for i, name := range x.Names {
-				r.Features = append(r.Features, Feature{name, x.Sparse.Value[i]})
+				r.Features = append(r.Features, vector.Feature{Name: name, Value: x.Sparse.Value[i]})
 			}
 			if r.Text != "" {
 				r.Features = nil // its terms

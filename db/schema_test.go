@@ -17,6 +17,7 @@ import (
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/rescue"
 	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -46,12 +47,12 @@ func rowsOf(t *testing.T, d *db.DB, coll string) (out []string) {
 // created with both.
 func TestLaterParts(t *testing.T) {
 	t.Parallel()
-	both := db.Schema{Dim: 8, Metric: vector.Cosine, Text: &db.TextSchema{}}
+	both := db.Schema{Dim: 8, Metric: vector.Cosine, Text: &text.Schema{}}
 	features := db.Schema{Dim: 8, Metric: vector.L2, Named: true}
 	numbers := db.Schema{Dim: 8, Sparse: true}
 	for name, c := range map[string]struct{ before, after db.Schema }{
 		"text":    {db.Schema{Dim: 8, Metric: vector.Cosine}, both},
-		"vector":  {db.Schema{Text: &db.TextSchema{}}, both},
+		"vector":  {db.Schema{Text: &text.Schema{}}, both},
 		"vectors": {db.Schema{Named: true}, features},
 		"numbers": {db.Schema{Sparse: true}, numbers},
 	} {
@@ -67,7 +68,7 @@ func TestLaterParts(t *testing.T) {
 				}
 				if c.after.Named {
 					for w, n := range countsOf(strings.Fields(r.Text)) {
-						r.Features = append(r.Features, db.Feature{Name: w, Value: float32(n)})
+						r.Features = append(r.Features, vector.Feature{Name: w, Value: float32(n)})
 					}
 				}
 				if c.after.Text == nil {
@@ -267,14 +268,14 @@ func TestSetSchema(t *testing.T) {
 	refused(set(func(s *db.Schema) { s.Dim, s.Named = 0, true }), db.ErrInvalid, "stays as it is")
 	refused(set(func(s *db.Schema) { s.Meta = map[string]string{"a": strings.Repeat("x", 2000)} }),
 		db.ErrInvalid, "1024 bytes")
-	refused(set(func(s *db.Schema) { s.Text = &db.TextSchema{Analyzer: "none"} }), db.ErrInvalid,
+	refused(set(func(s *db.Schema) { s.Text = &text.Schema{Analyzer: "none"} }), db.ErrInvalid,
 		"no analyzer")
 	refused(d.Collection("none").SetSchema(t.Context(), made, nil), db.ErrNotFound, "none")
 	dbtest.Builds(t, d, "c", "m", &index.LCIF{Params: &lcif.Params{K: 1, Lambda: 1}})
-	refused(set(func(s *db.Schema) { s.Text = &db.TextSchema{} }), db.ErrInvalid, "drop it first")
+	refused(set(func(s *db.Schema) { s.Text = &text.Schema{} }), db.ErrInvalid, "drop it first")
 	dbtest.Must(t, c.DropIndex(t.Context(), "m"))
 	dbtest.Must(t, set(func(s *db.Schema) {
-		s.Text, s.Meta = &db.TextSchema{Analyzer: "english"}, map[string]string{"lang": "en"}
+		s.Text, s.Meta = &text.Schema{Analyzer: "english"}, map[string]string{"lang": "en"}
 	}))
 	refused(set(func(s *db.Schema) { s.Text.Analyzer = "words" }), db.ErrInvalid, "stays as it is")
 	dbtest.Must(t, set(func(s *db.Schema) { s.Weight = 0.6; s.Meta["model"] = "small-2" }))

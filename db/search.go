@@ -29,8 +29,7 @@ var defaultSearch SearchOptions
 // Search finds the rows nearest to the query, nearest first and then by row number: exactly min(K,
 // live rows that pass the filter) of a dense collection unless Params forbid widening, of a sparse
 // one only rows that share a feature with the query. Rows written after the build of an index are
-// compared one by one. Errors: ErrNotFound (also if no row has Query.Key), ErrInvalid (also
-// for an untuned index without Params).
+// compared one by one. An index that was not tuned needs Params.
 func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res Result, err error) {
 	if o == nil {
 		o = &defaultSearch

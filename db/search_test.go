@@ -331,7 +331,7 @@ func TestRangeOfEqualRows(t *testing.T) {
 	d := newBed(t, vector.L2, dim).D
 	s, err := d.Create(t.Context(), "s", db.Schema{Named: true})
 	dbtest.Must(t, err)
-	q := []db.Feature{{Name: "a", Value: 3}, {Name: "b", Value: 0.1}, {Name: "c", Value: 7}}
+	q := []vector.Feature{{Name: "a", Value: 3}, {Name: "b", Value: 0.1}, {Name: "c", Value: 7}}
 	dbtest.Must(t, d.Update(t.Context(), func(tx *db.Tx) error {
 		c := tx.Collection("s")
 		return errors.Join(c.Put(db.Row{Key: []byte("same"), Features: q}), c.Put(db.Row{Key: []byte("other"), Features: q[:2]}))

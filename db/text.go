@@ -8,26 +8,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/text"
+	"github.com/anndb/anndb/vector"
 )
-
-// TextSchema describes the texts of a collection. An analyzer turns each into terms, which are the
-// features of its row, and searches rank rows by BM25.
-type TextSchema struct {
-	// Analyzer names one of package text, or one that the program has registered there (text.Register);
-	// text.Words when empty.
-	Analyzer string
-	// K1 and B are those of BM25, 1.2 and 0.75 when zero: how fast further occurrences of a term count
-	// less, and how much the length of a text counts (almost not at all with 1e-6).
-	K1, B float64
-	// Pairs, if above zero, makes terms of each two words that follow each other, too. A search counts those
-	// that at least so many rows have now. The length of a text is the number of its words and pairs.
-	Pairs int
-}
 
 // resolveText fills in the defaults of the texts of a schema and checks them.
 func (s *Schema) resolveText() error {
@@ -41,22 +27,14 @@ func (s *Schema) resolveText() error {
 	t.Analyzer = cmp.Or(t.Analyzer, text.Words)
 	t.K1, t.B = cmp.Or(t.K1, 1.2), cmp.Or(t.B, 0.75)
 	s.Text, s.Sparse, s.Named = &t, true, true
-	if _, err := analyzerOf(t.stored()); err != nil {
+	if _, err := analyzerOf(&t); err != nil {
 		return err
 	}
-	return t.stored().Check()
-}
-
-// stored returns the form of the catalog.
-func (t *TextSchema) stored() *layout.Text {
-	if t == nil {
-		return nil
-	}
-	return (*layout.Text)(t)
+	return layout.CheckText(&t)
 }
 
 // analyzerOf returns the analyzer of a collection.
-func analyzerOf(t *layout.Text) (text.Analyzer, error) {
+func analyzerOf(t *text.Schema) (text.Analyzer, error) {
 	if a := text.ByName(t.Analyzer); a != nil {
 		return a, nil
 	}
@@ -81,7 +59,7 @@ func checkText(r *Row) error {
 }
 
 // termsOf returns the different terms of a text, ascending, with their counts.
-func termsOf(s string, t *layout.Text) ([]apply.Feature, error) {
+func termsOf(s string, t *text.Schema) ([]vector.Feature, error) {
 	analyze, err := analyzerOf(t)
 	if err != nil {
 		return nil, err
@@ -121,7 +99,7 @@ func appendPairs(terms []string, tokens text.Phrase) []string {
 }
 
 // countTerms returns the different terms, ascending, with their counts.
-func countTerms(terms []string) (out []apply.Feature, err error) {
+func countTerms(terms []string) (out []vector.Feature, err error) {
 	slices.Sort(terms)
 	for i, t := range terms {
 		switch {
@@ -132,7 +110,7 @@ func countTerms(terms []string) (out []apply.Feature, err error) {
 			return nil, fmt.Errorf("%w: term %.40q of the analyzer, want 1 to %d bytes of UTF-8", fail.Text, t,
 				rows.MaxKey)
 		default:
-			out = append(out, apply.Feature{Name: t, Value: 1})
+			out = append(out, vector.Feature{Name: t, Value: 1})
 		}
 	}
 	if len(out) > rows.MaxFeatures {

@@ -19,7 +19,7 @@ func TestPairs(t *testing.T) {
 	t.Parallel()
 	const least = 6
 	d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
-	dbtest.Must(t, dbtest.Create(t.Context(), d, "docs", db.Schema{Text: &db.TextSchema{Pairs: least}}))
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "docs", db.Schema{Text: &text.Schema{Pairs: least}}))
 	rng := rand.New(rand.NewPCG(8, 9))
 	phrase := func(n int) string {
 		var words []string
@@ -100,12 +100,12 @@ func TestPairs(t *testing.T) {
 		emit(text.Token{Term: "a b", End: len(s)})
 	})
 	dbtest.Must(t, dbtest.Create(t.Context(), d, "spaced",
-		db.Schema{Text: &db.TextSchema{Analyzer: "spaced", Pairs: 1}}))
+		db.Schema{Text: &text.Schema{Analyzer: "spaced", Pairs: 1}}))
 	if err := dbtest.Put(d, "spaced", db.Row{Key: []byte("a"), Text: "x"}); err == nil ||
 		!strings.Contains(err.Error(), "has a space") {
 		t.Errorf("a term with a space: %v", err)
 	}
-	if err := dbtest.Create(t.Context(), d, "x", db.Schema{Text: &db.TextSchema{Pairs: -1}}); err == nil {
+	if err := dbtest.Create(t.Context(), d, "x", db.Schema{Text: &text.Schema{Pairs: -1}}); err == nil {
 		t.Error("pairs of -1 rows")
 	}
 }

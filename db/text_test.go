@@ -223,7 +223,7 @@ func passing(all []scored, where *filter.Filter) (out []scored) {
 // TestBM25 compares searches of texts with the definition: scanned and indexed, with fresh and deleted rows,
 // maintained, reopened, filtered, with required and excluded words and phrases.
 func TestBM25(t *testing.T) {
-	b := newTextBed(t, db.Schema{Text: &db.TextSchema{}})
+	b := newTextBed(t, db.Schema{Text: &text.Schema{}})
 	compare := func(stage string) {
 		t.Helper()
 		for range 15 {
@@ -300,7 +300,7 @@ func TestBM25(t *testing.T) {
 
 // TestFusion compares searches by vector and text with the definition of both fusions.
 func TestFusion(t *testing.T) {
-	b := newTextBed(t, db.Schema{Dim: textDim, Metric: vector.Cosine, Text: &db.TextSchema{Analyzer: text.Words}})
+	b := newTextBed(t, db.Schema{Dim: textDim, Metric: vector.Cosine, Text: &text.Schema{Analyzer: text.Words}})
 	near := func(q []float32) []scored {
 		var out []scored
 		for key, x := range b.vecs {
@@ -399,7 +399,7 @@ func TestFusion(t *testing.T) {
 
 // TestBadTexts: what no collection of texts can keep or look for is one clear error, and nothing is lost.
 func TestBadTexts(t *testing.T) {
-	b := newTextBed(t, db.Schema{Dim: textDim, Text: &db.TextSchema{Analyzer: text.English}})
+	b := newTextBed(t, db.Schema{Dim: textDim, Text: &text.Schema{Analyzer: text.English}})
 	put := func(r db.Row) error { return dbtest.Put(b.d, "docs", db.Row{Key: []byte("good"), Text: "kept"}, r) }
 	many := make([]string, 1<<16+1)
 	for i := range many {
@@ -410,7 +410,7 @@ func TestBadTexts(t *testing.T) {
 		"not valid UTF-8":             {Text: "a\xffb"},
 		"divide it into several rows": {Text: strings.Repeat("word ", 1<<18)},
 		"65537 different terms":       {Text: strings.Join(many, " ")},
-		"its features are their":      {Text: "a", Features: []db.Feature{{Name: "a", Value: 1}}},
+		"its features are their":      {Text: "a", Features: []vector.Feature{{Name: "a", Value: 1}}},
 		"3 coordinates":               {Text: "a", Vector: []float32{1, 2, 3}},
 	} {
 		r.Key = []byte("bad")
@@ -451,7 +451,7 @@ func TestBadTexts(t *testing.T) {
 
 // TestTextsByKey: a stored row is looked for by the parts that it has, and is not among its own hits.
 func TestTextsByKey(t *testing.T) {
-	b := newTextBed(t, db.Schema{Dim: textDim, Metric: vector.Cosine, Text: &db.TextSchema{}})
+	b := newTextBed(t, db.Schema{Dim: textDim, Metric: vector.Cosine, Text: &text.Schema{}})
 	b.put(60, true)
 	for key, x := range b.vecs {
 		q := db.Query{Vector: x}

@@ -30,13 +30,9 @@ func textQuery(st *state.Collection, a *rowAsk) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", fail.Text, err)
 	}
-	terms, err := countTerms(q.Terms)
+	known, err := countTerms(q.Terms)
 	if err != nil {
 		return err
-	}
-	known := make([]Feature, 0, len(terms))
-	for _, t := range terms {
-		known = append(known, Feature(t))
 	}
 	if st.Entry.Text.Pairs > 0 {
 		pairs, err := countTerms(appendPairs(nil, text.PhraseOf(text.Plain(a.q.Text), analyze)))
@@ -47,7 +43,7 @@ func textQuery(st *state.Collection, a *rowAsk) error {
 			if _, ok, err := st.FeatureNumber(t.Name); err != nil {
 				return err
 			} else if ok {
-				known = append(known, Feature(t))
+				known = append(known, t)
 			}
 		}
 	}

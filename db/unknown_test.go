@@ -39,9 +39,9 @@ func twins(t *testing.T, n, dim int) (*db.DB, []vector.Sparse) {
 }
 
 // features gives numbered features names in the same order.
-func features(s vector.Sparse) (out []db.Feature) {
+func features(s vector.Sparse) (out []vector.Feature) {
 	for i, f := range s.Index {
-		out = append(out, db.Feature{Name: fmt.Sprintf("f%06d", f), Value: s.Value[i]})
+		out = append(out, vector.Feature{Name: fmt.Sprintf("f%06d", f), Value: s.Value[i]})
 	}
 	return out
 }
@@ -109,7 +109,7 @@ func TestUnknownFeatures(t *testing.T) {
 			}
 		}
 	}
-	hits, stats, err := dbtest.Nearest(ctx, names, db.Query{Features: []db.Feature{{Name: "word", Value: 1}, {Name: "another", Value: 2}, {Name: "zero"}}}, 3, nil)
+	hits, stats, err := dbtest.Nearest(ctx, names, db.Query{Features: []vector.Feature{{Name: "word", Value: 1}, {Name: "another", Value: 2}, {Name: "zero"}}}, 3, nil)
 	if err != nil || len(hits) != 0 || !slices.Equal(stats.Unknown, []string{"another", "word"}) {
 		t.Errorf("unknown features only: %d hits, unknown %q, %v", len(hits), stats.Unknown, err)
 	}

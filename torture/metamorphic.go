@@ -19,6 +19,7 @@ import (
 	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/torture/internal/ask"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -30,8 +31,8 @@ type telling struct {
 	Path string
 	Seed uint64
 	// Options of db.Open.
-	NoSync              bool
-	MapReserve, Backlog int64
+	NoSync     bool
+	MapReserve int64
 	// Background maintains all the while, beside the calls that the sequence
 	// has: the answers of what is learned then follow from when it works.
 	Background bool
@@ -55,12 +56,11 @@ func (t telling) variant(rng *rand.Rand) (telling, string) {
 	flip("reopen", &t.Reopen)
 	flip("keep", &t.Keep)
 	t.MapReserve = []int64{1 << 20, 1 << 30, 1 << 36}[rng.IntN(3)]
-	t.Backlog = []int64{1, 1 << 16, 0}[rng.IntN(3)]
 	if t.Keep {
 		t.MapReserve = 1 << 36 // a file that outgrows it waits for the snapshot, as documented
 	}
 	t.Workers = []int{1, 2, 5, 0}[rng.IntN(4)]
-	what = append(what, fmt.Sprintf("reserve %d, backlog %d, %d workers", t.MapReserve, t.Backlog, t.Workers))
+	what = append(what, fmt.Sprintf("reserve %d, %d workers", t.MapReserve, t.Workers))
 	return t, strings.Join(what, ", ")
 }
 
@@ -134,7 +134,7 @@ func tell(args []string) error {
 }
 
 func (t telling) open() (*db.DB, error) {
-	o := &db.Options{MapReserve: t.MapReserve, BacklogBytes: t.Backlog, Maintenance: &maintenance.Policy{Manual: true}}
+	o := &db.Options{MapReserve: t.MapReserve, Maintenance: &maintenance.Policy{Manual: true}}
 	if t.NoSync {
 		o.NoSync = true
 	}
@@ -154,7 +154,7 @@ var tales = []struct {
 }{
 	{"bytes", db.Schema{Dim: widest}}, {"floats", db.Schema{Dim: 12, Metric: vector.Cosine}},
 	{"terms", db.Schema{Sparse: true}}, {"words", db.Schema{Named: true}},
-	{"texts", db.Schema{Dim: 12, Text: &db.TextSchema{}}},
+	{"texts", db.Schema{Dim: 12, Text: &text.Schema{}}},
 }
 
 // step is one operation: all draw the same numbers whatever the options.
@@ -222,7 +222,7 @@ func tale(rng *rand.Rand, coll string) db.Row {
 			}
 			v := float32(1 + rng.IntN(5))
 			if coll == "words" {
-				r.Features = append(r.Features, db.Feature{Name: fmt.Sprint("word-", f), Value: v})
+				r.Features = append(r.Features, vector.Feature{Name: fmt.Sprint("word-", f), Value: v})
 			} else {
 				r.Sparse.Index, r.Sparse.Value = append(r.Sparse.Index, f), append(r.Sparse.Value, v)
 			}

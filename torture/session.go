@@ -124,7 +124,7 @@ func (s *sessionState) carryOut(o order, a *answer) (err error) {
 // sentinels are the errors that db promises to wrap.
 var sentinels = []error{
 	db.ErrClosed, db.ErrReadOnly, db.ErrCorrupt, db.ErrNotDatabase, db.ErrLocked, db.ErrUnknownState,
-	db.ErrNoSpace, db.ErrBusy, db.ErrExists, db.ErrNotFound, os.ErrNotExist,
+	db.ErrNoSpace, db.ErrExists, db.ErrNotFound, os.ErrNotExist,
 }
 
 func typed(err error) bool {

@@ -10,6 +10,12 @@ import (
 // ErrSparse is returned for an inconsistent sparse vector or matrix.
 var ErrSparse = errors.New("vector: bad sparse vector")
 
+// Feature is a named feature and its value.
+type Feature struct {
+	Name  string
+	Value float32
+}
+
 // Sparse is a sparse vector: feature numbers, strictly ascending, and their
 // values. A feature that is not listed has the value zero.
 type Sparse struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/internal/par"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -84,7 +85,7 @@ func (b *bench) open(ctx context.Context) (err error) {
 func (b *bench) build(ctx context.Context, rows iter.Seq2[db.Row, error]) (err error) {
 	schema := db.Schema{Dim: b.set.Dim, Metric: b.set.Metric}
 	if b.texts[0] != nil {
-		schema.Text = &db.TextSchema{Analyzer: "english"}
+		schema.Text = &text.Schema{Analyzer: "english"}
 	}
 	if b.rows, err = b.d.Create(ctx, "rows", schema); err != nil {
 		return err

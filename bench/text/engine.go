@@ -13,6 +13,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -60,7 +61,7 @@ func load(
 // schemaOf returns the schema for rows with texts, vectors or both.
 func schemaOf(rows []child.Document, analyzer string) (s db.Schema) {
 	if rows[0].Text != "" {
-		s.Text = &db.TextSchema{Analyzer: analyzer}
+		s.Text = &text.Schema{Analyzer: analyzer}
 	}
 	if s.Dim = len(rows[0].Vector); s.Dim > 0 {
 		s.Metric = vector.Cosine

@@ -40,7 +40,7 @@ func many(ctx context.Context, data, analyzer string, rows int) error {
 	defer os.RemoveAll(scratch)
 	path := filepath.Join(scratch, "t.anndb")
 	start := time.Now()
-	schema := db.Schema{Text: &db.TextSchema{Analyzer: analyzer}}
+	schema := db.Schema{Text: &text.Schema{Analyzer: analyzer}}
 	built, err := load(ctx, path, schema, drawn(rows, lengths, words))
 	if err != nil {
 		return err

@@ -148,10 +148,10 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 		d, err := db.Open(context.Background(), ts.MkAbs(args[0]), nil)
 		ts.Check(err)
 		defer d.Close()
-		schema := db.Schema{Text: &db.TextSchema{Analyzer: "letters"}}
+		schema := db.Schema{Text: &text.Schema{Analyzer: "letters"}}
 		_, err = d.Create(context.Background(), "letters", schema)
 		ts.Check(err)
-		_, err = d.Create(context.Background(), "both", db.Schema{Dim: 2, Text: &db.TextSchema{}})
+		_, err = d.Create(context.Background(), "both", db.Schema{Dim: 2, Text: &text.Schema{}})
 		ts.Check(err)
 		ts.Check(d.Update(context.Background(), func(tx *db.Tx) error {
 			both := db.Row{Key: []byte("k"), Text: "a text", Vector: []float32{1, 2}}

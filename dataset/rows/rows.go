@@ -6,6 +6,7 @@ import (
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
 )
 
 // File iterates over the records of a file, or of a folder of texts, as rows: dense ones with a vector,
@@ -21,7 +22,7 @@ func File(path string, o dataset.Options) iter.Seq2[db.Row, error] {
 			return
 		}
 		defer in.Close()
-		var named []db.Feature
+		var named []vector.Feature
 		for rec, err := range dataset.All(in) {
 			if err != nil {
 				yield(db.Row{}, err)
@@ -44,7 +45,7 @@ func File(path string, o dataset.Options) iter.Seq2[db.Row, error] {
 			default:
 				named = named[:0]
 				for i, f := range rec.Features.Index {
-					named = append(named, db.Feature{Name: schema.FeatureNames[f], Value: rec.Features.Value[i]})
+					named = append(named, vector.Feature{Name: schema.FeatureNames[f], Value: rec.Features.Value[i]})
 				}
 				row.Features = named
 			}

@@ -71,3 +71,10 @@ func (r Record) TotalBytes() int64 {
 	}
 	return n
 }
+
+// Repaired is an index that db.DB.Repair found damaged, or with an empty Index damage in the tables of
+// attributes.
+type Repaired struct {
+	Collection, Index string
+	Damage, Err       error // the first error found; why it could not be rebuilt, nil if it was
+}

@@ -87,7 +87,7 @@ func run(ctx context.Context, out io.Writer, src string) error {
 
 // store makes a collection of texts. Rows of a key that occurs twice are stored once.
 func store(ctx context.Context, d *db.DB, name, analyzer string, rows []db.Row) (db.Collection, error) {
-	c, err := d.Create(ctx, name, db.Schema{Text: &db.TextSchema{Analyzer: analyzer}})
+	c, err := d.Create(ctx, name, db.Schema{Text: &text.Schema{Analyzer: analyzer}})
 	if err != nil {
 		return c, err
 	}

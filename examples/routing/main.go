@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/vector"
 )
 
 func main() {
@@ -36,7 +37,7 @@ func run(path, file string) error {
 	if err != nil {
 		return err
 	}
-	document := []db.Feature{{Name: "listener", Value: 3}, {Name: "accept", Value: 2}, {Name: "conn", Value: 5},
+	document := []vector.Feature{{Name: "listener", Value: 3}, {Name: "accept", Value: 2}, {Name: "conn", Value: 5},
 		{Name: "context", Value: 4}, {Name: "errors", Value: 2}, {Name: "sync", Value: 2}}
 	route, err := files.Predict(ctx, db.Query{Features: document}, &db.PredictOptions{Set: true, Explain: true})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/vector"
 )
 
 func main() {
@@ -36,7 +37,7 @@ func run(path, file string) error {
 	if err != nil {
 		return err
 	}
-	words := []db.Feature{{Name: "listener", Value: 3}, {Name: "accept", Value: 2}, {Name: "conn", Value: 5}}
+	words := []vector.Feature{{Name: "listener", Value: 3}, {Name: "accept", Value: 2}, {Name: "conn", Value: 5}}
 	best, err := files.Predict(ctx, db.Query{Features: words}, &db.PredictOptions{Top: 2, Explain: true})
 	for _, p := range best.Labels {
 		fmt.Printf("%s, because of %s\n", p.Label, p.Why.Text) // p.Why.Parts has the rows and features

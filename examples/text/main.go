@@ -9,6 +9,7 @@ import (
 	"log"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/text"
 )
 
 var sentences = []string{
@@ -29,7 +30,7 @@ func run(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	notes, err := d.Create(ctx, "notes", db.Schema{Text: &db.TextSchema{Analyzer: "english"}})
+	notes, err := d.Create(ctx, "notes", db.Schema{Text: &text.Schema{Analyzer: "english"}})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/text"
 )
 
 // filled returns a collection with rows.
@@ -49,7 +50,7 @@ func TestMap(t *testing.T) {
 	}
 	rows[7].Labels = nil
 	rows = append(rows, db.Row{Key: []byte("without a vector"), Text: "only"})
-	c := filled(t, db.Schema{Dim: 3, Text: &db.TextSchema{}}, rows...)
+	c := filled(t, db.Schema{Dim: 3, Text: &text.Schema{}}, rows...)
 	mapped := func(c db.Collection) *plot.Chart {
 		info, err := c.Info()
 		must(t, err)

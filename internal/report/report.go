@@ -41,7 +41,7 @@ type Options struct {
 
 // content is what the page shows.
 type content struct {
-	Name        string
+	Path, Name  string
 	Now         time.Time
 	Stats       db.Stats
 	Checked     bool
@@ -52,8 +52,9 @@ type content struct {
 type collection struct {
 	db.CollectionInfo
 	Kind   string
-	Labels []db.LabelCount // most frequent
-	More   int             // labels that are not shown
+	Labels []string       // the most frequent ones
+	Counts map[string]int // of the rows of all labels
+	More   int            // labels that are not shown
 	Charts []template.HTML
 	List   []described
 }
@@ -76,7 +77,7 @@ type section struct {
 // Write writes the report of the latest state of d to w. Cost: with Check it
 // reads the file. Errors: those of d, of the context and of w.
 func Write(ctx context.Context, w io.Writer, d *db.DB, o Options) error {
-	c := content{Name: filepath.Base(d.Path()), Now: o.Now, Checked: o.Check}
+	c := content{Path: d.Path(), Name: filepath.Base(d.Path()), Now: o.Now, Checked: o.Check}
 	if o.Check {
 		err := d.Check(ctx, func(e *db.CorruptError) { c.Damage = append(c.Damage, e.Error()) }, &o.Run)
 		if err != nil && !errors.Is(err, db.ErrCorrupt) {
@@ -129,11 +130,11 @@ func describe(ctx context.Context, c db.Collection, info db.CollectionInfo) (*co
 	for _, i := range list {
 		out.List = append(out.List, indexOf(i, info))
 	}
-	labels, err := c.Labels()
-	if err != nil {
+	if out.Counts, err = c.Labels(); err != nil {
 		return out, err
 	}
-	slices.SortStableFunc(labels, func(a, b db.LabelCount) int { return b.Rows - a.Rows })
+	labels := slices.Sorted(maps.Keys(out.Counts))
+	slices.SortStableFunc(labels, func(a, b string) int { return out.Counts[b] - out.Counts[a] })
 	out.More = max(0, len(labels)-shownLabels)
 	out.Labels = labels[:len(labels)-out.More]
 	rows, err := mapOf(ctx, c, info)

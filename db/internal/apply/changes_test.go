@@ -282,11 +282,11 @@ func TestLabelsDisappear(t *testing.T) {
 			if got := fmt.Sprint(all); got != want {
 				t.Errorf("labels %v, want %s", got, want)
 			}
-			for _, l := range all {
-				o := &db.SearchOptions{K: 9, Where: filter.HasLabel(l.Label)}
+			for label, rows := range all {
+				o := &db.SearchOptions{K: 9, Where: filter.HasLabel(label)}
 				found, err := s.Collection("d").Search(t.Context(), db.Query{Vector: []float32{0, 0}}, o)
-				if err != nil || len(found.Hits) != l.Rows {
-					t.Errorf("label %s: %d hits, %v", l.Label, len(found.Hits), err)
+				if err != nil || len(found.Hits) != rows {
+					t.Errorf("label %s: %d hits, %v", label, len(found.Hits), err)
 				}
 			}
 			return err
@@ -303,18 +303,18 @@ func TestLabelsDisappear(t *testing.T) {
 		}
 		return n
 	}
-	labels("[{l0 3} {l1 3} {l2 3}]")
+	labels("map[l0:3 l1:3 l2:3]")
 	for i := range 3 {
 		relabel(t, d, 3*i, "only")
 	}
-	labels("[{l1 3} {l2 3} {only 3}]")
+	labels("map[l1:3 l2:3 only:3]")
 	if n := objects(); n != 6 {
 		t.Errorf("%d labels are stored", n)
 	}
 	relabel(t, d, 3, "l0", "l1")
-	labels("[{l0 1} {l1 4} {l2 3} {only 2}]")
+	labels("map[l0:1 l1:4 l2:3 only:2]")
 	relabel(t, d, 3)
-	labels("[{l1 3} {l2 3} {only 2}]")
+	labels("map[l1:3 l2:3 only:2]")
 }
 
 // TestDamagedChanges: damage to what a change stores is found by reads, by Check, or both, and no

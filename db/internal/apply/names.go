@@ -32,7 +32,7 @@ type names struct {
 }
 
 // number maps named features to numbers and gives new names the next numbers.
-func (a *Applier) number(c *layout.Collection, features []Feature) (vector.Sparse, error) {
+func (a *Applier) number(c *layout.Collection, features []vector.Feature) (vector.Sparse, error) {
 	dict := a.names[c.ID]
 	if dict == nil {
 		dict = &names{number: map[string]uint32{}, first: uint32(c.Features)}

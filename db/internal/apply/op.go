@@ -34,13 +34,7 @@ const (
 // Row is a row of a transaction.
 type Row struct {
 	rows.Row
-	Features []Feature // until the transaction gives them numbers
-}
-
-// Feature is a feature with its name: the fields of db.Feature.
-type Feature struct {
-	Name  string
-	Value float32
+	Features []vector.Feature // until the transaction gives them numbers
 }
 
 // RowBytes is the approximate memory in bytes that a row takes in addition to Size.

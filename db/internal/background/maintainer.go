@@ -72,7 +72,7 @@ func (m *Maintainer) Stop(deadline <-chan time.Time) error {
 	case <-m.done:
 		return nil
 	case <-deadline:
-		return fmt.Errorf("%w: maintenance", fail.ErrBusy)
+		return fmt.Errorf("%w: maintenance", fail.ErrLocked)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -51,7 +52,7 @@ func damaged(t testing.TB) (path string) {
 	}
 	schemas := map[string]db.Schema{
 		"bytes": {Dim: 4096}, "small": {Dim: 8, Metric: vector.Cosine}, "words": {Named: true},
-		"texts": {Dim: 8, Metric: vector.Cosine, Text: &db.TextSchema{}},
+		"texts": {Dim: 8, Metric: vector.Cosine, Text: &text.Schema{}},
 	}
 	for _, name := range names {
 		dbtest.Must(t, dbtest.Create(t.Context(), d, name, schemas[name]))

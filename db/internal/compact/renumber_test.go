@@ -16,6 +16,7 @@ import (
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/vector"
 )
 
 // churn updates every row of the collections that churned makes.
@@ -26,9 +27,9 @@ func churn(d *db.DB, seed uint64) error {
 			key := fmt.Appendf(nil, "key-%03d", i)
 			label := []string{fmt.Sprint("label-", rng.IntN(4))}
 			x := dbtest.RandomSparse(rng, 6, 40)
-			f := make([]db.Feature, x.Len())
+			f := make([]vector.Feature, x.Len())
 			for j := range f {
-				f[j] = db.Feature{Name: fmt.Sprint("word-", x.Index[j]), Value: x.Value[j]}
+				f[j] = vector.Feature{Name: fmt.Sprint("word-", x.Index[j]), Value: x.Value[j]}
 			}
 			v := make([]float32, 16)
 			for j := range v {
@@ -170,7 +171,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 			defer func() { <-compacted }()
 			return errors.Join(
 				b.Collection("dense").Put(db.Row{Key: []byte("new"), Vector: make([]float32, 16)}),
-				b.Collection("named").Put(db.Row{Key: []byte("new"), Features: []db.Feature{{Name: "fresh", Value: 1}}}),
+				b.Collection("named").Put(db.Row{Key: []byte("new"), Features: []vector.Feature{{Name: "fresh", Value: 1}}}),
 				b.Collection("sparse").Delete([]byte("key-001")))
 		})
 	}()

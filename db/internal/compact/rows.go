@@ -42,12 +42,12 @@ func changeOf(st *state.Collection, x rows.Row) (r apply.Row, err error) {
 	var names []string
 	r.Row = x
 	if st.Entry.Named {
-		names, r.Features = make([]string, x.Sparse.Len()), make([]apply.Feature, x.Sparse.Len())
+		names, r.Features = make([]string, x.Sparse.Len()), make([]vector.Feature, x.Sparse.Len())
 		for i, id := range x.Sparse.Index {
 			if names[i], err = st.FeatureName(id); err != nil {
 				return r, err
 			}
-			r.Features[i] = apply.Feature{Name: names[i], Value: x.Sparse.Value[i]}
+			r.Features[i] = vector.Feature{Name: names[i], Value: x.Sparse.Value[i]}
 		}
 		r.Sparse = vector.Sparse{}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/index"
 )
 
@@ -119,13 +120,13 @@ func PredictBatch(
 }
 
 // TreePath is the explanation of a prediction by a budgeted tree.
-func TreePath(ctx context.Context, c db.Collection, q db.Query, index string) (*db.Reason, error) {
+func TreePath(ctx context.Context, c db.Collection, q db.Query, index string) (*explain.Reason, error) {
 	out, err := c.Predict(ctx, q, &db.PredictOptions{Index: index, Explain: true})
 	return out.Why, err
 }
 
 // Evidence returns the rows and the features of a reason.
-func Evidence(why *db.Reason) (rows, features []db.Reason) {
+func Evidence(why *explain.Reason) (rows, features []explain.Reason) {
 	for _, part := range why.Parts {
 		for _, r := range part.Parts {
 			if r.Key != nil {

@@ -78,10 +78,10 @@ func Sparse(seed uint64) (x vector.Sparse) {
 }
 
 // Named gives the features of such a vector names, whose order is not that of the numbers.
-func Named(x vector.Sparse) []db.Feature {
-	out := make([]db.Feature, x.Len())
+func Named(x vector.Sparse) []vector.Feature {
+	out := make([]vector.Feature, x.Len())
 	for i, f := range x.Index {
-		out[x.Len()-1-i] = db.Feature{Name: fmt.Sprintf("f%d", f*7%Features), Value: x.Value[i]}
+		out[x.Len()-1-i] = vector.Feature{Name: fmt.Sprintf("f%d", f*7%Features), Value: x.Value[i]}
 	}
 	return out
 }

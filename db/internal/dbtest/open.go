@@ -16,6 +16,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/vector"
 )
 
 // Open is db.Open of a database that maintains itself only if its options say so.
@@ -126,7 +127,7 @@ func RowTexts(s *db.Snapshot, coll string) (out []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		f := slices.SortedFunc(slices.Values(r.Features), func(a, b db.Feature) int {
+		f := slices.SortedFunc(slices.Values(r.Features), func(a, b vector.Feature) int {
 			return strings.Compare(a.Name, b.Name)
 		})
 		sum := crc32.ChecksumIEEE(codec.Bytes(r.Vector))

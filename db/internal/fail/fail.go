@@ -25,7 +25,6 @@ var (
 	ErrLinked       = errors.New("db: the file has other names")
 	ErrUnknownState = errors.New("db: a commit failed, reopen to learn its outcome")
 	ErrNoSpace      = errors.New("db: no space left")
-	ErrBusy         = errors.New("db: busy")
 )
 
 // Reason is why a call failed, in more detail than programs decide on: it has its own text and
@@ -61,8 +60,8 @@ var (
 	NoRow        = &Reason{"no such row", ErrNotFound}
 	NewerFormat  = &Reason{"written by a newer version", ErrNotDatabase}
 	Truncated    = &Reason{"file is truncated", ErrCorrupt}
-	Held         = &Reason{"snapshots still in use", ErrBusy}
-	Changing     = &Reason{"the file changes all the time", ErrBusy}
+	Held         = &Reason{"snapshots still in use", ErrLocked}
+	Changing     = &Reason{"the file changes all the time", ErrLocked}
 )
 
 // Prefix begins every message of this package; it appears once per message.

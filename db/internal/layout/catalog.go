@@ -19,6 +19,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -76,7 +77,7 @@ type Collection struct {
 	Sparse bool `json:",omitempty"`
 	Named  bool `json:",omitempty"` // features have names
 	// Text is set if the features are the terms of texts, with their counts as values.
-	Text *Text `json:",omitempty"`
+	Text *text.Schema `json:",omitempty"`
 	// Weight is that of the vector in searches by both parts, 0 for the default.
 	Weight float64 `json:",omitempty"`
 	// Numbering is the number of the first feature or coordinate in imported and exported
@@ -100,15 +101,8 @@ type Collection struct {
 	Attributes []AttributeRef `json:",omitempty"`
 }
 
-// Text describes the texts of a collection.
-type Text struct {
-	Analyzer string  // its name in package text
-	K1, B    float64 // of BM25
-	Pairs    int     `json:",omitempty"` // see db.TextSchema
-}
-
-// Check refuses values that no collection can be created with.
-func (t *Text) Check() error {
+// CheckText refuses texts that no collection can be created with.
+func CheckText(t *text.Schema) error {
 	switch {
 	case CheckName(t.Analyzer) != nil:
 		return fmt.Errorf("%w: analyzer %q", fail.Option, t.Analyzer)
@@ -366,7 +360,7 @@ func (c *Catalog) validate() error {
 			(x.Dim > 0 || x.Sparse && x.Metric == vector.Cosine) && (x.Features == 0 || x.Sparse)
 		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct ||
 			x.Storage > StorageFloat32 || x.Live > x.Rows || x.Revision >= maxObject || x.Named && !x.Sparse ||
-			x.Numbering.Check() != nil || x.Text != nil && (!x.Named || x.Text.Check() != nil) ||
+			x.Numbering.Check() != nil || x.Text != nil && (!x.Named || CheckText(x.Text) != nil) ||
 			CheckWeight(x.Weight) != nil || x.Weight > 0 && !x.Both() || CheckMeta(x.Meta) != nil {
 			return fail.Corruptf(x.Name, "catalog: impossible values")
 		}

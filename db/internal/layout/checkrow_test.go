@@ -54,7 +54,7 @@ func TestCheckRow(t *testing.T) {
 	}
 	named := func(value float32, names ...string) (r db.Row) {
 		for _, n := range names {
-			r.Features = append(r.Features, db.Feature{Name: n, Value: value})
+			r.Features = append(r.Features, vector.Feature{Name: n, Value: value})
 		}
 		return r
 	}

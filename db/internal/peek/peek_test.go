@@ -55,7 +55,7 @@ func TestReadDuringCommits(t *testing.T) {
 	last := uint64(0)
 	for range 100 {
 		seen, err := peek.Read(t.Context(), path)
-		if errors.Is(err, fail.ErrBusy) {
+		if errors.Is(err, fail.ErrLocked) {
 			continue
 		}
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/check"
@@ -16,17 +17,9 @@ import (
 	"github.com/anndb/anndb/db/internal/state"
 )
 
-// Repaired is a damaged index, or damage in the tables of attributes, then without the name of an
-// index: the fields of db.RepairedIndex.
-type Repaired struct {
-	Collection, Index string
-	Damage            error
-	Err               error
-}
-
 // damaged is an index that must be rebuilt.
 type damaged struct {
-	Repaired
+	index.Repaired
 	again *Rebuild
 	why   error // why there is no manifest
 	// segment is the build of the small segments from the first damaged one on; nil if the large one
@@ -36,7 +29,7 @@ type damaged struct {
 
 // Repair verifies all indexes and tables of attributes, and rebuilds the damaged ones. The caller holds
 // a share of row numbers.
-func (ix *Indexer) Repair(ctx context.Context) (found []Repaired, err error) {
+func (ix *Indexer) Repair(ctx context.Context) (found []index.Repaired, err error) {
 	list, err := ix.damaged(ctx)
 	if err != nil {
 		return nil, err
@@ -102,7 +95,7 @@ func damagedSegments(ctx context.Context, st *state.Collection, m *kind.Manifest
 
 // repairTables rewrites the tables of attributes in which the check of a collection finds damage. It
 // returns the errors of those that it could not rewrite.
-func (ix *Indexer) repairTables(ctx context.Context, found *[]Repaired) (failed []error, err error) {
+func (ix *Indexer) repairTables(ctx context.Context, found *[]index.Repaired) (failed []error, err error) {
 	err = ix.txn.View(func(g *state.Generation) error {
 		if err := g.File.VerifyPages(layout.AllParts); err != nil {
 			return err
@@ -113,7 +106,7 @@ func (ix *Indexer) repairTables(ctx context.Context, found *[]Repaired) (failed 
 				return fail.Wrapf(err, "repair")
 			}
 			if wrong != nil {
-				*found = append(*found, Repaired{Collection: c.Name, Damage: wrong})
+				*found = append(*found, index.Repaired{Collection: c.Name, Damage: wrong})
 			}
 		}
 		return nil
@@ -171,7 +164,7 @@ func (ix *Indexer) damaged(ctx context.Context) (list []damaged, err error) {
 				if wrong == nil {
 					continue
 				}
-				x := damaged{Repaired: Repaired{Collection: c.Name, Index: r.Name, Damage: wrong}}
+				x := damaged{Repaired: index.Repaired{Collection: c.Name, Index: r.Name, Damage: wrong}}
 				m, err := st.ManifestOf(r)
 				if err != nil {
 					if copied, e := st.ReadManifest(r, layout.BucketBlocks); e == nil {

@@ -138,8 +138,8 @@ func TestHeldSnapshots(t *testing.T) {
 	if st, err := d.Stats(); err != nil || st.Snapshots != 20 {
 		t.Errorf("stats count %d held snapshots, want 20: %v", st.Snapshots, err)
 	}
-	if err := d.Close(); !errors.Is(err, db.ErrBusy) {
-		t.Errorf("close with held snapshots: %v, want ErrBusy", err)
+	if err := d.Close(); !errors.Is(err, db.ErrLocked) {
+		t.Errorf("close with held snapshots: %v, want ErrLocked", err)
 	}
 	for i, s := range held {
 		if n, err := s.Collection("c").Count(t.Context(), nil); err != nil || n != i {

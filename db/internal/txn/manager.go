@@ -219,7 +219,7 @@ func (m *Manager) Close(deadline <-chan time.Time, last func(*bbolt.Tx, *layout.
 	case m.write <- struct{}{}:
 		defer func() { <-m.write }()
 	case <-deadline:
-		return fmt.Errorf("%w: a writer", fail.ErrBusy)
+		return fmt.Errorf("%w: a writer", fail.ErrLocked)
 	}
 	m.mu.Lock()
 	f, closed := m.file, m.closed

@@ -8,6 +8,7 @@ package ask
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -69,8 +70,9 @@ func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collect
 		if err != nil {
 			return nil, err
 		}
-		for _, j := range rng.Perm(len(all))[:min(labels, len(all))] {
-			c.Labels = append(c.Labels, all[j].Label)
+		names := slices.Sorted(maps.Keys(all))
+		for _, j := range rng.Perm(len(names))[:min(labels, len(names))] {
+			c.Labels = append(c.Labels, names[j])
 		}
 		var rows []db.Row
 		for r, err := range s.Collection(info.Name).Rows(context.Background(), nil) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -117,7 +118,7 @@ func (w *answer) predictions(out []db.Prediction) {
 	}
 }
 
-func (w *answer) reason(r *db.Reason) {
+func (w *answer) reason(r *explain.Reason) {
 	w.printf("%s %x %q %g %g (", r.Text, r.Key, r.Feature, r.Value, r.Score)
 	for i := range r.Parts {
 		w.reason(&r.Parts[i])

@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -70,7 +71,7 @@ func (b *builder) build() error {
 	create("points", db.Schema{Dim: 16, Metric: vector.InnerProduct})
 	create("terms", db.Schema{Sparse: true})
 	create("words", db.Schema{Named: true})
-	create("texts", db.Schema{Dim: 24, Text: &db.TextSchema{Analyzer: "english"}})
+	create("texts", db.Schema{Dim: 24, Text: &text.Schema{Analyzer: "english"}})
 	create("gone", db.Schema{Dim: 784})
 	do(b.put("images", 0, 1500))
 	do(b.put("vectors", 0, 1500))
@@ -195,7 +196,7 @@ func (b *builder) row(coll string, i int) db.Row {
 		case coll == "texts":
 			r.Text += strings.Repeat(fmt.Sprintf("word%04d ", f), int(v))
 		case coll == "words":
-			r.Features = append(r.Features, db.Feature{Name: fmt.Sprintf("word-%04d", f), Value: v})
+			r.Features = append(r.Features, vector.Feature{Name: fmt.Sprintf("word-%04d", f), Value: v})
 		default:
 			r.Sparse.Index = append(r.Sparse.Index, f)
 			r.Sparse.Value = append(r.Sparse.Value, v)

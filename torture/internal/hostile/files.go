@@ -14,6 +14,7 @@ import (
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -49,7 +50,7 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	for _, c := range collections[name] {
 		schema := db.Schema{Sparse: c.dim == 0, Named: c.named, Dim: c.dim, Metric: c.metric}
 		if name == "texts" {
-			schema = db.Schema{Dim: c.dim, Metric: c.metric, Text: &db.TextSchema{}}
+			schema = db.Schema{Dim: c.dim, Metric: c.metric, Text: &text.Schema{}}
 		}
 		if _, err = d.Create(ctx, c.name, schema); err != nil {
 			return err
@@ -233,7 +234,7 @@ func row(c collection, i int) db.Row {
 			continue
 		}
 		if c.named {
-			r.Features = append(r.Features, db.Feature{Name: fmt.Sprint("word ", f), Value: value})
+			r.Features = append(r.Features, vector.Feature{Name: fmt.Sprint("word ", f), Value: value})
 			continue
 		}
 		number := uint32(f)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
 )
 
 // The collections of a script: vectors, features, and texts with vectors, where a row may lack either.
@@ -134,12 +135,12 @@ func denseVector(rng *rand.Rand, dim int) []float32 {
 }
 
 // sparseVector draws a row of 1 to 10 features in the order of their names.
-func sparseVector(rng *rand.Rand) []db.Feature {
+func sparseVector(rng *rand.Rand) []vector.Feature {
 	of := rng.Perm(len(features))[:1+rng.IntN(10)]
 	slices.Sort(of)
-	out := make([]db.Feature, len(of))
+	out := make([]vector.Feature, len(of))
 	for i, f := range of {
-		out[i] = db.Feature{Name: features[f], Value: float32(1 + rng.IntN(9))}
+		out[i] = vector.Feature{Name: features[f], Value: float32(1 + rng.IntN(9))}
 	}
 	return out
 }
@@ -185,7 +186,7 @@ func (s Script) model(batches int) model {
 
 // sameRow says how a row differs from what was written, nil if it does not.
 func sameRow(got, want db.Row) error {
-	slices.SortFunc(got.Features, func(a, b db.Feature) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(got.Features, func(a, b vector.Feature) int { return strings.Compare(a.Name, b.Name) })
 	switch {
 	case !slices.Equal(got.Vector, want.Vector):
 		return fmt.Errorf("row %q: another vector", got.Key)
@@ -237,7 +238,7 @@ func (m model) euclidean(coll string, q []float32, passes func(db.Row) bool) map
 }
 
 // cosine is 1 - cosine of every sparse row that passes and shares a feature.
-func (m model) cosine(q []db.Feature, passes func(db.Row) bool) map[string]float64 {
+func (m model) cosine(q []vector.Feature, passes func(db.Row) bool) map[string]float64 {
 	weight, length := map[string]float64{}, 0.0
 	for _, f := range q {
 		weight[f.Name] = float64(f.Value)

@@ -9,6 +9,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -28,7 +29,7 @@ func (s Script) Create(ctx context.Context, d *db.DB) error {
 		name   string
 		schema db.Schema
 	}{{Dense, db.Schema{Dim: s.Dim}}, {Sparse, db.Schema{Named: true}},
-		{Both, db.Schema{Dim: textDim, Text: &db.TextSchema{}}}} {
+		{Both, db.Schema{Dim: textDim, Text: &text.Schema{}}}} {
 		if _, err := d.Create(ctx, c.name, c.schema); err != nil && !errors.Is(err, db.ErrExists) {
 			return err
 		}

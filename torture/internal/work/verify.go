@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
 )
 
 // Batches is how many batches the latest state of a database holds.
@@ -200,14 +202,8 @@ func sameRows(v *db.Snapshot, name string, want map[string]db.Row) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range counts {
-		if labels[c.Label] != c.Rows {
-			return fmt.Errorf("label %q of %d rows, want %d", c.Label, c.Rows, labels[c.Label])
-		}
-		delete(labels, c.Label)
-	}
-	if len(labels) > 0 {
-		return fmt.Errorf("labels %v are missing", labels)
+	if !maps.Equal(counts, labels) {
+		return fmt.Errorf("labels %v, want %v", counts, labels)
 	}
 	return nil
 }
@@ -264,7 +260,7 @@ func verifyDense(ctx context.Context, v *db.Snapshot, m model, coll string, q []
 
 // verifySparse compares exact scans and every inverted index with brute force,
 // and asks every label model.
-func verifySparse(ctx context.Context, v *db.Snapshot, m model, q []db.Feature) error {
+func verifySparse(ctx context.Context, v *db.Snapshot, m model, q []vector.Feature) error {
 	if len(m.rows[Sparse]) == 0 {
 		return nil
 	}

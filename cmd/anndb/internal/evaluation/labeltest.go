@@ -40,9 +40,9 @@ func NewLabelTest(s *db.Snapshot, coll string, q *input.Queries) (*LabelTest, er
 		return nil, err
 	}
 	known := map[string]bool{}
-	for _, l := range counts {
-		known[l.Label] = true
-		b.Add([]string{l.Label})
+	for _, label := range slices.Sorted(maps.Keys(counts)) {
+		known[label] = true
+		b.Add([]string{label})
 	}
 	t := &LabelTest{coll: coll, q: q}
 	missing := map[string]bool{}

@@ -79,11 +79,11 @@ func (c *Stats) Run(a *command.App) error {
 func (c *Stats) fileTable(st db.Stats) *table.Table {
 	if !c.All {
 		t := table.New("file", "size", "free")
-		t.Add(st.Path, table.Size(st.FileBytes), table.Size(st.FreeBytes))
+		t.Add(c.File, table.Size(st.FileBytes), table.Size(st.FreeBytes))
 		return t
 	}
 	t := table.New("file", "size", "free", "live", "page_size", "generation", "map_reserve")
-	t.Add(st.Path, table.Size(st.FileBytes), table.Size(st.FreeBytes), table.Size(st.LiveBytes), st.PageSize,
+	t.Add(c.File, table.Size(st.FileBytes), table.Size(st.FreeBytes), table.Size(st.LiveBytes), st.PageSize,
 		st.Generation, table.Size(st.MapReserve))
 	return t
 }
@@ -174,14 +174,15 @@ func (c *Stats) labelsTable(s *db.Snapshot) (t *table.Table, title string, err e
 		return nil, "", err
 	}
 	title = fmt.Sprintf("Labels: %d", len(counts))
-	if !c.All && len(counts) > shownLabels {
-		slices.SortStableFunc(counts, func(a, b db.LabelCount) int { return cmp.Compare(b.Rows, a.Rows) })
-		counts = counts[:shownLabels]
+	labels := slices.Sorted(maps.Keys(counts))
+	if !c.All && len(labels) > shownLabels {
+		slices.SortStableFunc(labels, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
+		labels = labels[:shownLabels]
 		title += fmt.Sprintf(", the %d most frequent (--all shows all)", shownLabels)
 	}
 	t = table.New("label", "rows")
-	for _, l := range counts {
-		t.Add(l.Label, l.Rows)
+	for _, label := range labels {
+		t.Add(label, counts[label])
 	}
 	return t, title, nil
 }

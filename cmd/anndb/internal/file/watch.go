@@ -19,7 +19,7 @@ func (c *Stats) watch(a *command.App) error {
 		switch {
 		case a.Ctx.Err() != nil:
 			return nil // which is how a watch ends
-		case errors.Is(err, db.ErrBusy):
+		case errors.Is(err, db.ErrLocked):
 			t.Add(time.Now().Format(time.TimeOnly), nil, nil, nil, nil, nil, nil, nil, "written to all the time")
 		case err != nil:
 			return command.Explain(c.File, err)

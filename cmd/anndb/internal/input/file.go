@@ -240,9 +240,9 @@ func (in *File) Query(rec *dataset.Record, named bool) (db.Query, error) {
 			"give --feature-names", in.Path)
 	case named:
 		names := in.Reader.Schema().FeatureNames // which grow while reading
-		q := db.Query{Features: make([]db.Feature, n)}
+		q := db.Query{Features: make([]vector.Feature, n)}
 		for i, f := range rec.Features.Index {
-			q.Features[i] = db.Feature{Name: names[f], Value: rec.Features.Value[i]}
+			q.Features[i] = vector.Feature{Name: names[f], Value: rec.Features.Value[i]}
 		}
 		return q, nil
 	case in.NamesItself() && n > 0:

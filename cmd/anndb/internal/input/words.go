@@ -17,6 +17,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
 )
 
 // QueryFlags are the queries to a collection.
@@ -254,7 +255,7 @@ func parseFeatures(words []string, info db.CollectionInfo, first uint32) (db.Que
 			name, value = part[:i], float32(v)
 		}
 		if info.Named {
-			q.Features = append(q.Features, db.Feature{Name: name, Value: value})
+			q.Features = append(q.Features, vector.Feature{Name: name, Value: value})
 			continue
 		}
 		n, err := strconv.ParseUint(name, 10, 32)

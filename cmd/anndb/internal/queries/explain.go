@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/internal/table"
 )
 
@@ -16,7 +17,7 @@ type scoredLabel struct {
 	Score float32 `json:"score"`
 }
 
-// reasonJSON is a db.Reason as JSON has it.
+// reasonJSON is a explain.Reason as JSON has it.
 type reasonJSON struct {
 	Text    string       `json:"text"`
 	Key     string       `json:"key,omitempty"`
@@ -27,7 +28,7 @@ type reasonJSON struct {
 }
 
 // newReasonJSON returns a reason with at most so many rows and features of each part, 0 for all.
-func newReasonJSON(r *db.Reason, most int) reasonJSON {
+func newReasonJSON(r *explain.Reason, most int) reasonJSON {
 	out := reasonJSON{Text: r.Text, Key: string(r.Key), Feature: r.Feature, Value: r.Value, Score: r.Score}
 	for i := range r.Parts {
 		if p := &r.Parts[i]; most == 0 || i < most || !isEvidence(p) {
@@ -38,7 +39,7 @@ func newReasonJSON(r *db.Reason, most int) reasonJSON {
 }
 
 // explanation is newReasonJSON of a reason, or nothing if there is none.
-func explanation(r *db.Reason, most int) any {
+func explanation(r *explain.Reason, most int) any {
 	if r == nil {
 		return nil
 	}
@@ -46,7 +47,7 @@ func explanation(r *db.Reason, most int) any {
 }
 
 // isEvidence reports whether a part is a row or a feature, of which --evidence bounds the number.
-func isEvidence(r *db.Reason) bool { return r.Key != nil || r.Feature != "" }
+func isEvidence(r *explain.Reason) bool { return r.Key != nil || r.Feature != "" }
 
 // reasonColumns are those of a prediction with reasons. label is the column of one or of all labels.
 func reasonColumns(label string) []string {
@@ -55,7 +56,7 @@ func reasonColumns(label string) []string {
 
 // addReason writes a row for the answer, one for each part of its reason, and one for each row and
 // feature in it. For people, query, label and part are written once.
-func (c *Predict) addReason(t *table.Stream, query, label, score any, why *db.Reason, people bool) {
+func (c *Predict) addReason(t *table.Stream, query, label, score any, why *explain.Reason, people bool) {
 	add := func(part, what any, numbers ...any) {
 		t.Add(append([]any{query, label, score, part, what}, numbers...)...)
 		if people {
@@ -107,7 +108,7 @@ const leastFolded = 3
 
 // refusals is how many decisions at the beginning of parts are those of an annotation tree against a
 // label: a question for a label, and no for an answer.
-func refusals(parts []db.Reason) (n int) {
+func refusals(parts []explain.Reason) (n int) {
 	for n < len(parts) && refusal.MatchString(parts[n].Text) && !ofNode.MatchString(parts[n].Text) {
 		n++
 	}
@@ -120,7 +121,7 @@ var (
 )
 
 // addEvidence writes a row or a feature. A decision multiplies the value of a feature by a weight.
-func addEvidence(add func(part, what any, numbers ...any), part any, p *db.Reason) {
+func addEvidence(add func(part, what any, numbers ...any), part any, p *explain.Reason) {
 	what, weight, value := p.Text, any(nil), any(nil)
 	if p.Value != 0 {
 		value = p.Value

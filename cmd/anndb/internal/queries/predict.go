@@ -8,6 +8,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/internal/table"
 )
 
@@ -100,14 +101,14 @@ func (c *Predict) answers(a *command.App, tree bool) (w answers, err error) {
 			for _, p := range found.Labels {
 				labels = append(labels, scoredLabel{p.Label, p.Score})
 			}
-			w.out.Add(key, labels, explanation(found.Why, c.Evidence), found.NoEvidence)
+			w.out.Add(key, labels, explanation(found.Why, c.Evidence), found.Stats.NoEvidence)
 		}
 	case c.Explain && tree:
 		columns = reasonColumns("labels")
 		add = func(key string, found db.Predictions) {
 			why := found.Why
-			if found.NoEvidence {
-				why = &db.Reason{Text: noEvidence}
+			if found.Stats.NoEvidence {
+				why = &explain.Reason{Text: noEvidence}
 			}
 			c.addReason(w.out, key, c.withScores(found.Labels), nil, why, people)
 		}
@@ -121,8 +122,8 @@ func (c *Predict) answers(a *command.App, tree bool) (w answers, err error) {
 					query = nil
 				}
 			}
-			if found.NoEvidence && len(found.Labels) == 0 {
-				c.addReason(w.out, query, nil, nil, &db.Reason{Text: noEvidence}, people)
+			if found.Stats.NoEvidence && len(found.Labels) == 0 {
+				c.addReason(w.out, query, nil, nil, &explain.Reason{Text: noEvidence}, people)
 			}
 		}
 	default:
@@ -166,13 +167,13 @@ func (c *Predict) byTree(s *db.Snapshot) (bool, error) {
 // addPlain writes one row a label, with all that is known of it as one JSON value, and one row for a
 // query without evidence that has no label.
 func (c *Predict) addPlain(t *table.Stream, key string, found db.Predictions, people bool) {
-	add := func(rank, label, score any, why *db.Reason) {
+	add := func(rank, label, score any, why *explain.Reason) {
 		values := []any{key, rank, label, score}
 		if c.Explain {
 			values = append(values, explanation(why, c.Evidence))
 		}
 		if !people {
-			values = append(values, found.NoEvidence)
+			values = append(values, found.Stats.NoEvidence)
 		}
 		t.Add(values...)
 	}
@@ -180,7 +181,7 @@ func (c *Predict) addPlain(t *table.Stream, key string, found db.Predictions, pe
 		add(rank+1, p.Label, p.Score, p.Why)
 	}
 	switch {
-	case !found.NoEvidence || len(found.Labels) > 0:
+	case !found.Stats.NoEvidence || len(found.Labels) > 0:
 	case people:
 		add(nil, noEvidence, nil, nil)
 	default:

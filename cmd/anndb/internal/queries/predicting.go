@@ -74,7 +74,7 @@ func (p *Predicting) batch(batch []input.Query, f func(input.Query, db.Predictio
 	p.App.Progress.Update(cmp.Or(p.Stage, "predict"), p.Asked, p.total)
 	for i, q := range batch {
 		p.Unknown.Add(p.Info, q.Query, found[i].Stats.Unknown)
-		if found[i].NoEvidence {
+		if found[i].Stats.NoEvidence {
 			p.Blind++
 		}
 		p.Decisions += found[i].Stats.Decisions

@@ -7,6 +7,7 @@ import (
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -30,7 +31,7 @@ type Create struct {
 func (c *Create) schema() (s db.Schema, err error) {
 	sparse := c.Named || c.Numbered
 	if c.Text {
-		s.Text = &db.TextSchema{Analyzer: c.Analyzer, Pairs: c.Pairs}
+		s.Text = &text.Schema{Analyzer: c.Analyzer, Pairs: c.Pairs}
 	}
 	switch {
 	case sparse && (c.Dim != 0 || c.Metric != "" || c.Float32):

@@ -107,17 +107,17 @@ func valuesShown(r *db.Row, info db.CollectionInfo, o table.Output) any {
 }
 
 // namedFeatures are the features of a row, those with numbers called as in files.
-func namedFeatures(r *db.Row, info db.CollectionInfo) []db.Feature {
+func namedFeatures(r *db.Row, info db.CollectionInfo) []vector.Feature {
 	if info.Named {
 		return r.Features
 	}
 	return numberedFeatures(r.Sparse, command.NumberingOf(info))
 }
 
-func numberedFeatures(s vector.Sparse, first uint32) []db.Feature {
-	out := make([]db.Feature, len(s.Index))
+func numberedFeatures(s vector.Sparse, first uint32) []vector.Feature {
+	out := make([]vector.Feature, len(s.Index))
 	for i, f := range s.Index {
-		out[i] = db.Feature{Name: fmt.Sprint(f + first), Value: s.Value[i]}
+		out[i] = vector.Feature{Name: fmt.Sprint(f + first), Value: s.Value[i]}
 	}
 	return out
 }

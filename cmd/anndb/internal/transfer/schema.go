@@ -96,8 +96,8 @@ func (c *Import) schema(a *command.App, in *input.File) (info *db.CollectionInfo
 }
 
 // texts describes the texts of a collection that has had none.
-func (c *Import) texts() *db.TextSchema {
-	return &db.TextSchema{Analyzer: cmp.Or(c.Analyzer, text.Words), Pairs: c.Pairs}
+func (c *Import) texts() *text.Schema {
+	return &text.Schema{Analyzer: cmp.Or(c.Analyzer, text.Words), Pairs: c.Pairs}
 }
 
 // metric returns the metric of a new collection: that of the flag, or by the distance that the file

@@ -26,7 +26,7 @@ func topics(t *testing.T) (d *db.DB, rows []db.Row, queries []db.Query, truth []
 	d = dbtest.OpenAt(t, filepath.Join(t.TempDir(), "topics"), &db.Options{NoSync: true})
 	dbtest.Must(t, dbtest.Create(t.Context(), d, "docs", db.Schema{Named: true}))
 	rng := rand.New(rand.NewPCG(11, 12))
-	draw := func() (f []db.Feature, names []string) {
+	draw := func() (f []vector.Feature, names []string) {
 		counts := make([]float32, 130)
 		for range 1 + rng.IntN(2) {
 			topic := rng.IntN(8)
@@ -42,7 +42,7 @@ func topics(t *testing.T) (d *db.DB, rows []db.Row, queries []db.Query, truth []
 		}
 		for i, v := range counts {
 			if v > 0 {
-				f = append(f, db.Feature{Name: fmt.Sprint("w", i), Value: v})
+				f = append(f, vector.Feature{Name: fmt.Sprint("w", i), Value: v})
 			}
 		}
 		return f, names
@@ -54,7 +54,7 @@ func topics(t *testing.T) (d *db.DB, rows []db.Row, queries []db.Query, truth []
 	dbtest.Must(t, dbtest.Put(d, "docs", rows...))
 	for range 100 {
 		f, l := draw()
-		queries, truth = append(queries, db.Query{Features: append(f, db.Feature{Name: "never seen", Value: 3})}), append(truth, l)
+		queries, truth = append(queries, db.Query{Features: append(f, vector.Feature{Name: "never seen", Value: 3})}), append(truth, l)
 	}
 	return d, rows, queries, truth
 }
@@ -160,7 +160,7 @@ func explained(t *testing.T, c db.Collection, q db.Query, labels []db.Prediction
 		sum := 0.0
 		for _, p := range d.Parts {
 			sum += p.Score
-			known := slices.ContainsFunc(q.Features, func(f db.Feature) bool { return f.Name == p.Feature })
+			known := slices.ContainsFunc(q.Features, func(f vector.Feature) bool { return f.Name == p.Feature })
 			if (p.Feature == "") != (p.Text == "offset") || p.Feature != "" && (!known || p.Value == 0) {
 				t.Errorf("decision %d: %+v", i, p)
 			}
@@ -227,8 +227,8 @@ func TestRefused(t *testing.T) {
 	_, class := c.TreePicture("tree", nil, "topic 1")
 	_, kind := dbtest.TreePath(ctx, c, queries[0], "lists")
 	_, dense := dbtest.TreePath(ctx, c, db.Query{Vector: []float32{1}}, "")
-	_, value := dbtest.TreePath(ctx, c, db.Query{Features: []db.Feature{{Name: "w1", Value: float32(math.NaN())}}}, "")
-	_, negative := dbtest.TreePath(ctx, c, db.Query{Features: []db.Feature{{Name: "w1", Value: -1}}}, "")
+	_, value := dbtest.TreePath(ctx, c, db.Query{Features: []vector.Feature{{Name: "w1", Value: float32(math.NaN())}}}, "")
+	_, negative := dbtest.TreePath(ctx, c, db.Query{Features: []vector.Feature{{Name: "w1", Value: -1}}}, "")
 	_, params := c.Predict(ctx, queries[0], &db.PredictOptions{Params: &lcif.Params{K: 1}})
 	for name, x := range map[string]struct{ err, want error }{
 		"explain by postings": {kind, db.ErrInvalid}, "no index": {none, db.ErrNotFound}, "class": {class, db.ErrInvalid},
