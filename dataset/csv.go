@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const byteOrderMark = "\xef\xbb\xbf"
@@ -24,26 +24,20 @@ type row struct {
 type delimited struct {
 	src     *source
 	cells   *cells
-	comma   rune
+	columns []*tableColumn
+	named   bool  // there is a header
 	ahead   []row // rows read by detection, still to be given
 	vector  []int // columns, in file order
 	list    bool  // the vector is in one column, as a list
-	dim     int
+	texts   bool  // there are texts; then the vector can be missing
+	dim     int   // 0 until a list has been read
 	maxDim  int
-	labels  []int
-	texts   int // column, -1: none; then the vector can be missing
-	key     int
-	payload int
-	expires int
-	typed   []attributeColumn
-	names   []string // header, nil: none
-	sep     string
+	sep     string // of labels
 }
 
 // openDelimited reads csv and tsv.
 func openDelimited(s *source, o Options) (decoder, error) {
-	d := &delimited{src: s, sep: o.LabelSeparator, maxDim: o.MaxDim, texts: -1, key: -1, payload: -1,
-		expires: -1}
+	d := &delimited{src: s, sep: o.LabelSeparator, maxDim: o.MaxDim}
 	in := newLines(s)
 	comma := o.Separator
 	switch {
@@ -54,7 +48,7 @@ func openDelimited(s *source, o Options) (decoder, error) {
 		head := s.peek(headSize)
 		comma = sniffSeparator(head, len(head) < headSize)
 	}
-	d.comma, d.cells = comma, newCells(in, comma, o.MaxDim+maxOtherCells)
+	d.cells = newCells(in, comma, o.MaxDim+maxOtherCells)
 	first := d.keep()
 	switch {
 	case first.err == io.EOF:
@@ -64,29 +58,29 @@ func openDelimited(s *source, o Options) (decoder, error) {
 	case first.err != nil:
 		return nil, s.badLine(-1, first.line, first.err)
 	}
-	second := d.keep()
-	if hasHeader(first.fields, second, o) {
-		d.names = first.fields
-		d.ahead = []row{second}
-	} else {
-		d.ahead = []row{first, second}
+	d.ahead = []row{first, d.keep()}
+	if d.named = hasHeader(first.fields, d.ahead[1], o); d.named {
+		d.ahead = d.ahead[1:]
 	}
-	if err := d.roles(o, len(first.fields)); err != nil {
-		return nil, s.badLine(-1, first.line, err)
+	for i := range first.fields {
+		c := &tableColumn{}
+		if d.named {
+			c.name = first.fields[i]
+		}
+		d.columns = append(d.columns, c)
 	}
-	if err := d.findText(o); err != nil {
+	err := assign(d.columns, o)
+	if err == nil {
+		err = d.findBody(o)
+	}
+	if n := len(d.vector); err == nil && !d.list && (n < 1 && !d.texts || n > o.MaxDim) {
+		err = fmt.Errorf("%d columns of numbers, want 1..%d", n, o.MaxDim)
+	}
+	if err != nil {
 		return nil, s.badLine(-1, first.line, err)
 	}
 	if !d.list {
 		d.dim = len(d.vector)
-	}
-	if d.texts < 0 {
-		if err := d.findList(o); err != nil {
-			return nil, s.badLine(-1, first.line, err)
-		}
-	}
-	if n := d.dim; n < 1 && d.texts < 0 || n > o.MaxDim {
-		return nil, s.badLine(-1, first.line, fmt.Errorf("%d columns of numbers, want 1..%d", n, o.MaxDim))
 	}
 	return d, nil
 }
@@ -97,18 +91,59 @@ func (d *delimited) keep() row {
 	return row{fields: slices.Clone(fields), line: d.cells.line, err: err}
 }
 
-func (d *delimited) schema() Schema {
-	s := Schema{
-		Kind: Dense, Dim: d.dim, Base: BaseZero, Records: -1, Keyed: d.key >= 0, Expires: d.expires >= 0,
+// hasHeader decides whether first is a header, see the package documentation.
+func hasHeader(first []string, second row, o Options) bool {
+	if o.Header != HeaderAuto {
+		return o.Header == HeaderPresent
 	}
-	if d.texts >= 0 {
+	numbers, typed := 0, false
+	for i, cell := range first {
+		if roleOf(cell) != noRole {
+			return true
+		}
+		if _, ok := typedName(cell); ok {
+			typed = true
+		}
+		if number(cell) || isList(cell) {
+			numbers++
+			continue
+		}
+		if cell != "" && (o.name(cell) || o.vectorNamed && cell == o.VectorField) {
+			return true
+		}
+		if second.err == nil && (number(second.fields[i]) || isList(second.fields[i])) {
+			return true
+		}
+	}
+	return (typed || second.err == io.EOF) && numbers == 0
+}
+
+// number reports whether a cell is a number, finite or not.
+func number(cell string) bool {
+	_, err := strconv.ParseFloat(strings.TrimSpace(cell), 32)
+	return err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+func (d *delimited) schema() Schema {
+	s := Schema{Kind: Dense, Dim: d.dim, Base: BaseZero, Records: -1}
+	if d.texts {
 		s.Kind = Text
 	}
-	for _, a := range d.typed {
-		s.Attributes = append(s.Attributes, a.Attribute)
+	for _, c := range d.columns {
+		switch c.role {
+		case keyRole:
+			s.Keyed = true
+		case expiryRole:
+			s.Expires = true
+		case attributeRole:
+			s.Attributes = append(s.Attributes, c.as)
+		}
 	}
 	return s
 }
+
+// awaits reports whether the dimension of the vectors is not known yet.
+func (d *delimited) awaits() bool { return d.list && d.dim == 0 }
 
 func (d *delimited) next(rec *Record, n int64) error {
 	r := row{}
@@ -128,83 +163,80 @@ func (d *delimited) next(rec *Record, n int64) error {
 }
 
 func (d *delimited) decode(rec *Record, fields []string, n int64) error {
-	if err := d.decodeBody(rec, fields, n); err != nil {
-		return err
-	}
-	for _, c := range d.labels {
-		for label := range strings.SplitSeq(fields[c], d.sep) {
-			if label == "" {
-				continue
-			}
-			var err error
-			if rec.Labels, err = appendLabel(rec.Labels, label); err != nil {
-				return fmt.Errorf("column %s: %w", d.name(c), err)
-			}
+	empty := func(c int) bool { return strings.TrimSpace(fields[c]) == "" }
+	without := d.texts && !slices.ContainsFunc(d.vector, func(c int) bool { return !empty(c) })
+	for i, c := range d.columns {
+		if c.role == vectorRole && without {
+			continue
 		}
-	}
-	if d.payload >= 0 {
-		rec.Payload = append(rec.Payload, fields[d.payload]...)
-	}
-	if d.key >= 0 {
-		if rec.Key = append(rec.Key[:0], fields[d.key]...); len(rec.Key) == 0 {
-			return fmt.Errorf("column %s: empty key", d.name(d.key))
+		if err := d.decodeCell(rec, c, fields[i]); err != nil {
+			if c.role == vectorRole && !d.list {
+				hint := d.hint(fields[i])
+				if n == 0 && d.named && hint == "" {
+					return fmt.Errorf("column %s: %w: %w", d.name(i), err, ErrColumn)
+				}
+				return fmt.Errorf("column %s: %w%s", d.name(i), err, hint)
+			}
+			return fmt.Errorf("column %s: %w", d.name(i), err)
 		}
-	}
-	if c, err := d.decodeTyped(rec, fields); err != nil {
-		return fmt.Errorf("column %s: %w", d.name(c), err)
 	}
 	return nil
 }
 
-// decodeBody adds the text and the vector of a row to rec.
-func (d *delimited) decodeBody(rec *Record, fields []string, n int64) (err error) {
-	if d.texts >= 0 {
-		rec.Text = fields[d.texts]
-		if err = checkText(rec.Text); err != nil {
-			return fmt.Errorf("column %s: %w", d.name(d.texts), err)
+func (d *delimited) decodeCell(rec *Record, c *tableColumn, cell string) error {
+	switch c.role {
+	case vectorRole:
+		if d.list {
+			return d.decodeList(rec, cell)
 		}
-		empty := func(c int) bool { return strings.TrimSpace(fields[c]) == "" }
-		if !slices.ContainsFunc(d.vector, func(c int) bool { return !empty(c) }) {
-			return nil
-		}
-	}
-	if !d.list {
-		for _, c := range d.vector {
-			v, err := parseFinite(strings.TrimSpace(fields[c]))
-			if err != nil {
-				hint := d.hint(fields[c])
-				if n == 0 && d.names != nil && hint == "" {
-					return fmt.Errorf("column %s: %w: %w", d.name(c), err, ErrColumn)
-				}
-				return fmt.Errorf("column %s: %w%s", d.name(c), err, hint)
+		v, err := parseFinite(strings.TrimSpace(cell))
+		rec.Vector = append(rec.Vector, v)
+		return err
+	case textRole:
+		rec.Text = cell
+		return checkText(cell)
+	case labelRole:
+		for label := range strings.SplitSeq(cell, d.sep) {
+			if err := c.put(rec, label); err != nil {
+				return err
 			}
-			rec.Vector = append(rec.Vector, v)
 		}
 		return nil
+	case expiryRole, attributeRole:
+		typ := c.as.Type
+		if c.role == expiryRole {
+			typ = TimeType
+		}
+		v, err := typ.Parse(cell)
+		if err != nil {
+			return err
+		}
+		return c.putValue(rec, v)
 	}
-	c := d.vector[0]
-	most := cmp.Or(d.dim, d.maxDim)
-	if rec.Vector, err = appendList(rec.Vector, fields[c], most); err == nil && len(rec.Vector) < d.dim {
-		err = fmt.Errorf("%d values, the records before have %d", len(rec.Vector), d.dim)
-	}
-	if err == nil && len(rec.Vector) == 0 {
-		err = errors.New("no values")
-	}
-	if err != nil {
-		return fmt.Errorf("column %s: %w", d.name(c), err)
-	}
-	d.dim = len(rec.Vector)
-	return nil
+	return c.put(rec, cell)
 }
 
-// awaits reports whether the dimension of the vectors next to texts is not known yet.
-func (d *delimited) awaits() bool { return d.texts >= 0 && d.list && d.dim == 0 }
+// decodeList decodes a vector in one column.
+func (d *delimited) decodeList(rec *Record, cell string) (err error) {
+	if rec.Vector, err = appendList(rec.Vector, cell, cmp.Or(d.dim, d.maxDim)); err != nil {
+		return err
+	}
+	switch n := len(rec.Vector); {
+	case n < d.dim:
+		return fmt.Errorf("%d values, the records before have %d", n, d.dim)
+	case n == 0:
+		return errors.New("no values")
+	default:
+		d.dim = n
+	}
+	return nil
+}
 
 // hint returns a remark if the only cell of a line would be several with another separator.
 func (d *delimited) hint(cell string) string {
 	for _, c := range ";\t|, " {
 		first, _, several := strings.Cut(strings.TrimSpace(cell), string(c))
-		if several && len(d.vector) == 1 && c != d.comma && (c != ' ' || number(first)) {
+		if several && len(d.vector) == 1 && string(c) != string(d.cells.sep) && (c != ' ' || number(first)) {
 			return fmt.Sprintf(" (is %q the separator?)", c)
 		}
 	}
@@ -213,10 +245,10 @@ func (d *delimited) hint(cell string) string {
 
 // name describes a column in an error.
 func (d *delimited) name(c int) string {
-	if d.names == nil {
+	if !d.named {
 		return strconv.Itoa(c + 1)
 	}
-	return fmt.Sprintf("%d (%.40q)", c+1, d.names[c])
+	return fmt.Sprintf("%d (%.40q)", c+1, d.columns[c].name)
 }
 
 // parseFinite reads a number that float32 can hold.
@@ -255,31 +287,47 @@ func newDelimitedEncoder(s Schema) (encoder, error) {
 	return e, nil
 }
 
+// checkAttributes checks the attributes of a csv file to write.
+func checkAttributes(attributes []Attribute) error {
+	for i, a := range attributes {
+		switch {
+		case a.Name == "" || strings.Contains(a.Name, "\r\n"):
+			return fmt.Errorf("attribute %.40q: the name is empty or has a carriage return and line feed", a.Name)
+		case a.Type == AnyType || a.Type > TimeType:
+			return fmt.Errorf("attribute %.40q has no type", a.Name)
+		case slices.Contains(attributes[:i], a):
+			return fmt.Errorf("attribute %.40q is given twice with the type %v", a.Name, a.Type)
+		}
+	}
+	return nil
+}
+
 func (delimitedEncoder) counted() bool { return false }
 
 func (e delimitedEncoder) header(int64) ([]byte, error) {
-	b := []byte("key")
-	names := []string{"labels", "payload"}
+	names := []string{"key"}
 	if e.texts {
-		b = append(append(b, e.comma), defaultText...)
+		names = append(names, defaultText)
 	}
 	for i := range e.dim {
-		b = append(b, e.comma, 'v')
-		b = strconv.AppendInt(b, int64(i), 10)
+		names = append(names, "v"+strconv.Itoa(i))
 	}
+	names = append(names, "labels", "payload")
 	for _, a := range e.attributes {
 		names = append(names, a.String())
 	}
 	if e.expires {
 		names = append(names, defaultExpiry)
 	}
+	var b []byte
 	for _, name := range names {
-		b = e.appendQuoted(append(b, e.comma), name, separators) // other separators do not count in it
+		b = append(appendQuoted(b, name, separators), e.comma) // other separators do not count in it
 	}
-	return append(b, '\n'), nil
+	b[len(b)-1] = '\n'
+	return b, nil
 }
 
-func (e delimitedEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
+func (e delimitedEncoder) encode(dst []byte, rec *Record) (_ []byte, err error) {
 	if len(rec.Key) == 0 {
 		return dst, errEmptyKey
 	}
@@ -290,38 +338,87 @@ func (e delimitedEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 				i, label)
 		}
 	}
-	labels := strings.Join(rec.Labels, "|")
-	// encoding/csv, for one, reads these two bytes as one line feed.
-	crlf := []byte("\r\n")
-	if bytes.Contains(rec.Key, crlf) || bytes.Contains(rec.Payload, crlf) ||
-		strings.Contains(labels, "\r\n") || strings.Contains(rec.Text, "\r\n") {
-		return dst, errors.New("carriage return and line feed in a text: " +
-			"csv readers would change them, jsonl keeps them")
+	cell := func(text string) {
+		if strings.Contains(text, "\r\n") { // encoding/csv, for one, reads these two bytes as one line feed
+			err = errors.New("carriage return and line feed in a text: " +
+				"csv readers would change them, jsonl keeps them")
+		}
+		dst = append(appendQuoted(dst, text, string(rune(e.comma))), e.comma)
 	}
-	dst = e.appendCell(dst, string(rec.Key))
+	cell(string(rec.Key))
 	if e.texts {
-		dst = e.appendCell(append(dst, e.comma), rec.Text)
+		cell(rec.Text)
 	}
 	for i := range e.dim {
-		dst = append(dst, e.comma)
 		if len(rec.Vector) > 0 { // texts can be without one
 			dst = strconv.AppendFloat(dst, float64(rec.Vector[i]), 'g', -1, 32)
 		}
+		dst = append(dst, e.comma)
 	}
-	dst = append(dst, e.comma)
-	dst = e.appendCell(dst, labels)
-	dst = append(dst, e.comma)
-	dst = e.appendCell(dst, string(rec.Payload))
-	dst, err := e.appendTyped(dst, rec)
-	return append(dst, '\n'), err
+	cell(strings.Join(rec.Labels, "|"))
+	cell(string(rec.Payload))
+	values, failure := e.values(rec)
+	for _, text := range values {
+		cell(text)
+	}
+	dst[len(dst)-1] = '\n'
+	return dst, cmp.Or(failure, err)
 }
 
-// appendCell quotes a text where RFC 4180 asks for it.
-func (e delimitedEncoder) appendCell(dst []byte, text string) []byte {
-	return e.appendQuoted(dst, text, string(rune(e.comma)))
+// values returns the cells of the attributes and the expiry.
+func (e delimitedEncoder) values(rec *Record) (cells []string, err error) {
+	written := 0
+	for _, a := range e.attributes {
+		v, ok := rec.Attributes[a.Name]
+		t, err := TypeOf(v)
+		switch {
+		case ok && err != nil:
+			return nil, fmt.Errorf("attribute %.40q: %w", a.Name, err)
+		case v == "":
+			return nil, fmt.Errorf("attribute %.40q is empty: csv readers would leave it out, jsonl keeps it", a.Name)
+		case !ok || t != a.Type:
+			cells = append(cells, "")
+		default:
+			cells = append(cells, string(appendValue(nil, v)))
+			written++
+		}
+	}
+	at := rec.ExpiresAt
+	switch {
+	case written < len(rec.Attributes):
+		return nil, e.missing(rec.Attributes)
+	case !e.expires && !at.IsZero():
+		return nil, errors.New("the record has an expiry, and the file no column for it")
+	case !e.expires:
+		return cells, nil
+	case at.IsZero():
+		return append(cells, ""), nil
+	}
+	return append(cells, string(appendTime(nil, at))), expiryError(at)
 }
 
-func (delimitedEncoder) appendQuoted(dst []byte, text, separators string) []byte {
+// expiryError is the error of an expiry that no file holds.
+func expiryError(at time.Time) error {
+	if err := checkYear(at); err != nil {
+		return fmt.Errorf("expiry: %w", err)
+	}
+	return nil
+}
+
+// missing is the error of attributes that the file has no column for. It names the first by name.
+func (e delimitedEncoder) missing(attributes map[string]any) error {
+	var names []string
+	for name, v := range attributes {
+		t, _ := TypeOf(v)
+		if a := (Attribute{name, t}); !slices.Contains(e.attributes, a) {
+			names = append(names, a.String())
+		}
+	}
+	return fmt.Errorf("the file has no column for the attribute %.60q", slices.Min(names))
+}
+
+// appendQuoted quotes a cell where RFC 4180 asks for it.
+func appendQuoted(dst []byte, text, separators string) []byte {
 	if !strings.ContainsAny(text, "\"\r\n"+separators) {
 		return append(dst, text...)
 	}

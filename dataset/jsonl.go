@@ -56,7 +56,7 @@ func openJSONL(s *source, o Options) (decoder, error) {
 	}
 	j.first = jsonFirst{kind: o.Kind, key: o.KeyColumn}
 	j.text = cmp.Or(o.TextColumn, defaultText)
-	j.noText, j.noVector = o.TextColumn == "" && o.names(j.text), !o.vectorNamed && o.names(j.vector)
+	j.noText, j.noVector = o.TextColumn == "" && o.name(j.text), !o.vectorNamed && o.name(j.vector)
 	if j.labels == nil {
 		j.labels = []string{"labels"}
 	}

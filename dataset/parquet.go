@@ -93,61 +93,49 @@ func (d *parquetDecoder) next(rec *Record, n int64) error {
 	return nil
 }
 
-// role is what a column is for.
-type role uint8
-
-const (
-	attributeRole role = iota
-	ignoredRole
-	vectorRole
-	textRole
-	keyRole
-	labelRole
-	payloadRole
-	expiryRole
-)
-
-// parquetColumn is a leaf column.
+// parquetColumn is a leaf column, by the name of the outermost group.
 type parquetColumn struct {
-	name  string // of the outermost group
-	role  role
+	*tableColumn
 	list  bool // a list of values
 	kind  int  // type of the file
 	means parquet.Meaning
 	scale int           // decimal places
 	typ   AttributeType // of the values; AnyType: not supported
-	parse AttributeType // what a text is parsed as; StringType: nothing else
 }
 
 // parquetColumns gives the columns their parts and describes the attributes.
 func parquetColumns(leaves []parquet.Column, o Options, holds *Schema) ([]parquetColumn, error) {
 	var columns []parquetColumn
-	count := map[string]int{}
-	for _, leaf := range leaves {
+	var table []*tableColumn
+	for i, leaf := range leaves {
 		c := parquetColumn{
-			name: leaf.Path[0], list: leaf.MaxRep == 1, kind: leaf.Type, means: leaf.Meaning,
-			scale: leaf.Scale, parse: StringType,
+			list: leaf.MaxRep == 1, kind: leaf.Type, means: leaf.Meaning, scale: leaf.Scale,
 		}
 		if nested := leaf.MaxRep > 1 || len(leaf.Path) > 1 && !c.list; !nested {
 			c.typ = parquetType(leaf)
 		}
-		count[c.name]++
+		if i > 0 && columns[i-1].name == leaf.Path[0] { // parts of a group
+			c.tableColumn = columns[i-1].tableColumn
+			c.typ, columns[i-1].typ = AnyType, AnyType
+		} else {
+			c.tableColumn = &tableColumn{name: leaf.Path[0]}
+			table = append(table, c.tableColumn)
+		}
 		columns = append(columns, c)
 	}
-	for i := range columns {
-		if count[columns[i].name] > 1 { // parts of a group
-			columns[i].typ = AnyType
-		}
+	err := assign(table, o)
+	if err == nil {
+		err = bodyColumn(columns, o, holds)
 	}
-	if err := bodyColumn(columns, o, holds); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	for i := range columns {
-		if err := columns[i].assign(o, holds); err != nil {
-			return nil, fmt.Errorf("column %.60q: %w", columns[i].name, err)
+	for _, c := range columns {
+		if err := c.check(o, holds); err != nil {
+			return nil, fmt.Errorf("column %.60q: %w", c.name, err)
 		}
 	}
-	return columns, namedColumns(columns, o)
+	return columns, nil
 }
 
 // parquetType returns the type of a column's values; AnyType if it is not supported.
@@ -200,7 +188,7 @@ func bodyColumn(columns []parquetColumn, o Options, holds *Schema) error {
 	}
 	name := cmp.Or(o.TextColumn, defaultText)
 	i := slices.IndexFunc(columns, func(c parquetColumn) bool {
-		return c.name == name && c.typ == StringType && !c.list
+		return c.name == name && c.typ == StringType && !c.list && (c.role == noRole || c.role == textRole)
 	})
 	switch {
 	case i >= 0:
@@ -212,68 +200,67 @@ func bodyColumn(columns []parquetColumn, o Options, holds *Schema) error {
 	return err
 }
 
+// numbers reports whether the column has numbers and no part yet.
+func (c *parquetColumn) numbers() bool {
+	return c.role == noRole && (c.typ == FloatType || c.typ == IntType)
+}
+
 // vectorColumn finds the column of vectors: that of the options, or the only one of lists of floats, or
 // of lists of numbers, or failing that columns of numbers that are numbered.
 func vectorColumn(columns []parquetColumn, o Options) error {
-	var floats, numbers []int
-	for i := range columns {
-		c := &columns[i]
-		if !c.list || slices.Contains(o.IgnoreColumns, c.name) {
+	lists := map[AttributeType][]parquetColumn{}
+	for _, c := range columns {
+		if !c.list || !c.numbers() {
 			continue
 		}
-		switch {
-		case c.typ != FloatType && c.typ != IntType:
-			continue
-		case c.name == o.VectorField:
+		if c.name == o.VectorField {
 			c.role = vectorRole
 			return nil
-		case c.typ == FloatType:
-			floats = append(floats, i)
-		default:
-			numbers = append(numbers, i)
 		}
+		lists[c.typ] = append(lists[c.typ], c)
 	}
-	if len(floats) == 0 {
-		floats = numbers
+	found := lists[FloatType]
+	if found == nil {
+		found = lists[IntType]
 	}
-	if len(floats) == 0 {
+	switch len(found) {
+	case 0:
 		return numberedColumns(columns, o)
+	case 1:
+		found[0].role = vectorRole
+		return nil
 	}
-	if len(floats) != 1 {
-		var names []string
-		for _, i := range floats {
-			names = append(names, columns[i].name)
-		}
-		return fmt.Errorf("%w Lists of numbers are in %s", ErrVector, listed(names))
+	var names []string
+	for _, c := range found {
+		names = append(names, c.name)
 	}
-	columns[floats[0]].role = vectorRole
-	return nil
+	return fmt.Errorf("%w Lists of numbers are in %s", ErrVector, listed(names))
 }
 
 // numberedColumns finds the columns of a vector that has one for each dimension: v0, v1, … or v1, v2, …
 func numberedColumns(columns []parquetColumn, o Options) error {
 	var prefixes []string
 	next := map[string]int{} // number of the next dimension
-	parts := map[string][]int{}
-	for i, c := range columns {
+	parts := map[string][]parquetColumn{}
+	for _, c := range columns {
 		prefix := strings.TrimRight(c.name, "0123456789")
 		n, err := strconv.Atoi(c.name[len(prefix):])
 		known := parts[prefix] != nil
-		if err != nil || c.list || c.typ != FloatType && c.typ != IntType || o.names(c.name) ||
+		if err != nil || c.list || !c.numbers() ||
 			known && n != next[prefix] || !known && n > 1 || o.Kind == Text && prefix != "v" {
 			continue
 		}
 		if len(parts[prefix]) == 1 {
 			prefixes = append(prefixes, prefix)
 		}
-		parts[prefix], next[prefix] = append(parts[prefix], i), n+1
+		parts[prefix], next[prefix] = append(parts[prefix], c), n+1
 	}
 	switch len(prefixes) {
 	case 0:
 		return errors.New("no column has lists of numbers, and no columns of numbers are named v0, v1, …")
 	case 1:
-		for _, i := range parts[prefixes[0]] {
-			columns[i].role = vectorRole
+		for _, c := range parts[prefixes[0]] {
+			c.role = vectorRole
 		}
 		return nil
 	}
@@ -281,75 +268,28 @@ func numberedColumns(columns []parquetColumn, o Options) error {
 		listed(prefixes))
 }
 
-// names reports whether an option is about a column.
-func (o Options) names(column string) bool {
-	return slices.Contains(o.IgnoreColumns, column) || slices.Contains(o.LabelColumns, column) ||
-		slices.Contains([]string{o.KeyColumn, o.PayloadColumn, o.ExpiryColumn}, column) ||
-		slices.ContainsFunc(o.Attributes, func(a Attribute) bool { return a.Name == column })
-}
-
-// assign gives a column its part.
-func (c *parquetColumn) assign(o Options, holds *Schema) error {
-	is := func(spec string, names ...string) bool {
-		return c.name == spec || spec == "" && slices.Contains(names, strings.ToLower(c.name))
-	}
-	given := slices.IndexFunc(o.Attributes, func(a Attribute) bool { return a.Name == c.name })
+// check checks that the values suit the part of the column, and describes it.
+func (c *parquetColumn) check(o Options, holds *Schema) error {
+	want := c.as.Type
 	switch {
-	case c.role == vectorRole, c.role == textRole:
-		return nil
-	case slices.Contains(o.IgnoreColumns, c.name):
-		c.role = ignoredRole
+	case c.role == ignoredRole, c.role == vectorRole, c.role == textRole:
 		return nil
 	case c.typ == AnyType:
 		return errors.New("its type is not supported (leave it out to read the others)")
-	case slices.Contains(o.LabelColumns, c.name),
-		given < 0 && o.LabelColumns == nil && is("", "label", "labels"):
-		c.role = labelRole
-	case c.list:
+	case c.list && c.role != labelRole:
 		return errors.New("a list that is neither the vector nor labels (leave it out to read the others)")
-	case given >= 0 && o.Attributes[given].Type != AnyType && o.Attributes[given].Type != c.typ:
-		if c.typ != StringType {
-			return fmt.Errorf("its values have the type %v, not %v", c.typ, o.Attributes[given].Type)
-		}
-		c.parse = o.Attributes[given].Type
-	case given >= 0:
-	case is(o.KeyColumn, "key", "id"):
-		c.role, holds.Keyed = keyRole, true
-	case is(o.PayloadColumn, "payload"):
-		c.role = payloadRole
-	case is(o.ExpiryColumn, defaultExpiry):
-		c.role, holds.Expires = expiryRole, true
-		if c.typ == StringType {
-			c.parse = TimeType
-		} else if c.typ != TimeType {
-			return fmt.Errorf("its values have the type %v, not time", c.typ)
-		}
+	case c.role == keyRole:
+		holds.Keyed = true
+	case c.role == expiryRole:
+		holds.Expires, want = true, TimeType
+	case c.role == noRole:
+		c.role, c.as.Name = attributeRole, c.name
 	}
-	if c.role == attributeRole {
-		typ := c.typ
-		if typ == StringType {
-			typ = c.parse
-		}
-		holds.Attributes = append(holds.Attributes, Attribute{c.name, typ})
+	if want != AnyType && want != c.typ && c.typ != StringType {
+		return fmt.Errorf("its values have the type %v, not %v", c.typ, want)
 	}
-	return nil
-}
-
-// namedColumns checks that the columns that the options name are there.
-func namedColumns(columns []parquetColumn, o Options) error {
-	keys := 0
-	for _, c := range columns {
-		if c.role == keyRole {
-			keys++
-		}
-	}
-	if keys > 1 {
-		return errors.New("columns key and id: which one has the keys?")
-	}
-	for _, name := range o.namedColumns() {
-		if name != "" && !slices.ContainsFunc(columns, func(c parquetColumn) bool { return c.name == name }) {
-			return fmt.Errorf("no column %.60q", name)
-		}
+	if c.as.Type = cmp.Or(want, c.typ); c.role == attributeRole {
+		holds.Attributes = append(holds.Attributes, c.as)
 	}
 	return nil
 }
@@ -372,33 +312,22 @@ func (c *parquetColumn) decode(rec *Record, v parquet.Value) error {
 		return checkText(rec.Text)
 	}
 	x, err := c.value(v)
-	if s, ok := x.(string); ok && c.parse != StringType {
-		x, err = c.parse.Parse(s)
+	text, ok := x.(string)
+	if ok && c.as.Type != StringType {
+		x, err = c.as.Type.Parse(text)
 	}
-	if err != nil || x == nil {
+	switch {
+	case err != nil:
 		return err
+	case c.role == expiryRole, c.role == attributeRole:
+		if f, ok := x.(float64); ok && math.IsNaN(f) { // what data frames write for a missing value
+			x = nil
+		}
+		return c.putValue(rec, x)
+	case !ok:
+		text = string(appendValue(nil, x))
 	}
-	switch c.role {
-	case keyRole:
-		if rec.Key = appendValue(rec.Key[:0], x); len(rec.Key) == 0 {
-			return errEmptyKey
-		}
-	case labelRole:
-		if label := string(appendValue(nil, x)); label != "" {
-			rec.Labels, err = appendLabel(rec.Labels, label)
-		}
-		return err
-	case payloadRole:
-		rec.Payload = appendValue(rec.Payload, x)
-	case expiryRole:
-		rec.ExpiresAt = x.(time.Time)
-	case attributeRole:
-		if f, ok := x.(float64); ok && f != f {
-			return nil // what data frames write for a missing value
-		}
-		return rec.setAttribute(c.name, x)
-	}
-	return nil
+	return c.put(rec, text)
 }
 
 // addValue adds a number to the vector.

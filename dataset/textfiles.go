@@ -15,9 +15,6 @@ import (
 	"unicode/utf8"
 )
 
-// defaultText is the column or field with the texts.
-const defaultText = "text"
-
 // checkText refuses a text that is not UTF-8.
 func checkText(text string) error {
 	if utf8.ValidString(text) {

@@ -110,7 +110,7 @@ func TestParquetTexts(t *testing.T) {
 		{"texts", Options{}, `a "é, b" [x] map[body:third n:1]`},
 		{"texts", Options{TextColumn: "body", IgnoreColumns: []string{"text"}}, `a "third" [x] map[n:1]`},
 		{"texts", Options{TextColumn: "n"}, "which column has the texts? No column of strings is named"},
-		{"texts", Options{TextColumn: "none"}, "which column has the texts? No column of strings is named"},
+		{"texts", Options{TextColumn: "none"}, `no column "none" among 5`},
 		{"both", Options{}, `a "" [x] map[body:third n:1 text:é, b] [1 2]`},
 		{"both", Options{Kind: Text}, `a "é, b" [x] map[body:third n:1] [1 2]`},
 		{"both", Options{TextColumn: "text", VectorField: "vector"}, `a "é, b" [x] map[body:third n:1] [1 2]`},
