@@ -49,7 +49,7 @@ func checkLeafSizes(t *testing.T, s *db.Snapshot, rows []int) (sizes int) {
 	st := db.Inside(s).Collections["d"]
 	x, err := st.OpenIndex(t.Context(), st.Entry.Index("x"))
 	dbtest.Must(t, err)
-	v := x.Opened.(kind.RowViewer).RowView()
+	v := x.Opened.(interface{ RowView() *query.View }).RowView()
 	f := v.Forest
 	want := make([]uint32, len(f.LeafDir))
 	leaves := make([]uint32, f.Trees)

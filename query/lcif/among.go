@@ -12,14 +12,6 @@ func (v *View) Among(rows *roaring.Bitmap) *View {
 	return &out
 }
 
-// Among implements NeighborSource. Searches become as wide as the set requires.
-func (f *ForestNeighbors) Among(rows *roaring.Bitmap) NeighborSource {
-	out := *f
-	out.Params.Filter = both(rows, f.Params.Filter)
-	out.Params.NoWiden = false
-	return &out
-}
-
 // Among implements NeighborSource.
 func (n *ScaledNeighbors) Among(rows *roaring.Bitmap) NeighborSource {
 	out := *n

@@ -10,7 +10,6 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -29,8 +28,8 @@ func TestAmong(t *testing.T) {
 	units := UnitRows(x, &View{Features: m.d})
 	rows, build := selections(t, units)
 	deleted := roaring.BitmapOf(3, 50, 290)
-	view := forestView(t, m, m.n, vector.Cosine)
-	scale := FitScaling(m.d, m.n, func(i int) []float32 { return m.row(i) })
+	scan := plainScan(m, m.n)
+	scan.View.Deleted = deleted
 	set := roaring.New()
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range m.n {
@@ -39,30 +38,21 @@ func TestAmong(t *testing.T) {
 		}
 	}
 	set.Add(1000) // of a row written later
-	view.Deleted = deleted
-	scan := &ForestNeighbors{View: view, Params: query.Params{Method: query.Flat}}
-	forest := &ForestNeighbors{View: view, Params: query.Params{NoWiden: true}}
 	for name, c := range map[string]struct {
-		restricted, all NeighborSource
-		sparse          bool
+		restricted NeighborSource
+		sparse     bool
 	}{
 		"one segment": {&PostingsNeighbors{Segments: []postings.Segment{
 			{Index: build(rows), Deleted: deleted},
-		}}, nil, true},
+		}}, true},
 		"two segments and fresh rows": {&PostingsNeighbors{
 			Segments: []postings.Segment{
 				{Index: build(rows[:120]), Deleted: roaring.BitmapOf(3, 50)}, {Index: build(rows[120:200]), First: 120},
 			},
 			Fresh: labels.SelectRows(units, rows[200:]), First: 200, Deleted: deleted,
-		}, nil, true},
-		"scan":   {scan, nil, false},
-		"forest": {forest, scan, false},
-		"scaled": {&ScaledNeighbors{View: view, Scaling: scale}, nil, false},
+		}, true},
+		"scan": {scan, false},
 	} {
-		all := c.restricted
-		if c.all != nil {
-			all = c.all
-		}
 		among := (&View{Neighbors: c.restricted}).Among(set).Neighbors
 		twice := among.Among(roaring.BitmapOf(0, 1, 2, 3, 4, 5, 6, 7))
 		var s NeighborScratch
@@ -71,7 +61,7 @@ func TestAmong(t *testing.T) {
 			if !c.sparse {
 				q.Raw = sparse(m.row(i))
 			}
-			whole, err := all.Neighbors(ctx, &s, q, m.n, nil)
+			whole, err := c.restricted.Neighbors(ctx, &s, q, m.n, nil)
 			must(t, err)
 			check := func(source NeighborSource, pass func(row uint32) bool) {
 				t.Helper()

@@ -101,7 +101,7 @@ func (b *BothNeighbors) byVector(s *NeighborScratch, q NeighborQuery, row uint32
 		return 0, err
 	}
 	s.row = x
-	return similarity(vector.CosineDistance(q.Vector, x)), nil
+	return Similarity(vector.CosineDistance(q.Vector, x)), nil
 }
 
 // Among implements NeighborSource.

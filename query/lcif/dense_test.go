@@ -17,13 +17,12 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Over dense rows the tuner measures what predictions from a forest do, and
-// what else there is works query by query, too.
-func TestTuneOverForest(t *testing.T) {
+// Over dense rows the tuner measures what predictions do.
+func TestTuneOverDenseRows(t *testing.T) {
 	ctx := context.Background()
 	m := twelveClusters(360, 10, 9)
 	const n, l = 300, 12
-	view := forestView(t, m, n, vector.L2)
+	scan := plainScan(m, n)
 	sets := make([][]uint32, m.n)
 	q := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	for i := range sets {
@@ -37,7 +36,7 @@ func TestTuneOverForest(t *testing.T) {
 	must(t, err)
 	truth, err := labels.FromSets(sets[n:], l)
 	must(t, err)
-	v := &View{Features: m.d, Labels: train, Neighbors: &ForestNeighbors{View: view, Params: query.Params{Method: query.Flat}}}
+	v := &View{Features: m.d, Labels: train, Neighbors: scan}
 	held := &HeldOut{Parts: []Part{{View: v, Queries: q, Truth: truth}}, Train: train}
 	c, err := Tune(ctx, func(context.Context, int) (*HeldOut, error) { return held, nil }, TuneOptions{
 		Objective: Accuracy, Lambdas: []float64{1}, Ks: []int{1, 5, 20}, Workers: 2,

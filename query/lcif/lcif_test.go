@@ -8,8 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -266,59 +264,6 @@ func TestBinaryQueries(t *testing.T) {
 	got, err := PredictBatch(context.Background(), f.view, &bare, &p, 1, nil)
 	if err != nil || !slices.EqualFunc(got, want, slices.Equal[[]labels.Ranked]) {
 		t.Errorf("predictions for binary rows differ, %v", err)
-	}
-}
-
-// Over dense rows the neighbours come from a forest, and similarities are
-// cosines whatever the metric.
-func TestForestNeighbors(t *testing.T) {
-	ctx := context.Background()
-	m := twelveClusters(300, 12, 5)
-	sets := make([][]uint32, m.n)
-	for i := range sets {
-		sets[i] = []uint32{uint32(i % 12)}
-	}
-	truth, err := labels.FromSets(sets, 12)
-	must(t, err)
-	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
-		view := forestView(t, m, m.n, metric)
-		for _, method := range []query.Method{query.Flat, query.NaturalZero} {
-			out := roaring.New()
-			out.AddRange(0, uint64(m.n))
-			out.Remove(7)
-			source := (&ForestNeighbors{View: view, Params: query.Params{Method: method}}).Among(out)
-			v := &View{Features: m.d, Labels: truth, Neighbors: source}
-			p := Params{K: 10, Lambda: 1}
-			s := NewPredictor()
-			hits := 0
-			for i := range 30 {
-				q := sparse(m.row(i))
-				got, stats, err := s.Predict(ctx, v, q, &p, nil)
-				if err != nil || stats.Neighbors != p.K {
-					t.Fatalf("%v %v: %d neighbours, %v", metric, method, stats.Neighbors, err)
-				}
-				if len(got) == 1 && got[0].Label == uint32(i%12) {
-					hits++
-				}
-				want, _, err := query.NewSearcher().Search(ctx, view, m.row(i),
-					&query.Params{K: p.K, Method: method, Filter: out}, nil)
-				must(t, err)
-				for j, n := range s.near {
-					cosine := 1 - float64(vector.CosineDistance(m.row(i), m.row(int(n.row))))
-					if n.row == 7 || n.row != want[j].ID || math.Abs(float64(n.sim)-cosine) > 1e-5 {
-						t.Fatalf("%v %v: query %d: neighbour %d is %+v, want row %d, cosine %v", metric, method, i, j, n, want[j].ID, cosine)
-					}
-				}
-			}
-			if metric != vector.InnerProduct && hits < 25 {
-				t.Errorf("%v %v: %d of 30 queries get their own cluster", metric, method, hits)
-			}
-			long := vector.Sparse{Index: []uint32{uint32(m.d)}, Value: []float32{1}}
-			v.Features++
-			if _, _, err := s.Predict(ctx, v, long, &p, nil); !errors.Is(err, query.ErrDimension) {
-				t.Errorf("%v: coordinate beyond the rows: %v", metric, err)
-			}
-		}
 	}
 }
 

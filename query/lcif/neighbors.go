@@ -10,57 +10,6 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// ForestNeighbors finds neighbours among dense rows by a forest. Features are then coordinates.
-// Neighbours are in the order of the view's metric, nearest first; their similarity is always
-// the cosine.
-type ForestNeighbors struct {
-	View *query.View
-	// Beside is set if rows have features next to the vectors: queries are compared by their Vector, and one
-	// without has no neighbours.
-	Beside bool
-	// Params are the options of the searches; K is set for each search.
-	Params query.Params
-}
-
-// Neighbors implements NeighborSource. Errors: those of Searcher.Search.
-func (f *ForestNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int,
-	dst []postings.Hit) ([]postings.Hit, error) {
-	v := f.View
-	s.Stats = postings.Stats{}
-	switch {
-	case !f.Beside:
-		if err := s.setCoords(q.Raw, v.Dim); err != nil {
-			return dst, err
-		}
-	case q.Vector == nil || v.LiveCount == 0:
-		return dst, nil
-	default:
-		s.coords = append(s.coords[:0], q.Vector...)
-	}
-	s.params = f.Params
-	s.params.K = k
-	found, stats, err := s.Dense.Search(ctx, v, s.coords, &s.params, s.found[:0])
-	s.found = found
-	if err != nil {
-		return dst, err
-	}
-	s.Stats.Candidates, s.Stats.Scored = stats.Candidates, stats.Exact
-	for _, n := range found {
-		dst = append(dst, postings.Hit{Row: n.ID, Score: f.similarity(s, n)})
-	}
-	return dst, nil
-}
-
-// similarity returns the cosine of a found row with the query, 0 to 1.
-func (f *ForestNeighbors) similarity(s *NeighborScratch, n vector.Neighbor) float64 {
-	d := n.Distance
-	if f.View.Metric != vector.Cosine {
-		s.row = room(s.row, f.View.Dim)
-		d = vector.CosineDistance(s.coords, f.View.Rows.Vector(int(n.ID), s.row))
-	}
-	return similarity(d)
-}
-
 // setCoords makes s.coords the dense form of a query with dim coordinates.
 func (s *NeighborScratch) setCoords(x vector.Sparse, dim int) error {
 	s.coords = room(s.coords, dim)
@@ -86,8 +35,8 @@ func (s *NeighborScratch) vectorOf(v *View, row uint32) ([]float32, error) {
 	return x, err
 }
 
-// similarity converts a cosine distance to a similarity, 0 to 1.
-func similarity(distance float32) float64 { return min(1, max(0, 1-float64(distance))) }
+// Similarity converts a cosine distance to a similarity, 0 to 1.
+func Similarity(distance float32) float64 { return min(1, max(0, 1-float64(distance))) }
 
 // near is a neighbour in the format of caches.
 type near struct {

@@ -1,18 +1,17 @@
 package lcif
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
-	"unsafe"
 
 	"pgregory.net/rapid"
 
+	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -22,10 +21,7 @@ type denseRows struct {
 	n, d int
 }
 
-func (m *denseRows) Len() int                         { return m.n }
-func (m *denseRows) Dim() int                         { return m.d }
-func (m *denseRows) Row(i int, _ []float32) []float32 { return m.row(i) }
-func (m *denseRows) row(i int) []float32              { return m.data[i*m.d : (i+1)*m.d] }
+func (m *denseRows) row(i int) []float32 { return m.data[i*m.d : (i+1)*m.d] }
 
 // twelveClusters draws n rows of d coordinates around twelve centres; row i belongs to centre i mod 12.
 func twelveClusters(n, d int, seed uint64) *denseRows {
@@ -42,26 +38,13 @@ func twelveClusters(n, d int, seed uint64) *denseRows {
 	return m
 }
 
-// forestView returns a view of the first n rows with a forest, which is learned on the rows as
-// they are, whatever the metric, so that only the flat and the zero-threshold method are valid.
-func forestView(t testing.TB, m *denseRows, n int, metric vector.Metric) *query.View {
-	t.Helper()
-	ctx := context.Background()
-	rows := &denseRows{m.data[:n*m.d], n, m.d}
-	v := &query.View{Metric: metric, Dim: m.d, Segment: query.Segment{N: n, RawForest: true}, LiveCount: n}
-	v.Rows = query.RowSet{N: n, Dim: m.d}
+// plainScan finds neighbors among the first n rows by their cosine.
+func plainScan(m *denseRows, n int) *ScaledNeighbors {
+	v := &query.View{Dim: m.d, Rows: query.RowSet{N: n, Dim: m.d}}
 	for i := range n {
-		row := rows.row(i)
-		v.Rows.Tail = append(v.Rows.Tail, unsafe.Slice((*byte)(unsafe.Pointer(&row[0])), 4*m.d))
+		v.Rows.Tail = append(v.Rows.Tail, codec.Bytes(m.row(i)))
 	}
-	lists, err := labels.ExactNeighbors(ctx, rows, nil, 20, 2, nil)
-	must(t, err)
-	p := forest.Params{Kind: forest.RP, Trees: 8, Depth: 4, Natural: true, Seed: 1, LabelsK: 20}
-	if v.Forest, err = forest.Learn(ctx, rows, n, lists, p, 2, nil); err != nil {
-		t.Fatal(err)
-	}
-	must(t, v.Validate())
-	return v
+	return &ScaledNeighbors{View: v, Scaling: &Scaling{make([]float32, m.d), slices.Repeat([]float32{1}, m.d)}}
 }
 
 // selections returns the numbers of all rows, and a function that makes an inverted index of some.

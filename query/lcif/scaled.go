@@ -106,7 +106,7 @@ func (n *ScaledNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q N
 	s.Stats.Candidates = s.Stats.Scored
 	s.found = s.scan.Append(s.found[:0])
 	for _, f := range s.found {
-		dst = append(dst, postings.Hit{Row: f.ID, Score: similarity(f.Distance)})
+		dst = append(dst, postings.Hit{Row: f.ID, Score: Similarity(f.Distance)})
 	}
 	return dst, nil
 }

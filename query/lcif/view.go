@@ -26,11 +26,9 @@ type LabelSets interface {
 // needs. One goroutine may use it at a time; the zero value is ready.
 type NeighborScratch struct {
 	Postings postings.Searcher
-	Dense    query.Searcher
 	// Stats describes the last search, if the source counts its work.
 	Stats postings.Stats
 
-	params query.Params
 	coords []float32
 	found  []vector.Neighbor
 	row    []float32

@@ -148,9 +148,6 @@ type Opened interface {
 	Check(ctx context.Context) error
 }
 
-// RowViewer is an index whose view label models search with settings of their own.
-type RowViewer interface{ RowView() *query.View }
-
 // LabelPredictor predicts the labels of rows.
 type LabelPredictor interface {
 	// Names returns the names of the labels, by number.

@@ -261,6 +261,7 @@ func decodeNodes(r *arrays.Reader, n int) []forest.Node {
 	return unsafe.Slice((*forest.Node)(unsafe.Pointer(unsafe.SliceData(vals))), n)
 }
 
+// RowView returns the view that is searched.
 func (x *opened) RowView() *query.View { return x.view }
 
 // segments yields the large segment, and the small ones that have trees.

@@ -3,8 +3,10 @@ package lcifindex
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"slices"
+	"sync"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -20,17 +22,8 @@ import (
 // forestRecall is the recall with which a label model searches its forest.
 const forestRecall = 0.95
 
-// forestKs are the values of k that are tuned with a forest. Forests are tuned for few nearest
-// rows and have too few candidates for a larger k.
+// forestKs are the values of k that are tuned with a forest, whose searches for many rows take long.
 var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
-
-// ksOf returns the values of k that are tuned with a source, nil for the default.
-func ksOf(source *lcif.ForestNeighbors) []int {
-	if source.Params.Method == query.Flat {
-		return nil
-	}
-	return forestKs
-}
 
 // resolveNeighbors fills in the index that finds neighbors for the label model that a job builds.
 func resolveNeighbors(st kind.Source, job *kind.Job, o *options) error {
@@ -131,40 +124,98 @@ func checkCycle(st kind.Source, m *kind.Manifest) error {
 	return err
 }
 
-// denseNeighbors finds neighbors with the named forest, or with a scan if there is no such
-// forest or no setting of it reaches the recall.
-func denseNeighbors(ctx context.Context, st kind.Source, name string) (*lcif.ForestNeighbors, error) {
+// nearest finds neighbors by the vectors of rows, nearest first by the collection's metric. Their
+// similarity is always the cosine.
+type nearest struct {
+	st     kind.Source
+	forest kind.Finder // nil for the exact scan
+	view   *query.View // of all rows
+	// beside is set if rows have features next to the vectors: queries are compared by their Vector, and
+	// one without has no neighbors.
+	beside bool
+	only   *roaring.Bitmap // the rows that are found, nil for all
+}
+
+// vectorSearch is the memory of a search of nearest.
+type vectorSearch struct {
+	*kind.Search
+	coords, row []float32
+}
+
+var vectorSearches = sync.Pool{New: func() any { return &vectorSearch{Search: kind.NewSearch()} }}
+
+// denseNeighbors returns what finds neighbors with the named forest, or with a scan if there is no such
+// forest.
+func denseNeighbors(ctx context.Context, st kind.Source, name string) (*nearest, error) {
 	base, err := st.Rows(ctx)
 	if err != nil {
 		return nil, err
 	}
-	flat := &lcif.ForestNeighbors{View: base, Params: query.Params{Method: query.Flat}}
+	out := &nearest{st: st, view: base}
 	if name == kind.ScanName {
-		return flat, nil
+		return out, nil
 	}
 	// Only forests are loaded: they depend on no other index.
 	m, err := st.ManifestNamed(name)
 	if err != nil || m == nil || m.Of.Traits().Predicts || m.Info.Curve == nil {
-		return flat, err
+		return out, err
 	}
 	x, err := st.OpenNamed(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	found, ok := x.(kind.RowViewer)
-	if !ok {
-		return flat, nil
+	out.forest, _ = x.(kind.Finder)
+	return out, nil
+}
+
+// Neighbors implements lcif.NeighborSource.
+func (n *nearest) Neighbors(
+	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
+) (hits []postings.Hit, err error) {
+	defer n.st.Guard(debug.SetPanicOnFault(true), &err)
+	s.Stats = postings.Stats{}
+	at := vectorSearches.Get().(*vectorSearch) // not returned to the pool if there is an error
+	x := q.Vector
+	if !n.beside {
+		at.coords = slices.Grow(at.coords[:0], n.view.Dim)[:n.view.Dim]
+		x = at.coords
+		clear(x)
+		for i, j := range q.Raw.Index {
+			x[j] = q.Raw.Value[i]
+		}
 	}
-	p, ok := m.Info.Curve.Setting(forestRecall, m.Info.Curve.K)
-	if !ok || p.Method == query.Flat {
-		return flat, nil
+	if x == nil {
+		return dst, nil
 	}
-	// Every k gets the same candidates, so that the tuner can search once, for the largest k.
-	// The best candidates are all scored exactly. Widening is off: a forest that returns fewer
-	// than k rows has returned the nearest ones.
-	p.NoWiden = true
-	p.R = max(p.R, 2*slices.Max(forestKs))
-	return &lcif.ForestNeighbors{View: found.RowView(), Params: p}, nil
+	at.Begin(kind.Ask{Vector: x, K: k, Radius: float32(math.Inf(1)), Recall: forestRecall, Rows: n.only})
+	if n.forest != nil {
+		err = n.forest.Search(ctx, at.Search)
+	} else {
+		_, err = at.InView(ctx, n.view, query.Params{Method: query.Flat}, k)
+	}
+	if err != nil {
+		return dst, err
+	}
+	s.Stats.Candidates, s.Stats.Scored = at.Stats.Candidates, at.Stats.Exact
+	for _, f := range at.Found {
+		d := f.Distance
+		if n.view.Metric != vector.Cosine {
+			at.row = slices.Grow(at.row[:0], n.view.Dim)[:n.view.Dim]
+			d = vector.CosineDistance(x, n.view.Rows.Vector(int(f.ID), at.row))
+		}
+		dst = append(dst, postings.Hit{Row: f.ID, Score: lcif.Similarity(d)})
+	}
+	vectorSearches.Put(at)
+	return dst, nil
+}
+
+// Among implements lcif.NeighborSource.
+func (n *nearest) Among(rows *roaring.Bitmap) lcif.NeighborSource {
+	out := *n
+	if out.only = rows; n.only != nil {
+		out.only = roaring.And(rows, n.only)
+	}
+	return &out
 }
 
 // modelNeighbors returns the neighbor source of a label model of dense rows: a scan of scaled
@@ -193,11 +244,10 @@ func (l *learned) learnDense(
 	var candidates []weighted
 	for _, w := range o.denseCandidates() {
 		if w == labelled.WeightStandard {
-			candidates = append(candidates, scaled(st, source.View, data))
+			candidates = append(candidates, scaled(st, source.view, data))
 			continue
 		}
-		cv := lcif.CVOptions{Neighbors: guarded{st, source}}
-		candidates = append(candidates, weighted{weight: w, data: data, cv: cv, ks: ksOf(source)})
+		candidates = append(candidates, weighted{weight: w, data: data, cv: lcif.CVOptions{Neighbors: source}})
 	}
 	best, err := l.choose(ctx, candidates, o, timer)
 	if err != nil {
@@ -213,9 +263,9 @@ func (o *options) besideFeatures(ctx context.Context, st kind.Source) error {
 	if err != nil {
 		return err
 	}
-	source.Beside, o.ks = true, ksOf(source)
+	source.beside = true
 	o.cv = lcif.CVOptions{
-		Neighbors: guarded{st, source}, Vector: vectorOf(st, source.View), VectorWeight: o.VectorWeight,
+		Neighbors: source, Vector: vectorOf(st, source.view), VectorWeight: o.VectorWeight,
 	}
 	return nil
 }

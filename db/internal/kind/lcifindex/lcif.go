@@ -30,11 +30,10 @@ const (
 type options struct {
 	index.LCIF
 	labels []string // of Params.Thresholds.PerLabel if the model is rebuilt
-	// uses is the index that finds neighbors by vectors, empty if none are; cv and ks have what compares
-	// them next to features.
+	// uses is the index that finds neighbors by vectors, empty if none are; cv has what compares them next to
+	// features.
 	uses string
 	cv   lcif.CVOptions
-	ks   []int
 }
 
 // resolve fills in the defaults for so many rows. A rebuild takes what the tuner chose: the

@@ -16,7 +16,6 @@ type weighted struct {
 	idf    []float32
 	scale  *lcif.Scaling
 	cv     lcif.CVOptions
-	ks     []int // see ksOf
 }
 
 // candidates returns the weightings to try: the given one, or WeightNone and another one.
@@ -80,9 +79,12 @@ func (c *weighted) tune(
 		FeatureShare: o.FeatureShares, Cuts: lcif.DefaultCuts(o.AllowEmpty),
 		Workers: kind.WorkersOf(ctx), Stop: kind.StopOf(ctx), Progress: report,
 	}
-	tune.SecondOrders, tune.Ks = o.SecondOrders, c.ks
+	tune.SecondOrders = o.SecondOrders
 	if cv.Neighbors != nil && cv.Vector == nil {
 		tune.FeatureShare = []float64{1}
+	}
+	if o.uses != "" && o.uses != kind.ScanName {
+		tune.Ks = forestKs
 	}
 	data := lcif.CrossValidation(c.data.Rows, c.data.Sets, c.data.Live, cv)
 	if p := o.Params; p != nil {

@@ -1,0 +1,92 @@
+package lcifindex_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/dbtest"
+	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/vector"
+)
+
+// Neighbors of dense rows are the nearest ones by the metric, by a scan and by a forest, and their
+// similarities are cosines, whatever the metric. A filter leaves the nearest rows that pass.
+func TestDenseNeighbors(t *testing.T) {
+	const n, dim, k = 600, 8, 10
+	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
+		d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "db"), &db.Options{NoSync: true})
+		dbtest.Must(t, err)
+		defer d.Close()
+		dbtest.Must(t, dbtest.Create(t.Context(), d, "c", db.Schema{Dim: dim, Metric: metric}))
+		rng := rand.New(rand.NewPCG(1, uint64(metric)))
+		rows := make([][]float32, n)
+		dbtest.Must(t, d.Update(t.Context(), func(b *db.Tx) error {
+			for i := range rows {
+				rows[i] = make([]float32, dim)
+				for j := range rows[i] {
+					rows[i][j] = 5 + float32(rng.NormFloat64())
+				}
+				r := db.Row{Key: fmt.Append(nil, i), Vector: rows[i], Labels: []string{"all"}}
+				if i%3 == 0 {
+					r.Labels = append(r.Labels, "third")
+				}
+				if err := b.Collection("c").Put(r); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		params := &lcif.Params{K: k, Lambda: 1}
+		dbtest.Builds(t, d, "c", "scan", &index.LCIF{Params: params})
+		dbtest.Builds(t, d, "c", "trees", &index.Forest{})
+		dbtest.Builds(t, d, "c", "forest", &index.LCIF{Params: params, Neighbors: "trees"})
+		thirds := filter.HasLabel("third")
+		distances := map[vector.Metric]func(a, b []float32) float32{
+			vector.L2: vector.L2Squared, vector.Cosine: vector.CosineDistance,
+			vector.InnerProduct: func(a, b []float32) float32 { return -vector.Dot(a, b) },
+		}
+		for i := range 30 {
+			x := rows[i*7]
+			distance := func(row int) float64 { return float64(distances[metric](x, rows[row])) }
+			for _, where := range []*filter.Filter{nil, thirds} {
+				var want []int
+				for row := range n {
+					if where == nil || row%3 == 0 {
+						want = append(want, row)
+					}
+				}
+				slices.SortFunc(want, func(a, b int) int { return cmp.Compare(distance(a), distance(b)) })
+				for _, model := range []string{"scan", "forest"} {
+					p, err := d.Collection("c").Predict(t.Context(), db.Query{Vector: x}, &db.PredictOptions{
+						Index: model, Explain: true, Where: where, Top: 2,
+					})
+					dbtest.Must(t, err)
+					all := slices.IndexFunc(p.Labels, func(l db.Prediction) bool { return l.Label == "all" })
+					found, _ := dbtest.Evidence(p.Labels[all].Why)
+					hits := 0
+					for _, f := range found {
+						var row int
+						fmt.Sscan(string(f.Key), &row)
+						if cosine := 1 - float64(vector.CosineDistance(x, rows[row])); math.Abs(f.Value-cosine) > 1e-5 {
+							t.Errorf("%v, %s: row %d has the similarity %v, want %v", metric, model, row, f.Value, cosine)
+						}
+						if slices.Contains(want[:k], row) {
+							hits++
+						}
+					}
+					if least := map[string]int{"scan": k, "forest": k - 2}[model]; len(found) != k || hits < least {
+						t.Errorf("%v, %s, query %d: %d neighbors, %d of the %d nearest", metric, model, i, len(found), hits, k)
+					}
+				}
+			}
+		}
+	}
+}
