@@ -1,5 +1,5 @@
-// Package progress shows how far long work is: a bar on terminals, a line of text every ten
-// seconds in other files, such as logs.
+// Package progress shows how far long work is: by a line that changes on terminals, and one every ten seconds
+// in other files, such as logs.
 package progress
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 // logged is the time between two lines where there is no terminal, redrawn that between two
-// states of a bar about work that does not report.
+// states of a line about work that does not report.
 const (
 	logged  = 10 * time.Second
 	redrawn = time.Second
@@ -24,7 +24,7 @@ const (
 // goroutines.
 type Line struct {
 	w      io.Writer // nil: show nothing
-	log    bool      // write lines instead of a bar
+	log    bool      // write one line below the other
 	mu     sync.Mutex
 	timer  *time.Timer // shows the stage again if it does not report; nil between two works
 	spoken time.Time   // last line of a log
@@ -50,7 +50,7 @@ func newLine(w io.Writer, log bool) *Line { return &Line{w: w, log: log, spoken:
 
 // Update reports that done of total steps of a stage are done; total is 0
 // where the end is not known. What follows a comma in the name of a stage is known of its result
-// so far. The bar changes at most ten times a second, and does not show what ends at once.
+// so far. The line on a terminal changes at most ten times a second, and does not show what ends at once.
 func (p *Line) Update(stage string, done, total int) {
 	if p.w == nil {
 		return
@@ -91,24 +91,24 @@ func (p *Line) remind() {
 	now := time.Now()
 	if p.log {
 		p.spoken = now
-		fmt.Fprintln(p.w, logLine(p.text, p.done, p.total, now.Sub(p.started)))
+		fmt.Fprintln(p.w, state(p.text, p.done, p.total, now.Sub(p.started)))
 	} else if ended := p.total > 0 && p.done == p.total; !ended {
 		p.draw(now)
 	}
 	p.timer.Reset(p.pause(now))
 }
 
-// draw replaces the bar.
+// draw replaces the line on a terminal.
 func (p *Line) draw(now time.Time) {
-	line := progressLine(p.text, p.done, p.total, now.Sub(p.started))
+	line := state(p.text, p.done, p.total, now.Sub(p.started))
 	// Blanks wipe what is left of a longer line before.
 	pad := max(0, p.width-len([]rune(line)))
 	p.width = len([]rune(line))
 	fmt.Fprintf(p.w, "\r%s%s", line, strings.Repeat(" ", pad))
 }
 
-// logLine is a line of a log about one state.
-func logLine(stage string, done, total int, took time.Duration) string {
+// state is the line about a state.
+func state(stage string, done, total int, took time.Duration) string {
 	name, result, _ := strings.Cut(stage, ",")
 	line := name + ":"
 	switch {
@@ -121,45 +121,16 @@ func logLine(stage string, done, total int, took time.Duration) string {
 		line += result + ","
 	}
 	line += " " + took.Round(time.Second).String()
-	if left := remaining(done, total, took); left > time.Second {
-		line += fmt.Sprintf(", %s left", left.Round(time.Second))
-	}
-	return line
-}
-
-// progressLine is the text of one state.
-func progressLine(stage string, done, total int, took time.Duration) string {
-	if total <= 0 {
-		if done == 0 {
-			return fmt.Sprintf("%-12s %s", stage, took.Round(time.Second))
+	if done > 0 && done < total {
+		left := time.Duration(float64(took) * float64(total-done) / float64(done))
+		if left > time.Second {
+			line += fmt.Sprintf(", %s left", left.Round(time.Second))
 		}
-		return fmt.Sprintf("%-12s %d  %s", stage, done, took.Round(time.Second))
-	}
-	const cells = 30
-	full := min(cells, cells*done/total)
-	bar := strings.Repeat("#", full) + strings.Repeat("-", cells-full)
-	line := fmt.Sprintf("%-12s [%s] %3d %%", stage, bar, min(100, 100*done/total))
-	if rate := float64(done) / took.Seconds(); took > time.Second && total >= leastRated {
-		line += fmt.Sprintf("  %.0f/s", rate)
-	}
-	if left := remaining(done, total, took); left > time.Second {
-		line += fmt.Sprintf("  %s left", left.Round(time.Second))
 	}
 	return line
 }
 
-// leastRated is the number of steps from which their rate is shown: fewer ones differ too much.
-const leastRated = 1000
-
-// remaining extrapolates the time so far.
-func remaining(done, total int, took time.Duration) time.Duration {
-	if done <= 0 || done >= total {
-		return 0
-	}
-	return time.Duration(float64(took) * float64(total-done) / float64(done))
-}
-
-// End wipes the bar, and ends the lines about the stage.
+// End wipes the line, and ends the lines about the stage.
 func (p *Line) End() {
 	if p.w == nil {
 		return

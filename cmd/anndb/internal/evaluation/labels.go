@@ -59,81 +59,59 @@ func (c *Evaluate) labels(a *command.App, s *db.Snapshot, info db.CollectionInfo
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(q.List, func(x input.Query) bool { return len(x.Labels) > 0 }) {
+	if !slices.ContainsFunc(q, func(x input.Query) bool { return len(x.Labels) > 0 }) {
 		return command.Usagef("no record of %s has a label to compare predictions with; "+
 			"labels of idx files are in a file of their own: --labels", c.Queries)
 	}
-	t, err := NewLabelTest(s, c.Collection, q)
+	t, err := newLabelTest(s, info, q)
 	if err != nil {
 		return err
 	}
-	t.Info = info
-	out := &measures{models: models}
+	var found []measure
 	for _, m := range models {
 		list, err := t.evaluate(a, s, m, c.Threads)
 		if err != nil {
 			return fmt.Errorf("index %s: %w", m, err)
 		}
-		out.of = append(out.of, list)
+		found = append(found, list...)
 	}
-	omission := ""
-	if t.omitted > 0 {
-		omission = fmt.Sprintf("; %d that the file declares and no row has are left out", t.omitted)
+	a.Title("rows: %d, labels: %d, %d of them unknown to the collection and so always missed; threads: %d",
+		len(q), len(t.names), t.unknown, c.Threads)
+	if a.People() {
+		return a.Print(wide(found, models))
 	}
-	a.Title("rows: %d, labels: %d, %d of them unknown to the collection and so always missed%s; threads: %d",
-		len(q.List), len(t.names), t.unknown, omission, c.Threads)
-	if !a.People() {
-		return a.Print(out.long())
+	shown := table.New("index", "measure", "value:4", "zero:4")
+	for _, m := range found {
+		shown.Add(m.model, m.name, m.value, m.zero)
 	}
-	return a.Print(out.wide())
-}
-
-// measures are the measures of label models, in one order.
-type measures struct {
-	models []string
-	of     [][]measure // each model
+	return a.Print(shown)
 }
 
 // measure is a measure of one model.
 type measure struct {
-	name  string
-	value float64
-	zero  any // a float64 with 0/0 counted as 0; nil where that cannot happen
-}
-
-// long has a row for each measure of each model, for programs.
-func (m *measures) long() *table.Table {
-	t := table.New("index", "measure", "value:4", "zero:4")
-	for i, model := range m.models {
-		for _, x := range m.of[i] {
-			t.Add(model, x.name, x.value, x.zero)
-		}
-	}
-	return t
+	model, name string
+	value       float64
+	zero        any // a float64 with 0/0 counted as 0; nil where that cannot happen
 }
 
 // wide has a row for each measure and a column for each model, for people.
-func (m *measures) wide() *table.Table {
+func wide(found []measure, models []string) *table.Table {
 	columns := []string{"measure"}
-	for _, model := range m.models {
+	for _, model := range models {
 		columns = append(columns, model+":4")
 	}
 	t := table.New(columns...)
-	done := map[string]bool{}
-	for _, first := range slices.Concat(m.of...) {
-		if done[first.name] {
-			continue
+	var names []string
+	cells := map[string][]any{}
+	for _, m := range found {
+		if cells[m.name] == nil {
+			names = append(names, m.name)
+			cells[m.name] = make([]any, len(models))
 		}
-		done[first.name] = true
-		values := []any{first.name}
-		for _, list := range m.of {
-			var value any
-			if i := slices.IndexFunc(list, func(x measure) bool { return x.name == first.name }); i >= 0 {
-				value = list[i].value
-			}
-			values = append(values, value)
-		}
-		t.Add(values...)
+		cells[m.name][slices.Index(models, m.model)] = m.value
+	}
+	for _, name := range names {
+		t.Add(slices.Concat([]any{name}, cells[name])...)
 	}
 	return t
 }

@@ -14,24 +14,22 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// LabelTest is test rows with their labels, numbered together with those of
+// labelTest is test rows with their labels, numbered together with those of
 // the collection. It measures the labels that any of these rows has, so that
 // macro averages and Hamming loss are over the labels that the tuner has, and
 // over those of the test rows that it cannot have.
-type LabelTest struct {
-	coll    string
-	Info    db.CollectionInfo // of coll
-	noted   bool              // unknown features were reported
-	q       *input.Queries
+type labelTest struct {
+	info    db.CollectionInfo
+	noted   bool // unknown features were reported
+	q       []input.Query
 	names   []string
 	unknown int // labels of test rows that no row of the collection has
-	omitted int // labels that the file declares and no row has
 	truth   *labels.Matrix
 }
 
-// NewLabelTest numbers the labels of test rows and of a collection.
-func NewLabelTest(s *db.Snapshot, coll string, q *input.Queries) (*LabelTest, error) {
-	counts, err := s.Collection(coll).Labels()
+// newLabelTest numbers the labels of test rows and of a collection.
+func newLabelTest(s *db.Snapshot, info db.CollectionInfo, q []input.Query) (*labelTest, error) {
+	counts, err := s.Collection(info.Name).Labels()
 	if err != nil {
 		return nil, err
 	}
@@ -39,35 +37,23 @@ func NewLabelTest(s *db.Snapshot, coll string, q *input.Queries) (*LabelTest, er
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]bool{}
 	for _, label := range slices.Sorted(maps.Keys(counts)) {
-		known[label] = true
 		b.Add([]string{label})
 	}
-	t := &LabelTest{coll: coll, q: q}
-	missing := map[string]bool{}
-	sets := make([][]string, len(q.List))
-	for i, x := range q.List {
+	t := &labelTest{info: info, q: q}
+	sets := make([][]string, len(q))
+	for i, x := range q {
 		sets[i] = x.Labels
 		b.Add(x.Labels)
-		for _, l := range x.Labels {
-			if !known[l] {
-				missing[l] = true
-			}
-		}
 	}
-	t.names, t.unknown = b.Names(), len(missing)
-	for _, l := range q.Names {
-		if !known[l] && !missing[l] {
-			t.omitted++
-		}
-	}
+	t.names = b.Names()
+	t.unknown = len(t.names) - len(counts)
 	t.truth, err = t.matrix(sets)
 	return t, err
 }
 
 // matrix numbers sets of labels, none of which is new.
-func (t *LabelTest) matrix(sets [][]string) (*labels.Matrix, error) {
+func (t *labelTest) matrix(sets [][]string) (*labels.Matrix, error) {
 	b, err := labels.NewBuilder(t.names)
 	if err != nil {
 		return nil, err
@@ -83,7 +69,7 @@ func (t *LabelTest) matrix(sets [][]string) (*labels.Matrix, error) {
 
 // scores numbers predictions, the best of a row first. Only their order counts,
 // so a label's score is its place from the end, whatever the model's is made of.
-func (t *LabelTest) scores(found [][]db.Prediction) *vector.CSR {
+func (t *labelTest) scores(found [][]db.Prediction) *vector.CSR {
 	number := make(map[string]uint32, len(t.names))
 	for i, n := range t.names {
 		number[n] = uint32(i)
@@ -106,15 +92,15 @@ func (t *LabelTest) scores(found [][]db.Prediction) *vector.CSR {
 }
 
 // evaluate returns the measures of one model.
-func (t *LabelTest) evaluate(
+func (t *labelTest) evaluate(
 	a *command.App, s *db.Snapshot, model string, threads int,
 ) (out []measure, err error) {
 	start := time.Now()
 	// The best labels and the predicted set at once.
 	o := &db.PredictOptions{Index: model, Top: slices.Max(rankedAt), Set: true}
-	p := queries.Predicting{App: a, Snapshot: s, Info: t.Info, Options: o, Workers: threads,
+	p := queries.Predicting{App: a, Snapshot: s, Info: t.info, Options: o, Workers: threads,
 		Stage: "predict by " + model}
-	found, err := p.All(t.q.List)
+	found, err := p.All(t.q)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +129,7 @@ func (t *LabelTest) evaluate(
 	if err != nil {
 		return nil, err
 	}
-	add := func(name string, value float64, zero any) { out = append(out, measure{name, value, zero}) }
+	add := func(name string, value float64, zero any) { out = append(out, measure{model, name, value, zero}) }
 	add("accuracy", r.Mulan.Accuracy, r.Zero.Accuracy)
 	add("example-f1", r.Mulan.F1, r.Zero.F1)
 	add("micro-precision", r.Mulan.Micro.Precision, r.Zero.Micro.Precision)
@@ -170,10 +156,10 @@ func (t *LabelTest) evaluate(
 }
 
 // decisions adds how many decisions the trees of a model take; nothing for other models.
-func (t *LabelTest) decisions(
+func (t *labelTest) decisions(
 	s *db.Snapshot, model string, taken float64, add func(name string, value float64, zero any),
 ) error {
-	info, err := s.Collection(t.coll).Index(model)
+	info, err := s.Collection(t.info.Name).Index(model)
 	if err != nil || info.Tree == nil {
 		return err
 	}

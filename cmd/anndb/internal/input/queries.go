@@ -5,24 +5,11 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"strconv"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 )
-
-// allLabels are all labels that the file lists; nil where it does not.
-func (in *File) allLabels() []string {
-	names := in.LabelNames
-	if names == nil && in.Format == dataset.FormatXMC {
-		// The header counts the labels, which are called by their numbers.
-		for i := range in.Labels {
-			names = append(names, strconv.Itoa(i))
-		}
-	}
-	return names
-}
 
 // Query is a query from anywhere, sparse or dense, with what is known of it.
 type Query struct {
@@ -60,30 +47,21 @@ func (in *File) queries() iter.Seq2[Query, error] {
 	}
 }
 
-// Queries are queries with what is known of them, all in memory.
-type Queries struct {
-	List []Query
-	// Names are all labels that the file lists, those of no record among them.
-	Names []string
-}
-
 // ReadQueries reads all records of a file as queries to a collection. labels is a file of labels next to
 // them, or empty.
-func ReadQueries(path, labels string, f FileFlags, to Target) (*Queries, error) {
+func ReadQueries(path, labels string, f FileFlags, to Target) (list []Query, err error) {
 	in, err := Source{Path: path, Labels: labels, Flags: f, Kind: to.kind(), To: to}.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	out := &Queries{}
 	for q, err := range in.queries() {
 		if err != nil {
 			return nil, err
 		}
-		out.List = append(out.List, q)
+		list = append(list, q)
 	}
-	out.Names = in.allLabels()
-	return out, nil
+	return list, nil
 }
 
 // ReadVectors reads all vectors of a file, which must have the dimensions of the
@@ -99,8 +77,8 @@ func ReadVectors(path string, f FileFlags, to Target) ([][]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	vectors := make([][]float32, len(q.List))
-	for i, x := range q.List {
+	vectors := make([][]float32, len(q))
+	for i, x := range q {
 		vectors[i] = x.Query.Vector
 	}
 	return vectors, nil
