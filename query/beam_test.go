@@ -244,7 +244,7 @@ func TestWiden(t *testing.T) {
 		if i%2 == 1 {
 			s.stop = gap{share: 0.1, depth: 6, keep: 7}
 		}
-		s.startBeam(s.gather(0), fewSeeds, 8)
+		s.startBeam(s.gather(0), 8)
 		from, left := 0, 0
 		for _, width := range []int{8, 12, 100, 150} {
 			if width > 8 {

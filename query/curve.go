@@ -70,9 +70,6 @@ func (c *Curve) Promise(p *Point) float64 {
 	return promise
 }
 
-// maxCurveK is the largest number of neighbors of a curve.
-const maxCurveK = 1<<31 - 1
-
 // Validate checks a curve from outside for a view whose forest has label tables or member lists: that
 // a search accepts every setting, and that Tune can have measured every value. Searches rely on
 // it. O(points). Errors wrap ErrCurve.
@@ -97,8 +94,8 @@ func (c *Curve) Validate(tables, members bool) error {
 // validate checks a curve without its depths.
 func (c *Curve) validate(tables, members bool) error {
 	switch {
-	case c.K < 1 || c.K > maxCurveK:
-		return fmt.Errorf("k is %d, want 1 to %d", c.K, maxCurveK)
+	case c.K < 1 || c.K > math.MaxInt32:
+		return fmt.Errorf("k is %d, want 1 to %d", c.K, math.MaxInt32)
 	case min(c.Queries, c.Sampled, c.Rows) < 0:
 		return fmt.Errorf("%d queries, %d sampled, %d rows, want at least 0", c.Queries, c.Sampled, c.Rows)
 	case !nonNegative(float64(c.Reach)) || !nonNegative(float64(c.Usual)) || !nonNegative(c.Scan):

@@ -34,12 +34,8 @@ type SketchEncoder struct {
 	Centers *Centers
 }
 
-const (
-	// restPairs bounds the pairs of rows and labels that FitSketches reads.
-	restPairs = 2000
-	// stepRows bounds the rows by which it chooses the steps of half bytes.
-	stepRows = 4000
-)
+// fitRows bounds the rows by which FitSketches chooses the steps of half bytes, and those whose labels it reads.
+const fitRows = 2000
 
 // FitSketches chooses the steps and Rest. The step of int8 coordinates is the smallest with
 // which the largest coordinate fits; the step of half bytes, for which that would be too
@@ -65,7 +61,7 @@ func FitSketches(space, rotated labels.Rows, mean []float32, lists *labels.Neigh
 	var sxy, sxx float64
 	x, y := make([]float64, lists.K), make([]float64, lists.K)
 	own, ownRotated := make([]float32, space.Dim()), make([]float32, rotated.Dim())
-	stride := max(1, lists.N/restPairs)
+	stride := max(1, lists.N/fitRows)
 	for i := 0; i < lists.N; i += stride {
 		copy(own, space.Row(i, bufA))
 		copy(ownRotated, rotated.Row(i, bufA))
@@ -120,7 +116,7 @@ func packedSteps(rotated labels.Rows, n int) []float32 {
 	if n == len(head) {
 		return steps
 	}
-	stride := max(1, rotated.Len()/stepRows)
+	stride := max(1, rotated.Len()/fitRows)
 	// Steps to try, given by the value of the largest number in standard deviations: 2.5 suits
 	// a normal distribution, larger values suit long tails.
 	reach := [...]float64{1.5, 2, 2.5, 3, 4, 6, 10}

@@ -2,11 +2,8 @@ package query
 
 import (
 	"context"
-	"math"
 	"runtime"
-	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
@@ -84,42 +81,35 @@ type outcome struct {
 	found []int32 // how many of its k nearest rows each query finds
 }
 
-// run measures a setting on all queries, on as many goroutines as there are lanes. The time of a group of
-// queries is the least of so many rounds.
-func (m *meter) run(ctx context.Context, p Params, rounds int) (outcome, error) {
+// run measures a setting on all queries, on as many goroutines as there are lanes.
+func (m *meter) run(ctx context.Context, p Params) (outcome, error) {
 	n := len(m.set.Queries)
 	out := outcome{Point: Point{Params: p}, found: make([]int32, n)}
 	p.K = m.k
-	times := slices.Repeat([]time.Duration{math.MaxInt64}, (n+clockStep-1)/clockStep)
-	var elected atomic.Int64
-	for range rounds {
-		var started atomic.Int32
-		err := par.Ranges(ctx, par.Work{N: len(times), Workers: len(m.lanes)}, func() func(lo, hi int) error {
-			l := m.lanes[started.Add(1)-1]
-			return func(group, _ int) error {
-				runtime.LockOSThread() // whose time is measured
-				defer runtime.UnlockOSThread()
-				start := clock()
-				for i := group * clockStep; i < min(n, (group+1)*clockStep); i++ {
-					stats, err := l.find(ctx, m, i, &p, out.found)
-					if err != nil {
-						return err
-					}
-					elected.Add(int64(stats.Candidates))
+	var nanos, elected atomic.Int64
+	var started atomic.Int32
+	work := par.Work{N: n, Grain: clockStep, Workers: len(m.lanes)}
+	err := par.Ranges(ctx, work, func() func(lo, hi int) error {
+		l := m.lanes[started.Add(1)-1]
+		return func(lo, hi int) error {
+			runtime.LockOSThread() // whose time is measured
+			defer runtime.UnlockOSThread()
+			start := clock()
+			for i := lo; i < hi; i++ {
+				stats, err := l.find(ctx, m, i, &p, out.found)
+				if err != nil {
+					return err
 				}
-				times[group] = min(times[group], clock()-start)
-				return nil
+				elected.Add(int64(stats.Candidates))
 			}
-		})
-		if err != nil {
-			return out, err
+			nanos.Add(int64(clock() - start))
+			return nil
 		}
-	}
-	for _, d := range times {
-		out.Micros += float64(d) / 1e3 / float64(n)
-	}
-	out.Recall, out.Candidates = m.recall(out.found), float64(elected.Load())/float64(max(1, rounds*n))
-	return out, nil
+	})
+	queries := float64(max(1, n))
+	out.Micros, out.Candidates = float64(nanos.Load())/1e3/queries, float64(elected.Load())/queries
+	out.Recall = m.recall(out.found)
+	return out, err
 }
 
 // find runs a query and records how many of its nearest rows it finds. Rows as near as the k-th one count.

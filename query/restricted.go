@@ -17,14 +17,6 @@ const (
 	// scanPlaces is the number of sketches compared in a scan at the cost of one place on a beam, where
 	// the curve has none.
 	scanPlaces = 32
-	// probeShare is the cost, as a share of that of a scan, up to which a beam is tried where a filter that
-	// has nothing to do with the query calls for a scan.
-	probeShare = 0.7
-	// trusted is the number of passing rows, as a share of k, by which the share of all rows that pass counts
-	// where fewer pass on the beam.
-	trusted = 0.5
-	// fewSeeds is the number of rows that a beam of unknown width starts with.
-	fewSeeds = 64
 	// fewPassing is the number of passing rows up to which each gets an exact distance.
 	fewPassing = 200
 	// settleDepth is the least number of best rows by which a scan by sketches decides whether its
@@ -58,19 +50,17 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 	width := s.places(start.beam)
 	// The depth if passing rows were spread evenly.
 	expected, ok := s.beamFor(float64(k) * float64(s.seg.N) / float64(passing))
-	if ok = ok && s.used(&expected) <= affordable; !ok {
-		affordable = int(probeShare * float64(affordable))
-		if s.used(&start) > affordable {
-			return nil, false
-		}
+	random := ok && s.used(&expected) <= affordable
+	if s.used(&start) > affordable {
+		return nil, false
 	}
 	ids = s.gather(0)
-	if !ok && !s.passNear(ids, k, affordable) {
+	if !random && !s.passNear(ids, k, affordable) {
 		return nil, false
 	}
 	s.spills = true
 	s.limit(&start)
-	s.startBeam(ids, max(width, fewSeeds), width)
+	s.startBeam(ids, width)
 	for from := 0; ; {
 		if s.walk(from, width); s.halted() {
 			return nil, true
@@ -171,8 +161,8 @@ func (s *Searcher) wanted(width, k int, share float64) (x beamSetting, enough, o
 			}
 		}
 	}
-	all, trust := float64(max(1, min(width, s.beam.len()))), trusted*float64(k)
-	seen := max(float64(found)/all, (float64(found)+trust)/(all+trust/share))
+	all := float64(max(1, min(width, s.beam.len())))
+	seen := max(float64(found)/all, float64(found+k)/(all+float64(k)/share))
 	x, ok = s.beamFor(float64(k) / seen)
 	x.beam = max(x.beam, float64(width)*1.25+1)
 	return x, false, ok

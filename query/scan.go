@@ -93,10 +93,10 @@ func (s *Searcher) scanAll() {
 
 // filtered calls f with the live and accepted rows of the filter from first to before end, some at a time.
 func (s *Searcher) filtered(first, end int, f func(ids []uint32)) {
-	s.batch = grow(s.batch, poolRun)
+	s.batch = grow(s.batch, sketchRun)
 	s.rows.Initialize(s.p.Filter)
 	for !s.halted() {
-		ids := s.batch[:s.rows.NextMany(s.batch[:poolRun])]
+		ids := s.batch[:s.rows.NextMany(s.batch[:sketchRun])]
 		all := len(ids)
 		for len(ids) > 0 && int(ids[len(ids)-1]) >= end {
 			ids = ids[:len(ids)-1]
@@ -116,11 +116,11 @@ func (s *Searcher) filtered(first, end int, f func(ids []uint32)) {
 
 // unfiltered calls f with the live and accepted rows from first to before end, some at a time.
 func (s *Searcher) unfiltered(first, end int, f func(ids []uint32)) {
-	s.batch = grow(s.batch, poolRun)
+	s.batch = grow(s.batch, sketchRun)
 	words := s.v.DeletedBits
 	for row := first &^ 63; row < end && !s.halted(); {
 		ids := s.batch[:0]
-		for row < end && len(ids) <= poolRun-64 {
+		for row < end && len(ids) <= sketchRun-64 {
 			// Whole words, since mostly deleted collections have many without a live row.
 			live := uint64(math.MaxUint64)
 			if words != nil {
@@ -330,8 +330,6 @@ type pool struct {
 }
 
 const (
-	// poolRun is the number of rows of a scan that are read together.
-	poolRun = 1 << 10
 	// poolRoom is the number of rows kept for each that gets an exact distance first.
 	poolRoom = 8
 	// settleLeast is the least number of rows that can show that an answer has settled.
@@ -360,7 +358,7 @@ func (p *pool) add(s *Searcher, ids []uint32) {
 	for i := range ids {
 		ids[i] -= uint32(s.seg.First)
 	}
-	p.out = grow(p.out, poolRun)
+	p.out = grow(p.out, sketchRun)
 	out := p.out[:len(ids)]
 	s.stats.Sketched += len(ids)
 	s.estimate(s.seg.Sketch, ids, out)
@@ -371,7 +369,7 @@ func (p *pool) add(s *Searcher, ids []uint32) {
 			p.dropped = true
 		}
 	}
-	if len(p.ids) >= 2*p.room+poolRun {
+	if len(p.ids) >= 2*p.room+sketchRun {
 		p.shrink(s)
 	}
 }

@@ -16,20 +16,13 @@ type series struct {
 const (
 	// fineSteps is the number of widths of a series of beams for each doubling.
 	fineSteps = 4
-	// narrowest is the least width of a beam.
-	narrowest = 4
 	// exactOfK exact distances for each neighbor, and one for so many places of a beam, find what a beam has but
 	// for few rows; the stop rule leaves most of them out.
 	exactOfK, exactOfWidth = 3, 8
 	// gapRoom is the number of places of a beam with a gap for each that the median query uses.
 	gapRoom = 2
-	// gapLeast is the smallest gap.
-	gapLeast = 1e-3
 	// manyLeaves is the number of leaves of a start with many, fewTrees the number of trees of one with few.
 	manyLeaves, fewTrees = 64, 2
-	// scanShare is the number of bytes of a row for each byte of its sketch from which scans by sketches
-	// can save time.
-	scanShare = 2
 )
 
 // start returns the setting of a beam from few leaves, without a width.
@@ -45,10 +38,7 @@ func (v *View) start() Params {
 // at half of its places, so that queries with many rows at about the same distance can use the rest.
 func (t *tuner) beams(extra int, gaps *gapTable) series {
 	out, k := series{stride: fineSteps}, t.held.k
-	first := max(k, narrowest)
-	if gaps != nil {
-		first = gaps.depth
-	}
+	first := max(k, nearestGap)
 	n := t.held.v.N
 	for i, width := 0, first; width < n; i++ {
 		width = int(math.Ceil(float64(first) * math.Exp2(float64(i)/fineSteps)))
@@ -96,10 +86,7 @@ func (t *tuner) elections(share, keep int, more ...int) series {
 // scans returns the series of scans by sketches.
 func (t *tuner) scans() series {
 	out, v := series{stride: 1}, t.held.v
-	if v.Sketch == nil || 4*v.Dim < scanShare*v.Sketch.Width {
-		return out
-	}
-	for keep := 3 * t.held.k; keep <= v.N/scanShare; keep *= 4 {
+	for keep := 3 * t.held.k; keep < v.N; keep *= 4 {
 		out.settings = append(out.settings, Params{Method: Flat, Sketch: true, R: keep})
 	}
 	return out
@@ -108,7 +95,7 @@ func (t *tuner) scans() series {
 // measure measures every stride-th setting, until they find almost all rows or take as long as an exact scan.
 func (s *series) measure(ctx context.Context, t *tuner) error {
 	for i := 0; i < len(s.settings); i += s.stride {
-		out, err := t.shape.run(ctx, s.settings[i], 1)
+		out, err := t.shape.run(ctx, s.settings[i])
 		if err != nil {
 			return err
 		}
@@ -171,8 +158,8 @@ func (t *gapTable) of(place int) float32 {
 	steps := max(0, math.Log2(float64(place)/float64(t.depth)))
 	i := min(int(steps), len(t.places)-2)
 	gap := t.places[i] + (t.places[i+1]-t.places[i])*(steps-float64(i))
-	if !(gap >= gapLeast) { // it may not be a number
-		return gapLeast
+	if !(gap > 0) { // it may not be a number
+		return math.SmallestNonzeroFloat32
 	}
 	return float32(min(gap, math.MaxFloat32))
 }

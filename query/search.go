@@ -380,10 +380,9 @@ func (s *Searcher) keep(row uint32, d float32) bool {
 // Amounts of work between two checks of the context: some microseconds, compared with which a
 // check costs nothing, and which a deadline can tolerate even if every row is read from disk.
 const (
-	mostRows        = 64      // exact distances
-	mostCoordinates = 1 << 14 // coordinates of their rows
-	sketchRun       = 1 << 13 // sketches
-	beamRun         = 64      // steps of a beam search
+	mostRows        = 64      // exact distances, or steps of a beam search
+	mostCoordinates = 1 << 14 // coordinates of exact distances
+	sketchRun       = 1 << 10 // sketches
 )
 
 // begin prepares a search's checks of its context.

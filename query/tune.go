@@ -23,13 +23,6 @@ const (
 	// fineRun is the time, in microseconds, of the queries with one setting above which every second setting
 	// is measured, longestRun that above which no wider one is.
 	fineRun, longestRun = 1e5, 4e6
-	// scanRounds is the number of times that an exact scan is timed.
-	scanRounds = 2
-	// exactQueries is the number of queries that time an exact scan.
-	exactQueries = 4
-	// gapGain is the share of the time at which beams with a gap are chosen: queries that are farther from all
-	// rows than the held-out ones take more time with these.
-	gapGain = 0.95
 )
 
 // shaped are the recalls at which the time of settings is compared.
@@ -124,11 +117,11 @@ func Tune(ctx context.Context, v *View, set QuerySet, o TuneOptions) (*Curve, er
 // measure makes a curve of the depth of the tuner.
 func (t *tuner) measure(ctx context.Context, c *Curve) error {
 	m := t.shape
-	m.set.Queries = m.set.Queries[:min(exactQueries, len(m.set.Queries))]
+	m.set.Queries = m.set.Queries[:min(clockStep, len(m.set.Queries))]
 	if len(m.set.Queries) == 0 {
 		m.set = t.held.set
 	}
-	exact, err := m.run(ctx, Params{Method: Flat}, scanRounds)
+	exact, err := m.run(ctx, Params{Method: Flat})
 	if err != nil {
 		return err
 	}
@@ -154,7 +147,7 @@ func (t *tuner) calibrate(ctx context.Context, schedule []Params) (points []Poin
 	var all []outcome
 	n := float64(len(t.held.set.Queries))
 	for i := 0; i < len(schedule); i++ {
-		out, err := t.held.run(ctx, schedule[i], 1)
+		out, err := t.held.run(ctx, schedule[i])
 		if err != nil {
 			return nil, err
 		}
@@ -222,7 +215,7 @@ func (t *tuner) schedule(ctx context.Context) ([]Params, error) {
 		return nil, err
 	}
 	all = slices.Concat(all[:beams], gapped, all[len(all)-1:])
-	if schedule, less := t.join(all); t.other || less < cost+math.Log(gapGain) {
+	if schedule, less := t.join(all); t.other || less < cost {
 		return schedule, nil
 	}
 	return plain, nil

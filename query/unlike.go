@@ -42,13 +42,13 @@ func (s *Searcher) usual() (place int, squared float32) {
 func (s *Searcher) openBeam(ids []uint32, width int) (needed, first int) {
 	place, usual := s.usual()
 	if !(usual > 0) {
-		s.startBeam(ids, width, width)
+		s.startBeam(ids, width)
 		return width, 0
 	}
 	room := min(unlikeWidth*width, s.seg.N)
 	stop := s.stop
 	s.stop.share, s.stop.keep = unlikeWidth*stop.share, unlikeWidth*stop.keep
-	s.startBeam(ids, width, room)
+	s.startBeam(ids, room)
 	for until := max(place, min(nearestGap, width)); first >= 0 && first < until && !s.halted(); {
 		first = s.advance(first, width, room)
 	}

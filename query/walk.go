@@ -89,17 +89,14 @@ func (s *Searcher) nextEpoch() {
 	}
 }
 
-// startBeam begins a beam of a width with the best of ids, at most so many seeds. Others may come back by
-// a list.
-func (s *Searcher) startBeam(ids []uint32, seeds, width int) {
+// startBeam begins a beam of a width with the best of ids. Others may come back by a list.
+func (s *Searcher) startBeam(ids []uint32, width int) {
 	s.nextEpoch()
 	s.stats.Width = width
 	s.scores = grow(s.scores, len(ids))
 	s.stats.Sketched += len(ids)
 	s.estimate(s.seg.Sketch, ids, s.scores)
-	if len(ids) > seeds {
-		ids = selectBest(ids, s.scores, seeds)
-	}
+	ids = selectBest(ids, s.scores, width)
 	for _, id := range ids {
 		s.seen[id] = s.epoch
 	}
@@ -111,7 +108,7 @@ func (s *Searcher) startBeam(ids []uint32, seeds, width int) {
 // walk expands the spots of a beam of a width until all of them are expanded. Those before first are.
 func (s *Searcher) walk(first, width int) {
 	for step := 1; ; step++ {
-		if first = s.advance(first, width, width); first < 0 || step%beamRun == 0 && s.halted() {
+		if first = s.advance(first, width, width); first < 0 || step%mostRows == 0 && s.halted() {
 			return
 		}
 	}

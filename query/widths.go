@@ -8,9 +8,6 @@ import "math"
 // the rows can be answers, is a search of a greater depth: the nearest k rows that pass a random
 // filter are among the nearest k/share rows.
 
-// maxLevels is the number of depths of a width schedule.
-const maxLevels = 5
-
 // beamSetting is the beam that has the recall of a width schedule at a depth.
 type beamSetting struct {
 	depth, beam, r float64
@@ -22,7 +19,7 @@ type beamSetting struct {
 // widthSchedule has the beams of one recall, by increasing depth.
 type widthSchedule struct {
 	n      int
-	levels [maxLevels]beamSetting
+	levels [len(depths) + 1]beamSetting
 	// top is the depth above which no beam has the recall; infinity if all measured ones have it.
 	top float64
 }
@@ -95,7 +92,7 @@ func (l *widthSchedule) add(c *Curve, recall float64) {
 		l.end(c.K) // or a scan is cheaper than any beam
 		return
 	}
-	if l.n == maxLevels || float64(c.K) > l.top {
+	if l.n == len(l.levels) || float64(c.K) > l.top {
 		return
 	}
 	p := &best.Params
