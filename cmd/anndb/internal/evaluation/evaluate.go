@@ -3,9 +3,7 @@
 package evaluation
 
 import (
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
@@ -22,10 +20,8 @@ import (
 type Evaluate struct {
 	command.InCollection
 
-	Queries string `placeholder:"FILE" xor:"queries" required:""`
+	Queries string `placeholder:"FILE" required:""`
 	Labels  string `placeholder:"PATH"`
-	Holdout int    `xor:"queries" required:"" want:"1"`
-	Seed    uint64 `default:"0"`
 
 	K                    int `short:"k" default:"10" want:"1"`
 	Index                []string
@@ -89,45 +85,19 @@ func (c *Evaluate) Run(a *command.App) error {
 	})
 }
 
-// querySet reads or draws the queries.
+// querySet reads the queries.
 func (c *Evaluate) querySet(a *command.App, coll db.Collection, info db.CollectionInfo) (*querySet, error) {
 	q := &querySet{coll: coll, k: c.K}
-	if c.Queries != "" {
-		vectors, err := input.ReadVectors(c.Queries, c.FileFlags, input.TargetOf(a, &info))
-		for _, v := range vectors {
-			if v != nil {
-				q.queries = append(q.queries, db.Query{Vector: v})
-			}
-		}
-		if err == nil && len(q.queries) == 0 {
-			err = command.BadInput("%s has no vectors", c.Queries)
-		}
-		return q, err
-	}
-	if info.Live < 2 {
-		return nil, fmt.Errorf("--holdout: collection %q has %d rows, want at least 2",
-			c.Collection, info.Live)
-	}
-	if c.Holdout > info.Live {
-		return nil, command.Usagef("--holdout %d: collection %q has %d rows", c.Holdout, c.Collection, info.Live)
-	}
-	for _, row := range rand.New(rand.NewPCG(c.Seed, 0x6576616c)).Perm(info.Rows) {
-		r, err := coll.GetRow(uint32(row))
-		switch {
-		case errors.Is(err, db.ErrNotFound): // deleted
-			continue
-		case err != nil:
-			return nil, err
-		case r.Vector == nil:
-			continue
-		}
-		q.queries = append(q.queries, db.Query{Vector: r.Vector})
-		q.self = append(q.self, r.Row)
-		if len(q.queries) == c.Holdout {
-			break
+	vectors, err := input.ReadVectors(c.Queries, c.FileFlags, input.TargetOf(a, &info))
+	for _, v := range vectors {
+		if v != nil {
+			q.queries = append(q.queries, db.Query{Vector: v})
 		}
 	}
-	return q, nil
+	if err == nil && len(q.queries) == 0 {
+		err = command.BadInput("%s has no vectors", c.Queries)
+	}
+	return q, err
 }
 
 // variants are all ways of searching to measure.

@@ -48,11 +48,7 @@ func (c *Evaluate) models(list []index.Info, info db.CollectionInfo) ([]string, 
 
 // labels measures label models.
 func (c *Evaluate) labels(a *command.App, s *db.Snapshot, info db.CollectionInfo, models []string) error {
-	switch {
-	case c.Queries == "":
-		return command.Usagef("--holdout is for nearest rows: "+
-			"a label model knows the labels of its rows, so %q needs --queries", info.Name)
-	case len(c.Method) > 0:
+	if len(c.Method) > 0 {
 		return command.Usagef("--method is for forests of dense collections, not for label models")
 	}
 	q, err := input.ReadQueries(c.Queries, c.Labels, c.FileFlags, input.TargetOf(a, &info))

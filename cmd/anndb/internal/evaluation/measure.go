@@ -12,30 +12,11 @@ import (
 	"github.com/anndb/anndb/internal/recall"
 )
 
-// querySet is queries against a collection. Queries that are rows themselves
-// ignore their own row.
+// querySet is queries against a collection.
 type querySet struct {
 	coll    db.Collection
 	queries []db.Query
-	self    []uint32 // row numbers; nil for queries from elsewhere
 	k       int
-}
-
-// ask is how many hits a search must give for k others to remain.
-func (q *querySet) ask() int {
-	if q.self != nil {
-		return q.k + 1
-	}
-	return q.k
-}
-
-// answer drops the query's own row from hits and keeps k.
-func (q *querySet) answer(i int, hits []db.Hit) []db.Hit {
-	if q.self != nil {
-		own := q.self[i]
-		hits = slices.DeleteFunc(hits, func(h db.Hit) bool { return h.Row == own })
-	}
-	return hits[:min(q.k, len(hits))]
 }
 
 // exact answers all queries by flat search.
@@ -46,20 +27,19 @@ func (q *querySet) exact(a *command.App) (*recall.Truth, error) {
 	for lo := 0; lo < len(q.queries); lo += slice {
 		hi := min(lo+slice, len(q.queries))
 		found, err := q.coll.SearchBatch(a.Ctx, q.queries[lo:hi],
-			&db.SearchOptions{K: q.ask(), Index: db.Flat, Workers: a.Flags.Workers})
+			&db.SearchOptions{K: q.k, Index: db.Flat, Workers: a.Flags.Workers})
 		if err != nil {
 			return nil, fmt.Errorf("exact search: %w", err)
 		}
-		for i, r := range found {
-			hits := q.answer(lo+i, r.Hits)
-			if len(hits) == 0 {
+		for _, r := range found {
+			if len(r.Hits) == 0 {
 				return nil, fmt.Errorf("collection %q is empty", q.coll.Name())
 			}
-			rows := make([]uint32, len(hits))
-			for j, h := range hits {
+			rows := make([]uint32, len(r.Hits))
+			for j, h := range r.Hits {
 				rows[j] = h.Row
 			}
-			t.Add(rows, hits[len(hits)-1].Distance)
+			t.Add(rows, r.Hits[len(r.Hits)-1].Distance)
 		}
 		a.Progress.Update("exact search", hi, len(q.queries))
 	}
@@ -89,7 +69,7 @@ func (q *querySet) measure(
 	}
 	right, n := 0, float64(len(queries))
 	with := *o
-	with.K, with.Reuse = q.ask(), make([]db.Hit, 0, q.ask())
+	with.K, with.Reuse = q.k, make([]db.Hit, 0, q.k)
 	for i, v := range queries {
 		found, err := q.coll.Search(ctx, v, &with)
 		if err != nil {
@@ -97,7 +77,7 @@ func (q *querySet) measure(
 		}
 		m.candidates += float64(found.Stats.Candidates) / n
 		m.exact += float64(found.Stats.Exact) / n
-		for _, h := range q.answer(i, found.Hits) {
+		for _, h := range found.Hits {
 			if t.Right(i, h.Row, h.Distance) {
 				right++
 			}
@@ -110,7 +90,7 @@ func (q *querySet) measure(
 	start := time.Now()
 	err = par.Ranges(ctx, par.Work{N: len(micros), Workers: e.threads}, func() func(i, _ int) error {
 		with := *o
-		with.K, with.Reuse = q.ask(), make([]db.Hit, 0, q.ask())
+		with.K, with.Reuse = q.k, make([]db.Hit, 0, q.k)
 		return func(i, _ int) error {
 			start := time.Now()
 			_, err := q.coll.Search(ctx, queries[i%len(queries)], &with)

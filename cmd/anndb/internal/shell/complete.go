@@ -42,10 +42,10 @@ type typed struct {
 	flag *kong.Flag
 }
 
-// collection is the collection that has been named.
-func (t typed) collection() string {
-	if len(t.args) > 1 {
-		return t.args[1]
+// arg is a positional argument: 0 is the file, 1 the collection; empty if there is none.
+func (t typed) arg(i int) string {
+	if i < len(t.args) {
+		return t.args[i]
 	}
 	return ""
 }
@@ -82,7 +82,6 @@ func (c completion) complete(words []string) []candidate {
 // parse reads the words in front of the cursor.
 func (c completion) parse(words []string) (t typed) {
 	t.node = c.model.Node
-	shell := c.file != ""
 	for _, w := range words {
 		switch {
 		case t.flag != nil:
@@ -95,19 +94,14 @@ func (c completion) parse(words []string) (t typed) {
 				}
 			}
 		case strings.HasPrefix(w, "-"):
-		case len(t.args) == 0 && Child(t.node, w) != nil:
-			t.node = Child(t.node, w)
-		case t.node == c.model.Node && len(t.args) == 0 && c.file == "": // anndb FILE COMMAND
-			c.file = w
+		case t.node != c.model.Node:
 			t.args = append(t.args, w)
-		case t.node == c.model.Node && Child(t.node, w) != nil:
+		case Child(t.node, w) != nil:
 			t.node = Child(t.node, w)
-		default:
-			t.args = append(t.args, w)
+			if c.file != "" { // which is filled in
+				t.args = []string{c.file}
+			}
 		}
-	}
-	if shell && t.node != c.model.Node { // which fills in the file
-		t.args = append([]string{c.file}, t.args...)
 	}
 	return t
 }
@@ -122,13 +116,13 @@ func flagsOf(n *kong.Node) (flags []*kong.Flag) {
 
 // argument completes a positional argument.
 func (c completion) argument(t typed, last string) (all []candidate) {
-	for _, n := range t.node.Children {
-		if len(t.args) == 0 && !n.Hidden || t.node == c.model.Node && !n.Hidden {
-			all = append(all, candidate{n.Name, n.Help})
-		}
-	}
 	if t.node == c.model.Node {
-		if c.file == "" && len(t.args) == 0 {
+		for _, n := range t.node.Children {
+			if !n.Hidden {
+				all = append(all, candidate{n.Name, n.Help})
+			}
+		}
+		if c.file == "" {
 			all = append(all, paths(last)...)
 		}
 		return all
@@ -172,7 +166,7 @@ func (c completion) known(t typed, v *kong.Value, last string) (all []candidate)
 		}
 	case "index", "neighbors":
 		for _, i := range c.peek(t).Indexes {
-			if i.Collection == t.collection() {
+			if i.Collection == t.arg(1) {
 				all = append(all, candidate{i.Name, i.Kind})
 			}
 		}
@@ -185,21 +179,11 @@ func (c completion) known(t typed, v *kong.Value, last string) (all []candidate)
 	return all
 }
 
-// database is the file of the command.
-func (c completion) database(t typed) string {
-	if c.file == "" && len(t.args) > 0 {
-		return t.args[0]
-	}
-	return c.file
-}
-
 // peek describes the database; nothing if it cannot be read.
 func (c completion) peek(t typed) (st db.Stats) {
-	if file := c.database(t); file != "" {
-		ctx, stop := context.WithTimeout(c.ctx, completionTime)
-		defer stop()
-		st, _ = db.Peek(ctx, file) // completion reports no errors
-	}
+	ctx, stop := context.WithTimeout(c.ctx, completionTime)
+	defer stop()
+	st, _ = db.Peek(ctx, t.arg(0)) // completion reports no errors
 	return st
 }
 
@@ -207,14 +191,14 @@ func (c completion) peek(t typed) (st db.Stats) {
 func (c completion) keys(t typed, begin string) (all []candidate) {
 	ctx, stop := context.WithTimeout(c.ctx, 10*completionTime)
 	defer stop()
-	d, err := db.Open(ctx, c.database(t), &db.Options{
+	d, err := db.Open(ctx, t.arg(0), &db.Options{
 		ReadOnly: true, MustExist: true, Timeout: completionTime, Maintenance: &maintenance.Policy{Manual: true},
 	})
 	if err != nil {
 		return nil // completion reports no errors
 	}
 	defer d.Close()
-	for key, err := range d.Collection(t.collection()).Keys([]byte(begin), nil) {
+	for key, err := range d.Collection(t.arg(1)).Keys([]byte(begin), nil) {
 		if err != nil || len(all) == completionKeys {
 			break
 		}

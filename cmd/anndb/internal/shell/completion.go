@@ -55,15 +55,19 @@ type Complete struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-func (c *Complete) Run(a *command.App, k *kong.Context) error {
-	words := c.Words
+func (w *Complete) Run(a *command.App, k *kong.Context) error {
+	words := w.Words
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
 	if len(words) == 0 {
 		words = []string{""}
 	}
-	for _, x := range (completion{ctx: a.Ctx, model: k.Model}).complete(words) {
+	c := completion{ctx: a.Ctx, model: k.Model}
+	if len(words) > 1 && Child(k.Model.Node, words[0]) == nil && !strings.HasPrefix(words[0], "-") {
+		c.file, words = words[0], words[1:] // FILE COMMAND
+	}
+	for _, x := range c.complete(words) {
 		about, _, _ := strings.Cut(x.about, "\n")
 		fmt.Fprintf(a.W, "%s\t%s\n", x.word, about)
 	}
