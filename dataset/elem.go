@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // elemKind is a number type of a binary format.
@@ -50,35 +51,29 @@ func (e elem) decode(dst []float32, raw []byte) error {
 		return nil
 	case kindF32:
 		return e.decodeF32(dst, raw)
-	case kindF16:
+	case kindF16, kindF64:
 		for i := range dst {
-			v := half(uint16(e.bits(raw, i)))
-			if !finite(v) {
-				return fmt.Errorf("value %d is %v: not finite", i, v)
+			v := math.Float64frombits(e.bits(raw, i))
+			if e.kind == kindF16 {
+				v = float64(half(uint16(e.bits(raw, i))))
 			}
-			dst[i] = v
-		}
-		return nil
-	case kindF64:
-		for i := range dst {
-			v := float32(math.Float64frombits(e.bits(raw, i)))
-			if !finite(v) {
-				return fmt.Errorf("value %d is %v: not finite as float32", i, math.Float64frombits(e.bits(raw, i)))
+			if dst[i] = float32(v); !finite(dst[i]) {
+				return fmt.Errorf("value %d is %v: not finite as float32", i, v)
 			}
-			dst[i] = v
 		}
 		return nil
 	}
 	for i := range dst {
 		n := e.int(raw, i)
-		if e.kind == kindU64 && n < 0 {
-			return fmt.Errorf("value %d is %d: float32 cannot hold it exactly", i, uint64(n))
-		}
 		v := float32(n)
 		// 2^63 rounds up out of int64's range; converting it back would be
 		// undefined, so the largest magnitudes are refused first.
-		if v >= 1<<63 || int64(v) != n {
-			return fmt.Errorf("value %d is %d: float32 cannot hold it exactly", i, n)
+		if e.kind == kindU64 && n < 0 || v >= 1<<63 || int64(v) != n {
+			text := strconv.FormatInt(n, 10)
+			if e.kind == kindU64 {
+				text = strconv.FormatUint(uint64(n), 10)
+			}
+			return fmt.Errorf("value %d is %s: float32 cannot hold it exactly", i, text)
 		}
 		dst[i] = v
 	}

@@ -2,10 +2,126 @@ package dataset
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 )
+
+// maxIDXRank bounds the number of dimensions of an idx file: images with
+// channels and frames have five.
+const maxIDXRank = 8
+
+// idxKinds maps the third byte of an idx file to its number type. Source: the
+// format description on the MNIST page.
+var idxKinds = map[byte]elemKind{
+	0x08: kindU8, 0x09: kindI8, 0x0b: kindI16, 0x0c: kindI32, 0x0d: kindF32, 0x0e: kindF64,
+}
+
+// idxMagic reads the first four bytes of an idx file: two zeros, the number
+// type, the number of dimensions.
+func idxMagic(b []byte) (elem, bool) {
+	if len(b) < 4 || b[0] != 0 || b[1] != 0 || b[3] < 1 || b[3] > maxIDXRank {
+		return elem{}, false
+	}
+	kind, ok := idxKinds[b[2]]
+	return elem{kind: kind, big: true}, ok
+}
+
+// idxHeader takes the header from s: number type and sizes.
+func idxHeader(s *source) (elem, []uint64, error) {
+	var head [4]byte
+	if err := s.readFull(head[:]); err != nil {
+		return elem{}, nil, s.fail(-1, err)
+	}
+	e, ok := idxMagic(head[:])
+	if !ok {
+		return elem{}, nil, s.bad(-1, 0, fmt.Errorf("wrong magic number % x: not an idx file", head))
+	}
+	sizes := make([]uint64, head[3])
+	for i := range sizes {
+		var b [4]byte
+		if err := s.readFull(b[:]); err != nil {
+			return elem{}, nil, s.fail(-1, err)
+		}
+		sizes[i] = uint64(binary.BigEndian.Uint32(b[:]))
+	}
+	return e, sizes, nil
+}
+
+// openIDX reads an idx file of two or more dimensions: the first counts the
+// records, the others, multiplied, are the vector's dimensions.
+func openIDX(s *source, o Options) (decoder, error) {
+	e, sizes, err := idxHeader(s)
+	if err != nil {
+		return nil, err
+	}
+	if len(sizes) == 1 {
+		return nil, s.bad(-1, 3, errors.New("one dimension: an idx file of labels, not of vectors"))
+	}
+	dim, err := product(sizes[1:], o.MaxDim)
+	if err != nil {
+		return nil, s.bad(-1, 8, err)
+	}
+	return newFixed(s, e, dim, int64(sizes[0]), false)
+}
+
+// binElems maps the formats of the big-ann benchmarks to their number types.
+var binElems = map[string]elem{
+	FormatFbin: {kind: kindF32}, FormatU8bin: {kind: kindU8},
+	FormatI8bin: {kind: kindI8}, FormatIbin: {kind: kindI32},
+}
+
+// openBin reads fbin, u8bin, i8bin and ibin: the number of records and the number of dimensions, both
+// of 32 bits, and the values. Source: the format description of big-ann-benchmarks.
+func openBin(s *source, o Options) (decoder, error) {
+	var head [8]byte
+	if err := s.readFull(head[:]); err != nil {
+		return nil, s.fail(-1, err)
+	}
+	n, d := binary.LittleEndian.Uint32(head[:]), binary.LittleEndian.Uint32(head[4:])
+	if d < 1 || uint64(d) > uint64(o.MaxDim) {
+		return nil, s.bad(-1, 4, fmt.Errorf("dimension %d, want 1..%d", d, o.MaxDim))
+	}
+	return newFixed(s, binElems[o.Format], int(d), int64(n), false)
+}
+
+// vecsElems maps the formats of the TEXMEX corpus to their number types.
+var vecsElems = map[string]elem{
+	FormatFvecs: {kind: kindF32}, FormatBvecs: {kind: kindU8}, FormatIvecs: {kind: kindI32},
+}
+
+// openVecs reads fvecs, bvecs and ivecs. The first record's dimension, which
+// all others must have, is looked at without taking it. Source: the format
+// description of the TEXMEX corpus.
+func openVecs(s *source, o Options) (decoder, error) {
+	head := s.peek(4)
+	if len(head) < 4 {
+		if _, err := s.br.Peek(4); err != nil {
+			return nil, s.fail(0, err)
+		}
+	}
+	d := int32(binary.LittleEndian.Uint32(head))
+	if d < 1 || int64(d) > int64(o.MaxDim) {
+		return nil, s.bad(0, 0, fmt.Errorf("dimension %d, want 1..%d", d, o.MaxDim))
+	}
+	f, err := newFixed(s, vecsElems[o.Format], int(d), -1, true)
+	if err != nil {
+		return nil, err
+	}
+	f.maxDim = o.MaxDim
+	return f, nil
+}
+
+// fvecsEncoder writes fvecs.
+type fvecsEncoder struct{ noHeader }
+
+func newFvecsEncoder(Schema) (encoder, error) { return fvecsEncoder{}, nil }
+
+func (fvecsEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(rec.Vector)))
+	return appendFloats(dst, rec.Vector), nil
+}
 
 // fixed reads records of one size: the body of idx, npy and vecs files.
 type fixed struct {

@@ -1,7 +1,7 @@
 package dataset
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -43,90 +43,53 @@ func readLabelsXML(ctx context.Context, path string) ([]string, error) {
 	return parseLabelsXML(s)
 }
 
+// maxXML bounds the size of a Mulan file.
+const maxXML = 8 << 20
+
+// labelXML is a label of a Mulan file, with those inside of it, or the list of all.
+type labelXML struct {
+	Name   string     `xml:"name,attr"`
+	Labels []labelXML `xml:"label"`
+}
+
 func parseLabelsXML(s *source) ([]string, error) {
-	in := &tokenReader{br: s.br}
-	d := xml.NewDecoder(in)
+	text, err := io.ReadAll(io.LimitReader(s.br, maxXML+1))
+	switch {
+	case err != nil:
+		return nil, s.failLine(-1, 1, err)
+	case len(text) > maxXML:
+		return nil, s.badLine(-1, 1, fmt.Errorf("more than %d bytes", maxXML))
+	}
+	var root labelXML
 	var list nameList
-	depth := 0
-	seen := map[string]bool{}
-	bad := func(err error) error {
-		line, _ := d.InputPos()
-		return s.badLine(-1, int64(line), err)
+	if err = xml.Unmarshal(text, &root); err == nil {
+		err = root.add(&list, map[string]bool{})
 	}
-	for {
-		in.taken = 0
-		token, err := d.Token()
-		if err == io.EOF {
-			if len(list.names) == 0 {
-				return nil, bad(errors.New("no labels"))
-			}
-			return list.names, nil
-		}
-		if err != nil {
-			if isSystem(err) {
-				return nil, fmt.Errorf("dataset: read %s: %w", s.path, err)
-			}
-			return nil, bad(err)
-		}
-		if _, ends := token.(xml.EndElement); ends {
-			depth--
-		}
-		start, ok := token.(xml.StartElement)
-		if ok {
-			depth++
-		}
-		if depth > maxXMLDepth {
-			return nil, bad(fmt.Errorf("more than %d elements inside each other", maxXMLDepth))
-		}
-		if !ok || start.Name.Local != "label" {
-			continue
-		}
-		name := ""
-		for _, attr := range start.Attr {
-			if attr.Name.Local == "name" {
-				name = attr.Value
-			}
-		}
-		if name == "" {
-			return nil, bad(errors.New("a label without a name"))
-		}
-		if seen[name] {
-			return nil, bad(fmt.Errorf("label %.40q is given twice", name))
-		}
-		seen[name] = true
-		if err := list.add(name); err != nil {
-			return nil, bad(err)
-		}
+	line := 1
+	if syntax, ok := errors.AsType[*xml.SyntaxError](err); ok {
+		line = syntax.Line
+	} else if err == nil && len(list.names) == 0 {
+		err = errors.New("no labels")
 	}
-}
-
-// Limits of a Mulan file.
-const (
-	maxXMLToken = 1 << 20 // bytes of an element, a text or a comment
-	maxXMLDepth = 1 << 10 // elements inside each other
-)
-
-// tokenReader bounds the length of a token, which the decoder keeps in memory.
-type tokenReader struct {
-	br    *bufio.Reader
-	taken int // since the token before
-}
-
-func (t *tokenReader) ReadByte() (byte, error) {
-	if t.taken++; t.taken > maxXMLToken {
-		return 0, fmt.Errorf("more than %d bytes in one element", maxXMLToken)
-	}
-	return t.br.ReadByte()
-}
-
-func (t *tokenReader) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	c, err := t.ReadByte()
 	if err != nil {
-		return 0, err
+		return nil, s.badLine(-1, int64(line), err)
 	}
-	p[0] = c
-	return 1, nil
+	return list.names, nil
+}
+
+// add adds the names of the labels in l, whose depth package xml bounds.
+func (l labelXML) add(list *nameList, seen map[string]bool) error {
+	for _, label := range l.Labels {
+		switch {
+		case label.Name == "":
+			return errors.New("a label without a name")
+		case seen[label.Name]:
+			return fmt.Errorf("label %.40q is given twice", label.Name)
+		}
+		seen[label.Name] = true
+		if err := cmp.Or(list.add(label.Name), label.add(list, seen)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

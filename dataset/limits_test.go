@@ -89,13 +89,13 @@ func TestNameLimits(t *testing.T) {
 			t.Errorf("%s: %.300s", name, err)
 		}
 	}
-	for name, text := range map[string]string{
-		"nested": strings.Repeat("<a>", 1<<20), "attributes": "<label " + strings.Repeat(`a="" `, 1<<20) + "/>",
-		"text": "<labels>" + strings.Repeat("a", 4<<20) + "</labels>",
+	for says, text := range map[string]string{
+		"max depth": strings.Repeat("<label>", 1<<20), "no labels": "<label " + strings.Repeat(`a="" `, 1<<20) + "/>",
+		"more than": "<labels>" + strings.Repeat("a", maxXML) + "</labels>",
 	} {
 		_, err := readLabelsXML(t.Context(), tempFile(t, "x.xml", []byte(text)))
-		if wantFormatError(t, err); !strings.Contains(err.Error(), "more than") {
-			t.Errorf("%s: %v", name, err)
+		if wantFormatError(t, err); !strings.Contains(err.Error(), says) {
+			t.Errorf("%v does not say %q", err, says)
 		}
 	}
 }

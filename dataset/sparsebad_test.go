@@ -22,7 +22,7 @@ func TestBadSparseSideFiles(t *testing.T) {
 	for _, tt := range []struct{ xml, says string }{
 		{"<labels></labels>", "no labels"},
 		{"<labels><label/></labels>", "without a name"},
-		{"<labels>\n<label name='a'/><label name='a'/></labels>", "line 2: label \"a\" is given twice"},
+		{"<labels>\n<label name='a'/><label name='a'/></labels>", "label \"a\" is given twice"},
 		{"<labels><label name='a'>", "XML"},
 		{"<labels><label name='q'/></labels>", "no attribute is named like the label \"q\""},
 	} {
