@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -21,21 +22,18 @@ const (
 
 // jsonl reads one JSON object a line.
 type jsonl struct {
-	payload          string // field names
-	vector, features string
-	text             string
-	labels           []string
-	ignore           map[string]bool
-	first            jsonFirst
-	begun            bool // a record has been read
-	noVector, noText bool // the fields vector and text have other uses
-	named            bool // the options name the vector
-	both             bool // a text can have a vector: it is named, or the first record has its field
-	maxDim           int
-	object           map[string]json.RawMessage
-	sparse           jsonFeatures
-	attributes       jsonAttributes
-	set              labelSet
+	o                      Options
+	text, payload, expires string // names of fields
+	labels                 []string
+	ignore                 map[string]bool
+	known                  map[string]bool // fields that are read; nil until a record has been read
+	first                  jsonFirst
+	begun                  bool // a record has been read
+	noVector, noText       bool // the fields vector and text have other uses
+	both                   bool // a text can have a vector: it is named, or the first record has its field
+	object                 map[string]json.RawMessage
+	sparse                 jsonFeatures
+	set                    labelSet
 }
 
 // jsonFirst is what the first record decides for the others.
@@ -50,23 +48,18 @@ type jsonFirst struct {
 // openJSONL reads JSON lines.
 func openJSONL(s *source, o Options) (decoder, error) {
 	j := &jsonl{
-		vector: o.VectorField, features: o.FeaturesField,
-		labels: o.LabelColumns, payload: o.PayloadColumn,
-		named: o.vectorNamed, ignore: map[string]bool{}, maxDim: o.MaxDim, object: map[string]json.RawMessage{},
+		o: o, text: cmp.Or(o.TextColumn, defaultText), payload: cmp.Or(o.PayloadColumn, "payload"),
+		expires: cmp.Or(o.ExpiryColumn, defaultExpiry), labels: o.LabelColumns, ignore: map[string]bool{},
+		first: jsonFirst{kind: o.Kind, key: o.KeyColumn}, noVector: !o.vectorNamed && o.name(o.VectorField),
+		object: map[string]json.RawMessage{}, sparse: newJSONFeatures(o),
 	}
-	j.first = jsonFirst{kind: o.Kind, key: o.KeyColumn}
-	j.text = cmp.Or(o.TextColumn, defaultText)
-	j.noText, j.noVector = o.TextColumn == "" && o.name(j.text), !o.vectorNamed && o.name(j.vector)
+	j.noText = o.TextColumn == "" && o.name(j.text)
 	if j.labels == nil {
 		j.labels = []string{"labels"}
-	}
-	if j.payload == "" {
-		j.payload = "payload"
 	}
 	for _, name := range o.IgnoreColumns {
 		j.ignore[name] = true
 	}
-	j.sparse, j.attributes = newJSONFeatures(o), newJSONAttributes(o)
 	return &lineDecoder{rowDecoder: j, lines: newLines(s)}, nil
 }
 
@@ -133,7 +126,7 @@ func (j *jsonl) decodeObject(rec *Record, line []byte) error {
 	if err := j.decodePayload(rec); err != nil {
 		return err
 	}
-	if err := j.attributes.decode(rec, j.object, j.ignore); err != nil {
+	if err := j.decodeAttributes(rec); err != nil {
 		return err
 	}
 	return j.checkFields()
@@ -162,7 +155,7 @@ func (j *jsonl) parse(line []byte) error {
 
 // decodeBody decodes the vector, the features or the text.
 func (j *jsonl) decodeBody(rec *Record) error {
-	vector, features, text := j.object[j.vector], j.object[j.features], j.object[j.text]
+	vector, features, text := j.object[j.o.VectorField], j.object[j.o.FeaturesField], j.object[j.text]
 	if j.noVector {
 		vector = nil
 	}
@@ -178,7 +171,7 @@ func (j *jsonl) decodeBody(rec *Record) error {
 		case !isNull(features):
 			j.first.kind = Sparse
 		default:
-			return fmt.Errorf("field %q, %q or %q: missing", j.vector, j.features, j.text)
+			return fmt.Errorf("field %q, %q or %q: missing", j.o.VectorField, j.o.FeaturesField, j.text)
 		}
 	}
 	if j.first.kind == Text {
@@ -186,12 +179,12 @@ func (j *jsonl) decodeBody(rec *Record) error {
 	}
 	if j.first.kind == Sparse {
 		if err := j.sparse.decode(&rec.Features, features, &j.first.named); err != nil {
-			return fmt.Errorf("field %q: %w", j.features, err)
+			return fmt.Errorf("field %q: %w", j.o.FeaturesField, err)
 		}
 		return nil
 	}
 	if err := j.decodeVector(rec, vector); err != nil {
-		return fmt.Errorf("field %q: %w", j.vector, err)
+		return fmt.Errorf("field %q: %w", j.o.VectorField, err)
 	}
 	return nil
 }
@@ -199,7 +192,7 @@ func (j *jsonl) decodeBody(rec *Record) error {
 // decodeTexts decodes a text and the vector next to it. One of them can be missing.
 func (j *jsonl) decodeTexts(rec *Record, text, vector json.RawMessage) error {
 	if !j.begun {
-		j.both = j.named || len(vector) > 0
+		j.both = j.o.vectorNamed || len(vector) > 0
 	}
 	if len(text) > 0 || isNull(vector) {
 		if err := decodeText(rec, text); err != nil {
@@ -210,7 +203,7 @@ func (j *jsonl) decodeTexts(rec *Record, text, vector json.RawMessage) error {
 		return nil
 	}
 	if err := j.decodeVector(rec, vector); err != nil {
-		return fmt.Errorf("field %q: %w", j.vector, err)
+		return fmt.Errorf("field %q: %w", j.o.VectorField, err)
 	}
 	return nil
 }
@@ -248,8 +241,8 @@ func (j *jsonl) decodeVector(rec *Record, raw json.RawMessage) error {
 		if c := cell[0]; c != '-' && (c < '0' || c > '9') {
 			return fmt.Errorf("value %d: %.40q is not a number", len(rec.Vector), cell)
 		}
-		if len(rec.Vector) == j.maxDim {
-			return fmt.Errorf("more than %d values", j.maxDim)
+		if len(rec.Vector) == j.o.MaxDim {
+			return fmt.Errorf("more than %d values", j.o.MaxDim)
 		}
 		v, err := parseFinite(string(cell))
 		if err != nil {
@@ -277,7 +270,7 @@ func (j *jsonl) decodeVector(rec *Record, raw json.RawMessage) error {
 func (j *jsonl) keyField() string {
 	id := j.object["id"]
 	if isNull(j.object["key"]) && isNull(j.object[fieldKeyBase64]) && !isNull(id) &&
-		!j.ignore["id"] && !j.attributes.has("id") {
+		!j.ignore["id"] && !slices.ContainsFunc(j.o.Attributes, func(a Attribute) bool { return a.Name == "id" }) {
 		return "id"
 	}
 	return "key"
@@ -288,11 +281,11 @@ func (j *jsonl) decodeKey(rec *Record) error {
 		j.first.key = j.keyField()
 	}
 	field := j.first.key
-	raw, raw64 := j.object[field], j.object[fieldKeyBase64]
-	if field == fieldKeyBase64 {
-		raw = nil
+	raw, is64, err := j.either(field, fieldKeyBase64)
+	if err != nil {
+		return err
 	}
-	has := !isNull(raw) || !isNull(raw64)
+	has := !isNull(raw)
 	if !j.begun {
 		j.first.keyed = has
 	}
@@ -302,77 +295,85 @@ func (j *jsonl) decodeKey(rec *Record) error {
 	if !has {
 		return nil
 	}
-	rec.Key = rec.Key[:0]
-	var err error
-	switch {
-	case !isNull(raw) && !isNull(raw64):
-		return fmt.Errorf("both %q and %q", field, fieldKeyBase64)
-	case isNull(raw):
-		if rec.Key, err = appendBase64(rec.Key, raw64); err != nil {
-			return fmt.Errorf("field %q: %w", fieldKeyBase64, err)
-		}
-	default:
-		text, err := scalar(raw)
-		if err != nil {
-			return fmt.Errorf("field %q: %w", field, err)
-		}
-		rec.Key = append(rec.Key, text...)
+	if is64 {
+		rec.Key, err = appendBase64(rec.Key[:0], raw)
+		field = fieldKeyBase64
+	} else {
+		var text string
+		text, err = scalar(raw)
+		rec.Key = append(rec.Key[:0], text...)
 	}
-	if len(rec.Key) == 0 {
-		return fmt.Errorf("field %q: empty key", field)
+	if err == nil && len(rec.Key) == 0 {
+		err = errEmptyKey
+	}
+	if err != nil {
+		return fmt.Errorf("field %q: %w", field, err)
 	}
 	return nil
 }
 
+// either returns a field, or that which has the same in base64.
+func (j *jsonl) either(field, field64 string) (raw json.RawMessage, is64 bool, err error) {
+	raw, raw64 := j.object[field], j.object[field64]
+	switch {
+	case isNull(raw64):
+		return raw, false, nil
+	case field != field64 && !isNull(raw):
+		return nil, false, fmt.Errorf("both %q and %q", field, field64)
+	}
+	return raw64, true, nil
+}
+
 // decodePayload takes a string's text, or any other value's JSON unchanged.
 func (j *jsonl) decodePayload(rec *Record) error {
-	raw, raw64 := j.object[j.payload], j.object[fieldPayloadBase64]
-	if j.payload == fieldPayloadBase64 {
-		raw = nil
-	}
-	var err error
+	raw, is64, err := j.either(j.payload, fieldPayloadBase64)
+	field := j.payload
 	switch {
-	case !isNull(raw) && !isNull(raw64):
-		return fmt.Errorf("both %q and %q", j.payload, fieldPayloadBase64)
-	case !isNull(raw64):
-		if rec.Payload, err = appendBase64(rec.Payload, raw64); err != nil {
-			return fmt.Errorf("field %q: %w", fieldPayloadBase64, err)
-		}
+	case err != nil:
+		return err
+	case is64:
+		rec.Payload, err = appendBase64(rec.Payload, raw)
+		field = fieldPayloadBase64
 	case isNull(raw):
 	case raw[0] == '"':
 		var text string
-		if err := json.Unmarshal(raw, &text); err != nil {
-			return fmt.Errorf("field %q: %w", j.payload, err)
-		}
+		text, err = jsonText(raw)
 		rec.Payload = append(rec.Payload, text...)
 	default:
 		rec.Payload = append(rec.Payload, raw...)
+	}
+	if err != nil {
+		return fmt.Errorf("field %q: %w", field, err)
 	}
 	return nil
 }
 
 // checkFields refuses fields that nothing reads.
 func (j *jsonl) checkFields() error {
-	body := [...]string{Dense: j.vector, Sparse: j.features, Text: j.text}[j.first.kind]
-	vector := j.vector
-	if j.first.kind != Text {
-		vector = body
+	if !j.begun { // the first record decides which are read
+		body := [...]string{Dense: j.o.VectorField, Sparse: j.o.FeaturesField, Text: j.text}[j.first.kind]
+		j.known = map[string]bool{
+			j.first.key: true, body: true, j.payload: true, fieldKeyBase64: true, fieldPayloadBase64: true,
+			j.o.AttributesField: true, j.expires: true,
+		}
+		if j.first.kind == Text {
+			j.known[j.o.VectorField] = true
+		}
+		for _, c := range j.o.names() {
+			j.known[c.name] = true
+		}
+		for _, label := range j.labels {
+			j.known[label] = true
+		}
 	}
-	unknown, found := "", false
+	var unknown []string
 	for name := range j.object {
-		ok := name == j.first.key || name == body || name == vector || name == j.payload ||
-			name == fieldKeyBase64 || name == fieldPayloadBase64 || j.ignore[name] ||
-			j.attributes.has(name)
-		for _, l := range j.labels {
-			ok = ok || name == l
-		}
-		// The smallest, so that the message does not depend on map order.
-		if !ok && (!found || name < unknown) {
-			unknown, found = name, true
+		if !j.known[name] {
+			unknown = append(unknown, name)
 		}
 	}
-	if found {
-		return fmt.Errorf("unknown field %.40q: name it among the columns to read or to ignore", unknown)
+	if len(unknown) > 0 { // the smallest, so that the message does not depend on map order
+		return fmt.Errorf("unknown field %.40q: name it among the columns to read or to ignore", slices.Min(unknown))
 	}
 	return nil
 }
@@ -403,10 +404,8 @@ func scalar(raw json.RawMessage) (string, error) {
 	switch {
 	case len(raw) == 0:
 	case raw[0] == '"':
-		var text string
-		err := json.Unmarshal(raw, &text)
-		return text, err
-	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
+		return jsonText(raw)
+	case isNumber(raw):
 		return string(raw), nil
 	}
 	return "", fmt.Errorf("%.40q is neither a string nor a number", raw)
@@ -460,30 +459,25 @@ func (e jsonlEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 		dst = appendNumbers(append(dst, `,"vector":`...), rec.Vector)
 	case e.names == nil:
 		dst = append(dst, `,"features":{"indices":[`...)
-		for i, f := range rec.Features.Index {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = strconv.AppendUint(dst, uint64(f), 10)
+		for _, f := range rec.Features.Index {
+			dst = append(strconv.AppendUint(dst, uint64(f), 10), ',')
 		}
-		dst = append(appendNumbers(append(dst, `],"values":`...), rec.Features.Value), '}')
+		dst = appendNumbers(append(bytes.TrimSuffix(dst, []byte(",")), `],"values":`...), rec.Features.Value)
+		dst = append(dst, '}')
 	default:
 		if dst, err = e.appendNamed(append(dst, `,"features":{`...), &rec.Features); err != nil {
 			return dst, err
 		}
 	}
-	for i, l := range rec.Labels {
-		if i == 0 {
-			dst = append(dst, `,"labels":[`...)
-		} else {
+	if len(rec.Labels) > 0 {
+		dst = append(dst, `,"labels":[`...)
+		for i, l := range rec.Labels {
+			if dst, err = appendString(dst, l); err != nil {
+				return dst, fmt.Errorf("label %d: %w", i, err)
+			}
 			dst = append(dst, ',')
 		}
-		if dst, err = appendString(dst, l); err != nil {
-			return dst, fmt.Errorf("label %d: %w", i, err)
-		}
-	}
-	if len(rec.Labels) > 0 {
-		dst = append(dst, ']')
+		dst[len(dst)-1] = ']'
 	}
 	if len(rec.Payload) > 0 {
 		if dst, err = appendText(append(dst, ','), "payload", fieldPayloadBase64, rec.Payload); err != nil {
@@ -513,13 +507,10 @@ func (e jsonlEncoder) appendNamed(dst []byte, v *vector.Sparse) ([]byte, error) 
 // appendNumbers writes an array.
 func appendNumbers(dst []byte, values []float32) []byte {
 	dst = append(dst, '[')
-	for i, v := range values {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
+	for _, v := range values {
+		dst = append(strconv.AppendFloat(dst, float64(v), 'g', -1, 32), ',')
 	}
-	return append(dst, ']')
+	return append(bytes.TrimSuffix(dst, []byte(",")), ']')
 }
 
 // appendString writes a JSON string.
@@ -535,18 +526,8 @@ func appendString(dst []byte, s string) ([]byte, error) {
 // bytes that are not UTF-8, under its second name in base64.
 func appendText(dst []byte, name, name64 string, text []byte) ([]byte, error) {
 	if !utf8.Valid(text) {
-		dst = append(dst, '"')
-		dst = append(dst, name64...)
-		dst = append(dst, `":"`...)
-		dst = base64.StdEncoding.AppendEncode(dst, text)
-		return append(dst, '"'), nil
+		dst = append(append(append(dst, '"'), name64...), `":"`...)
+		return append(base64.StdEncoding.AppendEncode(dst, text), '"'), nil
 	}
-	quoted, err := json.Marshal(string(text))
-	if err != nil {
-		return dst, err
-	}
-	dst = append(dst, '"')
-	dst = append(dst, name...)
-	dst = append(dst, `":`...)
-	return append(dst, quoted...), nil
+	return appendString(append(append(append(dst, '"'), name...), `":`...), string(text))
 }

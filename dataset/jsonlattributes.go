@@ -17,87 +17,46 @@ const (
 	tagFloat = "$float" // infinities
 )
 
-// jsonAttributes decodes the attributes and the expiry of jsonl objects.
-type jsonAttributes struct {
-	field, expires string
-	columns        []Attribute // fields of the record that are attributes
-	values         map[string]json.RawMessage
-}
-
-func newJSONAttributes(o Options) jsonAttributes {
-	a := jsonAttributes{
-		field: o.AttributesField, expires: o.ExpiryColumn, columns: o.Attributes,
-		values: map[string]json.RawMessage{},
-	}
-	if a.expires == "" {
-		a.expires = defaultExpiry
-	}
-	return a
-}
-
-// has reports whether the field holds attributes or the expiry.
-func (a *jsonAttributes) has(field string) bool {
-	return field == a.field || field == a.expires ||
-		slices.ContainsFunc(a.columns, func(c Attribute) bool { return c.Name == field })
-}
-
-// decode adds what an object has. Fields of ignore are left out.
-func (a *jsonAttributes) decode(
-	rec *Record, object map[string]json.RawMessage, ignore map[string]bool,
-) error {
-	if raw := object[a.field]; !isNull(raw) && !ignore[a.field] {
-		if err := a.decodeField(rec, raw, ignore); err != nil {
-			return fmt.Errorf("field %q: %w", a.field, err)
+// decodeAttributes adds the attributes and the expiry of an object.
+func (j *jsonl) decodeAttributes(rec *Record) error {
+	if raw := j.object[j.o.AttributesField]; !isNull(raw) && !j.ignore[j.o.AttributesField] {
+		err := errors.New("not an object")
+		if raw[0] == '{' {
+			err = eachField(raw, func(name string, raw json.RawMessage) error {
+				if isNull(raw) || j.ignore[name] {
+					return nil
+				}
+				return decodeAttribute(rec, Attribute{Name: name}, raw)
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("field %q: %w", j.o.AttributesField, err)
 		}
 	}
-	for _, c := range a.columns {
-		if raw := object[c.Name]; !isNull(raw) {
-			if err := a.decodeOne(rec, c, raw); err != nil {
+	for _, a := range j.o.Attributes {
+		if raw := j.object[a.Name]; !isNull(raw) {
+			if err := decodeAttribute(rec, a, raw); err != nil {
 				return err
 			}
 		}
 	}
-	if raw := object[a.expires]; !isNull(raw) && !ignore[a.expires] {
+	if raw := j.object[j.expires]; !isNull(raw) && !j.ignore[j.expires] {
 		v, err := attributeValue(raw, TimeType)
 		if err != nil {
-			return fmt.Errorf("field %q: %w", a.expires, err)
+			return fmt.Errorf("field %q: %w", j.expires, err)
 		}
 		rec.ExpiresAt = v.(time.Time)
 	}
 	return nil
 }
 
-// decodeField decodes an object of attributes.
-func (a *jsonAttributes) decodeField(rec *Record, raw json.RawMessage, ignore map[string]bool) error {
-	clear(a.values)
-	if raw[0] != '{' {
-		return errors.New("not an object")
-	}
-	if err := fieldsOf(a.values, raw, maxRecordAttributes); err != nil {
-		return err
-	}
-	var failure error
-	failed := ""
-	for name, raw := range a.values {
-		if isNull(raw) || ignore[name] {
-			continue
-		}
-		// The smallest name, so that the message does not depend on map order.
-		err := a.decodeOne(rec, Attribute{Name: name}, raw)
-		if err != nil && (failure == nil || name < failed) {
-			failure, failed = err, name
-		}
-	}
-	return failure
-}
-
-func (a *jsonAttributes) decodeOne(rec *Record, c Attribute, raw json.RawMessage) error {
-	v, err := attributeValue(raw, c.Type)
+func decodeAttribute(rec *Record, a Attribute, raw json.RawMessage) error {
+	v, err := attributeValue(raw, a.Type)
 	if err == nil {
-		err = rec.setAttribute(c.Name, v)
+		err = rec.setAttribute(a.Name, v)
 	}
 	if err != nil {
-		return fmt.Errorf("attribute %.40q: %w", c.Name, err)
+		return fmt.Errorf("attribute %.40q: %w", a.Name, err)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestRecordLimits(t *testing.T) {
 		{"x.jsonl", many(`{"features":{"indices":[`, `1,`, `1],"values":[]}}`), "features"},
 		{"x.jsonl", many(`{"features":{"indices":[1],"values":[`, `1,`, `1]}}`), "features"},
 		{"x.jsonl", many(`{"features":{`, `"a":1,`, `"b":1}}`), "features"},
-		{"x.jsonl", many(`{"vector":[1],"attributes":{`, `"a":1,`, `"b":1}}`), `"a" is given twice`},
+		{"x.jsonl", many(`{"vector":[1],"attributes":{`, `"a":1,`, `"b":1}}`), "two values"},
 		{"x.jsonl", many(`{"vector":[1],`, `"a":1,`, `"b":1}`), `"a" is given twice`},
 		{"x.jsonl", many(`{"vector":[1],"payload":`, `[`, `}`), "byte"},
 		{"x.jsonl", many(`{"vector":[1],"attributes":{"a":`, `{"$time":`, `}`), "byte"},
