@@ -1,6 +1,7 @@
 package hdf5
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -37,13 +38,10 @@ type Array struct {
 	Type  Type
 	// Unsupported is the reason why the array cannot be read; empty if it can.
 	Unsupported string
-	// Link reports whether this is another name of an array, or a link to what is not in the file.
-	Link bool
-
-	other   bool // the elements are no numbers
-	file    *File
-	layout  layout
-	filters []filter
+	other       bool // the elements are no numbers
+	file        *File
+	layout      layout
+	filters     []filter
 }
 
 // String describes the array.
@@ -63,7 +61,7 @@ func (a *Array) String() string {
 
 // MayBeRows reports whether the array has rows and columns of numbers, or is damaged so that it may.
 func (a *Array) MayBeRows() bool {
-	return !a.Link && !a.other && (len(a.Shape) > 1 || a.Shape == nil && a.Unsupported != "")
+	return !a.other && (len(a.Shape) > 1 || a.Shape == nil && a.Unsupported != "")
 }
 
 // Fault returns the reason why the array cannot be read row by row; nil if it can.
@@ -286,11 +284,7 @@ func (m *message) attribute() (name, value string, ok bool) {
 
 // text drops the zeros at the end.
 func text(b []byte) string {
-	for i, c := range b {
-		if c == 0 {
-			return string(b[:i])
-		}
-	}
+	b, _, _ = bytes.Cut(b, []byte{0})
 	return string(b)
 }
 

@@ -4,17 +4,16 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 )
 
-// object is an object that is still to be looked at, or a link that is not followed.
+// object is an object that is still to be looked at.
 type object struct {
 	name  string
 	addr  uint64
 	depth int
-	soft  string // path of what a soft link leads to
+	soft  bool // a link by name, which is not followed
 }
 
 // walk lists the arrays of the file. A list of what is to be done takes the place of recursion. What
@@ -22,7 +21,6 @@ type object struct {
 func (f *File) walk(root uint64) error {
 	todo := []object{{addr: root}}
 	seen := map[uint64]*Array{} // by address; nil for groups
-	var soft []object
 	names := 0
 	for len(todo) > 0 {
 		o := todo[len(todo)-1]
@@ -30,8 +28,10 @@ func (f *File) walk(root uint64) error {
 		if names++; names > maxObjects {
 			return &Error{0, fmt.Sprintf("more than %d objects", maxObjects)}
 		}
-		if o.soft != "" {
-			soft = append(soft, o)
+		if o.soft {
+			a := &Array{Name: o.name, file: f, other: true}
+			a.unsupported("it is a soft link, which is not followed: name what it leads to")
+			f.Arrays = append(f.Arrays, a)
 			continue
 		}
 		if known, ok := seen[o.addr]; ok {
@@ -75,7 +75,6 @@ func (f *File) walk(root uint64) error {
 			todo = append(todo, l)
 		}
 	}
-	f.follow(soft)
 	slices.SortFunc(f.Arrays, func(a, b *Array) int { return strings.Compare(a.Name, b.Name) })
 	return nil
 }
@@ -96,25 +95,6 @@ func (f *File) damagedOr(o object, messages []message, err error) (a *Array, _ e
 	a.layout.at = fault.Offset
 	a.unsupported("%s", fault.Text)
 	return a, nil
-}
-
-// follow adds the arrays that soft links lead to by the names of the links.
-func (f *File) follow(links []object) {
-	known := f.Arrays
-	for _, l := range links {
-		target := strings.TrimPrefix(path.Join("/", path.Dir(l.name), l.soft), "/")
-		if strings.HasPrefix(l.soft, "/") {
-			target = strings.Trim(l.soft, "/")
-		}
-		a := &Array{file: f}
-		if i := slices.IndexFunc(known, func(a *Array) bool { return a.Name == target }); i >= 0 {
-			*a = *known[i]
-		} else {
-			a.unsupported("it is a soft link to %q, which is no array of this file", l.soft)
-		}
-		a.Name, a.Link = l.name, true
-		f.Arrays = append(f.Arrays, a)
-	}
 }
 
 // links returns the objects of a group, and whether the messages are those of one.
@@ -167,15 +147,9 @@ func (f *File) symbols(tree, heap uint64) (links []object, err error) {
 		c = f.read(child+8, n*uint64(40))
 		for range n {
 			at := c.uint(8)
-			o := object{addr: c.uint(8)}
-			soft := c.uint(4) == 2
-			c.bytes(4)
-			to := c.uint(4)
-			c.bytes(12)
+			o := object{addr: c.uint(8), soft: c.uint(4) == 2}
+			c.bytes(20)
 			o.name = c.textAt(names.b, at)
-			if soft {
-				o.soft = c.textAt(names.b, to)
-			}
 			if c.err != nil {
 				return c.err
 			}
