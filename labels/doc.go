@@ -10,7 +10,7 @@
 // ([Evaluate] for sets, [EvaluateRanking] for scores), the thresholds that turn scores into
 // sets ([SingleThreshold], [LabelThresholds]), the exact sums behind the feature–label
 // similarities ([FeatureLabels]), the choice of features by entropy ([SelectFeatures]) and
-// divisions of rows into training and test parts ([KFold], [RandomSplit]). Definitions and
+// divisions of rows into training and test parts ([KFold]). Definitions and
 // algorithms are numbered as in that paper.
 //
 // Scores are a vector.CSR with a row for each instance and a column for each label. A label

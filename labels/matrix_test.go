@@ -3,7 +3,6 @@ package labels
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 
@@ -206,18 +205,6 @@ func TestSplits(t *testing.T) {
 				t.Fatal("a row is not tested once")
 			}
 		}
-		share := rapid.Float64Range(0, 1).Draw(t, "share")
-		f, err := RandomSplit(n, share, seed)
-		if err != nil {
-			if !errors.Is(err, ErrInput) || math.Round(share*float64(n)) >= 1 && math.Round(share*float64(n)) < float64(n) {
-				t.Fatal(err)
-			}
-			return
-		}
-		check(f)
-		if math.Abs(float64(len(f.Test))-share*float64(n)) > 0.5+1e-9 {
-			t.Fatalf("%d of %d rows for %v", len(f.Test), n, share)
-		}
 	})
 	for _, k := range []int{-1, 0, 1, 6} {
 		if _, err := KFold(5, k, 1); !errors.Is(err, ErrInput) {
@@ -225,17 +212,17 @@ func TestSplits(t *testing.T) {
 		}
 	}
 	// Results cite seeds, so the permutation of one must never change.
-	if f, err := RandomSplit(10, 0.3, 42); err != nil || !slices.Equal(f.Test, goldenSplit) {
-		t.Errorf("split %v, %v", f.Test, err)
+	if f, err := KFold(10, 3, 42); err != nil || !slices.Equal(f[0].Test, goldenFold) {
+		t.Errorf("fold %v, %v", f[0].Test, err)
 	}
-	a, _ := RandomSplit(100, 0.5, 1)
-	b, _ := RandomSplit(100, 0.5, 2)
-	if slices.Equal(a.Test, b.Test) {
-		t.Error("two seeds give one split")
+	a, _ := KFold(100, 2, 1)
+	b, _ := KFold(100, 2, 2)
+	if slices.Equal(a[0].Test, b[0].Test) {
+		t.Error("two seeds give one division")
 	}
 }
 
-var goldenSplit = []int{2, 5, 6}
+var goldenFold = []int{2, 5, 6}
 
 // must ends a test that has got an error.
 func must(t rapid.TB, err error) {

@@ -30,21 +30,6 @@ func KFold(n, k int, seed uint64) ([]Fold, error) {
 	return folds, nil
 }
 
-// RandomSplit divides n rows in two by a permutation that depends on the seed alone. The given
-// share of the rows, rounded, is the test part.
-//
-// Errors: ErrInput unless both parts get at least one row.
-func RandomSplit(n int, share float64, seed uint64) (Fold, error) {
-	if !(share > 0 && share < 1) || n < 2 {
-		return Fold{}, fmt.Errorf("%w: %v of %d rows to test", ErrInput, share, n)
-	}
-	m := int(share*float64(n) + 0.5)
-	if m < 1 || m >= n {
-		return Fold{}, fmt.Errorf("%w: %v of %d rows to test leaves one part empty", ErrInput, share, n)
-	}
-	return divide(permutation(n, seed), 0, m), nil
-}
-
 // divide makes order[lo:hi] the test part.
 func divide(order []int, lo, hi int) Fold {
 	f := Fold{Test: slices.Clone(order[lo:hi]), Train: slices.Concat(order[:lo], order[hi:])}

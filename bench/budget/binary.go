@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -83,7 +82,7 @@ const cartCells = 30 << 20
 // divide is the figures of one random division.
 func divide(ctx context.Context, s *settings, d *binaryData, seed uint64) ([]float64, error) {
 	x, y := d.x, d.y
-	fold, err := labels.RandomSplit(x.Rows(), 0.2, seed)
+	fold, err := randomSplit(x.Rows(), 5, seed)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -215,7 +214,7 @@ func (d *cartData) wrongAt(n *cartNode, rows []int, price float64) int {
 // cart is the test errors and the decisions of a pruned tree.
 func cart(x *vector.CSR, y []int8, train, test []int) (wrong, nodes int, err error) {
 	d := newCartData(x, y, train)
-	held, err := labels.RandomSplit(len(train), 0.2, 1)
+	held, err := randomSplit(len(train), 5, 1)
 	if err != nil {
 		return 0, 0, err
 	}

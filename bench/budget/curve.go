@@ -96,7 +96,7 @@ func (s *settings) curvePoint(ctx context.Context, d *binaryData, b int, learn l
 	var p plot.Point
 	var chosen []float64
 	for seed := s.first; seed < s.first+s.seeds; seed++ {
-		fold, err := labels.RandomSplit(d.x.Rows(), 0.2, uint64(seed))
+		fold, err := randomSplit(d.x.Rows(), 5, uint64(seed))
 		if err != nil {
 			return p, nil, err
 		}
@@ -174,7 +174,7 @@ func (s *settings) classifierOf(ctx context.Context, t trial) (learned, error) {
 func (s *settings) sparsePoint(d *binaryData, c float64) (plot.Point, error) {
 	var p plot.Point
 	for seed := s.first; seed < s.first+s.seeds; seed++ {
-		f, err := labels.RandomSplit(d.x.Rows(), 0.2, uint64(seed))
+		f, err := randomSplit(d.x.Rows(), 5, uint64(seed))
 		if err != nil {
 			return p, err
 		}

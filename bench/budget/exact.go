@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -43,7 +42,7 @@ func runExact(ctx context.Context, s *settings) error {
 // exactPoint is the figures of one row, means of the random divisions.
 func (s *settings) exactPoint(ctx context.Context, d *binaryData, p budget.BACParams) (mean [6]float64, err error) {
 	for seed := s.first; seed < s.first+s.seeds; seed++ {
-		fold, err := labels.RandomSplit(d.x.Rows(), 0.2, uint64(seed))
+		fold, err := randomSplit(d.x.Rows(), 5, uint64(seed))
 		if err != nil {
 			return mean, err
 		}

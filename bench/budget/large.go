@@ -66,7 +66,7 @@ func (t *textSet) tuning() (learn, dev []int, err error) {
 	if len(t.dev) > 0 {
 		return t.train, t.dev, nil
 	}
-	f, err := labels.RandomSplit(len(t.train), 0.1, 7)
+	f, err := randomSplit(len(t.train), 10, 7)
 	return pick(t.train, f.Train), pick(t.train, f.Test), err
 }
 
@@ -198,8 +198,11 @@ func annotate(ctx context.Context, s *settings, set *textSet, kind budget.Kind) 
 		return nil, err
 	}
 	e.score, err = micros(test.Rows(), func() (err error) {
-		e.scores, err = budget.PredictScores(ctx, m, test, 1e-3, 1)
-		return err
+		e.scores = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m.Labels}
+		for i := range test.Rows() {
+			e.scores.Append(p.Scores(test.Row(i), 1e-3))
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -211,7 +214,7 @@ func annotate(ctx context.Context, s *settings, set *textSet, kind budget.Kind) 
 	e.bytes, e.features = st.Bytes, st.Features
 	b := chosen.params.BAC
 	e.note = fmt.Sprintf("B=%d rounds=%d C=%g threshold=%g, chosen in %.0f s; %d nodes, depth %d; decisions %.1f (entropy %.1f), test %.1f", b.Budget, b.Rounds, b.C, m.Threshold,
-		chosen.spent, st.Nodes, st.Depth, st.Decisions, st.Entropy, p.MeanDecisions(test))
+		chosen.spent, st.Nodes, st.Depth, st.Decisions, st.Entropy, meanDecisions(m, test))
 	return e, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -113,7 +112,7 @@ func (s *settings) prunedRow(
 	var better, worse int
 	b, c := budgets[0], costs[0]
 	for seed := s.first; seed < s.first+s.seeds; seed++ {
-		fold, err := labels.RandomSplit(d.x.Rows(), 0.2, uint64(seed))
+		fold, err := randomSplit(d.x.Rows(), 5, uint64(seed))
 		if err != nil {
 			return err
 		}

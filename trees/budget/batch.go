@@ -37,33 +37,6 @@ func PredictSets(ctx context.Context, m *Model, x *vector.CSR, workers int) (*la
 	return labels.NewMatrix(rows)
 }
 
-// PredictScores is the scores that a PT or AT gives to the labels of all rows
-// of x: rows × labels. See Predictor.Scores and PredictSets.
-func PredictScores(
-	ctx context.Context, m *Model, x *vector.CSR, cut float64, workers int,
-) (*vector.CSR, error) {
-	if m.Kind == SBT {
-		return nil, fmt.Errorf("%w: an SBT has no label sets", ErrParams)
-	}
-	index := NewIndex(m)
-	rows := make([]vector.Sparse, x.Rows())
-	err := forRows(ctx, x.Rows(), workers, func() func(int) {
-		p := NewPredictor(index)
-		return func(i int) {
-			s := p.Scores(x.Row(i), cut)
-			rows[i] = vector.Sparse{Index: slices.Clone(s.Index), Value: slices.Clone(s.Value)}
-		}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("budget: predict: %w", err)
-	}
-	scores := &vector.CSR{Ptr: make([]uint64, 1, len(rows)+1), Value: []float32{}, Cols: m.Labels}
-	for _, r := range rows {
-		scores.Append(r)
-	}
-	return scores, nil
-}
-
 // forRows calls a function for every row number below n. Every goroutine calls start once and
 // then the function that start returns.
 func forRows(ctx context.Context, n, workers int, start func() func(int)) error {

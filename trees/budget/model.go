@@ -2,7 +2,6 @@ package budget
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/anndb/anndb/vector"
 )
@@ -314,23 +313,4 @@ func (m *Model) CheckCounts(n int) error {
 		}
 	}
 	return nil
-}
-
-// Clone is a copy in memory of its own.
-func (m *Model) Clone() *Model {
-	c := *m
-	for _, a := range []*[]uint32{
-		&c.Features, &c.NodePtr, &c.NodeFeature, &c.NodeRows, &c.NodeErrors, &c.NodeLabel, &c.OnePtr, &c.OneLabel,
-		&c.NodeWorking, &c.LeafRows, &c.LeafPositive, &c.SetPtr, &c.SetLabel,
-	} {
-		*a = slices.Clone(*a)
-	}
-	for _, a := range []*[]int32{&c.Roots, &c.Left, &c.Right} {
-		*a = slices.Clone(*a)
-	}
-	for _, a := range []*[]float32{&c.Weight, &c.Offset} {
-		*a = slices.Clone(*a)
-	}
-	c.LeafClass = slices.Clone(m.LeafClass)
-	return &c
 }

@@ -2,7 +2,6 @@ package budget
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"math"
 	"slices"
@@ -139,45 +138,35 @@ func (m *Model) decisionsBelow() []int {
 	return below
 }
 
-// reached is a node that the picture may show.
-type reached struct {
-	node, depth int
-	rows        uint32
-}
-
-// frontier orders nodes by falling numbers of rows, ties by number.
-type frontier []reached
-
-func (f frontier) Len() int      { return len(f) }
-func (f frontier) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
-func (f frontier) Less(i, j int) bool {
-	return f[i].rows > f[j].rows || f[i].rows == f[j].rows && f[i].node < f[j].node
-}
-func (f *frontier) Push(x any) { *f = append(*f, x.(reached)) }
-func (f *frontier) Pop() any {
-	last := (*f)[len(*f)-1]
-	*f = (*f)[:len(*f)-1]
-	return last
-}
-
 // shown says of each node whether the picture has its decision: those that most
-// rows reach, down to the asked depth.
+// rows reach, ties by number, down to the asked depth. A node has no more rows than
+// its parent and a larger number, so the parents of nodes that are shown are, too.
 func (m *Model) shown(trees []int, o PictureOptions) []bool {
-	open := make([]bool, m.Nodes())
-	var next frontier
-	push := func(ref int32, depth int) {
-		if ref >= 0 && (o.Depth <= 0 || depth < o.Depth) {
-			heap.Push(&next, reached{int(ref), depth, m.NodeRows[ref]})
+	var found []int
+	depth := map[int]int{}
+	reach := func(ref int32, d int) {
+		if ref >= 0 && (o.Depth <= 0 || d < o.Depth) {
+			depth[int(ref)] = d
+			found = append(found, int(ref))
 		}
 	}
 	for _, t := range trees {
-		push(m.Roots[t], 0)
+		reach(m.Roots[t], 0)
 	}
-	for n := 0; len(next) > 0 && (o.Nodes <= 0 || n < o.Nodes); n++ {
-		at := heap.Pop(&next).(reached)
-		open[at.node] = true
-		push(m.Left[at.node], at.depth+1)
-		push(m.Right[at.node], at.depth+1)
+	for at := 0; at < len(found); at++ {
+		node := found[at]
+		reach(m.Left[node], depth[node]+1)
+		reach(m.Right[node], depth[node]+1)
+	}
+	slices.SortFunc(found, func(a, b int) int {
+		return cmp.Or(cmp.Compare(m.NodeRows[b], m.NodeRows[a]), cmp.Compare(a, b))
+	})
+	if o.Nodes > 0 {
+		found = found[:min(o.Nodes, len(found))]
+	}
+	open := make([]bool, m.Nodes())
+	for _, node := range found {
+		open[node] = true
 	}
 	return open
 }

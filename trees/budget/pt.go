@@ -2,9 +2,9 @@ package budget
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
@@ -50,42 +50,33 @@ func (t *pt) plant(sets *labels.Powersets, chosen []int32) (*grown, []task) {
 	return root, t.tasks(root)
 }
 
-// joint is a node in Huffman's queue.
-type joint struct {
-	g     *grown
-	order int
-}
-
-type queue []joint
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(q[i].g.rows, q[j].g.rows), cmp.Compare(q[i].order, q[j].order)) < 0
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(v any)   { *q = append(*q, v.(joint)) }
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	v := (*q)[last]
-	*q = (*q)[:last]
-	return v
-}
-
 // huffman joins the sets to a tree and lists them in the order of its leaves,
-// left first.
+// left first. Sets are the most frequent first, and joints grow, so the rarest part
+// is the last set that is left or the first joint that is; of equal ones the set.
 func huffman(sets *labels.Powersets) (*grown, []int) {
-	q := make(queue, len(sets.Sets))
+	leaves := make([]*grown, len(sets.Sets))
 	number := make(map[*grown]int, len(sets.Sets))
 	for i, s := range sets.Sets {
-		q[i] = joint{&grown{rows: sets.Count[i], set: s}, i}
-		number[q[i].g] = i
+		leaves[i] = &grown{rows: sets.Count[i], set: s}
+		number[leaves[i]] = i
 	}
-	heap.Init(&q)
-	for made := len(q); len(q) > 1; made++ {
-		a, b := heap.Pop(&q).(joint), heap.Pop(&q).(joint)
-		heap.Push(&q, joint{&grown{left: a.g, right: b.g, rows: a.g.rows + b.g.rows, positive: a.g.rows}, made})
+	rising := slices.Clone(leaves)
+	slices.SortStableFunc(rising, func(a, b *grown) int { return cmp.Compare(a.rows, b.rows) })
+	var joints []*grown
+	rarest := func() (g *grown) {
+		if len(joints) == 0 || len(rising) > 0 && rising[0].rows <= joints[0].rows {
+			g, rising = rising[0], rising[1:]
+		} else {
+			g, joints = joints[0], joints[1:]
+		}
+		return g
 	}
-	root := q[0].g
+	root := rarest()
+	for len(rising)+len(joints) > 0 {
+		b := rarest()
+		joints = append(joints, &grown{left: root, right: b, rows: root.rows + b.rows, positive: root.rows})
+		root = rarest()
+	}
 	order := make([]int, 0, len(sets.Sets))
 	stack := []*grown{root}
 	for len(stack) > 0 {
@@ -127,9 +118,7 @@ func (t *pt) tasks(root *grown) []task {
 		}
 		level = next
 	}
-	for i, j := 0, len(all)-1; i < j; i, j = i+1, j-1 {
-		all[i], all[j] = all[j], all[i]
-	}
+	slices.Reverse(all)
 	return all
 }
 

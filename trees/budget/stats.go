@@ -1,10 +1,6 @@
 package budget
 
-import (
-	"math"
-
-	"github.com/anndb/anndb/vector"
-)
+import "math"
 
 // Stats describes a model.
 type Stats struct {
@@ -61,19 +57,4 @@ func (m *Model) Stats() Stats {
 		}
 	}
 	return s
-}
-
-// MeanDecisions is the mean number of decisions that the rows of x take, over
-// all trees together: the average number of annotations of a test row. O(the
-// cost of predicting them).
-func (p *Predictor) MeanDecisions(x *vector.CSR) float64 {
-	sum := 0
-	for i := range x.Rows() {
-		p.load(x.Row(i))
-		for t := range p.m.Roots {
-			_, n, _ := p.walk(t)
-			sum += n
-		}
-	}
-	return float64(sum) / float64(max(1, x.Rows()))
 }
