@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 
 	"github.com/anndb/anndb/db/internal/check"
 	"github.com/anndb/anndb/db/internal/fail"
@@ -15,19 +16,20 @@ func (d *DB) Check(ctx context.Context, report func(*CorruptError), run *Run) er
 	if err := fail.Context(ctx); err != nil {
 		return err
 	}
-	s, err := d.Snapshot()
-	if err != nil {
-		return err
-	}
-	defer s.Release()
-	return s.check(run.in(ctx), report)
-}
-
-func (s *Snapshot) check(ctx context.Context, report func(*CorruptError)) error {
-	return check.Run(ctx, s.gen, s.d.path, func(found fail.Damage) {
-		if report != nil {
-			e := CorruptError(found)
-			report(&e)
+	ctx = run.in(ctx)
+	for {
+		s, err := d.Snapshot()
+		if err != nil {
+			return err
 		}
-	})
+		err = check.Run(ctx, s.gen, d.path, func(found fail.Damage) {
+			if report != nil {
+				e := CorruptError(found)
+				report(&e)
+			}
+		})
+		if s.Release(); ctx.Err() != nil || !errors.Is(err, fail.Changing) {
+			return err
+		}
+	}
 }

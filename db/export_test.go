@@ -1,8 +1,6 @@
 package db
 
 import (
-	"context"
-
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
@@ -18,8 +16,4 @@ func Inside(s *Snapshot) *state.Generation { return s.gen }
 
 func MoveRestored(copied, path string, replace bool, old *DB) error {
 	return moveRestored(copied, path, replace, old)
-}
-
-func CheckSnapshot(s *Snapshot, report func(*CorruptError)) error {
-	return s.check(context.Background(), report)
 }

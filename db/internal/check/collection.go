@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -46,12 +48,12 @@ func (c *checker) collection(x *layout.Collection) {
 		problem(err)
 		return
 	}
-	counts, err := c.rows(st, keys, attrs, problem)
+	carry, err := c.rows(st, keys, attrs, problem)
 	if err != nil {
 		problem(err)
 		return
 	}
-	c.labelCounts(st, counts, problem)
+	c.checkLabels(st, carry, problem)
 	for i := range x.Indexes {
 		err := Index(c.ctx, st, &x.Indexes[i])
 		if err != nil {
@@ -61,11 +63,11 @@ func (c *checker) collection(x *layout.Collection) {
 	}
 }
 
-// rows verifies every row and returns the number of rows of each label.
+// rows verifies every row and returns the live rows that carry each label.
 func (c *checker) rows(
 	st *state.Collection, keys map[uint32]string, attrs *attributes, problem func(error),
-) (counts map[string]int, err error) {
-	counts = map[string]int{}
+) (carry map[string]*roaring.Bitmap, err error) {
+	carry = map[string]*roaring.Bitmap{}
 	norms, err := storedNorms(c.ctx, st)
 	if err != nil {
 		return nil, err
@@ -101,12 +103,14 @@ func (c *checker) rows(
 		if err := norms.row(row, r.Vector); err != nil {
 			problem(err)
 		}
-		c.rowLabels(st, row, r.Labels, problem)
 		for _, l := range r.Labels {
-			counts[l]++
+			if carry[l] == nil {
+				carry[l] = roaring.New()
+			}
+			carry[l].Add(row)
 		}
 	}
-	return counts, nil
+	return carry, nil
 }
 
 // featureNames returns the names of features.
@@ -152,37 +156,27 @@ func checkChanges(st *state.Collection) (err error) {
 	return err
 }
 
-// labelCounts checks that the label sets contain no other live rows than those counted.
-func (c *checker) labelCounts(st *state.Collection, counts map[string]int, problem func(error)) {
+// checkLabels checks that the sets of labels have the live rows that carry them.
+func (c *checker) checkLabels(st *state.Collection, carry map[string]*roaring.Bitmap, problem func(error)) {
 	// Problems are reported when the generation is not locked any more.
 	var wrong []error
 	err := func() (err error) {
 		defer state.Guard(c.g.File, state.CatchFaults(), &err)
-		return st.EachLabel(func(label string, n int) {
-			if n != counts[label] {
-				wrong = append(wrong, fmt.Errorf("label %q has a set of %d live rows, %d rows have it",
-					label, n, counts[label]))
+		return st.EachLabel(func(label string, set *roaring.Bitmap) {
+			rows := carry[label]
+			if delete(carry, label); rows == nil || !rows.Equals(set) {
+				wrong = append(wrong, fmt.Errorf("label %q has a set of other live rows than those that carry it", label))
 			}
 		})
 	}()
 	if err != nil {
-		wrong = []error{err}
+		problem(err)
+		return
+	}
+	for label := range carry {
+		wrong = append(wrong, fmt.Errorf("rows have label %q, which has no set", label))
 	}
 	for _, err := range wrong {
 		problem(err)
-	}
-}
-
-// rowLabels checks that the label sets contain a row.
-func (c *checker) rowLabels(
-	st *state.Collection, row uint32, labels []string, problem func(error),
-) {
-	for _, l := range labels {
-		set, err := st.CachedLabel(l)
-		if err != nil {
-			problem(err)
-		} else if set == nil || !set.Contains(row) {
-			problem(fmt.Errorf("row %d has label %q, whose set does not hold it", row, l))
-		}
 	}
 }

@@ -49,7 +49,6 @@ type Collection struct {
 	indexMu   sync.Mutex
 	indexes   map[string]*Index
 	manifests map[string]func() (*kind.Manifest, error)
-	labelSets map[string]*roaring.Bitmap // filled by Check
 
 	filterSets filterSets
 }

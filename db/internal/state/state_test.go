@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
@@ -93,7 +95,9 @@ func TestLabels(t *testing.T) {
 		err := m.View(func(g *state.Generation) error {
 			st := g.Collections[coll]
 			got := ""
-			if err := st.EachLabel(func(label string, n int) { got += fmt.Sprint(label, ":", n, " ") }); err != nil {
+			if err := st.EachLabel(func(label string, rows *roaring.Bitmap) {
+				got += fmt.Sprint(label, ":", rows.GetCardinality(), " ")
+			}); err != nil {
 				return err
 			}
 			if got != "label-1:9 label-2:10 " {
