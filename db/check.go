@@ -18,18 +18,23 @@ func (d *DB) Check(ctx context.Context, report func(*CorruptError), run *Run) er
 	}
 	ctx = run.in(ctx)
 	for {
-		s, err := d.Snapshot()
-		if err != nil {
-			return err
-		}
-		err = check.Run(ctx, s.gen, d.path, func(found fail.Damage) {
-			if report != nil {
-				e := CorruptError(found)
-				report(&e)
-			}
-		})
-		if s.Release(); ctx.Err() != nil || !errors.Is(err, fail.Changing) {
+		err := d.checkLatest(ctx, report)
+		if ctx.Err() != nil || !errors.Is(err, fail.Changing) {
 			return err
 		}
 	}
+}
+
+func (d *DB) checkLatest(ctx context.Context, report func(*CorruptError)) error {
+	s, err := d.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer s.Release()
+	return check.Run(ctx, s.gen, d.path, func(found fail.Damage) {
+		if report != nil {
+			e := CorruptError(found)
+			report(&e)
+		}
+	})
 }

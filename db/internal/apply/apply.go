@@ -167,26 +167,6 @@ func (a *Applier) change(c *layout.Collection, row uint32) (*layout.Change, erro
 // entry is a key to be put, and its value.
 type entry struct{ key, value []byte }
 
-// runSamples is the number of keys by which inRuns judges all.
-const runSamples = 64
-
-// inRuns reports whether there are many keys, in order, and hardly a stored one between two of them.
-// Leaves of such keys can be filled. bbolt would leave them half empty, because between keys in random
-// order others follow.
-func (a *Applier) inRuns(fresh []entry) bool {
-	if len(fresh) < 4*runSamples {
-		return false
-	}
-	c, adjacent := a.keys.Cursor(), 0
-	for i := range runSamples {
-		at := i * (len(fresh) - 1) / runSamples
-		if next, _ := c.Seek(fresh[at].key); next == nil || bytes.Compare(next, fresh[at+1].key) > 0 {
-			adjacent++
-		}
-	}
-	return adjacent >= runSamples*3/4
-}
-
 // Apply applies operations that Check accepts.
 func (a *Applier) Apply(ops []Op) error {
 	var fresh []entry
@@ -242,9 +222,6 @@ func (a *Applier) Apply(ops []Op) error {
 	// order: bbolt moves the entries after a key that it puts into a leaf, and splits leaves
 	// only when the transaction ends.
 	slices.SortFunc(fresh, func(x, y entry) int { return bytes.Compare(x.key, y.key) })
-	if a.inRuns(fresh) {
-		a.keys.FillPercent = 1
-	}
 	for _, e := range fresh {
 		if err := a.keys.Put(e.key, e.value); err != nil {
 			return fmt.Errorf("db: put key: %w", err)

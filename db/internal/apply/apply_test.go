@@ -2,11 +2,8 @@ package apply_test
 
 import (
 	"errors"
-	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -211,39 +208,5 @@ func TestWatch(t *testing.T) {
 	relabel(4, "", "after")
 	if left := w.Next(); len(left) > 0 {
 		t.Errorf("a watch that has ended has %v", left)
-	}
-}
-
-// TestLeavesOfKeys: numbered keys, which files without keys get, fill the leaves, and those of random order
-// leave room for others.
-func TestLeavesOfKeys(t *testing.T) {
-	const loads, each = 10, 1200
-	for name, c := range map[string]struct {
-		key      func(i int) string
-		min, max float64
-	}{
-		"decimal": {strconv.Itoa, 0.85, 1},
-		"padded":  {func(i int) string { return fmt.Sprintf("%012d", i) }, 0.85, 1},
-		"random": {func(i int) string {
-			return fmt.Sprintf("%016x", rand.New(rand.NewPCG(1, uint64(i))).Uint64())
-		}, 0.5, 0.85},
-	} {
-		m, _ := txntest.Open(t)
-		for load := range loads {
-			ops := make([]apply.Op, each)
-			for i := range ops {
-				ops[i] = op(apply.Put, load*each+i)
-				ops[i].Row.Key = []byte(c.key(load*each + i))
-			}
-			txntest.Must(t, write(t, m, "dense", ops...))
-		}
-		err := m.View(func(g *state.Generation) error {
-			s := g.Tx.Bucket(layout.BucketKeys).Stats()
-			if full := float64(s.LeafInuse) / float64(s.LeafAlloc); full < c.min || full > c.max {
-				t.Errorf("%s: leaves are filled to %.2f, want %g to %g", name, full, c.min, c.max)
-			}
-			return nil
-		})
-		txntest.Must(t, err)
 	}
 }

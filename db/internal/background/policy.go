@@ -97,12 +97,16 @@ func (m *Maintainer) next(ctx context.Context) (*maintenance.Step, error) {
 		}
 		return step, err
 	}
-	step, err := m.indexes.MaintainOnce(ctx, segment.Effort{
-		Share: m.opts.Share, Fresh: m.opts.Limits.Fresh, Resting: m.resting,
+	steps, err := m.indexes.Maintain(ctx, segment.Effort{
+		Share: m.opts.Share, Fresh: m.opts.Limits.Fresh, Resting: m.resting, Once: true,
 	})
-	if step != nil || ctx.Err() != nil || time.Now().Before(m.policy.pause) {
-		return step, err
+	if len(steps) > 0 {
+		return &steps[0], err
 	}
+	if ctx.Err() != nil || time.Now().Before(m.policy.pause) {
+		return nil, err
+	}
+	var step *maintenance.Step
 	start := time.Now()
 	space, failed := m.compactor.Space()
 	if failed = errors.Join(failed, m.txn.Writable(ctx)); failed != nil {

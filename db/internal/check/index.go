@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/anndb/anndb/codec"
@@ -29,8 +30,19 @@ func Index(ctx context.Context, st *state.Collection, r *layout.IndexRef) (err e
 // IndexBlocks checks the checksum of every block of an index, and that its arrays are
 // consistent.
 func IndexBlocks(ctx context.Context, st *state.Collection, r *layout.IndexRef) (err error) {
+	g := st.Gen
 	for _, object := range r.Objects() {
-		if err := Blocks(st, object); err != nil {
+		from := codec.Key(object, 0, 0)
+		g.Locked(func() {
+			c := g.Tx.Bucket(layout.BucketBlocks).Cursor()
+			for k, v := c.Seek(from[:]); err == nil && bytes.HasPrefix(k, from[:8]); k, v = c.Next() {
+				if _, e := layout.ParseBlock(k, v, true); e != nil {
+					_, section, chunk := codec.ParseKey(k)
+					err = layout.BlockError(st.Entry.Name, object, section, chunk, e)
+				}
+			}
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -38,21 +50,4 @@ func IndexBlocks(ctx context.Context, st *state.Collection, r *layout.IndexRef) 
 		return nil // the rows are damaged; the index cannot be checked without them
 	}
 	return Index(ctx, st, r)
-}
-
-// Blocks checks the checksum of every block of an object.
-func Blocks(st *state.Collection, object uint64) (err error) {
-	g := st.Gen
-	g.Locked(func() {
-		from := codec.Key(object, 0, 0)
-		c := g.Tx.Bucket(layout.BucketBlocks).Cursor()
-		for k, v := c.Seek(from[:]); err == nil && len(k) == codec.KeySize &&
-			string(k[:8]) == string(from[:8]); k, v = c.Next() {
-			_, kind, chunk := codec.ParseKey(k)
-			if _, e := layout.ParseBlock(k, v, true); e != nil {
-				err = layout.BlockError(st.Entry.Name, object, kind, chunk, e)
-			}
-		}
-	})
-	return err
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/anndb/anndb/db/maintenance"
 )
 
-// Maintain makes steps until none is due. An index that cannot be maintained does not stop the others.
+// Maintain makes steps until none is due, or only one with Effort.Once. An index that cannot be maintained does not stop the others.
 // Only one call runs at a time.
 func (ix *Indexer) Maintain(ctx context.Context, e Effort) (steps []maintenance.Step, err error) {
 	names, end, err := ix.takeTurn(ctx)
@@ -35,6 +35,9 @@ func (ix *Indexer) Maintain(ctx context.Context, e Effort) (steps []maintenance.
 			if s != nil {
 				steps = append(steps, *s)
 			}
+			if s != nil && e.Once {
+				return steps, errors.Join(failed...)
+			}
 			if s == nil || err != nil {
 				break
 			}
@@ -45,26 +48,6 @@ func (ix *Indexer) Maintain(ctx context.Context, e Effort) (steps []maintenance.
 		}
 	}
 	return steps, errors.Join(failed...)
-}
-
-// MaintainOnce makes one step, if one is due.
-func (ix *Indexer) MaintainOnce(ctx context.Context, e Effort) (*maintenance.Step, error) {
-	names, end, err := ix.takeTurn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	failed := []error{ix.storeQueries(ctx)}
-	for _, name := range names {
-		s, err := ix.maintainIndex(ctx, name[0], name[1], e)
-		if s != nil {
-			return s, err
-		}
-		if err != nil {
-			failed = append(failed, err)
-		}
-	}
-	return nil, errors.Join(failed...)
 }
 
 // takeTurn waits until no other call maintains, and lets none begin until end is called. It returns

@@ -22,6 +22,7 @@ type Effort struct {
 	// Resting reports whether a collection has not been written for a while: its indexes then get
 	// one segment. nil means none.
 	Resting func(coll uint64) bool
+	Once    bool // selects only the first step
 }
 
 // plan is the step that an index needs: its segments [from, to), and fresh rows, become one.

@@ -12,7 +12,6 @@ import (
 	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/check"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 )
@@ -22,9 +21,6 @@ type damaged struct {
 	index.Repaired
 	again *Rebuild
 	why   error // why there is no manifest
-	// segment is the build of the small segments from the first damaged one on; nil if the large one
-	// may be damaged.
-	segment *building
 }
 
 // Repair verifies all indexes and tables of attributes, and rebuilds the damaged ones. The caller holds
@@ -40,7 +36,7 @@ func (ix *Indexer) Repair(ctx context.Context) (found []index.Repaired, err erro
 	}
 	for _, x := range list {
 		if x.Err = x.why; x.Err == nil {
-			x.Err = ix.repairIndex(ctx, x)
+			_, x.Err = ix.Rebuild(ctx, x.Collection, x.again)
 			if errors.Is(x.Err, ErrOvertaken) {
 				x.Err = nil // the damaged index was dropped
 			}
@@ -57,40 +53,6 @@ func (ix *Indexer) Repair(ctx context.Context) (found []index.Repaired, err erro
 		return found, fmt.Errorf("%w: not repaired: %w", fail.ErrCorrupt, errors.Join(failed...))
 	}
 	return found, nil
-}
-
-// repairIndex builds the damaged part of an index again, or all of it.
-func (ix *Indexer) repairIndex(ctx context.Context, x damaged) error {
-	if x.segment != nil {
-		_, err := ix.build(ctx, x.segment)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-	}
-	_, err := ix.Rebuild(ctx, x.Collection, x.again)
-	return err
-}
-
-// damagedSegments returns the build of the small segments of an index from the first one on that has damaged
-// blocks, or nil if that would not repair it.
-func damagedSegments(ctx context.Context, st *state.Collection, m *kind.Manifest) *building {
-	for i := range m.Segments {
-		g := &m.Segments[i]
-		if g.Empty() || check.Blocks(st, g.Object) == nil {
-			continue
-		}
-		if i == 0 {
-			return nil
-		}
-		return &building{
-			Job: kind.Job{
-				Coll: st.Entry.Name, Name: m.Info.Name, Given: m.Given, First: g.First, End: m.Info.Rows, Base: m,
-				Timer: kind.NewTimer(ctx),
-			},
-			plan: plan{i, len(m.Segments)}, id: st.Entry.ID, overtaken: overtakes(m.Info.Name, m.Object),
-		}
-	}
-	return nil
 }
 
 // repairTables rewrites the tables of attributes in which the check of a collection finds damage. It
@@ -172,7 +134,7 @@ func (ix *Indexer) damaged(ctx context.Context) (list []damaged, err error) {
 					}
 				}
 				if x.why = err; err == nil {
-					x.again, x.segment = inPlaceOf(ctx, st, m, r), damagedSegments(ctx, st, m)
+					x.again = inPlaceOf(ctx, st, m, r)
 				}
 				list = append(list, x)
 			}

@@ -31,7 +31,7 @@ func New(m *txn.Manager) *Indexer { return &Indexer{txn: m, turn: make(chan stru
 // Steps returns the number of completed steps of maintenance.
 func (ix *Indexer) Steps() uint64 { return ix.steps.Load() }
 
-// Working reports whether Maintain or MaintainOnce is running.
+// Working reports whether Maintain is running.
 func (ix *Indexer) Working() bool { return len(ix.turn) > 0 }
 
 // Unmaintained returns the reason why the index with the object is not maintained, empty if

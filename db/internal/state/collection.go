@@ -13,6 +13,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -72,15 +73,69 @@ func (st *Collection) Rows(ctx context.Context) (*query.View, error) {
 	return &st.base, st.Load(ctx)
 }
 
-func (st *Collection) loadRows(ctx context.Context) (err error) {
-	defer Guard(st.Gen.File, CatchFaults(), &err)
-	c, g := st.Entry, st.Gen
+// Sparse loads the rows of a sparse collection.
+func (st *Collection) Sparse(ctx context.Context) (*kind.SparseSet, error) {
+	if !st.Entry.Sparse {
+		return nil, fmt.Errorf("%w: %q has no features", fail.Kind, st.Entry.Name)
+	}
+	return &st.sparseRows, st.Load(ctx)
+}
+
+// Load loads the rows: vectors, features, or both.
+func (st *Collection) Load(ctx context.Context) error {
+	return st.rowsLoad.do(ctx, func(ctx context.Context) (err error) {
+		defer Guard(st.Gen.File, CatchFaults(), &err)
+		deletedRows, err := st.tombstones()
+		if err != nil {
+			return err
+		}
+		st.base, st.sparseRows = query.View{}, kind.SparseSet{DeletedRows: deletedRows}
+		if st.Entry.Sparse {
+			err = st.loadSparse(ctx)
+		}
+		if err == nil && st.Entry.Dim > 0 {
+			err = st.loadDense(ctx)
+		}
+		if err == nil {
+			err = st.loadTail()
+		}
+		if err == nil && st.Entry.Dim > 0 {
+			err = st.finishDense(deletedRows)
+		}
+		return err
+	})
+}
+
+// loadSparse loads the features of the rows in chunks.
+func (st *Collection) loadSparse(ctx context.Context) error {
+	c, set := st.Entry, &st.sparseRows
+	vals, err := st.Gen.section(ctx, c.Name, c.ID, codec.KindSparse, int(c.ChunkCount()))
+	if err != nil {
+		return err
+	}
+	set.N, set.Shift, set.Live = int(c.Rows), c.Shift(), int(c.Live)
+	// Chunks never change and Features only grows, so a valid chunk stays valid.
+	checked := st.Gen.File.checked.Section(c.ID, codec.KindSparse)
+	for i, v := range vals {
+		chunk, err := rows.ViewSparse(v.payload, 1<<c.Shift(), c.Features, !checked.Has(uint32(i)))
+		if err != nil {
+			return st.damaged(codec.KindSparse, uint32(i), err)
+		}
+		checked.Set(uint32(i))
+		set.Chunks = append(set.Chunks, chunk)
+	}
+	return nil
+}
+
+// loadDense loads the vectors of the rows in chunks, and their norms.
+func (st *Collection) loadDense(ctx context.Context) error {
+	c, g, rs := st.Entry, st.Gen, &st.base.Rows
 	n := int(c.ChunkCount())
 	vals, err := g.section(ctx, c.Name, c.ID, codec.KindRows, n)
 	if err != nil {
 		return err
 	}
-	rs := query.RowSet{N: int(c.Rows), Dim: c.Dim, Shift: c.Shift(), Request: g.File.Requests()}
+	*rs = query.RowSet{N: int(c.Rows), Dim: c.Dim, Shift: c.Shift(), Request: g.File.Requests()}
 	for i, v := range vals {
 		size := 4
 		if v.block.Elem == codec.U8 {
@@ -93,27 +148,65 @@ func (st *Collection) loadRows(ctx context.Context) (err error) {
 		rs.Chunks = append(rs.Chunks, v.payload)
 		rs.Uint8 = append(rs.Uint8, size == 1)
 	}
-	if c.Metric == vector.Cosine {
-		norms, err := g.section(ctx, c.Name, c.ID, codec.KindNorms, n)
-		if err != nil {
-			return err
-		}
-		for i, v := range norms {
-			x, err := codec.View[float32](v.payload, 1<<c.Shift())
-			if err != nil {
-				return st.damaged(codec.KindNorms, uint32(i), err)
-			}
-			rs.InvNorm = append(rs.InvNorm, x)
-		}
+	if c.Metric != vector.Cosine {
+		return nil
 	}
-	if err := st.loadTail(&rs); err != nil {
-		return err
-	}
-	deletedRows, err := st.tombstones()
+	norms, err := g.section(ctx, c.Name, c.ID, codec.KindNorms, n)
 	if err != nil {
 		return err
 	}
-	live := int(c.Live)
+	for i, v := range norms {
+		x, err := codec.View[float32](v.payload, 1<<c.Shift())
+		if err != nil {
+			return st.damaged(codec.KindNorms, uint32(i), err)
+		}
+		rs.InvNorm = append(rs.InvNorm, x)
+	}
+	return nil
+}
+
+// loadTail loads the rows after the last chunk.
+func (st *Collection) loadTail() error {
+	c, tail, rs := st.Entry, &st.sparseRows.Tail, &st.base.Rows
+	*tail = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Features}
+	st.tailKeys = nil
+	var inv []float32
+	format := c.RowFormat()
+	err := st.eachTail(func(row uint32, payload []byte) error {
+		one, err := format.Split(payload)
+		if err != nil {
+			return err
+		}
+		st.tailKeys = append(st.tailKeys, one.Key)
+		if c.Sparse {
+			tail.Append(one.Sparse)
+		}
+		if c.Dim > 0 {
+			rs.Tail = append(rs.Tail, codec.Bytes(one.Vector))
+		}
+		if format.Norms && c.Dim > 0 {
+			inv = append(inv, vector.InverseNorm(one.Vector))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if inv != nil {
+		rs.InvNorm = append(rs.InvNorm, inv)
+	}
+	if err := tail.Validate(); err != nil {
+		return fail.Corruptf(c.Name, "rows not sealed yet: %w", err)
+	}
+	if tail.Cols > c.Features {
+		return fail.Corruptf(c.Name, "feature %d of %d", tail.Cols-1, c.Features)
+	}
+	return nil
+}
+
+// finishDense determines the rows with a vector.
+func (st *Collection) finishDense(deletedRows *roaring.Bitmap) (err error) {
+	c, live := st.Entry, int(st.Entry.Live)
 	if c.Both() {
 		if deletedRows, err = st.withoutVector(deletedRows); err != nil {
 			return err
@@ -121,7 +214,7 @@ func (st *Collection) loadRows(ctx context.Context) (err error) {
 		live = int(c.Rows) - int(deletedRows.GetCardinality())
 		st.vectors.describe.Live = uint32(live)
 	}
-	st.base = query.View{Metric: c.Metric, Dim: c.Dim, Rows: rs, LiveCount: live}
+	st.base.Metric, st.base.Dim, st.base.LiveCount = c.Metric, c.Dim, live
 	st.base.Deleted, st.base.DeletedBits = deletedRows, kind.BitsOf(deletedRows, int(c.Rows))
 	if err := st.base.Validate(); err != nil {
 		return fail.Corruptf(c.Name, "%w", err)
@@ -158,33 +251,6 @@ func (st *Collection) withoutVector(deletedRows *roaring.Bitmap) (out *roaring.B
 	return out, err
 }
 
-// loadTail appends the rows after the last chunk.
-func (st *Collection) loadTail(rs *query.RowSet) error {
-	c := st.Entry
-	st.tailKeys = nil
-	var inv []float32
-	format := c.RowFormat()
-	err := st.eachTail(func(row uint32, payload []byte) error {
-		one, err := format.Split(payload)
-		if err != nil {
-			return err
-		}
-		if c.Metric == vector.Cosine {
-			inv = append(inv, vector.InverseNorm(one.Vector))
-		}
-		rs.Tail = append(rs.Tail, codec.Bytes(one.Vector))
-		st.tailKeys = append(st.tailKeys, one.Key)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if inv != nil {
-		rs.InvNorm = append(rs.InvNorm, inv)
-	}
-	return nil
-}
-
 // eachTail calls f for the verified payload of every row after the last chunk, in order. It
 // reports errors of f as damage to that row.
 func (st *Collection) eachTail(f func(row uint32, payload []byte) error) error {
@@ -219,18 +285,6 @@ func (st *Collection) eachTail(f func(row uint32, payload []byte) error) error {
 		return st.damaged(codec.KindTail, want, errors.New("row is missing"))
 	}
 	return nil
-}
-
-// Load loads the rows: vectors, features, or both.
-func (st *Collection) Load(ctx context.Context) error {
-	return st.rowsLoad.do(ctx, func(ctx context.Context) error {
-		if st.Entry.Sparse {
-			if err := st.loadSparse(ctx); err != nil || st.Entry.Dim == 0 {
-				return err
-			}
-		}
-		return st.loadRows(ctx)
-	})
 }
 
 // DeletedSet returns the set of deleted rows, nil if there are none. Load must have succeeded.

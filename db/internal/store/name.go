@@ -37,7 +37,7 @@ func (f *File) Replaceable(target string) error {
 	if err != nil {
 		return err
 	}
-	if n, ok := links(info); ok && n > 1 {
+	if n := links(info); n > 1 {
 		return refuse(ErrLinked,
 			"%s has %d names (hard links), a new file would replace only one: remove the others",
 			target, n)
@@ -56,7 +56,7 @@ func (f *File) named(path string) (os.FileInfo, error) {
 		return nil, refuse(ErrReplaced, "%s is another file now: %s", path, remedy)
 	}
 	// A bind mount still leads to a file that has been replaced elsewhere.
-	if n, ok := links(info); ok && n == 0 {
+	if links(info) == 0 {
 		return nil, refuse(ErrReplaced, "%s has been removed or replaced where it is mounted from: %s",
 			path, remedy)
 	}

@@ -4,7 +4,8 @@ package verified
 
 import (
 	"sync"
-	"sync/atomic"
+
+	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
 )
@@ -93,43 +94,22 @@ func (v *Blocks) Forget(object uint64) {
 	})
 }
 
-// Bits is a growing set of bits that is safe for concurrent use. A read takes one or two
-// loads. Bits are stored in pages that are allocated on demand, so that growing never moves
-// them and a high number costs only its page.
+// Bits is a growing set of bits that is safe for concurrent use.
 type Bits struct {
-	mu    sync.Mutex
-	pages atomic.Pointer[[]*bitPage]
+	mu  sync.RWMutex
+	set roaring.Bitmap
 }
-
-type bitPage [64]atomic.Uint64 // 4,096 bits
 
 // Has reports whether a bit is set.
 func (b *Bits) Has(i uint32) bool {
-	pages := b.pages.Load()
-	if pages == nil || int(i>>12) >= len(*pages) || (*pages)[i>>12] == nil {
-		return false
-	}
-	return (*pages)[i>>12][i>>6&63].Load()&(1<<(i&63)) != 0
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.set.Contains(i)
 }
 
 // Set sets a bit.
 func (b *Bits) Set(i uint32) {
-	pages := b.pages.Load()
-	if pages == nil || int(i>>12) >= len(*pages) || (*pages)[i>>12] == nil {
-		b.mu.Lock()
-		var grown []*bitPage
-		if old := b.pages.Load(); old != nil {
-			grown = append(grown, *old...)
-		}
-		for len(grown) <= int(i>>12) {
-			grown = append(grown, nil)
-		}
-		if grown[i>>12] == nil {
-			grown[i>>12] = new(bitPage)
-		}
-		b.pages.Store(&grown)
-		b.mu.Unlock()
-		pages = &grown
-	}
-	(*pages)[i>>12][i>>6&63].Or(1 << (i & 63))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.set.Add(i)
 }

@@ -1,23 +1,22 @@
 package store
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // memory returns the number of bytes of memory that the process may use: those of the machine, or fewer
-// if a control group limits them.
+// if a control group limits them; without bound where the system does not tell.
 func memory() int64 {
 	limit := int64(math.MaxInt64)
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) == nil {
-		limit = int64(info.Totalram) * int64(info.Unit)
+	text, _ := os.ReadFile("/proc/meminfo") // which only Linux has
+	if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &limit); err == nil {
+		limit <<= 10
 	}
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

@@ -1,9 +1,10 @@
-//go:build unix && !aix && !solaris
+//go:build linux || darwin || freebsd || dragonfly
 
 package store
 
 import (
 	"os"
+	"syscall"
 	"unsafe"
 
 	"go.etcd.io/bbolt"
@@ -39,4 +40,22 @@ func unlock(f *os.File) {
 	}
 	// A failure is ignored: the lock then lasts until the process ends.
 	_ = raw.Control(func(fd uintptr) { _ = unix.Flock(int(fd), unix.LOCK_UN) })
+}
+
+// links returns the number of names of a file, 1 if it is not known.
+func links(info os.FileInfo) uint64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(s.Nlink)
+	}
+	return 1
+}
+
+// Room returns the number of bytes that the process may still write to the file system of a
+// directory, UnknownRoom if the system does not tell. It is a variable so that tests can lack room.
+var Room = func(dir string) int64 {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return UnknownRoom
+	}
+	return int64(s.Bavail) * int64(s.Bsize)
 }
