@@ -7,26 +7,25 @@ const gap = 2
 const leastWidth = 8
 
 // fit cuts the widths of columns, the widest first, until a line fits into room. Columns of
-// numbers stay as they are. It reports whether the line fits; if not, it changes nothing.
-func fit(width []int, number []bool, room int) bool {
-	cut := append([]int(nil), width...)
-	total := gap * (len(cut) - 1)
-	for _, w := range cut {
-		total += w
+// numbers stay as they are. It reports whether the line fits.
+func fit(columns []column, room int) bool {
+	total := gap * (len(columns) - 1)
+	for _, c := range columns {
+		total += c.width
 	}
 	for ; total > room; total-- {
-		widest := -1
-		for i, w := range cut {
-			if !number[i] && w > leastWidth && (widest < 0 || w > cut[widest]) {
-				widest = i
+		var widest *column
+		for i := range columns {
+			c := &columns[i]
+			if !c.right && c.width > leastWidth && (widest == nil || c.width > widest.width) {
+				widest = c
 			}
 		}
-		if widest < 0 {
+		if widest == nil {
 			return false
 		}
-		cut[widest]--
+		widest.width--
 	}
-	copy(width, cut)
 	return true
 }
 

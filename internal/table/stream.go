@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -13,33 +14,35 @@ import (
 // widest cell of a column counts; the other formats keep no rows.
 type Stream struct {
 	out     *bufio.Writer
+	csv     *csv.Writer
 	format  Format
 	room    int // columns of the terminal, 0 for any number
-	columns []Column
+	columns []column
 	n       int // rows
 	err     error
+}
 
-	csv   *csv.Writer
-	cells [][]string // of Text and Markdown
-	width []int      // of the columns
-	right []bool     // numbers only so far
-	omit  []bool     // optional, and empty in all rows
+// column is a column with its cells in Text and Markdown.
+type column struct {
+	Column
+	cells []string
+	width int  // of the widest
+	right bool // all are numbers so far
 }
 
 func newStream(o Output, columns []Column) (*Stream, error) {
-	s := &Stream{out: bufio.NewWriter(o.W), format: o.Format, room: o.Width, columns: columns}
-	switch s.format {
-	case JSON, JSONL, Vertical:
-	case CSV:
-		s.csv = csv.NewWriter(s.out)
-	case Text, Markdown:
-		s.width, s.right = make([]int, len(columns)), make([]bool, len(columns))
-		s.omit = make([]bool, len(columns))
-		for i := range s.right {
-			s.right[i] = true
-		}
-	default:
-		return nil, fmt.Errorf("%w: %q (want one of %v)", ErrFormat, s.format, Formats())
+	if !slices.Contains(Formats(), o.Format) {
+		return nil, fmt.Errorf("%w: %q (want one of %v)", ErrFormat, o.Format, Formats())
+	}
+	s := &Stream{out: bufio.NewWriter(o.W), format: o.Format, room: o.Width}
+	s.csv = csv.NewWriter(s.out)
+	var names []string
+	for _, c := range columns {
+		names = append(names, c.Name)
+		s.columns = append(s.columns, column{Column: c, right: true})
+	}
+	if o.Format == CSV {
+		s.err = s.csv.Write(names)
 	}
 	return s, nil
 }
@@ -56,66 +59,47 @@ func (s *Stream) Add(values ...any) {
 	copy(row, values)
 	switch s.format {
 	case CSV:
-		s.err = s.addCSV(row)
+		s.addCSV(row)
 	case JSON, JSONL:
 		s.err = s.addJSON(row)
 	case Vertical:
-		s.addVertical(s.shown(row))
+		cells := s.shown(row)
+		s.writeVertical(s.n, func(i int) string { return cells[i] })
 	default:
-		s.addAligned(row)
+		for i, cell := range s.shown(row) {
+			c := &s.columns[i]
+			c.cells = append(c.cells, cell)
+			c.width = max(c.width, utf8.RuneCountInString(cell))
+			c.right = c.right && (row[i] == nil || number(row[i]))
+		}
 	}
 	s.n++
 }
 
 // Close writes what is left. It does not close the writer.
 func (s *Stream) Close() error {
-	if s.err != nil {
+	switch {
+	case s.err != nil:
 		return s.err
-	}
-	switch s.format {
-	case CSV:
-		if s.n == 0 {
-			s.err = s.headCSV()
-		}
-		s.csv.Flush()
-		if s.err == nil {
-			s.err = s.csv.Error()
-		}
-	case JSON:
-		end := "\n]\n"
-		if s.n == 0 {
-			end = "[]\n"
-		}
-		_, s.err = s.out.WriteString(end)
-	case JSONL, Vertical:
-	default:
+	case s.format == CSV:
+		s.csv.Flush() // into out, which keeps its first error
+	case s.format == JSON && s.n == 0:
+		s.out.WriteString("[]\n")
+	case s.format == JSON:
+		s.out.WriteString("\n]\n")
+	case s.format == Text || s.format == Markdown:
 		s.writeAligned()
 	}
-	if s.err == nil {
-		s.err = s.out.Flush() // the writer keeps its first error
-	}
+	s.err = s.out.Flush()
 	return s.err
 }
 
-func (s *Stream) headCSV() error {
-	line := make([]string, len(s.columns))
-	for i, col := range s.columns {
-		line[i] = col.Name
-	}
-	return s.csv.Write(line)
-}
-
-func (s *Stream) addCSV(row []any) error {
-	if s.n == 0 {
-		if err := s.headCSV(); err != nil {
-			return err
-		}
-	}
+func (s *Stream) addCSV(row []any) {
 	line := make([]string, len(row))
 	for i, v := range row {
 		line[i] = show(plain(v), -1)
 	}
-	return s.csv.Write(line)
+	s.err = s.csv.Write(line)
 }
 
 // addJSON writes one object, keys in column order, on a line.
@@ -157,93 +141,74 @@ func (s *Stream) shown(row []any) []string {
 	return line
 }
 
-// addVertical writes a row with a line a value, and leaves out those that are empty.
-func (s *Stream) addVertical(line []string) {
+// writeVertical writes a row with a line a value, and leaves out those that are empty.
+func (s *Stream) writeVertical(row int, cell func(i int) string) {
 	widest := 0
 	for _, c := range s.columns {
 		widest = max(widest, utf8.RuneCountInString(c.Name))
 	}
-	if s.n > 0 {
+	if row > 0 {
 		s.out.WriteString("\n")
 	}
 	for i, c := range s.columns {
-		if line[i] != "" {
+		if text := cell(i); text != "" {
 			pad := strings.Repeat(" ", widest-utf8.RuneCountInString(c.Name))
-			s.out.WriteString(Printable(c.Name) + pad + "  " + line[i] + "\n")
+			s.out.WriteString(Printable(c.Name) + pad + "  " + text + "\n")
 		}
 	}
-}
-
-// addAligned keeps the cells of a row and measures them.
-func (s *Stream) addAligned(row []any) {
-	line := s.shown(row)
-	for i, v := range row {
-		s.right[i] = s.right[i] && (v == nil || number(v))
-		s.width[i] = max(s.width[i], utf8.RuneCountInString(line[i]))
-	}
-	s.cells = append(s.cells, line)
 }
 
 // writeAligned writes columns of equal width: numbers to the right, all else to the
 // left. Markdown is the same with bars and a rule.
 func (s *Stream) writeAligned() {
-	head := make([]string, len(s.columns))
-	for i, c := range s.columns {
-		if s.omit[i] = c.Optional && s.width[i] == 0; s.omit[i] {
-			continue
-		}
-		head[i] = Printable(c.Name)
-		s.width[i] = max(s.width[i], utf8.RuneCountInString(head[i]))
-		s.right[i] = s.right[i] && s.n > 0
+	columns := slices.DeleteFunc(slices.Clone(s.columns), func(c column) bool { return c.Optional && c.width == 0 })
+	for i := range columns {
+		c := &columns[i]
+		c.Name = Printable(c.Name)
+		c.width, c.right = max(c.width, utf8.RuneCountInString(c.Name)), c.right && s.n > 0
 	}
-	if s.format == Text && s.room > 0 && !fit(s.width, s.right, s.room) {
-		for s.n = range s.cells {
-			s.addVertical(s.cells[s.n])
-		}
-		return
+	fits := s.format == Markdown || s.room == 0 || fit(columns, s.room)
+	if fits {
+		s.writeLine(columns, func(c column) string { return c.Name })
 	}
-	s.writeLine(head)
 	if s.format == Markdown {
 		s.out.WriteString("|")
-		for i, right := range s.right {
-			if s.omit[i] {
-				continue
-			}
+		for _, c := range columns {
 			end := "-|"
-			if right {
+			if c.right {
 				end = ":|"
 			}
-			s.out.WriteString(strings.Repeat("-", s.width[i]+1) + end)
+			s.out.WriteString(strings.Repeat("-", c.width+1) + end)
 		}
 		s.out.WriteString("\n")
 	}
-	for _, line := range s.cells {
-		s.writeLine(line)
+	for row := range s.n {
+		if fits {
+			s.writeLine(columns, func(c column) string { return c.cells[row] })
+		} else {
+			s.writeVertical(row, func(i int) string { return s.columns[i].cells[row] })
+		}
 	}
 }
 
-func (s *Stream) writeLine(line []string) {
+// writeLine writes a cell of each column.
+func (s *Stream) writeLine(columns []column, cell func(c column) string) {
 	open, between, end := "", "  ", ""
 	if s.format == Markdown {
 		open, between, end = "| ", " | ", " |"
 	}
 	var b strings.Builder
-	b.WriteString(open)
-	for i, c := range line {
-		if s.omit[i] {
-			continue
-		}
-		if b.Len() > len(open) {
+	for i, c := range columns {
+		if i > 0 {
 			b.WriteString(between)
 		}
-		c = Cut(c, s.width[i])
-		pad := strings.Repeat(" ", s.width[i]-utf8.RuneCountInString(c))
-		if s.right[i] {
-			b.WriteString(pad + c)
+		text := Cut(cell(c), c.width)
+		pad := strings.Repeat(" ", c.width-utf8.RuneCountInString(text))
+		if c.right {
+			b.WriteString(pad + text)
 		} else {
-			b.WriteString(c + pad)
+			b.WriteString(text + pad)
 		}
 	}
-	b.WriteString(end)
-	s.out.WriteString(strings.TrimRight(b.String(), " ") + "\n")
+	s.out.WriteString(strings.TrimRight(open+b.String()+end, " ") + "\n")
 }

@@ -19,7 +19,6 @@ type File struct {
 	dataset.Schema // as of its beginning; vectors made of features count as Dense
 	Path           string
 	to             Target
-	rows           bool // the records are rows to import, not queries
 	Filled         bool // features are read as vectors
 	// Row makes a row of a record that is imported; its error is a fault of the record.
 	Row func(*dataset.Record) error
@@ -74,7 +73,7 @@ func (s Source) Open() (_ *File, err error) {
 		return nil, err
 	}
 	o.Reject = s.Reject
-	in := &File{Path: s.Path, to: s.To, rows: s.Rows}
+	in := &File{Path: s.Path, to: s.To}
 	if !s.counting {
 		o.Check = in.check
 	}
