@@ -422,14 +422,6 @@ func (a *arff) put(rec *Record, i int, value []byte) error {
 	return a.set(rec, at, v)
 }
 
-// addLabel adds a label that the record does not have yet; an empty text is none.
-func (r *Record) addLabel(label string) (err error) {
-	if label != "" && !slices.Contains(r.Labels, label) {
-		r.Labels, err = appendLabel(r.Labels, label)
-	}
-	return err
-}
-
 func (a *arff) set(rec *Record, at *attribute, v float32) error {
 	switch {
 	case at.part == classAttribute:

@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -245,50 +244,4 @@ func python(t *testing.T, modules, script string) (folder string) {
 	}
 	t.Skipf("SKIPPED: files of Python were not read: no python3 with %s", modules)
 	return ""
-}
-
-// TestNumPy: what NumPy writes is read equal, in all types and orders.
-func TestNumPy(t *testing.T) {
-	dir := python(t, "numpy", `
-import numpy as np
-a = np.arange(12).reshape(4, 3) - 5
-for t in ['f2','f4','f8','i1','i2','i4','i8','>f4','>f8','>i2','>i4','>i8']:
-    np.save(f'signed-{t[-2:]}-{len(t)}.npy', a.astype(t))
-for t in ['u1','u2','u4','u8','>u2','>u4','>u8']:
-    np.save(f'unsigned-{t[-2:]}-{len(t)}.npy', (a + 5).astype(t))
-np.save('signed-columns.npy', np.asfortranarray(a.astype('f4')))
-np.save('signed-transpose.npy', np.ascontiguousarray(a.astype('f4').T).T)
-np.savez('signed-stored.npz', train=a.astype('f4'), ids=a, name='x')
-np.savez_compressed('signed-zip.npz', train=a.astype('f4'), ids=a)
-np.savez('signed-one.npz', a.astype('f4'))
-`)
-	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 24 {
-		t.Fatal(len(files), err)
-	}
-	for _, f := range files {
-		r, err := Open(filepath.Join(dir, f.Name()), Options{})
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		got, err := readAll(t, r)
-		if err != nil || len(got) != 4 {
-			t.Errorf("%s: %d records, %v", f.Name(), len(got), err)
-		}
-		first := float32(0)
-		if strings.HasPrefix(f.Name(), "signed") {
-			first = -5
-		}
-		for i, rec := range got {
-			for j, v := range rec.Vector {
-				if v != first+float32(3*i+j) {
-					t.Errorf("%s: row %d: %v", f.Name(), i, rec.Vector)
-				}
-			}
-		}
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -112,8 +114,8 @@ type Record struct {
 	Features vector.Sparse
 	// Text is in UTF-8. It can be empty.
 	Text string
-	// Labels are the record's classes or tags, in the order of the file; empty when
-	// it has none. Sparse records have no label twice.
+	// Labels are the record's classes or tags, each once, in the order of the file; empty when
+	// it has none.
 	Labels []string
 	// Attributes are named values: string, int64, float64, bool or time.Time, see
 	// [AttributeType]; empty when the record has none.
@@ -187,6 +189,27 @@ type Reader interface {
 	Read(*Record) error
 	// Close releases the file. A second Close does nothing.
 	Close() error
+}
+
+// All iterates over the records of a reader. The record is overwritten by the next
+// one. An error, which is never io.EOF, ends the iteration.
+func All(r Reader) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
+		var rec Record
+		for {
+			err := r.Read(&rec)
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&rec, nil) {
+				return
+			}
+		}
+	}
 }
 
 // Header reports whether a csv or tsv file begins with a line of column names.

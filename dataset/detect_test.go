@@ -1,8 +1,6 @@
 package dataset
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -22,29 +20,5 @@ func TestFaultsOfTheirFormat(t *testing.T) {
 		if f := wantFormatError(t, err); f.Format != tt.format || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%.20q: %s, %v; want %s", tt.data, f.Format, err, tt.says)
 		}
-	}
-}
-
-// Brackets that are not closed, and separators in the names of columns, do not change what parts the cells.
-func TestSeparatorsInNames(t *testing.T) {
-	for name, text := range map[string]string{
-		"bracket":   "key,v0,v1,\"\t.:string\",[.:string\na,1,2,x,y\nb,3,4,\t,\n",
-		"quoted":    "key,v0,v1,a[:string,]b:string\na,1,2,x,]\nb,3,4,[,\n",
-		"one value": "key,v0,v1,[c]:string\na,1,2,[x\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "x.csv")
-			must(t, os.WriteFile(path, []byte(text), 0o600))
-			r, err := Open(path, Options{})
-			must(t, err)
-			defer r.Close()
-			got, err := readAll(t, r)
-			must(t, err)
-			for _, rec := range got {
-				if len(rec.Vector) != 2 {
-					t.Errorf("%+v: want two values and other columns", rec)
-				}
-			}
-		})
 	}
 }

@@ -78,6 +78,9 @@ func checkValues(t rapid.TB, s Schema, rec *Record) {
 			t.Fatalf("attribute %v, the file has %v", a, s.Attributes)
 		}
 	}
+	if l, twice := repeated(rec.Labels); twice {
+		t.Fatalf("label %q twice", l)
+	}
 	if s.Kind == Dense {
 		if s.Dim < 1 || len(rec.Vector) != s.Dim || rec.Features.Len() > 0 {
 			t.Fatalf("%d values, Dim is %d", len(rec.Vector), s.Dim)
@@ -104,9 +107,6 @@ func checkValues(t rapid.TB, s Schema, rec *Record) {
 	}
 	if slices.Contains(rec.Features.Value, 0) {
 		t.Fatal("a zero is listed")
-	}
-	if l, twice := repeated(rec.Labels); twice {
-		t.Fatalf("label %q twice", l)
 	}
 }
 

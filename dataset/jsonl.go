@@ -33,7 +33,6 @@ type jsonl struct {
 	both                   bool // a text can have a vector: it is named, or the first record has its field
 	object                 map[string]json.RawMessage
 	sparse                 jsonFeatures
-	set                    labelSet
 }
 
 // jsonFirst is what the first record decides for the others.
@@ -115,13 +114,9 @@ func (j *jsonl) decodeObject(rec *Record, line []byte) error {
 		return err
 	}
 	for _, name := range j.labels {
-		var err error
-		if rec.Labels, err = appendLabels(rec.Labels, j.object[name]); err != nil {
+		if err := rec.addLabels(j.object[name]); err != nil {
 			return fmt.Errorf("field %q: %w", name, err)
 		}
-	}
-	if j.first.kind == Sparse {
-		rec.Labels = j.set.once(rec.Labels)
 	}
 	if err := j.decodePayload(rec); err != nil {
 		return err
@@ -378,25 +373,22 @@ func (j *jsonl) checkFields() error {
 	return nil
 }
 
-// appendLabels adds a label, or an array of them.
-func appendLabels(dst []string, raw json.RawMessage) ([]string, error) {
-	if isNull(raw) {
-		return dst, nil
-	}
+// addLabels adds a label, or an array of them.
+func (r *Record) addLabels(raw json.RawMessage) error {
 	add := func(item json.RawMessage) error {
 		text, err := scalar(item)
 		if err != nil {
 			return err
 		}
-		dst, err = appendLabel(dst, text)
-		return err
+		return r.addLabel(text)
 	}
-	if raw[0] != '[' {
-		err := add(raw)
-		return dst, err
+	switch {
+	case isNull(raw):
+		return nil
+	case raw[0] == '[':
+		return eachItem(raw, add)
 	}
-	err := eachItem(raw, add)
-	return dst, err
+	return add(raw)
 }
 
 // scalar returns a string's text or a number's digits.

@@ -16,7 +16,6 @@ import (
 // to rank, "label qid:1 feature:value", is the attribute qid.
 type libsvm struct {
 	pairs
-	set   labelSet
 	texts interned
 	known []string
 }
@@ -72,12 +71,10 @@ func (l *libsvm) decode(rec *Record, line []byte) (bool, error) {
 			if len(label) == 0 {
 				return false, fmt.Errorf("empty label in %.40q", head)
 			}
-			var err error
-			if rec.Labels, err = appendLabel(rec.Labels, l.texts.get(withoutPlus(label))); err != nil {
+			if err := rec.addLabel(l.texts.get(withoutPlus(label))); err != nil {
 				return false, err
 			}
 		}
-		rec.Labels = l.set.once(rec.Labels)
 	}
 	if text, ok := bytes.CutPrefix(trimBlanks(rest), []byte(qidField)); ok {
 		text, rest = cutField(text)

@@ -3,6 +3,7 @@ package dataset
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/anndb/anndb/vector"
 )
@@ -46,12 +47,16 @@ var (
 	errTwoValues   = errors.New("the record has two values of it")
 )
 
-// appendLabel adds a label of a record.
-func appendLabel(labels []string, label string) ([]string, error) {
-	if len(labels) == maxRecordLabels {
-		return labels, errManyLabels
+// addLabel adds a label that the record does not have yet; an empty text is none.
+func (r *Record) addLabel(label string) error {
+	switch {
+	case label == "" || slices.Contains(r.Labels, label):
+		return nil
+	case len(r.Labels) == maxRecordLabels:
+		return errManyLabels
 	}
-	return append(labels, label), nil
+	r.Labels = append(r.Labels, label)
+	return nil
 }
 
 // appendFeature adds a feature of a record.

@@ -51,6 +51,9 @@ func whatIsRead(t *testing.T, name string, data []byte, o Options) (text string,
 		all, err = readAll(t, r)
 		s := r.Schema()
 		fmt.Fprintf(&b, "%s %d", s.Format, s.Dim)
+		if s.Kind == Text {
+			b.WriteString(" texts")
+		}
 		if s.Kind == Sparse {
 			fmt.Fprintf(&b, " sparse, features %q, labels %d %q", s.FeatureNames, s.Labels, s.LabelNames)
 		}
@@ -58,6 +61,9 @@ func whatIsRead(t *testing.T, name string, data []byte, o Options) (text string,
 	}
 	for _, rec := range all {
 		fmt.Fprintf(&b, "%q %v", rec.Key, rec.Vector)
+		if r.Schema().Kind == Text {
+			fmt.Fprintf(&b, " %q", rec.Text)
+		}
 		for i, f := range rec.Features.Index {
 			fmt.Fprintf(&b, " %d:%v", f, rec.Features.Value[i])
 		}

@@ -35,7 +35,7 @@ func drawRecords(t *rapid.T, format string, dim int) []Record {
 		rec := Record{Key: fmt.Append(nil, i), Vector: rapid.SliceOfN(value, dim, dim).Draw(t, "vector")}
 		if !VectorsOnly(format) {
 			rec.Key = append(text.Draw(t, "key"), rec.Key...)
-			rec.Labels = rapid.SliceOfN(label, 0, 3).Draw(t, "labels")
+			rec.Labels = rapid.SliceOfNDistinct(label, 0, 3, rapid.ID).Draw(t, "labels")
 			rec.Payload = text.Draw(t, "payload")
 			drawAttributes(t, format, &rec)
 		}

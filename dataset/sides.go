@@ -175,7 +175,7 @@ func (l *xmcLabels) decode(rec *Record, line []byte) (bool, error) {
 	ok, err := l.xmc.decode(&l.row, line)
 	for _, label := range l.row.Features.Index {
 		if err == nil {
-			rec.Labels, err = appendLabel(rec.Labels, l.names.of(label))
+			err = rec.addLabel(l.names.of(label))
 		}
 	}
 	return ok, err

@@ -44,30 +44,6 @@ func tidy(v *vector.Sparse, base uint64) error {
 	return nil
 }
 
-// labelSet collects a record's labels, each once.
-type labelSet struct {
-	seen map[string]struct{}
-}
-
-// once drops repetitions, keeping the first of each.
-func (s *labelSet) once(labels []string) []string {
-	if len(labels) < 2 {
-		return labels
-	}
-	if s.seen == nil {
-		s.seen = map[string]struct{}{}
-	}
-	clear(s.seen)
-	out := labels[:0]
-	for _, l := range labels {
-		if _, ok := s.seen[l]; !ok {
-			s.seen[l] = struct{}{}
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
 // maxInterned bounds the strings kept for reuse: many labels are the same few,
 // but a file may as well have a new one in every record.
 const maxInterned = 1 << 20

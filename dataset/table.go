@@ -147,20 +147,18 @@ func find(columns []*tableColumn, spec string) (int, error) {
 }
 
 // put adds a key, a label or a payload to a record.
-func (c *tableColumn) put(rec *Record, text string) (err error) {
+func (c *tableColumn) put(rec *Record, text string) error {
 	switch c.role {
 	case keyRole:
 		if rec.Key = append(rec.Key[:0], text...); text == "" {
 			return errEmptyKey
 		}
 	case labelRole:
-		if text != "" {
-			rec.Labels, err = appendLabel(rec.Labels, text)
-		}
+		return rec.addLabel(text)
 	case payloadRole:
 		rec.Payload = append(rec.Payload, text...)
 	}
-	return err
+	return nil
 }
 
 // putValue adds an attribute or the expiry to a record; nil is none.

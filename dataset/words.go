@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
 )
 
 // blanks separate the fields of word vectors.
@@ -107,7 +106,7 @@ func (w *words) decode(rec *Record, line []byte) (bool, error) {
 	}
 	dim := w.dim
 	if dim == 0 {
-		if dim = countFields(line) - 1; dim < 1 || dim > w.maxDim {
+		if dim = len(bytes.Fields(line)) - 1; dim < 1 || dim > w.maxDim {
 			return false, fmt.Errorf("a word and %d numbers, want 1..%d", dim, w.maxDim)
 		}
 	}
@@ -133,17 +132,4 @@ func (w *words) decode(rec *Record, line []byte) (bool, error) {
 	w.dim = dim
 	rec.Key = append(rec.Key[:0], line...)
 	return true, nil
-}
-
-// countFields returns the number of fields between blanks.
-func countFields(line []byte) (n int) {
-	blank := true
-	for _, c := range line {
-		now := strings.IndexByte(blanks, c) >= 0
-		if blank && !now {
-			n++
-		}
-		blank = now
-	}
-	return n
 }

@@ -13,7 +13,6 @@ import (
 // labels, and the labels in another file.
 type xmc struct {
 	pairs
-	set      labelSet
 	features int
 	labels   uint64
 	parts    bool  // the labels are in another file
@@ -186,12 +185,10 @@ func (x *xmc) decode(rec *Record, line []byte) (bool, error) {
 		if more && len(tail) == 0 {
 			return false, errors.New("a comma after the last label")
 		}
-		var err error
-		if rec.Labels, err = appendLabel(rec.Labels, x.names.of(uint32(l))); err != nil {
+		if err := rec.addLabel(x.names.of(uint32(l))); err != nil {
 			return false, err
 		}
 		head = tail
 	}
-	rec.Labels = x.set.once(rec.Labels)
 	return true, x.parse(&rec.Features, rest)
 }
