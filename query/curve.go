@@ -41,9 +41,6 @@ type Curve struct {
 	// Rows is the number of live rows, and Measured the time, when the curve was last measured.
 	Rows     int       `json:"rows,omitempty"`
 	Measured time.Time `json:"measured,omitzero"`
-	// ScanPlaces is the number of sketches that are compared in a scan in the time of one place on a
-	// beam, zero if it was not measured.
-	ScanPlaces float64 `json:"scanPlaces,omitempty"`
 	// Depths are curves for other numbers of neighbors, ascending, without Depths of their own.
 	Depths []Curve `json:"depths,omitempty"`
 }
@@ -100,8 +97,6 @@ func (c *Curve) validate(tables, members bool) error {
 		return fmt.Errorf("%d queries, %d sampled, %d rows, want at least 0", c.Queries, c.Sampled, c.Rows)
 	case !nonNegative(float64(c.Reach)) || !nonNegative(float64(c.Usual)) || !nonNegative(c.Scan):
 		return fmt.Errorf("reach is %g, usual %g, scan %g, want at least 0", c.Reach, c.Usual, c.Scan)
-	case c.ScanPlaces != 0 && !(c.ScanPlaces >= fewestPlaces && c.ScanPlaces <= mostScanPlaces):
-		return fmt.Errorf("scanPlaces is %g, want 0, or %d to %d", c.ScanPlaces, fewestPlaces, mostScanPlaces)
 	}
 	for i := range c.Points {
 		if err := c.Points[i].validate(tables, members); err != nil {

@@ -42,7 +42,6 @@ func TestValidateCurve(t *testing.T) {
 		"tau":        func(c *Curve) { c.Points[0].Params.Tau = nan },
 		"reach":      func(c *Curve) { c.Reach = float32(nan) },
 		"scan":       func(c *Curve) { c.Scan = inf },
-		"places":     func(c *Curve) { c.ScanPlaces = nan },
 		"depth":      func(c *Curve) { c.Depths[0].Points = []Point{{Recall: nan}} },
 	} {
 		c := Curve{K: 10, Queries: 1 << 30, Points: []Point{{Recall: 0.9, Micros: 20}}, Depths: []Curve{{K: 100}}}

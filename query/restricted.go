@@ -14,9 +14,9 @@ import (
 // passing rows is cheaper than such a beam.
 
 const (
-	// scanPlaces is the number of sketches compared in a scan at the cost of one place on a beam, where
-	// the curve has none.
-	scanPlaces = 32
+	// scanPlaces is the number of sketches compared in a scan at the cost of one place on a beam: 10 to 40,
+	// the more the larger the collection is next to the caches.
+	scanPlaces = 20
 	// fewPassing is the number of passing rows up to which each gets an exact distance.
 	fewPassing = 200
 	// settleDepth is the least number of best rows by which a scan by sketches decides whether its
@@ -45,7 +45,7 @@ func (s *Searcher) restrictedBeam() (ids []uint32, ok bool) {
 		s.follow(s.gather(0), s.beamWidth())
 		return s.take(k, s.p.sketchKeep()), true
 	}
-	affordable := s.affordable(passing)
+	affordable := passing / scanPlaces // a wider beam costs more than a scan of the sketches
 	start, _ := s.beamFor(float64(k))
 	width := s.places(start.beam)
 	// The depth if passing rows were spread evenly.
@@ -101,15 +101,6 @@ func (s *Searcher) passNear(ids []uint32, k, affordable int) bool {
 	}
 	x, ok := s.beamFor(float64(k) * float64(len(ids)) / float64(found))
 	return ok && s.used(&x) <= affordable
-}
-
-// affordable returns the width of a beam that costs as much as a scan of the passing rows' sketches.
-func (s *Searcher) affordable(passing int) int {
-	ratio := float64(scanPlaces)
-	if c := s.p.curve; c != nil && c.ScanPlaces >= 1 {
-		ratio = c.ScanPlaces
-	}
-	return int(float64(passing) / ratio)
 }
 
 // places converts a width to whole places, at least 1 and at most one for each row: the widths of a

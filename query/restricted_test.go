@@ -374,7 +374,6 @@ func TestForgedCurve(t *testing.T) {
 		for range rapid.IntRange(0, 6).Draw(t, "depths") {
 			c.Depths = append(c.Depths, curve("depth"))
 		}
-		c.ScanPlaces = rapid.SampledFrom([]float64{0, 1, 32}).Draw(t, "places")
 		k := rapid.SampledFrom([]int{1, 10, 300, 5000}).Draw(t, "k")
 		p, ok := c.Setting(0.9, k)
 		if !ok {

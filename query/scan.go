@@ -7,10 +7,6 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// filterScan is the number of rows up to which a filter is answered by scanning its rows, which
-// is cheaper than searching and discarding.
-const filterScan = 2000
-
 // scanFirst reports whether an exact scan is requested or cheapest.
 func (s *Searcher) scanFirst() bool {
 	p := s.p
@@ -20,11 +16,7 @@ func (s *Searcher) scanFirst() bool {
 	if p.Filter == nil || p.NoWiden {
 		return false
 	}
-	few := uint64(filterScan)
-	if s.beamWidth() > 0 || s.scansSketches() {
-		few = uint64(fewPassing + s.scanKeep())
-	}
-	return uint64(s.stats.Passing) <= few
+	return s.stats.Passing <= fewPassing+s.scanKeep()
 }
 
 // fewPass reports whether the passing rows are so few that all of them are compared, whatever the setting.

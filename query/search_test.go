@@ -230,7 +230,7 @@ func TestFilters(t *testing.T) {
 				t.Fatalf("out of order: %v", got)
 			}
 		}
-		if (p.Method == Flat || p.Filter != nil && !p.NoWiden && pass.GetCardinality() <= filterScan) && !slices.Equal(idsOf(got), want) {
+		if (p.Method == Flat || p.Filter != nil && !p.NoWiden && pass.GetCardinality() <= fewPassing) && !slices.Equal(idsOf(got), want) {
 			t.Fatalf("an exact scan found %v, want %v", idsOf(got), want)
 		}
 		if p.NoWiden && stats.Widened > 0 {

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
-
-	"github.com/RoaringBitmap/roaring/v2"
 )
 
 // The tuner makes a schedule of settings, in which wider ones follow narrower ones, and measures how many of
@@ -104,14 +101,10 @@ func Tune(ctx context.Context, v *View, set QuerySet, o TuneOptions) (*Curve, er
 		}
 		curve.Depths = append(curve.Depths, c)
 	}
-	var err error
-	if v.Sketch != nil && v.Neighbors != nil {
-		curve.ScanPlaces, err = all.scanPlaces(ctx)
-	}
 	if o.Progress != nil {
 		o.Progress(len(depths)+1, len(depths)+1)
 	}
-	return curve, err
+	return curve, nil
 }
 
 // measure makes a curve of the depth of the tuner.
@@ -279,52 +272,4 @@ func (t *tuner) join(all []series) (schedule []Params, cost float64) {
 		last, r = from[last][first], first-1
 	}
 	return schedule, cost
-}
-
-// The measurement of Curve.ScanPlaces.
-const (
-	placesQueries  = 10
-	placesRounds   = 3
-	placesWidth    = 16 // times k, the width of the beam
-	placesStep     = 8  // one row of so many is scanned
-	fewestPlaces   = 8  // least and largest value
-	mostScanPlaces = 64
-)
-
-// scanPlaces measures the time of a place on a beam as a number of sketches of a scan. The two take turns,
-// so that other load on the machine affects both equally.
-func (m *meter) scanPlaces(ctx context.Context) (float64, error) {
-	beam := m.v.start()
-	beam.K, beam.Beam, beam.R = m.k, placesWidth*m.k, 3*m.k
-	scan := beam
-	scan.Beam, scan.Filter = math.MaxInt32, roaring.New() // no beam is as wide
-	if m.v.N < placesWidth*beam.Beam {
-		return 0, nil
-	}
-	for row := 0; row < m.v.N; row += placesStep {
-		scan.Filter.Add(uint32(row)) // the sketches of passing rows are rarely adjacent
-	}
-	var least [2]float64
-	plain := NewSearcher() // which deleted rows and filters restrict
-	for i := range min(placesQueries, len(m.set.Queries)) {
-		for j, of := range []struct {
-			s *Searcher
-			p *Params
-		}{{m.lanes[0].s, &beam}, {plain, &scan}} {
-			fastest := math.Inf(1)
-			for range placesRounds {
-				start := time.Now()
-				if _, _, err := of.s.Search(ctx, m.v, m.set.Queries[i], of.p, nil); err != nil {
-					return 0, err
-				}
-				fastest = min(fastest, float64(time.Since(start)))
-			}
-			least[j] += fastest
-		}
-	}
-	if least[0] <= 0 || least[1] <= 0 {
-		return 0, nil // too short for the clock
-	}
-	ratio := least[0] / float64(beam.Beam) / (least[1] / float64(m.v.N/placesStep))
-	return min(max(ratio, fewestPlaces), mostScanPlaces), nil
 }

@@ -48,7 +48,7 @@ func set(m any, place string, value any) {
 }
 
 // forgedCurve is a valid curve with depths.
-const forgedCurve = `{"k": 10, "queries": 50, "sampled": 3, "reach": 3, "scan": 100, "rows": 60, "scanPlaces": 8,
+const forgedCurve = `{"k": 10, "queries": 50, "sampled": 3, "reach": 3, "scan": 100, "rows": 60,
 	"points": [
 		{"params": {"method": "natural", "tau": 0.01}, "recall": 0.92, "micros": 5, "candidates": 9},
 		{"params": {"method": "natural", "sketch": true, "beam": 30, "r": 20},

@@ -24,7 +24,7 @@ var (
 	points = map[string][]any{"recall": shares, "users": shares, "micros": shares, "candidates": shares}
 	curves = map[string][]any{
 		"k": numbers, "queries": numbers, "sampled": numbers, "rows": numbers, "reach": shares, "usual": shares,
-		"scan": shares, "scanPlaces": {0, 8, 64, 1, json.Number("1e300")}, "depths": {nil},
+		"scan": shares, "depths": {nil},
 	}
 	labelParams = map[string][]any{
 		"k": numbers, "alpha": shares, "beta": shares, "lambda": shares, "second_order": shares, "features": numbers,

@@ -23,7 +23,7 @@ func curve() *query.Curve {
 		Micros: 4}
 	scan := query.Point{Params: query.Params{Method: query.Flat, Sketch: true, R: 60}, Recall: 0.999, Micros: 9}
 	return &query.Curve{K: 10, Queries: 30, Points: []query.Point{leaves, more, gap, beam, scan}, Sampled: 20,
-		Reach: 1e9, Scan: 20, Rows: 300, ScanPlaces: 16, Depths: []query.Curve{
+		Reach: 1e9, Scan: 20, Rows: 300, Depths: []query.Curve{
 			{K: 1, Queries: 10, Points: []query.Point{gap, beam}}, {K: 100, Queries: 5, Points: []query.Point{beam, scan}}, {K: 1000}}}
 }
 
