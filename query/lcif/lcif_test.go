@@ -267,47 +267,6 @@ func TestBinaryQueries(t *testing.T) {
 	}
 }
 
-func TestLCIFViewValidate(t *testing.T) {
-	f, _ := topicFixture(t, 30)
-	must(t, f.view.Validate())
-	powers := func(beta float64, p labels.Pairs) *labels.Powers {
-		return &labels.Powers{Beta: beta, Parts: []labels.Pairs{p}, Feature: []float64{1}, Label: []float64{1, 1}}
-	}
-	one := labels.Pairs{Ptr: []uint64{0, 1}, Label: []uint32{0}, Start: []uint64{0, 1}, Value: []float32{1}}
-	wide, values, long, negative := one, one, one, one
-	wide.Label, values.Value, long.Start, negative.Value = []uint32{2}, nil, []uint64{0, 2}, []float32{-1}
-	for name, change := range map[string]func(v *View){
-		"no labels":         func(v *View) { v.Labels = nil },
-		"features":          func(v *View) { v.Features = -1 },
-		"mask":              func(v *View) { v.Keep = []uint64{}; v.Features = 80 },
-		"labels too large":  func(v *View) { v.Labels = wrongLabels{f.truth} },
-		"S too wide":        func(v *View) { v.Powers = powers(1, wide) },
-		"S of too many":     func(v *View) { v.Features = 0 },
-		"S to no power":     func(v *View) { v.Powers = powers(0, one) },
-		"S without values":  func(v *View) { v.Powers = powers(1, values) },
-		"S beyond values":   func(v *View) { v.Powers = powers(1, long) },
-		"S below zero":      func(v *View) { v.Powers = powers(1, negative) },
-		"S without parts":   func(v *View) { v.Powers = &labels.Powers{Beta: 1} },
-		"S to a NaN power":  func(v *View) { v.Powers = powers(math.NaN(), one) },
-		"S and no features": func(v *View) { v.Features = 1 },
-	} {
-		v := *f.view
-		change(&v)
-		if err := v.Validate(); !errors.Is(err, query.ErrView) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	v := *f.view
-	if err := v.SetPower(f.counts, 0); !errors.Is(err, labels.ErrInput) {
-		t.Errorf("power zero: %v", err)
-	}
-}
-
-// wrongLabels promises fewer labels than it has.
-type wrongLabels struct{ *labels.Matrix }
-
-func (wrongLabels) Labels() int { return 1 }
-
 // A query without any evidence gets no label, one at a time and in batches, and so do rows of a
 // cross-validation, even where the best label is always predicted.
 func TestNoEvidenceMeansNoLabels(t *testing.T) {
@@ -316,7 +275,6 @@ func TestNoEvidenceMeansNoLabels(t *testing.T) {
 	view, counts, err := Build(ctx, x, y, 0, 1)
 	must(t, err)
 	must(t, view.SetPower(counts, 1))
-	must(t, view.Validate())
 	queries := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 99}
 	for range 40 { // a group of them, with others between
 		queries.Append(vector.Sparse{})

@@ -2,15 +2,11 @@ package lcif
 
 import (
 	"context"
-	"fmt"
-	"math"
-	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -104,57 +100,4 @@ func (v *View) SelectFeatures(features []uint32) {
 			v.Keep[f/64] |= 1 << (f % 64)
 		}
 	}
-}
-
-// Validate checks that the shapes of all parts agree and that all label and row numbers are in
-// range: predictions rely on it. Call it once for a view over memory from outside. O(labels and
-// entries of S). Errors: ErrView.
-func (v *View) Validate() error {
-	fail := func(format string, a ...any) error {
-		return fmt.Errorf("%w: "+format, append([]any{query.ErrView}, a...)...)
-	}
-	if v.Features < 0 || v.Labels == nil {
-		return fail("%d features, labels %v", v.Features, v.Labels != nil)
-	}
-	if v.Keep != nil && len(v.Keep) < (v.Features+63)/64 {
-		return fail("%d words say which of %d features are kept", len(v.Keep), v.Features)
-	}
-	for i := range v.Labels.Rows() {
-		// Labels ascend, so the last is the largest.
-		if r := v.Labels.Row(i); len(r) > 0 && int(r[len(r)-1]) >= v.Labels.Labels() {
-			return fail("row %d has label %d of %d", i, r[len(r)-1], v.Labels.Labels())
-		}
-	}
-	if p := v.Powers; p != nil {
-		if err := v.checkPowers(p); err != nil {
-			return fail("feature–label similarities: %w", err)
-		}
-	}
-	return nil
-}
-
-// checkPowers is Validate for the similarities.
-func (v *View) checkPowers(p *labels.Powers) error {
-	if len(p.Parts) == 0 || !(p.Beta > 0) {
-		return fmt.Errorf("%d parts to the power %g", len(p.Parts), p.Beta)
-	}
-	if len(p.Feature) > v.Features || len(p.Label) > v.Labels.Labels() {
-		return fmt.Errorf("%d features and %d labels, want %d and %d", len(p.Feature), len(p.Label),
-			v.Features, v.Labels.Labels())
-	}
-	for i := range p.Parts {
-		part := &p.Parts[i]
-		if err := part.Validate(len(p.Label)); err != nil {
-			return err
-		}
-		if part.Features() > len(p.Feature) {
-			return fmt.Errorf("%d features with lengths, want %d", len(p.Feature), part.Features())
-		}
-	}
-	for _, x := range slices.Concat(p.Feature, p.Label) {
-		if !(x >= 0) || math.IsInf(x, 1) {
-			return fmt.Errorf("a column of the length %g", x)
-		}
-	}
-	return nil
 }

@@ -5,7 +5,6 @@ package kind
 
 import (
 	"context"
-	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -208,26 +207,6 @@ type TreeDecision struct {
 type Detail interface {
 	// Check refuses values that no build can have written, such as features beyond those of the manifest.
 	Check(m *Manifest, g *Segment) error
-}
-
-// Cycle follows the indexes that find neighbors, from a label model on, and returns the
-// names on the path back to it, or nil if there is none. next returns the name of the index
-// that finds the neighbors of another one, or empty if it uses none.
-func Cycle(name string, next func(name string) (string, error)) ([]string, error) {
-	path := []string{name}
-	for at := name; ; {
-		var err error
-		if at, err = next(at); err != nil || at == "" || at == ScanName {
-			return nil, err
-		}
-		if at == name {
-			return append(path, at), nil
-		}
-		if slices.Contains(path, at) {
-			return nil, nil // a cycle that does not contain name
-		}
-		path = append(path, at)
-	}
 }
 
 // The parts of objects that are checked once, see verified.Checks.

@@ -3,13 +3,11 @@ package segment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 )
@@ -32,9 +30,6 @@ func (ix *Indexer) publish(
 		}
 		if job.overtaken != nil && job.overtaken(c) {
 			return ErrOvertaken
-		}
-		if err := ix.refuseCycle(tx, c, m); err != nil {
-			return err
 		}
 		if err := errors.Join(out.flush(tx), layout.PutManifest(tx, m.Object, data)); err != nil {
 			return err
@@ -127,31 +122,6 @@ func keepRelabelled(
 		changed.Or(old)
 	}
 	return layout.EditSets(tx, m.Object, codec.KindRelabelled, changed, nil)
-}
-
-// refuseCycle refuses to publish a label model that would depend on itself. Other builds may
-// have published such indexes after the model's neighbors were resolved.
-func (ix *Indexer) refuseCycle(tx *bbolt.Tx, c *layout.Collection, m *kind.Manifest) error {
-	meta := tx.Bucket(layout.BucketMeta)
-	cycle, err := kind.Cycle(m.Info.Name, func(name string) (string, error) {
-		if name == m.Info.Name {
-			return m.Uses, nil
-		}
-		r := c.Index(name)
-		if r == nil {
-			return "", nil
-		}
-		other, err := layout.ReadManifest(c, r, meta.Get, ix.kindOf)
-		if err != nil {
-			return "", nil // damage in another index does not stop this build
-		}
-		return other.Uses, nil
-	})
-	if err == nil && cycle != nil {
-		err = fmt.Errorf("%w: label model %q of %q would depend on itself: its neighbours are found by %q: "+
-			"give it another name, or other neighbours", fail.Option, m.Info.Name, c.Name, cycle[1:])
-	}
-	return err
 }
 
 // removeAuto removes an index that maintenance has built from the entry of a collection, unless

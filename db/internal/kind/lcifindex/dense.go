@@ -107,23 +107,6 @@ func storedNeighbors(st kind.Source, name string, o *options) error {
 	return err
 }
 
-// checkCycle refuses a stored label model that finds its neighbors by itself,
-// directly or through other models.
-func checkCycle(st kind.Source, m *kind.Manifest) error {
-	cycle, err := kind.Cycle(m.Info.Name, func(name string) (string, error) {
-		m, err := st.ManifestNamed(name)
-		if m == nil {
-			return "", err
-		}
-		return m.Uses, nil
-	})
-	if err == nil && cycle != nil {
-		err = fail.Corruptf(st.Collection().Name, "index %q depends on itself: its neighbours are found by %q: "+
-			"repair the database, or drop the index", m.Info.Name, cycle[1:])
-	}
-	return err
-}
-
 // nearest finds neighbors by the vectors of rows, nearest first by the collection's metric. Their
 // similarity is always the cosine.
 type nearest struct {

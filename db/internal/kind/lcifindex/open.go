@@ -105,9 +105,6 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 		return nil, fail.Corruptf(st.Collection().Name,
 			"index %q finds neighbors by vectors, and the rows have none", m.Info.Name)
 	}
-	if err := checkCycle(st, m); err != nil {
-		return nil, err
-	}
 	if sparse {
 		return out, out.addVectors(ctx, m)
 	}
@@ -130,13 +127,8 @@ func (m *labelModel) addVectors(ctx context.Context, of *kind.Manifest) error {
 	return nil
 }
 
-// Check checks the model and its inverted index.
-func (m *labelModel) Check(context.Context) error {
-	if err := m.view.Validate(); err != nil {
-		return err
-	}
-	return postingsindex.CheckArrays(m.segments)
-}
+// Check checks the inverted index.
+func (m *labelModel) Check(context.Context) error { return postingsindex.CheckArrays(m.segments) }
 
 // powersOf returns the powers of the sums over all segments, except for those of the first segment's pairs.
 func powersOf(m *kind.Manifest, parts []part) (*labels.Powers, error) {
