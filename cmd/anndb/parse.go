@@ -142,6 +142,7 @@ var parserTexts = []struct {
 	{regexp.MustCompile(`^unknown flag (-[.\d][^,]*).*`),
 		"$1 looks like a flag: write -- in front of the arguments"},
 	{regexp.MustCompile(`^expected "(<.*)"$`), "missing: $1"},
+	{regexp.MustCompile(`^unexpected argument where$`), "a filter is written --where 'FILTER'"},
 	{regexp.MustCompile(`expected .* but got "EOL" .*`), "its value is missing"},
 	{regexp.MustCompile(`expected (?:a valid \d+ bit|an) uint but got ("-[^"]*").*`), "$1 is below 0"},
 	{regexp.MustCompile(`expected (?:a valid \d+ bit|an) u?int but got ("[^"]*").*`), "$1 is no whole number"},

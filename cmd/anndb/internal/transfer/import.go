@@ -283,7 +283,10 @@ func (c *Import) report(a *command.App, d *db.DB, in *input.File, x imported) er
 	if err != nil {
 		return err
 	}
-	fresh := newRows(x.before, after)
+	fresh := after.Live
+	if x.before != nil {
+		fresh -= x.before.Live
+	}
 	values := []any{c.Collection, x.created, x.rows, fresh, x.rows - fresh, after.Live}
 	columns := []string{"collection", "created", "rows", "new", "replaced", "total"}
 	switch in.Kind {

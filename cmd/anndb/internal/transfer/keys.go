@@ -69,15 +69,6 @@ func (k newKeys) once(key []byte) error {
 	return nil
 }
 
-// newRows is how many rows an import added; before is nil if there was no
-// collection.
-func newRows(before *db.CollectionInfo, after db.CollectionInfo) int {
-	if before == nil {
-		return after.Live
-	}
-	return after.Live - before.Live
-}
-
 // failed is the error of an import that wrote n rows.
 func (c *Import) failed(n int, err error) error {
 	if !c.Replace && errors.Is(err, db.ErrExists) {
@@ -102,24 +93,25 @@ func (c *Import) nothing(in *input.File) error {
 	return command.BadInput("%s holds %s (read as %s)", c.Input, what, in.Format)
 }
 
+// remedies are what users can do about errors of files.
+var remedies = []struct {
+	of     error
+	remedy string
+}{
+	{dataset.ErrNoLabels, "name the XML file with --labels-xml, or the attributes with --label-column, " +
+		"or import with --no-labels"},
+	{dataset.ErrVector, "name it with --vector-column"},
+	{dataset.ErrText, "name it with --text"},
+	{dataset.ErrColumn, "--text, --attribute, --label-column, --payload-column or --ignore-column names it"},
+	{dataset.ErrMember, "choose one with --member"},
+}
+
 // readAs adds the remedy to the error of a file's content, and which format was detected.
 func (c *Import) readAs(err error) error {
-	if errors.Is(err, dataset.ErrNoLabels) {
-		return fmt.Errorf("%w: name the XML file with --labels-xml, or the attributes with --label-column, "+
-			"or import with --no-labels", err)
-	}
-	if errors.Is(err, dataset.ErrVector) {
-		return fmt.Errorf("%w: name it with --vector-column", err)
-	}
-	if errors.Is(err, dataset.ErrText) {
-		return fmt.Errorf("%w: name it with --text", err)
-	}
-	if errors.Is(err, dataset.ErrColumn) {
-		return fmt.Errorf("%w (--text, --attribute, --label-column, --payload-column or --ignore-column "+
-			"names it)", err)
-	}
-	if errors.Is(err, dataset.ErrMember) {
-		return fmt.Errorf("%w: choose one with --member", err)
+	for _, x := range remedies {
+		if errors.Is(err, x.of) {
+			return fmt.Errorf("%w (%s)", err, x.remedy)
+		}
 	}
 	f := (*dataset.FormatError)(nil)
 	if !errors.As(err, &f) {
