@@ -31,20 +31,18 @@ type Writer interface {
 	Abort() error
 }
 
-// framing is what stands around the records of a format.
+// framing is what stands in front of the records of a format.
 type framing interface {
 	// header returns the bytes before the first record. Their number is the
 	// same for every n. It is called with 0 at the start, and, if counted,
 	// again with the number of records at the end.
-	header(n int64) ([]byte, error)
-	counted() bool
+	header(n int64) (head []byte, counted bool)
 }
 
 // noHeader is the framing of formats that are nothing but records.
 type noHeader struct{}
 
-func (noHeader) header(int64) ([]byte, error) { return nil, nil }
-func (noHeader) counted() bool                { return false }
+func (noHeader) header(int64) ([]byte, bool) { return nil, false }
 
 // encoder is what the formats differ in.
 type encoder interface {
@@ -97,7 +95,7 @@ func NewWriter(name string, to io.Writer, s Schema) (Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.frame.counted() {
+	if _, counted := w.frame.header(0); counted {
 		return nil, fmt.Errorf("dataset: %w: %s: %s has its length at the start, so it needs a file",
 			ErrOption, name, s.Format)
 	}
@@ -197,7 +195,7 @@ func (w *fileWriter) create() (*os.File, error) {
 	case err == nil && info.IsDir():
 		return nil, fmt.Errorf("%w: %s is a folder", ErrOption, w.path)
 	case err == nil && !info.Mode().IsRegular():
-		if w.frame.counted() {
+		if _, counted := w.frame.header(0); counted {
 			return nil, fmt.Errorf("%w: %s is not a regular file, and the format has its length at the start",
 				ErrOption, w.path)
 		}
@@ -235,30 +233,25 @@ func (w *fileWriter) Chmod(mode fs.FileMode) error {
 // not compressed, so that finish can put another of the same length in its
 // place; readers see the members' contents one after the other.
 func (w *fileWriter) begin(compress bool) error {
-	head, err := w.headerBytes(0, compress)
-	if err != nil {
-		return err
-	}
 	if compress {
 		w.zip = gzip.NewWriter(w.buffer)
 	}
-	_, err = w.buffer.Write(head)
+	head, _ := w.headerBytes()
+	_, err := w.buffer.Write(head)
 	return err
 }
 
-func (w *fileWriter) headerBytes(n int64, compress bool) ([]byte, error) {
-	head, err := w.frame.header(n)
-	if err != nil || !compress || len(head) == 0 {
-		return head, err
+// headerBytes returns the header of as many records as there are.
+func (w *fileWriter) headerBytes() (head []byte, counted bool) {
+	head, counted = w.frame.header(w.n)
+	if w.zip == nil || len(head) == 0 {
+		return head, counted
 	}
-	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.NoCompression)
-	if err != nil {
-		return nil, err
-	}
-	_, err = z.Write(head)
-	err = errors.Join(err, z.Close()) // before Bytes: it writes the member's end
-	return b.Bytes(), err
+	var b bytes.Buffer // whose writes do not fail
+	z, _ := gzip.NewWriterLevel(&b, gzip.NoCompression)
+	_, _ = z.Write(head)
+	_ = z.Close()
+	return b.Bytes(), counted
 }
 
 // write adds the row that encode appends to its argument.
@@ -372,11 +365,7 @@ func (w *fileWriter) finish() error {
 	if err := w.buffer.Flush(); err != nil {
 		return err
 	}
-	if w.frame.counted() {
-		head, err := w.headerBytes(w.n, w.zip != nil)
-		if err != nil {
-			return err
-		}
+	if head, counted := w.headerBytes(); counted {
 		if _, err := w.file.WriteAt(head, 0); err != nil {
 			return err
 		}

@@ -302,9 +302,7 @@ func checkAttributes(attributes []Attribute) error {
 	return nil
 }
 
-func (delimitedEncoder) counted() bool { return false }
-
-func (e delimitedEncoder) header(int64) ([]byte, error) {
+func (e delimitedEncoder) header(int64) ([]byte, bool) {
 	names := []string{"key"}
 	if e.texts {
 		names = append(names, defaultText)
@@ -324,7 +322,7 @@ func (e delimitedEncoder) header(int64) ([]byte, error) {
 		b = append(appendQuoted(b, name, separators), e.comma) // other separators do not count in it
 	}
 	b[len(b)-1] = '\n'
-	return b, nil
+	return b, false
 }
 
 func (e delimitedEncoder) encode(dst []byte, rec *Record) (_ []byte, err error) {

@@ -87,8 +87,7 @@ func throughCSV(t *testing.T, all []Record, kind Kind) {
 	}
 	enc, err := newDelimitedEncoder(s)
 	must(t, err)
-	text, err := enc.header(0)
-	must(t, err)
+	text, _ := enc.header(0)
 	for i := range all {
 		if text, err = enc.encode(text, &all[i]); err != nil {
 			return

@@ -149,15 +149,13 @@ const npyHeaderLength = 128
 
 func newNPYEncoder(s Schema) (encoder, error) { return npyEncoder{s.Dim}, nil }
 
-func (npyEncoder) counted() bool { return true }
-
-func (e npyEncoder) header(n int64) ([]byte, error) {
+func (e npyEncoder) header(n int64) ([]byte, bool) {
 	text := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", n, e.dim)
 	b := append([]byte(npyMagic), 1, 0)
 	b = binary.LittleEndian.AppendUint16(b, npyHeaderLength-10)
 	b = append(b, text...)
 	b = append(b, bytes.Repeat([]byte(" "), npyHeaderLength-1-len(b))...)
-	return append(b, '\n'), nil
+	return append(b, '\n'), true
 }
 
 func (npyEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
