@@ -191,19 +191,6 @@ func (c Collection) Labels() (map[string]int, error) {
 	return out, err
 }
 
-// namedFeatures returns a sparse vector's features with their names.
-func namedFeatures(st *state.Collection, s vector.Sparse) ([]vector.Feature, error) {
-	out := make([]vector.Feature, s.Len())
-	for i, id := range s.Index {
-		name, err := st.FeatureName(id)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = vector.Feature{Name: name, Value: s.Value[i]}
-	}
-	return out, nil
-}
-
 // nextKeys copies the next keys with a prefix, see state.Generation.
 func (s *Snapshot) nextKeys(
 	prefix, from []byte, skip *roaring.Bitmap, page [][]byte,
@@ -277,7 +264,7 @@ func publicRow(st *state.Collection, row uint32, x rows.Row) (r Row, err error) 
 	case st.Entry.Text != nil:
 		r.Sparse = vector.Sparse{}
 	case st.Entry.Named:
-		r.Features, err = namedFeatures(st, r.Sparse)
+		r.Features, err = st.NamedFeatures(r.Sparse)
 		r.Sparse = vector.Sparse{}
 	}
 	return r, err

@@ -97,20 +97,19 @@ func checkSparse(r *Row, named bool) error {
 		return fmt.Errorf("%w: named features, the collection's are numbers", fail.Kind)
 	}
 	if named {
-		return layout.CheckNamed(len(r.Features), func(i int) (string, float32) {
-			return r.Features[i].Name, r.Features[i].Value
-		})
+		return layout.CheckNamed(r.Features)
 	}
 	return layout.CheckNumbered(r.Sparse)
 }
 
 // copyRow returns the row in the form in which it is stored. It shares no memory with the
 // caller. It checks the attributes and the terms of the text, and nothing else.
-func copyRow(r *Row, c *layout.Collection, clone func([]float32) []float32) (apply.Row, error) {
-	out := apply.Row{Features: slices.Clone(r.Features), Row: rows.Row{
+func copyRow(r *Row, c *layout.Collection, clone func([]float32) []float32) (rows.Row, error) {
+	out := rows.Row{
 		Key: slices.Clone(r.Key), Vector: clone(r.Vector), Sparse: apply.NonZero(r.Sparse),
-		Cold: rows.Cold{Labels: labelSet(r.Labels), Text: strings.Clone(r.Text), Payload: slices.Clone(r.Payload)},
-	}}
+		Features: slices.Clone(r.Features),
+		Cold:     rows.Cold{Labels: labelSet(r.Labels), Text: strings.Clone(r.Text), Payload: slices.Clone(r.Payload)},
+	}
 	if err := setAttributes(&out.Cold, r.Key, r.Attributes, r.ExpiresAt); err != nil {
 		return out, err
 	}
@@ -145,7 +144,7 @@ func labelSet(labels []string) []string {
 }
 
 // rowOf returns a copy of a row for reads of its transaction.
-func rowOf(r *apply.Row) Row {
+func rowOf(r *rows.Row) Row {
 	out := Row{
 		Key: slices.Clone(r.Key), Vector: slices.Clone(r.Vector),
 		Sparse: vector.Sparse{Index: slices.Clone(r.Sparse.Index), Value: slices.Clone(r.Sparse.Value)},

@@ -10,10 +10,10 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/salvage"
 	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/maintenance"
-	"github.com/anndb/anndb/vector"
 )
 
 func init() { salvage.Salvage = salvageFile }
@@ -91,19 +91,13 @@ func salvageFile(
 }
 
 // publicRows returns salvaged rows as users see them.
-func publicRows(found iter.Seq2[salvage.Row, error]) iter.Seq2[Row, error] {
+func publicRows(found iter.Seq2[rows.Row, error]) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for x, err := range found {
-			r := Row{Key: x.Key, Vector: x.Vector, Sparse: x.Sparse}
+			r := Row{Key: x.Key, Vector: x.Vector, Sparse: x.Sparse, Features: x.Features}
 			r.setCold(x.Cold)
-			for i, name := range x.Names {
-				r.Features = append(r.Features, vector.Feature{Name: name, Value: x.Sparse.Value[i]})
-			}
 			if r.Text != "" {
 				r.Features = nil // its terms
-			}
-			if len(x.Names) > 0 {
-				r.Sparse = vector.Sparse{}
 			}
 			if !yield(r, err) {
 				return

@@ -10,6 +10,7 @@ import (
 	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
 )
@@ -63,7 +64,7 @@ func (c TxCollection) Delete(key []byte) error {
 // every index; maintenance brings label models up to date. It reads the key as Get does (see
 // Update). ErrNotFound does not fail the Update; every other error does.
 func (c TxCollection) SetLabels(key []byte, labels ...string) error {
-	return c.t.Edit(c.name, key, func(r *apply.Row) error {
+	return c.t.Edit(c.name, key, func(r *rows.Row) error {
 		if err := layout.CheckLabels(key, labels); err != nil {
 			return err
 		}
@@ -96,7 +97,7 @@ func (c TxCollection) rewrite(key []byte, edit func(r *Row)) error {
 
 // SetPayload replaces the payload of the row with the key, like SetLabels.
 func (c TxCollection) SetPayload(key, payload []byte) error {
-	return c.t.Edit(c.name, key, func(r *apply.Row) error {
+	return c.t.Edit(c.name, key, func(r *rows.Row) error {
 		if err := layout.CheckPayload(key, payload); err != nil {
 			return err
 		}
@@ -107,7 +108,7 @@ func (c TxCollection) SetPayload(key, payload []byte) error {
 
 // SetAttributes replaces the attributes of the row with the key, like SetLabels. Its expiry stays.
 func (c TxCollection) SetAttributes(key []byte, attributes map[string]any) error {
-	return c.t.Edit(c.name, key, func(r *apply.Row) error {
+	return c.t.Edit(c.name, key, func(r *rows.Row) error {
 		_, expiry := attribute.Split(r.Attributes)
 		return setAttributes(&r.Cold, key, attributes, expiry)
 	})
@@ -115,7 +116,7 @@ func (c TxCollection) SetAttributes(key []byte, attributes map[string]any) error
 
 // SetExpiry sets the time from which on no search finds the row; zero: never.
 func (c TxCollection) SetExpiry(key []byte, at time.Time) error {
-	return c.t.Edit(c.name, key, func(r *apply.Row) error {
+	return c.t.Edit(c.name, key, func(r *rows.Row) error {
 		attributes, _ := attribute.Split(r.Attributes)
 		return setAttributes(&r.Cold, key, attributes, at)
 	})

@@ -231,11 +231,11 @@ func (a *Applier) Apply(ops []Op) error {
 }
 
 // add adds a row.
-func (t *collTx) add(r *Row) {
+func (t *collTx) add(r *rows.Row) {
 	if t.c.Dim > 0 && r.Vector == nil {
 		t.vectorless.Add(t.c.Rows)
 	}
-	t.rows = append(t.rows, r.Row)
+	t.rows = append(t.rows, *r)
 	t.c.Rows++
 }
 
@@ -278,7 +278,7 @@ func (t *collTx) change(row uint32, o *Op) {
 }
 
 // vectorise converts a sparse row to its final form and updates the number of features in use.
-func (a *Applier) vectorise(c *layout.Collection, r *Row) error {
+func (a *Applier) vectorise(c *layout.Collection, r *rows.Row) error {
 	if !c.Sparse {
 		return nil
 	}
@@ -287,7 +287,7 @@ func (a *Applier) vectorise(c *layout.Collection, r *Row) error {
 		if err != nil {
 			return err
 		}
-		r.Sparse = NonZero(s)
+		r.Sparse, r.Features = NonZero(s), nil
 	}
 	if n := r.Sparse.Len(); n > 0 {
 		c.Features = max(c.Features, int(r.Sparse.Index[n-1])+1)

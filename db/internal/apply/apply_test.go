@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
 	"github.com/anndb/anndb/db/internal/txntest"
@@ -44,7 +45,7 @@ func op(what apply.Kind, i int, labels ...string) apply.Op {
 	if what != apply.Put && what != apply.PutDeleted {
 		r.Vector = nil
 	}
-	o := apply.Op{What: what, Row: apply.Row{Row: r}}
+	o := apply.Op{What: what, Row: r}
 	if what == apply.Change {
 		o.Before, o.Row.Labels = r.Cold, labels
 	}
@@ -185,7 +186,7 @@ func TestWatch(t *testing.T) {
 	relabel := func(i int, payload string, labels ...string) {
 		t.Helper()
 		err := m.Update(t.Context(), func(x *txn.Tx) error {
-			return x.Edit("dense", txntest.Row("dense", i).Key, func(r *apply.Row) error {
+			return x.Edit("dense", txntest.Row("dense", i).Key, func(r *rows.Row) error {
 				r.Labels, r.Payload = labels, []byte(payload)
 				return nil
 			})

@@ -16,7 +16,7 @@ type Op struct {
 	// Insert requires that no row has the key before the transaction, except for Expired.
 	Insert  bool
 	Expired *Found    // the expired row that has the key; nil if there is none
-	Row     Row       // to delete: only the key; to change: key, and the new Cold
+	Row     rows.Row  // to delete: only the key; to change: key, and the new Cold
 	Before  rows.Cold // to change: what the row has before
 	Bytes   int
 }
@@ -31,19 +31,8 @@ const (
 	PutDeleted             // adds a row that is deleted already, which keeps the numbers of later rows
 )
 
-// Row is a row of a transaction.
-type Row struct {
-	rows.Row
-	Features []vector.Feature // until the transaction gives them numbers
-}
-
-// RowBytes is the approximate memory in bytes that a row takes in addition to Size.
+// RowBytes is the approximate memory in bytes that a row takes in addition to rows.Row.Size.
 const RowBytes = 128
-
-// Size returns the approximate size in bytes.
-func (r *Row) Size() int {
-	return 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + r.Cold.Size()
-}
 
 // NonZero returns a copy of s without zeros.
 func NonZero(s vector.Sparse) (out vector.Sparse) {

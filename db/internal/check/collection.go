@@ -79,9 +79,8 @@ func (c *checker) rows(
 		}
 		c.compared.add(1)
 		r, live, err := st.ReadRow(row, &run)
-		var names []string
 		if live && err == nil && st.Entry.Named {
-			names, err = featureNames(st, r.Sparse.Index)
+			r.Features, err = st.NamedFeatures(r.Sparse)
 		}
 		switch {
 		case err != nil:
@@ -97,7 +96,7 @@ func (c *checker) rows(
 		if !live {
 			continue
 		}
-		if err := layout.CheckRow(st.Entry, &r, names); err != nil {
+		if err := layout.CheckRow(st.Entry, &r); err != nil {
 			problem(fmt.Errorf("row %d: %w", row, err))
 		}
 		if err := norms.row(row, r.Vector); err != nil {
@@ -111,19 +110,6 @@ func (c *checker) rows(
 		}
 	}
 	return carry, nil
-}
-
-// featureNames returns the names of features.
-func featureNames(st *state.Collection, numbers []uint32) (names []string, err error) {
-	defer state.Guard(st.Gen.File, state.CatchFaults(), &err)
-	for _, id := range numbers {
-		name, err := st.FeatureName(id)
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	return names, nil
 }
 
 // checkChanges checks that the changes of labels and payloads belong to rows that are not

@@ -171,7 +171,7 @@ func (f *Copy) catchUpRows(
 		return err
 	}
 	if err := deletedKeys(ctx, st, before, func(key []byte) error {
-		return add(apply.Op{What: apply.Delete, Row: apply.Row{Row: rows.Row{Key: key}}}, apply.RowBytes+len(key))
+		return add(apply.Op{What: apply.Delete, Row: rows.Row{Key: key}}, apply.RowBytes+len(key))
 	}); err != nil {
 		return bytes, err
 	}
@@ -293,7 +293,7 @@ func (f *Copy) readChanges(
 			continue // the row was changed before it was copied
 		}
 		o := apply.Op{
-			What: apply.Change, Before: before, Row: apply.Row{Row: rows.Row{Key: r.Key, Cold: r.Cold}},
+			What: apply.Change, Before: before, Row: rows.Row{Key: r.Key, Cold: r.Cold},
 		}
 		o.Bytes = apply.RowBytes + len(r.Key) + o.Row.Cold.Size()
 		ops, size = append(ops, o), size+o.Bytes

@@ -16,6 +16,7 @@ import (
 	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/segment"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
@@ -225,7 +226,7 @@ func (c *Compactor) renumbered(
 }
 
 // load puts rows into a collection.
-func load(ctx context.Context, m *txn.Manager, coll string, rows iter.Seq2[apply.Row, error]) error {
+func load(ctx context.Context, m *txn.Manager, coll string, rows iter.Seq2[rows.Row, error]) error {
 	next, stop := iter.Pull2(rows)
 	defer stop()
 	_, err := m.Load(ctx, func(t *txn.Tx) (more bool, err error) {

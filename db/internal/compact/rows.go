@@ -5,7 +5,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -16,55 +15,46 @@ import (
 
 // readRow copies a row as a transaction writes it, unless it is deleted, and keeps the decoded run of
 // labels and payloads for the following rows.
-func readRow(st *state.Collection, row uint32, run **state.ColdRun) (r apply.Row, live bool, err error) {
-	x, live, err := st.ReadRow(row, run)
-	if err != nil || !live {
+func readRow(st *state.Collection, row uint32, run **state.ColdRun) (r rows.Row, live bool, err error) {
+	if r, live, err = st.ReadRow(row, run); err != nil || !live {
 		return r, false, err
 	}
-	r, err = changeOf(st, x)
+	err = forChange(st, &r)
 	return r, err == nil, err
 }
 
 // deletedRow copies the key and the vector of a deleted row.
-func deletedRow(st *state.Collection, row uint32) (r apply.Row, err error) {
+func deletedRow(st *state.Collection, row uint32) (r rows.Row, err error) {
 	defer state.Guard(st.Gen.File, state.CatchFaults(), &err)
-	x, err := st.ReadVector(row)
-	if err != nil {
-		return r, err
+	if r, err = st.ReadVector(row); err == nil {
+		err = forChange(st, &r)
 	}
-	return changeOf(st, x)
+	return r, err
 }
 
-// changeOf returns a row as a transaction writes it: with the names of its features, if they have
-// names. It checks the row as if a program had put it.
-func changeOf(st *state.Collection, x rows.Row) (r apply.Row, err error) {
-	defer state.Guard(st.Gen.File, state.CatchFaults(), &err)
-	var names []string
-	r.Row = x
+// forChange gives the features of a row their names, if they have names, as a transaction writes it. It checks
+// the row as if a program had put it.
+func forChange(st *state.Collection, r *rows.Row) (err error) {
 	if st.Entry.Named {
-		names, r.Features = make([]string, x.Sparse.Len()), make([]vector.Feature, x.Sparse.Len())
-		for i, id := range x.Sparse.Index {
-			if names[i], err = st.FeatureName(id); err != nil {
-				return r, err
-			}
-			r.Features[i] = vector.Feature{Name: names[i], Value: x.Sparse.Value[i]}
+		if r.Features, err = st.NamedFeatures(r.Sparse); err != nil {
+			return err
 		}
 		r.Sparse = vector.Sparse{}
 	}
-	if err := layout.CheckRow(st.Entry, &x, names); err != nil {
-		return r, fail.Wrapf(err, "collection %q", st.Entry.Name)
+	if err := layout.CheckRow(st.Entry, r); err != nil {
+		return fail.Wrapf(err, "collection %q", st.Entry.Name)
 	}
-	return r, nil
+	return nil
 }
 
 // inOrder yields copies of the live rows of a collection in the order of their numbers.
-func inOrder(st *state.Collection) iter.Seq2[apply.Row, error] {
-	return func(yield func(apply.Row, error) bool) {
+func inOrder(st *state.Collection) iter.Seq2[rows.Row, error] {
+	return func(yield func(rows.Row, error) bool) {
 		var run *state.ColdRun
 		for row := range st.Entry.Rows {
 			r, live, err := readRow(st, row, &run)
 			if err != nil {
-				yield(apply.Row{}, err)
+				yield(rows.Row{}, err)
 				return
 			}
 			if live && !yield(r, nil) {
@@ -83,16 +73,16 @@ func inOrder(st *state.Collection) iter.Seq2[apply.Row, error] {
 const nearBatch = 64 << 20
 
 // nearRows iterates over a collection's live rows, near rows in succession.
-func nearRows(ctx context.Context, st *state.Collection) (iter.Seq2[apply.Row, error], error) {
+func nearRows(ctx context.Context, st *state.Collection) (iter.Seq2[rows.Row, error], error) {
 	order, err := nearOrder(ctx, st)
 	if err != nil {
 		return nil, err
 	}
-	return func(yield func(apply.Row, error) bool) {
+	return func(yield func(rows.Row, error) bool) {
 		// Labels and payloads are stored in compressed runs. Therefore the rows of a batch are
 		// read in the order of their numbers and then yielded in the new order.
 		batch := max(1, nearBatch/(4*st.Entry.Dim))
-		batched := make([]apply.Row, 0, min(batch, len(order)))
+		batched := make([]rows.Row, 0, min(batch, len(order)))
 		for part := range slices.Chunk(order, batch) {
 			batched = batched[:len(part)]
 			places := make([]int, len(part))
@@ -107,7 +97,7 @@ func nearRows(ctx context.Context, st *state.Collection) (iter.Seq2[apply.Row, e
 					err = fail.Corruptf(st.Entry.Name, "row %d is deleted and is not", part[at])
 				}
 				if err != nil {
-					yield(apply.Row{}, err)
+					yield(rows.Row{}, err)
 					return
 				}
 				batched[at] = r

@@ -22,7 +22,7 @@ func TestStep(t *testing.T) {
 	err := m.Update(t.Context(), func(x *txn.Tx) error {
 		for i, at := range []time.Time{now.Add(-time.Hour), now.Add(time.Hour), {}, now.Add(-time.Second)} {
 			err := x.Add("dense", func(*layout.Collection) (o apply.Op, err error) {
-				o.Row.Row = txntest.Row("dense", i)
+				o.Row = txntest.Row("dense", i)
 				o.Row.Attributes, err = attribute.Set(nil, at)
 				return o, err
 			})

@@ -11,13 +11,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// CheckRow checks a row of a collection. names has the names of its features if they have names.
-func CheckRow(c *Collection, r *rows.Row, names []string) error {
+// CheckRow checks a row of a collection, by its Features if they have names.
+func CheckRow(c *Collection, r *rows.Row) error {
 	if err := CheckKey(r.Key); err != nil {
 		return err
 	}
 	if c.Sparse {
-		if err := checkSparse(c, r, names); err != nil {
+		if err := checkSparse(c, r); err != nil {
 			return fail.Wrapf(err, "key %q", r.Key)
 		}
 	}
@@ -32,9 +32,9 @@ func CheckRow(c *Collection, r *rows.Row, names []string) error {
 	return CheckPayload(r.Key, r.Payload)
 }
 
-func checkSparse(c *Collection, r *rows.Row, names []string) error {
+func checkSparse(c *Collection, r *rows.Row) error {
 	if c.Named {
-		return CheckNamed(len(names), func(i int) (string, float32) { return names[i], r.Sparse.Value[i] })
+		return CheckNamed(r.Features)
 	}
 	return CheckNumbered(r.Sparse)
 }
@@ -124,15 +124,14 @@ func CheckNumbered(s vector.Sparse) error {
 	return nil
 }
 
-// CheckNamed checks n named features, of which at returns the name and the value.
-func CheckNamed(n int, at func(i int) (name string, value float32)) error {
-	if n > rows.MaxFeatures {
+// CheckNamed checks named features.
+func CheckNamed(features []vector.Feature) error {
+	if len(features) > rows.MaxFeatures {
 		return tooManyFeatures()
 	}
-	seen := make(map[string]bool, n)
-	for i := range n {
-		name, value := at(i)
-		v := float64(value)
+	seen := make(map[string]bool, len(features))
+	for _, f := range features {
+		name, v := f.Name, float64(f.Value)
 		switch {
 		case name == "" || len(name) > rows.MaxKey || !utf8.ValidString(name):
 			return fmt.Errorf("%w: name %.40q (want 1 to %d bytes of UTF-8)", fail.Features, name, rows.MaxKey)

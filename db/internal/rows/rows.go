@@ -31,7 +31,14 @@ type Row struct {
 	// with features.
 	Vector []float32
 	Sparse vector.Sparse
+	// Features are those of Sparse with their names, in place of it, until a transaction gives them numbers.
+	Features []vector.Feature
 	Cold
+}
+
+// Size returns the approximate size in bytes.
+func (r *Row) Size() int {
+	return 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + r.Cold.Size()
 }
 
 // Cold holds the parts of a row that searches do not read. All but the text can change while the row keeps

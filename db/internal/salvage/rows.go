@@ -25,12 +25,6 @@ type LostRow struct {
 	Err        error
 }
 
-// Row is a row, with the names of its features if they have names.
-type Row struct {
-	rows.Row
-	Names []string
-}
-
 var errGone = errors.New("block is missing or damaged")
 
 // Rows reads the rows of one collection of a damaged file.
@@ -101,9 +95,9 @@ func (x *Rows) live(row uint32) bool {
 
 // All iterates over the live rows in the order of their numbers, and calls lost for those that it
 // could not read. If two rows with the same key both seem live, the later one must be kept.
-func (x *Rows) All(lost func(LostRow)) iter.Seq2[Row, error] {
+func (x *Rows) All(lost func(LostRow)) iter.Seq2[rows.Row, error] {
 	x.lost = lost
-	return func(yield func(Row, error) bool) {
+	return func(yield func(rows.Row, error) bool) {
 		at := uint64(0)
 		for _, e := range x.found.extents(x.c.Rows, x.c.Shift()) {
 			x.lose(extent{at, e.from})
@@ -119,9 +113,9 @@ func (x *Rows) All(lost func(LostRow)) iter.Seq2[Row, error] {
 }
 
 // yield reads a row and yields it, if it is live.
-func (x *Rows) yield(row uint32, yield func(Row, error) bool) bool {
+func (x *Rows) yield(row uint32, yield func(rows.Row, error) bool) bool {
 	if err := x.w.ctx.Err(); err != nil {
-		yield(Row{}, fail.Wrapf(err, "salvage"))
+		yield(rows.Row{}, fail.Wrapf(err, "salvage"))
 		return false
 	}
 	if !x.live(row) {
@@ -132,7 +126,7 @@ func (x *Rows) yield(row uint32, yield func(Row, error) bool) bool {
 		r.Vector = nil
 	}
 	if err == nil {
-		err = layout.CheckRow(x.c, &r.Row, r.Names)
+		err = layout.CheckRow(x.c, &r)
 	}
 	if err == nil {
 		return yield(r, nil)
@@ -145,7 +139,7 @@ func (x *Rows) yield(row uint32, yield func(Row, error) bool) bool {
 	return true
 }
 
-func (x *Rows) row(row uint32) (Row, error) {
+func (x *Rows) row(row uint32) (rows.Row, error) {
 	if row >= x.c.Sealed() {
 		return x.fresh(row)
 	}
@@ -160,16 +154,14 @@ func (x *Rows) row(row uint32) (Row, error) {
 }
 
 // fresh returns a row that is in no chunk.
-func (x *Rows) fresh(row uint32) (r Row, err error) {
+func (x *Rows) fresh(row uint32) (r rows.Row, err error) {
 	data, err := x.w.block(codec.Key(x.c.ID, codec.KindTail, row))
 	if err != nil {
 		return r, err
 	}
-	t, err := x.c.RowFormat().DecodeOne(data)
-	if err != nil {
+	if r, err = x.c.RowFormat().DecodeOne(data); err != nil {
 		return r, err
 	}
-	r.Row = t
 	changed, err := x.change(row)
 	if err != nil {
 		return r, err
@@ -181,7 +173,7 @@ func (x *Rows) fresh(row uint32) (r Row, err error) {
 }
 
 // chunked returns a row of a chunk.
-func (x *Rows) chunked(row uint32) (r Row, err error) {
+func (x *Rows) chunked(row uint32) (r rows.Row, err error) {
 	shift := x.c.Shift()
 	if chunk := int64(row >> shift); chunk != x.chunk {
 		x.chunk = chunk
@@ -306,13 +298,13 @@ func (x *Rows) openRun(row uint32) error {
 	return nil
 }
 
-// named adds the names of a row's features, if they have names.
-func (x *Rows) named(r *Row) error {
+// named gives the features of a row their names, if they have names.
+func (x *Rows) named(r *rows.Row) error {
 	if !x.c.Named {
 		return nil
 	}
 	dict := x.w.names
-	for _, id := range r.Sparse.Index {
+	for i, id := range r.Sparse.Index {
 		number := binary.BigEndian.AppendUint32(nil, id)
 		name, ok := dict[string(layout.FeatureKey(x.c.ID, layout.FeatureByID, number))]
 		if !ok {
@@ -324,7 +316,8 @@ func (x *Rows) named(r *Row) error {
 		if !ok || n != uint64(id) {
 			return fail.Corruptf(x.c.Name, "feature %d has a damaged name", id)
 		}
-		r.Names = append(r.Names, string(name))
+		r.Features = append(r.Features, vector.Feature{Name: string(name), Value: r.Sparse.Value[i]})
 	}
+	r.Sparse = vector.Sparse{}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/vector"
 )
 
 // FeatureNumber returns the number of a name; ok is false if no row has ever had it.
@@ -104,4 +105,17 @@ func (st *Collection) FeatureName(id uint32) (name string, err error) {
 		return "", fail.Corruptf(st.Entry.Name, "feature %d has no sound name", id)
 	}
 	return name, nil
+}
+
+// NamedFeatures returns the features of a row with their names.
+func (st *Collection) NamedFeatures(s vector.Sparse) (out []vector.Feature, err error) {
+	defer Guard(st.Gen.File, CatchFaults(), &err)
+	out = make([]vector.Feature, s.Len())
+	for i, id := range s.Index {
+		out[i].Value = s.Value[i]
+		if out[i].Name, err = st.FeatureName(id); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }

@@ -241,7 +241,7 @@ func (t *Tx) change(earlier *apply.Op, o apply.Op) error {
 }
 
 // Edit changes the Cold of the row with the key. A missing row does not fail the transaction.
-func (t *Tx) Edit(coll string, key []byte, f func(*apply.Row) error) (err error) {
+func (t *Tx) Edit(coll string, key []byte, f func(*rows.Row) error) (err error) {
 	if err := t.open(); err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func (t *Tx) Delete(coll string, key []byte) error {
 		if err := layout.CheckKey(key); err != nil {
 			return apply.Op{}, err
 		}
-		row := apply.Row{Row: rows.Row{Key: slices.Clone(key)}}
+		row := rows.Row{Key: slices.Clone(key)}
 		return apply.Op{What: apply.Delete, Row: row, Bytes: len(key)}, nil
 	})
 }
@@ -336,7 +336,7 @@ func (t *Tx) stored(coll string, key []byte) (o *apply.Op, err error) {
 		t.runs[coll] = run
 		o = &apply.Op{
 			What: apply.Change, Before: cold,
-			Row: apply.Row{Row: rows.Row{Key: slices.Clone(key), Cold: cold}},
+			Row: rows.Row{Key: slices.Clone(key), Cold: cold},
 		}
 		return nil
 	})

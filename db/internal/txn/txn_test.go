@@ -66,7 +66,7 @@ func openTemp(t *testing.T, o Options) *Manager {
 func put(t *Tx, key string, payload int) error {
 	return t.Add("c", func(*layout.Collection) (apply.Op, error) {
 		r := rows.Row{Key: []byte(key), Vector: []float32{1}, Cold: rows.Cold{Payload: make([]byte, payload)}}
-		return apply.Op{Row: apply.Row{Row: r}, Bytes: payload + len(key)}, nil
+		return apply.Op{Row: r, Bytes: payload + len(key)}, nil
 	})
 }
 
@@ -134,7 +134,7 @@ func TestFailsAlone(t *testing.T) {
 			errs[i] = m.Update(context.Background(), func(x *Tx) error {
 				return x.Add("c", func(*layout.Collection) (apply.Op, error) {
 					r := rows.Row{Key: []byte("same"), Vector: []float32{1}}
-					return apply.Op{Row: apply.Row{Row: r}, Insert: true}, nil
+					return apply.Op{Row: r, Insert: true}, nil
 				})
 			})
 		})

@@ -105,7 +105,7 @@ func PutIn(ctx context.Context, m *txn.Manager, coll string, from, to int) error
 	return m.Update(ctx, func(x *txn.Tx) error {
 		for i := from; i < to; i++ {
 			err := x.Add(coll, func(*layout.Collection) (apply.Op, error) {
-				return apply.Op{Row: apply.Row{Row: Row(coll, i)}}, nil
+				return apply.Op{Row: Row(coll, i)}, nil
 			})
 			if err != nil {
 				return err
@@ -122,7 +122,7 @@ func Delete(t testing.TB, m *txn.Manager, coll string, from, to int) {
 		for i := from; i < to; i++ {
 			err := x.Add(coll, func(*layout.Collection) (apply.Op, error) {
 				key := Row(coll, i).Key
-				return apply.Op{What: apply.Delete, Row: apply.Row{Row: rows.Row{Key: key}}}, nil
+				return apply.Op{What: apply.Delete, Row: rows.Row{Key: key}}, nil
 			})
 			if err != nil {
 				return err
@@ -136,7 +136,7 @@ func Delete(t testing.TB, m *txn.Manager, coll string, from, to int) {
 func Relabel(t testing.TB, m *txn.Manager, coll string, i int, labels ...string) {
 	t.Helper()
 	Must(t, m.Update(t.Context(), func(x *txn.Tx) error {
-		err := x.Edit(coll, Row(coll, i).Key, func(r *apply.Row) error { r.Labels = labels; return nil })
+		err := x.Edit(coll, Row(coll, i).Key, func(r *rows.Row) error { r.Labels = labels; return nil })
 		if errors.Is(err, fail.NoRow) {
 			return nil
 		}
