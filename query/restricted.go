@@ -19,9 +19,6 @@ const (
 	scanPlaces = 20
 	// fewPassing is the number of passing rows up to which each gets an exact distance.
 	fewPassing = 200
-	// settleDepth is the least number of best rows by which a scan by sketches decides whether its
-	// answer has settled.
-	settleDepth = 16
 	// fewEntered is the number of answers for each that the last rows of such a scan may have changed, and
 	// settleErrors the number of standard errors by which the estimates of the others must exceed the answer.
 	fewEntered, settleErrors = 400, 1.645

@@ -208,7 +208,7 @@ func (s *Searcher) depth() int {
 	}
 	if !s.scanFirst() {
 		if s.restricted() && s.beamWidth() > 0 || s.scansSketches() {
-			k = max(k, settleDepth)
+			k = max(k, stopRows)
 		}
 	}
 	return min(k, s.v.Rows.N)
