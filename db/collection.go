@@ -85,7 +85,7 @@ func (s *Snapshot) read(coll string, f func(st *state.Collection) error) (err er
 		return err
 	}
 	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
-	st, err := s.collection(coll)
+	st, err := s.gen.Collection(coll)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,10 @@
 package db_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -16,31 +16,6 @@ import (
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
-
-const (
-	tiedRows = 800
-	tiedDim  = 6
-)
-
-// putTied puts rows of whole numbers 0 and 1 and one 0..2, so that there are 96
-// different rows and splits leave very uneven leaves.
-func putTied(t *testing.T, d *db.DB, from, to int) {
-	t.Helper()
-	err := d.Update(t.Context(), func(b *db.Tx) error {
-		for i := from; i < to; i++ {
-			rng := rand.New(rand.NewPCG(3, uint64(i)))
-			x := []float32{float32(rng.IntN(3))}
-			for len(x) < tiedDim {
-				x = append(x, float32(rng.IntN(2)))
-			}
-			if err := b.Collection("d").Put(db.Row{Key: fmt.Append(nil, i), Vector: x}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	dbtest.Must(t, err)
-}
 
 // checkLeafSizes compares the size of every leaf with the number of given rows that are routed to it. It
 // returns how many sizes there are.
@@ -96,92 +71,58 @@ func partitioned(v *query.View, row int) []float32 {
 	return x
 }
 
-// The sizes of leaves are the numbers of training points in them: where values
-// tie, with rows deleted before the build. Small segments do not change them.
+// TestLeafSizes: the sizes of leaves are the numbers of rows that are routed to them, for all metrics and
+// learners, where values tie and rows were deleted before the build: thresholds are values of rows, so one bit
+// of difference between the coordinates of builds and those of searches would move rows. Small segments do
+// not change them.
 func TestLeafSizes(t *testing.T) {
-	for _, kind := range []forest.Kind{forest.KD, forest.KDChrono, forest.RP, forest.PCATree, forest.RF} {
-		t.Run(string(kind), func(t *testing.T) {
-			d := tiedDB(t, filepath.Join(t.TempDir(), "db"), kind)
-			defer d.Close()
-			var trained []int
-			for i := range tiedRows {
-				if i%10 != 0 {
-					trained = append(trained, i)
-				}
-			}
-			look := func() {
-				t.Helper()
-				dbtest.Must(t, d.View(func(s *db.Snapshot) error {
-					if sizes := checkLeafSizes(t, s, trained); sizes < 4 {
-						t.Errorf("%d different sizes, want 4 or more", sizes)
-					}
-					return nil
-				}))
-			}
-			look()
-			putTied(t, d, tiedRows, tiedRows+60)
-			steps, err := d.Maintain(t.Context(), 0, nil)
-			if err != nil || len(steps) != 1 || steps[0].Action != "segment" {
-				t.Fatalf("steps %+v, error %v, want a segment", steps, err)
-			}
-			look()
-		})
-	}
-}
-
-// Rows that an index covers are routed to the leaves that counted them when it was
-// built, for all metrics: thresholds are values of rows, so one bit of difference
-// between the coordinates of builds and those of searches would move rows.
-func TestLeafSizesByMetric(t *testing.T) {
 	t.Parallel()
-	const n, dim = 1000, 12
-	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
-		for _, kind := range []forest.Kind{forest.KD, forest.RP, forest.PCATree, forest.RF} {
+	const n, dim = 800, 6
+	for _, metric := range dbtest.Metrics {
+		for _, kind := range []forest.Kind{forest.KD, forest.KDChrono, forest.RP, forest.PCATree, forest.RF} {
 			t.Run(fmt.Sprint(metric, " ", kind), func(t *testing.T) {
-				d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "db"), &db.Options{NoSync: true})
-				dbtest.Must(t, err)
-				defer d.Close()
-				dbtest.Must(t, dbtest.Create(t.Context(), d, "d", db.Schema{Dim: dim, Metric: metric}))
-				rng := rand.New(rand.NewPCG(4, uint64(metric)))
-				var rows []int
-				dbtest.Must(t, d.Update(t.Context(), func(b *db.Tx) error {
-					for i := range n {
-						x := make([]float32, dim)
-						for i := range x {
-							x[i] = float32(rng.NormFloat64())
-						}
-						if err := b.Collection("d").Put(db.Row{Key: fmt.Append(nil, i), Vector: x}); err != nil {
-							return err
-						}
-						rows = append(rows, i)
+				d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
+				rng := rand.New(rand.NewPCG(3, uint64(metric)))
+				var rows []db.Row // of which about half have one of 96 vectors
+				for i := range n + 60 {
+					x := []float32{float32(1 + rng.IntN(3))}
+					for len(x) < dim {
+						x = append(x, float32(rng.IntN(2)))
 					}
-					return nil
-				}))
-				dbtest.Builds(t, d, "d", "x", &index.Forest{Learner: string(kind), Trees: 4, Depth: 7, LeafNeighbors: 10, NoTune: true})
-				dbtest.Must(t, d.View(func(s *db.Snapshot) error {
-					checkLeafSizes(t, s, rows)
-					return nil
-				}))
+					if i%2 == 0 {
+						x[i%dim] = float32(rng.NormFloat64())
+					}
+					rows = append(rows, db.Row{Key: fmt.Append(nil, i), Vector: x})
+				}
+				var deleted []string
+				var trained []int
+				for i := range n {
+					if i%10 == 0 {
+						deleted = append(deleted, fmt.Sprint(i))
+					} else {
+						trained = append(trained, i)
+					}
+				}
+				dbtest.Must(t, errors.Join(dbtest.Create(t.Context(), d, "d", db.Schema{Dim: dim, Metric: metric}),
+					dbtest.Put(d, "d", rows[:n]...), dbtest.Delete(d, "d", deleted...)))
+				dbtest.Builds(t, d, "d", "x", &index.Forest{Learner: string(kind), Trees: 4, Depth: 6, LeafNeighbors: 10, NoTune: true})
+				look := func() {
+					t.Helper()
+					dbtest.Must(t, d.View(func(s *db.Snapshot) error {
+						if sizes := checkLeafSizes(t, s, trained); sizes < 4 {
+							t.Errorf("%d different sizes, want 4 or more", sizes)
+						}
+						return nil
+					}))
+				}
+				look()
+				dbtest.Must(t, dbtest.Put(d, "d", rows[n:]...))
+				steps, err := d.Maintain(t.Context(), 0, nil)
+				if err != nil || len(steps) != 1 || steps[0].Action != "segment" {
+					t.Fatalf("steps %+v, error %v, want a segment", steps, err)
+				}
+				look()
 			})
 		}
 	}
-}
-
-// tiedDB is a database with an index over tied rows, every tenth of them deleted.
-func tiedDB(t *testing.T, path string, kind forest.Kind) *db.DB {
-	t.Helper()
-	d, err := db.Open(t.Context(), path, &db.Options{NoSync: true})
-	dbtest.Must(t, err)
-	dbtest.Must(t, dbtest.Create(t.Context(), d, "d", db.Schema{Dim: tiedDim}))
-	putTied(t, d, 0, tiedRows)
-	dbtest.Must(t, d.Update(t.Context(), func(b *db.Tx) error {
-		for i := 0; i < tiedRows; i += 10 {
-			if err := b.Collection("d").Delete(fmt.Append(nil, i)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	dbtest.Builds(t, d, "d", "x", &index.Forest{Learner: string(kind), Trees: 4, Depth: 6, LeafNeighbors: 10, NoTune: true})
-	return d
 }

@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -40,12 +41,8 @@ func TestMaintainWritesLittle(t *testing.T) {
 					return nil
 				})
 			}
-			var info index.Info
-			err = dbtest.ErrorsOf(
-				func() error { return dbtest.Create(ctx, d, "s", db.Schema{Sparse: true}) },
-				func() error { return put(0, 3000) },
-				func() (err error) { info, err = d.Collection("s").Build(ctx, "x", o, nil); return err },
-			)
+			dbtest.Must(t, errors.Join(dbtest.Create(ctx, d, "s", db.Schema{Sparse: true}), put(0, 3000)))
+			info, err := d.Collection("s").Build(ctx, "x", o, nil)
 			dbtest.Must(t, err)
 			total := int64(0)
 			for _, n := range info.Bytes {

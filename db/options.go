@@ -69,12 +69,8 @@ func (o *Options) resolve() (Options, error) {
 		// Windows would extend the file itself to the reservation.
 		r.MapReserve = 0
 	}
-	if r.Timeout == 0 {
-		r.Timeout = defaultTimeout
-	}
-	if r.CloseTimeout == 0 {
-		r.CloseTimeout = defaultDrain
-	}
+	r.Timeout = cmp.Or(r.Timeout, defaultTimeout)
+	r.CloseTimeout = cmp.Or(r.CloseTimeout, defaultDrain)
 	var m maintenance.Policy
 	if r.Maintenance != nil {
 		m = *r.Maintenance

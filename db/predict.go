@@ -14,6 +14,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -78,6 +79,24 @@ func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (ou
 		return err
 	})
 	return out, err
+}
+
+// PredictBatch predicts the labels of many queries in one state, in parallel. Element
+// i is what Predict returns for queries[i]. Errors name the first query that failed.
+func (c Collection) PredictBatch(
+	ctx context.Context, queries []Query, o *PredictOptions,
+) ([]Predictions, error) {
+	if o == nil {
+		o = &PredictOptions{}
+	}
+	var rows *roaring.Bitmap
+	return batch(ctx, c, par.Work{N: len(queries), Workers: o.Workers}, func(st *state.Collection) (err error) {
+		rows, err = decidedRows(ctx, st, o.Where)
+		return err
+	}, func(st *state.Collection, i int, to *Predictions) (err error) {
+		*to, err = predictLabels(ctx, st, queries[i], o, rows)
+		return err
+	})
 }
 
 // predictLabels predicts the labels of a query. rows holds the rows that may be neighbors, nil for all.

@@ -41,7 +41,7 @@ func (c Collection) Has(key []byte) (exists bool, err error) {
 // GetRow returns a copy of the live row with the number.
 func (c Collection) GetRow(row uint32) (r Row, err error) {
 	err = c.read(context.Background(), func(st *state.Collection) (err error) {
-		if r, err = rowAt(st, row); err == nil && r.expired() {
+		if r, err = rowAt(st, row, new(*state.ColdRun)); err == nil && r.expired() {
 			r, err = Row{}, noRow(st, row)
 		}
 		return err
@@ -71,7 +71,7 @@ func getRow(st *state.Collection, key []byte) (Row, error) {
 
 // readRow copies the row with the key and the number.
 func readRow(st *state.Collection, key []byte, row uint32) (Row, error) {
-	r, err := rowAt(st, row)
+	r, err := rowAt(st, row, new(*state.ColdRun))
 	if err == nil && !bytes.Equal(r.Key, key) {
 		return Row{}, fail.Corruptf(st.Entry.Name, "key %q points to row %d of key %q", key, r.Row, r.Key)
 	}
@@ -103,11 +103,10 @@ func (c Collection) Rows(ctx context.Context, f *filter.Filter) iter.Seq2[Row, e
 		}
 		var run *state.ColdRun
 		for row := range st.Entry.Rows {
-			var r Row
-			ok, err := s.passes(ctx, st, passing, row)
-			if ok && err == nil {
-				r, ok, err = s.nextRow(st, row, &run)
+			if passing.Set != nil && !passing.Set.Contains(row) {
+				continue
 			}
+			r, ok, err := s.nextRow(ctx, st, passing, row, &run)
 			if err != nil {
 				yield(Row{}, err)
 				return
@@ -201,10 +200,9 @@ func (s *Snapshot) nextKeys(
 	return s.gen.KeyPage(prefix, from, skip, page)
 }
 
-// rowAt copies one live row out of the map.
-func rowAt(st *state.Collection, row uint32) (Row, error) {
-	var run *state.ColdRun
-	x, live, err := st.ReadRow(row, &run)
+// rowAt copies one live row out of the map, and keeps the decoded run of labels and payloads.
+func rowAt(st *state.Collection, row uint32, run **state.ColdRun) (Row, error) {
+	x, live, err := st.ReadRow(row, run)
 	if err != nil {
 		return Row{}, err
 	}
@@ -214,44 +212,23 @@ func rowAt(st *state.Collection, row uint32) (Row, error) {
 	return publicRow(st, row, x)
 }
 
-// nextRow copies a row unless it is deleted, and keeps the decoded run of labels and payloads
-// for the following rows.
+// nextRow copies a row unless it is deleted or a function of the filter refuses it, and keeps the decoded
+// run of labels and payloads for the following rows.
 func (s *Snapshot) nextRow(
-	st *state.Collection, row uint32, run **state.ColdRun,
+	ctx context.Context, st *state.Collection, p where.Passing, row uint32, run **state.ColdRun,
 ) (r Row, ok bool, err error) {
-	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
-	if err := s.open(); err != nil {
-		return r, false, err
-	}
-	x, live, err := st.ReadRow(row, run)
-	if err != nil || !live {
-		return r, false, err
-	}
-	r, err = publicRow(st, row, x)
-	return r, err == nil, err
-}
-
-// passes reports whether a row can pass an evaluated filter and, unless it is deleted, passes it.
-func (s *Snapshot) passes(
-	ctx context.Context, st *state.Collection, p where.Passing, row uint32,
-) (ok bool, err error) {
-	if p.Set != nil && !p.Set.Contains(row) {
-		return false, nil
-	}
 	if err := ctx.Err(); err != nil {
-		return false, fail.Wrapf(err, "rows of %q", st.Entry.Name)
-	}
-	if p.Accept == nil {
-		return true, nil
+		return r, false, fail.Wrapf(err, "rows of %q", st.Entry.Name)
 	}
 	defer state.Guard(s.gen.File, state.CatchFaults(), &err)
-	if err := s.open(); err != nil {
-		return false, err
+	if err := s.open(); err != nil || st.Deleted(row) {
+		return r, false, err
 	}
-	if st.Deleted(row) {
-		return false, nil
+	if ok, err := st.Accepts(p, row); err != nil || !ok {
+		return r, false, err
 	}
-	return st.Accepts(p, row)
+	r, err = rowAt(st, row, run)
+	return r, err == nil, err
 }
 
 // publicRow returns a row as users see it.

@@ -243,28 +243,34 @@ func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchO
 	if o == nil {
 		o = &defaultSearch
 	}
+	var passing where.Passing
+	return batch(ctx, c, par.Work{N: len(queries), Workers: o.Workers}, func(st *state.Collection) (err error) {
+		passing, err = passingRows(ctx, st, o.Where)
+		return err
+	}, func(st *state.Collection, i int, res *Result) error {
+		one := *o
+		one.Reuse = newHits(max(0, min(cmp.Or(o.K, defaultK), 1024)))
+		return search(ctx, st, &rowAsk{q: queries[i], k: o.K, passing: passing}, &one, res)
+	})
+}
+
+// batch answers many queries in one state, in parallel. It calls prepare first.
+func batch[T any](
+	ctx context.Context, c Collection, w par.Work, prepare func(st *state.Collection) error,
+	answer func(st *state.Collection, i int, to *T) error,
+) ([]T, error) {
 	s, err := c.hold(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer c.letGo(s)
-	var passing where.Passing
-	err = s.read(c.name, func(st *state.Collection) (err error) {
-		passing, err = passingRows(ctx, st, o.Where)
-		return err
-	})
-	if err != nil {
+	if err := s.read(c.name, prepare); err != nil {
 		return nil, err
 	}
-	out := make([]Result, len(queries))
-	work := par.Work{N: len(queries), Grain: 8, Workers: o.Workers}
-	err = par.Each(ctx, work, func(i int) (err error) {
-		one := *o
-		one.Reuse = newHits(max(0, min(cmp.Or(o.K, defaultK), 1024)))
-		err = s.read(c.name, func(st *state.Collection) error {
-			return search(ctx, st, &rowAsk{q: queries[i], k: o.K, passing: passing}, &one, &out[i])
-		})
-		return atQuery(i, err)
+	out := make([]T, w.N)
+	w.Grain = min(8, w.N/(4*par.Workers(w.Workers)))
+	err = par.Each(ctx, w, func(i int) error {
+		return atQuery(i, s.read(c.name, func(st *state.Collection) error { return answer(st, i, &out[i]) }))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("db: %w", err)

@@ -628,9 +628,11 @@ func TestNoAllocations(t *testing.T) {
 			var dst []db.Hit
 			i := 0
 			run := func() {
-				var err error
-				dst, _, err = dbtest.NearestInto(t.Context(), s.Collection("c"), db.Query{Vector: queries[i%len(queries)]}, 10, o, dst[:0])
+				with := *o
+				with.K, with.Reuse = 10, dst[:0]
+				res, err := s.Collection("c").Search(t.Context(), db.Query{Vector: queries[i%len(queries)]}, &with)
 				i++
+				dst = res.Hits
 				dbtest.Must(t, err)
 			}
 			for range 2 * len(queries) {

@@ -73,11 +73,3 @@ func (s *Snapshot) open() error {
 	}
 	return nil
 }
-
-// collection returns a collection's state; every read calls it first.
-func (s *Snapshot) collection(name string) (*state.Collection, error) {
-	if err := s.open(); err != nil {
-		return nil, err
-	}
-	return s.gen.Collection(name)
-}

@@ -15,19 +15,6 @@ type treeReader interface {
 	Picture(o budget.PictureOptions, classes []string) (*budget.Picture, error)
 }
 
-// treeModel returns the budgeted tree that the index name selects.
-func treeModel(ctx context.Context, st *state.Collection, index string) (treeReader, error) {
-	model, err := labelModel(ctx, st, index)
-	if err != nil {
-		return nil, err
-	}
-	t, ok := model.Opened.(treeReader)
-	if !ok {
-		return nil, fmt.Errorf("%w: index %q of %q is no tree", fail.Kind, model.Manifest.Info.Name, st.Entry.Name)
-	}
-	return t, nil
-}
-
 // TreePicture returns a picture of a stored tree, with the names of its features and labels. nil
 // options are the defaults; Names is ignored. classes selects trees if there is one per class.
 func (c Collection) TreePicture(
@@ -37,9 +24,13 @@ func (c Collection) TreePicture(
 		o = &budget.PictureOptions{}
 	}
 	err = c.read(context.Background(), func(st *state.Collection) error {
-		t, err := treeModel(context.Background(), st, index)
+		model, err := labelModel(context.Background(), st, index)
 		if err != nil {
 			return err
+		}
+		t, ok := model.Opened.(treeReader)
+		if !ok {
+			return fmt.Errorf("%w: index %q of %q is no tree", fail.Kind, model.Manifest.Info.Name, st.Entry.Name)
 		}
 		named := *o
 		var failed error

@@ -29,17 +29,21 @@ func Not(f *Filter) *Filter { return &Filter{where.Negate(f.Expr())} }
 func Eq(name string, value any) *Filter { return &Filter{where.MakeCompare(name, where.Equal, value)} }
 
 // In selects the rows whose attribute equals one of the values, see Eq.
-func In(name string, values ...any) *Filter { return &Filter{where.MakeIn(name, values)} }
+func In(name string, values ...any) *Filter {
+	return &Filter{where.MakeCompare(name, where.OneOf, values...)}
+}
 
 // Range selects the rows whose attribute is at least low and below high; nil is no bound, and
 // without bounds it is Exists. Numbers, strings (bytewise), times and bools are ordered.
 func Range(name string, low, high any) *Filter { return &Filter{where.MakeRange(name, low, high)} }
 
 // Prefix selects the rows whose attribute is a string with the prefix.
-func Prefix(name, prefix string) *Filter { return &Filter{where.MakePrefix(name, prefix)} }
+func Prefix(name, prefix string) *Filter {
+	return &Filter{where.MakeCompare(name, where.HasPrefix, prefix)}
+}
 
 // Exists selects the rows that have the attribute.
-func Exists(name string) *Filter { return &Filter{where.MakeExists(name)} }
+func Exists(name string) *Filter { return &Filter{where.MakeCompare(name, where.Present)} }
 
 // HasLabel selects the rows that have at least one of the labels.
 func HasLabel(labels ...string) *Filter {

@@ -3,6 +3,7 @@
 package maintenance
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -40,21 +41,8 @@ type Policy struct {
 
 // Resolve returns the policy with the defaults in place of zero fields. Errors: db.ErrInvalid.
 func (m Policy) Resolve() (Policy, error) {
-	if m.Every == 0 {
-		m.Every = 10 * time.Second
-	}
-	if m.Share == 0 {
-		m.Share = 0.01
-	}
-	if m.CPU == 0 {
-		m.CPU = 0.5
-	}
-	if m.Memory == 0 {
-		m.Memory = 2 << 30
-	}
-	if m.Space == 0 {
-		m.Space = 0.5
-	}
+	m.Every, m.Memory = cmp.Or(m.Every, 10*time.Second), cmp.Or(m.Memory, 2<<30)
+	m.Share, m.CPU, m.Space = cmp.Or(m.Share, 0.01), cmp.Or(m.CPU, 0.5), cmp.Or(m.Space, 0.5)
 	if m.Memory < 0 || !(m.Space > 0 && m.Space <= 1) {
 		return m, fmt.Errorf("%w: maintenance builds in %d bytes of memory, compacts above a share of %g "+
 			"in free pages", fail.Option, m.Memory, m.Space)

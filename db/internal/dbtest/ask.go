@@ -24,16 +24,6 @@ func Must(t TB, err error) {
 	}
 }
 
-// ErrorsOf runs steps until one fails.
-func ErrorsOf(steps ...func() error) error {
-	for _, f := range steps {
-		if err := f(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Create is DB.Create without the handle.
 func Create(ctx context.Context, d *db.DB, name string, s db.Schema) error {
 	_, err := d.Create(ctx, name, s)
@@ -51,18 +41,11 @@ func Builds(t TB, d *db.DB, coll, name string, o index.Options) {
 func Nearest(
 	ctx context.Context, c db.Collection, q db.Query, k int, o *db.SearchOptions,
 ) ([]db.Hit, db.SearchStats, error) {
-	return NearestInto(ctx, c, q, k, o, nil)
-}
-
-// NearestInto is Nearest in the memory of earlier hits.
-func NearestInto(
-	ctx context.Context, c db.Collection, q db.Query, k int, o *db.SearchOptions, reuse []db.Hit,
-) ([]db.Hit, db.SearchStats, error) {
 	var with db.SearchOptions
 	if o != nil {
 		with = *o
 	}
-	with.K, with.Reuse = k, reuse
+	with.K = k
 	res, err := c.Search(ctx, q, &with)
 	return res.Hits, res.Stats, err
 }

@@ -118,11 +118,11 @@ func exprs() *rapid.Generator[Expr] {
 		case 0:
 			return Every(rapid.Bool().Draw(t, "every"))
 		case 1:
-			return MakeIn(n, rapid.SliceOfN(value, 0, 3).Draw(t, "values"))
+			return MakeCompare(n, OneOf, rapid.SliceOfN(value, 0, 3).Draw(t, "values")...)
 		case 2:
-			return MakePrefix(n, rapid.SampledFrom([]string{"", "a", "it's"}).Draw(t, "prefix"))
+			return MakeCompare(n, HasPrefix, rapid.SampledFrom([]string{"", "a", "it's"}).Draw(t, "prefix"))
 		case 3:
-			return MakeExists(n)
+			return MakeCompare(n, Present)
 		case 4:
 			return &HasLabel{rapid.SliceOfN(text, 0, 3).Draw(t, "labels")}
 		case 5:
@@ -169,17 +169,18 @@ func passes(e Expr, number uint32, r *row) bool {
 		return e.Accept([]byte(r.key))
 	case *Rows:
 		return e.Set.Contains(number)
-	case *Exists:
-		return r.attributes[e.Name] != nil
-	case *Prefix:
-		s, ok := r.attributes[e.Name].(string)
-		return ok && strings.HasPrefix(s, e.Prefix)
-	case *In:
-		have := r.attributes[e.Name]
-		return have != nil && slices.ContainsFunc(e.Values, func(v any) bool { return holds(Equal, have, v) })
 	case *Compare:
 		have := r.attributes[e.Name]
-		return have != nil && holds(e.Op, have, e.Value) || have == nil && e.Op == NotEqual
+		switch e.Op {
+		case Present:
+			return have != nil
+		case HasPrefix:
+			s, ok := have.(string)
+			return ok && strings.HasPrefix(s, e.Values[0].(string))
+		case OneOf:
+			return have != nil && slices.ContainsFunc(e.Values, func(v any) bool { return holds(Equal, have, v) })
+		}
+		return have != nil && holds(e.Op, have, e.Values[0]) || have == nil && e.Op == NotEqual
 	}
 	panic(fmt.Sprintf("%T", e))
 }

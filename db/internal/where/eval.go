@@ -293,43 +293,17 @@ func (c *conditions) add(name string, in []attribute.Range) {
 // rangesOf returns the keys of the values with which a row passes; false if the filter is no
 // condition on an attribute that it must have.
 func rangesOf(e Expr) (name string, in []attribute.Range, ok bool) {
-	switch e := e.(type) {
-	case *Compare:
-		if e.Op == NotEqual {
-			return "", nil, false
-		}
-		name = e.Name
-		in = append(in, comparison(e.Op)(e.Value))
-	case *In:
-		name = e.Name
-		for _, v := range e.Values {
-			in = append(in, attribute.Equal(v))
-		}
-	case *Prefix:
-		name = e.Name
-		in = append(in, attribute.Prefix(e.Prefix))
-	case *Exists:
-		name = e.Name
-		in = append(in, attribute.All())
-	default:
+	c, ok := e.(*Compare)
+	if !ok || c.Op == NotEqual {
 		return "", nil, false
 	}
-	return name, attribute.Union(in), true
-}
-
-// comparison returns the function that makes the range of a comparison.
-func comparison(o Op) func(v any) attribute.Range {
-	switch o {
-	case Less:
-		return attribute.Less
-	case AtMost:
-		return attribute.AtMost
-	case Greater:
-		return attribute.Greater
-	case AtLeast:
-		return attribute.AtLeast
+	if c.Op == Present {
+		in = append(in, attribute.All())
 	}
-	return attribute.Equal
+	for _, v := range c.Values {
+		in = append(in, comparisons[c.Op].of(v))
+	}
+	return c.Name, attribute.Union(in), true
 }
 
 // complement returns the filter whose rows a negative condition excludes; nil for others.
@@ -339,7 +313,7 @@ func complement(e Expr) Expr {
 		return e.Of
 	case *Compare:
 		if e.Op == NotEqual {
-			return &Compare{Name: e.Name, Op: Equal, Value: e.Value}
+			return &Compare{Name: e.Name, Op: Equal, Values: e.Values}
 		}
 	}
 	return nil

@@ -40,33 +40,16 @@ type Not struct {
 	depth int
 }
 
-// Compare passes the rows whose attribute compares with a value, which is normalized: if it is
-// equal, or if it is of the same class and below or above the value. Rows without the attribute
-// pass only NotEqual.
+// Compare passes the rows whose attribute compares with values, which are normalized: if it is equal to
+// one, or if it is of the same class and below or above it, or begins with it. Rows without the attribute
+// pass only NotEqual. [MakeCompare] makes it.
 type Compare struct {
-	Name  string
-	Op    Op
-	Value any
-	place *place
-}
-
-// In passes the rows whose attribute equals one of the values, which are normalized.
-type In struct {
 	Name   string
-	Values []any
-	place  *place
-}
-
-// Prefix passes the rows whose attribute is a string that begins so.
-type Prefix struct {
-	Name, Prefix string
-	place        *place
-}
-
-// Exists passes the rows that have the attribute.
-type Exists struct {
-	Name  string
-	place *place
+	Op     Op
+	Values []any // any number for OneOf, none for Present, else one
+	// A condition that was parsed begins at an offset of this text.
+	text string
+	at   int
 }
 
 // HasLabel passes the rows that have at least one of the labels.
@@ -103,15 +86,29 @@ const (
 	AtMost
 	Greater
 	AtLeast
+	OneOf
+	HasPrefix // of a string
+	Present   // any value
 )
+
+// comparisons are the texts of comparisons and the ranges of keys of values that pass, which NotEqual and
+// Present lack.
+var comparisons = [...]struct {
+	text, also string
+	of         func(v any) attribute.Range
+}{
+	Equal:    {"=", "==", attribute.Equal},
+	NotEqual: {"!=", "<>", nil},
+	Less:     {"<", "", attribute.Less}, AtMost: {"<=", "", attribute.AtMost},
+	Greater: {">", "", attribute.Greater}, AtLeast: {">=", "", attribute.AtLeast},
+	OneOf:     {"in", "", attribute.Equal},
+	HasPrefix: {"prefix", "", func(v any) attribute.Range { return attribute.Prefix(v.(string)) }},
+}
 
 func (Every) levels() int      { return 0 }
 func (g *Group) levels() int   { return g.depth }
 func (n *Not) levels() int     { return n.depth }
 func (*Compare) levels() int   { return 0 }
-func (*In) levels() int        { return 0 }
-func (*Prefix) levels() int    { return 0 }
-func (*Exists) levels() int    { return 0 }
 func (*HasLabel) levels() int  { return 0 }
 func (*HasKey) levels() int    { return 0 }
 func (*KeyPrefix) levels() int { return 0 }
@@ -181,42 +178,17 @@ func bounded(e Expr) Expr {
 	return e
 }
 
-// MakeCompare returns a comparison of an attribute with a value, which is normalized.
-func MakeCompare(name string, op Op, value any) Expr {
-	v, err := normal(name, value)
-	if err != nil {
-		return bad(name, err)
-	}
-	return &Compare{Name: name, Op: op, Value: v}
-}
-
-// MakeIn returns a comparison of an attribute with several values, which are normalized.
-func MakeIn(name string, values []any) Expr {
-	in := &In{Name: name, Values: make([]any, len(values))}
+// MakeCompare returns a comparison of an attribute with values, which are normalized.
+func MakeCompare(name string, op Op, values ...any) Expr {
+	c := &Compare{Name: name, Op: op, Values: make([]any, len(values))}
 	err := attribute.CheckName(name)
 	for i := 0; i < len(values) && err == nil; i++ {
-		in.Values[i], err = attribute.Normalize(values[i])
+		c.Values[i], err = attribute.Normalize(values[i])
 	}
 	if err != nil {
-		return bad(name, err)
+		return &Bad{fmt.Errorf("attribute %q: %w", name, err)}
 	}
-	return in
-}
-
-// MakePrefix returns a comparison of an attribute with the beginning of a string.
-func MakePrefix(name, prefix string) Expr {
-	if _, err := normal(name, prefix); err != nil {
-		return bad(name, err)
-	}
-	return &Prefix{Name: name, Prefix: prefix}
-}
-
-// MakeExists returns a filter for the rows that have the attribute.
-func MakeExists(name string) Expr {
-	if err := attribute.CheckName(name); err != nil {
-		return bad(name, err)
-	}
-	return &Exists{Name: name}
+	return c
 }
 
 // MakeRange returns a filter for the rows whose attribute is at least low and below high; nil is
@@ -230,16 +202,7 @@ func MakeRange(name string, low, high any) Expr {
 		parts = append(parts, MakeCompare(name, Less, high))
 	}
 	if parts == nil {
-		return MakeExists(name)
+		return MakeCompare(name, Present)
 	}
 	return And(parts...)
-}
-
-func bad(name string, err error) Expr { return &Bad{fmt.Errorf("attribute %q: %w", name, err)} }
-
-func normal(name string, value any) (any, error) {
-	if err := attribute.CheckName(name); err != nil {
-		return nil, err
-	}
-	return attribute.Normalize(value)
 }

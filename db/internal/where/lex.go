@@ -2,6 +2,7 @@ package where
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -33,18 +34,7 @@ func (t token) describe() string {
 	if t.class == endOfText {
 		return "the end of the filter"
 	}
-	if len(t.source) > 40 {
-		return t.source[:runeStart(t.source, 40)] + "…"
-	}
-	return t.source
-}
-
-// runeStart returns the largest offset of a character that is at most n.
-func runeStart(s string, n int) int {
-	for !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return n
+	return shortened(t.source, 40)
 }
 
 // is reports whether the token is a keyword; upper and lower case are the same.
@@ -55,12 +45,7 @@ func (t token) isMark(m string) bool { return t.class == mark && t.text == m }
 var keywords = []string{"and", "or", "not", "in", "prefix", "exists", "label", "key", "true", "false"}
 
 func isKeyword(s string) bool {
-	for _, k := range keywords {
-		if strings.EqualFold(k, s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(keywords, func(k string) bool { return strings.EqualFold(k, s) })
 }
 
 // isWord reports whether a name needs no quotes.

@@ -146,7 +146,7 @@ func (p *parser) condition() Expr {
 		return Every(false)
 	case p.accept("exists"):
 		at := p.tok
-		return p.made(first, at, MakeExists(p.attribute(`a name after "exists"`)))
+		return p.made(first, at, MakeCompare(p.attribute(`a name after "exists"`), Present))
 	case p.accept("label"):
 		return p.nameCondition("label", "=, != or in", func(names []string) Expr { return &HasLabel{names} })
 	case p.accept("key"):
@@ -175,19 +175,18 @@ func (p *parser) attribute(what string) string {
 	return p.advance().text
 }
 
-// comparisons are the operators by how they are written.
-var comparisons = map[string]Op{"=": Equal, "==": Equal, "!=": NotEqual, "<>": NotEqual,
-	"<": Less, "<=": AtMost, ">": Greater, ">=": AtLeast}
-
 // operator reads a comparison.
 func (p *parser) operator() (op Op, found bool) {
-	if p.tok.class == mark {
-		op, found = comparisons[p.tok.text]
+	if p.tok.class != mark {
+		return 0, false
 	}
-	if found {
-		p.advance()
+	for op, c := range comparisons[:OneOf] {
+		if p.tok.text == c.text || p.tok.text == c.also {
+			p.advance()
+			return Op(op), true
+		}
 	}
-	return op, found
+	return 0, false
 }
 
 func (p *parser) attributeCondition(first token, name string) Expr {
@@ -197,7 +196,7 @@ func (p *parser) attributeCondition(first token, name string) Expr {
 	}
 	if p.accept("prefix") {
 		at := p.tok
-		return p.made(first, at, MakePrefix(name, p.literal("a string")))
+		return p.made(first, at, MakeCompare(name, HasPrefix, p.literal("a string")))
 	}
 	negate := p.accept("not")
 	if !p.accept("in") {
@@ -207,7 +206,7 @@ func (p *parser) attributeCondition(first token, name string) Expr {
 	var values []any
 	at := p.tok
 	p.list(func() { values = append(values, p.value()) })
-	e := p.made(first, at, MakeIn(name, values))
+	e := p.made(first, at, MakeCompare(name, OneOf, values...))
 	if negate {
 		return Negate(e)
 	}
@@ -269,8 +268,8 @@ func (p *parser) made(first, value token, e Expr) Expr {
 	switch e := e.(type) {
 	case *Bad:
 		p.fail(value.at, "%v", e.Err)
-	case conditioned:
-		e.begins(p.text, first.at)
+	case *Compare:
+		e.text, e.at = p.text, first.at
 	}
 	return e
 }

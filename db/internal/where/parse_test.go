@@ -23,13 +23,7 @@ func unplaced(e Expr) Expr {
 	case *Not:
 		return Negate(unplaced(e.Of))
 	case *Compare:
-		e.place = nil
-	case *In:
-		e.place = nil
-	case *Prefix:
-		e.place = nil
-	case *Exists:
-		e.place = nil
+		e.text, e.at = "", 0
 	}
 	return e
 }

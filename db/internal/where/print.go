@@ -41,14 +41,7 @@ func write(b *printer, e Expr) {
 		b.WriteString("not ")
 		writePart(b, e.Of, true)
 	case *Compare:
-		fmt.Fprintf(b, "%s %s %s", quoteName(e.Name), e.Op, quoteValue(e.Value))
-	case *In:
-		b.WriteString(quoteName(e.Name))
-		writeList(b, e.Values, quoteValue)
-	case *Prefix:
-		fmt.Fprintf(b, "%s prefix %s", quoteName(e.Name), strconv.Quote(e.Prefix))
-	case *Exists:
-		fmt.Fprintf(b, "exists %s", quoteName(e.Name))
+		writeCompare(b, e)
 	case *HasLabel:
 		writeNames(b, "label", e.Labels)
 	case *HasKey:
@@ -61,6 +54,18 @@ func write(b *printer, e Expr) {
 		fmt.Fprintf(b, "<%d rows by number>", e.Set.GetCardinality())
 	case *Bad:
 		fmt.Fprintf(b, "<%v>", e.Err)
+	}
+}
+
+func writeCompare(b *printer, c *Compare) {
+	switch name := quoteName(c.Name); c.Op {
+	case OneOf:
+		b.WriteString(name)
+		writeList(b, c.Values, quoteValue)
+	case Present:
+		fmt.Fprintf(b, "exists %s", name)
+	default:
+		fmt.Fprintf(b, "%s %s %s", name, comparisons[c.Op].text, quoteValue(c.Values[0]))
 	}
 }
 
@@ -108,9 +113,6 @@ func writeList[T any](b *printer, of []T, quote func(T) string) {
 	}
 	b.WriteByte(')')
 }
-
-// String returns the operator.
-func (o Op) String() string { return [...]string{"=", "!=", "<", "<=", ">", ">="}[o] }
 
 // quoteName returns the name of an attribute, in backquotes if it is no plain word.
 func quoteName(name string) string {

@@ -138,7 +138,8 @@ func denseNeighbors(ctx context.Context, st kind.Source, name string) (*nearest,
 	if name == kind.ScanName {
 		return out, nil
 	}
-	// Only forests are loaded: they depend on no other index.
+	// Only forests are loaded, which depend on no other index: a name that leads to a label model, such as
+	// one that has replaced the forest, is a scan.
 	m, err := st.ManifestNamed(name)
 	if err != nil || m == nil || m.Of.Traits().Predicts || m.Info.Curve == nil {
 		return out, err

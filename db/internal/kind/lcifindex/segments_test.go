@@ -267,11 +267,8 @@ func TestMaintainedThresholds(t *testing.T) {
 	}
 	limits := &labels.Thresholds{Single: 0.5, PerLabel: []float64{0.1, 3}}
 	o := &index.LCIF{Params: &lcif.Params{K: 1, Lambda: 1, Thresholds: limits}}
-	dbtest.Must(t, dbtest.ErrorsOf(
-		func() error { return dbtest.Create(t.Context(), d, "s", db.Schema{Sparse: true}) },
-		func() error { return put("1", "low", 0) },
-		func() error { return put("2", "high", 1) },
-	))
+	dbtest.Must(t, errors.Join(dbtest.Create(t.Context(), d, "s", db.Schema{Sparse: true}),
+		put("1", "low", 0), put("2", "high", 1)))
 	dbtest.Builds(t, d, "s", "kept", o)
 	verify := func() {
 		t.Helper()
