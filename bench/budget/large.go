@@ -327,7 +327,7 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 	test := lcif.UnitRows(labels.SelectRows(set.x, set.test), view)
 	answers := make([][]uint32, test.Rows())
 	e.answer, err = micros(test.Rows(), func() error {
-		got, err := lcif.PredictBatch(ctx, view, test, &params, 1, nil)
+		got, err := lcifbench.Predict(ctx, view, test, &params, 1)
 		for i, row := range got {
 			for _, r := range row {
 				answers[i] = append(answers[i], r.Label)
@@ -340,7 +340,7 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 		return nil, err
 	}
 	e.score, err = micros(test.Rows(), func() (err error) {
-		e.scores, err = lcif.ScoreBatch(ctx, view, test, &params, 1, nil)
+		e.scores, err = lcifbench.Scores(ctx, view, test, &params)
 		return err
 	})
 	if err != nil {

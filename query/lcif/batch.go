@@ -3,51 +3,10 @@ package lcif
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/anndb/anndb/internal/par"
-	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
-
-// PredictBatch predicts labels for every row of queries on the given number of goroutines
-// (fewer than 1: all processors). Element i is the result of Predict for row i and does not
-// depend on the number of goroutines. progress may be nil. Errors: those of Predict for the
-// first query that fails, with its number; then there are no predictions.
-func PredictBatch(ctx context.Context, v *View, queries *vector.CSR, params *Params,
-	workers int, progress func(done, total int)) ([][]labels.Ranked, error) {
-	out := make([][]labels.Ranked, queries.Rows())
-	err := eachRow(ctx, len(out), workers, progress, func() func(int) error {
-		p := NewPredictor()
-		return func(i int) (err error) {
-			out[i], _, err = p.Predict(ctx, v, row(queries, i), params, nil)
-			return err
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-// ScoreBatch returns the scores of all candidate labels of every query, N × L, by which
-// thresholds and rankings are evaluated. Otherwise it is like PredictBatch.
-func ScoreBatch(ctx context.Context, v *View, queries *vector.CSR, params *Params,
-	workers int, progress func(done, total int)) (*vector.CSR, error) {
-	rows := make([]vector.Sparse, queries.Rows())
-	err := eachRow(ctx, len(rows), workers, progress, func() func(int) error {
-		p := NewPredictor()
-		return func(i int) error {
-			err := p.run(ctx, v, row(queries, i), params)
-			rows[i] = vector.Sparse{Index: slices.Clone(p.scores.Index), Value: slices.Clone(p.scores.Value)}
-			return err
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return stack(rows, v.Labels.Labels()), nil
-}
 
 // row returns a row of queries; without values every feature has the value one.
 func row(m *vector.CSR, i int) vector.Sparse {

@@ -200,55 +200,35 @@ func TestSelectedFeatures(t *testing.T) {
 	masked := *small.view
 	masked.SelectFeatures(append(slices.Clone(chosen), 4000))
 	p := Params{K: 7, Alpha: 2, Lambda: 0.4, Top: 9}
-	want, err := PredictBatch(context.Background(), small.view, keepFeatures(q, chosen), &p, 1, nil)
+	want, err := predictAll(context.Background(), small.view, keepFeatures(q, chosen), &p)
 	must(t, err)
-	got, err := PredictBatch(context.Background(), &masked, q, &p, 1, nil)
+	got, err := predictAll(context.Background(), &masked, q, &p)
 	must(t, err)
 	if !slices.EqualFunc(got, want, slices.Equal[[]labels.Ranked]) {
 		t.Error("predictions with selected features differ from those on rows that have no others")
 	}
 }
 
-func TestPredictBatch(t *testing.T) {
+// The set of a prediction is that of the thresholds over its scores.
+func TestSetOfScores(t *testing.T) {
 	f, q := topicFixture(t, 300)
 	ctx := context.Background()
 	p := Params{K: 10, Alpha: 1.5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.15, KeepTop: true}}
-	var reported []int
-	got, err := PredictBatch(ctx, f.view, q, &p, 4, func(done, total int) { reported = append(reported, done) })
+	scores, err := scoreAll(ctx, f.view, q, &p)
 	must(t, err)
-	scores, err := ScoreBatch(ctx, f.view, q, &p, 3, nil)
-	must(t, err)
-	if !slices.IsSorted(reported) || reported[len(reported)-1] != q.Rows() || scores.Cols != 9 {
-		t.Errorf("progress %v, scores of %d labels", reported, scores.Cols)
-	}
 	sets, err := p.Thresholds.Predict(scores)
 	must(t, err)
 	s := NewPredictor()
 	for i := range q.Rows() {
-		one, _, err := s.Predict(ctx, f.view, q.Row(i), &p, nil)
-		if err != nil || !slices.Equal(one, got[i]) {
-			t.Fatalf("query %d: %v in a batch, %v alone, %v", i, got[i], one, err)
-		}
-		var set []uint32
-		for _, r := range got[i] {
-			set = append(set, r.Label)
-		}
-		slices.Sort(set)
-		if !slices.Equal(set, sets.Row(i)) {
-			t.Fatalf("query %d: %v, thresholds make %v of the scores", i, set, sets.Row(i))
+		_, _, err := s.Predict(ctx, f.view, q.Row(i), &p, nil)
+		if err != nil || !slices.Equal(s.Set(), sets.Row(i)) {
+			t.Fatalf("query %d: %v, thresholds make %v of the scores, %v", i, s.Set(), sets.Row(i), err)
 		}
 	}
 	stopped, cancel := context.WithCancel(ctx)
 	cancel()
-	if out, err := PredictBatch(stopped, f.view, q, &p, 2, nil); !errors.Is(err, context.Canceled) || out != nil {
-		t.Errorf("cancelled batch: %v", err)
-	}
 	if _, _, err := s.Predict(stopped, f.view, q.Row(0), &Params{Lambda: 0}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled prediction: %v", err)
-	}
-	bad := Params{Lambda: 3}
-	if _, err := ScoreBatch(ctx, f.view, q, &bad, 2, nil); !errors.Is(err, query.ErrParams) {
-		t.Errorf("batch with bad parameters: %v", err)
 	}
 }
 
@@ -259,15 +239,15 @@ func TestBinaryQueries(t *testing.T) {
 	bare := ones
 	bare.Value = nil
 	p := Params{K: 10, Lambda: 0.5, Top: 3}
-	want, err := PredictBatch(context.Background(), f.view, &ones, &p, 1, nil)
+	want, err := predictAll(context.Background(), f.view, &ones, &p)
 	must(t, err)
-	got, err := PredictBatch(context.Background(), f.view, &bare, &p, 1, nil)
+	got, err := predictAll(context.Background(), f.view, &bare, &p)
 	if err != nil || !slices.EqualFunc(got, want, slices.Equal[[]labels.Ranked]) {
 		t.Errorf("predictions for binary rows differ, %v", err)
 	}
 }
 
-// A query without any evidence gets no label, one at a time and in batches, and so do rows of a
+// A query without any evidence gets no label, and so do rows of a
 // cross-validation, even where the best label is always predicted.
 func TestNoEvidenceMeansNoLabels(t *testing.T) {
 	ctx := context.Background()
@@ -288,14 +268,12 @@ func TestNoEvidenceMeansNoLabels(t *testing.T) {
 		"threshold": {K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.01, KeepTop: true}},
 		"keep top":  {K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.99, KeepTop: true}},
 	} {
-		batch, err := PredictBatch(ctx, view, queries, &p, 2, nil)
-		must(t, err)
 		one := NewPredictor()
 		for i := range queries.Rows() {
 			got, stats, err := one.Predict(ctx, view, queries.Row(i), &p, nil)
-			if err != nil || !slices.Equal(got, batch[i]) || stats.NoEvidence != (i%3 < 2) ||
+			if err != nil || stats.NoEvidence != (i%3 < 2) ||
 				stats.NoEvidence != (len(got) == 0) {
-				t.Fatalf("%s: query %d: %v, in a batch %v, %+v, %v", name, i, got, batch[i], stats, err)
+				t.Fatalf("%s: query %d: %v, %+v, %v", name, i, got, stats, err)
 			}
 		}
 	}

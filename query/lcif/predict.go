@@ -79,6 +79,10 @@ func (p *Predictor) Set() []uint32 {
 	return p.set
 }
 
+// Scores returns the scores of all candidate labels in the last prediction, ascending by label. They are
+// valid until the next use of the predictor.
+func (p *Predictor) Scores() vector.Sparse { return p.scores }
+
 // NoEvidence reports whether no label has a score in the last prediction.
 func (p *Predictor) NoEvidence() bool { return p.scores.Len() == 0 }
 

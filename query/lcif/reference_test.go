@@ -273,12 +273,6 @@ func TestPredictionsAreMadeOfScores(t *testing.T) {
 		if got[0] != before[0] || !slices.Equal(got[1:], want) {
 			rt.Fatalf("predicted %v, want %v", got[1:], want)
 		}
-		batch, err := PredictBatch(ctx, f.view, &vector.CSR{
-			Ptr: []uint64{0, uint64(q.Len())}, Index: q.Index, Value: q.Value, Cols: m,
-		}, &p, 1, nil)
-		if err != nil || !slices.Equal(batch[0], want) {
-			rt.Fatalf("predicted %v in a batch, want %v, %v", batch[0], want, err)
-		}
 	})
 }
 
@@ -332,4 +326,30 @@ func TestExplanationsAddUpToTheScore(t *testing.T) {
 			rt.Fatalf("%d explanations of %d predictions, %v", len(own), len(predicted), err)
 		}
 	})
+}
+
+// predictAll predicts the labels of all rows of queries.
+func predictAll(ctx context.Context, v *View, queries *vector.CSR, params *Params) (out [][]labels.Ranked, err error) {
+	p := NewPredictor()
+	for i := range queries.Rows() {
+		one, _, err := p.Predict(ctx, v, row(queries, i), params, nil)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// scoreAll returns the scores of all rows of queries.
+func scoreAll(ctx context.Context, v *View, queries *vector.CSR, params *Params) (*vector.CSR, error) {
+	p, out := NewPredictor(), &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	for i := range queries.Rows() {
+		if _, _, err := p.Predict(ctx, v, row(queries, i), params, nil); err != nil {
+			return nil, err
+		}
+		out.Append(p.Scores())
+	}
+	out.Cols = v.Labels.Labels()
+	return out, nil
 }

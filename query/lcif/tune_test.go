@@ -139,7 +139,7 @@ func plain(t testing.TB, held *HeldOut, s Setting) (Measures, *labels.Thresholds
 			must(t, err)
 			must(t, v.SetPower(counts, s.Beta))
 		}
-		m, err := ScoreBatch(ctx, &v, part.Queries, &Params{K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder}, 1, nil)
+		m, err := scoreAll(ctx, &v, part.Queries, &Params{K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder})
 		must(t, err)
 		for i := range m.Rows() {
 			scores.Append(m.Row(i))

@@ -3,10 +3,13 @@ package lcifbench
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/vector"
 )
 
 // Objectives are the measures of Table 2, in its order.
@@ -103,6 +106,42 @@ type Choice struct {
 	Objective lcif.Objective
 	Variant   Variant
 	Curve     *lcif.Curve
+}
+
+// Predict predicts the labels of rows on so many goroutines, all processors if below 1.
+func Predict(ctx context.Context, view *lcif.View, rows *vector.CSR, params *lcif.Params, workers int) ([][]labels.Ranked, error) {
+	out := make([][]labels.Ranked, rows.Rows())
+	err := par.Ranges(ctx, par.Work{N: len(out), Grain: 16, Workers: workers}, func() func(lo, hi int) error {
+		p := lcif.NewPredictor()
+		return func(lo, hi int) (err error) {
+			for i := lo; i < hi && err == nil; i++ {
+				out[i], _, err = p.Predict(ctx, view, valued(rows.Row(i)), params, nil)
+			}
+			return err
+		}
+	})
+	return out, err
+}
+
+// Scores returns the scores of all labels for rows.
+func Scores(ctx context.Context, view *lcif.View, rows *vector.CSR, params *lcif.Params) (*vector.CSR, error) {
+	p, out := lcif.NewPredictor(), &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	for i := range rows.Rows() {
+		if _, _, err := p.Predict(ctx, view, valued(rows.Row(i)), params, nil); err != nil {
+			return nil, err
+		}
+		out.Append(p.Scores())
+	}
+	out.Cols = view.Labels.Labels()
+	return out, nil
+}
+
+// valued returns a row whose features have the value one if it has none.
+func valued(x vector.Sparse) vector.Sparse {
+	if x.Value == nil {
+		x.Value = slices.Repeat([]float32{1}, len(x.Index))
+	}
+	return x
 }
 
 // HoldOut returns data to tune on rows that are not training rows.
@@ -210,7 +249,7 @@ func (t *tester) measure(ctx context.Context, c Choice) (QualityRow, error) {
 			return r, err
 		}
 	}
-	scores, err := lcif.ScoreBatch(ctx, m.view, t.set.Test.Rows, p, t.o.Workers, nil)
+	scores, err := Scores(ctx, m.view, t.set.Test.Rows, p)
 	if err != nil {
 		return r, err
 	}
@@ -282,7 +321,7 @@ func (t *tester) clock(ctx context.Context, p *lcif.Params) error {
 		bare.Labels = noLabels{t.set.Train.Labels}
 		bareParams := lcif.Params{K: p.K, Lambda: 1}
 		err = seconds(&t.times.Neighbors, func() error {
-			_, err := lcif.PredictBatch(ctx, &bare, t.set.Test.Rows, &bareParams, t.o.Workers, nil)
+			_, err := Predict(ctx, &bare, t.set.Test.Rows, &bareParams, t.o.Workers)
 			return err
 		})
 		if err != nil {
@@ -290,7 +329,7 @@ func (t *tester) clock(ctx context.Context, p *lcif.Params) error {
 		}
 	}
 	return seconds(&t.times.Predict, func() error {
-		_, err := lcif.PredictBatch(ctx, view, t.set.Test.Rows, p, t.o.Workers, nil)
+		_, err := Predict(ctx, view, t.set.Test.Rows, p, t.o.Workers)
 		return err
 	})
 }

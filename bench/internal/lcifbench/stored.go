@@ -190,7 +190,7 @@ func differing(
 			return 0, err
 		}
 	}
-	want, err := lcif.PredictBatch(ctx, view, set.Test.Rows, params, o.Workers, nil)
+	want, err := Predict(ctx, view, set.Test.Rows, params, o.Workers)
 	if err != nil {
 		return 0, err
 	}
