@@ -24,8 +24,8 @@ type xmc struct {
 
 // xmcNames names labels by number.
 type xmcNames struct {
-	given   []string
-	numbers map[uint32]string // the names where none are given
+	given []string
+	texts interned // the numbers where no names are given
 }
 
 // newXMCNames checks that there are as many names as labels.
@@ -36,21 +36,15 @@ func newXMCNames(given []string, labels uint64) (xmcNames, error) {
 	if labels > maxLabels {
 		return xmcNames{}, fmt.Errorf("%d labels, at most %d are read", labels, uint64(maxLabels))
 	}
-	return xmcNames{given, map[uint32]string{}}, nil
+	return xmcNames{given, interned{}}, nil
 }
 
 func (x *xmcNames) of(l uint32) string {
 	if x.given != nil {
 		return x.given[l]
 	}
-	s, ok := x.numbers[l]
-	if !ok {
-		s = strconv.FormatUint(uint64(l), 10)
-		if len(x.numbers) < maxInterned {
-			x.numbers[l] = s
-		}
-	}
-	return s
+	var digits [10]byte
+	return x.texts.get(strconv.AppendUint(digits[:0], uint64(l), 10))
 }
 
 // isXMCHeader reports whether a line is two or three whole numbers.
