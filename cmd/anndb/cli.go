@@ -55,6 +55,7 @@ type commands struct {
 	Tree     indexes.Tree     `cmd:"" group:"Indexes:"`
 
 	Search   queries.Search      `cmd:"" group:"Queries:"`
+	Range    queries.Range       `cmd:"" group:"Queries:"`
 	Predict  queries.Predict     `cmd:"" group:"Queries:"`
 	Evaluate evaluation.Evaluate `cmd:"" group:"Queries:"`
 

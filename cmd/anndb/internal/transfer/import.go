@@ -22,10 +22,11 @@ type Import struct {
 	Collection  string `arg:""`
 	Input       string `arg:""`
 	SkipInvalid bool
-	Resume      bool `without:"replace"`
-	Sparse      bool `group:"Sparse collections:"`
-	Dense       bool `group:"Dense collections:" without:"sparse named"`
-	Named       bool `group:"Sparse collections:"`
+	Rejects     string `placeholder:"FILE"`
+	Resume      bool   `without:"replace"`
+	Sparse      bool   `group:"Sparse collections:"`
+	Dense       bool   `group:"Dense collections:" without:"sparse named"`
+	Named       bool   `group:"Sparse collections:"`
 
 	Analyzer     string `group:"Texts:" enum:",words,english,code" default:"" placeholder:"NAME"`
 	Pairs        int    `group:"Texts:" placeholder:"N"`
@@ -57,9 +58,6 @@ func (c *Import) kind(known *db.CollectionInfo) dataset.Kind {
 	return dataset.AnyKind
 }
 
-// shownInvalid is how many of the records that are left out are reported one by one.
-const shownInvalid = 5
-
 func (c *Import) Run(a *command.App) (err error) {
 	known, err := input.Existing(a, c.File, c.Collection)
 	if err != nil {
@@ -73,19 +71,10 @@ func (c *Import) Run(a *command.App) (err error) {
 		Path: c.Input, Labels: c.Labels, Vectors: c.Vectors, Flags: c.FileFlags, Kind: c.kind(known),
 		To: input.TargetOf(a, known), Rows: true, FolderLabels: c.FolderLabels,
 	}
-	if c.SkipInvalid {
-		left := 0
-		from.Reject = func(fault *dataset.FormatError) error {
-			if left++; left <= shownInvalid {
-				a.Note("left out: %s", command.Message(fault))
-			}
-			return nil
-		}
-		defer func() {
-			if left > 0 {
-				a.Note("records left out: %d", left)
-			}
-		}()
+	if c.SkipInvalid || c.Rejects != "" {
+		r := rejects{path: c.Rejects, note: a.Note}
+		from.Reject = r.add
+		defer func() { err = errors.Join(err, r.close()) }()
 	}
 	in, err := from.Open()
 	if err != nil {
