@@ -22,9 +22,6 @@ var (
 	// ErrTooLarge is returned when a payload is longer than MaxRaw and so
 	// cannot be stored compressed.
 	ErrTooLarge = errors.New("codec: payload too large to compress")
-	// ErrKind is returned when the caller wants to compress a block of a kind
-	// that is read in place.
-	ErrKind = errors.New("codec: only cold blocks are compressed")
 )
 
 // FormatVersion is the version this package writes. It reads this version and all

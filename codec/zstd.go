@@ -37,12 +37,8 @@ var decoders = sync.Pool{New: func() any {
 // stored under key. The same payload gives the same bytes as long as the release of
 // the compressor is the same.
 //
-// Errors: ErrKind for another kind, ErrTooLarge if the payload is longer than
-// MaxRaw.
+// Errors: ErrTooLarge if the payload is longer than MaxRaw.
 func EncodeCompressed(key []byte, h Header, payload []byte) ([]byte, error) {
-	if h.Kind != KindCold {
-		return nil, fmt.Errorf("%w: block of kind %v", ErrKind, h.Kind)
-	}
 	if len(payload) > MaxRaw {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(payload), MaxRaw)
 	}
@@ -52,7 +48,7 @@ func EncodeCompressed(key []byte, h Header, payload []byte) ([]byte, error) {
 		return nil, fmt.Errorf("codec: zstd encoder: %w", pooled.(error))
 	}
 	defer encoders.Put(enc)
-	h.Flags = FlagZstd
+	h.Kind, h.Flags = KindCold, FlagZstd
 	h.Raw = uint64(len(payload))
 	return seal(key, h, enc.EncodeAll(payload, nil)), nil
 }

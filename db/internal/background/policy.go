@@ -29,10 +29,6 @@ const (
 
 // policy decides what background maintenance does next. Only one goroutine uses it.
 type policy struct {
-	// rows holds the row numbers that were in use at the last look, by collection. The
-	// collections in calm had grown by at most a tenth since the look before.
-	rows map[uint64]uint32
-	calm map[uint64]bool
 	// written has the state of each collection at the last look, and when it was first seen.
 	written map[uint64]written
 	// failed holds the builds that failed, by collection.
@@ -52,6 +48,7 @@ type written struct {
 	rows, live uint32
 	revision   uint64
 	since      time.Time
+	calm       bool // at most a tenth of the rows are new since the look before
 }
 
 // failedBuild is a build that failed when the collection had so many row numbers.
@@ -64,21 +61,22 @@ type failedBuild struct {
 // imported, an index would be outdated as soon as it is built.
 func (m *Maintainer) Look() {
 	p, now := &m.policy, time.Now()
-	rows, calm, states := map[uint64]uint32{}, map[uint64]bool{}, map[uint64]written{}
+	states := map[uint64]written{}
 	err := m.txn.View(func(g *state.Generation) error {
 		for _, c := range g.Catalog.Collections {
-			was, ok := p.rows[c.ID]
-			rows[c.ID], calm[c.ID] = c.Rows, ok && c.Rows-was <= c.Rows/10
-			x, before := written{c.Rows, c.Live, c.Revision, now}, p.written[c.ID]
-			if x.since = before.since; x != before {
-				x.since = now
+			x := written{rows: c.Rows, live: c.Live, revision: c.Revision, since: now}
+			if was, ok := p.written[c.ID]; ok {
+				x.calm = c.Rows-was.rows <= c.Rows/10
+				if was.rows == x.rows && was.live == x.live && was.revision == x.revision {
+					x.since = was.since
+				}
 			}
 			states[c.ID] = x
 		}
 		return nil
 	})
 	if err == nil {
-		p.rows, p.calm, p.written = rows, calm, states
+		p.written = states
 	}
 }
 
@@ -177,7 +175,7 @@ func (m *Maintainer) toBuild(room int64) (found *layout.Collection, features boo
 	err := m.txn.View(func(g *state.Generation) error {
 		for _, c := range g.Catalog.Collections {
 			features = !segment.Lacking(c, false) || !m.opts.Limits.pays(c, false)
-			if !p.calm[c.ID] || !segment.Lacking(c, features) || !m.opts.Limits.pays(c, features) {
+			if !p.written[c.ID].calm || !segment.Lacking(c, features) || !m.opts.Limits.pays(c, features) {
 				continue
 			}
 			if f, ok := p.failed[c.ID]; ok && float64(c.Rows) < (1+kind.Drift)*float64(f.rows) {
