@@ -22,7 +22,11 @@ func drawAttributes(t *rapid.T, format string, rec *Record) {
 		return strings.ReplaceAll(s, "\r\n", "") + "."
 	})
 	instant := rapid.Custom(func(t *rapid.T) time.Time {
-		seconds := rapid.Int64Range(-62167219200, 253402300799).Draw(t, "seconds") // the years 0 to 9999
+		first, last := int64(-62167219200), int64(253402300799) // the years 0 to 9999
+		if format == FormatParquet {
+			first, last = -9223372036, 9223372035
+		}
+		seconds := rapid.Int64Range(first, last).Draw(t, "seconds")
 		return time.Unix(seconds, rapid.Int64Range(0, 999999999).Draw(t, "nanoseconds")).UTC()
 	})
 	value := rapid.OneOf(

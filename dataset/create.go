@@ -39,6 +39,11 @@ type framing interface {
 	header(n int64) (head []byte, counted bool)
 }
 
+// trailed is a framing with bytes after the last record.
+type trailed interface {
+	trailer(dst []byte) []byte
+}
+
 // noHeader is the framing of formats that are nothing but records.
 type noHeader struct{}
 
@@ -141,6 +146,8 @@ func (s Schema) normal(path string) (Schema, error) {
 		return bad("Kind is %d", s.Kind)
 	case f.encoder == nil:
 		return bad("%s files are only read (want one of %s)", s.Format, known)
+	case f.seek && strings.HasSuffix(lower, ".gz"):
+		return bad("%s: %s files cannot be read through a compression", path, s.Format)
 	case strings.HasSuffix(lower, ".bz2") || strings.HasSuffix(lower, ".zst"):
 		return bad("%s: what is written is compressed by gzip, with a name that ends in .gz", path)
 	case !f.holds(s.Kind):
@@ -359,6 +366,11 @@ func (w *fileWriter) finish() error {
 	}
 	if w.zip != nil {
 		if err := w.zip.Close(); err != nil {
+			return err
+		}
+	}
+	if t, ok := w.frame.(trailed); ok {
+		if _, err := w.buffer.Write(t.trailer(w.row[:0])); err != nil {
 			return err
 		}
 	}

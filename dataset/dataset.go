@@ -156,7 +156,7 @@ type Schema struct {
 	// LabelNames has all labels, in the order of the file or the options; nil where
 	// neither lists them. Create ignores it.
 	LabelNames []string
-	// Attributes are the columns of a csv or parquet file that have attributes, and Expires reports whether
+	// Attributes are the columns of a csv file that have attributes, and Expires reports whether
 	// one has the expiry. Create makes these columns: a record with another attribute cannot be
 	// written. An attribute whose values have several types needs a column for each. jsonl files
 	// have every attribute; their readers and Create leave both out.

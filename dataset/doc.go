@@ -22,7 +22,7 @@
 //	npz      the same, one of several arrays (Member)          -        vectors
 //	hdf5     the same as h5py writes them by default, sets     -        vectors, sets
 //	         of integers (train, size_train)
-//	parquet  columns of numbers, lists of them, and texts      -        everything
+//	parquet  columns of numbers, lists of them, and texts      columns  everything
 //	csv, tsv header or none, RFC 4180 quotes                   the same everything
 //	words    a word and its numbers, perhaps after a line      -        vectors, words
 //	         "rows dimension"

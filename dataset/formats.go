@@ -19,7 +19,7 @@ const (
 	FormatNPY     = "npy"     // NumPy array file, versions 1 to 3
 	FormatNPZ     = "npz"     // NumPy archive: a zip file of npy files; read only
 	FormatHDF5    = "hdf5"    // HDF5 file of arrays, as h5py and ann-benchmarks have it; read only
-	FormatParquet = "parquet" // Parquet file with a column of lists of numbers; read only
+	FormatParquet = "parquet" // Parquet file with a column of lists of numbers
 	FormatLines   = "lines"   // a text a line; read only
 	FormatFolder  = "folder"  // a folder of files, each a text; read only
 	FormatCSV     = "csv"     // comma-separated text
@@ -82,7 +82,7 @@ func init() {
 		},
 		{
 			name: FormatParquet, dense: true, texts: true, attributes: true, seek: true, firstTells: true,
-			endings: []string{".parquet", ".pq"}, open: openParquet,
+			endings: []string{".parquet", ".pq"}, open: openParquet, encoder: newParquetEncoder,
 		},
 		{
 			name: FormatCSV, dense: true, texts: true, text: true, attributes: true, endings: []string{".csv"},

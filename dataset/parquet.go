@@ -289,6 +289,9 @@ func (c *parquetColumn) check(o Options, holds *Schema) error {
 		return fmt.Errorf("its values have the type %v, not %v", c.typ, want)
 	}
 	if c.as.Type = cmp.Or(want, c.typ); c.role == attributeRole {
+		if a, ok := typedName(c.name); ok && a.Type == c.as.Type {
+			c.as.Name = a.Name
+		}
 		holds.Attributes = append(holds.Attributes, c.as)
 	}
 	return nil

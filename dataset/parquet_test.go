@@ -236,6 +236,50 @@ pq.write_table(t, 'old.parquet', version='1.0', use_dictionary=False, compressio
 	}
 }
 
+// TestParquetGroups: a file of several groups of rows is read equal, and names of attributes that are
+// those of other columns come back.
+func TestParquetGroups(t *testing.T) {
+	all := parquetRecords()
+	s := Schema{Kind: Dense, Dim: 30_000, Expires: true}
+	for i := range all {
+		v := make([]float32, s.Dim)
+		v[i], all[i].Vector = float32(i), v
+		all[i].Attributes["key"], all[i].Attributes["brand:string"] = int64(i), "x"
+		if i%2 > 0 {
+			all[i].ExpiresAt = time.Date(2030, 1, 1, 0, 0, i, 1, time.UTC)
+			all[i].Attributes["brand"] = 0.5
+		}
+	}
+	s.Attributes, s.Expires = columnsOf(all)
+	path := filepath.Join(t.TempDir(), "x.parquet")
+	w, err := Create(path, s)
+	must(t, err)
+	defer w.Abort()
+	for i := range all {
+		must(t, w.Write(&all[i]))
+	}
+	must(t, w.Close())
+	data, err := os.ReadFile(path)
+	must(t, err)
+	if got := mustLoad(t, "x", data, Options{}); !reflect.DeepEqual(got[0].Attributes, all[0].Attributes) || same(all, got) != nil {
+		t.Error(same(all, got))
+	}
+	t.Run("pyarrow", func(t *testing.T) {
+		dir := python(t, "pyarrow.parquet", `
+import pyarrow.parquet as pq
+t = pq.read_table('`+path+`')
+assert t.num_rows == 300 and t['vector'][5].as_py()[5] == 5 and t['labels'][3].as_py() == ['a', 'b|c', 'd'], t.schema
+assert str(t.schema.field('seen').type) == 'timestamp[ns, tz=UTC]' and t['key'][7].as_py() == '7', t.schema
+pq.write_table(t, 'again.parquet')
+`)
+		again, err := os.ReadFile(filepath.Join(dir, "again.parquet"))
+		must(t, err)
+		if err := same(all, mustLoad(t, "x", again, Options{})); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func FuzzParquet(f *testing.F) {
 	fuzzDecoder(f, Options{Format: FormatParquet}, parquetFile(f, "zstd"), parquetFile(f, "gzip"), parquetFile(f, "ragged"),
 		parquetFile(f, "lz4"), parquetFile(f, "brotli"), parquetFile(f, "uuid"), parquetFile(f, "decimal"),

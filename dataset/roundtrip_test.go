@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -20,6 +21,9 @@ import (
 func drawRecords(t *rapid.T, format string, dim int) []Record {
 	value := rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32)
 	text := rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 12), func(b []byte) []byte {
+		if format == FormatParquet {
+			return bytes.ToValidUTF8(b, nil)
+		}
 		if format != FormatJSONL {
 			b = bytes.ReplaceAll(b, []byte("\r\n"), nil)
 		}
@@ -27,7 +31,7 @@ func drawRecords(t *rapid.T, format string, dim int) []Record {
 	})
 	label := rapid.StringMatching(`[a-z ",\t\n<é]{1,5}`)
 	least := 0
-	if format == FormatFvecs || format == FormatJSONL {
+	if format == FormatFvecs || format == FormatJSONL || format == FormatParquet {
 		least = 1 // an empty file has no dimension
 	}
 	var all []Record
@@ -79,6 +83,9 @@ func TestRoundTrip(t *testing.T) {
 			dir := t.TempDir()
 			rapid.Check(t, func(rt *rapid.T) {
 				path := filepath.Join(dir, "x."+format+rapid.SampledFrom([]string{"", ".gz"}).Draw(rt, "ending"))
+				if format == FormatParquet {
+					path = strings.TrimSuffix(path, ".gz")
+				}
 				dim := rapid.IntRange(1, 9).Draw(rt, "dim")
 				want := drawRecords(rt, format, dim)
 				schema := Schema{Format: "", Kind: Dense, Dim: dim}
@@ -131,6 +138,9 @@ func TestWrittenBytes(t *testing.T) {
 		FormatJSONL: []byte(`{"key":"k,1","vector":[1,2.5],"labels":["a","b"],"payload":"say \"x\""}` + "\n"),
 	}
 	for _, format := range WritableFormats(Dense) {
+		if format == FormatParquet { // compressed
+			continue
+		}
 		path := filepath.Join(t.TempDir(), "out")
 		w := mustCreate(t, path, format, 2)
 		must(t, w.Write(&rec))
@@ -160,6 +170,10 @@ func TestRefusedRecords(t *testing.T) {
 		{FormatCSV, Record{Key: []byte("k"), Vector: v, Payload: []byte("\r\n")}},
 		{FormatCSV, Record{Key: []byte("k"), Vector: v, Labels: []string{"\r\n"}}},
 		{FormatJSONL, Record{Key: []byte("k"), Vector: v, Labels: []string{"\xff"}}},
+		{FormatParquet, Record{Vector: v}}, {FormatParquet, Record{Key: []byte("\xff"), Vector: v}},
+		{FormatParquet, Record{Key: []byte("k"), Vector: v, Labels: []string{""}}},
+		{FormatParquet, Record{Key: []byte("k"), Vector: v, ExpiresAt: time.Now()}},
+		{FormatParquet, Record{Key: []byte("k"), Vector: v, Attributes: map[string]any{"a": "b"}}},
 	}
 	for _, tt := range tests {
 		path := filepath.Join(t.TempDir(), "x."+tt.format)

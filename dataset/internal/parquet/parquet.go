@@ -1,7 +1,8 @@
 // Package parquet reads the columns of Parquet files row by row: data pages of versions 1 and 2, the
 // encodings PLAIN, dictionary, RLE, the three by deltas and BYTE_STREAM_SPLIT, compressed by snappy, gzip,
 // zstd, brotli or lz4_raw, or not. It trusts nothing in a file: lengths are bounded by the size of the
-// file, a page at a time of each column is in memory, and values are decoded when they are asked for.
+// file, a page at a time of each column is in memory, and values are decoded when they are asked for. A
+// [Writer] writes plain values, compressed by zstd.
 //
 // Source: the specification and parquet.thrift of parquet-format 2.11.
 package parquet

@@ -111,7 +111,7 @@ func (x *exporting) describe() (err error) {
 	return nil
 }
 
-// attributeColumns returns the columns that a csv or tsv file needs for attributes: one for each
+// attributeColumns returns the columns that a csv, tsv or parquet file needs for attributes: one for each
 // type of an attribute's values.
 func (x *exporting) attributeColumns() ([]dataset.Attribute, error) {
 	format := x.schema.Format
