@@ -17,6 +17,8 @@ const (
 	// shapeOf is the number of held-out queries for each that shapes the schedule. They are so many that they
 	// have shapeRows nearest rows, at least shapeLeast.
 	shapeOf, shapeRows, shapeLeast = 8, 1500, 16
+	// heldRows bounds the nearest rows of the queries that measure a depth: 400 queries can promise 0.995.
+	heldRows = 400 * DeepestTruth
 	// fineRun is the time, in microseconds, of the queries with one setting above which every second setting
 	// is measured, longestRun that above which no wider one is.
 	fineRun, longestRun = 1e5, 4e6
@@ -82,7 +84,7 @@ func Tune(ctx context.Context, v *View, set QuerySet, o TuneOptions) (*Curve, er
 		if 2*depth <= v.live() || i == 0 {
 			t := tuner{shape: all, held: all, other: i > 0, gapped: gapped}
 			t.shape.k, t.held.k = depth, depth
-			t.shape.set, t.held.set = set.atDepth(depth, len(set.Queries)).split()
+			t.shape.set, t.held.set = set.atDepth(depth, max(1, heldRows/depth)).split()
 			t.shape.set = t.shape.set.atDepth(depth, max(shapeLeast, shapeRows/depth))
 			if i > 0 && len(t.held.set.Queries) == 0 {
 				continue
