@@ -17,11 +17,12 @@ const (
 	// shapeOf is the number of held-out queries for each that shapes the schedule. They are so many that they
 	// have shapeRows nearest rows, at least shapeLeast.
 	shapeOf, shapeRows, shapeLeast = 8, 1500, 16
-	// heldRows bounds the nearest rows of the queries that measure a depth: 400 queries can promise 0.995.
-	heldRows = 400 * DeepestTruth
+	// otherHeld is the number of queries that measure another depth than the one asked for: they can promise
+	// 0.995.
+	otherHeld = 400
 	// fineRun is the time, in microseconds, of the queries with one setting above which every second setting
 	// is measured, longestRun that above which no wider one is.
-	fineRun, longestRun = 1e5, 4e6
+	fineRun, longestRun = 1e5, 1.4e6
 )
 
 // shaped are the recalls at which the time of settings is compared.
@@ -84,7 +85,11 @@ func Tune(ctx context.Context, v *View, set QuerySet, o TuneOptions) (*Curve, er
 		if 2*depth <= v.live() || i == 0 {
 			t := tuner{shape: all, held: all, other: i > 0, gapped: gapped}
 			t.shape.k, t.held.k = depth, depth
-			t.shape.set, t.held.set = set.atDepth(depth, max(1, heldRows/depth)).split()
+			most := len(set.Queries)
+			if i > 0 {
+				most = min(most, otherHeld)
+			}
+			t.shape.set, t.held.set = set.atDepth(depth, most).split()
 			t.shape.set = t.shape.set.atDepth(depth, max(shapeLeast, shapeRows/depth))
 			if i > 0 && len(t.held.set.Queries) == 0 {
 				continue
