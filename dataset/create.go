@@ -31,7 +31,7 @@ type Writer interface {
 	Abort() error
 }
 
-// framing is what stands in front of the records of a format.
+// framing is what a format has before its records.
 type framing interface {
 	// header returns the bytes before the first record. Their number is the
 	// same for every n. It is called with 0 at the start, and, if counted,

@@ -110,7 +110,7 @@
 // feature for each value, "attribute=value". What a sparse row leaves out is, as in Weka, zero or the first
 // value. Strings and dates can be labels or be left out. A missing value (?) is left out of a sparse row,
 // of labels and of a nominal attribute that has a feature for each value; where a dense row needs
-// a number it is an error, [ErrMissing]. Options.LabelsXML says which attributes are labels.
+// a number it is an error, [ErrMissing]. Options.LabelsXML lists the attributes that are labels.
 //
 // # Errors
 //

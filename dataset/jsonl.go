@@ -368,7 +368,8 @@ func (j *jsonl) checkFields() error {
 		}
 	}
 	if len(unknown) > 0 { // the smallest, so that the message does not depend on map order
-		return fmt.Errorf("unknown field %.40q: name it among the columns to read or to ignore", slices.Min(unknown))
+		return fmt.Errorf("unknown field %.40q: name it among the columns to read or to ignore",
+			slices.Min(unknown))
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ type npyHeader struct {
 	fortran bool // the columns are stored one after the other
 }
 
-// npyFields match the values of the dictionary, which stand in any order.
+// npyFields match the values of the dictionary, which have any order.
 var npyFields = [3]*regexp.Regexp{
 	regexp.MustCompile(`["']descr["']\s*:\s*["']([^"']*)["']`),
 	regexp.MustCompile(`["']fortran_order["']\s*:\s*(True|False)`),
@@ -125,7 +125,8 @@ func parseNPYHeader(text string, o Options) (h npyHeader, err error) {
 		}
 		n, err := strconv.ParseUint(size, 10, 63)
 		if err != nil || len(h.shape) == maxNPYRank {
-			return h, fmt.Errorf("npy header: size %.20q, dimension %d of at most %d", size, len(h.shape)+1, maxNPYRank)
+			return h, fmt.Errorf("npy header: size %.20q, dimension %d of at most %d",
+				size, len(h.shape)+1, maxNPYRank)
 		}
 		h.shape = append(h.shape, n)
 	}

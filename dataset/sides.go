@@ -162,7 +162,8 @@ func openXMCLabels(s *source, o Options) (decoder, error) {
 		return nil, err
 	}
 	l := &xmcLabels{xmc: xmc{
-		pairs: pairs{what: "label", limit: n[1]}, parts: true, left: int64(n[0]), records: int64(n[0]), labels: n[1],
+		pairs: pairs{what: "label", limit: n[1]}, parts: true,
+		left: int64(n[0]), records: int64(n[0]), labels: n[1],
 	}}
 	if l.names, err = newXMCNames(o.LabelNames, n[1]); err != nil {
 		return nil, in.bad(-1, err)

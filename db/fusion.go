@@ -141,7 +141,9 @@ func reciprocal(rank, offset int) float64 {
 }
 
 // reasonOfBoth explains the score of a hit by the parts of the query.
-func reasonOfBoth(st *state.Collection, byTerms *kind.Search, x *candidate, f fusion) (*explain.Reason, error) {
+func reasonOfBoth(
+	st *state.Collection, byTerms *kind.Search, x *candidate, f fusion,
+) (*explain.Reason, error) {
 	words := &explain.Reason{Text: "features", Score: float64(x.place.Score)}
 	if st.Entry.Text != nil {
 		var err error

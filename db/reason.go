@@ -63,7 +63,8 @@ func reasonOfHit(e *query.Explanation) *explain.Reason {
 	}
 	for _, v := range e.Votes {
 		share := float64(v.Votes) / float64(max(v.Points, 1))
-		out.Parts = append(out.Parts, explain.Reason{Text: fmt.Sprintf("tree %d, leaf %d", v.Tree, v.Leaf), Score: share})
+		leaf := fmt.Sprintf("tree %d, leaf %d", v.Tree, v.Leaf)
+		out.Parts = append(out.Parts, explain.Reason{Text: leaf, Score: share})
 	}
 	return out
 }
@@ -88,7 +89,8 @@ func reasonOfTerms(st *state.Collection, s *kind.Search, row uint32) (out *expla
 
 // reasonOfLabel explains the score of a label by rows and features.
 func reasonOfLabel(st *state.Collection, e *lcif.LabelExplanation) (*explain.Reason, error) {
-	rows, features := explain.Reason{Text: "rows", Score: e.Instance}, explain.Reason{Text: "features", Score: e.Feature}
+	rows := explain.Reason{Text: "rows", Score: e.Instance}
+	features := explain.Reason{Text: "features", Score: e.Feature}
 	for _, n := range e.Neighbors {
 		key, err := st.Key(n.Row)
 		if err != nil {
@@ -108,7 +110,9 @@ func reasonOfLabel(st *state.Collection, e *lcif.LabelExplanation) (*explain.Rea
 		features.Parts = append(features.Parts, explain.Reason{Text: name, Feature: name, Score: f.Share})
 	}
 	text := counted(len(e.Neighbors), "row") + ", " + counted(len(e.Features), "feature")
-	return &explain.Reason{Text: text, Score: e.Instance + e.Feature, Parts: []explain.Reason{rows, features}}, nil
+	return &explain.Reason{
+		Text: text, Score: e.Instance + e.Feature, Parts: []explain.Reason{rows, features},
+	}, nil
 }
 
 // counted returns a number of things as text.

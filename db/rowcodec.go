@@ -108,7 +108,9 @@ func copyRow(r *Row, c *layout.Collection, clone func([]float32) []float32) (row
 	out := rows.Row{
 		Key: slices.Clone(r.Key), Vector: clone(r.Vector), Sparse: apply.NonZero(r.Sparse),
 		Features: slices.Clone(r.Features),
-		Cold:     rows.Cold{Labels: labelSet(r.Labels), Text: strings.Clone(r.Text), Payload: slices.Clone(r.Payload)},
+		Cold: rows.Cold{
+			Labels: labelSet(r.Labels), Text: strings.Clone(r.Text), Payload: slices.Clone(r.Payload),
+		},
 	}
 	if err := setAttributes(&out.Cold, r.Key, r.Attributes, r.ExpiresAt); err != nil {
 		return out, err

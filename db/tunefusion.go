@@ -30,8 +30,8 @@ const (
 // TuneFusion chooses the weight of the vector in searches by a vector and a text or features, and stores it
 // with the collection (Schema.Weight): queries[i] has both parts, and a row with the key keys[i] belongs to
 // it. Each is searched for once, as Search does with o, apart from K, Workers and what ranks the hits. If
-// fewer than 20 pairs are given, nothing changes; if the best weight is not better than rank.DefaultWeight by more
-// than 1.645 standard errors, it is the latter.
+// fewer than 20 pairs are given, nothing changes; if the best weight is not better than rank.DefaultWeight
+// by more than 1.645 standard errors, it is the latter.
 func (c Collection) TuneFusion(
 	ctx context.Context, queries []Query, keys [][]byte, o *SearchOptions, run *Run,
 ) (t rank.Tuning, err error) {

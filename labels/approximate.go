@@ -257,9 +257,9 @@ func (g *graph) each(ctx context.Context, n, grain int, f func(s *scratch, lo, h
 }
 
 // exactSample computes the exact lists of the sample. The last distance of the current list, or of a longer
-// list of the rows before, is an upper bound of the last distance of the exact list, and a reduced distance is
-// a lower bound of a row's distance. So only rows whose reduced distance does not exceed the upper bound are
-// compared. The slack is far larger than the rounding error of projections in float32.
+// list of the rows before, is an upper bound of the last distance of the exact list, and a reduced distance
+// is a lower bound of a row's distance. So only rows whose reduced distance does not exceed the upper bound
+// are compared. The slack is far larger than the rounding error of projections in float32.
 func (g *graph) exactSample(ctx context.Context) *Neighbors {
 	const slack = 1e-4
 	k := max(g.k, min(g.o.SampleK, g.n))

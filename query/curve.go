@@ -53,11 +53,12 @@ func conformal(recall float64, n int) float64 {
 }
 
 // Promise returns the expected recall of a setting of the curve, at least, for queries like those that were
-// held out. If users' queries were measured, it is at most their mean recall: the expected recall of a setting
-// that n of them choose is at most 1/(n+1) less for others like them, which queries like the rows would have to
-// pay for.
+// held out. If users' queries were measured, it is at most their mean recall: the expected recall of a
+// setting that n of them choose is at most 1/(n+1) less for others like them, which queries like the rows
+// would have to pay for.
 func (c *Curve) Promise(p *Point) float64 {
-	if scan := p.Params.Method == Flat; scan && (!p.Params.Sketch || p.Recall == 1 && (c.Sampled == 0 || p.Users == 1)) {
+	missed := p.Params.Sketch && (p.Recall < 1 || c.Sampled > 0 && p.Users < 1)
+	if p.Params.Method == Flat && !missed {
 		return 1 // an exact scan, or one by sketches that has missed no row
 	}
 	promise := conformal(p.Recall, c.Queries)

@@ -34,7 +34,8 @@ type SketchEncoder struct {
 	Centers *Centers
 }
 
-// fitRows bounds the rows by which FitSketches chooses the steps of half bytes, and those whose labels it reads.
+// fitRows bounds the rows by which FitSketches chooses the steps of half bytes, and those whose labels it
+// reads.
 const fitRows = 2000
 
 // FitSketches chooses the steps and Rest. The step of int8 coordinates is the smallest with

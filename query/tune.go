@@ -52,9 +52,9 @@ type tuner struct {
 	other, gapped bool    // it is not the first depth, whose beams have a gap
 }
 
-// Tune measures settings of the search for K neighbors, and for other numbers (Curve.Depths) by the queries of
-// which so many are known. The queries are held out: the view must not contain them, or their answers must
-// account for it. At least K answers of each query are known, unless there are fewer.
+// Tune measures settings of the search for K neighbors, and for other numbers (Curve.Depths) by the queries
+// of which so many are known. The queries are held out: the view must not contain them, or their answers
+// must account for it. At least K answers of each query are known, unless there are fewer.
 //
 // Where the view has sketches and neighbor lists, the schedule consists of beams, from few leaves and then
 // from many; before them come the natural classifier and others without a beam, after them scans by

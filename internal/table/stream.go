@@ -161,7 +161,9 @@ func (s *Stream) writeVertical(row int, cell func(i int) string) {
 // writeAligned writes columns of equal width: numbers to the right, all else to the
 // left. Markdown is the same with bars and a rule.
 func (s *Stream) writeAligned() {
-	columns := slices.DeleteFunc(slices.Clone(s.columns), func(c column) bool { return c.Optional && c.width == 0 })
+	columns := slices.DeleteFunc(slices.Clone(s.columns), func(c column) bool {
+		return c.Optional && c.width == 0
+	})
 	for i := range columns {
 		c := &columns[i]
 		c.Name = Printable(c.Name)

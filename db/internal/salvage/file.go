@@ -169,7 +169,7 @@ func (w *File) pair(bucket, key, value []byte, at int64) {
 	}
 }
 
-// addSet adds the rows of a valid block to their set, if it is one that says which rows are live.
+// addSet adds the rows of a valid block to their set, if it is one of rows that are live or not.
 func (w *File) addSet(key, value []byte) {
 	object, section, chunk := codec.ParseKey(key)
 	switch section {

@@ -73,7 +73,8 @@ func (w *File) Rows(c *layout.Collection) *Rows {
 			delete(x.found.keys, row)
 		}
 	}
-	x.whole = c.Rows == 0 || w.Searched == nil && valid && !w.broken[string(layout.BucketKeys)] && len(w.keys) > 0
+	x.whole = c.Rows == 0 ||
+		w.Searched == nil && valid && !w.broken[string(layout.BucketKeys)] && len(w.keys) > 0
 	deletedRows := set(codec.KindTombstones)
 	if w.Searched != nil || uint64(c.Rows)-deletedRows.GetCardinality() == uint64(c.Live) {
 		x.deletedRows = deletedRows

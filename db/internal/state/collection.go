@@ -23,7 +23,8 @@ import (
 type Collection struct {
 	Gen   *Generation
 	Entry *layout.Collection
-	// describe is what kinds know of the collection, vectors and features what they know of each part if it has both.
+	// describe is what kinds know of the collection, vectors and features what they know of each part if it
+	// has both.
 	describe                  kind.Collection
 	vectors, features         onePart
 	scanVectors, scanFeatures kind.Scan // the exact scans

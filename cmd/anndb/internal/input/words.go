@@ -47,7 +47,8 @@ func (f QueryFlags) Ask(a *command.App, s *db.Snapshot, info db.CollectionInfo) 
 	case len(f.Words) == 0 && f.Vector == "":
 		return nil, command.Usagef("no query: give a text, a vector, like KEY, a file or words")
 	case len(f.Words) > 1 && slices.Contains(f.Words, "where") && f.key() == "": // as in scripts
-		return nil, command.Usagef("a filter is written --where 'FILTER', and a query with the word where in quotes")
+		return nil, command.Usagef("a filter is written --where 'FILTER', " +
+			"and a query with the word where in quotes")
 	case f.Vector != "" && info.Dim == 0:
 		return nil, command.Usagef("--vector is for vectors, and %q is %s", info.Name, command.KindOf(info))
 	case f.Vector != "" && len(f.Words) > 0 && (info.Text == nil || f.key() != ""):

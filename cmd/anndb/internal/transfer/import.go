@@ -48,7 +48,8 @@ type Import struct {
 // kind is what the flags, and a collection of texts, say of the records.
 func (c *Import) kind(known *db.CollectionInfo) dataset.Kind {
 	switch {
-	case c.Text+c.Analyzer+c.Vectors+c.Embed != "", c.FolderLabels, c.Pairs != 0, known != nil && known.Text != nil:
+	case c.Text+c.Analyzer+c.Vectors+c.Embed != "", c.FolderLabels, c.Pairs != 0,
+		known != nil && known.Text != nil:
 		return dataset.Text
 	case c.Dense:
 		return dataset.Dense

@@ -278,7 +278,8 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	return t, nil
 }
 
-// Check checks that a tree's counts are consistent with each other. Its arrays were validated when it was opened.
+// Check checks that a tree's counts are consistent with each other. Its arrays were validated when it was
+// opened.
 func (t *Model) Check(context.Context) error {
 	return t.Model.CheckCounts(t.m.Info.TrainingPoints - t.m.Segments[0].Own.(*detail).Silent)
 }
