@@ -195,9 +195,6 @@ func (t *tuner) schedule(ctx context.Context) ([]Params, error) {
 	}
 	beams := len(all)
 	all = append(all, t.beams(0, nil), t.beams(manyLeaves, nil), t.scans())
-	if t.other && t.gapped {
-		all = append(all[:beams:beams], t.beams(0, nil), t.scans())
-	}
 	if err := t.measureAll(ctx, all); err != nil {
 		return nil, err
 	}
@@ -215,7 +212,7 @@ func (t *tuner) schedule(ctx context.Context) ([]Params, error) {
 		return nil, err
 	}
 	all = slices.Concat(all[:beams], gapped, all[len(all)-1:])
-	if schedule, less := t.join(all); t.other || less < cost {
+	if schedule, less := t.join(all); less < cost {
 		return schedule, nil
 	}
 	return plain, nil

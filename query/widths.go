@@ -65,7 +65,11 @@ func (l *widthSchedule) at(depth float64) (x beamSetting, ok bool) {
 	a, b := l.levels[i-1], l.levels[i]
 	share := math.Log(depth/a.depth) / math.Log(b.depth/a.depth)
 	b.recall = min(a.recall, b.recall)
-	b.gap, b.floor = a.gap+float32(share)*(b.gap-a.gap), a.floor+float32(share)*(b.floor-a.floor)
+	if a.gap > 0 && b.gap > 0 {
+		b.gap, b.floor = a.gap+float32(share)*(b.gap-a.gap), a.floor+float32(share)*(b.floor-a.floor)
+	} else { // a beam without a gap contains those of its width with one
+		b.gap, b.floor = 0, 0
+	}
 	b.depth, b.beam, b.r = depth, a.beam*math.Pow(b.beam/a.beam, share), a.r*math.Pow(b.r/a.r, share)
 	return b, true
 }
