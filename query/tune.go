@@ -16,7 +16,7 @@ import (
 const (
 	// shapeOf is the number of held-out queries for each that shapes the schedule. They are so many that they
 	// have shapeRows nearest rows, at least shapeLeast.
-	shapeOf, shapeRows, shapeLeast = 8, 1500, 16
+	shapeOf, shapeRows, shapeLeast = 8, 5000, 16
 	// otherHeld is the number of queries that measure another depth than the one asked for: they can promise
 	// 0.995.
 	otherHeld = 400
@@ -156,8 +156,12 @@ func (t *tuner) calibrate(ctx context.Context, schedule []Params) (points []Poin
 		}
 		all = append(all, out)
 		switch long := out.Micros * n; {
-		case long > longestRun || t.scan > 0 && n*(1-out.Recall) < 0.5:
+		case t.scan > 0 && n*(1-out.Recall) < 0.5:
 			i = len(schedule)
+		case long > longestRun: // scans, which are the last, are bounded
+			for i+1 < len(schedule) && schedule[i+1].Method != Flat {
+				i++
+			}
 		case long > fineRun && t.scan > 0:
 			i++
 		}
@@ -199,6 +203,11 @@ func (t *tuner) schedule(ctx context.Context) ([]Params, error) {
 		return nil, err
 	}
 	plain, cost := t.join(all)
+	scans := all[len(all)-1]
+	if n := len(plain); n > 0 && plain[n-1].Method != Flat {
+		// The queries that shape the schedule may be too few to show that beams take longer.
+		plain = append(plain, scans.settings[:len(scans.points)]...)
+	}
 	if t.other && !t.gapped {
 		return plain, nil
 	}
@@ -211,7 +220,7 @@ func (t *tuner) schedule(ctx context.Context) ([]Params, error) {
 	if err := t.measureAll(ctx, gapped); err != nil {
 		return nil, err
 	}
-	all = slices.Concat(all[:beams], gapped, all[len(all)-1:])
+	all = append(slices.Concat(all[:beams], gapped), scans)
 	if schedule, less := t.join(all); less < cost {
 		return schedule, nil
 	}
