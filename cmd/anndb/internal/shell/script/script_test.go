@@ -73,6 +73,7 @@ func TestTyped(t *testing.T) {
 		{"rows c where label in (re", "<>", ""},
 		{"rows c where a = 1 --li", "<rows><c><--where=a = 1><--li>", "--li"},
 		{"search c [1, ", "<search><c><[1, >", "[1, "},
+		{"get \xd0\xd0 \xd0", "<get><\ufffd\ufffd><\ufffd>", "\xd0"},
 	} {
 		words, at := Typed(c.text)
 		if got := "<" + strings.Join(words, "><") + ">"; got != c.want || c.text[at:] != c.last {

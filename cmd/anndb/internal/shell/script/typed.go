@@ -12,5 +12,10 @@ func Typed(text string) (words []string, at int) {
 	case len(words) == 0 || s.wordEnd < len(s.text):
 		return append(words, ""), len(text)
 	}
-	return words, len(string(s.text[:s.wordStart]))
+	for at = range text { // a byte that is no UTF-8 is a rune, too
+		if s.wordStart--; s.wordStart < 0 {
+			break
+		}
+	}
+	return words, at
 }
