@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"errors"
 
 	"github.com/anndb/anndb/db/internal/check"
 	"github.com/anndb/anndb/db/internal/fail"
@@ -16,22 +15,16 @@ func (d *DB) Check(ctx context.Context, report func(*CorruptError), run *Run) er
 	if err := fail.Context(ctx); err != nil {
 		return err
 	}
-	ctx = run.in(ctx)
-	for {
-		err := d.checkLatest(ctx, report)
-		if ctx.Err() != nil || !errors.Is(err, fail.Changing) {
-			return err
-		}
-	}
-}
-
-func (d *DB) checkLatest(ctx context.Context, report func(*CorruptError)) error {
 	s, err := d.Snapshot()
 	if err != nil {
 		return err
 	}
 	defer s.Release()
-	return check.Run(ctx, s.gen, d.path, func(found fail.Damage) {
+	return s.check(run.in(ctx), report)
+}
+
+func (s *Snapshot) check(ctx context.Context, report func(*CorruptError)) error {
+	return check.Run(ctx, s.gen, s.d.path, func(found fail.Damage) {
 		if report != nil {
 			e := CorruptError(found)
 			report(&e)

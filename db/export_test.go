@@ -1,6 +1,8 @@
 package db
 
 import (
+	"context"
+
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/txn"
@@ -16,4 +18,8 @@ func Inside(s *Snapshot) *state.Generation { return s.gen }
 
 func MoveRestored(copied, path string, replace bool, old *DB) error {
 	return moveRestored(copied, path, replace, old)
+}
+
+func CheckSnapshot(s *Snapshot, report func(*CorruptError)) error {
+	return s.check(context.Background(), report)
 }

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/internal/state"
 )
@@ -16,8 +14,8 @@ import (
 func frequentLabels(st *state.Collection, o *PredictOptions) ([]Prediction, error) {
 	var out []Prediction
 	total := 0.0
-	err := st.EachLabel(func(label string, rows *roaring.Bitmap) {
-		share := float64(rows.GetCardinality()) / float64(max(1, st.Entry.Live))
+	err := st.EachLabel(func(label string, n int) {
+		share := float64(n) / float64(max(1, st.Entry.Live))
 		total += share
 		p := Prediction{Label: label, Score: float32(share)}
 		if o.Explain {

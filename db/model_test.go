@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -609,6 +610,11 @@ func (x *machine) look(t *rapid.T) {
 	h := x.held[0]
 	if err := mustEqual(h.s, h.m, x.step); err != nil {
 		t.Fatalf("held snapshot: %v", err)
+	}
+	// A held snapshot must be checkable, too, with newer commits in the file.
+	var found []string
+	if err := db.CheckSnapshot(h.s, func(p *db.CorruptError) { found = append(found, p.Error()) }); err != nil {
+		t.Fatalf("held snapshot: %v: %s", err, strings.Join(found, "; "))
 	}
 	h.s.Release()
 	x.held = x.held[1:]

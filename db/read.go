@@ -185,7 +185,7 @@ func (c Collection) MatchingKeys(ctx context.Context, f *filter.Filter) (keys []
 func (c Collection) Labels() (map[string]int, error) {
 	out := map[string]int{}
 	err := c.read(context.Background(), func(st *state.Collection) error {
-		return st.EachLabel(func(label string, rows *roaring.Bitmap) { out[label] = int(rows.GetCardinality()) })
+		return st.EachLabel(func(label string, n int) { out[label] = n })
 	})
 	return out, err
 }

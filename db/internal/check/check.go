@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"time"
+	"unsafe"
+
+	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -57,8 +60,7 @@ func (c *checker) found(e fail.Damage) {
 }
 
 // Run checks a generation of the file at path and calls report for every problem. The error is
-// fail.ErrCorrupt if there was any, and fail.Changing if later commits leave no way to the pages of the
-// generation: it must be the latest one.
+// fail.ErrCorrupt if there was any.
 func Run(
 	ctx context.Context, g *state.Generation, path string, report func(fail.Damage),
 ) (err error) {
@@ -108,8 +110,8 @@ func Run(
 // pages checks the pages of the generation.
 func (c *checker) pages() error {
 	g := c.g
-	m, err := c.meta(g.File)
-	if err != nil || m.PageSize == 0 {
+	m, live, err := c.meta(g.File)
+	if err != nil {
 		return err
 	}
 	// The size is read after the meta page: a writer that grows the file does so before it
@@ -131,25 +133,69 @@ func (c *checker) pages() error {
 		},
 	})
 	seen := map[string]bool{}
-	w.Buckets(func(b page.Bucket) {
-		seen[string(b.Name)] = true
-		if err := b.CheckHeader(); err != nil && layout.OfFile.Has(b.Name) {
-			w.Report(b.Page, fmt.Errorf("bucket %q: %w", b.Name, err))
-		}
-		w.Walk(b, page.Values)
-	})
+	if live {
+		w.Buckets(func(b page.Bucket) {
+			seen[string(b.Name)] = true
+			if err := b.CheckHeader(); err != nil && layout.OfFile.Has(b.Name) {
+				w.Report(b.Page, fmt.Errorf("bucket %q: %w", b.Name, err))
+			}
+			w.Walk(b, page.Values)
+		})
+	} else {
+		c.openBuckets(w, seen)
+	}
 	for _, name := range layout.RootBuckets {
 		if !seen[string(name)] && c.ctx.Err() == nil {
 			c.found(fail.Damage{Offset: -1, Err: fmt.Errorf("bucket %q is missing", name)})
 		}
 	}
-	w.Freelist()
+	// The list of free pages belongs to the latest state; a later commit has rewritten it.
+	if live {
+		w.Freelist()
+	}
 	return nil
 }
 
-// meta finds the meta page of the generation, zero if it is damaged. If later commits have overwritten it, it
-// returns fail.Changing.
-func (c *checker) meta(f io.ReaderAt) (m page.Meta, err error) {
+// openBuckets visits the buckets through the transaction, for a state whose meta page has been
+// overwritten, and records their names in seen.
+func (c *checker) openBuckets(w *page.Walker, seen map[string]bool) {
+	g := c.g
+	for _, name := range layout.AllBuckets {
+		var b *bbolt.Bucket
+		g.Locked(func() { b = g.Tx.Bucket(name) })
+		if b == nil {
+			continue
+		}
+		seen[string(name)] = true
+		if b.Root() != 0 {
+			w.Walk(page.Bucket{Name: name, Root: uint64(b.Root())}, page.Values)
+		} else if err := c.inlinePairs(name, b); err != nil {
+			c.found(fail.Damage{Offset: -1, Err: fmt.Errorf("bucket %q: %w", name, err)})
+		}
+	}
+}
+
+// inlinePairs checks the pairs of a bucket that is stored inline in its parent, on a page that
+// only the transaction knows.
+func (c *checker) inlinePairs(name []byte, b *bbolt.Bucket) (err error) {
+	g := c.g
+	defer state.Guard(g.File, state.CatchFaults(), &err)
+	var pairs [][2][]byte
+	g.Locked(func() {
+		err = b.ForEach(func(k, v []byte) error {
+			pairs = append(pairs, [2][]byte{k, v})
+			return nil
+		})
+	})
+	for _, p := range pairs {
+		c.pair(name, p[0], p[1], g.File.Offset(uintptr(unsafe.Pointer(unsafe.SliceData(p[1])))))
+	}
+	return err
+}
+
+// meta finds the meta page of the generation. Later commits may have overwritten it; the
+// pages of the state are kept, and the newer meta page bounds their numbers.
+func (c *checker) meta(f io.ReaderAt) (m page.Meta, live bool, err error) {
 	metas := state.ReadMetas(f)
 	for range 3 {
 		if len(metas.Valid()) == 2 {
@@ -159,16 +205,20 @@ func (c *checker) meta(f io.ReaderAt) (m page.Meta, err error) {
 		time.Sleep(time.Millisecond)
 		metas = state.ReadMetas(f)
 	}
+	id := uint64(c.g.Tx.ID())
 	for i, e := range metas.Err {
 		switch {
 		case e != nil:
 			c.found(fail.Damage{Offset: int64(i) * layout.PageSize, Err: e})
-		case metas.Meta[i].TxID == uint64(c.g.Tx.ID()):
+		case live:
+		case metas.Meta[i].TxID == id:
+			m, live = metas.Meta[i], true
+		case metas.Meta[i].High >= m.High:
 			m = metas.Meta[i]
 		}
 	}
-	if m.PageSize == 0 && c.problems == 0 {
-		return m, fail.Changing
+	if m.PageSize == 0 {
+		return m, false, fmt.Errorf("%w: %s: no meta page is valid", fail.ErrCorrupt, c.path)
 	}
-	return m, nil
+	return m, live, nil
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/layout"
@@ -48,12 +46,12 @@ func (c *checker) collection(x *layout.Collection) {
 		problem(err)
 		return
 	}
-	carry, err := c.rows(st, keys, attrs, problem)
+	counts, err := c.rows(st, keys, attrs, problem)
 	if err != nil {
 		problem(err)
 		return
 	}
-	c.checkLabels(st, carry, problem)
+	c.labelCounts(st, counts, problem)
 	for i := range x.Indexes {
 		err := Index(c.ctx, st, &x.Indexes[i])
 		if err != nil {
@@ -63,11 +61,11 @@ func (c *checker) collection(x *layout.Collection) {
 	}
 }
 
-// rows verifies every row and returns the live rows that carry each label.
+// rows verifies every row and returns the number of rows of each label.
 func (c *checker) rows(
 	st *state.Collection, keys map[uint32]string, attrs *attributes, problem func(error),
-) (carry map[string]*roaring.Bitmap, err error) {
-	carry = map[string]*roaring.Bitmap{}
+) (counts map[string]int, err error) {
+	counts = map[string]int{}
 	norms, err := storedNorms(c.ctx, st)
 	if err != nil {
 		return nil, err
@@ -102,14 +100,12 @@ func (c *checker) rows(
 		if err := norms.row(row, r.Vector); err != nil {
 			problem(err)
 		}
+		c.rowLabels(st, row, r.Labels, problem)
 		for _, l := range r.Labels {
-			if carry[l] == nil {
-				carry[l] = roaring.New()
-			}
-			carry[l].Add(row)
+			counts[l]++
 		}
 	}
-	return carry, nil
+	return counts, nil
 }
 
 // checkChanges checks that the changes of labels and payloads belong to rows that are not
@@ -142,27 +138,37 @@ func checkChanges(st *state.Collection) (err error) {
 	return err
 }
 
-// checkLabels checks that the sets of labels have the live rows that carry them.
-func (c *checker) checkLabels(st *state.Collection, carry map[string]*roaring.Bitmap, problem func(error)) {
+// labelCounts checks that the label sets contain no other live rows than those counted.
+func (c *checker) labelCounts(st *state.Collection, counts map[string]int, problem func(error)) {
 	// Problems are reported when the generation is not locked any more.
 	var wrong []error
 	err := func() (err error) {
 		defer state.Guard(c.g.File, state.CatchFaults(), &err)
-		return st.EachLabel(func(label string, set *roaring.Bitmap) {
-			rows := carry[label]
-			if delete(carry, label); rows == nil || !rows.Equals(set) {
-				wrong = append(wrong, fmt.Errorf("label %q has a set of other live rows than those that carry it", label))
+		return st.EachLabel(func(label string, n int) {
+			if n != counts[label] {
+				wrong = append(wrong, fmt.Errorf("label %q has a set of %d live rows, %d rows have it",
+					label, n, counts[label]))
 			}
 		})
 	}()
 	if err != nil {
-		problem(err)
-		return
-	}
-	for label := range carry {
-		wrong = append(wrong, fmt.Errorf("rows have label %q, which has no set", label))
+		wrong = []error{err}
 	}
 	for _, err := range wrong {
 		problem(err)
+	}
+}
+
+// rowLabels checks that the label sets contain a row.
+func (c *checker) rowLabels(
+	st *state.Collection, row uint32, labels []string, problem func(error),
+) {
+	for _, l := range labels {
+		set, err := st.CachedLabel(l)
+		if err != nil {
+			problem(err)
+		} else if set == nil || !set.Contains(row) {
+			problem(fmt.Errorf("row %d has label %q, whose set does not hold it", row, l))
+		}
 	}
 }

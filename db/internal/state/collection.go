@@ -51,6 +51,7 @@ type Collection struct {
 	indexMu   sync.Mutex
 	indexes   map[string]*Index
 	manifests map[string]func() (*kind.Manifest, error)
+	labelSets map[string]*roaring.Bitmap // filled by Check
 
 	filterSets filterSets
 }

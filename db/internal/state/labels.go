@@ -10,9 +10,9 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 )
 
-// EachLabel calls f for each label that live rows have, in bytewise order, with these rows. f
+// EachLabel calls f for each label that live rows have, in bytewise order, with their number. f
 // must not read the generation, which is locked.
-func (st *Collection) EachLabel(f func(label string, rows *roaring.Bitmap)) error {
+func (st *Collection) EachLabel(f func(label string, n int)) error {
 	if err := st.Load(context.Background()); err != nil {
 		return err
 	}
@@ -36,8 +36,8 @@ func (st *Collection) EachLabel(f func(label string, rows *roaring.Bitmap)) erro
 		if deletedRows := st.DeletedSet(); deletedRows != nil {
 			rows.AndNot(deletedRows)
 		}
-		if !rows.IsEmpty() {
-			f(label, rows)
+		if n := int(rows.GetCardinality()); n > 0 {
+			f(label, n)
 		}
 	}
 	return nil
@@ -61,4 +61,22 @@ func (st *Collection) LabelRows(label string) (*roaring.Bitmap, error) {
 		return nil, err
 	}
 	return layout.ReadSet(st.Gen.Tx, st.Entry.Name, object, codec.KindLabelRows, st.Entry.Rows)
+}
+
+// CachedLabel is like LabelRows and caches the set for the following rows.
+func (st *Collection) CachedLabel(label string) (*roaring.Bitmap, error) {
+	st.indexMu.Lock()
+	defer st.indexMu.Unlock()
+	if set, ok := st.labelSets[label]; ok {
+		return set, nil
+	}
+	set, err := st.LabelRows(label)
+	if err != nil {
+		return nil, err
+	}
+	if st.labelSets == nil {
+		st.labelSets = map[string]*roaring.Bitmap{}
+	}
+	st.labelSets[label] = set
+	return set, nil
 }
