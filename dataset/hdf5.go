@@ -118,14 +118,19 @@ func newHDF5Sets(s *source, o Options, numbers, sizes *hdf5.Array, distance stri
 	if o.Kind == Dense {
 		return nil, s.bad(-1, 0, fmt.Errorf("%s and %s are sets, no vectors", numbers.Name, sizes.Name))
 	}
-	d := &hdf5Sets{src: s, options: o, holds: Schema{
-		Kind: Sparse, Base: BaseZero, Records: int64(sizes.Shape[0]), Member: numbers.Name, Distance: distance,
-	}}
+	d := &hdf5Sets{src: s, options: o}
 	var err error
-	if d.numbers, err = hdf5NumbersOf(s, numbers); err == nil {
-		d.sizes, err = hdf5NumbersOf(s, sizes)
+	if d.numbers, err = hdf5NumbersOf(s, numbers); err != nil {
+		return nil, err
 	}
-	return d, err
+	if d.sizes, err = hdf5NumbersOf(s, sizes); err != nil {
+		return nil, err
+	}
+	d.holds = Schema{
+		Kind: Sparse, Base: BaseZero, Records: int64(sizes.Shape[0]), Member: numbers.Name,
+		Distance: distance,
+	}
+	return d, nil
 }
 
 func (d *hdf5Sets) schema() Schema { return d.holds }

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -184,7 +185,8 @@ func TestSetsHDF5(t *testing.T) {
 	data, err := os.ReadFile(path)
 	must(t, err)
 	_, err = load(t, "x", data, Options{}) // set 2 has a number twice
-	if f := wantFormatError(t, err); f.Record != 2 || !f.Skippable || !strings.Contains(f.Error(), "7 is given twice") {
+	f := wantFormatError(t, err)
+	if f.Record != 2 || !f.Skippable || !strings.Contains(f.Error(), "7 is given twice") {
 		t.Error(f)
 	}
 	r, err := Open(path, Options{Kind: Sparse, Reject: func(*FormatError) error { return nil }})
@@ -203,6 +205,21 @@ func TestSetsHDF5(t *testing.T) {
 	for _, o := range []Options{{Kind: Dense}, {Member: "size_train"}, {MaxDim: 2}} {
 		_, err := load(t, "x", data, o)
 		wantFormatError(t, err)
+	}
+	scalars := 0
+	for i := range len(data) - 1 { // 1, 1: version and rank of a data space, among others
+		if data[i] != 1 || data[i+1] != 1 {
+			continue
+		}
+		damaged := bytes.Clone(data)
+		damaged[i+1] = 0
+		_, err := load(t, "x", damaged, Options{Member: "train"})
+		if strings.Contains(fmt.Sprint(err), "size_train is a scalar") {
+			scalars++
+		}
+	}
+	if scalars != 1 {
+		t.Errorf("%d errors of sizes that are a scalar", scalars)
 	}
 	ann, err := os.ReadFile(filepath.Join("testdata", "hdf5", "ann.h5"))
 	must(t, err)
