@@ -98,7 +98,9 @@ func TestSearchLikeRow(t *testing.T) {
 	b.Must(b.D.Update(ctx, func(tx *db.Tx) error {
 		for i := range 40 {
 			r := db.Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%3)}}
-			r.Features = []vector.Feature{{Name: fmt.Sprint("f", i%7), Value: 1}, {Name: fmt.Sprint("g", i%5), Value: 2}}
+			r.Features = []vector.Feature{
+				{Name: fmt.Sprint("f", i%7), Value: 1}, {Name: fmt.Sprint("g", i%5), Value: 2},
+			}
 			if err := tx.Collection("s").Put(r); err != nil {
 				return err
 			}

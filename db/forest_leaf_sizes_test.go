@@ -72,9 +72,9 @@ func partitioned(v *query.View, row int) []float32 {
 }
 
 // TestLeafSizes: the sizes of leaves are the numbers of rows that are routed to them, for all metrics and
-// learners, where values tie and rows were deleted before the build: thresholds are values of rows, so one bit
-// of difference between the coordinates of builds and those of searches would move rows. Small segments do
-// not change them.
+// learners, where values tie and rows were deleted before the build: thresholds are values of rows, so
+// one bit of difference between the coordinates of builds and those of searches would move rows. Small
+// segments do not change them.
 func TestLeafSizes(t *testing.T) {
 	t.Parallel()
 	const n, dim = 800, 6
@@ -103,9 +103,12 @@ func TestLeafSizes(t *testing.T) {
 						trained = append(trained, i)
 					}
 				}
-				dbtest.Must(t, errors.Join(dbtest.Create(t.Context(), d, "d", db.Schema{Dim: dim, Metric: metric}),
+				dbtest.Must(t, errors.Join(
+					dbtest.Create(t.Context(), d, "d", db.Schema{Dim: dim, Metric: metric}),
 					dbtest.Put(d, "d", rows[:n]...), dbtest.Delete(d, "d", deleted...)))
-				dbtest.Builds(t, d, "d", "x", &index.Forest{Learner: string(kind), Trees: 4, Depth: 6, LeafNeighbors: 10, NoTune: true})
+				dbtest.Builds(t, d, "d", "x", &index.Forest{
+					Learner: string(kind), Trees: 4, Depth: 6, LeafNeighbors: 10, NoTune: true,
+				})
 				look := func() {
 					t.Helper()
 					dbtest.Must(t, d.View(func(s *db.Snapshot) error {

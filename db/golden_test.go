@@ -54,7 +54,9 @@ func goldenRow(coll string, i int, half float32) db.Row {
 			r.Vector[1] = float32(i)
 		}
 	case coll == "words":
-		r.Features = []vector.Feature{{Name: fmt.Sprint("f", i%5), Value: float32(1 + i%3)}, {Name: fmt.Sprint("g", i%4), Value: 1}}
+		r.Features = []vector.Feature{
+			{Name: fmt.Sprint("f", i%5), Value: float32(1 + i%3)}, {Name: fmt.Sprint("g", i%4), Value: 1},
+		}
 	default:
 		for f := range uint32(9) {
 			if (i*i+int(f)*i+int(f*f))%4 != 0 {
@@ -147,7 +149,9 @@ func goldenAnswers(t *testing.T, d *db.DB) string {
 		line("collection %s: %d of %d rows, attributes %v", info.Name, info.Live, info.Rows, info.Attributes)
 		for r, err := range c.Rows(ctx, nil) {
 			dbtest.Must(t, err)
-			slices.SortFunc(r.Features, func(a, b vector.Feature) int { return strings.Compare(a.Name, b.Name) })
+			slices.SortFunc(r.Features, func(a, b vector.Feature) int {
+				return strings.Compare(a.Name, b.Name)
+			})
 			line("  %d %s %08x %v %v %v %s %v", r.Row, r.Key, crc32.ChecksumIEEE(codec.Bytes(r.Vector)), r.Sparse, r.Features, r.Labels, r.Payload, r.Attributes)
 		}
 		counts, err := c.Labels()

@@ -54,7 +54,8 @@ func TestLCIFCycleInFile(t *testing.T) {
 			defer d.Close()
 			dbtest.Must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Log(p) }, nil))
 			for i := range n {
-				if got := predictAll(t, d, queries, &db.PredictOptions{Index: name(i)}, 2); !equalPredictions(got, want) {
+				got := predictAll(t, d, queries, &db.PredictOptions{Index: name(i)}, 2)
+				if !equalPredictions(got, want) {
 					t.Errorf("%s predicts %v, by a scan %v", name(i), got, want)
 				}
 			}

@@ -349,8 +349,8 @@ func TestPredictWithoutEvidence(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if l := got.Labels; !got.Stats.NoEvidence || len(l) != 1 || l[0].Label != want || l[0].Score != score ||
-					!l[0].Predicted || float32(l[0].Why.Score) != score {
+				if l := got.Labels; !got.Stats.NoEvidence || len(l) != 1 || l[0].Label != want ||
+					l[0].Score != score || !l[0].Predicted || float32(l[0].Why.Score) != score {
 					t.Errorf("%s, %s: %+v, want %s with %g", coll, m, got, want, score)
 				}
 				known := db.Query{Sparse: vector.Sparse{Index: []uint32{7}, Value: []float32{1}}}

@@ -115,8 +115,8 @@ type Schema struct {
 	Float32 bool
 	// Text, if not nil, makes a collection of texts (Row.Text): sparse rows whose features are terms.
 	Text *text.Schema
-	// Weight is that of the vector in searches by a vector and a text or features, rank.DefaultWeight when zero.
-	// Collection.TuneFusion chooses it.
+	// Weight is that of the vector in searches by a vector and a text or features, rank.DefaultWeight
+	// when zero. Collection.TuneFusion chooses it.
 	Weight float64
 	// Numbering is the number of the first feature or coordinate in the files that the collection
 	// is imported from, "0" or "1"; empty if unknown. In the API the first is always 0.

@@ -90,7 +90,8 @@ func (c Collection) PredictBatch(
 		o = &PredictOptions{}
 	}
 	var rows *roaring.Bitmap
-	return batch(ctx, c, par.Work{N: len(queries), Workers: o.Workers}, func(st *state.Collection) (err error) {
+	work := par.Work{N: len(queries), Workers: o.Workers}
+	return batch(ctx, c, work, func(st *state.Collection) (err error) {
 		rows, err = decidedRows(ctx, st, o.Where)
 		return err
 	}, func(st *state.Collection, i int, to *Predictions) (err error) {

@@ -75,9 +75,9 @@ type Hit struct {
 	// Distance is Euclidean for L2, 1 - cosine for Cosine and sparse rows, and the negated dot
 	// product for InnerProduct, the negated score for texts and for queries of two parts: smaller is nearer.
 	Distance   float32
-	Score      float32      // by which hits are ordered with Boosts, Diversity or PerGroup of SearchOptions.Rank
+	Score      float32      // by which Boosts, Diversity and PerGroup of SearchOptions.Rank order hits
 	Places     *rank.Places // in each part of a query of two parts
-	Labels     []string     // Labels to Attributes are set if SearchOptions.Include says so
+	Labels     []string     // Labels to Attributes are set if SearchOptions.Include selects them
 	Text       string
 	Payload    []byte
 	Attributes map[string]any

@@ -132,7 +132,8 @@ func reasonOfPath(st *state.Collection, p *kind.TreePath) (*explain.Reason, erro
 	case p.Class != "":
 		answer = "not " + p.Class
 	}
-	out := &explain.Reason{Text: fmt.Sprintf("%s in %d of %s", answer, p.Agree, counted(p.Rows, "training row"))}
+	text := fmt.Sprintf("%s in %d of %s", answer, p.Agree, counted(p.Rows, "training row"))
+	out := &explain.Reason{Text: text}
 	if p.Rows > 0 {
 		out.Score = float64(p.Agree) / float64(p.Rows)
 	}

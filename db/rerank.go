@@ -178,7 +178,9 @@ func ranked(
 	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, res *Result,
 ) (err error) {
 	ask, options := *a, *o // those of the caller stay on the stack
-	r := &ranking{st: st, a: &ask, o: &options, s: s, fusion: fusionOf(st, &o.Rank), k: cmp.Or(a.k, math.MaxInt)}
+	r := &ranking{
+		st: st, a: &ask, o: &options, s: s, fusion: fusionOf(st, &o.Rank), k: cmp.Or(a.k, math.MaxInt),
+	}
 	if r.boosts, err = boostsOf(ctx, st, o.Rank.Boosts); err != nil {
 		return err
 	}

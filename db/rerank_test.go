@@ -390,10 +390,16 @@ func TestRerankDepth(t *testing.T) {
 		"summand +Inf":                    {Rank: rank.Options{Boosts: []rank.Boost{{Add: math.Inf(1)}}}},
 		"boost 1: invalid option: a deca": {Rank: rank.Options{Boosts: []rank.Boost{{Factor: 2}, {Half: 3}}}},
 		"a half within 0":                 {Rank: rank.Options{Boosts: []rank.Boost{{Attribute: "year"}}}},
-		"and a decay by attribute":        {Rank: rank.Options{Boosts: []rank.Boost{{Attribute: "year", Half: 1, Add: 2}}}},
-		`"author" is a string, not a num`: {Rank: rank.Options{Boosts: []rank.Boost{{Attribute: "author", Half: 1}}}},
-		"origin true of a decay":          {Rank: rank.Options{Boosts: []rank.Boost{{Attribute: "year", Half: 1, Origin: true}}}},
-		"boost 0: ":                       {Rank: rank.Options{Boosts: []rank.Boost{{Where: filter.Eq("color", 1)}}}},
+		"and a decay by attribute": {Rank: rank.Options{
+			Boosts: []rank.Boost{{Attribute: "year", Half: 1, Add: 2}},
+		}},
+		`"author" is a string, not a num`: {Rank: rank.Options{
+			Boosts: []rank.Boost{{Attribute: "author", Half: 1}},
+		}},
+		"origin true of a decay": {Rank: rank.Options{
+			Boosts: []rank.Boost{{Attribute: "year", Half: 1, Origin: true}},
+		}},
+		"boost 0: ": {Rank: rank.Options{Boosts: []rank.Boost{{Where: filter.Eq("color", 1)}}}},
 	} {
 		if _, err := c.Search(t.Context(), db.Query{Vector: q.Vector}, &o); !errors.Is(err, db.ErrInvalid) ||
 			!strings.Contains(err.Error(), want) {
@@ -405,9 +411,11 @@ func TestRerankDepth(t *testing.T) {
 	if err != nil || len(res.Hits) != 5 {
 		t.Errorf("after a deleted row: %d hits, %v", len(res.Hits), err)
 	}
-	res, err = d.Collection("none").Search(t.Context(), db.Query{Vector: []float32{1, 2}}, &db.SearchOptions{Rank: rank.Options{
+	ranks := rank.Options{
 		PerGroup: 1, GroupBy: "color", Diversity: 0.5, Boosts: []rank.Boost{{Attribute: "year", Half: 1}},
-	}})
+	}
+	res, err = d.Collection("none").Search(t.Context(), db.Query{Vector: []float32{1, 2}},
+		&db.SearchOptions{Rank: ranks})
 	if err != nil || len(res.Hits) > 0 {
 		t.Errorf("no rows: %v, %v", res.Hits, err)
 	}

@@ -244,7 +244,8 @@ func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchO
 		o = &defaultSearch
 	}
 	var passing where.Passing
-	return batch(ctx, c, par.Work{N: len(queries), Workers: o.Workers}, func(st *state.Collection) (err error) {
+	work := par.Work{N: len(queries), Workers: o.Workers}
+	return batch(ctx, c, work, func(st *state.Collection) (err error) {
 		passing, err = passingRows(ctx, st, o.Where)
 		return err
 	}, func(st *state.Collection, i int, res *Result) error {

@@ -630,7 +630,8 @@ func TestNoAllocations(t *testing.T) {
 			run := func() {
 				with := *o
 				with.K, with.Reuse = 10, dst[:0]
-				res, err := s.Collection("c").Search(t.Context(), db.Query{Vector: queries[i%len(queries)]}, &with)
+				q := db.Query{Vector: queries[i%len(queries)]}
+				res, err := s.Collection("c").Search(t.Context(), q, &with)
 				i++
 				dst = res.Hits
 				dbtest.Must(t, err)

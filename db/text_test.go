@@ -147,18 +147,18 @@ func bm25(texts map[string]string, query string, leastPairs int) map[string]floa
 			counts[key] = c
 		}
 	}
-	n, asked := float64(len(counts)), terms(query)
+	n, queried := float64(len(counts)), terms(query)
 	out := map[string]float64{}
 	for key, c := range counts {
 		length := 0.0
 		for _, times := range c {
 			length += times
 		}
-		for _, w := range slices.Sorted(maps.Keys(asked)) {
+		for _, w := range slices.Sorted(maps.Keys(queried)) {
 			if c[w] == 0 || strings.Contains(w, " ") && have[w] < float64(leastPairs) {
 				continue
 			}
-			idf := float64(float32(asked[w]) * float32(math.Log1p((n-have[w]+0.5)/(have[w]+0.5))))
+			idf := float64(float32(queried[w]) * float32(math.Log1p((n-have[w]+0.5)/(have[w]+0.5))))
 			out[key] += idf * c[w] * (k1 + 1) / (c[w] + k1*(1-b+b*length/(total/n)))
 		}
 	}
@@ -300,7 +300,8 @@ func TestBM25(t *testing.T) {
 
 // TestFusion compares searches by vector and text with the definition of both fusions.
 func TestFusion(t *testing.T) {
-	b := newTextBed(t, db.Schema{Dim: textDim, Metric: vector.Cosine, Text: &text.Schema{Analyzer: text.Words}})
+	b := newTextBed(t,
+		db.Schema{Dim: textDim, Metric: vector.Cosine, Text: &text.Schema{Analyzer: text.Words}})
 	near := func(q []float32) []scored {
 		var out []scored
 		for key, x := range b.vecs {
@@ -436,7 +437,9 @@ func TestBadTexts(t *testing.T) {
 		"their distances":      {db.Query{Text: "a", Vector: b.vector()}, db.SearchOptions{Radius: &radius}},
 		"weight 2":             {db.Query{Text: "a"}, db.SearchOptions{Rank: rank.Options{Weight: 2}}},
 		"depth -1":             {db.Query{Text: "a"}, db.SearchOptions{Rank: rank.Options{Depth: -1}}},
-		"by ranks":             {db.Query{Text: "a"}, db.SearchOptions{Rank: rank.Options{Weight: 0.5, Reciprocal: true}}},
+		"by ranks": {db.Query{Text: "a"}, db.SearchOptions{
+			Rank: rank.Options{Weight: 0.5, Reciprocal: true},
+		}},
 	} {
 		if _, err := c.Search(t.Context(), o.q, &o.o); !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

@@ -30,7 +30,8 @@ func (c Collection) TreePicture(
 		}
 		t, ok := model.Opened.(treeReader)
 		if !ok {
-			return fmt.Errorf("%w: index %q of %q is no tree", fail.Kind, model.Manifest.Info.Name, st.Entry.Name)
+			return fmt.Errorf("%w: index %q of %q is no tree", fail.Kind, model.Manifest.Info.Name,
+				st.Entry.Name)
 		}
 		named := *o
 		var failed error

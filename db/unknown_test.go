@@ -109,7 +109,10 @@ func TestUnknownFeatures(t *testing.T) {
 			}
 		}
 	}
-	hits, stats, err := dbtest.Nearest(ctx, names, db.Query{Features: []vector.Feature{{Name: "word", Value: 1}, {Name: "another", Value: 2}, {Name: "zero"}}}, 3, nil)
+	q := db.Query{Features: []vector.Feature{
+		{Name: "word", Value: 1}, {Name: "another", Value: 2}, {Name: "zero"},
+	}}
+	hits, stats, err := dbtest.Nearest(ctx, names, q, 3, nil)
 	if err != nil || len(hits) != 0 || !slices.Equal(stats.Unknown, []string{"another", "word"}) {
 		t.Errorf("unknown features only: %d hits, unknown %q, %v", len(hits), stats.Unknown, err)
 	}

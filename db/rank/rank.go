@@ -48,7 +48,7 @@ type Boost struct {
 	Linear    bool
 }
 
-// Places tells where a hit is in each part of a query with a vector and a text or features. A rank
+// Places has the places of a hit in each part of a query with a vector and a text or features. A rank
 // counts from 1, and is 0 if the part did not find the row among its first (Options.Depth).
 type Places struct {
 	VectorRank, TextRank int

@@ -171,7 +171,9 @@ func TestRenumberedMeanwhile(t *testing.T) {
 			defer func() { <-compacted }()
 			return errors.Join(
 				b.Collection("dense").Put(db.Row{Key: []byte("new"), Vector: make([]float32, 16)}),
-				b.Collection("named").Put(db.Row{Key: []byte("new"), Features: []vector.Feature{{Name: "fresh", Value: 1}}}),
+				b.Collection("named").Put(db.Row{
+					Key: []byte("new"), Features: []vector.Feature{{Name: "fresh", Value: 1}},
+				}),
 				b.Collection("sparse").Delete([]byte("key-001")))
 		})
 	}()

@@ -32,8 +32,8 @@ func deletedRow(st *state.Collection, row uint32) (r rows.Row, err error) {
 	return r, err
 }
 
-// forChange gives the features of a row their names, if they have names, as a transaction writes it. It checks the
-// row as if a program had put it.
+// forChange gives the features of a row their names, if they have names, as a transaction writes it. It
+// checks the row as if a program had put it.
 func forChange(st *state.Collection, r *rows.Row) (err error) {
 	if st.Entry.Named {
 		if r.Features, err = st.NamedFeatures(r.Sparse); err != nil {

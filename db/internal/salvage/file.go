@@ -51,7 +51,8 @@ type File struct {
 	revisions map[blockKey]uint64 // of the changes in blocks
 }
 
-// blockKey is the key of a block. It tells the bucket, but for a manifest, of which there are two copies.
+// blockKey is the key of a block. It determines the bucket, except for a manifest, of which there are two
+// copies.
 type blockKey [codec.KeySize]byte
 
 // place is the position of a block in the file.
@@ -207,7 +208,8 @@ func (w *File) searchPair(key, value []byte, at int64) {
 	}
 	_, ok := layout.EntryNumber(string(layout.BucketFeatures), key, value)
 	byName := ok && key[8] == layout.FeatureByName
-	if byID := len(key) == 13 && key[8] == layout.FeatureByID; (byName || byID) && w.names[string(key)] == nil {
+	byID := len(key) == 13 && key[8] == layout.FeatureByID
+	if (byName || byID) && w.names[string(key)] == nil {
 		w.names[string(key)] = bytes.Clone(value)
 	}
 }

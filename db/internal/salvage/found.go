@@ -130,7 +130,7 @@ func (x *Rows) liveIn(e extent) int {
 		newlyDeleted := roaring.New()
 		newlyDeleted.AddRange(e.from, e.to)
 		return int(e.to-e.from) - int(newlyDeleted.AndCardinality(x.deletedRows))
-	case x.whole:
+	case x.complete:
 		return 0
 	}
 	return int(e.to - e.from)

@@ -36,7 +36,7 @@ type Rows struct {
 	// changed has the rows whose labels, attributes or payload were changed, vectorless those without a
 	// vector, as far as is known.
 	changed, vectorless *roaring.Bitmap
-	whole               bool // the key table is complete
+	complete            bool // the key table has all keys
 	// Unsure is set if deleted rows may be among the rows.
 	Unsure bool
 	lost   func(LostRow)
@@ -51,8 +51,8 @@ type Rows struct {
 	chunkErr  error
 }
 
-// Rows determines which rows of a collection are live. After a search, only the deleted rows tell: keys may
-// be of an earlier state.
+// Rows determines which rows of a collection are live. After a search, only the deleted rows decide: keys
+// may be of an earlier state.
 func (w *File) Rows(c *layout.Collection) *Rows {
 	set := func(kind codec.Kind) *roaring.Bitmap {
 		rows := w.sets[setKey{c.ID, kind}]
@@ -73,13 +73,13 @@ func (w *File) Rows(c *layout.Collection) *Rows {
 			delete(x.found.keys, row)
 		}
 	}
-	x.whole = c.Rows == 0 ||
+	x.complete = c.Rows == 0 ||
 		w.Searched == nil && valid && !w.broken[string(layout.BucketKeys)] && len(w.keys) > 0
 	deletedRows := set(codec.KindTombstones)
 	if w.Searched != nil || uint64(c.Rows)-deletedRows.GetCardinality() == uint64(c.Live) {
 		x.deletedRows = deletedRows
 	}
-	x.Unsure = w.Searched != nil || !x.whole && x.deletedRows == nil
+	x.Unsure = w.Searched != nil || !x.complete && x.deletedRows == nil
 	return x
 }
 
@@ -91,7 +91,7 @@ func (x *Rows) live(row uint32) bool {
 	case x.deletedRows != nil:
 		return !x.deletedRows.Contains(row)
 	}
-	return !x.whole
+	return !x.complete
 }
 
 // All iterates over the live rows in the order of their numbers, and calls lost for those that it

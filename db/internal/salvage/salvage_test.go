@@ -44,7 +44,9 @@ func saved(t *testing.T) (data []byte, want map[string]string) {
 			r := db.Row{Key: fmt.Append(nil, "key-", i), Labels: []string{fmt.Sprint("l", i%3)}, Payload: fmt.Append(nil, "payload ", i),
 				Attributes: map[string]any{"price": i}, ExpiresAt: time.Unix(5e9, 0).UTC()}
 			s := r
-			s.Features = []vector.Feature{{Name: fmt.Sprint("f", i%11), Value: 1}, {Name: fmt.Sprint("g", i%13), Value: 2}}
+			s.Features = []vector.Feature{
+				{Name: fmt.Sprint("f", i%11), Value: 1}, {Name: fmt.Sprint("g", i%13), Value: 2},
+			}
 			for range dim {
 				r.Vector = append(r.Vector, float32(rng.NormFloat64()))
 			}

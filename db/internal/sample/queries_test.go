@@ -234,7 +234,8 @@ func TestSampleOfDiscardedNumbers(t *testing.T) {
 	b.must(dbtest.Create(t.Context(), b.d, "later", db.Schema{Dim: 7}))
 	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
 		for i := range 300 {
-			if err := tx.Collection("later").Put(db.Row{Key: fmt.Append(nil, i), Vector: b.row()[:7]}); err != nil {
+			err := tx.Collection("later").Put(db.Row{Key: fmt.Append(nil, i), Vector: b.row()[:7]})
+			if err != nil {
 				return err
 			}
 		}

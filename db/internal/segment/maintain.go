@@ -18,8 +18,7 @@ import (
 )
 
 // Maintain makes steps until none is due, or only one with Effort.Once. An index that cannot be maintained
-// does not stop the others.
-// Only one call runs at a time.
+// does not stop the others. Only one call runs at a time.
 func (ix *Indexer) Maintain(ctx context.Context, e Effort) (steps []maintenance.Step, err error) {
 	names, end, err := ix.takeTurn(ctx)
 	if err != nil {

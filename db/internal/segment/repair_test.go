@@ -28,7 +28,9 @@ func TestRepairKinds(t *testing.T) {
 	for i := range 300 {
 		r := db.Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%3)}}
 		w := r
-		w.Features = []vector.Feature{{Name: fmt.Sprint("f", i%11), Value: 1}, {Name: fmt.Sprint("g", i%13), Value: 2}}
+		w.Features = []vector.Feature{
+			{Name: fmt.Sprint("f", i%11), Value: 1}, {Name: fmt.Sprint("g", i%13), Value: 2},
+		}
 		for range 20 {
 			r.Vector = append(r.Vector, float32(rng.NormFloat64()))
 		}

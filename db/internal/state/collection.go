@@ -59,7 +59,8 @@ type Collection struct {
 func newCollection(g *Generation, c *layout.Collection) *Collection {
 	st := &Collection{
 		Gen: g, Entry: c, Numbering: g.File.numberingOf(c.ID), describe: c.Describe(c.Sparse),
-		rowsLoad: newLoading(), keysLoad: newLoading(), changesLoad: newLoading(), attributesLoad: newLoading(),
+		rowsLoad: newLoading(), keysLoad: newLoading(),
+		changesLoad: newLoading(), attributesLoad: newLoading(),
 		indexes: map[string]*Index{},
 	}
 	st.describe.Sampled = st.Sampled()

@@ -36,7 +36,7 @@ type File struct {
 	checked verified.Blocks
 	// Searches are idle searches.
 	Searches Searches
-	// Samples are queries that users have asked, nil if none are kept. A file that replaces this one
+	// Samples are queries of users, nil if none are kept. A file that replaces this one
 	// has the same, by its own numbers of collections.
 	Samples *sample.Queries
 

@@ -22,7 +22,9 @@ func TestRename(t *testing.T) {
 	other, err := b.D.Create(ctx, "other", db.Schema{Named: true})
 	b.Must(err)
 	b.Must(b.D.Update(ctx, func(tx *db.Tx) error {
-		return tx.Collection("other").Put(db.Row{Key: []byte("o"), Features: []vector.Feature{{Name: "x", Value: 1}}})
+		return tx.Collection("other").Put(db.Row{
+			Key: []byte("o"), Features: []vector.Feature{{Name: "x", Value: 1}},
+		})
 	}))
 	s, err := b.D.Snapshot()
 	b.Must(err)

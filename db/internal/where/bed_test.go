@@ -178,7 +178,8 @@ func passes(e Expr, number uint32, r *row) bool {
 			s, ok := have.(string)
 			return ok && strings.HasPrefix(s, e.Values[0].(string))
 		case OneOf:
-			return have != nil && slices.ContainsFunc(e.Values, func(v any) bool { return holds(Equal, have, v) })
+			return have != nil &&
+				slices.ContainsFunc(e.Values, func(v any) bool { return holds(Equal, have, v) })
 		}
 		return have != nil && holds(e.Op, have, e.Values[0]) || have == nil && e.Op == NotEqual
 	}

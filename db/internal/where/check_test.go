@@ -58,10 +58,12 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for want, e := range map[string]Expr{
-		`column 19: none > 3: none is "", not ""`:                         And(&HasLabel{[]string{"a"}}, Negate(MakeCompare("none", Greater, 3))),
-		`column 1: <0 rows by number>: rows of another`:                   &Rows{Set: roaring.New()},
-		`column 17: brand = true: brand is "string"`:                      Or(MakeCompare("price", Present), MakeCompare("brand", Equal, true)),
-		`column 1: price in (1, "` + strings.Repeat("x", 46) + "…: price": MakeCompare("price", OneOf, 1, strings.Repeat("x", 60)),
+		`column 19: none > 3: none is "", not ""`:       And(&HasLabel{[]string{"a"}}, Negate(MakeCompare("none", Greater, 3))),
+		`column 1: <0 rows by number>: rows of another`: &Rows{Set: roaring.New()},
+		`column 17: brand = true: brand is "string"`: Or(MakeCompare("price", Present),
+			MakeCompare("brand", Equal, true)),
+		`column 1: price in (1, "` + strings.Repeat("x", 46) + "…: price": MakeCompare("price", OneOf, 1,
+			strings.Repeat("x", 60)),
 	} {
 		if _, err := Evaluate(t.Context(), e, src); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -137,7 +137,8 @@ func TestBad(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, e := range []Expr{MakeCompare("x", Present), &HasLabel{[]string{"x"}}, Or(MakeCompare("x", Present), MakeCompare("y", Present))} {
+	x, y := MakeCompare("x", Present), MakeCompare("y", Present)
+	for _, e := range []Expr{x, &HasLabel{[]string{"x"}}, Or(x, y)} {
 		if _, err := Evaluate(ctx, e, bed{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", Text(e), err)
 		}
