@@ -42,7 +42,8 @@ func (c *Curve) widen() {
 		}
 		for _, deep := range c.Depths {
 			for _, p := range deep.Points {
-				if deep.K > d.K && hasBeam(&p.Params) && (at == 0 || p.Params.Beam > d.Points[at-1].Params.Beam) {
+				if deep.K > d.K && hasBeam(&p.Params) &&
+					(at == 0 || p.Params.Beam > d.Points[at-1].Params.Beam) {
 					d.Points = slices.Insert(d.Points, at, p)
 					at++
 				}

@@ -224,8 +224,11 @@ func TestGapTable(t *testing.T) {
 	for _, x := range []struct {
 		place int
 		gap   float64
-	}{{10, math.SmallestNonzeroFloat32}, {3, math.SmallestNonzeroFloat32}, {20, 0.1}, {40, 0.3}, {57, 0.351096}, {80, 0.4}, {160, 0.5}} {
-		if got := table.of(x.place); math.Abs(float64(got)-x.gap) > 1e-5 {
+	}{
+		{10, math.SmallestNonzeroFloat32}, {3, math.SmallestNonzeroFloat32}, {20, 0.1}, {40, 0.3},
+		{57, 0.351096}, {80, 0.4}, {160, 0.5},
+	} {
+		if got := table.of(x.place); !(got > 0) || math.Abs(float64(got)-x.gap) > 1e-5 {
 			t.Errorf("place %d: gap %g, want %g", x.place, got, x.gap)
 		}
 	}

@@ -219,7 +219,7 @@ func TestScanRequests(t *testing.T) {
 	v.Rows.Request = func(b []byte) { sum += len(b) }
 	_, _, err := NewSearcher().Search(t.Context(), v, m.row(5), &Params{K: 10, Method: Flat}, nil)
 	must(t, err)
-	if whole := len(v.Rows.Chunks) * m.d << v.Rows.Shift; sum != whole {
-		t.Errorf("%d bytes of rows requested, want %d", sum, whole)
+	if want := len(v.Rows.Chunks) * m.d << v.Rows.Shift; sum != want {
+		t.Errorf("%d bytes of rows requested, want %d", sum, want)
 	}
 }

@@ -208,8 +208,8 @@ func (b *bench) tune(ctx context.Context, query func(child.Document) db.Query) (
 		return t, err
 	}
 	fmt.Printf("tuned on %d pairs in %.2f s, MRR@10 of words %.3f, vectors %.3f, reciprocal ranks %.3f, "+
-		"default %.3f, tuned %.3f; weight %.2f %s\n\n", len(keys), time.Since(start).Seconds(), t.Text, t.Vector,
-		t.Ranks, t.Default, t.Tuned, t.Weight, t.Kept)
+		"default %.3f, tuned %.3f; weight %.2f %s\n\n", len(keys), time.Since(start).Seconds(),
+		t.Text, t.Vector, t.Ranks, t.Default, t.Tuned, t.Weight, t.Kept)
 	return t, nil
 }
 

@@ -37,8 +37,10 @@ func run(path, file string) error {
 	if err != nil {
 		return err
 	}
-	document := []vector.Feature{{Name: "listener", Value: 3}, {Name: "accept", Value: 2}, {Name: "conn", Value: 5},
-		{Name: "context", Value: 4}, {Name: "errors", Value: 2}, {Name: "sync", Value: 2}}
+	document := []vector.Feature{
+		{Name: "listener", Value: 3}, {Name: "accept", Value: 2}, {Name: "conn", Value: 5},
+		{Name: "context", Value: 4}, {Name: "errors", Value: 2}, {Name: "sync", Value: 2},
+	}
 	route, err := files.Predict(ctx, db.Query{Features: document}, &db.PredictOptions{Set: true, Explain: true})
 	if err != nil {
 		return err

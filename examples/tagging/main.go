@@ -37,7 +37,9 @@ func run(path, file string) error {
 	if err != nil {
 		return err
 	}
-	words := []vector.Feature{{Name: "listener", Value: 3}, {Name: "accept", Value: 2}, {Name: "conn", Value: 5}}
+	words := []vector.Feature{
+		{Name: "listener", Value: 3}, {Name: "accept", Value: 2}, {Name: "conn", Value: 5},
+	}
 	best, err := files.Predict(ctx, db.Query{Features: words}, &db.PredictOptions{Top: 2, Explain: true})
 	for _, p := range best.Labels {
 		fmt.Printf("%s, because of %s\n", p.Label, p.Why.Text) // p.Why.Parts has the rows and features

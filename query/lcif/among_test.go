@@ -61,11 +61,12 @@ func TestAmong(t *testing.T) {
 			if !c.sparse {
 				q.Raw = sparse(m.row(i))
 			}
-			whole, err := c.restricted.Neighbors(ctx, &s, q, m.n, nil)
+			full, err := c.restricted.Neighbors(ctx, &s, q, m.n, nil)
 			must(t, err)
 			check := func(source NeighborSource, pass func(row uint32) bool) {
 				t.Helper()
-				want := slices.DeleteFunc(slices.Clone(whole), func(h postings.Hit) bool { return !pass(h.Row) })
+				fails := func(h postings.Hit) bool { return !pass(h.Row) }
+				want := slices.DeleteFunc(slices.Clone(full), fails)
 				got, err := source.Neighbors(ctx, &s, q, 5, nil)
 				if want = want[:min(5, len(want))]; err != nil || !slices.Equal(got, want) {
 					t.Fatalf("%s, query %d: %v, %v, want %v", name, i, got, err, want)

@@ -134,7 +134,8 @@ func CrossValidation(rows *vector.CSR, sets *labels.Matrix, live []int, o CVOpti
 			if counts != nil {
 				part.Counts = func(ctx context.Context) (*labels.FeatureLabels, error) {
 					units := UnitRows(labels.SelectRows(rows, test), view)
-					own, err := labels.CountFeatureLabels(ctx, FeatureRows(units), sets.Select(test), o.Workers)
+					own, err := labels.CountFeatureLabels(ctx, FeatureRows(units), sets.Select(test),
+						o.Workers)
 					if err != nil {
 						return nil, err
 					}

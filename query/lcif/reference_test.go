@@ -329,7 +329,9 @@ func TestExplanationsAddUpToTheScore(t *testing.T) {
 }
 
 // predictAll predicts the labels of all rows of queries.
-func predictAll(ctx context.Context, v *View, queries *vector.CSR, params *Params) (out [][]labels.Ranked, err error) {
+func predictAll(
+	ctx context.Context, v *View, queries *vector.CSR, params *Params,
+) (out [][]labels.Ranked, err error) {
 	p := NewPredictor()
 	for i := range queries.Rows() {
 		one, _, err := p.Predict(ctx, v, row(queries, i), params, nil)

@@ -44,7 +44,8 @@ func plainScan(m *denseRows, n int) *ScaledNeighbors {
 	for i := range n {
 		v.Rows.Tail = append(v.Rows.Tail, codec.Bytes(m.row(i)))
 	}
-	return &ScaledNeighbors{View: v, Scaling: &Scaling{make([]float32, m.d), slices.Repeat([]float32{1}, m.d)}}
+	same := &Scaling{make([]float32, m.d), slices.Repeat([]float32{1}, m.d)}
+	return &ScaledNeighbors{View: v, Scaling: same}
 }
 
 // selections returns the numbers of all rows, and a function that makes an inverted index of some.

@@ -36,7 +36,9 @@ func topicSet(t testing.TB, n int, seed uint64) (*vector.CSR, *labels.Matrix) {
 }
 
 // heldOut returns data to tune on rows that are not training rows.
-func heldOut(rows *vector.CSR, sets *labels.Matrix, queries *vector.CSR, truth *labels.Matrix, workers int) Data {
+func heldOut(
+	rows *vector.CSR, sets *labels.Matrix, queries *vector.CSR, truth *labels.Matrix, workers int,
+) Data {
 	return func(ctx context.Context, features int) (*HeldOut, error) {
 		view, counts, err := Build(ctx, rows, sets, features, workers)
 		part := Part{View: view, Queries: queries, Truth: truth}
@@ -139,7 +141,9 @@ func plain(t testing.TB, held *HeldOut, s Setting) (Measures, *labels.Thresholds
 			must(t, err)
 			must(t, v.SetPower(counts, s.Beta))
 		}
-		m, err := scoreAll(ctx, &v, part.Queries, &Params{K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder})
+		m, err := scoreAll(ctx, &v, part.Queries, &Params{
+			K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder,
+		})
 		must(t, err)
 		for i := range m.Rows() {
 			scores.Append(m.Row(i))
@@ -587,6 +591,7 @@ func TestTuneLCIFErrors(t *testing.T) {
 	negative := labels.SelectRows(x, []int{0, 1, 2})
 	negative.Value[0] = -1
 	short := []int{5}
+	three := y.Select([]int{0, 1, 2})
 	for name, c := range map[string]struct {
 		data Data
 		o    TuneOptions
@@ -606,7 +611,7 @@ func TestTuneLCIFErrors(t *testing.T) {
 		"no rows":         {noRows, TuneOptions{Ks: short, SecondOrders: []float64{0.5}}, query.ErrMethod},
 		"misfit":          {misfit, TuneOptions{Ks: short}, query.ErrParams},
 		"held out misfit": {heldOut(x, y, negative, y, 1), TuneOptions{}, query.ErrParams},
-		"negative":        {heldOut(x, y, negative, y.Select([]int{0, 1, 2}), 1), TuneOptions{Ks: short}, postings.ErrParams},
+		"negative":        {heldOut(x, y, negative, three, 1), TuneOptions{Ks: short}, postings.ErrParams},
 		"nothing":         {func(context.Context, int) (*HeldOut, error) { return &HeldOut{}, nil }, TuneOptions{}, query.ErrParams},
 	} {
 		if curve, err := Tune(ctx, c.data, c.o); curve != nil || !errors.Is(err, c.want) {

@@ -86,7 +86,9 @@ func TestGridTies(t *testing.T) {
 
 // Of parts with as many rows the one that was made first is taken first: sets in their order, then joints.
 func TestHuffmanTies(t *testing.T) {
-	for _, c := range []struct{ count, order []int }{{[]int{3, 3, 2}, []int{1, 2, 0}}, {[]int{4, 2, 2}, []int{0, 1, 2}}} {
+	for _, c := range []struct{ count, order []int }{
+		{[]int{3, 3, 2}, []int{1, 2, 0}}, {[]int{4, 2, 2}, []int{0, 1, 2}},
+	} {
 		sets := &labels.Powersets{Sets: make([][]uint32, len(c.count)), Count: c.count}
 		if _, order := huffman(sets); !slices.Equal(order, c.order) {
 			t.Errorf("sets of %v rows are leaves in the order %v, want %v", c.count, order, c.order)

@@ -109,7 +109,9 @@ type Choice struct {
 }
 
 // Predict predicts the labels of rows on so many goroutines, all processors if below 1.
-func Predict(ctx context.Context, view *lcif.View, rows *vector.CSR, params *lcif.Params, workers int) ([][]labels.Ranked, error) {
+func Predict(
+	ctx context.Context, view *lcif.View, rows *vector.CSR, params *lcif.Params, workers int,
+) ([][]labels.Ranked, error) {
 	out := make([][]labels.Ranked, rows.Rows())
 	err := par.Ranges(ctx, par.Work{N: len(out), Grain: 16, Workers: workers}, func() func(lo, hi int) error {
 		p := lcif.NewPredictor()
@@ -124,7 +126,9 @@ func Predict(ctx context.Context, view *lcif.View, rows *vector.CSR, params *lci
 }
 
 // Scores returns the scores of all labels for rows.
-func Scores(ctx context.Context, view *lcif.View, rows *vector.CSR, params *lcif.Params) (*vector.CSR, error) {
+func Scores(
+	ctx context.Context, view *lcif.View, rows *vector.CSR, params *lcif.Params,
+) (*vector.CSR, error) {
 	p, out := lcif.NewPredictor(), &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	for i := range rows.Rows() {
 		if _, _, err := p.Predict(ctx, view, valued(rows.Row(i)), params, nil); err != nil {

@@ -23,8 +23,8 @@ var (
 	}
 	points = map[string][]any{"recall": shares, "users": shares, "micros": shares, "candidates": shares}
 	curves = map[string][]any{
-		"k": numbers, "queries": numbers, "sampled": numbers, "rows": numbers, "reach": shares, "usual": shares,
-		"scan": shares, "depths": {nil},
+		"k": numbers, "queries": numbers, "sampled": numbers, "rows": numbers, "reach": shares,
+		"usual": shares, "scan": shares, "depths": {nil},
 	}
 	labelParams = map[string][]any{
 		"k": numbers, "alpha": shares, "beta": shares, "lambda": shares, "second_order": shares, "features": numbers,

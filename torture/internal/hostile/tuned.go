@@ -19,8 +19,8 @@ func curve() *query.Curve {
 	leaves := query.Point{Params: query.Params{Tau: 0.02, Sketch: true, R: 15}, Recall: 0.6, Micros: 1}
 	more := query.Point{Params: query.Params{Tau: 0.01, Sketch: true, R: 20}, Recall: 0.85, Micros: 2}
 	gap := query.Point{Params: query.Params{Sketch: true, Beam: 30, R: 15, Gap: 0.3, GapFloor: 0.1}, Recall: 0.92, Micros: 3}
-	beam := query.Point{Params: query.Params{Sketch: true, Beam: 40, R: 20, Extra: 1}, Recall: 0.96, Users: 0.95,
-		Micros: 4}
+	beam := query.Point{Params: query.Params{Sketch: true, Beam: 40, R: 20, Extra: 1}, Recall: 0.96,
+		Users: 0.95, Micros: 4}
 	scan := query.Point{Params: query.Params{Method: query.Flat, Sketch: true, R: 60}, Recall: 0.999, Micros: 9}
 	return &query.Curve{K: 10, Queries: 30, Points: []query.Point{leaves, more, gap, beam, scan}, Sampled: 20,
 		Reach: 1e9, Scan: 20, Rows: 300, Depths: []query.Curve{

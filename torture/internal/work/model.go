@@ -103,7 +103,8 @@ func (s Script) batch(i int) []change {
 			}
 			key := []byte(c.key)
 			c.rows = map[string]db.Row{
-				Dense: {Vector: denseVector(rng, s.Dim)}, Sparse: {Features: sparseVector(rng)}, Both: textRow(rng),
+				Dense: {Vector: denseVector(rng, s.Dim)}, Sparse: {Features: sparseVector(rng)},
+				Both: textRow(rng),
 			}
 			for _, name := range collections {
 				r := c.rows[name]

@@ -111,8 +111,8 @@ type Index struct {
 // sketches, inverted indexes, and label models.
 func (s Script) Indexes() []Index {
 	forest := &index.Forest{
-		Learner: "rp", Trees: 3, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, NoRotation: true, Members: true,
-		NoTune: true, Seed: s.Seed,
+		Learner: "rp", Trees: 3, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, NoRotation: true,
+		Members: true, NoTune: true, Seed: s.Seed,
 	}
 	return []Index{
 		{Dense, "forest", forest},

@@ -136,7 +136,7 @@ func TestTrialAnswers(t *testing.T) {
 			t.Errorf("%d queries", len(trial.queries))
 		}
 		for i, q := range trial.queries {
-			var near []vector.Neighbor
+			var candidates []vector.Neighbor
 			for row := range uint32(data.n) {
 				if trial.deletedRows.Contains(row) {
 					continue
@@ -145,17 +145,17 @@ func TestTrialAnswers(t *testing.T) {
 				if slices.Equal(q, x) {
 					t.Fatalf("%s: query %d equals row %d, which is searched", source, i, row)
 				}
-				near = append(near, vector.Neighbor{ID: row, Distance: vector.L2Squared(q, x)})
+				candidates = append(candidates, vector.Neighbor{ID: row, Distance: vector.L2Squared(q, x)})
 			}
-			slices.SortFunc(near, func(a, b vector.Neighbor) int {
+			slices.SortFunc(candidates, func(a, b vector.Neighbor) int {
 				return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.ID, b.ID))
 			})
 			var want []uint32
-			for _, x := range near[:min(len(near), query.DeepestTruth)] {
+			for _, x := range candidates[:min(len(candidates), query.DeepestTruth)] {
 				want = append(want, x.ID)
 			}
-			if !slices.Equal(trial.truth[i], want) {
-				t.Fatalf("%s: query %d has %d answers, want the nearest %d", source, i, len(trial.truth[i]), len(want))
+			if got := trial.truth[i]; !slices.Equal(got, want) {
+				t.Fatalf("%s: query %d has %d answers, want the nearest %d", source, i, len(got), len(want))
 			}
 		}
 	}

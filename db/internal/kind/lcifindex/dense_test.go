@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -22,28 +21,21 @@ import (
 func TestDenseNeighbors(t *testing.T) {
 	const n, dim, k = 600, 8, 10
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
-		d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "db"), &db.Options{NoSync: true})
-		dbtest.Must(t, err)
-		defer d.Close()
+		d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
 		dbtest.Must(t, dbtest.Create(t.Context(), d, "c", db.Schema{Dim: dim, Metric: metric}))
 		rng := rand.New(rand.NewPCG(1, uint64(metric)))
-		rows := make([][]float32, n)
-		dbtest.Must(t, d.Update(t.Context(), func(b *db.Tx) error {
-			for i := range rows {
-				rows[i] = make([]float32, dim)
-				for j := range rows[i] {
-					rows[i][j] = 5 + float32(rng.NormFloat64())
-				}
-				r := db.Row{Key: fmt.Append(nil, i), Vector: rows[i], Labels: []string{"all"}}
-				if i%3 == 0 {
-					r.Labels = append(r.Labels, "third")
-				}
-				if err := b.Collection("c").Put(r); err != nil {
-					return err
-				}
+		rows := make([]db.Row, n)
+		for i := range rows {
+			x := make([]float32, dim)
+			for j := range x {
+				x[j] = 5 + float32(rng.NormFloat64())
 			}
-			return nil
-		}))
+			rows[i] = db.Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{"all"}}
+			if i%3 == 0 {
+				rows[i].Labels = append(rows[i].Labels, "third")
+			}
+		}
+		dbtest.Must(t, dbtest.Put(d, "c", rows...))
 		params := &lcif.Params{K: k, Lambda: 1}
 		dbtest.Builds(t, d, "c", "scan", &index.LCIF{Params: params})
 		dbtest.Builds(t, d, "c", "trees", &index.Forest{})
@@ -54,8 +46,8 @@ func TestDenseNeighbors(t *testing.T) {
 			vector.InnerProduct: func(a, b []float32) float32 { return -vector.Dot(a, b) },
 		}
 		for i := range 30 {
-			x := rows[i*7]
-			distance := func(row int) float64 { return float64(distances[metric](x, rows[row])) }
+			x := rows[i*7].Vector
+			distance := func(row int) float64 { return float64(distances[metric](x, rows[row].Vector)) }
 			for _, where := range []*filter.Filter{nil, thirds} {
 				var want []int
 				for row := range n {
@@ -75,15 +67,19 @@ func TestDenseNeighbors(t *testing.T) {
 					for _, f := range found {
 						var row int
 						fmt.Sscan(string(f.Key), &row)
-						if cosine := 1 - float64(vector.CosineDistance(x, rows[row])); math.Abs(f.Value-cosine) > 1e-5 {
-							t.Errorf("%v, %s: row %d has the similarity %v, want %v", metric, model, row, f.Value, cosine)
+						cosine := 1 - float64(vector.CosineDistance(x, rows[row].Vector))
+						if math.Abs(f.Value-cosine) > 1e-5 {
+							t.Errorf("%v, %s: row %d has the similarity %v, want %v",
+								metric, model, row, f.Value, cosine)
 						}
 						if slices.Contains(want[:k], row) {
 							hits++
 						}
 					}
-					if least := map[string]int{"scan": k, "forest": k - 2}[model]; len(found) != k || hits < least {
-						t.Errorf("%v, %s, query %d: %d neighbors, %d of the %d nearest", metric, model, i, len(found), hits, k)
+					least := map[string]int{"scan": k, "forest": k - 2}[model]
+					if len(found) != k || hits < least {
+						t.Errorf("%v, %s, query %d: %d neighbors, %d of the %d nearest",
+							metric, model, i, len(found), hits, k)
 					}
 				}
 			}

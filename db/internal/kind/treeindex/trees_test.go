@@ -54,7 +54,8 @@ func topics(t *testing.T) (d *db.DB, rows []db.Row, queries []db.Query, truth []
 	dbtest.Must(t, dbtest.Put(d, "docs", rows...))
 	for range 100 {
 		f, l := draw()
-		queries, truth = append(queries, db.Query{Features: append(f, vector.Feature{Name: "never seen", Value: 3})}), append(truth, l)
+		f = append(f, vector.Feature{Name: "never seen", Value: 3})
+		queries, truth = append(queries, db.Query{Features: f}), append(truth, l)
 	}
 	return d, rows, queries, truth
 }
@@ -160,7 +161,8 @@ func explained(t *testing.T, c db.Collection, q db.Query, labels []db.Prediction
 		sum := 0.0
 		for _, p := range d.Parts {
 			sum += p.Score
-			known := slices.ContainsFunc(q.Features, func(f vector.Feature) bool { return f.Name == p.Feature })
+			is := func(f vector.Feature) bool { return f.Name == p.Feature }
+			known := slices.ContainsFunc(q.Features, is)
 			if (p.Feature == "") != (p.Text == "offset") || p.Feature != "" && (!known || p.Value == 0) {
 				t.Errorf("decision %d: %+v", i, p)
 			}
@@ -227,7 +229,8 @@ func TestRefused(t *testing.T) {
 	_, class := c.TreePicture("tree", nil, "topic 1")
 	_, kind := dbtest.TreePath(ctx, c, queries[0], "lists")
 	_, dense := dbtest.TreePath(ctx, c, db.Query{Vector: []float32{1}}, "")
-	_, value := dbtest.TreePath(ctx, c, db.Query{Features: []vector.Feature{{Name: "w1", Value: float32(math.NaN())}}}, "")
+	nan := []vector.Feature{{Name: "w1", Value: float32(math.NaN())}}
+	_, value := dbtest.TreePath(ctx, c, db.Query{Features: nan}, "")
 	_, negative := dbtest.TreePath(ctx, c, db.Query{Features: []vector.Feature{{Name: "w1", Value: -1}}}, "")
 	_, params := c.Predict(ctx, queries[0], &db.PredictOptions{Params: &lcif.Params{K: 1}})
 	for name, x := range map[string]struct{ err, want error }{
