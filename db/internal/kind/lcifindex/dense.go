@@ -113,10 +113,10 @@ type nearest struct {
 	st     kind.Source
 	forest kind.Finder // nil for the exact scan
 	view   *query.View // of all rows
-	// beside is set if rows have features next to the vectors: queries are compared by their Vector, and
-	// one without has no neighbors.
-	beside bool
-	only   *roaring.Bitmap // the rows that are found, nil for all
+	// withFeatures is set if rows have features next to the vectors: queries are compared by their Vector,
+	// and one without has no neighbors.
+	withFeatures bool
+	only         *roaring.Bitmap // the rows that are found, nil for all
 }
 
 // vectorSearch is the memory of a search of nearest.
@@ -158,18 +158,18 @@ func (n *nearest) Neighbors(
 ) (hits []postings.Hit, err error) {
 	defer n.st.Guard(debug.SetPanicOnFault(true), &err)
 	s.Stats = postings.Stats{}
-	at := vectorSearches.Get().(*vectorSearch) // not returned to the pool if there is an error
 	x := q.Vector
-	if !n.beside {
+	if n.withFeatures && x == nil {
+		return dst, nil
+	}
+	at := vectorSearches.Get().(*vectorSearch) // not returned to the pool if there is an error
+	if !n.withFeatures {
 		at.coords = slices.Grow(at.coords[:0], n.view.Dim)[:n.view.Dim]
 		x = at.coords
 		clear(x)
 		for i, j := range q.Raw.Index {
 			x[j] = q.Raw.Value[i]
 		}
-	}
-	if x == nil {
-		return dst, nil
 	}
 	at.Begin(kind.Ask{Vector: x, K: k, Radius: float32(math.Inf(1)), Recall: forestRecall, Rows: n.only})
 	if n.forest != nil {
@@ -231,7 +231,8 @@ func (l *learned) learnDense(
 			candidates = append(candidates, scaled(st, source.view, data))
 			continue
 		}
-		candidates = append(candidates, weighted{weight: w, data: data, cv: lcif.CVOptions{Neighbors: source}})
+		cv := lcif.CVOptions{Neighbors: source}
+		candidates = append(candidates, weighted{weight: w, data: data, cv: cv})
 	}
 	best, err := l.choose(ctx, candidates, o, timer)
 	if err != nil {
@@ -241,13 +242,13 @@ func (l *learned) learnDense(
 	return l.count(ctx, best.data, false, timer)
 }
 
-// besideFeatures sets what compares the vectors that rows have next to features.
-func (o *options) besideFeatures(ctx context.Context, st kind.Source) error {
+// compareVectors sets what compares the vectors that rows have next to features.
+func (o *options) compareVectors(ctx context.Context, st kind.Source) error {
 	source, err := denseNeighbors(ctx, st, o.uses)
 	if err != nil {
 		return err
 	}
-	source.beside = true
+	source.withFeatures = true
 	o.cv = lcif.CVOptions{
 		Neighbors: source, Vector: vectorOf(st, source.view), VectorWeight: o.VectorWeight,
 	}

@@ -57,7 +57,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 		case err != nil || c.Sparse && o.uses == "":
 			return err
 		case c.Sparse:
-			if err := o.besideFeatures(ctx, st); err != nil {
+			if err := o.compareVectors(ctx, st); err != nil {
 				return err
 			}
 			return l.learnSparse(ctx, job.Coll, data, o, job.Timer)
