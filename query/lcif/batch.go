@@ -20,22 +20,6 @@ func row(m *vector.CSR, i int) vector.Sparse {
 	return s
 }
 
-// stack concatenates rows into a matrix.
-func stack(rows []vector.Sparse, cols int) *vector.CSR {
-	n := 0
-	for _, r := range rows {
-		n += r.Len()
-	}
-	m := &vector.CSR{Ptr: make([]uint64, 1, len(rows)+1), Index: make([]uint32, 0, n),
-		Value: make([]float32, 0, n), Cols: cols}
-	for _, r := range rows {
-		m.Index = append(m.Index, r.Index...)
-		m.Value = append(m.Value, r.Value...)
-		m.Ptr = append(m.Ptr, uint64(len(m.Index)))
-	}
-	return m
-}
-
 // taskRows is the largest number of rows in one task of a worker.
 const taskRows = 256
 

@@ -52,9 +52,7 @@ func UnitRows(rows *vector.CSR, v *View) *vector.CSR {
 	var unit vector.Sparse
 	for i := range rows.Rows() {
 		normalise(&unit, row(rows, i), v.Features, v.Keep)
-		out.Index = append(out.Index, unit.Index...)
-		out.Value = append(out.Value, unit.Value...)
-		out.Ptr = append(out.Ptr, uint64(len(out.Index)))
+		out.Append(unit)
 	}
 	return out
 }

@@ -262,7 +262,10 @@ func (t *trials) measure(ctx context.Context, s Setting) (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
-	scores := stack(rows, t.truth.Labels())
+	scores := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: t.truth.Labels()}
+	for _, r := range rows {
+		scores.Append(r)
+	}
 	thresholds, err := t.cut(scores, s.Cut)
 	if err != nil {
 		return trial{}, err
