@@ -17,11 +17,11 @@ const (
 	// shapeOf is the number of held-out queries for each that shapes the schedule. They are so many that they
 	// have shapeRows nearest rows, at least shapeLeast.
 	shapeOf, shapeRows, shapeLeast = 8, 5000, 16
-	// otherHeld is the number of queries that measure another depth than the one asked for: they can promise
-	// 0.995.
+	// otherHeld is the largest number of held-out queries for another depth than the one asked for: they can
+	// promise 0.995.
 	otherHeld = 400
 	// fineRun is the time, in microseconds, of the queries with one setting above which every second setting
-	// is measured, longestRun that above which no wider one is.
+	// is measured, longestRun that above which of the wider ones only scans are.
 	fineRun, longestRun = 1e5, 1.4e6
 )
 
@@ -49,7 +49,7 @@ type TuneOptions struct {
 type tuner struct {
 	shape, held   meter
 	scan          float64 // time of an exact scan
-	other, gapped bool    // it is not the first depth, whose beams have a gap
+	other, gapped bool    // it is not the first depth; beams of the first depth have a gap
 }
 
 // Tune measures settings of the search for K neighbors, and for other numbers (Curve.Depths) by the queries
@@ -58,8 +58,9 @@ type tuner struct {
 //
 // Where the view has sketches and neighbor lists, the schedule consists of beams, from few leaves and then
 // from many; before them come the natural classifier and others without a beam, after them scans by
-// sketches, where these are faster at a recall. Otherwise it consists of elections by numbers of trees, vote
-// thresholds (τ, or Votes where the forest has member lists only), and extra leaves.
+// sketches, where these are faster at a recall. Scans follow beams without a gap even where they are not.
+// Otherwise it consists of elections by numbers of trees, vote thresholds (τ, or Votes where the forest has
+// member lists only), and extra leaves.
 //
 // Errors: ErrParams without queries, with another number of truths, or K < 1;
 // ErrMethod without a forest; those of Search.
@@ -87,7 +88,7 @@ func Tune(ctx context.Context, v *View, set QuerySet, o TuneOptions) (*Curve, er
 			t.shape.k, t.held.k = depth, depth
 			most := len(set.Queries)
 			if i > 0 {
-				most = min(most, otherHeld)
+				most = otherHeld
 			}
 			t.shape.set, t.held.set = set.atDepth(depth, most).split()
 			t.shape.set = t.shape.set.atDepth(depth, max(shapeLeast, shapeRows/depth))

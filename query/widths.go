@@ -143,8 +143,8 @@ func (p Params) from(c *Curve, recall float64) Params {
 	return p
 }
 
-// deeper returns the setting of the least measured depth of at least k, and of the curve itself, where the
-// width schedule has no beam.
+// deeper returns the setting of the least measured depth that is at least k and at least the curve's own,
+// where the width schedule has no beam.
 func (c *Curve) deeper(recall float64, k int) (p Params, ok bool) {
 	for d := range c.each {
 		if d.K >= max(k, c.K) {

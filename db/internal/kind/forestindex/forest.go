@@ -261,7 +261,7 @@ func decodeNodes(r *arrays.Reader, n int) []forest.Node {
 	return unsafe.Slice((*forest.Node)(unsafe.Pointer(unsafe.SliceData(vals))), n)
 }
 
-// RowView returns the view that is searched.
+// RowView returns the view that is searched, to tests of package db that look into the forest.
 func (x *opened) RowView() *query.View { return x.view }
 
 // segments yields the large segment, and the small ones that have trees.
