@@ -292,7 +292,8 @@ func checkAttributes(attributes []Attribute) error {
 	for i, a := range attributes {
 		switch {
 		case a.Name == "" || strings.Contains(a.Name, "\r\n"):
-			return fmt.Errorf("attribute %.40q: the name is empty or has a carriage return and line feed", a.Name)
+			return fmt.Errorf("attribute %.40q: the name is empty or has a carriage return and line feed",
+				a.Name)
 		case a.Type == AnyType || a.Type > TimeType:
 			return fmt.Errorf("attribute %.40q has no type", a.Name)
 		case slices.Contains(attributes[:i], a):
@@ -373,7 +374,8 @@ func (e delimitedEncoder) values(rec *Record) (cells []string, err error) {
 		case ok && err != nil:
 			return nil, fmt.Errorf("attribute %.40q: %w", a.Name, err)
 		case v == "":
-			return nil, fmt.Errorf("attribute %.40q is empty: csv readers would leave it out, jsonl keeps it", a.Name)
+			return nil, fmt.Errorf("attribute %.40q is empty: csv readers would leave it out, jsonl keeps it",
+				a.Name)
 		case !ok || t != a.Type:
 			cells = append(cells, "")
 		default:

@@ -44,7 +44,8 @@ func (d *delimited) findBody(o Options) error {
 		case slices.Contains(d.vector, i):
 			c.role = vectorRole
 		case c.name == "" || isVector(d.firstCell(i)):
-			return fmt.Errorf("%s, and column %s is neither ignored nor an attribute: %w", use, d.name(i), ErrColumn)
+			return fmt.Errorf("%s, and column %s is neither ignored nor an attribute: %w",
+				use, d.name(i), ErrColumn)
 		default:
 			c.role, c.as = attributeRole, Attribute{c.name, AnyType}
 		}

@@ -28,7 +28,7 @@ func idxMagic(b []byte) (elem, bool) {
 	return elem{kind: kind, big: true}, ok
 }
 
-// idxHeader takes the header from s: number type and sizes.
+// idxHeader reads the header from s: number type and sizes.
 func idxHeader(s *source) (elem, []uint64, error) {
 	var head [4]byte
 	if err := s.readFull(head[:]); err != nil {

@@ -263,9 +263,9 @@ func (j *jsonl) decodeVector(rec *Record, raw json.RawMessage) error {
 // keyField returns the field of the key where the options do not name it: id in a first record that has
 // no key and where id is not an attribute.
 func (j *jsonl) keyField() string {
-	id := j.object["id"]
-	if isNull(j.object["key"]) && isNull(j.object[fieldKeyBase64]) && !isNull(id) &&
-		!j.ignore["id"] && !slices.ContainsFunc(j.o.Attributes, func(a Attribute) bool { return a.Name == "id" }) {
+	attribute := slices.ContainsFunc(j.o.Attributes, func(a Attribute) bool { return a.Name == "id" })
+	if isNull(j.object["key"]) && isNull(j.object[fieldKeyBase64]) && !isNull(j.object["id"]) &&
+		!j.ignore["id"] && !attribute {
 		return "id"
 	}
 	return "key"

@@ -32,7 +32,7 @@ const (
 	numberedFeatures featureKind = "numbers"
 )
 
-// decode takes {"name": value} or {"indices": [], "values": []}, all of the kind that the first record sets.
+// decode reads {"name": value} or {"indices": [], "values": []}, all of the kind that the first record sets.
 func (s *jsonFeatures) decode(out *vector.Sparse, raw json.RawMessage, kind *featureKind) error {
 	if isNull(raw) {
 		return errors.New("missing")

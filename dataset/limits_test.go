@@ -28,11 +28,17 @@ func TestRecordLimits(t *testing.T) {
 		{"x.csv", many("", "1,", "1\n"), "columns"},
 		{"x.csv", many("a,b\n1,2\n", "1,", "1\n"), "columns"},
 		{"x.csv", many("", "1,\"\",", "1\n"), "columns"},
-		{"x.csv", "v,label\n1," + strings.ReplaceAll(letters(size), ",", "|") + "\n", "more than 1024 labels"},
+		{
+			"x.csv", "v,label\n1," + strings.ReplaceAll(letters(size), ",", "|") + "\n",
+			"more than 1024 labels",
+		},
 		{"x.csv", many("id,vector\n1,", "1 ", "\n"), "values"},
 		{"x.csv", many("id,vector\n1,2 3\n1,", "1 ", "\n"), "values"},
 		{"x.tsv", many("", "\t", "\n"), "columns"},
-		{"x.jsonl", `{"vector":[1],"labels":["` + strings.ReplaceAll(letters(size), ",", `","`) + `"]}`, "more than 1024 labels"},
+		{
+			"x.jsonl", `{"vector":[1],"labels":["` + strings.ReplaceAll(letters(size), ",", `","`) + `"]}`,
+			"more than 1024 labels",
+		},
 		{"x.jsonl", many(`{"vector":[`, `1,`, `1]}`), "values"},
 		{"x.jsonl", many(`{"features":[`, `[],`, `[]]}`), "not an object"},
 		{"x.jsonl", many(`{"features":{"indices":[`, `1,`, `1],"values":[]}}`), "features"},
@@ -89,7 +95,8 @@ func TestNameLimits(t *testing.T) {
 		}
 	}
 	for says, text := range map[string]string{
-		"max depth": strings.Repeat("<label>", 1<<20), "no labels": "<label " + strings.Repeat(`a="" `, 1<<20) + "/>",
+		"max depth": strings.Repeat("<label>", 1<<20),
+		"no labels": "<label " + strings.Repeat(`a="" `, 1<<20) + "/>",
 		"more than": "<labels>" + strings.Repeat("a", maxXML) + "</labels>",
 	} {
 		_, err := readLabelsXML(t.Context(), tempFile(t, "x.xml", []byte(text)))

@@ -79,7 +79,7 @@ func npyText(s *source) (start int64, text string, err error) {
 	return start, string(b), nil
 }
 
-// npyElem reads a descr such as "<f4"; a "|" stands for no byte order.
+// npyElem reads a descr such as "<f4"; a "|" means no byte order.
 func npyElem(descr string) (elem, error) {
 	if len(descr) == 3 {
 		kind, ok := npyKinds[descr[1:]]
@@ -91,7 +91,7 @@ func npyElem(descr string) (elem, error) {
 	return elem{}, fmt.Errorf("number type %.40q, want a float, an integer or a bool", descr)
 }
 
-// npyHeader is what the dictionary of a npy file says, a literal of Python.
+// npyHeader has the values of the dictionary of a npy file, a literal of Python.
 type npyHeader struct {
 	elem    elem
 	shape   []uint64 // records first

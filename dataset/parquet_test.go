@@ -154,7 +154,8 @@ func TestNullVectors(t *testing.T) {
 			t.Error(f)
 		}
 		rejected := 0
-		r, err := NewReader("x", bytes.NewReader(data), Options{Reject: func(*FormatError) error { rejected++; return nil }})
+		o := Options{Reject: func(*FormatError) error { rejected++; return nil }}
+		r, err := NewReader("x", bytes.NewReader(data), o)
 		must(t, err)
 		rows := 0
 		for rec, err := range All(r) {

@@ -18,13 +18,15 @@ func TestReject(t *testing.T) {
 		good int
 		bad  []int64 // lines
 	}{
-		"csv":         {"key,v\na,1\nb,x\nc,2,3\nd,4\n,5\ne,\"6\"\n", 3, []int64{3, 4, 6}},
-		"csv quotes":  {"key,v,payload\na,1,\"x\ny\"\nb,x,\"p\nq\"\nc,2\"3,\nd,4,\n", 2, []int64{4, 6}},
-		"csv first":   {"key,v\na,x\nb,1", 1, []int64{2}},
-		"csv no end":  {"key,v\na,1\nb,\"2\nc,3\n", 1, []int64{3}},
-		"no header":   {"1,2\n3\n4,5\n", 2, []int64{2}},
-		"list":        {"v\n1 2\n1\n1 z\n3 4\n", 2, []int64{3, 4}},
-		"jsonl":       {"{\"vector\":[1]}\n{\n{\"vector\":[1,2]}\n\n{\"vector\":[3]}\n{\"vector\":", 2, []int64{2, 3, 6}},
+		"csv":        {"key,v\na,1\nb,x\nc,2,3\nd,4\n,5\ne,\"6\"\n", 3, []int64{3, 4, 6}},
+		"csv quotes": {"key,v,payload\na,1,\"x\ny\"\nb,x,\"p\nq\"\nc,2\"3,\nd,4,\n", 2, []int64{4, 6}},
+		"csv first":  {"key,v\na,x\nb,1", 1, []int64{2}},
+		"csv no end": {"key,v\na,1\nb,\"2\nc,3\n", 1, []int64{3}},
+		"no header":  {"1,2\n3\n4,5\n", 2, []int64{2}},
+		"list":       {"v\n1 2\n1\n1 z\n3 4\n", 2, []int64{3, 4}},
+		"jsonl": {
+			"{\"vector\":[1]}\n{\n{\"vector\":[1,2]}\n\n{\"vector\":[3]}\n{\"vector\":", 2, []int64{2, 3, 6},
+		},
 		"libsvm":      {"1 1:1\n1 1\n2 3:4\nx 3:1 2:2 3:1\n", 2, []int64{2, 4}},
 		"labels last": {"key,v,labels\nb,x,p|q\na,1,l\n", 1, []int64{2}},
 	} {
@@ -105,33 +107,63 @@ func TestRejectRecord(t *testing.T) {
 		"npy last":    {"", npy("False", []float32{1, 2, 3, 4, 5, nan}), Options{}, 2, "not finite"},
 		"npy columns": {"", npy("True", []float32{1, nan, 3, 4, 5, 6}), Options{}, 1, "not finite"},
 		"npz":         {"", npzOf(t, 0, npy("False", []float32{1, 2, nan, 4, 5, 6})), Options{}, 1, "not finite"},
-		"idx":         {"", be(uint32(0x0d02), uint32(3), uint32(1), []float32{1, nan, 3}), Options{}, 1, "not finite"},
-		"fbin":        {FormatFbin, le(uint32(3), uint32(1), []float32{1, 2, nan}), Options{}, 2, "not finite"},
-		"fvecs":       {FormatFvecs, le(uint32(1), float32(1), uint32(1), nan, uint32(1), float32(1)), Options{}, 1, "not finite"},
-		"fvecs wider": {FormatFvecs, le(uint32(1), float32(1), uint32(2), nan, nan, uint32(1), float32(1)), Options{}, 1, "dimension 2"},
-		"bvecs":       {FormatBvecs, []byte{2, 0, 0, 0, 7, 8, 1, 0, 0, 0, 9, 2, 0, 0, 0, 9, 9}, Options{}, 1, "dimension 1"},
-		"ivecs":       {FormatIvecs, le([]int32{1, 2, 1, 1<<24 + 1, 1, 3}), Options{}, 1, "exactly"},
-		"hdf5":        {"", nanHDF5(t), Options{Max: 2}, 1, "not finite"},
-		"csv":         {FormatCSV, []byte("1,2\n3,\n5,6\n"), Options{}, 1, "not a number"},
-		"jsonl first": {FormatJSONL, []byte("{\"vector\":[1,null]}\n{\"vector\":[1]}\n{\"vector\":[2]}\n"), Options{}, 0, "not a number"},
-		"jsonl kind":  {FormatJSONL, []byte("{\"key\":\"\",\"features\":{}}\n{\"vector\":[1]}\n{\"vector\":[2]}\n"), Options{}, 0, "empty key"},
-		"libsvm":      {FormatLibsvm, []byte("1 1\n1 1:1\n2 3:4\n"), Options{}, 0, "no feature:value"},
-		"xmc":         {FormatXMC, []byte("3 8 4\n0,3 1:0.5\n9 2:1\n1 2:1\n"), Options{}, 1, "label 9"},
-		"arff":        {FormatARFF, []byte("@relation r\n@attribute a real\n@attribute class {x,y}\n@data\n1,x\nz,y\n2,y\n"), Options{}, 1, "not a number"},
+		"idx": {
+			"", be(uint32(0x0d02), uint32(3), uint32(1), []float32{1, nan, 3}), Options{}, 1, "not finite",
+		},
+		"fbin": {FormatFbin, le(uint32(3), uint32(1), []float32{1, 2, nan}), Options{}, 2, "not finite"},
+		"fvecs": {
+			FormatFvecs, le(uint32(1), float32(1), uint32(1), nan, uint32(1), float32(1)), Options{},
+			1, "not finite",
+		},
+		"fvecs wider": {
+			FormatFvecs, le(uint32(1), float32(1), uint32(2), nan, nan, uint32(1), float32(1)), Options{},
+			1, "dimension 2",
+		},
+		"bvecs": {
+			FormatBvecs, []byte{2, 0, 0, 0, 7, 8, 1, 0, 0, 0, 9, 2, 0, 0, 0, 9, 9}, Options{},
+			1, "dimension 1",
+		},
+		"ivecs": {FormatIvecs, le([]int32{1, 2, 1, 1<<24 + 1, 1, 3}), Options{}, 1, "exactly"},
+		"hdf5":  {"", nanHDF5(t), Options{Max: 2}, 1, "not finite"},
+		"csv":   {FormatCSV, []byte("1,2\n3,\n5,6\n"), Options{}, 1, "not a number"},
+		"jsonl first": {
+			FormatJSONL, []byte("{\"vector\":[1,null]}\n{\"vector\":[1]}\n{\"vector\":[2]}\n"), Options{},
+			0, "not a number",
+		},
+		"jsonl kind": {
+			FormatJSONL, []byte("{\"key\":\"\",\"features\":{}}\n{\"vector\":[1]}\n{\"vector\":[2]}\n"),
+			Options{}, 0, "empty key",
+		},
+		"libsvm": {FormatLibsvm, []byte("1 1\n1 1:1\n2 3:4\n"), Options{}, 0, "no feature:value"},
+		"xmc":    {FormatXMC, []byte("3 8 4\n0,3 1:0.5\n9 2:1\n1 2:1\n"), Options{}, 1, "label 9"},
+		"arff": {
+			FormatARFF, []byte("@relation r\n@attribute a real\n@attribute class {x,y}\n@data\n" +
+				"1,x\nz,y\n2,y\n"), Options{}, 1, "not a number",
+		},
 		"check": {FormatLibsvm, []byte("1 1:1\n1 1:-1\n2 3:4\n"), Options{Check: func(rec *Record) error {
 			if rec.Features.Value[0] < 0 {
 				return errors.New("negative")
 			}
 			return nil
 		}}, 1, "negative"},
-		"check first": {FormatJSONL, []byte("{\"vector\":[0]}\n{\"vector\":[1]}\n{\"vector\":[2]}\n"), Options{Check: func(rec *Record) error {
-			if rec.Vector[0] == 0 {
-				return errors.New("zero")
-			}
-			return nil
-		}}, 0, "zero"},
-		"keys":   {"", npy("False", []float32{1, 2, 3, 4, 5, 6}), Options{KeysPath: tempFile(t, "keys", []byte("0\n\n2\n"))}, 1, "empty key"},
-		"labels": {"", npy("False", []float32{1, 2, nan, 4, 5, 6}), Options{LabelsPath: tempFile(t, "labels", be(uint32(0x0801), uint32(3), []byte{0, 1, 2}))}, 1, "not finite"},
+		"check first": {
+			FormatJSONL, []byte("{\"vector\":[0]}\n{\"vector\":[1]}\n{\"vector\":[2]}\n"),
+			Options{Check: func(rec *Record) error {
+				if rec.Vector[0] == 0 {
+					return errors.New("zero")
+				}
+				return nil
+			}}, 0, "zero",
+		},
+		"keys": {
+			"", npy("False", []float32{1, 2, 3, 4, 5, 6}),
+			Options{KeysPath: tempFile(t, "keys", []byte("0\n\n2\n"))}, 1, "empty key",
+		},
+		"labels": {
+			"", npy("False", []float32{1, 2, nan, 4, 5, 6}),
+			Options{LabelsPath: tempFile(t, "labels", be(uint32(0x0801), uint32(3), []byte{0, 1, 2}))},
+			1, "not finite",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.o.Format = c.format
@@ -165,7 +197,8 @@ func TestRejectRecord(t *testing.T) {
 		})
 	}
 	// A file of nothing else is none.
-	_, err := load(t, "x", []byte("{}\n{}\n"), Options{Format: FormatJSONL, Reject: func(*FormatError) error { return nil }})
+	o := Options{Format: FormatJSONL, Reject: func(*FormatError) error { return nil }}
+	_, err := load(t, "x", []byte("{}\n{}\n"), o)
 	if f := wantFormatError(t, err); !strings.Contains(f.Error(), "none of the 2 records") {
 		t.Error(f)
 	}

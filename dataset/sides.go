@@ -42,7 +42,10 @@ func (r *reader) openSides(o Options) error {
 		side
 		options Options
 	}{
-		{o.LabelsPath, side{what: "labels", move: labels}, Options{open: openLabels, LabelNames: o.LabelNames}},
+		{
+			o.LabelsPath, side{what: "labels", move: labels},
+			Options{open: openLabels, LabelNames: o.LabelNames},
+		},
 		{o.KeysPath, side{what: "keys", move: keys}, Options{open: openKeys}},
 		{o.VectorsPath, side{what: "vectors", move: vector}, Options{Kind: Dense, Queries: o.Queries}},
 	} {
@@ -121,7 +124,8 @@ func (keyLines) decode(rec *Record, line []byte) (bool, error) {
 
 // openLabels opens labels as an idx file, or as the XMC repository has them in a file of their own.
 func openLabels(s *source, o Options) (decoder, error) {
-	if first, _, _ := bytes.Cut(s.peek(headSize), []byte("\n")); isText(first) && len(bytes.Fields(first)) == 2 {
+	first, _, _ := bytes.Cut(s.peek(headSize), []byte("\n"))
+	if isText(first) && len(bytes.Fields(first)) == 2 {
 		return openXMCLabels(s, o)
 	}
 	e, sizes, err := idxHeader(s)
@@ -129,7 +133,8 @@ func openLabels(s *source, o Options) (decoder, error) {
 		return nil, err
 	}
 	if len(sizes) != 1 || !e.integer() {
-		return nil, s.bad(-1, 2, fmt.Errorf("labels must be whole numbers in one dimension, not %d", len(sizes)))
+		return nil, s.bad(-1, 2,
+			fmt.Errorf("labels must be whole numbers in one dimension, not %d", len(sizes)))
 	}
 	numbers, err := newFixed(s, e, 1, int64(sizes[0]), false)
 	return idxLabels{numbers}, err

@@ -199,7 +199,8 @@ func (s *source) bad(record, offset int64, err error) error {
 // badRecord makes the error of a fault in the values of one record, behind which reading can continue.
 func (s *source) badRecord(record, offset int64, err error) error {
 	return &FormatError{
-		Path: s.path, Format: s.format, Record: record, Line: s.line, Offset: offset, Err: err, Skippable: true,
+		Path: s.path, Format: s.format, Record: record, Line: s.line, Offset: offset, Err: err,
+		Skippable: true,
 	}
 }
 

@@ -54,7 +54,8 @@ func TestNameLists(t *testing.T) {
 		t.Errorf("%q, %v", names, err)
 	}
 	xml := tempFile(t, "l.xml", []byte(`<labels xmlns="http://mulan.sourceforge.net/labels">`+
-		`<label name="a&lt;b&amp;&#34;'"><label name="TAG_m\'usica"></label></label><label name=" é&#x9;"/></labels>`))
+		`<label name="a&lt;b&amp;&#34;'"><label name="TAG_m\'usica"></label></label>`+
+		`<label name=" é&#x9;"/></labels>`))
 	want = []string{"a<b&\"'", "TAG_m\\'usica", " é\t"}
 	if names, err = readLabelsXML(t.Context(), xml); err != nil || !slices.Equal(names, want) {
 		t.Errorf("%q, %v", names, err)

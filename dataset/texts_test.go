@@ -78,7 +78,10 @@ func TestParquetTexts(t *testing.T) {
 		{"texts", Options{TextColumn: "none"}, `no column "none" among 5`},
 		{"both", Options{}, `a "" [x] map[body:third n:1 text:é, b] [1 2]`},
 		{"both", Options{Kind: Text}, `a "é, b" [x] map[body:third n:1] [1 2]`},
-		{"both", Options{TextColumn: "text", VectorField: "vector"}, `a "é, b" [x] map[body:third n:1] [1 2]`},
+		{
+			"both", Options{TextColumn: "text", VectorField: "vector"},
+			`a "é, b" [x] map[body:third n:1] [1 2]`,
+		},
 	} {
 		all, err := load(t, "x", parquetFile(t, c.file), c.o)
 		got := shown(all)
@@ -125,7 +128,10 @@ func TestTextsWithVectors(t *testing.T) {
 		want       string
 	}{
 		{"x.txt", "a b\n", Options{VectorsPath: filepath.Join(dir, "more.csv")}, "more.csv: more vectors than the 1 records of x.txt"},
-		{"x.txt", "a b\nc d\ne f\n", Options{VectorsPath: filepath.Join(dir, "v.csv")}, "v.csv: 2 vectors for more records in x.txt"},
+		{
+			"x.txt", "a b\nc d\ne f\n", Options{VectorsPath: filepath.Join(dir, "v.csv")},
+			"v.csv: 2 vectors for more records in x.txt",
+		},
 		{"x", `{"text":"a","vector":[1]}`, Options{VectorsPath: filepath.Join(dir, "v.csv")}, "a vector, and another one in"},
 		{"x.txt", "a b\n", Options{VectorsPath: filepath.Join(dir, "no.npy")}, "no.npy"},
 	} {
@@ -135,7 +141,10 @@ func TestTextsWithVectors(t *testing.T) {
 		}
 	}
 	rejected := 0
-	o := Options{VectorsPath: vectors("nan.csv", "1\nNaN\n3\n"), Reject: func(*FormatError) error { rejected++; return nil }}
+	o := Options{
+		VectorsPath: vectors("nan.csv", "1\nNaN\n3\n"),
+		Reject:      func(*FormatError) error { rejected++; return nil },
+	}
 	r, err := NewReader("x.txt", strings.NewReader("a b\nc d\ne f\n"), o)
 	must(t, err)
 	defer r.Close()

@@ -46,7 +46,8 @@ func openShell(t *testing.T, dir, args string, env ...string) *screen {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := &exec.Cmd{Path: self, Args: append([]string{"anndb"}, strings.Fields(args)...), Dir: dir} // see TestMain
+	cmd := exec.Command(self, strings.Fields(args)...)
+	cmd.Args[0], cmd.Dir = "anndb", dir // see TestMain
 	cmd.Env = append(os.Environ(), "TERM=xterm", "XDG_STATE_HOME="+filepath.Join(dir, "state"))
 	cmd.Env = append(cmd.Env, env...)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})

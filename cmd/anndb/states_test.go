@@ -24,7 +24,8 @@ var onFile = []string{
 	"rows FILE points", "count FILE points", "copy FILE points other", "rename FILE points other", "drop FILE points main",
 	"build FILE points b --kind rp --trees 2 --depth 1 --leaf-neighbors 2 --no-tune", "tune FILE points t --kind sbt --budgets 1,2 --folds 2",
 	"maintain FILE", "search FILE points 1,2", "range FILE points 3 1,2", "predict FILE points 1,2",
-	"evaluate FILE points --queries DIR/rows.csv --label-column label --index main --method natural --no-flat",
+	"evaluate FILE points --queries DIR/rows.csv --label-column label --index main --method natural " +
+		"--no-flat",
 	"tree FILE points tree", "report FILE --out DIR/r.html", "stats FILE", "stats FILE points", "check FILE",
 	"compact FILE",
 	"backup FILE DIR/b.anndb --force", "restore FILE DIR/r.anndb --force", "restore DIR/good.anndb FILE --force",

@@ -45,7 +45,8 @@ func File(path string, o dataset.Options) iter.Seq2[db.Row, error] {
 			default:
 				named = named[:0]
 				for i, f := range rec.Features.Index {
-					named = append(named, vector.Feature{Name: schema.FeatureNames[f], Value: rec.Features.Value[i]})
+					name := schema.FeatureNames[f]
+					named = append(named, vector.Feature{Name: name, Value: rec.Features.Value[i]})
 				}
 				row.Features = named
 			}

@@ -29,7 +29,9 @@ func TestFile(t *testing.T) {
 			Key: []byte("0"), Vector: []float32{1}, Attributes: map[string]any{"n": int64(7)},
 			ExpiresAt: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
 		}},
-		"a.jsonl": {`{"key":"k","features":{"goal":2},"labels":["sport"]}` + "\n", dataset.Sparse, db.Row{Key: []byte("k"), Labels: []string{"sport"}, Features: []vector.Feature{{Name: "goal", Value: 2}}}},
+		"a.jsonl": {`{"key":"k","features":{"goal":2},"labels":["sport"]}` + "\n", dataset.Sparse, db.Row{
+			Key: []byte("k"), Labels: []string{"sport"}, Features: []vector.Feature{{Name: "goal", Value: 2}},
+		}},
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {

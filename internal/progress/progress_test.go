@@ -79,7 +79,7 @@ func TestLogEveryTenSeconds(t *testing.T) {
 	})
 }
 
-// TestLineOfSilentWork checks that the time on a terminal goes on while a stage does not report.
+// TestLineOfSilentWork checks that the time on a terminal advances while a stage does not report.
 func TestLineOfSilentWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
@@ -87,7 +87,8 @@ func TestLineOfSilentWork(t *testing.T) {
 		p.Update("copy", 0, 0)
 		time.Sleep(3500 * time.Millisecond)
 		synctest.Wait()
-		if lines := strings.Split(b.String(), "\r"); len(lines) != 5 || strings.TrimSpace(lines[4]) != "copy: 3s" {
+		lines := strings.Split(b.String(), "\r")
+		if len(lines) != 5 || strings.TrimSpace(lines[4]) != "copy: 3s" {
 			t.Errorf("%q", lines)
 		}
 		p.End()

@@ -78,7 +78,8 @@ func TestMap(t *testing.T) {
 
 // TestDefault: the setting is the fastest that promises the recall, not the fastest that had it.
 func TestDefault(t *testing.T) {
-	curve := &query.Curve{Queries: 99, Points: []query.Point{{Recall: 0.955, Micros: 10}, {Recall: 0.97, Micros: 20}}}
+	points := []query.Point{{Recall: 0.955, Micros: 10}, {Recall: 0.97, Micros: 20}}
+	curve := &query.Curve{Queries: 99, Points: points}
 	recall, micros := Default(index.Info{Record: index.Record{Curve: curve}})
 	if recall != 0.97 || micros != 20 {
 		t.Errorf("recall %g in %g µs", recall, micros)

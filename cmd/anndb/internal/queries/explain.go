@@ -17,7 +17,7 @@ type scoredLabel struct {
 	Score float32 `json:"score"`
 }
 
-// reasonJSON is a explain.Reason as JSON has it.
+// reasonJSON is an explain.Reason as JSON has it.
 type reasonJSON struct {
 	Text    string       `json:"text"`
 	Key     string       `json:"key,omitempty"`

@@ -192,7 +192,8 @@ func (c completion) keys(t typed, begin string) (all []candidate) {
 	ctx, stop := context.WithTimeout(c.ctx, 10*completionTime)
 	defer stop()
 	d, err := db.Open(ctx, t.arg(0), &db.Options{
-		ReadOnly: true, MustExist: true, Timeout: completionTime, Maintenance: &maintenance.Policy{Manual: true},
+		ReadOnly: true, MustExist: true, Timeout: completionTime,
+		Maintenance: &maintenance.Policy{Manual: true},
 	})
 	if err != nil {
 		return nil // completion reports no errors

@@ -28,7 +28,8 @@ func (s *session) interactive(ctx context.Context) int {
 	signal.Notify(late, os.Interrupt)
 	defer signal.Stop(late)
 	s.Typed = true
-	fmt.Fprintf(s.Out, "anndb on %s. help lists the commands, which need no file here. Ctrl-D leaves.\n", s.file)
+	fmt.Fprintf(s.Out, "anndb on %s. help lists the commands, which need no file here. Ctrl-D leaves.\n",
+		s.file)
 	e := newEditor(s.Errs)
 	defer e.close()
 	e.line.SetTabCompletionStyle(liner.TabPrints)

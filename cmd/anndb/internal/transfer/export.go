@@ -200,7 +200,9 @@ func (x *exporting) report() error {
 
 // numbered replaces names by their numbers.
 func numbered(features []vector.Feature, number map[string]uint32) vector.Sparse {
-	slices.SortFunc(features, func(a, b vector.Feature) int { return int(number[a.Name]) - int(number[b.Name]) })
+	slices.SortFunc(features, func(a, b vector.Feature) int {
+		return cmp.Compare(number[a.Name], number[b.Name])
+	})
 	var s vector.Sparse
 	for _, f := range features {
 		s.Index = append(s.Index, number[f.Name])
