@@ -210,6 +210,14 @@ func checkYear(t time.Time) error {
 // appendTime appends a time as text.
 func appendTime(dst []byte, t time.Time) []byte { return t.UTC().AppendFormat(dst, time.RFC3339Nano) }
 
+// appendExpiry appends an expiry as text. Its error is that of a time that no text file holds.
+func appendExpiry(dst []byte, at time.Time) ([]byte, error) {
+	if err := checkYear(at); err != nil {
+		return dst, fmt.Errorf("expiry: %w", err)
+	}
+	return appendTime(dst, at), nil
+}
+
 // appendFloat appends a float with a fraction or an exponent, which tells it from an integer.
 func appendFloat(dst []byte, v float64) []byte {
 	n := len(dst)

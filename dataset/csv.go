@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 const byteOrderMark = "\xef\xbb\xbf"
@@ -394,15 +393,8 @@ func (e delimitedEncoder) values(rec *Record) (cells []string, err error) {
 	case at.IsZero():
 		return append(cells, ""), nil
 	}
-	return append(cells, string(appendTime(nil, at))), expiryError(at)
-}
-
-// expiryError is the error of an expiry that no file holds.
-func expiryError(at time.Time) error {
-	if err := checkYear(at); err != nil {
-		return fmt.Errorf("expiry: %w", err)
-	}
-	return nil
+	text, err := appendExpiry(nil, at)
+	return append(cells, string(text)), err
 }
 
 // missing is the error of attributes that the file has no column for. It names the first by name.

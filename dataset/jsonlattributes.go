@@ -174,11 +174,8 @@ func appendExtras(dst []byte, rec *Record) (_ []byte, err error) {
 		}
 	}
 	if !rec.ExpiresAt.IsZero() {
-		if err := checkYear(rec.ExpiresAt); err != nil {
-			return dst, fmt.Errorf("expiry: %w", err)
-		}
-		dst = append(dst, `,"`+defaultExpiry+`":"`...)
-		dst = append(appendTime(dst, rec.ExpiresAt), '"')
+		dst, err = appendExpiry(append(dst, `,"`+defaultExpiry+`":"`...), rec.ExpiresAt)
+		dst = append(dst, '"')
 	}
-	return dst, nil
+	return dst, err
 }
