@@ -157,10 +157,9 @@ func (d *hdf5Sets) next(rec *Record, n int64) error {
 		}
 		if number < 0 || number >= int64(d.options.MaxFeatures) {
 			fault = fmt.Errorf("the set has the number %d, want 0 to below %d", number, d.options.MaxFeatures)
-			continue
+		} else if err := appendFeature(&rec.Features, uint32(number), 1); err != nil {
+			fault = err
 		}
-		rec.Features.Index = append(rec.Features.Index, uint32(number))
-		rec.Features.Value = append(rec.Features.Value, 1)
 	}
 	if fault == nil {
 		fault = tidy(&rec.Features, 0)
