@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/anndb/anndb/dataset/internal/hdf5"
@@ -68,9 +67,6 @@ func newHDF5Decoder(s *source, o Options, a *hdf5.Array, distance string) (decod
 		return nil, s.hdf5Error(-1, err)
 	}
 	dim, err := product(a.Shape[1:], o.MaxDim)
-	if err == nil && a.Shape[0] > math.MaxInt64 {
-		err = errors.New("too many rows")
-	}
 	if err != nil {
 		return nil, s.bad(-1, 0, err)
 	}
@@ -182,7 +178,7 @@ func hdf5NumbersOf(s *source, a *hdf5.Array) (hdf5Numbers, error) {
 		return hdf5Numbers{}, s.hdf5Error(-1, err)
 	}
 	h := hdf5Numbers{rows, hdf5Elem(a.Type)}
-	if len(a.Shape) != 1 || !h.elem.integer() || a.Shape[0] > math.MaxInt64 {
+	if len(a.Shape) != 1 || !h.elem.integer() {
 		return h, s.bad(-1, 0, fmt.Errorf("%v: sets are integers in one dimension", a))
 	}
 	return h, nil
