@@ -58,7 +58,8 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for want, e := range map[string]Expr{
-		`column 19: none > 3: none is "", not ""`:       And(&HasLabel{[]string{"a"}}, Negate(MakeCompare("none", Greater, 3))),
+		`column 19: none > 3: none is "", not ""`: And(&HasLabel{[]string{"a"}},
+			Negate(MakeCompare("none", Greater, 3))),
 		`column 1: <0 rows by number>: rows of another`: &Rows{Set: roaring.New()},
 		`column 17: brand = true: brand is "string"`: Or(MakeCompare("price", Present),
 			MakeCompare("brand", Equal, true)),
