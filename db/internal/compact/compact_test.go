@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/db/internal/layout"
+	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/db/internal/txn"
 	"github.com/anndb/anndb/db/internal/txntest"
 )
@@ -29,6 +30,7 @@ func compactorOf(m *txn.Manager, path string) *Compactor {
 func TestCopyFollows(t *testing.T) {
 	for _, n := range []Numbers{KeepNumbers, DropDeleted, NearOrder} {
 		m, path := txntest.Open(t)
+		m.File().Samples = sample.New(sample.Default)
 		txntest.Put(t, m, "dense", 0, 40)
 		txntest.Put(t, m, "sparse", 0, 40)
 		txntest.Delete(t, m, "dense", 0, 20)
@@ -74,6 +76,11 @@ func TestCopyFollows(t *testing.T) {
 			}
 		}
 		txntest.Check(t, copied, name)
+		for _, x := range f.Moved {
+			if m.File().Samples.Of(x.to, nil) != nil {
+				t.Errorf("numbers %d: the file has a sample of collection %d, which only the copy has", n, x.to)
+			}
+		}
 	}
 }
 

@@ -51,15 +51,14 @@ func NewFile(f *store.File, kinds func(name string) kind.Kind) *File {
 	return &File{File: f, Kinds: kinds, numberings: map[uint64]*Numbering{}}
 }
 
-// OpenCopy opens a file that is known to be complete and that is read as this one is.
+// OpenCopy opens a file that is known to be complete, with the same kinds of indexes. It has no samples:
+// collections may have other numbers there.
 func (f *File) OpenCopy(name string, o store.Options) (*File, error) {
 	copied, err := store.OpenValid(name, o)
 	if err != nil {
 		return nil, FileError(err)
 	}
-	out := NewFile(copied, f.Kinds)
-	out.Samples = f.Samples
-	return out, nil
+	return NewFile(copied, f.Kinds), nil
 }
 
 // Begin begins a transaction.
