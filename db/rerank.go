@@ -18,6 +18,9 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
+// reranks reports whether hits are ordered by Hit.Score instead of their distances.
+func reranks(o *rank.Options) bool { return len(o.Boosts) > 0 || o.Diversity > 0 || o.PerGroup > 0 }
+
 // checkRank checks the options by which rows are ranked.
 func checkRank(st *state.Collection, a *rowAsk, o *rank.Options) error {
 	switch {
@@ -211,7 +214,7 @@ func (a *rowAsk) depth(o *SearchOptions) int {
 		return math.MaxInt
 	}
 	k := a.k + len(o.After)
-	if !o.Rank.Reranks() && !a.both() {
+	if !reranks(&o.Rank) && !a.both() {
 		return k
 	}
 	return max(k, cmp.Or(o.Rank.Depth, max(depthOfParts*k, leastDepth)))
@@ -444,7 +447,7 @@ func (r *ranking) result(ctx context.Context, hits []candidate, res *Result) (er
 	}
 	for i := range res.Hits {
 		h, x := &res.Hits[i], &hits[i]
-		if r.o.Rank.Reranks() {
+		if reranks(&r.o.Rank) {
 			h.Score = float32(x.score)
 		}
 		switch {

@@ -99,7 +99,7 @@ func answer(
 	ctx context.Context, st *state.Collection, a *rowAsk, o *SearchOptions, s *kind.Search, res *Result,
 ) (err error) {
 	res.Stats.Unknown = a.features.unknown
-	if a.both() || o.Rank.Reranks() || len(o.After) > 0 || o.Explain && a.byFeatures {
+	if a.both() || reranks(&o.Rank) || len(o.After) > 0 || o.Explain && a.byFeatures {
 		return ranked(ctx, st, a, o, s, res)
 	}
 	k := cmp.Or(a.k, math.MaxInt)

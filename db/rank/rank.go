@@ -26,9 +26,6 @@ type Options struct {
 	Depth int
 }
 
-// Reranks reports whether hits are ordered by db.Hit.Score instead of their distances.
-func (o *Options) Reranks() bool { return len(o.Boosts) > 0 || o.Diversity > 0 || o.PerGroup > 0 }
-
 // DefaultWeight is the weight of the vector in a search by vector and text: words find what the vectors
 // of most encoders find less well, names and rare terms, and a wrong vector cannot outweigh them.
 const DefaultWeight = 0.3
