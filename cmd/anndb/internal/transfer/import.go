@@ -72,7 +72,7 @@ func (c *Import) Run(a *command.App) (err error) {
 		Path: c.Input, Labels: c.Labels, Vectors: c.Vectors, Flags: c.FileFlags, Kind: c.kind(known),
 		To: input.TargetOf(a, known), Rows: true, FolderLabels: c.FolderLabels,
 	}
-	if c.SkipInvalid || c.Rejects != "" {
+	if c.SkipInvalid = c.SkipInvalid || c.Rejects != ""; c.SkipInvalid {
 		r := rejects{path: c.Rejects, note: a.Note}
 		from.Reject = r.add
 		defer func() { err = errors.Join(err, r.close()) }()
