@@ -78,7 +78,7 @@ func TestCopyFollows(t *testing.T) {
 		txntest.Check(t, copied, name)
 		for _, x := range f.Moved {
 			if m.File().Samples.Of(x.to, nil) != nil {
-				t.Errorf("numbers %d: the file has a sample of collection %d, which only the copy has", n, x.to)
+				t.Errorf("numbers %d: the file has a sample of collection %d of the copy", n, x.to)
 			}
 		}
 	}
