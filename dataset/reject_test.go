@@ -106,7 +106,9 @@ func TestRejectRecord(t *testing.T) {
 		"npy first":   {"", npy("False", []float32{nan, 2, 3, 4, 5, 6}), Options{}, 0, "not finite"},
 		"npy last":    {"", npy("False", []float32{1, 2, 3, 4, 5, nan}), Options{}, 2, "not finite"},
 		"npy columns": {"", npy("True", []float32{1, nan, 3, 4, 5, 6}), Options{}, 1, "not finite"},
-		"npz":         {"", npzOf(t, 0, npy("False", []float32{1, 2, nan, 4, 5, 6})), Options{}, 1, "not finite"},
+		"npz": {
+			"", npzOf(t, 0, npy("False", []float32{1, 2, nan, 4, 5, 6})), Options{}, 1, "not finite",
+		},
 		"idx": {
 			"", be(uint32(0x0d02), uint32(3), uint32(1), []float32{1, nan, 3}), Options{}, 1, "not finite",
 		},
