@@ -1,0 +1,258 @@
+package labels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Buckets is the number of groups of labels by their frequency, see Bucket.
+const Buckets = 4
+
+// Bucket returns the group of a label that so many training rows have: under 10, under 50, under 200, or more.
+// A model is too sure of rare labels or not sure enough, but in each group about equally.
+func Bucket(rows int) int {
+	switch {
+	case rows < 10:
+		return 0
+	case rows < 50:
+		return 1
+	case rows < 200:
+		return 2
+	}
+	return 3
+}
+
+// Calibration turns the scores of a label model into probabilities, by what held-out rows had.
+type Calibration struct {
+	// Curves map scores to probabilities, one for each group of labels (Bucket).
+	Curves [Buckets]Isotonic `json:"curves"`
+	// Cuts are the least probabilities of labels that are predicted, by group. KeepTop predicts a row's best label
+	// in any case.
+	Cuts    [Buckets]float32 `json:"cuts"`
+	KeepTop bool             `json:"keep_top,omitempty"`
+	Recall  RecallCuts       `json:"recall,omitempty"`
+	// Rows is the number of held-out rows with labels, Top how often their best label was right.
+	Rows int         `json:"rows"`
+	Top  Reliability `json:"top"`
+}
+
+// CalibrateOptions selects what sets a calibration predicts.
+type CalibrateOptions struct {
+	// Measure is what cuts are chosen by, larger being better; micro F1 if nil. Apart chooses a cut for each
+	// group of labels instead of one for all.
+	Measure func(r *Report) float64
+	Apart   bool
+	// AllowEmpty allows sets without any label.
+	AllowEmpty bool
+}
+
+// LeastCalibrationRows is the least number of held-out rows with labels that a calibration is made from.
+const LeastCalibrationRows = 50
+
+// leastHits is the least number of right labels of a group with a curve of its own. Smaller groups have the
+// curve of more frequent labels.
+const leastHits = 20
+
+// Calibrate computes a calibration from the scores of rows that the model has not learned from, their labels,
+// and the number of training rows of each label. Labels that a row has no score for do not take part. It returns
+// nil for fewer than LeastCalibrationRows rows with labels, or if no score is that of a label that a row has.
+//
+// Errors: ErrShape; ErrInput for negative scores.
+func Calibrate(truth *Matrix, scores *vector.CSR, rows []int, o CalibrateOptions) (*Calibration, error) {
+	if err := checkScores(scores, truth.Rows(), truth.Labels()); err != nil {
+		return nil, err
+	}
+	c := &Calibration{KeepTop: !o.AllowEmpty}
+	for i := range truth.Rows() {
+		if len(truth.Row(i)) > 0 {
+			c.Rows++
+		}
+	}
+	if c.Rows < LeastCalibrationRows || !c.fit(truth, scores, rows) {
+		return nil, nil
+	}
+	prob := c.Probabilities(scores, rows)
+	if err := c.chooseCuts(truth, prob, rows, o); err != nil {
+		return nil, err
+	}
+	c.Top = reliabilityOfTop(truth, prob)
+	var err error
+	c.Recall, err = FitRecallCuts(truth, prob)
+	return c, err
+}
+
+// fit computes the curves and reports whether any label was right.
+func (c *Calibration) fit(truth *Matrix, scores *vector.CSR, rows []int) bool {
+	var lists [Buckets][]outcome
+	var hits [Buckets]int
+	for i := range truth.Rows() {
+		x, set := scores.Row(i), truth.Row(i)
+		for e, l := range x.Index {
+			b, o := Bucket(rows[l]), outcome{score: x.Value[e], n: 1}
+			if _, ok := slices.BinarySearch(set, l); ok {
+				o.hits = 1
+				hits[b]++
+			}
+			lists[b] = append(lists[b], o)
+		}
+	}
+	if hits == [Buckets]int{} {
+		return false
+	}
+	for b := range lists {
+		list, right := lists[b], hits[b]
+		for next := b + 1; right < leastHits && next < Buckets; next++ {
+			list, right = append(slices.Clip(list), lists[next]...), right+hits[next]
+		}
+		for before := b - 1; right < leastHits && before >= 0; before-- {
+			list, right = append(slices.Clip(list), lists[before]...), right+hits[before]
+		}
+		c.Curves[b] = fitIsotonic(slices.Clone(list))
+	}
+	return true
+}
+
+// Probability returns the probability of a label with a score that so many training rows have.
+func (c *Calibration) Probability(score float32, rows int) float32 {
+	return c.Curves[Bucket(rows)].At(score)
+}
+
+// Probabilities returns the probabilities of a matrix of scores; rows is the number of training rows by label.
+func (c *Calibration) Probabilities(scores *vector.CSR, rows []int) *vector.CSR {
+	out := *scores
+	out.Value = make([]float32, len(scores.Value))
+	for e, l := range scores.Index {
+		out.Value[e] = c.Probability(scores.Value[e], rows[l])
+	}
+	return &out
+}
+
+// Thresholds returns the thresholds of probabilities for labels of so many training rows each.
+func (c *Calibration) Thresholds(rows []int) *Thresholds {
+	t := &Thresholds{KeepTop: c.KeepTop, Single: float64(c.Cuts[0])}
+	if c.Cuts == [Buckets]float32{c.Cuts[0], c.Cuts[0], c.Cuts[0], c.Cuts[0]} {
+		return t
+	}
+	for _, n := range rows {
+		t.PerLabel = append(t.PerLabel, float64(c.Cuts[Bucket(n)]))
+	}
+	return t
+}
+
+// cutSteps is the number of steps from 0 to 1 of the cuts that are tried.
+const cutSteps = 50
+
+// chooseCuts chooses the cuts that are best on the held-out rows.
+func (c *Calibration) chooseCuts(truth *Matrix, prob *vector.CSR, rows []int, o CalibrateOptions) error {
+	if o.Measure == nil {
+		o.Measure = func(r *Report) float64 { return r.Mulan.Micro.F1 }
+	}
+	best, chosen := -1., c.Cuts
+	// try tries the cuts of some groups, from the first one up to end, which get the same; the others keep theirs.
+	try := func(first, end int) error {
+		kept := c.Cuts
+		for step := 1; step < cutSteps; step++ {
+			c.Cuts = kept
+			for b := first; b < end; b++ {
+				c.Cuts[b] = float32(step) / cutSteps
+			}
+			predicted, err := c.Thresholds(rows).Predict(prob)
+			if err != nil {
+				return err
+			}
+			r, err := Evaluate(truth, predicted)
+			if err != nil {
+				return err
+			}
+			if m := o.Measure(r); m > best {
+				best, chosen = m, c.Cuts
+			}
+		}
+		c.Cuts = chosen
+		return nil
+	}
+	if err := try(0, Buckets); err != nil || !o.Apart {
+		return err
+	}
+	for b := range Buckets {
+		if err := try(b, b+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Validate checks what a file says. Errors: ErrInput.
+func (c *Calibration) Validate() error {
+	for b := range c.Curves {
+		if err := c.Curves[b].Validate(); err != nil {
+			return err
+		}
+		if x := c.Cuts[b]; !(x >= 0 && x <= 1) {
+			return fmt.Errorf("%w: a cut at %g", ErrInput, x)
+		}
+	}
+	if c.Rows < 0 {
+		return fmt.Errorf("%w: a calibration by %d rows", ErrInput, c.Rows)
+	}
+	if err := c.Top.Validate(); err != nil {
+		return err
+	}
+	return c.Recall.Validate()
+}
+
+// Reliability compares probabilities with how often labels were right: element i is of those from i tenths up
+// to i+1 tenths.
+type Reliability [10]ReliabilityBin
+
+// ReliabilityBin has the number of labels of a bin, the sum of their probabilities, and how many were right.
+type ReliabilityBin struct {
+	N           int     `json:"n"`
+	Probability float64 `json:"probability"`
+	Right       int     `json:"right"`
+}
+
+// Add adds a label.
+func (r *Reliability) Add(probability float32, right bool) {
+	b := &r[min(int(probability*10), len(r)-1)]
+	b.N++
+	b.Probability += float64(probability)
+	if right {
+		b.Right++
+	}
+}
+
+// Error returns the expected calibration error: the mean over labels of the distance of the mean probability of
+// their bin from the share of labels in it that were right (Naeini and others 2015). 0 without labels.
+func (r *Reliability) Error() float64 {
+	n, sum := 0, 0.
+	for _, b := range r {
+		n += b.N
+		sum += max(b.Probability-float64(b.Right), float64(b.Right)-b.Probability)
+	}
+	return sum / float64(max(n, 1))
+}
+
+// Validate checks that no count or sum is impossible. Errors: ErrInput.
+func (r *Reliability) Validate() error {
+	for _, b := range r {
+		if b.N < 0 || b.Right < 0 || b.Right > b.N || !(b.Probability >= 0 && b.Probability <= float64(b.N)) {
+			return fmt.Errorf("%w: %d labels with probabilities of %g, %d of them right", ErrInput, b.N, b.Probability, b.Right)
+		}
+	}
+	return nil
+}
+
+// reliabilityOfTop compares the probabilities of the best labels of rows.
+func reliabilityOfTop(truth *Matrix, prob *vector.CSR) (r Reliability) {
+	var top []Ranked
+	for i := range truth.Rows() {
+		if top = Rank(top[:0], prob.Row(i), 1); len(top) > 0 {
+			_, right := slices.BinarySearch(truth.Row(i), top[0].Label)
+			r.Add(top[0].Score, right)
+		}
+	}
+	return r
+}

@@ -1,0 +1,312 @@
+package labels
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// minMax is the least-squares function that never falls, by its formula: the largest, over beginnings up to i,
+// of the least, over ends from i, of the means of the outcomes between them.
+func minMax(list []outcome, i int) float64 {
+	best := math.Inf(-1)
+	for from := range i + 1 {
+		least := math.Inf(1)
+		n, hits := 0., 0.
+		for to := from; to < len(list); to++ {
+			n, hits = n+list[to].n, hits+list[to].hits
+			if to >= i {
+				least = min(least, hits/n)
+			}
+		}
+		best = max(best, least)
+	}
+	return best
+}
+
+func TestIsotonicIsLeastSquares(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 40).Draw(t, "n")
+		var list []outcome
+		for i := range n {
+			hits := rapid.IntRange(0, 3).Draw(t, "hits")
+			list = append(list, outcome{float32(i) / 64, 3, float64(hits)})
+		}
+		c := fitIsotonic(slices.Clone(list))
+		if err := c.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		// A pool's curve has its value at its mean score.
+		for i := 0; i < n; {
+			end, want := i, minMax(list, i)
+			score := 0.
+			for ; end < n && math.Abs(minMax(list, end)-want) < 1e-12; end++ {
+				score += float64(list[end].score)
+			}
+			if got := c.At(float32(score / float64(end-i))); math.Abs(float64(got)-want) > 1e-5 {
+				t.Fatalf("outcomes %d to %d: %g, want %g (%v)", i, end, got, want, list)
+			}
+			i = end
+		}
+	})
+}
+
+func TestIsotonicPoolsEqualScores(t *testing.T) {
+	c := fitIsotonic([]outcome{{0.5, 1, 1}, {0.5, 1, 0}, {0.2, 1, 0}, {0.5, 2, 1}})
+	if len(c.X) != 2 || c.At(0.2) != 0 || c.At(0.5) != 0.5 || math.Abs(float64(c.At(0.35))-0.25) > 1e-6 || c.At(0) != 0 || c.At(9) != 0.5 {
+		t.Fatalf("%+v", c)
+	}
+	var many []outcome
+	for i := range 5000 {
+		many = append(many, outcome{float32(i), float64(1 + i%7), float64(1+i%7) * float64(i) / 5000})
+	}
+	c = fitIsotonic(many)
+	if err := c.Validate(); err != nil || len(c.X) > maxPoints {
+		t.Fatal(len(c.X), err)
+	}
+	for i := range 5000 {
+		if got := c.At(float32(i)); math.Abs(float64(got)-float64(i)/5000) > 0.02 {
+			t.Fatalf("%d: %g", i, got)
+		}
+	}
+}
+
+// drawn draws rows: the probabilities that a model gives, and labels that they have with them.
+func drawn(r *rand.Rand, rows, n int, truth func(p float64) float64) (*Matrix, *vector.CSR) {
+	prob := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: n}
+	sets := make([][]uint32, rows)
+	for i := range rows {
+		var x vector.Sparse
+		for l := range n {
+			p := math.Pow(r.Float64(), 3)
+			x.Index, x.Value = append(x.Index, uint32(l)), append(x.Value, float32(p))
+			if r.Float64() < truth(p) {
+				sets[i] = append(sets[i], uint32(l))
+			}
+		}
+		prob.Append(x)
+	}
+	prob.Cols = n
+	m, err := FromSets(sets, n)
+	if err != nil {
+		panic(err)
+	}
+	return m, prob
+}
+
+func TestRecallCutsAreTheLargest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows, n := rapid.IntRange(1, 60).Draw(t, "rows"), rapid.IntRange(1, 6).Draw(t, "labels")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		truth, prob := drawn(r, rows, n, func(p float64) float64 { return p })
+		for i := range prob.Value { // equal ones, and some that are missing
+			prob.Value[i] = float32(math.Floor(float64(prob.Value[i])*8) / 8)
+		}
+		cuts, err := FitRecallCuts(truth, prob)
+		if err != nil || cuts.Validate() != nil {
+			t.Fatal(err, cuts)
+		}
+		for i := range 99 {
+			recall, want := float64(i+1)/100, float32(0)
+			for step := 8; step > 0 && want == 0; step-- {
+				cut := float32(step) / 8
+				loss, m := 0., 0.
+				for row := range truth.Rows() {
+					set := truth.Row(row)
+					if len(set) == 0 {
+						continue
+					}
+					m++
+					for _, l := range set {
+						if prob.Row(row).Value[l] < cut {
+							loss += 1 / float64(len(set))
+						}
+					}
+				}
+				if m > 0 && m/(m+1)*(loss/m)+1/(m+1) <= 1-recall+1e-12 {
+					want = cut
+				}
+			}
+			got, err := cuts.At(recall)
+			if got != want || (err != nil) != (want == 0) || err != nil && !errors.Is(err, ErrRecall) {
+				t.Fatalf("recall %g: %g, %v, want %g", recall, got, err, want)
+			}
+		}
+	})
+}
+
+// The mean over many samples of what the sets find is at least what is asked, also if the probabilities of the
+// model are wrong.
+func TestRecallCutsKeepTheirPromise(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	wrong := func(p float64) float64 { return 0.1 + 0.5*math.Sqrt(p) }
+	const trials, held, tests = 300, 80, 40
+	for _, recall := range []float64{0.5, 0.8, 0.9} {
+		sum, square := 0., 0.
+		for range trials {
+			truth, prob := drawn(r, held, 8, wrong)
+			cuts, err := FitRecallCuts(truth, prob)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cut, err := cuts.At(recall)
+			if err != nil {
+				t.Fatal(err)
+			}
+			truth, prob = drawn(r, tests, 8, wrong)
+			found, n := 0., 0.
+			for i := range tests {
+				set := truth.Row(i)
+				if len(set) == 0 {
+					continue
+				}
+				n++
+				for _, l := range set {
+					if prob.Row(i).Value[l] >= cut {
+						found += 1 / float64(len(set))
+					}
+				}
+			}
+			sum, square = sum+found/n, square+found/n*found/n
+		}
+		mean := sum / trials
+		if e := math.Sqrt((square/trials - mean*mean) / trials); mean < recall-1.645*e || mean > recall+0.03 {
+			t.Errorf("recall %g: %g ± %g", recall, mean, e)
+		}
+	}
+}
+
+func TestCalibrateFindsTheProbabilities(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	curve := func(p float64) float64 { return 0.8 * p * p }
+	truth, scores := drawn(r, 4000, 10, curve)
+	rows := []int{3, 3, 30, 30, 100, 100, 500, 500, 500, 500}
+	c, err := Calibrate(truth, scores, rows, CalibrateOptions{})
+	if err != nil || c.Validate() != nil {
+		t.Fatal(err)
+	}
+	for _, score := range []float32{0.1, 0.3, 0.5, 0.7, 0.9} {
+		for _, n := range rows {
+			if got := float64(c.Probability(score, n)); math.Abs(got-curve(float64(score))) > 0.06 {
+				t.Errorf("%g: %g, want %g", score, got, curve(float64(score)))
+			}
+		}
+	}
+	truth, scores = drawn(r, 2000, 10, curve)
+	top := reliabilityOfTop(truth, c.Probabilities(scores, rows))
+	before := reliabilityOfTop(truth, scores)
+	if top.Error() > 0.045 || before.Error() < 0.1 {
+		t.Errorf("error %g, without calibration %g", top.Error(), before.Error())
+	}
+	// The cut is the best of all.
+	best, _ := microF1(t, truth, c.Probabilities(scores, rows), c.Thresholds(rows))
+	for step := 1; step < 20; step++ {
+		f, _ := microF1(t, truth, c.Probabilities(scores, rows), &Thresholds{Single: float64(step) / 20, KeepTop: true})
+		if f > best+0.01 {
+			t.Errorf("cut %v: %g, at %g: %g", c.Cuts, best, float64(step)/20, f)
+		}
+	}
+}
+
+func microF1(t *testing.T, truth *Matrix, prob *vector.CSR, cut *Thresholds) (float64, *Report) {
+	t.Helper()
+	p, err := cut.Predict(prob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Evaluate(truth, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Zero.Micro.F1, r
+}
+
+func TestCalibrateApart(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	truth, scores := drawn(r, 2000, 8, func(p float64) float64 { return p * p })
+	rows := []int{3, 3, 30, 30, 100, 100, 500, 500}
+	macro := func(r *Report) float64 { return r.Zero.Macro.F1 }
+	one, err := Calibrate(truth, scores, rows, CalibrateOptions{Measure: macro})
+	if err != nil {
+		t.Fatal(err)
+	}
+	apart, err := Calibrate(truth, scores, rows, CalibrateOptions{Measure: macro, Apart: true, AllowEmpty: true})
+	if err != nil || apart.KeepTop || !one.KeepTop {
+		t.Fatal(err)
+	}
+	prob := one.Probabilities(scores, rows)
+	_, a := microF1(t, truth, prob, one.Thresholds(rows))
+	_, b := microF1(t, truth, prob, &Thresholds{PerLabel: apart.Thresholds(rows).PerLabel, KeepTop: true})
+	if apart.Thresholds(rows).PerLabel == nil || b.Zero.Macro.F1 < a.Zero.Macro.F1-0.005 {
+		t.Errorf("%g with a cut for each group, %g with one", b.Zero.Macro.F1, a.Zero.Macro.F1)
+	}
+}
+
+func TestCalibrateFewRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	truth, scores := drawn(r, LeastCalibrationRows-1, 3, func(p float64) float64 { return 1 })
+	if c, err := Calibrate(truth, scores, []int{1, 1, 1}, CalibrateOptions{}); c != nil || err != nil {
+		t.Fatal(c, err)
+	}
+	truth, scores = drawn(r, 200, 3, func(p float64) float64 { return 0 })
+	if c, err := Calibrate(truth, scores, []int{1, 1, 1}, CalibrateOptions{}); c != nil || err != nil {
+		t.Fatal(c, err)
+	}
+}
+
+func TestReliability(t *testing.T) {
+	var r Reliability
+	for range 4 {
+		r.Add(0.95, true)
+	}
+	for i := range 4 {
+		r.Add(0.45, i == 0)
+	}
+	if want := (4*0.05 + 4*0.2) / 8; math.Abs(r.Error()-want) > 1e-6 || r.Validate() != nil {
+		t.Fatalf("%g, want %g", r.Error(), want)
+	}
+	if new(Reliability).Error() != 0 {
+		t.Fatal("no labels")
+	}
+}
+
+func TestHostileCalibrations(t *testing.T) {
+	nan := float32(math.NaN())
+	valid := func() *Calibration {
+		return &Calibration{Curves: [Buckets]Isotonic{{X: []float32{0, 1}, Y: []float32{0, 1}}}, Recall: RecallCuts{0.5, 0.1}}
+	}
+	if err := valid().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for i, forge := range []func(c *Calibration){
+		func(c *Calibration) { c.Curves[0].X = c.Curves[0].X[:1] },
+		func(c *Calibration) { c.Curves[0].X[1] = 0 },
+		func(c *Calibration) { c.Curves[0].X[0] = nan },
+		func(c *Calibration) { c.Curves[0].X[1] = float32(math.Inf(1)) },
+		func(c *Calibration) { c.Curves[0].Y[0] = 2 },
+		func(c *Calibration) { c.Curves[0].Y[1] = nan },
+		func(c *Calibration) { c.Curves[0].Y = []float32{0.5, 0.4} },
+		func(c *Calibration) { c.Curves[3] = Isotonic{make([]float32, 33), make([]float32, 33)} },
+		func(c *Calibration) { c.Cuts[2] = nan },
+		func(c *Calibration) { c.Cuts[2] = 1.5 },
+		func(c *Calibration) { c.Rows = -1 },
+		func(c *Calibration) { c.Top[1].N = -1 },
+		func(c *Calibration) { c.Top[1].Right = 1 },
+		func(c *Calibration) { c.Recall[1] = 0.6 },
+		func(c *Calibration) { c.Recall[0] = nan },
+		func(c *Calibration) { c.Recall[1] = 0 },
+		func(c *Calibration) { c.Recall = make(RecallCuts, 100) },
+	} {
+		c := valid()
+		forge(c)
+		if err := c.Validate(); !errors.Is(err, ErrInput) {
+			t.Errorf("case %d: %v", i, err)
+		}
+	}
+}
