@@ -61,6 +61,12 @@ type pool struct{ score, n, hits float64 }
 
 func (p *pool) add(q pool) { p.score, p.n, p.hits = p.score+q.score, p.n+q.n, p.hits+q.hits }
 
+// joined returns by how much the squared error grows if two pools get one probability.
+func joined(p, q *pool) float64 {
+	d := p.hits/p.n - q.hits/q.n
+	return p.n * q.n / (p.n + q.n) * d * d
+}
+
 // fitIsotonic returns the curve through the pools of the function that never falls with the least squared error
 // (pool adjacent violators; Barlow and others 1972), each pool at its mean score. It sorts the outcomes.
 // O(n log n).
@@ -79,10 +85,10 @@ func fitIsotonic(list []outcome) Isotonic {
 		}
 		pools = append(pools, p)
 	}
-	for len(pools) > maxPoints { // join the two neighbors with the fewest outcomes
+	for len(pools) > maxPoints { // join the two neighbors that adds least to the squared error
 		at := 0
 		for i := range pools[1:] {
-			if pools[i].n+pools[i+1].n < pools[at].n+pools[at+1].n {
+			if joined(&pools[i], &pools[i+1]) < joined(&pools[at], &pools[at+1]) {
 				at = i
 			}
 		}
