@@ -1,6 +1,7 @@
 package labels
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -26,8 +27,11 @@ func Bucket(rows int) int {
 
 // Calibration turns the scores of a label model into probabilities, by what held-out rows had.
 type Calibration struct {
-	// Curves map scores to probabilities, one for each group of labels (Bucket).
+	// Curves map scores to probabilities, one for each group of labels (Bucket). Best maps the probability of a
+	// row's best label to that of the best label: a label that no other one of the row exceeds is right more often
+	// than others of its score, or less.
 	Curves [Buckets]Isotonic `json:"curves"`
+	Best   Isotonic          `json:"best"`
 	// Cuts are the least probabilities of labels that are predicted, by group. KeepTop predicts a row's best label
 	// in any case.
 	Cuts    [Buckets]float32 `json:"cuts"`
@@ -73,6 +77,7 @@ func Calibrate(truth *Matrix, scores *vector.CSR, rows []int, o CalibrateOptions
 	if c.Rows < LeastCalibrationRows || !c.fit(truth, scores, rows) {
 		return nil, nil
 	}
+	c.fitBest(truth, c.Probabilities(scores, rows))
 	prob := c.Probabilities(scores, rows)
 	if err := c.chooseCuts(truth, prob, rows, o); err != nil {
 		return nil, err
@@ -119,12 +124,61 @@ func (c *Calibration) Probability(score float32, rows int) float32 {
 	return c.Curves[Bucket(rows)].At(score)
 }
 
+// fitBest computes the curve of the best labels from the probabilities of rows.
+func (c *Calibration) fitBest(truth *Matrix, prob *vector.CSR) {
+	var list []outcome
+	var top []Ranked
+	for i := range truth.Rows() {
+		if top = Rank(top[:0], prob.Row(i), 1); len(top) > 0 {
+			o := outcome{score: top[0].Score, n: 1}
+			if _, right := slices.BinarySearch(truth.Row(i), top[0].Label); right {
+				o.hits = 1
+			}
+			list = append(list, o)
+		}
+	}
+	c.Best = fitIsotonic(list)
+}
+
+// Apply turns the scores of a row's labels, best first, into probabilities and orders the labels by them; equal
+// ones stay in order. rows is the number of training rows by label, 0 for labels beyond.
+func (c *Calibration) Apply(found []Ranked, rows []int) {
+	for i := range found {
+		n := 0
+		if l := int(found[i].Label); l < len(rows) {
+			n = rows[l]
+		}
+		found[i].Score = c.Probability(found[i].Score, n)
+	}
+	slices.SortStableFunc(found, func(a, b Ranked) int { return cmp.Compare(b.Score, a.Score) })
+	if len(found) == 0 || len(c.Best.X) == 0 {
+		return
+	}
+	found[0].Score = c.Best.At(found[0].Score)
+	if len(found) > 1 {
+		found[0].Score = max(found[0].Score, found[1].Score)
+	}
+}
+
 // Probabilities returns the probabilities of a matrix of scores; rows is the number of training rows by label.
 func (c *Calibration) Probabilities(scores *vector.CSR, rows []int) *vector.CSR {
 	out := *scores
-	out.Value = make([]float32, len(scores.Value))
-	for e, l := range scores.Index {
-		out.Value[e] = c.Probability(scores.Value[e], rows[l])
+	out.Value = make([]float32, 0, len(scores.Value))
+	var found []Ranked
+	for i := range scores.Rows() {
+		x := scores.Row(i)
+		found = found[:0]
+		for e, l := range x.Index {
+			found = append(found, Ranked{l, x.Value[e]})
+		}
+		slices.SortFunc(found, new(Order).Compare)
+		c.Apply(found, rows)
+		at := len(out.Value)
+		out.Value = append(out.Value, make([]float32, x.Len())...)
+		for _, r := range found {
+			e, _ := slices.BinarySearch(x.Index, r.Label)
+			out.Value[at+e] = r.Score
+		}
 	}
 	return &out
 }
@@ -193,6 +247,9 @@ func (c *Calibration) Validate() error {
 		if x := c.Cuts[b]; !(x >= 0 && x <= 1) {
 			return fmt.Errorf("%w: a cut at %g", ErrInput, x)
 		}
+	}
+	if err := c.Best.Validate(); err != nil {
+		return err
 	}
 	if c.Rows < 0 {
 		return fmt.Errorf("%w: a calibration by %d rows", ErrInput, c.Rows)
