@@ -32,7 +32,7 @@ const (
 	// changes no measure.
 	tolerance = 0.1
 	// maxPasses bounds the passes over the rows.
-	maxPasses = 200
+	maxPasses = 1000
 )
 
 // solver finds the weights of classifiers, one after the other.
