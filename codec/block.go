@@ -77,6 +77,7 @@ const (
 	KindCenters                 // points near groups of rows, from which their sketches differ
 	KindVectorless              // roaring bitmap of the rows without a vector
 	KindQueries                 // sample of the queries of a collection, F32
+	KindLabelTree               // arrays of linear classifiers of labels
 	kindEnd
 )
 
@@ -86,7 +87,7 @@ var kindNames = [...]string{
 	"directions", "leaf-directory", "leaves", "members", "catalog",
 	"sparse-rows", "postings", "label-matrix", "feature-labels", "budget",
 	"change", "changed-rows", "relabelled-rows", "attribute-table", "stale-attributes", "centers",
-	"vectorless-rows", "queries",
+	"vectorless-rows", "queries", "label-tree",
 }
 
 // String returns the kind's name as stats and errors print it.

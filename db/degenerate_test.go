@@ -52,7 +52,8 @@ var degenerate = []struct {
 // it everything: answers, or documented errors, whose text is no other package's.
 func TestDegenerate(t *testing.T) {
 	t.Parallel()
-	kinds := []index.Options{nil, &index.Postings{}, &index.LCIF{}, &index.Trees{Kind: "at"}, &index.Trees{Kind: "pt"}, &index.Trees{Kind: "sbt"}}
+	kinds := []index.Options{nil, &index.Postings{}, &index.LCIF{},
+		&index.LabelTree{}, &index.Trees{Kind: "at"}, &index.Trees{Kind: "pt"}, &index.Trees{Kind: "sbt"}}
 	for _, learner := range []forest.Kind{
 		forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, "auto",
 	} {

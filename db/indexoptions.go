@@ -3,6 +3,7 @@ package db
 import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
+	"github.com/anndb/anndb/db/internal/kind/labeltreeindex"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/db/internal/kind/treeindex"
@@ -20,6 +21,7 @@ var kinds = map[string]kind.Kind{
 	"auto":                  forestindex.Kind{}, // in given options only
 	postingsindex.Name:      postingsindex.Kind{},
 	lcifindex.Name:          lcifindex.Kind{},
+	labeltreeindex.Name:     labeltreeindex.Kind{},
 	string(budget.SBT):      treeindex.Kind{},
 	string(budget.PT):       treeindex.Kind{},
 	string(budget.AT):       treeindex.Kind{},

@@ -149,6 +149,9 @@ func reasonOfPath(st *state.Collection, p *kind.TreePath) (*explain.Reason, erro
 				Text: name, Feature: name, Value: float64(c.Value), Score: c.Margin,
 			})
 		}
+		if d.Vector != 0 {
+			decision.Parts = append(decision.Parts, explain.Reason{Text: "vector", Score: d.Vector})
+		}
 		decision.Parts = append(decision.Parts, explain.Reason{Text: "offset", Score: d.Offset})
 		out.Parts = append(out.Parts, decision)
 	}

@@ -65,10 +65,11 @@ func relabel(t *testing.T, d *db.DB, i int, labels ...string) {
 // labelKinds are options of one index of each kind that learns from labels, by collection.
 var labelKinds = map[string]map[string]index.Options{
 	"s": {
-		"lcif":  &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
-		"tfidf": &index.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 5, Lambda: 0.5}},
-		"pt":    &index.Trees{Kind: "pt", Budget: 4},
-		"at":    &index.Trees{Kind: "at", Budget: 4},
+		"lcif":      &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
+		"tfidf":     &index.LCIF{Weight: "tfidf", Params: &lcif.Params{K: 5, Lambda: 0.5}},
+		"pt":        &index.Trees{Kind: "pt", Budget: 4},
+		"at":        &index.Trees{Kind: "at", Budget: 4},
+		"labeltree": &index.LabelTree{},
 	},
 	"d": {"sbt": &index.Trees{Kind: "sbt", Budget: 4}},
 }

@@ -53,7 +53,7 @@ func TestUnknownFeatures(t *testing.T) {
 	d, rows := twins(t, n, dim)
 	numbers, names := d.Collection("numbers"), d.Collection("names")
 	only := &lcif.Params{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5, Top: 4}
-	models := map[string]index.Options{"plain": &index.LCIF{Params: only}, "weighs": &index.LCIF{Params: only, Weight: "tfidf"}, "tree": &index.Trees{Kind: "at"}}
+	models := map[string]index.Options{"plain": &index.LCIF{Params: only}, "weighs": &index.LCIF{Params: only, Weight: "tfidf"}, "tree": &index.Trees{Kind: "at"}, "linear": &index.LabelTree{}}
 	for _, coll := range []string{"numbers", "names"} {
 		dbtest.Builds(t, d, coll, "lists", nil)
 		for name, o := range models {

@@ -65,6 +65,7 @@ func damaged(t testing.TB) (path string) {
 	dbtest.Builds(t, d, "words", "rows", nil)
 	dbtest.Builds(t, d, "words", "labels", model)
 	dbtest.Builds(t, d, "words", "pt", &index.Trees{Kind: "pt", Budget: 4})
+	dbtest.Builds(t, d, "words", "linear", &index.LabelTree{})
 	for _, name := range names {
 		dbtest.Must(t, dbtest.Delete(d, name, string(damagedKey(3)), string(damagedKey(39))))
 	}

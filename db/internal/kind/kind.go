@@ -201,6 +201,7 @@ type TreeDecision struct {
 	budget.Decision
 	Label  string
 	Always []string
+	Vector float64 // what the vector of the query adds to the margin, if it has one next to features
 }
 
 // Detail is the part of a segment that is specific to the index's kind. It is stored as JSON.
@@ -215,4 +216,5 @@ const (
 	RolePostings                      // a segment of an inverted index
 	RoleLabels                        // a segment of a label model
 	RoleTree
+	RoleLabelTree
 )

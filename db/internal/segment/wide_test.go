@@ -135,9 +135,9 @@ func TestMaintainSkipsWide(t *testing.T) {
 	lcif := index.LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}}
 	weighted := lcif
 	weighted.Weight = "tfidf"
-	skipped := map[string]bool{"lcif": true, "weighted": true, "weights": true}
+	skipped := map[string]bool{"lcif": true, "linear": true, "weighted": true, "weights": true}
 	for name, o := range map[string]index.Options{
-		"postings": nil, "tree": &index.Trees{Kind: "pt"},
+		"postings": nil, "tree": &index.Trees{Kind: "pt"}, "linear": &index.LabelTree{},
 		"lcif": &lcif, "weighted": &weighted,
 		"weights": &index.Trees{Kind: "pt", Weight: "tfidf"},
 	} {
@@ -153,7 +153,7 @@ func TestMaintainSkipsWide(t *testing.T) {
 		}
 	}
 	st, err := d.Stats()
-	if err != nil || len(st.Indexes) != 5 {
+	if err != nil || len(st.Indexes) != 6 {
 		t.Fatalf("%+v, %v", st.Indexes, err)
 	}
 	for _, x := range st.Indexes {

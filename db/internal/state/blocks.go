@@ -69,7 +69,7 @@ func (g *Generation) section(ctx context.Context, coll string, object uint64, ki
 func gaps(kind codec.Kind) bool {
 	switch kind {
 	case codec.KindLeafDir, codec.KindDirections, codec.KindPostings, codec.KindLabelMatrix,
-		codec.KindSimilarity, codec.KindBudget:
+		codec.KindSimilarity, codec.KindBudget, codec.KindLabelTree:
 		return true
 	}
 	return false

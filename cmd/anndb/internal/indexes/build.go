@@ -21,7 +21,7 @@ type Build struct {
 	command.InCollection
 	Index string `arg:"" optional:"" default:"main"`
 
-	Kind  string `enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
+	Kind  string `enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,labeltree,sbt,pt,at" default:"" placeholder:"KIND"`
 	Train string `placeholder:"FILE"`
 
 	kong.Plugins
@@ -35,6 +35,7 @@ func (c *Build) Prepare() {
 	c.flags, c.Plugins = optionflags.New(
 		optionflags.Source{Options: &index.Forest{}, Kinds: forestKinds, Group: "Dense collections, forests:"},
 		optionflags.Source{Options: &index.LCIF{}, Kinds: kindLCIF, Group: "Label models, tuned:"},
+		optionflags.Source{Options: &index.LabelTree{}, Kinds: kindLabelTree, Group: "Label models, linear:"},
 		optionflags.Source{Options: &index.Trees{}, Kinds: treeKinds, Group: "Label models, budgeted trees:"},
 	)
 }
@@ -46,6 +47,8 @@ func optionsOf(kind string) index.Options {
 		return &index.Trees{Kind: kind}
 	case kind == kindLCIF:
 		return &index.LCIF{}
+	case kind == kindLabelTree:
+		return &index.LabelTree{}
 	case kind == kindPostings:
 		return &index.Postings{}
 	}

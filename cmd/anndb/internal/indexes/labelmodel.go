@@ -16,7 +16,7 @@ const ShownSettings = 5
 // Predicts reports whether an index predicts labels.
 func Predicts(i index.Info) bool {
 	_, lcif := i.Options.(*index.LCIF)
-	return lcif || IsTree(i.Kind)
+	return lcif || IsTree(i.Kind) || i.Kind == kindLabelTree
 }
 
 // NoLabelModel is the error for a collection without any.

@@ -12,11 +12,12 @@ import (
 
 // The kinds of indexes, as --kind names them, except for forests.
 const (
-	kindPostings = "postings"
-	kindLCIF     = "lcif"
-	kindSBT      = "sbt"
-	kindPT       = "pt"
-	kindAT       = "at"
+	kindPostings  = "postings"
+	kindLCIF      = "lcif"
+	kindLabelTree = "labeltree"
+	kindSBT       = "sbt"
+	kindPT        = "pt"
+	kindAT        = "at"
 )
 
 // The kinds that have the options of forests, and those of trees, in messages.

@@ -100,20 +100,20 @@ func (d *Rows) Weigh(w string) []float32 {
 	if w != WeightTFIDF {
 		return nil
 	}
-	idf := inverseFrequencies(d.Rows, len(d.Live))
+	idf := d.InverseFrequencies()
 	for i := range d.Rows.Rows() {
 		Weigh(d.Rows.Row(i), idf)
 	}
 	return idf
 }
 
-// inverseFrequencies returns ln(N/df) of every feature, and zero for features that no row has.
-func inverseFrequencies(rows *vector.CSR, live int) []float32 {
-	df := make([]int, rows.Cols)
-	for _, f := range rows.Index {
+// InverseFrequencies returns ln(N/df) of every feature, and zero for features that no row has.
+func (d *Rows) InverseFrequencies() []float32 {
+	df, live := make([]int, d.Rows.Cols), len(d.Live)
+	for _, f := range d.Rows.Index {
 		df[f]++
 	}
-	idf := make([]float32, rows.Cols)
+	idf := make([]float32, d.Rows.Cols)
 	for f, n := range df {
 		if n > 0 {
 			idf[f] = float32(math.Log(float64(live) / float64(n)))
@@ -127,9 +127,12 @@ func inverseFrequencies(rows *vector.CSR, live int) []float32 {
 func Weigh(x vector.Sparse, idf []float32) {
 	for i, f := range x.Index {
 		if int(f) < len(idf) {
-			x.Value[i] = postings.TermWeight(x.Value[i]) * idf[f]
+			x.Value[i] = WeightOf(x.Value[i], idf[f])
 		} else {
 			x.Value[i] = 0
 		}
 	}
 }
+
+// WeightOf returns the weighed value of a feature with an inverse frequency.
+func WeightOf(value, idf float32) float32 { return postings.TermWeight(value) * idf }

@@ -1,0 +1,158 @@
+package labeltreeindex
+
+import (
+	"context"
+	"math"
+	"runtime/debug"
+	"slices"
+
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/vector"
+)
+
+// encoding is how rows become what classifiers see: first the coordinates of a vector, then the features, whose
+// numbers grow as rows with new ones are written.
+type encoding struct {
+	// Vectors is the number of coordinates of a vector that take part.
+	Vectors int `json:",omitempty"`
+	// Scale standardizes them, if set; Divisor makes a row of them about as long as one of features.
+	Scale   *lcif.Scaling `json:",omitempty"`
+	Divisor float64       `json:",omitempty"`
+	// Features is set if features take part.
+	Features bool `json:",omitempty"`
+}
+
+// valid reports whether a build can have written the encoding.
+func (e *encoding) valid() bool {
+	return e.Vectors >= 0 && e.Vectors <= kind.MaxDim && (e.Vectors > 0 || e.Features) &&
+		(e.Scale == nil || e.Scale.Valid(e.Vectors)) && (e.Vectors == 0 || e.Divisor > 0 && e.Divisor < math.MaxFloat32)
+}
+
+// encoder encodes rows and queries.
+type encoder struct {
+	encoding
+	idf []float32 // nil for values as they are
+}
+
+// encode appends to dst what classifiers see of features and a vector, nil for none.
+func (e *encoder) encode(dst *vector.Sparse, x vector.Sparse, v []float32, room *[]float32) {
+	dst.Index, dst.Value = dst.Index[:0], dst.Value[:0]
+	if e.Vectors > 0 && len(v) == e.Vectors {
+		*room = append((*room)[:0], v...)
+		if e.Scale != nil {
+			*room = e.Scale.Apply((*room)[:0], v)
+		}
+		for i, c := range *room {
+			if c /= float32(e.Divisor); c != 0 && c-c == 0 {
+				dst.Index, dst.Value = append(dst.Index, uint32(i)), append(dst.Value, c)
+			}
+		}
+	}
+	if !e.Features {
+		return
+	}
+	square := 0.
+	from := len(dst.Value)
+	for i, f := range x.Index {
+		value := x.Value[i]
+		if e.idf != nil {
+			if int(f) >= len(e.idf) {
+				continue
+			}
+			value = labelled.WeightOf(value, e.idf[f])
+		}
+		if value != 0 {
+			dst.Index, dst.Value = append(dst.Index, f+uint32(e.Vectors)), append(dst.Value, value)
+			square += float64(value) * float64(value)
+		}
+	}
+	length := math.Sqrt(square)
+	for i := range dst.Value[from:] {
+		dst.Value[from+i] = float32(float64(dst.Value[from+i]) / length)
+	}
+}
+
+// encode replaces the rows of data by what classifiers see, and leaves out those of which they see nothing.
+func (l *learned) encode(ctx context.Context, st kind.Source, data *labelled.Rows) (err error) {
+	c := st.Collection()
+	features := c.Sparse && l.opts.From != fromVector
+	l.input.Features = features
+	if features && l.opts.Weight == labelled.WeightTFIDF {
+		l.input.idf = data.InverseFrequencies()
+	}
+	vectorOf := func(int) []float32 { return nil }
+	if !c.Sparse || l.opts.From != fromText {
+		base, err := st.Rows(ctx)
+		if err != nil {
+			return err
+		}
+		defer st.Guard(debug.SetPanicOnFault(true), &err)
+		vectorOf = vectorsOf(base)
+		l.fitVectors(base.Dim, data, vectorOf)
+	}
+	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	var x vector.Sparse
+	var room []float32
+	live := data.Live[:0:0]
+	for row, at := 0, 0; row < data.Rows.Rows(); row++ {
+		x.Index, x.Value = x.Index[:0], x.Value[:0]
+		if at < len(data.Live) && data.Live[at] == row {
+			at++
+			l.input.encode(&x, data.Rows.Row(row), vectorOf(row), &room)
+			if len(x.Index) > 0 {
+				live = append(live, row)
+			}
+		}
+		out.Append(x)
+		if row%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	out.Cols = l.input.Vectors
+	if features {
+		out.Cols += data.Rows.Cols
+	}
+	data.Rows, data.Live = out, live
+	return nil
+}
+
+// vectorsOf returns a function that returns the vector of a row, nil if it has none.
+func vectorsOf(base *query.View) func(row int) []float32 {
+	room := make([]float32, base.Dim)
+	return func(row int) []float32 {
+		if base.IsDeleted(uint32(row)) {
+			return nil
+		}
+		return base.Rows.Vector(row, room)
+	}
+}
+
+// fitVectors sets how vectors are scaled.
+func (l *learned) fitVectors(dim int, data *labelled.Rows, vectorOf func(int) []float32) {
+	have := slices.DeleteFunc(slices.Clone(data.Live), func(row int) bool { return vectorOf(row) == nil })
+	l.input.Vectors, l.input.Divisor = dim, 1
+	if len(have) == 0 {
+		return
+	}
+	of := func(i int) []float32 { return vectorOf(have[i]) }
+	if l.opts.Weight == labelled.WeightStandard || l.opts.From == fromBoth {
+		l.input.Scale = lcif.FitScaling(dim, len(have), of)
+	}
+	var room []float32
+	square := 0.
+	for i := range have {
+		room = append(room[:0], of(i)...)
+		if s := l.input.Scale; s != nil {
+			room = s.Apply(room[:0], of(i))
+		}
+		for _, x := range room {
+			square += float64(x) * float64(x) / float64(len(have))
+		}
+	}
+	if root := math.Sqrt(square); root > 0 && root < math.MaxFloat32 {
+		l.input.Divisor = root
+	}
+}

@@ -1,0 +1,241 @@
+// Package labeltreeindex is the kind of index that predicts labels by linear classifiers in a tree over the labels
+// (package trees/labeltree), over sparse and dense collections.
+package labeltreeindex
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
+	"github.com/anndb/anndb/trees/labeltree"
+)
+
+// Name is the kind of linear classifiers in a tree over the labels.
+const Name = "labeltree"
+
+// The values of index.LabelTree.From; empty is fromText.
+const (
+	fromText   = "text"
+	fromVector = "vector"
+	fromBoth   = "both"
+)
+
+// Kind implements linear classifiers over sparse and dense collections.
+type Kind struct{}
+
+// Traits implements kind.Kind.
+func (Kind) Traits() kind.Traits {
+	return kind.Traits{Dense: true, Sparse: true, Predicts: true, Options: (*index.LabelTree)(nil)}
+}
+
+// Detail implements kind.Kind.
+func (Kind) Detail() kind.Detail { return &detail{} }
+
+// optionsOf returns the resolved options in the manifest of a model.
+func optionsOf(m *kind.Manifest) *index.LabelTree { return m.Options.(*index.LabelTree) }
+
+// resolve returns the options of a build with defaults filled in.
+func resolve(st kind.Source, job *kind.Job) (o index.LabelTree, err error) {
+	o = *job.Given.(*index.LabelTree)
+	c := st.Collection()
+	if c.Sparse && o.From == "" {
+		o.From = fromText
+	}
+	if c.Sparse && o.From != fromText && c.Vectors == 0 {
+		return o, fmt.Errorf("%w: labels from %s, and collection %q has no vectors", fail.Option, o.From, c.Name)
+	}
+	if o.Weight == "" {
+		o.Weight = labelled.WeightStandard
+		if c.Sparse && o.From != fromVector {
+			o.Weight = labelled.WeightTFIDF
+		}
+	}
+	o.Params.Seed = cmp.Or(o.Params.Seed, o.Seed)
+	return o, nil
+}
+
+// learned is a model that has been learned but not yet stored.
+type learned struct {
+	opts   index.LabelTree
+	dead   int
+	silent int // rows that have nothing to learn from
+	model  *labeltree.Model
+	names  []string
+	rows   []uint32 // by label
+	input  encoder
+}
+
+// detail is the part of a manifest that only these models have.
+type detail struct {
+	Cols, Labels, Inner int
+	// Names is the number of label names.
+	Names int
+	// Silent is the number of rows that were left out because they have nothing to learn from.
+	Silent int `json:",omitempty"`
+	encoding
+}
+
+// Build learns a model.
+func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
+	l := &learned{}
+	var data *labelled.Rows
+	err := job.Latest(func(st kind.Source) (err error) {
+		if l.opts, err = resolve(st, job); err != nil {
+			return err
+		}
+		if st.Collection().Sparse && l.opts.From != fromVector {
+			if err := labelled.CheckSpreadOf(ctx, st); err != nil {
+				return err
+			}
+		}
+		err = job.Timer.Run("read", func(report func(int, int)) (err error) {
+			data, l.names, err = labelled.Read(ctx, st, job, nil, report)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		l.dead = data.Rows.Rows() - len(data.Live)
+		return l.encode(ctx, st, data)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if l.silent = data.Rows.Rows() - l.dead - len(data.Live); len(data.Live) == 0 {
+		return nil, fmt.Errorf("%w: no row of %q has a text, features or vector to learn from", fail.Empty, job.Coll)
+	}
+	for label := range l.names {
+		l.rows = append(l.rows, uint32(len(data.Sets.Column(label))))
+	}
+	return l, job.Timer.Run("trees", func(report func(int, int)) (err error) {
+		l.model, err = l.train(ctx, job, data, data.Live, report)
+		return err
+	})
+}
+
+// train learns from rows.
+func (l *learned) train(
+	ctx context.Context, job *kind.Job, data *labelled.Rows, rows []int, report func(int, int),
+) (*labeltree.Model, error) {
+	m, err := labeltree.Train(ctx, labeltree.Job{
+		X: data.Rows, Sets: data.Sets, Rows: rows, Params: l.opts.Params, Workers: kind.WorkersOf(ctx), Progress: report,
+	}, func(bytes int64) { job.Timer.Report(fmt.Sprintf("classifiers, at most %d MB", bytes>>20), 0, 0) })
+	if err != nil {
+		return nil, fail.Wrapf(kind.AsParameter(err), "%s over %q", Name, job.Coll)
+	}
+	return m, nil
+}
+
+// Describe implements kind.Built.
+func (l *learned) Describe(m *kind.Manifest) {
+	o := l.opts
+	m.Options = &o
+	if o.From == fromVector || o.From == fromBoth {
+		m.Uses = kind.ScanName // a query need not have features
+	}
+}
+
+// The numbers of the arrays in the section label-tree (codec/FORMAT.md). They are part of the format.
+const (
+	arrayClassPtr uint32 = iota
+	arrayTarget
+	arrayOffset
+	arrayFeaturePtr
+	arrayFeature
+	arrayWeightPtr
+	arrayWeight
+	arrayNames
+	arrayRows
+	arrayIDF
+)
+
+// Emit implements kind.Built.
+func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
+	a := w.Section(codec.KindLabelTree)
+	modelArrays(a, l.model)
+	a.WriteNames(arrayNames, l.names)
+	arrays.Field(a, arrayRows, &l.rows)
+	arrays.Field(a, arrayIDF, &l.input.idf)
+	g.Dead, g.Own = l.dead, &detail{
+		Cols: l.model.Cols, Labels: l.model.Labels, Inner: l.model.Inner, Names: len(l.names), Silent: l.silent,
+		encoding: l.input.encoding,
+	}
+}
+
+// modelArrays reads or writes the arrays of a model.
+func modelArrays(a *arrays.Section, m *labeltree.Model) {
+	arrays.Field(a, arrayClassPtr, &m.ClassPtr)
+	arrays.Field(a, arrayTarget, &m.Target)
+	arrays.Field(a, arrayOffset, &m.Offset)
+	arrays.Field(a, arrayFeaturePtr, &m.FeaturePtr)
+	arrays.Field(a, arrayFeature, &m.Feature)
+	arrays.Field(a, arrayWeightPtr, &m.WeightPtr)
+	arrays.Field(a, arrayWeight, &m.Weight)
+}
+
+// Check refuses values that no build writes.
+func (d *detail) Check(m *kind.Manifest, g *kind.Segment) error {
+	switch {
+	case d.Labels < 1 || d.Names != d.Labels:
+		return errors.New("labels")
+	case d.Silent < 0 || d.Silent > g.Rows-g.Dead:
+		return errors.New("rows without features")
+	case !d.valid() || d.Cols < d.Vectors || d.Cols-d.Vectors > m.Dim:
+		return errors.New("features")
+	}
+	return nil
+}
+
+// model is a stored model in one generation.
+type model struct {
+	st    kind.Source
+	opts  *index.LabelTree
+	model *labeltree.Model
+	names codec.Strings
+	rows  []uint32
+	input encoder
+}
+
+// Open maps the arrays of a model.
+func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
+	g := m.Segments[0]
+	d := g.Own.(*detail)
+	r := st.Arrays(ctx, m.Info.Name, g.Object)
+	a := r.Section(codec.KindLabelTree)
+	x := &labeltree.Model{Cols: d.Cols, Labels: d.Labels, Inner: d.Inner}
+	modelArrays(a, x)
+	out := &model{
+		st: st, opts: optionsOf(m), model: x, names: a.ReadNames(arrayNames, d.Names), input: encoder{encoding: d.encoding},
+	}
+	arrays.Field(a, arrayRows, &out.rows)
+	arrays.Field(a, arrayIDF, &out.input.idf)
+	r.Need(len(out.rows) == d.Labels, "rows of labels")
+	r.Need(len(out.input.idf) <= d.Cols, "weights of features")
+	r.Once(kind.RoleLabelTree, fmt.Sprintf("%+v", *d), 0, x.Validate)
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	return out, nil
+}
+
+// Check implements kind.Opened. The arrays were validated when the model was opened.
+func (*model) Check(context.Context) error { return nil }
+
+// Names returns the names of the labels.
+func (t *model) Names() []string {
+	out := make([]string, t.names.Len())
+	for l := range out {
+		out[l] = t.label(uint32(l))
+	}
+	return out
+}
+
+// label returns the name of a label.
+func (t *model) label(l uint32) string { return string(t.names.At(int(l))) }

@@ -1,0 +1,98 @@
+package labeltreeindex
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/labeltree"
+	"github.com/anndb/anndb/vector"
+)
+
+// scratch is the memory of a prediction.
+type scratch struct {
+	x, scores vector.Sparse
+	room      []float32
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// certain is the score from which a label is predicted by a model without probabilities: as likely as not.
+const certain = 0.5
+
+// Predict implements kind.LabelPredictor.
+func (t *model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a *kind.LabelAnswer) error {
+	if o.Params != nil {
+		return fmt.Errorf("%w: Params are for label models of kind lcif", fail.Option)
+	}
+	if o.Filtered {
+		return fmt.Errorf("%w: filters are for label models of kind lcif: linear classifiers have no neighbors", fail.Option)
+	}
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	t.input.encode(&s.x, x, o.Vector, &s.room)
+	if a.Stats.NoEvidence = len(s.x.Index) == 0; a.Stats.NoEvidence {
+		return nil
+	}
+	s.scores.Index, s.scores.Value = s.scores.Index[:0], s.scores.Value[:0]
+	p := labeltree.NewPredictor(t.model)
+	p.Predict(s.x, labeltree.DefaultBeam, 0, &s.scores)
+	first := len(a.Labels)
+	for i, l := range s.scores.Index {
+		r := labels.Ranked{Label: l, Score: s.scores.Value[i]}
+		a.Labels = append(a.Labels, kind.Ranked{Ranked: r, Name: t.label(l), Predicted: r.Score >= certain})
+	}
+	found := a.Labels[first:]
+	slices.SortFunc(found, func(a, b kind.Ranked) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Name, b.Name))
+	})
+	if len(found) > 0 && !t.opts.AllowEmpty {
+		found[0].Predicted = true
+	}
+	kept := found[:0]
+	for i, r := range found {
+		if i < o.Top || r.Predicted && (o.Set || o.Top <= 0) {
+			kept = append(kept, r)
+		}
+	}
+	a.Labels = a.Labels[:first+len(kept)]
+	if o.Explain {
+		t.explain(p, s.x, a)
+	}
+	return nil
+}
+
+// explain fills in the path through the tree to each label.
+func (t *model) explain(p *labeltree.Predictor, x vector.Sparse, a *kind.LabelAnswer) {
+	for _, r := range a.Labels {
+		n := int(t.rows[r.Label])
+		out := &kind.TreePath{Labels: []string{r.Name}, Rows: n, Agree: n}
+		path := p.Explain(x, r.Label)
+		for i, step := range path {
+			d := kind.TreeDecision{Decision: budget.Decision{
+				Node: step.Node, Left: step.Margin > 0, Margin: step.Margin, Offset: step.Offset, Rows: n, Voters: 1,
+				Selected: len(step.Contributions),
+			}}
+			if i == len(path)-1 {
+				d.Label = r.Name
+			}
+			for _, c := range step.Contributions {
+				if f := int(c.Feature) - t.input.Vectors; f >= 0 {
+					d.Contributions = append(d.Contributions, budget.Contribution{
+						Feature: uint32(f), Weight: c.Weight, Value: c.Value, Margin: c.Margin(),
+					})
+				} else {
+					d.Vector += c.Margin()
+				}
+			}
+			out.Path = append(out.Path, d)
+		}
+		a.Paths = append(a.Paths, out)
+	}
+}
