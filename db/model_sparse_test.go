@@ -236,4 +236,6 @@ func (c *modelColl) labelled() bool {
 }
 
 // isTree reports whether indexes of a kind are budgeted trees.
-func isTree(kind string) bool { return kind == "labeltree" || kind == "sbt" || kind == "pt" || kind == "at" }
+func isTree(kind string) bool {
+	return kind == "labeltree" || kind == "sbt" || kind == "pt" || kind == "at"
+}
