@@ -152,7 +152,8 @@ func (c *Stats) collection(a *command.App, s *db.Snapshot) error {
 			indexes.CurveTable(i.Curve, true).As("curve "+i.Name, indexes.CurveTitle(i)),
 			indexes.SettingsTable(i, indexes.ShownSettings).As(
 				"settings "+i.Name, i.Name+": "+indexes.SettingsTitle(i)),
-			indexes.TrialsTable(i, indexes.ShownSettings).As("trials "+i.Name, i.Name+": "+indexes.TrialsTitle(i)))
+			indexes.TrialsTable(i, indexes.ShownSettings).As("trials "+i.Name, i.Name+": "+indexes.TrialsTitle(i)),
+			indexes.MembersTable(i).As("members "+i.Name, i.Name+": "+indexes.MembersTitle(i)))
 	}
 	return a.Report(sections...)
 }
