@@ -83,3 +83,45 @@ func (s *Searcher) reach(v *View, set QuerySet, k int) (far float32) {
 	}
 	return far
 }
+
+const (
+	// usualShare is the share of the held-out queries whose nearest rows are not farther than Curve.Usual.
+	usualShare = 0.95
+	// usualRecall is the recall of the setting with which the held-out queries are observed.
+	usualRecall = 0.9
+)
+
+// Observe sets Curve.Usual by the queries that the tuner held out.
+//
+// Errors: those of Search.
+func (c *Curve) Observe(ctx context.Context, v *View, held QuerySet) error {
+	s := NewSearcher()
+	s.trial = true
+	var far []float32
+	for d := range c.each {
+		if d.Usual = 0; d.K > nearestGap {
+			continue
+		}
+		p, ok := c.Setting(usualRecall, d.K)
+		if !ok || p.Beam == 0 {
+			continue
+		}
+		d.Usual, far = math.MaxFloat32, far[:0] // no query is farther
+		p.K = d.K
+		for _, q := range held.Queries {
+			s.nearest = -1
+			if _, _, err := s.Search(ctx, v, q, &p, nil); err != nil {
+				return err
+			}
+			if s.nearest >= 0 {
+				far = append(far, s.nearest)
+			}
+		}
+		slices.Sort(far)
+		d.Usual = 0
+		if len(far) > 0 {
+			d.Usual = far[min(len(far)-1, int(usualShare*float64(len(far))))]
+		}
+	}
+	return nil
+}

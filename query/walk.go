@@ -77,6 +77,66 @@ func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 	return s.hop
 }
 
+// A query that is unlike those that were held out needs a wider beam than the curve has for its recall. Until
+// queries of users are measured, a search sees that by the distance of its nearest rows: once its best
+// rows are expanded, and one of them is farther, by estimate, than that of nearly all held-out queries,
+// its beam gets unlikeWidth times the width and the gap. Before that it has room for as many rows, so
+// none is lost.
+
+// unlikeWidth is how much wider the beam of an unlike query is.
+const unlikeWidth = 2
+
+// usual returns the place of the row that counts, from 1, and its usual squared distance; zeros if that is
+// unknown, or if the curve has the recalls of users' queries.
+func (s *Searcher) usual() (place int, squared float32) {
+	c := s.p.curve
+	if c == nil || c.Sampled > 0 || s.p.Range {
+		return 0, 0
+	}
+	most := min(s.p.K, nearestGap)
+	for d := range c.each {
+		if d.K <= most {
+			place, squared = d.K, d.Usual
+		}
+	}
+	return place, squared
+}
+
+// openBeam starts a beam of a width and walks it until it knows whether the query is unlike the held-out
+// ones. It returns the width that the query needs, and the first place that may have to be expanded.
+func (s *Searcher) openBeam(ids []uint32, width int) (needed, first int) {
+	place, usual := s.usual()
+	if !(usual > 0) {
+		s.startBeam(ids, width)
+		return width, 0
+	}
+	room := min(unlikeWidth*width, s.seg.N)
+	stop := s.stop
+	s.stop.share, s.stop.keep = unlikeWidth*stop.share, unlikeWidth*stop.keep
+	s.startBeam(ids, room)
+	for until := max(place, min(nearestGap, width)); first >= 0 && first < until && !s.halted(); {
+		first = s.advance(first, width, room)
+	}
+	first = max(first, 0)
+	if s.farther(place, usual) {
+		s.stats.Widened++
+		return room, first
+	}
+	s.stats.Width, s.stop = width, stop
+	s.beam.cut(width)
+	return width, first
+}
+
+// farther reports whether the row at a place of the beam is farther than usual.
+func (s *Searcher) farther(place int, usual float32) bool {
+	n := min(place, s.beam.len())
+	if n == 0 || !(usual > 0) {
+		return false
+	}
+	s.nearest = s.squaredAt(n)
+	return s.nearest > usual
+}
+
 // nextEpoch marks all rows as unseen. It clears the array only once in 65,535 searches.
 func (s *Searcher) nextEpoch() {
 	if len(s.seen) < s.seg.N {
@@ -207,9 +267,6 @@ type spot struct {
 // are not longer, so the processor predicts the number of moves.
 const moveRun = 16
 
-// sortRun8 is the number of keys that sortEight sorts.
-const sortRun8 = 8
-
 // noKey is larger than all keys.
 const noKey = math.MaxUint64
 
@@ -248,6 +305,12 @@ func (b *beam) row(place int) uint32 { return uint32(b.keys[place]) }
 func (b *beam) reset(width int) {
 	b.keys = grow(b.keys, width+moveRun)[:0]
 	b.marks = grow(b.marks, width+moveRun)[:0]
+}
+
+// cut drops the rows beyond a width.
+func (b *beam) cut(width int) {
+	n := min(width, len(b.keys))
+	b.keys, b.marks = b.keys[:n], b.marks[:n]
 }
 
 // merger is the memory of merge.
@@ -309,126 +372,6 @@ func (m *merger) filter(ids []uint32, scores []float32, bar uint64) []uint64 {
 		n += less(key, bar)
 	}
 	return keys[:n]
-}
-
-// sortedLen returns the number of keys for which sort has memory: a power of two that is at
-// least n and sortRun8.
-func sortedLen(n int) int {
-	return max(sortRun8, 1<<bits.Len(uint(max(n, 1)-1)))
-}
-
-// sort sorts keys, which begin m.keys: runs of eight by a network, then these by merging. The
-// result is in memory of m.
-func (m *merger) sort(keys []uint64) []uint64 {
-	n := len(keys)
-	if n == 1 {
-		return keys
-	}
-	size := sortedLen(n)
-	keys = m.keys[:size]
-	for i := n; i < size; i++ {
-		keys[i] = noKey
-	}
-	for i := 0; i < n; i += sortRun8 {
-		sortEight((*[sortRun8]uint64)(keys[i:]))
-	}
-	if size == sortRun8 {
-		return keys[:n]
-	}
-	m.spare = grow(m.spare, size)
-	spare := m.spare
-	for i := n; i < size; i++ {
-		spare[i] = noKey
-	}
-	for run := sortRun8; run < size; run *= 2 {
-		for i := 0; i < n; i += 2 * run {
-			mergeRuns(spare[i:i+2*run], keys[i:i+2*run])
-		}
-		keys, spare = spare, keys
-	}
-	return keys[:n]
-}
-
-// sortEight sorts by the network of 19 comparators.
-func sortEight(x *[sortRun8]uint64) {
-	a, b, c, d, e, f, g, h := x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
-	a, c = min(a, c), max(a, c)
-	b, d = min(b, d), max(b, d)
-	e, g = min(e, g), max(e, g)
-	f, h = min(f, h), max(f, h)
-
-	a, e = min(a, e), max(a, e)
-	b, f = min(b, f), max(b, f)
-	c, g = min(c, g), max(c, g)
-	d, h = min(d, h), max(d, h)
-
-	a, b = min(a, b), max(a, b)
-	c, d = min(c, d), max(c, d)
-	e, f = min(e, f), max(e, f)
-	g, h = min(g, h), max(g, h)
-
-	c, e = min(c, e), max(c, e)
-	d, f = min(d, f), max(d, f)
-
-	b, e = min(b, e), max(b, e)
-	d, g = min(d, g), max(d, g)
-
-	b, c = min(b, c), max(b, c)
-	d, e = min(d, e), max(d, e)
-	f, g = min(f, g), max(f, g)
-	x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7] = a, b, c, d, e, f, g, h
-}
-
-// mergeRuns merges the two sorted halves of src into dst. It merges the smaller half of the keys
-// upwards and the larger half downwards: neither can reach the end of a run, and the two do not
-// wait for each other.
-func mergeRuns(dst, src []uint64) {
-	n := len(src) / 2
-	a, b := src[:n], src[n:2*n]
-	low, high := dst[:n], dst[n:2*n]
-	j, q := 0, 0 // keys of b that were merged upwards, and of a downwards
-	for k := range n {
-		x, y := a[k-j], b[j]
-		low[k] = min(x, y)
-		j += less(y, x)
-		x, y = a[n-1-q], b[n-1-(k-q)]
-		high[n-1-k] = max(x, y)
-		q += less(y, x)
-	}
-}
-
-// findPlaces sets places to the numbers of the sorted keys that are smaller than each of keys.
-func findPlaces(places []int32, keys, sorted []uint64) {
-	for len(keys) >= 4 && len(places) >= 4 {
-		a, b, c, d := search4(sorted, (*[4]uint64)(keys))
-		places[0], places[1], places[2], places[3] = int32(a), int32(b), int32(c), int32(d)
-		keys, places = keys[4:], places[4:]
-	}
-	if len(keys) > 0 {
-		x := [4]uint64{}
-		n := copy(x[:], keys)
-		a, b, c, _ := search4(sorted, &x)
-		p := [3]int32{int32(a), int32(b), int32(c)}
-		copy(places[:n], p[:])
-	}
-}
-
-// search4 returns the numbers of the sorted keys that are smaller than each of x. A search waits
-// for one comparison after the other, so four of them together take little longer than one.
-// It is not inlined, so that all its variables are in registers.
-//
-//go:noinline
-func search4(sorted []uint64, x *[4]uint64) (a, b, c, d int) {
-	for n := uint(len(sorted)); n > 0; {
-		low := int((n - 1) / 2)
-		half := int(n - n/2)
-		a += half & -less(sorted[a+low], x[0])
-		b += half & -less(sorted[b+low], x[1])
-		c += half & -less(sorted[c+low], x[2])
-		d += half & -less(sorted[d+low], x[3])
-		n /= 2
-	}
-	return a, b, c, d
 }
 
 // insert inserts sorted keys at places of the beam, as findPlaces found them. The rows from the

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -107,6 +109,91 @@ func (m *Manager) Locked(ctx context.Context, f func() error) error {
 		return err
 	}
 	return f()
+}
+
+// commitBytes is the approximate amount of data of waiting transactions that are committed
+// together.
+const commitBytes = 64 << 20
+
+// request is a transaction waiting for a writer.
+type request struct {
+	ops   []apply.Op
+	reads map[apply.Key]apply.Found
+	file  *state.File // of the state that was read
+	bytes int
+	done  chan error
+}
+
+// submit queues a request and waits for its outcome. The first waiter that gets the write lock
+// commits the requests of all.
+func (m *Manager) submit(ctx context.Context, r *request) error {
+	m.backlog.moving(1)
+	defer m.backlog.moving(-1)
+	m.queueMu.Lock()
+	m.queue = append(m.queue, r)
+	m.queueMu.Unlock()
+	select {
+	case err := <-r.done:
+		return err
+	case m.write <- struct{}{}:
+		defer func() { <-m.write }()
+		for {
+			select {
+			case err := <-r.done:
+				return err
+			default:
+				m.awaitCompany()
+				m.commitRequests(m.takeRequests())
+			}
+		}
+	case <-ctx.Done():
+		if m.withdraw(r) {
+			return fmt.Errorf("db: %w", ctx.Err())
+		}
+		return <-r.done
+	}
+}
+
+// awaitCompany lets goroutines that are ready to run submit their transactions, such as those
+// that the last commit has just answered. Without it, the transactions of a steady load split
+// into two groups that alternate.
+func (m *Manager) awaitCompany() {
+	for last := -1; ; {
+		m.queueMu.Lock()
+		n := len(m.queue)
+		m.queueMu.Unlock()
+		if n <= last {
+			return
+		}
+		last = n
+		runtime.Gosched()
+	}
+}
+
+// takeRequests takes waiting requests, oldest first, with at most commitBytes in total.
+func (m *Manager) takeRequests() []*request {
+	m.queueMu.Lock()
+	defer m.queueMu.Unlock()
+	n, size := 0, 0
+	for n < len(m.queue) && (n == 0 || size+m.queue[n].bytes <= commitBytes) {
+		size += m.queue[n].bytes
+		n++
+	}
+	taken := slices.Clone(m.queue[:n])
+	m.queue = slices.Delete(m.queue, 0, n)
+	return taken
+}
+
+// withdraw removes a request from the queue and reports whether it was still there.
+func (m *Manager) withdraw(r *request) bool {
+	m.queueMu.Lock()
+	defer m.queueMu.Unlock()
+	i := slices.Index(m.queue, r)
+	if i < 0 {
+		return false
+	}
+	m.queue = slices.Delete(m.queue, i, i+1)
+	return true
 }
 
 // commitRequests applies requests in one transaction and answers each of them. A request that
