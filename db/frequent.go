@@ -17,7 +17,10 @@ func frequentLabels(st *state.Collection, o *PredictOptions) ([]Prediction, erro
 	err := st.EachLabel(func(label string, n int) {
 		share := float64(n) / float64(max(1, st.Entry.Live))
 		total += share
-		p := Prediction{Label: label, Score: float32(share)}
+		if share < o.MinProbability {
+			return
+		}
+		p := Prediction{Label: label, Score: float32(share), Probability: float32(share)}
 		if o.Explain {
 			p.Why = &explain.Reason{Text: "share of the rows with the label", Score: share}
 		}

@@ -186,7 +186,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 	for _, weight := range []string{"none", "tfidf"} {
 		o := &index.LCIF{Params: params, Weight: weight}
 		dbtest.Builds(t, d, "docs", "labels", o)
-		got := predictAll(t, d, queries, nil, 2)
+		got := byScore(predictAll(t, d, queries, &db.PredictOptions{Top: 1000}, 2))
 		b, err := labels.NewBuilder(nil)
 		dbtest.Must(t, err)
 		m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 130}
@@ -223,6 +223,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 		for i, q := range queries {
 			want, _, err := lcif.NewPredictor().Predict(t.Context(), view, tfidf(q.Sparse), params, nil)
 			dbtest.Must(t, err)
+			got[i] = got[i][:min(len(got[i]), params.Top)]
 			if len(want) != len(got[i]) {
 				t.Fatalf("%q query %d: %v, want %v", weight, i, got[i], want)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/internal/par"
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -23,6 +24,11 @@ type PredictOptions struct {
 	Index string // the label model; the default one of the collection if empty
 	Top   int    // if above zero, return the Top best labels instead of the set that the model predicts
 	Set   bool   // with Top: also those of the set that are not among the Top best
+	// MinProbability, if above 0, leaves out labels of a smaller probability, and predicts all others.
+	// Recall, if above 0, predicts the smallest sets by probability that have at least that share of a row's
+	// labels on average, as the guide explains. Models without probabilities refuse both, and a Recall above
+	// what a model can promise is refused.
+	MinProbability, Recall float64
 	// Frequent gives a query without evidence (Predictions.Labels) the most frequent labels of the
 	// collection, as many as a row has on average, scored by their shares of the rows.
 	Frequent bool
@@ -38,8 +44,9 @@ type PredictOptions struct {
 
 // Predictions is the answer to a prediction.
 type Predictions struct {
-	// Labels are the labels, best first. There are none if the model knows nothing of the query
-	// (Stats.NoEvidence): no feature of it or, for lcif, no label of its nearest rows and features.
+	// Labels are the labels, best first. There are none if no label is probable enough, or if the model
+	// knows nothing of the query (Stats.NoEvidence): no feature of it or, for lcif, no label of its nearest
+	// rows and features.
 	Labels []Prediction
 	// Why is the path through a tree, of several trees that of the predicted class; nil without
 	// PredictOptions.Explain and for LCIF.
@@ -50,10 +57,13 @@ type Predictions struct {
 // Prediction is a label with its confidence score: 0 to 1, or for SBT the margin of the last
 // decision, which is negative if the tree rejects it.
 type Prediction struct {
-	Label     string
-	Score     float32
-	Predicted bool            // whether the label is in the set that the model predicts; true without Top
-	Why       *explain.Reason // explains the score, with PredictOptions.Explain; labels of one tree share it
+	Label string
+	Score float32
+	// Probability is that of the label being right, by the held-out rows of the build. It is 0 if there were
+	// fewer than 50 of them with labels, or with PredictOptions.Params.
+	Probability float32
+	Predicted   bool            // whether the label is in the set that the model predicts; true without Top
+	Why         *explain.Reason // explains the score, with PredictOptions.Explain; labels of one tree share it
 }
 
 // PredictStats counts the work of one prediction.
@@ -63,8 +73,8 @@ type PredictStats struct {
 	Unknown   []string // the features of a query that no row has ever had: names, or numbers as in files
 }
 
-// Predict predicts the labels of a query with a label model, best first: by score or, if the model has
-// a threshold for each label, by score divided by its threshold; equal ones by name. A query by Key
+// Predict predicts the labels of a query with a label model, best first: by probability or, if the model has
+// none, by score or, with a threshold for each label, by score divided by its threshold; equal ones by name. A query by Key
 // predicts from the stored row, which counts as its own neighbor. The guide explains the scores, and
 // what they know of rows written since the build.
 func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {
@@ -112,12 +122,17 @@ func predictLabels(
 		Vector: ask.q.Vector, Top: o.Top, Set: o.Set, Params: o.Params, Explain: o.Explain,
 		Rows: rows, Filtered: o.Where != nil,
 	}
+	if err := askProbabilities(x.Manifest, o, &to); err != nil {
+		return out, err
+	}
 	a := answers.Get().(*kind.LabelAnswer) // not returned to the pool if there is an error
 	if err := x.Opened.(kind.LabelPredictor).Predict(ctx, ask.features.features, &to, a); err != nil {
 		return out, err
 	}
 	for _, r := range a.Labels {
-		out.Labels = append(out.Labels, Prediction{Label: r.Name, Score: r.Score, Predicted: r.Predicted})
+		out.Labels = append(out.Labels, Prediction{
+			Label: r.Name, Score: r.Score, Probability: r.Probability, Predicted: r.Predicted,
+		})
 	}
 	out.Stats = PredictStats{a.Stats, a.Decisions, ask.features.unknown}
 	switch {
@@ -133,6 +148,33 @@ func predictLabels(
 	*a = kind.LabelAnswer{Labels: a.Labels[:0]}
 	answers.Put(a)
 	return out, nil
+}
+
+// askProbabilities asks for probabilities if the model has a calibration, which is not that of other parameters.
+func askProbabilities(m *kind.Manifest, o *PredictOptions, to *kind.LabelAsk) (err error) {
+	c := m.Info.Calibration
+	if o.Params != nil {
+		c = nil
+	}
+	switch p, r := o.MinProbability, o.Recall; {
+	case !(p >= 0 && p <= 1) || !(r >= 0 && r <= 1):
+		return fmt.Errorf("%w: a probability of %g and a recall of %g: want 0 to 1", fail.Option, p, r)
+	case p > 0 && r > 0:
+		return fmt.Errorf("%w: MinProbability and Recall exclude each other", fail.Option)
+	case c == nil && (p > 0 || r > 0):
+		return fmt.Errorf("%w: label model %q has no probabilities: they need its own parameters and, when it is built, "+
+			"%d rows with labels", fail.Option, m.Info.Name, labels.LeastCalibrationRows)
+	case c == nil:
+		return nil
+	case r > 0:
+		if to.Limit, err = c.Recall.At(r); err != nil {
+			return fmt.Errorf("%w: label model %q: %w", fail.Option, m.Info.Name, fail.Inner{Err: err})
+		}
+	default:
+		to.Limit, to.Least = float32(p), float32(p)
+	}
+	to.Calibration = c
+	return nil
 }
 
 var answers = sync.Pool{New: func() any { return new(kind.LabelAnswer) }}

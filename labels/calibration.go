@@ -36,7 +36,9 @@ type Calibration struct {
 	// in any case.
 	Cuts    [Buckets]float32 `json:"cuts"`
 	KeepTop bool             `json:"keep_top,omitempty"`
-	Recall  RecallCuts       `json:"recall,omitempty"`
+	// OwnSets is set if a model selects sets by thresholds of its own, and Cuts are not used.
+	OwnSets bool       `json:"own_sets,omitempty"`
+	Recall  RecallCuts `json:"recall,omitempty"`
 	// Rows is the number of held-out rows with labels, Top how often their best label was right.
 	Rows int         `json:"rows"`
 	Top  Reliability `json:"top"`
@@ -48,8 +50,8 @@ type CalibrateOptions struct {
 	// group of labels instead of one for all.
 	Measure func(r *Report) float64
 	Apart   bool
-	// AllowEmpty allows sets without any label.
-	AllowEmpty bool
+	// AllowEmpty allows sets without any label. OwnSets is that of the calibration.
+	AllowEmpty, OwnSets bool
 }
 
 // LeastCalibrationRows is the least number of held-out rows with labels that a calibration is made from.
@@ -68,7 +70,7 @@ func Calibrate(truth *Matrix, scores *vector.CSR, rows []int, o CalibrateOptions
 	if err := checkScores(scores, truth.Rows(), truth.Labels()); err != nil {
 		return nil, err
 	}
-	c := &Calibration{KeepTop: !o.AllowEmpty}
+	c := &Calibration{KeepTop: !o.AllowEmpty, OwnSets: o.OwnSets}
 	for i := range truth.Rows() {
 		if len(truth.Row(i)) > 0 {
 			c.Rows++

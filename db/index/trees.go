@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"reflect"
 
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -19,6 +20,9 @@ type Trees struct {
 	// Grid, if not nil, is searched by cross-validation: its best budget, cost and, for AT, threshold
 	// replace those of Params. An empty list stands for the value in Params.
 	Grid *budget.Grid `json:",omitempty"`
+	// Objective is the measure of sets by which the cross-validation chooses, except for the kind sbt, and by
+	// which the probability is chosen that labels of a set have at least; micro F1 when empty, and for p@k.
+	Objective lcif.Objective `json:",omitzero" flag:"objective" enum:"micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5"`
 	// TuneRows is the largest number of rows that the cross-validation uses, 10,000 when zero.
 	TuneRows   int    `json:",omitempty" flag:"tune-rows" min:"0"`
 	Weight     string `flag:"weight" enum:"none,tfidf"`      // of values, "none" when empty; see LCIF

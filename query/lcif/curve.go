@@ -86,6 +86,19 @@ func (m *Measures) Of(o Objective) float64 {
 	return m.Precision[o-PrecisionAt1]
 }
 
+// OfSets returns the measure of predicted sets, larger being better: micro F1 for those of rankings.
+func (o Objective) OfSets(r *labels.Report) float64 {
+	switch o {
+	case MacroF1:
+		return r.Mulan.Macro.F1
+	case Accuracy:
+		return r.Mulan.Accuracy
+	case HammingLoss:
+		return -r.HammingLoss
+	}
+	return r.Mulan.Micro.F1
+}
+
 // Better reports whether m is better than n by an objective.
 func (m *Measures) Better(n *Measures, o Objective) bool {
 	if o == HammingLoss {
@@ -198,6 +211,8 @@ type Curve struct {
 	Points []Point `json:"points"`
 	Best   Point   `json:"best"`   // by the objective
 	Params Params  `json:"params"` // predict with the best setting, including its thresholds
+	// Calibration is that of Params by the held-out rows, nil unless TuneOptions.Calibrate is set.
+	Calibration *labels.Calibration `json:"-"`
 }
 
 // Validate returns an error for a curve that no tuner returns: for settings with which no model

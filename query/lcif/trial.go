@@ -43,6 +43,15 @@ type scored struct {
 // scoreRows holds the scores of rows.
 type scoreRows []vector.Sparse
 
+// matrix returns the scores of so many labels in one matrix.
+func (s scoreRows) matrix(labels int) *vector.CSR {
+	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: labels}
+	for _, r := range s {
+		m.Append(r)
+	}
+	return m
+}
+
 func (s scoreRows) bytes() (n int) {
 	for _, r := range s {
 		n += 8 * len(r.Index)
@@ -262,10 +271,7 @@ func (t *trials) measure(ctx context.Context, s Setting) (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
-	scores := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: t.truth.Labels()}
-	for _, r := range rows {
-		scores.Append(r)
-	}
+	scores := rows.matrix(t.truth.Labels())
 	thresholds, err := t.cut(scores, s.Cut)
 	if err != nil {
 		return trial{}, err

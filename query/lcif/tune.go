@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 )
 
@@ -30,6 +31,8 @@ type TuneOptions struct {
 	Paper bool
 	// Passes is the maximum number of passes over the parameters: 3 by default.
 	Passes int
+	// Calibrate, if not nil, are the options of Curve.Calibration.
+	Calibrate *labels.CalibrateOptions
 	// Workers is the number of goroutines; fewer than 1: all processors. The
 	// result does not depend on it.
 	Workers int
@@ -183,10 +186,12 @@ func Tune(ctx context.Context, data Data, o TuneOptions) (*Curve, error) {
 		return nil, err
 	}
 	t.curve.Rows, t.curve.Labels = t.trials.truth.Rows(), t.trials.truth.Labels()
-	if err := t.descend(ctx); err != nil {
-		return nil, err
+	if err := t.descend(ctx); err != nil || o.Calibrate == nil {
+		return t.curve, err
 	}
-	return t.curve, nil
+	var err error
+	t.curve.Calibration, err = t.trials.calibrate(ctx, &t.curve.Params, o.Calibrate)
+	return t.curve, err
 }
 
 // start returns the setting that the search starts with: of the values to choose from, those nearest

@@ -48,8 +48,7 @@ type Trial struct {
 	Threshold float32
 	Positive  int `json:",omitempty"` // MinPositive; 0 is 1
 	// Score is the mean over the folds: the share of rows with the right class
-	// for SBT, the example-based F1 (0 where a row and its answer are both
-	// empty) for PT and AT. The larger the better. Spread is the standard
+	// for SBT, Job.Measure for PT and AT. The larger the better. Spread is the standard
 	// deviation over the folds.
 	Score, Spread float64
 }
@@ -93,14 +92,13 @@ func Choose(ctx context.Context, kind Kind, job Job, grid Grid) (Params, []Trial
 	return grid.run(rows, &whole, fit)
 }
 
-// classScore trains a SBT for the classes that the rows have and returns the share
-// of the test rows with the right class.
-func (j *Job) classScore(ctx context.Context, test []int) (float64, error) {
+// trainKnown trains a SBT for the classes that the rows have, and returns these.
+func (j *Job) trainKnown(ctx context.Context) (*Model, []uint32, error) {
 	train, known := *j, []uint32{}
 	number := make([]uint32, j.Classes)
 	chosen, err := checkRows(j.X.Rows(), j.Rows)
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
 	for c, n := range j.countClasses(chosen) {
 		if n > 0 {
@@ -109,13 +107,19 @@ func (j *Job) classScore(ctx context.Context, test []int) (float64, error) {
 		}
 	}
 	if len(known) == 1 {
-		return 0, ErrOneClass
+		return nil, nil, ErrOneClass
 	}
 	train.Classes, train.Class = len(known), make([]uint32, len(j.Class))
 	for _, r := range chosen {
 		train.Class[r] = number[j.Class[r]]
 	}
 	m, err := Train(ctx, SBT, train)
+	return m, known, err
+}
+
+// classScore returns the share of the test rows with the right class, by a SBT of the rows.
+func (j *Job) classScore(ctx context.Context, test []int) (float64, error) {
+	m, known, err := j.trainKnown(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -151,7 +155,9 @@ func (j *Job) setScores(ctx context.Context, kind Kind, test []int, thresholds [
 		if err != nil {
 			return nil, fmt.Errorf("budget: choose: %w", err)
 		}
-		scores[i] = report.Zero.F1
+		if scores[i] = report.Zero.F1; j.Measure != nil {
+			scores[i] = j.Measure(report)
+		}
 	}
 	return scores, nil
 }

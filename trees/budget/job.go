@@ -29,6 +29,9 @@ type Job struct {
 	// Progress, if not nil, is called with how much of the work is done. Calls do not
 	// overlap.
 	Progress func(done, total int)
+	// Measure is what Choose maximizes for PT and AT; nil is the example-based F1, 0 where a row and its
+	// answer are both empty.
+	Measure func(*labels.Report) float64
 	// Stop ends Choose when it is closed, once a point of the grid has been measured.
 	Stop <-chan struct{}
 }

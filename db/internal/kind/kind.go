@@ -124,9 +124,6 @@ type Job struct {
 	// Labels are the names of the labels that Before predicts, by number; nil if they are unknown.
 	Labels     []string
 	First, End int
-	// Data, if not nil, has the rows and labels of the build, which then reads none: those of a member of a
-	// model of several kinds. It may leave rows out, and no build changes it.
-	Data *LabelledRows
 	// Base is the index that a segment of later rows is built for, nil if all rows are built. The segment
 	// may use what its first segment has learned; Source.OpenNamed opens it.
 	Base  *Manifest
@@ -134,15 +131,6 @@ type Job struct {
 	// Latest runs f on the latest generation, in which the collection has the index Base, unless that
 	// is nil. Mapped memory must not be used after f returns.
 	Latest func(f func(st Source) error) error
-}
-
-// LabelledRows is what a label model is learned from: rows and label sets by row number, the numbers of the
-// live rows, and the names of the labels.
-type LabelledRows struct {
-	Rows  *vector.CSR
-	Sets  *labels.Matrix
-	Live  []int
-	Names []string
 }
 
 // Built is a segment before it is written.
@@ -163,7 +151,8 @@ type Opened interface {
 type LabelPredictor interface {
 	// Names returns the names of the labels, by number.
 	Names() []string
-	// Predict appends to the labels of an answer, best first, and fills in the rest.
+	// Predict appends to the labels of an answer, best first, and fills in the rest. With a calibration, it
+	// gives all labels that have a score to LabelAsk.Choose.
 	Predict(ctx context.Context, x vector.Sparse, o *LabelAsk, a *LabelAnswer) error
 }
 
@@ -179,13 +168,19 @@ type LabelAsk struct {
 	// has given a filter, which a model without neighbors refuses.
 	Rows     *roaring.Bitmap
 	Filtered bool
+	// Calibration is that of the model, nil if scores have no probabilities. Limit, if above 0, is the least
+	// probability of the labels of the set, in place of the cuts of the calibration; Least that of all labels.
+	Calibration  *labels.Calibration
+	Limit, Least float32
 }
 
-// Ranked is a label with its name and its score; Predicted is set if the model predicts it.
+// Ranked is a label with its name and its score; Predicted is set if the model predicts it. Probability is 0
+// without a calibration.
 type Ranked struct {
 	labels.Ranked
-	Name      string
-	Predicted bool
+	Name        string
+	Probability float32
+	Predicted   bool
 }
 
 // LabelAnswer is the answer to a prediction. The explanations are empty unless LabelAsk.Explain is set.

@@ -87,6 +87,11 @@ func (m *Manifest) Decode(kindOf func(name string) Kind) error {
 	if err := m.checkSegments(); err != nil {
 		return err
 	}
+	if c := m.Info.Calibration; c != nil {
+		if err := c.Validate(); err != nil {
+			return fmt.Errorf("calibration: %v", err)
+		}
+	}
 	for i := range m.Segments {
 		g := &m.Segments[i]
 		if g.Empty() {
@@ -126,8 +131,5 @@ func (m *Manifest) Keep(before *Manifest) {
 	i.LabelCurve = cmp.Or(i.LabelCurve, b.LabelCurve)
 	if i.TreeTrials == nil {
 		i.TreeTrials = b.TreeTrials
-	}
-	if i.AutoTrials == nil {
-		i.AutoTrials = b.AutoTrials
 	}
 }

@@ -25,7 +25,7 @@ type Evaluate struct {
 
 	K                    int `short:"k" default:"10" want:"1"`
 	Index                []string
-	Recall               []float64 `default:"0.9,0.95,0.99" want:"0.01 1"`
+	Recall               []float64 `want:"0.01 1"`
 	Method               []query.Method
 	Threads              int `default:"1" want:"1"`
 	Rounds               int `default:"3" want:"1"`
@@ -128,7 +128,11 @@ func (c *Evaluate) variants(list []index.Info) (out []variant, err error) {
 		if o, ok := i.Options.(*index.Forest); i.Curve == nil && ok && o.NoTune {
 			return nil, command.Usagef("index %q was built with --no-tune: name methods with --method", i.Name)
 		}
-		for _, recall := range c.Recall {
+		targets := c.Recall
+		if len(targets) == 0 {
+			targets = []float64{0.9, 0.95, 0.99}
+		}
+		for _, recall := range targets {
 			p, ok := i.Curve.Setting(recall, c.K)
 			if !ok {
 				p = query.Params{Method: query.Flat}

@@ -65,7 +65,7 @@ func (c *Evaluate) labels(a *command.App, s *db.Snapshot, info db.CollectionInfo
 	}
 	var found []measure
 	for _, m := range models {
-		list, err := t.evaluate(a, s, m, c.Threads)
+		list, err := t.evaluate(a, s, m, c)
 		if err != nil {
 			return fmt.Errorf("index %s: %w", m, err)
 		}

@@ -93,12 +93,12 @@ func (t *labelTest) scores(found [][]db.Prediction) *vector.CSR {
 
 // evaluate returns the measures of one model.
 func (t *labelTest) evaluate(
-	a *command.App, s *db.Snapshot, model string, threads int,
+	a *command.App, s *db.Snapshot, model string, c *Evaluate,
 ) (out []measure, err error) {
 	start := time.Now()
 	// The best labels and the predicted set at once.
 	o := &db.PredictOptions{Index: model, Top: slices.Max(rankedAt), Set: true}
-	p := queries.Predicting{App: a, Snapshot: s, Info: t.info, Options: o, Workers: threads,
+	p := queries.Predicting{App: a, Snapshot: s, Info: t.info, Options: o, Workers: c.Threads,
 		Stage: "predict by " + model}
 	found, err := p.All(t.q)
 	if err != nil {
@@ -149,6 +149,9 @@ func (t *labelTest) evaluate(
 	add("predicted a row", r.Predicted, nil)
 	add("rows without evidence", float64(p.Blind)/float64(max(1, p.Asked)), nil)
 	if err := t.decisions(s, model, float64(p.Decisions)/float64(max(1, p.Asked)), add); err != nil {
+		return nil, err
+	}
+	if err := t.probabilities(a, s, found, o, c, add); err != nil {
 		return nil, err
 	}
 	add("µs a row", took.Seconds()*1e6/float64(r.Rows), nil)

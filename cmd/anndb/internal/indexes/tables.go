@@ -31,7 +31,6 @@ func buildReport(info index.Info, settings int) []table.Section {
 		CurveTable(info.Curve, settings == math.MaxInt).As("curve", "Settings by recall"),
 		SettingsTable(info, settings).As("settings", SettingsTitle(info)),
 		TrialsTable(info, settings).As("trials", TrialsTitle(info)),
-		MembersTable(info).As("members", MembersTitle(info)),
 	}
 }
 

@@ -15,7 +15,6 @@ const (
 	kindPostings  = "postings"
 	kindLCIF      = "lcif"
 	kindLabelTree = "labeltree"
-	kindAuto      = "auto-labels"
 	kindSBT       = "sbt"
 	kindPT        = "pt"
 	kindAT        = "at"
@@ -91,12 +90,12 @@ func TrialsTitle(i index.Info) string {
 	if len(i.TreeTrials) == 0 {
 		return ""
 	}
-	what := "example-based F1"
+	folds := 5
+	o := treeOptions(i.Given)
+	what := o.Objective.String()
 	if i.Kind == kindSBT {
 		what = "share of rows with the right class"
 	}
-	folds := 5
-	o := treeOptions(i.Given)
 	if g := o.Grid; g != nil {
 		folds = cmp.Or(g.Folds, folds)
 	}

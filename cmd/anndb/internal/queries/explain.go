@@ -13,8 +13,9 @@ import (
 
 // scoredLabel is a predicted label as JSON has it.
 type scoredLabel struct {
-	Label string  `json:"label"`
-	Score float32 `json:"score"`
+	Label       string  `json:"label"`
+	Score       float32 `json:"score"`
+	Probability float32 `json:"probability,omitempty"`
 }
 
 // reasonJSON is an explain.Reason as JSON has it.
@@ -142,7 +143,7 @@ func (c *Predict) withScores(found []db.Prediction) string {
 		parts = append(parts, fmt.Sprintf("%s (%.3g)", p.Label, math.Round(1e4*float64(p.Score))/1e4))
 	}
 	if len(parts) == 0 {
-		return "no label"
+		return noLabel
 	}
 	s := strings.Join(parts, ", ")
 	if n := len(found) - len(parts); n > 0 {

@@ -23,6 +23,9 @@ type Predict struct {
 	Frequent bool
 	Explain  bool
 	Evidence int `default:"5" want:"0"`
+
+	MinProbability float64 `want:"0 1"`
+	Recall         float64 `want:"0 1"`
 }
 
 func (c *Predict) Run(a *command.App) error {
@@ -42,7 +45,7 @@ func (c *Predict) Run(a *command.App) error {
 		}
 		o := &db.PredictOptions{
 			Index: c.Index, Top: c.Top, Where: c.Where.Filter, Explain: c.Explain,
-			Frequent: c.Frequent,
+			Frequent: c.Frequent, MinProbability: c.MinProbability, Recall: c.Recall,
 		}
 		p := Predicting{App: a, Snapshot: s, Info: info, total: queries.Total, Options: o}
 		bare := 0
@@ -99,7 +102,7 @@ func (c *Predict) answers(a *command.App, tree bool) (w answers, err error) {
 		add = func(key string, found db.Predictions) {
 			labels := []scoredLabel{}
 			for _, p := range found.Labels {
-				labels = append(labels, scoredLabel{p.Label, p.Score})
+				labels = append(labels, scoredLabel{p.Label, p.Score, p.Probability})
 			}
 			w.out.Add(key, labels, explanation(found.Why, c.Evidence), found.Stats.NoEvidence)
 		}
@@ -127,7 +130,7 @@ func (c *Predict) answers(a *command.App, tree bool) (w answers, err error) {
 			}
 		}
 	default:
-		columns = []string{"query", "rank", "label", "score:4"}
+		columns = []string{"query", "rank", "label", "score:4", "probability:4"}
 		if c.Explain {
 			columns = append(columns, "explanation")
 		}
@@ -147,6 +150,9 @@ func (c *Predict) answers(a *command.App, tree bool) (w answers, err error) {
 // noEvidence is written in place of the labels or reasons of a query of which the model knows nothing.
 const noEvidence = "no evidence"
 
+// noLabel is written in place of the labels of a query that has none.
+const noLabel = "no label"
+
 // byTree reports whether a tree is asked.
 func (c *Predict) byTree(s *db.Snapshot) (bool, error) {
 	list, err := s.Collection(c.Collection).Indexes()
@@ -165,10 +171,10 @@ func (c *Predict) byTree(s *db.Snapshot) (bool, error) {
 }
 
 // addPlain writes one row a label, with all that is known of it as one JSON value, and one row for a
-// query without evidence that has no label.
+// query that has no label.
 func (c *Predict) addPlain(t *table.Stream, key string, found db.Predictions, people bool) {
-	add := func(rank, label, score any, why *explain.Reason) {
-		values := []any{key, rank, label, score}
+	add := func(rank, label, score, probability any, why *explain.Reason) {
+		values := []any{key, rank, label, score, probability}
 		if c.Explain {
 			values = append(values, explanation(why, c.Evidence))
 		}
@@ -178,14 +184,20 @@ func (c *Predict) addPlain(t *table.Stream, key string, found db.Predictions, pe
 		t.Add(values...)
 	}
 	for rank, p := range found.Labels {
-		add(rank+1, p.Label, p.Score, p.Why)
+		var probability any
+		if p.Probability > 0 {
+			probability = p.Probability
+		}
+		add(rank+1, p.Label, p.Score, probability, p.Why)
 	}
 	switch {
-	case !found.Stats.NoEvidence || len(found.Labels) > 0:
+	case len(found.Labels) > 0:
+	case people && found.Stats.NoEvidence:
+		add(nil, noEvidence, nil, nil, nil)
 	case people:
-		add(nil, noEvidence, nil, nil)
+		add(nil, noLabel, nil, nil, nil)
 	default:
-		add(nil, nil, nil, nil)
+		add(nil, nil, nil, nil, nil)
 	}
 }
 

@@ -22,6 +22,7 @@ type shared struct {
 	mu     sync.Mutex
 	powers *labels.Powers // see powersOf
 	sorted bool           // the labels of the first segment are sorted by name
+	rowsOf []int          // see labelModel
 	// more are the labels after those of the first segment: of the other segments, then others in the order
 	// in which any generation met them. number has the numbers of all labels, once there is any to look up.
 	more   []string
@@ -56,7 +57,14 @@ func (m *labelModel) add(of *kind.Manifest, parts []part) error {
 		for i := range parts[1:] {
 			s.more = appendNames(s.more, parts[1+i].names)
 		}
+		s.rowsOf = make([]int, len(parts[len(parts)-1].rows))
+		for i := range parts {
+			for l, n := range parts[i].rows {
+				s.rowsOf[l] += int(n)
+			}
+		}
 	}
+	m.rowsOf = s.rowsOf
 	powers := *s.powers
 	powers.Parts = []labels.Pairs{parts[0].pairs}
 	if changed := s.powers.Parts[0]; len(changed.Label) > 0 {

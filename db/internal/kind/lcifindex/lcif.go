@@ -13,6 +13,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -34,12 +35,18 @@ type options struct {
 	// features.
 	uses string
 	cv   lcif.CVOptions
+	// calibrate selects sets by probability, or keeps those that the user has given thresholds or a cut for.
+	calibrate labels.CalibrateOptions
 }
 
 // resolve fills in the defaults for so many rows. A rebuild takes what the tuner chose: the
 // parameters, whose thresholds are by label, the weighting and the index that finds neighbors.
 func resolve(job *kind.Job, live int) (o options, err error) {
 	o.LCIF = *job.Given.(*index.LCIF)
+	o.calibrate = labels.CalibrateOptions{
+		Measure: o.Objective.OfSets, Apart: o.Objective == lcif.MacroF1, AllowEmpty: o.AllowEmpty,
+		OwnSets: o.Paper || o.Cut != nil || o.Params != nil && o.Params.Thresholds != nil,
+	}
 	if job.Before != nil {
 		kept := optionsOf(job.Before)
 		o.Params, o.Weight, o.labels, o.uses = kept.Params, kept.Weight, job.Labels, job.Before.Uses

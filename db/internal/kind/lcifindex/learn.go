@@ -28,6 +28,7 @@ type learned struct {
 	keep   []uint64
 	params lcif.Params
 	curve  *lcif.Curve
+	chance *labels.Calibration
 	// small is set for a segment of later rows. It has the parameters, weights and selection of features
 	// of the large one, and stores no powers of its sums.
 	small bool
@@ -165,7 +166,7 @@ func (l *learned) count(ctx context.Context, data *labelled.Rows, sparse bool, t
 func (l *learned) Describe(m *kind.Manifest) {
 	o := l.opts.LCIF
 	o.Params, o.Cut = &l.params, nil
-	m.Options, m.Uses, m.Info.LabelCurve = &o, l.opts.uses, l.curve
+	m.Options, m.Uses, m.Info.LabelCurve, m.Info.Calibration = &o, l.opts.uses, l.curve, l.chance
 	if l.Index == nil {
 		o.Neighbors = m.Uses
 	}

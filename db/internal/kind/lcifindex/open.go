@@ -29,6 +29,8 @@ type labelModel struct {
 	names    codec.Strings // of the first segment
 	more     []string      // labels after these: of the other segments, and of rows written or relabelled since
 	params   lcif.Params   // with thresholds for all labels
+	// rowsOf has the number of rows of each label in the segments; later labels have none.
+	rowsOf []int
 }
 
 // weighing is how a model weighs rows: by feature, or by the scale of a dense collection, or not.

@@ -1,6 +1,7 @@
 package lcifindex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ var predictors = sync.Pool{New: func() any { return &predictScratch{p: lcif.NewP
 type predictScratch struct {
 	p     *lcif.Predictor
 	found []labels.Ranked
+	all   []kind.Ranked // with a score, for probabilities
 }
 
 // Names returns the names of the labels.
@@ -77,7 +79,10 @@ func (m *labelModel) paramsFor(o *kind.LabelAsk) lcif.Params {
 	if o.Params != nil {
 		p = m.grown(*o.Params)
 	}
-	if o.Top > 0 {
+	switch {
+	case o.Calibration != nil:
+		p.Top = 1 // all labels are ranked by probability
+	case o.Top > 0:
 		p.Top = o.Top
 	}
 	return p
@@ -87,6 +92,9 @@ func (m *labelModel) paramsFor(o *kind.LabelAsk) lcif.Params {
 func (m *labelModel) rank(
 	sc *predictScratch, out []kind.Ranked, p *lcif.Params, o *kind.LabelAsk,
 ) []kind.Ranked {
+	if o.Calibration != nil {
+		return m.choose(sc, out, p, o)
+	}
 	if p.Top > 0 && o.Set {
 		sc.found = sc.p.AppendSet(sc.found)
 	}
@@ -96,6 +104,43 @@ func (m *labelModel) rank(
 		out = append(out, kind.Ranked{Ranked: f, Name: m.name(f.Label), Predicted: predicted})
 	}
 	return out
+}
+
+// choose appends the labels of the last query that are requested, by their probabilities.
+func (m *labelModel) choose(
+	sc *predictScratch, out []kind.Ranked, p *lcif.Params, o *kind.LabelAsk,
+) []kind.Ranked {
+	var set []uint32
+	if o.Calibration.OwnSets {
+		set = sc.p.Set()
+	}
+	sc.all, sc.found = sc.all[:0], sc.found[:0]
+	scores := sc.p.Scores()
+	for i, l := range scores.Index {
+		r := kind.Ranked{Ranked: labels.Ranked{Label: l, Score: scores.Value[i]}}
+		r.Probability = o.Calibration.Probability(lcif.Strength(p.Thresholds, r.Ranked), m.rowsWith(l))
+		if r.Predicted = len(set) > 0 && set[0] == l; r.Predicted {
+			set = set[1:]
+		}
+		sc.all = append(sc.all, r)
+	}
+	at, ask := len(out), *o
+	ask.Top = cmp.Or(ask.Top, m.params.Top)
+	out = ask.Choose(out, sc.all, m.rowsWith, m.view.Before)
+	for i := range out[at:] {
+		r := &out[at+i]
+		r.Name = m.name(r.Label)
+		sc.found = append(sc.found, r.Ranked)
+	}
+	return out
+}
+
+// rowsWith returns the number of rows of the segments that have a label.
+func (m *labelModel) rowsWith(label uint32) int {
+	if int(label) >= len(m.rowsOf) {
+		return 0
+	}
+	return m.rowsOf[label]
 }
 
 func predictError(coll string, err error) error {

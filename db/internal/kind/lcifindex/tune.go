@@ -6,6 +6,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -38,7 +39,10 @@ func (l *learned) choose(
 		l.params = *p
 		l.params.Thresholds = namedThresholds(p.Thresholds, o.labels, l.names)
 		l.opts.Weight = best.weight
-		return best, kind.AsParameter(l.params.Validate(len(l.names)))
+		if err := l.params.Validate(len(l.names)); err != nil {
+			return nil, kind.AsParameter(err)
+		}
+		return best, l.calibrate(ctx, best, timer)
 	}
 	err := timer.Run("tune", func(func(int, int)) error {
 		for i := range candidates {
@@ -51,7 +55,7 @@ func (l *learned) choose(
 				return err
 			}
 			if i == 0 || curve.Best.Better(&l.curve.Best.Measures, o.Objective) {
-				best, l.curve, l.params = c, curve, curve.Params
+				best, l.curve, l.params, l.chance = c, curve, curve.Params, curve.Calibration
 			}
 		}
 		return nil
@@ -72,21 +76,20 @@ func (l *learned) choose(
 func (c *weighted) tune(
 	ctx context.Context, o options, report func(stage string, done, total int),
 ) (*lcif.Curve, error) {
-	cv := c.cv
-	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.Folds, o.Seed, o.TuneRows, kind.WorkersOf(ctx)
 	tune := lcif.TuneOptions{
+		Calibrate: &o.calibrate,
 		Objective: o.Objective, Paper: o.Paper,
 		FeatureShare: o.FeatureShares, Cuts: lcif.DefaultCuts(o.AllowEmpty),
 		Workers: kind.WorkersOf(ctx), Stop: kind.StopOf(ctx), Progress: report,
 	}
 	tune.SecondOrders = o.SecondOrders
-	if cv.Neighbors != nil && cv.Vector == nil {
+	if c.cv.Neighbors != nil && c.cv.Vector == nil {
 		tune.FeatureShare = []float64{1}
 	}
 	if o.uses != "" && o.uses != kind.ScanName {
 		tune.Ks = forestKs
 	}
-	data := lcif.CrossValidation(c.data.Rows, c.data.Sets, c.data.Live, cv)
+	data := c.heldOut(ctx, o)
 	if p := o.Params; p != nil {
 		data = fixed(&tune, p, o.Cut, data)
 	}
@@ -95,6 +98,28 @@ func (c *weighted) tune(
 		return nil, fail.Wrapf(kind.AsParameter(err), "tune")
 	}
 	return curve, nil
+}
+
+// heldOut returns the folds of the cross-validation.
+func (c *weighted) heldOut(ctx context.Context, o options) lcif.Data {
+	cv := c.cv
+	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.Folds, o.Seed, o.TuneRows, kind.WorkersOf(ctx)
+	return lcif.CrossValidation(c.data.Rows, c.data.Sets, c.data.Live, cv)
+}
+
+// calibrate computes the calibration of given parameters by cross-validation.
+func (l *learned) calibrate(ctx context.Context, c *weighted, timer *kind.Timer) error {
+	if c.data.Labelled() < labels.LeastCalibrationRows {
+		return nil
+	}
+	return timer.Run("calibrate", func(func(int, int)) (err error) {
+		l.chance, err = lcif.Calibrate(ctx, c.heldOut(ctx, l.opts), &l.params, &l.opts.calibrate,
+			kind.WorkersOf(ctx), timer.Report)
+		if err != nil {
+			err = fail.Wrapf(kind.AsParameter(err), "calibrate")
+		}
+		return err
+	})
 }
 
 // fixed reduces the search space of the tuner to the one setting p, and returns data with

@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -54,7 +55,7 @@ func (l *learned) learn(ctx context.Context, job budget.Job, timer *kind.Timer) 
 		err := timer.Run("tune", func(func(int, int)) (err error) {
 			tune := job
 			tune.Rows, tune.Params = sampled(job.Rows, o.TuneRows, o.Params.Seed), o.Params
-			tune.Stop = kind.StopOf(ctx)
+			tune.Stop, tune.Measure = kind.StopOf(ctx), o.Objective.OfSets
 			tune.Progress = func(done, total int) { timer.Report("settings", done, total) }
 			o.Params, l.trials, err = budget.Choose(ctx, l.kind, tune, filled(o))
 			return err
@@ -64,11 +65,17 @@ func (l *learned) learn(ctx context.Context, job budget.Job, timer *kind.Timer) 
 		}
 		o.Grid, o.TuneRows = nil, 0
 	}
-	return timer.Run("trees", func(report func(int, int)) (err error) {
-		job.Params, job.Progress = o.Params, report
-		l.model, err = budget.Train(ctx, l.kind, job)
+	job.Params = o.Params
+	err := timer.Run("trees", func(report func(int, int)) (err error) {
+		own := job
+		own.Progress = report
+		l.model, err = budget.Train(ctx, l.kind, own)
 		return err
 	})
+	if err != nil || len(job.Rows) < labels.LeastCalibrationRows {
+		return err
+	}
+	return l.calibrate(ctx, job, timer)
 }
 
 // filled returns the grid with the values of Params in place of empty lists.

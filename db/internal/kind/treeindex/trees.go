@@ -55,7 +55,10 @@ func resolve(job *kind.Job) index.Trees {
 type learned struct {
 	kind         budget.Kind
 	points, dead int // numbers of rows
+	given        *index.Trees
 	opts         index.Trees
+	sets         *labels.Matrix
+	chance       *labels.Calibration
 	model        *budget.Model
 	trials       []budget.Trial
 	names        []string
@@ -80,7 +83,7 @@ type detail struct {
 // Build learns trees.
 func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	o := resolve(job)
-	l := &learned{opts: o, kind: budget.Kind(o.Kind)}
+	l := &learned{given: job.Given.(*index.Trees), opts: o, kind: budget.Kind(o.Kind)}
 	var data *labelled.Rows
 	err := job.Latest(func(st kind.Source) error {
 		l.unit = st.Collection().Sparse && !o.Raw
@@ -117,7 +120,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 // learnFrom weighs the rows, renumbers their features, and learns trees from them.
 func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.Rows) error {
 	o := &l.opts
-	l.points = len(data.Live)
+	l.points, l.sets = len(data.Live), data.Sets
 	features := data.Rows.Cols
 	if w := o.Weight; w != "" {
 		l.idf = data.Weigh(w)
@@ -161,7 +164,7 @@ func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.R
 func (l *learned) Describe(m *kind.Manifest) {
 	s, i, opts := l.model.Stats(), &m.Info, l.opts
 	opts.Budget = opts.Params.BAC.Budget
-	m.Options, i.Tree, i.TreeTrials = &opts, &s, l.trials
+	m.Options, i.Tree, i.TreeTrials, i.Calibration = &opts, &s, l.trials, l.chance
 }
 
 // The numbers of a tree's arrays in the section budget (codec/FORMAT.md). They are part of the format.
@@ -187,6 +190,7 @@ const (
 	arraySetLabel
 	arrayTreeNames
 	arrayTreeIDF
+	arrayTreeLabelRows
 )
 
 // Emit writes the arrays of trees.
@@ -196,6 +200,11 @@ func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	treeArrays(a, m)
 	a.WriteNames(arrayTreeNames, l.names)
 	arrays.Field(a, arrayTreeIDF, &l.idf)
+	var rows []uint32
+	for _, n := range l.rows() {
+		rows = append(rows, uint32(n))
+	}
+	arrays.Field(a, arrayTreeLabelRows, &rows)
 	g.Dead, g.Own = l.dead, &detail{
 		Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
 		KeepTop: m.KeepTop, Names: len(l.names), Unit: l.unit, Silent: g.Rows - l.dead - l.points,
@@ -252,6 +261,7 @@ type Model struct {
 	Model *budget.Model
 	names codec.Strings
 	idf   []float32
+	rows  []uint32 // the number of training rows of each label
 	unit  bool
 	pool  sync.Pool // of *budget.Predictor, which belong to this tree
 }
@@ -269,6 +279,8 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	treeArrays(a, x)
 	t := &Model{st: st, m: m, Model: x, names: a.ReadNames(arrayTreeNames, b.Names), unit: b.Unit}
 	arrays.Field(a, arrayTreeIDF, &t.idf)
+	arrays.Field(a, arrayTreeLabelRows, &t.rows)
+	r.Need(len(t.rows) == b.Names, "rows of labels")
 	r.Once(kind.RoleTree, fmt.Sprintf("%+v", *b), 0, x.Validate)
 	if r.Err != nil {
 		return nil, r.Err
@@ -283,9 +295,6 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 func (t *Model) Check(context.Context) error {
 	return t.Model.CheckCounts(t.m.Info.TrainingPoints - t.m.Segments[0].Own.(*detail).Silent)
 }
-
-// treeCut is the least probability of a path that ranking follows.
-const treeCut = 0.001
 
 // Names returns the names of the labels.
 func (t *Model) Names() []string {
@@ -322,12 +331,30 @@ func (t *Model) Prepare(x vector.Sparse) vector.Sparse {
 	return x
 }
 
-// answers returns labels for a prepared query, best first: the label set of the leaf that it
-// reaches, or the top labels by the probability of reaching a leaf that has them, or both; for
-// SBT, whose set is one class, the classes by score.
+// answers returns labels for a prepared query, best first: the label set of the leaf that it reaches, or the
+// top labels by the probability of reaching a leaf that has them, or both, and with a calibration those that
+// LabelAsk.Choose selects.
 func (t *Model) answers(
 	p *budget.Predictor, x vector.Sparse, o *kind.LabelAsk, out []kind.Ranked,
 ) (_ []kind.Ranked, decisions int) {
+	list, decisions := t.scored(p, x)
+	if c := o.Calibration; c != nil {
+		return o.Choose(out, t.probable(list, c), t.rowsWith, func(a, b uint32) bool {
+			return t.label(a) < t.label(b)
+		}), decisions
+	}
+	slices.SortStableFunc(list, byScore)
+	for place, r := range list {
+		if place < o.Top || r.Predicted && (o.Top == 0 || o.Set) {
+			out = append(out, r)
+		}
+	}
+	return out, decisions
+}
+
+// scored returns all labels that have a score, and those of the predicted set: that of the leaf, and for SBT
+// the best class.
+func (t *Model) scored(p *budget.Predictor, x vector.Sparse) (list []kind.Ranked, decisions int) {
 	if t.Model.Kind == budget.SBT {
 		class, _ := p.Class(x)
 		decisions = p.Decisions()
@@ -335,35 +362,51 @@ func (t *Model) answers(
 			// Weights and values may be so large that scores exceed the range of float32.
 			score = min(max(score, -math.MaxFloat32), math.MaxFloat32)
 			r := labels.Ranked{Label: uint32(c), Score: float32(score)}
-			out = append(out, kind.Ranked{Ranked: r, Predicted: c == class})
+			list = append(list, kind.Ranked{Ranked: r, Predicted: c == class})
 		}
-		slices.SortStableFunc(out, byScore)
-		// The best class is the predicted one, so it is the whole set.
-		return out[:min(max(o.Top, 1), len(out))], decisions
+		return list, decisions
 	}
-	set := p.Set(x)
+	set := slices.Clone(p.Set(x))
 	decisions = p.Decisions()
-	scores := p.Scores(x, treeCut)
-	for _, r := range labels.Rank(nil, scores, o.Top) {
-		_, predicted := slices.BinarySearch(set, r.Label)
-		out = append(out, kind.Ranked{Ranked: r, Predicted: predicted})
-	}
-	if o.Top > 0 && !o.Set {
-		return out, decisions
+	scores := p.LabelScores(x)
+	for i, l := range scores.Index {
+		list = append(list, kind.Ranked{Ranked: labels.Ranked{Label: l, Score: scores.Value[i]}})
 	}
 	for _, l := range set {
-		if slices.ContainsFunc(out, func(a kind.Ranked) bool { return a.Label == l }) {
-			continue
-		}
-		score := float32(0) // used if treeCut has cut the path off
 		if i, ok := slices.BinarySearch(scores.Index, l); ok {
-			score = scores.Value[i]
+			list[i].Predicted = true
+		} else { // the path is too unlikely to be followed
+			list = append(list, kind.Ranked{Ranked: labels.Ranked{Label: l}, Predicted: true})
 		}
-		out = append(out, kind.Ranked{Ranked: labels.Ranked{Label: l, Score: score}, Predicted: true})
 	}
-	slices.SortStableFunc(out, byScore)
-	return out, decisions
+	return list, decisions
 }
+
+// probable adds probabilities to scores. The set of SBT is then the most probable class.
+func (t *Model) probable(list []kind.Ranked, c *labels.Calibration) []kind.Ranked {
+	best := 0
+	for i := range list {
+		r := &list[i]
+		score := r.Score
+		if t.Model.Kind == budget.SBT {
+			score = budget.Chance(float64(score))
+		}
+		r.Probability = c.Probability(score, t.rowsWith(r.Label))
+		b := &list[best]
+		if r.Probability > b.Probability || r.Probability == b.Probability && r.Score > b.Score {
+			best = i
+		}
+	}
+	if t.Model.Kind == budget.SBT {
+		for i := range list {
+			list[i].Predicted = i == best
+		}
+	}
+	return list
+}
+
+// rowsWith returns the number of training rows that have a label.
+func (t *Model) rowsWith(label uint32) int { return int(t.rows[label]) }
 
 // byScore orders by score, largest first, and predicted labels first if scores are equal.
 func byScore(a, b kind.Ranked) int {
