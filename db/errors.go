@@ -21,7 +21,7 @@ var (
 	ErrCorrupt     = fail.ErrCorrupt     // stored bytes are damaged; a *CorruptError in the chain says where
 	ErrNotDatabase = fail.ErrNotDatabase // the file is not an anndb database, or one of a later version
 	// ErrLocked: another process, or another handle, has the file open; Close found snapshots at its
-	// deadline; commits kept overtaking Peek.
+	// deadline.
 	ErrLocked = fail.ErrLocked
 	// ErrReplaced: the path of the database leads to no file, or to another one than the one that is
 	// open. Every write compares them and fails, reads continue; open the path again. If the file was

@@ -2,6 +2,7 @@ package db
 
 import (
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/autolabels"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/kind/labeltreeindex"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
@@ -22,6 +23,7 @@ var kinds = map[string]kind.Kind{
 	postingsindex.Name:      postingsindex.Kind{},
 	lcifindex.Name:          lcifindex.Kind{},
 	labeltreeindex.Name:     labeltreeindex.Kind{},
+	autolabels.Name:         autolabels.Kind{},
 	string(budget.SBT):      treeindex.Kind{},
 	string(budget.PT):       treeindex.Kind{},
 	string(budget.AT):       treeindex.Kind{},

@@ -50,6 +50,7 @@ func TestIndexOptions(t *testing.T) {
 		{"s", &index.Postings{}, "postings"},
 		{"s", (*index.LCIF)(nil), "lcif"}, {"c", &index.LCIF{Params: model, Seed: 2}, "lcif"},
 		{"c", &index.Trees{Kind: "sbt"}, "sbt"}, {"s", &index.Trees{Kind: "pt"}, "pt"}, {"s", (*index.Trees)(nil), "at"},
+		{"s", (*index.Auto)(nil), "auto-labels"}, {"c", &index.Auto{Objective: lcif.MacroF1}, "auto-labels"},
 		{"s", &index.Trees{Kind: "at", Budget: 7, AllowEmpty: true, Seed: 5}, "at"},
 	} {
 		build := func(o index.Options) index.Info {

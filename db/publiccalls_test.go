@@ -217,7 +217,6 @@ func publicCalls() []publicCall {
 			}
 			return err
 		}, nil},
-		{"Peek", true, false, func(h handles) error { return err1(db.Peek(h.ctx, backup(h))) }, nil},
 		{"Restore", true, false, func(h handles) error {
 			return db.Restore(h.ctx, backup(h), filepath.Join(h.dir, "restored"), true)
 		}, nil},

@@ -182,8 +182,14 @@ func TestShellCancels(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := openShell(t, f.dir, f.file)
-	s.types("stats --watch --every 1h\r")
-	s.sees("segments")
+	texts, begun := filepath.Join(f.dir, "texts.csv"), filepath.Join(f.dir, "begun")
+	if err := os.WriteFile(texts, []byte("body\nhello\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.types(fmt.Sprintf("import notes %s --text body --embed 'echo > %s; sleep 3600'\r", texts, begun))
+	for _, err := os.Stat(begun); err != nil; _, err = os.Stat(begun) {
+		time.Sleep(10 * time.Millisecond)
+	}
 	s.types("\x03")
 	s.prompts("^C")
 	s.runs("count things", fmt.Sprintf("collection  rows\nthings       %d", testRows))

@@ -15,7 +15,7 @@ type Info struct {
 	// Default is set for the index of searches, or predictions, that name none
 	// (db.Collection.SetDefault).
 	Default bool `json:",omitempty"`
-	// Kind is "postings", "lcif", "sbt", "pt", "at", or for a forest its learner.
+	// Kind is "postings", "lcif", "auto-labels", "sbt", "pt", "at", or for a forest its learner.
 	Kind string `json:",omitempty"`
 	// Given are the options as they were given to Build. A rebuild by maintenance fills in defaults for
 	// the present rows, but keeps what a tuner chose.
@@ -51,7 +51,9 @@ type Record struct {
 	Curve      *query.Curve
 	LabelCurve *lcif.Curve    `json:",omitempty"`
 	TreeTrials []budget.Trial `json:",omitempty"`
-	Tree       *budget.Stats  `json:",omitempty"` // budgeted trees
+	// AutoTrials are the settings of members that were measured for a model of several kinds.
+	AutoTrials []AutoTrial   `json:",omitempty"`
+	Tree       *budget.Stats `json:",omitempty"` // budgeted trees
 	// Calibration turns the scores of a label model into probabilities; nil for fewer than
 	// labels.LeastCalibrationRows held-out rows with labels.
 	Calibration *labels.Calibration `json:",omitempty"`

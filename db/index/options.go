@@ -14,7 +14,7 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 )
 
-// Options are the options of a kind of index: *Forest, *Postings, *LCIF or *Trees. The zero value of
+// Options are the options of a kind of index: *Forest, *Postings, *LCIF, *Trees or *Auto. The zero value of
 // each is a good default.
 type Options interface {
 	// Name returns the name of the kind, for a forest that of its learner.

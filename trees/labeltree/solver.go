@@ -1,7 +1,6 @@
 package labeltree
 
 import (
-	"math"
 	"math/rand/v2"
 
 	"github.com/anndb/anndb/vector"
@@ -39,7 +38,7 @@ const (
 type solver struct {
 	w      []float32 // by feature, then the offset
 	alpha  []float64 // by row
-	active []int32   // rows that are not shrunk
+	active []int32   // rows, those first that passes visit
 	rng    *rand.PCG
 }
 
@@ -55,27 +54,24 @@ func (s *solver) solve(p *problem, positive []bool, tolerance float64, seed uint
 	}
 	s.rng = rand.NewPCG(seed, 0x6c74)
 	list := s.active
-	limit := math.Inf(1) // a row with alpha 0 and a larger gradient is shrunk
 	for range maxPasses {
-		high, low, kept := s.pass(p, positive, list, limit)
-		list = list[:kept]
-		if high-low <= tolerance {
-			if len(list) == n {
-				return
-			}
-			list, limit = s.active[:n], math.Inf(1) // all rows once more
-			continue
-		}
-		if limit = high; high <= 0 {
-			limit = math.Inf(1)
+		all := len(list) == n
+		spread, kept := s.pass(p, positive, list)
+		switch {
+		case spread > tolerance:
+			list = list[:kept]
+		case all:
+			return
+		default:
+			list = s.active[:n] // rows that were left out may be in error by now
 		}
 	}
 }
 
-// pass visits the listed rows once, in random order, and moves the shrunk ones to the end. It returns the largest
-// and the least projected gradient, and the number of rows that are not shrunk.
-func (s *solver) pass(p *problem, positive []bool, list []int32, limit float64) (high, low float64, kept int) {
-	high, low = math.Inf(-1), math.Inf(1)
+// pass visits the listed rows once, in random order, and moves those that are beyond the margin to the end: later
+// passes leave them out. It returns the spread of the projected gradients, and the number of the other rows.
+func (s *solver) pass(p *problem, positive []bool, list []int32) (spread float64, kept int) {
+	high, low := 0.0, 0.0
 	diagonal := 0.5 / p.cost
 	r := rand.New(s.rng)
 	kept = len(list)
@@ -89,35 +85,39 @@ func (s *solver) pass(p *problem, positive []bool, list []int32, limit float64) 
 		}
 		alpha := s.alpha[row]
 		gradient := y*float64(s.margin(x)) - 1 + diagonal*alpha
-		projected := gradient
-		if alpha == 0 {
-			if gradient > limit {
-				kept--
-				list[i], list[kept] = list[kept], list[i]
-				i--
-				continue
-			}
-			projected = min(gradient, 0)
+		if alpha == 0 && gradient >= 0 {
+			kept--
+			list[i], list[kept] = list[kept], list[i]
+			i--
+			continue
 		}
-		high, low = max(high, projected), min(low, projected)
-		if projected > -1e-12 && projected < 1e-12 {
+		high, low = max(high, gradient), min(low, gradient)
+		if gradient > -1e-12 && gradient < 1e-12 {
 			continue
 		}
 		next := max(alpha-gradient/(float64(p.norm[row])+diagonal), 0)
 		s.alpha[row] = next
 		s.add(x, float32((next-alpha)*y))
 	}
-	return high, low, kept
+	return high - low, kept
 }
 
-// margin returns w·x with the offset.
+// margin returns w·x with the offset, in four sums that do not wait for each other.
 func (s *solver) margin(x vector.Sparse) float32 {
-	w, value := s.w, x.Value[:len(x.Index)]
-	sum := w[len(w)-1]
-	for i, f := range x.Index {
-		sum += w[f] * value[i]
+	w, index := s.w, x.Index
+	value := x.Value[:len(index)]
+	var a, b, c, d float32
+	for len(index) >= 4 && len(value) >= 4 {
+		a += w[index[0]] * value[0]
+		b += w[index[1]] * value[1]
+		c += w[index[2]] * value[2]
+		d += w[index[3]] * value[3]
+		index, value = index[4:], value[4:]
 	}
-	return sum
+	for i, f := range index {
+		a += w[f] * value[i]
+	}
+	return (a + b) + (c + d) + w[len(w)-1]
 }
 
 // add adds a row times a factor to the weights.

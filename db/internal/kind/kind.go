@@ -124,6 +124,9 @@ type Job struct {
 	// Labels are the names of the labels that Before predicts, by number; nil if they are unknown.
 	Labels     []string
 	First, End int
+	// Data, if not nil, has the rows and labels of the build, which then reads none: those of a member of a
+	// model of several kinds. It may leave rows out, and no build changes it.
+	Data *LabelledRows
 	// Base is the index that a segment of later rows is built for, nil if all rows are built. The segment
 	// may use what its first segment has learned; Source.OpenNamed opens it.
 	Base  *Manifest
@@ -131,6 +134,15 @@ type Job struct {
 	// Latest runs f on the latest generation, in which the collection has the index Base, unless that
 	// is nil. Mapped memory must not be used after f returns.
 	Latest func(f func(st Source) error) error
+}
+
+// LabelledRows is what a label model is learned from: rows and label sets by row number, the numbers of the
+// live rows, and the names of the labels.
+type LabelledRows struct {
+	Rows  *vector.CSR
+	Sets  *labels.Matrix
+	Live  []int
+	Names []string
 }
 
 // Built is a segment before it is written.

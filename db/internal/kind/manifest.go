@@ -132,4 +132,7 @@ func (m *Manifest) Keep(before *Manifest) {
 	if i.TreeTrials == nil {
 		i.TreeTrials = b.TreeTrials
 	}
+	if i.AutoTrials == nil {
+		i.AutoTrials = b.AutoTrials
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/trees/labeltree"
 )
 
 // AsParameter adds ErrInvalid to errors of other packages about parameters, and Unsuitable to
@@ -18,12 +19,14 @@ func AsParameter(err error) error {
 	if errors.Is(err, fail.Option) || errors.Is(err, fail.ErrUnsuitable) {
 		return err
 	}
-	if errors.Is(err, budget.ErrInput) || errors.Is(err, labels.ErrInput) || errors.Is(err, labels.ErrMatrix) {
+	if errors.Is(err, budget.ErrInput) || errors.Is(err, labeltree.ErrInput) ||
+		errors.Is(err, labels.ErrInput) || errors.Is(err, labels.ErrMatrix) {
 		return fmt.Errorf("%w: %w", fail.ErrUnsuitable, fail.Inner{Err: err})
 	}
 	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) ||
 		errors.Is(err, postings.ErrParams) ||
-		errors.Is(err, forest.ErrParams) || errors.Is(err, budget.ErrParams) {
+		errors.Is(err, forest.ErrParams) || errors.Is(err, budget.ErrParams) ||
+		errors.Is(err, labeltree.ErrParams) {
 		return fmt.Errorf("%w: %w", fail.Option, fail.Inner{Err: err})
 	}
 	return err

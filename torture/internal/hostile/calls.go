@@ -75,13 +75,6 @@ func (c *caller) copied(name string) (string, error) {
 
 // all makes every kind of call, some of them.
 func (c *caller) all() {
-	_ = c.call("peek", func() error {
-		st, err := db.Peek(c.ctx, c.path)
-		for _, x := range st.Indexes {
-			c.note("peek", x.Error)
-		}
-		return err
-	})
 	path, err := c.copied("used")
 	if err != nil {
 		return

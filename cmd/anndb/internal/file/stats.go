@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
@@ -23,18 +22,9 @@ type Stats struct {
 	command.InFile
 	Collection string `arg:"" optional:""`
 	All        bool
-	Watch      bool          `without:"all"`
-	Every      time.Duration `default:"2s" placeholder:"TIME" want:"1ms" with:"watch"`
-	Times      int           `default:"0" want:"0" with:"watch"`
 }
 
 func (c *Stats) Run(a *command.App) error {
-	if c.Watch {
-		if c.Collection != "" {
-			return command.Usagef("--watch is about the whole file: it takes no collection")
-		}
-		return c.watch(a)
-	}
 	c.All = c.All || !a.People()
 	return c.With(a, true, func(d *db.DB) error {
 		if c.Collection != "" {
@@ -162,7 +152,8 @@ func (c *Stats) collection(a *command.App, s *db.Snapshot) error {
 			indexes.CurveTable(i.Curve, true).As("curve "+i.Name, indexes.CurveTitle(i)),
 			indexes.SettingsTable(i, indexes.ShownSettings).As(
 				"settings "+i.Name, i.Name+": "+indexes.SettingsTitle(i)),
-			indexes.TrialsTable(i, indexes.ShownSettings).As("trials "+i.Name, i.Name+": "+indexes.TrialsTitle(i)))
+			indexes.TrialsTable(i, indexes.ShownSettings).As("trials "+i.Name, i.Name+": "+indexes.TrialsTitle(i)),
+			indexes.MembersTable(i).As("members "+i.Name, i.Name+": "+indexes.MembersTitle(i)))
 	}
 	return a.Report(sections...)
 }

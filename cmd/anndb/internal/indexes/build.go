@@ -21,7 +21,7 @@ type Build struct {
 	command.InCollection
 	Index string `arg:"" optional:"" default:"main"`
 
-	Kind  string `enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,labeltree,sbt,pt,at" default:"" placeholder:"KIND"`
+	Kind  string `enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,labeltree,auto-labels,sbt,pt,at" default:"" placeholder:"KIND"`
 	Train string `placeholder:"FILE"`
 
 	kong.Plugins
@@ -37,6 +37,7 @@ func (c *Build) Prepare() {
 		optionflags.Source{Options: &index.LCIF{}, Kinds: kindLCIF, Group: "Label models, tuned:"},
 		optionflags.Source{Options: &index.LabelTree{}, Kinds: kindLabelTree, Group: "Label models, linear:"},
 		optionflags.Source{Options: &index.Trees{}, Kinds: treeKinds, Group: "Label models, budgeted trees:"},
+		optionflags.Source{Options: &index.Auto{}, Kinds: kindAuto, Group: "Label models, several kinds together:"},
 	)
 }
 
@@ -49,6 +50,8 @@ func optionsOf(kind string) index.Options {
 		return &index.LCIF{}
 	case kind == kindLabelTree:
 		return &index.LabelTree{}
+	case kind == kindAuto:
+		return &index.Auto{}
 	case kind == kindPostings:
 		return &index.Postings{}
 	}

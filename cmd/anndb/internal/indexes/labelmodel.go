@@ -16,7 +16,7 @@ const ShownSettings = 5
 // Predicts reports whether an index predicts labels.
 func Predicts(i index.Info) bool {
 	_, lcif := i.Options.(*index.LCIF)
-	return lcif || IsTree(i.Kind) || i.Kind == kindLabelTree
+	return lcif || IsTree(i.Kind) || i.Kind == kindLabelTree || i.Kind == kindAuto
 }
 
 // NoLabelModel is the error for a collection without any.
@@ -124,6 +124,40 @@ func SettingsTable(i index.Info, n int) *table.Table {
 		if p.Setting != best.Setting {
 			add(p, false)
 		}
+	}
+	return t
+}
+
+// MembersTitle is the title of MembersTable.
+func MembersTitle(i index.Info) string {
+	o, ok := i.Options.(*index.Auto)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("What was tried, by %v on held-out rows", o.Objective)
+}
+
+// MembersTable shows the settings of members that were measured for a model of several kinds, and the weights
+// of those that were chosen, for labels of fewer than 10, 50 and 200 rows and of more.
+func MembersTable(i index.Info) *table.Table {
+	t := table.New("chosen", "kind", "value:4", "seconds:1", "size", "below_10:1", "below_50:1", "below_200:1",
+		"more:1", "setting")
+	for _, x := range i.AutoTrials {
+		var weight [4]any
+		if x.Weight != [4]float64{} {
+			for b, w := range x.Weight {
+				weight[b] = w
+			}
+		}
+		var size, value any
+		if x.Bytes > 0 {
+			size = table.Size(x.Bytes)
+		}
+		if x.Error == "" {
+			value = x.Value
+		}
+		setting := cmp.Or(x.Error, x.Setting)
+		t.Add(x.Chosen, x.Kind, value, x.Seconds, size, weight[0], weight[1], weight[2], weight[3], setting)
 	}
 	return t
 }

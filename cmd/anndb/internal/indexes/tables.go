@@ -31,6 +31,7 @@ func buildReport(info index.Info, settings int) []table.Section {
 		CurveTable(info.Curve, settings == math.MaxInt).As("curve", "Settings by recall"),
 		SettingsTable(info, settings).As("settings", SettingsTitle(info)),
 		TrialsTable(info, settings).As("trials", TrialsTitle(info)),
+		MembersTable(info).As("members", MembersTitle(info)),
 	}
 }
 

@@ -15,6 +15,7 @@ const (
 	kindPostings  = "postings"
 	kindLCIF      = "lcif"
 	kindLabelTree = "labeltree"
+	kindAuto      = "auto-labels"
 	kindSBT       = "sbt"
 	kindPT        = "pt"
 	kindAT        = "at"

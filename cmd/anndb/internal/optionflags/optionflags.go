@@ -73,7 +73,11 @@ func leavesOf(f reflect.StructField, path, group string) []leaf {
 	if g, ok := f.Tag.Lookup("group"); ok {
 		l.group = g
 	}
-	if l.flag != "" {
+	switch l.flag {
+	case "":
+	case "-": // no flags of the options of members
+		return nil
+	default:
 		return []leaf{l}
 	}
 	inner := f.Type
@@ -104,6 +108,8 @@ func (l leaf) field(i int) reflect.StructField {
 		}
 	case t.Kind() == reflect.Slice:
 		placeholder = "N,…"
+	case l.isSize():
+		t, placeholder = reflect.TypeFor[string](), "SIZE"
 	default:
 		t = reflect.PointerTo(t)
 	}
@@ -160,6 +166,13 @@ func (s *Set) fill(v reflect.Value, known map[string]bool) error {
 				needed = l.flag
 			case ok && l.path == f.Name:
 				given = l.flag
+				if l.isSize() {
+					n, err := size(value.String())
+					if err != nil {
+						return fmt.Errorf("--%s: %w", l.flag, err)
+					}
+					value = reflect.ValueOf(n)
+				}
 				if err := set(x, value); err != nil {
 					return fmt.Errorf("--%s: %w", l.flag, err)
 				}
@@ -170,7 +183,7 @@ func (s *Set) fill(v reflect.Value, known map[string]bool) error {
 				}
 			}
 		}
-		if inner := reflect.Indirect(x); inner.IsValid() && inner.Kind() == reflect.Struct {
+		if inner := reflect.Indirect(x); f.Tag.Get("flag") != "-" && inner.IsValid() && inner.Kind() == reflect.Struct {
 			if err := s.fill(inner, known); err != nil {
 				return err
 			}
@@ -180,6 +193,30 @@ func (s *Set) fill(v reflect.Value, known map[string]bool) error {
 		return fmt.Errorf("--%s goes with --%s", given, needed)
 	}
 	return nil
+}
+
+// isSize reports whether a flag is a number of bytes as people write it.
+func (l leaf) isSize() bool {
+	_, ok := l.Tag.Lookup("size")
+	return ok
+}
+
+// size returns the number of bytes of a text such as 512MiB.
+func size(s string) (int64, error) {
+	for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if number, ok := strings.CutSuffix(s, unit); ok {
+			x, err := strconv.ParseFloat(number, 64)
+			if err != nil || !(x >= 0 && x < 1<<20) {
+				return 0, fmt.Errorf("%q is no size", s)
+			}
+			return int64(x * float64(int64(1)<<(10*(i+1)))), nil
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no size such as 512MiB, 1GiB, or a number of bytes", s)
+	}
+	return n, nil
 }
 
 // set sets a field to the value of a flag.

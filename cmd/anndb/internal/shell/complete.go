@@ -161,11 +161,11 @@ func (c completion) values(t typed, f *kong.Flag, last string) []candidate {
 func (c completion) known(t typed, v *kong.Value, last string) (all []candidate) {
 	switch v.Name {
 	case "collection":
-		for _, info := range c.peek(t).Collections {
+		for _, info := range c.stats(t).Collections {
 			all = append(all, candidate{info.Name, command.KindOf(info)})
 		}
 	case "index", "neighbors":
-		for _, i := range c.peek(t).Indexes {
+		for _, i := range c.stats(t).Indexes {
 			if i.Collection == t.arg(1) {
 				all = append(all, candidate{i.Name, i.Kind})
 			}
@@ -179,32 +179,36 @@ func (c completion) known(t typed, v *kong.Value, last string) (all []candidate)
 	return all
 }
 
-// peek describes the database; nothing if it cannot be read.
-func (c completion) peek(t typed) (st db.Stats) {
-	ctx, stop := context.WithTimeout(c.ctx, completionTime)
-	defer stop()
-	st, _ = db.Peek(ctx, t.arg(0)) // completion reports no errors
-	return st
-}
-
-// keys are those of the collection that begin with a text, if the file can be read now.
-func (c completion) keys(t typed, begin string) (all []candidate) {
+// read calls f with the database, if it can be read now: completion reports no errors.
+func (c completion) read(t typed, f func(d *db.DB)) {
 	ctx, stop := context.WithTimeout(c.ctx, 10*completionTime)
 	defer stop()
 	d, err := db.Open(ctx, t.arg(0), &db.Options{
 		ReadOnly: true, MustExist: true, Timeout: completionTime,
 		Maintenance: &maintenance.Policy{Manual: true},
 	})
-	if err != nil {
-		return nil // completion reports no errors
+	if err == nil {
+		defer d.Close()
+		f(d)
 	}
-	defer d.Close()
-	for key, err := range d.Collection(t.arg(1)).Keys([]byte(begin), nil) {
-		if err != nil || len(all) == completionKeys {
-			break
+}
+
+// stats describes the database; nothing if it cannot be read.
+func (c completion) stats(t typed) (st db.Stats) {
+	c.read(t, func(d *db.DB) { st, _ = d.Stats() })
+	return st
+}
+
+// keys are those of the collection that begin with a text.
+func (c completion) keys(t typed, begin string) (all []candidate) {
+	c.read(t, func(d *db.DB) {
+		for key, err := range d.Collection(t.arg(1)).Keys([]byte(begin), nil) {
+			if err != nil || len(all) == completionKeys {
+				break
+			}
+			all = append(all, candidate{string(key), ""})
 		}
-		all = append(all, candidate{string(key), ""})
-	}
+	})
 	return all
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -21,13 +22,8 @@ const (
 	WeightStandard = "standard"
 )
 
-// Rows is the data that a label model is learned from: rows and label sets by row number, and the
-// numbers of the live rows.
-type Rows struct {
-	Rows *vector.CSR
-	Sets *labels.Matrix
-	Live []int
-}
+// Rows is the data that a label model is learned from.
+type Rows struct{ kind.LabelledRows }
 
 // Labelled returns the number of live rows that have labels.
 func (d *Rows) Labelled() (n int) {
@@ -61,6 +57,11 @@ func (d *Rows) Mapped(features int, f func(row int) vector.Sparse) *vector.CSR {
 func Read(
 	ctx context.Context, st kind.Source, job *kind.Job, names []string, report func(done, total int),
 ) (*Rows, []string, error) {
+	if d := job.Data; d != nil {
+		rows := *d.Rows
+		rows.Value = slices.Clone(rows.Value)
+		return &Rows{kind.LabelledRows{Rows: &rows, Sets: d.Sets, Live: slices.Clone(d.Live)}}, d.Names, nil
+	}
 	rows, err := kind.ReadRows(ctx, st)
 	if err != nil {
 		return nil, nil, err
@@ -70,7 +71,8 @@ func Read(
 	if err != nil {
 		return nil, nil, fail.Corruptf(c.Name, "index %q: %w", job.Name, err)
 	}
-	data := &Rows{Rows: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}}
+	data := &Rows{}
+	data.Rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}
 	labelsOf := st.LabelReader()
 	for i := range job.End - job.First {
 		row := uint32(job.First + i)
@@ -97,11 +99,11 @@ func Read(
 		return nil, nil, fmt.Errorf("%w: %q", fail.Empty, c.Name)
 	}
 	data.Rows.Cols = c.Dim
-	data.Sets = b.Matrix()
+	data.Sets, data.Names = b.Matrix(), b.Names()
 	if data.Sets.Labels() == 0 {
 		return nil, nil, fmt.Errorf("%w: no row of %q has a label", fail.Empty, c.Name)
 	}
-	return data, b.Names(), nil
+	return data, data.Names, nil
 }
 
 // Weigh weighs the rows in place and returns the weights of the features, or nil if the

@@ -32,12 +32,14 @@ type learned struct {
 	// small is set for a segment of later rows. It has the parameters, weights and selection of features
 	// of the large one, and stores no powers of its sums.
 	small bool
+	// member is set for a model that is a part of another one, which calibrates it.
+	member bool
 }
 
 // Build learns a label model, or a segment of later rows.
 func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	var data *labelled.Rows
-	l, o := &learned{small: job.Base != nil}, options{}
+	l, o := &learned{small: job.Base != nil, member: job.Data != nil}, options{}
 	err := job.Latest(func(st kind.Source) (err error) {
 		if l.small {
 			return l.learnSmall(ctx, st, job)

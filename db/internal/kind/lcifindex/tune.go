@@ -109,7 +109,7 @@ func (c *weighted) heldOut(ctx context.Context, o options) lcif.Data {
 
 // calibrate computes the calibration of given parameters by cross-validation.
 func (l *learned) calibrate(ctx context.Context, c *weighted, timer *kind.Timer) error {
-	if c.data.Labelled() < labels.LeastCalibrationRows {
+	if l.member || c.data.Labelled() < labels.LeastCalibrationRows {
 		return nil
 	}
 	return timer.Run("calibrate", func(func(int, int)) (err error) {

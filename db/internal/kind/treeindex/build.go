@@ -72,7 +72,7 @@ func (l *learned) learn(ctx context.Context, job budget.Job, timer *kind.Timer) 
 		l.model, err = budget.Train(ctx, l.kind, own)
 		return err
 	})
-	if err != nil || len(job.Rows) < labels.LeastCalibrationRows {
+	if err != nil || l.member || len(job.Rows) < labels.LeastCalibrationRows {
 		return err
 	}
 	return l.calibrate(ctx, job, timer)

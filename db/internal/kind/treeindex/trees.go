@@ -59,6 +59,7 @@ type learned struct {
 	opts         index.Trees
 	sets         *labels.Matrix
 	chance       *labels.Calibration
+	member       bool // of a model of several kinds, which calibrates it
 	model        *budget.Model
 	trials       []budget.Trial
 	names        []string
@@ -83,7 +84,7 @@ type detail struct {
 // Build learns trees.
 func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	o := resolve(job)
-	l := &learned{given: job.Given.(*index.Trees), opts: o, kind: budget.Kind(o.Kind)}
+	l := &learned{given: job.Given.(*index.Trees), opts: o, kind: budget.Kind(o.Kind), member: job.Data != nil}
 	var data *labelled.Rows
 	err := job.Latest(func(st kind.Source) error {
 		l.unit = st.Collection().Sparse && !o.Raw

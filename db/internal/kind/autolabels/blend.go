@@ -1,0 +1,306 @@
+package autolabels
+
+import (
+	"slices"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/vector"
+)
+
+const buckets = labels.Buckets
+
+// The weights of members differ by bucket from ownWeights held-out rows on.
+const ownWeights = 500
+
+// weights are the shares of members in the probability of a label, by bucket.
+type weights [][buckets]float64
+
+// held holds the scores of members for the held-out rows, their calibration, and the pairs of row and label to
+// which any member gives a score.
+type held struct {
+	truth     *labels.Matrix
+	rows      []int // of each label
+	objective lcif.Objective
+	curves    []curves   // of members
+	pairs     vector.CSR // without values
+	prob      [][]float32
+}
+
+// curves map scores to probabilities, by bucket.
+type curves [buckets]labels.Isotonic
+
+// uncalibrated are the curves of models with too few held-out rows: scores are from 0 to 1.
+var uncalibrated = func() (c curves) {
+	for b := range c {
+		c[b] = labels.Isotonic{X: []float32{0, 1}, Y: []float32{0, 1}}
+	}
+	return c
+}()
+
+// newHeld calibrates members on their scores for the held-out rows.
+func newHeld(truth *labels.Matrix, rows []int, o lcif.Objective, scores []*vector.CSR) (*held, error) {
+	h := &held{truth: truth, rows: rows, objective: o}
+	h.pairs = vector.CSR{Ptr: []uint64{0}, Cols: truth.Labels()}
+	for _, s := range scores {
+		c, err := labels.Calibrate(truth, s, rows, h.options())
+		if err != nil {
+			return nil, err
+		}
+		if h.curves = append(h.curves, uncalibrated); c != nil {
+			h.curves[len(h.curves)-1] = c.Curves
+		}
+	}
+	var all []uint32
+	for r := range truth.Rows() {
+		all = all[:0]
+		for _, s := range scores {
+			all = append(all, s.Row(r).Index...)
+		}
+		slices.Sort(all)
+		h.pairs.Index = append(h.pairs.Index, slices.Compact(all)...)
+		h.pairs.Ptr = append(h.pairs.Ptr, uint64(len(h.pairs.Index)))
+	}
+	for m, s := range scores {
+		prob := make([]float32, len(h.pairs.Index))
+		for r := range truth.Rows() {
+			at, own, next := h.pairs.Ptr[r], s.Row(r), 0
+			for i, l := range h.pairs.Row(r).Index {
+				if next < len(own.Index) && own.Index[next] == l {
+					prob[at+uint64(i)] = h.curves[m][labels.Bucket(rows[l])].At(own.Value[next])
+					next++
+				}
+			}
+		}
+		h.prob = append(h.prob, prob)
+	}
+	return h, nil
+}
+
+// options returns how cuts are chosen.
+func (h *held) options() labels.CalibrateOptions {
+	return labels.CalibrateOptions{
+		Measure: func(r *labels.Report) float64 { return setMeasure(h.objective, r) },
+		// One cut leaves out rare labels, which count as much as others here.
+		Apart: h.objective == lcif.MacroF1,
+	}
+}
+
+// setMeasure returns the objective of sets, larger being better: micro F1 in the place of a measure of rankings.
+func setMeasure(o lcif.Objective, r *labels.Report) float64 {
+	switch o {
+	case lcif.MacroF1:
+		return r.Mulan.Macro.F1
+	case lcif.Accuracy:
+		return r.Mulan.Accuracy
+	case lcif.HammingLoss:
+		return 1 - r.HammingLoss
+	}
+	return r.Mulan.Micro.F1
+}
+
+// compose returns the weighed probabilities of all pairs.
+func (h *held) compose(w weights) *vector.CSR {
+	out := h.pairs
+	out.Value = make([]float32, len(out.Index))
+	for i, l := range out.Index {
+		bucket := labels.Bucket(h.rows[l])
+		p := float64(0)
+		for m := range w {
+			p += w[m][bucket] * float64(h.prob[m][i])
+		}
+		out.Value[i] = float32(p)
+	}
+	return &out
+}
+
+// moments are sums over pairs of the products of the probabilities of two members, and of those of a member
+// and the truth: the squared error of any weights follows from them.
+type moments struct {
+	product [][]float64
+	hits    []float64
+}
+
+// moments returns those of each bucket.
+func (h *held) moments() (out [buckets]moments) {
+	n := len(h.prob)
+	for b := range out {
+		out[b].hits = make([]float64, n)
+		for range n {
+			out[b].product = append(out[b].product, make([]float64, n))
+		}
+	}
+	for r := range h.truth.Rows() {
+		truth := h.truth.Row(r)
+		for e := h.pairs.Ptr[r]; e < h.pairs.Ptr[r+1]; e++ {
+			l := h.pairs.Index[e]
+			_, hit := slices.BinarySearch(truth, l)
+			to := &out[labels.Bucket(h.rows[l])]
+			for i := range n {
+				p := float64(h.prob[i][e])
+				if hit {
+					to.hits[i] += p
+				}
+				for j := range n {
+					to.product[i][j] += p * float64(h.prob[j][e])
+				}
+			}
+		}
+	}
+	return out
+}
+
+// error returns the squared error of weights, less that of weights of zero.
+func (m *moments) error(w []float64) (sum float64) {
+	for i, x := range w {
+		for j, y := range w {
+			sum += x * y * m.product[i][j]
+		}
+		sum -= 2 * x * m.hits[i]
+	}
+	return sum
+}
+
+// add adds the moments of other pairs.
+func (m *moments) add(other *moments) {
+	for i := range m.hits {
+		m.hits[i] += other.hits[i]
+		for j := range m.hits {
+			m.product[i][j] += other.product[i][j]
+		}
+	}
+}
+
+// weightSteps is the number of steps of a weight from 0 to 1.
+const weightSteps = 10
+
+// simplex calls f with all weights of members, whose sum is 1; others have none.
+func simplex(n int, members []int, f func(w []float64)) {
+	w := make([]float64, n)
+	var fill func(i, left int)
+	fill = func(i, left int) {
+		if i == len(members)-1 {
+			w[members[i]] = float64(left) / weightSteps
+			f(w)
+			return
+		}
+		for x := range left + 1 {
+			w[members[i]] = float64(x) / weightSteps
+			fill(i+1, left-x)
+		}
+	}
+	fill(0, weightSteps)
+}
+
+// least returns the weights of members with the least squared error.
+func (m *moments) least(members []int) (best []float64) {
+	var least float64
+	simplex(len(m.hits), members, func(w []float64) {
+		if e := m.error(w); best == nil || e < least {
+			best, least = slices.Clone(w), e
+		}
+	})
+	return best
+}
+
+// byBucket returns the weights of members with the least squared error: own ones for each bucket, or one for
+// all.
+func (h *held) byBucket(of *[buckets]moments, members []int, own bool) weights {
+	n := len(h.prob)
+	out, all := make(weights, n), moments{}
+	if !own {
+		all = moments{hits: make([]float64, n)}
+		for range n {
+			all.product = append(all.product, make([]float64, n))
+		}
+		for b := range of {
+			all.add(&of[b])
+		}
+	}
+	for b := range of {
+		from := &of[b]
+		if !own {
+			from = &all
+		}
+		for m, x := range from.least(members) {
+			out[m][b] = x
+		}
+	}
+	return out
+}
+
+// blended is a choice of weights, its calibration, nil if there are too few held-out rows, and the objective on
+// these.
+type blended struct {
+	weights     weights
+	calibration *labels.Calibration
+	thresholds  *labels.Thresholds
+	value       float64
+}
+
+// measure calibrates weighed probabilities and computes their objective.
+func (h *held) measure(w weights) (b blended, err error) {
+	scores := h.compose(w)
+	b.weights = w
+	if b.calibration, err = labels.Calibrate(h.truth, scores, h.rows, h.options()); err != nil {
+		return b, err
+	}
+	if c := b.calibration; c != nil {
+		scores, b.thresholds = c.Probabilities(scores, h.rows), c.Thresholds(h.rows)
+	} else if b.thresholds, err = labels.SingleThreshold(scores, h.truth.Cardinality(), true); err != nil {
+		return b, err
+	}
+	if o := h.objective; o >= lcif.PrecisionAt1 {
+		r, err := labels.EvaluateRanking(h.truth, scores, []int{[]int{1, 3, 5}[o-lcif.PrecisionAt1]})
+		if err != nil {
+			return b, err
+		}
+		b.value = r.Precision[0]
+		return b, nil
+	}
+	sets, err := b.thresholds.Predict(scores)
+	if err != nil {
+		return b, err
+	}
+	r, err := labels.Evaluate(h.truth, sets)
+	if err == nil {
+		b.value = setMeasure(h.objective, r)
+	}
+	return b, err
+}
+
+// choose returns the best weights of the sets of members, by their numbers, smaller sets first. A larger one
+// has to be better by gain.
+func (h *held) choose(sets [][]int, gain float64) (best blended, err error) {
+	of := h.moments()
+	for i, members := range sets {
+		tries := []weights{h.byBucket(&of, members, false)}
+		if len(members) > 1 && h.truth.Rows() >= ownWeights {
+			tries = append(tries, h.byBucket(&of, members, true))
+		}
+		for _, w := range tries {
+			b, err := h.measure(w)
+			if err != nil {
+				return best, err
+			}
+			better := b.value > best.value
+			if len(members) > len(best.members()) {
+				better = b.value > best.value+gain
+			}
+			if i == 0 || better {
+				best = b
+			}
+		}
+	}
+	return best, nil
+}
+
+// members returns the numbers of the members with any weight.
+func (b *blended) members() (out []int) {
+	for m, w := range b.weights {
+		if w != [buckets]float64{} {
+			out = append(out, m)
+		}
+	}
+	return out
+}

@@ -1,0 +1,162 @@
+package autolabels
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/vector"
+)
+
+// scored draws scores of some members for rows with labels: a member is the better the smaller its number.
+func scored(rng *rand.Rand, rows, names, members int) (*labels.Matrix, []int, []*vector.CSR) {
+	sets := make([][]uint32, rows)
+	scores := make([]*vector.CSR, members)
+	for m := range scores {
+		scores[m] = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: names}
+	}
+	for r := range rows {
+		for l := range names {
+			if rng.IntN(2+l) == 0 {
+				sets[r] = append(sets[r], uint32(l))
+			}
+		}
+		for m := range scores {
+			var x vector.Sparse
+			for l := range names {
+				score := rng.Float32() * (1.8 + float32(m)/10)
+				for _, y := range sets[r] {
+					if int(y) == l {
+						score++
+					}
+				}
+				if rng.IntN(5) > 0 {
+					x.Index, x.Value = append(x.Index, uint32(l)), append(x.Value, score/3)
+				}
+			}
+			scores[m].Append(x)
+			scores[m].Cols = names
+		}
+	}
+	truth, err := labels.FromSets(sets, names)
+	if err != nil {
+		panic(err)
+	}
+	counts := make([]int, names)
+	for l := range counts {
+		counts[l] = 4 * len(truth.Column(l))
+	}
+	return truth, counts, scores
+}
+
+// TestLeastError: the weights of each group of labels, and the common ones, have the least squared error of all
+// weights on the grid, computed pair by pair.
+func TestLeastError(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		members := rapid.IntRange(1, 3).Draw(t, "members")
+		truth, rows, scores := scored(rng, 60, 1+rng.IntN(20), members)
+		h, err := newHeld(truth, rows, lcif.MicroF1, scores)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failure := func(w weights, group int) (sum float64) {
+			prob := h.compose(w)
+			for r := range truth.Rows() {
+				truths := map[uint32]bool{}
+				for _, l := range truth.Row(r) {
+					truths[l] = true
+				}
+				x := prob.Row(r)
+				for i, l := range x.Index {
+					if group >= 0 && labels.Bucket(rows[l]) != group {
+						continue
+					}
+					y := 0.
+					if truths[l] {
+						y = 1
+					}
+					sum += (float64(x.Value[i]) - y) * (float64(x.Value[i]) - y)
+				}
+			}
+			return sum
+		}
+		all := make([]int, members)
+		for m := range all {
+			all[m] = m
+		}
+		of := h.moments()
+		own, common := h.byBucket(&of, all, true), h.byBucket(&of, all, false)
+		tried := 0
+		simplex(members, all, func(w []float64) {
+			tried++
+			other := make(weights, members)
+			for m, x := range w {
+				for b := range other[m] {
+					other[m][b] = x
+				}
+			}
+			for b := range buckets {
+				if a, b := failure(own, b), failure(other, b); a > b+1e-3 {
+					t.Fatalf("weights %v have the error %g, %v %g", own, a, w, b)
+				}
+			}
+			if a, b := failure(common, -1), failure(other, -1); a > b+1e-3 {
+				t.Fatalf("weights %v have the error %g, %v %g", common, a, w, b)
+			}
+		})
+		if want := []int{1, weightSteps + 1, (weightSteps + 1) * (weightSteps + 2) / 2}[members-1]; tried != want {
+			t.Fatalf("%d weights, want %d", tried, want)
+		}
+	})
+}
+
+// TestChoose: of two members that err apart from each other both are chosen, and the objective does not fall; a
+// member that says nothing is left out.
+func TestChoose(t *testing.T) {
+	for _, o := range []lcif.Objective{lcif.MicroF1, lcif.MacroF1, lcif.PrecisionAt1} {
+		truth, rows, scores := scored(rand.New(rand.NewPCG(5, uint64(o))), 600, 12, 2)
+		noise := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 12}
+		rng := rand.New(rand.NewPCG(6, 7))
+		for range truth.Rows() {
+			noise.Append(vector.Sparse{Index: []uint32{0, 5, 11}, Value: []float32{rng.Float32(), rng.Float32(), rng.Float32()}})
+		}
+		h, err := newHeld(truth, rows, o, append(scores, noise))
+		if err != nil {
+			t.Fatal(err)
+		}
+		best, err := h.choose([][]int{{0}, {1}, {2}, {0, 1}, {0, 2}, {0, 1, 2}}, enoughGain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := range 3 {
+			one, err := h.choose([][]int{{m}}, 0)
+			if err != nil || one.value > best.value {
+				t.Errorf("%v: member %d alone has %g, the choice %g, %v", o, m, one.value, best.value, err)
+			}
+		}
+		if list := best.members(); len(list) != 2 || list[1] != 1 {
+			t.Errorf("%v: members %v with weights %v", o, list, best.weights)
+		}
+		if math.IsNaN(best.value) || best.calibration == nil {
+			t.Errorf("%v: %+v", o, best)
+		}
+	}
+}
+
+// TestFewRows: without enough rows for a calibration the best member is chosen by its scores.
+func TestFewRows(t *testing.T) {
+	truth, rows, scores := scored(rand.New(rand.NewPCG(8, 9)), 20, 6, 2)
+	h, err := newHeld(truth, rows, lcif.Accuracy, scores)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best, err := h.choose([][]int{{1}, {0}}, 0)
+	if err != nil || best.calibration != nil || len(best.members()) != 1 || best.value < 0.3 {
+		t.Errorf("%+v, %v", best, err)
+	}
+}

@@ -1,0 +1,552 @@
+package autolabels
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
+	"github.com/anndb/anndb/db/internal/kind/labeltreeindex"
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/vector"
+)
+
+const (
+	// Rows are held out by cross-validation of at most crossRows rows; of more, a tenth is held out once, and
+	// at most heldRows.
+	crossRows, heldRows = 20_000, 6_000
+	// Fewer rows than manyFolds have five folds in place of three.
+	manyFolds = 2_000
+	// A tuner of LCIF scores at most tuneRows rows where a tenth is held out.
+	tuneRows = 500
+	// Members are asked for deepLabels labels, and deepShare times the mean number of labels of a row more.
+	deepLabels, deepShare = 64, 8
+	// defaultTime is the time of a build, enoughGain the gain for which a member is added.
+	defaultTime, enoughGain = 2 * time.Minute, 0.0005
+)
+
+// tuner chooses the members of a model and their weights.
+type tuner struct {
+	job             *kind.Job
+	opts            index.Auto
+	sparse, vectors bool // of the collection
+	data            *kind.LabelledRows
+	folds           []labels.Fold
+	truth           *labels.Matrix // of the held-out rows, by fold
+	counts          []int          // rows of each label
+	deep            int
+	start           time.Time
+	trials          []*trial
+	failed          error // of the first trial that failed
+}
+
+// trial is a setting of a member that has been measured on the held-out rows.
+type trial struct {
+	kind    kind.Kind
+	options index.Options // in which nothing is left to a tuner
+	scores  *vector.CSR
+	info    index.AutoTrial
+	// model has learned from the rows that are not held out, if these are few, or from all.
+	model *learnedModel
+	// learning is the time that learning it from all rows takes, estimated.
+	learning time.Duration
+}
+
+// candidate is a kind of member with the settings to try: one, and others by one coordinate after the other.
+type candidate struct {
+	start index.Options
+	vary  []func(index.Options) []index.Options
+}
+
+// members returns the kinds of members to try, in the order of their gain for the time that they take: those
+// whose options are given, or all.
+func (t *tuner) members() (out []string) {
+	o := &t.opts
+	if o.LCIF == nil && o.LabelTree == nil && o.Trees == nil {
+		return []string{labeltreeindex.Name, lcifindex.Name, string(budget.AT), string(budget.PT)}
+	}
+	if o.LabelTree != nil {
+		out = append(out, o.LabelTree.Name())
+	}
+	if o.LCIF != nil {
+		out = append(out, o.LCIF.Name())
+	}
+	if o.Trees != nil {
+		out = append(out, o.Trees.Name())
+	}
+	return out
+}
+
+// candidate returns what to try of a kind of member.
+func (t *tuner) candidate(name string) (c candidate) {
+	o := &t.opts
+	if given := memberOptions(o, name); given != nil {
+		return candidate{start: given}
+	}
+	if name == lcifindex.Name {
+		neighbors := &index.LCIF{Objective: o.Objective, Seed: o.Seed}
+		if t.once() {
+			neighbors.TuneRows = tuneRows
+		}
+		if c.start = neighbors; t.vectors {
+			both := *neighbors
+			both.Neighbors = "both"
+			c.vary = append(c.vary, func(index.Options) []index.Options { return []index.Options{&both} })
+		}
+		return c
+	}
+	if name == labeltreeindex.Name {
+		return t.linear()
+	}
+	trees := &index.Trees{Kind: name, Budget: 300, Seed: o.Seed}
+	trees.Params.BAC.C = 1
+	if c.start = trees; name == string(budget.AT) {
+		trees.Params.MinPositive = 3
+	}
+	for _, x := range t.best() { // what suits one kind of tree suits the other
+		if at, ok := x.options.(*index.Trees); ok {
+			trees.Weight = at.Weight
+			return c
+		}
+	}
+	if t.sparse {
+		c.vary = append(c.vary, func(at index.Options) []index.Options {
+			weighed := *at.(*index.Trees)
+			weighed.Weight = labelled.WeightTFIDF
+			return []index.Options{&weighed}
+		})
+	}
+	return c
+}
+
+// linear returns what to try of linear classifiers, of many rows the defaults only.
+func (t *tuner) linear() (c candidate) {
+	o := index.LabelTree{Objective: t.opts.Objective, Seed: t.opts.Seed}
+	if c.start = &o; t.once() {
+		return c
+	}
+	vary := func(change ...func(o *index.LabelTree)) {
+		c.vary = append(c.vary, func(at index.Options) (out []index.Options) {
+			for _, f := range change {
+				other := *at.(*index.LabelTree)
+				f(&other)
+				out = append(out, &other)
+			}
+			return out
+		})
+	}
+	if t.vectors {
+		vary(func(o *index.LabelTree) { o.From = "both" }, func(o *index.LabelTree) { o.From, o.Weight = "vector", "" })
+	}
+	vary(func(o *index.LabelTree) { o.Weight = labelled.WeightNone })
+	vary(func(o *index.LabelTree) { o.Params.C = 0.3 }, func(o *index.LabelTree) { o.Params.C = 3 })
+	return c
+}
+
+// once reports whether a part of the rows is held out once.
+func (t *tuner) once() bool { return len(t.folds) == 1 }
+
+// prepare divides the rows and counts the labels.
+func (t *tuner) prepare() error {
+	live, sets := t.data.Live, t.data.Sets
+	n := len(live)
+	if n < 2 {
+		return fmt.Errorf("%w: %d rows are too few to hold some out: want 2 or more", fail.Option, n)
+	}
+	k := 3
+	if n < manyFolds {
+		k = min(5, n)
+	} else if n > crossRows {
+		k = max(10, (n+heldRows-1)/heldRows)
+	}
+	folds, err := labels.KFold(n, k, t.opts.Seed)
+	if err != nil {
+		return err
+	}
+	if n > crossRows {
+		folds = folds[:1]
+	}
+	var rows []int
+	for _, f := range folds {
+		for _, part := range [][]int{f.Train, f.Test} {
+			for i, at := range part {
+				part[i] = live[at]
+			}
+		}
+		rows = append(rows, f.Test...)
+	}
+	t.folds, t.truth = folds, sets.Select(rows)
+	t.deep = min(sets.Labels(), deepLabels+int(deepShare*sets.Cardinality()))
+	for _, n := range t.labelRows() {
+		t.counts = append(t.counts, int(n))
+	}
+	return nil
+}
+
+// labelRows returns the number of rows of each label.
+func (t *tuner) labelRows() (rows []uint32) {
+	for l := range t.data.Sets.Labels() {
+		rows = append(rows, uint32(len(t.data.Sets.Column(l))))
+	}
+	return rows
+}
+
+// build chooses and learns the members.
+func (t *tuner) build(ctx context.Context) (*learned, error) {
+	t.start = time.Now()
+	t.opts.Time = cmp.Or(t.opts.Time, defaultTime)
+	if err := t.prepare(); err != nil {
+		return nil, err
+	}
+	err := t.job.Timer.Run("tune", func(func(int, int)) error {
+		for _, name := range t.members() {
+			if err := t.descend(ctx, t.candidate(name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var l *learned
+	err = t.job.Timer.Run("weights", func(func(int, int)) (err error) {
+		l, err = t.choose()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l, t.job.Timer.Run("members", func(report func(int, int)) error { return t.finish(ctx, l, report) })
+}
+
+// descend tries the settings of a kind of member: coordinate descent over its values.
+func (t *tuner) descend(ctx context.Context, c candidate) error {
+	best, err := t.try(ctx, c.start)
+	for i := 0; err == nil && best != nil && i < len(c.vary); i++ {
+		for _, o := range c.vary[i](best.options) {
+			other, err := t.try(ctx, o)
+			if err != nil {
+				return err
+			}
+			if other != nil && other.info.Value > best.info.Value {
+				best = other
+			}
+		}
+	}
+	return err
+}
+
+// left returns the time that is left for trials, after what learning the best members from all rows takes.
+func (t *tuner) left() time.Duration {
+	left := t.opts.Time - time.Since(t.start)
+	if t.once() {
+		return left // they have been learned
+	}
+	for _, best := range t.best() {
+		left -= best.learning
+	}
+	return left
+}
+
+// best returns the best trial of each kind of member, in the order in which kinds were tried.
+func (t *tuner) best() (out []*trial) {
+	for _, x := range t.trials {
+		i := slices.IndexFunc(out, func(y *trial) bool { return y.info.Kind == x.info.Kind })
+		switch {
+		case x.scores == nil:
+		case i < 0:
+			out = append(out, x)
+		case x.info.Value > out[i].info.Value:
+			out[i] = x
+		}
+	}
+	return out
+}
+
+// try measures a setting, unless the time is over or the build is told to stop. What does not suit the rows is
+// noted.
+func (t *tuner) try(ctx context.Context, o index.Options) (*trial, error) {
+	x := &trial{kind: memberKinds[o.Name()], options: o}
+	x.info = index.AutoTrial{Kind: o.Name()}
+	if need := t.memory(o); t.opts.Memory > 0 && need > t.opts.Memory {
+		x.info.Error = fmt.Sprintf("needs about %d KiB of memory", (need+1023)>>10)
+		t.failed = cmp.Or(t.failed, fmt.Errorf("%w: a model of kind %s %s, %d KiB are allowed", fail.Option, o.Name(),
+			x.info.Error, t.opts.Memory>>10))
+		t.trials = append(t.trials, x)
+		return nil, nil
+	}
+	within, measured := ctx, len(t.best()) > 0
+	if measured {
+		left := t.left()
+		if left <= 0 || kind.Stopped(ctx) {
+			return nil, nil
+		}
+		var end context.CancelFunc
+		within, end = context.WithTimeout(ctx, left)
+		defer end()
+		within = stopping(within, left, end)
+	}
+	start := time.Now()
+	err := t.measure(within, x)
+	x.info.Seconds, x.info.Setting = time.Since(start).Seconds(), settingOf(x.options)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, err
+	case within.Err() != nil:
+		x.info.Error = "no time left"
+	case errors.Is(kind.AsParameter(err), fail.ErrInvalid), errors.Is(kind.AsParameter(err), fail.ErrUnsuitable):
+		x.info.Error, t.failed = err.Error(), cmp.Or(t.failed, err)
+	default:
+		return nil, err
+	}
+	t.trials = append(t.trials, x)
+	if best := t.best(); len(best) > 0 {
+		value := slices.MaxFunc(best, func(a, b *trial) int { return cmp.Compare(a.info.Value, b.info.Value) }).info.Value
+		t.job.Timer.Report(fmt.Sprintf("settings, best %.3g (%s)", value, x.info.Kind), len(t.trials), 0)
+	}
+	if x.info.Error != "" {
+		return nil, nil
+	}
+	return x, nil
+}
+
+// tuneShare is the share of the time that is left after which a member's own tuner stops.
+const tuneShare = 0.6
+
+// stopping returns a context that stops a member's own tuner while there is time to measure the best so far, and
+// is cancelled if the whole build is told to stop.
+func stopping(ctx context.Context, left time.Duration, cancel func()) context.Context {
+	stop := make(chan struct{})
+	go func() {
+		timer := time.NewTimer(time.Duration(tuneShare * float64(left)))
+		defer timer.Stop()
+		select {
+		case <-kind.StopOf(ctx):
+			cancel()
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		close(stop)
+	}()
+	return kind.WithStop(ctx, stop)
+}
+
+// memory returns the memory in bytes that learning a member takes, roughly: copies of the rows, and LCIF's sums
+// of pairs of a feature and a label.
+func (t *tuner) memory(o index.Options) int64 {
+	rows, sets := t.data.Rows, t.data.Sets
+	values := int64(len(rows.Index))
+	if _, ok := o.(*index.LCIF); !ok {
+		return 32 * values
+	}
+	pairs := min(float64(rows.Cols)*float64(sets.Labels()), float64(values)*sets.Cardinality())
+	return 64*values + int64(24*pairs)
+}
+
+// measure learns a member from the rows that are not held out, and has it score the others.
+func (t *tuner) measure(ctx context.Context, x *trial) error {
+	x.scores = nil
+	scores := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: t.truth.Labels()}
+	if !t.once() && untuned(x.options) {
+		var err error
+		if x.model, err = learn(ctx, x.kind, x.options, *t.job, t.data); err != nil {
+			return err
+		}
+		x.options = x.model.options()
+	}
+	for _, f := range t.folds {
+		data := without(t.data, f)
+		start := time.Now()
+		m, err := learn(ctx, x.kind, x.options, *t.job, data)
+		if err != nil {
+			return err
+		}
+		took := time.Since(start).Seconds() - m.tuned
+		share := float64(len(data.Live)) / float64(len(t.data.Live))
+		x.learning = max(x.learning, time.Duration(took/share*float64(time.Second)))
+		found, bytes, err := m.heldOut(ctx, t.job, t.data, f, t.deep)
+		if err != nil {
+			return err
+		}
+		for _, row := range found {
+			scores.Append(row)
+		}
+		x.info.Bytes = max(x.info.Bytes, bytes)
+		if t.once() {
+			x.model, x.options = m, m.options()
+		}
+	}
+	scores.Cols = t.truth.Labels()
+	x.scores = scores
+	h, err := newHeld(t.truth, t.counts, t.opts.Objective, []*vector.CSR{scores})
+	if err != nil {
+		return err
+	}
+	best, err := h.choose([][]int{{0}}, 0)
+	x.info.Value = best.value
+	return err
+}
+
+// untuned reports whether options leave something to the tuner of their kind.
+func untuned(o index.Options) bool {
+	switch o := o.(type) {
+	case *index.LCIF:
+		return o.Params == nil || o.Cut != nil
+	case *index.Trees:
+		return o.Grid != nil
+	}
+	return false
+}
+
+// settingOf returns a setting on one line.
+func settingOf(o index.Options) string {
+	s, weight := "", ""
+	switch o := o.(type) {
+	case *index.LCIF:
+		if p := o.Params; p != nil {
+			s = lcif.Setting{
+				Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda, SecondOrder: p.SecondOrder,
+			}.Parameters()
+		}
+		if weight = o.Weight; o.Neighbors != "" {
+			s += " neighbors=" + o.Neighbors
+		}
+	case *index.LabelTree:
+		s, weight = fmt.Sprintf("cost=%g", cmp.Or(o.Params.C, 1)), o.Weight
+		if o.From != "" && o.From != "text" {
+			s += " from=" + o.From
+		}
+	case *index.Trees:
+		p := &o.Params
+		s = fmt.Sprintf("budget=%d cost=%g", cmp.Or(o.Budget, p.BAC.Budget), p.BAC.C)
+		if weight = o.Weight; p.MinPositive > 0 {
+			s += fmt.Sprintf(" min-positive=%d", p.MinPositive)
+		}
+	}
+	if weight != "" && weight != "none" {
+		s += " " + weight
+	}
+	return s
+}
+
+// choose returns the members with their weights, not yet learned from all rows.
+func (t *tuner) choose() (*learned, error) {
+	best := t.best()
+	if len(best) == 0 {
+		return nil, t.failed
+	}
+	var scores []*vector.CSR
+	for _, x := range best {
+		scores = append(scores, x.scores)
+	}
+	h, err := newHeld(t.truth, t.counts, t.opts.Objective, scores)
+	if err != nil {
+		return nil, err
+	}
+	choice, err := h.choose(setsOf(best), enoughGain)
+	if err != nil {
+		return nil, err
+	}
+	l := &learned{
+		opts: index.Auto{Objective: t.opts.Objective, Time: t.opts.Time, Seed: t.opts.Seed}, dead: t.data.Rows.Rows() - len(t.data.Live), deep: t.deep, rows: t.labelRows(),
+		calibration: choice.calibration, cut: float32(choice.thresholds.Single),
+	}
+	for _, m := range choice.members() {
+		x := best[m]
+		x.info.Chosen, x.info.Weight = true, choice.weights[m]
+		l.parts = append(l.parts, part{Kind: x.info.Kind, Curves: &h.curves[m], Weights: &choice.weights[m]})
+		l.chosen = append(l.chosen, x)
+	}
+	for _, x := range t.trials {
+		l.trials = append(l.trials, x.info)
+	}
+	l.trials = append(l.trials, index.AutoTrial{Kind: Name, Setting: "together", Value: choice.value, Chosen: true})
+	return l, nil
+}
+
+// setsOf returns the sets of members to weigh, smaller ones first. Their arrays are stored in the same
+// sections, so there is at most one budgeted tree.
+func setsOf(members []*trial) (out [][]int) {
+	for set := 1; set < 1<<len(members); set++ {
+		var list []int
+		trees := 0
+		for m, x := range members {
+			if set>>m&1 == 1 {
+				list = append(list, m)
+				if x.info.Kind == string(budget.AT) || x.info.Kind == string(budget.PT) {
+					trees++
+				}
+			}
+		}
+		if trees <= 1 {
+			out = append(out, list)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b []int) int { return cmp.Compare(len(a), len(b)) })
+	return out
+}
+
+// finish learns the chosen members from all rows. Where a part of many rows was held out once, that is done if
+// there is time.
+func (t *tuner) finish(ctx context.Context, l *learned, report func(int, int)) error {
+	for i, x := range l.chosen {
+		report(i, len(l.chosen))
+		m := x.model
+		if m == nil || t.once() && time.Since(t.start)+x.learning < t.opts.Time {
+			var err error
+			if m, err = learn(ctx, x.kind, x.options, *t.job, t.data); err != nil {
+				return err
+			}
+		}
+		l.add(m)
+	}
+	return nil
+}
+
+// add adds a member that has been learned.
+func (l *learned) add(m *learnedModel) {
+	l.models, l.uses = append(l.models, m), cmp.Or(l.uses, m.manifest.Uses)
+	switch o := m.options().(type) {
+	case *index.LCIF:
+		l.opts.LCIF = o
+	case *index.LabelTree:
+		l.opts.LabelTree = o
+	case *index.Trees:
+		l.opts.Trees = o
+	}
+}
+
+// again learns the members of the model that is rebuilt, whose settings, weights and calibration stay.
+func (t *tuner) again(ctx context.Context) (*learned, error) {
+	before := t.job.Before
+	d := before.Segments[0].Own.(*detail)
+	l := &learned{
+		opts: *optionsOf(before), dead: t.data.Rows.Rows() - len(t.data.Live), deep: d.Deep,
+		calibration: before.Info.Calibration, cut: d.Cut, rows: t.labelRows(),
+	}
+	return l, t.job.Timer.Run("members", func(report func(int, int)) error {
+		for i := range d.Parts {
+			p, own := d.Parts[i], *t.job
+			own.Before = member(before, p.Kind)
+			m, err := learn(ctx, own.Before.Of, own.Before.Options, own, t.data)
+			if err != nil {
+				return err
+			}
+			l.add(m)
+			l.parts = append(l.parts, part{Kind: p.Kind, Curves: p.Curves, Weights: p.Weights})
+			report(i+1, len(d.Parts))
+		}
+		return nil
+	})
+}
