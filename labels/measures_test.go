@@ -1,6 +1,7 @@
 package labels
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -185,15 +186,40 @@ func TestEvaluateRankingEqualsDefinitions(t *testing.T) {
 		ks := []int{1, 3, 5, 1000}
 		r, err := EvaluateRanking(m, scores, ks)
 		must(t, err)
+		rows := rapid.SliceOfN(rapid.IntRange(0, 300), l, l).Draw(t, "rows")
+		weights := InversePropensities(rows, 1000)
+		for i, x := range weights { // equation 10 of Jain, Prabhu, Varma 2016
+			c := (math.Log(1000) - 1) * math.Pow(2.5, 0.55)
+			if !close9(x, 1+c*math.Exp(-0.55*math.Log(float64(rows[i])+1.5))) {
+				t.Fatalf("weight %g of %d rows", x, rows[i])
+			}
+		}
+		weighed, err := EvaluatePropensity(m, scores, ks, weights)
+		must(t, err)
 		for a, k := range ks {
-			var precision, ndcg float64
+			var precision, ndcg, recall, f1, labelled float64
+			var found, best, foundGain, bestGain float64
 			for i := range n {
-				var dcg, ideal float64
+				var dcg, ideal, hits float64
 				for place, c := range positive(fullRanking(scores, i)) {
 					if place < k && has(truth, i, int(c.Label)) {
 						precision += 1 / (float64(n) * float64(k))
 						dcg += 1 / math.Log2(2+float64(place))
+						hits++
+						found += weights[c.Label]
+						foundGain += weights[c.Label] / math.Log2(2+float64(place))
 					}
+				}
+				if size := float64(len(truth[i])); size > 0 {
+					labelled++
+					recall += hits / size
+					f1 += 2 * hits / (float64(k) + size)
+				}
+				heaviest := slices.Clone(truth[i])
+				slices.SortFunc(heaviest, func(a, b uint32) int { return cmp.Compare(weights[b], weights[a]) })
+				for place, l := range heaviest[:min(k, len(heaviest))] {
+					best += weights[l]
+					bestGain += weights[l] / math.Log2(2+float64(place))
 				}
 				for place := range min(k, len(truth[i])) {
 					ideal += 1 / math.Log2(2+float64(place))
@@ -204,6 +230,14 @@ func TestEvaluateRankingEqualsDefinitions(t *testing.T) {
 			}
 			if !close9(r.Precision[a], precision) || !close9(r.NDCG[a], ndcg) {
 				t.Fatalf("at %d: %v %v, want %v %v", k, r.Precision[a], r.NDCG[a], precision, ndcg)
+			}
+			labelled, best, bestGain = max(labelled, 1), max(best, 1e-300), max(bestGain, 1e-300)
+			if !close9(r.Recall[a], recall/labelled) || !close9(r.F1[a], f1/labelled) {
+				t.Fatalf("at %d: recall %v, F1 %v, want %v %v", k, r.Recall[a], r.F1[a], recall/labelled, f1/labelled)
+			}
+			if !close9(weighed.Precision[a], found/best) || !close9(weighed.NDCG[a], foundGain/bestGain) {
+				t.Fatalf("at %d: weighed %v %v, want %v %v", k, weighed.Precision[a], weighed.NDCG[a], found/best,
+					foundGain/bestGain)
 			}
 		}
 		for i := range n {
@@ -244,4 +278,52 @@ func TestRankingRejects(t *testing.T) {
 	if err != nil || len(empty.Precision) != 2 || len(empty.NDCG) != 2 {
 		t.Errorf("no rows: %+v, %v", empty, err)
 	}
+}
+
+func TestEvaluateOccurringEqualsDefinitions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, l := rapid.IntRange(1, 8).Draw(t, "n"), rapid.IntRange(1, 8).Draw(t, "l")
+		truth, predicted := drawSets(t, "truth", n, l), drawSets(t, "predicted", n, l)
+		rows := rapid.SliceOfN(rapid.SampledFrom([]int{0, 9, 10, 49, 50, 199, 200, 5000}), l, l).Draw(t, "rows")
+		all, by, err := EvaluateOccurring(mustSets(t, truth, l), mustSets(t, predicted, l), rows)
+		must(t, err)
+		var want [Buckets + 1]OccurringReport
+		for c := range l {
+			var tp, fp, fn float64
+			for i := range n {
+				switch y, p := has(truth, i, c), has(predicted, i, c); {
+				case y && p:
+					tp++
+				case p:
+					fp++
+				case y:
+					fn++
+				}
+			}
+			if tp+fn == 0 {
+				continue
+			}
+			bucket := 0
+			for _, limit := range []int{10, 50, 200} {
+				if rows[c] >= limit {
+					bucket++
+				}
+			}
+			for _, b := range []int{bucket, Buckets} {
+				want[b].Labels++
+				want[b].F1 += 2 * tp / (2*tp + fp + fn)
+				want[b].Recall += tp / (tp + fn)
+				if tp > 0 {
+					want[b].Precision += tp / (tp + fp)
+				}
+			}
+		}
+		for b, got := range append(by[:], all) {
+			w, k := want[b], float64(max(want[b].Labels, 1))
+			if got.Labels != w.Labels || !close9(got.F1, w.F1/k) || !close9(got.Recall, w.Recall/k) ||
+				!close9(got.Precision, w.Precision/k) {
+				t.Fatalf("group %d: %+v, want the means of %+v", b, got, w)
+			}
+		}
+	})
 }

@@ -119,6 +119,9 @@ type RankReport struct {
 	// of the true labels among the first k, over its best possible value; a
 	// row without labels counts 0.
 	NDCG []float64
+	// Recall is the mean over the rows with labels of the share of them among the first k, F1 the mean of
+	// 2·hits/(k + labels).
+	Recall, F1 []float64
 }
 
 // EvaluateRanking compares the ranking of labels by score (descending, ties by the smaller
@@ -133,6 +136,7 @@ func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int) (*RankReport, 
 	r := &RankReport{
 		Rows: truth.Rows(), Labels: truth.Labels(), K: slices.Clone(ks),
 		Precision: make([]float64, len(ks)), NDCG: make([]float64, len(ks)),
+		Recall: make([]float64, len(ks)), F1: make([]float64, len(ks)),
 	}
 	most := 0
 	for _, k := range ks {
@@ -144,20 +148,28 @@ func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int) (*RankReport, 
 	if r.Rows == 0 {
 		return r, nil
 	}
+	labelled := 0
 	e := rankEvaluator{truth: truth, most: most}
 	for i := range r.Rows {
 		e.row(i, scores.Row(i))
+		if e.labels > 0 {
+			labelled++
+		}
 		for a, k := range ks {
 			hits := e.hits[min(k, len(e.hits)-1)]
 			r.Precision[a] += float64(hits.n) / float64(k)
 			if ideal := e.ideal(k); ideal > 0 {
 				r.NDCG[a] += hits.dcg / ideal
+				r.Recall[a] += float64(hits.n) / float64(e.labels)
+				r.F1[a] += 2 * float64(hits.n) / float64(k+e.labels)
 			}
 		}
 	}
 	for a := range ks {
 		r.Precision[a] /= float64(r.Rows)
 		r.NDCG[a] /= float64(r.Rows)
+		r.Recall[a] /= float64(max(labelled, 1))
+		r.F1[a] /= float64(max(labelled, 1))
 	}
 	return r, nil
 }

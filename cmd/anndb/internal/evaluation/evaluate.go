@@ -30,6 +30,7 @@ type Evaluate struct {
 	Threads              int `default:"1" want:"1"`
 	Rounds               int `default:"3" want:"1"`
 	NoFlat               bool
+	AllMeasures          bool
 	queries.SettingFlags `embed:"" group:"Settings of --method:"`
 	input.FileFlags      `embed:"" group:"Files of queries:"`
 }

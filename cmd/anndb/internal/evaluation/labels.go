@@ -63,6 +63,7 @@ func (c *Evaluate) labels(a *command.App, s *db.Snapshot, info db.CollectionInfo
 	if err != nil {
 		return err
 	}
+	t.more = c.AllMeasures || !a.People()
 	var found []measure
 	for _, m := range models {
 		list, err := t.evaluate(a, s, m, c)

@@ -21,10 +21,14 @@ import (
 type labelTest struct {
 	info    db.CollectionInfo
 	noted   bool // unknown features were reported
+	more    bool // measures that people see on request
 	q       []input.Query
 	names   []string
 	unknown int // labels of test rows that no row of the collection has
 	truth   *labels.Matrix
+	// rows is the number of the collection's rows with each label, all its number of rows.
+	rows []int
+	all  int
 }
 
 // newLabelTest numbers the labels of test rows and of a collection.
@@ -46,7 +50,10 @@ func newLabelTest(s *db.Snapshot, info db.CollectionInfo, q []input.Query) (*lab
 		sets[i] = x.Labels
 		b.Add(x.Labels)
 	}
-	t.names = b.Names()
+	t.names, t.all = b.Names(), int(info.Rows)
+	for _, name := range t.names {
+		t.rows = append(t.rows, int(counts[name]))
+	}
 	t.unknown = len(t.names) - len(counts)
 	t.truth, err = t.matrix(sets)
 	return t, err
@@ -145,6 +152,11 @@ func (t *labelTest) evaluate(
 	for i, k := range ranking.K {
 		add(fmt.Sprintf("ndcg@%d", k), ranking.NDCG[i], nil)
 	}
+	if t.more {
+		if err := t.others(predicted, t.scores(found), ranking, add); err != nil {
+			return nil, err
+		}
+	}
 	add("labels a row", r.Cardinality, nil)
 	add("predicted a row", r.Predicted, nil)
 	add("rows without evidence", float64(p.Blind)/float64(max(1, p.Asked)), nil)
@@ -170,6 +182,35 @@ func (t *labelTest) decisions(
 	add("decisions a training row", info.Tree.Decisions*float64(info.Tree.Trees), nil)
 	if info.Tree.Trees == 1 {
 		add("entropy of the leaves", info.Tree.Entropy, nil)
+	}
+	return nil
+}
+
+// others adds measures that people see on request.
+func (t *labelTest) others(
+	predicted *labels.Matrix, scores *vector.CSR, ranking *labels.RankReport, add func(name string, value float64, zero any),
+) error {
+	scored, err := labels.EvaluatePropensity(t.truth, scores, rankedAt, labels.InversePropensities(t.rows, t.all))
+	if err != nil {
+		return err
+	}
+	all, by, err := labels.EvaluateOccurring(t.truth, predicted, t.rows)
+	if err != nil {
+		return err
+	}
+	for _, m := range []struct {
+		name   string
+		values []float64
+	}{{"r", ranking.Recall}, {"f1", ranking.F1}, {"psp", scored.Precision}, {"psndcg", scored.NDCG}} {
+		for i, k := range rankedAt {
+			add(fmt.Sprintf("%s@%d", m.name, k), m.values[i], nil)
+		}
+	}
+	add("macro-f1 of occurring", all.F1, nil)
+	for b, name := range []string{"under 10 rows", "under 50 rows", "under 200 rows", "more rows"} {
+		if by[b].Labels > 0 {
+			add("f1 of labels of "+name, by[b].F1, nil)
+		}
 	}
 	return nil
 }
