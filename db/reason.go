@@ -31,9 +31,12 @@ func explainLabels(st *state.Collection, out *Predictions, a *kind.LabelAnswer) 
 	}
 	for i := range out.Labels {
 		to := &out.Labels[i]
-		if len(a.Paths) > 0 {
+		switch {
+		case len(a.Members) > 0:
+			to.Why, err = reasonOfMembers(st, a.Members[i])
+		case len(a.Paths) > 0:
 			to.Why, err = path(a.Paths[i])
-		} else {
+		default:
 			to.Why, err = reasonOfLabel(st, &a.Evidence[i])
 		}
 		if err != nil {
@@ -113,6 +116,29 @@ func reasonOfLabel(st *state.Collection, e *lcif.LabelExplanation) (*explain.Rea
 	return &explain.Reason{
 		Text: text, Score: e.Instance + e.Feature, Parts: []explain.Reason{rows, features},
 	}, nil
+}
+
+// reasonOfMembers explains the score of a label by those of the members of a model of several kinds.
+func reasonOfMembers(st *state.Collection, shares []kind.MemberShare) (out *explain.Reason, err error) {
+	out = &explain.Reason{}
+	var texts []string
+	for i := range shares {
+		x := &shares[i]
+		var why *explain.Reason
+		if x.Path != nil {
+			why, err = reasonOfPath(st, x.Path)
+		} else {
+			why, err = reasonOfLabel(st, x.Evidence)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out.Score += x.Share
+		texts = append(texts, fmt.Sprintf("%s %.2f", x.Kind, x.Share))
+		out.Parts = append(out.Parts, explain.Reason{Text: x.Kind, Score: x.Share, Parts: []explain.Reason{*why}})
+	}
+	out.Text = strings.Join(texts, ", ")
+	return out, nil
 }
 
 // counted returns a number of things as text.

@@ -205,6 +205,16 @@ type LabelAnswer struct {
 	// Paths has each label's path through a tree, Tree the path that decides the prediction.
 	Paths []*TreePath
 	Tree  *TreePath
+	// Members has the members of a model of several kinds that give each label its score.
+	Members [][]MemberShare
+}
+
+// MemberShare is the part of a member in the score of a label, and its own reason.
+type MemberShare struct {
+	Kind     string
+	Share    float64
+	Evidence *lcif.LabelExplanation
+	Path     *TreePath
 }
 
 // TreePath is a path through a budgeted tree, with the fields of db.TreePath.

@@ -3,6 +3,7 @@ package autolabels_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -116,6 +117,7 @@ func TestAuto(t *testing.T) {
 			t.Errorf("form %d: the best label is right for %v of the documents", form, share)
 		}
 		dbtest.Must(t, dbtest.Check(d))
+		explained(t, d, rng, form, info.Options.(*index.Auto))
 		// A label that is new is predicted at once, and after each step of maintenance.
 		resolved := info.Options.(*index.Auto)
 		for step := range 3 {
@@ -150,6 +152,30 @@ func TestAuto(t *testing.T) {
 		}
 		if share := hits(t, d, rng, form); share < 0.85 {
 			t.Errorf("form %d: after maintenance the best label is right for %v of the documents", form, share)
+		}
+	}
+}
+
+// explained checks that members with their own reasons add up to the reason of each label.
+func explained(t *testing.T, d *db.DB, rng *rand.Rand, form int, o *index.Auto) {
+	t.Helper()
+	for i := range 20 {
+		r := document(rng, form, i, 7)
+		p, err := d.Collection("docs").Predict(t.Context(), query(&r), &db.PredictOptions{Top: 3, Explain: true})
+		dbtest.Must(t, err)
+		for _, l := range p.Labels {
+			sum := 0.
+			for _, part := range l.Why.Parts {
+				known := part.Text == "lcif" && o.LCIF != nil || part.Text == "labeltree" && o.LabelTree != nil ||
+					o.Trees != nil && part.Text == o.Trees.Name()
+				if !known || part.Score < 0 || len(part.Parts) != 1 || !strings.Contains(l.Why.Text, part.Text) {
+					t.Errorf("form %d: %+v", form, l.Why)
+				}
+				sum += part.Score
+			}
+			if len(l.Why.Parts) == 0 || math.Abs(sum-l.Why.Score) > 1e-6 {
+				t.Errorf("form %d: parts of %v in %+v", form, sum, l.Why)
+			}
 		}
 	}
 }

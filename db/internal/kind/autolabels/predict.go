@@ -104,9 +104,10 @@ func (m *model) Predict(ctx context.Context, x vector.Sparse, o *kind.LabelAsk, 
 	}
 	s := m.pool.Get().(*scratch) // not returned to the pool if there is an error
 	none := true
+	var why []map[uint32]kind.MemberShare // by member, of each label
 	for i := range m.members {
 		at := &m.members[i]
-		ask := kind.LabelAsk{Vector: o.Vector, Top: m.detail.Deep}
+		ask := kind.LabelAsk{Vector: o.Vector, Top: m.detail.Deep, Explain: o.Explain}
 		if at.Kind == lcifindex.Name {
 			ask.Rows, ask.Filtered = o.Rows, o.Filtered
 		}
@@ -120,6 +121,9 @@ func (m *model) Predict(ctx context.Context, x vector.Sparse, o *kind.LabelAsk, 
 		a.Decisions += s.answer.Decisions
 		none = none && s.answer.Stats.NoEvidence
 		s.take(i, len(m.members))
+		if o.Explain {
+			why = append(why, reasonsOf(at.Kind, &s.answer))
+		}
 	}
 	a.Stats.NoEvidence = none
 	m.weigh(s)
@@ -137,6 +141,11 @@ func (m *model) Predict(ctx context.Context, x vector.Sparse, o *kind.LabelAsk, 
 			break
 		}
 		a.Labels = append(a.Labels, r)
+	}
+	if o.Explain {
+		for _, r := range a.Labels {
+			a.Members = append(a.Members, m.shares(r.Label, why))
+		}
 	}
 	s.found, s.scores = s.found[:0], s.scores[:0]
 	m.pool.Put(s)
@@ -163,22 +172,55 @@ func (m *model) weigh(s *scratch) {
 	for i := range s.found {
 		r := &s.found[i]
 		s.place[r.Label] = 0
-		rows, sum := m.rows(r.Label), float64(0)
-		bucket := labels.Bucket(rows)
+		sum := float64(0)
 		for j := range m.members {
-			at, weight := &m.members[j], float64(0)
-			if rows > 0 {
-				weight = at.Weights[bucket]
-			} else if at.Kind == lcifindex.Name {
-				weight = 1 // the others do not know labels of later rows
-			}
-			if score := s.scores[i*len(m.members)+j]; score > 0 && weight > 0 {
-				sum += weight * float64(at.Curves[bucket].At(score))
-			}
+			sum += m.share(j, r.Label, s.scores[i*len(m.members)+j])
 		}
 		r.Score = float32(sum)
 	}
 	slices.SortFunc(s.found, func(a, b kind.Ranked) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Name, b.Name))
 	})
+}
+
+// share returns the part of a member in the score of a label, by the member's own score.
+func (m *model) share(member int, label uint32, score float32) float64 {
+	at, rows := &m.members[member], m.rows(label)
+	bucket := labels.Bucket(rows)
+	weight := at.Weights[bucket]
+	if rows == 0 { // only LCIF knows labels of later rows
+		weight = 1
+	}
+	if score <= 0 {
+		return 0
+	}
+	return weight * float64(at.Curves[bucket].At(score))
+}
+
+// reasonsOf returns the reasons of an answer of a member by label. Their shares are scores.
+func reasonsOf(name string, a *kind.LabelAnswer) map[uint32]kind.MemberShare {
+	out := map[uint32]kind.MemberShare{}
+	for i, r := range a.Labels {
+		x := kind.MemberShare{Kind: name, Share: float64(r.Score)}
+		if len(a.Paths) > i {
+			x.Path = a.Paths[i]
+		}
+		if len(a.Evidence) > i {
+			x.Evidence = &a.Evidence[i]
+		}
+		out[r.Label] = x
+	}
+	return out
+}
+
+// shares returns the members that give a label a score, the largest share first.
+func (m *model) shares(label uint32, why []map[uint32]kind.MemberShare) (out []kind.MemberShare) {
+	for j, reasons := range why {
+		if x, ok := reasons[label]; ok {
+			x.Share = m.share(j, label, float32(x.Share))
+			out = append(out, x)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b kind.MemberShare) int { return cmp.Compare(b.Share, a.Share) })
+	return out
 }
