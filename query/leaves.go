@@ -3,14 +3,9 @@ package query
 import (
 	"math"
 	"slices"
-	"unsafe"
 
 	"github.com/anndb/anndb/trees/forest"
-	"github.com/anndb/anndb/vector"
 )
-
-// leafAhead is the number of bytes of a leaf that are prefetched before the election reads leaves.
-const leafAhead = 512
 
 // gather routes the query and elects the candidates. After widening, it uses all trees, more
 // leaves (2, 8, 32... per tree) and the lowest threshold.
@@ -23,10 +18,6 @@ func (s *Searcher) gather(widened int) []uint32 {
 		extra = max(extra, trees<<min(2*widened-1, 20))
 	}
 	s.find(trees, extra)
-	for _, l := range s.route {
-		b := f.Stored(l, !natural, leafAhead)
-		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(b)), len(b))
-	}
 	s.e.reset(s.seg.N, trees)
 	for _, l := range s.route {
 		s.e.add(l.Tree, leafOf(f, natural, l))

@@ -156,17 +156,6 @@ func (f *Forest) MemberLeaf(t, leaf int) LeafBlock {
 	return block(f.Members, f.MemberDir[t<<f.Depth+leaf])
 }
 
-// Stored returns the memory from a leaf on, at most so many bytes of it: that of its labels, or with members
-// that of its rows.
-func (f *Forest) Stored(l TreeLeaf, members bool, most int) []byte {
-	chunks, dir := f.Leaves, f.LeafDir
-	if members {
-		chunks, dir = f.Members, f.MemberDir
-	}
-	b := from(chunks, dir[int(l.Tree)<<f.Depth+int(l.Leaf)])
-	return b[:min(most, len(b))]
-}
-
 func from(chunks [][]byte, at uint32) []byte { return chunks[at>>16][int(at&0xffff)*leafAlign:] }
 
 func block(chunks [][]byte, at uint32) LeafBlock {
