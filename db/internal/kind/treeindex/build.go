@@ -12,7 +12,6 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
-	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -48,7 +47,9 @@ func treeJob(kind budget.Kind, rows *vector.CSR, data *labelled.Rows) budget.Job
 }
 
 // learn chooses parameters, if there is a grid, and trains the trees.
-func (l *learned) learn(ctx context.Context, job budget.Job, timer *kind.Timer) error {
+func (l *learned) learn(
+	ctx context.Context, job budget.Job, data *labelled.Rows, timer *kind.Timer,
+) error {
 	o := &l.opts
 	job.Workers = kind.WorkersOf(ctx)
 	if o.Grid != nil {
@@ -72,10 +73,10 @@ func (l *learned) learn(ctx context.Context, job budget.Job, timer *kind.Timer) 
 		l.model, err = budget.Train(ctx, l.kind, own)
 		return err
 	})
-	if err != nil || l.member || len(job.Rows) < labels.LeastCalibrationRows {
+	if err != nil || l.member {
 		return err
 	}
-	return l.calibrate(ctx, job, timer)
+	return l.calibrate(ctx, job, data, timer)
 }
 
 // filled returns the grid with the values of Params in place of empty lists.

@@ -57,7 +57,7 @@ type learned struct {
 	points, dead int // numbers of rows
 	given        *index.Trees
 	opts         index.Trees
-	sets         *labels.Matrix
+	rows         []uint32 // the number of rows with each label
 	chance       *labels.Calibration
 	member       bool // of a model of several kinds, which calibrates it
 	model        *budget.Model
@@ -121,7 +121,10 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 // learnFrom weighs the rows, renumbers their features, and learns trees from them.
 func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.Rows) error {
 	o := &l.opts
-	l.points, l.sets = len(data.Live), data.Sets
+	l.points = len(data.Live)
+	for label := range l.names {
+		l.rows = append(l.rows, uint32(len(data.Sets.Column(label))))
+	}
 	features := data.Rows.Cols
 	if w := o.Weight; w != "" {
 		l.idf = data.Weigh(w)
@@ -143,7 +146,7 @@ func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.R
 		}
 		rows.Cols = data.Rows.Cols
 	}
-	if err := l.learn(ctx, treeJob(l.kind, rows, data), job.Timer); err != nil {
+	if err := l.learn(ctx, treeJob(l.kind, rows, data), data, job.Timer); err != nil {
 		if errors.Is(err, budget.ErrOneClass) && oneSet(data) {
 			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.Sets.Row(data.Live[0])))
 		}
@@ -201,11 +204,7 @@ func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	treeArrays(a, m)
 	a.WriteNames(arrayTreeNames, l.names)
 	arrays.Field(a, arrayTreeIDF, &l.idf)
-	var rows []uint32
-	for _, n := range l.rows() {
-		rows = append(rows, uint32(n))
-	}
-	arrays.Field(a, arrayTreeLabelRows, &rows)
+	arrays.Field(a, arrayTreeLabelRows, &l.rows)
 	g.Dead, g.Own = l.dead, &detail{
 		Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
 		KeepTop: m.KeepTop, Names: len(l.names), Unit: l.unit, Silent: g.Rows - l.dead - l.points,

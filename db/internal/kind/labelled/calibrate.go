@@ -1,0 +1,71 @@
+package labelled
+
+import (
+	"errors"
+
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// Models of up to smallRows rows are calibrated by the rows of smallFolds folds, each by a model of the others,
+// and larger ones by a tenth of the rows, at most mostHeldOut of them.
+const (
+	smallRows, smallFolds = 3_000, 3
+	mostHeldOut           = 5_000
+)
+
+// ErrUntrainable is returned by the function of Calibrate if no model can be learned from the rows.
+var ErrUntrainable = errors.New("labelled: no model of these rows")
+
+// Calibrate computes the calibration of a model from the scores of live rows. score learns a model from some rows
+// and returns the scores of others. The calibration is nil if there are too few rows, or if a model of most of them
+// cannot be learned. Errors: those of score.
+func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptions,
+	score func(train, test []int) (*vector.CSR, error)) (c *labels.Calibration, err error) {
+	if d.Labelled() < labels.LeastCalibrationRows {
+		return nil, nil
+	}
+	n, parts := smallFolds, smallFolds
+	if len(d.Live) > smallRows {
+		n, parts = 10, 1
+	}
+	folds, err := labels.KFold(len(d.Live), n, seed)
+	if err != nil {
+		return nil, err
+	}
+	err = timer.Run("calibrate", func(report func(int, int)) error {
+		scores, tested := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}, []int(nil)
+		for i, f := range folds[:parts] {
+			report(i, parts)
+			test := d.placed(f.Test[:min(len(f.Test), mostHeldOut)])
+			s, err := score(d.placed(f.Train), test)
+			if err != nil {
+				return err
+			}
+			for r := range s.Rows() {
+				scores.Append(s.Row(r))
+			}
+			tested = append(tested, test...)
+		}
+		rows := make([]int, d.Sets.Labels())
+		for label := range rows {
+			rows[label] = len(d.Sets.Column(label))
+		}
+		c, err = labels.Calibrate(d.Sets.Select(tested), scores, rows, o)
+		return err
+	})
+	if errors.Is(err, ErrUntrainable) {
+		return nil, nil
+	}
+	return c, err
+}
+
+// placed returns the live rows at some places.
+func (d *Rows) placed(places []int) []int {
+	out := make([]int, len(places))
+	for i, at := range places {
+		out[i] = d.Live[at]
+	}
+	return out
+}
