@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // probabilities adds the expected calibration error of the best labels, whose predictions are given, and what
-// sets of each recall find. A model without probabilities has no error, and refuses recalls.
+// sets of each recall find that the model can promise. A model without probabilities has no error, and refuses
+// recalls.
 func (t *labelTest) probabilities(a *command.App, s *db.Snapshot, found [][]db.Prediction, asked *db.PredictOptions,
 	c *Evaluate, add func(name string, value float64, zero any)) error {
 	var top labels.Reliability
@@ -30,6 +32,10 @@ func (t *labelTest) probabilities(a *command.App, s *db.Snapshot, found [][]db.P
 		p := queries.Predicting{App: a, Snapshot: s, Info: t.info, Options: o, Workers: c.Threads,
 			Stage: fmt.Sprintf("predict for recall %g", recall)}
 		sets, err := p.All(t.q)
+		if errors.Is(err, labels.ErrRecall) {
+			a.Note("%v", err)
+			continue
+		}
 		if err != nil {
 			return err
 		}

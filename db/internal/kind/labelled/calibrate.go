@@ -11,7 +11,7 @@ import (
 // Models of up to smallRows rows are calibrated by the rows of smallFolds folds, each by a model of the others,
 // and larger ones by a tenth of the rows, at most mostHeldOut of them.
 const (
-	smallRows, smallFolds = 3_000, 3
+	smallRows, smallFolds = 20_000, 3
 	mostHeldOut           = 5_000
 )
 
