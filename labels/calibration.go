@@ -200,8 +200,30 @@ func (c *Calibration) Thresholds(rows []int) *Thresholds {
 // cutSteps is the number of steps from 0 to 1 of the cuts that are tried.
 const cutSteps = 50
 
+// selectable returns the probabilities that any cut selects, and those of the best labels of rows.
+func selectable(prob *vector.CSR) *vector.CSR {
+	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	var kept vector.Sparse
+	for i := range prob.Rows() {
+		x, best := prob.Row(i), float32(0)
+		kept.Index, kept.Value = kept.Index[:0], kept.Value[:0]
+		for _, p := range x.Value {
+			best = max(best, p)
+		}
+		for e, p := range x.Value {
+			if p == best || p >= 1./cutSteps {
+				kept.Index, kept.Value = append(kept.Index, x.Index[e]), append(kept.Value, p)
+			}
+		}
+		out.Append(kept)
+	}
+	out.Cols = prob.Cols
+	return out
+}
+
 // chooseCuts chooses the cuts that are best on the held-out rows.
 func (c *Calibration) chooseCuts(truth *Matrix, prob *vector.CSR, rows []int, o CalibrateOptions) error {
+	prob = selectable(prob)
 	if o.Measure == nil {
 		o.Measure = func(r *Report) float64 { return r.Mulan.Micro.F1 }
 	}

@@ -80,23 +80,10 @@ func newHeld(truth *labels.Matrix, rows []int, o lcif.Objective, scores []*vecto
 // options returns how cuts are chosen.
 func (h *held) options() labels.CalibrateOptions {
 	return labels.CalibrateOptions{
-		Measure: func(r *labels.Report) float64 { return setMeasure(h.objective, r) },
+		Measure: h.objective.OfSets,
 		// One cut leaves out rare labels, which count as much as others here.
 		Apart: h.objective == lcif.MacroF1,
 	}
-}
-
-// setMeasure returns the objective of sets, larger being better: micro F1 in the place of a measure of rankings.
-func setMeasure(o lcif.Objective, r *labels.Report) float64 {
-	switch o {
-	case lcif.MacroF1:
-		return r.Mulan.Macro.F1
-	case lcif.Accuracy:
-		return r.Mulan.Accuracy
-	case lcif.HammingLoss:
-		return 1 - r.HammingLoss
-	}
-	return r.Mulan.Micro.F1
 }
 
 // compose returns the weighed probabilities of all pairs.
@@ -264,7 +251,7 @@ func (h *held) measure(w weights) (b blended, err error) {
 	}
 	r, err := labels.Evaluate(h.truth, sets)
 	if err == nil {
-		b.value = setMeasure(h.objective, r)
+		b.value = h.objective.OfSets(r)
 	}
 	return b, err
 }

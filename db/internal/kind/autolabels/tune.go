@@ -149,6 +149,14 @@ func (t *tuner) linear() (c candidate) {
 	}
 	vary(func(o *index.LabelTree) { o.Weight = labelled.WeightNone })
 	vary(func(o *index.LabelTree) { o.Params.C = 0.3 }, func(o *index.LabelTree) { o.Params.C = 3 })
+	c.vary = append(c.vary, func(at index.Options) (out []index.Options) { // beyond the end that is best
+		other := *at.(*index.LabelTree)
+		if end := other.Params.C; end == 0.3 || end == 3 {
+			other.Params.C = end * end / cmp.Or(c.start.(*index.LabelTree).Params.C, 1)
+			out = append(out, &other)
+		}
+		return out
+	})
 	return c
 }
 
