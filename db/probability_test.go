@@ -26,7 +26,7 @@ func TestProbabilities(t *testing.T) {
 	params := &lcif.Params{K: 5, Lambda: 0.7}
 	for name, o := range map[string]index.Options{
 		"given": &index.LCIF{Params: params}, "tuned": &index.LCIF{Folds: 3, TuneRows: 600},
-		"at": &index.Trees{Kind: "at", Budget: 20}, "pt": &index.Trees{Kind: "pt", Budget: 20},
+		"at": &index.Trees{Kind: "at", Budget: 20}, "pt": &index.Trees{Kind: "pt", Budget: 20}, "labeltree": &index.LabelTree{},
 	} {
 		info, err := c.Build(t.Context(), name, o, nil)
 		dbtest.Must(t, err)

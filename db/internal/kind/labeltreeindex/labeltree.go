@@ -14,7 +14,10 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/labeltree"
+	"github.com/anndb/anndb/vector"
 )
 
 // Name is the kind of linear classifiers in a tree over the labels.
@@ -69,6 +72,7 @@ type learned struct {
 	model  *labeltree.Model
 	names  []string
 	rows   []uint32 // by label
+	chance *labels.Calibration
 	input  encoder
 }
 
@@ -114,10 +118,41 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	for label := range l.names {
 		l.rows = append(l.rows, uint32(len(data.Sets.Column(label))))
 	}
-	return l, job.Timer.Run("trees", func(report func(int, int)) (err error) {
+	err = job.Timer.Run("trees", func(report func(int, int)) (err error) {
 		l.model, err = l.train(ctx, job, data, data.Live, report)
 		return err
 	})
+	if err != nil || job.Data != nil { // a model of several kinds calibrates its members
+		return l, err
+	}
+	return l, l.calibrate(ctx, job, data)
+}
+
+// calibrate computes the calibration of the model.
+func (l *learned) calibrate(ctx context.Context, job *kind.Job, data *labelled.Rows) (err error) {
+	o := labels.CalibrateOptions{
+		Measure: l.opts.Objective.OfSets, Apart: l.opts.Objective == lcif.MacroF1, AllowEmpty: l.opts.AllowEmpty,
+	}
+	score := func(train, test []int) (*vector.CSR, error) {
+		m, err := l.train(ctx, job, data, train, func(int, int) {})
+		if err != nil {
+			return nil, err
+		}
+		p, out := labeltree.NewPredictor(m), &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+		var x vector.Sparse
+		for i, row := range test {
+			if i%64 == 0 && ctx.Err() != nil {
+				return nil, fail.Wrapf(ctx.Err(), "build")
+			}
+			x.Index, x.Value = x.Index[:0], x.Value[:0]
+			p.Predict(data.Rows.Row(row), labeltree.DefaultBeam, 0, &x)
+			out.Append(x)
+		}
+		out.Cols = len(l.names)
+		return out, nil
+	}
+	l.chance, err = data.Calibrate(job.Timer, l.opts.Params.Seed, o, score)
+	return err
 }
 
 // train learns from rows.
@@ -136,7 +171,7 @@ func (l *learned) train(
 // Describe implements kind.Built.
 func (l *learned) Describe(m *kind.Manifest) {
 	o := l.opts
-	m.Options = &o
+	m.Options, m.Info.Calibration = &o, l.chance
 	if o.From == fromVector || o.From == fromBoth {
 		m.Uses = kind.ScanName // a query need not have features
 	}

@@ -1,7 +1,6 @@
 package labeltreeindex
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,6 +18,7 @@ import (
 type scratch struct {
 	x, scores vector.Sparse
 	room      []float32
+	all       []kind.Ranked
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -43,30 +43,47 @@ func (t *model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 	s.scores.Index, s.scores.Value = s.scores.Index[:0], s.scores.Value[:0]
 	p := labeltree.NewPredictor(t.model)
 	p.Predict(s.x, labeltree.DefaultBeam, 0, &s.scores)
-	first := len(a.Labels)
-	for i, l := range s.scores.Index {
-		r := labels.Ranked{Label: l, Score: s.scores.Value[i]}
-		a.Labels = append(a.Labels, kind.Ranked{Ranked: r, Name: t.label(l), Predicted: r.Score >= certain})
-	}
-	found := a.Labels[first:]
-	slices.SortFunc(found, func(a, b kind.Ranked) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Name, b.Name))
-	})
-	if len(found) > 0 && !t.opts.AllowEmpty {
-		found[0].Predicted = true
-	}
-	kept := found[:0]
-	for i, r := range found {
-		if i < o.Top || r.Predicted && (o.Set || o.Top <= 0) {
-			kept = append(kept, r)
-		}
-	}
-	a.Labels = a.Labels[:first+len(kept)]
+	t.choose(s, o, a)
 	if o.Explain {
 		t.explain(p, s.x, a)
 	}
 	return nil
 }
+
+// choose appends the labels that are requested: by probability or, without a calibration, by score.
+func (t *model) choose(s *scratch, o *kind.LabelAsk, a *kind.LabelAnswer) {
+	c, first := o.Calibration, len(a.Labels)
+	s.all = s.all[:0]
+	for i, l := range s.scores.Index {
+		r := kind.Ranked{Ranked: labels.Ranked{Label: l, Score: s.scores.Value[i]}}
+		if r.Predicted = r.Score >= certain; c != nil {
+			r.Probability = c.Probability(r.Score, t.rowsWith(l))
+		}
+		s.all = append(s.all, r)
+	}
+	before := func(a, b uint32) bool { return t.label(a) < t.label(b) }
+	if c != nil {
+		a.Labels = o.Choose(a.Labels, s.all, t.rowsWith, before)
+	} else {
+		order := labels.Order{Before: before}
+		slices.SortFunc(s.all, func(a, b kind.Ranked) int { return order.Compare(a.Ranked, b.Ranked) })
+		if len(s.all) > 0 && !t.opts.AllowEmpty {
+			s.all[0].Predicted = true
+		}
+		for i, r := range s.all {
+			if i < o.Top || r.Predicted && (o.Set || o.Top <= 0) {
+				a.Labels = append(a.Labels, r)
+			}
+		}
+	}
+	for i := range a.Labels[first:] {
+		r := &a.Labels[first+i]
+		r.Name = t.label(r.Label)
+	}
+}
+
+// rowsWith returns the number of training rows that have a label.
+func (t *model) rowsWith(label uint32) int { return int(t.rows[label]) }
 
 // explain fills in the path through the tree to each label.
 func (t *model) explain(p *labeltree.Predictor, x vector.Sparse, a *kind.LabelAnswer) {
