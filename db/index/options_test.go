@@ -19,7 +19,9 @@ func TestCheck(t *testing.T) {
 	field := regexp.MustCompile(`[A-Z][A-Za-z]+(\.[A-Z][A-Za-z]+)*`)
 	golden.Answers(t, "options.txt", func(line string) string {
 		part := strings.SplitN(line, " ", 3)
-		o := map[string]Options{"forest": &Forest{}, "lcif": &LCIF{}, "postings": &Postings{}, "trees": &Trees{}}[part[0]]
+		o := map[string]Options{
+			"forest": &Forest{}, "lcif": &LCIF{}, "postings": &Postings{}, "trees": &Trees{}, "auto": &Auto{},
+		}[part[0]]
 		dim, err := strconv.Atoi(part[1])
 		d := json.NewDecoder(strings.NewReader(part[2]))
 		d.DisallowUnknownFields()

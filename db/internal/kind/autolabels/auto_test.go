@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/index"
@@ -366,5 +369,74 @@ func TestHeldOutValue(t *testing.T) {
 		if got := info.AutoTrials[0].Value; got != r.Precision[0] {
 			t.Errorf("form %d: precision@1 of %v, want %v", form, got, r.Precision[0])
 		}
+	}
+}
+
+// TestBounds: without time, or if it is told to stop, a build has the first member only; what takes too much memory
+// is not tried, and is an error if nothing else is left.
+func TestBounds(t *testing.T) {
+	d, _ := library(t, sparse, 200)
+	c := d.Collection("docs")
+	stop := make(chan struct{})
+	close(stop)
+	for name, x := range map[string]struct {
+		o   index.Auto
+		run *db.Run
+	}{
+		"time": {index.Auto{Time: 1}, nil},
+		"stop": {index.Auto{}, &db.Run{Stop: stop}},
+	} {
+		info, err := c.Build(t.Context(), "auto", &x.o, x.run)
+		dbtest.Must(t, err)
+		if len(info.AutoTrials) != 2 || info.AutoTrials[0].Kind != "labeltree" || !info.AutoTrials[0].Chosen {
+			t.Errorf("%s: %+v", name, info.AutoTrials)
+		}
+	}
+	_, err := c.Build(t.Context(), "auto", &index.Auto{Memory: 100}, nil)
+	if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "KiB of memory") {
+		t.Errorf("without memory: %v", err)
+	}
+	_, err = c.Build(t.Context(), "auto", &index.Auto{Memory: 1 << 30}, nil)
+	dbtest.Must(t, err)
+}
+
+// TestHostileManifest: members, weights and curves that no build writes are damage.
+func TestHostileManifest(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	d := dbtest.OpenAt(t, path, &db.Options{NoSync: true})
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "docs", db.Schema{Sparse: true}))
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 120 {
+		dbtest.Must(t, dbtest.Put(d, "docs", document(rng, sparse, i, 5)))
+	}
+	dbtest.Builds(t, d, "docs", "auto", &index.Auto{LCIF: &index.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}})
+	dbtest.Must(t, d.Close())
+	object := dbtest.Object(t, path, "docs", "auto")
+	pristine, err := os.ReadFile(path)
+	dbtest.Must(t, err)
+	for name, edit := range map[string]func(detail, member map[string]any){
+		"no members":      func(d, _ map[string]any) { d["Parts"] = []any{} },
+		"the same twice":  func(d, m map[string]any) { d["Parts"] = []any{m, m} },
+		"unknown kind":    func(_, m map[string]any) { m["Kind"] = "kd" },
+		"without options": func(_, m map[string]any) { m["Kind"] = "labeltree" },
+		"no weights":      func(_, m map[string]any) { delete(m, "Weights") },
+		"no curves":       func(_, m map[string]any) { delete(m, "Curves") },
+		"weight":          func(_, m map[string]any) { m["Weights"] = []any{0, 0, 0, -1} },
+		"rows left out":   func(_, m map[string]any) { m["Dead"] = 1000 },
+		"deep":            func(d, _ map[string]any) { d["Deep"] = 0 },
+		"falling curve": func(_, m map[string]any) {
+			m["Curves"].([]any)[1] = map[string]any{"x": []any{0, 1}, "y": []any{1, 0}}
+		},
+	} {
+		dbtest.Must(t, os.WriteFile(path, pristine, 0o600))
+		dbtest.EditJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
+			d := m["Segments"].([]any)[0].(map[string]any)["Detail"].(map[string]any)
+			edit(d, d["Parts"].([]any)[0].(map[string]any))
+		})
+		dbtest.WithFile(t, path, func(_ *db.DB, s *db.Snapshot) {
+			r := document(rng, sparse, 0, 5)
+			_, err := s.Collection("docs").Predict(t.Context(), query(&r), &db.PredictOptions{Index: "auto"})
+			dbtest.MustBeCorrupt(t, name, err)
+		})
 	}
 }
