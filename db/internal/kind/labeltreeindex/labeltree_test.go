@@ -208,3 +208,36 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
+
+// The probability of the best label is about how often it is right, and a declared recall is delivered.
+func TestProbabilities(t *testing.T) {
+	d, queries, truth := collections(t)
+	texts := only(queries, true, false)
+	for _, p := range []labeltree.Params{{}, {Flat: 3}} {
+		info, err := d.Collection("text").Build(t.Context(), "tree", &index.LabelTree{Params: p}, nil)
+		dbtest.Must(t, err)
+		if info.Calibration == nil || info.Calibration.Rows != 900 {
+			t.Fatalf("%+v", info.Calibration)
+		}
+		sum, hits, found := 0.0, 0, 0.0
+		for i, q := range texts {
+			a, err := d.Collection("text").Predict(t.Context(), q, &db.PredictOptions{Recall: 0.9})
+			dbtest.Must(t, err)
+			for place, l := range a.Labels {
+				right := slices.Contains(truth[i], l.Label)
+				if place == 0 {
+					sum += float64(l.Probability)
+					if right {
+						hits++
+					}
+				}
+				if right {
+					found += 1 / float64(len(truth[i]))
+				}
+			}
+		}
+		if found < 86 || sum < float64(hits)-10 || sum > float64(hits)+10 {
+			t.Errorf("%+v: %g of 100 found, %d best ones are right, %g expected", p, found, hits, sum)
+		}
+	}
+}
