@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/plot"
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/text"
 )
@@ -106,6 +107,24 @@ func TestRecall(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"a, k = 1", "a, k = 10", "b, k = 1", "b, k = 10"}, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	drawable(t, chart)
+}
+
+func TestReliability(t *testing.T) {
+	plain := index.Info{Record: index.Record{Name: "plain"}}
+	if reliabilityOf("c", plain) != nil {
+		t.Error("a chart without probabilities")
+	}
+	c := &labels.Calibration{}
+	for range 3 {
+		c.Top.Add(0.25, false)
+	}
+	c.Top.Add(0.25, true)
+	chart := reliabilityOf("c", plain, index.Info{Record: index.Record{Name: "a", Calibration: c}})
+	want := plot.Series{Name: "a, error 0.000", Points: []plot.Point{{X: 0.25, Y: 0.25}}}
+	if len(chart.Series) != 2 || !cmp.Equal(chart.Series[1], want) {
+		t.Errorf("%+v", chart.Series)
 	}
 	drawable(t, chart)
 }
