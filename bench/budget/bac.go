@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/anndb/anndb/bench/internal/liblinear"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -57,7 +58,7 @@ func runBAC(ctx context.Context, s *settings) error {
 	fmt.Println("CPU seconds of training on 10,000 × 50,000 rows of 75 features, medians; B = 100; test errors in % on 2,000 more rows.")
 	fmt.Println("   C |   bac features error | liblinear dual error | primal error | bac / dual, / primal")
 	x, y := makeText(12000, 50000, 75, 1)
-	if err := s.linear.load(x); err != nil {
+	if err := s.linear.Load(x); err != nil {
 		return err
 	}
 	all := make([]int, x.Rows())
@@ -78,13 +79,13 @@ func runBAC(ctx context.Context, s *settings) error {
 			seconds[0] = append(seconds[0], (cpu() - start).Seconds())
 			d := binaryData{x, y}
 			features, wrong[0] = len(b.Features), d.wrongByClassifier(b, test)
-			for i, solver := range []int{dualL2, primalL2} {
-				got, err := s.linear.train(linearParams{solver: solver, c: c, bias: 1}, y, rows, test)
+			for i, solver := range []int{liblinear.DualL2, liblinear.PrimalL2} {
+				got, err := s.linear.Train(liblinear.Params{Solver: solver, C: c, Bias: 1}, y, rows, test)
 				if err != nil {
 					return err
 				}
-				seconds[i+1] = append(seconds[i+1], got.train)
-				wrong[i+1] = got.wrong(y, test)
+				seconds[i+1] = append(seconds[i+1], got.Train)
+				wrong[i+1] = got.Wrong(y, test)
 			}
 		}
 		var mid [3]float64

@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/anndb/anndb/bench/internal/liblinear"
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -55,7 +57,7 @@ func runBinary(ctx context.Context, s *settings) error {
 	fmt.Println("set               rows       m |   svm  cart |   sbt unpruned one node | nodes depth features     s | paper: svm, sbt")
 	return s.eachBinary(func(set *binarySet, d *binaryData) error {
 		if s.linear != nil {
-			if err := s.linear.load(d.x); err != nil {
+			if err := s.linear.Load(d.x); err != nil {
 				return err
 			}
 		}
@@ -89,17 +91,17 @@ func divide(ctx context.Context, s *settings, d *binaryData, seed uint64) ([]flo
 	percent := 100 / float64(len(fold.Test))
 	figures := []float64{math.NaN(), math.NaN()}
 	if s.linear != nil {
-		p := linearParams{solver: dualL2, c: 0.1, bias: 1}
+		p := liblinear.Params{Solver: liblinear.DualL2, C: 0.1, Bias: 1}
 		if s.inner > 1 {
-			if p, err = s.linear.choose(p, y, fold.Train, costs, s.inner); err != nil {
+			if p, err = choose(s.linear, p, y, fold.Train, costs, s.inner); err != nil {
 				return nil, err
 			}
 		}
-		got, err := s.linear.train(p, y, fold.Train, fold.Test)
+		got, err := s.linear.Train(p, y, fold.Train, fold.Test)
 		if err != nil {
 			return nil, err
 		}
-		figures[0] = percent * float64(got.wrong(y, fold.Test))
+		figures[0] = percent * float64(got.Wrong(y, fold.Test))
 	}
 	if x.Rows()*x.Cols <= cartCells {
 		wrong, _, err := cart(x, y, fold.Train, fold.Test)
@@ -136,4 +138,38 @@ func divide(ctx context.Context, s *settings, d *binaryData, seed uint64) ([]flo
 	}
 	st := first.Stats()
 	return append(figures, float64(st.Nodes), float64(st.Depth), float64(st.Features), seconds), nil
+}
+
+// choose is the cost with the fewest errors in cross-validation; ties go to
+// the smaller.
+func choose(l *liblinear.Driver, p liblinear.Params, y []int8, rows []int, costs []float64, folds int) (liblinear.Params, error) {
+	parts, err := labels.KFold(len(rows), folds, 0)
+	if err != nil {
+		return p, err
+	}
+	best, least := p, len(rows)+1
+	for _, c := range costs {
+		p.C = c
+		wrong := 0
+		for _, f := range parts {
+			test := pick(rows, f.Test)
+			got, err := l.Train(p, y, pick(rows, f.Train), test)
+			if err != nil {
+				return p, err
+			}
+			wrong += got.Wrong(y, test)
+		}
+		if wrong < least {
+			best, least = p, wrong
+		}
+	}
+	return best, nil
+}
+
+func pick(rows, at []int) []int {
+	chosen := make([]int, len(at))
+	for i, k := range at {
+		chosen[i] = rows[k]
+	}
+	return chosen
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/anndb/anndb/bench/internal/liblinear"
 	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
@@ -54,7 +55,7 @@ func runCurve(ctx context.Context, s *settings) error {
 			fmt.Println()
 		}
 		if s.linear != nil && !s.without.MatchString(curveNames[2]) {
-			if err := s.linear.load(d.x); err != nil {
+			if err := s.linear.Load(d.x); err != nil {
 				return err
 			}
 			fmt.Printf("  %-6s", curveNames[2])
@@ -178,12 +179,12 @@ func (s *settings) sparsePoint(d *binaryData, c float64) (plot.Point, error) {
 		if err != nil {
 			return p, err
 		}
-		got, err := s.linear.train(linearParams{solver: primalL1, c: c, bias: 1}, d.y, f.Train, f.Test)
+		got, err := s.linear.Train(liblinear.Params{Solver: liblinear.PrimalL1, C: c, Bias: 1}, d.y, f.Train, f.Test)
 		if err != nil {
 			return p, err
 		}
-		p.X += float64(got.weights) / float64(s.seeds)
-		p.Y += 100 * float64(got.wrong(d.y, f.Test)) / float64(len(f.Test)*s.seeds)
+		p.X += float64(got.Weights) / float64(s.seeds)
+		p.Y += 100 * float64(got.Wrong(d.y, f.Test)) / float64(len(f.Test)*s.seeds)
 	}
 	return p, nil
 }

@@ -21,6 +21,7 @@ import (
 	"os/signal"
 	"regexp"
 
+	"github.com/anndb/anndb/bench/internal/liblinear"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -46,7 +47,7 @@ type settings struct {
 	limit    int
 	peerCost float64
 	without  *regexp.Regexp
-	linear   *linear // nil without the peer
+	linear   *liblinear.Driver // nil without the peer
 }
 
 // errSkipped says that data or a peer is missing.
@@ -100,13 +101,13 @@ func main() {
 }
 
 func run(ctx context.Context, s *settings, names []string) (err error) {
-	s.linear, err = startLinear(ctx, s.peers)
-	if errors.Is(err, errSkipped) {
+	s.linear, err = liblinear.Start(ctx, s.peers)
+	if errors.Is(err, liblinear.ErrMissing) {
 		fmt.Fprintf(os.Stderr, "\n*** %v\n\n", err)
 	} else if err != nil {
 		return err
 	} else {
-		fmt.Println("peer:", s.linear.version)
+		fmt.Println("peer:", s.linear.Version)
 		defer func() { err = errors.Join(err, s.linear.Close()) }()
 	}
 	experiments := map[string]func(context.Context, *settings) error{

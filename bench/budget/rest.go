@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/anndb/anndb/bench/internal/liblinear"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
@@ -37,9 +38,9 @@ func (m *restModels) of(label int) []float32 { return m.value[label*m.rows : (la
 // chooseCost is the cost with the best micro F1 over a sample of the labels,
 // with the CPU seconds that it took; known, if that is not zero: what an earlier
 // run chose.
-func (l *linear) chooseCost(p linearParams, y *labels.Matrix, rows, dev []int, known float64) (linearParams, float64, error) {
+func chooseCost(l *liblinear.Driver, p liblinear.Params, y *labels.Matrix, rows, dev []int, known float64) (liblinear.Params, float64, error) {
 	if known > 0 {
-		p.c = known
+		p.C = known
 		return p, 0, nil
 	}
 	step := 1
@@ -47,19 +48,19 @@ func (l *linear) chooseCost(p linearParams, y *labels.Matrix, rows, dev []int, k
 		step = sampleStep
 	}
 	best, most, spent := p, -1.0, 0.0
-	for _, p.c = range linearCosts {
+	for _, p.C = range linearCosts {
 		hit, listed, present := 0, 0, 0
 		for label := 0; label < y.Labels(); label += step {
 			class, n := against(y, label, rows)
 			if n == 0 || n == len(rows) {
 				continue
 			}
-			got, err := l.train(p, class, rows, dev)
+			got, err := l.Train(p, class, rows, dev)
 			if err != nil {
 				return p, 0, err
 			}
-			spent += got.train
-			for i, v := range got.values {
+			spent += got.Train
+			for i, v := range got.Values {
 				if class[dev[i]] > 0 {
 					present++
 				}
@@ -100,14 +101,14 @@ func against(y *labels.Matrix, label int, rows []int) (class []int8, n int) {
 // some rows. What has been trained is kept in the directory state, unless that
 // is empty, and not trained again. A limit that is not zero ends with the label
 // before it; of the others some are trained for the time that all would take.
-func (l *linear) each(p linearParams, y *labels.Matrix, name, state string, limit int, rows, judged []int) (m *restModels, err error) {
+func each(l *liblinear.Driver, p liblinear.Params, y *labels.Matrix, name, state string, limit int, rows, judged []int) (m *restModels, err error) {
 	m = &restModels{labels: y.Labels(), rows: len(judged)}
 	if limit == 0 {
 		limit = m.labels
 	}
 	var kept *os.File
 	if state != "" {
-		file := fmt.Sprintf("%s-s%d-c%g-%d-%d-%d.values", name, p.solver, p.c, len(rows), len(judged), m.labels)
+		file := fmt.Sprintf("%s-s%d-c%g-%d-%d-%d.values", name, p.Solver, p.C, len(rows), len(judged), m.labels)
 		if kept, err = m.resume(filepath.Join(state, file), limit); err != nil {
 			return nil, err
 		}
@@ -115,14 +116,14 @@ func (l *linear) each(p linearParams, y *labels.Matrix, name, state string, limi
 	}
 	for label := len(m.value) / m.rows; label < limit; label++ {
 		class, n := against(y, label, rows)
-		var got linearResult
+		var got liblinear.Result
 		if n == 0 || n == len(rows) {
-			got.values = slices.Repeat([]float64{math.Inf(2*n - 1)}, len(judged))
-		} else if got, err = l.train(p, class, rows, judged); err != nil {
+			got.Values = slices.Repeat([]float64{math.Inf(2*n - 1)}, len(judged))
+		} else if got, err = l.Train(p, class, rows, judged); err != nil {
 			return nil, err
 		}
-		record := modelRecord{got.train, got.weights, make([]float32, m.rows)}
-		for i, v := range got.values {
+		record := modelRecord{got.Train, got.Weights, make([]float32, m.rows)}
+		for i, v := range got.Values {
 			record.Value[i] = float32(v)
 		}
 		m.add(record)
@@ -139,11 +140,11 @@ func (l *linear) each(p linearParams, y *labels.Matrix, name, state string, limi
 		if n == 0 {
 			continue
 		}
-		got, err := l.train(p, class, rows, judged[:0])
+		got, err := l.Train(p, class, rows, judged[:0])
 		if err != nil {
 			return nil, err
 		}
-		spent += got.train
+		spent += got.Train
 	}
 	if sample > 0 {
 		m.seconds += spent / float64(sample) * float64(m.labels-limit)
@@ -271,24 +272,24 @@ func oneAgainstRest(s *settings, set *textSet) (*entrant, error) {
 	if s.linear == nil {
 		return nil, fmt.Errorf("%w liblinear: no peer", errSkipped)
 	}
-	if err := s.linear.load(set.x); err != nil {
+	if err := s.linear.Load(set.x); err != nil {
 		return nil, err
 	}
 	learn, dev, err := set.tuning()
 	if err != nil {
 		return nil, err
 	}
-	p, spent, err := s.linear.chooseCost(linearParams{solver: dualL2, bias: 1}, set.y, learn, dev, s.peerCost)
+	p, spent, err := chooseCost(s.linear, liblinear.Params{Solver: liblinear.DualL2, Bias: 1}, set.y, learn, dev, s.peerCost)
 	if err != nil {
 		return nil, err
 	}
 	judged := slices.Concat(set.dev, set.test)
-	m, err := s.linear.each(p, set.y, set.name, s.state, s.limit, set.train, judged)
+	m, err := each(s.linear, p, set.y, set.name, s.state, s.limit, set.train, judged)
 	if err != nil {
 		return nil, err
 	}
 	e := &entrant{name: "liblinear", train: m.seconds, features: set.x.Cols, bytes: 8 * int(m.weights)}
-	e.note = fmt.Sprintf("-s 1 -c %g -B 1 (C chosen in %.0f s); KiB: its weights that are not zero, 8 bytes each", p.c, spent)
+	e.note = fmt.Sprintf("-s 1 -c %g -B 1 (C chosen in %.0f s); KiB: its weights that are not zero, 8 bytes each", p.C, spent)
 	if s.limit > 0 && s.limit < set.y.Labels() {
 		e.note += fmt.Sprintf("; labels below %d, time of all from every %dth of the others", s.limit, timeStep)
 	}
@@ -310,8 +311,8 @@ func oneAgainstRest(s *settings, set *textSet) (*entrant, error) {
 	e.scores = m.scores(len(set.dev), len(set.test))
 	// Its own evaluation of all labels at once takes the same time whatever the
 	// weights are, so one label is enough to measure it.
-	got, err := s.linear.relevance(p, set.y, set.train, set.test, 1, 1)
-	e.answer = 1e6 * got.test / float64(len(set.test))
+	seconds, err := s.linear.AnswerSeconds(p, set.y, set.train, set.test, 1)
+	e.answer = 1e6 * seconds / float64(len(set.test))
 	return e, err
 }
 

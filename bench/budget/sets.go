@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/anndb/anndb/bench/internal/liblinear"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
@@ -95,7 +96,7 @@ func runSets(ctx context.Context, s *settings) error {
 			continue
 		}
 		if s.linear != nil {
-			if err := s.linear.load(x); err != nil {
+			if err := s.linear.Load(x); err != nil {
 				return err
 			}
 		}
@@ -165,19 +166,19 @@ var setThresholds = []float32{-0.9, -0.8, -0.7, -0.6, -0.5, -0.4, -0.3, -0.2, -0
 // labels chosen by F1, as AT's are; the paper takes C = 1 and no threshold. Dual
 // coordinate descent is the faster solver, save for dense rows.
 func (s *settings) chosenRelevance(x *vector.CSR, y *labels.Matrix) answers {
-	solver := dualL2
+	solver := liblinear.DualL2
 	if len(x.Index) == x.Rows()*x.Cols {
-		solver = primalL2
+		solver = liblinear.PrimalL2
 	}
 	return func(f labels.Fold) (*labels.Matrix, string, error) {
 		inner, err := heldOut(f.Train)
 		if err != nil {
 			return nil, "", err
 		}
-		best, threshold, most := linearParams{}, float32(0), -1.0
+		best, threshold, most := liblinear.Params{}, float32(0), -1.0
 		for _, c := range []float64{0.1, 1, 10} {
-			p := linearParams{solver: solver, c: c, bias: 1}
-			m, err := s.linear.each(p, y, "", "", 0, inner.Train, inner.Test)
+			p := liblinear.Params{Solver: solver, C: c, Bias: 1}
+			m, err := each(s.linear, p, y, "", "", 0, inner.Train, inner.Test)
 			if err != nil {
 				return nil, "", err
 			}
@@ -189,12 +190,12 @@ func (s *settings) chosenRelevance(x *vector.CSR, y *labels.Matrix) answers {
 				best, threshold, most = p, t, f1
 			}
 		}
-		m, err := s.linear.each(best, y, "", "", 0, f.Train, f.Test)
+		m, err := each(s.linear, best, y, "", "", 0, f.Train, f.Test)
 		if err != nil {
 			return nil, "", err
 		}
 		got, err := m.sets(0, len(f.Test), threshold, false)
-		return got, fmt.Sprintf("C=%g threshold=%g", best.c, threshold), err
+		return got, fmt.Sprintf("C=%g threshold=%g", best.C, threshold), err
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/anndb/anndb/bench/internal/liblinear"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -59,14 +60,14 @@ func runXOR(ctx context.Context, s *settings) error {
 			train, test, d := all[:10000], all[10000:], &binaryData{x, y}
 			var errors [3]float64
 			if s.linear != nil {
-				if err := s.linear.load(x); err != nil {
+				if err := s.linear.Load(x); err != nil {
 					return err
 				}
-				got, err := s.linear.train(linearParams{solver: primalL2, c: 1, bias: 1}, y, train, test)
+				got, err := s.linear.Train(liblinear.Params{Solver: liblinear.PrimalL2, C: 1, Bias: 1}, y, train, test)
 				if err != nil {
 					return err
 				}
-				errors[0] = float64(got.wrong(y, test)) / 20
+				errors[0] = float64(got.Wrong(y, test)) / 20
 			}
 			wrong, size, err := cart(x, y, train, test)
 			if err != nil {

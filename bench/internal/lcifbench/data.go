@@ -2,6 +2,8 @@ package lcifbench
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -28,6 +30,8 @@ type Set struct {
 	Train, Test Part
 	// Dev is for tuning; without rows where the set has none.
 	Dev Part
+	// Dense is set if coordinates may be negative, and the rows are no features.
+	Dense bool
 	// Note describes what is particular about the division or the values.
 	Note string
 }
@@ -38,6 +42,7 @@ type source struct {
 	train, dev, test string
 	names            string // file of label names, for xmc
 	share            float64
+	hashed, dense    bool
 	note             string
 	tfidf            bool
 	// large are sets whose tuning looks at a sample of the training rows.
@@ -48,6 +53,9 @@ type source struct {
 	// its own way, so that the set is for searches only.
 	more []string
 }
+
+// hashedNote describes the division of sets that have none of their own.
+const hashedNote = "a third to test, by the hash of the row's number"
 
 var sources = []source{
 	{name: "medical", train: "medical/medical-train.arff.gz", test: "medical/medical-test.arff.gz", table2: true},
@@ -61,15 +69,20 @@ var sources = []source{
 		names: "eurlex57k/labels.txt.gz", tfidf: true, large: true, note: "stands for Eurlex and Wiki10; tf-idf"},
 	{name: "news20-bydate", train: "news20-bydate/news20-bydate-train.txt.gz", test: "news20-bydate/news20-bydate-test.txt.gz",
 		names: "news20-bydate/labels.txt.gz", tfidf: true, large: true, note: "tf-idf"},
-	{name: "yahoo_business", train: "yahoo_business/yahoo_business.txt.gz", names: "yahoo_business/labels.txt.gz", share: 2. / 3, large: true, note: "first 2/3 to train"},
-	{name: "yahoo_education", train: "yahoo_education/yahoo_education.txt.gz", names: "yahoo_education/labels.txt.gz", share: 2. / 3, large: true, note: "first 2/3 to train"},
-	{name: "ng20", train: "ng20/ng20.txt.gz", names: "ng20/labels.txt.gz", share: 2. / 3, large: true, note: "first 2/3 to train"},
-	{name: "ohsumed", train: "ohsumed/ohsumed.txt.gz", names: "ohsumed/labels.txt.gz", share: 2. / 3, large: true, note: "first 2/3 to train"},
-	{name: "corel16k001", train: "corel16k001/corel16k001.txt.gz", names: "corel16k001/labels.txt.gz", share: 2. / 3, large: true, note: "first 2/3 to train"},
-	{name: "reutersk500", train: "reutersk500/reutersk500.txt.gz", names: "reutersk500/labels.txt.gz", share: 2. / 3, large: true, note: "first 2/3 to train"},
-	{name: "stackex_cs", train: "stackex_cs/stackex_cs.txt.gz", names: "stackex_cs/labels.txt.gz", share: 2. / 3, large: true, note: "first 2/3 to train"},
+	{name: "yahoo_business", train: "yahoo_business/yahoo_business.txt.gz", names: "yahoo_business/labels.txt.gz", hashed: true, large: true, note: hashedNote},
+	{name: "yahoo_education", train: "yahoo_education/yahoo_education.txt.gz", names: "yahoo_education/labels.txt.gz", hashed: true, large: true, note: hashedNote},
+	{name: "ng20", train: "ng20/ng20.txt.gz", names: "ng20/labels.txt.gz", hashed: true, large: true, note: hashedNote},
+	{name: "ohsumed", train: "ohsumed/ohsumed.txt.gz", names: "ohsumed/labels.txt.gz", hashed: true, large: true, note: hashedNote},
+	{name: "corel16k001", train: "corel16k001/corel16k001.txt.gz", names: "corel16k001/labels.txt.gz", hashed: true, large: true, note: hashedNote},
+	{name: "reutersk500", train: "reutersk500/reutersk500.txt.gz", names: "reutersk500/labels.txt.gz", hashed: true, large: true, note: hashedNote},
+	{name: "stackex_cs", train: "stackex_cs/stackex_cs.txt.gz", names: "stackex_cs/labels.txt.gz", hashed: true, large: true, note: hashedNote},
 	{name: "rcv1", train: "rcv1sub1/rcv1sub1.txt.gz", more: []string{"rcv1sub2/rcv1sub2.txt.gz", "rcv1sub3/rcv1sub3.txt.gz"}, names: "rcv1sub1/labels.txt.gz", share: 0.9, large: true,
 		note: "subsets 1 to 3 together, for searches only: each numbers its labels in its own way; first 90 % indexed"},
+	{name: "rcv1sub1", train: "rcv1sub1/rcv1sub1.txt.gz", names: "rcv1sub1/labels.txt.gz", hashed: true, large: true, note: hashedNote},
+	{name: "rcv1sub2", train: "rcv1sub2/rcv1sub2.txt.gz", names: "rcv1sub2/labels.txt.gz", hashed: true, large: true, note: hashedNote},
+	{name: "cal500", train: "cal500/cal500.arff.gz", dense: true, hashed: true, note: hashedNote},
+	{name: "yeast", train: "yeast/yeast-train.arff.gz", test: "yeast/yeast-test.arff.gz", dense: true},
+	{name: "scene", train: "scene/scene-train.arff.gz", test: "scene/scene-test.arff.gz", dense: true},
 	{name: "tmc2007-500", train: "tmc2007-500/tmc2007-500-train.arff.gz", test: "tmc2007-500/tmc2007-500-test.arff.gz", large: true},
 	{name: "enron", train: "enron/enron-train.arff.gz", test: "enron/enron-test.arff.gz"},
 }
@@ -104,11 +117,23 @@ func find(name string) (source, error) {
 // weighted by [TFIDF]; others are as the files have them. Errors: ErrSet, those
 // of package dataset, the context's.
 func Load(ctx context.Context, dir, name string) (*Set, error) {
+	set, err := Read(ctx, dir, name)
+	if err != nil {
+		return nil, err
+	}
+	if s, _ := find(name); s.tfidf {
+		TFIDF(set.Train.Rows, set.Train.Rows, set.Dev.Rows, set.Test.Rows)
+	}
+	return set, nil
+}
+
+// Read reads a set as the files have it. Errors: those of Load.
+func Read(ctx context.Context, dir, name string) (*Set, error) {
 	s, err := find(name)
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{Name: name, Note: s.note}
+	set := &Set{Name: name, Note: s.note, Dense: s.dense}
 	o := dataset.Options{Kind: dataset.Sparse}
 	if s.names != "" {
 		// Names of labels may repeat, their numbers do not.
@@ -137,7 +162,10 @@ func Load(ctx context.Context, dir, name string) (*Set, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	if s.test == "" {
+	switch {
+	case s.hashed:
+		set.Train, set.Test = set.Train.hashed("", 3)
+	case s.test == "":
 		set.Train, set.Test = cut(set.Train, s.share)
 	}
 	for _, p := range []*Part{&set.Train, &set.Dev, &set.Test} {
@@ -145,10 +173,28 @@ func Load(ctx context.Context, dir, name string) (*Set, error) {
 			p.Rows.Cols = r.features
 		}
 	}
-	if s.tfidf {
-		TFIDF(set.Train.Rows, set.Train.Rows, set.Dev.Rows, set.Test.Rows)
-	}
 	return set, nil
+}
+
+// HeldOut divides training rows: a fifth of them, by the hash of the row's number, to choose by, and the rest.
+func (p Part) HeldOut() (learn, held Part) { return p.hashed("v", 5) }
+
+// hashed divides rows: those with a hash of the salt and the row's number that the divisor divides, and the rest.
+func (p Part) hashed(salt string, divisor uint32) (rest, some Part) {
+	var in [2][]int
+	for i := range p.Rows.Rows() {
+		sum, side := sha256.Sum256(fmt.Appendf(nil, "%s%d", salt, i)), 0
+		if binary.BigEndian.Uint32(sum[:])%divisor == 0 {
+			side = 1
+		}
+		in[side] = append(in[side], i)
+	}
+	return p.take(in[0]), p.take(in[1])
+}
+
+// take returns the rows of a list.
+func (p Part) take(rows []int) Part {
+	return Part{labels.SelectRows(p.Rows, rows), p.Labels.Select(rows)}
 }
 
 // follow appends the rows of another part.
@@ -177,10 +223,7 @@ func cut(p Part, share float64) (Part, Part) {
 	for i := range all {
 		all[i] = i
 	}
-	take := func(rows []int) Part {
-		return Part{labels.SelectRows(p.Rows, rows), p.Labels.Select(rows)}
-	}
-	return take(all[:m]), take(all[m:])
+	return p.take(all[:m]), p.take(all[m:])
 }
 
 // reader reads the parts of one set.

@@ -169,7 +169,7 @@ func TestLoad(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(folder, "ng20.txt.gz"), xmc.Bytes(), 0o600))
 	set, err := Load(context.Background(), dir, "ng20")
 	must(t, err)
-	if set.Train.Rows.Rows() != 4 || set.Test.Rows.Rows() != 3 || set.Train.Rows.Cols != 4 || set.Test.Labels.Labels() != 2 || set.Test.Labels.Row(0)[0] != 0 || set.Note == "" {
+	if set.Train.Rows.Rows() != 5 || set.Test.Rows.Rows() != 2 || set.Train.Rows.Cols != 4 || set.Test.Labels.Labels() != 2 || set.Test.Labels.Row(0)[0] != 1 || set.Note == "" {
 		t.Errorf("%+v", set)
 	}
 	if n := len(Names(true)); n != 5 || len(Names(false)) <= n {

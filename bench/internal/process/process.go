@@ -4,8 +4,10 @@ package process
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strconv"
+	"time"
 )
 
 // Resident returns the bytes of memory that the process has, files that it maps included.
@@ -18,6 +20,12 @@ func Anonymous() int64 { return number("/proc/self/status", "RssAnon:") << 10 }
 // Peak returns the largest value that Resident has had.
 func Peak() int64 { return number("/proc/self/status", "VmHWM:") << 10 }
 
+// PeakOf returns the largest value that Resident has had in another process.
+func PeakOf(pid int) int64 { return number(fmt.Sprintf("/proc/%d/status", pid), "VmHWM:") << 10 }
+
+// User returns the processor time that the process has spent outside the system, in steps of 10 ms.
+func User() time.Duration { return time.Duration(stat(userTime)) * (time.Second / 100) }
+
 // Reads is what the process has read.
 type Reads struct {
 	Faults int64 // page faults that waited for the disk
@@ -27,20 +35,33 @@ type Reads struct {
 // ReadSoFar returns what the process has read since its start.
 func ReadSoFar() (r Reads) {
 	r.Bytes = number("/proc/self/io", "read_bytes:")
-	text, err := os.ReadFile("/proc/self/stat")
-	if err != nil {
-		return r
-	}
-	// The fields after the name of the command, which is in brackets, begin with the third.
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) > majorFaults-3 {
-		r.Faults, _ = strconv.ParseInt(string(fields[majorFaults-3]), 10, 64)
-	}
+	r.Faults = stat(majorFaults)
 	return r
 }
 
-// majorFaults is the number of the field of /proc/self/stat with the major faults.
-const majorFaults = 12
+// Numbers of fields of /proc/self/stat.
+const (
+	majorFaults = 12
+	userTime    = 14 // in hundredths of a second
+)
+
+// stat returns a field of /proc/self/stat, 0 if it has none.
+func stat(field int) int64 {
+	text, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return 0
+	}
+	// The fields after the name of the command, which is in brackets, begin with the third.
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) <= field-3 {
+		return 0
+	}
+	n, err := strconv.ParseInt(string(fields[field-3]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
 
 // number returns the number after a name in a file, 0 if it has none.
 func number(file, name string) int64 {
