@@ -1,0 +1,58 @@
+package labelled
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// TestCalibrate: each live row is scored once, by a model of others, and labels need not have scores.
+func TestCalibrate(t *testing.T) {
+	b, err := labels.NewBuilder(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Rows{}
+	for i := range 200 {
+		if i%10 == 3 {
+			b.Add(nil) // a deleted row
+			continue
+		}
+		b.Add([]string{fmt.Sprint(i % 2), "never"}[:1+i%3/2])
+		d.Live = append(d.Live, i)
+	}
+	d.Sets = b.Matrix()
+	var scored []int
+	score := func(train, test []int) (*vector.CSR, error) {
+		scored = append(scored, test...)
+		if both := append(slices.Clone(train), test...); len(both) != len(d.Live) {
+			t.Errorf("%d rows for training, %d tested", len(train), len(test))
+		}
+		out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+		for _, row := range test {
+			out.Append(vector.Sparse{Index: []uint32{d.Sets.Row(row)[0]}, Value: []float32{0.7}})
+		}
+		return out, nil
+	}
+	timer := &kind.Timer{Seconds: map[string]float64{}}
+	c, err := d.Calibrate(timer, 1, labels.CalibrateOptions{}, score)
+	slices.Sort(scored)
+	if err != nil || c == nil || !slices.Equal(scored, d.Live) || c.Rows != len(d.Live) || c.Probability(0.7, 100) != 1 {
+		t.Errorf("%+v of rows %v, %v", c, scored, err)
+	}
+	if reach := len(c.Recall); reach < 70 || reach > 90 {
+		t.Errorf("a recall of %d hundredths can be reached", reach)
+	}
+	none := func(_, _ []int) (*vector.CSR, error) { return nil, fmt.Errorf("one class: %w", ErrUntrainable) }
+	if c, err := d.Calibrate(timer, 1, labels.CalibrateOptions{}, none); c != nil || err != nil {
+		t.Errorf("%+v, %v of models that cannot be learned", c, err)
+	}
+	d.Live = d.Live[:labels.LeastCalibrationRows-1]
+	if c, err := d.Calibrate(timer, 1, labels.CalibrateOptions{}, none); c != nil || err != nil {
+		t.Errorf("%+v, %v by few rows", c, err)
+	}
+}
