@@ -356,13 +356,17 @@ func TestHeldOutValue(t *testing.T) {
 		for range 2 {
 			c, err := labels.Calibrate(truth, scores, rows, labels.CalibrateOptions{})
 			dbtest.Must(t, err)
-			if own := *scores; true {
-				own.Value = slices.Clone(own.Value)
-				for e, l := range own.Index {
-					own.Value[e] = c.Probability(own.Value[e], rows[l])
+			likely := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+			for i := range n {
+				var x vector.Sparse
+				for e, l := range scores.Row(i).Index {
+					if p := c.Probability(scores.Row(i).Value[e], rows[l]); p >= 1./500 {
+						x.Index, x.Value = append(x.Index, l), append(x.Value, p)
+					}
 				}
-				scores = &own
+				likely.Append(x)
 			}
+			scores, likely.Cols = likely, all.Labels()
 		}
 		r, err := labels.EvaluateRanking(truth, scores, []int{1})
 		dbtest.Must(t, err)

@@ -13,6 +13,9 @@ const buckets = labels.Buckets
 // The weights of members differ by bucket from ownWeights held-out rows on.
 const ownWeights = 500
 
+// leastProbability is the least probability, by any member, of a pair that is weighed. Most pairs have less.
+const leastProbability = 1. / 500
+
 // weights are the shares of members in the probability of a label, by bucket.
 type weights [][buckets]float64
 
@@ -54,8 +57,13 @@ func newHeld(truth *labels.Matrix, rows []int, o lcif.Objective, scores []*vecto
 	var all []uint32
 	for r := range truth.Rows() {
 		all = all[:0]
-		for _, s := range scores {
-			all = append(all, s.Row(r).Index...)
+		for m, s := range scores {
+			x := s.Row(r)
+			for i, l := range x.Index {
+				if h.curves[m][labels.Bucket(rows[l])].At(x.Value[i]) >= leastProbability {
+					all = append(all, l)
+				}
+			}
 		}
 		slices.Sort(all)
 		h.pairs.Index = append(h.pairs.Index, slices.Compact(all)...)
@@ -66,9 +74,11 @@ func newHeld(truth *labels.Matrix, rows []int, o lcif.Objective, scores []*vecto
 		for r := range truth.Rows() {
 			at, own, next := h.pairs.Ptr[r], s.Row(r), 0
 			for i, l := range h.pairs.Row(r).Index {
+				for next < len(own.Index) && own.Index[next] < l {
+					next++
+				}
 				if next < len(own.Index) && own.Index[next] == l {
 					prob[at+uint64(i)] = h.curves[m][labels.Bucket(rows[l])].At(own.Value[next])
-					next++
 				}
 			}
 		}
@@ -99,6 +109,25 @@ func (h *held) compose(w weights) *vector.CSR {
 		out.Value[i] = float32(p)
 	}
 	return &out
+}
+
+// likely returns the probabilities that are not tiny, so that a calibration does not depend on the pairs of members
+// without weight.
+func likely(prob *vector.CSR) *vector.CSR {
+	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	var kept vector.Sparse
+	for r := range prob.Rows() {
+		x := prob.Row(r)
+		kept.Index, kept.Value = kept.Index[:0], kept.Value[:0]
+		for i, p := range x.Value {
+			if p >= leastProbability {
+				kept.Index, kept.Value = append(kept.Index, x.Index[i]), append(kept.Value, p)
+			}
+		}
+		out.Append(kept)
+	}
+	out.Cols = prob.Cols
+	return out
 }
 
 // moments are sums over pairs of the products of the probabilities of two members, and of those of a member
@@ -227,7 +256,7 @@ type blended struct {
 
 // measure calibrates weighed probabilities and computes their objective.
 func (h *held) measure(w weights) (b blended, err error) {
-	scores := h.compose(w)
+	scores := likely(h.compose(w))
 	b.weights = w
 	if b.calibration, err = labels.Calibrate(h.truth, scores, h.rows, h.options()); err != nil {
 		return b, err
