@@ -130,7 +130,10 @@ func (t *tuner) candidate(name string) (c candidate) {
 
 // linear returns what to try of linear classifiers, of many rows the defaults only.
 func (t *tuner) linear() (c candidate) {
-	o := index.LabelTree{Objective: t.opts.Objective, Seed: t.opts.Seed}
+	o := index.LabelTree{Weight: labelled.WeightStandard, Objective: t.opts.Objective, Seed: t.opts.Seed}
+	if t.sparse {
+		o.Weight = labelled.WeightTFIDF
+	}
 	if c.start = &o; t.once() {
 		return c
 	}
@@ -442,8 +445,8 @@ func settingOf(o index.Options) string {
 			s += fmt.Sprintf(" min-positive=%d", p.MinPositive)
 		}
 	}
-	if weight != "" && weight != "none" {
-		s += " " + weight
+	if weight != "" {
+		s += " weight=" + weight
 	}
 	return s
 }
