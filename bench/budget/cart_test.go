@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/bench/internal/lcifbench"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -60,7 +61,7 @@ func TestCart(t *testing.T) {
 }
 
 func TestRanking(t *testing.T) {
-	got := ranking([]uint32{7, 2, 9})
+	got := lcifbench.Ranking([]uint32{7, 2, 9})
 	if !slices.Equal(got.Index, []uint32{2, 7, 9}) || !slices.Equal(got.Value, []float32{2, 3, 1}) {
 		t.Fatalf("%+v", got)
 	}

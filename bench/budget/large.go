@@ -285,7 +285,7 @@ func rest(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
 			order[c] = uint32(c)
 		}
 		slices.SortStableFunc(order, func(a, b uint32) int { return cmp.Compare(values[b], values[a]) })
-		e.scores.Append(ranking(order[:min(5, len(order))]))
+		e.scores.Append(lcifbench.Ranking(order[:min(5, len(order))]))
 	}
 	st := m.Stats()
 	e.bytes, e.features = st.Bytes, st.Features

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/anndb/anndb/bench/internal/lcifbench"
 	"github.com/anndb/anndb/bench/internal/liblinear"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
@@ -260,7 +261,7 @@ func (m *restModels) best(first, n, k int) [][]uint32 {
 func (m *restModels) scores(first, n int) *vector.CSR {
 	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m.labels}
 	for _, best := range m.best(first, n, 5) {
-		out.Append(ranking(best))
+		out.Append(lcifbench.Ranking(best))
 	}
 	return out
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/labels"
@@ -49,17 +48,4 @@ func tfidf(x *vector.CSR, n int) {
 			}
 		}
 	}
-}
-
-// ranking makes scores of labels in order: k for the first, then k − 1.
-func ranking(best []uint32) vector.Sparse {
-	var s vector.Sparse
-	s.Index = slices.Clone(best)
-	slices.Sort(s.Index)
-	s.Value = make([]float32, len(best))
-	for i, l := range best {
-		at, _ := slices.BinarySearch(s.Index, l)
-		s.Value[at] = float32(len(best) - i)
-	}
-	return s
 }

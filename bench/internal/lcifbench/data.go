@@ -164,7 +164,8 @@ func Read(ctx context.Context, dir, name string) (*Set, error) {
 	}
 	switch {
 	case s.hashed:
-		set.Train, set.Test = set.Train.hashed("", 3)
+		train, test := Divide(set.Train.Rows.Rows())
+		set.Train, set.Test = set.Train.take(train), set.Train.take(test)
 	case s.test == "":
 		set.Train, set.Test = cut(set.Train, s.share)
 	}
@@ -176,20 +177,24 @@ func Read(ctx context.Context, dir, name string) (*Set, error) {
 	return set, nil
 }
 
-// HeldOut divides training rows: a fifth of them, by the hash of the row's number, to choose by, and the rest.
-func (p Part) HeldOut() (learn, held Part) { return p.hashed("v", 5) }
+// Divide divides the numbers of n rows: a third of them, by the hash of the number, to test, and the rest to train.
+func Divide(n int) (train, test []int) { return hashed(n, "", 3) }
 
-// hashed divides rows: those with a hash of the salt and the row's number that the divisor divides, and the rest.
-func (p Part) hashed(salt string, divisor uint32) (rest, some Part) {
-	var in [2][]int
-	for i := range p.Rows.Rows() {
-		sum, side := sha256.Sum256(fmt.Appendf(nil, "%s%d", salt, i)), 0
+// HeldOut divides the numbers of n training rows: a fifth of them, by the hash of the number, to choose by, and the
+// rest to learn from.
+func HeldOut(n int) (learn, held []int) { return hashed(n, "v", 5) }
+
+// hashed divides numbers: those whose hash with a salt the divisor divides, and the rest.
+func hashed(n int, salt string, divisor uint32) (rest, some []int) {
+	for i := range n {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s%d", salt, i))
 		if binary.BigEndian.Uint32(sum[:])%divisor == 0 {
-			side = 1
+			some = append(some, i)
+		} else {
+			rest = append(rest, i)
 		}
-		in[side] = append(in[side], i)
 	}
-	return p.take(in[0]), p.take(in[1])
+	return rest, some
 }
 
 // take returns the rows of a list.

@@ -343,3 +343,13 @@ type noLabels struct{ *labels.Matrix }
 
 // Row is empty.
 func (noLabels) Row(int) []uint32 { return nil }
+
+// Ranking makes scores of labels in order: k for the first of k, then k − 1.
+func Ranking(best []uint32) vector.Sparse {
+	s := vector.Sparse{Index: slices.Sorted(slices.Values(best)), Value: make([]float32, len(best))}
+	for i, l := range best {
+		at, _ := slices.BinarySearch(s.Index, l)
+		s.Value[at] = float32(len(best) - i)
+	}
+	return s
+}

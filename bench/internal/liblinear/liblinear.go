@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/anndb/anndb/bench/child"
+	"github.com/anndb/anndb/bench/internal/process"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
@@ -75,6 +76,9 @@ func Start(ctx context.Context, dir string) (*Driver, error) {
 	l.Version, err = l.text('V')
 	return l, err
 }
+
+// Peak returns the most memory that the driver has had, in bytes.
+func (l *Driver) Peak() int64 { return process.PeakOf(l.cmd.Process.Pid) }
 
 // Close ends the driver.
 func (l *Driver) Close() error {
