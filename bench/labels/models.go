@@ -66,7 +66,7 @@ const (
 
 // measureModel learns a model in a copy of the file of rows, and predicts the test rows from the file opened again.
 func (s *set) measureModel(ctx context.Context, rows string, o lcif.Objective, r *result) (err error) {
-	path := fmt.Sprintf("%s.%s-%d", rows, r.System, os.Getpid())
+	path := rows + "." + r.System // what a process left that was ended is overwritten
 	defer func() { err = errors.Join(err, os.Remove(path)) }()
 	if err := copyFile(path, rows); err != nil {
 		return err

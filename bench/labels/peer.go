@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/anndb/anndb/bench/internal/lcifbench"
@@ -113,17 +114,30 @@ func (s *set) peerRows() (*vector.CSR, error) {
 		standardize(x, n)
 		return x, nil
 	}
-	train := &vector.CSR{Ptr: x.Ptr[:n+1], Index: x.Index[:x.Ptr[n]], Value: slices.Clone(x.Value[:x.Ptr[n]]), Cols: x.Cols}
-	lcifbench.TFIDF(train, x)
+	unitTFIDF(x, n)
+	return x, nil
+}
+
+// unitTFIDF weighs counts by (1 + ln count)·(1 + ln((1 + n)/(1 + df))), where df of the first n rows have the feature,
+// and scales rows to unit length. The smoothing
+// matters where there are few rows.
+func unitTFIDF(x *vector.CSR, n int) {
+	df := make([]int, x.Cols)
+	for _, f := range x.Index[:x.Ptr[n]] {
+		df[f]++
+	}
 	for i := range x.Rows() {
 		row := x.Row(i)
+		for e, f := range row.Index {
+			idf := 1 + math.Log(float64(1+n)/float64(1+df[f]))
+			row.Value[e] = float32((1 + math.Log(max(1, float64(row.Value[e])))) * idf)
+		}
 		if norm := row.Norm(); norm > 0 {
 			for e := range row.Value {
 				row.Value[e] = float32(float64(row.Value[e]) / norm)
 			}
 		}
 	}
-	return x, nil
 }
 
 // terms counts the terms of texts.
