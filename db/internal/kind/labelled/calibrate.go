@@ -9,11 +9,11 @@ import (
 )
 
 // Models of up to smallRows rows are calibrated by the rows of smallFolds folds, each by a model of the others,
-// and larger ones by a tenth of the rows, at most mostHeldOut of them.
-const (
-	smallRows, smallFolds = 20_000, 3
-	mostHeldOut           = 5_000
-)
+// and larger ones by a tenth of the rows, at most MostHeldOut of them.
+const smallRows, smallFolds = 20_000, 3
+
+// MostHeldOut is the largest number of rows that are scored for a calibration alone, except in small sets.
+const MostHeldOut = 5_000
 
 // ErrUntrainable is returned by the function of Calibrate if no model can be learned from the rows.
 var ErrUntrainable = errors.New("labelled: no model of these rows")
@@ -38,7 +38,7 @@ func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptio
 		scores, tested := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}, []int(nil)
 		for i, f := range folds[:parts] {
 			report(i, parts)
-			test := d.placed(f.Test[:min(len(f.Test), mostHeldOut)])
+			test := d.placed(f.Test[:min(len(f.Test), MostHeldOut)])
 			s, err := score(d.placed(f.Train), test)
 			if err != nil {
 				return err

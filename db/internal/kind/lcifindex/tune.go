@@ -112,8 +112,10 @@ func (l *learned) calibrate(ctx context.Context, c *weighted, timer *kind.Timer)
 	if l.member || c.data.Labelled() < labels.LeastCalibrationRows {
 		return nil
 	}
+	o := l.opts
+	o.TuneRows = min(o.TuneRows, labelled.MostHeldOut)
 	return timer.Run("calibrate", func(func(int, int)) (err error) {
-		l.chance, err = lcif.Calibrate(ctx, c.heldOut(ctx, l.opts), &l.params, &l.opts.calibrate,
+		l.chance, err = lcif.Calibrate(ctx, c.heldOut(ctx, o), &l.params, &l.opts.calibrate,
 			kind.WorkersOf(ctx), timer.Report)
 		if err != nil {
 			err = fail.Wrapf(kind.AsParameter(err), "calibrate")
