@@ -8,9 +8,10 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Models of up to smallRows rows are calibrated by the rows of smallFolds folds, each by a model of the others,
-// and larger ones by a tenth of the rows, at most MostHeldOut of them.
-const smallRows, smallFolds = 20_000, 3
+// Models of up to fewRows rows are calibrated by the rows of ten folds, each by a model of the others, since models
+// of few rows gain from each one; those of up to someRows by three, and larger ones by a tenth of the rows, at most
+// MostHeldOut of them.
+const fewRows, someRows = 5_000, 20_000
 
 // MostHeldOut is the largest number of rows that are scored for a calibration alone, except in small sets.
 const MostHeldOut = 5_000
@@ -26,9 +27,12 @@ func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptio
 	if d.Labelled() < labels.LeastCalibrationRows {
 		return nil, nil
 	}
-	n, parts := smallFolds, smallFolds
-	if len(d.Live) > smallRows {
-		n, parts = 10, 1
+	n, parts := 10, 10
+	switch rows := len(d.Live); {
+	case rows > someRows:
+		parts = 1
+	case rows > fewRows:
+		n, parts = 3, 3
 	}
 	folds, err := labels.KFold(len(d.Live), n, seed)
 	if err != nil {
