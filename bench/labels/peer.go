@@ -93,7 +93,7 @@ func (s *set) measurePeer(driver *liblinear.Driver, o lcif.Objective, r *result)
 	return r.fill(s, a)
 }
 
-// peerRows are all rows, tf-idf of unit length or, for dense sets, standardised: the training rows first.
+// peerRows are all rows, the training rows first, by tf-idf or, for dense sets, standardised, of unit length.
 func (s *set) peerRows() (*vector.CSR, error) {
 	x := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	switch {
@@ -112,16 +112,23 @@ func (s *set) peerRows() (*vector.CSR, error) {
 	n := s.train.Labels.Rows()
 	if s.dense {
 		standardize(x, n)
-		return x, nil
+	} else {
+		smoothedTFIDF(x, n)
 	}
-	unitTFIDF(x, n)
+	for i := range x.Rows() {
+		row := x.Row(i)
+		if norm := row.Norm(); norm > 0 {
+			for e := range row.Value {
+				row.Value[e] = float32(float64(row.Value[e]) / norm)
+			}
+		}
+	}
 	return x, nil
 }
 
-// unitTFIDF weighs counts by (1 + ln count)·(1 + ln((1 + n)/(1 + df))), where df of the first n rows have the feature,
-// and scales rows to unit length. The smoothing
-// matters where there are few rows.
-func unitTFIDF(x *vector.CSR, n int) {
+// smoothedTFIDF weighs counts by (1 + ln count)·(1 + ln((1 + n)/(1 + df))), where df of the first n rows have the
+// feature. The smoothing matters where there are few rows.
+func smoothedTFIDF(x *vector.CSR, n int) {
 	df := make([]int, x.Cols)
 	for _, f := range x.Index[:x.Ptr[n]] {
 		df[f]++
@@ -131,11 +138,6 @@ func unitTFIDF(x *vector.CSR, n int) {
 		for e, f := range row.Index {
 			idf := 1 + math.Log(float64(1+n)/float64(1+df[f]))
 			row.Value[e] = float32((1 + math.Log(max(1, float64(row.Value[e])))) * idf)
-		}
-		if norm := row.Norm(); norm > 0 {
-			for e := range row.Value {
-				row.Value[e] = float32(float64(row.Value[e]) / norm)
-			}
 		}
 	}
 }
