@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/anndb/anndb/bench/internal/liblinear"
@@ -55,7 +56,7 @@ func main() {
 	flag.BoolVar(&c.printOnly, "print", false, "print what has been measured")
 	flag.StringVar(&c.child, "child", "", "measure one job and print the result; for the command itself")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := c.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "labels:", err)
