@@ -74,9 +74,9 @@ type PredictStats struct {
 }
 
 // Predict predicts the labels of a query with a label model, best first: by probability or, if the model has
-// none, by score or, with a threshold for each label, by score divided by its threshold; equal ones by name. A query by Key
-// predicts from the stored row, which counts as its own neighbor. The guide explains the scores, and
-// what they know of rows written since the build.
+// none, by score or, with a threshold for each label, by score divided by its threshold; equal ones by name.
+// A query by Key predicts from the stored row, which counts as its own neighbor. The guide explains the
+// scores, and what they know of rows written since the build.
 func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {
 	if o == nil {
 		o = &PredictOptions{}
@@ -150,7 +150,8 @@ func predictLabels(
 	return out, nil
 }
 
-// askProbabilities asks for probabilities if the model has a calibration, which is not that of other parameters.
+// askProbabilities asks for probabilities if the model has a calibration, which is not that of other
+// parameters.
 func askProbabilities(m *kind.Manifest, o *PredictOptions, to *kind.LabelAsk) (err error) {
 	c := m.Info.Calibration
 	if o.Params != nil {

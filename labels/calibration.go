@@ -11,8 +11,8 @@ import (
 // Buckets is the number of groups of labels by their frequency, see Bucket.
 const Buckets = 4
 
-// Bucket returns the group of a label that so many training rows have: under 10, under 50, under 200, or more.
-// A model is too sure of rare labels or not sure enough, but in each group about equally.
+// Bucket returns the group of a label that so many training rows have: under 10, under 50, under 200, or
+// more. A model is too sure of rare labels or not sure enough, but in each group about equally.
 func Bucket(rows int) int {
 	switch {
 	case rows < 10:
@@ -28,12 +28,12 @@ func Bucket(rows int) int {
 // Calibration turns the scores of a label model into probabilities, by what held-out rows had.
 type Calibration struct {
 	// Curves map scores to probabilities, one for each group of labels (Bucket). Best maps the probability of a
-	// row's best label to that of the best label: a label that no other one of the row exceeds is right more often
-	// than others of its score, or less.
+	// row's best label to that of the best label: a label that no other one of the row exceeds is right more
+	// often than others of its score, or less.
 	Curves [Buckets]Isotonic `json:"curves"`
 	Best   Isotonic          `json:"best"`
-	// Cuts are the least probabilities of labels that are predicted, by group. KeepTop predicts a row's best label
-	// in any case.
+	// Cuts are the least probabilities of labels that are predicted, by group. KeepTop predicts a row's best
+	// label in any case.
 	Cuts    [Buckets]float32 `json:"cuts"`
 	KeepTop bool             `json:"keep_top,omitempty"`
 	// OwnSets is set if a model selects sets by thresholds of its own, and Cuts are not used.
@@ -62,8 +62,9 @@ const LeastCalibrationRows = 50
 const leastHits = 20
 
 // Calibrate computes a calibration from the scores of rows that the model has not learned from, their labels,
-// and the number of training rows of each label. Labels that a row has no score for do not take part. It returns
-// nil for fewer than LeastCalibrationRows rows with labels, or if no score is that of a label that a row has.
+// and the number of training rows of each label. Labels that a row has no score for do not take part. It
+// returns nil for fewer than LeastCalibrationRows rows with labels, or if no score is that of a label that a
+// row has.
 //
 // Errors: ErrShape; ErrInput for negative scores.
 func Calibrate(truth *Matrix, scores *vector.CSR, rows []int, o CalibrateOptions) (*Calibration, error) {
@@ -142,8 +143,8 @@ func (c *Calibration) fitBest(truth *Matrix, prob *vector.CSR) {
 	c.Best = fitIsotonic(list)
 }
 
-// Apply turns the scores of a row's labels, best first, into probabilities and orders the labels by them; equal
-// ones stay in order. rows is the number of training rows by label, 0 for labels beyond.
+// Apply turns the scores of a row's labels, best first, into probabilities and orders the labels by them;
+// equal ones stay in order. rows is the number of training rows by label, 0 for labels beyond.
 func (c *Calibration) Apply(found []Ranked, rows []int) {
 	for i := range found {
 		n := 0
@@ -162,7 +163,8 @@ func (c *Calibration) Apply(found []Ranked, rows []int) {
 	}
 }
 
-// Probabilities returns the probabilities of a matrix of scores; rows is the number of training rows by label.
+// Probabilities returns the probabilities of a matrix of scores; rows is the number of training rows by
+// label.
 func (c *Calibration) Probabilities(scores *vector.CSR, rows []int) *vector.CSR {
 	out := *scores
 	out.Value = make([]float32, 0, len(scores.Value))
@@ -228,7 +230,8 @@ func (c *Calibration) chooseCuts(truth *Matrix, prob *vector.CSR, rows []int, o 
 		o.Measure = func(r *Report) float64 { return r.Mulan.Micro.F1 }
 	}
 	best, chosen := -1., c.Cuts
-	// try tries the cuts of some groups, from the first one up to end, which get the same; the others keep theirs.
+	// try tries the cuts of some groups, from the first one up to end, which get the same; the others keep
+	// theirs.
 	try := func(first, end int) error {
 		kept := c.Cuts
 		for step := 1; step < cutSteps; step++ {
@@ -305,8 +308,8 @@ func (r *Reliability) Add(probability float32, right bool) {
 	}
 }
 
-// Error returns the expected calibration error: the mean over labels of the distance of the mean probability of
-// their bin from the share of labels in it that were right (Naeini and others 2015). 0 without labels.
+// Error returns the expected calibration error: the mean over labels of the distance of the mean probability
+// of their bin from the share of labels in it that were right (Naeini and others 2015). 0 without labels.
 func (r *Reliability) Error() float64 {
 	n, sum := 0, 0.
 	for _, b := range r {
@@ -320,7 +323,8 @@ func (r *Reliability) Error() float64 {
 func (r *Reliability) Validate() error {
 	for _, b := range r {
 		if b.N < 0 || b.Right < 0 || b.Right > b.N || !(b.Probability >= 0 && b.Probability <= float64(b.N)) {
-			return fmt.Errorf("%w: %d labels with probabilities of %g, %d of them right", ErrInput, b.N, b.Probability, b.Right)
+			return fmt.Errorf("%w: %d labels with probabilities of %g, %d of them right",
+				ErrInput, b.N, b.Probability, b.Right)
 		}
 	}
 	return nil

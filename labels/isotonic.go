@@ -67,9 +67,9 @@ func joined(p, q *pool) float64 {
 	return p.n * q.n / (p.n + q.n) * d * d
 }
 
-// fitIsotonic returns the curve through the pools of the function that never falls with the least squared error
-// (pool adjacent violators; Barlow and others 1972), each pool at its mean score. It sorts the outcomes.
-// O(n log n).
+// fitIsotonic returns the curve through the pools of the function that never falls with the least squared
+// error (pool adjacent violators; Barlow and others 1972), each pool at its mean score. It sorts the
+// outcomes. O(n log n).
 func fitIsotonic(list []outcome) Isotonic {
 	slices.SortFunc(list, func(a, b outcome) int { return cmp.Compare(a.score, b.score) })
 	var pools []pool

@@ -9,8 +9,9 @@ import (
 )
 
 // InversePropensities returns how much labels of so many of n training rows each count in propensity-scored
-// measures: 1 + C·(rows + B)^-A with A = 0.55, B = 1.5 and C = (ln n - 1)·(B + 1)^A (Jain, Prabhu, Varma 2016,
-// section 4). A rare label is missing in the truth more often than a frequent one, and harder to predict.
+// measures: 1 + C·(rows + B)^-A with A = 0.55, B = 1.5 and C = (ln n - 1)·(B + 1)^A (Jain, Prabhu, Varma
+// 2016, section 4). A rare label is missing in the truth more often than a frequent one, and harder to
+// predict.
 func InversePropensities(rows []int, n int) []float64 {
 	const a, b = 0.55, 1.5
 	c := (math.Log(max(float64(n), math.E)) - 1) * math.Pow(b+1, a)
@@ -24,16 +25,18 @@ func InversePropensities(rows []int, n int) []float64 {
 // PropensityReport is the result of [EvaluatePropensity]; its lists are by the given ks.
 type PropensityReport struct {
 	K []int
-	// Precision is the sum, over the true labels among the first k of all rows, of their weights, over that of the
-	// best possible rankings; NDCG the same with each weight divided by log₂(1 + rank).
+	// Precision is the sum, over the true labels among the first k of all rows, of their weights, over that of
+	// the best possible rankings; NDCG the same with each weight divided by log₂(1 + rank).
 	Precision, NDCG []float64
 }
 
-// EvaluatePropensity compares rankings with the true labels as [EvaluateRanking] does, where each label has a weight
-// (InversePropensities). O(entries · log max k).
+// EvaluatePropensity compares rankings with the true labels as [EvaluateRanking] does, where each label has a
+// weight (InversePropensities). O(entries · log max k).
 //
 // Errors: those of EvaluateRanking; ErrShape for fewer weights than labels.
-func EvaluatePropensity(truth *Matrix, scores *vector.CSR, ks []int, weights []float64) (*PropensityReport, error) {
+func EvaluatePropensity(
+	truth *Matrix, scores *vector.CSR, ks []int, weights []float64,
+) (*PropensityReport, error) {
 	if err := checkScores(scores, truth.Rows(), truth.Labels()); err != nil {
 		return nil, err
 	}
@@ -81,11 +84,14 @@ type OccurringReport struct {
 	PRF
 }
 
-// EvaluateOccurring returns the means of the labels' own precision, recall and F1 over those labels that occur in the
-// truth: of all of them, and by how many training rows labels have (Bucket). O(entries + labels).
+// EvaluateOccurring returns the means of the labels' own precision, recall and F1 over those labels that
+// occur in the truth: of all of them, and by how many training rows labels have (Bucket). O(entries +
+// labels).
 //
 // Errors: ErrShape.
-func EvaluateOccurring(truth, predicted *Matrix, rows []int) (all OccurringReport, by [Buckets]OccurringReport, err error) {
+func EvaluateOccurring(
+	truth, predicted *Matrix, rows []int,
+) (all OccurringReport, by [Buckets]OccurringReport, err error) {
 	if predicted.Rows() != truth.Rows() || predicted.Labels() != truth.Labels() || len(rows) < truth.Labels() {
 		return all, by, fmt.Errorf("%w: %d×%d labels, %d×%d predicted, rows of %d", ErrShape, truth.Rows(),
 			truth.Labels(), predicted.Rows(), predicted.Labels(), len(rows))

@@ -8,8 +8,9 @@ import (
 )
 
 // Auto are the options of a label model that is put together from those of other kinds, its members: LCIF,
-// linear classifiers, AT and PT. Each is measured on rows that it has not learned from; the probabilities that it gives for
-// labels of similar frequency are weighed by what these rows prefer, and a member without gain is left out.
+// linear classifiers, AT and PT. Each is measured on rows that it has not learned from; the probabilities
+// that it gives for labels of similar frequency are weighed by what these rows prefer, and a member without
+// gain is left out.
 type Auto struct {
 	// Objective is the measure by which members, their settings and weights are chosen, micro F1 when empty.
 	Objective lcif.Objective `flag:"objective" enum:"micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5"`

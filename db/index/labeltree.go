@@ -7,8 +7,8 @@ import (
 	"github.com/anndb/anndb/trees/labeltree"
 )
 
-// LabelTree are the options of linear classifiers of labels: one against the rest for each label or, for more than
-// Params.Flat labels, in a tree over the labels (package trees/labeltree).
+// LabelTree are the options of linear classifiers of labels: one against the rest for each label or, for more
+// than Params.Flat labels, in a tree over the labels (package trees/labeltree).
 type LabelTree struct {
 	// Weight selects how values are weighed before rows are scaled to unit length: "none", "tfidf" (values are
 	// counts of terms), in dense collections also "standard" (columns of mean 0 and deviation 1). Empty selects
@@ -21,7 +21,7 @@ type LabelTree struct {
 	// Objective is the measure by which the sets that are predicted are chosen, micro F1 when empty.
 	Objective  lcif.Objective `flag:"objective" enum:"micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5"`
 	AllowEmpty bool           `json:",omitempty" flag:"allow-empty"` // else rows have at least their best label
-	Seed       uint64         `json:",omitempty" flag:"seed"`        // equal rows, options and seed give an equal model
+	Seed       uint64         `json:",omitempty" flag:"seed"`        // equal rows and options give equal models
 }
 
 // Name returns "labeltree".

@@ -7,8 +7,8 @@ import (
 	"github.com/anndb/anndb/internal/plot"
 )
 
-// reliabilityOf returns how often the best labels of held-out rows were right, by their probability, a curve for
-// each label model with probabilities; nil if there is none.
+// reliabilityOf returns how often the best labels of held-out rows were right, by their probability, a curve
+// for each label model with probabilities; nil if there is none.
 func reliabilityOf(coll string, indexes ...index.Info) *plot.Chart {
 	c := &plot.Chart{
 		Title: coll + ": best labels of held-out rows",

@@ -6,8 +6,8 @@ import (
 	"github.com/anndb/anndb/labels"
 )
 
-// Calibrate computes the calibration of given parameters on held-out rows. It returns nil if these are too few
-// (labels.Calibrate). progress is that of TuneOptions. Errors: those of Tune.
+// Calibrate computes the calibration of given parameters on held-out rows. It returns nil if these are too
+// few (labels.Calibrate). progress is that of TuneOptions. Errors: those of Tune.
 func Calibrate(ctx context.Context, data Data, p *Params, o *labels.CalibrateOptions, workers int,
 	progress func(stage string, done, total int)) (*labels.Calibration, error) {
 	held, err := data(ctx, p.Features)
@@ -50,7 +50,8 @@ func (t *trials) calibrate(
 }
 
 // Strength returns what calibrations of models with these thresholds, nil for none, map to probabilities: the
-// score of a label or, if each label has its own threshold, the score divided by it, as in the order of labels.
+// score of a label or, if each label has its own threshold, the score divided by it, as in the order of
+// labels.
 func Strength(t *labels.Thresholds, r labels.Ranked) float32 {
 	if t == nil || t.PerLabel == nil {
 		return r.Score

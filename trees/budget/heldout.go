@@ -48,8 +48,8 @@ func HeldOutScores(ctx context.Context, kind Kind, job Job, test []int) (*vector
 	return out, err
 }
 
-// LabelScores returns the scores of labels, none below 0: those of Scores, and of SBT the chance 1/(1 + e^-s) of
-// each class with the score s (ClassScores). The result is valid until the next call.
+// LabelScores returns the scores of labels, none below 0: those of Scores, and of SBT the chance 1/(1 + e^-s)
+// of each class with the score s (ClassScores). The result is valid until the next call.
 func (p *Predictor) LabelScores(x vector.Sparse) vector.Sparse {
 	if p.m.Kind != SBT {
 		return p.Scores(x, scoreCut)

@@ -10,7 +10,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// hardBeam is the number of nodes of a level that a row is a negative of because the levels above lead to them.
+// hardBeam is the number of nodes of a level that a row is a negative of because the levels above lead to
+// them.
 const hardBeam = 6
 
 // node is a node while the tree is learned.
@@ -31,9 +32,9 @@ type learner struct {
 	number []int32 // of the features in a node, -1 for others
 }
 
-// Train learns a model. Labels that no row has are not in it. sized, unless it is nil, is told the number of bytes
-// that the model will have at most, before small weights are dropped and up to the features of hard negatives.
-// The time is about that of labels·C^(1/levels) classifiers over all rows.
+// Train learns a model. Labels that no row has are not in it. sized, unless it is nil, is told the number of
+// bytes that the model will have at most, before small weights are dropped and up to the features of hard
+// negatives. The time is about that of labels·C^(1/levels) classifiers over all rows.
 //
 // Errors: ErrParams, ErrInput, the context's.
 func Train(ctx context.Context, j Job, sized func(bytes int64)) (*Model, error) {
@@ -273,7 +274,8 @@ func (l *learner) append(n *node, features []uint32, found []classifier) error {
 		}
 	}
 	if total > math.MaxUint32 {
-		return fmt.Errorf("%w: %d weights, want at most %d: drop larger ones", ErrInput, total, uint32(math.MaxUint32))
+		return fmt.Errorf("%w: %d weights, want at most %d: drop larger ones",
+			ErrInput, total, uint32(math.MaxUint32))
 	}
 	m.Weight = append(m.Weight, make([]uint32, total-base)...)
 	for c, x := range found {
@@ -291,7 +293,8 @@ func (l *learner) append(n *node, features []uint32, found []classifier) error {
 func (l *learner) lead(ctx context.Context, level []node) error {
 	first := l.m.Nodes()
 	led := make([][hardBeam]int32, len(l.Rows))
-	err := par.Ranges(ctx, par.Work{N: len(l.Rows), Grain: 64, Workers: l.Workers}, func() func(lo, hi int) error {
+	work := par.Work{N: len(l.Rows), Grain: 64, Workers: l.Workers}
+	err := par.Ranges(ctx, work, func() func(lo, hi int) error {
 		p := NewPredictor(l.m)
 		return func(lo, hi int) error {
 			for i := lo; i < hi; i++ {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Model is a tree of classifiers in flat arrays, which may be views of a file. Nodes are numbered level by level,
-// the root is 0; the first Inner ones have nodes as children, the others labels.
+// Model is a tree of classifiers in flat arrays, which may be views of a file. Nodes are numbered level by
+// level, the root is 0; the first Inner ones have nodes as children, the others labels.
 type Model struct {
 	Cols, Labels, Inner int
 	// ClassPtr has the first child of each node, and the number of all. Target is the node or label of a child,
@@ -15,9 +15,9 @@ type Model struct {
 	ClassPtr []uint32
 	Target   []uint32
 	Offset   []float32
-	// FeaturePtr has the first element of each node in Feature, which lists the features with weights, ascending in
-	// a node, and WeightPtr the first of a feature in Weight. A weight has the number of the child within its node
-	// in the upper half, and in the lower one the upper half of a float32.
+	// FeaturePtr has the first element of each node in Feature, which lists the features with weights, ascending
+	// in a node, and WeightPtr the first of a feature in Weight. A weight has the number of the child within its
+	// node in the upper half, and in the lower one the upper half of a float32.
 	FeaturePtr []uint32
 	Feature    []uint32
 	WeightPtr  []uint32
@@ -65,7 +65,8 @@ func (m *Model) Bytes() int64 {
 		len(m.WeightPtr)+len(m.Weight))
 }
 
-// Validate checks the arrays, so that predictions do not read outside of them and end. O(size). Errors: ErrModel.
+// Validate checks the arrays, so that predictions do not read outside of them and end. O(size). Errors:
+// ErrModel.
 func (m *Model) Validate() error {
 	n := m.Nodes()
 	switch {
@@ -78,7 +79,10 @@ func (m *Model) Validate() error {
 		what string
 		ptr  []uint32
 		end  int
-	}{{"children", m.ClassPtr, len(m.Target)}, {"features", m.FeaturePtr, len(m.Feature)}, {"weights", m.WeightPtr, len(m.Weight)}} {
+	}{
+		{"children", m.ClassPtr, len(m.Target)}, {"features", m.FeaturePtr, len(m.Feature)},
+		{"weights", m.WeightPtr, len(m.Weight)},
+	} {
 		if p.ptr[0] != 0 || int(p.ptr[len(p.ptr)-1]) != p.end || !slices.IsSorted(p.ptr) {
 			return fmt.Errorf("%w: %s are not in sequence", ErrModel, p.what)
 		}
@@ -94,8 +98,8 @@ func (m *Model) Validate() error {
 	return nil
 }
 
-// validateTargets checks that every node but the root is the child of one node before it, and every label of one
-// at most, and that all labels are at the same level.
+// validateTargets checks that every node but the root is the child of one node before it, and every label of
+// one at most, and that all labels are at the same level.
 func (m *Model) validateTargets() error {
 	next := 1 // the node that is the next child
 	level := make([]uint8, m.Nodes())

@@ -39,7 +39,8 @@ func (p Params) filled() Params {
 // Validate checks that all are in range. Errors: ErrParams.
 func (p Params) Validate() error {
 	if !(p.C >= 0) || p.C > 1e6 || p.Flat < 0 || p.Prune != p.Prune {
-		return fmt.Errorf("%w: cost %g, %d labels in one level, weights up to %g dropped", ErrParams, p.C, p.Flat, p.Prune)
+		return fmt.Errorf("%w: cost %g, %d labels in one level, weights up to %g dropped",
+			ErrParams, p.C, p.Flat, p.Prune)
 	}
 	return nil
 }

@@ -11,12 +11,12 @@ import (
 // DefaultBeam is the number of nodes of a level that a prediction follows.
 const DefaultBeam = 10
 
-// slope is that of the logistic function that turns a margin into a factor of a score. Scores of the levels are
-// multiplied, so it says how much a doubt at the root weighs against one at a label.
+// slope is that of the logistic function that turns a margin into a factor of a score. Scores of the levels
+// are multiplied, so it says how much a doubt at the root weighs against one at a label.
 const slope = 8
 
-// Predictor predicts labels by a model. One goroutine may use it at a time; once its memory has grown it allocates
-// nothing.
+// Predictor predicts labels by a model. One goroutine may use it at a time; once its memory has grown it
+// allocates nothing.
 type Predictor struct {
 	m          *Model
 	margins    []float32
@@ -38,10 +38,10 @@ func compare(a, b place) int {
 // NewPredictor returns a predictor.
 func NewPredictor(m *Model) *Predictor { return &Predictor{m: m} }
 
-// Predict appends the labels of the nodes that a beam of some width ends at, ascending, with their scores between 0
-// and 1; of more than most labels those of the highest scores, all if most is 0. Labels whose score is too small
-// for a float32 are left out. Features of x that the model does not know are ignored.
-// O(levels · width · (features of x · log features of a node + weights)).
+// Predict appends the labels of the nodes that a beam of some width ends at, ascending, with their scores
+// between 0 and 1; of more than most labels those of the highest scores, all if most is 0. Labels whose score
+// is too small for a float32 are left out. Features of x that the model does not know are ignored. O(levels ·
+// width · (features of x · log features of a node + weights)).
 func (p *Predictor) Predict(x vector.Sparse, width, most int, dst *vector.Sparse) {
 	last := p.follow(x, width, p.m.Inner)
 	p.found = p.found[:0]
@@ -130,8 +130,8 @@ type Contribution struct {
 // Margin returns Weight · Value.
 func (c Contribution) Margin() float64 { return float64(c.Weight) * float64(c.Value) }
 
-// Explain returns the classifiers on the path to a label, from the root on; nil for a label that the model does not
-// have. O(classifiers + features).
+// Explain returns the classifiers on the path to a label, from the root on; nil for a label that the model
+// does not have. O(classifiers + features).
 func (p *Predictor) Explain(x vector.Sparse, label uint32) (path []Step) {
 	m := p.m
 	target, leaf := label, true

@@ -6,8 +6,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// problem is the rows of a node, which its classifiers share. Its features are renumbered, so that the weights of
-// a classifier stay in the cache.
+// problem is the rows of a node, which its classifiers share. Its features are renumbered, so that the
+// weights of a classifier stay in the cache.
 type problem struct {
 	x    *vector.CSR
 	norm []float32 // squared lengths, the feature of the offset included
@@ -42,8 +42,8 @@ type solver struct {
 	rng    *rand.PCG
 }
 
-// solve finds the classifier that tells the rows with positive from the others, and leaves it in s.w. Equal seeds
-// give equal weights.
+// solve finds the classifier that tells the rows with positive from the others, and leaves it in s.w. Equal
+// seeds give equal weights.
 func (s *solver) solve(p *problem, positive []bool, tolerance float64, seed uint64) {
 	n, features := p.x.Rows(), p.x.Cols
 	s.w = append(s.w[:0], make([]float32, features+1)...)
@@ -68,8 +68,9 @@ func (s *solver) solve(p *problem, positive []bool, tolerance float64, seed uint
 	}
 }
 
-// pass visits the listed rows once, in random order, and moves those that are beyond the margin to the end: later
-// passes leave them out. It returns the spread of the projected gradients, and the number of the other rows.
+// pass visits the listed rows once, in random order, and moves those that are beyond the margin to the end:
+// later passes leave them out. It returns the spread of the projected gradients, and the number of the other
+// rows.
 func (s *solver) pass(p *problem, positive []bool, list []int32) (spread float64, kept int) {
 	high, low := 0.0, 0.0
 	diagonal := 0.5 / p.cost

@@ -8,9 +8,9 @@ import (
 )
 
 // Choose appends the labels of a list that are requested, best first: by probability, then by score, then by
-// before. The list has all labels with a score and what Calibration.Probability says of them; it is changed, since
-// the best label has a curve of its own. rows returns the number of training rows that have a label. If the sets of
-// the model are its own, Predicted is given.
+// before. The list has all labels with a score and what Calibration.Probability says of them; it is changed,
+// since the best label has a curve of its own. rows returns the number of training rows that have a label. If
+// the sets of the model are its own, Predicted is given.
 func (o *LabelAsk) Choose(
 	dst, list []Ranked, rows func(label uint32) int, before labels.Before,
 ) []Ranked {

@@ -188,9 +188,11 @@ func (t *labelTest) decisions(
 
 // others adds measures that people see on request.
 func (t *labelTest) others(
-	predicted *labels.Matrix, scores *vector.CSR, ranking *labels.RankReport, add func(name string, value float64, zero any),
+	predicted *labels.Matrix, scores *vector.CSR, ranking *labels.RankReport,
+	add func(name string, value float64, zero any),
 ) error {
-	scored, err := labels.EvaluatePropensity(t.truth, scores, rankedAt, labels.InversePropensities(t.rows, t.all))
+	weights := labels.InversePropensities(t.rows, t.all)
+	scored, err := labels.EvaluatePropensity(t.truth, scores, rankedAt, weights)
 	if err != nil {
 		return err
 	}

@@ -183,7 +183,8 @@ func (s *Set) fill(v reflect.Value, known map[string]bool) error {
 				}
 			}
 		}
-		if inner := reflect.Indirect(x); f.Tag.Get("flag") != "-" && inner.IsValid() && inner.Kind() == reflect.Struct {
+		inner := reflect.Indirect(x)
+		if f.Tag.Get("flag") != "-" && inner.IsValid() && inner.Kind() == reflect.Struct {
 			if err := s.fill(inner, known); err != nil {
 				return err
 			}

@@ -172,8 +172,8 @@ func member(m *kind.Manifest, name string) *kind.Manifest {
 	return &own
 }
 
-// arrayLabelRows is the number, in the section label-matrix, of the array with the training rows of each label
-// (codec/FORMAT.md). The others are those of LCIF.
+// arrayLabelRows is the number, in the section label-matrix, of the array with the training rows of each
+// label (codec/FORMAT.md). The others are those of LCIF.
 const arrayLabelRows = 3
 
 // learned is a segment that has been learned but not yet stored.

@@ -19,8 +19,8 @@ const leastProbability = 1. / 500
 // weights are the shares of members in the probability of a label, by bucket.
 type weights [][buckets]float64
 
-// held holds the scores of members for the held-out rows, their calibration, and the pairs of row and label to
-// which any member gives a score.
+// held holds the scores of members for the held-out rows, their calibration, and the pairs of row and label
+// to which any member gives a score.
 type held struct {
 	truth     *labels.Matrix
 	rows      []int // of each label
@@ -111,8 +111,8 @@ func (h *held) compose(w weights) *vector.CSR {
 	return &out
 }
 
-// likely returns the probabilities that are not tiny, so that a calibration does not depend on the pairs of members
-// without weight.
+// likely returns the probabilities that are not tiny, so that a calibration does not depend on the pairs of
+// members without weight.
 func likely(prob *vector.CSR) *vector.CSR {
 	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	var kept vector.Sparse
@@ -245,8 +245,8 @@ func (h *held) byBucket(of *[buckets]moments, members []int, own bool) weights {
 	return out
 }
 
-// blended is a choice of weights, its calibration, nil if there are too few held-out rows, and the objective on
-// these.
+// blended is a choice of weights, its calibration, nil if there are too few held-out rows, and the objective
+// on these.
 type blended struct {
 	weights     weights
 	calibration *labels.Calibration

@@ -100,7 +100,8 @@ func (m *model) Predict(ctx context.Context, x vector.Sparse, o *kind.LabelAsk, 
 		return fmt.Errorf("%w: Params are for label models of kind lcif", fail.Option)
 	}
 	if o.Filtered && m.detail.partOf(lcifindex.Name) == nil {
-		return fmt.Errorf("%w: filters are for neighbors, and this model has none: its members are trees", fail.Option)
+		return fmt.Errorf("%w: filters are for neighbors, and this model has none: its members are trees",
+			fail.Option)
 	}
 	s := m.pool.Get().(*scratch) // not returned to the pool if there is an error
 	none := true

@@ -148,7 +148,8 @@ func (t *tuner) linear() (c candidate) {
 		})
 	}
 	if t.vectors {
-		vary(func(o *index.LabelTree) { o.From = "both" }, func(o *index.LabelTree) { o.From, o.Weight = "vector", "" })
+		both := func(o *index.LabelTree) { o.From = "both" }
+		vary(both, func(o *index.LabelTree) { o.From, o.Weight = "vector", "" })
 	}
 	vary(func(o *index.LabelTree) { o.Weight = labelled.WeightNone })
 	vary(func(o *index.LabelTree) { o.Params.C = 0.3 }, func(o *index.LabelTree) { o.Params.C = 3 })
@@ -284,8 +285,8 @@ func (t *tuner) best() (out []*trial) {
 	return out
 }
 
-// try measures a setting, unless the time is over or the build is told to stop. What does not suit the rows is
-// noted.
+// try measures a setting, unless the time is over or the build is told to stop. What does not suit the rows
+// is noted.
 func (t *tuner) try(ctx context.Context, o index.Options) (*trial, error) {
 	x := &trial{kind: memberKinds[o.Name()], options: o}
 	x.info = index.AutoTrial{Kind: o.Name()}
@@ -323,7 +324,8 @@ func (t *tuner) try(ctx context.Context, o index.Options) (*trial, error) {
 	}
 	t.trials = append(t.trials, x)
 	if best := t.best(); len(best) > 0 {
-		value := slices.MaxFunc(best, func(a, b *trial) int { return cmp.Compare(a.info.Value, b.info.Value) }).info.Value
+		byValue := func(a, b *trial) int { return cmp.Compare(a.info.Value, b.info.Value) }
+		value := slices.MaxFunc(best, byValue).info.Value
 		t.job.Timer.Report(fmt.Sprintf("settings, best %.3g (%s)", value, x.info.Kind), len(t.trials), 0)
 	}
 	if x.info.Error != "" {
@@ -335,8 +337,8 @@ func (t *tuner) try(ctx context.Context, o index.Options) (*trial, error) {
 // tuneShare is the share of the time that is left after which a member's own tuner stops.
 const tuneShare = 0.6
 
-// stopping returns a context that stops a member's own tuner while there is time to measure the best so far, and
-// is cancelled if the whole build is told to stop.
+// stopping returns a context that stops a member's own tuner while there is time to measure the best so far,
+// and is cancelled if the whole build is told to stop.
 func stopping(ctx context.Context, left time.Duration, cancel func()) context.Context {
 	stop := make(chan struct{})
 	go func() {
@@ -353,8 +355,8 @@ func stopping(ctx context.Context, left time.Duration, cancel func()) context.Co
 	return kind.WithStop(ctx, stop)
 }
 
-// memory returns the memory in bytes that learning a member takes, roughly: copies of the rows, and LCIF's sums
-// of pairs of a feature and a label.
+// memory returns the memory in bytes that learning a member takes, roughly: copies of the rows, and LCIF's
+// sums of pairs of a feature and a label.
 func (t *tuner) memory(o index.Options) int64 {
 	rows, sets := t.data.Rows, t.data.Sets
 	values := int64(len(rows.Index))
@@ -470,7 +472,8 @@ func (t *tuner) choose() (*learned, error) {
 		return nil, err
 	}
 	l := &learned{
-		opts: index.Auto{Objective: t.opts.Objective, Time: t.opts.Time, Seed: t.opts.Seed}, dead: t.data.Rows.Rows() - len(t.data.Live), deep: t.deep, rows: t.labelRows(),
+		opts: index.Auto{Objective: t.opts.Objective, Time: t.opts.Time, Seed: t.opts.Seed},
+		dead: t.data.Rows.Rows() - len(t.data.Live), deep: t.deep, rows: t.labelRows(),
 		calibration: choice.calibration, cut: float32(choice.thresholds.Single),
 	}
 	for _, m := range choice.members() {
@@ -482,7 +485,8 @@ func (t *tuner) choose() (*learned, error) {
 	for _, x := range t.trials {
 		l.trials = append(l.trials, x.info)
 	}
-	l.trials = append(l.trials, index.AutoTrial{Kind: Name, Setting: "together", Value: choice.value, Chosen: true})
+	together := index.AutoTrial{Kind: Name, Setting: "together", Value: choice.value, Chosen: true}
+	l.trials = append(l.trials, together)
 	return l, nil
 }
 
@@ -508,8 +512,8 @@ func setsOf(members []*trial) (out [][]int) {
 	return out
 }
 
-// finish learns the chosen members from all rows. Where a part of many rows was held out once, that is done if
-// there is time.
+// finish learns the chosen members from all rows. Where a part of many rows was held out once, that is done
+// if there is time.
 func (t *tuner) finish(ctx context.Context, l *learned, report func(int, int)) error {
 	for i, x := range l.chosen {
 		report(i, len(l.chosen))

@@ -13,8 +13,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// encoding is how rows become what classifiers see: first the coordinates of a vector, then the features, whose
-// numbers grow as rows with new ones are written.
+// encoding is how rows become what classifiers see: first the coordinates of a vector, then the features,
+// whose numbers grow as rows with new ones are written.
 type encoding struct {
 	// Vectors is the number of coordinates of a vector that take part.
 	Vectors int `json:",omitempty"`
@@ -28,7 +28,8 @@ type encoding struct {
 // valid reports whether a build can have written the encoding.
 func (e *encoding) valid() bool {
 	return e.Vectors >= 0 && e.Vectors <= kind.MaxDim && (e.Vectors > 0 || e.Features) &&
-		(e.Scale == nil || e.Scale.Valid(e.Vectors)) && (e.Vectors == 0 || e.Divisor > 0 && e.Divisor < math.MaxFloat32)
+		(e.Scale == nil || e.Scale.Valid(e.Vectors)) &&
+		(e.Vectors == 0 || e.Divisor > 0 && e.Divisor < math.MaxFloat32)
 }
 
 // encoder encodes rows and queries.

@@ -1,5 +1,5 @@
-// Package labeltreeindex is the kind of index that predicts labels by linear classifiers in a tree over the labels
-// (package trees/labeltree), over sparse and dense collections.
+// Package labeltreeindex is the kind of index that predicts labels by linear classifiers in a tree over the
+// labels (package trees/labeltree), over sparse and dense collections.
 package labeltreeindex
 
 import (
@@ -113,7 +113,8 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 		return nil, err
 	}
 	if l.silent = data.Rows.Rows() - l.dead - len(data.Live); len(data.Live) == 0 {
-		return nil, fmt.Errorf("%w: no row of %q has a text, features or vector to learn from", fail.Empty, job.Coll)
+		return nil, fmt.Errorf("%w: no row of %q has a text, features or vector to learn from",
+			fail.Empty, job.Coll)
 	}
 	for label := range l.names {
 		l.rows = append(l.rows, uint32(len(data.Sets.Column(label))))
@@ -160,7 +161,8 @@ func (l *learned) train(
 	ctx context.Context, job *kind.Job, data *labelled.Rows, rows []int, report func(int, int),
 ) (*labeltree.Model, error) {
 	m, err := labeltree.Train(ctx, labeltree.Job{
-		X: data.Rows, Sets: data.Sets, Rows: rows, Params: l.opts.Params, Workers: kind.WorkersOf(ctx), Progress: report,
+		X: data.Rows, Sets: data.Sets, Rows: rows, Params: l.opts.Params,
+		Workers: kind.WorkersOf(ctx), Progress: report,
 	}, func(bytes int64) { job.Timer.Report(fmt.Sprintf("classifiers, at most %d MB", bytes>>20), 0, 0) })
 	if err != nil {
 		return nil, fail.Wrapf(kind.AsParameter(err), "%s over %q", Name, job.Coll)
@@ -247,7 +249,8 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	x := &labeltree.Model{Cols: d.Cols, Labels: d.Labels, Inner: d.Inner}
 	modelArrays(a, x)
 	out := &model{
-		st: st, opts: optionsOf(m), model: x, names: a.ReadNames(arrayNames, d.Names), input: encoder{encoding: d.encoding},
+		st: st, opts: optionsOf(m), model: x, names: a.ReadNames(arrayNames, d.Names),
+		input: encoder{encoding: d.encoding},
 	}
 	arrays.Field(a, arrayRows, &out.rows)
 	arrays.Field(a, arrayIDF, &out.input.idf)

@@ -32,7 +32,8 @@ func (t *model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 		return fmt.Errorf("%w: Params are for label models of kind lcif", fail.Option)
 	}
 	if o.Filtered {
-		return fmt.Errorf("%w: filters are for label models of kind lcif: linear classifiers have no neighbors", fail.Option)
+		return fmt.Errorf("%w: filters are for label models of kind lcif: linear classifiers have no neighbors",
+			fail.Option)
 	}
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)

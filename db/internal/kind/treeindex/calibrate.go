@@ -24,7 +24,8 @@ func (l *learned) calibrate(
 	l.chance, err = data.Calibrate(timer, o.Params.Seed, sets, func(train, test []int) (*vector.CSR, error) {
 		job.Rows = train
 		s, err := budget.HeldOutScores(ctx, l.kind, job, test)
-		if errors.Is(err, budget.ErrOneClass) || errors.Is(err, budget.ErrConstant) || errors.Is(err, budget.ErrNoLabels) {
+		if errors.Is(err, budget.ErrOneClass) || errors.Is(err, budget.ErrConstant) ||
+			errors.Is(err, budget.ErrNoLabels) {
 			err = labelled.ErrUntrainable
 		}
 		return s, err
