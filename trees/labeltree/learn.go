@@ -17,7 +17,7 @@ const hardBeam = 6
 // node is a node while the tree is learned.
 type node struct {
 	labels   []uint32   // below it
-	children [][]uint32 // the labels of each child, of which a leaf's have one
+	children [][]uint32 // the labels of each child: one below a leaf
 	hard     []int32    // rows that the levels above lead to it
 }
 

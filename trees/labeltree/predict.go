@@ -12,7 +12,7 @@ import (
 const DefaultBeam = 10
 
 // slope is that of the logistic function that turns a margin into a factor of a score. Scores of the levels
-// are multiplied, so it says how much a doubt at the root weighs against one at a label.
+// are multiplied, so it is the weight of a doubt at the root relative to one at a label.
 const slope = 8
 
 // Predictor predicts labels by a model. One goroutine may use it at a time; once its memory has grown it
