@@ -31,7 +31,7 @@ const (
 	// Members are asked for deepLabels labels, and deepShare times the mean number of labels of a row more.
 	deepLabels, deepShare = 64, 8
 	// defaultTime is the time of a build, enoughGain the gain for which a member is added.
-	defaultTime, enoughGain = 2 * time.Minute, 0.0005
+	defaultTime, enoughGain = 2 * time.Minute, 0.0002
 )
 
 // tuner chooses the members of a model and their weights.
@@ -472,7 +472,9 @@ func (t *tuner) choose() (*learned, error) {
 		return nil, err
 	}
 	l := &learned{
-		opts: index.Auto{Objective: t.opts.Objective, Time: t.opts.Time, Seed: t.opts.Seed},
+		opts: index.Auto{
+			Objective: t.opts.Objective, Time: t.opts.Time, Memory: t.opts.Memory, Seed: t.opts.Seed,
+		},
 		dead: t.data.Rows.Rows() - len(t.data.Live), deep: t.deep, rows: t.labelRows(),
 		calibration: choice.calibration, cut: float32(choice.thresholds.Single),
 	}
