@@ -32,11 +32,9 @@ type PredictOptions struct {
 	// Frequent gives a query without evidence (Predictions.Labels) the most frequent labels of the
 	// collection, as many as a row has on average, scored by their shares of the rows.
 	Frequent bool
-	// Params replace the parameters of a model of kind lcif. A Beta other than the model's gives exact
-	// results, but slowly.
+	// Params replace those of a model of kind lcif. Another Beta than the model's is exact, but slow.
 	Params *lcif.Params
-	// Where restricts the neighbors of a model of kind lcif to rows that pass a filter; everything
-	// else remains that of all rows. Trees refuse it.
+	// Where restricts the neighbors of a model of kind lcif to rows that pass a filter. Trees refuse it.
 	Where   *filter.Filter
 	Explain bool // fill in Prediction.Why and, for trees, Predictions.Why
 	Workers int  // the number of goroutines of PredictBatch; below 1, all processors
@@ -48,8 +46,7 @@ type Predictions struct {
 	// knows nothing of the query (Stats.NoEvidence): no feature of it or, for lcif, no label of its nearest
 	// rows and features.
 	Labels []Prediction
-	// Why is the path through a tree, of several trees that of the predicted class; nil without
-	// PredictOptions.Explain and for LCIF.
+	// Why is the path through a tree, of several that of the predicted class; otherwise nil.
 	Why   *explain.Reason
 	Stats PredictStats
 }
@@ -163,7 +160,8 @@ func askProbabilities(m *kind.Manifest, o *PredictOptions, to *kind.LabelAsk) (e
 	case p > 0 && r > 0:
 		return fmt.Errorf("%w: MinProbability and Recall exclude each other", fail.Option)
 	case c == nil && (p > 0 || r > 0):
-		return fmt.Errorf("%w: label model %q has no probabilities: they need its own parameters and, when it is built, "+
+		return fmt.Errorf("%w: label model %q has no probabilities: they need its own parameters "+
+			"and, when it is built, "+
 			"%d rows with labels", fail.Option, m.Info.Name, labels.LeastCalibrationRows)
 	case c == nil:
 		return nil

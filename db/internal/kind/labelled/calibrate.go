@@ -8,9 +8,9 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Models of up to fewRows rows are calibrated by the rows of ten folds, each by a model of the others, since models
-// of few rows gain from each one; those of up to someRows by three, and larger ones by a tenth of the rows, at most
-// MostHeldOut of them.
+// Models of up to fewRows rows are calibrated by the rows of ten folds, each by a model of the others, since
+// models of few rows gain from each one; those of up to someRows by three, and larger ones by a tenth of the
+// rows, at most MostHeldOut of them.
 const fewRows, someRows = 5_000, 20_000
 
 // MostHeldOut is the largest number of rows that are scored for a calibration alone, except in small sets.
@@ -19,9 +19,9 @@ const MostHeldOut = 5_000
 // ErrUntrainable is returned by the function of Calibrate if no model can be learned from the rows.
 var ErrUntrainable = errors.New("labelled: no model of these rows")
 
-// Calibrate computes the calibration of a model from the scores of live rows. score learns a model from some rows
-// and returns the scores of others. The calibration is nil if there are too few rows, or if a model of most of them
-// cannot be learned. Errors: those of score.
+// Calibrate computes the calibration of a model from the scores of live rows. score learns a model from some
+// rows and returns the scores of others. The calibration is nil if there are too few rows, or if a model of
+// most of them cannot be learned. Errors: those of score.
 func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptions,
 	score func(train, test []int) (*vector.CSR, error)) (c *labels.Calibration, err error) {
 	if d.Labelled() < labels.LeastCalibrationRows {
