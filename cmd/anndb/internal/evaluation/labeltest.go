@@ -26,7 +26,7 @@ type labelTest struct {
 	names   []string
 	unknown int // labels of test rows that no row of the collection has
 	truth   *labels.Matrix
-	// rows is the number of the collection's rows with each label, all its number of rows.
+	// rows is the number of the collection's rows with each label, all that of its rows, without deleted ones.
 	rows []int
 	all  int
 }
@@ -50,9 +50,9 @@ func newLabelTest(s *db.Snapshot, info db.CollectionInfo, q []input.Query) (*lab
 		sets[i] = x.Labels
 		b.Add(x.Labels)
 	}
-	t.names, t.all = b.Names(), int(info.Rows)
+	t.names, t.all = b.Names(), info.Live
 	for _, name := range t.names {
-		t.rows = append(t.rows, int(counts[name]))
+		t.rows = append(t.rows, counts[name])
 	}
 	t.unknown = len(t.names) - len(counts)
 	t.truth, err = t.matrix(sets)
@@ -211,6 +211,8 @@ func (t *labelTest) others(
 	add("macro-f1 of occurring", all.F1, nil)
 	for b, name := range []string{"under 10 rows", "under 50 rows", "under 200 rows", "more rows"} {
 		if by[b].Labels > 0 {
+			add("precision of labels of "+name, by[b].Precision, nil)
+			add("recall of labels of "+name, by[b].Recall, nil)
 			add("f1 of labels of "+name, by[b].F1, nil)
 		}
 	}
