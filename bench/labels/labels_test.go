@@ -43,7 +43,8 @@ func TestDeliver(t *testing.T) {
 // The best label is always in the set, others if they exceed the threshold; the threshold is that of the best sets.
 func TestPeerChooses(t *testing.T) {
 	p := &peer{values: [][]float32{{0.2, -1}, {-0.3, -0.9}, {-0.4, -2}}}
-	a, err := p.answer(-0.35, 2)
+	p.rank(2)
+	a, err := p.answer(-0.35)
 	if err != nil {
 		t.Fatal(err)
 	}

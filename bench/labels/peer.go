@@ -28,6 +28,7 @@ type peer struct {
 	y      *labels.Matrix // of training and test rows
 	// values are the decision values of the judged rows, label by label, weights how many weights are not zero.
 	values  [][]float32
+	order   [][]uint32 // the labels of each judged row, best first
 	weights uint64
 	seconds float64
 }
@@ -79,7 +80,7 @@ func (s *set) measurePeer(driver *liblinear.Driver, o lcif.Objective, r *result)
 	if err := p.train(params, all, test); err != nil {
 		return err
 	}
-	a, err := p.answer(threshold, len(test))
+	a, err := p.answer(threshold)
 	if err != nil {
 		return err
 	}
@@ -203,7 +204,21 @@ func (p *peer) train(q liblinear.Params, rows, judged []int) error {
 		}
 		p.values = append(p.values, values)
 	}
+	p.rank(len(judged))
 	return nil
+}
+
+// rank orders the labels of each judged row.
+func (p *peer) rank(rows int) {
+	p.order = make([][]uint32, rows)
+	for i := range p.order {
+		for l := range p.values {
+			p.order[i] = append(p.order[i], uint32(l))
+		}
+		slices.SortFunc(p.order[i], func(a, b uint32) int {
+			return cmp.Or(cmp.Compare(p.values[b][i], p.values[a][i]), cmp.Compare(a, b))
+		})
+	}
 }
 
 // choose returns the threshold of the best sets for an objective, and its value; an objective of rankings has the
@@ -213,7 +228,7 @@ func (p *peer) choose(o lcif.Objective, truth *labels.Matrix) (threshold, value 
 	var a answers
 	for i := range peerThresholds {
 		t := peerLowest + peerStep*float64(i)
-		if a, err = p.answer(t, truth.Rows()); err != nil {
+		if a, err = p.answer(t); err != nil {
 			return 0, 0, err
 		}
 		r, err := labels.Evaluate(truth, a.sets)
@@ -235,17 +250,11 @@ func (p *peer) choose(o lcif.Objective, truth *labels.Matrix) (threshold, value 
 }
 
 // answer returns the labels whose value exceeds a threshold, and each row's best ones.
-func (p *peer) answer(threshold float64, rows int) (a answers, err error) {
+func (p *peer) answer(threshold float64) (a answers, err error) {
 	n := len(p.values)
-	sets, order := make([][]uint32, rows), make([]uint32, n)
+	sets := make([][]uint32, len(p.order))
 	a.scores = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: n}
-	for i := range sets {
-		for l := range order {
-			order[l] = uint32(l)
-		}
-		slices.SortFunc(order, func(a, b uint32) int {
-			return cmp.Or(cmp.Compare(p.values[b][i], p.values[a][i]), cmp.Compare(a, b))
-		})
+	for i, order := range p.order {
 		above := 1
 		for above < n && float64(p.values[order[above]][i]) > threshold {
 			above++
