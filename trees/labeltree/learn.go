@@ -131,8 +131,9 @@ func (l *learner) rowsBelow(labels []uint32) (out []int32) {
 // bound returns the number of bytes of a model with all weights.
 func (l *learner) bound() (bytes int64) {
 	for _, level := range l.levels {
-		for _, n := range level {
-			features := l.features(l.rowsOf(&n))
+		for i := range level {
+			n := &level[i]
+			features := l.features(l.rowsOf(n))
 			bytes += int64(len(features)) * int64(4*len(n.children)+8)
 			l.forget(features)
 		}

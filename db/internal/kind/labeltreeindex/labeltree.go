@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/index"
@@ -238,6 +239,7 @@ type model struct {
 	names codec.Strings
 	rows  []uint32
 	input encoder
+	pool  sync.Pool // of *scratch, which belong to this model
 }
 
 // Open maps the arrays of a model.
@@ -260,6 +262,7 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	if r.Err != nil {
 		return nil, r.Err
 	}
+	out.pool.New = func() any { return &scratch{p: labeltree.NewPredictor(x)} }
 	return out, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -16,12 +15,11 @@ import (
 
 // scratch is the memory of a prediction.
 type scratch struct {
+	p         *labeltree.Predictor
 	x, scores vector.Sparse
 	room      []float32
 	all       []kind.Ranked
 }
-
-var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // certain is the score from which a label is predicted by a model without probabilities: as likely as not.
 const certain = 0.5
@@ -35,18 +33,17 @@ func (t *model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 		return fmt.Errorf("%w: filters are for label models of kind lcif: linear classifiers have no neighbors",
 			fail.Option)
 	}
-	s := scratches.Get().(*scratch)
-	defer scratches.Put(s)
+	s := t.pool.Get().(*scratch)
+	defer t.pool.Put(s)
 	t.input.encode(&s.x, x, o.Vector, &s.room)
 	if a.Stats.NoEvidence = len(s.x.Index) == 0; a.Stats.NoEvidence {
 		return nil
 	}
 	s.scores.Index, s.scores.Value = s.scores.Index[:0], s.scores.Value[:0]
-	p := labeltree.NewPredictor(t.model)
-	p.Predict(s.x, labeltree.DefaultBeam, 0, &s.scores)
+	s.p.Predict(s.x, labeltree.DefaultBeam, 0, &s.scores)
 	t.choose(s, o, a)
 	if o.Explain {
-		t.explain(p, s.x, a)
+		t.explain(s.p, s.x, a)
 	}
 	return nil
 }
