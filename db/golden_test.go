@@ -115,6 +115,7 @@ func goldenFile(t *testing.T, path string) {
 		tree.Kind = of[0]
 		dbtest.Builds(t, d, of[1], of[0], new(tree))
 	}
+	dbtest.Builds(t, d, "words", "linear", &index.LabelTree{})
 	dbtest.Must(t, d.Compact(ctx, nil))
 	put("float", 40, 43, 0)
 	put("count", 120, 124, 0)

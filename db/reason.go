@@ -160,7 +160,11 @@ func reasonOfPath(st *state.Collection, p *kind.TreePath) (*explain.Reason, erro
 	}
 	text := fmt.Sprintf("%s in %d of %s", answer, p.Agree, counted(p.Rows, "training row"))
 	out := &explain.Reason{Text: text}
-	if p.Rows > 0 {
+	switch n := len(p.Path); {
+	case p.Linear && n > 0:
+		out.Text = fmt.Sprintf("%s, of %s", answer, counted(p.Rows, "training row"))
+		out.Score = p.Path[n-1].Margin
+	case p.Rows > 0:
 		out.Score = float64(p.Agree) / float64(p.Rows)
 	}
 	for i := range p.Path {

@@ -16,7 +16,8 @@ type Reason struct {
 	Feature string  // if the part is a feature
 	Value   float64 // the similarity of a row, or the value of a feature as the tree weighs it
 	// Score is what the part adds to the total: for a decision its margin, for the leaf of a path
-	// the share of its training rows that have its answer, for a hit the estimate of its label.
+	// the share of its training rows that have its answer, for a hit the estimate of its label, and for linear
+	// classifiers the margin of the label's own.
 	Score float64
 	Parts []Reason
 }

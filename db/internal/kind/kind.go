@@ -223,6 +223,8 @@ type TreePath struct {
 	Path        []TreeDecision
 	Labels      []string
 	Rows, Agree int
+	// Linear is set for the classifiers of a label, which Rows training rows have, instead of the way to a leaf.
+	Linear bool
 }
 
 // TreeDecision is a decision on a path, and the labels that it is about.

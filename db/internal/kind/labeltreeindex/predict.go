@@ -87,7 +87,7 @@ func (t *model) rowsWith(label uint32) int { return int(t.rows[label]) }
 func (t *model) explain(p *labeltree.Predictor, x vector.Sparse, a *kind.LabelAnswer) {
 	for _, r := range a.Labels {
 		n := int(t.rows[r.Label])
-		out := &kind.TreePath{Labels: []string{r.Name}, Rows: n, Agree: n}
+		out := &kind.TreePath{Labels: []string{r.Name}, Rows: n, Linear: true}
 		path := p.Explain(x, r.Label)
 		for i, step := range path {
 			d := kind.TreeDecision{Decision: budget.Decision{
