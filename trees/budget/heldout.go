@@ -39,9 +39,7 @@ func HeldOutScores(ctx context.Context, kind Kind, job Job, test []int) (*vector
 	})
 	cols := out.Cols
 	for _, r := range rows {
-		for i := range known { // SBT scores all classes, ascending
-			r.Index[i] = known[i]
-		}
+		copy(r.Index, known) // SBT scores all classes, ascending
 		out.Append(r)
 	}
 	out.Cols = cols

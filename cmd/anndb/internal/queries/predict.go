@@ -29,6 +29,9 @@ type Predict struct {
 }
 
 func (c *Predict) Run(a *command.App) error {
+	if c.MinProbability > 0 && c.Recall > 0 {
+		return command.Usagef("--min-probability and --recall exclude each other")
+	}
 	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
 		tree, err := c.byTree(s)
 		if err != nil {

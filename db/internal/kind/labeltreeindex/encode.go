@@ -35,7 +35,8 @@ func (e *encoding) valid() bool {
 // encoder encodes rows and queries.
 type encoder struct {
 	encoding
-	idf []float32 // nil for values as they are
+	idf   []float32 // nil for values as they are
+	known int       // number of features; later ones are left out
 }
 
 // encode appends to dst what classifiers see of features and a vector, nil for none.
@@ -59,10 +60,10 @@ func (e *encoder) encode(dst *vector.Sparse, x vector.Sparse, v []float32, room 
 	from := len(dst.Value)
 	for i, f := range x.Index {
 		value := x.Value[i]
+		if int(f) >= e.known {
+			break
+		}
 		if e.idf != nil {
-			if int(f) >= len(e.idf) {
-				continue
-			}
 			value = labelled.WeightOf(value, e.idf[f])
 		}
 		if value != 0 {
@@ -80,7 +81,7 @@ func (e *encoder) encode(dst *vector.Sparse, x vector.Sparse, v []float32, room 
 func (l *learned) encode(ctx context.Context, st kind.Source, data *labelled.Rows) (err error) {
 	c := st.Collection()
 	features := c.Sparse && l.opts.From != fromVector
-	l.input.Features = features
+	l.input.Features, l.input.known = features, data.Rows.Cols
 	if features && l.opts.Weight == labelled.WeightTFIDF {
 		l.input.idf = data.InverseFrequencies()
 	}

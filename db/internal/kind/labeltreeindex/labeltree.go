@@ -252,12 +252,12 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	modelArrays(a, x)
 	out := &model{
 		st: st, opts: optionsOf(m), model: x, names: a.ReadNames(arrayNames, d.Names),
-		input: encoder{encoding: d.encoding},
+		input: encoder{encoding: d.encoding, known: d.Cols - d.Vectors},
 	}
 	arrays.Field(a, arrayRows, &out.rows)
 	arrays.Field(a, arrayIDF, &out.input.idf)
 	r.Need(len(out.rows) == d.Labels, "rows of labels")
-	r.Need(len(out.input.idf) <= d.Cols, "weights of features")
+	r.Need(out.input.idf == nil || len(out.input.idf) == out.input.known, "weights of features")
 	r.Once(kind.RoleLabelTree, fmt.Sprintf("%+v", *d), 0, x.Validate)
 	if r.Err != nil {
 		return nil, r.Err

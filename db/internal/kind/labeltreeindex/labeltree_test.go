@@ -197,15 +197,17 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s, %+v: %v", c.coll, c.o, err)
 		}
 	}
-	_, err := d.Collection("text").Build(t.Context(), "tree", &index.LabelTree{}, nil)
-	dbtest.Must(t, err)
-	_, err = d.Collection("text").Predict(t.Context(), db.Query{Vector: make([]float32, topics+2)}, nil)
+	for _, weight := range []string{"none", "tfidf"} {
+		_, err := d.Collection("text").Build(t.Context(), "tree", &index.LabelTree{Weight: weight}, nil)
+		dbtest.Must(t, err)
+		p, err := d.Collection("text").Predict(t.Context(), db.Query{Text: "unheard"}, nil)
+		if err != nil || !p.Stats.NoEvidence || len(p.Labels) > 0 {
+			t.Errorf("%s: %+v, %v", weight, p, err)
+		}
+	}
+	_, err := d.Collection("text").Predict(t.Context(), db.Query{Vector: make([]float32, topics+2)}, nil)
 	if !errors.Is(err, db.ErrInvalid) {
 		t.Error(err)
-	}
-	p, err := d.Collection("text").Predict(t.Context(), db.Query{Text: "unheard"}, nil)
-	if err != nil || !p.Stats.NoEvidence || len(p.Labels) > 0 {
-		t.Errorf("%+v, %v", p, err)
 	}
 }
 
