@@ -1,7 +1,6 @@
 package labels
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -80,12 +79,13 @@ func Calibrate(truth *Matrix, scores *vector.CSR, rows []int, o CalibrateOptions
 	if c.Rows < LeastCalibrationRows || !c.fit(truth, scores, rows) {
 		return nil, nil
 	}
-	c.fitBest(truth, c.Probabilities(scores, rows))
-	prob := c.Probabilities(scores, rows)
+	prob := c.byCurves(scores, rows)
+	c.fitBest(truth, prob)
+	c.adjustBest(scores, prob)
 	if err := c.chooseCuts(truth, prob, rows, o); err != nil {
 		return nil, err
 	}
-	c.Top = reliabilityOfTop(truth, prob)
+	eachBest(truth, prob, c.Top.Add)
 	var err error
 	c.Recall, err = FitRecallCuts(truth, prob)
 	return c, err
@@ -127,64 +127,74 @@ func (c *Calibration) Probability(score float32, rows int) float32 {
 	return c.Curves[Bucket(rows)].At(score)
 }
 
-// fitBest computes the curve of the best labels from the probabilities of rows.
-func (c *Calibration) fitBest(truth *Matrix, prob *vector.CSR) {
-	var list []outcome
+// eachBest calls f with the probability of the best label of each row that has one, and whether it is right.
+func eachBest(truth *Matrix, prob *vector.CSR, f func(p float32, right bool)) {
 	var top []Ranked
 	for i := range truth.Rows() {
 		if top = Rank(top[:0], prob.Row(i), 1); len(top) > 0 {
-			o := outcome{score: top[0].Score, n: 1}
-			if _, right := slices.BinarySearch(truth.Row(i), top[0].Label); right {
-				o.hits = 1
-			}
-			list = append(list, o)
+			_, right := slices.BinarySearch(truth.Row(i), top[0].Label)
+			f(top[0].Score, right)
 		}
 	}
+}
+
+// fitBest computes the curve of the best labels from the probabilities of rows.
+func (c *Calibration) fitBest(truth *Matrix, prob *vector.CSR) {
+	var list []outcome
+	eachBest(truth, prob, func(p float32, right bool) {
+		o := outcome{score: p, n: 1}
+		if right {
+			o.hits = 1
+		}
+		list = append(list, o)
+	})
 	c.Best = fitIsotonic(list)
 }
 
-// Apply turns the scores of a row's labels, best first, into probabilities and orders the labels by them;
-// equal ones stay in order. rows is the number of training rows by label, 0 for labels beyond.
-func (c *Calibration) Apply(found []Ranked, rows []int) {
-	for i := range found {
-		n := 0
-		if l := int(found[i].Label); l < len(rows) {
-			n = rows[l]
-		}
-		found[i].Score = c.Probability(found[i].Score, n)
-	}
-	slices.SortStableFunc(found, func(a, b Ranked) int { return cmp.Compare(b.Score, a.Score) })
-	if len(found) == 0 || len(c.Best.X) == 0 {
-		return
-	}
-	found[0].Score = c.Best.At(found[0].Score)
-	if len(found) > 1 {
-		found[0].Score = max(found[0].Score, found[1].Score)
-	}
-}
+// BestProbability returns the probability of a row's best label by that of its score, Probability, and the
+// largest one of the row's other labels, 0 for none: the best label stays the most probable.
+func (c *Calibration) BestProbability(p, second float32) float32 { return max(c.Best.At(p), second) }
 
 // Probabilities returns the probabilities of a matrix of scores; rows is the number of training rows by
 // label.
 func (c *Calibration) Probabilities(scores *vector.CSR, rows []int) *vector.CSR {
+	out := c.byCurves(scores, rows)
+	c.adjustBest(scores, out)
+	return out
+}
+
+// byCurves returns the probabilities of scores by the curves of the groups.
+func (c *Calibration) byCurves(scores *vector.CSR, rows []int) *vector.CSR {
 	out := *scores
-	out.Value = make([]float32, 0, len(scores.Value))
-	var found []Ranked
-	for i := range scores.Rows() {
-		x := scores.Row(i)
-		found = found[:0]
-		for e, l := range x.Index {
-			found = append(found, Ranked{l, x.Value[e]})
-		}
-		slices.SortFunc(found, new(Order).Compare)
-		c.Apply(found, rows)
-		at := len(out.Value)
-		out.Value = append(out.Value, make([]float32, x.Len())...)
-		for _, r := range found {
-			e, _ := slices.BinarySearch(x.Index, r.Label)
-			out.Value[at+e] = r.Score
-		}
+	out.Value = make([]float32, len(scores.Value))
+	for e, l := range scores.Index {
+		out.Value[e] = c.Probability(scores.Value[e], rows[l])
 	}
 	return &out
+}
+
+// adjustBest replaces the probability of the best label of each row: that of the largest probability, then of
+// the largest score, then the first.
+func (c *Calibration) adjustBest(scores, prob *vector.CSR) {
+	for i := range prob.Rows() {
+		p, score := prob.Row(i).Value, scores.Row(i).Value
+		if len(p) == 0 {
+			continue
+		}
+		best := 0
+		for e := range p {
+			if p[e] > p[best] || p[e] == p[best] && score[e] > score[best] {
+				best = e
+			}
+		}
+		second := float32(0)
+		for e, x := range p {
+			if e != best {
+				second = max(second, x)
+			}
+		}
+		p[best] = c.BestProbability(p[best], second)
+	}
 }
 
 // Thresholds returns the thresholds of probabilities for labels of so many training rows each.
@@ -328,16 +338,4 @@ func (r *Reliability) Validate() error {
 		}
 	}
 	return nil
-}
-
-// reliabilityOfTop compares the probabilities of the best labels of rows.
-func reliabilityOfTop(truth *Matrix, prob *vector.CSR) (r Reliability) {
-	var top []Ranked
-	for i := range truth.Rows() {
-		if top = Rank(top[:0], prob.Row(i), 1); len(top) > 0 {
-			_, right := slices.BinarySearch(truth.Row(i), top[0].Label)
-			r.Add(top[0].Score, right)
-		}
-	}
-	return r
 }

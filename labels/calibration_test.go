@@ -199,8 +199,9 @@ func TestCalibrateFindsTheProbabilities(t *testing.T) {
 		}
 	}
 	truth, scores = drawn(r, 2000, 10, curve)
-	top := reliabilityOfTop(truth, c.Probabilities(scores, rows))
-	before := reliabilityOfTop(truth, scores)
+	var top, before Reliability
+	eachBest(truth, c.Probabilities(scores, rows), top.Add)
+	eachBest(truth, scores, before.Add)
 	if top.Error() > 0.045 || before.Error() < 0.1 {
 		t.Errorf("error %g, without calibration %g", top.Error(), before.Error())
 	}
