@@ -2,60 +2,68 @@ package kind
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 )
 
+// RefuseNeighbors refuses what only models with neighbors heed; others says why these have none.
+func (o *LabelAsk) RefuseNeighbors(others string) error {
+	switch {
+	case o.Params != nil:
+		return fmt.Errorf("%w: Params are for label models of kind lcif", fail.Option)
+	case o.Filtered:
+		return fmt.Errorf("%w: filters are for label models of kind lcif: %s have no neighbors", fail.Option, others)
+	}
+	return nil
+}
+
+// Wants reports whether a label at a place among the best, from 0, is requested.
+func (o *LabelAsk) Wants(place int, predicted bool) bool {
+	return place < o.Top || predicted && (o.Top <= 0 || o.Set)
+}
+
 // Choose appends the labels of a list that are requested, best first: by probability, then by score, then by
 // before. The list has all labels with a score and what Calibration.Probability says of them; it is changed,
-// since the best label has a curve of its own. rows returns the number of training rows that have a label. If
-// the sets of the model are its own, Predicted is given.
+// since the best label has a curve of its own, and stays the best. rows returns the number of training rows
+// that have a label. If the sets of the model are its own, Predicted is given.
 func (o *LabelAsk) Choose(
 	dst, list []Ranked, rows func(label uint32) int, before labels.Before,
 ) []Ranked {
-	if len(list) == 0 {
-		return dst
-	}
 	names := labels.Order{Before: before}
 	better := func(a, b Ranked) int {
 		return cmp.Or(cmp.Compare(b.Probability, a.Probability), names.Compare(a.Ranked, b.Ranked))
 	}
-	best := o.predict(list, rows, better)
-	byProbability := better
-	better = func(a, b Ranked) int { // the best label stays the first if its curve makes it equal to others
-		switch {
-		case a.Label == b.Label:
-			return 0
-		case a.Label == best:
-			return -1
-		case b.Label == best:
-			return 1
-		}
-		return byProbability(a, b)
+	if len(list) > 0 {
+		o.predict(list, rows, better)
 	}
-	if o.Least > 0 {
-		list = slices.DeleteFunc(list, func(r Ranked) bool { return r.Probability < o.Least })
+	list = slices.DeleteFunc(list, func(r Ranked) bool { return r.Probability < o.Least })
+	if len(list) == 0 {
+		return dst
 	}
-	at := len(dst)
-	if o.Top > 0 {
-		for _, r := range list {
-			if len(dst) == at+o.Top {
-				if better(dst[len(dst)-1], r) < 0 {
-					continue
-				}
-				dst = dst[:len(dst)-1]
+	if o.Wants(0, list[0].Predicted) {
+		dst = append(dst, list[0])
+	}
+	list = list[1:]
+	first, places := len(dst), max(o.Top-1, 0)
+	for _, r := range list {
+		if len(dst) == first+places {
+			if places == 0 || better(dst[len(dst)-1], r) < 0 {
+				continue
 			}
-			place, _ := slices.BinarySearchFunc(dst[at:], r, better)
-			dst = slices.Insert(dst, at+place, r)
+			dst = dst[:len(dst)-1]
 		}
-		if !o.Set {
-			return dst
-		}
+		place, _ := slices.BinarySearchFunc(dst[first:], r, better)
+		dst = slices.Insert(dst, first+place, r)
+	}
+	if o.Top > 0 && !o.Set {
+		return dst
 	}
 	chosen := len(dst)
 	for _, r := range list {
-		if r.Predicted && (chosen == at || better(dst[chosen-1], r) < 0) {
+		if r.Predicted && (chosen == first || better(dst[chosen-1], r) < 0) {
 			dst = append(dst, r)
 		}
 	}
@@ -63,31 +71,27 @@ func (o *LabelAsk) Choose(
 	return dst
 }
 
-// predict completes the probabilities, selects the set, and returns the best label.
-func (o *LabelAsk) predict(
-	list []Ranked, rows func(label uint32) int, better func(a, b Ranked) int,
-) uint32 {
-	c, best := o.Calibration, &list[0]
-	for i := range list[1:] {
-		if better(list[1+i], *best) < 0 {
-			best = &list[1+i]
-		}
-	}
-	second := float32(0)
+// predict moves the best label to the front, completes its probability, and selects the set.
+func (o *LabelAsk) predict(list []Ranked, rows func(label uint32) int, better func(a, b Ranked) int) {
+	c, best := o.Calibration, 0
 	for i := range list {
-		if r := &list[i]; r != best {
-			second = max(second, r.Probability)
+		if better(list[i], list[best]) < 0 {
+			best = i
 		}
 	}
-	best.Probability = max(c.Best.At(best.Probability), second)
+	list[0], list[best] = list[best], list[0]
+	second := float32(0)
+	for _, r := range list[1:] {
+		second = max(second, r.Probability)
+	}
+	list[0].Probability = c.BestProbability(list[0].Probability, second)
 	for i := range list {
 		r := &list[i]
 		switch {
 		case o.Limit > 0:
 			r.Predicted = r.Probability >= o.Limit
 		case !c.OwnSets:
-			r.Predicted = r.Probability >= c.Cuts[labels.Bucket(rows(r.Label))] || c.KeepTop && r == best
+			r.Predicted = r.Probability >= c.Cuts[labels.Bucket(rows(r.Label))] || c.KeepTop && i == 0
 		}
 	}
-	return best.Label
 }

@@ -138,7 +138,7 @@ func (m *model) Predict(ctx context.Context, x vector.Sparse, o *kind.LabelAsk, 
 	}
 	for i, r := range s.found {
 		r.Predicted = i == 0 || r.Score >= m.detail.Cut
-		if o.Top > 0 && i >= o.Top && !(o.Set && r.Predicted) || o.Top == 0 && !r.Predicted {
+		if !o.Wants(i, r.Predicted) {
 			break
 		}
 		a.Labels = append(a.Labels, r)

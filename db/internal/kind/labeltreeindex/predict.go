@@ -2,10 +2,8 @@ package labeltreeindex
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
-	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
@@ -26,12 +24,8 @@ const certain = 0.5
 
 // Predict implements kind.LabelPredictor.
 func (t *model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a *kind.LabelAnswer) error {
-	if o.Params != nil {
-		return fmt.Errorf("%w: Params are for label models of kind lcif", fail.Option)
-	}
-	if o.Filtered {
-		return fmt.Errorf("%w: filters are for label models of kind lcif: linear classifiers have no neighbors",
-			fail.Option)
+	if err := o.RefuseNeighbors("linear classifiers"); err != nil {
+		return err
 	}
 	s := t.pool.Get().(*scratch)
 	defer t.pool.Put(s)
@@ -69,7 +63,7 @@ func (t *model) choose(s *scratch, o *kind.LabelAsk, a *kind.LabelAnswer) {
 			s.all[0].Predicted = true
 		}
 		for i, r := range s.all {
-			if i < o.Top || r.Predicted && (o.Set || o.Top <= 0) {
+			if o.Wants(i, r.Predicted) {
 				a.Labels = append(a.Labels, r)
 			}
 		}

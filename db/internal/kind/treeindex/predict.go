@@ -12,11 +12,8 @@ import (
 
 // Predict predicts by the leaf that a row reaches.
 func (t *Model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a *kind.LabelAnswer) error {
-	if o.Params != nil {
-		return fmt.Errorf("%w: Params are for label models of kind lcif", fail.Option)
-	}
-	if o.Filtered {
-		return fmt.Errorf("%w: filters are for label models of kind lcif: trees have no neighbors", fail.Option)
+	if err := o.RefuseNeighbors("trees"); err != nil {
+		return err
 	}
 	x = t.Prepare(x)
 	if a.Stats.NoEvidence = !t.knows(x); a.Stats.NoEvidence {

@@ -345,7 +345,7 @@ func (t *Model) answers(
 	}
 	slices.SortStableFunc(list, byScore)
 	for place, r := range list {
-		if place < o.Top || r.Predicted && (o.Top == 0 || o.Set) {
+		if o.Wants(place, r.Predicted) {
 			out = append(out, r)
 		}
 	}
