@@ -61,6 +61,15 @@ func NewStrings(payload []byte) (Strings, error) {
 	return t, nil
 }
 
+// All returns copies of the strings. O(bytes).
+func (t Strings) All() []string {
+	out := make([]string, t.n)
+	for i := range out {
+		out[i] = string(t.At(i))
+	}
+	return out
+}
+
 // AppendLengths appends the strings in a form to be compressed: the count n and n lengths (uint32,
 // little-endian), then the bytes. Offsets, which differ from each other, would compress to two bytes each.
 // The total length must stay below 4 GiB.

@@ -123,7 +123,11 @@ func stringsRoundTrip(t *testing.T, write func([]byte, [][]byte) []byte, read fu
 		if s.Len() != len(items) {
 			t.Fatalf("%d strings, wrote %d", s.Len(), len(items))
 		}
+		all := s.All()
 		for i, want := range items {
+			if all[i] != string(want) {
+				t.Fatalf("string %d of all is %q, wrote %q", i, all[i], want)
+			}
 			got := s.At(i)
 			if !bytes.Equal(got, want) {
 				t.Fatalf("string %d is %q, wrote %q", i, got, want)

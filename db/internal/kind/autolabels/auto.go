@@ -97,11 +97,6 @@ func (d *detail) Check(m *kind.Manifest, g *kind.Segment) error {
 	if large && (len(d.Parts) == 0 || d.Deep < 1 || !(d.Cut >= 0 && d.Cut <= 1)) {
 		return errors.New("members")
 	}
-	if c := m.Info.Calibration; c != nil {
-		if err := c.Validate(); err != nil {
-			return fmt.Errorf("calibration: %v", err)
-		}
-	}
 	for i := range d.Parts {
 		p := &d.Parts[i]
 		k, o := memberKinds[p.Kind], memberOptions(optionsOf(m), p.Kind)

@@ -46,7 +46,7 @@ func newHeld(truth *labels.Matrix, rows []int, o lcif.Objective, scores []*vecto
 	h := &held{truth: truth, rows: rows, objective: o}
 	h.pairs = vector.CSR{Ptr: []uint64{0}, Cols: truth.Labels()}
 	for _, s := range scores {
-		c, err := labels.Calibrate(truth, s, rows, h.options())
+		c, err := labels.Calibrate(truth, s, rows, lcif.SetsBy(h.objective, false))
 		if err != nil {
 			return nil, err
 		}
@@ -85,15 +85,6 @@ func newHeld(truth *labels.Matrix, rows []int, o lcif.Objective, scores []*vecto
 		h.prob = append(h.prob, prob)
 	}
 	return h, nil
-}
-
-// options returns how cuts are chosen.
-func (h *held) options() labels.CalibrateOptions {
-	return labels.CalibrateOptions{
-		Measure: h.objective.OfSets,
-		// One cut leaves out rare labels, which count as much as others here.
-		Apart: h.objective == lcif.MacroF1,
-	}
 }
 
 // compose returns the weighed probabilities of all pairs.
@@ -137,14 +128,20 @@ type moments struct {
 	hits    []float64
 }
 
+// newMoments returns those of no pairs, for n members.
+func newMoments(n int) moments {
+	m := moments{hits: make([]float64, n)}
+	for range n {
+		m.product = append(m.product, make([]float64, n))
+	}
+	return m
+}
+
 // moments returns those of each bucket.
 func (h *held) moments() (out [buckets]moments) {
 	n := len(h.prob)
 	for b := range out {
-		out[b].hits = make([]float64, n)
-		for range n {
-			out[b].product = append(out[b].product, make([]float64, n))
-		}
+		out[b] = newMoments(n)
 	}
 	for r := range h.truth.Rows() {
 		truth := h.truth.Row(r)
@@ -223,15 +220,9 @@ func (m *moments) least(members []int) (best []float64) {
 // all.
 func (h *held) byBucket(of *[buckets]moments, members []int, own bool) weights {
 	n := len(h.prob)
-	out, all := make(weights, n), moments{}
-	if !own {
-		all = moments{hits: make([]float64, n)}
-		for range n {
-			all.product = append(all.product, make([]float64, n))
-		}
-		for b := range of {
-			all.add(&of[b])
-		}
+	out, all := make(weights, n), newMoments(n)
+	for b := range of {
+		all.add(&of[b])
 	}
 	for b := range of {
 		from := &of[b]
@@ -258,7 +249,7 @@ type blended struct {
 func (h *held) measure(w weights) (b blended, err error) {
 	scores := likely(h.compose(w))
 	b.weights = w
-	if b.calibration, err = labels.Calibrate(h.truth, scores, h.rows, h.options()); err != nil {
+	if b.calibration, err = labels.Calibrate(h.truth, scores, h.rows, lcif.SetsBy(h.objective, false)); err != nil {
 		return b, err
 	}
 	if c := b.calibration; c != nil {

@@ -132,9 +132,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 
 // calibrate computes the calibration of the model.
 func (l *learned) calibrate(ctx context.Context, job *kind.Job, data *labelled.Rows) (err error) {
-	o := labels.CalibrateOptions{
-		Measure: l.opts.Objective.OfSets, Apart: l.opts.Objective == lcif.MacroF1, AllowEmpty: l.opts.AllowEmpty,
-	}
+	o := lcif.SetsBy(l.opts.Objective, l.opts.AllowEmpty)
 	score := func(train, test []int) (*vector.CSR, error) {
 		m, err := l.train(ctx, job, data, train, func(int, int) {})
 		if err != nil {
@@ -270,13 +268,7 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 func (*model) Check(context.Context) error { return nil }
 
 // Names returns the names of the labels.
-func (t *model) Names() []string {
-	out := make([]string, t.names.Len())
-	for l := range out {
-		out[l] = t.label(uint32(l))
-	}
-	return out
-}
+func (t *model) Names() []string { return t.names.All() }
 
 // label returns the name of a label.
 func (t *model) label(l uint32) string { return string(t.names.At(int(l))) }

@@ -55,7 +55,7 @@ func (m *labelModel) add(of *kind.Manifest, parts []part) error {
 		}
 		s.powers, s.sorted = powers, inOrder(m.names)
 		for i := range parts[1:] {
-			s.more = appendNames(s.more, parts[1+i].names)
+			s.more = append(s.more, parts[1+i].names.All()...)
 		}
 		s.rowsOf = make([]int, len(parts[len(parts)-1].rows))
 		for i := range parts {
@@ -152,7 +152,7 @@ func (m *labelModel) read(s *shared, f *freshRows, covered, n int) error {
 func (m *labelModel) numbered(s *shared, names []string) []uint32 {
 	if s.number == nil {
 		s.number = make(map[string]uint32, m.names.Len()+len(s.more))
-		for i, name := range append(appendNames(nil, m.names), s.more...) {
+		for i, name := range append(m.names.All(), s.more...) {
 			s.number[name] = uint32(i)
 		}
 	}

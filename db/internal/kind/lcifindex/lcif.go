@@ -35,17 +35,19 @@ type options struct {
 	// features.
 	uses string
 	cv   lcif.CVOptions
-	// calibrate selects sets by probability, or keeps those that the user has given thresholds or a cut for.
-	calibrate labels.CalibrateOptions
+	// calibrate selects sets by probability, or keeps those that the user has given thresholds or a cut for. It
+	// is nil for a model without a calibration.
+	calibrate *labels.CalibrateOptions
 }
 
 // resolve fills in the defaults for so many rows. A rebuild takes what the tuner chose: the
 // parameters, whose thresholds are by label, the weighting and the index that finds neighbors.
 func resolve(job *kind.Job, live int) (o options, err error) {
 	o.LCIF = *job.Given.(*index.LCIF)
-	o.calibrate = labels.CalibrateOptions{
-		Measure: o.Objective.OfSets, Apart: o.Objective == lcif.MacroF1, AllowEmpty: o.AllowEmpty,
-		OwnSets: o.Paper || o.Cut != nil || o.Params != nil && o.Params.Thresholds != nil,
+	if job.Data == nil { // a model of several kinds is calibrated as a whole
+		sets := lcif.SetsBy(o.Objective, o.AllowEmpty)
+		sets.OwnSets = o.Paper || o.Cut != nil || o.Params != nil && o.Params.Thresholds != nil
+		o.calibrate = &sets
 	}
 	if job.Before != nil {
 		kept := optionsOf(job.Before)

@@ -32,14 +32,12 @@ type learned struct {
 	// small is set for a segment of later rows. It has the parameters, weights and selection of features
 	// of the large one, and stores no powers of its sums.
 	small bool
-	// member is set for a model that is a part of another one, which calibrates it.
-	member bool
 }
 
 // Build learns a label model, or a segment of later rows.
 func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	var data *labelled.Rows
-	l, o := &learned{small: job.Base != nil, member: job.Data != nil}, options{}
+	l, o := &learned{small: job.Base != nil}, options{}
 	err := job.Latest(func(st kind.Source) (err error) {
 		if l.small {
 			return l.learnSmall(ctx, st, job)
@@ -115,7 +113,7 @@ func (l *learned) learnSmall(ctx context.Context, st kind.Source, job *kind.Job)
 	}
 	var names []string
 	for i := range parts {
-		names = appendNames(names, parts[i].names)
+		names = append(names, parts[i].names.All()...)
 	}
 	had, large := len(names), &parts[0]
 	var data *labelled.Rows

@@ -134,14 +134,6 @@ func (p *part) validate(known int) error {
 	return nil
 }
 
-// appendNames appends the names of a table.
-func appendNames(dst []string, names codec.Strings) []string {
-	for i := range names.Len() {
-		dst = append(dst, string(names.At(i)))
-	}
-	return dst
-}
-
 // labelSets are the label sets of a model's rows and of fresh ones.
 type labelSets struct {
 	parts      []part

@@ -77,7 +77,7 @@ func (c *weighted) tune(
 	ctx context.Context, o options, report func(stage string, done, total int),
 ) (*lcif.Curve, error) {
 	tune := lcif.TuneOptions{
-		Calibrate: &o.calibrate,
+		Calibrate: o.calibrate,
 		Objective: o.Objective, Paper: o.Paper,
 		FeatureShare: o.FeatureShares, Cuts: lcif.DefaultCuts(o.AllowEmpty),
 		Workers: kind.WorkersOf(ctx), Stop: kind.StopOf(ctx), Progress: report,
@@ -109,13 +109,13 @@ func (c *weighted) heldOut(ctx context.Context, o options) lcif.Data {
 
 // calibrate computes the calibration of given parameters by cross-validation.
 func (l *learned) calibrate(ctx context.Context, c *weighted, timer *kind.Timer) error {
-	if l.member || c.data.Labelled() < labels.LeastCalibrationRows {
+	if l.opts.calibrate == nil || c.data.Labelled() < labels.LeastCalibrationRows {
 		return nil
 	}
 	o := l.opts
 	o.TuneRows = min(o.TuneRows, labelled.MostHeldOut)
 	return timer.Run("calibrate", func(func(int, int)) (err error) {
-		l.chance, err = lcif.Calibrate(ctx, c.heldOut(ctx, o), &l.params, &l.opts.calibrate,
+		l.chance, err = lcif.Calibrate(ctx, c.heldOut(ctx, o), &l.params, l.opts.calibrate,
 			kind.WorkersOf(ctx), timer.Report)
 		if err != nil {
 			err = fail.Wrapf(kind.AsParameter(err), "calibrate")

@@ -6,7 +6,6 @@ import (
 
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
-	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -17,10 +16,8 @@ func (l *learned) calibrate(
 	ctx context.Context, job budget.Job, data *labelled.Rows, timer *kind.Timer,
 ) (err error) {
 	o := &l.opts
-	sets := labels.CalibrateOptions{
-		Measure: o.Objective.OfSets, Apart: o.Objective == lcif.MacroF1, AllowEmpty: o.AllowEmpty,
-		OwnSets: l.kind == budget.SBT || l.given.Params.Threshold != 0,
-	}
+	sets := lcif.SetsBy(o.Objective, o.AllowEmpty)
+	sets.OwnSets = l.kind == budget.SBT || l.given.Params.Threshold != 0
 	l.chance, err = data.Calibrate(timer, o.Params.Seed, sets, func(train, test []int) (*vector.CSR, error) {
 		job.Rows = train
 		s, err := budget.HeldOutScores(ctx, l.kind, job, test)

@@ -297,13 +297,7 @@ func (t *Model) Check(context.Context) error {
 }
 
 // Names returns the names of the labels.
-func (t *Model) Names() []string {
-	out := make([]string, t.names.Len())
-	for l := range out {
-		out[l] = t.label(uint32(l))
-	}
-	return out
-}
+func (t *Model) Names() []string { return t.names.All() }
 
 // label returns the name of a label.
 func (t *Model) label(l uint32) string { return string(t.names.At(int(l))) }
