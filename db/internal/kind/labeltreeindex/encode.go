@@ -87,8 +87,8 @@ func (l *learned) encode(ctx context.Context, st kind.Source, data *labelled.Row
 	}
 	vectorOf := func(int) []float32 { return nil }
 	if !c.Sparse || l.opts.From != fromText {
-		base, err := st.Rows(ctx)
-		if err != nil {
+		var base *query.View
+		if base, err = st.Rows(ctx); err != nil {
 			return err
 		}
 		defer st.Guard(debug.SetPanicOnFault(true), &err)

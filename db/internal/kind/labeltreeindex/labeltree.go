@@ -256,7 +256,7 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	arrays.Field(a, arrayIDF, &out.input.idf)
 	r.Need(len(out.rows) == d.Labels, "rows of labels")
 	r.Need(out.input.idf == nil || len(out.input.idf) == out.input.known, "weights of features")
-	r.Once(kind.RoleLabelTree, fmt.Sprintf("%+v", *d), 0, x.Validate)
+	r.Once(kind.RoleLabelTree, fmt.Sprint(d.Cols, d.Labels, d.Inner), 0, x.Validate)
 	if r.Err != nil {
 		return nil, r.Err
 	}
