@@ -161,8 +161,7 @@ func askProbabilities(m *kind.Manifest, o *PredictOptions, to *kind.LabelAsk) (e
 		return fmt.Errorf("%w: MinProbability and Recall exclude each other", fail.Option)
 	case c == nil && (p > 0 || r > 0):
 		return fmt.Errorf("%w: label model %q has no probabilities: they need its own parameters "+
-			"and, when it is built, "+
-			"%d rows with labels", fail.Option, m.Info.Name, labels.LeastCalibrationRows)
+			"and, when it is built, %d rows with labels", fail.Option, m.Info.Name, labels.LeastCalibrationRows)
 	case c == nil:
 		return nil
 	case r > 0:
@@ -206,7 +205,7 @@ func queryModel(
 // Model finds and opens a label model.
 func labelModel(ctx context.Context, st *state.Collection, name string) (*state.Index, error) {
 	if name = cmp.Or(name, st.Entry.DefaultModel()); name == "" {
-		return nil, fmt.Errorf("%w: collection %q has no label model (kinds lcif, labeltree, sbt, pt and at)",
+		return nil, fmt.Errorf("%w: collection %q has no label model (kinds lcif, labeltree, auto-labels, sbt, pt, at)",
 			fail.NoIndex, st.Entry.Name)
 	}
 	r := st.Entry.Index(name)

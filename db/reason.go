@@ -158,14 +158,12 @@ func reasonOfPath(st *state.Collection, p *kind.TreePath) (*explain.Reason, erro
 	case p.Class != "":
 		answer = "not " + p.Class
 	}
-	text := fmt.Sprintf("%s in %d of %s", answer, p.Agree, counted(p.Rows, "training row"))
-	out := &explain.Reason{Text: text}
-	switch n := len(p.Path); {
-	case p.Linear && n > 0:
-		out.Text = fmt.Sprintf("%s, of %s", answer, counted(p.Rows, "training row"))
-		out.Score = p.Path[n-1].Margin
-	case p.Rows > 0:
-		out.Score = float64(p.Agree) / float64(p.Rows)
+	out, rows := &explain.Reason{}, counted(p.Rows, "training row")
+	if n := len(p.Path); p.Linear && n > 0 {
+		out.Text, out.Score = fmt.Sprintf("%s, of %s", answer, rows), p.Path[n-1].Margin
+	} else {
+		out.Text = fmt.Sprintf("%s in %d of %s", answer, p.Agree, rows)
+		out.Score = float64(p.Agree) / float64(max(p.Rows, 1))
 	}
 	for i := range p.Path {
 		d := &p.Path[i]

@@ -214,23 +214,13 @@ const cutSteps = 50
 
 // selectable returns the probabilities that any cut selects, and those of the best labels of rows.
 func selectable(prob *vector.CSR) *vector.CSR {
-	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
-	var kept vector.Sparse
-	for i := range prob.Rows() {
-		x, best := prob.Row(i), float32(0)
-		kept.Index, kept.Value = kept.Index[:0], kept.Value[:0]
-		for _, p := range x.Value {
-			best = max(best, p)
+	best := make([]float32, prob.Rows())
+	for i := range best {
+		for _, p := range prob.Row(i).Value {
+			best[i] = max(best[i], p)
 		}
-		for e, p := range x.Value {
-			if p == best || p >= 1./cutSteps {
-				kept.Index, kept.Value = append(kept.Index, x.Index[e]), append(kept.Value, p)
-			}
-		}
-		out.Append(kept)
 	}
-	out.Cols = prob.Cols
-	return out
+	return prob.Kept(func(row int, p float32) bool { return p == best[row] || p >= 1./cutSteps })
 }
 
 // chooseCuts chooses the cuts that are best on the held-out rows.

@@ -21,8 +21,8 @@ var ErrRecall = errors.New("labels: no promise of this recall")
 
 // FitRecallCuts returns the largest thresholds that obey conformal risk control (Angelopoulos and others
 // 2022, arXiv 2208.02814, theorem 1): with the mean share L of the labels of n rows that are below the
-// threshold, n/(n+1)·L + 1/(n+1) ≤ 1 - recall. Rows without labels lose nothing and are left out. O(entries
-// log entries).
+// threshold, n/(n+1)·L + 1/(n+1) ≤ 1 - recall. Rows without labels lose nothing and are left out.
+// O(entries log entries).
 //
 // Errors: ErrShape; ErrInput for negative probabilities.
 func FitRecallCuts(truth *Matrix, prob *vector.CSR) (RecallCuts, error) {

@@ -134,6 +134,21 @@ func (m *CSR) Append(s Sparse) {
 	}
 }
 
+// Kept returns the matrix of the entries that keep accepts, by row and value. O(entries).
+func (m *CSR) Kept(keep func(row int, value float32) bool) *CSR {
+	out := &CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m.Cols}
+	for i := range m.Rows() {
+		x := m.Row(i)
+		for e, v := range x.Value {
+			if keep(i, v) {
+				out.Index, out.Value = append(out.Index, x.Index[e]), append(out.Value, v)
+			}
+		}
+		out.Ptr = append(out.Ptr, uint64(len(out.Index)))
+	}
+	return out
+}
+
 // Validate checks offsets, columns and values. O(entries). Errors: ErrSparse.
 func (m *CSR) Validate() error {
 	if len(m.Ptr) == 0 || m.Ptr[0] != 0 || m.Ptr[len(m.Ptr)-1] != uint64(len(m.Index)) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -96,6 +97,18 @@ func TestCSRTransposeTwiceIsTheMatrix(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestCSRKept(t *testing.T) {
+	m := &CSR{Ptr: []uint64{0, 2, 2, 4}, Index: []uint32{0, 3, 1, 3}, Value: []float32{1, 2, 3, 4}, Cols: 5}
+	want := &CSR{Ptr: []uint64{0, 1, 1, 2}, Index: []uint32{3, 1}, Value: []float32{2, 3}, Cols: 5}
+	got := m.Kept(func(row int, value float32) bool { return row == 0 && value > 1 || row == 2 && value < 4 })
+	if !reflect.DeepEqual(got, want) || got.Validate() != nil {
+		t.Fatalf("%+v, want %+v", got, want)
+	}
+	if none := m.Kept(func(int, float32) bool { return false }); none.Rows() != 3 || none.Validate() != nil {
+		t.Fatalf("nothing kept: %+v", none)
+	}
 }
 
 func at(s Sparse, col int) float32 {

@@ -15,7 +15,7 @@ type Info struct {
 	// Default is set for the index of searches, or predictions, that name none
 	// (db.Collection.SetDefault).
 	Default bool `json:",omitempty"`
-	// Kind is "postings", "lcif", "auto-labels", "sbt", "pt", "at", or for a forest its learner.
+	// Kind is "postings", "lcif", "labeltree", "auto-labels", "sbt", "pt", "at", or for a forest its learner.
 	Kind string `json:",omitempty"`
 	// Given are the options as they were given to Build. A rebuild by maintenance fills in defaults for
 	// the present rows, but keeps what a tuner chose.

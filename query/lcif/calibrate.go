@@ -64,8 +64,8 @@ func Strength(t *labels.Thresholds, r labels.Ranked) float32 {
 	return r.Score
 }
 
-// SetsBy returns how a calibration selects sets for an objective: by one cut, or for macro F1 by one for each group
-// of labels, since one cut leaves out rare labels, which count as much as others there.
+// SetsBy returns how a calibration selects sets for an objective: by one cut, or for macro F1 by one for each
+// group of labels, since one cut leaves out rare labels, which count as much as others there.
 func SetsBy(o Objective, allowEmpty bool) labels.CalibrateOptions {
 	return labels.CalibrateOptions{Measure: o.OfSets, Apart: o == MacroF1, AllowEmpty: allowEmpty}
 }

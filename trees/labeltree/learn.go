@@ -30,6 +30,7 @@ type learner struct {
 	done   int
 	total  int
 	number []int32 // of the features in a node, -1 for others
+	place  []int32 // of the rows in a node; others have those of nodes before
 }
 
 // Train learns a model. Labels that no row has are not in it. sized, unless it is nil, is told the number of
@@ -42,7 +43,7 @@ func Train(ctx context.Context, j Job, sized func(bytes int64)) (*Model, error) 
 	if err := j.check(); err != nil {
 		return nil, err
 	}
-	l := &learner{Job: &j, number: make([]int32, j.X.Cols)}
+	l := &learner{Job: &j, number: make([]int32, j.X.Cols), place: make([]int32, j.X.Rows())}
 	for i := range l.number {
 		l.number[i] = -1
 	}
@@ -201,9 +202,8 @@ func (l *learner) learn(ctx context.Context, n *node) error {
 	}
 	local.Cols = len(features)
 	p := newProblem(local, l.Params.C)
-	place := make([]int32, l.X.Rows()) // of a row in the node
 	for i, r := range rows {
-		place[r] = int32(i)
+		l.place[r] = int32(i)
 	}
 	found := make([]classifier, len(n.children))
 	before := l.done
@@ -218,7 +218,7 @@ func (l *learner) learn(ctx context.Context, n *node) error {
 				mark := func(is bool) {
 					for _, label := range n.children[c] {
 						for _, r := range l.rows[label] {
-							positive[place[r]] = is
+							positive[l.place[r]] = is
 						}
 					}
 				}

@@ -40,8 +40,8 @@ func NewPredictor(m *Model) *Predictor { return &Predictor{m: m} }
 
 // Predict appends the labels of the nodes that a beam of some width ends at, ascending, with their scores
 // between 0 and 1; of more than most labels those of the highest scores, all if most is 0. Labels whose score
-// is too small for a float32 are left out. Features of x that the model does not know are ignored. O(levels ·
-// width · (features of x · log features of a node + weights)).
+// is too small for a float32 are left out. Features of x that the model does not know are ignored.
+// O(levels · width · (features of x · log features of a node + weights)).
 func (p *Predictor) Predict(x vector.Sparse, width, most int, dst *vector.Sparse) {
 	last := p.follow(x, width, p.m.Inner)
 	p.found = p.found[:0]

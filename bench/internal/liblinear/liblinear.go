@@ -29,7 +29,7 @@ const (
 var ErrMissing = errors.New("SKIPPED")
 
 // Driver is a running driver of bench/peers/liblinear. Its calls are framed
-// numbers in host byte order; driver.cpp says which.
+// numbers in host byte order, which driver.cpp describes.
 type Driver struct {
 	in      *bufio.Writer
 	out     *bufio.Reader

@@ -11,7 +11,6 @@ import (
 	"github.com/anndb/anndb/db/internal/apply"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/maintenance"
@@ -114,7 +113,7 @@ func (ix *Indexer) tryStep(ctx context.Context, coll, name string, e Effort) (*m
 		s, err = ix.make(ctx, next)
 	}
 	switch {
-	case errors.Is(err, labelled.ErrSpread):
+	case errors.Is(err, fail.ErrUnsuitable):
 		ix.unmaintained.Store(next.ref.Object, err.Error())
 		return nil, nil
 	case err != nil:

@@ -132,7 +132,8 @@ func (t *labelTest) evaluate(
 	if err != nil {
 		return nil, err
 	}
-	ranking, err := labels.EvaluateRanking(t.truth, t.scores(found), rankedAt)
+	scores := t.scores(found)
+	ranking, err := labels.EvaluateRanking(t.truth, scores, rankedAt)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +154,7 @@ func (t *labelTest) evaluate(
 		add(fmt.Sprintf("ndcg@%d", k), ranking.NDCG[i], nil)
 	}
 	if t.more {
-		if err := t.others(predicted, t.scores(found), ranking, add); err != nil {
+		if err := t.others(predicted, scores, ranking, add); err != nil {
 			return nil, err
 		}
 	}

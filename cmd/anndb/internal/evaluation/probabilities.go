@@ -14,8 +14,8 @@ import (
 // probabilities adds the expected calibration error of the best labels, whose predictions are given, and what
 // sets of each recall find that the model can promise. A model without probabilities has no error, and
 // refuses recalls.
-func (t *labelTest) probabilities(a *command.App, s *db.Snapshot, found [][]db.Prediction, asked *db.PredictOptions,
-	c *Evaluate, add func(name string, value float64, zero any)) error {
+func (t *labelTest) probabilities(a *command.App, s *db.Snapshot, found [][]db.Prediction,
+	asked *db.PredictOptions, c *Evaluate, add func(name string, value float64, zero any)) error {
 	var top labels.Reliability
 	known := false
 	for i, list := range found {

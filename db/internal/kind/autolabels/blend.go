@@ -105,20 +105,7 @@ func (h *held) compose(w weights) *vector.CSR {
 // likely returns the probabilities that are not tiny, so that a calibration does not depend on the pairs of
 // members without weight.
 func likely(prob *vector.CSR) *vector.CSR {
-	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
-	var kept vector.Sparse
-	for r := range prob.Rows() {
-		x := prob.Row(r)
-		kept.Index, kept.Value = kept.Index[:0], kept.Value[:0]
-		for i, p := range x.Value {
-			if p >= leastProbability {
-				kept.Index, kept.Value = append(kept.Index, x.Index[i]), append(kept.Value, p)
-			}
-		}
-		out.Append(kept)
-	}
-	out.Cols = prob.Cols
-	return out
+	return prob.Kept(func(_ int, p float32) bool { return p >= leastProbability })
 }
 
 // moments are sums over pairs of the products of the probabilities of two members, and of those of a member
@@ -249,7 +236,8 @@ type blended struct {
 func (h *held) measure(w weights) (b blended, err error) {
 	scores := likely(h.compose(w))
 	b.weights = w
-	if b.calibration, err = labels.Calibrate(h.truth, scores, h.rows, lcif.SetsBy(h.objective, false)); err != nil {
+	by := lcif.SetsBy(h.objective, false)
+	if b.calibration, err = labels.Calibrate(h.truth, scores, h.rows, by); err != nil {
 		return b, err
 	}
 	if c := b.calibration; c != nil {

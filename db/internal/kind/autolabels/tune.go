@@ -292,8 +292,8 @@ func (t *tuner) try(ctx context.Context, o index.Options) (*trial, error) {
 	x.info = index.AutoTrial{Kind: o.Name()}
 	if need := t.memory(o); t.opts.Memory > 0 && need > t.opts.Memory {
 		x.info.Error = fmt.Sprintf("needs about %d KiB of memory", (need+1023)>>10)
-		t.failed = cmp.Or(t.failed, fmt.Errorf("%w: a model of kind %s %s, %d KiB are allowed", fail.Option, o.Name(),
-			x.info.Error, t.opts.Memory>>10))
+		t.failed = cmp.Or(t.failed, fmt.Errorf("%w: a model of kind %s %s, %d KiB are allowed",
+			fail.Option, o.Name(), x.info.Error, t.opts.Memory>>10))
 		t.trials = append(t.trials, x)
 		return nil, nil
 	}

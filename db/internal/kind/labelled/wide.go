@@ -2,7 +2,6 @@ package labelled
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/anndb/anndb/db/internal/fail"
@@ -12,9 +11,6 @@ import (
 // maxSpread is the number of features up to which they may far outnumber the entries of all
 // rows. Above it, arrays by feature are refused.
 const maxSpread = 1 << 22
-
-// ErrSpread marks the errors of CheckSpread.
-var ErrSpread = errors.New("too many features for the rows")
 
 // CheckSpreadOf is CheckSpread for the rows of a collection; dense ones pass.
 func CheckSpreadOf(ctx context.Context, st kind.Source) error {
@@ -35,9 +31,9 @@ func CheckSpread(coll string, features, entries int) error {
 	if features <= maxSpread || features/8 <= entries {
 		return nil
 	}
-	return fmt.Errorf("%w: %w: collection %q: %d features, numbers without a value included, "+
-		"and rows with %d values: "+
+	return fmt.Errorf("%w: too many features for the rows: collection %q: %d features, numbers without a value "+
+		"included, and rows with %d values: "+
 		"label models and weights store numbers for each feature, and there can be %d features here: "+
 		"number the features without gaps, or use a collection of named features",
-		fail.ErrUnsuitable, ErrSpread, coll, features, entries, max(maxSpread, 8*entries+7))
+		fail.ErrUnsuitable, coll, features, entries, max(maxSpread, 8*entries+7))
 }

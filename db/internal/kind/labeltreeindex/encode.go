@@ -39,14 +39,19 @@ type encoder struct {
 	known int       // number of features; later ones are left out
 }
 
-// encode appends to dst what classifiers see of features and a vector, nil for none.
+// scaled appends the coordinates of a vector, standardized if there is a scale.
+func (e *encoding) scaled(dst, v []float32) []float32 {
+	if e.Scale == nil {
+		return append(dst, v...)
+	}
+	return e.Scale.Apply(dst, v)
+}
+
+// encode sets dst to what classifiers see of features and a vector, nil for none.
 func (e *encoder) encode(dst *vector.Sparse, x vector.Sparse, v []float32, room *[]float32) {
 	dst.Index, dst.Value = dst.Index[:0], dst.Value[:0]
 	if e.Vectors > 0 && len(v) == e.Vectors {
-		*room = append((*room)[:0], v...)
-		if e.Scale != nil {
-			*room = e.Scale.Apply((*room)[:0], v)
-		}
+		*room = e.scaled((*room)[:0], v)
 		for i, c := range *room {
 			if c /= float32(e.Divisor); c != 0 && c-c == 0 {
 				dst.Index, dst.Value = append(dst.Index, uint32(i)), append(dst.Value, c)
@@ -146,10 +151,7 @@ func (l *learned) fitVectors(dim int, data *labelled.Rows, vectorOf func(int) []
 	var room []float32
 	square := 0.
 	for i := range have {
-		room = append(room[:0], of(i)...)
-		if s := l.input.Scale; s != nil {
-			room = s.Apply(room[:0], of(i))
-		}
+		room = l.input.scaled(room[:0], of(i))
 		for _, x := range room {
 			square += float64(x) * float64(x) / float64(len(have))
 		}
