@@ -6,6 +6,8 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/db/internal/txn"
+	"github.com/anndb/anndb/db/trace"
 )
 
 // Collection is a handle of a collection, by name. One of a database sees the latest state at each
@@ -66,6 +68,16 @@ func (c Collection) writer() (*DB, error) {
 		return nil, fmt.Errorf("%w: collection %q of a snapshot: use DB.Collection", ErrReadOnly, c.name)
 	}
 	return nil, fmt.Errorf("%w: a Collection without a database", ErrClosed)
+}
+
+// span begins a call of n queries, which End of the manager ends.
+func (c Collection) span(name string, n int) (*txn.Manager, trace.Span) {
+	d := c.d
+	if c.s != nil {
+		d = c.s.d
+	}
+	m := d.manager()
+	return m, trace.Span{Name: name, Start: m.Start(), Collection: c.name, Queries: n}
 }
 
 // read calls f with the collection in the state that the handle sees. Faults of the map become

@@ -14,6 +14,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/db/trace"
 )
 
 // Create creates an empty collection and returns a handle of it. Errors: ErrExists.
@@ -97,9 +98,9 @@ func (d *DB) Collections() (out []CollectionInfo, err error) {
 // Stats describes the file and this handle.
 type Stats struct {
 	FileBytes, FreeBytes, LiveBytes int64  // the length of the file, its free pages, the rest
-	MapReserve                      int64  // the address space reserved for the map
-	PageSize                        int    // bytes
-	Generation, Commits             uint64 // the latest transaction; those that this handle committed
+	PageSize, MapReserve            int64  // bytes; the address space reserved for the map
+	Generation                      uint64 // the latest transaction
+	trace.Totals                           // what this handle has done
 	Snapshots                       int    // held
 	OldestSnapshot                  time.Duration
 	Collections                     []CollectionInfo
@@ -143,8 +144,8 @@ func (d *DB) Stats() (st Stats, err error) {
 		}
 		st = Stats{
 			FileBytes: space.File, FreeBytes: space.Free,
-			MapReserve: s.Reserved(), PageSize: s.PageSize(), Generation: sn.Generation(),
-			Snapshots: held, OldestSnapshot: age, Commits: d.txn.Commits(), Collections: sn.Collections(),
+			MapReserve: s.Reserved(), PageSize: int64(s.PageSize()), Generation: sn.Generation(),
+			Snapshots: held, OldestSnapshot: age, Totals: d.txn.Totals(), Collections: sn.Collections(),
 			Indexes: sn.statuses(), Maintenance: d.maintenanceStats(),
 		}
 		st.LiveBytes = max(0, st.FileBytes-st.FreeBytes)

@@ -103,7 +103,9 @@ func targetOf(path string) (string, error) {
 // newDB returns a handle of an open file.
 func newDB(path string, o Options, f *state.File) *DB {
 	f.Samples = sample.New(max(0, o.SampleQueries))
-	m := txn.New(path, f, txn.Options{ReadOnly: o.ReadOnly, MaxSize: o.MaxSize, Backlog: backlog})
+	m := txn.New(path, f, txn.Options{
+		ReadOnly: o.ReadOnly, MaxSize: o.MaxSize, Backlog: backlog, Trace: o.Trace,
+	})
 	return &DB{
 		path: path, opts: o, log: o.Logger, txn: m, indexes: segment.New(m),
 		compactor: &compact.Compactor{Txn: m, Path: path, Target: path, Store: o.storeOptions(), Log: o.Logger},

@@ -15,6 +15,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/db/trace"
 	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
@@ -32,8 +33,7 @@ type Options struct {
 	MaxSize      int64
 	Timeout      time.Duration // how long Open waits for the file's lock, 1 s
 	CloseTimeout time.Duration // how long Close waits for snapshots, 10 s
-	// AcceptOlder opens a file with one damaged meta page, otherwise ErrCorrupt, by the other one,
-	// which may be one transaction older.
+	// AcceptOlder opens a file with a damaged meta page (ErrCorrupt) by the other, maybe a transaction older.
 	AcceptOlder bool
 	Maintenance *maintenance.Policy // the policy of maintenance in the background
 	// SampleQueries is how many queries of each dense collection are kept, 100 to 10,000; 0 is 500, -1 keeps
@@ -41,6 +41,7 @@ type Options struct {
 	// unlike the rows. Searches by vectors without filter, radius or Params are sampled.
 	SampleQueries int
 	Logger        *slog.Logger // receives warnings
+	Trace         trace.Func   // gets a span of each search, prediction, commit, build and step of maintenance
 }
 
 const (

@@ -14,6 +14,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/db/trace"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
@@ -78,13 +79,17 @@ func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (ou
 	if o == nil {
 		o = &PredictOptions{}
 	}
+	m, s := c.span(trace.Predict, 1)
 	err = c.read(ctx, func(st *state.Collection) error {
+		s.Index = cmp.Or(o.Index, st.Entry.DefaultModel())
 		rows, err := decidedRows(ctx, st, o.Where)
 		if err == nil {
 			out, err = predictLabels(ctx, st, q, o, rows)
 		}
 		return err
 	})
+	s.Results, s.Err = len(out.Labels), err
+	m.End(ctx, s)
 	return out, err
 }
 
@@ -96,15 +101,23 @@ func (c Collection) PredictBatch(
 	if o == nil {
 		o = &PredictOptions{}
 	}
+	m, s := c.span(trace.Predict, len(queries))
 	var rows *roaring.Bitmap
 	work := par.Work{N: len(queries), Workers: o.Workers}
-	return batch(ctx, c, work, func(st *state.Collection) (err error) {
+	out, err := batch(ctx, c, work, func(st *state.Collection) (err error) {
+		s.Index = cmp.Or(o.Index, st.Entry.DefaultModel())
 		rows, err = decidedRows(ctx, st, o.Where)
 		return err
 	}, func(st *state.Collection, i int, to *Predictions) (err error) {
 		*to, err = predictLabels(ctx, st, queries[i], o, rows)
 		return err
 	})
+	for i := range out {
+		s.Results += len(out[i].Labels)
+	}
+	s.Err = err
+	m.End(ctx, s)
+	return out, err
 }
 
 // predictLabels predicts the labels of a query. rows holds the rows that may be neighbors, nil for all.

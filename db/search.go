@@ -13,6 +13,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/where"
+	"github.com/anndb/anndb/db/trace"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -34,6 +35,7 @@ func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res 
 	if o == nil {
 		o = &defaultSearch
 	}
+	m, s := c.span(trace.Search, 1)
 	err = c.read(ctx, func(st *state.Collection) error {
 		passing, err := passingRows(ctx, st, o.Where)
 		if err != nil {
@@ -41,6 +43,8 @@ func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res 
 		}
 		return search(ctx, st, &rowAsk{q: q, k: o.K, passing: passing}, o, &res)
 	})
+	s.Index, s.Results, s.Rows, s.Err = res.Index, len(res.Hits), res.Stats.Exact, err
+	m.End(ctx, s)
 	if err != nil {
 		return Result{}, err
 	}
@@ -243,9 +247,10 @@ func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchO
 	if o == nil {
 		o = &defaultSearch
 	}
+	m, s := c.span(trace.Search, len(queries))
 	var passing where.Passing
 	work := par.Work{N: len(queries), Workers: o.Workers}
-	return batch(ctx, c, work, func(st *state.Collection) (err error) {
+	out, err := batch(ctx, c, work, func(st *state.Collection) (err error) {
 		passing, err = passingRows(ctx, st, o.Where)
 		return err
 	}, func(st *state.Collection, i int, res *Result) error {
@@ -253,6 +258,12 @@ func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchO
 		one.Reuse = newHits(max(0, min(cmp.Or(o.K, defaultK), 1024)))
 		return search(ctx, st, &rowAsk{q: queries[i], k: o.K, passing: passing}, &one, res)
 	})
+	for i := range out {
+		s.Index, s.Results, s.Rows = out[i].Index, s.Results+len(out[i].Hits), s.Rows+out[i].Stats.Exact
+	}
+	s.Err = err
+	m.End(ctx, s)
+	return out, err
 }
 
 // batch answers many queries in one state, in parallel. It calls prepare first.

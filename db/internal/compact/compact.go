@@ -15,6 +15,7 @@ import (
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
 	"github.com/anndb/anndb/db/internal/txn"
+	"github.com/anndb/anndb/db/trace"
 )
 
 // Compactor compacts one file.
@@ -34,6 +35,10 @@ type Stats struct{ Before, After int64 }
 
 // Run rewrites the file. The caller holds all shares of row numbers.
 func (c *Compactor) Run(ctx context.Context, n Numbers) (st Stats, err error) {
+	start := c.Txn.Start()
+	defer func() {
+		c.Txn.End(ctx, trace.Span{Name: trace.Compact, Start: start, Bytes: st.After, Err: err})
+	}()
 	if err := c.Txn.File().Replaceable(c.Target); err != nil { // Replace looks again
 		return st, fail.Wrapf(err, "compact")
 	}

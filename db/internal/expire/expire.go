@@ -38,11 +38,13 @@ func Step(ctx context.Context, m *txn.Manager) (*maintenance.Step, error) {
 		}
 		return nil
 	})
+	took := time.Since(start).Seconds()
+	s := &maintenance.Step{Collection: coll, Action: "expire", Rows: deleted, Seconds: took}
+	m.EndStep(ctx, start, s, err)
 	if err != nil {
 		return nil, err
 	}
-	took := time.Since(start).Seconds()
-	return &maintenance.Step{Collection: coll, Action: "expire", Rows: deleted, Seconds: took}, nil
+	return s, nil
 }
 
 // stillExpired reports whether the row with the key is expired in the state that a transaction reads. A

@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/db/trace"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -25,7 +26,14 @@ type Request struct {
 
 // Build learns an index over the rows of the latest state and publishes it, in the place of one of
 // that name. Name and options are valid. The caller holds a share of row numbers.
-func (ix *Indexer) Build(ctx context.Context, r Request) (*kind.Manifest, error) {
+func (ix *Indexer) Build(ctx context.Context, r Request) (m *kind.Manifest, err error) {
+	s := trace.Span{Name: trace.Build, Start: ix.txn.Start(), Collection: r.Collection, Index: r.Name}
+	defer func() {
+		if s.Err = err; m != nil {
+			s.Rows = m.Info.Rows
+		}
+		ix.txn.End(ctx, s)
+	}()
 	job := &building{
 		Job:  kind.Job{Coll: r.Collection, Name: r.Name, Given: r.Options, Timer: kind.NewTimer(ctx)},
 		auto: r.Auto,

@@ -14,6 +14,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/db/trace"
 )
 
 // Maintain makes steps until none is due, or only one with Effort.Once. An index that cannot be maintained
@@ -117,10 +118,14 @@ func (ix *Indexer) tryStep(ctx context.Context, coll, name string, e Effort) (*m
 		ix.unmaintained.Store(next.ref.Object, err.Error())
 		return nil, nil
 	case err != nil:
+		if !errors.Is(err, ErrOvertaken) {
+			ix.txn.EndStep(ctx, start, &maintenance.Step{Collection: coll, Index: name, Action: trace.Maintain}, err)
+		}
 		return nil, fail.Wrapf(err, "maintain index %q of %q", name, coll)
 	case s != nil:
 		s.Collection, s.Index, s.Seconds = coll, name, time.Since(start).Seconds()
 		ix.steps.Add(1)
+		ix.txn.EndStep(ctx, start, s, nil)
 	}
 	return s, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/store"
+	"github.com/anndb/anndb/db/trace"
 )
 
 // Options selects how a Manager works: fields of db.Options.
@@ -26,6 +27,7 @@ type Options struct {
 	MaxSize  int64
 	// Backlog is the number of bytes of transactions that may wait for the disk.
 	Backlog int64
+	Trace   trace.Func
 }
 
 // Manager runs the transactions of one file. Its methods are safe for concurrent use. A nil one is
@@ -54,6 +56,7 @@ type Manager struct {
 	// manager.
 	renumbered sync.Map
 	commits    atomic.Uint64 // number of transactions committed
+	totals     totals
 
 	mu     sync.Mutex
 	file   *state.File       // current file; guarded by mu, replaced by Replace

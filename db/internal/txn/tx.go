@@ -90,7 +90,10 @@ func (t *Tx) Commit(ctx context.Context) error {
 	if t.gen != nil {
 		r.file = t.gen.File
 	}
-	return t.m.submit(ctx, r)
+	s := commitSpan(t.m.Start(), t.ops, t.bytes)
+	s.Err = t.m.submit(ctx, r)
+	t.m.End(ctx, s)
+	return s.Err
 }
 
 // open refuses a transaction that is not being filled.

@@ -1,0 +1,47 @@
+// Package trace describes the work of an open database to a program that measures it: a Span for each
+// call or step (db.Options.Trace), and Totals (db.Stats).
+package trace
+
+import (
+	"context"
+	"time"
+)
+
+// Names of spans. The others are the actions of maintenance.Step, such as "segment" and "expire".
+const (
+	Search  = "search"  // a call of Search or SearchBatch
+	Predict = "predict" // a call of Predict or PredictBatch
+	// Commit is a transaction of rows, from the end of its function until it is durable. One that runs
+	// again because another was faster has a span for each run.
+	Commit   = "commit"
+	Build    = "build"    // an index, by the program or by maintenance
+	Compact  = "compact"  // the file, by the program or by maintenance
+	Maintain = "maintain" // a step of maintenance that failed before it was known which one
+)
+
+// Span describes a call or step that has ended.
+type Span struct {
+	Name     string
+	Start    time.Time
+	Duration time.Duration
+	// Collection and Index are empty where there are none, or several; Index also where a search failed
+	// before it had chosen one.
+	Collection, Index string
+	// Queries is the number of queries of a search or prediction, Results that of their hits or labels.
+	Queries, Results int
+	// Rows are those that a search compared exactly, a commit changed, or a step of maintenance read.
+	Rows  int
+	Bytes int64 // the size of the changes of a commit, or of the file after a compaction
+	Err   error // nil if it succeeded
+}
+
+// Func gets spans. The context is that of the call, in the background one of maintenance. It is
+// called from many goroutines at once, must return soon, and must not call the database.
+type Func func(ctx context.Context, s Span)
+
+// Totals counts what was done since the database was opened.
+type Totals struct {
+	Searches, Predictions     uint64 // queries, also those that failed
+	Commits                   uint64 // to the file, each of one or more transactions
+	RowsWritten, BytesWritten uint64 // rows put, changed or deleted, and the size of these changes
+}
