@@ -153,6 +153,8 @@ type Schema struct {
 	// In jsonl features are numbered in order of appearance, behind
 	// Options.FeatureNames, and the list grows while reading.
 	FeatureNames []string
+	// Base64 has Create write the vectors of jsonl files in base64, which is shorter and faster to read.
+	Base64 bool
 	// LabelNames has all labels, in the order of the file or the options; nil where
 	// neither lists them. Create ignores it.
 	LabelNames []string

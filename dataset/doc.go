@@ -85,6 +85,7 @@
 // unchanged. Bytes that are not UTF-8 are in base64 under "key_base64" and "payload_base64". Either all
 // records have a key or none. An unknown field is an error unless Options.IgnoreColumns names it.
 //
+//	"vector": [1, 2.5, …] or {"base64": "float32 in little-endian order"}
 //	"features": {"goal": 2, …} or {"indices": [3, …], "values": [2, …]}, the same in all records
 //	"attributes": {"brand": "acme", "price": 30, "weight": 1.0, "seen": {"$time": "2026-01-02T03:04:05Z"}}
 //

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -46,6 +48,10 @@ type jsonFirst struct {
 
 // openJSONL reads JSON lines.
 func openJSONL(s *source, o Options) (decoder, error) {
+	return &lineDecoder{rowDecoder: newJSONL(o), lines: newLines(s)}, nil
+}
+
+func newJSONL(o Options) *jsonl {
 	j := &jsonl{
 		o: o, text: cmp.Or(o.TextColumn, defaultText), payload: cmp.Or(o.PayloadColumn, "payload"),
 		expires: cmp.Or(o.ExpiryColumn, defaultExpiry), labels: o.LabelColumns, ignore: map[string]bool{},
@@ -59,13 +65,13 @@ func openJSONL(s *source, o Options) (decoder, error) {
 	for _, name := range o.IgnoreColumns {
 		j.ignore[name] = true
 	}
-	return &lineDecoder{rowDecoder: j, lines: newLines(s)}, nil
+	return j
 }
 
 func (j *jsonl) schema() Schema {
 	s := Schema{Kind: j.first.kind, Dim: j.first.dim, Base: BaseZero, Records: -1, Keyed: j.first.keyed}
 	if s.Kind == Sparse {
-		s.FeatureNames = j.sparse.known
+		s.Dim, s.FeatureNames = 0, j.sparse.known
 	}
 	return s
 }
@@ -176,7 +182,9 @@ func (j *jsonl) decodeBody(rec *Record) error {
 		if err := j.sparse.decode(&rec.Features, features, &j.first.named); err != nil {
 			return fmt.Errorf("field %q: %w", j.o.FeaturesField, err)
 		}
-		return nil
+		if isNull(vector) {
+			return nil
+		}
 	}
 	if err := j.decodeVector(rec, vector); err != nil {
 		return fmt.Errorf("field %q: %w", j.o.VectorField, err)
@@ -220,13 +228,69 @@ func decodeText(rec *Record, raw json.RawMessage) (err error) {
 	return err
 }
 
-func (j *jsonl) decodeVector(rec *Record, raw json.RawMessage) error {
+func (j *jsonl) decodeVector(rec *Record, raw json.RawMessage) (err error) {
 	if isNull(raw) {
 		return errors.New("missing")
 	}
-	if raw[0] != '[' {
-		return errors.New("not an array of numbers")
+	if rec.Vector, err = AppendVector(rec.Vector, raw, j.o.MaxDim); err != nil {
+		return err
 	}
+	switch n := len(rec.Vector); {
+	case j.first.dim == 0:
+		j.first.dim = n
+	case n != j.first.dim:
+		return fmt.Errorf("%d values, the records before have %d", n, j.first.dim)
+	}
+	return nil
+}
+
+// AppendVector appends the values of a vector as jsonl files have it: an array of numbers, or
+// {"base64": "…"} of float32 in little-endian order. raw is valid JSON. It refuses vectors without values
+// and those of more than most values.
+func AppendVector(dst []float32, raw json.RawMessage, most int) ([]float32, error) {
+	begin := len(dst)
+	var err error
+	switch raw[0] {
+	case '[':
+		dst, err = appendArray(dst, raw, begin+most)
+	case '{':
+		dst, err = appendBase64Floats(dst, raw, most)
+	default:
+		err = errors.New("not an array of numbers")
+	}
+	if err == nil && len(dst) == begin {
+		err = errors.New("no values")
+	}
+	return dst, err
+}
+
+func appendBase64Floats(dst []float32, raw json.RawMessage, most int) ([]float32, error) {
+	fields := map[string]json.RawMessage{}
+	if err := fieldsOf(fields, raw, 1); err != nil || fields["base64"] == nil {
+		return dst, errors.New(`not an array of numbers or {"base64": "…"} of float32 in little-endian order`)
+	}
+	b, err := appendBase64(nil, fields["base64"])
+	switch {
+	case err != nil:
+		return dst, fmt.Errorf("base64: %w", err)
+	case len(b)%4 != 0:
+		return dst, fmt.Errorf("base64: %d bytes, which is no number of float32", len(b))
+	case len(b)/4 > most:
+		return dst, fmt.Errorf("more than %d values", most)
+	}
+	dst = slices.Grow(dst, len(b)/4)
+	for ; len(b) > 0; b = b[4:] {
+		v := math.Float32frombits(binary.LittleEndian.Uint32(b))
+		if !finite(v) {
+			return dst, fmt.Errorf("value %d is not finite", len(dst))
+		}
+		dst = append(dst, v)
+	}
+	return dst, nil
+}
+
+// appendArray appends numbers until dst has most.
+func appendArray(dst []float32, raw json.RawMessage, most int) ([]float32, error) {
 	// raw is valid JSON, so once every element is known to begin like a
 	// number there are no commas but those between elements.
 	rest := bytes.TrimSpace(raw[1 : len(raw)-1])
@@ -234,30 +298,22 @@ func (j *jsonl) decodeVector(rec *Record, raw json.RawMessage) error {
 		cell, tail, more := bytes.Cut(rest, []byte(","))
 		cell = bytes.TrimSpace(cell)
 		if c := cell[0]; c != '-' && (c < '0' || c > '9') {
-			return fmt.Errorf("value %d: %.40q is not a number", len(rec.Vector), cell)
+			return dst, fmt.Errorf("value %d: %.40q is not a number", len(dst), cell)
 		}
-		if len(rec.Vector) == j.o.MaxDim {
-			return fmt.Errorf("more than %d values", j.o.MaxDim)
+		if len(dst) == most {
+			return dst, fmt.Errorf("more than %d values", most)
 		}
 		v, err := parseFinite(string(cell))
 		if err != nil {
-			return fmt.Errorf("value %d: %w", len(rec.Vector), err)
+			return dst, fmt.Errorf("value %d: %w", len(dst), err)
 		}
-		rec.Vector = append(rec.Vector, v)
+		dst = append(dst, v)
 		if !more {
 			break
 		}
 		rest = tail
 	}
-	switch n := len(rec.Vector); {
-	case n == 0:
-		return errors.New("no values")
-	case j.first.dim == 0:
-		j.first.dim = n
-	case n != j.first.dim:
-		return fmt.Errorf("%d values, the records before have %d", n, j.first.dim)
-	}
-	return nil
+	return dst, nil
 }
 
 // keyField returns the field of the key where the options do not name it: id in a first record that has
@@ -351,7 +407,7 @@ func (j *jsonl) checkFields() error {
 			j.first.key: true, body: true, j.payload: true, fieldKeyBase64: true, fieldPayloadBase64: true,
 			j.o.AttributesField: true, j.expires: true,
 		}
-		if j.first.kind == Text {
+		if j.first.kind != Dense {
 			j.known[j.o.VectorField] = true
 		}
 		for _, c := range j.o.names() {
@@ -405,9 +461,12 @@ func scalar(raw json.RawMessage) (string, error) {
 }
 
 func appendBase64(dst []byte, raw json.RawMessage) ([]byte, error) {
-	var text string
-	if err := json.Unmarshal(raw, &text); err != nil {
+	if raw[0] != '"' {
 		return dst, errors.New("not a string")
+	}
+	text, err := jsonText(raw)
+	if err != nil {
+		return dst, err
 	}
 	return base64.StdEncoding.AppendDecode(dst, []byte(text))
 }
@@ -421,13 +480,39 @@ var errEmptyKey = errors.New("empty key")
 // jsonlEncoder writes one object a line, features by name if there are names.
 type jsonlEncoder struct {
 	noHeader
-	kind  Kind
-	dim   int
-	names []string
+	kind   Kind
+	dim    int
+	names  []string
+	base64 bool
 }
 
 func newJSONLEncoder(s Schema) (encoder, error) {
-	return jsonlEncoder{kind: s.Kind, dim: s.Dim, names: s.FeatureNames}, nil
+	return jsonlEncoder{kind: s.Kind, dim: s.Dim, names: s.FeatureNames, base64: s.Base64}, nil
+}
+
+// AppendJSON appends a record as a line of a jsonl file with the schema, with the line feed. Values are not
+// compared with the schema.
+func AppendJSON(dst []byte, s Schema, rec *Record) ([]byte, error) {
+	e := jsonlEncoder{kind: s.Kind, dim: s.Dim, names: s.FeatureNames, base64: s.Base64}
+	return e.encode(dst, rec)
+}
+
+// ParseJSON reads a record as the only one of a jsonl file, and its schema. The record has no key if the
+// line has none. Errors: ErrFormat, ErrOption.
+func ParseJSON(line []byte, o Options) (rec Record, s Schema, err error) {
+	o.Format = FormatJSONL
+	if o, err = o.normal(); err != nil {
+		return rec, s, err
+	}
+	j := newJSONL(o)
+	ok, err := j.decode(&rec, line)
+	if err == nil && !ok {
+		err = errNoRecords
+	}
+	if err != nil {
+		return rec, s, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	return rec, j.schema(), nil
 }
 
 func (e jsonlEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
@@ -444,12 +529,12 @@ func (e jsonlEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 			return dst, err
 		}
 		if len(rec.Vector) > 0 {
-			dst = appendNumbers(append(dst, `,"vector":`...), rec.Vector)
+			dst = e.appendVector(dst, rec.Vector)
 		} else if e.dim > 0 {
 			dst = append(dst, `,"vector":null`...)
 		}
 	case e.kind != Sparse:
-		dst = appendNumbers(append(dst, `,"vector":`...), rec.Vector)
+		dst = e.appendVector(dst, rec.Vector)
 	case e.names == nil:
 		dst = append(dst, `,"features":{"indices":[`...)
 		for _, f := range rec.Features.Index {
@@ -461,6 +546,9 @@ func (e jsonlEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 		if dst, err = e.appendNamed(append(dst, `,"features":{`...), &rec.Features); err != nil {
 			return dst, err
 		}
+	}
+	if e.kind == Sparse && len(rec.Vector) > 0 {
+		dst = e.appendVector(dst, rec.Vector)
 	}
 	if len(rec.Labels) > 0 {
 		dst = append(dst, `,"labels":[`...)
@@ -479,6 +567,25 @@ func (e jsonlEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 	}
 	dst, err = appendExtras(dst, rec)
 	return append(dst, '}', '\n'), err
+}
+
+// appendVector writes the field of a vector.
+func (e jsonlEncoder) appendVector(dst []byte, x []float32) []byte {
+	dst = append(dst, `,"vector":`...)
+	if e.base64 {
+		return AppendBase64(dst, x)
+	}
+	return appendNumbers(dst, x)
+}
+
+// AppendBase64 appends a vector in the form {"base64": "…"}, which AppendVector reads.
+func AppendBase64(dst []byte, x []float32) []byte {
+	raw := make([]byte, 0, 4*len(x))
+	for _, v := range x {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+	}
+	dst = append(dst, `{"base64":"`...)
+	return append(base64.StdEncoding.AppendEncode(dst, raw), `"}`...)
 }
 
 // appendNamed writes features by their names, and the closing brace.

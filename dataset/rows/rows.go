@@ -22,37 +22,73 @@ func File(path string, o dataset.Options) iter.Seq2[db.Row, error] {
 			return
 		}
 		defer in.Close()
-		var named []vector.Feature
+		Read(in)(yield)
+	}
+}
+
+// Read is File for an open file, which it does not close.
+func Read(in dataset.Reader) iter.Seq2[db.Row, error] {
+	return func(yield func(db.Row, error) bool) {
+		var row db.Row
 		for rec, err := range dataset.All(in) {
-			if err != nil {
-				yield(db.Row{}, err)
-				return
+			if err == nil {
+				Of(&row, rec, in.Schema())
 			}
-			row := db.Row{
-				Key: rec.Key, Labels: rec.Labels, Payload: rec.Payload,
-				Attributes: rec.Attributes, ExpiresAt: rec.ExpiresAt,
-			}
-			schema := in.Schema()
-			switch {
-			case schema.Kind == dataset.Dense:
-				row.Vector = rec.Vector
-			case schema.Kind == dataset.Text:
-				if row.Text = rec.Text; len(rec.Vector) > 0 {
-					row.Vector = rec.Vector
-				}
-			case schema.FeatureNames == nil:
-				row.Sparse = rec.Features
-			default:
-				named = named[:0]
-				for i, f := range rec.Features.Index {
-					name := schema.FeatureNames[f]
-					named = append(named, vector.Feature{Name: name, Value: rec.Features.Value[i]})
-				}
-				row.Features = named
-			}
-			if !yield(row, nil) {
+			if !yield(row, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// Of sets a row to a record of a file with the schema. It shares the memory of the record, and reuses that
+// of the row's features.
+func Of(row *db.Row, rec *dataset.Record, schema dataset.Schema) {
+	named := row.Features[:0]
+	*row = db.Row{
+		Key: rec.Key, Text: rec.Text, Labels: rec.Labels, Payload: rec.Payload,
+		Attributes: rec.Attributes, ExpiresAt: rec.ExpiresAt,
+	}
+	if len(rec.Vector) > 0 {
+		row.Vector = rec.Vector
+	}
+	switch {
+	case schema.Kind != dataset.Sparse:
+	case schema.FeatureNames == nil:
+		row.Sparse = rec.Features
+	default:
+		for i, f := range rec.Features.Index {
+			named = append(named, vector.Feature{Name: schema.FeatureNames[f], Value: rec.Features.Value[i]})
+		}
+		row.Features = named
+	}
+}
+
+// Schema returns the schema of a jsonl file with the rows of a collection.
+func Schema(info *db.CollectionInfo) dataset.Schema {
+	s := dataset.Schema{Format: dataset.FormatJSONL, Kind: dataset.Dense, Dim: info.Dim}
+	switch {
+	case info.Text != nil:
+		s.Kind = dataset.Text
+	case info.Sparse || info.Named:
+		s.Kind = dataset.Sparse
+	}
+	if info.Named {
+		s.FeatureNames = []string{}
+	}
+	return s
+}
+
+// AppendJSON appends a row as a line of a jsonl file with the schema of its collection.
+func AppendJSON(dst []byte, row *db.Row, s dataset.Schema) ([]byte, error) {
+	rec := dataset.Record{
+		Key: row.Key, Vector: row.Vector, Features: row.Sparse, Text: row.Text, Labels: row.Labels,
+		Payload: row.Payload, Attributes: row.Attributes, ExpiresAt: row.ExpiresAt,
+	}
+	for i, f := range row.Features {
+		s.FeatureNames = append(s.FeatureNames, f.Name)
+		rec.Features.Index = append(rec.Features.Index, uint32(i))
+		rec.Features.Value = append(rec.Features.Value, f.Value)
+	}
+	return dataset.AppendJSON(dst, s, &rec)
 }

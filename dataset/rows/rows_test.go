@@ -1,8 +1,10 @@
 package rows_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,6 +14,7 @@ import (
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -73,5 +76,50 @@ func TestFile(t *testing.T) {
 	}
 	if n != 2 || last == nil {
 		t.Errorf("a bad line: %d rows, %v", n, last)
+	}
+}
+
+// TestAppendJSON writes rows of each kind of collection, with vectors as numbers and in base64, and reads them.
+func TestAppendJSON(t *testing.T) {
+	for name, c := range map[string]struct {
+		schema db.Schema
+		row    db.Row
+	}{
+		"dense":    {db.Schema{Dim: 2}, db.Row{Vector: []float32{1.5, math.MaxFloat32}, Labels: []string{"x"}}},
+		"sparse":   {db.Schema{Sparse: true}, db.Row{Sparse: vector.Sparse{Index: []uint32{1, 7}, Value: []float32{2, 3}}}},
+		"named":    {db.Schema{Sparse: true, Named: true}, db.Row{Features: []vector.Feature{{Name: "b", Value: 2}}}},
+		"features": {db.Schema{Named: true, Dim: 2}, db.Row{Features: []vector.Feature{{Name: "b", Value: 2}}, Vector: []float32{1, 2}}},
+		"text":     {db.Schema{Text: &text.Schema{}}, db.Row{Text: "words"}},
+		"both":     {db.Schema{Text: &text.Schema{}, Dim: 1}, db.Row{Text: "words", Vector: []float32{-0.25}}},
+	} {
+		for _, base64 := range []bool{false, true} {
+			want := c.row
+			want.Key, want.Payload, want.Attributes = []byte("\xff"), []byte("p"), map[string]any{"n": 1.0}
+			s := rows.Schema(&db.CollectionInfo{Schema: c.schema})
+			s.Base64 = base64
+			line, err := rows.AppendJSON(nil, &want, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if base64 != bytes.Contains(line, []byte(`"vector":{"base64"`)) && len(want.Vector) > 0 {
+				t.Errorf("%s: %s", name, line)
+			}
+			rec, schema, err := dataset.ParseJSON(line, dataset.Options{Kind: s.Kind})
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			var got db.Row
+			if rows.Of(&got, &rec, schema); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %s: read as %+v, want %+v", name, line, got, want)
+			}
+		}
+	}
+	for _, bad := range []string{
+		`{"vector":{"base64":"AACAfw=="}}`, `{"vector":{"base64":"AAAA"}}`, `{"vector":{"base64":1}}`, `{"vector":{"base64":"!"}}`,
+		`{"vector":{"base64":""}}`, `{"vector":{"hex":"00"}}`, `{"vector":{"base64":"AACAPw==","x":1}}`, ``, `{"vector":[1]} {}`,
+	} {
+		if _, _, err := dataset.ParseJSON([]byte(bad), dataset.Options{Kind: dataset.Dense}); !errors.Is(err, dataset.ErrFormat) {
+			t.Errorf("%s: %v", bad, err)
+		}
 	}
 }

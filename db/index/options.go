@@ -25,6 +25,23 @@ type Options interface {
 	Check(dim int) error
 }
 
+// New returns the options of a kind of index by its name, a forest if it has none of the others.
+func New(kind string) Options {
+	switch kind {
+	case "postings":
+		return &Postings{}
+	case "lcif":
+		return &LCIF{}
+	case "labeltree":
+		return &LabelTree{}
+	case "auto-labels":
+		return &Auto{}
+	case "sbt", "pt", "at":
+		return &Trees{Kind: kind}
+	}
+	return &Forest{Learner: kind}
+}
+
 // Error is the error of options that are refused. It wraps db.ErrInvalid.
 type Error struct {
 	text string // names of options are in braces

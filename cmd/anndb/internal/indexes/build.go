@@ -41,26 +41,9 @@ func (c *Build) Prepare() {
 	)
 }
 
-// optionsOf returns the options of a kind, of a forest for "".
-func optionsOf(kind string) index.Options {
-	switch {
-	case IsTree(kind):
-		return &index.Trees{Kind: kind}
-	case kind == kindLCIF:
-		return &index.LCIF{}
-	case kind == kindLabelTree:
-		return &index.LabelTree{}
-	case kind == kindAuto:
-		return &index.Auto{}
-	case kind == kindPostings:
-		return &index.Postings{}
-	}
-	return &index.Forest{Learner: kind}
-}
-
 // filled returns the options of a kind with the given flags, without a check of their values.
 func filled(flags *optionflags.Set, kind string) (index.Options, error) {
-	o := optionsOf(kind)
+	o := index.New(kind)
 	if err := flags.Fill(o); err != nil {
 		return nil, command.Usagef("%v", err)
 	}

@@ -1,0 +1,382 @@
+package wire
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/rank"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
+)
+
+// Query is a db.Query.
+type Query struct {
+	Key
+	Vector   Vector    `json:"vector,omitempty"`
+	Features *Features `json:"features,omitempty"`
+	Text     string    `json:"text,omitempty"`
+}
+
+// NewQuery returns the form of a query.
+func NewQuery(q db.Query) Query {
+	out := Query{Key: NewKey(q.Key), Vector: q.Vector, Text: q.Text}
+	if q.Features != nil || q.Sparse.Index != nil {
+		out.Features = &Features{Named: q.Features, Numbered: q.Sparse}
+	}
+	return out
+}
+
+// Get returns the query.
+func (q *Query) Get() (db.Query, error) {
+	key, err := q.Key.Get()
+	out := db.Query{Key: key, Vector: q.Vector, Text: q.Text}
+	if q.Features != nil {
+		out.Features, out.Sparse = q.Features.Named, q.Features.Numbered
+	}
+	return out, err
+}
+
+// asked returns the queries of a request, which has one or a list of them.
+func asked(one *Query, list []Query) (queries []db.Query, err error) {
+	if list == nil {
+		list = []Query{*one}
+	} else if one.Vector != nil || one.Features != nil || one.Text != "" ||
+		one.Key.Text != "" || one.Key.Bytes != nil {
+		return nil, fmt.Errorf(`%w: a query, and "queries"`, ErrJSON)
+	}
+	queries = make([]db.Query, len(list))
+	for i := range list {
+		if queries[i], err = list[i].Get(); err != nil {
+			return nil, err
+		}
+	}
+	return queries, nil
+}
+
+// Search is a request for the rows nearest to a query, or to each of Queries.
+type Search struct {
+	Query
+	Queries []Query       `json:"queries,omitempty"`
+	K       int           `json:"k,omitempty"`
+	Index   string        `json:"index,omitempty"`
+	Recall  float64       `json:"recall,omitempty"`
+	Where   string        `json:"where,omitempty"` // as filter.Parse reads it
+	Radius  *float64      `json:"radius,omitempty"`
+	Include []string      `json:"include,omitempty"` // of contents
+	Explain bool          `json:"explain,omitempty"`
+	Rank    *Rank         `json:"rank,omitempty"`
+	After   []Key         `json:"after,omitempty"` // of the hits of earlier pages
+	Params  *query.Params `json:"params,omitempty"`
+	Stats   bool          `json:"stats,omitempty"` // asks for Result.Plan and Result.Stats
+}
+
+// contents are the names of the parts of a row that a search includes in its hits.
+var contents = map[string]db.Content{
+	"labels": db.Labels, "payload": db.Payload, "attributes": db.Attributes, "text": db.Text,
+}
+
+// NewSearch returns the form of a search, without its queries. Functions of filters have none.
+func NewSearch(o *db.SearchOptions) *Search {
+	s := &Search{
+		K: o.K, Index: o.Index, Recall: o.Recall, Radius: o.Radius, Explain: o.Explain, Params: o.Params,
+		Rank: newRank(&o.Rank), Stats: true,
+	}
+	if o.Where != nil {
+		s.Where = o.Where.String()
+	}
+	for name, part := range contents {
+		if o.Include&part != 0 {
+			s.Include = append(s.Include, name)
+		}
+	}
+	for i := range o.After {
+		s.After = append(s.After, NewKey(o.After[i].Key))
+	}
+	return s
+}
+
+// Get returns the queries and the options of the search.
+func (s *Search) Get() (queries []db.Query, o *db.SearchOptions, err error) {
+	if queries, err = asked(&s.Query, s.Queries); err != nil {
+		return nil, nil, err
+	}
+	o = &db.SearchOptions{
+		K: s.K, Index: s.Index, Recall: s.Recall, Radius: s.Radius, Explain: s.Explain, Params: s.Params,
+	}
+	if o.Where, err = Where(s.Where); err != nil {
+		return nil, nil, err
+	}
+	if s.Rank != nil {
+		if o.Rank, err = s.Rank.get(); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, name := range s.Include {
+		part, ok := contents[name]
+		if !ok {
+			return nil, nil, fmt.Errorf("%w: include %.40q: want labels, payload, attributes or text", ErrJSON, name)
+		}
+		o.Include |= part
+	}
+	for i := range s.After {
+		key, err := s.After[i].Get()
+		if err != nil {
+			return nil, nil, err
+		}
+		o.After = append(o.After, db.Hit{Key: key})
+	}
+	return queries, o, nil
+}
+
+// Where parses a filter; "" is nil.
+func Where(text string) (*filter.Filter, error) {
+	if text == "" {
+		return nil, nil
+	}
+	return filter.Parse(text)
+}
+
+// Rank is a rank.Options.
+type Rank struct {
+	Weight     float64 `json:"weight,omitempty"`
+	Reciprocal bool    `json:"reciprocal,omitempty"`
+	Boosts     []Boost `json:"boosts,omitempty"`
+	Diversity  float64 `json:"diversity,omitempty"`
+	PerGroup   int     `json:"per_group,omitempty"`
+	GroupBy    string  `json:"group_by,omitempty"`
+	Depth      int     `json:"depth,omitempty"`
+}
+
+// Boost is a rank.Boost. Its origin is a number, or a time as text.
+type Boost struct {
+	Where     string  `json:"where,omitempty"`
+	Factor    float64 `json:"factor,omitempty"`
+	Add       float64 `json:"add,omitempty"`
+	Attribute string  `json:"attribute,omitempty"`
+	Origin    any     `json:"origin,omitempty"`
+	Half      float64 `json:"half,omitempty"`
+	Linear    bool    `json:"linear,omitempty"`
+}
+
+func newRank(o *rank.Options) *Rank {
+	r := &Rank{
+		Weight: o.Weight, Reciprocal: o.Reciprocal, Diversity: o.Diversity, PerGroup: o.PerGroup,
+		GroupBy: o.GroupBy, Depth: o.Depth,
+	}
+	for _, b := range o.Boosts {
+		out := Boost{
+			Factor: b.Factor, Add: b.Add, Attribute: b.Attribute, Origin: b.Origin, Half: b.Half, Linear: b.Linear,
+		}
+		if b.Where != nil {
+			out.Where = b.Where.String()
+		}
+		r.Boosts = append(r.Boosts, out)
+	}
+	return r
+}
+
+func (r *Rank) get() (o rank.Options, err error) {
+	o = rank.Options{
+		Weight: r.Weight, Reciprocal: r.Reciprocal, Diversity: r.Diversity, PerGroup: r.PerGroup,
+		GroupBy: r.GroupBy, Depth: r.Depth,
+	}
+	for _, b := range r.Boosts {
+		out := rank.Boost{
+			Factor: b.Factor, Add: b.Add, Attribute: b.Attribute, Origin: b.Origin, Half: b.Half, Linear: b.Linear,
+		}
+		if text, ok := b.Origin.(string); ok {
+			if out.Origin, err = time.Parse(time.RFC3339, text); err != nil {
+				return o, fmt.Errorf("%w: origin: %w", ErrJSON, err)
+			}
+		}
+		if out.Where, err = Where(b.Where); err != nil {
+			return o, err
+		}
+		o.Boosts = append(o.Boosts, out)
+	}
+	return o, nil
+}
+
+// Result is a db.Result.
+type Result struct {
+	Hits  []Hit           `json:"hits"`
+	Index string          `json:"index"`
+	Plan  string          `json:"plan,omitempty"`
+	Stats *db.SearchStats `json:"stats,omitempty"`
+}
+
+// Results are the results of a search with several queries.
+type Results struct {
+	Results []Result `json:"results"`
+}
+
+// Hit is a db.Hit.
+type Hit struct {
+	Key
+	Row           uint32     `json:"row"`
+	Distance      float32    `json:"distance"`
+	Score         float32    `json:"score,omitempty"`
+	Places        *Places    `json:"places,omitempty"`
+	Labels        []string   `json:"labels,omitempty"`
+	Text          string     `json:"text,omitempty"`
+	Payload       string     `json:"payload,omitempty"`
+	PayloadBase64 []byte     `json:"payload_base64,omitempty"`
+	Attributes    Attributes `json:"attributes,omitempty"`
+	Why           *Reason    `json:"why,omitempty"`
+}
+
+// Places is a rank.Places.
+type Places struct {
+	VectorRank int     `json:"by_vector"`
+	TextRank   int     `json:"by_text"`
+	Distance   float32 `json:"distance"`
+	Score      float32 `json:"text_score"`
+}
+
+// NewResult returns the form of a result; stats adds how it was found.
+func NewResult(r *db.Result, stats bool) *Result {
+	out := &Result{Hits: make([]Hit, len(r.Hits)), Index: r.Index}
+	if stats {
+		out.Plan, out.Stats = r.Plan(), &r.Stats
+	}
+	for i := range r.Hits {
+		h := &r.Hits[i]
+		hit := Hit{
+			Key: NewKey(h.Key), Row: h.Row, Distance: h.Distance, Score: h.Score, Places: (*Places)(h.Places),
+			Labels: h.Labels, Text: h.Text, Attributes: h.Attributes, Why: NewReason(h.Why),
+		}
+		if key := NewKey(h.Payload); key.Bytes == nil {
+			hit.Payload = key.Text
+		} else {
+			hit.PayloadBase64 = key.Bytes
+		}
+		out.Hits[i] = hit
+	}
+	return out
+}
+
+// Get returns the result.
+func (r *Result) Get() (out db.Result, err error) {
+	out = db.Result{Hits: make([]db.Hit, len(r.Hits)), Index: r.Index}
+	if r.Stats != nil {
+		out.Stats = *r.Stats
+	}
+	for i := range r.Hits {
+		h := &r.Hits[i]
+		key, err := h.Key.Get()
+		if err != nil {
+			return out, err
+		}
+		why, err := h.Why.Get()
+		if err != nil {
+			return out, err
+		}
+		payload, err := Key{Text: h.Payload, Bytes: h.PayloadBase64}.Get()
+		if err != nil {
+			return out, err
+		}
+		out.Hits[i] = db.Hit{
+			Key: key, Row: h.Row, Distance: h.Distance, Score: h.Score, Places: (*rank.Places)(h.Places),
+			Labels: h.Labels, Text: h.Text, Payload: payload, Attributes: h.Attributes, Why: why,
+		}
+	}
+	return out, nil
+}
+
+// Predict is a request for the labels of a query, or of each of Queries.
+type Predict struct {
+	Query
+	Queries        []Query      `json:"queries,omitempty"`
+	Index          string       `json:"index,omitempty"`
+	Top            int          `json:"top,omitempty"`
+	Set            bool         `json:"set,omitempty"`
+	MinProbability float64      `json:"min_probability,omitempty"`
+	Recall         float64      `json:"recall,omitempty"`
+	Frequent       bool         `json:"frequent,omitempty"`
+	Params         *lcif.Params `json:"params,omitempty"`
+	Where          string       `json:"where,omitempty"`
+	Explain        bool         `json:"explain,omitempty"`
+	Stats          bool         `json:"stats,omitempty"` // asks for Predictions.Stats
+}
+
+// NewPredict returns the form of a prediction, without its queries.
+func NewPredict(o *db.PredictOptions) *Predict {
+	p := &Predict{
+		Index: o.Index, Top: o.Top, Set: o.Set, MinProbability: o.MinProbability, Recall: o.Recall,
+		Frequent: o.Frequent, Params: o.Params, Explain: o.Explain, Stats: true,
+	}
+	if o.Where != nil {
+		p.Where = o.Where.String()
+	}
+	return p
+}
+
+// Get returns the queries and the options of the prediction.
+func (p *Predict) Get() (queries []db.Query, o *db.PredictOptions, err error) {
+	if queries, err = asked(&p.Query, p.Queries); err != nil {
+		return nil, nil, err
+	}
+	o = &db.PredictOptions{
+		Index: p.Index, Top: p.Top, Set: p.Set, MinProbability: p.MinProbability, Recall: p.Recall,
+		Frequent: p.Frequent, Params: p.Params, Explain: p.Explain,
+	}
+	o.Where, err = Where(p.Where)
+	return queries, o, err
+}
+
+// Predictions is a db.Predictions.
+type Predictions struct {
+	Labels []Prediction     `json:"labels"`
+	Why    *Reason          `json:"why,omitempty"`
+	Stats  *db.PredictStats `json:"stats,omitempty"`
+}
+
+// PredictionsList has those of several queries.
+type PredictionsList struct {
+	Results []Predictions `json:"results"`
+}
+
+// Prediction is a db.Prediction.
+type Prediction struct {
+	Label       string  `json:"label"`
+	Score       float32 `json:"score"`
+	Probability float32 `json:"probability,omitempty"`
+	Predicted   bool    `json:"predicted"`
+	Why         *Reason `json:"why,omitempty"`
+}
+
+// NewPredictions returns the form of predictions; stats adds how they were made.
+func NewPredictions(p *db.Predictions, stats bool) *Predictions {
+	out := &Predictions{Labels: make([]Prediction, len(p.Labels)), Why: NewReason(p.Why)}
+	if stats {
+		out.Stats = &p.Stats
+	}
+	for i, l := range p.Labels {
+		out.Labels[i] = Prediction{
+			Label: l.Label, Score: l.Score, Probability: l.Probability, Predicted: l.Predicted, Why: NewReason(l.Why),
+		}
+	}
+	return out
+}
+
+// Get returns the predictions.
+func (p *Predictions) Get() (out db.Predictions, err error) {
+	if out.Why, err = p.Why.Get(); err != nil {
+		return out, err
+	}
+	if p.Stats != nil {
+		out.Stats = *p.Stats
+	}
+	for _, l := range p.Labels {
+		why, err := l.Why.Get()
+		if err != nil {
+			return out, err
+		}
+		out.Labels = append(out.Labels, db.Prediction{
+			Label: l.Label, Score: l.Score, Probability: l.Probability, Predicted: l.Predicted, Why: why,
+		})
+	}
+	return out, nil
+}

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/anndb/anndb/internal/wire"
+)
+
+// minRate is the least number of bytes a second that a peer sends or receives, over longer times.
+const minRate = 16 << 10
+
+// pace bounds the time that is spent waiting for a peer.
+type pace struct {
+	stall  time.Duration
+	waited time.Duration
+	bytes  int64
+}
+
+// wait calls an operation on the connection with a deadline, and counts what it moved.
+func (p *pace) wait(deadline func(time.Time) error, do func() (int, error)) (int, error) {
+	begin := time.Now()
+	most := p.stall + time.Duration(p.bytes)*time.Second/minRate - p.waited
+	_ = deadline(begin.Add(min(max(most, 0), p.stall))) // not all writers of tests have deadlines
+	n, err := do()
+	p.bytes += int64(n)
+	p.waited += time.Since(begin)
+	return n, err
+}
+
+// response is the answer to a request.
+type response struct {
+	http.ResponseWriter
+
+	control *http.ResponseController
+	pace    pace
+	status  int   // 0 until the answer has begun
+	sent    int64 // bytes
+	rows    int   // stored by an import
+	err     error // why the request failed
+}
+
+func newResponse(w http.ResponseWriter, stall time.Duration) *response {
+	return &response{ResponseWriter: w, control: http.NewResponseController(w), pace: pace{stall: stall}}
+}
+
+// Unwrap is for http.ResponseController.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader begins the answer.
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a part of the body. It fails if the client does not read.
+func (w *response) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.pace.wait(w.control.SetWriteDeadline, func() (int, error) { return w.ResponseWriter.Write(b) })
+	w.sent += int64(n)
+	return n, err
+}
+
+// answer sends a value as JSON.
+func (w *response) answer(status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil { // of a number that is none, which no answer has
+		status, body = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","message":"no JSON"}}`)
+		w.err = err
+	}
+	w.send(status, wire.JSON, append(body, '\n'))
+}
+
+// send sends a body. That the client has gone away is no error of the server.
+func (w *response) send(status int, contentType string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	if _, err := w.Write(body); err != nil && w.err == nil {
+		w.err = err
+	}
+}
+
+// body reads the body of a request, within bounds of size and time.
+type body struct {
+	c    *call
+	pace pace
+}
+
+func (c *call) body() io.Reader { return &body{c, pace{stall: c.s.o.Stall}} }
+
+// Read implements io.Reader. The deadline is removed afterwards: net/http would take it for the end of the
+// connection while the request is worked on.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.pace.wait(b.c.control.SetReadDeadline, func() (int, error) { return b.c.r.Body.Read(p) })
+	_ = b.c.control.SetReadDeadline(time.Time{})
+	b.c.s.metrics.received.Add(int64(n))
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("%w: the body did not arrive within %v, or at less than %d bytes a second",
+			wire.ErrSlow, b.pace.stall, minRate)
+	case err != nil && err != io.EOF:
+		err = fmt.Errorf("%w: %w", wire.ErrCut, err)
+	}
+	return n, err
+}
+
+// typed refuses bodies that are not of one of the types.
+func (c *call) typed(types ...string) error {
+	got, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if err != nil || !slices.Contains(types, got) {
+		return fmt.Errorf("%w: %.100q, want %s", wire.ErrType, c.r.Header.Get("Content-Type"), types[0])
+	}
+	if e := c.r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return fmt.Errorf("%w: an encoding, %.20q", wire.ErrType, e)
+	}
+	return nil
+}
+
+// read returns a body of JSON.
+func (c *call) read() ([]byte, error) {
+	if err := c.typed(wire.JSON); err != nil {
+		return nil, err
+	}
+	most := c.s.o.MaxBody
+	if c.r.ContentLength > most {
+		return nil, fmt.Errorf("%w: %d bytes, want at most %d", wire.ErrTooLarge, c.r.ContentLength, most)
+	}
+	// The announced length is believed up to the size of a usual body.
+	b := make([]byte, 0, min(max(c.r.ContentLength, 0), 1<<20)+512)
+	in := c.body()
+	for {
+		n, err := in.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case err == io.EOF:
+			return b, nil
+		case err != nil:
+			return nil, err
+		case int64(len(b)) > most:
+			return nil, fmt.Errorf("%w: more than %d bytes", wire.ErrTooLarge, most)
+		}
+		if len(b) == cap(b) {
+			b = slices.Grow(b, len(b))
+		}
+	}
+}
+
+// decode decodes a body of JSON.
+func (c *call) decode(into any) error {
+	b, err := c.read()
+	if err != nil {
+		return err
+	}
+	return wire.Unmarshal(b, into)
+}

@@ -1,0 +1,331 @@
+// Package server serves open databases over HTTP: rows, searches, predictions, transactions and the care of
+// files, as docs/SERVER.md describes and openapi.json lists. It opens no files and no listeners. Whatever a
+// request says is checked: a bad one is refused, logged, and changes nothing.
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/wire"
+)
+
+// Options selects how a Server serves; zero fields have the defaults.
+type Options struct {
+	// Token is what requests send as "Authorization: Bearer TOKEN", but for those by a Unix socket; empty
+	// asks for none.
+	Token  string
+	Logger *slog.Logger // receives a record of each request, slog.Default when nil
+	// MaxBody bounds the bodies that are held in memory, 32 MiB. Imports are streams and have no bound.
+	MaxBody int64
+	// MaxRequests bounds the requests at the same time, 64; more are answered with 429. MaxConnections
+	// bounds the open connections of Serve, 2,048.
+	MaxRequests, MaxConnections int
+	// Timeout bounds requests but for streams and long calls, a minute. Stall is how long a peer may send
+	// or receive nothing, 30 s; it has to be at least as fast as 16 KiB a second over longer times.
+	Timeout, Stall time.Duration
+	// Handlers are further routes by pattern, behind the same checks of host, origin and token. They have
+	// none of the other limits.
+	Handlers map[string]http.Handler
+}
+
+// Server is an http.Handler of databases.
+type Server struct {
+	o       Options
+	files   map[string]*db.DB
+	mux     *http.ServeMux
+	http    *http.Server
+	slots   chan struct{} // one for each request at the same time
+	token   [32]byte
+	metrics metrics
+	open    atomic.Int64 // connections
+	ending  atomic.Bool
+	stop    context.CancelFunc // ends the requests of Serve
+}
+
+// New returns a server of open databases by the names that they have in paths. nil options are the defaults.
+func New(files map[string]*db.DB, o *Options) *Server {
+	s := &Server{files: files, mux: http.NewServeMux()}
+	if o != nil {
+		s.o = *o
+	}
+	s.o.Logger = cmp.Or(s.o.Logger, slog.Default())
+	s.o.MaxBody = cmp.Or(s.o.MaxBody, 32<<20)
+	s.o.MaxRequests = cmp.Or(s.o.MaxRequests, 64)
+	s.o.MaxConnections = cmp.Or(s.o.MaxConnections, 2048)
+	s.o.Timeout = cmp.Or(s.o.Timeout, time.Minute)
+	s.o.Stall = cmp.Or(s.o.Stall, 30*time.Second)
+	s.slots = make(chan struct{}, s.o.MaxRequests)
+	s.token = digest(s.o.Token)
+	var base context.Context
+	base, s.stop = context.WithCancel(context.Background())
+	s.http = &http.Server{
+		Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		BaseContext: func(net.Listener) context.Context { return base }, ConnState: s.count,
+		ErrorLog: slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelDebug),
+	}
+	for _, route := range routes {
+		s.metrics.add(route.pattern)
+		s.mux.Handle(route.pattern, s.handler(route))
+	}
+	for pattern, h := range s.o.Handlers {
+		s.metrics.add(pattern)
+		s.mux.Handle(pattern, s.handler(route{pattern: pattern, extra: h}))
+	}
+	return s
+}
+
+// Serve serves the connections of a listener until Shutdown, and then returns http.ErrServerClosed. Headers,
+// idle connections and their number are bounded.
+func (s *Server) Serve(l net.Listener) error { return s.http.Serve(l) }
+
+// Shutdown ends the server: it is not ready any more, accepts no connections, and waits for the requests in
+// progress. When the context is done, it cancels these.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.ending.Store(true)
+	err := s.http.Shutdown(ctx)
+	s.stop()
+	if err != nil {
+		// A cancelled request answers, or ends its connection, at once.
+		last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if s.http.Shutdown(last) != nil {
+			_ = s.http.Close()
+		}
+	}
+	return err
+}
+
+// count closes connections of which there are too many.
+func (s *Server) count(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if s.open.Add(1) > int64(s.o.MaxConnections) {
+			s.o.Logger.Warn("too many connections", "remote", c.RemoteAddr().String())
+			_ = c.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
+	}
+}
+
+// route is a pattern of requests and what answers them.
+type route struct {
+	pattern string
+	do      func(*call) error
+	long    bool         // a stream, or a call without deadline
+	public  bool         // needs no token, has no limit of requests
+	extra   http.Handler // in place of do
+}
+
+// routes are the routes of every server. openapi.json describes them.
+var routes = []route{
+	{pattern: "GET /healthz", do: health, public: true},
+	{pattern: "GET /readyz", do: ready, public: true},
+	{pattern: "GET /v1/files/{file}/collections/{collection}/rows/{key}", do: getRow},
+	{pattern: "PUT /v1/files/{file}/collections/{collection}/rows/{key}", do: putRow},
+	{pattern: "DELETE /v1/files/{file}/collections/{collection}/rows/{key}", do: deleteRow},
+	{pattern: "POST /v1/files/{file}/collections/{collection}/search", do: search},
+}
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	clean := path.Clean(r.URL.EscapedPath())
+	if clean != r.URL.EscapedPath() && clean+"/" != r.URL.EscapedPath() {
+		s.handler(route{do: func(*call) error {
+			return fmt.Errorf("%w: the path has empty parts, . or ..", wire.ErrRoute)
+		}}).ServeHTTP(w, r)
+		return
+	}
+	h, pattern := s.mux.Handler(r)
+	if pattern == "" {
+		s.handler(route{do: func(*call) error { return noRoute(w, r, h) }}).ServeHTTP(w, r)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// noRoute returns the error of a request that no pattern matches, which h answers.
+func noRoute(w http.ResponseWriter, r *http.Request, h http.Handler) error {
+	answer := &discard{header: http.Header{}}
+	h.ServeHTTP(answer, r)
+	if answer.status != http.StatusMethodNotAllowed {
+		return fmt.Errorf("%w: %s", wire.ErrRoute, r.URL.EscapedPath())
+	}
+	w.Header().Set("Allow", answer.header.Get("Allow"))
+	return fmt.Errorf("%w: %.20q, want %s", wire.ErrMethod, r.Method, answer.header.Get("Allow"))
+}
+
+// discard keeps the header and the status of an answer.
+type discard struct {
+	header http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(status int)      { d.status = status }
+
+// call is a request in progress.
+type call struct {
+	*response
+
+	r    *http.Request
+	s    *Server
+	ctx  context.Context
+	file *db.DB        // that of the path, if it has one
+	coll db.Collection // that of the path, if it has one
+}
+
+// handler returns what checks the requests of a route, answers and records them.
+func (s *Server) handler(route route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begin := time.Now()
+		c := &call{response: newResponse(w, s.o.Stall), r: r, s: s, ctx: r.Context()}
+		defer func() {
+			fault := recover()
+			if fault != nil && fault != http.ErrAbortHandler {
+				s.o.Logger.Error("panic", "route", route.pattern, "fault", fault, "stack", string(debug.Stack()))
+				c.fail(fmt.Errorf("a fault of the server, see its log"))
+			}
+			s.record(c, route.pattern, time.Since(begin), fault)
+			if fault != nil {
+				panic(http.ErrAbortHandler) // ends the connection: what was sent may be incomplete
+			}
+		}()
+		if err := c.serve(route); err != nil {
+			c.fail(err)
+		}
+	})
+}
+
+// serve checks the request and answers it.
+func (c *call) serve(route route) error {
+	h := c.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	if route.public {
+		return route.do(c)
+	}
+	if err := c.s.admit(c.r); err != nil {
+		return err
+	}
+	if route.extra != nil {
+		route.extra.ServeHTTP(c.response, c.r)
+		return nil
+	}
+	select {
+	case c.s.slots <- struct{}{}:
+		defer func() { <-c.s.slots }()
+	default:
+		h.Set("Retry-After", "1")
+		return fmt.Errorf("%w: more than %d", wire.ErrBusy, c.s.o.MaxRequests)
+	}
+	if c.s.ending.Load() {
+		h.Set("Connection", "close")
+	}
+	if !route.long {
+		var cancel context.CancelFunc
+		c.ctx, cancel = context.WithTimeout(c.ctx, c.s.o.Timeout)
+		defer cancel()
+	}
+	if err := c.find(); err != nil {
+		return err
+	}
+	return route.do(c)
+}
+
+// find resolves the file and the collection of the path.
+func (c *call) find() error {
+	name := c.r.PathValue("file")
+	if name == "" {
+		return nil
+	}
+	c.file = c.s.files[name]
+	if c.file == nil {
+		return fmt.Errorf("%w: no file %q is served (GET /v1/files lists them)", db.ErrNotFound, name)
+	}
+	c.coll = c.file.Collection(c.r.PathValue("collection"))
+	return nil
+}
+
+// fail answers with an error, or ends the connection if an answer has begun.
+func (c *call) fail(err error) {
+	c.err = err
+	if c.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	if errors.Is(err, context.Canceled) && c.s.ending.Load() {
+		err = fmt.Errorf("%w: %w", wire.ErrEnding, err)
+	}
+	e := wire.NewError(err)
+	e.Rows = c.rows
+	if e.Status == http.StatusUnauthorized {
+		c.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	c.answer(e.Status, wire.Failure{Error: e})
+}
+
+// record counts a request and logs it.
+func (s *Server) record(c *call, pattern string, took time.Duration, fault any) {
+	status := c.status
+	if fault != nil {
+		status = 0 // what was begun did not end
+	}
+	s.metrics.count(pattern, status, took, c)
+	level := slog.LevelDebug
+	switch {
+	case status >= 500 || fault != nil:
+		level = slog.LevelError
+	case status >= 400 && status != http.StatusNotFound && status != http.StatusConflict &&
+		status != http.StatusPreconditionFailed:
+		level = slog.LevelWarn
+	}
+	if !s.o.Logger.Enabled(context.Background(), level) {
+		return
+	}
+	attributes := []slog.Attr{
+		slog.String("method", c.r.Method), slog.String("path", c.r.URL.EscapedPath()), slog.Int("status", status),
+		slog.Duration("took", took), slog.Int64("sent", c.sent), slog.String("remote", c.r.RemoteAddr),
+	}
+	if c.err != nil {
+		attributes = append(attributes, slog.String("error", c.err.Error()))
+	}
+	s.o.Logger.LogAttrs(context.Background(), level, "request", attributes...)
+}
+
+func health(c *call) error {
+	c.answer(http.StatusOK, struct {
+		Status string `json:"status"`
+	}{"ok"})
+	return nil
+}
+
+func ready(c *call) error {
+	if c.s.ending.Load() {
+		return wire.ErrEnding
+	}
+	for name, d := range c.s.files {
+		if err := d.View(func(*db.Snapshot) error { return nil }); err != nil {
+			return fmt.Errorf("file %q: %w", name, err)
+		}
+	}
+	return health(c)
+}
+
+// Local reports whether a request came by a Unix socket.
+func Local(r *http.Request) bool {
+	a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && strings.HasPrefix(a.Network(), "unix")
+}
