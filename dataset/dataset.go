@@ -82,6 +82,9 @@ var ErrColumn = errors.New("what is the column for?")
 // ErrVector is wrapped by the error of a file that has several columns of vectors.
 var ErrVector = errors.New("which column has the vectors?")
 
+// ErrDim is wrapped by the error of a file of numbers only where Options.Dim is zero.
+var ErrDim = errors.New("how many numbers does a record have?")
+
 // ErrText is wrapped by the error of a file that has no column of texts where texts are read.
 var ErrText = errors.New("which column has the texts?")
 
@@ -251,6 +254,9 @@ type Options struct {
 	// Member is the array of an npz or HDF5 file to read, in HDF5 with the names of its groups
 	// separated by slashes. "" means the only one, or else train.
 	Member string
+	// Dim is the number of dimensions of the records in a file of float32 numbers, which it makes the format.
+	// Other formats say it themselves.
+	Dim int
 	// Queries reports whether the records are queries: then test is read in the place of train, and
 	// a npy array of one dimension is one record.
 	Queries bool
@@ -343,6 +349,9 @@ func (o Options) normal() (Options, error) {
 	bad := func(format string, args ...any) (Options, error) {
 		return o, fmt.Errorf("dataset: %w: %s", ErrOption, fmt.Sprintf(format, args...))
 	}
+	if o.Dim != 0 && o.Format == "" {
+		o.Format = FormatF32
+	}
 	f := formatNamed(o.Format)
 	if o.Kind == AnyKind && (o.TextColumn != "" || o.VectorsPath != "") {
 		o.Kind = Text
@@ -390,6 +399,12 @@ func (o Options) normal() (Options, error) {
 	}
 	if o.MaxFeatures == 0 {
 		o.MaxFeatures = DefaultMaxFeatures
+	}
+	switch {
+	case o.Dim < 0 || o.Dim > o.MaxDim:
+		return bad("Dim is %d, want 0..%d", o.Dim, o.MaxDim)
+	case o.Dim > 0 && o.Format != FormatF32:
+		return bad("%s files have their own dimension, %s files need one", o.Format, FormatF32)
 	}
 	if len(o.FeatureNames) > o.MaxFeatures {
 		return bad("%d feature names, more than MaxFeatures", len(o.FeatureNames))

@@ -20,12 +20,13 @@ const (
 	kindU64
 	kindI64
 	kindF16
+	kindBF16
 	kindF32
 	kindF64
 )
 
 // elemSizes has the number of bytes of each kind.
-var elemSizes = [...]int{1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8}
+var elemSizes = [...]int{1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8}
 
 // elem is a number type with its byte order.
 type elem struct {
@@ -51,11 +52,15 @@ func (e elem) decode(dst []float32, raw []byte) error {
 		return nil
 	case kindF32:
 		return e.decodeF32(dst, raw)
-	case kindF16, kindF64:
+	case kindF16, kindBF16, kindF64:
 		for i := range dst {
-			v := math.Float64frombits(e.bits(raw, i))
-			if e.kind == kindF16 {
-				v = float64(half(uint16(e.bits(raw, i))))
+			b := e.bits(raw, i)
+			v := math.Float64frombits(b)
+			switch e.kind {
+			case kindF16:
+				v = float64(half(uint16(b)))
+			case kindBF16: // the upper half of a float32
+				v = float64(math.Float32frombits(uint32(b) << 16))
 			}
 			if dst[i] = float32(v); !finite(dst[i]) {
 				return fmt.Errorf("value %d is %v: not finite as float32", i, v)

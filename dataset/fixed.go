@@ -86,6 +86,18 @@ func openBin(s *source, o Options) (decoder, error) {
 	return newFixed(s, binElems[o.Format], int(d), int64(n), false)
 }
 
+// openRaw reads float32 numbers without a header.
+func openRaw(s *source, o Options) (decoder, error) {
+	if o.Dim == 0 {
+		return nil, s.bad(-1, -1, ErrDim)
+	}
+	if width := int64(4 * o.Dim); s.size > 0 && s.size%width != 0 {
+		return nil, s.bad(-1, s.size, fmt.Errorf("%d bytes are no whole number of records of %d float32",
+			s.size, o.Dim))
+	}
+	return newFixed(s, elem{kind: kindF32}, o.Dim, -1, false)
+}
+
 // vecsElems maps the formats of the TEXMEX corpus to their number types.
 var vecsElems = map[string]elem{
 	FormatFvecs: {kind: kindF32}, FormatBvecs: {kind: kindU8}, FormatIvecs: {kind: kindI32},
@@ -181,7 +193,10 @@ func (f *fixed) next(rec *Record, n int64) error {
 			return err
 		}
 	}
-	if err := f.src.readFull(f.raw); err != nil {
+	switch err := f.src.readFull(f.raw); {
+	case err == io.EOF && f.n < 0 && !f.prefix:
+		return io.EOF
+	case err != nil:
 		return f.src.fail(n, err)
 	}
 	rec.Vector = resize(rec.Vector, f.dim)

@@ -8,27 +8,29 @@ import (
 
 // Names of the formats, as taken by [Options] and [Schema].
 const (
-	FormatIDX     = "idx"     // the format of MNIST: big-endian, typed, any number of dimensions; read only
-	FormatFvecs   = "fvecs"   // int32 dimension, then that many float32, little-endian, per record
-	FormatBvecs   = "bvecs"   // int32 dimension, then that many uint8, per record; read only
-	FormatIvecs   = "ivecs"   // int32 dimension, then that many int32, little-endian, per record; read only
-	FormatFbin    = "fbin"    // uint32 records, uint32 dimension, then all float32, little-endian; read only
-	FormatU8bin   = "u8bin"   // the same with uint8; read only
-	FormatI8bin   = "i8bin"   // the same with int8; read only
-	FormatIbin    = "ibin"    // the same with int32; read only
-	FormatNPY     = "npy"     // NumPy array file, versions 1 to 3
-	FormatNPZ     = "npz"     // NumPy archive: a zip file of npy files; read only
-	FormatHDF5    = "hdf5"    // HDF5 file of arrays, as h5py and ann-benchmarks have it; read only
-	FormatParquet = "parquet" // Parquet file with a column of lists of numbers
-	FormatLines   = "lines"   // a text a line; read only
-	FormatFolder  = "folder"  // a folder of files, each a text; read only
-	FormatCSV     = "csv"     // comma-separated text
-	FormatTSV     = "tsv"     // tab-separated text, quoted like csv
-	FormatWords   = "words"   // a word and its numbers a line, as of GloVe and word2vec; read only
-	FormatJSONL   = "jsonl"   // one JSON object a line
-	FormatLibsvm  = "libsvm"  // "label,label feature:value feature:value" a line
-	FormatXMC     = "xmc"     // the same, numbered from 0, after a line "rows features labels"; read only
-	FormatARFF    = "arff"    // Weka's attribute files in the conventions of Mulan and Meka; read only
+	FormatIDX     = "idx"         // the format of MNIST: big-endian, typed, any number of dimensions; read only
+	FormatFvecs   = "fvecs"       // int32 dimension, then that many float32, little-endian, per record
+	FormatBvecs   = "bvecs"       // int32 dimension, then that many uint8, per record; read only
+	FormatIvecs   = "ivecs"       // int32 dimension, then that many int32, little-endian, per record; read only
+	FormatFbin    = "fbin"        // uint32 records, uint32 dimension, then all float32, little-endian; read only
+	FormatU8bin   = "u8bin"       // the same with uint8; read only
+	FormatI8bin   = "i8bin"       // the same with int8; read only
+	FormatIbin    = "ibin"        // the same with int32; read only
+	FormatNPY     = "npy"         // NumPy array file, versions 1 to 3
+	FormatNPZ     = "npz"         // NumPy archive: a zip file of npy files; read only
+	FormatF32     = "f32"         // float32, little-endian, without a header (Options.Dim); read only
+	FormatTensors = "safetensors" // safetensors file of arrays; read only
+	FormatHDF5    = "hdf5"        // HDF5 file of arrays, as h5py and ann-benchmarks have it; read only
+	FormatParquet = "parquet"     // Parquet file with a column of lists of numbers
+	FormatLines   = "lines"       // a text a line; read only
+	FormatFolder  = "folder"      // a folder of files, each a text; read only
+	FormatCSV     = "csv"         // comma-separated text
+	FormatTSV     = "tsv"         // tab-separated text, quoted like csv
+	FormatWords   = "words"       // a word and its numbers a line, as of GloVe and word2vec; read only
+	FormatJSONL   = "jsonl"       // one JSON object a line
+	FormatLibsvm  = "libsvm"      // "label,label feature:value feature:value" a line
+	FormatXMC     = "xmc"         // the same, numbered from 0, after a line "rows features labels"; read only
+	FormatARFF    = "arff"        // Weka's attribute files in the conventions of Mulan and Meka; read only
 )
 
 // format is all that the package knows of a format.
@@ -75,6 +77,11 @@ func init() {
 		{
 			name: FormatNPZ, dense: true, plain: true, members: true, seek: true, endings: []string{".npz"},
 			open: openNPZ,
+		},
+		{name: FormatF32, dense: true, plain: true, endings: []string{".f32"}, open: openRaw},
+		{
+			name: FormatTensors, dense: true, plain: true, members: true, seek: true,
+			endings: []string{".safetensors"}, open: openSafetensors,
 		},
 		{
 			name: FormatHDF5, dense: true, sparse: true, plain: true, members: true, seek: true,

@@ -104,6 +104,7 @@ var remedies = []struct {
 	{dataset.ErrText, "name it with --text"},
 	{dataset.ErrColumn, "--text, --attribute, --label-column, --payload-column or --ignore-column names it"},
 	{dataset.ErrMember, "choose one with --member"},
+	{dataset.ErrDim, "--dim says it"},
 }
 
 // readAs adds the remedy to the error of a file's content, and which format was detected.

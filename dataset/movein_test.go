@@ -1,0 +1,116 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+)
+
+// tensorFile makes a safetensors file of a header and the bytes of the tensors.
+func tensorFile(header string, body ...[]byte) []byte {
+	for len(header)%8 > 0 { // as the writers of the format do
+		header += " "
+	}
+	return join(le(uint64(len(header))), []byte(header), join(body...))
+}
+
+// oneTensor is a file with the tensor "emb".
+func oneTensor(typ, shape string, body []byte) []byte {
+	return tensorFile(fmt.Sprintf(`{"emb":{"dtype":%q,"shape":%s,"data_offsets":[0,%d]},"__metadata__":{"format":"pt"}}`,
+		typ, shape, len(body)), body)
+}
+
+// twoTensors has "weight" behind "bias", which has one dimension.
+var twoTensors = tensorFile(`{"weight":{"dtype":"F32","shape":[2,1,2],"data_offsets":[4,20]},`+
+	`"bias":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}`, le([]uint16{0x3c00, 0x4000}), le([]float32{1, 2, 3, 4}))
+
+func TestSafetensors(t *testing.T) {
+	half := numbered([]float32{0.5, -1.25})
+	for _, c := range []struct {
+		data []byte
+		want []Record
+	}{
+		{oneTensor("F32", "[1,2]", le([]float32{0.5, -1.25})), half},
+		{oneTensor("F64", "[1,2]", le([]float64{0.5, -1.25})), half},
+		{oneTensor("F16", "[1,2]", le([]uint16{0x3800, 0xbd00})), half},
+		{oneTensor("BF16", "[1,2]", le([]uint16{0x3f00, 0xbfa0})), half},
+		{oneTensor("I8", "[2,1]", le([]int8{-1, 2})), numbered([]float32{-1}, []float32{2})},
+		{oneTensor("I64", "[2,1]", le([]int64{-1, 2})), numbered([]float32{-1}, []float32{2})},
+		{oneTensor("U16", "[2,1]", le([]uint16{1, 65535})), numbered([]float32{1}, []float32{65535})},
+		{oneTensor("BOOL", "[2,1]", []byte{1, 0}), numbered([]float32{1}, []float32{0})},
+		{oneTensor("F32", "[0,2]", nil), nil},
+		{twoTensors, numbered([]float32{1, 2}, []float32{3, 4})},
+	} {
+		compare(t, mustLoad(t, "x", c.data, Options{}), c.want)
+		r, err := Open(tempFile(t, "x.safetensors", c.data), Options{})
+		must(t, err)
+		if s := r.Schema(); s.Records != int64(len(c.want)) || s.Member == "" || s.Format != FormatTensors {
+			t.Errorf("schema %+v", s)
+		}
+		got, err := readAll(t, r)
+		must(t, err)
+		compare(t, got, c.want)
+		must(t, r.Close())
+	}
+}
+
+func TestSafetensorsBad(t *testing.T) {
+	one := le([]float32{1, 2})
+	for says, data := range map[string][]byte{
+		"a header of":          join(le(uint64(1000)), []byte("{}")),
+		"header: unexpected":   tensorFile(`{"a":`),
+		"header: tensor \"a\"": tensorFile(`{"a":{"shape":[-1,2]}}`),
+		"from 0 on":            tensorFile(`{"a":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]}}`, one, one),
+		"behind its header":    tensorFile(`{"a":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}}`, one, one),
+		"want them from 8 on":  tensorFile(`{"a":{"dtype":"U8","shape":[1,8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[1,4],"data_offsets":[4,8]}}`, one),
+		"there is no \"b\"":    oneTensor("F32", "[1,2]", one),
+		"differ":               oneTensor("F32", "[2,2]", one),
+		"F8_E4M3":              oneTensor("F8_E4M3", "[2,4]", one),
+		"values":               oneTensor("F32", "[1,18446744073709551615]", one),
+		"not finite":           oneTensor("F32", "[1,2]", le([]float32{1, float32(math.NaN())})),
+		"no array has rows":    oneTensor("F32", "[2]", one),
+		"which array":          tensorFile(`{"a":{"dtype":"U8","shape":[1,8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[1,8],"data_offsets":[8,16]}}`, one, one),
+		"through a pipe":       zipped(t, twoTensors),
+		"truncated":            twoTensors[:4],
+	} {
+		o := Options{Format: FormatTensors}
+		if strings.Contains(says, `no "b"`) {
+			o.Member = "b"
+		}
+		_, err := load(t, "x", data, o)
+		f := wantFormatError(t, err)
+		if !strings.Contains(strings.ToLower(f.Error()), strings.ToLower(says)) {
+			t.Errorf("%v, want %q", f, says)
+		}
+	}
+}
+
+func TestRaw(t *testing.T) {
+	data := le([]float32{1, 2, 3, -4})
+	two := numbered([]float32{1, 2}, []float32{3, -4})
+	compare(t, mustLoad(t, "vectors.bin", data, Options{Dim: 2}), two)
+	compare(t, mustLoad(t, "vectors.bin", zipped(t, data), Options{Dim: 2, Format: FormatF32}), two)
+	r, err := Open(tempFile(t, "a.f32", data), Options{Dim: 2})
+	must(t, err)
+	defer r.Close()
+	if n := r.Schema().Records; n != 2 {
+		t.Errorf("%d records", n)
+	}
+	_, err = load(t, "a.f32", data, Options{})
+	if f := wantFormatError(t, err); f.Err != ErrDim {
+		t.Error(f)
+	}
+	for _, z := range [][]byte{data, zipped(t, data)} {
+		_, err = load(t, "a.f32", z, Options{Dim: 3})
+		wantFormatError(t, err)
+	}
+}
+
+func FuzzSafetensors(f *testing.F) {
+	fuzzDecoder(f, Options{Format: FormatTensors}, twoTensors, oneTensor("BF16", "[2,1]", le([]uint16{0x3f00, 0xbfa0})),
+		oneTensor("I64", "[2,1]", le([]int64{-1, 2})), binary.LittleEndian.AppendUint64(nil, math.MaxUint64))
+}
+
+func FuzzRaw(f *testing.F) { fuzzDecoder(f, Options{Dim: 3}, le([]float32{1, 2, 3, 4, 5, 6, 7})) }
