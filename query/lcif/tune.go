@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/anndb/anndb/internal/descent"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 )
@@ -152,10 +153,11 @@ func (o *TuneOptions) stopped() bool {
 // lcifTuner is one run of Tune.
 type lcifTuner struct {
 	o        TuneOptions
-	trials   *trials
-	features int
+	data     Data
+	trials   *trials // nil before the first
+	features int     // of trials
+	search   descent.Search[Setting, Setting]
 	curve    *Curve
-	memo     map[Setting]int // index in curve.Points
 }
 
 // Tune chooses the parameters of LCIF on held-out rows (Feremans et al.
@@ -181,15 +183,21 @@ func Tune(ctx context.Context, data Data, o TuneOptions) (*Curve, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	t := &lcifTuner{o: o, memo: map[Setting]int{}, curve: &Curve{}}
-	if err := t.chooseFeatures(ctx, data); err != nil {
+	t := &lcifTuner{o: o, data: data, curve: &Curve{}}
+	t.search.Key, t.search.Measure = Setting.canonical, t.measure
+	shares, err := t.featureShares(ctx)
+	if err != nil {
 		return nil, err
 	}
-	t.curve.Rows, t.curve.Labels = t.trials.truth.Rows(), t.trials.truth.Labels()
-	if err := t.descend(ctx); err != nil || o.Calibrate == nil {
+	if err := t.search.Try(ctx, shares...); err != nil {
+		return nil, err
+	}
+	if err := t.search.Descend(ctx, o.Passes, t.coordinates()...); err != nil || o.Calibrate == nil {
 		return t.curve, err
 	}
-	var err error
+	if err := t.load(ctx, t.curve.Best.Setting); err != nil {
+		return nil, err
+	}
 	t.curve.Calibration, err = t.trials.calibrate(ctx, &t.curve.Params, o.Calibrate)
 	return t.curve, err
 }
@@ -204,136 +212,72 @@ func (t *lcifTuner) start() Setting {
 		return slices.MinFunc(values, func(a, b float64) int { return cmp.Compare(math.Abs(a-x), math.Abs(b-x)) })
 	}
 	return Setting{
-		Features: t.features, K: k, Alpha: nearest(t.o.Alphas, 1), Beta: nearest(t.o.Betas, 1),
+		K: k, Alpha: nearest(t.o.Alphas, 1), Beta: nearest(t.o.Betas, 1),
 		Lambda: nearest(t.o.Lambdas, 0.5), SecondOrder: nearest(t.o.SecondOrders, 0), Cut: t.o.Cuts[0],
 	}
 }
 
-// chooseFeatures chooses s, and leaves the trials with that number of features.
-func (t *lcifTuner) chooseFeatures(ctx context.Context, data Data) error {
-	all := 0
-	load := func(features int) error {
-		held, err := data(ctx, features)
+// featureShares returns settings with the numbers of features to choose from, the largest first.
+func (t *lcifTuner) featureShares(ctx context.Context) (out []Setting, err error) {
+	if err := t.load(ctx, Setting{}); err != nil { // all features, which determines their number
+		return nil, err
+	}
+	t.curve.Rows, t.curve.Labels = t.trials.truth.Rows(), t.trials.truth.Labels()
+	at, all := t.start(), float64(t.trials.data.Parts[0].View.Features)
+	for _, share := range slices.Backward(slices.Sorted(slices.Values(t.o.FeatureShare))) {
+		if share < 1 {
+			at.Features = max(1, int(math.Round(share*all)))
+		}
+		out = append(out, at)
+	}
+	return out, nil
+}
+
+// load prepares trials with the features of a setting and, if it needs them, neighbors for the largest k.
+func (t *lcifTuner) load(ctx context.Context, s Setting) error {
+	if t.trials == nil || s.Features != t.features {
+		held, err := t.data(ctx, s.Features)
 		if err != nil {
 			return err
 		}
-		t.features = features
 		if t.trials, err = newTrials(held, t.o.Workers); err != nil {
 			return err
 		}
-		all = held.Parts[0].View.Features
+		t.features = s.Features
+	}
+	if s.Lambda == 0 {
 		return nil
 	}
-	// All features first: this determines their number.
-	if err := load(0); err != nil {
-		return err
-	}
-	shares := slices.Sorted(slices.Values(t.o.FeatureShare))
-	slices.Reverse(shares)
-	for _, share := range shares {
-		features := 0
-		if share < 1 {
-			features = max(1, int(math.Round(share*float64(all))))
-		}
-		if features != t.features {
-			if err := load(features); err != nil {
-				return err
-			}
-		}
-		if more, err := t.try(ctx, []Setting{t.start()}); err != nil || !more {
-			return err
-		}
-	}
-	if best := t.curve.Best.Features; best != t.features {
-		return load(best)
-	}
-	return nil
-}
-
-// descend runs coordinate descent.
-func (t *lcifTuner) descend(ctx context.Context) error {
-	// at keeps numbers that are irrelevant now, since another λ may make them relevant.
-	at := t.start()
-	for range t.o.Passes {
-		before := at
-		for _, vary := range t.coordinates() {
-			values := vary(at)
-			if more, err := t.try(ctx, values); err != nil || !more {
-				return err
-			}
-			best := slices.IndexFunc(values, func(s Setting) bool { return s.canonical() == t.curve.Best.Setting })
-			if at.canonical() != t.curve.Best.Setting && best >= 0 {
-				at = values[best]
-			}
-		}
-		if at == before {
-			break
-		}
-	}
-	return nil
+	progress := func(done, total int) { t.o.Progress("neighbours", done, total) }
+	return t.trials.neighbors(ctx, slices.Max(t.o.Ks), progress)
 }
 
 // coordinates returns functions that vary a setting in one parameter each.
 func (t *lcifTuner) coordinates() []func(Setting) []Setting {
-	alphas := along(t.o.Alphas, func(s *Setting, x float64) { s.Alpha = x })
-	betas := along(t.o.Betas, func(s *Setting, x float64) { s.Beta = x })
-	lambdas := along(t.o.Lambdas, func(s *Setting, x float64) { s.Lambda = x })
-	second := along(t.o.SecondOrders, func(s *Setting, x float64) { s.SecondOrder = x })
 	return []func(Setting) []Setting{
-		along(t.o.Ks, func(s *Setting, k int) { s.K = k }), alphas, betas, lambdas, second,
-		along(t.o.Cuts, func(s *Setting, c Cut) { s.Cut = c }),
+		descent.Along(t.o.Ks, func(s *Setting, k int) { s.K = k }),
+		descent.Along(t.o.Alphas, func(s *Setting, x float64) { s.Alpha = x }),
+		descent.Along(t.o.Betas, func(s *Setting, x float64) { s.Beta = x }),
+		descent.Along(t.o.Lambdas, func(s *Setting, x float64) { s.Lambda = x }),
+		descent.Along(t.o.SecondOrders, func(s *Setting, x float64) { s.SecondOrder = x }),
+		descent.Along(t.o.Cuts, func(s *Setting, c Cut) { s.Cut = c }),
 	}
 }
 
-// along returns a function that returns a setting with each of the values set.
-func along[T any](values []T, set func(*Setting, T)) func(Setting) []Setting {
-	return func(s Setting) (out []Setting) {
-		for _, x := range values {
-			set(&s, x)
-			out = append(out, s)
-		}
-		return out
-	}
-}
-
-// try measures settings, each with its own cut, unless they were measured before. more is false if the
-// search is stopped instead.
-func (t *lcifTuner) try(ctx context.Context, settings []Setting) (more bool, err error) {
-	if len(t.curve.Points) > 0 && t.o.stopped() {
-		return false, nil
-	}
-	var fresh []Setting
-	instance := false
-	for _, s := range settings {
-		key := s.canonical()
-		if _, ok := t.memo[key]; !ok {
-			t.memo[key] = len(t.curve.Points) + len(fresh)
-			fresh = append(fresh, s)
-			instance = instance || s.Lambda > 0
-		}
-	}
-	if instance { // neighbors are searched once, for the largest k
-		if err := t.trials.neighbors(ctx, slices.Max(t.o.Ks), t.progress); err != nil {
-			return false, err
-		}
-	}
-	planned := len(t.curve.Points) + len(fresh)
-	for _, s := range fresh {
-		m, err := t.trials.measure(ctx, s)
-		if err != nil {
-			return false, err
-		}
-		t.note(Point{s.canonical(), m.Measures}, m, planned)
-	}
-	return true, nil
-}
-
-// progress reports the neighbours of a stage.
-func (t *lcifTuner) progress(done, total int) { t.o.Progress("neighbours", done, total) }
-
-// note appends a measured setting to the curve.
-func (t *lcifTuner) note(p Point, m trial, planned int) {
+// measure measures a setting and appends it to the curve, unless the search is stopped.
+func (t *lcifTuner) measure(ctx context.Context, s Setting) (value float64, more bool, err error) {
 	c := t.curve
+	if len(c.Points) > 0 && t.o.stopped() {
+		return 0, false, nil
+	}
+	if err := t.load(ctx, s); err != nil {
+		return 0, false, err
+	}
+	m, err := t.trials.measure(ctx, s)
+	if err != nil {
+		return 0, false, err
+	}
+	p := Point{s.canonical(), m.Measures}
 	c.Points = append(c.Points, p)
 	if len(c.Points) == 1 || p.Better(&c.Best.Measures, t.o.Objective) {
 		c.Best, c.Params = p, Params{
@@ -341,5 +285,9 @@ func (t *lcifTuner) note(p Point, m trial, planned int) {
 			Features: p.Features, Thresholds: m.thresholds,
 		}
 	}
-	t.o.Progress(fmt.Sprintf("settings, best %.3g", c.Best.Of(t.o.Objective)), len(c.Points), planned)
+	t.o.Progress(fmt.Sprintf("settings, best %.3g", c.Best.Of(t.o.Objective)), len(c.Points), t.search.Total)
+	if value = m.Of(t.o.Objective); t.o.Objective == HammingLoss {
+		value = -value
+	}
+	return value, true, nil
 }
