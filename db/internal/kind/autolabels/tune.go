@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/db/internal/kind/labeltreeindex"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
+	"github.com/anndb/anndb/internal/descent"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -241,21 +243,17 @@ func (t *tuner) build(ctx context.Context) (*learned, error) {
 	return l, t.job.Timer.Run("members", func(report func(int, int)) error { return t.finish(ctx, l, report) })
 }
 
-// descend tries the settings of a kind of member: coordinate descent over its values.
+// descend tries the settings of a kind of member, in one pass.
 func (t *tuner) descend(ctx context.Context, c candidate) error {
-	best, err := t.try(ctx, c.start)
-	for i := 0; err == nil && best != nil && i < len(c.vary); i++ {
-		for _, o := range c.vary[i](best.options) {
-			other, err := t.try(ctx, o)
-			if err != nil {
-				return err
-			}
-			if other != nil && other.info.Value > best.info.Value {
-				best = other
-			}
+	s := descent.Search[index.Options, string]{Best: c.start, Key: settingOf}
+	s.Measure = func(ctx context.Context, o index.Options) (float64, bool, error) {
+		x, err := t.try(ctx, o)
+		if x == nil {
+			return math.Inf(-1), o != c.start, err
 		}
+		return x.info.Value, true, nil
 	}
-	return err
+	return s.Descend(ctx, 1, c.vary...)
 }
 
 // left returns the time that is left for trials, after what learning the best members from all rows takes.
