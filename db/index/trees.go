@@ -17,8 +17,8 @@ type Trees struct {
 	// Budget is the number of features of a round, in place of that in Params; 100 if both are zero.
 	Budget int `json:",omitempty" flag:"budget" min:"0"`
 	Params budget.Params
-	// Grid, if not nil, is searched by cross-validation: its best budget, cost and, for AT, threshold
-	// replace those of Params. An empty list stands for the value in Params.
+	// Grid, if not nil, has the values to choose from by cross-validation, list by list: the best budget,
+	// cost and, for AT, threshold and MinPositive replace those of Params.
 	Grid *budget.Grid `json:",omitempty"`
 	// Objective is the measure of sets by which the cross-validation chooses, except for the kind sbt, and by
 	// which the probability is chosen that labels of a set have at least; micro F1 when empty, and for p@k.

@@ -8,16 +8,17 @@ import (
 	"math"
 	"slices"
 
+	"github.com/anndb/anndb/internal/descent"
 	"github.com/anndb/anndb/labels"
 )
 
-// Grid is what a cross-validation tries: every budget B with every cost C and,
-// for AT, every MinPositive and every threshold.
+// Grid has the values among which Choose looks for the budget B, the cost C and, for AT, MinPositive and the
+// threshold. An empty list stands for the value in Params.
 type Grid struct {
 	Budgets    []int     `flag:"budgets" min:"1"`
 	Costs      []float64 `flag:"costs" above:"0"`
-	Thresholds []float32 `flag:"thresholds"`                          // AT only; that of Params if empty
-	Positives  []int     `json:",omitempty" flag:"positives" min:"1"` // MinPositive; AT only; likewise
+	Thresholds []float32 `flag:"thresholds"`                          // AT only
+	Positives  []int     `json:",omitempty" flag:"positives" min:"1"` // MinPositive; AT only
 	// Folds is how many parts the rows are divided into, each of which is the
 	// test part once: 5.
 	Folds int `flag:"folds" min:"0" max:"1000"`
@@ -41,7 +42,7 @@ func DefaultGrid(kind Kind, m int) Grid {
 	return g
 }
 
-// Trial is the result of one point of a Grid.
+// Trial is the result of one setting.
 type Trial struct {
 	Budget    int
 	C         float64
@@ -53,34 +54,37 @@ type Trial struct {
 	Score, Spread float64
 }
 
+// maxPasses is the largest number of passes of Choose over the lists of a Grid.
+const maxPasses = 2
+
 // Choose finds the budget, the cost and, for AT, MinPositive and the threshold with
-// the best score in cross-validation over the job's rows; ties go to the smaller
-// budget, then to the smaller cost. It returns the job's parameters with these, and
-// all trials in the order of the grid. Progress counts points of the grid. Choose trains
-// as many trees as the grid has points, times the folds; all thresholds are judged
-// with one tree. If Stop ends it, the best of the measured points is chosen. A class of SBT that no
-// training row of a fold has is never predicted there.
+// the best score in cross-validation over the job's rows by coordinate descent: it starts
+// in the middle of each list and tries the values of one list after the other, in at most
+// two passes. Ties go to the smaller budget, then to the smaller cost. It returns the job's
+// parameters with these, and all trials in their order. Choose trains a tree for each
+// setting and fold; all thresholds are judged with one tree. Progress counts settings, and
+// its total grows. If Stop ends Choose, the best measured setting is chosen. A class of SBT
+// that no training row of a fold has is never predicted there.
 //
-// Errors: those of Train; ErrParams for an empty grid; ErrInput for more folds than
-// rows.
+// Errors: those of Train; ErrInput for more folds than rows.
 func Choose(ctx context.Context, kind Kind, job Job, grid Grid) (Params, []Trial, error) {
-	whole, params := job, job.Params
-	if len(grid.Budgets) == 0 || len(grid.Costs) == 0 {
-		return params, nil, fmt.Errorf("%w: an empty grid", ErrParams)
-	}
-	job.Params.BAC.Budget, job.Params.BAC.C, job.Progress = grid.Budgets[0], grid.Costs[0], nil
-	rows, err := job.prepare(kind)
-	if err != nil {
-		return params, nil, err
-	}
-	if kind != SBT {
-		if err := job.trainable(kind, rows); err != nil {
-			return params, nil, err
-		}
-	}
 	if kind != AT {
 		grid.Thresholds, grid.Positives = nil, nil
 	}
+	p := &job.Params
+	middle(&p.BAC.Budget, grid.Budgets)
+	middle(&p.BAC.C, grid.Costs)
+	middle(&p.MinPositive, grid.Positives)
+	whole := job
+	job.Progress = nil
+	rows, err := job.prepare(kind)
+	if err == nil && kind != SBT {
+		err = job.trainable(kind, rows)
+	}
+	if err != nil {
+		return whole.Params, nil, err
+	}
+	whole.Params.BAC.C = p.BAC.C // the default for zero
 	fit := func(p Params, fold labels.Fold, thresholds []float32) ([]float64, error) {
 		job.Params, job.Rows = p, fold.Train
 		if kind == SBT {
@@ -89,7 +93,14 @@ func Choose(ctx context.Context, kind Kind, job Job, grid Grid) (Params, []Trial
 		}
 		return job.setScores(ctx, kind, fold.Test, thresholds)
 	}
-	return grid.run(rows, &whole, fit)
+	return grid.run(ctx, rows, &whole, fit)
+}
+
+// middle sets a value to the middle one of a list, if it has any.
+func middle[T any](x *T, list []T) {
+	if n := len(list); n > 0 {
+		*x = list[n/2]
+	}
 }
 
 // trainKnown trains a SBT for the classes that the rows have, and returns these.
@@ -165,17 +176,14 @@ func (j *Job) setScores(ctx context.Context, kind Kind, test []int, thresholds [
 // fitFunc trains on a fold and returns the score at each threshold.
 type fitFunc func(p Params, fold labels.Fold, thresholds []float32) ([]float64, error)
 
-// run tries the grid.
-func (g Grid) run(chosen []int32, job *Job, fit fitFunc) (Params, []Trial, error) {
+// run searches from the job's parameters.
+func (g Grid) run(ctx context.Context, chosen []int32, job *Job, fit fitFunc) (Params, []Trial, error) {
 	params := job.Params
 	if g.Folds == 0 {
 		g.Folds = 5
 	}
 	if len(g.Thresholds) == 0 {
 		g.Thresholds = []float32{params.Threshold}
-	}
-	if len(g.Positives) == 0 {
-		g.Positives = []int{params.MinPositive}
 	}
 	folds, err := labels.KFold(len(chosen), g.Folds, params.Seed)
 	if err != nil {
@@ -189,39 +197,40 @@ func (g Grid) run(chosen []int32, job *Job, fit fitFunc) (Params, []Trial, error
 		}
 	}
 	var trials []Trial
-	var grid []Params
-	for _, budget := range g.Budgets {
-		for _, c := range g.Costs {
-			for _, n := range g.Positives {
-				p := params
-				p.BAC.Budget, p.BAC.C, p.MinPositive = budget, c, n
-				grid = append(grid, p)
-			}
-		}
-	}
-	for i, p := range grid {
+	s := descent.Search[Params, Params]{Best: params, Key: func(p Params) Params { return p }}
+	s.Measure = func(_ context.Context, p Params) (float64, bool, error) {
 		scores := make([][]float64, len(g.Thresholds))
 		for _, f := range folds {
-			if i > 0 && job.stopped() {
-				return best(params, trials), trials, nil
+			if len(trials) > 0 && job.stopped() {
+				return 0, false, nil
 			}
 			got, err := fit(p, f, g.Thresholds)
 			if err != nil {
-				return params, nil, err
+				return 0, false, err
 			}
 			for k, s := range got {
 				scores[k] = append(scores[k], s)
 			}
 		}
+		value := math.Inf(-1)
 		for k, t := range g.Thresholds {
 			mean, spread := meanSpread(scores[k])
 			trials = append(trials, Trial{
 				Budget: p.BAC.Budget, C: p.BAC.C, Threshold: t, Positive: p.MinPositive, Score: mean, Spread: spread,
 			})
+			value = max(value, mean)
 		}
 		if job.Progress != nil {
-			job.Progress(i+1, len(grid))
+			job.Progress(len(trials)/len(g.Thresholds), s.Total)
 		}
+		return value, true, nil
+	}
+	err = s.Descend(ctx, maxPasses,
+		descent.Along(g.Positives, func(p *Params, n int) { p.MinPositive = n }),
+		descent.Along(g.Costs, func(p *Params, c float64) { p.BAC.C = c }),
+		descent.Along(g.Budgets, func(p *Params, b int) { p.BAC.Budget = b }))
+	if err != nil {
+		return params, nil, err
 	}
 	return best(params, trials), trials, nil
 }

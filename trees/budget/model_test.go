@@ -345,13 +345,13 @@ func TestChoose(t *testing.T) {
 	grid := Grid{Budgets: []int{1, 3}, Costs: []float64{0.1, 1}, Folds: 3}
 	last := 0
 	params, trials, err := Choose(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: Params{Seed: 1}, Progress: func(done, total int) {
-		if done != last+1 || total != 4 {
+		if done != last+1 || total < done || total > 4 {
 			t.Errorf("progress %d of %d", done, total)
 		}
 		last = done
 	}}, grid)
 	must(t, err)
-	if len(trials) != 4 || params.BAC.Budget != 3 {
+	if len(trials) != 3 || params.BAC.Budget != 3 {
 		t.Errorf("chose %+v of %+v", params.BAC, trials)
 	}
 	for _, tr := range trials {
@@ -366,20 +366,20 @@ func TestChoose(t *testing.T) {
 		}
 	}}
 	some, measured, err := Choose(t.Context(), SBT, stopped, grid)
-	if err != nil || !slices.Equal(measured, trials[:2]) || some.BAC.Budget != 1 {
-		t.Errorf("stopped after two points: %+v of %+v, %v", some.BAC, measured, err)
+	if err != nil || !slices.Equal(measured, trials[:2]) || some.BAC.C != 0.1 {
+		t.Errorf("stopped after two settings: %+v of %+v, %v", some.BAC, measured, err)
 	}
 	one, measured, err := Choose(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Stop: stop}, grid)
-	if err != nil || len(measured) != 1 || one.BAC.C != 0.1 {
-		t.Errorf("stopped before the first point: %+v of %+v, %v", one.BAC, measured, err)
+	if err != nil || len(measured) != 1 || one.BAC.C != 1 {
+		t.Errorf("stopped before the first setting: %+v of %+v, %v", one.BAC, measured, err)
 	}
 	lx, ly := drawLabels(150, 8, 6, 1)
 	grid.Thresholds, grid.Positives = []float32{-0.5, 0, 5}, []int{1, 100}
-	for kind, want := range map[Kind]int{AT: 24, PT: 4} {
+	for kind, most := range map[Kind]int{AT: 24, PT: 4} {
 		params, trials, err := Choose(t.Context(), kind, Job{X: lx, Sets: ly}, grid)
 		must(t, err)
 		// No label has a hundred rows in any fold's node, so nothing would be predicted.
-		if len(trials) != want || params.Threshold == 5 || params.MinPositive > 1 {
+		if len(trials) >= most || params.Threshold == 5 || params.MinPositive > 1 {
 			t.Errorf("%s chose %+v of %+v", kind, params, trials)
 		}
 	}

@@ -1,14 +1,12 @@
 package treeindex
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 
-	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
@@ -58,7 +56,7 @@ func (l *learned) learn(
 			tune.Rows, tune.Params = sampled(job.Rows, o.TuneRows, o.Params.Seed), o.Params
 			tune.Stop, tune.Measure = kind.StopOf(ctx), o.Objective.OfSets
 			tune.Progress = func(done, total int) { timer.Report("settings", done, total) }
-			o.Params, l.trials, err = budget.Choose(ctx, l.kind, tune, filled(o))
+			o.Params, l.trials, err = budget.Choose(ctx, l.kind, tune, *o.Grid)
 			return err
 		})
 		if err != nil {
@@ -77,18 +75,6 @@ func (l *learned) learn(
 		return err
 	}
 	return l.calibrate(ctx, job, data, timer)
-}
-
-// filled returns the grid with the values of Params in place of empty lists.
-func filled(o *index.Trees) budget.Grid {
-	g := *o.Grid
-	if len(g.Budgets) == 0 {
-		g.Budgets = []int{o.Params.BAC.Budget}
-	}
-	if len(g.Costs) == 0 {
-		g.Costs = []float64{cmp.Or(o.Params.BAC.C, 5)} // the meaning of zero in Params
-	}
-	return g
 }
 
 // defaultTuneRows is the number of rows that a tuner of label models uses at most by default.
