@@ -143,3 +143,64 @@ func TestOwnSets(t *testing.T) {
 		t.Errorf("%+v, rebuilt %+v, %v", before.Calibration, after.Calibration, err)
 	}
 }
+
+// TestPropensityOrder: a model for propensity-scored precision orders labels by probability times inverse
+// propensity, which changes neither the probabilities nor the sets of the model for micro F1.
+func TestPropensityOrder(t *testing.T) {
+	t.Parallel()
+	d, rows, queries, _ := topicDB(t, false)
+	defer d.Close()
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "rare", db.Schema{Sparse: true}))
+	with := map[string]int{}
+	for i := range rows { // the labels of later numbers become rare
+		rows[i].Labels = slices.DeleteFunc(rows[i].Labels, func(l string) bool { return i%(1+10*int(l[len(l)-1]-'0')) > 0 })
+		for _, l := range rows[i].Labels {
+			with[l]++
+		}
+	}
+	dbtest.Must(t, dbtest.Put(d, "rare", rows...))
+	for name, of := range map[string]func(o lcif.Objective) index.Options{
+		"labeltree": func(o lcif.Objective) index.Options { return &index.LabelTree{Objective: o} },
+		"at":        func(o lcif.Objective) index.Options { return &index.Trees{Kind: "at", Budget: 20, Objective: o} },
+		"lcif": func(o lcif.Objective) index.Options {
+			return &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.7}, Objective: o}
+		},
+	} {
+		dbtest.Builds(t, d, "rare", name+" for sets", of(lcif.MicroF1))
+		dbtest.Builds(t, d, "rare", name, of(lcif.PropensityAt5))
+		ask := func(o db.PredictOptions, model string) [][]db.Prediction {
+			o.Index = model
+			list, err := d.Collection("rare").PredictBatch(t.Context(), queries, &o)
+			dbtest.Must(t, err)
+			var out [][]db.Prediction
+			for _, p := range list {
+				out = append(out, p.Labels)
+			}
+			return out
+		}
+		want := ask(db.PredictOptions{Top: 1000}, name+" for sets")
+		moved := false
+		for k, o := range []db.PredictOptions{{Top: 1000}, {Top: 3}, {}} {
+			for i, got := range ask(o, name) {
+				list := slices.Clone(want[i])
+				slices.SortStableFunc(list, func(a, b db.Prediction) int {
+					weights := labels.InversePropensities([]int{with[a.Label], with[b.Label]}, len(rows))
+					return cmp.Compare(b.Probability*float32(weights[1]), a.Probability*float32(weights[0]))
+				})
+				moved = moved || list[0].Label != want[i][0].Label
+				if o.Top == 0 {
+					list = chosen(list, func(p db.Prediction) bool { return p.Predicted })
+				}
+				if o.Top == 3 {
+					list = list[:min(3, len(list))]
+				}
+				if !slices.Equal(got, list) {
+					t.Fatalf("%s, case %d: %+v, want %+v", name, k, got, list)
+				}
+			}
+		}
+		if !moved {
+			t.Errorf("%s: no label moved", name)
+		}
+	}
+}

@@ -38,6 +38,9 @@ type Calibration struct {
 	// OwnSets is set if a model selects sets by thresholds of its own, and Cuts are not used.
 	OwnSets bool       `json:"own_sets,omitempty"`
 	Recall  RecallCuts `json:"recall,omitempty"`
+	// Propensity, if above zero, is a number of training rows: labels are ordered by probability times inverse
+	// propensity (InversePropensities).
+	Propensity int `json:"propensity,omitempty"`
 	// Rows is the number of held-out rows with labels, Top how often their best label was right.
 	Rows int         `json:"rows"`
 	Top  Reliability `json:"top"`
@@ -49,8 +52,9 @@ type CalibrateOptions struct {
 	// group of labels instead of one for all.
 	Measure func(r *Report) float64
 	Apart   bool
-	// AllowEmpty allows sets without any label. OwnSets is that of the calibration.
+	// AllowEmpty allows sets without any label. OwnSets and Propensity are those of the calibration.
 	AllowEmpty, OwnSets bool
+	Propensity          int
 }
 
 // LeastCalibrationRows is the least number of held-out rows with labels that a calibration is made from.
@@ -70,7 +74,7 @@ func Calibrate(truth *Matrix, scores *vector.CSR, rows []int, o CalibrateOptions
 	if err := checkScores(scores, truth.Rows(), truth.Labels()); err != nil {
 		return nil, err
 	}
-	c := &Calibration{KeepTop: !o.AllowEmpty, OwnSets: o.OwnSets}
+	c := &Calibration{KeepTop: !o.AllowEmpty, OwnSets: o.OwnSets, Propensity: o.Propensity}
 	for i := range truth.Rows() {
 		if len(truth.Row(i)) > 0 {
 			c.Rows++
@@ -161,6 +165,24 @@ func (c *Calibration) Probabilities(scores *vector.CSR, rows []int) *vector.CSR 
 	out := c.byCurves(scores, rows)
 	c.adjustBest(scores, out)
 	return out
+}
+
+// Order returns the number that a label of a probability, which so many training rows have, is ordered by.
+func (c *Calibration) Order(p float32, rows int) float32 {
+	if c.Propensity == 0 {
+		return p
+	}
+	return p * float32(inversePropensity(rows, c.Propensity))
+}
+
+// Orders returns the numbers that labels are ordered by for a matrix of probabilities.
+func (c *Calibration) Orders(prob *vector.CSR, rows []int) *vector.CSR {
+	out := *prob
+	out.Value = make([]float32, len(prob.Value))
+	for e, l := range prob.Index {
+		out.Value[e] = c.Order(prob.Value[e], rows[l])
+	}
+	return &out
 }
 
 // byCurves returns the probabilities of scores by the curves of the groups.
@@ -278,8 +300,8 @@ func (c *Calibration) Validate() error {
 	if err := c.Best.Validate(); err != nil {
 		return err
 	}
-	if c.Rows < 0 {
-		return fmt.Errorf("%w: a calibration by %d rows", ErrInput, c.Rows)
+	if c.Rows < 0 || c.Propensity < 0 {
+		return fmt.Errorf("%w: a calibration by %d rows of %d", ErrInput, c.Rows, c.Propensity)
 	}
 	if err := c.Top.Validate(); err != nil {
 		return err

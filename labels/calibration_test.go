@@ -249,6 +249,34 @@ func TestCalibrateApart(t *testing.T) {
 	}
 }
 
+// TestOrders: labels are ordered by probability or, with a number of training rows, by their expected part in
+// propensity-scored precision.
+func TestOrders(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := &Calibration{Propensity: rapid.SampledFrom([]int{0, 2, 1000, 1 << 60}).Draw(t, "rows")}
+		rows := rapid.SliceOfN(rapid.IntRange(0, 900), 1, 9).Draw(t, "rows of labels")
+		prob := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: len(rows)}
+		var x vector.Sparse
+		for l := range rows {
+			x.Index, x.Value = append(x.Index, uint32(l)), append(x.Value, rapid.Float32Range(0, 1).Draw(t, "p"))
+		}
+		prob.Append(x)
+		got, weights := c.Orders(prob, rows), InversePropensities(rows, c.Propensity)
+		for l, p := range x.Value {
+			want := float64(p)
+			if c.Propensity > 0 {
+				want *= weights[l]
+			}
+			if math.Abs(float64(got.Value[l])-want) > 1e-6*want || got.Value[l] != c.Order(p, rows[l]) {
+				t.Fatalf("label %d of %d rows: %g, want %g", l, rows[l], got.Value[l], want)
+			}
+		}
+		if !slices.Equal(prob.Value, x.Value) {
+			t.Fatal("the probabilities changed")
+		}
+	})
+}
+
 func TestCalibrateFewRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	truth, scores := drawn(r, LeastCalibrationRows-1, 3, func(p float64) float64 { return 1 })
@@ -297,6 +325,7 @@ func TestHostileCalibrations(t *testing.T) {
 		func(c *Calibration) { c.Cuts[2] = nan },
 		func(c *Calibration) { c.Cuts[2] = 1.5 },
 		func(c *Calibration) { c.Rows = -1 },
+		func(c *Calibration) { c.Propensity = -1 },
 		func(c *Calibration) { c.Top[1].N = -1 },
 		func(c *Calibration) { c.Top[1].Right = 1 },
 		func(c *Calibration) { c.Recall[1] = 0.6 },

@@ -246,6 +246,12 @@ func TestEvaluateRankingEqualsDefinitions(t *testing.T) {
 				if got := Rank(nil, scores.Row(i), k); !slices.Equal(got, want[:min(k, len(want))]) {
 					t.Fatalf("first %d of row %d: %v, want %v", k, i, got, want)
 				}
+				places := Rank(nil, new(Order).Places(scores, k).Row(i), l)
+				for place, r := range places {
+					if len(places) != min(k, len(want)) || r.Label != want[place].Label {
+						t.Fatalf("places of row %d: %v, want the first %d of %v", i, places, k, want)
+					}
+				}
 			}
 		}
 	})

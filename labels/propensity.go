@@ -13,13 +13,17 @@ import (
 // 2016, section 4). A rare label is missing in the truth more often than a frequent one, and harder to
 // predict.
 func InversePropensities(rows []int, n int) []float64 {
-	const a, b = 0.55, 1.5
-	c := (math.Log(max(float64(n), math.E)) - 1) * math.Pow(b+1, a)
 	out := make([]float64, len(rows))
 	for l, k := range rows {
-		out[l] = 1 + c*math.Pow(float64(k)+b, -a)
+		out[l] = inversePropensity(k, n)
 	}
 	return out
+}
+
+func inversePropensity(rows, n int) float64 {
+	const a, b = 0.55, 1.5
+	c := (math.Log(max(float64(n), math.E)) - 1) * math.Pow(b+1, a)
+	return 1 + c*math.Pow(float64(rows)+b, -a)
 }
 
 // PropensityReport is the result of [EvaluatePropensity]; its lists are by the given ks.

@@ -86,6 +86,25 @@ func (o *Order) Rank(dst []Ranked, scores vector.Sparse, k int) []Ranked {
 	return dst
 }
 
+// Places returns scores that rank the k best labels of each row as the order does: a label's place from the
+// end.
+func (o *Order) Places(scores *vector.CSR, k int) *vector.CSR {
+	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: scores.Cols}
+	var best []Ranked
+	for i := range scores.Rows() {
+		best = o.Rank(best[:0], scores.Row(i), k)
+		for place := range best {
+			best[place].Score = float32(k - place)
+		}
+		slices.SortFunc(best, func(a, b Ranked) int { return cmp.Compare(a.Label, b.Label) })
+		for _, r := range best {
+			out.Index, out.Value = append(out.Index, r.Label), append(out.Value, r.Score)
+		}
+		out.Ptr = append(out.Ptr, uint64(len(out.Index)))
+	}
+	return out
+}
+
 // checkScores checks the assumptions of thresholds and rankings about a score matrix: one row
 // for each row of labels, finite scores, and no negative ones, since a label that is not listed
 // has the score zero.
@@ -157,7 +176,7 @@ func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int) (*RankReport, 
 		}
 		for a, k := range ks {
 			hits := e.hits[min(k, len(e.hits)-1)]
-			r.Precision[a] += float64(hits.n) / float64(k)
+			r.Precision[a] += float64(hits.n)
 			if ideal := e.ideal(k); ideal > 0 {
 				r.NDCG[a] += hits.dcg / ideal
 				r.Recall[a] += float64(hits.n) / float64(e.labels)
@@ -165,8 +184,8 @@ func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int) (*RankReport, 
 			}
 		}
 	}
-	for a := range ks {
-		r.Precision[a] /= float64(r.Rows)
+	for a, k := range ks {
+		r.Precision[a] /= float64(k) * float64(r.Rows)
 		r.NDCG[a] /= float64(r.Rows)
 		r.Recall[a] /= float64(max(labelled, 1))
 		r.F1[a] /= float64(max(labelled, 1))

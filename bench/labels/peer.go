@@ -31,6 +31,9 @@ type peer struct {
 	order   [][]uint32 // the labels of each judged row, best first
 	weights uint64
 	seconds float64
+	// rows is the number of training rows of each label, trained that of all.
+	rows    []int
+	trained int
 }
 
 // measurePeer chooses C and one threshold for all labels on a fifth of the training rows, held out, and learns from
@@ -50,7 +53,7 @@ func (s *set) measurePeer(driver *liblinear.Driver, o lcif.Objective, r *result)
 			sets = append(sets, m.Row(i))
 		}
 	}
-	p := &peer{driver: driver}
+	p := &peer{driver: driver, rows: s.labelRows(), trained: n}
 	if p.y, err = labels.FromSets(sets, s.train.Labels.Labels()); err != nil {
 		return err
 	}
@@ -240,13 +243,9 @@ func (p *peer) choose(o lcif.Objective, truth *labels.Matrix) (threshold, value 
 		}
 	}
 	if o >= lcif.PrecisionAt1 {
-		r, err := labels.EvaluateRanking(truth, a.scores, rankedAt)
-		if err != nil {
-			return 0, 0, err
-		}
-		value = r.Precision[o-lcif.PrecisionAt1]
+		value, err = o.OfRanking(truth, a.scores, p.rows, p.trained)
 	}
-	return threshold, value, nil
+	return threshold, value, err
 }
 
 // answer returns the labels whose value exceeds a threshold, and each row's best ones.

@@ -49,23 +49,26 @@ func (r *result) fill(s *set, a answers) error {
 	if err != nil {
 		return err
 	}
-	rows := make([]int, s.train.Labels.Labels())
-	for l := range rows {
-		rows[l] = len(s.train.Labels.Column(l))
-	}
-	weights := labels.InversePropensities(rows, s.train.Labels.Rows())
-	scored, err := labels.EvaluatePropensity(s.test.Labels, a.scores, []int{5}, weights)
+	n := s.train.Labels.Rows()
+	r.Propensity5, err = lcif.PropensityAt5.OfRanking(s.test.Labels, a.scores, s.labelRows(), n)
 	if err != nil {
 		return err
 	}
 	r.Accuracy, r.F1, r.MicroF1, r.MacroF1 = sets.Zero.Accuracy, sets.Zero.F1, sets.Zero.Micro.F1, sets.Zero.Macro.F1
 	r.MulanMacroF1, r.Precision, r.NDCG5 = sets.Mulan.Macro.F1, ranks.Precision, ranks.NDCG[2]
-	r.Propensity5 = scored.Precision[0]
 	if a.known {
 		e := a.top.Error()
 		r.CalibrationError = &e
 	}
 	return nil
+}
+
+// labelRows returns the number of training rows of each label.
+func (s *set) labelRows() (rows []int) {
+	for l := range s.train.Labels.Labels() {
+		rows = append(rows, len(s.train.Labels.Column(l)))
+	}
+	return rows
 }
 
 // deliver measures sets that were asked for with a recall.

@@ -81,6 +81,9 @@ func (c *config) options() (lcifbench.Options, error) {
 		if err := objective.UnmarshalText([]byte(name)); err != nil {
 			return o, fmt.Errorf("--objectives: %v", err)
 		}
+		if objective > lcif.PrecisionAt5 {
+			return o, fmt.Errorf("--objectives %s: the papers have no figures of it", name)
+		}
 		o.Objectives = append(o.Objectives, objective)
 	}
 	for _, n := range c.Sets {

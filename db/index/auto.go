@@ -13,7 +13,7 @@ import (
 // gain is left out.
 type Auto struct {
 	// Objective is the measure by which members, their settings and weights are chosen, micro F1 when empty.
-	Objective lcif.Objective `flag:"objective" enum:"micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5"`
+	Objective lcif.Objective `flag:"objective"`
 	// Time is the wall time of the build, two minutes when zero: what does not fit into it is not tried. Only
 	// if it cuts, two builds of equal rows with equal seeds may differ.
 	Time time.Duration `json:",omitempty" flag:"time" min:"0"`

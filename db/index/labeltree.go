@@ -18,8 +18,9 @@ type LabelTree struct {
 	// "vector", or "both".
 	From   string `json:",omitempty" flag:"from" enum:"text,vector,both"`
 	Params labeltree.Params
-	// Objective is the measure by which the sets that are predicted are chosen, micro F1 when empty.
-	Objective  lcif.Objective `flag:"objective" enum:"micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5"`
+	// Objective is the measure by which the sets that are predicted are chosen, micro F1 when empty, and for
+	// measures of rankings; of these, PropensityAt5 orders labels in its own way.
+	Objective  lcif.Objective `flag:"objective"`
 	AllowEmpty bool           `json:",omitempty" flag:"allow-empty"` // else rows have at least their best label
 	Seed       uint64         `json:",omitempty" flag:"seed"`        // equal rows and options give equal models
 }

@@ -27,7 +27,7 @@ type LCIF struct {
 	// given.
 	Paper bool `json:",omitempty" flag:"paper" without:"lambda"`
 	// Objective is the measure by which the tuner chooses, micro F1 when empty.
-	Objective lcif.Objective `flag:"objective" without:"lambda" enum:"micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5"`
+	Objective lcif.Objective `flag:"objective" without:"lambda"`
 	// Folds is the number of folds, 10 when zero and at most 1,000. TuneRows is the largest number
 	// of rows scored over all folds, 10,000 when zero, as in the paper.
 	Folds    int `flag:"folds" min:"0" max:"1000"`

@@ -21,8 +21,9 @@ type Trees struct {
 	// cost and, for AT, threshold and MinPositive replace those of Params.
 	Grid *budget.Grid `json:",omitempty"`
 	// Objective is the measure of sets by which the cross-validation chooses, except for the kind sbt, and by
-	// which the probability is chosen that labels of a set have at least; micro F1 when empty, and for p@k.
-	Objective lcif.Objective `json:",omitzero" flag:"objective" enum:"micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5"`
+	// which the probability is chosen that labels of a set have at least; micro F1 when empty, and for measures
+	// of rankings.
+	Objective lcif.Objective `json:",omitzero" flag:"objective"`
 	// TuneRows is the largest number of rows that the cross-validation uses, 10,000 when zero.
 	TuneRows   int    `json:",omitempty" flag:"tune-rows" min:"0"`
 	Weight     string `flag:"weight" enum:"none,tfidf"`      // of values, "none" when empty; see LCIF

@@ -39,14 +39,7 @@ func (t *trials) calibrate(
 		return nil, err
 	}
 	scores := list.matrix(t.truth.Labels())
-	for e, l := range scores.Index {
-		scores.Value[e] = Strength(p.Thresholds, labels.Ranked{Label: l, Score: scores.Value[e]})
-	}
-	rows := make([]int, t.truth.Labels())
-	for l := range rows {
-		rows[l] = len(t.data.Train.Column(l))
-	}
-	return labels.Calibrate(t.truth, scores, rows, *o)
+	return labels.Calibrate(t.truth, t.strengths(scores, p.Thresholds), t.rows, *o)
 }
 
 // Strength returns what calibrations of models with these thresholds, nil for none, map to probabilities: the
@@ -65,7 +58,12 @@ func Strength(t *labels.Thresholds, r labels.Ranked) float32 {
 }
 
 // SetsBy returns how a calibration selects sets for an objective: by one cut, or for macro F1 by one for each
-// group of labels, since one cut leaves out rare labels, which count as much as others there.
-func SetsBy(o Objective, allowEmpty bool) labels.CalibrateOptions {
-	return labels.CalibrateOptions{Measure: o.OfSets, Apart: o == MacroF1, AllowEmpty: allowEmpty}
+// group of labels, since one cut leaves out rare labels, which count as much as others there. The order of
+// labels is by probability, or for PropensityAt5 also by inverse propensity, in so many training rows.
+func SetsBy(o Objective, rows int, allowEmpty bool) labels.CalibrateOptions {
+	by := labels.CalibrateOptions{Measure: o.OfSets, Apart: o == MacroF1, AllowEmpty: allowEmpty}
+	if o == PropensityAt5 {
+		by.Propensity = rows
+	}
+	return by
 }

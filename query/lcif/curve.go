@@ -8,6 +8,7 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
 )
 
 // Objective selects the measure by which settings are chosen.
@@ -27,10 +28,15 @@ const (
 	PrecisionAt1
 	PrecisionAt3
 	PrecisionAt5
+	// NDCGAt5 is the normalized discounted cumulative gain of the best five. PropensityAt5 is the
+	// propensity-scored precision@5 (labels.EvaluatePropensity), for which labels are ordered by probability
+	// times inverse propensity.
+	NDCGAt5
+	PropensityAt5
 )
 
 var objectiveNames = [...]string{"micro-f1", "macro-f1", "accuracy", "hamming-loss", "p@1", "p@3",
-	"p@5"}
+	"p@5", "ndcg@5", "psp@5"}
 
 // String returns the objective's name.
 func (o Objective) String() string {
@@ -69,6 +75,10 @@ type Measures struct {
 	HammingLoss float64 `json:"hamming_loss"`
 	// Precision is precision@1, @3 and @5 (definition 17).
 	Precision [3]float64 `json:"precision"`
+	// NDCG5 is nDCG@5, PSP5 propensity-scored precision@5 of the labels in the order of their scores times
+	// inverse propensities.
+	NDCG5 float64 `json:"ndcg_5"`
+	PSP5  float64 `json:"psp_5"`
 }
 
 // Of returns the measure of an objective.
@@ -82,6 +92,10 @@ func (m *Measures) Of(o Objective) float64 {
 		return m.Accuracy
 	case HammingLoss:
 		return m.HammingLoss
+	case NDCGAt5:
+		return m.NDCG5
+	case PropensityAt5:
+		return m.PSP5
 	}
 	return m.Precision[o-PrecisionAt1]
 }
@@ -97,6 +111,26 @@ func (o Objective) OfSets(r *labels.Report) float64 {
 		return -r.HammingLoss
 	}
 	return r.Mulan.Micro.F1
+}
+
+// OfRanking returns the measure of rankings of labels, for objectives from PrecisionAt1 on, in all of so many
+// training rows and in rows of each label. Errors: those of labels.EvaluateRanking.
+func (o Objective) OfRanking(truth *labels.Matrix, scores *vector.CSR, rows []int, all int) (float64, error) {
+	if o == PropensityAt5 {
+		r, err := labels.EvaluatePropensity(truth, scores, []int{5}, labels.InversePropensities(rows, all))
+		if err != nil {
+			return 0, err
+		}
+		return r.Precision[0], nil
+	}
+	r, err := labels.EvaluateRanking(truth, scores, []int{1, 3, 5})
+	switch {
+	case err != nil:
+		return 0, err
+	case o == NDCGAt5:
+		return r.NDCG[2], nil
+	}
+	return r.Precision[o-PrecisionAt1], nil
 }
 
 // Better reports whether m is better than n by an objective.
@@ -229,7 +263,7 @@ func (c *Curve) Validate() error {
 			return fmt.Errorf("point %d: %w", i, err)
 		}
 		for _, x := range [...]float64{m.Accuracy, m.MicroF1, m.MacroF1, m.MacroF1Zero, m.HammingLoss,
-			m.Precision[0], m.Precision[1], m.Precision[2]} {
+			m.Precision[0], m.Precision[1], m.Precision[2], m.NDCG5, m.PSP5} {
 			if !(x >= 0 && x <= 1) {
 				return fmt.Errorf("%w: point %d has a measure of %g, want 0 to 1", query.ErrParams, i, x)
 			}

@@ -19,6 +19,8 @@ type trials struct {
 	data    *HeldOut
 	workers int
 	truth   *labels.Matrix // of all parts, concatenated
+	rows    []int          // training rows of each label
+	weights []float64      // inverse propensities
 	parts   []trialPart
 	deep    int // number of neighbors in the lists
 
@@ -86,6 +88,10 @@ func newTrials(data *HeldOut, workers int) (*trials, error) {
 			all.Ptr = append(all.Ptr, uint64(len(all.Index)))
 		}
 	}
+	for l := range all.Cols {
+		t.rows = append(t.rows, len(data.Train.Column(l)))
+	}
+	t.weights = labels.InversePropensities(t.rows, data.Train.Rows())
 	var err error
 	t.truth, err = labels.NewMatrix(all)
 	return t, err
@@ -284,33 +290,38 @@ func (t *trials) measure(ctx context.Context, s Setting) (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
-	m := Measures{Precision: t.precision(scores, thresholds)}
+	m := trial{thresholds: thresholds}
 	m.setMeasures(r)
-	return trial{m, thresholds}, nil
+	return m, t.rank(&m.Measures, scores, thresholds)
 }
 
-// precision returns precision@1, @3 and @5 of the labels in the order of the thresholds.
-func (t *trials) precision(scores *vector.CSR, thresholds *labels.Thresholds) (out [3]float64) {
+// rank sets the measures of the labels in the order of thresholds.
+func (t *trials) rank(m *Measures, scores *vector.CSR, thresholds *labels.Thresholds) error {
 	order := thresholds.Order(nil)
-	at, hits := [...]int{1, 3, 5}, [3]int{}
-	var ranked []labels.Ranked
-	for r := range scores.Rows() {
-		ranked = order.Rank(ranked[:0], scores.Row(r), 5)
-		for place, x := range ranked {
-			if _, ok := slices.BinarySearch(t.truth.Row(r), x.Label); !ok {
-				continue
-			}
-			for i, k := range at {
-				if place < k {
-					hits[i]++
-				}
-			}
-		}
+	r, err := labels.EvaluateRanking(t.truth, order.Places(scores, 5), []int{1, 3, 5})
+	if err != nil {
+		return err
 	}
-	for i, k := range at {
-		out[i] = float64(hits[i]) / float64(k*max(1, scores.Rows()))
+	weighed := t.strengths(scores, thresholds)
+	for e, l := range weighed.Index {
+		weighed.Value[e] *= float32(t.weights[l])
 	}
-	return out
+	scored, err := labels.EvaluatePropensity(t.truth, weighed, []int{5}, t.weights)
+	if err != nil {
+		return err
+	}
+	m.Precision, m.NDCG5, m.PSP5 = [3]float64(r.Precision), r.NDCG[2], scored.Precision[0]
+	return nil
+}
+
+// strengths returns scores as calibrations map them (Strength).
+func (t *trials) strengths(scores *vector.CSR, thresholds *labels.Thresholds) *vector.CSR {
+	out := *scores
+	out.Value = slices.Clone(scores.Value)
+	for e, l := range out.Index {
+		out.Value[e] = Strength(thresholds, labels.Ranked{Label: l, Score: out.Value[e]})
+	}
+	return &out
 }
 
 // cut derives thresholds from scores.

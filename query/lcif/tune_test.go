@@ -170,6 +170,7 @@ func plain(t testing.TB, held *HeldOut, s Setting) (Measures, *labels.Thresholds
 	must(t, err)
 	ranking, err := labels.EvaluateRanking(truth, scores, []int{1, 3, 5})
 	must(t, err)
+	psp := plainPropensity(held, truth, scores, th)
 	if th.PerLabel != nil { // the order of labels is by score / threshold: give each its place from the end
 		for i := range scores.Rows() {
 			row, order := scores.Row(i), slices.Clone(scores.Row(i).Index)
@@ -189,8 +190,37 @@ func plain(t testing.TB, held *HeldOut, s Setting) (Measures, *labels.Thresholds
 	m := Measures{
 		Accuracy: r.Mulan.Accuracy, MicroF1: r.Mulan.Micro.F1, MacroF1: r.Mulan.Macro.F1,
 		MacroF1Zero: r.Zero.Macro.F1, HammingLoss: r.HammingLoss, Precision: [3]float64(ranking.Precision),
+		NDCG5: ranking.NDCG[2], PSP5: psp,
 	}
 	return m, th
+}
+
+// plainPropensity returns propensity-scored precision@5 by its definition (Jain, Prabhu, Varma 2016, equations 10 and
+// 13, over the best that can be had), of labels in the order of score, by threshold, times inverse propensity.
+func plainPropensity(held *HeldOut, truth *labels.Matrix, scores *vector.CSR, th *labels.Thresholds) float64 {
+	n := float64(held.Train.Rows())
+	weight := func(l uint32) float64 {
+		return 1 + (math.Log(n)-1)*math.Pow(2.5, 0.55)/math.Pow(float64(len(held.Train.Column(int(l))))+1.5, 0.55)
+	}
+	found, most := 0., 0.
+	for i := range truth.Rows() {
+		row, order := scores.Row(i), slices.Clone(scores.Row(i).Index)
+		value := func(l uint32) float32 {
+			return Strength(th, labels.Ranked{Label: l, Score: scoreAt(row, l)}) * float32(weight(l))
+		}
+		slices.SortStableFunc(order, func(a, b uint32) int { return cmp.Compare(value(b), value(a)) })
+		for _, l := range order[:min(5, len(order))] {
+			if value(l) > 0 && slices.Contains(truth.Row(i), l) {
+				found += weight(l)
+			}
+		}
+		best := slices.Clone(truth.Row(i))
+		slices.SortFunc(best, func(a, b uint32) int { return cmp.Compare(weight(b), weight(a)) })
+		for _, l := range best[:min(5, len(best))] {
+			most += weight(l)
+		}
+	}
+	return found / max(most, 1e-300)
 }
 
 func scoreAt(s vector.Sparse, l uint32) float32 {
@@ -200,7 +230,7 @@ func scoreAt(s vector.Sparse, l uint32) float32 {
 
 // equalMeasures compares with room for another order of sums.
 func equalMeasures(a, b Measures) bool {
-	for o := MicroF1; o <= PrecisionAt5; o++ {
+	for o := MicroF1; o <= PropensityAt5; o++ {
 		if d := a.Of(o) - b.Of(o); d > 1e-12 || d < -1e-12 {
 			return false
 		}
@@ -411,7 +441,7 @@ func TestTuneLCIF(t *testing.T) {
 	data := heldOut(x, y, queries, truth, 2)
 	held, err := data(ctx, 0)
 	must(t, err)
-	for objective := MicroF1; objective <= PrecisionAt5; objective++ {
+	for objective := MicroF1; objective <= PropensityAt5; objective++ {
 		stages := map[string]bool{}
 		o := TuneOptions{
 			Objective: objective, Workers: 2,

@@ -25,16 +25,16 @@ func (o *LabelAsk) Wants(place int, predicted bool) bool {
 	return place < o.Top || predicted && (o.Top <= 0 || o.Set)
 }
 
-// Choose appends the labels of a list that are requested, best first: by probability, then by score, then by
-// before. The list has all labels with a score and what Calibration.Probability says of them; it is changed,
-// since the best label has a curve of its own, and stays the best. rows returns the number of training rows
-// that have a label. If the sets of the model are its own, Predicted is given.
+// Choose appends the labels of a list that are requested, best first: by Calibration.Order of the probability,
+// then by score, then by before. The list has all labels with a score and what Calibration.Probability says of
+// them; it is changed, since the most probable label has a curve of its own, and stays that. rows returns the
+// number of training rows that have a label. If the sets of the model are its own, Predicted is given.
 func (o *LabelAsk) Choose(
 	dst, list []Ranked, rows func(label uint32) int, before labels.Before,
 ) []Ranked {
 	names := labels.Order{Before: before}
 	better := func(a, b Ranked) int {
-		return cmp.Or(cmp.Compare(b.Probability, a.Probability), names.Compare(a.Ranked, b.Ranked))
+		return cmp.Or(cmp.Compare(b.order, a.order), names.Compare(a.Ranked, b.Ranked))
 	}
 	if len(list) > 0 {
 		o.predict(list, rows, better)
@@ -42,6 +42,12 @@ func (o *LabelAsk) Choose(
 	list = slices.DeleteFunc(list, func(r Ranked) bool { return r.Probability < o.Least })
 	if len(list) == 0 {
 		return dst
+	}
+	if c := o.Calibration; c.Propensity > 0 {
+		for i := range list {
+			list[i].order = c.Order(list[i].Probability, rows(list[i].Label))
+		}
+		lead(list, better)
 	}
 	if o.Wants(0, list[0].Predicted) {
 		dst = append(dst, list[0])
@@ -71,15 +77,13 @@ func (o *LabelAsk) Choose(
 	return dst
 }
 
-// predict moves the best label to the front, completes its probability, and selects the set.
+// predict moves the most probable label to the front, completes its probability, and selects the set.
 func (o *LabelAsk) predict(list []Ranked, rows func(label uint32) int, better func(a, b Ranked) int) {
-	c, best := o.Calibration, 0
+	c := o.Calibration
 	for i := range list {
-		if better(list[i], list[best]) < 0 {
-			best = i
-		}
+		list[i].order = list[i].Probability
 	}
-	list[0], list[best] = list[best], list[0]
+	lead(list, better)
 	second := float32(0)
 	for _, r := range list[1:] {
 		second = max(second, r.Probability)
@@ -94,4 +98,15 @@ func (o *LabelAsk) predict(list []Ranked, rows func(label uint32) int, better fu
 			r.Predicted = r.Probability >= c.Cuts[labels.Bucket(rows(r.Label))] || c.KeepTop && i == 0
 		}
 	}
+}
+
+// lead moves the best label to the front.
+func lead(list []Ranked, better func(a, b Ranked) int) {
+	best := 0
+	for i := range list {
+		if better(list[i], list[best]) < 0 {
+			best = i
+		}
+	}
+	list[0], list[best] = list[best], list[0]
 }

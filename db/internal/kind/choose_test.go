@@ -16,8 +16,9 @@ func TestChoose(t *testing.T) {
 		tenths := func(name string) float32 { return float32(rapid.IntRange(0, 10).Draw(t, name)) / 10 }
 		c := &labels.Calibration{
 			KeepTop: rapid.Bool().Draw(t, "top"), OwnSets: rapid.Bool().Draw(t, "own"),
-			Cuts: [labels.Buckets]float32{tenths("cut 0"), tenths("cut 1"), tenths("cut 2"), tenths("cut 3")},
-			Best: labels.Isotonic{X: []float32{0, 1}, Y: []float32{0.2, 0.9}},
+			Cuts:       [labels.Buckets]float32{tenths("cut 0"), tenths("cut 1"), tenths("cut 2"), tenths("cut 3")},
+			Best:       labels.Isotonic{X: []float32{0, 1}, Y: []float32{0.2, 0.9}},
+			Propensity: rapid.SampledFrom([]int{0, 1000}).Draw(t, "propensity"),
 		}
 		ask := LabelAsk{
 			Calibration: c, Top: rapid.IntRange(0, 4).Draw(t, "k"), Set: rapid.Bool().Draw(t, "set"),
@@ -42,18 +43,34 @@ func TestChoose(t *testing.T) {
 				all[0].Probability = max(all[0].Probability, all[1].Probability)
 			}
 		}
-		var want []Ranked
-		for i, r := range all {
+		for i := range all {
+			r := &all[i]
 			if ask.Limit > 0 {
 				r.Predicted = r.Probability >= ask.Limit
 			} else if !c.OwnSets {
 				r.Predicted = r.Probability >= c.Cuts[labels.Bucket(rows(r.Label))] || c.KeepTop && i == 0
 			}
+		}
+		if c.Propensity > 0 { // rare labels count more in the order
+			weigh := func(r Ranked) float32 {
+				weights := labels.InversePropensities([]int{rows(r.Label)}, c.Propensity)
+				return r.Probability * float32(weights[0])
+			}
+			slices.SortStableFunc(all, func(a, b Ranked) int {
+				return cmp.Or(cmp.Compare(weigh(b), weigh(a)), cmp.Compare(b.Score, a.Score), cmp.Compare(b.Label, a.Label))
+			})
+		}
+		var want []Ranked
+		for _, r := range all {
 			if r.Probability >= ask.Least && (len(want) < ask.Top || r.Predicted && (ask.Top == 0 || ask.Set)) {
 				want = append(want, r)
 			}
 		}
-		if got := ask.Choose(nil, list, rows, before); !slices.Equal(got, want) {
+		got := ask.Choose(nil, list, rows, before)
+		for i := range got {
+			got[i].order = 0
+		}
+		if !slices.Equal(got, want) {
 			t.Fatalf("%+v\nwant %+v", got, want)
 		}
 	})

@@ -193,6 +193,7 @@ type Ranked struct {
 	Name        string
 	Probability float32
 	Predicted   bool
+	order       float32 // what Choose orders by
 }
 
 // LabelAnswer is the answer to a prediction. The explanations are empty unless LabelAsk.Explain is set.

@@ -85,7 +85,7 @@ func SettingsTitle(i index.Info) string {
 // points, the chosen one first.
 func SettingsTable(i index.Info, n int) *table.Table {
 	t := table.New("chosen", "micro_f1:4", "macro_f1:4", "accuracy:4", "hamming_loss:4",
-		"p@1:4", "p@3:4", "p@5:4",
+		"p@1:4", "p@3:4", "p@5:4", "ndcg@5:4", "psp@5:4",
 		"k", "alpha", "beta", "lambda", "second_order", "features", "threshold")
 	if i.LabelCurve == nil {
 		return t
@@ -114,7 +114,7 @@ func SettingsTable(i index.Info, n int) *table.Table {
 			features = p.Features
 		}
 		t.Add(chosen, p.MicroF1, p.MacroF1, p.Accuracy, p.HammingLoss, p.Precision[0], p.Precision[1],
-			p.Precision[2], k, alpha, beta, p.Lambda, second, features, p.Cut)
+			p.Precision[2], p.NDCG5, p.PSP5, k, alpha, beta, p.Lambda, second, features, p.Cut)
 	}
 	add(best, true)
 	for _, p := range points {

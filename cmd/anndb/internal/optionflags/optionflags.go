@@ -102,8 +102,12 @@ func (l leaf) field(i int) reflect.StructField {
 	t, placeholder := l.Type, "N"
 	switch {
 	case t.Kind() == reflect.String || isText(t):
+		e := l.Tag.Get("enum")
+		if isText(t) {
+			e = "${objectives}" // no other type is read from texts
+		}
 		t, placeholder = reflect.TypeFor[string](), strings.ToUpper(l.flag)
-		if e := l.Tag.Get("enum"); e != "" {
+		if e != "" {
 			tag += fmt.Sprintf(` enum:%q default:""`, ","+e)
 		}
 	case t.Kind() == reflect.Slice:

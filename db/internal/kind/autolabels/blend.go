@@ -24,6 +24,7 @@ type weights [][buckets]float64
 type held struct {
 	truth     *labels.Matrix
 	rows      []int // of each label
+	n         int   // number of training rows
 	objective lcif.Objective
 	curves    []curves   // of members
 	pairs     vector.CSR // without values
@@ -41,12 +42,14 @@ var uncalibrated = func() (c curves) {
 	return c
 }()
 
-// newHeld calibrates members on their scores for the held-out rows.
-func newHeld(truth *labels.Matrix, rows []int, o lcif.Objective, scores []*vector.CSR) (*held, error) {
-	h := &held{truth: truth, rows: rows, objective: o}
+// newHeld calibrates members on their scores for the held-out rows, of all that there are to learn from.
+func newHeld(
+	truth *labels.Matrix, rows []int, n int, o lcif.Objective, scores []*vector.CSR,
+) (*held, error) {
+	h := &held{truth: truth, rows: rows, n: n, objective: o}
 	h.pairs = vector.CSR{Ptr: []uint64{0}, Cols: truth.Labels()}
 	for _, s := range scores {
-		c, err := labels.Calibrate(truth, s, rows, lcif.SetsBy(h.objective, false))
+		c, err := labels.Calibrate(truth, s, rows, lcif.SetsBy(h.objective, h.n, false))
 		if err != nil {
 			return nil, err
 		}
@@ -236,7 +239,7 @@ type blended struct {
 func (h *held) measure(w weights) (b blended, err error) {
 	scores := likely(h.compose(w))
 	b.weights = w
-	by := lcif.SetsBy(h.objective, false)
+	by := lcif.SetsBy(h.objective, h.n, false)
 	if b.calibration, err = labels.Calibrate(h.truth, scores, h.rows, by); err != nil {
 		return b, err
 	}
@@ -246,12 +249,11 @@ func (h *held) measure(w weights) (b blended, err error) {
 		return b, err
 	}
 	if o := h.objective; o >= lcif.PrecisionAt1 {
-		r, err := labels.EvaluateRanking(h.truth, scores, []int{[]int{1, 3, 5}[o-lcif.PrecisionAt1]})
-		if err != nil {
-			return b, err
+		if c := b.calibration; c != nil {
+			scores = c.Orders(scores, h.rows)
 		}
-		b.value = r.Precision[0]
-		return b, nil
+		b.value, err = o.OfRanking(h.truth, scores, h.rows, h.n)
+		return b, err
 	}
 	sets, err := b.thresholds.Predict(scores)
 	if err != nil {

@@ -60,7 +60,7 @@ func TestLeastError(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		members := rapid.IntRange(1, 3).Draw(t, "members")
 		truth, rows, scores := scored(rng, 60, 1+rng.IntN(20), members)
-		h, err := newHeld(truth, rows, lcif.MicroF1, scores)
+		h, err := newHeld(truth, rows, 1000, lcif.MicroF1, scores)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,14 +118,16 @@ func TestLeastError(t *testing.T) {
 // TestChoose: of two members that err apart from each other both are chosen, and the objective does not fall; a
 // member that says nothing is left out.
 func TestChoose(t *testing.T) {
-	for _, o := range []lcif.Objective{lcif.MicroF1, lcif.MacroF1, lcif.PrecisionAt1} {
+	for _, o := range []lcif.Objective{
+		lcif.MicroF1, lcif.MacroF1, lcif.PrecisionAt1, lcif.NDCGAt5, lcif.PropensityAt5,
+	} {
 		truth, rows, scores := scored(rand.New(rand.NewPCG(5, uint64(o))), 600, 12, 2)
 		noise := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 12}
 		rng := rand.New(rand.NewPCG(6, 7))
 		for range truth.Rows() {
 			noise.Append(vector.Sparse{Index: []uint32{0, 5, 11}, Value: []float32{rng.Float32(), rng.Float32(), rng.Float32()}})
 		}
-		h, err := newHeld(truth, rows, o, append(scores, noise))
+		h, err := newHeld(truth, rows, 1000, o, append(scores, noise))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +153,7 @@ func TestChoose(t *testing.T) {
 // TestFewRows: without enough rows for a calibration the best member is chosen by its scores.
 func TestFewRows(t *testing.T) {
 	truth, rows, scores := scored(rand.New(rand.NewPCG(8, 9)), 20, 6, 2)
-	h, err := newHeld(truth, rows, lcif.Accuracy, scores)
+	h, err := newHeld(truth, rows, 1000, lcif.Accuracy, scores)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -400,7 +400,7 @@ func (t *tuner) measure(ctx context.Context, x *trial) error {
 	}
 	scores.Cols = t.truth.Labels()
 	x.scores = scores
-	h, err := newHeld(t.truth, t.counts, t.opts.Objective, []*vector.CSR{scores})
+	h, err := newHeld(t.truth, t.counts, len(t.data.Live), t.opts.Objective, []*vector.CSR{scores})
 	if err != nil {
 		return err
 	}
@@ -461,7 +461,7 @@ func (t *tuner) choose() (*learned, error) {
 	for _, x := range best {
 		scores = append(scores, x.scores)
 	}
-	h, err := newHeld(t.truth, t.counts, t.opts.Objective, scores)
+	h, err := newHeld(t.truth, t.counts, len(t.data.Live), t.opts.Objective, scores)
 	if err != nil {
 		return nil, err
 	}

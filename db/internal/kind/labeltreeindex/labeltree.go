@@ -132,7 +132,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 
 // calibrate computes the calibration of the model.
 func (l *learned) calibrate(ctx context.Context, job *kind.Job, data *labelled.Rows) (err error) {
-	o := lcif.SetsBy(l.opts.Objective, l.opts.AllowEmpty)
+	o := lcif.SetsBy(l.opts.Objective, len(data.Live), l.opts.AllowEmpty)
 	score := func(train, test []int) (*vector.CSR, error) {
 		m, err := l.train(ctx, job, data, train, func(int, int) {})
 		if err != nil {

@@ -45,7 +45,7 @@ type options struct {
 func resolve(job *kind.Job, live int) (o options, err error) {
 	o.LCIF = *job.Given.(*index.LCIF)
 	if job.Data == nil { // a model of several kinds is calibrated as a whole
-		sets := lcif.SetsBy(o.Objective, o.AllowEmpty)
+		sets := lcif.SetsBy(o.Objective, live, o.AllowEmpty)
 		sets.OwnSets = o.Paper || o.Cut != nil || o.Params != nil && o.Params.Thresholds != nil
 		o.calibrate = &sets
 	}

@@ -16,7 +16,7 @@ func (l *learned) calibrate(
 	ctx context.Context, job budget.Job, data *labelled.Rows, timer *kind.Timer,
 ) (err error) {
 	o := &l.opts
-	sets := lcif.SetsBy(o.Objective, o.AllowEmpty)
+	sets := lcif.SetsBy(o.Objective, len(data.Live), o.AllowEmpty)
 	sets.OwnSets = l.kind == budget.SBT || l.given.Params.Threshold != 0
 	l.chance, err = data.Calibrate(timer, o.Params.Seed, sets, func(train, test []int) (*vector.CSR, error) {
 		job.Rows = train
