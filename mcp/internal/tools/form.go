@@ -123,8 +123,8 @@ func part(s string, from, n int) string {
 	return s[:end]
 }
 
-// passage returns a function for the part of a text that lists of rows show: at most so many characters, with
-// most words of the query.
+// passage returns a function for the part of a text that lists of rows show: at most so many characters,
+// with most words of the query.
 func passage(info *db.CollectionInfo, query string, most int) func(string) string {
 	analyze := text.ByName(text.Words) // for texts by an analyzer of another program
 	if info.Text != nil && text.ByName(info.Text.Analyzer) != nil {

@@ -45,7 +45,9 @@ func predict(c *call, in *predictInput) (out predictOutput, err error) {
 }
 
 // predict returns predictions, and notes about them.
-func (c *call) predict(in *question, o *db.PredictOptions) (found []db.Prediction, notes []string, err error) {
+func (c *call) predict(in *question, o *db.PredictOptions) (
+	found []db.Prediction, notes []string, err error,
+) {
 	q, err := in.query(c.info)
 	if err != nil {
 		return nil, nil, err

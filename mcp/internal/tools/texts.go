@@ -4,10 +4,10 @@ import "github.com/google/jsonschema-go/jsonschema"
 
 // Texts that a model reads.
 const (
-	instructions = `anndb is a database of rows in collections. A row has a key and a text, a vector or features; it
-can have labels (classes), attributes (named values) and a payload. Begin with list, which describes the collections.
-search finds the rows nearest to a query, rows counts and lists those that a filter selects, get shows one row whole,
-predict has the labels that a model expects, explain the reasons of a hit or a label.`
+	instructions = `anndb is a database of rows in collections. A row has a key and a text, a vector or features;
+it can have labels (classes), attributes (named values) and a payload. Begin with list, which describes the
+collections. search finds the rows nearest to a query, rows counts and lists those that a filter selects, get
+shows one row whole, predict has the labels that a model expects, explain the reasons of a hit or a label.`
 
 	filters = `
 
@@ -17,21 +17,22 @@ Filters are conditions on attributes, labels and keys:
   added >= 2024-05-01 and exists brand       dates, or times such as 2024-05-01T10:00:00Z, in UTC
   brand in (x, "y z") or name prefix "ab"    one of several values; strings that begin so
   key prefix "user/"                         keys that begin so; also key = p7, key in (p7, p8)
-not binds closest, then and, then or. Names that are no words are in backquotes. A row without an attribute passes
-no condition on it but !=.`
+not binds closest, then and, then or. Names that are no words are in backquotes. A row without an attribute
+passes no condition on it but !=.`
 
-	listText = "Describes the database: its collections with the number of rows, what they are searched by, attributes " +
-		"with examples, frequent labels, indexes and some keys. Call it first."
-	searchText = "Finds the rows nearest to a query: words in texts (BM25), a vector, both, features, or a stored row " +
-		"(like). Hits are ordered, best first. Long texts are cut to the passage with most words of the query." + filters
+	listText = "Describes the database: its collections with the number of rows, what they are searched by, " +
+		"attributes with examples, frequent labels, indexes and some keys. Call it first."
+	searchText = "Finds the rows nearest to a query: words in texts (BM25), a vector, both, features, or a " +
+		"stored row (like). Hits are ordered, best first. Long texts are cut to the passage with most words of " +
+		"the query." + filters
 	rowsText = "Counts and lists rows without a query, those that a filter selects or all." + filters
-	getText  = "Shows one row by its key: labels, attributes, payload and the text, 20,000 characters at a time."
-	predText = "Predicts the labels of a text, a vector, features or a stored row (like), by a label model that was " +
-		"learned from the rows: an index of list for predictions."
-	explText = "Explains an answer: with key, why search with the same query has that row among its first 100 hits; " +
-		"otherwise why predict has its labels for the query."
-	putText = "Writes rows: adds them, or changes those whose key exists. All or none are written; searches find them " +
-		"at once. No vector is computed from a text. Ask the user before you change rows."
+	getText  = "Shows one row by its key: labels, attributes, payload, 20,000 characters of the text at a time."
+	predText = "Predicts the labels of a text, a vector, features or a stored row (like), by a label model " +
+		"that was learned from the rows: an index of list for predictions."
+	explText = "Explains an answer: with key, why search with the same query has that row among its first 100 " +
+		"hits; otherwise why predict has its labels for the query."
+	putText = "Writes rows: adds them, or changes those whose key exists. All or none are written; searches " +
+		"find them at once. No vector is computed from a text. Ask the user before you change rows."
 	delText = "Deletes rows by their keys, for good. Ask the user first."
 )
 
@@ -42,7 +43,7 @@ var fields = map[string]string{
 	"like":            "the key of a stored row, in place of text, vector and features: rows like that one",
 	"k":               "the number of hits, 1 to 100, 10 if left out",
 	"n":               "the number of rows to show, 1 to 100, 10 if left out",
-	"recall":          "the share of the true nearest rows to find by a vector, 0.95 if left out; 1 is exact and slower",
+	"recall":          "the share of the nearest rows to find by a vector, 0.95 if left out; 1 is exact",
 	"max_text":        "the characters of each text to show, 500 if left out",
 	"index":           "the label model, an index of list for predictions; the default one if left out",
 	"top":             "the number of labels, 1 to 100; if left out, the set that the model predicts",
@@ -54,13 +55,13 @@ var fields = map[string]string{
 	"keys":            "keys of rows",
 
 	"key":         "the unique key of a row, 1 to 512 bytes",
-	"text":        "the text of a row, or the words of a query: +word and \"a phrase\" are required, -word is excluded",
-	"vector":      "an embedding by the model of the collection, in collections with vectors; also next to a text",
+	"text":        `the text of a row, or words of a query: +word and "a phrase" are required, -word excluded`,
+	"vector":      "an embedding by the model of the collection, which has vectors; also next to a text",
 	"features":    "values by name, in collections of features",
 	"text_length": "the characters of the whole text, if text is a part of it",
-	"labels":      "classes or tags: of a row, frequent ones of a collection with their rows, or predicted ones, best first",
-	"attributes": `named values for filters: strings, numbers, true, false, or {"$time": "2026-01-02T03:04:05Z"}; ` +
-		"an attribute has one type in all rows. Of a collection: examples, null if there is none at hand",
+	"labels":      "classes or tags of a row; frequent ones with their rows; or predicted ones, best first",
+	"attributes": `named values: strings, numbers, true, false, or {"$time": "2026-01-02T03:04:05Z"}; ` +
+		"an attribute has one type in all rows. Of a collection: examples, null if none is at hand",
 	"expires": "when the row is deleted, as in 2026-01-02T03:04:05Z",
 	"payload": "a text that is kept with the row, but not searched",
 	"cut":     "what of the row is left out here",
