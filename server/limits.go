@@ -45,6 +45,7 @@ type response struct {
 	status  int   // 0 until the answer has begun
 	sent    int64 // bytes
 	rows    int   // stored by an import
+	read    bool  // the body of the request, to its end
 	err     error // why the request failed
 }
 
@@ -64,11 +65,16 @@ func (w *response) WriteHeader(status int) {
 }
 
 // Write sends a part of the body. It fails if the client does not read.
-func (w *response) Write(b []byte) (int, error) {
+func (w *response) Write(b []byte) (n int, err error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	n, err := w.pace.wait(w.control.SetWriteDeadline, func() (int, error) { return w.ResponseWriter.Write(b) })
+	for n < len(b) && err == nil { // each part has to arrive in time
+		part := b[n:min(n+chunk, len(b))]
+		var sent int
+		sent, err = w.pace.wait(w.control.SetWriteDeadline, func() (int, error) { return w.ResponseWriter.Write(part) })
+		n += sent
+	}
 	w.sent += int64(n)
 	return n, err
 }
@@ -105,17 +111,27 @@ func (c *call) body() io.Reader { return &body{c, pace{stall: c.s.o.Stall}} }
 // Read implements io.Reader. The deadline is removed afterwards: net/http would take it for the end of the
 // connection while the request is worked on.
 func (b *body) Read(p []byte) (int, error) {
-	n, err := b.pace.wait(b.c.control.SetReadDeadline, func() (int, error) { return b.c.r.Body.Read(p) })
-	_ = b.c.control.SetReadDeadline(time.Time{})
-	b.c.s.metrics.received.Add(int64(n))
+	c := b.c
+	n, err := b.pace.wait(c.control.SetReadDeadline, func() (int, error) { return c.r.Body.Read(p) })
+	c.s.metrics.received.Add(int64(n))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = fmt.Errorf("%w: the body did not arrive within %v, or at less than %d bytes a second",
+		return n, fmt.Errorf("%w: the body did not arrive within %v, or at less than %d bytes a second",
 			wire.ErrSlow, b.pace.stall, minRate)
 	case err != nil && err != io.EOF:
-		err = fmt.Errorf("%w: %w", wire.ErrCut, err)
+		return n, fmt.Errorf("%w: %w", wire.ErrCut, err)
 	}
+	c.read = err == io.EOF
+	_ = c.control.SetReadDeadline(time.Time{})
 	return n, err
+}
+
+// bound bounds the time in which net/http reads what a handler has left of a body, before and after it
+// answers: a client that sends nothing more must not hold the connection.
+func (c *call) bound(most time.Duration) {
+	if c.r.ContentLength != 0 && !c.read {
+		_ = c.control.SetReadDeadline(time.Now().Add(most))
+	}
 }
 
 // typed refuses bodies that are not of one of the types.
@@ -130,8 +146,8 @@ func (c *call) typed(types ...string) error {
 	return nil
 }
 
-// read returns a body of JSON.
-func (c *call) read() ([]byte, error) {
+// bytes returns a body of JSON.
+func (c *call) bytes() ([]byte, error) {
 	if err := c.typed(wire.JSON); err != nil {
 		return nil, err
 	}
@@ -161,7 +177,7 @@ func (c *call) read() ([]byte, error) {
 
 // decode decodes a body of JSON.
 func (c *call) decode(into any) error {
-	b, err := c.read()
+	b, err := c.bytes()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,13 @@
 package server
 
 import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -10,8 +17,8 @@ var bounds = [...]float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1,
 
 // metrics counts requests.
 type metrics struct {
-	routes                   map[string]*routeMetrics
-	searches, sent, received atomic.Int64
+	routes         map[string]*routeMetrics // by pattern, "" for requests without a route
+	sent, received atomic.Int64
 }
 
 // routeMetrics are the counts of a route.
@@ -23,13 +30,13 @@ type routeMetrics struct {
 
 func (m *metrics) add(pattern string) {
 	if m.routes == nil {
-		m.routes = map[string]*routeMetrics{"": {}} // of requests without a route
+		m.routes = map[string]*routeMetrics{"": {}}
 	}
 	m.routes[pattern] = &routeMetrics{}
 }
 
 // count counts a request that has ended.
-func (m *metrics) count(pattern string, status int, took time.Duration, c *call) {
+func (m *metrics) count(pattern string, c *call, status int, took time.Duration) {
 	r := m.routes[pattern]
 	r.statuses[min(status, len(r.statuses)-1)].Add(1)
 	i := 0
@@ -39,4 +46,111 @@ func (m *metrics) count(pattern string, status int, took time.Duration, c *call)
 	r.buckets[i].Add(1)
 	r.nanos.Add(took.Nanoseconds())
 	m.sent.Add(c.sent)
+}
+
+// showMetrics answers in the text format of Prometheus.
+func showMetrics(c *call) error {
+	var b bytes.Buffer
+	m := &c.s.metrics
+	family := func(name, kind, help string) {
+		fmt.Fprintf(&b, "# HELP anndb_%s %s\n# TYPE anndb_%s %s\n", name, help, name, kind)
+	}
+	family("requests_total", "counter", "Requests by route and status; status 0 is an answer that did not end.")
+	patterns := slices.Sorted(maps.Keys(m.routes))
+	for _, pattern := range patterns {
+		r := m.routes[pattern]
+		for status := range r.statuses {
+			if n := r.statuses[status].Load(); n > 0 {
+				fmt.Fprintf(&b, "anndb_requests_total{route=%q,status=\"%d\"} %d\n", pattern, status, n)
+			}
+		}
+	}
+	family("request_seconds", "histogram", "Time from the header of a request to the end of its answer.")
+	for _, pattern := range patterns {
+		m.routes[pattern].write(&b, pattern)
+	}
+	family("requests", "gauge", "Requests in progress.")
+	fmt.Fprintf(&b, "anndb_requests %d\n", len(c.s.slots))
+	family("connections", "gauge", "Open connections.")
+	fmt.Fprintf(&b, "anndb_connections %d\n", c.s.open.Load())
+	family("sent_bytes_total", "counter", "Bytes of the bodies of answers.")
+	fmt.Fprintf(&b, "anndb_sent_bytes_total %d\n", m.sent.Load())
+	family("received_bytes_total", "counter", "Bytes of the bodies of requests.")
+	fmt.Fprintf(&b, "anndb_received_bytes_total %d\n", m.received.Load())
+	if err := c.s.fileMetrics(&b, family); err != nil {
+		return err
+	}
+	c.send(http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", b.Bytes())
+	return nil
+}
+
+// label returns a label of a sample.
+func label(name, value string) string {
+	return name + `="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(value) + `"`
+}
+
+// write writes the histogram of a route, if it has had requests.
+func (r *routeMetrics) write(b *bytes.Buffer, pattern string) {
+	n := int64(0)
+	for i := range r.buckets {
+		n += r.buckets[i].Load()
+	}
+	if n == 0 {
+		return
+	}
+	below := int64(0)
+	for i := range r.buckets {
+		below += r.buckets[i].Load()
+		bound := "+Inf"
+		if i < len(bounds) {
+			bound = strconv.FormatFloat(bounds[i], 'g', -1, 64)
+		}
+		fmt.Fprintf(b, "anndb_request_seconds_bucket{route=%q,le=%q} %d\n", pattern, bound, below)
+	}
+	fmt.Fprintf(b, "anndb_request_seconds_sum{route=%q} %g\n", pattern, time.Duration(r.nanos.Load()).Seconds())
+	fmt.Fprintf(b, "anndb_request_seconds_count{route=%q} %d\n", pattern, below)
+}
+
+// fileMetrics writes the statistics of the files.
+func (s *Server) fileMetrics(b *bytes.Buffer, family func(name, kind, help string)) error {
+	type sample struct {
+		labels string
+		value  any
+	}
+	samples := map[string][]sample{}
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		st, err := s.files[name].Stats()
+		if err != nil {
+			return fmt.Errorf("file %q: %w", name, err)
+		}
+		file := label("file", name)
+		for metric, value := range map[string]any{
+			"file_bytes": st.FileBytes, "file_free_bytes": st.FreeBytes, "file_snapshots": st.Snapshots,
+			"searches_total": st.Searches, "predictions_total": st.Predictions, "commits_total": st.Commits,
+			"rows_written_total": st.RowsWritten, "maintenance_steps_total": st.Maintenance.Steps,
+		} {
+			samples[metric] = append(samples[metric], sample{file, value})
+		}
+		for _, coll := range st.Collections {
+			labels := file + "," + label("collection", coll.Name)
+			samples["rows"] = append(samples["rows"], sample{labels, coll.Live})
+		}
+	}
+	for _, f := range [...][3]string{
+		{"file_bytes", "gauge", "Length of the file."},
+		{"file_free_bytes", "gauge", "Free pages of the file."},
+		{"file_snapshots", "gauge", "Snapshots that are held."},
+		{"rows", "gauge", "Rows of a collection."},
+		{"searches_total", "counter", "Queries that were searched for."},
+		{"predictions_total", "counter", "Queries whose labels were predicted."},
+		{"commits_total", "counter", "Commits to the file."},
+		{"rows_written_total", "counter", "Rows put, changed or deleted."},
+		{"maintenance_steps_total", "counter", "Completed steps of maintenance."},
+	} {
+		family(f[0], f[1], f[2])
+		for _, x := range samples[f[0]] {
+			fmt.Fprintf(b, "anndb_%s{%s} %v\n", f[0], x.labels, x.value)
+		}
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -56,11 +57,20 @@ func matches(header, tag string) bool {
 
 // putRow stores the row of the body.
 func putRow(c *call) error {
-	line, err := c.read()
+	line, err := c.bytes()
 	if err != nil {
 		return err
 	}
 	return c.change(&wire.Operation{Op: wire.Put, Key: wire.NewKey(c.key()), Row: line})
+}
+
+// updateRow replaces the parts of a row that the body has.
+func updateRow(c *call) error {
+	parts, err := c.bytes()
+	if err != nil {
+		return err
+	}
+	return c.change(&wire.Operation{Op: wire.Update, Key: wire.NewKey(c.key()), Row: parts})
 }
 
 // deleteRow deletes a row. That there is none is no error, unless the request has a condition.
@@ -115,6 +125,8 @@ type change struct {
 	op   string
 	key  []byte
 	row  db.Row // of Put and Insert
+	// parts are the fields of a row that Update replaces.
+	parts map[string]json.RawMessage
 }
 
 // parse sets the change to an operation on the row with the key, if that is not empty.
@@ -139,6 +151,10 @@ func (ch *change) parse(o *wire.Operation) (err error) {
 		if !bytes.Equal(ch.row.Key, ch.key) {
 			return fmt.Errorf("%w: the row has the key %.40q, and not %.40q", wire.ErrJSON, ch.row.Key, ch.key)
 		}
+	case wire.Update:
+		if err := wire.Unmarshal(o.Row, &ch.parts); err != nil {
+			return err
+		}
 	case wire.Delete:
 	default:
 		return fmt.Errorf("%w: operation %.20q, want put, insert, update or delete", wire.ErrJSON, o.Op)
@@ -155,6 +171,8 @@ func (ch *change) apply(tx *db.Tx) (string, error) {
 		err = coll.Put(ch.row)
 	case wire.Insert:
 		err = coll.Insert(ch.row)
+	case wire.Update:
+		err = ch.update(tx)
 	case wire.Delete:
 		return "", coll.Delete(ch.key)
 	}

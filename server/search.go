@@ -16,7 +16,6 @@ func search(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.s.metrics.searches.Add(int64(len(queries)))
 	if in.Queries == nil {
 		found, err := c.coll.Search(c.ctx, queries[0], o)
 		if err != nil {

@@ -11,8 +11,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -98,7 +100,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	if err != nil {
 		// A cancelled request answers, or ends its connection, at once.
-		last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		last, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if s.http.Shutdown(last) != nil {
 			_ = s.http.Close()
@@ -127,17 +129,47 @@ type route struct {
 	long    bool         // a stream, or a call without deadline
 	public  bool         // needs no token, has no limit of requests
 	extra   http.Handler // in place of do
+	// parameters are those that the query of the address may have.
+	parameters []string
 }
 
 // routes are the routes of every server. openapi.json describes them.
 var routes = []route{
 	{pattern: "GET /healthz", do: health, public: true},
 	{pattern: "GET /readyz", do: ready, public: true},
-	{pattern: "GET /v1/files/{file}/collections/{collection}/rows/{key}", do: getRow},
-	{pattern: "PUT /v1/files/{file}/collections/{collection}/rows/{key}", do: putRow},
-	{pattern: "DELETE /v1/files/{file}/collections/{collection}/rows/{key}", do: deleteRow},
-	{pattern: "POST /v1/files/{file}/collections/{collection}/search", do: search},
+	{pattern: "GET /openapi.json", do: openAPI, public: true},
+	{pattern: "GET /metrics", do: showMetrics},
+	{pattern: "GET /v1/files", do: listFiles},
+	{pattern: "GET /v1/files/{file}", do: stats},
+	{pattern: "POST /v1/files/{file}/check", do: check, long: true},
+	{pattern: "POST /v1/files/{file}/maintain", do: maintain, long: true},
+	{pattern: "GET /v1/files/{file}/backup", do: backup, long: true},
+	{pattern: "POST /v1/files/{file}/transactions", do: transact},
+	{pattern: "GET /v1/files/{file}/collections", do: listCollections},
+	{pattern: "POST /v1/files/{file}/collections", do: createCollection},
+	{pattern: "GET " + collection, do: describeCollection},
+	{pattern: "DELETE " + collection, do: dropCollection},
+	{pattern: "GET " + collection + "/rows", do: exportRows, long: true, parameters: []string{"where", "vectors"}},
+	{pattern: "POST " + collection + "/rows", do: importRows, long: true, parameters: []string{"insert"}},
+	{pattern: "GET " + collection + "/rows/{key}", do: getRow},
+	{pattern: "PUT " + collection + "/rows/{key}", do: putRow},
+	{pattern: "PATCH " + collection + "/rows/{key}", do: updateRow},
+	{pattern: "DELETE " + collection + "/rows/{key}", do: deleteRow},
+	{pattern: "POST " + collection + "/search", do: search},
+	{pattern: "POST " + collection + "/predict", do: predict},
+	{pattern: "POST " + collection + "/count", do: count},
+	{pattern: "GET " + collection + "/indexes", do: listIndexes},
+	{pattern: "POST " + collection + "/indexes/{index}", do: buildIndex, long: true},
+	{pattern: "DELETE " + collection + "/indexes/{index}", do: dropIndex},
+	{pattern: "POST /v1/vector_stores/{store}/search", do: searchStore},
+	{pattern: "POST /v1/vector_stores/{store}/files", do: attachFile},
+	{pattern: "GET /v1/vector_stores/{store}/files/{key}", do: describeStored},
+	{pattern: "POST /v1/vector_stores/{store}/files/{key}", do: updateStored},
+	{pattern: "DELETE /v1/vector_stores/{store}/files/{key}", do: deleteStored},
 }
+
+// collection is the path of a collection.
+const collection = "/v1/files/{file}/collections/{collection}"
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -215,6 +247,7 @@ func (c *call) serve(route route) error {
 	h := c.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
+	c.bound(c.s.o.Stall)
 	if route.public {
 		return route.do(c)
 	}
@@ -243,7 +276,27 @@ func (c *call) serve(route route) error {
 	if err := c.find(); err != nil {
 		return err
 	}
+	if err := c.parameters(route.parameters); err != nil {
+		return err
+	}
 	return route.do(c)
+}
+
+// parameters refuses parameters of the address but for those with the names.
+func (c *call) parameters(names []string) error {
+	if c.r.URL.RawQuery == "" {
+		return nil
+	}
+	given, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return fmt.Errorf("%w: the parameters of the address: %w", db.ErrInvalid, err)
+	}
+	for name := range given {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("%w: unknown parameter %.40q in the address", db.ErrInvalid, name)
+		}
+	}
+	return nil
 }
 
 // find resolves the file and the collection of the path.
@@ -269,6 +322,12 @@ func (c *call) fail(err error) {
 	if errors.Is(err, context.Canceled) && c.s.ending.Load() {
 		err = fmt.Errorf("%w: %w", wire.ErrEnding, err)
 	}
+	if errors.Is(err, wire.ErrSlow) || errors.Is(err, wire.ErrTooLarge) {
+		c.Header().Set("Connection", "close")
+		c.bound(0)
+	} else {
+		c.bound(c.s.o.Stall)
+	}
 	e := wire.NewError(err)
 	e.Rows = c.rows
 	if e.Status == http.StatusUnauthorized {
@@ -283,7 +342,7 @@ func (s *Server) record(c *call, pattern string, took time.Duration, fault any) 
 	if fault != nil {
 		status = 0 // what was begun did not end
 	}
-	s.metrics.count(pattern, status, took, c)
+	s.metrics.count(pattern, c, status, took)
 	level := slog.LevelDebug
 	switch {
 	case status >= 500 || fault != nil:
