@@ -19,10 +19,17 @@ const mapRows = 2000
 // leastMapped is the least number of rows of a map.
 const leastMapped = 3
 
-// mapOf returns a picture of the vectors of a collection in the plane: their two leading principal
-// coordinates; nil if there are too few vectors or coordinates. The labels that most rows have first get a
-// colour each. Cost: O(rows · coordinates²).
-func mapOf(ctx context.Context, c db.Collection, info db.CollectionInfo) (*plot.Chart, error) {
+// Place is that of a row on a map of its collection.
+type Place struct {
+	plot.Point
+	Key   []byte
+	Label string // the first one of the row, "" without any
+}
+
+// Map returns the places of at most 2,000 rows of a collection, evenly over the row numbers: the two leading
+// principal coordinates of their vectors. There are none if there are too few vectors or coordinates.
+// Cost: O(rows · coordinates²).
+func Map(ctx context.Context, c db.Collection, info db.CollectionInfo) ([]Place, error) {
 	if info.Dim < 2 {
 		return nil, nil
 	}
@@ -30,13 +37,18 @@ func mapOf(ctx context.Context, c db.Collection, info db.CollectionInfo) (*plot.
 	if err != nil || len(rows) < leastMapped {
 		return nil, err
 	}
-	points, err := places(ctx, rows, info.Dim)
-	if err != nil {
+	return places(ctx, rows, info.Dim)
+}
+
+// mapOf returns a picture of Map, nil if that is empty. The labels that most rows have first get a colour each.
+func mapOf(ctx context.Context, c db.Collection, info db.CollectionInfo) (*plot.Chart, error) {
+	rows, err := Map(ctx, c, info)
+	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
 	return &plot.Chart{
 		Title: fmt.Sprintf("%s: %d of %d rows by two principal coordinates", info.Name, len(rows), info.Live),
-		X:     plot.Axis{Bare: true}, Y: plot.Axis{Bare: true}, Series: byLabel(rows, points),
+		X:     plot.Axis{Bare: true}, Y: plot.Axis{Bare: true}, Series: byLabel(rows),
 	}, nil
 }
 
@@ -75,29 +87,30 @@ func (d denseRows) Len() int                         { return len(d.rows) }
 func (d denseRows) Dim() int                         { return d.dim }
 func (d denseRows) Row(i int, _ []float32) []float32 { return d.rows[i].Vector }
 
-func places(ctx context.Context, rows []db.Row, dim int) ([]plot.Point, error) {
+func places(ctx context.Context, rows []db.Row, dim int) ([]Place, error) {
 	r, err := forest.PCA(ctx, denseRows{rows, dim}, 2, 0, 1, 0)
 	if err != nil {
 		return nil, err
 	}
-	points := make([]plot.Point, len(rows))
+	out := make([]Place, len(rows))
 	var at [2]float32
 	for i, row := range rows {
 		r.Apply(row.Vector, at[:])
-		points[i] = plot.Point{X: float64(at[0]), Y: float64(at[1])}
+		out[i] = Place{Point: plot.Point{X: float64(at[0]), Y: float64(at[1])}, Key: row.Key}
+		if len(row.Labels) > 0 {
+			out[i].Label = row.Labels[0]
+		}
 	}
-	return points, nil
+	return out, nil
 }
 
-// byLabel divides points by the first label of their rows: those that most rows have get a colour each,
-// the others are grey and beneath.
-func byLabel(rows []db.Row, points []plot.Point) []plot.Series {
-	names := make([]string, len(rows))
+// byLabel divides places by label: the labels that most rows have get a colour each, the others are grey and
+// beneath.
+func byLabel(rows []Place) []plot.Series {
 	counts := map[string]int{}
-	for i, r := range rows {
-		if len(r.Labels) > 0 {
-			names[i] = r.Labels[0]
-			counts[names[i]]++
+	for i := range rows {
+		if name := rows[i].Label; name != "" {
+			counts[name]++
 		}
 	}
 	frequent := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
@@ -110,12 +123,12 @@ func byLabel(rows []db.Row, points []plot.Point) []plot.Series {
 	for _, name := range frequent {
 		series = append(series, plot.Series{Name: name, Mark: plot.Dots})
 	}
-	for i, name := range names {
-		at, ok := slices.BinarySearch(frequent, name)
-		if !ok || name == "" {
+	for i := range rows {
+		at, ok := slices.BinarySearch(frequent, rows[i].Label)
+		if !ok {
 			at = -1
 		}
-		series[at+1].Points = append(series[at+1].Points, points[i])
+		series[at+1].Points = append(series[at+1].Points, rows[i].Point)
 	}
 	if len(frequent) > 0 && len(series[0].Points) > 0 {
 		series[0].Name = "others"

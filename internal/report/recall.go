@@ -10,9 +10,9 @@ import (
 	"github.com/anndb/anndb/query"
 )
 
-// recallOf returns the measured recall and time of the settings of tuned indexes of a collection, a
+// Recall returns the measured recall and time of the settings of tuned indexes of a collection, a
 // curve for each index and number of neighbors; nil if none is tuned.
-func recallOf(coll string, indexes ...index.Info) *plot.Chart {
+func Recall(coll string, indexes ...index.Info) *plot.Chart {
 	c := plot.RecallTime(coll+": settings of the tuner on held-out rows", 0)
 	tuned := slices.DeleteFunc(slices.Clone(indexes), func(i index.Info) bool { return i.Curve == nil })
 	for _, i := range tuned {

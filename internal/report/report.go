@@ -141,7 +141,7 @@ func describe(ctx context.Context, c db.Collection, info db.CollectionInfo) (*co
 	if err != nil {
 		return out, err
 	}
-	for _, chart := range []*plot.Chart{recallOf(info.Name, list...), reliabilityOf(info.Name, list...), rows} {
+	for _, chart := range []*plot.Chart{Recall(info.Name, list...), reliabilityOf(info.Name, list...), rows} {
 		if chart == nil {
 			continue
 		}

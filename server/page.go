@@ -1,0 +1,80 @@
+package server
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"mime"
+	"net/http"
+	"path"
+
+	"github.com/anndb/anndb/internal/plot"
+	"github.com/anndb/anndb/internal/report"
+	"github.com/anndb/anndb/internal/wire"
+)
+
+//go:embed page
+var pageFiles embed.FS
+
+// policy lets the page load its own files and nothing else, and no other site show it.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// page sends a file of the page.
+func page(c *call) error {
+	name := c.r.PathValue("name")
+	if name == "" {
+		name = "index.html"
+	}
+	content, err := pageFiles.ReadFile(path.Join("page", name))
+	if err != nil {
+		return wire.ErrRoute
+	}
+	h := c.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-cache")
+	c.send(http.StatusOK, mime.TypeByExtension(path.Ext(name)), content)
+	return nil
+}
+
+// showMap answers with places of rows in the plane.
+func showMap(c *call) error {
+	info, err := c.coll.Info()
+	if err != nil {
+		return err
+	}
+	places, err := report.Map(c.ctx, c.coll, info)
+	if err != nil {
+		return err
+	}
+	out := wire.Map{Rows: make([]wire.Place, len(places))}
+	for i, p := range places {
+		out.Rows[i] = wire.Place{Key: wire.NewKey(p.Key), Label: p.Label, X: float32(p.X), Y: float32(p.Y)}
+	}
+	c.answer(http.StatusOK, out)
+	return nil
+}
+
+// showRecall sends a picture of the recall and the time of the settings of tuned indexes.
+func showRecall(c *call) error {
+	list, err := c.coll.Indexes()
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	chart := report.Recall(c.coll.Name(), list...)
+	if chart == nil {
+		return wire.ErrRoute
+	}
+	chart.Width, chart.Height = 760, 480
+	if err := chart.Write(&b); errors.Is(err, plot.ErrEmpty) {
+		return wire.ErrRoute
+	} else if err != nil {
+		return err
+	}
+	c.Header().Set("X-Content-Type-Options", "nosniff")
+	c.send(http.StatusOK, "image/svg+xml", b.Bytes())
+	return nil
+}
